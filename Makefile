@@ -1,0 +1,113 @@
+# lsmam: LSM tree table and index access methods for PostgreSQL.
+#
+#   make && make install    build against $(PG_CONFIG) and install (release)
+#   make installcheck       pg_regress against a running server that preloads lsmam
+#   make check              everything, on private servers; installs missing packages
+#   make check-unit         filter and sst libraries alone, also under ASan/UBSan
+#   make check-layers       the rooms' include rules
+#   make demo               pgbench on a throwaway server
+#
+# LSM_TESTING=1 compiles crash points in, ASSERT=1 our assertions.  Flavours
+# are built in directories of their own (build/<flavour>) and installed into a
+# private copy of the PostgreSQL tree, so that they never mix.
+
+PG_CONFIG ?= pg_config
+LSM_VERSION := 1.0
+
+top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
+
+# ---- what needs no PostgreSQL at hand ----
+
+CHECK_GOALS := check check-unit check-unit-plain check-unit-sanitize check-layers deps demo
+
+.PHONY: $(CHECK_GOALS)
+
+ifneq ($(filter $(CHECK_GOALS),$(MAKECMDGOALS)),)
+
+deps:
+	$(top)/src/test/install-deps.sh
+
+check: deps
+	$(top)/src/test/check.sh
+
+demo: deps
+	$(top)/bench/demo.sh
+
+check-layers:
+	$(top)/src/test/check-layers.sh
+
+check-unit: check-unit-plain check-unit-sanitize
+
+check-unit-plain:
+	$(top)/src/test/check-unit.sh plain
+
+check-unit-sanitize:
+	$(top)/src/test/check-unit.sh sanitize
+
+else
+
+# ---- the extension, by PGXS ----
+
+MODULE_big = lsmam
+EXTENSION = lsmam
+DATA_built = sql/lsmam--$(LSM_VERSION).sql
+PGFILEDESC = "lsmam - LSM tree access methods"
+
+lsm_sources := $(sort $(wildcard $(addprefix $(top)/src/,*.c filter/*.c tree/*.c table/*.c index/*.c)))
+lsm_cxx_sources := $(sort $(wildcard $(top)/src/sst/*.cc))
+OBJS = $(patsubst $(top)/%.c,%.o,$(lsm_sources)) \
+	$(patsubst $(top)/%.cc,%.o,$(lsm_cxx_sources))
+
+SHLIB_LINK += -lrocksdb -lxxhash -llz4 -lzstd -lstdc++
+EXTRA_CLEAN = $(addsuffix /.deps,src src/filter src/sst src/tree src/table src/index) build
+
+REGRESS = $(shell sed -n 's/^test://p' $(top)/src/test/regress_schedule)
+REGRESS_OPTS = --inputdir=$(top) --load-extension=lsmam
+
+# No bitcode: the C++ of src/sst has none, and inlining an AM gains nothing.
+override with_llvm := no
+
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+LSM_DEFS := -DLSM_VERSION='"$(LSM_VERSION)"'
+ifdef LSM_TESTING
+LSM_DEFS += -DLSM_TESTING
+endif
+ifdef ASSERT
+LSM_DEFS += -DUSE_ASSERT_CHECKING
+endif
+
+LSM_WARN := -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
+	-Wno-missing-field-initializers
+LSM_DEPEND = -MMD -MP -MF $(@D)/.deps/$(*F).d
+
+# Each room sees what it may see: filter and sst have no PostgreSQL on their
+# include path.  The server's headers are system headers, to survive -Wextra.
+LSM_PG_C = $(CC) $(CFLAGS) -std=gnu11 $(LSM_WARN) $(CFLAGS_SL) -D_GNU_SOURCE $(LSM_DEFS) \
+	-I$(top)/src -isystem $(includedir_server)
+LSM_PLAIN_C = $(CC) $(filter-out -Wdeclaration-after-statement,$(CFLAGS)) -std=gnu11 $(LSM_WARN) \
+	$(CFLAGS_SL) -D_GNU_SOURCE $(LSM_DEFS) -I$(top)/src
+LSM_CXX = $(CXX) $(CXXFLAGS) -std=c++17 $(LSM_WARN) -Wno-suggest-attribute=format $(CFLAGS_SL) -D_GNU_SOURCE $(LSM_DEFS) \
+	-I$(top)/src
+
+src/filter/%.o: src/filter/%.c
+	@mkdir -p $(@D)/.deps
+	$(LSM_PLAIN_C) $(LSM_DEPEND) -c -o $@ $<
+
+src/sst/%.o: src/sst/%.cc
+	@mkdir -p $(@D)/.deps
+	$(LSM_CXX) $(LSM_DEPEND) -c -o $@ $<
+
+src/%.o: src/%.c
+	@mkdir -p $(@D)/.deps
+	$(LSM_PG_C) $(LSM_DEPEND) -c -o $@ $<
+
+-include $(wildcard $(addsuffix /.deps/*.d,src src/filter src/sst src/tree src/table src/index))
+
+# The script users install is the core objects plus the operator classes.
+sql/lsmam--$(LSM_VERSION).sql: $(top)/sql/lsmam_core.sql $(top)/sql/lsmam_opclasses.sql
+	@mkdir -p $(@D)
+	cat $^ > $@
+
+endif

@@ -1,0 +1,147 @@
+#!/bin/bash
+# make demo: lsm tables and keys under pgbench, on a throwaway server.
+#
+#   DEMO_SCALE=10 DEMO_SECONDS=20 DEMO_CLIENTS=2
+set -uo pipefail
+. "$(dirname "$0")/../src/test/lib.sh"
+
+scale=${DEMO_SCALE:-10}
+seconds=${DEMO_SECONDS:-20}
+clients=${DEMO_CLIENTS:-2}
+sandbox=
+data=
+step=start
+
+finish() {
+	local status=$?
+	if [ -n "$data" ] && [ -f "$data/postmaster.pid" ]; then
+		stop_server "$data" immediate
+	fi
+	if [ $status -ne 0 ]; then
+		echo "demo FAILED at step: $step"
+		[ -f "${data:-}.log" ] && tail -30 "$data.log"
+	fi
+	[ -n "$sandbox" ] && rm -rf "$sandbox"
+	exit $status
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+say() { printf '\n\033[1m== %s\033[0m\n' "$1"; }
+must() { "$@" || exit 1; }
+
+sql() {
+	as_postgres "$bindir/psql" -X -h "$sandbox" -p 65433 -U postgres -d demo \
+		-v ON_ERROR_STOP=1 "$@"
+}
+bench() {
+	as_postgres "$bindir/pgbench" -h "$sandbox" -p 65433 -U postgres "$@" demo
+}
+
+say "Building lsmam (release) into a private copy of PostgreSQL"
+step=build
+new_sandbox demo
+cd "$sandbox"
+if ! install_flavour release >"$sandbox/build.log" 2>&1; then
+	tail -40 "$sandbox/build.log"
+	exit 1
+fi
+
+say "Starting a throwaway server"
+step="server start"
+data=$sandbox/data
+server_conf="
+lsm.memtable_size = 16MB
+shared_buffers = 256MB
+max_wal_size = 4GB
+"
+must start_server "$data" 65433
+must as_postgres "$bindir/createdb" -h "$sandbox" -p 65433 -U postgres demo
+must sql -q -c "CREATE EXTENSION lsmam" \
+	-c "ALTER DATABASE demo SET default_table_access_method = lsm" \
+	-c "SELECT lsm_full_version()" -At
+
+say "pgbench -i -s $scale: tables USING lsm, primary keys in lsm_index"
+step="pgbench -i"
+must bench -i -q -s "$scale" 2>&1 | tail -2
+[ "${PIPESTATUS[0]}" -eq 0 ] || exit 1
+must sql -c "SELECT c.relname, a.amname, pg_size_pretty(lsm_relation_size(c.oid)) AS size
+	FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+	WHERE a.amname LIKE 'lsm%' ORDER BY c.relname"
+keys=$(sql -At -c "SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+	WHERE a.amname = 'lsm_index'") || exit 1
+[ "$keys" -ge 3 ] || { echo "the primary keys are not in lsm_index"; exit 1; }
+
+# tps SECTION ARGS: runs pgbench, shows and keeps its tps
+tps() {
+	step=$1
+	shift
+	bench -n -c "$clients" -j "$clients" -T "$seconds" "$@" >"$sandbox/bench.log" 2>&1 || {
+		cat "$sandbox/bench.log"
+		exit 1
+	}
+	grep -E '^(tps|latency average|number of failed)' "$sandbox/bench.log"
+	result=$(sed -n 's/^tps = \([0-9]*\).*/\1/p' "$sandbox/bench.log")
+}
+
+counters() {
+	must sql -c "SELECT relname, kind, lookups, digests, filter_probes, filter_negatives AS negatives,
+		filter_true_positives AS true_pos, filter_false_positives AS false_pos, memtable_hits AS mem_hits
+		FROM pg_stat_lsm WHERE relname LIKE 'pgbench_accounts%' ORDER BY relname"
+}
+
+say "Default TPC-B script, $clients clients, $seconds s"
+tps "TPC-B" -M prepared
+tpcb=$result
+
+step="balances"
+sum=$(sql -At -c "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)
+	AND (SELECT sum(tbalance) FROM pgbench_tellers) = (SELECT sum(delta) FROM pgbench_history)
+	AND (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history)") || exit 1
+[ "$sum" = t ] || { echo "balances do not add up"; exit 1; }
+echo "balances of accounts, tellers and branches equal the history"
+
+say "Levels"
+step="lsm_levels"
+must sql -q -c "SELECT lsm_flush('pgbench_accounts')" -o /dev/null
+must sql -c "SELECT 'pgbench_accounts' AS tree, * FROM lsm_levels('pgbench_accounts')
+	UNION ALL SELECT 'pgbench_accounts_pkey', * FROM lsm_levels('pgbench_accounts_pkey')"
+
+say "Point selects, hash sharing on"
+step="select"
+must sql -q -c "SELECT pg_stat_lsm_reset()" -o /dev/null
+tps "SELECT, sharing on" -S -M prepared
+shared=$result
+counters
+
+say "Point selects, hash sharing off"
+must sql -q -c "ALTER DATABASE demo SET lsm.hash_sharing = off" -c "SELECT pg_stat_lsm_reset()" -o /dev/null
+tps "SELECT, sharing off" -S -M prepared
+unshared=$result
+counters
+must sql -q -c "ALTER DATABASE demo RESET lsm.hash_sharing"
+
+step="lsm_verify"
+say "lsm_verify"
+problems=$(sql -At -c "SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = c.relam,
+	LATERAL lsm_verify(c.oid) v WHERE a.amname = 'lsm'") || exit 1
+[ "$problems" = 0 ] || {
+	sql -c "SELECT c.relname, v.* FROM pg_class c JOIN pg_am a ON a.oid = c.relam,
+		LATERAL lsm_verify(c.oid) v WHERE a.amname = 'lsm' LIMIT 20"
+	exit 1
+}
+echo "no problem found"
+
+step="stop"
+must stop_server "$data"
+if grep -qE 'PANIC|terminated by signal' "$data.log"; then
+	echo "the server crashed on the way"
+	exit 1
+fi
+
+say "Demo finished in $SECONDS s"
+cat <<SUMMARY
+  TPC-B                         $tpcb transactions/s
+  point select, sharing on      $shared transactions/s
+  point select, sharing off     $unshared transactions/s
+SUMMARY

@@ -1,0 +1,85 @@
+-- Constraints of lsm tables: which index serves them, and what PostgreSQL 15 cannot do with lsm_index
+CREATE VIEW key_indexes AS
+SELECT t.relname AS "table", c.relname AS index, a.amname, i.indisprimary AS pk, i.indisunique AS uniq
+FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
+	JOIN pg_am a ON a.oid = c.relam
+WHERE t.relnamespace = 'public'::regnamespace ORDER BY 1, 2;
+
+CREATE TABLE t1 (id bigint PRIMARY KEY, u text UNIQUE, a int, b int, UNIQUE (a, b)) USING lsm;
+CREATE TABLE t2 (id int, p point, j int[]) USING lsm;
+ALTER TABLE t2 ADD PRIMARY KEY (id);
+ALTER TABLE t2 ADD CONSTRAINT t2_j UNIQUE (j);
+ALTER TABLE t2 ADD COLUMN x uuid UNIQUE, ADD COLUMN y serial, ADD UNIQUE (y);
+CREATE TABLE t3 (id int PRIMARY KEY) USING heap;
+CREATE TABLE t4 (id int PRIMARY KEY WITH (fillfactor = 70)) USING lsm;
+CREATE TABLE t5 (id int PRIMARY KEY WITH (bits_per_key = 12)) USING lsm;
+CREATE TABLE t6 (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED) USING lsm;
+CREATE TABLE t7 (id int PRIMARY KEY, r int4range, EXCLUDE USING gist (r WITH &&)) USING lsm;
+SET default_table_access_method = lsm;
+CREATE TABLE t8 (id int, UNIQUE (id) INCLUDE (id));
+RESET default_table_access_method;
+SET lsm.constraint_index = btree;
+CREATE TABLE t9 (id int PRIMARY KEY) USING lsm;
+ALTER TABLE t9 ADD COLUMN u int UNIQUE;
+RESET lsm.constraint_index;
+CREATE SCHEMA s1 CREATE TABLE t10 (id int PRIMARY KEY) USING lsm;
+SELECT * FROM key_indexes;
+
+INSERT INTO t1 VALUES (1, 'a', 1, 1), (2, 'b', 1, 2);
+INSERT INTO t1 VALUES (1, 'c', 2, 2);
+INSERT INTO t1 VALUES (3, 'a', 2, 2);
+INSERT INTO t1 VALUES (3, 'c', 1, 2);
+INSERT INTO t1 VALUES (NULL, 'c', 1, 3);
+
+-- deferred uniqueness
+INSERT INTO t6 SELECT generate_series(1, 5);
+UPDATE t6 SET id = id + 1;
+SELECT * FROM t6 ORDER BY id;
+BEGIN;
+INSERT INTO t6 VALUES (3);
+DELETE FROM t6 WHERE id = 3;
+INSERT INTO t6 VALUES (3);
+COMMIT;
+BEGIN;
+INSERT INTO t6 VALUES (3);
+SET CONSTRAINTS ALL IMMEDIATE;
+ROLLBACK;
+BEGIN;
+INSERT INTO t6 VALUES (3);
+COMMIT;
+SELECT * FROM t6 ORDER BY id;
+
+-- ON CONFLICT and foreign keys need btree keys in PostgreSQL 15
+INSERT INTO t1 VALUES (1, 'z', 9, 9) ON CONFLICT (id) DO NOTHING;
+INSERT INTO t1 VALUES (1, 'z', 9, 9) ON CONFLICT DO NOTHING;
+WITH i AS (INSERT INTO t1 VALUES (1, 'z', 9, 9) ON CONFLICT (id) DO UPDATE SET u = 'z' RETURNING *) SELECT * FROM i;
+CREATE TABLE f1 (r bigint REFERENCES t1) USING lsm;
+CREATE TABLE f1 (r text REFERENCES t1 (u)) USING heap;
+CREATE TABLE f1 (r bigint) USING lsm;
+ALTER TABLE f1 ADD FOREIGN KEY (r) REFERENCES t1 (id);
+ALTER TABLE f1 ADD COLUMN r2 bigint REFERENCES t1;
+INSERT INTO t9 VALUES (1, 1), (2, 2);
+INSERT INTO t9 VALUES (1, 10) ON CONFLICT (id) DO UPDATE SET u = excluded.u RETURNING *;
+INSERT INTO t9 VALUES (2, 20) ON CONFLICT DO NOTHING RETURNING *;
+INSERT INTO t9 SELECT i, i + 100 FROM generate_series(1, 10) i ON CONFLICT (id) DO UPDATE SET u = excluded.u;
+SELECT * FROM t9 ORDER BY id;
+CREATE TABLE f2 (r int REFERENCES t9 ON DELETE CASCADE ON UPDATE CASCADE, s int) USING lsm;
+INSERT INTO f2 VALUES (1, 1), (2, 2), (2, 3);
+INSERT INTO f2 VALUES (99, 1);
+DELETE FROM t9 WHERE id = 1;
+UPDATE t9 SET id = 200 WHERE id = 2;
+SELECT * FROM f2 ORDER BY s;
+-- from lsm_index to btree in place
+ALTER TABLE t1 DROP CONSTRAINT t1_pkey;
+SET lsm.constraint_index = btree;
+ALTER TABLE t1 ADD PRIMARY KEY (id);
+RESET lsm.constraint_index;
+ALTER TABLE f1 ADD FOREIGN KEY (r) REFERENCES t1;
+SELECT amname FROM key_indexes WHERE index = 't1_pkey';
+-- USING lsm in an exclusion constraint means lsm_index
+CREATE TABLE e1 (id int, EXCLUDE USING lsm (id WITH =)) USING lsm;
+INSERT INTO e1 VALUES (1), (2);
+INSERT INTO e1 VALUES (1);
+DROP TABLE e1, f1, f2, t1, t2, t3, t4, t5, t6, t7, t8, t9;
+DROP SCHEMA s1 CASCADE;
+DROP VIEW key_indexes;

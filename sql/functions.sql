@@ -1,0 +1,93 @@
+-- SQL functions and the view
+SELECT lsm_full_version() ~ '^lsmam 1\.0, PostgreSQL 1[5-9].*RocksDB [0-9.]+.*hashing with' AS version_ok;
+CREATE TABLE l (id int PRIMARY KEY, v text) USING lsm;
+CREATE INDEX l_v ON l USING lsm (v);
+CREATE TABLE h (id int) USING heap;
+
+-- nothing yet
+SELECT count(*) FROM lsm_levels('l');
+SELECT count(*) FROM lsm_files('l_v');
+SELECT * FROM lsm_verify('l');
+SELECT lsm_flush('l');
+SELECT lsm_compact('l');
+
+INSERT INTO l SELECT i, 'v' || i % 10 FROM generate_series(1, 1000) i;
+SELECT count(*) FROM lsm_levels('l');
+SELECT lsm_flush('l_v');
+SELECT level, runs, files, entries, bytes > 0 AS bytes, filter_bytes > 0 AS filter_bytes FROM lsm_levels('l_v');
+SELECT count(*) FROM lsm_levels('l');
+SELECT lsm_flush('l');
+SELECT level, runs, files, entries, bytes > 0 AS bytes, filter_bytes > 0 AS filter_bytes FROM lsm_levels('l');
+SELECT level, files, entries FROM lsm_levels('l_pkey');
+INSERT INTO l SELECT i, 'v' || i % 10 FROM generate_series(1001, 2000) i;
+SELECT lsm_compact('l');
+SELECT count(*), sum(files), sum(entries) FROM lsm_levels('l');
+SELECT count(*), sum(files), sum(entries) FROM lsm_levels('l_pkey');
+SELECT run IS NOT NULL AS run, file > 0 AS file, entries, bytes > 0 AS bytes, filter_scheme,
+	encode(smallest, 'hex') AS smallest, length(largest) FROM lsm_files('l');
+SELECT lsm_relation_size('l') > 8192 AS table_size, lsm_relation_size('l_v') > 8192 AS index_size;
+SELECT pg_table_size('l') > 0 AS sized;
+SELECT * FROM lsm_verify('l');
+SELECT * FROM lsm_verify('l_v');
+
+-- wrong objects
+SELECT lsm_flush('h');
+SELECT lsm_compact('h');
+SELECT lsm_relation_size('h');
+SELECT * FROM lsm_levels('h');
+SELECT * FROM lsm_files('pg_class_oid_index');
+SELECT * FROM lsm_verify('h');
+SELECT lsm_flush('pg_stat_lsm');
+SELECT lsm_flush(0);
+SELECT lsm_flush(NULL);
+CREATE INDEX h_lsm ON h USING lsm (id);
+SELECT lsm_flush('h');
+SELECT * FROM lsm_verify('h');
+SELECT lsm_relation_size('h_lsm') > 0 AS sized;
+
+-- permissions
+CREATE ROLE lsm_regress_user;
+SET ROLE lsm_regress_user;
+SELECT lsm_flush('l');
+SELECT lsm_compact('l_v');
+SELECT * FROM lsm_files('l');
+SELECT * FROM lsm_verify('l_v');
+SELECT count(*) FROM lsm_levels('l');
+SELECT count(*) >= 3 AS visible FROM pg_stat_lsm;
+SELECT pg_stat_lsm_reset();
+RESET ROLE;
+DROP ROLE lsm_regress_user;
+
+-- the view
+SELECT relname, kind FROM pg_stat_lsm WHERE relname IN ('l', 'l_v', 'l_pkey', 'h_lsm', 'h') ORDER BY relname;
+SELECT flushes > 0 AS flushes, compactions > 0 AS compactions, bytes_flushed > 0 AS bytes_flushed,
+	bytes_compacted > 0 AS bytes_compacted, stall_ms >= 0 AS stall_ms FROM pg_stat_lsm WHERE relname = 'l';
+SELECT pg_stat_lsm_reset();
+SELECT lookups, digests, filter_probes, flushes FROM pg_stat_lsm WHERE relname = 'l_pkey';
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT * FROM l WHERE id = 77;
+SELECT relname, lookups, digests, filter_probes, filter_negatives, filter_true_positives, filter_false_positives, memtable_hits
+FROM pg_stat_lsm WHERE relname IN ('l', 'l_pkey') ORDER BY relname;
+INSERT INTO l VALUES (3000, 'in memory');
+SELECT pg_stat_lsm_reset();
+SELECT * FROM l WHERE id = 3000;
+SELECT relname, lookups, digests, memtable_hits FROM pg_stat_lsm WHERE relname IN ('l', 'l_pkey') ORDER BY relname;
+
+-- EXPLAIN
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM l WHERE id = 78;
+EXPLAIN (COSTS OFF) SELECT * FROM l WHERE id = 78;
+CREATE FUNCTION explain_json(query text) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE
+	j json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT json) ' || query INTO j;
+	RETURN j;
+END $$;
+SELECT explain_json('SELECT * FROM l WHERE id = 79')->1->'Lookups' AS lookups;
+SELECT json_array_length(explain_json('SELECT * FROM h')) AS nothing_for_heap;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+DROP FUNCTION explain_json(text);
+DROP TABLE l, h;
+SELECT count(*) FROM pg_stat_lsm;

@@ -1,0 +1,58 @@
+-- VACUUM, ANALYZE, freezing
+CREATE TABLE h (id int, v text) USING heap;
+CREATE TABLE l (id int, v text) USING lsm WITH (autovacuum_enabled = off);
+CREATE INDEX l_id ON l USING lsm (id);
+CREATE INDEX l_v ON l (v);
+SELECT twin('INSERT INTO @ SELECT i, ''v'' || i FROM generate_series(1, 10000) i');
+SELECT twin('UPDATE @ SET v = v || ''x'' WHERE id % 2 = 0');
+SELECT twin('DELETE FROM @ WHERE id % 3 = 0');
+VACUUM l;
+SELECT same();
+SELECT lsm_compact('l');
+-- nothing dead is left, in the table or in its indexes
+SELECT sum(entries) = (SELECT count(*) FROM l) AS table_is_clean FROM lsm_levels('l');
+SELECT sum(entries) = (SELECT count(*) FROM l) AS index_is_clean FROM lsm_levels('l_id');
+SELECT same_query('SELECT * FROM @ WHERE id BETWEEN 500 AND 520');
+SELECT same_query('SELECT * FROM @ WHERE v = ''v500x''');
+-- space comes back
+SELECT lsm_relation_size('l') AS before \gset
+DELETE FROM l;
+VACUUM l;
+SELECT lsm_compact('l');
+SELECT lsm_relation_size('l') < :before / 5 AS shrunk FROM l RIGHT JOIN (SELECT 1) s ON true LIMIT 1;
+SELECT count(*) FROM l;
+TRUNCATE h;
+SELECT twin('INSERT INTO @ SELECT i, ''w'' || i FROM generate_series(1, 1000) i');
+SELECT same();
+
+-- freezing
+SELECT relfrozenxid AS old_frozen FROM pg_class WHERE oid = 'l'::regclass \gset
+SELECT twin('UPDATE @ SET v = v || ''y'' WHERE id < 100');
+VACUUM (FREEZE) l;
+SELECT relfrozenxid::text::bigint > :'old_frozen'::text::bigint AS advanced FROM pg_class WHERE oid = 'l'::regclass;
+SELECT age(relfrozenxid) < 20 AS young FROM pg_class WHERE oid = 'l'::regclass;
+SELECT bool_and(min_xid IS NULL) AS no_old_xid FROM lsm_files('l');
+SELECT same();
+SELECT twin('UPDATE @ SET v = v || ''z'' WHERE id < 50');
+SELECT twin('DELETE FROM @ WHERE id > 900');
+SELECT same();
+
+-- statistics
+ANALYZE l;
+SELECT reltuples FROM pg_class WHERE oid = 'l'::regclass;
+SELECT n_distinct, null_frac FROM pg_stats WHERE tablename = 'l' AND attname = 'id';
+VACUUM ANALYZE l;
+SELECT reltuples FROM pg_class WHERE oid = 'l'::regclass;
+CREATE TABLE big USING lsm AS SELECT i AS id, i % 20 AS k FROM generate_series(1, 100000) i;
+SET default_statistics_target = 10;
+ANALYZE big;
+SELECT reltuples BETWEEN 95000 AND 105000 AS about_right FROM pg_class WHERE oid = 'big'::regclass;
+SELECT n_distinct FROM pg_stats WHERE tablename = 'big' AND attname = 'k';
+RESET default_statistics_target;
+
+-- options
+VACUUM (VERBOSE off, INDEX_CLEANUP off) l;
+VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off, PARALLEL 0) l;
+VACUUM (INDEX_CLEANUP on) l;
+SELECT same();
+DROP TABLE h, l, big;

@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * filter.h
+ *	  The filter library: one 64-bit digest per key, and filters that are built
+ *	  from digests and probed with a digest.
+ *
+ * Nothing in this room hashes anything but in lsm_digest_key(): filters take
+ * digests as arguments, which is what lets a caller compute the digest once
+ * and share it among the filters of all levels ("Reducing Bloom Filter CPU
+ * Overhead in LSM-Trees on Modern Storage Devices", section 4).
+ *
+ * Plain C11 and libxxhash; no PostgreSQL, no allocation by the library: the
+ * caller owns every buffer.  All functions are reentrant; a filter that was
+ * opened is immutable and may be probed by any number of threads/processes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_FILTER_H
+#define LSM_FILTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t LsmDigest;
+
+/* ---- digest.c ---- */
+
+/* Stored in every filter image; an image with another id is refused. */
+#define LSM_DIGEST_ID_XXH3_64	1
+
+/*
+ * XXH3_64bits(key), dispatched at run time to the widest vector unit the CPU
+ * has.  The result does not depend on the CPU.
+ */
+extern LsmDigest lsm_digest_key(const void *key, size_t key_bytes);
+
+/* Name of the instruction set chosen by the run-time dispatch: "avx2", "sse2", ... */
+extern const char *lsm_digest_isa(void);
+
+/* ---- filter.c ---- */
+
+/* Numbers are part of the file format; never reuse one. */
+typedef enum LsmFilterScheme
+{
+	LSM_FILTER_NONE = 0,
+	LSM_FILTER_BLOOM = 1,
+	LSM_FILTER_BLOCKED = 2,
+	LSM_FILTER_ELASTIC = 3,
+	LSM_FILTER_QUOTIENT = 4,
+	LSM_FILTER_CASCADE = 5
+} LsmFilterScheme;
+
+typedef enum LsmFilterStatus
+{
+	LSM_FILTER_OK = 0,
+	LSM_FILTER_CORRUPT,			/* bad magic, length, checksum or parameters */
+	LSM_FILTER_UNKNOWN,			/* newer format version, scheme or digest id: the
+								 * opened filter answers "maybe" to every probe */
+	LSM_FILTER_INVALID,			/* bad argument (bits per key out of range,
+								 * buffer too small, scheme not buildable) */
+} LsmFilterStatus;
+
+typedef struct LsmFilterParams
+{
+	LsmFilterScheme scheme;
+	double		bits_per_key;	/* 1..64 */
+} LsmFilterParams;
+
+/*
+ * A filter opened over an image.  The image must stay mapped and unchanged as
+ * long as the filter is in use.  Fields are private to src/filter.
+ */
+typedef struct LsmFilter
+{
+	uint32_t	scheme;			/* LsmFilterScheme, or ~0 for "maybe" */
+	uint32_t	probes;			/* k */
+	uint64_t	nkeys;			/* distinct digests it was built from */
+	uint64_t	nbits;
+	uint64_t	nblocks;		/* cache lines (blocked) */
+	double		bits_per_key;
+	const uint8_t *bits;		/* payload within the image */
+	uint64_t	payload_bytes;
+} LsmFilter;
+
+/* "none", "bloom", ...; NULL for a number that is no scheme. */
+extern const char *lsm_filter_scheme_name(uint32_t scheme);
+
+/* False if the name is no scheme. */
+extern bool lsm_filter_scheme_parse(const char *name, LsmFilterScheme *scheme);
+
+/* True if this build can build filters of the scheme (a later release adds more). */
+extern bool lsm_filter_scheme_buildable(LsmFilterScheme scheme);
+
+/* Bytes of the image for nkeys keys (header included); 0 for bad parameters. */
+extern size_t lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys);
+
+/*
+ * Build an image from n digests (duplicates allowed, any order) into `image`,
+ * which has room for lsm_filter_image_bytes(params, n) bytes and is aligned to
+ * 64 bytes.  Written completely: header, payload, checksum.
+ */
+extern LsmFilterStatus lsm_filter_build(const LsmFilterParams *params,
+										const LsmDigest *digests, uint64_t n,
+										void *image, size_t image_bytes);
+
+/*
+ * Open an image.  `verify_checksum` reads the whole image.  On LSM_FILTER_OK
+ * and LSM_FILTER_UNKNOWN *filter is usable; otherwise `why` (static string)
+ * says what is wrong.
+ */
+extern LsmFilterStatus lsm_filter_open(const void *image, size_t image_bytes,
+									   bool verify_checksum,
+									   LsmFilter *filter, const char **why);
+
+/* False: no key with this digest was added.  True: maybe. */
+extern bool lsm_filter_probe(const LsmFilter *filter, LsmDigest digest);
+
+/* Prefetch the cache line(s) that lsm_filter_probe() will touch first. */
+extern void lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest);
+
+/* Closed-form false positive rate of this very filter (its m, n, k); 1.0 for none. */
+extern double lsm_filter_expected_fpr(const LsmFilter *filter);
+
+#endif							/* LSM_FILTER_H */

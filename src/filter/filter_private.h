@@ -1,0 +1,148 @@
+/*-------------------------------------------------------------------------
+ *
+ * filter_private.h
+ *	  Shared by the files of src/filter and by its unit test, by nobody else.
+ *
+ * How to add a scheme: write a file that defines a LsmFilterOps, declare it
+ * below, and enter it in lsm_filter_ops_of() in filter.c.  The image's header,
+ * checksums and bounds are dealt with in filter.c; a scheme only says how large
+ * its payload is, fills it, judges a header's geometry, probes, and knows its
+ * false positive rate.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_FILTER_PRIVATE_H
+#define LSM_FILTER_PRIVATE_H
+
+#include "filter/filter.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#define LSM_FILTER_X86 1
+#endif
+
+#define LSM_FILTER_LINE_BYTES	64	/* payloads are whole cache lines */
+#define LSM_FILTER_LINE_BITS	512
+#define LSM_FILTER_HEADER_BYTES 64
+
+#define LSM_FILTER_FORMAT_VERSION	1
+
+#define LSM_FILTER_SCHEME_MAYBE UINT32_MAX	/* LsmFilter.scheme of an image we
+											 * do not understand */
+
+#define LSM_FILTER_BITS_PER_KEY_MIN 1.0
+#define LSM_FILTER_BITS_PER_KEY_MAX 64.0
+
+/* Keeps nkeys * bits_per_key exact in a double and every size below 2^46. */
+#define LSM_FILTER_KEYS_MAX		(UINT64_C(1) << 40)
+#define LSM_FILTER_NBITS_MAX	(UINT64_C(1) << 46)
+
+/*
+ * What a scheme is.  `filter` carries the parameters both when an image is
+ * built (nkeys and bits_per_key set, the rest the scheme's choice) and when one
+ * was opened.
+ */
+typedef struct LsmFilterOps
+{
+	/*
+	 * Chooses probes, nbits, nblocks and payload_bytes (a multiple of
+	 * LSM_FILTER_LINE_BYTES, or 0) for filter->nkeys and
+	 * filter->bits_per_key, which are in range.
+	 */
+	void		(*plan) (LsmFilter *filter);
+
+	/* Adds n digests to `bits`, payload_bytes zero bytes. */
+	void		(*fill) (const LsmFilter *filter, const LsmDigest *digests,
+						 uint64_t n, uint8_t *bits);
+
+	/*
+	 * Judges probes, nbits and payload_bytes of an opened header (anything
+	 * may be in them) and sets what is derived from them.  Returns NULL, or
+	 * what is wrong.  After NULL a probe with any digest stays within
+	 * payload_bytes whatever the payload holds.
+	 */
+	const char *(*check) (LsmFilter *filter);
+
+	bool		(*probe) (const LsmFilter *filter, LsmDigest digest);
+	void		(*prefetch) (const LsmFilter *filter, LsmDigest digest);
+	double		(*expected_fpr) (const LsmFilter *filter);
+} LsmFilterOps;
+
+extern const LsmFilterOps lsm_bloom_ops;
+
+/*
+ * Not const: the constructor in blocked.c replaces the portable probe by the
+ * vector one if the CPU has the unit.  Constant once the library is loaded.
+ */
+extern LsmFilterOps lsm_blocked_ops;
+
+/* ---- the two probes of blocked.c, which must agree bit for bit ---- */
+
+extern bool lsm_blocked_probe_portable(const LsmFilter *filter, LsmDigest digest);
+#ifdef LSM_FILTER_X86
+/* REQUIRES: lsm_cpu_has_avx2(). */
+extern bool lsm_blocked_probe_avx2(const LsmFilter *filter, LsmDigest digest);
+#endif
+
+/* ---- the two long-key digests, which must agree bit for bit ---- */
+
+typedef LsmDigest (*LsmDigestLong) (const void *key, size_t key_bytes);
+
+extern LsmDigest lsm_digest_long_baseline(const void *key, size_t key_bytes);
+
+/*
+ * NULL where this build has no AVX2 code; otherwise to be called only if
+ * lsm_cpu_has_avx2().
+ */
+extern const LsmDigestLong lsm_digest_long_avx2;
+
+/* May be called from a constructor; covers the operating system's support. */
+static inline bool
+lsm_cpu_has_avx2(void)
+{
+#ifdef LSM_FILTER_X86
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx2") != 0;
+#else
+	return false;
+#endif
+}
+
+/*
+ * floor(x * n / 2^64): maps a uniform 64-bit x to 0..n-1 without a division
+ * (Lemire, "Fast Random Integer Generation in an Interval", 2019, section 3).
+ * The result depends on the high bits of x; whoever draws a second number from
+ * the same digest has to take it from the low bits or remix.
+ */
+static inline uint64_t
+lsm_fast_range(uint64_t x, uint64_t n)
+{
+#ifdef __SIZEOF_INT128__
+	return (uint64_t) (((unsigned __int128) x * n) >> 64);
+#else
+	uint64_t	x_lo = (uint32_t) x;
+	uint64_t	x_hi = x >> 32;
+	uint64_t	n_lo = (uint32_t) n;
+	uint64_t	n_hi = n >> 32;
+	uint64_t	mid1 = x_hi * n_lo + ((x_lo * n_lo) >> 32);
+	uint64_t	mid2 = x_lo * n_hi + (uint32_t) mid1;
+
+	return x_hi * n_hi + (mid1 >> 32) + (mid2 >> 32);
+#endif
+}
+
+/*
+ * Cache lines that hold bits_per_key bits for each of nkeys keys; at least one.
+ * REQUIRES: both in range.
+ */
+static inline uint64_t
+lsm_filter_lines(uint64_t nkeys, double bits_per_key)
+{
+	double		lines = (double) nkeys * bits_per_key / LSM_FILTER_LINE_BITS;
+	uint64_t	whole = (uint64_t) lines;
+
+	if ((double) whole < lines)
+		whole++;
+	return whole > 0 ? whole : 1;
+}
+
+#endif							/* LSM_FILTER_PRIVATE_H */

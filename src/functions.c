@@ -1,0 +1,396 @@
+/*-------------------------------------------------------------------------
+ *
+ * functions.c
+ *	  SQL functions about trees: maintenance and facts.  lsm_verify is in
+ *	  verify.c, statistics are in stats.c.
+ *
+ * Functions that take a table work on its tree (if it is an lsm table) and on
+ * the trees of its lsm indexes; those that describe one tree take
+ * the table or the index.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "catalog/index.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/smgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "functions.h"
+#include "index/index.h"
+#include "lsmam.h"
+
+PG_FUNCTION_INFO_V1(lsm_flush);
+PG_FUNCTION_INFO_V1(lsm_compact);
+PG_FUNCTION_INFO_V1(lsm_relation_size);
+PG_FUNCTION_INFO_V1(lsm_levels);
+PG_FUNCTION_INFO_V1(lsm_files);
+PG_FUNCTION_INFO_V1(lsm_full_version);
+
+/* ======================================================================
+ * What the other files use
+ * ====================================================================== */
+
+static Oid
+am_oid(const char *name, char amtype)
+{
+	HeapTuple	tuple = SearchSysCache1(AMNAME, CStringGetDatum(name));
+	Form_pg_am	form;
+	Oid			oid = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		form = (Form_pg_am) GETSTRUCT(tuple);
+		if (form->amtype == amtype)
+			oid = form->oid;
+		ReleaseSysCache(tuple);
+	}
+	return oid;
+}
+
+Oid
+lsm_table_am_oid(void)
+{
+	return am_oid(LSM_TABLE_AM_NAME, AMTYPE_TABLE);
+}
+
+Oid
+lsm_index_am_oid(void)
+{
+	return am_oid(LSM_INDEX_AM_NAME, AMTYPE_INDEX);
+}
+
+bool
+lsm_relation_is_table(Relation rel)
+{
+	return OidIsValid(rel->rd_rel->relam) &&
+		rel->rd_rel->relam == lsm_table_am_oid();
+}
+
+bool
+lsm_relation_is_index(Relation rel)
+{
+	return rel->rd_rel->relkind == RELKIND_INDEX &&
+		OidIsValid(rel->rd_rel->relam) &&
+		rel->rd_rel->relam == lsm_index_am_oid();
+}
+
+/* The tree of an lsm table or index. */
+LsmTree *
+lsm_relation_tree(Relation rel)
+{
+	if (lsm_relation_is_index(rel))
+		return lsm_index_open_tree(rel);
+	Assert(lsm_relation_is_table(rel));
+	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
+}
+
+static void
+report_wrong_kind(Relation rel)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not an lsm table or index",
+					RelationGetRelationName(rel))));
+}
+
+Relation
+lsm_relation_open(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel;
+
+	/* lock the table of an index first, as everyone does */
+	if (get_rel_relkind(relid) == RELKIND_INDEX)
+	{
+		Oid			table = IndexGetRelation(relid, true);
+
+		if (OidIsValid(table))
+			LockRelationOid(table, lockmode);
+	}
+	rel = relation_open(relid, lockmode);
+	if (RELATION_IS_OTHER_TEMP(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot access temporary tables of other sessions")));
+	return rel;
+}
+
+/* The lsm indexes of a table that can be used, each opened. */
+List *
+lsm_relation_open_indexes(Relation table, LOCKMODE lockmode)
+{
+	List	   *oids = RelationGetIndexList(table);
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, oids)
+	{
+		Relation	index = index_open(lfirst_oid(lc), lockmode);
+
+		if (lsm_relation_is_index(index) && index->rd_index->indislive)
+			result = lappend(result, index);
+		else
+			index_close(index, lockmode);
+	}
+	list_free(oids);
+	return result;
+}
+
+void
+lsm_relation_close_indexes(List *indexes)
+{
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+		index_close((Relation) lfirst(lc), NoLock);
+	list_free(indexes);
+}
+
+/* ======================================================================
+ * Maintenance
+ * ====================================================================== */
+
+static void
+check_owner(Relation rel)
+{
+	if (!pg_class_ownercheck(RelationGetRelid(rel), GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER,
+					   get_relkind_objtype(rel->rd_rel->relkind),
+					   RelationGetRelationName(rel));
+}
+
+/*
+ * Calls `work` for the relation's tree and, for a table, for those of its lsm
+ * indexes.  ERROR if there is none.
+ */
+static void
+for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
+{
+	Relation	rel = lsm_relation_open(relid, lockmode);
+	List	   *indexes = NIL;
+	ListCell   *lc;
+
+	check_owner(rel);
+	if (lsm_relation_is_index(rel))
+		work(lsm_relation_tree(rel));
+	else if (rel->rd_rel->relkind == RELKIND_RELATION ||
+			 rel->rd_rel->relkind == RELKIND_MATVIEW ||
+			 rel->rd_rel->relkind == RELKIND_TOASTVALUE)
+	{
+		indexes = lsm_relation_open_indexes(rel, lockmode);
+		if (!lsm_relation_is_table(rel) && indexes == NIL)
+			report_wrong_kind(rel);
+		if (lsm_relation_is_table(rel))
+			work(lsm_relation_tree(rel));
+		foreach(lc, indexes)
+			work(lsm_relation_tree((Relation) lfirst(lc)));
+		lsm_relation_close_indexes(indexes);
+	}
+	else
+		report_wrong_kind(rel);
+	relation_close(rel, NoLock);
+}
+
+Datum
+lsm_flush(PG_FUNCTION_ARGS)
+{
+	for_each_tree(PG_GETARG_OID(0), RowExclusiveLock, lsm_tree_flush);
+	PG_RETURN_VOID();
+}
+
+static void
+compact_fully(LsmTree *tree)
+{
+	LsmCompactRequest request = {0};
+
+	request.full = true;
+	request.drop_dead = true;
+	lsm_tree_flush(tree);
+	lsm_tree_compact(tree, &request);
+}
+
+Datum
+lsm_compact(PG_FUNCTION_ARGS)
+{
+	for_each_tree(PG_GETARG_OID(0), ShareUpdateExclusiveLock, compact_fully);
+	PG_RETURN_VOID();
+}
+
+/* ======================================================================
+ * Facts
+ * ====================================================================== */
+
+static Relation
+open_one_tree(Oid relid)
+{
+	Relation	rel = lsm_relation_open(relid, AccessShareLock);
+
+	if (!lsm_relation_is_index(rel) && !lsm_relation_is_table(rel))
+		report_wrong_kind(rel);
+	return rel;
+}
+
+Datum
+lsm_relation_size(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_one_tree(PG_GETARG_OID(0));
+	LsmTreeSize size;
+	int64		bytes;
+
+	lsm_tree_size(lsm_relation_tree(rel), &size);
+
+	/* not table_relation_size(): it counts the blocks TIDs span */
+	bytes = size.file_bytes +
+		(int64) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) * BLCKSZ;
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_INT64(bytes);
+}
+
+/* Keys are data: whoever may read the table may see them. */
+void
+lsm_check_select(Relation rel)
+{
+	Oid			relid = RelationGetRelid(rel);
+	AclResult	result;
+
+	if (rel->rd_rel->relkind == RELKIND_INDEX)
+		relid = rel->rd_index->indrelid;
+	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)),
+					   get_rel_name(relid));
+}
+
+static int
+compare_level_run(const void *a, const void *b)
+{
+	const LsmFileInfo *x = a;
+	const LsmFileInfo *y = b;
+
+	if (x->level != y->level)
+		return x->level < y->level ? -1 : 1;
+	if (x->run != y->run)
+		return x->run > y->run ? -1 : 1;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+Datum
+lsm_levels(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	LsmFileInfo *files;
+	int			nfiles;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = open_one_tree(PG_GETARG_OID(0));
+	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
+	qsort(files, nfiles, sizeof(LsmFileInfo), compare_level_run);
+
+	for (int i = 0, next; i < nfiles; i = next)
+	{
+		int64		runs = 0;
+		uint64		entries = 0;
+		uint64		bytes = 0;
+		uint64		filter_bytes = 0;
+		Datum		values[6];
+		bool		nulls[6] = {0};
+
+		for (next = i; next < nfiles && files[next].level == files[i].level; next++)
+		{
+			if (next == i || files[next].run != files[next - 1].run)
+				runs++;
+			entries += files[next].entries;
+			bytes += files[next].file_bytes;
+			filter_bytes += files[next].filter_bytes;
+		}
+		values[0] = Int32GetDatum(files[i].level);
+		values[1] = Int64GetDatum(runs);
+		values[2] = Int64GetDatum(next - i);
+		values[3] = Int64GetDatum(entries);
+		values[4] = Int64GetDatum(bytes);
+		values[5] = Int64GetDatum(filter_bytes);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+static Datum
+slice_bytea(LsmSlice slice)
+{
+	bytea	   *result = palloc(VARHDRSZ + slice.len);
+
+	SET_VARSIZE(result, VARHDRSZ + slice.len);
+	memcpy(VARDATA(result), slice.data, slice.len);
+	return PointerGetDatum(result);
+}
+
+Datum
+lsm_files(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	LsmFileInfo *files;
+	int			nfiles;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = open_one_tree(PG_GETARG_OID(0));
+	lsm_check_select(rel);
+	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
+
+	for (int i = 0; i < nfiles; i++)
+	{
+		LsmFileInfo *f = &files[i];
+		const char *scheme = lsm_filter_scheme_name(f->filter_scheme);
+		Datum		values[10];
+		bool		nulls[10] = {0};
+
+		values[0] = Int32GetDatum(f->level);
+		values[1] = Int64GetDatum(f->run);
+		values[2] = Int64GetDatum(f->number);
+		values[3] = Int64GetDatum(f->entries);
+		values[4] = Int64GetDatum(f->file_bytes);
+		values[5] = Int64GetDatum(f->filter_bytes);
+		values[6] = CStringGetTextDatum(scheme ? scheme : "unknown");
+		values[7] = TransactionIdGetDatum(f->min_xid);
+		nulls[7] = !TransactionIdIsValid(f->min_xid);
+		values[8] = slice_bytea(f->smallest);
+		values[9] = slice_bytea(f->largest);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+Datum
+lsm_full_version(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("lsmam %s, PostgreSQL %s, %s, hashing with %s%s%s",
+											  LSM_VERSION, GetConfigOptionByName("server_version", NULL, false),
+											  lsm_sst_library_version(), lsm_digest_isa(),
+#ifdef LSM_TESTING
+											  ", crash points",
+#else
+											  "",
+#endif
+#ifdef USE_ASSERT_CHECKING
+											  ", assertions"
+#else
+											  ""
+#endif
+											  )));
+}

@@ -1,0 +1,181 @@
+/*-------------------------------------------------------------------------
+ *
+ * guc.c
+ *	  The settings lsm.*.  The variables of the tree live in tree/options.c;
+ *	  here are their names, units, ranges and who may set them.
+ *
+ * A setting that shapes files (filter, compression, size ratio) applies to what
+ * the process that has it writes: a session's own flushes, and the
+ * background workers' work by the value in the configuration file.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "utils/guc.h"
+
+#include "lsmam.h"
+
+#ifdef LSM_TESTING
+extern char *lsm_crash_point_name;
+#endif
+
+int			lsm_constraint_index = LSM_CONSTRAINT_LSM;
+
+static const struct config_enum_entry filter_scheme_options[] = {
+	{"none", LSM_FILTER_NONE, false},
+	{"bloom", LSM_FILTER_BLOOM, false},
+	{"blocked", LSM_FILTER_BLOCKED, false},
+	{"elastic", LSM_FILTER_ELASTIC, false},
+	{"quotient", LSM_FILTER_QUOTIENT, false},
+	{"cascade", LSM_FILTER_CASCADE, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry compression_options[] = {
+	{"none", LSM_COMPRESSION_NONE, false},
+	{"lz4", LSM_COMPRESSION_LZ4, false},
+	{"zstd", LSM_COMPRESSION_ZSTD, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry constraint_index_options[] = {
+	{"lsm", LSM_CONSTRAINT_LSM, false},
+	{"btree", LSM_CONSTRAINT_BTREE, false},
+	{NULL, 0, false}
+};
+
+static bool
+check_filter_scheme(int *newval, void **extra, GucSource source)
+{
+	if (lsm_filter_scheme_buildable((LsmFilterScheme) *newval))
+		return true;
+	GUC_check_errdetail("Filter scheme \"%s\" is not available in this version.",
+						lsm_filter_scheme_name(*newval));
+	GUC_check_errhint("Available schemes are \"none\", \"bloom\" and \"blocked\".");
+	return false;
+}
+
+static void
+define_filter_settings(void)
+{
+	DefineCustomBoolVariable("lsm.hash_sharing",
+							 "Computes one digest per point lookup and shares it among all filters.",
+							 "Off computes the digest again at every filter probed.",
+							 &lsm_hash_sharing,
+							 true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.filter_scheme",
+							 "Filter that is built for each sorted file.",
+							 NULL,
+							 &lsm_filter_scheme,
+							 LSM_FILTER_BLOCKED, filter_scheme_options,
+							 PGC_USERSET, 0, check_filter_scheme, NULL, NULL);
+	DefineCustomRealVariable("lsm.bits_per_key",
+							 "Filter size, in bits per key.",
+							 NULL,
+							 &lsm_bits_per_key,
+							 10.0, 1.0, 64.0,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.elastic_units",
+							"Filter units per segment of an elastic filter.",
+							NULL,
+							&lsm_elastic_units,
+							6, 1, 32,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.elastic_initial_units",
+							"Filter units switched on for a new segment without known hotness.",
+							NULL,
+							&lsm_elastic_initial_units,
+							2, 0, 32,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.elastic_memory",
+							"Memory that all switched-on elastic filter units together may use.",
+							NULL,
+							&lsm_elastic_memory_kb,
+							65536, 64, MAX_KILOBYTES,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.elastic_lifetime",
+							"Accesses after which an untouched filter segment counts as expired.",
+							NULL,
+							&lsm_elastic_lifetime,
+							20000, 1, INT_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+static void
+define_tree_settings(void)
+{
+	DefineCustomIntVariable("lsm.memtable_memory",
+							"Shared memory for the memtables of all trees.",
+							NULL,
+							&lsm_memtable_memory_kb,
+							262144, 1024, MAX_KILOBYTES,
+							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.memtable_size",
+							"A tree's memtable is flushed when it has reached this size.",
+							"Applies to what this session writes.",
+							&lsm_memtable_size_kb,
+							65536, 64, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.size_ratio",
+							"Size ratio between one level of a tree and the next.",
+							NULL,
+							&lsm_size_ratio,
+							10, 2, 100,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.target_file_size",
+							"Size at which sorted files are cut.",
+							NULL,
+							&lsm_target_file_size_kb,
+							65536, 64, 1024 * 1024,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.compression",
+							 "Compression of data blocks in sorted files.",
+							 NULL,
+							 &lsm_compression,
+							 LSM_COMPRESSION_LZ4, compression_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.max_open_files",
+							"Sorted files that one backend keeps open.",
+							NULL,
+							&lsm_max_open_files,
+							1000, 16, 1000000,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.compaction_workers",
+							"Background processes for compaction, besides the one for flushes.",
+							NULL,
+							&lsm_compaction_workers,
+							1, 0, 16,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.max_trees",
+							"Trees (tables and indexes) that can be in use at the same time.",
+							NULL,
+							&lsm_max_trees,
+							16384, 16, 1000000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.constraint_index",
+							 "Index access method of PRIMARY KEY and UNIQUE constraints on lsm tables.",
+							 "Columns of types without an lsm_index operator class get a btree index in any case.",
+							 &lsm_constraint_index,
+							 LSM_CONSTRAINT_LSM, constraint_index_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+#ifdef LSM_TESTING
+	DefineCustomStringVariable("lsm.crash_point",
+							   "Test builds: stops the server when it reaches the code location of this name.",
+							   NULL,
+							   &lsm_crash_point_name,
+							   "",
+							   PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+#endif
+}
+
+void
+lsm_guc_init(void)
+{
+	define_filter_settings();
+	define_tree_settings();
+	MarkGUCPrefixReserved("lsm");
+}

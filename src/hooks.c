@@ -1,0 +1,664 @@
+/*-------------------------------------------------------------------------
+ *
+ * hooks.c
+ *	  What PostgreSQL has no access method callback for.
+ *
+ *	- DDL: CREATE INDEX ... USING lsm means lsm_index; keys of lsm tables are
+ *	  served by lsm_index under lsm.constraint_index = lsm.
+ *	- What PostgreSQL 15 supports with btree keys only (foreign keys,
+ *	  ON CONFLICT) is refused with the way out, before core reports an internal error.
+ *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
+ *	  numbers do not address the main fork.
+ *	- Counters are published at the end of each statement and shown by EXPLAIN
+ *	  (ANALYZE).
+ *
+ * Every hook calls the one installed before it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/index.h"
+#include "catalog/pg_index.h"
+#include "commands/defrem.h"
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/plancat.h"
+#include "parser/parse_type.h"
+#include "parser/parsetree.h"
+#include "tcop/tcopprot.h"
+#include "tcop/utility.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
+
+#include "lsmam.h"
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+static ExecutorStart_hook_type prev_executor_start = NULL;
+static ExecutorEnd_hook_type prev_executor_end = NULL;
+static ExplainOneQuery_hook_type prev_explain_one_query = NULL;
+static get_relation_info_hook_type prev_get_relation_info = NULL;
+
+/* ======================================================================
+ * DDL
+ * ====================================================================== */
+
+static Oid
+relation_am(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			am = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		ReleaseSysCache(tuple);
+	}
+	return am;
+}
+
+/*
+ * A table whose keys lsm_index may serve: of ours, and no partition, for the keys of
+ * partitioned tables are btree and a partition's key must match its parent's.
+ */
+static bool
+keys_may_be_lsm(Oid relid)
+{
+	Oid			am = lsm_table_am_oid();
+
+	return lsm_constraint_index == LSM_CONSTRAINT_LSM &&
+		OidIsValid(am) && OidIsValid(relid) && relation_am(relid) == am &&
+		!get_rel_relispartition(relid);
+}
+
+/* Does lsm_index have a default operator class for keys of this type? */
+static bool
+type_fits(Oid type, Oid collation)
+{
+	if (!OidIsValid(type) ||
+		!OidIsValid(GetDefaultOpClass(type, lsm_index_am_oid())))
+		return false;
+	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
+}
+
+static bool
+column_def_fits(ColumnDef *def)
+{
+	static const char *const serials[] = {
+		"smallserial", "serial2", "serial", "serial4", "bigserial", "serial8"
+	};
+	Type		typtup;
+	Oid			type;
+	Oid			collation;
+
+	if (def->typeName == NULL)
+		return false;
+	if (list_length(def->typeName->names) == 1 && !def->typeName->pct_type)
+	{
+		char	   *name = strVal(linitial(def->typeName->names));
+
+		for (int i = 0; i < lengthof(serials); i++)
+			if (strcmp(name, serials[i]) == 0)
+				return true;	/* an integer, see transformColumnDefinition */
+	}
+
+	typtup = LookupTypeName(NULL, def->typeName, NULL, true);
+	if (typtup == NULL)
+		return false;			/* core will complain */
+	type = typeTypeId(typtup);
+	collation = typeTypeCollation(typtup);
+	ReleaseSysCache(typtup);
+	if (def->collClause != NULL)
+		collation = get_collation_oid(def->collClause->collname, true);
+	return type_fits(type, collation);
+}
+
+/*
+ * Column `name` of the table as it will be after `alter` (may be NULL): the
+ * same statement may add the column or change its type.
+ */
+static bool
+column_fits(Oid relid, const char *name, AlterTableStmt *alter)
+{
+	AttrNumber	attnum;
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+	ListCell   *lc;
+
+	if (alter != NULL)
+	{
+		foreach(lc, alter->cmds)
+		{
+			AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+			if (cmd->subtype == AT_AddColumn &&
+				strcmp(castNode(ColumnDef, cmd->def)->colname, name) == 0)
+				return column_def_fits(castNode(ColumnDef, cmd->def));
+			if (cmd->subtype == AT_AlterColumnType &&
+				strcmp(cmd->name, name) == 0)
+				return column_def_fits(castNode(ColumnDef, cmd->def));
+		}
+	}
+
+	attnum = get_attnum(relid, name);
+	if (attnum <= 0)
+		return false;
+	get_atttypetypmodcoll(relid, attnum, &type, &typmod, &collation);
+	return type_fits(type, collation);
+}
+
+/* A constraint that names another AM's storage parameters keeps btree. */
+static bool
+options_fit(List *options)
+{
+	static const char *const ours[] = {
+		"filter_scheme", "bits_per_key", "elastic_units", "size_ratio",
+		"compression"
+	};
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+		bool		found = false;
+
+		for (int i = 0; i < lengthof(ours); i++)
+			found |= strcmp(def->defname, ours[i]) == 0;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* Let a PRIMARY KEY or UNIQUE constraint of an ALTER TABLE use lsm_index. */
+static void
+choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
+					 ColumnDef *column)
+{
+	ListCell   *lc;
+
+	if (constraint->contype != CONSTR_PRIMARY &&
+		constraint->contype != CONSTR_UNIQUE)
+		return;
+	if (constraint->indexname != NULL || constraint->access_method != NULL ||
+		!options_fit(constraint->options))
+		return;
+
+	if (column != NULL)
+	{
+		if (!column_def_fits(column))
+			return;
+	}
+	else
+	{
+		foreach(lc, constraint->keys)
+			if (!column_fits(relid, strVal(lfirst(lc)), alter))
+				return;
+	}
+	constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
+}
+
+/*
+ * The index that transformFkeyCheckAttrs (or transformFkeyGetPrimaryKey) will
+ * find for a foreign key that references these columns.
+ */
+static Oid
+referenced_index(Relation rel, List *columns)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+	ListCell   *lc2;
+	Oid			result = InvalidOid;
+
+	if (columns == NIL)
+	{
+		list_free(indexes);
+		return RelationGetPrimaryKeyIndex(rel);
+	}
+
+	foreach(lc, indexes)
+	{
+		HeapTuple	tuple;
+		Form_pg_index form;
+		bool		match;
+
+		tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
+		if (!HeapTupleIsValid(tuple))
+			continue;
+		form = (Form_pg_index) GETSTRUCT(tuple);
+		match = form->indisunique && form->indisvalid &&
+			form->indnkeyatts == list_length(columns) &&
+			heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
+			heap_attisnull(tuple, Anum_pg_index_indexprs, NULL);
+		if (match)
+		{
+			foreach(lc2, columns)
+			{
+				AttrNumber	attnum = get_attnum(RelationGetRelid(rel),
+												strVal(lfirst(lc2)));
+				bool		found = false;
+
+				for (int i = 0; i < form->indnkeyatts; i++)
+					found |= form->indkey.values[i] == attnum;
+				match &= found;
+			}
+		}
+		ReleaseSysCache(tuple);
+		if (match)
+		{
+			result = lfirst_oid(lc);
+			break;
+		}
+	}
+	list_free(indexes);
+	return result;
+}
+
+/* PostgreSQL 15 insists on btree for the referenced key: say so in time. */
+static void
+check_foreign_key(Constraint *constraint)
+{
+	Oid			relid;
+	Oid			index;
+	Relation	rel;
+
+	if (constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL)
+		return;
+	relid = RangeVarGetRelid(constraint->pktable, AccessShareLock, true);
+	if (!OidIsValid(relid))
+		return;
+	rel = try_relation_open(relid, NoLock);
+	if (rel == NULL)
+		return;
+	if (rel->rd_rel->relkind == RELKIND_RELATION)
+	{
+		index = referenced_index(rel, constraint->pk_attrs);
+		if (OidIsValid(index) && OidIsValid(lsm_index_am_oid()) &&
+			relation_am(index) == lsm_index_am_oid())
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("foreign key cannot reference a key that is served by an lsm index"),
+					 errdetail("Index \"%s\" of table \"%s\" uses access method \"%s\"; PostgreSQL supports only btree here.",
+							   get_rel_name(index), RelationGetRelationName(rel),
+							   LSM_INDEX_AM_NAME),
+					 errhint("SET lsm.constraint_index = btree before creating the key.")));
+	}
+	relation_close(rel, NoLock);
+}
+
+static void
+adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
+				  Constraint *constraint, ColumnDef *column)
+{
+	check_foreign_key(constraint);
+	if (ours)
+		choose_constraint_am(relid, alter, constraint, column);
+	if (constraint->access_method != NULL &&
+		strcmp(constraint->access_method, LSM_TABLE_AM_NAME) == 0)
+		constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
+}
+
+static void
+adjust_alter_table(AlterTableStmt *stmt)
+{
+	Oid			relid;
+	bool		ours;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (stmt->objtype != OBJECT_TABLE || !OidIsValid(lsm_index_am_oid()))
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!OidIsValid(relid))
+		return;
+	ours = keys_may_be_lsm(relid);
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AddConstraint)
+			adjust_constraint(relid, ours, stmt,
+							  castNode(Constraint, cmd->def), NULL);
+		else if (cmd->subtype == AT_AddColumn)
+		{
+			ColumnDef  *def = castNode(ColumnDef, cmd->def);
+
+			foreach(lc2, def->constraints)
+				if (IsA(lfirst(lc2), Constraint))
+					adjust_constraint(relid, ours, stmt, lfirst(lc2), def);
+		}
+	}
+}
+
+static void
+adjust_index_stmt(IndexStmt *stmt)
+{
+	Oid			relid;
+	ListCell   *lc;
+
+	if (!OidIsValid(lsm_index_am_oid()))
+		return;
+
+	/* pg_am.amname is unique: the name "lsm" is the table AM's */
+	if (stmt->accessMethod != NULL &&
+		strcmp(stmt->accessMethod, LSM_TABLE_AM_NAME) == 0)
+	{
+		stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
+		return;
+	}
+
+	/*
+	 * A constraint of CREATE TABLE comes here as a subcommand.  The table
+	 * exists by now.
+	 */
+	if (!stmt->isconstraint || stmt->excludeOpNames != NIL || OidIsValid(stmt->indexOid) ||
+		stmt->accessMethod == NULL ||
+		strcmp(stmt->accessMethod, "btree") != 0 ||
+		!options_fit(stmt->options))
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!keys_may_be_lsm(relid))
+		return;
+	foreach(lc, stmt->indexParams)
+	{
+		IndexElem  *elem = lfirst_node(IndexElem, lc);
+
+		if (elem->name == NULL || elem->opclass != NIL ||
+			!column_fits(relid, elem->name, NULL))
+			return;
+	}
+	stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
+}
+
+static void
+lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
+					bool read_only_tree, ProcessUtilityContext context,
+					ParamListInfo params, QueryEnvironment *query_env,
+					DestReceiver *dest, QueryCompletion *qc)
+{
+	if (IsA(pstmt->utilityStmt, IndexStmt) ||
+		IsA(pstmt->utilityStmt, AlterTableStmt))
+	{
+		if (read_only_tree)
+		{
+			pstmt = copyObject(pstmt);
+			read_only_tree = false;
+		}
+		if (IsA(pstmt->utilityStmt, IndexStmt))
+			adjust_index_stmt((IndexStmt *) pstmt->utilityStmt);
+		else
+			adjust_alter_table((AlterTableStmt *) pstmt->utilityStmt);
+	}
+
+	if (prev_process_utility)
+		prev_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
+								params, query_env, dest, qc);
+
+	lsm_counters_publish();
+}
+
+/* ======================================================================
+ * Executor
+ * ====================================================================== */
+
+/*
+ * ExecOpenIndices prepares every unique index of an ON CONFLICT target, and
+ * BuildSpeculativeIndexInfo knows btree only.
+ */
+static void
+check_on_conflict(PlannedStmt *stmt, Plan *plan)
+{
+	ModifyTable *modify;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if (plan == NULL || !IsA(plan, ModifyTable))
+		return;
+	modify = (ModifyTable *) plan;
+	if (modify->onConflictAction == ONCONFLICT_NONE ||
+		!OidIsValid(lsm_index_am_oid()))
+		return;
+
+	foreach(lc, modify->resultRelations)
+	{
+		RangeTblEntry *rte = rt_fetch(lfirst_int(lc), stmt->rtable);
+		Relation	rel = table_open(rte->relid, NoLock);
+		List	   *indexes = RelationGetIndexList(rel);
+
+		foreach(lc2, indexes)
+		{
+			HeapTuple	tuple;
+			bool		unique;
+
+			if (relation_am(lfirst_oid(lc2)) != lsm_index_am_oid())
+				continue;
+			tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc2)));
+			if (!HeapTupleIsValid(tuple))
+				continue;
+			unique = ((Form_pg_index) GETSTRUCT(tuple))->indisunique;
+			ReleaseSysCache(tuple);
+			if (unique)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("ON CONFLICT is not supported on table \"%s\" with a unique lsm index",
+								RelationGetRelationName(rel)),
+						 errdetail("Index \"%s\" uses access method \"%s\"; PostgreSQL supports only btree here.",
+								   get_rel_name(lfirst_oid(lc2)), LSM_INDEX_AM_NAME),
+						 errhint("SET lsm.constraint_index = btree before creating the key.")));
+		}
+		list_free(indexes);
+		table_close(rel, NoLock);
+	}
+}
+
+/*
+ * A bitmap heap scan prefetches the blocks of its TIDs with PrefetchBuffer.
+ * Those of an lsm table are virtual: there may be no such block in the main
+ * fork, and from segment 2 on that is an error.
+ */
+static bool
+stop_bitmap_prefetch(PlanState *state, void *context)
+{
+	if (state == NULL)
+		return false;
+	if (IsA(state, BitmapHeapScanState))
+	{
+		BitmapHeapScanState *scan = (BitmapHeapScanState *) state;
+		Relation	rel = scan->ss.ss_currentRelation;
+
+		if (rel != NULL && rel->rd_rel->relam == *(Oid *) context)
+			scan->prefetch_maximum = 0;
+	}
+	return planstate_tree_walker(state, stop_bitmap_prefetch, context);
+}
+
+static void
+lsm_executor_start(QueryDesc *query_desc, int eflags)
+{
+	ListCell   *lc;
+	Oid			table_am;
+
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0 &&
+		(query_desc->plannedstmt->commandType != CMD_SELECT ||
+		 query_desc->plannedstmt->hasModifyingCTE))
+	{
+		check_on_conflict(query_desc->plannedstmt,
+						  query_desc->plannedstmt->planTree);
+		foreach(lc, query_desc->plannedstmt->subplans)
+			check_on_conflict(query_desc->plannedstmt, (Plan *) lfirst(lc));
+	}
+
+	if (prev_executor_start)
+		prev_executor_start(query_desc, eflags);
+	else
+		standard_ExecutorStart(query_desc, eflags);
+
+	table_am = lsm_table_am_oid();
+	if (OidIsValid(table_am))
+		(void) stop_bitmap_prefetch(query_desc->planstate, &table_am);
+}
+
+static void
+lsm_executor_end(QueryDesc *query_desc)
+{
+	if (prev_executor_end)
+		prev_executor_end(query_desc);
+	else
+		standard_ExecutorEnd(query_desc);
+
+	lsm_counters_publish();
+}
+
+/* ======================================================================
+ * EXPLAIN (ANALYZE)
+ * ====================================================================== */
+
+typedef struct ExplainCounter
+{
+	LsmCounter	counter;
+	const char *text;			/* in text format */
+	const char *label;			/* in the others */
+} ExplainCounter;
+
+static const ExplainCounter explain_counters[] = {
+	{LSM_COUNT_LOOKUPS, "lookups", "Lookups"},
+	{LSM_COUNT_DIGESTS, "digests", "Digests"},
+	{LSM_COUNT_FILTER_PROBES, "filter probes", "Filter Probes"},
+	{LSM_COUNT_FILTER_NEGATIVES, "negatives", "Filter Negatives"},
+	{LSM_COUNT_FILTER_TRUE_POSITIVES, "true positives", "Filter True Positives"},
+	{LSM_COUNT_FILTER_FALSE_POSITIVES, "false positives", "Filter False Positives"},
+	{LSM_COUNT_BLOCKS_READ, "blocks read", "Blocks Read"},
+	{LSM_COUNT_MEMTABLE_HITS, "memtable hits", "Memtable Hits"},
+};
+
+/*
+ * ExplainOnePlan has closed the query's group: the counters follow it, in the
+ * structured formats as an object of their own.
+ */
+static void
+explain_print_counters(ExplainState *es, const uint64 *before)
+{
+	uint64		after[LSM_NCOUNTERS];
+	bool		any = false;
+
+	lsm_counters_session(after);
+	for (int i = 0; i < lengthof(explain_counters); i++)
+		any |= after[explain_counters[i].counter] != before[explain_counters[i].counter];
+	if (!any)
+		return;
+
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+	{
+		const char *separator = "LSM: ";
+
+		for (int i = 0; i < lengthof(explain_counters); i++)
+		{
+			const ExplainCounter *c = &explain_counters[i];
+
+			appendStringInfo(es->str, "%s%s=" UINT64_FORMAT, separator, c->text,
+							 after[c->counter] - before[c->counter]);
+			separator = " ";
+		}
+		appendStringInfoChar(es->str, '\n');
+		return;
+	}
+
+	ExplainOpenGroup("LSM", NULL, true, es);
+	for (int i = 0; i < lengthof(explain_counters); i++)
+	{
+		const ExplainCounter *c = &explain_counters[i];
+
+		ExplainPropertyUInteger(c->label, NULL,
+								after[c->counter] - before[c->counter], es);
+	}
+	ExplainCloseGroup("LSM", NULL, true, es);
+}
+
+/* As ExplainOneQuery does without a hook. */
+static void
+explain_standard(Query *query, int cursor_options, IntoClause *into,
+				 ExplainState *es, const char *query_string,
+				 ParamListInfo params, QueryEnvironment *query_env)
+{
+	PlannedStmt *plan;
+	instr_time	start;
+	instr_time	duration;
+	BufferUsage usage_start;
+	BufferUsage usage;
+
+	if (es->buffers)
+		usage_start = pgBufferUsage;
+	INSTR_TIME_SET_CURRENT(start);
+	plan = pg_plan_query(query, query_string, cursor_options, params);
+	INSTR_TIME_SET_CURRENT(duration);
+	INSTR_TIME_SUBTRACT(duration, start);
+	if (es->buffers)
+	{
+		memset(&usage, 0, sizeof(BufferUsage));
+		BufferUsageAccumDiff(&usage, &pgBufferUsage, &usage_start);
+	}
+	ExplainOnePlan(plan, into, es, query_string, params, query_env, &duration,
+				   es->buffers ? &usage : NULL);
+}
+
+static void
+lsm_explain_one_query(Query *query, int cursor_options, IntoClause *into,
+					  ExplainState *es, const char *query_string,
+					  ParamListInfo params, QueryEnvironment *query_env)
+{
+	uint64		before[LSM_NCOUNTERS];
+
+	lsm_counters_session(before);
+	if (prev_explain_one_query)
+		prev_explain_one_query(query, cursor_options, into, es, query_string,
+							   params, query_env);
+	else
+		explain_standard(query, cursor_options, into, es, query_string, params,
+						 query_env);
+	if (es->analyze)
+		explain_print_counters(es, before);
+}
+
+/* ======================================================================
+ * Planner, start-up
+ * ====================================================================== */
+
+static void
+lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent,
+					  RelOptInfo *rel)
+{
+	if (prev_get_relation_info)
+		prev_get_relation_info(root, relid, inhparent, rel);
+	lsm_index_adjust_info(root, relid, inhparent, rel);
+}
+
+void
+lsm_hooks_init(void)
+{
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = lsm_process_utility;
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = lsm_executor_start;
+	prev_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = lsm_executor_end;
+	prev_explain_one_query = ExplainOneQuery_hook;
+	ExplainOneQuery_hook = lsm_explain_one_query;
+	prev_get_relation_info = get_relation_info_hook;
+	get_relation_info_hook = lsm_get_relation_info;
+}

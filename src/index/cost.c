@@ -1,0 +1,289 @@
+/*-------------------------------------------------------------------------
+ *
+ * cost.c
+ *	  What the planner is told about indexes and scans of them.
+ *
+ * The main fork of an index holds the log and the list of files, not the
+ * entries, so the planner's idea of its size is replaced (lsm_index_adjust_info).
+ * PostgreSQL knows "ordered" as a property of the access method; indexes with
+ * a key column whose codes are not in the operator's order are made unordered
+ * there as well.
+ *
+ * IndexOptInfo.tree_height, which core uses for btree alone, carries the number of
+ * levels: places in which a range scan has to look.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/stratnum.h"
+#include "access/xlog.h"
+#include "catalog/pg_statistic.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/selfuncs.h"
+#include "utils/spccache.h"
+#include "utils/syscache.h"
+
+#include "index/index.h"
+
+/* CPU cost of looking a key up, in cpu_operator_cost: as btree's descent */
+#define LOOKUP_OPERATORS	100.0
+/* and of positioning in one level */
+#define SEEK_OPERATORS		50.0
+
+/* ======================================================================
+ * get_relation_info_hook
+ * ====================================================================== */
+
+static bool
+info_column_ordered(const IndexOptInfo *info, int column)
+{
+	return lsm_column_is_ordered(info->opcintype[column],
+								 info->indexcollations[column],
+								 get_opfamily_proc(info->opfamily[column],
+												   info->opcintype[column],
+												   info->opcintype[column], 1));
+}
+
+static void
+adjust_size(IndexOptInfo *info, Relation index, RelOptInfo *rel)
+{
+	LsmTreeSize size;
+	uint64		pages;
+
+	lsm_tree_size(lsm_index_open_tree(index), &size);
+	pages = (size.file_bytes + size.memtable_bytes + BLCKSZ - 1) / BLCKSZ;
+	info->pages = (BlockNumber) Min(Max(pages, 1), (uint64) MaxBlockNumber);
+	info->tuples = rel->tuples;
+	if (info->indpred != NIL)
+		info->tuples = Min(rel->tuples,
+						   (double) size.file_entries + size.memtable_entries);
+	info->tree_height = (int) Min(size.levels, 64);
+}
+
+/*
+ * Called for each relation the planner looks at, after core has filled in
+ * `rel`.  Its indexes are open and locked by the planner.
+ */
+void
+lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *info = lfirst_node(IndexOptInfo, lc);
+		Relation	index;
+
+		if (info->amcostestimate != lsm_index_cost_estimate || info->hypothetical)
+			continue;
+		for (int i = 0; i < info->nkeycolumns; i++)
+			if (!info_column_ordered(info, i))
+			{
+				info->sortopfamily = NULL;
+				info->reverse_sort = NULL;
+				info->nulls_first = NULL;
+				break;
+			}
+		if (RecoveryInProgress())
+			continue;			/* trees cannot be opened */
+		index = index_open(info->indexoid, NoLock);
+		if (!RELATION_IS_OTHER_TEMP(index))
+			adjust_size(info, index, rel);
+		index_close(index, NoLock);
+	}
+}
+
+/* ======================================================================
+ * amcostestimate
+ * ====================================================================== */
+
+/* What the quals do to the walk through the index */
+typedef struct BoundQuals
+{
+	List	   *quals;			/* those that limit it */
+	int			equal_columns;	/* leading columns bound by = or IS NULL */
+	bool		found_array;
+	bool		found_is_null;
+	double		scans;			/* walks, because of arrays */
+} BoundQuals;
+
+/* Strategy of an operator qual, 0 for others. */
+static int
+qual_strategy(const IndexOptInfo *info, int column, Expr *clause, BoundQuals *bound,
+			  double *elements)
+{
+	Oid			op;
+
+	*elements = 1;
+	if (IsA(clause, OpExpr))
+		op = ((OpExpr *) clause)->opno;
+	else if (IsA(clause, RowCompareExpr))
+		op = linitial_oid(((RowCompareExpr *) clause)->opnos);
+	else if (IsA(clause, ScalarArrayOpExpr))
+	{
+		ScalarArrayOpExpr *array = (ScalarArrayOpExpr *) clause;
+
+		op = array->opno;
+		bound->found_array = true;
+		*elements = Max(estimate_array_length(lsecond(array->args)), 1);
+	}
+	else
+		return 0;
+	return get_op_opfamily_strategy(op, info->opfamily[column]);
+}
+
+/*
+ * Leading columns bound by equality, and the ranges of the column after
+ * them: as in btcostestimate(), but for columns whose codes are not ordered a
+ * range limits nothing.  Quals come in the order of columns.
+ */
+static void
+find_bound_quals(IndexPath *path, BoundQuals *bound)
+{
+	IndexOptInfo *info = path->indexinfo;
+	int			column = 0;
+	bool		equal = false;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	memset(bound, 0, sizeof(*bound));
+	bound->scans = 1;
+	foreach(lc, path->indexclauses)
+	{
+		IndexClause *iclause = lfirst_node(IndexClause, lc);
+
+		if (iclause->indexcol != column)
+		{
+			if (!equal || iclause->indexcol != column + 1)
+				break;
+			column++;
+			equal = false;
+		}
+		foreach(lc2, iclause->indexquals)
+		{
+			RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc2);
+			double		elements;
+			int			strategy = qual_strategy(info, column, rinfo->clause, bound,
+												 &elements);
+
+			if (IsA(rinfo->clause, NullTest) &&
+				((NullTest *) rinfo->clause)->nulltesttype == IS_NULL)
+			{
+				bound->found_is_null = true;
+				equal = true;
+			}
+			else if (strategy == BTEqualStrategyNumber)
+			{
+				equal = true;
+				bound->scans *= elements;
+			}
+			else if (strategy != 0 && !info_column_ordered(info, column))
+				continue;
+			bound->quals = lappend(bound->quals, rinfo);
+		}
+		bound->equal_columns = equal ? column + 1 : column;
+	}
+}
+
+/*
+ * Correlation of the first column's order with the table's, from the column's
+ * statistics; as in btcostestimate().
+ */
+static double
+index_correlation(PlannerInfo *root, const IndexOptInfo *info)
+{
+	RangeTblEntry *rte = planner_rt_fetch(info->rel->relid, root);
+	double		correlation = 0;
+	HeapTuple	stats;
+	AttStatsSlot slot;
+	Oid			less;
+
+	if (info->sortopfamily == NULL)
+		return 0;
+	if (info->indexkeys[0] != 0)
+		stats = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(rte->relid),
+								Int16GetDatum(info->indexkeys[0]),
+								BoolGetDatum(rte->inh));
+	else
+		stats = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(info->indexoid),
+								Int16GetDatum(1), BoolGetDatum(false));
+	if (!HeapTupleIsValid(stats))
+		return 0;
+
+	less = get_opfamily_member(info->opfamily[0], info->opcintype[0],
+							   info->opcintype[0], BTLessStrategyNumber);
+	if (OidIsValid(less) &&
+		get_attstatsslot(&slot, stats, STATISTIC_KIND_CORRELATION, less,
+						 ATTSTATSSLOT_NUMBERS))
+	{
+		correlation = slot.numbers[0];
+		if (info->reverse_sort[0])
+			correlation = -correlation;
+		if (info->nkeycolumns > 1)
+			correlation *= 0.75;
+		free_attstatsslot(&slot);
+	}
+	ReleaseSysCache(stats);
+	return correlation;
+}
+
+void
+lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
+						Cost *startup_cost, Cost *total_cost,
+						Selectivity *selectivity, double *correlation, double *pages)
+{
+	IndexOptInfo *info = path->indexinfo;
+	BoundQuals	bound;
+	GenericCosts costs = {0};
+	Cost		seek;
+
+	find_bound_quals(path, &bound);
+	if (info->unique && bound.equal_columns == info->nkeycolumns &&
+		!bound.found_array && !bound.found_is_null)
+		costs.numIndexTuples = 1;
+	else
+	{
+		List	   *quals = add_predicate_to_index_quals(info, bound.quals);
+
+		costs.numIndexTuples = rint(clauselist_selectivity(root, quals, info->rel->relid,
+														   JOIN_INNER, NULL) *
+									info->rel->tuples / bound.scans);
+	}
+	/* zero would make it forget about bounds */
+	costs.numIndexTuples = Max(costs.numIndexTuples, 1);
+	genericcostestimate(root, path, loop_count, &costs);
+
+	/*
+	 * A lookup by the whole key hashes it once; filters then spare it nearly all
+	 * files that do not have it.  A range has to be looked for in each level,
+	 * of which the last holds most entries; those above are likely in memory,
+	 * or half of them.
+	 */
+	if (bound.equal_columns == info->nkeycolumns)
+		seek = LOOKUP_OPERATORS * cpu_operator_cost;
+	else
+	{
+		int			levels = Max(info->tree_height, 1);
+
+		seek = (levels + 1) * SEEK_OPERATORS * cpu_operator_cost;
+		costs.indexTotalCost += (levels - 1) * 0.5 * costs.spc_random_page_cost;
+	}
+	costs.indexStartupCost += seek;
+	costs.indexTotalCost += costs.num_sa_scans * seek;
+
+	*startup_cost = costs.indexStartupCost;
+	*total_cost = costs.indexTotalCost;
+	*selectivity = costs.indexSelectivity;
+	*correlation = index_correlation(root, info);
+	*pages = costs.numIndexPages;
+}

@@ -1,0 +1,591 @@
+/*-------------------------------------------------------------------------
+ *
+ * encode.c
+ *	  Codes of column values, and back.
+ *
+ *		code = marker byte | value part (inverted if DESC); NULL: marker only
+ *
+ *	integers, dates, times	big-endian, sign bit flipped
+ *	unsigned, uuid			big-endian
+ *	floats					IEEE bits; negative: inverted, else sign bit set; NaN: all
+ *							ones, the greatest; -0 as 0
+ *	strings, bytea			bytes with 00 escaped as 00 FF, then 00 01; bpchar
+ *							without trailing blanks, name up to its end
+ *	timetz					UTC time, then zone
+ *	interval				the 128-bit number of microseconds it is compared by
+ *	enum					OID
+ *	numeric					encode_numeric.c
+ *
+ * Inverting the bytes of a prefix-free code reverses its order and leaves it
+ * prefix-free.  No locks; detoasting may read the table's TOAST table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "port/pg_bswap.h"
+#include "utils/builtins.h"
+#include "utils/date.h"
+#include "utils/float.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "index/index.h"
+
+#ifndef HAVE_INT128
+#error "lsmam needs a 128-bit integer type"
+#endif
+
+#define STRING_ESCAPE		0x00
+#define STRING_ESCAPED_ZERO 0xFF	/* after STRING_ESCAPE */
+#define STRING_END			0x01	/* after STRING_ESCAPE */
+
+/* Bytes of the value part; 0: varies */
+static const uint8 value_bytes[] = {
+	[LSM_COLUMN_BOOL] = 1,
+	[LSM_COLUMN_INT2] = 2,
+	[LSM_COLUMN_INT4] = 4,
+	[LSM_COLUMN_INT8] = 8,
+	[LSM_COLUMN_OID] = 4,
+	[LSM_COLUMN_CHAR] = 1,
+	[LSM_COLUMN_FLOAT4] = 4,
+	[LSM_COLUMN_FLOAT8] = 8,
+	[LSM_COLUMN_UUID] = UUID_LEN,
+	[LSM_COLUMN_DATE] = 4,
+	[LSM_COLUMN_TIME] = 8,
+	[LSM_COLUMN_TIMETZ] = 12,
+	[LSM_COLUMN_TIMESTAMP] = 8,
+	[LSM_COLUMN_TIMESTAMPTZ] = 8,
+	[LSM_COLUMN_INTERVAL] = 16,
+	[LSM_COLUMN_ENUM] = 4
+};
+
+void
+lsm_code_corrupt(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("malformed key in an lsm_index tree"),
+			 errhint("Rebuild the index with REINDEX.")));
+}
+
+/* ======================================================================
+ * Numbers
+ * ====================================================================== */
+
+static void
+put_uint32(StringInfo out, uint32 n)
+{
+	n = pg_hton32(n);
+	appendBinaryStringInfo(out, (char *) &n, sizeof(n));
+}
+
+static void
+put_uint64(StringInfo out, uint64 n)
+{
+	n = pg_hton64(n);
+	appendBinaryStringInfo(out, (char *) &n, sizeof(n));
+}
+
+static void
+put_int32(StringInfo out, int32 n)
+{
+	put_uint32(out, (uint32) n ^ ((uint32) 1 << 31));
+}
+
+static void
+put_int64(StringInfo out, int64 n)
+{
+	put_uint64(out, (uint64) n ^ (UINT64CONST(1) << 63));
+}
+
+static uint32
+get_uint32(const uint8 *bytes)
+{
+	uint32		n;
+
+	memcpy(&n, bytes, sizeof(n));
+	return pg_ntoh32(n);
+}
+
+static uint64
+get_uint64(const uint8 *bytes)
+{
+	uint64		n;
+
+	memcpy(&n, bytes, sizeof(n));
+	return pg_ntoh64(n);
+}
+
+static int32
+get_int32(const uint8 *bytes)
+{
+	return (int32) (get_uint32(bytes) ^ ((uint32) 1 << 31));
+}
+
+static int64
+get_int64(const uint8 *bytes)
+{
+	return (int64) (get_uint64(bytes) ^ (UINT64CONST(1) << 63));
+}
+
+static void
+put_float4(StringInfo out, float4 f)
+{
+	uint32		bits;
+
+	if (isnan(f))
+		bits = PG_UINT32_MAX;
+	else
+	{
+		if (f == 0)
+			f = 0;				/* -0 too */
+		memcpy(&bits, &f, sizeof(bits));
+		bits = (bits >> 31) ? ~bits : bits | ((uint32) 1 << 31);
+	}
+	put_uint32(out, bits);
+}
+
+static void
+put_float8(StringInfo out, float8 f)
+{
+	uint64		bits;
+
+	if (isnan(f))
+		bits = PG_UINT64_MAX;
+	else
+	{
+		if (f == 0)
+			f = 0;
+		memcpy(&bits, &f, sizeof(bits));
+		bits = (bits >> 63) ? ~bits : bits | (UINT64CONST(1) << 63);
+	}
+	put_uint64(out, bits);
+}
+
+static float4
+get_float4(const uint8 *bytes)
+{
+	uint32		bits = get_uint32(bytes);
+	float4		f;
+
+	if (bits == PG_UINT32_MAX)
+		return get_float4_nan();
+	bits = (bits >> 31) ? bits & ~((uint32) 1 << 31) : ~bits;
+	memcpy(&f, &bits, sizeof(f));
+	return f;
+}
+
+static float8
+get_float8(const uint8 *bytes)
+{
+	uint64		bits = get_uint64(bytes);
+	float8		f;
+
+	if (bits == PG_UINT64_MAX)
+		return get_float8_nan();
+	bits = (bits >> 63) ? bits & ~(UINT64CONST(1) << 63) : ~bits;
+	memcpy(&f, &bits, sizeof(f));
+	return f;
+}
+
+/* What interval_cmp() compares (timestamp.c, interval_cmp_value). */
+static void
+put_interval(StringInfo out, const Interval *interval)
+{
+	int128		span;
+	unsigned __int128 bits;
+
+	span = (int128) interval->month * DAYS_PER_MONTH + interval->day;
+	span = span * USECS_PER_DAY + interval->time;
+	bits = (unsigned __int128) span ^ ((unsigned __int128) 1 << 127);
+	put_uint64(out, (uint64) (bits >> 64));
+	put_uint64(out, (uint64) bits);
+}
+
+/* An interval that compares equal to what was encoded. */
+static Interval *
+get_interval(const uint8 *bytes)
+{
+	Interval   *interval = palloc(sizeof(Interval));
+	unsigned __int128 bits;
+	int128		days;
+
+	bits = ((unsigned __int128) get_uint64(bytes) << 64) | get_uint64(bytes + 8);
+	bits ^= (unsigned __int128) 1 << 127;
+	days = (int128) bits / USECS_PER_DAY;
+	interval->time = (int64) ((int128) bits % USECS_PER_DAY);
+	interval->month = (int32) Min(Max(days / DAYS_PER_MONTH, (int128) PG_INT32_MIN),
+								  (int128) PG_INT32_MAX);
+	days -= (int128) interval->month * DAYS_PER_MONTH;
+	interval->day = (int32) Min(Max(days, (int128) PG_INT32_MIN), (int128) PG_INT32_MAX);
+	days -= interval->day;
+	interval->time += (int64) (days * USECS_PER_DAY);
+	return interval;
+}
+
+/* ======================================================================
+ * Strings
+ * ====================================================================== */
+
+static void
+put_string(StringInfo out, const char *data, int len)
+{
+	const char	end[2] = {STRING_ESCAPE, STRING_END};
+	const char	zero[2] = {STRING_ESCAPE, (char) STRING_ESCAPED_ZERO};
+
+	while (len > 0)
+	{
+		const char *escape = memchr(data, STRING_ESCAPE, len);
+		int			run = escape ? escape - data : len;
+
+		appendBinaryStringInfo(out, data, run);
+		if (escape)
+		{
+			appendBinaryStringInfo(out, zero, 2);
+			run++;
+		}
+		data += run;
+		len -= run;
+	}
+	appendBinaryStringInfo(out, end, 2);
+}
+
+static void
+put_varlena(StringInfo out, LsmColumnType type, Datum value)
+{
+	struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
+	const char *data = VARDATA_ANY(v);
+	int			len = VARSIZE_ANY_EXHDR(v);
+
+	if (type == LSM_COLUMN_BPCHAR)
+		len = bpchartruelen(unconstify(char *, data), len);
+	put_string(out, data, len);
+	if ((Pointer) v != DatumGetPointer(value))
+		pfree(v);
+}
+
+/* Length of the string's value part, terminator included. */
+static uint32
+string_code_length(const uint8 *bytes, uint32 len, uint8 mask)
+{
+	uint32		i = 0;
+
+	for (;;)
+	{
+		const uint8 *escape = i < len ? memchr(bytes + i, STRING_ESCAPE ^ mask, len - i) : NULL;
+
+		if (escape == NULL || escape + 1 >= bytes + len)
+			lsm_code_corrupt();
+		i = escape + 2 - bytes;
+		if ((escape[1] ^ mask) == STRING_END)
+			return i;
+		if ((escape[1] ^ mask) != STRING_ESCAPED_ZERO)
+			lsm_code_corrupt();
+	}
+}
+
+/* Undo the escapes of a complete string into `out`; returns its length. */
+static int
+get_string(const uint8 *bytes, uint32 len, char *out)
+{
+	char	   *p = out;
+
+	if (len < 2)
+		lsm_code_corrupt();
+	len -= 2;
+	while (len > 0)
+	{
+		const uint8 *escape = memchr(bytes, STRING_ESCAPE, len);
+		uint32		run = escape ? escape + 1 - bytes : len;
+
+		memcpy(p, bytes, run);	/* an escaped zero's first byte is the zero */
+		p += run;
+		if (escape)
+			run++;
+		bytes += run;
+		len -= Min(run, len);
+	}
+	return p - out;
+}
+
+static Datum
+get_varlena(const uint8 *bytes, uint32 len)
+{
+	struct varlena *v = palloc(VARHDRSZ + len);
+
+	SET_VARSIZE(v, VARHDRSZ + get_string(bytes, len, VARDATA(v)));
+	return PointerGetDatum(v);
+}
+
+/* ======================================================================
+ * Columns
+ * ====================================================================== */
+
+static void
+put_value(LsmColumnType type, Datum value, StringInfo out)
+{
+	switch (type)
+	{
+		case LSM_COLUMN_BOOL:
+			appendStringInfoCharMacro(out, DatumGetBool(value) ? 1 : 0);
+			break;
+		case LSM_COLUMN_INT2:
+			{
+				uint16		n = pg_hton16((uint16) DatumGetInt16(value) ^ 0x8000);
+
+				appendBinaryStringInfo(out, (char *) &n, sizeof(n));
+				break;
+			}
+		case LSM_COLUMN_INT4:
+			put_int32(out, DatumGetInt32(value));
+			break;
+		case LSM_COLUMN_INT8:
+			put_int64(out, DatumGetInt64(value));
+			break;
+		case LSM_COLUMN_OID:
+		case LSM_COLUMN_ENUM:
+			put_uint32(out, DatumGetObjectId(value));
+			break;
+		case LSM_COLUMN_CHAR:
+			appendStringInfoCharMacro(out, DatumGetChar(value));
+			break;
+		case LSM_COLUMN_FLOAT4:
+			put_float4(out, DatumGetFloat4(value));
+			break;
+		case LSM_COLUMN_FLOAT8:
+			put_float8(out, DatumGetFloat8(value));
+			break;
+		case LSM_COLUMN_NUMERIC:
+			lsm_encode_numeric(value, out);
+			break;
+		case LSM_COLUMN_TEXT:
+		case LSM_COLUMN_BPCHAR:
+		case LSM_COLUMN_BYTEA:
+			put_varlena(out, type, value);
+			break;
+		case LSM_COLUMN_NAME:
+			put_string(out, NameStr(*DatumGetName(value)),
+					   strnlen(NameStr(*DatumGetName(value)), NAMEDATALEN));
+			break;
+		case LSM_COLUMN_UUID:
+			appendBinaryStringInfo(out, (char *) DatumGetUUIDP(value)->data, UUID_LEN);
+			break;
+		case LSM_COLUMN_DATE:
+			put_int32(out, DatumGetDateADT(value));
+			break;
+		case LSM_COLUMN_TIME:
+			put_int64(out, DatumGetTimeADT(value));
+			break;
+		case LSM_COLUMN_TIMETZ:
+			{
+				TimeTzADT  *t = DatumGetTimeTzADTP(value);
+
+				put_int64(out, t->time + t->zone * USECS_PER_SEC);
+				put_int32(out, t->zone);
+				break;
+			}
+		case LSM_COLUMN_TIMESTAMP:
+		case LSM_COLUMN_TIMESTAMPTZ:
+			put_int64(out, DatumGetTimestamp(value));
+			break;
+		case LSM_COLUMN_INTERVAL:
+			put_interval(out, DatumGetIntervalP(value));
+			break;
+		case LSM_COLUMN_INVALID:
+			elog(ERROR, "invalid column type");
+	}
+}
+
+static Datum
+get_value(LsmColumnType type, const uint8 *bytes, uint32 len)
+{
+	switch (type)
+	{
+		case LSM_COLUMN_BOOL:
+			return BoolGetDatum(bytes[0] != 0);
+		case LSM_COLUMN_INT2:
+			return Int16GetDatum((int16) ((((uint16) bytes[0] << 8) | bytes[1]) ^ 0x8000));
+		case LSM_COLUMN_INT4:
+			return Int32GetDatum(get_int32(bytes));
+		case LSM_COLUMN_INT8:
+			return Int64GetDatum(get_int64(bytes));
+		case LSM_COLUMN_OID:
+		case LSM_COLUMN_ENUM:
+			return ObjectIdGetDatum(get_uint32(bytes));
+		case LSM_COLUMN_CHAR:
+			return CharGetDatum((char) bytes[0]);
+		case LSM_COLUMN_FLOAT4:
+			return Float4GetDatum(get_float4(bytes));
+		case LSM_COLUMN_FLOAT8:
+			return Float8GetDatum(get_float8(bytes));
+		case LSM_COLUMN_NUMERIC:
+			return lsm_decode_numeric(bytes, len);
+		case LSM_COLUMN_TEXT:
+		case LSM_COLUMN_BPCHAR:
+		case LSM_COLUMN_BYTEA:
+			return get_varlena(bytes, len);
+		case LSM_COLUMN_NAME:
+			{
+				Name		name = palloc0(NAMEDATALEN);
+
+				if (len > NAMEDATALEN - 1 + 2)
+					lsm_code_corrupt();
+				get_string(bytes, len, NameStr(*name));
+				return NameGetDatum(name);
+			}
+		case LSM_COLUMN_UUID:
+			{
+				pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+
+				memcpy(uuid->data, bytes, UUID_LEN);
+				return UUIDPGetDatum(uuid);
+			}
+		case LSM_COLUMN_DATE:
+			return DateADTGetDatum(get_int32(bytes));
+		case LSM_COLUMN_TIME:
+			return TimeADTGetDatum(get_int64(bytes));
+		case LSM_COLUMN_TIMETZ:
+			{
+				TimeTzADT  *t = palloc(sizeof(TimeTzADT));
+
+				t->zone = get_int32(bytes + 8);
+				t->time = get_int64(bytes) - t->zone * USECS_PER_SEC;
+				return TimeTzADTPGetDatum(t);
+			}
+		case LSM_COLUMN_TIMESTAMP:
+		case LSM_COLUMN_TIMESTAMPTZ:
+			return TimestampGetDatum(get_int64(bytes));
+		case LSM_COLUMN_INTERVAL:
+			return IntervalPGetDatum(get_interval(bytes));
+		case LSM_COLUMN_INVALID:
+			break;
+	}
+	elog(ERROR, "invalid column type");
+}
+
+static void
+invert(char *bytes, int len)
+{
+	for (int i = 0; i < len; i++)
+		bytes[i] = ~bytes[i];
+}
+
+void
+lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
+				  StringInfo out)
+{
+	int			start;
+
+	if (isnull)
+	{
+		appendStringInfoCharMacro(out, spec->nulls_first ?
+								  LSM_CODE_NULL_FIRST : LSM_CODE_NULL_LAST);
+		return;
+	}
+	appendStringInfoCharMacro(out, LSM_CODE_NOT_NULL);
+	start = out->len;
+	put_value(spec->type, value, out);
+	Assert(value_bytes[spec->type] == 0 || out->len - start == value_bytes[spec->type]);
+	if (spec->descending)
+		invert(out->data + start, out->len - start);
+}
+
+uint32
+lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
+{
+	const uint8 *bytes = (const uint8 *) rest.data;
+	uint8		mask = spec->descending ? 0xFF : 0;
+	uint32		len;
+
+	if (rest.len < 1)
+		lsm_code_corrupt();
+	if (bytes[0] != LSM_CODE_NOT_NULL)
+	{
+		if (bytes[0] != LSM_CODE_NULL_FIRST && bytes[0] != LSM_CODE_NULL_LAST)
+			lsm_code_corrupt();
+		return 1;
+	}
+	len = value_bytes[spec->type];
+	if (len == 0)
+	{
+		if (spec->type == LSM_COLUMN_NUMERIC)
+			len = lsm_numeric_code_length(bytes + 1, rest.len - 1, mask);
+		else
+			len = string_code_length(bytes + 1, rest.len - 1, mask);
+	}
+	if (1 + len > rest.len)
+		lsm_code_corrupt();
+	return 1 + len;
+}
+
+Datum
+lsm_decode_column(const LsmColumnSpec *spec, LsmSlice code, bool *isnull)
+{
+	char	   *copy;
+	Datum		value;
+
+	Assert(code.len >= 1);
+	*isnull = code.data[0] != LSM_CODE_NOT_NULL;
+	if (*isnull)
+		return (Datum) 0;
+	if (!spec->descending)
+		return get_value(spec->type, (const uint8 *) code.data + 1, code.len - 1);
+
+	copy = palloc(code.len);
+	memcpy(copy, code.data + 1, code.len - 1);
+	invert(copy, code.len - 1);
+	value = get_value(spec->type, (const uint8 *) copy, code.len - 1);
+	pfree(copy);
+	return value;
+}
+
+void
+lsm_encode_tid(ItemPointer tid, StringInfo out)
+{
+	uint16		offset = pg_hton16(ItemPointerGetOffsetNumber(tid));
+
+	put_uint32(out, ItemPointerGetBlockNumber(tid));
+	appendBinaryStringInfo(out, (char *) &offset, sizeof(offset));
+}
+
+void
+lsm_decode_tid(LsmSlice key, ItemPointer tid)
+{
+	const uint8 *bytes;
+
+	if (key.len <= LSM_INDEX_TID_BYTES)
+		lsm_code_corrupt();
+	bytes = (const uint8 *) key.data + key.len - LSM_INDEX_TID_BYTES;
+	ItemPointerSet(tid, get_uint32(bytes), ((uint16) bytes[4] << 8) | bytes[5]);
+	if (!ItemPointerIsValid(tid))
+		lsm_code_corrupt();
+}
+
+void
+lsm_encode_columns(Relation index, const LsmKeySpec *spec, Datum *values,
+				   bool *isnull, StringInfo out)
+{
+	resetStringInfo(out);
+	for (int i = 0; i < spec->nkeys; i++)
+		lsm_encode_column(&spec->columns[i], values[i], isnull[i], out);
+	if (out->len > LSM_INDEX_MAX_CODE_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index row size %zu exceeds lsm_index maximum %d for index \"%s\"",
+						(Size) out->len, LSM_INDEX_MAX_CODE_BYTES,
+						RelationGetRelationName(index)),
+				 errhint("Consider a function index of an MD5 hash of the value.")));
+}
+
+bool
+lsm_any_null(const LsmKeySpec *spec, const bool *isnull)
+{
+	for (int i = 0; i < spec->nkeys; i++)
+		if (isnull[i])
+			return true;
+	return false;
+}

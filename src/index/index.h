@@ -1,0 +1,363 @@
+/*-------------------------------------------------------------------------
+ *
+ * index.h
+ *	  The index access method "lsm_index": what its files share.
+ *
+ * An index is one tree (tree/tree.h).
+ *
+ *		key		code of column 1 | ... | code of column n | TID, 6 bytes
+ *		value	tag byte | included columns (payload.c), if there are any
+ *
+ * A code is memory-comparable: memcmp() of two codes of one column orders them
+ * as the column's operator class, DESC and NULLS FIRST/LAST do.  It is
+ * prefix-free: no code of a column is a prefix of another one, so a key can be
+ * cut into its columns and comparing keys compares column by column.  And it
+ * is canonical: values that the operator class calls equal have the same
+ * code, or filters, which are built over the codes, would lose rows.
+ *
+ * Two kinds of columns are canonical but not ordered by their codes: text
+ * under a collation that is not "C" (code = the bytes) and enums (code = the
+ * OID, for the sort order may be rewritten by ALTER TYPE).  They serve
+ * equality; ranges over them are evaluated entry by entry with the operator.
+ *
+ * Locking: nothing in this room keeps a lock or pin between calls of the
+ * access method; the tree's rules (tree.h) are obeyed within each call.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_INDEX_H
+#define LSM_INDEX_H
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/skey.h"
+#include "access/tupdesc.h"
+#include "nodes/execnodes.h"
+#include "nodes/pathnodes.h"
+#include "storage/itemptr.h"
+
+#include "tree/tree.h"
+
+/* Longest encoded key columns of an entry (without TID), bytes */
+#define LSM_INDEX_MAX_CODE_BYTES	4096
+#define LSM_INDEX_TID_BYTES			6
+
+StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_INDEX_TID_BYTES <= LSM_MAX_KEY_BYTES,
+				 "index keys must fit into tree keys");
+
+/* First byte of a code.  On disk. */
+#define LSM_CODE_NULL_FIRST		0x01
+#define LSM_CODE_NOT_NULL		0x02
+#define LSM_CODE_NULL_LAST		0x03
+
+/*
+ * The lock (lsm_key_lock) whose counter VACUUM bumps when it has removed
+ * index entries and before their TIDs can be used again: readers that must
+ * know whether an entry they have read can still be trusted compare it.
+ */
+#define LSM_INDEX_VACUUM_DIGEST	((LsmDigest) 0)
+
+/* How the values of a column are encoded: by the operator class's input type */
+typedef enum LsmColumnType
+{
+	LSM_COLUMN_INVALID = 0,
+	LSM_COLUMN_BOOL,
+	LSM_COLUMN_INT2,
+	LSM_COLUMN_INT4,
+	LSM_COLUMN_INT8,
+	LSM_COLUMN_OID,
+	LSM_COLUMN_CHAR,
+	LSM_COLUMN_FLOAT4,
+	LSM_COLUMN_FLOAT8,
+	LSM_COLUMN_NUMERIC,
+	LSM_COLUMN_TEXT,
+	LSM_COLUMN_BPCHAR,
+	LSM_COLUMN_NAME,
+	LSM_COLUMN_BYTEA,
+	LSM_COLUMN_UUID,
+	LSM_COLUMN_DATE,
+	LSM_COLUMN_TIME,
+	LSM_COLUMN_TIMETZ,
+	LSM_COLUMN_TIMESTAMP,
+	LSM_COLUMN_TIMESTAMPTZ,
+	LSM_COLUMN_INTERVAL,
+	LSM_COLUMN_ENUM
+} LsmColumnType;
+
+typedef struct LsmColumnSpec
+{
+	LsmColumnType type;
+	bool		descending;
+	bool		nulls_first;
+	bool		ordered;		/* codes are in the operator class's order */
+	bool		returnable;		/* the code gives back the very value */
+} LsmColumnSpec;
+
+/* How the entries of one index are made */
+typedef struct LsmKeySpec
+{
+	int			nkeys;			/* key columns */
+	int			nincluded;		/* INCLUDE columns */
+	bool		unique;
+	bool		nulls_distinct;
+	TupleDesc	included;		/* of the INCLUDE columns; NULL if none */
+	LsmColumnSpec columns[INDEX_MAX_KEYS];
+} LsmKeySpec;
+
+/* ---- keyspec.c ---- */
+
+extern LsmColumnType lsm_column_type(Oid opcintype);
+
+/* `order_proc`: support function 1 of the operator class */
+extern bool lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc);
+extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
+
+/* Allocated in the current memory context. */
+extern LsmKeySpec *lsm_key_spec(Relation index);
+
+/* ERROR if a column's collation is nondeterministic. */
+extern void lsm_check_collations(Relation index);
+
+/* True for a table whose TIDs are never used again: one of ours. */
+extern bool lsm_tids_are_stable(Relation table);
+
+/* ---- encode.c, encode_numeric.c ---- */
+
+/* Append the column's code. */
+extern void lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
+							  StringInfo out);
+extern void lsm_encode_tid(ItemPointer tid, StringInfo out);
+extern void lsm_encode_numeric(Datum value, StringInfo out);
+
+/* Bytes of the code at the start of `rest`; ERROR (data corrupted) if none. */
+extern uint32 lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest);
+
+/* The value (palloc'd if by reference); canonical: 1.0 for 1.00. */
+extern Datum lsm_decode_column(const LsmColumnSpec *spec, LsmSlice code, bool *isnull);
+extern void lsm_decode_tid(LsmSlice key, ItemPointer tid);
+
+/* `bytes`: an encoded numeric and possibly more; `mask` is XORed to it first */
+extern uint32 lsm_numeric_code_length(const uint8 *bytes, uint32 len, uint8 mask);
+extern Datum lsm_decode_numeric(const uint8 *bytes, uint32 len);
+
+/*
+ * Replace the content of `out` by the codes of all key columns.  ERROR if they
+ * are longer than LSM_INDEX_MAX_CODE_BYTES.
+ */
+extern void lsm_encode_columns(Relation index, const LsmKeySpec *spec,
+							   Datum *values, bool *isnull, StringInfo out);
+extern bool lsm_any_null(const LsmKeySpec *spec, const bool *isnull);
+extern void lsm_code_corrupt(void) pg_attribute_noreturn();
+
+/* a StringInfo for something short, in the current memory context */
+static inline void
+lsm_buffer_init(StringInfo buf, int bytes)
+{
+	buf->data = (char *) palloc(bytes);
+	buf->maxlen = bytes;
+	resetStringInfo(buf);
+}
+
+/* The columns' part of a key: what filters and locks are about. */
+static inline LsmSlice
+lsm_key_columns(LsmSlice key)
+{
+	if (unlikely(key.len <= LSM_INDEX_TID_BYTES))
+		lsm_code_corrupt();
+	return lsm_slice(key.data, key.len - LSM_INDEX_TID_BYTES);
+}
+
+/*
+ * How `key` lies to a bound made of codes of leading columns: 0 if it begins
+ * with them.
+ */
+static inline int
+lsm_bound_compare(LsmSlice key, LsmSlice bound)
+{
+	return memcmp(key.data, bound.data, Min(key.len, bound.len));
+}
+
+/* ---- payload.c ---- */
+
+/* Replace the content of `out` by the value of a PUT entry. */
+extern void lsm_form_value(const LsmKeySpec *spec, Datum *values, bool *isnull,
+						   StringInfo out);
+
+/* Fill values[0..] with the included columns; by-reference ones are palloc'd. */
+extern void lsm_deform_value(const LsmKeySpec *spec, LsmSlice value,
+							 Datum *values, bool *isnull);
+extern void lsm_check_entry_bytes(Relation index, int key_bytes, int value_bytes);
+
+/* ---- constant.c ---- */
+
+/*
+ * What a constant, possibly of another type of the operator family, means for
+ * a column.  Codes are complete (marker, DESC).
+ */
+typedef enum LsmConstantKind
+{
+	LSM_CONSTANT_EXACT,			/* the column can hold it: `value` */
+	LSM_CONSTANT_GAP,			/* it cannot: `below` is the greatest value less
+								 * than it, `above` the least one greater */
+	LSM_CONSTANT_NEAR,			/* what compares equal to it lies within
+								 * below..above; ask the operator */
+	LSM_CONSTANT_OPAQUE			/* ask the operator */
+} LsmConstantKind;
+
+typedef struct LsmConstant
+{
+	LsmConstantKind kind;
+	bool		has_below;
+	bool		has_above;
+	LsmSlice	value;
+	LsmSlice	below;
+	LsmSlice	above;
+} LsmConstant;
+
+/* `type`: of the constant; InvalidOid: the operator class's. */
+extern void lsm_constant_convert(const LsmColumnSpec *spec, Oid type, Datum value,
+								 LsmConstant *constant);
+
+/* ---- scankeys.c ---- */
+
+/* An operator to be called for an entry; true if it is for one of the arguments */
+typedef struct LsmOperatorQual
+{
+	struct LsmOperatorQual *next;
+	ScanKey		key;
+	int			nargs;
+	Datum	   *args;
+} LsmOperatorQual;
+
+/* All that must hold for one column, in the order of codes (DESC applied) */
+typedef struct LsmColumnQuals
+{
+	bool		not_null;
+	bool		has_points;
+	bool		has_lower;
+	bool		has_upper;
+	bool		lower_inclusive;
+	bool		upper_inclusive;
+	int			npoints;
+	LsmSlice   *points;			/* codes; sorted, distinct */
+	LsmSlice	lower;
+	LsmSlice	upper;
+	LsmOperatorQual *operators;
+} LsmColumnQuals;
+
+typedef struct LsmQuals
+{
+	bool		never;			/* contradictory: no entry matches */
+	bool		recheck;		/* entries found may not match */
+	int			nprefix;		/* leading columns that have points */
+	int			nwalk;			/* leading columns lsm_quals_match must look at */
+	LsmColumnQuals columns[INDEX_MAX_KEYS];
+} LsmQuals;
+
+/*
+ * Digest the executor's keys.  Results live in the current memory context and
+ * point into `keys`.
+ */
+extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
+							  ScanKey keys, int nkeys);
+
+/*
+ * Whether an entry within the bounds that the scan walks (points of the prefix,
+ * range of the next column) matches the rest.  Leaks into the current context.
+ */
+extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
+							LsmSlice key);
+
+/* ---- kill.c ---- */
+
+/* Entries found dead to everyone, to be deleted together */
+typedef struct LsmKills
+{
+	MemoryContext context;
+	int			n;
+	int			bytes;			/* of entries */
+	LsmSlice   *keys;			/* LSM_MAX_KILLS of them; NULL until needed */
+} LsmKills;
+
+#define LSM_MAX_KILLS	64
+
+/* Remember a copy of the key in kills->context. */
+extern void lsm_kills_add(LsmKills *kills, LsmSlice key);
+extern bool lsm_kills_full(const LsmKills *kills);
+
+/* Write DELETE entries if that is possible without stalling, and forget them. */
+extern void lsm_kills_apply(LsmKills *kills, LsmTree *tree);
+
+/* The value of a DELETE entry */
+extern const char lsm_delete_value[1];
+
+/* ---- unique.c ---- */
+
+typedef struct LsmUniqueInsert
+{
+	Relation	index;
+	Relation	table;
+	LsmTree    *tree;
+	const LsmKeySpec *spec;
+	bool		stable_tids;
+	IndexUniqueCheck check;
+	ItemPointer tid;
+	Datum	   *values;
+	bool	   *isnull;
+	LsmSlice	key;
+	LsmSlice	value;
+} LsmUniqueInsert;
+
+/*
+ * Check uniqueness as ->check says and insert (unless UNIQUE_CHECK_EXISTING).
+ * Returns what aminsert returns.  May wait for other transactions.
+ */
+extern bool lsm_insert_unique(LsmUniqueInsert *insert);
+
+/* ---- handler.c ---- */
+
+extern void lsm_index_init(void);
+extern LsmTree *lsm_index_open_tree(Relation index);
+
+/* ---- access method callbacks ---- */
+
+extern IndexBuildResult *lsm_index_build(Relation table, Relation index,
+										 IndexInfo *info);
+extern void lsm_index_build_empty(Relation index);
+extern char *lsm_index_build_phase_name(int64 phase);
+extern bool lsm_index_insert(Relation index, Datum *values, bool *isnull,
+							 ItemPointer tid, Relation table,
+							 IndexUniqueCheck check, bool unchanged,
+							 IndexInfo *info);
+extern IndexBulkDeleteResult *lsm_index_bulk_delete(IndexVacuumInfo *info,
+													IndexBulkDeleteResult *stats,
+													IndexBulkDeleteCallback callback,
+													void *callback_state);
+extern IndexBulkDeleteResult *lsm_index_vacuum_cleanup(IndexVacuumInfo *info,
+													   IndexBulkDeleteResult *stats);
+extern bool lsm_index_can_return(Relation index, int attno);
+extern void lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path,
+									double loop_count, Cost *startup_cost,
+									Cost *total_cost, Selectivity *selectivity,
+									double *correlation, double *pages);
+extern bool lsm_index_validate(Oid opclass);
+extern IndexScanDesc lsm_index_begin_scan(Relation index, int nkeys, int norderbys);
+extern void lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
+							 ScanKey orderbys, int norderbys);
+extern bool lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction);
+extern int64 lsm_index_get_bitmap(IndexScanDesc scan, TIDBitmap *tbm);
+extern void lsm_index_end_scan(IndexScanDesc scan);
+extern void lsm_index_mark_position(IndexScanDesc scan);
+extern void lsm_index_restore_position(IndexScanDesc scan);
+
+/* ---- cost.c ---- */
+
+/* Body of a get_relation_info_hook. */
+extern void lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent,
+								  RelOptInfo *rel);
+
+/* ---- kind.c ---- */
+
+extern const LsmKindOps lsm_index_kind_ops;
+
+#endif							/* LSM_INDEX_H */

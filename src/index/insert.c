@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * insert.c
+ *	  aminsert.
+ *
+ * Entries of non-unique indexes, and those with NULLs in a unique index where
+ * NULLs are distinct, are no one else's business: they are written without a
+ * key lock.  The others: unique.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "index/index.h"
+
+/* Kept in IndexInfo for the statement */
+typedef struct InsertState
+{
+	LsmKeySpec *spec;
+	bool		stable_tids;
+	MemoryContext context;		/* reset after each insertion */
+	StringInfoData key;
+	StringInfoData value;
+} InsertState;
+
+static InsertState *
+insert_state(Relation index, Relation table, IndexInfo *info)
+{
+	InsertState *state = info->ii_AmCache;
+	MemoryContext old;
+
+	if (state != NULL)
+		return state;
+	old = MemoryContextSwitchTo(info->ii_Context);
+	state = palloc0(sizeof(InsertState));
+	state->spec = lsm_key_spec(index);
+	state->stable_tids = lsm_tids_are_stable(table);
+	state->context = AllocSetContextCreate(info->ii_Context, "lsm_index insert",
+										   ALLOCSET_SMALL_SIZES);
+	initStringInfo(&state->key);
+	initStringInfo(&state->value);
+	MemoryContextSwitchTo(old);
+	info->ii_AmCache = state;
+	return state;
+}
+
+bool
+lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
+				 Relation table, IndexUniqueCheck check, bool unchanged,
+				 IndexInfo *info)
+{
+	InsertState *state = insert_state(index, table, info);
+	LsmKeySpec *spec = state->spec;
+	LsmTree    *tree = lsm_index_open_tree(index);
+	MemoryContext old = MemoryContextSwitchTo(state->context);
+	bool		result = true;
+
+	lsm_encode_columns(index, spec, values, isnull, &state->key);
+	lsm_encode_tid(tid, &state->key);
+	lsm_form_value(spec, values, isnull, &state->value);
+	lsm_check_entry_bytes(index, state->key.len, state->value.len);
+
+	if (!spec->unique || (spec->nulls_distinct && lsm_any_null(spec, isnull)))
+	{
+		/* a row that cannot conflict with anything needs no second check */
+		Assert(check == UNIQUE_CHECK_NO || spec->unique);
+		if (check != UNIQUE_CHECK_EXISTING)
+			lsm_write_one(tree, lsm_slice(state->key.data, state->key.len),
+						  lsm_slice(state->value.data, state->value.len));
+	}
+	else
+	{
+		LsmUniqueInsert insert = {
+			.index = index,
+			.table = table,
+			.tree = tree,
+			.spec = spec,
+			.stable_tids = state->stable_tids,
+			.check = check,
+			.tid = tid,
+			.values = values,
+			.isnull = isnull,
+			.key = lsm_slice(state->key.data, state->key.len),
+			.value = lsm_slice(state->value.data, state->value.len)
+		};
+
+		result = lsm_insert_unique(&insert);
+	}
+
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(state->context);
+	return result;
+}

@@ -1,0 +1,205 @@
+/*-------------------------------------------------------------------------
+ *
+ * keyspec.c
+ *	  How the columns of an index are encoded, derived from its operator
+ *	  classes, options and collations.
+ *
+ * No locks; the caller has the index open and locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type_d.h"
+#include "commands/defrem.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/pg_locale.h"
+#include "utils/rel.h"
+
+#include "index/index.h"
+
+/* LSM_COLUMN_INVALID for a type that has no operator class of ours. */
+LsmColumnType
+lsm_column_type(Oid opcintype)
+{
+	switch (opcintype)
+	{
+		case BOOLOID:
+			return LSM_COLUMN_BOOL;
+		case INT2OID:
+			return LSM_COLUMN_INT2;
+		case INT4OID:
+			return LSM_COLUMN_INT4;
+		case INT8OID:
+			return LSM_COLUMN_INT8;
+		case OIDOID:
+			return LSM_COLUMN_OID;
+		case CHAROID:
+			return LSM_COLUMN_CHAR;
+		case FLOAT4OID:
+			return LSM_COLUMN_FLOAT4;
+		case FLOAT8OID:
+			return LSM_COLUMN_FLOAT8;
+		case NUMERICOID:
+			return LSM_COLUMN_NUMERIC;
+		case TEXTOID:
+		case VARCHAROID:
+			return LSM_COLUMN_TEXT;
+		case BPCHAROID:
+			return LSM_COLUMN_BPCHAR;
+		case NAMEOID:
+			return LSM_COLUMN_NAME;
+		case BYTEAOID:
+			return LSM_COLUMN_BYTEA;
+		case UUIDOID:
+			return LSM_COLUMN_UUID;
+		case DATEOID:
+			return LSM_COLUMN_DATE;
+		case TIMEOID:
+			return LSM_COLUMN_TIME;
+		case TIMETZOID:
+			return LSM_COLUMN_TIMETZ;
+		case TIMESTAMPOID:
+			return LSM_COLUMN_TIMESTAMP;
+		case TIMESTAMPTZOID:
+			return LSM_COLUMN_TIMESTAMPTZ;
+		case INTERVALOID:
+			return LSM_COLUMN_INTERVAL;
+		case ANYENUMOID:
+			return LSM_COLUMN_ENUM;
+		default:
+			return LSM_COLUMN_INVALID;
+	}
+}
+
+static bool
+type_has_collation(LsmColumnType type)
+{
+	return type == LSM_COLUMN_TEXT || type == LSM_COLUMN_BPCHAR ||
+		type == LSM_COLUMN_NAME;
+}
+
+/*
+ * Whether memcmp() of codes is the operator class's order.  The *_pattern_ops
+ * classes order by bytes whatever the collation.
+ */
+bool
+lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc)
+{
+	LsmColumnType type = lsm_column_type(opcintype);
+
+	if (type == LSM_COLUMN_ENUM)
+		return false;
+	if (!type_has_collation(type))
+		return true;
+	if (order_proc == F_BTTEXT_PATTERN_CMP || order_proc == F_BTBPCHAR_PATTERN_CMP)
+		return true;
+	return OidIsValid(collation) && lc_collate_is_c(collation);
+}
+
+/*
+ * Values that differ but compare equal share a code, which gives back only one
+ * of them.
+ */
+static bool
+type_is_returnable(LsmColumnType type)
+{
+	switch (type)
+	{
+		case LSM_COLUMN_FLOAT4: /* 0 and -0 */
+		case LSM_COLUMN_FLOAT8:
+		case LSM_COLUMN_NUMERIC:	/* 1.0 and 1.00 */
+		case LSM_COLUMN_BPCHAR: /* trailing blanks */
+		case LSM_COLUMN_INTERVAL:	/* 1 month and 30 days */
+			return false;
+		default:
+			return true;
+	}
+}
+
+/* `column` counts from 0.  ERROR for an operator class of someone else's. */
+void
+lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
+{
+	int16		option = index->rd_indoption[column];
+	Oid			opcintype = index->rd_opcintype[column];
+
+	spec->type = lsm_column_type(opcintype);
+	if (spec->type == LSM_COLUMN_INVALID)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("lsm_index cannot encode values of type %s",
+						format_type_be(opcintype)),
+				 errhint("Use the operator classes that come with lsmam.")));
+	spec->descending = (option & INDOPTION_DESC) != 0;
+	spec->nulls_first = (option & INDOPTION_NULLS_FIRST) != 0;
+	spec->ordered = lsm_column_is_ordered(opcintype,
+										  index->rd_indcollation[column],
+										  index_getprocid(index, column + 1, 1));
+	spec->returnable = type_is_returnable(spec->type);
+}
+
+LsmKeySpec *
+lsm_key_spec(Relation index)
+{
+	LsmKeySpec *spec = palloc0(sizeof(LsmKeySpec));
+	TupleDesc	desc = RelationGetDescr(index);
+
+	spec->nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+	spec->nincluded = IndexRelationGetNumberOfAttributes(index) - spec->nkeys;
+	spec->unique = index->rd_index->indisunique;
+	spec->nulls_distinct = !index->rd_index->indnullsnotdistinct;
+	for (int i = 0; i < spec->nkeys; i++)
+		lsm_column_spec(index, i, &spec->columns[i]);
+	if (spec->nincluded > 0)
+	{
+		spec->included = CreateTemplateTupleDesc(spec->nincluded);
+		for (int i = 0; i < spec->nincluded; i++)
+			TupleDescCopyEntry(spec->included, i + 1, desc, spec->nkeys + i + 1);
+	}
+	return spec;
+}
+
+void
+lsm_check_collations(Relation index)
+{
+	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		Oid			collation = index->rd_indcollation[i];
+
+		if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("lsm_index does not support nondeterministic collations"),
+					 errdetail("Column %d of index \"%s\" has collation \"%s\".",
+							   i + 1, RelationGetRelationName(index),
+							   get_collation_name(collation)),
+					 errhint("Use a btree index, or a deterministic collation for the index column.")));
+	}
+}
+
+/*
+ * Known by the name of the table's access method, which is part of the
+ * contract with the user: this room does not reach into src/table.
+ */
+bool
+lsm_tids_are_stable(Relation table)
+{
+	char	   *name;
+	bool		stable;
+
+	if (table->rd_rel->relam == HEAP_TABLE_AM_OID)
+		return false;
+	name = get_am_name(table->rd_rel->relam);
+	stable = name != NULL && strcmp(name, "lsm") == 0;
+	if (name != NULL)
+		pfree(name);
+	return stable;
+}

@@ -1,0 +1,544 @@
+/*-------------------------------------------------------------------------
+ *
+ * scankeys.c
+ *	  From the executor's scan keys to points, bounds and operators to call.
+ *
+ * Each key narrows what its column may be, in terms of codes:
+ *
+ *		=, = ANY, IS NULL		points; several of them intersect
+ *		<, <=, >=, >			a bound; the narrowest counts
+ *		others					an operator to be called for each entry: ranges
+ *								over columns whose codes are not in the operator's order,
+ *								constants that cannot be converted (constant.c)
+ *
+ * Leading columns that have points make the prefix of the scan; the bounds of
+ * the column after it limit the walk; all else is compared entry by entry, by
+ * codes where possible.
+ *
+ * Everything lives in the caller's memory context.  No locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+
+#include "index/index.h"
+
+static int
+compare_slices(const void *a, const void *b)
+{
+	return lsm_slice_compare(*(const LsmSlice *) a, *(const LsmSlice *) b);
+}
+
+static int
+sort_distinct(LsmSlice *points, int n)
+{
+	int			distinct = 0;
+
+	if (n < 2)
+		return n;
+	qsort(points, n, sizeof(LsmSlice), compare_slices);
+	for (int i = 1; i < n; i++)
+		if (lsm_slice_compare(points[distinct], points[i]) != 0)
+			points[++distinct] = points[i];
+	return distinct + 1;
+}
+
+/* ======================================================================
+ * Narrowing a column
+ * ====================================================================== */
+
+static void
+add_lower(LsmColumnQuals *column, LsmSlice code, bool inclusive)
+{
+	int			c = column->has_lower ? lsm_slice_compare(code, column->lower) : 1;
+
+	if (c > 0)
+	{
+		column->has_lower = true;
+		column->lower = code;
+		column->lower_inclusive = inclusive;
+	}
+	else if (c == 0)
+		column->lower_inclusive &= inclusive;
+}
+
+static void
+add_upper(LsmColumnQuals *column, LsmSlice code, bool inclusive)
+{
+	int			c = column->has_upper ? lsm_slice_compare(code, column->upper) : -1;
+
+	if (c < 0)
+	{
+		column->has_upper = true;
+		column->upper = code;
+		column->upper_inclusive = inclusive;
+	}
+	else if (c == 0)
+		column->upper_inclusive &= inclusive;
+}
+
+/* A bound in the order of values; DESC turns it round. */
+static void
+add_bound(LsmColumnQuals *column, const LsmColumnSpec *spec, bool is_lower,
+		  LsmSlice code, bool inclusive)
+{
+	if (is_lower != spec->descending)
+		add_lower(column, code, inclusive);
+	else
+		add_upper(column, code, inclusive);
+}
+
+/* `points` becomes the column's; sorted here. */
+static void
+add_points(LsmColumnQuals *column, LsmSlice *points, int n)
+{
+	int			kept = 0;
+	int			i = 0;
+
+	n = sort_distinct(points, n);
+	if (!column->has_points)
+	{
+		column->has_points = true;
+		column->points = points;
+		column->npoints = n;
+		return;
+	}
+
+	/* both are sorted: intersect into what is there */
+	for (int k = 0; k < column->npoints; k++)
+	{
+		LsmSlice	point = column->points[k];
+
+		while (i < n && lsm_slice_compare(points[i], point) < 0)
+			i++;
+		if (i < n && lsm_slice_compare(points[i], point) == 0)
+			column->points[kept++] = point;
+	}
+	column->npoints = kept;
+}
+
+static void
+add_point(LsmColumnQuals *column, LsmSlice code)
+{
+	LsmSlice   *point = palloc(sizeof(LsmSlice));
+
+	*point = code;
+	add_points(column, point, 1);
+}
+
+static void
+add_operator(LsmColumnQuals *column, ScanKey key, Datum *args, int nargs)
+{
+	LsmOperatorQual *qual = palloc(sizeof(LsmOperatorQual));
+
+	qual->key = key;
+	qual->args = args;
+	qual->nargs = nargs;
+	qual->next = column->operators;
+	column->operators = qual;
+}
+
+/*
+ * The bound in the order of values that "column <strategy> constant" means, for
+ * a strategy that is not equality.  False: there is none, nothing matches.
+ */
+static bool
+constant_bound(const LsmConstant *constant, StrategyNumber strategy,
+			   bool *is_lower, LsmSlice *code, bool *inclusive)
+{
+	*is_lower = strategy == BTGreaterEqualStrategyNumber ||
+		strategy == BTGreaterStrategyNumber;
+	if (constant->kind == LSM_CONSTANT_EXACT)
+	{
+		*code = constant->value;
+		*inclusive = strategy == BTLessEqualStrategyNumber ||
+			strategy == BTGreaterEqualStrategyNumber;
+		return true;
+	}
+	Assert(constant->kind == LSM_CONSTANT_GAP);
+	*code = *is_lower ? constant->above : constant->below;
+	*inclusive = true;
+	return *is_lower ? constant->has_above : constant->has_below;
+}
+
+static bool
+needs_operator(const LsmColumnSpec *spec, StrategyNumber strategy,
+			   const LsmConstant *constant)
+{
+	return constant->kind == LSM_CONSTANT_NEAR ||
+		constant->kind == LSM_CONSTANT_OPAQUE ||
+		(!spec->ordered && strategy != BTEqualStrategyNumber);
+}
+
+/* Bounds around what may compare as asked to a constant of kind NEAR. */
+static void
+add_near_bounds(LsmColumnQuals *column, const LsmColumnSpec *spec,
+				StrategyNumber strategy, const LsmConstant *constant)
+{
+	bool		is_less = strategy <= BTLessEqualStrategyNumber;
+	bool		is_greater = strategy >= BTGreaterEqualStrategyNumber;
+
+	if (constant->kind != LSM_CONSTANT_NEAR || !spec->ordered)
+		return;
+	if (!is_greater && constant->has_above)
+		add_bound(column, spec, false, constant->above, true);
+	if (!is_less && constant->has_below)
+		add_bound(column, spec, true, constant->below, true);
+}
+
+/* ======================================================================
+ * Kinds of keys
+ * ====================================================================== */
+
+/* column <strategy> constant.  False: contradiction. */
+static bool
+prepare_scalar(LsmColumnQuals *column, const LsmColumnSpec *spec, ScanKey key)
+{
+	LsmConstant constant;
+	bool		is_lower;
+	bool		inclusive;
+	LsmSlice	code;
+
+	if (key->sk_flags & SK_ISNULL)
+		return false;			/* the operators are strict */
+	column->not_null = true;
+
+	lsm_constant_convert(spec, key->sk_subtype, key->sk_argument, &constant);
+	if (needs_operator(spec, key->sk_strategy, &constant))
+	{
+		add_near_bounds(column, spec, key->sk_strategy, &constant);
+		add_operator(column, key, &key->sk_argument, 1);
+		return true;
+	}
+	if (key->sk_strategy == BTEqualStrategyNumber)
+	{
+		if (constant.kind != LSM_CONSTANT_EXACT)
+			return false;
+		add_point(column, constant.value);
+		return true;
+	}
+	if (!constant_bound(&constant, key->sk_strategy, &is_lower, &code, &inclusive))
+		return false;
+	add_bound(column, spec, is_lower, code, inclusive);
+	return true;
+}
+
+/*
+ * The loosest of the bounds that the elements mean: for ANY, one of them is
+ * enough.  False: no element can match.
+ */
+static bool
+add_loosest_bound(LsmColumnQuals *column, const LsmColumnSpec *spec,
+				  StrategyNumber strategy, const LsmConstant *constants, int n)
+{
+	bool		is_lower = false;
+	bool		found = false;
+	LsmSlice	best = {0};
+	bool		best_inclusive = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		LsmSlice	code;
+		bool		inclusive;
+		int			c;
+
+		if (!constant_bound(&constants[i], strategy, &is_lower, &code, &inclusive))
+			continue;
+		c = found ? lsm_slice_compare(code, best) : 0;
+		if (is_lower != spec->descending)
+			c = -c;				/* the least is the loosest */
+		if (!found || c > 0)
+		{
+			best = code;
+			best_inclusive = inclusive;
+		}
+		else if (c == 0)
+			best_inclusive |= inclusive;
+		found = true;
+	}
+	if (found)
+		add_bound(column, spec, is_lower, best, best_inclusive);
+	return found;
+}
+
+/* column <strategy> ANY (array).  False: contradiction. */
+static bool
+prepare_array(LsmColumnQuals *column, const LsmColumnSpec *spec, ScanKey key)
+{
+	ArrayType  *array;
+	Oid			subtype = key->sk_subtype;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	Datum	   *elements;
+	bool	   *nulls;
+	int			nelements;
+	int			n = 0;
+	bool		ask = false;
+	LsmConstant *constants;
+	LsmSlice   *points;
+	int			npoints = 0;
+
+	if (key->sk_flags & SK_ISNULL)
+		return false;
+	column->not_null = true;
+
+	array = DatumGetArrayTypeP(key->sk_argument);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign,
+					  &elements, &nulls, &nelements);
+	if (!OidIsValid(subtype) && lsm_column_type(ARR_ELEMTYPE(array)) != LSM_COLUMN_INVALID)
+		subtype = ARR_ELEMTYPE(array);
+
+	constants = palloc(sizeof(LsmConstant) * Max(nelements, 1));
+	for (int i = 0; i < nelements; i++)
+	{
+		if (nulls[i])
+			continue;			/* column = NULL: not true */
+		elements[n] = elements[i];
+		lsm_constant_convert(spec, subtype, elements[n], &constants[n]);
+		ask |= needs_operator(spec, key->sk_strategy, &constants[n]);
+		n++;
+	}
+
+	if (n == 0)
+		return false;
+	if (ask)
+	{
+		add_operator(column, key, elements, n);
+		return true;
+	}
+	if (key->sk_strategy != BTEqualStrategyNumber)
+		return add_loosest_bound(column, spec, key->sk_strategy, constants, n);
+
+	points = palloc(sizeof(LsmSlice) * n);
+	for (int i = 0; i < n; i++)
+		if (constants[i].kind == LSM_CONSTANT_EXACT)
+			points[npoints++] = constants[i].value;
+	add_points(column, points, npoints);
+	return true;
+}
+
+/*
+ * ROW(a, b) <strategy> ROW(x, y): a bound on the first column, and the executor
+ * checks the rest.  False: contradiction.
+ */
+static bool
+prepare_row(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
+{
+	ScanKey		first = (ScanKey) DatumGetPointer(key->sk_argument);
+	int			i = first->sk_attno - 1;
+	StrategyNumber strategy = key->sk_strategy;
+	LsmColumnQuals *column = &quals->columns[i];
+	LsmConstant constant;
+	bool		is_lower;
+	bool		inclusive;
+	LsmSlice	code;
+
+	Assert(first->sk_flags & SK_ROW_MEMBER);
+	Assert(i >= 0 && i < spec->nkeys);
+	quals->recheck = true;
+	if (first->sk_flags & SK_ISNULL)
+		return false;
+	column->not_null = true;
+
+	/* ties on the first column are decided by the others */
+	if (strategy == BTLessStrategyNumber)
+		strategy = BTLessEqualStrategyNumber;
+	else if (strategy == BTGreaterStrategyNumber)
+		strategy = BTGreaterEqualStrategyNumber;
+
+	lsm_constant_convert(&spec->columns[i], first->sk_subtype, first->sk_argument,
+						 &constant);
+	if (needs_operator(&spec->columns[i], strategy, &constant))
+	{
+		add_near_bounds(column, &spec->columns[i], strategy, &constant);
+		return true;
+	}
+	if (!constant_bound(&constant, strategy, &is_lower, &code, &inclusive))
+		return false;
+	add_bound(column, &spec->columns[i], is_lower, code, inclusive);
+	return true;
+}
+
+static bool
+prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
+{
+	int			i = key->sk_attno - 1;
+	LsmColumnQuals *column = &quals->columns[i];
+
+	Assert(i >= 0 && i < spec->nkeys);
+	if (key->sk_flags & SK_ROW_HEADER)
+		return prepare_row(quals, spec, key);
+	if (key->sk_flags & SK_SEARCHNULL)
+	{
+		StringInfoData buf;
+
+		lsm_buffer_init(&buf, 2);
+		lsm_encode_column(&spec->columns[i], (Datum) 0, true, &buf);
+		add_point(column, lsm_slice(buf.data, buf.len));
+		return true;
+	}
+	if (key->sk_flags & SK_SEARCHNOTNULL)
+	{
+		column->not_null = true;
+		return true;
+	}
+	if (key->sk_strategy < BTLessStrategyNumber ||
+		key->sk_strategy > BTGreaterStrategyNumber)
+		elog(ERROR, "invalid strategy number %d", key->sk_strategy);
+	if (key->sk_flags & SK_SEARCHARRAY)
+		return prepare_array(column, &spec->columns[i], key);
+	return prepare_scalar(column, &spec->columns[i], key);
+}
+
+/* ======================================================================
+ * Putting it together
+ * ====================================================================== */
+
+static bool
+code_within(const LsmColumnQuals *column, LsmSlice code)
+{
+	int			c;
+
+	if (column->not_null && code.data[0] != LSM_CODE_NOT_NULL)
+		return false;
+	if (column->has_lower)
+	{
+		c = lsm_slice_compare(code, column->lower);
+		if (c < 0 || (c == 0 && !column->lower_inclusive))
+			return false;
+	}
+	if (column->has_upper)
+	{
+		c = lsm_slice_compare(code, column->upper);
+		if (c > 0 || (c == 0 && !column->upper_inclusive))
+			return false;
+	}
+	return true;
+}
+
+static bool
+has_bounds(const LsmColumnQuals *column)
+{
+	return column->not_null || column->has_lower || column->has_upper;
+}
+
+/* Points within the bounds, bounds that leave something.  False: contradiction. */
+static bool
+finish_column(LsmColumnQuals *column)
+{
+	int			kept = 0;
+	int			c;
+
+	if (!column->has_points)
+	{
+		if (!column->has_lower || !column->has_upper)
+			return true;
+		c = lsm_slice_compare(column->lower, column->upper);
+		return c < 0 || (c == 0 && column->lower_inclusive && column->upper_inclusive);
+	}
+	if (!has_bounds(column))
+		return column->npoints > 0;
+	for (int i = 0; i < column->npoints; i++)
+		if (code_within(column, column->points[i]))
+			column->points[kept++] = column->points[i];
+	column->npoints = kept;
+	return kept > 0;
+}
+
+void
+lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nkeys)
+{
+	quals->never = false;
+	quals->recheck = false;
+	quals->nprefix = 0;
+	quals->nwalk = 0;
+	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
+
+	for (int i = 0; i < nkeys; i++)
+		if (!prepare_key(quals, spec, &keys[i]))
+		{
+			quals->never = true;
+			return;
+		}
+	for (int i = 0; i < spec->nkeys; i++)
+		if (!finish_column(&quals->columns[i]))
+		{
+			quals->never = true;
+			return;
+		}
+
+	while (quals->nprefix < spec->nkeys && quals->columns[quals->nprefix].has_points)
+		quals->nprefix++;
+	for (int i = 0; i < spec->nkeys; i++)
+	{
+		LsmColumnQuals *column = &quals->columns[i];
+
+		if (column->operators != NULL ||
+			(i > quals->nprefix && (column->has_points || has_bounds(column))))
+			quals->nwalk = i + 1;
+	}
+}
+
+static bool
+is_point(const LsmColumnQuals *column, LsmSlice code)
+{
+	return bsearch(&code, column->points, column->npoints, sizeof(LsmSlice),
+				   compare_slices) != NULL;
+}
+
+static bool
+operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec, LsmSlice code)
+{
+	LsmOperatorQual *qual;
+	bool		isnull;
+	Datum		value = lsm_decode_column(spec, code, &isnull);
+
+	if (isnull)
+		return false;
+	for (qual = column->operators; qual != NULL; qual = qual->next)
+	{
+		bool		holds = false;
+
+		for (int i = 0; i < qual->nargs && !holds; i++)
+			holds = DatumGetBool(FunctionCall2Coll(&qual->key->sk_func,
+												   qual->key->sk_collation,
+												   value, qual->args[i]));
+		if (!holds)
+			return false;
+	}
+	return true;
+}
+
+bool
+lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec, LsmSlice key)
+{
+	LsmSlice	rest;
+
+	if (quals->nwalk == 0)
+		return true;
+	rest = lsm_key_columns(key);
+	for (int i = 0; i < quals->nwalk; i++)
+	{
+		const LsmColumnQuals *column = &quals->columns[i];
+		LsmSlice	code = {rest.data, lsm_code_length(&spec->columns[i], rest)};
+
+		/* the walk itself takes care of the prefix and the column after it */
+		if (i > quals->nprefix)
+		{
+			if (column->has_points ? !is_point(column, code) : !code_within(column, code))
+				return false;
+		}
+		if (column->operators != NULL &&
+			!operators_hold(column, &spec->columns[i], code))
+			return false;
+		rest.data += code.len;
+		rest.len -= code.len;
+	}
+	return true;
+}

@@ -1,0 +1,255 @@
+/*-------------------------------------------------------------------------
+ *
+ * unique.c
+ *	  Inserting into a unique index.
+ *
+ * What counts as a conflict, whom to wait for and what to report is as in
+ * nbtree's _bt_check_unique().  What nbtree gets from the lock on the leaf page
+ * (no one inserts the same key between our check and our insertion) we get
+ * from a stamp: take it, look for conflicts without any lock, reserve the
+ * write, lock the key, and insert if nothing was inserted under this key's
+ * lock meanwhile and the tree's files and memtables are the same; else start
+ * over.  Every insertion into a unique index bumps the counter under the lock, so
+ * of two inserters of one key the second sees that it must look again.
+ *
+ * Waiting for another transaction happens with nothing held.
+ *
+ * On a heap table VACUUM may remove an entry that we have read and give its
+ * TID to another row before we look at it; that row would be taken for a
+ * conflict.  VACUUM bumps a counter of its own before it frees TIDs
+ * (LSM_INDEX_VACUUM_DIGEST), which is compared before a conflict is believed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "index/index.h"
+
+/* Dead entries of the key deleted along with an insertion */
+#define MAX_KILLS	16
+
+typedef enum Verdict
+{
+	VERDICT_UNIQUE,
+	VERDICT_PERHAPS_NOT,		/* UNIQUE_CHECK_PARTIAL: to be checked later */
+	VERDICT_WAIT,				/* for `xwait` */
+	VERDICT_AGAIN				/* what was read cannot be relied on */
+} Verdict;
+
+typedef struct UniqueCheck
+{
+	LsmUniqueInsert *insert;
+	LsmStamp	vacuum_stamp;
+	bool		found_self;
+	bool		self_dead;
+	TransactionId xwait;
+	uint32		speculative_token;
+	int			nkills;
+	int			kill_bytes;
+	LsmSlice	kills[MAX_KILLS];
+} UniqueCheck;
+
+static void
+report_conflict(LsmUniqueInsert *insert)
+{
+	char	   *key_desc = BuildIndexValueDescription(insert->index, insert->values,
+													  insert->isnull);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_UNIQUE_VIOLATION),
+			 errmsg("duplicate key value violates unique constraint \"%s\"",
+					RelationGetRelationName(insert->index)),
+			 key_desc ? errdetail("Key %s already exists.", key_desc) : 0,
+			 errtableconstraint(insert->table,
+								RelationGetRelationName(insert->index))));
+}
+
+static bool
+vacuum_interfered(UniqueCheck *check)
+{
+	LsmStamp	now;
+
+	if (check->insert->stable_tids)
+		return false;
+	lsm_stamp_take(check->insert->tree, LSM_INDEX_VACUUM_DIGEST, &now);
+	return now.key_counter != check->vacuum_stamp.key_counter;
+}
+
+static void
+remember_dead(UniqueCheck *check, LsmSlice key)
+{
+	char	   *copy;
+	LsmUniqueInsert *insert = check->insert;
+
+	if (!insert->stable_tids || check->nkills == MAX_KILLS ||
+		insert->key.len + insert->value.len + check->kill_bytes + key.len + 1 > LSM_MAX_ENTRY_BYTES)
+		return;
+	copy = palloc(key.len);
+	memcpy(copy, key.data, key.len);
+	check->kills[check->nkills++] = lsm_slice(copy, key.len);
+	check->kill_bytes += key.len + 1;
+}
+
+/*
+ * Look at one entry with our key.  Returns VERDICT_UNIQUE if it does not
+ * conflict.
+ */
+static Verdict
+check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
+{
+	LsmUniqueInsert *insert = check->insert;
+	ItemPointerData tid = *entry_tid;
+	SnapshotData dirty;
+	bool		all_dead = false;
+
+	InitDirtySnapshot(dirty);
+	if (!table_index_fetch_tuple_check(insert->table, &tid, &dirty, &all_dead))
+	{
+		if (all_dead)
+			remember_dead(check, key);
+		return VERDICT_UNIQUE;
+	}
+	if (insert->check == UNIQUE_CHECK_PARTIAL)
+		return VERDICT_PERHAPS_NOT;
+
+	check->xwait = TransactionIdIsValid(dirty.xmin) ? dirty.xmin : dirty.xmax;
+	if (TransactionIdIsValid(check->xwait))
+	{
+		check->speculative_token = dirty.speculativeToken;
+		return VERDICT_WAIT;
+	}
+
+	/*
+	 * A conflict, unless our own row has been deleted meanwhile: CREATE INDEX
+	 * CONCURRENTLY inserts entries of rows that others may delete.
+	 */
+	tid = *insert->tid;
+	if (!table_index_fetch_tuple_check(insert->table, &tid, SnapshotSelf, NULL))
+	{
+		check->self_dead = true;
+		return VERDICT_UNIQUE;
+	}
+	if (vacuum_interfered(check))
+		return VERDICT_AGAIN;
+	report_conflict(insert);
+	return VERDICT_UNIQUE;		/* not reached */
+}
+
+static Verdict
+check_unique(UniqueCheck *check)
+{
+	LsmUniqueInsert *insert = check->insert;
+	Verdict		verdict = VERDICT_UNIQUE;
+	LsmProbe	probe;
+	LsmCursor  *cursor;
+	LsmSlice	key;
+	LsmSlice	value;
+	ItemPointerData tid;
+
+	check->found_self = false;
+	check->self_dead = false;
+	check->nkills = 0;
+	check->kill_bytes = 0;
+	if (!insert->stable_tids)
+		lsm_stamp_take(insert->tree, LSM_INDEX_VACUUM_DIGEST, &check->vacuum_stamp);
+
+	lsm_probe_begin(insert->tree, &probe, lsm_key_columns(insert->key));
+	cursor = lsm_cursor_open(insert->tree);
+	lsm_cursor_seek_point(cursor, &probe);
+	while (verdict == VERDICT_UNIQUE && !check->self_dead &&
+		   lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_decode_tid(key, &tid);
+		if (insert->check == UNIQUE_CHECK_EXISTING &&
+			ItemPointerEquals(&tid, insert->tid))
+			check->found_self = true;
+		else
+			verdict = check_entry(check, key, &tid);
+	}
+	lsm_cursor_close(cursor);
+	return verdict;
+}
+
+/* True: inserted.  False: someone was faster. */
+static bool
+try_insert(UniqueCheck *check, LsmDigest lock, const LsmStamp *stamp)
+{
+	LsmUniqueInsert *insert = check->insert;
+	LsmEntry	entries[1 + MAX_KILLS];
+	LsmWrite	write;
+	bool		holds;
+
+	memset(entries, 0, sizeof(LsmEntry) * (1 + check->nkills));
+	entries[0].key = insert->key;
+	entries[0].value = insert->value;
+	for (int i = 0; i < check->nkills; i++)
+	{
+		entries[1 + i].key = check->kills[i];
+		entries[1 + i].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
+	}
+
+	lsm_write_begin(insert->tree, &write, entries, 1 + check->nkills);
+	lsm_key_lock(insert->tree, lock);
+	holds = lsm_stamp_holds(insert->tree, lock, stamp);
+	if (holds)
+		lsm_write_apply(&write);
+	lsm_key_unlock(insert->tree, lock, holds);
+	if (!holds)
+		lsm_write_cancel(&write);
+	return holds;
+}
+
+bool
+lsm_insert_unique(LsmUniqueInsert *insert)
+{
+	UniqueCheck check = {.insert = insert};
+	LsmDigest	lock = lsm_lock_digest(lsm_key_columns(insert->key));
+	LsmStamp	stamp;
+	Verdict		verdict;
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_stamp_take(insert->tree, lock, &stamp);
+
+		if (insert->check == UNIQUE_CHECK_NO)
+			verdict = VERDICT_UNIQUE;
+		else
+			verdict = check_unique(&check);
+
+		if (verdict == VERDICT_AGAIN)
+			continue;
+		if (verdict == VERDICT_WAIT)
+		{
+			if (check.speculative_token)
+				SpeculativeInsertionWait(check.xwait, check.speculative_token);
+			else
+				XactLockTableWait(check.xwait, insert->index, insert->tid,
+								  XLTW_InsertIndex);
+			continue;
+		}
+		if (insert->check == UNIQUE_CHECK_EXISTING)
+		{
+			if (!check.found_self && !check.self_dead)
+				ereport(ERROR,
+						(errcode(ERRCODE_INTERNAL_ERROR),
+						 errmsg("failed to re-find tuple within index \"%s\"",
+								RelationGetRelationName(insert->index)),
+						 errhint("This may be because of a non-immutable index expression."),
+						 errtableconstraint(insert->table,
+											RelationGetRelationName(insert->index))));
+			return true;
+		}
+		if (try_insert(&check, lock, &stamp))
+			return verdict == VERDICT_UNIQUE;
+	}
+}

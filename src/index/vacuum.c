@@ -1,0 +1,160 @@
+/*-------------------------------------------------------------------------
+ *
+ * vacuum.c
+ *	  ambulkdelete and amvacuumcleanup.
+ *
+ * Every entry is visited once, in key order: CREATE INDEX CONCURRENTLY
+ * collects TIDs through the callback, so none may be left out.  Entries whose TIDs
+ * the callback condemns are deleted in batches while the walk goes on; a
+ * deletion of the key just passed does not disturb the cursor.
+ *
+ * On return every condemned entry is deleted, and the counter of
+ * LSM_INDEX_VACUUM_DIGEST has been bumped: only then may the caller let TIDs be used
+ * again.  Concurrent inserters use TIDs the callback does not know.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/vacuum.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "index/index.h"
+
+/* Rewrite the files if more than this part of the entries was deleted */
+#define COMPACT_FRACTION	0.2
+
+typedef struct DeleteBatch
+{
+	LsmTree    *tree;
+	MemoryContext context;		/* of the keys; reset when written */
+	int			n;
+	int			bytes;
+	LsmEntry	entries[LSM_MAX_WRITE_ENTRIES];
+} DeleteBatch;
+
+static void
+batch_write(DeleteBatch *batch)
+{
+	LsmWrite	write;
+
+	if (batch->n == 0)
+		return;
+	lsm_write_begin(batch->tree, &write, batch->entries, batch->n);
+	lsm_write_apply(&write);
+	MemoryContextReset(batch->context);
+	batch->n = 0;
+	batch->bytes = 0;
+}
+
+static void
+batch_add(DeleteBatch *batch, LsmSlice key)
+{
+	int			bytes = key.len + sizeof(lsm_delete_value);
+	LsmEntry   *entry;
+	char	   *copy;
+
+	if (batch->n == lengthof(batch->entries) ||
+		batch->bytes + bytes > LSM_MAX_ENTRY_BYTES)
+		batch_write(batch);
+	copy = MemoryContextAlloc(batch->context, key.len);
+	memcpy(copy, key.data, key.len);
+	entry = &batch->entries[batch->n++];
+	memset(entry, 0, sizeof(*entry));
+	entry->key = lsm_slice(copy, key.len);
+	entry->value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
+	batch->bytes += bytes;
+}
+
+static BlockNumber
+tree_pages(LsmTree *tree, LsmTreeSize *size)
+{
+	uint64		pages;
+
+	lsm_tree_size(tree, size);
+	pages = (size->file_bytes + size->memtable_bytes + BLCKSZ - 1) / BLCKSZ;
+	return (BlockNumber) Min(pages, (uint64) MaxBlockNumber);
+}
+
+IndexBulkDeleteResult *
+lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
+					  IndexBulkDeleteCallback callback, void *callback_state)
+{
+	LsmTree    *tree = lsm_index_open_tree(info->index);
+	DeleteBatch *batch = palloc(sizeof(DeleteBatch));
+	LsmTreeSize size;
+	LsmCursor  *cursor;
+	LsmSlice	key;
+	LsmSlice	value;
+	ItemPointerData tid;
+	double		remaining = 0;
+
+	if (stats == NULL)
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	batch->tree = tree;
+	batch->n = 0;
+	batch->bytes = 0;
+	batch->context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index vacuum",
+										   ALLOCSET_DEFAULT_SIZES);
+
+	cursor = lsm_cursor_open(tree);
+	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
+	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+	{
+		vacuum_delay_point();
+		lsm_decode_tid(key, &tid);
+		if (callback(&tid, callback_state))
+		{
+			batch_add(batch, key);
+			stats->tuples_removed++;
+		}
+		else
+			remaining++;
+	}
+	lsm_cursor_close(cursor);
+	batch_write(batch);
+
+	/* readers that relied on entries now deleted must notice */
+	lsm_key_lock(tree, LSM_INDEX_VACUUM_DIGEST);
+	lsm_key_unlock(tree, LSM_INDEX_VACUUM_DIGEST, true);
+
+	MemoryContextDelete(batch->context);
+	pfree(batch);
+	stats->num_index_tuples = remaining;
+	stats->estimated_count = false;
+	stats->num_pages = tree_pages(tree, &size);
+	return stats;
+}
+
+IndexBulkDeleteResult *
+lsm_index_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
+{
+	LsmTree    *tree;
+	LsmTreeSize size;
+	LsmCompactRequest request = {.drop_dead = true};
+
+	if (info->analyze_only)
+		return stats;
+	tree = lsm_index_open_tree(info->index);
+
+	if (stats != NULL && stats->tuples_removed >
+		COMPACT_FRACTION * (stats->tuples_removed + stats->num_index_tuples))
+		lsm_tree_compact(tree, &request);
+
+	if (stats == NULL)
+	{
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+		stats->num_pages = tree_pages(tree, &size);
+		/* counts a key once per file it is in */
+		stats->num_index_tuples = size.file_entries + size.memtable_entries;
+		stats->estimated_count = true;
+	}
+	else
+		stats->num_pages = tree_pages(tree, &size);
+
+	/* entries of rows that came after the table was counted */
+	if (!info->estimated_count && stats->num_index_tuples > info->num_heap_tuples)
+		stats->num_index_tuples = info->num_heap_tuples;
+	return stats;
+}

@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * lsmam.h
+ *	  What the files directly in src share: start-up pieces and the doors of
+ *	  the two access methods that the start-up opens.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSMAM_H
+#define LSMAM_H
+
+#include "nodes/pathnodes.h"
+
+#include "tree/tree.h"
+
+#define LSM_TABLE_AM_NAME	"lsm"
+#define LSM_INDEX_AM_NAME	"lsm_index"
+
+/* ---- guc.c ---- */
+
+typedef enum LsmConstraintIndex
+{
+	LSM_CONSTRAINT_LSM,
+	LSM_CONSTRAINT_BTREE
+} LsmConstraintIndex;
+
+extern int	lsm_constraint_index;
+
+extern void lsm_guc_init(void);
+
+/* ---- worker.c ---- */
+
+extern void lsm_worker_register(void);
+extern PGDLLEXPORT void lsm_worker_main(Datum main_arg);
+
+/* ---- hooks.c ---- */
+
+extern void lsm_hooks_init(void);
+
+/* ---- functions.c ---- */
+
+/* OIDs of our access methods; InvalidOid if the extension is not in this database */
+extern Oid	lsm_table_am_oid(void);
+extern Oid	lsm_index_am_oid(void);
+
+/* ---- src/table, src/index ---- */
+
+extern void lsm_table_init(void);
+extern void lsm_index_init(void);
+extern void lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent,
+								  RelOptInfo *rel);
+
+#endif							/* LSMAM_H */

@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * sst.h
+ *	  Sorted files (RocksDB's block-based table format) and their filter files,
+ *	  behind a C door.
+ *
+ * Every function is noexcept and catches everything: no exception and no
+ * longjmp crosses this header in either direction.  Failures are a status
+ * with a message that names the file.  No PostgreSQL here; no threads.
+ *
+ * A handle belongs to one process and one user at a time.  Files are
+ * immutable once finished; any number of processes may read them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_SST_H
+#define LSM_SST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C"
+{
+#endif
+
+typedef enum LsmSstStatus
+{
+	LSM_SST_OK = 0,
+	LSM_SST_MISSING,			/* ENOENT */
+	LSM_SST_IO_ERROR,			/* sys_errno says which */
+	LSM_SST_DISK_FULL,			/* ENOSPC, EDQUOT */
+	LSM_SST_CORRUPT,			/* checksum, structure, truncated */
+	LSM_SST_UNSUPPORTED,		/* a valid file of a kind we do not read */
+	LSM_SST_INVALID,			/* misuse: keys out of order, bad argument */
+	LSM_SST_NO_MEMORY
+} LsmSstStatus;
+
+typedef struct LsmSstError
+{
+	LsmSstStatus status;
+	int			sys_errno;		/* 0 if none */
+	char		message[512];	/* names the file; no trailing period */
+} LsmSstError;
+
+typedef enum LsmCompression
+{
+	LSM_COMPRESSION_NONE = 0,
+	LSM_COMPRESSION_LZ4 = 1,
+	LSM_COMPRESSION_ZSTD = 2
+} LsmCompression;
+
+typedef struct LsmSstProperties
+{
+	uint64_t	entries;
+	uint64_t	file_bytes;
+	uint64_t	data_bytes;		/* compressed data blocks */
+	uint64_t	raw_key_bytes;
+	uint64_t	raw_value_bytes;
+	uint64_t	data_blocks;
+} LsmSstProperties;
+
+/* ---- writing ---- */
+
+typedef struct LsmSstWriter LsmSstWriter;
+
+/* Creates (truncates) the file, mode 0600.  4 kB blocks, restart interval 16,
+ * format_version 5, XXH3 block checksums, no in-file filter. */
+extern LsmSstStatus lsm_sst_writer_open(const char *path, LsmCompression compression,
+										LsmSstWriter **writer, LsmSstError *err);
+
+/* REQUIRES: key strictly greater (memcmp order) than the one before. */
+extern LsmSstStatus lsm_sst_writer_add(LsmSstWriter *writer,
+									   const void *key, size_t key_bytes,
+									   const void *value, size_t value_bytes,
+									   LsmSstError *err);
+
+/* Estimate of the file's size so far, in bytes. */
+extern uint64_t lsm_sst_writer_bytes(const LsmSstWriter *writer);
+
+/* Finishes and fsyncs the file, frees the writer (also on failure, then the
+ * file is removed).  REQUIRES: at least one entry was added. */
+extern LsmSstStatus lsm_sst_writer_finish(LsmSstWriter *writer,
+										  LsmSstProperties *props, LsmSstError *err);
+
+/* Frees the writer and removes the unfinished file.  NULL is allowed. */
+extern void lsm_sst_writer_abandon(LsmSstWriter *writer);
+
+/* Writes `bytes` to a new file (truncated first) and fsyncs it: filter files. */
+extern LsmSstStatus lsm_sst_write_blob(const char *path, const void *data,
+									   size_t bytes, LsmSstError *err);
+
+/* fsync of a directory, after files were created or removed in it. */
+extern LsmSstStatus lsm_sst_sync_dir(const char *path, LsmSstError *err);
+
+/* ---- reading ---- */
+
+typedef struct LsmSstReader LsmSstReader;
+typedef struct LsmSstIter LsmSstIter;
+
+/*
+ * Maps the file and reads footer, properties and index; keeps no descriptor.
+ * The reader lives as long as it is not closed, also if the file is unlinked.
+ * A media error under the mapping (SIGBUS) is reported as LSM_SST_IO_ERROR.
+ */
+extern LsmSstStatus lsm_sst_open(const char *path, LsmSstReader **reader,
+								 LsmSstError *err);
+/* REQUIRES: no iterator over it is left. */
+extern void lsm_sst_close(LsmSstReader *reader);
+extern const LsmSstProperties *lsm_sst_properties(const LsmSstReader *reader);
+/* Private memory the reader holds, bytes (index etc., not the mapping). */
+extern size_t lsm_sst_reader_memory(const LsmSstReader *reader);
+/* Data blocks read (and verified/decompressed) through this reader so far. */
+extern uint64_t lsm_sst_blocks_read(const LsmSstReader *reader);
+
+extern LsmSstStatus lsm_sst_iter_open(LsmSstReader *reader, LsmSstIter **iter,
+									  LsmSstError *err);
+extern void lsm_sst_iter_close(LsmSstIter *iter);
+
+/*
+ * Positioning.  Each returns LSM_SST_OK whether or not it found an entry:
+ * lsm_sst_iter_valid() tells.  Seek: first entry with key >= the argument;
+ * seek_last: last entry with key <= the argument.
+ */
+extern LsmSstStatus lsm_sst_iter_seek(LsmSstIter *iter, const void *key,
+									  size_t key_bytes, LsmSstError *err);
+extern LsmSstStatus lsm_sst_iter_seek_last(LsmSstIter *iter, const void *key,
+										   size_t key_bytes, LsmSstError *err);
+extern LsmSstStatus lsm_sst_iter_first(LsmSstIter *iter, LsmSstError *err);
+extern LsmSstStatus lsm_sst_iter_last(LsmSstIter *iter, LsmSstError *err);
+/* REQUIRES: valid. */
+extern LsmSstStatus lsm_sst_iter_next(LsmSstIter *iter, LsmSstError *err);
+extern LsmSstStatus lsm_sst_iter_prev(LsmSstIter *iter, LsmSstError *err);
+extern bool lsm_sst_iter_valid(const LsmSstIter *iter);
+/* REQUIRES: valid.  Point into the iterator; good until it moves. */
+extern const void *lsm_sst_iter_key(const LsmSstIter *iter, size_t *key_bytes);
+extern const void *lsm_sst_iter_value(const LsmSstIter *iter, size_t *value_bytes);
+
+/*
+ * Reads the whole file twice, with our reader and with RocksDB's
+ * SstFileReader, checks every block checksum, the key order and that both
+ * agree; calls back (may be NULL) for each entry.  A callback that returns
+ * false stops the walk (status OK).
+ */
+typedef bool (*LsmSstVisit) (void *arg, const void *key, size_t key_bytes,
+							 const void *value, size_t value_bytes);
+extern LsmSstStatus lsm_sst_verify(const char *path, LsmSstVisit visit, void *arg,
+								   LsmSstProperties *props, LsmSstError *err);
+
+/* Read-only mapping of a filter file (page aligned). */
+typedef struct LsmSstBlob
+{
+	const void *data;
+	size_t		bytes;
+} LsmSstBlob;
+extern LsmSstStatus lsm_sst_map_blob(const char *path, LsmSstBlob *blob, LsmSstError *err);
+extern void lsm_sst_unmap_blob(LsmSstBlob *blob);
+/*
+ * Pages of mapped filter files that could not be read (media error, truncated
+ * file) since the process started.  Such a page reads as all ones, "maybe" to
+ * a Bloom filter; a checksum over the image fails.  A caller that sees the
+ * count grow should warn.
+ */
+extern uint64_t lsm_sst_blob_faults(void);
+
+/* "RocksDB 7.8.3" and the like. */
+extern const char *lsm_sst_library_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif							/* LSM_SST_H */

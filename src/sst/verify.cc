@@ -1,0 +1,182 @@
+// Verification of a sorted file: our reader against RocksDB's.
+//
+// The structure is checked first with our reader alone, which survives any
+// bytes; only then does RocksDB's see the file.
+
+#include <cstring>
+#include <new>
+
+#include "sst/reader.h"
+#include "sst/rocksdb_compat.h"
+
+using namespace lsm_sst;
+
+namespace {
+
+LsmSstStatus FailRocksDb(LsmSstError* err, const char* path,
+                         const rocksdb::Status& status) {
+  LsmSstStatus kind = LSM_SST_IO_ERROR;
+  if (status.IsPathNotFound() || status.IsNotFound())
+    kind = LSM_SST_MISSING;
+  else if (status.IsCorruption())
+    kind = LSM_SST_CORRUPT;
+  else if (status.IsNotSupported())
+    kind = LSM_SST_UNSUPPORTED;
+  else if (status.IsMemoryLimit())
+    kind = LSM_SST_NO_MEMORY;
+  return Fail(err, kind, 0, "sorted file \"%s\" is rejected by RocksDB: %s",
+              path, status.ToString().c_str());
+}
+
+LsmSstStatus FailEntry(LsmSstError* err, const char* path, uint64_t entry,
+                       const char* what) noexcept {
+  return Fail(err, LSM_SST_CORRUPT, 0,
+              "sorted file \"%s\" is corrupt: %s (entry %llu)", path, what,
+              static_cast<unsigned long long>(entry));
+}
+
+// The index must list blocks that follow each other without a gap and in
+// order of their separators.  REQUIRES: inside Guarded().
+LsmSstStatus CheckIndex(const LsmSstReader* reader, LsmSstError* err) noexcept {
+  uint64_t expected_offset = 0;
+  const uint8_t* before = nullptr;
+  size_t before_bytes = 0;
+  for (uint32_t block = 0; block < reader->blocks; block++) {
+    const uint8_t *key, *after;
+    size_t key_bytes;
+    BlockHandle handle;
+    const Verdict verdict = IndexHandle(reader, block, &handle);
+    if (!verdict.ok() || !IndexKey(reader, block, &key, &key_bytes, &after)) {
+      return FailBlock(reader, err, Corrupt("the index is damaged"),
+                       reader->index_offset);
+    }
+    if (handle.offset != expected_offset) {
+      return FailBlock(reader, err, Corrupt("the index has a gap"),
+                       expected_offset);
+    }
+    if (before != nullptr &&
+        CompareKeys(before, before_bytes, key, key_bytes) >= 0) {
+      return FailBlock(reader, err, Corrupt("the index is out of order"),
+                       handle.offset);
+    }
+    before = key;
+    before_bytes = key_bytes;
+    expected_offset = handle.offset + handle.bytes + kBlockTrailerBytes;
+  }
+  if (expected_offset != reader->props.data_bytes) {
+    return FailBlock(reader, err, Corrupt("the index misses blocks"),
+                     expected_offset);
+  }
+  return LSM_SST_OK;
+}
+
+// Our reader alone: every block's checksum, the key order, the counts.
+LsmSstStatus CheckAlone(LsmSstReader* reader, LsmSstIter* it,
+                        LsmSstError* err) {
+  LsmSstStatus status = Guarded(reader->map, reader->path, err, [=]() noexcept {
+    return CheckIndex(reader, err);
+  });
+  if (status != LSM_SST_OK) return status;
+
+  std::string before;
+  uint64_t entries = 0, key_total = 0, value_total = 0;
+  status = lsm_sst_iter_first(it, err);
+  while (status == LSM_SST_OK && lsm_sst_iter_valid(it)) {
+    size_t key_bytes, value_bytes;
+    const void* key = lsm_sst_iter_key(it, &key_bytes);
+    lsm_sst_iter_value(it, &value_bytes);
+    if (entries > 0 &&
+        CompareKeys(reinterpret_cast<const uint8_t*>(before.data()),
+                    before.size(), static_cast<const uint8_t*>(key),
+                    key_bytes) >= 0)
+      return FailEntry(err, reader->path, entries, "keys are out of order");
+    before.assign(static_cast<const char*>(key), key_bytes);
+    entries++;
+    key_total += key_bytes;
+    value_total += value_bytes;
+    status = lsm_sst_iter_next(it, err);
+  }
+  if (status != LSM_SST_OK) return status;
+  if (entries != reader->props.entries ||
+      key_total != reader->props.raw_key_bytes ||
+      value_total != reader->props.raw_value_bytes) {
+    return FailEntry(err, reader->path, entries,
+                     "its properties do not match its entries");
+  }
+  return LSM_SST_OK;
+}
+
+bool SameBytes(const rocksdb::Slice& theirs, const void* ours, size_t bytes) {
+  return theirs.size() == bytes &&
+         (bytes == 0 || memcmp(theirs.data(), ours, bytes) == 0);
+}
+
+// Both readers in lockstep.
+LsmSstStatus CheckAgainstRocksDb(LsmSstReader* reader, LsmSstIter* it,
+                                 LsmSstVisit visit, void* arg,
+                                 LsmSstError* err) {
+  rocksdb::SstFileReader rocks(SstOptions(rocksdb::kNoCompression));
+  rocksdb::Status rocks_status = rocks.Open(reader->path);
+  if (!rocks_status.ok()) return FailRocksDb(err, reader->path, rocks_status);
+  rocks_status = rocks.VerifyChecksum();
+  if (!rocks_status.ok()) return FailRocksDb(err, reader->path, rocks_status);
+
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  options.fill_cache = false;
+  options.total_order_seek = true;
+  std::unique_ptr<rocksdb::Iterator> theirs(rocks.NewIterator(options));
+  theirs->SeekToFirst();
+  LsmSstStatus status = lsm_sst_iter_first(it, err);
+  for (uint64_t entry = 0;; entry++) {
+    if (status != LSM_SST_OK) return status;
+    if (!theirs->status().ok())
+      return FailRocksDb(err, reader->path, theirs->status());
+    if (theirs->Valid() != lsm_sst_iter_valid(it)) {
+      return FailEntry(err, reader->path, entry,
+                       "RocksDB's reader finds another number of entries");
+    }
+    if (!theirs->Valid()) return LSM_SST_OK;
+    size_t key_bytes, value_bytes;
+    const void* key = lsm_sst_iter_key(it, &key_bytes);
+    const void* value = lsm_sst_iter_value(it, &value_bytes);
+    if (!SameBytes(theirs->key(), key, key_bytes) ||
+        !SameBytes(theirs->value(), value, value_bytes)) {
+      return FailEntry(err, reader->path, entry,
+                       "RocksDB's reader finds another entry");
+    }
+    if (visit != nullptr && !visit(arg, key, key_bytes, value, value_bytes))
+      return LSM_SST_OK;
+    status = lsm_sst_iter_next(it, err);
+    theirs->Next();
+  }
+}
+
+}  // namespace
+
+LsmSstStatus lsm_sst_verify(const char* path, LsmSstVisit visit, void* arg,
+                            LsmSstProperties* props, LsmSstError* err) {
+  LsmSstReader* reader;
+  LsmSstStatus status = lsm_sst_open(path, &reader, err);
+  if (status != LSM_SST_OK) return status;
+  if (props != nullptr) *props = reader->props;
+  LsmSstIter* it = nullptr;
+  status = lsm_sst_iter_open(reader, &it, err);
+  try {
+    if (status == LSM_SST_OK) status = CheckAlone(reader, it, err);
+    if (status == LSM_SST_OK)
+      status = CheckAgainstRocksDb(reader, it, visit, arg, err);
+  } catch (const std::bad_alloc&) {
+    status = FailMemory(err, "verifying sorted file", path);
+  } catch (const std::exception& e) {
+    status = Fail(err, LSM_SST_IO_ERROR, 0,
+                  "could not verify sorted file \"%s\": %s", path, e.what());
+  } catch (...) {
+    status =
+        Fail(err, LSM_SST_IO_ERROR, 0,
+             "could not verify sorted file \"%s\": unknown exception", path);
+  }
+  lsm_sst_iter_close(it);
+  lsm_sst_close(reader);
+  return status;
+}

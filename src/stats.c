@@ -1,0 +1,79 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.c
+ *	  SQL functions behind pg_stat_lsm.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+
+#include "lsmam.h"
+
+PG_FUNCTION_INFO_V1(lsm_stat_trees);
+PG_FUNCTION_INFO_V1(pg_stat_lsm_reset);
+
+/* Columns after the identity, in the order of the function's row type */
+static const LsmCounter stat_columns[] = {
+	LSM_COUNT_LOOKUPS,
+	LSM_COUNT_DIGESTS,
+	LSM_COUNT_FILTER_PROBES,
+	LSM_COUNT_FILTER_NEGATIVES,
+	LSM_COUNT_FILTER_TRUE_POSITIVES,
+	LSM_COUNT_FILTER_FALSE_POSITIVES,
+	LSM_COUNT_UNIT_PROBES,
+	LSM_COUNT_BLOCKS_READ,
+	LSM_COUNT_MEMTABLE_HITS,
+	LSM_COUNT_FLUSHES,
+	LSM_COUNT_COMPACTIONS,
+	LSM_COUNT_BYTES_FLUSHED,
+	LSM_COUNT_BYTES_COMPACTED,
+	LSM_COUNT_STALL_US
+};
+
+#define NIDENTITY		3
+#define NSTAT_COLUMNS	(NIDENTITY + lengthof(stat_columns))
+
+Datum
+lsm_stat_trees(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	LsmTreeStats stats;
+	int			iter = 0;
+
+	/* what this session counted in statements before this one */
+	lsm_counters_publish();
+
+	InitMaterializedSRF(fcinfo, 0);
+	while (lsm_stats_next(&iter, &stats))
+	{
+		Datum		values[NSTAT_COLUMNS];
+		bool		nulls[NSTAT_COLUMNS] = {0};
+
+		values[0] = ObjectIdGetDatum(stats.dboid);
+		values[1] = ObjectIdGetDatum(stats.spcoid);
+		values[2] = ObjectIdGetDatum(stats.relfilenode);
+		for (int i = 0; i < lengthof(stat_columns); i++)
+		{
+			uint64		value = stats.counters[stat_columns[i]];
+
+			if (stat_columns[i] == LSM_COUNT_STALL_US)
+				values[NIDENTITY + i] = Float8GetDatum((double) value / 1000.0);
+			else
+				values[NIDENTITY + i] = Int64GetDatum((int64) value);
+		}
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+Datum
+pg_stat_lsm_reset(PG_FUNCTION_ARGS)
+{
+	lsm_counters_publish();
+	lsm_stats_reset(MyDatabaseId);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,280 @@
+/*-------------------------------------------------------------------------
+ *
+ * fetch.c
+ *	  Rows by TID: for index scans, TID scans, triggers, and index AMs that ask
+ *	  which of their entries are dead.
+ *
+ * A TID that is in an index but not in the tree is dead to everyone: the row is
+ * written before its index entries, TIDs are never used twice, and a row is
+ * only dropped when no one can see it.
+ *
+ * Locks: index AMs call lsm_index_delete_tuples() (and VACUUM's callback, see
+ * vacuum.c) with an index page locked.  Lookups take LWLocks and buffer locks
+ * of this table's relation only, and nothing here or below ever locks an index page,
+ * so that cannot deadlock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "access/transam.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/predicate.h"
+#include "storage/procarray.h"
+#include "utils/snapmgr.h"
+
+#include "table/table.h"
+
+typedef struct LsmIndexFetch
+{
+	IndexFetchTableData base;	/* must be first */
+	LsmTree    *tree;			/* good for the transaction, so for the scan */
+	StringInfoData value;		/* kept from row to row */
+} LsmIndexFetch;
+
+bool
+lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value,
+			  LsmRow *row)
+{
+	char		key[LSM_TID_KEY_BYTES];
+	LsmProbe	probe;
+
+	lsm_key_encode(packed, key);
+	lsm_probe_begin(tree, &probe, lsm_slice(key, sizeof(key)));
+	if (!lsm_tree_get(tree, lsm_slice(key, sizeof(key)), &probe, value))
+		return false;
+	lsm_row_decode(rel, packed, lsm_slice(value->data, value->len), row);
+	return true;
+}
+
+bool
+lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
+				  StringInfo value, LsmRow *row, bool *found)
+{
+	ItemPointerData tid;
+	bool		visible;
+
+	/* before the row is read: see modify.c */
+	lsm_tid_unpack(packed, &tid);
+	PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
+
+	*found = lsm_fetch_row(rel, tree, packed, value, row);
+	if (!*found)
+		return false;
+	visible = lsm_row_visible(row, snapshot);
+	lsm_check_conflict_out(rel, row, visible, snapshot);
+	return visible;
+}
+
+IndexFetchTableData *
+lsm_index_fetch_begin(Relation rel)
+{
+	LsmIndexFetch *fetch = palloc0(sizeof(LsmIndexFetch));
+
+	fetch->base.rel = rel;
+	fetch->tree = lsm_table_tree(rel);
+	initStringInfo(&fetch->value);
+	return &fetch->base;
+}
+
+void
+lsm_index_fetch_reset(IndexFetchTableData *data)
+{
+	/* nothing is held between calls */
+}
+
+void
+lsm_index_fetch_end(IndexFetchTableData *data)
+{
+	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
+
+	pfree(fetch->value.data);
+	pfree(fetch);
+}
+
+bool
+lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
+					  TupleTableSlot *slot, bool *call_again, bool *all_dead)
+{
+	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
+	Relation	rel = fetch->base.rel;
+	uint64		packed = lsm_tid_pack(tid);
+	LsmRow		row;
+	bool		found;
+
+	*call_again = false;		/* every version has a TID of its own */
+	if (all_dead)
+		*all_dead = false;
+	if (lsm_fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
+						  &found))
+	{
+		lsm_row_store(rel, &row, packed, slot);
+		return true;
+	}
+	if (all_dead)
+		*all_dead = !found || lsm_row_surely_dead(&row, GlobalVisTestFor(rel));
+	return false;
+}
+
+bool
+lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot,
+							TupleTableSlot *slot)
+{
+	uint64		packed = lsm_tid_pack(tid);
+	StringInfoData value;
+	LsmRow		row;
+	bool		found;
+	bool		visible;
+
+	initStringInfo(&value);
+	visible = lsm_fetch_visible(rel, lsm_table_tree(rel), packed, snapshot, &value,
+								&row, &found);
+	if (visible)
+		lsm_row_store(rel, &row, packed, slot);
+	pfree(value.data);
+	return visible;
+}
+
+bool
+lsm_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+
+	return ItemPointerIsValid(tid) && ItemPointerGetBlockNumber(tid) < scan->nblocks;
+}
+
+/*
+ * lsm_tuple_get_latest_tid - the last version in the chain that the scan's
+ * snapshot sees; *tid stays as it is if it sees none.
+ */
+void
+lsm_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
+{
+	Relation	rel = sscan->rs_rd;
+	ItemPointerData current = *tid;
+	TransactionId prior_xmax = InvalidTransactionId;
+	StringInfoData value;
+
+	initStringInfo(&value);
+	for (;;)
+	{
+		LsmRow		row;
+		bool		found;
+		bool		visible;
+
+		CHECK_FOR_INTERRUPTS();
+		visible = lsm_fetch_visible(rel, ((LsmTableScan *) sscan)->tree,
+									lsm_tid_pack(&current), sscan->rs_snapshot,
+									&value, &row, &found);
+		if (!found ||
+			(TransactionIdIsValid(prior_xmax) && row.xmin != prior_xmax))
+			break;
+		if (visible)
+			*tid = current;
+
+		/* no successor, or one that came to nothing */
+		if (!(row.flags & LSM_ROW_HAS_NEXT))
+			break;
+		if (!(row.flags & LSM_ROW_XMAX_COMMITTED) &&
+			!lsm_xid_running(row.xmax) && !TransactionIdDidCommit(row.xmax))
+			break;
+		current = row.next;
+		prior_xmax = row.xmax;
+	}
+	pfree(value.data);
+}
+
+/* The slot's header is a copy from when it was read: look again. */
+bool
+lsm_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
+{
+	StringInfoData value;
+	LsmRow		row;
+	bool		visible;
+
+	initStringInfo(&value);
+	visible = lsm_fetch_row(rel, lsm_table_tree(rel), lsm_tid_pack(&slot->tts_tid),
+							&value, &row) &&
+		lsm_row_visible(&row, snapshot);
+	pfree(value.data);
+	return visible;
+}
+
+/* ---- index entries to be deleted ---- */
+
+/* The newest xid that a standby may still see in a removed row */
+static void
+advance_removed_xid(const LsmRow *row, TransactionId *newest)
+{
+	if ((row->flags & LSM_ROW_HAS_XMAX) && TransactionIdFollows(row->xmax, *newest))
+		*newest = row->xmax;
+}
+
+/* Check one entry; returns whether it can go. */
+static bool
+check_entry(Relation rel, LsmTree *tree, TM_IndexDeleteOp *delstate, int i,
+			GlobalVisState *vistest, StringInfo value, TransactionId *newest)
+{
+	TM_IndexDelete *entry = &delstate->deltids[i];
+	TM_IndexStatus *status = &delstate->status[entry->id];
+	LsmRow		row;
+
+	if (!lsm_fetch_row(rel, tree, lsm_tid_pack(&entry->tid), value, &row))
+		status->knowndeletable = true;
+	else if (status->knowndeletable || lsm_row_surely_dead(&row, vistest))
+	{
+		status->knowndeletable = true;
+		advance_removed_xid(&row, newest);
+	}
+	return status->knowndeletable;
+}
+
+/*
+ * lsm_index_delete_tuples - which of these index entries are dead?
+ *
+ * Every entry costs a lookup, so bottom-up deletion looks at the
+ * promising ones first and stops when enough space has been found.
+ * Returns the conflict horizon for standbys.
+ */
+TransactionId
+lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
+{
+	LsmTree    *tree = lsm_table_tree(rel);
+	GlobalVisState *vistest = GlobalVisTestFor(rel);
+	TransactionId newest = InvalidTransactionId;
+	StringInfoData value;
+	int			freed = 0;
+	int			kept = 0;
+	int			i;
+
+	initStringInfo(&value);
+	if (!delstate->bottomup)
+	{
+		for (i = 0; i < delstate->ndeltids; i++)
+			check_entry(rel, tree, delstate, i, vistest, &value, &newest);
+		pfree(value.data);
+		return newest;
+	}
+
+	for (i = 0; i < delstate->ndeltids && freed < delstate->bottomupfreespace; i++)
+	{
+		TM_IndexStatus *status = &delstate->status[delstate->deltids[i].id];
+
+		Assert(!status->knowndeletable);
+		if (status->promising &&
+			check_entry(rel, tree, delstate, i, vistest, &value, &newest))
+			freed += status->freespace;
+	}
+
+	/* the caller takes an empty array as "nothing", and only that */
+	for (i = 0; i < delstate->ndeltids; i++)
+	{
+		if (delstate->status[delstate->deltids[i].id].knowndeletable)
+			delstate->deltids[kept++] = delstate->deltids[i];
+	}
+	delstate->ndeltids = kept;
+	pfree(value.data);
+	return newest;
+}

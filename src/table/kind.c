@@ -1,0 +1,230 @@
+/*-------------------------------------------------------------------------
+ *
+ * kind.c
+ *	  What flush and compaction ask the table: how an override completes a row,
+ *	  and what becomes of a version.
+ *
+ * Runs in workers that belong to no database, and in backends inside a
+ * transaction: clog and procarray only.  No locks.
+ *
+ * A version's row is written once, by the PUT that made it, so a value tagged PUT
+ * has nothing older below it, at the bottom or not: it may be dropped as soon
+ * as no one can see it.  An override whose row is not among the
+ * inputs must stay in front of it.  When no one can see that row any more the
+ * override shrinks to the mark KILLED, which carries no xid; so freezing
+ * never has to bring the two together.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "storage/procarray.h"
+
+#include "table/table.h"
+
+static void
+parse(LsmSlice value, LsmRow *row)
+{
+	const char *problem = lsm_row_parse(value, row);
+
+	if (unlikely(problem != NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("value of an lsm table is corrupt: %s", problem),
+				 errhint("Run lsm_verify() on the table.")));
+}
+
+static void
+merge_row(LsmSlice newer, LsmSlice older, StringInfo out)
+{
+	LsmRow		row;
+	LsmRow		below;
+
+	parse(newer, &row);
+	parse(older, &below);
+	Assert(row.partial);
+	row.body = below.body;
+	row.body_bytes = below.body_bytes;
+	lsm_row_encode(out, &row, !below.partial);
+}
+
+/* Is the transaction still running?  All before the horizon have ended. */
+static bool
+running(const LsmFateContext *cx, TransactionId xid)
+{
+	return !TransactionIdPrecedes(xid, cx->oldest_xid) && lsm_xid_running(xid);
+}
+
+static void
+note_removed(LsmFateContext *cx, TransactionId xid)
+{
+	if (!TransactionIdIsValid(cx->newest_removed_xid) ||
+		TransactionIdFollows(xid, cx->newest_removed_xid))
+		cx->newest_removed_xid = xid;
+}
+
+/* Bring the list of lockers up to date in place; returns whether it changed. */
+static bool
+prune_lockers(const LsmFateContext *cx, LsmRow *row, char *lockers)
+{
+	int			kept = 0;
+	int			i;
+
+	for (i = 0; i < row->nlockers; i++)
+	{
+		TransactionId xid;
+		LockTupleMode mode;
+
+		lsm_row_locker(row, i, &xid, &mode);
+		if (running(cx, xid))
+			lsm_locker_put(lockers + kept++ * LSM_LOCKER_BYTES, xid, mode);
+	}
+	if (kept == row->nlockers)
+		return false;
+	row->lockers = lockers;
+	row->nlockers = kept;
+	return true;
+}
+
+/* No one can see the row: drop it, or mark the override that stands for it. */
+static LsmFate
+dead_fate(const LsmRow *row, StringInfo rewritten)
+{
+	LsmRow		mark;
+
+	if (!row->partial)
+		return LSM_FATE_DROP;
+	if (row->flags == LSM_ROW_KILLED)
+		return LSM_FATE_KEEP;
+	memset(&mark, 0, sizeof(mark));
+	mark.flags = LSM_ROW_KILLED;
+	mark.partial = true;
+	resetStringInfo(rewritten);
+	lsm_row_encode(rewritten, &mark, false);
+	return LSM_FATE_REWRITE;
+}
+
+static LsmFate
+decide_fate(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo rewritten)
+{
+	char		lockers[LSM_MAX_LOCKERS * LSM_LOCKER_BYTES];
+	LsmRow		row;
+	bool		changed = false;
+	bool		committed;
+
+	parse(value, &row);
+	if (row.flags & LSM_ROW_KILLED)
+		return dead_fate(&row, rewritten);
+
+	committed = (row.flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)) != 0;
+	if (!committed && !running(cx, row.xmin))
+	{
+		if (!TransactionIdDidCommit(row.xmin))
+			return dead_fate(&row, rewritten);	/* no one ever saw it */
+		committed = true;
+		row.flags |= LSM_ROW_XMIN_COMMITTED;
+		row.flags &= ~LSM_ROW_SPECULATIVE;
+		row.cmin = 0;
+		changed = true;
+	}
+
+	if (row.flags & LSM_ROW_HAS_XMAX)
+	{
+		if (!(row.flags & LSM_ROW_XMAX_COMMITTED) && !running(cx, row.xmax))
+		{
+			changed = true;
+			if (TransactionIdDidCommit(row.xmax))
+				row.flags |= LSM_ROW_XMAX_COMMITTED;
+			else
+			{
+				row.flags &= ~LSM_ROW_XMAX_FLAGS;
+				row.xmax = InvalidTransactionId;
+			}
+		}
+		if ((row.flags & LSM_ROW_XMAX_COMMITTED) &&
+			TransactionIdPrecedes(row.xmax, cx->oldest_xid))
+		{
+			note_removed(cx, row.xmax);
+			return dead_fate(&row, rewritten);
+		}
+	}
+
+	if (committed && !(row.flags & LSM_ROW_XMIN_FROZEN) &&
+		TransactionIdIsValid(cx->freeze_limit) &&
+		TransactionIdPrecedes(row.xmin, cx->freeze_limit))
+	{
+		note_removed(cx, row.xmin);
+		row.flags &= ~LSM_ROW_XMIN_COMMITTED;
+		row.flags |= LSM_ROW_XMIN_FROZEN;
+		row.cmin = 0;
+		changed = true;
+	}
+
+	if (row.nlockers > 0 && prune_lockers(cx, &row, lockers))
+		changed = true;
+
+	if (!changed)
+		return LSM_FATE_KEEP;
+	resetStringInfo(rewritten);
+	lsm_row_encode(rewritten, &row, !row.partial);
+	return LSM_FATE_REWRITE;
+}
+
+static inline void
+take_min(TransactionId *min, TransactionId xid)
+{
+	if (!TransactionIdIsValid(*min) || TransactionIdPrecedes(xid, *min))
+		*min = xid;
+}
+
+static TransactionId
+min_xid(LsmSlice value)
+{
+	TransactionId min = InvalidTransactionId;
+	LsmRow		row;
+	int			i;
+
+	parse(value, &row);
+	if (!(row.flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)))
+		take_min(&min, row.xmin);
+	if (row.flags & LSM_ROW_HAS_XMAX)
+		take_min(&min, row.xmax);
+	for (i = 0; i < row.nlockers; i++)
+	{
+		TransactionId xid;
+		LockTupleMode mode;
+
+		lsm_row_locker(&row, i, &xid, &mode);
+		take_min(&min, xid);
+	}
+	return min;
+}
+
+static char *
+check_value(LsmSlice key, LsmSlice value)
+{
+	LsmRow		row;
+	const char *problem;
+	uint64		packed;
+
+	if (key.len != LSM_TID_KEY_BYTES)
+		return psprintf("key has %u bytes instead of %d", key.len, LSM_TID_KEY_BYTES);
+	packed = lsm_key_decode(key.data);
+	if ((packed & 0xFFFF) < 1 || (packed & 0xFFFF) > LSM_TID_OFFSETS)
+		return psprintf("TID (%u,%u) is impossible",
+						(BlockNumber) (packed >> 16), (OffsetNumber) packed);
+	problem = lsm_row_parse(value, &row);
+	if (problem)
+		return psprintf("TID (%u,%u): %s",
+						(BlockNumber) (packed >> 16), (OffsetNumber) packed, problem);
+	return NULL;
+}
+
+const LsmKindOps lsm_table_kind_ops = {
+	.merge = merge_row,
+	.fate = decide_fate,
+	.min_xid = min_xid,
+	.check = check_value,
+};

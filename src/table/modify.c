@@ -1,0 +1,856 @@
+/*-------------------------------------------------------------------------
+ *
+ * modify.c
+ *	  Insert, update and delete of row versions.
+ *
+ * A new version gets a fresh TID, so no one can know of it before it is
+ * written: it needs no lock.  Changing an existing version goes through
+ * LsmTarget: read it under a stamp, decide, begin the write (which may stall
+ * or flush), lock the TID's key, and apply only if the stamp still holds.
+ * Whoever loses the race reads again.  So nothing waits under a key lock, and
+ * no decision is applied to a header that it was not made for.
+ *
+ * Waits for other transactions follow heapam.c: first the heavyweight tuple
+ * lock, which queues the waiters, then the transaction; the tuple lock is kept until
+ * the change is made, so that no one overtakes.
+ *
+ * Serializable transactions: readers lock (SIREAD) before they read, writers
+ * write before they check.  So one of the two always sees the other; a failing
+ * check aborts the transaction, and with it what was written.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heaptoast.h"
+#include "access/parallel.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/lmgr.h"
+#include "storage/predicate.h"
+#include "storage/procarray.h"
+#include "utils/datum.h"
+#include "utils/relcache.h"
+
+#include "table/table.h"
+
+LsmTree *
+lsm_table_tree(Relation rel)
+{
+	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
+}
+
+/* ---- LsmTarget ---- */
+
+void
+lsm_target_init(LsmTarget *target, Relation rel, LsmTree *tree,
+				const ItemPointerData *tid)
+{
+	target->rel = rel;
+	target->tree = tree;
+	target->tid = *tid;
+	target->packed = lsm_tid_pack(tid);
+	lsm_key_encode(target->packed, target->key);
+	target->lock_digest =
+		lsm_lock_digest(lsm_slice(target->key, LSM_TID_KEY_BYTES));
+	lsm_probe_begin(tree, &target->probe,
+					lsm_slice(target->key, LSM_TID_KEY_BYTES));
+	initStringInfo(&target->value);
+}
+
+void
+lsm_target_free(LsmTarget *target)
+{
+	pfree(target->value.data);
+}
+
+bool
+lsm_target_read(LsmTarget *target)
+{
+	CHECK_FOR_INTERRUPTS();
+	lsm_stamp_take(target->tree, target->lock_digest, &target->stamp);
+	if (!lsm_tree_get(target->tree, lsm_slice(target->key, LSM_TID_KEY_BYTES),
+					  &target->probe, &target->value))
+		return false;
+	lsm_row_decode(target->rel, target->packed,
+				   lsm_slice(target->value.data, target->value.len), &target->row);
+	if (target->row.partial)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("row (%u,%u) of table \"%s\" has lost its data",
+						ItemPointerGetBlockNumberNoCheck(&target->tid),
+						ItemPointerGetOffsetNumberNoCheck(&target->tid),
+						RelationGetRelationName(target->rel))));
+	return true;
+}
+
+bool
+lsm_target_write(LsmTarget *target, LsmEntry *entries, int nentries)
+{
+	LsmWrite	write;
+	bool		holds;
+
+	lsm_write_begin(target->tree, &write, entries, nentries);
+	lsm_key_lock(target->tree, target->lock_digest);
+	holds = lsm_stamp_holds(target->tree, target->lock_digest, &target->stamp);
+	if (holds)
+		lsm_write_apply(&write);
+	else
+		lsm_write_cancel(&write);
+	lsm_key_unlock(target->tree, target->lock_digest, holds);
+	return holds;
+}
+
+bool
+lsm_target_override(LsmTarget *target, const LsmRow *header)
+{
+	StringInfoData buf;
+	LsmEntry	entry;
+	bool		written;
+
+	initStringInfo(&buf);
+	lsm_row_encode(&buf, header, false);
+	memset(&entry, 0, sizeof(entry));
+	entry.key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
+	entry.value = lsm_slice(buf.data, buf.len);
+	written = lsm_target_write(target, &entry, 1);
+	pfree(buf.data);
+	return written;
+}
+
+/*
+ * The xmin hint may be written because the override's WAL record follows the
+ * commit record: if one survives a crash, so does the other.
+ */
+void
+lsm_target_settle(const LsmTarget *target, TransactionId drop_xid, LsmRow *header)
+{
+	const LsmRow *row = &target->row;
+	char	   *lockers;
+	int			i;
+
+	*header = *row;
+	header->partial = true;
+	header->body = NULL;
+	header->body_bytes = 0;
+
+	if (!(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN |
+						LSM_ROW_KILLED)) &&
+		!lsm_xid_running(row->xmin) && TransactionIdDidCommit(row->xmin))
+	{
+		header->flags |= LSM_ROW_XMIN_COMMITTED;
+		header->cmin = 0;
+	}
+
+	if ((row->flags & LSM_ROW_HAS_XMAX) && !(row->flags & LSM_ROW_XMAX_COMMITTED) &&
+		!lsm_xid_running(row->xmax))
+	{
+		if (TransactionIdDidCommit(row->xmax))
+			header->flags |= LSM_ROW_XMAX_COMMITTED;
+		else
+		{
+			header->flags &= ~LSM_ROW_XMAX_FLAGS;
+			header->xmax = InvalidTransactionId;
+			ItemPointerSetInvalid(&header->next);
+		}
+	}
+
+	lockers = row->nlockers > 0 ? palloc(row->nlockers * LSM_LOCKER_BYTES) : NULL;
+	header->lockers = lockers;
+	header->nlockers = 0;
+	for (i = 0; i < row->nlockers; i++)
+	{
+		TransactionId xid;
+		LockTupleMode mode;
+
+		lsm_row_locker(row, i, &xid, &mode);
+		if (xid == drop_xid || !lsm_xid_running(xid))
+			continue;
+		lsm_locker_put(lockers + header->nlockers * LSM_LOCKER_BYTES, xid, mode);
+		header->nlockers++;
+	}
+}
+
+void
+lsm_header_free(LsmRow *header)
+{
+	if (header->lockers)
+		pfree(unconstify(char *, header->lockers));
+	header->lockers = NULL;
+	header->nlockers = 0;
+}
+
+void
+lsm_target_failure(const LsmTarget *target, TM_Result result, TM_FailureData *tmfd)
+{
+	const LsmRow *row = &target->row;
+
+	tmfd->ctid = target->tid;
+	if (row->flags & LSM_ROW_HAS_NEXT)
+		tmfd->ctid = row->next;
+	else if (row->flags & LSM_ROW_MOVED)
+		ItemPointerSetMovedPartitions(&tmfd->ctid);
+	tmfd->xmax = row->xmax;
+	tmfd->cmax = result == TM_SelfModified ? row->cmax : InvalidCommandId;
+}
+
+/* No such row: it is dead to everyone and its entries have been removed. */
+static TM_Result
+missing_failure(const LsmTarget *target, TM_FailureData *tmfd)
+{
+	tmfd->ctid = target->tid;
+	tmfd->xmax = InvalidTransactionId;
+	tmfd->cmax = InvalidCommandId;
+	return TM_Deleted;
+}
+
+/* ---- new rows ---- */
+
+static void
+forbid_parallel(const char *what)
+{
+	if (IsInParallelMode())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot %s tuples during a parallel operation", what)));
+}
+
+static void
+forbid_parallel_insert(void)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot insert tuples in a parallel worker")));
+}
+
+/* The relation's tuple as it will be stored: itself, or a toasted copy. */
+static HeapTuple
+toast_new_tuple(Relation rel, HeapTuple tuple, int options)
+{
+	if (rel->rd_rel->relkind != RELKIND_RELATION &&
+		rel->rd_rel->relkind != RELKIND_MATVIEW)
+		return tuple;
+	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
+		return heap_toast_insert_or_update(rel, tuple, NULL, options);
+	return tuple;
+}
+
+static void
+header_of_new_row(LsmRow *header, TransactionId xid, CommandId cid, int options)
+{
+	memset(header, 0, sizeof(LsmRow));
+	ItemPointerSetInvalid(&header->next);
+	if (options & TABLE_INSERT_FROZEN)
+	{
+		header->flags = LSM_ROW_XMIN_FROZEN;
+		header->xmin = FrozenTransactionId;
+		return;
+	}
+	header->xmin = xid;
+	header->cmin = cid;
+}
+
+/* Let the caller's tuple and slot say what was stored: RETURNING shows it. */
+static void
+label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
+			const LsmRow *header, uint64 packed)
+{
+	HeapTupleHeader data = tuple->t_data;
+
+	lsm_tid_unpack(packed, &tuple->t_self);
+	tuple->t_tableOid = RelationGetRelid(rel);
+	data->t_infomask &= ~HEAP_XACT_MASK;
+	data->t_infomask2 &= ~HEAP2_XACT_MASK;
+	data->t_infomask |= HEAP_XMAX_INVALID;
+	if (header->flags & LSM_ROW_UPDATED)
+		data->t_infomask |= HEAP_UPDATED;
+	HeapTupleHeaderSetXmin(data, header->xmin);
+	if (header->flags & LSM_ROW_XMIN_FROZEN)
+		HeapTupleHeaderSetXminFrozen(data);
+	HeapTupleHeaderSetXmax(data, InvalidTransactionId);
+	data->t_choice.t_heap.t_field3.t_cid = header->cmin;
+	data->t_ctid = tuple->t_self;
+
+	slot->tts_tid = tuple->t_self;
+	slot->tts_tableOid = tuple->t_tableOid;
+}
+
+static void
+insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+		   uint32 token)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	LsmTree    *tree;
+	bool		should_free = true;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &should_free);
+	HeapTuple	stored;
+	LsmRow		header;
+	StringInfoData value;
+	uint64		packed;
+	char		key[LSM_TID_KEY_BYTES];
+
+	forbid_parallel_insert();
+	slot->tts_tableOid = RelationGetRelid(rel);
+	tuple->t_tableOid = slot->tts_tableOid;
+
+	stored = toast_new_tuple(rel, tuple, options);
+	lsm_row_check_size(stored);
+	header_of_new_row(&header, xid, cid, options);
+	if (token != 0)
+	{
+		header.flags |= LSM_ROW_SPECULATIVE;
+		header.token = token;
+	}
+	initStringInfo(&value);
+	lsm_row_encode_tuple(&value, &header, stored);
+
+	tree = lsm_table_tree(rel);
+	packed = lsm_number_pack(lsm_tree_allocate_rows(tree, 1));
+	lsm_key_encode(packed, key);
+	lsm_write_one(tree, lsm_slice(key, sizeof(key)), lsm_slice(value.data, value.len));
+
+	label_tuple(rel, tuple, slot, &header, packed);
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
+	pgstat_count_heap_insert(rel, 1);
+
+	pfree(value.data);
+	if (stored != tuple)
+		heap_freetuple(stored);
+	if (should_free)
+		pfree(tuple);
+}
+
+void
+lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+				 BulkInsertState bistate)
+{
+	insert_one(rel, slot, cid, options, 0);
+}
+
+void
+lsm_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
+							 int options, BulkInsertState bistate, uint32 token)
+{
+	Assert(token != 0);
+	insert_one(rel, slot, cid, options, token);
+}
+
+/*
+ * lsm_tuple_complete_speculative - the arbiter indexes have spoken.
+ *
+ * Confirmed rows lose the token.  Others are killed: dead to everyone at
+ * once, without the transaction's end, so that those who wait for the
+ * token do not deadlock with us.
+ */
+void
+lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
+							   bool succeeded)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	LsmTree    *tree = lsm_table_tree(rel);
+	LsmTarget	target;
+	LsmRow		header;
+
+	lsm_target_init(&target, rel, tree, &slot->tts_tid);
+	do
+	{
+		if (!lsm_target_read(&target))
+			elog(ERROR, "speculatively inserted row is missing");
+		if (target.row.xmin != xid)
+			elog(ERROR, "attempted to complete a row inserted by another transaction");
+		if (!(target.row.flags & LSM_ROW_SPECULATIVE) || target.row.token != token)
+			elog(ERROR, "attempted to complete a non-speculative row");
+
+		header = target.row;
+		header.flags &= ~LSM_ROW_SPECULATIVE;
+		header.token = 0;
+		if (!succeeded)
+		{
+			header.flags &= ~LSM_ROW_XMIN_COMMITTED;
+			header.flags |= LSM_ROW_KILLED;
+			header.xmin = InvalidTransactionId;
+			header.cmin = 0;
+		}
+	} while (!lsm_target_override(&target, &header));
+
+	if (!succeeded)
+	{
+		if (lsm_row_has_external(&target.row))
+		{
+			HeapTuple	tuple = lsm_row_form_tuple(&target.row, target.packed,
+												   RelationGetRelid(rel));
+
+			heap_toast_delete(rel, tuple, true);
+			heap_freetuple(tuple);
+		}
+		/* the insertion was counted too */
+		pgstat_count_heap_delete(rel);
+	}
+	lsm_target_free(&target);
+}
+
+/* Write values[first .. last), encoded one after the other in buf. */
+static void
+write_batch(LsmTree *tree, StringInfo buf, const int *offsets, const uint64 *packed,
+			int first, int last)
+{
+	LsmEntry	entries[LSM_MAX_WRITE_ENTRIES];
+	char		keys[LSM_MAX_WRITE_ENTRIES][LSM_TID_KEY_BYTES];
+	LsmWrite	write;
+	int			i;
+
+	Assert(last - first <= LSM_MAX_WRITE_ENTRIES);
+	memset(entries, 0, sizeof(LsmEntry) * (last - first));
+	for (i = first; i < last; i++)
+	{
+		lsm_key_encode(packed[i], keys[i - first]);
+		entries[i - first].key = lsm_slice(keys[i - first], LSM_TID_KEY_BYTES);
+		entries[i - first].value = lsm_slice(buf->data + offsets[i],
+											 offsets[i + 1] - offsets[i]);
+	}
+	lsm_write_begin(tree, &write, entries, last - first);
+	lsm_write_apply(&write);
+}
+
+/*
+ * lsm_multi_insert - insert many rows with few log records.
+ *
+ * Rows are toasted and encoded first, so that a row that is too big fails
+ * before anything is written.
+ */
+void
+lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
+				 int options, BulkInsertState bistate)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	LsmTree    *tree;
+	LsmRow		header;
+	StringInfoData buf;
+	int		   *offsets;
+	uint64	   *packed;
+	uint64		number;
+	int			first;
+	int			i;
+
+	if (nslots <= 0)
+		return;
+	forbid_parallel_insert();
+	offsets = palloc((nslots + 1) * sizeof(int));
+	packed = palloc(nslots * sizeof(uint64));
+	header_of_new_row(&header, xid, cid, options);
+	initStringInfo(&buf);
+	for (i = 0; i < nslots; i++)
+	{
+		HeapTuple	tuple;
+		HeapTuple	stored;
+
+		tuple = ExecFetchSlotHeapTuple(slots[i], true, NULL);
+		slots[i]->tts_tableOid = RelationGetRelid(rel);
+		tuple->t_tableOid = slots[i]->tts_tableOid;
+		stored = toast_new_tuple(rel, tuple, options);
+		lsm_row_check_size(stored);
+		offsets[i] = buf.len;
+		lsm_row_encode_tuple(&buf, &header, stored);
+		if (stored != tuple)
+			heap_freetuple(stored);
+	}
+	offsets[nslots] = buf.len;
+
+	tree = lsm_table_tree(rel);
+	number = lsm_tree_allocate_rows(tree, nslots);
+	for (i = 0; i < nslots; i++)
+		packed[i] = lsm_number_pack(number + i);
+
+	for (first = 0; first < nslots; first = i)
+	{
+		uint32		bytes = 0;
+
+		for (i = first; i < nslots && i - first < LSM_MAX_WRITE_ENTRIES; i++)
+		{
+			bytes += LSM_TID_KEY_BYTES + offsets[i + 1] - offsets[i];
+			if (bytes > LSM_MAX_ENTRY_BYTES && i > first)
+				break;
+		}
+		write_batch(tree, &buf, offsets, packed, first, i);
+		CHECK_FOR_INTERRUPTS();
+	}
+
+	for (i = 0; i < nslots; i++)
+		label_tuple(rel, ExecFetchSlotHeapTuple(slots[i], true, NULL), slots[i],
+					&header, packed[i]);
+	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
+	pgstat_count_heap_insert(rel, nslots);
+	pfree(buf.data);
+	pfree(offsets);
+	pfree(packed);
+}
+
+/* ---- delete and update ---- */
+
+/*
+ * One round of the wait loop of delete and update: TM_Ok if the change may be
+ * made now; TM_BeingModified if the caller must read again (we waited) or,
+ * without `wait`, give up; else the reason why not.
+ */
+static TM_Result
+check_or_wait(LsmTarget *target, CommandId cid, LockTupleMode mode, bool wait,
+			  XLTW_Oper oper, bool *have_tuple_lock, bool *waited)
+{
+	TM_Result	result = lsm_row_changeable(&target->row, cid);
+	LsmConflict conflict;
+	TransactionId xwait;
+
+	*waited = false;
+	if (result != TM_Ok && result != TM_BeingModified)
+		return result;
+
+	lsm_row_find_conflict(&target->row, mode, &conflict);
+	if (result == TM_BeingModified)
+		xwait = target->row.xmax;
+	else if (TransactionIdIsValid(conflict.xid))
+		xwait = conflict.xid;
+	else
+		return TM_Ok;
+	if (!wait)
+		return TM_BeingModified;
+
+	/*
+	 * Who already holds a lock must not queue up behind those who wait for it
+	 * to go away.
+	 */
+	if (!conflict.own)
+		(void) lsm_tuplock_acquire(target->rel, &target->tid, mode, LockWaitBlock,
+								   have_tuple_lock);
+	XactLockTableWait(xwait, target->rel, &target->tid, oper);
+	*waited = true;
+	return TM_BeingModified;
+}
+
+/* The deletion or update of `target` has been written: what else must go? */
+static void
+finish_change(LsmTarget *target, LockTupleMode mode, bool have_tuple_lock)
+{
+	CheckForSerializableConflictIn(target->rel, &target->tid,
+								   ItemPointerGetBlockNumber(&target->tid));
+	lsm_tuplock_release(target->rel, &target->tid, mode, have_tuple_lock);
+}
+
+TM_Result
+lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot,
+				 Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
+				 bool changing_partition)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	LsmTarget	target;
+	LsmRow		header;
+	TM_Result	result;
+	bool		have_tuple_lock = false;
+	bool		waited;
+	bool		written;
+
+	forbid_parallel("delete");
+	lsm_target_init(&target, rel, lsm_table_tree(rel), tid);
+	for (;;)
+	{
+		if (!lsm_target_read(&target))
+		{
+			result = missing_failure(&target, tmfd);
+			break;
+		}
+		result = check_or_wait(&target, cid, LockTupleExclusive, wait, XLTW_Delete,
+							   &have_tuple_lock, &waited);
+		if (waited)
+			continue;
+		if (result == TM_Invisible)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("attempted to delete invisible tuple")));
+		if (result == TM_Ok && crosscheck != InvalidSnapshot &&
+			!lsm_row_visible(&target.row, crosscheck))
+			result = TM_Updated;
+		if (result != TM_Ok)
+		{
+			lsm_target_failure(&target, result, tmfd);
+			break;
+		}
+
+		lsm_target_settle(&target, xid, &header);
+		Assert(!(header.flags & LSM_ROW_HAS_XMAX));
+		header.flags |= LSM_ROW_HAS_XMAX | LSM_ROW_KEYS_UPDATED;
+		if (changing_partition)
+			header.flags |= LSM_ROW_MOVED;
+		header.xmax = xid;
+		header.cmax = cid;
+		written = lsm_target_override(&target, &header);
+		lsm_header_free(&header);
+		if (written)
+			break;
+	}
+
+	if (result != TM_Ok)
+	{
+		lsm_tuplock_release(rel, &target.tid, LockTupleExclusive, have_tuple_lock);
+		lsm_target_free(&target);
+		return result;
+	}
+
+	if (lsm_row_has_external(&target.row))
+	{
+		HeapTuple	tuple = lsm_row_form_tuple(&target.row, target.packed,
+											   RelationGetRelid(rel));
+
+		heap_toast_delete(rel, tuple, false);
+		heap_freetuple(tuple);
+	}
+	finish_change(&target, LockTupleExclusive, have_tuple_lock);
+	pgstat_count_heap_delete(rel);
+	lsm_target_free(&target);
+	return TM_Ok;
+}
+
+/* Does the update leave all key columns as they are, bit by bit? */
+static bool
+keys_unchanged(Relation rel, HeapTuple oldtup, HeapTuple newtup)
+{
+	Bitmapset  *keys = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY);
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	bool		same = true;
+	int			i = -1;
+
+	while (same && (i = bms_next_member(keys, i)) >= 0)
+	{
+		AttrNumber	attnum = i + FirstLowInvalidHeapAttributeNumber;
+		Datum		a;
+		Datum		b;
+		bool		a_isnull;
+		bool		b_isnull;
+
+		if (attnum == TableOidAttributeNumber)
+			continue;
+		if (attnum <= 0)
+		{
+			same = false;		/* whole row or a system column */
+			break;
+		}
+		a = heap_getattr(oldtup, attnum, tupdesc, &a_isnull);
+		b = heap_getattr(newtup, attnum, tupdesc, &b_isnull);
+		if (a_isnull != b_isnull)
+			same = false;
+		else if (!a_isnull)
+		{
+			Form_pg_attribute att = TupleDescAttr(tupdesc, attnum - 1);
+
+			same = datumIsEqual(a, b, att->attbyval, att->attlen);
+		}
+	}
+	bms_free(keys);
+	return same;
+}
+
+/* Header of the new version: other transactions' locks carry over to it. */
+static void
+header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
+					  LsmRow *header)
+{
+	char	   *lockers = NULL;
+	int			i;
+
+	header_of_new_row(header, xid, cid, 0);
+	header->flags |= LSM_ROW_UPDATED;
+	if (old->nlockers > 0)
+		lockers = palloc(old->nlockers * LSM_LOCKER_BYTES);
+	header->lockers = lockers;
+	for (i = 0; i < old->nlockers; i++)
+	{
+		TransactionId locker;
+		LockTupleMode mode;
+
+		lsm_row_locker(old, i, &locker, &mode);
+		/* ours end with the version itself if this subtransaction aborts */
+		if (TransactionIdIsCurrentTransactionId(locker))
+			continue;
+		lsm_locker_put(lockers + header->nlockers * LSM_LOCKER_BYTES, locker, mode);
+		header->nlockers++;
+	}
+}
+
+/*
+ * Write the new version and the old one's end in one write, so usually in one
+ * log record.  The new version goes first: whoever sees the link finds what it
+ * points to.
+ */
+static bool
+write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId cid,
+			 bool keys_intact, uint64 packed)
+{
+	LsmRow		old_header;
+	LsmRow		new_header;
+	StringInfoData old_value;
+	StringInfoData new_value;
+	LsmEntry	entries[2];
+	char		key[LSM_TID_KEY_BYTES];
+	bool		written;
+
+	lsm_target_settle(target, xid, &old_header);
+	Assert(!(old_header.flags & LSM_ROW_HAS_XMAX));
+	header_of_new_version(&old_header, xid, cid, &new_header);
+	old_header.flags |= LSM_ROW_HAS_XMAX | LSM_ROW_HAS_NEXT;
+	if (!keys_intact)
+		old_header.flags |= LSM_ROW_KEYS_UPDATED;
+	old_header.xmax = xid;
+	old_header.cmax = cid;
+	lsm_tid_unpack(packed, &old_header.next);
+
+	initStringInfo(&old_value);
+	initStringInfo(&new_value);
+	lsm_row_encode(&old_value, &old_header, false);
+	lsm_row_encode_tuple(&new_value, &new_header, stored);
+
+	lsm_key_encode(packed, key);
+	memset(entries, 0, sizeof(entries));
+	entries[0].key = lsm_slice(key, sizeof(key));
+	entries[0].value = lsm_slice(new_value.data, new_value.len);
+	entries[1].key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
+	entries[1].value = lsm_slice(old_value.data, old_value.len);
+	Assert(2 * LSM_TID_KEY_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
+	written = lsm_target_write(target, entries, 2);
+	pfree(old_value.data);
+	pfree(new_value.data);
+	lsm_header_free(&old_header);
+	lsm_header_free(&new_header);
+	return written;
+}
+
+/*
+ * Must the new version go through the toaster?  It also decides about the old
+ * version's out-of-line values: they are kept or deleted.
+ */
+static bool
+update_needs_toast(Relation rel, HeapTuple oldtup, HeapTuple newtup)
+{
+	if (rel->rd_rel->relkind != RELKIND_RELATION &&
+		rel->rd_rel->relkind != RELKIND_MATVIEW)
+		return false;
+	return HeapTupleHasExternal(oldtup) || HeapTupleHasExternal(newtup) ||
+		newtup->t_len > TOAST_TUPLE_THRESHOLD;
+}
+
+/*
+ * lsm_tuple_update - replace a row version.
+ *
+ * The toaster writes the new values and deletes the old ones, which
+ * cannot be taken back if someone else turns out to have been faster.  So before
+ * it runs, the old version is locked for us by an entry of its own.
+ */
+TM_Result
+lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
+				 Snapshot snapshot, Snapshot crosscheck, bool wait,
+				 TM_FailureData *tmfd, LockTupleMode *lockmode, bool *update_indexes)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	bool		should_free = true;
+	HeapTuple	newtup = ExecFetchSlotHeapTuple(slot, true, &should_free);
+	HeapTuple	oldtup = NULL;
+	HeapTuple	stored = newtup;
+	LsmTarget	target;
+	LsmRow		header;
+	TM_Result	result;
+	bool		have_tuple_lock = false;
+	bool		waited;
+	bool		keys_intact = false;
+	bool		must_toast = false;
+	bool		row_locked = false;
+	uint64		packed = 0;
+
+	forbid_parallel("update");
+	*update_indexes = false;
+	slot->tts_tableOid = RelationGetRelid(rel);
+	newtup->t_tableOid = slot->tts_tableOid;
+	/* otid may point into the slot: the target has a copy */
+	lsm_target_init(&target, rel, lsm_table_tree(rel), otid);
+
+	for (;;)
+	{
+		if (!lsm_target_read(&target))
+		{
+			*lockmode = LockTupleExclusive;
+			result = missing_failure(&target, tmfd);
+			break;
+		}
+		if (oldtup == NULL)
+		{
+			/* the data of a version never changes: once is enough */
+			oldtup = lsm_row_form_tuple(&target.row, target.packed,
+										RelationGetRelid(rel));
+			keys_intact = keys_unchanged(rel, oldtup, newtup);
+			*lockmode = keys_intact ? LockTupleNoKeyExclusive : LockTupleExclusive;
+			must_toast = update_needs_toast(rel, oldtup, newtup);
+		}
+		result = check_or_wait(&target, cid, *lockmode, wait, XLTW_Update,
+							   &have_tuple_lock, &waited);
+		if (waited)
+			continue;
+		if (result == TM_Invisible)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("attempted to update invisible tuple")));
+		if (result == TM_Ok && crosscheck != InvalidSnapshot &&
+			!lsm_row_visible(&target.row, crosscheck))
+			result = TM_Updated;
+		if (result != TM_Ok)
+		{
+			if (row_locked)
+				elog(ERROR, "row (%u,%u) of table \"%s\" changed under our row lock",
+					 ItemPointerGetBlockNumberNoCheck(&target.tid),
+					 ItemPointerGetOffsetNumberNoCheck(&target.tid),
+					 RelationGetRelationName(rel));
+			lsm_target_failure(&target, result, tmfd);
+			break;
+		}
+
+		if (must_toast && !row_locked)
+		{
+			lsm_target_settle(&target, InvalidTransactionId, &header);
+			lsm_header_add_locker(&header, xid, *lockmode);
+			row_locked = lsm_target_override(&target, &header);
+			lsm_header_free(&header);
+			if (!row_locked)
+				continue;
+			stored = heap_toast_insert_or_update(rel, newtup, oldtup, 0);
+			lsm_row_check_size(stored);
+			continue;			/* read again: the header has changed */
+		}
+
+		if (packed == 0)
+		{
+			lsm_row_check_size(stored);
+			packed = lsm_number_pack(lsm_tree_allocate_rows(target.tree, 1));
+		}
+		if (write_update(&target, stored, xid, cid, keys_intact, packed))
+			break;
+	}
+
+	if (result != TM_Ok)
+		lsm_tuplock_release(rel, &target.tid, *lockmode, have_tuple_lock);
+	else
+	{
+		header_of_new_row(&header, xid, cid, 0);
+		header.flags |= LSM_ROW_UPDATED;
+		label_tuple(rel, newtup, slot, &header, packed);
+		finish_change(&target, *lockmode, have_tuple_lock);
+		pgstat_count_heap_update(rel, false);
+		*update_indexes = true;
+	}
+
+	lsm_target_free(&target);
+	if (oldtup)
+		heap_freetuple(oldtup);
+	if (stored != newtup)
+		heap_freetuple(stored);
+	if (should_free)
+		pfree(newtup);
+	return result;
+}

@@ -1,0 +1,203 @@
+/*-------------------------------------------------------------------------
+ *
+ * relation.c
+ *	  The table as a whole: storage, size, estimates, TOAST.
+ *
+ * Sizes come in two units.  relation_size and pg_class.relpages speak of TID
+ * blocks (291 TIDs each): that is what BRIN, TID scans and TABLESAMPLE
+ * address.  The planner's number of pages is that of the data on disk.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/heaptoast.h"
+#include "access/htup_details.h"
+#include "access/multixact.h"
+#include "access/tupmacs.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/storage.h"
+#include "catalog/storage_xlog.h"
+#include "miscadmin.h"
+#include "optimizer/plancat.h"
+#include "storage/smgr.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "table/table.h"
+
+/* Create the init fork that crash recovery copies over an unlogged table. */
+static void
+create_init_fork(SMgrRelation srel, const RelFileNode *rnode)
+{
+	smgrcreate(srel, INIT_FORKNUM, false);
+	log_smgrcreate(rnode, INIT_FORKNUM);
+	lsm_tree_create_init_fork(*rnode, LSM_KIND_TABLE);
+}
+
+void
+lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrnode,
+							  char persistence, TransactionId *freezeXid,
+							  MultiXactId *minmulti)
+{
+	SMgrRelation srel;
+
+	/* the oldest xid that could still put rows into it; no multixact ever will */
+	*freezeXid = RecentXmin;
+	*minmulti = GetOldestMultiXactId();
+
+	srel = RelationCreateStorage(*newrnode, persistence, true);
+	lsm_tree_create(*newrnode, srel->smgr_rnode.backend, RelationGetRelid(rel),
+					persistence, LSM_KIND_TABLE);
+	if (persistence == RELPERSISTENCE_UNLOGGED)
+		create_init_fork(srel, newrnode);
+	smgrclose(srel);
+}
+
+void
+lsm_relation_nontransactional_truncate(Relation rel)
+{
+	lsm_tree_reset(rel, LSM_KIND_TABLE);
+}
+
+/* SET TABLESPACE.  The caller holds AccessExclusiveLock. */
+void
+lsm_relation_copy_data(Relation rel, const RelFileNode *newrnode)
+{
+	SMgrRelation srel;
+
+	srel = RelationCreateStorage(*newrnode, rel->rd_rel->relpersistence, true);
+	lsm_tree_copy(rel, LSM_KIND_TABLE, *newrnode);
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
+		create_init_fork(srel, newrnode);
+	RelationDropStorage(rel);
+	smgrclose(srel);
+}
+
+/*
+ * Is it ANALYZE that asks?  Nothing else says so reliably (progress reports can be
+ * switched off, and autovacuum passes no utility hook), but acquiring the
+ * sample runs in a memory context of this name, and nothing else asks there.
+ */
+static bool
+asked_by_analyze(void)
+{
+	return CurrentMemoryContext->name != NULL &&
+		strcmp(CurrentMemoryContext->name, "Analyze") == 0;
+}
+
+/*
+ * lsm_table_size - bytes of the TID blocks up to the high-water mark.
+ *
+ * ANALYZE is told of at most LSM_ANALYZE_MAX_BLOCKS: see sample.c.
+ */
+uint64
+lsm_table_size(Relation rel, ForkNumber forkNumber)
+{
+	BlockNumber nblocks;
+
+	if (forkNumber != MAIN_FORKNUM && forkNumber != InvalidForkNumber)
+		return smgrexists(RelationGetSmgr(rel), forkNumber) ?
+			(uint64) smgrnblocks(RelationGetSmgr(rel), forkNumber) * BLCKSZ : 0;
+
+	nblocks = lsm_limit_blocks(lsm_tree_row_limit(lsm_table_tree(rel)));
+	if (nblocks > LSM_ANALYZE_MAX_BLOCKS && asked_by_analyze())
+		nblocks = LSM_ANALYZE_MAX_BLOCKS;
+	return (uint64) nblocks * BLCKSZ;
+}
+
+/*
+ * lsm_relation_needs_toast_table - as heap does: if a column can be toasted and
+ * a row can exceed the threshold.
+ */
+bool
+lsm_relation_needs_toast_table(Relation rel)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	int32		data_bytes = 0;
+	bool		unbounded = false;
+	bool		toastable = false;
+	int			i;
+
+	for (i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+		int32		max_bytes = att->attlen;
+
+		if (att->attisdropped)
+			continue;
+		data_bytes = att_align_nominal(data_bytes, att->attalign);
+		if (att->attlen <= 0)
+		{
+			max_bytes = type_maximum_size(att->atttypid, att->atttypmod);
+			if (att->attstorage != TYPSTORAGE_PLAIN)
+				toastable = true;
+		}
+		if (max_bytes < 0)
+			unbounded = true;
+		else
+			data_bytes += max_bytes;
+	}
+	if (!toastable)
+		return false;
+	if (unbounded)
+		return true;
+	return MAXALIGN(SizeofHeapTupleHeader + BITMAPLEN(tupdesc->natts)) +
+		MAXALIGN(data_bytes) > TOAST_TUPLE_THRESHOLD;
+}
+
+/* Chunks of large values gain nothing from a tree: they are never updated. */
+Oid
+lsm_relation_toast_am(Relation rel)
+{
+	return HEAP_TABLE_AM_OID;
+}
+
+/*
+ * lsm_relation_estimate_size - what the planner should expect.
+ *
+ * Rows: those that VACUUM or ANALYZE counted, scaled by the growth of the TID
+ * space since; never more than there are entries.  Pages: bytes of the data.
+ * No page is all-visible: index-only scans always look at the row.
+ */
+void
+lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
+						   double *tuples, double *allvisfrac)
+{
+	LsmTree    *tree = lsm_table_tree(rel);
+	double		reltuples = rel->rd_rel->reltuples;
+	double		relpages = (BlockNumber) rel->rd_rel->relpages;
+	double		blocks = lsm_limit_blocks(lsm_tree_row_limit(tree));
+	LsmTreeSize size;
+	double		entries;
+	double		bytes;
+
+	lsm_tree_size(tree, &size);
+	entries = (double) size.file_entries + (double) size.memtable_entries;
+	bytes = (double) size.file_bytes + (double) size.memtable_bytes;
+	*pages = (BlockNumber) Min(ceil(bytes / BLCKSZ), (double) MaxBlockNumber);
+	*allvisfrac = 0;
+
+	/*
+	 * A table never analyzed may be about to be filled: as for heap, do not
+	 * plan as if it would stay tiny.
+	 */
+	if (*pages < 10 && reltuples < 0 && !rel->rd_rel->relhassubclass)
+	{
+		int32		width = get_rel_data_width(rel, attr_widths) +
+		MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
+
+		*pages = 10;
+		*tuples = Max(entries, rint(10.0 * ((BLCKSZ - SizeOfPageHeaderData) / width)));
+		return;
+	}
+	if (reltuples >= 0 && relpages > 0)
+		*tuples = Min(rint(reltuples / relpages * blocks), entries);
+	else
+		*tuples = entries;
+	if (entries > 0 && *pages == 0)
+		*pages = 1;
+}

@@ -1,0 +1,398 @@
+/*-------------------------------------------------------------------------
+ *
+ * rewrite.c
+ *	  CLUSTER and VACUUM FULL: copy what anyone can see into a new table.
+ *
+ * Everything is written by a bulk build, in the order of the new TIDs.  The
+ * caller holds AccessExclusiveLock on both tables, so there are no concurrent
+ * changes and no row locks but our own transaction's, which are dropped with the
+ * old table.
+ *
+ * Versions that are only seen by old snapshots keep their xids.  The link from
+ * such a version to its successor has to follow the successor to its new
+ * TID.  If the successor was copied first, its TID is known; else the link is
+ * added, as an override, when the build is done.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heaptoast.h"
+#include "access/relscan.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "commands/progress.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/procarray.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/tuplesort.h"
+
+#include "table/table.h"
+
+/* A version that others may link to, by its old TID */
+typedef struct CopiedVersion
+{
+	uint64		old;			/* hash key: packed TID in the old table */
+	uint64		new;
+} CopiedVersion;
+
+/* A link that waits for the version at `old_next` to be copied */
+typedef struct PendingLink
+{
+	uint64		old_next;		/* hash key: packed TID in the old table */
+	uint64		new;			/* the version with the link, in the new table */
+	uint64		new_next;		/* 0 until known */
+	LsmRow		header;			/* its header; no lockers, no body */
+} PendingLink;
+
+typedef struct LsmRewrite
+{
+	Relation	old;
+	Relation	new;
+	LsmTree    *tree;			/* of the new table */
+	LsmBuild   *build;
+	TransactionId OldestXmin;
+	TransactionId freeze_limit;
+	MemoryContext row_context;
+	HTAB	   *copied;
+	HTAB	   *pending;
+	Datum	   *values;
+	bool	   *isnull;
+	StringInfoData value;
+} LsmRewrite;
+
+static HTAB *
+make_hash(const char *name, Size entry_bytes)
+{
+	HASHCTL		ctl;
+
+	memset(&ctl, 0, sizeof(ctl));
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = entry_bytes;
+	ctl.hcxt = CurrentMemoryContext;
+	return hash_create(name, 128, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+static void
+begin_rewrite(LsmRewrite *rw, Relation old, Relation new, TransactionId OldestXmin,
+			  TransactionId freeze_limit)
+{
+	int			natts = RelationGetDescr(new)->natts;
+
+	rw->old = old;
+	rw->new = new;
+	rw->OldestXmin = OldestXmin;
+	rw->freeze_limit = freeze_limit;
+	rw->row_context = AllocSetContextCreate(CurrentMemoryContext, "lsm rewrite row",
+											ALLOCSET_DEFAULT_SIZES);
+	rw->copied = make_hash("lsm copied versions", sizeof(CopiedVersion));
+	rw->pending = make_hash("lsm pending links", sizeof(PendingLink));
+	rw->values = palloc(Max(natts, RelationGetDescr(old)->natts) * sizeof(Datum));
+	rw->isnull = palloc(Max(natts, RelationGetDescr(old)->natts) * sizeof(bool));
+	initStringInfo(&rw->value);
+	rw->tree = lsm_table_tree(new);
+	rw->build = lsm_build_begin(rw->tree);
+}
+
+/*
+ * The header for the copy: hints set, what came to nothing removed, xids before the
+ * freeze limit frozen.  `ended`: some transaction's xmax counts.
+ */
+static void
+header_of_copy(LsmRewrite *rw, LsmRow *row, bool ended)
+{
+	if (!(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)) &&
+		!lsm_xid_running(row->xmin))
+	{
+		Assert(TransactionIdDidCommit(row->xmin));
+		row->flags |= LSM_ROW_XMIN_COMMITTED;
+	}
+	if (row->flags & LSM_ROW_XMIN_COMMITTED)
+	{
+		row->cmin = 0;
+		if (TransactionIdPrecedes(row->xmin, rw->freeze_limit))
+		{
+			row->flags &= ~LSM_ROW_XMIN_COMMITTED;
+			row->flags |= LSM_ROW_XMIN_FROZEN;
+		}
+	}
+	if (!ended)
+	{
+		row->flags &= ~LSM_ROW_XMAX_FLAGS;
+		row->xmax = InvalidTransactionId;
+		ItemPointerSetInvalid(&row->next);
+	}
+	else if (!lsm_xid_running(row->xmax))
+		row->flags |= LSM_ROW_XMAX_COMMITTED;
+}
+
+/* Resolve the copy's links: to its successor, and from its predecessor. */
+static void
+link_versions(LsmRewrite *rw, LsmRow *row, uint64 old, uint64 new)
+{
+	bool		found;
+
+	/* a predecessor is only copied if its end, our xmin, is recent */
+	if ((row->flags & LSM_ROW_UPDATED) && !(row->flags & LSM_ROW_XMIN_FROZEN) &&
+		!TransactionIdPrecedes(row->xmin, rw->OldestXmin))
+	{
+		PendingLink *link = hash_search(rw->pending, &old, HASH_FIND, NULL);
+
+		if (link)
+			link->new_next = new;
+		else
+		{
+			CopiedVersion *copied = hash_search(rw->copied, &old, HASH_ENTER, &found);
+
+			copied->new = new;
+		}
+	}
+
+	if (row->flags & LSM_ROW_HAS_NEXT)
+	{
+		uint64		old_next = lsm_tid_pack(&row->next);
+		CopiedVersion *copied = hash_search(rw->copied, &old_next, HASH_FIND, NULL);
+
+		if (copied)
+			lsm_tid_unpack(copied->new, &row->next);
+		else
+		{
+			PendingLink *link = hash_search(rw->pending, &old_next, HASH_ENTER, &found);
+
+			link->new = new;
+			link->new_next = 0;
+			link->header = *row;
+			/* until then it looks deleted */
+			row->flags &= ~LSM_ROW_HAS_NEXT;
+			ItemPointerSetInvalid(&row->next);
+		}
+	}
+}
+
+/* Copy one version; dropped columns are nulled, large values toasted anew. */
+static void
+copy_version(LsmRewrite *rw, HeapTuple tuple, LsmRow *row)
+{
+	TupleDesc	new_desc = RelationGetDescr(rw->new);
+	MemoryContext old_context = MemoryContextSwitchTo(rw->row_context);
+	HeapTuple	copy;
+	char		key[LSM_TID_KEY_BYTES];
+	uint64		packed;
+	int			i;
+
+	heap_deform_tuple(tuple, RelationGetDescr(rw->old), rw->values, rw->isnull);
+	for (i = 0; i < new_desc->natts; i++)
+	{
+		if (TupleDescAttr(new_desc, i)->attisdropped)
+			rw->isnull[i] = true;
+	}
+	copy = heap_form_tuple(new_desc, rw->values, rw->isnull);
+	copy->t_tableOid = RelationGetRelid(rw->new);
+	if (HeapTupleHasExternal(copy) || copy->t_len > TOAST_TUPLE_THRESHOLD)
+		copy = heap_toast_insert_or_update(rw->new, copy, NULL,
+										   TABLE_INSERT_SKIP_FSM |
+										   TABLE_INSERT_NO_LOGICAL);
+	lsm_row_check_size(copy);
+	MemoryContextSwitchTo(old_context);
+
+	packed = lsm_number_pack(lsm_tree_allocate_rows(rw->tree, 1));
+	link_versions(rw, row, lsm_tid_pack(&tuple->t_self), packed);
+	lsm_key_encode(packed, key);
+	resetStringInfo(&rw->value);
+	lsm_row_encode_tuple(&rw->value, row, copy);
+	lsm_build_add(rw->build, lsm_slice(key, sizeof(key)),
+				  lsm_slice(rw->value.data, rw->value.len));
+	MemoryContextReset(rw->row_context);
+}
+
+static void
+end_rewrite(LsmRewrite *rw)
+{
+	HASH_SEQ_STATUS status;
+	PendingLink *link;
+
+	lsm_build_finish(rw->build);
+
+	hash_seq_init(&status, rw->pending);
+	while ((link = hash_seq_search(&status)) != NULL)
+	{
+		char		key[LSM_TID_KEY_BYTES];
+
+		if (link->new_next == 0)
+			continue;			/* the successor is gone: it was deleted */
+		lsm_tid_unpack(link->new_next, &link->header.next);
+		lsm_key_encode(link->new, key);
+		resetStringInfo(&rw->value);
+		lsm_row_encode(&rw->value, &link->header, false);
+		lsm_write_one(rw->tree, lsm_slice(key, sizeof(key)),
+					  lsm_slice(rw->value.data, rw->value.len));
+	}
+	hash_destroy(rw->pending);
+	hash_destroy(rw->copied);
+	pfree(rw->values);
+	pfree(rw->isnull);
+	pfree(rw->value.data);
+	MemoryContextDelete(rw->row_context);
+}
+
+/*
+ * Whether to copy a version; *ended: its xmax counts.
+ *
+ * A row that our own transaction has both made and ended can be seen by no
+ * one any more: no scan of ours is open, and if the subtransaction that ended it
+ * rolls back, so does this rewrite.
+ */
+static bool
+must_copy(LsmRewrite *rw, const LsmRow *row, bool *ended, double *recently_dead)
+{
+	*ended = false;
+	switch (lsm_row_vacuum_status(row, rw->OldestXmin))
+	{
+		case HEAPTUPLE_DEAD:
+			return false;
+		case HEAPTUPLE_LIVE:
+			return true;
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+			if (!TransactionIdIsCurrentTransactionId(row->xmin))
+				elog(WARNING, "concurrent insert in progress within table \"%s\"",
+					 RelationGetRelationName(rw->old));
+			return true;
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			if (!(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)) &&
+				TransactionIdIsCurrentTransactionId(row->xmin))
+				return false;
+			if (!TransactionIdIsCurrentTransactionId(row->xmax))
+				elog(WARNING, "concurrent delete in progress within table \"%s\"",
+					 RelationGetRelationName(rw->old));
+			/* FALLTHROUGH */
+		case HEAPTUPLE_RECENTLY_DEAD:
+			*recently_dead += 1;
+			*ended = true;
+			return true;
+	}
+	return false;				/* keep compiler quiet */
+}
+
+static void
+copy_sorted(LsmRewrite *rw, Tuplesortstate *sort)
+{
+	double		ntuples = 0;
+	HeapTuple	tuple;
+
+	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
+								 PROGRESS_CLUSTER_PHASE_SORT_TUPLES);
+	tuplesort_performsort(sort);
+	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
+								 PROGRESS_CLUSTER_PHASE_WRITE_NEW_HEAP);
+	while ((tuple = tuplesort_getheaptuple(sort, true)) != NULL)
+	{
+		LsmRow		row;
+		double		ignored = 0;
+		bool		ended;
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_row_from_tuple(tuple, &row);
+		(void) must_copy(rw, &row, &ended, &ignored);
+		header_of_copy(rw, &row, ended);
+		copy_version(rw, tuple, &row);
+		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, ++ntuples);
+	}
+	tuplesort_end(sort);
+}
+
+/*
+ * lsm_relation_copy_for_cluster - copy OldTable to NewTable, in the order of
+ * OldIndex if there is one, else in TID order.
+ *
+ * The cutoffs need no change: the copies have no xid before *xid_cutoff, nor any
+ * multixact.
+ */
+void
+lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation OldIndex,
+							  bool use_sort, TransactionId OldestXmin,
+							  TransactionId *xid_cutoff, MultiXactId *multi_cutoff,
+							  double *num_tuples, double *tups_vacuumed,
+							  double *tups_recently_dead)
+{
+	LsmRewrite	rw;
+	IndexScanDesc index_scan = NULL;
+	TableScanDesc table_scan = NULL;
+	Tuplesortstate *sort = NULL;
+	TupleTableSlot *slot;
+
+	begin_rewrite(&rw, OldTable, NewTable, OldestXmin, *xid_cutoff);
+	if (use_sort)
+		sort = tuplesort_begin_cluster(RelationGetDescr(OldTable), OldIndex,
+									   maintenance_work_mem, NULL, TUPLESORT_NONE);
+	if (OldIndex != NULL && !use_sort)
+	{
+		pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
+									 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP);
+		pgstat_progress_update_param(PROGRESS_CLUSTER_INDEX_RELID,
+									 RelationGetRelid(OldIndex));
+		index_scan = index_beginscan(OldTable, OldIndex, SnapshotAny, 0, 0);
+		index_rescan(index_scan, NULL, 0, NULL, 0);
+	}
+	else
+	{
+		pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
+									 PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
+		table_scan = table_beginscan(OldTable, SnapshotAny, 0, (ScanKey) NULL);
+		pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS,
+									 lsm_scan_total_blocks((LsmTableScan *) table_scan));
+	}
+
+	slot = table_slot_create(OldTable, NULL);
+	for (;;)
+	{
+		HeapTuple	tuple;
+		LsmRow		row;
+		bool		ended;
+
+		CHECK_FOR_INTERRUPTS();
+		if (index_scan != NULL)
+		{
+			if (!index_getnext_slot(index_scan, ForwardScanDirection, slot))
+				break;
+			if (index_scan->xs_recheck)
+				elog(ERROR, "CLUSTER does not support lossy index conditions");
+		}
+		else
+		{
+			if (!table_scan_getnextslot(table_scan, ForwardScanDirection, slot))
+				break;
+			pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED,
+										 lsm_scan_blocks_done((LsmTableScan *) table_scan));
+		}
+
+		tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+		lsm_row_from_tuple(tuple, &row);
+		if (!must_copy(&rw, &row, &ended, tups_recently_dead))
+		{
+			*tups_vacuumed += 1;
+			continue;
+		}
+		*num_tuples += 1;
+		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, *num_tuples);
+		if (sort != NULL)
+		{
+			tuplesort_putheaptuple(sort, tuple);
+			continue;
+		}
+		header_of_copy(&rw, &row, ended);
+		copy_version(&rw, tuple, &row);
+		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, *num_tuples);
+	}
+	if (index_scan != NULL)
+		index_endscan(index_scan);
+	if (table_scan != NULL)
+		table_endscan(table_scan);
+	ExecDropSingleTupleTableSlot(slot);
+
+	if (sort != NULL)
+		copy_sorted(&rw, sort);
+	end_rewrite(&rw);
+}

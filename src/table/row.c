@@ -1,0 +1,442 @@
+/*-------------------------------------------------------------------------
+ *
+ * row.c
+ *	  The format of a row version's value (see table.h), and heap tuples from it.
+ *
+ * Locks: none.  The parser never reads outside of the value, whatever its
+ * bytes: values come from disk.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "storage/itemptr.h"
+#include "utils/memutils.h"
+
+#include "table/table.h"
+
+/* Take n bytes from the front of [*p, end) into `to`; false if they are not there. */
+static inline bool
+take(const char **p, const char *end, void *to, size_t n)
+{
+	if ((size_t) (end - *p) < n)
+		return false;
+	memcpy(to, *p, n);
+	*p += n;
+	return true;
+}
+
+static const char *
+parse_lockers(const char **p, const char *end, LsmRow *row)
+{
+	uint16		n;
+	int			i;
+
+	if (!take(p, end, &n, sizeof(n)))
+		return "list of row locks is cut off";
+	if (n == 0 || n > LSM_MAX_LOCKERS)
+		return "list of row locks has an impossible length";
+	if ((size_t) (end - *p) < (size_t) n * LSM_LOCKER_BYTES)
+		return "list of row locks is cut off";
+	row->nlockers = n;
+	row->lockers = *p;
+	*p += n * LSM_LOCKER_BYTES;
+	for (i = 0; i < n; i++)
+	{
+		TransactionId xid;
+		LockTupleMode mode;
+
+		lsm_row_locker(row, i, &xid, &mode);
+		if (!TransactionIdIsNormal(xid) ||
+			(unsigned) mode > (unsigned) LockTupleExclusive)
+			return "row lock is malformed";
+	}
+	return NULL;
+}
+
+static const char *
+parse_body(const char *p, const char *end, LsmRow *row)
+{
+	uint16		attributes;
+	size_t		bytes = sizeof(attributes);
+
+	row->body = p;
+	row->body_bytes = end - p;
+	if ((size_t) (end - p) < bytes)
+		return "row is cut off";
+	memcpy(&attributes, p, sizeof(attributes));
+	if ((attributes & LSM_BODY_NATTS_MASK) > MaxHeapAttributeNumber)
+		return "row has too many attributes";
+	if (attributes & LSM_BODY_HASNULL)
+		bytes += BITMAPLEN(attributes & LSM_BODY_NATTS_MASK);
+	if ((size_t) (end - p) < bytes)
+		return "null bitmap is cut off";
+	return NULL;
+}
+
+/*
+ * lsm_row_parse - decode a value.
+ *
+ * Returns NULL, or a constant text saying what is wrong.  Contradicting flags
+ * are errors too, so that the rest of the room can rely on them.
+ */
+const char *
+lsm_row_parse(LsmSlice value, LsmRow *row)
+{
+	const char *p = value.data;
+	const char *end = value.data + value.len;
+	uint8		tag;
+	const char *problem;
+
+	memset(row, 0, sizeof(LsmRow));
+	if (!take(&p, end, &tag, 1) || !take(&p, end, &row->flags, sizeof(row->flags)))
+		return "value is shorter than its header";
+	if (tag != LSM_TAG_PUT && tag != LSM_TAG_PARTIAL)
+		return "value has an unknown tag";
+	row->partial = (tag == LSM_TAG_PARTIAL);
+	if (row->flags & ~LSM_ROW_FLAGS)
+		return "header has unknown flags";
+	if (!(row->flags & LSM_ROW_HAS_XMAX) && (row->flags & LSM_ROW_XMAX_FLAGS) != 0)
+		return "header describes a missing xmax";
+
+	if (row->flags & LSM_ROW_KILLED)
+		row->xmin = InvalidTransactionId;
+	else if (row->flags & LSM_ROW_XMIN_FROZEN)
+		row->xmin = FrozenTransactionId;
+	else if (!take(&p, end, &row->xmin, sizeof(row->xmin)))
+		return "xmin is cut off";
+	else if (!TransactionIdIsNormal(row->xmin))
+		return "xmin is not a normal transaction id";
+	if ((row->flags & LSM_ROW_HAS_CMIN) &&
+		!take(&p, end, &row->cmin, sizeof(row->cmin)))
+		return "cmin is cut off";
+	if (row->flags & LSM_ROW_HAS_XMAX)
+	{
+		if (!take(&p, end, &row->xmax, sizeof(row->xmax)) ||
+			!take(&p, end, &row->cmax, sizeof(row->cmax)))
+			return "xmax is cut off";
+		if (!TransactionIdIsNormal(row->xmax))
+			return "xmax is not a normal transaction id";
+	}
+	ItemPointerSetInvalid(&row->next);
+	if (row->flags & LSM_ROW_HAS_NEXT)
+	{
+		char		key[LSM_TID_KEY_BYTES];
+
+		if (!take(&p, end, key, sizeof(key)))
+			return "next TID is cut off";
+		lsm_tid_unpack(lsm_key_decode(key), &row->next);
+	}
+	if ((row->flags & LSM_ROW_SPECULATIVE) &&
+		!take(&p, end, &row->token, sizeof(row->token)))
+		return "speculative token is cut off";
+	if (row->flags & LSM_ROW_HAS_LOCKERS)
+	{
+		problem = parse_lockers(&p, end, row);
+		if (problem)
+			return problem;
+	}
+
+	if (row->partial)
+		return p == end ? NULL : "override is longer than its header";
+	return parse_body(p, end, row);
+}
+
+void
+lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *row)
+{
+	const char *problem = lsm_row_parse(value, row);
+
+	if (likely(problem == NULL))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("row (%u,%u) of table \"%s\" is corrupt: %s",
+					(BlockNumber) (packed >> 16), (OffsetNumber) packed,
+					RelationGetRelationName(rel), problem),
+			 errhint("Run lsm_verify() on the table.")));
+}
+
+static void
+encode_header(StringInfo out, const LsmRow *row, uint8 tag)
+{
+	uint16		flags = row->flags;
+	char		key[LSM_TID_KEY_BYTES];
+
+	/* the flags that say what is stored are ours to set */
+	flags &= ~(LSM_ROW_HAS_CMIN | LSM_ROW_HAS_LOCKERS);
+	if (row->cmin != 0)
+		flags |= LSM_ROW_HAS_CMIN;
+	if (row->nlockers > 0)
+		flags |= LSM_ROW_HAS_LOCKERS;
+	Assert((flags & LSM_ROW_HAS_XMAX) || (flags & LSM_ROW_XMAX_FLAGS) == 0);
+
+	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers));
+	appendStringInfoCharMacro(out, tag);
+	appendBinaryStringInfo(out, (char *) &flags, sizeof(flags));
+	if (!(flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)))
+	{
+		Assert(TransactionIdIsNormal(row->xmin));
+		appendBinaryStringInfo(out, (const char *) &row->xmin, sizeof(row->xmin));
+	}
+	if (flags & LSM_ROW_HAS_CMIN)
+		appendBinaryStringInfo(out, (const char *) &row->cmin, sizeof(row->cmin));
+	if (flags & LSM_ROW_HAS_XMAX)
+	{
+		Assert(TransactionIdIsNormal(row->xmax));
+		appendBinaryStringInfo(out, (const char *) &row->xmax, sizeof(row->xmax));
+		appendBinaryStringInfo(out, (const char *) &row->cmax, sizeof(row->cmax));
+	}
+	if (flags & LSM_ROW_HAS_NEXT)
+	{
+		lsm_key_encode(lsm_tid_pack(&row->next), key);
+		appendBinaryStringInfo(out, key, sizeof(key));
+	}
+	if (flags & LSM_ROW_SPECULATIVE)
+		appendBinaryStringInfo(out, (const char *) &row->token, sizeof(row->token));
+	if (flags & LSM_ROW_HAS_LOCKERS)
+	{
+		uint16		n = row->nlockers;
+
+		Assert(row->nlockers <= LSM_MAX_LOCKERS);
+		appendBinaryStringInfo(out, (char *) &n, sizeof(n));
+		appendBinaryStringInfo(out, row->lockers, n * LSM_LOCKER_BYTES);
+	}
+}
+
+void
+lsm_row_encode(StringInfo out, const LsmRow *row, bool body)
+{
+	encode_header(out, row, body ? LSM_TAG_PUT : LSM_TAG_PARTIAL);
+	if (body)
+		appendBinaryStringInfo(out, row->body, row->body_bytes);
+}
+
+/* Bytes of the tuple's body in our format */
+static inline uint32
+tuple_body_bytes(HeapTuple tuple)
+{
+	HeapTupleHeader header = tuple->t_data;
+	uint32		bytes = sizeof(uint16) + (tuple->t_len - header->t_hoff);
+
+	if (header->t_infomask & HEAP_HASNULL)
+		bytes += BITMAPLEN(HeapTupleHeaderGetNatts(header));
+	return bytes;
+}
+
+void
+lsm_row_check_size(HeapTuple tuple)
+{
+	uint32		bytes = tuple_body_bytes(tuple);
+
+	if (bytes > LSM_ROW_BODY_MAX_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("row is too big: size %zu, maximum size %zu",
+						(Size) bytes, (Size) LSM_ROW_BODY_MAX_BYTES)));
+}
+
+/*
+ * lsm_row_encode_tuple - append a complete value.
+ *
+ * The data is copied as it lies in the tuple, from t_hoff on: t_hoff is
+ * MAXALIGNed, so the same bytes are good behind any other MAXALIGNed offset.
+ */
+void
+lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
+{
+	HeapTupleHeader header = tuple->t_data;
+	uint16		attributes = HeapTupleHeaderGetNatts(header);
+
+	Assert(attributes <= LSM_BODY_NATTS_MASK);
+	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple));
+	encode_header(out, row, LSM_TAG_PUT);
+	if (header->t_infomask & HEAP_HASNULL)
+		attributes |= LSM_BODY_HASNULL;
+	if (header->t_infomask & HEAP_HASVARWIDTH)
+		attributes |= LSM_BODY_HASVARWIDTH;
+	if (header->t_infomask & HEAP_HASEXTERNAL)
+		attributes |= LSM_BODY_HASEXTERNAL;
+	appendBinaryStringInfo(out, (char *) &attributes, sizeof(attributes));
+	if (attributes & LSM_BODY_HASNULL)
+		appendBinaryStringInfo(out, (char *) header->t_bits,
+							   BITMAPLEN(attributes & LSM_BODY_NATTS_MASK));
+	appendBinaryStringInfo(out, (char *) header + header->t_hoff,
+						   tuple->t_len - header->t_hoff);
+}
+
+/* Fill in what the system columns xmin, xmax, cmin, cmax and ctid show. */
+static void
+fill_system_columns(const LsmRow *row, HeapTupleHeader header, ItemPointer self)
+{
+	uint16		infomask = 0;
+	uint16		infomask2 = 0;
+	CommandId	cid = row->cmin;
+
+	HeapTupleHeaderSetXmin(header, row->xmin);
+	if (row->flags & LSM_ROW_XMIN_FROZEN)
+		infomask |= HEAP_XMIN_FROZEN;
+	else if (row->flags & LSM_ROW_KILLED)
+		infomask |= HEAP_XMIN_INVALID;
+	else if (row->flags & LSM_ROW_XMIN_COMMITTED)
+		infomask |= HEAP_XMIN_COMMITTED;
+	if (row->flags & LSM_ROW_UPDATED)
+		infomask |= HEAP_UPDATED;
+
+	header->t_ctid = *self;
+	if (row->flags & LSM_ROW_HAS_XMAX)
+	{
+		HeapTupleHeaderSetXmax(header, row->xmax);
+		cid = row->cmax;
+		if (row->flags & LSM_ROW_XMAX_COMMITTED)
+			infomask |= HEAP_XMAX_COMMITTED;
+		if (row->flags & LSM_ROW_KEYS_UPDATED)
+			infomask2 |= HEAP_KEYS_UPDATED;
+		if (row->flags & LSM_ROW_HAS_NEXT)
+			header->t_ctid = row->next;
+		else if (row->flags & LSM_ROW_MOVED)
+			HeapTupleHeaderSetMovedPartitions(header);
+	}
+	else if (row->nlockers > 0)
+	{
+		TransactionId xid;
+		LockTupleMode mode;
+
+		/* one of them must do: there is no multixact to show */
+		lsm_row_locker(row, row->nlockers - 1, &xid, &mode);
+		HeapTupleHeaderSetXmax(header, xid);
+		infomask |= HEAP_XMAX_LOCK_ONLY;
+		if (mode == LockTupleKeyShare)
+			infomask |= HEAP_XMAX_KEYSHR_LOCK;
+		else if (mode == LockTupleShare)
+			infomask |= HEAP_XMAX_SHR_LOCK;
+		else
+			infomask |= HEAP_XMAX_EXCL_LOCK;
+		if (mode == LockTupleExclusive)
+			infomask2 |= HEAP_KEYS_UPDATED;
+	}
+	else
+	{
+		HeapTupleHeaderSetXmax(header, InvalidTransactionId);
+		infomask |= HEAP_XMAX_INVALID;
+	}
+	header->t_choice.t_heap.t_field3.t_cid = cid;
+	header->t_infomask |= infomask;
+	header->t_infomask2 |= infomask2;
+}
+
+/*
+ * lsm_row_form_tuple - the row as a heap tuple, in one chunk of the current
+ * memory context, so that heap_freetuple() frees it.
+ */
+HeapTuple
+lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
+{
+	uint16		attributes;
+	uint32		bitmap_bytes = 0;
+	uint32		data_bytes;
+	uint32		hoff;
+	HeapTuple	tuple;
+	HeapTupleHeader header;
+
+	Assert(!row->partial);
+	memcpy(&attributes, row->body, sizeof(attributes));
+	if (attributes & LSM_BODY_HASNULL)
+		bitmap_bytes = BITMAPLEN(attributes & LSM_BODY_NATTS_MASK);
+	data_bytes = row->body_bytes - sizeof(attributes) - bitmap_bytes;
+	hoff = MAXALIGN(SizeofHeapTupleHeader + bitmap_bytes);
+
+	tuple = (HeapTuple) palloc(HEAPTUPLESIZE + hoff + data_bytes);
+	tuple->t_len = hoff + data_bytes;
+	lsm_tid_unpack(packed, &tuple->t_self);
+	tuple->t_tableOid = relid;
+	tuple->t_data = header = (HeapTupleHeader) ((char *) tuple + HEAPTUPLESIZE);
+
+	memset(header, 0, hoff);
+	header->t_hoff = hoff;
+	HeapTupleHeaderSetNatts(header, attributes & LSM_BODY_NATTS_MASK);
+	if (attributes & LSM_BODY_HASNULL)
+		header->t_infomask |= HEAP_HASNULL;
+	if (attributes & LSM_BODY_HASVARWIDTH)
+		header->t_infomask |= HEAP_HASVARWIDTH;
+	if (attributes & LSM_BODY_HASEXTERNAL)
+		header->t_infomask |= HEAP_HASEXTERNAL;
+	fill_system_columns(row, header, &tuple->t_self);
+	memcpy(header->t_bits, row->body + sizeof(attributes), bitmap_bytes);
+	memcpy((char *) header + hoff, row->body + sizeof(attributes) + bitmap_bytes,
+		   data_bytes);
+	return tuple;
+}
+
+/*
+ * lsm_row_store - put the row into a slot, which owns the copy.
+ *
+ * Owning it costs one allocation per row, and in exchange a slot stays good
+ * while the scan that filled it moves on.
+ */
+void
+lsm_row_store(Relation rel, const LsmRow *row, uint64 packed, TupleTableSlot *slot)
+{
+	HeapTuple	tuple;
+	MemoryContext old;
+
+	/* give the memory of the last row back first: it is used again at once */
+	ExecClearTuple(slot);
+	old = MemoryContextSwitchTo(slot->tts_mcxt);
+	tuple = lsm_row_form_tuple(row, packed, RelationGetRelid(rel));
+	MemoryContextSwitchTo(old);
+
+	if (likely(TTS_IS_HEAPTUPLE(slot)))
+		ExecStoreHeapTuple(tuple, slot, true);
+	else
+		ExecForceStoreHeapTuple(tuple, slot, true);
+	slot->tts_tid = tuple->t_self;
+	slot->tts_tableOid = RelationGetRelid(rel);
+}
+
+/*
+ * lsm_row_from_tuple - the header that fill_system_columns() wrote.
+ *
+ * The heap format has one command id: it is cmax if there is an xmax.  Callers
+ * must not need the other one.
+ */
+void
+lsm_row_from_tuple(HeapTuple tuple, LsmRow *row)
+{
+	HeapTupleHeader header = tuple->t_data;
+	CommandId	cid = HeapTupleHeaderGetRawCommandId(header);
+
+	memset(row, 0, sizeof(LsmRow));
+	row->xmin = HeapTupleHeaderGetRawXmin(header);
+	if (HeapTupleHeaderXminFrozen(header))
+		row->flags |= LSM_ROW_XMIN_FROZEN;
+	else if (!TransactionIdIsValid(row->xmin))
+		row->flags |= LSM_ROW_KILLED;
+	else if (HeapTupleHeaderXminCommitted(header))
+		row->flags |= LSM_ROW_XMIN_COMMITTED;
+	if (header->t_infomask & HEAP_UPDATED)
+		row->flags |= LSM_ROW_UPDATED;
+
+	ItemPointerSetInvalid(&row->next);
+	if ((header->t_infomask & HEAP_XMAX_INVALID) ||
+		HEAP_XMAX_IS_LOCKED_ONLY(header->t_infomask))
+	{
+		row->cmin = cid;
+		return;
+	}
+	row->flags |= LSM_ROW_HAS_XMAX;
+	row->xmax = HeapTupleHeaderGetRawXmax(header);
+	row->cmax = cid;
+	if (header->t_infomask & HEAP_XMAX_COMMITTED)
+		row->flags |= LSM_ROW_XMAX_COMMITTED;
+	if (header->t_infomask2 & HEAP_KEYS_UPDATED)
+		row->flags |= LSM_ROW_KEYS_UPDATED;
+	if (HeapTupleHeaderIndicatesMovedPartitions(header))
+		row->flags |= LSM_ROW_MOVED;
+	else if (!ItemPointerEquals(&header->t_ctid, &tuple->t_self))
+	{
+		row->flags |= LSM_ROW_HAS_NEXT;
+		row->next = header->t_ctid;
+	}
+}

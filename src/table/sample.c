@@ -1,0 +1,198 @@
+/*-------------------------------------------------------------------------
+ *
+ * sample.c
+ *	  TABLESAMPLE and ANALYZE: rows of chosen TID blocks.
+ *
+ * ANALYZE chooses among the blocks that lsm_table_size() told it of,
+ * and prefetches them from the main fork, which has nothing to do with TID
+ * blocks.  Blocks of the first segment are harmless (prefetching beyond the
+ * end of a file does nothing), later ones raise an error.  So it is told of at
+ * most one segment's worth, and each of these stands for a stretch of the TID
+ * space, of which one block is read and counted as many times as it stands for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tsmapi.h"
+#include "access/xact.h"
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "nodes/execnodes.h"
+#include "pgstat.h"
+#include "utils/memutils.h"
+
+#include "table/table.h"
+
+/* ---- TABLESAMPLE ---- */
+
+/* Read the visible rows of scan->sample_block into scan->sample_rows. */
+static void
+load_block(LsmTableScan *scan)
+{
+	Relation	rel = scan->base.rs_rd;
+	uint64		block = scan->sample_block;
+	MemoryContext old;
+	uint64		packed;
+	LsmRow		row;
+
+	if (scan->sample_context == NULL)
+		scan->sample_context = AllocSetContextCreate(scan->context,
+													 "lsm sample block",
+													 ALLOCSET_DEFAULT_SIZES);
+	MemoryContextReset(scan->sample_context);
+	old = MemoryContextSwitchTo(scan->sample_context);
+	scan->sample_rows = palloc0(sizeof(HeapTuple) * LSM_TID_OFFSETS);
+	MemoryContextSwitchTo(old);
+
+	lsm_scan_set_range(scan, block << 16,
+					   Min((block << 16) | LSM_TID_OFFSETS,
+						   lsm_number_pack(scan->row_limit - 1)));
+	while (lsm_scan_step(scan, ForwardScanDirection, &packed, &row))
+	{
+		bool		visible = lsm_row_visible(&row, scan->base.rs_snapshot);
+		OffsetNumber offset = (OffsetNumber) packed;
+
+		lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
+		if (!visible || offset < 1 || offset > LSM_TID_OFFSETS)
+			continue;
+		/* the cursor's memory belongs to the scan, the rows to the block */
+		old = MemoryContextSwitchTo(scan->sample_context);
+		scan->sample_rows[offset - 1] =
+			lsm_row_form_tuple(&row, packed, RelationGetRelid(rel));
+		MemoryContextSwitchTo(old);
+	}
+}
+
+bool
+lsm_scan_sample_next_block(TableScanDesc sscan, SampleScanState *scanstate)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+	TsmRoutine *tsm = scanstate->tsmroutine;
+	BlockNumber block;
+
+	if (scan->nblocks == 0)
+		return false;
+	if (tsm->NextSampleBlock)
+		block = tsm->NextSampleBlock(scanstate, scan->nblocks);
+	else if (scan->sample_block == InvalidBlockNumber)
+		block = 0;
+	else
+		block = scan->sample_block + 1 < scan->nblocks ?
+			scan->sample_block + 1 : InvalidBlockNumber;
+
+	scan->sample_block = block;
+	if (!BlockNumberIsValid(block))
+		return false;
+	load_block(scan);
+	return true;
+}
+
+bool
+lsm_scan_sample_next_tuple(TableScanDesc sscan, SampleScanState *scanstate,
+						   TupleTableSlot *slot)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+	TsmRoutine *tsm = scanstate->tsmroutine;
+	uint64		first = (uint64) scan->sample_block * LSM_TID_OFFSETS;
+	OffsetNumber last = (OffsetNumber) Min(scan->row_limit - first,
+										   (uint64) LSM_TID_OFFSETS);
+
+	for (;;)
+	{
+		OffsetNumber offset;
+		HeapTuple	tuple;
+
+		CHECK_FOR_INTERRUPTS();
+		offset = tsm->NextSampleTuple(scanstate, scan->sample_block, last);
+		if (!OffsetNumberIsValid(offset))
+		{
+			ExecClearTuple(slot);
+			return false;
+		}
+		tuple = offset <= LSM_TID_OFFSETS ? scan->sample_rows[offset - 1] : NULL;
+		if (tuple == NULL)
+			continue;
+
+		/* good until the next block is read, and the slot is cleared before that */
+		if (TTS_IS_HEAPTUPLE(slot))
+			ExecStoreHeapTuple(tuple, slot, false);
+		else
+			ExecForceStoreHeapTuple(tuple, slot, false);
+		slot->tts_tid = tuple->t_self;
+		slot->tts_tableOid = tuple->t_tableOid;
+		pgstat_count_heap_getnext(scan->base.rs_rd);
+		return true;
+	}
+}
+
+/* ---- ANALYZE ---- */
+
+bool
+lsm_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno,
+							BufferAccessStrategy bstrategy)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+	BlockNumber told = Min(scan->nblocks, LSM_ANALYZE_MAX_BLOCKS);
+	uint64		first;
+	uint64		stretch;
+	uint64		block;
+
+	if (blockno >= told)
+		return false;			/* cannot be: row limits only grow */
+
+	/* the stretch of TID blocks that this one stands for */
+	first = (uint64) blockno * scan->nblocks / told;
+	stretch = (uint64) (blockno + 1) * scan->nblocks / told - first;
+	Assert(stretch >= 1);
+	scan->sample_scale = (double) stretch;
+	block = first;
+	if (stretch > 1)
+		block += pg_prng_uint64_range(&pg_global_prng_state, 0, stretch - 1);
+	lsm_scan_set_range(scan, block << 16, (block << 16) | 0xFFFF);
+	return true;
+}
+
+bool
+lsm_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId OldestXmin,
+							double *liverows, double *deadrows, TupleTableSlot *slot)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+	uint64		packed;
+	LsmRow		row;
+
+	while (lsm_scan_step(scan, ForwardScanDirection, &packed, &row))
+	{
+		bool		live = false;
+
+		/* what counts as live: see heapam_scan_analyze_next_tuple */
+		switch (lsm_row_vacuum_status(&row, OldestXmin))
+		{
+			case HEAPTUPLE_LIVE:
+				live = true;
+				break;
+			case HEAPTUPLE_DEAD:
+			case HEAPTUPLE_RECENTLY_DEAD:
+				*deadrows += scan->sample_scale;
+				break;
+			case HEAPTUPLE_INSERT_IN_PROGRESS:
+				live = TransactionIdIsCurrentTransactionId(row.xmin);
+				break;
+			case HEAPTUPLE_DELETE_IN_PROGRESS:
+				if (TransactionIdIsCurrentTransactionId(row.xmax))
+					*deadrows += scan->sample_scale;
+				else
+					live = true;
+				break;
+		}
+		if (!live)
+			continue;
+		*liverows += scan->sample_scale;
+		lsm_row_store(scan->base.rs_rd, &row, packed, slot);
+		return true;
+	}
+	/* an exhausted range must not start over */
+	lsm_scan_set_range(scan, 1, 0);
+	ExecClearTuple(slot);
+	return false;
+}

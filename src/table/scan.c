@@ -1,0 +1,478 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan.c
+ *	  Scans in TID order: sequential, parallel, TID range, bitmap.
+ *
+ * A scan walks a range of TIDs with a tree cursor.  The range ends at the row
+ * limit of the scan's start: later rows are invisible to its snapshot, and a
+ * command that inserts into the table it scans must not meet its own rows forever.
+ *
+ * Parallel scans share a counter of TID blocks; each process takes pieces of
+ * the TID space from it.
+ *
+ * Serializable: the SIREAD lock is taken before the row is read (see modify.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relscan.h"
+#include "access/skey.h"
+#include "access/valid.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "nodes/tidbitmap.h"
+#include "pgstat.h"
+#include "port/atomics.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "table/table.h"
+
+/* Bitmap pages with at least this many exact TIDs are walked, not probed */
+#define BITMAP_WALK_TIDS	24
+
+/* Shared state of a parallel scan */
+typedef struct LsmParallelScan
+{
+	ParallelTableScanDescData base; /* must be first */
+	uint64		row_limit;
+	BlockNumber chunk;			/* blocks handed out at a time */
+	pg_atomic_uint64 next_block;
+} LsmParallelScan;
+
+/* A parallel scan is cut into about this many pieces, within these bounds */
+#define PARALLEL_PIECES			512
+#define PARALLEL_MIN_BLOCKS		8
+#define PARALLEL_MAX_BLOCKS		1024
+
+/* The scan's cursor, opened in the scan's memory when it is needed first. */
+static LsmCursor *
+scan_cursor(LsmTableScan *scan)
+{
+	if (scan->cursor == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+		scan->cursor = lsm_cursor_open(scan->tree);
+		MemoryContextSwitchTo(old);
+	}
+	return scan->cursor;
+}
+
+void
+lsm_scan_set_range(LsmTableScan *scan, uint64 low, uint64 high)
+{
+	scan->low = low;
+	scan->high = high;
+	scan->positioned = false;
+}
+
+/* Range of a scan over everything; an empty one if there is nothing. */
+static void
+set_whole_range(LsmTableScan *scan)
+{
+	if (scan->row_limit == 0)
+		lsm_scan_set_range(scan, 1, 0);
+	else
+		lsm_scan_set_range(scan, 0, lsm_number_pack(scan->row_limit - 1));
+}
+
+static void
+start_scan(LsmTableScan *scan, ScanKey key)
+{
+	LsmParallelScan *shared = (LsmParallelScan *) scan->base.rs_parallel;
+
+	if (key != NULL && scan->base.rs_nkeys > 0)
+		memcpy(scan->base.rs_key, key, scan->base.rs_nkeys * sizeof(ScanKeyData));
+
+	scan->row_limit = shared ? shared->row_limit : lsm_tree_row_limit(scan->tree);
+	scan->nblocks = lsm_limit_blocks(scan->row_limit);
+	scan->block = 0;
+	scan->sample_block = InvalidBlockNumber;
+	set_whole_range(scan);
+	if (scan->base.rs_flags & SO_TYPE_SEQSCAN)
+		pgstat_count_heap_scan(scan->base.rs_rd);
+}
+
+TableScanDesc
+lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
+			   ParallelTableScanDesc pscan, uint32 flags)
+{
+	LsmTableScan *scan;
+
+	RelationIncrementReferenceCount(rel);
+	scan = palloc0(sizeof(LsmTableScan));
+	scan->base.rs_rd = rel;
+	scan->base.rs_snapshot = snapshot;
+	scan->base.rs_nkeys = nkeys;
+	scan->base.rs_flags = flags;
+	scan->base.rs_parallel = pscan;
+	if (nkeys > 0)
+		scan->base.rs_key = palloc(sizeof(ScanKeyData) * nkeys);
+	scan->context = CurrentMemoryContext;
+	scan->tree = lsm_table_tree(rel);
+	scan->sample_scale = 1.0;
+
+	/* these will read everything: one lock for all */
+	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
+	{
+		Assert(snapshot);
+		PredicateLockRelation(rel, snapshot);
+	}
+	start_scan(scan, key);
+	return &scan->base;
+}
+
+void
+lsm_scan_rescan(TableScanDesc sscan, ScanKey key, bool set_params, bool allow_strat,
+				bool allow_sync, bool allow_pagemode)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+
+	if (scan->sample_context)
+		MemoryContextReset(scan->sample_context);
+	scan->sample_rows = NULL;
+	start_scan(scan, key);
+}
+
+void
+lsm_scan_end(TableScanDesc sscan)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+
+	if (scan->cursor)
+		lsm_cursor_close(scan->cursor);
+	if (scan->value.data)
+		pfree(scan->value.data);
+	if (scan->sample_context)
+		MemoryContextDelete(scan->sample_context);
+	RelationDecrementReferenceCount(scan->base.rs_rd);
+	if (scan->base.rs_key)
+		pfree(scan->base.rs_key);
+	if (scan->base.rs_flags & SO_TEMP_SNAPSHOT)
+		UnregisterSnapshot(scan->base.rs_snapshot);
+	pfree(scan);
+}
+
+/* ---- parallel ---- */
+
+Size
+lsm_parallelscan_estimate(Relation rel)
+{
+	return MAXALIGN(sizeof(LsmParallelScan));
+}
+
+static void
+parallel_reset(Relation rel, LsmParallelScan *shared)
+{
+	BlockNumber blocks;
+
+	shared->row_limit = lsm_tree_row_limit(lsm_table_tree(rel));
+	blocks = lsm_limit_blocks(shared->row_limit);
+	shared->chunk = Min(Max(blocks / PARALLEL_PIECES, PARALLEL_MIN_BLOCKS),
+						PARALLEL_MAX_BLOCKS);
+}
+
+Size
+lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan)
+{
+	LsmParallelScan *shared = (LsmParallelScan *) pscan;
+
+	shared->base.phs_relid = RelationGetRelid(rel);
+	shared->base.phs_syncscan = false;
+	parallel_reset(rel, shared);
+	pg_atomic_init_u64(&shared->next_block, 0);
+	return MAXALIGN(sizeof(LsmParallelScan));
+}
+
+/* The leader has shut the workers down: no one else looks. */
+void
+lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc pscan)
+{
+	LsmParallelScan *shared = (LsmParallelScan *) pscan;
+
+	parallel_reset(rel, shared);
+	pg_atomic_write_u64(&shared->next_block, 0);
+}
+
+/* Take the next piece of a parallel scan; false: all are taken. */
+static bool
+parallel_next_range(LsmTableScan *scan)
+{
+	LsmParallelScan *shared = (LsmParallelScan *) scan->base.rs_parallel;
+	uint64		first = pg_atomic_fetch_add_u64(&shared->next_block, shared->chunk);
+	uint64		last;
+
+	if (first >= scan->nblocks)
+		return false;
+	last = Min(first + shared->chunk, scan->nblocks) - 1;
+	lsm_scan_set_range(scan, first << 16,
+					   Min((last << 16) | 0xFFFF,
+						   lsm_number_pack(scan->row_limit - 1)));
+	return true;
+}
+
+BlockNumber
+lsm_scan_total_blocks(LsmTableScan *scan)
+{
+	return scan->nblocks;
+}
+
+BlockNumber
+lsm_scan_blocks_done(LsmTableScan *scan)
+{
+	LsmParallelScan *shared = (LsmParallelScan *) scan->base.rs_parallel;
+
+	if (shared)
+		return (BlockNumber) Min(pg_atomic_read_u64(&shared->next_block),
+								 (uint64) scan->nblocks);
+	return scan->block;
+}
+
+/* ---- walking ---- */
+
+static void
+position(LsmTableScan *scan, ScanDirection direction)
+{
+	char		key[LSM_TID_KEY_BYTES];
+
+	lsm_key_encode(ScanDirectionIsForward(direction) ? scan->low : scan->high, key);
+	lsm_cursor_seek(scan_cursor(scan), lsm_slice(key, sizeof(key)), false, direction);
+	scan->positioned = true;
+}
+
+bool
+lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRow *row)
+{
+	bool		parallel = scan->base.rs_parallel != NULL &&
+	(scan->base.rs_flags & SO_TYPE_SEQSCAN) != 0;
+
+	Assert(!parallel || ScanDirectionIsForward(direction));
+	CHECK_FOR_INTERRUPTS();
+	for (;;)
+	{
+		LsmSlice	key;
+		LsmSlice	value;
+
+		if (!scan->positioned)
+		{
+			if (parallel && !parallel_next_range(scan))
+				return false;
+			if (scan->low > scan->high)
+				return false;
+			position(scan, direction);
+		}
+		if (lsm_cursor_step(scan->cursor, direction, &key, &value))
+		{
+			if (key.len != LSM_TID_KEY_BYTES)
+				ereport(ERROR,
+						(errcode(ERRCODE_DATA_CORRUPTED),
+						 errmsg("table \"%s\" has a key of %u bytes",
+								RelationGetRelationName(scan->base.rs_rd), key.len),
+						 errhint("Run lsm_verify() on the table.")));
+			*packed = lsm_key_decode(key.data);
+			if (*packed >= scan->low && *packed <= scan->high)
+			{
+				scan->block = (BlockNumber) (*packed >> 16);
+				lsm_row_decode(scan->base.rs_rd, *packed, value, row);
+				return true;
+			}
+		}
+
+		/* the end; a step the other way starts from there */
+		scan->positioned = false;
+		if (!parallel)
+			return false;
+	}
+}
+
+/* The next visible row of the range that passes the scan keys. */
+static bool
+next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
+{
+	Relation	rel = scan->base.rs_rd;
+	uint64		packed;
+	LsmRow		row;
+
+	while (lsm_scan_step(scan, direction, &packed, &row))
+	{
+		bool		visible = lsm_row_visible(&row, scan->base.rs_snapshot);
+
+		lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
+		if (!visible)
+			continue;
+		lsm_row_store(rel, &row, packed, slot);
+		if (scan->base.rs_nkeys > 0)
+		{
+			HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+			bool		matches;
+
+			HeapKeyTest(tuple, RelationGetDescr(rel), scan->base.rs_nkeys,
+						scan->base.rs_key, matches);
+			if (!matches)
+				continue;
+		}
+		return true;
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+bool
+lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction,
+					 TupleTableSlot *slot)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+
+	if (ScanDirectionIsNoMovement(direction))
+		return !TTS_EMPTY(slot);
+	if (!next_visible(scan, direction, slot))
+		return false;
+	pgstat_count_heap_getnext(scan->base.rs_rd);
+	return true;
+}
+
+/* Any TIDs are fine: those beyond the rows there are just find nothing. */
+void
+lsm_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer maxtid)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+
+	set_whole_range(scan);
+	lsm_scan_set_range(scan, Max(scan->low, lsm_tid_pack(mintid)),
+					   Min(scan->high, lsm_tid_pack(maxtid)));
+}
+
+bool
+lsm_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction,
+							  TupleTableSlot *slot)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+	uint64		packed;
+	LsmRow		row;
+
+	if (ScanDirectionIsNoMovement(direction))
+		return !TTS_EMPTY(slot);
+	if (IsolationIsSerializable() && !scan->positioned)
+		PredicateLockRelation(scan->base.rs_rd, scan->base.rs_snapshot);
+	while (lsm_scan_step(scan, direction, &packed, &row))
+	{
+		bool		visible = lsm_row_visible(&row, scan->base.rs_snapshot);
+
+		lsm_check_conflict_out(scan->base.rs_rd, &row, visible,
+							   scan->base.rs_snapshot);
+		if (!visible)
+			continue;
+		lsm_row_store(scan->base.rs_rd, &row, packed, slot);
+		pgstat_count_heap_getnext(scan->base.rs_rd);
+		return true;
+	}
+	ExecClearTuple(slot);
+	return false;
+}
+
+/* ---- bitmap ---- */
+
+/*
+ * lsm_scan_bitmap_next_block - prepare for the TIDs of one bitmap page.
+ *
+ * Nothing is read yet.  A few TIDs will be looked up one by one (their filters say
+ * no in most levels); many, or a lossy page, are walked with the cursor.
+ */
+bool
+lsm_scan_bitmap_next_block(TableScanDesc sscan, TBMIterateResult *tbmres)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+	uint64		block = tbmres->blockno;
+
+	scan->bitmap_next = 0;
+	if (tbmres->ntuples == 0)
+		return false;
+	scan->bitmap_walk = tbmres->ntuples < 0 || tbmres->ntuples >= BITMAP_WALK_TIDS;
+	if (tbmres->ntuples < 0)
+		lsm_scan_set_range(scan, block << 16, (block << 16) | 0xFFFF);
+	else
+		lsm_scan_set_range(scan, (block << 16) | tbmres->offsets[0],
+						   (block << 16) | tbmres->offsets[tbmres->ntuples - 1]);
+	if (scan->bitmap_walk)
+		PredicateLockPage(scan->base.rs_rd, tbmres->blockno, scan->base.rs_snapshot);
+	return true;
+}
+
+static bool
+bitmap_walk_next(LsmTableScan *scan, TBMIterateResult *tbmres, uint64 *packed,
+				 LsmRow *row)
+{
+	while (lsm_scan_step(scan, ForwardScanDirection, packed, row))
+	{
+		bool		visible;
+
+		if (tbmres->ntuples >= 0)
+		{
+			OffsetNumber offset = (OffsetNumber) *packed;
+
+			/* both ascend */
+			while (scan->bitmap_next < tbmres->ntuples &&
+				   tbmres->offsets[scan->bitmap_next] < offset)
+				scan->bitmap_next++;
+			if (scan->bitmap_next >= tbmres->ntuples)
+				break;
+			if (tbmres->offsets[scan->bitmap_next] != offset)
+				continue;
+		}
+		visible = lsm_row_visible(row, scan->base.rs_snapshot);
+		lsm_check_conflict_out(scan->base.rs_rd, row, visible, scan->base.rs_snapshot);
+		if (visible)
+			return true;
+	}
+	/* an exhausted range must not start over */
+	lsm_scan_set_range(scan, 1, 0);
+	return false;
+}
+
+static bool
+bitmap_probe_next(LsmTableScan *scan, TBMIterateResult *tbmres, uint64 *packed,
+				  LsmRow *row)
+{
+	if (scan->value.data == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+		initStringInfo(&scan->value);
+		MemoryContextSwitchTo(old);
+	}
+	while (scan->bitmap_next < tbmres->ntuples)
+	{
+		bool		found;
+
+		CHECK_FOR_INTERRUPTS();
+		*packed = ((uint64) tbmres->blockno << 16) |
+			tbmres->offsets[scan->bitmap_next++];
+		if (lsm_fetch_visible(scan->base.rs_rd, scan->tree, *packed,
+							  scan->base.rs_snapshot, &scan->value, row, &found))
+			return true;
+	}
+	return false;
+}
+
+bool
+lsm_scan_bitmap_next_tuple(TableScanDesc sscan, TBMIterateResult *tbmres,
+						   TupleTableSlot *slot)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+	uint64		packed;
+	LsmRow		row;
+	bool		found;
+
+	if (scan->bitmap_walk)
+		found = bitmap_walk_next(scan, tbmres, &packed, &row);
+	else
+		found = bitmap_probe_next(scan, tbmres, &packed, &row);
+	if (!found)
+		return false;
+	lsm_row_store(scan->base.rs_rd, &row, packed, slot);
+	pgstat_count_heap_fetch(scan->base.rs_rd);
+	return true;
+}

@@ -1,0 +1,460 @@
+/*-------------------------------------------------------------------------
+ *
+ * table.h
+ *	  The table access method "lsm": row versions in a tree keyed by TID.
+ *
+ * Every row version has a TID of its own, never used twice.  Its value in the
+ * tree is a tag, a header (who made it, who ended it, who locks it) and the
+ * row in heap tuple layout.  A change of an existing version writes an
+ * override: a value tagged PARTIAL with the complete new header and no row.
+ *
+ * Value format, integers in machine order, TIDs as in keys:
+ *
+ *	tag			1 byte		LsmTag
+ *	flags		2			LSM_ROW_*
+ *	xmin		4			unless XMIN_FROZEN or KILLED
+ *	cmin		4			if HAS_CMIN, else 0
+ *	xmax, cmax	4 + 4		if HAS_XMAX
+ *	next TID	6			if HAS_NEXT: where the new version is
+ *	token		4			if SPECULATIVE
+ *	n, lockers	2 + n * 5	if HAS_LOCKERS: xid and LockTupleMode of each
+ *	and, if the tag is PUT, the body:
+ *	attributes	2			number of attributes, LSM_BODY_*
+ *	null bitmap				if LSM_BODY_HASNULL
+ *	data					as in a heap tuple, from t_hoff on
+ *
+ * The tuple's real xmax is only ever an updater or deleter.  Row locks live in
+ * the list of lockers: there are no multixacts.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_TABLE_H
+#define LSM_TABLE_H
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/tableam.h"
+#include "executor/tuptable.h"
+#include "nodes/lockoptions.h"
+#include "utils/snapmgr.h"
+
+#include "tree/tree.h"
+
+extern PGDLLEXPORT const TableAmRoutine lsm_table_methods;
+
+/* From _PG_init: registers the kind LSM_KIND_TABLE. */
+extern void lsm_table_init(void);
+
+/* ---- row format (row.c) ---- */
+
+#define LSM_ROW_XMIN_COMMITTED	0x0001
+#define LSM_ROW_XMIN_FROZEN		0x0002	/* committed, in everyone's past; xmin
+										 * not stored */
+#define LSM_ROW_HAS_XMAX		0x0008
+#define LSM_ROW_XMAX_COMMITTED	0x0010
+#define LSM_ROW_KEYS_UPDATED	0x0020	/* xmax deleted or changed a key column */
+#define LSM_ROW_HAS_NEXT		0x0040	/* xmax updated */
+#define LSM_ROW_MOVED			0x0080	/* xmax moved it to another partition */
+#define LSM_ROW_HAS_LOCKERS		0x0100
+#define LSM_ROW_SPECULATIVE		0x0200
+#define LSM_ROW_KILLED			0x0400	/* super-deleted: dead to everyone; xmin
+										 * not stored */
+#define LSM_ROW_HAS_CMIN		0x0800
+#define LSM_ROW_UPDATED			0x1000	/* made by an UPDATE */
+#define LSM_ROW_FLAGS			0x1FFB	/* all of the above */
+
+/* everything that describes xmax */
+#define LSM_ROW_XMAX_FLAGS \
+	(LSM_ROW_HAS_XMAX | LSM_ROW_XMAX_COMMITTED | LSM_ROW_KEYS_UPDATED | \
+	 LSM_ROW_HAS_NEXT | LSM_ROW_MOVED)
+
+#define LSM_BODY_NATTS_MASK		0x07FF
+#define LSM_BODY_HASNULL		0x0800
+#define LSM_BODY_HASVARWIDTH	0x1000
+#define LSM_BODY_HASEXTERNAL	0x2000
+
+#define LSM_TID_KEY_BYTES		6
+#define LSM_LOCKER_BYTES		5
+#define LSM_MAX_LOCKERS			800 /* of one row version */
+
+/*
+ * Longest header (tag included), and the longest body, bytes: an update's two
+ * entries, both with as many lockers as there can be, fit into one write.
+ */
+#define LSM_ROW_HEADER_BYTES(nlockers) (31 + 2 + (nlockers) * LSM_LOCKER_BYTES)
+#define LSM_ROW_BODY_MAX_BYTES \
+	(LSM_MAX_ENTRY_BYTES - \
+	 2 * (LSM_TID_KEY_BYTES + LSM_ROW_HEADER_BYTES(LSM_MAX_LOCKERS)))
+
+/*
+ * A decoded value.  `lockers` and `body` point into the value it was decoded
+ * from (or, for a header being edited, anywhere).
+ */
+typedef struct LsmRow
+{
+	uint16		flags;
+	TransactionId xmin;			/* FrozenTransactionId, Invalid if killed */
+	CommandId	cmin;
+	TransactionId xmax;			/* Invalid unless HAS_XMAX */
+	CommandId	cmax;
+	ItemPointerData next;		/* valid if HAS_NEXT */
+	uint32		token;			/* if SPECULATIVE */
+	int			nlockers;
+	const char *lockers;		/* unaligned: see lsm_row_locker() */
+	bool		partial;		/* no body */
+	const char *body;			/* from the attribute word on */
+	uint32		body_bytes;
+} LsmRow;
+
+/* TIDs as 48-bit numbers in TID order, and as keys */
+static inline uint64
+lsm_tid_pack(const ItemPointerData *tid)
+{
+	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+static inline void
+lsm_tid_unpack(uint64 packed, ItemPointer tid)
+{
+	ItemPointerSet(tid, (BlockNumber) (packed >> 16), (OffsetNumber) packed);
+}
+
+static inline void
+lsm_key_encode(uint64 packed, char *key)
+{
+	int			i;
+
+	for (i = LSM_TID_KEY_BYTES - 1; i >= 0; i--, packed >>= 8)
+		key[i] = (char) (packed & 0xFF);
+}
+
+static inline uint64
+lsm_key_decode(const char *key)
+{
+	uint64		packed = 0;
+	int			i;
+
+	for (i = 0; i < LSM_TID_KEY_BYTES; i++)
+		packed = (packed << 8) | (unsigned char) key[i];
+	return packed;
+}
+
+/* the packed TID of a row number, see lsm_tree_allocate_rows() */
+static inline uint64
+lsm_number_pack(uint64 number)
+{
+	return ((number / LSM_TID_OFFSETS) << 16) | (1 + number % LSM_TID_OFFSETS);
+}
+
+/* TID blocks that rows below `limit` touch */
+static inline BlockNumber
+lsm_limit_blocks(uint64 limit)
+{
+	return (BlockNumber) ((limit + LSM_TID_OFFSETS - 1) / LSM_TID_OFFSETS);
+}
+
+static inline void
+lsm_row_locker(const LsmRow *row, int i, TransactionId *xid, LockTupleMode *mode)
+{
+	const char *p = row->lockers + i * LSM_LOCKER_BYTES;
+
+	Assert(i >= 0 && i < row->nlockers);
+	memcpy(xid, p, sizeof(TransactionId));
+	*mode = (LockTupleMode) p[sizeof(TransactionId)];
+}
+
+static inline void
+lsm_locker_put(char *p, TransactionId xid, LockTupleMode mode)
+{
+	memcpy(p, &xid, sizeof(TransactionId));
+	p[sizeof(TransactionId)] = (char) mode;
+}
+
+static inline bool
+lsm_row_has_external(const LsmRow *row)
+{
+	uint16		attributes;
+
+	memcpy(&attributes, row->body, sizeof(attributes));
+	return (attributes & LSM_BODY_HASEXTERNAL) != 0;
+}
+
+/* Decode; NULL or what is wrong (a constant string). */
+extern const char *lsm_row_parse(LsmSlice value, LsmRow *row);
+/* Decode or ERROR (ERRCODE_DATA_CORRUPTED). */
+extern void lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *row);
+
+/* Append a value: tag, header and, with `body`, the row's body. */
+extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
+/* Append a complete value whose body is the heap tuple's. */
+extern void lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple);
+/* ERROR if the tuple's body is too long for an entry. */
+extern void lsm_row_check_size(HeapTuple tuple);
+
+/* The row as one palloc'd heap tuple with system columns. */
+extern HeapTuple lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid);
+extern void lsm_row_store(Relation rel, const LsmRow *row, uint64 packed,
+						  TupleTableSlot *slot);
+/* The header of a tuple made by lsm_row_form_tuple (lockers are lost). */
+extern void lsm_row_from_tuple(HeapTuple tuple, LsmRow *row);
+
+/* ---- visibility (visibility.c) ---- */
+
+extern bool lsm_row_visible(const LsmRow *row, Snapshot snapshot);
+
+/*
+ * May the command `curcid` of this transaction change the row?  Row locks are not looked
+ * at.  TM_BeingModified: xmax is another running transaction.
+ */
+extern TM_Result lsm_row_changeable(const LsmRow *row, CommandId curcid);
+
+extern HTSV_Result lsm_row_vacuum_status(const LsmRow *row, TransactionId oldest_xmin);
+extern HTSV_Result lsm_row_vacuum_horizon(const LsmRow *row, TransactionId *dead_after);
+extern bool lsm_row_surely_dead(const LsmRow *row, GlobalVisState *vistest);
+
+/* Is this xid a live locker: ours or another running transaction's? */
+extern bool lsm_xid_running(TransactionId xid);
+
+extern void lsm_check_conflict_out(Relation rel, const LsmRow *row, bool visible,
+								   Snapshot snapshot);
+
+/* ---- one row version about to be changed (modify.c) ---- */
+
+/*
+ * The protocol for changing an existing version: read it under a stamp, decide
+ * (waiting if need be), then write under the key's lock only if the stamp
+ * still holds; else read again.
+ */
+typedef struct LsmTarget
+{
+	Relation	rel;
+	LsmTree    *tree;
+	ItemPointerData tid;
+	uint64		packed;
+	char		key[LSM_TID_KEY_BYTES];
+	LsmDigest	lock_digest;
+	LsmProbe	probe;
+	LsmStamp	stamp;
+	StringInfoData value;
+	LsmRow		row;
+} LsmTarget;
+
+extern void lsm_target_init(LsmTarget *target, Relation rel, LsmTree *tree,
+							const ItemPointerData *tid);
+/* False: no such row.  Else target->row is decoded. */
+extern bool lsm_target_read(LsmTarget *target);
+/* False: someone was faster, nothing was written; read again. */
+extern bool lsm_target_write(LsmTarget *target, LsmEntry *entries, int nentries);
+/* As lsm_target_write of one override with this header. */
+extern bool lsm_target_override(LsmTarget *target, const LsmRow *header);
+extern void lsm_target_free(LsmTarget *target);
+
+/*
+ * Header to start a change from: an xmax that came to nothing is gone, finished
+ * lockers too.  With `drop_xid` valid, that xid's locks as well.  The list of lockers
+ * is palloc'd (NULL if empty): lsm_header_free() when done.
+ */
+extern void lsm_target_settle(const LsmTarget *target, TransactionId drop_xid,
+							  LsmRow *header);
+extern void lsm_header_free(LsmRow *header);
+extern void lsm_target_failure(const LsmTarget *target, TM_Result result,
+							   TM_FailureData *tmfd);
+
+extern LsmTree *lsm_table_tree(Relation rel);
+
+extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
+							 int options, BulkInsertState bistate);
+extern void lsm_tuple_insert_speculative(Relation rel, TupleTableSlot *slot,
+										 CommandId cid, int options,
+										 BulkInsertState bistate, uint32 token);
+extern void lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot,
+										   uint32 token, bool succeeded);
+extern void lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots,
+							 CommandId cid, int options, BulkInsertState bistate);
+extern TM_Result lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
+								  Snapshot snapshot, Snapshot crosscheck, bool wait,
+								  TM_FailureData *tmfd, bool changing_partition);
+extern TM_Result lsm_tuple_update(Relation rel, ItemPointer otid,
+								  TupleTableSlot *slot, CommandId cid,
+								  Snapshot snapshot, Snapshot crosscheck, bool wait,
+								  TM_FailureData *tmfd, LockTupleMode *lockmode,
+								  bool *update_indexes);
+
+/* ---- row locks (lock.c) ---- */
+
+/* What a change of strength `mode` must wait for */
+typedef struct LsmConflict
+{
+	TransactionId xid;			/* a running conflicting locker, or invalid */
+	bool		own;			/* our transaction is among the lockers */
+	bool		own_enough;		/* ... with a lock at least as strong */
+} LsmConflict;
+
+extern void lsm_row_find_conflict(const LsmRow *row, LockTupleMode mode,
+								  LsmConflict *conflict);
+extern bool lsm_lock_modes_conflict(LockTupleMode a, LockTupleMode b);
+/* The strength of the lock that xmax amounts to. */
+extern LockTupleMode lsm_row_xmax_mode(const LsmRow *row);
+
+/* The heavyweight lock that queues those who wait for a row.  False: policy is skip. */
+extern bool lsm_tuplock_acquire(Relation rel, ItemPointer tid, LockTupleMode mode,
+								LockWaitPolicy policy, bool *held);
+extern void lsm_tuplock_release(Relation rel, ItemPointer tid, LockTupleMode mode,
+								bool held);
+
+/* Add (or strengthen) the current transaction's lock in a settled header. */
+extern void lsm_header_add_locker(LsmRow *header, TransactionId xid,
+								  LockTupleMode mode);
+
+extern TM_Result lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot,
+								TupleTableSlot *slot, CommandId cid,
+								LockTupleMode mode, LockWaitPolicy wait_policy,
+								uint8 flags, TM_FailureData *tmfd);
+
+/* ---- scans (scan.c, sample.c) ---- */
+
+typedef struct LsmTableScan
+{
+	TableScanDescData base;		/* must be first */
+	MemoryContext context;		/* of the scan's own memory */
+	LsmTree    *tree;			/* good for the transaction, so for the scan */
+	LsmCursor  *cursor;			/* NULL until needed */
+	uint64		row_limit;		/* row numbers at or above came after the start */
+	BlockNumber nblocks;		/* TID blocks below row_limit */
+
+	/* what is being walked: packed TIDs, inclusive */
+	uint64		low;
+	uint64		high;
+	bool		positioned;		/* cursor is inside the range */
+	BlockNumber block;			/* of the last row, for progress */
+
+	/* bitmap scan: the block at hand */
+	StringInfoData value;
+	int			bitmap_next;
+	bool		bitmap_walk;	/* walk the range, else fetch one by one */
+
+	/* TABLESAMPLE and ANALYZE: the block at hand */
+	BlockNumber sample_block;	/* InvalidBlockNumber before the first */
+	MemoryContext sample_context;
+	HeapTuple  *sample_rows;	/* visible rows by offset - 1 */
+	double		sample_scale;	/* ANALYZE: blocks that a sample stands for */
+} LsmTableScan;
+
+/*
+ * Blocks that ANALYZE may be told of.  It prefetches the blocks of its sample from the
+ * main fork, where a block beyond the first segment may be an error.
+ */
+#define LSM_ANALYZE_MAX_BLOCKS	((BlockNumber) RELSEG_SIZE)
+
+extern TableScanDesc lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys,
+									struct ScanKeyData *key,
+									ParallelTableScanDesc pscan, uint32 flags);
+extern void lsm_scan_end(TableScanDesc sscan);
+extern void lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key,
+							bool set_params, bool allow_strat, bool allow_sync,
+							bool allow_pagemode);
+extern bool lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction,
+								 TupleTableSlot *slot);
+extern void lsm_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid,
+								  ItemPointer maxtid);
+extern bool lsm_scan_getnextslot_tidrange(TableScanDesc sscan,
+										  ScanDirection direction,
+										  TupleTableSlot *slot);
+extern Size lsm_parallelscan_estimate(Relation rel);
+extern Size lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan);
+extern void lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc pscan);
+extern BlockNumber lsm_scan_total_blocks(LsmTableScan *scan);
+extern BlockNumber lsm_scan_blocks_done(LsmTableScan *scan);
+
+/* Next row of the range, whatever its visibility; false at the end.  The row
+ * points to the cursor's memory. */
+extern bool lsm_scan_step(LsmTableScan *scan, ScanDirection direction,
+						  uint64 *packed, LsmRow *row);
+/* Walk the TIDs low .. high from now on. */
+extern void lsm_scan_set_range(LsmTableScan *scan, uint64 low, uint64 high);
+
+extern bool lsm_scan_bitmap_next_block(TableScanDesc sscan,
+									   struct TBMIterateResult *tbmres);
+extern bool lsm_scan_bitmap_next_tuple(TableScanDesc sscan,
+									   struct TBMIterateResult *tbmres,
+									   TupleTableSlot *slot);
+extern bool lsm_scan_sample_next_block(TableScanDesc sscan,
+									   struct SampleScanState *scanstate);
+extern bool lsm_scan_sample_next_tuple(TableScanDesc sscan,
+									   struct SampleScanState *scanstate,
+									   TupleTableSlot *slot);
+extern bool lsm_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno,
+										BufferAccessStrategy bstrategy);
+extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
+										TransactionId OldestXmin,
+										double *liverows, double *deadrows,
+										TupleTableSlot *slot);
+
+/* ---- rows by TID (fetch.c) ---- */
+
+/* Read the version at a TID into `value`; false: no such row (it is dead to all). */
+extern bool lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed,
+						  StringInfo value, LsmRow *row);
+/* The same, as the snapshot sees it, with serializable bookkeeping; `found`: exists. */
+extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed,
+							  Snapshot snapshot, StringInfo value, LsmRow *row,
+							  bool *found);
+
+extern struct IndexFetchTableData *lsm_index_fetch_begin(Relation rel);
+extern void lsm_index_fetch_reset(struct IndexFetchTableData *data);
+extern void lsm_index_fetch_end(struct IndexFetchTableData *data);
+extern bool lsm_index_fetch_tuple(struct IndexFetchTableData *data, ItemPointer tid,
+								  Snapshot snapshot, TupleTableSlot *slot,
+								  bool *call_again, bool *all_dead);
+extern bool lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid,
+										Snapshot snapshot, TupleTableSlot *slot);
+extern bool lsm_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid);
+extern void lsm_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid);
+extern bool lsm_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot,
+										 Snapshot snapshot);
+extern TransactionId lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate);
+
+/* ---- the table as a whole (vacuum.c, rewrite.c, build.c) ---- */
+
+extern void lsm_relation_vacuum(Relation rel, struct VacuumParams *params,
+								BufferAccessStrategy bstrategy);
+
+extern void lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrnode,
+										  char persistence,
+										  TransactionId *freezeXid,
+										  MultiXactId *minmulti);
+extern void lsm_relation_nontransactional_truncate(Relation rel);
+extern void lsm_relation_copy_data(Relation rel, const RelFileNode *newrnode);
+extern void lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable,
+										  Relation OldIndex, bool use_sort,
+										  TransactionId OldestXmin,
+										  TransactionId *xid_cutoff,
+										  MultiXactId *multi_cutoff,
+										  double *num_tuples,
+										  double *tups_vacuumed,
+										  double *tups_recently_dead);
+extern uint64 lsm_table_size(Relation rel, ForkNumber forkNumber);
+extern bool lsm_relation_needs_toast_table(Relation rel);
+extern Oid	lsm_relation_toast_am(Relation rel);
+extern void lsm_relation_estimate_size(Relation rel, int32 *attr_widths,
+									   BlockNumber *pages, double *tuples,
+									   double *allvisfrac);
+
+extern double lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
+										 struct IndexInfo *index_info,
+										 bool allow_sync, bool anyvisible,
+										 bool progress, BlockNumber start_blockno,
+										 BlockNumber numblocks,
+										 IndexBuildCallback callback,
+										 void *callback_state, TableScanDesc sscan);
+extern void lsm_index_validate_scan(Relation table_rel, Relation index_rel,
+									struct IndexInfo *index_info,
+									Snapshot snapshot,
+									struct ValidateIndexState *state);
+
+/* ---- what flush and compaction ask (kind.c) ---- */
+
+extern const LsmKindOps lsm_table_kind_ops;
+
+#endif							/* LSM_TABLE_H */

@@ -1,0 +1,546 @@
+/*-------------------------------------------------------------------------
+ *
+ * vacuum.c
+ *	  VACUUM of an lsm table.
+ *
+ * 1. Flush, so that everything old is in files.
+ * 2. Walk all rows below the row limit and note which TIDs are alive.
+ * 3. Let every index delete the entries of the others.
+ * 4. Compact the files that hold dead rows or xids beyond the freeze limit.
+ * 5. Flush again; what the files then hold decides the new relfrozenxid.
+ *
+ * Rows may vanish at any time before that (compactions drop them), and TIDs below the
+ * row limit may be handed out but not written yet.  So an entry whose TID is
+ * not known to be alive is dead only if looking it up says so: its
+ * row was written before the entry was, hence whatever the index finds can be looked
+ * up.  The set of live TIDs only saves lookups; it stops growing at the memory limit.
+ *
+ * Step 5: xids of transactions that began later do not precede OldestXmin.  Older xids
+ * can only reach the memtable again by an override that copies a header,
+ * and that is refused (lsm_stamp_holds) if the files changed since it was read.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/multixact.h"
+#include "access/transam.h"
+#include "commands/dbcommands.h"
+#include "commands/progress.h"
+#include "commands/vacuum.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/autovacuum.h"
+#include "storage/bufmgr.h"
+#include "storage/procarray.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/pg_rusage.h"
+#include "utils/timestamp.h"
+
+#include "table/table.h"
+
+/* ---- the set of live TIDs ---- */
+
+#define LIVE_CHUNK_BLOCKS	1024
+#define LIVE_WORDS			((LSM_TID_OFFSETS + 63) / 64)
+
+/* What a chunk says of one block; larger numbers are 2 + an index into `words` */
+#define LIVE_NONE			0
+#define LIVE_ALL			1
+
+typedef struct LiveSet
+{
+	MemoryContext context;
+	Size		max_bytes;
+	Size		used_bytes;
+	uint32	  **chunks;			/* by block / LIVE_CHUNK_BLOCKS, NULL = none */
+	uint64		nchunks;
+	uint64	   *words;			/* LIVE_WORDS per block that has dead TIDs too */
+	uint32		nbitmaps;
+	uint32		max_bitmaps;
+	bool		full;
+
+	/* the block being collected */
+	bool		open;
+	BlockNumber block;
+	int			count;
+	uint64		bits[LIVE_WORDS];
+} LiveSet;
+
+static void
+live_init(LiveSet *set, BlockNumber nblocks)
+{
+	int			kb = (IsAutoVacuumWorkerProcess() && autovacuum_work_mem != -1) ?
+	autovacuum_work_mem : maintenance_work_mem;
+
+	memset(set, 0, sizeof(LiveSet));
+	set->context = AllocSetContextCreate(CurrentMemoryContext, "lsm vacuum live TIDs",
+										 ALLOCSET_DEFAULT_SIZES);
+	set->max_bytes = (Size) kb * 1024;
+	set->nchunks = nblocks / LIVE_CHUNK_BLOCKS + 1;
+	set->chunks = MemoryContextAllocExtended(set->context,
+											 set->nchunks * sizeof(uint32 *),
+											 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	set->used_bytes = set->nchunks * sizeof(uint32 *);
+}
+
+/* Index of a new bitmap holding the open block's bits; false: no room. */
+static bool
+live_add_bitmap(LiveSet *set, uint32 *entry)
+{
+	if (set->nbitmaps == set->max_bitmaps)
+	{
+		uint32		n = Max(set->max_bitmaps * 2, 1024);
+		Size		bytes = (Size) n * LIVE_WORDS * sizeof(uint64);
+
+		/* while it grows, both copies exist */
+		if (n >= PG_UINT32_MAX / 2 || set->used_bytes + bytes > set->max_bytes)
+			return false;
+		if (set->words == NULL)
+			set->words = MemoryContextAllocHuge(set->context, bytes);
+		else
+			set->words = repalloc_huge(set->words, bytes);
+		set->used_bytes += bytes -
+			(Size) set->max_bitmaps * LIVE_WORDS * sizeof(uint64);
+		set->max_bitmaps = n;
+	}
+	memcpy(set->words + (Size) set->nbitmaps * LIVE_WORDS, set->bits, sizeof(set->bits));
+	*entry = 2 + set->nbitmaps++;
+	return true;
+}
+
+/* File what was collected of the open block. */
+static void
+live_close_block(LiveSet *set)
+{
+	uint32	  **chunk;
+	uint32		entry = LIVE_ALL;
+
+	if (!set->open)
+		return;
+	set->open = false;
+	if (set->count == 0 || set->full)
+		return;
+	chunk = &set->chunks[set->block / LIVE_CHUNK_BLOCKS];
+	if (*chunk == NULL)
+	{
+		Size		bytes = LIVE_CHUNK_BLOCKS * sizeof(uint32);
+
+		if (set->used_bytes + bytes > set->max_bytes)
+		{
+			set->full = true;
+			return;
+		}
+		*chunk = MemoryContextAllocZero(set->context, bytes);
+		set->used_bytes += bytes;
+	}
+	if (set->count < LSM_TID_OFFSETS && !live_add_bitmap(set, &entry))
+	{
+		set->full = true;
+		return;
+	}
+	(*chunk)[set->block % LIVE_CHUNK_BLOCKS] = entry;
+}
+
+/* Add a TID; they come in order. */
+static void
+live_add(LiveSet *set, uint64 packed)
+{
+	BlockNumber block = (BlockNumber) (packed >> 16);
+	int			bit = (int) (packed & 0xFFFF) - 1;
+
+	if (bit < 0 || bit >= LSM_TID_OFFSETS)
+		return;
+	if (!set->open || set->block != block)
+	{
+		live_close_block(set);
+		set->open = true;
+		set->block = block;
+		set->count = 0;
+		memset(set->bits, 0, sizeof(set->bits));
+	}
+	set->bits[bit / 64] |= UINT64CONST(1) << (bit % 64);
+	set->count++;
+}
+
+/* Known to be alive?  False says nothing. */
+static bool
+live_contains(const LiveSet *set, uint64 packed)
+{
+	BlockNumber block = (BlockNumber) (packed >> 16);
+	int			bit = (int) (packed & 0xFFFF) - 1;
+	uint32	   *chunk;
+	uint32		entry;
+
+	if (bit < 0 || bit >= LSM_TID_OFFSETS || block / LIVE_CHUNK_BLOCKS >= set->nchunks)
+		return false;
+	chunk = set->chunks[block / LIVE_CHUNK_BLOCKS];
+	if (chunk == NULL)
+		return false;
+	entry = chunk[block % LIVE_CHUNK_BLOCKS];
+	if (entry == LIVE_NONE)
+		return false;
+	if (entry == LIVE_ALL)
+		return true;
+	return (set->words[(Size) (entry - 2) * LIVE_WORDS + bit / 64] >> (bit % 64)) & 1;
+}
+
+/* ---- VACUUM ---- */
+
+typedef struct LsmVacuum
+{
+	Relation	rel;
+	LsmTree    *tree;
+	VacuumParams *params;
+	BufferAccessStrategy strategy;
+	bool		verbose;
+	bool		aggressive;
+	bool		failsafe;
+
+	TransactionId OldestXmin;
+	TransactionId FreezeLimit;
+	MultiXactId OldestMxact;
+
+	uint64		row_limit;
+	LiveSet		live_tids;
+	StringInfoData value;		/* of rows looked up by dead_entry() */
+
+	double		live;			/* rows */
+	double		recently_dead;
+	double		dead;			/* seen; others have been dropped before */
+	double		kept;			/* TIDs that must stay in the indexes */
+
+	int			nindexes;
+	Relation   *indexes;
+	IndexBulkDeleteResult **stats;
+	int			index_scans;
+	bool		compacted;
+} LsmVacuum;
+
+static bool
+check_failsafe(LsmVacuum *vac)
+{
+	if (vac->failsafe ||
+		!vacuum_xid_failsafe_check(vac->rel->rd_rel->relfrozenxid,
+								   vac->rel->rd_rel->relminmxid))
+		return vac->failsafe;
+	vac->failsafe = true;
+	ereport(WARNING,
+			(errmsg("bypassing nonessential maintenance of table \"%s\" as a failsafe",
+					RelationGetRelationName(vac->rel)),
+			 errdetail("The table's relfrozenxid is too far in the past."),
+			 errhint("Look for long-running transactions and prepared transactions that hold back VACUUM.")));
+	/* from here on, haste matters more than the load on the server */
+	VacuumCostActive = false;
+	VacuumCostBalance = 0;
+	return true;
+}
+
+static void
+scan_rows(LsmVacuum *vac)
+{
+	BlockNumber nblocks = lsm_limit_blocks(vac->row_limit);
+	BlockNumber block = InvalidBlockNumber;
+	LsmCursor  *cursor;
+	LsmSlice	key;
+	LsmSlice	value;
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
+	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, nblocks);
+	live_init(&vac->live_tids, nblocks);
+	if (vac->row_limit == 0)
+		return;
+
+	cursor = lsm_cursor_open(vac->tree);
+	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
+	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+	{
+		uint64		packed = lsm_key_decode(key.data);
+		LsmRow		row;
+		bool		keep = true;
+
+		if (packed > lsm_number_pack(vac->row_limit - 1))
+			break;
+		lsm_row_decode(vac->rel, packed, value, &row);
+		if (block != (BlockNumber) (packed >> 16))
+		{
+			block = (BlockNumber) (packed >> 16);
+			vacuum_delay_point();
+			if (block % 1024 == 0)
+			{
+				pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, block);
+				check_failsafe(vac);
+			}
+		}
+		switch (lsm_row_vacuum_status(&row, vac->OldestXmin))
+		{
+			case HEAPTUPLE_DEAD:
+				vac->dead++;
+				keep = false;
+				break;
+			case HEAPTUPLE_RECENTLY_DEAD:
+				vac->recently_dead++;
+				break;
+			case HEAPTUPLE_LIVE:
+			case HEAPTUPLE_DELETE_IN_PROGRESS:
+				/* as if the deleter had not happened: ANALYZE does the same */
+				vac->live++;
+				break;
+			case HEAPTUPLE_INSERT_IN_PROGRESS:
+				/* its transaction will report it when it commits */
+				break;
+		}
+		if (keep)
+		{
+			vac->kept++;
+			live_add(&vac->live_tids, packed);
+		}
+	}
+	live_close_block(&vac->live_tids);
+	lsm_cursor_close(cursor);
+	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
+}
+
+/* Callback of index_bulk_delete: can this entry go? */
+static bool
+dead_entry(ItemPointer tid, void *state)
+{
+	LsmVacuum  *vac = (LsmVacuum *) state;
+	uint64		packed = lsm_tid_pack(tid);
+	LsmRow		row;
+
+	if (vac->row_limit == 0 || packed > lsm_number_pack(vac->row_limit - 1))
+		return false;			/* came after us */
+	if (live_contains(&vac->live_tids, packed))
+		return false;
+	if (!lsm_fetch_row(vac->rel, vac->tree, packed, &vac->value, &row))
+		return true;
+	return lsm_row_vacuum_status(&row, vac->OldestXmin) == HEAPTUPLE_DEAD;
+}
+
+static IndexVacuumInfo
+index_info(LsmVacuum *vac, int i, bool estimated)
+{
+	IndexVacuumInfo info;
+
+	memset(&info, 0, sizeof(info));
+	info.index = vac->indexes[i];
+	info.analyze_only = false;
+	info.report_progress = false;
+	info.estimated_count = estimated;
+	info.message_level = DEBUG2;
+	info.num_heap_tuples = estimated ? vac->rel->rd_rel->reltuples : vac->live;
+	info.strategy = vac->strategy;
+	return info;
+}
+
+/*
+ * Are there entries to delete, as far as we can know?  Not if every TID ever
+ * handed out is in use.  Dead TIDs stay unused forever, so otherwise their entries may
+ * have been deleted long ago: a VACUUM by hand looks, autovacuum only
+ * if rows died since the last time.
+ */
+static bool
+indexes_need_vacuum(LsmVacuum *vac)
+{
+	PgStat_StatTabEntry *entry;
+
+	if (vac->nindexes == 0 || check_failsafe(vac) ||
+		vac->params->index_cleanup == VACOPTVALUE_DISABLED)
+		return false;
+	if (vac->params->index_cleanup == VACOPTVALUE_ENABLED)
+		return true;
+	if (vac->kept >= (double) vac->row_limit)
+		return false;
+	if (!IsAutoVacuumWorkerProcess() || vac->dead > 0)
+		return true;
+	entry = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
+	return entry == NULL || entry->n_dead_tuples > 0;
+}
+
+static void
+vacuum_indexes(LsmVacuum *vac)
+{
+	int			i;
+
+	if (!indexes_need_vacuum(vac))
+		return;
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
+								 PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+	for (i = 0; i < vac->nindexes; i++)
+	{
+		IndexVacuumInfo info = index_info(vac, i, true);
+
+		vac->stats[i] = index_bulk_delete(&info, vac->stats[i], dead_entry, vac);
+		if (check_failsafe(vac))
+			break;
+	}
+	vac->index_scans++;
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, vac->index_scans);
+}
+
+static void
+cleanup_indexes(LsmVacuum *vac)
+{
+	int			i;
+
+	if (vac->nindexes == 0 || vac->failsafe ||
+		vac->params->index_cleanup == VACOPTVALUE_DISABLED)
+		return;
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
+								 PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
+	for (i = 0; i < vac->nindexes; i++)
+	{
+		IndexVacuumInfo info = index_info(vac, i, false);
+
+		vac->stats[i] = index_vacuum_cleanup(&info, vac->stats[i]);
+		if (vac->stats[i] == NULL || vac->stats[i]->estimated_count)
+			continue;
+		vac_update_relstats(vac->indexes[i], vac->stats[i]->num_pages,
+							vac->stats[i]->num_index_tuples, 0, false,
+							InvalidTransactionId, InvalidMultiXactId,
+							NULL, NULL, false);
+	}
+}
+
+/*
+ * Rewrite files for what is to be gained: all dead rows if a user asked,
+ * else if they are many; old xids always (they hold back relfrozenxid).
+ */
+static void
+compact_files(LsmVacuum *vac)
+{
+	LsmCompactRequest request;
+	TransactionId oldest = lsm_tree_min_xid(vac->tree);
+
+	memset(&request, 0, sizeof(request));
+	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->FreezeLimit))
+		request.freeze_limit = vac->FreezeLimit;
+	if (vac->dead > 0 && !vac->failsafe)
+		request.drop_dead = !IsAutoVacuumWorkerProcess() ||
+			vac->dead >= 0.1 * (vac->kept + vac->dead);
+	if (!TransactionIdIsValid(request.freeze_limit) && !request.drop_dead)
+		return;
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
+								 PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
+	lsm_tree_compact(vac->tree, &request);
+	vac->compacted = true;
+}
+
+static void
+report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_xid,
+	   bool frozen_xid_updated)
+{
+	VacuumParams *params = vac->params;
+
+	if (!vac->verbose &&
+		(!IsAutoVacuumWorkerProcess() || params->log_min_duration < 0 ||
+		 !TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
+									 params->log_min_duration)))
+		return;
+	ereport(vac->verbose ? INFO : LOG,
+			(errmsg("finished vacuuming \"%s.%s.%s\": index scans: %d",
+					get_database_name(MyDatabaseId),
+					get_namespace_name(RelationGetNamespace(vac->rel)),
+					RelationGetRelationName(vac->rel), vac->index_scans),
+			 errdetail("tuples: %.0f removed, %.0f remain, %.0f are dead but not yet removable\n"
+					   "removable cutoff: %u\n"
+					   "relfrozenxid: %s %u\n"
+					   "files: %s\n"
+					   "system usage: %s",
+					   vac->dead, vac->live, vac->recently_dead,
+					   vac->OldestXmin,
+					   frozen_xid_updated ? "new value" : "could not advance beyond",
+					   frozen_xid_updated ? frozen_xid : vac->rel->rd_rel->relfrozenxid,
+					   vac->compacted ? "compacted" : "nothing to compact",
+					   pg_rusage_show(usage))));
+}
+
+static void
+begin_vacuum(LsmVacuum *vac)
+{
+	TransactionId FreezeLimit;
+	MultiXactId MultiXactCutoff;
+
+	vac->aggressive =
+		vacuum_set_xid_limits(vac->rel,
+							  vac->params->freeze_min_age,
+							  vac->params->freeze_table_age,
+							  vac->params->multixact_freeze_min_age,
+							  vac->params->multixact_freeze_table_age,
+							  &vac->OldestXmin, &vac->OldestMxact,
+							  &FreezeLimit, &MultiXactCutoff);
+	vac->FreezeLimit = FreezeLimit;
+	if (vac->verbose)
+		ereport(INFO,
+				(errmsg("%svacuuming \"%s.%s.%s\"",
+						vac->aggressive ? "aggressively " : "",
+						get_database_name(MyDatabaseId),
+						get_namespace_name(RelationGetNamespace(vac->rel)),
+						RelationGetRelationName(vac->rel))));
+	vac_open_indexes(vac->rel, RowExclusiveLock, &vac->nindexes, &vac->indexes);
+	vac->stats = palloc0(Max(vac->nindexes, 1) * sizeof(IndexBulkDeleteResult *));
+	initStringInfo(&vac->value);
+	check_failsafe(vac);
+}
+
+/*
+ * lsm_relation_vacuum - VACUUM.
+ *
+ * The caller holds ShareUpdateExclusiveLock.  Compaction in the background goes
+ * on; concurrent readers and writers too.
+ */
+void
+lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
+{
+	LsmVacuum	vac;
+	TransactionId frozen_xid;
+	TransactionId oldest;
+	bool		frozen_xid_updated = false;
+	bool		minmulti_updated;
+	TimestampTz start = GetCurrentTimestamp();
+	PGRUsage	usage;
+
+	pg_rusage_init(&usage);
+	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
+
+	memset(&vac, 0, sizeof(vac));
+	vac.rel = rel;
+	vac.params = params;
+	vac.strategy = bstrategy;
+	vac.verbose = (params->options & VACOPT_VERBOSE) != 0;
+	begin_vacuum(&vac);
+
+	/* OldestXmin first: rows that come later are none of our business */
+	vac.tree = lsm_table_tree(rel);
+	vac.row_limit = lsm_tree_row_limit(vac.tree);
+	lsm_tree_flush(vac.tree);
+	scan_rows(&vac);
+	vacuum_indexes(&vac);
+	compact_files(&vac);
+	cleanup_indexes(&vac);
+	vac_close_indexes(vac.nindexes, vac.indexes, NoLock);
+
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
+								 PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
+	lsm_tree_flush(vac.tree);
+	oldest = lsm_tree_min_xid(vac.tree);
+	frozen_xid = vac.OldestXmin;
+	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, frozen_xid))
+		frozen_xid = oldest;
+
+	/* there are no multixacts in the table, so nothing holds that back */
+	vac_update_relstats(rel, lsm_limit_blocks(vac.row_limit), vac.live, 0,
+						vac.nindexes > 0, frozen_xid, vac.OldestMxact,
+						&frozen_xid_updated, &minmulti_updated, false);
+	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared,
+						 (PgStat_Counter) vac.live,
+						 (PgStat_Counter) vac.recently_dead);
+	pgstat_progress_end_command();
+	report(&vac, &usage, start, frozen_xid, frozen_xid_updated);
+
+	MemoryContextDelete(vac.live_tids.context);
+	pfree(vac.value.data);
+}

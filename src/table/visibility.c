@@ -1,0 +1,362 @@
+/*-------------------------------------------------------------------------
+ *
+ * visibility.c
+ *	  Who sees a row version.  The rules are heapam_visibility.c's, for a
+ *	  header in which xmax is always an updater or deleter and row locks are
+ *	  kept apart.
+ *
+ * Locks: none are held or needed.  A decoded row is a copy, so nothing changes
+ * under us.  As everywhere: ask TransactionIdIsInProgress (or the snapshot)
+ * before TransactionIdDidCommit, because a transaction sets clog before it
+ * leaves the procarray.
+ *
+ * Readers never write hints.  Flush and compaction do (kind.c); until
+ * then transam.c's cache of the last xid asked serves runs of rows of one
+ * transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/subtrans.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "storage/predicate.h"
+#include "storage/procarray.h"
+#include "utils/snapmgr.h"
+
+#include "table/table.h"
+
+#define XMIN_KNOWN_GOOD	(LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)
+
+/* What became of the transaction that made the row */
+typedef enum XminState
+{
+	XMIN_OURS,					/* current transaction, row not known committed */
+	XMIN_RUNNING,
+	XMIN_COMMITTED,
+	XMIN_DEAD
+} XminState;
+
+static inline XminState
+xmin_state(const LsmRow *row)
+{
+	if (row->flags & XMIN_KNOWN_GOOD)
+		return XMIN_COMMITTED;
+	if (row->flags & LSM_ROW_KILLED)
+		return XMIN_DEAD;
+	if (TransactionIdIsCurrentTransactionId(row->xmin))
+		return XMIN_OURS;
+	if (TransactionIdIsInProgress(row->xmin))
+		return XMIN_RUNNING;
+	if (TransactionIdDidCommit(row->xmin))
+		return XMIN_COMMITTED;
+	return XMIN_DEAD;			/* aborted or crashed */
+}
+
+/* Did xmax end the row as far as our own transaction's changes go? */
+static inline bool
+xmax_is_ours(const LsmRow *row)
+{
+	return (row->flags & LSM_ROW_HAS_XMAX) &&
+		!(row->flags & LSM_ROW_XMAX_COMMITTED) &&
+		TransactionIdIsCurrentTransactionId(row->xmax);
+}
+
+bool
+lsm_xid_running(TransactionId xid)
+{
+	return TransactionIdIsCurrentTransactionId(xid) || TransactionIdIsInProgress(xid);
+}
+
+static bool
+visible_self(const LsmRow *row)
+{
+	switch (xmin_state(row))
+	{
+		case XMIN_OURS:
+			/* an xmax that is not ours is an aborted subtransaction's */
+			return !xmax_is_ours(row);
+		case XMIN_RUNNING:
+		case XMIN_DEAD:
+			return false;
+		case XMIN_COMMITTED:
+			break;
+	}
+	if (!(row->flags & LSM_ROW_HAS_XMAX))
+		return true;
+	if (row->flags & LSM_ROW_XMAX_COMMITTED)
+		return false;
+	if (TransactionIdIsCurrentTransactionId(row->xmax))
+		return false;
+	if (TransactionIdIsInProgress(row->xmax))
+		return true;
+	return !TransactionIdDidCommit(row->xmax);
+}
+
+/* TOAST values are found through rows that were visible: only a dead maker matters. */
+static bool
+visible_toast(const LsmRow *row)
+{
+	return !(row->flags & LSM_ROW_KILLED);
+}
+
+static bool
+visible_dirty(const LsmRow *row, Snapshot snapshot)
+{
+	snapshot->xmin = snapshot->xmax = InvalidTransactionId;
+	snapshot->speculativeToken = 0;
+
+	switch (xmin_state(row))
+	{
+		case XMIN_OURS:
+			return !xmax_is_ours(row);
+		case XMIN_RUNNING:
+			if (row->flags & LSM_ROW_SPECULATIVE)
+			{
+				snapshot->speculativeToken = row->token;
+				Assert(snapshot->speculativeToken != 0);
+			}
+			snapshot->xmin = row->xmin;
+			return true;
+		case XMIN_DEAD:
+			return false;
+		case XMIN_COMMITTED:
+			break;
+	}
+	if (!(row->flags & LSM_ROW_HAS_XMAX))
+		return true;
+	if (row->flags & LSM_ROW_XMAX_COMMITTED)
+		return false;
+	if (TransactionIdIsCurrentTransactionId(row->xmax))
+		return false;
+	if (TransactionIdIsInProgress(row->xmax))
+	{
+		snapshot->xmax = row->xmax;
+		return true;
+	}
+	return !TransactionIdDidCommit(row->xmax);
+}
+
+/*
+ * An xid before the snapshot's xmin is finished for it, and is not ours either:
+ * our own xids are running.  That saves the walk of our subtransactions for
+ * nearly every row.
+ */
+static inline bool
+xid_is_ours_for(TransactionId xid, Snapshot snapshot)
+{
+	return !TransactionIdPrecedes(xid, snapshot->xmin) &&
+		TransactionIdIsCurrentTransactionId(xid);
+}
+
+static bool
+visible_mvcc(const LsmRow *row, Snapshot snapshot)
+{
+	if (row->flags & XMIN_KNOWN_GOOD)
+	{
+		/* committed, but maybe not for our snapshot */
+		if (!(row->flags & LSM_ROW_XMIN_FROZEN) &&
+			XidInMVCCSnapshot(row->xmin, snapshot))
+			return false;
+	}
+	else if (row->flags & LSM_ROW_KILLED)
+		return false;
+	else if (xid_is_ours_for(row->xmin, snapshot))
+	{
+		if (row->cmin >= snapshot->curcid)
+			return false;		/* inserted after the scan started */
+		if (!xmax_is_ours(row))
+			return true;
+		return row->cmax >= snapshot->curcid;
+	}
+	else if (XidInMVCCSnapshot(row->xmin, snapshot))
+		return false;
+	else if (!TransactionIdDidCommit(row->xmin))
+		return false;
+
+	/* the maker has committed, for this snapshot too */
+	if (!(row->flags & LSM_ROW_HAS_XMAX))
+		return true;
+	if (!(row->flags & LSM_ROW_XMAX_COMMITTED) &&
+		xid_is_ours_for(row->xmax, snapshot))
+		return row->cmax >= snapshot->curcid;
+	if (XidInMVCCSnapshot(row->xmax, snapshot))
+		return true;
+	if (row->flags & LSM_ROW_XMAX_COMMITTED)
+		return false;
+	return !TransactionIdDidCommit(row->xmax);
+}
+
+/*
+ * lsm_row_vacuum_horizon - could anyone still see the row?
+ *
+ * For RECENTLY_DEAD, *dead_after is the xid that must precede all horizons for
+ * it to be DEAD (HeapTupleSatisfiesVacuumHorizon).
+ */
+HTSV_Result
+lsm_row_vacuum_horizon(const LsmRow *row, TransactionId *dead_after)
+{
+	*dead_after = InvalidTransactionId;
+
+	switch (xmin_state(row))
+	{
+		case XMIN_OURS:
+			return xmax_is_ours(row) ? HEAPTUPLE_DELETE_IN_PROGRESS :
+				HEAPTUPLE_INSERT_IN_PROGRESS;
+		case XMIN_RUNNING:
+			return HEAPTUPLE_INSERT_IN_PROGRESS;
+		case XMIN_DEAD:
+			return HEAPTUPLE_DEAD;
+		case XMIN_COMMITTED:
+			break;
+	}
+	if (!(row->flags & LSM_ROW_HAS_XMAX))
+		return HEAPTUPLE_LIVE;
+	if (!(row->flags & LSM_ROW_XMAX_COMMITTED))
+	{
+		if (TransactionIdIsInProgress(row->xmax))
+			return HEAPTUPLE_DELETE_IN_PROGRESS;
+		if (!TransactionIdDidCommit(row->xmax))
+			return HEAPTUPLE_LIVE;
+	}
+	*dead_after = row->xmax;
+	return HEAPTUPLE_RECENTLY_DEAD;
+}
+
+HTSV_Result
+lsm_row_vacuum_status(const LsmRow *row, TransactionId oldest_xmin)
+{
+	TransactionId dead_after;
+	HTSV_Result status = lsm_row_vacuum_horizon(row, &dead_after);
+
+	if (status == HEAPTUPLE_RECENTLY_DEAD &&
+		TransactionIdPrecedes(dead_after, oldest_xmin))
+		status = HEAPTUPLE_DEAD;
+	return status;
+}
+
+bool
+lsm_row_surely_dead(const LsmRow *row, GlobalVisState *vistest)
+{
+	TransactionId dead_after;
+	HTSV_Result status = lsm_row_vacuum_horizon(row, &dead_after);
+
+	if (status == HEAPTUPLE_RECENTLY_DEAD &&
+		GlobalVisTestIsRemovableXid(vistest, dead_after))
+		status = HEAPTUPLE_DEAD;
+	return status == HEAPTUPLE_DEAD;
+}
+
+/*
+ * lsm_row_visible - does the snapshot see the row?
+ *
+ * A dirty snapshot's output fields are set.  ERRORs for a historic one:
+ * logical decoding does not know this access method.
+ */
+bool
+lsm_row_visible(const LsmRow *row, Snapshot snapshot)
+{
+	switch (snapshot->snapshot_type)
+	{
+		case SNAPSHOT_MVCC:
+			return visible_mvcc(row, snapshot);
+		case SNAPSHOT_SELF:
+			return visible_self(row);
+		case SNAPSHOT_ANY:
+			return true;
+		case SNAPSHOT_TOAST:
+			return visible_toast(row);
+		case SNAPSHOT_DIRTY:
+			return visible_dirty(row, snapshot);
+		case SNAPSHOT_NON_VACUUMABLE:
+			return !lsm_row_surely_dead(row, snapshot->vistest);
+		case SNAPSHOT_HISTORIC_MVCC:
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("logical decoding cannot read lsm tables"),
+					 errhint("Use heap tables for user catalogs.")));
+	}
+	return false;				/* keep compiler quiet */
+}
+
+/*
+ * lsm_row_changeable - HeapTupleSatisfiesUpdate without the row locks.
+ *
+ * curcid is the command that wants to change the row.
+ */
+TM_Result
+lsm_row_changeable(const LsmRow *row, CommandId curcid)
+{
+	switch (xmin_state(row))
+	{
+		case XMIN_OURS:
+			if (row->cmin >= curcid)
+				return TM_Invisible;	/* inserted after the scan started */
+			if (!xmax_is_ours(row))
+				return TM_Ok;
+			return row->cmax >= curcid ? TM_SelfModified : TM_Invisible;
+		case XMIN_RUNNING:
+		case XMIN_DEAD:
+			return TM_Invisible;
+		case XMIN_COMMITTED:
+			break;
+	}
+	if (!(row->flags & LSM_ROW_HAS_XMAX))
+		return TM_Ok;
+	if (!(row->flags & LSM_ROW_XMAX_COMMITTED))
+	{
+		if (TransactionIdIsCurrentTransactionId(row->xmax))
+			return row->cmax >= curcid ? TM_SelfModified : TM_Invisible;
+		if (TransactionIdIsInProgress(row->xmax))
+			return TM_BeingModified;
+		if (!TransactionIdDidCommit(row->xmax))
+			return TM_Ok;
+	}
+	if (row->flags & (LSM_ROW_HAS_NEXT | LSM_ROW_MOVED))
+		return TM_Updated;
+	return TM_Deleted;
+}
+
+/*
+ * lsm_check_conflict_out - a serializable transaction has read this row:
+ * does it conflict with the one that made or ended it?
+ * (HeapCheckForSerializableConflictOut)
+ */
+void
+lsm_check_conflict_out(Relation rel, const LsmRow *row, bool visible, Snapshot snapshot)
+{
+	TransactionId xid;
+
+	if (likely(!CheckForSerializableConflictOutNeeded(rel, snapshot)))
+		return;
+
+	switch (lsm_row_vacuum_status(row, TransactionXmin))
+	{
+		case HEAPTUPLE_LIVE:
+			if (visible)
+				return;
+			xid = row->xmin;
+			break;
+		case HEAPTUPLE_RECENTLY_DEAD:
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			xid = visible ? row->xmax : row->xmin;
+			break;
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+			xid = row->xmin;
+			break;
+		case HEAPTUPLE_DEAD:
+		default:
+			return;
+	}
+
+	/* too old to be a conflict, or ourselves */
+	if (!TransactionIdIsNormal(xid) || TransactionIdPrecedes(xid, TransactionXmin))
+		return;
+	if (TransactionIdEquals(xid, GetTopTransactionIdIfAny()))
+		return;
+	xid = SubTransGetTopmostTransaction(xid);
+	if (TransactionIdPrecedes(xid, TransactionXmin))
+		return;
+	CheckForSerializableConflictOut(rel, xid, snapshot);
+}

@@ -1,0 +1,202 @@
+#!/bin/bash
+# make check: all tests on private servers.  The last line is
+# "N passed, N failed"; the exit code says whether N failed is 0.
+#
+#   LSM_CHECK="layers unit regress isolation tap"   what to run (default: all)
+#   LSM_TAP="002 005"                               TAP tests, by prefix
+#   LSM_LONG=1                                      long forms
+#   LSM_KEEP=1                                      keep the scratch directory
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+wanted=${LSM_CHECK:-layers unit regress isolation tap}
+results=$top/build/check-results
+rm -rf "$results"
+mkdir -p "$results"
+passed=0
+failed=0
+sandbox=
+
+wants() { [[ " $wanted " == *" $1 "* ]]; }
+
+finish() {
+	local status=$?
+	if [ -n "$sandbox" ]; then
+		mountpoint -q "$sandbox/smalldisk" && umount -l "$sandbox/smalldisk"
+		for data in "$sandbox"/regress "$sandbox"/tap/tmp_check/*/pgdata; do
+			if [ -f "$data/postmaster.pid" ]; then
+				stop_server "$data" immediate 2>/dev/null
+			fi
+		done
+		[ -n "${LSM_KEEP:-}" ] && echo "# kept: $sandbox" || rm -rf "$sandbox"
+	fi
+	echo "# logs: $results"
+	echo "$passed passed, $failed failed"
+	[ $failed -eq 0 ] && [ $status -eq 0 ] && [ $passed -gt 0 ]
+	exit $?
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+section() { echo "=== $1 ($(date +%T))"; }
+
+# tap_results NAME STATUS LOG: counts top-level results; a program that failed without
+# saying so counts as one failure
+tap_results() {
+	local ok bad
+	ok=$(grep -cE '^ok\b' "$3")
+	bad=$(grep -cE '^not ok\b' "$3")
+	if [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; then
+		echo "not ok - $1 (exit code $2)"
+		bad=1
+	fi
+	if [ "$ok" -eq 0 ] && [ "$bad" -eq 0 ] && ! grep -qE '^1\.\.0 # SKIP' "$3"; then
+		echo "not ok - $1 ran no test"
+		bad=1
+	fi
+	passed=$((passed + ok))
+	failed=$((failed + bad))
+	if [ "$bad" -gt 0 ]; then
+		grep -E '^not ok|^#' "$3" | head -60
+	fi
+	echo "--- $1: $ok passed, $bad failed, $SECONDS s since start"
+}
+
+# as tap_results, from the output of pg_regress
+regress_results() {
+	local ok bad
+	ok=$(grep -cE '\.\.\. ok' "$3")
+	bad=$(grep -cE '\.\.\. (FAILED|failed)' "$3")
+	if [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; then
+		bad=1
+		tail -20 "$3"
+	fi
+	passed=$((passed + ok))
+	failed=$((failed + bad))
+	[ "$bad" -eq 0 ] || grep -E '\.\.\. (FAILED|failed)' "$3"
+	echo "--- $1: $ok passed, $bad failed, $SECONDS s since start"
+}
+
+# A server that crashed must not go unnoticed even if every query's output is right.
+server_log_results() {
+	local bad
+	bad=$(grep -nE 'TRAP:|PANIC:|was terminated by signal|resource was not closed|leak:' "$2" | head -20)
+	if [ -z "$bad" ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "not ok - server log of $1 is clean"
+		echo "$bad" | sed 's/^/# /'
+	fi
+}
+
+if wants layers; then
+	section layers
+	"$top/src/test/check-layers.sh" >"$results/layers.log" 2>&1
+	tap_results layers $? "$results/layers.log"
+fi
+
+if wants unit; then
+	for flavour in plain sanitize; do
+		section "unit tests, $flavour"
+		"$top/src/test/check-unit.sh" $flavour >"$results/unit-$flavour.log" 2>&1
+		tap_results "unit-$flavour" $? "$results/unit-$flavour.log"
+	done
+fi
+
+if wants regress || wants isolation || wants tap; then
+	section "build with assertions and crash points"
+	new_sandbox check
+	if ! install_flavour testing LSM_TESTING=1 ASSERT=1 >"$results/build.log" 2>&1; then
+		echo "not ok - the extension builds"
+		tail -40 "$results/build.log"
+		failed=$((failed + 1))
+		exit 1
+	fi
+	passed=$((passed + 1))
+	# the server's user may be unable to enter the source tree
+	mkdir "$sandbox/src"
+	cp -r "$top/sql" "$top/expected" "$top/src/test" "$sandbox/src/"
+	(cd "$top" && grep -rhoE 'LSM_CRASH_POINT\("[a-z_0-9]+"\)' src --include=*.c |
+		sed 's/.*"\(.*\)".*/\1/' | sort -u) >"$sandbox/src/crash_points"
+	[ "$(id -u)" -ne 0 ] || chown -R postgres "$sandbox/src"
+	cd "$sandbox"
+fi
+
+server_conf="
+fsync = off
+lsm.memtable_memory = 64MB
+max_prepared_transactions = 10
+log_min_messages = warning
+max_connections = 50
+"
+
+if wants regress || wants isolation; then
+	section "regression and isolation tests"
+	start_server "$sandbox/regress" 65432 || exit 1
+	if wants regress; then
+		as_postgres "$pgxs_test/regress/pg_regress" --bindir="$bindir" \
+			--host="$sandbox" --port=65432 --user=postgres \
+			--inputdir="$sandbox/src" --outputdir="$sandbox/src" \
+			--schedule="$sandbox/src/test/regress_schedule" \
+			--load-extension=lsmam --dbname=regression >"$results/regress.log" 2>&1
+		regress_results regress $? "$results/regress.log"
+		cp -r "$sandbox/src/results" "$sandbox/src/regression.diffs" "$results/" 2>/dev/null
+	fi
+	if wants isolation; then
+		mkdir -p "$sandbox/src/test/isolation/out"
+		[ "$(id -u)" -ne 0 ] || chown postgres "$sandbox/src/test/isolation/out"
+		as_postgres "$pgxs_test/isolation/pg_isolation_regress" --bindir="$bindir" \
+			--host="$sandbox" --port=65432 --user=postgres \
+			--inputdir="$sandbox/src/test/isolation" \
+			--outputdir="$sandbox/src/test/isolation/out" \
+			--schedule="$sandbox/src/test/isolation/schedule" \
+			--load-extension=lsmam --dbname=isolation_regression >"$results/isolation.log" 2>&1
+		regress_results isolation $? "$results/isolation.log"
+		cp -r "$sandbox/src/test/isolation/out" "$results/isolation" 2>/dev/null
+	fi
+	stop_server "$sandbox/regress"
+	cp "$sandbox/regress.log" "$results/server.log"
+	server_log_results "regression tests" "$sandbox/regress.log"
+fi
+
+if wants tap; then
+	mkdir -p "$sandbox/tap" "$sandbox/smalldisk"
+	[ "$(id -u)" -ne 0 ] || chown postgres "$sandbox/tap" "$sandbox/smalldisk"
+	if [ "$(id -u)" -eq 0 ] &&
+		mount -t tmpfs -o size=24m,mode=0700,uid="$(id -u postgres)" lsm-smalldisk \
+			"$sandbox/smalldisk" 2>/dev/null; then
+		export LSM_SMALL_DISK=$sandbox/smalldisk
+	fi
+	gcc -Wall -Wextra -Werror -O2 -shared -fPIC -o "$sandbox/tap/faults.so" \
+		"$top/src/test/tap/faults.c" -ldl || failed=$((failed + 1))
+	export PG_REGRESS=$pgxs_test/regress/pg_regress
+	export LSM_FAULTS_SO=$sandbox/tap/faults.so
+	export LSM_CRASH_POINTS=$sandbox/src/crash_points
+	export PERL5LIB=$pgxs_test/perl:$sandbox/src/test/tap${PERL5LIB:+:$PERL5LIB}
+	export TESTDIR=$sandbox/tap
+	cd "$sandbox/tap"
+	for test in "$sandbox"/src/test/tap/t/*.pl; do
+		name=$(basename "$test" .pl)
+		if [ -n "${LSM_TAP:-}" ]; then
+			chosen=
+			for t in $LSM_TAP; do
+				[[ $name == $t* ]] && chosen=1
+			done
+			[ -n "$chosen" ] || continue
+		fi
+		section "TAP $name"
+		as_postgres timeout "${LSM_TAP_TIMEOUT:-900}" perl "$test" >"$results/tap-$name.log" 2>&1
+		tap_results "$name" $? "$results/tap-$name.log"
+		cp "$sandbox"/tap/tmp_check/log/${name}_*.log "$results/" 2>/dev/null
+		for log in "$sandbox"/tap/tmp_check/log/${name}_*.log; do
+			[ -e "$log" ] || continue
+			bad=$(grep -nE 'TRAP:|PANIC:|terminated by signal (6|7|11)\b' "$log" | head -20)
+			[ -z "$bad" ] && continue
+			echo "not ok - $(basename "$log") shows a crash that the test did not ask for"
+			echo "$bad" | sed 's/^/# /'
+			failed=$((failed + 1))
+		done
+		[ -n "${LSM_KEEP:-}" ] || rm -rf "$sandbox"/tap/tmp_check/t_${name}*
+	done
+fi

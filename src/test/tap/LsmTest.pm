@@ -1,0 +1,257 @@
+# What the TAP tests share: a server that preloads lsmam, killing it in every
+# way, bringing it back, and comparing lsm tables with their heap twins.
+package LsmTest;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use File::Find;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep time);
+
+our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
+  lsm_differences lsm_spawn_psql lsm_long lsm_seed lsm_files_of lsm_dir
+  lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set);
+
+# A node, initialised but not started.  wal_level replica unless told otherwise:
+# then publishing logs file contents too.
+sub lsm_node
+{
+	my ($name, %opt) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(extra => [ '--encoding=UTF8', '--locale=C.UTF-8' ]);
+	$node->append_conf('postgresql.conf', qq{
+shared_preload_libraries = 'lsmam'
+restart_after_crash = on
+wal_level = @{[ $opt{wal_level} // 'replica' ]}
+log_statement = none
+log_min_messages = warning
+lsm.memtable_memory = 32MB
+lsm.memtable_size = 256kB
+lsm.target_file_size = 256kB
+shared_buffers = 16MB
+max_connections = 40
+max_prepared_transactions = 10
+autovacuum_naptime = 1s
+checkpoint_timeout = 30s
+max_wal_size = 64MB
+@{[ $opt{conf} // '' ]}
+});
+	return $node;
+}
+
+sub lsm_start
+{
+	my ($node) = @_;
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS lsmam');
+	return;
+}
+
+# All processes of the node's server, the postmaster first.
+sub lsm_pids
+{
+	my ($node) = @_;
+	my $pidfile = $node->data_dir . '/postmaster.pid';
+	return () unless -e $pidfile;
+	my ($pm) = split /\n/, slurp_file($pidfile);
+	return () unless $pm && kill(0, $pm);
+	my @children = split ' ', `ps -o pid= --ppid $pm 2>/dev/null`;
+	return ($pm, @children);
+}
+
+# A process by what it is: 'postmaster', 'backend', 'worker', 'checkpointer', ...
+sub lsm_kill_process
+{
+	my ($node, $what, $signal) = @_;
+	$signal //= 'KILL';
+	my @pids = lsm_pids($node);
+	return 0 unless @pids;
+	my $pm = shift @pids;
+	return kill($signal, $pm) if $what eq 'postmaster';
+
+	my @candidates;
+	foreach my $pid (@pids)
+	{
+		open(my $fh, '<', "/proc/$pid/cmdline") or next;
+		local $/;
+		my $title = <$fh> // '';
+		push @candidates, $pid
+		  if ($what eq 'worker' && $title =~ /lsm (flush|compaction) worker/)
+		  || ($what eq 'backend' && $title =~ /\[local\]/)
+		  || ($what eq 'checkpointer' && $title =~ /checkpointer/);
+	}
+	return 0 unless @candidates;
+	return kill($signal, $candidates[ int(rand(@candidates)) ]);
+}
+
+# Wait until no process of a crashed server is left.
+sub lsm_wait_gone
+{
+	my ($node, @pids) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	foreach my $pid (@pids)
+	{
+		while (kill(0, $pid))
+		{
+			# a zombie is gone, too
+			my $state = `ps -o stat= -p $pid 2>/dev/null` // '';
+			last if $state eq '' || $state =~ /^Z/;
+			die "process $pid of the crashed server does not go away" if time > $end;
+			usleep(20_000);
+		}
+	}
+	return;
+}
+
+# The postmaster is dead or will be: wait for it, then start it again.
+sub lsm_restart_after_crash
+{
+	my ($node, @pids) = @_;
+	lsm_wait_gone($node, @pids);
+	$node->{_pid} = undef;
+	unlink $node->data_dir . '/postmaster.pid';
+	$node->start;
+	return;
+}
+
+# Tables NAME_h (heap, btree) and NAME_l (lsm, lsm keys) of the same columns.
+sub lsm_create_twins
+{
+	my ($node, $name, $columns, @indexes) = @_;
+	my $sql = "CREATE TABLE ${name}_h ($columns) USING heap;\n"
+	  . "CREATE TABLE ${name}_l ($columns) USING lsm;\n";
+	my $n = 0;
+	foreach my $index (@indexes)
+	{
+		$n++;
+		$sql .= "CREATE INDEX ${name}_h_$n ON ${name}_h $index;\n";
+		$sql .= "CREATE INDEX ${name}_l_$n ON ${name}_l USING lsm $index;\n";
+	}
+	$node->safe_psql('postgres', $sql);
+	return;
+}
+
+# Text about everything that is wrong with NAME_l, '' if nothing.
+sub lsm_differences
+{
+	my ($node, @names) = @_;
+	my $wrong = '';
+	foreach my $name (@names)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', qq{
+SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;
+SELECT count(*) || ' rows of $name in heap only: ' || min(t::text) FROM (SELECT * FROM ${name}_h EXCEPT ALL SELECT * FROM ${name}_l) t HAVING count(*) > 0;
+SELECT count(*) || ' rows of $name in lsm only: ' || min(t::text) FROM (SELECT * FROM ${name}_l EXCEPT ALL SELECT * FROM ${name}_h) t HAVING count(*) > 0;
+SELECT object || ': ' || problem FROM lsm_verify('${name}_l') LIMIT 20;
+});
+		$wrong .= $out . ($out ne '' ? "\n" : '');
+		$wrong .= "psql exits with $rc: $err\n" if $rc != 0 || $err =~ /ERROR|WARNING|FATAL/;
+	}
+	return $wrong;
+}
+
+# psql in the background with a script on stdin and its output in a file; the pid
+sub lsm_spawn_psql
+{
+	my ($node, $script, $outfile, @options) = @_;
+	my $pid = fork();
+	die "fork: $!" unless defined $pid;
+	if ($pid == 0)
+	{
+		open(STDIN, '<', $script) or POSIX::_exit(98);
+		open(STDOUT, '>', $outfile) or POSIX::_exit(98);
+		open(STDERR, '>', "$outfile.err") or POSIX::_exit(98);
+		exec('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', @options,
+			'-d', $node->connstr('postgres'))
+		  or POSIX::_exit(99);
+	}
+	return $pid;
+}
+
+sub lsm_long { return $ENV{LSM_LONG} ? 1 : 0; }
+
+# Random numbers that a failing run can be repeated with: LSM_SEED=...
+sub lsm_seed
+{
+	my $seed = $ENV{LSM_SEED} // int(time * 1000) % 1_000_000_000;
+	srand($seed);
+	diag("seed: LSM_SEED=$seed");
+	return $seed;
+}
+
+# Change settings in the configuration file of a stopped or running node.
+sub lsm_set
+{
+	my ($node, %settings) = @_;
+	my $text = join('', map { "$_ = '$settings{$_}'\n" } sort keys %settings);
+	$node->append_conf('postgresql.conf', $text);
+	return;
+}
+
+# What a power failure would do to files under pg_lsm that were never synced, given
+# the log of faults.c: unsynced contents and directory entries are lost.
+sub lsm_lose_unsynced
+{
+	my ($node, $log) = @_;
+	my (%size, %entries, $lost);
+	$lost = 0;
+	open my $fh, '<', $log or return 0;
+	while (<$fh>)
+	{
+		if    (/^f (\d+) (\d+) (\d+)$/) { $size{"$1 $2"} = $3; }
+		elsif (/^d (\d+)$/)            { $entries{$1} = {}; }
+		elsif (/^e (\d+) (.*)$/)       { $entries{$1}{$2} = 1; }
+	}
+	close $fh;
+	foreach my $dir (glob(lsm_dir($node) . '/*'))
+	{
+		next unless -d $dir;
+		my $inode = (stat($dir))[1];
+		my $known = $entries{$inode} // {};
+		foreach my $file (glob("$dir/*"))
+		{
+			(my $name = $file) =~ s{.*/}{};
+			my ($id) = split /\n/, `stat -c '%i %W' '$file'`;
+			if (!$known->{$name})
+			{
+				unlink $file;
+				$lost++;
+				note("lost: $file (directory not synced)");
+			}
+			elsif (!defined $size{$id} || $size{$id} < -s $file)
+			{
+				note("lost: content of $file (" . ($size{$id} // 'nothing') . ' of ' . (-s $file) . ' bytes synced)');
+				truncate($file, $size{$id} // 0);
+				$lost++;
+			}
+		}
+	}
+	return $lost;
+}
+
+sub lsm_dir
+{
+	my ($node) = @_;
+	return $node->data_dir . '/pg_lsm';
+}
+
+# Sorted and filter files in the data directory.
+sub lsm_files_of
+{
+	my ($node, $pattern) = @_;
+	$pattern //= qr/\.(sst|flt)$/;
+	my @files;
+	find({ wanted => sub { push @files, $File::Find::name if $_ =~ $pattern && -f $_; },
+		   no_chdir => 0, follow => 1, follow_skip => 2 }, lsm_dir($node))
+	  if -d lsm_dir($node);
+	return sort @files;
+}
+
+1;

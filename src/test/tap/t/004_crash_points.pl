@@ -1,0 +1,158 @@
+# Stops the server at every named crash point in the code (test builds), restarts it and
+# compares.  Twice: as kill -9 leaves the disk, and as a power failure leaves it (what
+# was not synced under pg_lsm is lost).
+#   LSM_POINTS="name name"   only these
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep time);
+
+lsm_seed();
+my @points = split ' ', $ENV{LSM_POINTS} // slurp_file($ENV{LSM_CRASH_POINTS});
+ok(@points > 0, 'there are crash points');
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my $round = 0;
+
+sub workload
+{
+	my ($file) = @_;
+	$round++;
+	my $r = $round;
+	open my $fh, '>', $file or die;
+	print $fh qq{
+DROP TABLE IF EXISTS extra;
+CREATE TABLE extra (i int PRIMARY KEY, v text) USING lsm;
+INSERT INTO extra SELECT i, 'e' || i FROM generate_series(1, 2000) i;
+CREATE INDEX extra_v ON extra USING lsm (v);
+BEGIN; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolled_back SELECT generate_series(1, 500); ROLLBACK;
+};
+	foreach my $i (1 .. 6)
+	{
+		my $base = ($r * 10 + $i) * 10000;
+		foreach my $end ('COMMIT', $i % 3 == 0 ? 'ROLLBACK' : 'COMMIT')
+		{
+			print $fh "BEGIN;\n";
+			foreach my $x ('h', 'l')
+			{
+				print $fh "INSERT INTO t_$x SELECT $base + g, g % 50, repeat(md5(g::text), 3) FROM generate_series(1, 700) g;\n"
+				  if $end eq 'COMMIT';
+				print $fh "UPDATE t_$x SET v = 'u$r' WHERE n = $i;\n",
+				  "DELETE FROM t_$x WHERE n = $i + 20 AND id % 2 = 0;\n";
+			}
+			print $fh "$end;\n";
+			$base += 5000;
+			last if $end eq 'COMMIT' && $i % 3 != 0;
+		}
+		print $fh "SELECT lsm_flush('t_l');\n";
+		print $fh "VACUUM t_l;\n" if $i == 4;
+	}
+	print $fh "SELECT lsm_compact('t_l');\nTRUNCATE extra;\nDROP TABLE extra;\nCHECKPOINT;\n";
+	# now the workers: unlinking, the sweep
+	print $fh "SELECT pg_sleep(1);\nCHECKPOINT;\n" foreach 1 .. 12;
+	close $fh;
+	return;
+}
+
+foreach my $variant ('kill', 'power failure')
+{
+	my $losing = $variant eq 'power failure';
+	my $node = lsm_node('points_' . ($losing ? 'power' : 'kill'),
+		wal_level => $losing ? 'replica' : 'minimal',
+		conf => ($losing ? '' : "max_wal_senders = 0\n") .
+		"lsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\nlsm.size_ratio = 2\nautovacuum = off");
+	my $log = "$dir/synced";
+	if ($losing)
+	{
+		$ENV{LSM_FAULTS_SYNC_LOG} = $log;
+		$ENV{LD_PRELOAD} = $ENV{LSM_FAULTS_SO};
+	}
+	lsm_start($node);
+	lsm_create_twins($node, 't', 'id int PRIMARY KEY, n int, v text', '(n)', '(v, n)');
+
+	foreach my $point (@points)
+	{
+		lsm_set($node, 'lsm.crash_point' => $point);
+		$node->reload;
+		workload("$dir/work.sql");
+		my @pids = lsm_pids($node);
+		my $postmaster = $pids[0];
+		my $psql = lsm_spawn_psql($node, "$dir/work.sql", "$dir/work.out");
+		my $end = time + 60;
+		my $hit = 0;
+		while (time < $end)
+		{
+			# children as they come
+			my @now = lsm_pids($node);
+			my %seen = map { $_ => 1 } @pids;
+			push @pids, grep { !$seen{$_} } @now;
+			if (!@now) { $hit = 1; last; }
+			last if waitpid($psql, 1) == $psql;
+			usleep(20_000);
+		}
+		if (!$hit)
+		{
+			# psql may have ended because the server died
+			usleep(500_000);
+			$hit = 1 unless lsm_pids($node);
+		}
+		if (!$hit)
+		{
+			# a point on the way in: hit at the first use after a restart
+			$node->stop('immediate');
+			system_log('pg_ctl', '-D', $node->data_dir, '-l', $node->logfile, '-w', 'start');
+			@pids = lsm_pids($node);
+			$node->psql('postgres', 'SELECT count(*) FROM t_l; SELECT count(*) FROM t_l WHERE id = 1');
+			usleep(1_500_000);
+			$hit = 1 unless lsm_pids($node);
+		}
+		waitpid($psql, 0);
+		my $stderr = slurp_file("$dir/work.out.err");
+		ok($hit, "$variant: crash point $point is reached")
+		  or diag("psql says: $stderr");
+		if ($hit)
+		{
+			lsm_wait_gone($node, @pids);
+			lsm_lose_unsynced($node, $log) if $losing;
+		}
+		else
+		{
+			system_log('pg_ctl', '-D', $node->data_dir, '-m', 'immediate', '-w', 'stop');
+		}
+		lsm_set($node, 'lsm.crash_point' => '');
+		lsm_restart_after_crash($node);
+		my $wrong = lsm_differences($node, 't');
+		is($wrong, '', "$variant: state after $point");
+
+		# and it goes on from there
+		my $more = join(';', map { "INSERT INTO t_$_ SELECT -$round * 10000 - g, g % 50, 'after' FROM generate_series(1, 500) g; UPDATE t_$_ SET v = 'w' WHERE n = 7; DELETE FROM t_$_ WHERE id % 3 = 0" } 'h', 'l');
+		my ($rc, $out, $err) = $node->psql('postgres', "BEGIN; $more; COMMIT; SELECT lsm_flush('t_l'); SELECT lsm_compact('t_l')", on_error_stop => 1);
+		is($rc, 0, "$variant: writes, flush and compaction after $point") or diag($err);
+		my $later = lsm_differences($node, 't');
+		is($later, '', "$variant: state after more writes") if $wrong eq '';
+		if ($wrong ne '' || $later ne '' || $rc != 0)
+		{
+			# start over, so that one failure is not counted many times
+			$node->psql('postgres', 'DROP TABLE t_h, t_l');
+			lsm_create_twins($node, 't', 'id int PRIMARY KEY, n int, v text', '(n)', '(v, n)');
+		}
+	}
+
+	# files of dropped trees do not stay for ever
+	$node->safe_psql('postgres', 'DROP TABLE t_l; CHECKPOINT');
+	my $left = -1;
+	foreach (1 .. 90)
+	{
+		$left = scalar(lsm_files_of($node));
+		last if $left == 0;
+		$node->safe_psql('postgres', 'CHECKPOINT');
+		usleep(1_000_000);
+	}
+	is($left, 0, "$variant: the sweep removes what dropped trees and crashes left");
+	$node->stop;
+	delete $ENV{LD_PRELOAD};
+	delete $ENV{LSM_FAULTS_SYNC_LOG};
+}
+done_testing();

@@ -1,0 +1,137 @@
+# Truncated, bit-flipped, missing, unreadable and exchanged files: a clear error or a right
+# answer, never a wrong one, and the server lives.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+lsm_seed();
+my $node = lsm_node('corrupt', conf => "autovacuum = off\nlsm.compression = " . (rand() < 0.5 ? 'lz4' : 'none'));
+lsm_start($node);
+lsm_create_twins($node, 't', 'id int PRIMARY KEY, n int, v text', '(n)');
+$node->safe_psql('postgres', qq{
+INSERT INTO t_h SELECT g, g % 100, md5(g::text) FROM generate_series(1, 20000) g;
+INSERT INTO t_l SELECT * FROM t_h;
+SELECT lsm_flush('t_l'); SELECT lsm_compact('t_l');
+INSERT INTO t_h SELECT g, g % 100, md5(g::text) FROM generate_series(20001, 25000) g;
+INSERT INTO t_l SELECT * FROM t_h WHERE id > 20000;
+SELECT lsm_flush('t_l');
+});
+is(lsm_differences($node, 't'), '', 'same before');
+my $sum = $node->safe_psql('postgres', 'SELECT count(*), sum(id), md5(string_agg(v, \'\' ORDER BY id)) FROM t_h');
+$node->stop;
+
+# every query gives the right answer or an error of a data file
+sub check
+{
+	my ($what, $must_fail) = @_;
+	my ($errors, $wrong) = (0, '');
+	my @queries = (
+		["SELECT count(*), sum(id), md5(string_agg(v, '' ORDER BY id)) FROM t_l", $sum],
+		["SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM generate_series(1, 25000, 7) g, LATERAL (SELECT v FROM t_l WHERE id = g OFFSET 0) s WHERE s.v = md5(g::text)", scalar(grep { $_ % 7 == 1 } 1 .. 25000)],
+		["SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*), sum(id) FROM t_l WHERE n = 42", $node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM t_h WHERE n = 42')],
+		["SET enable_seqscan = off; SELECT count(*) FROM t_l WHERE id > 24000", 1000],
+		["SET enable_seqscan = off; SELECT count(*) FROM t_l WHERE id = 12345678", 0]);
+	foreach my $q (@queries)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', $q->[0], timeout => 120);
+		if ($err =~ /server closed|terminat/)
+		{
+			$wrong .= "the server crashed: $err\n";
+		}
+		elsif ($err ne '')
+		{
+			$errors++;
+			$wrong .= "unclear error: $err\n"
+			  unless $err =~ /pg_lsm|could not (open|read|map|access)|corrupt|checksum/i;
+		}
+		elsif ($out ne $q->[1]) { $wrong .= "wrong answer to $q->[0]: $out instead of $q->[1]\n"; }
+	}
+	my ($rc, $problems, $err) = $node->psql('postgres', q{SELECT object, problem FROM lsm_verify('t_l')}, timeout => 120);
+	$errors++ if $problems ne '' || $err ne '';
+	is($wrong, '', "$what: no wrong answer");
+	if (defined $must_fail)
+	{
+		is($errors > 0 ? 1 : 0, $must_fail, "$what: " . ($must_fail ? 'noticed' : 'harmless'));
+	}
+	return;
+}
+
+sub with_damage
+{
+	my ($what, $file, $must_fail, $damage) = @_;
+	system('cp', '-p', $file, "$file.saved") == 0 or die;
+	$damage->($file);
+	$node->start;
+	check($what, $must_fail);
+	$node->stop('fast');
+	unlink $file;
+	rename("$file.saved", $file) or die;
+	return;
+}
+
+sub flip
+{
+	my ($file, $offset) = @_;
+	open my $fh, '+<:raw', $file or die;
+	seek $fh, $offset, 0;
+	read $fh, my $byte, 1;
+	seek $fh, $offset, 0;
+	print $fh chr(ord($byte) ^ (1 << int(rand(8))));
+	close $fh;
+	return;
+}
+
+my @sst = grep { /\.sst$/ } lsm_files_of($node);
+my @flt = grep { /\.flt$/ } lsm_files_of($node);
+cmp_ok(scalar(@sst), '>=', 4, 'there are sorted files');
+my ($big) = sort { -s $b <=> -s $a } @sst;
+my ($bigflt) = sort { -s $b <=> -s $a } @flt;
+my $any = sub { $_[ int(rand(@_)) ] };
+
+with_damage('sorted file cut in half', $big, 1, sub { truncate($_[0], int((-s $_[0]) / 2)) });
+with_damage('sorted file empty', $any->(@sst), 1, sub { truncate($_[0], 0) });
+with_damage('sorted file without its last byte', $any->(@sst), 1, sub { truncate($_[0], (-s $_[0]) - 1) });
+with_damage('sorted file missing', $any->(@sst), 1, sub { unlink $_[0] });
+with_damage('filter file missing', $any->(@flt), undef, sub { unlink $_[0] });
+with_damage('filter file cut', $bigflt, 1, sub { truncate($_[0], int((-s $_[0]) / 2)) });
+with_damage('filter file empty', $any->(@flt), 1, sub { truncate($_[0], 0) });
+with_damage('sorted file unreadable', $any->(@sst), 1, sub { chmod(0, $_[0]) });
+with_damage('sorted file is a directory', $any->(@sst), 1, sub { unlink $_[0]; mkdir $_[0] });
+rmdir $_ foreach grep { -d $_ } glob(lsm_dir($node) . '/*/*.sst');
+with_damage('garbage appended', $any->(@sst), undef, sub { append_to_file($_[0], 'garbage' x 100) });
+with_damage('file of zeroes', $big, 1, sub { my $n = -s $_[0]; open my $fh, '>:raw', $_[0] or die; print $fh "\0" x $n; close $fh });
+
+foreach my $i (1 .. lsm_long() ? 60 : 12)
+{
+	my $file = $i % 3 == 0 ? $bigflt : $any->(@sst);
+	my $offset = int(rand(-s $file));
+	with_damage("bit flip at $offset of " . ($file =~ s{.*/}{}r), $file, undef, sub { flip($_[0], $offset) });
+}
+
+# filters of two files exchanged: their keys would not pass
+SKIP:
+{
+	my ($a, $b) = sort { -s $b <=> -s $a } @flt;
+	with_damage('filter of another file', $a, undef, sub { system('cp', $b, $_[0]) });
+}
+
+# a damaged metapage
+my $path = do { $node->start; my $p = $node->safe_psql('postgres', q{SELECT pg_relation_filepath('t_l')}); $node->stop; $node->data_dir . "/$p" };
+with_damage('metapage of zeroes', $path, 1, sub { open my $fh, '+<:raw', $_[0] or die; print $fh "\0" x 8192; close $fh });
+with_damage('metapage with another magic', $path, 1, sub { open my $fh, '+<:raw', $_[0] or die; seek $fh, 24, 0; print $fh 'XXXX'; close $fh });
+
+$node->start;
+is(lsm_differences($node, 't'), '', 'everything put back: same');
+# files that belong to no one are no problem
+my ($ks) = map { s{/[^/]*$}{}r } @sst;
+append_to_file("$ks/999999.sst", 'stray');
+mkdir lsm_dir($node) . '/not_a_keyspace';
+append_to_file(lsm_dir($node) . '/README', 'hello');
+$node->restart;
+is(lsm_differences($node, 't'), '', 'strays are no problem');
+ok(-e lsm_dir($node) . '/README', 'what is not ours is left alone');
+$node->stop;
+done_testing();

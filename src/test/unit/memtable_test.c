@@ -1,0 +1,718 @@
+/*-------------------------------------------------------------------------
+ *
+ * memtable_test.c
+ *	  Stress test of src/tree/memtable.c by itself: concurrent writers and
+ *	  readers on one memtable.  TAP output.
+ *
+ * The product has no threads; here they stand for processes, which lets the
+ * thread sanitizer look at the lock-free code.  The file under test is included
+ * and what it needs of the server is replaced below.
+ *
+ *	 gcc -std=gnu11 -O1 -g -fsanitize=thread -isystem `pg_config --includedir-server`
+ *		 -Isrc src/test/unit/memtable_test.c -o memtable_test -lpthread
+ *
+ *-------------------------------------------------------------------------
+ */
+#if !__has_include("postgres.h")
+
+/* built without the server's headers: nothing to test */
+#include <stdio.h>
+
+int
+main(void)
+{
+	printf("1..0 # SKIP no PostgreSQL server headers in the include path\n");
+	return 0;
+}
+
+#else
+
+#include "postgres.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "storage/spin.h"
+
+/* the real ones: libpgport is not linked */
+#undef printf
+#undef sprintf
+
+/* ---- what the server supplies ---- */
+
+/* spinlocks the sanitizer understands */
+#undef SpinLockInit
+#undef SpinLockAcquire
+#undef SpinLockRelease
+#define SpinLockInit(l) __atomic_store_n((l), 0, __ATOMIC_RELEASE)
+#define SpinLockAcquire(l) \
+	do { while (__atomic_exchange_n((l), 1, __ATOMIC_ACQUIRE) != 0) sched_yield(); } while (0)
+#define SpinLockRelease(l) __atomic_store_n((l), 0, __ATOMIC_RELEASE)
+
+/* give way at random, so that rare interleavings happen within seconds */
+static void race_point(void);
+
+#define MEM_RACE_POINT() race_point()
+
+#include "tree/memtable.c"
+
+MemoryContext TopMemoryContext = NULL;
+pg_prng_state pg_global_prng_state;
+
+static __thread uint64 random_state = UINT64CONST(88172645463325252);
+
+static uint64
+random_next(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static int	yield_rate = 8;
+
+static void
+race_point(void)
+{
+	if (random_next() % yield_rate == 0)
+		sched_yield();
+}
+
+uint64
+pg_prng_uint64(pg_prng_state *state)
+{
+	return random_next() * UINT64CONST(0x9E3779B97F4A7C15);
+}
+
+void
+ExceptionalCondition(const char *condition, const char *type,
+					 const char *file, int line)
+{
+	printf("Bail out! assertion failed: %s (%s:%d)\n", condition, file, line);
+	abort();
+}
+
+/* local memtables: a context is a list of blocks */
+typedef struct TestBlock
+{
+	struct TestBlock *next;
+	uint64		pad;
+} TestBlock;
+
+MemoryContext
+AllocSetContextCreateInternal(MemoryContext parent, const char *name,
+							  Size minContextSize, Size initBlockSize,
+							  Size maxBlockSize)
+{
+	return (MemoryContext) calloc(1, sizeof(TestBlock));
+}
+
+void *
+MemoryContextAlloc(MemoryContext context, Size size)
+{
+	TestBlock  *first = (TestBlock *) context;
+	TestBlock  *block = malloc(sizeof(TestBlock) + size);
+
+	block->next = first->next;
+	first->next = block;
+	return block + 1;
+}
+
+void
+MemoryContextDelete(MemoryContext context)
+{
+	TestBlock  *block = (TestBlock *) context;
+
+	while (block != NULL)
+	{
+		TestBlock  *next = block->next;
+
+		free(block);
+		block = next;
+	}
+}
+
+void
+pfree(void *pointer)
+{
+	/* the context's list still has it */
+}
+
+void *
+ShmemInitStruct(const char *name, Size size, bool *found)
+{
+	*found = false;
+	return calloc(1, size);
+}
+
+/* the arena: counted malloc */
+static int	arena_used = 0;
+static int	arena_limit = 16384;
+
+void *
+lsm_arena_allocate_chunk(void)
+{
+	if (__atomic_add_fetch(&arena_used, 1, __ATOMIC_RELAXED) > arena_limit)
+	{
+		__atomic_sub_fetch(&arena_used, 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	return aligned_alloc(64, LSM_CHUNK_BYTES);
+}
+
+void
+lsm_arena_free_chunk(void *chunk)
+{
+	__atomic_sub_fetch(&arena_used, 1, __ATOMIC_RELAXED);
+	free(chunk);
+}
+
+int
+lsm_arena_free_chunks(void)
+{
+	return arena_limit - __atomic_load_n(&arena_used, __ATOMIC_RELAXED);
+}
+
+static uint64 epoch_now = 1;
+static uint64 epoch_safe = 0;
+static bool epoch_is_inside = false;
+
+uint64
+lsm_epoch_advance(void)
+{
+	return epoch_now++;
+}
+
+uint64
+lsm_epoch_safe(void)
+{
+	return epoch_safe;
+}
+
+bool
+lsm_epoch_inside(void)
+{
+	return epoch_is_inside;
+}
+
+/* ---- test harness ---- */
+
+static int	ntests = 0;
+static int	nfailed = 0;
+
+static void
+ok(bool good, const char *what)
+{
+	ntests++;
+	if (!good)
+		nfailed++;
+	printf("%sok %d - %s\n", good ? "" : "not ", ntests, what);
+	fflush(stdout);
+}
+
+/* set by threads that see something wrong; a failing run reports it */
+static const char *volatile wrong = NULL;
+
+static void
+expect(bool good, const char *what)
+{
+	if (!good)
+		wrong = what;
+}
+
+#define NTHREADS	4
+
+static void
+run_threads(void *(*body) (void *), int n)
+{
+	pthread_t	threads[2 * NTHREADS];
+
+	for (int i = 0; i < n; i++)
+		pthread_create(&threads[i], NULL, body, (void *) (intptr_t) i);
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static LsmDigest
+digest_of(const char *key, uint32 len)
+{
+	uint64		h = UINT64CONST(14695981039346656037);
+
+	for (uint32 i = 0; i < len; i++)
+		h = (h ^ (unsigned char) key[i]) * UINT64CONST(1099511628211);
+	h ^= h >> 32;
+	h *= UINT64CONST(0x9E3779B97F4A7C15);
+	return h ^ (h >> 29);
+}
+
+/* Keys of several lengths, many with a common prefix of more than 8 bytes */
+static LsmSlice
+make_key(char *buffer, uint32 n)
+{
+	uint32		len;
+
+	if (n % 3 == 0)
+		len = sprintf(buffer, "a common prefix %u", n);
+	else
+	{
+		uint32		big = pg_hton32(n * 2654435761u);
+
+		memcpy(buffer, &big, 4);
+		memcpy(buffer + 4, &n, 2);
+		len = 6;
+	}
+	return lsm_slice(buffer, len);
+}
+
+static void
+put(LsmMemtable *m, LsmSlice key, LsmDigest digest, uint64 seq, LsmTag tag)
+{
+	char		data[1 + 8];
+	void	   *reserved;
+
+	data[0] = (char) tag;
+	memcpy(data + 1, &seq, 8);
+	reserved = lsm_memtable_reserve(m, key.len, sizeof(data) + 3);
+	expect(reserved != NULL, "reserve");
+	lsm_memtable_insert(m, reserved, seq, key, lsm_slice(data, sizeof(data)), digest);
+}
+
+static void
+check_value(LsmMemValue *v)
+{
+	uint64		seq;
+
+	memcpy(&seq, v->data + 1, 8);
+	expect(v->len == 9 && seq == v->seq, "value and its sequence number agree");
+}
+
+/* ---- 1: distinct keys, readers beside ---- */
+
+#define NKEYS		120000
+
+static LsmMemtable *table;
+static uint64 inserted[NTHREADS];	/* progress of each writer */
+static bool writers_done;
+
+static void *
+unique_writer(int me)
+{
+	char		buffer[64];
+
+	random_state += me * UINT64CONST(7919);
+	for (uint32 n = me; n < NKEYS; n += NTHREADS)
+	{
+		LsmSlice	key = make_key(buffer, n);
+		LsmDigest	digest = digest_of(key.data, key.len);
+		LsmMemNode *node;
+
+		put(table, key, digest, n + 1, LSM_TAG_PUT);
+		node = lsm_memtable_find(table, digest, key);
+		expect(node != NULL && lsm_memnode_value(node)->seq == n + 1, "own insert found");
+		__atomic_store_n(&inserted[me], n + 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void
+unique_scan(void)
+{
+	LsmMemNode *node = lsm_memtable_first(table);
+	LsmMemNode *next;
+
+	for (; node != NULL; node = next)
+	{
+		next = lsm_memtable_next(node);
+		check_value(lsm_memnode_value(node));
+		if (next != NULL)
+			expect(lsm_slice_compare(lsm_memnode_key(node), lsm_memnode_key(next)) < 0,
+				   "keys ascend");
+	}
+}
+
+static void *
+unique_reader(int me)
+{
+	char		buffer[64];
+
+	random_state += me * UINT64CONST(104729);
+	while (!__atomic_load_n(&writers_done, __ATOMIC_ACQUIRE))
+	{
+		for (int i = 0; i < 2000; i++)
+		{
+			int			writer = random_next() % NTHREADS;
+			uint64		limit = __atomic_load_n(&inserted[writer], __ATOMIC_ACQUIRE);
+			uint32		n;
+			LsmSlice	key;
+			LsmMemNode *node;
+
+			if (limit == 0)
+				continue;
+			n = random_next() % limit;
+			n -= n % NTHREADS;
+			n += writer;
+			if (n >= limit)
+				continue;
+			key = make_key(buffer, n);
+			node = lsm_memtable_find(table, digest_of(key.data, key.len), key);
+			expect(node != NULL && lsm_memnode_value(node)->seq == n + 1,
+				   "finished insert found by digest");
+			expect(lsm_memtable_seek(table, key) == node, "seek finds it");
+			expect(lsm_memtable_seek_last(table, key) == node, "seek_last finds it");
+		}
+		unique_scan();
+	}
+	return NULL;
+}
+
+static void *
+unique_body(void *arg)
+{
+	int			me = (int) (intptr_t) arg;
+	static int	running = NTHREADS;
+
+	if (me >= NTHREADS)
+		return unique_reader(me);
+	unique_writer(me);
+	if (__atomic_sub_fetch(&running, 1, __ATOMIC_ACQ_REL) == 0)
+		__atomic_store_n(&writers_done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void
+test_unique(void)
+{
+	uint64		forward = 0;
+	uint64		backward = 0;
+	uint64		found = 0;
+	char		buffer[64];
+	LsmMemNode *node;
+
+	yield_rate = 256;
+	table = lsm_memtable_create(7, false);
+	ok(table->generation == 7 && !table->local && arena_used == 1, "created");
+	run_threads(unique_body, NTHREADS + 2);
+	ok(wrong == NULL, wrong ? wrong : "concurrent writers and readers");
+
+	ok(pg_atomic_read_u64(&table->entries) == NKEYS, "counts its nodes");
+	ok(((Memtable *) table)->nindexes == 4, "the index has grown");
+	ok(pg_atomic_read_u64(&table->bytes) == (uint64) arena_used * LSM_CHUNK_BYTES,
+	   "counts its memory");
+	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(node))
+		forward++;
+	ok(forward == NKEYS, "all nodes forward");
+	for (node = lsm_memtable_last(table); node; node = lsm_memtable_prev(table, node))
+		backward++;
+	ok(backward == NKEYS, "all nodes backward");
+	for (uint32 n = 0; n < NKEYS; n++)
+	{
+		LsmSlice	key = make_key(buffer, n);
+
+		node = lsm_memtable_find(table, digest_of(key.data, key.len), key);
+		if (node != NULL && lsm_slice_compare(lsm_memnode_key(node), key) == 0 &&
+			lsm_memnode_digest(node) == digest_of(key.data, key.len))
+			found++;
+	}
+	ok(found == NKEYS, "all keys by digest");
+
+	found = 0;
+	for (uint32 n = NKEYS; n < 2 * NKEYS; n++)
+	{
+		LsmSlice	key = make_key(buffer, n);
+
+		if (lsm_memtable_find(table, digest_of(key.data, key.len), key) != NULL ||
+			lsm_memtable_has_digest(table, digest_of(key.data, key.len)))
+			found++;
+	}
+	ok(found == 0, "no key that was not inserted");
+	lsm_memtable_destroy(table);
+	ok(arena_used == 0, "all chunks freed");
+}
+
+/* ---- 2: few keys, all tags, any order of sequence numbers ---- */
+
+#define HOT_KEYS	50
+#define HOT_ROUNDS	(getenv("LSM_UNIT_SHORT") ? 12 : 24)
+#define HOT_VALUES	(NTHREADS * 24)
+
+static uint64 hot_order[HOT_VALUES];
+static pthread_barrier_t hot_barrier;
+
+static LsmTag
+hot_tag(uint64 seq)
+{
+	uint64		r = (seq * UINT64CONST(0x9E3779B97F4A7C15)) >> 40;
+
+	return r % 10 < 7 ? LSM_TAG_PARTIAL : r % 10 < 9 ? LSM_TAG_PUT : LSM_TAG_DELETE;
+}
+
+/* What a reader may see once `seq` is in: it, or something that hides it. */
+static void
+hot_check_visible(LsmMemNode *node, uint64 seq)
+{
+	LsmMemValue *v = lsm_memnode_value(node);
+	LsmMemValue *base = __atomic_load_n(&v->base, __ATOMIC_ACQUIRE);
+
+	check_value(v);
+	expect(v->seq >= seq, "newest value is not older than a finished insert");
+	if (base != NULL)
+	{
+		check_value(base);
+		expect(value_tag(v) == LSM_TAG_PARTIAL, "only a PARTIAL has a base");
+		expect(value_tag(base) != LSM_TAG_PARTIAL, "a base is complete");
+		expect(base->seq < v->seq, "a base is older");
+	}
+	if (hot_tag(seq) != LSM_TAG_PARTIAL && v->seq != seq && value_tag(v) == LSM_TAG_PARTIAL)
+		expect(base != NULL && base->seq >= seq,
+			   "a finished PUT is the base of a newer PARTIAL");
+}
+
+static void *
+hot_body(void *arg)
+{
+	int			me = (int) (intptr_t) arg;
+	char		buffer[64];
+
+	random_state += me * UINT64CONST(15485863);
+	for (int k = 0; k < HOT_KEYS; k++)
+	{
+		LsmSlice	key = make_key(buffer, k);
+		LsmDigest	digest = digest_of(key.data, key.len);
+
+		pthread_barrier_wait(&hot_barrier);
+		for (int i = me; i < HOT_VALUES; i += NTHREADS)
+		{
+			LsmMemNode *node;
+
+			put(table, key, digest, hot_order[i], hot_tag(hot_order[i]));
+			node = lsm_memtable_find(table, digest, key);
+			expect(node != NULL, "updated key found");
+			if (node != NULL)
+				hot_check_visible(node, hot_order[i]);
+		}
+	}
+	return NULL;
+}
+
+static void
+hot_check_final(void)
+{
+	char		buffer[64];
+	uint64		newest = 0;
+	uint64		complete = 0;
+
+	for (int i = 0; i < HOT_VALUES; i++)
+		newest = Max(newest, hot_order[i]);
+	for (int i = 0; i < HOT_VALUES; i++)
+	{
+		if (hot_tag(hot_order[i]) != LSM_TAG_PARTIAL)
+			complete = Max(complete, hot_order[i]);
+	}
+	expect(pg_atomic_read_u64(&table->entries) == HOT_KEYS, "one node per key");
+	for (int k = 0; k < HOT_KEYS; k++)
+	{
+		LsmSlice	key = make_key(buffer, k);
+		LsmMemNode *node = lsm_memtable_find(table, digest_of(key.data, key.len), key);
+		LsmMemValue *v;
+
+		if (node == NULL)
+		{
+			wrong = "hot key found";
+			continue;
+		}
+		v = lsm_memnode_value(node);
+		expect(v->seq == newest, "newest value wins");
+		if (value_tag(v) == LSM_TAG_PARTIAL)
+			expect(complete == 0 ? v->base == NULL :
+				   v->base != NULL && v->base->seq == complete, "base is the newest PUT");
+		else
+			expect(v->base == NULL, "a PUT has no base");
+	}
+}
+
+static void
+test_hot(void)
+{
+	pthread_barrier_init(&hot_barrier, NULL, NTHREADS);
+	for (int round = 0; round < HOT_ROUNDS; round++)
+	{
+		uint64		from = 1 + round * UINT64CONST(1000);
+
+		/* ascending for a while (the normal case), later in any order */
+		for (int i = 0; i < HOT_VALUES; i++)
+			hot_order[i] = from + i;
+		for (int i = HOT_VALUES - 1; round >= 8 && i > 0; i--)
+		{
+			int			j = random_next() % (i + 1);
+			uint64		swap = hot_order[i];
+
+			hot_order[i] = hot_order[j];
+			hot_order[j] = swap;
+		}
+		table = lsm_memtable_create(round, false);
+		run_threads(hot_body, NTHREADS);
+		hot_check_final();
+		lsm_memtable_destroy(table);
+	}
+	pthread_barrier_destroy(&hot_barrier);
+	ok(wrong == NULL, wrong ? wrong : "hot keys: newest value and base, any order");
+	ok(arena_used == 0, "hot keys: all chunks freed");
+}
+
+/* ---- 3: the smaller things ---- */
+
+static void
+test_values(void)
+{
+	LsmSlice	key = lsm_slice("key", 3);
+	LsmMemValue *v;
+
+	table = lsm_memtable_create(1, false);
+	put(table, key, 42, 10, LSM_TAG_PARTIAL);
+	put(table, key, 42, 4, LSM_TAG_PUT);
+	put(table, key, 42, 6, LSM_TAG_PARTIAL);
+	v = lsm_memnode_value(lsm_memtable_find(table, 42, key));
+	ok(v->seq == 10 && v->base != NULL && v->base->seq == 4, "late PUT becomes the base");
+	put(table, key, 42, 5, LSM_TAG_DELETE);
+	put(table, key, 42, 3, LSM_TAG_PUT);
+	v = lsm_memnode_value(lsm_memtable_find(table, 42, key));
+	ok(v->seq == 10 && v->base->seq == 5, "the newest of late ones is the base");
+	put(table, key, 42, 12, LSM_TAG_PARTIAL);
+	v = lsm_memnode_value(lsm_memtable_find(table, 42, key));
+	ok(v->seq == 12 && v->base->seq == 5, "a newer PARTIAL inherits the base");
+	put(table, key, 42, 12, LSM_TAG_PUT);
+	v = lsm_memnode_value(lsm_memtable_find(table, 42, key));
+	ok(v->seq == 12 && value_tag(v) == LSM_TAG_PARTIAL, "a repeated sequence number is ignored");
+	put(table, key, 42, 20, LSM_TAG_DELETE);
+	v = lsm_memnode_value(lsm_memtable_find(table, 42, key));
+	ok(v->seq == 20 && v->base == NULL, "a newer DELETE hides everything");
+	lsm_memtable_destroy(table);
+}
+
+static void
+test_shared_digest(void)
+{
+	char		buffer[64];
+	int			found = 0;
+
+	/* an index tree: one digest for many keys */
+	table = lsm_memtable_create(1, false);
+	for (uint32 n = 0; n < 20000; n++)
+		put(table, make_key(buffer, n), 4711, n + 1, LSM_TAG_PUT);
+	for (uint32 n = 0; n < 20000; n++)
+	{
+		LsmSlice	key = make_key(buffer, n);
+		LsmMemNode *node = lsm_memtable_find(table, 4711, key);
+
+		found += node != NULL && lsm_memnode_value(node)->seq == n + 1;
+	}
+	ok(found == 20000, "keys that share a digest");
+	ok(((Memtable *) table)->index_entries == 1, "one index entry per digest");
+	ok(lsm_memtable_has_digest(table, 4711) && !lsm_memtable_has_digest(table, 4711 + 256),
+	   "has_digest");
+	ok(lsm_memtable_find(table, 4711, lsm_slice("no", 2)) == NULL, "absent key, known digest");
+	lsm_memtable_destroy(table);
+}
+
+static void
+test_order(void)
+{
+	static const char *const keys[] = {"a", "a\0", "ab", "abcdefgh", "abcdefgh\0", "abcdefghi", "b", "\xff"};
+	static const int lens[] = {1, 2, 2, 8, 9, 9, 1, 1};
+	LsmMemNode *node;
+	int			i = 0;
+	bool		good = true;
+
+	table = lsm_memtable_create(1, false);
+	for (int k = 7; k >= 0; k--)
+		put(table, lsm_slice(keys[k], lens[k]), digest_of(keys[k], lens[k]), k + 1, LSM_TAG_PUT);
+	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(node))
+		good &= lsm_memnode_value(node)->seq == ++i;
+	ok(good && i == 8, "memcmp order, shorter first");
+	ok(lsm_memtable_seek(table, lsm_slice("abc", 3)) ==
+	   lsm_memtable_seek(table, lsm_slice("abcdefgh", 8)), "seek to the next larger");
+	ok(lsm_memtable_seek_last(table, lsm_slice("abc", 3)) ==
+	   lsm_memtable_seek(table, lsm_slice("ab", 2)), "seek_last to the next smaller");
+	ok(lsm_memtable_seek_last(table, lsm_slice("A", 1)) == NULL &&
+	   lsm_memtable_seek(table, lsm_slice("\xff\xff", 2)) == NULL, "beyond both ends");
+	ok(lsm_memtable_seek(table, lsm_slice("", 0)) == lsm_memtable_first(table),
+	   "empty key is before all");
+	lsm_memtable_destroy(table);
+}
+
+static void
+test_memory(void)
+{
+	char		buffer[64];
+	uint32		n = 0;
+	bool		full = false;
+
+	/* a small tree is one chunk */
+	table = lsm_memtable_create(1, false);
+	ok(lsm_memtable_reserve(table, 100, LSM_MAX_ENTRY_BYTES - 100) != NULL && arena_used == 1,
+	   "the largest entry fits into the first chunk");
+	ok(lsm_memtable_reserve(table, 100, LSM_MAX_ENTRY_BYTES - 100) != NULL && arena_used == 2,
+	   "the next one takes a second chunk");
+	ok(lsm_memtable_reserve(table, 10, 100) != NULL && arena_used == 2, "small ones fill gaps");
+	lsm_memtable_destroy(table);
+
+	arena_limit = 40;
+	table = lsm_memtable_create(1, false);
+	while (!full && n < 100000)
+	{
+		LsmSlice	key = make_key(buffer, n);
+		void	   *reserved = lsm_memtable_reserve(table, key.len, 50);
+
+		if (reserved == NULL)
+			full = true;
+		else
+		{
+			char		data[50] = {LSM_TAG_PUT};
+
+			lsm_memtable_insert(table, reserved, ++n, key, lsm_slice(data, sizeof(data)),
+								digest_of(key.data, key.len));
+		}
+	}
+	ok(full && arena_used == 40 && n > 5000, "a full arena is reported");
+
+	/* retired: stays until the epoch has passed */
+	lsm_memtable_retire(table);
+	ok(arena_used == 40, "retired memtable waits for its epoch");
+	epoch_safe = table->retire_epoch;
+	ok(lsm_memtable_reclaim() == 40 && arena_used == 0, "and is destroyed after it");
+	arena_limit = 16384;
+
+	table = lsm_memtable_create(1, true);
+	for (n = 0; n < 20000; n++)
+	{
+		LsmSlice	key = make_key(buffer, n);
+
+		put(table, key, digest_of(key.data, key.len), n + 1, LSM_TAG_PUT);
+	}
+	ok(pg_atomic_read_u64(&table->entries) == 20000 && arena_used == 0, "local memtable");
+	epoch_is_inside = true;
+	lsm_memtable_retire(table);
+	ok(lsm_memtable_first(table) != NULL, "local memtable retired inside an epoch is readable");
+	epoch_is_inside = false;
+	lsm_memtable_reclaim_local();
+	ok(mem_retired_local == NULL, "and destroyed after it");
+}
+
+int
+main(void)
+{
+	lsm_memtable_shmem_init();
+	test_order();
+	test_values();
+	test_shared_digest();
+	test_memory();
+	test_hot();
+	test_unique();
+	printf("1..%d\n", ntests);
+	return nfailed == 0 ? 0 : 1;
+}
+
+#endif

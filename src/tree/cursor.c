@@ -1,0 +1,856 @@
+/*-------------------------------------------------------------------------
+ *
+ * cursor.c
+ *	  Ordered scans: a merge of memtables and runs, in both directions.
+ *
+ * Every call enters the epoch and leaves it.  Between calls the cursor keeps
+ * its position as a copy of a key, its version pinned (memory only) and its
+ * iterators; the latter are used again only if neither the set of memtables
+ * nor the version has changed since, which set_stamp and version_no tell under
+ * the new epoch.  Otherwise everything is opened anew behind the held key.  So
+ * an idle cursor holds back neither memory nor the unlinking of files.
+ *
+ * Entries inserted into a memtable while a forward scan runs are seen if
+ * they come after the position: the successor of the last node passed is
+ * read again at every step.  What was there at the seek is never missed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "tree/lookup.h"
+#include "tree/merge.h"
+
+/* Entries skipped (deleted ones) before the epoch is left for a moment */
+#define SKIPS_PER_EPOCH		1024
+
+typedef struct Source
+{
+	/* present entry */
+	bool		valid;
+	bool		consumed;		/* folded into the last result */
+	uint64		word;
+	LsmSlice	key;
+
+	/* a memtable ... */
+	LsmMemtable *memtable;		/* NULL: a source of files */
+	LsmMemNode *node;			/* present entry */
+	LsmMemNode *before;			/* forward: last node passed, NULL: none; equal
+								 * to node right after an exact seek */
+
+	/* ... or files first..last of a run */
+	const LsmRun *run;
+	int			first;
+	int			last;
+	int			at;				/* file that is open */
+	LsmOpenFile *open;			/* NULL: none */
+	LsmSstIter *iter;
+} Source;
+
+typedef enum Side
+{
+	BEFORE_KEY,					/* in the gap before it */
+	AT_KEY,						/* it was the last entry returned */
+	AFTER_KEY					/* in the gap behind it */
+} Side;
+
+struct LsmCursor
+{
+	MemoryContext cxt;
+	MemoryContextCallback callback;
+	LsmTree    *tree;
+
+	/* what the sources are made of */
+	LsmTreeShared *ctl;
+	LsmMemtableSet set;
+	LsmVersion *version;		/* pinned, or NULL */
+
+	/* position; an unbounded one is BEFORE everything or AFTER everything */
+	Side		side;
+	bool		unbounded;
+	StringInfoData key;
+
+	/* point mode: probe.filter_key points to filter_key */
+	bool		point;
+	bool		asked;			/* filters were asked since the seek */
+	LsmProbe	probe;
+	StringInfoData filter_key;
+
+	bool		built;			/* sources fit set, version and mode */
+	bool		positioned;		/* ... and stand at the position ... */
+	bool		forward;		/* ... in this direction */
+	int			nsources;
+	int			max_sources;
+	Source	   *sources;		/* newest first */
+	int		   *ties;
+	StringInfoData value;
+};
+
+/* ======================================================================
+ * Sources
+ * ====================================================================== */
+
+/* Never fails. */
+static void
+source_close_file(LsmCursor *cursor, Source *source)
+{
+	if (source->open == NULL)
+		return;
+	lsm_file_release_iter(source->open, source->iter);
+	source->open = NULL;
+	source->iter = NULL;
+}
+
+static void
+source_use_file(LsmCursor *cursor, Source *source, int at)
+{
+	LsmOpenFile *open;
+
+	Assert(at >= source->first && at <= source->last);
+	if (source->open != NULL && source->at == at)
+		return;
+	if (source->open != NULL)
+		lsm_file_count_blocks(cursor->tree, source->open);
+	source_close_file(cursor, source);
+	open = lsm_file_open(cursor->tree, &source->run->files[at]);
+	source->iter = lsm_file_acquire_iter(open);
+	source->open = open;
+	source->at = at;
+}
+
+/* The scan range of point mode: 0: in it, 1: to be skipped, -1: beyond it. */
+static inline int
+clip_key(const LsmCursor *cursor, LsmSlice key)
+{
+	if (!cursor->point)
+		return 0;
+	if (!lsm_slice_has_prefix(key, cursor->probe.filter_key))
+		return -1;
+	if (cursor->tree->kind == LSM_KIND_INDEX)
+		return key.len == cursor->probe.filter_key.len + 6 ? 0 : 1;
+	return key.len == cursor->probe.filter_key.len ? 0 : -1;
+}
+
+static inline void
+source_take_key(Source *source, LsmSlice key)
+{
+	source->valid = true;
+	source->key = key;
+	source->word = lsm_word(key.data, key.len, 0);
+}
+
+/* Take the node's entry, passing over what is to be skipped. */
+static void
+memtable_settle(LsmCursor *cursor, Source *source, bool forward)
+{
+	source->valid = false;
+	while (source->node != NULL)
+	{
+		LsmSlice	key = lsm_memnode_key(source->node);
+		int			clip = clip_key(cursor, key);
+
+		if (clip == 0)
+		{
+			source_take_key(source, key);
+			return;
+		}
+		if (clip < 0)
+			return;
+		if (forward)
+		{
+			source->before = source->node;
+			source->node = lsm_memtable_next(source->node);
+		}
+		else
+			source->node = lsm_memtable_prev(source->memtable, source->node);
+	}
+}
+
+static void
+memtable_position(LsmCursor *cursor, Source *source, bool forward)
+{
+	LsmMemtable *memtable = source->memtable;
+	LsmSlice	key = lsm_slice(cursor->key.data, cursor->key.len);
+	LsmMemNode *node;
+	bool		equal;
+
+	source->before = NULL;
+	source->node = NULL;
+	if (cursor->unbounded)
+	{
+		if (forward && cursor->side == BEFORE_KEY)
+			source->node = lsm_memtable_first(memtable);
+		else if (forward)
+			source->before = lsm_memtable_last(memtable);
+		else if (cursor->side == AFTER_KEY)
+			source->node = lsm_memtable_last(memtable);
+		memtable_settle(cursor, source, forward);
+		return;
+	}
+
+	node = lsm_memtable_seek_last(memtable, key);
+	equal = node != NULL && lsm_slice_compare(lsm_memnode_key(node), key) == 0;
+	if (forward)
+	{
+		source->before = node;
+		if (equal && cursor->side == BEFORE_KEY)
+			source->node = node;
+		else
+			source->node = node == NULL ? lsm_memtable_first(memtable) :
+				lsm_memtable_next(node);
+	}
+	else if (equal && cursor->side != AFTER_KEY)
+		source->node = lsm_memtable_prev(memtable, node);
+	else
+		source->node = node;
+	memtable_settle(cursor, source, forward);
+}
+
+/*
+ * Forward only: has something been inserted between the last node passed and
+ * the present one?  What is not beyond the position is passed at once.
+ */
+static void
+memtable_refresh(LsmCursor *cursor, Source *source)
+{
+	LsmSlice	position = lsm_slice(cursor->key.data, cursor->key.len);
+	LsmMemNode *node;
+
+	if (source->before != NULL && source->before == source->node)
+		return;
+	if (cursor->unbounded && cursor->side == AFTER_KEY)
+		return;
+	node = source->before == NULL ? lsm_memtable_first(source->memtable) :
+		lsm_memtable_next(source->before);
+	if (likely(node == source->node))
+		return;
+	while (node != NULL && node != source->node && !cursor->unbounded)
+	{
+		int			c = lsm_slice_compare(lsm_memnode_key(node), position);
+
+		if (c > 0 || (c == 0 && cursor->side == BEFORE_KEY))
+			break;
+		source->before = node;
+		node = lsm_memtable_next(node);
+	}
+	source->node = node;
+	memtable_settle(cursor, source, true);
+}
+
+/* Take the iterator's entry, going on to the neighbouring file at the end of one. */
+static void
+files_settle(LsmCursor *cursor, Source *source, bool forward)
+{
+	LsmSstError err;
+
+	source->valid = false;
+	for (;;)
+	{
+		if (lsm_sst_iter_valid(source->iter))
+		{
+			size_t		len;
+			const void *data = lsm_sst_iter_key(source->iter, &len);
+			LsmSlice	key = lsm_slice(data, (uint32) len);
+			int			clip = clip_key(cursor, key);
+
+			if (clip == 0)
+			{
+				source_take_key(source, key);
+				return;
+			}
+			if (clip < 0)
+				break;
+			lsm_sst_check(forward ? lsm_sst_iter_next(source->iter, &err) :
+						  lsm_sst_iter_prev(source->iter, &err), &err);
+		}
+		else
+		{
+			int			at = source->at + (forward ? 1 : -1);
+
+			if (at < source->first || at > source->last)
+				break;
+			source_use_file(cursor, source, at);
+			lsm_sst_check(forward ? lsm_sst_iter_first(source->iter, &err) :
+						  lsm_sst_iter_last(source->iter, &err), &err);
+		}
+	}
+	lsm_file_count_blocks(cursor->tree, source->open);
+}
+
+static void
+files_position(LsmCursor *cursor, Source *source, bool forward)
+{
+	LsmSlice	key = lsm_slice(cursor->key.data, cursor->key.len);
+	LsmSstIter *iter;
+	LsmSstError err;
+	int			at;
+
+	source->valid = false;
+	if (cursor->unbounded)
+	{
+		if (forward != (cursor->side == BEFORE_KEY))
+			return;
+		at = forward ? source->first : source->last;
+		source_use_file(cursor, source, at);
+		lsm_sst_check(forward ? lsm_sst_iter_first(source->iter, &err) :
+					  lsm_sst_iter_last(source->iter, &err), &err);
+		files_settle(cursor, source, forward);
+		return;
+	}
+
+	if (forward)
+		at = Max(lsm_run_find(source->run, key), source->first);
+	else
+		at = Min(lsm_run_find_last(source->run, key), source->last);
+	if (at < source->first || at > source->last)
+		return;
+	source_use_file(cursor, source, at);
+	iter = source->iter;
+	if (forward)
+		lsm_sst_check(lsm_sst_iter_seek(iter, key.data, key.len, &err), &err);
+	else
+		lsm_sst_check(lsm_sst_iter_seek_last(iter, key.data, key.len, &err), &err);
+	if (lsm_sst_iter_valid(iter) &&
+		cursor->side != (forward ? BEFORE_KEY : AFTER_KEY))
+	{
+		size_t		len;
+		const void *data = lsm_sst_iter_key(iter, &len);
+
+		if (len == key.len && memcmp(data, key.data, len) == 0)
+			lsm_sst_check(forward ? lsm_sst_iter_next(iter, &err) :
+						  lsm_sst_iter_prev(iter, &err), &err);
+	}
+	files_settle(cursor, source, forward);
+}
+
+static void
+source_position(LsmCursor *cursor, Source *source, bool forward)
+{
+	source->consumed = false;
+	if (source->memtable != NULL)
+		memtable_position(cursor, source, forward);
+	else
+		files_position(cursor, source, forward);
+}
+
+/* Step past the entry. */
+static void
+source_advance(LsmCursor *cursor, Source *source, bool forward)
+{
+	LsmSstError err;
+
+	source->consumed = false;
+	if (source->memtable == NULL)
+	{
+		lsm_sst_check(forward ? lsm_sst_iter_next(source->iter, &err) :
+					  lsm_sst_iter_prev(source->iter, &err), &err);
+		files_settle(cursor, source, forward);
+	}
+	else
+	{
+		if (forward)
+		{
+			source->before = source->node;
+			source->node = lsm_memtable_next(source->node);
+		}
+		else
+			source->node = lsm_memtable_prev(source->memtable, source->node);
+		memtable_settle(cursor, source, forward);
+	}
+}
+
+/* ======================================================================
+ * Building the sources
+ * ====================================================================== */
+
+/* What the open files have read, before they are given back. */
+static void
+cursor_count_blocks(LsmCursor *cursor)
+{
+	for (int i = 0; i < cursor->nsources; i++)
+	{
+		if (cursor->sources[i].open != NULL)
+			lsm_file_count_blocks(cursor->tree, cursor->sources[i].open);
+	}
+}
+
+/* Never fails. */
+static void
+cursor_drop_sources(LsmCursor *cursor)
+{
+	for (int i = 0; i < cursor->nsources; i++)
+		source_close_file(cursor, &cursor->sources[i]);
+	cursor->nsources = 0;
+	cursor->built = false;
+	cursor->positioned = false;
+}
+
+static Source *
+cursor_add_source(LsmCursor *cursor)
+{
+	Source	   *source;
+
+	if (cursor->nsources == cursor->max_sources)
+	{
+		int			n = Max(16, cursor->max_sources * 2);
+
+		if (cursor->sources == NULL)
+		{
+			cursor->sources = MemoryContextAlloc(cursor->cxt, n * sizeof(Source));
+			cursor->ties = MemoryContextAlloc(cursor->cxt, n * sizeof(int));
+		}
+		else
+		{
+			cursor->sources = repalloc(cursor->sources, n * sizeof(Source));
+			cursor->ties = repalloc(cursor->ties, n * sizeof(int));
+		}
+		cursor->max_sources = n;
+	}
+	source = &cursor->sources[cursor->nsources];
+	memset(source, 0, sizeof(Source));
+	cursor->nsources++;
+	return source;
+}
+
+static void
+build_range(LsmCursor *cursor)
+{
+	LsmVersion *version = cursor->version;
+
+	for (int i = 0; i < cursor->set.n; i++)
+		cursor_add_source(cursor)->memtable = cursor->set.tables[i];
+	for (int i = 0; i < version->nruns; i++)
+	{
+		Source	   *source = cursor_add_source(cursor);
+
+		source->run = &version->runs[i];
+		source->last = version->runs[i].nfiles - 1;
+	}
+}
+
+static void
+build_point_memtables(LsmCursor *cursor, bool asking)
+{
+	for (int i = 0; i < cursor->set.n; i++)
+	{
+		LsmMemtable *memtable = cursor->set.tables[i];
+
+		if (!asking || !cursor->probe.shared ||
+			lsm_memtable_has_digest(memtable, cursor->probe.digest))
+			cursor_add_source(cursor)->memtable = memtable;
+	}
+}
+
+/*
+ * One source per file whose fences admit the filter key (more than one of
+ * a run where many entries share it); prefetch their filters.
+ */
+static void
+build_point_files(LsmCursor *cursor)
+{
+	LsmVersion *version = cursor->version;
+	LsmSlice	key = cursor->probe.filter_key;
+
+	for (int i = 0; i < version->nruns; i++)
+	{
+		LsmRun	   *run = &version->runs[i];
+
+		for (int at = lsm_run_find(run, key); at < run->nfiles; at++)
+		{
+			LsmFile    *file = &run->files[at];
+			Source	   *source;
+
+			if (lsm_file_after(file, key) &&
+				!lsm_slice_has_prefix(file->smallest, key))
+				break;
+			source = cursor_add_source(cursor);
+			source->run = run;
+			source->first = source->last = source->at = at;
+			lsm_probe_prefetch(&cursor->probe, lsm_file_open(cursor->tree, file));
+		}
+	}
+}
+
+/*
+ * First build after a seek: ask the filters, position what remains at the end
+ * of the range where the scan starts, and drop what has no entry of the key.
+ */
+static void
+ask_point_filters(LsmCursor *cursor, bool forward)
+{
+	LsmProbeCounts counts = {0};
+	int			kept = 0;
+	bool		memtable_hit = false;
+
+	for (int i = 0; i < cursor->nsources; i++)
+	{
+		Source	   *source = &cursor->sources[i];
+
+		if (source->memtable != NULL)
+		{
+			source_position(cursor, source, forward);
+			memtable_hit |= source->valid;
+		}
+		else
+		{
+			LsmOpenFile *open = lsm_file_open(cursor->tree,
+											  &source->run->files[source->first]);
+
+			if (lsm_probe_filter(cursor->tree, &cursor->probe, open, &counts))
+			{
+				source_position(cursor, source, forward);
+				lsm_file_count_blocks(cursor->tree, open);
+				lsm_probe_outcome(open, source->valid, &counts);
+			}
+			if (!source->valid)
+				source_close_file(cursor, source);
+		}
+		if (source->valid)
+		{
+			/* the files of those behind are not open yet: a plain move */
+			if (kept != i)
+			{
+				cursor->sources[kept] = *source;
+				source->open = NULL;
+			}
+			kept++;
+		}
+	}
+	cursor->nsources = kept;
+	cursor->asked = true;
+	if (memtable_hit)
+		lsm_count(cursor->tree, LSM_COUNT_MEMTABLE_HITS, 1);
+	lsm_probe_counts_add(cursor->tree, &counts);
+}
+
+/*
+ * Make the sources stand at the position for a step in the direction.
+ * REQUIRES: inside the epoch, set and version current.
+ */
+static void
+cursor_prepare(LsmCursor *cursor, bool forward)
+{
+	bool		positioned = cursor->positioned && cursor->forward == forward;
+
+	/* if something fails below, the sources' places mean nothing */
+	cursor->positioned = false;
+	if (!cursor->built)
+	{
+		bool		asking = cursor->point && !cursor->asked;
+
+		cursor_drop_sources(cursor);
+		if (cursor->point)
+		{
+			build_point_memtables(cursor, asking);
+			build_point_files(cursor);
+		}
+		else
+			build_range(cursor);
+		cursor->built = true;
+		if (asking)
+		{
+			/* on an error the sources are dropped and built again */
+			cursor->built = false;
+			ask_point_filters(cursor, forward);
+			cursor->built = true;
+			positioned = true;
+		}
+		else
+			positioned = false;
+	}
+
+	for (int i = 0; i < cursor->nsources; i++)
+	{
+		Source	   *source = &cursor->sources[i];
+
+		if (!positioned)
+			source_position(cursor, source, forward);
+		else if (source->consumed)
+			source_advance(cursor, source, forward);
+		else if (forward && source->memtable != NULL)
+			memtable_refresh(cursor, source);
+	}
+	cursor->forward = forward;
+	cursor->positioned = true;
+}
+
+/*
+ * Enter the tree, with set and version current; sources of older ones are
+ * dropped.
+ */
+static void
+cursor_enter(LsmCursor *cursor)
+{
+	LsmTree    *tree = cursor->tree;
+
+	lsm_tree_enter(tree);
+	if (likely(cursor->version != NULL && cursor->ctl == tree->ctl &&
+			   pg_atomic_read_u64(&tree->ctl->set_stamp) == cursor->set.stamp &&
+			   pg_atomic_read_u64(&tree->ctl->version_no) == cursor->version->version_no))
+	{
+		lsm_filecache_begin();
+		return;
+	}
+	lsm_tree_exit(tree);
+
+	cursor_count_blocks(cursor);
+	cursor_drop_sources(cursor);
+	if (cursor->version != NULL)
+	{
+		LsmVersion *version = cursor->version;
+
+		cursor->version = NULL;
+		lsm_version_unpin(version);
+	}
+	cursor->version = lsm_version_pin(lsm_version_enter(tree, &cursor->set));
+	cursor->ctl = tree->ctl;
+	lsm_filecache_begin();
+}
+
+/* ======================================================================
+ * The merge
+ * ====================================================================== */
+
+static inline int
+source_compare(const Source *a, const Source *b)
+{
+	if (a->word != b->word)
+		return a->word < b->word ? -1 : 1;
+	return lsm_slice_compare(a->key, b->key);
+}
+
+static LsmTag
+fold_ties(LsmCursor *cursor, int nties)
+{
+	LsmFold		fold;
+
+	lsm_fold_begin(&fold, cursor->tree->ops, &cursor->value);
+	for (int i = 0; i < nties; i++)
+	{
+		Source	   *source = &cursor->sources[cursor->ties[i]];
+
+		source->consumed = true;
+		if (lsm_fold_complete(&fold))
+			continue;
+		if (source->memtable != NULL)
+			(void) lsm_fold_add_memvalue(&fold, lsm_memnode_value(source->node));
+		else
+		{
+			size_t		len;
+			const void *data = lsm_sst_iter_value(source->iter, &len);
+
+			(void) lsm_fold_add(&fold, lsm_slice(data, (uint32) len));
+		}
+	}
+	return fold.tag;
+}
+
+typedef enum MergeResult
+{
+	MERGE_FOUND,
+	MERGE_END,
+	MERGE_PAUSE					/* much was skipped: leave the epoch, go on */
+} MergeResult;
+
+/* REQUIRES: prepared for the direction. */
+static MergeResult
+cursor_merge(LsmCursor *cursor, bool forward)
+{
+	for (int skipped = 0; skipped < SKIPS_PER_EPOCH; skipped++)
+	{
+		int			nties = 0;
+		Source	   *best = NULL;
+
+		for (int i = 0; i < cursor->nsources; i++)
+		{
+			Source	   *source = &cursor->sources[i];
+			int			c;
+
+			if (!source->valid)
+				continue;
+			c = best == NULL ? -1 : source_compare(source, best);
+			if (best != NULL && !forward)
+				c = -c;
+			if (c < 0)
+			{
+				best = source;
+				nties = 0;
+			}
+			if (c <= 0)
+				cursor->ties[nties++] = i;
+		}
+		if (best == NULL)
+			return MERGE_END;
+
+		/*
+		 * The position moves over skipped entries too: no one can tell the
+		 * difference, and a scan that has to start over starts here.
+		 */
+		resetStringInfo(&cursor->key);
+		appendBinaryStringInfo(&cursor->key, best->key.data, best->key.len);
+		cursor->side = AT_KEY;
+		cursor->unbounded = false;
+		if (fold_ties(cursor, nties) == LSM_TAG_PUT)
+			return MERGE_FOUND;
+		for (int i = 0; i < nties; i++)
+			source_advance(cursor, &cursor->sources[cursor->ties[i]], forward);
+	}
+	return MERGE_PAUSE;
+}
+
+bool
+lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
+				LsmSlice *key, LsmSlice *value)
+{
+	bool		forward = ScanDirectionIsForward(direction);
+	MergeResult result;
+
+	Assert(!ScanDirectionIsNoMovement(direction));
+
+	/* from one end of a point range outwards there is nothing */
+	if (cursor->point && !cursor->asked &&
+		forward != (cursor->side == BEFORE_KEY))
+		return false;
+
+	for (;;)
+	{
+		cursor_enter(cursor);
+		cursor_prepare(cursor, forward);
+		cursor->positioned = false;
+		result = cursor_merge(cursor, forward);
+		cursor->positioned = true;
+		lsm_tree_exit(cursor->tree);
+		if (result != MERGE_PAUSE)
+			break;
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (result == MERGE_END)
+	{
+		/* behind the last entry: a step back returns it again */
+		if (cursor->side == AT_KEY)
+			cursor->side = forward ? AFTER_KEY : BEFORE_KEY;
+		return false;
+	}
+	*key = lsm_slice(cursor->key.data, cursor->key.len);
+	*value = lsm_slice(cursor->value.data, cursor->value.len);
+	return true;
+}
+
+/* ======================================================================
+ * Life cycle and seeks
+ * ====================================================================== */
+
+/* Memory context callback: runs on an error too. */
+static void
+cursor_release(void *arg)
+{
+	LsmCursor  *cursor = arg;
+
+	cursor_drop_sources(cursor);
+	if (cursor->version != NULL)
+		lsm_version_unpin(cursor->version);
+	cursor->version = NULL;
+}
+
+LsmCursor *
+lsm_cursor_open(LsmTree *tree)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm cursor",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	LsmCursor  *cursor = palloc0(sizeof(LsmCursor));
+
+	cursor->cxt = cxt;
+	cursor->tree = tree;
+	cursor->side = BEFORE_KEY;
+	cursor->unbounded = true;
+	initStringInfo(&cursor->key);
+	initStringInfo(&cursor->filter_key);
+	initStringInfo(&cursor->value);
+	cursor->callback.func = cursor_release;
+	cursor->callback.arg = cursor;
+	MemoryContextRegisterResetCallback(cxt, &cursor->callback);
+	MemoryContextSwitchTo(old);
+	return cursor;
+}
+
+void
+lsm_cursor_close(LsmCursor *cursor)
+{
+	cursor_count_blocks(cursor);
+	MemoryContextDelete(cursor->cxt);
+}
+
+static void
+set_position(LsmCursor *cursor, LsmSlice key, Side side, bool unbounded)
+{
+	/* the key may be the one the cursor returned */
+	if (key.data != cursor->key.data)
+	{
+		resetStringInfo(&cursor->key);
+		if (key.len > 0)
+			appendBinaryStringInfo(&cursor->key, key.data, key.len);
+	}
+	else
+		cursor->key.len = key.len;
+	cursor->side = side;
+	cursor->unbounded = unbounded;
+	cursor->positioned = false;
+}
+
+void
+lsm_cursor_seek(LsmCursor *cursor, LsmSlice key, bool after,
+				ScanDirection direction)
+{
+	bool		forward = ScanDirectionIsForward(direction);
+	Side		side = forward != after ? BEFORE_KEY : AFTER_KEY;
+
+	if (cursor->point)
+	{
+		cursor->point = false;
+		cursor_count_blocks(cursor);
+		cursor_drop_sources(cursor);
+	}
+	if (key.len == 0)
+		side = forward ? BEFORE_KEY : AFTER_KEY;
+	set_position(cursor, key, side, key.len == 0);
+}
+
+static void
+seek_point(LsmCursor *cursor, const LsmProbe *probe)
+{
+	LsmSlice	key = probe->filter_key;
+
+	cursor_count_blocks(cursor);
+	cursor_drop_sources(cursor);
+	if (key.data != cursor->filter_key.data)
+	{
+		resetStringInfo(&cursor->filter_key);
+		appendBinaryStringInfo(&cursor->filter_key, key.data, key.len);
+	}
+	cursor->probe = *probe;
+	cursor->probe.filter_key = lsm_slice(cursor->filter_key.data, key.len);
+	cursor->point = true;
+	cursor->asked = false;
+}
+
+void
+lsm_cursor_seek_point(LsmCursor *cursor, const LsmProbe *probe)
+{
+	seek_point(cursor, probe);
+	set_position(cursor, cursor->probe.filter_key, BEFORE_KEY, false);
+}
+
+void
+lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe)
+{
+	seek_point(cursor, probe);
+	set_position(cursor, cursor->probe.filter_key, AFTER_KEY, false);
+
+	/* the last possible row identifier */
+	if (cursor->tree->kind == LSM_KIND_INDEX)
+		appendBinaryStringInfo(&cursor->key, "\377\377\377\377\377\377", 6);
+}

@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * facts.c
+ *	  What a tree consists of: files, sizes, oldest xid.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+
+#include "tree/version.h"
+
+LsmFileInfo *
+lsm_tree_files(LsmTree *tree, int *nfiles)
+{
+	LsmMemtableSet set;
+	LsmVersion *version = lsm_version_enter(tree, &set);
+	LsmFileInfo *infos;
+
+	/* memory of this process only: no need to stay inside */
+	version = lsm_version_pin(version);
+	lsm_tree_exit(tree);
+
+	infos = palloc_extended(Max(version->nfiles, 1) * sizeof(LsmFileInfo),
+							MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	for (int i = 0; i < version->nfiles; i++)
+	{
+		const LsmFile *file = &version->files[i];
+		LsmFileInfo *info = &infos[i];
+		char	   *fences = palloc(file->smallest.len + file->largest.len + 1);
+
+		memcpy(fences, file->smallest.data, file->smallest.len);
+		memcpy(fences + file->smallest.len, file->largest.data, file->largest.len);
+		info->level = file->level;
+		info->run = file->run;
+		info->number = file->number;
+		info->entries = file->entries;
+		info->file_bytes = file->file_bytes;
+		info->filter_bytes = file->filter_bytes;
+		info->filter_scheme = file->filter_scheme;
+		info->min_xid = file->min_xid;
+		info->smallest = lsm_slice(fences, file->smallest.len);
+		info->largest = lsm_slice(fences + file->smallest.len, file->largest.len);
+	}
+	*nfiles = version->nfiles;
+	lsm_version_unpin(version);
+	return infos;
+}
+
+void
+lsm_tree_size(LsmTree *tree, LsmTreeSize *size)
+{
+	LsmMemtableSet set;
+	LsmVersion *version = lsm_version_enter(tree, &set);
+
+	memset(size, 0, sizeof(LsmTreeSize));
+	for (int i = 0; i < set.n; i++)
+	{
+		size->memtable_entries += pg_atomic_read_u64(&set.tables[i]->entries);
+		size->memtable_bytes += pg_atomic_read_u64(&set.tables[i]->bytes);
+	}
+	for (int i = 0; i < version->nfiles; i++)
+	{
+		size->file_bytes += version->files[i].file_bytes + version->files[i].filter_bytes;
+		size->file_entries += version->files[i].entries;
+	}
+	for (int i = 0; i < LSM_MAX_LEVELS; i++)
+	{
+		if (version->level_files[i] > 0)
+			size->levels++;
+	}
+	lsm_tree_exit(tree);
+}
+
+TransactionId
+lsm_tree_min_xid(LsmTree *tree)
+{
+	LsmMemtableSet set;
+	LsmVersion *version = lsm_version_enter(tree, &set);
+	TransactionId result = InvalidTransactionId;
+
+	for (int i = 0; i < version->nfiles; i++)
+	{
+		TransactionId xid = version->files[i].min_xid;
+
+		if (TransactionIdIsNormal(xid) &&
+			(!TransactionIdIsValid(result) || TransactionIdPrecedes(xid, result)))
+			result = xid;
+	}
+	lsm_tree_exit(tree);
+	return result;
+}

@@ -1,0 +1,353 @@
+/*-------------------------------------------------------------------------
+ *
+ * filecache.c
+ *	  Sorted files and filters this process has open: readers over mapped
+ *	  files, found by keyspace and file number, least recently used ones closed
+ *	  beyond lsm.max_open_files.
+ *
+ * No lock: private to the process.  Nothing here is released by the end of a
+ * transaction; pins belong to cursors, which give them back from memory
+ * context callbacks.  A file is opened at most once per process, its filter's
+ * checksum verified at that time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+#include "tree/filecache.h"
+
+typedef struct FileKey
+{
+	uint64		keyspace_id;
+	uint64		number;
+} FileKey;
+
+typedef struct FileEntry
+{
+	FileKey		key;
+	LsmOpenFile *open;
+} FileEntry;
+
+uint64		lsm_filecache_operation = 1;
+
+static HTAB *file_hash = NULL;
+
+/* open files (in the hash), and closed structs for reuse */
+static LsmOpenFile **open_files = NULL;
+static int	nopen_files = 0;
+static int	max_open_files = 0;
+static LsmOpenFile **spare_files = NULL;
+static int	nspare_files = 0;
+
+/* Grow the arrays so that one more file can be noted without failing. */
+static void
+filecache_prepare(void)
+{
+	if (file_hash == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(FileKey);
+		ctl.entrysize = sizeof(FileEntry);
+		ctl.hcxt = TopMemoryContext;
+		file_hash = hash_create("lsm open files", 256, &ctl,
+								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	if (max_open_files == 0)
+	{
+		open_files = MemoryContextAlloc(TopMemoryContext,
+										64 * sizeof(LsmOpenFile *));
+		spare_files = MemoryContextAlloc(TopMemoryContext,
+										 64 * sizeof(LsmOpenFile *));
+		max_open_files = 64;
+	}
+	else if (nopen_files + nspare_files >= max_open_files)
+	{
+		int			n = max_open_files * 2;
+
+		open_files = repalloc(open_files, n * sizeof(LsmOpenFile *));
+		spare_files = repalloc(spare_files, n * sizeof(LsmOpenFile *));
+		max_open_files = n;
+	}
+	if (nspare_files == 0)
+	{
+		spare_files[0] = MemoryContextAllocZero(TopMemoryContext,
+												sizeof(LsmOpenFile));
+		spare_files[0]->serial = 1;
+		nspare_files = 1;
+	}
+}
+
+/* REQUIRES: not pinned.  Never fails. */
+static void
+close_file(LsmOpenFile *open)
+{
+	Assert(open->pins == 0);
+	if (open->idle_iter != NULL)
+		lsm_sst_iter_close(open->idle_iter);
+	if (open->reader != NULL)
+		lsm_sst_close(open->reader);
+	if (open->blob.data != NULL)
+		lsm_sst_unmap_blob(&open->blob);
+	open->idle_iter = NULL;
+	open->reader = NULL;
+	open->blob.data = NULL;
+	open->blob.bytes = 0;
+	open->has_filter = false;
+	for (int i = 0; i < nopen_files; i++)
+	{
+		if (open_files[i] == open)
+		{
+			open_files[i] = open_files[--nopen_files];
+			spare_files[nspare_files++] = open;
+			break;
+		}
+	}
+}
+
+/* No longer found by anyone; closed now or with its last pin. */
+static void
+forget_file(LsmOpenFile *open)
+{
+	FileKey		key = {open->keyspace_id, open->number};
+
+	(void) hash_search(file_hash, &key, HASH_REMOVE, NULL);
+	open->serial++;
+	open->forgotten = true;
+	if (open->pins == 0)
+		close_file(open);
+}
+
+void
+lsm_filecache_forget(uint64 keyspace_id, uint64 number)
+{
+	FileKey		key = {keyspace_id, number};
+	FileEntry  *entry;
+
+	if (file_hash == NULL)
+		return;
+	entry = hash_search(file_hash, &key, HASH_FIND, NULL);
+	if (entry != NULL)
+		forget_file(entry->open);
+}
+
+/* Close least recently used files until one more fits. */
+static void
+make_room(void)
+{
+	while (nopen_files >= lsm_max_open_files)
+	{
+		LsmOpenFile *victim = NULL;
+
+		for (int i = 0; i < nopen_files; i++)
+		{
+			LsmOpenFile *open = open_files[i];
+
+			if (open->pins == 0 &&
+				open->last_operation != lsm_filecache_operation &&
+				(victim == NULL || open->last_operation < victim->last_operation))
+				victim = open;
+		}
+		if (victim == NULL)
+			break;				/* all in use: exceed the limit */
+		forget_file(victim);
+	}
+}
+
+static void
+report_filter(const char *path, LsmFilterStatus status, const char *why)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("filter file \"%s\" is corrupt", path),
+			 why != NULL ? errdetail("%s.", why) : 0,
+			 errhint("Restore the file from a backup, or rebuild the index or table.")));
+}
+
+/*
+ * Map and open the filter into `open`.  On error nothing is left mapped, and
+ * the reader is closed.
+ */
+static void
+open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
+{
+	char		path[MAXPGPATH];
+	LsmSstError err;
+	LsmFilterStatus status;
+	const char *why = NULL;
+
+	open->has_filter = false;
+	if (file->filter_scheme == LSM_FILTER_NONE)
+		return;
+
+	lsm_file_path(tree, file->number, true, path);
+	if (lsm_sst_map_blob(path, &open->blob, &err) != LSM_SST_OK)
+	{
+		open->blob.data = NULL;
+		lsm_sst_close(open->reader);
+		open->reader = NULL;
+		lsm_sst_report(ERROR, &err);
+	}
+	status = lsm_filter_open(open->blob.data, open->blob.bytes, true,
+							 &open->filter, &why);
+	if (status == LSM_FILTER_OK)
+		open->has_filter = open->filter.scheme != LSM_FILTER_NONE;
+	else if (status != LSM_FILTER_UNKNOWN)
+	{
+		lsm_sst_unmap_blob(&open->blob);
+		open->blob.data = NULL;
+		lsm_sst_close(open->reader);
+		open->reader = NULL;
+		report_filter(path, status, why);
+	}
+}
+
+LsmOpenFile *
+lsm_file_open_slow(LsmTree *tree, LsmFile *file)
+{
+	FileKey		key = {tree->keyspace_id, file->number};
+	FileEntry  *entry;
+	LsmOpenFile *open;
+	char		path[MAXPGPATH];
+	LsmSstError err;
+	bool		found;
+
+	filecache_prepare();
+	entry = hash_search(file_hash, &key, HASH_FIND, NULL);
+	if (entry != NULL)
+	{
+		open = entry->open;
+		open->last_operation = lsm_filecache_operation;
+		file->open = open;
+		file->open_serial = open->serial;
+		return open;
+	}
+
+	make_room();
+	filecache_prepare();
+
+	/* stays a spare one until everything has succeeded */
+	open = spare_files[nspare_files - 1];
+	Assert(open->reader == NULL && open->pins == 0);
+	lsm_file_path(tree, file->number, false, path);
+	if (lsm_sst_open(path, &open->reader, &err) != LSM_SST_OK)
+	{
+		open->reader = NULL;
+		lsm_sst_report(ERROR, &err);
+	}
+	open_filter(tree, file, open);
+
+	/* HASH_ENTER may fail for lack of memory: give back what was opened */
+	entry = hash_search(file_hash, &key, HASH_ENTER_NULL, &found);
+	if (entry == NULL)
+	{
+		if (open->blob.data != NULL)
+			lsm_sst_unmap_blob(&open->blob);
+		open->blob.data = NULL;
+		lsm_sst_close(open->reader);
+		open->reader = NULL;
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory")));
+	}
+	entry->open = open;
+	nspare_files--;
+	open_files[nopen_files++] = open;
+	open->keyspace_id = tree->keyspace_id;
+	open->number = file->number;
+	open->serial++;
+	open->forgotten = false;
+	open->idle_iter = NULL;
+	open->blocks_counted = 0;
+	open->last_operation = lsm_filecache_operation;
+	file->open = open;
+	file->open_serial = open->serial;
+	return open;
+}
+
+LsmSstIter *
+lsm_file_acquire_iter(LsmOpenFile *open)
+{
+	LsmSstIter *iter = open->idle_iter;
+
+	if (iter != NULL)
+		open->idle_iter = NULL;
+	else
+	{
+		LsmSstError err;
+
+		lsm_sst_check(lsm_sst_iter_open(open->reader, &iter, &err), &err);
+	}
+	open->pins++;
+	return iter;
+}
+
+void
+lsm_file_release_iter(LsmOpenFile *open, LsmSstIter *iter)
+{
+	Assert(open->pins > 0);
+	if (open->idle_iter == NULL && !open->forgotten)
+		open->idle_iter = iter;
+	else
+		lsm_sst_iter_close(iter);
+	if (--open->pins == 0 && open->forgotten)
+		close_file(open);
+}
+
+void
+lsm_file_count_blocks(LsmTree *tree, LsmOpenFile *open)
+{
+	uint64		blocks = lsm_sst_blocks_read(open->reader);
+
+	if (blocks != open->blocks_counted)
+	{
+		lsm_count(tree, LSM_COUNT_BLOCKS_READ, blocks - open->blocks_counted);
+		open->blocks_counted = blocks;
+	}
+}
+
+/*
+ * Raises src/sst's failure.  The message names the file.
+ */
+void
+lsm_sst_report(int elevel, const LsmSstError *err)
+{
+	int			code = ERRCODE_IO_ERROR;
+	const char *hint = NULL;
+
+	switch (err->status)
+	{
+		case LSM_SST_OK:
+		case LSM_SST_INVALID:
+			code = ERRCODE_INTERNAL_ERROR;
+			break;
+		case LSM_SST_MISSING:
+			code = ERRCODE_UNDEFINED_FILE;
+			hint = "Restore the file from a backup.";
+			break;
+		case LSM_SST_IO_ERROR:
+			break;
+		case LSM_SST_DISK_FULL:
+			code = ERRCODE_DISK_FULL;
+			hint = "Check free disk space.";
+			break;
+		case LSM_SST_CORRUPT:
+			code = ERRCODE_DATA_CORRUPTED;
+			hint = "Restore the file from a backup.";
+			break;
+		case LSM_SST_UNSUPPORTED:
+			code = ERRCODE_FEATURE_NOT_SUPPORTED;
+			hint = "The file was written by a newer or different version of lsmam.";
+			break;
+		case LSM_SST_NO_MEMORY:
+			code = ERRCODE_OUT_OF_MEMORY;
+			break;
+	}
+	ereport(elevel,
+			(errcode(code),
+			 errmsg("%s", err->message),
+			 hint != NULL ? errhint("%s", hint) : 0));
+}

@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * filecache.h
+ *	  Sorted files and filters this process has open.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_FILECACHE_H
+#define LSM_FILECACHE_H
+
+#include "tree/version.h"
+
+/*
+ * Never freed, only reused: LsmFile.open may point to one that was closed
+ * since, which the serial tells.
+ */
+typedef struct LsmOpenFile
+{
+	uint64		keyspace_id;
+	uint64		number;
+	uint64		serial;			/* changes when the file is closed or forgotten */
+	uint64		last_operation; /* lsm_filecache_operation at the last use */
+	int			pins;			/* iterators handed out */
+	bool		forgotten;		/* no longer found; closed with the last pin */
+	bool		has_filter;		/* a filter that can say no */
+	uint64		blocks_counted; /* of lsm_sst_blocks_read(reader) */
+	LsmSstReader *reader;
+	LsmSstIter *idle_iter;		/* one kept for the next user; or NULL */
+	LsmSstBlob	blob;
+	LsmFilter	filter;
+} LsmOpenFile;
+
+/*
+ * Counts calls of the tree's door that use files.  What was used by the present
+ * one is not closed to make room, so that pointers stay good until its end.
+ */
+extern uint64 lsm_filecache_operation;
+
+static inline void
+lsm_filecache_begin(void)
+{
+	lsm_filecache_operation++;
+}
+
+/* ERRORs naming the file: missing, corrupt, unreadable. */
+extern LsmOpenFile *lsm_file_open_slow(LsmTree *tree, LsmFile *file);
+
+/*
+ * The open file, good until the next lsm_filecache_begin() or, with an iterator
+ * acquired, until that is released.  REQUIRES: inside the epoch with
+ * `file` of the current version (or owner of the compaction).
+ */
+static inline LsmOpenFile *
+lsm_file_open(LsmTree *tree, LsmFile *file)
+{
+	LsmOpenFile *open = file->open;
+
+	if (likely(open != NULL && open->serial == file->open_serial))
+	{
+		open->last_operation = lsm_filecache_operation;
+		return open;
+	}
+	return lsm_file_open_slow(tree, file);
+}
+
+/* An iterator of one's own; pins the file. */
+extern LsmSstIter *lsm_file_acquire_iter(LsmOpenFile *open);
+/* Never fails. */
+extern void lsm_file_release_iter(LsmOpenFile *open, LsmSstIter *iter);
+/* Count the blocks read since the last call. */
+extern void lsm_file_count_blocks(LsmTree *tree, LsmOpenFile *open);
+/* The file is no longer part of the tree: close it when no one uses it. */
+extern void lsm_filecache_forget(uint64 keyspace_id, uint64 number);
+
+static inline void
+lsm_sst_check(LsmSstStatus status, const LsmSstError *err)
+{
+	if (unlikely(status != LSM_SST_OK))
+		lsm_sst_report(ERROR, err);
+}
+
+#endif							/* LSM_FILECACHE_H */

@@ -1,0 +1,407 @@
+/*-------------------------------------------------------------------------
+ *
+ * job.c
+ *	  A flush, compaction or build in progress: output files with their filters,
+ *	  what becomes of each entry, ownership, and cleaning up after an error.
+ *
+ * A job lives in its own context below TopMemoryContext, and in a list of the
+ * process's jobs.  It is ended by its function or, after an error, by
+ * lsm_flush_abort() from the abort of the (sub)transaction it was begun in, when
+ * LWLocks and buffers have been released.  Ending one that was not published
+ * removes its files: nothing refers to them.
+ *
+ * Only ctl->lock is taken here, and only to give up ownership.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+
+#include "tree/filecache.h"
+#include "tree/job.h"
+
+static dlist_head jobs = DLIST_STATIC_INIT(jobs);
+
+/* ======================================================================
+ * Life cycle
+ * ====================================================================== */
+
+/* Context callback: everything a job holds goes here.  Never fails. */
+static void
+job_release(void *arg)
+{
+	LsmJob	   *job = arg;
+
+	dlist_delete(&job->node);
+	if (job->writer != NULL)
+		lsm_sst_writer_abandon(job->writer);
+	job->writer = NULL;
+	if (!job->published)
+	{
+		for (int i = 0; i < job->nstarted; i++)
+			lsm_keyspace_unlink_file(job->keyspace_id, job->files[i].number);
+	}
+	if (job->version != NULL)
+		lsm_version_unpin(job->version);
+	if (job->owns_flush || job->owns_compaction)
+	{
+		LsmTreeShared *ctl = job->ctl;
+
+		/* also if the keyspace was dropped: our pin keeps the block from others */
+		LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+		if (job->owns_flush && ctl->flush_pid == MyProcPid)
+			ctl->flush_pid = 0;
+		if (job->owns_compaction && ctl->compact_pid == MyProcPid)
+			ctl->compact_pid = 0;
+		LWLockRelease(&ctl->lock);
+		ConditionVariableBroadcast(&ctl->cv);
+	}
+}
+
+LsmJob *
+lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "lsm job",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	LsmJob	   *job = palloc0(sizeof(LsmJob));
+
+	lsm_publish_at_exit();
+	job->cxt = cxt;
+	job->nest_level = GetCurrentTransactionNestLevel();
+	job->type = type;
+	job->tree = tree;
+	job->ctl = tree->ctl;
+	job->keyspace_id = tree->keyspace_id;
+	job->level = level;
+	job->run = run;
+	dlist_push_head(&jobs, &job->node);
+	job->callback.func = job_release;
+	job->callback.arg = job;
+	MemoryContextRegisterResetCallback(cxt, &job->callback);
+
+	job->entry_cxt = AllocSetContextCreate(cxt, "lsm job entries",
+										   ALLOCSET_DEFAULT_SIZES);
+	initStringInfo(&job->rewritten);
+	initStringInfo(&job->last_key);
+	job->params = lsm_tree_filter_params(tree);
+	job->compression = lsm_tree_compression(tree);
+	job->target_bytes = (uint64) lsm_target_file_size_kb * 1024;
+
+	job->fate.flush = type == LSM_JOB_FLUSH;
+	job->fate.freeze_limit = InvalidTransactionId;
+	job->fate.newest_removed_xid = InvalidTransactionId;
+
+	/*
+	 * Conservative (all databases) unless the relation is at hand; a worker is
+	 * in no database.
+	 */
+	job->fate.oldest_xid =
+		GetOldestNonRemovableTransactionId(tree->ctl->local ? tree->rel : NULL);
+	MemoryContextSwitchTo(old);
+	return job;
+}
+
+void
+lsm_job_end(LsmJob *job)
+{
+	MemoryContextDelete(job->cxt);
+}
+
+/*
+ * After an error: end the jobs of the transaction level that is being aborted
+ * (all of them, outside of a transaction).  Jobs of outer levels go on.
+ */
+void
+lsm_flush_abort(void)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &jobs)
+	{
+		LsmJob	   *job = dlist_container(LsmJob, node, iter.cur);
+
+		if (job->nest_level >= level)
+			lsm_job_end(job);
+	}
+	lsm_publish_abort();
+}
+
+/* ======================================================================
+ * What becomes of an entry
+ * ====================================================================== */
+
+void
+lsm_job_set_version(LsmJob *job, LsmVersion *version)
+{
+	Assert(job->version == NULL);
+	job->version = lsm_version_pin(version);
+}
+
+void
+lsm_job_set_below(LsmJob *job, int level)
+{
+	LsmVersion *version = job->version;
+
+	job->below = MemoryContextAlloc(job->cxt,
+									Max(version->nruns, 1) * sizeof(LsmRun *));
+	job->below_at = MemoryContextAllocZero(job->cxt,
+										   Max(version->nruns, 1) * sizeof(int));
+	job->nbelow = 0;
+	for (int i = 0; i < version->nruns; i++)
+	{
+		if (version->runs[i].level >= level)
+			job->below[job->nbelow++] = &version->runs[i];
+	}
+}
+
+/* No run below the output can hold an older entry of the key.  Ascending keys. */
+static bool
+job_at_bottom(LsmJob *job, LsmSlice key)
+{
+	for (int i = 0; i < job->nbelow; i++)
+	{
+		const LsmRun *run = job->below[i];
+		int			at = job->below_at[i];
+
+		while (at < run->nfiles && lsm_file_before(&run->files[at], key))
+			at++;
+		job->below_at[i] = at;
+		if (at < run->nfiles && !lsm_file_after(&run->files[at], key))
+			return false;
+	}
+	return true;
+}
+
+void
+lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
+{
+	MemoryContext old;
+	LsmFate		fate;
+
+	job->fate.bottom = job_at_bottom(job, key);
+
+	/* nothing left to hide or to complete */
+	if (job->fate.bottom && (uint8) value.data[0] != LSM_TAG_PUT)
+		return;
+
+	MemoryContextReset(job->entry_cxt);
+	old = MemoryContextSwitchTo(job->entry_cxt);
+	resetStringInfo(&job->rewritten);
+	job->fate.dying = false;
+	fate = job->tree->ops->fate(&job->fate, key, value, &job->rewritten);
+	MemoryContextSwitchTo(old);
+
+	if (fate == LSM_FATE_DROP)
+		return;
+	if (fate == LSM_FATE_REWRITE)
+		value = lsm_slice(job->rewritten.data, job->rewritten.len);
+	lsm_job_add(job, key, value);
+	if (job->fate.dying)
+		job->files[job->nfiles].flags |= LSM_FILE_HAS_DYING;
+}
+
+/* ======================================================================
+ * Output
+ * ====================================================================== */
+
+/* n times 64-byte aligned; freed with *chunk. */
+static void *
+alloc_aligned(Size bytes, void **chunk)
+{
+	*chunk = MemoryContextAllocHuge(CurrentMemoryContext, bytes + 64);
+	return (void *) TYPEALIGN(64, *chunk);
+}
+
+static void
+job_write_filter(LsmJob *job, LsmFileMeta *meta)
+{
+	char		path[MAXPGPATH];
+	LsmSstError err;
+	LsmSstStatus status;
+	Size		bytes = lsm_filter_image_bytes(&job->params, job->ndigests);
+	void	   *chunk;
+	void	   *image;
+
+	if (bytes == 0)
+		elog(ERROR, "cannot size an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
+			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
+	image = alloc_aligned(bytes, &chunk);
+	if (lsm_filter_build(&job->params, job->digests, job->ndigests,
+						 image, bytes) != LSM_FILTER_OK)
+		elog(ERROR, "cannot build an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
+			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
+
+	lsm_file_path(job->tree, meta->number, true, path);
+	status = lsm_sst_write_blob(path, image, bytes, &err);
+	pfree(chunk);
+	lsm_sst_check(status, &err);
+	meta->filter_scheme = job->params.scheme;
+	meta->filter_bytes = bytes;
+}
+
+static void
+set_fence(LsmSlice key, char *fence, uint16 *bytes, uint8 *flags, uint8 cut)
+{
+	*bytes = Min(key.len, LSM_FENCE_BYTES);
+	memcpy(fence, key.data, *bytes);
+	if (key.len > LSM_FENCE_BYTES)
+		*flags |= cut;
+}
+
+static void
+job_close_file(LsmJob *job)
+{
+	LsmFileMeta *meta = &job->files[job->nfiles];
+	LsmSstProperties props;
+	LsmSstWriter *writer = job->writer;
+	LsmSstError err;
+
+	Assert(job->nstarted == job->nfiles + 1);
+	set_fence(lsm_slice(job->last_key.data, job->last_key.len), meta->largest,
+			  &meta->largest_bytes, &meta->flags, LSM_FILE_LARGEST_CUT);
+
+	job->writer = NULL;			/* freed in any case */
+	lsm_sst_check(lsm_sst_writer_finish(writer, &props, &err), &err);
+	meta->file_bytes = props.file_bytes;
+	Assert(props.entries == meta->entries);
+	if (job->type == LSM_JOB_FLUSH)
+		LSM_CRASH_POINT("flush_file_written");
+	else if (job->type == LSM_JOB_COMPACT)
+		LSM_CRASH_POINT("compact_file_written");
+
+	job_write_filter(job, meta);
+	if (job->type == LSM_JOB_FLUSH)
+		LSM_CRASH_POINT("flush_filter_written");
+	job->nfiles++;
+	job->bytes += meta->file_bytes + meta->filter_bytes;
+	job->ndigests = 0;
+}
+
+static void
+job_open_file(LsmJob *job, LsmSlice key)
+{
+	char		path[MAXPGPATH];
+	LsmFileMeta *meta;
+	LsmSstError err;
+
+	if (job->nstarted == job->max_files)
+	{
+		int			n = Max(4, job->max_files * 2);
+
+		if (job->files == NULL)
+			job->files = MemoryContextAlloc(job->cxt, n * sizeof(LsmFileMeta));
+		else
+			job->files = repalloc_huge(job->files, n * sizeof(LsmFileMeta));
+		job->max_files = n;
+	}
+	meta = &job->files[job->nstarted];
+	memset(meta, 0, sizeof(LsmFileMeta));
+	meta->number = pg_atomic_fetch_add_u64(&job->ctl->next_file, 1);
+	meta->level = job->level;
+	meta->run = job->level == 0 ? job->run : 0;
+	meta->min_xid = InvalidTransactionId;
+	set_fence(key, meta->smallest, &meta->smallest_bytes, &meta->flags,
+			  LSM_FILE_SMALLEST_CUT);
+	job->nstarted++;
+	job->ndigests = 0;
+
+	lsm_file_path(job->tree, meta->number, false, path);
+	if (lsm_sst_writer_open(path, job->compression, &job->writer, &err) != LSM_SST_OK)
+	{
+		job->writer = NULL;
+		lsm_sst_report(ERROR, &err);
+	}
+}
+
+static void
+job_add_digest(LsmJob *job, LsmSlice filter_key)
+{
+	if (job->params.scheme == LSM_FILTER_NONE)
+		return;
+	if (job->ndigests == job->max_digests)
+	{
+		uint64		n = Max(UINT64CONST(65536), job->max_digests * 2);
+
+		if (job->digests == NULL)
+			job->digests = MemoryContextAllocHuge(job->cxt, n * sizeof(LsmDigest));
+		else
+			job->digests = repalloc_huge(job->digests, n * sizeof(LsmDigest));
+		job->max_digests = n;
+	}
+	job->digests[job->ndigests++] = lsm_digest_key(filter_key.data, filter_key.len);
+}
+
+void
+lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
+{
+	LsmFileMeta *meta;
+	LsmSlice	filter_key = lsm_filter_key(job->tree, key);
+	LsmSstError err;
+	MemoryContext old;
+	TransactionId xid;
+	bool		same = false;	/* filter key as in the entry before */
+
+	Assert(value.len > 0);
+	Assert(job->tree->kind != LSM_KIND_INDEX || key.len >= 6);
+
+	/*
+	 * A file may end between entries of the same filter key: cutting only
+	 * elsewhere would let files grow without bound.
+	 */
+	if (job->writer != NULL && lsm_sst_writer_bytes(job->writer) >= job->target_bytes)
+		job_close_file(job);
+	if (job->writer == NULL)
+		job_open_file(job, key);
+	else
+		same = lsm_filter_key_bytes(job->tree->kind, job->last_key.len) == filter_key.len &&
+			memcmp(job->last_key.data, filter_key.data, filter_key.len) == 0;
+	meta = &job->files[job->nfiles];
+
+	lsm_sst_check(lsm_sst_writer_add(job->writer, key.data, key.len,
+									 value.data, value.len, &err), &err);
+	if (!same)
+		job_add_digest(job, filter_key);
+	resetStringInfo(&job->last_key);
+	appendBinaryStringInfo(&job->last_key, key.data, key.len);
+
+	meta->entries++;
+	if ((uint8) value.data[0] == LSM_TAG_PARTIAL)
+		meta->flags |= LSM_FILE_HAS_PARTIAL;
+	else if ((uint8) value.data[0] == LSM_TAG_DELETE)
+		meta->flags |= LSM_FILE_HAS_DELETE;
+	MemoryContextReset(job->entry_cxt);
+	old = MemoryContextSwitchTo(job->entry_cxt);
+	xid = job->tree->ops->min_xid(value);
+	MemoryContextSwitchTo(old);
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsValid(meta->min_xid) ||
+		 TransactionIdPrecedes(xid, meta->min_xid)))
+		meta->min_xid = xid;
+}
+
+void
+lsm_job_finish(LsmJob *job)
+{
+	LsmSstError err;
+
+	if (job->writer != NULL)
+		job_close_file(job);
+	if (job->nfiles == 0)
+		return;
+	Assert(job->nstarted == job->nfiles);
+	lsm_sst_check(lsm_sst_sync_dir(job->tree->dir, &err), &err);
+	if (job->type == LSM_JOB_FLUSH)
+		LSM_CRASH_POINT("flush_dir_synced");
+	for (int i = 0; i < job->nfiles; i++)
+	{
+		lsm_file_log(job->tree, job->files[i].number, false);
+		lsm_file_log(job->tree, job->files[i].number, true);
+	}
+}

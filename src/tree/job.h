@@ -1,0 +1,132 @@
+/*-------------------------------------------------------------------------
+ *
+ * job.h
+ *	  A flush, compaction or build in progress: what it owns and the files it
+ *	  has written; and how its result becomes part of the tree (publish.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_JOB_H
+#define LSM_JOB_H
+
+#include "tree/merge.h"
+
+typedef enum LsmJobType
+{
+	LSM_JOB_FLUSH,
+	LSM_JOB_COMPACT,
+	LSM_JOB_BUILD
+} LsmJobType;
+
+typedef struct LsmJob
+{
+	dlist_node	node;			/* of the process's active jobs */
+	int			nest_level;		/* subtransaction it belongs to */
+	MemoryContext cxt;
+	MemoryContext entry_cxt;	/* reset now and then */
+	MemoryContextCallback callback;
+
+	LsmJobType	type;
+	LsmTree    *tree;
+	LsmTreeShared *ctl;
+	uint64		keyspace_id;
+	bool		owns_flush;		/* ctl->flush_pid is ours */
+	bool		owns_compaction;	/* ctl->compact_pid is ours */
+	bool		published;		/* the files belong to the tree */
+
+	/* deciding about entries */
+	LsmFateContext fate;
+	StringInfoData rewritten;
+	LsmVersion *version;		/* pinned, or NULL */
+	int			nbelow;			/* runs that may hold older entries */
+	const LsmRun **below;
+	int		   *below_at;		/* first file not entirely before the last key */
+
+	/* output */
+	int			level;
+	uint64		run;
+	LsmFilterParams params;
+	LsmCompression compression;
+	uint64		target_bytes;
+	LsmSstWriter *writer;		/* NULL: no file open */
+	bool		any_key;		/* last_key is set */
+	StringInfoData last_key;
+	LsmDigest  *digests;		/* of the file's distinct filter keys */
+	uint64		ndigests;
+	uint64		max_digests;
+	LsmFileMeta *files;			/* finished ones, then the one being written */
+	int			nfiles;			/* finished */
+	int			nstarted;
+	int			max_files;
+	uint64		bytes;			/* of finished files and filters */
+} LsmJob;
+
+/* ---- job.c ---- */
+
+/* Output goes to `level` (0: as run `run`).  ERROR leaves nothing behind. */
+extern LsmJob *lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run);
+
+/* The version the job starts from; pinned until it ends. */
+extern void lsm_job_set_version(LsmJob *job, LsmVersion *version);
+/* Entries older than the job's can lie in the version's runs from `level` on. */
+extern void lsm_job_set_below(LsmJob *job, int level);
+
+/* Decide about an entry (fate) and write what is left of it.  Ascending keys. */
+extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);
+/* Write an entry as it is.  Ascending keys. */
+extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
+/* Finish the last file; make all of them durable and log them. */
+extern void lsm_job_finish(LsmJob *job);
+/* Gives up ownership, removes files that were not published.  Never fails. */
+extern void lsm_job_end(LsmJob *job);
+
+/* ---- publish.c ---- */
+
+/*
+ * Make sure that the relation cannot go away: a backend has its lock already;
+ * a worker takes database and relation lock, without waiting.  False: not now.
+ */
+extern bool lsm_publish_lock(LsmTree *tree);
+extern void lsm_publish_unlock(LsmTree *tree);
+
+/*
+ * Publish: edit, then `flushed` (if any) leaves the set.  False: the relation could
+ * not be locked (worker), nothing was done.
+ */
+extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
+
+/* The hints for writers and workers, after the version changed. */
+extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
+
+/*
+ * Unlink what is queued and whose epoch has passed; `wait`: until all have.
+ * REQUIRES: outside the epoch, no LWLock.
+ */
+extern void lsm_unlink_drain(bool wait);
+
+extern void lsm_publish_at_exit(void);
+extern void lsm_publish_abort(void);
+
+/* From postmaster start: keep workers off relations that are being dropped. */
+extern void lsm_publish_register(void);
+
+/* ---- compact.c ---- */
+
+/* Highest score of the version's levels; *level is its level. */
+extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level);
+
+/*
+ * A job that has become the tree's compactor, waiting for the one there is.
+ * As long as it lasts, the tree stays loaded.
+ */
+extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
+
+/* ---- background.c ---- */
+
+/* This process is a background worker: attached to no database. */
+#define lsm_in_worker()		(!OidIsValid(MyDatabaseId))
+
+/* A worker in the middle of a long job: do the flushes that are waiting. */
+extern void lsm_worker_yield(void);
+
+#endif							/* LSM_JOB_H */

@@ -1,0 +1,152 @@
+/*-------------------------------------------------------------------------
+ *
+ * keylock.c
+ *	  Short locks on keys, and stamps that tell whether a key may have changed.
+ *
+ * A fixed number of partitions is shared by all trees; keys that fall into the
+ * same partition wait for each other, and a change to one makes the
+ * stamps of the others fail, which costs a repetition but no correctness.
+ *
+ * A stamp is taken without lock, before the key is read.  It holds, under the
+ * lock, if since then nobody released the lock after a change and the
+ * tree's set of memtables and files is the same.  A change that its author has
+ * applied but not yet counted when the stamp was taken is counted before
+ * the lock can be had, so the stamp fails: never a false "holds".
+ *
+ * Locking: the partition lock comes before every other LWLock of src/tree.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "tree/tree_private.h"
+
+#define KEYLOCK_PARTITIONS	1024
+
+typedef union KeyPartition
+{
+	struct
+	{
+		LWLock		lock;
+		pg_atomic_uint64 counter;	/* changes; written under the lock */
+	}			p;
+	char		pad[PG_CACHE_LINE_SIZE];
+} KeyPartition;
+
+typedef struct KeylockShared
+{
+	int			tranche;
+	KeyPartition partitions[FLEXIBLE_ARRAY_MEMBER];
+} KeylockShared;
+
+static KeylockShared *keylocks = NULL;
+
+Size
+lsm_keylock_shmem_bytes(void)
+{
+	return add_size(offsetof(KeylockShared, partitions) + PG_CACHE_LINE_SIZE,
+					mul_size(KEYLOCK_PARTITIONS, sizeof(KeyPartition)));
+}
+
+/*
+ * Create or attach.  REQUIRES: AddinShmemInitLock held.
+ */
+void
+lsm_keylock_shmem_init(void)
+{
+	bool		found;
+
+	keylocks = (KeylockShared *) ShmemInitStruct("lsmam key locks",
+												 lsm_keylock_shmem_bytes(), &found);
+	if (!found)
+	{
+		keylocks->tranche = LWLockNewTrancheId();
+		for (int i = 0; i < KEYLOCK_PARTITIONS; i++)
+		{
+			LWLockInitialize(&keylocks->partitions[i].p.lock, keylocks->tranche);
+			pg_atomic_init_u64(&keylocks->partitions[i].p.counter, 0);
+		}
+	}
+	LWLockRegisterTranche(keylocks->tranche, "lsm_key");
+}
+
+static inline KeyPartition *
+keylock_partition(const LsmTree *tree, LsmDigest lock_digest)
+{
+	/* ids are random and digests uniform, but their xor need not be */
+	uint64		h = murmurhash32((uint32) (tree->keyspace_id ^ lock_digest)) ^
+	(tree->keyspace_id >> 32) ^ (lock_digest >> 32);
+
+	return &keylocks->partitions[h % KEYLOCK_PARTITIONS];
+}
+
+/*
+ * The digest that picks a key's lock.  Not counted as a digest of a lookup: it is
+ * computed for writes.
+ */
+LsmDigest
+lsm_lock_digest(LsmSlice filter_key)
+{
+	return lsm_digest_key(filter_key.data, filter_key.len);
+}
+
+/*
+ * Take a stamp, before the key is read.  REQUIRES: no lock of src/tree held.
+ */
+void
+lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
+{
+	KeyPartition *partition = keylock_partition(tree, lock_digest);
+
+	/* a stamp of an unloaded tree would fail as soon as it is read */
+	lsm_tree_enter(tree);
+	stamp->set_stamp = lsm_set_stamp_read(tree->ctl);
+	lsm_tree_exit(tree);
+	stamp->key_counter = pg_atomic_read_u64(&partition->p.counter);
+
+	/* what the caller reads, it reads after the stamp */
+	pg_memory_barrier();
+}
+
+/*
+ * Lock the key's partition.  REQUIRES: outside of epochs, no LWLock of
+ * src/tree held.
+ */
+void
+lsm_key_lock(LsmTree *tree, LsmDigest lock_digest)
+{
+	Assert(!lsm_epoch_inside());
+	LWLockAcquire(&keylock_partition(tree, lock_digest)->p.lock, LW_EXCLUSIVE);
+}
+
+bool
+lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp)
+{
+	KeyPartition *partition = keylock_partition(tree, lock_digest);
+
+	Assert(LWLockHeldByMeInMode(&partition->p.lock, LW_EXCLUSIVE));
+
+	/* a stamp taken is even, so that a change in progress fails it, too */
+	return pg_atomic_read_u64(&partition->p.counter) == stamp->key_counter &&
+		pg_atomic_read_u64(&tree->ctl->keyspace_id) == tree->keyspace_id &&
+		pg_atomic_read_u64(&tree->ctl->set_stamp) == stamp->set_stamp;
+}
+
+/*
+ * `changed`: something was applied under the lock.  Errors under the lock need no
+ * care: nothing was applied, and the transaction's abort releases the lock.
+ */
+void
+lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed)
+{
+	KeyPartition *partition = keylock_partition(tree, lock_digest);
+
+	if (changed)
+		pg_atomic_fetch_add_u64(&partition->p.counter, 1);
+	LWLockRelease(&partition->p.lock);
+}

@@ -1,0 +1,325 @@
+/*-------------------------------------------------------------------------
+ *
+ * log.c
+ *	  Appending entries to log pages.
+ *
+ * A tree has a few open log pages (slots), so that concurrent writers do not
+ * queue behind one buffer lock.  Each call writes one WAL record: as many
+ * entries as fit into the slot's page, or one entry that is larger than a
+ * page, on fresh pages of its own.
+ *
+ * Everything that can fail (page allocation, memory) comes before the critical
+ * section, the memtable insert after it cannot fail: an entry is in the log
+ * page, the WAL and the memtable, or nowhere.  An error between two calls of one
+ * write leaves its earlier entries applied; the caller's transaction
+ * aborts then, and they carry its xid.
+ *
+ * Sequence numbers are given inside the critical section, so those of one
+ * page ascend; across slots they need not ascend in WAL order, and no one
+ * relies on that.
+ *
+ * Locking: slot lock -> alloc_lock (released) -> content lock of the page.  The memtable insert
+ * comes after all of them are released: what keeps the memtable in place is
+ * the writer's registration.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/proc.h"
+
+#include "tree/tree_private.h"
+#include "tree/wal.h"
+
+/* Pages of the longest entry */
+#define LSM_LOG_SPAN_PAGES	5
+
+StaticAssertDecl(sizeof(LsmLogEntry) + LSM_MAX_ENTRY_BYTES <=
+				 LSM_LOG_SPAN_PAGES * LSM_PAGE_BYTES,
+				 "longest entry does not fit the pages of one record");
+StaticAssertDecl(LSM_LOG_SPAN_PAGES <= XLR_NORMAL_MAX_BLOCK_ID + 1,
+				 "more block references than a plain record has");
+StaticAssertDecl(LSM_MAX_WRITE_ENTRIES <= UINT8_MAX,
+				 "nentries of LsmWalAppend is too small");
+StaticAssertDecl(sizeof(LsmLogEntry) == 16 && sizeof(LsmPageOpaque) == 16,
+				 "on-disk structs changed size");
+
+static inline uint32
+lsm_log_entry_bytes(const LsmEntry *entry)
+{
+	return sizeof(LsmLogEntry) + entry->key.len + entry->value.len;
+}
+
+/*
+ * Write one entry to `out` (no alignment needed for spanning buffers); returns the end,
+ * padded to 8 bytes with zeroes.
+ */
+static char *
+lsm_log_put(char *out, const LsmEntry *entry, uint64 seq)
+{
+	LsmLogEntry header;
+	char	   *start = out;
+
+	header.total_bytes = lsm_log_entry_bytes(entry);
+	header.key_bytes = entry->key.len;
+	header.flags = 0;
+	header.seq = seq;
+	memcpy(out, &header, sizeof(header));
+	out += sizeof(header);
+	memcpy(out, entry->key.data, entry->key.len);
+	out += entry->key.len;
+	memcpy(out, entry->value.data, entry->value.len);
+	out += entry->value.len;
+	while ((out - start) % MAXIMUM_ALIGNOF != 0)
+		*out++ = 0;
+	return out;
+}
+
+/*
+ * Insert the WAL record of an append and stamp the pages.  The entry bytes are
+ * taken from the pages themselves: page i holds bytes[i] of them from
+ * its start on, but for the first of an existing page, from `offset` on.
+ * REQUIRES: critical section, pages locked and dirty.
+ */
+static void
+lsm_log_wal(const LsmTree *tree, uint64 generation, int nentries, bool fresh,
+			int npages, Buffer *buffers, uint16 offset, const uint16 *bytes)
+{
+	LsmWalAppend record;
+	XLogRecPtr	lsn;
+	int			i;
+
+	record.keyspace_id = tree->keyspace_id;
+	record.generation = generation;
+	record.bytes = 0;
+	record.offset = offset;
+	record.nentries = nentries;
+	record.fresh = fresh;
+	for (i = 0; i < npages; i++)
+		record.bytes += bytes[i];
+
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, sizeof(record));
+	for (i = 0; i < npages; i++)
+	{
+		XLogRegisterBuffer(i, buffers[i],
+						   REGBUF_STANDARD | (fresh ? REGBUF_WILL_INIT : 0));
+		XLogRegisterData((char *) BufferGetPage(buffers[i]) +
+						 (i == 0 ? offset : LSM_PAGE_START), bytes[i]);
+	}
+	lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_LOG_APPEND);
+	for (i = 0; i < npages; i++)
+		PageSetLSN(BufferGetPage(buffers[i]), lsn);
+}
+
+static void
+lsm_log_insert(LsmWrite *write, int first, int n, uint64 seq)
+{
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		LsmEntry   *entry = &write->entries[first + i];
+
+		lsm_memtable_insert((LsmMemtable *) write->memtable, entry->node,
+							seq + i, entry->key, entry->value, entry->digest);
+	}
+	LSM_CRASH_POINT("append_after_memtable");
+}
+
+/*
+ * Any slot no one is at, one's own first; else wait for one's own, whose
+ * holder waits for page I/O at most.
+ */
+static LsmLogSlot *
+lsm_log_lock_slot(LsmTreeShared *ctl)
+{
+	int			own = MyProc->pgprocno % LSM_LOG_SLOTS;
+	int			i;
+
+	for (i = 0; i < LSM_LOG_SLOTS; i++)
+	{
+		LsmLogSlot *slot = &ctl->slots[(own + i) % LSM_LOG_SLOTS];
+
+		if (LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
+			return slot;
+	}
+	LWLockAcquire(&ctl->slots[own].lock, LW_EXCLUSIVE);
+	return &ctl->slots[own];
+}
+
+/*
+ * The page to append to, exclusively locked: the slot's, if it is of this generation and
+ * has room for `bytes`, else a free one.  A new page becomes the slot's, unless the
+ * slot's page is of a newer generation (a writer that registered
+ * before the seal must not push that one out).  REQUIRES: slot locked.
+ */
+static Buffer
+lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
+				  uint32 bytes, bool *fresh)
+{
+	Buffer		buffer;
+
+	if (slot->block != InvalidBlockNumber && slot->generation == generation)
+	{
+		PageHeader	header;
+		LsmPageOpaque *opaque;
+
+		buffer = lsm_page_read(tree, slot->block);
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		opaque = lsm_page_check(tree, BufferGetPage(buffer), slot->block, LSM_PAGE_LOG);
+		if (opaque->owner != generation)
+			elog(ERROR, "open log page %u of relation %s belongs to generation " UINT64_FORMAT ", not " UINT64_FORMAT,
+				 slot->block,
+				 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
+				 opaque->owner, generation);
+		header = (PageHeader) BufferGetPage(buffer);
+		if (header->pd_upper - header->pd_lower >= bytes)
+		{
+			*fresh = false;
+			return buffer;
+		}
+		UnlockReleaseBuffer(buffer);
+	}
+
+	*fresh = true;
+	buffer = lsm_page_allocate(tree);
+	if (slot->block == InvalidBlockNumber || slot->generation <= generation)
+	{
+		/*
+		 * If an error came before the page is initialised, the check above
+		 * would find a page of another generation: nothing that can fail lies
+		 * between here and the critical section.
+		 */
+		slot->block = BufferGetBlockNumber(buffer);
+		slot->generation = generation;
+	}
+	return buffer;
+}
+
+/* As many entries as fit the slot's page. */
+static int
+lsm_log_append_slot(LsmWrite *write, int first)
+{
+	LsmTree    *tree = write->tree;
+	LsmTreeShared *ctl = tree->ctl;
+	LsmLogSlot *slot = lsm_log_lock_slot(ctl);
+	uint32		need = MAXALIGN(lsm_log_entry_bytes(&write->entries[first]));
+	Buffer		buffer;
+	Page		page;
+	char	   *out;
+	bool		fresh;
+	uint16		offset;
+	uint16		bytes;
+	uint32		room;
+	uint64		seq;
+	int			n = 0;
+	int			i;
+
+	buffer = lsm_log_slot_page(tree, slot, write->generation, need, &fresh);
+	page = BufferGetPage(buffer);
+	offset = fresh ? LSM_PAGE_START : ((PageHeader) page)->pd_lower;
+	room = LSM_PAGE_START + LSM_PAGE_BYTES - offset;
+	while (first + n < write->nentries)
+	{
+		need = MAXALIGN(lsm_log_entry_bytes(&write->entries[first + n]));
+		if (need > room)
+			break;
+		room -= need;
+		n++;
+	}
+	Assert(n > 0);
+	LSM_CRASH_POINT("append_before_wal");
+
+	START_CRIT_SECTION();
+	if (fresh)
+		lsm_page_init(page, LSM_PAGE_LOG, write->generation, 0, InvalidBlockNumber);
+	seq = pg_atomic_fetch_add_u64(&ctl->seq, n) + 1;
+	out = (char *) page + offset;
+	for (i = 0; i < n; i++)
+		out = lsm_log_put(out, &write->entries[first + i], seq + i);
+	((PageHeader) page)->pd_lower = out - (char *) page;
+	Assert(((PageHeader) page)->pd_lower <= ((PageHeader) page)->pd_upper);
+	bytes = out - (char *) page - offset;
+	MarkBufferDirty(buffer);
+	if (lsm_tree_needs_wal(tree))
+		lsm_log_wal(tree, write->generation, n, fresh, 1, &buffer, offset, &bytes);
+	END_CRIT_SECTION();
+
+	UnlockReleaseBuffer(buffer);
+	LWLockRelease(&slot->lock);
+	LSM_CRASH_POINT("append_after_wal");
+
+	lsm_log_insert(write, first, n, seq);
+	return n;
+}
+
+/*
+ * One entry longer than a page, on pages of its own.  No slot is involved:
+ * no one else knows the pages before the record is written.
+ */
+static int
+lsm_log_append_spanning(LsmWrite *write, int first)
+{
+	LsmTree    *tree = write->tree;
+	LsmEntry   *entry = &write->entries[first];
+	uint32		total = lsm_log_entry_bytes(entry);
+	int			npages = (total + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES;
+	char	   *image = palloc(MAXALIGN(total));
+	Buffer		buffers[LSM_LOG_SPAN_PAGES];
+	uint16		bytes[LSM_LOG_SPAN_PAGES];
+	uint64		seq;
+	int			i;
+
+	Assert(npages <= LSM_LOG_SPAN_PAGES);
+	lsm_page_allocate_many(tree, npages, buffers);
+	LSM_CRASH_POINT("append_before_wal");
+
+	START_CRIT_SECTION();
+	seq = pg_atomic_fetch_add_u64(&tree->ctl->seq, 1) + 1;
+	total = lsm_log_put(image, entry, seq) - image;
+	for (i = 0; i < npages; i++)
+	{
+		Page		page = BufferGetPage(buffers[i]);
+		uint32		done = i * LSM_PAGE_BYTES;
+
+		bytes[i] = Min(total - done, LSM_PAGE_BYTES);
+		lsm_page_init(page, LSM_PAGE_LOG, write->generation,
+					  i > 0 ? LSM_PAGE_CONTINUES : 0,
+					  i + 1 < npages ? BufferGetBlockNumber(buffers[i + 1]) : InvalidBlockNumber);
+		memcpy((char *) page + LSM_PAGE_START, image + done, bytes[i]);
+		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes[i];
+		MarkBufferDirty(buffers[i]);
+	}
+	if (lsm_tree_needs_wal(tree))
+		lsm_log_wal(tree, write->generation, 1, true, npages, buffers,
+					LSM_PAGE_START, bytes);
+	END_CRIT_SECTION();
+
+	for (i = 0; i < npages; i++)
+		UnlockReleaseBuffer(buffers[i]);
+	LSM_CRASH_POINT("append_after_wal");
+
+	lsm_log_insert(write, first, 1, seq);
+	pfree(image);
+	return 1;
+}
+
+/*
+ * See tree_private.h.  ERRORs (before anything of this call is applied) when a
+ * page can be neither found nor added: disk full.
+ */
+int
+lsm_log_append(LsmWrite *write, int first)
+{
+	Assert(write->active && first < write->nentries);
+	Assert(!write->tree->ctl->local);
+
+	if (lsm_log_entry_bytes(&write->entries[first]) > LSM_PAGE_BYTES)
+		return lsm_log_append_spanning(write, first);
+	return lsm_log_append_slot(write, first);
+}

@@ -1,0 +1,214 @@
+/*-------------------------------------------------------------------------
+ *
+ * lookup.c
+ *	  Point lookups: one digest, asked of the memtables' digest indexes and of
+ *	  the filters of every run's candidate file.
+ *
+ * Runs inside one epoch, lock-free.  The order of the steps (all candidates by
+ * their fences, prefetch of their filter lines, then the probes) is from the
+ * project's own measurements.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "tree/lookup.h"
+#include "tree/merge.h"
+
+#define CANDIDATES	32			/* looked at together */
+
+void
+lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
+{
+	if (counts->probes == 0)
+		return;
+	lsm_count(tree, LSM_COUNT_FILTER_PROBES, counts->probes);
+	if (counts->negatives > 0)
+		lsm_count(tree, LSM_COUNT_FILTER_NEGATIVES, counts->negatives);
+	if (counts->true_positives > 0)
+		lsm_count(tree, LSM_COUNT_FILTER_TRUE_POSITIVES, counts->true_positives);
+	if (counts->false_positives > 0)
+		lsm_count(tree, LSM_COUNT_FILTER_FALSE_POSITIVES, counts->false_positives);
+}
+
+LsmDigest
+lsm_probe_digest(LsmTree *tree, LsmSlice filter_key)
+{
+	lsm_count(tree, LSM_COUNT_DIGESTS, 1);
+	return lsm_digest_key(filter_key.data, filter_key.len);
+}
+
+void
+lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
+{
+	lsm_count(tree, LSM_COUNT_LOOKUPS, 1);
+	probe->filter_key = filter_key;
+	probe->shared = lsm_hash_sharing;
+	probe->digest = probe->shared ? lsm_probe_digest(tree, filter_key) : 0;
+}
+
+/* Fold what the memtables have for the key; true if that is complete. */
+static bool
+get_from_memtables(const LsmMemtableSet *set, LsmSlice key,
+				   const LsmProbe *probe, LsmFold *fold)
+{
+	for (int i = 0; i < set->n; i++)
+	{
+		LsmMemNode *node;
+
+		if (probe->shared)
+			node = lsm_memtable_find(set->tables[i], probe->digest, key);
+		else
+		{
+			node = lsm_memtable_seek(set->tables[i], key);
+			if (node != NULL &&
+				lsm_slice_compare(lsm_memnode_key(node), key) != 0)
+				node = NULL;
+		}
+		if (node != NULL && lsm_fold_add_memvalue(fold, lsm_memnode_value(node)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Is there any entry of the probe's filter key in the file?  The iterator
+ * stands on the first entry >= key, which was not there itself.  Only to tell
+ * a true from a false positive of an index tree's filter.
+ */
+static bool
+holds_filter_key(LsmTree *tree, const LsmProbe *probe, LsmSstIter *iter)
+{
+	LsmSstError err;
+
+	if (tree->kind != LSM_KIND_INDEX)
+		return false;
+	lsm_sst_check(lsm_sst_iter_seek(iter, probe->filter_key.data,
+									probe->filter_key.len, &err), &err);
+	while (lsm_sst_iter_valid(iter))
+	{
+		size_t		len;
+		const void *data = lsm_sst_iter_key(iter, &len);
+		LsmSlice	found = lsm_slice(data, (uint32) len);
+
+		if (!lsm_slice_has_prefix(found, probe->filter_key))
+			return false;
+		if (lsm_filter_key_bytes(tree->kind, found.len) == probe->filter_key.len)
+			return true;
+		lsm_sst_check(lsm_sst_iter_next(iter, &err), &err);
+	}
+	return false;
+}
+
+/* Look into one file whose filter did not object.  True: fold is complete. */
+static bool
+get_from_file(LsmTree *tree, LsmOpenFile *open, LsmSlice key,
+			  const LsmProbe *probe, LsmFold *fold, LsmProbeCounts *counts)
+{
+	LsmSstError err;
+	LsmSstIter *iter = open->idle_iter;
+	bool		found = false;
+	bool		complete = false;
+
+	if (iter == NULL)
+	{
+		lsm_sst_check(lsm_sst_iter_open(open->reader, &iter, &err), &err);
+		open->idle_iter = iter;
+	}
+	lsm_sst_check(lsm_sst_iter_seek(iter, key.data, key.len, &err), &err);
+	if (lsm_sst_iter_valid(iter))
+	{
+		size_t		len;
+		const void *data = lsm_sst_iter_key(iter, &len);
+
+		found = len == key.len && memcmp(data, key.data, len) == 0;
+		if (found)
+		{
+			data = lsm_sst_iter_value(iter, &len);
+			complete = lsm_fold_add(fold, lsm_slice(data, (uint32) len));
+		}
+	}
+	if (open->has_filter)
+		lsm_probe_outcome(open, found || holds_filter_key(tree, probe, iter),
+						  counts);
+	lsm_file_count_blocks(tree, open);
+	return complete;
+}
+
+/* Probe what was gathered, newest first. */
+static bool
+get_from_candidates(LsmTree *tree, LsmOpenFile **candidates, int n,
+					LsmSlice key, const LsmProbe *probe, LsmFold *fold,
+					LsmProbeCounts *counts)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (lsm_probe_filter(tree, probe, candidates[i], counts) &&
+			get_from_file(tree, candidates[i], key, probe, fold, counts))
+			return true;
+	}
+	return false;
+}
+
+static void
+get_from_files(LsmTree *tree, LsmVersion *version, LsmSlice key,
+			   const LsmProbe *probe, LsmFold *fold)
+{
+	LsmOpenFile *candidates[CANDIDATES];
+	LsmProbeCounts counts = {0};
+	int			n = 0;
+	bool		complete = false;
+
+	lsm_filecache_begin();
+	for (int i = 0; i < version->nruns && !complete; i++)
+	{
+		LsmRun	   *run = &version->runs[i];
+		int			at = lsm_run_find_exact(run, key);
+
+		/* more than one file of a run only if a cut fence leaves it open */
+		while (at >= 0 && !complete)
+		{
+			LsmFile    *file = &run->files[at];
+			LsmOpenFile *open = lsm_file_open(tree, file);
+
+			lsm_probe_prefetch(probe, open);
+			candidates[n++] = open;
+			if (n == CANDIDATES)
+			{
+				complete = get_from_candidates(tree, candidates, n, key, probe,
+											   fold, &counts);
+				n = 0;
+			}
+			if (!(file->flags & LSM_FILE_LARGEST_CUT) ||
+				++at == run->nfiles ||
+				!lsm_file_may_hold(&run->files[at], key))
+				break;
+		}
+	}
+	if (!complete && n > 0)
+		(void) get_from_candidates(tree, candidates, n, key, probe, fold,
+								   &counts);
+	lsm_probe_counts_add(tree, &counts);
+}
+
+bool
+lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
+			 StringInfo value)
+{
+	LsmMemtableSet set;
+	LsmVersion *version;
+	LsmFold		fold;
+
+	Assert(probe->filter_key.len == lsm_filter_key_bytes(tree->kind, key.len));
+	Assert(memcmp(probe->filter_key.data, key.data, probe->filter_key.len) == 0);
+
+	resetStringInfo(value);
+	lsm_fold_begin(&fold, tree->ops, value);
+	version = lsm_version_enter(tree, &set);
+	if (get_from_memtables(&set, key, probe, &fold))
+		lsm_count(tree, LSM_COUNT_MEMTABLE_HITS, 1);
+	else
+		get_from_files(tree, version, key, probe, &fold);
+	lsm_tree_exit(tree);
+	return lsm_fold_complete(&fold);
+}

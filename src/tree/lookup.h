@@ -1,0 +1,65 @@
+/*-------------------------------------------------------------------------
+ *
+ * lookup.h
+ *	  Asking filters: shared by point lookups (lookup.c) and point cursors
+ *	  (cursor.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_LOOKUP_H
+#define LSM_LOOKUP_H
+
+#include "tree/filecache.h"
+
+/* Counted locally and added once per call. */
+typedef struct LsmProbeCounts
+{
+	uint32		probes;
+	uint32		negatives;
+	uint32		true_positives;
+	uint32		false_positives;
+} LsmProbeCounts;
+
+extern void lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts);
+
+/* The one function that hashes keys of lookups, and counts them. */
+extern LsmDigest lsm_probe_digest(LsmTree *tree, LsmSlice filter_key);
+
+/* Does the file's filter (if it has one that can tell) admit the key? */
+static inline bool
+lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
+				 LsmProbeCounts *counts)
+{
+	LsmDigest	digest;
+
+	if (!open->has_filter)
+		return true;
+	counts->probes++;
+	digest = probe->shared ? probe->digest :
+		lsm_probe_digest(tree, probe->filter_key);
+	if (lsm_filter_probe(&open->filter, digest))
+		return true;
+	counts->negatives++;
+	return false;
+}
+
+/* The file was read after its filter had said yes. */
+static inline void
+lsm_probe_outcome(const LsmOpenFile *open, bool found, LsmProbeCounts *counts)
+{
+	if (!open->has_filter)
+		return;
+	if (found)
+		counts->true_positives++;
+	else
+		counts->false_positives++;
+}
+
+static inline void
+lsm_probe_prefetch(const LsmProbe *probe, const LsmOpenFile *open)
+{
+	if (probe->shared && open->has_filter)
+		lsm_filter_prefetch(&open->filter, probe->digest);
+}
+
+#endif							/* LSM_LOOKUP_H */

@@ -1,0 +1,138 @@
+/*-------------------------------------------------------------------------
+ *
+ * options.c
+ *	  Settings of trees, the registry of kinds, and the crash points of test
+ *	  builds.
+ *
+ * The variables are GUCs; src/guc.c registers them with ranges, units and
+ * check hooks.  Their initial values here are the defaults.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "miscadmin.h"
+
+#include "tree/tree_private.h"
+
+bool		lsm_hash_sharing = true;
+int			lsm_filter_scheme = LSM_FILTER_BLOCKED;
+double		lsm_bits_per_key = 10.0;
+int			lsm_elastic_units = 6;
+int			lsm_elastic_initial_units = 2;
+int			lsm_elastic_memory_kb = 64 * 1024;
+int			lsm_elastic_lifetime = 20000;
+int			lsm_memtable_memory_kb = 256 * 1024;
+int			lsm_memtable_size_kb = 64 * 1024;
+int			lsm_size_ratio = 10;
+int			lsm_target_file_size_kb = 64 * 1024;
+int			lsm_compression = LSM_COMPRESSION_LZ4;
+int			lsm_max_open_files = 1000;
+int			lsm_compaction_workers = 1;
+int			lsm_max_trees = 16384;	/* about 1 kB each */
+
+/* ---- kinds ---- */
+
+#define KIND_LIMIT	(LSM_KIND_INDEX + 1)
+
+static const LsmKindOps *kind_ops[KIND_LIMIT];
+
+void
+lsm_kind_register(LsmKind kind, const LsmKindOps *ops)
+{
+	Assert(kind > 0 && kind < KIND_LIMIT);
+	Assert(ops->merge != NULL && ops->fate != NULL && ops->min_xid != NULL &&
+		   ops->check != NULL);
+	kind_ops[kind] = ops;
+}
+
+const LsmKindOps *
+lsm_kind_ops(LsmKind kind)
+{
+	if ((int) kind <= 0 || kind >= KIND_LIMIT || kind_ops[kind] == NULL)
+		elog(ERROR, "LSM tree of unknown kind %d", (int) kind);
+	return kind_ops[kind];
+}
+
+/* ---- effective settings ---- */
+
+/*
+ * The tree's own setting, if its last opener had one, else this process's GUC.
+ * Read without lock: each is a word, and any mixture of old and new is valid.
+ */
+LsmFilterParams
+lsm_tree_filter_params(LsmTree *tree)
+{
+	const LsmTreeOptions *options = &tree->ctl->options;
+	LsmFilterParams params;
+
+	params.scheme = (LsmFilterScheme)
+		(options->filter_scheme >= 0 ? options->filter_scheme : lsm_filter_scheme);
+	params.bits_per_key = options->bits_per_key > 0 ? options->bits_per_key : lsm_bits_per_key;
+	return params;
+}
+
+int
+lsm_tree_size_ratio(LsmTree *tree)
+{
+	int			ratio = tree->ctl->options.size_ratio;
+
+	return ratio > 0 ? ratio : lsm_size_ratio;
+}
+
+LsmCompression
+lsm_tree_compression(LsmTree *tree)
+{
+	int			compression = tree->ctl->options.compression;
+
+	return (LsmCompression) (compression >= 0 ? compression : lsm_compression);
+}
+
+/* ---- crash points ---- */
+
+#ifdef LSM_TESTING
+
+char	   *lsm_crash_point_name = NULL;
+
+/*
+ * Crash here if the GUC lsm.crash_point names this point: "name", or "name:N"
+ * for the Nth time that this process passes it.  kill -9 of the postmaster
+ * first (nothing is written by an orderly shutdown), then of ourselves; the
+ * other processes end when they notice.
+ */
+void
+lsm_crash_point_hit(const char *name)
+{
+	static char last[NAMEDATALEN];
+	static int	hits = 0;
+	Size		len = strlen(name);
+	const char *wanted = lsm_crash_point_name;
+	int			nth = 1;
+
+	if (likely(wanted == NULL || wanted[0] == '\0'))
+		return;
+	if (strncmp(wanted, name, len) != 0 ||
+		(wanted[len] != '\0' && wanted[len] != ':'))
+		return;
+	if (wanted[len] == ':')
+		nth = atoi(wanted + len + 1);
+
+	if (strncmp(last, name, sizeof(last) - 1) != 0)
+	{
+		strlcpy(last, name, sizeof(last));
+		hits = 0;
+	}
+	if (++hits < nth)
+		return;
+
+	if (IsUnderPostmaster)
+		(void) kill(PostmasterPid, SIGKILL);
+	(void) kill(getpid(), SIGKILL);
+	for (;;)
+		pause();
+}
+
+#endif							/* LSM_TESTING */

@@ -1,0 +1,340 @@
+/*-------------------------------------------------------------------------
+ *
+ * page.c
+ *	  Pages of a tree's main fork: access, allocation, the metapage.
+ *
+ * Trees are also worked on by a process without relcache (the worker), so
+ * pages are read by relfilenode; only temporary trees, whose buffers are
+ * local to their backend, go through the relation.
+ *
+ * Allocation.  Whether a page is free follows from its opaque data together
+ * with the control block's copies of the metapage's flushed generation and
+ * manifest id; no free list exists on disk.  A cursor goes round the fork, one
+ * lap after each edit that may have freed pages, and looks at a bounded
+ * number of candidates per call; the fork is extended when the lap is over.
+ *
+ * Locking: alloc_lock serialises allocation and extension.  Its holder never
+ * waits for a buffer content lock (candidates are locked conditionally, a new page is
+ * known to no one), so a caller may hold content locks of its own: the
+ * metapage's and those of pages it has just been given.  That is the one exception to the order in tree_private.h.
+ *
+ * Reuse needs no precaution against crashes.  A page is free only by an edit
+ * whose WAL record has been inserted; the record that initialises it for its new
+ * use comes later in the WAL, and the page cannot reach the disk before
+ * that record is flushed, hence not before the edit is.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+#include "storage/smgr.h"
+
+#include "tree/tree_private.h"
+
+/* Candidates looked at per allocation before the fork is extended instead */
+#define LSM_ALLOCATE_LOOKS	64
+
+bool
+lsm_tree_needs_wal(const LsmTree *tree)
+{
+	return tree->relpersistence == RELPERSISTENCE_PERMANENT;
+}
+
+/*
+ * Pinned page of the tree, not locked.  ERRORs as ReadBuffer().
+ */
+Buffer
+lsm_page_read(LsmTree *tree, BlockNumber block)
+{
+	if (tree->relpersistence == RELPERSISTENCE_TEMP)
+	{
+		Assert(tree->rel != NULL);
+		return ReadBuffer(tree->rel, block);
+	}
+	return ReadBufferWithoutRelcache(tree->rnode, MAIN_FORKNUM, block,
+									 RBM_NORMAL, NULL,
+									 tree->relpersistence == RELPERSISTENCE_PERMANENT);
+}
+
+/*
+ * Make `page` an empty page.  For critical sections and redo: cannot fail.
+ */
+void
+lsm_page_init(Page page, uint16 type, uint64 owner, uint16 flags, BlockNumber next)
+{
+	LsmPageOpaque *opaque;
+
+	PageInit(page, BLCKSZ, sizeof(LsmPageOpaque));
+	opaque = lsm_page_opaque(page);
+	opaque->owner = owner;
+	opaque->next = next;
+	opaque->flags = flags;
+	opaque->type = type;
+}
+
+static bool
+lsm_page_sound(Page page)
+{
+	PageHeader	header = (PageHeader) page;
+
+	return !PageIsNew(page) &&
+		PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
+		header->pd_lower >= LSM_PAGE_START &&
+		header->pd_lower <= header->pd_upper &&
+		header->pd_upper == header->pd_special;
+}
+
+LsmPageOpaque *
+lsm_page_check(const LsmTree *tree, Page page, BlockNumber block, uint16 type)
+{
+	if (!lsm_page_sound(page) || lsm_page_opaque(page)->type != type)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("block %u of relation %s is not a valid lsm %s page",
+						block,
+						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
+						type == LSM_PAGE_LOG ? "log" : "manifest"),
+				 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
+	return lsm_page_opaque(page);
+}
+
+/*
+ * A page of another type or with a broken header is not free: leave it for
+ * lsm_verify and for whoever reads it to complain.
+ */
+static bool
+lsm_page_is_free(LsmTreeShared *ctl, Page page)
+{
+	LsmPageOpaque *opaque;
+
+	if (PageIsNew(page))
+		return true;
+	if (!lsm_page_sound(page))
+		return false;
+	opaque = lsm_page_opaque(page);
+	switch (opaque->type)
+	{
+		case LSM_PAGE_LOG:
+			return opaque->owner <= pg_atomic_read_u64(&ctl->flushed_generation);
+		case LSM_PAGE_MANIFEST:
+
+			/*
+			 * A rewrite sets manifest_pending before it writes its first page
+			 * and manifest_id after the root has flipped, so that pages of
+			 * neither chain look free in between.
+			 */
+			return opaque->owner != pg_atomic_read_u64(&ctl->manifest_id) &&
+				opaque->owner != pg_atomic_read_u64(&ctl->manifest_pending);
+		default:
+			return false;
+	}
+}
+
+/*
+ * Look on in the current lap; InvalidBuffer if the lap is over or enough
+ * candidates were looked at.  Each candidate uses up one of free_pages, found
+ * free or not: that bounds a lap to the pages the fork had when it began, and
+ * guarantees that no page is handed out twice within one (its new owner may
+ * not have initialised it yet).  REQUIRES: alloc_lock.
+ */
+static Buffer
+lsm_page_find_free(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	int			looks;
+
+	for (looks = 0; looks < LSM_ALLOCATE_LOOKS && ctl->free_pages > 0; looks++)
+	{
+		BlockNumber block = ctl->alloc_cursor;
+		Buffer		buffer;
+
+		if (block == 0 || block >= ctl->nblocks)
+			block = 1;
+		if (block >= ctl->nblocks)
+		{
+			ctl->free_pages = 0;	/* nothing but the metapage */
+			break;
+		}
+		ctl->alloc_cursor = block + 1;
+		ctl->free_pages--;
+
+		buffer = lsm_page_read(tree, block);
+		if (!ConditionalLockBuffer(buffer))
+		{
+			ReleaseBuffer(buffer);
+			continue;
+		}
+		if (lsm_page_is_free(ctl, BufferGetPage(buffer)))
+			return buffer;
+		UnlockReleaseBuffer(buffer);
+	}
+	return InvalidBuffer;
+}
+
+/* REQUIRES: alloc_lock.  ERRORs with disk full. */
+static Buffer
+lsm_page_extend(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	Buffer		buffer;
+	BlockNumber block;
+
+	if (tree->relpersistence == RELPERSISTENCE_TEMP)
+		buffer = ReadBufferExtended(tree->rel, MAIN_FORKNUM, P_NEW,
+									RBM_ZERO_AND_LOCK, NULL);
+	else
+		buffer = ReadBufferWithoutRelcache(tree->rnode, MAIN_FORKNUM, P_NEW,
+										   RBM_ZERO_AND_LOCK, NULL,
+										   tree->relpersistence == RELPERSISTENCE_PERMANENT);
+	block = BufferGetBlockNumber(buffer);
+	if (block == 0)
+		elog(ERROR, "main fork of lsm relation %s has no metapage",
+			 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM));
+	if (block >= ctl->nblocks)
+		ctl->nblocks = block + 1;
+	return buffer;
+}
+
+/*
+ * n free pages, pinned and exclusively locked, content undefined.  The caller
+ * initialises all of them, or none: an error before leaves them free.
+ * ERRORs: whatever reading or extending raises, disk full among them.
+ * REQUIRES: no content lock held but the metapage's, the manifest tail's and those of pages
+ * allocated before; tree loaded or being loaded by the caller.
+ */
+void
+lsm_page_allocate_many(LsmTree *tree, int n, Buffer *buffers)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	int			i;
+
+	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+	for (i = 0; i < n; i++)
+	{
+		buffers[i] = lsm_page_find_free(tree);
+		if (!BufferIsValid(buffers[i]))
+			buffers[i] = lsm_page_extend(tree);
+	}
+	LWLockRelease(&ctl->alloc_lock);
+}
+
+Buffer
+lsm_page_allocate(LsmTree *tree)
+{
+	Buffer		buffer;
+
+	lsm_page_allocate_many(tree, 1, &buffer);
+	return buffer;
+}
+
+void
+lsm_page_restart_search(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+
+	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+	ctl->free_pages = ctl->nblocks > 1 ? (int64) ctl->nblocks - 1 : 0;
+	LWLockRelease(&ctl->alloc_lock);
+}
+
+/* ---- metapage ---- */
+
+void
+lsm_meta_init(Page page, const LsmMetaPage *meta)
+{
+	PageInit(page, BLCKSZ, 0);
+	memcpy(PageGetContents(page), meta, sizeof(LsmMetaPage));
+	((PageHeader) page)->pd_lower =
+		((char *) PageGetContents(page) + sizeof(LsmMetaPage)) - (char *) page;
+}
+
+static void
+lsm_meta_check(const LsmTree *tree, Page page)
+{
+	LsmMetaPage *meta = (LsmMetaPage *) PageGetContents(page);
+	char	   *path = NULL;
+
+	if (!PageIsNew(page) &&
+		((PageHeader) page)->pd_lower >= SizeOfPageHeaderData + sizeof(uint32) * 2 &&
+		meta->magic == LSM_META_MAGIC)
+	{
+		if (meta->format_version == LSM_META_VERSION &&
+			((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + sizeof(LsmMetaPage) &&
+			(meta->kind == LSM_KIND_TABLE || meta->kind == LSM_KIND_INDEX))
+			return;
+		path = relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM);
+		if (meta->format_version != LSM_META_VERSION)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("relation %s has lsm format version %u, but this server reads version %u",
+							path, meta->format_version, LSM_META_VERSION),
+					 errhint("Install the release of lsmam that wrote the relation.")));
+	}
+	if (path == NULL)
+		path = relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM);
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("block 0 of relation %s is not a valid lsm metapage", path),
+			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
+}
+
+/*
+ * Needs only rnode, backend, relpersistence (and rel if temporary) of the
+ * handle: lsm_tree_open() learns the keyspace id through it.
+ */
+Buffer
+lsm_meta_read(LsmTree *tree, int mode, LsmMetaPage **meta)
+{
+	Buffer		buffer = lsm_page_read(tree, 0);
+
+	LockBuffer(buffer, mode);
+	lsm_meta_check(tree, BufferGetPage(buffer));
+	*meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
+	return buffer;
+}
+
+bool
+lsm_fork_exists(RelFileNode rnode, BackendId backend)
+{
+	char	   *path = relpathbackend(rnode, backend, MAIN_FORKNUM);
+	struct stat st;
+	int			rc = stat(path, &st);
+
+	if (rc < 0 && errno != ENOENT && errno != ENOTDIR)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not stat file \"%s\": %m", path)));
+	pfree(path);
+	return rc == 0 && st.st_size > 0;
+}
+
+bool
+lsm_meta_current(LsmTree *tree)
+{
+	LsmMetaPage *meta;
+	Buffer		buffer;
+	bool		current;
+
+	/*
+	 * The relation lock held by the caller keeps the fork as it is; a dropped
+	 * one is empty until the next checkpoint and missing after it.
+	 */
+	if (!lsm_fork_exists(tree->rnode, tree->backend))
+		return false;
+	buffer = lsm_page_read(tree, 0);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
+	current = !PageIsNew(BufferGetPage(buffer)) &&
+		meta->magic == LSM_META_MAGIC &&
+		meta->format_version == LSM_META_VERSION &&
+		meta->keyspace_id == tree->keyspace_id &&
+		meta->dboid == tree->rnode.dbNode &&
+		meta->relfilenode == tree->rnode.relNode;
+	UnlockReleaseBuffer(buffer);
+	return current;
+}

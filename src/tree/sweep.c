@@ -1,0 +1,395 @@
+/*-------------------------------------------------------------------------
+ *
+ * sweep.c
+ *	  Finding and removing keyspaces that no relation names any more.
+ *
+ * Nothing tells an access method about DROP, TRUNCATE or REINDEX of a
+ * relfilenode, nor about a creation that was rolled back.  A keyspace is an
+ * orphan if
+ *	- no fork listed in its owner file names it in block 0 (nor might: an
+ *	  all-zero block 0 has not reached the disk yet; a temporary fork is
+ *	  trusted as long as it exists), and
+ *	- no main fork of any database names it in block 0 (copies made by ALTER
+ *	  INDEX SET TABLESPACE and CREATE DATABASE, which we do not hear of), and
+ *	- that was so at each of at least three looks, between the first and
+ *	  the last of which the redo pointer has moved twice.
+ *
+ * The redo pointer moves when a checkpoint begins.  Two moves after the
+ * first look mean that a whole checkpoint lies between the first look and
+ * the last, so that block 0 of every permanent fork there was at the
+ * first look is on disk at the last: reading files instead of buffers
+ * overlooks nothing.  Unlogged and temporary trees write their metapage
+ * through at once (keyspace.c).  A tree that is just being created has a directory,
+ * but for a moment no fork: it is not a moment that two checkpoints fit into.  A
+ * fork that is moved from one place to the other while we read both could
+ * be missed once, but not at three looks.
+ *
+ * When in doubt, keep: any error while looking ends the pass without removal.
+ *
+ * Runs in the worker, which has no database: reads files only.  No locks.  What is
+ * remembered between passes is local; after a restart it begins anew.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "common/relpath.h"
+#include "miscadmin.h"
+#include "storage/bufpage.h"
+#include "storage/fd.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "tree/tree_private.h"
+
+#ifdef LSM_TESTING
+#define LSM_SWEEP_INTERVAL_MS	2000
+#else
+#define LSM_SWEEP_INTERVAL_MS	60000
+#endif
+
+/* Looks, first and last included */
+#define LSM_SWEEP_LOOKS			3
+/* Moves of the redo pointer */
+#define LSM_SWEEP_MOVES			2
+
+/* A keyspace that looked like an orphan at every look so far */
+typedef struct LsmSuspect
+{
+	uint64		keyspace_id;	/* key */
+	XLogRecPtr	redo;			/* as of the last look */
+	int			moves;			/* of the redo pointer since the first */
+	int			looks;
+	uint64		pass;			/* last pass that found it so */
+} LsmSuspect;
+
+static HTAB *suspects = NULL;	/* TopMemoryContext */
+static uint64 sweep_pass = 0;
+static TimestampTz sweep_next = 0;
+
+typedef enum LsmForkState
+{
+	LSM_FORK_GONE,				/* missing or empty */
+	LSM_FORK_UNSURE,			/* block 0 not written yet */
+	LSM_FORK_OTHER,				/* not an lsm tree */
+	LSM_FORK_TREE				/* names a keyspace */
+} LsmForkState;
+
+static HTAB *
+lsm_id_table(const char *name, Size entry_bytes, MemoryContext context)
+{
+	HASHCTL		ctl;
+
+	memset(&ctl, 0, sizeof(ctl));
+	ctl.keysize = sizeof(uint64);
+	ctl.entrysize = entry_bytes;
+	ctl.hcxt = context;
+	return hash_create(name, 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/* What block 0 of a file says. */
+static LsmForkState
+lsm_sweep_read_fork(const char *path, uint64 *keyspace_id)
+{
+	union
+	{
+		char		data[512];
+		PageHeaderData header;
+		int64		align;
+	}			head;
+	LsmMetaPage meta;
+	ssize_t		got;
+	int			fd;
+
+	StaticAssertStmt(MAXALIGN(SizeOfPageHeaderData) + sizeof(LsmMetaPage) <= sizeof(head),
+					 "metapage is longer than what is read of it");
+	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
+	if (fd < 0)
+	{
+		if (errno == ENOENT || errno == ENOTDIR)
+			return LSM_FORK_GONE;
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", path)));
+	}
+	got = pg_pread(fd, head.data, sizeof(head.data), 0);
+	if (got < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read file \"%s\": %m", path)));
+	CloseTransientFile(fd);
+
+	if (got == 0)
+		return LSM_FORK_GONE;
+	if (got < sizeof(head.data) || head.header.pd_upper == 0)
+		return LSM_FORK_UNSURE;
+	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
+	if (meta.magic != LSM_META_MAGIC)
+		return LSM_FORK_OTHER;
+	*keyspace_id = meta.keyspace_id;
+	return LSM_FORK_TREE;
+}
+
+/* One of the forks the owner file lists names the keyspace, or might. */
+static bool
+lsm_sweep_owner_alive(uint64 keyspace_id)
+{
+	LsmOwner   *owners = NULL;
+	int			n = lsm_keyspace_owners(keyspace_id, &owners);
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		char	   *path = relpathbackend(owners[i].rnode, owners[i].backend,
+										  MAIN_FORKNUM);
+		uint64		named = 0;
+		LsmForkState state = lsm_sweep_read_fork(path, &named);
+
+		pfree(path);
+		if (state == LSM_FORK_UNSURE ||
+			(state == LSM_FORK_TREE && named == keyspace_id) ||
+			(state != LSM_FORK_GONE && owners[i].backend != InvalidBackendId))
+			return true;
+	}
+	return false;
+}
+
+/* ---- the look at every relation ---- */
+
+/* First segment of a main fork: "16384", or "t3_16384" of a temporary relation */
+static bool
+lsm_sweep_is_main_fork(const char *name)
+{
+	const char *digits = "0123456789";
+	size_t		n;
+
+	if (name[0] == 't')
+	{
+		n = strspn(name + 1, digits);
+		if (n == 0 || name[1 + n] != '_')
+			return false;
+		name += n + 2;
+	}
+	n = strspn(name, digits);
+	return n > 0 && name[n] == '\0';
+}
+
+static bool
+lsm_sweep_is_number(const char *name)
+{
+	return name[0] != '\0' && strspn(name, "0123456789") == strlen(name);
+}
+
+/* A directory that is gone by now has no entries; other failures are errors. */
+static DIR *
+lsm_sweep_open_dir(const char *path)
+{
+	DIR		   *dir = AllocateDir(path);
+
+	if (dir == NULL && errno != ENOENT && errno != ENOTDIR)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open directory \"%s\": %m", path)));
+	return dir;
+}
+
+static void
+lsm_sweep_scan_database(const char *path, HTAB *named)
+{
+	DIR		   *dir = lsm_sweep_open_dir(path);
+	struct dirent *de;
+
+	while (dir != NULL && (de = ReadDir(dir, path)) != NULL)
+	{
+		char		file[MAXPGPATH];
+		uint64		id = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!lsm_sweep_is_main_fork(de->d_name))
+			continue;
+		snprintf(file, sizeof(file), "%.700s/%.300s", path, de->d_name);
+		if (lsm_sweep_read_fork(file, &id) == LSM_FORK_TREE)
+			hash_search(named, &id, HASH_ENTER, NULL);
+	}
+	FreeDir(dir);
+}
+
+/* All databases in one tablespace's directory */
+static void
+lsm_sweep_scan_tablespace(const char *path, HTAB *named)
+{
+	DIR		   *dir = lsm_sweep_open_dir(path);
+	struct dirent *de;
+
+	while (dir != NULL && (de = ReadDir(dir, path)) != NULL)
+	{
+		char		database[MAXPGPATH];
+
+		if (!lsm_sweep_is_number(de->d_name))
+			continue;
+		snprintf(database, sizeof(database), "%.700s/%.300s", path, de->d_name);
+		lsm_sweep_scan_database(database, named);
+	}
+	FreeDir(dir);
+}
+
+/* Keyspaces named by any main fork on disk. */
+static HTAB *
+lsm_sweep_scan_cluster(void)
+{
+	HTAB	   *named = lsm_id_table("lsm named keyspaces", sizeof(uint64),
+									 CurrentMemoryContext);
+	DIR		   *dir;
+	struct dirent *de;
+
+	lsm_sweep_scan_tablespace("base", named);
+	dir = lsm_sweep_open_dir("pg_tblspc");
+	while (dir != NULL && (de = ReadDir(dir, "pg_tblspc")) != NULL)
+	{
+		char		path[MAXPGPATH];
+
+		if (!lsm_sweep_is_number(de->d_name))
+			continue;
+		snprintf(path, sizeof(path), "pg_tblspc/%.300s/%s", de->d_name,
+				 TABLESPACE_VERSION_DIRECTORY);
+		lsm_sweep_scan_tablespace(path, named);
+	}
+	FreeDir(dir);
+	return named;
+}
+
+/* ---- passes ---- */
+
+/* What is remembered is local. */
+Size
+lsm_sweep_shmem_bytes(void)
+{
+	return 0;
+}
+
+void
+lsm_sweep_shmem_init(void)
+{
+}
+
+/* Keyspaces without a living owner; palloc'd. */
+static uint64 *
+lsm_sweep_list(int *n)
+{
+	int			room = 16;
+	uint64	   *ids = palloc(room * sizeof(uint64));
+	DIR		   *dir = lsm_sweep_open_dir(LSM_DIR);
+	struct dirent *de;
+
+	*n = 0;
+	while (dir != NULL && (de = ReadDir(dir, LSM_DIR)) != NULL)
+	{
+		uint64		id;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!lsm_keyspace_parse(de->d_name, &id) || lsm_sweep_owner_alive(id))
+			continue;
+		if (*n == room)
+		{
+			room *= 2;
+			ids = repalloc_huge(ids, room * sizeof(uint64));
+		}
+		ids[(*n)++] = id;
+	}
+	FreeDir(dir);
+	return ids;
+}
+
+/* Note that the keyspace looks like an orphan; true if often enough. */
+static bool
+lsm_sweep_suspect(uint64 id, XLogRecPtr redo)
+{
+	LsmSuspect *suspect;
+	bool		found;
+
+	suspect = hash_search(suspects, &id, HASH_ENTER, &found);
+	if (!found)
+	{
+		suspect->redo = redo;
+		suspect->moves = 0;
+		suspect->looks = 0;
+	}
+	else if (suspect->redo != redo)
+	{
+		suspect->redo = redo;
+		suspect->moves++;
+	}
+	suspect->looks++;
+	suspect->pass = sweep_pass;
+	return suspect->looks >= LSM_SWEEP_LOOKS && suspect->moves >= LSM_SWEEP_MOVES;
+}
+
+/* Those that no longer look like orphans, or are gone. */
+static void
+lsm_sweep_clear_suspects(void)
+{
+	HASH_SEQ_STATUS scan;
+	LsmSuspect *suspect;
+
+	hash_seq_init(&scan, suspects);
+	while ((suspect = hash_seq_search(&scan)) != NULL)
+	{
+		if (suspect->pass != sweep_pass)
+			hash_search(suspects, &suspect->keyspace_id, HASH_REMOVE, NULL);
+	}
+}
+
+/*
+ * One pass, at most every LSM_SWEEP_INTERVAL_MS.  ERRORs if a directory or
+ * file cannot be read; nothing was removed then.
+ */
+void
+lsm_sweep_orphans(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	MemoryContext context;
+	MemoryContext old;
+	XLogRecPtr	redo;
+	uint64	   *ids;
+	HTAB	   *named = NULL;
+	int			n;
+	int			i;
+
+	if (now < sweep_next || RecoveryInProgress())
+		return;
+	sweep_next = TimestampTzPlusMilliseconds(now, LSM_SWEEP_INTERVAL_MS);
+	if (suspects == NULL)
+		suspects = lsm_id_table("lsm suspects", sizeof(LsmSuspect), TopMemoryContext);
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm sweep",
+									ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	sweep_pass++;
+
+	/* before the look: a move after it counts from the next look on */
+	redo = GetRedoRecPtr();
+	ids = lsm_sweep_list(&n);
+	if (n > 0)
+		named = lsm_sweep_scan_cluster();
+	for (i = 0; i < n; i++)
+	{
+		if (hash_search(named, &ids[i], HASH_FIND, NULL) != NULL ||
+			!lsm_sweep_suspect(ids[i], redo))
+			continue;
+		LSM_CRASH_POINT("sweep_before_remove");
+		lsm_keyspace_remove_logged(ids[i]);
+		ereport(DEBUG1,
+				(errmsg_internal("removed orphaned keyspace %016" INT64_MODIFIER "x",
+								 ids[i])));
+		LSM_CRASH_POINT("sweep_after_remove");
+	}
+	lsm_sweep_clear_suspects();
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}

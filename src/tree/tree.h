@@ -1,0 +1,467 @@
+/*-------------------------------------------------------------------------
+ *
+ * tree.h
+ *	  The LSM tree: an ordered map of bytes to bytes, newest wins.  This is the
+ *	  door that src/table and src/index use; everything else in src/tree is
+ *	  behind tree_private.h.
+ *
+ * Keys compare by memcmp, shorter first.  The first byte of a value is its
+ * tag (LsmTag); what follows belongs to the access method.  The tree knows
+ * nothing of tuples, SQL types or visibility: the two kinds of trees supply
+ * callbacks (LsmKindOps).
+ *
+ * Rules of the house
+ *	- Nothing here is called with a buffer content lock held.
+ *	- Between lsm_key_lock() and lsm_key_unlock() only lsm_stamp_holds() and
+ *	  lsm_write_apply()/lsm_write_cancel() may be called: no wait, no file
+ *	  I/O, no memory stall under a key lock.
+ *	- Reads announce an epoch inside each call and leave it before they
+ *	  return; nothing stays pinned between calls.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_TREE_H
+#define LSM_TREE_H
+
+#include "access/sdir.h"
+#include "lib/stringinfo.h"
+#include "storage/relfilenode.h"
+#include "utils/rel.h"
+
+#include "filter/filter.h"
+#include "sst/sst.h"
+
+typedef struct LsmTree LsmTree;
+
+typedef struct LsmSlice
+{
+	const char *data;
+	uint32		len;
+} LsmSlice;
+
+static inline LsmSlice
+lsm_slice(const void *data, uint32 len)
+{
+	LsmSlice	s = {(const char *) data, len};
+
+	return s;
+}
+
+/* memcmp order, shorter first: the order of every tree */
+static inline int
+lsm_slice_compare(LsmSlice a, LsmSlice b)
+{
+	int			c = memcmp(a.data, b.data, Min(a.len, b.len));
+
+	return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
+}
+
+/* Numbers are on disk (metapage). */
+typedef enum LsmKind
+{
+	LSM_KIND_TABLE = 1,			/* key = TID; filters over the whole key */
+	LSM_KIND_INDEX = 2			/* key = encoded columns + 6-byte TID; filters
+								 * over the columns */
+} LsmKind;
+
+/* First byte of every value.  On disk. */
+typedef enum LsmTag
+{
+	LSM_TAG_PUT = 1,			/* complete */
+	LSM_TAG_DELETE = 2,			/* the key is gone; a value like any other */
+	LSM_TAG_PARTIAL = 3			/* newer part of a value; completed by
+								 * LsmKindOps.merge with the PUT below it */
+} LsmTag;
+
+/* Longest key and longest (key + value) of one entry, bytes */
+#define LSM_MAX_KEY_BYTES		4200
+#define LSM_MAX_ENTRY_BYTES		(28 * 1024)
+
+/* ---- kinds: what flush and compaction ask of the access method ---- */
+
+typedef enum LsmFate
+{
+	LSM_FATE_KEEP,
+	LSM_FATE_REWRITE,			/* write what the callback put into `rewritten` */
+	LSM_FATE_DROP				/* write nothing */
+} LsmFate;
+
+typedef struct LsmFateContext
+{
+	/* set by the tree before the job starts */
+	bool		bottom;			/* no older entry of this key can lie below the output */
+	bool		flush;			/* a flush; else a compaction */
+	TransactionId oldest_xid;	/* GetOldestNonRemovableTransactionId(): a row whose
+								 * committed deleter precedes it is seen by no one */
+	TransactionId freeze_limit; /* xids before it may be frozen; invalid = none */
+
+	/* accumulated by the callback over the job */
+	TransactionId newest_removed_xid;	/* newest xid whose row was dropped or
+										 * frozen: standby conflict horizon */
+
+	/* set by the callback for this entry (false on entry): the value is
+	 * kept, but will be dropped by a later job once its deleter is old enough
+	 * (so that VACUUM's drop_dead finds the file) */
+	bool		dying;
+} LsmFateContext;
+
+typedef struct LsmKindOps
+{
+	/*
+	 * Complete `newer` (tag PARTIAL) with `older` (PUT or PARTIAL); append the
+	 * result, tag byte included, to `out` (empty on entry).  Result is PUT
+	 * if older is, else PARTIAL.
+	 */
+	void		(*merge) (LsmSlice newer, LsmSlice older, StringInfo out);
+
+	/*
+	 * Decide about the newest value of a key, partial ones already merged as
+	 * far as the inputs allow.  A PARTIAL at the bottom never reaches the
+	 * callback: it has lost its row and the tree drops it.  Runs in a
+	 * worker without database: clog and procarray only, no catalog access.
+	 */
+	LsmFate		(*fate) (LsmFateContext *cx, LsmSlice key, LsmSlice value,
+						 StringInfo rewritten);
+
+	/* Smallest normal xid in the value that still matters, or invalid. */
+	TransactionId (*min_xid) (LsmSlice value);
+
+	/* One problem of a value's format for lsm_verify, or NULL (palloc'd text). */
+	char	   *(*check) (LsmSlice key, LsmSlice value);
+} LsmKindOps;
+
+/* From _PG_init, once per kind. */
+extern void lsm_kind_register(LsmKind kind, const LsmKindOps *ops);
+
+/* ---- settings (GUC variables live in options.c, registered by src/guc.c) ---- */
+
+/* What an index's reloptions override; "unset" means: follow the GUC. */
+typedef struct LsmTreeOptions
+{
+	int			filter_scheme;	/* LsmFilterScheme, -1 unset */
+	double		bits_per_key;	/* 0 unset */
+	int			elastic_units;	/* 0 unset */
+	int			size_ratio;		/* 0 unset */
+	int			compression;	/* LsmCompression, -1 unset */
+} LsmTreeOptions;
+
+#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1}
+
+extern bool lsm_hash_sharing;
+extern int	lsm_filter_scheme;
+extern double lsm_bits_per_key;
+extern int	lsm_elastic_units;
+extern int	lsm_elastic_initial_units;
+extern int	lsm_elastic_memory_kb;
+extern int	lsm_elastic_lifetime;
+extern int	lsm_memtable_memory_kb;	/* whole arena */
+extern int	lsm_memtable_size_kb;	/* one tree's memtable */
+extern int	lsm_size_ratio;
+extern int	lsm_target_file_size_kb;
+extern int	lsm_compression;
+extern int	lsm_max_open_files;
+extern int	lsm_compaction_workers;
+extern int	lsm_max_trees;			/* control blocks (restart) */
+
+/* ---- life cycle (tree.c, keyspace.c) ---- */
+
+/*
+ * Give the (empty, existing) main fork of `rnode` a new keyspace: directory,
+ * owner file, metapage.  `relid` is the relation the tree will belong to.
+ * Logged if permanent.  Called by relation_set_new_filenode, ambuild, and
+ * truncation.  ERRORs if the directory cannot be made.
+ */
+extern void lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
+							char relpersistence, LsmKind kind);
+
+/* Write and log the init fork of an unlogged relation: metapage with id 0. */
+extern void lsm_tree_create_init_fork(RelFileNode rnode, LsmKind kind);
+
+/*
+ * Throw away the tree's content in place (TRUNCATE in the creating
+ * transaction, ON COMMIT DELETE ROWS, index about to be rebuilt): truncates
+ * the main fork to zero and creates a new keyspace.  REQUIRES: exclusive use.
+ */
+extern void lsm_tree_reset(Relation rel, LsmKind kind);
+
+/*
+ * The backend's handle on the relation's tree; cached, cheap after the first
+ * time (kept in a backend hash by relfilenode and checked against
+ * the keyspace id in shared memory).  Valid until the end of the transaction;
+ * REQUIRES a lock on the relation.  `options` NULL = follow the GUCs.
+ * The first use after a server start loads the memtable from the log.
+ * ERRORs: corrupt metapage (ERRCODE_DATA_CORRUPTED), cloned tree
+ * (ERRCODE_FEATURE_NOT_SUPPORTED).
+ */
+extern LsmTree *lsm_tree_open(Relation rel, LsmKind kind,
+							  const LsmTreeOptions *options);
+
+/*
+ * Copy the tree to a new relfilenode (SET TABLESPACE of a table): flushes,
+ * copies the main fork, and lets the copy adopt the sorted files.
+ * REQUIRES: AccessExclusiveLock.
+ */
+extern void lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode);
+
+/* Undo what an error left: epochs, writer registrations, flush ownership.
+ * Transaction callbacks call it; a worker's error handler must. */
+extern void lsm_tree_abort_cleanup(void);
+
+/* ---- lookups (lookup.c) ---- */
+
+/*
+ * A point lookup's key and its digest, computed once and reused by the
+ * memtables and every filter.  With lsm.hash_sharing off no digest is kept and
+ * every filter probed computes (and counts) its own.
+ */
+typedef struct LsmProbe
+{
+	LsmSlice	filter_key;		/* points to the caller's memory */
+	LsmDigest	digest;			/* meaningful if shared */
+	bool		shared;
+} LsmProbe;
+
+/* Counts one lookup (and its digest if shared).  `filter_key`: the TID of a
+ * table tree; the encoded columns, without TID, of an index tree. */
+extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
+
+/*
+ * Newest complete value of `key`.  Replaces the content of `value` (tag byte
+ * first).  False: no such key, or a PARTIAL without a row.  DELETE is returned.
+ * REQUIRES: probe begun with the key's filter key.
+ */
+extern bool lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
+						 StringInfo value);
+
+/* ---- cursors (cursor.c) ---- */
+
+typedef struct LsmCursor LsmCursor;
+
+/* Allocated in the current memory context. */
+extern LsmCursor *lsm_cursor_open(LsmTree *tree);
+extern void lsm_cursor_close(LsmCursor *cursor);
+
+/*
+ * Position before the first entry >= key (forward) or after the last entry
+ * <= key (backward); with `after`, strictly beyond it.  Empty key (len 0):
+ * the very first / very last entry.  The next lsm_cursor_step() in
+ * either direction returns the entry on that side.  Drops a prefix set before.
+ */
+extern void lsm_cursor_seek(LsmCursor *cursor, LsmSlice key, bool after,
+							ScanDirection direction);
+
+/*
+ * Point mode of an index: only entries whose filter key is probe->filter_key, filters
+ * consulted with the probe's digest.  Positioned before the first.  The
+ * probe's key is copied.
+ */
+extern void lsm_cursor_seek_point(LsmCursor *cursor, const LsmProbe *probe);
+
+/* As seek_point, but positioned after the last entry. */
+extern void lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe);
+
+/*
+ * Next entry in the direction; false at the end (a later step in
+ * the other direction returns the last entry again).  Newest value of each key, merged; DELETEs
+ * are skipped, PARTIALs without a row too.  key and value point to the
+ * cursor's memory, good until its next call.
+ */
+extern bool lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
+							LsmSlice *key, LsmSlice *value);
+
+/* ---- writes (write.c) ---- */
+
+/*
+ * One entry to write.  `value_bytes` may be smaller at apply than at begin.
+ */
+typedef struct LsmEntry
+{
+	LsmSlice	key;
+	LsmSlice	value;			/* tag byte first; only its len matters at begin */
+	LsmDigest	digest;			/* of the filter key: set by lsm_write_begin */
+	void	   *node;			/* tree's: reserved memory */
+} LsmEntry;
+
+#define LSM_MAX_WRITE_ENTRIES	128
+
+typedef struct LsmWrite
+{
+	LsmTree    *tree;
+	LsmEntry   *entries;
+	int			nentries;
+	void	   *memtable;		/* tree's: generation registered in */
+	uint64		generation;
+	bool		active;
+} LsmWrite;
+
+/*
+ * Reserve memory for n entries (at most LSM_MAX_WRITE_ENTRIES, together at
+ * most LSM_MAX_ENTRY_BYTES unless n = 1) and register in the active
+ * generation.  May load the tree, stall, flush and compact (so: may
+ * ERROR with disk full).  NOT under a key lock.  One write is active per backend;
+ * it must be applied or cancelled before anything that waits; an ERROR
+ * cancels it.
+ */
+extern void lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
+							int nentries);
+
+/* Log (WAL, log page) and insert into the memtable; ends the write.  The bytes
+ * are copied.  No memory failure, no wait but for buffer locks. */
+extern void lsm_write_apply(LsmWrite *write);
+extern void lsm_write_cancel(LsmWrite *write);
+
+/* begin + apply of one entry that no one else can know of yet */
+extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
+
+/*
+ * Conflict checks.  Take the stamp, read, begin the write, lock the key, and see
+ * whether the stamp holds: if it does, nothing was written under this key's lock
+ * partition since (by writers that lock) and no file of the tree was rewritten; else unlock, cancel and start over.
+ */
+typedef struct LsmStamp
+{
+	uint64		set_stamp;		/* memtables and files */
+	uint64		key_counter;	/* changes under the key's lock */
+} LsmStamp;
+
+/* The digest that picks a key's lock; same function of the bytes for everyone. */
+extern LsmDigest lsm_lock_digest(LsmSlice filter_key);
+extern void lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
+extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
+/* REQUIRES: key locked. */
+extern bool lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);
+/* `changed`: something was applied under the lock. */
+extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
+
+/* ---- row identifiers of table trees ---- */
+
+#define LSM_TID_OFFSETS		291	/* offsets 1..291 are used: MaxHeapTuplesPerPage */
+
+/* n successive row numbers (0-based; block = number / 291, offset = 1 + number
+ * % 291); returns the first.  Never handed out again once one of them is logged. */
+extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
+/* All row numbers handed out so far are below it. */
+extern uint64 lsm_tree_row_limit(LsmTree *tree);
+
+/* ---- bulk build (build.c): sorted entries straight into files ---- */
+
+typedef struct LsmBuild LsmBuild;
+
+/* REQUIRES: the tree is empty and exclusively ours.  Entries in key order. */
+extern LsmBuild *lsm_build_begin(LsmTree *tree);
+extern void lsm_build_add(LsmBuild *build, LsmSlice key, LsmSlice value);
+/* Publishes the files; from here they are part of the tree. */
+extern void lsm_build_finish(LsmBuild *build);
+
+/* ---- maintenance (flush.c, compact.c) ---- */
+
+/* Seal and write out every memtable.  REQUIRES: lock on the relation. */
+extern void lsm_tree_flush(LsmTree *tree);
+
+typedef struct LsmCompactRequest
+{
+	bool		full;			/* everything into the last level */
+	TransactionId freeze_limit; /* valid: rewrite every file whose minimum xid
+								 * precedes it, freezing */
+	bool		drop_dead;		/* rewrite every file that may hold dead entries
+								 * (has partial, deleted or dying ones) */
+} LsmCompactRequest;
+
+/* Runs in this process until done.  REQUIRES: lock on the relation. */
+extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
+
+/* Smallest xid in all files (not memtables: flush first), invalid if none. */
+extern TransactionId lsm_tree_min_xid(LsmTree *tree);
+
+/* ---- facts (for SQL functions, planner) ---- */
+
+typedef struct LsmFileInfo
+{
+	int			level;
+	uint64		run;
+	uint64		number;
+	uint64		entries;
+	uint64		file_bytes;
+	uint64		filter_bytes;
+	int			filter_scheme;
+	TransactionId min_xid;
+	LsmSlice	smallest;
+	LsmSlice	largest;
+} LsmFileInfo;
+
+/* Files of the current version, newest level first; palloc'd copy. */
+extern LsmFileInfo *lsm_tree_files(LsmTree *tree, int *nfiles);
+
+typedef struct LsmTreeSize
+{
+	uint64		file_bytes;		/* .sst and .flt */
+	uint64		file_entries;
+	uint64		memtable_entries;
+	uint64		memtable_bytes;
+	uint64		levels;
+} LsmTreeSize;
+
+extern void lsm_tree_size(LsmTree *tree, LsmTreeSize *size);
+
+/* Smallest keys of the tree's files and sampled block boundaries are not needed
+ * by anyone yet; `lsm_verify` walks everything: */
+typedef void (*LsmProblem) (void *arg, const char *object, const char *problem);
+extern void lsm_tree_verify(LsmTree *tree, LsmProblem report, void *arg);
+
+extern uint64 lsm_tree_keyspace(LsmTree *tree);
+
+/* ---- statistics ---- */
+
+typedef enum LsmCounter
+{
+	LSM_COUNT_LOOKUPS,
+	LSM_COUNT_DIGESTS,
+	LSM_COUNT_FILTER_PROBES,
+	LSM_COUNT_FILTER_NEGATIVES,
+	LSM_COUNT_FILTER_TRUE_POSITIVES,
+	LSM_COUNT_FILTER_FALSE_POSITIVES,
+	LSM_COUNT_UNIT_PROBES,
+	LSM_COUNT_BLOCKS_READ,
+	LSM_COUNT_MEMTABLE_HITS,
+	LSM_COUNT_FLUSHES,
+	LSM_COUNT_COMPACTIONS,
+	LSM_COUNT_BYTES_FLUSHED,
+	LSM_COUNT_BYTES_COMPACTED,
+	LSM_COUNT_STALL_US,
+	LSM_NCOUNTERS
+} LsmCounter;
+
+/* Add what this backend counted since the last call to shared memory: at
+ * statement end (executor hook, utility hook, transaction end). */
+extern void lsm_counters_publish(void);
+/* This backend's running totals over all trees (for EXPLAIN: take, run, subtract). */
+extern void lsm_counters_session(uint64 totals[LSM_NCOUNTERS]);
+
+/* One row of pg_stat_lsm per tree known to shared memory; *iter starts at 0. */
+typedef struct LsmTreeStats
+{
+	Oid			dboid;
+	Oid			relfilenode;
+	Oid			spcoid;
+	uint64		counters[LSM_NCOUNTERS];
+} LsmTreeStats;
+extern bool lsm_stats_next(int *iter, LsmTreeStats *stats);
+extern void lsm_stats_reset(Oid dboid);
+
+/* ---- server start and workers ---- */
+
+extern Size lsm_tree_shmem_bytes(void); /* shmem_request_hook */
+extern void lsm_tree_shmem_request(void);	/* asks for memory and LWLocks */
+extern void lsm_tree_shmem_init(void);	/* shmem_startup_hook */
+extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
+
+/*
+ * One round of background work over all trees: flush what is sealed, compact
+ * what is due, sweep orphans now and then.  `worker_no` 0 prefers flushes; others only
+ * compact.  Returns true if something was done (call again soon).
+ */
+extern bool lsm_worker_round(int worker_no);
+/* Latch of worker i, for writers to wake it; called by the worker itself at start. */
+extern void lsm_worker_announce(int worker_no);
+
+#endif							/* LSM_TREE_H */

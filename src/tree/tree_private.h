@@ -1,0 +1,716 @@
+/*-------------------------------------------------------------------------
+ *
+ * tree_private.h
+ *	  What the files of src/tree share.  Grouped by the file that owns it.
+ *
+ * Lock order, outermost first:
+ *	 1. heavyweight locks: database, relation
+ *	 2. key lock (lsm_key_lock)
+ *	 3. LsmTreeShared.lock
+ *	 4. LsmLogSlot.lock
+ *	 5. LsmTreeShared.alloc_lock
+ *	 6. buffer content locks: metapage before manifest pages; a log page is
+ *		never locked together with those
+ *	 7. control table lock, arena spinlock, epoch
+ * File I/O is allowed under none of 2..5 and 7 (page I/O through the buffer
+ * manager is allowed under 3..5).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_TREE_PRIVATE_H
+#define LSM_TREE_PRIVATE_H
+
+#include "lib/ilist.h"
+#include "port/atomics.h"
+#include "storage/block.h"
+#include "storage/bufmgr.h"
+#include "storage/condition_variable.h"
+#include "storage/lwlock.h"
+
+#include "tree/tree.h"
+
+/* ======================================================================
+ * arena.c: fixed shared memory for memtables, in equal chunks
+ *
+ * A chunk holds at least one entry of LSM_MAX_ENTRY_BYTES with its node.
+ * Pointers into the arena are plain pointers: the main shared memory segment
+ * is mapped at the same address in every process.
+ * ====================================================================== */
+
+#define LSM_CHUNK_BYTES		(32 * 1024)
+
+extern Size lsm_arena_shmem_bytes(void);
+extern void lsm_arena_shmem_init(void);
+/* NULL: none free (after an attempt to reclaim what is retired). */
+extern void *lsm_arena_allocate_chunk(void);
+extern void lsm_arena_free_chunk(void *chunk);
+extern int	lsm_arena_free_chunks(void);
+extern int	lsm_arena_total_chunks(void);
+
+/* ======================================================================
+ * epoch.c: readers announce, reclaimers wait
+ *
+ * A thing unlinked from shared memory (a memtable, a control block) or from
+ * the version (a file) at epoch e may be freed when every announced epoch is
+ * greater than e.  lsm_epoch_enter nests; announced only inside one call of
+ * the tree's door and never across a wait.
+ * ====================================================================== */
+
+extern Size lsm_epoch_shmem_bytes(void);
+extern void lsm_epoch_shmem_init(void);
+extern void lsm_epoch_enter(void);
+extern void lsm_epoch_exit(void);
+extern void lsm_epoch_abort(void);	/* after an error: nesting back to zero */
+extern bool lsm_epoch_inside(void);
+/* Advances the global epoch; what was unlinked before the call is free once
+ * lsm_epoch_passed(result). */
+extern uint64 lsm_epoch_advance(void);
+extern bool lsm_epoch_passed(uint64 epoch);
+/* Largest epoch that has passed for certain: one scan for many questions. */
+extern uint64 lsm_epoch_safe(void);
+/* Sleeps (interruptibly) until passed.  REQUIRES: not inside, no lock held. */
+extern void lsm_epoch_wait(uint64 epoch);
+
+/* ======================================================================
+ * memtable.c: one generation's entries
+ *
+ * A skiplist ordered by key with lock-free readers and concurrent writers
+ * (CAS), plus a hash index from the digest of the filter key to the nodes.
+ * One node per key; the node points to its newest value.  A PARTIAL value keeps
+ * a pointer (base) to the newest non-partial value of the same key in this memtable, if any, so
+ * that no chain grows on a hot row.  Values are immutable once linked
+ * (but for base, see lsm_memtable_insert); space of replaced
+ * values is not reused.
+ *
+ * Memory: chunks of the arena, or of backend memory (temporary tables).
+ * ====================================================================== */
+
+typedef struct LsmMemValue
+{
+	uint64		seq;
+	struct LsmMemValue *base;	/* PARTIAL only; may be NULL */
+	uint32		len;
+	char		data[FLEXIBLE_ARRAY_MEMBER];	/* tag byte first */
+} LsmMemValue;
+
+typedef struct LsmMemNode LsmMemNode;	/* private to memtable.c */
+
+typedef struct LsmMemtable
+{
+	uint64		generation;
+	bool		local;			/* backend memory */
+	pg_atomic_uint32 writers;	/* registered, not yet finished */
+	pg_atomic_uint64 bytes;		/* reserved so far, overhead included */
+	pg_atomic_uint64 entries;	/* nodes */
+	/* retirement (owned by lsm_memtable_retire) */
+	uint64		retire_epoch;
+	struct LsmMemtable *retire_next;
+	/* private to memtable.c from here on: skiplist head, chunk list, digest
+	 * index; declared there as a struct that starts with this one */
+} LsmMemtable;
+
+extern Size lsm_memtable_shmem_bytes(void);
+extern void lsm_memtable_shmem_init(void);
+/* NULL if the arena has no chunk (local: never NULL). */
+extern LsmMemtable *lsm_memtable_create(uint64 generation, bool local);
+/* REQUIRES: no one else can reach it. */
+extern void lsm_memtable_destroy(LsmMemtable *memtable);
+/* Unlinked from its tree: destroy once the epoch has passed. */
+extern void lsm_memtable_retire(LsmMemtable *memtable);
+/* Destroy what is retired and passed; returns the number of chunks freed. */
+extern int	lsm_memtable_reclaim(void);
+/* The epoch ended: destroy local memtables retired inside it (epoch.c). */
+extern void lsm_memtable_reclaim_local(void);
+
+/*
+ * Memory for one entry; NULL if the arena is full.  Not freed but with
+ * the memtable.  Thread of control may be lost afterwards (an error): leaks until
+ * the flush.
+ */
+extern void *lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes,
+								  uint32 value_bytes);
+
+/*
+ * Insert with reserved memory; cannot fail, takes no lock.  Entries may arrive in any
+ * order of seq (replay): an older one never hides a newer one, an older
+ * PUT or DELETE becomes the base of a newer PARTIAL if it is newer than
+ * the present base.
+ */
+extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
+								uint64 seq, LsmSlice key, LsmSlice value,
+								LsmDigest digest);
+
+/* Readers: inside an epoch (or with the memtable to themselves). */
+extern LsmMemNode *lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest,
+									 LsmSlice key); /* by the hash index */
+extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest);
+extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
+extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
+extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);
+extern LsmMemNode *lsm_memtable_last(LsmMemtable *memtable);
+extern LsmMemNode *lsm_memtable_next(LsmMemNode *node);
+extern LsmMemNode *lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node);
+extern LsmSlice lsm_memnode_key(LsmMemNode *node);
+extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
+/* Newest value; never NULL for a linked node. */
+extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
+
+/* ======================================================================
+ * control.c: one control block per tree in shared memory, by keyspace id
+ * ====================================================================== */
+
+#define LSM_LOG_SLOTS		4
+#define LSM_MAX_SEALED		4	/* sealed memtables waiting for a flush */
+#define LSM_L0_COMPACT_RUNS	4	/* compaction is due */
+#define LSM_L0_STOP_RUNS	20	/* writers stall */
+
+typedef enum LsmTreeState
+{
+	LSM_STATE_UNLOADED = 0,		/* log pages only: no memtable; the
+								 * fields below "loaded" mean nothing */
+	LSM_STATE_LOADING,
+	LSM_STATE_LOADED
+} LsmTreeState;
+
+typedef struct LsmLogSlot
+{
+	LWLock		lock;			/* held while appending to the slot's page */
+	BlockNumber block;			/* InvalidBlockNumber: none open */
+	uint64		generation;		/* of that page */
+} LsmLogSlot;
+
+typedef struct LsmTreeShared
+{
+	/* identity: set when the block is taken, under the control table lock;
+	 * keyspace_id 0 = block is free */
+	pg_atomic_uint64 keyspace_id;
+	bool		local;			/* a temporary tree's, in backend memory */
+	RelFileNode rnode;
+	LsmKind		kind;
+	char		relpersistence;
+
+	LWLock		lock;			/* protects what follows, unless said otherwise */
+
+	/* relation OID, for the worker's lock.  Confirmed once a transaction other than the
+	 * creating one has opened the tree through the relation: before, the worker
+	 * keeps its hands off and writers flush for themselves. */
+	Oid			relid;
+	bool		relid_confirmed;
+	LsmTreeOptions options;
+
+	LsmTreeState state;
+	int			loader_pid;
+	ConditionVariable cv;		/* broadcast on any change of state, flush or
+								 * compaction ownership */
+
+	/* ---- loaded ---- */
+
+	/*
+	 * Odd while the set of memtables or the version is being changed (under
+	 * lock), even otherwise; lock-free readers copy the set between two equal
+	 * even readings (lsm_set_take).
+	 */
+	pg_atomic_uint64 set_stamp;
+	LsmMemtable *active;		/* may be NULL: created by the next writer */
+	uint64		active_generation;
+	int			nsealed;
+	LsmMemtable *sealed[LSM_MAX_SEALED];	/* oldest first */
+
+	pg_atomic_uint64 version_no;	/* = metapage's, after each edit */
+	pg_atomic_uint64 flushed_generation;
+	pg_atomic_uint64 seq;		/* last one given */
+	pg_atomic_uint64 row_limit; /* next row number */
+	pg_atomic_uint64 next_file; /* next file number */
+	pg_atomic_uint32 level0_runs;	/* hint for stalls */
+	pg_atomic_uint32 compaction_due;	/* hint for workers */
+	pg_atomic_uint64 last_used; /* for eviction: a clock */
+
+	LWLock		alloc_lock;		/* page allocation in the main fork */
+	BlockNumber nblocks;		/* of the main fork */
+	BlockNumber alloc_cursor;	/* where the search for a free page goes on */
+	int64		free_pages;		/* candidates still to look at in this lap of
+								 * the cursor; 0 = extend.  A new lap starts
+								 * when an edit has freed pages */
+	pg_atomic_uint64 manifest_id;	/* = metapage's; pages of other manifests
+									 * are free ... */
+	pg_atomic_uint64 manifest_pending;	/* ... but for one being written */
+	bool		strays_removed; /* false in a block just taken; set by the
+								 * first load */
+	LsmLogSlot	slots[LSM_LOG_SLOTS];
+
+	/* one flusher, one compactor; 0 = none.  Reset by lsm_tree_abort_cleanup */
+	int			flush_pid;
+	int			compact_pid;
+	uint64		compact_cursor[8];	/* per level: file number last compacted */
+
+	/* reader/writer of counters need no lock */
+	pg_atomic_uint64 counters[LSM_NCOUNTERS];
+} LsmTreeShared;
+
+/*
+ * What survives an eviction (state UNLOADED, same keyspace): seq, row_limit and
+ * next_file, because numbers may be in the hands of somebody who has not
+ * logged them.  The loader takes the larger of these and of what it reads.
+ * The state may become LOADED only in or after the change (lsm_set_change_end)
+ * that puts the whole set of memtables in place.
+ *
+ * A transaction that has opened the tree (or a worker attached to it) pins the
+ * block; a pinned block is never given to another keyspace.  Whoever holds
+ * only a pointer from lsm_control_nth/find: take ctl->lock, then
+ * check keyspace_id.
+ */
+extern Size lsm_control_shmem_bytes(void);
+extern void lsm_control_shmem_init(void);
+/* False: not in shared_preload_libraries. */
+extern bool lsm_control_ready(void);
+/* False, and not pinned, if the block is not (any more) this keyspace's. */
+extern bool lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id);
+extern void lsm_control_unpin(LsmTreeShared *ctl);
+/* The block was used now (least recently used order). */
+extern void lsm_control_touch(LsmTreeShared *ctl);
+/* Identity, read under the control table lock; false if the block is free. */
+extern bool lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
+								 RelFileNode *rnode, LsmKind *kind,
+								 char *relpersistence);
+/* The keyspace's log lives in this fork; a block that says otherwise is dropped. */
+extern void lsm_control_move(uint64 keyspace_id, RelFileNode rnode);
+/* Counts drops and reuses of blocks, for backends that cache handles. */
+extern uint64 lsm_control_drops(void);
+/* i-th local block of this backend (temporary trees), NULL past the end. */
+extern LsmTreeShared *lsm_control_nth_local(int i);
+/* Find or take the block of a keyspace; evicts idle trees when all are taken.  A
+ * new block is UNLOADED.  ERROR if none can be had (hint: lsm.max_trees). */
+extern LsmTreeShared *lsm_control_get(uint64 keyspace_id, RelFileNode rnode,
+									  LsmKind kind, char relpersistence);
+/* NULL if the keyspace has none. */
+extern LsmTreeShared *lsm_control_find(uint64 keyspace_id);
+/* The tree is gone (dropped, truncated): memtables retired, block freed. */
+extern void lsm_control_drop(uint64 keyspace_id);
+/* i-th block, NULL past the end; may be free (keyspace_id 0). */
+extern LsmTreeShared *lsm_control_nth(int i);
+
+/*
+ * Evict idle trees' memtables (no registered writer, not loading): their log
+ * pages remain, the next use loads them again.  Least recently used first,
+ * never `except`.  Returns chunks that will come free.
+ */
+extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks);
+
+/* Change of the memtable set or version.  REQUIRES: ctl->lock exclusive. */
+static inline void
+lsm_set_change_begin(LsmTreeShared *ctl)
+{
+	Assert((pg_atomic_read_u64(&ctl->set_stamp) & 1) == 0);
+	pg_atomic_fetch_add_u64(&ctl->set_stamp, 1);
+	pg_write_barrier();
+}
+
+static inline void
+lsm_set_change_end(LsmTreeShared *ctl)
+{
+	pg_write_barrier();
+	pg_atomic_fetch_add_u64(&ctl->set_stamp, 1);
+	Assert((pg_atomic_read_u64(&ctl->set_stamp) & 1) == 0);
+}
+
+/* An even set_stamp; waits (briefly) while it is odd.  No lock on ctl held. */
+extern uint64 lsm_set_stamp_read(LsmTreeShared *ctl);
+
+/* A reader's copy of the set.  Newest first. */
+typedef struct LsmMemtableSet
+{
+	uint64		stamp;
+	int			n;
+	LsmMemtable *tables[1 + LSM_MAX_SEALED];
+} LsmMemtableSet;
+
+/* REQUIRES: inside an epoch, tree loaded when it was entered (an eviction
+ * since then is harmless: the set as of the eviction is returned). */
+extern void lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set);
+
+/* ======================================================================
+ * tree.c: handles
+ * ====================================================================== */
+
+struct LsmTree
+{
+	RelFileNode rnode;			/* hash key, with backend */
+	BackendId	backend;
+	char		relpersistence;
+	LsmKind		kind;
+	Oid			relid;
+	uint64		keyspace_id;
+	LsmTreeShared *ctl;			/* checked against keyspace_id at every enter */
+	const LsmKindOps *ops;
+	Relation	rel;			/* of the current call; used by temporary trees only
+								 * (local buffers need it) */
+	char		dir[MAXPGPATH]; /* "pg_lsm/0123456789abcdef", relative to PGDATA */
+	struct LsmVersion *version; /* cached; version.c */
+	LsmTreeOptions options;
+	uint64		counters[LSM_NCOUNTERS];	/* not yet published */
+	bool		counters_pending;
+	dlist_node	counters_node;
+};
+
+/* Handle for a tree known only by its control block (worker).  NULL if the
+ * block is free by now.  Outside a transaction a process is attached to one
+ * tree at a time: the one before is unpinned. */
+extern LsmTree *lsm_tree_attach(LsmTreeShared *ctl);
+
+/*
+ * Enter the tree: epoch announced, control block valid, tree loaded (loads
+ * it if need be, outside the epoch).  Pair with lsm_tree_exit.  Nothing that
+ * waits in between.
+ */
+extern void lsm_tree_enter(LsmTree *tree);
+extern void lsm_tree_exit(LsmTree *tree);
+
+static inline uint32
+lsm_filter_key_bytes(LsmKind kind, uint32 key_bytes)
+{
+	return kind == LSM_KIND_INDEX ? key_bytes - 6 : key_bytes;
+}
+
+static inline LsmSlice
+lsm_filter_key(const LsmTree *tree, LsmSlice key)
+{
+	return lsm_slice(key.data, lsm_filter_key_bytes(tree->kind, key.len));
+}
+
+extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
+/* Move one handle's counts to its control block; the handle goes away. */
+extern void lsm_counters_forget(LsmTree *tree);
+
+/* options.c; ERROR if the kind was never registered */
+extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
+
+/* keylock.c */
+extern Size lsm_keylock_shmem_bytes(void);
+extern void lsm_keylock_shmem_init(void);
+
+/* Effective settings: the tree's own, else the GUC of this process. */
+extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
+extern int	lsm_tree_size_ratio(LsmTree *tree);
+extern LsmCompression lsm_tree_compression(LsmTree *tree);
+
+/* ======================================================================
+ * page.c: pages of the main fork
+ *
+ * Block 0 is the metapage.  Every other page carries an LsmPageOpaque in its
+ * special space which, together with the metapage, tells whether the page is
+ * free: a log page is free when its generation <= flushed generation, a
+ * manifest page when its manifest id differs from the metapage's.  A new
+ * (zero) page is free.
+ * ====================================================================== */
+
+#define LSM_META_MAGIC		0x4C534D54	/* "LSMT" */
+#define LSM_META_VERSION	1
+
+typedef struct LsmMetaPage
+{
+	uint32		magic;
+	uint32		format_version;
+	uint64		keyspace_id;	/* 0 in an init fork */
+	Oid			dboid;
+	Oid			spcoid;
+	Oid			relfilenode;
+	uint32		kind;			/* LsmKind */
+	uint64		flushed_generation;
+	uint64		seq_limit;		/* every seq of a flushed generation is below */
+	uint64		row_limit;		/* every row number in a flushed generation is below */
+	uint64		next_file;
+	uint64		version_no;		/* counts edits */
+	uint64		manifest_id;	/* current manifest */
+	BlockNumber manifest_root;	/* first page; Invalid: no files */
+	BlockNumber manifest_tail;	/* page the next edit appends to */
+	uint32		manifest_pages;
+	uint32		manifest_files; /* live files */
+} LsmMetaPage;
+
+#define LSM_PAGE_LOG		0x4C47
+#define LSM_PAGE_MANIFEST	0x4D46
+
+typedef struct LsmPageOpaque
+{
+	uint64		owner;			/* generation (log) or manifest id */
+	BlockNumber next;			/* manifest: next page; log: continuation of the
+								 * last entry, else Invalid */
+	uint16		flags;
+	uint16		type;			/* LSM_PAGE_*; last, like other AMs' page ids */
+} LsmPageOpaque;
+
+#define LSM_PAGE_CONTINUES	0x0001	/* log: page begins in the middle of an entry */
+
+extern Buffer lsm_page_read(LsmTree *tree, BlockNumber block);
+/* An exclusively locked, pinned page that is free: found or by extension.
+ * Content undefined: initialise it with WILL_INIT.  REQUIRES: no content lock held. */
+extern Buffer lsm_page_allocate(LsmTree *tree);
+extern bool lsm_tree_needs_wal(const LsmTree *tree);
+/* Pinned metapage, locked in `mode`, checked. */
+extern Buffer lsm_meta_read(LsmTree *tree, int mode, LsmMetaPage **meta);
+
+/* Bytes of a log or manifest page that hold content */
+#define LSM_PAGE_BYTES \
+	(BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(LsmPageOpaque)))
+#define LSM_PAGE_START	MAXALIGN(SizeOfPageHeaderData)
+
+static inline LsmPageOpaque *
+lsm_page_opaque(Page page)
+{
+	return (LsmPageOpaque *) PageGetSpecialPointer(page);
+}
+
+/* n pages at once: none of them is handed out twice. */
+extern void lsm_page_allocate_many(LsmTree *tree, int n, Buffer *buffers);
+/* Empty log or manifest page (critical section or redo). */
+extern void lsm_page_init(Page page, uint16 type, uint64 owner, uint16 flags,
+						  BlockNumber next);
+/* ERROR (DATA_CORRUPTED) unless it is a sound page of this type. */
+extern LsmPageOpaque *lsm_page_check(const LsmTree *tree, Page page,
+									 BlockNumber block, uint16 type);
+/* Metapage with this content (critical section or redo). */
+extern void lsm_meta_init(Page page, const LsmMetaPage *meta);
+/* A new lap of the search for free pages: an edit has freed some. */
+extern void lsm_page_restart_search(LsmTree *tree);
+/*
+ * True if the main fork exists, is not empty and its metapage carries the
+ * handle's keyspace id and relfilenode: for a worker that has just locked a
+ * relation which may have been dropped, truncated or moved.
+ */
+extern bool lsm_meta_current(LsmTree *tree);
+/*
+ * For lsm_tree_open, when the metapage's relfilenode (not its database) is not the
+ * relation's: ALTER INDEX SET TABLESPACE copied the fork.  If the fork it was
+ * copied from is gone (committed), the tree takes over its keyspace; if it is
+ * still there (same transaction: may roll back), it gets a keyspace of its own
+ * with hard links to the files.  Read the metapage again afterwards: the keyspace id
+ * may have changed.  REQUIRES: a lock on the relation; tree's rnode, backend,
+ * relpersistence, kind, rel set; not inside an epoch.
+ */
+extern void lsm_meta_adopt(LsmTree *tree);
+/*
+ * For lsm_tree_open, when an unlogged tree's metapage carries id 0 (reset by a crash):
+ * makes a keyspace; any number of backends may try at once.  Read
+ * the metapage again afterwards.  Same REQUIRES.
+ */
+extern void lsm_meta_assign(LsmTree *tree);
+
+/* ======================================================================
+ * log.c, load.c, write.c: entries in log pages; a log page's content is a sequence of
+ * LsmLogEntry
+ * ====================================================================== */
+
+typedef struct LsmLogEntry
+{
+	uint32		total_bytes;	/* header + key + value, not aligned; entries
+								 * start at 8-byte boundaries (of the entry's
+								 * first page) */
+	uint16		key_bytes;
+	uint16		flags;			/* 0 */
+	uint64		seq;
+	/* key bytes, value bytes follow */
+} LsmLogEntry;
+
+/* Load the log into memtables: UNLOADED -> LOADED.  Generations that the arena has no room for are
+ * flushed from backend memory.  Waits for another loader.  Not inside an epoch. */
+extern void lsm_tree_load(LsmTree *tree);
+
+/* Seal the active memtable if it is `expected` (or any, if NULL) and not
+ * empty; false if too many are sealed already. */
+extern bool lsm_tree_seal(LsmTree *tree, LsmMemtable *expected);
+
+/*
+ * After an error: gives up this backend's registration as a writer and its load
+ * in progress (state back to UNLOADED, memtables built so far freed).
+ * Idempotent.  REQUIRES: LWLocks released.  lsm_tree_abort_cleanup() calls it.
+ */
+extern void lsm_write_abort(void);
+extern void lsm_load_abort(void);	/* part of lsm_write_abort */
+
+/*
+ * Append entries from `first` on to the log: one WAL record; returns how many it
+ * took (at least one), after inserting them into write->memtable.
+ */
+extern int	lsm_log_append(LsmWrite *write, int first);
+
+/* After an error: undo this backend's registration, if any (write.c). */
+extern void lsm_write_abort(void);
+
+/* Wait until no writer is registered.  REQUIRES: sealed. */
+extern void lsm_memtable_wait_writers(LsmMemtable *memtable);
+
+/* ======================================================================
+ * manifest.c: the list of sorted files
+ *
+ * A chain of manifest pages starting at meta->manifest_root: a
+ * sequence of edit records, first of which is a snapshot.  An edit appends one
+ * record; when the chain has grown past twice what a snapshot
+ * needs, a new chain is written (pages not yet reachable, each its
+ * own WAL record) and the root flips in one record.
+ * ====================================================================== */
+
+#define LSM_FENCE_BYTES		256
+
+#define LSM_FILE_HAS_PARTIAL	0x01	/* holds PARTIAL values */
+#define LSM_FILE_HAS_DELETE		0x02	/* holds DELETE values */
+#define LSM_FILE_SMALLEST_CUT	0x04	/* fence truncated to LSM_FENCE_BYTES */
+#define LSM_FILE_LARGEST_CUT	0x08	/* a key that equals the fence in its length
+										 * and goes on may be inside */
+#define LSM_FILE_HAS_DYING		0x10	/* holds PUT values with LsmFateContext.dying */
+
+typedef struct LsmFileMeta
+{
+	uint64		number;
+	uint64		run;			/* level 0: generation; else 0 */
+	uint64		entries;
+	uint64		file_bytes;
+	uint64		filter_bytes;
+	TransactionId min_xid;		/* invalid if none */
+	uint8		level;
+	uint8		filter_scheme;
+	uint8		flags;
+	uint16		smallest_bytes;
+	uint16		largest_bytes;
+	char		smallest[LSM_FENCE_BYTES];
+	char		largest[LSM_FENCE_BYTES];
+} LsmFileMeta;
+
+#define LSM_MAX_LEVELS		8	/* 0..7 */
+
+typedef struct LsmEdit
+{
+	int			nadded;
+	LsmFileMeta *added;
+	int			nremoved;		/* a file in both lists moves */
+	uint64	   *removed;
+	uint64		flushed_generation; /* 0: unchanged */
+	TransactionId conflict_xid; /* newest xid dropped or frozen, or invalid */
+} LsmEdit;
+
+/* All live files, palloc'd, any order; *version_no as of the same moment. */
+extern LsmFileMeta *lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no);
+
+/*
+ * Write and log the edit, update the metapage (flushed generation, limits from
+ * ctl, version_no + 1) in the same record.  Sets ctl->version_no under the
+ * metapage's lock, and returns the record's LSN (Invalid if not logged).
+ * REQUIRES: relation cannot go away; files complete and durable.
+ */
+extern XLogRecPtr lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit);
+
+/* ======================================================================
+ * keyspace.c: directories, owner files, paths, file chunks; sweep.c: orphans
+ * ====================================================================== */
+
+#define LSM_DIR		"pg_lsm"
+
+extern void lsm_keyspace_dir(uint64 keyspace_id, char *path);	/* MAXPGPATH */
+extern void lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path);
+extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter,
+								   char *path);
+/* Main fork of that name exists and is not empty. */
+extern bool lsm_fork_exists(RelFileNode rnode, BackendId backend);
+/* Directory and owner file, durable; existing ones are fine (redo). */
+extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+/* redo of a piece of a file: durable when it returns */
+extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
+								 uint64 offset, const char *data, uint32 bytes,
+								 bool last, uint64 file_bytes);
+extern void lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number);
+/* Lines of the owner file: one per fork that may name the keyspace. */
+typedef struct LsmOwner
+{
+	RelFileNode rnode;
+	BackendId	backend;
+} LsmOwner;
+/* palloc'd; -1: no owner file or not readable as one. */
+extern int	lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners);
+/* "0123456789abcdef" to an id; false if it is something else */
+extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
+/* Log the removal, then remove directory and control block. */
+extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
+/* files.c: hard links (or copies) of the files in another keyspace; durable, and
+ * logged if `log`. */
+extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
+									int nfiles, bool log);
+
+/* If XLogIsNeeded() and the tree is permanent: the file's bytes as
+ * file-chunk records. */
+extern void lsm_file_log(LsmTree *tree, uint64 number, bool filter);
+/* Unlink both files of a number; ENOENT is fine, others WARNING. */
+extern void lsm_file_unlink(const LsmTree *tree, uint64 number);
+/* Remove directory and content.  For temporary trees and the sweep. */
+extern void lsm_keyspace_remove(uint64 keyspace_id);
+/* Files in the directory that no version names; after recovery, at load. */
+extern void lsm_keyspace_remove_strays(LsmTree *tree);
+/* Called by the worker now and then. */
+extern void lsm_sweep_orphans(void);
+/* The sweep's shared memory, if it needs some (else 0 bytes). */
+extern Size lsm_sweep_shmem_bytes(void);
+extern void lsm_sweep_shmem_init(void);
+/* Backend exit: remove directories of this backend's temporary trees. */
+extern void lsm_keyspace_forget_temporary(void);
+
+/* ======================================================================
+ * version.c, filecache.c: a backend's view of the files
+ * ====================================================================== */
+
+typedef struct LsmVersion LsmVersion;	/* in version.h */
+
+/* Drop the handle's cached version. */
+extern void lsm_version_release(LsmTree *tree);
+
+/* ======================================================================
+ * flush.c, compact.c, publish.c
+ * ====================================================================== */
+
+/*
+ * Flush the oldest sealed memtable, or wait for whoever does.  True if one was flushed (by
+ * anyone) or none is sealed; false if the relation could not be
+ * locked (`conditional`: worker).  Errors (disk full) are the caller's.
+ */
+extern bool lsm_flush_oldest(LsmTree *tree, bool conditional);
+
+/* Flush entries of a generation which are not in shared memory (loader): a local memtable.
+ * Publishes flushed_generation = memtable->generation.
+ *
+ * The loader calls it with state LOADING: it owns the tree, ctl's counters (seq,
+ * row_limit, next_file, version_no) are set, ctl->active and sealed[] are not.  So: no
+ * lsm_tree_enter(), no lock on the relation (the caller has one of any mode, which is
+ * enough to keep DROP and TRUNCATE away), no flush_pid.  The memtable may be an arena one that
+ * no set contains; it stays the caller's. */
+extern void lsm_flush_memtable(LsmTree *tree, LsmMemtable *memtable);
+
+/* Do one due compaction; false if none is due or someone else is at it. */
+extern bool lsm_compact_once(LsmTree *tree, bool conditional);
+/* A writer found level 0 too deep: compact or wait. */
+extern void lsm_compact_stall(LsmTree *tree);
+
+/* After an error: give up flush and compaction ownership, remove unfinished files. */
+extern void lsm_flush_abort(void);
+
+/* background.c: worker latches and the queue of files to unlink */
+extern Size lsm_worker_shmem_bytes(void);
+extern void lsm_worker_shmem_init(void);
+
+/* Wake worker(s): flush or compaction is due. */
+extern void lsm_worker_wake(void);
+
+/* ereport a failure of src/sst with the proper SQLSTATE. */
+extern void lsm_sst_report(int elevel, const LsmSstError *err);
+
+/* ======================================================================
+ * crash points (test builds: -DLSM_TESTING)
+ * ====================================================================== */
+
+#ifdef LSM_TESTING
+/* options.c: GUC lsm.crash_point; kills the process group's postmaster when
+ * the name matches. */
+extern char *lsm_crash_point_name;
+extern void lsm_crash_point_hit(const char *name);
+#define LSM_CRASH_POINT(name) lsm_crash_point_hit(name)
+#else
+#define LSM_CRASH_POINT(name) ((void) 0)
+#endif
+
+#endif							/* LSM_TREE_PRIVATE_H */

@@ -1,0 +1,427 @@
+/*-------------------------------------------------------------------------
+ *
+ * version.c
+ *	  A backend's copy of the list of sorted files: reading it from the
+ *	  manifest, keeping it while ctl->version_no does not change, and finding
+ *	  the file of a run that may hold a key.
+ *
+ * No lock: a version is private to the process.  What makes a lookup safe is
+ * the order epoch, memtable set, version_no (lsm_version_enter): the publisher
+ * changes version_no before a flushed memtable leaves the set, and unlinks a
+ * file only after the epochs that may have seen the old version_no have
+ * passed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "tree/filecache.h"
+#include "tree/version.h"
+
+/* ======================================================================
+ * Making a version
+ * ====================================================================== */
+
+/* A cut fence stands for a longer key, which comes after the fence itself. */
+static int
+compare_fences(LsmSlice a, LsmSlice b, uint8 a_flags, uint8 b_flags, uint8 cut)
+{
+	int			c = lsm_slice_compare(a, b);
+
+	return c != 0 ? c : ((a_flags & cut) != 0) - ((b_flags & cut) != 0);
+}
+
+/*
+ * Newest data first: level 0 by generation descending, then by level; within a
+ * run by fences.  Files whose fences are all equal (and cut) were written by
+ * one job, so their numbers are in key order: compaction takes touching
+ * files together.
+ */
+static int
+compare_files(const void *a, const void *b)
+{
+	const LsmFile *x = a;
+	const LsmFile *y = b;
+	int			c;
+
+	if (x->level != y->level)
+		return x->level < y->level ? -1 : 1;
+	if (x->run != y->run)
+		return x->run > y->run ? -1 : 1;
+	c = compare_fences(x->smallest, y->smallest, x->flags, y->flags,
+					   LSM_FILE_SMALLEST_CUT);
+	if (c == 0)
+		c = compare_fences(x->largest, y->largest, x->flags, y->flags,
+						   LSM_FILE_LARGEST_CUT);
+	if (c == 0)
+		c = (x->number > y->number) - (x->number < y->number);
+	return c;
+}
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* REQUIRES: current context is the version's. */
+static void
+copy_file(LsmFile *file, const LsmFileMeta *meta)
+{
+	char	   *fences = palloc(meta->smallest_bytes + meta->largest_bytes + 1);
+
+	if (meta->level >= LSM_MAX_LEVELS ||
+		meta->smallest_bytes > LSM_FENCE_BYTES ||
+		meta->largest_bytes > LSM_FENCE_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("invalid entry in the file list of an lsm tree: file number " UINT64_FORMAT,
+						meta->number)));
+
+	file->number = meta->number;
+	file->run = meta->level == 0 ? meta->run : 0;
+	file->entries = meta->entries;
+	file->file_bytes = meta->file_bytes;
+	file->filter_bytes = meta->filter_bytes;
+	file->min_xid = meta->min_xid;
+	file->level = meta->level;
+	file->filter_scheme = meta->filter_scheme;
+	file->flags = meta->flags;
+	memcpy(fences, meta->smallest, meta->smallest_bytes);
+	memcpy(fences + meta->smallest_bytes, meta->largest, meta->largest_bytes);
+	file->smallest = lsm_slice(fences, meta->smallest_bytes);
+	file->largest = lsm_slice(fences + meta->smallest_bytes, meta->largest_bytes);
+	file->open = NULL;
+	file->open_serial = 0;
+}
+
+void
+lsm_file_meta(const LsmFile *file, LsmFileMeta *meta)
+{
+	memset(meta, 0, sizeof(LsmFileMeta));
+	meta->number = file->number;
+	meta->run = file->run;
+	meta->entries = file->entries;
+	meta->file_bytes = file->file_bytes;
+	meta->filter_bytes = file->filter_bytes;
+	meta->min_xid = file->min_xid;
+	meta->level = file->level;
+	meta->filter_scheme = file->filter_scheme;
+	meta->flags = file->flags;
+	meta->smallest_bytes = file->smallest.len;
+	meta->largest_bytes = file->largest.len;
+	memcpy(meta->smallest, file->smallest.data, file->smallest.len);
+	memcpy(meta->largest, file->largest.data, file->largest.len);
+}
+
+/* The fence arrays of a run.  REQUIRES: current context is the version's. */
+static void
+arrange_run(LsmRun *run)
+{
+	LsmSlice	first = run->files[0].smallest;
+	LsmSlice	last = run->files[run->nfiles - 1].largest;
+	uint32		n = 0;
+
+	/* what the outermost fences share, all keys in between share */
+	while (n < first.len && n < last.len && first.data[n] == last.data[n])
+		n++;
+	run->prefix_bytes = n;
+	run->prefix = first.data;
+	run->smallest_words = palloc(run->nfiles * sizeof(uint64));
+	run->largest_words = palloc(run->nfiles * sizeof(uint64));
+	for (int i = 0; i < run->nfiles; i++)
+	{
+		LsmFile    *file = &run->files[i];
+		bool		cut = (file->flags & LSM_FILE_LARGEST_CUT) != 0;
+
+		/*
+		 * A fence shorter than the prefix cannot be between the outermost
+		 * ones; a damaged list must not make us read beyond it.
+		 */
+		if (file->smallest.len < n || file->largest.len < n)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("file list of an lsm tree is out of order: file number " UINT64_FORMAT,
+							file->number)));
+		run->smallest_words[i] = lsm_word(file->smallest.data + n,
+										  file->smallest.len - n, 0);
+		run->largest_words[i] = lsm_word(file->largest.data + n,
+										 file->largest.len - n, cut ? 0xFF : 0);
+	}
+}
+
+/* REQUIRES: current context is the version's. */
+static void
+arrange_runs(LsmVersion *version)
+{
+	version->runs = palloc0(Max(version->nfiles, 1) * sizeof(LsmRun));
+	for (int i = 0; i < version->nfiles;)
+	{
+		LsmFile    *file = &version->files[i];
+		LsmRun	   *run = &version->runs[version->nruns++];
+
+		run->level = file->level;
+		run->run = file->run;
+		run->files = file;
+		while (i < version->nfiles &&
+			   version->files[i].level == run->level &&
+			   version->files[i].run == run->run)
+		{
+			version->level_files[run->level]++;
+			version->level_bytes[run->level] += version->files[i].file_bytes;
+			run->nfiles++;
+			i++;
+		}
+		arrange_run(run);
+		if (run->level == 0)
+			version->level0_runs++;
+		else
+			version->levels[run->level] = run;
+		version->deepest = run->level;
+	}
+}
+
+static LsmVersion *
+read_version(LsmTree *tree)
+{
+	MemoryContext cxt;
+	MemoryContext old;
+	LsmVersion *version;
+	LsmFileMeta *metas;
+	int			nfiles;
+	uint64		version_no;
+
+	metas = lsm_manifest_read(tree, &nfiles, &version_no);
+
+	/* below the current context until it is complete */
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm version",
+								ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	version = palloc0(sizeof(LsmVersion));
+	version->cxt = cxt;
+	version->refcount = 1;
+	version->keyspace_id = tree->keyspace_id;
+	version->version_no = version_no;
+	version->deepest = -1;
+	version->nfiles = nfiles;
+	version->files = palloc(Max(nfiles, 1) * sizeof(LsmFile));
+	version->numbers = palloc(Max(nfiles, 1) * sizeof(uint64));
+	for (int i = 0; i < nfiles; i++)
+	{
+		copy_file(&version->files[i], &metas[i]);
+		version->numbers[i] = metas[i].number;
+	}
+	qsort(version->files, nfiles, sizeof(LsmFile), compare_files);
+	qsort(version->numbers, nfiles, sizeof(uint64), compare_numbers);
+	arrange_runs(version);
+	MemoryContextSwitchTo(old);
+
+	if (metas != NULL)
+		pfree(metas);
+	MemoryContextSetParent(cxt, TopMemoryContext);
+	return version;
+}
+
+/* ======================================================================
+ * Keeping versions
+ * ====================================================================== */
+
+LsmVersion *
+lsm_version_pin(LsmVersion *version)
+{
+	Assert(version->refcount > 0);
+	version->refcount++;
+	return version;
+}
+
+/* Never fails: memory context callbacks call it. */
+void
+lsm_version_unpin(LsmVersion *version)
+{
+	Assert(version->refcount > 0);
+	if (--version->refcount == 0)
+		MemoryContextDelete(version->cxt);
+}
+
+bool
+lsm_version_has(const LsmVersion *version, uint64 number)
+{
+	return version->nfiles > 0 &&
+		bsearch(&number, version->numbers, version->nfiles, sizeof(uint64),
+				compare_numbers) != NULL;
+}
+
+void
+lsm_version_release(LsmTree *tree)
+{
+	LsmVersion *version = tree->version;
+
+	if (version == NULL)
+		return;
+	tree->version = NULL;
+	for (int i = 0; i < version->nfiles; i++)
+		lsm_filecache_forget(version->keyspace_id, version->numbers[i]);
+	lsm_version_unpin(version);
+}
+
+LsmVersion *
+lsm_version_refresh(LsmTree *tree)
+{
+	LsmVersion *old = tree->version;
+	LsmVersion *version;
+
+	Assert(!lsm_epoch_inside());
+	if (old != NULL && old->keyspace_id == tree->keyspace_id &&
+		old->version_no == pg_atomic_read_u64(&tree->ctl->version_no))
+		return old;
+
+	version = read_version(tree);
+	tree->version = version;
+
+	/* files that are gone: let go of their mappings */
+	if (old != NULL)
+	{
+		for (int i = 0; i < old->nfiles; i++)
+		{
+			if (old->keyspace_id != version->keyspace_id ||
+				!lsm_version_has(version, old->numbers[i]))
+				lsm_filecache_forget(old->keyspace_id, old->numbers[i]);
+		}
+		lsm_version_unpin(old);
+	}
+	return version;
+}
+
+LsmVersion *
+lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
+{
+	for (;;)
+	{
+		LsmVersion *version;
+
+		lsm_tree_enter(tree);
+		lsm_set_take(tree->ctl, set);
+		pg_read_barrier();
+		version = tree->version;
+		if (likely(version != NULL &&
+				   version->version_no == pg_atomic_read_u64(&tree->ctl->version_no) &&
+				   version->keyspace_id == tree->keyspace_id))
+			return version;
+		lsm_tree_exit(tree);
+		(void) lsm_version_refresh(tree);
+	}
+}
+
+/* ======================================================================
+ * Finding files
+ * ====================================================================== */
+
+/*
+ * The key's place relative to the run's common prefix: negative: before all
+ * files; positive: after all; 0: *word is the key's integer.
+ */
+static inline int
+run_word(const LsmRun *run, LsmSlice key, uint64 *word)
+{
+	if (run->prefix_bytes > 0)
+	{
+		int			c = memcmp(key.data, run->prefix,
+							   Min(key.len, run->prefix_bytes));
+
+		if (c != 0)
+			return c;
+		if (key.len < run->prefix_bytes)
+			return -1;
+	}
+	*word = lsm_word(key.data + run->prefix_bytes, key.len - run->prefix_bytes, 0);
+	return 0;
+}
+
+int
+lsm_run_find(const LsmRun *run, LsmSlice key)
+{
+	uint64		word;
+	int			c = run_word(run, key, &word);
+	int			low = 0;
+	int			high = run->nfiles;
+
+	if (c < 0)
+		return 0;
+	if (c > 0)
+		return run->nfiles;
+
+	/* first file whose integer is not smaller ... */
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (run->largest_words[middle] < word)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == run->nfiles || run->largest_words[low] != word)
+		return low;
+
+	/* ... and among equal integers, by the whole fences */
+	high = run->nfiles;
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (run->largest_words[middle] == word &&
+			lsm_file_before(&run->files[middle], key))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+int
+lsm_run_find_last(const LsmRun *run, LsmSlice key)
+{
+	uint64		word;
+	int			c = run_word(run, key, &word);
+	int			low = 0;
+	int			high = run->nfiles;
+
+	if (c < 0)
+		return -1;
+	if (c > 0)
+		return run->nfiles - 1;
+
+	/* number of files whose lower fence is <= key */
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (run->smallest_words[middle] < word ||
+			(run->smallest_words[middle] == word &&
+			 !lsm_file_after(&run->files[middle], key)))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - 1;
+}
+
+int
+lsm_run_find_exact(const LsmRun *run, LsmSlice key)
+{
+	uint64		word;
+	int			at;
+
+	if (run_word(run, key, &word) != 0)
+		return -1;
+	at = lsm_run_find(run, key);
+	if (at == run->nfiles || run->smallest_words[at] > word ||
+		(run->smallest_words[at] == word && lsm_file_after(&run->files[at], key)))
+		return -1;
+	return at;
+}

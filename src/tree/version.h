@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * version.h
+ *	  A backend's copy of the list of sorted files, arranged for lookups.
+ *
+ * A version is immutable (but for the cached open files) and belongs to one
+ * process.  tree->version holds one reference; cursors and jobs hold their
+ * own, because they look at its arrays between calls.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_VERSION_H
+#define LSM_VERSION_H
+
+#include "port/pg_bswap.h"
+
+#include "tree/tree_private.h"
+
+struct LsmOpenFile;
+
+typedef struct LsmFile
+{
+	uint64		number;
+	uint64		run;			/* level 0: generation; else 0 */
+	uint64		entries;
+	uint64		file_bytes;
+	uint64		filter_bytes;
+	TransactionId min_xid;
+	uint8		level;
+	uint8		filter_scheme;
+	uint8		flags;			/* LSM_FILE_* */
+	LsmSlice	smallest;		/* fences, perhaps cut (see flags) */
+	LsmSlice	largest;
+
+	/* filecache.c: valid while open->serial == open_serial */
+	struct LsmOpenFile *open;
+	uint64		open_serial;
+} LsmFile;
+
+/*
+ * Files with disjoint ranges, in key order.  The words are the first 8 bytes
+ * of a fence after the prefix that all fences of the run share, as integers.
+ */
+typedef struct LsmRun
+{
+	int			level;
+	uint64		run;
+	int			nfiles;
+	LsmFile    *files;
+	uint32		prefix_bytes;
+	const char *prefix;
+	uint64	   *smallest_words;
+	uint64	   *largest_words;
+} LsmRun;
+
+struct LsmVersion
+{
+	MemoryContext cxt;
+	int			refcount;
+	uint64		keyspace_id;
+	uint64		version_no;
+	int			nfiles;
+	LsmFile    *files;			/* run by run */
+	int			nruns;
+	LsmRun	   *runs;			/* newest data first: level 0 by generation
+								 * descending, then one run per level */
+	int			level0_runs;
+	int			deepest;		/* deepest level with files; -1: no files */
+	LsmRun	   *levels[LSM_MAX_LEVELS]; /* [0] unused; NULL: empty */
+	int			level_files[LSM_MAX_LEVELS];
+	uint64		level_bytes[LSM_MAX_LEVELS];	/* of .sst */
+	uint64	   *numbers;		/* ascending */
+};
+
+/*
+ * The integer that stands for a fence or key in binary searches: 8 bytes big
+ * endian, padded.  A cut upper fence is padded with ones, since keys beyond
+ * it may be in the file.
+ */
+static inline uint64
+lsm_word(const char *data, uint32 len, uint8 padding)
+{
+	uint64		word;
+
+	if (len >= 8)
+		memcpy(&word, data, 8);
+	else
+	{
+		memset(&word, padding, 8);
+		memcpy(&word, data, len);
+	}
+	return pg_bswap64(word);
+}
+
+static inline bool
+lsm_slice_has_prefix(LsmSlice slice, LsmSlice prefix)
+{
+	return slice.len >= prefix.len &&
+		memcmp(slice.data, prefix.data, prefix.len) == 0;
+}
+
+/* All keys of the file precede `key`. */
+static inline bool
+lsm_file_before(const LsmFile *file, LsmSlice key)
+{
+	if (lsm_slice_compare(file->largest, key) >= 0)
+		return false;
+	return !((file->flags & LSM_FILE_LARGEST_CUT) &&
+			 lsm_slice_has_prefix(key, file->largest));
+}
+
+/* All keys of the file follow `key` (a cut lower fence is still a lower bound). */
+static inline bool
+lsm_file_after(const LsmFile *file, LsmSlice key)
+{
+	return lsm_slice_compare(file->smallest, key) > 0;
+}
+
+static inline bool
+lsm_file_may_hold(const LsmFile *file, LsmSlice key)
+{
+	return !lsm_file_after(file, key) && !lsm_file_before(file, key);
+}
+
+/* Index of the first file that is not entirely before `key`; nfiles if none. */
+extern int	lsm_run_find(const LsmRun *run, LsmSlice key);
+/* Index of the last file that is not entirely after `key`; -1 if none. */
+extern int	lsm_run_find_last(const LsmRun *run, LsmSlice key);
+/* As lsm_run_find(), but -1 if that file is entirely after `key`. */
+extern int	lsm_run_find_exact(const LsmRun *run, LsmSlice key);
+
+/*
+ * Enter the tree and take its memtables and its current version, in this
+ * order, reloading the version (outside the epoch) if it is stale.  The version
+ * stays valid until lsm_tree_exit(); pin it to keep it longer.
+ */
+extern LsmVersion *lsm_version_enter(LsmTree *tree, LsmMemtableSet *set);
+
+/* The version as of now, read if the cached one is stale.  REQUIRES: outside
+ * the epoch; ctl->version_no is set (state LOADING suffices). */
+extern LsmVersion *lsm_version_refresh(LsmTree *tree);
+extern LsmVersion *lsm_version_pin(LsmVersion *version);
+extern void lsm_version_unpin(LsmVersion *version);
+extern bool lsm_version_has(const LsmVersion *version, uint64 number);
+extern void lsm_file_meta(const LsmFile *file, LsmFileMeta *meta);
+
+#endif							/* LSM_VERSION_H */

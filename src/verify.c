@@ -1,0 +1,358 @@
+/*-------------------------------------------------------------------------
+ *
+ * verify.c
+ *	  lsm_verify(): the trees by themselves, then each lsm index against its
+ *	  table and the table against the index.
+ *
+ * Index against table, under one snapshot:
+ *	- each visible row is found by an index scan for its key (and, in a unique
+ *	  index, no other row);
+ *	- a complete index scan returns as many visible rows as the table has;
+ *	- each entry of the index tree carries a row identifier that the table has
+ *	  given out.  Entries of rows that are gone are fine: VACUUM
+ *	  removes them in its time.
+ *
+ * Locking: AccessShareLock on table and indexes.  Concurrent writers are fine: what
+ * they do is invisible to the snapshot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/relscan.h"
+#include "access/stratnum.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "functions.h"
+#include "lsmam.h"
+
+PG_FUNCTION_INFO_V1(lsm_verify);
+
+/* Problems reported per index and check: one broken file could make millions */
+#define MAX_PROBLEMS	100
+
+typedef struct VerifyIndex
+{
+	Relation	table;
+	Relation	index;
+	IndexInfo  *info;
+	ExprState  *predicate;
+	EState	   *estate;
+	Snapshot	snapshot;
+	IndexScanDesc scan;
+	TupleTableSlot *index_slot; /* row that the index scan returns */
+	FmgrInfo	equal[INDEX_MAX_KEYS];
+	int64		rows;			/* visible rows the index should have */
+	int64		problems;
+	ReturnSetInfo *rsinfo;
+} VerifyIndex;
+
+static void
+put_problem(void *arg, const char *object, const char *problem)
+{
+	ReturnSetInfo *rsinfo = arg;
+	Datum		values[2];
+	bool		nulls[2] = {0};
+
+	values[0] = CStringGetTextDatum(object);
+	values[1] = CStringGetTextDatum(problem);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+static void
+put_index_problem(VerifyIndex *v, const char *problem)
+{
+	if (v->problems < MAX_PROBLEMS)
+		put_problem(v->rsinfo, RelationGetRelationName(v->index), problem);
+	else if (v->problems == MAX_PROBLEMS)
+		put_problem(v->rsinfo, RelationGetRelationName(v->index),
+					"more problems of this index are not listed");
+	v->problems++;
+}
+
+static char *
+tid_text(ItemPointer tid)
+{
+	return psprintf("(%u,%u)", ItemPointerGetBlockNumberNoCheck(tid),
+					ItemPointerGetOffsetNumberNoCheck(tid));
+}
+
+/* The operators by which the index's keys are looked up; false: a problem. */
+static bool
+find_equality(VerifyIndex *v)
+{
+	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
+	{
+		Oid			op = get_opfamily_member(v->index->rd_opfamily[i],
+											 v->index->rd_opcintype[i],
+											 v->index->rd_opcintype[i],
+											 BTEqualStrategyNumber);
+
+		if (!OidIsValid(op))
+		{
+			put_index_problem(v, psprintf("operator family %u has no equality operator for type %u",
+										  v->index->rd_opfamily[i],
+										  v->index->rd_opcintype[i]));
+			return false;
+		}
+		fmgr_info(get_opcode(op), &v->equal[i]);
+	}
+	return true;
+}
+
+/* Look the row in `slot` up in the index. */
+static void
+verify_row(VerifyIndex *v, TupleTableSlot *slot)
+{
+	ExprContext *econtext = GetPerTupleExprContext(v->estate);
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	ScanKeyData keys[INDEX_MAX_KEYS];
+	bool		found = false;
+	bool		any_null = false;
+	ItemPointerData other;
+
+	econtext->ecxt_scantuple = slot;
+	if (v->predicate != NULL && !ExecQual(v->predicate, econtext))
+		return;
+	v->rows++;
+
+	FormIndexDatum(v->info, slot, v->estate, values, isnull);
+	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
+	{
+		if (isnull[i])
+		{
+			ScanKeyEntryInitialize(&keys[i], SK_ISNULL | SK_SEARCHNULL, i + 1,
+								   InvalidStrategy, InvalidOid, InvalidOid,
+								   InvalidOid, (Datum) 0);
+			any_null = true;
+		}
+		else
+			ScanKeyEntryInitializeWithInfo(&keys[i], 0, i + 1,
+										   BTEqualStrategyNumber, InvalidOid,
+										   v->index->rd_indcollation[i],
+										   &v->equal[i], values[i]);
+	}
+
+	ItemPointerSetInvalid(&other);
+	index_rescan(v->scan, keys, v->info->ii_NumIndexKeyAttrs, NULL, 0);
+	while (index_getnext_slot(v->scan, ForwardScanDirection, v->index_slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (ItemPointerEquals(&v->index_slot->tts_tid, &slot->tts_tid))
+		{
+			if (found)
+				put_index_problem(v, psprintf("row %s is returned twice for its key",
+											  tid_text(&slot->tts_tid)));
+			found = true;
+		}
+		else if (!v->scan->xs_recheck)
+			other = v->index_slot->tts_tid;
+	}
+	if (!found)
+		put_index_problem(v, psprintf("row %s is not found by its key",
+									  tid_text(&slot->tts_tid)));
+	if (ItemPointerIsValid(&other) && v->info->ii_Unique &&
+		v->index->rd_index->indimmediate && v->index->rd_index->indisready &&
+		(!any_null || v->info->ii_NullsNotDistinct))
+		put_index_problem(v, psprintf("rows %s and %s have the same key in a unique index",
+									  tid_text(&slot->tts_tid), tid_text(&other)));
+}
+
+/* Rows that a complete scan of the index returns. */
+static void
+verify_count(VerifyIndex *v)
+{
+	int64		rows = 0;
+
+	index_rescan(v->scan, NULL, 0, NULL, 0);
+	while (index_getnext_slot(v->scan, ForwardScanDirection, v->index_slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		rows++;
+	}
+	if (rows != v->rows)
+		put_index_problem(v, psprintf("a complete index scan returns " INT64_FORMAT " rows, the table has " INT64_FORMAT,
+									  rows, v->rows));
+}
+
+static uint64
+table_row_limit(Relation table)
+{
+	if (lsm_relation_is_table(table))
+		return lsm_tree_row_limit(lsm_relation_tree(table));
+	return (uint64) RelationGetNumberOfBlocks(table) * LSM_TID_OFFSETS;
+}
+
+/*
+ * Row identifiers of the entries: the last six bytes of each key, big-endian.
+ * The limit is read after the entries were, for both grow meanwhile.
+ */
+static void
+verify_entries(VerifyIndex *v)
+{
+	LsmCursor  *cursor = lsm_cursor_open(lsm_relation_tree(v->index));
+	LsmSlice	key;
+	LsmSlice	value;
+	uint64		highest = 0;
+
+	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
+	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+	{
+		const uint8 *tid;
+		BlockNumber block;
+		OffsetNumber offset;
+
+		CHECK_FOR_INTERRUPTS();
+		if (key.len < 6)
+		{
+			put_index_problem(v, psprintf("key of %u bytes has no row identifier", key.len));
+			continue;
+		}
+		tid = (const uint8 *) key.data + key.len - 6;
+		block = ((BlockNumber) tid[0] << 24) | ((BlockNumber) tid[1] << 16) |
+			((BlockNumber) tid[2] << 8) | tid[3];
+		offset = ((OffsetNumber) tid[4] << 8) | tid[5];
+		if (offset < 1 || offset > LSM_TID_OFFSETS)
+			put_index_problem(v, psprintf("entry points to row (%u,%u), which cannot exist",
+										  block, offset));
+		else
+			highest = Max(highest, (uint64) block * LSM_TID_OFFSETS + offset);
+	}
+	lsm_cursor_close(cursor);
+
+	if (highest > table_row_limit(v->table))
+		put_index_problem(v, psprintf("entry points to row (%u,%u), which was never given out",
+									  (BlockNumber) ((highest - 1) / LSM_TID_OFFSETS),
+									  (unsigned) ((highest - 1) % LSM_TID_OFFSETS + 1)));
+}
+
+/*
+ * An index whose heap-only chains are broken for old snapshots cannot be compared
+ * under the present one (see indcheckxmin in pg_index); nor one that is not ready.
+ */
+static bool
+index_is_comparable(Relation index, Snapshot snapshot)
+{
+	if (!index->rd_index->indisvalid || !index->rd_index->indisready)
+		return false;
+	return !index->rd_index->indcheckxmin ||
+		TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data),
+							  snapshot->xmin);
+}
+
+static void
+verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
+{
+	VerifyIndex v = {0};
+	TableScanDesc scan;
+	TupleTableSlot *slot;
+
+	v.rsinfo = rsinfo;
+	v.table = table;
+	v.index = index;
+	v.snapshot = RegisterSnapshot(GetLatestSnapshot());
+	if (!index_is_comparable(index, v.snapshot))
+	{
+		UnregisterSnapshot(v.snapshot);
+		return;
+	}
+	PushActiveSnapshot(v.snapshot); /* index expressions may need it */
+	v.info = BuildIndexInfo(index);
+	v.estate = CreateExecutorState();
+	v.predicate = v.info->ii_Predicate == NIL ? NULL :
+		ExecPrepareQual(v.info->ii_Predicate, v.estate);
+
+	if (find_equality(&v))
+	{
+		slot = table_slot_create(table, NULL);
+		v.index_slot = table_slot_create(table, NULL);
+		v.scan = index_beginscan(table, index, v.snapshot,
+								 v.info->ii_NumIndexKeyAttrs, 0);
+		scan = table_beginscan_strat(table, v.snapshot, 0, NULL, true, false);
+		while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+		{
+			CHECK_FOR_INTERRUPTS();
+			verify_row(&v, slot);
+			ResetPerTupleExprContext(v.estate);
+		}
+		table_endscan(scan);
+		index_endscan(v.scan);
+
+		v.scan = index_beginscan(table, index, v.snapshot, 0, 0);
+		verify_count(&v);
+		index_endscan(v.scan);
+		ExecDropSingleTupleTableSlot(v.index_slot);
+		ExecDropSingleTupleTableSlot(slot);
+
+		verify_entries(&v);
+	}
+	FreeExecutorState(v.estate);
+	PopActiveSnapshot();
+	UnregisterSnapshot(v.snapshot);
+}
+
+Datum
+lsm_verify(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	Relation	table;
+	List	   *indexes = NIL;
+	ListCell   *lc;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = lsm_relation_open(PG_GETARG_OID(0), AccessShareLock);
+	lsm_check_select(rel);
+
+	if (rel->rd_rel->relkind == RELKIND_INDEX)
+	{
+		table = relation_open(rel->rd_index->indrelid, AccessShareLock);
+		if (lsm_relation_is_index(rel))
+			indexes = list_make1(rel);
+	}
+	else
+	{
+		table = rel;
+		if (rel->rd_rel->relkind == RELKIND_RELATION ||
+			rel->rd_rel->relkind == RELKIND_MATVIEW)
+			indexes = lsm_relation_open_indexes(rel, AccessShareLock);
+		if (lsm_relation_is_table(rel))
+			lsm_tree_verify(lsm_relation_tree(rel), put_problem, rsinfo);
+	}
+	if (indexes == NIL && !lsm_relation_is_table(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not an lsm table or index",
+						RelationGetRelationName(rel))));
+
+	foreach(lc, indexes)
+	{
+		Relation	index = lfirst(lc);
+
+		lsm_tree_verify(lsm_relation_tree(index), put_problem, rsinfo);
+		verify_index(rsinfo, table, index);
+	}
+
+	if (table != rel)
+		relation_close(table, NoLock);
+	else
+		lsm_relation_close_indexes(indexes);
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}

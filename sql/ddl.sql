@@ -60,7 +60,7 @@ INSERT INTO l2 SELECT generate_series(1, 100);
 SELECT count(*) FROM l2;
 ROLLBACK;
 SELECT count(*) FROM pg_class WHERE relname = 'l2';
-TRUNCATE l RESTART IDENTITY CASCADE;
+TRUNCATE l, h RESTART IDENTITY CASCADE;
 
 -- changing the access method
 CREATE TABLE am (id int, v text) USING heap;

@@ -21,10 +21,11 @@ SELECT level, runs, files, entries, bytes > 0 AS bytes, filter_bytes > 0 AS filt
 SELECT level, files, entries FROM lsm_levels('l_pkey');
 INSERT INTO l SELECT i, 'v' || i % 10 FROM generate_series(1001, 2000) i;
 SELECT lsm_compact('l');
-SELECT count(*), sum(files), sum(entries) FROM lsm_levels('l');
-SELECT count(*), sum(files), sum(entries) FROM lsm_levels('l_pkey');
+-- files that do not overlap move without being rewritten
+SELECT count(*) AS levels, sum(entries) AS entries FROM lsm_levels('l');
+SELECT count(*) AS levels, sum(entries) AS entries FROM lsm_levels('l_v');
 SELECT run IS NOT NULL AS run, file > 0 AS file, entries, bytes > 0 AS bytes, filter_scheme,
-	encode(smallest, 'hex') AS smallest, length(largest) FROM lsm_files('l');
+	encode(smallest, 'hex') AS smallest, length(largest) FROM lsm_files('l') LIMIT 1;
 SELECT lsm_relation_size('l') > 8192 AS table_size, lsm_relation_size('l_v') > 8192 AS index_size;
 SELECT pg_table_size('l') > 0 AS sized;
 SELECT * FROM lsm_verify('l');
@@ -61,7 +62,7 @@ DROP ROLE lsm_regress_user;
 -- the view
 SELECT relname, kind FROM pg_stat_lsm WHERE relname IN ('l', 'l_v', 'l_pkey', 'h_lsm', 'h') ORDER BY relname;
 SELECT flushes > 0 AS flushes, compactions > 0 AS compactions, bytes_flushed > 0 AS bytes_flushed,
-	bytes_compacted > 0 AS bytes_compacted, stall_ms >= 0 AS stall_ms FROM pg_stat_lsm WHERE relname = 'l';
+	bytes_compacted >= 0 AS bytes_compacted, stall_ms >= 0 AS stall_ms FROM pg_stat_lsm WHERE relname = 'l';
 SELECT pg_stat_lsm_reset();
 SELECT lookups, digests, filter_probes, flushes FROM pg_stat_lsm WHERE relname = 'l_pkey';
 SET enable_seqscan = off;

@@ -105,6 +105,7 @@ SELECT * FROM lsm_verify('h');
 SELECT diff('SELECT * FROM h', 'SELECT * FROM truth');
 
 -- keys: 4000 bytes go in, longer ones are refused with a hint
+DROP INDEX l_many;
 CREATE INDEX l_long ON l USING lsm (b);
 INSERT INTO l VALUES (1, repeat('x', 4000), NULL, 'long');
 SET enable_seqscan = off;

@@ -1,6 +1,8 @@
 -- Helpers of the other tests.  Most of them do the same to a heap table and
 -- to an lsm table and compare, so that the expected output is small and its
 -- truth does not depend on us.
+-- enable_seqscan = off makes costs that are worth compiling for
+DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET jit = off', current_database()); END $$;
 SELECT extname FROM pg_extension WHERE extname = 'lsmam';
 SELECT amname, amtype FROM pg_am WHERE amname LIKE 'lsm%' ORDER BY 1;
 

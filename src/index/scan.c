@@ -583,6 +583,8 @@ note_killed(IndexScanDesc scan)
 	if (!so->stable_tids || scan->xactStartedInRecovery ||
 		so->position.state != SCAN_ON_ENTRY)
 		return;
+	if (lsm_tree_forget(so->tree, buffer_slice(&so->position.current)))
+		return;
 	lsm_kills_add(&so->kills, buffer_slice(&so->position.current));
 	if (lsm_kills_full(&so->kills))
 		apply_kills(so);

@@ -113,7 +113,8 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 	InitDirtySnapshot(dirty);
 	if (!table_index_fetch_tuple_check(insert->table, &tid, &dirty, &all_dead))
 	{
-		if (all_dead)
+		if (all_dead &&
+			!(insert->stable_tids && lsm_tree_forget(insert->tree, key)))
 			remember_dead(check, key);
 		return VERDICT_UNIQUE;
 	}

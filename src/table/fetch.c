@@ -68,6 +68,22 @@ lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 	return visible;
 }
 
+/*
+ * If no one can see the row any more, take it out of the memtables (heap:
+ * heap_page_prune_opt).  False: someone may still see it.
+ */
+bool
+lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
+{
+	char		key[LSM_TID_KEY_BYTES];
+
+	if (!lsm_row_surely_dead(row, GlobalVisTestFor(rel)))
+		return false;
+	lsm_key_encode(packed, key);
+	(void) lsm_tree_forget(tree, lsm_slice(key, sizeof(key)));
+	return true;
+}
+
 IndexFetchTableData *
 lsm_index_fetch_begin(Relation rel)
 {
@@ -114,7 +130,11 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		return true;
 	}
 	if (all_dead)
-		*all_dead = !found || lsm_row_surely_dead(&row, GlobalVisTestFor(rel));
+	{
+		*all_dead = true;
+		if (found)
+			*all_dead = lsm_row_prune(rel, fetch->tree, packed, &row);
+	}
 	return false;
 }
 

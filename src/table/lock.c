@@ -272,7 +272,7 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 			written = true;
 			if (result == TM_Ok)
 			{
-				lsm_target_settle(&target, InvalidTransactionId, &header);
+				lsm_target_settle(&target, InvalidTransactionId, mode, &header);
 				lsm_header_add_locker(&header, xid, mode);
 				written = lsm_target_override(&target, &header);
 				lsm_header_free(&header);
@@ -408,7 +408,7 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 				break;
 			}
 		}
-		lsm_target_settle(&target, InvalidTransactionId, &header);
+		lsm_target_settle(&target, InvalidTransactionId, mode, &header);
 		lsm_header_add_locker(&header, xid, mode);
 		written = lsm_target_override(&target, &header);
 		lsm_header_free(&header);

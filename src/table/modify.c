@@ -1,11 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * modify.c
- *	  Insert, update and delete of row versions.
+ *	  Update and delete of row versions.
  *
- * A new version gets a fresh TID, so no one can know of it before it is
- * written: it needs no lock.  Changing an existing version goes through
- * LsmTarget: read it under a stamp, decide, begin the write (which may stall
+ * Changing an existing version goes through LsmTarget: read it under a stamp, decide, begin the write (which may stall
  * or flush), lock the TID's key, and apply only if the stamp still holds.
  * Whoever loses the race reads again.  So nothing waits under a key lock, and
  * no decision is applied to a header that it was not made for.
@@ -23,7 +21,6 @@
 #include "postgres.h"
 
 #include "access/heaptoast.h"
-#include "access/parallel.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
@@ -125,7 +122,8 @@ lsm_target_override(LsmTarget *target, const LsmRow *header)
  * commit record: if one survives a crash, so does the other.
  */
 void
-lsm_target_settle(const LsmTarget *target, TransactionId drop_xid, LsmRow *header)
+lsm_target_settle(const LsmTarget *target, TransactionId xid, LockTupleMode mode,
+				  LsmRow *header)
 {
 	const LsmRow *row = &target->row;
 	char	   *lockers;
@@ -162,13 +160,13 @@ lsm_target_settle(const LsmTarget *target, TransactionId drop_xid, LsmRow *heade
 	header->nlockers = 0;
 	for (i = 0; i < row->nlockers; i++)
 	{
-		TransactionId xid;
-		LockTupleMode mode;
+		TransactionId locker;
+		LockTupleMode held;
 
-		lsm_row_locker(row, i, &xid, &mode);
-		if (xid == drop_xid || !lsm_xid_running(xid))
+		lsm_row_locker(row, i, &locker, &held);
+		if ((locker == xid && held <= mode) || !lsm_xid_running(locker))
 			continue;
-		lsm_locker_put(lockers + header->nlockers * LSM_LOCKER_BYTES, xid, mode);
+		lsm_locker_put(lockers + header->nlockers * LSM_LOCKER_BYTES, locker, held);
 		header->nlockers++;
 	}
 }
@@ -206,7 +204,7 @@ missing_failure(const LsmTarget *target, TM_FailureData *tmfd)
 	return TM_Deleted;
 }
 
-/* ---- new rows ---- */
+/* ---- delete and update ---- */
 
 static void
 forbid_parallel(const char *what)
@@ -216,279 +214,6 @@ forbid_parallel(const char *what)
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot %s tuples during a parallel operation", what)));
 }
-
-static void
-forbid_parallel_insert(void)
-{
-	if (IsParallelWorker())
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
-				 errmsg("cannot insert tuples in a parallel worker")));
-}
-
-/* The relation's tuple as it will be stored: itself, or a toasted copy. */
-static HeapTuple
-toast_new_tuple(Relation rel, HeapTuple tuple, int options)
-{
-	if (rel->rd_rel->relkind != RELKIND_RELATION &&
-		rel->rd_rel->relkind != RELKIND_MATVIEW)
-		return tuple;
-	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
-		return heap_toast_insert_or_update(rel, tuple, NULL, options);
-	return tuple;
-}
-
-static void
-header_of_new_row(LsmRow *header, TransactionId xid, CommandId cid, int options)
-{
-	memset(header, 0, sizeof(LsmRow));
-	ItemPointerSetInvalid(&header->next);
-	if (options & TABLE_INSERT_FROZEN)
-	{
-		header->flags = LSM_ROW_XMIN_FROZEN;
-		header->xmin = FrozenTransactionId;
-		return;
-	}
-	header->xmin = xid;
-	header->cmin = cid;
-}
-
-/* Let the caller's tuple and slot say what was stored: RETURNING shows it. */
-static void
-label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
-			const LsmRow *header, uint64 packed)
-{
-	HeapTupleHeader data = tuple->t_data;
-
-	lsm_tid_unpack(packed, &tuple->t_self);
-	tuple->t_tableOid = RelationGetRelid(rel);
-	data->t_infomask &= ~HEAP_XACT_MASK;
-	data->t_infomask2 &= ~HEAP2_XACT_MASK;
-	data->t_infomask |= HEAP_XMAX_INVALID;
-	if (header->flags & LSM_ROW_UPDATED)
-		data->t_infomask |= HEAP_UPDATED;
-	HeapTupleHeaderSetXmin(data, header->xmin);
-	if (header->flags & LSM_ROW_XMIN_FROZEN)
-		HeapTupleHeaderSetXminFrozen(data);
-	HeapTupleHeaderSetXmax(data, InvalidTransactionId);
-	data->t_choice.t_heap.t_field3.t_cid = header->cmin;
-	data->t_ctid = tuple->t_self;
-
-	slot->tts_tid = tuple->t_self;
-	slot->tts_tableOid = tuple->t_tableOid;
-}
-
-static void
-insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
-		   uint32 token)
-{
-	TransactionId xid = GetCurrentTransactionId();
-	LsmTree    *tree;
-	bool		should_free = true;
-	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, true, &should_free);
-	HeapTuple	stored;
-	LsmRow		header;
-	StringInfoData value;
-	uint64		packed;
-	char		key[LSM_TID_KEY_BYTES];
-
-	forbid_parallel_insert();
-	slot->tts_tableOid = RelationGetRelid(rel);
-	tuple->t_tableOid = slot->tts_tableOid;
-
-	stored = toast_new_tuple(rel, tuple, options);
-	lsm_row_check_size(stored);
-	header_of_new_row(&header, xid, cid, options);
-	if (token != 0)
-	{
-		header.flags |= LSM_ROW_SPECULATIVE;
-		header.token = token;
-	}
-	initStringInfo(&value);
-	lsm_row_encode_tuple(&value, &header, stored);
-
-	tree = lsm_table_tree(rel);
-	packed = lsm_number_pack(lsm_tree_allocate_rows(tree, 1));
-	lsm_key_encode(packed, key);
-	lsm_write_one(tree, lsm_slice(key, sizeof(key)), lsm_slice(value.data, value.len));
-
-	label_tuple(rel, tuple, slot, &header, packed);
-	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
-	pgstat_count_heap_insert(rel, 1);
-
-	pfree(value.data);
-	if (stored != tuple)
-		heap_freetuple(stored);
-	if (should_free)
-		pfree(tuple);
-}
-
-void
-lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
-				 BulkInsertState bistate)
-{
-	insert_one(rel, slot, cid, options, 0);
-}
-
-void
-lsm_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
-							 int options, BulkInsertState bistate, uint32 token)
-{
-	Assert(token != 0);
-	insert_one(rel, slot, cid, options, token);
-}
-
-/*
- * lsm_tuple_complete_speculative - the arbiter indexes have spoken.
- *
- * Confirmed rows lose the token.  Others are killed: dead to everyone at
- * once, without the transaction's end, so that those who wait for the
- * token do not deadlock with us.
- */
-void
-lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
-							   bool succeeded)
-{
-	TransactionId xid = GetCurrentTransactionId();
-	LsmTree    *tree = lsm_table_tree(rel);
-	LsmTarget	target;
-	LsmRow		header;
-
-	lsm_target_init(&target, rel, tree, &slot->tts_tid);
-	do
-	{
-		if (!lsm_target_read(&target))
-			elog(ERROR, "speculatively inserted row is missing");
-		if (target.row.xmin != xid)
-			elog(ERROR, "attempted to complete a row inserted by another transaction");
-		if (!(target.row.flags & LSM_ROW_SPECULATIVE) || target.row.token != token)
-			elog(ERROR, "attempted to complete a non-speculative row");
-
-		header = target.row;
-		header.flags &= ~LSM_ROW_SPECULATIVE;
-		header.token = 0;
-		if (!succeeded)
-		{
-			header.flags &= ~LSM_ROW_XMIN_COMMITTED;
-			header.flags |= LSM_ROW_KILLED;
-			header.xmin = InvalidTransactionId;
-			header.cmin = 0;
-		}
-	} while (!lsm_target_override(&target, &header));
-
-	if (!succeeded)
-	{
-		if (lsm_row_has_external(&target.row))
-		{
-			HeapTuple	tuple = lsm_row_form_tuple(&target.row, target.packed,
-												   RelationGetRelid(rel));
-
-			heap_toast_delete(rel, tuple, true);
-			heap_freetuple(tuple);
-		}
-		/* the insertion was counted too */
-		pgstat_count_heap_delete(rel);
-	}
-	lsm_target_free(&target);
-}
-
-/* Write values[first .. last), encoded one after the other in buf. */
-static void
-write_batch(LsmTree *tree, StringInfo buf, const int *offsets, const uint64 *packed,
-			int first, int last)
-{
-	LsmEntry	entries[LSM_MAX_WRITE_ENTRIES];
-	char		keys[LSM_MAX_WRITE_ENTRIES][LSM_TID_KEY_BYTES];
-	LsmWrite	write;
-	int			i;
-
-	Assert(last - first <= LSM_MAX_WRITE_ENTRIES);
-	memset(entries, 0, sizeof(LsmEntry) * (last - first));
-	for (i = first; i < last; i++)
-	{
-		lsm_key_encode(packed[i], keys[i - first]);
-		entries[i - first].key = lsm_slice(keys[i - first], LSM_TID_KEY_BYTES);
-		entries[i - first].value = lsm_slice(buf->data + offsets[i],
-											 offsets[i + 1] - offsets[i]);
-	}
-	lsm_write_begin(tree, &write, entries, last - first);
-	lsm_write_apply(&write);
-}
-
-/*
- * lsm_multi_insert - insert many rows with few log records.
- *
- * Rows are toasted and encoded first, so that a row that is too big fails
- * before anything is written.
- */
-void
-lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
-				 int options, BulkInsertState bistate)
-{
-	TransactionId xid = GetCurrentTransactionId();
-	LsmTree    *tree;
-	LsmRow		header;
-	StringInfoData buf;
-	int		   *offsets;
-	uint64	   *packed;
-	uint64		number;
-	int			first;
-	int			i;
-
-	if (nslots <= 0)
-		return;
-	forbid_parallel_insert();
-	offsets = palloc((nslots + 1) * sizeof(int));
-	packed = palloc(nslots * sizeof(uint64));
-	header_of_new_row(&header, xid, cid, options);
-	initStringInfo(&buf);
-	for (i = 0; i < nslots; i++)
-	{
-		HeapTuple	tuple;
-		HeapTuple	stored;
-
-		tuple = ExecFetchSlotHeapTuple(slots[i], true, NULL);
-		slots[i]->tts_tableOid = RelationGetRelid(rel);
-		tuple->t_tableOid = slots[i]->tts_tableOid;
-		stored = toast_new_tuple(rel, tuple, options);
-		lsm_row_check_size(stored);
-		offsets[i] = buf.len;
-		lsm_row_encode_tuple(&buf, &header, stored);
-		if (stored != tuple)
-			heap_freetuple(stored);
-	}
-	offsets[nslots] = buf.len;
-
-	tree = lsm_table_tree(rel);
-	number = lsm_tree_allocate_rows(tree, nslots);
-	for (i = 0; i < nslots; i++)
-		packed[i] = lsm_number_pack(number + i);
-
-	for (first = 0; first < nslots; first = i)
-	{
-		uint32		bytes = 0;
-
-		for (i = first; i < nslots && i - first < LSM_MAX_WRITE_ENTRIES; i++)
-		{
-			bytes += LSM_TID_KEY_BYTES + offsets[i + 1] - offsets[i];
-			if (bytes > LSM_MAX_ENTRY_BYTES && i > first)
-				break;
-		}
-		write_batch(tree, &buf, offsets, packed, first, i);
-		CHECK_FOR_INTERRUPTS();
-	}
-
-	for (i = 0; i < nslots; i++)
-		label_tuple(rel, ExecFetchSlotHeapTuple(slots[i], true, NULL), slots[i],
-					&header, packed[i]);
-	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
-	pgstat_count_heap_insert(rel, nslots);
-	pfree(buf.data);
-	pfree(offsets);
-	pfree(packed);
-}
-
-/* ---- delete and update ---- */
 
 /*
  * One round of the wait loop of delete and update: TM_Ok if the change may be
@@ -577,7 +302,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 			break;
 		}
 
-		lsm_target_settle(&target, xid, &header);
+		lsm_target_settle(&target, xid, LockTupleExclusive, &header);
 		Assert(!(header.flags & LSM_ROW_HAS_XMAX));
 		header.flags |= LSM_ROW_HAS_XMAX | LSM_ROW_KEYS_UPDATED;
 		if (changing_partition)
@@ -650,15 +375,19 @@ keys_unchanged(Relation rel, HeapTuple oldtup, HeapTuple newtup)
 	return same;
 }
 
-/* Header of the new version: other transactions' locks carry over to it. */
+/*
+ * Header of the new version: locks on the old one carry over to it.  Our own
+ * have no effect there, but xmax shows them, and RETURNING xmax = 0 is what people ask to
+ * tell the inserted rows of INSERT ... ON CONFLICT DO UPDATE from the updated ones.
+ */
 static void
 header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
-					  LsmRow *header)
+					  bool own_locks, LsmRow *header)
 {
 	char	   *lockers = NULL;
 	int			i;
 
-	header_of_new_row(header, xid, cid, 0);
+	lsm_header_of_new_row(header, xid, cid, 0);
 	header->flags |= LSM_ROW_UPDATED;
 	if (old->nlockers > 0)
 		lockers = palloc(old->nlockers * LSM_LOCKER_BYTES);
@@ -669,8 +398,8 @@ header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
 		LockTupleMode mode;
 
 		lsm_row_locker(old, i, &locker, &mode);
-		/* ours end with the version itself if this subtransaction aborts */
-		if (TransactionIdIsCurrentTransactionId(locker))
+		if (TransactionIdIsCurrentTransactionId(locker) ? !own_locks :
+			!TransactionIdIsInProgress(locker))
 			continue;
 		lsm_locker_put(lockers + header->nlockers * LSM_LOCKER_BYTES, locker, mode);
 		header->nlockers++;
@@ -684,19 +413,20 @@ header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
  */
 static bool
 write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId cid,
-			 bool keys_intact, uint64 packed)
+			 bool keys_intact, const LsmRow *new_header, uint64 packed)
 {
 	LsmRow		old_header;
-	LsmRow		new_header;
 	StringInfoData old_value;
 	StringInfoData new_value;
 	LsmEntry	entries[2];
 	char		key[LSM_TID_KEY_BYTES];
 	bool		written;
 
-	lsm_target_settle(target, xid, &old_header);
+	/* a stronger lock than the update's stays: FOR UPDATE before a no-key update */
+	lsm_target_settle(target, xid,
+					  keys_intact ? LockTupleNoKeyExclusive : LockTupleExclusive,
+					  &old_header);
 	Assert(!(old_header.flags & LSM_ROW_HAS_XMAX));
-	header_of_new_version(&old_header, xid, cid, &new_header);
 	old_header.flags |= LSM_ROW_HAS_XMAX | LSM_ROW_HAS_NEXT;
 	if (!keys_intact)
 		old_header.flags |= LSM_ROW_KEYS_UPDATED;
@@ -707,7 +437,7 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	initStringInfo(&old_value);
 	initStringInfo(&new_value);
 	lsm_row_encode(&old_value, &old_header, false);
-	lsm_row_encode_tuple(&new_value, &new_header, stored);
+	lsm_row_encode_tuple(&new_value, new_header, stored);
 
 	lsm_key_encode(packed, key);
 	memset(entries, 0, sizeof(entries));
@@ -720,7 +450,6 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	pfree(old_value.data);
 	pfree(new_value.data);
 	lsm_header_free(&old_header);
-	lsm_header_free(&new_header);
 	return written;
 }
 
@@ -739,11 +468,39 @@ update_needs_toast(Relation rel, HeapTuple oldtup, HeapTuple newtup)
 }
 
 /*
+ * Lock the old version for us by an entry of its own, then run the toaster: it
+ * writes the new values and deletes the old ones, which cannot be taken back
+ * if someone else turns out to have been faster.
+ *
+ * Returns the tuple to store.  *locked: false if the race for the lock was lost.
+ * *own_locks: our transaction held a lock before.
+ */
+static HeapTuple
+lock_and_toast(LsmTarget *target, TransactionId xid, LockTupleMode mode,
+			   HeapTuple newtup, HeapTuple oldtup, bool *locked, bool *own_locks)
+{
+	LsmConflict before;
+	LsmRow		header;
+	HeapTuple	stored;
+
+	lsm_row_find_conflict(&target->row, mode, &before);
+	*own_locks = before.own;
+	lsm_target_settle(target, InvalidTransactionId, mode, &header);
+	lsm_header_add_locker(&header, xid, mode);
+	*locked = lsm_target_override(target, &header);
+	lsm_header_free(&header);
+	if (!*locked)
+		return newtup;
+	stored = heap_toast_insert_or_update(target->rel, newtup, oldtup, 0);
+	lsm_row_check_size(stored);
+	return stored;
+}
+
+/*
  * lsm_tuple_update - replace a row version.
  *
- * The toaster writes the new values and deletes the old ones, which
- * cannot be taken back if someone else turns out to have been faster.  So before
- * it runs, the old version is locked for us by an entry of its own.
+ * otid may point into the slot.  *lockmode: the strength of the change, also
+ * when it fails.
  */
 TM_Result
 lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
@@ -763,13 +520,13 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 	bool		keys_intact = false;
 	bool		must_toast = false;
 	bool		row_locked = false;
+	bool		own_locks = true;
 	uint64		packed = 0;
 
 	forbid_parallel("update");
 	*update_indexes = false;
 	slot->tts_tableOid = RelationGetRelid(rel);
 	newtup->t_tableOid = slot->tts_tableOid;
-	/* otid may point into the slot: the target has a copy */
 	lsm_target_init(&target, rel, lsm_table_tree(rel), otid);
 
 	for (;;)
@@ -813,14 +570,8 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 
 		if (must_toast && !row_locked)
 		{
-			lsm_target_settle(&target, InvalidTransactionId, &header);
-			lsm_header_add_locker(&header, xid, *lockmode);
-			row_locked = lsm_target_override(&target, &header);
-			lsm_header_free(&header);
-			if (!row_locked)
-				continue;
-			stored = heap_toast_insert_or_update(rel, newtup, oldtup, 0);
-			lsm_row_check_size(stored);
+			stored = lock_and_toast(&target, xid, *lockmode, newtup, oldtup,
+									&row_locked, &own_locks);
 			continue;			/* read again: the header has changed */
 		}
 
@@ -829,17 +580,18 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 			lsm_row_check_size(stored);
 			packed = lsm_number_pack(lsm_tree_allocate_rows(target.tree, 1));
 		}
-		if (write_update(&target, stored, xid, cid, keys_intact, packed))
+		header_of_new_version(&target.row, xid, cid, own_locks, &header);
+		if (write_update(&target, stored, xid, cid, keys_intact, &header, packed))
 			break;
+		lsm_header_free(&header);
 	}
 
 	if (result != TM_Ok)
 		lsm_tuplock_release(rel, &target.tid, *lockmode, have_tuple_lock);
 	else
 	{
-		header_of_new_row(&header, xid, cid, 0);
-		header.flags |= LSM_ROW_UPDATED;
-		label_tuple(rel, newtup, slot, &header, packed);
+		lsm_label_tuple(rel, newtup, slot, &header, packed);
+		lsm_header_free(&header);
 		finish_change(&target, *lockmode, have_tuple_lock);
 		pgstat_count_heap_update(rel, false);
 		*update_indexes = true;

@@ -266,12 +266,12 @@ lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
 						   tuple->t_len - header->t_hoff);
 }
 
-/* Fill in what the system columns xmin, xmax, cmin, cmax and ctid show. */
-static void
-fill_system_columns(const LsmRow *row, HeapTupleHeader header, ItemPointer self)
+void
+lsm_row_label_tuple(const LsmRow *row, HeapTuple tuple)
 {
-	uint16		infomask = 0;
-	uint16		infomask2 = 0;
+	HeapTupleHeader header = tuple->t_data;
+	uint16		infomask = header->t_infomask & ~HEAP_XACT_MASK;
+	uint16		infomask2 = header->t_infomask2 & ~HEAP2_XACT_MASK;
 	CommandId	cid = row->cmin;
 
 	HeapTupleHeaderSetXmin(header, row->xmin);
@@ -284,7 +284,7 @@ fill_system_columns(const LsmRow *row, HeapTupleHeader header, ItemPointer self)
 	if (row->flags & LSM_ROW_UPDATED)
 		infomask |= HEAP_UPDATED;
 
-	header->t_ctid = *self;
+	header->t_ctid = tuple->t_self;
 	if (row->flags & LSM_ROW_HAS_XMAX)
 	{
 		HeapTupleHeaderSetXmax(header, row->xmax);
@@ -296,7 +296,7 @@ fill_system_columns(const LsmRow *row, HeapTupleHeader header, ItemPointer self)
 		if (row->flags & LSM_ROW_HAS_NEXT)
 			header->t_ctid = row->next;
 		else if (row->flags & LSM_ROW_MOVED)
-			HeapTupleHeaderSetMovedPartitions(header);
+			ItemPointerSetMovedPartitions(&header->t_ctid);
 	}
 	else if (row->nlockers > 0)
 	{
@@ -322,8 +322,8 @@ fill_system_columns(const LsmRow *row, HeapTupleHeader header, ItemPointer self)
 		infomask |= HEAP_XMAX_INVALID;
 	}
 	header->t_choice.t_heap.t_field3.t_cid = cid;
-	header->t_infomask |= infomask;
-	header->t_infomask2 |= infomask2;
+	header->t_infomask = infomask;
+	header->t_infomask2 = infomask2;
 }
 
 /*
@@ -362,7 +362,7 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 		header->t_infomask |= HEAP_HASVARWIDTH;
 	if (attributes & LSM_BODY_HASEXTERNAL)
 		header->t_infomask |= HEAP_HASEXTERNAL;
-	fill_system_columns(row, header, &tuple->t_self);
+	lsm_row_label_tuple(row, tuple);
 	memcpy(header->t_bits, row->body + sizeof(attributes), bitmap_bytes);
 	memcpy((char *) header + hoff, row->body + sizeof(attributes) + bitmap_bytes,
 		   data_bytes);
@@ -396,7 +396,7 @@ lsm_row_store(Relation rel, const LsmRow *row, uint64 packed, TupleTableSlot *sl
 }
 
 /*
- * lsm_row_from_tuple - the header that fill_system_columns() wrote.
+ * lsm_row_from_tuple - the header that lsm_row_label_tuple() wrote.
  *
  * The heap format has one command id: it is cmax if there is an xmax.  Callers
  * must not need the other one.

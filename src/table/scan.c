@@ -302,7 +302,10 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 
 		lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
 		if (!visible)
+		{
+			(void) lsm_row_prune(rel, scan->tree, packed, &row);
 			continue;
+		}
 		lsm_row_store(rel, &row, packed, slot);
 		if (scan->base.rs_nkeys > 0)
 		{

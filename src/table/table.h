@@ -194,6 +194,8 @@ extern void lsm_row_check_size(HeapTuple tuple);
 
 /* The row as one palloc'd heap tuple with system columns. */
 extern HeapTuple lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid);
+/* Write the system columns of `tuple`, whose t_self is set, from a header. */
+extern void lsm_row_label_tuple(const LsmRow *row, HeapTuple tuple);
 extern void lsm_row_store(Relation rel, const LsmRow *row, uint64 packed,
 						  TupleTableSlot *slot);
 /* The header of a tuple made by lsm_row_form_tuple (lockers are lost). */
@@ -252,16 +254,33 @@ extern void lsm_target_free(LsmTarget *target);
 
 /*
  * Header to start a change from: an xmax that came to nothing is gone, finished
- * lockers too.  With `drop_xid` valid, that xid's locks as well.  The list of lockers
- * is palloc'd (NULL if empty): lsm_header_free() when done.
+ * lockers too.  With `xid` valid, its locks up to `mode` as well: its xmax will
+ * stand for them.  The list of lockers is palloc'd (NULL if empty):
+ * lsm_header_free() when done.
  */
-extern void lsm_target_settle(const LsmTarget *target, TransactionId drop_xid,
-							  LsmRow *header);
+extern void lsm_target_settle(const LsmTarget *target, TransactionId xid,
+							  LockTupleMode mode, LsmRow *header);
 extern void lsm_header_free(LsmRow *header);
 extern void lsm_target_failure(const LsmTarget *target, TM_Result result,
 							   TM_FailureData *tmfd);
 
 extern LsmTree *lsm_table_tree(Relation rel);
+
+extern TM_Result lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
+								  Snapshot snapshot, Snapshot crosscheck, bool wait,
+								  TM_FailureData *tmfd, bool changing_partition);
+extern TM_Result lsm_tuple_update(Relation rel, ItemPointer otid,
+								  TupleTableSlot *slot, CommandId cid,
+								  Snapshot snapshot, Snapshot crosscheck, bool wait,
+								  TM_FailureData *tmfd, LockTupleMode *lockmode,
+								  bool *update_indexes);
+
+/* ---- new rows (insert.c) ---- */
+
+extern void lsm_header_of_new_row(LsmRow *header, TransactionId xid, CommandId cid,
+								  int options);
+extern void lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
+							const LsmRow *header, uint64 packed);
 
 extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
 							 int options, BulkInsertState bistate);
@@ -272,14 +291,6 @@ extern void lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot,
 										   uint32 token, bool succeeded);
 extern void lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots,
 							 CommandId cid, int options, BulkInsertState bistate);
-extern TM_Result lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
-								  Snapshot snapshot, Snapshot crosscheck, bool wait,
-								  TM_FailureData *tmfd, bool changing_partition);
-extern TM_Result lsm_tuple_update(Relation rel, ItemPointer otid,
-								  TupleTableSlot *slot, CommandId cid,
-								  Snapshot snapshot, Snapshot crosscheck, bool wait,
-								  TM_FailureData *tmfd, LockTupleMode *lockmode,
-								  bool *update_indexes);
 
 /* ---- row locks (lock.c) ---- */
 
@@ -397,6 +408,8 @@ extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
 extern bool lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed,
 						  StringInfo value, LsmRow *row);
 /* The same, as the snapshot sees it, with serializable bookkeeping; `found`: exists. */
+extern bool lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
+						  const LsmRow *row);
 extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed,
 							  Snapshot snapshot, StringInfo value, LsmRow *row,
 							  bool *found);

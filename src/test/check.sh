@@ -125,6 +125,8 @@ fi
 
 server_conf="
 fsync = off
+jit = off
+autovacuum = off
 lsm.memtable_memory = 64MB
 max_prepared_transactions = 10
 log_min_messages = warning

@@ -162,7 +162,7 @@ memtable_settle(LsmCursor *cursor, Source *source, bool forward)
 		if (forward)
 		{
 			source->before = source->node;
-			source->node = lsm_memtable_next(source->node);
+			source->node = lsm_memtable_next(source->memtable, source->node);
 		}
 		else
 			source->node = lsm_memtable_prev(source->memtable, source->node);
@@ -200,7 +200,7 @@ memtable_position(LsmCursor *cursor, Source *source, bool forward)
 			source->node = node;
 		else
 			source->node = node == NULL ? lsm_memtable_first(memtable) :
-				lsm_memtable_next(node);
+				lsm_memtable_next(source->memtable, node);
 	}
 	else if (equal && cursor->side != AFTER_KEY)
 		source->node = lsm_memtable_prev(memtable, node);
@@ -224,7 +224,7 @@ memtable_refresh(LsmCursor *cursor, Source *source)
 	if (cursor->unbounded && cursor->side == AFTER_KEY)
 		return;
 	node = source->before == NULL ? lsm_memtable_first(source->memtable) :
-		lsm_memtable_next(source->before);
+		lsm_memtable_next(source->memtable, source->before);
 	if (likely(node == source->node))
 		return;
 	while (node != NULL && node != source->node && !cursor->unbounded)
@@ -234,7 +234,7 @@ memtable_refresh(LsmCursor *cursor, Source *source)
 		if (c > 0 || (c == 0 && cursor->side == BEFORE_KEY))
 			break;
 		source->before = node;
-		node = lsm_memtable_next(node);
+		node = lsm_memtable_next(source->memtable, node);
 	}
 	source->node = node;
 	memtable_settle(cursor, source, true);
@@ -354,7 +354,7 @@ source_advance(LsmCursor *cursor, Source *source, bool forward)
 		if (forward)
 		{
 			source->before = source->node;
-			source->node = lsm_memtable_next(source->node);
+			source->node = lsm_memtable_next(source->memtable, source->node);
 		}
 		else
 			source->node = lsm_memtable_prev(source->memtable, source->node);

@@ -141,7 +141,7 @@ flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 			(void) lsm_fold_add_memvalue(&fold, lsm_memnode_value(node));
 			lsm_job_entry(job, lsm_memnode_key(node),
 						  lsm_slice(value.data, value.len));
-			node = lsm_memtable_next(node);
+			node = lsm_memtable_next(memtable, node);
 		}
 		end = node == NULL;
 		if (sealed)

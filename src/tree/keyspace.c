@@ -604,7 +604,7 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 }
 
 /*
- * See tree.h.  The copy gets a keyspace of its own with hard links to the
+ * See tree.h; an unlogged relation's init fork is the caller's.  The copy gets a keyspace of its own with hard links to the
  * files, so either fork can live on when the transaction ends; the other's
  * directory is then an orphan.
  */
@@ -659,8 +659,6 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
 	/* they were written past the buffers: no checkpoint knows of them */
 	if (relpersistence != RELPERSISTENCE_TEMP)
 		smgrimmedsync(dst, MAIN_FORKNUM);
-	if (relpersistence == RELPERSISTENCE_UNLOGGED)
-		lsm_tree_create_init_fork(new_rnode, kind);
 }
 
 static bool

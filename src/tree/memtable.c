@@ -4,17 +4,19 @@
  *	  One generation's entries in memory: a skiplist ordered by key and a hash
  *	  index by digest, both with lock-free readers and concurrent writers.
  *
- * Nothing is ever removed from a memtable, which makes lock freedom simple:
- * a node once linked stays where it is, a search may go on from
- * any node it has reached, and a failed compare-and-swap only means walking
- * further.  All memory goes away at once when the memtable is destroyed.
- *
  * Skiplist: W. Pugh, "Skip lists: a probabilistic alternative to balanced
  * trees" (1990), branching 4; insertion by compare-and-swap from the
- * bottom level up (M. Herlihy, N. Shavit, "The Art of Multiprocessor
- * Programming", 14.4, without deletion).  A node is reachable on level l only
- * after it was linked on all levels below, so a descent never gets
- * stuck.  The compare-and-swap on level 0 decides who creates a key's node.
+ * bottom level up, removal by marking a node's links from the top level down
+ * (M. Herlihy, N. Shavit, "The Art of Multiprocessor Programming", 14.4).  A
+ * node is reachable on level l only after it was linked on all levels below,
+ * so a descent never gets stuck.  The compare-and-swap on level 0 decides who
+ * creates a key's node, and the mark on level 0 who removes it.
+ *
+ * All memory goes away at once when the memtable is destroyed, which
+ * spares us the hard part of lock-free removal: a removed node stays readable,
+ * its marked links are frozen, and a pointer never means two things.  No one
+ * descends or links behind a marked node: searches step over it, and those that are about
+ * to link unlink it first.
  *
  * Digest index: a list of hash tables, each 8 to 16 times larger than the one before.
  * An entry is added to the newest table and never moves; a lookup
@@ -32,32 +34,17 @@
  *
  * Values of a node: see node_add_value().
  *
- * Memory is bump-allocated from chunks under a spinlock that is never held
- * while waiting; the memtable's own struct, the head node and the first hash
- * table are in the first chunk, where more than 29 kB remain for entries.
- *
- * Locking: the spinlocks here are leaves.  lsm_memtable_insert() takes none.
+ * Locking: none, but for the memtable's spinlock while memory is reserved.
+ * lsm_memtable_insert() and the readers take no lock.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "common/pg_prng.h"
-#include "port/atomics.h"
 #include "port/pg_bswap.h"
-#include "storage/shmem.h"
-#include "storage/spin.h"
-#include "utils/memutils.h"
 
-#include "tree/tree_private.h"
-
-StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
-
-#define MEM_MAX_HEIGHT		12	/* 4^12 nodes */
-#define MEM_FIRST_BUCKETS	256
-#define MEM_SEGMENT_BUCKETS	((uint64) LSM_CHUNK_BYTES / sizeof(uint64))
-#define MEM_MAX_INDEXES		5
-#define MEM_LOAD_FACTOR		2	/* entries per bucket before a table is added */
+#include "tree/memtable.h"
 
 /* Buckets of table i: 256, 4096 (one chunk), then 8 times more each */
 static const uint64 mem_index_buckets[MEM_MAX_INDEXES] = {
@@ -67,438 +54,6 @@ static const uint64 mem_index_buckets[MEM_MAX_INDEXES] = {
 	MEM_SEGMENT_BUCKETS * 64,
 	MEM_SEGMENT_BUCKETS * 512
 };
-
-/*
- * A node as reserved: this struct, `height` links, room for the key, aligned
- * room for one LsmMemValue.  If the key turns out to have a node
- * already, only the value's room is used (and rarely the index entry).
- */
-struct LsmMemNode
-{
-	uint64		prefix;			/* first 8 bytes of the key, big-endian, zero
-								 * padded: decides most comparisons */
-	uint64		value;			/* newest LsmMemValue, tagged with a counter */
-	struct LsmMemNode *hash_next;
-	LsmDigest	digest;
-	uint16		key_bytes;		/* before insertion: room for the key */
-	uint8		height;			/* 0: an index entry only, not in the skiplist */
-	uint32		value_room;		/* bytes reserved for the value */
-	struct LsmMemNode *next[FLEXIBLE_ARRAY_MEMBER];
-	/* key bytes follow */
-};
-
-typedef struct MemIndex
-{
-	uint64		mask;			/* buckets - 1 */
-	uint64		nsegments;		/* needed */
-	uint64		nfilled;		/* allocated so far */
-	uint64	   *segments[FLEXIBLE_ARRAY_MEMBER];	/* MEM_SEGMENT_BUCKETS
-													 * buckets each */
-} MemIndex;
-
-typedef struct MemChunk
-{
-	struct MemChunk *next;
-} MemChunk;
-
-typedef struct Memtable
-{
-	LsmMemtable pub;			/* first */
-
-	/* read-mostly */
-	LsmMemNode *head;			/* no key; full height */
-	uint32		max_height;		/* of any node: where searches start */
-	uint32		nindexes;
-	MemIndex   *indexes[MEM_MAX_INDEXES];
-	MemoryContext context;		/* local only */
-
-	/* written by inserters */
-	uint64		index_entries;
-
-	/* under the spinlock */
-	slock_t		mutex;
-	bool		growing;		/* someone is at pending_index */
-	MemIndex   *pending_index;	/* next table, being allocated */
-	MemChunk   *chunks;			/* all chunks but those of index segments */
-	char	   *free;			/* where the next allocation goes */
-	uint32		left;			/* bytes from there to the chunk's end */
-} Memtable;
-
-#define MEM_CHUNK_HEADER	MAXALIGN(sizeof(MemChunk))
-#define MEM_NODE_BYTES(height, key_bytes) \
-	MAXALIGN(offsetof(LsmMemNode, next) + \
-			 sizeof(LsmMemNode *) * (height) + (key_bytes))
-#define MEM_HEAD_BYTES		MEM_NODE_BYTES(MEM_MAX_HEIGHT, 0)
-#define MEM_FIRST_INDEX_BYTES \
-	MAXALIGN(offsetof(MemIndex, segments) + sizeof(uint64 *) + \
-			 sizeof(uint64) * MEM_FIRST_BUCKETS)
-#define MEM_PREAMBLE_BYTES \
-	(MEM_CHUNK_HEADER + MAXALIGN(sizeof(Memtable)) + MEM_HEAD_BYTES + \
-	 MEM_FIRST_INDEX_BYTES)
-
-/* The largest entry fits into a chunk, and even into the first one. */
-StaticAssertDecl(MEM_PREAMBLE_BYTES + MEM_NODE_BYTES(MEM_MAX_HEIGHT, 0) +
-				 offsetof(LsmMemValue, data) + LSM_MAX_ENTRY_BYTES +
-				 2 * MAXIMUM_ALIGNOF <= LSM_CHUNK_BYTES,
-				 "a chunk must hold the largest entry");
-
-/* Retired memtables of shared memory */
-typedef struct MemRetired
-{
-	slock_t		mutex;
-	LsmMemtable *first;
-} MemRetired;
-
-static MemRetired *mem_retired = NULL;
-
-/* Local ones that were retired inside an epoch */
-static LsmMemtable *mem_retired_local = NULL;
-
-/* ----------------------------------------------------------------------
- * atomic access to pointers and words shared with other processes
- *
- * Stores release, loads acquire: whoever finds a node sees it complete.
- * Everything a proof below calls an order between two different words uses
- * sequentially consistent operations.
- * ---------------------------------------------------------------------- */
-
-#define mem_load(p)			__atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define mem_load_seq(p)		__atomic_load_n((p), __ATOMIC_SEQ_CST)
-#define mem_store(p, v)		__atomic_store_n((p), (v), __ATOMIC_RELEASE)
-#define mem_cas(p, expected, desired) \
-	__atomic_compare_exchange_n((p), (expected), (desired), false, \
-								__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
-
-/* Where another process may come in between; the unit test yields here. */
-#ifndef MEM_RACE_POINT
-#define MEM_RACE_POINT()	((void) 0)
-#endif
-
-/* User space addresses have at most 48 bits; the rest of a word is a tag. */
-#define MEM_POINTER_BITS	48
-#define MEM_POINTER_MASK	((UINT64CONST(1) << MEM_POINTER_BITS) - 1)
-#define mem_pointer(word)	((void *) (uintptr_t) ((word) & MEM_POINTER_MASK))
-#define mem_tag(word)		((word) & ~MEM_POINTER_MASK)
-
-static inline uint64
-mem_word(const void *pointer)
-{
-	Assert(((uint64) (uintptr_t) pointer & ~MEM_POINTER_MASK) == 0);
-	return (uint64) (uintptr_t) pointer;
-}
-
-/* ----------------------------------------------------------------------
- * memory
- * ---------------------------------------------------------------------- */
-
-static void *
-mem_chunk_allocate(Memtable *m)
-{
-	void	   *chunk;
-
-	if (m->pub.local)
-		chunk = MemoryContextAlloc(m->context, LSM_CHUNK_BYTES);
-	else
-		chunk = lsm_arena_allocate_chunk();
-	if (chunk != NULL)
-		pg_atomic_fetch_add_u64(&m->pub.bytes, LSM_CHUNK_BYTES);
-	return chunk;
-}
-
-static void
-mem_chunk_free(Memtable *m, void *chunk)
-{
-	pg_atomic_fetch_sub_u64(&m->pub.bytes, LSM_CHUNK_BYTES);
-	if (m->pub.local)
-		pfree(chunk);
-	else
-		lsm_arena_free_chunk(chunk);
-}
-
-/*
- * `bytes` of chunk memory, aligned; NULL if there is no chunk to be had.
- */
-static void *
-mem_allocate(Memtable *m, Size bytes)
-{
-	MemChunk   *chunk;
-	char	   *p = NULL;
-	uint32		rest;
-
-	bytes = MAXALIGN(bytes);
-	Assert(bytes <= LSM_CHUNK_BYTES - MEM_CHUNK_HEADER);
-
-	SpinLockAcquire(&m->mutex);
-	if (m->left >= bytes)
-	{
-		p = m->free;
-		m->free += bytes;
-		m->left -= bytes;
-	}
-	SpinLockRelease(&m->mutex);
-	if (p != NULL)
-		return p;
-
-	chunk = (MemChunk *) mem_chunk_allocate(m);
-	if (chunk == NULL)
-		return NULL;
-
-	SpinLockAcquire(&m->mutex);
-	if (m->left >= bytes)
-	{
-		/* someone else has opened a chunk meanwhile */
-		p = m->free;
-		m->free += bytes;
-		m->left -= bytes;
-		SpinLockRelease(&m->mutex);
-		mem_chunk_free(m, chunk);
-		return p;
-	}
-	chunk->next = m->chunks;
-	m->chunks = chunk;
-	p = (char *) chunk + MEM_CHUNK_HEADER;
-
-	/*
-	 * Go on in whichever chunk has more room left: a large entry gets a chunk for
-	 * itself and small ones continue to fill the present one.
-	 */
-	rest = LSM_CHUNK_BYTES - MEM_CHUNK_HEADER - bytes;
-	if (rest > m->left)
-	{
-		m->free = p + bytes;
-		m->left = rest;
-	}
-	SpinLockRelease(&m->mutex);
-	return p;
-}
-
-/*
- * A new, empty memtable with one reference: the caller's.  `local`: in backend
- * memory.  NULL if the arena has no chunk.
- */
-LsmMemtable *
-lsm_memtable_create(uint64 generation, bool local)
-{
-	MemoryContext context = NULL;
-	MemChunk   *chunk;
-	Memtable   *m;
-	MemIndex   *index;
-	char	   *p;
-
-	if (local)
-	{
-		context = AllocSetContextCreate(TopMemoryContext, "lsmam memtable",
-										ALLOCSET_SMALL_SIZES);
-		chunk = (MemChunk *) MemoryContextAlloc(context, LSM_CHUNK_BYTES);
-	}
-	else
-	{
-		chunk = (MemChunk *) lsm_arena_allocate_chunk();
-		if (chunk == NULL)
-			return NULL;
-	}
-
-	memset(chunk, 0, MEM_PREAMBLE_BYTES);
-	p = (char *) chunk + MEM_CHUNK_HEADER;
-
-	m = (Memtable *) p;
-	p += MAXALIGN(sizeof(Memtable));
-	m->pub.generation = generation;
-	m->pub.local = local;
-	pg_atomic_init_u32(&m->pub.writers, 0);
-	pg_atomic_init_u64(&m->pub.bytes, LSM_CHUNK_BYTES);
-	pg_atomic_init_u64(&m->pub.entries, 0);
-	m->context = context;
-	SpinLockInit(&m->mutex);
-
-	m->head = (LsmMemNode *) p;
-	m->head->height = MEM_MAX_HEIGHT;
-	m->max_height = 1;
-	p += MEM_HEAD_BYTES;
-
-	index = (MemIndex *) p;
-	index->mask = MEM_FIRST_BUCKETS - 1;
-	index->nsegments = index->nfilled = 1;
-	index->segments[0] = (uint64 *) (p + offsetof(MemIndex, segments) + sizeof(uint64 *));
-	m->indexes[0] = index;
-	m->nindexes = 1;
-	p += MEM_FIRST_INDEX_BYTES;
-
-	m->chunks = chunk;
-	m->free = p;
-	m->left = (char *) chunk + LSM_CHUNK_BYTES - p;
-
-	return &m->pub;
-}
-
-static void
-mem_free_segments(MemIndex *index)
-{
-	for (uint64 i = 0; i < index->nfilled; i++)
-		lsm_arena_free_chunk(index->segments[i]);
-}
-
-/* Returns the number of arena chunks freed. */
-static int
-mem_destroy(Memtable *m)
-{
-	int			nchunks;
-	MemChunk   *chunk;
-
-	Assert(pg_atomic_read_u32(&m->pub.writers) == 0);
-
-	if (m->pub.local)
-	{
-		MemoryContextDelete(m->context);
-		return 0;
-	}
-
-	nchunks = (int) (pg_atomic_read_u64(&m->pub.bytes) / LSM_CHUNK_BYTES);
-
-	/* the directories are inside the chunks: segments first */
-	for (uint32 i = 1; i < m->nindexes; i++)
-		mem_free_segments(m->indexes[i]);
-	if (m->pending_index != NULL)
-		mem_free_segments(m->pending_index);
-
-	/* *m is in one of them */
-	chunk = m->chunks;
-	while (chunk != NULL)
-	{
-		MemChunk   *next = chunk->next;
-
-		lsm_arena_free_chunk(chunk);
-		chunk = next;
-	}
-	return nchunks;
-}
-
-/*
- * Free all memory of a memtable.  REQUIRES: nobody else can reach it.
- */
-void
-lsm_memtable_destroy(LsmMemtable *memtable)
-{
-	(void) mem_destroy((Memtable *) memtable);
-}
-
-/* ----------------------------------------------------------------------
- * retirement
- * ---------------------------------------------------------------------- */
-
-Size
-lsm_memtable_shmem_bytes(void)
-{
-	return MAXALIGN(sizeof(MemRetired));
-}
-
-/*
- * Create or attach to the list of retired memtables.  REQUIRES:
- * AddinShmemInitLock held.
- */
-void
-lsm_memtable_shmem_init(void)
-{
-	bool		found;
-
-	mem_retired = (MemRetired *) ShmemInitStruct("lsmam retired memtables",
-												 sizeof(MemRetired), &found);
-	if (found)
-		return;
-	SpinLockInit(&mem_retired->mutex);
-	mem_retired->first = NULL;
-}
-
-/*
- * The memtable was unlinked from its tree, and no writer is registered:
- * destroy it when no reader can see it any more.
- */
-void
-lsm_memtable_retire(LsmMemtable *memtable)
-{
-	Assert(pg_atomic_read_u32(&memtable->writers) == 0);
-
-	if (memtable->local)
-	{
-		/* the only possible reader is this process */
-		if (lsm_epoch_inside())
-		{
-			memtable->retire_next = mem_retired_local;
-			mem_retired_local = memtable;
-		}
-		else
-			lsm_memtable_destroy(memtable);
-		return;
-	}
-
-	memtable->retire_epoch = lsm_epoch_advance();
-	SpinLockAcquire(&mem_retired->mutex);
-	memtable->retire_next = mem_retired->first;
-	mem_retired->first = memtable;
-	SpinLockRelease(&mem_retired->mutex);
-
-	/* often nobody is looking; frees this one, and others that had to wait */
-	(void) lsm_memtable_reclaim();
-}
-
-/*
- * Destroy retired memtables whose epoch has passed; returns the number of
- * chunks freed.
- */
-int
-lsm_memtable_reclaim(void)
-{
-	uint64		safe;
-	LsmMemtable *dead = NULL;
-	LsmMemtable **link;
-	int			nchunks = 0;
-
-	/* a stale answer only delays */
-	if (*(LsmMemtable *volatile *) &mem_retired->first == NULL)
-		return 0;
-
-	safe = lsm_epoch_safe();
-	SpinLockAcquire(&mem_retired->mutex);
-	link = &mem_retired->first;
-	while (*link != NULL)
-	{
-		LsmMemtable *memtable = *link;
-
-		if (memtable->retire_epoch <= safe)
-		{
-			*link = memtable->retire_next;
-			memtable->retire_next = dead;
-			dead = memtable;
-		}
-		else
-			link = &memtable->retire_next;
-	}
-	SpinLockRelease(&mem_retired->mutex);
-
-	while (dead != NULL)
-	{
-		LsmMemtable *next = dead->retire_next;
-
-		nchunks += mem_destroy((Memtable *) dead);
-		dead = next;
-	}
-	return nchunks;
-}
-
-/*
- * This process has left its epoch.
- */
-void
-lsm_memtable_reclaim_local(void)
-{
-	while (mem_retired_local != NULL)
-	{
-		LsmMemtable *memtable = mem_retired_local;
-
-		mem_retired_local = memtable->retire_next;
-		lsm_memtable_destroy(memtable);
-	}
-}
 
 /* ----------------------------------------------------------------------
  * digest index
@@ -610,7 +165,7 @@ index_grow(Memtable *m)
 	index = m->pending_index;
 	if (index == NULL)
 	{
-		index = mem_allocate(m, offsetof(MemIndex, segments) +
+		index = lsm_memtable_allocate(m, offsetof(MemIndex, segments) +
 							 nsegments * sizeof(uint64 *));
 		if (index != NULL)
 		{
@@ -622,7 +177,7 @@ index_grow(Memtable *m)
 	}
 	while (index != NULL && index->nfilled < nsegments)
 	{
-		uint64	   *segment = (uint64 *) mem_chunk_allocate(m);
+		uint64	   *segment = (uint64 *) lsm_memtable_allocate_chunk(m);
 
 		if (segment == NULL)
 			break;
@@ -673,20 +228,82 @@ node_compare(LsmMemNode *node, uint64 prefix, LsmSlice key)
 	return lsm_slice_compare(lsm_slice(node_key_data(node), node->key_bytes), key);
 }
 
+/* A link with the mark says that the node it belongs to is being removed. */
+#define LINK_MARK			((uintptr_t) 1)
+#define link_marked(link)	(((uintptr_t) (link) & LINK_MARK) != 0)
+#define link_node(link)		((LsmMemNode *) ((uintptr_t) (link) & ~LINK_MARK))
+#define link_with_mark(link) ((LsmMemNode *) ((uintptr_t) (link) | LINK_MARK))
+
+/* Removed for good?  (Its links above level 0 may be marked a little before.) */
+static inline bool
+node_removed(LsmMemNode *node)
+{
+	return link_marked(mem_load(&node->next[0]));
+}
+
+/*
+ * The first node after `node` on the level that is not being removed; with
+ * `unlink`, those in between are unlinked.  *retry is set if `node` itself
+ * is being removed and the caller wanted to unlink.
+ */
+static inline LsmMemNode *
+list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
+{
+	LsmMemNode *link = mem_load(&node->next[level]);
+	LsmMemNode *next = link_node(link);
+
+	if (unlink && link_marked(link))
+	{
+		*retry = true;
+		return NULL;
+	}
+	while (next != NULL)
+	{
+		LsmMemNode *after = mem_load(&next->next[level]);
+
+		if (!link_marked(after))
+			break;
+		if (unlink)
+		{
+			LsmMemNode *expected = next;
+
+			/* fails if something was linked in between, or node marked */
+			if (!mem_cas(&node->next[level], &expected, link_node(after)))
+			{
+				if (link_marked(expected))
+				{
+					*retry = true;
+					return NULL;
+				}
+				next = expected;
+				continue;
+			}
+		}
+		next = link_node(after);
+	}
+	return next;
+}
+
 /*
  * Descend to the last node with a key < the argument (or the head); *found is
  * the node after it, NULL at the end.  If `preds` is given it receives
  * the last node before the key on every level; levels nobody uses yet get the
- * head.
+ * head.  With `preds`, nodes being removed are unlinked on the way.
  */
 static LsmMemNode *
 list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 			LsmMemNode **preds)
 {
-	int			level = (int) mem_load(&m->max_height) - 1;
-	LsmMemNode *node = m->head;
-	LsmMemNode *bigger = NULL;	/* known to be >= the key */
+	int			level;
+	LsmMemNode *node;
+	LsmMemNode *bigger;			/* known to be >= the key */
+	bool		retry;
 
+restart:
+	level = (int) mem_load(&m->max_height) - 1;
+	node = m->head;
+	bigger = NULL;
+	retry = false;
 	if (preds != NULL)
 	{
 		for (int i = level + 1; i < MEM_MAX_HEIGHT; i++)
@@ -694,8 +311,10 @@ list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 	}
 	for (;;)
 	{
-		LsmMemNode *next = mem_load(&node->next[level]);
+		LsmMemNode *next = list_next(node, level, preds != NULL, &retry);
 
+		if (retry)
+			goto restart;
 		if (next != NULL && next != bigger && node_compare(next, prefix, key) < 0)
 		{
 			node = next;
@@ -713,31 +332,43 @@ list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 }
 
 /*
- * Link the node between *pred, or a later node, and its successor on a level.
+ * Link the node between pred, or a later node, and its successor on a level.
  * On level 0, a node with the same key is returned instead if there is one.
+ * NULL: the place has to be searched again, because pred is being removed;
+ * or, above level 0, because the node itself is.
  */
 static LsmMemNode *
 list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 {
-	LsmMemNode *next = mem_load(&pred->next[level]);
-
 	for (;;)
 	{
-		while (next != NULL)
+		bool		retry = false;
+		LsmMemNode *next = list_next(pred, level, true, &retry);
+		LsmMemNode *old;
+
+		if (retry)
+			return NULL;
+		if (next != NULL)
 		{
 			int			c = node_compare(next, node->prefix, key);
 
-			if (c == 0 && level == 0)
+			if (c == 0 && (level == 0 || next == node))
 				return next;
-			Assert(c != 0);
-			if (c > 0)
-				break;
-			pred = next;
-			next = mem_load(&pred->next[level]);
+			if (c < 0)
+			{
+				pred = next;
+				continue;
+			}
+			/* above level 0: an equal one is a removed node's successor */
 		}
-		mem_store(&node->next[level], next);
-		/* failure: `next` is what someone else has just linked after pred */
-		if (mem_cas(&pred->next[level], &next, node))
+
+		/* not a plain store: a remover may have marked the link */
+		old = mem_load(&node->next[level]);
+		if (link_marked(old) || !mem_cas(&node->next[level], &old, next))
+			return NULL;
+		MEM_RACE_POINT();
+		old = next;
+		if (mem_cas(&pred->next[level], &old, node))
 			return node;
 	}
 }
@@ -752,18 +383,32 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	LsmMemNode *found;
 	uint32		max_height;
 
-	(void) list_search(m, node->prefix, key, &found, preds);
-	if (found != NULL && node_compare(found, node->prefix, key) == 0)
-		return found;
-
-	MEM_RACE_POINT();
-	found = list_link(node, 0, preds[0], key);
+	do
+	{
+		(void) list_search(m, node->prefix, key, &found, preds);
+		if (found != NULL && node_compare(found, node->prefix, key) == 0)
+			return found;
+		MEM_RACE_POINT();
+		found = list_link(node, 0, preds[0], key);
+	} while (found == NULL);
 	if (found != node)
 		return found;
 	pg_atomic_fetch_add_u64(&m->pub.entries, 1);
 
 	for (int level = 1; level < node->height; level++)
-		(void) list_link(node, level, preds[level], key);
+	{
+		while (list_link(node, level, preds[level], key) == NULL)
+		{
+			if (node_removed(node) || link_marked(mem_load(&node->next[level])))
+				goto linked;
+			(void) list_search(m, node->prefix, key, &found, preds);
+		}
+	}
+linked:
+
+	/* removed while we were linking: leave no link that was made too late */
+	if (node_removed(node))
+		(void) list_search(m, node->prefix, key, &found, preds);
 
 	/* a search that starts too low is slower, not wrong */
 	max_height = mem_load(&m->max_height);
@@ -771,6 +416,37 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 		   !mem_cas(&m->max_height, &max_height, (uint32) node->height))
 		 /* try again */ ;
 	return node;
+}
+
+/*
+ * Take the node out of the list: readers that come later do not meet it,
+ * those that stand on it find their way on.  A value that someone adds to the node at this
+ * moment is lost, so: only for a key that no one will write again, or whose further
+ * writes mean nothing.  The digest index keeps its entry.
+ */
+void
+lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
+{
+	Memtable   *m = (Memtable *) memtable;
+	LsmMemNode *preds[MEM_MAX_HEIGHT];
+	LsmMemNode *found;
+
+	for (int level = node->height - 1; level >= 0; level--)
+	{
+		LsmMemNode *link = mem_load(&node->next[level]);
+
+		while (!link_marked(link))
+		{
+			if (mem_cas(&node->next[level], &link, link_with_mark(link)))
+			{
+				if (level == 0)
+					pg_atomic_fetch_sub_u64(&m->pub.entries, 1);
+				break;
+			}
+		}
+		MEM_RACE_POINT();
+	}
+	(void) list_search(m, node->prefix, lsm_memnode_key(node), &found, preds);
 }
 
 /* ----------------------------------------------------------------------
@@ -905,7 +581,7 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 		MEM_LOAD_FACTOR * mem_index_buckets[mem_load(&m->nindexes) - 1])
 		index_grow(m);
 
-	node = mem_allocate(m, MEM_NODE_BYTES(height, key_bytes) +
+	node = lsm_memtable_allocate(m, MEM_NODE_BYTES(height, key_bytes) +
 						offsetof(LsmMemValue, data) + value_bytes);
 	if (node == NULL)
 		return NULL;
@@ -943,7 +619,7 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 
 	/* an update of a key that has a node: no descent needed */
 	entry = index_search(m, digest);
-	if (entry != NULL && entry->height > 0 &&
+	if (entry != NULL && entry->height > 0 && !node_removed(entry) &&
 		node_compare(entry, node->prefix, key) == 0)
 	{
 		node_add_value(entry, v);
@@ -994,7 +670,8 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 		return NULL;
 
 	prefix = key_prefix(key);
-	if (node->height > 0 && node_compare(node, prefix, key) == 0)
+	if (node->height > 0 && !node_removed(node) &&
+		node_compare(node, prefix, key) == 0)
 		return node;
 
 	/* another key with the same digest */
@@ -1044,7 +721,7 @@ lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key)
 LsmMemNode *
 lsm_memtable_first(LsmMemtable *memtable)
 {
-	return mem_load(&((Memtable *) memtable)->head->next[0]);
+	return list_next(((Memtable *) memtable)->head, 0, false, NULL);
 }
 
 LsmMemNode *
@@ -1056,7 +733,7 @@ lsm_memtable_last(LsmMemtable *memtable)
 
 	for (;;)
 	{
-		LsmMemNode *next = mem_load(&node->next[level]);
+		LsmMemNode *next = list_next(node, level, false, NULL);
 
 		if (next != NULL)
 			node = next;
@@ -1066,10 +743,25 @@ lsm_memtable_last(LsmMemtable *memtable)
 	return node == m->head ? NULL : node;
 }
 
+/*
+ * The node after, or NULL.  A removed node's own link is frozen and may pass over
+ * what was inserted since: then a search.
+ */
 LsmMemNode *
-lsm_memtable_next(LsmMemNode *node)
+lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 {
-	return mem_load(&node->next[0]);
+	if (unlikely(node_removed(node)))
+	{
+		LsmSlice	key = lsm_memnode_key(node);
+		LsmMemNode *found;
+
+		(void) list_search((Memtable *) memtable, node->prefix, key, &found, NULL);
+		/* its key may have got a new node */
+		if (found != NULL && node_compare(found, node->prefix, key) == 0)
+			return lsm_memtable_next(memtable, found);
+		return found;
+	}
+	return list_next(node, 0, false, NULL);
 }
 
 /*

@@ -276,9 +276,9 @@ extern bool lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
  */
 typedef struct LsmEntry
 {
-	LsmSlice	key;
+	LsmSlice	key;			/* only its len matters at begin */
 	LsmSlice	value;			/* tag byte first; only its len matters at begin */
-	LsmDigest	digest;			/* of the filter key: set by lsm_write_begin */
+	LsmDigest	digest;			/* of the filter key: set by lsm_write_apply */
 	void	   *node;			/* tree's: reserved memory */
 } LsmEntry;
 
@@ -314,6 +314,13 @@ extern void lsm_write_cancel(LsmWrite *write);
 extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
 
 /*
+ * Take an entry that is dead to everyone out of the memtables, unlogged
+ * (forget.c).  False: it is not there as a whole.  REQUIRES: the key was PUT once
+ * and will not be written again.
+ */
+extern bool lsm_tree_forget(LsmTree *tree, LsmSlice key);
+
+/*
  * Conflict checks.  Take the stamp, read, begin the write, lock the key, and see
  * whether the stamp holds: if it does, nothing was written under this key's lock
  * partition since (by writers that lock) and no file of the tree was rewritten; else unlock, cancel and start over.
@@ -337,8 +344,14 @@ extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
 
 #define LSM_TID_OFFSETS		291	/* offsets 1..291 are used: MaxHeapTuplesPerPage */
 
-/* n successive row numbers (0-based; block = number / 291, offset = 1 + number
- * % 291); returns the first.  Never handed out again once one of them is logged. */
+/*
+ * n successive row numbers (0-based; block = number / 291, offset = 1 + number
+ * % 291); returns the first.  Never handed out again once one of them is logged.
+ * REQUIRES: the write has begun.  Numbers are handed out to registered writers only, so that
+ * lsm_tree_flush() waits until the rows of all numbers handed out before
+ * it are there: what VACUUM does not find afterwards is dead.
+ */
+extern uint64 lsm_write_allocate_rows(LsmWrite *write, int n);
 extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
 /* All row numbers handed out so far are below it. */
 extern uint64 lsm_tree_row_limit(LsmTree *tree);

@@ -148,7 +148,9 @@ extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* fi
 extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
 extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);
 extern LsmMemNode *lsm_memtable_last(LsmMemtable *memtable);
-extern LsmMemNode *lsm_memtable_next(LsmMemNode *node);
+extern LsmMemNode *lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node);
+/* Unlinks the node.  A value added at the same time is lost. */
+extern void lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node);
 extern LsmMemNode *lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node);
 extern LsmSlice lsm_memnode_key(LsmMemNode *node);
 extern LsmDigest lsm_memnode_digest(LsmMemNode *node);

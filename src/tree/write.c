@@ -321,7 +321,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 /* ---- the door ---- */
 
 /*
- * Sizes checked, digests computed; returns an estimate of the memory needed.
+ * Sizes checked; returns an estimate of the memory needed.
  */
 static uint64
 lsm_write_prepare(LsmTree *tree, LsmEntry *entries, int nentries)
@@ -334,7 +334,6 @@ lsm_write_prepare(LsmTree *tree, LsmEntry *entries, int nentries)
 	for (i = 0; i < nentries; i++)
 	{
 		LsmEntry   *entry = &entries[i];
-		LsmSlice	filter_key;
 
 		if (entry->key.len > LSM_MAX_KEY_BYTES)
 			ereport(ERROR,
@@ -351,8 +350,6 @@ lsm_write_prepare(LsmTree *tree, LsmEntry *entries, int nentries)
 		Assert(entry->value.len >= 1);
 		Assert(tree->kind != LSM_KIND_INDEX || entry->key.len >= 6);
 
-		filter_key = lsm_filter_key(tree, entry->key);
-		entry->digest = lsm_digest_key(filter_key.data, filter_key.len);
 		entry->node = NULL;
 		total += entry->key.len + entry->value.len + LSM_ENTRY_OVERHEAD;
 	}
@@ -434,6 +431,14 @@ lsm_write_apply(LsmWrite *write)
 
 	Assert(write->active && registered_memtable == write->memtable);
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == write->tree->keyspace_id);
+
+	for (i = 0; i < write->nentries; i++)
+	{
+		LsmEntry   *entry = &write->entries[i];
+		LsmSlice	filter_key = lsm_filter_key(write->tree, entry->key);
+
+		entry->digest = lsm_digest_key(filter_key.data, filter_key.len);
+	}
 
 	if (ctl->local)
 	{

@@ -30,6 +30,7 @@ shared_preload_libraries = 'lsmam'
 restart_after_crash = on
 wal_level = @{[ $opt{wal_level} // 'replica' ]}
 log_statement = none
+jit = off
 log_min_messages = warning
 lsm.memtable_memory = 32MB
 lsm.memtable_size = 256kB

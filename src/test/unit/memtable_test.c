@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_test.c
- *	  Stress test of src/tree/memtable.c by itself: concurrent writers and
+ *	  Stress test of src/tree/memtable.c and memstore.c by themselves: concurrent writers and
  *	  readers on one memtable.  TAP output.
  *
  * The product has no threads; here they stand for processes, which lets the
- * thread sanitizer look at the lock-free code.  The file under test is included
+ * thread sanitizer look at the lock-free code.  The files under test are included
  * and what it needs of the server is replaced below.
  *
  *	 gcc -std=gnu11 -O1 -g -fsanitize=thread -isystem `pg_config --includedir-server`
@@ -56,6 +56,7 @@ static void race_point(void);
 
 #define MEM_RACE_POINT() race_point()
 
+#include "tree/memstore.c"
 #include "tree/memtable.c"
 
 MemoryContext TopMemoryContext = NULL;
@@ -325,7 +326,7 @@ unique_scan(void)
 
 	for (; node != NULL; node = next)
 	{
-		next = lsm_memtable_next(node);
+		next = lsm_memtable_next(table, node);
 		check_value(lsm_memnode_value(node));
 		if (next != NULL)
 			expect(lsm_slice_compare(lsm_memnode_key(node), lsm_memnode_key(next)) < 0,
@@ -401,7 +402,7 @@ test_unique(void)
 	ok(((Memtable *) table)->nindexes == 4, "the index has grown");
 	ok(pg_atomic_read_u64(&table->bytes) == (uint64) arena_used * LSM_CHUNK_BYTES,
 	   "counts its memory");
-	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(node))
+	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
 		forward++;
 	ok(forward == NKEYS, "all nodes forward");
 	for (node = lsm_memtable_last(table); node; node = lsm_memtable_prev(table, node))
@@ -629,7 +630,7 @@ test_order(void)
 	table = lsm_memtable_create(1, false);
 	for (int k = 7; k >= 0; k--)
 		put(table, lsm_slice(keys[k], lens[k]), digest_of(keys[k], lens[k]), k + 1, LSM_TAG_PUT);
-	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(node))
+	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
 		good &= lsm_memnode_value(node)->seq == ++i;
 	ok(good && i == 8, "memcmp order, shorter first");
 	ok(lsm_memtable_seek(table, lsm_slice("abc", 3)) ==

@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * memtable.h
+ *	  What memtable.c (skiplist, digest index, values) and memstore.c (memory,
+ *	  creation, retirement) share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_MEMTABLE_H
+#define LSM_MEMTABLE_H
+
+#include "port/atomics.h"
+#include "storage/spin.h"
+#include "utils/palloc.h"
+
+#include "tree/tree_private.h"
+
+StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
+
+#define MEM_MAX_HEIGHT		12	/* 4^12 nodes */
+#define MEM_FIRST_BUCKETS	256
+#define MEM_SEGMENT_BUCKETS	((uint64) LSM_CHUNK_BYTES / sizeof(uint64))
+#define MEM_MAX_INDEXES		5
+#define MEM_LOAD_FACTOR		2	/* entries per bucket before a table is added */
+
+/*
+ * A node as reserved: this struct, `height` links, room for the key, aligned
+ * room for one LsmMemValue.  If the key turns out to have a node
+ * already, only the value's room is used (and rarely the index entry).
+ */
+struct LsmMemNode
+{
+	uint64		prefix;			/* first 8 bytes of the key, big-endian, zero
+								 * padded: decides most comparisons */
+	uint64		value;			/* newest LsmMemValue, tagged with a counter */
+	struct LsmMemNode *hash_next;
+	LsmDigest	digest;
+	uint16		key_bytes;		/* before insertion: room for the key */
+	uint8		height;			/* 0: an index entry only, not in the skiplist */
+	uint32		value_room;		/* bytes reserved for the value */
+	struct LsmMemNode *next[FLEXIBLE_ARRAY_MEMBER];
+	/* key bytes follow */
+};
+
+typedef struct MemIndex
+{
+	uint64		mask;			/* buckets - 1 */
+	uint64		nsegments;		/* needed */
+	uint64		nfilled;		/* allocated so far */
+	uint64	   *segments[FLEXIBLE_ARRAY_MEMBER];	/* MEM_SEGMENT_BUCKETS
+													 * buckets each */
+} MemIndex;
+
+typedef struct MemChunk
+{
+	struct MemChunk *next;
+} MemChunk;
+
+typedef struct Memtable
+{
+	LsmMemtable pub;			/* first */
+
+	/* read-mostly */
+	LsmMemNode *head;			/* no key; full height */
+	uint32		max_height;		/* of any node: where searches start */
+	uint32		nindexes;
+	MemIndex   *indexes[MEM_MAX_INDEXES];
+	MemoryContext context;		/* local only */
+
+	/* written by inserters */
+	uint64		index_entries;
+
+	/* under the spinlock */
+	slock_t		mutex;
+	bool		growing;		/* someone is at pending_index */
+	MemIndex   *pending_index;	/* next table, being allocated */
+	MemChunk   *chunks;			/* all chunks but those of index segments */
+	char	   *free;			/* where the next allocation goes */
+	uint32		left;			/* bytes from there to the chunk's end */
+} Memtable;
+
+#define MEM_CHUNK_HEADER	MAXALIGN(sizeof(MemChunk))
+#define MEM_NODE_BYTES(height, key_bytes) \
+	MAXALIGN(offsetof(LsmMemNode, next) + \
+			 sizeof(LsmMemNode *) * (height) + (key_bytes))
+#define MEM_HEAD_BYTES		MEM_NODE_BYTES(MEM_MAX_HEIGHT, 0)
+#define MEM_FIRST_INDEX_BYTES \
+	MAXALIGN(offsetof(MemIndex, segments) + sizeof(uint64 *) + \
+			 sizeof(uint64) * MEM_FIRST_BUCKETS)
+#define MEM_PREAMBLE_BYTES \
+	(MEM_CHUNK_HEADER + MAXALIGN(sizeof(Memtable)) + MEM_HEAD_BYTES + \
+	 MEM_FIRST_INDEX_BYTES)
+
+/* The largest entry fits into a chunk, and even into the first one. */
+StaticAssertDecl(MEM_PREAMBLE_BYTES + MEM_NODE_BYTES(MEM_MAX_HEIGHT, 0) +
+				 offsetof(LsmMemValue, data) + LSM_MAX_ENTRY_BYTES +
+				 2 * MAXIMUM_ALIGNOF <= LSM_CHUNK_BYTES,
+				 "a chunk must hold the largest entry");
+
+/* ----------------------------------------------------------------------
+ * atomic access to pointers and words shared with other processes
+ *
+ * Stores release, loads acquire: whoever finds a node sees it complete.
+ * Everything a proof below calls an order between two different words uses
+ * sequentially consistent operations.
+ * ---------------------------------------------------------------------- */
+
+#define mem_load(p)			__atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define mem_load_seq(p)		__atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define mem_store(p, v)		__atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define mem_cas(p, expected, desired) \
+	__atomic_compare_exchange_n((p), (expected), (desired), false, \
+								__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+
+/* Where another process may come in between; the unit test yields here. */
+#ifndef MEM_RACE_POINT
+#define MEM_RACE_POINT()	((void) 0)
+#endif
+
+/* User space addresses have at most 48 bits; the rest of a word is a tag. */
+#define MEM_POINTER_BITS	48
+#define MEM_POINTER_MASK	((UINT64CONST(1) << MEM_POINTER_BITS) - 1)
+#define mem_pointer(word)	((void *) (uintptr_t) ((word) & MEM_POINTER_MASK))
+#define mem_tag(word)		((word) & ~MEM_POINTER_MASK)
+
+static inline uint64
+mem_word(const void *pointer)
+{
+	Assert(((uint64) (uintptr_t) pointer & ~MEM_POINTER_MASK) == 0);
+	return (uint64) (uintptr_t) pointer;
+}
+
+/* ---- memstore.c ---- */
+
+/* `bytes` of chunk memory, aligned, content undefined; NULL: no chunk to be had. */
+extern void *lsm_memtable_allocate(Memtable *m, Size bytes);
+/* A whole chunk, which the caller has to keep track of; NULL as above. */
+extern void *lsm_memtable_allocate_chunk(Memtable *m);
+
+#endif							/* LSM_MEMTABLE_H */

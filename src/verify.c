@@ -5,9 +5,10 @@
  *	  table and the table against the index.
  *
  * Index against table, under one snapshot:
- *	- each visible row is found by an index scan for its key (and, in a unique
- *	  index, no other row);
- *	- a complete index scan returns as many visible rows as the table has;
+ *	- a complete index scan returns each visible row once, and no others;
+ *	- each visible row is found by an index scan for its key (which is given up
+ *	  after KEY_SCAN_ROWS rows of that key: many duplicates would make it quadratic),
+ *	  and, in a unique index, no other row is;
  *	- each entry of the index tree carries a row identifier that the table has
  *	  given out.  Entries of rows that are gone are fine: VACUUM
  *	  removes them in its time.
@@ -27,6 +28,8 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
+#include "catalog/pg_operator_d.h"
+#include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -37,6 +40,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
 
 #include "functions.h"
 #include "lsmam.h"
@@ -45,6 +49,8 @@ PG_FUNCTION_INFO_V1(lsm_verify);
 
 /* Problems reported per index and check: one broken file could make millions */
 #define MAX_PROBLEMS	100
+
+#define KEY_SCAN_ROWS	32
 
 typedef struct VerifyIndex
 {
@@ -57,7 +63,8 @@ typedef struct VerifyIndex
 	IndexScanDesc scan;
 	TupleTableSlot *index_slot; /* row that the index scan returns */
 	FmgrInfo	equal[INDEX_MAX_KEYS];
-	int64		rows;			/* visible rows the index should have */
+	Tuplesortstate *table_tids; /* of rows the index should have */
+	Tuplesortstate *index_tids; /* of rows it has */
 	int64		problems;
 	ReturnSetInfo *rsinfo;
 } VerifyIndex;
@@ -115,22 +122,33 @@ find_equality(VerifyIndex *v)
 	return true;
 }
 
-/* Look the row in `slot` up in the index. */
-static void
-verify_row(VerifyIndex *v, TupleTableSlot *slot)
+static Tuplesortstate *
+begin_tid_sort(void)
 {
-	ExprContext *econtext = GetPerTupleExprContext(v->estate);
+	return tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid, false,
+								 maintenance_work_mem / 2, NULL, TUPLESORT_NONE);
+}
+
+static Datum
+tid_datum(ItemPointer tid)
+{
+	return Int64GetDatum(((int64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
+						 ItemPointerGetOffsetNumberNoCheck(tid));
+}
+
+static char *
+packed_tid_text(int64 packed)
+{
+	return psprintf("(%u,%u)", (BlockNumber) (packed >> 16), (unsigned) (packed & 0xFFFF));
+}
+
+/* The keys by which the row would be looked up; true if one of them is NULL. */
+static bool
+make_scan_keys(VerifyIndex *v, TupleTableSlot *slot, ScanKey keys)
+{
 	Datum		values[INDEX_MAX_KEYS];
 	bool		isnull[INDEX_MAX_KEYS];
-	ScanKeyData keys[INDEX_MAX_KEYS];
-	bool		found = false;
 	bool		any_null = false;
-	ItemPointerData other;
-
-	econtext->ecxt_scantuple = slot;
-	if (v->predicate != NULL && !ExecQual(v->predicate, econtext))
-		return;
-	v->rows++;
 
 	FormIndexDatum(v->info, slot, v->estate, values, isnull);
 	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
@@ -148,47 +166,114 @@ verify_row(VerifyIndex *v, TupleTableSlot *slot)
 										   v->index->rd_indcollation[i],
 										   &v->equal[i], values[i]);
 	}
-
-	ItemPointerSetInvalid(&other);
-	index_rescan(v->scan, keys, v->info->ii_NumIndexKeyAttrs, NULL, 0);
-	while (index_getnext_slot(v->scan, ForwardScanDirection, v->index_slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (ItemPointerEquals(&v->index_slot->tts_tid, &slot->tts_tid))
-		{
-			if (found)
-				put_index_problem(v, psprintf("row %s is returned twice for its key",
-											  tid_text(&slot->tts_tid)));
-			found = true;
-		}
-		else if (!v->scan->xs_recheck)
-			other = v->index_slot->tts_tid;
-	}
-	if (!found)
-		put_index_problem(v, psprintf("row %s is not found by its key",
-									  tid_text(&slot->tts_tid)));
-	if (ItemPointerIsValid(&other) && v->info->ii_Unique &&
-		v->index->rd_index->indimmediate && v->index->rd_index->indisready &&
-		(!any_null || v->info->ii_NullsNotDistinct))
-		put_index_problem(v, psprintf("rows %s and %s have the same key in a unique index",
-									  tid_text(&slot->tts_tid), tid_text(&other)));
+	return any_null;
 }
 
-/* Rows that a complete scan of the index returns. */
+/* Note the row in `slot` and look it up in the index. */
 static void
-verify_count(VerifyIndex *v)
+verify_row(VerifyIndex *v, TupleTableSlot *slot)
 {
-	int64		rows = 0;
+	ExprContext *econtext = GetPerTupleExprContext(v->estate);
+	ScanKeyData keys[INDEX_MAX_KEYS];
+	bool		any_null;
+	bool		unique;
+	bool		found = false;
+	int			nrows = 0;
 
+	econtext->ecxt_scantuple = slot;
+	if (v->predicate != NULL && !ExecQual(v->predicate, econtext))
+		return;
+	tuplesort_putdatum(v->table_tids, tid_datum(&slot->tts_tid), false);
+
+	any_null = make_scan_keys(v, slot, keys);
+	unique = v->info->ii_Unique && v->index->rd_index->indimmediate &&
+		(!any_null || v->info->ii_NullsNotDistinct);
+	index_rescan(v->scan, keys, v->info->ii_NumIndexKeyAttrs, NULL, 0);
+	while ((unique || !found) && nrows < KEY_SCAN_ROWS &&
+		   index_getnext_slot(v->scan, ForwardScanDirection, v->index_slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		nrows++;
+		if (ItemPointerEquals(&v->index_slot->tts_tid, &slot->tts_tid))
+			found = true;
+		else if (unique && !v->scan->xs_recheck)
+			put_index_problem(v, psprintf("rows %s and %s have the same key in a unique index",
+										  tid_text(&slot->tts_tid),
+										  tid_text(&v->index_slot->tts_tid)));
+	}
+	if (!found && nrows < KEY_SCAN_ROWS)
+		put_index_problem(v, psprintf("row %s is not found by its key",
+									  tid_text(&slot->tts_tid)));
+}
+
+/* Note the rows that a complete scan of the index returns. */
+static void
+scan_complete_index(VerifyIndex *v)
+{
 	index_rescan(v->scan, NULL, 0, NULL, 0);
 	while (index_getnext_slot(v->scan, ForwardScanDirection, v->index_slot))
 	{
 		CHECK_FOR_INTERRUPTS();
-		rows++;
+		tuplesort_putdatum(v->index_tids, tid_datum(&v->index_slot->tts_tid), false);
 	}
-	if (rows != v->rows)
-		put_index_problem(v, psprintf("a complete index scan returns " INT64_FORMAT " rows, the table has " INT64_FORMAT,
-									  rows, v->rows));
+}
+
+/* Next of a sorted list; false at its end. */
+static bool
+next_tid(Tuplesortstate *sort, int64 *tid)
+{
+	Datum		value;
+	bool		isnull;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!tuplesort_getdatum(sort, true, &value, &isnull, NULL))
+		return false;
+	*tid = DatumGetInt64(value);
+	return true;
+}
+
+/* The rows of the table and those of the complete index scan must be the same. */
+static void
+compare_tids(VerifyIndex *v)
+{
+	int64		t = 0;
+	int64		i = 0;
+	int64		previous = -1;
+	bool		more_t;
+	bool		more_i;
+
+	tuplesort_performsort(v->table_tids);
+	tuplesort_performsort(v->index_tids);
+	more_t = next_tid(v->table_tids, &t);
+	more_i = next_tid(v->index_tids, &i);
+	while (more_t || more_i)
+	{
+		if (more_i && i == previous)
+		{
+			put_index_problem(v, psprintf("a complete index scan returns row %s more than once",
+										  packed_tid_text(i)));
+			more_i = next_tid(v->index_tids, &i);
+		}
+		else if (!more_i || (more_t && t < i))
+		{
+			put_index_problem(v, psprintf("a complete index scan does not return row %s",
+										  packed_tid_text(t)));
+			more_t = next_tid(v->table_tids, &t);
+		}
+		else if (!more_t || i < t)
+		{
+			put_index_problem(v, psprintf("a complete index scan returns row %s, which should not be in the index",
+										  packed_tid_text(i)));
+			previous = i;
+			more_i = next_tid(v->index_tids, &i);
+		}
+		else
+		{
+			previous = i;
+			more_t = next_tid(v->table_tids, &t);
+			more_i = next_tid(v->index_tids, &i);
+		}
+	}
 }
 
 static uint64
@@ -284,6 +369,8 @@ verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
 		v.index_slot = table_slot_create(table, NULL);
 		v.scan = index_beginscan(table, index, v.snapshot,
 								 v.info->ii_NumIndexKeyAttrs, 0);
+		v.table_tids = begin_tid_sort();
+		v.index_tids = begin_tid_sort();
 		scan = table_beginscan_strat(table, v.snapshot, 0, NULL, true, false);
 		while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 		{
@@ -295,11 +382,14 @@ verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
 		index_endscan(v.scan);
 
 		v.scan = index_beginscan(table, index, v.snapshot, 0, 0);
-		verify_count(&v);
+		scan_complete_index(&v);
 		index_endscan(v.scan);
 		ExecDropSingleTupleTableSlot(v.index_slot);
 		ExecDropSingleTupleTableSlot(slot);
 
+		compare_tids(&v);
+		tuplesort_end(v.table_tids);
+		tuplesort_end(v.index_tids);
 		verify_entries(&v);
 	}
 	FreeExecutorState(v.estate);

@@ -71,6 +71,31 @@ lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
 	slot->tts_tableOid = tuple->t_tableOid;
 }
 
+/*
+ * Write new rows, given their values; returns their packed TIDs.  TIDs
+ * are taken when the write has begun, so that a flush waits for them.
+ */
+static void
+write_new_rows(LsmTree *tree, LsmEntry *entries, int n, uint64 *packed)
+{
+	char		keys[LSM_MAX_WRITE_ENTRIES][LSM_TID_KEY_BYTES];
+	LsmWrite	write;
+	uint64		number;
+	int			i;
+
+	Assert(n > 0 && n <= LSM_MAX_WRITE_ENTRIES);
+	for (i = 0; i < n; i++)
+		entries[i].key = lsm_slice(keys[i], LSM_TID_KEY_BYTES);
+	lsm_write_begin(tree, &write, entries, n);
+	number = lsm_write_allocate_rows(&write, n);
+	for (i = 0; i < n; i++)
+	{
+		packed[i] = lsm_number_pack(number + i);
+		lsm_key_encode(packed[i], keys[i]);
+	}
+	lsm_write_apply(&write);
+}
+
 static void
 insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 		   uint32 token)
@@ -82,8 +107,8 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 	HeapTuple	stored;
 	LsmRow		header;
 	StringInfoData value;
+	LsmEntry	entry;
 	uint64		packed;
-	char		key[LSM_TID_KEY_BYTES];
 
 	forbid_parallel_insert();
 	slot->tts_tableOid = RelationGetRelid(rel);
@@ -101,9 +126,9 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 	lsm_row_encode_tuple(&value, &header, stored);
 
 	tree = lsm_table_tree(rel);
-	packed = lsm_number_pack(lsm_tree_allocate_rows(tree, 1));
-	lsm_key_encode(packed, key);
-	lsm_write_one(tree, lsm_slice(key, sizeof(key)), lsm_slice(value.data, value.len));
+	memset(&entry, 0, sizeof(entry));
+	entry.value = lsm_slice(value.data, value.len);
+	write_new_rows(tree, &entry, 1, &packed);
 
 	lsm_label_tuple(rel, tuple, slot, &header, packed);
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
@@ -185,29 +210,6 @@ lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 	lsm_target_free(&target);
 }
 
-/* Write values[first .. last), encoded one after the other in buf. */
-static void
-write_batch(LsmTree *tree, StringInfo buf, const int *offsets, const uint64 *packed,
-			int first, int last)
-{
-	LsmEntry	entries[LSM_MAX_WRITE_ENTRIES];
-	char		keys[LSM_MAX_WRITE_ENTRIES][LSM_TID_KEY_BYTES];
-	LsmWrite	write;
-	int			i;
-
-	Assert(last - first <= LSM_MAX_WRITE_ENTRIES);
-	memset(entries, 0, sizeof(LsmEntry) * (last - first));
-	for (i = first; i < last; i++)
-	{
-		lsm_key_encode(packed[i], keys[i - first]);
-		entries[i - first].key = lsm_slice(keys[i - first], LSM_TID_KEY_BYTES);
-		entries[i - first].value = lsm_slice(buf->data + offsets[i],
-											 offsets[i + 1] - offsets[i]);
-	}
-	lsm_write_begin(tree, &write, entries, last - first);
-	lsm_write_apply(&write);
-}
-
 /*
  * lsm_multi_insert - insert many rows with few log records.
  *
@@ -224,7 +226,6 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	StringInfoData buf;
 	int		   *offsets;
 	uint64	   *packed;
-	uint64		number;
 	int			first;
 	int			i;
 
@@ -253,21 +254,21 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	offsets[nslots] = buf.len;
 
 	tree = lsm_table_tree(rel);
-	number = lsm_tree_allocate_rows(tree, nslots);
-	for (i = 0; i < nslots; i++)
-		packed[i] = lsm_number_pack(number + i);
-
 	for (first = 0; first < nslots; first = i)
 	{
+		LsmEntry	entries[LSM_MAX_WRITE_ENTRIES];
 		uint32		bytes = 0;
 
+		memset(entries, 0, sizeof(entries));
 		for (i = first; i < nslots && i - first < LSM_MAX_WRITE_ENTRIES; i++)
 		{
 			bytes += LSM_TID_KEY_BYTES + offsets[i + 1] - offsets[i];
 			if (bytes > LSM_MAX_ENTRY_BYTES && i > first)
 				break;
+			entries[i - first].value = lsm_slice(buf.data + offsets[i],
+												 offsets[i + 1] - offsets[i]);
 		}
-		write_batch(tree, &buf, offsets, packed, first, i);
+		write_new_rows(tree, entries, i - first, &packed[first]);
 		CHECK_FOR_INTERRUPTS();
 	}
 

@@ -84,18 +84,16 @@ lsm_target_read(LsmTarget *target)
 }
 
 bool
-lsm_target_write(LsmTarget *target, LsmEntry *entries, int nentries)
+lsm_target_apply(LsmTarget *target, LsmWrite *write)
 {
-	LsmWrite	write;
 	bool		holds;
 
-	lsm_write_begin(target->tree, &write, entries, nentries);
 	lsm_key_lock(target->tree, target->lock_digest);
 	holds = lsm_stamp_holds(target->tree, target->lock_digest, &target->stamp);
 	if (holds)
-		lsm_write_apply(&write);
+		lsm_write_apply(write);
 	else
-		lsm_write_cancel(&write);
+		lsm_write_cancel(write);
 	lsm_key_unlock(target->tree, target->lock_digest, holds);
 	return holds;
 }
@@ -105,6 +103,7 @@ lsm_target_override(LsmTarget *target, const LsmRow *header)
 {
 	StringInfoData buf;
 	LsmEntry	entry;
+	LsmWrite	write;
 	bool		written;
 
 	initStringInfo(&buf);
@@ -112,7 +111,8 @@ lsm_target_override(LsmTarget *target, const LsmRow *header)
 	memset(&entry, 0, sizeof(entry));
 	entry.key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entry.value = lsm_slice(buf.data, buf.len);
-	written = lsm_target_write(target, &entry, 1);
+	lsm_write_begin(target->tree, &write, &entry, 1);
+	written = lsm_target_apply(target, &write);
 	pfree(buf.data);
 	return written;
 }
@@ -410,15 +410,19 @@ header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
  * Write the new version and the old one's end in one write, so usually in one
  * log record.  The new version goes first: whoever sees the link finds what it
  * points to.
+ *
+ * *packed: TID of the new version.  It is known when the write has begun; the
+ * old version's value is encoded twice, to have its length before that.
  */
 static bool
 write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId cid,
-			 bool keys_intact, const LsmRow *new_header, uint64 packed)
+			 bool keys_intact, const LsmRow *new_header, uint64 *packed)
 {
 	LsmRow		old_header;
 	StringInfoData old_value;
 	StringInfoData new_value;
 	LsmEntry	entries[2];
+	LsmWrite	write;
 	char		key[LSM_TID_KEY_BYTES];
 	bool		written;
 
@@ -432,21 +436,30 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 		old_header.flags |= LSM_ROW_KEYS_UPDATED;
 	old_header.xmax = xid;
 	old_header.cmax = cid;
-	lsm_tid_unpack(packed, &old_header.next);
+	old_header.next = target->tid;
 
 	initStringInfo(&old_value);
 	initStringInfo(&new_value);
 	lsm_row_encode(&old_value, &old_header, false);
 	lsm_row_encode_tuple(&new_value, new_header, stored);
 
-	lsm_key_encode(packed, key);
 	memset(entries, 0, sizeof(entries));
 	entries[0].key = lsm_slice(key, sizeof(key));
 	entries[0].value = lsm_slice(new_value.data, new_value.len);
 	entries[1].key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
 	Assert(2 * LSM_TID_KEY_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
-	written = lsm_target_write(target, entries, 2);
+
+	lsm_write_begin(target->tree, &write, entries, 2);
+	*packed = lsm_number_pack(lsm_write_allocate_rows(&write, 1));
+	lsm_key_encode(*packed, key);
+	lsm_tid_unpack(*packed, &old_header.next);
+	resetStringInfo(&old_value);
+	lsm_row_encode(&old_value, &old_header, false);
+	Assert(old_value.data == entries[1].value.data &&
+		   old_value.len == entries[1].value.len);
+	written = lsm_target_apply(target, &write);
+
 	pfree(old_value.data);
 	pfree(new_value.data);
 	lsm_header_free(&old_header);
@@ -575,13 +588,10 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 			continue;			/* read again: the header has changed */
 		}
 
-		if (packed == 0)
-		{
+		if (!row_locked)
 			lsm_row_check_size(stored);
-			packed = lsm_number_pack(lsm_tree_allocate_rows(target.tree, 1));
-		}
 		header_of_new_version(&target.row, xid, cid, own_locks, &header);
-		if (write_update(&target, stored, xid, cid, keys_intact, &header, packed))
+		if (write_update(&target, stored, xid, cid, keys_intact, &header, &packed))
 			break;
 		lsm_header_free(&header);
 	}

@@ -225,7 +225,7 @@ extern void lsm_check_conflict_out(Relation rel, const LsmRow *row, bool visible
 
 /*
  * The protocol for changing an existing version: read it under a stamp, decide
- * (waiting if need be), then write under the key's lock only if the stamp
+ * (waiting if need be), begin the write, then apply it under the key's lock only if the stamp
  * still holds; else read again.
  */
 typedef struct LsmTarget
@@ -246,9 +246,9 @@ extern void lsm_target_init(LsmTarget *target, Relation rel, LsmTree *tree,
 							const ItemPointerData *tid);
 /* False: no such row.  Else target->row is decoded. */
 extern bool lsm_target_read(LsmTarget *target);
-/* False: someone was faster, nothing was written; read again. */
-extern bool lsm_target_write(LsmTarget *target, LsmEntry *entries, int nentries);
-/* As lsm_target_write of one override with this header. */
+/* Apply a begun write.  False: someone was faster, it was cancelled; read again. */
+extern bool lsm_target_apply(LsmTarget *target, LsmWrite *write);
+/* Begin and apply the write of one override with this header. */
 extern bool lsm_target_override(LsmTarget *target, const LsmRow *header);
 extern void lsm_target_free(LsmTarget *target);
 

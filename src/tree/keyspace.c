@@ -535,7 +535,7 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 	char		relpersistence = rel->rd_rel->relpersistence;
 	uint64		old_id = 0;
 
-	if (RelationGetNumberOfBlocks(rel) > 0)
+	if (smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) > 0)
 	{
 		Buffer		buffer = ReadBuffer(rel, 0);
 		LsmMetaPage *meta;
@@ -649,7 +649,7 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
 	meta.spcoid = new_rnode.spcNode;
 	meta.relfilenode = new_rnode.relNode;
 	dst = smgropen(new_rnode, rel->rd_backend);
-	nblocks = RelationGetNumberOfBlocks(rel);
+	nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	for (block = 0; block < nblocks; block++)
 	{
 		CHECK_FOR_INTERRUPTS();

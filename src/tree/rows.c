@@ -3,17 +3,51 @@
  * rows.c
  *	  Row numbers of table trees: handed out in ascending order, never twice.
  *
+ * The counter lives in the control block, which is pinned while a transaction
+ * uses the tree.  On disk it is covered by the keys of the logged entries and by the
+ * metapage's row_limit; a number that was handed out but never logged is known to no
+ * one and may come again after a restart.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "tree/tree_private.h"
 
+/* Block numbers up to MaxBlockNumber: 1.2e12 rows */
+#define LSM_MAX_ROWS	((uint64) MaxBlockNumber * LSM_TID_OFFSETS)
+
+static uint64
+lsm_rows_take(LsmTreeShared *ctl, int n)
+{
+	uint64		first;
+
+	Assert(n > 0);
+	if (pg_atomic_read_u64(&ctl->row_limit) + n > LSM_MAX_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("lsm table has used up its row identifiers"),
+				 errhint("Rewrite the table with VACUUM FULL.")));
+	first = pg_atomic_fetch_add_u64(&ctl->row_limit, n);
+	return first;
+}
+
 uint64
 lsm_write_allocate_rows(LsmWrite *write, int n)
 {
-	Assert(write->active && n > 0);
-	return pg_atomic_fetch_add_u64(&write->tree->ctl->row_limit, n);
+	Assert(write->active);
+	return lsm_rows_take(write->tree->ctl, n);
+}
+
+uint64
+lsm_tree_allocate_rows(LsmTree *tree, int n)
+{
+	uint64		first;
+
+	lsm_tree_enter(tree);
+	first = lsm_rows_take(tree->ctl, n);
+	lsm_tree_exit(tree);
+	return first;
 }
 
 uint64
@@ -25,15 +59,4 @@ lsm_tree_row_limit(LsmTree *tree)
 	limit = pg_atomic_read_u64(&tree->ctl->row_limit);
 	lsm_tree_exit(tree);
 	return limit;
-}
-
-uint64
-lsm_tree_allocate_rows(LsmTree *tree, int n)
-{
-	uint64		first;
-
-	lsm_tree_enter(tree);
-	first = pg_atomic_fetch_add_u64(&tree->ctl->row_limit, n);
-	lsm_tree_exit(tree);
-	return first;
 }

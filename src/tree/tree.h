@@ -352,6 +352,7 @@ extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
  * it are there: what VACUUM does not find afterwards is dead.
  */
 extern uint64 lsm_write_allocate_rows(LsmWrite *write, int n);
+/* The same for someone who has the tree to himself (rewriting a table). */
 extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
 /* All row numbers handed out so far are below it. */
 extern uint64 lsm_tree_row_limit(LsmTree *tree);

@@ -117,7 +117,10 @@ sub lsm_restart_after_crash
 	my ($node, @pids) = @_;
 	lsm_wait_gone($node, @pids);
 	$node->{_pid} = undef;
+
+	# where nobody reaps orphans, the dead postmaster's pid still looks alive
 	unlink $node->data_dir . '/postmaster.pid';
+	unlink $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 	$node->start;
 	return;
 }

@@ -136,7 +136,7 @@ my @queries = (
 	sub { "SELECT * FROM t_\@ WHERE id = ANY (ARRAY[" . join(',', map { 1 + int(rand($next_id)) } 1 .. 10) . "])" },
 	sub { "SELECT a, b FROM t_\@ WHERE a BETWEEN 10 AND @{[10 + int(rand(20))]}" },
 	sub { "SELECT x.id, y.id AS y FROM t_\@ x JOIN t_\@ y ON x.a = y.id WHERE x.id < @{[int(rand(500))]}" },
-	sub { "SELECT count(*), sum(id), sum(c), min(b), max(d) FROM t_\@" },
+	sub { "SELECT count(*) AS n, sum(id) AS i, sum(c) AS c, min(b) AS b, max(d) AS d FROM t_\@" },
 	sub { "SELECT * FROM (SELECT id FROM t_\@ ORDER BY id DESC LIMIT 20) s" },
 	sub { "SELECT * FROM (SELECT c, a FROM t_\@ WHERE a IS NOT NULL ORDER BY c DESC, a LIMIT 30) s" },
 	sub { "SELECT * FROM t_\@ WHERE a = 5 OR id BETWEEN 10 AND 20" });

@@ -57,7 +57,11 @@ lsm_tree_size(LsmTree *tree, LsmTreeSize *size)
 	memset(size, 0, sizeof(LsmTreeSize));
 	for (int i = 0; i < set.n; i++)
 	{
-		size->memtable_entries += pg_atomic_read_u64(&set.tables[i]->entries);
+		uint64		removed = pg_atomic_read_u64(&set.tables[i]->removed);
+		uint64		entries = pg_atomic_read_u64(&set.tables[i]->entries);
+
+		/* an entry may be removed before its maker has counted it */
+		size->memtable_entries += entries - Min(entries, removed);
 		size->memtable_bytes += pg_atomic_read_u64(&set.tables[i]->bytes);
 	}
 	for (int i = 0; i < version->nfiles; i++)

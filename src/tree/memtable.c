@@ -252,6 +252,7 @@ list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
 	LsmMemNode *link = mem_load(&node->next[level]);
 	LsmMemNode *next = link_node(link);
 
+	MEM_RACE_POINT();
 	if (unlink && link_marked(link))
 	{
 		*retry = true;
@@ -267,6 +268,7 @@ list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
 		{
 			LsmMemNode *expected = next;
 
+			MEM_RACE_POINT();
 			/* fails if something was linked in between, or node marked */
 			if (!mem_cas(&node->next[level], &expected, link_node(after)))
 			{
@@ -395,26 +397,25 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 		return found;
 	pg_atomic_fetch_add_u64(&m->pub.entries, 1);
 
-	for (int level = 1; level < node->height; level++)
-	{
-		while (list_link(node, level, preds[level], key) == NULL)
-		{
-			if (node_removed(node) || link_marked(mem_load(&node->next[level])))
-				goto linked;
-			(void) list_search(m, node->prefix, key, &found, preds);
-		}
-	}
-linked:
-
-	/* removed while we were linking: leave no link that was made too late */
-	if (node_removed(node))
-		(void) list_search(m, node->prefix, key, &found, preds);
-
-	/* a search that starts too low is slower, not wrong */
+	/*
+	 * A search that starts too low is slower, not wrong; but the cleanup below
+	 * and that of a remover have to see all levels.
+	 */
 	max_height = mem_load(&m->max_height);
 	while (max_height < node->height &&
 		   !mem_cas(&m->max_height, &max_height, (uint32) node->height))
 		 /* try again */ ;
+
+	for (int level = 1; level < node->height; level++)
+	{
+		while (!link_marked(mem_load(&node->next[level])) &&
+			   list_link(node, level, preds[level], key) == NULL)
+			(void) list_search(m, node->prefix, key, &found, preds);
+	}
+
+	/* removed while we were linking: leave no link that was made too late */
+	if (node_removed(node))
+		(void) list_search(m, node->prefix, key, &found, preds);
 	return node;
 }
 
@@ -440,7 +441,7 @@ lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
 			if (mem_cas(&node->next[level], &link, link_with_mark(link)))
 			{
 				if (level == 0)
-					pg_atomic_fetch_sub_u64(&m->pub.entries, 1);
+					pg_atomic_fetch_add_u64(&m->pub.removed, 1);
 				break;
 			}
 		}
@@ -750,16 +751,15 @@ lsm_memtable_last(LsmMemtable *memtable)
 LsmMemNode *
 lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 {
-	if (unlikely(node_removed(node)))
+	while (unlikely(node_removed(node)))
 	{
 		LsmSlice	key = lsm_memnode_key(node);
 		LsmMemNode *found;
 
 		(void) list_search((Memtable *) memtable, node->prefix, key, &found, NULL);
-		/* its key may have got a new node */
-		if (found != NULL && node_compare(found, node->prefix, key) == 0)
-			return lsm_memtable_next(memtable, found);
-		return found;
+		if (found == NULL || node_compare(found, node->prefix, key) != 0)
+			return found;
+		node = found;			/* its key has got a new node */
 	}
 	return list_next(node, 0, false, NULL);
 }

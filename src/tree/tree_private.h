@@ -101,7 +101,9 @@ typedef struct LsmMemtable
 	bool		local;			/* backend memory */
 	pg_atomic_uint32 writers;	/* registered, not yet finished */
 	pg_atomic_uint64 bytes;		/* reserved so far, overhead included */
-	pg_atomic_uint64 entries;	/* nodes */
+	pg_atomic_uint64 entries;	/* nodes ever made: never goes down, so 0 says
+								 * that the generation's log is empty */
+	pg_atomic_uint64 removed;	/* of these, by lsm_memtable_remove() */
 	/* retirement (owned by lsm_memtable_retire) */
 	uint64		retire_epoch;
 	struct LsmMemtable *retire_next;

@@ -255,7 +255,8 @@ sub lsm_files_of
 	find({ wanted => sub { push @files, $File::Find::name if $_ =~ $pattern && -f $_; },
 		   no_chdir => 0, follow => 1, follow_skip => 2 }, lsm_dir($node))
 	  if -d lsm_dir($node);
-	return sort @files;
+	@files = sort @files;
+	return @files;
 }
 
 1;

@@ -18,7 +18,7 @@ my $round = 0;
 
 sub workload
 {
-	my ($file) = @_;
+	my ($file, $point) = @_;
 	$round++;
 	my $r = $round;
 	open my $fh, '>', $file or die;
@@ -27,6 +27,8 @@ DROP TABLE IF EXISTS extra;
 CREATE TABLE extra (i int PRIMARY KEY, v text) USING lsm;
 INSERT INTO extra SELECT i, 'e' || i FROM generate_series(1, 2000) i;
 CREATE INDEX extra_v ON extra USING lsm (v);
+BEGIN; CREATE TABLE twice (i int PRIMARY KEY) USING lsm; INSERT INTO twice SELECT generate_series(1, 500); TRUNCATE twice; INSERT INTO twice VALUES (1); COMMIT;
+DROP TABLE twice;
 BEGIN; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolled_back SELECT generate_series(1, 500); ROLLBACK;
 };
 	foreach my $i (1 .. 6)
@@ -50,8 +52,19 @@ BEGIN; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolle
 		print $fh "VACUUM t_l;\n" if $i == 4;
 	}
 	print $fh "SELECT lsm_compact('t_l');\nTRUNCATE extra;\nDROP TABLE extra;\nCHECKPOINT;\n";
-	# now the workers: unlinking, the sweep
-	print $fh "SELECT pg_sleep(1);\nCHECKPOINT;\n" foreach 1 .. 12;
+	print $fh "ALTER INDEX t_l_1 SET TABLESPACE other; ALTER INDEX t_l_1 SET TABLESPACE pg_default;\n"
+	  if $point =~ /adopt/;
+	if ($point =~ /manifest/)
+	{
+		# many small edits
+		foreach my $i (1 .. 150)
+		{
+			my $id = -($r * 1_000_000 + $i);
+			print $fh "BEGIN; INSERT INTO t_h VALUES ($id, 1, 'm'); INSERT INTO t_l VALUES ($id, 1, 'm'); COMMIT; SELECT lsm_flush('t_l');\n";
+		}
+	}
+	# the workers' part: unlinking, the sweep
+	print $fh "SELECT pg_sleep(0.5);\nCHECKPOINT;\n" foreach 1 .. ($point =~ /^sweep/ ? 50 : $point =~ /unlink/ ? 10 : 2);
 	close $fh;
 	return;
 }
@@ -60,8 +73,7 @@ foreach my $variant ('kill', 'power failure')
 {
 	my $losing = $variant eq 'power failure';
 	my $node = lsm_node('points_' . ($losing ? 'power' : 'kill'),
-		wal_level => $losing ? 'replica' : 'minimal',
-		conf => ($losing ? '' : "max_wal_senders = 0\n") .
+		conf => ($losing ? "fsync = on\n" : '') . "allow_in_place_tablespaces = on\n" .
 		"lsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\nlsm.size_ratio = 2\nautovacuum = off");
 	my $log = "$dir/synced";
 	if ($losing)
@@ -70,13 +82,14 @@ foreach my $variant ('kill', 'power failure')
 		$ENV{LD_PRELOAD} = $ENV{LSM_FAULTS_SO};
 	}
 	lsm_start($node);
+	$node->safe_psql('postgres', q{CREATE TABLESPACE other LOCATION ''});
 	lsm_create_twins($node, 't', 'id int PRIMARY KEY, n int, v text', '(n)', '(v, n)');
 
 	foreach my $point (@points)
 	{
 		lsm_set($node, 'lsm.crash_point' => $point);
 		$node->reload;
-		workload("$dir/work.sql");
+		workload("$dir/work.sql", $point);
 		my @pids = lsm_pids($node);
 		my $postmaster = $pids[0];
 		my $psql = lsm_spawn_psql($node, "$dir/work.sql", "$dir/work.out");
@@ -143,9 +156,10 @@ foreach my $variant ('kill', 'power failure')
 	# files of dropped trees do not stay for ever
 	$node->safe_psql('postgres', 'DROP TABLE t_l; CHECKPOINT');
 	my $left = -1;
-	foreach (1 .. 90)
+	foreach (1 .. 40)
 	{
-		$left = scalar(lsm_files_of($node));
+		my @files = lsm_files_of($node);
+		$left = @files;
 		last if $left == 0;
 		$node->safe_psql('postgres', 'CHECKPOINT');
 		usleep(1_000_000);

@@ -15,11 +15,12 @@ SELECT sum(entries) = (SELECT count(*) FROM l) AS index_is_clean FROM lsm_levels
 SELECT same_query('SELECT * FROM @ WHERE id BETWEEN 500 AND 520');
 SELECT same_query('SELECT * FROM @ WHERE v = ''v500x''');
 -- space comes back
-SELECT lsm_relation_size('l') AS before \gset
+-- (of the sorted files: the log pages of the main fork are reused, not given back)
+SELECT sum(bytes) AS before FROM lsm_levels('l') \gset
 DELETE FROM l;
 VACUUM l;
 SELECT lsm_compact('l');
-SELECT lsm_relation_size('l') < :before / 5 AS shrunk FROM l RIGHT JOIN (SELECT 1) s ON true LIMIT 1;
+SELECT coalesce(sum(bytes), 0) < :before / 5 AS shrunk FROM lsm_levels('l');
 SELECT count(*) FROM l;
 TRUNCATE h;
 SELECT twin('INSERT INTO @ SELECT i, ''w'' || i FROM generate_series(1, 1000) i');

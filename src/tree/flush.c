@@ -296,18 +296,29 @@ lsm_tree_flush(LsmTree *tree)
 		LsmTreeShared *ctl;
 		LsmMemtable *active = NULL;
 		bool		sealed;
+		bool		coming = false;
 
 		CHECK_FOR_INTERRUPTS();
 		lsm_tree_enter(tree);
 		ctl = tree->ctl;
 		LWLockAcquire(&ctl->lock, LW_SHARED);
-		if (ctl->active != NULL && ctl->active->generation <= last &&
-			pg_atomic_read_u64(&ctl->active->entries) > 0)
-			active = ctl->active;
+		if (ctl->active != NULL && ctl->active->generation <= last)
+		{
+			if (pg_atomic_read_u64(&ctl->active->entries) > 0)
+				active = ctl->active;
+			else
+				coming = pg_atomic_read_u32(&ctl->active->writers) > 0;
+		}
 		sealed = ctl->nsealed > 0 && ctl->sealed[0]->generation <= last;
 		LWLockRelease(&ctl->lock);
 		lsm_tree_exit(tree);
 
+		if (coming)
+		{
+			/* row numbers may have been handed out; registered writers never wait */
+			pg_usleep(100L);
+			continue;
+		}
 		if (active == NULL && !sealed)
 			return;
 		if (active != NULL)

@@ -46,7 +46,11 @@ lsm_tree_forget(LsmTree *tree, LsmSlice key)
 			continue;
 		value = lsm_memnode_value(node);
 		if (value->data[0] == LSM_TAG_PARTIAL)
-			value = value->base;
+		{
+			/* read once: it may be replaced by a newer one meanwhile */
+			value = *(LsmMemValue *volatile *) &value->base;
+			pg_read_barrier();
+		}
 		if (value != NULL && value->data[0] == LSM_TAG_PUT)
 		{
 			lsm_memtable_remove(set.tables[i], node);

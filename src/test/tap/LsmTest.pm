@@ -15,7 +15,8 @@ use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_differences lsm_spawn_psql lsm_long lsm_seed lsm_files_of lsm_dir
-  lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set);
+  lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
+  lsm_clear_crashed);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
 # then publishing logs file contents too.
@@ -111,8 +112,8 @@ sub lsm_wait_gone
 	return;
 }
 
-# The postmaster is dead or will be: wait for it, then start it again.
-sub lsm_restart_after_crash
+# The postmaster is dead or will be: wait for it.  Then it can be started again.
+sub lsm_clear_crashed
 {
 	my ($node, @pids) = @_;
 	lsm_wait_gone($node, @pids);
@@ -121,6 +122,13 @@ sub lsm_restart_after_crash
 	# where nobody reaps orphans, the dead postmaster's pid still looks alive
 	unlink $node->data_dir . '/postmaster.pid';
 	unlink $node->host . '/.s.PGSQL.' . $node->port . '.lock';
+	return;
+}
+
+sub lsm_restart_after_crash
+{
+	my ($node, @pids) = @_;
+	lsm_clear_crashed($node, @pids);
 	$node->start;
 	return;
 }

@@ -76,6 +76,37 @@ is($node->safe_psql('postgres', 'SELECT count(*), count(DISTINCT id) FROM done')
 is($node->safe_psql('postgres', 'SELECT count(*) FROM queue WHERE taken <> 1'), '0', 'each taken once');
 is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('queue')}), '', 'lsm_verify');
 
+# a reader finds exactly one row of a key that others update all the time
+$node->safe_psql('postgres', q{CREATE TABLE hot (id int PRIMARY KEY, n int);
+INSERT INTO hot VALUES (1, 0), (2, 0), (3, 0);
+CREATE FUNCTION check_hot(k int) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	found int;
+BEGIN
+	SELECT count(*) INTO found FROM hot WHERE id = k;
+	IF found <> 1 THEN
+		RAISE EXCEPTION 'index scan finds % rows of id %', found, k;
+	END IF;
+	SELECT count(*) INTO found FROM hot WHERE id >= k AND id <= k;
+	IF found <> 1 THEN
+		RAISE EXCEPTION 'range scan finds % rows of id %', found, k;
+	END IF;
+	SELECT count(*) INTO found FROM hot;
+	IF found <> 3 THEN
+		RAISE EXCEPTION 'scan finds % rows', found;
+	END IF;
+END $$;});
+append_to_file("$ENV{TESTDIR}/hot_update.sql", "\\set id random(1, 3)\nUPDATE hot SET n = n + 1 WHERE id = :id;\n");
+append_to_file("$ENV{TESTDIR}/hot_check.sql", "\\set id random(1, 3)\nSELECT check_hot(:id);\n");
+foreach my $way ('enable_indexscan', 'enable_bitmapscan')
+{
+	local $ENV{PGOPTIONS} = join(' ', map { "-c $_=" . ($_ eq $way ? 'on' : 'off') } qw(enable_seqscan enable_indexscan enable_bitmapscan));
+	my $before = $node->safe_psql('postgres', 'SELECT sum(n) FROM hot');
+	$node->command_ok([ 'pgbench', '-n', '-c', '6', '-j', '2', '-t', '1500', '-f', "$ENV{TESTDIR}/hot_update.sql", '-f', "$ENV{TESTDIR}/hot_check.sql", $node->connstr('postgres') ],
+		"one row per hot key, $way");
+}
+is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('hot')}), '', 'lsm_verify');
+
 # unique keys under concurrent inserts
 $node->safe_psql('postgres', 'CREATE TABLE u (id int PRIMARY KEY, client int)');
 append_to_file("$ENV{TESTDIR}/unique.sql", q{\set id random(1, 3000)

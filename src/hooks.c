@@ -310,6 +310,39 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 		constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
 }
 
+/*
+ * Does the statement add a foreign key of the table to itself?  Keys that it adds
+ * before that must be btree: check_foreign_key() sees those only that exist.
+ */
+static bool
+references_itself(AlterTableStmt *stmt, Oid relid)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		List	   *constraints = NIL;
+
+		if (cmd->subtype == AT_AddConstraint)
+			constraints = list_make1(cmd->def);
+		else if (cmd->subtype == AT_AddColumn)
+			constraints = castNode(ColumnDef, cmd->def)->constraints;
+		foreach(lc2, constraints)
+		{
+			Constraint *constraint = (Constraint *) lfirst(lc2);
+
+			if (IsA(constraint, Constraint) &&
+				constraint->contype == CONSTR_FOREIGN &&
+				constraint->pktable != NULL &&
+				RangeVarGetRelid(constraint->pktable, NoLock, true) == relid)
+				return true;
+		}
+	}
+	return false;
+}
+
 static void
 adjust_alter_table(AlterTableStmt *stmt)
 {
@@ -323,7 +356,7 @@ adjust_alter_table(AlterTableStmt *stmt)
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid))
 		return;
-	ours = keys_may_be_lsm(relid);
+	ours = keys_may_be_lsm(relid) && !references_itself(stmt, relid);
 
 	foreach(lc, stmt->cmds)
 	{

@@ -10,9 +10,9 @@ set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 wanted=${LSM_CHECK:-layers unit regress isolation tap}
-results=$top/build/check-results
-rm -rf "$results"
-mkdir -p "$results"
+# of this run; published as build/check-results at its end
+results=$(mktemp -d "${TMPDIR:-/tmp}/lsmam-results.XXXXXX")
+chmod 755 "$results"
 passed=0
 failed=0
 sandbox=
@@ -30,7 +30,10 @@ finish() {
 		done
 		[ -n "${LSM_KEEP:-}" ] && echo "# kept: $sandbox" || rm -rf "$sandbox"
 	fi
-	echo "# logs: $results"
+	mkdir -p "$top/build"
+	rm -rf "$top/build/check-results"
+	cp -r "$results" "$top/build/check-results" && rm -rf "$results"
+	echo "# logs: $top/build/check-results"
 	echo "$passed passed, $failed failed"
 	[ $failed -eq 0 ] && [ $status -eq 0 ] && [ $passed -gt 0 ]
 	exit $?

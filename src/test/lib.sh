@@ -44,6 +44,9 @@ install_flavour() {
 	pg_config=$(find_pg_config)
 	jobs=$(nproc)
 	mkdir -p "$top/build/$flavour"
+	# one at a time in a build directory
+	exec 9>"$top/build/$flavour.lock"
+	flock 9
 	make -C "$top/build/$flavour" -f "$top/Makefile" -j"$jobs" \
 		PG_CONFIG="$pg_config" "$@" all || return 1
 
@@ -55,6 +58,7 @@ install_flavour() {
 	done
 	make -C "$top/build/$flavour" -f "$top/Makefile" \
 		PG_CONFIG="$pg_config" "$@" install DESTDIR="$prefix" >/dev/null || return 1
+	exec 9>&-
 	bindir=$prefix$("$pg_config" --bindir)
 	pgxs_test=$prefix$(dirname "$("$pg_config" --pgxs)")/../test
 	export PATH=$bindir:$PATH

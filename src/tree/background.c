@@ -29,7 +29,6 @@
 #define MAX_WORKERS				64
 #define RETRY_AFTER_LOCK_MS		500
 #define RETRY_AFTER_ERROR_MS	10000
-#define SWEEP_INTERVAL_MS		60000
 
 typedef struct WorkerShared
 {
@@ -348,7 +347,6 @@ compact_next(void)
 bool
 lsm_worker_round(int worker_no)
 {
-	static TimestampTz next_sweep = 0;
 	bool		did = false;
 
 	if (!lsm_control_ready())
@@ -357,17 +355,14 @@ lsm_worker_round(int worker_no)
 	lsm_unlink_drain(false);
 	if (worker_no == 0)
 	{
+		/* first: a flush may fail for lack of the room that the sweep gives back */
+		lsm_sweep_orphans();
 		did |= flush_sealed();
 		did |= relieve_arena();
 	}
 	if (!did && (worker_no > 0 || lsm_compaction_workers == 0))
 		did |= compact_next();
 
-	if (worker_no == 0 && GetCurrentTimestamp() >= next_sweep)
-	{
-		next_sweep = after_ms(SWEEP_INTERVAL_MS);
-		lsm_sweep_orphans();
-	}
 	(void) lsm_memtable_reclaim();
 	lsm_counters_publish();
 	return did;

@@ -50,7 +50,7 @@
 #ifdef LSM_TESTING
 #define LSM_SWEEP_INTERVAL_MS	2000
 #else
-#define LSM_SWEEP_INTERVAL_MS	60000
+#define LSM_SWEEP_INTERVAL_MS	10000
 #endif
 
 /* Looks, first and last included */

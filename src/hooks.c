@@ -25,6 +25,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/index.h"
 #include "catalog/pg_index.h"
 #include "commands/defrem.h"
@@ -343,6 +344,40 @@ references_itself(AlterTableStmt *stmt, Oid relid)
 	return false;
 }
 
+static Oid
+primary_key_index(Oid relid)
+{
+	Oid			constraint;
+
+	(void) get_primary_key_attnos(relid, true, &constraint);
+	return OidIsValid(constraint) ? get_constraint_index(constraint) : InvalidOid;
+}
+
+/*
+ * Core would give the partition a second primary key, like the parent's, and
+ * say that there must not be two.
+ */
+static void
+check_attach(Oid parent, const PartitionCmd *cmd)
+{
+	Oid			relid = RangeVarGetRelid(cmd->name, NoLock, true);
+	Oid			index;
+
+	if (!OidIsValid(relid) || !OidIsValid(primary_key_index(parent)))
+		return;
+	index = primary_key_index(relid);
+	if (!OidIsValid(index) || relation_am(index) != lsm_index_am_oid())
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot attach table \"%s\" whose primary key is served by an lsm index",
+					get_rel_name(relid)),
+			 errdetail("Index \"%s\" uses access method \"%s\"; keys of partitioned tables use btree.",
+					   get_rel_name(index), LSM_INDEX_AM_NAME),
+			 errhint("Drop the table's primary key: ATTACH PARTITION makes a new one. "
+					 "Or SET lsm.constraint_index = btree before creating the key.")));
+}
+
 static void
 adjust_alter_table(AlterTableStmt *stmt)
 {
@@ -373,6 +408,8 @@ adjust_alter_table(AlterTableStmt *stmt)
 				if (IsA(lfirst(lc2), Constraint))
 					adjust_constraint(relid, ours, stmt, lfirst(lc2), def);
 		}
+		else if (cmd->subtype == AT_AttachPartition)
+			check_attach(relid, castNode(PartitionCmd, cmd->def));
 	}
 }
 

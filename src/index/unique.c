@@ -28,6 +28,7 @@
 #include "access/transam.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/predicate.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -140,6 +141,12 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 	}
 	if (vacuum_interfered(check))
 		return VERDICT_AGAIN;
+
+	/*
+	 * We will not write, but a serialization failure that the wait for the other
+	 * inserter has brought about must not be masked by the violation.
+	 */
+	CheckForSerializableConflictIn(insert->index, NULL, InvalidBlockNumber);
 	report_conflict(insert);
 	return VERDICT_UNIQUE;		/* not reached */
 }

@@ -50,7 +50,7 @@ lsm_build_add(LsmBuild *build, LsmSlice key, LsmSlice value)
 static int
 build_level(LsmTree *tree, uint64 bytes)
 {
-	double		target = (double) lsm_memtable_size_kb * 1024;
+	double		target = lsm_tree_base_bytes(tree);
 	int			level = 0;
 
 	do

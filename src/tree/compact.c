@@ -318,7 +318,7 @@ plan_in_place(LsmVersion *version, int level, int at)
 static double
 level_target(LsmTree *tree, int level)
 {
-	double		bytes = (double) lsm_memtable_size_kb * 1024;
+	double		bytes = lsm_tree_base_bytes(tree);
 	int			ratio = lsm_tree_size_ratio(tree);
 
 	for (int i = 0; i < level; i++)

@@ -83,6 +83,14 @@ lsm_tree_size_ratio(LsmTree *tree)
 	return ratio > 0 ? ratio : lsm_size_ratio;
 }
 
+double
+lsm_tree_base_bytes(LsmTree *tree)
+{
+	uint32		kb = pg_atomic_read_u32(&tree->ctl->memtable_kb);
+
+	return (kb > 0 ? kb : lsm_memtable_size_kb) * 1024.0;
+}
+
 LsmCompression
 lsm_tree_compression(LsmTree *tree)
 {

@@ -228,6 +228,8 @@ typedef struct LsmTreeShared
 	pg_atomic_uint32 level0_runs;	/* hint for stalls */
 	pg_atomic_uint32 compaction_due;	/* hint for workers */
 	pg_atomic_uint64 last_used; /* for eviction: a clock */
+	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that sealed
+									 * last; 0: none since the start */
 
 	LWLock		alloc_lock;		/* page allocation in the main fork */
 	BlockNumber nblocks;		/* of the main fork */
@@ -396,6 +398,9 @@ extern void lsm_keylock_shmem_init(void);
 extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);
+/* What a memtable of the tree holds, bytes: level i is due at this * T^i.  The last
+ * writer's lsm.memtable_size, which need not be the worker's. */
+extern double lsm_tree_base_bytes(LsmTree *tree);
 
 /* ======================================================================
  * page.c: pages of the main fork

@@ -235,6 +235,7 @@ lsm_write_flush_one(LsmTree *tree, LsmWriteState *state)
 static void
 lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 {
+	pg_atomic_write_u32(&tree->ctl->memtable_kb, lsm_memtable_size_kb);
 	if (!lsm_tree_seal(tree, state->memtable))
 	{
 		/* too many are waiting: the worker cannot keep up, or cannot at all */

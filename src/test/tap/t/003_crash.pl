@@ -157,7 +157,7 @@ SELECT count(*) FROM unnest('{$list}'::bigint[]) a WHERE NOT EXISTS (SELECT 1 FR
 	last if $bad;
 
 	# bound the size of the test
-	if ($round % 20 == 0)
+	if ($round % 8 == 0)
 	{
 		foreach my $x ('h', 'l')
 		{

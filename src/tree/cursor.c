@@ -199,8 +199,21 @@ memtable_position(LsmCursor *cursor, Source *source, bool forward)
 		if (equal && cursor->side == BEFORE_KEY)
 			source->node = node;
 		else
+		{
 			source->node = node == NULL ? lsm_memtable_first(memtable) :
 				lsm_memtable_next(source->memtable, node);
+
+			/* what was inserted since the search may still lie before the position */
+			while (source->node != NULL)
+			{
+				int			c = lsm_slice_compare(lsm_memnode_key(source->node), key);
+
+				if (c > 0 || (c == 0 && cursor->side == BEFORE_KEY))
+					break;
+				source->before = source->node;
+				source->node = lsm_memtable_next(memtable, source->node);
+			}
+		}
 	}
 	else if (equal && cursor->side != AFTER_KEY)
 		source->node = lsm_memtable_prev(memtable, node);

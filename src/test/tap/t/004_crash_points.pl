@@ -157,7 +157,7 @@ foreach my $variant ('kill', 'power failure')
 	}
 
 	# files of dropped trees do not stay for ever
-	$node->safe_psql('postgres', 'DROP TABLE t_l; CHECKPOINT');
+	$node->safe_psql('postgres', 'DROP TABLE t_l; DROP TABLE IF EXISTS extra, twice; CHECKPOINT');
 	my $left = -1;
 	foreach (1 .. 40)
 	{

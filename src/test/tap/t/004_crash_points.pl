@@ -69,6 +69,20 @@ BEGIN; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolle
 	return;
 }
 
+# A crash in the transaction that creates a relation leaves PostgreSQL's main fork for ever,
+# and what a fork names the sweep must keep: it cannot know that no transaction will.
+sub named_by_a_fork
+{
+	my ($node, $file) = @_;
+	(my $owner = $file) =~ s,[^/]+$,owner,;
+	foreach my $line (split /\n/, slurp_file($owner))
+	{
+		my ($db, $spc, $relfilenode) = split ' ', $line;
+		return 1 if -s $node->data_dir . "/base/$db/$relfilenode";
+	}
+	return 0;
+}
+
 foreach my $variant ('kill', 'power failure')
 {
 	my $losing = $variant eq 'power failure';
@@ -161,7 +175,7 @@ foreach my $variant ('kill', 'power failure')
 	my $left = -1;
 	foreach (1 .. 40)
 	{
-		my @files = lsm_files_of($node);
+		my @files = grep { !named_by_a_fork($node, $_) } lsm_files_of($node);
 		$left = @files;
 		last if $left == 0;
 		$node->safe_psql('postgres', 'CHECKPOINT');

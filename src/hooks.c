@@ -473,12 +473,15 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 			adjust_alter_table((AlterTableStmt *) pstmt->utilityStmt);
 	}
 
+	if (IsA(pstmt->utilityStmt, CreatedbStmt))
+		lsm_tree_database_copy(true);
 	if (prev_process_utility)
 		prev_process_utility(pstmt, query_string, read_only_tree, context,
 							 params, query_env, dest, qc);
 	else
 		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
 								params, query_env, dest, qc);
+	lsm_tree_database_copy(false);
 
 	lsm_counters_publish();
 }

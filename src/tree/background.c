@@ -356,6 +356,7 @@ lsm_worker_round(int worker_no)
 	if (worker_no == 0)
 	{
 		/* first: a flush may fail for lack of the room that the sweep gives back */
+		lsm_drop_keyspaces();
 		lsm_sweep_orphans();
 		did |= flush_sealed();
 		did |= relieve_arena();

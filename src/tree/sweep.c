@@ -136,7 +136,7 @@ lsm_sweep_read_fork(const char *path, uint64 *keyspace_id)
 }
 
 /* One of the forks the owner file lists names the keyspace, or might. */
-static bool
+bool
 lsm_sweep_owner_alive(uint64 keyspace_id)
 {
 	LsmOwner   *owners = NULL;
@@ -239,7 +239,7 @@ lsm_sweep_scan_tablespace(const char *path, HTAB *named)
 }
 
 /* Keyspaces named by any main fork on disk. */
-static HTAB *
+HTAB *
 lsm_sweep_scan_cluster(void)
 {
 	HTAB	   *named = lsm_id_table("lsm named keyspaces", sizeof(uint64),
@@ -264,18 +264,6 @@ lsm_sweep_scan_cluster(void)
 }
 
 /* ---- passes ---- */
-
-/* What is remembered is local. */
-Size
-lsm_sweep_shmem_bytes(void)
-{
-	return 0;
-}
-
-void
-lsm_sweep_shmem_init(void)
-{
-}
 
 /* Keyspaces without a living owner; palloc'd. */
 static uint64 *

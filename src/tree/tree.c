@@ -80,7 +80,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_memtable_shmem_bytes());
 	bytes = add_size(bytes, lsm_control_shmem_bytes());
 	bytes = add_size(bytes, lsm_keylock_shmem_bytes());
-	bytes = add_size(bytes, lsm_sweep_shmem_bytes());
+	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
@@ -109,7 +109,7 @@ lsm_tree_shmem_init(void)
 	lsm_memtable_shmem_init();
 	lsm_control_shmem_init();
 	lsm_keylock_shmem_init();
-	lsm_sweep_shmem_init();
+	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }

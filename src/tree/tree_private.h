@@ -654,9 +654,16 @@ extern void lsm_keyspace_remove(uint64 keyspace_id);
 extern void lsm_keyspace_remove_strays(LsmTree *tree);
 /* Called by the worker now and then. */
 extern void lsm_sweep_orphans(void);
-/* The sweep's shared memory, if it needs some (else 0 bytes). */
-extern Size lsm_sweep_shmem_bytes(void);
-extern void lsm_sweep_shmem_init(void);
+/* A fork listed in the keyspace's owner file names it, or might. */
+extern bool lsm_sweep_owner_alive(uint64 keyspace_id);
+/* Keyspaces named by any main fork on disk: a set of ids in the current context. */
+extern struct HTAB *lsm_sweep_scan_cluster(void);
+
+/* drop.c: keyspaces of relations that an ended transaction has dropped */
+extern Size lsm_drop_shmem_bytes(void);
+extern void lsm_drop_shmem_init(void);
+/* Called by worker 0 in every round. */
+extern void lsm_drop_keyspaces(void);
 /* Backend exit: remove directories of this backend's temporary trees. */
 extern void lsm_keyspace_forget_temporary(void);
 

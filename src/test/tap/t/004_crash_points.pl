@@ -30,6 +30,8 @@ CREATE INDEX extra_v ON extra USING lsm (v);
 BEGIN; CREATE TABLE twice (i int PRIMARY KEY) USING lsm; INSERT INTO twice SELECT generate_series(1, 500); TRUNCATE twice; INSERT INTO twice VALUES (1); COMMIT;
 DROP TABLE twice;
 BEGIN; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolled_back SELECT generate_series(1, 500); ROLLBACK;
+-- for the sweep: at the end of the transaction no one knows of it
+BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolled_back SELECT generate_series(1, 500); ROLLBACK TO s; COMMIT;
 };
 	foreach my $i (1 .. 6)
 	{
@@ -64,7 +66,7 @@ BEGIN; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolle
 		}
 	}
 	# the workers' part: unlinking, the sweep
-	print $fh "SELECT pg_sleep(0.5);\nCHECKPOINT;\n" foreach 1 .. ($point =~ /^sweep/ ? 50 : $point =~ /unlink/ ? 10 : 2);
+	print $fh "SELECT pg_sleep(0.5);\nCHECKPOINT;\n" foreach 1 .. ($point =~ /^sweep/ ? 50 : $point =~ /unlink|^drop/ ? 20 : 2);
 	close $fh;
 	return;
 }

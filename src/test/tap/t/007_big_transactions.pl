@@ -10,9 +10,10 @@ use Time::HiRes qw(usleep);
 
 my $mb = $ENV{LSM_BIG_MB} // (lsm_long() ? 5000 : 100);
 my $arena = lsm_long() ? 256 : 16;
-my $node = lsm_node('big', conf => "lsm.memtable_memory = ${arena}MB\nlsm.memtable_size = @{[int($arena / 4)]}MB\n"
+my $node = lsm_node('big', conf => "allow_in_place_tablespaces = on\n" . "lsm.memtable_memory = ${arena}MB\nlsm.memtable_size = @{[int($arena / 4)]}MB\n"
 	. "lsm.target_file_size = 4MB\nshared_buffers = 128MB\nmax_wal_size = 1GB\nautovacuum = off\nlsm.compression = none");
 lsm_start($node);
+$node->safe_psql('postgres', q{CREATE TABLESPACE other LOCATION ''});
 $node->safe_psql('postgres', q{CREATE TABLE l (id bigint PRIMARY KEY, v text) USING lsm;
 CREATE TABLE small (id int PRIMARY KEY) USING lsm; INSERT INTO small SELECT generate_series(1, 100)});
 
@@ -63,6 +64,36 @@ $node->safe_psql('postgres', q{VACUUM l; SELECT lsm_compact('l'); CHECKPOINT});
 usleep(2_000_000);
 cmp_ok(on_disk(), '<', 1.3 * $compacted, 'the space of rolled back rows comes back');
 is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('l')}), '', 'lsm_verify');
+
+# dropped, truncated, rewritten, rolled back: the directories go without a checkpoint
+sub directories_become
+{
+	my ($wanted, $what) = @_;
+	my $n = -1;
+	foreach (1 .. 60)
+	{
+		$n = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_ls_dir('pg_lsm')});
+		last if $n == $wanted;
+		usleep(500_000);
+	}
+	is($n, $wanted, "directories after $what");
+	return;
+}
+my $kept = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relam IN (SELECT oid FROM pg_am WHERE amname LIKE 'lsm%') AND relkind IN ('r', 'i')});
+$node->safe_psql('postgres', q{CREATE TABLE d (id int PRIMARY KEY, v text) USING lsm; INSERT INTO d SELECT g, 'd' FROM generate_series(1, 5000) g; SELECT lsm_flush('d')});
+$node->safe_psql('postgres', 'TRUNCATE d');
+directories_become($kept + 2, 'TRUNCATE');
+$node->safe_psql('postgres', q{INSERT INTO d SELECT g, 'd' FROM generate_series(1, 5000) g; REINDEX TABLE d});
+$node->safe_psql('postgres', 'VACUUM FULL d');
+directories_become($kept + 2, 'REINDEX and VACUUM FULL');
+$node->psql('postgres', q{BEGIN; CREATE TABLE e (id int PRIMARY KEY) USING lsm; INSERT INTO e VALUES (1); TRUNCATE d; ROLLBACK});
+directories_become($kept + 2, 'ROLLBACK');
+$node->safe_psql('postgres', q{CREATE INDEX d_v ON d USING lsm (v); ALTER INDEX d_v SET TABLESPACE other});
+directories_become($kept + 3, 'a move');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM d WHERE v = 'd'}), 5000, 'the moved index has its files');
+is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('d_v')}), '', 'lsm_verify of the moved index');
+$node->safe_psql('postgres', 'DROP TABLE d');
+directories_become($kept, 'DROP');
 
 # many trees at once, more than the arena has room for
 $node->safe_psql('postgres', q{

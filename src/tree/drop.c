@@ -1,0 +1,394 @@
+/*-------------------------------------------------------------------------
+ *
+ * drop.c
+ *	  The short way from a DROP or TRUNCATE to the free disk space.
+ *
+ * An access method is not told that a relfilenode goes away, but a transaction
+ * about to end can be asked which ones it will remove (smgrGetPendingDeletes).
+ * Their keyspaces are handed to the worker, which removes those that nobody names
+ * any more, within seconds.  What this misses (subtransactions, prepared
+ * transactions, DROP DATABASE, a crash in between, a full ring) is left to
+ * the sweep, which relies on nothing and takes two checkpoints.
+ *
+ * What the sweep guards against by waiting for checkpoints is a copy of the
+ * fork that is not on disk yet.  Here:
+ *	- ALTER INDEX SET TABLESPACE copies through the file system and in the same transaction: its
+ *	  new fork is looked at before the keyspace is handed over;
+ *	- CREATE DATABASE may copy through shared buffers: while one runs, and until the
+ *	  redo pointer has moved twice since, everything is left to the sweep.
+ * For all others the look at every main fork on disk, twice, is the proof.
+ * The fork's removal was made durable by the commit record before we look
+ * (a commit that deletes files flushes its record whatever synchronous_commit says).
+ *
+ * Locking: a spinlock for the ring.  The pass runs in worker 0 only.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/storage.h"
+#include "common/relpath.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "tree/tree_private.h"
+
+#define DROP_RING			1024
+#define DROP_PER_TRANSACTION	256
+#define DROP_LOOKS			2
+#define DROP_GIVE_UP_MS		60000
+#define DROP_INTERVAL_MS	1000
+/* A pass may take this part of the worker's time */
+#define DROP_DUTY			20
+
+typedef struct DropShared
+{
+	slock_t		mutex;
+	int			n;
+	uint64		ids[DROP_RING];
+	pg_atomic_uint32 copies_begun;	/* CREATE DATABASE */
+	pg_atomic_uint32 copies_ended;
+} DropShared;
+
+static DropShared *shared = NULL;
+
+/* This backend is in a CREATE DATABASE */
+static bool copying = false;
+
+/* of the ending transaction */
+static uint64 ending[DROP_PER_TRANSACTION];
+static int	nending = 0;
+
+/* ---- shared memory ---- */
+
+static void drop_xact_callback(XactEvent event, void *arg);
+
+Size
+lsm_drop_shmem_bytes(void)
+{
+	return MAXALIGN(sizeof(DropShared));
+}
+
+/* REQUIRES: AddinShmemInitLock held; in the postmaster. */
+void
+lsm_drop_shmem_init(void)
+{
+	static bool registered = false;
+	bool		found;
+
+	if (!registered)
+	{
+		RegisterXactCallback(drop_xact_callback, NULL);
+		registered = true;
+	}
+	shared = ShmemInitStruct("lsmam dropped keyspaces", lsm_drop_shmem_bytes(), &found);
+	if (found)
+		return;
+	SpinLockInit(&shared->mutex);
+	shared->n = 0;
+	pg_atomic_init_u32(&shared->copies_begun, 0);
+	pg_atomic_init_u32(&shared->copies_ended, 0);
+}
+
+/* See tree.h. */
+void
+lsm_tree_database_copy(bool begins)
+{
+	if (shared == NULL || copying == begins)
+		return;
+	copying = begins;
+	pg_atomic_fetch_add_u32(begins ? &shared->copies_begun : &shared->copies_ended, 1);
+}
+
+/* ---- the transaction's side ---- */
+
+/*
+ * What block 0 of the fork's file says; false if that is no lsm tree or cannot
+ * be read.  Never an error: the transaction may be aborting.
+ */
+static bool
+drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
+{
+	union
+	{
+		char		data[512];
+		int64		align;
+	}			head;
+	LsmMetaPage meta;
+	char	   *path = relpathperm(rnode, MAIN_FORKNUM);
+	int			fd = open(path, O_RDONLY | PG_BINARY);
+	ssize_t		got;
+
+	pfree(path);
+	if (fd < 0)
+		return false;
+	got = pg_pread(fd, head.data, sizeof(head.data), 0);
+	close(fd);
+	if (got != sizeof(head.data))
+		return false;
+	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
+	if (meta.magic != LSM_META_MAGIC || meta.keyspace_id == 0)
+		return false;
+	*keyspace_id = meta.keyspace_id;
+	return true;
+}
+
+/* The keyspace of the tree in that fork, from shared memory or its file. */
+static bool
+drop_find_keyspace(RelFileNode rnode, uint64 *keyspace_id)
+{
+	LsmTreeShared *ctl;
+
+	for (int i = 0; (ctl = lsm_control_nth(i)) != NULL; i++)
+	{
+		RelFileNode its;
+		LsmKind		kind;
+		char		relpersistence;
+
+		if (ctl->rnode.relNode == rnode.relNode &&
+			lsm_control_identity(ctl, keyspace_id, &its, &kind, &relpersistence) &&
+			RelFileNodeEquals(its, rnode))
+			return true;
+	}
+	return drop_read_file(rnode, keyspace_id);
+}
+
+/*
+ * Keyspaces whose fork goes away with this transaction's end, but for those that a fork
+ * which stays names as well.
+ */
+static void
+drop_collect(bool commit)
+{
+	RelFileNode *going;
+	RelFileNode *staying = NULL;
+	int			ngoing = smgrGetPendingDeletes(commit, &going);
+	int			nstaying = 0;
+
+	nending = 0;
+	if (ngoing == 0)
+		return;
+	if (commit)
+		nstaying = smgrGetPendingDeletes(false, &staying);
+	for (int i = 0; i < ngoing && nending < DROP_PER_TRANSACTION; i++)
+	{
+		uint64		id;
+		bool		stays = false;
+
+		if (!drop_find_keyspace(going[i], &id))
+			continue;
+		for (int j = 0; j < nstaying && !stays; j++)
+		{
+			uint64		other;
+
+			stays = drop_read_file(staying[j], &other) && other == id &&
+				!RelFileNodeEquals(staying[j], going[i]);
+		}
+		if (!stays)
+			ending[nending++] = id;
+	}
+	pfree(going);
+	if (staying != NULL)
+		pfree(staying);
+}
+
+/* To the ring; what does not fit is the sweep's. */
+static void
+drop_post(void)
+{
+	SpinLockAcquire(&shared->mutex);
+	for (int i = 0; i < nending && shared->n < DROP_RING; i++)
+		shared->ids[shared->n++] = ending[i];
+	SpinLockRelease(&shared->mutex);
+	nending = 0;
+	lsm_worker_wake();
+}
+
+static void
+drop_xact_callback(XactEvent event, void *arg)
+{
+	if (shared == NULL || RecoveryInProgress())
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			drop_collect(true);
+			break;
+		case XACT_EVENT_COMMIT:
+			if (nending > 0)
+				drop_post();
+			break;
+		case XACT_EVENT_ABORT:
+			lsm_tree_database_copy(false);
+			drop_collect(false);
+			if (nending > 0)
+				drop_post();
+			break;
+		default:
+			nending = 0;
+			break;
+	}
+}
+
+/* ---- the worker's side ---- */
+
+typedef struct Dropped
+{
+	uint64		keyspace_id;
+	int			looks;			/* that found it without a fork */
+	TimestampTz give_up;
+} Dropped;
+
+static Dropped *dropped = NULL; /* DROP_RING entries, TopMemoryContext */
+static int	ndropped = 0;
+static TimestampTz drop_next = 0;
+
+/* A CREATE DATABASE runs, or ended less than two moves of the redo pointer ago. */
+static bool
+drop_copies_about(void)
+{
+	static uint32 seen = 0;
+	static int	moves = 2;
+	static XLogRecPtr redo = InvalidXLogRecPtr;
+	uint32		ended = pg_atomic_read_u32(&shared->copies_ended);
+	uint32		begun = pg_atomic_read_u32(&shared->copies_begun);
+	XLogRecPtr	now = GetRedoRecPtr();
+
+	if (begun != ended || begun != seen)
+	{
+		seen = ended;
+		moves = 0;
+		redo = now;
+	}
+	else if (now != redo)
+	{
+		redo = now;
+		moves++;
+	}
+	return moves < 2 || begun != ended;
+}
+
+static void
+drop_take(void)
+{
+	uint64		ids[DROP_RING];
+	TimestampTz give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DROP_GIVE_UP_MS);
+	int			n;
+
+	if (dropped == NULL)
+		dropped = MemoryContextAlloc(TopMemoryContext, DROP_RING * sizeof(Dropped));
+	SpinLockAcquire(&shared->mutex);
+	n = Min(shared->n, DROP_RING - ndropped);
+	memcpy(ids, shared->ids, n * sizeof(uint64));
+	memmove(shared->ids, shared->ids + n, (shared->n - n) * sizeof(uint64));
+	shared->n -= n;
+	SpinLockRelease(&shared->mutex);
+	for (int i = 0; i < n; i++)
+	{
+		dropped[ndropped].keyspace_id = ids[i];
+		dropped[ndropped].looks = 0;
+		dropped[ndropped].give_up = give_up;
+		ndropped++;
+	}
+}
+
+/* Somebody is writing files of the keyspace: they notice at the end that it is gone. */
+static bool
+drop_busy(uint64 keyspace_id)
+{
+	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
+	bool		busy;
+
+	if (ctl == NULL)
+		return false;
+	LWLockAcquire(&ctl->lock, LW_SHARED);
+	busy = pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id &&
+		(ctl->flush_pid != 0 || ctl->compact_pid != 0 || ctl->loader_pid != 0);
+	LWLockRelease(&ctl->lock);
+	return busy;
+}
+
+/* One look at all; those that stay on the list are moved to its front. */
+static void
+drop_look(HTAB *named)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			kept = 0;
+
+	for (int i = 0; i < ndropped; i++)
+	{
+		Dropped    *it = &dropped[i];
+		bool		gone = !lsm_sweep_owner_alive(it->keyspace_id) &&
+		!drop_busy(it->keyspace_id);
+
+		/* a copy that lives: never ours to remove */
+		if (gone && hash_search(named, &it->keyspace_id, HASH_FIND, NULL) != NULL)
+			continue;
+		it->looks = gone ? it->looks + 1 : 0;
+		if (it->looks >= DROP_LOOKS)
+		{
+			LSM_CRASH_POINT("drop_before_remove");
+			lsm_keyspace_remove_logged(it->keyspace_id);
+			continue;
+		}
+		if (it->give_up > now)
+			dropped[kept++] = *it;
+	}
+	ndropped = kept;
+}
+
+/*
+ * Remove keyspaces of relations dropped a moment ago.  ERRORs as
+ * lsm_sweep_orphans() does; the list is given up then.
+ */
+void
+lsm_drop_keyspaces(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	MemoryContext context;
+	MemoryContext old;
+	int			n = ndropped;
+
+	if (shared == NULL || RecoveryInProgress() || now < drop_next)
+		return;
+	if (drop_copies_about())
+	{
+		drop_next = TimestampTzPlusMilliseconds(now, DROP_INTERVAL_MS);
+		ndropped = 0;
+		SpinLockAcquire(&shared->mutex);
+		shared->n = 0;
+		SpinLockRelease(&shared->mutex);
+		return;
+	}
+	if (n == 0 && shared->n == 0)
+		return;
+	drop_take();
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm drop",
+									ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	n = ndropped;
+	ndropped = 0;				/* should an error end the look */
+	{
+		HTAB	   *named = lsm_sweep_scan_cluster();
+
+		ndropped = n;
+		drop_look(named);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+
+	/* looking costs time that grows with the number of relations */
+	drop_next = TimestampTzPlusMilliseconds(now, DROP_INTERVAL_MS) +
+		DROP_DUTY * (GetCurrentTimestamp() - now);
+}

@@ -9,6 +9,7 @@
 #ifndef LSMAM_H
 #define LSMAM_H
 
+#include "executor/execdesc.h"
 #include "nodes/pathnodes.h"
 
 #include "tree/tree.h"
@@ -36,6 +37,15 @@ extern PGDLLEXPORT void lsm_worker_main(Datum main_arg);
 /* ---- hooks.c ---- */
 
 extern void lsm_hooks_init(void);
+
+/* ---- constraints.c ---- */
+
+extern bool lsm_constraints_concern(Node *stmt);
+extern void lsm_constraints_before(Node *stmt);
+
+/* ---- on_conflict.c ---- */
+
+extern void lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags);
 
 /* ---- functions.c ---- */
 

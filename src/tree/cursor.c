@@ -293,6 +293,34 @@ files_settle(LsmCursor *cursor, Source *source, bool forward)
 	lsm_file_count_blocks(cursor->tree, source->open);
 }
 
+/*
+ * Seek, beginning in the first file of the direction whose fences admit the
+ * key.  Cut fences may admit it to several files, and only the files themselves
+ * tell in which one it belongs.
+ */
+static void
+files_seek(LsmCursor *cursor, Source *source, int at, LsmSlice key, bool forward)
+{
+	const LsmFile *files = source->run->files;
+	LsmSstError err;
+
+	for (;;)
+	{
+		source_use_file(cursor, source, at);
+		lsm_sst_check(forward ?
+					  lsm_sst_iter_seek(source->iter, key.data, key.len, &err) :
+					  lsm_sst_iter_seek_last(source->iter, key.data, key.len, &err),
+					  &err);
+		if (lsm_sst_iter_valid(source->iter))
+			return;
+		at += forward ? 1 : -1;
+		if (at < source->first || at > source->last ||
+			(forward ? lsm_file_after(&files[at], key) :
+			 lsm_file_before(&files[at], key)))
+			return;				/* its end is the place: files_settle() */
+	}
+}
+
 static void
 files_position(LsmCursor *cursor, Source *source, bool forward)
 {
@@ -320,12 +348,8 @@ files_position(LsmCursor *cursor, Source *source, bool forward)
 		at = Min(lsm_run_find_last(source->run, key), source->last);
 	if (at < source->first || at > source->last)
 		return;
-	source_use_file(cursor, source, at);
+	files_seek(cursor, source, at, key, forward);
 	iter = source->iter;
-	if (forward)
-		lsm_sst_check(lsm_sst_iter_seek(iter, key.data, key.len, &err), &err);
-	else
-		lsm_sst_check(lsm_sst_iter_seek_last(iter, key.data, key.len, &err), &err);
 	if (lsm_sst_iter_valid(iter) &&
 		cursor->side != (forward ? BEFORE_KEY : AFTER_KEY))
 	{

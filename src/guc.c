@@ -54,7 +54,7 @@ check_filter_scheme(int *newval, void **extra, GucSource source)
 		return true;
 	GUC_check_errdetail("Filter scheme \"%s\" is not available in this version.",
 						lsm_filter_scheme_name(*newval));
-	GUC_check_errhint("Available schemes are \"none\", \"bloom\" and \"blocked\".");
+	GUC_check_errhint("Available schemes are \"none\", \"bloom\", \"blocked\", \"quotient\" and \"cascade\".");
 	return false;
 }
 

@@ -169,7 +169,7 @@ lsm_blocked_probe_avx2(const LsmFilter *filter, LsmDigest digest)
 #endif							/* LSM_FILTER_X86 */
 
 static void
-blocked_fill(const LsmFilter *filter, const LsmDigest *digests, uint64_t n,
+blocked_fill(const LsmFilter *filter, LsmDigest *digests, uint64_t n,
 			 uint8_t *bits)
 {
 	const BlockedLanes *lanes = &blocked_lanes[filter->probes - 1];

@@ -49,7 +49,7 @@ bloom_plan(LsmFilter *filter)
 }
 
 static void
-bloom_fill(const LsmFilter *filter, const LsmDigest *digests, uint64_t n,
+bloom_fill(const LsmFilter *filter, LsmDigest *digests, uint64_t n,
 		   uint8_t *bits)
 {
 	for (uint64_t i = 0; i < n; i++)

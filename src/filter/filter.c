@@ -71,7 +71,7 @@ none_plan(LsmFilter *filter)
 }
 
 static void
-none_fill(const LsmFilter *filter, const LsmDigest *digests, uint64_t n,
+none_fill(const LsmFilter *filter, LsmDigest *digests, uint64_t n,
 		  uint8_t *bits)
 {
 	(void) filter;
@@ -128,8 +128,8 @@ static const LsmFilterOps *const filter_ops[FILTER_NSCHEMES] = {
 	[LSM_FILTER_BLOOM] = &lsm_bloom_ops,
 	[LSM_FILTER_BLOCKED] = &lsm_blocked_ops,
 	[LSM_FILTER_ELASTIC] = NULL,
-	[LSM_FILTER_QUOTIENT] = NULL,
-	[LSM_FILTER_CASCADE] = NULL,
+	[LSM_FILTER_QUOTIENT] = &lsm_quotient_ops,
+	[LSM_FILTER_CASCADE] = &lsm_cascade_ops,
 };
 
 /* NULL for LSM_FILTER_SCHEME_MAYBE and all else that is not in this build. */
@@ -228,7 +228,7 @@ lsm_filter_scheme_buildable(LsmFilterScheme scheme)
  * build, bits_per_key (for schemes that use it) or nkeys is out of range, or the
  * image would not fit in the address space.
  */
-static bool
+bool
 lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter)
 {
 	const LsmFilterOps *ops = lsm_filter_ops_of((uint32_t) params->scheme);
@@ -245,6 +245,7 @@ lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter
 	filter->scheme = (uint32_t) params->scheme;
 	filter->nkeys = nkeys;
 	filter->bits_per_key = params->bits_per_key;
+	filter->merge_keys = params->merge_keys;
 	ops->plan(filter);
 	return filter->payload_bytes <= SIZE_MAX - LSM_FILTER_HEADER_BYTES;
 }
@@ -259,13 +260,31 @@ lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys)
 	return (size_t) (LSM_FILTER_HEADER_BYTES + filter.payload_bytes);
 }
 
+/* The header of an image whose payload is written. */
+void
+lsm_filter_write_header(const LsmFilter *filter, uint8_t *image)
+{
+	memcpy(image, filter_magic, sizeof(filter_magic));
+	put_le(image + OFF_VERSION, LSM_FILTER_FORMAT_VERSION, 2);
+	put_le(image + OFF_SCHEME, filter->scheme, 2);
+	put_le(image + OFF_DIGEST_ID, LSM_DIGEST_ID_XXH3_64, 2);
+	put_le(image + OFF_PROBES, filter->probes, 2);
+	put_double(image + OFF_BITS_PER_KEY, filter->bits_per_key);
+	put_le(image + OFF_NKEYS, filter->nkeys, 8);
+	put_le(image + OFF_NBITS, filter->nbits, 8);
+	put_le(image + OFF_PAYLOAD_BYTES, filter->payload_bytes, 8);
+	put_le(image + OFF_PAYLOAD_CHECKSUM,
+		   lsm_filter_checksum(image + LSM_FILTER_HEADER_BYTES, filter->payload_bytes), 8);
+	put_le(image + OFF_RESERVED, 0, 4);
+	put_le(image + OFF_HEADER_CHECKSUM, lsm_filter_header_checksum(image), 4);
+}
+
 LsmFilterStatus
-lsm_filter_build(const LsmFilterParams *params, const LsmDigest *digests,
+lsm_filter_build(const LsmFilterParams *params, LsmDigest *digests,
 				 uint64_t n, void *image, size_t image_bytes)
 {
 	LsmFilter	filter;
-	uint8_t    *header = image;
-	uint8_t    *payload = header + LSM_FILTER_HEADER_BYTES;
+	uint8_t    *payload = (uint8_t *) image + LSM_FILTER_HEADER_BYTES;
 
 	if (!lsm_filter_plan(params, n, &filter) ||
 		image_bytes < LSM_FILTER_HEADER_BYTES ||
@@ -274,20 +293,7 @@ lsm_filter_build(const LsmFilterParams *params, const LsmDigest *digests,
 
 	memset(payload, 0, filter.payload_bytes);
 	lsm_filter_ops_of(filter.scheme)->fill(&filter, digests, n, payload);
-
-	memcpy(header, filter_magic, sizeof(filter_magic));
-	put_le(header + OFF_VERSION, LSM_FILTER_FORMAT_VERSION, 2);
-	put_le(header + OFF_SCHEME, filter.scheme, 2);
-	put_le(header + OFF_DIGEST_ID, LSM_DIGEST_ID_XXH3_64, 2);
-	put_le(header + OFF_PROBES, filter.probes, 2);
-	put_double(header + OFF_BITS_PER_KEY, filter.bits_per_key);
-	put_le(header + OFF_NKEYS, filter.nkeys, 8);
-	put_le(header + OFF_NBITS, filter.nbits, 8);
-	put_le(header + OFF_PAYLOAD_BYTES, filter.payload_bytes, 8);
-	put_le(header + OFF_PAYLOAD_CHECKSUM,
-		   lsm_filter_checksum(payload, filter.payload_bytes), 8);
-	put_le(header + OFF_RESERVED, 0, 4);
-	put_le(header + OFF_HEADER_CHECKSUM, lsm_filter_header_checksum(header), 4);
+	lsm_filter_write_header(&filter, image);
 	return LSM_FILTER_OK;
 }
 

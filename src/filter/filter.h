@@ -65,6 +65,13 @@ typedef struct LsmFilterParams
 {
 	LsmFilterScheme scheme;
 	double		bits_per_key;	/* 1..64 */
+
+	/*
+	 * quotient, cascade: the keys of the largest filter that this one may be
+	 * merged into, so that its fingerprints are made long enough (up to four more
+	 * bits per key); 0: none.
+	 */
+	uint64_t	merge_keys;
 } LsmFilterParams;
 
 /*
@@ -74,11 +81,14 @@ typedef struct LsmFilterParams
 typedef struct LsmFilter
 {
 	uint32_t	scheme;			/* LsmFilterScheme, or ~0 for "maybe" */
-	uint32_t	probes;			/* k */
+	uint32_t	probes;			/* k; quotient, cascade: bits of a fingerprint +
+								 * 256 * bits of a remainder */
 	uint64_t	nkeys;			/* distinct digests it was built from */
 	uint64_t	nbits;
-	uint64_t	nblocks;		/* cache lines (blocked) */
+	uint64_t	nblocks;		/* cache lines (blocked), slots (quotient),
+								 * pages (cascade) */
 	double		bits_per_key;
+	uint64_t	merge_keys;		/* of LsmFilterParams, while building */
 	const uint8_t *bits;		/* payload within the image */
 	uint64_t	payload_bytes;
 } LsmFilter;
@@ -92,16 +102,18 @@ extern bool lsm_filter_scheme_parse(const char *name, LsmFilterScheme *scheme);
 /* True if this build can build filters of the scheme (a later release adds more). */
 extern bool lsm_filter_scheme_buildable(LsmFilterScheme scheme);
 
+#define LSM_FILTER_HEADER_BYTES 64	/* of an image */
+
 /* Bytes of the image for nkeys keys (header included); 0 for bad parameters. */
 extern size_t lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys);
 
 /*
- * Build an image from n digests (duplicates allowed, any order) into `image`,
- * which has room for lsm_filter_image_bytes(params, n) bytes and is aligned to
- * 64 bytes.  Written completely: header, payload, checksum.
+ * Build an image from n digests (duplicates allowed, any order; left in another
+ * order) into `image`, which has room for lsm_filter_image_bytes(params, n) bytes
+ * and is aligned to 64 bytes.  Written completely: header, payload, checksum.
  */
 extern LsmFilterStatus lsm_filter_build(const LsmFilterParams *params,
-										const LsmDigest *digests, uint64_t n,
+										LsmDigest *digests, uint64_t n,
 										void *image, size_t image_bytes);
 
 /*
@@ -121,5 +133,54 @@ extern void lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest);
 
 /* Closed-form false positive rate of this very filter (its m, n, k); 1.0 for none. */
 extern double lsm_filter_expected_fpr(const LsmFilter *filter);
+
+/* ---- cascade.c: filters that stay on storage ---- */
+
+#define LSM_FILTER_PAGE_BYTES	4096
+
+/*
+ * True for a filter whose image need not be in memory: one page of it answers
+ * a probe.  Such a filter is opened over the first LSM_FILTER_HEADER_BYTES of the image (with the
+ * size of the whole, without verifying checksums), which need not be kept.
+ */
+extern bool lsm_filter_is_paged(const LsmFilter *filter);
+
+/* Where in the image the digest's page begins: a multiple of the page size. */
+extern uint64_t lsm_filter_page_offset(const LsmFilter *filter, LsmDigest digest);
+
+/*
+ * Asks the page read from there.  LSM_FILTER_CORRUPT if it is not what was
+ * written, else *maybe is the answer.
+ */
+extern LsmFilterStatus lsm_filter_probe_page(const LsmFilter *filter, const void *page,
+											 LsmDigest digest, bool *maybe);
+
+/* ---- quotient_merge.c ---- */
+
+/* One input of a merge.  Fields are private to src/filter. */
+typedef struct LsmFilterStream
+{
+	uint64_t	fingerprint;	/* the next one */
+	uint32_t	cut_bits;		/* not in the output's fingerprints */
+	int			heap;			/* not about this input: the heap's i-th element is
+								 * in the i-th of these */
+	const LsmFilter *paged;		/* cascade */
+	uint64_t	page;			/* cascade: the next one */
+	uint64_t	words[12];		/* a quotient filter and a cursor over it */
+} LsmFilterStream;
+
+/*
+ * Build an image as lsm_filter_build() would from the digests that went into
+ * `inputs`, open filters of schemes quotient and cascade, without knowing
+ * these: a merge of sorted streams.  n is the number of distinct digests or a higher
+ * number; `work` has room for ninputs.  The same bytes as from n distinct digests.
+ *
+ * LSM_FILTER_INVALID: the scheme or an input's cannot do that, or an input's fingerprints
+ * are too short.  LSM_FILTER_CORRUPT: an input is damaged.
+ */
+extern LsmFilterStatus lsm_filter_merge(const LsmFilterParams *params, uint64_t n,
+										const LsmFilter *inputs, int ninputs,
+										LsmFilterStream *work,
+										void *image, size_t image_bytes);
 
 #endif							/* LSM_FILTER_H */

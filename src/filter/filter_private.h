@@ -22,7 +22,6 @@
 
 #define LSM_FILTER_LINE_BYTES	64	/* payloads are whole cache lines */
 #define LSM_FILTER_LINE_BITS	512
-#define LSM_FILTER_HEADER_BYTES 64
 
 #define LSM_FILTER_FORMAT_VERSION	1
 
@@ -50,8 +49,10 @@ typedef struct LsmFilterOps
 	 */
 	void		(*plan) (LsmFilter *filter);
 
-	/* Adds n digests to `bits`, payload_bytes zero bytes. */
-	void		(*fill) (const LsmFilter *filter, const LsmDigest *digests,
+	/*
+	 * Adds n digests, which it may sort, to `bits`, payload_bytes zero bytes.
+	 */
+	void		(*fill) (const LsmFilter *filter, LsmDigest *digests,
 						 uint64_t n, uint8_t *bits);
 
 	/*
@@ -68,12 +69,21 @@ typedef struct LsmFilterOps
 } LsmFilterOps;
 
 extern const LsmFilterOps lsm_bloom_ops;
+extern const LsmFilterOps lsm_quotient_ops;
+extern const LsmFilterOps lsm_cascade_ops;
 
 /*
  * Not const: the constructor in blocked.c replaces the portable probe by the
  * vector one if the CPU has the unit.  Constant once the library is loaded.
  */
 extern LsmFilterOps lsm_blocked_ops;
+
+/* ---- filter.c, for builders of images that are not made from digests ---- */
+
+/* Sets everything in *filter but `bits`.  False for bad parameters. */
+extern bool lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter);
+/* Writes the header of an image whose payload is written. */
+extern void lsm_filter_write_header(const LsmFilter *filter, uint8_t *image);
 
 /* ---- the two probes of blocked.c, which must agree bit for bit ---- */
 

@@ -180,6 +180,7 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
 	const char *why = NULL;
 
 	open->has_filter = false;
+	open->ones_say_no = false;
 	if (file->filter_scheme == LSM_FILTER_NONE)
 		return;
 
@@ -194,7 +195,11 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
 	status = lsm_filter_open(open->blob.data, open->blob.bytes, true,
 							 &open->filter, &why);
 	if (status == LSM_FILTER_OK)
+	{
 		open->has_filter = open->filter.scheme != LSM_FILTER_NONE;
+		open->ones_say_no = open->filter.scheme == LSM_FILTER_QUOTIENT ||
+			open->filter.scheme == LSM_FILTER_CASCADE;
+	}
 	else if (status != LSM_FILTER_UNKNOWN)
 	{
 		lsm_sst_unmap_blob(&open->blob);
@@ -266,6 +271,32 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	file->open = open;
 	file->open_serial = open->serial;
 	return open;
+}
+
+/*
+ * Pages that cannot be read turn into ones, once and for good, when they are first
+ * touched (sst/mapping.h).  So whoever touches one must notice, also if the probe said
+ * maybe.  The count is of all filters mapped here: a page of another scheme's may
+ * cost this filter its use, which is harmless.
+ */
+bool
+lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open)
+{
+	static uint64 faults_seen = 0;
+	uint64		faults = lsm_sst_blob_faults();
+	char		path[MAXPGPATH];
+
+	if (likely(faults == faults_seen))
+		return false;
+	faults_seen = faults;
+	open->has_filter = false;
+	lsm_file_path(tree, open->number, true, path);
+	ereport(WARNING,
+			(errcode(ERRCODE_IO_ERROR),
+			 errmsg("could not read filter file \"%s\": the file was truncated or the storage reported an error",
+					path),
+			 errdetail("This session reads the sorted file without its filter.")));
+	return true;
 }
 
 LsmSstIter *

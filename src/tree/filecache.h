@@ -28,6 +28,8 @@ typedef struct LsmOpenFile
 	LsmSstIter *idle_iter;		/* one kept for the next user; or NULL */
 	LsmSstBlob	blob;
 	LsmFilter	filter;
+	bool		ones_say_no;	/* to this filter, a page that cannot be read
+								 * (all ones) is no "maybe" */
 } LsmOpenFile;
 
 /*
@@ -67,6 +69,11 @@ lsm_file_open(LsmTree *tree, LsmFile *file)
 extern LsmSstIter *lsm_file_acquire_iter(LsmOpenFile *open);
 /* Never fails. */
 extern void lsm_file_release_iter(LsmOpenFile *open, LsmSstIter *iter);
+/*
+ * After a probe of a filter with ones_say_no: were pages of it found unreadable?
+ * Then it is not used any more.
+ */
+extern bool lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open);
 /* Count the blocks read since the last call. */
 extern void lsm_file_count_blocks(LsmTree *tree, LsmOpenFile *open);
 /* The file is no longer part of the tree: close it when no one uses it. */

@@ -31,13 +31,17 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 				 LsmProbeCounts *counts)
 {
 	LsmDigest	digest;
+	bool		maybe;
 
 	if (!open->has_filter)
 		return true;
 	counts->probes++;
 	digest = probe->shared ? probe->digest :
 		lsm_probe_digest(tree, probe->filter_key);
-	if (lsm_filter_probe(&open->filter, digest))
+	maybe = lsm_filter_probe(&open->filter, digest);
+	if (unlikely(open->ones_say_no) && lsm_file_filter_faulted(tree, open))
+		return true;
+	if (maybe)
 		return true;
 	counts->negatives++;
 	return false;

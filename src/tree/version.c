@@ -345,7 +345,7 @@ run_word(const LsmRun *run, LsmSlice key, uint64 *word)
 int
 lsm_run_find(const LsmRun *run, LsmSlice key)
 {
-	uint64		word;
+	uint64		word = 0;
 	int			c = run_word(run, key, &word);
 	int			low = 0;
 	int			high = run->nfiles;
@@ -386,7 +386,7 @@ lsm_run_find(const LsmRun *run, LsmSlice key)
 int
 lsm_run_find_last(const LsmRun *run, LsmSlice key)
 {
-	uint64		word;
+	uint64		word = 0;
 	int			c = run_word(run, key, &word);
 	int			low = 0;
 	int			high = run->nfiles;
@@ -414,7 +414,7 @@ lsm_run_find_last(const LsmRun *run, LsmSlice key)
 int
 lsm_run_find_exact(const LsmRun *run, LsmSlice key)
 {
-	uint64		word;
+	uint64		word = 0;
 	int			at;
 
 	if (run_word(run, key, &word) != 0)

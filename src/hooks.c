@@ -16,6 +16,11 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
@@ -23,6 +28,7 @@
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "lsmam.h"
 
@@ -35,6 +41,41 @@ static get_relation_info_hook_type prev_get_relation_info = NULL;
 /* ======================================================================
  * DDL
  * ====================================================================== */
+
+static Oid
+database_tablespace(Oid dboid)
+{
+	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
+	Oid			tablespace;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for database %u", dboid);
+	tablespace = ((Form_pg_database) GETSTRUCT(tuple))->dattablespace;
+	ReleaseSysCache(tuple);
+	return tablespace;
+}
+
+/* CREATE DATABASE has copied the template's files, trees' main forks among them. */
+static void
+clone_trees(CreatedbStmt *stmt)
+{
+	const char *template = "template1";
+	Oid			from;
+	Oid			to;
+	ListCell   *lc;
+
+	foreach(lc, stmt->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
+			template = defGetString(def);
+	}
+	CommandCounterIncrement();
+	from = get_database_oid(template, false);
+	to = get_database_oid(stmt->dbname, false);
+	lsm_tree_clone_database(from, to, database_tablespace(from), database_tablespace(to));
+}
 
 static void
 lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
@@ -60,6 +101,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	else
 		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
 								params, query_env, dest, qc);
+	if (IsA(pstmt->utilityStmt, CreatedbStmt))
+		clone_trees((CreatedbStmt *) pstmt->utilityStmt);
 	lsm_tree_database_copy(false);
 
 	lsm_counters_publish();

@@ -139,7 +139,7 @@ drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
 	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
 	if (meta.magic != LSM_META_MAGIC || meta.keyspace_id == 0)
 		return false;
-	*keyspace_id = meta.keyspace_id;
+	*keyspace_id = lsm_meta_keyspace(&meta, rnode.dbNode);
 	return true;
 }
 

@@ -381,6 +381,16 @@ lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileNode rnode,
 		PageSetLSN(BufferGetPage(buffer), lsn);
 }
 
+/* See tree_private.h. */
+void
+lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode)
+{
+	START_CRIT_SECTION();
+	lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, keyspace_id, rnode, InvalidBackendId,
+					 InvalidBuffer, NULL);
+	END_CRIT_SECTION();
+}
+
 /*
  * Write the metapage back with new content.  An unlogged tree's goes to the file at
  * once: checkpoints leave unlogged buffers alone, and the sweep reads block 0 from the
@@ -634,12 +644,7 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
 	if (relpersistence == RELPERSISTENCE_TEMP)
 		lsm_temporary_remember(id);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)
-	{
-		START_CRIT_SECTION();
-		lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, id, new_rnode, rel->rd_backend,
-						 InvalidBuffer, NULL);
-		END_CRIT_SECTION();
-	}
+		lsm_keyspace_log_new(id, new_rnode);
 	lsm_keyspace_link_files(meta.keyspace_id, id, files, nfiles,
 							relpersistence == RELPERSISTENCE_PERMANENT);
 	pfree(files);
@@ -672,9 +677,10 @@ lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
 /*
  * The fork that ours was copied from is still there.  Its relation is locked
  * against everyone by our own transaction, so its list of files stands still while we link them.
+ * `named`: by the metapage; `source`: whose directory has the files.
  */
 static uint64
-lsm_meta_own_keyspace(LsmTree *tree, uint64 source)
+lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
 {
 	LsmFileMeta *files;
 	int			nfiles;
@@ -684,7 +690,7 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 source)
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
 		lsm_temporary_remember(id);
 	saved_id = tree->keyspace_id;
-	tree->keyspace_id = source;
+	tree->keyspace_id = named;
 	files = lsm_manifest_read(tree, &nfiles, NULL);
 	tree->keyspace_id = saved_id;
 	lsm_keyspace_link_files(source, id, files, nfiles, lsm_tree_needs_wal(tree));
@@ -708,29 +714,30 @@ lsm_meta_adopt(LsmTree *tree)
 	UnlockReleaseBuffer(buffer);
 	if (meta.keyspace_id == 0 || lsm_meta_is_own(tree, &meta))
 		return;
-	if (meta.dboid != tree->rnode.dbNode)
-		elog(ERROR, "a tree of database %u cannot be adopted in database %u",
-			 meta.dboid, tree->rnode.dbNode);
 	old.dbNode = meta.dboid;
 	old.spcNode = meta.spcoid;
 	old.relNode = meta.relfilenode;
-	id = meta.keyspace_id;
+	id = lsm_meta_keyspace(&meta, tree->rnode.dbNode);
 
 	/*
-	 * The same relfilenode elsewhere is a database that was moved (ALTER
-	 * DATABASE SET TABLESPACE), not a copy.
+	 * The same relfilenode elsewhere is a database that was copied, with a keyspace
+	 * made for it (clone.c), or moved (ALTER DATABASE SET TABLESPACE); another
+	 * one is ALTER INDEX SET TABLESPACE.  In a copied database we do not know where that came from.
 	 */
-	if (old.relNode != tree->rnode.relNode && lsm_fork_exists(old, tree->backend))
-		id = lsm_meta_own_keyspace(tree, meta.keyspace_id);
+	if (old.relNode != tree->rnode.relNode &&
+		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend)))
+		id = lsm_meta_own_keyspace(tree, meta.keyspace_id, id);
 	else
 		lsm_owner_add(id, tree->rnode, tree->backend);
 
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	if (lsm_meta_is_own(tree, page))
 	{
+		uint64		chosen = page->keyspace_id;
+
 		/* someone else was faster */
 		UnlockReleaseBuffer(buffer);
-		if (id != meta.keyspace_id)
+		if (id != meta.keyspace_id && id != chosen)
 			lsm_keyspace_remove(id);
 		return;
 	}

@@ -92,9 +92,9 @@ lsm_id_table(const char *name, Size entry_bytes, MemoryContext context)
 	return hash_create(name, 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
-/* What block 0 of a file says. */
+/* What block 0 of a file in this database says. */
 static LsmForkState
-lsm_sweep_read_fork(const char *path, uint64 *keyspace_id)
+lsm_sweep_read_fork(const char *path, Oid dboid, uint64 *keyspace_id)
 {
 	union
 	{
@@ -131,7 +131,7 @@ lsm_sweep_read_fork(const char *path, uint64 *keyspace_id)
 	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
 	if (meta.magic != LSM_META_MAGIC)
 		return LSM_FORK_OTHER;
-	*keyspace_id = meta.keyspace_id;
+	*keyspace_id = lsm_meta_keyspace(&meta, dboid);
 	return LSM_FORK_TREE;
 }
 
@@ -148,7 +148,7 @@ lsm_sweep_owner_alive(uint64 keyspace_id)
 		char	   *path = relpathbackend(owners[i].rnode, owners[i].backend,
 										  MAIN_FORKNUM);
 		uint64		named = 0;
-		LsmForkState state = lsm_sweep_read_fork(path, &named);
+		LsmForkState state = lsm_sweep_read_fork(path, owners[i].rnode.dbNode, &named);
 
 		pfree(path);
 		if (state == LSM_FORK_UNSURE ||
@@ -199,7 +199,7 @@ lsm_sweep_open_dir(const char *path)
 }
 
 static void
-lsm_sweep_scan_database(const char *path, HTAB *named)
+lsm_sweep_scan_database(const char *path, Oid dboid, HTAB *named)
 {
 	DIR		   *dir = lsm_sweep_open_dir(path);
 	struct dirent *de;
@@ -213,7 +213,7 @@ lsm_sweep_scan_database(const char *path, HTAB *named)
 		if (!lsm_sweep_is_main_fork(de->d_name))
 			continue;
 		snprintf(file, sizeof(file), "%.700s/%.300s", path, de->d_name);
-		if (lsm_sweep_read_fork(file, &id) == LSM_FORK_TREE)
+		if (lsm_sweep_read_fork(file, dboid, &id) == LSM_FORK_TREE)
 			hash_search(named, &id, HASH_ENTER, NULL);
 	}
 	FreeDir(dir);
@@ -233,7 +233,7 @@ lsm_sweep_scan_tablespace(const char *path, HTAB *named)
 		if (!lsm_sweep_is_number(de->d_name))
 			continue;
 		snprintf(database, sizeof(database), "%.700s/%.300s", path, de->d_name);
-		lsm_sweep_scan_database(database, named);
+		lsm_sweep_scan_database(database, atooid(de->d_name), named);
 	}
 	FreeDir(dir);
 }

@@ -432,9 +432,10 @@ tree_read_identity(TreeHandle *handle)
 		return false;
 	}
 
-	if (meta.dboid != tree->rnode.dbNode)
+	if (meta.dboid != tree->rnode.dbNode &&
+		!lsm_keyspace_exists(lsm_meta_keyspace(&meta, tree->rnode.dbNode)))
 		tree_report_clone(tree);
-	if (meta.spcoid != tree->rnode.spcNode || meta.relfilenode != tree->rnode.relNode)
+	if (meta.dboid != tree->rnode.dbNode || meta.spcoid != tree->rnode.spcNode || meta.relfilenode != tree->rnode.relNode)
 	{
 		if (tree->rel == NULL)
 			ereport(ERROR,

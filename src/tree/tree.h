@@ -211,6 +211,13 @@ extern void lsm_tree_abort_cleanup(void);
  * The end of a transaction by an error ends it, too. */
 extern void lsm_tree_database_copy(bool begins);
 
+/*
+ * A database was copied in this transaction, which still has the source locked:
+ * give the copies of its trees keyspaces of their own (clone.c).  Tablespaces are the databases' defaults.
+ */
+extern void lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoid,
+									Oid to_spcoid);
+
 /* ---- lookups (lookup.c) ---- */
 
 /*

@@ -638,6 +638,14 @@ extern int	lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners);
 extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
 /* Log the removal, then remove directory and control block. */
 extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
+/* A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner durable. */
+extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode);
+/* clone.c: the keyspace that takes the named one's place in a copied database */
+extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
+/* What the metapage of a fork in that database names; 0: none yet. */
+extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
+/* Its directory is there. */
+extern bool lsm_keyspace_exists(uint64 keyspace_id);
 /* files.c: hard links (or copies) of the files in another keyspace; durable, and
  * logged if `log`. */
 extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,

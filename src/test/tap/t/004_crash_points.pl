@@ -56,6 +56,7 @@ BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSE
 	print $fh "SELECT lsm_compact('t_l');\nTRUNCATE extra;\nDROP TABLE extra;\nCHECKPOINT;\n";
 	print $fh "ALTER INDEX t_l_1 SET TABLESPACE other; ALTER INDEX t_l_1 SET TABLESPACE pg_default;\n"
 	  if $point =~ /adopt/;
+	print $fh "SELECT lsm_flush('t_l');\nDROP DATABASE IF EXISTS copy;\nCREATE DATABASE copy TEMPLATE postgres;\nDROP DATABASE copy;\n" if $point =~ /^clone/;
 	if ($point =~ /manifest/)
 	{
 		# many small edits

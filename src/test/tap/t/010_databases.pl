@@ -1,0 +1,80 @@
+# Databases with lsm tables: copied (both strategies, copies of copies), moved, dropped.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = lsm_node('databases', conf => "allow_in_place_tablespaces = on\nautovacuum = off");
+lsm_start($node);
+$node->safe_psql('postgres', qq{CREATE TABLESPACE $_ LOCATION ''}) foreach 'other', 'third';
+$node->safe_psql('postgres', 'CREATE DATABASE source');
+$node->safe_psql('source', q{
+CREATE EXTENSION lsmam;
+CREATE TABLE t (id int PRIMARY KEY, v text) USING lsm;
+CREATE INDEX t_v ON t USING lsm (v) TABLESPACE other;
+CREATE UNLOGGED TABLE u (id int PRIMARY KEY) USING lsm;
+INSERT INTO t SELECT g, 'flushed ' || g FROM generate_series(1, 5000) g;
+INSERT INTO u SELECT generate_series(1, 100);
+SELECT lsm_flush('t');
+UPDATE t SET v = 'memory ' || id WHERE id % 10 = 0});
+
+my $sum = q{SELECT count(*), sum(id), count(*) FILTER (WHERE v LIKE 'memory%') FROM t};
+my $all = $node->safe_psql('source', $sum);
+
+sub check
+{
+	my ($db, $what, $expected) = @_;
+	is($node->safe_psql($db, $sum), $expected // $all, "$what: content");
+	is($node->safe_psql($db, q{SET enable_seqscan = off; SELECT id FROM t WHERE v = 'memory 4990'; SELECT v FROM t WHERE id = 4991}), "4990\nflushed 4991", "$what: by key");
+	is($node->safe_psql($db, q{SELECT * FROM lsm_verify('t')}), '', "$what: lsm_verify");
+	return;
+}
+
+foreach my $strategy ('wal_log', 'file_copy')
+{
+	$node->safe_psql('postgres', "CREATE DATABASE copy_$strategy TEMPLATE source STRATEGY $strategy");
+	# nobody has opened the copy yet
+	$node->safe_psql('postgres', "CREATE DATABASE copy2_$strategy TEMPLATE copy_$strategy STRATEGY $strategy TABLESPACE third")
+	  if $strategy eq 'wal_log';
+	# the source goes on: its files are replaced
+	$node->safe_psql('source', q{BEGIN; DELETE FROM t; ROLLBACK; VACUUM t; SELECT lsm_compact('t'); CHECKPOINT});
+	check("copy_$strategy", $strategy);
+	is($node->safe_psql("copy_$strategy", 'SELECT count(*) FROM u'), 100, "$strategy: unlogged table");
+	$node->safe_psql("copy_$strategy", q{DELETE FROM t WHERE id <= 1000; SELECT lsm_compact('t')});
+	check('source', "source after a change in the copy ($strategy)");
+	check("copy2_$strategy", "copy of a copy") if $strategy eq 'wal_log';
+	$node->safe_psql('postgres', "CREATE DATABASE copy3_$strategy TEMPLATE copy_$strategy");
+	is($node->safe_psql("copy3_$strategy", 'SELECT count(*), min(id) FROM t'), '4000|1001', "$strategy: copy of a copy in use");
+}
+
+# a crash after CREATE DATABASE, before anyone has opened it
+$node->safe_psql('postgres', 'CREATE DATABASE crashed TEMPLATE source');
+$node->stop('immediate');
+$node->start;
+check('crashed', 'after a crash');
+is($node->safe_psql('crashed', 'SELECT count(*) FROM u'), 0, 'the unlogged table is reset');
+$node->safe_psql('crashed', q{INSERT INTO t VALUES (0, 'new'); ALTER INDEX t_v SET TABLESPACE pg_default});
+check('crashed', 'index moved', join('|', 5001, (split /\|/, $all)[1, 2]));
+
+# two look alike: an index of an unopened copy moved and rolled back
+$node->safe_psql('postgres', 'CREATE DATABASE moved TEMPLATE source');
+$node->safe_psql('moved', q{BEGIN; ALTER INDEX t_pkey SET TABLESPACE other; INSERT INTO t VALUES (-1, 'gone'); ROLLBACK});
+check('moved', 'move rolled back');
+$node->safe_psql('postgres', 'ALTER DATABASE moved SET TABLESPACE third');
+check('moved', 'database moved');
+
+# dropped databases leave nothing
+$node->safe_psql('postgres', "DROP DATABASE $_") foreach qw(source moved crashed copy_wal_log copy2_wal_log copy3_wal_log copy_file_copy copy3_file_copy);
+my $left = -1;
+foreach (1 .. 40)
+{
+	$left = $node->safe_psql('postgres', q{CHECKPOINT; SELECT count(*) FROM pg_ls_dir('pg_lsm')});
+	last if $left == 0;
+	usleep(1_000_000);
+}
+is($left, 0, 'keyspaces of dropped databases are removed');
+$node->stop;
+done_testing();

@@ -12,6 +12,12 @@
  * IndexOptInfo.tree_height, which core uses for btree alone, carries the number of
  * levels: places in which a range scan has to look.
  *
+ * IndexOptInfo.opfamily names btree's family where ours mirrors it: proofs of
+ * uniqueness compare families with those of merge joins, and "WHERE b" becomes
+ * an index qual for btree's bool family only.  The executor looks operators up in the
+ * index's own family, with the same result.  IndexOptInfo.relam stays true: it
+ * would get RowCompareExpr quals made, which ExecIndexBuildScanKeys refuses.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -22,11 +28,15 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/xlog.h"
+#include "catalog/pg_amop.h"
 #include "catalog/pg_statistic.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "utils/catcache.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/selfuncs.h"
@@ -52,6 +62,94 @@ info_column_ordered(const IndexOptInfo *info, int column)
 								 get_opfamily_proc(info->opfamily[column],
 												   info->opcintype[column],
 												   info->opcintype[column], 1));
+}
+
+typedef struct FamilyMirror
+{
+	Oid			family;			/* hash key */
+	Oid			btree_family;	/* InvalidOid: not mirrored */
+} FamilyMirror;
+
+/* Of this backend; emptied when an operator family changes */
+static HTAB *family_mirrors = NULL;
+
+static void
+forget_mirrors(Datum arg, int cacheid, uint32 hashvalue)
+{
+	HASH_SEQ_STATUS status;
+	FamilyMirror *mirror;
+
+	hash_seq_init(&status, family_mirrors);
+	while ((mirror = hash_seq_search(&status)) != NULL)
+		(void) hash_search(family_mirrors, &mirror->family, HASH_REMOVE, NULL);
+}
+
+/* Is each search operator of btree's family one of ours, with the same meaning? */
+static bool
+family_covers(Oid family, Oid btree_family)
+{
+	CatCList   *members = SearchSysCacheList1(AMOPSTRATEGY,
+											  ObjectIdGetDatum(btree_family));
+	bool		covered = members->n_members > 0;
+
+	for (int i = 0; i < members->n_members && covered; i++)
+	{
+		Form_pg_amop op = (Form_pg_amop) GETSTRUCT(&members->members[i]->tuple);
+
+		covered = op->amoppurpose != AMOP_SEARCH ||
+			get_op_opfamily_strategy(op->amopopr, family) == op->amopstrategy;
+	}
+	ReleaseSysCacheList(members);
+	return covered;
+}
+
+/*
+ * btree's family of the same order, if ours has all its operators: an operator
+ * that someone added to btree's family alone must not become a scan key.
+ */
+static Oid
+mirrored_family(Oid family, Oid type)
+{
+	FamilyMirror *mirror;
+	Oid			less;
+	Oid			btree_family;
+	Oid			btree_type;
+	int16		strategy;
+
+	if (family_mirrors == NULL)
+	{
+		HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(FamilyMirror)};
+
+		family_mirrors = hash_create("lsm operator families", 64, &ctl,
+									 HASH_ELEM | HASH_BLOBS);
+		CacheRegisterSyscacheCallback(AMOPOPID, forget_mirrors, (Datum) 0);
+	}
+	mirror = hash_search(family_mirrors, &family, HASH_FIND, NULL);
+	if (mirror != NULL)
+		return mirror->btree_family;
+
+	less = get_opfamily_member(family, type, type, BTLessStrategyNumber);
+	if (!OidIsValid(less) ||
+		!get_ordering_op_properties(less, &btree_family, &btree_type, &strategy) ||
+		strategy != BTLessStrategyNumber ||
+		!family_covers(family, btree_family))
+		btree_family = InvalidOid;
+
+	mirror = hash_search(family_mirrors, &family, HASH_ENTER, NULL);
+	mirror->btree_family = btree_family;
+	return btree_family;
+}
+
+static void
+adjust_families(IndexOptInfo *info)
+{
+	for (int i = 0; i < info->nkeycolumns; i++)
+	{
+		Oid			family = mirrored_family(info->opfamily[i], info->opcintype[i]);
+
+		if (OidIsValid(family))
+			info->opfamily[i] = family;
+	}
 }
 
 static void
@@ -94,6 +192,7 @@ lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 				info->nulls_first = NULL;
 				break;
 			}
+		adjust_families(info);
 		if (RecoveryInProgress())
 			continue;			/* trees cannot be opened */
 		index = index_open(info->indexoid, NoLock);

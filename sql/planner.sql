@@ -1,0 +1,67 @@
+-- The planner treats lsm_index as it treats btree
+SET lsm.constraint_index = lsm;
+SET enable_bitmapscan = off;
+CREATE TABLE p (id int PRIMARY KEY, grp int, flag bool, name text COLLATE "C", v text) USING lsm;
+CREATE TABLE q (id int, p_id int, v text) USING lsm;
+CREATE INDEX p_grp ON p USING lsm (grp);
+CREATE INDEX p_flag ON p USING lsm (flag) WHERE id % 100 = 0;
+CREATE INDEX p_name ON p USING lsm (name);
+CREATE INDEX p_pattern ON p USING lsm (v text_pattern_ops);
+CREATE INDEX q_p_id ON q USING lsm (p_id);
+INSERT INTO p SELECT i, i % 1000, i % 500 = 0, 'name' || lpad(i::text, 5, '0'), 'v' || lpad(i::text, 5, '0') FROM generate_series(1, 10000) i;
+INSERT INTO q SELECT i, i, 'q' || i FROM generate_series(1, 10000) i;
+SELECT lsm_flush('p'), lsm_flush('p_pkey');
+VACUUM ANALYZE p, q;
+
+-- uniqueness proves that the join changes nothing
+EXPLAIN (COSTS OFF) SELECT q.id FROM q LEFT JOIN p ON p.id = q.p_id;
+-- point, range, order, ends
+EXPLAIN (COSTS OFF) SELECT v FROM p WHERE id = 42;
+EXPLAIN (COSTS OFF) SELECT v FROM p WHERE id BETWEEN 42 AND 50;
+EXPLAIN (COSTS OFF) SELECT v FROM p WHERE grp = 42;
+EXPLAIN (COSTS OFF) SELECT v FROM p ORDER BY id LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT v FROM p ORDER BY id DESC LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT min(id), max(id) FROM p;
+-- most rows: not by an index
+EXPLAIN (COSTS OFF) SELECT v FROM p WHERE id > 10;
+
+-- quals made from others: booleans, patterns
+EXPLAIN (COSTS OFF) SELECT id FROM p WHERE flag AND id % 100 = 0;
+SELECT id FROM p WHERE flag AND id % 100 = 0 ORDER BY id LIMIT 3;
+SELECT count(*) FROM p WHERE NOT flag AND id % 100 = 0;
+EXPLAIN (COSTS OFF) SELECT id FROM p WHERE name LIKE 'name0123%';
+SELECT id FROM p WHERE name LIKE 'name0123%' ORDER BY id;
+EXPLAIN (COSTS OFF) SELECT id FROM p WHERE v LIKE 'v0004%';
+SELECT id FROM p WHERE v LIKE 'v0004%' ORDER BY id;
+EXPLAIN (COSTS OFF) SELECT id FROM p WHERE v ~ '^v00123$';
+SELECT id FROM p WHERE v ~ '^v00123$';
+
+-- merge join without a sort
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM p JOIN q ON p.id = q.p_id;
+SELECT count(*), sum(p.id) FROM p JOIN q ON p.id = q.p_id;
+RESET enable_hashjoin;
+RESET enable_nestloop;
+
+-- an operator that only btree's family has is no scan key of ours
+CREATE FUNCTION int4_text_eq(int, text) RETURNS bool IMMUTABLE STRICT LANGUAGE plpgsql AS 'BEGIN RETURN $1::text = $2; END';
+CREATE OPERATOR === (LEFTARG = int, RIGHTARG = text, FUNCTION = int4_text_eq);
+ALTER OPERATOR FAMILY integer_ops USING btree ADD OPERATOR 3 === (int, text);
+EXPLAIN (COSTS OFF) SELECT grp FROM p WHERE id === '42';
+SELECT grp FROM p WHERE id === '42';
+EXPLAIN (COSTS OFF) SELECT grp FROM p WHERE id = 42;
+ALTER OPERATOR FAMILY integer_ops USING btree DROP OPERATOR 3 (int, text);
+DROP OPERATOR === (int, text);
+DROP FUNCTION int4_text_eq;
+EXPLAIN (COSTS OFF) SELECT q.id FROM q LEFT JOIN p ON p.id = q.p_id;
+
+-- parallel scan, with rows in files and in memory
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+INSERT INTO q SELECT i, i, 'q' || i FROM generate_series(10001, 12000) i;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(id) FROM q WHERE v <> '';
+SELECT count(*), sum(id) FROM q WHERE v <> '';
+DROP TABLE p, q;

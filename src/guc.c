@@ -35,6 +35,7 @@ static const struct config_enum_entry filter_scheme_options[] = {
 };
 
 static const struct config_enum_entry compression_options[] = {
+	{"auto", LSM_COMPRESSION_AUTO, false},
 	{"none", LSM_COMPRESSION_NONE, false},
 	{"lz4", LSM_COMPRESSION_LZ4, false},
 	{"zstd", LSM_COMPRESSION_ZSTD, false},
@@ -134,9 +135,9 @@ define_tree_settings(void)
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("lsm.compression",
 							 "Compression of data blocks in sorted files.",
-							 NULL,
+							 "\"auto\" means lz4 for tables and none for indexes.",
 							 &lsm_compression,
-							 LSM_COMPRESSION_LZ4, compression_options,
+							 LSM_COMPRESSION_AUTO, compression_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.max_open_files",
 							"Sorted files that one backend keeps open.",

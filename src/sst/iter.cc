@@ -171,13 +171,18 @@ LsmSstStatus LoadBlock(LsmSstIter* it, uint32_t block, bool copy,
   reader->blocks_read++;
 
   const uint8_t* contents = reader->map.base + handle.offset;
+  // Its end tells how to read it: restarts, type.  Its beginning is needed if
+  // it is compressed, and a miss in parallel costs little if not.
+  __builtin_prefetch(contents + handle.bytes);
+  __builtin_prefetch(contents + handle.bytes - 64);
+  __builtin_prefetch(contents);
   const uint8_t type = contents[handle.bytes];
   uint64_t* verified = &reader->verified[block / 64];
   const uint64_t bit = uint64_t{1} << (block % 64);
-  if (type != 0 || (*verified & bit) == 0) {
+  if ((*verified & bit) == 0) {
     if (!BlockChecksumMatches(reader->map.base, handle))
       return FailHere(it, err, Corrupt("checksum mismatch"));
-    if (type == 0) *verified |= bit;
+    *verified |= bit;
   }
 
   if (type != 0) {
@@ -260,6 +265,12 @@ Verdict StepBackTo(LsmSstIter* it, uint32_t offset) noexcept {
   }
   Verdict verdict = GoToRestart(it, low);
   if (!verdict.ok()) return verdict;
+  // The entries up to the next restart; the first line is there.
+  const uint32_t end =
+      low + 1 < it->restarts ? RestartOffset(it, low + 1) : it->entries_bytes;
+  for (uint32_t at = it->next_entry + 64;
+       at < end && at < it->next_entry + 1024; at += 64)
+    __builtin_prefetch(it->base + at);
   if (it->next_entry >= offset) return Corrupt("a restart is damaged");
   do {
     verdict = DecodeNext(it);

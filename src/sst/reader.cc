@@ -16,16 +16,22 @@ namespace lsm_sst {
 
 namespace {
 
-// 4 kB of samples: a file of 64 MB has 16,000 blocks, so that 32 separators
-// remain to be searched in the mapping, within one kB of it.
-constexpr uint32_t kMaxSamples = 512;
+// Samples of a file that was just opened: 2 kB.  A file of 64 MB has 16,000
+// blocks, so that 32 separators remain to be searched in the mapping.
+constexpr uint32_t kColdSamples = 512;
+// A file from which so many blocks were read is worth one sample per block and
+// the blocks' offsets, if it has no more of them: 8 bytes per block, 2 MB per
+// GB of 4 kB blocks.  Lookups then leave the mapped index alone, which saves
+// them two or three cache misses, one waiting for the other.
+constexpr uint32_t kHotBlocks = 64;
+constexpr uint32_t kHotSamples = 16384;
 
-// The first 8 bytes as a big-endian integer, zero-padded: its order is that
+// The first 4 bytes as a big-endian integer, zero-padded: its order is that
 // of the byte strings, but for ties.
-inline uint64_t PrefixInteger(const uint8_t* p, size_t bytes) noexcept {
-  if (bytes >= sizeof(uint64_t)) return __builtin_bswap64(LoadFixed64(p));
-  uint64_t v = 0;
-  for (size_t i = 0; i < bytes; i++) v |= uint64_t{p[i]} << (56 - 8 * i);
+inline uint32_t PrefixInteger(const uint8_t* p, size_t bytes) noexcept {
+  if (bytes >= sizeof(uint32_t)) return __builtin_bswap32(LoadFixed32(p));
+  uint32_t v = 0;
+  for (size_t i = 0; i < bytes; i++) v |= uint32_t{p[i]} << (24 - 8 * i);
   return v;
 }
 
@@ -153,12 +159,12 @@ LsmSstStatus SampleIndex(LsmSstReader* reader, LsmSstError* err) noexcept {
          first[shared] == last[shared])
     shared++;
 
-  reader->sample_step = (reader->blocks + kMaxSamples - 1) / kMaxSamples;
+  reader->sample_step = (reader->blocks + kColdSamples - 1) / kColdSamples;
   reader->sample_count =
       (reader->blocks + reader->sample_step - 1) / reader->sample_step;
   const size_t words = (size_t{reader->blocks} + 63) / 64;
   reader->samples =
-      static_cast<uint64_t*>(malloc(reader->sample_count * sizeof(uint64_t)));
+      static_cast<uint32_t*>(malloc(reader->sample_count * sizeof(uint32_t)));
   reader->prefix = static_cast<uint8_t*>(malloc(shared > 0 ? shared : 1));
   reader->verified = static_cast<uint64_t*>(calloc(words, sizeof(uint64_t)));
   if (reader->samples == nullptr || reader->prefix == nullptr ||
@@ -166,7 +172,7 @@ LsmSstStatus SampleIndex(LsmSstReader* reader, LsmSstError* err) noexcept {
     return FailMemory(err, "opening sorted file", reader->path);
   memcpy(reader->prefix, first, shared);
   reader->prefix_bytes = shared;
-  reader->memory += reader->sample_count * sizeof(uint64_t) + shared +
+  reader->memory += reader->sample_count * sizeof(uint32_t) + shared +
                     words * sizeof(uint64_t);
 
   for (uint32_t i = 0; i < reader->sample_count; i++) {
@@ -184,6 +190,50 @@ LsmSstStatus SampleIndex(LsmSstReader* reader, LsmSstError* err) noexcept {
     }
   }
   return LSM_SST_OK;
+}
+
+// One sample and one offset per block.  Not done, for good, if memory is short
+// or the index is not as it should be: lookups will say so themselves.
+void WarmIndex(LsmSstReader* reader) noexcept {
+  reader->index_warmed = true;
+  const uint32_t blocks = reader->blocks;
+  if (blocks > kHotSamples || reader->props.data_bytes > UINT32_MAX) return;
+  const size_t bytes = (2 * size_t{blocks} + 1) * sizeof(uint32_t);
+  uint32_t* samples = static_cast<uint32_t*>(malloc(bytes));
+  if (samples == nullptr) return;
+  reader->warming = samples;  // freed with the reader if a fault cuts us short
+  uint32_t* offsets = samples + blocks;
+
+  uint64_t end = 0;
+  uint32_t i = 0;
+  for (; i < blocks; i++) {
+    const uint8_t *key, *after;
+    size_t key_bytes;
+    BlockHandle handle;
+    if (!IndexKey(reader, i, &key, &key_bytes, &after) ||
+        key_bytes < reader->prefix_bytes ||
+        !IndexHandle(reader, i, &handle).ok() ||
+        (i > 0 && handle.offset != end))
+      break;
+    samples[i] = PrefixInteger(key + reader->prefix_bytes,
+                               key_bytes - reader->prefix_bytes);
+    if (i > 0 && samples[i] < samples[i - 1]) break;
+    offsets[i] = static_cast<uint32_t>(handle.offset);
+    end = handle.offset + handle.bytes + kBlockTrailerBytes;
+  }
+  reader->warming = nullptr;
+  if (i < blocks) {
+    free(samples);
+    return;
+  }
+  offsets[blocks] = static_cast<uint32_t>(end);
+  reader->memory += bytes - reader->sample_count * sizeof(uint32_t);
+  free(reader->samples);
+  free(reader->warming);
+  reader->samples = samples;
+  reader->offsets = offsets;
+  reader->sample_count = blocks;
+  reader->sample_step = 1;
 }
 
 // Everything that reads the mapping.  What it allocates hangs off the reader,
@@ -311,6 +361,13 @@ bool IndexKey(const LsmSstReader* reader, uint32_t block, const uint8_t** key,
 
 Verdict IndexHandle(const LsmSstReader* reader, uint32_t block,
                     BlockHandle* handle) noexcept {
+  if (reader->offsets != nullptr) {
+    // Checked by WarmIndex().
+    handle->offset = reader->offsets[block];
+    handle->bytes = reader->offsets[block + 1] - reader->offsets[block] -
+                    kBlockTrailerBytes;
+    return kFine;
+  }
   const uint8_t *key, *after;
   size_t key_bytes;
   // A handle at a restart is stored in full, whatever the encoding.
@@ -323,8 +380,12 @@ Verdict IndexHandle(const LsmSstReader* reader, uint32_t block,
   return kFine;
 }
 
-bool SearchIndex(const LsmSstReader* reader, const uint8_t* key,
-                 size_t key_bytes, uint32_t* block) noexcept {
+bool SearchIndex(LsmSstReader* reader, const uint8_t* key, size_t key_bytes,
+                 uint32_t* block) noexcept {
+  if (__builtin_expect(
+          !reader->index_warmed && reader->blocks_read >= kHotBlocks, 0))
+    WarmIndex(reader);
+
   // All separators share the prefix; a key that does not is before or behind.
   const size_t prefix_bytes = reader->prefix_bytes;
   if (prefix_bytes > 0) {
@@ -341,10 +402,10 @@ bool SearchIndex(const LsmSstReader* reader, const uint8_t* key,
   }
 
   // Samples below the key's integer, then those that tie with it.
-  const uint64_t wanted =
+  const uint32_t wanted =
       PrefixInteger(key + prefix_bytes, key_bytes - prefix_bytes);
-  const uint64_t* samples = reader->samples;
-  const uint64_t* base = samples;
+  const uint32_t* samples = reader->samples;
+  const uint32_t* base = samples;
   uint32_t count = reader->sample_count;
   while (count > 1) {
     const uint32_t half = count / 2;

@@ -10,8 +10,9 @@
 #include "sst/sst.h"
 
 // The index block is used where it is, in the mapping.  Private memory holds
-// only a sample of it: the first 8 bytes, behind the prefix that all keys of
-// the index share, of every sample_step'th separator, as integers.
+// only a sample of it: the first 4 bytes, behind the prefix that all keys of
+// the index share, of every sample_step'th separator, as integers.  Files that
+// are read a lot get a sample of every separator, and the blocks' offsets.
 struct LsmSstReader {
   lsm_sst::Mapping map;
   char* path;
@@ -25,14 +26,17 @@ struct LsmSstReader {
   bool index_key_is_user_key;
   bool index_value_is_delta;
 
-  uint64_t* samples;
+  uint32_t* samples;
+  uint32_t* offsets;  // blocks + 1, in the memory of samples; may be null
+  uint32_t* warming;  // becomes samples
+  bool index_warmed;
   uint32_t sample_count;
   uint32_t sample_step;
   uint8_t* prefix;
   size_t prefix_bytes;
 
   // One bit per data block: its checksum was compared since the file was
-  // opened.  Only for uncompressed blocks.
+  // opened.
   uint64_t* verified;
 
   LsmSstProperties props;
@@ -58,8 +62,8 @@ Verdict IndexHandle(const LsmSstReader* reader, uint32_t block,
 
 // First block whose separator is >= key; reader->blocks if there is none.
 // False if the index is malformed.  REQUIRES: inside Guarded().
-bool SearchIndex(const LsmSstReader* reader, const uint8_t* key,
-                 size_t key_bytes, uint32_t* block) noexcept;
+bool SearchIndex(LsmSstReader* reader, const uint8_t* key, size_t key_bytes,
+                 uint32_t* block) noexcept;
 
 // Compares two byte strings in memcmp order, the shorter first.
 inline int CompareKeys(const uint8_t* a, size_t a_bytes, const uint8_t* b,

@@ -29,7 +29,7 @@ int			lsm_memtable_memory_kb = 256 * 1024;
 int			lsm_memtable_size_kb = 64 * 1024;
 int			lsm_size_ratio = 10;
 int			lsm_target_file_size_kb = 64 * 1024;
-int			lsm_compression = LSM_COMPRESSION_LZ4;
+int			lsm_compression = LSM_COMPRESSION_AUTO;
 int			lsm_max_open_files = 1000;
 int			lsm_compaction_workers = 1;
 int			lsm_max_trees = 16384;	/* about 1 kB each */
@@ -91,12 +91,23 @@ lsm_tree_base_bytes(LsmTree *tree)
 	return (kb > 0 ? kb : lsm_memtable_size_kb) * 1024.0;
 }
 
+/*
+ * auto: lz4 for tables, none for indexes.  A row's block is decompressed by each
+ * lookup, which pays for itself where the space is: in rows.  An index entry is
+ * prefix-compressed anyhow.  Levels make no difference: files of a table that
+ * is only appended to are moved down as they are, never rewritten.
+ */
 LsmCompression
 lsm_tree_compression(LsmTree *tree)
 {
 	int			compression = tree->ctl->options.compression;
 
-	return (LsmCompression) (compression >= 0 ? compression : lsm_compression);
+	if (compression < 0)
+		compression = lsm_compression;
+	if (compression == LSM_COMPRESSION_AUTO)
+		compression = tree->kind == LSM_KIND_TABLE ? LSM_COMPRESSION_LZ4 :
+			LSM_COMPRESSION_NONE;
+	return (LsmCompression) compression;
 }
 
 /* ---- crash points ---- */

@@ -147,6 +147,9 @@ typedef struct LsmTreeOptions
 
 #define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1}
 
+/* lsm.compression by the kind of tree: lsm_tree_compression() */
+#define LSM_COMPRESSION_AUTO	100
+
 extern bool lsm_hash_sharing;
 extern int	lsm_filter_scheme;
 extern double lsm_bits_per_key;
@@ -158,7 +161,7 @@ extern int	lsm_memtable_memory_kb;	/* whole arena */
 extern int	lsm_memtable_size_kb;	/* one tree's memtable */
 extern int	lsm_size_ratio;
 extern int	lsm_target_file_size_kb;
-extern int	lsm_compression;
+extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
 extern int	lsm_max_open_files;
 extern int	lsm_compaction_workers;
 extern int	lsm_max_trees;			/* control blocks (restart) */

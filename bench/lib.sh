@@ -1,0 +1,182 @@
+# Shared by the rows of run.sh: a throwaway server of the release flavour,
+# interleaved measurements, and their report.
+#
+# Nothing is compared across runs: A and B take turns in many short chunks, and
+# what is reported is the ratio of their medians with the quartiles of the ratios of
+# neighbouring chunks.  Wall clock of one run on a busy machine means little; the
+# ratio survives.
+#
+# BENCH_ROUNDS (per row), BENCH_SCALE (of row counts, 1 = as documented),
+# BENCH_RESULTS (directory of the CSV files), BENCH_KEEP=1 (keep the server's directory)
+
+. "$top/src/test/lib.sh"
+
+rounds=${BENCH_ROUNDS:-9}
+scale=${BENCH_SCALE:-1}
+results=${BENCH_RESULTS:-$top/build/bench}
+port=65434
+sandbox=
+data=
+
+die() {
+	echo "bench: $*" >&2
+	exit 1
+}
+
+say() { printf '\n== %s\n' "$1"; }
+
+bench_cleanup() {
+	local status=$?
+	if [ -n "$data" ] && [ -f "$data/postmaster.pid" ]; then
+		stop_server "$data" immediate
+	fi
+	if [ $status -ne 0 ] && [ -n "$data" ] && [ -f "$data.log" ]; then
+		tail -20 "$data.log" >&2
+	fi
+	if [ -n "$sandbox" ] && [ -z "${BENCH_KEEP:-}" ]; then
+		rm -rf "$sandbox"
+	fi
+	exit $status
+}
+
+# scaled N: N rows at BENCH_SCALE
+scaled() { awk -v n="$1" -v s="$scale" 'BEGIN { printf "%d", n * s }'; }
+
+# bench_start [settings]: build, install privately, start; databases "heap" and
+# "lsm" differ in default_table_access_method only
+bench_start() {
+	new_sandbox bench
+	trap bench_cleanup EXIT
+	trap 'exit 130' INT TERM
+	cd "$sandbox" || exit 1
+	install_flavour release >"$sandbox/build.log" 2>&1 || {
+		tail -40 "$sandbox/build.log"
+		die "the build failed"
+	}
+	data=$sandbox/data
+	server_conf="
+	shared_buffers = 256MB
+	max_wal_size = 16GB
+	checkpoint_timeout = 1h
+	wal_level = replica
+	jit = off
+	max_parallel_workers_per_gather = 0
+	autovacuum = off
+	client_min_messages = warning
+	${1:-}
+	"
+	start_server "$data" $port || die "the server did not start"
+	local am
+	for am in heap lsm; do
+		as_postgres "$bindir/createdb" -h "$sandbox" -p $port -U postgres $am || exit 1
+		sql $am -c "CREATE EXTENSION lsmam" -c "ALTER DATABASE $am SET default_table_access_method = $am"
+	done
+	mkdir -p "$results"
+}
+
+# sql DATABASE [psql arguments]
+sql() {
+	local database=$1
+	shift
+	as_postgres "$bindir/psql" -X -q -At -h "$sandbox" -p $port -U postgres -d "$database" \
+		-v ON_ERROR_STOP=1 "$@" || die "a statement failed"
+}
+
+# bench_pgbench DATABASE [pgbench arguments]
+bench_pgbench() {
+	local database=$1
+	shift
+	as_postgres "$bindir/pgbench" -h "$sandbox" -p $port -U postgres "$@" "$database"
+}
+
+# tps DATABASE [pgbench arguments]: transactions per second
+tps() {
+	bench_pgbench "$@" 2>"$sandbox/pgbench.err" |
+		sed -n 's/^tps = \([0-9.]*\).*/\1/p'
+}
+
+# settle DATABASE TABLE: wait until no flush or compaction of the table or its
+# indexes is due
+settle() {
+	local before=- now same=0
+	while [ $same -lt 3 ]; do
+		now=$(sql "$1" -c "SELECT string_agg(concat(relname, ' ', flushes, ' ', compactions), ',' ORDER BY relname)
+			FROM pg_stat_lsm WHERE relname LIKE '$2%'")
+		if [ "$now" = "$before" ]; then same=$((same + 1)); else same=0; fi
+		before=$now
+		sleep 2
+	done
+}
+
+# show_levels DATABASE TREE
+show_levels() {
+	sql "$1" -c "SELECT '   $2: ' || string_agg('L' || level || ' ' || runs || ' runs ' || entries, ', ' ORDER BY level)
+		FROM lsm_levels('$2')"
+}
+
+# The machine, commit and settings: first line of every CSV
+machine_line() {
+	local cpu commit
+	cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
+	commit=$(git -C "$top" describe --always --dirty 2>/dev/null)
+	echo "# cpu=\"$cpu\" cores=$(nproc) commit=$commit date=$(date -u +%FT%TZ)" \
+		"settings=\"$(echo "$server_conf" | awk 'NF { gsub(/^[ \t]+/, ""); printf "%s%s", sep, $0; sep = "; " }')\""
+}
+
+# report LABEL BETTER UNIT TARGET A B <pairs: appends to the row's CSV, prints
+# how many times A is as good as B.  BETTER is lower or higher; lines are "a b".
+report() {
+	local label=$1 better=$2 unit=$3 target=$4 a=$5 b=$6
+	local csv=$results/$row.csv
+	if [ ! -e "$sandbox/csv_started" ]; then
+		machine_line >"$csv"
+		echo "row,what,round,variant,value,unit" >>"$csv"
+		touch "$sandbox/csv_started"
+	fi
+	tee "$sandbox/pairs" | awk -v row="$row" -v l="$label" -v a="$a" -v b="$b" -v u="$unit" \
+		'{ printf "%s,%s,%d,%s,%s,%s\n%s,%s,%d,%s,%s,%s\n", row, l, NR, a, $1, u, row, l, NR, b, $2, u }' >>"$csv"
+	awk -v label="$label" -v better="$better" -v unit="$unit" -v target="$target" -v na="$a" -v nb="$b" '
+	function sort(v, n,  i, j, t) {
+		for (i = 2; i <= n; i++)
+			for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+	}
+	function quantile(v, n, q) { return v[int((n - 1) * q + 0.5) + 1] }
+	NF == 2 && $1 > 0 && $2 > 0 {
+		n++; a[n] = $1; b[n] = $2
+		r[n] = better == "lower" ? $2 / $1 : $1 / $2
+	}
+	END {
+		if (n == 0) { print label ": no measurement"; exit 1 }
+		sort(a, n); sort(b, n); sort(r, n)
+		ma = quantile(a, n, 0.5); mb = quantile(b, n, 0.5)
+		printf "%-40s %s %.4g %s, %s %.4g %s: %.2fx (quartiles %.2f..%.2f, %d rounds)%s\n", label,
+			na, ma, unit, nb, mb, unit, better == "lower" ? mb / ma : ma / mb,
+			quantile(r, n, 0.25), quantile(r, n, 0.75), n, target == "" ? "" : "; target " target
+	}' "$sandbox/pairs"
+}
+
+# interleave_sql LABEL UNITS UNIT TARGET A B DATABASE SETUP SQL_A SQL_B: both statements in
+# turn in one session, after a round to warm up; time per UNITS operations in us
+interleave_sql() {
+	local label=$1 units=$2 unit=$3 target=$4 a=$5 b=$6 database=$7 setup=$8 sql_a=$9 sql_b=${10} i
+	{
+		printf '%s\n%s\n%s\n' "$setup" "$sql_a" "$sql_b"
+		echo '\timing on'
+		for ((i = 0; i < rounds; i++)); do
+			printf '%s\n%s\n' "$sql_a" "$sql_b"
+		done
+	} >"$sandbox/chunk.sql"
+	sql "$database" -f "$sandbox/chunk.sql" >"$sandbox/chunk.out"
+	sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$sandbox/chunk.out" |
+		awk -v n="$units" '{ v = $1 * 1000 / n } NR % 2 { a = v; next } { print a, v }' |
+		report "$label" lower "$unit" "$target" "$a" "$b"
+}
+
+# interleave LABEL BETTER UNIT TARGET A B COMMAND: runs COMMAND A, COMMAND B in turn; each
+# prints one number
+interleave() {
+	local label=$1 better=$2 unit=$3 target=$4 a=$5 b=$6 command=$7 i
+	for ((i = 0; i < rounds; i++)); do
+		echo "$($command "$a") $($command "$b")"
+	done | report "$label" "$better" "$unit" "$target" "$a" "$b"
+}

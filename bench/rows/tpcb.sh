@@ -1,0 +1,29 @@
+# pgbench TPC-B: scale 20, 4 clients, fsync on; scale 5, synchronous_commit = off
+bench_start "autovacuum = on"
+say "TPC-B"
+
+# load SCALE
+load() {
+	local am
+	for am in heap lsm; do
+		bench_pgbench $am -i -q -s "$1" >/dev/null 2>&1 || die "pgbench -i"
+	done
+	settle lsm pgbench_accounts
+}
+one() { tps "$1" -n -M prepared -c 4 -j 4 -T "${BENCH_SECONDS:-10}"; }
+
+load "$(scaled 20)"
+interleave "TPC-B, scale 20, fsync on" higher tps 1.0x lsm heap one
+load 5
+for am in heap lsm; do
+	sql $am -c "ALTER DATABASE $am SET synchronous_commit = off"
+done
+interleave "TPC-B, scale 5, synchronous_commit off" higher tps 1.0x lsm heap one
+
+# what a transaction costs in WAL
+for am in heap lsm; do
+	before=$(sql $am -c "CHECKPOINT" -c "SELECT pg_current_wal_insert_lsn()")
+	bench_pgbench $am -n -M prepared -c 4 -j 4 -t 5000 >/dev/null 2>&1
+	sql $am -c "SELECT '   $am: ' || round(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$before') / 20000)
+		|| ' bytes of WAL per transaction, full pages included'"
+done

@@ -5,8 +5,10 @@
  *
  *	- CREATE INDEX ... USING lsm means lsm_index.
  *	- Keys of lsm tables are served by lsm_index under lsm.constraint_index = lsm.
- *	- What PostgreSQL 15 supports with btree keys only (foreign keys) is refused
- *	  with the way out, before core reports an internal error.
+ *	- Statements that need a btree get one: btree_keys.c.
+ *	- ALTER COLUMN ... TYPE makes a new btree for each key: after the statement
+ *	  those that were lsm_index become lsm_index again, under the statement's
+ *	  lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,38 +16,28 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
-#include "access/table.h"
-#include "catalog/index.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
-#include "nodes/nodeFuncs.h"
+#include "commands/tablecmds.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
 #include "parser/parse_type.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
 #include "utils/syscache.h"
 
+#include "constraints.h"
 #include "lsmam.h"
-
-static Oid
-relation_am(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			am = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
-		ReleaseSysCache(tuple);
-	}
-	return am;
-}
 
 /*
  * A table whose keys lsm_index may serve: of ours, and no partition, for the keys of
@@ -57,7 +49,7 @@ keys_may_be_lsm(Oid relid)
 	Oid			am = lsm_table_am_oid();
 
 	return lsm_constraint_index == LSM_CONSTRAINT_LSM &&
-		OidIsValid(am) && OidIsValid(relid) && relation_am(relid) == am &&
+		OidIsValid(am) && OidIsValid(relid) && lsm_relation_am(relid) == am &&
 		!get_rel_relispartition(relid);
 }
 
@@ -138,14 +130,15 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter)
 	return type_fits(type, collation);
 }
 
-/* A constraint that names another AM's storage parameters keeps btree. */
-static bool
-options_fit(List *options)
+/* Storage parameters that are not lsm_index's */
+List *
+lsm_other_options(List *options)
 {
 	static const char *const ours[] = {
 		"filter_scheme", "bits_per_key", "elastic_units", "size_ratio",
 		"compression"
 	};
+	List	   *result = NIL;
 	ListCell   *lc;
 
 	foreach(lc, options)
@@ -156,9 +149,16 @@ options_fit(List *options)
 		for (int i = 0; i < lengthof(ours); i++)
 			found |= strcmp(def->defname, ours[i]) == 0;
 		if (!found)
-			return false;
+			result = lappend(result, def);
 	}
-	return true;
+	return result;
+}
+
+/* A constraint that names another AM's storage parameters keeps btree. */
+static bool
+options_fit(List *options)
+{
+	return lsm_other_options(options) == NIL;
 }
 
 /* Let a PRIMARY KEY or UNIQUE constraint of an ALTER TABLE use lsm_index. */
@@ -189,99 +189,16 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 	constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
 }
 
-/*
- * The index that transformFkeyCheckAttrs (or transformFkeyGetPrimaryKey) will
- * find for a foreign key that references these columns.
- */
-static Oid
-referenced_index(Relation rel, List *columns)
-{
-	List	   *indexes = RelationGetIndexList(rel);
-	ListCell   *lc;
-	ListCell   *lc2;
-	Oid			result = InvalidOid;
-
-	if (columns == NIL)
-	{
-		list_free(indexes);
-		return RelationGetPrimaryKeyIndex(rel);
-	}
-
-	foreach(lc, indexes)
-	{
-		HeapTuple	tuple;
-		Form_pg_index form;
-		bool		match;
-
-		tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(lfirst_oid(lc)));
-		if (!HeapTupleIsValid(tuple))
-			continue;
-		form = (Form_pg_index) GETSTRUCT(tuple);
-		match = form->indisunique && form->indisvalid &&
-			form->indnkeyatts == list_length(columns) &&
-			heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
-			heap_attisnull(tuple, Anum_pg_index_indexprs, NULL);
-		if (match)
-		{
-			foreach(lc2, columns)
-			{
-				AttrNumber	attnum = get_attnum(RelationGetRelid(rel),
-												strVal(lfirst(lc2)));
-				bool		found = false;
-
-				for (int i = 0; i < form->indnkeyatts; i++)
-					found |= form->indkey.values[i] == attnum;
-				match &= found;
-			}
-		}
-		ReleaseSysCache(tuple);
-		if (match)
-		{
-			result = lfirst_oid(lc);
-			break;
-		}
-	}
-	list_free(indexes);
-	return result;
-}
-
-/* PostgreSQL 15 insists on btree for the referenced key: say so in time. */
-static void
-check_foreign_key(Constraint *constraint)
-{
-	Oid			relid;
-	Oid			index;
-	Relation	rel;
-
-	if (constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL)
-		return;
-	relid = RangeVarGetRelid(constraint->pktable, AccessShareLock, true);
-	if (!OidIsValid(relid))
-		return;
-	rel = try_relation_open(relid, NoLock);
-	if (rel == NULL)
-		return;
-	if (rel->rd_rel->relkind == RELKIND_RELATION)
-	{
-		index = referenced_index(rel, constraint->pk_attrs);
-		if (OidIsValid(index) && OidIsValid(lsm_index_am_oid()) &&
-			relation_am(index) == lsm_index_am_oid())
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("foreign key cannot reference a key that is served by an lsm index"),
-					 errdetail("Index \"%s\" of table \"%s\" uses access method \"%s\"; PostgreSQL supports only btree here.",
-							   get_rel_name(index), RelationGetRelationName(rel),
-							   LSM_INDEX_AM_NAME),
-					 errhint("SET lsm.constraint_index = btree before creating the key.")));
-	}
-	relation_close(rel, NoLock);
-}
-
 static void
 adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 				  Constraint *constraint, ColumnDef *column)
 {
-	check_foreign_key(constraint);
+	lsm_prepare_foreign_key(relid, constraint);
+	lsm_prepare_using_index(relid, constraint);
+	if (constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE)
+		lsm_prepare_parent_key(relid, constraint->contype == CONSTR_PRIMARY,
+							   constraint->nulls_not_distinct,
+							   constraint->keys);
 	if (ours)
 		choose_constraint_am(relid, alter, constraint, column);
 	if (constraint->access_method != NULL &&
@@ -291,7 +208,7 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 
 /*
  * Does the statement add a foreign key of the table to itself?  Keys that it adds
- * before that must be btree: check_foreign_key() sees those only that exist.
+ * before that must be btree: lsm_prepare_foreign_key() sees those only that exist.
  */
 static bool
 references_itself(AlterTableStmt *stmt, Oid relid)
@@ -322,41 +239,128 @@ references_itself(AlterTableStmt *stmt, Oid relid)
 	return false;
 }
 
-static Oid
-primary_key_index(Oid relid)
-{
-	Oid			constraint;
+/* ======================================================================
+ * ALTER COLUMN ... TYPE
+ * ====================================================================== */
 
-	(void) get_primary_key_attnos(relid, true, &constraint);
-	return OidIsValid(constraint) ? get_constraint_index(constraint) : InvalidOid;
+/* A key that was served by lsm_index before the statement */
+typedef struct FormerKey
+{
+	Oid			relid;
+	char	   *constraint;
+	List	   *options;
+} FormerKey;
+
+static bool
+alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		AttrNumber	attnum;
+
+		if (cmd->subtype != AT_AlterColumnType)
+			continue;
+		attnum = get_attnum(relid, cmd->name);
+		for (int i = 0; i < u->nkeys; i++)
+			if (u->keys[i] == attnum)
+				return true;
+	}
+	return false;
 }
 
 /*
- * Core would give the partition a second primary key, like the parent's, and
- * say that there must not be two.
+ * Core makes the new key from the text of the constraint, which has the
+ * storage parameters and not the access method: btree would refuse them.
  */
 static void
-check_attach(Oid parent, const PartitionCmd *cmd)
+reset_options(Oid index, List *options)
 {
-	Oid			relid = RangeVarGetRelid(cmd->name, NoLock, true);
-	Oid			index;
+	AlterTableCmd *cmd = makeNode(AlterTableCmd);
+	List	   *names = NIL;
+	ListCell   *lc;
 
-	if (!OidIsValid(relid) || !OidIsValid(primary_key_index(parent)))
-		return;
-	index = primary_key_index(relid);
-	if (!OidIsValid(index) || relation_am(index) != lsm_index_am_oid())
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("cannot attach table \"%s\" whose primary key is served by an lsm index",
-					get_rel_name(relid)),
-			 errdetail("Index \"%s\" uses access method \"%s\"; keys of partitioned tables use btree.",
-					   get_rel_name(index), LSM_INDEX_AM_NAME),
-			 errhint("Drop the table's primary key: ATTACH PARTITION makes a new one. "
-					 "Or SET lsm.constraint_index = btree before creating the key.")));
+	foreach(lc, options)
+		names = lappend(names, makeDefElem(lfirst_node(DefElem, lc)->defname, NULL, -1));
+	cmd->subtype = AT_ResetRelOptions;
+	cmd->def = (Node *) names;
+	cmd->behavior = DROP_RESTRICT;
+	AlterTableInternal(index, list_make1(cmd), false);
+	CommandCounterIncrement();
+}
+
+/* The keys of the table and its children that the statement will rebuild. */
+static List *
+former_keys(AlterTableStmt *stmt, Oid relid)
+{
+	List	   *result = NIL;
+	List	   *tables;
+	ListCell   *lc;
+	ListCell   *lc2;
+	bool		alters = false;
+
+	foreach(lc, stmt->cmds)
+		alters |= lfirst_node(AlterTableCmd, lc)->subtype == AT_AlterColumnType;
+	if (!alters || !pg_class_ownercheck(relid, GetUserId()))
+		return NIL;
+
+	/* the lock that the statement takes */
+	tables = stmt->relation->inh ? find_all_inheritors(relid, AccessExclusiveLock, NULL) :
+		list_make1_oid(relid);
+	foreach(lc, tables)
+	{
+		Oid			table = lfirst_oid(lc);
+
+		foreach(lc2, lsm_unique_indexes(table, lsm_index_am_oid()))
+		{
+			LsmUniqueIndex *u = lfirst(lc2);
+			Oid			constraint = get_index_constraint(u->index);
+			FormerKey  *key;
+
+			if (!OidIsValid(constraint) || !alters_column_of(stmt, table, u))
+				continue;
+			key = palloc(sizeof(FormerKey));
+			key->relid = table;
+			key->constraint = get_constraint_name(constraint);
+			key->options = lsm_index_options_list(u->index);
+			if (key->options != NIL)
+				reset_options(u->index, key->options);
+			result = lappend(result, key);
+		}
+	}
+	return result;
 }
 
 static void
+restore_key(const FormerKey *key)
+{
+	Oid			constraint = get_relation_constraint_oid(key->relid, key->constraint, true);
+	Oid			index = OidIsValid(constraint) ? get_constraint_index(constraint) : InvalidOid;
+	ListCell   *lc;
+
+	if (!OidIsValid(index))
+		return;					/* dropped by the same statement */
+	foreach(lc, lsm_unique_indexes(key->relid, BTREE_AM_OID))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (u->index != index)
+			continue;
+		for (int i = 0; i < u->nkeys; i++)
+			if (!column_fits(key->relid, get_attname(key->relid, u->keys[i], false), NULL))
+				return;
+		(void) lsm_swap_index(index, LSM_INDEX_AM_NAME, key->options);
+	}
+}
+
+/* ======================================================================
+ * Statements
+ * ====================================================================== */
+
+/* Returns the FormerKeys. */
+static List *
 adjust_alter_table(AlterTableStmt *stmt)
 {
 	Oid			relid;
@@ -364,11 +368,23 @@ adjust_alter_table(AlterTableStmt *stmt)
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	if (stmt->objtype != OBJECT_TABLE || !OidIsValid(lsm_index_am_oid()))
-		return;
+	if ((stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_INDEX) ||
+		!OidIsValid(lsm_index_am_oid()))
+		return NIL;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid))
-		return;
+		return NIL;
+	if (stmt->objtype == OBJECT_INDEX)
+	{
+		foreach(lc, stmt->cmds)
+		{
+			AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+			if (cmd->subtype == AT_AttachPartition)
+				lsm_prepare_attach_index(relid, castNode(PartitionCmd, cmd->def)->name);
+		}
+		return NIL;
+	}
 	ours = keys_may_be_lsm(relid) && !references_itself(stmt, relid);
 
 	foreach(lc, stmt->cmds)
@@ -387,8 +403,30 @@ adjust_alter_table(AlterTableStmt *stmt)
 					adjust_constraint(relid, ours, stmt, lfirst(lc2), def);
 		}
 		else if (cmd->subtype == AT_AttachPartition)
-			check_attach(relid, castNode(PartitionCmd, cmd->def));
+			lsm_prepare_attach(relid, castNode(PartitionCmd, cmd->def)->name);
 	}
+	return former_keys(stmt, relid);
+}
+
+/* A unique index of a partitioned table: its partitions' keys are to match it. */
+static void
+prepare_unique_index(IndexStmt *stmt)
+{
+	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	if (!OidIsValid(relid) || !stmt->relation->inh || stmt->whereClause != NULL)
+		return;
+	foreach(lc, stmt->indexParams)
+	{
+		IndexElem  *elem = lfirst_node(IndexElem, lc);
+
+		if (elem->name == NULL)
+			return;
+		columns = lappend(columns, makeString(elem->name));
+	}
+	lsm_prepare_parent_key(relid, stmt->primary, stmt->nulls_not_distinct, columns);
 }
 
 static void
@@ -399,6 +437,8 @@ adjust_index_stmt(IndexStmt *stmt)
 
 	if (!OidIsValid(lsm_index_am_oid()))
 		return;
+	if (stmt->unique)
+		prepare_unique_index(stmt);
 
 	/* pg_am.amname is unique: the name "lsm" is the table AM's */
 	if (stmt->accessMethod != NULL &&
@@ -438,12 +478,28 @@ lsm_constraints_concern(Node *stmt)
 	return IsA(stmt, IndexStmt) || IsA(stmt, AlterTableStmt);
 }
 
-/* Before a utility statement is executed.  `stmt` may be changed. */
-void
+/*
+ * Before a utility statement is executed.  `stmt` may be changed, and indexes
+ * may be replaced.  The result is for lsm_constraints_after().
+ */
+List *
 lsm_constraints_before(Node *stmt)
 {
-	if (IsA(stmt, IndexStmt))
-		adjust_index_stmt((IndexStmt *) stmt);
-	else
-		adjust_alter_table((AlterTableStmt *) stmt);
+	if (IsA(stmt, AlterTableStmt))
+		return adjust_alter_table((AlterTableStmt *) stmt);
+	adjust_index_stmt((IndexStmt *) stmt);
+	return NIL;
+}
+
+/* After it: keys that the statement has rebuilt are lsm_index again. */
+void
+lsm_constraints_after(List *former_keys)
+{
+	ListCell   *lc;
+
+	if (former_keys == NIL)
+		return;
+	CommandCounterIncrement();
+	foreach(lc, former_keys)
+		restore_key(lfirst(lc));
 }

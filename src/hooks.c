@@ -3,7 +3,7 @@
  * hooks.c
  *	  What PostgreSQL has no access method callback for.
  *
- *	- DDL that concerns keys and their indexes: constraints.c.
+ *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c.
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
  *	  numbers do not address the main fork.
@@ -83,6 +83,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 					ParamListInfo params, QueryEnvironment *query_env,
 					DestReceiver *dest, QueryCompletion *qc)
 {
+	List	   *former_keys = NIL;
+
 	if (lsm_constraints_concern(pstmt->utilityStmt))
 	{
 		if (read_only_tree)
@@ -90,7 +92,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 			pstmt = copyObject(pstmt);
 			read_only_tree = false;
 		}
-		lsm_constraints_before(pstmt->utilityStmt);
+		former_keys = lsm_constraints_before(pstmt->utilityStmt);
 	}
 
 	if (IsA(pstmt->utilityStmt, CreatedbStmt))
@@ -105,6 +107,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		clone_trees((CreatedbStmt *) pstmt->utilityStmt);
 	lsm_tree_database_copy(false);
 
+	lsm_constraints_after(former_keys);
 	lsm_counters_publish();
 }
 

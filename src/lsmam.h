@@ -41,7 +41,13 @@ extern void lsm_hooks_init(void);
 /* ---- constraints.c ---- */
 
 extern bool lsm_constraints_concern(Node *stmt);
-extern void lsm_constraints_before(Node *stmt);
+extern List *lsm_constraints_before(Node *stmt);
+extern void lsm_constraints_after(List *former_keys);
+
+/* ---- swap_index.c ---- */
+
+extern Oid	lsm_swap_index(Oid index, const char *am, List *options);
+extern List *lsm_index_options_list(Oid index);
 
 /* ---- on_conflict.c ---- */
 

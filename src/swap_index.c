@@ -1,0 +1,119 @@
+/*-------------------------------------------------------------------------
+ *
+ * swap_index.c
+ *	  Replacing an index by one of another access method, in place.
+ *
+ * The new index is built next to the old one and takes over with PostgreSQL's
+ * own index_concurrently_swap(), as in REINDEX CONCURRENTLY: name, constraint
+ * (which keeps its OID: views and foreign keys that depend on it stay),
+ * comments, statistics, REPLICA IDENTITY, CLUSTER, triggers of deferrable constraints.
+ * Then the old index is dropped.  All in the transaction of the caller.
+ *
+ * Locks: AccessExclusiveLock on the table, which dropping an index needs, from
+ * the beginning and until the transaction ends.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/attmap.h"
+#include "access/genam.h"
+#include "access/reloptions.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "commands/tablecmds.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_utilcmd.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "lsmam.h"
+
+/* Storage parameters of an index as in WITH (...). */
+List *
+lsm_index_options_list(Oid index)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index));
+	List	   *result = NIL;
+	Datum		options;
+	bool		isnull;
+
+	if (!HeapTupleIsValid(tuple))
+		return NIL;
+	options = SysCacheGetAttr(RELOID, tuple, Anum_pg_class_reloptions, &isnull);
+	if (!isnull)
+		result = untransformRelOptions(options);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* CREATE INDEX of a plain index like this one. */
+static IndexStmt *
+index_statement(Relation table, Relation index, const char *am, List *options)
+{
+	TupleDesc	desc = RelationGetDescr(table);
+	AttrMap    *map = build_attrmap_by_name(desc, desc);
+	RangeVar   *name = makeRangeVar(get_namespace_name(RelationGetNamespace(table)),
+									pstrdup(RelationGetRelationName(table)), -1);
+	IndexStmt  *stmt = generateClonedIndexStmt(name, index, map, NULL);
+
+	stmt->accessMethod = pstrdup(am);
+	stmt->options = options;
+	stmt->primary = false;
+	stmt->isconstraint = false;
+	stmt->deferrable = false;
+	stmt->initdeferred = false;
+	stmt->reset_default_tblspc = true;
+	free_attrmap(map);
+	return stmt;
+}
+
+/*
+ * Replace `index` by one that uses access method `am` with `options`.
+ * Returns the new index.
+ *
+ * Errors: what CREATE INDEX raises, and "cannot ... because it is being used by
+ * active queries in this session".
+ */
+Oid
+lsm_swap_index(Oid index, const char *am, List *options)
+{
+	Oid			table = IndexGetRelation(index, false);
+	Relation	table_rel = table_open(table, AccessExclusiveLock);
+	Relation	index_rel;
+	IndexStmt  *stmt;
+	ObjectAddress old = {RelationRelationId, index, 0};
+	ObjectAddress new;
+	char	   *old_name;
+
+	CheckTableNotInUse(table_rel, "ALTER TABLE");
+	index_rel = index_open(index, AccessExclusiveLock);
+	stmt = index_statement(table_rel, index_rel, am, options);
+	index_close(index_rel, NoLock);
+
+	new = DefineIndex(table, stmt,
+					  InvalidOid,	/* no predefined OID */
+					  InvalidOid,	/* no parent index */
+					  InvalidOid,	/* no parent constraint */
+					  false,	/* is_alter_table */
+					  false,	/* check_rights: the index was there */
+					  false,	/* check_not_in_use: done */
+					  false,	/* skip_build */
+					  true);	/* quiet */
+	CommandCounterIncrement();
+
+	old_name = ChooseRelationName(get_rel_name(index), NULL, "old",
+								  RelationGetNamespace(table_rel), false);
+	index_concurrently_swap(new.objectId, index, old_name);
+	CommandCounterIncrement();
+
+	table_close(table_rel, NoLock);
+	performDeletion(&old, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	CommandCounterIncrement();
+	return new.objectId;
+}

@@ -148,8 +148,29 @@ ALTER TABLE ui ADD CONSTRAINT ui_key PRIMARY KEY USING INDEX ui_id;
 ALTER TABLE ui ADD CONSTRAINT ui_u UNIQUE USING INDEX ui_u DEFERRABLE;
 ALTER TABLE ui ADD CONSTRAINT ui_e UNIQUE USING INDEX ui_e;
 INSERT INTO ui VALUES (1, 2);
-SELECT * FROM key_indexes WHERE "table" = 'ui';
-DROP TABLE ui;
+CREATE TABLE ui2 (id int, p int);
+CREATE UNIQUE INDEX ui2_id ON ui2 USING lsm (id);
+CREATE UNIQUE INDEX ui2_p ON ui2 USING lsm (p);
+ALTER TABLE ui2 ADD PRIMARY KEY USING INDEX ui2_id, ADD FOREIGN KEY (p) REFERENCES ui2 (id);
+SET lsm.constraint_index = btree;
+ALTER TABLE ui2 ADD UNIQUE USING INDEX ui2_p;
+RESET lsm.constraint_index;
+SELECT * FROM key_indexes WHERE "table" ~ '^ui';
+DROP TABLE ui, ui2;
+-- statements prepared before
+CREATE TABLE pp (id int PRIMARY KEY, v text, w int, UNIQUE (v) INCLUDE (w));
+CREATE RULE pp_rule AS ON INSERT TO pk_view DO INSTEAD
+	INSERT INTO pp VALUES (new.id, new.a) ON CONFLICT ON CONSTRAINT pp_pkey DO UPDATE SET v = excluded.v || '!';
+PREPARE p AS INSERT INTO pp VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET v = excluded.v || '?' RETURNING *;
+EXECUTE p (1, 'a');
+EXECUTE p (1, 'b');
+INSERT INTO pk_view VALUES (1, 2);
+CREATE TABLE fpp (r int REFERENCES pp, s text REFERENCES pp (v));
+EXECUTE p (1, 'c');
+INSERT INTO pk_view VALUES (1, 3);
+SELECT * FROM pp;
+SELECT pg_get_indexdef('pp_v_w_key'::regclass);
+DROP TABLE fpp, pp CASCADE;
 
 -- ALTER COLUMN ... TYPE keeps the access method
 CREATE TABLE at (id int PRIMARY KEY WITH (bits_per_key = 14, filter_scheme = bloom), u int, v text, CONSTRAINT at_u UNIQUE (u) DEFERRABLE, UNIQUE (v, u));

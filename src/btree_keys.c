@@ -100,18 +100,18 @@ lsm_unique_indexes(Oid table, Oid am)
 	return result;
 }
 
-/* The table has been locked by the caller. */
+/* The table has been locked by the caller.  `reason` NULL: not worth telling. */
 static void
 make_btree(Oid index, const char *reason)
 {
 	Relation	table = table_open(IndexGetRelation(index, false),
 								   AccessExclusiveLock);
-	int			level = table->rd_createSubid != InvalidSubTransactionId ? DEBUG1 : NOTICE;
 
-	ereport(level,
-			(errmsg("index \"%s\" of table \"%s\" is rebuilt as btree",
-					get_rel_name(index), RelationGetRelationName(table)),
-			 errdetail_internal("%s", reason)));
+	if (reason != NULL && table->rd_createSubid == InvalidSubTransactionId)
+		ereport(NOTICE,
+				(errmsg("index \"%s\" of table \"%s\" is rebuilt as btree",
+						get_rel_name(index), RelationGetRelationName(table)),
+				 errdetail_internal("%s", reason)));
 	table_close(table, NoLock);
 	(void) lsm_swap_index(index, "btree", lsm_other_options(lsm_index_options_list(index)));
 }
@@ -192,26 +192,29 @@ again:
 	}
 }
 
-/* ALTER TABLE ... ADD CONSTRAINT ... USING INDEX wants a btree. */
-void
-lsm_prepare_using_index(Oid relid, Constraint *constraint)
+/*
+ * Before ALTER TABLE ... ADD CONSTRAINT ... USING INDEX.  `for_now`: the caller
+ * will make it lsm_index again.  True if the index has been replaced.
+ */
+bool
+lsm_prepare_using_index(Oid relid, Oid index, bool for_now)
 {
-	Oid			index;
 	ListCell   *lc;
 
-	if (constraint->indexname == NULL || !pg_class_ownercheck(relid, GetUserId()))
-		return;
-	index = get_relname_relid(constraint->indexname, get_rel_namespace(relid));
-	if (!OidIsValid(index) || lsm_relation_am(index) != lsm_index_am_oid())
-		return;
+	if (lsm_relation_am(index) != lsm_index_am_oid() ||
+		!pg_class_ownercheck(relid, GetUserId()))
+		return false;
 	LockRelationOid(relid, AccessExclusiveLock);
 	foreach(lc, lsm_unique_indexes(relid, lsm_index_am_oid()))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
 
-		if (u->index == index && u->plain)
-			make_btree(index, USING_INDEX_REASON);
+		if (u->index != index || !u->plain || !u->valid)
+			continue;
+		make_btree(index, for_now ? NULL : USING_INDEX_REASON);
+		return true;
 	}
+	return false;
 }
 
 /* ======================================================================

@@ -6,9 +6,9 @@
  *	- CREATE INDEX ... USING lsm means lsm_index.
  *	- Keys of lsm tables are served by lsm_index under lsm.constraint_index = lsm.
  *	- Statements that need a btree get one: btree_keys.c.
- *	- ALTER COLUMN ... TYPE makes a new btree for each key: after the statement
- *	  those that were lsm_index become lsm_index again, under the statement's
- *	  lock.
+ *	- ALTER COLUMN ... TYPE makes a new btree for each key, ADD CONSTRAINT ...
+ *	  USING INDEX wants one: after the statement those that were lsm_index become
+ *	  lsm_index again, under the statement's lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,6 +17,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
@@ -189,12 +190,42 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 	constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
 }
 
-static void
+/* A key that is served by lsm_index before the statement, and shall be after it */
+typedef struct FormerKey
+{
+	Oid			relid;
+	char	   *constraint;
+	List	   *options;
+} FormerKey;
+
+/*
+ * ADD CONSTRAINT ... USING INDEX with an lsm_index.  A list of the FormerKey,
+ * or NIL.
+ */
+static List *
+adjust_using_index(Oid relid, bool ours, Constraint *constraint)
+{
+	Oid			index;
+	FormerKey  *key;
+
+	if (constraint->indexname == NULL)
+		return NIL;
+	index = get_relname_relid(constraint->indexname, get_rel_namespace(relid));
+	if (!OidIsValid(index))
+		return NIL;
+	key = palloc(sizeof(FormerKey));
+	key->relid = relid;
+	key->constraint = constraint->conname ? constraint->conname : constraint->indexname;
+	key->options = lsm_index_options_list(index);
+	return lsm_prepare_using_index(relid, index, ours) && ours ? list_make1(key) : NIL;
+}
+
+/* Returns a list of FormerKeys. */
+static List *
 adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 				  Constraint *constraint, ColumnDef *column)
 {
 	lsm_prepare_foreign_key(relid, constraint);
-	lsm_prepare_using_index(relid, constraint);
 	if (constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE)
 		lsm_prepare_parent_key(relid, constraint->contype == CONSTR_PRIMARY,
 							   constraint->nulls_not_distinct,
@@ -204,6 +235,7 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 	if (constraint->access_method != NULL &&
 		strcmp(constraint->access_method, LSM_TABLE_AM_NAME) == 0)
 		constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
+	return adjust_using_index(relid, ours, constraint);
 }
 
 /*
@@ -242,14 +274,6 @@ references_itself(AlterTableStmt *stmt, Oid relid)
 /* ======================================================================
  * ALTER COLUMN ... TYPE
  * ====================================================================== */
-
-/* A key that was served by lsm_index before the statement */
-typedef struct FormerKey
-{
-	Oid			relid;
-	char	   *constraint;
-	List	   *options;
-} FormerKey;
 
 static bool
 alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
@@ -340,8 +364,8 @@ restore_key(const FormerKey *key)
 	Oid			index = OidIsValid(constraint) ? get_constraint_index(constraint) : InvalidOid;
 	ListCell   *lc;
 
-	if (!OidIsValid(index))
-		return;					/* dropped by the same statement */
+	if (!OidIsValid(index) || get_index_ref_constraints(index) != NIL)
+		return;					/* dropped, or referenced by a foreign key */
 	foreach(lc, lsm_unique_indexes(key->relid, BTREE_AM_OID))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
@@ -365,6 +389,7 @@ adjust_alter_table(AlterTableStmt *stmt)
 {
 	Oid			relid;
 	bool		ours;
+	List	   *former = NIL;
 	ListCell   *lc;
 	ListCell   *lc2;
 
@@ -392,20 +417,22 @@ adjust_alter_table(AlterTableStmt *stmt)
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
 		if (cmd->subtype == AT_AddConstraint)
-			adjust_constraint(relid, ours, stmt,
-							  castNode(Constraint, cmd->def), NULL);
+			former = list_concat(former,
+								 adjust_constraint(relid, ours, stmt,
+												   castNode(Constraint, cmd->def),
+												   NULL));
 		else if (cmd->subtype == AT_AddColumn)
 		{
 			ColumnDef  *def = castNode(ColumnDef, cmd->def);
 
 			foreach(lc2, def->constraints)
 				if (IsA(lfirst(lc2), Constraint))
-					adjust_constraint(relid, ours, stmt, lfirst(lc2), def);
+					(void) adjust_constraint(relid, ours, stmt, lfirst(lc2), def);
 		}
 		else if (cmd->subtype == AT_AttachPartition)
 			lsm_prepare_attach(relid, castNode(PartitionCmd, cmd->def)->name);
 	}
-	return former_keys(stmt, relid);
+	return list_concat(former, former_keys(stmt, relid));
 }
 
 /* A unique index of a partitioned table: its partitions' keys are to match it. */

@@ -32,7 +32,7 @@ extern List *lsm_other_options(List *options);
 extern Oid	lsm_relation_am(Oid relid);
 extern List *lsm_unique_indexes(Oid table, Oid am);
 extern void lsm_prepare_foreign_key(Oid relid, Constraint *constraint);
-extern void lsm_prepare_using_index(Oid relid, Constraint *constraint);
+extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
 extern void lsm_prepare_parent_key(Oid parent, bool primary,
 								   bool nulls_not_distinct, List *columns);

@@ -128,6 +128,39 @@ ALTER TABLE l SET TABLESPACE pg_default;
 ALTER INDEX l_v SET TABLESPACE pg_default;
 ALTER INDEX l_pkey SET TABLESPACE pg_default;
 SELECT same();
+-- TIDs given out in the copy must not come again when the move is rolled back: indexes have entries for them
+BEGIN;
+ALTER TABLE l SET TABLESPACE lsm_space;
+INSERT INTO l (id, v) VALUES (770001, 'x');
+SAVEPOINT s;
+ALTER TABLE l SET TABLESPACE pg_default;
+INSERT INTO l (id, v) VALUES (770002, 'x');
+ROLLBACK TO s;
+INSERT INTO l (id, v) VALUES (770003, 'x');
+ROLLBACK;
+INSERT INTO l (id, v) VALUES (780001, 'x'), (780002, 'x'), (780003, 'x');
+SET enable_seqscan = off;
+SELECT id FROM l WHERE id > 700000 ORDER BY id;
+SELECT id FROM l WHERE id = 770001;
+RESET enable_seqscan;
+SELECT * FROM lsm_verify('l');
+-- the reservation for that is not without limit
+BEGIN;
+ALTER TABLE l SET TABLESPACE lsm_space;
+SAVEPOINT s;
+ALTER TABLE l SET TABLESPACE pg_default;
+SAVEPOINT s2;
+DO $$ BEGIN FOR i IN 1..40 LOOP
+	EXECUTE 'ALTER TABLE l SET TABLESPACE ' || CASE WHEN i % 2 = 0 THEN 'pg_default' ELSE 'lsm_space' END;
+END LOOP; END $$;
+INSERT INTO l (id, v) VALUES (790001, 'x');
+ROLLBACK TO s;
+INSERT INTO l (id, v) VALUES (790002, 'x');
+COMMIT;
+SELECT id FROM l WHERE id > 700000 ORDER BY id;
+SELECT * FROM lsm_verify('l');
+DELETE FROM l WHERE id > 700000;
+ALTER TABLE l SET TABLESPACE pg_default;
 DROP TABLESPACE lsm_space;
 
 -- SET UNLOGGED and back

@@ -108,89 +108,121 @@ judge_and_wait(Relation rel, uint64 packed, LsmRow *row, StringInfo value,
 	}
 }
 
-double
-lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
-						   IndexInfo *index_info, bool allow_sync, bool anyvisible,
-						   bool progress, BlockNumber start_blockno,
-						   BlockNumber numblocks, IndexBuildCallback callback,
-						   void *callback_state, TableScanDesc sscan)
+/* What is needed to form index entries from rows */
+typedef struct EntryMaker
 {
-	LsmTableScan *scan;
-	bool		unique = index_info->ii_Unique || index_info->ii_ExclusionOps != NULL;
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	double		reltuples = 0;
-	ExprState  *predicate;
-	TupleTableSlot *slot;
+	IndexInfo  *index_info;
 	EState	   *estate;
 	ExprContext *econtext;
-	Snapshot	snapshot;
-	bool		own_snapshot = false;
-	TransactionId OldestXmin = InvalidTransactionId;
+	ExprState  *predicate;
+	TupleTableSlot *slot;
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+} EntryMaker;
+
+static void
+begin_entries(EntryMaker *maker, Relation table_rel, IndexInfo *index_info)
+{
+	maker->index_info = index_info;
+	maker->estate = CreateExecutorState();
+	maker->econtext = GetPerTupleExprContext(maker->estate);
+	maker->slot = table_slot_create(table_rel, NULL);
+	maker->econtext->ecxt_scantuple = maker->slot;
+	maker->predicate = ExecPrepareQual(index_info->ii_Predicate, maker->estate);
+}
+
+/* The row's entry into values and isnull; false: the index does not want the row. */
+static bool
+make_entry(EntryMaker *maker, Relation table_rel, const LsmRow *row, uint64 packed)
+{
+	MemoryContextReset(maker->econtext->ecxt_per_tuple_memory);
+	lsm_row_store(table_rel, row, packed, maker->slot);
+	if (maker->predicate != NULL && !ExecQual(maker->predicate, maker->econtext))
+		return false;
+	FormIndexDatum(maker->index_info, maker->slot, maker->estate,
+				   maker->values, maker->isnull);
+	return true;
+}
+
+static void
+end_entries(EntryMaker *maker)
+{
+	ExecDropSingleTupleTableSlot(maker->slot);
+	FreeExecutorState(maker->estate);
+
+	/* these pointed into the estate */
+	maker->index_info->ii_ExpressionsState = NIL;
+	maker->index_info->ii_PredicateState = NULL;
+}
+
+/*
+ * Begin the scan of a build.
+ *
+ * A normal build indexes what anyone may see, a concurrent one what its snapshot sees: then
+ * *own_snapshot has to be unregistered.  OldestXmin: valid for a normal build.
+ */
+static TableScanDesc
+begin_build_scan(Relation table_rel, bool allow_sync, TransactionId OldestXmin,
+				 Snapshot *own_snapshot)
+{
+	Snapshot	snapshot = SnapshotAny;
+
+	if (!TransactionIdIsValid(OldestXmin))
+		snapshot = *own_snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	return table_beginscan_strat(table_rel, snapshot, 0, NULL, true, allow_sync);
+}
+
+/* Only the rows of some TID blocks (BRIN). */
+static void
+limit_to_blocks(LsmTableScan *scan, BlockNumber start, BlockNumber numblocks)
+{
+	uint64		end = scan->nblocks;
+
+	if (start == 0 && numblocks == InvalidBlockNumber)
+		return;
+	if (numblocks != InvalidBlockNumber)
+		end = Min((uint64) start + numblocks, end);
+	if (end <= start)
+		lsm_scan_set_range(scan, 1, 0);
+	else
+		lsm_scan_set_range(scan, (uint64) start << 16, ((end - 1) << 16) | 0xFFFF);
+}
+
+static void
+report_blocks_done(LsmTableScan *scan, BlockNumber *reported)
+{
+	BlockNumber done = lsm_scan_blocks_done(scan);
+
+	if (*reported == done)
+		return;
+	*reported = done;
+	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
+}
+
+/* Hand the entries of all rows of the scan to the callback; returns the number of live rows. */
+static double
+build_from_scan(Relation table_rel, Relation index_rel, IndexInfo *index_info,
+				LsmTableScan *scan, TransactionId OldestXmin, bool anyvisible,
+				bool progress, IndexBuildCallback callback, void *callback_state)
+{
+	Snapshot	snapshot = scan->base.rs_snapshot;
+	bool		unique = index_info->ii_Unique || index_info->ii_ExclusionOps != NULL;
 	BlockNumber reported = InvalidBlockNumber;
+	double		reltuples = 0;
+	EntryMaker	maker;
 	StringInfoData value;
 	uint64		packed;
 	LsmRow		row;
 
-	Assert(OidIsValid(index_rel->rd_rel->relam));
 	Assert(!(anyvisible && unique));
-
-	estate = CreateExecutorState();
-	econtext = GetPerTupleExprContext(estate);
-	slot = table_slot_create(table_rel, NULL);
-	econtext->ecxt_scantuple = slot;
-	predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
+	begin_entries(&maker, table_rel, index_info);
 	initStringInfo(&value);
-
-	/*
-	 * A normal build indexes what anyone may see, a concurrent one what its
-	 * snapshot sees.  A parallel one has its scan, and snapshot, already.
-	 */
-	if (!IsBootstrapProcessingMode() && !index_info->ii_Concurrent)
-		OldestXmin = GetOldestNonRemovableTransactionId(table_rel);
-	if (!sscan)
-	{
-		if (TransactionIdIsValid(OldestXmin))
-			snapshot = SnapshotAny;
-		else
-		{
-			snapshot = RegisterSnapshot(GetTransactionSnapshot());
-			own_snapshot = true;
-		}
-		sscan = table_beginscan_strat(table_rel, snapshot, 0, NULL, true, allow_sync);
-	}
-	else
-		snapshot = sscan->rs_snapshot;
-	scan = (LsmTableScan *) sscan;
-	Assert(snapshot == SnapshotAny || IsMVCCSnapshot(snapshot));
-	Assert((snapshot == SnapshotAny) == TransactionIdIsValid(OldestXmin));
-	Assert(snapshot == SnapshotAny || !anyvisible);
-
-	if (progress)
-		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL,
-									 lsm_scan_total_blocks(scan));
-	if (start_blockno != 0 || numblocks != InvalidBlockNumber)
-	{
-		uint64		end = numblocks == InvalidBlockNumber ? scan->nblocks :
-		Min((uint64) start_blockno + numblocks, scan->nblocks);
-
-		Assert(!allow_sync);
-		if (end <= start_blockno)
-			lsm_scan_set_range(scan, 1, 0);
-		else
-			lsm_scan_set_range(scan, (uint64) start_blockno << 16,
-							   ((end - 1) << 16) | 0xFFFF);
-	}
-
 	while (lsm_scan_step(scan, ForwardScanDirection, &packed, &row))
 	{
 		Verdict		v;
 
-		if (progress && reported != lsm_scan_blocks_done(scan))
-		{
-			reported = lsm_scan_blocks_done(scan);
-			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, reported);
-		}
+		if (progress)
+			report_blocks_done(scan, &reported);
 		if (snapshot == SnapshotAny)
 			v = judge_and_wait(table_rel, packed, &row, &value, OldestXmin,
 							   anyvisible, unique);
@@ -201,30 +233,51 @@ lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 		}
 		if (v.count)
 			reltuples += 1;
-		if (!v.index_it)
-			continue;
-
-		MemoryContextReset(econtext->ecxt_per_tuple_memory);
-		lsm_row_store(table_rel, &row, packed, slot);
-		if (predicate != NULL && !ExecQual(predicate, econtext))
-			continue;
-		FormIndexDatum(index_info, slot, estate, values, isnull);
-		callback(index_rel, &slot->tts_tid, values, isnull, v.alive, callback_state);
+		if (v.index_it && make_entry(&maker, table_rel, &row, packed))
+			callback(index_rel, &maker.slot->tts_tid, maker.values, maker.isnull,
+					 v.alive, callback_state);
 	}
+	end_entries(&maker);
+	pfree(value.data);
+	return reltuples;
+}
 
+double
+lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
+						   IndexInfo *index_info, bool allow_sync, bool anyvisible,
+						   bool progress, BlockNumber start_blockno,
+						   BlockNumber numblocks, IndexBuildCallback callback,
+						   void *callback_state, TableScanDesc sscan)
+{
+	LsmTableScan *scan;
+	Snapshot	own_snapshot = NULL;
+	TransactionId OldestXmin = InvalidTransactionId;
+	double		reltuples;
+
+	Assert(OidIsValid(index_rel->rd_rel->relam));
+	if (!IsBootstrapProcessingMode() && !index_info->ii_Concurrent)
+		OldestXmin = GetOldestNonRemovableTransactionId(table_rel);
+
+	/* a parallel build has its scan, and snapshot, already */
+	if (!sscan)
+		sscan = begin_build_scan(table_rel, allow_sync, OldestXmin, &own_snapshot);
+	scan = (LsmTableScan *) sscan;
+	Assert(sscan->rs_snapshot == SnapshotAny || IsMVCCSnapshot(sscan->rs_snapshot));
+	Assert((sscan->rs_snapshot == SnapshotAny) == TransactionIdIsValid(OldestXmin));
+	Assert(sscan->rs_snapshot == SnapshotAny || !anyvisible);
+
+	if (progress)
+		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL,
+									 lsm_scan_total_blocks(scan));
+	limit_to_blocks(scan, start_blockno, numblocks);
+	reltuples = build_from_scan(table_rel, index_rel, index_info, scan, OldestXmin,
+								anyvisible, progress, callback, callback_state);
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE,
 									 lsm_scan_total_blocks(scan));
 	table_endscan(sscan);
 	if (own_snapshot)
-		UnregisterSnapshot(snapshot);
-	ExecDropSingleTupleTableSlot(slot);
-	FreeExecutorState(estate);
-	pfree(value.data);
-
-	/* these pointed into the estate */
-	index_info->ii_ExpressionsState = NIL;
-	index_info->ii_PredicateState = NULL;
+		UnregisterSnapshot(own_snapshot);
 	return reltuples;
 }
 
@@ -256,12 +309,7 @@ lsm_index_validate_scan(Relation table_rel, Relation index_rel, IndexInfo *index
 {
 	TableScanDesc sscan;
 	LsmTableScan *scan;
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	ExprState  *predicate;
-	TupleTableSlot *slot;
-	EState	   *estate;
-	ExprContext *econtext;
+	EntryMaker	maker;
 	BlockNumber reported = InvalidBlockNumber;
 	uint64		indexed = 0;
 	bool		more;
@@ -269,12 +317,7 @@ lsm_index_validate_scan(Relation table_rel, Relation index_rel, IndexInfo *index
 	LsmRow		row;
 
 	Assert(OidIsValid(index_rel->rd_rel->relam));
-	estate = CreateExecutorState();
-	econtext = GetPerTupleExprContext(estate);
-	slot = table_slot_create(table_rel, NULL);
-	econtext->ecxt_scantuple = slot;
-	predicate = ExecPrepareQual(index_info->ii_Predicate, estate);
-
+	begin_entries(&maker, table_rel, index_info);
 	sscan = table_beginscan_strat(table_rel, snapshot, 0, NULL, true, false);
 	scan = (LsmTableScan *) sscan;
 	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, lsm_scan_total_blocks(scan));
@@ -288,31 +331,19 @@ lsm_index_validate_scan(Relation table_rel, Relation index_rel, IndexInfo *index
 		if (!visible)
 			continue;
 		state->htups += 1;
-		if (reported != lsm_scan_blocks_done(scan))
-		{
-			reported = lsm_scan_blocks_done(scan);
-			pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, reported);
-		}
+		report_blocks_done(scan, &reported);
 
 		while (more && indexed < packed)
 			more = next_indexed(state, &indexed);
-		if (more && indexed == packed)
+		if ((more && indexed == packed) || !make_entry(&maker, table_rel, &row, packed))
 			continue;
-
-		MemoryContextReset(econtext->ecxt_per_tuple_memory);
-		lsm_row_store(table_rel, &row, packed, slot);
-		if (predicate != NULL && !ExecQual(predicate, econtext))
-			continue;
-		FormIndexDatum(index_info, slot, estate, values, isnull);
-		index_insert(index_rel, values, isnull, &slot->tts_tid, table_rel,
+		index_insert(index_rel, maker.values, maker.isnull, &maker.slot->tts_tid,
+					 table_rel,
 					 index_info->ii_Unique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
 					 false, index_info);
 		state->tups_inserted += 1;
 	}
 
 	table_endscan(sscan);
-	ExecDropSingleTupleTableSlot(slot);
-	FreeExecutorState(estate);
-	index_info->ii_ExpressionsState = NIL;
-	index_info->ii_PredicateState = NULL;
+	end_entries(&maker);
 }

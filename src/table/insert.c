@@ -76,7 +76,7 @@ lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
  * are taken when the write has begun, so that a flush waits for them.
  */
 static void
-write_new_rows(LsmTree *tree, LsmEntry *entries, int n, uint64 *packed)
+write_new_rows(Relation rel, LsmTree *tree, LsmEntry *entries, int n, uint64 *packed)
 {
 	char		keys[LSM_MAX_WRITE_ENTRIES][LSM_TID_KEY_BYTES];
 	LsmWrite	write;
@@ -84,6 +84,7 @@ write_new_rows(LsmTree *tree, LsmEntry *entries, int n, uint64 *packed)
 	int			i;
 
 	Assert(n > 0 && n <= LSM_MAX_WRITE_ENTRIES);
+	lsm_relation_check_room(rel, tree, n);
 	for (i = 0; i < n; i++)
 		entries[i].key = lsm_slice(keys[i], LSM_TID_KEY_BYTES);
 	lsm_write_begin(tree, &write, entries, n);
@@ -94,6 +95,32 @@ write_new_rows(LsmTree *tree, LsmEntry *entries, int n, uint64 *packed)
 		lsm_key_encode(packed[i], keys[i]);
 	}
 	lsm_write_apply(&write);
+}
+
+void
+lsm_reserve_rows(LsmTree *tree, int n)
+{
+	char		key[LSM_TID_KEY_BYTES];
+	uint16		no_attributes = 0;
+	LsmRow		dead;
+	LsmEntry	entry;
+	LsmWrite	write;
+	StringInfoData value;
+
+	memset(&dead, 0, sizeof(dead));
+	dead.flags = LSM_ROW_KILLED;
+	dead.body = (char *) &no_attributes;
+	dead.body_bytes = sizeof(no_attributes);
+	initStringInfo(&value);
+	lsm_row_encode(&value, &dead, true);
+
+	memset(&entry, 0, sizeof(entry));
+	entry.key = lsm_slice(key, sizeof(key));
+	entry.value = lsm_slice(value.data, value.len);
+	lsm_write_begin(tree, &write, &entry, 1);
+	lsm_key_encode(lsm_number_pack(lsm_write_allocate_rows(&write, n) + n - 1), key);
+	lsm_write_apply(&write);
+	pfree(value.data);
 }
 
 static void
@@ -128,7 +155,7 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 	tree = lsm_table_tree(rel);
 	memset(&entry, 0, sizeof(entry));
 	entry.value = lsm_slice(value.data, value.len);
-	write_new_rows(tree, &entry, 1, &packed);
+	write_new_rows(rel, tree, &entry, 1, &packed);
 
 	lsm_label_tuple(rel, tuple, slot, &header, packed);
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
@@ -268,7 +295,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 			entries[i - first].value = lsm_slice(buf.data + offsets[i],
 												 offsets[i + 1] - offsets[i]);
 		}
-		write_new_rows(tree, entries, i - first, &packed[first]);
+		write_new_rows(rel, tree, entries, i - first, &packed[first]);
 		CHECK_FOR_INTERRUPTS();
 	}
 

@@ -254,6 +254,21 @@ check_or_wait(LsmTarget *target, CommandId cid, LockTupleMode mode, bool wait,
 	return TM_BeingModified;
 }
 
+/* The row may be changed as far as others go: may this command, and its crosscheck snapshot? */
+static TM_Result
+check_command(const LsmTarget *target, TM_Result result, Snapshot crosscheck,
+			  const char *what)
+{
+	if (result == TM_Invisible)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("attempted to %s invisible tuple", what)));
+	if (result == TM_Ok && crosscheck != InvalidSnapshot &&
+		!lsm_row_visible(&target->row, crosscheck))
+		return TM_Updated;
+	return result;
+}
+
 /* The deletion or update of `target` has been written: what else must go? */
 static void
 finish_change(LsmTarget *target, LockTupleMode mode, bool have_tuple_lock)
@@ -289,13 +304,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 							   &have_tuple_lock, &waited);
 		if (waited)
 			continue;
-		if (result == TM_Invisible)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("attempted to delete invisible tuple")));
-		if (result == TM_Ok && crosscheck != InvalidSnapshot &&
-			!lsm_row_visible(&target.row, crosscheck))
-			result = TM_Updated;
+		result = check_command(&target, result, crosscheck, "delete");
 		if (result != TM_Ok)
 		{
 			lsm_target_failure(&target, result, tmfd);
@@ -450,6 +459,7 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
 	Assert(2 * LSM_TID_KEY_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
 
+	lsm_relation_check_room(target->rel, target->tree, 1);
 	lsm_write_begin(target->tree, &write, entries, 2);
 	*packed = lsm_number_pack(lsm_write_allocate_rows(&write, 1));
 	lsm_key_encode(*packed, key);
@@ -480,33 +490,94 @@ update_needs_toast(Relation rel, HeapTuple oldtup, HeapTuple newtup)
 		newtup->t_len > TOAST_TUPLE_THRESHOLD;
 }
 
+/* An update on its way */
+typedef struct LsmUpdate
+{
+	LsmTarget	target;
+	TransactionId xid;
+	CommandId	cid;
+	LockTupleMode mode;			/* strength of the change */
+	HeapTuple	newtup;			/* the caller's */
+	HeapTuple	oldtup;			/* NULL until read */
+	HeapTuple	stored;			/* newtup, or a toasted copy */
+	bool		keys_intact;
+	bool		must_toast;
+	bool		row_locked;		/* by lock_and_toast() */
+	bool		own_locks;		/* our transaction held locks before */
+	LsmRow		header;			/* of the new version; lsm_header_free() it */
+	uint64		packed;			/* its TID */
+} LsmUpdate;
+
+/* What follows from the old version's data, which never changes: once is enough. */
+static void
+compare_versions(LsmUpdate *update)
+{
+	Relation	rel = update->target.rel;
+
+	update->oldtup = lsm_row_form_tuple(&update->target.row, update->target.packed,
+										RelationGetRelid(rel));
+	update->keys_intact = keys_unchanged(rel, update->oldtup, update->newtup);
+	update->mode = update->keys_intact ? LockTupleNoKeyExclusive : LockTupleExclusive;
+	update->must_toast = update_needs_toast(rel, update->oldtup, update->newtup);
+}
+
 /*
  * Lock the old version for us by an entry of its own, then run the toaster: it
  * writes the new values and deletes the old ones, which cannot be taken back
  * if someone else turns out to have been faster.
  *
- * Returns the tuple to store.  *locked: false if the race for the lock was lost.
- * *own_locks: our transaction held a lock before.
+ * If the race for the lock is lost, nothing has happened (row_locked stays false).
  */
-static HeapTuple
-lock_and_toast(LsmTarget *target, TransactionId xid, LockTupleMode mode,
-			   HeapTuple newtup, HeapTuple oldtup, bool *locked, bool *own_locks)
+static void
+lock_and_toast(LsmUpdate *update)
 {
+	LsmTarget  *target = &update->target;
 	LsmConflict before;
 	LsmRow		header;
-	HeapTuple	stored;
 
-	lsm_row_find_conflict(&target->row, mode, &before);
-	*own_locks = before.own;
-	lsm_target_settle(target, InvalidTransactionId, mode, &header);
-	lsm_header_add_locker(&header, xid, mode);
-	*locked = lsm_target_override(target, &header);
+	lsm_row_find_conflict(&target->row, update->mode, &before);
+	update->own_locks = before.own;
+	lsm_target_settle(target, InvalidTransactionId, update->mode, &header);
+	lsm_header_add_locker(&header, update->xid, update->mode);
+	update->row_locked = lsm_target_override(target, &header);
 	lsm_header_free(&header);
-	if (!*locked)
-		return newtup;
-	stored = heap_toast_insert_or_update(target->rel, newtup, oldtup, 0);
-	lsm_row_check_size(stored);
-	return stored;
+	if (!update->row_locked)
+		return;
+	update->stored = heap_toast_insert_or_update(target->rel, update->newtup,
+												 update->oldtup, 0);
+	lsm_row_check_size(update->stored);
+}
+
+/* No one is in the way.  False: read the old version again. */
+static bool
+try_update(LsmUpdate *update)
+{
+	if (update->must_toast && !update->row_locked)
+	{
+		lock_and_toast(update);
+		return false;			/* the header has changed */
+	}
+	if (!update->row_locked)
+		lsm_row_check_size(update->stored);
+	header_of_new_version(&update->target.row, update->xid, update->cid,
+						  update->own_locks, &update->header);
+	if (write_update(&update->target, update->stored, update->xid, update->cid,
+					 update->keys_intact, &update->header, &update->packed))
+		return true;
+	lsm_header_free(&update->header);
+	return false;
+}
+
+/* The update did not come about. */
+static void
+report_failure(LsmUpdate *update, TM_Result result, TM_FailureData *tmfd)
+{
+	if (update->row_locked)
+		elog(ERROR, "row (%u,%u) of table \"%s\" changed under our row lock",
+			 ItemPointerGetBlockNumberNoCheck(&update->target.tid),
+			 ItemPointerGetOffsetNumberNoCheck(&update->target.tid),
+			 RelationGetRelationName(update->target.rel));
+	lsm_target_failure(&update->target, result, tmfd);
 }
 
 /*
@@ -520,99 +591,65 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 				 Snapshot snapshot, Snapshot crosscheck, bool wait,
 				 TM_FailureData *tmfd, LockTupleMode *lockmode, bool *update_indexes)
 {
-	TransactionId xid = GetCurrentTransactionId();
 	bool		should_free = true;
-	HeapTuple	newtup = ExecFetchSlotHeapTuple(slot, true, &should_free);
-	HeapTuple	oldtup = NULL;
-	HeapTuple	stored = newtup;
-	LsmTarget	target;
-	LsmRow		header;
+	LsmUpdate	update = {
+		.xid = GetCurrentTransactionId(),
+		.cid = cid,
+		.mode = LockTupleExclusive,
+		.own_locks = true
+	};
 	TM_Result	result;
 	bool		have_tuple_lock = false;
 	bool		waited;
-	bool		keys_intact = false;
-	bool		must_toast = false;
-	bool		row_locked = false;
-	bool		own_locks = true;
-	uint64		packed = 0;
 
 	forbid_parallel("update");
 	*update_indexes = false;
+	update.newtup = update.stored = ExecFetchSlotHeapTuple(slot, true, &should_free);
 	slot->tts_tableOid = RelationGetRelid(rel);
-	newtup->t_tableOid = slot->tts_tableOid;
-	lsm_target_init(&target, rel, lsm_table_tree(rel), otid);
+	update.newtup->t_tableOid = slot->tts_tableOid;
+	lsm_target_init(&update.target, rel, lsm_table_tree(rel), otid);
 
 	for (;;)
 	{
-		if (!lsm_target_read(&target))
+		if (!lsm_target_read(&update.target))
 		{
-			*lockmode = LockTupleExclusive;
-			result = missing_failure(&target, tmfd);
+			result = missing_failure(&update.target, tmfd);
 			break;
 		}
-		if (oldtup == NULL)
-		{
-			/* the data of a version never changes: once is enough */
-			oldtup = lsm_row_form_tuple(&target.row, target.packed,
-										RelationGetRelid(rel));
-			keys_intact = keys_unchanged(rel, oldtup, newtup);
-			*lockmode = keys_intact ? LockTupleNoKeyExclusive : LockTupleExclusive;
-			must_toast = update_needs_toast(rel, oldtup, newtup);
-		}
-		result = check_or_wait(&target, cid, *lockmode, wait, XLTW_Update,
+		if (update.oldtup == NULL)
+			compare_versions(&update);
+		result = check_or_wait(&update.target, cid, update.mode, wait, XLTW_Update,
 							   &have_tuple_lock, &waited);
 		if (waited)
 			continue;
-		if (result == TM_Invisible)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("attempted to update invisible tuple")));
-		if (result == TM_Ok && crosscheck != InvalidSnapshot &&
-			!lsm_row_visible(&target.row, crosscheck))
-			result = TM_Updated;
+		result = check_command(&update.target, result, crosscheck, "update");
 		if (result != TM_Ok)
 		{
-			if (row_locked)
-				elog(ERROR, "row (%u,%u) of table \"%s\" changed under our row lock",
-					 ItemPointerGetBlockNumberNoCheck(&target.tid),
-					 ItemPointerGetOffsetNumberNoCheck(&target.tid),
-					 RelationGetRelationName(rel));
-			lsm_target_failure(&target, result, tmfd);
+			report_failure(&update, result, tmfd);
 			break;
 		}
-
-		if (must_toast && !row_locked)
-		{
-			stored = lock_and_toast(&target, xid, *lockmode, newtup, oldtup,
-									&row_locked, &own_locks);
-			continue;			/* read again: the header has changed */
-		}
-
-		if (!row_locked)
-			lsm_row_check_size(stored);
-		header_of_new_version(&target.row, xid, cid, own_locks, &header);
-		if (write_update(&target, stored, xid, cid, keys_intact, &header, &packed))
+		if (try_update(&update))
 			break;
-		lsm_header_free(&header);
 	}
 
+	*lockmode = update.mode;
 	if (result != TM_Ok)
-		lsm_tuplock_release(rel, &target.tid, *lockmode, have_tuple_lock);
+		lsm_tuplock_release(rel, &update.target.tid, update.mode, have_tuple_lock);
 	else
 	{
-		lsm_label_tuple(rel, newtup, slot, &header, packed);
-		lsm_header_free(&header);
-		finish_change(&target, *lockmode, have_tuple_lock);
+		lsm_label_tuple(rel, update.newtup, slot, &update.header, update.packed);
+		lsm_header_free(&update.header);
+		finish_change(&update.target, update.mode, have_tuple_lock);
 		pgstat_count_heap_update(rel, false);
 		*update_indexes = true;
 	}
 
-	lsm_target_free(&target);
-	if (oldtup)
-		heap_freetuple(oldtup);
-	if (stored != newtup)
-		heap_freetuple(stored);
+	lsm_target_free(&update.target);
+	if (update.oldtup)
+		heap_freetuple(update.oldtup);
+	if (update.stored != update.newtup)
+		heap_freetuple(update.stored);
 	if (should_free)
-		pfree(newtup);
+		pfree(update.newtup);
 	return result;
 }

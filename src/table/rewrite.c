@@ -303,6 +303,69 @@ copy_sorted(LsmRewrite *rw, Tuplesortstate *sort)
 	tuplesort_end(sort);
 }
 
+/* The old table's versions, in the order wanted unless they are sorted later */
+typedef struct RewriteSource
+{
+	IndexScanDesc index_scan;	/* or NULL: table_scan */
+	TableScanDesc table_scan;
+	TupleTableSlot *slot;
+} RewriteSource;
+
+static void
+begin_source(RewriteSource *source, Relation table, Relation index)
+{
+	memset(source, 0, sizeof(RewriteSource));
+	source->slot = table_slot_create(table, NULL);
+	if (index != NULL)
+	{
+		pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
+									 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP);
+		pgstat_progress_update_param(PROGRESS_CLUSTER_INDEX_RELID,
+									 RelationGetRelid(index));
+		source->index_scan = index_beginscan(table, index, SnapshotAny, 0, 0);
+		index_rescan(source->index_scan, NULL, 0, NULL, 0);
+		return;
+	}
+	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
+								 PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
+	source->table_scan = table_beginscan(table, SnapshotAny, 0, (ScanKey) NULL);
+	pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS,
+								 lsm_scan_total_blocks((LsmTableScan *) source->table_scan));
+}
+
+/* The next version; it belongs to the slot.  NULL: no more. */
+static HeapTuple
+next_version(RewriteSource *source)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (source->index_scan != NULL)
+	{
+		if (!index_getnext_slot(source->index_scan, ForwardScanDirection, source->slot))
+			return NULL;
+		if (source->index_scan->xs_recheck)
+			elog(ERROR, "CLUSTER does not support lossy index conditions");
+	}
+	else
+	{
+		if (!table_scan_getnextslot(source->table_scan, ForwardScanDirection,
+									source->slot))
+			return NULL;
+		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED,
+									 lsm_scan_blocks_done((LsmTableScan *) source->table_scan));
+	}
+	return ExecFetchSlotHeapTuple(source->slot, false, NULL);
+}
+
+static void
+end_source(RewriteSource *source)
+{
+	if (source->index_scan != NULL)
+		index_endscan(source->index_scan);
+	else
+		table_endscan(source->table_scan);
+	ExecDropSingleTupleTableSlot(source->slot);
+}
+
 /*
  * lsm_relation_copy_for_cluster - copy OldTable to NewTable, in the order of
  * OldIndex if there is one, else in TID order.
@@ -318,57 +381,20 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 							  double *tups_recently_dead)
 {
 	LsmRewrite	rw;
-	IndexScanDesc index_scan = NULL;
-	TableScanDesc table_scan = NULL;
+	RewriteSource source;
 	Tuplesortstate *sort = NULL;
-	TupleTableSlot *slot;
+	HeapTuple	tuple;
 
 	begin_rewrite(&rw, OldTable, NewTable, OldestXmin, *xid_cutoff);
 	if (use_sort)
 		sort = tuplesort_begin_cluster(RelationGetDescr(OldTable), OldIndex,
 									   maintenance_work_mem, NULL, TUPLESORT_NONE);
-	if (OldIndex != NULL && !use_sort)
+	begin_source(&source, OldTable, use_sort ? NULL : OldIndex);
+	while ((tuple = next_version(&source)) != NULL)
 	{
-		pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
-									 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP);
-		pgstat_progress_update_param(PROGRESS_CLUSTER_INDEX_RELID,
-									 RelationGetRelid(OldIndex));
-		index_scan = index_beginscan(OldTable, OldIndex, SnapshotAny, 0, 0);
-		index_rescan(index_scan, NULL, 0, NULL, 0);
-	}
-	else
-	{
-		pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
-									 PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
-		table_scan = table_beginscan(OldTable, SnapshotAny, 0, (ScanKey) NULL);
-		pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS,
-									 lsm_scan_total_blocks((LsmTableScan *) table_scan));
-	}
-
-	slot = table_slot_create(OldTable, NULL);
-	for (;;)
-	{
-		HeapTuple	tuple;
 		LsmRow		row;
 		bool		ended;
 
-		CHECK_FOR_INTERRUPTS();
-		if (index_scan != NULL)
-		{
-			if (!index_getnext_slot(index_scan, ForwardScanDirection, slot))
-				break;
-			if (index_scan->xs_recheck)
-				elog(ERROR, "CLUSTER does not support lossy index conditions");
-		}
-		else
-		{
-			if (!table_scan_getnextslot(table_scan, ForwardScanDirection, slot))
-				break;
-			pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED,
-										 lsm_scan_blocks_done((LsmTableScan *) table_scan));
-		}
-
-		tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
 		lsm_row_from_tuple(tuple, &row);
 		if (!must_copy(&rw, &row, &ended, tups_recently_dead))
 		{
@@ -386,11 +412,7 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 		copy_version(&rw, tuple, &row);
 		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, *num_tuples);
 	}
-	if (index_scan != NULL)
-		index_endscan(index_scan);
-	if (table_scan != NULL)
-		table_endscan(table_scan);
-	ExecDropSingleTupleTableSlot(slot);
+	end_source(&source);
 
 	if (sort != NULL)
 		copy_sorted(&rw, sort);

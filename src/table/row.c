@@ -390,8 +390,8 @@ lsm_row_store(Relation rel, const LsmRow *row, uint64 packed, TupleTableSlot *sl
 	if (likely(TTS_IS_HEAPTUPLE(slot)))
 		ExecStoreHeapTuple(tuple, slot, true);
 	else
-		ExecForceStoreHeapTuple(tuple, slot, true);
-	slot->tts_tid = tuple->t_self;
+		ExecForceStoreHeapTuple(tuple, slot, true); /* frees the tuple */
+	lsm_tid_unpack(packed, &slot->tts_tid);
 	slot->tts_tableOid = RelationGetRelid(rel);
 }
 

@@ -282,6 +282,8 @@ extern void lsm_header_of_new_row(LsmRow *header, TransactionId xid, CommandId c
 extern void lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
 							const LsmRow *header, uint64 packed);
 
+/* Make the next n row numbers unusable, durably, by a dead row at the last of them. */
+extern void lsm_reserve_rows(LsmTree *tree, int n);
 extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
 							 int options, BulkInsertState bistate);
 extern void lsm_tuple_insert_speculative(Relation rel, TupleTableSlot *slot,
@@ -439,6 +441,8 @@ extern void lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrn
 										  MultiXactId *minmulti);
 extern void lsm_relation_nontransactional_truncate(Relation rel);
 extern void lsm_relation_copy_data(Relation rel, const RelFileNode *newrnode);
+/* ERROR if a table that SET TABLESPACE moved in this transaction has no room for n more rows. */
+extern void lsm_relation_check_room(Relation rel, LsmTree *tree, int n);
 extern void lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable,
 										  Relation OldIndex, bool use_sort,
 										  TransactionId OldestXmin,

@@ -32,7 +32,12 @@ forbid_parallel_insert(void)
 				 errmsg("cannot insert tuples in a parallel worker")));
 }
 
-/* The relation's tuple as it will be stored: itself, or a toasted copy. */
+/*
+ * The relation's tuple as it will be stored: itself, or a toasted copy.
+ *
+ * NO_LOGICAL: logical decoding would collect the chunks for a row that it will never
+ * see, and fail at the next row of a heap table.
+ */
 static HeapTuple
 toast_new_tuple(Relation rel, HeapTuple tuple, int options)
 {
@@ -40,7 +45,8 @@ toast_new_tuple(Relation rel, HeapTuple tuple, int options)
 		rel->rd_rel->relkind != RELKIND_MATVIEW)
 		return tuple;
 	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
-		return heap_toast_insert_or_update(rel, tuple, NULL, options);
+		return heap_toast_insert_or_update(rel, tuple, NULL,
+										   options | TABLE_INSERT_NO_LOGICAL);
 	return tuple;
 }
 

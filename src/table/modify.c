@@ -544,7 +544,8 @@ lock_and_toast(LsmUpdate *update)
 	if (!update->row_locked)
 		return;
 	update->stored = heap_toast_insert_or_update(target->rel, update->newtup,
-												 update->oldtup, 0);
+												 update->oldtup,
+												 TABLE_INSERT_NO_LOGICAL);
 	lsm_row_check_size(update->stored);
 }
 

@@ -370,7 +370,7 @@ end_source(RewriteSource *source)
  * lsm_relation_copy_for_cluster - copy OldTable to NewTable, in the order of
  * OldIndex if there is one, else in TID order.
  *
- * The cutoffs need no change: the copies have no xid before *xid_cutoff, nor any
+ * The copies have no xid before *xid_cutoff, which may come back lower, nor any
  * multixact.
  */
 void
@@ -385,6 +385,7 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 	Tuplesortstate *sort = NULL;
 	HeapTuple	tuple;
 
+	lsm_table_limit_horizons(OldTable, &OldestXmin, xid_cutoff);
 	begin_rewrite(&rw, OldTable, NewTable, OldestXmin, *xid_cutoff);
 	if (use_sort)
 		sort = tuplesort_begin_cluster(RelationGetDescr(OldTable), OldIndex,

@@ -432,6 +432,8 @@ extern TransactionId lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *del
 
 /* ---- the table as a whole (vacuum.c, rewrite.c, build.c) ---- */
 
+extern void lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
+									 TransactionId *FreezeLimit);
 extern void lsm_relation_vacuum(Relation rel, struct VacuumParams *params,
 								BufferAccessStrategy bstrategy);
 

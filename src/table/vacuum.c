@@ -458,6 +458,25 @@ report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_
 					   pg_rusage_show(usage))));
 }
 
+/*
+ * lsm_table_limit_horizons - let the cutoffs respect all snapshots.
+ *
+ * With old_snapshot_threshold, core's run ahead of old snapshots: who reads a page of a heap
+ * checks his snapshot's age against the page's LSN.  No one does when he reads
+ * a tree, so rows that a snapshot sees have to stay.
+ */
+void
+lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
+						 TransactionId *FreezeLimit)
+{
+	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
+
+	if (TransactionIdPrecedes(horizon, *OldestXmin))
+		*OldestXmin = horizon;
+	if (TransactionIdPrecedes(*OldestXmin, *FreezeLimit))
+		*FreezeLimit = *OldestXmin;
+}
+
 static void
 begin_vacuum(LsmVacuum *vac)
 {
@@ -473,6 +492,7 @@ begin_vacuum(LsmVacuum *vac)
 							  &vac->OldestXmin, &vac->OldestMxact,
 							  &FreezeLimit, &MultiXactCutoff);
 	vac->FreezeLimit = FreezeLimit;
+	lsm_table_limit_horizons(vac->rel, &vac->OldestXmin, &vac->FreezeLimit);
 	if (vac->verbose)
 		ereport(INFO,
 				(errmsg("%svacuuming \"%s.%s.%s\"",

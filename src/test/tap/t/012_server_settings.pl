@@ -1,0 +1,79 @@
+# Server settings that change what access methods have to do: wal_level = logical,
+# old_snapshot_threshold.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = lsm_node('settings', wal_level => 'logical', conf => "old_snapshot_threshold = 1min\nautovacuum = off");
+lsm_start($node);
+
+# Logical decoding does not see lsm tables, but must not stumble over their TOAST
+# values on the way to the rows of heap tables.
+$node->safe_psql('postgres', q{
+CREATE TABLE l (id int PRIMARY KEY, v text) USING lsm;
+ALTER TABLE l ALTER v SET STORAGE EXTERNAL;
+CREATE TABLE h (id int PRIMARY KEY, n int);
+SELECT pg_create_logical_replication_slot('s', 'pgoutput');
+CREATE PUBLICATION p FOR ALL TABLES;
+});
+$node->safe_psql('postgres', q{
+BEGIN; INSERT INTO l VALUES (1, repeat('x', 10000)); INSERT INTO h VALUES (1, 1); COMMIT;
+BEGIN; UPDATE l SET v = repeat('y', 10000); UPDATE h SET n = 2; COMMIT;
+BEGIN; UPDATE l SET id = 2; DELETE FROM l; DELETE FROM h; COMMIT;
+CREATE TABLE copied USING lsm AS SELECT 1 AS id, string_agg(md5(i::text), '') AS v FROM generate_series(1, 1000) i;
+BEGIN; ALTER TABLE copied ALTER id TYPE bigint; INSERT INTO h VALUES (2, 2); COMMIT;
+});
+my $changes = q{SELECT count(*) FILTER (WHERE get_byte(data, 0) = ascii('I')), count(*) FILTER (WHERE get_byte(data, 0) = ascii('U')),
+ count(*) FILTER (WHERE get_byte(data, 0) = ascii('D')) FROM pg_logical_slot_get_binary_changes('s', NULL, NULL, 'proto_version', '1', 'publication_names', 'p')};
+my ($rc, $out, $err) = $node->psql('postgres', $changes);
+is($out, '2|1|1', 'changes of the heap table are decoded');
+is($err, '', 'without an error');
+
+$node->safe_psql('postgres', q{SELECT pg_drop_replication_slot('s')});
+
+# No reader of a tree finds out that its snapshot is too old: nothing it sees may go.
+# Takes minutes: PostgreSQL looks at times in whole minutes.
+SKIP:
+{
+	skip('old_snapshot_threshold: only in the long form', 5) unless lsm_long();
+	$node->safe_psql('postgres', q{CREATE TABLE unrelated (x int)});
+	my @maintenance = ('VACUUM o', 'VACUUM (FREEZE) o', 'VACUUM FULL o', 'CLUSTER o USING o_pkey');
+	my $tables = '';
+	my $work = '';
+	my $check = '';
+	foreach my $i (0 .. $#maintenance)
+	{
+		$tables .= "CREATE TABLE o$i (id int CONSTRAINT o${i}_pkey PRIMARY KEY, v int) USING lsm; INSERT INTO o$i SELECT i, i FROM generate_series(1, 1000) i; CREATE INDEX ON o$i USING lsm (v);\n";
+		$work .= "DELETE FROM o$i WHERE id % 2 = 0; INSERT INTO o$i SELECT i, i FROM generate_series(2, 1000, 2) i; UPDATE o$i SET v = v + 1 WHERE id % 3 = 0;\n";
+		$maintenance[$i] =~ s/\bo(?=\b|_)/o$i/g;
+		$check .= "SET enable_seqscan = off; SELECT count(*), sum(id), sum(v) FROM o$i WHERE id > -10; SELECT count(*), sum(id), sum(v) FROM o$i WHERE v > -10;\n"
+		  . "SET enable_seqscan = on; SET enable_indexscan = off; SET enable_bitmapscan = off; SELECT count(*), sum(id), sum(v) FROM o$i; RESET ALL;\n";
+	}
+	$node->safe_psql('postgres', $tables);
+	my $file = "$PostgreSQL::Test::Utils::tmp_check/work.sql";
+	my $late = "$PostgreSQL::Test::Utils::tmp_check/late.sql";
+	open my $fh, '>', $file or die;
+	print $fh "$work\n", map { "SELECT pg_sleep(5); INSERT INTO unrelated VALUES ($_);\n" } 1 .. 36;
+	close $fh;
+	open $fh, '>', $late or die;
+	print $fh map { "$_;\n" } @maintenance;
+	close $fh;
+	my $other = "psql -XAtq -d '" . $node->connstr('postgres') . "' -f";
+	my $rows = $node->safe_psql('postgres', qq{
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM unrelated;
+\\! $other '$file' >/dev/null
+\\! $other '$late'
+$check
+COMMIT;
+});
+	$rows =~ s/^\s+|\s+$//g;
+	my @rows = split /\n/, $rows;
+	is(shift @rows, '0', 'the snapshot is taken');
+	is(join(' ', splice(@rows, 0, 3)), join(' ', ('1000|500500|500500') x 3), "an old snapshot after $_") foreach @maintenance;
+}
+$node->stop;
+done_testing();

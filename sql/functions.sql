@@ -92,3 +92,20 @@ RESET enable_bitmapscan;
 DROP FUNCTION explain_json(text);
 DROP TABLE l, h;
 SELECT count(*) FROM pg_stat_lsm;
+
+-- an index whose concurrent build failed before there was a tree
+CREATE COLLATION lsm_ci (provider = icu, locale = 'und', deterministic = false);
+CREATE TABLE l (v text COLLATE lsm_ci) USING lsm;
+INSERT INTO l VALUES ('a');
+CREATE INDEX CONCURRENTLY l_v ON l USING lsm (v);
+SELECT lsm_flush('l');
+SELECT lsm_compact('l');
+SELECT * FROM lsm_verify('l');
+SELECT lsm_flush('l_v');
+SELECT * FROM lsm_verify('l_v');
+SELECT count(*) FROM lsm_files('l_v');
+INSERT INTO l VALUES ('b');
+VACUUM l;
+DROP INDEX l_v;
+DROP TABLE l;
+DROP COLLATION lsm_ci;

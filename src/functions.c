@@ -107,6 +107,16 @@ report_wrong_kind(Relation rel)
 					RelationGetRelationName(rel))));
 }
 
+/*
+ * CREATE INDEX CONCURRENTLY commits an index before it builds it; if the build fails,
+ * the fork may have been left without a tree.
+ */
+static bool
+index_has_tree(Relation index)
+{
+	return index->rd_index->indislive && index->rd_index->indisready;
+}
+
 Relation
 lsm_relation_open(Oid relid, LOCKMODE lockmode)
 {
@@ -125,6 +135,11 @@ lsm_relation_open(Oid relid, LOCKMODE lockmode)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot access temporary tables of other sessions")));
+	if (lsm_relation_is_index(rel) && !index_has_tree(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" has not been built", RelationGetRelationName(rel)),
+				 errhint("Use REINDEX INDEX or DROP INDEX.")));
 	return rel;
 }
 
@@ -140,7 +155,7 @@ lsm_relation_open_indexes(Relation table, LOCKMODE lockmode)
 	{
 		Relation	index = index_open(lfirst_oid(lc), lockmode);
 
-		if (lsm_relation_is_index(index) && index->rd_index->indislive)
+		if (lsm_relation_is_index(index) && index_has_tree(index))
 			result = lappend(result, index);
 		else
 			index_close(index, lockmode);

@@ -291,10 +291,10 @@ CREATE FUNCTION maintain(full_merge int) RETURNS int LANGUAGE plpgsql AS \$\$ BE
 CREATE TABLE t (id int, $list, big text) USING $table;
 CREATE TABLE u (k int PRIMARY KEY, n numeric, v text) USING $table;
 CREATE UNIQUE INDEX u_nv ON u USING $index (n, v);
-SET lsm.constraint_index = btree;
 CREATE TABLE o (k int PRIMARY KEY, v text) USING $table;});
 	# a heap table's key is btree; give it one of ours too
-	$node->safe_psql('postgres', "SET search_path = $twin; ALTER TABLE u DROP CONSTRAINT u_pkey; CREATE UNIQUE INDEX u_pkey ON u USING lsm_index (k)")
+	$node->safe_psql('postgres', "SET search_path = $twin; ALTER TABLE u DROP CONSTRAINT u_pkey; CREATE UNIQUE INDEX u_pkey ON u USING lsm_index (k);"
+		  . 'ALTER TABLE o DROP CONSTRAINT o_pkey; ALTER TABLE o ALTER k SET NOT NULL; CREATE UNIQUE INDEX o_pkey ON o USING lsm_index (k)')
 	  if $twin eq 'hl';
 }
 

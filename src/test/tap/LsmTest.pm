@@ -16,7 +16,7 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_differences lsm_spawn_psql lsm_long lsm_seed lsm_files_of lsm_dir
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
-  lsm_clear_crashed);
+  lsm_clear_crashed lsm_wait_up);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
 # then publishing logs file contents too.
@@ -131,6 +131,22 @@ sub lsm_restart_after_crash
 	lsm_clear_crashed($node, @pids);
 	$node->start;
 	return;
+}
+
+# The server recovers by itself: until it answers.  psql may die of a refused connection
+# before it has read its input, which poll_query_until does not survive.
+sub lsm_wait_up
+{
+	my ($node) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	while (time < $end)
+	{
+		my $rc = eval { $node->psql('postgres', 'SELECT 1') };
+		return if defined $rc && $rc == 0;
+		usleep(100_000);
+	}
+	die 'the server does not come back';
 }
 
 # Tables NAME_h (heap, btree) and NAME_l (lsm, lsm keys) of the same columns.

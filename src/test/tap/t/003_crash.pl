@@ -121,7 +121,7 @@ foreach my $round (1 .. $kills)
 	else
 	{
 		waitpid($_, 0) foreach @psql;
-		$node->poll_query_until('postgres', 'SELECT true') or die 'the server does not come back';
+		lsm_wait_up($node);
 	}
 
 	# the ledger

@@ -57,7 +57,7 @@ foreach my $what ('postmaster', 'worker', 'backend', 'postmaster')
 	lsm_kill_process($node, $what);
 	waitpid($pid, 0);
 	if ($what eq 'postmaster') { lsm_restart_after_crash($node, @pids); }
-	else { $node->poll_query_until('postgres', 'SELECT true'); }
+	else { lsm_wait_up($node); }
 	verify_all("after killing a $what");
 }
 

@@ -51,6 +51,22 @@ SELECT reltuples BETWEEN 95000 AND 105000 AS about_right FROM pg_class WHERE oid
 SELECT n_distinct FROM pg_stats WHERE tablename = 'big' AND attname = 'k';
 RESET default_statistics_target;
 
+-- rows that died after a compaction had put row and deletion together, and
+-- rows whose inserter was still running then
+CREATE TABLE late (id int) USING lsm;
+INSERT INTO late SELECT generate_series(1, 1000);
+BEGIN;
+DELETE FROM late WHERE id % 2 = 0;
+SAVEPOINT s;
+INSERT INTO late SELECT generate_series(2001, 3000);
+SELECT lsm_compact('late');
+ROLLBACK TO s;
+COMMIT;
+SELECT sum(entries) AS with_dead_rows FROM lsm_levels('late');
+VACUUM late;
+SELECT sum(entries) AS after_vacuum, (SELECT count(*) FROM late) AS live FROM lsm_levels('late');
+DROP TABLE late;
+
 -- options
 VACUUM (VERBOSE off, INDEX_CLEANUP off) l;
 VACUUM (DISABLE_PAGE_SKIPPING, TRUNCATE off, PARALLEL 0) l;

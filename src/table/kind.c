@@ -165,6 +165,9 @@ decide_fate(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo rewritt
 	if (row.nlockers > 0 && prune_lockers(cx, &row, lockers))
 		changed = true;
 
+	/* VACUUM comes back for what may be dead by then */
+	cx->dying = !committed || (row.flags & LSM_ROW_HAS_XMAX) != 0;
+
 	if (!changed)
 		return LSM_FATE_KEEP;
 	resetStringInfo(rewritten);

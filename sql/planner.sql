@@ -65,3 +65,14 @@ INSERT INTO q SELECT i, i, 'q' || i FROM generate_series(10001, 12000) i;
 EXPLAIN (COSTS OFF) SELECT count(*), sum(id) FROM q WHERE v <> '';
 SELECT count(*), sum(id) FROM q WHERE v <> '';
 DROP TABLE p, q;
+
+-- a small table in memory costs what it does as heap
+SET max_parallel_workers_per_gather = 0;
+CREATE TABLE p (id int PRIMARY KEY) USING lsm;
+CREATE TABLE q (id int PRIMARY KEY) USING lsm;
+INSERT INTO p VALUES (1), (2), (3);
+INSERT INTO q VALUES (1), (2), (3);
+ANALYZE p, q;
+EXPLAIN SELECT * FROM p;
+EXPLAIN (COSTS OFF) SELECT * FROM p JOIN q USING (id);
+DROP TABLE p, q;

@@ -50,6 +50,9 @@
 /* and of positioning in one level */
 #define SEEK_OPERATORS		50.0
 
+/* TID, lengths and tag of an entry in a sorted file, about */
+#define ENTRY_OVERHEAD_BYTES	12
+
 /* ======================================================================
  * get_relation_info_hook
  * ====================================================================== */
@@ -157,9 +160,16 @@ adjust_size(IndexOptInfo *info, Relation index, RelOptInfo *rel)
 {
 	LsmTreeSize size;
 	uint64		pages;
+	uint64		entry_bytes = ENTRY_OVERHEAD_BYTES;
 
+	for (int i = 0; i < info->nkeycolumns; i++)
+		entry_bytes += get_typavgwidth(info->opcintype[i], -1);
 	lsm_tree_size(lsm_index_open_tree(index), &size);
-	pages = (size.file_bytes + size.memtable_bytes + BLCKSZ - 1) / BLCKSZ;
+
+	/* a memtable grows in large pieces: as they will be in a file */
+	pages = (size.file_bytes +
+			 Min(size.memtable_bytes, size.memtable_entries * entry_bytes) +
+			 BLCKSZ - 1) / BLCKSZ;
 	info->pages = (BlockNumber) Min(Max(pages, 1), (uint64) MaxBlockNumber);
 	info->tuples = rel->tuples;
 	if (info->indpred != NIL)

@@ -257,7 +257,8 @@ lsm_relation_toast_am(Relation rel)
  * lsm_relation_estimate_size - what the planner should expect.
  *
  * Rows: those that VACUUM or ANALYZE counted, scaled by the growth of the TID
- * space since; never more than there are entries.  Pages: bytes of the data.
+ * space since; never more than there are entries.  Pages: bytes of the data; those
+ * in memory as they will be in a file, for a memtable grows in large pieces.
  * No page is all-visible: index-only scans always look at the row.
  */
 void
@@ -271,10 +272,13 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	LsmTreeSize size;
 	double		entries;
 	double		bytes;
+	int32		width = get_rel_data_width(rel, attr_widths) +
+	MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
 
 	lsm_tree_size(tree, &size);
 	entries = (double) size.file_entries + (double) size.memtable_entries;
-	bytes = (double) size.file_bytes + (double) size.memtable_bytes;
+	bytes = (double) size.file_bytes +
+		Min((double) size.memtable_bytes, (double) size.memtable_entries * width);
 	*pages = (BlockNumber) Min(ceil(bytes / BLCKSZ), (double) MaxBlockNumber);
 	*allvisfrac = 0;
 
@@ -284,9 +288,6 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	 */
 	if (*pages < 10 && reltuples < 0 && !rel->rd_rel->relhassubclass)
 	{
-		int32		width = get_rel_data_width(rel, attr_widths) +
-		MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
-
 		*pages = 10;
 		*tuples = Max(entries, rint(10.0 * ((BLCKSZ - SizeOfPageHeaderData) / width)));
 		return;

@@ -502,6 +502,13 @@ begin_vacuum(LsmVacuum *vac)
 						RelationGetRelationName(vac->rel))));
 	vac_open_indexes(vac->rel, RowExclusiveLock, &vac->nindexes, &vac->indexes);
 	vac->stats = palloc0(Max(vac->nindexes, 1) * sizeof(IndexBulkDeleteResult *));
+
+	/* indexes are vacuumed one after the other; heap says so of temporary tables */
+	if (vac->params->nworkers > 0 && vac->nindexes > 1 &&
+		RelationUsesLocalBuffers(vac->rel))
+		ereport(WARNING,
+				(errmsg("disabling parallel option of vacuum on \"%s\" --- cannot vacuum temporary tables in parallel",
+						RelationGetRelationName(vac->rel))));
 	initStringInfo(&vac->value);
 	check_failsafe(vac);
 }

@@ -3,6 +3,7 @@
 #   make && make install    build against $(PG_CONFIG) and install (release)
 #   make installcheck       pg_regress against a running server that preloads lsmam
 #   make check              everything, on private servers; installs missing packages
+#   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
 #   make check-layers       the rooms' include rules
 #   make demo               pgbench on a throwaway server
@@ -18,7 +19,7 @@ top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 
 # ---- what needs no PostgreSQL at hand ----
 
-CHECK_GOALS := check check-unit check-unit-plain check-unit-sanitize check-layers deps demo
+CHECK_GOALS := check check-unit check-unit-plain check-unit-sanitize check-layers check-pg deps demo
 
 .PHONY: $(CHECK_GOALS)
 
@@ -29,6 +30,10 @@ deps:
 
 check: deps
 	$(top)/src/test/check.sh
+
+check-pg:
+	$(top)/src/test/install-deps.sh dpkg-dev bzip2 xz-utils python3 zlib1g-dev
+	$(top)/src/test/pg/check-pg.sh
 
 demo: deps
 	$(top)/bench/demo.sh

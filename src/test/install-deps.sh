@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs the Debian packages that building and testing need and that are missing.
+# Installs the Debian packages that building and testing need, and those named, that are missing.
 # Nothing is done, and no network is needed, when all are there.
 set -euo pipefail
 
@@ -8,6 +8,7 @@ packages=(
 	postgresql-15 postgresql-server-dev-15 postgresql-client-15
 	librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
 	rocksdb-tools libipc-run-perl
+	"$@"
 )
 
 missing=()

@@ -1,0 +1,65 @@
+#!/bin/bash
+# fetch-source.sh DIR: PostgreSQL 15's source package, unpacked in DIR/source.
+#
+# The newest version not newer than the installed server that a mirror still has is taken, else the oldest
+# newer one: older suites ask for nothing that the server does not have.  apt works on lists and a
+# sources file of its own in DIR; the system's are not touched.  Nothing is done when DIR/source was made for
+# the installed server.
+set -euo pipefail
+
+mkdir -p "$1/apt/lists/partial" "$1/apt/cache/archives/partial"
+dir=$(cd "$1" && pwd)
+server=$(dpkg-query -W -f='${Version}' postgresql-15)
+key=/usr/share/keyrings/debian-archive-keyring.gpg
+mirror=${CHECK_PG_MIRROR:-http://deb.debian.org}
+log=$dir/apt/log
+
+[ "$(cat "$dir/source/.server" 2>/dev/null)" = "$server" ] && exit 0
+
+for suite in "debian bookworm" "debian bookworm-updates" "debian-security bookworm-security"; do
+	echo "deb-src [signed-by=$key] $mirror/${suite% *} ${suite#* } main"
+done >"$dir/apt/sources.list"
+
+apt_options=(
+	-q
+	-o "Dir::Etc::sourcelist=$dir/apt/sources.list"
+	-o "Dir::Etc::sourceparts=/dev/null"
+	-o "Dir::State::lists=$dir/apt/lists"
+	-o "Dir::Cache=$dir/apt/cache"
+)
+[ "$(id -u)" -ne 0 ] || apt_options+=(-o "APT::Sandbox::User=root")
+
+apt-get "${apt_options[@]}" update >"$log" 2>&1 || {
+	tail -20 "$log"
+	exit 1
+}
+
+# best first: not newer than the server, descending; then newer ones, ascending
+versions=$(apt-cache "${apt_options[@]}" showsrc postgresql-15 | sed -n 's/^Version: //p' | sort -uV)
+older=
+newer=
+for version in $versions; do
+	if dpkg --compare-versions "$version" le "$server"; then
+		older="$version $older"
+	else
+		newer="$newer $version"
+	fi
+done
+
+for version in $older $newer; do
+	echo "fetching the source of postgresql-15 $version (the server is $server)"
+	rm -rf "$dir/source" "$dir/unpack"
+	mkdir "$dir/unpack"
+	if (cd "$dir/unpack" &&
+		apt-get "${apt_options[@]}" source --download-only "postgresql-15=$version" &&
+		dpkg-source --no-check -x postgresql-15_*.dsc "$dir/source") >>"$log" 2>&1; then
+		rm -rf "$dir/unpack" "$dir"/*.orig.tar.*
+		echo "$version" >"$dir/source/.version"
+		echo "$server" >"$dir/source/.server"
+		exit 0
+	fi
+	echo "the mirror does not have it"
+done
+tail -20 "$log"
+echo "no source package of postgresql-15 could be fetched"
+exit 1

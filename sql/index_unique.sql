@@ -155,3 +155,19 @@ SELECT * FROM c ORDER BY id;
 INSERT INTO c VALUES (NULL, 50, 50);
 
 DROP SCHEMA index_unique CASCADE;
+
+-- the index of a failed concurrent build does not keep VACUUM FULL from working
+CREATE TABLE f (k int) USING heap;
+INSERT INTO f VALUES (1), (1), (2);
+CREATE UNIQUE INDEX CONCURRENTLY f_key ON f USING lsm_index (k);
+VACUUM FULL f;
+REINDEX TABLE f;
+-- scans are counted
+DROP INDEX f_key;
+CREATE INDEX f_scan ON f USING lsm_index (k);
+SET enable_seqscan = off;
+SELECT count(*) FROM f WHERE k = 1;
+RESET enable_seqscan;
+SELECT pg_stat_force_next_flush();
+SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'f_scan';
+DROP TABLE f;

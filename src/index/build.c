@@ -52,6 +52,7 @@ typedef struct BuildState
 	Relation	table;
 	Relation	index;
 	LsmKeySpec *spec;
+	bool		unique;			/* check it; VACUUM FULL rebuilds without */
 	Tuplesortstate *sort;
 	MemoryContext context;		/* reset for each row */
 	StringInfoData item;
@@ -167,7 +168,7 @@ write_entries(BuildState *state, LsmTree *tree)
 		LsmSlice	columns = lsm_key_columns(key);
 
 		CHECK_FOR_INTERRUPTS();
-		if (state->spec->unique && trailer[0] == ITEM_ALIVE)
+		if (state->unique && trailer[0] == ITEM_ALIVE)
 		{
 			if (lsm_slice_compare(columns, lsm_slice(last_alive.data, last_alive.len)) == 0)
 				report_duplicate(state, columns);
@@ -204,6 +205,7 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 
 	lsm_check_collations(index);
 	state.spec = lsm_key_spec(index);
+	state.unique = info->ii_Unique;
 	lsm_tree_create(index->rd_node, index->rd_backend, RelationGetRelid(index),
 					index->rd_rel->relpersistence, LSM_KIND_INDEX);
 	tree = lsm_index_open_tree(index);

@@ -29,6 +29,7 @@
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
+#include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -171,6 +172,7 @@ prepare_scan(IndexScanDesc scan)
 	LsmScan    *so = scan->opaque;
 	MemoryContext old;
 
+	pgstat_count_index_scan(scan->indexRelation);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
 	if (so->cursor == NULL)
 	{

@@ -139,7 +139,7 @@ def normalise(statement, lines, isolation):
                 if len(rows) < end - i - 1:
                     n = int(ROWS.match(lines[end]).group(1)) - (end - i - 1 - len(rows))
                     lines[end] = '(%d row%s)' % (n, '' if n == 1 else 's')
-                if sortable(step) and 'QUERY PLAN' not in lines[i - 1]:
+                if sortable(step) and not is_plan(lines[i - 1:i]):
                     rows = sorted(rows)
                 result += [lines[i]] + rows
                 i = end
@@ -159,7 +159,7 @@ def unpad(lines):
 
 
 def is_plan(lines):
-    return any(re.match(r'^ *QUERY PLAN *$', l) for l in lines[:2])
+    return any(re.match(r"^ *(QUERY PLAN|explain\w*) *$", l) for l in lines[:2])
 
 
 def cut(suite, source, test, results):

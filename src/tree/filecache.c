@@ -42,6 +42,13 @@ static int	max_open_files = 0;
 static LsmOpenFile **spare_files = NULL;
 static int	nspare_files = 0;
 
+/* For HASH_ENTER_NULL, which does not go with the default allocator. */
+static void *
+allocate_entries(Size size)
+{
+	return MemoryContextAllocExtended(TopMemoryContext, size, MCXT_ALLOC_NO_OOM);
+}
+
 /* Grow the arrays so that one more file can be noted without failing. */
 static void
 filecache_prepare(void)
@@ -52,9 +59,9 @@ filecache_prepare(void)
 
 		ctl.keysize = sizeof(FileKey);
 		ctl.entrysize = sizeof(FileEntry);
-		ctl.hcxt = TopMemoryContext;
+		ctl.alloc = allocate_entries;
 		file_hash = hash_create("lsm open files", 256, &ctl,
-								HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+								HASH_ELEM | HASH_BLOBS | HASH_ALLOC);
 	}
 	if (max_open_files == 0)
 	{

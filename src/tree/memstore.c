@@ -64,23 +64,31 @@ mem_chunk_free(Memtable *m, void *chunk)
 		lsm_arena_free_chunk(chunk);
 }
 
+/* From the present chunk; NULL if too little is left.  REQUIRES: spinlock. */
+static inline char *
+mem_take(Memtable *m, Size bytes)
+{
+	char	   *p = m->free;
+
+	if (m->left < bytes)
+		return NULL;
+	m->free += bytes;
+	m->left -= bytes;
+	return p;
+}
+
 void *
 lsm_memtable_allocate(Memtable *m, Size bytes)
 {
 	MemChunk   *chunk;
-	char	   *p = NULL;
+	char	   *p;
 	uint32		rest;
 
 	bytes = MAXALIGN(bytes);
 	Assert(bytes <= LSM_CHUNK_BYTES - MEM_CHUNK_HEADER);
 
 	SpinLockAcquire(&m->mutex);
-	if (m->left >= bytes)
-	{
-		p = m->free;
-		m->free += bytes;
-		m->left -= bytes;
-	}
+	p = mem_take(m, bytes);
 	SpinLockRelease(&m->mutex);
 	if (p != NULL)
 		return p;
@@ -90,12 +98,10 @@ lsm_memtable_allocate(Memtable *m, Size bytes)
 		return NULL;
 
 	SpinLockAcquire(&m->mutex);
-	if (m->left >= bytes)
+	p = mem_take(m, bytes);
+	if (p != NULL)
 	{
 		/* someone else has opened a chunk meanwhile */
-		p = m->free;
-		m->free += bytes;
-		m->left -= bytes;
 		SpinLockRelease(&m->mutex);
 		mem_chunk_free(m, chunk);
 		return p;

@@ -1,0 +1,301 @@
+/*-------------------------------------------------------------------------
+ *
+ * memtable_harness.h
+ *	  What memtable_test.c and memtable_remove_test.c share: src/tree/memtable.c and
+ *	  memstore.c by themselves, stand-ins for what they need of the server, and
+ *	  the checks.
+ *
+ * The product has no threads; here they stand for processes, which lets the
+ * thread sanitizer look at the lock-free code.  The files under test are included.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef MEMTABLE_HARNESS_H
+#define MEMTABLE_HARNESS_H
+
+#include "postgres.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "storage/spin.h"
+
+/* the real ones: libpgport is not linked */
+#undef printf
+#undef sprintf
+
+/* ---- what the server supplies ---- */
+
+/* spinlocks the sanitizer understands */
+#undef SpinLockInit
+#undef SpinLockAcquire
+#undef SpinLockRelease
+#define SpinLockInit(l) __atomic_store_n((l), 0, __ATOMIC_RELEASE)
+#define SpinLockAcquire(l) \
+	do { while (__atomic_exchange_n((l), 1, __ATOMIC_ACQUIRE) != 0) sched_yield(); } while (0)
+#define SpinLockRelease(l) __atomic_store_n((l), 0, __ATOMIC_RELEASE)
+
+/* give way at random, so that rare interleavings happen within seconds */
+static void race_point(void);
+
+#define MEM_RACE_POINT() race_point()
+
+#include "tree/memstore.c"
+#include "tree/memtable.c"
+
+MemoryContext TopMemoryContext = NULL;
+pg_prng_state pg_global_prng_state;
+
+static __thread uint64 random_state = UINT64CONST(88172645463325252);
+
+static uint64
+random_next(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static int	yield_rate = 8;
+
+/* with one thread: what "another process" does at the n-th race point from now */
+static void (*race_hook) (void);
+static int	race_countdown = 0;
+
+static void
+race_point(void)
+{
+	if (race_countdown > 0 && --race_countdown == 0)
+		race_hook();
+	if (random_next() % yield_rate != 0)
+		return;
+
+	/* now and then for long enough that others do much meanwhile */
+	for (int n = random_next() % 8 == 0 ? 30 : 1; n > 0; n--)
+		sched_yield();
+}
+
+/* half of the nodes go one level up, instead of a quarter */
+static bool tall_nodes = false;
+
+uint64
+pg_prng_uint64(pg_prng_state *state)
+{
+	uint64		bits = random_next() * UINT64CONST(0x9E3779B97F4A7C15);
+
+	if (tall_nodes)
+	{
+		bits &= UINT64CONST(0x5555555555555555);
+		bits |= bits << 1;
+	}
+	return bits;
+}
+
+void
+ExceptionalCondition(const char *condition, const char *type,
+					 const char *file, int line)
+{
+	printf("Bail out! assertion failed: %s (%s:%d)\n", condition, file, line);
+	abort();
+}
+
+/* local memtables: a context is a list of blocks */
+typedef struct TestBlock
+{
+	struct TestBlock *next;
+	uint64		pad;
+} TestBlock;
+
+MemoryContext
+AllocSetContextCreateInternal(MemoryContext parent, const char *name,
+							  Size minContextSize, Size initBlockSize,
+							  Size maxBlockSize)
+{
+	return (MemoryContext) calloc(1, sizeof(TestBlock));
+}
+
+void *
+MemoryContextAlloc(MemoryContext context, Size size)
+{
+	TestBlock  *first = (TestBlock *) context;
+	TestBlock  *block = malloc(sizeof(TestBlock) + size);
+
+	block->next = first->next;
+	first->next = block;
+	return block + 1;
+}
+
+void
+MemoryContextDelete(MemoryContext context)
+{
+	TestBlock  *block = (TestBlock *) context;
+
+	while (block != NULL)
+	{
+		TestBlock  *next = block->next;
+
+		free(block);
+		block = next;
+	}
+}
+
+void
+pfree(void *pointer)
+{
+	/* the context's list still has it */
+}
+
+void *
+ShmemInitStruct(const char *name, Size size, bool *found)
+{
+	*found = false;
+	return calloc(1, size);
+}
+
+/* the arena: counted malloc */
+static int	arena_used = 0;
+static int	arena_limit = 16384;
+
+void *
+lsm_arena_allocate_chunk(void)
+{
+	if (__atomic_add_fetch(&arena_used, 1, __ATOMIC_RELAXED) > arena_limit)
+	{
+		__atomic_sub_fetch(&arena_used, 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	return aligned_alloc(64, LSM_CHUNK_BYTES);
+}
+
+void
+lsm_arena_free_chunk(void *chunk)
+{
+	__atomic_sub_fetch(&arena_used, 1, __ATOMIC_RELAXED);
+	free(chunk);
+}
+
+int
+lsm_arena_free_chunks(void)
+{
+	return arena_limit - __atomic_load_n(&arena_used, __ATOMIC_RELAXED);
+}
+
+static uint64 epoch_now = 1;
+static uint64 epoch_safe = 0;
+static bool epoch_is_inside = false;
+
+uint64
+lsm_epoch_advance(void)
+{
+	return epoch_now++;
+}
+
+uint64
+lsm_epoch_safe(void)
+{
+	return epoch_safe;
+}
+
+bool
+lsm_epoch_inside(void)
+{
+	return epoch_is_inside;
+}
+
+/* ---- test harness ---- */
+
+static int	ntests = 0;
+static int	nfailed = 0;
+
+static void
+ok(bool good, const char *what)
+{
+	ntests++;
+	if (!good)
+		nfailed++;
+	printf("%sok %d - %s\n", good ? "" : "not ", ntests, what);
+	fflush(stdout);
+}
+
+/* set by threads that see something wrong; a failing run reports it */
+static const char *volatile wrong = NULL;
+
+static void
+expect(bool good, const char *what)
+{
+	if (!good)
+		wrong = what;
+}
+
+#define NTHREADS	4
+
+static inline void
+run_threads(void *(*body) (void *), int n)
+{
+	pthread_t	threads[2 * NTHREADS];
+
+	for (int i = 0; i < n; i++)
+		pthread_create(&threads[i], NULL, body, (void *) (intptr_t) i);
+	for (int i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static inline LsmDigest
+digest_of(const char *key, uint32 len)
+{
+	uint64		h = UINT64CONST(14695981039346656037);
+
+	for (uint32 i = 0; i < len; i++)
+		h = (h ^ (unsigned char) key[i]) * UINT64CONST(1099511628211);
+	h ^= h >> 32;
+	h *= UINT64CONST(0x9E3779B97F4A7C15);
+	return h ^ (h >> 29);
+}
+
+/* Keys of several lengths, many with a common prefix of more than 8 bytes */
+static inline LsmSlice
+make_key(char *buffer, uint32 n)
+{
+	uint32		len;
+
+	if (n % 3 == 0)
+		len = sprintf(buffer, "a common prefix %u", n);
+	else
+	{
+		uint32		big = pg_hton32(n * 2654435761u);
+
+		memcpy(buffer, &big, 4);
+		memcpy(buffer + 4, &n, 2);
+		len = 6;
+	}
+	return lsm_slice(buffer, len);
+}
+
+static inline void
+put(LsmMemtable *m, LsmSlice key, LsmDigest digest, uint64 seq, LsmTag tag)
+{
+	char		data[1 + 8];
+	void	   *reserved;
+
+	data[0] = (char) tag;
+	memcpy(data + 1, &seq, 8);
+	reserved = lsm_memtable_reserve(m, key.len, sizeof(data) + 3);
+	expect(reserved != NULL, "reserve");
+	lsm_memtable_insert(m, reserved, seq, key, lsm_slice(data, sizeof(data)), digest);
+}
+
+static inline void
+check_value(LsmMemValue *v)
+{
+	uint64		seq;
+
+	memcpy(&seq, v->data + 1, 8);
+	expect(v->len == 9 && seq == v->seq, "value and its sequence number agree");
+}
+
+static LsmMemtable *table;
+
+#endif							/* MEMTABLE_HARNESS_H */

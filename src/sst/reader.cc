@@ -9,8 +9,13 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+
+extern "C" {
+#include "filter/filter.h"
+}
 
 namespace lsm_sst {
 
@@ -25,6 +30,9 @@ constexpr uint32_t kColdSamples = 512;
 // them two or three cache misses, one waiting for the other.
 constexpr uint32_t kHotBlocks = 64;
 constexpr uint32_t kHotSamples = 16384;
+
+// See LsmSstProperties; part of the format of the file list.
+constexpr size_t kTailBytes = 4096;
 
 // The first 4 bytes as a big-endian integer, zero-padded: its order is that
 // of the byte strings, but for ties.
@@ -298,6 +306,9 @@ LsmSstStatus Load(LsmSstReader* reader, LsmSstError* err) noexcept {
 
   reader->props = p.props;
   reader->props.file_bytes = reader->map.bytes;
+  const size_t tail_bytes = std::min(reader->map.bytes, kTailBytes);
+  reader->props.tail_digest =
+      lsm_digest_key(file + reader->map.bytes - tail_bytes, tail_bytes);
   reader->props.raw_key_bytes -= p.props.entries * kKeyTrailerBytes;
   reader->index = file + footer.index.offset;
   reader->index_offset = footer.index.offset;

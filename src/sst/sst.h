@@ -59,6 +59,13 @@ typedef struct LsmSstProperties
 	uint64_t	raw_key_bytes;
 	uint64_t	raw_value_bytes;
 	uint64_t	data_blocks;
+
+	/*
+	 * Digest of the last 4 kB of the file (of all of it, if it is shorter).  They
+	 * hold the properties, with an identifier that each writer draws
+	 * anew, so that no two files have the same.
+	 */
+	uint64_t	tail_digest;
 } LsmSstProperties;
 
 /* ---- writing ---- */

@@ -638,6 +638,7 @@ typedef struct Request
 	uint64		mark;			/* files from this number on came after the
 								 * level's turn began */
 	int			last;			/* full: everything goes to this level */
+	uint32		written_as;		/* full: so shall every file be */
 } Request;
 
 static bool
@@ -655,6 +656,9 @@ request_wants(const Request *request, const LsmFile *file)
 	 */
 	if (file->number >= request->start && !(file->flags & unfinished))
 		return false;
+	if (what->full && (!(file->flags & LSM_FILE_HAS_CHECKS) ||
+					   file->written_as != request->written_as))
+		return true;
 	if ((what->drop_dead || what->full) &&
 		(file->flags & (unfinished | LSM_FILE_HAS_DYING)))
 		return true;
@@ -805,6 +809,7 @@ lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *what)
 	owner = lsm_compact_own(tree, LSM_JOB_COMPACT);
 	request.what = what;
 	request.start = pg_atomic_read_u64(&tree->ctl->next_file);
+	request.written_as = lsm_tree_written_as(tree);
 	while (request_step(tree, &request))
 		CHECK_FOR_INTERRUPTS();
 	lsm_job_end(owner);

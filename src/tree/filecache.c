@@ -7,8 +7,8 @@
  *
  * No lock: private to the process.  Nothing here is released by the end of a
  * transaction; pins belong to cursors, which give them back from memory
- * context callbacks.  A file is opened at most once per process, its filter's
- * checksum verified at that time.
+ * context callbacks.  A file is opened at most once per process; at that time its
+ * filter's checksum is verified, and that both files are those the file list means.
  *
  *-------------------------------------------------------------------------
  */
@@ -164,6 +164,62 @@ make_room(void)
 	}
 }
 
+const char *
+lsm_file_mismatch(const LsmFile *file, const LsmSstReader *reader)
+{
+	const LsmSstProperties *props = lsm_sst_properties(reader);
+
+	if (props->file_bytes != file->file_bytes)
+		return "its size differs from the one in the file list";
+	if (props->entries != file->entries)
+		return "its number of entries differs from the one in the file list";
+	if ((file->flags & LSM_FILE_HAS_CHECKS) &&
+		(uint32) props->tail_digest != file->sst_check)
+		return "it is another file than the one in the file list";
+	return NULL;
+}
+
+/* The header tells one filter from another: it has the checksum of all the rest. */
+uint32
+lsm_filter_check(const void *image, size_t bytes)
+{
+	return (uint32) lsm_digest_key(image, Min(bytes, 64));
+}
+
+const char *
+lsm_filter_mismatch(const LsmFile *file, const LsmSstBlob *blob)
+{
+	if (blob->bytes != file->filter_bytes)
+		return "its size differs from the one in the file list";
+	if ((file->flags & LSM_FILE_HAS_CHECKS) &&
+		lsm_filter_check(blob->data, blob->bytes) != file->filter_check)
+		return "it is another file than the one in the file list";
+	return NULL;
+}
+
+LsmSstReader *
+lsm_file_open_sorted(LsmTree *tree, const LsmFile *file)
+{
+	LsmSstReader *reader;
+	LsmSstError err;
+	const char *why;
+	char		path[MAXPGPATH];
+
+	lsm_file_path(tree, file->number, false, path);
+	if (lsm_sst_open(path, &reader, &err) != LSM_SST_OK)
+		lsm_sst_report(ERROR, &err);
+	why = lsm_file_mismatch(file, reader);
+	if (why != NULL)
+	{
+		lsm_sst_close(reader);
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("sorted file \"%s\" is corrupt: %s", path, why),
+				 errhint("Restore the file from a backup, or rebuild the index or table.")));
+	}
+	return reader;
+}
+
 static void
 report_filter(const char *path, LsmFilterStatus status, const char *why)
 {
@@ -201,6 +257,12 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
 	}
 	status = lsm_filter_open(open->blob.data, open->blob.bytes, true,
 							 &open->filter, &why);
+	if (status == LSM_FILTER_OK || status == LSM_FILTER_UNKNOWN)
+	{
+		why = lsm_filter_mismatch(file, &open->blob);
+		if (why != NULL)
+			status = LSM_FILTER_CORRUPT;
+	}
 	if (status == LSM_FILTER_OK)
 	{
 		open->has_filter = open->filter.scheme != LSM_FILTER_NONE;
@@ -223,8 +285,6 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	FileKey		key = {tree->keyspace_id, file->number};
 	FileEntry  *entry;
 	LsmOpenFile *open;
-	char		path[MAXPGPATH];
-	LsmSstError err;
 	bool		found;
 
 	filecache_prepare();
@@ -244,12 +304,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	/* stays a spare one until everything has succeeded */
 	open = spare_files[nspare_files - 1];
 	Assert(open->reader == NULL && open->pins == 0);
-	lsm_file_path(tree, file->number, false, path);
-	if (lsm_sst_open(path, &open->reader, &err) != LSM_SST_OK)
-	{
-		open->reader = NULL;
-		lsm_sst_report(ERROR, &err);
-	}
+	open->reader = lsm_file_open_sorted(tree, file);
 	open_filter(tree, file, open);
 
 	/* HASH_ENTER may fail for lack of memory: give back what was opened */

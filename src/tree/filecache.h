@@ -65,6 +65,17 @@ lsm_file_open(LsmTree *tree, LsmFile *file)
 	return lsm_file_open_slow(tree, file);
 }
 
+/*
+ * NULL, or what tells that the file of this name is not the one that the file
+ * list means: another file has been copied in its place.
+ */
+extern const char *lsm_file_mismatch(const LsmFile *file, const LsmSstReader *reader);
+extern const char *lsm_filter_mismatch(const LsmFile *file, const LsmSstBlob *blob);
+extern uint32 lsm_filter_check(const void *image, size_t bytes);
+
+/* Open a sorted file without the cache.  ERRORs as lsm_file_open(). */
+extern LsmSstReader *lsm_file_open_sorted(LsmTree *tree, const LsmFile *file);
+
 /* An iterator of one's own; pins the file. */
 extern LsmSstIter *lsm_file_acquire_iter(LsmOpenFile *open);
 /* Never fails. */

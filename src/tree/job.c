@@ -91,6 +91,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	initStringInfo(&job->last_key);
 	job->params = lsm_tree_filter_params(tree);
 	job->compression = lsm_tree_compression(tree);
+	job->written_as = lsm_tree_written_as(tree);
 	job->target_bytes = (uint64) lsm_target_file_size_kb * 1024;
 
 	job->fate.flush = type == LSM_JOB_FLUSH;
@@ -239,6 +240,7 @@ job_write_filter(LsmJob *job, LsmFileMeta *meta)
 			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
 
 	lsm_file_path(job->tree, meta->number, true, path);
+	meta->filter_check = lsm_filter_check(image, bytes);
 	status = lsm_sst_write_blob(path, image, bytes, &err);
 	pfree(chunk);
 	lsm_sst_check(status, &err);
@@ -270,6 +272,9 @@ job_close_file(LsmJob *job)
 	job->writer = NULL;			/* freed in any case */
 	lsm_sst_check(lsm_sst_writer_finish(writer, &props, &err), &err);
 	meta->file_bytes = props.file_bytes;
+	meta->sst_check = (uint32) props.tail_digest;
+	meta->written_as = job->written_as;
+	meta->flags |= LSM_FILE_HAS_CHECKS;
 	Assert(props.entries == meta->entries);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_file_written");

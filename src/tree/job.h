@@ -47,6 +47,7 @@ typedef struct LsmJob
 	uint64		run;
 	LsmFilterParams params;
 	LsmCompression compression;
+	uint32		written_as;		/* params and compression */
 	uint64		target_bytes;
 	LsmSstWriter *writer;		/* NULL: no file open */
 	bool		any_key;		/* last_key is set */

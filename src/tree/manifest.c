@@ -11,7 +11,8 @@
  *	  nremoved, number * nremoved,
  *	  nadded, { number, run, entries, file_bytes, filter_bytes, min_xid, level,
  *				filter_scheme, flags, smallest_bytes, smallest, largest_bytes,
- *				largest } * nadded
+ *				largest, and with LSM_FILE_HAS_CHECKS among the flags sst_check,
+ *				filter_check, written_as } * nadded
  *
  * A snapshot is a record that removes nothing, at the start of a chain.
  *
@@ -166,6 +167,12 @@ lsm_put_file(StringInfo out, const LsmFileMeta *file)
 	appendBinaryStringInfo(out, file->smallest, file->smallest_bytes);
 	lsm_put_varint(out, file->largest_bytes);
 	appendBinaryStringInfo(out, file->largest, file->largest_bytes);
+	if (file->flags & LSM_FILE_HAS_CHECKS)
+	{
+		lsm_put_varint(out, file->sst_check);
+		lsm_put_varint(out, file->filter_check);
+		lsm_put_varint(out, file->written_as);
+	}
 }
 
 /* Append one record to `out`. */
@@ -263,6 +270,12 @@ lsm_get_file(LsmDecoder *d, LsmFileMeta *file)
 	lsm_get_bytes(d, file->smallest, file->smallest_bytes);
 	file->largest_bytes = (uint16) lsm_get_varint(d, LSM_FENCE_BYTES);
 	lsm_get_bytes(d, file->largest, file->largest_bytes);
+	if (file->flags & LSM_FILE_HAS_CHECKS)
+	{
+		file->sst_check = (uint32) lsm_get_varint(d, PG_UINT32_MAX);
+		file->filter_check = (uint32) lsm_get_varint(d, PG_UINT32_MAX);
+		file->written_as = (uint32) lsm_get_varint(d, PG_UINT32_MAX);
+	}
 }
 
 static void

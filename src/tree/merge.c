@@ -158,15 +158,8 @@ input_settle(LsmMerge *merge, MergeInput *input)
 			return;
 		else
 		{
-			char		path[MAXPGPATH];
-			LsmFile    *file = input->sequence.files[input->at];
-
-			lsm_file_path(merge->tree, file->number, false, path);
-			if (lsm_sst_open(path, &input->reader, &err) != LSM_SST_OK)
-			{
-				input->reader = NULL;
-				lsm_sst_report(ERROR, &err);
-			}
+			input->reader = lsm_file_open_sorted(merge->tree,
+												 input->sequence.files[input->at]);
 			if (lsm_sst_iter_open(input->reader, &input->iter, &err) != LSM_SST_OK)
 			{
 				input->iter = NULL;

@@ -398,6 +398,8 @@ extern void lsm_keylock_shmem_init(void);
 extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);
+/* Stands for the settings above that shape a file: equal settings, equal number. */
+extern uint32 lsm_tree_written_as(LsmTree *tree);
 /* What a memtable of the tree holds, bytes: level i is due at this * T^i.  The last
  * writer's lsm.memtable_size, which need not be the worker's. */
 extern double lsm_tree_base_bytes(LsmTree *tree);
@@ -566,6 +568,7 @@ extern void lsm_memtable_wait_writers(LsmMemtable *memtable);
 #define LSM_FILE_LARGEST_CUT	0x08	/* a key that equals the fence in its length
 										 * and goes on may be inside */
 #define LSM_FILE_HAS_DYING		0x10	/* holds PUT values with LsmFateContext.dying */
+#define LSM_FILE_HAS_CHECKS		0x20	/* sst_check, filter_check, written_as are set */
 
 typedef struct LsmFileMeta
 {
@@ -578,6 +581,9 @@ typedef struct LsmFileMeta
 	uint8		level;
 	uint8		filter_scheme;
 	uint8		flags;
+	uint32		sst_check;		/* of LsmSstProperties.tail_digest */
+	uint32		filter_check;	/* of the filter's header, which has the payload's checksum */
+	uint32		written_as;		/* lsm_tree_written_as() */
 	uint16		smallest_bytes;
 	uint16		largest_bytes;
 	char		smallest[LSM_FENCE_BYTES];

@@ -112,10 +112,6 @@ open_filter(Verify *verify)
 		note_problem(verify, verify->filter_path, "%s", err.message);
 		return;
 	}
-	if (verify->blob.bytes != verify->file->filter_bytes)
-		note_problem(verify, verify->filter_path,
-					 "filter file has " UINT64_FORMAT " bytes, the file list says " UINT64_FORMAT,
-					 (uint64) verify->blob.bytes, verify->file->filter_bytes);
 	status = lsm_filter_open(verify->blob.data, verify->blob.bytes, true,
 							 &verify->filter, &why);
 	if (status == LSM_FILTER_OK)
@@ -129,6 +125,9 @@ open_filter(Verify *verify)
 	else if (status != LSM_FILTER_UNKNOWN)
 		note_problem(verify, verify->filter_path, "filter is corrupt: %s",
 					 why != NULL ? why : "cannot be opened");
+	why = lsm_filter_mismatch(verify->file, &verify->blob);
+	if (why != NULL)
+		note_problem(verify, verify->filter_path, "filter is corrupt: %s", why);
 }
 
 static void
@@ -206,6 +205,7 @@ static bool
 check_entries(Verify *verify)
 {
 	LsmSstError err;
+	const char *why;
 
 	if (lsm_sst_open(verify->path, &verify->reader, &err) != LSM_SST_OK)
 	{
@@ -213,6 +213,9 @@ check_entries(Verify *verify)
 		note_problem(verify, verify->path, "%s", err.message);
 		return false;
 	}
+	why = lsm_file_mismatch(verify->file, verify->reader);
+	if (why != NULL)
+		note_problem(verify, verify->path, "file is corrupt: %s", why);
 	if (lsm_sst_iter_open(verify->reader, &verify->iter, &err) != LSM_SST_OK)
 	{
 		verify->iter = NULL;
@@ -314,10 +317,6 @@ check_file(Verify *verify)
 		note_problem(verify, verify->path, "%s", err.message);
 		return;
 	}
-	if (props.file_bytes != verify->file->file_bytes)
-		note_problem(verify, verify->path,
-					 "file has " UINT64_FORMAT " bytes, the file list says " UINT64_FORMAT,
-					 (uint64) props.file_bytes, verify->file->file_bytes);
 	CHECK_FOR_INTERRUPTS();
 	open_filter(verify);
 	if (check_entries(verify))

@@ -92,6 +92,9 @@ copy_file(LsmFile *file, const LsmFileMeta *meta)
 	file->level = meta->level;
 	file->filter_scheme = meta->filter_scheme;
 	file->flags = meta->flags;
+	file->sst_check = meta->sst_check;
+	file->filter_check = meta->filter_check;
+	file->written_as = meta->written_as;
 	memcpy(fences, meta->smallest, meta->smallest_bytes);
 	memcpy(fences + meta->smallest_bytes, meta->largest, meta->largest_bytes);
 	file->smallest = lsm_slice(fences, meta->smallest_bytes);
@@ -113,6 +116,9 @@ lsm_file_meta(const LsmFile *file, LsmFileMeta *meta)
 	meta->level = file->level;
 	meta->filter_scheme = file->filter_scheme;
 	meta->flags = file->flags;
+	meta->sst_check = file->sst_check;
+	meta->filter_check = file->filter_check;
+	meta->written_as = file->written_as;
 	meta->smallest_bytes = file->smallest.len;
 	meta->largest_bytes = file->largest.len;
 	memcpy(meta->smallest, file->smallest.data, file->smallest.len);

@@ -29,6 +29,9 @@ typedef struct LsmFile
 	uint8		level;
 	uint8		filter_scheme;
 	uint8		flags;			/* LSM_FILE_* */
+	uint32		sst_check;		/* these as in LsmFileMeta */
+	uint32		filter_check;
+	uint32		written_as;
 	LsmSlice	smallest;		/* fences, perhaps cut (see flags) */
 	LsmSlice	largest;
 

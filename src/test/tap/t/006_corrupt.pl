@@ -104,22 +104,52 @@ with_damage('sorted file is a directory', $any->(@sst), 1, sub { unlink $_[0]; m
 with_damage('garbage appended', $any->(@sst), undef, sub { append_to_file($_[0], 'garbage' x 100) });
 with_damage('file of zeroes', $big, 1, sub { my $n = -s $_[0]; open my $fh, '>:raw', $_[0] or die; print $fh "\0" x $n; close $fh });
 
-foreach my $i (1 .. lsm_long() ? 60 : 12)
+foreach my $i (1 .. (lsm_long() ? 60 : 6))
 {
 	my $file = $i % 3 == 0 ? $bigflt : $any->(@sst);
 	my $offset = int(rand(-s $file));
 	with_damage("bit flip at $offset of " . ($file =~ s{.*/}{}r), $file, undef, sub { flip($_[0], $offset) });
 }
 
-# a whole filter of another file is more than readers can notice; lsm_verify does
+# a whole valid file of another one in its place: of the same tree, with as many
+# keys, which neither size nor checksum tells
 {
-	my ($a, $b) = sort { -s $b <=> -s $a } @flt;
-	system('cp', '-p', $a, "$a.saved") == 0 or die;
-	system('cp', $b, $a) == 0 or die;
+	my %before = map { $_ => 1 } lsm_files_of($node);
 	$node->start;
-	isnt(join('', ($node->psql('postgres', q{SELECT object, problem FROM lsm_verify('t_l')}))[1, 2]), '', 'filter of another file: lsm_verify notices');
+	$node->safe_psql('postgres', q{
+SET lsm.memtable_size = '64MB';
+CREATE TABLE x_l (id int PRIMARY KEY) USING lsm;
+INSERT INTO x_l SELECT generate_series(1, 2000); SELECT lsm_flush('x_l');
+INSERT INTO x_l SELECT generate_series(2001, 4000); SELECT lsm_flush('x_l');
+});
 	$node->stop;
-	rename("$a.saved", $a) or die;
+	foreach my $suffix ('flt', 'sst')
+	{
+		my %dirs;
+		push @{ $dirs{ s{/[^/]*$}{}r } }, $_ foreach grep { !$before{$_} && /\.$suffix$/ } lsm_files_of($node);
+		is(join(' ', map { scalar @$_ } values %dirs), '2 2', "two files.$suffix in each of two trees")
+		  or diag(join "\n", map { @$_ } values %dirs);
+		foreach my $pair (values %dirs)
+		{
+			my ($victim, $other) = @$pair;
+			is(-s $victim, -s $other, 'of the same size') if $suffix eq 'flt';
+			system('cp', '-p', $victim, "$victim.saved") == 0 or die;
+			system('cp', $other, $victim) == 0 or die;
+			$node->start;
+			my ($rc, $out, $err) = $node->psql('postgres',
+				'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM generate_series(1, 4000) g, LATERAL (SELECT FROM x_l WHERE id = g OFFSET 0) s',
+				extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+			like($err, qr{XX001: .*pg_lsm/.*\.$suffix" is corrupt}, "$suffix of another file: an error that names it");
+			is($out, '', "$suffix of another file: no answer");
+			isnt(join('', ($node->psql('postgres', q{SELECT object, problem FROM lsm_verify('x_l')}))[1, 2]), '', "$suffix of another file: lsm_verify notices");
+			$node->stop;
+			rename("$victim.saved", $victim) or die;
+		}
+	}
+	$node->start;
+	is($node->safe_psql('postgres', q{SELECT count(*) FROM x_l}), '4000', 'put back');
+	is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('x_l')}), '', 'lsm_verify is content');
+	$node->stop;
 }
 
 # a damaged metapage

@@ -581,11 +581,13 @@ static void
 note_killed(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
+	TransactionId xid;
 
 	if (!so->stable_tids || scan->xactStartedInRecovery ||
 		so->position.state != SCAN_ON_ENTRY)
 		return;
-	if (lsm_tree_forget(so->tree, buffer_slice(&so->position.current)))
+	if (lsm_forget_bound(&xid) &&
+		lsm_tree_forget(so->tree, buffer_slice(&so->position.current), xid))
 		return;
 	lsm_kills_add(&so->kills, buffer_slice(&so->position.current));
 	if (lsm_kills_full(&so->kills))

@@ -114,8 +114,11 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 	InitDirtySnapshot(dirty);
 	if (!table_index_fetch_tuple_check(insert->table, &tid, &dirty, &all_dead))
 	{
+		TransactionId xid;
+
 		if (all_dead &&
-			!(insert->stable_tids && lsm_tree_forget(insert->tree, key)))
+			!(insert->stable_tids && lsm_forget_bound(&xid) &&
+			  lsm_tree_forget(insert->tree, key, xid)))
 			remember_dead(check, key);
 		return VERDICT_UNIQUE;
 	}

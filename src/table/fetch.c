@@ -19,6 +19,7 @@
 
 #include "access/relscan.h"
 #include "access/transam.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/predicate.h"
@@ -70,17 +71,22 @@ lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 
 /*
  * If no one can see the row any more, take it out of the memtables (heap:
- * heap_page_prune_opt).  False: someone may still see it.
+ * heap_page_prune_opt).  False: someone may still see it.  Not in recovery: what is
+ * dead to everyone is the primary's to say.
  */
 bool
 lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
 {
 	char		key[LSM_TID_KEY_BYTES];
 
-	if (!lsm_row_surely_dead(row, GlobalVisTestFor(rel)))
+	if (RecoveryInProgress() ||
+		!lsm_row_surely_dead(row, GlobalVisTestFor(rel)))
 		return false;
 	lsm_key_encode(packed, key);
-	(void) lsm_tree_forget(tree, lsm_slice(key, sizeof(key)));
+
+	/* without xmax its inserter was rolled back */
+	(void) lsm_tree_forget(tree, lsm_slice(key, sizeof(key)),
+						   (row->flags & LSM_ROW_HAS_XMAX) ? row->xmax : InvalidTransactionId);
 	return true;
 }
 

@@ -10,13 +10,48 @@
  *
  * Nothing is logged: the log pages keep the entry, so that it
  * comes back when the memtable is loaded again, as dead as before.  A flush in between
- * simply does not write it.
+ * simply does not write it.  Replaying that flush takes the entry from the queries
+ * of a standby, so its edit record carries the newest transaction id whose
+ * deletions were forgotten (forgotten_xid), as if the flush had dropped them.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "storage/proc.h"
+
 #include "tree/tree_private.h"
+
+/* Before the removal: a flush that misses the entry must not miss the xid. */
+static void
+note_forgotten(LsmMemtable *memtable, TransactionId xid)
+{
+	uint32		newest = pg_atomic_read_u32(&memtable->forgotten_xid);
+
+	while (TransactionIdIsNormal(xid) &&
+		   (!TransactionIdIsValid(newest) || TransactionIdFollows(xid, newest)) &&
+		   !pg_atomic_compare_exchange_u32(&memtable->forgotten_xid, &newest, xid))
+		 /* try again */ ;
+}
+
+/*
+ * See tree.h.  A row that is dead to everyone now, or was when a scan of this
+ * database pruned it, was deleted before the oldest transaction that
+ * our snapshot sees running: what is removable at any time precedes the xmin of every
+ * snapshot that there is, the pruner's included, and later ones do not go back
+ * behind that.  Rows that a flush or compaction dropped are accounted for in
+ * an edit record already.
+ */
+bool
+lsm_forget_bound(TransactionId *xid)
+{
+	*xid = MyProc->xmin;
+	if (!TransactionIdIsNormal(*xid))
+		return false;
+	TransactionIdRetreat(*xid);
+	return true;
+}
 
 /*
  * Unlink the key's node if it holds the whole entry: a PUT, or a PARTIAL over
@@ -25,10 +60,11 @@
  * sorted file and the caller has to write a DELETE, or leave it to compaction.
  *
  * REQUIRES: the entry is dead to everyone, for good: no one will write the
- * key again, and a write of the key that comes at the same time may be lost.
+ * key again, and a write of the key that comes at the same time may be lost.  `xid`: who
+ * deleted it, or a later one; invalid if no snapshot ever saw it.
  */
 bool
-lsm_tree_forget(LsmTree *tree, LsmSlice key)
+lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid)
 {
 	LsmSlice	filter_key = lsm_filter_key(tree, key);
 	LsmDigest	digest = lsm_digest_key(filter_key.data, filter_key.len);
@@ -53,6 +89,7 @@ lsm_tree_forget(LsmTree *tree, LsmSlice key)
 		}
 		if (value != NULL && value->data[0] == LSM_TAG_PUT)
 		{
+			note_forgotten(set.tables[i], xid);
 			lsm_memtable_remove(set.tables[i], node);
 			found = true;
 		}

@@ -161,6 +161,7 @@ lsm_memtable_create(uint64 generation, bool local)
 	pg_atomic_init_u64(&m->pub.bytes, LSM_CHUNK_BYTES);
 	pg_atomic_init_u64(&m->pub.entries, 0);
 	pg_atomic_init_u64(&m->pub.removed, 0);
+	pg_atomic_init_u32(&m->pub.forgotten_xid, InvalidTransactionId);
 	m->context = context;
 	SpinLockInit(&m->mutex);
 

@@ -382,6 +382,21 @@ publish_crash_point(LsmJob *job, bool after)
 #endif
 }
 
+/* Newest xid whose rows are in none of the job's files any more. */
+static TransactionId
+newest_removed(LsmJob *job, LsmMemtable *flushed)
+{
+	TransactionId removed = job->fate.newest_removed_xid;
+	TransactionId forgotten = InvalidTransactionId;
+
+	if (flushed != NULL)
+		forgotten = pg_atomic_read_u32(&flushed->forgotten_xid);
+	if (!TransactionIdIsValid(removed) ||
+		(TransactionIdIsValid(forgotten) && TransactionIdFollows(forgotten, removed)))
+		return forgotten;
+	return removed;
+}
+
 bool
 lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 {
@@ -394,7 +409,7 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 		return false;
 
 	publish_crash_point(job, false);
-	edit->conflict_xid = job->fate.newest_removed_xid;
+	edit->conflict_xid = newest_removed(job, flushed);
 	lsn = lsm_manifest_edit(tree, edit);
 
 	/* nothing that can fail or be interrupted until the set is in order */

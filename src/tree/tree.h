@@ -332,7 +332,11 @@ extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
  * (forget.c).  False: it is not there as a whole.  REQUIRES: the key was PUT once
  * and will not be written again.
  */
-extern bool lsm_tree_forget(LsmTree *tree, LsmSlice key);
+extern bool lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid);
+
+/* An xid not older than the deletion of any row that this process sees dead to
+ * everyone; false if there is no telling (no snapshot). */
+extern bool lsm_forget_bound(TransactionId *xid);
 
 /*
  * Conflict checks.  Take the stamp, read, begin the write, lock the key, and see

@@ -104,6 +104,8 @@ typedef struct LsmMemtable
 	pg_atomic_uint64 entries;	/* nodes ever made: never goes down, so 0 says
 								 * that the generation's log is empty */
 	pg_atomic_uint64 removed;	/* of these, by lsm_memtable_remove() */
+	pg_atomic_uint32 forgotten_xid; /* newest whose deletion lsm_tree_forget() made
+									 * final, or invalid: set before the removal */
 	/* retirement (owned by lsm_memtable_retire) */
 	uint64		retire_epoch;
 	struct LsmMemtable *retire_next;

@@ -18,6 +18,7 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
@@ -70,6 +71,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	LsmJob	   *job = palloc0(sizeof(LsmJob));
+	bool		local_table;
 
 	lsm_publish_at_exit();
 	job->cxt = cxt;
@@ -100,10 +102,13 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 
 	/*
 	 * Conservative (all databases) unless the relation is at hand; a worker is
-	 * in no database.
+	 * in no database.  Entries of indexes have no xids, and the function takes
+	 * no index.
 	 */
+	local_table = tree->ctl->local &&
+		tree->rel->rd_rel->relkind != RELKIND_INDEX;
 	job->fate.oldest_xid =
-		GetOldestNonRemovableTransactionId(tree->ctl->local ? tree->rel : NULL);
+		GetOldestNonRemovableTransactionId(local_table ? tree->rel : NULL);
 	MemoryContextSwitchTo(old);
 	return job;
 }

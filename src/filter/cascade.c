@@ -180,18 +180,17 @@ page_finish(const LsmFilter *filter, uint8_t *page, uint64_t page_no, uint64_t c
 }
 
 bool
-lsm_cascade_fill_sorted(const LsmFilter *filter, LsmFingerprintNext next, void *arg,
-						uint8_t *bits)
+lsm_cascade_write_pages(const LsmFilter *filter, LsmFingerprintNext next, void *arg,
+						LsmPlacePage place_page, void *place_arg)
 {
 	uint32_t	p = lsm_filter_fingerprint_bits(filter);
-	uint8_t    *pages = bits + CASCADE_PADDING;
 	uint64_t	fingerprint;
 	uint64_t	last = 0;
 	bool		more = next(arg, &fingerprint);
 
 	for (uint64_t page_no = 0; page_no < filter->nblocks; page_no++)
 	{
-		uint8_t    *page = pages + page_no * LSM_FILTER_PAGE_BYTES;
+		uint8_t    *page = place_page(place_arg, page_no);
 		LsmQuotient quotient;
 		LsmQuotientBuilder builder;
 		uint64_t	count = 0;
@@ -212,6 +211,19 @@ lsm_cascade_fill_sorted(const LsmFilter *filter, LsmFingerprintNext next, void *
 		page_finish(filter, page, page_no, count);
 	}
 	return !more;
+}
+
+static uint8_t *
+place_in_image(void *arg, uint64_t page_no)
+{
+	return (uint8_t *) arg + page_no * LSM_FILTER_PAGE_BYTES;
+}
+
+bool
+lsm_cascade_fill_sorted(const LsmFilter *filter, LsmFingerprintNext next, void *arg,
+						uint8_t *bits)
+{
+	return lsm_cascade_write_pages(filter, next, arg, place_in_image, bits + CASCADE_PADDING);
 }
 
 static void

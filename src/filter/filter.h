@@ -166,6 +166,8 @@ typedef struct LsmFilterStream
 								 * in the i-th of these */
 	const LsmFilter *paged;		/* cascade */
 	uint64_t	page;			/* cascade: the next one */
+	const uint8_t *(*read_page) (void *arg, uint64_t page_no);	/* NULL: in memory */
+	void	   *read_arg;
 	uint64_t	words[12];		/* a quotient filter and a cursor over it */
 } LsmFilterStream;
 
@@ -173,7 +175,12 @@ typedef struct LsmFilterStream
  * Build an image as lsm_filter_build() would from the digests that went into
  * `inputs`, open filters of schemes quotient and cascade, without knowing
  * these: a merge of sorted streams.  n is the number of distinct digests or a higher
- * number; `work` has room for ninputs.  The same bytes as from n distinct digests.
+ * number; `work` has room for ninputs.  The bytes are those of a filter built from n distinct
+ * digests.
+ *
+ * Where the inputs' fingerprints are shorter than merge_keys asks for, but long enough for n
+ * keys, so are the image's, which then has fewer bytes (*used_bytes) than
+ * lsm_filter_image_bytes() says.
  *
  * LSM_FILTER_INVALID: the scheme or an input's cannot do that, or an input's fingerprints
  * are too short.  LSM_FILTER_CORRUPT: an input is damaged.
@@ -181,6 +188,7 @@ typedef struct LsmFilterStream
 extern LsmFilterStatus lsm_filter_merge(const LsmFilterParams *params, uint64_t n,
 										const LsmFilter *inputs, int ninputs,
 										LsmFilterStream *work,
-										void *image, size_t image_bytes);
+										void *image, size_t image_bytes,
+										size_t *used_bytes);
 
 #endif							/* LSM_FILTER_H */

@@ -11,7 +11,6 @@
  *-------------------------------------------------------------------------
  */
 #include "filter/quotient_private.h"
-#include "filter/quotient_merge.h"
 
 /* What LsmFilterStream.words is. */
 typedef struct StreamState
@@ -40,8 +39,9 @@ stream_next_page(LsmStreamMerge *merge, LsmFilterStream *stream)
 
 	if (stream->page >= stream->paged->nblocks)
 		return false;
-	page = lsm_cascade_page(stream->paged, stream->page);
-	if (lsm_cascade_page_state(page, stream->page) != LSM_CASCADE_GOOD)
+	page = stream->read_page != NULL ? stream->read_page(stream->read_arg, stream->page) :
+		lsm_cascade_page(stream->paged, stream->page);
+	if (page == NULL || lsm_cascade_page_state(page, stream->page) != LSM_CASCADE_GOOD)
 	{
 		merge->damaged = true;
 		return false;
@@ -172,10 +172,27 @@ lsm_stream_merge_add_quotient(LsmStreamMerge *merge, const LsmQuotient *input)
 }
 
 bool
-lsm_stream_merge_add_filter(LsmStreamMerge *merge, const LsmFilter *input)
+lsm_stream_merge_add_pages(LsmStreamMerge *merge, const LsmFilter *input,
+						   LsmReadPage read_page, void *arg)
 {
 	LsmFilterStream *stream = &merge->streams[merge->nstreams];
 
+	if (input->scheme != LSM_FILTER_CASCADE ||
+		lsm_filter_fingerprint_bits(input) < merge->fingerprint_bits)
+		return false;
+	stream->cut_bits = lsm_filter_fingerprint_bits(input) - merge->fingerprint_bits;
+	stream->paged = input;
+	stream->page = 0;
+	stream->read_page = read_page;
+	stream->read_arg = arg;
+	if (stream_next_page(merge, stream))
+		merge_add(merge);
+	return true;
+}
+
+bool
+lsm_stream_merge_add_filter(LsmStreamMerge *merge, const LsmFilter *input)
+{
 	if (input->scheme == LSM_FILTER_QUOTIENT)
 	{
 		LsmQuotient quotient;
@@ -183,15 +200,7 @@ lsm_stream_merge_add_filter(LsmStreamMerge *merge, const LsmFilter *input)
 		lsm_quotient_view(input, &quotient);
 		return lsm_stream_merge_add_quotient(merge, &quotient);
 	}
-	if (input->scheme != LSM_FILTER_CASCADE ||
-		lsm_filter_fingerprint_bits(input) < merge->fingerprint_bits)
-		return false;
-	stream->cut_bits = lsm_filter_fingerprint_bits(input) - merge->fingerprint_bits;
-	stream->paged = input;
-	stream->page = 0;
-	if (stream_next_page(merge, stream))
-		merge_add(merge);
-	return true;
+	return lsm_stream_merge_add_pages(merge, input, NULL, NULL);
 }
 
 bool
@@ -215,17 +224,50 @@ merge_source(void *arg, uint64_t *fingerprint)
 	return lsm_stream_merge_next(arg, fingerprint);
 }
 
+/*
+ * Plan the output with fingerprints no longer than those of the inputs: as for
+ * fewer keys to be merged into than params say, if need be.  False: even without
+ * any, n keys need longer ones.
+ */
+static bool
+merge_plan(const LsmFilterParams *params, uint64_t n, const LsmFilter *inputs, int ninputs,
+		   LsmFilter *filter)
+{
+	LsmFilterParams shorter = *params;
+	uint32_t	longest = LSM_QUOTIENT_FINGERPRINT_MAX;
+
+	if (params->scheme != LSM_FILTER_QUOTIENT && params->scheme != LSM_FILTER_CASCADE)
+		return false;
+	for (int i = 0; i < ninputs; i++)
+	{
+		if (inputs[i].scheme != LSM_FILTER_QUOTIENT && inputs[i].scheme != LSM_FILTER_CASCADE)
+			return false;
+		if (lsm_filter_fingerprint_bits(&inputs[i]) < longest)
+			longest = lsm_filter_fingerprint_bits(&inputs[i]);
+	}
+	for (;;)
+	{
+		if (!lsm_filter_plan(&shorter, n, filter))
+			return false;
+		if (lsm_filter_fingerprint_bits(filter) <= longest)
+			return true;
+		if (shorter.merge_keys <= n)
+			return false;
+		shorter.merge_keys /= 2;
+	}
+}
+
 LsmFilterStatus
 lsm_filter_merge(const LsmFilterParams *params, uint64_t n, const LsmFilter *inputs,
-				 int ninputs, LsmFilterStream *work, void *image, size_t image_bytes)
+				 int ninputs, LsmFilterStream *work, void *image, size_t image_bytes,
+				 size_t *used_bytes)
 {
 	LsmFilter	filter;
 	LsmStreamMerge merge;
 	uint8_t    *payload = (uint8_t *) image + LSM_FILTER_HEADER_BYTES;
 	bool		fits;
 
-	if ((params->scheme != LSM_FILTER_QUOTIENT && params->scheme != LSM_FILTER_CASCADE) ||
-		!lsm_filter_plan(params, n, &filter) ||
+	if (!merge_plan(params, n, inputs, ninputs, &filter) ||
 		image_bytes < LSM_FILTER_HEADER_BYTES + filter.payload_bytes)
 		return LSM_FILTER_INVALID;
 
@@ -243,5 +285,6 @@ lsm_filter_merge(const LsmFilterParams *params, uint64_t n, const LsmFilter *inp
 	if (merge.damaged || !fits)
 		return LSM_FILTER_CORRUPT;
 	lsm_filter_write_header(&filter, image);
+	*used_bytes = (size_t) (LSM_FILTER_HEADER_BYTES + filter.payload_bytes);
 	return LSM_FILTER_OK;
 }

@@ -17,6 +17,7 @@
 
 #include "filter/filter_private.h"
 #include "filter/quotient.h"
+#include "filter/quotient_merge.h"
 
 #define LSM_QUOTIENT_NOWHERE	UINT64_MAX
 
@@ -190,9 +191,6 @@ extern uint64_t lsm_quotient_run(const LsmQuotient *filter, uint64_t slot, uint6
 extern bool lsm_quotient_contains(const LsmQuotient *filter, uint64_t slot, uint64_t remainder);
 
 /* ---- quotient_image.c ---- */
-
-/* Gives ascending fingerprints, cut to the length they are wanted in; false at the end. */
-typedef bool (*LsmFingerprintNext) (void *arg, uint64_t *fingerprint);
 
 /*
  * Write the payload from sorted fingerprints, duplicates allowed.  False: more of

@@ -9,7 +9,6 @@
  *-------------------------------------------------------------------------
  */
 #include "filter/quotient_private.h"
-#include "filter/quotient_merge.h"
 
 /* ---- fingerprints from slots ---- */
 

@@ -487,6 +487,8 @@ compact_run(LsmJob *job, Plan *plan)
 	if (!plan->move)
 	{
 		lsm_job_set_below(job, plan->out_level + 1);
+		job->nsources = plan->nfiles;
+		job->sources = plan->files;
 		compact_merge(job, plan);
 		edit.nadded = job->nfiles;
 		edit.added = job->files;

@@ -10,12 +10,18 @@
  * context callbacks.  A file is opened at most once per process; at that time its
  * filter's checksum is verified, and that both files are those the file list means.
  *
+ * Filters of scheme cascade are neither mapped nor read at that time: only
+ * their header is kept, and a probe reads its page through fd.c, which can close
+ * the descriptor in between.  (That opens the file again by its name.  Files of
+ * the current version have theirs as long as we are inside the epoch.)
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/wait_event.h"
 
 #include "tree/filecache.h"
 
@@ -88,6 +94,20 @@ filecache_prepare(void)
 	}
 }
 
+/* Never fails. */
+static void
+close_filter(LsmOpenFile *open)
+{
+	if (open->blob.data != NULL)
+		lsm_sst_unmap_blob(&open->blob);
+	open->blob.data = NULL;
+	open->blob.bytes = 0;
+	if (open->paged)
+		FileClose(open->page_file);
+	open->paged = false;
+	open->has_filter = false;
+}
+
 /* REQUIRES: not pinned.  Never fails. */
 static void
 close_file(LsmOpenFile *open)
@@ -97,13 +117,9 @@ close_file(LsmOpenFile *open)
 		lsm_sst_iter_close(open->idle_iter);
 	if (open->reader != NULL)
 		lsm_sst_close(open->reader);
-	if (open->blob.data != NULL)
-		lsm_sst_unmap_blob(&open->blob);
+	close_filter(open);
 	open->idle_iter = NULL;
 	open->reader = NULL;
-	open->blob.data = NULL;
-	open->blob.bytes = 0;
-	open->has_filter = false;
 	for (int i = 0; i < nopen_files; i++)
 	{
 		if (open_files[i] == open)
@@ -230,9 +246,49 @@ report_filter(const char *path, LsmFilterStatus status, const char *why)
 			 errhint("Restore the file from a backup, or rebuild the index or table.")));
 }
 
+/* Nothing is left open of `open`. */
+static void
+close_unfinished(LsmOpenFile *open)
+{
+	close_filter(open);
+	lsm_sst_close(open->reader);
+	open->reader = NULL;
+}
+
 /*
- * Map and open the filter into `open`.  On error nothing is left mapped, and
- * the reader is closed.
+ * Open a filter that is read by pages.  False: it is not what the file list says, and to
+ * be dealt with as any other.
+ */
+static bool
+open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
+{
+	char		header[LSM_FILTER_HEADER_BYTES];
+	LsmSstBlob	blob = {header, 0};	/* as far as checks look at it */
+	const char *why;
+
+	open->page_file = PathNameOpenFile(path, O_RDONLY | PG_BINARY);
+	if (open->page_file < 0)
+		return false;
+	open->paged = true;
+	blob.bytes = (size_t) Max(FileSize(open->page_file), 0);
+	if (blob.bytes >= sizeof(header) &&
+		FileRead(open->page_file, header, sizeof(header), 0,
+				 PG_WAIT_EXTENSION) == sizeof(header) &&
+		lsm_filter_open(header, blob.bytes, false, &open->filter,
+						&why) == LSM_FILTER_OK &&
+		lsm_filter_is_paged(&open->filter) &&
+		lsm_filter_mismatch(file, &blob) == NULL)
+	{
+		open->has_filter = true;
+		return true;
+	}
+	close_filter(open);
+	return false;
+}
+
+/*
+ * Open the filter into `open`, mapped unless it is paged.  On error nothing is left
+ * mapped, and the reader is closed.
  */
 static void
 open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
@@ -248,11 +304,12 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
 		return;
 
 	lsm_file_path(tree, file->number, true, path);
+	if (file->filter_scheme == LSM_FILTER_CASCADE && open_paged_filter(path, file, open))
+		return;
 	if (lsm_sst_map_blob(path, &open->blob, &err) != LSM_SST_OK)
 	{
 		open->blob.data = NULL;
-		lsm_sst_close(open->reader);
-		open->reader = NULL;
+		close_unfinished(open);
 		lsm_sst_report(ERROR, &err);
 	}
 	status = lsm_filter_open(open->blob.data, open->blob.bytes, true,
@@ -271,10 +328,7 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
 	}
 	else if (status != LSM_FILTER_UNKNOWN)
 	{
-		lsm_sst_unmap_blob(&open->blob);
-		open->blob.data = NULL;
-		lsm_sst_close(open->reader);
-		open->reader = NULL;
+		close_unfinished(open);
 		report_filter(path, status, why);
 	}
 }
@@ -311,11 +365,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	entry = hash_search(file_hash, &key, HASH_ENTER_NULL, &found);
 	if (entry == NULL)
 	{
-		if (open->blob.data != NULL)
-			lsm_sst_unmap_blob(&open->blob);
-		open->blob.data = NULL;
-		lsm_sst_close(open->reader);
-		open->reader = NULL;
+		close_unfinished(open);
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory")));
@@ -333,6 +383,35 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	file->open = open;
 	file->open_serial = open->serial;
 	return open;
+}
+
+bool
+lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
+{
+	static PGAlignedBlock page;
+	uint64		offset = lsm_filter_page_offset(&open->filter, digest);
+	char		path[MAXPGPATH];
+	bool		maybe;
+	int			n;
+
+	StaticAssertStmt(sizeof(page) >= LSM_FILTER_PAGE_BYTES,
+					 "a filter page does not fit in a block");
+	n = FileRead(open->page_file, page.data, LSM_FILTER_PAGE_BYTES, (off_t) offset,
+				 PG_WAIT_EXTENSION);
+	lsm_count(tree, LSM_COUNT_BLOCKS_READ, 1);
+	if (likely(n == LSM_FILTER_PAGE_BYTES) &&
+		lsm_filter_probe_page(&open->filter, page.data, digest, &maybe) == LSM_FILTER_OK)
+		return maybe;
+
+	lsm_file_path(tree, open->number, true, path);
+	if (n < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read filter file \"%s\": %m", path)));
+	report_filter(path, LSM_FILTER_CORRUPT,
+				  n == LSM_FILTER_PAGE_BYTES ? "checksum of a page is wrong" :
+				  "file was truncated");
+	return true;
 }
 
 /*

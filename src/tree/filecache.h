@@ -8,6 +8,8 @@
 #ifndef LSM_FILECACHE_H
 #define LSM_FILECACHE_H
 
+#include "storage/fd.h"
+
 #include "tree/version.h"
 
 /*
@@ -30,6 +32,9 @@ typedef struct LsmOpenFile
 	LsmFilter	filter;
 	bool		ones_say_no;	/* to this filter, a page that cannot be read
 								 * (all ones) is no "maybe" */
+	bool		paged;			/* filter is read page by page from page_file,
+								 * not mapped */
+	File		page_file;
 } LsmOpenFile;
 
 /*
@@ -80,6 +85,11 @@ extern LsmSstReader *lsm_file_open_sorted(LsmTree *tree, const LsmFile *file);
 extern LsmSstIter *lsm_file_acquire_iter(LsmOpenFile *open);
 /* Never fails. */
 extern void lsm_file_release_iter(LsmOpenFile *open, LsmSstIter *iter);
+/*
+ * Ask a paged filter, by reading the one page that knows, which counts as a block.  ERROR
+ * if it is unreadable or corrupt.
+ */
+extern bool lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest);
 /*
  * After a probe of a filter with ones_say_no: were pages of it found unreadable?
  * Then it is not used any more.

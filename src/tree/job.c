@@ -195,7 +195,10 @@ lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 
 	/* nothing left to hide or to complete */
 	if (job->fate.bottom && (uint8) value.data[0] != LSM_TAG_PUT)
+	{
+		job->dropped = true;
 		return;
+	}
 
 	MemoryContextReset(job->entry_cxt);
 	old = MemoryContextSwitchTo(job->entry_cxt);
@@ -205,7 +208,10 @@ lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 	MemoryContextSwitchTo(old);
 
 	if (fate == LSM_FATE_DROP)
+	{
+		job->dropped = true;
 		return;
+	}
 	if (fate == LSM_FATE_REWRITE)
 		value = lsm_slice(job->rewritten.data, job->rewritten.len);
 	lsm_job_add(job, key, value);
@@ -231,16 +237,25 @@ job_write_filter(LsmJob *job, LsmFileMeta *meta)
 	char		path[MAXPGPATH];
 	LsmSstError err;
 	LsmSstStatus status;
-	Size		bytes = lsm_filter_image_bytes(&job->params, job->ndigests);
+	LsmFilterParams params = job->params;
+	Size		bytes;
+	Size		merged;
 	void	   *chunk;
 	void	   *image;
 
+	/* keys of a file of full size, should this one be merged into such */
+	params.merge_keys = meta->file_bytes >= job->target_bytes ? 0 :
+		(uint64) ((double) job->ndigests * job->target_bytes / meta->file_bytes);
+	bytes = lsm_filter_image_bytes(&params, job->ndigests);
 	if (bytes == 0)
 		elog(ERROR, "cannot size an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
 			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
 	image = alloc_aligned(bytes, &chunk);
-	if (lsm_filter_build(&job->params, job->digests, job->ndigests,
-						 image, bytes) != LSM_FILTER_OK)
+	merged = lsm_job_merge_filters(job, meta, &params, image, bytes);
+	if (merged > 0)
+		bytes = merged;
+	else if (lsm_filter_build(&params, job->digests, job->ndigests,
+							  image, bytes) != LSM_FILTER_OK)
 		elog(ERROR, "cannot build an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
 			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
 
@@ -292,6 +307,7 @@ job_close_file(LsmJob *job)
 	job->nfiles++;
 	job->bytes += meta->file_bytes + meta->filter_bytes;
 	job->ndigests = 0;
+	job->dropped = false;
 }
 
 static void
@@ -401,6 +417,7 @@ lsm_job_finish(LsmJob *job)
 {
 	LsmSstError err;
 
+	job->finishing = true;
 	if (job->writer != NULL)
 		job_close_file(job);
 	if (job->nfiles == 0)

@@ -42,6 +42,13 @@ typedef struct LsmJob
 	const LsmRun **below;
 	int		   *below_at;		/* first file not entirely before the last key */
 
+	/* compaction: the files that are read, whose filters may be merged */
+	int			nsources;
+	LsmFile   **sources;
+	bool		dropped;		/* an entry was, since the last file was
+								 * finished */
+	bool		finishing;		/* all of the sources has been read */
+
 	/* output */
 	int			level;
 	uint64		run;
@@ -80,6 +87,16 @@ extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
 extern void lsm_job_finish(LsmJob *job);
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
+
+/* ---- mergefilter.c ---- */
+
+/*
+ * Write the filter of the file that is being finished from those of the files
+ * it was made of.  0: cannot be done; else bytes used of the image.
+ */
+extern Size lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
+								  const LsmFilterParams *params,
+								  void *image, Size image_bytes);
 
 /* ---- publish.c ---- */
 

@@ -38,7 +38,10 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	counts->probes++;
 	digest = probe->shared ? probe->digest :
 		lsm_probe_digest(tree, probe->filter_key);
-	maybe = lsm_filter_probe(&open->filter, digest);
+	if (unlikely(open->paged))
+		maybe = lsm_file_probe_page(tree, open, digest);
+	else
+		maybe = lsm_filter_probe(&open->filter, digest);
 	if (unlikely(open->ones_say_no) && lsm_file_filter_faulted(tree, open))
 		return true;
 	if (maybe)

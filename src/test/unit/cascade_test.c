@@ -158,8 +158,9 @@ test_full_page(void)
 	/* it cannot be read back */
 	{
 		uint8_t    *merged = alloc_or_die(bytes);
+		size_t		used;
 
-		good = lsm_filter_merge(&params, N, &filter, 1, &work, merged, bytes) == LSM_FILTER_CORRUPT;
+		good = lsm_filter_merge(&params, N, &filter, 1, &work, merged, bytes, &used) == LSM_FILTER_CORRUPT;
 		ok(good, "and cannot be merged");
 		free(merged);
 	}

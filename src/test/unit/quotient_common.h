@@ -293,6 +293,7 @@ check_merge(LsmFilterScheme scheme, uint64_t total, int ninputs, double bits_per
 	uint8_t    *merged;
 	bool		good = true;
 	uint64_t	distinct = 0;
+	size_t		used = 0;
 
 	for (int i = 0; i < ninputs; i++)
 	{
@@ -322,29 +323,43 @@ check_merge(LsmFilterScheme scheme, uint64_t total, int ninputs, double bits_per
 	good &= build_image(&built, &params, 0, distinct);
 	merged = alloc_or_die(built.bytes);
 	memset(merged, 0x5a, built.bytes);
-	good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes) == LSM_FILTER_OK;
-	good &= memcmp(merged, built.memory, built.bytes) == 0;
+	good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes, &used) == LSM_FILTER_OK;
+	good &= used == built.bytes && memcmp(merged, built.memory, used) == 0;
 	ok(good, "%s: merge of %d filters, %" PRIu64 " keys: the image that is built from the digests",
 	   lsm_filter_scheme_name(scheme), ninputs, distinct);
 
+	/* wishes that the inputs cannot fulfil are cut back to what they can */
+	params.merge_keys = total * 1000;
+	{
+		size_t		room = lsm_filter_image_bytes(&params, distinct);
+		uint8_t    *larger = alloc_or_die(room);
+		LsmFilter	filter;
+
+		good = lsm_filter_merge(&params, distinct, filters, ninputs, work, larger, room, &used) == LSM_FILTER_OK &&
+			used <= room && lsm_filter_open(larger, used, true, &filter, NULL) == LSM_FILTER_OK;
+		for (uint64_t i = 0; i < distinct; i++)
+			good &= lsm_filter_probe(&filter, digest_of(i));
+		free(larger);
+	}
+	ok(good, "%s: merge into a filter that is to grow", lsm_filter_scheme_name(scheme));
+
 	/* what cannot be merged */
 	params.bits_per_key = 40;
-	params.merge_keys = total * 1000;
-	good = lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes) == LSM_FILTER_INVALID;
+	good = lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes, &used) == LSM_FILTER_INVALID;
 	params.bits_per_key = bits_per_key;
 	params.merge_keys = total;
-	good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes - 1) == LSM_FILTER_INVALID;
+	good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes - 1, &used) == LSM_FILTER_INVALID;
 	params.scheme = LSM_FILTER_BLOCKED;
-	good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes) == LSM_FILTER_INVALID;
+	good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes, &used) == LSM_FILTER_INVALID;
 	params.scheme = scheme;
 	filters[0].scheme = LSM_FILTER_BLOOM;
-	good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes) == LSM_FILTER_INVALID;
+	good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes, &used) == LSM_FILTER_INVALID;
 	filters[0].scheme = LSM_FILTER_QUOTIENT;
 	if (ninputs > 1)
 	{
 		/* a damaged page of a cascade filter is noticed, whatever is in it */
 		inputs[1].memory[4096 + 1000] ^= 4;
-		good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes) == LSM_FILTER_CORRUPT;
+		good &= lsm_filter_merge(&params, distinct, filters, ninputs, work, merged, built.bytes, &used) == LSM_FILTER_CORRUPT;
 	}
 	ok(good, "%s: merges that cannot be are refused", lsm_filter_scheme_name(scheme));
 

@@ -8,7 +8,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 lsm_seed();
-my $node = lsm_node('corrupt', conf => "autovacuum = off\nlsm.compression = " . (rand() < 0.5 ? 'lz4' : 'none'));
+my $scheme = (qw(bloom blocked quotient cascade))[ int(rand(4)) ];
+note("filter scheme $scheme");
+my $node = lsm_node('corrupt', conf => "autovacuum = off\nlsm.filter_scheme = $scheme\nlsm.compression = " . (rand() < 0.5 ? 'lz4' : 'none'));
 lsm_start($node);
 lsm_create_twins($node, 't', 'id int PRIMARY KEY, n int, v text', '(n)');
 $node->safe_psql('postgres', qq{
@@ -149,6 +151,58 @@ INSERT INTO x_l SELECT generate_series(2001, 4000); SELECT lsm_flush('x_l');
 	$node->start;
 	is($node->safe_psql('postgres', q{SELECT count(*) FROM x_l}), '4000', 'put back');
 	is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('x_l')}), '', 'lsm_verify is content');
+	$node->stop;
+}
+
+# filters under a server that runs; to quotient ones, an unreadable page is not "maybe" by itself
+foreach my $scheme (qw(bloom blocked quotient cascade))
+{
+	my %before = map { $_ => 1 } lsm_files_of($node);
+	$node->start;
+	$node->safe_psql('postgres', qq{
+CREATE TABLE d (id int);
+INSERT INTO d SELECT g FROM generate_series(2, 100000, 2) g;
+CREATE INDEX d_id ON d USING lsm_index (id) WITH (filter_scheme = $scheme);});
+	my ($flt, $other) = grep { /\.flt$/ && !$before{$_} } lsm_files_of($node);
+	my $index_only = 'SET enable_seqscan = off; SET enable_bitmapscan = off; ';
+	my $ask = 'SELECT count(*) FROM generate_series(1, 100000) g, LATERAL (SELECT 1 FROM d WHERE id = g OFFSET 0) s;';
+	is($node->safe_psql('postgres', $index_only . $ask), 50000, "$scheme: intact");
+	is($node->safe_psql('postgres', q{SELECT DISTINCT filter_scheme FROM lsm_files('d_id')}), $scheme, "$scheme: in use");
+
+	# that of another file
+	system('cp', '-p', $flt, "$flt.saved") == 0 or die;
+	system('cp', $other, $flt) == 0 or die;
+	isnt(join('', ($node->psql('postgres', q{SELECT object, problem FROM lsm_verify('d_id')}))[1, 2]), '', "$scheme: filter of another file: lsm_verify notices");
+	system('cp', "$flt.saved", $flt) == 0 or die;
+
+	# torn off while a session has it open
+	my ($rc, $out, $err) = $node->psql('postgres', "SET enable_seqscan = off;\nSET enable_bitmapscan = off;\nSELECT count(*) FROM d WHERE id = 4;\n\\! truncate -s 8192 $flt\n$ask\n");
+	if ($scheme eq 'cascade')
+	{
+		like($err, qr/filter file ".*" is corrupt.*truncated/s, 'cascade: pages that are gone are an error');
+	}
+	else
+	{
+		is($out, "1\n50000", "$scheme: right without the pages that are gone");
+		like($err, qr/WARNING: .*could not read filter file/, 'quotient: with a warning')
+		  if $scheme eq 'quotient';
+	}
+	# the same file: others may have it mapped
+	system('cp', "$flt.saved", $flt) == 0 or die;
+	is($node->safe_psql('postgres', $index_only . $ask), 50000, "$scheme: put back");
+
+	# one bit
+	my $offset = 4096 + int(rand((-s $flt) - 4096));
+	flip($flt, $offset);
+	($rc, $out, $err) = $node->psql('postgres', $index_only . $ask);
+	like($err, qr/filter file ".*" is corrupt.*checksum/s, "$scheme: bit flipped at $offset");
+	like(join('', ($node->psql('postgres', q{SELECT problem FROM lsm_verify('d_id')}))[1, 2]), qr/corrupt/, "$scheme: lsm_verify finds it");
+
+	# a compaction does not need it, and must not take over what it says
+	$node->safe_psql('postgres', q{INSERT INTO d SELECT g FROM generate_series(1, 99999, 2) g; SELECT lsm_compact('d_id');});
+	is($node->safe_psql('postgres', $index_only . $ask), 100000, "$scheme: compaction builds another filter");
+	is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('d_id')}), '', "$scheme: and all is well");
+	$node->safe_psql('postgres', 'DROP TABLE d');
 	$node->stop;
 }
 

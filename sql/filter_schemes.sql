@@ -43,6 +43,18 @@ SELECT * FROM fs_ask(20001, 22000, 1, false);
 SELECT relname, lookups, digests, probes, negatives, true_positives, false_positives FROM fs_stats;
 ROLLBACK;
 
+-- three runs: three pages
+INSERT INTO fs SELECT i, 'x' FROM generate_series(10000, 16000, 1000) i;
+SELECT lsm_flush('fs_quotient'), lsm_flush('fs_cascade');
+INSERT INTO fs SELECT i, 'y' FROM generate_series(10000, 16000, 1000) i;
+SELECT lsm_flush('fs_quotient'), lsm_flush('fs_cascade');
+BEGIN;
+DROP INDEX fs_quotient;
+SELECT pg_stat_lsm_reset();
+SELECT * FROM fs_ask(10001, 16000, 2, true);
+SELECT * FROM fs_stats;
+ROLLBACK;
+
 -- compaction: filters are merged where all keys survive, built where some do not
 CREATE TABLE fm (id int PRIMARY KEY, v text);
 CREATE INDEX fm_lsm ON fm USING lsm (id) WITH (filter_scheme = quotient);

@@ -7,7 +7,9 @@
  * The words that hold three bits of 64 slots let a probe find its way with
  * a few instructions: the start of the cluster is the last zero of is-shifted, the rank
  * of a quotient in it a population count of is-occupied, and its run the slot
- * of that rank among the zeroes of is-continuation.
+ * of that rank among the zeroes of is-continuation.  The compiler's baseline has no instruction
+ * for a population count, so lookups and inserts are compiled twice, and a constructor
+ * chooses.
  *
  * No locks: see quotient.h.
  *
@@ -17,10 +19,12 @@
 
 #include "filter/quotient_private.h"
 
+#define INLINE static inline __attribute__((always_inline))
+
 /* ---- finding ---- */
 
-uint64_t
-lsm_quotient_cluster(const LsmQuotient *filter, uint64_t slot)
+INLINE uint64_t
+find_cluster(const LsmQuotient *filter, uint64_t slot)
 {
 	uint64_t	nblocks = filter->nslots / 64;
 	uint64_t	block = slot / 64;
@@ -37,8 +41,8 @@ lsm_quotient_cluster(const LsmQuotient *filter, uint64_t slot)
 	return LSM_QUOTIENT_NOWHERE;
 }
 
-uint64_t
-lsm_quotient_count_occupied(const LsmQuotient *filter, uint64_t from, uint64_t to)
+INLINE uint64_t
+count_occupied(const LsmQuotient *filter, uint64_t from, uint64_t to)
 {
 	uint64_t	nblocks = filter->nslots / 64;
 	uint64_t	block = from / 64;
@@ -65,16 +69,30 @@ lsm_quotient_count_occupied(const LsmQuotient *filter, uint64_t from, uint64_t t
 }
 
 /* Position of the n-th one, n >= 1.  REQUIRES: there are that many. */
-static inline uint32_t
+INLINE uint32_t
 select_one(uint64_t word, uint64_t n)
 {
+	uint32_t	at = 0;
+
+	/* halve the word three times, then go from one to one */
+	for (uint32_t width = 32; width >= 8; width /= 2)
+	{
+		uint64_t	low = (uint64_t) __builtin_popcountll((word >> at) & lsm_ones_to(width - 1));
+
+		if (low < n)
+		{
+			n -= low;
+			at += width;
+		}
+	}
+	word >>= at;
 	while (--n > 0)
 		word &= word - 1;
-	return (uint32_t) __builtin_ctzll(word);
+	return at + (uint32_t) __builtin_ctzll(word);
 }
 
-uint64_t
-lsm_quotient_run(const LsmQuotient *filter, uint64_t slot, uint64_t n)
+INLINE uint64_t
+find_run(const LsmQuotient *filter, uint64_t slot, uint64_t n)
 {
 	uint64_t	nblocks = filter->nslots / 64;
 	uint64_t	block = slot / 64;
@@ -94,26 +112,43 @@ lsm_quotient_run(const LsmQuotient *filter, uint64_t slot, uint64_t n)
 	return LSM_QUOTIENT_NOWHERE;
 }
 
+uint64_t
+lsm_quotient_cluster(const LsmQuotient *filter, uint64_t slot)
+{
+	return find_cluster(filter, slot);
+}
+
+uint64_t
+lsm_quotient_count_occupied(const LsmQuotient *filter, uint64_t from, uint64_t to)
+{
+	return count_occupied(filter, from, to);
+}
+
+uint64_t
+lsm_quotient_run(const LsmQuotient *filter, uint64_t slot, uint64_t n)
+{
+	return find_run(filter, slot, n);
+}
+
 /* Where the run of an occupied quotient starts. */
-static inline uint64_t
+INLINE uint64_t
 run_of(const LsmQuotient *filter, uint64_t slot)
 {
 	uint64_t	cluster;
 
 	if (!lsm_quotient_bit(filter, slot, LSM_SHIFTED))
 		return slot;
-	cluster = lsm_quotient_cluster(filter, slot);
+	cluster = find_cluster(filter, slot);
 	if (cluster == LSM_QUOTIENT_NOWHERE)
 		return LSM_QUOTIENT_NOWHERE;
-	return lsm_quotient_run(filter, cluster,
-							lsm_quotient_count_occupied(filter, cluster, slot));
+	return find_run(filter, cluster, count_occupied(filter, cluster, slot));
 }
 
 /*
  * Walk the run from `at` to the first remainder >= the one given, or the slot behind
  * the run.  *found: it is equal.
  */
-static uint64_t
+INLINE uint64_t
 search_run(const LsmQuotient *filter, uint64_t at, uint64_t remainder, bool *found)
 {
 	*found = false;
@@ -134,8 +169,8 @@ search_run(const LsmQuotient *filter, uint64_t at, uint64_t remainder, bool *fou
 	return at;
 }
 
-bool
-lsm_quotient_contains(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
+INLINE bool
+contains(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 {
 	uint64_t	run;
 	bool		found;
@@ -149,6 +184,30 @@ lsm_quotient_contains(const LsmQuotient *filter, uint64_t slot, uint64_t remaind
 	return found;
 }
 
+static bool
+contains_baseline(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
+{
+	return contains(filter, slot, remainder);
+}
+
+#ifdef LSM_FILTER_X86
+__attribute__((target("popcnt")))
+static bool
+contains_popcnt(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
+{
+	return contains(filter, slot, remainder);
+}
+#endif
+
+static bool (*contains_best) (const LsmQuotient *filter, uint64_t slot, uint64_t remainder) =
+	contains_baseline;
+
+bool
+lsm_quotient_contains(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
+{
+	return contains_best(filter, slot, remainder);
+}
+
 bool
 lsm_quotient_lookup(const LsmQuotient *filter, LsmDigest digest)
 {
@@ -157,7 +216,7 @@ lsm_quotient_lookup(const LsmQuotient *filter, LsmDigest digest)
 												 lsm_fingerprint_of(digest, filter->fingerprint_bits),
 												 &remainder);
 
-	return lsm_quotient_contains(filter, quotient - filter->first, remainder);
+	return contains_best(filter, quotient - filter->first, remainder);
 }
 
 /*
@@ -180,7 +239,7 @@ lsm_quotient_prefetch(const LsmQuotient *filter, LsmDigest digest)
 /* ---- inserting ---- */
 
 /* The first slot from `slot` on that holds nothing. */
-static uint64_t
+INLINE uint64_t
 find_empty(const LsmQuotient *filter, uint64_t slot)
 {
 	uint64_t	nblocks = filter->nslots / 64;
@@ -275,11 +334,11 @@ shift_up(LsmQuotient *filter, uint64_t from, uint64_t to)
  * Where the fingerprint has to go in a slot that is taken: *start tells whether it
  * will be the first of its run, which may be there already (*run_exists).
  */
-static uint64_t
+INLINE uint64_t
 insert_position(const LsmQuotient *filter, uint64_t slot, uint64_t remainder,
 				bool *start, bool *run_exists)
 {
-	uint64_t	cluster = lsm_quotient_cluster(filter, slot);
+	uint64_t	cluster = find_cluster(filter, slot);
 	uint64_t	run;
 	uint64_t	position;
 	uint64_t	rank;
@@ -288,10 +347,10 @@ insert_position(const LsmQuotient *filter, uint64_t slot, uint64_t remainder,
 	if (cluster == LSM_QUOTIENT_NOWHERE)
 		return LSM_QUOTIENT_NOWHERE;
 	*run_exists = lsm_quotient_bit(filter, slot, LSM_OCCUPIED);
-	rank = lsm_quotient_count_occupied(filter, cluster, slot) + (*run_exists ? 0 : 1);
+	rank = count_occupied(filter, cluster, slot) + (*run_exists ? 0 : 1);
 
 	/* a new run goes where the next one starts, or the cluster ends */
-	run = lsm_quotient_run(filter, cluster, rank);
+	run = find_run(filter, cluster, rank);
 	if (run == LSM_QUOTIENT_NOWHERE)
 		return LSM_QUOTIENT_NOWHERE;
 	*start = true;
@@ -302,7 +361,7 @@ insert_position(const LsmQuotient *filter, uint64_t slot, uint64_t remainder,
 	return position;
 }
 
-static bool
+INLINE bool
 insert_slot(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 {
 	uint64_t	position = slot;
@@ -336,13 +395,46 @@ insert_slot(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 	return true;
 }
 
+static bool
+insert_baseline(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
+{
+	return insert_slot(filter, slot, remainder);
+}
+
+#ifdef LSM_FILTER_X86
+__attribute__((target("popcnt")))
+static bool
+insert_popcnt(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
+{
+	return insert_slot(filter, slot, remainder);
+}
+#endif
+
+static bool (*insert_best) (LsmQuotient *filter, uint64_t slot, uint64_t remainder) =
+	insert_baseline;
+
+/* What is called before this ran takes the baseline code, with the same answer. */
+__attribute__((constructor))
+static void
+quotient_dispatch(void)
+{
+#ifdef LSM_FILTER_X86
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("popcnt"))
+	{
+		contains_best = contains_popcnt;
+		insert_best = insert_popcnt;
+	}
+#endif
+}
+
 bool
 lsm_quotient_insert_fingerprint(LsmQuotient *filter, uint64_t fingerprint)
 {
 	uint64_t	remainder;
 	uint64_t	quotient = lsm_fingerprint_split(filter, fingerprint, &remainder);
 
-	return insert_slot(filter, quotient - filter->first, remainder);
+	return insert_best(filter, quotient - filter->first, remainder);
 }
 
 bool

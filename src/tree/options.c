@@ -72,6 +72,7 @@ lsm_tree_filter_params(LsmTree *tree)
 	params.scheme = (LsmFilterScheme)
 		(options->filter_scheme >= 0 ? options->filter_scheme : lsm_filter_scheme);
 	params.bits_per_key = options->bits_per_key > 0 ? options->bits_per_key : lsm_bits_per_key;
+	params.merge_keys = 0;
 	return params;
 }
 

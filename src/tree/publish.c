@@ -185,6 +185,10 @@ publish_xact_callback(XactEvent event, void *arg)
  * Files to unlink
  * ====================================================================== */
 
+/* How long a process that ends waits for readers: a second */
+#define EXIT_TRIES		200
+#define EXIT_NAP_US		5000
+
 typedef struct Unlinked
 {
 	uint64		keyspace_id;
@@ -192,7 +196,10 @@ typedef struct Unlinked
 	uint64		epoch;
 } Unlinked;
 
-/* Process-local; what is still in it at exit is removed as a stray later. */
+/*
+ * Process-local.  What a process that ends cannot wait for becomes a stray: the keyspace's
+ * next first load removes it.
+ */
 static Unlinked *unlink_queue = NULL;
 static int	unlink_queued = 0;
 static int	unlink_max = 0;
@@ -285,6 +292,11 @@ lsm_unlink_drain(bool wait)
 static void
 unlink_at_exit(int code, Datum arg)
 {
+	/* announcements last microseconds, unless a reader waits for storage */
+	for (int tries = 0; tries < EXIT_TRIES && unlink_queued > 0 &&
+		 !lsm_epoch_passed(unlink_queue[unlink_queued - 1].epoch); tries++)
+		pg_usleep(EXIT_NAP_US);
+
 	for (int i = 0; i < unlink_queued; i++)
 	{
 		if (lsm_epoch_passed(unlink_queue[i].epoch) &&

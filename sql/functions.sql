@@ -75,21 +75,8 @@ SELECT pg_stat_lsm_reset();
 SELECT * FROM l WHERE id = 3000;
 SELECT relname, lookups, digests, memtable_hits FROM pg_stat_lsm WHERE relname IN ('l', 'l_pkey') ORDER BY relname;
 
--- EXPLAIN
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM l WHERE id = 78;
-EXPLAIN (COSTS OFF) SELECT * FROM l WHERE id = 78;
-CREATE FUNCTION explain_json(query text) RETURNS json LANGUAGE plpgsql AS $$
-DECLARE
-	j json;
-BEGIN
-	EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT json) ' || query INTO j;
-	RETURN j;
-END $$;
-SELECT explain_json('SELECT * FROM l WHERE id = 79')->1->'Lookups' AS lookups;
-SELECT json_array_length(explain_json('SELECT * FROM h')) AS nothing_for_heap;
 RESET enable_seqscan;
 RESET enable_bitmapscan;
-DROP FUNCTION explain_json(text);
 DROP TABLE l, h;
 SELECT count(*) FROM pg_stat_lsm;
 

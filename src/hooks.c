@@ -7,8 +7,7 @@
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
  *	  numbers do not address the main fork.
- *	- Counters are published at the end of each statement and shown by EXPLAIN
- *	  (ANALYZE).
+ *	- Counters are published at the end of each statement.
  *
  * Every hook calls the one installed before it.
  *
@@ -21,11 +20,9 @@
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
-#include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
-#include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -34,8 +31,8 @@
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static ExecutorStart_hook_type prev_executor_start = NULL;
+static ExecutorRun_hook_type prev_executor_run = NULL;
 static ExecutorEnd_hook_type prev_executor_end = NULL;
-static ExplainOneQuery_hook_type prev_explain_one_query = NULL;
 static get_relation_info_hook_type prev_get_relation_info = NULL;
 
 /* ======================================================================
@@ -153,6 +150,23 @@ lsm_executor_start(QueryDesc *query_desc, int eflags)
 		(void) stop_bitmap_prefetch(query_desc->planstate, &table_am);
 }
 
+/*
+ * In the extended protocol the portal, and with it the executor, may live on
+ * after the statement has ended, until the next one or the end of the
+ * transaction: what it has counted must not wait for that.
+ */
+static void
+lsm_executor_run(QueryDesc *query_desc, ScanDirection direction, uint64 count,
+				 bool execute_once)
+{
+	if (prev_executor_run)
+		prev_executor_run(query_desc, direction, count, execute_once);
+	else
+		standard_ExecutorRun(query_desc, direction, count, execute_once);
+
+	lsm_counters_publish();
+}
+
 static void
 lsm_executor_end(QueryDesc *query_desc)
 {
@@ -162,116 +176,6 @@ lsm_executor_end(QueryDesc *query_desc)
 		standard_ExecutorEnd(query_desc);
 
 	lsm_counters_publish();
-}
-
-/* ======================================================================
- * EXPLAIN (ANALYZE)
- * ====================================================================== */
-
-typedef struct ExplainCounter
-{
-	LsmCounter	counter;
-	const char *text;			/* in text format */
-	const char *label;			/* in the others */
-} ExplainCounter;
-
-static const ExplainCounter explain_counters[] = {
-	{LSM_COUNT_LOOKUPS, "lookups", "Lookups"},
-	{LSM_COUNT_DIGESTS, "digests", "Digests"},
-	{LSM_COUNT_FILTER_PROBES, "filter probes", "Filter Probes"},
-	{LSM_COUNT_FILTER_NEGATIVES, "negatives", "Filter Negatives"},
-	{LSM_COUNT_FILTER_TRUE_POSITIVES, "true positives", "Filter True Positives"},
-	{LSM_COUNT_FILTER_FALSE_POSITIVES, "false positives", "Filter False Positives"},
-	{LSM_COUNT_BLOCKS_READ, "blocks read", "Blocks Read"},
-	{LSM_COUNT_MEMTABLE_HITS, "memtable hits", "Memtable Hits"},
-};
-
-/*
- * ExplainOnePlan has closed the query's group: the counters follow it, in the
- * structured formats as an object of their own.
- */
-static void
-explain_print_counters(ExplainState *es, const uint64 *before)
-{
-	uint64		after[LSM_NCOUNTERS];
-	bool		any = false;
-
-	lsm_counters_session(after);
-	for (int i = 0; i < lengthof(explain_counters); i++)
-		any |= after[explain_counters[i].counter] != before[explain_counters[i].counter];
-	if (!any)
-		return;
-
-	if (es->format == EXPLAIN_FORMAT_TEXT)
-	{
-		const char *separator = "LSM: ";
-
-		for (int i = 0; i < lengthof(explain_counters); i++)
-		{
-			const ExplainCounter *c = &explain_counters[i];
-
-			appendStringInfo(es->str, "%s%s=" UINT64_FORMAT, separator, c->text,
-							 after[c->counter] - before[c->counter]);
-			separator = " ";
-		}
-		appendStringInfoChar(es->str, '\n');
-		return;
-	}
-
-	ExplainOpenGroup("LSM", NULL, true, es);
-	for (int i = 0; i < lengthof(explain_counters); i++)
-	{
-		const ExplainCounter *c = &explain_counters[i];
-
-		ExplainPropertyUInteger(c->label, NULL,
-								after[c->counter] - before[c->counter], es);
-	}
-	ExplainCloseGroup("LSM", NULL, true, es);
-}
-
-/* As ExplainOneQuery does without a hook. */
-static void
-explain_standard(Query *query, int cursor_options, IntoClause *into,
-				 ExplainState *es, const char *query_string,
-				 ParamListInfo params, QueryEnvironment *query_env)
-{
-	PlannedStmt *plan;
-	instr_time	start;
-	instr_time	duration;
-	BufferUsage usage_start;
-	BufferUsage usage;
-
-	if (es->buffers)
-		usage_start = pgBufferUsage;
-	INSTR_TIME_SET_CURRENT(start);
-	plan = pg_plan_query(query, query_string, cursor_options, params);
-	INSTR_TIME_SET_CURRENT(duration);
-	INSTR_TIME_SUBTRACT(duration, start);
-	if (es->buffers)
-	{
-		memset(&usage, 0, sizeof(BufferUsage));
-		BufferUsageAccumDiff(&usage, &pgBufferUsage, &usage_start);
-	}
-	ExplainOnePlan(plan, into, es, query_string, params, query_env, &duration,
-				   es->buffers ? &usage : NULL);
-}
-
-static void
-lsm_explain_one_query(Query *query, int cursor_options, IntoClause *into,
-					  ExplainState *es, const char *query_string,
-					  ParamListInfo params, QueryEnvironment *query_env)
-{
-	uint64		before[LSM_NCOUNTERS];
-
-	lsm_counters_session(before);
-	if (prev_explain_one_query)
-		prev_explain_one_query(query, cursor_options, into, es, query_string,
-							   params, query_env);
-	else
-		explain_standard(query, cursor_options, into, es, query_string, params,
-						 query_env);
-	if (es->analyze)
-		explain_print_counters(es, before);
 }
 
 /* ======================================================================
@@ -294,10 +198,10 @@ lsm_hooks_init(void)
 	ProcessUtility_hook = lsm_process_utility;
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = lsm_executor_start;
+	prev_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = lsm_executor_run;
 	prev_executor_end = ExecutorEnd_hook;
 	ExecutorEnd_hook = lsm_executor_end;
-	prev_explain_one_query = ExplainOneQuery_hook;
-	ExplainOneQuery_hook = lsm_explain_one_query;
 	prev_get_relation_info = get_relation_info_hook;
 	get_relation_info_hook = lsm_get_relation_info;
 }

@@ -53,6 +53,10 @@ extern List *lsm_index_options_list(Oid index);
 
 extern void lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags);
 
+/* ---- explain.c ---- */
+
+extern void lsm_explain_init(void);
+
 /* ---- functions.c ---- */
 
 /* OIDs of our access methods; InvalidOid if the extension is not in this database */

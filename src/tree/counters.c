@@ -4,22 +4,98 @@
  *	  Statistics of trees: counted privately, published to the control blocks at
  *	  the end of a statement or transaction.
  *
+ * A parallel worker also adds its counts to a slot of its leader's, so that the
+ * leader can tell what its statement has cost.  Slots only grow and nobody resets
+ * them: the leader takes differences, and has waited for the end of its workers
+ * whenever it looks.
+ *
  * Locking: none but atomics; the control table lock (shared) to list trees.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "lib/ilist.h"
+#include "miscadmin.h"
 #include "port/atomics.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
 
 #include "tree/tree_private.h"
+
+/* LsmTotals as an array */
+#define TOTALS_WORDS	(sizeof(LsmTotals) / sizeof(uint64))
+#define COUNTERS_OFFSET	(offsetof(LsmTotals, counters) / sizeof(uint64))
+#define LEVELS_OFFSET	(offsetof(LsmTotals, levels) / sizeof(uint64))
 
 /* handles with something to publish */
 static dlist_head counters_pending = DLIST_STATIC_INIT(counters_pending);
 
-/* all this backend has counted since it started */
+/* all this process has counted since it started */
 static uint64 counters_session[LSM_NCOUNTERS];
+LsmFilterCounts lsm_level_counts[LSM_MAX_LEVELS];
+
+/* what the workers of the process with PGPROC i have counted: TOTALS_WORDS
+ * numbers from i * TOTALS_WORDS on */
+static pg_atomic_uint64 *leader_slots = NULL;
+
+/* a parallel worker's totals that are in its leader's slot */
+static uint64 given_to_leader[TOTALS_WORDS];
+
+Size
+lsm_counters_shmem_bytes(void)
+{
+	return mul_size(mul_size(MaxBackends, TOTALS_WORDS), sizeof(pg_atomic_uint64));
+}
+
+/*
+ * Create or attach.  REQUIRES: AddinShmemInitLock held.
+ */
+void
+lsm_counters_shmem_init(void)
+{
+	bool		found;
+
+	leader_slots = ShmemInitStruct("lsmam counters of parallel workers",
+								   lsm_counters_shmem_bytes(), &found);
+	if (found)
+		return;
+	for (Size i = 0; i < MaxBackends * TOTALS_WORDS; i++)
+		pg_atomic_init_u64(&leader_slots[i], 0);
+}
+
+static pg_atomic_uint64 *
+leader_slot(const PGPROC *leader)
+{
+	if (leader_slots == NULL || leader == NULL || leader->pgprocno >= MaxBackends)
+		return NULL;
+	return &leader_slots[leader->pgprocno * TOTALS_WORDS];
+}
+
+static void
+own_totals(uint64 totals[TOTALS_WORDS])
+{
+	memcpy(&totals[COUNTERS_OFFSET], counters_session, sizeof(counters_session));
+	memcpy(&totals[LEVELS_OFFSET], lsm_level_counts, sizeof(lsm_level_counts));
+}
+
+static void
+give_to_leader(void)
+{
+	pg_atomic_uint64 *slot = leader_slot(MyProc != NULL ? MyProc->lockGroupLeader : NULL);
+	uint64		totals[TOTALS_WORDS];
+
+	if (slot == NULL)
+		return;
+	own_totals(totals);
+	for (int i = 0; i < TOTALS_WORDS; i++)
+	{
+		if (totals[i] != given_to_leader[i])
+			pg_atomic_fetch_add_u64(&slot[i], totals[i] - given_to_leader[i]);
+		given_to_leader[i] = totals[i];
+	}
+}
 
 /*
  * Count an event of the tree n times.
@@ -69,6 +145,8 @@ lsm_counters_publish(void)
 	while (!dlist_is_empty(&counters_pending))
 		counters_publish_tree(dlist_container(LsmTree, counters_node,
 											  dlist_head_node(&counters_pending)));
+	if (IsParallelWorker())
+		give_to_leader();
 }
 
 /*
@@ -82,12 +160,19 @@ lsm_counters_forget(LsmTree *tree)
 }
 
 /*
- * Everything this backend has counted, published or not.
+ * Everything this backend has counted, published or not, and its workers.
  */
 void
-lsm_counters_session(uint64 totals[LSM_NCOUNTERS])
+lsm_counters_session(LsmTotals *totals)
 {
-	memcpy(totals, counters_session, sizeof(counters_session));
+	uint64	   *words = (uint64 *) totals;
+	pg_atomic_uint64 *slot = leader_slot(MyProc);
+
+	own_totals(words);
+	if (slot == NULL)
+		return;
+	for (int i = 0; i < TOTALS_WORDS; i++)
+		words[i] += pg_atomic_read_u64(&slot[i]);
 }
 
 /*

@@ -346,6 +346,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	if (entry != NULL)
 	{
 		open = entry->open;
+		open->level = file->level;
 		open->last_operation = lsm_filecache_operation;
 		file->open = open;
 		file->open_serial = open->serial;
@@ -375,6 +376,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open_files[nopen_files++] = open;
 	open->keyspace_id = tree->keyspace_id;
 	open->number = file->number;
+	open->level = file->level;
 	open->serial++;
 	open->forgotten = false;
 	open->idle_iter = NULL;

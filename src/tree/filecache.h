@@ -23,6 +23,7 @@ typedef struct LsmOpenFile
 	uint64		serial;			/* changes when the file is closed or forgotten */
 	uint64		last_operation; /* lsm_filecache_operation at the last use */
 	int			pins;			/* iterators handed out */
+	uint8		level;			/* of the file in the version that used it last */
 	bool		forgotten;		/* no longer found; closed with the last pin */
 	bool		has_filter;		/* a filter that can say no */
 	uint64		blocks_counted; /* of lsm_sst_blocks_read(reader) */

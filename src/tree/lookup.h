@@ -47,6 +47,7 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	if (maybe)
 		return true;
 	counts->negatives++;
+	lsm_level_counts[open->level].negatives++;
 	return false;
 }
 
@@ -57,9 +58,15 @@ lsm_probe_outcome(const LsmOpenFile *open, bool found, LsmProbeCounts *counts)
 	if (!open->has_filter)
 		return;
 	if (found)
+	{
 		counts->true_positives++;
+		lsm_level_counts[open->level].true_positives++;
+	}
 	else
+	{
 		counts->false_positives++;
+		lsm_level_counts[open->level].false_positives++;
+	}
 }
 
 static inline void

@@ -463,11 +463,37 @@ typedef enum LsmCounter
 	LSM_NCOUNTERS
 } LsmCounter;
 
+#define LSM_MAX_LEVELS		8	/* 0..7 */
+
+/* What became of the questions asked of filters. */
+typedef struct LsmFilterCounts
+{
+	uint64		negatives;		/* "no": the file was not read */
+	uint64		true_positives;
+	uint64		false_positives;	/* "maybe", and the file was read for nothing */
+} LsmFilterCounts;
+
+static inline uint64
+lsm_filter_counts_probes(const LsmFilterCounts *counts)
+{
+	return counts->negatives + counts->true_positives + counts->false_positives;
+}
+
+/* Counts over all trees */
+typedef struct LsmTotals
+{
+	uint64		counters[LSM_NCOUNTERS];
+	LsmFilterCounts levels[LSM_MAX_LEVELS]; /* filters by level of their file */
+} LsmTotals;
+
 /* Add what this backend counted since the last call to shared memory: at
- * statement end (executor hook, utility hook, transaction end). */
+ * statement end (executor hooks, utility hook, transaction end). */
 extern void lsm_counters_publish(void);
-/* This backend's running totals over all trees (for EXPLAIN: take, run, subtract). */
-extern void lsm_counters_session(uint64 totals[LSM_NCOUNTERS]);
+/*
+ * Running totals of this backend and of the parallel workers that have worked
+ * for it (for EXPLAIN: take, run, take again, subtract).
+ */
+extern void lsm_counters_session(LsmTotals *totals);
 
 /* One row of pg_stat_lsm per tree known to shared memory; *iter starts at 0. */
 typedef struct LsmTreeStats

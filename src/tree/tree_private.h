@@ -386,6 +386,8 @@ lsm_filter_key(const LsmTree *tree, LsmSlice key)
 }
 
 extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
+/* This backend's counts by level, for lookups to add to. */
+extern LsmFilterCounts lsm_level_counts[LSM_MAX_LEVELS];
 /* Move one handle's counts to its control block; the handle goes away. */
 extern void lsm_counters_forget(LsmTree *tree);
 
@@ -592,8 +594,6 @@ typedef struct LsmFileMeta
 	char		largest[LSM_FENCE_BYTES];
 } LsmFileMeta;
 
-#define LSM_MAX_LEVELS		8	/* 0..7 */
-
 typedef struct LsmEdit
 {
 	int			nadded;
@@ -720,6 +720,10 @@ extern void lsm_compact_stall(LsmTree *tree);
 
 /* After an error: give up flush and compaction ownership, remove unfinished files. */
 extern void lsm_flush_abort(void);
+
+/* counters.c */
+extern Size lsm_counters_shmem_bytes(void);
+extern void lsm_counters_shmem_init(void);
 
 /* background.c: worker latches and the queue of files to unlink */
 extern Size lsm_worker_shmem_bytes(void);

@@ -76,6 +76,45 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
 COMMENT ON FUNCTION lsm_files(regclass) IS
 'sorted files of a tree, newest level first; needs SELECT on the table, for it shows keys';
 
+CREATE FUNCTION lsm_filters(relation regclass,
+	OUT level int,
+	OUT file bigint,
+	OUT segment int,
+	OUT filter_scheme text,
+	OUT keys bigint,
+	OUT bits_per_key double precision,
+	OUT filter_bytes bigint,
+	OUT units int,
+	OUT units_on int,
+	OUT hotness double precision,
+	OUT expected_fpr double precision,
+	OUT probes bigint,
+	OUT negatives bigint,
+	OUT true_positives bigint,
+	OUT false_positives bigint,
+	OUT measured_fpr double precision)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
+COMMENT ON FUNCTION lsm_filters(regclass) IS
+'filters of a tree by file, elastic ones also by segment, with expected and measured false positive rate';
+
+CREATE FUNCTION lsm_advise(relation regclass,
+	OUT tree regclass,
+	OUT setting text,
+	OUT current text,
+	OUT suggested text,
+	OUT wasted_reads double precision,
+	OUT expected_wasted_reads double precision,
+	OUT filter_bytes_change bigint,
+	OUT statement text,
+	OUT reason text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 3;
+COMMENT ON FUNCTION lsm_advise(regclass) IS
+'what the accesses counted since pg_stat_lsm_reset() say about the filters of a tree, or of a table and its lsm indexes; wasted reads are per 1000 lookups';
+
 CREATE FUNCTION lsm_verify(relation regclass,
 	OUT object text,
 	OUT problem text)

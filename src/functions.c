@@ -117,6 +117,13 @@ index_has_tree(Relation index)
 	return index->rd_index->indislive && index->rd_index->indisready;
 }
 
+void
+lsm_relation_check_tree(Relation rel)
+{
+	if (!lsm_relation_is_index(rel) && !lsm_relation_is_table(rel))
+		report_wrong_kind(rel);
+}
+
 Relation
 lsm_relation_open(Oid relid, LOCKMODE lockmode)
 {
@@ -248,20 +255,19 @@ lsm_compact(PG_FUNCTION_ARGS)
  * Facts
  * ====================================================================== */
 
-static Relation
-open_one_tree(Oid relid)
+Relation
+lsm_relation_open_tree(Oid relid)
 {
 	Relation	rel = lsm_relation_open(relid, AccessShareLock);
 
-	if (!lsm_relation_is_index(rel) && !lsm_relation_is_table(rel))
-		report_wrong_kind(rel);
+	lsm_relation_check_tree(rel);
 	return rel;
 }
 
 Datum
 lsm_relation_size(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_one_tree(PG_GETARG_OID(0));
+	Relation	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
 	LsmTreeSize size;
 	int64		bytes;
 
@@ -311,7 +317,7 @@ lsm_levels(PG_FUNCTION_ARGS)
 	int			nfiles;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = open_one_tree(PG_GETARG_OID(0));
+	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
 	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
 	qsort(files, nfiles, sizeof(LsmFileInfo), compare_level_run);
 
@@ -363,7 +369,7 @@ lsm_files(PG_FUNCTION_ARGS)
 	int			nfiles;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = open_one_tree(PG_GETARG_OID(0));
+	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
 	lsm_check_select(rel);
 	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
 

@@ -23,6 +23,10 @@ extern LsmTree *lsm_relation_tree(Relation rel);
 /* Opens and locks, the table of an index first.  ERRORs for another session's
  * temporary relations. */
 extern Relation lsm_relation_open(Oid relid, LOCKMODE lockmode);
+/* ERRORs unless it is an lsm table or index. */
+extern void lsm_relation_check_tree(Relation rel);
+/* The same for an lsm table or index, AccessShareLock; ERRORs for others. */
+extern Relation lsm_relation_open_tree(Oid relid);
 extern List *lsm_relation_open_indexes(Relation table, LOCKMODE lockmode);
 extern void lsm_relation_close_indexes(List *indexes);
 

@@ -416,3 +416,24 @@ lsm_filter_expected_fpr(const LsmFilter *filter)
 
 	return ops != NULL ? ops->expected_fpr(filter) : 1.0;
 }
+
+bool
+lsm_filter_built_with(const LsmFilter *filter, const LsmFilterParams *params)
+{
+	return filter->scheme == (uint32_t) params->scheme &&
+		(params->scheme == LSM_FILTER_NONE ||
+		 filter->bits_per_key == params->bits_per_key);
+}
+
+double
+lsm_filter_planned_fpr(const LsmFilterParams *params, uint64_t nkeys)
+{
+	LsmFilterParams plain = *params;
+	LsmFilter	filter;
+
+	if (plain.scheme == LSM_FILTER_ELASTIC)
+		plain.scheme = LSM_FILTER_BLOCKED;
+	if (!lsm_filter_plan(&plain, nkeys, &filter))
+		return 1.0;
+	return lsm_filter_expected_fpr(&filter);
+}

@@ -134,6 +134,16 @@ extern void lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest);
 /* Closed-form false positive rate of this very filter (its m, n, k); 1.0 for none. */
 extern double lsm_filter_expected_fpr(const LsmFilter *filter);
 
+/* Are these the parameters that the filter was built with? */
+extern bool lsm_filter_built_with(const LsmFilter *filter, const LsmFilterParams *params);
+
+/*
+ * Closed-form false positive rate that a filter of these parameters over nkeys
+ * keys would have; 1.0 for bad parameters.  An elastic filter counts as the
+ * blocked one of the bits of all its units, which err alike.
+ */
+extern double lsm_filter_planned_fpr(const LsmFilterParams *params, uint64_t nkeys);
+
 /* ---- cascade.c: filters that stay on storage ---- */
 
 #define LSM_FILTER_PAGE_BYTES	4096

@@ -142,6 +142,7 @@ counters_publish_tree(LsmTree *tree)
 void
 lsm_counters_publish(void)
 {
+	lsm_filestats_publish();
 	while (!dlist_is_empty(&counters_pending))
 		counters_publish_tree(dlist_container(LsmTree, counters_node,
 											  dlist_head_node(&counters_pending)));
@@ -168,6 +169,7 @@ lsm_counters_session(LsmTotals *totals)
 	uint64	   *words = (uint64 *) totals;
 	pg_atomic_uint64 *slot = leader_slot(MyProc);
 
+	lsm_filestats_publish();	/* for the levels' sake */
 	own_totals(words);
 	if (slot == NULL)
 		return;
@@ -231,6 +233,23 @@ lsm_stats_next(int *iter, LsmTreeStats *stats)
 }
 
 /*
+ * The tree's counters, by all sessions as far as they have published.
+ */
+void
+lsm_tree_counters(LsmTree *tree, uint64 counters[LSM_NCOUNTERS])
+{
+	LsmTreeShared *ctl = tree->ctl;
+
+	lsm_counters_publish();
+	memset(counters, 0, LSM_NCOUNTERS * sizeof(uint64));
+	if (ctl == NULL || !lsm_control_pin(ctl, tree->keyspace_id))
+		return;
+	for (int i = 0; i < LSM_NCOUNTERS; i++)
+		counters[i] = pg_atomic_read_u64(&ctl->counters[i]);
+	lsm_control_unpin(ctl);
+}
+
+/*
  * Set the counters of all trees of a database (InvalidOid: of all) to zero.
  */
 void
@@ -244,6 +263,7 @@ lsm_stats_reset(Oid dboid)
 
 	/* what we have counted so far belongs to the time before */
 	lsm_counters_publish();
+	lsm_filestats_reset(dboid);
 	while ((ctl = stats_next_block(&iter)) != NULL)
 	{
 		uint64		keyspace_id;

@@ -8,8 +8,9 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "miscadmin.h"
 
-#include "tree/version.h"
+#include "tree/filecache.h"
 
 LsmFileInfo *
 lsm_tree_files(LsmTree *tree, int *nfiles)
@@ -94,4 +95,67 @@ lsm_tree_min_xid(LsmTree *tree)
 	}
 	lsm_tree_exit(tree);
 	return result;
+}
+
+/* REQUIRES: inside the epoch, the file is of the current version. */
+static void
+read_filter_info(LsmTree *tree, LsmFile *file, LsmFilterInfo *info)
+{
+	LsmFilterParams params = lsm_tree_filter_params(tree);
+	LsmOpenFile *open;
+
+	lsm_filecache_begin();
+	open = lsm_file_open(tree, file);
+	info->level = file->level;
+	info->number = file->number;
+	info->filter_bytes = file->filter_bytes;
+	info->scheme = file->filter_scheme;
+	info->known = open->has_filter || file->filter_scheme == LSM_FILTER_NONE;
+	info->current = info->scheme == params.scheme &&
+		(!open->has_filter || lsm_filter_built_with(&open->filter, &params));
+	info->keys = file->entries;
+	info->expected_fpr = 1.0;
+	if (open->has_filter)
+	{
+		info->keys = open->filter.nkeys;
+		info->expected_fpr = lsm_filter_expected_fpr(&open->filter);
+	}
+	if (open->has_filter && info->keys > 0)
+		info->bits_per_key = info->filter_bytes * 8.0 / info->keys;
+	lsm_filestats_read(tree->keyspace_id, file->number, &info->counts);
+}
+
+LsmFilterInfo *
+lsm_tree_filters(LsmTree *tree, int *nfilters)
+{
+	LsmMemtableSet set;
+	LsmVersion *version = lsm_version_enter(tree, &set);
+	LsmFilterInfo *volatile infos = NULL;
+
+	version = lsm_version_pin(version);
+	lsm_tree_exit(tree);
+	lsm_counters_publish();
+	*nfilters = 0;
+	PG_TRY();
+	{
+		infos = palloc_extended(Max(version->nfiles, 1) * sizeof(LsmFilterInfo),
+								MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+		for (int i = 0; i < version->nfiles; i++)
+		{
+			LsmVersion *current;
+
+			CHECK_FOR_INTERRUPTS();
+			current = lsm_version_enter(tree, &set);
+			if (current == version ||
+				lsm_version_has(current, version->files[i].number))
+				read_filter_info(tree, &version->files[i], &infos[(*nfilters)++]);
+			lsm_tree_exit(tree);
+		}
+	}
+	PG_FINALLY();
+	{
+		lsm_version_unpin(version);
+	}
+	PG_END_TRY();
+	return infos;
 }

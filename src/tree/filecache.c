@@ -113,6 +113,7 @@ static void
 close_file(LsmOpenFile *open)
 {
 	Assert(open->pins == 0);
+	lsm_filestats_publish_file(open);
 	if (open->idle_iter != NULL)
 		lsm_sst_iter_close(open->idle_iter);
 	if (open->reader != NULL)
@@ -346,6 +347,8 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	if (entry != NULL)
 	{
 		open = entry->open;
+		if (open->level != file->level)
+			lsm_filestats_publish_file(open);
 		open->level = file->level;
 		open->last_operation = lsm_filecache_operation;
 		file->open = open;
@@ -377,6 +380,8 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open->keyspace_id = tree->keyspace_id;
 	open->number = file->number;
 	open->level = file->level;
+	open->counts_entry = NULL;
+	open->dboid = tree->rnode.dbNode;
 	open->serial++;
 	open->forgotten = false;
 	open->idle_iter = NULL;

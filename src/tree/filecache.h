@@ -31,6 +31,13 @@ typedef struct LsmOpenFile
 	LsmSstIter *idle_iter;		/* one kept for the next user; or NULL */
 	LsmSstBlob	blob;
 	LsmFilter	filter;
+
+	/* filestats.c: what became of questions to the filter, not yet published */
+	LsmFilterCounts counts;
+	bool		counts_pending;
+	dlist_node	counts_node;
+	struct FileStat *counts_entry;	/* perhaps another file's by now; or NULL */
+	Oid			dboid;
 	bool		ones_say_no;	/* to this filter, a page that cannot be read
 								 * (all ones) is no "maybe" */
 	bool		paged;			/* filter is read page by page from page_file,
@@ -98,6 +105,22 @@ extern bool lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest dige
 extern bool lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open);
 /* Count the blocks read since the last call. */
 extern void lsm_file_count_blocks(LsmTree *tree, LsmOpenFile *open);
+/* ---- filestats.c ---- */
+
+extern void lsm_filestats_pend(LsmOpenFile *open);
+extern void lsm_filestats_publish_file(LsmOpenFile *open);
+extern void lsm_filestats_read(uint64 keyspace_id, uint64 number,
+							   LsmFilterCounts *counts);
+
+/* Where to count; published at the end of the statement. */
+static inline LsmFilterCounts *
+lsm_file_counts(LsmOpenFile *open)
+{
+	if (unlikely(!open->counts_pending))
+		lsm_filestats_pend(open);
+	return &open->counts;
+}
+
 /* The file is no longer part of the tree: close it when no one uses it. */
 extern void lsm_filecache_forget(uint64 keyspace_id, uint64 number);
 

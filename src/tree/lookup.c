@@ -128,7 +128,8 @@ get_from_file(LsmTree *tree, LsmOpenFile *open, LsmSlice key,
 			complete = lsm_fold_add(fold, lsm_slice(data, (uint32) len));
 		}
 	}
-	if (open->has_filter)
+	/* without a filter it is not worth a seek to know, see holds_filter_key */
+	if (open->has_filter || tree->kind == LSM_KIND_TABLE)
 		lsm_probe_outcome(open, found || holds_filter_key(tree, probe, iter),
 						  counts);
 	lsm_file_count_blocks(tree, open);

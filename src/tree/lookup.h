@@ -47,26 +47,27 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	if (maybe)
 		return true;
 	counts->negatives++;
-	lsm_level_counts[open->level].negatives++;
+	lsm_file_counts(open)->negatives++;
 	return false;
 }
 
-/* The file was read after its filter had said yes. */
+/*
+ * The file was read after its filter, if it has one, had said yes.  Reads without a
+ * filter are counted by file only: as they tell what a filter would gain.
+ */
 static inline void
-lsm_probe_outcome(const LsmOpenFile *open, bool found, LsmProbeCounts *counts)
+lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
 {
+	if (found)
+		lsm_file_counts(open)->true_positives++;
+	else
+		lsm_file_counts(open)->false_positives++;
 	if (!open->has_filter)
 		return;
 	if (found)
-	{
 		counts->true_positives++;
-		lsm_level_counts[open->level].true_positives++;
-	}
 	else
-	{
 		counts->false_positives++;
-		lsm_level_counts[open->level].false_positives++;
-	}
 }
 
 static inline void

@@ -83,9 +83,10 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
+	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 10 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 11 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -113,6 +114,7 @@ lsm_tree_shmem_init(void)
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	lsm_counters_shmem_init();
+	lsm_filestats_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -495,6 +495,32 @@ extern void lsm_counters_publish(void);
  */
 extern void lsm_counters_session(LsmTotals *totals);
 
+/* The filter of a file and what became of the questions asked of it. */
+typedef struct LsmFilterInfo
+{
+	int			level;
+	uint64		number;			/* of the file */
+	bool		known;			/* false: of a newer release, says "maybe" */
+	bool		current;		/* it is what the tree's settings ask for now */
+	uint32		scheme;
+	uint64		keys;			/* distinct filter keys; scheme none: entries */
+	uint64		filter_bytes;
+	double		bits_per_key;	/* as it came out */
+	double		expected_fpr;	/* elastic: with all units on */
+	LsmFilterCounts counts;		/* of all sessions since the start, the last reset, or
+								 * since the file had to take another's place
+								 * (filestats.c).  Scheme none: reads */
+} LsmFilterInfo;
+
+/* In the order of lsm_tree_files(); palloc'd.  ERRORs naming a damaged filter. */
+extern LsmFilterInfo *lsm_tree_filters(LsmTree *tree, int *nfilters);
+
+/* Published counts of the tree. */
+extern void lsm_tree_counters(LsmTree *tree, uint64 counters[LSM_NCOUNTERS]);
+
+/* What files written from now on get. */
+extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
+
 /* One row of pg_stat_lsm per tree known to shared memory; *iter starts at 0. */
 typedef struct LsmTreeStats
 {

@@ -386,7 +386,7 @@ lsm_filter_key(const LsmTree *tree, LsmSlice key)
 }
 
 extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
-/* This backend's counts by level, for lookups to add to. */
+/* This process' counts by level, as far as they are published. */
 extern LsmFilterCounts lsm_level_counts[LSM_MAX_LEVELS];
 /* Move one handle's counts to its control block; the handle goes away. */
 extern void lsm_counters_forget(LsmTree *tree);
@@ -398,8 +398,6 @@ extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
 extern Size lsm_keylock_shmem_bytes(void);
 extern void lsm_keylock_shmem_init(void);
 
-/* Effective settings: the tree's own, else the GUC of this process. */
-extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);
 /* Stands for the settings above that shape a file: equal settings, equal number. */
@@ -724,6 +722,12 @@ extern void lsm_flush_abort(void);
 /* counters.c */
 extern Size lsm_counters_shmem_bytes(void);
 extern void lsm_counters_shmem_init(void);
+
+/* filestats.c */
+extern Size lsm_filestats_shmem_bytes(void);
+extern void lsm_filestats_shmem_init(void);
+extern void lsm_filestats_publish(void);
+extern void lsm_filestats_reset(Oid dboid);
 
 /* background.c: worker latches and the queue of files to unlink */
 extern Size lsm_worker_shmem_bytes(void);

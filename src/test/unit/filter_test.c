@@ -367,8 +367,14 @@ test_fpr_all(LsmFilterScheme scheme)
 	for (int b = 1; b <= 64; b++)
 	{
 		Image		image;
+		LsmFilterParams params = {.scheme = scheme, .bits_per_key = b};
 
 		good &= build_image(&image, scheme, b, 0, 512 * 8);
+		good &= lsm_filter_planned_fpr(&params, 512 * 8) ==
+			lsm_filter_expected_fpr(&image.filter);
+		good &= lsm_filter_built_with(&image.filter, &params);
+		params.bits_per_key += 0.5;
+		good &= !lsm_filter_built_with(&image.filter, &params);
 		good &= lsm_filter_expected_fpr(&image.filter) < last;
 		last = lsm_filter_expected_fpr(&image.filter);
 		free(image.memory);

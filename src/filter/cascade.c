@@ -20,10 +20,10 @@
  *
  * Pages fill unevenly, as bins do.  Their number is chosen so that a page is full
  * at seven standard deviations above its mean (P = 1e-12): 0.88 of the slots at 10
- * bits per key.  Should there be more, because
- * someone has picked the keys, the page says maybe to all: right, if slow, and the size of an image
- * does not depend on the digests.  The length of fingerprints follows from
- * bits_per_key as in scheme quotient.
+ * bits per key.  Should there be more, because someone has picked the keys, the
+ * page says maybe to all: right, if slow, and the size of an image does not
+ * depend on the digests.  The length of fingerprints follows from bits_per_key as
+ * in scheme quotient.
  *
  * A page's checksum is verified whenever it is used by lsm_filter_probe_page() or
  * a merge.  lsm_filter_probe() is for images in memory that were opened with

@@ -150,8 +150,9 @@ extern double lsm_filter_planned_fpr(const LsmFilterParams *params, uint64_t nke
 
 /*
  * True for a filter whose image need not be in memory: one page of it answers
- * a probe.  Such a filter is opened over the first LSM_FILTER_HEADER_BYTES of the image (with the
- * size of the whole, without verifying checksums), which need not be kept.
+ * a probe.  Such a filter is opened over the first LSM_FILTER_HEADER_BYTES of
+ * the image (with the size of the whole, without verifying checksums), which need
+ * not be kept.
  */
 extern bool lsm_filter_is_paged(const LsmFilter *filter);
 
@@ -184,13 +185,13 @@ typedef struct LsmFilterStream
 /*
  * Build an image as lsm_filter_build() would from the digests that went into
  * `inputs`, open filters of schemes quotient and cascade, without knowing
- * these: a merge of sorted streams.  n is the number of distinct digests or a higher
- * number; `work` has room for ninputs.  The bytes are those of a filter built from n distinct
- * digests.
+ * these: a merge of sorted streams.  n is the number of distinct digests or a
+ * higher number; `work` has room for ninputs.  The bytes are those of a filter
+ * built from n distinct digests.
  *
- * Where the inputs' fingerprints are shorter than merge_keys asks for, but long enough for n
- * keys, so are the image's, which then has fewer bytes (*used_bytes) than
- * lsm_filter_image_bytes() says.
+ * Where the inputs' fingerprints are shorter than merge_keys asks for, but long
+ * enough for n keys, so are the image's, which then has fewer bytes (*used_bytes)
+ * than lsm_filter_image_bytes() says.
  *
  * LSM_FILTER_INVALID: the scheme or an input's cannot do that, or an input's fingerprints
  * are too short.  LSM_FILTER_CORRUPT: an input is damaged.

@@ -7,9 +7,9 @@
  * The words that hold three bits of 64 slots let a probe find its way with
  * a few instructions: the start of the cluster is the last zero of is-shifted, the rank
  * of a quotient in it a population count of is-occupied, and its run the slot
- * of that rank among the zeroes of is-continuation.  The compiler's baseline has no instruction
- * for a population count, so lookups and inserts are compiled twice, and a constructor
- * chooses.
+ * of that rank among the zeroes of is-continuation.  The compiler's baseline has
+ * no instruction for a population count, so lookups and inserts are compiled
+ * twice, and a constructor chooses.
  *
  * No locks: see quotient.h.
  *
@@ -184,8 +184,8 @@ contains(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 	return found;
 }
 
-static bool
-contains_baseline(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
+bool
+lsm_quotient_contains_baseline(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 {
 	return contains(filter, slot, remainder);
 }
@@ -200,7 +200,7 @@ contains_popcnt(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 #endif
 
 static bool (*contains_best) (const LsmQuotient *filter, uint64_t slot, uint64_t remainder) =
-	contains_baseline;
+	lsm_quotient_contains_baseline;
 
 bool
 lsm_quotient_contains(const LsmQuotient *filter, uint64_t slot, uint64_t remainder)
@@ -395,8 +395,8 @@ insert_slot(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 	return true;
 }
 
-static bool
-insert_baseline(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
+bool
+lsm_quotient_insert_baseline(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 {
 	return insert_slot(filter, slot, remainder);
 }
@@ -411,7 +411,7 @@ insert_popcnt(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 #endif
 
 static bool (*insert_best) (LsmQuotient *filter, uint64_t slot, uint64_t remainder) =
-	insert_baseline;
+	lsm_quotient_insert_baseline;
 
 /* What is called before this ran takes the baseline code, with the same answer. */
 __attribute__((constructor))

@@ -190,6 +190,14 @@ extern uint64_t lsm_quotient_run(const LsmQuotient *filter, uint64_t slot, uint6
 /* As lsm_quotient_lookup(), with the slot and remainder of this filter. */
 extern bool lsm_quotient_contains(const LsmQuotient *filter, uint64_t slot, uint64_t remainder);
 
+/*
+ * What is used where the CPU has no population count, for the unit test: the
+ * same answers, and the same bytes.
+ */
+extern bool lsm_quotient_contains_baseline(const LsmQuotient *filter, uint64_t slot,
+										   uint64_t remainder);
+extern bool lsm_quotient_insert_baseline(LsmQuotient *filter, uint64_t slot, uint64_t remainder);
+
 /* ---- quotient_image.c ---- */
 
 /*

@@ -187,6 +187,24 @@ WHERE c.relfilenode <> 0;
 
 GRANT SELECT ON pg_stat_lsm TO PUBLIC;
 
+CREATE FUNCTION lsm_elastic_stats(
+	OUT budget_bytes bigint,
+	OUT used_bytes bigint,
+	OUT taken_bytes bigint,
+	OUT units_on bigint,
+	OUT units_wanted bigint,
+	OUT segments bigint,
+	OUT accesses bigint,
+	OUT promotions bigint,
+	OUT demotions bigint,
+	OUT loads bigint,
+	OUT extra_io double precision)
+RETURNS record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION lsm_elastic_stats() IS
+'units of elastic filters in memory, all trees together';
+
 CREATE FUNCTION pg_stat_lsm_reset()
 RETURNS void
 AS 'MODULE_PATHNAME'

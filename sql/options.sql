@@ -2,7 +2,6 @@
 SELECT name, setting, unit, context, vartype, enumvals FROM pg_settings WHERE name LIKE 'lsm.%'
 	AND name NOT IN ('lsm.crash_point', 'lsm.memtable_memory') ORDER BY name;
 SET lsm.filter_scheme = 'cuckoo';
-SET lsm.filter_scheme = 'elastic';
 SET lsm.bits_per_key = 0.5;
 SET lsm.bits_per_key = 65;
 SET lsm.size_ratio = 1;

@@ -34,6 +34,12 @@ static const struct config_enum_entry filter_scheme_options[] = {
 	{NULL, 0, false}
 };
 
+static const struct config_enum_entry elastic_policy_options[] = {
+	{"access", LSM_ELASTIC_ON_ACCESS, false},
+	{"compaction", LSM_ELASTIC_ON_COMPACTION, false},
+	{NULL, 0, false}
+};
+
 static const struct config_enum_entry compression_options[] = {
 	{"auto", LSM_COMPRESSION_AUTO, false},
 	{"none", LSM_COMPRESSION_NONE, false},
@@ -55,8 +61,71 @@ check_filter_scheme(int *newval, void **extra, GucSource source)
 		return true;
 	GUC_check_errdetail("Filter scheme \"%s\" is not available in this version.",
 						lsm_filter_scheme_name(*newval));
-	GUC_check_errhint("Available schemes are \"none\", \"bloom\", \"blocked\", \"quotient\" and \"cascade\".");
+	GUC_check_errhint("Available schemes are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\" and \"cascade\".");
 	return false;
+}
+
+/* A unit is a power of two, so that units never lie across pages. */
+static bool
+check_unit_size(int *newval, void **extra, GucSource source)
+{
+	if ((*newval & (*newval - 1)) == 0)
+		return true;
+	GUC_check_errdetail("The value must be a power of two.");
+	return false;
+}
+
+static void
+define_elastic_settings(void)
+{
+	DefineCustomIntVariable("lsm.elastic_units",
+							"Filter units per segment of an elastic filter.",
+							NULL,
+							&lsm_elastic_units,
+							6, 1, LSM_ELASTIC_UNITS_MAX,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.elastic_initial_units",
+							"Filter units switched on for a new segment without known hotness.",
+							NULL,
+							&lsm_elastic_initial_units,
+							2, 0, LSM_ELASTIC_UNITS_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.elastic_memory",
+							"Memory that all switched-on elastic filter units together may use.",
+							"Reserved at server start; later changes take effect up to that size.",
+							&lsm_elastic_memory_kb,
+							65536, 64, MAX_KILOBYTES,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.elastic_unit_size",
+							"Size of one elastic filter unit.",
+							"A segment is the run of keys whose unit fills it: small units tell hot from cold keys more finely.",
+							&lsm_elastic_unit_size,
+							512, 64, LSM_ELASTIC_UNIT_BYTES_MAX,
+							PGC_POSTMASTER, GUC_UNIT_BYTE, check_unit_size, NULL, NULL);
+	DefineCustomIntVariable("lsm.elastic_lifetime",
+							"Accesses after which an untouched filter segment counts as expired.",
+							NULL,
+							&lsm_elastic_lifetime,
+							20000, 1, INT_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.elastic_policy",
+							 "When elastic filter units move from one segment to another.",
+							 NULL,
+							 &lsm_elastic_policy,
+							 LSM_ELASTIC_ON_ACCESS, elastic_policy_options,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomRealVariable("lsm.elastic_ratio",
+							 "Share by which a moved elastic filter unit must save more than it costs.",
+							 NULL,
+							 &lsm_elastic_ratio,
+							 0.2, 0.0, 100.0,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.elastic_inheritance",
+							 "Segments of new files inherit hotness and units from those that they replace.",
+							 NULL,
+							 &lsm_elastic_inheritance,
+							 true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 static void
@@ -80,30 +149,6 @@ define_filter_settings(void)
 							 &lsm_bits_per_key,
 							 10.0, 1.0, 64.0,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("lsm.elastic_units",
-							"Filter units per segment of an elastic filter.",
-							NULL,
-							&lsm_elastic_units,
-							6, 1, 32,
-							PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("lsm.elastic_initial_units",
-							"Filter units switched on for a new segment without known hotness.",
-							NULL,
-							&lsm_elastic_initial_units,
-							2, 0, 32,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
-	DefineCustomIntVariable("lsm.elastic_memory",
-							"Memory that all switched-on elastic filter units together may use.",
-							NULL,
-							&lsm_elastic_memory_kb,
-							65536, 64, MAX_KILOBYTES,
-							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-	DefineCustomIntVariable("lsm.elastic_lifetime",
-							"Accesses after which an untouched filter segment counts as expired.",
-							NULL,
-							&lsm_elastic_lifetime,
-							20000, 1, INT_MAX,
-							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
 static void
@@ -177,6 +222,7 @@ void
 lsm_guc_init(void)
 {
 	define_filter_settings();
+	define_elastic_settings();
 	define_tree_settings();
 	MarkGUCPrefixReserved("lsm");
 }

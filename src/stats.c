@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *	  SQL functions behind pg_stat_lsm.
+ *	  SQL functions behind pg_stat_lsm, and lsm_elastic_stats().
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -15,6 +16,7 @@
 
 PG_FUNCTION_INFO_V1(lsm_stat_trees);
 PG_FUNCTION_INFO_V1(pg_stat_lsm_reset);
+PG_FUNCTION_INFO_V1(lsm_elastic_stats);
 
 /* Columns after the identity, in the order of the function's row type */
 static const LsmCounter stat_columns[] = {
@@ -76,4 +78,29 @@ pg_stat_lsm_reset(PG_FUNCTION_ARGS)
 	lsm_counters_publish();
 	lsm_stats_reset(MyDatabaseId);
 	PG_RETURN_VOID();
+}
+
+Datum
+lsm_elastic_stats(PG_FUNCTION_ARGS)
+{
+	LsmElasticStats stats;
+	TupleDesc	tupdesc;
+	Datum		values[11];
+	bool		nulls[11] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	lsm_elastic_read_stats(&stats);
+	values[0] = Int64GetDatum(stats.budget_bytes);
+	values[1] = Int64GetDatum(stats.used_bytes);
+	values[2] = Int64GetDatum(stats.taken_bytes);
+	values[3] = Int64GetDatum(stats.units_on);
+	values[4] = Int64GetDatum(stats.units_wanted);
+	values[5] = Int64GetDatum(stats.segments);
+	values[6] = Int64GetDatum(stats.accesses);
+	values[7] = Int64GetDatum(stats.promotions);
+	values[8] = Int64GetDatum(stats.demotions);
+	values[9] = Int64GetDatum(stats.loads);
+	values[10] = Float8GetDatum(stats.extra_io);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }

@@ -38,7 +38,7 @@
 #include <immintrin.h>
 #endif
 
-#define BLOCKED_PROBES_MAX	16
+#define BLOCKED_PROBES_MAX	LSM_BLOCKED_PROBES_MAX
 
 /* Keys whose lines are being fetched while one is set. */
 #define BLOCKED_FILL_AHEAD	16
@@ -168,9 +168,9 @@ lsm_blocked_probe_avx2(const LsmFilter *filter, LsmDigest digest)
 
 #endif							/* LSM_FILTER_X86 */
 
-static void
-blocked_fill(const LsmFilter *filter, LsmDigest *digests, uint64_t n,
-			 uint8_t *bits)
+void
+lsm_blocked_fill(const LsmFilter *filter, LsmDigest *digests, uint64_t n,
+				 uint8_t *bits)
 {
 	const BlockedLanes *lanes = &blocked_lanes[filter->probes - 1];
 
@@ -228,8 +228,8 @@ blocked_line_fpr(double load, uint32_t k)
  * Summed from the mode outwards by the ratio of neighbouring probabilities,
  * which needs no factorials, until the probabilities vanish.
  */
-static double
-blocked_fpr(uint64_t nkeys, uint64_t nblocks, uint32_t k)
+double
+lsm_blocked_fpr(uint64_t nkeys, uint64_t nblocks, uint32_t k)
 {
 	double		n = (double) nkeys;
 	double		odds = (double) nblocks - 1;	/* (1 - 1/B) / (1/B) */
@@ -266,16 +266,16 @@ blocked_fpr(uint64_t nkeys, uint64_t nblocks, uint32_t k)
  * have; the rate falls and then rises with k.  Going on from k = 8 costs a second
  * round of the vector probe, so it has to gain a tenth.
  */
-static uint32_t
-blocked_probes(uint64_t nkeys, uint64_t nblocks)
+uint32_t
+lsm_blocked_probes(uint64_t nkeys, uint64_t nblocks)
 {
 	uint32_t	best = 1;
-	double		best_fpr = blocked_fpr(nkeys, nblocks, 1);
+	double		best_fpr = lsm_blocked_fpr(nkeys, nblocks, 1);
 	double		one_round_fpr = best_fpr;
 
 	for (uint32_t k = 2; k <= BLOCKED_PROBES_MAX; k++)
 	{
-		double		fpr = blocked_fpr(nkeys, nblocks, k);
+		double		fpr = lsm_blocked_fpr(nkeys, nblocks, k);
 
 		if (fpr >= best_fpr)
 			break;
@@ -293,7 +293,7 @@ blocked_plan(LsmFilter *filter)
 	filter->nblocks = lsm_filter_lines(filter->nkeys, filter->bits_per_key);
 	filter->nbits = filter->nblocks * LSM_FILTER_LINE_BITS;
 	filter->payload_bytes = filter->nblocks * LSM_FILTER_LINE_BYTES;
-	filter->probes = blocked_probes(filter->nkeys, filter->nblocks);
+	filter->probes = lsm_blocked_probes(filter->nkeys, filter->nblocks);
 }
 
 static const char *
@@ -313,12 +313,12 @@ blocked_check(LsmFilter *filter)
 static double
 blocked_expected_fpr(const LsmFilter *filter)
 {
-	return blocked_fpr(filter->nkeys, filter->nblocks, filter->probes);
+	return lsm_blocked_fpr(filter->nkeys, filter->nblocks, filter->probes);
 }
 
 LsmFilterOps lsm_blocked_ops = {
 	.plan = blocked_plan,
-	.fill = blocked_fill,
+	.fill = lsm_blocked_fill,
 	.check = blocked_check,
 	.probe = lsm_blocked_probe_portable,
 	.prefetch = blocked_prefetch,

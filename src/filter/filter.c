@@ -16,7 +16,9 @@
  *		32	 8	bits
  *		40	 8	payload bytes
  *		48	 8	checksum of the payload: XXH3_64bits
- *		56	 4	0, for parameters of schemes to come
+ *		56	 4	how many cache lines of the payload, from its start, that checksum
+ *				covers; 0: all.  A scheme whose parts are read one by one gives each
+ *				of the others a checksum of its own.
  *		60	 4	checksum of bytes 0..59: low half of XXH3_64bits
  *
  * Magic, version, payload length and both checksums keep their places in all
@@ -45,7 +47,7 @@
 #define OFF_NBITS				32
 #define OFF_PAYLOAD_BYTES		40
 #define OFF_PAYLOAD_CHECKSUM	48
-#define OFF_RESERVED			56
+#define OFF_CHECKED_LINES		56
 #define OFF_HEADER_CHECKSUM		60
 
 /* First byte not ASCII, last ones what a transfer in text mode would change. */
@@ -127,7 +129,7 @@ static const LsmFilterOps *const filter_ops[FILTER_NSCHEMES] = {
 	[LSM_FILTER_NONE] = &none_ops,
 	[LSM_FILTER_BLOOM] = &lsm_bloom_ops,
 	[LSM_FILTER_BLOCKED] = &lsm_blocked_ops,
-	[LSM_FILTER_ELASTIC] = NULL,
+	[LSM_FILTER_ELASTIC] = &lsm_elastic_ops,
 	[LSM_FILTER_QUOTIENT] = &lsm_quotient_ops,
 	[LSM_FILTER_CASCADE] = &lsm_cascade_ops,
 };
@@ -140,23 +142,6 @@ lsm_filter_ops_of(uint32_t scheme)
 }
 
 /* ---- little-endian numbers ---- */
-
-static void
-put_le(uint8_t *to, uint64_t value, int nbytes)
-{
-	for (int i = 0; i < nbytes; i++)
-		to[i] = (uint8_t) (value >> (8 * i));
-}
-
-static uint64_t
-get_le(const uint8_t *from, int nbytes)
-{
-	uint64_t	value = 0;
-
-	for (int i = 0; i < nbytes; i++)
-		value |= (uint64_t) from[i] << (8 * i);
-	return value;
-}
 
 static void
 put_double(uint8_t *to, double value)
@@ -181,7 +166,7 @@ get_double(const uint8_t *from)
  * Checksums happen to be digests of the bytes.  A new digest id would not
  * change them.
  */
-static uint64_t
+uint64_t
 lsm_filter_checksum(const uint8_t *data, size_t data_bytes)
 {
 	return lsm_digest_key(data, data_bytes);
@@ -233,7 +218,7 @@ lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter
 {
 	const LsmFilterOps *ops = lsm_filter_ops_of((uint32_t) params->scheme);
 
-	if (ops == NULL || nkeys > LSM_FILTER_KEYS_MAX)
+	if (ops == NULL || ops->plan == NULL || nkeys > LSM_FILTER_KEYS_MAX)
 		return false;
 	/* written so that NaN fails */
 	if (params->scheme != LSM_FILTER_NONE &&
@@ -262,21 +247,25 @@ lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys)
 
 /* The header of an image whose payload is written. */
 void
-lsm_filter_write_header(const LsmFilter *filter, uint8_t *image)
+lsm_filter_write_header(const LsmFilter *filter, uint8_t *header)
 {
-	memcpy(image, filter_magic, sizeof(filter_magic));
-	put_le(image + OFF_VERSION, LSM_FILTER_FORMAT_VERSION, 2);
-	put_le(image + OFF_SCHEME, filter->scheme, 2);
-	put_le(image + OFF_DIGEST_ID, LSM_DIGEST_ID_XXH3_64, 2);
-	put_le(image + OFF_PROBES, filter->probes, 2);
-	put_double(image + OFF_BITS_PER_KEY, filter->bits_per_key);
-	put_le(image + OFF_NKEYS, filter->nkeys, 8);
-	put_le(image + OFF_NBITS, filter->nbits, 8);
-	put_le(image + OFF_PAYLOAD_BYTES, filter->payload_bytes, 8);
-	put_le(image + OFF_PAYLOAD_CHECKSUM,
-		   lsm_filter_checksum(image + LSM_FILTER_HEADER_BYTES, filter->payload_bytes), 8);
-	put_le(image + OFF_RESERVED, 0, 4);
-	put_le(image + OFF_HEADER_CHECKSUM, lsm_filter_header_checksum(image), 4);
+	const uint8_t *payload = header + LSM_FILTER_HEADER_BYTES;
+	uint64_t	checked_bytes = filter->checked_bytes > 0 ? filter->checked_bytes :
+		filter->payload_bytes;
+
+	memcpy(header, filter_magic, sizeof(filter_magic));
+	put_le(header + OFF_VERSION, LSM_FILTER_FORMAT_VERSION, 2);
+	put_le(header + OFF_SCHEME, filter->scheme, 2);
+	put_le(header + OFF_DIGEST_ID, LSM_DIGEST_ID_XXH3_64, 2);
+	put_le(header + OFF_PROBES, filter->probes, 2);
+	put_double(header + OFF_BITS_PER_KEY, filter->bits_per_key);
+	put_le(header + OFF_NKEYS, filter->nkeys, 8);
+	put_le(header + OFF_NBITS, filter->nbits, 8);
+	put_le(header + OFF_PAYLOAD_BYTES, filter->payload_bytes, 8);
+	put_le(header + OFF_PAYLOAD_CHECKSUM,
+		   lsm_filter_checksum(payload, (size_t) checked_bytes), 8);
+	put_le(header + OFF_CHECKED_LINES, filter->checked_bytes / LSM_FILTER_LINE_BYTES, 4);
+	put_le(header + OFF_HEADER_CHECKSUM, lsm_filter_header_checksum(header), 4);
 }
 
 LsmFilterStatus
@@ -308,6 +297,7 @@ lsm_filter_check_envelope(const uint8_t *image, size_t image_bytes,
 						  bool verify_checksum)
 {
 	uint64_t	payload_bytes;
+	uint64_t	checked_bytes;
 
 	if (image_bytes < LSM_FILTER_HEADER_BYTES)
 		return "image is shorter than its header";
@@ -322,9 +312,14 @@ lsm_filter_check_envelope(const uint8_t *image, size_t image_bytes,
 	if (payload_bytes < image_bytes - LSM_FILTER_HEADER_BYTES)
 		return "image is longer than its header says";
 
+	checked_bytes = get_le(image + OFF_CHECKED_LINES, 4) * LSM_FILTER_LINE_BYTES;
+	if (checked_bytes == 0)
+		checked_bytes = payload_bytes;
+	if (checked_bytes > payload_bytes)
+		return "checksum covers more than the payload";
 	if (verify_checksum &&
 		get_le(image + OFF_PAYLOAD_CHECKSUM, 8) !=
-		lsm_filter_checksum(image + LSM_FILTER_HEADER_BYTES, (size_t) payload_bytes))
+		lsm_filter_checksum(image + LSM_FILTER_HEADER_BYTES, (size_t) checked_bytes))
 		return "checksum of the payload is wrong";
 	return NULL;
 }
@@ -364,7 +359,8 @@ lsm_filter_open(const void *image, size_t image_bytes, bool verify_checksum,
 	ops = lsm_filter_ops_of(scheme);
 	if (ops == NULL)
 		return lsm_filter_fail(LSM_FILTER_UNKNOWN, "filter scheme is unknown", why);
-	if (get_le(header + OFF_RESERVED, 4) != 0)
+	filter->checked_bytes = get_le(header + OFF_CHECKED_LINES, 4) * LSM_FILTER_LINE_BYTES;
+	if (filter->checked_bytes != 0 && !ops->checksums_parts)
 		return lsm_filter_fail(LSM_FILTER_UNKNOWN, "filter parameter is unknown", why);
 
 	filter->probes = (uint32_t) get_le(header + OFF_PROBES, 2);

@@ -72,7 +72,15 @@ typedef struct LsmFilterParams
 	 * bits per key); 0: none.
 	 */
 	uint64_t	merge_keys;
+
+	/* elastic only */
+	uint32_t	units;			/* 1..LSM_ELASTIC_UNITS_MAX per segment */
+	uint32_t	unit_bytes;		/* of one unit of a full segment: a power of two,
+								 * 64..LSM_ELASTIC_UNIT_BYTES_MAX */
 } LsmFilterParams;
+
+#define LSM_ELASTIC_UNITS_MAX		16
+#define LSM_ELASTIC_UNIT_BYTES_MAX	8192
 
 /*
  * A filter opened over an image.  The image must stay mapped and unchanged as
@@ -91,6 +99,7 @@ typedef struct LsmFilter
 	uint64_t	merge_keys;		/* of LsmFilterParams, while building */
 	const uint8_t *bits;		/* payload within the image */
 	uint64_t	payload_bytes;
+	uint64_t	checked_bytes;	/* of these, under the image's checksum; 0: all */
 } LsmFilter;
 
 /* "none", "bloom", ...; NULL for a number that is no scheme. */
@@ -201,5 +210,106 @@ extern LsmFilterStatus lsm_filter_merge(const LsmFilterParams *params, uint64_t 
 										LsmFilterStream *work,
 										void *image, size_t image_bytes,
 										size_t *used_bytes);
+
+/* ---- elastic.c ----
+ *
+ * An elastic filter consists of segments, runs of keys in key order, and each
+ * segment of `units` small filters of which any number, 0..units, may be held in
+ * memory and asked.  lsm_filter_open() and lsm_filter_expected_fpr() (all units
+ * on) work as for other schemes, but lsm_filter_build() does not know the keys
+ * and lsm_filter_probe() not the segment: it says "maybe".
+ */
+
+/*
+ * Keys of a full segment, one whose units are full; 0 for bad parameters.  A
+ * builder notes a fence each time that it has seen this many distinct keys.
+ */
+extern uint32_t lsm_elastic_segment_keys(const LsmFilterParams *params);
+
+/*
+ * Where segments 1, 2, .. begin (segment 0 has everything before): keys
+ * ascending by memcmp, each greater than the last key of the segment before
+ * and at most the first of its own.  Fence i is bytes[ends[i - 1] .. ends[i])
+ */
+typedef struct LsmElasticFences
+{
+	const uint8_t *bytes;
+	const uint32_t *ends;
+	uint32_t	n;				/* segments - 1 */
+} LsmElasticFences;
+
+/* Bytes of the image; 0 for bad parameters or a number of fences that does not fit. */
+extern size_t lsm_elastic_image_bytes(const LsmFilterParams *params, uint64_t nkeys,
+									  const LsmElasticFences *fences);
+
+/*
+ * As lsm_filter_build().  Digests in key order, one per distinct key; `scratch`
+ * has room for as many digests as a full segment has keys.
+ */
+extern LsmFilterStatus lsm_elastic_build(const LsmFilterParams *params,
+										 const LsmDigest *digests, uint64_t n,
+										 const LsmElasticFences *fences,
+										 LsmDigest *scratch,
+										 void *image, size_t image_bytes);
+
+/* The parts of an open image; fields are private to src/filter but for the first. */
+typedef struct LsmElastic
+{
+	uint32_t	units;			/* per segment */
+	uint32_t	segments;
+	uint32_t	unit_bytes;		/* that one unit takes, at most */
+	uint32_t	segment_keys;	/* keys of all segments but the last */
+	uint64_t	nkeys;
+	uint32_t	probes;
+	uint32_t	full_lines;		/* cache lines of a unit of a full segment */
+	uint32_t	last_lines;
+	uint32_t	prefix_bytes;
+	uint32_t	fence_bytes;
+	const uint8_t *words;
+	const uint8_t *ends;
+	const uint8_t *checksums;
+	const uint8_t *fences;
+	const uint8_t *bits;		/* of unit 0 of segment 0 */
+} LsmElastic;
+
+/* REQUIRES: filter opened over an image of this scheme.  `why` as above. */
+extern LsmFilterStatus lsm_elastic_open(const LsmFilter *filter, LsmElastic *elastic,
+										const char **why);
+
+/* The segment that has the key if any has. */
+extern uint32_t lsm_elastic_find_segment(const LsmElastic *elastic,
+										 const void *key, size_t key_bytes);
+
+/* Lower fence of a segment; no bytes for segment 0. */
+extern const void *lsm_elastic_fence(const LsmElastic *elastic, uint32_t segment,
+									 size_t *fence_bytes);
+
+extern uint64_t lsm_elastic_keys(const LsmElastic *elastic, uint32_t segment);
+
+/* Bytes of each unit of the segment that hold something. */
+extern uint32_t lsm_elastic_unit_bytes(const LsmElastic *elastic, uint32_t segment);
+
+/*
+ * A unit in the image, lsm_elastic_unit_bytes() long, within one page if
+ * unit_bytes <= 4096.  NULL (only with `verify_checksum`): its checksum is wrong.
+ */
+extern const void *lsm_elastic_unit(const LsmElastic *elastic, uint32_t segment,
+									uint32_t unit, bool verify_checksum);
+
+/*
+ * Ask unit `unit` of the segment, whose bytes (from the image or a copy of them)
+ * are at `bits`, aligned to 32 bytes.  False: no key of the segment has the digest.
+ */
+extern bool lsm_elastic_probe(const LsmElastic *elastic, uint32_t segment,
+							  uint32_t unit, const void *bits, LsmDigest digest);
+
+extern void lsm_elastic_prefetch(const LsmElastic *elastic, uint32_t segment,
+								 uint32_t unit, const void *bits, LsmDigest digest);
+
+/*
+ * False positive rate of one unit of the segment; units are independent: with i
+ * of them on, the segment's is this to the power of i.
+ */
+extern double lsm_elastic_unit_fpr(const LsmElastic *elastic, uint32_t segment);
 
 #endif							/* LSM_FILTER_H */

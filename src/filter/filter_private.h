@@ -14,6 +14,8 @@
 #ifndef LSM_FILTER_PRIVATE_H
 #define LSM_FILTER_PRIVATE_H
 
+#include <string.h>
+
 #include "filter/filter.h"
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -45,7 +47,8 @@ typedef struct LsmFilterOps
 	/*
 	 * Chooses probes, nbits, nblocks and payload_bytes (a multiple of
 	 * LSM_FILTER_LINE_BYTES, or 0) for filter->nkeys and
-	 * filter->bits_per_key, which are in range.
+	 * filter->bits_per_key, which are in range.  NULL: lsm_filter_build() does
+	 * not build this scheme, a function of its own does.
 	 */
 	void		(*plan) (LsmFilter *filter);
 
@@ -66,11 +69,15 @@ typedef struct LsmFilterOps
 	bool		(*probe) (const LsmFilter *filter, LsmDigest digest);
 	void		(*prefetch) (const LsmFilter *filter, LsmDigest digest);
 	double		(*expected_fpr) (const LsmFilter *filter);
+
+	/* The header's checksum may cover the start of the payload only. */
+	bool		checksums_parts;
 } LsmFilterOps;
 
 extern const LsmFilterOps lsm_bloom_ops;
 extern const LsmFilterOps lsm_quotient_ops;
 extern const LsmFilterOps lsm_cascade_ops;
+extern const LsmFilterOps lsm_elastic_ops;
 
 /*
  * Not const: the constructor in blocked.c replaces the portable probe by the
@@ -84,6 +91,17 @@ extern LsmFilterOps lsm_blocked_ops;
 extern bool lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter);
 /* Writes the header of an image whose payload is written. */
 extern void lsm_filter_write_header(const LsmFilter *filter, uint8_t *image);
+/* Checksum of a part that the header's does not cover. */
+extern uint64_t lsm_filter_checksum(const uint8_t *data, size_t data_bytes);
+
+/* ---- blocked.c, for schemes made of small blocked filters ---- */
+
+/* Sets bits (nblocks lines at `bits`, zero before the first) for n digests. */
+extern void lsm_blocked_fill(const LsmFilter *filter, LsmDigest *digests,
+							 uint64_t n, uint8_t *bits);
+extern uint32_t lsm_blocked_probes(uint64_t nkeys, uint64_t nblocks);
+extern double lsm_blocked_fpr(uint64_t nkeys, uint64_t nblocks, uint32_t probes);
+#define LSM_BLOCKED_PROBES_MAX	16
 
 /* ---- the two probes of blocked.c, which must agree bit for bit ---- */
 
@@ -104,6 +122,25 @@ extern LsmDigest lsm_digest_long_baseline(const void *key, size_t key_bytes);
  * lsm_cpu_has_avx2().
  */
 extern const LsmDigestLong lsm_digest_long_avx2;
+
+/* ---- little-endian numbers ---- */
+
+static inline void
+put_le(uint8_t *to, uint64_t value, int nbytes)
+{
+	for (int i = 0; i < nbytes; i++)
+		to[i] = (uint8_t) (value >> (8 * i));
+}
+
+static inline uint64_t
+get_le(const uint8_t *from, int nbytes)
+{
+	uint64_t	value = 0;
+
+	for (int i = 0; i < nbytes; i++)
+		value |= (uint64_t) from[i] << (8 * i);
+	return value;
+}
 
 /* May be called from a constructor; covers the operating system's support. */
 static inline bool

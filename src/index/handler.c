@@ -99,7 +99,7 @@ lsm_index_options(Datum reloptions, bool validate)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("filter scheme \"%s\" is not supported by this version of lsmam",
 						lsm_filter_scheme_name(options->filter_scheme)),
-				 errhint("Use \"none\", \"bloom\", \"blocked\", \"quotient\", or \"cascade\".")));
+				 errhint("Use \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", or \"cascade\".")));
 	return (bytea *) options;
 }
 

@@ -91,6 +91,15 @@ lsm_worker_wake(void)
 	}
 }
 
+void
+lsm_worker_wake_first(void)
+{
+	uint32		proc = pg_atomic_read_u32(&workers->procs[0]);
+
+	if (proc != 0)
+		SetLatch(&ProcGlobal->allProcs[proc - 1].procLatch);
+}
+
 /* ======================================================================
  * What this worker remembers of each control block
  * ====================================================================== */
@@ -360,6 +369,7 @@ lsm_worker_round(int worker_no)
 		lsm_sweep_orphans();
 		did |= flush_sealed();
 		did |= relieve_arena();
+		did |= lsm_elastic_round();
 	}
 	if (!did && (worker_no > 0 || lsm_compaction_workers == 0))
 		did |= compact_next();

@@ -143,6 +143,7 @@ void
 lsm_counters_publish(void)
 {
 	lsm_filestats_publish();
+	lsm_elastic_end_statement();
 	while (!dlist_is_empty(&counters_pending))
 		counters_publish_tree(dlist_container(LsmTree, counters_node,
 											  dlist_head_node(&counters_pending)));

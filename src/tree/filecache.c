@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
 
+#include "tree/elastic.h"
 #include "tree/filecache.h"
 
 typedef struct FileKey
@@ -105,6 +106,7 @@ close_filter(LsmOpenFile *open)
 	if (open->paged)
 		FileClose(open->page_file);
 	open->paged = false;
+	lsm_elastic_view_close(open);
 	open->has_filter = false;
 }
 
@@ -297,10 +299,12 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
 	char		path[MAXPGPATH];
 	LsmSstError err;
 	LsmFilterStatus status;
+	LsmElastic	shape;
 	const char *why = NULL;
 
 	open->has_filter = false;
 	open->ones_say_no = false;
+	Assert(open->elastic == NULL);
 	if (file->filter_scheme == LSM_FILTER_NONE)
 		return;
 
@@ -320,6 +324,18 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
 		why = lsm_filter_mismatch(file, &open->blob);
 		if (why != NULL)
 			status = LSM_FILTER_CORRUPT;
+	}
+	if (status == LSM_FILTER_OK && open->filter.scheme == LSM_FILTER_ELASTIC)
+	{
+		status = lsm_elastic_open(&open->filter, &shape, &why);
+		if (status == LSM_FILTER_OK &&
+			!lsm_elastic_view_open(open, &shape, tree->keyspace_id, file->number))
+		{
+			close_unfinished(open);
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("out of memory")));
+		}
 	}
 	if (status == LSM_FILTER_OK)
 	{

@@ -43,6 +43,7 @@ typedef struct LsmOpenFile
 	bool		paged;			/* filter is read page by page from page_file,
 								 * not mapped */
 	File		page_file;
+	struct LsmElasticView *elastic; /* elastic filter: elastic.h; else NULL */
 } LsmOpenFile;
 
 /*

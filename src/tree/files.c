@@ -271,6 +271,7 @@ lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number)
 {
 	int			filter;
 
+	lsm_elastic_forget(keyspace_id, number);
 	LSM_CRASH_POINT("unlink_before");
 	for (filter = 0; filter < 2; filter++)
 	{

@@ -92,6 +92,8 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	initStringInfo(&job->rewritten);
 	initStringInfo(&job->last_key);
 	job->params = lsm_tree_filter_params(tree);
+	job->segment_keys = lsm_elastic_segment_keys(&job->params);
+	initStringInfo(&job->fence_bytes);
 	job->compression = lsm_tree_compression(tree);
 	job->written_as = lsm_tree_written_as(tree);
 	job->target_bytes = (uint64) lsm_target_file_size_kb * 1024;
@@ -231,6 +233,64 @@ alloc_aligned(Size bytes, void **chunk)
 	return (void *) TYPEALIGN(64, *chunk);
 }
 
+/*
+ * An elastic filter's segment begins with the filter key: note what tells it from
+ * the one before.
+ */
+static void
+job_add_fence(LsmJob *job, LsmSlice before, LsmSlice filter_key)
+{
+	uint32		n = 0;
+
+	while (n < before.len && n < filter_key.len && before.data[n] == filter_key.data[n])
+		n++;
+	if (job->nfences == job->max_fences)
+	{
+		uint32		max = Max(64, job->max_fences * 2);
+
+		if (job->fence_ends == NULL)
+			job->fence_ends = MemoryContextAlloc(job->cxt, max * sizeof(uint32));
+		else
+			job->fence_ends = repalloc_huge(job->fence_ends, max * sizeof(uint32));
+		job->max_fences = max;
+	}
+	appendBinaryStringInfo(&job->fence_bytes, filter_key.data, Min(n + 1, filter_key.len));
+	job->fence_ends[job->nfences++] = job->fence_bytes.len;
+}
+
+static Size
+job_filter_bytes(LsmJob *job, const LsmFilterParams *params)
+{
+	LsmElasticFences fences;
+
+	if (params->scheme != LSM_FILTER_ELASTIC)
+		return lsm_filter_image_bytes(params, job->ndigests);
+	fences.bytes = (const uint8 *) job->fence_bytes.data;
+	fences.ends = job->fence_ends;
+	fences.n = job->nfences;
+	return lsm_elastic_image_bytes(params, job->ndigests, &fences);
+}
+
+static bool
+job_build_filter(LsmJob *job, const LsmFilterParams *params, void *image, Size bytes)
+{
+	LsmElasticFences fences;
+	LsmDigest  *scratch;
+	LsmFilterStatus status;
+
+	if (params->scheme != LSM_FILTER_ELASTIC)
+		return lsm_filter_build(params, job->digests, job->ndigests,
+								image, bytes) == LSM_FILTER_OK;
+	fences.bytes = (const uint8 *) job->fence_bytes.data;
+	fences.ends = job->fence_ends;
+	fences.n = job->nfences;
+	scratch = palloc(job->segment_keys * sizeof(LsmDigest));
+	status = lsm_elastic_build(params, job->digests, job->ndigests, &fences,
+							   scratch, image, bytes);
+	pfree(scratch);
+	return status == LSM_FILTER_OK;
+}
+
 static void
 job_write_filter(LsmJob *job, LsmFileMeta *meta)
 {
@@ -246,7 +306,7 @@ job_write_filter(LsmJob *job, LsmFileMeta *meta)
 	/* keys of a file of full size, should this one be merged into such */
 	params.merge_keys = meta->file_bytes >= job->target_bytes ? 0 :
 		(uint64) ((double) job->ndigests * job->target_bytes / meta->file_bytes);
-	bytes = lsm_filter_image_bytes(&params, job->ndigests);
+	bytes = job_filter_bytes(job, &params);
 	if (bytes == 0)
 		elog(ERROR, "cannot size an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
 			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
@@ -254,8 +314,7 @@ job_write_filter(LsmJob *job, LsmFileMeta *meta)
 	merged = lsm_job_merge_filters(job, meta, &params, image, bytes);
 	if (merged > 0)
 		bytes = merged;
-	else if (lsm_filter_build(&params, job->digests, job->ndigests,
-							  image, bytes) != LSM_FILTER_OK)
+	else if (!job_build_filter(job, &params, image, bytes))
 		elog(ERROR, "cannot build an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
 			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
 
@@ -308,6 +367,8 @@ job_close_file(LsmJob *job)
 	job->bytes += meta->file_bytes + meta->filter_bytes;
 	job->ndigests = 0;
 	job->dropped = false;
+	job->nfences = 0;
+	resetStringInfo(&job->fence_bytes);
 }
 
 static void
@@ -393,7 +454,14 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	lsm_sst_check(lsm_sst_writer_add(job->writer, key.data, key.len,
 									 value.data, value.len, &err), &err);
 	if (!same)
+	{
+		if (job->params.scheme == LSM_FILTER_ELASTIC && job->ndigests > 0 &&
+			job->ndigests % job->segment_keys == 0)
+			job_add_fence(job, lsm_filter_key(job->tree, lsm_slice(job->last_key.data,
+																   job->last_key.len)),
+						  filter_key);
 		job_add_digest(job, filter_key);
+	}
 	resetStringInfo(&job->last_key);
 	appendBinaryStringInfo(&job->last_key, key.data, key.len);
 

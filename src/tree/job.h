@@ -62,11 +62,17 @@ typedef struct LsmJob
 	LsmDigest  *digests;		/* of the file's distinct filter keys */
 	uint64		ndigests;
 	uint64		max_digests;
+	uint32		segment_keys;	/* elastic: keys of a segment */
+	StringInfoData fence_bytes; /* where its segments begin */
+	uint32	   *fence_ends;
+	uint32		nfences;
+	uint32		max_fences;
 	LsmFileMeta *files;			/* finished ones, then the one being written */
 	int			nfiles;			/* finished */
 	int			nstarted;
 	int			max_files;
 	uint64		bytes;			/* of finished files and filters */
+	struct LsmInheritance *inheritance; /* elastic_inherit.c */
 } LsmJob;
 
 /* ---- job.c ---- */

@@ -277,6 +277,7 @@ lsm_keyspace_remove(uint64 keyspace_id)
 	char		path[MAXPGPATH];
 	struct stat st;
 
+	lsm_elastic_forget(keyspace_id, 0);
 	lsm_keyspace_dir(keyspace_id, path);
 	if (stat(path, &st) < 0 && errno == ENOENT)
 		return;

@@ -29,6 +29,8 @@ lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
 		lsm_count(tree, LSM_COUNT_FILTER_TRUE_POSITIVES, counts->true_positives);
 	if (counts->false_positives > 0)
 		lsm_count(tree, LSM_COUNT_FILTER_FALSE_POSITIVES, counts->false_positives);
+	if (counts->unit_probes > 0)
+		lsm_count(tree, LSM_COUNT_UNIT_PROBES, counts->unit_probes);
 }
 
 LsmDigest

@@ -18,12 +18,19 @@ typedef struct LsmProbeCounts
 	uint32		negatives;
 	uint32		true_positives;
 	uint32		false_positives;
+	uint32		unit_probes;
 } LsmProbeCounts;
 
 extern void lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts);
 
 /* The one function that hashes keys of lookups, and counts them. */
 extern LsmDigest lsm_probe_digest(LsmTree *tree, LsmSlice filter_key);
+
+/* elastic.c: as the functions below, for files with an elastic filter. */
+extern bool lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
+							LsmProbeCounts *counts);
+extern void lsm_elastic_note(const LsmOpenFile *open);
+extern void lsm_elastic_prefetch_segment(const LsmProbe *probe, const LsmOpenFile *open);
 
 /* Does the file's filter (if it has one that can tell) admit the key? */
 static inline bool
@@ -36,6 +43,13 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	if (!open->has_filter)
 		return true;
 	counts->probes++;
+	if (open->elastic != NULL)
+	{
+		if (lsm_elastic_ask(tree, probe, open, counts))
+			return true;
+		counts->negatives++;
+		return false;
+	}
 	digest = probe->shared ? probe->digest :
 		lsm_probe_digest(tree, probe->filter_key);
 	if (unlikely(open->paged))
@@ -67,13 +81,19 @@ lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
 	if (found)
 		counts->true_positives++;
 	else
+	{
 		counts->false_positives++;
+		if (open->elastic != NULL)
+			lsm_elastic_note(open);
+	}
 }
 
 static inline void
 lsm_probe_prefetch(const LsmProbe *probe, const LsmOpenFile *open)
 {
-	if (probe->shared && open->has_filter)
+	if (open->elastic != NULL)
+		lsm_elastic_prefetch_segment(probe, open);
+	else if (probe->shared && open->has_filter)
 		lsm_filter_prefetch(&open->filter, probe->digest);
 }
 

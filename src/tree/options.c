@@ -25,6 +25,10 @@ int			lsm_elastic_units = 6;
 int			lsm_elastic_initial_units = 2;
 int			lsm_elastic_memory_kb = 64 * 1024;
 int			lsm_elastic_lifetime = 20000;
+int			lsm_elastic_unit_size = 512;
+int			lsm_elastic_policy = LSM_ELASTIC_ON_ACCESS;
+double		lsm_elastic_ratio = 0.2;
+bool		lsm_elastic_inheritance = true;
 int			lsm_memtable_memory_kb = 256 * 1024;
 int			lsm_memtable_size_kb = 64 * 1024;
 int			lsm_size_ratio = 10;
@@ -73,6 +77,8 @@ lsm_tree_filter_params(LsmTree *tree)
 		(options->filter_scheme >= 0 ? options->filter_scheme : lsm_filter_scheme);
 	params.bits_per_key = options->bits_per_key > 0 ? options->bits_per_key : lsm_bits_per_key;
 	params.merge_keys = 0;
+	params.units = options->elastic_units > 0 ? options->elastic_units : lsm_elastic_units;
+	params.unit_bytes = lsm_elastic_unit_size;
 	return params;
 }
 

@@ -36,6 +36,7 @@
 #include "storage/lock.h"
 #include "utils/memutils.h"
 
+#include "tree/elastic.h"
 #include "tree/filecache.h"
 #include "tree/job.h"
 
@@ -420,6 +421,7 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	if (!lsm_publish_lock(tree))
 		return false;
 
+	lsm_elastic_publish_prepare(job, edit);
 	publish_crash_point(job, false);
 	edit->conflict_xid = newest_removed(job, flushed);
 	lsn = lsm_manifest_edit(tree, edit);
@@ -434,6 +436,7 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	if (!XLogRecPtrIsInvalid(lsn))
 		XLogFlush(lsn);
 	unlink_enqueue(job, edit);
+	lsm_elastic_publish_finish(job, edit);
 	lsm_publish_hints(tree, lsm_version_refresh(tree));
 	lsm_publish_unlock(tree);
 

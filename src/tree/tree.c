@@ -84,9 +84,10 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
+	bytes = add_size(bytes, lsm_elastic_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 11 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 12 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -115,6 +116,7 @@ lsm_tree_shmem_init(void)
 	lsm_worker_shmem_init();
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();
+	lsm_elastic_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

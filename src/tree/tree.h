@@ -150,6 +150,12 @@ typedef struct LsmTreeOptions
 /* lsm.compression by the kind of tree: lsm_tree_compression() */
 #define LSM_COMPRESSION_AUTO	100
 
+typedef enum LsmElasticPolicy
+{
+	LSM_ELASTIC_ON_ACCESS,
+	LSM_ELASTIC_ON_COMPACTION
+} LsmElasticPolicy;
+
 extern bool lsm_hash_sharing;
 extern int	lsm_filter_scheme;
 extern double lsm_bits_per_key;
@@ -157,6 +163,10 @@ extern int	lsm_elastic_units;
 extern int	lsm_elastic_initial_units;
 extern int	lsm_elastic_memory_kb;
 extern int	lsm_elastic_lifetime;
+extern int	lsm_elastic_unit_size;	/* bytes */
+extern int	lsm_elastic_policy;		/* LsmElasticPolicy */
+extern double lsm_elastic_ratio;
+extern bool lsm_elastic_inheritance;
 extern int	lsm_memtable_memory_kb;	/* whole arena */
 extern int	lsm_memtable_size_kb;	/* one tree's memtable */
 extern int	lsm_size_ratio;
@@ -423,6 +433,49 @@ typedef struct LsmFileInfo
 
 /* Files of the current version, newest level first; palloc'd copy. */
 extern LsmFileInfo *lsm_tree_files(LsmTree *tree, int *nfiles);
+
+/*
+ * One segment of a file with an elastic filter; files of other schemes have none.
+ * What the units cost and gain is in shared memory, the same for all sessions.
+ */
+typedef struct LsmSegmentInfo
+{
+	uint64		file;			/* number, as in LsmFileInfo */
+	int			level;
+	uint32		segment;		/* 0-based, in key order */
+	uint64		keys;			/* distinct filter keys */
+	int			units;			/* in the filter file */
+	int			units_on;		/* in memory and asked; 0 also if not tracked */
+	bool		tracked;		/* it has state in shared memory; false: no session
+								 * has used the file since the start, or there is no
+								 * room (lsm.elastic_memory) */
+	double		accesses;		/* its hotness f: how often it was asked for a key,
+								 * older accesses counting less and less */
+	double		bits_per_key;	/* of the units that are on */
+	double		expected_fpr;	/* of the units that are on; 1 with none */
+} LsmSegmentInfo;
+
+/* Segments of the current version, in the order of lsm_tree_files(); palloc'd.
+ * (elastic_facts.c) */
+extern LsmSegmentInfo *lsm_tree_segments(LsmTree *tree, int *nsegments);
+
+/* Elastic filters of all trees together. */
+typedef struct LsmElasticStats
+{
+	uint64		budget_bytes;	/* lsm.elastic_memory, as far as it is reserved */
+	uint64		used_bytes;		/* units on */
+	uint64		taken_bytes;	/* these, and units that are coming or going */
+	uint64		units_on;
+	uint64		units_wanted;
+	uint64		segments;		/* tracked */
+	uint64		accesses;		/* keys asked for that segments did not have */
+	uint64		promotions;
+	uint64		demotions;
+	uint64		loads;
+	double		extra_io;		/* sum of f_i * r_i, with the units wanted */
+} LsmElasticStats;
+
+extern void lsm_elastic_read_stats(LsmElasticStats *stats);
 
 typedef struct LsmTreeSize
 {

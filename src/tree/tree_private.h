@@ -11,7 +11,8 @@
  *	 5. LsmTreeShared.alloc_lock
  *	 6. buffer content locks: metapage before manifest pages; a log page is
  *		never locked together with those
- *	 7. control table lock, arena spinlock, epoch
+ *	 7. control table lock, lsm_elastic->lock, arena spinlock, epoch; only the
+ *		epoch is used under lsm_elastic->lock
  * File I/O is allowed under none of 2..5 and 7 (page I/O through the buffer
  * manager is allowed under 3..5).
  *
@@ -738,6 +739,21 @@ extern void lsm_worker_wake(void);
 
 /* ereport a failure of src/sst with the proper SQLSTATE. */
 extern void lsm_sst_report(int elevel, const LsmSstError *err);
+
+/* ======================================================================
+ * elastic.c: units of elastic filters in shared memory (elastic.h)
+ * ====================================================================== */
+
+extern Size lsm_elastic_shmem_bytes(void);
+extern void lsm_elastic_shmem_init(void);
+/* The file (number 0: the keyspace) is gone: drop its state.  Never fails. */
+extern void lsm_elastic_forget(uint64 keyspace_id, uint64 number);
+/* Hand over what this backend has noted. */
+extern void lsm_elastic_end_statement(void);
+/* The worker's part: settings, then units to load; true if there were any. */
+extern bool lsm_elastic_round(void);
+/* Wake worker 0 only. */
+extern void lsm_worker_wake_first(void);
 
 /* ======================================================================
  * crash points (test builds: -DLSM_TESTING)

@@ -43,9 +43,13 @@ typedef struct Verify
 	LsmSstBlob	blob;
 	bool		has_filter;
 	LsmFilter	filter;
+	bool		has_elastic;
+	bool		damaged_units;
+	LsmElastic	elastic;
 
 	/* what was found */
 	uint64		entries;
+	uint64		filter_keys;	/* distinct ones */
 	TransactionId min_xid;
 	uint8		flags;
 	StringInfoData first_key;
@@ -98,6 +102,52 @@ slice_equals(LsmSlice a, LsmSlice b)
  * One file
  * ====================================================================== */
 
+/* The checksum of every unit of an elastic filter; those of the rest were seen. */
+static LsmFilterStatus
+open_elastic(Verify *verify, const char **why)
+{
+	LsmFilterStatus status = lsm_elastic_open(&verify->filter, &verify->elastic, why);
+
+	verify->has_elastic = status == LSM_FILTER_OK;
+	verify->has_filter = verify->has_elastic;
+	for (uint32 i = 0; verify->has_elastic && i < verify->elastic.segments; i++)
+	{
+		for (uint32 unit = 0; unit < verify->elastic.units; unit++)
+		{
+			if (lsm_elastic_unit(&verify->elastic, i, unit, true) != NULL)
+				continue;
+			verify->damaged_units = true;
+			note_problem(verify, verify->filter_path,
+						 "filter is corrupt: checksum of unit %u of segment %u is wrong",
+						 unit, i);
+		}
+	}
+	return status;
+}
+
+/* Every unit has to admit the key, which has to lie in its segment. */
+static void
+check_elastic(Verify *verify, LsmSlice filter_key, bool same)
+{
+	const LsmElastic *elastic = &verify->elastic;
+	LsmDigest	digest = lsm_digest_key(filter_key.data, filter_key.len);
+	uint32		segment = lsm_elastic_find_segment(elastic, filter_key.data, filter_key.len);
+
+	if (!same)
+		verify->filter_keys++;
+	if (segment != (verify->filter_keys - 1) / elastic->segment_keys)
+		note_entry(verify, verify->filter_path, "key is not in its segment of the filter");
+	for (uint32 unit = 0; unit < elastic->units; unit++)
+	{
+		const void *bits = lsm_elastic_unit(elastic, segment, unit, verify->damaged_units);
+
+		/* a damaged one was reported, and is not used */
+		if (bits != NULL && !lsm_elastic_probe(elastic, segment, unit, bits, digest))
+			note_entry(verify, verify->filter_path,
+					   "filter denies a key that is in the file");
+	}
+}
+
 static void
 open_filter(Verify *verify)
 {
@@ -122,7 +172,9 @@ open_filter(Verify *verify)
 						 "filter scheme is %u, the file list says %u",
 						 verify->filter.scheme, verify->file->filter_scheme);
 	}
-	else if (status != LSM_FILTER_UNKNOWN)
+	if (status == LSM_FILTER_OK && verify->filter.scheme == LSM_FILTER_ELASTIC)
+		status = open_elastic(verify, &why);
+	if (status != LSM_FILTER_OK && status != LSM_FILTER_UNKNOWN)
 		note_problem(verify, verify->filter_path, "filter is corrupt: %s",
 					 why != NULL ? why : "cannot be opened");
 	why = lsm_filter_mismatch(verify->file, &verify->blob);
@@ -184,10 +236,17 @@ check_entry(Verify *verify, LsmSlice key, LsmSlice value)
 	else if (lsm_slice_compare(lsm_slice(verify->last_key.data,
 										 verify->last_key.len), key) >= 0)
 		note_entry(verify, verify->path, "keys are out of order");
-	resetStringInfo(&verify->last_key);
-	appendBinaryStringInfo(&verify->last_key, key.data, key.len);
 
-	if (verify->has_filter)
+	if (verify->has_elastic)
+	{
+		LsmSlice	filter_key = lsm_filter_key(tree, key);
+
+		check_elastic(verify, filter_key, verify->entries > 0 &&
+					  slice_equals(filter_key,
+								   lsm_filter_key(tree, lsm_slice(verify->last_key.data,
+																  verify->last_key.len))));
+	}
+	else if (verify->has_filter)
 	{
 		LsmSlice	filter_key = lsm_filter_key(tree, key);
 
@@ -197,6 +256,8 @@ check_entry(Verify *verify, LsmSlice key, LsmSlice value)
 			note_entry(verify, verify->filter_path,
 					   "filter denies a key that is in the file");
 	}
+	resetStringInfo(&verify->last_key);
+	appendBinaryStringInfo(&verify->last_key, key.data, key.len);
 	check_value(verify, key, value);
 }
 

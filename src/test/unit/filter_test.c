@@ -174,7 +174,7 @@ test_schemes(void)
 	{
 		good &= lsm_filter_scheme_name(i) != NULL && strcmp(lsm_filter_scheme_name(i), names[i]) == 0;
 		good &= lsm_filter_scheme_parse(names[i], &scheme) && (uint32_t) scheme == i;
-		good &= lsm_filter_scheme_buildable((LsmFilterScheme) i) == (i != LSM_FILTER_ELASTIC);
+		good &= lsm_filter_scheme_buildable((LsmFilterScheme) i);
 	}
 	good &= lsm_filter_scheme_name(6) == NULL;
 	good &= lsm_filter_scheme_name(UINT32_MAX) == NULL;
@@ -547,11 +547,11 @@ test_hostile(LsmFilterScheme scheme)
 		{8, 2, 0, LSM_FILTER_UNKNOWN},	/* version */
 		{8, 2, 2, LSM_FILTER_UNKNOWN},
 		{8, 2, 0x0100, LSM_FILTER_UNKNOWN},
-		{10, 2, LSM_FILTER_ELASTIC, LSM_FILTER_UNKNOWN},	/* scheme */
+		{10, 2, LSM_FILTER_ELASTIC, LSM_FILTER_CORRUPT},	/* scheme */
 		{10, 2, 6, LSM_FILTER_UNKNOWN},
 		{10, 2, 0xffff, LSM_FILTER_UNKNOWN},
 		{12, 2, 2, LSM_FILTER_UNKNOWN}, /* digest id */
-		{56, 4, 1, LSM_FILTER_UNKNOWN}, /* reserved */
+		{56, 4, 1, LSM_FILTER_UNKNOWN}, /* checked lines */
 		{14, 2, 0, LSM_FILTER_CORRUPT}, /* probes */
 		{14, 2, 45, LSM_FILTER_CORRUPT},
 		{14, 2, 0xffff, LSM_FILTER_CORRUPT},

@@ -1,0 +1,233 @@
+# Elastic filters: no row is lost and the budget holds while units come and go under
+# concurrent readers, flushes, compactions and changes of settings; false positive rates by units on;
+# damaged units; state after files are gone, after restarts and crashes.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep time);
+
+my $node = lsm_node('elastic', conf => q{
+lsm.memtable_size = 128kB
+lsm.target_file_size = 256kB
+lsm.size_ratio = 3
+lsm.elastic_memory = 256kB
+lsm.elastic_unit_size = 64
+lsm.elastic_lifetime = 500
+lsm.elastic_ratio = 0
+autovacuum = off
+fsync = off
+});
+lsm_start($node);
+my $seconds = lsm_long() ? 60 : 12;
+
+# ids that are there are even
+$node->safe_psql('postgres', q{
+CREATE TABLE l (id int, v text) USING lsm;
+CREATE INDEX l_id ON l USING lsm (id) WITH (filter_scheme = elastic, bits_per_key = 32, elastic_units = 8, size_ratio = 3);
+INSERT INTO l SELECT ((i * 7919::bigint) % 30011)::int * 2, 'v' || i FROM generate_series(1, 30000) i;
+SELECT lsm_flush('l');
+CREATE FUNCTION ask(seconds float, skew float) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	k int;
+	n int;
+	asked bigint := 0;
+	until timestamptz := clock_timestamp() + make_interval(secs => seconds);
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	SET LOCAL enable_bitmapscan = off;
+	WHILE clock_timestamp() < until LOOP
+		FOR i IN 1 .. 200 LOOP
+			k := 1 + floor(30010 * random() ^ skew)::int;
+			SELECT count(*) INTO n FROM l WHERE id = k * 2 AND v NOT LIKE 'w%';
+			-- 7919 is prime to 30011: each of 1 .. 30010 but 11 of them comes once
+			IF n <> 1 AND NOT (n = 0 AND EXISTS (SELECT 1 FROM missing WHERE id = k * 2)) THEN
+				RAISE EXCEPTION 'id % is there % times', k * 2, n;
+			END IF;
+			SELECT count(*) INTO n FROM l WHERE id = k * 2 + 1;
+			IF n <> 0 THEN
+				RAISE EXCEPTION 'id % is there % times', k * 2 + 1, n;
+			END IF;
+			asked := asked + 2;
+		END LOOP;
+	END LOOP;
+	RETURN asked;
+END $$;
+CREATE TABLE missing AS SELECT i * 2 AS id FROM generate_series(1, 30010) i WHERE NOT EXISTS (SELECT 1 FROM l WHERE l.id = i * 2);
+});
+is($node->safe_psql('postgres', 'SELECT count(*) FROM missing'), '10', 'the ids that are missing');
+
+sub stats { return $node->safe_psql('postgres', "SELECT $_[0] FROM lsm_elastic_stats()"); }
+
+sub run_in_background
+{
+	my ($name, $sql) = @_;
+	my $script = "$PostgreSQL::Test::Utils::tmp_check/$name.sql";
+	append_to_file($script, $sql);
+	return [ $name, lsm_spawn_psql($node, $script, "$PostgreSQL::Test::Utils::tmp_check/$name.out") ];
+}
+
+sub finish
+{
+	foreach my $job (@_)
+	{
+		my ($name, $pid) = @$job;
+		waitpid($pid, 0);
+		is($?, 0, "$name finds what is there and nothing else")
+		  or diag(slurp_file("$PostgreSQL::Test::Utils::tmp_check/$name.out.err"));
+	}
+	return;
+}
+
+# Units come and go: readers with different hot sets, a writer with flushes and compactions, budgets.
+{
+	my @jobs = (
+		run_in_background('reader1', "SELECT ask($seconds, 6);"),
+		run_in_background('reader2', "SELECT ask($seconds, 0.2);"),
+		run_in_background('reader3', "SET lsm.hash_sharing = off; SELECT ask($seconds, 1);"),
+		run_in_background('writer', join('', map {
+			"INSERT INTO l SELECT i * 2, 'w' || i FROM generate_series($_ * 1000, $_ * 1000 + 999) i; SELECT lsm_flush('l');"
+			  . ($_ % 8 == 0 ? "SELECT lsm_compact('l');" : '') } 1 .. 25)));
+	my $end = time + $seconds;
+	my $lowered = 0;
+	my ($over, $over_budget, $max_used, $looks) = (0, 0, 0, 0);
+	my @budgets = (64, 160, 100, 120);
+	while (time < $end)
+	{
+		if (time - $lowered > $seconds / 6)
+		{
+			my $kb = shift @budgets;
+			push @budgets, $kb;
+			$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.elastic_memory = '${kb}kB'");
+			$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.elastic_policy = " . ($kb == 120 ? 'compaction' : 'access'));
+			$node->reload;
+			$lowered = time;
+		}
+		my ($used, $taken, $budget) = split /\|/, stats('used_bytes, taken_bytes, budget_bytes');
+		$looks++;
+		$over++ if $taken > 256 * 1024 || $used > $taken;
+		# at once under the lock that takes the budget over
+		$over_budget++ if $used > $budget;
+		$max_used = $used if $used > $max_used;
+		usleep(20_000);
+	}
+	finish(@jobs);
+	is($over, 0, "memory reserved is never exceeded ($looks looks)");
+	is($over_budget, 0, 'nor is the budget as it was lowered and raised');
+	cmp_ok($max_used, '>', 90 * 1024, 'memory was used');
+	my ($promotions, $demotions, $loads) = split /\|/, stats('promotions, demotions, loads');
+	diag("$promotions promotions, $demotions demotions, $loads loads, $looks looks");
+	cmp_ok($demotions, '>', 100, 'units went');
+	cmp_ok($loads, '>', 100, 'units came');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.elastic_memory');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET lsm.elastic_policy');
+	$node->reload;
+	is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('l')}), '', 'lsm_verify');
+}
+
+# Schemes change under point selects.
+{
+	my @jobs = (run_in_background('reader4', "SELECT ask($seconds, 3);"),
+		run_in_background('reader5', "SELECT ask($seconds, 1);"));
+	my $end = time + $seconds;
+	my $n = 0;
+	my @schemes = ('blocked', 'elastic, elastic_units = 2', 'bloom', 'elastic, elastic_units = 16', 'none', 'elastic, elastic_units = 8');
+	while (time < $end)
+	{
+		$node->safe_psql('postgres', "ALTER INDEX l_id SET (filter_scheme = $schemes[$n++ % @schemes])");
+		$node->safe_psql('postgres', "INSERT INTO l VALUES (100001 + $n * 2, 'w'); SELECT lsm_flush('l'); SELECT lsm_compact('l_id')");
+	}
+	finish(@jobs);
+	diag("$n changes of scheme");
+	cmp_ok($n, '>', 2, 'schemes were changed');
+	is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('l')}), '', 'lsm_verify after changes of scheme');
+}
+
+# One file, and state of its segments only: that of removed files is gone.
+$node->safe_psql('postgres', q{
+CREATE TABLE f (id int, v text) USING lsm;
+INSERT INTO f SELECT i * 2, 'v' FROM generate_series(1, 60000) i;
+SELECT lsm_flush('f');
+ALTER SYSTEM SET lsm.elastic_policy = compaction;
+ALTER SYSTEM SET lsm.elastic_memory = '2MB';
+SET lsm.target_file_size = '64MB';
+CREATE INDEX f_id ON f USING lsm (id) WITH (filter_scheme = elastic, bits_per_key = 16, elastic_units = 4);
+DROP TABLE l;});
+$node->restart;
+my $ask_absent = q{SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off;
+SELECT count(*) FROM generate_series(1, 60000) i CROSS JOIN LATERAL (SELECT * FROM f WHERE id = i * 2 - 1 OFFSET 0) x;};
+
+# False positive rate by units on: 4 bits per key in each.
+foreach my $units (0 .. 4)
+{
+	$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.elastic_initial_units = $units");
+	$node->restart;
+	is($node->safe_psql('postgres', $ask_absent), '0', "$units units: nothing found");
+	$node->poll_query_until('postgres', 'SELECT units_on = units_wanted FROM lsm_elastic_stats()') or die 'units are not loaded';
+	my ($segments, $on) = split /\|/, stats('segments, units_on');
+	# 64 bytes at 4 bits: 128 keys
+	is($segments, int((60000 + 127) / 128), "$units units: segments of the one file");
+	is($on, $segments * $units, "$units units: on");
+	my $out = $node->safe_psql('postgres', qq{SELECT pg_stat_lsm_reset() \\g /dev/null
+$ask_absent
+SELECT filter_probes, filter_false_positives, unit_probes FROM pg_stat_lsm WHERE relname = 'f_id'});
+	my ($probes, $false, $asked) = split /\|/, (split /\n/, $out)[-1];
+	my $expected = 0.148 ** $units;
+	my $rate = $false / $probes;
+	my $error = 4 * sqrt($expected / $probes) + 0.06 * $expected;
+	diag(sprintf('%d units on: false positive rate %.6f, expected %.6f, %.3f units asked per probe', $units, $rate, $expected, $asked / $probes));
+	cmp_ok(abs($rate - $expected), '<=', $error, "$units units: false positive rate is as expected");
+}
+
+# A damaged unit: right answers without it, a warning, a row of lsm_verify.
+$node->safe_psql('postgres', 'ALTER SYSTEM SET lsm.elastic_initial_units = 3');
+$node->stop;
+my $flt = (sort { -s $b <=> -s $a } lsm_files_of($node, qr/\.flt$/))[0];
+my $units_at = (-s $flt) - int((60000 + 127) / 128) * 4 * 64;
+sub flip
+{
+	my ($file, $at) = @_;
+	open my $fh, '+<:raw', $file or die $!;
+	seek $fh, $at, 0;
+	read $fh, my $byte, 1;
+	seek $fh, $at, 0;
+	print $fh chr(ord($byte) ^ 0x5a);
+	close $fh;
+	return;
+}
+flip($flt, $units_at + 10 * 64 + 3);
+$node->start;
+my $found = q{SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+SELECT count(*) FROM generate_series(1, 60000) i CROSS JOIN LATERAL (SELECT * FROM f WHERE id = i * 2 OFFSET 0) x;};
+is($node->safe_psql('postgres', $found), '60000', 'damaged unit: every row is found');
+is($node->safe_psql('postgres', $ask_absent), '0', 'damaged unit: and no other');
+$node->poll_query_until('postgres', 'SELECT units_on = units_wanted FROM lsm_elastic_stats()') or die;
+is(stats('units_on'), 3 * (int((60000 + 127) / 128) - 1), 'damaged unit: its segment does without');
+is($node->safe_psql('postgres', $found), '60000', 'damaged unit: every row is found with the others on');
+like(slurp_file($node->logfile), qr/filter file "[^"]*" is corrupt.*\n.*Unit 0 of segment 10 cannot be read/, 'damaged unit: a warning');
+like($node->safe_psql('postgres', q{SELECT problem FROM lsm_verify('f')}), qr/checksum of unit 0 of segment 10 is wrong/, 'damaged unit: lsm_verify');
+
+# A damaged directory: an error that names the file.
+$node->stop;
+flip($flt, $units_at + 10 * 64 + 3);
+flip($flt, 64 + 64 + 20);
+$node->start;
+my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$found");
+like($err, qr/XX001: filter file ".*\.flt" is corrupt/, 'damaged directory: an error');
+($rc, $out, $err) = $node->psql('postgres', q{SELECT problem FROM lsm_verify('f_id')});
+like("$out$err", qr/corrupt/, 'damaged directory: lsm_verify');
+$node->stop;
+flip($flt, 64 + 64 + 20);
+
+# A crash.
+$node->start;
+is($node->safe_psql('postgres', $found), '60000', 'mended');
+my @pids = lsm_pids($node);
+kill 'KILL', $pids[0];
+lsm_restart_after_crash($node, @pids);
+is($node->safe_psql('postgres', $found), '60000', 'after a crash');
+is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('f')}), '', 'lsm_verify after a crash');
+$node->stop;
+done_testing();

@@ -46,6 +46,9 @@ LsmElasticShared *lsm_elastic = NULL;
 static Note notes[NOTES_MAX];
 static int	nnotes = 0;
 
+/* accesses of segments without state: time passes all the same */
+static uint32 unplaced = 0;
+
 /* ======================================================================
  * Shared memory
  * ====================================================================== */
@@ -616,7 +619,11 @@ lsm_elastic_note(const LsmOpenFile *open)
 	LsmElasticView *view = open->elastic;
 
 	if (view->serial == 0)
+	{
+		if (++unplaced % NOTES_PER_BATCH == 0)
+			lsm_elastic_settle(false);
 		return;
+	}
 	if (nnotes == NOTES_MAX)
 	{
 		/* nobody lets us have the lock: the newer half is as good a sample */
@@ -731,19 +738,20 @@ settle_note(const Note *note)
 void
 lsm_elastic_settle(bool wait)
 {
-	if (nnotes == 0 || lsm_elastic == NULL)
+	if (nnotes + unplaced == 0 || lsm_elastic == NULL)
 		return;
 	if (wait)
 		LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
 	else if (!LWLockConditionalAcquire(&lsm_elastic->lock, LW_EXCLUSIVE))
 		return;
-	lsm_elastic_queue_advance(&lsm_elastic->queue, nnotes);
+	lsm_elastic_queue_advance(&lsm_elastic->queue, nnotes + unplaced);
 	shrink_to_budget();
 	for (int i = 0; i < nnotes; i++)
 		settle_note(&notes[i]);
 	lsm_elastic_sealed();
 	LWLockRelease(&lsm_elastic->lock);
 	nnotes = 0;
+	unplaced = 0;
 	lsm_elastic_wake();
 }
 
@@ -751,7 +759,7 @@ lsm_elastic_settle(bool wait)
 void
 lsm_elastic_end_statement(void)
 {
-	if (nnotes >= NOTES_AT_END)
+	if (nnotes + unplaced >= NOTES_AT_END)
 		lsm_elastic_settle(false);
 }
 

@@ -12,8 +12,9 @@
  * the new segment's range each covers: a lookup asks every run, so each has seen the
  * accesses that the merged segment will see.
  *
- * What a flush writes replaces nothing; its segments take the mean of what lies below
- * them in the same way.
+ * What a flush writes replaces nothing; its segments take the mean of the files of
+ * level 0, which are asked by the same lookups (or of the first level
+ * that there is) in the same way.
  *
  * Order: the new files get state before the edit, when no one can open them,
  * with the units that memory allows; after the edit the old ones give theirs
@@ -227,6 +228,7 @@ static void
 gather_sources(LsmInheritance *inheritance, LsmJob *job, const LsmEdit *edit)
 {
 	LsmVersion *version = job->version;
+	int			level = -1;		/* of a flush: only the first level that has any */
 
 	for (int i = 0; version != NULL && i < version->nfiles; i++)
 	{
@@ -235,8 +237,10 @@ gather_sources(LsmInheritance *inheritance, LsmJob *job, const LsmEdit *edit)
 
 		if (file->filter_scheme != LSM_FILTER_ELASTIC ||
 			(edit->nremoved > 0 && !is_removed(edit, file->number)) ||
+			(edit->nremoved == 0 && level >= 0 && level != file->level) ||
 			!shape_open(job->keyspace_id, file->number, &shape))
 			continue;
+		level = file->level;
 		add_source_file(inheritance,
 						source_run(inheritance, file->level, file->run, version->nruns),
 						job->keyspace_id, file, &shape.elastic);

@@ -1,0 +1,241 @@
+#!/bin/bash
+# ElasticBF against uniform blocked Bloom filters of the same memory, inside the database:
+# false positives (wasted block reads), lookups per second, units on.
+#
+#   bench/elastic.sh [experiment ...]      bits zero shift writes (default: all)
+#
+#   ELASTIC_KEYS=999983    keys, a prime
+#   ELASTIC_PROBES=300000  lookups per measurement
+#   ELASTIC_UNIT_SIZE=512  bytes
+#   ELASTIC_UNITS=12       units per segment, of 2 bits per key each
+#   ELASTIC_CSV=build/elastic.csv
+set -uo pipefail
+. "$(dirname "$0")/../src/test/lib.sh"
+
+keys=${ELASTIC_KEYS:-999983}
+probes=${ELASTIC_PROBES:-300000}
+unit_size=${ELASTIC_UNIT_SIZE:-512}
+units=${ELASTIC_UNITS:-12}
+csv=${ELASTIC_CSV:-$top/build/elastic.csv}
+[ $# -gt 0 ] || set -- bits zero shift writes
+bits_list="2 4 6 8 10"
+sandbox=
+data=
+
+finish() {
+	local status=$?
+	if [ -n "$data" ] && [ -f "$data/postmaster.pid" ]; then
+		stop_server "$data" immediate
+	fi
+	[ -n "$sandbox" ] && rm -rf "$sandbox"
+	exit $status
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+sql() {
+	as_postgres "$bindir/psql" -X -q -h "$sandbox" -p 65434 -U postgres -d postgres \
+		-v ON_ERROR_STOP=1 -At "$@" || exit 1
+}
+
+new_sandbox elastic
+cd "$sandbox"
+install_flavour release >"$sandbox/build.log" 2>&1 || {
+	tail -40 "$sandbox/build.log"
+	exit 1
+}
+data=$sandbox/data
+server_conf="
+jit = off
+autovacuum = off
+fsync = off
+shared_buffers = 512MB
+max_wal_size = 8GB
+wal_level = minimal
+max_wal_senders = 0
+lsm.memtable_size = 2MB
+lsm.target_file_size = 8MB
+lsm.elastic_memory = 64MB
+lsm.elastic_unit_size = $unit_size
+"
+start_server "$data" 65434 || exit 1
+mkdir -p "$(dirname "$csv")"
+echo "experiment,distribution,layout,zero_percent,bits_per_key,scheme,filter_kb,lookups,filter_probes,false_positives,lookups_per_s,units_on,segments,moved" >"$csv"
+
+sql >/dev/null <<SQL
+CREATE EXTENSION lsmam;
+ALTER SYSTEM SET max_parallel_workers_per_gather = 0;
+ALTER SYSTEM SET enable_seqscan = off;
+ALTER SYSTEM SET enable_bitmapscan = off;
+ALTER SYSTEM SET enable_hashjoin = off;
+ALTER SYSTEM SET enable_mergejoin = off;
+ALTER SYSTEM SET enable_memoize = off;
+SELECT pg_reload_conf();
+-- Draws: 1 the hottest of n; theta 0: uniform
+CREATE FUNCTION zipf(n float, theta float) RETURNS bigint LANGUAGE sql VOLATILE AS
+\$\$SELECT least(n, floor(CASE WHEN theta = 0 THEN 1 + n * random()
+	ELSE ((random() * ((n + 1) ^ (1 - theta) - 1) + 1) ^ (1 / (1 - theta))) END))::bigint\$\$;
+-- layout range: the hot keys are neighbours; scattered: anywhere.  Keys are even, absent ones odd.
+CREATE FUNCTION draw(probes int, theta float, layout text, zero float, shift bigint)
+RETURNS SETOF bigint LANGUAGE sql VOLATILE AS
+\$\$SELECT 2 * ((CASE layout WHEN 'range' THEN rank ELSE rank * 48271 END + shift) % $keys) + (random() < zero)::int
+	FROM (SELECT zipf($keys, theta) AS rank FROM generate_series(1, probes) OFFSET 0) d\$\$;
+CREATE FUNCTION measure(tab text, probes text) RETURNS float LANGUAGE plpgsql AS \$\$
+DECLARE start timestamptz := clock_timestamp();
+BEGIN
+	EXECUTE format('SELECT count(*) FROM %I p CROSS JOIN LATERAL (SELECT 1 FROM %I t WHERE t.id = p.id OFFSET 0) x', probes, tab);
+	RETURN extract(epoch FROM clock_timestamp() - start);
+END \$\$;
+SQL
+
+# load NAME OPTIONS: four fifths of the keys at once, the rest in random order on top
+load() {
+	sql >/dev/null <<SQL
+CREATE TABLE $1 (id bigint);
+INSERT INTO $1 SELECT 2 * k FROM generate_series(0::bigint, $keys - 1) k WHERE k * 7 % 5 < 4;
+CREATE INDEX $1_id ON $1 USING lsm (id) WITH ($2, compression = none);
+INSERT INTO $1 SELECT 2 * (k * 7919 % $keys) FROM generate_series(0::bigint, $keys - 1) k WHERE (k * 7919 % $keys) * 7 % 5 = 4;
+SELECT lsm_flush('$1_id');
+SQL
+}
+
+# until neither compactions nor loads go on
+settle() {
+	local before= now
+	for _ in $(seq 100); do
+		now=$(sql -c "SELECT (SELECT string_agg(l::text, ';') FROM lsm_levels('$1_id') l), s.units_on, s.units_wanted FROM lsm_elastic_stats() s")
+		[ "$now" = "$before" ] && return
+		before=$now
+		sleep 1.1
+	done
+}
+
+filter_bytes() { sql -c "SELECT sum(filter_bytes) FROM lsm_files('$1_id')"; }
+
+# the budget in bytes, and a clean state
+elastic_memory() {
+	sql >/dev/null <<SQL
+ALTER SYSTEM SET lsm.elastic_memory = '$(($1 / 1024))kB';
+SELECT pg_reload_conf();
+SQL
+	stop_server "$data"
+	start_server "$data" 65434
+}
+
+# one EXPERIMENT DISTRIBUTION LAYOUT ZERO BITS SCHEME TABLE ROUNDS [SHIFT]: the last of the rounds is
+# measured and goes to the csv; prints "false positives, lookups/s"
+one() {
+	local theta=$2 shift=${9:-0}
+	[ "$theta" = uniform ] && theta=0
+	for ((round = 1; round <= $8; round++)); do
+		sql <<SQL >"$sandbox/one"
+CREATE TEMP TABLE probes AS SELECT * FROM draw($probes, $theta, '$3', $4 / 100.0, $shift) AS id;
+ANALYZE probes;
+SELECT promotions + demotions AS moved0 FROM lsm_elastic_stats() \\gset
+SELECT pg_stat_lsm_reset() \\g /dev/null
+SELECT measure('$7', 'probes') AS seconds \\gset
+SELECT 'row', lookups, filter_probes, filter_false_positives, round(lookups / :seconds), units_on, segments,
+	promotions + demotions - :moved0
+FROM pg_stat_lsm, lsm_elastic_stats() WHERE relname = '$7_id';
+SQL
+	done
+	IFS='|' read -r _ lookups fprobes false rate on segments moved < <(grep '^row' "$sandbox/one")
+	local kb=$(($(filter_bytes "$7") / 1024))
+	[ "$6" = blocked ] || kb=$(sql -c "SELECT budget_bytes / 1024 FROM lsm_elastic_stats()")
+	echo "$1,$2,$3,$4,$5,$6,$kb,$lookups,$fprobes,$false,$rate,$on,$segments,$moved" >>"$csv"
+}
+
+# pair ARGS as one() without SCHEME and TABLE: both, interleaved; prints a line
+pair() {
+	local shift=${7:-0}
+	one "$1" "$2" "$3" "$4" "$5" blocked "b$5" 1 "$shift"
+	local bf=$false br=$rate
+	one "$1" "$2" "$3" "$4" "$5" elastic e "$6" "$shift"
+	awk -v e="$1" -v d="$2" -v l="$3" -v z="$4" -v b="$5" -v bf="$bf" -v ef="$false" -v br="$br" -v er="$rate" -v on="$on" -v s="$segments" -v m="$moved" \
+		'BEGIN { printf "%-7s %-8s %-10s %5d %5d %10d %10d %8.1f%% %9d %9d %8.2f %8d %7d\n", e, d, l, z, b, bf, ef, (bf + 0 == 0 ? 0 : 100 * (ef / bf - 1)), br, er, on / s, on, m }'
+}
+header() {
+	printf '%-7s %-8s %-10s %5s %5s %10s %10s %9s %9s %9s %8s %8s %7s\n' what access layout zero% bits fp:blocked fp:elastic change l/s:block l/s:elast units/s units moved
+}
+
+echo "== loading $keys keys, once for each of $bits_list bits per key and once elastic ($units units of 2 bits)"
+for b in $bits_list; do
+	load "b$b" "filter_scheme = blocked, bits_per_key = $b"
+done
+load e "filter_scheme = elastic, bits_per_key = $((units * 2)), elastic_units = $units"
+for b in $bits_list; do settle "b$b"; done
+settle e
+sql -F ' ' -c "SELECT 'levels', * FROM lsm_levels('e_id')"
+
+run_bits() {
+	echo "== absent keys, bits per key and skew"
+	header
+	for b in $bits_list; do
+		for layout in scattered range; do
+			for theta in uniform 0.99 1.1 1.2; do
+				[ "$theta$layout" = uniformrange ] && continue
+				elastic_memory "$(filter_bytes "b$b")"
+				pair bits "$theta" "$layout" 100 "$b" 4
+			done
+		done
+	done
+}
+
+run_zero() {
+	echo "== share of absent keys, 6 bits per key"
+	header
+	for theta in uniform 0.99; do
+		for z in 0 25 50 75 100; do
+			elastic_memory "$(filter_bytes b6)"
+			pair zero "$theta" range "$z" 6 4
+		done
+	done
+}
+
+run_shift() {
+	echo "== the hot range moves after every fourth round, 6 bits per key, theta 0.99"
+	header
+	elastic_memory "$(filter_bytes b6)"
+	for phase in 0 1 2; do
+		for round in 1 2 3 4; do
+			pair "shift$phase" 0.99 range 100 6 1 $((phase * keys / 3))
+		done
+	done
+}
+
+# rounds of writes and reads, one after the other: rows in random order, so that files are replaced
+run_writes() {
+	local settings name
+	echo "== as many rows written as keys looked up: false positives of the reads after each round of writes, 6 bits per key, theta 0.99"
+	printf '%-24s %s\n' setting 'false positives per 1000 probes, round by round'
+	for settings in "inheritance on:lsm.elastic_inheritance = on" "inheritance off:lsm.elastic_inheritance = off" \
+		"policy compaction:lsm.elastic_policy = compaction" blocked; do
+		name=${settings%%:*}
+		sql -c "ALTER SYSTEM RESET lsm.elastic_inheritance" -c "ALTER SYSTEM RESET lsm.elastic_policy" >/dev/null
+		[ "$name" = blocked ] || sql -c "ALTER SYSTEM SET ${settings#*:}" >/dev/null
+		elastic_memory "$(filter_bytes b6)"
+		sql -c "DROP TABLE IF EXISTS w" >/dev/null
+		if [ "$name" = blocked ]; then
+			load w "filter_scheme = blocked, bits_per_key = 6"
+		else
+			load w "filter_scheme = elastic, bits_per_key = $((units * 2)), elastic_units = $units"
+		fi
+		settle w
+		one writes 0.99 range 100 6 "$name" w 3
+		printf '%-24s' "$name"
+		for round in 1 2 3 4 5 6 7 8; do
+			sql >/dev/null -c "INSERT INTO w SELECT 2 * ((i * 7919 + $round * 104729) % $keys) FROM generate_series(1::bigint, $probes / 3) i" \
+				-c "SELECT lsm_flush('w_id')"
+			settle w
+			probes=$((probes / 3)) one writes 0.99 range 100 6 "$name" w 1
+			awk -v f="$false" -v p="$fprobes" 'BEGIN { printf " %6.2f", 1000 * f / p }'
+		done
+		echo
+	done
+	sql -c "ALTER SYSTEM RESET lsm.elastic_inheritance" -c "ALTER SYSTEM RESET lsm.elastic_policy" >/dev/null
+}
+
+for experiment in "$@"; do
+	"run_$experiment"
+done
+echo "== $csv"

@@ -441,40 +441,62 @@ elastic_fence_tie(const LsmElastic *elastic, uint32_t segment,
 	return c < 0 || (c == 0 && fence_bytes <= key_bytes);
 }
 
-uint32_t
-lsm_elastic_find_segment(const LsmElastic *elastic, const void *key, size_t key_bytes)
+/* The last segment whose fence is at most the key; some have the key's word. */
+static uint32_t
+elastic_find_tied(const LsmElastic *elastic, uint64_t word,
+				  const uint8_t *key, size_t key_bytes)
 {
-	const uint8_t *bytes = key;
-	uint32_t	prefix_bytes = elastic->prefix_bytes;
 	uint32_t	low = 0;		/* the last one known to be not behind the key */
 	uint32_t	high = elastic->segments;
-	uint64_t	word;
 
-	if (high == 1)
-		return 0;
-	if (prefix_bytes > 0)
-	{
-		size_t		n = key_bytes < prefix_bytes ? key_bytes : prefix_bytes;
-		int			c = prefix_bytes <= elastic->fence_bytes ?
-			memcmp(bytes, elastic->fences, n) : 0;
-
-		if (c > 0)
-			return high - 1;
-		if (c < 0 || key_bytes < prefix_bytes)
-			return 0;
-	}
-	word = elastic_word(bytes + prefix_bytes, key_bytes - prefix_bytes);
 	while (high - low > 1)
 	{
 		uint32_t	middle = low + (high - low) / 2;
 		uint64_t	fence = elastic_load64(elastic->words + (size_t) middle * 8);
 
 		if (fence < word ||
-			(fence == word && elastic_fence_tie(elastic, middle, bytes, key_bytes)))
+			(fence == word && elastic_fence_tie(elastic, middle, key, key_bytes)))
 			low = middle;
 		else
 			high = middle;
 	}
+	return low;
+}
+
+uint32_t
+lsm_elastic_find_segment(const LsmElastic *elastic, const void *key, size_t key_bytes)
+{
+	const uint8_t *bytes = key;
+	uint32_t	prefix_bytes = elastic->prefix_bytes;
+	uint32_t	low = 0;
+	uint32_t	n = elastic->segments;
+	uint64_t	word;
+
+	if (n == 1)
+		return 0;
+	if (prefix_bytes > 0)
+	{
+		size_t		shared = key_bytes < prefix_bytes ? key_bytes : prefix_bytes;
+		int			c = prefix_bytes <= elastic->fence_bytes ?
+			memcmp(bytes, elastic->fences, shared) : 0;
+
+		if (c > 0)
+			return n - 1;
+		if (c < 0 || key_bytes < prefix_bytes)
+			return 0;
+	}
+	word = elastic_word(bytes + prefix_bytes, key_bytes - prefix_bytes);
+
+	/* no branch depends on the key but the last */
+	while (n > 1)
+	{
+		uint32_t	half = n / 2;
+
+		low += elastic_load64(elastic->words + (size_t) (low + half) * 8) <= word ? half : 0;
+		n -= half;
+	}
+	if (low > 0 && elastic_load64(elastic->words + (size_t) low * 8) == word)
+		return elastic_find_tied(elastic, word, bytes, key_bytes);
 	return low;
 }
 

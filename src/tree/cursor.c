@@ -490,6 +490,7 @@ build_point_files(LsmCursor *cursor)
 {
 	LsmVersion *version = cursor->version;
 	LsmSlice	key = cursor->probe.filter_key;
+	bool		more = false;
 
 	for (int i = 0; i < version->nruns; i++)
 	{
@@ -499,6 +500,7 @@ build_point_files(LsmCursor *cursor)
 		{
 			LsmFile    *file = &run->files[at];
 			Source	   *source;
+			LsmOpenFile *open;
 
 			if (lsm_file_after(file, key) &&
 				!lsm_slice_has_prefix(file->smallest, key))
@@ -506,8 +508,19 @@ build_point_files(LsmCursor *cursor)
 			source = cursor_add_source(cursor);
 			source->run = run;
 			source->first = source->last = source->at = at;
-			lsm_probe_prefetch(&cursor->probe, lsm_file_open(cursor->tree, file));
+			open = lsm_file_open(cursor->tree, file);
+			lsm_probe_prefetch(&cursor->probe, open);
+			more |= open->elastic != NULL;
 		}
+	}
+	for (int i = 0; more && i < cursor->nsources; i++)
+	{
+		Source	   *source = &cursor->sources[i];
+
+		if (source->run != NULL)
+			lsm_probe_prefetch_more(&cursor->probe,
+									lsm_file_open(cursor->tree,
+												  &source->run->files[source->at]));
 	}
 }
 

@@ -612,6 +612,27 @@ lsm_elastic_prefetch_segment(const LsmProbe *probe, const LsmOpenFile *open)
 											   view_segment_id(view, segment)));
 }
 
+/* Fetch the key's line of the first unit: the segment's state is there now. */
+void
+lsm_elastic_prefetch_unit(const LsmProbe *probe, const LsmOpenFile *open)
+{
+	LsmElasticView *view = open->elastic;
+	LsmElasticSegment *segment;
+
+	if (!probe->shared || view->operation != lsm_filecache_operation ||
+		view->serial == 0 ||
+		pg_atomic_read_u64(&lsm_elastic->files[view->file].serial) != view->serial)
+		return;
+	segment = lsm_elastic_segment(&lsm_elastic->queue, view_segment_id(view, view->segment));
+	if (segment->on > 0)
+	{
+		uint32		chunk = *(volatile uint32 *) &segment->chunks[0];
+
+		lsm_elastic_prefetch(&view->shape, view->segment, 0, lsm_elastic_chunk(chunk),
+							 probe->digest);
+	}
+}
+
 /* The segment was asked for a key that it does not have. */
 void
 lsm_elastic_note(const LsmOpenFile *open)

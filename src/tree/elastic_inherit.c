@@ -8,9 +8,13 @@
  * to be spread evenly between fences as far as their first 8 bytes behind a common
  * prefix tell.  So a segment of a run contributes f * (the part of its range that the new
  * segment covers), which matters where segments of a sparse upper run are ten times as
- * wide as those below; and the mean is taken over the runs, weighted by how much of
- * the new segment's range each covers: a lookup asks every run, so each has seen the
- * accesses that the merged segment will see.
+ * wide as those below; and the mean is taken over the runs, since a lookup asks every
+ * run, so that each has seen the accesses that the merged segment will see.  Runs are
+ * weighted by the keys they have there: the dense one tells hot from cold more finely.
+ *
+ * The new segments together get as many units as the old ones had, where they gain
+ * most, and if all memory is in use go on as if they were accessed: take units from others
+ * for as long as that pays.
  *
  * What a flush writes replaces nothing; its segments take the mean of the files of
  * level 0, which are asked by the same lookups (or of the first level
@@ -34,13 +38,15 @@
 /* Less of a segment covered than this: nothing is known of it. */
 #define MIN_COVER		0.05
 
+#define SEGMENTS_PER_LOCK	256
+
 /* A segment of a file that is replaced, on the line of keys. */
 typedef struct Source
 {
 	double		start;
 	double		end;
 	double		hotness;
-	double		bits;			/* per key, of the units on */
+	double		keys;
 } Source;
 
 typedef struct SourceRun
@@ -61,6 +67,9 @@ typedef struct Heir
 	uint32		segments;
 	double	   *hotness;
 	uint8	   *units;
+	double		unit_fpr;		/* of all segments but the last */
+	double		last_unit_fpr;
+	int			limit;
 } Heir;
 
 typedef struct LsmInheritance
@@ -68,6 +77,8 @@ typedef struct LsmInheritance
 	LsmSlice	prefix;			/* that all keys of the new files share */
 	int			nruns;
 	SourceRun  *runs;
+	uint64		old_units;		/* that the sources have */
+	bool		replaced;		/* ... and lose */
 	int			nheirs;
 	Heir	   *heirs;
 } LsmInheritance;
@@ -189,8 +200,7 @@ add_source_file(LsmInheritance *inheritance, SourceRun *run, uint64 keyspace_id,
 	for (int i = 0; i < n; i++)
 	{
 		sources[i].start = segment_start(inheritance, shape, i, file->smallest);
-		sources[i].bits = lsm_elastic_keys(shape, i) > 0 ?
-			lsm_elastic_unit_bytes(shape, i) * 8.0 / lsm_elastic_keys(shape, i) : 0;
+		sources[i].keys = (double) lsm_elastic_keys(shape, i);
 	}
 	for (int i = 0; i < n; i++)
 		sources[i].end = i + 1 < n ? sources[i + 1].start :
@@ -206,7 +216,7 @@ add_source_file(LsmInheritance *inheritance, SourceRun *run, uint64 keyspace_id,
 			uint32		id = lsm_elastic_walk_next(&walk);
 
 			sources[i].hotness = lsm_elastic_queue_hotness(&lsm_elastic->queue, id);
-			sources[i].bits *= lsm_elastic_segment(&lsm_elastic->queue, id)->target;
+			inheritance->old_units += lsm_elastic_segment(&lsm_elastic->queue, id)->target;
 		}
 		run->nsources += n;
 	}
@@ -252,19 +262,20 @@ gather_sources(LsmInheritance *inheritance, LsmJob *job, const LsmEdit *edit)
  * What is inherited
  * ====================================================================== */
 
-/* A new segment at [start, end). */
-static void
-inherit_segment(LsmInheritance *inheritance, double start, double end,
-				double unit_bits, double *hotness, uint8 *units)
+/* A new segment at [start, end): its accesses. */
+static double
+inherit_segment(LsmInheritance *inheritance, double start, double end)
 {
-	double		accesses = 0;
-	double		covered = 0;	/* sum over runs */
-	double		bits = 0;
+	double		accesses = 0;	/* sum over runs, each weighted by its keys */
+	double		keys = 0;
 	double		width = Max(end - start, 1);
 
 	for (int i = 0; i < inheritance->nruns; i++)
 	{
 		SourceRun  *run = &inheritance->runs[i];
+		double		run_accesses = 0;
+		double		run_keys = 0;
+		double		covered = 0;
 
 		while (run->at < run->nsources && run->sources[run->at].end <= start)
 			run->at++;
@@ -272,22 +283,21 @@ inherit_segment(LsmInheritance *inheritance, double start, double end,
 		{
 			const Source *source = &run->sources[j];
 			double		overlap = Min(source->end, start + width) - Max(source->start, start);
+			double		part;
 
 			if (overlap <= 0)
 				continue;
-			accesses += source->hotness * overlap / Max(source->end - source->start, 1);
-			bits += source->bits * overlap;
-			covered += overlap;
+			part = overlap / Max(source->end - source->start, 1);
+			run_accesses += source->hotness * part;
+			run_keys += source->keys * part;
+			covered += overlap / width;
 		}
+		if (covered < MIN_COVER)
+			continue;
+		accesses += run_keys * run_accesses / Min(covered, 1);
+		keys += run_keys;
 	}
-	if (covered < MIN_COVER * width)
-	{
-		*hotness = accesses;
-		*units = (uint8) lsm_elastic_initial_units;
-		return;
-	}
-	*hotness = accesses * width / covered;
-	*units = (uint8) Min(rint(bits / covered / unit_bits), LSM_ELASTIC_MAX_UNITS);
+	return keys > 0 ? accesses / keys : 0;
 }
 
 static void
@@ -300,6 +310,9 @@ inherit_file(LsmInheritance *inheritance, const LsmFileMeta *meta,
 
 	heir->number = meta->number;
 	heir->segments = shape->segments;
+	heir->limit = (int) shape->units;
+	heir->unit_fpr = lsm_elastic_unit_fpr(shape, 0);
+	heir->last_unit_fpr = lsm_elastic_unit_fpr(shape, shape->segments - 1);
 	heir->hotness = palloc_extended(shape->segments * sizeof(double), MCXT_ALLOC_HUGE);
 	heir->units = palloc_extended(shape->segments, MCXT_ALLOC_HUGE);
 	for (uint32 i = 0; i < shape->segments; i++)
@@ -307,25 +320,72 @@ inherit_file(LsmInheritance *inheritance, const LsmFileMeta *meta,
 		double		end = i + 1 < shape->segments ?
 			segment_start(inheritance, shape, i + 1, smallest) :
 			position(inheritance, largest) + 1;
-		double		unit_bits = lsm_elastic_unit_bytes(shape, i) * 8.0 /
-			Max(lsm_elastic_keys(shape, i), 1);
 
-		if (lsm_elastic_inheritance)
-			inherit_segment(inheritance, start, end, unit_bits,
-							&heir->hotness[i], &heir->units[i]);
-		else
-		{
-			heir->hotness[i] = 0;
-			heir->units[i] = (uint8) lsm_elastic_initial_units;
-		}
+		heir->hotness[i] = inherit_segment(inheritance, start, end);
+		heir->units[i] = (uint8) lsm_elastic_initial_units;
 		start = end;
 	}
+}
+
+/* The units of the old segments for the new ones, where they gain most. */
+static void
+share_inherited(LsmInheritance *inheritance)
+{
+	LsmElasticShare *shares;
+	uint64		units;
+	uint32		n = 0;
+	uint32		at = 0;
+
+	for (int i = 0; i < inheritance->nheirs; i++)
+		n += inheritance->heirs[i].segments;
+	if (n == 0 || inheritance->nruns == 0)
+		return;
+	units = inheritance->replaced ? inheritance->old_units :
+		(uint64) n * lsm_elastic_initial_units;
+	shares = palloc_extended(n * sizeof(LsmElasticShare), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < inheritance->nheirs; i++)
+	{
+		const Heir *heir = &inheritance->heirs[i];
+
+		for (uint32 j = 0; j < heir->segments; j++)
+		{
+			LsmElasticShare *share = &shares[at++];
+
+			share->hotness = heir->hotness[j] + LSM_ELASTIC_PRIOR;
+			share->unit_fpr = (float) (j + 1 < heir->segments ?
+									   heir->unit_fpr : heir->last_unit_fpr);
+			share->limit = (uint8) heir->limit;
+			share->target = 0;
+		}
+	}
+	lsm_elastic_share(shares, n, (uint32) Min(units, UINT32_MAX), 0);
+	at = 0;
+	for (int i = 0; i < inheritance->nheirs; i++)
+	{
+		for (uint32 j = 0; j < inheritance->heirs[i].segments; j++)
+			inheritance->heirs[i].units[j] = shares[at++].target;
+	}
+	pfree(shares);
 }
 
 static bool
 is_new(const LsmEdit *edit, const LsmFileMeta *meta)
 {
 	return meta->filter_scheme == LSM_FILTER_ELASTIC && !is_removed(edit, meta->number);
+}
+
+static void
+register_heir(uint64 keyspace_id, const Heir *heir)
+{
+	Shape		shape;
+
+	if (!shape_open(keyspace_id, heir->number, &shape))
+		return;
+	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
+	(void) lsm_elastic_add_file(keyspace_id, heir->number, &shape.elastic,
+								heir->hotness, heir->units);
+	LWLockRelease(&lsm_elastic->lock);
+	shape_close(&shape);
 }
 
 void
@@ -354,47 +414,80 @@ lsm_elastic_publish_prepare(LsmJob *job, const LsmEdit *edit)
 										lsm_slice(last->largest, last->largest_bytes));
 	if (lsm_elastic_inheritance)
 		gather_sources(inheritance, job, edit);
+	inheritance->replaced = edit->nremoved > 0;
 	inheritance->heirs = palloc(edit->nadded * sizeof(Heir));
 	for (int i = 0; i < edit->nadded; i++)
 	{
 		const LsmFileMeta *meta = &edit->added[i];
-		Heir	   *heir = &inheritance->heirs[inheritance->nheirs];
 		Shape		shape;
 
 		if (!is_new(edit, meta) || !shape_open(job->keyspace_id, meta->number, &shape))
 			continue;
-		inherit_file(inheritance, meta, &shape.elastic, heir);
-		inheritance->nheirs++;
-		LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
-		(void) lsm_elastic_add_file(job->keyspace_id, meta->number, &shape.elastic,
-									heir->hotness, heir->units);
-		LWLockRelease(&lsm_elastic->lock);
+		inherit_file(inheritance, meta, &shape.elastic,
+					 &inheritance->heirs[inheritance->nheirs++]);
 		shape_close(&shape);
 	}
+	share_inherited(inheritance);
+	for (int i = 0; i < inheritance->nheirs; i++)
+		register_heir(job->keyspace_id, &inheritance->heirs[i]);
 	job->inheritance = inheritance;
 	MemoryContextSwitchTo(old);
 	(void) lsm_elastic_load();
 }
 
-/* The rest of what the heirs were to get. */
+/* All memory is in use: what others have and the segment makes better use of. */
 static void
-raise_heir(uint64 keyspace_id, const Heir *heir)
+claim_units(uint32 id)
 {
-	LsmElasticWalk walk;
-	uint32		file = lsm_elastic_find_file(keyspace_id, heir->number);
+	LsmElasticDecision decision;
 
-	if (file == LSM_ELASTIC_NONE || lsm_elastic->files[file].rates.segments != heir->segments)
-		return;
-	lsm_elastic_walk_begin(&walk, file);
-	for (uint32 i = 0; i < heir->segments; i++)
+	do
 	{
-		uint32		id = lsm_elastic_walk_next(&walk);
+		decision = lsm_elastic_queue_claim(&lsm_elastic->queue, id);
+		if (decision.demoted != LSM_ELASTIC_NONE)
+			lsm_elastic_follow(decision.demoted);
+		if (decision.promoted != LSM_ELASTIC_NONE)
+			lsm_elastic_follow(decision.promoted);
+	} while (decision.promoted != LSM_ELASTIC_NONE);
+}
 
-		if (lsm_elastic_segment(&lsm_elastic->queue, id)->target < heir->units[i])
+/*
+ * The rest of what the heirs were to get; then, with `claim`, what they can get from
+ * others.  A few segments at a time, others want the lock, too.
+ */
+static void
+raise_heir(uint64 keyspace_id, const Heir *heir, bool claim)
+{
+	for (uint32 start = 0; start < heir->segments; start += SEGMENTS_PER_LOCK)
+	{
+		LsmElasticWalk walk;
+		uint32		file;
+
+		LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
+		file = lsm_elastic_find_file(keyspace_id, heir->number);
+		if (file == LSM_ELASTIC_NONE ||
+			lsm_elastic->files[file].rates.segments != heir->segments)
 		{
-			lsm_elastic_queue_set(&lsm_elastic->queue, id, heir->units[i]);
-			lsm_elastic_follow(id);
+			LWLockRelease(&lsm_elastic->lock);
+			return;
 		}
+		lsm_elastic_walk_begin(&walk, file);
+		for (uint32 i = 0; i < Min(heir->segments, start + SEGMENTS_PER_LOCK); i++)
+		{
+			uint32		id = lsm_elastic_walk_next(&walk);
+
+			if (i < start)
+				continue;
+			if (claim)
+				claim_units(id);
+			else if (lsm_elastic_segment(&lsm_elastic->queue, id)->target < heir->units[i])
+			{
+				lsm_elastic_queue_set(&lsm_elastic->queue, id, heir->units[i]);
+				lsm_elastic_follow(id);
+			}
+		}
+		lsm_elastic_sealed();
+		LWLockRelease(&lsm_elastic->lock);
 	}
 }
 
@@ -506,11 +599,13 @@ lsm_elastic_publish_finish(LsmJob *job, const LsmEdit *edit)
 	if (inheritance == NULL)
 		return;
 
-	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < inheritance->nheirs; i++)
-		raise_heir(job->keyspace_id, &inheritance->heirs[i]);
-	lsm_elastic_sealed();
-	LWLockRelease(&lsm_elastic->lock);
+		raise_heir(job->keyspace_id, &inheritance->heirs[i], false);
+	if (lsm_elastic_policy == LSM_ELASTIC_ON_ACCESS && inheritance->nruns > 0)
+	{
+		for (int i = 0; i < inheritance->nheirs; i++)
+			raise_heir(job->keyspace_id, &inheritance->heirs[i], true);
+	}
 
 	old = MemoryContextSwitchTo(job->cxt);
 	if (lsm_elastic_policy == LSM_ELASTIC_ON_COMPACTION)

@@ -403,41 +403,60 @@ lsm_elastic_queue_advance(LsmElasticQueue *queue, uint32_t n)
 	queue->victims_known = false;
 }
 
-LsmElasticDecision
-lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id)
+/* A unit more for the segment, if it is to be had.  REQUIRES: target below limit. */
+static LsmElasticDecision
+promote(LsmElasticQueue *queue, uint32_t id)
 {
 	LsmElasticSegment *segment = SEGMENT(queue, id);
 	LsmElasticDecision decision = {LSM_ELASTIC_NONE, LSM_ELASTIC_NONE};
-	int			target = segment->target;
 
-	segment->hotness += (float) queue->weight;
-	segment->last = queue->clock;
-	if (id == queue->lists[target].tail)
-		queue->victims_known = false;
-	if ((uint32_t) queue->clock - segment->moved > queue->lifetime / 16 &&
-		id != queue->lists[target].head)
-	{
-		list_unlink(queue, id);
-		list_push(queue, id);
-	}
-
-	if (!queue->on_access || target >= segment->limit)
+	if (queue->targets > queue->budget)
 		return decision;
-	if (queue->targets >= queue->budget)
+	if (queue->targets == queue->budget)
 	{
-		if (queue->targets > queue->budget)
-			return decision;
-		decision.demoted = pick_victim(queue, id, unit_worth(queue, segment, target));
+		decision.demoted = pick_victim(queue, id, unit_worth(queue, segment, segment->target));
 		if (decision.demoted == LSM_ELASTIC_NONE)
 			return decision;
 		set_target(queue, decision.demoted,
 				   SEGMENT(queue, decision.demoted)->target - 1, false);
 		queue->demotions++;
 	}
-	set_target(queue, id, target + 1, true);
+	set_target(queue, id, segment->target + 1, true);
 	queue->promotions++;
 	decision.promoted = id;
 	return decision;
+}
+
+LsmElasticDecision
+lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id)
+{
+	const LsmElasticDecision nothing = {LSM_ELASTIC_NONE, LSM_ELASTIC_NONE};
+	LsmElasticSegment *segment = SEGMENT(queue, id);
+	LsmElasticList *list = &queue->lists[segment->target];
+
+	segment->hotness += (float) queue->weight;
+	segment->last = queue->clock;
+	if (id == list->tail)
+		queue->victims_known = false;
+	if ((uint32_t) queue->clock - segment->moved > queue->lifetime / 16 && id != list->head)
+	{
+		list_unlink(queue, id);
+		list_push(queue, id);
+	}
+	if (!queue->on_access || segment->target >= segment->limit)
+		return nothing;
+	return promote(queue, id);
+}
+
+LsmElasticDecision
+lsm_elastic_queue_claim(LsmElasticQueue *queue, uint32_t id)
+{
+	const LsmElasticDecision nothing = {LSM_ELASTIC_NONE, LSM_ELASTIC_NONE};
+	LsmElasticSegment *segment = SEGMENT(queue, id);
+
+	if (segment->target >= segment->limit || queue->targets != queue->budget)
+		return nothing;
+	return promote(queue, id);
 }
 
 /* ======================================================================

@@ -123,6 +123,10 @@ extern void lsm_elastic_queue_advance(LsmElasticQueue *queue, uint32_t n);
 /* One of them.  Decides about a unit more for the segment. */
 extern LsmElasticDecision lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id);
 
+/* Without an access: a unit more for the segment if the budget is used up and another can
+ * give one. */
+extern LsmElasticDecision lsm_elastic_queue_claim(LsmElasticQueue *queue, uint32_t id);
+
 /* Beyond the budget (it was lowered): the segment that has lost a unit, or NONE. */
 extern uint32_t lsm_elastic_queue_shrink(LsmElasticQueue *queue);
 

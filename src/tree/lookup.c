@@ -145,6 +145,8 @@ get_from_candidates(LsmTree *tree, LsmOpenFile **candidates, int n,
 					LsmProbeCounts *counts)
 {
 	for (int i = 0; i < n; i++)
+		lsm_probe_prefetch_more(probe, candidates[i]);
+	for (int i = 0; i < n; i++)
 	{
 		if (lsm_probe_filter(tree, probe, candidates[i], counts) &&
 			get_from_file(tree, candidates[i], key, probe, fold, counts))

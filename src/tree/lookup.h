@@ -31,6 +31,7 @@ extern bool lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *o
 							LsmProbeCounts *counts);
 extern void lsm_elastic_note(const LsmOpenFile *open);
 extern void lsm_elastic_prefetch_segment(const LsmProbe *probe, const LsmOpenFile *open);
+extern void lsm_elastic_prefetch_unit(const LsmProbe *probe, const LsmOpenFile *open);
 
 /* Does the file's filter (if it has one that can tell) admit the key? */
 static inline bool
@@ -95,6 +96,17 @@ lsm_probe_prefetch(const LsmProbe *probe, const LsmOpenFile *open)
 		lsm_elastic_prefetch_segment(probe, open);
 	else if (probe->shared && open->has_filter)
 		lsm_filter_prefetch(&open->filter, probe->digest);
+}
+
+/*
+ * Once more, when all filters were prefetched: what is reached through what the first
+ * call has fetched.
+ */
+static inline void
+lsm_probe_prefetch_more(const LsmProbe *probe, const LsmOpenFile *open)
+{
+	if (open->elastic != NULL)
+		lsm_elastic_prefetch_unit(probe, open);
 }
 
 #endif							/* LSM_LOOKUP_H */

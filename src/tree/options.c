@@ -121,17 +121,20 @@ uint32
 lsm_tree_written_as(LsmTree *tree)
 {
 	LsmFilterParams params = lsm_tree_filter_params(tree);
-	int			units = 0;
+	uint32		units = 0;
+	uint32		unit_bytes = 0;
 	char		text[100];
 	int			bytes;
 
 	if (params.scheme == LSM_FILTER_NONE)
 		params.bits_per_key = 0;
 	if (params.scheme == LSM_FILTER_ELASTIC)
-		units = tree->ctl->options.elastic_units > 0 ?
-			tree->ctl->options.elastic_units : lsm_elastic_units;
-	bytes = snprintf(text, sizeof(text), "%d %.17g %d %d", (int) params.scheme,
-					 params.bits_per_key, units, (int) lsm_tree_compression(tree));
+	{
+		units = params.units;
+		unit_bytes = params.unit_bytes;
+	}
+	bytes = snprintf(text, sizeof(text), "%d %.17g %u %u %d", (int) params.scheme,
+					 params.bits_per_key, units, unit_bytes, (int) lsm_tree_compression(tree));
 	return (uint32) lsm_digest_key(text, bytes);
 }
 

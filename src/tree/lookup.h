@@ -49,6 +49,7 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 		if (lsm_elastic_ask(tree, probe, open, counts))
 			return true;
 		counts->negatives++;
+		lsm_file_counts(open)->negatives++;
 		return false;
 	}
 	digest = probe->shared ? probe->digest :

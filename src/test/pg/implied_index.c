@@ -5,9 +5,12 @@
  *
  * PostgreSQL's own regression tests say CREATE INDEX ... (column); this makes
  * them tests of lsm_index without a changed line of SQL, also where the statement is built by a
- * function.  btree stays where lsm_index has no operator class, where
- * storage parameters are btree's, and for constraints, whose access method
- * lsm.constraint_index chooses.
+ * function.  btree stays
+ *	- where lsm_index has no operator class, or storage parameters are btree's;
+ *	- for constraints, whose access method lsm.constraint_index chooses;
+ *	- for unique indexes that PostgreSQL 15 wants to be btree: those of
+ *	  partitioned tables and their partitions (DefineIndex), and of materialized views
+ *	  (is_usable_unique_index).
  *
  * To be preloaded after lsmam; does nothing in databases without the extension.
  *
@@ -18,6 +21,7 @@
 #include "access/table.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
@@ -81,6 +85,9 @@ index_fits(IndexStmt *stmt, const char *query_string)
 		return false;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid))
+		return false;
+	if (stmt->unique && (get_rel_relkind(relid) != RELKIND_RELATION ||
+						 get_rel_relispartition(relid)))
 		return false;
 	foreach(lc, stmt->indexParams)
 	{

@@ -11,7 +11,7 @@ what=$1
 source=$2
 prefix=$3
 stamp=$prefix/.complete
-version=$(cat "$source/.version")
+version="$(cat "$source/.version") upstream"
 [ "$(cat "$stamp" 2>/dev/null)" = "$version" ] && exit 0
 
 configure() {
@@ -28,6 +28,10 @@ cd "$build"
 	if [ "$what" = cassert ]; then
 		configure --enable-cassert --enable-debug --with-zlib --with-lz4 --with-zstd
 		build
+		# never outside of PREFIX
+		test -z "$(make -s -pn install 2>/dev/null |
+			sed -nE 's/^(override )?(bindir|libdir|pkglibdir|datadir|includedir|pgxsdir) :?= (.*)/\3/p' |
+			grep '^/' | grep -v "^$prefix/")"
 		build install
 		build -C contrib/spi install
 		build -C src/test/isolation all install

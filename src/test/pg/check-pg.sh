@@ -74,7 +74,7 @@ if [ "$flavour" = cassert ]; then
 fi
 # tests are run by the psql that they were written for
 psql_bindir=$bindir
-if [ "$flavour" != cassert ] && [ "$version" != "$(cat "$cache/source/.server")" ]; then
+if [ "$flavour" != cassert ] && [ "$version upstream" != "$(cat "$cache/source/.server")" ]; then
 	section "psql $version"
 	"$here/build-source.sh" psql "$cache/source" "$cache/psql" || { fail "build of psql"; exit 1; }
 	cp "$cache/psql/bin/psql" "$sandbox/prefix/"

@@ -5,6 +5,9 @@
 # newer one: older suites ask for nothing that the server does not have.  apt works on lists and a
 # sources file of its own in DIR; the system's are not touched.  Nothing is done when DIR/source was made for
 # the installed server.
+#
+# Debian's patches are left out: one of them makes "make install" write to /usr/lib/postgresql
+# whatever --prefix says.
 set -euo pipefail
 
 mkdir -p "$1/apt/lists/partial" "$1/apt/cache/archives/partial"
@@ -14,7 +17,7 @@ key=/usr/share/keyrings/debian-archive-keyring.gpg
 mirror=${CHECK_PG_MIRROR:-http://deb.debian.org}
 log=$dir/apt/log
 
-[ "$(cat "$dir/source/.server" 2>/dev/null)" = "$server" ] && exit 0
+[ "$(cat "$dir/source/.server" 2>/dev/null)" = "$server upstream" ] && exit 0
 
 for suite in "debian bookworm" "debian bookworm-updates" "debian-security bookworm-security"; do
 	echo "deb-src [signed-by=$key] $mirror/${suite% *} ${suite#* } main"
@@ -52,10 +55,10 @@ for version in $older $newer; do
 	mkdir "$dir/unpack"
 	if (cd "$dir/unpack" &&
 		apt-get "${apt_options[@]}" source --download-only "postgresql-15=$version" &&
-		dpkg-source --no-check -x postgresql-15_*.dsc "$dir/source") >>"$log" 2>&1; then
+		dpkg-source --no-check --skip-patches -x postgresql-15_*.dsc "$dir/source") >>"$log" 2>&1; then
 		rm -rf "$dir/unpack" "$dir"/*.orig.tar.*
 		echo "$version" >"$dir/source/.version"
-		echo "$server" >"$dir/source/.server"
+		echo "$server upstream" >"$dir/source/.server"
 		exit 0
 	fi
 	echo "the mirror does not have it"

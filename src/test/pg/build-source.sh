@@ -20,31 +20,41 @@ configure() {
 }
 build() { make -j"${CHECK_PG_JOBS:-2}" -s "$@"; }
 
+# Nothing may be installed outside of PREFIX.
+stays_inside() {
+	local outside
+
+	outside=$(make -s -pn install 2>/dev/null |
+		sed -nE 's/^(override )?(bindir|libdir|pkglibdir|datadir|includedir|pgxsdir) :?= (.*)/\3/p' |
+		grep '^/' | grep -v "^$prefix/" | sort -u)
+	[ -z "$outside" ] || { echo "would install into $outside"; return 1; }
+}
+
+build_cassert() {
+	configure --enable-cassert --enable-debug --with-zlib --with-lz4 --with-zstd &&
+		build &&
+		stays_inside &&
+		build install &&
+		build -C contrib/spi install &&
+		build -C src/test/isolation all install
+}
+
+build_psql() {
+	configure --without-zlib &&
+		build -C src/backend generated-headers &&
+		build -C src/interfaces/libpq &&
+		build -C src/bin/psql &&
+		cp src/bin/psql/psql "$prefix/bin/"
+}
+
 build=$prefix.build
 rm -rf "$build" "$prefix"
 mkdir -p "$build" "$prefix/bin"
 cd "$build"
-{
-	if [ "$what" = cassert ]; then
-		configure --enable-cassert --enable-debug --with-zlib --with-lz4 --with-zstd
-		build
-		# never outside of PREFIX
-		test -z "$(make -s -pn install 2>/dev/null |
-			sed -nE 's/^(override )?(bindir|libdir|pkglibdir|datadir|includedir|pgxsdir) :?= (.*)/\3/p' |
-			grep '^/' | grep -v "^$prefix/")"
-		build install
-		build -C contrib/spi install
-		build -C src/test/isolation all install
-	else
-		configure --without-zlib
-		build -C src/backend generated-headers
-		build -C src/interfaces/libpq
-		build -C src/bin/psql
-		cp src/bin/psql/psql "$prefix/bin/"
-	fi
-} >"$prefix.log" 2>&1 || {
+# no set -e in a condition
+if ! "build_$what" >"$prefix.log" 2>&1; then
 	tail -30 "$prefix.log"
 	exit 1
-}
+fi
 echo "$version" >"$stamp"
 rm -rf "$build"

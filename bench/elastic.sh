@@ -8,6 +8,7 @@
 #   ELASTIC_PROBES=300000  lookups per measurement
 #   ELASTIC_UNIT_SIZE=512  bytes
 #   ELASTIC_UNITS=12       units per segment, of 2 bits per key each
+#   ELASTIC_BITS="2 4 6 8 10"
 #   ELASTIC_CSV=build/elastic.csv
 set -uo pipefail
 . "$(dirname "$0")/../src/test/lib.sh"
@@ -18,7 +19,7 @@ unit_size=${ELASTIC_UNIT_SIZE:-512}
 units=${ELASTIC_UNITS:-12}
 csv=${ELASTIC_CSV:-$top/build/elastic.csv}
 [ $# -gt 0 ] || set -- bits zero shift writes
-bits_list="2 4 6 8 10"
+bits_list=${ELASTIC_BITS:-2 4 6 8 10}
 sandbox=
 data=
 

@@ -39,6 +39,11 @@ RESET lsm.hash_sharing;
 SELECT used_bytes <= taken_bytes AND taken_bytes <= budget_bytes AS within, units_on > 0 AS units_on,
 	units_on <= units_wanted AS wanted, accesses > 0 AS accesses FROM lsm_elastic_stats();
 
+SELECT filter_scheme, segment IS NULL AS file, count(*) > 0 AS rows, sum(keys) AS keys, min(units) AS units, bool_and(units_on BETWEEN 0 AND 6) AS units_on,
+	bool_and(hotness >= 0) AS hotness, bool_and(expected_fpr > 0 AND expected_fpr <= 1) AS expected,
+	bool_and(abs(bits_per_key - units_on * 2) <= 0.3 * units_on) AS bits
+FROM lsm_filters('e_id') WHERE keys > 1000 GROUP BY 1, 2 ORDER BY 2;
+
 -- other schemes and back: for files written from then on
 ALTER INDEX e_id SET (filter_scheme = blocked);
 INSERT INTO e SELECT id, 'second' FROM h;

@@ -56,6 +56,57 @@ put_file(ReturnSetInfo *rsinfo, const LsmFilterInfo *filter)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
+/* Questions are counted by file, so those columns are empty. */
+static void
+put_segment(ReturnSetInfo *rsinfo, const LsmSegmentInfo *segment)
+{
+	Datum		values[NFILTER_COLUMNS];
+	bool		nulls[NFILTER_COLUMNS] = {0};
+
+	values[0] = Int32GetDatum(segment->level);
+	values[1] = Int64GetDatum((int64) segment->file);
+	values[2] = Int32GetDatum((int32) segment->segment);
+	values[3] = CStringGetTextDatum(lsm_filter_scheme_name(LSM_FILTER_ELASTIC));
+	values[4] = Int64GetDatum((int64) segment->keys);
+	values[5] = Float8GetDatum(segment->bits_per_key);
+	nulls[6] = true;			/* filter_bytes */
+	values[7] = Int32GetDatum(segment->units);
+	values[8] = Int32GetDatum(segment->units_on);
+	values[9] = Float8GetDatum(segment->accesses);
+	nulls[9] = !segment->tracked;
+	values[10] = Float8GetDatum(segment->expected_fpr);
+	for (int i = 11; i < NFILTER_COLUMNS; i++)
+		nulls[i] = true;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * The file's segments among all of the tree's.  What is expected of the file is
+ * what its segments have on, not what it holds.
+ */
+static int
+sum_segments(LsmFilterInfo *filter, const LsmSegmentInfo *segments, int nsegments)
+{
+	double		keys = 0;
+	double		bits = 0;
+	double		false_positives = 0;
+	int			n = 0;
+
+	while (n < nsegments && segments[n].file == filter->number)
+	{
+		keys += segments[n].keys;
+		bits += segments[n].keys * segments[n].bits_per_key;
+		false_positives += segments[n].keys * segments[n].expected_fpr;
+		n++;
+	}
+	if (keys > 0)
+	{
+		filter->bits_per_key = bits / keys;
+		filter->expected_fpr = false_positives / keys;
+	}
+	return n;
+}
+
 Datum
 lsm_filters(PG_FUNCTION_ARGS)
 {
@@ -63,12 +114,29 @@ lsm_filters(PG_FUNCTION_ARGS)
 	Relation	rel;
 	LsmFilterInfo *filters;
 	int			nfilters;
+	LsmSegmentInfo *segments;
+	int			nsegments;
 
 	InitMaterializedSRF(fcinfo, 0);
 	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
 	filters = lsm_tree_filters(lsm_relation_tree(rel), &nfilters);
+	segments = lsm_tree_segments(lsm_relation_tree(rel), &nsegments);
 	for (int i = 0; i < nfilters; i++)
+	{
+		int			first = 0;
+		int			n = 0;
+
+		if (filters[i].scheme == LSM_FILTER_ELASTIC)
+		{
+			/* in the same order, unless the version has changed in between */
+			while (first < nsegments && segments[first].file != filters[i].number)
+				first++;
+			n = sum_segments(&filters[i], segments + first, nsegments - first);
+		}
 		put_file(rsinfo, &filters[i]);
+		for (int j = 0; j < n; j++)
+			put_segment(rsinfo, &segments[first + j]);
+	}
 	relation_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

@@ -88,6 +88,7 @@ give_to_leader(void)
 
 	if (slot == NULL)
 		return;
+	lsm_filestats_publish();	/* for the levels' sake */
 	own_totals(totals);
 	for (int i = 0; i < TOTALS_WORDS; i++)
 	{
@@ -142,7 +143,6 @@ counters_publish_tree(LsmTree *tree)
 void
 lsm_counters_publish(void)
 {
-	lsm_filestats_publish();
 	lsm_elastic_end_statement();
 	while (!dlist_is_empty(&counters_pending))
 		counters_publish_tree(dlist_container(LsmTree, counters_node,
@@ -264,6 +264,7 @@ lsm_stats_reset(Oid dboid)
 
 	/* what we have counted so far belongs to the time before */
 	lsm_counters_publish();
+	lsm_filestats_publish();
 	lsm_filestats_reset(dboid);
 	while ((ctl = stats_next_block(&iter)) != NULL)
 	{

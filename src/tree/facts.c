@@ -134,7 +134,7 @@ lsm_tree_filters(LsmTree *tree, int *nfilters)
 
 	version = lsm_version_pin(version);
 	lsm_tree_exit(tree);
-	lsm_counters_publish();
+	lsm_filestats_publish();
 	*nfilters = 0;
 	PG_TRY();
 	{

@@ -113,7 +113,7 @@ extern void lsm_filestats_publish_file(LsmOpenFile *open);
 extern void lsm_filestats_read(uint64 keyspace_id, uint64 number,
 							   LsmFilterCounts *counts);
 
-/* Where to count; published at the end of the statement. */
+/* Where to count; published at the end of the transaction. */
 static inline LsmFilterCounts *
 lsm_file_counts(LsmOpenFile *open)
 {

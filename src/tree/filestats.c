@@ -2,7 +2,8 @@
  *
  * filestats.c
  *	  What became of the questions asked of each file's filter: counted in the
- *	  open file, published at the end of the statement.
+ *	  open file, published at the end of the transaction (a statement of a function
+ *	  may ask many files once each).
  *
  * The counts of all sessions are in a table in shared memory of fixed size, a cache
  * with sets of FILESTAT_WAYS entries: a file that finds no room takes the place of the

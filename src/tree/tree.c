@@ -258,6 +258,7 @@ tree_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			Assert(!lsm_epoch_inside());
 			lsm_counters_publish();
+			lsm_filestats_publish();
 			tree_trim();
 			tree_unpin_all();
 			break;
@@ -265,6 +266,7 @@ tree_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_ABORT:
 			tree_cleanup();
 			lsm_counters_publish();
+			lsm_filestats_publish();
 
 			/*
 			 * Handles stay: cursors are freed with their memory contexts, later
@@ -292,6 +294,7 @@ tree_at_exit(int code, Datum arg)
 	LWLockReleaseAll();
 	tree_cleanup();
 	lsm_counters_publish();
+	lsm_filestats_publish();
 	tree_unpin_all();
 	lsm_keyspace_forget_temporary();
 }

@@ -94,6 +94,30 @@ CALL look_up(1, 19999, 2);
 RESET lsm.hash_sharing;
 SELECT setting, current, suggested, statement, reason ~ '^2.0 digests' AS reason FROM lsm_advise('f_id') WHERE setting = 'lsm.hash_sharing';
 
+-- accesses that concentrate on few files
+ALTER INDEX f_id SET (bits_per_key = 6);
+SET lsm.target_file_size = '64kB';
+SELECT lsm_compact('f_id');
+RESET lsm.target_file_size;
+SELECT count(*) > 3 AS files FROM lsm_filters('f_id');
+SELECT pg_stat_lsm_reset();
+CALL look_up(1, 3999, 2);
+SELECT setting, current, suggested, wasted_reads > 10 AS wasted, expected_wasted_reads < wasted_reads / 2 AS expected,
+	statement, reason ~ 'concentrate' AS reason FROM lsm_advise('f_id');
+-- spread evenly: more bits
+SELECT pg_stat_lsm_reset();
+CALL look_up(1, 39999, 2);
+SELECT setting, current FROM lsm_advise('f_id');
+-- elastic filters say something sensible about themselves
+ALTER INDEX f_id SET (filter_scheme = elastic, bits_per_key = 12, elastic_units = 12);
+SELECT lsm_compact('f_id');
+SELECT pg_stat_lsm_reset();
+CALL look_up(1, 3999, 2);
+SELECT count(*) AS rows, count(reason) AS reasons FROM lsm_advise('f_id');
+SELECT bool_and(units = 12) AS units, bool_and(units_on <= units) AS units_on, sum(keys) AS keys, bool_or(hotness > 0) AS hot
+FROM lsm_filters('f_id') WHERE segment IS NOT NULL;
+SELECT * FROM lsm_verify('f_id');
+
 -- wrong objects; privileges as for the other functions
 SELECT * FROM lsm_filters('h');
 SELECT * FROM lsm_advise('h');

@@ -61,6 +61,8 @@ typedef struct Facts
 	int			units;			/* elastic units of new files */
 	LsmFilterInfo *filters;
 	int			nfilters;
+	LsmSegmentInfo *segments;	/* if new files get elastic filters */
+	int			nsegments;
 	uint64		counters[LSM_NCOUNTERS];
 	double		lookups;
 	double		probes;			/* questions to filters, reads where there is none */
@@ -378,7 +380,7 @@ advise_cascade(Facts *facts)
 	double		cache = effective_cache_size * (double) BLCKSZ;
 	double		bits_per_key = facts->params.bits_per_key;
 
-	if (facts->params.scheme == LSM_FILTER_CASCADE || facts->params.scheme == LSM_FILTER_ELASTIC ||
+	if (facts->params.scheme == LSM_FILTER_CASCADE ||
 		!lsm_filter_scheme_buildable(LSM_FILTER_CASCADE) ||
 		facts->filter_bytes < cache / 2)
 		return false;
@@ -394,32 +396,60 @@ static bool
 advise_elastic(Facts *facts)
 {
 	double		bits_per_key = facts->params.bits_per_key;
-	int			units = Min(facts->units, 8);
 	double		uniform = wasted_with(facts, LSM_FILTER_BLOCKED, bits_per_key);
-	double		elastic;
+	int			units = Max(Min(Min(facts->units, LSM_ELASTIC_UNITS_MAX / 2), (int) bits_per_key), 1);
+	double		elastic = wasted_with_elastic(facts, bits_per_key, units);
 
-	if (!lsm_filter_scheme_buildable(LSM_FILTER_ELASTIC))
-		return false;
-	units = Max(Min(units, (int) bits_per_key), 1);
-	elastic = wasted_with_elastic(facts, bits_per_key, units);
-	if (facts->params.scheme == LSM_FILTER_ELASTIC)
-	{
-		if (facts->nfilters < 4 || elastic < ELASTIC_LOSS * uniform || uniform > facts->wasted)
-			return false;
-		put_change(facts, "filter_scheme", LSM_FILTER_BLOCKED, bits_per_key, 0, uniform,
-				   bytes_with(facts, bits_per_key),
-				   "Accesses are spread evenly over the files: hot spots that elastic filters could favour were not seen.");
-		return true;
-	}
-	if (facts->wasted <= FEW_WASTED * facts->lookups || elastic > ELASTIC_GAIN * uniform)
+	if (facts->params.scheme == LSM_FILTER_ELASTIC ||
+		!lsm_filter_scheme_buildable(LSM_FILTER_ELASTIC) ||
+		facts->wasted <= FEW_WASTED * facts->lookups || elastic > ELASTIC_GAIN * uniform)
 		return false;
 	put_change(facts, "filter_scheme", LSM_FILTER_ELASTIC,
 			   Min(2 * bits_per_key, 64.0), 2 * units, elastic,
 			   bytes_with(facts, bits_per_key),
-			   psprintf("Accesses concentrate on few files. Their filters would get the memory that cold ones give up, within %.4g MB of lsm.elastic_memory.",
+			   psprintf("Accesses concentrate on few files. Their filters would get the memory that cold ones give up, within %.3g MB of lsm.elastic_memory.",
 						Min(bytes_with(facts, bits_per_key) / (1024.0 * 1024.0),
 							lsm_elastic_memory_kb / 1024.0)));
 	return true;
+}
+
+/* Elastic filters: would uniform ones of the same memory do as well?  Is memory short? */
+static void
+advise_for_elastic(Facts *facts)
+{
+	LsmElasticStats stats;
+	double		bits = 0;
+	double		keys = 0;
+	Advice		advice = {0};
+
+	for (int i = 0; i < facts->nsegments; i++)
+	{
+		keys += facts->segments[i].keys;
+		bits += facts->segments[i].keys * facts->segments[i].bits_per_key;
+	}
+	if (facts->wasted <= FEW_WASTED * facts->lookups)
+		return;
+	bits = keys > 0 ? floor(bits / keys) : 0;
+	if (bits >= MIN_BITS_PER_KEY &&
+		wasted_with(facts, LSM_FILTER_BLOCKED, bits) < ELASTIC_LOSS * facts->wasted)
+	{
+		put_change(facts, "filter_scheme", LSM_FILTER_BLOCKED, bits, 0,
+				   wasted_with(facts, LSM_FILTER_BLOCKED, bits), bytes_with(facts, bits),
+				   "Filters that are all the same would waste less with the memory that the units take now: accesses have no hot spots that stay.");
+		return;
+	}
+	lsm_elastic_read_stats(&stats);
+	if (facts->wasted <= MANY_WASTED * facts->lookups ||
+		stats.used_bytes < stats.budget_bytes * 0.9)
+		return;
+	advice.setting = "lsm.elastic_memory";
+	advice.current = psprintf("%d kB", lsm_elastic_memory_kb);
+	advice.suggested = psprintf("%d kB", (int) Min(2.0 * lsm_elastic_memory_kb, INT_MAX / 2));
+	advice.expected_wasted = -1;
+	advice.expected_bytes = -1;
+	advice.statement = psprintf("ALTER SYSTEM SET lsm.elastic_memory = '%s';", advice.suggested);
+	advice.reason = "The budget is used up, and false positives are many. The setting takes effect at the next start of the server.";
+	put_advice(facts, &advice);
 }
 
 /* The same filter, larger or smaller. */
@@ -450,8 +480,7 @@ advise_bits(Facts *facts)
 	}
 	if (bits_per_key == now)
 		return false;
-	put_change(facts, "bits_per_key", scheme, bits_per_key,
-			   scheme == LSM_FILTER_ELASTIC ? facts->units : 0,
+	put_change(facts, "bits_per_key", scheme, bits_per_key, 0,
 			   wasted_with(facts, scheme, bits_per_key),
 			   bytes_with(facts, bits_per_key), reason);
 	return true;
@@ -475,9 +504,13 @@ advise(Facts *facts)
 			return;
 		if (facts->probes == 0)
 			put_reason(facts, "Filters were hardly asked: lookups ended in memory, or key ranges excluded the files.");
-		else if (!advise_some(facts) && !advise_none(facts) &&
-				 !advise_cascade(facts) && !advise_elastic(facts))
-			(void) advise_bits(facts);
+		else if (!advise_some(facts) && !advise_none(facts))
+		{
+			if (facts->params.scheme == LSM_FILTER_ELASTIC)
+				advise_for_elastic(facts);
+			else if (!advise_cascade(facts) && !advise_elastic(facts))
+				(void) advise_bits(facts);
+		}
 		if (facts->rows == 0)
 			put_reason(facts, psprintf("Nothing would help much: %.3g reads of 1000 lookups are false positives.",
 									   1000.0 * facts->wasted / facts->lookups));
@@ -494,7 +527,9 @@ advise_tree(ReturnSetInfo *rsinfo, Relation rel)
 	facts->rel = rel;
 	facts->is_table = lsm_relation_is_table(rel);
 	facts->params = lsm_tree_filter_params(tree);
-	facts->units = lsm_elastic_units;
+	facts->units = facts->params.units;
+	if (facts->params.scheme == LSM_FILTER_ELASTIC)
+		facts->segments = lsm_tree_segments(tree, &facts->nsegments);
 	facts->filters = lsm_tree_filters(tree, &facts->nfilters);
 	lsm_tree_counters(tree, facts->counters);
 	facts->lookups = (double) facts->counters[LSM_COUNT_LOOKUPS];

@@ -112,7 +112,9 @@ read_filter_info(LsmTree *tree, LsmFile *file, LsmFilterInfo *info)
 	info->scheme = file->filter_scheme;
 	info->known = open->has_filter || file->filter_scheme == LSM_FILTER_NONE;
 	info->current = info->scheme == params.scheme &&
-		(!open->has_filter || lsm_filter_built_with(&open->filter, &params));
+		(!open->has_filter || lsm_filter_built_with(&open->filter, &params)) &&
+		(info->scheme != LSM_FILTER_ELASTIC ||
+		 file->written_as == lsm_tree_written_as(tree));
 	info->keys = file->entries;
 	info->expected_fpr = 1.0;
 	if (open->has_filter)

@@ -1,0 +1,86 @@
+# Statistics as clients see them: counted when the statement has ended, also in the
+# extended protocol, whose portals live on; EXPLAIN beside extensions that hook the same
+# places; workers of a parallel query count once.
+use strict;
+use warnings;
+use LsmTest;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = lsm_node('statistics', conf => q{
+shared_preload_libraries = 'pg_stat_statements,lsmam,auto_explain'
+auto_explain.log_min_duration = 0
+auto_explain.log_analyze = on
+auto_explain.log_nested_statements = on
+compute_query_id = on
+autovacuum = off});
+lsm_start($node);
+$node->safe_psql('postgres', q{
+CREATE TABLE t (id int PRIMARY KEY, v text) USING lsm;
+INSERT INTO t SELECT i, 'v' || i FROM generate_series(1, 20000) i;
+SELECT lsm_compact('t');
+ANALYZE t;});
+
+# A transaction that stays open after a statement of the extended protocol.
+my $script = $node->basedir . '/extended.sql';
+append_to_file($script, q{
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_bitmapscan = off;
+SELECT v FROM t WHERE id = 77;
+\sleep 600 s
+COMMIT;
+});
+$node->safe_psql('postgres', 'SELECT pg_stat_lsm_reset()');
+my $client = IPC::Run::start([ 'pgbench', '-n', '-M', 'extended', '-t', '1', '-f', $script, $node->connstr('postgres') ],
+	'>', \my $out, '2>', \my $err);
+ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
+WHERE state = 'idle in transaction' AND query LIKE 'SELECT v FROM t%'}), 'statement of the extended protocol has ended');
+is($node->safe_psql('postgres', q{SELECT relname, lookups, digests FROM pg_stat_lsm WHERE relname IN ('t', 't_pkey') ORDER BY 1}),
+	"t|1|1\nt_pkey|1|1", 'its lookups are counted while the transaction is open');
+$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle in transaction'});
+$client->kill_kill;
+
+# EXPLAIN with other extensions' hooks before and behind
+my $index = 'SET enable_seqscan = off; SET enable_bitmapscan = off; PREPARE p(int) AS SELECT * FROM t WHERE id = $1;';
+foreach my $query ('SELECT * FROM t WHERE id = 78', 'EXECUTE p(79)', 'CREATE TABLE copied AS EXECUTE p(80)')
+{
+	unlike($node->safe_psql('postgres', "$index EXPLAIN $query"), qr/LSM/, "EXPLAIN without ANALYZE $query");
+
+	my $json = $node->safe_psql('postgres', "$index EXPLAIN (ANALYZE, BUFFERS, WAL, FORMAT json) $query");
+
+	is($node->safe_psql('postgres', "SELECT json_array_length(j), j->0->'LSM'->'Lookups' FROM (SELECT \$json\$$json\$json\$::json) AS q(j)"),
+		'1|2', "EXPLAIN $query");
+}
+is($node->safe_psql('postgres', 'SELECT v FROM copied'), 'v80', 'EXPLAIN (ANALYZE) CREATE TABLE AS EXECUTE made the table');
+
+# two partitions scanned by different workers
+$node->safe_psql('postgres', q{
+CREATE TABLE parts (id int, v text) PARTITION BY LIST (id);
+CREATE TABLE part0 (id int, v text) USING lsm;
+CREATE TABLE part1 (id int, v text) USING lsm;
+INSERT INTO part0 SELECT i, 'v' || i FROM generate_series(1, 2000) i;
+INSERT INTO part1 SELECT i, 'v' || i FROM generate_series(1, 2000) i;
+CREATE INDEX part0_id ON part0 USING lsm (id);
+CREATE INDEX part1_id ON part1 USING lsm (id);
+SELECT lsm_compact('part0'), lsm_compact('part1');
+ANALYZE part0, part1;});
+my $parallel = q{
+SET enable_seqscan = off; SET enable_bitmapscan = off; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0; SET max_parallel_workers_per_gather = 2;
+SET force_parallel_mode = on;};
+my $union = 'SELECT id FROM part0 WHERE id = 5 UNION ALL SELECT id FROM part1 WHERE id = 6';
+$node->safe_psql('postgres', 'SELECT pg_stat_lsm_reset()');
+my $plan = $node->safe_psql('postgres', "$parallel EXPLAIN (ANALYZE, TIMING off, SUMMARY off, COSTS off) $union");
+like($plan, qr/Workers Launched: [12]/, 'parallel workers ran');
+like($plan, qr/LSM: lookups=4 digests=4 filter probes=4 negatives=0 true positives=4 /, 'their lookups are the statement\'s');
+is($node->safe_psql('postgres', q{SELECT sum(lookups), sum(filter_probes) FROM pg_stat_lsm WHERE relname LIKE 'part%'}),
+	'4|4', 'and are counted once');
+# the next statement of a leader starts from zero
+like($node->safe_psql('postgres', "$parallel $union; $union; EXPLAIN (ANALYZE, TIMING off, SUMMARY off, COSTS off) $union"),
+	qr/LSM: lookups=4 /, 'statements before are not counted');
+
+$node->stop;
+done_testing();

@@ -271,10 +271,9 @@ def main():
     for test in args.tests:
         base = cut(args.suite, args.source, test, args.baseline)
         ours = cut(args.suite, args.source, test, args.results)
-        if base is None:
-            continue
-        if ours is None:
-            print('not ok - %s/%s did not run' % (args.suite, test))
+        if base is None or ours is None:
+            print('not ok - %s/%s did not run%s' % (
+                args.suite, test, ' on heap' if base is None else ''))
             missing += 1
             continue
         if test in passed:

@@ -11,7 +11,7 @@ they are compared:
 - rows of a result whose statement has no ORDER BY are sorted: SQL leaves their order open.  Statements that
   read from a cursor or a prepared statement do not show their ORDER BY: their rows are not sorted;
 - the access method's name lsm_index reads btree, where psql and pg_get_indexdef show it;
-- the line of counters that lsmam adds to EXPLAIN (ANALYZE) is dropped, and its NOTICE that a
+- lines of counters that lsmam adds to EXPLAIN (ANALYZE) are dropped, and its NOTICE that a
   key is rebuilt as btree, which it says where PostgreSQL 15 supports btree keys only.
 
 The list of differences, one a line, fields separated by tabs:
@@ -44,8 +44,9 @@ CLASSES = {
 SEPARATOR = re.compile(r'^-+(\+-+)*$')
 ROWS = re.compile(r'^\((\d+) rows?\)$')
 
+COUNTERS = re.compile(r'^ +(LSM: lookups=|Level \d+: filter )')
 REBUILT = re.compile(r'^(\w+: )?NOTICE:  index ".*" of table ".*" is rebuilt as btree$|'
-                     r'^DETAIL:  PostgreSQL 15 supports .* btree')
+                     r'^DETAIL:  PostgreSQL 15 (supports|makes) .* btree')
 
 
 def digest(text):
@@ -142,7 +143,7 @@ def normalise(statement, lines, isolation):
             while end < len(lines) and not ROWS.match(lines[end]):
                 end += 1
             if end < len(lines):
-                rows = [l for l in lines[i + 1:end] if not l.startswith(' LSM: lookups=')]
+                rows = [l for l in lines[i + 1:end] if not COUNTERS.match(l)]
                 if len(rows) < end - i - 1:
                     n = int(ROWS.match(lines[end]).group(1)) - (end - i - 1 - len(rows))
                     lines[end] = '(%d row%s)' % (n, '' if n == 1 else 's')

@@ -397,6 +397,32 @@ verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
 	UnregisterSnapshot(v.snapshot);
 }
 
+/* Problems of one tree by itself */
+typedef struct TreeProblems
+{
+	ReturnSetInfo *rsinfo;
+	int64		n;
+} TreeProblems;
+
+static void
+put_tree_problem(void *arg, const char *object, const char *problem)
+{
+	TreeProblems *problems = (TreeProblems *) arg;
+
+	problems->n++;
+	put_problem(problems->rsinfo, object, problem);
+}
+
+/* True if the tree can be read without meeting what is damaged. */
+static bool
+verify_tree(ReturnSetInfo *rsinfo, Relation rel)
+{
+	TreeProblems problems = {rsinfo, 0};
+
+	lsm_tree_verify(lsm_relation_tree(rel), put_tree_problem, &problems);
+	return problems.n == 0;
+}
+
 Datum
 lsm_verify(PG_FUNCTION_ARGS)
 {
@@ -405,6 +431,7 @@ lsm_verify(PG_FUNCTION_ARGS)
 	Relation	table;
 	List	   *indexes = NIL;
 	ListCell   *lc;
+	bool		table_readable = true;
 
 	InitMaterializedSRF(fcinfo, 0);
 	rel = lsm_relation_open(PG_GETARG_OID(0), AccessShareLock);
@@ -423,7 +450,7 @@ lsm_verify(PG_FUNCTION_ARGS)
 			rel->rd_rel->relkind == RELKIND_MATVIEW)
 			indexes = lsm_relation_open_indexes(rel, AccessShareLock);
 		if (lsm_relation_is_table(rel))
-			lsm_tree_verify(lsm_relation_tree(rel), put_problem, rsinfo);
+			table_readable = verify_tree(rsinfo, rel);
 	}
 	if (indexes == NIL && !lsm_relation_is_table(rel))
 		ereport(ERROR,
@@ -435,8 +462,12 @@ lsm_verify(PG_FUNCTION_ARGS)
 	{
 		Relation	index = lfirst(lc);
 
-		lsm_tree_verify(lsm_relation_tree(index), put_problem, rsinfo);
-		verify_index(rsinfo, table, index);
+		/* comparing would end in an error about the first damage, without the rows */
+		if (verify_tree(rsinfo, index) && table_readable)
+			verify_index(rsinfo, table, index);
+		else
+			put_problem(rsinfo, RelationGetRelationName(index),
+						"was not compared with the table because of the problems above");
 	}
 
 	if (table != rel)

@@ -196,7 +196,8 @@ CREATE INDEX d_id ON d USING lsm_index (id) WITH (filter_scheme = $scheme);});
 	flip($flt, $offset);
 	($rc, $out, $err) = $node->psql('postgres', $index_only . $ask);
 	like($err, qr/filter file ".*" is corrupt.*checksum/s, "$scheme: bit flipped at $offset");
-	like(join('', ($node->psql('postgres', q{SELECT problem FROM lsm_verify('d_id')}))[1, 2]), qr/corrupt/, "$scheme: lsm_verify finds it");
+	like($node->safe_psql('postgres', q{SELECT problem FROM lsm_verify('d_id')}), qr/corrupt.*not compared with the table/s,
+		"$scheme: lsm_verify reports it as a row, and goes on");
 
 	# a compaction does not need it, and must not take over what it says
 	$node->safe_psql('postgres', q{INSERT INTO d SELECT g FROM generate_series(1, 99999, 2) g; SELECT lsm_compact('d_id');});

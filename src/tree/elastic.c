@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
@@ -458,6 +459,7 @@ lsm_elastic_forget(uint64 keyspace_id, uint64 number)
 {
 	if (lsm_elastic == NULL)
 		return;
+	Assert(MyProc != NULL);
 	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
 	if (number != 0)
 	{

@@ -310,9 +310,15 @@ lsm_keyspace_forget_temporary(void)
 		lsm_keyspace_remove(temporary_ids[--temporary_n]);
 }
 
+/*
+ * For sessions that created temporary trees and used none: the others' handles are gone
+ * by now, and so are their directories.  Before shared memory is left: locks are taken.
+ */
 static void
 lsm_temporary_exit(int code, Datum arg)
 {
+	/* FATAL may come with locks held; the transaction is aborted later */
+	LWLockReleaseAll();
 	lsm_keyspace_forget_temporary();
 }
 
@@ -324,7 +330,7 @@ lsm_temporary_remember(uint64 keyspace_id)
 		temporary_room = 16;
 		temporary_ids = MemoryContextAlloc(TopMemoryContext,
 										   temporary_room * sizeof(uint64));
-		on_proc_exit(lsm_temporary_exit, (Datum) 0);
+		before_shmem_exit(lsm_temporary_exit, (Datum) 0);
 	}
 	else if (temporary_n == temporary_room)
 	{

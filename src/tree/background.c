@@ -357,6 +357,7 @@ bool
 lsm_worker_round(int worker_no)
 {
 	bool		did = false;
+	bool		loaded = false;
 
 	if (!lsm_control_ready())
 		return false;
@@ -369,12 +370,14 @@ lsm_worker_round(int worker_no)
 		lsm_sweep_orphans();
 		did |= flush_sealed();
 		did |= relieve_arena();
-		did |= lsm_elastic_round();
+		loaded = lsm_elastic_round();
 	}
 	if (!did && (worker_no > 0 || lsm_compaction_workers == 0))
 		did |= compact_next();
 
 	(void) lsm_memtable_reclaim();
 	lsm_counters_publish();
-	return did;
+
+	/* units that come and go all the time must not keep us from compacting */
+	return did || loaded;
 }

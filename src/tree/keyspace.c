@@ -476,6 +476,12 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
 	LsmMetaPage meta;
 	uint64		id;
 
+	/* pg_upgrade transfers relation files only: the main fork would name sorted files that stay behind */
+	if (IsBinaryUpgrade)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("pg_upgrade cannot transfer lsm tables and indexes"),
+				 errhint("Use pg_dumpall or pg_dump, or change the tables to heap and drop the lsm indexes in the old cluster first.")));
 	if (smgrnblocks(smgr, MAIN_FORKNUM) != 0)
 		elog(ERROR, "main fork of relation %u (%s) is not empty", relid,
 			 relpathbackend(rnode, backend, MAIN_FORKNUM));

@@ -251,7 +251,7 @@ typedef struct LsmQuals
 	bool		recheck;		/* entries found may not match */
 	int			nprefix;		/* leading columns that have points */
 	int			nwalk;			/* leading columns lsm_quals_match must look at */
-	LsmColumnQuals columns[INDEX_MAX_KEYS];
+	LsmColumnQuals *columns;	/* the caller's, one per key column */
 } LsmQuals;
 
 /*

@@ -99,12 +99,13 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
 												  "lsm_index scan",
-												  ALLOCSET_SMALL_SIZES);
+												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	LsmScan    *so = palloc0(sizeof(LsmScan));
 
 	Assert(norderbys == 0);
 	so->spec = lsm_key_spec(index);
+	so->quals.columns = palloc(sizeof(LsmColumnQuals) * so->spec->nkeys);
 	so->context = context;
 	so->key_context = AllocSetContextCreate(context, "lsm_index scan keys",
 											ALLOCSET_SMALL_SIZES);

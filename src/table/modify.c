@@ -641,6 +641,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		lsm_label_tuple(rel, update.newtup, slot, &update.header, update.packed);
 		lsm_header_free(&update.header);
 		finish_change(&update.target, update.mode, have_tuple_lock);
+		lsm_rows_note_same_keys(rel, update.keys_intact ? &update.newtup->t_self : NULL);
 		pgstat_count_heap_update(rel, false);
 		*update_indexes = true;
 	}

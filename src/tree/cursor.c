@@ -432,7 +432,7 @@ cursor_add_source(LsmCursor *cursor)
 
 	if (cursor->nsources == cursor->max_sources)
 	{
-		int			n = Max(16, cursor->max_sources * 2);
+		int			n = Max(8, cursor->max_sources * 2);
 
 		if (cursor->sources == NULL)
 		{
@@ -805,11 +805,23 @@ cursor_release(void *arg)
 	cursor->version = NULL;
 }
 
+static void
+init_buffer(StringInfo buf, int bytes)
+{
+	buf->data = palloc(bytes);
+	buf->maxlen = bytes;
+	resetStringInfo(buf);
+}
+
+/*
+ * Cheap: contexts of default size are recycled with their first block, in which
+ * all that a cursor of few sources needs has room.
+ */
 LsmCursor *
 lsm_cursor_open(LsmTree *tree)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm cursor",
-											  ALLOCSET_SMALL_SIZES);
+											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	LsmCursor  *cursor = palloc0(sizeof(LsmCursor));
 
@@ -817,9 +829,9 @@ lsm_cursor_open(LsmTree *tree)
 	cursor->tree = tree;
 	cursor->side = BEFORE_KEY;
 	cursor->unbounded = true;
-	initStringInfo(&cursor->key);
-	initStringInfo(&cursor->filter_key);
-	initStringInfo(&cursor->value);
+	init_buffer(&cursor->key, 128);
+	init_buffer(&cursor->filter_key, 128);
+	init_buffer(&cursor->value, 256);
 	cursor->callback.func = cursor_release;
 	cursor->callback.arg = cursor;
 	MemoryContextRegisterResetCallback(cxt, &cursor->callback);

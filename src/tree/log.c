@@ -152,6 +152,18 @@ lsm_log_lock_slot(LsmTreeShared *ctl)
 	return &ctl->slots[own];
 }
 
+/* The slot's page, pinned: without a look into the buffer table, as a rule. */
+static Buffer
+lsm_log_slot_read(LsmTree *tree, LsmLogSlot *slot)
+{
+	if (tree->relpersistence == RELPERSISTENCE_TEMP ||
+		!BufferIsValid(slot->recent_buffer) ||
+		!ReadRecentBuffer(tree->rnode, MAIN_FORKNUM, slot->block,
+						  slot->recent_buffer))
+		slot->recent_buffer = lsm_page_read(tree, slot->block);
+	return slot->recent_buffer;
+}
+
 /*
  * The page to append to, exclusively locked: the slot's, if it is of this generation and
  * has room for `bytes`, else a free one.  A new page becomes the slot's, unless the
@@ -169,7 +181,7 @@ lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
 		PageHeader	header;
 		LsmPageOpaque *opaque;
 
-		buffer = lsm_page_read(tree, slot->block);
+		buffer = lsm_log_slot_read(tree, slot);
 		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 		opaque = lsm_page_check(tree, BufferGetPage(buffer), slot->block, LSM_PAGE_LOG);
 		if (opaque->owner != generation)
@@ -196,6 +208,7 @@ lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
 		 * between here and the critical section.
 		 */
 		slot->block = BufferGetBlockNumber(buffer);
+		slot->recent_buffer = buffer;
 		slot->generation = generation;
 	}
 	return buffer;

@@ -90,17 +90,25 @@ index_chain_search(uint64 head, LsmDigest digest)
 	return NULL;
 }
 
-/* Entry with the digest, or NULL if it was never added. */
+/*
+ * Entry with the digest, or NULL if it was never added.  Nearly always one miss
+ * of the cache per table, so all are fetched at once.
+ */
 static LsmMemNode *
 index_search(Memtable *m, LsmDigest digest)
 {
 	uint32		n = mem_load(&m->nindexes);
+	uint64	   *buckets[MEM_MAX_INDEXES];
 
+	for (uint32 i = 0; i < n; i++)
+	{
+		buckets[i] = index_bucket(m->indexes[i], digest);
+		__builtin_prefetch(buckets[i]);
+	}
 	while (n-- > 0)
 	{
-		LsmMemNode *node;
+		LsmMemNode *node = index_chain_search(mem_load(buckets[n]), digest);
 
-		node = index_chain_search(mem_load(index_bucket(m->indexes[n], digest)), digest);
 		if (node != NULL)
 			return node;
 	}
@@ -287,6 +295,41 @@ list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
 }
 
 /*
+ * Keys that ascend, such as row identifiers, are inserted at the end: a search
+ * for one starts at the last node of each level instead of walking there.
+ *
+ * The last nodes are hints.  Whatever node of the level with a smaller key is
+ * as good a place as any to go on from, if it was not removed when we looked:
+ * the case is the same as that of a node which is removed when a search has just
+ * reached it.
+ */
+static inline LsmMemNode *
+skip_to_tail(Memtable *m, int level, LsmMemNode *node, uint64 prefix, LsmSlice key)
+{
+	LsmMemNode *tail = mem_load(&m->tail[level]);
+
+	if (tail == NULL || tail == node ||
+		node_compare(tail, prefix, key) >= 0 ||
+		link_marked(mem_load(&tail->next[level])) ||
+		(node != m->head &&
+		 node_compare(node, tail->prefix,
+					  lsm_slice(node_key_data(tail), tail->key_bytes)) > 0))
+		return node;
+	return tail;
+}
+
+/* The node was linked on the level; is it the last one? */
+static inline void
+note_tail(Memtable *m, LsmMemNode *node, int level)
+{
+	if (mem_load(&node->next[level]) != NULL)
+		return;
+	mem_store(&m->tail[level], node);
+	if (level == 0)
+		mem_store(&m->tail_prefix, node->prefix);
+}
+
+/*
  * Descend to the last node with a key < the argument (or the head); *found is
  * the node after it, NULL at the end.  If `preds` is given it receives
  * the last node before the key on every level; levels nobody uses yet get the
@@ -300,6 +343,7 @@ list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 	LsmMemNode *node;
 	LsmMemNode *bigger;			/* known to be >= the key */
 	bool		retry;
+	bool		at_end = prefix > mem_load(&m->tail_prefix);
 
 restart:
 	level = (int) mem_load(&m->max_height) - 1;
@@ -313,10 +357,20 @@ restart:
 	}
 	for (;;)
 	{
-		LsmMemNode *next = list_next(node, level, preds != NULL, &retry);
+		LsmMemNode *next;
 
+		if (at_end)
+			node = skip_to_tail(m, level, node, prefix, key);
+		next = list_next(node, level, preds != NULL, &retry);
 		if (retry)
+		{
+			at_end = false;
 			goto restart;
+		}
+
+		/* three times out of four the search goes on one level down */
+		if (level > 0)
+			__builtin_prefetch(link_node(node->next[level - 1]));
 		if (next != NULL && next != bigger && node_compare(next, prefix, key) < 0)
 		{
 			node = next;
@@ -395,6 +449,7 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	} while (found == NULL);
 	if (found != node)
 		return found;
+	note_tail(m, node, 0);
 	pg_atomic_fetch_add_u64(&m->pub.entries, 1);
 
 	/*
@@ -411,6 +466,7 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 		while (!link_marked(mem_load(&node->next[level])) &&
 			   list_link(node, level, preds[level], key) == NULL)
 			(void) list_search(m, node->prefix, key, &found, preds);
+		note_tail(m, node, level);
 	}
 
 	/* removed while we were linking: leave no link that was made too late */

@@ -69,6 +69,8 @@ typedef struct Memtable
 
 	/* written by inserters */
 	uint64		index_entries;
+	uint64		tail_prefix;	/* of tail[0], to see at a glance who is beyond it */
+	LsmMemNode *tail[MEM_MAX_HEIGHT];	/* hints: last node of each level */
 
 	/* under the spinlock */
 	slock_t		mutex;

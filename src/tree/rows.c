@@ -12,10 +12,35 @@
  */
 #include "postgres.h"
 
+#include "utils/rel.h"
+
 #include "tree/tree_private.h"
 
 /* Block numbers up to MaxBlockNumber: 1.2e12 rows */
 #define LSM_MAX_ROWS	((uint64) MaxBlockNumber * LSM_TID_OFFSETS)
+
+/* lsm_rows_note_same_keys */
+static bool same_keys = false;
+static RelFileNode same_keys_table;
+static ItemPointerData same_keys_tid;
+
+void
+lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid)
+{
+	same_keys = tid != NULL;
+	if (same_keys)
+	{
+		same_keys_table = table->rd_node;
+		same_keys_tid = *tid;
+	}
+}
+
+bool
+lsm_rows_have_same_keys(Relation table, const ItemPointerData *tid)
+{
+	return same_keys && RelFileNodeEquals(table->rd_node, same_keys_table) &&
+		ItemPointerEquals(unconstify(ItemPointerData *, tid), &same_keys_tid);
+}
 
 static uint64
 lsm_rows_take(LsmTreeShared *ctl, int n)

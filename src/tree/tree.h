@@ -380,6 +380,14 @@ extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
  * it are there: what VACUUM does not find afterwards is dead.
  */
 extern uint64 lsm_write_allocate_rows(LsmWrite *write, int n);
+
+/*
+ * What src/table knows and src/index wants to: the row that this backend wrote
+ * last, if it is a new version with the same values, bit by bit, in all columns of
+ * unique keys (INDEX_ATTR_BITMAP_KEY).  NULL: the last one is none such.
+ */
+extern void lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid);
+extern bool lsm_rows_have_same_keys(Relation table, const ItemPointerData *tid);
 /* The same for someone who has the tree to himself (rewriting a table). */
 extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
 /* All row numbers handed out so far are below it. */

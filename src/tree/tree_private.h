@@ -184,6 +184,7 @@ typedef struct LsmLogSlot
 	LWLock		lock;			/* held while appending to the slot's page */
 	BlockNumber block;			/* InvalidBlockNumber: none open */
 	uint64		generation;		/* of that page */
+	Buffer		recent_buffer;	/* where it was last; a hint */
 } LsmLogSlot;
 
 typedef struct LsmTreeShared

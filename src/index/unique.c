@@ -202,6 +202,7 @@ try_insert(UniqueCheck *check, LsmDigest lock, const LsmStamp *stamp)
 	memset(entries, 0, sizeof(LsmEntry) * (1 + check->nkills));
 	entries[0].key = insert->key;
 	entries[0].value = insert->value;
+	entries[0].fresh = true;
 	for (int i = 0; i < check->nkills; i++)
 	{
 		entries[1 + i].key = check->kills[i];

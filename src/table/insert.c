@@ -92,7 +92,10 @@ write_new_rows(Relation rel, LsmTree *tree, LsmEntry *entries, int n, uint64 *pa
 	Assert(n > 0 && n <= LSM_MAX_WRITE_ENTRIES);
 	lsm_relation_check_room(rel, tree, n);
 	for (i = 0; i < n; i++)
+	{
 		entries[i].key = lsm_slice(keys[i], LSM_TID_KEY_BYTES);
+		entries[i].fresh = true;
+	}
 	lsm_write_begin(tree, &write, entries, n);
 	number = lsm_write_allocate_rows(&write, n);
 	for (i = 0; i < n; i++)

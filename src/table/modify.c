@@ -455,6 +455,7 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	memset(entries, 0, sizeof(entries));
 	entries[0].key = lsm_slice(key, sizeof(key));
 	entries[0].value = lsm_slice(new_value.data, new_value.len);
+	entries[0].fresh = true;
 	entries[1].key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
 	Assert(2 * LSM_TID_KEY_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);

@@ -356,7 +356,7 @@ lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const char *data)
 	if (reserved == NULL)
 		return false;
 	lsm_memtable_insert(memtable, reserved, header.seq, key, value,
-						lsm_digest_key(filter_key.data, filter_key.len));
+						lsm_digest_key(filter_key.data, filter_key.len), false);
 
 	if (header.seq > pg_atomic_read_u64(&ctl->seq))
 		pg_atomic_write_u64(&ctl->seq, header.seq);

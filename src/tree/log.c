@@ -126,7 +126,8 @@ lsm_log_insert(LsmWrite *write, int first, int n, uint64 seq)
 		LsmEntry   *entry = &write->entries[first + i];
 
 		lsm_memtable_insert((LsmMemtable *) write->memtable, entry->node,
-							seq + i, entry->key, entry->value, entry->digest);
+							seq + i, entry->key, entry->value, entry->digest,
+							entry->fresh);
 	}
 	LSM_CRASH_POINT("append_after_memtable");
 }

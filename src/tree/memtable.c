@@ -67,11 +67,19 @@ index_bucket(MemIndex *index, LsmDigest digest)
 	return &index->segments[bucket / MEM_SEGMENT_BUCKETS][bucket % MEM_SEGMENT_BUCKETS];
 }
 
-/* The bit of a bucket's summary that stands for the digest */
+/*
+ * The bits of a bucket's summary that stand for the digest.  Three of 16: of the
+ * buckets with two entries, one in 30 then says yes to a digest that it does not
+ * have, where a single bit would make it one in 8.
+ */
 static inline uint64
 index_summary(LsmDigest digest)
 {
-	return UINT64CONST(1) << (MEM_POINTER_BITS + (digest >> 60));
+	uint64		bits = (UINT64CONST(1) << (digest >> 60)) |
+	(UINT64CONST(1) << ((digest >> 56) & 15)) |
+	(UINT64CONST(1) << ((digest >> 52) & 15));
+
+	return bits << MEM_POINTER_BITS;
 }
 
 /* Entry with the digest in the chain, or NULL. */
@@ -79,8 +87,9 @@ static inline LsmMemNode *
 index_chain_search(uint64 head, LsmDigest digest)
 {
 	LsmMemNode *node;
+	uint64		summary = index_summary(digest);
 
-	if ((head & index_summary(digest)) == 0)
+	if ((head & summary) != summary)
 		return NULL;
 	for (node = mem_pointer(head); node != NULL; node = node->hash_next)
 	{
@@ -651,15 +660,18 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 /*
  * Insert the entry, using the memory reserved for it.  Cannot fail and takes no
  * lock: fit for a critical section.  `digest` is that of the filter key.
+ * `fresh`: the key will hardly be there, so do not look into the digest index
+ * first.  (If it is, or another key with the digest, that may get there twice,
+ * in different tables.)
  */
 void
 lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
-					LsmSlice key, LsmSlice value, LsmDigest digest)
+					LsmSlice key, LsmSlice value, LsmDigest digest, bool fresh)
 {
 	Memtable   *m = (Memtable *) memtable;
 	LsmMemNode *node = (LsmMemNode *) reserved;
 	LsmMemValue *v;
-	LsmMemNode *entry;
+	LsmMemNode *entry = NULL;
 	LsmMemNode *place;
 
 	Assert(node->height > 0);
@@ -675,7 +687,8 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 	node->prefix = key_prefix(key);
 
 	/* an update of a key that has a node: no descent needed */
-	entry = index_search(m, digest);
+	if (!fresh)
+		entry = index_search(m, digest);
 	if (entry != NULL && entry->height > 0 && !node_removed(entry) &&
 		node_compare(entry, node->prefix, key) == 0)
 	{

@@ -304,6 +304,7 @@ typedef struct LsmEntry
 	LsmSlice	value;			/* tag byte first; only its len matters at begin */
 	LsmDigest	digest;			/* of the filter key: set by lsm_write_apply */
 	void	   *node;			/* tree's: reserved memory */
+	bool		fresh;			/* the key is most likely a new one: a hint */
 } LsmEntry;
 
 #define LSM_MAX_WRITE_ENTRIES	128

@@ -143,7 +143,7 @@ extern void *lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes,
  */
 extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
 								uint64 seq, LsmSlice key, LsmSlice value,
-								LsmDigest digest);
+								LsmDigest digest, bool fresh);
 
 /* Readers: inside an epoch (or with the memtable to themselves). */
 extern LsmMemNode *lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest,

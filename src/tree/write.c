@@ -450,7 +450,8 @@ lsm_write_apply(LsmWrite *write)
 			LsmEntry   *entry = &write->entries[i];
 
 			lsm_memtable_insert((LsmMemtable *) write->memtable, entry->node,
-								seq + i, entry->key, entry->value, entry->digest);
+								seq + i, entry->key, entry->value, entry->digest,
+								entry->fresh);
 		}
 	}
 	else
@@ -489,6 +490,7 @@ lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value)
 	memset(&entry, 0, sizeof(entry));
 	entry.key = key;
 	entry.value = value;
+	entry.fresh = true;
 	lsm_write_begin(tree, &write, &entry, 1);
 	lsm_write_apply(&write);
 }

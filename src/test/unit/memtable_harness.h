@@ -284,7 +284,8 @@ put(LsmMemtable *m, LsmSlice key, LsmDigest digest, uint64 seq, LsmTag tag)
 	memcpy(data + 1, &seq, 8);
 	reserved = lsm_memtable_reserve(m, key.len, sizeof(data) + 3);
 	expect(reserved != NULL, "reserve");
-	lsm_memtable_insert(m, reserved, seq, key, lsm_slice(data, sizeof(data)), digest);
+	lsm_memtable_insert(m, reserved, seq, key, lsm_slice(data, sizeof(data)), digest,
+						seq % 3 == 0);
 }
 
 static inline void

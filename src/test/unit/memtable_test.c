@@ -408,7 +408,7 @@ test_memory(void)
 			char		data[50] = {LSM_TAG_PUT};
 
 			lsm_memtable_insert(table, reserved, ++n, key, lsm_slice(data, sizeof(data)),
-								digest_of(key.data, key.len));
+								digest_of(key.data, key.len), false);
 		}
 	}
 	ok(full && arena_used == 40 && n > 5000, "a full arena is reported");

@@ -173,6 +173,8 @@ check_unique(UniqueCheck *check)
 		lsm_stamp_take(insert->tree, LSM_INDEX_VACUUM_DIGEST, &check->vacuum_stamp);
 
 	lsm_probe_begin(insert->tree, &probe, lsm_key_columns(insert->key));
+	if (lsm_tree_surely_absent(insert->tree, &probe))
+		return VERDICT_UNIQUE;
 	cursor = lsm_cursor_open(insert->tree);
 	lsm_cursor_seek_point(cursor, &probe);
 	while (verdict == VERDICT_UNIQUE && !check->self_dead &&
@@ -231,6 +233,7 @@ lsm_insert_unique(LsmUniqueInsert *insert)
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
+		lsm_tree_announce(insert->tree, lock);
 		lsm_stamp_take(insert->tree, lock, &stamp);
 
 		if (insert->check == UNIQUE_CHECK_NO)

@@ -49,6 +49,18 @@ lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 	probe->digest = probe->shared ? lsm_probe_digest(tree, filter_key) : 0;
 }
 
+void
+lsm_tree_announce(LsmTree *tree, LsmDigest digest)
+{
+	LsmMemtableSet set;
+
+	lsm_tree_enter(tree);
+	lsm_set_take(tree->ctl, &set);
+	for (int i = 0; i < set.n; i++)
+		lsm_memtable_prefetch(set.tables[i], digest);
+	lsm_tree_exit(tree);
+}
+
 /* Fold what the memtables have for the key; true if that is complete. */
 static bool
 get_from_memtables(const LsmMemtableSet *set, LsmSlice key,
@@ -194,6 +206,61 @@ get_from_files(LsmTree *tree, LsmVersion *version, LsmSlice key,
 		(void) get_from_candidates(tree, candidates, n, key, probe, fold,
 								   &counts);
 	lsm_probe_counts_add(tree, &counts);
+}
+
+/* Do the filters of all files that may hold the filter key say no? */
+static bool
+absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
+				LsmProbeCounts *counts)
+{
+	LsmOpenFile *candidates[CANDIDATES];
+	int			n = 0;
+
+	lsm_filecache_begin();
+	for (int i = 0; i < version->nruns; i++)
+	{
+		LsmRun	   *run = &version->runs[i];
+
+		for (int at = lsm_run_find(run, probe->filter_key); at < run->nfiles; at++)
+		{
+			LsmFile    *file = &run->files[at];
+
+			if (lsm_file_after(file, probe->filter_key) &&
+				!lsm_slice_has_prefix(file->smallest, probe->filter_key))
+				break;
+			if (n == CANDIDATES)
+				return false;
+			candidates[n] = lsm_file_open(tree, file);
+			lsm_probe_prefetch(probe, candidates[n++]);
+		}
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (lsm_probe_filter(tree, probe, candidates[i], counts))
+			return false;
+	}
+	return true;
+}
+
+bool
+lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe)
+{
+	LsmMemtableSet set;
+	LsmVersion *version;
+	LsmProbeCounts counts = {0};
+	bool		absent = probe->shared;
+
+	if (!absent)
+		return false;
+	version = lsm_version_enter(tree, &set);
+	for (int i = 0; i < set.n && absent; i++)
+		absent = !lsm_memtable_has_digest(set.tables[i], probe->digest);
+	if (absent)
+		absent = absent_in_files(tree, version, probe, &counts);
+	lsm_tree_exit(tree);
+	if (absent)
+		lsm_probe_counts_add(tree, &counts);
+	return absent;
 }
 
 bool

@@ -752,6 +752,20 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 }
 
 /*
+ * Fetch what the next call with this digest will look at.  A miss in a large
+ * index is the dearest part of an insert or of a search for an absent key.
+ */
+void
+lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest)
+{
+	Memtable   *m = (Memtable *) memtable;
+	uint32		n = mem_load(&m->nindexes);
+
+	for (uint32 i = 0; i < n; i++)
+		__builtin_prefetch(index_bucket(m->indexes[i], digest));
+}
+
+/*
  * True if some key has this digest.
  */
 bool

@@ -248,6 +248,15 @@ typedef struct LsmProbe
 /* Counts one lookup (and its digest if shared).  `filter_key`: the TID of a
  * table tree; the encoded columns, without TID, of an index tree. */
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
+/* There is something else to do before the lookup: fetch ahead what it will need. */
+extern void lsm_tree_announce(LsmTree *tree, LsmDigest digest);
+
+/*
+ * No entry has the filter key: not in the memtables by their digest indexes, not in the
+ * files by their filters.  False: maybe; a cursor will tell, and only what it
+ * asks is counted then.
+ */
+extern bool lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe);
 
 /*
  * Newest complete value of `key`.  Replaces the content of `value` (tag byte

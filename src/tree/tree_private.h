@@ -149,6 +149,7 @@ extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
 extern LsmMemNode *lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest,
 									 LsmSlice key); /* by the hash index */
 extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest);
+extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
 extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
 extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
 extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);

@@ -99,13 +99,19 @@ tps() {
 # indexes is due
 settle() {
 	local before=- now same=0
-	while [ $same -lt 3 ]; do
+	while [ $same -lt 4 ]; do
 		now=$(sql "$1" -c "SELECT string_agg(concat(relname, ' ', flushes, ' ', compactions), ',' ORDER BY relname)
 			FROM pg_stat_lsm WHERE relname LIKE '$2%'")
 		if [ "$now" = "$before" ]; then same=$((same + 1)); else same=0; fi
 		before=$now
-		sleep 2
+		sleep 0.5
 	done
+}
+
+# drain DATABASE TABLE: flush, and wait until no compaction is due
+drain() {
+	sql "$1" -o /dev/null -c "SELECT lsm_flush('$2')"
+	settle "$1" "$2"
 }
 
 # show_levels DATABASE TREE

@@ -379,7 +379,7 @@ restart:
 
 		/* three times out of four the search goes on one level down */
 		if (level > 0)
-			__builtin_prefetch(link_node(node->next[level - 1]));
+			__builtin_prefetch(link_node(mem_load(&node->next[level - 1])));
 		if (next != NULL && next != bigger && node_compare(next, prefix, key) < 0)
 		{
 			node = next;

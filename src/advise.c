@@ -21,6 +21,7 @@
 #include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -161,6 +162,7 @@ typedef struct Unit
 	double		keys;
 	double		unit_fpr;
 	int			on;
+	double		gain;			/* unit_gain() */
 } Unit;
 
 /* What one more unit saves per key that it costs memory for. */
@@ -196,20 +198,24 @@ wasted_with_elastic(const Facts *facts, double bits_per_key, int units)
 		files[i].absent = file_absent(&facts->filters[i]);
 		files[i].keys = (double) facts->filters[i].keys;
 		files[i].unit_fpr = lsm_filter_planned_fpr(&params, facts->filters[i].keys);
+		files[i].gain = unit_gain(&files[i]);
 	}
 	for (;;)
 	{
 		Unit	   *best = NULL;
 
+		/* rounds and files are many in large trees */
+		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < facts->nfilters; i++)
 		{
 			if (files[i].on < 2 * units && files[i].keys * unit_bits <= budget &&
-				unit_gain(&files[i]) > (best != NULL ? unit_gain(best) : 0))
+				files[i].gain > (best != NULL ? best->gain : 0))
 				best = &files[i];
 		}
 		if (best == NULL)
 			break;
 		best->on++;
+		best->gain = unit_gain(best);
 		budget -= best->keys * unit_bits;
 	}
 	for (int i = 0; i < facts->nfilters; i++)

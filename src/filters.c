@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "functions.h"
@@ -116,6 +117,7 @@ lsm_filters(PG_FUNCTION_ARGS)
 	int			nfilters;
 	LsmSegmentInfo *segments;
 	int			nsegments;
+	int			next = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
 	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
@@ -123,16 +125,21 @@ lsm_filters(PG_FUNCTION_ARGS)
 	segments = lsm_tree_segments(lsm_relation_tree(rel), &nsegments);
 	for (int i = 0; i < nfilters; i++)
 	{
-		int			first = 0;
+		int			first = next;
 		int			n = 0;
 
-		if (filters[i].scheme == LSM_FILTER_ELASTIC)
+		CHECK_FOR_INTERRUPTS();
+		if (filters[i].scheme == LSM_FILTER_ELASTIC &&
+			(first == nsegments || segments[first].file != filters[i].number))
 		{
 			/* in the same order, unless the version has changed in between */
+			first = 0;
 			while (first < nsegments && segments[first].file != filters[i].number)
 				first++;
-			n = sum_segments(&filters[i], segments + first, nsegments - first);
 		}
+		if (filters[i].scheme == LSM_FILTER_ELASTIC)
+			n = sum_segments(&filters[i], segments + first, nsegments - first);
+		next = first + n;
 		put_file(rsinfo, &filters[i]);
 		for (int j = 0; j < n; j++)
 			put_segment(rsinfo, &segments[first + j]);

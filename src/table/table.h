@@ -35,6 +35,7 @@
 #include "access/htup_details.h"
 #include "access/tableam.h"
 #include "executor/tuptable.h"
+#include "port/pg_bswap.h"
 #include "nodes/lockoptions.h"
 #include "utils/snapmgr.h"
 
@@ -132,12 +133,13 @@ lsm_key_encode(uint64 packed, char *key)
 static inline uint64
 lsm_key_decode(const char *key)
 {
-	uint64		packed = 0;
-	int			i;
+	uint32		block;
+	uint16		offset;
 
-	for (i = 0; i < LSM_TID_KEY_BYTES; i++)
-		packed = (packed << 8) | (unsigned char) key[i];
-	return packed;
+	StaticAssertStmt(LSM_TID_KEY_BYTES == sizeof(block) + sizeof(offset), "parts of a TID");
+	memcpy(&block, key, sizeof(block));
+	memcpy(&offset, key + sizeof(block), sizeof(offset));
+	return ((uint64) pg_bswap32(block) << 16) | pg_bswap16(offset);
 }
 
 /* the packed TID of a row number, see lsm_tree_allocate_rows() */

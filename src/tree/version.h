@@ -87,6 +87,18 @@ lsm_word(const char *data, uint32 len, uint8 padding)
 
 	if (len >= 8)
 		memcpy(&word, data, 8);
+	else if (len >= 4 && padding == 0)
+	{
+		/* a TID is one of these: two loads that overlap */
+		uint32		first;
+		uint32		last;
+		int			rest_bits = (len - 4) * 8;
+
+		memcpy(&first, data, 4);
+		memcpy(&last, data + len - 4, 4);
+		return ((uint64) pg_bswap32(first) << 32) |
+			((pg_bswap32(last) & ((UINT64CONST(1) << rest_bits) - 1)) << (32 - rest_bits));
+	}
 	else
 	{
 		memset(&word, padding, 8);

@@ -130,3 +130,100 @@ SELECT same_query('SELECT * FROM @ WHERE ARRAY[k] && ARRAY[5, 6]');
 SELECT same_query('SELECT * FROM @ WHERE int4range(id, id + 10) && int4range(500, 501)');
 SELECT same();
 DROP TABLE h, l;
+
+-- rows read ahead: turning back, and changes while the scan is open
+CREATE TABLE h (id int, k int, v text) USING heap;
+CREATE TABLE l (id int, k int, v text) USING lsm;
+SELECT twin('INSERT INTO @ SELECT i, 0, repeat(''x'', i % 50) FROM generate_series(1, 600) i');
+SELECT lsm_flush('l');
+SELECT twin('DELETE FROM @ WHERE id % 7 = 0');
+SELECT twin('INSERT INTO @ SELECT i, 0, ''memtable'' FROM generate_series(601, 700) i');
+CREATE FUNCTION walk(meddle text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor;
+	r record;
+	all_rows text[] := (SELECT array_agg(a::text) FROM (SELECT id, k FROM l) a);
+	total int := array_length(all_rows, 1);
+	at int := 0;
+	bad int := 0;
+	n int;
+BEGIN
+	OPEN c SCROLL FOR SELECT id, k FROM l;
+	FOREACH n IN ARRAY '{1,-1,2,-1,5,-3,64,-64,65,-66,130,-5,4,-1,1,300,-20,25,900,-3,2,-900,3}'::int[] LOOP
+		FOR i IN 1..abs(n) LOOP
+			IF n > 0 THEN FETCH NEXT FROM c INTO r; ELSE FETCH PRIOR FROM c INTO r; END IF;
+			at := least(greatest(at + sign(n)::int, 0), total + 1);
+			bad := bad + (coalesce(r.id, 0) <> 0 AND r::text <> all_rows[at] OR
+				(r.id IS NULL) <> (at NOT BETWEEN 1 AND total))::int;
+		END LOOP;
+		EXECUTE meddle;
+	END LOOP;
+	CLOSE c;
+	RETURN bad || ' wrong';
+END $$;
+SET enable_indexscan = off;
+SELECT walk('SELECT 1');
+SELECT walk('UPDATE l SET k = k + 1 WHERE id % 3 = 0');
+UPDATE h SET k = k + 23 WHERE id % 3 = 0;
+SELECT same();
+SELECT walk('SELECT lsm_flush(''l''), lsm_compact(''l'')');
+SELECT walk('UPDATE l SET k = k + 1 WHERE id % 50 = 1');
+UPDATE h SET k = k + 23 WHERE id % 50 = 1;
+SELECT same();
+
+-- rolled back in between
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT id, k FROM l;
+MOVE 3 FROM c;
+SAVEPOINT s;
+DELETE FROM l;
+SELECT lsm_flush('l');
+FETCH 2 FROM c;
+ROLLBACK TO s;
+MOVE FORWARD 1 FROM c;
+UPDATE l SET k = -1;
+FETCH 2 FROM c;
+FETCH BACKWARD 3 FROM c;
+MOVE FORWARD ALL FROM c;
+ROLLBACK;
+
+-- a scan that changes what it is about to return
+CREATE FUNCTION drop_next(tab text, i int) RETURNS int LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('DELETE FROM %I WHERE id = $1', tab) USING i + 1;
+	RETURN i;
+END $$;
+SELECT (SELECT md5(array_agg(i ORDER BY i)::text) FROM (SELECT drop_next('l', id) AS i FROM l) a) =
+	(SELECT md5(array_agg(i ORDER BY i)::text) FROM (SELECT drop_next('h', id) AS i FROM h) a) AS same_rows;
+SELECT same();
+SELECT twin('INSERT INTO @ SELECT i, 0, ''again'' FROM generate_series(1, 200) i');
+CREATE FUNCTION meddle() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('UPDATE %I SET k = 77 WHERE id = $1', TG_RELNAME) USING OLD.id + 3;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER meddle BEFORE UPDATE ON h FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION meddle();
+CREATE TRIGGER meddle BEFORE UPDATE ON l FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION meddle();
+UPDATE h SET k = 5 WHERE id < 50;
+UPDATE l SET k = 5 WHERE id < 50;
+DROP TRIGGER meddle ON h;
+DROP TRIGGER meddle ON l;
+CREATE TRIGGER meddle AFTER UPDATE ON h FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION meddle();
+CREATE TRIGGER meddle AFTER UPDATE ON l FOR EACH ROW WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION meddle();
+SELECT twin('UPDATE @ SET k = 5 WHERE id < 50');
+SELECT same();
+SELECT twin('INSERT INTO @ SELECT * FROM @');
+SELECT same();
+
+-- rows of which few make a batch
+ALTER TABLE h ALTER v SET STORAGE PLAIN;
+ALTER TABLE l ALTER v SET STORAGE PLAIN;
+SELECT twin('INSERT INTO @ SELECT i, 0, repeat(chr(65 + i % 26), 7000) FROM generate_series(1001, 1100) i');
+SELECT same();
+SELECT walk('SELECT 1');
+SET default_transaction_isolation = serializable;
+SELECT walk('SELECT 1');
+RESET default_transaction_isolation;
+RESET enable_indexscan;
+DROP TABLE h, l;
+DROP FUNCTION walk, drop_next, meddle;

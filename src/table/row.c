@@ -353,7 +353,7 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 	tuple->t_tableOid = relid;
 	tuple->t_data = header = (HeapTupleHeader) ((char *) tuple + HEAPTUPLESIZE);
 
-	memset(header, 0, hoff);
+	memset(header, 0, MAXALIGN(SizeofHeapTupleHeader));
 	header->t_hoff = hoff;
 	HeapTupleHeaderSetNatts(header, attributes & LSM_BODY_NATTS_MASK);
 	if (attributes & LSM_BODY_HASNULL)
@@ -363,7 +363,11 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 	if (attributes & LSM_BODY_HASEXTERNAL)
 		header->t_infomask |= HEAP_HASEXTERNAL;
 	lsm_row_label_tuple(row, tuple);
-	memcpy(header->t_bits, row->body + sizeof(attributes), bitmap_bytes);
+	if (bitmap_bytes > 0)
+	{
+		memset((char *) header + SizeofHeapTupleHeader, 0, hoff - SizeofHeapTupleHeader);
+		memcpy(header->t_bits, row->body + sizeof(attributes), bitmap_bytes);
+	}
 	memcpy((char *) header + hoff, row->body + sizeof(attributes) + bitmap_bytes,
 		   data_bytes);
 	return tuple;

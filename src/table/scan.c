@@ -7,6 +7,14 @@
  * limit of the scan's start: later rows are invisible to its snapshot, and a
  * command that inserts into the table it scans must not meet its own rows forever.
  *
+ * Sequential scans with an MVCC snapshot read ahead, in batches of copied rows.
+ * A row's state at that moment is as good for them as its state when it is
+ * returned: what the snapshot sees had happened before the scan began, and
+ * changes by later commands of our own carry a cmin or cmax that hides
+ * them.  Those who go on to change or lock a row read it again by its TID.
+ * Snapshots that want the present state, and serializable transactions, whose
+ * conflicts are looked for in what is there when a row is returned, go row by row.
+ *
  * Parallel scans share a counter of TID blocks; each process takes pieces of
  * the TID space from it.
  *
@@ -32,6 +40,9 @@
 
 /* Bitmap pages with at least this many exact TIDs are walked, not probed */
 #define BITMAP_WALK_TIDS	24
+
+/* Rows of the first batch: a LIMIT should not pay for a full one */
+#define FIRST_BATCH_ROWS	4
 
 /* Shared state of a parallel scan */
 typedef struct LsmParallelScan
@@ -67,6 +78,9 @@ lsm_scan_set_range(LsmTableScan *scan, uint64 low, uint64 high)
 	scan->low = low;
 	scan->high = high;
 	scan->positioned = false;
+	scan->batch_next = 0;
+	if (scan->batch)
+		scan->batch->n = 0;
 }
 
 /* Range of a scan over everything; an empty one if there is nothing. */
@@ -92,6 +106,7 @@ start_scan(LsmTableScan *scan, ScanKey key)
 	scan->block = 0;
 	scan->sample_block = InvalidBlockNumber;
 	set_whole_range(scan);
+	scan->batch_size = FIRST_BATCH_ROWS;
 	if (scan->base.rs_flags & SO_TYPE_SEQSCAN)
 		pgstat_count_heap_scan(scan->base.rs_rd);
 }
@@ -114,6 +129,8 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 	scan->context = CurrentMemoryContext;
 	scan->tree = lsm_table_tree(rel);
 	scan->sample_scale = 1.0;
+	scan->batched = (flags & SO_TYPE_SEQSCAN) && snapshot->snapshot_type == SNAPSHOT_MVCC &&
+		!IsolationIsSerializable();
 
 	/* these will read everything: one lock for all */
 	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
@@ -144,6 +161,11 @@ lsm_scan_end(TableScanDesc sscan)
 
 	if (scan->cursor)
 		lsm_cursor_close(scan->cursor);
+	if (scan->batch)
+	{
+		pfree(scan->batch->bytes.data);
+		pfree(scan->batch);
+	}
 	if (scan->value.data)
 		pfree(scan->value.data);
 	if (scan->sample_context)
@@ -243,6 +265,79 @@ position(LsmTableScan *scan, ScanDirection direction)
 	scan->positioned = true;
 }
 
+/* The next entry of the batch; false: there is none up to the range's end. */
+static bool
+batch_step(LsmTableScan *scan, LsmSlice *key, LsmSlice *value)
+{
+	LsmBatch   *batch = scan->batch;
+	int			i;
+
+	if (scan->batch_next >= (batch ? batch->n : 0))
+	{
+		char		limit[LSM_TID_KEY_BYTES];
+
+		if (batch == NULL)
+		{
+			MemoryContext old = MemoryContextSwitchTo(scan->context);
+
+			batch = palloc(sizeof(LsmBatch));
+			batch->n = 0;
+			initStringInfo(&batch->bytes);
+			scan->batch = batch;
+			MemoryContextSwitchTo(old);
+		}
+		lsm_key_encode(scan->high, limit);
+		scan->batch_next = 0;
+		if (!lsm_cursor_fill(scan->cursor, lsm_slice(limit, sizeof(limit)),
+							 scan->batch_size, batch))
+			return false;
+		scan->batch_size = Min(scan->batch_size * 2, LSM_BATCH_ENTRIES);
+	}
+	i = scan->batch_next++;
+	*key = lsm_slice(batch->bytes.data + batch->entries[i].key_offset,
+					 batch->entries[i].key_bytes);
+	*value = lsm_slice(batch->bytes.data + batch->entries[i].value_offset,
+					   batch->entries[i].value_bytes);
+	return true;
+}
+
+/*
+ * A step backward inside of a batch: put the cursor to the row returned last,
+ * and forget what was read ahead.
+ */
+static void
+batch_leave(LsmTableScan *scan)
+{
+	LsmBatch   *batch = scan->batch;
+
+	if (batch == NULL || batch->n == 0)
+		return;
+	if (scan->positioned && scan->batch_next > 0)
+	{
+		int			i = scan->batch_next - 1;
+
+		lsm_cursor_seek(scan->cursor,
+						lsm_slice(batch->bytes.data + batch->entries[i].key_offset,
+								  batch->entries[i].key_bytes),
+						true, BackwardScanDirection);
+	}
+	batch->n = 0;
+	scan->batch_next = 0;
+}
+
+/* The next entry of the range in the direction, from where the scan stands. */
+static inline bool
+step_entry(LsmTableScan *scan, ScanDirection direction, LsmSlice *key, LsmSlice *value)
+{
+	if (scan->batched)
+	{
+		if (ScanDirectionIsForward(direction))
+			return batch_step(scan, key, value);
+		batch_leave(scan);
+	}
+	return lsm_cursor_step(scan->cursor, direction, key, value);
+}
+
 bool
 lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRow *row)
 {
@@ -264,7 +359,7 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 				return false;
 			position(scan, direction);
 		}
-		if (lsm_cursor_step(scan->cursor, direction, &key, &value))
+		if (step_entry(scan, direction, &key, &value))
 		{
 			if (key.len != LSM_TID_KEY_BYTES)
 				ereport(ERROR,
@@ -300,7 +395,8 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 	{
 		bool		visible = lsm_row_visible(&row, scan->base.rs_snapshot);
 
-		lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
+		if (!scan->batched)		/* else not serializable */
+			lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
 		if (!visible)
 		{
 			(void) lsm_row_prune(rel, scan->tree, packed, &row);

@@ -335,6 +335,7 @@ typedef struct LsmTableScan
 	MemoryContext context;		/* of the scan's own memory */
 	LsmTree    *tree;			/* good for the transaction, so for the scan */
 	LsmCursor  *cursor;			/* NULL until needed */
+	bool		batched;		/* read ahead in batches when going forward */
 	uint64		row_limit;		/* row numbers at or above came after the start */
 	BlockNumber nblocks;		/* TID blocks below row_limit */
 
@@ -343,6 +344,11 @@ typedef struct LsmTableScan
 	uint64		high;
 	bool		positioned;		/* cursor is inside the range */
 	BlockNumber block;			/* of the last row, for progress */
+
+	/* rows read ahead: entries batch_next .. n - 1 are still to be returned */
+	LsmBatch   *batch;			/* NULL until needed */
+	int			batch_next;
+	int			batch_size;		/* of the next one */
 
 	/* bitmap scan: the block at hand */
 	StringInfoData value;
@@ -383,7 +389,7 @@ extern BlockNumber lsm_scan_total_blocks(LsmTableScan *scan);
 extern BlockNumber lsm_scan_blocks_done(LsmTableScan *scan);
 
 /* Next row of the range, whatever its visibility; false at the end.  The row
- * points to the cursor's memory. */
+ * points to the scan's memory, good until the next call. */
 extern bool lsm_scan_step(LsmTableScan *scan, ScanDirection direction,
 						  uint64 *packed, LsmRow *row);
 /* Walk the TIDs low .. high from now on. */

@@ -290,7 +290,6 @@ files_settle(LsmCursor *cursor, Source *source, bool forward)
 						  lsm_sst_iter_last(source->iter, &err), &err);
 		}
 	}
-	lsm_file_count_blocks(cursor->tree, source->open);
 }
 
 /*
@@ -363,6 +362,13 @@ files_position(LsmCursor *cursor, Source *source, bool forward)
 	files_settle(cursor, source, forward);
 }
 
+static inline void
+source_count_blocks(LsmCursor *cursor, Source *source)
+{
+	if (source->open != NULL)
+		lsm_file_count_blocks(cursor->tree, source->open);
+}
+
 static void
 source_position(LsmCursor *cursor, Source *source, bool forward)
 {
@@ -370,10 +376,13 @@ source_position(LsmCursor *cursor, Source *source, bool forward)
 	if (source->memtable != NULL)
 		memtable_position(cursor, source, forward);
 	else
+	{
 		files_position(cursor, source, forward);
+		source_count_blocks(cursor, source);
+	}
 }
 
-/* Step past the entry. */
+/* Step past the entry.  Blocks read are left for the caller to count. */
 static void
 source_advance(LsmCursor *cursor, Source *source, bool forward)
 {
@@ -408,10 +417,7 @@ static void
 cursor_count_blocks(LsmCursor *cursor)
 {
 	for (int i = 0; i < cursor->nsources; i++)
-	{
-		if (cursor->sources[i].open != NULL)
-			lsm_file_count_blocks(cursor->tree, cursor->sources[i].open);
-	}
+		source_count_blocks(cursor, &cursor->sources[i]);
 }
 
 /* Never fails. */
@@ -619,7 +625,10 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 		if (!positioned)
 			source_position(cursor, source, forward);
 		else if (source->consumed)
+		{
 			source_advance(cursor, source, forward);
+			source_count_blocks(cursor, source);
+		}
 		else if (forward && source->memtable != NULL)
 			memtable_refresh(cursor, source);
 	}
@@ -705,48 +714,73 @@ typedef enum MergeResult
 	MERGE_PAUSE					/* much was skipped: leave the epoch, go on */
 } MergeResult;
 
+/* The next entry's sources go to ties; their number, 0 at the end. */
+static inline int
+cursor_pick(LsmCursor *cursor, bool forward)
+{
+	int			nties = 0;
+	Source	   *best = NULL;
+
+	for (int i = 0; i < cursor->nsources; i++)
+	{
+		Source	   *source = &cursor->sources[i];
+		int			c;
+
+		if (!source->valid)
+			continue;
+		c = best == NULL ? -1 : source_compare(source, best);
+		if (best != NULL && !forward)
+			c = -c;
+		if (c < 0)
+		{
+			best = source;
+			nties = 0;
+		}
+		if (c <= 0)
+			cursor->ties[nties++] = i;
+	}
+	return nties;
+}
+
+static inline void
+stand_at(LsmCursor *cursor, LsmSlice key)
+{
+	if (unlikely(key.len >= (uint32) cursor->key.maxlen))
+	{
+		resetStringInfo(&cursor->key);
+		enlargeStringInfo(&cursor->key, key.len);
+	}
+	memcpy(cursor->key.data, key.data, key.len);
+	cursor->key.len = key.len;
+	cursor->side = AT_KEY;
+	cursor->unbounded = false;
+}
+
 /* REQUIRES: prepared for the direction. */
 static MergeResult
 cursor_merge(LsmCursor *cursor, bool forward)
 {
 	for (int skipped = 0; skipped < SKIPS_PER_EPOCH; skipped++)
 	{
-		int			nties = 0;
-		Source	   *best = NULL;
+		int			nties = cursor_pick(cursor, forward);
+		Source	   *source;
 
-		for (int i = 0; i < cursor->nsources; i++)
-		{
-			Source	   *source = &cursor->sources[i];
-			int			c;
-
-			if (!source->valid)
-				continue;
-			c = best == NULL ? -1 : source_compare(source, best);
-			if (best != NULL && !forward)
-				c = -c;
-			if (c < 0)
-			{
-				best = source;
-				nties = 0;
-			}
-			if (c <= 0)
-				cursor->ties[nties++] = i;
-		}
-		if (best == NULL)
+		if (nties == 0)
 			return MERGE_END;
 
 		/*
 		 * The position moves over skipped entries too: no one can tell the
 		 * difference, and a scan that has to start over starts here.
 		 */
-		resetStringInfo(&cursor->key);
-		appendBinaryStringInfo(&cursor->key, best->key.data, best->key.len);
-		cursor->side = AT_KEY;
-		cursor->unbounded = false;
+		stand_at(cursor, cursor->sources[cursor->ties[0]].key);
 		if (fold_ties(cursor, nties) == LSM_TAG_PUT)
 			return MERGE_FOUND;
 		for (int i = 0; i < nties; i++)
-			source_advance(cursor, &cursor->sources[cursor->ties[i]], forward);
+		{
+			source = &cursor->sources[cursor->ties[i]];
+			source_advance(cursor, source, forward);
+			source_count_blocks(cursor, source);
+		}
 	}
 	return MERGE_PAUSE;
 }
@@ -787,6 +821,109 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 	*key = lsm_slice(cursor->key.data, cursor->key.len);
 	*value = lsm_slice(cursor->value.data, cursor->value.len);
 	return true;
+}
+
+static inline LsmSlice
+source_value(const Source *source)
+{
+	size_t		len;
+	const void *data;
+
+	if (source->memtable != NULL)
+	{
+		LsmMemValue *value = lsm_memnode_value(source->node);
+
+		return lsm_slice(value->data, value->len);
+	}
+	data = lsm_sst_iter_value(source->iter, &len);
+	return lsm_slice(data, (uint32) len);
+}
+
+static inline void
+batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value)
+{
+	uint32		at = batch->bytes.len;
+
+	if (unlikely(key.len + value.len >= (uint32) (batch->bytes.maxlen - batch->bytes.len)))
+		enlargeStringInfo(&batch->bytes, key.len + value.len);
+	memcpy(batch->bytes.data + at, key.data, key.len);
+	memcpy(batch->bytes.data + at + key.len, value.data, value.len);
+	batch->bytes.len += key.len + value.len;
+	batch->entries[batch->n].key_offset = at;
+	batch->entries[batch->n].key_bytes = key.len;
+	batch->entries[batch->n].value_offset = at + key.len;
+	batch->entries[batch->n].value_bytes = value.len;
+	batch->n++;
+}
+
+/*
+ * The merge of a batch.  Memtables are not looked at again for what was
+ * inserted since the call began: the next call does that.
+ * REQUIRES: prepared forward.
+ */
+static MergeResult
+cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batch)
+{
+	uint64		limit_word = lsm_word(limit.data, limit.len, 0);
+
+	for (int skipped = 0; skipped < SKIPS_PER_EPOCH;)
+	{
+		int			nties = cursor_pick(cursor, true);
+		Source	   *source;
+		LsmSlice	value;
+
+		if (nties == 0)
+			return MERGE_END;
+		source = &cursor->sources[cursor->ties[0]];
+		if (source->word >= limit_word &&
+			lsm_slice_compare(source->key, limit) > 0)
+			return MERGE_END;
+		stand_at(cursor, source->key);
+
+		/* nearly all entries are whole and in one place: copied once */
+		value = source_value(source);
+		if (likely(value.len > 0 && (uint8) value.data[0] == LSM_TAG_PUT))
+		{
+			for (int i = 0; i < nties; i++)
+				cursor->sources[cursor->ties[i]].consumed = true;
+			batch_append(batch, source->key, value);
+		}
+		else if (fold_ties(cursor, nties) == LSM_TAG_PUT)
+			batch_append(batch, source->key,
+						 lsm_slice(cursor->value.data, cursor->value.len));
+		else
+			skipped++;
+
+		/* the last entry's sources stay: an idle cursor stands at it */
+		if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
+			return MERGE_FOUND;
+		for (int i = 0; i < nties; i++)
+			source_advance(cursor, &cursor->sources[cursor->ties[i]], true);
+	}
+	return MERGE_PAUSE;
+}
+
+bool
+lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batch)
+{
+	MergeResult result;
+
+	Assert(!cursor->point);
+	Assert(max_entries > 0 && max_entries <= LSM_BATCH_ENTRIES);
+	batch->n = 0;
+	resetStringInfo(&batch->bytes);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		cursor_enter(cursor);
+		cursor_prepare(cursor, true);
+		cursor->positioned = false;
+		result = cursor_merge_batch(cursor, limit, max_entries, batch);
+		cursor->positioned = true;
+		cursor_count_blocks(cursor);
+		lsm_tree_exit(cursor->tree);
+	} while (result == MERGE_PAUSE && batch->n == 0);
+	return batch->n > 0;
 }
 
 /* ======================================================================

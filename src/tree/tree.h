@@ -302,6 +302,34 @@ extern void lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe)
 extern bool lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 							LsmSlice *key, LsmSlice *value);
 
+/* Most entries of a batch, and the bytes after which it is full */
+#define LSM_BATCH_ENTRIES	64
+#define LSM_BATCH_BYTES		(32 * 1024)
+
+/* Entries copied by one call; the caller owns it and initializes bytes */
+typedef struct LsmBatch
+{
+	int			n;
+	StringInfoData bytes;
+	struct
+	{
+		uint32		key_offset; /* into bytes */
+		uint32		key_bytes;
+		uint32		value_offset;
+		uint32		value_bytes;
+	}			entries[LSM_BATCH_ENTRIES];
+} LsmBatch;
+
+/*
+ * Replace the batch's content by copies of the next entries forward, at least
+ * one and at most max_entries, up to the key `limit`; false: there is none.
+ * The entries are those at some moment during the call, and the cursor stands at
+ * the last of them.  For readers that may take an entry's older
+ * state: MVCC snapshots.
+ */
+extern bool lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries,
+							LsmBatch *batch);
+
 /* ---- writes (write.c) ---- */
 
 /*

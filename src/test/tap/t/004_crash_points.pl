@@ -78,7 +78,9 @@ sub named_by_a_fork
 {
 	my ($node, $file) = @_;
 	(my $owner = $file) =~ s,[^/]+$,owner,;
-	foreach my $line (split /\n/, slurp_file($owner))
+	# the worker may be removing the directory at this moment
+	my $lines = eval { slurp_file($owner) } // return 0;
+	foreach my $line (split /\n/, $lines)
 	{
 		my ($db, $spc, $relfilenode) = split ' ', $line;
 		return 1 if -s $node->data_dir . "/base/$db/$relfilenode";

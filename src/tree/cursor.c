@@ -21,393 +21,10 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "tree/lookup.h"
-#include "tree/merge.h"
+#include "tree/cursor.h"
 
 /* Entries skipped (deleted ones) before the epoch is left for a moment */
 #define SKIPS_PER_EPOCH		1024
-
-typedef struct Source
-{
-	/* present entry */
-	bool		valid;
-	bool		consumed;		/* folded into the last result */
-	uint64		word;
-	LsmSlice	key;
-
-	/* a memtable ... */
-	LsmMemtable *memtable;		/* NULL: a source of files */
-	LsmMemNode *node;			/* present entry */
-	LsmMemNode *before;			/* forward: last node passed, NULL: none; equal
-								 * to node right after an exact seek */
-
-	/* ... or files first..last of a run */
-	const LsmRun *run;
-	int			first;
-	int			last;
-	int			at;				/* file that is open */
-	LsmOpenFile *open;			/* NULL: none */
-	LsmSstIter *iter;
-} Source;
-
-typedef enum Side
-{
-	BEFORE_KEY,					/* in the gap before it */
-	AT_KEY,						/* it was the last entry returned */
-	AFTER_KEY					/* in the gap behind it */
-} Side;
-
-struct LsmCursor
-{
-	MemoryContext cxt;
-	MemoryContextCallback callback;
-	LsmTree    *tree;
-
-	/* what the sources are made of */
-	LsmTreeShared *ctl;
-	LsmMemtableSet set;
-	LsmVersion *version;		/* pinned, or NULL */
-
-	/* position; an unbounded one is BEFORE everything or AFTER everything */
-	Side		side;
-	bool		unbounded;
-	StringInfoData key;
-
-	/* point mode: probe.filter_key points to filter_key */
-	bool		point;
-	bool		asked;			/* filters were asked since the seek */
-	LsmProbe	probe;
-	StringInfoData filter_key;
-
-	bool		built;			/* sources fit set, version and mode */
-	bool		positioned;		/* ... and stand at the position ... */
-	bool		forward;		/* ... in this direction */
-	int			nsources;
-	int			max_sources;
-	Source	   *sources;		/* newest first */
-	int		   *ties;
-	StringInfoData value;
-};
-
-/* ======================================================================
- * Sources
- * ====================================================================== */
-
-/* Never fails. */
-static void
-source_close_file(LsmCursor *cursor, Source *source)
-{
-	if (source->open == NULL)
-		return;
-	lsm_file_release_iter(source->open, source->iter);
-	source->open = NULL;
-	source->iter = NULL;
-}
-
-static void
-source_use_file(LsmCursor *cursor, Source *source, int at)
-{
-	LsmOpenFile *open;
-
-	Assert(at >= source->first && at <= source->last);
-	if (source->open != NULL && source->at == at)
-		return;
-	if (source->open != NULL)
-		lsm_file_count_blocks(cursor->tree, source->open);
-	source_close_file(cursor, source);
-	open = lsm_file_open(cursor->tree, &source->run->files[at]);
-	source->iter = lsm_file_acquire_iter(open);
-	source->open = open;
-	source->at = at;
-}
-
-/* The scan range of point mode: 0: in it, 1: to be skipped, -1: beyond it. */
-static inline int
-clip_key(const LsmCursor *cursor, LsmSlice key)
-{
-	if (!cursor->point)
-		return 0;
-	if (!lsm_slice_has_prefix(key, cursor->probe.filter_key))
-		return -1;
-	if (cursor->tree->kind == LSM_KIND_INDEX)
-		return key.len == cursor->probe.filter_key.len + 6 ? 0 : 1;
-	return key.len == cursor->probe.filter_key.len ? 0 : -1;
-}
-
-static inline void
-source_take_key(Source *source, LsmSlice key)
-{
-	source->valid = true;
-	source->key = key;
-	source->word = lsm_word(key.data, key.len, 0);
-}
-
-/* Take the node's entry, passing over what is to be skipped. */
-static void
-memtable_settle(LsmCursor *cursor, Source *source, bool forward)
-{
-	source->valid = false;
-	while (source->node != NULL)
-	{
-		LsmSlice	key = lsm_memnode_key(source->node);
-		int			clip = clip_key(cursor, key);
-
-		if (clip == 0)
-		{
-			source_take_key(source, key);
-			return;
-		}
-		if (clip < 0)
-			return;
-		if (forward)
-		{
-			source->before = source->node;
-			source->node = lsm_memtable_next(source->memtable, source->node);
-		}
-		else
-			source->node = lsm_memtable_prev(source->memtable, source->node);
-	}
-}
-
-static void
-memtable_position(LsmCursor *cursor, Source *source, bool forward)
-{
-	LsmMemtable *memtable = source->memtable;
-	LsmSlice	key = lsm_slice(cursor->key.data, cursor->key.len);
-	LsmMemNode *node;
-	bool		equal;
-
-	source->before = NULL;
-	source->node = NULL;
-	if (cursor->unbounded)
-	{
-		if (forward && cursor->side == BEFORE_KEY)
-			source->node = lsm_memtable_first(memtable);
-		else if (forward)
-			source->before = lsm_memtable_last(memtable);
-		else if (cursor->side == AFTER_KEY)
-			source->node = lsm_memtable_last(memtable);
-		memtable_settle(cursor, source, forward);
-		return;
-	}
-
-	node = lsm_memtable_seek_last(memtable, key);
-	equal = node != NULL && lsm_slice_compare(lsm_memnode_key(node), key) == 0;
-	if (forward)
-	{
-		source->before = node;
-		if (equal && cursor->side == BEFORE_KEY)
-			source->node = node;
-		else
-		{
-			source->node = node == NULL ? lsm_memtable_first(memtable) :
-				lsm_memtable_next(source->memtable, node);
-
-			/* what was inserted since the search may still lie before the position */
-			while (source->node != NULL)
-			{
-				int			c = lsm_slice_compare(lsm_memnode_key(source->node), key);
-
-				if (c > 0 || (c == 0 && cursor->side == BEFORE_KEY))
-					break;
-				source->before = source->node;
-				source->node = lsm_memtable_next(memtable, source->node);
-			}
-		}
-	}
-	else if (equal && cursor->side != AFTER_KEY)
-		source->node = lsm_memtable_prev(memtable, node);
-	else
-		source->node = node;
-	memtable_settle(cursor, source, forward);
-}
-
-/*
- * Forward only: has something been inserted between the last node passed and
- * the present one?  What is not beyond the position is passed at once.
- */
-static void
-memtable_refresh(LsmCursor *cursor, Source *source)
-{
-	LsmSlice	position = lsm_slice(cursor->key.data, cursor->key.len);
-	LsmMemNode *node;
-
-	if (source->before != NULL && source->before == source->node)
-		return;
-	if (cursor->unbounded && cursor->side == AFTER_KEY)
-		return;
-	node = source->before == NULL ? lsm_memtable_first(source->memtable) :
-		lsm_memtable_next(source->memtable, source->before);
-	if (likely(node == source->node))
-		return;
-	while (node != NULL && node != source->node && !cursor->unbounded)
-	{
-		int			c = lsm_slice_compare(lsm_memnode_key(node), position);
-
-		if (c > 0 || (c == 0 && cursor->side == BEFORE_KEY))
-			break;
-		source->before = node;
-		node = lsm_memtable_next(source->memtable, node);
-	}
-	source->node = node;
-	memtable_settle(cursor, source, true);
-}
-
-/* Take the iterator's entry, going on to the neighbouring file at the end of one. */
-static void
-files_settle(LsmCursor *cursor, Source *source, bool forward)
-{
-	LsmSstError err;
-
-	source->valid = false;
-	for (;;)
-	{
-		if (lsm_sst_iter_valid(source->iter))
-		{
-			size_t		len;
-			const void *data = lsm_sst_iter_key(source->iter, &len);
-			LsmSlice	key = lsm_slice(data, (uint32) len);
-			int			clip = clip_key(cursor, key);
-
-			if (clip == 0)
-			{
-				source_take_key(source, key);
-				return;
-			}
-			if (clip < 0)
-				break;
-			lsm_sst_check(forward ? lsm_sst_iter_next(source->iter, &err) :
-						  lsm_sst_iter_prev(source->iter, &err), &err);
-		}
-		else
-		{
-			int			at = source->at + (forward ? 1 : -1);
-
-			if (at < source->first || at > source->last)
-				break;
-			source_use_file(cursor, source, at);
-			lsm_sst_check(forward ? lsm_sst_iter_first(source->iter, &err) :
-						  lsm_sst_iter_last(source->iter, &err), &err);
-		}
-	}
-}
-
-/*
- * Seek, beginning in the first file of the direction whose fences admit the
- * key.  Cut fences may admit it to several files, and only the files themselves
- * tell in which one it belongs.
- */
-static void
-files_seek(LsmCursor *cursor, Source *source, int at, LsmSlice key, bool forward)
-{
-	const LsmFile *files = source->run->files;
-	LsmSstError err;
-
-	for (;;)
-	{
-		source_use_file(cursor, source, at);
-		lsm_sst_check(forward ?
-					  lsm_sst_iter_seek(source->iter, key.data, key.len, &err) :
-					  lsm_sst_iter_seek_last(source->iter, key.data, key.len, &err),
-					  &err);
-		if (lsm_sst_iter_valid(source->iter))
-			return;
-		at += forward ? 1 : -1;
-		if (at < source->first || at > source->last ||
-			(forward ? lsm_file_after(&files[at], key) :
-			 lsm_file_before(&files[at], key)))
-			return;				/* its end is the place: files_settle() */
-	}
-}
-
-static void
-files_position(LsmCursor *cursor, Source *source, bool forward)
-{
-	LsmSlice	key = lsm_slice(cursor->key.data, cursor->key.len);
-	LsmSstIter *iter;
-	LsmSstError err;
-	int			at;
-
-	source->valid = false;
-	if (cursor->unbounded)
-	{
-		if (forward != (cursor->side == BEFORE_KEY))
-			return;
-		at = forward ? source->first : source->last;
-		source_use_file(cursor, source, at);
-		lsm_sst_check(forward ? lsm_sst_iter_first(source->iter, &err) :
-					  lsm_sst_iter_last(source->iter, &err), &err);
-		files_settle(cursor, source, forward);
-		return;
-	}
-
-	if (forward)
-		at = Max(lsm_run_find(source->run, key), source->first);
-	else
-		at = Min(lsm_run_find_last(source->run, key), source->last);
-	if (at < source->first || at > source->last)
-		return;
-	files_seek(cursor, source, at, key, forward);
-	iter = source->iter;
-	if (lsm_sst_iter_valid(iter) &&
-		cursor->side != (forward ? BEFORE_KEY : AFTER_KEY))
-	{
-		size_t		len;
-		const void *data = lsm_sst_iter_key(iter, &len);
-
-		if (len == key.len && memcmp(data, key.data, len) == 0)
-			lsm_sst_check(forward ? lsm_sst_iter_next(iter, &err) :
-						  lsm_sst_iter_prev(iter, &err), &err);
-	}
-	files_settle(cursor, source, forward);
-}
-
-static inline void
-source_count_blocks(LsmCursor *cursor, Source *source)
-{
-	if (source->open != NULL)
-		lsm_file_count_blocks(cursor->tree, source->open);
-}
-
-static void
-source_position(LsmCursor *cursor, Source *source, bool forward)
-{
-	source->consumed = false;
-	if (source->memtable != NULL)
-		memtable_position(cursor, source, forward);
-	else
-	{
-		files_position(cursor, source, forward);
-		source_count_blocks(cursor, source);
-	}
-}
-
-/* Step past the entry.  Blocks read are left for the caller to count. */
-static void
-source_advance(LsmCursor *cursor, Source *source, bool forward)
-{
-	LsmSstError err;
-
-	source->consumed = false;
-	if (source->memtable == NULL)
-	{
-		lsm_sst_check(forward ? lsm_sst_iter_next(source->iter, &err) :
-					  lsm_sst_iter_prev(source->iter, &err), &err);
-		files_settle(cursor, source, forward);
-	}
-	else
-	{
-		if (forward)
-		{
-			source->before = source->node;
-			source->node = lsm_memtable_next(source->memtable, source->node);
-		}
-		else
-			source->node = lsm_memtable_prev(source->memtable, source->node);
-		memtable_settle(cursor, source, forward);
-	}
-}
-
 /* ======================================================================
  * Building the sources
  * ====================================================================== */
@@ -417,7 +34,7 @@ static void
 cursor_count_blocks(LsmCursor *cursor)
 {
 	for (int i = 0; i < cursor->nsources; i++)
-		source_count_blocks(cursor, &cursor->sources[i]);
+		lsm_source_count_blocks(cursor, &cursor->sources[i]);
 }
 
 /* Never fails. */
@@ -425,16 +42,16 @@ static void
 cursor_drop_sources(LsmCursor *cursor)
 {
 	for (int i = 0; i < cursor->nsources; i++)
-		source_close_file(cursor, &cursor->sources[i]);
+		lsm_source_close_file(cursor, &cursor->sources[i]);
 	cursor->nsources = 0;
 	cursor->built = false;
 	cursor->positioned = false;
 }
 
-static Source *
+static LsmSource *
 cursor_add_source(LsmCursor *cursor)
 {
-	Source	   *source;
+	LsmSource	   *source;
 
 	if (cursor->nsources == cursor->max_sources)
 	{
@@ -442,18 +59,18 @@ cursor_add_source(LsmCursor *cursor)
 
 		if (cursor->sources == NULL)
 		{
-			cursor->sources = MemoryContextAlloc(cursor->cxt, n * sizeof(Source));
+			cursor->sources = MemoryContextAlloc(cursor->cxt, n * sizeof(LsmSource));
 			cursor->ties = MemoryContextAlloc(cursor->cxt, n * sizeof(int));
 		}
 		else
 		{
-			cursor->sources = repalloc(cursor->sources, n * sizeof(Source));
+			cursor->sources = repalloc(cursor->sources, n * sizeof(LsmSource));
 			cursor->ties = repalloc(cursor->ties, n * sizeof(int));
 		}
 		cursor->max_sources = n;
 	}
 	source = &cursor->sources[cursor->nsources];
-	memset(source, 0, sizeof(Source));
+	memset(source, 0, sizeof(LsmSource));
 	cursor->nsources++;
 	return source;
 }
@@ -467,7 +84,7 @@ build_range(LsmCursor *cursor)
 		cursor_add_source(cursor)->memtable = cursor->set.tables[i];
 	for (int i = 0; i < version->nruns; i++)
 	{
-		Source	   *source = cursor_add_source(cursor);
+		LsmSource	   *source = cursor_add_source(cursor);
 
 		source->run = &version->runs[i];
 		source->last = version->runs[i].nfiles - 1;
@@ -505,7 +122,7 @@ build_point_files(LsmCursor *cursor)
 		for (int at = lsm_run_find(run, key); at < run->nfiles; at++)
 		{
 			LsmFile    *file = &run->files[at];
-			Source	   *source;
+			LsmSource	   *source;
 			LsmOpenFile *open;
 
 			if (lsm_file_after(file, key) &&
@@ -521,7 +138,7 @@ build_point_files(LsmCursor *cursor)
 	}
 	for (int i = 0; more && i < cursor->nsources; i++)
 	{
-		Source	   *source = &cursor->sources[i];
+		LsmSource	   *source = &cursor->sources[i];
 
 		if (source->run != NULL)
 			lsm_probe_prefetch_more(&cursor->probe,
@@ -543,11 +160,11 @@ ask_point_filters(LsmCursor *cursor, bool forward)
 
 	for (int i = 0; i < cursor->nsources; i++)
 	{
-		Source	   *source = &cursor->sources[i];
+		LsmSource	   *source = &cursor->sources[i];
 
 		if (source->memtable != NULL)
 		{
-			source_position(cursor, source, forward);
+			lsm_source_position(cursor, source, forward);
 			memtable_hit |= source->valid;
 		}
 		else
@@ -557,12 +174,12 @@ ask_point_filters(LsmCursor *cursor, bool forward)
 
 			if (lsm_probe_filter(cursor->tree, &cursor->probe, open, &counts))
 			{
-				source_position(cursor, source, forward);
+				lsm_source_position(cursor, source, forward);
 				lsm_file_count_blocks(cursor->tree, open);
 				lsm_probe_outcome(open, source->valid, &counts);
 			}
 			if (!source->valid)
-				source_close_file(cursor, source);
+				lsm_source_close_file(cursor, source);
 		}
 		if (source->valid)
 		{
@@ -620,17 +237,17 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 
 	for (int i = 0; i < cursor->nsources; i++)
 	{
-		Source	   *source = &cursor->sources[i];
+		LsmSource	   *source = &cursor->sources[i];
 
 		if (!positioned)
-			source_position(cursor, source, forward);
+			lsm_source_position(cursor, source, forward);
 		else if (source->consumed)
 		{
-			source_advance(cursor, source, forward);
-			source_count_blocks(cursor, source);
+			lsm_source_advance(cursor, source, forward);
+			lsm_source_count_blocks(cursor, source);
 		}
 		else if (forward && source->memtable != NULL)
-			memtable_refresh(cursor, source);
+			lsm_source_refresh(cursor, source);
 	}
 	cursor->forward = forward;
 	cursor->positioned = true;
@@ -674,7 +291,7 @@ cursor_enter(LsmCursor *cursor)
  * ====================================================================== */
 
 static inline int
-source_compare(const Source *a, const Source *b)
+source_compare(const LsmSource *a, const LsmSource *b)
 {
 	if (a->word != b->word)
 		return a->word < b->word ? -1 : 1;
@@ -689,7 +306,7 @@ fold_ties(LsmCursor *cursor, int nties)
 	lsm_fold_begin(&fold, cursor->tree->ops, &cursor->value);
 	for (int i = 0; i < nties; i++)
 	{
-		Source	   *source = &cursor->sources[cursor->ties[i]];
+		LsmSource	   *source = &cursor->sources[cursor->ties[i]];
 
 		source->consumed = true;
 		if (lsm_fold_complete(&fold))
@@ -719,11 +336,11 @@ static inline int
 cursor_pick(LsmCursor *cursor, bool forward)
 {
 	int			nties = 0;
-	Source	   *best = NULL;
+	LsmSource	   *best = NULL;
 
 	for (int i = 0; i < cursor->nsources; i++)
 	{
-		Source	   *source = &cursor->sources[i];
+		LsmSource	   *source = &cursor->sources[i];
 		int			c;
 
 		if (!source->valid)
@@ -752,7 +369,7 @@ stand_at(LsmCursor *cursor, LsmSlice key)
 	}
 	memcpy(cursor->key.data, key.data, key.len);
 	cursor->key.len = key.len;
-	cursor->side = AT_KEY;
+	cursor->side = LSM_AT_KEY;
 	cursor->unbounded = false;
 }
 
@@ -763,7 +380,7 @@ cursor_merge(LsmCursor *cursor, bool forward)
 	for (int skipped = 0; skipped < SKIPS_PER_EPOCH; skipped++)
 	{
 		int			nties = cursor_pick(cursor, forward);
-		Source	   *source;
+		LsmSource	   *source;
 
 		if (nties == 0)
 			return MERGE_END;
@@ -778,8 +395,8 @@ cursor_merge(LsmCursor *cursor, bool forward)
 		for (int i = 0; i < nties; i++)
 		{
 			source = &cursor->sources[cursor->ties[i]];
-			source_advance(cursor, source, forward);
-			source_count_blocks(cursor, source);
+			lsm_source_advance(cursor, source, forward);
+			lsm_source_count_blocks(cursor, source);
 		}
 	}
 	return MERGE_PAUSE;
@@ -796,7 +413,7 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 
 	/* from one end of a point range outwards there is nothing */
 	if (cursor->point && !cursor->asked &&
-		forward != (cursor->side == BEFORE_KEY))
+		forward != (cursor->side == LSM_BEFORE_KEY))
 		return false;
 
 	for (;;)
@@ -814,8 +431,8 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 	if (result == MERGE_END)
 	{
 		/* behind the last entry: a step back returns it again */
-		if (cursor->side == AT_KEY)
-			cursor->side = forward ? AFTER_KEY : BEFORE_KEY;
+		if (cursor->side == LSM_AT_KEY)
+			cursor->side = forward ? LSM_AFTER_KEY : LSM_BEFORE_KEY;
 		return false;
 	}
 	*key = lsm_slice(cursor->key.data, cursor->key.len);
@@ -824,7 +441,7 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 }
 
 static inline LsmSlice
-source_value(const Source *source)
+source_value(const LsmSource *source)
 {
 	size_t		len;
 	const void *data;
@@ -869,7 +486,7 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 	for (int skipped = 0; skipped < SKIPS_PER_EPOCH;)
 	{
 		int			nties = cursor_pick(cursor, true);
-		Source	   *source;
+		LsmSource	   *source;
 		LsmSlice	value;
 
 		if (nties == 0)
@@ -898,7 +515,7 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 		if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
 			return MERGE_FOUND;
 		for (int i = 0; i < nties; i++)
-			source_advance(cursor, &cursor->sources[cursor->ties[i]], true);
+			lsm_source_advance(cursor, &cursor->sources[cursor->ties[i]], true);
 	}
 	return MERGE_PAUSE;
 }
@@ -964,7 +581,7 @@ lsm_cursor_open(LsmTree *tree)
 
 	cursor->cxt = cxt;
 	cursor->tree = tree;
-	cursor->side = BEFORE_KEY;
+	cursor->side = LSM_BEFORE_KEY;
 	cursor->unbounded = true;
 	init_buffer(&cursor->key, 128);
 	init_buffer(&cursor->filter_key, 128);
@@ -984,7 +601,7 @@ lsm_cursor_close(LsmCursor *cursor)
 }
 
 static void
-set_position(LsmCursor *cursor, LsmSlice key, Side side, bool unbounded)
+set_position(LsmCursor *cursor, LsmSlice key, LsmCursorSide side, bool unbounded)
 {
 	/* the key may be the one the cursor returned */
 	if (key.data != cursor->key.data)
@@ -1005,7 +622,7 @@ lsm_cursor_seek(LsmCursor *cursor, LsmSlice key, bool after,
 				ScanDirection direction)
 {
 	bool		forward = ScanDirectionIsForward(direction);
-	Side		side = forward != after ? BEFORE_KEY : AFTER_KEY;
+	LsmCursorSide		side = forward != after ? LSM_BEFORE_KEY : LSM_AFTER_KEY;
 
 	if (cursor->point)
 	{
@@ -1014,7 +631,7 @@ lsm_cursor_seek(LsmCursor *cursor, LsmSlice key, bool after,
 		cursor_drop_sources(cursor);
 	}
 	if (key.len == 0)
-		side = forward ? BEFORE_KEY : AFTER_KEY;
+		side = forward ? LSM_BEFORE_KEY : LSM_AFTER_KEY;
 	set_position(cursor, key, side, key.len == 0);
 }
 
@@ -1040,14 +657,14 @@ void
 lsm_cursor_seek_point(LsmCursor *cursor, const LsmProbe *probe)
 {
 	seek_point(cursor, probe);
-	set_position(cursor, cursor->probe.filter_key, BEFORE_KEY, false);
+	set_position(cursor, cursor->probe.filter_key, LSM_BEFORE_KEY, false);
 }
 
 void
 lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe)
 {
 	seek_point(cursor, probe);
-	set_position(cursor, cursor->probe.filter_key, AFTER_KEY, false);
+	set_position(cursor, cursor->probe.filter_key, LSM_AFTER_KEY, false);
 
 	/* the last possible row identifier */
 	if (cursor->tree->kind == LSM_KIND_INDEX)

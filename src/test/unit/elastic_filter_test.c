@@ -17,27 +17,10 @@
 #include <string.h>
 
 #include "filter/filter_private.h"
-
-static int	ntests = 0;
-static int	nfailed = 0;
-
-static void
-ok(bool good, const char *fmt,...)
-{
-	va_list		args;
-
-	printf("%sok %d - ", good ? "" : "not ", ++ntests);
-	va_start(args, fmt);
-	vprintf(fmt, args);
-	va_end(args);
-	printf("\n");
-	fflush(stdout);
-	if (!good)
-		nfailed++;
-}
+#include "tap.h"
 
 static void *
-alloc_or_die(size_t nbytes)
+alloc_aligned_or_die(size_t nbytes)
 {
 	void	   *memory = NULL;
 
@@ -47,16 +30,6 @@ alloc_or_die(size_t nbytes)
 		exit(1);
 	}
 	return memory;
-}
-
-static uint64_t
-random_next(uint64_t *state)
-{
-	uint64_t	z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
 }
 
 /*
@@ -140,7 +113,7 @@ build(Built *built, double bits_per_key, uint32_t units, uint32_t unit_bytes,
 	built->params = (LsmFilterParams) {.scheme = LSM_FILTER_ELASTIC,
 		.bits_per_key = bits_per_key, .units = units, .unit_bytes = unit_bytes};
 	segment_keys = lsm_elastic_segment_keys(&built->params);
-	built->keys = alloc_or_die(nkeys * sizeof(Key));
+	built->keys = alloc_aligned_or_die(nkeys * sizeof(Key));
 	for (uint64_t i = 0; i < nkeys; i++)
 		make_key(&built->keys[i], shape, &seed);
 	qsort(built->keys, nkeys, sizeof(Key), compare_keys);
@@ -149,9 +122,9 @@ build(Built *built, double bits_per_key, uint32_t units, uint32_t unit_bytes,
 			built->keys[n++] = built->keys[i];
 	built->nkeys = n;
 
-	built->digests = alloc_or_die(n * sizeof(LsmDigest));
-	built->fence_bytes = alloc_or_die(n * 48 / segment_keys + 48);
-	built->fence_ends = alloc_or_die((n / segment_keys + 1) * sizeof(uint32_t));
+	built->digests = alloc_aligned_or_die(n * sizeof(LsmDigest));
+	built->fence_bytes = alloc_aligned_or_die(n * 48 / segment_keys + 48);
+	built->fence_ends = alloc_aligned_or_die((n / segment_keys + 1) * sizeof(uint32_t));
 	built->nfences = 0;
 	for (uint64_t i = 0; i < n; i++)
 	{
@@ -173,10 +146,10 @@ build(Built *built, double bits_per_key, uint32_t units, uint32_t unit_bytes,
 		}
 	}
 	fences = (LsmElasticFences) {built->fence_bytes, built->fence_ends, built->nfences};
-	scratch = alloc_or_die(segment_keys * sizeof(LsmDigest));
+	scratch = alloc_aligned_or_die(segment_keys * sizeof(LsmDigest));
 	built->bytes = lsm_elastic_image_bytes(&built->params, n, &fences);
 	good = built->bytes > 0 && built->bytes % 64 == 0;
-	built->image = alloc_or_die(built->bytes);
+	built->image = alloc_aligned_or_die(built->bytes);
 	memset(built->image, 0xA5, built->bytes);
 	good &= lsm_elastic_build(&built->params, built->digests, n, &fences, scratch,
 							  built->image, built->bytes - 1) == LSM_FILTER_INVALID;
@@ -349,7 +322,7 @@ test_empty(void)
 {
 	LsmFilterParams params = {.scheme = LSM_FILTER_ELASTIC, .bits_per_key = 10, .units = 6, .unit_bytes = 512};
 	LsmElasticFences none = {NULL, NULL, 0};
-	uint8_t    *image = alloc_or_die(4096);
+	uint8_t    *image = alloc_aligned_or_die(4096);
 	size_t		bytes = lsm_elastic_image_bytes(&params, 0, &none);
 	LsmDigest	scratch[2457];
 	LsmFilter	filter;
@@ -415,7 +388,7 @@ test_damage(void)
 	ok(good, "a bit flipped in a unit is found when the unit is read");
 
 	/* never out of bounds (ASan looks), whatever an unverified directory says */
-	copy = alloc_or_die(built.bytes);
+	copy = alloc_aligned_or_die(built.bytes);
 	good = true;
 	for (int i = 0; i < 20000; i++)
 	{

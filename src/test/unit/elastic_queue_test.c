@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "tree/elastic_queue.c"
+#include "tap.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define ROUNDS	2
@@ -28,28 +29,10 @@
 #define NFILES			7
 #define LINES			2		/* of 64 bytes, per segment */
 
-static int	ntests = 0;
-static int	nfailed = 0;
-
-static void
-ok(bool good, const char *fmt,...)
-{
-	va_list		args;
-
-	printf("%sok %d - ", good ? "" : "not ", ++ntests);
-	va_start(args, fmt);
-	vprintf(fmt, args);
-	va_end(args);
-	printf("\n");
-	fflush(stdout);
-	if (!good)
-		nfailed++;
-}
-
 static uint64_t seed;
 
 static uint64_t
-random_next(void)
+next_random(void)
 {
 	uint64_t	z = seed += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -61,7 +44,7 @@ random_next(void)
 static double
 random_unit(void)
 {
-	return (double) (random_next() >> 11) * 0x1p-53;
+	return (double) (next_random() >> 11) * 0x1p-53;
 }
 
 /* ---- the queue under test ---- */
@@ -356,28 +339,28 @@ test_model(uint64_t start)
 
 	for (int step = 0; step < 6000 && agree; step++)
 	{
-		uint32_t	x = (uint32_t) (random_next() % n);
-		uint32_t	batch = 1 + (uint32_t) (random_next() % 20);
+		uint32_t	x = (uint32_t) (next_random() % n);
+		uint32_t	batch = 1 + (uint32_t) (next_random() % 20);
 
-		if (random_next() % 30 == 0 && model.segments[x].alive)
+		if (next_random() % 30 == 0 && model.segments[x].alive)
 		{
 			lsm_elastic_queue_remove(&queue, x * LINES);
 			model.segments[x].alive = false;
 		}
-		else if (random_next() % 4 == 0 && !model.segments[x].alive)
+		else if (next_random() % 4 == 0 && !model.segments[x].alive)
 		{
-			uint32_t	file = (uint32_t) (random_next() % NFILES);
-			uint32_t	number = (uint32_t) (random_next() % 20);
-			int			limit = 1 + (int) (random_next() % LSM_ELASTIC_MAX_UNITS);
-			double		accesses = (double) (random_next() % 50);
-			int			units = (int) (random_next() % 5);
+			uint32_t	file = (uint32_t) (next_random() % NFILES);
+			uint32_t	number = (uint32_t) (next_random() % 20);
+			int			limit = 1 + (int) (next_random() % LSM_ELASTIC_MAX_UNITS);
+			double		accesses = (double) (next_random() % 50);
+			int			units = (int) (next_random() % 5);
 
 			add(x, file, number, limit, accesses, units);
 			model_add(x, file, number, limit, accesses, units);
 		}
-		else if (random_next() % 200 == 0)
+		else if (next_random() % 200 == 0)
 		{
-			queue.budget = 100 + (uint32_t) (random_next() % 200);
+			queue.budget = 100 + (uint32_t) (next_random() % 200);
 			for (;;)
 			{
 				uint32_t	id = lsm_elastic_queue_shrink(&queue);
@@ -389,9 +372,9 @@ test_model(uint64_t start)
 			}
 			over += queue.targets > queue.budget;
 		}
-		else if (random_next() % 100 == 0)
+		else if (next_random() % 100 == 0)
 		{
-			queue.on_access = !queue.on_access || random_next() % 4 != 0;
+			queue.on_access = !queue.on_access || next_random() % 4 != 0;
 		}
 		else if (model_alive() > 0)
 		{
@@ -399,7 +382,7 @@ test_model(uint64_t start)
 			model_advance(batch);
 			for (uint32_t i = 0; i < batch && agree; i++)
 			{
-				uint32_t	y = random_next() % 3 ? zipf(n, 1.1) : (uint32_t) (random_next() % n);
+				uint32_t	y = next_random() % 3 ? zipf(n, 1.1) : (uint32_t) (next_random() % n);
 				double		before;
 				LsmElasticDecision decision;
 				int			promoted;
@@ -510,7 +493,7 @@ test_policy(double theta, uint32_t units_each, float unit_fpr, int limit)
 		place[i] = i;
 	for (uint32_t i = n - 1; i > 0; i--)
 	{
-		uint32_t	j = (uint32_t) (random_next() % (i + 1));
+		uint32_t	j = (uint32_t) (next_random() % (i + 1));
 		uint32_t	t = place[i];
 
 		place[i] = place[j];
@@ -570,8 +553,8 @@ test_share(void)
 	seed = 7;
 	for (int round = 0; round < 200; round++)
 	{
-		uint32_t	n = 1 + (uint32_t) (random_next() % 60);
-		uint32_t	budget = (uint32_t) (random_next() % (4 * n));
+		uint32_t	n = 1 + (uint32_t) (next_random() % 60);
+		uint32_t	budget = (uint32_t) (next_random() % (4 * n));
 		LsmElasticShare shares[60];
 		int			greedy[60] = {0};
 		double		sum = 0;
@@ -580,7 +563,7 @@ test_share(void)
 
 		for (uint32_t i = 0; i < n; i++)
 			shares[i] = (LsmElasticShare) {1 + 1000 * random_unit() * random_unit(),
-				(float) (0.1 + 0.5 * random_unit()), (uint8_t) (1 + random_next() % 8), 0};
+				(float) (0.1 + 0.5 * random_unit()), (uint8_t) (1 + next_random() % 8), 0};
 		for (uint32_t taken = 0; taken < budget; taken++)
 		{
 			int			next = -1;

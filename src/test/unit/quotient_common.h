@@ -13,59 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if defined(__SANITIZE_ADDRESS__) || !defined(__OPTIMIZE__)
-#define SLOW_BUILD 1
-#else
-#define SLOW_BUILD 0
-#endif
-
-static int	ntests = 0;
-static int	nfailed = 0;
-
-static void
-ok(bool good, const char *fmt,...)
-{
-	va_list		args;
-
-	printf("%sok %d - ", good ? "" : "not ", ++ntests);
-	va_start(args, fmt);
-	vprintf(fmt, args);
-	va_end(args);
-	printf("\n");
-	fflush(stdout);
-	if (!good)
-		nfailed++;
-}
-
-static void *
-alloc_or_die(size_t nbytes)
-{
-	/* the exact size, so that ASan sees a step beyond the end */
-	void	   *memory = malloc(nbytes > 0 ? nbytes : 1);
-
-	if (memory == NULL)
-	{
-		printf("Bail out! out of memory\n");
-		exit(1);
-	}
-	return memory;
-}
+#include "tap.h"
 
 static LsmDigest
 digest_of(uint64_t number)
 {
 	return lsm_digest_key(&number, sizeof(number));
-}
-
-/* splitmix64, for data that are not keys */
-static uint64_t
-random_next(uint64_t *state)
-{
-	uint64_t	z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
 }
 
 typedef struct Image

@@ -75,8 +75,17 @@ CREATE UNIQUE INDEX oc_id ON oc USING lsm (id);
 INSERT INTO oc VALUES (1, 1), (2, 2);
 INSERT INTO oc VALUES (1, 5), (3, 2), (NULL, 1), (NULL, 2) ON CONFLICT DO NOTHING RETURNING *;
 INSERT INTO oc VALUES (1, 5), (4, 2) ON CONFLICT (id) DO UPDATE SET v = excluded.v + oc.v RETURNING *;
-CREATE UNIQUE INDEX oc_v ON oc USING lsm (v) NULLS NOT DISTINCT WHERE id > 100;
-INSERT INTO oc VALUES (1, 5) ON CONFLICT DO NOTHING;
+DROP INDEX oc_id;
+TRUNCATE oc;
+CREATE UNIQUE INDEX oc_v ON oc USING lsm (id, v) NULLS NOT DISTINCT;
+INSERT INTO oc VALUES (1, 1), (1, NULL), (NULL, 1), (NULL, NULL);
+INSERT INTO oc VALUES (1, 1), (1, NULL), (NULL, 1), (NULL, NULL), (2, NULL), (2, NULL) ON CONFLICT DO NOTHING RETURNING *;
+INSERT INTO oc VALUES (1, 1), (1, NULL), (NULL, 1), (NULL, NULL), (3, NULL)
+	ON CONFLICT (id, v) DO UPDATE SET id = coalesce(oc.id, 0) + 10, v = coalesce(oc.v, 0) + 7 RETURNING *;
+DELETE FROM oc WHERE id = 2 OR id = 3;
+VACUUM oc;
+INSERT INTO oc VALUES (2, NULL), (4, NULL), (2, NULL) ON CONFLICT DO NOTHING RETURNING *;
+SELECT * FROM oc ORDER BY id, v;
 DROP TABLE oc;
 
 -- partitions: keys of their own, other columns, subpartitions, other access methods

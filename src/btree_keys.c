@@ -6,6 +6,7 @@
  *	- being referenced by a foreign key: ATAddForeignKeyConstraint
  *	- becoming a constraint: transformIndexConstraint
  *	- matching the key of a partitioned table: DefineIndex
+ *	- telling rows apart: REFRESH MATERIALIZED VIEW CONCURRENTLY
  *
  * Before a statement that asks for one of them, an lsm_index is replaced by a
  * btree, with a NOTICE unless the table is new in the transaction.  What will be refused
@@ -43,6 +44,7 @@
 #define FOREIGN_KEY_REASON	"PostgreSQL 15 supports foreign keys that reference a btree key only."
 #define USING_INDEX_REASON	"PostgreSQL 15 makes constraints from btree indexes only."
 #define PARTITION_REASON	"PostgreSQL 15 supports keys of partitioned tables with btree only."
+#define REFRESH_REASON	"PostgreSQL 15 refreshes a materialized view concurrently with the help of a btree key only."
 
 /* Access method of a relation; InvalidOid if there is none. */
 Oid
@@ -340,4 +342,50 @@ lsm_prepare_attach_index(Oid parent, RangeVar *partition)
 	foreach(lc, lsm_unique_indexes(table, lsm_index_am_oid()))
 		if (((LsmUniqueIndex *) lfirst(lc))->index == index)
 			make_btree(index, PARTITION_REASON);
+}
+
+/* ======================================================================
+ * Materialized views
+ * ====================================================================== */
+
+/* As is_usable_unique_index, except for the access method. */
+static bool
+tells_rows_apart(const LsmUniqueIndex *u)
+{
+	return u->valid && u->immediate && u->plain;
+}
+
+/*
+ * Before REFRESH MATERIALIZED VIEW CONCURRENTLY, which wants one such index: if none is
+ * btree, one becomes it.
+ */
+void
+lsm_prepare_refresh(RefreshMatViewStmt *stmt)
+{
+	Oid			relid;
+	ListCell   *lc;
+
+	if (!stmt->concurrent || stmt->skipData)
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_MATVIEW ||
+		!pg_class_ownercheck(relid, GetUserId()) ||
+		lsm_unique_indexes(relid, lsm_index_am_oid()) == NIL)
+		return;
+	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))
+		if (tells_rows_apart(lfirst(lc)))
+			return;
+	LockRelationOid(relid, AccessExclusiveLock);
+	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))
+		if (tells_rows_apart(lfirst(lc)))
+			return;				/* someone was faster */
+	foreach(lc, lsm_unique_indexes(relid, lsm_index_am_oid()))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (!tells_rows_apart(u))
+			continue;
+		make_btree(u->index, REFRESH_REASON);
+		return;
+	}
 }

@@ -502,7 +502,8 @@ adjust_index_stmt(IndexStmt *stmt)
 bool
 lsm_constraints_concern(Node *stmt)
 {
-	return IsA(stmt, IndexStmt) || IsA(stmt, AlterTableStmt);
+	return IsA(stmt, IndexStmt) || IsA(stmt, AlterTableStmt) ||
+		IsA(stmt, RefreshMatViewStmt);
 }
 
 /*
@@ -514,7 +515,10 @@ lsm_constraints_before(Node *stmt)
 {
 	if (IsA(stmt, AlterTableStmt))
 		return adjust_alter_table((AlterTableStmt *) stmt);
-	adjust_index_stmt((IndexStmt *) stmt);
+	if (IsA(stmt, IndexStmt))
+		adjust_index_stmt((IndexStmt *) stmt);
+	else if (OidIsValid(lsm_index_am_oid()))
+		lsm_prepare_refresh((RefreshMatViewStmt *) stmt);
 	return NIL;
 }
 

@@ -36,6 +36,7 @@ extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
 extern void lsm_prepare_parent_key(Oid parent, bool primary,
 								   bool nulls_not_distinct, List *columns);
+extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
 extern void lsm_prepare_attach_index(Oid parent, RangeVar *partition);
 
 #endif							/* LSM_CONSTRAINTS_H */

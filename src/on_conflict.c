@@ -92,24 +92,9 @@ has_unique_lsm_index(Relation rel)
 
 /* What BuildSpeculativeIndexInfo does for btree. */
 static void
-fill_unique_operators(Relation table, Relation index, IndexInfo *info)
+fill_unique_operators(Relation index, IndexInfo *info)
 {
 	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
-
-	/*
-	 * The executor checks a row of a table whose TIDs are used again against
-	 * the index columns once more, and takes NULL for different from NULL
-	 * there: it would miss the conflict forever.
-	 */
-	if (info->ii_NullsNotDistinct && table->rd_rel->relam != lsm_table_am_oid())
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("ON CONFLICT is not supported on table \"%s\" with a unique lsm index whose NULLs are not distinct",
-						RelationGetRelationName(table)),
-				 errdetail("Index \"%s\" uses access method \"%s\", its table does not use \"%s\".",
-						   RelationGetRelationName(index), LSM_INDEX_AM_NAME,
-						   LSM_TABLE_AM_NAME),
-				 errhint("Use a btree index.")));
 
 	info->ii_UniqueOps = palloc(sizeof(Oid) * nkeys);
 	info->ii_UniqueProcs = palloc(sizeof(Oid) * nkeys);
@@ -144,7 +129,7 @@ prepare_indexes(ResultRelInfo *rri)
 		if (!info->ii_Unique)
 			continue;
 		if (index->rd_rel->relam == lsm_index_am_oid())
-			fill_unique_operators(rri->ri_RelationDesc, index, info);
+			fill_unique_operators(index, info);
 		else
 			BuildSpeculativeIndexInfo(index, info);
 	}
@@ -393,8 +378,7 @@ prepare_node(PlanState *state)
 }
 
 /*
- * After ExecutorStart: prepare the ON CONFLICTs of the statement.  Raises
- * ERRCODE_FEATURE_NOT_SUPPORTED where a conflict could not be found.
+ * After ExecutorStart: prepare the ON CONFLICTs of the statement.
  */
 void
 lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags)

@@ -57,6 +57,9 @@ StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_INDEX_TID_BYTES <= LSM_MAX_KEY_B
  */
 #define LSM_INDEX_VACUUM_DIGEST	((LsmDigest) 0)
 
+/* A scan that pins this block of the main fork keeps VACUUM from freeing TIDs. */
+#define LSM_INTERLOCK_BLOCK		0
+
 /* How the values of a column are encoded: by the operator class's input type */
 typedef enum LsmColumnType
 {

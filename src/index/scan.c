@@ -80,6 +80,7 @@ typedef struct LsmScan
 
 	bool		stable_tids;
 	LsmKills	kills;
+	Buffer		interlock;		/* metapage, pinned to keep VACUUM from freeing TIDs */
 
 	/* index-only scans of tables whose TIDs are used again */
 	bool		guard;
@@ -116,6 +117,7 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	lsm_buffer_init(&so->seek, 64);
 	so->kills.context = so->context;
 	so->vm_buffer = InvalidBuffer;
+	so->interlock = InvalidBuffer;
 	MemoryContextSwitchTo(old);
 	scan->xs_hitupdesc = RelationGetDescr(index);
 	scan->opaque = so;
@@ -155,12 +157,38 @@ lsm_index_end_scan(IndexScanDesc scan)
 		lsm_cursor_close(so->cursor);
 	if (BufferIsValid(so->vm_buffer))
 		ReleaseBuffer(so->vm_buffer);
+	if (BufferIsValid(so->interlock))
+		ReleaseBuffer(so->interlock);
 	if (so->fetch != NULL)
 	{
 		table_index_fetch_end(so->fetch);
 		ExecDropSingleTupleTableSlot(so->slot);
 	}
 	MemoryContextDelete(so->context);	/* `so` too */
+}
+
+/*
+ * Under a snapshot that sees rows as soon as they are there, an entry may
+ * lead us to a row that has reused the TID.  Whoever looks at it compares it with the
+ * keys once more, unless one of them is IS NULL: ON CONFLICT, which has such keys
+ * for NULLS NOT DISTINCT, takes NULL for different from NULL there.  Then the
+ * TIDs must not be used again before the scan has ended.
+ */
+static void
+mind_reused_tids(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+	bool		null_keys = false;
+
+	if (scan->numberOfKeys == 0 || so->stable_tids || scan->xs_snapshot == NULL ||
+		IsMVCCSnapshot(scan->xs_snapshot))
+		return;
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		null_keys |= (scan->keyData[i].sk_flags & SK_SEARCHNULL) != 0;
+	if (!null_keys)
+		so->quals.recheck = true;
+	else if (!BufferIsValid(so->interlock))
+		so->interlock = ReadBuffer(scan->indexRelation, LSM_INTERLOCK_BLOCK);
 }
 
 /*
@@ -197,13 +225,7 @@ prepare_scan(IndexScanDesc scan)
 		so->entry_context = AllocSetContextCreate(so->context, "lsm_index entry",
 												  ALLOCSET_SMALL_SIZES);
 
-	/*
-	 * Under a snapshot that sees rows as soon as they are there, an entry may
-	 * lead us to a row that has reused the TID.
-	 */
-	if (scan->numberOfKeys > 0 && !so->stable_tids && scan->xs_snapshot != NULL &&
-		!IsMVCCSnapshot(scan->xs_snapshot))
-		so->quals.recheck = true;
+	mind_reused_tids(scan);
 	so->prepared = true;
 }
 

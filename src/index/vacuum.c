@@ -8,8 +8,9 @@
  * the callback condemns are deleted in batches while the walk goes on; a
  * deletion of the key just passed does not disturb the cursor.
  *
- * On return every condemned entry is deleted, and the counter of
- * LSM_INDEX_VACUUM_DIGEST has been bumped: only then may the caller let TIDs be used
+ * On return every condemned entry is deleted, the counter of
+ * LSM_INDEX_VACUUM_DIGEST has been bumped, and no scan that may have read such an entry
+ * has the interlock block pinned: only then may the caller let TIDs be used
  * again.  Concurrent inserters use TIDs the callback does not know.
  *
  *-------------------------------------------------------------------------
@@ -17,6 +18,7 @@
 #include "postgres.h"
 
 #include "commands/vacuum.h"
+#include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -77,6 +79,16 @@ tree_pages(LsmTree *tree, LsmTreeSize *size)
 	return (BlockNumber) Min(pages, (uint64) MaxBlockNumber);
 }
 
+/* Until those have ended that hold on to entries; they wait for no one. */
+static void
+wait_for_scans(Relation index)
+{
+	Buffer		buffer = ReadBuffer(index, LSM_INTERLOCK_BLOCK);
+
+	LockBufferForCleanup(buffer);
+	UnlockReleaseBuffer(buffer);
+}
+
 IndexBulkDeleteResult *
 lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					  IndexBulkDeleteCallback callback, void *callback_state)
@@ -118,6 +130,7 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	/* readers that relied on entries now deleted must notice */
 	lsm_key_lock(tree, LSM_INDEX_VACUUM_DIGEST);
 	lsm_key_unlock(tree, LSM_INDEX_VACUUM_DIGEST, true);
+	wait_for_scans(info->index);
 
 	MemoryContextDelete(batch->context);
 	pfree(batch);

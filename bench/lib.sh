@@ -155,7 +155,7 @@ report() {
 		if (n == 0) { print label ": no measurement"; exit 1 }
 		sort(a, n); sort(b, n); sort(r, n)
 		ma = quantile(a, n, 0.5); mb = quantile(b, n, 0.5)
-		printf "%-40s %s %.4g %s, %s %.4g %s: %.2fx (quartiles %.2f..%.2f, %d rounds)%s\n", label,
+		printf "%-42s %s %.4g %s, %s %.4g %s: %.2fx (quartiles %.2f..%.2f, %d rounds)%s\n", label,
 			na, ma, unit, nb, mb, unit, better == "lower" ? mb / ma : ma / mb,
 			quantile(r, n, 0.25), quantile(r, n, 0.75), n, target == "" ? "" : "; target " target
 	}' "$sandbox/pairs"
@@ -185,4 +185,42 @@ interleave() {
 	for ((i = 0; i < rounds; i++)); do
 		echo "$($command "$a") $($command "$b")"
 	done | report "$label" "$better" "$unit" "$target" "$a" "$b"
+}
+
+# pipe_open NAME COMMAND...: runs in the background, $pipe_in[NAME] to write to, $pipe_out[NAME] to read from
+declare -A pipe_in pipe_out pipe_pid
+pipe_open() {
+	local name=$1 in out
+	shift
+	[ -p "$sandbox/$name.in" ] || mkfifo -m 666 "$sandbox/$name.in" "$sandbox/$name.out"
+	"$@" <"$sandbox/$name.in" >"$sandbox/$name.out" 2>"$sandbox/$name.err" &
+	pipe_pid[$name]=$!
+	exec {in}>"$sandbox/$name.in" {out}<"$sandbox/$name.out"
+	pipe_in[$name]=$in
+	pipe_out[$name]=$out
+}
+
+# pipe_close NAME: by the command to quit; end of file it would not see, for the other pipe's process has inherited the
+# descriptors
+pipe_close() {
+	local name=$1 in=${pipe_in[$1]:-} out=${pipe_out[$1]:-}
+	[ -n "$in" ] || return 0
+	echo '\q' >&"$in"
+	wait "${pipe_pid[$name]}"
+	exec {in}>&- {out}<&-
+	unset "pipe_in[$name]" "pipe_out[$name]"
+}
+
+# ask NAME LINE: its answer of one line in $answer
+ask() {
+	echo "$2" >&"${pipe_in[$1]}"
+	if ! read -r answer <&"${pipe_out[$1]}"; then
+		cat "$sandbox/$1.err" >&2
+		die "$1 does not answer: $2"
+	fi
+}
+
+# a session whose state lasts over several questions
+session_open() {
+	pipe_open session as_postgres "$bindir/psql" -X -q -At -h "$sandbox" -p $port -U postgres -d heap -v ON_ERROR_STOP=1
 }

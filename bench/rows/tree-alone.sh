@@ -1,0 +1,55 @@
+# the tree alone against rocksdb::DB::Get, and sharing on / off, 6 and 14 runs
+. "$top/bench/tree.sh"
+tree_start
+say "the tree alone, ns of CPU per lookup"
+
+measure_on() { tree_get; }
+measure_scan() { tree_scan; }
+measure_peer() { peer_get; }
+measure_off() {
+	sharing off
+	tree_get
+	sharing on
+}
+declare -A took
+
+# one KEY_BYTES ENTRIES_PER_RUN RUNS SHARING_TARGET
+one() {
+	local what="$1 B, $3 runs" n probes i alpha order variant
+	n=$(scaled "$2")
+	probes=$(scaled 100000)
+	tree_fill "$1" "$n" "$3"
+	peer_fill "$1" "$n" "$3" 10
+	rm -f "$sandbox"/pairs.*
+	for ((i = 0; i <= rounds; i++)); do
+		for alpha in 0 1; do
+			tree_draw "$probes" $alpha $i
+			peer_draw "$probes" $alpha $i
+			# who comes first finds less in the processor's caches
+			if ((i % 2)); then order="on peer scan off"; else order="off scan peer on"; fi
+			for variant in $order; do
+				"measure_$variant"
+				took[$variant]=$answer
+			done
+			# round 0 warms up
+			[ $i -gt 0 ] || continue
+			echo "${took[on]} ${took[peer]}" >>"$sandbox/pairs.peer.$alpha"
+			echo "${took[scan]} ${took[peer]}" >>"$sandbox/pairs.scan.$alpha"
+			echo "${took[on]} ${took[off]}" >>"$sandbox/pairs.sharing.$alpha"
+		done
+	done
+	report "absent, $what" lower ns "6x" lsm rocksdb <"$sandbox/pairs.peer.0"
+	report "found in the oldest run, $what" lower ns "2.5x" lsm rocksdb <"$sandbox/pairs.peer.1"
+	report "absent, by cursor, $what" lower ns "" lsm rocksdb <"$sandbox/pairs.scan.0"
+	report "found, by cursor, $what" lower ns "" lsm rocksdb <"$sandbox/pairs.scan.1"
+	report "sharing, absent, $what" lower ns "$4" on off <"$sandbox/pairs.sharing.0"
+	report "sharing, found, $what" lower ns "" on off <"$sandbox/pairs.sharing.1"
+}
+
+one 8 400000 6 1.1x
+one 64 200000 6 1.1x
+one 512 50000 6 1.7x
+one 1024 25000 6 2.0x
+one 1024 15000 14 2.7x
+pipe_close session
+pipe_close peer

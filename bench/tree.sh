@@ -1,0 +1,68 @@
+# The tree alone: bench_tree.c inside a backend, and rocksdb_peer.cc, over the same
+# entries in runs that overlap completely.  Both are asked through pipes, in turn.
+#
+# Times are CPU time of the loop unless said otherwise: everything is in memory, and on a
+# busy machine the wall clock counts the others' turns, too.
+
+tree_conf="
+shared_buffers = 256MB
+lsm.memtable_memory = 1GB
+lsm.memtable_size = 900MB
+"
+
+# tree_start [settings]: the server, the module, the peer
+tree_start() {
+	bench_start "$tree_conf ${1:-}"
+	cc -O2 -g -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
+		-Wno-missing-field-initializers -D_GNU_SOURCE -fPIC -shared -I"$top/src" -I"$top/bench/tree" \
+		-isystem "$("$(find_pg_config)" --includedir-server)" \
+		-o "$sandbox/bench_tree.so" "$top/bench/tree/bench_tree.c" || die "bench_tree.c"
+	c++ -O2 -g -std=c++17 -Wall -Wextra -Werror -I"$top/bench/tree" -o "$sandbox/rocksdb_peer" \
+		"$top/bench/tree/rocksdb_peer.cc" -lrocksdb || die "rocksdb_peer.cc"
+	local function
+	for function in "tree_load(regclass, int, int, int) RETURNS void" "tree_hold(regclass) RETURNS void" \
+		"tree_draw(int, int, float8, bigint, bigint, bigint) RETURNS void" "tree_get(regclass, bool) RETURNS float8[]" \
+		"tree_walk(regclass) RETURNS bigint" "tree_hash() RETURNS float8"; do
+		sql heap -c "CREATE FUNCTION $function STRICT LANGUAGE c AS '$sandbox/bench_tree'"
+	done
+}
+
+# tree_fill KEY_BYTES ENTRIES_PER_RUN RUNS [INDEX_OPTIONS]: a new tree i in the session that keeps its runs
+# apart; everything has been read once
+tree_fill() {
+	tree_bytes=$1 tree_n=$2 tree_runs=$3
+	pipe_close session
+	sql heap -c "DROP TABLE IF EXISTS t" -c "CREATE UNLOGGED TABLE t (k bytea)" \
+		-c "CREATE INDEX i ON t USING lsm (k) ${4:+WITH ($4)}"
+	session_open
+	ask session "SELECT tree_load('i', $1, $2, $3);"
+	ask session "SELECT tree_walk('i');"
+	[ "$answer" = $(($2 * $3)) ] || die "the tree has $answer entries"
+	ask session "SELECT sum(runs) FROM lsm_levels('i');"
+	[ "$answer" = "$3" ] || die "the tree has $answer runs instead of $3"
+}
+
+# peer_fill KEY_BYTES ENTRIES_PER_RUN RUNS BITS_PER_KEY
+peer_fill() {
+	pipe_close peer
+	rm -rf "$sandbox/rocksdb"
+	pipe_open peer "$sandbox/rocksdb_peer" "$sandbox/rocksdb" "$@"
+	read -r answer <&"${pipe_out[peer]}" && [ "$answer" = ready ] || {
+		cat "$sandbox/peer.err" >&2
+		die "rocksdb_peer did not load"
+	}
+}
+
+# tree_draw PROBES ALPHA SEED: what is looked for; present keys are the oldest run's, so that every filter is
+# asked
+tree_draw() { ask session "SELECT tree_draw($tree_bytes, $1, $2, 0, $tree_n, $3);"; }
+peer_draw() { ask peer "draw $1 $2 0 $tree_n $3"; }
+
+# ns per lookup in $answer: complete keys as the peer's; the same as an index scan asks
+tree_get() { ask session "SELECT (tree_get('i', false))[1];"; }
+tree_scan() { ask session "SELECT (tree_get('i', true))[1];"; }
+peer_get() {
+	ask peer get
+	answer=${answer% *}
+}
+sharing() { echo "SET lsm.hash_sharing = $1;" >&"${pipe_in[session]}"; }

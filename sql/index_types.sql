@@ -491,14 +491,19 @@ CREATE COLLATION ignore_case (provider = icu, locale = 'und-u-ks-level2', determ
 CREATE INDEX ON refused USING lsm_index (t COLLATE ignore_case);
 CREATE INDEX ON refused USING lsm_index (p);
 CREATE INDEX refused_big ON refused USING lsm_index (big);
-INSERT INTO refused (big) VALUES (repeat('x', 4093));
-INSERT INTO refused (big) VALUES (repeat('x', 4094));
-SELECT count(*) FROM refused WHERE big = repeat('x', 4093);
-SELECT count(*) FROM refused WHERE big = repeat('x', 10000);
+CREATE FUNCTION noise(bytes int) RETURNS text LANGUAGE sql IMMUTABLE
+	AS $$ SELECT left(string_agg(md5(i::text), '' ORDER BY i), bytes) FROM generate_series(1, 1000) i $$;
+INSERT INTO refused (big) VALUES (noise(12285));
+INSERT INTO refused (big) VALUES (noise(12286));
+SELECT count(*) FROM refused WHERE big = noise(12285);
+SELECT count(*) FROM refused WHERE big = noise(20000);
 SET enable_seqscan = off;
-SELECT count(*) FROM refused WHERE big < repeat('x', 10000);
-SELECT count(*) FROM refused WHERE big >= repeat('x', 10000);
+SELECT count(*) FROM refused WHERE big = noise(12285);
+SELECT count(*) FROM refused WHERE big = noise(20000);
+SELECT count(*) FROM refused WHERE big < noise(20000);
+SELECT count(*) FROM refused WHERE big >= noise(20000);
 RESET enable_seqscan;
+DROP FUNCTION noise;
 CREATE INDEX ON refused USING lsm_index (big) WITH (bits_per_key = 0.5);
 CREATE INDEX ON refused USING lsm_index (big) WITH (filter_scheme = cuckoo);
 CREATE INDEX ON refused USING lsm_index (big) WITH (size_ratio = 1);

@@ -5,6 +5,8 @@
  *
  *		code = marker byte | value part (inverted if DESC); NULL: marker only
  *
+ *	The value part, which long_code.c packs if it is very long:
+ *
  *	integers, dates, times	big-endian, sign bit flipped
  *	unsigned, uuid			big-endian
  *	floats					IEEE bits; negative: inverted, else sign bit set; NaN: all
@@ -38,10 +40,6 @@
 #ifndef HAVE_INT128
 #error "lsmam needs a 128-bit integer type"
 #endif
-
-#define STRING_ESCAPE		0x00
-#define STRING_ESCAPED_ZERO 0xFF	/* after STRING_ESCAPE */
-#define STRING_END			0x01	/* after STRING_ESCAPE */
 
 /* Bytes of the value part; 0: varies */
 static const uint8 value_bytes[] = {
@@ -234,12 +232,12 @@ get_interval(const uint8 *bytes)
 static void
 put_string(StringInfo out, const char *data, int len)
 {
-	const char	end[2] = {STRING_ESCAPE, STRING_END};
-	const char	zero[2] = {STRING_ESCAPE, (char) STRING_ESCAPED_ZERO};
+	const char	end[2] = {LSM_STRING_ESCAPE, LSM_STRING_END};
+	const char	zero[2] = {LSM_STRING_ESCAPE, (char) LSM_STRING_ESCAPED_ZERO};
 
 	while (len > 0)
 	{
-		const char *escape = memchr(data, STRING_ESCAPE, len);
+		const char *escape = memchr(data, LSM_STRING_ESCAPE, len);
 		int			run = escape ? escape - data : len;
 
 		appendBinaryStringInfo(out, data, run);
@@ -268,7 +266,7 @@ put_varlena(StringInfo out, LsmColumnType type, Datum value)
 		pfree(v);
 }
 
-/* Length of the string's value part, terminator included. */
+/* Length of the string's value part, terminator included; 0: it does not end. */
 static uint32
 string_code_length(const uint8 *bytes, uint32 len, uint8 mask)
 {
@@ -276,14 +274,14 @@ string_code_length(const uint8 *bytes, uint32 len, uint8 mask)
 
 	for (;;)
 	{
-		const uint8 *escape = i < len ? memchr(bytes + i, STRING_ESCAPE ^ mask, len - i) : NULL;
+		const uint8 *escape = i < len ? memchr(bytes + i, LSM_STRING_ESCAPE ^ mask, len - i) : NULL;
 
 		if (escape == NULL || escape + 1 >= bytes + len)
-			lsm_code_corrupt();
+			return 0;
 		i = escape + 2 - bytes;
-		if ((escape[1] ^ mask) == STRING_END)
+		if ((escape[1] ^ mask) == LSM_STRING_END)
 			return i;
-		if ((escape[1] ^ mask) != STRING_ESCAPED_ZERO)
+		if ((escape[1] ^ mask) != LSM_STRING_ESCAPED_ZERO)
 			lsm_code_corrupt();
 	}
 }
@@ -299,7 +297,7 @@ get_string(const uint8 *bytes, uint32 len, char *out)
 	len -= 2;
 	while (len > 0)
 	{
-		const uint8 *escape = memchr(bytes, STRING_ESCAPE, len);
+		const uint8 *escape = memchr(bytes, LSM_STRING_ESCAPE, len);
 		uint32		run = escape ? escape + 1 - bytes : len;
 
 		memcpy(p, bytes, run);	/* an escaped zero's first byte is the zero */
@@ -490,15 +488,37 @@ lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 	start = out->len;
 	put_value(spec->type, value, out);
 	Assert(value_bytes[spec->type] == 0 || out->len - start == value_bytes[spec->type]);
+	if (unlikely(out->len - start > LSM_CODE_PLAIN_BYTES))
+		lsm_pack_code(out, start);
 	if (spec->descending)
 		invert(out->data + start, out->len - start);
+}
+
+/* Length of a value part of a type with values of any length. */
+static uint32
+value_part_length(LsmColumnType type, const uint8 *bytes, uint32 len, uint8 mask)
+{
+	bool		is_numeric = type == LSM_COLUMN_NUMERIC;
+	uint32		plain = Min(len, LSM_CODE_PLAIN_BYTES);
+	uint32		found;
+	StringInfoData raw;
+
+	found = is_numeric ? lsm_numeric_code_length(bytes, plain, mask) :
+		string_code_length(bytes, plain, mask);
+	if (likely(found > 0))
+		return found;
+	if (len == plain)
+		lsm_code_corrupt();
+	initStringInfo(&raw);
+	found = lsm_unpack_code(bytes, len, mask, is_numeric, &raw);
+	pfree(raw.data);
+	return found;
 }
 
 uint32
 lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 {
 	const uint8 *bytes = (const uint8 *) rest.data;
-	uint8		mask = spec->descending ? 0xFF : 0;
 	uint32		len;
 
 	if (rest.len < 1)
@@ -511,36 +531,44 @@ lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 	}
 	len = value_bytes[spec->type];
 	if (len == 0)
-	{
-		if (spec->type == LSM_COLUMN_NUMERIC)
-			len = lsm_numeric_code_length(bytes + 1, rest.len - 1, mask);
-		else
-			len = string_code_length(bytes + 1, rest.len - 1, mask);
-	}
+		len = value_part_length(spec->type, bytes + 1, rest.len - 1,
+								spec->descending ? 0xFF : 0);
 	if (1 + len > rest.len)
 		lsm_code_corrupt();
 	return 1 + len;
 }
 
+/* Undo packing, as only value parts that are longer than this are packed, and DESC. */
+static Datum
+decode_transformed(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	StringInfoData raw;
+	Datum		value;
+
+	initStringInfo(&raw);
+	if (len > LSM_CODE_PLAIN_BYTES)
+		(void) lsm_unpack_code(bytes, len, spec->descending ? 0xFF : 0,
+							   spec->type == LSM_COLUMN_NUMERIC, &raw);
+	else
+	{
+		appendBinaryStringInfo(&raw, (const char *) bytes, len);
+		invert(raw.data, raw.len);
+	}
+	value = get_value(spec->type, (const uint8 *) raw.data, raw.len);
+	pfree(raw.data);
+	return value;
+}
+
 Datum
 lsm_decode_column(const LsmColumnSpec *spec, LsmSlice code, bool *isnull)
 {
-	char	   *copy;
-	Datum		value;
-
 	Assert(code.len >= 1);
 	*isnull = code.data[0] != LSM_CODE_NOT_NULL;
 	if (*isnull)
 		return (Datum) 0;
-	if (!spec->descending)
-		return get_value(spec->type, (const uint8 *) code.data + 1, code.len - 1);
-
-	copy = palloc(code.len);
-	memcpy(copy, code.data + 1, code.len - 1);
-	invert(copy, code.len - 1);
-	value = get_value(spec->type, (const uint8 *) copy, code.len - 1);
-	pfree(copy);
-	return value;
+	if (spec->descending || code.len - 1 > LSM_CODE_PLAIN_BYTES)
+		return decode_transformed(spec, (const uint8 *) code.data + 1, code.len - 1);
+	return get_value(spec->type, (const uint8 *) code.data + 1, code.len - 1);
 }
 
 void

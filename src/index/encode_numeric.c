@@ -125,7 +125,17 @@ lsm_numeric_code_length(const uint8 *bytes, uint32 len, uint8 mask)
 	for (uint32 i = 3; i + 2 <= len; i += 2)
 		if (bytes[i] == mask && bytes[i + 1] == mask)
 			return i + 2;
-	lsm_code_corrupt();
+	return 0;
+}
+
+bool
+lsm_numeric_code_ends(const uint8 *bytes, uint32 len)
+{
+	uint8		zero = bytes[0] == CLASS_NEGATIVE ? 0xFF : 0;
+
+	if (bytes[0] != CLASS_NEGATIVE && bytes[0] != CLASS_POSITIVE)
+		return true;
+	return len >= 5 && len % 2 == 1 && bytes[len - 2] == zero && bytes[len - 1] == zero;
 }
 
 /* `bytes`: exactly one code, DESC already undone. */

@@ -39,7 +39,7 @@
 #include "tree/tree.h"
 
 /* Longest encoded key columns of an entry (without TID), bytes */
-#define LSM_INDEX_MAX_CODE_BYTES	4096
+#define LSM_INDEX_MAX_CODE_BYTES	(12 * 1024)
 #define LSM_INDEX_TID_BYTES			6
 
 StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_INDEX_TID_BYTES <= LSM_MAX_KEY_BYTES,
@@ -49,6 +49,14 @@ StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_INDEX_TID_BYTES <= LSM_MAX_KEY_B
 #define LSM_CODE_NULL_FIRST		0x01
 #define LSM_CODE_NOT_NULL		0x02
 #define LSM_CODE_NULL_LAST		0x03
+
+/* In codes of strings.  On disk. */
+#define LSM_STRING_ESCAPE		0x00
+#define LSM_STRING_ESCAPED_ZERO 0xFF	/* after LSM_STRING_ESCAPE */
+#define LSM_STRING_END			0x01	/* after LSM_STRING_ESCAPE */
+
+/* A value part of a code longer than this is packed from there on.  On disk. */
+#define LSM_CODE_PLAIN_BYTES	4096
 
 /*
  * The lock (lsm_key_lock) whose counter VACUUM bumps when it has removed
@@ -139,9 +147,30 @@ extern uint32 lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest);
 extern Datum lsm_decode_column(const LsmColumnSpec *spec, LsmSlice code, bool *isnull);
 extern void lsm_decode_tid(LsmSlice key, ItemPointer tid);
 
-/* `bytes`: an encoded numeric and possibly more; `mask` is XORed to it first */
+/*
+ * `bytes`: an encoded numeric and possibly more; `mask` is XORed to it first.
+ * 0: it does not end within `len`.
+ */
 extern uint32 lsm_numeric_code_length(const uint8 *bytes, uint32 len, uint8 mask);
+
+/* Does a numeric's code end with the last of these bytes? */
+extern bool lsm_numeric_code_ends(const uint8 *bytes, uint32 len);
 extern Datum lsm_decode_numeric(const uint8 *bytes, uint32 len);
+
+/* ---- long_code.c ---- */
+
+/* Pack the value part that starts there and is the last thing in `out`. */
+extern void lsm_pack_code(StringInfo out, int start);
+
+/*
+ * Unpack the value part at the start of `bytes`, to which `mask` is XORed
+ * first, into `raw`.  Returns its packed length; ERROR (data corrupted) if
+ * it is none.
+ */
+extern uint32 lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask,
+							  bool is_numeric, StringInfo raw);
+
+/* ---- encode.c ---- */
 
 /*
  * Replace the content of `out` by the codes of all key columns.  ERROR if they

@@ -74,7 +74,7 @@ typedef enum LsmTag
 } LsmTag;
 
 /* Longest key and longest (key + value) of one entry, bytes */
-#define LSM_MAX_KEY_BYTES		4200
+#define LSM_MAX_KEY_BYTES		(12 * 1024 + 100)
 #define LSM_MAX_ENTRY_BYTES		(28 * 1024)
 
 /* ---- kinds: what flush and compaction ask of the access method ---- */

@@ -11,7 +11,7 @@ they are compared:
 - rows of a result whose statement has no ORDER BY are sorted: SQL leaves their order open.  Statements that
   read from a cursor or a prepared statement do not show their ORDER BY: their rows are not sorted;
 - the access method's name lsm_index reads btree, where psql and pg_get_indexdef show it;
-- lines of counters that lsmam adds to EXPLAIN (ANALYZE) are dropped, and its NOTICE that a
+- counters that lsmam adds to EXPLAIN (ANALYZE), also in JSON, are dropped, and its NOTICE that a
   key is rebuilt as btree, which it says where PostgreSQL 15 supports btree keys only.
 
 The list of differences, one a line, fields separated by tabs:
@@ -38,13 +38,13 @@ CLASSES = {
     'order': 'order of rows that no ORDER BY (or only a part of one) asks for: follows the plan',
     'catalog': 'catalog listings of the extra access methods',
     'limit': 'limitation of PostgreSQL 15; the reason names its function',
-    'documented': 'a limit of lsmam that README.md states',
     'noise': "differs between runs of PostgreSQL's own heap as well",
 }
 SEPARATOR = re.compile(r'^-+(\+-+)*$')
 ROWS = re.compile(r'^\((\d+) rows?\)$')
 
 COUNTERS = re.compile(r'^ +(LSM: lookups=|Level \d+: filter )')
+JSON_COUNTERS = re.compile(r'^ +"LSM": {')
 REBUILT = re.compile(r'^(\w+: )?NOTICE:  index ".*" of table ".*" is rebuilt as btree$|'
                      r'^DETAIL:  PostgreSQL 15 (supports|makes) .* btree')
 
@@ -128,9 +128,23 @@ def cut_isolation(sql, out):
 
 # ---- normalisation ----
 
+def without_json_counters(lines):
+    """Drops what EXPLAIN (FORMAT JSON) says under "LSM", up to the brace at the same depth."""
+    result, depth = [], None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if depth is None and JSON_COUNTERS.match(line):
+            depth = indent
+        elif depth is None:
+            result.append(line)
+        elif indent == depth and line.lstrip().startswith('}'):
+            depth = None
+    return result
+
+
 def normalise(statement, lines, isolation):
     """Sorts rows of results without ORDER BY; AM names as in the baseline."""
-    lines = [re.sub(r'(?<![\w.])lsm_index\b', 'btree', l) for l in lines]
+    lines = [re.sub(r'(?<![\w.])lsm_index\b', 'btree', l) for l in without_json_counters(lines)]
     result, i = [], 0
     step = statement
     while i < len(lines):

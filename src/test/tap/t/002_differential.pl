@@ -20,8 +20,8 @@ lsm_create_twins($node, 't',
 sub insert_rows
 {
 	my ($from, $to) = @_;
-	return qq{INSERT INTO t_\@ SELECT i, nullif((i::bigint * 7919 % 1013)::int, 7), nullif('k' || i % 997, 'k3'), (i::bigint * 31 % 5003)::numeric / 8,
- '2020-01-01'::timestamptz + (i % 1000) * interval '1 hour', CASE WHEN i % 11 = 0 THEN repeat('E', i % 3000) ELSE 'e' || i % 499 END FROM generate_series($from, $to) i};
+	return qq{INSERT INTO t_\@ SELECT i, nullif((i::bigint * 7919 % 1013)::int, 7), CASE WHEN i % 97 = 0 THEN repeat(md5((i % 997)::text), 100 + i % 150) ELSE nullif('k' || i % 997, 'k3') END, (i::bigint * 31 % 5003)::numeric / 8,
+ '2020-01-01'::timestamptz + (i % 1000) * interval '1 hour', CASE WHEN i % 11 = 0 THEN repeat('E', i % 9000) ELSE 'e' || i % 499 END FROM generate_series($from, $to) i};
 }
 my $next_id = 1;
 my @script;

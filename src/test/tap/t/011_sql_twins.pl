@@ -25,7 +25,7 @@ my %type = (
 	f4 => { sql => 'float4', values => [qw('NaN' 'Infinity' '-Infinity' 0 '-0' 0.1 1.5 1e-40 -1e-45 3e38 16777216 7)] },
 	f8 => { sql => 'float8', values => [qw('NaN' 'Infinity' '-Infinity' 0 '-0' 0.1 0.10000000149011612 1.5 1e-300 -1e-320 1e300 7)] },
 	n  => { sql => 'numeric', values => [qw('NaN' 'Infinity' '-Infinity' 0 0.000 1.0 1.00 -1.50 1e30 1e-30 -1e30 9999.9999 10000 7 123456789012345678901234567890.123)] },
-	tc => { sql => 'text COLLATE "C"', values => [qw('' 'a' 'A' 'ab' 'b' 'a%' 'zz' repeat('q',300) repeat('q',301))] },
+	tc => { sql => 'text COLLATE "C"', values => [qw('' 'a' 'A' 'ab' 'b' 'a%' 'zz' repeat('q',300) repeat('q',301) repeat('q',9000) repeat('q',9001))] },
 	tx => { sql => 'text COLLATE "en-x-icu"', values => [qw('' 'a' 'A' 'ab' 'a-b' 'b' 'B' 'zz' 'Zz' repeat('q',300))] },
 	vc => { sql => 'varchar(20)', values => [qw('' 'a' 'A' 'ab' 'b' 'zz')] },
 	bp => { sql => 'char(6) COLLATE "C"', values => [qw('' 'a' 'a' 'ab' 'abcdef' 'b')], more => [ "'a  '", "' a'" ] },

@@ -13,9 +13,8 @@
  * for lack of privileges is left to core: it checks them before it comes
  * to the access method.
  *
- * Locks: an index is replaced under AccessExclusiveLock on its table.  Two
- * sessions that add foreign keys to one table wait for each other at
- * ShareRowExclusiveLock, before either has a weaker lock to upgrade.
+ * Locks: an index is replaced under AccessExclusiveLock on its table, which is
+ * taken before any weaker one.
  *
  *-------------------------------------------------------------------------
  */
@@ -185,8 +184,12 @@ again:
 			continue;
 		if (!locked)
 		{
-			/* look again: it may have been replaced while we waited */
-			LockRelationOid(pk, ShareRowExclusiveLock);
+			/*
+			 * What replacing needs, at once: whoever has read the table and
+			 * then writes to it would be in a deadlock with an upgrade.  Look
+			 * again: it may have been replaced while we waited.
+			 */
+			LockRelationOid(pk, AccessExclusiveLock);
 			locked = true;
 			goto again;
 		}

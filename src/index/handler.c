@@ -139,7 +139,7 @@ lsm_index_handler(PG_FUNCTION_ARGS)
 	routine->amsearchnulls = true;
 	routine->amstorage = false;
 	routine->amclusterable = true;
-	routine->ampredlocks = false;
+	routine->ampredlocks = true;
 	routine->amcanparallel = false;
 	routine->amcaninclude = true;
 	routine->amusemaintenanceworkmem = false;

@@ -323,6 +323,20 @@ extern void lsm_kills_apply(LsmKills *kills, LsmTree *tree);
 /* The value of a DELETE entry */
 extern const char lsm_delete_value[1];
 
+/* ---- predicate.c ---- */
+
+/*
+ * Before a scan reads: it will look for entries that begin with these codes of
+ * leading columns (none: for others, too).
+ */
+extern void lsm_predicate_lock(Relation index, LsmSlice prefix, Snapshot snapshot);
+
+/*
+ * After an entry has been written: ERROR (serialization failure) if a scan that
+ * should have seen it makes that necessary.
+ */
+extern void lsm_predicate_check(Relation index, const LsmKeySpec *spec, LsmSlice columns);
+
 /* ---- unique.c ---- */
 
 typedef struct LsmUniqueInsert

@@ -51,19 +51,16 @@ insert_state(Relation index, Relation table, IndexInfo *info)
 }
 
 /*
- * An update that leaves the columns of the key as they are cannot make a
- * duplicate: the old version holds the key, its entry is in the index, and
- * whoever wants to insert the key finds that and waits for us.  The
- * executor's hint alone will not do, since it knows nothing of triggers.  A
- * check now and then still serves to find dead entries: a bitmap scan does not.
+ * Is this the entry of an update that has left the key of a unique index as it
+ * was, bit by bit?  The executor's hint alone will not do, since it knows
+ * nothing of triggers.
  */
 static bool
 key_is_kept(Relation index, Relation table, ItemPointer tid, IndexInfo *info)
 {
-	return index->rd_index->indisvalid &&
+	return index->rd_index->indisunique && index->rd_index->indisvalid &&
 		info->ii_Expressions == NIL && info->ii_Predicate == NIL &&
-		lsm_rows_have_same_keys(table, tid) &&
-		ItemPointerGetOffsetNumber(tid) % CHECK_ANYWAY != 0;
+		lsm_rows_have_same_keys(table, tid);
 }
 
 bool
@@ -75,6 +72,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	LsmKeySpec *spec = state->spec;
 	LsmTree    *tree = lsm_index_open_tree(index);
 	MemoryContext old = MemoryContextSwitchTo(state->context);
+	bool		kept = unchanged && state->stable_tids && key_is_kept(index, table, tid, info);
 	bool		result = true;
 
 	lsm_encode_columns(index, spec, values, isnull, &state->key);
@@ -82,9 +80,15 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	lsm_form_value(spec, values, isnull, &state->value);
 	lsm_check_entry_bytes(index, state->key.len, state->value.len);
 
+	/*
+	 * An update that keeps the key cannot make a duplicate: the old version
+	 * holds the key, its entry is in the index, and whoever wants to insert the
+	 * key finds that and waits for us.  A check now and then still serves to find
+	 * dead entries: a bitmap scan does not.
+	 */
 	if (!spec->unique || (spec->nulls_distinct && lsm_any_null(spec, isnull)) ||
-		(check == UNIQUE_CHECK_YES && unchanged && state->stable_tids &&
-		 key_is_kept(index, table, tid, info)))
+		(check == UNIQUE_CHECK_YES && kept &&
+		 ItemPointerGetOffsetNumber(tid) % CHECK_ANYWAY != 0))
 	{
 		/* a row that cannot conflict with anything needs no second check */
 		Assert(check == UNIQUE_CHECK_NO || spec->unique);
@@ -110,6 +114,14 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 
 		result = lsm_insert_unique(&insert);
 	}
+
+	/*
+	 * Who has looked for this key and found the old version is in conflict with
+	 * the update itself; as with HOT, the new entry adds nothing.
+	 */
+	if (check != UNIQUE_CHECK_EXISTING && !kept)
+		lsm_predicate_check(index, spec,
+							lsm_key_columns(lsm_slice(state->key.data, state->key.len)));
 
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->context);

@@ -74,6 +74,7 @@ typedef struct LsmScan
 	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
 	StringInfoData lower;
 	StringInfoData upper;
+	int			prefix_bytes;
 	bool		lower_inclusive;
 	bool		upper_inclusive;
 	StringInfoData seek;		/* scratch */
@@ -283,6 +284,7 @@ set_bounds(LsmScan *so)
 	for (int i = 0; i < quals->nprefix; i++)
 		append_slice(&so->lower, quals->columns[i].points[so->position.point[i]]);
 	append_slice(&so->upper, buffer_slice(&so->lower));
+	so->prefix_bytes = so->lower.len;
 	if (quals->nprefix == so->spec->nkeys)
 		return;
 
@@ -343,9 +345,13 @@ seek_range(LsmScan *so, ScanDirection direction)
  * the direction.  False: no entry can be in it.
  */
 static bool
-start_walk(LsmScan *so, ScanDirection direction)
+start_walk(IndexScanDesc scan, ScanDirection direction)
 {
+	LsmScan    *so = scan->opaque;
+
 	set_bounds(so);
+	lsm_predicate_lock(scan->indexRelation, lsm_slice(so->lower.data, so->prefix_bytes),
+					   scan->xs_snapshot);
 	so->direction = direction;
 	so->reposition = false;
 	take_guard_stamp(so);
@@ -577,7 +583,7 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	if (so->position.state != SCAN_ON_ENTRY)
 	{
 		first_walk(so, direction);
-		walking = start_walk(so, direction);
+		walking = start_walk(scan, direction);
 	}
 	for (;;)
 	{
@@ -592,7 +598,7 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 			so->position.state = forward ? SCAN_PAST_LAST : SCAN_BEFORE_FIRST;
 			return false;
 		}
-		walking = start_walk(so, direction);
+		walking = start_walk(scan, direction);
 	}
 }
 

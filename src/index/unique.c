@@ -28,7 +28,6 @@
 #include "access/transam.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "storage/predicate.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -149,7 +148,7 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 	 * We will not write, but a serialization failure that the wait for the other
 	 * inserter has brought about must not be masked by the violation.
 	 */
-	CheckForSerializableConflictIn(insert->index, NULL, InvalidBlockNumber);
+	lsm_predicate_check(insert->index, insert->spec, lsm_key_columns(insert->key));
 	report_conflict(insert);
 	return VERDICT_UNIQUE;		/* not reached */
 }

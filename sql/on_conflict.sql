@@ -136,5 +136,30 @@ SELECT tableoid::regclass, * FROM op ORDER BY 2, 3;
 INSERT INTO op VALUES (1, 'u', 1 / (SELECT 0)) ON CONFLICT DO NOTHING;
 INSERT INTO op VALUES (2, 'z', 1) ON CONFLICT DO NOTHING;
 DROP TABLE op;
+-- operator classes: the parser knows btree's
+CREATE TABLE oo (id int PRIMARY KEY, t text COLLATE "C", c bpchar(5), n int) USING lsm;
+CREATE UNIQUE INDEX oo_t ON oo USING lsm (t text_pattern_ops);
+CREATE UNIQUE INDEX oo_c ON oo USING lsm (c bpchar_pattern_ops, n) WHERE n < 10;
+CREATE UNIQUE INDEX oo_e ON oo USING lsm (lower(t) text_pattern_ops);
+INSERT INTO oo VALUES (1, 'a', 'c', 1);
+INSERT INTO oo VALUES (2, 'a', 'd', 2) ON CONFLICT (t text_pattern_ops) DO UPDATE SET n = oo.n + 1 RETURNING *;
+INSERT INTO oo VALUES (2, 'b', 'c', 2) ON CONFLICT (n, c bpchar_pattern_ops) WHERE n < 10 DO UPDATE SET n = 5 RETURNING *;
+INSERT INTO oo VALUES (3, 'A', 'e', 1) ON CONFLICT (lower(t) text_pattern_ops) DO NOTHING RETURNING *;
+INSERT INTO oo VALUES (1, 'z', 'z', 1) ON CONFLICT (id int4_ops) DO UPDATE SET n = -1 RETURNING *;
+WITH w AS (INSERT INTO oo VALUES (1, 'z', 'z', 1) ON CONFLICT (id int4_ops) DO NOTHING RETURNING *) SELECT count(*) FROM w;
+EXPLAIN (COSTS OFF) INSERT INTO oo (t) VALUES ('a') ON CONFLICT (t COLLATE "C" text_pattern_ops) DO NOTHING;
+INSERT INTO oo VALUES (1, 'z', 'z', 1) ON CONFLICT (t text_ops) DO NOTHING;
+INSERT INTO oo VALUES (1, 'z', 'z', 1) ON CONFLICT (id int8_ops) DO NOTHING;
+-- in a rule, which is shown as it was written
+CREATE VIEW oo_v AS SELECT t, n FROM oo;
+CREATE RULE oo_r AS ON INSERT TO oo_v DO INSTEAD
+	INSERT INTO oo VALUES (10, new.t, new.t, new.n) ON CONFLICT (t text_pattern_ops) DO UPDATE SET n = excluded.n RETURNING t, n;
+INSERT INTO oo_v VALUES ('a', 7) RETURNING *;
+SELECT pg_get_ruledef(oid) FROM pg_rewrite WHERE rulename = 'oo_r';
+-- a btree index that matches is the one that is meant
+CREATE UNIQUE INDEX oo_b ON oo USING btree (t text_pattern_ops);
+EXPLAIN (COSTS OFF) INSERT INTO oo (t) VALUES ('a') ON CONFLICT (t text_pattern_ops) DO NOTHING;
+DROP VIEW oo_v;
+DROP TABLE oo;
 DROP FUNCTION op_row, op_stmt, oc_put;
 RESET default_table_access_method;

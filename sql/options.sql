@@ -28,7 +28,12 @@ CREATE INDEX l_bad ON l USING lsm (id) WITH (filter_scheme = cuckoo);
 CREATE INDEX l_bad ON l USING lsm (id) WITH (bits_per_key = 100);
 CREATE INDEX l_bad ON l USING lsm (id) WITH (size_ratio = 1);
 CREATE INDEX l_bad ON l USING lsm (id) WITH (compression = gzip);
-CREATE INDEX l_bad ON l USING lsm (id) WITH (fillfactor = 70);
+-- btree's are taken and do nothing
+ALTER INDEX l_blocked SET (fillfactor = 40, deduplicate_items = off);
+SELECT reloptions FROM pg_class WHERE relname = 'l_blocked';
+ALTER INDEX l_blocked SET (fillfactor = 4);
+ALTER INDEX l_blocked RESET (fillfactor, deduplicate_items);
+CREATE INDEX l_bad ON l USING lsm (id) WITH (fastupdate = on);
 -- changed for files written from then on
 ALTER INDEX l_default SET (filter_scheme = bloom, bits_per_key = 6);
 SELECT filter_scheme FROM lsm_files('l_default');

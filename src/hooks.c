@@ -23,6 +23,7 @@
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
+#include "optimizer/planner.h"
 #include "tcop/utility.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -34,6 +35,7 @@ static ExecutorStart_hook_type prev_executor_start = NULL;
 static ExecutorRun_hook_type prev_executor_run = NULL;
 static ExecutorEnd_hook_type prev_executor_end = NULL;
 static get_relation_info_hook_type prev_get_relation_info = NULL;
+static planner_hook_type prev_planner = NULL;
 
 /* ======================================================================
  * DDL
@@ -191,6 +193,16 @@ lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent,
 	lsm_index_adjust_info(root, relid, inhparent, rel);
 }
 
+static PlannedStmt *
+lsm_planner(Query *parse, const char *query_string, int cursor_options,
+			ParamListInfo params)
+{
+	lsm_on_conflict_plan(parse);
+	if (prev_planner)
+		return prev_planner(parse, query_string, cursor_options, params);
+	return standard_planner(parse, query_string, cursor_options, params);
+}
+
 void
 lsm_hooks_init(void)
 {
@@ -204,4 +216,6 @@ lsm_hooks_init(void)
 	ExecutorEnd_hook = lsm_executor_end;
 	prev_get_relation_info = get_relation_info_hook;
 	get_relation_info_hook = lsm_get_relation_info;
+	prev_planner = planner_hook;
+	planner_hook = lsm_planner;
 }

@@ -51,6 +51,7 @@ extern List *lsm_index_options_list(Oid index);
 
 /* ---- on_conflict.c ---- */
 
+extern void lsm_on_conflict_plan(Query *query);
 extern void lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags);
 
 /* ---- explain.c ---- */

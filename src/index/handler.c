@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/nbtree.h"
 #include "access/reloptions.h"
 #include "access/stratnum.h"
 #include "fmgr.h"
@@ -26,6 +27,8 @@ typedef struct LsmIndexOptions
 	int			elastic_units;
 	int			size_ratio;
 	int			compression;
+	int			fillfactor;		/* no effect */
+	bool		deduplicate_items;	/* no effect */
 } LsmIndexOptions;
 
 static relopt_kind index_relopt_kind;
@@ -77,6 +80,15 @@ lsm_index_init(void)
 					   compression_values, -1,
 					   "Valid values are \"none\", \"lz4\", and \"zstd\".",
 					   ShareUpdateExclusiveLock);
+
+	/* btree's, for statements that set them for keys */
+	add_int_reloption(index_relopt_kind, "fillfactor",
+					  "Kept for a rebuild as btree; sorted files are always full",
+					  BTREE_DEFAULT_FILLFACTOR, BTREE_MIN_FILLFACTOR, 100,
+					  ShareUpdateExclusiveLock);
+	add_bool_reloption(index_relopt_kind, "deduplicate_items",
+					   "Kept for a rebuild as btree",
+					   true, ShareUpdateExclusiveLock);
 }
 
 static bytea *
@@ -87,7 +99,9 @@ lsm_index_options(Datum reloptions, bool validate)
 		{"bits_per_key", RELOPT_TYPE_REAL, offsetof(LsmIndexOptions, bits_per_key)},
 		{"elastic_units", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, elastic_units)},
 		{"size_ratio", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, size_ratio)},
-		{"compression", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, compression)}
+		{"compression", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, compression)},
+		{"fillfactor", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, fillfactor)},
+		{"deduplicate_items", RELOPT_TYPE_BOOL, offsetof(LsmIndexOptions, deduplicate_items)}
 	};
 	LsmIndexOptions *options;
 

@@ -51,7 +51,7 @@ sub write_script
 			{
 				if ($dice < 5)
 				{
-					push @sql, "INSERT INTO t_$table SELECT $base + $tx * 100 + i, $client, i, repeat(md5((i * $tx)::text), CASE WHEN i % 29 = 0 THEN 150 ELSE 1 + i % 5 END) FROM generate_series(0, 40 + $tx % 50) i WHERE NOT EXISTS (SELECT 1 FROM t_$table x WHERE x.id = $base + $tx * 100 + i)";
+					push @sql, "INSERT INTO t_$table SELECT $base + $tx * 100 + i, $client, i, repeat(md5((i * $tx)::text), CASE WHEN (i + $tx) % 149 = 0 THEN 150 ELSE 1 + i % 5 END) FROM generate_series(0, 40 + $tx % 50) i WHERE NOT EXISTS (SELECT 1 FROM t_$table x WHERE x.id = $base + $tx * 100 + i)";
 				}
 				elsif ($dice < 7) { push @sql, "UPDATE t_$table SET n = n + 1, v = v || 'u' WHERE id BETWEEN $base + $from * 5 AND $base + $to * 5 AND length(v) < 300"; }
 				elsif ($dice < 8) { push @sql, "DELETE FROM t_$table WHERE id BETWEEN $base + $from * 5 AND $base + $to * 5 AND id % 3 = 0"; }

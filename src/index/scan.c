@@ -26,6 +26,7 @@
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "access/visibilitymap.h"
+#include "access/xact.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
@@ -36,6 +37,9 @@
 #include "utils/snapmgr.h"
 
 #include "index/index.h"
+
+/* Entries of a walk's first batch: many are left after a few */
+#define FIRST_BATCH_ENTRIES	4
 
 typedef enum WalkState
 {
@@ -70,6 +74,16 @@ typedef struct LsmScan
 	ScanPosition mark;
 	ScanDirection direction;	/* of the cursor */
 	bool		reposition;		/* cursor is not at `current` */
+
+	/*
+	 * Range walks forward: entries read ahead, of which batch_next .. n - 1 are
+	 * still to be looked at.  An MVCC snapshot does not care when an entry is read,
+	 * as long as its row is looked at later.
+	 */
+	bool		batched;		/* the snapshot allows it */
+	LsmBatch   *batch;			/* NULL until needed */
+	int			batch_next;
+	int			batch_size;		/* of the next one */
 
 	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
 	StringInfoData lower;
@@ -214,6 +228,8 @@ prepare_scan(IndexScanDesc scan)
 		MemoryContextSwitchTo(old);
 	}
 	so->guard = scan->xs_want_itup && !so->stable_tids;
+	so->batched = scan->xs_snapshot != NULL &&
+		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable();
 	if (scan->xs_want_itup && so->tuple_context == NULL)
 		so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
 												  ALLOCSET_SMALL_SIZES);
@@ -316,6 +332,16 @@ take_guard_stamp(LsmScan *so)
 		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
 }
 
+/* The cursor is about to be put elsewhere. */
+static inline void
+drop_batch(LsmScan *so)
+{
+	if (so->batch != NULL)
+		so->batch->n = 0;
+	so->batch_next = 0;
+	so->batch_size = FIRST_BATCH_ENTRIES;
+}
+
 static void
 seek_range(LsmScan *so, ScanDirection direction)
 {
@@ -354,6 +380,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 					   scan->xs_snapshot);
 	so->direction = direction;
 	so->reposition = false;
+	drop_batch(so);
 	take_guard_stamp(so);
 
 	if (so->quals.nprefix == so->spec->nkeys)
@@ -409,6 +436,7 @@ reposition(LsmScan *so, ScanDirection direction)
 	set_bounds(so);
 	so->direction = direction;
 	so->reposition = false;
+	drop_batch(so);
 	take_guard_stamp(so);
 	lsm_cursor_seek(so->cursor, buffer_slice(&so->position.current), true, direction);
 }
@@ -531,6 +559,41 @@ lsm_index_can_return(Relation index, int attno)
  * Entries
  * ====================================================================== */
 
+static bool
+step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
+{
+	LsmBatch   *batch = so->batch;
+
+	if (batch == NULL || so->batch_next >= batch->n)
+	{
+		if (batch == NULL)
+		{
+			MemoryContext old = MemoryContextSwitchTo(so->context);
+
+			batch = palloc0(sizeof(LsmBatch));
+			lsm_buffer_init(&batch->bytes, 1024);
+			so->batch = batch;
+			MemoryContextSwitchTo(old);
+		}
+		so->batch_next = 0;
+		if (!lsm_cursor_fill(so->cursor, buffer_slice(&so->upper), so->batch_size, batch))
+			return false;
+		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
+	}
+	lsm_batch_entry(batch, so->batch_next++, key, value);
+	return true;
+}
+
+/* The next entry of the tree in the direction. */
+static inline bool
+step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
+{
+	if (so->batched && ScanDirectionIsForward(direction) &&
+		so->quals.nprefix < so->spec->nkeys)
+		return step_batch(so, key, value);
+	return lsm_cursor_step(so->cursor, direction, key, value);
+}
+
 /* Next matching entry of the walk; its key goes to position.current. */
 static bool
 step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
@@ -544,7 +607,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		CHECK_FOR_INTERRUPTS();
 		if (so->reposition || so->direction != direction)
 			reposition(so, direction);
-		if (!lsm_cursor_step(so->cursor, direction, &key, &value) ||
+		if (!step_cursor(so, direction, &key, &value) ||
 			beyond_walk(so, key, direction))
 			return false;
 

@@ -24,6 +24,7 @@
 #include "pgstat.h"
 #include "storage/predicate.h"
 #include "storage/procarray.h"
+#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "table/table.h"
@@ -33,6 +34,7 @@ typedef struct LsmIndexFetch
 	IndexFetchTableData base;	/* must be first */
 	LsmTree    *tree;			/* good for the transaction, so for the scan */
 	StringInfoData value;		/* kept from row to row */
+	LsmFetchAhead ahead;
 } LsmIndexFetch;
 
 bool
@@ -104,7 +106,7 @@ lsm_index_fetch_begin(Relation rel)
 void
 lsm_index_fetch_reset(IndexFetchTableData *data)
 {
-	/* nothing is held between calls */
+	/* nothing is held between calls but copies, which stay good */
 }
 
 void
@@ -112,6 +114,7 @@ lsm_index_fetch_end(IndexFetchTableData *data)
 {
 	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
 
+	lsm_fetch_ahead_free(&fetch->ahead);
 	pfree(fetch->value.data);
 	pfree(fetch);
 }
@@ -123,12 +126,23 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
 	Relation	rel = fetch->base.rel;
 	uint64		packed = lsm_tid_pack(tid);
+	LsmSlice	value;
 	LsmRow		row;
 	bool		found;
 
 	*call_again = false;		/* every version has a TID of its own */
 	if (all_dead)
 		*all_dead = false;
+	if (lsm_fetch_from_ahead(&fetch->ahead, fetch->tree, packed, snapshot,
+							 GetMemoryChunkContext(fetch), &value))
+	{
+		lsm_row_decode(rel, packed, value, &row);
+		if (lsm_row_visible(&row, snapshot))
+		{
+			lsm_row_store(rel, &row, packed, slot);
+			return true;
+		}
+	}
 	if (lsm_fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
 						  &found))
 	{

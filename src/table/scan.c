@@ -7,13 +7,8 @@
  * limit of the scan's start: later rows are invisible to its snapshot, and a
  * command that inserts into the table it scans must not meet its own rows forever.
  *
- * Sequential scans with an MVCC snapshot read ahead, in batches of copied rows.
- * A row's state at that moment is as good for them as its state when it is
- * returned: what the snapshot sees had happened before the scan began, and
- * changes by later commands of our own carry a cmin or cmax that hides
- * them.  Those who go on to change or lock a row read it again by its TID.
- * Snapshots that want the present state, and serializable transactions, whose
- * conflicts are looked for in what is there when a row is returned, go row by row.
+ * Sequential scans with an MVCC snapshot read ahead, see readahead.c; others go
+ * row by row.
  *
  * Parallel scans share a counter of TID blocks; each process takes pieces of
  * the TID space from it.
@@ -40,9 +35,6 @@
 
 /* Bitmap pages with at least this many exact TIDs are walked, not probed */
 #define BITMAP_WALK_TIDS	24
-
-/* Rows of the first batch: a LIMIT should not pay for a full one */
-#define FIRST_BATCH_ROWS	4
 
 /* Shared state of a parallel scan */
 typedef struct LsmParallelScan
@@ -78,9 +70,9 @@ lsm_scan_set_range(LsmTableScan *scan, uint64 low, uint64 high)
 	scan->low = low;
 	scan->high = high;
 	scan->positioned = false;
-	scan->batch_next = 0;
-	if (scan->batch)
-		scan->batch->n = 0;
+	scan->ahead.next = 0;
+	if (scan->ahead.batch)
+		scan->ahead.batch->n = 0;
 }
 
 /* Range of a scan over everything; an empty one if there is nothing. */
@@ -106,7 +98,7 @@ start_scan(LsmTableScan *scan, ScanKey key)
 	scan->block = 0;
 	scan->sample_block = InvalidBlockNumber;
 	set_whole_range(scan);
-	scan->batch_size = FIRST_BATCH_ROWS;
+	lsm_ahead_reset(&scan->ahead);
 	if (scan->base.rs_flags & SO_TYPE_SEQSCAN)
 		pgstat_count_heap_scan(scan->base.rs_rd);
 }
@@ -129,8 +121,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 	scan->context = CurrentMemoryContext;
 	scan->tree = lsm_table_tree(rel);
 	scan->sample_scale = 1.0;
-	scan->batched = (flags & SO_TYPE_SEQSCAN) && snapshot->snapshot_type == SNAPSHOT_MVCC &&
-		!IsolationIsSerializable();
+	scan->batched = (flags & SO_TYPE_SEQSCAN) && lsm_snapshot_reads_ahead(snapshot);
 
 	/* these will read everything: one lock for all */
 	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
@@ -161,11 +152,7 @@ lsm_scan_end(TableScanDesc sscan)
 
 	if (scan->cursor)
 		lsm_cursor_close(scan->cursor);
-	if (scan->batch)
-	{
-		pfree(scan->batch->bytes.data);
-		pfree(scan->batch);
-	}
+	lsm_ahead_free(&scan->ahead);
 	if (scan->value.data)
 		pfree(scan->value.data);
 	if (scan->sample_context)
@@ -269,35 +256,12 @@ position(LsmTableScan *scan, ScanDirection direction)
 static bool
 batch_step(LsmTableScan *scan, LsmSlice *key, LsmSlice *value)
 {
-	LsmBatch   *batch = scan->batch;
-	int			i;
+	LsmAhead   *ahead = &scan->ahead;
 
-	if (scan->batch_next >= (batch ? batch->n : 0))
-	{
-		char		limit[LSM_TID_KEY_BYTES];
-
-		if (batch == NULL)
-		{
-			MemoryContext old = MemoryContextSwitchTo(scan->context);
-
-			batch = palloc(sizeof(LsmBatch));
-			batch->n = 0;
-			initStringInfo(&batch->bytes);
-			scan->batch = batch;
-			MemoryContextSwitchTo(old);
-		}
-		lsm_key_encode(scan->high, limit);
-		scan->batch_next = 0;
-		if (!lsm_cursor_fill(scan->cursor, lsm_slice(limit, sizeof(limit)),
-							 scan->batch_size, batch))
-			return false;
-		scan->batch_size = Min(scan->batch_size * 2, LSM_BATCH_ENTRIES);
-	}
-	i = scan->batch_next++;
-	*key = lsm_slice(batch->bytes.data + batch->entries[i].key_offset,
-					 batch->entries[i].key_bytes);
-	*value = lsm_slice(batch->bytes.data + batch->entries[i].value_offset,
-					   batch->entries[i].value_bytes);
+	if ((ahead->batch == NULL || ahead->next >= ahead->batch->n) &&
+		!lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context))
+		return false;
+	lsm_batch_entry(ahead->batch, ahead->next++, key, value);
 	return true;
 }
 
@@ -308,21 +272,20 @@ batch_step(LsmTableScan *scan, LsmSlice *key, LsmSlice *value)
 static void
 batch_leave(LsmTableScan *scan)
 {
-	LsmBatch   *batch = scan->batch;
+	LsmBatch   *batch = scan->ahead.batch;
 
 	if (batch == NULL || batch->n == 0)
 		return;
-	if (scan->positioned && scan->batch_next > 0)
+	if (scan->positioned && scan->ahead.next > 0)
 	{
-		int			i = scan->batch_next - 1;
+		LsmSlice	key;
+		LsmSlice	value;
 
-		lsm_cursor_seek(scan->cursor,
-						lsm_slice(batch->bytes.data + batch->entries[i].key_offset,
-								  batch->entries[i].key_bytes),
-						true, BackwardScanDirection);
+		lsm_batch_entry(batch, scan->ahead.next - 1, &key, &value);
+		lsm_cursor_seek(scan->cursor, key, true, BackwardScanDirection);
 	}
 	batch->n = 0;
-	scan->batch_next = 0;
+	scan->ahead.next = 0;
 }
 
 /* The next entry of the range in the direction, from where the scan stands. */

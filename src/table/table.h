@@ -327,6 +327,46 @@ extern TM_Result lsm_tuple_lock(Relation rel, ItemPointer tid, Snapshot snapshot
 								LockTupleMode mode, LockWaitPolicy wait_policy,
 								uint8 flags, TM_FailureData *tmfd);
 
+/* ---- rows read ahead (readahead.c) ---- */
+
+typedef struct LsmAhead
+{
+	LsmBatch   *batch;			/* NULL until needed */
+	int			next;			/* first entry still to be used */
+	int			size;			/* of the next batch, entries */
+} LsmAhead;
+
+/* May rows be read ahead for this snapshot, in this transaction? */
+extern bool lsm_snapshot_reads_ahead(Snapshot snapshot);
+/* Forget what was read; the next batch is a small one. */
+extern void lsm_ahead_reset(LsmAhead *ahead);
+extern void lsm_ahead_free(LsmAhead *ahead);
+/* Memory comes from `context`. */
+extern bool lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high,
+						   MemoryContext context);
+
+/* Of an index scan; starts as zeros */
+typedef struct LsmFetchAhead
+{
+	LsmAhead	ahead;
+	LsmCursor  *cursor;			/* NULL until needed */
+	uint64		last;			/* packed TID of the last fetch */
+	int			run;			/* fetches of neighbours in a row; negative: so
+								 * many to come before that counts again */
+	int			hits;			/* uses of the batch */
+
+	/* the snapshot the batch is good for */
+	Snapshot	snapshot;
+	CommandId	curcid;
+	TransactionId xmin;
+	TransactionId xmax;
+} LsmFetchAhead;
+
+extern bool lsm_fetch_from_ahead(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed,
+								 Snapshot snapshot, MemoryContext context,
+								 LsmSlice *value);
+extern void lsm_fetch_ahead_free(LsmFetchAhead *fetch);
+
 /* ---- scans (scan.c, sample.c) ---- */
 
 typedef struct LsmTableScan
@@ -345,10 +385,7 @@ typedef struct LsmTableScan
 	bool		positioned;		/* cursor is inside the range */
 	BlockNumber block;			/* of the last row, for progress */
 
-	/* rows read ahead: entries batch_next .. n - 1 are still to be returned */
-	LsmBatch   *batch;			/* NULL until needed */
-	int			batch_next;
-	int			batch_size;		/* of the next one */
+	LsmAhead	ahead;			/* if batched */
 
 	/* bitmap scan: the block at hand */
 	StringInfoData value;

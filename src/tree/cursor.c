@@ -493,7 +493,7 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 			return MERGE_END;
 		source = &cursor->sources[cursor->ties[0]];
 		if (source->word >= limit_word &&
-			lsm_slice_compare(source->key, limit) > 0)
+			memcmp(source->key.data, limit.data, Min(source->key.len, limit.len)) > 0)
 			return MERGE_END;
 		stand_at(cursor, source->key);
 

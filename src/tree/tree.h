@@ -320,9 +320,19 @@ typedef struct LsmBatch
 	}			entries[LSM_BATCH_ENTRIES];
 } LsmBatch;
 
+static inline void
+lsm_batch_entry(const LsmBatch *batch, int i, LsmSlice *key, LsmSlice *value)
+{
+	*key = lsm_slice(batch->bytes.data + batch->entries[i].key_offset,
+					 batch->entries[i].key_bytes);
+	*value = lsm_slice(batch->bytes.data + batch->entries[i].value_offset,
+					   batch->entries[i].value_bytes);
+}
+
 /*
  * Replace the batch's content by copies of the next entries forward, at least
- * one and at most max_entries, up to the key `limit`; false: there is none.
+ * one and at most max_entries, up to the last that begins with `limit` (empty: without end);
+ * false: there is none.
  * The entries are those at some moment during the call, and the cursor stands at
  * the last of them.  For readers that may take an entry's older
  * state: MVCC snapshots.

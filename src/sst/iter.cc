@@ -112,6 +112,25 @@ void ForgetBlock(LsmSstIter* it) noexcept {
   it->valid = false;
 }
 
+// memcpy for what is mostly short: calling a function costs more than the copy.
+inline void CopyShort(void* to, const void* from, size_t bytes) noexcept {
+  char* t = static_cast<char*>(to);
+  const char* f = static_cast<const char*>(from);
+  // Two copies that overlap.
+  if (bytes >= 8 && bytes <= 16) {
+    memcpy(t, f, 8);
+    memcpy(t + bytes - 8, f + bytes - 8, 8);
+  } else if (bytes > 16 && bytes <= 32) {
+    memcpy(t, f, 16);
+    memcpy(t + bytes - 16, f + bytes - 16, 16);
+  } else if (bytes > 32 && bytes <= 64) {
+    memcpy(t, f, 32);
+    memcpy(t + bytes - 32, f + bytes - 32, 32);
+  } else {
+    memcpy(to, from, bytes);
+  }
+}
+
 // Decodes the entry at next_entry, which becomes the current one.
 // REQUIRES: next_entry < entries_bytes; key holds the entry before, or
 // key_bytes is 0 and next_entry is a restart.
@@ -130,7 +149,7 @@ inline Verdict DecodeNext(LsmSstIter* it) noexcept {
     if (key_bytes > UINT32_MAX / 4) return Corrupt("an entry is damaged");
     if (!GrowKey(it, key_bytes)) return Verdict{LSM_SST_NO_MEMORY, ""};
   }
-  memcpy(it->key + shared, p, non_shared);
+  CopyShort(it->key + shared, p, non_shared);
   it->key_bytes = static_cast<uint32_t>(key_bytes);
   if (__builtin_expect(it->key[key_bytes - kKeyTrailerBytes] != kTypeValue, 0))
     return Unsupported("an entry is not a plain value");
@@ -444,6 +463,31 @@ LsmSstStatus Prev(LsmSstIter* it, LsmSstError* err) noexcept {
   return Settle(it, err);
 }
 
+// The first 8 bytes of a key as a big-endian integer, zero-padded.
+inline uint64_t KeyWord(const uint8_t* key, size_t bytes) noexcept {
+  uint64_t word = 0;
+  if (bytes >= sizeof(word)) return __builtin_bswap64(LoadFixed64(key));
+  for (size_t i = 0; i < bytes; i++) word |= uint64_t{key[i]} << (56 - 8 * i);
+  return word;
+}
+
+// The same of the iterator's key, behind which there are 8 bytes more.
+inline uint64_t CurrentWord(const LsmSstIter* it, size_t bytes) noexcept {
+  const uint64_t word = __builtin_bswap64(LoadFixed64(it->key));
+  if (bytes >= sizeof(word)) return word;
+  return bytes == 0 ? 0 : word & (~uint64_t{0} << (64 - 8 * bytes));
+}
+
+inline bool WithinBound(const LsmSstIter* it, size_t key_bytes,
+                        const LsmSstTake* take, uint64_t bound_word) noexcept {
+  if (CurrentWord(it, key_bytes) < bound_word) return true;
+  const size_t bytes =
+      key_bytes < take->bound_bytes ? key_bytes : take->bound_bytes;
+  const int c = bytes > 0 ? memcmp(it->key, take->bound, bytes) : 0;
+  if (c != 0) return c < 0;
+  return take->bound_prefix || key_bytes < take->bound_bytes;
+}
+
 // Runs a positioning call guarded; after a failure there is neither block nor
 // entry.
 template <typename Body>
@@ -567,6 +611,62 @@ LsmSstStatus lsm_sst_iter_prev(LsmSstIter* it, LsmSstError* err) {
   }
   StopScan(it);
   return Position(it, err, [=]() noexcept { return Prev(it, err); });
+}
+
+LsmSstStatus lsm_sst_iter_take(LsmSstIter* it, LsmSstTake* take, bool* taken,
+                               LsmSstError* err) {
+  *taken = false;
+  if (__builtin_expect(!it->valid, 0)) {
+    return Fail(err, LSM_SST_INVALID, 0,
+                "iterator over sorted file \"%s\" is not at an entry",
+                it->reader->path);
+  }
+  if (!it->buffered) {
+    // The entry stays the current one.
+    const LsmSstStatus status = Position(it, err, [=]() noexcept {
+      const LsmSstStatus copied = BufferBlock(it, err);
+      return copied == LSM_SST_OK ? Settle(it, err) : copied;
+    });
+    if (status != LSM_SST_OK) return status;
+  }
+
+  // Private memory only from here on.
+  const uint64_t bound_word =
+      take->bound_bytes == 0 && take->bound_prefix
+          ? UINT64_MAX
+          : KeyWord(static_cast<const uint8_t*>(take->bound),
+                    take->bound_bytes);
+  for (;;) {
+    const size_t key_bytes = it->key_bytes - kKeyTrailerBytes;
+    const size_t value_bytes = it->value_bytes;
+    if (!WithinBound(it, key_bytes, take, bound_word) || value_bytes == 0 ||
+        it->value[0] != take->first_byte)
+      return LSM_SST_OK;
+    const size_t value_at =
+        ((take->used + key_bytes + take->headroom + take->aligned + 7) &
+         ~size_t{7}) -
+        take->aligned;
+    const size_t end = value_at + value_bytes;
+    if (end > take->capacity) return LSM_SST_OK;
+    CopyShort(take->bytes + take->used, it->key, key_bytes);
+    CopyShort(take->bytes + value_at, it->value, value_bytes);
+    LsmSstEntry* entry = &take->entries[take->n++];
+    entry->key_offset = take->used;
+    entry->key_bytes = static_cast<uint32_t>(key_bytes);
+    entry->value_offset = static_cast<uint32_t>(value_at);
+    entry->value_bytes = static_cast<uint32_t>(value_bytes);
+    take->used = static_cast<uint32_t>(end);
+    if (take->n == take->max || it->next_entry >= it->entries_bytes) {
+      *taken = true;
+      return LSM_SST_OK;
+    }
+    const Verdict verdict = DecodeNext(it);
+    if (__builtin_expect(!verdict.ok(), 0)) {
+      ForgetBlock(it);
+      return FailHere(it, err, verdict);
+    }
+    it->value = it->base + it->value_offset;
+  }
 }
 
 bool lsm_sst_iter_valid(const LsmSstIter* it) { return it->valid; }

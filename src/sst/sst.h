@@ -144,6 +144,44 @@ extern bool lsm_sst_iter_valid(const LsmSstIter *iter);
 extern const void *lsm_sst_iter_key(const LsmSstIter *iter, size_t *key_bytes);
 extern const void *lsm_sst_iter_value(const LsmSstIter *iter, size_t *value_bytes);
 
+/* Where the copy of an entry lies */
+typedef struct LsmSstEntry
+{
+	uint32_t	key_offset;
+	uint32_t	key_bytes;
+	uint32_t	value_offset;
+	uint32_t	value_bytes;
+} LsmSstEntry;
+
+typedef struct LsmSstTake
+{
+	/* which entries: keys below `bound`, if bound_prefix also those that begin
+	 * with it (so all, if it is empty); and values whose first byte is this one */
+	const void *bound;
+	size_t		bound_bytes;
+	bool		bound_prefix;
+	uint8_t		first_byte;
+
+	/* where to: entries are appended */
+	LsmSstEntry *entries;
+	int			n;
+	int			max;
+	char	   *bytes;
+	uint32_t	used;
+	uint32_t	capacity;
+	uint32_t	headroom;		/* bytes left free before each value */
+	uint32_t	aligned;		/* this byte of each value has an offset that is a
+								 * multiple of 8 */
+} LsmSstTake;
+
+/*
+ * Copies the current entry and those behind it in the same block, as long as
+ * they are wanted and there is room.  `*taken`: the iterator stands at the last entry copied;
+ * otherwise it stands at the first that was not.  REQUIRES: valid, n < max.
+ */
+extern LsmSstStatus lsm_sst_iter_take(LsmSstIter *iter, LsmSstTake *take,
+									  bool *taken, LsmSstError *err);
+
 /*
  * Reads the whole file twice, with our reader and with RocksDB's
  * SstFileReader, checks every block checksum, the key order and that both

@@ -126,23 +126,15 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
 	Relation	rel = fetch->base.rel;
 	uint64		packed = lsm_tid_pack(tid);
-	LsmSlice	value;
 	LsmRow		row;
 	bool		found;
 
 	*call_again = false;		/* every version has a TID of its own */
 	if (all_dead)
 		*all_dead = false;
-	if (lsm_fetch_from_ahead(&fetch->ahead, fetch->tree, packed, snapshot,
-							 GetMemoryChunkContext(fetch), &value))
-	{
-		lsm_row_decode(rel, packed, value, &row);
-		if (lsm_row_visible(&row, snapshot))
-		{
-			lsm_row_store(rel, &row, packed, slot);
-			return true;
-		}
-	}
+	if (lsm_fetch_from_ahead(&fetch->ahead, rel, fetch->tree, packed, snapshot,
+							 GetMemoryChunkContext(fetch), slot))
+		return true;
 	if (lsm_fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
 						  &found))
 	{

@@ -52,6 +52,7 @@ void
 lsm_ahead_reset(LsmAhead *ahead)
 {
 	ahead->next = 0;
+	ahead->visible_xmin = InvalidTransactionId;
 	ahead->size = FIRST_BATCH_ROWS;
 	if (ahead->batch)
 		ahead->batch->n = 0;
@@ -82,6 +83,7 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 		LsmBatch   *batch = palloc0(sizeof(LsmBatch));
 
 		initStringInfo(&batch->bytes);
+		batch->headroom = LSM_ROW_HEADROOM;
 		ahead->batch = batch;
 		MemoryContextSwitchTo(old);
 	}
@@ -90,6 +92,72 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 	if (!lsm_cursor_fill(cursor, lsm_slice(limit, sizeof(limit)), ahead->size, ahead->batch))
 		return false;
 	ahead->size = Min(ahead->size * 2, LSM_BATCH_ENTRIES);
+	return true;
+}
+
+/* The batch keeps the tuple: it is good until the next one is read. */
+static inline void
+store_kept(HeapTuple tuple, TupleTableSlot *slot)
+{
+	HeapTupleTableSlot *heap_slot = (HeapTupleTableSlot *) slot;
+
+	/* ExecStoreHeapTuple(tuple, slot, false) */
+	if (TTS_SHOULDFREE(slot))
+		ExecClearTuple(slot);
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_nvalid = 0;
+	slot->tts_tid = tuple->t_self;
+	slot->tts_tableOid = tuple->t_tableOid;
+	heap_slot->tuple = tuple;
+	heap_slot->off = 0;
+}
+
+/*
+ * lsm_ahead_store - if the snapshot sees the next row, put it into the slot.
+ *
+ * Nearly all rows become tuples where they are, in the batch: no allocation, no
+ * copy.  An entry of that kind has value_bytes 0 from then on, and its offset
+ * is the tuple's.  So a slot is good until the scan reads on, and no longer than the scan.
+ */
+bool
+lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot *slot)
+{
+	LsmBatch   *batch = ahead->batch;
+	LsmSstEntry *entry = &batch->entries[ahead->next];
+	uint64		packed = lsm_ahead_key(ahead, ahead->next);
+	char	   *value = batch->bytes.data + entry->value_offset;
+	uint32		data_offset = batch->aligned;
+	HeapTuple	tuple;
+	LsmRow		row;
+
+	if (unlikely(entry->key_bytes != LSM_TID_KEY_BYTES))
+		return false;
+	if (entry->value_bytes == 0)
+	{
+		store_kept((HeapTuple) value, slot);
+		return true;
+	}
+	if (likely(TTS_IS_HEAPTUPLE(slot)))
+	{
+		tuple = lsm_row_form_in_place(value, entry->value_bytes, packed, RelationGetRelid(rel),
+									  snapshot, ahead->visible_xmin, &data_offset);
+		if (likely(tuple != NULL))
+		{
+			entry->value_offset = (char *) tuple - batch->bytes.data;
+			entry->value_bytes = 0;
+			store_kept(tuple, slot);
+			return true;
+		}
+	}
+
+	lsm_row_decode(rel, packed, lsm_slice(value, entry->value_bytes), &row);
+	if (!lsm_row_visible(&row, snapshot))
+		return false;
+	/* the next batch will be aligned to rows like this one */
+	batch->aligned = data_offset;
+	if (NormalTransactionIdPrecedes(row.xmin, snapshot->xmin))
+		ahead->visible_xmin = row.xmin;
+	lsm_row_store(rel, &row, packed, slot);
 	return true;
 }
 
@@ -152,26 +220,34 @@ fetch_fill(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed, bool go_on,
 	return true;
 }
 
-static inline uint64
-batch_key(const LsmBatch *batch, int i)
+/* Go to the entry of the TID; false: the batch has none. */
+static bool
+ahead_find(LsmAhead *ahead, uint64 packed)
 {
-	return lsm_key_decode(batch->bytes.data + batch->entries[i].key_offset);
+	LsmBatch   *batch = ahead->batch;
+
+	if (packed < lsm_ahead_key(ahead, 0))
+		return false;
+	if (ahead->next >= batch->n || packed < lsm_ahead_key(ahead, ahead->next))
+		ahead->next = 0;
+	while (ahead->next < batch->n && lsm_ahead_key(ahead, ahead->next) < packed)
+		ahead->next++;
+	return ahead->next < batch->n && lsm_ahead_key(ahead, ahead->next) == packed;
 }
 
 /*
- * lsm_fetch_from_ahead - the value of the row at the TID if it has been read ahead, or
- * is now.  False says nothing about the row.
+ * lsm_fetch_from_ahead - the row at the TID if it has been read ahead, or is now, and
+ * is visible.  False says nothing about the row.
  *
  * What was read ahead stays good as long as the snapshot is the same, across
  * rescans, too.
  */
 bool
-lsm_fetch_from_ahead(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed, Snapshot snapshot,
-					 MemoryContext context, LsmSlice *value)
+lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tree, uint64 packed,
+					 Snapshot snapshot, MemoryContext context, TupleTableSlot *slot)
 {
-	LsmBatch   *batch = fetch->ahead.batch;
+	LsmAhead   *ahead = &fetch->ahead;
 	bool		near = is_near(packed, fetch->last);
-	LsmSlice	key;
 	int			n;
 
 	fetch->last = packed;
@@ -180,32 +256,27 @@ lsm_fetch_from_ahead(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed, Snapsho
 	else if (fetch->run < AHEAD_FETCHES)
 		fetch->run++;
 
-	if (batch != NULL && batch->n > 0 && !same_snapshot(fetch, snapshot))
-		lsm_ahead_reset(&fetch->ahead);
-	n = batch != NULL ? batch->n : 0;
-	if (n == 0 || packed > batch_key(batch, n - 1))
+	n = ahead->batch != NULL ? ahead->batch->n : 0;
+	if (n > 0 && !same_snapshot(fetch, snapshot))
+	{
+		lsm_ahead_reset(ahead);
+		n = 0;
+	}
+	if (n == 0 || packed > lsm_ahead_key(ahead, n - 1))
 	{
 		if (fetch->run < AHEAD_FETCHES || !lsm_snapshot_reads_ahead(snapshot) ||
 			!fetch_fill(fetch, tree, packed,
-						n > 0 && is_near(packed, batch_key(batch, n - 1)), context))
+						n > 0 && is_near(packed, lsm_ahead_key(ahead, n - 1)), context))
 			return false;
 		fetch->snapshot = snapshot;
 		fetch->curcid = snapshot->curcid;
 		fetch->xmin = snapshot->xmin;
 		fetch->xmax = snapshot->xmax;
-		batch = fetch->ahead.batch;
 	}
-	if (packed < batch_key(batch, 0))
+	if (!ahead_find(ahead, packed))
 		return false;
-	if (fetch->ahead.next >= batch->n || packed < batch_key(batch, fetch->ahead.next))
-		fetch->ahead.next = 0;
-	while (fetch->ahead.next < batch->n && batch_key(batch, fetch->ahead.next) < packed)
-		fetch->ahead.next++;
-	if (fetch->ahead.next == batch->n || batch_key(batch, fetch->ahead.next) != packed)
-		return false;
-	lsm_batch_entry(batch, fetch->ahead.next, &key, value);
 	fetch->hits++;
-	return true;
+	return lsm_ahead_store(ahead, rel, snapshot, slot);
 }
 
 void

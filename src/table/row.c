@@ -374,6 +374,81 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 }
 
 /*
+ * lsm_row_form_in_place - a plain row that the snapshot sees as a heap tuple, in
+ * the memory of its value and the LSM_ROW_HEADROOM bytes before it.
+ *
+ * Plain: no xmax, no locks, nothing but an xmin known to have committed before the
+ * snapshot was taken, or equal to visible_xmin.  NULL, and the value untouched, for
+ * all others, malformed ones too.  The row's data stay where they are, so
+ * they must lie MAXALIGNed: *data_offset tells where in the value they begin.
+ */
+HeapTuple
+lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed, Oid relid,
+					  Snapshot snapshot, TransactionId visible_xmin, uint32 *data_offset)
+{
+	const uint16 plain = LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN | LSM_ROW_UPDATED;
+	uint32		at = 1 + sizeof(uint16);
+	uint16		flags;
+	uint16		attributes;
+	TransactionId xmin = FrozenTransactionId;
+	uint32		bitmap_bytes = 0;
+	uint32		hoff;
+	HeapTuple	tuple;
+	HeapTupleHeader header;
+
+	if (value_bytes < at + sizeof(xmin) + sizeof(attributes) || value[0] != LSM_TAG_PUT)
+		return NULL;
+	memcpy(&flags, value + 1, sizeof(flags));
+	if (flags & ~plain)
+		return NULL;
+	if (!(flags & LSM_ROW_XMIN_FROZEN))
+	{
+		memcpy(&xmin, value + at, sizeof(xmin));
+		at += sizeof(xmin);
+		if (!TransactionIdIsNormal(xmin) ||
+			(xmin != visible_xmin &&
+			 (!(flags & LSM_ROW_XMIN_COMMITTED) || !NormalTransactionIdPrecedes(xmin, snapshot->xmin))))
+			return NULL;
+	}
+	memcpy(&attributes, value + at, sizeof(attributes));
+	at += sizeof(attributes);
+	if (attributes & LSM_BODY_HASNULL)
+		bitmap_bytes = BITMAPLEN(attributes & LSM_BODY_NATTS_MASK);
+	at += bitmap_bytes;
+	*data_offset = at;
+	if ((attributes & LSM_BODY_NATTS_MASK) > MaxHeapAttributeNumber ||
+		at > value_bytes || (char *) MAXALIGN(value + at) != value + at)
+		return NULL;
+
+	hoff = MAXALIGN(SizeofHeapTupleHeader + bitmap_bytes);
+	Assert(hoff + HEAPTUPLESIZE <= at + LSM_ROW_HEADROOM);
+	header = (HeapTupleHeader) (value + at - hoff);
+	tuple = (HeapTuple) ((char *) header - HEAPTUPLESIZE);
+	memmove(header->t_bits, value + at - bitmap_bytes, bitmap_bytes);
+	memset(header->t_bits + bitmap_bytes, 0, hoff - SizeofHeapTupleHeader - bitmap_bytes);
+	tuple->t_len = hoff + (value_bytes - at);
+	lsm_tid_unpack(packed, &tuple->t_self);
+	tuple->t_tableOid = relid;
+	tuple->t_data = header;
+
+	/* as lsm_row_label_tuple() does it */
+	header->t_choice.t_heap.t_xmin = xmin;
+	header->t_choice.t_heap.t_xmax = InvalidTransactionId;
+	header->t_choice.t_heap.t_field3.t_cid = FirstCommandId;
+	header->t_ctid = tuple->t_self;
+	header->t_infomask2 = attributes & LSM_BODY_NATTS_MASK;
+	header->t_infomask = HEAP_XMAX_INVALID |
+		((flags & LSM_ROW_XMIN_FROZEN) ? HEAP_XMIN_FROZEN :
+		 (flags & LSM_ROW_XMIN_COMMITTED) ? HEAP_XMIN_COMMITTED : 0) |
+		((flags & LSM_ROW_UPDATED) ? HEAP_UPDATED : 0) |
+		((attributes & LSM_BODY_HASNULL) ? HEAP_HASNULL : 0) |
+		((attributes & LSM_BODY_HASVARWIDTH) ? HEAP_HASVARWIDTH : 0) |
+		((attributes & LSM_BODY_HASEXTERNAL) ? HEAP_HASEXTERNAL : 0);
+	header->t_hoff = hoff;
+	return tuple;
+}
+
+/*
  * lsm_row_store - put the row into a slot, which owns the copy.
  *
  * Owning it costs one allocation per row, and in exchange a slot stays good

@@ -258,7 +258,7 @@ batch_step(LsmTableScan *scan, LsmSlice *key, LsmSlice *value)
 {
 	LsmAhead   *ahead = &scan->ahead;
 
-	if ((ahead->batch == NULL || ahead->next >= ahead->batch->n) &&
+	if (lsm_ahead_empty(ahead) &&
 		!lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context))
 		return false;
 	lsm_batch_entry(ahead->batch, ahead->next++, key, value);
@@ -346,6 +346,36 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 	}
 }
 
+/*
+ * The next row if it has been read ahead, or can be, and is visible.  False: the next row
+ * is for lsm_scan_step(), if there is one.
+ */
+static inline bool
+next_ahead(LsmTableScan *scan, TupleTableSlot *slot)
+{
+	LsmAhead   *ahead = &scan->ahead;
+
+	if (!scan->positioned ||
+		(lsm_ahead_empty(ahead) &&
+		 !lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context)) ||
+		!lsm_ahead_store(ahead, scan->base.rs_rd, scan->base.rs_snapshot, slot))
+		return false;
+	scan->block = ItemPointerGetBlockNumberNoCheck(&slot->tts_tid);
+	ahead->next++;
+	return true;
+}
+
+static bool
+passes_keys(LsmTableScan *scan, TupleTableSlot *slot)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+	bool		matches;
+
+	HeapKeyTest(tuple, RelationGetDescr(scan->base.rs_rd), scan->base.rs_nkeys,
+				scan->base.rs_key, matches);
+	return matches;
+}
+
 /* The next visible row of the range that passes the scan keys. */
 static bool
 next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
@@ -354,29 +384,28 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 	uint64		packed;
 	LsmRow		row;
 
-	while (lsm_scan_step(scan, direction, &packed, &row))
+	for (;;)
 	{
-		bool		visible = lsm_row_visible(&row, scan->base.rs_snapshot);
+		bool		visible;
 
-		if (!scan->batched)		/* else not serializable */
-			lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
-		if (!visible)
+		if (scan->batched && ScanDirectionIsForward(direction) && next_ahead(scan, slot))
+			CHECK_FOR_INTERRUPTS();
+		else
 		{
-			(void) lsm_row_prune(rel, scan->tree, packed, &row);
-			continue;
-		}
-		lsm_row_store(rel, &row, packed, slot);
-		if (scan->base.rs_nkeys > 0)
-		{
-			HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
-			bool		matches;
-
-			HeapKeyTest(tuple, RelationGetDescr(rel), scan->base.rs_nkeys,
-						scan->base.rs_key, matches);
-			if (!matches)
+			if (!lsm_scan_step(scan, direction, &packed, &row))
+				break;
+			visible = lsm_row_visible(&row, scan->base.rs_snapshot);
+			if (!scan->batched) /* else not serializable */
+				lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
+			if (!visible)
+			{
+				(void) lsm_row_prune(rel, scan->tree, packed, &row);
 				continue;
+			}
+			lsm_row_store(rel, &row, packed, slot);
 		}
-		return true;
+		if (scan->base.rs_nkeys == 0 || passes_keys(scan, slot))
+			return true;
 	}
 	ExecClearTuple(slot);
 	return false;

@@ -200,6 +200,12 @@ extern HeapTuple lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 extern void lsm_row_label_tuple(const LsmRow *row, HeapTuple tuple);
 extern void lsm_row_store(Relation rel, const LsmRow *row, uint64 packed,
 						  TupleTableSlot *slot);
+
+/* Free bytes that lsm_row_form_in_place() needs before a value */
+#define LSM_ROW_HEADROOM	56
+extern HeapTuple lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed,
+									   Oid relid, Snapshot snapshot,
+									   TransactionId visible_xmin, uint32 *data_offset);
 /* The header of a tuple made by lsm_row_form_tuple (lockers are lost). */
 extern void lsm_row_from_tuple(HeapTuple tuple, LsmRow *row);
 
@@ -334,6 +340,7 @@ typedef struct LsmAhead
 	LsmBatch   *batch;			/* NULL until needed */
 	int			next;			/* first entry still to be used */
 	int			size;			/* of the next batch, entries */
+	TransactionId visible_xmin; /* its rows are visible to the snapshot; or Invalid */
 } LsmAhead;
 
 /* May rows be read ahead for this snapshot, in this transaction? */
@@ -344,6 +351,21 @@ extern void lsm_ahead_free(LsmAhead *ahead);
 /* Memory comes from `context`. */
 extern bool lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high,
 						   MemoryContext context);
+/* The next entry's value; REQUIRES: it has not been stored by lsm_ahead_store(). */
+extern bool lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot,
+							TupleTableSlot *slot);
+
+static inline bool
+lsm_ahead_empty(const LsmAhead *ahead)
+{
+	return ahead->batch == NULL || ahead->next >= ahead->batch->n;
+}
+
+static inline uint64
+lsm_ahead_key(const LsmAhead *ahead, int i)
+{
+	return lsm_key_decode(ahead->batch->bytes.data + ahead->batch->entries[i].key_offset);
+}
 
 /* Of an index scan; starts as zeros */
 typedef struct LsmFetchAhead
@@ -362,9 +384,9 @@ typedef struct LsmFetchAhead
 	TransactionId xmax;
 } LsmFetchAhead;
 
-extern bool lsm_fetch_from_ahead(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed,
-								 Snapshot snapshot, MemoryContext context,
-								 LsmSlice *value);
+extern bool lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tree,
+								 uint64 packed, Snapshot snapshot, MemoryContext context,
+								 TupleTableSlot *slot);
 extern void lsm_fetch_ahead_free(LsmFetchAhead *fetch);
 
 /* ---- scans (scan.c, sample.c) ---- */

@@ -456,21 +456,71 @@ source_value(const LsmSource *source)
 	return lsm_slice(data, (uint32) len);
 }
 
-static inline void
+static void
 batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value)
 {
+	LsmSstEntry *entry = &batch->entries[batch->n++];
 	uint32		at = batch->bytes.len;
+	uint32		value_at = TYPEALIGN(8, at + key.len + batch->headroom + batch->aligned) -
+		batch->aligned;
+	uint32		end = value_at + value.len;
 
-	if (unlikely(key.len + value.len >= (uint32) (batch->bytes.maxlen - batch->bytes.len)))
-		enlargeStringInfo(&batch->bytes, key.len + value.len);
+	if (unlikely(end >= (uint32) batch->bytes.maxlen))
+		enlargeStringInfo(&batch->bytes, end - at);
 	memcpy(batch->bytes.data + at, key.data, key.len);
-	memcpy(batch->bytes.data + at + key.len, value.data, value.len);
-	batch->bytes.len += key.len + value.len;
-	batch->entries[batch->n].key_offset = at;
-	batch->entries[batch->n].key_bytes = key.len;
-	batch->entries[batch->n].value_offset = at + key.len;
-	batch->entries[batch->n].value_bytes = value.len;
-	batch->n++;
+	memcpy(batch->bytes.data + value_at, value.data, value.len);
+	batch->bytes.len = end;
+	entry->key_offset = at;
+	entry->key_bytes = key.len;
+	entry->value_offset = value_at;
+	entry->value_bytes = value.len;
+}
+
+/*
+ * Take from a source of files what comes before the other sources' entries, as
+ * far as it lies in the present block and is whole.  False: nothing did.  Else the
+ * source is at the last entry taken (consumed) or at the first that was not.
+ */
+static bool
+batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries,
+		   LsmBatch *batch)
+{
+	LsmSstTake	take;
+	LsmSstError err;
+	LsmSource  *next = NULL;
+	int			before = batch->n;
+	bool		taken;
+
+	for (int i = 0; i < cursor->nsources; i++)
+	{
+		LsmSource  *other = &cursor->sources[i];
+
+		if (other != source && other->valid &&
+			(next == NULL || source_compare(other, next) < 0))
+			next = other;
+	}
+	take.bound_prefix = next == NULL ||
+		memcmp(next->key.data, limit.data, Min(next->key.len, limit.len)) > 0;
+	take.bound = take.bound_prefix ? limit.data : next->key.data;
+	take.bound_bytes = take.bound_prefix ? limit.len : next->key.len;
+	take.first_byte = LSM_TAG_PUT;
+	take.entries = batch->entries;
+	take.n = batch->n;
+	take.max = max_entries;
+	take.bytes = batch->bytes.data;
+	take.used = batch->bytes.len;
+	take.capacity = Min(batch->bytes.maxlen - 1, LSM_BATCH_BYTES);
+	take.headroom = batch->headroom;
+	take.aligned = batch->aligned;
+	lsm_sst_check(lsm_sst_iter_take(source->iter, &take, &taken, &err), &err);
+	if (take.n == before)
+		return false;
+	batch->n = take.n;
+	batch->bytes.len = take.used;
+	source->consumed = taken;
+	if (!taken)
+		lsm_source_settle(cursor, source);
+	return true;
 }
 
 /*
@@ -482,20 +532,36 @@ static MergeResult
 cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batch)
 {
 	uint64		limit_word = lsm_word(limit.data, limit.len, 0);
+	MergeResult result = MERGE_PAUSE;
+	bool		behind = false; /* the position is the batch's last entry */
 
 	for (int skipped = 0; skipped < SKIPS_PER_EPOCH;)
 	{
 		int			nties = cursor_pick(cursor, true);
-		LsmSource	   *source;
+		LsmSource  *source;
 		LsmSlice	value;
 
+		result = MERGE_END;
 		if (nties == 0)
-			return MERGE_END;
+			break;
 		source = &cursor->sources[cursor->ties[0]];
 		if (source->word >= limit_word &&
 			memcmp(source->key.data, limit.data, Min(source->key.len, limit.len)) > 0)
-			return MERGE_END;
-		stand_at(cursor, source->key);
+			break;
+
+		/* the last entry's sources stay: an idle cursor stands at it */
+		result = MERGE_FOUND;
+		if (nties == 1 && source->memtable == NULL &&
+			batch_take(cursor, source, limit, max_entries, batch))
+		{
+			behind = true;
+			if (batch->n >= max_entries)
+				break;
+			if (source->consumed)
+				lsm_source_advance(cursor, source, true);
+			result = MERGE_PAUSE;
+			continue;
+		}
 
 		/* nearly all entries are whole and in one place: copied once */
 		value = source_value(source);
@@ -504,20 +570,30 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 			for (int i = 0; i < nties; i++)
 				cursor->sources[cursor->ties[i]].consumed = true;
 			batch_append(batch, source->key, value);
+			behind = true;
 		}
 		else if (fold_ties(cursor, nties) == LSM_TAG_PUT)
+		{
 			batch_append(batch, source->key,
 						 lsm_slice(cursor->value.data, cursor->value.len));
+			behind = true;
+		}
 		else
+		{
+			stand_at(cursor, source->key);
+			behind = false;
 			skipped++;
-
-		/* the last entry's sources stay: an idle cursor stands at it */
+		}
 		if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
-			return MERGE_FOUND;
+			break;
 		for (int i = 0; i < nties; i++)
 			lsm_source_advance(cursor, &cursor->sources[cursor->ties[i]], true);
+		result = MERGE_PAUSE;
 	}
-	return MERGE_PAUSE;
+	if (behind)
+		stand_at(cursor, lsm_slice(batch->bytes.data + batch->entries[batch->n - 1].key_offset,
+								   batch->entries[batch->n - 1].key_bytes));
+	return result;
 }
 
 bool

@@ -85,6 +85,9 @@ extern void lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forwa
 /* Step past the entry.  Blocks read are left for the caller to count. */
 extern void lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward);
 
+/* Take the entry to which the caller has moved the iterator forward. */
+extern void lsm_source_settle(LsmCursor *cursor, LsmSource *source);
+
 /*
  * A memtable, forward only: has something been inserted between the last node
  * passed and the present one?

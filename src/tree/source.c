@@ -299,6 +299,13 @@ lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward)
 	}
 }
 
+void
+lsm_source_settle(LsmCursor *cursor, LsmSource *source)
+{
+	source->consumed = false;
+	files_settle(cursor, source, true);
+}
+
 /* Step past the entry.  Blocks read are left for the caller to count. */
 void
 lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward)

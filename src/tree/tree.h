@@ -306,18 +306,18 @@ extern bool lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 #define LSM_BATCH_ENTRIES	64
 #define LSM_BATCH_BYTES		(32 * 1024)
 
-/* Entries copied by one call; the caller owns it and initializes bytes */
+/*
+ * Entries copied by one call.  The caller owns it and initializes bytes, headroom (bytes
+ * left free before each value) and aligned (the byte of each value that lies at a
+ * multiple of 8 bytes).
+ */
 typedef struct LsmBatch
 {
 	int			n;
+	uint32		headroom;
+	uint32		aligned;
 	StringInfoData bytes;
-	struct
-	{
-		uint32		key_offset; /* into bytes */
-		uint32		key_bytes;
-		uint32		value_offset;
-		uint32		value_bytes;
-	}			entries[LSM_BATCH_ENTRIES];
+	LsmSstEntry entries[LSM_BATCH_ENTRIES]; /* offsets into bytes */
 } LsmBatch;
 
 static inline void

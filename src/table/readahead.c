@@ -97,7 +97,7 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 
 /* The batch keeps the tuple: it is good until the next one is read. */
 static inline void
-store_kept(HeapTuple tuple, TupleTableSlot *slot)
+store_kept(HeapTuple tuple, uint64 packed, TupleTableSlot *slot)
 {
 	HeapTupleTableSlot *heap_slot = (HeapTupleTableSlot *) slot;
 
@@ -106,7 +106,7 @@ store_kept(HeapTuple tuple, TupleTableSlot *slot)
 		ExecClearTuple(slot);
 	slot->tts_flags &= ~TTS_FLAG_EMPTY;
 	slot->tts_nvalid = 0;
-	slot->tts_tid = tuple->t_self;
+	lsm_tid_unpack(packed, &slot->tts_tid);
 	slot->tts_tableOid = tuple->t_tableOid;
 	heap_slot->tuple = tuple;
 	heap_slot->off = 0;
@@ -134,7 +134,7 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		return false;
 	if (entry->value_bytes == 0)
 	{
-		store_kept((HeapTuple) value, slot);
+		store_kept((HeapTuple) value, packed, slot);
 		return true;
 	}
 	if (likely(TTS_IS_HEAPTUPLE(slot)))
@@ -145,7 +145,7 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		{
 			entry->value_offset = (char *) tuple - batch->bytes.data;
 			entry->value_bytes = 0;
-			store_kept(tuple, slot);
+			store_kept(tuple, packed, slot);
 			return true;
 		}
 	}

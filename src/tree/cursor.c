@@ -488,6 +488,7 @@ batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries
 	LsmSstTake	take;
 	LsmSstError err;
 	LsmSource  *next = NULL;
+	LsmSlice	bound;
 	int			before = batch->n;
 	bool		taken;
 
@@ -501,8 +502,15 @@ batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries
 	}
 	take.bound_prefix = next == NULL ||
 		memcmp(next->key.data, limit.data, Min(next->key.len, limit.len)) > 0;
-	take.bound = take.bound_prefix ? limit.data : next->key.data;
-	take.bound_bytes = take.bound_prefix ? limit.len : next->key.len;
+	bound = take.bound_prefix ? limit : next->key;
+	if (lsm_file_before(&source->run->files[source->at], bound))
+	{
+		/* nothing in this file needs to be compared with it */
+		take.bound_prefix = true;
+		bound.len = 0;
+	}
+	take.bound = bound.data;
+	take.bound_bytes = bound.len;
 	take.first_byte = LSM_TAG_PUT;
 	take.entries = batch->entries;
 	take.n = batch->n;

@@ -1,4 +1,4 @@
-// What sst_test.cc and sst_damage_test.cc share: checks, scratch files, random
+// What the sst_*_test.cc share: checks, scratch files, random
 // entries.
 
 #ifndef SST_HARNESS_H

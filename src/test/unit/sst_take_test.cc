@@ -1,0 +1,180 @@
+// lsm_sst_iter_take() against a model: which entries it copies, where it puts
+// them, where it leaves the iterator.
+
+#include "sst_harness.h"
+
+namespace {
+
+// Does the entry lie within what is wanted?
+bool Wanted(const std::pair<const std::string, std::string> &entry,
+            const std::string &bound, bool prefix, uint8_t first_byte) {
+  const std::string &key = entry.first;
+  if (!(key < bound || (prefix && key.compare(0, bound.size(), bound) == 0)))
+    return false;
+  return !entry.second.empty() &&
+         static_cast<uint8_t>(entry.second[0]) == first_byte;
+}
+
+struct Counts {
+  uint64_t copied, within_block, full, no_room, unwanted;
+};
+
+// One call from `where`, which is left at the iterator's entry.  False: wrong.
+bool TakeOnce(LsmSstIter *it, const Entries &entries, const std::string &bound,
+              Entries::const_iterator *where, std::mt19937_64 *rng,
+              Counts *counts) {
+  const bool prefix = (*rng)() % 2 == 0;
+  const uint8_t first_byte = (*rng)() % 8 == 0 ? 't' : 'v';
+  std::vector<LsmSstEntry> copies(1 + (*rng)() % 64);
+  std::vector<char> bytes(64 + (*rng)() % 8192);
+  LsmSstTake take = {};
+  take.bound = bound.data();
+  take.bound_bytes = bound.size();
+  take.bound_prefix = prefix;
+  take.first_byte = first_byte;
+  take.entries = copies.data();
+  take.max = static_cast<int>(copies.size());
+  take.bytes = bytes.data();
+  take.used = static_cast<uint32_t>((*rng)() % 32);
+  take.capacity = static_cast<uint32_t>(bytes.size());
+  take.headroom = (*rng)() % 2 == 0 ? 0 : 56;
+  take.aligned = static_cast<uint32_t>((*rng)() % 12);
+
+  const Entries::const_iterator start = *where;
+  uint32_t end = take.used;
+  bool taken = false;
+  LsmSstError err;
+  if (lsm_sst_iter_take(it, &take, &taken, &err) != LSM_SST_OK) {
+    Note(err);
+    return false;
+  }
+  for (int i = 0; i < take.n; i++, ++*where) {
+    const LsmSstEntry &copy = copies[i];
+    if (*where == entries.end() || !Wanted(**where, bound, prefix, first_byte))
+      return false;
+    const std::string &key = (*where)->first;
+    const std::string &value = (*where)->second;
+    if (copy.key_offset != end || copy.key_bytes != key.size() ||
+        copy.value_offset < end + key.size() + take.headroom ||
+        copy.value_offset > end + key.size() + take.headroom + 7 ||
+        (copy.value_offset + take.aligned) % 8 != 0 ||
+        copy.value_bytes != value.size() ||
+        key.compare(0, std::string::npos, &bytes[copy.key_offset],
+                    key.size()) != 0 ||
+        value.compare(0, std::string::npos, &bytes[copy.value_offset],
+                      value.size()) != 0)
+      return false;
+    end = copy.value_offset + copy.value_bytes;
+    if (end > take.capacity) return false;
+  }
+  if (take.used != end) return false;
+  counts->copied += take.n;
+  if (taken) {
+    if (take.n == 0) return false;
+    --*where;
+    if (take.n == take.max)
+      counts->full++;
+    else
+      counts->within_block++;
+  } else {
+    // There must be a reason, or else it would go on.
+    if (*where == entries.end()) return false;
+    if (!Wanted(**where, bound, prefix, first_byte)) {
+      counts->unwanted++;
+    } else {
+      if (end + (*where)->first.size() + take.headroom + 14 +
+              (*where)->second.size() <=
+          take.capacity)
+        return false;
+      counts->no_room++;
+    }
+    if (take.n == 0 && *where != start) return false;
+  }
+  return At(it, entries, *where);
+}
+
+void TestTake(const char *what, const Entries &entries, int calls) {
+  for (const LsmCompression compression : kCompressions) {
+    const std::string path = Path("take.sst");
+    const std::vector<std::string> keys = KeysOf(entries);
+    std::mt19937_64 rng(11);
+    LsmSstReader *reader;
+    LsmSstIter *it;
+    LsmSstError err;
+    Counts counts = {};
+    if (WriteEntries(path, compression, entries, nullptr, &err) != LSM_SST_OK ||
+        lsm_sst_open(path.c_str(), &reader, &err) != LSM_SST_OK ||
+        lsm_sst_iter_open(reader, &it, &err) != LSM_SST_OK) {
+      Check(false, "%s, %s: set up", what, CompressionName(compression));
+      Note(err);
+      continue;
+    }
+    bool good = true;
+    Entries::const_iterator where = entries.end();
+    for (int i = 0; i < calls && good; i++) {
+      if (where == entries.end() || rng() % 50 == 0) {
+        const std::string key = ProbeKey(keys, &rng);
+        good =
+            lsm_sst_iter_seek(it, key.data(), key.size(), &err) == LSM_SST_OK;
+        where = entries.lower_bound(key);
+        if (where == entries.end()) continue;
+      } else if (rng() % 2 == 0) {
+        good = lsm_sst_iter_next(it, &err) == LSM_SST_OK;
+        if (++where == entries.end()) continue;
+      }
+      // A bound not far from here, or far beyond, or none.
+      Entries::const_iterator ahead = where;
+      for (uint64_t n = rng() % 100; n > 0 && ahead != entries.end(); n--)
+        ++ahead;
+      std::string bound;
+      if (ahead != entries.end()) bound = ahead->first;
+      if (rng() % 8 == 0) bound = std::string(1 + rng() % 3, '\xff');
+      if (rng() % 4 == 0 && !bound.empty()) bound.pop_back();
+      good = good && TakeOnce(it, entries, bound, &where, &rng, &counts) &&
+             At(it, entries, where);
+    }
+    Check(good, "%s, %s: %d calls agree with the model", what,
+          CompressionName(compression), calls);
+    Check(counts.copied > uint64_t(calls) && counts.within_block > 0 &&
+              counts.full > 0 && counts.no_room > 0 && counts.unwanted > 0,
+          "%s, %s: all ways to end were seen", what,
+          CompressionName(compression));
+    lsm_sst_iter_seek(it, "\xff\xff\xff\xff\xff\xff\xff\xff\xff", 9, &err);
+    if (!lsm_sst_iter_valid(it)) {
+      LsmSstTake take = {};
+      bool taken;
+      Check(lsm_sst_iter_take(it, &take, &taken, &err) == LSM_SST_INVALID,
+            "%s, %s: refused without an entry", what,
+            CompressionName(compression));
+    }
+    lsm_sst_iter_close(it);
+    lsm_sst_close(reader);
+    unlink(path.c_str());
+  }
+}
+
+// Keys as those of rows: six bytes that count.
+Entries RowEntries(int count) {
+  std::mt19937_64 rng(3);
+  Entries entries;
+  for (int i = 0; i < count; i++) {
+    std::string key("\x00\x00\x00\x00\x00\x00", 6);
+    for (int byte = 0; byte < 4; byte++)
+      key[5 - byte] = static_cast<char>(i >> (8 * byte));
+    std::string value(1 + rng() % 90, static_cast<char>('a' + rng() % 26));
+    value[0] = rng() % 100 == 0 ? 't' : 'v';
+    entries.emplace(std::move(key), std::move(value));
+  }
+  return entries;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  if (!UseScratch(argc, argv, 1)) return 1;
+  TestTake("all shapes", RandomEntries(50000, 5), 100000);
+  TestTake("rows", RowEntries(50000), 100000);
+  printf("1..%d\n", test_count);
+  if (argc <= 1) rmdir(scratch.c_str());
+  return failure_count == 0 ? 0 : 1;
+}

@@ -155,7 +155,7 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		return false;
 	/* the next batch will be aligned to rows like this one */
 	batch->aligned = data_offset;
-	if (NormalTransactionIdPrecedes(row.xmin, snapshot->xmin))
+	if (TransactionIdIsNormal(row.xmin) && NormalTransactionIdPrecedes(row.xmin, snapshot->xmin))
 		ahead->visible_xmin = row.xmin;
 	lsm_row_store(rel, &row, packed, slot);
 	return true;

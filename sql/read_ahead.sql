@@ -1,0 +1,99 @@
+-- Rows and index entries read ahead: what a scan returns is what its snapshot
+-- sees, whatever happens between two fetches.  h is heap, l is lsm.
+CREATE TABLE ra_h (id int PRIMARY KEY, g int, v text);
+CREATE TABLE ra_l (id int PRIMARY KEY, g int, v text) USING lsm;
+INSERT INTO ra_h SELECT i, i % 7, repeat(chr(97 + i % 26), 1 + i % 90) FROM generate_series(1, 3000) i;
+INSERT INTO ra_l SELECT * FROM ra_h;
+SELECT lsm_flush('ra_l');
+CREATE INDEX ON ra_h (g, id);
+CREATE INDEX ON ra_l USING lsm (g, id);
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_sort = off;
+
+-- neighbouring rows are not looked up one by one
+SELECT pg_stat_lsm_reset();
+SELECT count(v), sum(length(v)) FROM ra_l WHERE id BETWEEN 1001 AND 1500;
+SELECT lookups < 50 AS few_lookups FROM pg_stat_lsm WHERE relname = 'ra_l';
+
+-- the same with dead, updated, locked and new rows, own and committed, before and after a flush
+UPDATE ra_h SET v = v || 'x' WHERE id % 5 = 0;
+UPDATE ra_l SET v = v || 'x' WHERE id % 5 = 0;
+DELETE FROM ra_h WHERE id % 11 = 3;
+DELETE FROM ra_l WHERE id % 11 = 3;
+BEGIN;
+UPDATE ra_h SET g = g + 1 WHERE id % 13 = 0;
+UPDATE ra_l SET g = g + 1 WHERE id % 13 = 0;
+SAVEPOINT s;
+DELETE FROM ra_h WHERE id BETWEEN 200 AND 260;
+DELETE FROM ra_l WHERE id BETWEEN 200 AND 260;
+ROLLBACK TO s;
+SELECT count(*) FROM (SELECT * FROM ra_h WHERE id >= 100 EXCEPT SELECT * FROM ra_l WHERE id >= 100) d;
+SELECT count(*) FROM (SELECT * FROM ra_l WHERE id >= 100 EXCEPT SELECT * FROM ra_h WHERE id >= 100) d;
+COMMIT;
+SELECT lsm_flush('ra_l');
+SELECT count(*) FROM (SELECT * FROM ra_h WHERE g >= 3 EXCEPT SELECT * FROM ra_l WHERE g >= 3) d;
+SELECT count(*) FROM (SELECT * FROM ra_l WHERE g >= 3 EXCEPT SELECT * FROM ra_h WHERE g >= 3) d;
+
+-- cursors: changes between fetches, both directions
+CREATE FUNCTION ra_fetch(rel text, qual text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor;
+	r record;
+	out text := '';
+BEGIN
+	OPEN c SCROLL FOR EXECUTE format('SELECT id, g, length(v) AS n FROM %I WHERE %s', rel, qual);
+	FOR step IN 1..120 LOOP
+		FETCH c INTO r;
+		EXIT WHEN NOT FOUND;
+		out := out || ' ' || r.id || ':' || r.g || ':' || r.n;
+		IF step % 10 = 0 THEN
+			EXECUTE format('UPDATE %I SET v = v || ''yy'', g = g + 1 WHERE id BETWEEN %s AND %s', rel, r.id - 3, r.id + 12);
+			EXECUTE format('DELETE FROM %I WHERE id = %s', rel, r.id + 5);
+			EXECUTE format('INSERT INTO %I VALUES (%s, 0, ''new'')', rel, 100000 + r.id * 1000 + step);
+		END IF;
+		IF step % 17 = 0 THEN
+			IF rel = 'ra_l' THEN PERFORM lsm_flush('ra_l'); END IF;
+			MOVE BACKWARD 7 FROM c;
+		END IF;
+		IF step = 50 THEN
+			BEGIN
+				EXECUTE format('DELETE FROM %I WHERE id >= %s', rel, r.id);
+				RAISE division_by_zero;
+			EXCEPTION WHEN division_by_zero THEN NULL;
+			END;
+		END IF;
+	END LOOP;
+	CLOSE c;
+	RETURN md5(out) || ' ' || length(out);
+END $$;
+SELECT ra_fetch('ra_l', 'id > 300 ORDER BY id') = ra_fetch('ra_h', 'id > 300 ORDER BY id') AS same;
+SELECT ra_fetch('ra_l', 'g = 2 ORDER BY g, id') = ra_fetch('ra_h', 'g = 2 ORDER BY g, id') AS same;
+SELECT ra_fetch('ra_l', 'g BETWEEN 1 AND 4 ORDER BY g, id') = ra_fetch('ra_h', 'g BETWEEN 1 AND 4 ORDER BY g, id') AS same;
+SELECT ra_fetch('ra_l', 'g = ANY (''{0,3,5}'') AND id < 900 ORDER BY id') = ra_fetch('ra_h', 'g = ANY (''{0,3,5}'') AND id < 900 ORDER BY id') AS same;
+SELECT count(*) FROM (TABLE ra_h EXCEPT TABLE ra_l) d;
+SELECT count(*) FROM (TABLE ra_l EXCEPT TABLE ra_h) d;
+
+-- an update that moves rows ahead of its own scan changes each once
+UPDATE ra_h SET g = g + 100 WHERE g >= 2;
+UPDATE ra_l SET g = g + 100 WHERE g >= 2;
+SELECT (SELECT sum(g) FROM ra_h) = (SELECT sum(g) FROM ra_l) AS same, max(g) < 300 AS once FROM ra_l;
+
+-- slots: rows of two scans of one table at a time, nulls, wide rows, merge join with marks
+CREATE TABLE ra_n (id int PRIMARY KEY, a text, b int, c numeric) USING lsm;
+INSERT INTO ra_n SELECT i, CASE WHEN i % 3 > 0 THEN repeat('w', i * 7 % 2500) END, nullif(i % 4, 0), i / 3.0 FROM generate_series(1, 500) i;
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+SELECT count(*), count(x.a), sum(length(y.a)), sum(x.b + y.b), sum(x.c) FROM ra_n x JOIN ra_n y ON x.id = y.id + 1;
+SELECT count(*), sum(length(x.v)) FROM ra_l x JOIN ra_l y USING (g) WHERE x.id < 200 AND y.id < 200;
+SELECT count(*), sum(length(x.v)) FROM ra_h x JOIN ra_h y USING (g) WHERE x.id < 200 AND y.id < 200;
+RESET enable_hashjoin;
+RESET enable_nestloop;
+SELECT sum(hashtext(t::text)) = (SELECT sum(hashtext(t::text)) FROM (SELECT * FROM ra_n OFFSET 0) t) AS same FROM ra_n t;
+INSERT INTO ra_n SELECT id + 1000, a, b, c FROM ra_n WHERE id >= 1;
+CREATE TABLE ra_c USING lsm AS SELECT * FROM ra_n;
+SELECT count(*) FROM (TABLE ra_n EXCEPT TABLE ra_c) d;
+SELECT count(*), min(id), max(id) FROM ra_c;
+SELECT * FROM lsm_verify('ra_l');
+DROP TABLE ra_h, ra_l, ra_n, ra_c;
+DROP FUNCTION ra_fetch;

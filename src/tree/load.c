@@ -30,6 +30,7 @@
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 
+#include "tree/log_entry.h"
 #include "tree/tree_private.h"
 
 /* Generations that can stay in memory: the sealed ones and the active one */
@@ -303,17 +304,16 @@ lsm_log_corrupt(LsmTree *tree, BlockNumber block, const char *what)
 			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
 }
 
+/* The header of the entry at `data`, checked. */
 static void
-lsm_log_check_entry(LsmTree *tree, BlockNumber block, const LsmLogEntry *header)
+lsm_log_read_header(LsmTree *tree, BlockNumber block, const char *data, const char *end,
+					LsmLogHeader *header)
 {
-	uint32		key_bytes = header->key_bytes;
-
-	if (header->flags != 0 ||
-		header->total_bytes <= sizeof(LsmLogEntry) + key_bytes ||	/* a value has a tag */
-		header->total_bytes > sizeof(LsmLogEntry) + LSM_MAX_ENTRY_BYTES ||
-		key_bytes > LSM_MAX_KEY_BYTES ||
-		(tree->kind == LSM_KIND_INDEX && key_bytes < 6) ||
-		header->seq == 0)
+	if (!lsm_log_header_get(data, end, header) ||
+		header->key_bytes == 0 || header->value_bytes == 0 ||	/* a value has a tag */
+		header->key_bytes + header->value_bytes > LSM_MAX_ENTRY_BYTES ||
+		(tree->kind == LSM_KIND_INDEX && header->key_bytes < 6) ||
+		header->seq_step == 0)
 		lsm_log_corrupt(tree, block, "impossible entry header");
 }
 
@@ -337,29 +337,25 @@ lsm_log_row_limit(LsmSlice key)
 
 /* Into the memtable and the counters; false: no memory. */
 static bool
-lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const char *data)
+lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const LsmLogHeader *header,
+			   uint64 seq, const char *data)
 {
 	LsmTreeShared *ctl = tree->ctl;
-	LsmLogEntry header;
-	LsmSlice	key;
-	LsmSlice	value;
+	LsmSlice	key = lsm_slice(data + header->header_bytes, header->key_bytes);
+	LsmSlice	value = lsm_slice(key.data + key.len, header->value_bytes);
 	LsmSlice	filter_key;
 	void	   *reserved;
 
-	memcpy(&header, data, sizeof(header));
-	key = lsm_slice(data + sizeof(header), header.key_bytes);
-	value = lsm_slice(key.data + key.len,
-					  header.total_bytes - sizeof(header) - header.key_bytes);
 	filter_key = lsm_filter_key(tree, key);
 
 	reserved = lsm_memtable_reserve(memtable, key.len, value.len);
 	if (reserved == NULL)
 		return false;
-	lsm_memtable_insert(memtable, reserved, header.seq, key, value,
+	lsm_memtable_insert(memtable, reserved, seq, key, value,
 						lsm_digest_key(filter_key.data, filter_key.len), false);
 
-	if (header.seq > pg_atomic_read_u64(&ctl->seq))
-		pg_atomic_write_u64(&ctl->seq, header.seq);
+	if (seq > pg_atomic_read_u64(&ctl->seq))
+		pg_atomic_write_u64(&ctl->seq, seq);
 	if (tree->kind == LSM_KIND_TABLE)
 	{
 		uint64		limit = lsm_log_row_limit(key);
@@ -411,30 +407,29 @@ lsm_load_page(LsmTree *tree, LsmMemtable *memtable, LsmLogPageRef ref,
 {
 	Buffer		buffer = lsm_load_read_page(tree, ref.block, strategy);
 	Page		page = BufferGetPage(buffer);
-	uint32		lower;
-	uint32		offset = LSM_PAGE_START;
+	const char *data = (char *) page + LSM_PAGE_START;
+	const char *end;
+	uint64		seq = 0;
 	bool		ok = true;
 
 	(void) lsm_page_check(tree, page, ref.block, LSM_PAGE_LOG);
-	lower = ((PageHeader) page)->pd_lower;
-	while (ok && offset < lower)
+	end = (char *) page + ((PageHeader) page)->pd_lower;
+	while (ok && data < end)
 	{
-		LsmLogEntry header;
+		LsmLogHeader header;
 
-		if (lower - offset < sizeof(header))
-			lsm_log_corrupt(tree, ref.block, "an entry is cut off");
-		memcpy(&header, (char *) page + offset, sizeof(header));
-		lsm_log_check_entry(tree, ref.block, &header);
-		if (header.total_bytes > lower - offset)
+		lsm_log_read_header(tree, ref.block, data, end, &header);
+		if (lsm_log_header_total(&header) > end - data)
 		{
-			if (offset != LSM_PAGE_START)
+			if (data != (char *) page + LSM_PAGE_START)
 				lsm_log_corrupt(tree, ref.block, "an entry is cut off");
 			lsm_load_spanning(tree, ref.generation, buffer, strategy,
-							  header.total_bytes, spanning);
-			return lsm_load_entry(tree, memtable, spanning->data);
+							  lsm_log_header_total(&header), spanning);
+			return lsm_load_entry(tree, memtable, &header, header.seq_step, spanning->data);
 		}
-		ok = lsm_load_entry(tree, memtable, (char *) page + offset);
-		offset += MAXALIGN(header.total_bytes);
+		seq += header.seq_step;
+		ok = lsm_load_entry(tree, memtable, &header, seq, data);
+		data += lsm_log_header_total(&header);
 	}
 	UnlockReleaseBuffer(buffer);
 	return ok;

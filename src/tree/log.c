@@ -14,7 +14,7 @@
  * write leaves its earlier entries applied; the caller's transaction
  * aborts then, and they carry its xid.
  *
- * Sequence numbers are given inside the critical section, so those of one
+ * Sequence numbers are given under the page's lock, so those of one
  * page ascend; across slots they need not ascend in WAL order, and no one
  * relies on that.
  *
@@ -32,52 +32,22 @@
 #include "storage/bufmgr.h"
 #include "storage/proc.h"
 
+#include "tree/log_entry.h"
 #include "tree/tree_private.h"
 #include "tree/wal.h"
 
 /* Pages of the longest entry */
 #define LSM_LOG_SPAN_PAGES	5
 
-StaticAssertDecl(sizeof(LsmLogEntry) + LSM_MAX_ENTRY_BYTES <=
+StaticAssertDecl(LSM_LOG_HEADER_MAX_BYTES + LSM_MAX_ENTRY_BYTES <=
 				 LSM_LOG_SPAN_PAGES * LSM_PAGE_BYTES,
 				 "longest entry does not fit the pages of one record");
 StaticAssertDecl(LSM_LOG_SPAN_PAGES <= XLR_NORMAL_MAX_BLOCK_ID + 1,
 				 "more block references than a plain record has");
 StaticAssertDecl(LSM_MAX_WRITE_ENTRIES <= UINT8_MAX,
 				 "nentries of LsmWalAppend is too small");
-StaticAssertDecl(sizeof(LsmLogEntry) == 16 && sizeof(LsmPageOpaque) == 16,
+StaticAssertDecl(sizeof(LsmWalAppend) == 4 && sizeof(LsmPageOpaque) == 16,
 				 "on-disk structs changed size");
-
-static inline uint32
-lsm_log_entry_bytes(const LsmEntry *entry)
-{
-	return sizeof(LsmLogEntry) + entry->key.len + entry->value.len;
-}
-
-/*
- * Write one entry to `out` (no alignment needed for spanning buffers); returns the end,
- * padded to 8 bytes with zeroes.
- */
-static char *
-lsm_log_put(char *out, const LsmEntry *entry, uint64 seq)
-{
-	LsmLogEntry header;
-	char	   *start = out;
-
-	header.total_bytes = lsm_log_entry_bytes(entry);
-	header.key_bytes = entry->key.len;
-	header.flags = 0;
-	header.seq = seq;
-	memcpy(out, &header, sizeof(header));
-	out += sizeof(header);
-	memcpy(out, entry->key.data, entry->key.len);
-	out += entry->key.len;
-	memcpy(out, entry->value.data, entry->value.len);
-	out += entry->value.len;
-	while ((out - start) % MAXIMUM_ALIGNOF != 0)
-		*out++ = 0;
-	return out;
-}
 
 /*
  * Insert the WAL record of an append and stamp the pages.  The entry bytes are
@@ -86,24 +56,21 @@ lsm_log_put(char *out, const LsmEntry *entry, uint64 seq)
  * REQUIRES: critical section, pages locked and dirty.
  */
 static void
-lsm_log_wal(const LsmTree *tree, uint64 generation, int nentries, bool fresh,
+lsm_log_wal(uint64 generation, int nentries, bool fresh,
 			int npages, Buffer *buffers, uint16 offset, const uint16 *bytes)
 {
 	LsmWalAppend record;
 	XLogRecPtr	lsn;
 	int			i;
 
-	record.keyspace_id = tree->keyspace_id;
-	record.generation = generation;
-	record.bytes = 0;
 	record.offset = offset;
 	record.nentries = nentries;
 	record.fresh = fresh;
-	for (i = 0; i < npages; i++)
-		record.bytes += bytes[i];
 
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, sizeof(record));
+	if (fresh)
+		XLogRegisterData((char *) &generation, sizeof(generation));
 	for (i = 0; i < npages; i++)
 	{
 		XLogRegisterBuffer(i, buffers[i],
@@ -167,13 +134,14 @@ lsm_log_slot_read(LsmTree *tree, LsmLogSlot *slot)
 
 /*
  * The page to append to, exclusively locked: the slot's, if it is of this generation and
- * has room for `bytes`, else a free one.  A new page becomes the slot's, unless the
+ * has room for `bytes`, else a free one (*fresh).  A new page becomes the slot's, unless the
  * slot's page is of a newer generation (a writer that registered
- * before the seal must not push that one out).  REQUIRES: slot locked.
+ * before the seal must not push that one out).  *last_seq: of the page's last entry;
+ * the caller keeps that of the slot up to date if the page is the slot's.  REQUIRES: slot locked.
  */
 static Buffer
 lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
-				  uint32 bytes, bool *fresh)
+				  uint32 bytes, bool *fresh, uint64 *last_seq)
 {
 	Buffer		buffer;
 
@@ -194,12 +162,14 @@ lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
 		if (header->pd_upper - header->pd_lower >= bytes)
 		{
 			*fresh = false;
+			*last_seq = slot->last_seq;
 			return buffer;
 		}
 		UnlockReleaseBuffer(buffer);
 	}
 
 	*fresh = true;
+	*last_seq = 0;
 	buffer = lsm_page_allocate(tree);
 	if (slot->block == InvalidBlockNumber || slot->generation <= generation)
 	{
@@ -222,7 +192,7 @@ lsm_log_append_slot(LsmWrite *write, int first)
 	LsmTree    *tree = write->tree;
 	LsmTreeShared *ctl = tree->ctl;
 	LsmLogSlot *slot = lsm_log_lock_slot(ctl);
-	uint32		need = MAXALIGN(lsm_log_entry_bytes(&write->entries[first]));
+	uint32		need = lsm_log_entry_room(&write->entries[first]);
 	Buffer		buffer;
 	Page		page;
 	char	   *out;
@@ -231,16 +201,17 @@ lsm_log_append_slot(LsmWrite *write, int first)
 	uint16		bytes;
 	uint32		room;
 	uint64		seq;
+	uint64		last_seq;
 	int			n = 0;
 	int			i;
 
-	buffer = lsm_log_slot_page(tree, slot, write->generation, need, &fresh);
+	buffer = lsm_log_slot_page(tree, slot, write->generation, need, &fresh, &last_seq);
 	page = BufferGetPage(buffer);
 	offset = fresh ? LSM_PAGE_START : ((PageHeader) page)->pd_lower;
 	room = LSM_PAGE_START + LSM_PAGE_BYTES - offset;
 	while (first + n < write->nentries)
 	{
-		need = MAXALIGN(lsm_log_entry_bytes(&write->entries[first + n]));
+		need = lsm_log_entry_room(&write->entries[first + n]);
 		if (need > room)
 			break;
 		room -= need;
@@ -255,13 +226,16 @@ lsm_log_append_slot(LsmWrite *write, int first)
 	seq = pg_atomic_fetch_add_u64(&ctl->seq, n) + 1;
 	out = (char *) page + offset;
 	for (i = 0; i < n; i++)
-		out = lsm_log_put(out, &write->entries[first + i], seq + i);
+		out = lsm_log_entry_put(out, &write->entries[first + i],
+								i == 0 ? seq - last_seq : 1);
+	if (slot->block == BufferGetBlockNumber(buffer))
+		slot->last_seq = seq + n - 1;
 	((PageHeader) page)->pd_lower = out - (char *) page;
 	Assert(((PageHeader) page)->pd_lower <= ((PageHeader) page)->pd_upper);
 	bytes = out - (char *) page - offset;
 	MarkBufferDirty(buffer);
 	if (lsm_tree_needs_wal(tree))
-		lsm_log_wal(tree, write->generation, n, fresh, 1, &buffer, offset, &bytes);
+		lsm_log_wal(write->generation, n, fresh, 1, &buffer, offset, &bytes);
 	END_CRIT_SECTION();
 
 	UnlockReleaseBuffer(buffer);
@@ -281,21 +255,23 @@ lsm_log_append_spanning(LsmWrite *write, int first)
 {
 	LsmTree    *tree = write->tree;
 	LsmEntry   *entry = &write->entries[first];
-	uint32		total = lsm_log_entry_bytes(entry);
-	int			npages = (total + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES;
-	char	   *image = palloc(MAXALIGN(total));
+	char	   *image = palloc(lsm_log_entry_room(entry));
+	uint32		total;
+	int			npages;
 	Buffer		buffers[LSM_LOG_SPAN_PAGES];
 	uint16		bytes[LSM_LOG_SPAN_PAGES];
 	uint64		seq;
 	int			i;
 
+	/* before the critical section: how many pages it takes */
+	seq = pg_atomic_fetch_add_u64(&tree->ctl->seq, 1) + 1;
+	total = lsm_log_entry_put(image, entry, seq) - image;
+	npages = (total + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES;
 	Assert(npages <= LSM_LOG_SPAN_PAGES);
 	lsm_page_allocate_many(tree, npages, buffers);
 	LSM_CRASH_POINT("append_before_wal");
 
 	START_CRIT_SECTION();
-	seq = pg_atomic_fetch_add_u64(&tree->ctl->seq, 1) + 1;
-	total = lsm_log_put(image, entry, seq) - image;
 	for (i = 0; i < npages; i++)
 	{
 		Page		page = BufferGetPage(buffers[i]);
@@ -310,7 +286,7 @@ lsm_log_append_spanning(LsmWrite *write, int first)
 		MarkBufferDirty(buffers[i]);
 	}
 	if (lsm_tree_needs_wal(tree))
-		lsm_log_wal(tree, write->generation, 1, true, npages, buffers,
+		lsm_log_wal(write->generation, 1, true, npages, buffers,
 					LSM_PAGE_START, bytes);
 	END_CRIT_SECTION();
 
@@ -333,7 +309,7 @@ lsm_log_append(LsmWrite *write, int first)
 	Assert(write->active && first < write->nentries);
 	Assert(!write->tree->ctl->local);
 
-	if (lsm_log_entry_bytes(&write->entries[first]) > LSM_PAGE_BYTES)
+	if (lsm_log_entry_room(&write->entries[first]) > LSM_PAGE_BYTES)
 		return lsm_log_append_spanning(write, first);
 	return lsm_log_append_slot(write, first);
 }

@@ -65,11 +65,16 @@ lsm_redo_block(XLogReaderState *record, int block_id)
 }
 
 static void
-lsm_redo_append_fresh(XLogReaderState *record, const LsmWalAppend *append,
-					  const char *data)
+lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 {
-	uint32		left = append->bytes;
+	uint64		generation = 0;
 	int			i;
+
+	if (left < sizeof(generation))
+		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	memcpy(&generation, data, sizeof(generation));
+	data += sizeof(generation);
+	left -= sizeof(generation);
 
 	for (i = 0; i <= XLogRecMaxBlockId(record); i++)
 	{
@@ -77,7 +82,7 @@ lsm_redo_append_fresh(XLogReaderState *record, const LsmWalAppend *append,
 		Page		page = BufferGetPage(buffer);
 		uint32		bytes = Min(left, LSM_PAGE_BYTES);
 
-		lsm_page_init(page, LSM_PAGE_LOG, append->generation,
+		lsm_page_init(page, LSM_PAGE_LOG, generation,
 					  i > 0 ? LSM_PAGE_CONTINUES : 0, lsm_redo_block(record, i + 1));
 		memcpy((char *) page + LSM_PAGE_START, data, bytes);
 		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes;
@@ -96,14 +101,15 @@ lsm_redo_append(XLogReaderState *record)
 {
 	LsmWalAppend append;
 	const char *data = XLogRecGetData(record) + sizeof(append);
+	uint32		bytes = XLogRecGetDataLen(record) - sizeof(append);
 	Buffer		buffer;
 
-	memcpy(&append, XLogRecGetData(record), sizeof(append));
-	if (XLogRecGetDataLen(record) != sizeof(append) + append.bytes)
+	if (XLogRecGetDataLen(record) <= sizeof(append))
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	memcpy(&append, XLogRecGetData(record), sizeof(append));
 	if (append.fresh)
 	{
-		lsm_redo_append_fresh(record, &append, data);
+		lsm_redo_append_fresh(record, data, bytes);
 		return;
 	}
 
@@ -113,10 +119,10 @@ lsm_redo_append(XLogReaderState *record)
 		PageHeader	header = (PageHeader) page;
 
 		if (header->pd_lower != append.offset ||
-			append.bytes > header->pd_upper - header->pd_lower)
+			bytes > header->pd_upper - header->pd_lower)
 			lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
-		memcpy((char *) page + append.offset, data, append.bytes);
-		header->pd_lower += append.bytes;
+		memcpy((char *) page + append.offset, data, bytes);
+		header->pd_lower += bytes;
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
 	}
@@ -284,20 +290,26 @@ static void
 lsm_desc(StringInfo buf, XLogReaderState *record)
 {
 	char	   *data = XLogRecGetData(record);
-	uint64		keyspace_id;
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 
-	/* every record begins with it */
-	memcpy(&keyspace_id, data, sizeof(keyspace_id));
-	appendStringInfo(buf, "keyspace %016" INT64_MODIFIER "x", keyspace_id);
-	switch (XLogRecGetInfo(record) & ~XLR_INFO_MASK)
+	if (info != XLOG_LSM_LOG_APPEND)
+	{
+		uint64		keyspace_id;
+
+		/* every other record begins with it */
+		memcpy(&keyspace_id, data, sizeof(keyspace_id));
+		appendStringInfo(buf, "keyspace %016" INT64_MODIFIER "x", keyspace_id);
+	}
+	switch (info)
 	{
 		case XLOG_LSM_LOG_APPEND:
 			{
 				LsmWalAppend append;
 
 				memcpy(&append, data, sizeof(append));
-				appendStringInfo(buf, " generation " UINT64_FORMAT ": %u entries, %u bytes at offset %u%s",
-								 append.generation, append.nentries, append.bytes,
+				appendStringInfo(buf, "%u entries, %u bytes at offset %u%s",
+								 append.nentries,
+								 (uint32) (XLogRecGetDataLen(record) - sizeof(append)),
 								 append.offset, append.fresh ? " of new page" : "");
 				break;
 			}

@@ -185,6 +185,7 @@ typedef struct LsmLogSlot
 	LWLock		lock;			/* held while appending to the slot's page */
 	BlockNumber block;			/* InvalidBlockNumber: none open */
 	uint64		generation;		/* of that page */
+	uint64		last_seq;		/* of the page's last entry */
 	Buffer		recent_buffer;	/* where it was last; a hint */
 } LsmLogSlot;
 
@@ -420,7 +421,7 @@ extern double lsm_tree_base_bytes(LsmTree *tree);
  * ====================================================================== */
 
 #define LSM_META_MAGIC		0x4C534D54	/* "LSMT" */
-#define LSM_META_VERSION	1
+#define LSM_META_VERSION	2
 
 typedef struct LsmMetaPage
 {
@@ -512,20 +513,8 @@ extern void lsm_meta_adopt(LsmTree *tree);
 extern void lsm_meta_assign(LsmTree *tree);
 
 /* ======================================================================
- * log.c, load.c, write.c: entries in log pages; a log page's content is a sequence of
- * LsmLogEntry
+ * log.c, load.c, write.c: entries in log pages (format: log_entry.h)
  * ====================================================================== */
-
-typedef struct LsmLogEntry
-{
-	uint32		total_bytes;	/* header + key + value, not aligned; entries
-								 * start at 8-byte boundaries (of the entry's
-								 * first page) */
-	uint16		key_bytes;
-	uint16		flags;			/* 0 */
-	uint64		seq;
-	/* key bytes, value bytes follow */
-} LsmLogEntry;
 
 /* Load the log into memtables: UNLOADED -> LOADED.  Generations that the arena has no room for are
  * flushed from backend memory.  Waits for another loader.  Not inside an epoch. */

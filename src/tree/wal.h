@@ -29,14 +29,12 @@
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that
  * may have entries before `offset`, or fresh ones (WILL_INIT) filled one after the
- * other and chained in the order of the references.  The entry bytes follow in the main data, padding
- * included, exactly as they lie in the page(s).
+ * other and chained in the order of the references.  Entry bytes (log_entry.h) end the
+ * main data, exactly as they lie in the page(s).  Of a fresh page, the
+ * generation (uint64) comes before them; else it is known from the page.
  */
 typedef struct LsmWalAppend
 {
-	uint64		keyspace_id;
-	uint64		generation;
-	uint32		bytes;			/* of entries */
 	uint16		offset;			/* in the first page */
 	uint8		nentries;
 	uint8		fresh;			/* pages are initialised by this record */

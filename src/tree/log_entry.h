@@ -1,0 +1,120 @@
+/*-------------------------------------------------------------------------
+ *
+ * log_entry.h
+ *	  The format of entries in log pages and in the WAL records of appends.
+ *
+ * A log page's content is a sequence of entries without padding, up to pd_lower:
+ *
+ *		key bytes		varint
+ *		value bytes		varint, at least 1
+ *		sequence number	varint, less that of the entry before in the page (0)
+ *		key, value
+ *
+ * A varint has 7 bits per byte, the lowest first; all bytes but the last have the
+ * high bit set.  Sequence numbers of one page ascend.
+ *
+ * An entry longer than a page begins a page of its own and goes on in the
+ * pages chained to it.
+ *
+ * Locking: none, pure functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_LOG_ENTRY_H
+#define LSM_LOG_ENTRY_H
+
+#include "tree/tree_private.h"
+
+#define LSM_VARINT_MAX_BYTES	10
+/* 2 bytes for the length of a key, 3 for that of a value */
+#define LSM_LOG_HEADER_MAX_BYTES	(2 + 3 + LSM_VARINT_MAX_BYTES)
+
+StaticAssertDecl(LSM_MAX_KEY_BYTES < 1 << 14 && LSM_MAX_ENTRY_BYTES < 1 << 21,
+				 "LSM_LOG_HEADER_MAX_BYTES is too small");
+
+typedef struct LsmLogHeader
+{
+	uint32		key_bytes;
+	uint32		value_bytes;
+	uint64		seq_step;		/* from the entry before */
+	uint32		header_bytes;
+} LsmLogHeader;
+
+static inline char *
+lsm_varint_put(char *out, uint64 value)
+{
+	while (value >= 0x80)
+	{
+		*out++ = (char) (value | 0x80);
+		value >>= 7;
+	}
+	*out++ = (char) value;
+	return out;
+}
+
+/* The byte behind it, or NULL if there is no end before `end`. */
+static inline const char *
+lsm_varint_get(const char *in, const char *end, uint64 *value)
+{
+	uint64		v = 0;
+
+	for (int shift = 0; in < end && shift < 64; shift += 7)
+	{
+		uint8		byte = (uint8) *in++;
+
+		v |= (uint64) (byte & 0x7F) << shift;
+		if (byte < 0x80)
+		{
+			*value = v;
+			return in;
+		}
+	}
+	return NULL;
+}
+
+/* Most bytes that the entry can take. */
+static inline uint32
+lsm_log_entry_room(const LsmEntry *entry)
+{
+	return LSM_LOG_HEADER_MAX_BYTES + entry->key.len + entry->value.len;
+}
+
+/* Returns the end.  REQUIRES: lsm_log_entry_room() bytes. */
+static inline char *
+lsm_log_entry_put(char *out, const LsmEntry *entry, uint64 seq_step)
+{
+	out = lsm_varint_put(out, entry->key.len);
+	out = lsm_varint_put(out, entry->value.len);
+	out = lsm_varint_put(out, seq_step);
+	memcpy(out, entry->key.data, entry->key.len);
+	out += entry->key.len;
+	memcpy(out, entry->value.data, entry->value.len);
+	return out + entry->value.len;
+}
+
+/* False: not a header, or one that does not end before `end`. */
+static inline bool
+lsm_log_header_get(const char *in, const char *end, LsmLogHeader *header)
+{
+	const char *p = in;
+	uint64		key_bytes;
+	uint64		value_bytes;
+
+	if ((p = lsm_varint_get(p, end, &key_bytes)) == NULL ||
+		(p = lsm_varint_get(p, end, &value_bytes)) == NULL ||
+		(p = lsm_varint_get(p, end, &header->seq_step)) == NULL ||
+		key_bytes > LSM_MAX_KEY_BYTES || value_bytes > LSM_MAX_ENTRY_BYTES)
+		return false;
+	header->key_bytes = (uint32) key_bytes;
+	header->value_bytes = (uint32) value_bytes;
+	header->header_bytes = p - in;
+	return true;
+}
+
+static inline uint32
+lsm_log_header_total(const LsmLogHeader *header)
+{
+	return header->header_bytes + header->key_bytes + header->value_bytes;
+}
+
+#endif							/* LSM_LOG_ENTRY_H */

@@ -77,6 +77,40 @@ clone_trees(CreatedbStmt *stmt)
 }
 
 static void
+next_process_utility(PlannedStmt *pstmt, const char *query_string,
+					 bool read_only_tree, ProcessUtilityContext context,
+					 ParamListInfo params, QueryEnvironment *query_env,
+					 DestReceiver *dest, QueryCompletion *qc)
+{
+	if (prev_process_utility)
+		prev_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
+								params, query_env, dest, qc);
+}
+
+/* Rows that COPY FROM writes together are known to the indexes together. */
+static void
+copy_from(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+		  ProcessUtilityContext context, ParamListInfo params,
+		  QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+{
+	bool		before = lsm_rows_copy(true);
+
+	PG_TRY();
+	{
+		next_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		(void) lsm_rows_copy(before);
+	}
+	PG_END_TRY();
+}
+
+static void
 lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 					bool read_only_tree, ProcessUtilityContext context,
 					ParamListInfo params, QueryEnvironment *query_env,
@@ -96,12 +130,11 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 
 	if (IsA(pstmt->utilityStmt, CreatedbStmt))
 		lsm_tree_database_copy(true);
-	if (prev_process_utility)
-		prev_process_utility(pstmt, query_string, read_only_tree, context,
-							 params, query_env, dest, qc);
+	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
+		copy_from(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
 	else
-		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
-								params, query_env, dest, qc);
+		next_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
 	if (IsA(pstmt->utilityStmt, CreatedbStmt))
 		clone_trees((CreatedbStmt *) pstmt->utilityStmt);
 	lsm_tree_database_copy(false);

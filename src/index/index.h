@@ -360,6 +360,20 @@ typedef struct LsmUniqueInsert
  */
 extern bool lsm_insert_unique(LsmUniqueInsert *insert);
 
+/* ---- batch.c ---- */
+
+/* Kept with the IndexInfo for the statement */
+typedef struct LsmInsertBatch LsmInsertBatch;
+
+/*
+ * Is the row's entry in the index already?  If the row is the first of those that COPY has
+ * written together, inserts entries of all of them, as far as no conflict is possible.
+ * *batch: NULL at first.  REQUIRES: current memory context is reset afterwards.
+ */
+extern bool lsm_batch_inserted(LsmInsertBatch **batch, Relation index, Relation table,
+							   const LsmKeySpec *spec, ItemPointer tid,
+							   IndexUniqueCheck check, IndexInfo *info);
+
 /* ---- handler.c ---- */
 
 extern void lsm_index_init(void);

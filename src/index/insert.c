@@ -16,14 +16,15 @@
 
 #include "index/index.h"
 
-/* Kept in IndexInfo for the statement */
 /* Of so many updates that keep a unique key, one looks for duplicates anyway */
 #define CHECK_ANYWAY	8
 
+/* Kept in IndexInfo for the statement */
 typedef struct InsertState
 {
 	LsmKeySpec *spec;
 	bool		stable_tids;
+	LsmInsertBatch *batch;
 	MemoryContext context;		/* reset after each insertion */
 	StringInfoData key;
 	StringInfoData value;
@@ -70,11 +71,19 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 {
 	InsertState *state = insert_state(index, table, info);
 	LsmKeySpec *spec = state->spec;
-	LsmTree    *tree = lsm_index_open_tree(index);
+	LsmTree    *tree;
 	MemoryContext old = MemoryContextSwitchTo(state->context);
 	bool		kept = unchanged && state->stable_tids && key_is_kept(index, table, tid, info);
 	bool		result = true;
 
+	if (state->stable_tids &&
+		lsm_batch_inserted(&state->batch, index, table, spec, tid, check, info))
+	{
+		MemoryContextSwitchTo(old);
+		return true;
+	}
+
+	tree = lsm_index_open_tree(index);
 	lsm_encode_columns(index, spec, values, isnull, &state->key);
 	lsm_encode_tid(tid, &state->key);
 	lsm_form_value(spec, values, isnull, &state->value);

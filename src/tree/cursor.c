@@ -99,7 +99,10 @@ build_point_memtables(LsmCursor *cursor, bool asking)
 		LsmMemtable *memtable = cursor->set.tables[i];
 
 		if (!asking || !cursor->probe.shared ||
-			lsm_memtable_has_digest(memtable, cursor->probe.digest))
+			lsm_memtable_has_digest(memtable,
+									lsm_memtable_digest(cursor->tree, cursor->probe.filter_key,
+														cursor->probe.digest),
+									cursor->probe.filter_key))
 			cursor_add_source(cursor)->memtable = memtable;
 	}
 }

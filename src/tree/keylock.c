@@ -26,7 +26,7 @@
 
 #include "tree/tree_private.h"
 
-#define KEYLOCK_PARTITIONS	1024
+#define KEYLOCK_PARTITIONS	4096
 
 typedef union KeyPartition
 {
@@ -75,14 +75,20 @@ lsm_keylock_shmem_init(void)
 	LWLockRegisterTranche(keylocks->tranche, "lsm_key");
 }
 
-static inline KeyPartition *
-keylock_partition(const LsmTree *tree, LsmDigest lock_digest)
+static inline uint32
+keylock_number(const LsmTree *tree, LsmDigest lock_digest)
 {
 	/* ids are random and digests uniform, but their xor need not be */
 	uint64		h = murmurhash32((uint32) (tree->keyspace_id ^ lock_digest)) ^
 	(tree->keyspace_id >> 32) ^ (lock_digest >> 32);
 
-	return &keylocks->partitions[h % KEYLOCK_PARTITIONS];
+	return h % KEYLOCK_PARTITIONS;
+}
+
+static inline KeyPartition *
+keylock_partition(const LsmTree *tree, LsmDigest lock_digest)
+{
+	return &keylocks->partitions[keylock_number(tree, lock_digest)];
 }
 
 /*
@@ -149,4 +155,80 @@ lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed)
 	if (changed)
 		pg_atomic_fetch_add_u64(&partition->p.counter, 1);
 	LWLockRelease(&partition->p.lock);
+}
+
+/* ---- many keys at once ---- */
+
+/*
+ * Take stamps of keys, before they are read.  REQUIRES: as lsm_stamp_take().
+ */
+void
+lsm_keyset_take(LsmTree *tree, LsmKeySet *set)
+{
+	lsm_tree_enter(tree);
+	set->set_stamp = lsm_set_stamp_read(tree->ctl);
+	lsm_tree_exit(tree);
+	for (int i = 0; i < set->n; i++)
+	{
+		set->partitions[i] = keylock_number(tree, set->digests[i]);
+		set->counters[i] =
+			pg_atomic_read_u64(&keylocks->partitions[set->partitions[i]].p.counter);
+	}
+
+	/* what the caller reads, it reads after the stamps */
+	pg_memory_barrier();
+}
+
+static int
+partition_compare(const void *a, const void *b)
+{
+	uint16		l = *(const uint16 *) a;
+	uint16		r = *(const uint16 *) b;
+
+	return (l > r) - (l < r);
+}
+
+/*
+ * Lock the partitions of all keys, in their order, so that two processes that do this do
+ * not wait for each other in a circle.  True if all stamps hold.  REQUIRES: as lsm_key_lock().
+ */
+bool
+lsm_keyset_lock(LsmTree *tree, LsmKeySet *set)
+{
+	bool		holds;
+	int			n = 0;
+
+	Assert(!lsm_epoch_inside());
+	memcpy(set->locked, set->partitions, set->n * sizeof(set->locked[0]));
+	qsort(set->locked, set->n, sizeof(set->locked[0]), partition_compare);
+	for (int i = 0; i < set->n; i++)
+	{
+		if (n > 0 && set->locked[n - 1] == set->locked[i])
+			continue;
+		set->locked[n++] = set->locked[i];
+		LWLockAcquire(&keylocks->partitions[set->locked[i]].p.lock, LW_EXCLUSIVE);
+	}
+	set->nlocked = n;
+
+	holds = pg_atomic_read_u64(&tree->ctl->keyspace_id) == tree->keyspace_id &&
+		pg_atomic_read_u64(&tree->ctl->set_stamp) == set->set_stamp;
+	for (int i = 0; i < set->n && holds; i++)
+		holds = pg_atomic_read_u64(&keylocks->partitions[set->partitions[i]].p.counter) ==
+			set->counters[i];
+	return holds;
+}
+
+/* As lsm_key_unlock(), for all of them. */
+void
+lsm_keyset_unlock(LsmKeySet *set, bool changed)
+{
+	for (int i = set->nlocked - 1; i >= 0; i--)
+	{
+		KeyPartition *partition = &keylocks->partitions[set->locked[i]];
+
+		if (changed)
+			pg_atomic_fetch_add_u64(&partition->p.counter, 1);
+		LWLockRelease(&partition->p.lock);
+	}
+	set->nlocked = 0;
 }

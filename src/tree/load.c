@@ -317,24 +317,6 @@ lsm_log_read_header(LsmTree *tree, BlockNumber block, const char *data, const ch
 		lsm_log_corrupt(tree, block, "impossible entry header");
 }
 
-/*
- * Number of the row a table tree's key stands for, plus one: key = block (4
- * bytes) and offset (2 bytes), both big-endian.
- */
-static uint64
-lsm_log_row_limit(LsmSlice key)
-{
-	const unsigned char *k = (const unsigned char *) key.data;
-	uint64		block;
-	uint64		offset;
-
-	if (key.len != 6)
-		return 0;
-	block = ((uint64) k[0] << 24) | ((uint64) k[1] << 16) | ((uint64) k[2] << 8) | k[3];
-	offset = ((uint64) k[4] << 8) | k[5];
-	return block * LSM_TID_OFFSETS + offset;	/* offsets start at 1 */
-}
-
 /* Into the memtable and the counters; false: no memory. */
 static bool
 lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const LsmLogHeader *header,
@@ -352,13 +334,15 @@ lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const LsmLogHeader *header,
 	if (reserved == NULL)
 		return false;
 	lsm_memtable_insert(memtable, reserved, seq, key, value,
-						lsm_digest_key(filter_key.data, filter_key.len), false);
+						lsm_memtable_digest(tree, key,
+											lsm_digest_key(filter_key.data, filter_key.len)),
+						false);
 
 	if (seq > pg_atomic_read_u64(&ctl->seq))
 		pg_atomic_write_u64(&ctl->seq, seq);
-	if (tree->kind == LSM_KIND_TABLE)
+	if (tree->kind == LSM_KIND_TABLE && key.len == LSM_ROW_KEY_BYTES)
 	{
-		uint64		limit = lsm_log_row_limit(key);
+		uint64		limit = lsm_row_key_limit(key);
 
 		if (limit > pg_atomic_read_u64(&ctl->row_limit))
 			pg_atomic_write_u64(&ctl->row_limit, limit);

@@ -50,28 +50,34 @@ lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 }
 
 void
-lsm_tree_announce(LsmTree *tree, LsmDigest digest)
+lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 {
 	LsmMemtableSet set;
 
 	lsm_tree_enter(tree);
 	lsm_set_take(tree->ctl, &set);
+	digest = lsm_memtable_digest(tree, filter_key, digest);
 	for (int i = 0; i < set.n; i++)
-		lsm_memtable_prefetch(set.tables[i], digest);
+	{
+		if (i == 0 || lsm_memtable_may_hold(set.tables[i], filter_key))
+			lsm_memtable_prefetch(set.tables[i], digest);
+	}
 	lsm_tree_exit(tree);
 }
 
 /* Fold what the memtables have for the key; true if that is complete. */
 static bool
-get_from_memtables(const LsmMemtableSet *set, LsmSlice key,
+get_from_memtables(const LsmTree *tree, const LsmMemtableSet *set, LsmSlice key,
 				   const LsmProbe *probe, LsmFold *fold)
 {
+	LsmDigest	digest = lsm_memtable_digest(tree, key, probe->digest);
+
 	for (int i = 0; i < set->n; i++)
 	{
 		LsmMemNode *node;
 
 		if (probe->shared)
-			node = lsm_memtable_find(set->tables[i], probe->digest, key);
+			node = lsm_memtable_find(set->tables[i], digest, key);
 		else
 		{
 			node = lsm_memtable_seek(set->tables[i], key);
@@ -242,24 +248,39 @@ absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 	return true;
 }
 
+/*
+ * lsm_tree_surely_absent() for a caller that is inside the epoch and has taken set
+ * and version.
+ */
+bool
+lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
+			  const LsmProbe *probe)
+{
+	LsmDigest	digest = lsm_memtable_digest(tree, probe->filter_key, probe->digest);
+	LsmProbeCounts counts = {0};
+	bool		absent = probe->shared;
+
+	for (int i = 0; i < set->n && absent; i++)
+		absent = !lsm_memtable_has_digest(set->tables[i], digest, probe->filter_key);
+	if (absent)
+		absent = absent_in_files(tree, version, probe, &counts);
+	if (absent)
+		lsm_probe_counts_add(tree, &counts);
+	return absent;
+}
+
 bool
 lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe)
 {
 	LsmMemtableSet set;
 	LsmVersion *version;
-	LsmProbeCounts counts = {0};
-	bool		absent = probe->shared;
+	bool		absent;
 
-	if (!absent)
+	if (!probe->shared)
 		return false;
 	version = lsm_version_enter(tree, &set);
-	for (int i = 0; i < set.n && absent; i++)
-		absent = !lsm_memtable_has_digest(set.tables[i], probe->digest);
-	if (absent)
-		absent = absent_in_files(tree, version, probe, &counts);
+	absent = lsm_absent_in(tree, &set, version, probe);
 	lsm_tree_exit(tree);
-	if (absent)
-		lsm_probe_counts_add(tree, &counts);
 	return absent;
 }
 
@@ -277,7 +298,7 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	resetStringInfo(value);
 	lsm_fold_begin(&fold, tree->ops, value);
 	version = lsm_version_enter(tree, &set);
-	if (get_from_memtables(&set, key, probe, &fold))
+	if (get_from_memtables(tree, &set, key, probe, &fold))
 		lsm_count(tree, LSM_COUNT_MEMTABLE_HITS, 1);
 	else
 		get_from_files(tree, version, key, probe, &fold);

@@ -110,4 +110,7 @@ lsm_probe_prefetch_more(const LsmProbe *probe, const LsmOpenFile *open)
 		lsm_elastic_prefetch_unit(probe, open);
 }
 
+extern bool lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
+						  const LsmProbe *probe);
+
 #endif							/* LSM_LOOKUP_H */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * memtable.c
- *	  One generation's entries in memory: a skiplist ordered by key and a hash
- *	  index by digest, both with lock-free readers and concurrent writers.
+ *	  One generation's entries in memory: a skiplist ordered by key, with lock-free readers and
+ *	  concurrent writers, and an index by digest (memindex.c).
  *
  * Skiplist: W. Pugh, "Skip lists: a probabilistic alternative to balanced
  * trees" (1990), branching 4; insertion by compare-and-swap from the
@@ -18,18 +18,14 @@
  * descends or links behind a marked node: searches step over it, and those that are about
  * to link unlink it first.
  *
- * Digest index: a list of hash tables, each 8 to 16 times larger than the one before.
- * An entry is added to the newest table and never moves; a lookup
- * probes all tables.  That is cheap because the older tables are small (they
- * stay in the CPU's cache) and because the unused upper 16 bits of a bucket's
- * head pointer summarise the chain: one bit per entry, chosen by the digest, so that
- * most lookups of absent digests end at the bucket.  The index has one
- * entry per digest, not per key: many keys of an index tree
- * share one digest.  A node whose key is not the entry's is found through the
- * skiplist.
+ * Digest index: memindex.c.
+ *
+ * Range: the nodes with the smallest and the largest key ever inserted (min_node, max_node)
+ * answer many questions for absent keys: a memtable whose keys all lie elsewhere needs no look
+ * into its digest index.  Removed nodes stay bounds.
  *
  * What insert promises: when it returns, the key's node is in the
- * skiplist, the digest in the index, and the value is the node's newest one,
+ * skiplist, its key in the range, the digest in the index, and the value is the node's newest one,
  * hidden by a newer one, or the base of a newer PARTIAL.
  *
  * Values of a node: see node_add_value().
@@ -45,173 +41,6 @@
 #include "port/pg_bswap.h"
 
 #include "tree/memtable.h"
-
-/* Buckets of table i: 256, 4096 (one chunk), then 8 times more each */
-static const uint64 mem_index_buckets[MEM_MAX_INDEXES] = {
-	MEM_FIRST_BUCKETS,
-	MEM_SEGMENT_BUCKETS,
-	MEM_SEGMENT_BUCKETS * 8,
-	MEM_SEGMENT_BUCKETS * 64,
-	MEM_SEGMENT_BUCKETS * 512
-};
-
-/* ----------------------------------------------------------------------
- * digest index
- * ---------------------------------------------------------------------- */
-
-static inline uint64 *
-index_bucket(MemIndex *index, LsmDigest digest)
-{
-	uint64		bucket = digest & index->mask;
-
-	return &index->segments[bucket / MEM_SEGMENT_BUCKETS][bucket % MEM_SEGMENT_BUCKETS];
-}
-
-/*
- * The bits of a bucket's summary that stand for the digest.  Three of 16: of the
- * buckets with two entries, one in 30 then says yes to a digest that it does not
- * have, where a single bit would make it one in 8.
- */
-static inline uint64
-index_summary(LsmDigest digest)
-{
-	uint64		bits = (UINT64CONST(1) << (digest >> 60)) |
-	(UINT64CONST(1) << ((digest >> 56) & 15)) |
-	(UINT64CONST(1) << ((digest >> 52) & 15));
-
-	return bits << MEM_POINTER_BITS;
-}
-
-/* Entry with the digest in the chain, or NULL. */
-static inline LsmMemNode *
-index_chain_search(uint64 head, LsmDigest digest)
-{
-	LsmMemNode *node;
-	uint64		summary = index_summary(digest);
-
-	if ((head & summary) != summary)
-		return NULL;
-	for (node = mem_pointer(head); node != NULL; node = node->hash_next)
-	{
-		if (node->digest == digest)
-			return node;
-	}
-	return NULL;
-}
-
-/*
- * Entry with the digest, or NULL if it was never added.  Nearly always one miss
- * of the cache per table, so all are fetched at once.
- */
-static LsmMemNode *
-index_search(Memtable *m, LsmDigest digest)
-{
-	uint32		n = mem_load(&m->nindexes);
-	uint64	   *buckets[MEM_MAX_INDEXES];
-
-	for (uint32 i = 0; i < n; i++)
-	{
-		buckets[i] = index_bucket(m->indexes[i], digest);
-		__builtin_prefetch(buckets[i]);
-	}
-	while (n-- > 0)
-	{
-		LsmMemNode *node = index_chain_search(mem_load(buckets[n]), digest);
-
-		if (node != NULL)
-			return node;
-	}
-	return NULL;
-}
-
-/*
- * Make sure that the digest is in the index, with `entry` if it is not there
- * yet.  A digest that two processes add at the same time to different tables is there
- * twice, which does no harm.
- */
-static void
-index_add(Memtable *m, LsmMemNode *entry, LsmDigest digest)
-{
-	uint64	   *bucket = index_bucket(m->indexes[mem_load(&m->nindexes) - 1], digest);
-	uint64		head = mem_load(bucket);
-
-	do
-	{
-		if (index_chain_search(head, digest) != NULL)
-			return;
-		entry->hash_next = mem_pointer(head);
-		MEM_RACE_POINT();
-	} while (!mem_cas(bucket, &head,
-					  mem_word(entry) | mem_tag(head) | index_summary(digest)));
-
-	__atomic_fetch_add(&m->index_entries, 1, __ATOMIC_RELAXED);
-}
-
-/*
- * Add a larger table if the newest one is full.  Optional: without memory the
- * chains get longer, and the next reservation tries again.
- */
-static void
-index_grow(Memtable *m)
-{
-	uint32		n = mem_load(&m->nindexes);
-	uint64		nsegments;
-	MemIndex   *index;
-	bool		mine;
-
-	if (n == MEM_MAX_INDEXES)
-		return;
-	nsegments = mem_index_buckets[n] / MEM_SEGMENT_BUCKETS;
-
-	/* leave the last chunks to entries */
-	if (!m->pub.local && lsm_arena_free_chunks() < 2 * nsegments)
-		return;
-
-	SpinLockAcquire(&m->mutex);
-	mine = !m->growing && m->nindexes == n;
-	if (mine)
-		m->growing = true;
-	SpinLockRelease(&m->mutex);
-	if (!mine)
-		return;
-
-	/*
-	 * If a local allocation raises an error, `growing` stays set and the
-	 * memtable lives on with the tables that it has.
-	 */
-	index = m->pending_index;
-	if (index == NULL)
-	{
-		index = lsm_memtable_allocate(m, offsetof(MemIndex, segments) +
-							 nsegments * sizeof(uint64 *));
-		if (index != NULL)
-		{
-			index->mask = mem_index_buckets[n] - 1;
-			index->nsegments = nsegments;
-			index->nfilled = 0;
-			m->pending_index = index;
-		}
-	}
-	while (index != NULL && index->nfilled < nsegments)
-	{
-		uint64	   *segment = (uint64 *) lsm_memtable_allocate_chunk(m);
-
-		if (segment == NULL)
-			break;
-		memset(segment, 0, LSM_CHUNK_BYTES);
-		index->segments[index->nfilled++] = segment;
-	}
-	if (index != NULL && index->nfilled == nsegments)
-	{
-		m->pending_index = NULL;
-		m->indexes[n] = index;
-		mem_store(&m->nindexes, n + 1);
-	}
-
-	SpinLockAcquire(&m->mutex);
-	m->growing = false;
-	SpinLockRelease(&m->mutex);
-}
 
 /* ----------------------------------------------------------------------
  * skiplist
@@ -327,6 +156,28 @@ skip_to_tail(Memtable *m, int level, LsmMemNode *node, uint64 prefix, LsmSlice k
 	return tail;
 }
 
+/*
+ * The places for a node that will be the last one, without a search.  False: it
+ * is none such, or a hint is missing.  (`preds` are hints like the tails: list_link()
+ * goes on from them.)
+ */
+static inline bool
+tail_preds(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
+{
+	if (node->prefix < mem_load(&m->tail_prefix))
+		return false;
+	for (int level = 0; level < node->height; level++)
+	{
+		LsmMemNode *tail = mem_load(&m->tail[level]);
+
+		if (tail == NULL || node_compare(tail, node->prefix, key) >= 0 ||
+			link_marked(mem_load(&tail->next[level])))
+			return false;
+		preds[level] = tail;
+	}
+	return true;
+}
+
 /* The node was linked on the level; is it the last one? */
 static inline void
 note_tail(Memtable *m, LsmMemNode *node, int level)
@@ -352,7 +203,7 @@ list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 	LsmMemNode *node;
 	LsmMemNode *bigger;			/* known to be >= the key */
 	bool		retry;
-	bool		at_end = prefix > mem_load(&m->tail_prefix);
+	bool		at_end = prefix >= mem_load(&m->tail_prefix);
 
 restart:
 	level = (int) mem_load(&m->max_height) - 1;
@@ -447,10 +298,14 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	LsmMemNode *found;
 	uint32		max_height;
+	bool		at_tail = tail_preds(m, node, key, preds);
 
 	do
 	{
-		(void) list_search(m, node->prefix, key, &found, preds);
+		found = NULL;
+		if (!at_tail)
+			(void) list_search(m, node->prefix, key, &found, preds);
+		at_tail = false;
 		if (found != NULL && node_compare(found, node->prefix, key) == 0)
 			return found;
 		MEM_RACE_POINT();
@@ -482,6 +337,21 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	if (node_removed(node))
 		(void) list_search(m, node->prefix, key, &found, preds);
 	return node;
+}
+
+/* The node is in the list: widen the range. */
+static inline void
+range_add(Memtable *m, LsmMemNode *node, LsmSlice key)
+{
+	LsmMemNode *bound = mem_load(&m->max_node);
+
+	while ((bound == NULL || node_compare(bound, node->prefix, key) < 0) &&
+		   !mem_cas(&m->max_node, &bound, node))
+		 /* try again */ ;
+	bound = mem_load(&m->min_node);
+	while ((bound == NULL || node_compare(bound, node->prefix, key) > 0) &&
+		   !mem_cas(&m->min_node, &bound, node))
+		 /* try again */ ;
 }
 
 /*
@@ -643,9 +513,7 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 	Assert(key_bytes <= LSM_MAX_KEY_BYTES);
 	Assert((uint64) key_bytes + value_bytes <= LSM_MAX_ENTRY_BYTES);
 
-	if (__atomic_load_n(&m->index_entries, __ATOMIC_RELAXED) >=
-		MEM_LOAD_FACTOR * mem_index_buckets[mem_load(&m->nindexes) - 1])
-		index_grow(m);
+	lsm_memindex_make_room(m);
 
 	node = lsm_memtable_allocate(m, MEM_NODE_BYTES(height, key_bytes) +
 						offsetof(LsmMemValue, data) + value_bytes);
@@ -688,7 +556,7 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 
 	/* an update of a key that has a node: no descent needed */
 	if (!fresh)
-		entry = index_search(m, digest);
+		entry = lsm_memindex_search(m, digest);
 	if (entry != NULL && entry->height > 0 && !node_removed(entry) &&
 		node_compare(entry, node->prefix, key) == 0)
 	{
@@ -705,6 +573,7 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 
 	place = list_insert(m, node, key);
 	MEM_RACE_POINT();
+	range_add(m, place, key);
 	if (place != node)
 		node_add_value(place, v);
 
@@ -718,7 +587,7 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 		 */
 		if (place != node)
 			node->height = 0;
-		index_add(m, node, digest);
+		lsm_memindex_add(m, node, digest);
 	}
 }
 
@@ -733,13 +602,12 @@ LsmMemNode *
 lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 {
 	Memtable   *m = (Memtable *) memtable;
-	uint64		prefix;
-	LsmMemNode *node = index_search(m, digest);
+	uint64		prefix = key_prefix(key);
+	LsmMemNode *node;
 
-	if (node == NULL)
+	if (!lsm_memtable_may_hold(memtable, key) ||
+		(node = lsm_memindex_search(m, digest)) == NULL)
 		return NULL;
-
-	prefix = key_prefix(key);
 	if (node->height > 0 && !node_removed(node) &&
 		node_compare(node, prefix, key) == 0)
 		return node;
@@ -752,26 +620,31 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 }
 
 /*
- * Fetch what the next call with this digest will look at.  A miss in a large
- * index is the dearest part of an insert or of a search for an absent key.
+ * True if some key has this digest: the filter key's.
  */
-void
-lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest)
+bool
+lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key)
 {
-	Memtable   *m = (Memtable *) memtable;
-	uint32		n = mem_load(&m->nindexes);
-
-	for (uint32 i = 0; i < n; i++)
-		__builtin_prefetch(index_bucket(m->indexes[i], digest));
+	return lsm_memtable_may_hold(memtable, filter_key) &&
+		lsm_memindex_search((Memtable *) memtable, digest) != NULL;
 }
 
 /*
- * True if some key has this digest.
+ * False: all keys are smaller or greater than any that begins with `filter_key`.
  */
 bool
-lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest)
+lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key)
 {
-	return index_search((Memtable *) memtable, digest) != NULL;
+	Memtable   *m = (Memtable *) memtable;
+	LsmMemNode *max = mem_load(&m->max_node);
+	LsmMemNode *min = mem_load(&m->min_node);
+
+	if (max == NULL || min == NULL)
+		return false;
+	return memcmp(filter_key.data, node_key_data(max),
+				  Min(filter_key.len, max->key_bytes)) <= 0 &&
+		memcmp(filter_key.data, node_key_data(min),
+			   Min(filter_key.len, min->key_bytes)) >= 0;
 }
 
 /*

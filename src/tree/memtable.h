@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * memtable.h
- *	  What memtable.c (skiplist, digest index, values) and memstore.c (memory,
+ *	  What memtable.c (skiplist, values), memindex.c (digest index) and memstore.c (memory,
  *	  creation, retirement) share.
  *
  *-------------------------------------------------------------------------
@@ -71,6 +71,8 @@ typedef struct Memtable
 	uint64		index_entries;
 	uint64		tail_prefix;	/* of tail[0], to see at a glance who is beyond it */
 	LsmMemNode *tail[MEM_MAX_HEIGHT];	/* hints: last node of each level */
+	LsmMemNode *min_node;		/* bounds of all keys; NULL: no key */
+	LsmMemNode *max_node;
 
 	/* under the spinlock */
 	slock_t		mutex;
@@ -131,6 +133,12 @@ mem_word(const void *pointer)
 	Assert(((uint64) (uintptr_t) pointer & ~MEM_POINTER_MASK) == 0);
 	return (uint64) (uintptr_t) pointer;
 }
+
+/* ---- memindex.c ---- */
+
+extern LsmMemNode *lsm_memindex_search(Memtable *m, LsmDigest digest);
+extern void lsm_memindex_add(Memtable *m, LsmMemNode *entry, LsmDigest digest);
+extern void lsm_memindex_make_room(Memtable *m);
 
 /* ---- memstore.c ---- */
 

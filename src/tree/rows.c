@@ -12,6 +12,8 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
+#include "executor/tuptable.h"
 #include "utils/rel.h"
 
 #include "tree/tree_private.h"
@@ -40,6 +42,39 @@ lsm_rows_have_same_keys(Relation table, const ItemPointerData *tid)
 {
 	return same_keys && RelFileNodeEquals(table->rd_node, same_keys_table) &&
 		ItemPointerEquals(unconstify(ItemPointerData *, tid), &same_keys_tid);
+}
+
+/* lsm_rows_note_batch */
+static bool copying = false;
+static LsmRowBatch batch;
+
+bool
+lsm_rows_copy(bool running)
+{
+	bool		before = copying;
+
+	copying = running;
+	batch.n = 0;
+	return before;
+}
+
+void
+lsm_rows_note_batch(Relation table, TupleTableSlot **slots, int n, CommandId cid)
+{
+	batch.n = copying ? n : 0;
+	batch.table = table->rd_node;
+	batch.cid = cid;
+	batch.slots = slots;
+}
+
+const LsmRowBatch *
+lsm_rows_batch(Relation table, const ItemPointerData *tid)
+{
+	if (batch.n == 0 || !RelFileNodeEquals(table->rd_node, batch.table) ||
+		batch.cid != GetCurrentCommandId(false) ||
+		!ItemPointerEquals(unconstify(ItemPointerData *, tid), &batch.slots[0]->tts_tid))
+		return NULL;
+	return &batch;
 }
 
 static uint64

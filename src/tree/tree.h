@@ -249,7 +249,7 @@ typedef struct LsmProbe
  * table tree; the encoded columns, without TID, of an index tree. */
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
 /* There is something else to do before the lookup: fetch ahead what it will need. */
-extern void lsm_tree_announce(LsmTree *tree, LsmDigest digest);
+extern void lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
 
 /*
  * No entry has the filter key: not in the memtables by their digest indexes, not in the
@@ -385,6 +385,18 @@ extern void lsm_write_cancel(LsmWrite *write);
 /* begin + apply of one entry that no one else can know of yet */
 extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
 
+/* Most keys for lsm_write_absent(): their locks are held together */
+#define LSM_MAX_ABSENT	64
+
+/*
+ * Insert those of n entries whose filter keys no one has, as lsm_tree_surely_absent()
+ * sees it, and nobody gets meanwhile: as if each were checked and inserted under its
+ * key's lock.  written[i] says which; of two with the same filter key, the first.  The others are
+ * left to the caller, one by one; they may be absent for all that.  Entries together at most
+ * LSM_MAX_ENTRY_BYTES.  May load the tree, stall, flush and compact.  (absent.c)
+ */
+extern void lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n, bool *written);
+
 /*
  * Take an entry that is dead to everyone out of the memtables, unlogged
  * (forget.c).  False: it is not there as a whole.  REQUIRES: the key was PUT once
@@ -436,6 +448,28 @@ extern uint64 lsm_write_allocate_rows(LsmWrite *write, int n);
  */
 extern void lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid);
 extern bool lsm_rows_have_same_keys(Relation table, const ItemPointerData *tid);
+
+/*
+ * The rows that COPY has just given to the table together, whose index entries come next, one
+ * by one, in the same order.  Indexes may write them together with the first.  The slots are the
+ * caller's and good until the last of these entries has been inserted: COPY sees to
+ * that, so only what is written by it is noted.
+ */
+struct TupleTableSlot;
+typedef struct LsmRowBatch
+{
+	RelFileNode table;
+	CommandId	cid;
+	int			n;				/* 0: none */
+	struct TupleTableSlot **slots;
+} LsmRowBatch;
+
+/* COPY FROM begins or ends; returns what was the case before. */
+extern bool lsm_rows_copy(bool running);
+extern void lsm_rows_note_batch(Relation table, struct TupleTableSlot **slots, int n,
+								CommandId cid);
+/* The batch that begins with this row, or NULL. */
+extern const LsmRowBatch *lsm_rows_batch(Relation table, const ItemPointerData *tid);
 /* The same for someone who has the tree to himself (rewriting a table). */
 extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
 /* All row numbers handed out so far are below it. */

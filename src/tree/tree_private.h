@@ -148,7 +148,10 @@ extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
 /* Readers: inside an epoch (or with the memtable to themselves). */
 extern LsmMemNode *lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest,
 									 LsmSlice key); /* by the hash index */
-extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest);
+extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest,
+									LsmSlice filter_key);
+/* False: certainly no key that begins with it. */
+extern bool lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key);
 extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
 extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
 extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
@@ -389,6 +392,32 @@ lsm_filter_key(const LsmTree *tree, LsmSlice key)
 	return lsm_slice(key.data, lsm_filter_key_bytes(tree->kind, key.len));
 }
 
+/* A table tree's key: block (4 bytes) and offset (2 bytes), both big-endian */
+#define LSM_ROW_KEY_BYTES	6
+
+/* Number of the row that a table tree's key stands for, plus one. */
+static inline uint64
+lsm_row_key_limit(LsmSlice key)
+{
+	const unsigned char *k = (const unsigned char *) key.data;
+	uint64		block = ((uint64) k[0] << 24) | ((uint64) k[1] << 16) | ((uint64) k[2] << 8) | k[3];
+	uint64		offset = ((uint64) k[4] << 8) | k[5];
+
+	return block * LSM_TID_OFFSETS + offset;	/* offsets start at 1 */
+}
+
+/*
+ * The digest under which memtables know the key.  That of a row ends in its number: rows
+ * written or read one after the other are neighbours in the digest index.
+ */
+static inline LsmDigest
+lsm_memtable_digest(const LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
+{
+	if (tree->kind != LSM_KIND_TABLE || filter_key.len != LSM_ROW_KEY_BYTES)
+		return digest;
+	return (digest & ~(uint64) PG_UINT32_MAX) | (uint32) lsm_row_key_limit(filter_key);
+}
+
 extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
 /* This process' counts by level, as far as they are published. */
 extern LsmFilterCounts lsm_level_counts[LSM_MAX_LEVELS];
@@ -401,6 +430,22 @@ extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
 /* keylock.c */
 extern Size lsm_keylock_shmem_bytes(void);
 extern void lsm_keylock_shmem_init(void);
+
+/* Stamps and locks of several keys of one tree, as LsmStamp and lsm_key_lock() of one */
+typedef struct LsmKeySet
+{
+	int			n;
+	LsmDigest	digests[LSM_MAX_ABSENT];
+	uint16		partitions[LSM_MAX_ABSENT];
+	uint64		counters[LSM_MAX_ABSENT];
+	uint64		set_stamp;
+	int			nlocked;
+	uint16		locked[LSM_MAX_ABSENT]; /* partitions, ascending */
+} LsmKeySet;
+
+extern void lsm_keyset_take(LsmTree *tree, LsmKeySet *set);
+extern bool lsm_keyset_lock(LsmTree *tree, LsmKeySet *set);
+extern void lsm_keyset_unlock(LsmKeySet *set, bool changed);
 
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);

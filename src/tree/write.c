@@ -438,7 +438,9 @@ lsm_write_apply(LsmWrite *write)
 		LsmEntry   *entry = &write->entries[i];
 		LsmSlice	filter_key = lsm_filter_key(write->tree, entry->key);
 
-		entry->digest = lsm_digest_key(filter_key.data, filter_key.len);
+		entry->digest =
+			lsm_memtable_digest(write->tree, entry->key,
+								lsm_digest_key(filter_key.data, filter_key.len));
 		/* it arrives while the log record is made */
 		lsm_memtable_prefetch((LsmMemtable *) write->memtable, entry->digest);
 	}

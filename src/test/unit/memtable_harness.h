@@ -43,6 +43,7 @@ static void race_point(void);
 #define MEM_RACE_POINT() race_point()
 
 #include "tree/memstore.c"
+#include "tree/memindex.c"
 #include "tree/memtable.c"
 
 MemoryContext TopMemoryContext = NULL;

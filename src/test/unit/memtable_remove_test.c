@@ -216,7 +216,7 @@ test_remove_shared_digest(void)
 	for (uint32 n = 0; n < 50; n++)
 		put(table, make_key(buffer, n), 4711, n + 1, LSM_TAG_PUT);
 	old = lsm_memtable_find(table, 4711, make_key(buffer, 0));
-	ok(old == index_search((Memtable *) table, 4711), "the first one is the index entry");
+	ok(old == lsm_memindex_search((Memtable *) table, 4711), "the first one is the index entry");
 	lsm_memtable_remove(table, old);
 	ok(lsm_memtable_find(table, 4711, make_key(buffer, 0)) == NULL, "it is removed");
 	for (uint32 n = 1; n < 50; n++)
@@ -225,7 +225,8 @@ test_remove_shared_digest(void)
 
 		good &= node != NULL && lsm_memnode_value(node)->seq == n + 1;
 	}
-	ok(good && lsm_memtable_has_digest(table, 4711), "the others with its digest are found");
+	ok(good && lsm_memtable_has_digest(table, 4711, make_key(buffer, 1)),
+	   "the others with its digest are found");
 	put(table, make_key(buffer, 0), 4711, 100, LSM_TAG_PUT);
 	put(table, make_key(buffer, 60), 4711, 101, LSM_TAG_PUT);
 	ok(lsm_memtable_find(table, 4711, make_key(buffer, 0)) != old &&

@@ -159,7 +159,7 @@ test_unique(void)
 		LsmSlice	key = make_key(buffer, n);
 
 		if (lsm_memtable_find(table, digest_of(key.data, key.len), key) != NULL ||
-			lsm_memtable_has_digest(table, digest_of(key.data, key.len)))
+			lsm_memtable_has_digest(table, digest_of(key.data, key.len), key))
 			found++;
 	}
 	ok(found == 0, "no key that was not inserted");
@@ -346,7 +346,8 @@ test_shared_digest(void)
 	}
 	ok(found == 20000, "keys that share a digest");
 	ok(((Memtable *) table)->index_entries == 1, "one index entry per digest");
-	ok(lsm_memtable_has_digest(table, 4711) && !lsm_memtable_has_digest(table, 4711 + 256),
+	ok(lsm_memtable_has_digest(table, 4711, make_key(buffer, 5)) &&
+	   !lsm_memtable_has_digest(table, 4711 + 256, make_key(buffer, 5)),
 	   "has_digest");
 	ok(lsm_memtable_find(table, 4711, lsm_slice("no", 2)) == NULL, "absent key, known digest");
 	lsm_memtable_destroy(table);
@@ -375,6 +376,32 @@ test_order(void)
 	   lsm_memtable_seek(table, lsm_slice("\xff\xff", 2)) == NULL, "beyond both ends");
 	ok(lsm_memtable_seek(table, lsm_slice("", 0)) == lsm_memtable_first(table),
 	   "empty key is before all");
+	ok(lsm_memtable_may_hold(table, lsm_slice("a", 1)) &&
+	   lsm_memtable_may_hold(table, lsm_slice("abcdefgh", 8)) &&
+	   lsm_memtable_may_hold(table, lsm_slice("\xff", 1)), "the range has what is there");
+	ok(lsm_memtable_may_hold(table, lsm_slice("b0", 2)), "and what is between");
+	ok(!lsm_memtable_may_hold(table, lsm_slice("Z", 1)), "but nothing below");
+	lsm_memtable_destroy(table);
+
+	/* a filter key is a prefix of the keys it stands for */
+	table = lsm_memtable_create(1, false);
+	ok(!lsm_memtable_may_hold(table, lsm_slice("k", 1)), "an empty one holds nothing");
+	put(table, lsm_slice("key 5/tid", 9), 1, 1, LSM_TAG_PUT);
+	ok(lsm_memtable_may_hold(table, lsm_slice("key 5", 5)), "filter key of the only key");
+	ok(!lsm_memtable_may_hold(table, lsm_slice("key 4", 5)) &&
+	   !lsm_memtable_may_hold(table, lsm_slice("key 6", 5)) &&
+	   !lsm_memtable_may_hold(table, lsm_slice("key 6 and more than it", 22)),
+	   "filter keys beside it");
+	put(table, lsm_slice("key 3", 5), 2, 2, LSM_TAG_PUT);
+	put(table, lsm_slice("key 7/tid", 9), 3, 3, LSM_TAG_PUT);
+	ok(lsm_memtable_may_hold(table, lsm_slice("key 4", 5)) &&
+	   lsm_memtable_may_hold(table, lsm_slice("key 6", 5)) &&
+	   !lsm_memtable_may_hold(table, lsm_slice("key 2", 5)) &&
+	   !lsm_memtable_may_hold(table, lsm_slice("key 8", 5)), "the range grows both ways");
+	lsm_memtable_remove(table, lsm_memtable_find(table, 3, lsm_slice("key 7/tid", 9)));
+	ok(lsm_memtable_find(table, 3, lsm_slice("key 7/tid", 9)) == NULL &&
+	   lsm_memtable_find(table, 1, lsm_slice("key 5/tid", 9)) != NULL,
+	   "a removed bound does not hide the others");
 	lsm_memtable_destroy(table);
 }
 

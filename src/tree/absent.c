@@ -1,0 +1,153 @@
+/*-------------------------------------------------------------------------
+ *
+ * absent.c
+ *	  Inserting many new keys at once.
+ *
+ * For one key, the inserter of a unique index takes a stamp, looks for the key, begins
+ * the write, locks the key and inserts if the stamp holds.  Here every one of
+ * these steps is done for all keys before the next: what a look at the digest index
+ * or at a filter will need arrives while the others are prepared, and the entries
+ * share log records.
+ *
+ * Two equal keys of one call would not see each other: only the first is inserted.
+ *
+ * Locking: key locks in the order of their partitions, held from the comparison of the
+ * stamps until all entries are in.  Nothing waits under them but for buffers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "tree/lookup.h"
+#include "tree/tree_private.h"
+
+/* Rounds before the rest is left to the caller: someone writes the same partitions */
+#define MAX_ROUNDS	4
+
+typedef struct Absent
+{
+	int			n;
+	int			source[LSM_MAX_ABSENT]; /* of the caller's entries */
+	LsmEntry	entries[LSM_MAX_ABSENT];
+	LsmKeySet	keys;
+} Absent;
+
+static bool
+has_digest(const LsmKeySet *keys, LsmDigest digest)
+{
+	for (int i = 0; i < keys->n; i++)
+	{
+		if (keys->digests[i] == digest)
+			return true;
+	}
+	return false;
+}
+
+/* The entries not written yet, each filter key once. */
+static void
+collect(LsmTree *tree, const LsmEntry *entries, int n, const bool *written, Absent *absent)
+{
+	absent->keys.n = 0;
+	absent->n = 0;
+	for (int i = 0; i < n; i++)
+	{
+		LsmDigest	digest;
+
+		if (written[i])
+			continue;
+		digest = lsm_lock_digest(lsm_filter_key(tree, entries[i].key));
+		if (has_digest(&absent->keys, digest))
+			continue;
+		absent->keys.digests[absent->keys.n++] = digest;
+		absent->source[absent->n++] = i;
+	}
+}
+
+/* Fetch what look() will look at. */
+static void
+announce(LsmTree *tree, const LsmEntry *entries, const Absent *absent,
+		 const LsmMemtableSet *set)
+{
+	for (int i = 0; i < absent->n; i++)
+	{
+		LsmSlice	filter_key = lsm_filter_key(tree, entries[absent->source[i]].key);
+		LsmDigest	digest = lsm_memtable_digest(tree, filter_key,
+												 absent->keys.digests[i]);
+
+		for (int t = 0; t < set->n; t++)
+		{
+			if (lsm_memtable_may_hold(set->tables[t], filter_key))
+				lsm_memtable_prefetch(set->tables[t], digest);
+		}
+	}
+}
+
+/* Keep those that are surely absent.  REQUIRES: stamps taken before. */
+static void
+look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
+{
+	LsmKeySet  *keys = &absent->keys;
+	LsmMemtableSet set;
+	LsmVersion *version = lsm_version_enter(tree, &set);
+	int			kept = 0;
+
+	announce(tree, entries, absent, &set);
+	for (int i = 0; i < absent->n; i++)
+	{
+		const LsmEntry *entry = &entries[absent->source[i]];
+		LsmProbe	probe;
+
+		lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entry->key));
+		if (!lsm_absent_in(tree, &set, version, &probe))
+			continue;
+		absent->source[kept] = absent->source[i];
+		absent->entries[kept] = *entry;
+		absent->entries[kept].fresh = true;
+		keys->digests[kept] = keys->digests[i];
+		keys->partitions[kept] = keys->partitions[i];
+		keys->counters[kept] = keys->counters[i];
+		kept++;
+	}
+	lsm_tree_exit(tree);
+	absent->n = keys->n = kept;
+}
+
+/* False: something was written under the locks meanwhile, or the files have changed. */
+static bool
+insert(LsmTree *tree, Absent *absent)
+{
+	LsmWrite	write;
+	bool		holds;
+
+	lsm_write_begin(tree, &write, absent->entries, absent->n);
+	holds = lsm_keyset_lock(tree, &absent->keys);
+	if (holds)
+		lsm_write_apply(&write);
+	lsm_keyset_unlock(&absent->keys, holds);
+	if (!holds)
+		lsm_write_cancel(&write);
+	return holds;
+}
+
+void
+lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n, bool *written)
+{
+	Absent		absent;
+
+	Assert(n <= LSM_MAX_ABSENT);
+	memset(written, 0, n * sizeof(bool));
+	for (int round = 0; round < MAX_ROUNDS; round++)
+	{
+		collect(tree, entries, n, written, &absent);
+		lsm_keyset_take(tree, &absent.keys);
+		look(tree, entries, &absent);
+		if (absent.n == 0)
+			return;
+		if (insert(tree, &absent))
+		{
+			for (int i = 0; i < absent.n; i++)
+				written[absent.source[i]] = true;
+			return;
+		}
+	}
+}

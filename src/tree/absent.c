@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "tree/keyset.h"
 #include "tree/lookup.h"
 #include "tree/tree_private.h"
 

@@ -24,6 +24,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
+#include "tree/keyset.h"
 #include "tree/tree_private.h"
 
 #define KEYLOCK_PARTITIONS	4096

@@ -431,22 +431,6 @@ extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
 extern Size lsm_keylock_shmem_bytes(void);
 extern void lsm_keylock_shmem_init(void);
 
-/* Stamps and locks of several keys of one tree, as LsmStamp and lsm_key_lock() of one */
-typedef struct LsmKeySet
-{
-	int			n;
-	LsmDigest	digests[LSM_MAX_ABSENT];
-	uint16		partitions[LSM_MAX_ABSENT];
-	uint64		counters[LSM_MAX_ABSENT];
-	uint64		set_stamp;
-	int			nlocked;
-	uint16		locked[LSM_MAX_ABSENT]; /* partitions, ascending */
-} LsmKeySet;
-
-extern void lsm_keyset_take(LsmTree *tree, LsmKeySet *set);
-extern bool lsm_keyset_lock(LsmTree *tree, LsmKeySet *set);
-extern void lsm_keyset_unlock(LsmKeySet *set, bool changed);
-
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);
 /* Stands for the settings above that shape a file: equal settings, equal number. */

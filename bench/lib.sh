@@ -18,8 +18,10 @@ port=65434
 sandbox=
 data=
 
+# also from within $(...): what failed there fails the row
 die() {
 	echo "bench: $*" >&2
+	[ -z "$sandbox" ] || touch "$sandbox/failed"
 	exit 1
 }
 
@@ -27,6 +29,7 @@ say() { printf '\n== %s\n' "$1"; }
 
 bench_cleanup() {
 	local status=$?
+	[ -z "$sandbox" ] || [ ! -e "$sandbox/failed" ] || status=1
 	if [ -n "$data" ] && [ -f "$data/postmaster.pid" ]; then
 		stop_server "$data" immediate
 	fi
@@ -34,7 +37,7 @@ bench_cleanup() {
 		tail -20 "$data.log" >&2
 	fi
 	if [ -n "$sandbox" ] && [ -z "${BENCH_KEEP:-}" ]; then
-		rm -rf "$sandbox"
+		rm -rf "$sandbox" ${memory_sandbox:+"$memory_sandbox"}
 	fi
 	exit $status
 }
@@ -53,7 +56,6 @@ bench_start() {
 		tail -40 "$sandbox/build.log"
 		die "the build failed"
 	}
-	data=$sandbox/data
 	server_conf="
 	shared_buffers = 256MB
 	max_wal_size = 16GB
@@ -65,13 +67,45 @@ bench_start() {
 	client_min_messages = warning
 	${1:-}
 	"
+	server_new "$sandbox/data"
+	mkdir -p "$results"
+}
+
+# server_new DIRECTORY: a new cluster there, and the server that was running stops
+server_new() {
+	[ -z "$data" ] || stop_server "$data"
+	data=$1
 	start_server "$data" $port || die "the server did not start"
 	local am
 	for am in heap lsm; do
 		as_postgres "$bindir/createdb" -h "$sandbox" -p $port -U postgres $am || exit 1
 		sql $am -c "CREATE EXTENSION lsmam" -c "ALTER DATABASE $am SET default_table_access_method = $am"
+		# commits between its looks, so that it holds back no one's horizon
+		sql $am <<-'SQL'
+			CREATE PROCEDURE settle(tables text, INOUT settled float8) LANGUAGE plpgsql AS $$
+			DECLARE
+				last timestamptz;
+				before text;
+				now text;
+				busy bool;
+			BEGIN
+				LOOP
+					SELECT string_agg(concat(relname, ' ', flushes, ' ', compactions), ',' ORDER BY relname)
+						INTO now FROM pg_stat_lsm WHERE relname LIKE tables;
+					SELECT count(*) > 0 INTO busy FROM pg_stat_activity
+						WHERE backend_type LIKE 'lsm%' AND wait_event_type IS DISTINCT FROM 'Extension';
+					IF last IS NULL OR busy OR now IS DISTINCT FROM before THEN
+						last := clock_timestamp();
+						before := now;
+					END IF;
+					EXIT WHEN clock_timestamp() > last + interval '1 second';
+					COMMIT;
+					PERFORM pg_sleep(0.02);
+				END LOOP;
+				settled := extract(epoch FROM last);
+			END $$;
+		SQL
 	done
-	mkdir -p "$results"
 }
 
 # sql DATABASE [psql arguments]
@@ -95,18 +129,9 @@ tps() {
 		sed -n 's/^tps = \([0-9.]*\).*/\1/p'
 }
 
-# settle DATABASE TABLE: wait until no flush or compaction of the table or its
-# indexes is due
-settle() {
-	local before=- now same=0
-	while [ $same -lt 4 ]; do
-		now=$(sql "$1" -c "SELECT string_agg(concat(relname, ' ', flushes, ' ', compactions), ',' ORDER BY relname)
-			FROM pg_stat_lsm WHERE relname LIKE '$2%'")
-		if [ "$now" = "$before" ]; then same=$((same + 1)); else same=0; fi
-		before=$now
-		sleep 0.5
-	done
-}
+# settle DATABASE TABLE: wait until nothing has been flushed or compacted for a second, of the table or its
+# indexes, and no worker is busy; $settled is when the last of it ended, in seconds since 1970
+settle() { settled=$(sql "$1" -c "CALL settle('$2%', 0)"); }
 
 # drain DATABASE TABLE: flush, and wait until no compaction is due
 drain() {
@@ -129,52 +154,62 @@ machine_line() {
 		"settings=\"$(echo "$server_conf" | awk 'NF { gsub(/^[ \t]+/, ""); printf "%s%s", sep, $0; sep = "; " }')\""
 }
 
-# report LABEL BETTER UNIT TARGET A B <pairs: appends to the row's CSV, prints
+# report LABEL BETTER UNIT TARGET A B <pairs: appends to the row's CSV and summary (which table.py reads), prints
 # how many times A is as good as B.  BETTER is lower or higher; lines are "a b".
+# TARGET: "3x", or "below 5120" of A, or "0.8x..1.2x", or nothing.
 report() {
 	local label=$1 better=$2 unit=$3 target=$4 a=$5 b=$6
 	local csv=$results/$row.csv
 	if [ ! -e "$sandbox/csv_started" ]; then
-		machine_line >"$csv"
+		machine_line | tee "$csv" >"$results/$row.summary"
 		echo "row,what,round,variant,value,unit" >>"$csv"
 		touch "$sandbox/csv_started"
 	fi
 	tee "$sandbox/pairs" | awk -v row="$row" -v l="$label" -v a="$a" -v b="$b" -v u="$unit" \
 		'{ printf "%s,%s,%d,%s,%s,%s\n%s,%s,%d,%s,%s,%s\n", row, l, NR, a, $1, u, row, l, NR, b, $2, u }' >>"$csv"
-	awk -v label="$label" -v better="$better" -v unit="$unit" -v target="$target" -v na="$a" -v nb="$b" '
+	awk -v label="$label" -v better="$better" -v unit="$unit" -v target="$target" -v na="$a" -v nb="$b" \
+		-v row="$row" -v summary="$results/$row.summary" '
 	function sort(v, n,  i, j, t) {
 		for (i = 2; i <= n; i++)
 			for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
 	}
 	function quantile(v, n, q) { return v[int((n - 1) * q + 0.5) + 1] }
-	NF == 2 && $1 > 0 && $2 > 0 {
-		n++; a[n] = $1; b[n] = $2
-		r[n] = better == "lower" ? $2 / $1 : $1 / $2
-	}
+	NF != 2 { missing++; next }
+	{ n++; a[n] = $1; b[n] = $2 }
+	# what noise has made negative counts in the medians and has no ratio
+	$1 > 0 && $2 > 0 { r[++m] = better == "lower" ? $2 / $1 : $1 / $2 }
 	END {
-		if (n == 0) { print label ": no measurement"; exit 1 }
-		sort(a, n); sort(b, n); sort(r, n)
+		if (missing || m == 0) { print label ": no measurement in " n - m + missing " rounds"; exit 1 }
+		sort(a, n); sort(b, n); sort(r, m)
 		ma = quantile(a, n, 0.5); mb = quantile(b, n, 0.5)
 		printf "%-42s %s %.4g %s, %s %.4g %s: %.2fx (quartiles %.2f..%.2f, %d rounds)%s\n", label,
 			na, ma, unit, nb, mb, unit, better == "lower" ? mb / ma : ma / mb,
-			quantile(r, n, 0.25), quantile(r, n, 0.75), n, target == "" ? "" : "; target " target
-	}' "$sandbox/pairs"
+			quantile(r, m, 0.25), quantile(r, m, 0.75), n, target == "" ? "" : "; target " target
+		printf "%s\t%s\t%s %.4g\t%s %.4g\t%s\t%.2f\t%.2f\t%.2f\t%d\t%s\n", row, label, na, ma, nb, mb, unit,
+			better == "lower" ? mb / ma : ma / mb, quantile(r, m, 0.25), quantile(r, m, 0.75), n, target >>summary
+	}' "$sandbox/pairs" || touch "$sandbox/failed"
 }
 
 # interleave_sql LABEL UNITS UNIT TARGET A B DATABASE SETUP SQL_A SQL_B: both statements in
-# turn in one session, after a round to warm up; time per UNITS operations in us
+# turn in one session, after a round to warm up; us per UNITS operations of CPU time of the backend, which does all
+# the work and waits for nothing: the wall clock would count the turns of others
 interleave_sql() {
 	local label=$1 units=$2 unit=$3 target=$4 a=$5 b=$6 database=$7 setup=$8 sql_a=$9 sql_b=${10} i
+	local clock="SELECT '@' || split_part(pg_read_file('/proc/self/schedstat'), ' ', 1);"
 	{
 		printf '%s\n%s\n%s\n' "$setup" "$sql_a" "$sql_b"
-		echo '\timing on'
 		for ((i = 0; i < rounds; i++)); do
-			printf '%s\n%s\n' "$sql_a" "$sql_b"
+			printf '%s\n%s\n%s\n' "$clock" "$sql_a" "$clock"
+			printf '%s\n%s\n%s\n' "$clock" "$sql_b" "$clock"
 		done
 	} >"$sandbox/chunk.sql"
 	sql "$database" -f "$sandbox/chunk.sql" >"$sandbox/chunk.out"
-	sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$sandbox/chunk.out" |
-		awk -v n="$units" '{ v = $1 * 1000 / n } NR % 2 { a = v; next } { print a, v }' |
+	sed -n 's/^@//p' "$sandbox/chunk.out" |
+		awk -v n="$units" '
+			NR % 2 { before = $1; next }
+			{ took = ($1 - before) / 1000 / n }
+			NR % 4 == 2 { a = took; next }
+			{ print a, took }' |
 		report "$label" lower "$unit" "$target" "$a" "$b"
 }
 

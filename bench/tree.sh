@@ -13,33 +13,53 @@ lsm.memtable_size = 900MB
 # tree_start [settings]: the server, the module, the peer
 tree_start() {
 	bench_start "$tree_conf ${1:-}"
+	c++ -O2 -g -std=c++17 -Wall -Wextra -Werror -I"$top/bench/tree" -o "$sandbox/rocksdb_peer" \
+		"$top/bench/tree/rocksdb_peer.cc" -lrocksdb || die "rocksdb_peer.cc"
+	tree_module
+}
+
+# tree_module: the module for the running server
+tree_module() {
 	cc -O2 -g -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
 		-Wno-missing-field-initializers -D_GNU_SOURCE -fPIC -shared -I"$top/src" -I"$top/bench/tree" \
 		-isystem "$("$(find_pg_config)" --includedir-server)" \
 		-o "$sandbox/bench_tree.so" "$top/bench/tree/bench_tree.c" || die "bench_tree.c"
-	c++ -O2 -g -std=c++17 -Wall -Wextra -Werror -I"$top/bench/tree" -o "$sandbox/rocksdb_peer" \
-		"$top/bench/tree/rocksdb_peer.cc" -lrocksdb || die "rocksdb_peer.cc"
+	tree_functions
+}
+
+tree_functions() {
 	local function
-	for function in "tree_load(regclass, int, int, int) RETURNS void" "tree_hold(regclass) RETURNS void" \
+	for function in "tree_load(regclass, int, int, int, int) RETURNS void" "tree_hold(regclass) RETURNS void" \
 		"tree_draw(int, int, float8, bigint, bigint, bigint) RETURNS void" "tree_get(regclass, bool) RETURNS float8[]" \
-		"tree_walk(regclass) RETURNS bigint" "tree_hash() RETURNS float8"; do
+		"tree_walk(regclass) RETURNS bigint" "tree_hash(int) RETURNS float8"; do
 		sql heap -c "CREATE FUNCTION $function STRICT LANGUAGE c AS '$sandbox/bench_tree'"
 	done
 }
 
-# tree_fill KEY_BYTES ENTRIES_PER_RUN RUNS [INDEX_OPTIONS]: a new tree i in the session that keeps its runs
-# apart; everything has been read once
-tree_fill() {
-	tree_bytes=$1 tree_n=$2 tree_runs=$3
+# tree_new KEY_BYTES ENTRIES_PER_RUN [INDEX_OPTIONS]: an empty tree i
+tree_new() {
+	tree_bytes=$1 tree_n=$2 tree_runs=0
 	pipe_close session
 	sql heap -c "DROP TABLE IF EXISTS t" -c "CREATE UNLOGGED TABLE t (k bytea)" \
-		-c "CREATE INDEX i ON t USING lsm (k) ${4:+WITH ($4)}"
+		-c "CREATE INDEX i ON t USING lsm (k) ${3:+WITH ($3)}"
+	tree_session
+}
+
+# tree_session: a session in whose transaction the runs stay as they are
+tree_session() {
 	session_open
-	ask session "SELECT tree_load('i', $1, $2, $3);"
+	echo "BEGIN;" >&"${pipe_in[session]}"
+	ask session "SELECT tree_hold('i');"
+}
+
+# tree_grow RUNS: until there are so many runs, which the session keeps apart; everything has been read once
+tree_grow() {
+	ask session "SELECT tree_load('i', $tree_bytes, $tree_n, $tree_runs, $1 - $tree_runs);"
+	tree_runs=$1
 	ask session "SELECT tree_walk('i');"
-	[ "$answer" = $(($2 * $3)) ] || die "the tree has $answer entries"
+	[ "$answer" = $((tree_n * tree_runs)) ] || die "the tree has $answer entries"
 	ask session "SELECT sum(runs) FROM lsm_levels('i');"
-	[ "$answer" = "$3" ] || die "the tree has $answer runs instead of $3"
+	[ "$answer" = "$tree_runs" ] || die "the tree has $answer runs instead of $tree_runs"
 }
 
 # peer_fill KEY_BYTES ENTRIES_PER_RUN RUNS BITS_PER_KEY

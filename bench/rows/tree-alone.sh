@@ -18,7 +18,8 @@ one() {
 	local what="$1 B, $3 runs" n probes i alpha order variant
 	n=$(scaled "$2")
 	probes=$(scaled 100000)
-	tree_fill "$1" "$n" "$3"
+	tree_new "$1" "$n"
+	tree_grow "$3"
 	peer_fill "$1" "$n" "$3" 10
 	rm -f "$sandbox"/pairs.*
 	for ((i = 0; i <= rounds; i++)); do

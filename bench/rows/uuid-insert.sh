@@ -24,10 +24,12 @@ one() {
 	local start=$EPOCHREALTIME wal
 	wal=$(wal_of "$1")
 	sql "$1" -c "INSERT INTO t SELECT gen_random_uuid(), i, md5(i::text) FROM generate_series(1, $chunk) i"
-	[ "$1" = lsm ] && drain lsm t
-	# checkpoints are part of the price of the random writes
+	settled=$EPOCHREALTIME
+	[ "$1" = heap ] || drain lsm t
+	# checkpoints are part of the price of the random writes; waiting for nothing to happen is not
+	local checkpoint=$EPOCHREALTIME
 	sql "$1" -c CHECKPOINT
-	echo "$start $EPOCHREALTIME" | awk -v n="$chunk" '{ printf "%.0f", n / ($2 - $1) }'
+	echo "$start $settled $checkpoint $EPOCHREALTIME" | awk -v n="$chunk" '{ printf "%.0f", n / ($2 - $1 + $4 - $3) }'
 	echo "$wal $(wal_of "$1")" | awk -v n="$chunk" '{ printf "%.1f\n", ($2 - $1) / n }' >>"$sandbox/wal.$1"
 }
 interleave "uuid inserts, $n rows before" higher rows/s 5x lsm heap one

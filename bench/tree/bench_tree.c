@@ -8,7 +8,7 @@
  * Built and loaded by bench/tree.sh, never installed.  lsmam's symbols come from
  * the library that shared_preload_libraries has loaded.
  *
- * The tree is an lsm_index that SQL writes nothing to.  A session that fills or holds it keeps a
+ * The tree is an lsm_index that SQL writes nothing to.  The session works in one transaction with a
  * ShareLock on it, which the background worker's publishing lock conflicts
  * with: so runs stay as they were flushed.
  *
@@ -110,19 +110,19 @@ write_entries(LsmTree *tree, int key_bytes, uint64 first, int n)
 }
 
 /*
- * tree_load(index regclass, key_bytes int, entries_per_run int, runs int): fill the
- * empty tree; run r (0: the oldest) gets entries r n .. (r + 1) n - 1.  Each is flushed by itself.
+ * tree_load(index regclass, key_bytes int, entries_per_run int, first int, runs int): add
+ * runs; run r (0: the oldest) gets entries r n .. (r + 1) n - 1 and is flushed by itself.
  */
 Datum
 tree_load(PG_FUNCTION_ARGS)
 {
 	int			n = PG_GETARG_INT32(2);
-	int			runs = PG_GETARG_INT32(3);
+	int			first = PG_GETARG_INT32(3);
+	int			runs = PG_GETARG_INT32(4);
 	Relation	rel = open_index(PG_GETARG_OID(0));
 	LsmTree    *tree = lsm_index_open_tree(rel);
 
-	LockRelationIdForSession(&rel->rd_lockInfo.lockRelId, ShareLock);
-	for (int run = 0; run < runs; run++)
+	for (int run = first; run < first + runs; run++)
 	{
 		write_entries(tree, PG_GETARG_INT32(1), (uint64) run * n, n);
 		lsm_tree_flush(tree);
@@ -131,13 +131,13 @@ tree_load(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* tree_hold(index regclass): keep the worker from compacting it, for the session. */
+/* tree_hold(index regclass): keep the worker from compacting it, until the transaction ends. */
 Datum
 tree_hold(PG_FUNCTION_ARGS)
 {
 	Relation	rel = open_index(PG_GETARG_OID(0));
 
-	LockRelationIdForSession(&rel->rd_lockInfo.lockRelId, ShareLock);
+	LockRelation(rel, ShareLock);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
@@ -257,15 +257,22 @@ tree_walk(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(n);
 }
 
-/* tree_hash(): nanoseconds of CPU of one digest of a key drawn */
+/*
+ * tree_hash(times int): nanoseconds of CPU to compute the digest of a key drawn so many times in a
+ * row, as a lookup does that asks as many filters without sharing.
+ */
 Datum
 tree_hash(PG_FUNCTION_ARGS)
 {
+	int			times = PG_GETARG_INT32(0);
 	LsmDigest	sum = 0;
 	double		cpu = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 	for (int i = 0; i < probes.n; i++)
-		sum += lsm_digest_key(probes.keys + (size_t) i * probes.stride, probes.key_bytes);
+	{
+		for (int t = 0; t < times; t++)
+			sum += lsm_digest_key(probes.keys + (size_t) i * probes.stride, probes.key_bytes);
+	}
 	cpu = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 
 	/* the sum is used, so the loop is not optimized away */

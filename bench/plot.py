@@ -1,0 +1,228 @@
+#!/usr/bin/python3
+"""Draws what bench/run.sh and bench/figures.sh measured (Debian: python3-matplotlib).
+
+usage: plot.py [-o DIRECTORY] [-t svg|png] DIRECTORY [NAME...]
+
+DIRECTORY has the CSVs and summaries.  Names: ratios (rows of the table against their targets), fig1, fig5a, fig5b, fig6,
+fig7, fig8, fig9; default: whatever there are data for.
+"""
+import argparse
+import collections
+import csv
+import os
+import statistics
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+STORAGES = ["disk", "page_cache", "tmpfs"]
+LABELS = {
+    "disk": "disk, evicted before each chunk",
+    "page_cache": "page cache",
+    "tmpfs": "tmpfs",
+}
+COLORS = {"disk": "tab:brown", "page_cache": "tab:blue", "tmpfs": "tab:green"}
+OFF, ON, HASH, GAIN = "0.65", "tab:blue", "tab:red", "black"
+
+
+class Point:
+    """Medians of the chunks at one x of one storage."""
+
+    def __init__(self, rows):
+        def median(sharing, column):
+            return statistics.median(float(r[column]) for r in rows if r["sharing"] == sharing)
+
+        self.off, self.on = median("off", "ns"), median("on", "ns")
+        self.hash_off, self.hash_on = median("off", "hash_ns"), median("on", "hash_ns")
+        self.gain = 100 * (self.off / self.on - 1)
+        self.gain_quartiles = self.quartiles(rows)
+        self.hash_share = 100 * self.hash_off / self.off
+
+    @staticmethod
+    def quartiles(rows):
+        """Of the gain between neighbouring chunks."""
+        rounds = collections.defaultdict(dict)
+        for row in rows:
+            rounds[row["round"]][row["sharing"]] = float(row["ns"])
+        gains = sorted(100 * (r["off"] / r["on"] - 1) for r in rounds.values())
+        return gains[(len(gains) - 1) // 4], gains[-1 - (len(gains) - 1) // 4]
+
+
+def read_figure(path):
+    """The machine line, and {storage: {x: Point}} in the order measured."""
+    with open(path) as file:
+        machine = file.readline()[2:].strip()
+        groups = collections.OrderedDict()
+        for row in csv.DictReader(file):
+            groups.setdefault((row["storage"], row["x"]), []).append(row)
+    data = collections.OrderedDict((s, collections.OrderedDict()) for s in STORAGES)
+    for (storage, x), rows in groups.items():
+        data[storage][x] = Point(rows)
+    return machine, collections.OrderedDict((s, p) for s, p in data.items() if p)
+
+
+def lines(axes, data, value, quartiles=False):
+    for storage, points in data.items():
+        names = list(points)
+        axes.plot(names, [value(p) for p in points.values()], marker="o",
+                  color=COLORS[storage], label=LABELS[storage])
+        if quartiles:
+            axes.vlines(names, *zip(*(p.gain_quartiles for p in points.values())), color=COLORS[storage], alpha=0.5)
+    axes.legend(fontsize=8)
+    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+
+
+def bars(axes, points):
+    """Pairs of bars, off and on, hashing below the rest; the gain on a second axis."""
+    places = range(len(points))
+    values = list(points.values())
+    unit, divisor = ("us", 1000) if max(p.off for p in values) > 5000 else ("ns", 1)
+    for shift, name, color in ((-0.2, "off", OFF), (0.2, "on", ON)):
+        total = [getattr(p, name) / divisor for p in values]
+        hashing = [getattr(p, "hash_" + name) / divisor for p in values]
+        at = [x + shift for x in places]
+        axes.bar(at, hashing, 0.36, color=HASH, label="hashing" if name == "off" else None)
+        axes.bar(at, [t - h for t, h in zip(total, hashing)], 0.36, bottom=hashing, color=color,
+                 label="rest, a digest per filter" if name == "off" else "rest, one digest shared")
+    axes.set_xticks(list(places))
+    axes.set_xticklabels(list(points))
+    axes.set_ylabel("%s per lookup" % unit)
+    gain = axes.twinx()
+    gain.plot(list(places), [p.gain for p in values], color=GAIN, marker="o", label="gain of sharing")
+    gain.set_ylabel("gain, %")
+    gain.set_ylim(min(0, 1.2 * min(p.gain for p in values)), max(10, 1.5 * max(p.gain for p in values)))
+    handles = [h + g for h, g in zip(axes.get_legend_handles_labels(), gain.get_legend_handles_labels())]
+    axes.legend(*handles, fontsize=8, loc="upper left")
+    axes.set_ylim(top=1.4 * axes.get_ylim()[1])
+
+
+def only(data):
+    """The points of a figure with one storage."""
+    return next(iter(data.values()))
+
+
+def draw_fig1(axes, data):
+    lines(axes, data, lambda p: p.hash_share)
+    axes.set_xlabel("runs")
+    axes.set_ylabel("share of hashing, a digest per filter, %")
+    axes.set_title("Figure 1: time spent on hashing, half of the keys present, 512 B keys")
+
+
+def draw_fig5a(axes, data):
+    bars(axes, only(data))
+    axes.set_xlabel("bytes of the key")
+    axes.set_title("Figure 5a: absent keys, 5 runs, page cache")
+
+
+def draw_fig5b(axes, data):
+    bars(axes, only(data))
+    axes.set_xlabel("runs")
+    axes.set_title("Figure 5b: absent keys of 512 B, page cache")
+
+
+def draw_fig6(axes, data):
+    points = collections.OrderedDict((LABELS[s], only({s: p})[s]) for s, p in data.items())
+    names = list(points)
+    axes.bar(names, [p.gain for p in points.values()], 0.5,
+             color=[COLORS[s] for s in data])
+    for at, point in enumerate(points.values()):
+        axes.vlines(at, *point.gain_quartiles, color="black")
+        axes.annotate("%.3g -> %.3g us" % (point.off / 1000, point.on / 1000), (at, max(0, *point.gain_quartiles)),
+                      ha="center", va="bottom", fontsize=8)
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set_ylabel("gain of sharing, %; line: quartiles")
+    axes.margins(y=0.12)
+    axes.set_title("Figure 6: storage, absent keys of 512 B, 5 runs")
+
+
+def draw_fig7(axes, data):
+    lines(axes, data, lambda p: p.gain, quartiles=True)
+    axes.set_xlabel("bits per key")
+    axes.set_ylabel("gain of sharing, %")
+    axes.set_title("Figure 7: absent keys of 512 B, 5 runs")
+
+
+def draw_fig8(axes, data):
+    bars(axes, only(data))
+    axes.set_xlabel("share of present keys")
+    axes.set_title("Figure 8: disk, keys of 512 B, 5 runs")
+
+
+def draw_fig9(axes, data):
+    bars(axes, only(data))
+    axes.set_xlabel("share of present keys")
+    axes.set_title("Figure 9: tmpfs, keys of 512 B, 5 runs")
+
+
+def draw_ratios(axes, directory):
+    """Every line of the summaries that compares with heap or RocksDB, and its target."""
+    entries = []
+    machine = ""
+    for name in sorted(os.listdir(directory)):
+        if not name.endswith(".summary"):
+            continue
+        with open(os.path.join(directory, name)) as file:
+            for line in file:
+                if line.startswith("# cpu"):
+                    machine = line[2:].strip()
+                elif not line.startswith("#"):
+                    entries.append(line.rstrip("\n").split("\t"))
+    # the sizes and times of lsm against another engine; not the sharing rows, which compare lsm with itself
+    entries = [e for e in entries if e[3].split()[0] in ("heap", "rocksdb", "singles") and not e[9].startswith("below")]
+    entries.sort(key=lambda e: (e[3].split()[0], float(e[5])))
+    places = range(len(entries))
+    for at, (_, _, _, b, _, ratio, low, high, _, target) in zip(places, entries):
+        wanted = float(target.split("x")[0]) if target else None
+        good = wanted is None or float(ratio) >= wanted
+        axes.barh(at, float(ratio), color="tab:green" if good else "tab:orange", height=0.6)
+        axes.plot([float(low), float(high)], [at, at], color="black", linewidth=1.2)
+        if wanted is not None:
+            axes.plot([wanted, wanted], [at - 0.4, at + 0.4], color="tab:red", linewidth=2)
+    axes.set_yticks(list(places))
+    axes.set_yticklabels(["%s (%s)" % (e[1], e[3].split()[0]) for e in entries], fontsize=7)
+    axes.set_xscale("log")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("times as good as what is named in brackets; red: target; line: quartiles")
+    axes.figure.set_size_inches(9, 1 + 0.22 * len(entries))
+    return machine
+
+
+def footer(figure, machine):
+    settings = machine.find(" settings=")
+    figure.text(0.01, 0.005, machine[:settings] if settings > 0 else machine, fontsize=6, color="0.4")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", dest="out", help="where to write; default: DIRECTORY")
+    parser.add_argument("-t", dest="type", default="svg", choices=["svg", "png"])
+    parser.add_argument("directory")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    out = options.out or options.directory
+    # the same SVG from the same data
+    matplotlib.rcParams["svg.hashsalt"] = "lsmam"
+    known = {"fig1": draw_fig1, "fig5a": draw_fig5a, "fig5b": draw_fig5b, "fig6": draw_fig6,
+             "fig7": draw_fig7, "fig8": draw_fig8, "fig9": draw_fig9}
+    names = options.names or [n for n in known if os.path.exists(os.path.join(options.directory, n + ".csv"))] + ["ratios"]
+    for name in names:
+        figure, axes = plt.subplots(figsize=(7, 4))
+        if name == "ratios":
+            machine = draw_ratios(axes, options.directory)
+        elif name in known:
+            machine, data = read_figure(os.path.join(options.directory, name + ".csv"))
+            known[name](axes, data)
+        else:
+            sys.exit("plot.py: there is no plot \"%s\"" % name)
+        footer(figure, machine)
+        figure.tight_layout(rect=(0, 0.02, 1, 1))
+        path = os.path.join(out, "%s.%s" % (name, options.type))
+        figure.savefig(path, metadata={"Date": None} if options.type == "svg" else None)
+        plt.close(figure)
+        print(path)
+
+
+main()

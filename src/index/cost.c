@@ -55,10 +55,11 @@
  * Fetching a row of an lsm table is a lookup in its tree, for which core charges no
  * more than for a tuple on a heap page: in the order of TIDs the block is at
  * hand, else it is found, decompressed and searched.  Measured against the sequential
- * scan of a table of 1 M rows.
+ * scan of a table of 1 M rows; tables of few pages are in memory or nearly so.
  */
 #define FETCH_OPERATORS		12.0
 #define SCATTERED_FETCH_OPERATORS	60.0
+#define SMALL_TABLE_PAGES	1000.0
 
 /* TID, lengths and tag of an entry in a sorted file, about */
 #define ENTRY_OVERHEAD_BYTES	12
@@ -365,11 +366,13 @@ fetch_cost(PlannerInfo *root, const IndexOptInfo *info, Selectivity selectivity,
 	Relation	table = table_open(rte->relid, NoLock);
 	bool		ours = lsm_tids_are_stable(table);
 	double		scattered = 1 - correlation * correlation;
+	double		pages = info->rel->pages;
 
 	table_close(table, NoLock);
-	if (!ours)
+	if (!ours || pages <= SMALL_TABLE_PAGES)
 		return 0;
-	return selectivity * info->rel->tuples * cpu_operator_cost *
+	return (1 - SMALL_TABLE_PAGES / pages) *
+		selectivity * info->rel->tuples * cpu_operator_cost *
 		(FETCH_OPERATORS + scattered * (SCATTERED_FETCH_OPERATORS - FETCH_OPERATORS));
 }
 

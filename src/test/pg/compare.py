@@ -252,16 +252,23 @@ def read_list(path):
 
 
 def listed(entries, config, test, difference):
+    """The entry that covers the difference."""
     key, kind, statement, theirs, ours = difference
     for e in entries:
         if config not in e[0].split(',') or e[1] != test or e[3] != key:
             continue
         if e[2] in ('plan', 'order') and e[4] == '*':
             if kind in ('plan', 'order'):
-                return e[2]
+                return e
         elif e[4] in ('*', digest('\n'.join(ours))):
-            return e[2]
+            return e
     return None
+
+
+def unused(entries, used, config, suite, tests):
+    """Entries for this run that covered nothing (plans are not the same in each run)."""
+    return [e for e in entries if config in e[0].split(',') and id(e) not in used and
+            e[1].split('/')[0] == suite and e[1].split('/')[1] in tests]
 
 
 def main():
@@ -281,7 +288,7 @@ def main():
             m = re.match(r'^(?:test)?\s*(\S+)\s+\.\.\.\s+ok\b', line)
             if m:
                 passed.add(m.group(1))
-    counts, reordered, bad, missing = {}, 0, 0, 0
+    counts, reordered, bad, missing, used = {}, 0, 0, 0, set()
     report, candidates = [], []
     for test in args.tests:
         base = cut(args.suite, args.source, test, args.baseline)
@@ -297,9 +304,10 @@ def main():
         reordered += r
         for d in differences:
             name = '%s/%s' % (args.suite, test)
-            kind = listed(entries, args.config, name, d)
-            if kind:
-                counts[kind] = counts.get(kind, 0) + 1
+            entry = listed(entries, args.config, name, d)
+            if entry:
+                counts[entry[2]] = counts.get(entry[2], 0) + 1
+                used.add(id(entry))
                 continue
             bad += 1
             report.append('==== %s %s (%s) %s\n' % (name, d[0], d[1] or '?', d[2][:400]))
@@ -309,13 +317,15 @@ def main():
                 '*' if d[1] else digest('\n'.join(d[4])),
                 {'plan': 'the plan differs', 'order': 'row order follows the plan'}.get(d[1], '?'),
                 d[2][:100]]) + '\n')
+    idle = unused(entries, used, args.config, args.suite, args.tests)
+    report += ['==== listed, but not seen: %s %s %s %s\n' % (e[1], e[3], e[2], e[6]) for e in idle]
     for path, lines in ((args.report, report), (args.candidates, candidates)):
         if path:
             with open(path, 'w', errors='surrogateescape') as f:
                 f.writelines(lines)
-    print('--- %s, %s: %d tests, %d equal to the last row; results in another order: %d; listed: %s; not listed: %d' % (
+    print('--- %s, %s: %d tests, %d equal to the last row; results in another order: %d; listed: %s; not listed: %d; listed but not seen: %d' % (
         args.config, args.suite, len(args.tests), len(passed & set(args.tests)), reordered,
-        ', '.join('%s %d' % kv for kv in sorted(counts.items())) or 'none', bad))
+        ', '.join('%s %d' % kv for kv in sorted(counts.items())) or 'none', bad, len(idle)))
     sys.exit(1 if bad or missing else 0)
 
 

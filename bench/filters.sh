@@ -3,6 +3,7 @@
 #
 # bench/filters.sh quotient           quotient against Bloom filter in RAM, by load factor
 # bench/filters.sh cascade [KEYS]     cascade against Bloom filters on storage
+# bench/filters.sh elastic [NAME VALUE ..]  ElasticBF's policy against blocked filters and bounds
 # bench/filters.sh separability       one Bloom filter against several units of the same bits
 #
 # BENCH_DIR: a directory on the storage to measure (default: a scratch directory in build/)

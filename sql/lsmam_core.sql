@@ -191,6 +191,8 @@ CREATE FUNCTION lsm_elastic_stats(
 	OUT budget_bytes bigint,
 	OUT used_bytes bigint,
 	OUT taken_bytes bigint,
+	OUT reserved_bytes bigint,
+	OUT state_bytes bigint,
 	OUT units_on bigint,
 	OUT units_wanted bigint,
 	OUT segments bigint,

@@ -424,6 +424,7 @@ static void
 advise_for_elastic(Facts *facts)
 {
 	LsmElasticStats stats;
+	uint64		suggested;
 	double		bits = 0;
 	double		keys = 0;
 	Advice		advice = {0};
@@ -448,13 +449,22 @@ advise_for_elastic(Facts *facts)
 	if (facts->wasted <= MANY_WASTED * facts->lookups ||
 		stats.used_bytes < stats.budget_bytes * 0.9)
 		return;
+	suggested = 2 * stats.budget_bytes;
+	if (stats.budget_bytes < stats.reserved_bytes)
+		suggested = Min(suggested, stats.reserved_bytes);
 	advice.setting = "lsm.elastic_memory";
 	advice.current = psprintf("%d kB", lsm_elastic_memory_kb);
-	advice.suggested = psprintf("%d kB", (int) Min(2.0 * lsm_elastic_memory_kb, INT_MAX / 2));
+	advice.suggested = psprintf("%d kB", (int) Min(suggested / 1024, INT_MAX / 2));
 	advice.expected_wasted = -1;
 	advice.expected_bytes = -1;
 	advice.statement = psprintf("ALTER SYSTEM SET lsm.elastic_memory = '%s';", advice.suggested);
-	advice.reason = "The budget is used up, and false positives are many. The setting takes effect at the next start of the server.";
+	if (suggested <= stats.reserved_bytes)
+	{
+		advice.statement = psprintf("%s SELECT pg_reload_conf();", advice.statement);
+		advice.reason = "The budget is used up, and false positives are many. The server has reserved as much when it started: reloading the configuration will do.";
+	}
+	else
+		advice.reason = "The budget is used up, and false positives are many. All that was reserved at the start of the server is in use, so that the setting takes effect at the next start.";
 	put_advice(facts, &advice);
 }
 

@@ -85,8 +85,8 @@ lsm_elastic_stats(PG_FUNCTION_ARGS)
 {
 	LsmElasticStats stats;
 	TupleDesc	tupdesc;
-	Datum		values[11];
-	bool		nulls[11] = {0};
+	Datum		values[13];
+	bool		nulls[13] = {0};
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -94,13 +94,15 @@ lsm_elastic_stats(PG_FUNCTION_ARGS)
 	values[0] = Int64GetDatum(stats.budget_bytes);
 	values[1] = Int64GetDatum(stats.used_bytes);
 	values[2] = Int64GetDatum(stats.taken_bytes);
-	values[3] = Int64GetDatum(stats.units_on);
-	values[4] = Int64GetDatum(stats.units_wanted);
-	values[5] = Int64GetDatum(stats.segments);
-	values[6] = Int64GetDatum(stats.accesses);
-	values[7] = Int64GetDatum(stats.promotions);
-	values[8] = Int64GetDatum(stats.demotions);
-	values[9] = Int64GetDatum(stats.loads);
-	values[10] = Float8GetDatum(stats.extra_io);
+	values[3] = Int64GetDatum(stats.reserved_bytes);
+	values[4] = Int64GetDatum(stats.state_bytes);
+	values[5] = Int64GetDatum(stats.units_on);
+	values[6] = Int64GetDatum(stats.units_wanted);
+	values[7] = Int64GetDatum(stats.segments);
+	values[8] = Int64GetDatum(stats.accesses);
+	values[9] = Int64GetDatum(stats.promotions);
+	values[10] = Int64GetDatum(stats.demotions);
+	values[11] = Int64GetDatum(stats.loads);
+	values[12] = Float8GetDatum(stats.extra_io);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }

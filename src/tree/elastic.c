@@ -1,13 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * elastic.c
- *	  Elastic filters: the table of files with state, asking the units that are
- *	  on, and noting accesses.
- *
- * Asking (lsm_elastic_ask) takes no lock: see elastic.h.  An access, which
- * means a key asked for that the segment does not have, is noted in this
- * backend and given to the queue with many others, by whoever gets the lock without
- * waiting; notes that find no room are lost, as they are but a sample anyway.
+ *	  Elastic filters: the table of files with state.
  *
  * Files get state when a session first asks them, and then begin with
  * lsm.elastic_initial_units (after a restart: all of them), or when they are
@@ -22,33 +16,16 @@
 #include "miscadmin.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
-#include "utils/memutils.h"
 
 #include "tree/elastic.h"
 #include "tree/job.h"
 
-#define NOTES_PER_BATCH		256
-#define NOTES_MAX			1024
-#define NOTES_AT_END		32	/* of a statement, worth a look at the lock */
 #define SHRINK_PER_BATCH	4096
 #define EVICT_PER_TRY		64
 #define EVICT_LIFETIMES		4	/* of silence until a file may be evicted */
 #define MIN_EXTENTS			256
 
-typedef struct Note
-{
-	uint64		serial;
-	uint32		file;
-	uint32		segment;		/* id */
-} Note;
-
 LsmElasticShared *lsm_elastic = NULL;
-
-static Note notes[NOTES_MAX];
-static int	nnotes = 0;
-
-/* accesses of segments without state: time passes all the same */
-static uint32 unplaced = 0;
 
 /* ======================================================================
  * Shared memory
@@ -359,21 +336,6 @@ evict_idle_files(uint32 want_extents)
 	}
 }
 
-static uint32
-segment_lines(uint32 units)
-{
-	return (offsetof(LsmElasticSegment, chunks) + units * sizeof(uint32) +
-			LSM_ELASTIC_LINE - 1) / LSM_ELASTIC_LINE;
-}
-
-static uint32
-extents_needed(const LsmElastic *shape)
-{
-	uint32		per_extent = LSM_ELASTIC_EXTENT_LINES / segment_lines(shape->units);
-
-	return (shape->segments + per_extent - 1) / per_extent;
-}
-
 /* A chain of n extents; false if there is no room. */
 static bool
 take_extents(uint32 n, uint32 *first)
@@ -410,7 +372,7 @@ lsm_elastic_add_file(uint64 keyspace_id, uint64 number, const LsmElastic *shape,
 	uint32		first_extent;
 
 	if (shape->unit_bytes > lsm_elastic->unit_bytes || file == LSM_ELASTIC_NONE ||
-		!take_extents(extents_needed(shape), &first_extent))
+		!take_extents(lsm_elastic_extents(shape), &first_extent))
 		return LSM_ELASTIC_NONE;
 
 	/* evicting files has changed the list of free ones */
@@ -423,7 +385,7 @@ lsm_elastic_add_file(uint64 keyspace_id, uint64 number, const LsmElastic *shape,
 	slot->number = number;
 	slot->last_access = lsm_elastic->queue.clock;
 	slot->units = shape->units;
-	slot->lines = segment_lines(shape->units);
+	slot->lines = lsm_elastic_segment_lines(shape->units);
 	slot->first_extent = first_extent;
 	slot->rates.segments = shape->segments;
 	slot->rates.unit_fpr = (float) lsm_elastic_unit_fpr(shape, 0);
@@ -481,256 +443,11 @@ lsm_elastic_forget(uint64 keyspace_id, uint64 number)
 }
 
 /* ======================================================================
- * A backend's view of a file
- * ====================================================================== */
-
-bool
-lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
-					  uint64 keyspace_id, uint64 number)
-{
-	uint32		nextents = extents_needed(shape);
-	LsmElasticView *view;
-
-	view = MemoryContextAllocExtended(TopMemoryContext,
-									  offsetof(LsmElasticView, extents) +
-									  nextents * sizeof(uint32),
-									  MCXT_ALLOC_NO_OOM | MCXT_ALLOC_ZERO);
-	if (view == NULL)
-		return false;
-	view->shape = *shape;
-	view->keyspace_id = keyspace_id;
-	view->number = number;
-	view->lines = segment_lines(shape->units);
-	view->shift = view->lines == 1 ? 4 : 3;
-	view->nextents = nextents;
-	view->faults = lsm_sst_blob_faults();
-	StaticAssertStmt(LSM_ELASTIC_EXTENT_LINES == 16, "shift above");
-	StaticAssertStmt(LSM_ELASTIC_MAX_UNITS == LSM_ELASTIC_UNITS_MAX, "two names, one limit");
-	open->elastic = view;
-	return true;
-}
-
-void
-lsm_elastic_view_close(LsmOpenFile *open)
-{
-	if (open->elastic != NULL)
-		pfree(open->elastic);
-	open->elastic = NULL;
-}
-
-/*
- * Learn where the file's segments are, and give them state if they have none.
- * False: there is no room.
- */
-static bool
-view_attach(LsmElasticView *view)
-{
-	uint64		clock = *(volatile uint64 *) &lsm_elastic->queue.clock;
-	uint64		freed = pg_atomic_read_u64(&lsm_elastic->freed);
-	uint32		file;
-
-	view->serial = 0;
-	if (view->shape.unit_bytes > lsm_elastic->unit_bytes)
-		return false;
-	if (view->tried_clock != 0 && view->tried_freed == freed &&
-		clock - view->tried_clock < (uint64) lsm_elastic_lifetime)
-		return false;
-
-	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
-	file = lsm_elastic_find_file(view->keyspace_id, view->number);
-	if (file != LSM_ELASTIC_NONE &&
-		(lsm_elastic->files[file].rates.segments != view->shape.segments ||
-		 lsm_elastic->files[file].units != view->shape.units))
-	{
-		/* a number that was given out again */
-		lsm_elastic_drop_file(file);
-		file = LSM_ELASTIC_NONE;
-	}
-	if (file == LSM_ELASTIC_NONE)
-		file = lsm_elastic_add_file(view->keyspace_id, view->number, &view->shape, NULL, NULL);
-	if (file != LSM_ELASTIC_NONE)
-	{
-		uint32		extent = lsm_elastic->files[file].first_extent;
-
-		for (uint32 i = 0; i < view->nextents; i++)
-		{
-			view->extents[i] = extent;
-			extent = lsm_elastic->extents.next[extent];
-		}
-		view->file = file;
-		view->serial = pg_atomic_read_u64(&lsm_elastic->files[file].serial);
-	}
-	LWLockRelease(&lsm_elastic->lock);
-	lsm_elastic_wake();
-	view->tried_clock = Max(clock, 1);
-	view->tried_freed = freed;
-	return view->serial != 0;
-}
-
-static inline bool
-view_valid(LsmElasticView *view)
-{
-	if (likely(view->serial != 0 &&
-			   pg_atomic_read_u64(&lsm_elastic->files[view->file].serial) == view->serial))
-	{
-		pg_read_barrier();		/* what the serial stands for is there */
-		return true;
-	}
-	return view_attach(view);
-}
-
-static inline uint32
-view_segment_id(const LsmElasticView *view, uint32 segment)
-{
-	return lsm_elastic_extent_id(view->extents[segment >> view->shift],
-								 segment & ((1U << view->shift) - 1), view->lines);
-}
-
-static inline uint32
-view_find_segment(LsmElasticView *view, const LsmProbe *probe)
-{
-	if (view->operation != lsm_filecache_operation)
-	{
-		view->segment = lsm_elastic_find_segment(&view->shape, probe->filter_key.data,
-												 probe->filter_key.len);
-		view->operation = lsm_filecache_operation;
-	}
-	return view->segment;
-}
-
-/* ======================================================================
- * Asking
- * ====================================================================== */
-
-/* Fetch the state of the key's segment. */
-void
-lsm_elastic_prefetch_segment(const LsmProbe *probe, const LsmOpenFile *open)
-{
-	LsmElasticView *view = open->elastic;
-	uint32		segment = view_find_segment(view, probe);
-
-	if (view->serial != 0)
-		__builtin_prefetch(lsm_elastic_segment(&lsm_elastic->queue,
-											   view_segment_id(view, segment)));
-}
-
-/* Fetch the key's line of the first unit: the segment's state is there now. */
-void
-lsm_elastic_prefetch_unit(const LsmProbe *probe, const LsmOpenFile *open)
-{
-	LsmElasticView *view = open->elastic;
-	LsmElasticSegment *segment;
-
-	if (!probe->shared || view->operation != lsm_filecache_operation ||
-		view->serial == 0 ||
-		pg_atomic_read_u64(&lsm_elastic->files[view->file].serial) != view->serial)
-		return;
-	segment = lsm_elastic_segment(&lsm_elastic->queue, view_segment_id(view, view->segment));
-	if (segment->on > 0)
-	{
-		uint32		chunk = *(volatile uint32 *) &segment->chunks[0];
-
-		lsm_elastic_prefetch(&view->shape, view->segment, 0, lsm_elastic_chunk(chunk),
-							 probe->digest);
-	}
-}
-
-/* The segment was asked for a key that it does not have. */
-void
-lsm_elastic_note(const LsmOpenFile *open)
-{
-	LsmElasticView *view = open->elastic;
-
-	if (view->serial == 0)
-	{
-		if (++unplaced % NOTES_PER_BATCH == 0)
-			lsm_elastic_settle(false);
-		return;
-	}
-	if (nnotes == NOTES_MAX)
-	{
-		/* nobody lets us have the lock: the newer half is as good a sample */
-		memmove(notes, notes + NOTES_MAX / 2, NOTES_MAX / 2 * sizeof(Note));
-		nnotes = NOTES_MAX / 2;
-	}
-	notes[nnotes].serial = view->serial;
-	notes[nnotes].file = view->file;
-	notes[nnotes].segment = view_segment_id(view, view->segment);
-	if (++nnotes % NOTES_PER_BATCH == 0)
-		lsm_elastic_settle(false);
-}
-
-/*
- * A page of some mapped filter could not be read.  It reads as ones, which in a
- * directory would lead to the wrong segment: do without the filter.
- */
-static bool
-distrust(LsmTree *tree, LsmOpenFile *open)
-{
-	char		path[MAXPGPATH];
-
-	open->has_filter = false;
-	lsm_file_path(tree, open->number, true, path);
-	ereport(WARNING,
-			(errcode(ERRCODE_IO_ERROR),
-			 errmsg("could not read filter files: one was truncated or the storage reported an error"),
-			 errdetail("This session reads the sorted file of filter file \"%s\" without its filter.",
-					   path)));
-	return true;
-}
-
-/*
- * Do the units that are on admit the key?  One digest for all of them, or one
- * for each with lsm.hash_sharing off.  REQUIRES: inside the epoch.
- */
-bool
-lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
-				LsmProbeCounts *counts)
-{
-	LsmElasticView *view = open->elastic;
-	uint32		number = view_find_segment(view, probe);
-	LsmElasticSegment *segment;
-	uint32		on;
-
-	Assert(lsm_epoch_inside());
-	if (unlikely(lsm_sst_blob_faults() != view->faults))
-		return distrust(tree, open);
-	if (!view_valid(view))
-		return true;
-	segment = lsm_elastic_segment(&lsm_elastic->queue, view_segment_id(view, number));
-	on = segment->on;
-	pg_read_barrier();			/* a unit is there before it counts as on */
-	for (uint32 unit = 0; unit < on; unit++)
-	{
-		uint32		chunk = *(volatile uint32 *) &segment->chunks[unit];
-		LsmDigest	digest = probe->shared ? probe->digest :
-			lsm_probe_digest(tree, probe->filter_key);
-
-		counts->unit_probes++;
-		if (!lsm_elastic_probe(&view->shape, number, unit, lsm_elastic_chunk(chunk), digest))
-		{
-			lsm_elastic_note(open);
-			return false;
-		}
-	}
-	return true;
-}
-
-/* ======================================================================
- * Noting
+ * The budget
  * ====================================================================== */
 
 void
-lsm_elastic_wake(void)
-{
-	if (*(volatile uint32 *) &lsm_elastic->nload > 0 &&
-		pg_atomic_read_u32(&lsm_elastic->woken) == 0 &&
-		pg_atomic_exchange_u32(&lsm_elastic->woken, 1) == 0)
-		lsm_worker_wake_first();
-}
-
-static void
-shrink_to_budget(void)
+lsm_elastic_shrink_to_budget(void)
 {
 	for (int i = 0; i < SHRINK_PER_BATCH; i++)
 	{
@@ -742,56 +459,12 @@ shrink_to_budget(void)
 	}
 }
 
-static void
-settle_note(const Note *note)
-{
-	LsmElasticFile *slot = &lsm_elastic->files[note->file];
-	LsmElasticDecision decision;
-
-	if (pg_atomic_read_u64(&slot->serial) != note->serial)
-		return;
-	slot->last_access = lsm_elastic->queue.clock;
-	decision = lsm_elastic_queue_access(&lsm_elastic->queue, note->segment);
-	if (decision.demoted != LSM_ELASTIC_NONE)
-		lsm_elastic_follow(decision.demoted);
-	if (decision.promoted != LSM_ELASTIC_NONE)
-		lsm_elastic_follow(decision.promoted);
-}
-
-void
-lsm_elastic_settle(bool wait)
-{
-	if (nnotes + unplaced == 0 || lsm_elastic == NULL)
-		return;
-	if (wait)
-		LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
-	else if (!LWLockConditionalAcquire(&lsm_elastic->lock, LW_EXCLUSIVE))
-		return;
-	lsm_elastic_queue_advance(&lsm_elastic->queue, nnotes + unplaced);
-	shrink_to_budget();
-	for (int i = 0; i < nnotes; i++)
-		settle_note(&notes[i]);
-	lsm_elastic_sealed();
-	LWLockRelease(&lsm_elastic->lock);
-	nnotes = 0;
-	unplaced = 0;
-	lsm_elastic_wake();
-}
-
-/* The end of a statement. */
-void
-lsm_elastic_end_statement(void)
-{
-	if (nnotes + unplaced >= NOTES_AT_END)
-		lsm_elastic_settle(false);
-}
-
 bool
 lsm_elastic_round(void)
 {
 	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
 	lsm_elastic_configure();
-	shrink_to_budget();
+	lsm_elastic_shrink_to_budget();
 	lsm_elastic_sealed();
 	LWLockRelease(&lsm_elastic->lock);
 	return lsm_elastic_load();

@@ -6,7 +6,8 @@
  *
  *		elastic_queue.c		what should be on (policy, no PostgreSQL)
  *		elastic_pool.c		memory
- *		elastic.c			the table of files; asking; noting accesses
+ *		elastic.c			the table of files
+ *		elastic_ask.c		asking; noting accesses
  *		elastic_load.c		units come from filter files into memory
  *		elastic_facts.c		what SQL functions show
  *		elastic_inherit.c	new files take over from those that they replace
@@ -130,6 +131,8 @@ typedef struct LsmElasticView
 	uint64		faults;			/* lsm_sst_blob_faults() when the directory was verified */
 	uint64		operation;		/* the segment below is its key's */
 	uint32		segment;
+	uint8		asked;			/* units of it, when last asked */
+	uint8		admitted;		/* ... that said maybe, up to the first that did not */
 	uint32		nextents;
 	uint32		extents[FLEXIBLE_ARRAY_MEMBER];
 } LsmElasticView;
@@ -140,17 +143,28 @@ lsm_elastic_extent_id(uint32 extent, uint32 at, uint32 lines)
 	return extent * LSM_ELASTIC_EXTENT_LINES + at * lines;
 }
 
+/* Of the state of one segment. */
+static inline uint32
+lsm_elastic_segment_lines(uint32 units)
+{
+	return (offsetof(LsmElasticSegment, chunks) + units * sizeof(uint32) +
+			LSM_ELASTIC_LINE - 1) / LSM_ELASTIC_LINE;
+}
+
+/* Of the state of one file. */
+static inline uint32
+lsm_elastic_extents(const LsmElastic *shape)
+{
+	uint32		per_extent = LSM_ELASTIC_EXTENT_LINES / lsm_elastic_segment_lines(shape->units);
+
+	return (shape->segments + per_extent - 1) / per_extent;
+}
+
 static inline char *
 lsm_elastic_chunk(uint32 chunk)
 {
 	return lsm_elastic->units + (Size) chunk * lsm_elastic->unit_bytes;
 }
-
-/* False: out of memory. */
-extern bool lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
-								  uint64 keyspace_id, uint64 number);
-/* Never fails. */
-extern void lsm_elastic_view_close(LsmOpenFile *open);
 
 /* A handle for going through a file's segments in order, under the lock. */
 typedef struct LsmElasticWalk
@@ -177,6 +191,17 @@ extern void lsm_elastic_follow(uint32 id);
 extern void lsm_elastic_configure(void);
 /* After changes: memory that was retired on its way back. */
 extern void lsm_elastic_sealed(void);
+/* Take back what a lowered budget has no room for. */
+extern void lsm_elastic_shrink_to_budget(void);
+
+/* ---- elastic_ask.c ---- */
+
+/* False: out of memory. */
+extern bool lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
+								  uint64 keyspace_id, uint64 number);
+/* Never fails. */
+extern void lsm_elastic_view_close(LsmOpenFile *open);
+
 /* The lock is released: wake who is to load. */
 extern void lsm_elastic_wake(void);
 
@@ -199,5 +224,11 @@ extern void lsm_elastic_publish_finish(struct LsmJob *job, const LsmEdit *edit);
 
 /* Load what is wanted; true if anything was. */
 extern bool lsm_elastic_load(void);
+
+/*
+ * What is wanted of one file, from the caller's mapping, as far as there is memory.
+ * Waits for nothing.
+ */
+extern void lsm_elastic_load_file(uint32 file, uint64 serial, const LsmElastic *shape);
 
 #endif							/* LSM_ELASTIC_H */

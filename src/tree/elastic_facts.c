@@ -25,6 +25,8 @@ lsm_elastic_read_stats(LsmElasticStats *stats)
 	stats->budget_bytes = (uint64) lsm_elastic->queue.budget * lsm_elastic->unit_bytes;
 	stats->used_bytes = (uint64) lsm_elastic->loaded * lsm_elastic->unit_bytes;
 	stats->taken_bytes = (uint64) lsm_elastic->chunks.taken * lsm_elastic->unit_bytes;
+	stats->reserved_bytes = (uint64) lsm_elastic->chunks.n * lsm_elastic->unit_bytes;
+	stats->state_bytes = (uint64) lsm_elastic->extents.taken * LSM_ELASTIC_EXTENT_BYTES;
 	stats->units_on = lsm_elastic->loaded;
 	stats->units_wanted = lsm_elastic->queue.targets;
 	stats->segments = lsm_elastic->queue.segments;

@@ -2,7 +2,8 @@
  *
  * elastic_load.c
  *	  Units come from filter files into memory, in a background worker or in
- *	  whoever has just published files; never in a lookup.
+ *	  whoever has just published files; in a lookup only the first ones of a file
+ *	  that it is the first to ask.
  *
  * Three steps: under the lock, take segments that want units and memory for
  * these; without it, read the units and compare their checksums; under the lock
@@ -112,6 +113,31 @@ take_tasks(void)
 		if (word == 0)
 			continue;
 		lsm_elastic->load_cursor = at;
+	}
+	return ntasks;
+}
+
+/* Of one file, from segment *from on.  REQUIRES: lock held exclusively. */
+static int
+take_tasks_of_file(uint32 file, uint32 *from)
+{
+	LsmElasticWalk walk;
+	int			ntasks = 0;
+
+	lsm_elastic_walk_begin(&walk, file);
+	for (uint32 i = 0; i < walk.file->rates.segments && ntasks < TASKS_PER_BATCH; i++)
+	{
+		uint32		id = lsm_elastic_walk_next(&walk);
+		LsmElasticSegment *segment = lsm_elastic_segment(&lsm_elastic->queue, id);
+
+		if (i < *from)
+			continue;
+		*from = i + 1;
+		if (segment->on >= segment->target || (segment->flags & LSM_ELASTIC_LOADING))
+			continue;
+		if (!take_task(id, &tasks[ntasks]))
+			break;
+		ntasks++;
 	}
 	return ntasks;
 }
@@ -262,6 +288,17 @@ warn_damaged(int ntasks)
 	}
 }
 
+static void
+settle_tasks(int ntasks)
+{
+	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < ntasks; i++)
+		settle_task(&tasks[i]);
+	lsm_elastic_sealed();
+	LWLockRelease(&lsm_elastic->lock);
+	warn_damaged(ntasks);
+}
+
 /*
  * Load what is wanted; true if anything was.  REQUIRES: outside the epoch, no LWLock.
  */
@@ -292,13 +329,29 @@ lsm_elastic_load(void)
 			continue;
 		}
 		read_tasks(ntasks);
-		LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
-		for (int j = 0; j < ntasks; j++)
-			settle_task(&tasks[j]);
-		lsm_elastic_sealed();
-		LWLockRelease(&lsm_elastic->lock);
-		warn_damaged(ntasks);
+		settle_tasks(ntasks);
 		did = true;
 	}
 	return did;
+}
+
+void
+lsm_elastic_load_file(uint32 file, uint64 serial, const LsmElastic *shape)
+{
+	uint32		from = 0;
+
+	for (;;)
+	{
+		int			ntasks = 0;
+
+		LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
+		if (pg_atomic_read_u64(&lsm_elastic->files[file].serial) == serial)
+			ntasks = take_tasks_of_file(file, &from);
+		LWLockRelease(&lsm_elastic->lock);
+		if (ntasks == 0)
+			return;
+		for (int i = 0; i < ntasks; i++)
+			read_task(shape, &tasks[i]);
+		settle_tasks(ntasks);
+	}
 }

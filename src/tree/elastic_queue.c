@@ -11,8 +11,8 @@
  *
  * small, f_i being how often the segment is asked for a key that it does not have
  * (other accesses cost their I/O whatever the filter says) and r_i the false positive
- * rate of the units that are on.  With i units of rate q each, r = q^i; the next
- * unit gains f q^i (1 - q), the last one, given up, costs f q^(i-1) (1 - q).
+ * rate of the units that are on.  With i units of rate q each, r = q^i is expected; the next
+ * unit gains f r (1 - q), the last one, given up, costs f q^(i-1) (1 - q).
  *
  * An access puts the segment at the head of its list and asks for one unit more.
  * If the budget has none left, one is taken from the tail of another list: from the top
@@ -23,6 +23,16 @@
  * the start had put them as long as everything is accessed now and then.
  *
  * What differs from the paper:
+ *	- r_i is what accesses have shown, where there are enough of them.  Skewed
+ *	  access asks for few keys again and again, and a key passes a filter
+ *	  each time or never: units stop what they can at once, and what a hot segment
+ *	  needs next is nothing (its hot keys were stopped) or much (one was not).
+ *	  So accesses that passed all units, and those that only the last one stopped, are
+ *	  counted.  Counts are noisy, so the expected rate is corrected by
+ *	  (EVIDENCE + counted) / (EVIDENCE + expected), the mean of a gamma
+ *	  distribution after Poisson counts: few accesses change little.  When a unit
+ *	  comes or goes, what was learned goes with it: so that the sum changes by
+ *	  just what was said to be gained.
  *	- f_i decays: an access counts half after a half-life, which is the lifetime
  *	  or 32 accesses per segment, whichever is longer.  A shorter memory than
  *	  that cannot tell uniform access from a skewed one, and would move units to
@@ -48,6 +58,7 @@
 #define HALF_LIFE_ACCESSES	32.0	/* per segment */
 #define UNEXPIRED_FACTOR	2.0
 #define SILENCE_ACCESSES	3.0
+#define EVIDENCE			1.0
 #define WEIGHT_MAX			0x1p40
 
 #define SEGMENT(queue, id)	lsm_elastic_segment(queue, id)
@@ -75,6 +86,13 @@ rate_of(double unit_fpr, int units)
 	return rate;
 }
 
+/* Accesses since the last one of the segment, modulo 2^32: then it looks young for a moment. */
+static inline uint32_t
+silence_of(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
+{
+	return (uint32_t) queue->clock - segment->last;
+}
+
 /*
  * f of the aim, in weights of now.  Of a segment that has expired: at most
  * what does not contradict its long silence, whatever it was in the past (with a rate
@@ -83,7 +101,7 @@ rate_of(double unit_fpr, int units)
 static inline double
 frequency(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
 {
-	uint64_t	silence = queue->clock - segment->last;
+	uint32_t	silence = silence_of(queue, segment);
 	double		hotness = segment->hotness;
 
 	if (silence > queue->lifetime)
@@ -96,19 +114,122 @@ frequency(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
 	return hotness + LSM_ELASTIC_PRIOR * queue->weight;
 }
 
-/* What unit number `unit` (0-based) of the segment saves. */
+/* Accesses that were to be expected to pass `units` units; a weight. */
+static inline double
+expected_passed(const LsmElasticSegment *segment, double q, int units)
+{
+	return segment->hotness * rate_of(q, units);
+}
+
+/* ... to be stopped by the last of them.  REQUIRES: units > 0. */
+static inline double
+expected_stopped(const LsmElasticSegment *segment, double q, int units)
+{
+	return segment->hotness * rate_of(q, units - 1) * (1 - q);
+}
+
+/* By how much the expected rate is wrong: counted against expected, both weights. */
+static inline double
+correction(const LsmElasticQueue *queue, double counted, double expected)
+{
+	double		evidence = EVIDENCE * queue->weight;
+
+	return (evidence + counted) / (evidence + expected);
+}
+
+/* The count from which correction() is `ratio`. */
+static inline float
+count_for(const LsmElasticQueue *queue, double ratio, double expected)
+{
+	double		evidence = EVIDENCE * queue->weight;
+
+	return (float) (ratio * (evidence + expected) - evidence);
+}
+
 static double
-unit_worth(const LsmElasticQueue *queue, const LsmElasticSegment *segment, int unit)
+passed_correction(const LsmElasticQueue *queue, const LsmElasticSegment *segment, double q)
+{
+	return correction(queue, segment->passed, expected_passed(segment, q, segment->target));
+}
+
+/* Share of accesses that pass the units of the target. */
+static double
+passed_rate(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
 {
 	double		q = unit_rate(queue, segment);
 
-	return frequency(queue, segment) * rate_of(q, unit) * (1 - q);
+	return rate_of(q, segment->target) * passed_correction(queue, segment, q);
+}
+
+/* Share of accesses that only the last unit stops.  REQUIRES: target > 0. */
+static double
+stopped_rate(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
+{
+	double		q = unit_rate(queue, segment);
+
+	return rate_of(q, segment->target - 1) * (1 - q) *
+		correction(queue, segment->stopped, expected_stopped(segment, q, segment->target));
+}
+
+/* What one unit more would save. */
+static double
+next_unit_worth(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
+{
+	return frequency(queue, segment) * passed_rate(queue, segment) *
+		(1 - unit_rate(queue, segment));
+}
+
+/* What the last unit saves.  REQUIRES: target > 0. */
+static double
+last_unit_worth(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
+{
+	return frequency(queue, segment) * stopped_rate(queue, segment);
+}
+
+/* Nothing is known of accesses but their number. */
+static void
+expect_counts(LsmElasticSegment *segment, double q)
+{
+	segment->passed = (float) expected_passed(segment, q, segment->target);
+	segment->stopped = segment->target == 0 ? 0 :
+		(float) expected_stopped(segment, q, segment->target);
+}
+
+/* The counts as they would be with one unit more. */
+static void
+learn_unit_more(const LsmElasticQueue *queue, LsmElasticSegment *segment)
+{
+	double		q = unit_rate(queue, segment);
+	double		ratio = passed_correction(queue, segment, q);
+
+	segment->target++;
+	segment->passed = count_for(queue, ratio, expected_passed(segment, q, segment->target));
+	segment->stopped = count_for(queue, ratio, expected_stopped(segment, q, segment->target));
+}
+
+/* ... with one less; of what the unit before it stops nothing is known. */
+static void
+learn_unit_less(const LsmElasticQueue *queue, LsmElasticSegment *segment)
+{
+	double		q = unit_rate(queue, segment);
+	double		rate = passed_rate(queue, segment) + stopped_rate(queue, segment);
+
+	segment->target--;
+	expect_counts(segment, q);
+	segment->passed = count_for(queue, rate / rate_of(q, segment->target),
+								expected_passed(segment, q, segment->target));
 }
 
 double
 lsm_elastic_queue_rate(const LsmElasticQueue *queue, uint32_t id, int units)
 {
 	return rate_of(unit_rate(queue, SEGMENT(queue, id)), units);
+}
+
+double
+lsm_elastic_queue_measured_rate(const LsmElasticQueue *queue, uint32_t id)
+{
+	return passed_rate(queue, SEGMENT(queue, id));
 }
 
 double
@@ -120,7 +241,7 @@ lsm_elastic_queue_hotness(const LsmElasticQueue *queue, uint32_t id)
 bool
 lsm_elastic_queue_expired(const LsmElasticQueue *queue, uint32_t id)
 {
-	return queue->clock - SEGMENT(queue, id)->last > queue->lifetime;
+	return silence_of(queue, SEGMENT(queue, id)) > queue->lifetime;
 }
 
 double
@@ -133,7 +254,7 @@ lsm_elastic_queue_extra_io(const LsmElasticQueue *queue)
 		for (uint32_t id = queue->lists[i].head; id != LSM_ELASTIC_NONE;
 			 id = SEGMENT(queue, id)->next)
 			sum += frequency(queue, SEGMENT(queue, id)) *
-				lsm_elastic_queue_rate(queue, id, i);
+				passed_rate(queue, SEGMENT(queue, id));
 	}
 	return sum / queue->weight;
 }
@@ -221,7 +342,10 @@ set_target(LsmElasticQueue *queue, uint32_t id, int target, bool at_head)
 
 	list_unlink(queue, id);
 	queue->targets = queue->targets - segment->target + (uint32_t) target;
-	segment->target = (uint8_t) target;
+	while (segment->target < target)
+		learn_unit_more(queue, segment);
+	while (segment->target > target)
+		learn_unit_less(queue, segment);
 	if (at_head)
 		list_push(queue, id);
 	else
@@ -245,9 +369,10 @@ lsm_elastic_queue_add(LsmElasticQueue *queue, uint32_t id, double accesses, int 
 	LsmElasticSegment *segment = SEGMENT(queue, id);
 
 	segment->hotness = (float) (accesses * queue->weight);
-	segment->last = queue->clock;
+	segment->last = (uint32_t) queue->clock;
 	segment->target = (uint8_t) affordable(queue, units < segment->limit ? units : segment->limit);
 	queue->targets += segment->target;
+	expect_counts(segment, unit_rate(queue, segment));
 	queue->segments++;
 	list_push(queue, id);
 }
@@ -284,19 +409,6 @@ lsm_elastic_queue_limit(LsmElasticQueue *queue, uint32_t id, int limit)
 		set_target(queue, id, limit, true);
 }
 
-void
-lsm_elastic_queue_heat(LsmElasticQueue *queue, uint32_t id, double accesses)
-{
-	LsmElasticSegment *segment = SEGMENT(queue, id);
-	float		hotness = (float) (accesses * queue->weight);
-
-	if (hotness > segment->hotness)
-	{
-		segment->hotness = hotness;
-		queue->victims_known = false;
-	}
-}
-
 /* ======================================================================
  * Victims
  * ====================================================================== */
@@ -320,7 +432,7 @@ find_victims(LsmElasticQueue *queue)
 
 		if (id == LSM_ELASTIC_NONE)
 			continue;
-		cost = unit_worth(queue, SEGMENT(queue, id), i - 1);
+		cost = last_unit_worth(queue, SEGMENT(queue, id));
 		if (cost < queue->any.cost)
 			queue->any = (LsmElasticVictim) {id, cost};
 		if (lsm_elastic_queue_expired(queue, id))
@@ -330,7 +442,8 @@ find_victims(LsmElasticQueue *queue)
 		}
 		else
 		{
-			uint64_t	until = SEGMENT(queue, id)->last + queue->lifetime;
+			uint64_t	until = queue->clock + queue->lifetime -
+				silence_of(queue, SEGMENT(queue, id));
 
 			if (until < queue->victims_until)
 				queue->victims_until = until;
@@ -382,7 +495,11 @@ rescale(LsmElasticQueue *queue)
 	{
 		for (uint32_t id = queue->lists[i].head; id != LSM_ELASTIC_NONE;
 			 id = SEGMENT(queue, id)->next)
+		{
 			SEGMENT(queue, id)->hotness *= factor;
+			SEGMENT(queue, id)->passed *= factor;
+			SEGMENT(queue, id)->stopped *= factor;
+		}
 	}
 	queue->weight = 1;
 	queue->victims_known = false;
@@ -414,7 +531,7 @@ promote(LsmElasticQueue *queue, uint32_t id)
 		return decision;
 	if (queue->targets == queue->budget)
 	{
-		decision.demoted = pick_victim(queue, id, unit_worth(queue, segment, segment->target));
+		decision.demoted = pick_victim(queue, id, next_unit_worth(queue, segment));
 		if (decision.demoted == LSM_ELASTIC_NONE)
 			return decision;
 		set_target(queue, decision.demoted,
@@ -427,15 +544,40 @@ promote(LsmElasticQueue *queue, uint32_t id)
 	return decision;
 }
 
+/* What became of an access, as if the units of the target had been asked. */
+static void
+count_outcome(LsmElasticQueue *queue, LsmElasticSegment *segment, int asked, int admitted)
+{
+	int			target = segment->target;
+	float		weight = (float) queue->weight;
+
+	if (admitted >= target)
+		segment->passed += weight;
+	else if (admitted < asked)
+	{
+		if (admitted == target - 1)
+			segment->stopped += weight;
+	}
+	else
+	{
+		/* units that are not there yet */
+		double		q = unit_rate(queue, segment);
+
+		segment->passed += (float) (weight * rate_of(q, target - asked));
+		segment->stopped += (float) (weight * rate_of(q, target - asked - 1) * (1 - q));
+	}
+}
+
 LsmElasticDecision
-lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id)
+lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id, int asked, int admitted)
 {
 	const LsmElasticDecision nothing = {LSM_ELASTIC_NONE, LSM_ELASTIC_NONE};
 	LsmElasticSegment *segment = SEGMENT(queue, id);
 	LsmElasticList *list = &queue->lists[segment->target];
 
 	segment->hotness += (float) queue->weight;
-	segment->last = queue->clock;
+	count_outcome(queue, segment, asked, admitted);
+	segment->last = (uint32_t) queue->clock;
 	if (id == list->tail)
 		queue->victims_known = false;
 	if ((uint32_t) queue->clock - segment->moved > queue->lifetime / 16 && id != list->head)

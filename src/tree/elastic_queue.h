@@ -32,13 +32,14 @@ typedef struct LsmElasticSegment
 	uint32_t	file;			/* index of its LsmElasticRates */
 	uint32_t	number;			/* in the file */
 	float		hotness;		/* accesses, each with the weight of its time */
+	float		passed;			/* ... of these that `target` units admit */
+	float		stopped;		/* ... that the last of them stops */
 	uint32_t	moved;			/* clock when put at the head, low half */
-	uint64_t	last;			/* clock of the last access noted */
+	uint32_t	last;			/* clock of the last access noted, low half */
 	uint8_t		target;			/* units that shall be on: the queue it is in */
 	uint8_t		limit;			/* units that can be on */
 	uint8_t		flags;			/* the caller's */
 	volatile uint8_t on;		/* the caller's: units that are on */
-	uint32_t	padding;
 	uint32_t	chunks[];		/* the caller's: memory of each unit */
 } LsmElasticSegment;
 
@@ -120,8 +121,12 @@ extern void lsm_elastic_queue_remove(LsmElasticQueue *queue, uint32_t id);
 
 /* n accesses are about to be noted: time passes. */
 extern void lsm_elastic_queue_advance(LsmElasticQueue *queue, uint32_t n);
-/* One of them.  Decides about a unit more for the segment. */
-extern LsmElasticDecision lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id);
+/*
+ * One of them, in which `asked` units were asked, and the first `admitted` of them said
+ * maybe.  Decides about a unit more for the segment.
+ */
+extern LsmElasticDecision lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id,
+												   int asked, int admitted);
 
 /* Without an access: a unit more for the segment if the budget is used up and another can
  * give one. */
@@ -137,12 +142,12 @@ extern void lsm_elastic_queue_limit(LsmElasticQueue *queue, uint32_t id, int lim
 
 /* Accesses of the segment, older ones counting less. */
 extern double lsm_elastic_queue_hotness(const LsmElasticQueue *queue, uint32_t id);
-/* Raise the number of accesses to this. */
-extern void lsm_elastic_queue_heat(LsmElasticQueue *queue, uint32_t id, double accesses);
 extern bool lsm_elastic_queue_expired(const LsmElasticQueue *queue, uint32_t id);
-/* False positive rate with this many units on. */
+/* False positive rate with this many units on, by the closed form. */
 extern double lsm_elastic_queue_rate(const LsmElasticQueue *queue, uint32_t id, int units);
-/* Sum of f_i * r_i over all segments, with the targets on. */
+/* ... with the target on, as far as accesses have shown it. */
+extern double lsm_elastic_queue_measured_rate(const LsmElasticQueue *queue, uint32_t id);
+/* Sum of f_i * r_i over all segments, with the targets on, r_i as measured. */
 extern double lsm_elastic_queue_extra_io(const LsmElasticQueue *queue);
 
 /*

@@ -555,6 +555,8 @@ typedef struct LsmElasticStats
 	uint64		budget_bytes;	/* lsm.elastic_memory, as far as it is reserved */
 	uint64		used_bytes;		/* units on */
 	uint64		taken_bytes;	/* these, and units that are coming or going */
+	uint64		reserved_bytes; /* at the start: what the budget can grow to */
+	uint64		state_bytes;	/* of segments, not part of the budget */
 	uint64		units_on;
 	uint64		units_wanted;
 	uint64		segments;		/* tracked */

@@ -159,27 +159,59 @@ $node->restart;
 my $ask_absent = q{SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off;
 SELECT count(*) FROM generate_series(1, 60000) i CROSS JOIN LATERAL (SELECT * FROM f WHERE id = i * 2 - 1 OFFSET 0) x;};
 
+# Asks for n absent keys and returns what pg_stat_lsm has counted.
+sub ask_and_count
+{
+	my ($columns) = @_;
+	my $out = $node->safe_psql('postgres', qq{SELECT pg_stat_lsm_reset() \\g /dev/null
+$ask_absent
+SELECT $columns FROM pg_stat_lsm WHERE relname = 'f_id'});
+	return split /\|/, (split /\n/, $out)[-1];
+}
+
 # False positive rate by units on: 4 bits per key in each.
 foreach my $units (0 .. 4)
 {
 	$node->safe_psql('postgres', "ALTER SYSTEM SET lsm.elastic_initial_units = $units");
 	$node->restart;
+	# the first statement after the restart has them already
+	my ($first_false, $first_on) = ((ask_and_count('filter_false_positives'))[0], stats('units_on'));
 	is($node->safe_psql('postgres', $ask_absent), '0', "$units units: nothing found");
 	$node->poll_query_until('postgres', 'SELECT units_on = units_wanted FROM lsm_elastic_stats()') or die 'units are not loaded';
 	my ($segments, $on) = split /\|/, stats('segments, units_on');
 	# 64 bytes at 4 bits: 128 keys
 	is($segments, int((60000 + 127) / 128), "$units units: segments of the one file");
 	is($on, $segments * $units, "$units units: on");
-	my $out = $node->safe_psql('postgres', qq{SELECT pg_stat_lsm_reset() \\g /dev/null
-$ask_absent
-SELECT filter_probes, filter_false_positives, unit_probes FROM pg_stat_lsm WHERE relname = 'f_id'});
-	my ($probes, $false, $asked) = split /\|/, (split /\n/, $out)[-1];
+	my ($probes, $false, $asked) = ask_and_count('filter_probes, filter_false_positives, unit_probes');
+	is($first_false, $false, "$units units: as many false positives in the first statement after the start");
+	is($first_on, $on, "$units units: on after it");
 	my $expected = 0.148 ** $units;
 	my $rate = $false / $probes;
 	my $error = 4 * sqrt($expected / $probes) + 0.06 * $expected;
 	diag(sprintf('%d units on: false positive rate %.6f, expected %.6f, %.3f units asked per probe', $units, $rate, $expected, $asked / $probes));
 	cmp_ok(abs($rate - $expected), '<=', $error, "$units units: false positive rate is as expected");
 }
+
+# Advice about memory: a reload will do as long as the server has reserved it.
+sub advice
+{
+	return $node->safe_psql('postgres', qq{$ask_absent
+SELECT current, suggested, statement, substring(reason from '[^ ]* [^ ]*\$') FROM lsm_advise('f_id') WHERE setting = 'lsm.elastic_memory'}) =~ s/^0\n//r;
+}
+$node->safe_psql('postgres', 'ALTER SYSTEM SET lsm.elastic_initial_units = 2');
+$node->restart;
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.elastic_memory = '64kB'});
+$node->reload;
+$node->poll_query_until('postgres', 'SELECT budget_bytes = 65536 FROM lsm_elastic_stats()') or die 'not reloaded';
+is(advice(), q{64 kB|128 kB|ALTER SYSTEM SET lsm.elastic_memory = '128 kB'; SELECT pg_reload_conf();|will do.},
+	'advice about memory: a reload');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.elastic_memory = '128 kB'});
+$node->reload;
+ok($node->poll_query_until('postgres', 'SELECT budget_bytes = 131072 FROM lsm_elastic_stats()'), '... takes effect');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.elastic_memory = '64 kB'});
+$node->restart;
+is(advice(), q{64 kB|128 kB|ALTER SYSTEM SET lsm.elastic_memory = '128 kB';|next start.}, 'advice about memory: a restart');
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.elastic_memory = '2MB'});
 
 # A damaged unit: right answers without it, a warning, a row of lsm_verify.
 $node->safe_psql('postgres', 'ALTER SYSTEM SET lsm.elastic_initial_units = 3');

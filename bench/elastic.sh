@@ -2,13 +2,16 @@
 # ElasticBF against uniform blocked Bloom filters of the same memory, inside the database:
 # false positives (wasted block reads), lookups per second, units on.
 #
-#   bench/elastic.sh [experiment ...]      bits zero shift writes (default: all)
+#   bench/elastic.sh [experiment ...]      bits zero shift time writes rate (default: all)
 #
 #   ELASTIC_KEYS=999983    keys, a prime
 #   ELASTIC_PROBES=300000  lookups per measurement
 #   ELASTIC_UNIT_SIZE=512  bytes
 #   ELASTIC_UNITS=12       units per segment, of 2 bits per key each
 #   ELASTIC_BITS="2 4 6 8 10"
+#   ELASTIC_DRAWS=3        places of the hot keys, each warmed up by three rounds (bits)
+#   ELASTIC_STATES=1       states of segments are part of the memory; 0: units alone
+#   ELASTIC_ROUNDS=15      chunks of each scheme (rate)
 #   ELASTIC_CSV=build/elastic.csv
 set -uo pipefail
 . "$(dirname "$0")/../src/test/lib.sh"
@@ -18,7 +21,10 @@ probes=${ELASTIC_PROBES:-300000}
 unit_size=${ELASTIC_UNIT_SIZE:-512}
 units=${ELASTIC_UNITS:-12}
 csv=${ELASTIC_CSV:-$top/build/elastic.csv}
-[ $# -gt 0 ] || set -- bits zero shift writes
+draws=${ELASTIC_DRAWS:-3}
+states=${ELASTIC_STATES:-1}
+rounds=${ELASTIC_ROUNDS:-15}
+[ $# -gt 0 ] || set -- bits zero shift time writes rate
 bits_list=${ELASTIC_BITS:-2 4 6 8 10}
 sandbox=
 data=
@@ -113,10 +119,13 @@ settle() {
 
 filter_bytes() { sql -c "SELECT sum(filter_bytes) FROM lsm_files('$1_id')"; }
 
-# the budget in bytes, and a clean state
+# what states of the elastic index take, counted as part of its memory
+state_bytes=0
+
+# elastic_memory BYTES: the memory of elastic filters, and a clean state
 elastic_memory() {
 	sql >/dev/null <<SQL
-ALTER SYSTEM SET lsm.elastic_memory = '$(($1 / 1024))kB';
+ALTER SYSTEM SET lsm.elastic_memory = '$((($1 - state_bytes) / 1024))kB';
 SELECT pg_reload_conf();
 SQL
 	stop_server "$data"
@@ -146,17 +155,26 @@ SQL
 	echo "$1,$2,$3,$4,$5,$6,$kb,$lookups,$fprobes,$false,$rate,$on,$segments,$moved" >>"$csv"
 }
 
-# pair ARGS as one() without SCHEME and TABLE: both, interleaved; prints a line
+# pair ARGS as one() without SCHEME and TABLE: both, interleaved, for each of $draws places of the
+# hot keys; prints sums, their change, and the mean and standard deviation of the draws' changes
 pair() {
-	local shift=${7:-0}
-	one "$1" "$2" "$3" "$4" "$5" blocked "b$5" 1 "$shift"
-	local bf=$false br=$rate
-	one "$1" "$2" "$3" "$4" "$5" elastic e "$6" "$shift"
-	awk -v e="$1" -v d="$2" -v l="$3" -v z="$4" -v b="$5" -v bf="$bf" -v ef="$false" -v br="$br" -v er="$rate" -v on="$on" -v s="$segments" -v m="$moved" \
-		'BEGIN { printf "%-7s %-8s %-10s %5d %5d %10d %10d %8.1f%% %9d %9d %8.2f %8d %7d\n", e, d, l, z, b, bf, ef, (bf + 0 == 0 ? 0 : 100 * (ef / bf - 1)), br, er, on / s, on, m }'
+	local shift=${7:-0} draw sum_b=0 sum_e=0 changes=
+	for ((draw = 0; draw < draws; draw++)); do
+		[ "$draw" = 0 ] || elastic_memory "$(filter_bytes "b$5")"
+		one "$1" "$2" "$3" "$4" "$5" blocked "b$5" 1 $((shift + draw * 102947))
+		local bf=$false br=$rate
+		one "$1" "$2" "$3" "$4" "$5" elastic e "$6" $((shift + draw * 102947))
+		sum_b=$((sum_b + bf)) sum_e=$((sum_e + false))
+		changes="$changes $(awk -v b="$bf" -v e="$false" 'BEGIN { print b == 0 ? 0 : 100 * (e / b - 1) }')"
+	done
+	awk -v e="$1" -v d="$2" -v l="$3" -v z="$4" -v b="$5" -v bf="$sum_b" -v ef="$sum_e" -v br="$br" -v er="$rate" -v on="$on" -v s="$segments" -v m="$moved" -v changes="$changes" \
+		'BEGIN { n = split(changes, c, " ")
+			for (i = 1; i <= n; i++) { mean += c[i] / n; square += c[i] ^ 2 / n }
+			dev = square > mean ^ 2 ? sqrt(square - mean ^ 2) : 0
+			printf "%-7s %-8s %-10s %5d %5d %10d %10d %8.1f%% %8.1f +-%4.1f %8.2f %8d %7d\n", e, d, l, z, b, bf, ef, (bf + 0 == 0 ? 0 : 100 * (ef / bf - 1)), mean, dev, on / s, on, m }'
 }
 header() {
-	printf '%-7s %-8s %-10s %5s %5s %10s %10s %9s %9s %9s %8s %8s %7s\n' what access layout zero% bits fp:blocked fp:elastic change l/s:block l/s:elast units/s units moved
+	printf '%-7s %-8s %-10s %5s %5s %10s %10s %9s %15s %8s %8s %7s\n' what access layout zero% bits fp:blocked fp:elastic change 'mean of draws' units/s units moved
 }
 
 echo "== loading $keys keys, once for each of $bits_list bits per key and once elastic ($units units of 2 bits)"
@@ -167,6 +185,8 @@ load e "filter_scheme = elastic, bits_per_key = $((units * 2)), elastic_units = 
 for b in $bits_list; do settle "b$b"; done
 settle e
 sql -F ' ' -c "SELECT 'levels', * FROM lsm_levels('e_id')"
+sql -F ' ' -c "SELECT 'states', state_bytes, 'bytes', segments, 'segments' FROM lsm_elastic_stats()"
+[ "$states" = 0 ] || state_bytes=$(sql -c "SELECT state_bytes FROM lsm_elastic_stats()")
 
 run_bits() {
 	echo "== absent keys, bits per key and skew"
@@ -188,7 +208,7 @@ run_zero() {
 	for theta in uniform 0.99; do
 		for z in 0 25 50 75 100; do
 			elastic_memory "$(filter_bytes b6)"
-			pair zero "$theta" range "$z" 6 4
+			draws=1 pair zero "$theta" range "$z" 6 4
 		done
 	done
 }
@@ -199,7 +219,54 @@ run_shift() {
 	elastic_memory "$(filter_bytes b6)"
 	for phase in 0 1 2; do
 		for round in 1 2 3 4; do
-			pair "shift$phase" 0.99 range 100 6 1 $((phase * keys / 3))
+			draws=1 pair "shift$phase" 0.99 range 100 6 1 $((phase * keys / 3))
+		done
+	done
+}
+
+# the first lookups after a start, in steps
+run_time() {
+	local theta layout step
+	echo "== units on and false positives from the start of the server on, 6 bits per key"
+	printf '%-20s %10s %10s %10s %10s %18s\n' access lookups units_on moved segments 'fp/1000 probes'
+	for theta in uniform 0.99; do
+		for layout in scattered range; do
+			[ "$theta$layout" = uniformrange ] && continue
+			elastic_memory "$(filter_bytes b6)"
+			for ((step = 1; step <= 10; step++)); do
+				probes=$((probes / 20)) one time "$theta" "$layout" 100 6 elastic e 1
+				printf '%-20s %10d %10d %10d %10d %18.2f\n' "$theta $layout" $((step * (probes / 20))) "$on" "$moved" "$segments" \
+					"$(awk -v f="$false" -v p="$fprobes" 'BEGIN { print 1000 * f / p }')"
+			done
+		done
+	done
+}
+
+# seconds for the same lookups, schemes in turn, in one session; blocked first
+rate_seconds() {
+	sql <<SQL
+CREATE TEMP TABLE probes AS SELECT * FROM draw($probes, $1, '$2', 1, 0) AS id;
+ANALYZE probes;
+SELECT measure('$3', 'probes'), measure('e', 'probes') \\g /dev/null
+SELECT measure('e', 'probes'), measure('e', 'probes') \\g /dev/null
+SELECT 'rate', round(measure('$3', 'probes')::numeric, 4), round(measure('e', 'probes')::numeric, 4) FROM generate_series(1, $rounds);
+SQL
+}
+
+run_rate() {
+	local theta layout b
+	echo "== lookups per second, everything in memory, absent keys, $rounds chunks of $probes lookups each, in turn"
+	printf '%-6s %-20s %12s %12s %14s %s\n' bits access blocked elastic 'median ratio' quartiles
+	for b in 6 10; do
+		[[ " $bits_list " == *" $b "* ]] || continue
+		for theta in 0 0.99; do
+			layout=scattered
+			elastic_memory "$(filter_bytes "b$b")"
+			rate_seconds "$theta" "$layout" "b$b" | awk -F'|' '$1 == "rate" { print $2, $3, $2 / $3 }' |
+				sort -k3,3g | awk -v b="$b" -v a="theta $theta $layout" -v probes="$probes" \
+				'{ x[NR] = $3; s1 += $1; s2 += $2 }
+				END { printf "%-6s %-20s %12d %12d %14.3f %.3f .. %.3f\n", b, a, NR * probes / s1, NR * probes / s2,
+					x[int((NR + 1) / 2)], x[int((NR + 3) / 4)], x[int((3 * NR + 1) / 4)] }'
 		done
 	done
 }

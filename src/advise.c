@@ -434,7 +434,11 @@ advise_for_elastic(Facts *facts)
 		keys += facts->segments[i].keys;
 		bits += facts->segments[i].keys * facts->segments[i].bits_per_key;
 	}
-	if (facts->wasted <= FEW_WASTED * facts->lookups)
+	lsm_elastic_read_stats(&stats);
+
+	/* with memory left, units come as segments are asked: measured is what was before that */
+	if (facts->wasted <= FEW_WASTED * facts->lookups ||
+		stats.used_bytes < stats.budget_bytes * 0.9)
 		return;
 	bits = keys > 0 ? floor(bits / keys) : 0;
 	if (bits >= MIN_BITS_PER_KEY &&
@@ -445,9 +449,7 @@ advise_for_elastic(Facts *facts)
 				   "Filters that are all the same would waste less with the memory that the units take now: accesses have no hot spots that stay.");
 		return;
 	}
-	lsm_elastic_read_stats(&stats);
-	if (facts->wasted <= MANY_WASTED * facts->lookups ||
-		stats.used_bytes < stats.budget_bytes * 0.9)
+	if (facts->wasted <= MANY_WASTED * facts->lookups)
 		return;
 	suggested = 2 * stats.budget_bytes;
 	if (stats.budget_bytes < stats.reserved_bytes)

@@ -14,8 +14,9 @@
  * rate of the units that are on.  With i units of rate q each, r = q^i is expected; the next
  * unit gains f r (1 - q), the last one, given up, costs f q^(i-1) (1 - q).
  *
- * An access puts the segment at the head of its list and asks for one unit more.
- * If the budget has none left, one is taken from the tail of another list: from the top
+ * An access puts the segment at the head of its list and asks for one unit more;
+ * once the budget is used up, one that was stopped does so only now and then, as it is those that
+ * pass which make a unit worth more.  If the budget has none left, one is taken from the tail of another list: from the top
  * list down, the first tail that has expired (no access in `lifetime`
  * accesses) and costs less than the unit gains, by more than the ratio.  If none
  * has expired the cheapest tail will do, but the gain has to be twice as large.
@@ -59,6 +60,7 @@
 #define UNEXPIRED_FACTOR	2.0
 #define SILENCE_ACCESSES	3.0
 #define EVIDENCE			1.0
+#define CLAIM_EVERY			16	/* accesses that were stopped */
 #define WEIGHT_MAX			0x1p40
 
 #define SEGMENT(queue, id)	lsm_elastic_segment(queue, id)
@@ -586,6 +588,9 @@ lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id, int asked, int adm
 		list_push(queue, id);
 	}
 	if (!queue->on_access || segment->target >= segment->limit)
+		return nothing;
+	if (queue->targets >= queue->budget && admitted < segment->target &&
+		++queue->unclaimed % CLAIM_EVERY != 0)
 		return nothing;
 	return promote(queue, id);
 }

@@ -80,6 +80,7 @@ typedef struct LsmElasticQueue
 	uint32_t	rates_stride;
 	uint32_t	segments;
 	uint32_t	targets;		/* sum of the targets */
+	uint32_t	unclaimed;		/* accesses that could have asked for a unit */
 	uint64_t	clock;			/* accesses so far */
 	double		weight;			/* of an access now; doubles in a half-life */
 	double		half_life;		/* accesses */

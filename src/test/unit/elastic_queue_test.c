@@ -103,6 +103,7 @@ static struct
 	uint64_t	clock;
 	double		weight;
 	double		half_life;
+	uint32_t	unclaimed;
 	uint64_t	next_order;
 	uint64_t	next_low_order; /* below all others */
 } model;
@@ -287,7 +288,11 @@ model_access(uint32_t n, int asked, int admitted, int *promoted, int *demoted)
 		s->order = model.next_order++;
 		s->moved = model.clock;
 	}
-	if (!queue.on_access || s->target >= s->limit || model_targets() > queue.budget)
+	if (!queue.on_access || s->target >= s->limit)
+		return 0;
+	if (model_targets() >= queue.budget && admitted < s->target && ++model.unclaimed % 16 != 0)
+		return 0;
+	if (model_targets() > queue.budget)
 		return 0;
 	before = model_extra_io();
 	if (model_targets() == queue.budget)

@@ -46,9 +46,9 @@
 /* Loads this much rarer than the most frequent one do not count. */
 #define BLOCKED_WEIGHT_MIN	1e-20
 
-/* M^1 .. M^16 mod 2^32, M = 0xadb4a92d */
+/* M^1 .. M^16 mod 2^32, M = LSM_BLOCKED_MULTIPLIER */
 static const uint32_t blocked_multiplier[BLOCKED_PROBES_MAX] = {
-	0xadb4a92d, 0x291471e9, 0x449ed6f5, 0xa1178611,
+	LSM_BLOCKED_MULTIPLIER, 0x291471e9, 0x449ed6f5, 0xa1178611,
 	0x9997c9fd, 0x32ea8679, 0x18138445, 0xbf43cd21,
 	0xe989d7cd, 0x51d54409, 0x17bae695, 0x5fd6e531,
 	0xf987a29d, 0xd6953a99, 0xd47e4de5, 0x41a3de41

@@ -523,6 +523,11 @@ lsm_elastic_probe(const LsmElastic *elastic, uint32_t segment, uint32_t unit,
 {
 	LsmFilter	part;
 
+	/* units of about 2 bits per key: nothing to do in parallel */
+	if (elastic->probes == 1)
+		return lsm_blocked_probe_one(bits, elastic_lines(elastic, segment),
+									 elastic_remix(digest, unit));
+
 	/* all that the probe looks at */
 	part.bits = bits;
 	part.nblocks = elastic_lines(elastic, segment);

@@ -96,6 +96,8 @@ extern uint64_t lsm_filter_checksum(const uint8_t *data, size_t data_bytes);
 
 /* ---- blocked.c, for schemes made of small blocked filters ---- */
 
+#define LSM_BLOCKED_MULTIPLIER	0xadb4a92d
+
 /* Sets bits (nblocks lines at `bits`, zero before the first) for n digests. */
 extern void lsm_blocked_fill(const LsmFilter *filter, LsmDigest *digests,
 							 uint64_t n, uint8_t *bits);
@@ -190,6 +192,18 @@ lsm_filter_lines(uint64_t nkeys, double bits_per_key)
 	if ((double) whole < lines)
 		whole++;
 	return whole > 0 ? whole : 1;
+}
+
+/*
+ * As the probe of blocked.c does it for one probe: its lane is the whole line.
+ */
+static inline bool
+lsm_blocked_probe_one(const uint8_t *bits, uint32_t nblocks, LsmDigest digest)
+{
+	const uint8_t *line = bits + lsm_fast_range(digest, nblocks) * LSM_FILTER_LINE_BYTES;
+	uint32_t	pos = ((uint32_t) digest * LSM_BLOCKED_MULTIPLIER) >> 23;
+
+	return (line[pos / 8] >> (pos % 8)) & 1;
 }
 
 #endif							/* LSM_FILTER_PRIVATE_H */

@@ -10,7 +10,7 @@
 # Storage: "page cache" is a file system on disk, everything cached; "tmpfs" is /dev/shm, the paper's emulated NVM;
 # "disk" stands for the paper's direct I/O.  The product maps its files, so there is no O_DIRECT; before each chunk the
 # files are evicted from the page cache, a new session opens them (which reads and verifies the
-# filters), and the chunk is so short that few blocks are met twice.  A block read brings the kernel's read-around with it.
+# filters), and the chunk is so short that few blocks are met twice.
 #
 # BENCH_ROUNDS, BENCH_SCALE, BENCH_RESULTS as for run.sh.
 set -uo pipefail
@@ -33,7 +33,7 @@ storage() {
 		[ "$(stat -f -c %T "$shared_memory")" = tmpfs ] || die "$shared_memory is not a tmpfs"
 		memory_sandbox=$(mktemp -d "$shared_memory/lsmam-bench.XXXXXX")
 		[ "$(id -u)" -ne 0 ] || chown postgres "$memory_sandbox"
-		pipe_close session
+		tree_close
 		server_new "$memory_sandbox/data"
 		tree_functions
 	fi
@@ -46,13 +46,20 @@ tree() {
 	tree_grow "$2"
 }
 
-# reopen: the files out of the page cache, a new session
+# evict: what no process has mapped leaves the page cache
+evict() {
+	find "$data/pg_lsm" -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \;
+}
+
+# reopen SEED: a new session without cached blocks.  What opening a file has read ahead besides its index
+# (as much as the device's read_ahead_kb) goes again.
 reopen() {
 	pipe_close session
-	find "$data/pg_lsm" -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \;
-	tree_session
+	evict
+	session_open
 	tree_draw 10 0 "$1"
 	ask session "SELECT (tree_get('i', false))[1];"
+	evict
 }
 
 # chunk STORAGE ALPHA SEED on|off: ns per lookup, ns of hashing per lookup, page faults that read
@@ -167,4 +174,4 @@ for medium in disk tmpfs; do
 	storage $medium
 	for figure in "$@"; do $figure; done
 done
-pipe_close session
+tree_close

@@ -68,6 +68,7 @@ bench_start() {
 	${1:-}
 	"
 	server_new "$sandbox/data"
+	session_command=(as_postgres "$bindir/psql" -X -q -At -h "$sandbox" -p $port -U postgres -d heap -v ON_ERROR_STOP=1)
 	mkdir -p "$results"
 }
 
@@ -256,6 +257,4 @@ ask() {
 }
 
 # a session whose state lasts over several questions
-session_open() {
-	pipe_open session as_postgres "$bindir/psql" -X -q -At -h "$sandbox" -p $port -U postgres -d heap -v ON_ERROR_STOP=1
-}
+session_open() { pipe_open session "${session_command[@]}"; }

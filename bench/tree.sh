@@ -36,23 +36,25 @@ tree_functions() {
 	done
 }
 
-# tree_new KEY_BYTES ENTRIES_PER_RUN [INDEX_OPTIONS]: an empty tree i
+# tree_new KEY_BYTES ENTRIES_PER_RUN [INDEX_OPTIONS]: an empty tree i.  The session at pipe "holder" keeps its
+# runs apart, and maps no file
 tree_new() {
 	tree_bytes=$1 tree_n=$2 tree_runs=0
-	pipe_close session
+	tree_close
 	sql heap -c "DROP TABLE IF EXISTS t" -c "CREATE UNLOGGED TABLE t (k bytea)" \
 		-c "CREATE INDEX i ON t USING lsm (k) ${3:+WITH ($3)}"
-	tree_session
-}
-
-# tree_session: a session in whose transaction the runs stay as they are
-tree_session() {
+	pipe_open holder "${session_command[@]}"
+	echo "BEGIN;" >&"${pipe_in[holder]}"
+	ask holder "SELECT tree_hold('i');"
 	session_open
-	echo "BEGIN;" >&"${pipe_in[session]}"
-	ask session "SELECT tree_hold('i');"
 }
 
-# tree_grow RUNS: until there are so many runs, which the session keeps apart; everything has been read once
+tree_close() {
+	pipe_close session
+	pipe_close holder
+}
+
+# tree_grow RUNS: until there are so many runs; everything has been read once
 tree_grow() {
 	ask session "SELECT tree_load('i', $tree_bytes, $tree_n, $tree_runs, $1 - $tree_runs);"
 	tree_runs=$1

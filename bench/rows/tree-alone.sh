@@ -52,5 +52,5 @@ one 64 200000 6 1.1x
 one 512 50000 6 1.7x
 one 1024 25000 6 2.0x
 one 1024 15000 14 2.7x
-pipe_close session
+tree_close
 pipe_close peer

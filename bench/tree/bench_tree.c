@@ -8,9 +8,9 @@
  * Built and loaded by bench/tree.sh, never installed.  lsmam's symbols come from
  * the library that shared_preload_libraries has loaded.
  *
- * The tree is an lsm_index that SQL writes nothing to.  The session works in one transaction with a
- * ShareLock on it, which the background worker's publishing lock conflicts
- * with: so runs stay as they were flushed.
+ * The tree is an lsm_index that SQL writes nothing to.  Another session holds a ShareLock
+ * on it, which the background worker's publishing lock conflicts with: so runs stay as
+ * they were flushed.
  *
  *-------------------------------------------------------------------------
  */

@@ -117,4 +117,17 @@ REFRESH MATERIALIZED VIEW CONCURRENTLY mvh;
 SELECT index, amname FROM key_indexes WHERE "table" = 'mvh';
 DROP MATERIALIZED VIEW mv, mvh;
 DROP TABLE src;
+-- a unique index of a partitioned table
+CREATE TABLE pq (id int, k int, v int) PARTITION BY RANGE (id);
+CREATE TABLE pq1 PARTITION OF pq FOR VALUES FROM (0) TO (10) USING lsm;
+CREATE UNIQUE INDEX pq_u ON pq USING lsm (id) WITH (bits_per_key = 12);
+CREATE UNIQUE INDEX pq_o ON ONLY pq USING lsm (id, k);
+CREATE UNIQUE INDEX pq1_o ON pq1 USING lsm (id, k);
+ALTER INDEX pq_o ATTACH PARTITION pq1_o;
+CREATE UNIQUE INDEX ON pq USING lsm (k);
+CREATE INDEX pq_n ON pq USING lsm (k);
+SELECT index, amname, uniq FROM key_indexes WHERE "table" ~ '^pq';
+INSERT INTO pq VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET k = 9;
+INSERT INTO pq VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET k = 9 RETURNING *;
+DROP TABLE pq;
 DROP VIEW key_indexes;

@@ -456,6 +456,24 @@ prepare_unique_index(IndexStmt *stmt)
 	lsm_prepare_parent_key(relid, stmt->primary, stmt->nulls_not_distinct, columns);
 }
 
+/* DefineIndex matches a unique index with the partition key for btree only. */
+static void
+unique_index_of_partitions(IndexStmt *stmt)
+{
+	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
+		stmt->accessMethod == NULL ||
+		strcmp(stmt->accessMethod, LSM_INDEX_AM_NAME) != 0)
+		return;
+	ereport(NOTICE,
+			(errmsg("unique index of partitioned table \"%s\" is built as btree",
+					stmt->relation->relname),
+			 errdetail("PostgreSQL 15 supports keys of partitioned tables with btree only.")));
+	stmt->accessMethod = pstrdup("btree");
+	stmt->options = lsm_other_options(stmt->options);
+}
+
 static void
 adjust_index_stmt(IndexStmt *stmt)
 {
@@ -470,10 +488,9 @@ adjust_index_stmt(IndexStmt *stmt)
 	/* pg_am.amname is unique: the name "lsm" is the table AM's */
 	if (stmt->accessMethod != NULL &&
 		strcmp(stmt->accessMethod, LSM_TABLE_AM_NAME) == 0)
-	{
 		stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
-		return;
-	}
+	if (stmt->unique && !stmt->isconstraint)
+		unique_index_of_partitions(stmt);
 
 	/*
 	 * A constraint of CREATE TABLE comes here as a subcommand.  The table

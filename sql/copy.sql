@@ -27,7 +27,7 @@ COPY copied FROM PROGRAM 'seq 3001 3100 | awk ''{ print ($1 == 3042 ? 3007 : $1)
 COPY copied FROM PROGRAM 'seq 3001 5000 | awk ''{ print ($1 == 4242 ? 3007 : $1) "\t1\tx\t\\N" }''';
 COPY copied FROM PROGRAM 'seq 3001 3100 | awk ''{ print $1 "\t1\tx\t" ($1 == 3050 ? 1235 : $1) }''';
 CREATE TABLE copied_long (t text PRIMARY KEY) USING lsm;
-COPY copied_long FROM PROGRAM 'seq 1 300 | awk ''{ s = $1; if ($1 == 77) for (i = 0; i < 400; i++) s = s " 0123456789abcdef"; print s }''';
+COPY copied_long FROM PROGRAM 'seq 1 76; head -c 30000 /dev/urandom | base64 -w0; echo; seq 78 300';
 SELECT count(*) FROM copied;
 SELECT count(*) FROM copied_long;
 SELECT * FROM lsm_verify('copied_pkey');

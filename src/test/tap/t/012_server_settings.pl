@@ -7,7 +7,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = lsm_node('settings', wal_level => 'logical', conf => "old_snapshot_threshold = 1min\nautovacuum = off");
+my $node = lsm_node('settings', wal_level => 'logical', conf => "old_snapshot_threshold = 1min\nautovacuum = off\nmax_wal_senders = 5");
 lsm_start($node);
 
 # Logical decoding does not see lsm tables, but must not stumble over their TOAST
@@ -33,6 +33,31 @@ is($out, '2|1|1', 'changes of the heap table are decoded');
 is($err, '', 'without an error');
 
 $node->safe_psql('postgres', q{SELECT pg_drop_replication_slot('s')});
+
+# A subscription whose tables are lsm: changes of rows found by key, by REPLICA IDENTITY USING INDEX and by whole row.
+{
+	my $tables = "CREATE TABLE t (id int PRIMARY KEY, k int, v text) USING \@; CREATE TABLE f (a int, b text) USING \@; ALTER TABLE f REPLICA IDENTITY FULL;
+		CREATE TABLE u (a int NOT NULL, b text) USING \@; CREATE UNIQUE INDEX u_a ON u USING btree (a); ALTER TABLE u REPLICA IDENTITY USING INDEX u_a;";
+	$node->safe_psql('postgres', "CREATE DATABASE $_") foreach 'published', 'subscribed';
+	$node->safe_psql('published', $tables =~ s/\@/heap/gr);
+	$node->safe_psql('subscribed', 'CREATE EXTENSION lsmam; ' . ($tables =~ s/\@/lsm/gr =~ s/USING btree/USING lsm/r));
+	$node->safe_psql('published', q{INSERT INTO t SELECT i, i, 'v' || i FROM generate_series(1, 1000) i; INSERT INTO u SELECT i, 'v' || i FROM generate_series(1, 1000) i;
+		INSERT INTO f SELECT i % 10, 'f' FROM generate_series(1, 20) i; CREATE PUBLICATION p FOR ALL TABLES});
+	$node->safe_psql('published', q{SELECT pg_create_logical_replication_slot('sub', 'pgoutput')});
+	my $connection = $node->connstr('published') =~ s/'/''/gr;
+	$node->safe_psql('subscribed', "CREATE SUBSCRIPTION sub CONNECTION '$connection' PUBLICATION p WITH (create_slot = false)");
+	ok($node->poll_query_until('subscribed', q{SELECT count(*) = 3 FROM pg_subscription_rel WHERE srsubstate IN ('r', 's')}), 'subscription: tables are copied');
+	$node->safe_psql('published', $_) foreach q{UPDATE t SET v = v || 'u', k = k + 1 WHERE id % 3 = 0}, 'DELETE FROM t WHERE id % 5 = 0', 'UPDATE t SET id = id + 10000 WHERE id % 7 = 0',
+	  q{UPDATE u SET b = 'x' WHERE a % 2 = 0}, 'UPDATE u SET a = a + 5000 WHERE a % 11 = 0', 'DELETE FROM u WHERE a % 13 = 0',
+	  q{UPDATE f SET b = 'g' WHERE a = 3}, 'DELETE FROM f WHERE a = 4', q{INSERT INTO t SELECT i, i, repeat('big', 5000) FROM generate_series(20000, 20010) i},
+	  'UPDATE t SET k = 0 WHERE id >= 20000', q{BEGIN; TRUNCATE u; INSERT INTO u VALUES (-1, 'after'); COMMIT};
+	$node->wait_for_catchup('sub');
+	my $rows = q{SELECT (SELECT count(*) || md5(string_agg(t::text, ',' ORDER BY id)) FROM t), (SELECT string_agg(u::text, ',' ORDER BY a) FROM u), (SELECT string_agg(f::text, ',' ORDER BY a, b) FROM f)};
+	is($node->safe_psql('subscribed', $rows), $node->safe_psql('published', $rows), 'subscription: lsm tables follow heap tables');
+	is($node->safe_psql('subscribed', q{SELECT * FROM lsm_verify('t') UNION ALL SELECT * FROM lsm_verify('u') UNION ALL SELECT * FROM lsm_verify('f')}), '', 'subscription: lsm_verify');
+	$node->safe_psql('subscribed', $_) foreach 'ALTER SUBSCRIPTION sub DISABLE', 'ALTER SUBSCRIPTION sub SET (slot_name = NONE)', 'DROP SUBSCRIPTION sub';
+	$node->safe_psql('published', q{SELECT pg_drop_replication_slot('sub')});
+}
 
 # No reader of a tree finds out that its snapshot is too old: nothing it sees may go.
 # Takes minutes: PostgreSQL looks at times in whole minutes.

@@ -146,6 +146,13 @@ show_levels() {
 		FROM lsm_levels('$2')"
 }
 
+# show_written DATABASE TABLE: what flushes and compactions have written since the statistics were reset
+show_written() {
+	sql "$1" -c "SELECT '   ' || string_agg(format('%s: flushed %s MB, compacted %s MB', relname, bytes_flushed / 1048576,
+			bytes_compacted / 1048576), '; ' ORDER BY relname)
+		FROM pg_stat_lsm WHERE relname LIKE '$2%'"
+}
+
 # The machine, commit and settings: first line of every CSV
 machine_line() {
 	local cpu commit

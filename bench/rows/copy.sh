@@ -13,3 +13,4 @@ one() {
 	echo "$start $settled" | awk -v n="$n" '{ printf "%.0f", n / ($2 - $1) }'
 }
 interleave "COPY, $n rows" higher rows/s 1.0x lsm heap one
+show_written lsm t

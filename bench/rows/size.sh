@@ -13,4 +13,7 @@ one() {
 		sql heap -c "SELECT (pg_table_size('pgbench_accounts') + pg_relation_size('pgbench_accounts_pkey')) / 1048576"
 	fi
 }
-rounds=1 interleave "pgbench_accounts with its key" lower MB 2x lsm heap one
+rounds=1 interleave "pgbench_accounts scale $(scaled 100) with its key" lower MB 2x lsm heap one
+sql lsm -c "SELECT format('   %s: %s MB in sorted files, %s MB of filters, %s MB in the main fork (its free pages are those of the log)',
+		tree, round(sum(bytes) / 1048576), round(sum(filter_bytes) / 1048576), pg_relation_size(tree::regclass) / 1048576)
+	FROM (VALUES ('pgbench_accounts'), ('pgbench_accounts_pkey')) t(tree), lsm_files(tree::regclass) GROUP BY tree"

@@ -34,3 +34,4 @@ one() {
 }
 interleave "uuid inserts, $n rows before" higher rows/s 5x lsm heap one
 paste -d' ' "$sandbox/wal.lsm" "$sandbox/wal.heap" | report "WAL of uuid inserts" lower bytes/row 1.43x lsm heap
+show_written lsm t

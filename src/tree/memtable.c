@@ -5,7 +5,7 @@
  *	  concurrent writers, and an index by digest (memindex.c).
  *
  * Skiplist: W. Pugh, "Skip lists: a probabilistic alternative to balanced
- * trees" (1990), branching 4; insertion by compare-and-swap from the
+ * trees" (1990), branching 2; insertion by compare-and-swap from the
  * bottom level up, removal by marking a node's links from the top level down
  * (M. Herlihy, N. Shavit, "The Art of Multiprocessor Programming", 14.4).  A
  * node is reachable on level l only after it was linked on all levels below,
@@ -74,6 +74,14 @@ node_compare(LsmMemNode *node, uint64 prefix, LsmSlice key)
 	return lsm_slice_compare(lsm_slice(node_key_data(node), node->key_bytes), key);
 }
 
+/* What a search looks at in a node that it comes to. */
+static inline void
+mem_prefetch_node(const LsmMemNode *node)
+{
+	if (node != NULL)
+		__builtin_prefetch(&node->prefix);
+}
+
 /* A link with the mark says that the node it belongs to is being removed. */
 #define LINK_MARK			((uintptr_t) 1)
 #define link_marked(link)	(((uintptr_t) (link) & LINK_MARK) != 0)
@@ -84,7 +92,7 @@ node_compare(LsmMemNode *node, uint64 prefix, LsmSlice key)
 static inline bool
 node_removed(LsmMemNode *node)
 {
-	return link_marked(mem_load(&node->next[0]));
+	return link_marked(mem_load(&mem_link(node, 0)));
 }
 
 /*
@@ -95,7 +103,7 @@ node_removed(LsmMemNode *node)
 static inline LsmMemNode *
 list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
 {
-	LsmMemNode *link = mem_load(&node->next[level]);
+	LsmMemNode *link = mem_load(&mem_link(node, level));
 	LsmMemNode *next = link_node(link);
 
 	MEM_RACE_POINT();
@@ -106,7 +114,7 @@ list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
 	}
 	while (next != NULL)
 	{
-		LsmMemNode *after = mem_load(&next->next[level]);
+		LsmMemNode *after = mem_load(&mem_link(next, level));
 
 		if (!link_marked(after))
 			break;
@@ -116,7 +124,7 @@ list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
 
 			MEM_RACE_POINT();
 			/* fails if something was linked in between, or node marked */
-			if (!mem_cas(&node->next[level], &expected, link_node(after)))
+			if (!mem_cas(&mem_link(node, level), &expected, link_node(after)))
 			{
 				if (link_marked(expected))
 				{
@@ -148,7 +156,7 @@ skip_to_tail(Memtable *m, int level, LsmMemNode *node, uint64 prefix, LsmSlice k
 
 	if (tail == NULL || tail == node ||
 		node_compare(tail, prefix, key) >= 0 ||
-		link_marked(mem_load(&tail->next[level])) ||
+		link_marked(mem_load(&mem_link(tail, level))) ||
 		(node != m->head &&
 		 node_compare(node, tail->prefix,
 					  lsm_slice(node_key_data(tail), tail->key_bytes)) > 0))
@@ -171,7 +179,7 @@ tail_preds(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
 		LsmMemNode *tail = mem_load(&m->tail[level]);
 
 		if (tail == NULL || node_compare(tail, node->prefix, key) >= 0 ||
-			link_marked(mem_load(&tail->next[level])))
+			link_marked(mem_load(&mem_link(tail, level))))
 			return false;
 		preds[level] = tail;
 	}
@@ -182,12 +190,15 @@ tail_preds(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
 static inline void
 note_tail(Memtable *m, LsmMemNode *node, int level)
 {
-	if (mem_load(&node->next[level]) != NULL)
+	if (mem_load(&mem_link(node, level)) != NULL)
 		return;
 	mem_store(&m->tail[level], node);
 	if (level == 0)
 		mem_store(&m->tail_prefix, node->prefix);
 }
+
+/* How many levels down the search fetches */
+#define LEVELS_AHEAD	3
 
 /*
  * Descend to the last node with a key < the argument (or the head); *found is
@@ -202,6 +213,8 @@ list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 	int			level;
 	LsmMemNode *node;
 	LsmMemNode *bigger;			/* known to be >= the key */
+	LsmMemNode *fetched_of = NULL;	/* node whose links were fetched ahead */
+	int			fetched = 0;	/* from this level on up */
 	bool		retry;
 	bool		at_end = prefix >= mem_load(&m->tail_prefix);
 
@@ -221,6 +234,14 @@ restart:
 
 		if (at_end)
 			node = skip_to_tail(m, level, node, prefix, key);
+		/* where this node's lower links lead is looked at next, mostly in turn */
+		if (node != fetched_of)
+		{
+			fetched_of = node;
+			fetched = level;
+		}
+		while (fetched > 0 && fetched > level - LEVELS_AHEAD)
+			mem_prefetch_node(link_node(mem_load(&mem_link(node, --fetched))));
 		next = list_next(node, level, preds != NULL, &retry);
 		if (retry)
 		{
@@ -228,9 +249,6 @@ restart:
 			goto restart;
 		}
 
-		/* three times out of four the search goes on one level down */
-		if (level > 0)
-			__builtin_prefetch(link_node(mem_load(&node->next[level - 1])));
 		if (next != NULL && next != bigger && node_compare(next, prefix, key) < 0)
 		{
 			node = next;
@@ -279,12 +297,12 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 		}
 
 		/* not a plain store: a remover may have marked the link */
-		old = mem_load(&node->next[level]);
-		if (link_marked(old) || !mem_cas(&node->next[level], &old, next))
+		old = mem_load(&mem_link(node, level));
+		if (link_marked(old) || !mem_cas(&mem_link(node, level), &old, next))
 			return NULL;
 		MEM_RACE_POINT();
 		old = next;
-		if (mem_cas(&pred->next[level], &old, node))
+		if (mem_cas(&mem_link(pred, level), &old, node))
 			return node;
 	}
 }
@@ -327,7 +345,7 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 
 	for (int level = 1; level < node->height; level++)
 	{
-		while (!link_marked(mem_load(&node->next[level])) &&
+		while (!link_marked(mem_load(&mem_link(node, level))) &&
 			   list_link(node, level, preds[level], key) == NULL)
 			(void) list_search(m, node->prefix, key, &found, preds);
 		note_tail(m, node, level);
@@ -369,11 +387,11 @@ lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
 
 	for (int level = node->height - 1; level >= 0; level--)
 	{
-		LsmMemNode *link = mem_load(&node->next[level]);
+		LsmMemNode *link = mem_load(&mem_link(node, level));
 
 		while (!link_marked(link))
 		{
-			if (mem_cas(&node->next[level], &link, link_with_mark(link)))
+			if (mem_cas(&mem_link(node, level), &link, link_with_mark(link)))
 			{
 				if (level == 0)
 					pg_atomic_fetch_add_u64(&m->pub.removed, 1);
@@ -490,10 +508,10 @@ mem_random_height(void)
 	uint64		bits = pg_prng_uint64(&pg_global_prng_state);
 	int			height = 1;
 
-	while (height < MEM_MAX_HEIGHT && (bits & 3) == 0)
+	while (height < MEM_MAX_HEIGHT && (bits & 1) == 0)
 	{
 		height++;
-		bits >>= 2;
+		bits >>= 1;
 	}
 	return height;
 }

@@ -17,7 +17,7 @@
 
 StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
 
-#define MEM_MAX_HEIGHT		12	/* 4^12 nodes */
+#define MEM_MAX_HEIGHT		20	/* 2^20 nodes; more make it slower, no more */
 #define MEM_FIRST_BUCKETS	256
 #define MEM_SEGMENT_BUCKETS	((uint64) LSM_CHUNK_BYTES / sizeof(uint64))
 #define MEM_MAX_INDEXES		5
@@ -27,20 +27,27 @@ StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
  * A node as reserved: this struct, `height` links, room for the key, aligned
  * room for one LsmMemValue.  If the key turns out to have a node
  * already, only the value's room is used (and rarely the index entry).
+ *
+ * Searches wait for memory: what one looks at in a node lies together.  It comes to a node on
+ * its highest level as a rule and goes down from there, so the links are in that
+ * order, behind prefix and height.
  */
 struct LsmMemNode
 {
-	uint64		prefix;			/* first 8 bytes of the key, big-endian, zero
-								 * padded: decides most comparisons */
-	uint64		value;			/* newest LsmMemValue, tagged with a counter */
-	struct LsmMemNode *hash_next;
 	LsmDigest	digest;
+	struct LsmMemNode *hash_next;
+	uint64		value;			/* newest LsmMemValue, tagged with a counter */
+	uint32		value_room;		/* bytes reserved for the value */
 	uint16		key_bytes;		/* before insertion: room for the key */
 	uint8		height;			/* 0: an index entry only, not in the skiplist */
-	uint32		value_room;		/* bytes reserved for the value */
-	struct LsmMemNode *next[FLEXIBLE_ARRAY_MEMBER];
+	uint64		prefix;			/* first 8 bytes of the key, big-endian, zero
+								 * padded: decides most comparisons */
+	struct LsmMemNode *next[FLEXIBLE_ARRAY_MEMBER]; /* mem_link() */
 	/* key bytes follow */
 };
+
+/* The node's link on a level below its height */
+#define mem_link(node, level) ((node)->next[(node)->height - 1 - (level)])
 
 typedef struct MemIndex
 {

@@ -43,16 +43,16 @@ count_sound(LsmMemtable *memtable)
 		LsmMemNode *before = NULL;
 		LsmMemNode *node;
 
-		for (node = m->head->next[level]; node != NULL; node = node->next[level])
+		for (node = mem_link(m->head, level); node != NULL; node = mem_link(node, level))
 		{
 			if (link_marked(node) || level >= node->height ||
-				level >= m->max_height || link_marked(node->next[level]))
+				level >= m->max_height || link_marked(mem_link(node, level)))
 				return -1;
 			if (before != NULL &&
 				lsm_slice_compare(lsm_memnode_key(before), lsm_memnode_key(node)) >= 0)
 				return -1;
 			while (level > 0 && below != NULL && below != node)
-				below = below->next[level - 1];
+				below = mem_link(below, level - 1);
 			if (below == NULL)
 				return -1;
 			before = node;

@@ -60,9 +60,19 @@ lsm_relation_am(Oid relid)
 	return am;
 }
 
+static int
+compare_unique_indexes(const ListCell *a, const ListCell *b)
+{
+	Oid			left = ((LsmUniqueIndex *) lfirst(a))->index;
+	Oid			right = ((LsmUniqueIndex *) lfirst(b))->index;
+
+	return left < right ? -1 : left > right;
+}
+
 /*
  * The unique indexes of a table that use access method `am`, a list of
- * LsmUniqueIndex.  Reads the catalog: the table need not be locked.
+ * LsmUniqueIndex in the order of their OIDs (RelationGetIndexList).  Reads the catalog:
+ * the table need not be locked.
  */
 List *
 lsm_unique_indexes(Oid table, Oid am)
@@ -98,6 +108,9 @@ lsm_unique_indexes(Oid table, Oid am)
 	}
 	systable_endscan(scan);
 	table_close(pg_index, AccessShareLock);
+
+	/* the scan returns equal keys by their place in the catalog, which autovacuum changes */
+	list_sort(result, compare_unique_indexes);
 	return result;
 }
 

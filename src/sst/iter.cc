@@ -315,8 +315,13 @@ Verdict SearchBlock(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
   uint32_t high = it->restarts - 1;
   if (high > 0 && high < 64) {
     // All of them at once: waiting for one after the other costs more.
-    for (uint32_t i = 0; i <= high; i++)
-      __builtin_prefetch(it->base + RestartOffset(it, i));
+    for (uint32_t i = 0; i <= high; i++) {
+      const uint8_t* entry = it->base + RestartOffset(it, i);
+      __builtin_prefetch(entry);
+      // Most keys end within so many bytes.
+      if (reinterpret_cast<uintptr_t>(entry) % 64 > 40)
+        __builtin_prefetch(entry + 24);
+    }
   }
   while (low < high) {
     const uint32_t middle = low + (high - low + 1) / 2;
@@ -335,6 +340,14 @@ Verdict SearchBlock(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
 
   Verdict verdict = GoToRestart(it, low);
   if (!verdict.ok()) return verdict;
+  if (!it->buffered) {
+    // The entries up to the next restart; the first line is there.
+    const uint32_t end =
+        low + 1 < it->restarts ? RestartOffset(it, low + 1) : it->entries_bytes;
+    for (uint32_t at = it->next_entry + 64;
+         at < end && at < it->next_entry + 1024; at += 64)
+      __builtin_prefetch(it->base + at);
+  }
   while (it->next_entry < it->entries_bytes) {
     verdict = DecodeNext(it);
     if (!verdict.ok()) return verdict;

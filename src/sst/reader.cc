@@ -391,6 +391,24 @@ Verdict IndexHandle(const LsmSstReader* reader, uint32_t block,
   return kFine;
 }
 
+namespace {
+
+// Number of samples below the integer.
+inline uint32_t SamplesBelow(const LsmSstReader* reader,
+                             uint32_t wanted) noexcept {
+  const uint32_t* samples = reader->samples;
+  const uint32_t* base = samples;
+  uint32_t count = reader->sample_count;
+  while (count > 1) {
+    const uint32_t half = count / 2;
+    base += (base[half - 1] < wanted) ? half : 0;
+    count -= half;
+  }
+  return static_cast<uint32_t>(base - samples) + (*base < wanted ? 1 : 0);
+}
+
+}  // namespace
+
 bool SearchIndex(LsmSstReader* reader, const uint8_t* key, size_t key_bytes,
                  uint32_t* block) noexcept {
   if (__builtin_expect(
@@ -416,15 +434,7 @@ bool SearchIndex(LsmSstReader* reader, const uint8_t* key, size_t key_bytes,
   const uint32_t wanted =
       PrefixInteger(key + prefix_bytes, key_bytes - prefix_bytes);
   const uint32_t* samples = reader->samples;
-  const uint32_t* base = samples;
-  uint32_t count = reader->sample_count;
-  while (count > 1) {
-    const uint32_t half = count / 2;
-    base += (base[half - 1] < wanted) ? half : 0;
-    count -= half;
-  }
-  const uint32_t below =
-      static_cast<uint32_t>(base - samples) + (*base < wanted ? 1 : 0);
+  const uint32_t below = SamplesBelow(reader, wanted);
   uint32_t tied = below;
   if (tied < reader->sample_count && samples[tied] == wanted) {
     uint32_t high = reader->sample_count;
@@ -509,6 +519,23 @@ const LsmSstProperties* lsm_sst_properties(const LsmSstReader* reader) {
 
 size_t lsm_sst_reader_memory(const LsmSstReader* reader) {
   return reader->memory;
+}
+
+void lsm_sst_prefetch(LsmSstReader* reader, const void* key,
+                      size_t key_bytes) {
+  // Private memory only: the block is guessed, ties are not looked into.
+  const uint8_t* bytes = static_cast<const uint8_t*>(key);
+  const size_t prefix_bytes = reader->prefix_bytes;
+  if (reader->offsets == nullptr || key_bytes < prefix_bytes ||
+      (prefix_bytes > 0 && memcmp(bytes, reader->prefix, prefix_bytes) != 0))
+    return;
+  const uint32_t block = SamplesBelow(
+      reader, PrefixInteger(bytes + prefix_bytes, key_bytes - prefix_bytes));
+  if (block >= reader->blocks) return;
+  const uint8_t* end = reader->map.base + reader->offsets[block + 1];
+  __builtin_prefetch(end - kBlockTrailerBytes);
+  __builtin_prefetch(end - kBlockTrailerBytes - 64);
+  __builtin_prefetch(reader->map.base + reader->offsets[block]);
 }
 
 uint64_t lsm_sst_blocks_read(const LsmSstReader* reader) {

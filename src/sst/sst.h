@@ -121,6 +121,12 @@ extern size_t lsm_sst_reader_memory(const LsmSstReader *reader);
 /* Data blocks read (and verified/decompressed) through this reader so far. */
 extern uint64_t lsm_sst_blocks_read(const LsmSstReader *reader);
 
+/*
+ * A seek of the key may follow: the memory that it will read first is fetched meanwhile.
+ * Does nothing for a file from which little was read.
+ */
+extern void lsm_sst_prefetch(LsmSstReader *reader, const void *key, size_t key_bytes);
+
 extern LsmSstStatus lsm_sst_iter_open(LsmSstReader *reader, LsmSstIter **iter,
 									  LsmSstError *err);
 extern void lsm_sst_iter_close(LsmSstIter *iter);

@@ -91,9 +91,14 @@ build_range(LsmCursor *cursor)
 	}
 }
 
+/* To be put before the sources that are there, which are older. */
 static void
 build_point_memtables(LsmCursor *cursor, bool asking)
 {
+	LsmSource	found[1 + LSM_MAX_SEALED];
+	int			nfiles = cursor->nsources;
+	int			n;
+
 	for (int i = 0; i < cursor->set.n; i++)
 	{
 		LsmMemtable *memtable = cursor->set.tables[i];
@@ -105,6 +110,12 @@ build_point_memtables(LsmCursor *cursor, bool asking)
 									cursor->probe.filter_key))
 			cursor_add_source(cursor)->memtable = memtable;
 	}
+	n = cursor->nsources - nfiles;
+	if (n == 0 || nfiles == 0)
+		return;
+	memcpy(found, cursor->sources + nfiles, n * sizeof(LsmSource));
+	memmove(cursor->sources + n, cursor->sources, nfiles * sizeof(LsmSource));
+	memcpy(cursor->sources, found, n * sizeof(LsmSource));
 }
 
 /*
@@ -128,8 +139,7 @@ build_point_files(LsmCursor *cursor)
 			LsmSource	   *source;
 			LsmOpenFile *open;
 
-			if (lsm_file_after(file, key) &&
-				!lsm_slice_has_prefix(file->smallest, key))
+			if (lsm_run_beyond_prefix(run, at, key))
 				break;
 			source = cursor_add_source(cursor);
 			source->run = run;
@@ -220,8 +230,10 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 		cursor_drop_sources(cursor);
 		if (cursor->point)
 		{
-			build_point_memtables(cursor, asking);
+			/* fetched while the fences are looked at */
+			lsm_probe_prefetch_memtables(cursor->tree, &cursor->set, &cursor->probe);
 			build_point_files(cursor);
+			build_point_memtables(cursor, asking);
 		}
 		else
 			build_range(cursor);

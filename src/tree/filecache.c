@@ -401,6 +401,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open->serial++;
 	open->forgotten = false;
 	open->idle_iter = NULL;
+	open->hit_rate = 0;
 	open->blocks_counted = 0;
 	open->last_operation = lsm_filecache_operation;
 	file->open = open;

@@ -26,6 +26,7 @@ typedef struct LsmOpenFile
 	uint8		level;			/* of the file in the version that used it last */
 	bool		forgotten;		/* no longer found; closed with the last pin */
 	bool		has_filter;		/* a filter that can say no */
+	int			hit_rate;		/* of lookups, see lookup.h */
 	uint64		blocks_counted; /* of lsm_sst_blocks_read(reader) */
 	LsmSstReader *reader;
 	LsmSstIter *idle_iter;		/* one kept for the next user; or NULL */

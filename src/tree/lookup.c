@@ -16,6 +16,9 @@
 #include "tree/merge.h"
 
 #define CANDIDATES	32			/* looked at together */
+#define UNKNOWN		(-2)		/* not looked for yet */
+/* memtable_rate is a moving average, of 256 */
+#define MEMTABLES_FIRST	96
 
 void
 lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
@@ -173,45 +176,57 @@ get_from_candidates(LsmTree *tree, LsmOpenFile **candidates, int n,
 	return false;
 }
 
-static void
-get_from_files(LsmTree *tree, LsmVersion *version, LsmSlice key,
-			   const LsmProbe *probe, LsmFold *fold)
+/*
+ * The files that may hold the key, newest first, their filters prefetched.  Returns
+ * their number, or -1 if they are too many.
+ */
+static int
+find_candidates(LsmTree *tree, LsmVersion *version, LsmSlice key,
+				const LsmProbe *probe, LsmOpenFile **candidates)
 {
-	LsmOpenFile *candidates[CANDIDATES];
-	LsmProbeCounts counts = {0};
 	int			n = 0;
-	bool		complete = false;
 
-	lsm_filecache_begin();
-	for (int i = 0; i < version->nruns && !complete; i++)
+	for (int i = 0; i < version->nruns; i++)
 	{
 		LsmRun	   *run = &version->runs[i];
 		int			at = lsm_run_find_exact(run, key);
 
 		/* more than one file of a run only if a cut fence leaves it open */
-		while (at >= 0 && !complete)
+		while (at >= 0)
 		{
 			LsmFile    *file = &run->files[at];
-			LsmOpenFile *open = lsm_file_open(tree, file);
 
-			lsm_probe_prefetch(probe, open);
-			candidates[n++] = open;
 			if (n == CANDIDATES)
-			{
-				complete = get_from_candidates(tree, candidates, n, key, probe,
-											   fold, &counts);
-				n = 0;
-			}
+				return -1;
+			candidates[n] = lsm_file_open(tree, file);
+			lsm_probe_prefetch(probe, candidates[n++]);
 			if (!(file->flags & LSM_FILE_LARGEST_CUT) ||
 				++at == run->nfiles ||
 				!lsm_file_may_hold(&run->files[at], key))
 				break;
 		}
 	}
-	if (!complete && n > 0)
-		(void) get_from_candidates(tree, candidates, n, key, probe, fold,
-								   &counts);
-	lsm_probe_counts_add(tree, &counts);
+	return n;
+}
+
+/* The same without a limit to their number, one run after the other. */
+static void
+get_from_runs(LsmTree *tree, LsmVersion *version, LsmSlice key,
+			  const LsmProbe *probe, LsmFold *fold, LsmProbeCounts *counts)
+{
+	for (int i = 0; i < version->nruns; i++)
+	{
+		LsmRun	   *run = &version->runs[i];
+
+		for (int at = lsm_run_find(run, key);
+			 at < run->nfiles && lsm_file_may_hold(&run->files[at], key); at++)
+		{
+			LsmOpenFile *open = lsm_file_open(tree, &run->files[at]);
+
+			if (get_from_candidates(tree, &open, 1, key, probe, fold, counts))
+				return;
+		}
+	}
 }
 
 /* Do the filters of all files that may hold the filter key say no? */
@@ -231,8 +246,7 @@ absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 		{
 			LsmFile    *file = &run->files[at];
 
-			if (lsm_file_after(file, probe->filter_key) &&
-				!lsm_slice_has_prefix(file->smallest, probe->filter_key))
+			if (lsm_run_beyond_prefix(run, at, probe->filter_key))
 				break;
 			if (n == CANDIDATES)
 				return false;
@@ -290,7 +304,11 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 {
 	LsmMemtableSet set;
 	LsmVersion *version;
+	LsmOpenFile *candidates[CANDIDATES];
+	LsmProbeCounts counts = {0};
 	LsmFold		fold;
+	int			n = UNKNOWN;
+	bool		hit;
 
 	Assert(probe->filter_key.len == lsm_filter_key_bytes(tree->kind, key.len));
 	Assert(memcmp(probe->filter_key.data, key.data, probe->filter_key.len) == 0);
@@ -298,10 +316,31 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	resetStringInfo(value);
 	lsm_fold_begin(&fold, tree->ops, value);
 	version = lsm_version_enter(tree, &set);
-	if (get_from_memtables(tree, &set, key, probe, &fold))
+	lsm_filecache_begin();
+
+	/*
+	 * Unless memtables answer mostly, what they need is fetched while the fences are
+	 * looked at.
+	 */
+	if (tree->memtable_rate < MEMTABLES_FIRST)
+	{
+		lsm_probe_prefetch_memtables(tree, &set, probe);
+		n = find_candidates(tree, version, key, probe, candidates);
+	}
+	hit = get_from_memtables(tree, &set, key, probe, &fold);
+	tree->memtable_rate += ((hit ? 256 : 0) - tree->memtable_rate) / 16;
+	if (hit)
 		lsm_count(tree, LSM_COUNT_MEMTABLE_HITS, 1);
 	else
-		get_from_files(tree, version, key, probe, &fold);
+	{
+		if (n == UNKNOWN)
+			n = find_candidates(tree, version, key, probe, candidates);
+		if (n >= 0)
+			(void) get_from_candidates(tree, candidates, n, key, probe, &fold, &counts);
+		else
+			get_from_runs(tree, version, key, probe, &fold, &counts);
+		lsm_probe_counts_add(tree, &counts);
+	}
 	lsm_tree_exit(tree);
 	return lsm_fold_complete(&fold);
 }

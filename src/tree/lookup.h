@@ -33,6 +33,16 @@ extern void lsm_elastic_note(const LsmOpenFile *open);
 extern void lsm_elastic_prefetch_segment(const LsmProbe *probe, const LsmOpenFile *open);
 extern void lsm_elastic_prefetch_unit(const LsmProbe *probe, const LsmOpenFile *open);
 
+/* hit_rate is a moving average, of 256; from here on blocks are fetched early */
+#define LSM_LIKELY_HIT	80
+
+/* Did a lookup find its key in this file, one of its candidates? */
+static inline void
+lsm_probe_learn(LsmOpenFile *open, bool found)
+{
+	open->hit_rate += ((found ? 256 : 0) - open->hit_rate) / 16;
+}
+
 /* Does the file's filter (if it has one that can tell) admit the key? */
 static inline bool
 lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
@@ -50,6 +60,7 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 			return true;
 		counts->negatives++;
 		lsm_file_counts(open)->negatives++;
+		lsm_probe_learn(open, false);
 		return false;
 	}
 	digest = probe->shared ? probe->digest :
@@ -64,6 +75,7 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 		return true;
 	counts->negatives++;
 	lsm_file_counts(open)->negatives++;
+	lsm_probe_learn(open, false);
 	return false;
 }
 
@@ -74,6 +86,7 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 static inline void
 lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
 {
+	lsm_probe_learn(open, found);
 	if (found)
 		lsm_file_counts(open)->true_positives++;
 	else
@@ -91,12 +104,31 @@ lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
 }
 
 static inline void
+lsm_probe_prefetch_memtables(LsmTree *tree, const LsmMemtableSet *set, const LsmProbe *probe)
+{
+	LsmDigest	digest;
+
+	if (!probe->shared)
+		return;
+	digest = lsm_memtable_digest(tree, probe->filter_key, probe->digest);
+	for (int i = 0; i < set->n; i++)
+	{
+		if (lsm_memtable_may_hold(set->tables[i], probe->filter_key))
+			lsm_memtable_prefetch(set->tables[i], digest);
+	}
+}
+
+static inline void
 lsm_probe_prefetch(const LsmProbe *probe, const LsmOpenFile *open)
 {
 	if (open->elastic != NULL)
 		lsm_elastic_prefetch_segment(probe, open);
 	else if (probe->shared && open->has_filter)
 		lsm_filter_prefetch(&open->filter, probe->digest);
+
+	/* the filter will probably say yes: do not wait for it */
+	if (open->hit_rate >= LSM_LIKELY_HIT)
+		lsm_sst_prefetch(open->reader, probe->filter_key.data, probe->filter_key.len);
 }
 
 /*

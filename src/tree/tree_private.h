@@ -361,6 +361,7 @@ struct LsmTree
 								 * (local buffers need it) */
 	char		dir[MAXPGPATH]; /* "pg_lsm/0123456789abcdef", relative to PGDATA */
 	struct LsmVersion *version; /* cached; version.c */
+	int			memtable_rate;	/* of lookups that memtables answer: lookup.c */
 	LsmTreeOptions options;
 	uint64		counters[LSM_NCOUNTERS];	/* not yet published */
 	bool		counters_pending;

@@ -389,6 +389,22 @@ lsm_run_find(const LsmRun *run, LsmSlice key)
 	return low;
 }
 
+bool
+lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key)
+{
+	uint64		word = 0;
+
+	if (run_word(run, key, &word) == 0 && run->smallest_words[at] != word)
+	{
+		if (run->smallest_words[at] < word)
+			return false;
+		if (key.len >= run->prefix_bytes + sizeof(word))
+			return true;
+	}
+	return lsm_file_after(&run->files[at], key) &&
+		!lsm_slice_has_prefix(run->files[at].smallest, key);
+}
+
 int
 lsm_run_find_last(const LsmRun *run, LsmSlice key)
 {

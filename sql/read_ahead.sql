@@ -71,6 +71,30 @@ SELECT ra_fetch('ra_l', 'id > 300 ORDER BY id') = ra_fetch('ra_h', 'id > 300 ORD
 SELECT ra_fetch('ra_l', 'g = 2 ORDER BY g, id') = ra_fetch('ra_h', 'g = 2 ORDER BY g, id') AS same;
 SELECT ra_fetch('ra_l', 'g BETWEEN 1 AND 4 ORDER BY g, id') = ra_fetch('ra_h', 'g BETWEEN 1 AND 4 ORDER BY g, id') AS same;
 SELECT ra_fetch('ra_l', 'g = ANY (''{0,3,5}'') AND id < 900 ORDER BY id') = ra_fetch('ra_h', 'g = ANY (''{0,3,5}'') AND id < 900 ORDER BY id') AS same;
+
+-- = ANY looks points up in groups: cursors, keys that are not there, many entries per key, two columns
+SELECT ra_fetch('ra_l', format('id = ANY (%L) ORDER BY id', k)) = ra_fetch('ra_h', format('id = ANY (%L) ORDER BY id', k)) AS same
+	FROM (SELECT array_agg(i * 3 % 4001) AS k FROM generate_series(1, 900) i) a;
+CREATE INDEX ON ra_h (v, g);
+CREATE INDEX ON ra_l USING lsm (v, g);
+CREATE INDEX ON ra_h ((g % 5));
+CREATE INDEX ON ra_l USING lsm ((g % 5));
+SELECT count(*), sum(id), sum(length(v)) FROM ra_h WHERE g % 5 = ANY ('{4,1,9,0,-1,null}');
+SELECT count(*), sum(id), sum(length(v)) FROM ra_l WHERE g % 5 = ANY ('{4,1,9,0,-1,null}');
+SELECT v, g, id FROM ra_h WHERE v = ANY ('{b,cccc,new,nn}') AND g = ANY ('{0,1,2,3,4,5}') ORDER BY v DESC, g DESC, id LIMIT 5;
+SELECT v, g, id FROM ra_l WHERE v = ANY ('{b,cccc,new,nn}') AND g = ANY ('{0,1,2,3,4,5}') ORDER BY v DESC, g DESC, id LIMIT 5;
+SELECT v, g, count(*) FROM ra_h WHERE v = ANY ('{b,cccc,new,nn}') AND g = ANY ('{0,1,2,3,4,5}') GROUP BY v, g ORDER BY v, g;
+SELECT v, g, count(*) FROM ra_l WHERE v = ANY ('{b,cccc,new,nn}') AND g = ANY ('{0,1,2,3,4,5}') GROUP BY v, g ORDER BY v, g;
+SELECT count(*) FROM ra_l WHERE v = ANY (ARRAY['b', repeat('long', 2000)]) AND g = ANY ('{0,1,2,3,4,5}');
+-- as the inner side of a merge join: marks; index-only
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+SELECT count(*), sum(x.id), sum(y.id) FROM ra_h x JOIN ra_h y ON x.g % 5 = y.g % 5 WHERE y.g % 5 = ANY ('{3,1,2}') AND x.id < 50;
+SELECT count(*), sum(x.id), sum(y.id) FROM ra_l x JOIN ra_l y ON x.g % 5 = y.g % 5 WHERE y.g % 5 = ANY ('{3,1,2}') AND x.id < 50;
+SELECT count(*), sum(x.id) FROM ra_h x JOIN ra_h y USING (id) WHERE y.id = ANY ('{3,1,2,77,78,79,80,81,82,83,84,999}');
+SELECT count(*), sum(x.id) FROM ra_l x JOIN ra_l y USING (id) WHERE y.id = ANY ('{3,1,2,77,78,79,80,81,82,83,84,999}');
+RESET enable_hashjoin;
+RESET enable_nestloop;
 SELECT count(*) FROM (TABLE ra_h EXCEPT TABLE ra_l) d;
 SELECT count(*) FROM (TABLE ra_l EXCEPT TABLE ra_h) d;
 

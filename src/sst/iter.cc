@@ -1,7 +1,8 @@
 // The iterator: seek and step over the entries of one sorted file.
 //
 // A seek works on the block where it lies in the mapping and touches only the
-// cache lines it needs.  The first step from there copies the block into the
+// cache lines it needs, and so does one step from there: a point lookup makes
+// one to see that there is nothing more.  The second step copies the block into the
 // iterator, and so does moving to a neighbour; compressed blocks are
 // decompressed there.  So outside of the positioning calls nobody reads the
 // mapping: key and value always lie in private memory, and a media error can
@@ -43,6 +44,7 @@ struct LsmSstIter {
   uint32_t entries_bytes;
   uint32_t restarts;
   bool buffered;  // base is `buffer`, not the mapping
+  bool stepped;   // if not: there was a step since the seek
   bool valid;
   const uint8_t* base;
   uint64_t block_offset;  // in the file
@@ -449,8 +451,11 @@ void ReadAhead(LsmSstIter* it, uint32_t block) noexcept {
 // The part of next() that may read the mapping.
 LsmSstStatus NextSlow(LsmSstIter* it, LsmSstError* err) noexcept {
   if (it->next_entry < it->entries_bytes) {
-    const LsmSstStatus status = BufferBlock(it, err);
-    if (status != LSM_SST_OK) return status;
+    if (it->stepped) {
+      const LsmSstStatus status = BufferBlock(it, err);
+      if (status != LSM_SST_OK) return status;
+    }
+    it->stepped = true;
     const Verdict verdict = DecodeNext(it);
     if (!verdict.ok()) return FailHere(it, err, verdict);
     return Settle(it, err);
@@ -523,6 +528,7 @@ inline LsmSstStatus Position(LsmSstIter* it, LsmSstError* err,
 }
 
 void StopScan(LsmSstIter* it) noexcept {
+  it->stepped = false;
   it->scanned_blocks = 0;
   it->readahead_end = 0;
 }

@@ -156,7 +156,11 @@ inline void CopyShort(void* to, const void* from, size_t bytes) noexcept {
   }
   CopyShort(it->key + shared, p, non_shared);
   it->key_bytes = static_cast<uint32_t>(key_bytes);
-  if (__builtin_expect(it->key[key_bytes - kKeyTrailerBytes] != kTypeValue, 0))
+  // Read where it has not just been written, which would be slow.
+  const uint8_t type = non_shared >= kKeyTrailerBytes
+                           ? p[non_shared - kKeyTrailerBytes]
+                           : it->key[key_bytes - kKeyTrailerBytes];
+  if (__builtin_expect(type != kTypeValue, 0))
     return Unsupported("an entry is not a plain value");
   it->entry = it->next_entry;
   it->value_offset = static_cast<uint32_t>(p - it->base) + non_shared;

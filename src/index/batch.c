@@ -17,12 +17,16 @@
  * between nothing of the statement looks at the index, and to others the rows are not visible
  * before the transaction has committed.
  *
+ * Serializable transactions write row by row: each entry has its own check for conflicts
+ * (predicate.c).
+ *
  * Locks: those of lsm_write_absent().
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "executor/tuptable.h"
 #include "utils/memutils.h"
 
@@ -213,7 +217,7 @@ lsm_batch_inserted(LsmInsertBatch **batch, Relation index, Relation table,
 {
 	const LsmRowBatch *rows;
 
-	if (check == UNIQUE_CHECK_EXISTING)
+	if (check == UNIQUE_CHECK_EXISTING || IsolationIsSerializable())
 		return false;
 	rows = lsm_rows_batch(table, tid);
 	if (rows != NULL && rows->n > 1 && has_plain_columns(info))

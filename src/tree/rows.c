@@ -65,6 +65,8 @@ lsm_rows_note_batch(Relation table, TupleTableSlot **slots, int n, CommandId cid
 	batch.table = table->rd_node;
 	batch.cid = cid;
 	batch.slots = slots;
+	if (batch.n > 0)
+		batch.first = slots[0]->tts_tid;
 }
 
 const LsmRowBatch *
@@ -72,7 +74,7 @@ lsm_rows_batch(Relation table, const ItemPointerData *tid)
 {
 	if (batch.n == 0 || !RelFileNodeEquals(table->rd_node, batch.table) ||
 		batch.cid != GetCurrentCommandId(false) ||
-		!ItemPointerEquals(unconstify(ItemPointerData *, tid), &batch.slots[0]->tts_tid))
+		!ItemPointerEquals(unconstify(ItemPointerData *, tid), &batch.first))
 		return NULL;
 	return &batch;
 }

@@ -470,7 +470,9 @@ typedef struct LsmRowBatch
 	RelFileNode table;
 	CommandId	cid;
 	int			n;				/* 0: none */
-	struct TupleTableSlot **slots;
+	ItemPointerData first;
+	struct TupleTableSlot **slots;	/* of COPY, which clears each when its index
+									 * entries have been inserted */
 } LsmRowBatch;
 
 /* COPY FROM begins or ends; returns what was the case before. */

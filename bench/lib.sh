@@ -182,6 +182,7 @@ report() {
 			for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
 	}
 	function quantile(v, n, q) { return v[int((n - 1) * q + 0.5) + 1] }
+	function number(x) { return sprintf(x >= 1000 || x <= -1000 ? "%.0f" : "%.4g", x) }
 	NF != 2 { missing++; next }
 	{ n++; a[n] = $1; b[n] = $2 }
 	# what noise has made negative counts in the medians and has no ratio
@@ -190,10 +191,10 @@ report() {
 		if (missing || m == 0) { print label ": no measurement in " n - m + missing " rounds"; exit 1 }
 		sort(a, n); sort(b, n); sort(r, m)
 		ma = quantile(a, n, 0.5); mb = quantile(b, n, 0.5)
-		printf "%-42s %s %.4g %s, %s %.4g %s: %.2fx (quartiles %.2f..%.2f, %d rounds)%s\n", label,
-			na, ma, unit, nb, mb, unit, better == "lower" ? mb / ma : ma / mb,
+		printf "%-42s %s %s %s, %s %s %s: %.2fx (quartiles %.2f..%.2f, %d rounds)%s\n", label,
+			na, number(ma), unit, nb, number(mb), unit, better == "lower" ? mb / ma : ma / mb,
 			quantile(r, m, 0.25), quantile(r, m, 0.75), n, target == "" ? "" : "; target " target
-		printf "%s\t%s\t%s %.4g\t%s %.4g\t%s\t%.2f\t%.2f\t%.2f\t%d\t%s\n", row, label, na, ma, nb, mb, unit,
+		printf "%s\t%s\t%s %s\t%s %s\t%s\t%.2f\t%.2f\t%.2f\t%d\t%s\n", row, label, na, number(ma), nb, number(mb), unit,
 			better == "lower" ? mb / ma : ma / mb, quantile(r, m, 0.25), quantile(r, m, 0.75), n, target >>summary
 	}' "$sandbox/pairs" || touch "$sandbox/failed"
 }

@@ -1,5 +1,5 @@
 # Tables for scans: h (heap) and l (lsm), filled in the order of the key, then
-# vacuumed and compacted
+# vacuumed
 
 ordered_rows=$(scaled 10000000)
 

@@ -72,7 +72,13 @@ def lines(axes, data, value, quartiles=False):
         if quartiles:
             axes.vlines(names, *zip(*(p.gain_quartiles for p in points.values())), color=COLORS[storage], alpha=0.5)
     axes.legend(fontsize=8)
-    axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+    medians = [value(p) for points in data.values() for p in points.values()]
+    limits(axes, medians)
+
+
+def limits(axes, medians):
+    """So that the medians fill the plot; noise may leave it."""
+    axes.set_ylim(min(0, 1.5 * min(medians)), 1.5 * max(max(medians), 1))
 
 
 def bars(axes, points):
@@ -130,11 +136,11 @@ def draw_fig6(axes, data):
              color=[COLORS[s] for s in data])
     for at, point in enumerate(points.values()):
         axes.vlines(at, *point.gain_quartiles, color="black")
-        axes.annotate("%.3g -> %.3g us" % (point.off / 1000, point.on / 1000), (at, max(0, *point.gain_quartiles)),
+        axes.annotate("%.3g -> %.3g us" % (point.off / 1000, point.on / 1000), (at, max(0, point.gain)),
                       ha="center", va="bottom", fontsize=8)
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set_ylabel("gain of sharing, %; line: quartiles")
-    axes.margins(y=0.12)
+    limits(axes, [p.gain for p in points.values()])
     axes.set_title("Figure 6: storage, absent keys of 512 B, 5 runs")
 
 

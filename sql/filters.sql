@@ -114,7 +114,8 @@ SELECT lsm_compact('f_id');
 SELECT pg_stat_lsm_reset();
 CALL look_up(1, 3999, 2);
 SELECT count(*) AS rows, count(reason) AS reasons FROM lsm_advise('f_id');
-SELECT bool_and(units = 12) AS units, bool_and(units_on <= units) AS units_on, sum(keys) AS keys, bool_or(hotness > 0) AS hot
+SELECT bool_and(units = 12) AS units, bool_and(units_on <= units) AS units_on, sum(keys) AS keys, bool_or(hotness > 0) AS hot,
+	bool_and((measured_fpr IS NOT NULL) = (hotness IS NOT NULL AND hotness >= 1)) AS measured, bool_and(coalesce(measured_fpr, 0) BETWEEN 0 AND 1) AS rates
 FROM lsm_filters('f_id') WHERE segment IS NOT NULL;
 SELECT * FROM lsm_verify('f_id');
 

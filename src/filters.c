@@ -57,7 +57,7 @@ put_file(ReturnSetInfo *rsinfo, const LsmFilterInfo *filter)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
-/* Questions are counted by file, so those columns are empty. */
+/* Questions are counted by file, so those columns are empty but for the rate that the policy measures. */
 static void
 put_segment(ReturnSetInfo *rsinfo, const LsmSegmentInfo *segment)
 {
@@ -76,8 +76,10 @@ put_segment(ReturnSetInfo *rsinfo, const LsmSegmentInfo *segment)
 	values[9] = Float8GetDatum(segment->accesses);
 	nulls[9] = !segment->tracked;
 	values[10] = Float8GetDatum(segment->expected_fpr);
-	for (int i = 11; i < NFILTER_COLUMNS; i++)
+	for (int i = 11; i < NFILTER_COLUMNS - 1; i++)
 		nulls[i] = true;
+	values[NFILTER_COLUMNS - 1] = Float8GetDatum(segment->measured_fpr);
+	nulls[NFILTER_COLUMNS - 1] = !segment->tracked || segment->accesses < 1;
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

@@ -86,6 +86,7 @@ fill_segment_infos(LsmTree *tree, const LsmFileInfo *file, const LsmElastic *sha
 			info->tracked = true;
 			info->units_on = lsm_elastic_segment(&lsm_elastic->queue, id)->on;
 			info->accesses = lsm_elastic_queue_hotness(&lsm_elastic->queue, id);
+			info->measured_fpr = lsm_elastic_queue_measured_rate(&lsm_elastic->queue, id);
 		}
 		if (info->keys > 0)
 			info->bits_per_key = info->units_on *

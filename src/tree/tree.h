@@ -554,6 +554,8 @@ typedef struct LsmSegmentInfo
 								 * older accesses counting less and less */
 	double		bits_per_key;	/* of the units that are on */
 	double		expected_fpr;	/* of the units that are on; 1 with none */
+	double		measured_fpr;	/* the same, as far as accesses have shown it: what
+								 * the policy reckons with; if there were any */
 } LsmSegmentInfo;
 
 /* Segments of the current version, in the order of lsm_tree_files(); palloc'd.

@@ -54,10 +54,10 @@
 /*
  * Fetching a row of an lsm table is a lookup in its tree, for which core charges no
  * more than for a tuple on a heap page: in the order of TIDs the block is at
- * hand, else it is found, decompressed and searched.  Measured against the sequential
+ * hand already, else it is found, decompressed and searched.  Measured against the sequential
  * scan of a table of 1 M rows; tables of few pages are in memory or nearly so.
  */
-#define FETCH_OPERATORS		12.0
+#define FETCH_OPERATORS		2.0
 #define SCATTERED_FETCH_OPERATORS	60.0
 #define SMALL_TABLE_PAGES	1000.0
 

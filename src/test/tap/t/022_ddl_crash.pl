@@ -1,5 +1,5 @@
 # Random DDL and DML of several clients, with savepoints, rollbacks and prepared transactions, while the server
-# is killed: the same statements on a heap table and on an lsm table in one transaction leave the same,
+# is killed: the same statements on a heap table (btree and lsm indexes) and on an lsm table in one transaction leave the same,
 # all ways to scan agree, nothing fails but what fails on heap, and no directory is left without an owner.
 # No unlogged tables: if one is rolled back and the server killed before that is flushed, PostgreSQL 15 finds its init fork
 # again beside its main fork, and does not start, heap or not.  And no SET TABLESPACE of heap tables: if rolled back, their
@@ -79,7 +79,7 @@ sub both
 	my @sql;
 	foreach my $statement (@statements)
 	{
-		push @sql, $statement =~ s/\@/h/gr =~ s/USING AM/USING heap/r =~ s/USING IX/USING btree/r;
+		push @sql, $statement =~ s/\@/h/gr =~ s/USING AM/USING heap/r =~ s/USING IX/'USING ' . pick('btree', 'lsm')/er;
 		push @sql, $statement =~ s/\@/l/gr =~ s/USING AM/USING lsm/r =~ s/USING IX/USING lsm/r if $statement =~ /\@/;
 	}
 	return @sql;
@@ -176,6 +176,10 @@ SET enable_seqscan = off;
 SELECT 'by key: ' || count(*) FROM (SELECT id FROM tl$c WHERE id > -100 EXCEPT ALL SELECT id FROM th$c) d HAVING count(*) > 0;
 SELECT 'by a: ' || count(*) FROM (SELECT a FROM tl$c WHERE a > -100 EXCEPT ALL SELECT a FROM th$c) d HAVING count(*) > 0;
 SELECT 'by v: ' || count(*) FROM (SELECT v FROM tl$c WHERE v > '' EXCEPT ALL SELECT v FROM th$c) d HAVING count(*) > 0;
+SELECT 'heap by a: ' || count(*) FROM (SELECT a FROM tl$c EXCEPT ALL SELECT a FROM th$c WHERE a > -100) d HAVING count(*) > 0;
+SELECT 'heap by v: ' || count(*) FROM (SELECT v FROM tl$c EXCEPT ALL SELECT v FROM th$c WHERE v > '') d HAVING count(*) > 0;
+SELECT object || ': ' || problem FROM pg_index i JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam, LATERAL lsm_verify(indexrelid) v
+ WHERE indrelid = 'th$c'::regclass AND amname = 'lsm_index' LIMIT 20;
 });
 		if ($rc != 0 || $out ne '' || $err =~ /ERROR|WARNING/)
 		{

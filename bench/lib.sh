@@ -153,12 +153,12 @@ show_written() {
 		FROM pg_stat_lsm WHERE relname LIKE '$2%'"
 }
 
-# The machine, commit and settings: first line of every CSV
+# The machine, its load, commit and settings: first line of every CSV
 machine_line() {
 	local cpu commit
 	cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
 	commit=$(git -C "$top" describe --always --dirty 2>/dev/null)
-	echo "# cpu=\"$cpu\" cores=$(nproc) commit=$commit date=$(date -u +%FT%TZ)" \
+	echo "# cpu=\"$cpu\" cores=$(nproc) load=$(cut -d' ' -f1 /proc/loadavg) commit=$commit date=$(date -u +%FT%TZ)" \
 		"settings=\"$(echo "$server_conf" | awk 'NF { gsub(/^[ \t]+/, ""); printf "%s%s", sep, $0; sep = "; " }')\""
 }
 

@@ -182,16 +182,17 @@ def draw_ratios(axes, directory):
     places = range(len(entries))
     for at, (_, _, _, b, _, ratio, low, high, _, target) in zip(places, entries):
         wanted = float(target.split("x")[0]) if target else None
-        good = wanted is None or float(ratio) >= wanted
-        axes.barh(at, float(ratio), color="tab:green" if good else "tab:orange", height=0.6)
+        color = "tab:blue" if wanted is None else "tab:green" if float(ratio) >= wanted else "tab:orange"
+        axes.barh(at, float(ratio), color=color, height=0.6)
         axes.plot([float(low), float(high)], [at, at], color="black", linewidth=1.2)
         if wanted is not None:
             axes.plot([wanted, wanted], [at - 0.4, at + 0.4], color="tab:red", linewidth=2)
     axes.set_yticks(list(places))
     axes.set_yticklabels(["%s (%s)" % (e[1], e[3].split()[0]) for e in entries], fontsize=7)
     axes.set_xscale("log")
+    axes.margins(y=0.01)
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xlabel("times as good as what is named in brackets; red: target; line: quartiles")
+    axes.set_xlabel("times as good as what is named in brackets; red: target (green: met); line: quartiles")
     axes.figure.set_size_inches(9, 1 + 0.22 * len(entries))
     return machine
 

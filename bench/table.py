@@ -57,6 +57,7 @@ def main():
     seconds = []
     commits = set()
     machines = set()
+    loads = set()
     dates = set()
     lines = []
     for row in row_order():
@@ -67,6 +68,8 @@ def main():
         commits.add(notes["commit"])
         dates.add(notes["date"][:10])
         machines.add("%s, %s cores" % (notes["cpu"].strip('"'), notes["cores"]))
+        if "load" in notes:
+            loads.add(float(notes["load"]))
         seconds.append("%s %s" % (row, notes.get("seconds", "?")))
         for fields in results:
             name, label, a, b, unit, ratio, low, high, rounds, target = fields
@@ -78,6 +81,8 @@ def main():
                 "" if good is not False else "**", low, high, target, reason))
     if not lines:
         sys.exit("table.py: no summaries in " + directory)
+    if loads:
+        machines.add("load %.1f to %.1f" % (min(loads), max(loads)))
     text = "%s; commit %s; %s. Seconds per row: %s.\n\n" % (
         "; ".join(sorted(machines)), ", ".join(sorted(commits)), ", ".join(sorted(dates)), ", ".join(seconds))
     text += "| row | what | A | B | ratio | quartiles | target | why the target is missed |\n"

@@ -1,19 +1,14 @@
-/*-------------------------------------------------------------------------
- *
- * rocksdb_peer.cc
- *	  What bench_tree.c is compared with: rocksdb::DB::Get over the same entries in
- *	  as many runs of level 0, 10 bits per key, no compression, all in the block
- *	  cache, no compaction.
- *
- * usage: rocksdb_peer DIRECTORY KEY_BYTES ENTRIES_PER_RUN RUNS BITS_PER_KEY
- *
- * Loads, prints "ready", then serves lines on its standard input:
- *	  draw N ALPHA FIRST RANGE SEED		keys to look for; prints "drawn"
- *	  get								prints nanoseconds of CPU and of wall clock per lookup
- *	  \q								ends, as in psql
- *
- *-------------------------------------------------------------------------
- */
+// What bench_tree.c is compared with: rocksdb::DB::Get over the same entries in
+// as many runs of level 0, the same bits per key, no compression, all in the
+// block cache, no compaction.
+//
+// usage: rocksdb_peer DIRECTORY KEY_BYTES ENTRIES_PER_RUN RUNS BITS_PER_KEY
+//
+// Loads, prints "ready", then serves lines on its standard input:
+//   draw N ALPHA FIRST RANGE SEED   keys to look for; prints "drawn"
+//   get   prints nanoseconds of CPU and of wall clock per lookup
+//   \q    ends, as in psql
+
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
@@ -68,13 +63,15 @@ void Load(rocksdb::DB *db, int key_bytes, int n, int runs) {
     Check(db->Flush(rocksdb::FlushOptions()));
   }
   // everything into the block cache
-  std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(rocksdb::ReadOptions()));
+  std::unique_ptr<rocksdb::Iterator> it(
+      db->NewIterator(rocksdb::ReadOptions()));
   int64_t entries = 0;
   for (it->SeekToFirst(); it->Valid(); it->Next()) entries++;
   Check(it->status());
   std::string files;
   db->GetProperty("rocksdb.num-files-at-level0", &files);
-  if (entries != static_cast<int64_t>(n) * runs || files != std::to_string(runs))
+  if (entries != static_cast<int64_t>(n) * runs ||
+      files != std::to_string(runs))
     Fail(std::to_string(entries) + " entries in " + files + " files");
 }
 
@@ -86,15 +83,16 @@ void Get(rocksdb::DB *db, const BenchProbes &probes) {
   double wall = bench_clock_ns(CLOCK_MONOTONIC);
   double cpu = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
   for (int i = 0; i < probes.n; i++) {
-    const rocksdb::Slice key(probes.keys + static_cast<size_t>(i) * probes.stride,
-                             probes.key_bytes);
+    const rocksdb::Slice key(
+        probes.keys + static_cast<size_t>(i) * probes.stride, probes.key_bytes);
     value.Reset();
     found += db->Get(read, family, key, &value).ok();
   }
   cpu = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   wall = bench_clock_ns(CLOCK_MONOTONIC) - wall;
   if (found != probes.present)
-    Fail("found " + std::to_string(found) + " of " + std::to_string(probes.present));
+    Fail("found " + std::to_string(found) + " of " +
+         std::to_string(probes.present));
   printf("%.2f %.2f\n", cpu / probes.n, wall / probes.n);
 }
 
@@ -102,7 +100,9 @@ void Get(rocksdb::DB *db, const BenchProbes &probes) {
 
 int main(int argc, char **argv) {
   if (argc != 6) {
-    fprintf(stderr, "usage: rocksdb_peer DIRECTORY KEY_BYTES ENTRIES_PER_RUN RUNS BITS_PER_KEY\n");
+    fprintf(stderr,
+            "usage: rocksdb_peer DIRECTORY KEY_BYTES ENTRIES_PER_RUN RUNS "
+            "BITS_PER_KEY\n");
     return 2;
   }
   const int key_bytes = atoi(argv[2]);
@@ -119,8 +119,10 @@ int main(int argc, char **argv) {
     int n;
     double alpha;
     unsigned long long first, range, seed;
-    if (sscanf(line, "draw %d %lf %llu %llu %llu", &n, &alpha, &first, &range, &seed) == 5) {
-      if (!bench_draw(&probes, key_bytes, "", 0, n, alpha, first, range, seed)) Fail("out of memory");
+    if (sscanf(line, "draw %d %lf %llu %llu %llu", &n, &alpha, &first, &range,
+               &seed) == 5) {
+      if (!bench_draw(&probes, key_bytes, "", 0, n, alpha, first, range, seed))
+        Fail("out of memory");
       printf("drawn\n");
     } else if (strcmp(line, "get\n") == 0) {
       Get(db.get(), probes);

@@ -66,7 +66,8 @@ typedef struct Facts
 	int			nsegments;
 	uint64		counters[LSM_NCOUNTERS];
 	double		lookups;
-	double		probes;			/* questions to filters, reads where there is none */
+	double		probes;			/* questions to filters, reads where there is
+								 * none */
 	double		absent;			/* of these, about keys that were not there */
 	double		wasted;			/* and the file was read for */
 	double		filter_bytes;
@@ -364,7 +365,7 @@ static bool
 advise_some(Facts *facts)
 {
 	double		bits_per_key = facts->params.bits_per_key > 0 ?
-	facts->params.bits_per_key : lsm_bits_per_key;
+		facts->params.bits_per_key : lsm_bits_per_key;
 
 	if (facts->params.scheme != LSM_FILTER_NONE)
 		return false;
@@ -436,7 +437,10 @@ advise_for_elastic(Facts *facts)
 	}
 	lsm_elastic_read_stats(&stats);
 
-	/* with memory left, units come as segments are asked: measured is what was before that */
+	/*
+	 * with memory left, units come as segments are asked: measured is what
+	 * was before that
+	 */
 	if (facts->wasted <= FEW_WASTED * facts->lookups ||
 		stats.used_bytes < stats.budget_bytes * 0.9)
 		return;
@@ -583,7 +587,9 @@ lsm_advise(PG_FUNCTION_ARGS)
 		advise_tree(rsinfo, rel);
 	}
 	foreach(lc, indexes)
+	{
 		advise_tree(rsinfo, (Relation) lfirst(lc));
+	}
 	lsm_relation_close_indexes(indexes);
 	relation_close(rel, NoLock);
 	return (Datum) 0;

@@ -109,7 +109,10 @@ lsm_unique_indexes(Oid table, Oid am)
 	systable_endscan(scan);
 	table_close(pg_index, AccessShareLock);
 
-	/* the scan returns equal keys by their place in the catalog, which autovacuum changes */
+	/*
+	 * the scan returns equal keys by their place in the catalog, which
+	 * autovacuum changes
+	 */
 	list_sort(result, compare_unique_indexes);
 	return result;
 }
@@ -260,8 +263,10 @@ same_key(Oid table, const LsmUniqueIndex *u, const ParentKey *key)
 		u->nulls_not_distinct != key->nulls_not_distinct)
 		return false;
 	foreach(lc, key->columns)
+	{
 		if (strcmp(get_attname(table, u->keys[i++], false), strVal(lfirst(lc))) != 0)
 			return false;
+	}
 	return true;
 }
 
@@ -335,7 +340,9 @@ lsm_prepare_parent_key(Oid parent, bool primary, bool nulls_not_distinct,
 		!pg_class_ownercheck(parent, GetUserId()))
 		return;
 	foreach(lc, find_all_inheritors(parent, NoLock, NULL))
+	{
 		match_keys(lfirst_oid(lc), list_make1(&key));
+	}
 }
 
 /* Before ALTER INDEX parent ATTACH PARTITION. */
@@ -356,8 +363,10 @@ lsm_prepare_attach_index(Oid parent, RangeVar *partition)
 		return;
 	LockRelationOid(table, AccessExclusiveLock);
 	foreach(lc, lsm_unique_indexes(table, lsm_index_am_oid()))
+	{
 		if (((LsmUniqueIndex *) lfirst(lc))->index == index)
 			make_btree(index, PARTITION_REASON);
+	}
 }
 
 /* ======================================================================
@@ -389,12 +398,16 @@ lsm_prepare_refresh(RefreshMatViewStmt *stmt)
 		lsm_unique_indexes(relid, lsm_index_am_oid()) == NIL)
 		return;
 	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))
+	{
 		if (tells_rows_apart(lfirst(lc)))
 			return;
+	}
 	LockRelationOid(relid, AccessExclusiveLock);
 	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))
+	{
 		if (tells_rows_apart(lfirst(lc)))
 			return;				/* someone was faster */
+	}
 	foreach(lc, lsm_unique_indexes(relid, lsm_index_am_oid()))
 	{
 		LsmUniqueIndex *u = lfirst(lc);

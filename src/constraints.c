@@ -184,8 +184,10 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 	else
 	{
 		foreach(lc, constraint->keys)
+		{
 			if (!column_fits(relid, strVal(lfirst(lc)), alter))
 				return;
+		}
 	}
 	constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
 }
@@ -307,7 +309,9 @@ reset_options(Oid index, List *options)
 	ListCell   *lc;
 
 	foreach(lc, options)
+	{
 		names = lappend(names, makeDefElem(lfirst_node(DefElem, lc)->defname, NULL, -1));
+	}
 	cmd->subtype = AT_ResetRelOptions;
 	cmd->def = (Node *) names;
 	cmd->behavior = DROP_RESTRICT;
@@ -326,7 +330,9 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 	bool		alters = false;
 
 	foreach(lc, stmt->cmds)
+	{
 		alters |= lfirst_node(AlterTableCmd, lc)->subtype == AT_AlterColumnType;
+	}
 	if (!alters || !pg_class_ownercheck(relid, GetUserId()))
 		return NIL;
 
@@ -426,8 +432,10 @@ adjust_alter_table(AlterTableStmt *stmt)
 			ColumnDef  *def = castNode(ColumnDef, cmd->def);
 
 			foreach(lc2, def->constraints)
+			{
 				if (IsA(lfirst(lc2), Constraint))
 					(void) adjust_constraint(relid, ours, stmt, lfirst(lc2), def);
+			}
 		}
 		else if (cmd->subtype == AT_AttachPartition)
 			lsm_prepare_attach(relid, castNode(PartitionCmd, cmd->def)->name);
@@ -549,5 +557,7 @@ lsm_constraints_after(List *former_keys)
 		return;
 	CommandCounterIncrement();
 	foreach(lc, former_keys)
+	{
 		restore_key(lfirst(lc));
+	}
 }

@@ -160,7 +160,10 @@ print_structured(ExplainState *es, const LsmTotals *used)
 static void
 explain_executor_start(QueryDesc *query_desc, int eflags)
 {
-	/* EXPLAIN ANALYZE always instruments; functions' queries as a rule are not */
+	/*
+	 * EXPLAIN ANALYZE always instruments; functions' queries as a rule are
+	 * not
+	 */
 	if (capture != NULL && query_desc->instrument_options != 0)
 	{
 		Started    *started = MemoryContextAlloc(capture->cxt, sizeof(Started));

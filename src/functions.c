@@ -177,7 +177,9 @@ lsm_relation_close_indexes(List *indexes)
 	ListCell   *lc;
 
 	foreach(lc, indexes)
+	{
 		index_close((Relation) lfirst(lc), NoLock);
+	}
 	list_free(indexes);
 }
 
@@ -218,7 +220,9 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 		if (lsm_relation_is_table(rel))
 			work(lsm_relation_tree(rel));
 		foreach(lc, indexes)
+		{
 			work(lsm_relation_tree((Relation) lfirst(lc)));
+		}
 		lsm_relation_close_indexes(indexes);
 	}
 	else

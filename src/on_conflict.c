@@ -67,7 +67,8 @@ typedef struct RoutedInsert
 	ModifyTableState *modify;
 	ModifyTableState *plain;	/* `modify` without ON CONFLICT */
 	ModifyTable *plain_plan;
-	JunkFilter *junk;			/* NULL if the plan's rows have no junk columns */
+	JunkFilter *junk;			/* NULL if the plan's rows have no junk
+								 * columns */
 	MemoryContextCallback callback;
 } RoutedInsert;
 
@@ -164,8 +165,10 @@ partition_arbiters(ResultRelInfo *root, ResultRelInfo *partition)
 		List	   *ancestors = get_partition_ancestors(index);
 
 		foreach(lc, ancestors)
+		{
 			if (list_member_oid(root->ri_onConflictArbiterIndexes, lfirst_oid(lc)))
 				result = lappend_oid(result, index);
+		}
 		list_free(ancestors);
 	}
 	if (list_length(result) != list_length(root->ri_onConflictArbiterIndexes))
@@ -513,6 +516,8 @@ lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags)
 	old = MemoryContextSwitchTo(estate->es_query_cxt);
 	prepare_node(query_desc->planstate);
 	foreach(lc, estate->es_subplanstates)
+	{
 		prepare_node(lfirst(lc));
+	}
 	MemoryContextSwitchTo(old);
 }

@@ -462,7 +462,10 @@ lsm_verify(PG_FUNCTION_ARGS)
 	{
 		Relation	index = lfirst(lc);
 
-		/* comparing would end in an error about the first damage, without the rows */
+		/*
+		 * comparing would end in an error about the first damage, without the
+		 * rows
+		 */
 		if (verify_tree(rsinfo, index) && table_readable)
 			verify_index(rsinfo, table, index);
 		else

@@ -124,7 +124,8 @@ lsm_worker_main(Datum main_arg)
 
 		/*
 		 * The same error is likely to come again (full disk): do not fill the
-		 * server log with it, nor be woken by every writer that wants a flush.
+		 * server log with it, nor be woken by every writer that wants a
+		 * flush.
 		 */
 		(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000L,
 						 PG_WAIT_EXTENSION);

@@ -169,7 +169,8 @@ batch_write(LsmInsertBatch *batch, Relation index, const LsmKeySpec *spec, Index
 			TupleTableSlot **slots)
 {
 	LsmTree    *tree = lsm_index_open_tree(index);
-	EntryGroup		groups[2];		/* of plain entries; of those that have to be unique */
+	EntryGroup	groups[2];		/* of plain entries; of those that have to be
+								 * unique */
 
 	groups[0].n = groups[1].n = 0;
 	groups[0].bytes = groups[1].bytes = 0;

@@ -41,7 +41,8 @@
 #define PHASE_SORT		3
 #define PHASE_WRITE		4
 
-#define ITEM_ALIVE		0x01	/* not a row that is dead but still visible to some */
+#define ITEM_ALIVE		0x01	/* not a row that is dead but still visible to
+								 * some */
 #define ITEM_EXEMPT		0x02	/* has NULLs that are distinct */
 #define TRAILER_BYTES	3
 
@@ -199,7 +200,7 @@ IndexBuildResult *
 lsm_index_build(Relation table, Relation index, IndexInfo *info)
 {
 	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
-	BuildState	state = {.table = table,.index = index};
+	BuildState	state = {.table = table, .index = index};
 	LsmTree    *tree;
 	Oid			less = lookup_type_cache(BYTEAOID, TYPECACHE_LT_OPR)->lt_opr;
 

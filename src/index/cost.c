@@ -132,7 +132,7 @@ mirrored_family(Oid family, Oid type)
 
 	if (family_mirrors == NULL)
 	{
-		HASHCTL		ctl = {.keysize = sizeof(Oid),.entrysize = sizeof(FamilyMirror)};
+		HASHCTL		ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(FamilyMirror)};
 
 		family_mirrors = hash_create("lsm operator families", 64, &ctl,
 									 HASH_ELEM | HASH_BLOBS);
@@ -403,10 +403,10 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	genericcostestimate(root, path, loop_count, &costs);
 
 	/*
-	 * A lookup by the whole key hashes it once; filters then spare it nearly all
-	 * files that do not have it.  A range has to be looked for in each level,
-	 * of which the last holds most entries; those above are likely in memory,
-	 * or half of them.
+	 * A lookup by the whole key hashes it once; filters then spare it nearly
+	 * all files that do not have it.  A range has to be looked for in each
+	 * level, of which the last holds most entries; those above are likely in
+	 * memory, or half of them.
 	 */
 	if (bound.equal_columns == info->nkeycolumns)
 		seek = LOOKUP_OPERATORS * cpu_operator_cost;

@@ -229,8 +229,8 @@ extern void lsm_check_entry_bytes(Relation index, int key_bytes, int value_bytes
 typedef enum LsmConstantKind
 {
 	LSM_CONSTANT_EXACT,			/* the column can hold it: `value` */
-	LSM_CONSTANT_GAP,			/* it cannot: `below` is the greatest value less
-								 * than it, `above` the least one greater */
+	LSM_CONSTANT_GAP,			/* it cannot: `below` is the greatest value
+								 * less than it, `above` the least one greater */
 	LSM_CONSTANT_NEAR,			/* what compares equal to it lies within
 								 * below..above; ask the operator */
 	LSM_CONSTANT_OPAQUE			/* ask the operator */
@@ -282,7 +282,8 @@ typedef struct LsmQuals
 	bool		never;			/* contradictory: no entry matches */
 	bool		recheck;		/* entries found may not match */
 	int			nprefix;		/* leading columns that have points */
-	int			nwalk;			/* leading columns lsm_quals_match must look at */
+	int			nwalk;			/* leading columns lsm_quals_match must look
+								 * at */
 	LsmColumnQuals *columns;	/* the caller's, one per key column */
 } LsmQuals;
 

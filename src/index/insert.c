@@ -91,9 +91,9 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 
 	/*
 	 * An update that keeps the key cannot make a duplicate: the old version
-	 * holds the key, its entry is in the index, and whoever wants to insert the
-	 * key finds that and waits for us.  A check now and then still serves to find
-	 * dead entries: a bitmap scan does not.
+	 * holds the key, its entry is in the index, and whoever wants to insert
+	 * the key finds that and waits for us.  A check now and then still serves
+	 * to find dead entries: a bitmap scan does not.
 	 */
 	if (!spec->unique || (spec->nulls_distinct && lsm_any_null(spec, isnull)) ||
 		(check == UNIQUE_CHECK_YES && kept &&
@@ -125,8 +125,8 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	}
 
 	/*
-	 * Who has looked for this key and found the old version is in conflict with
-	 * the update itself; as with HOT, the new entry adds nothing.
+	 * Who has looked for this key and found the old version is in conflict
+	 * with the update itself; as with HOT, the new entry adds nothing.
 	 */
 	if (check != UNIQUE_CHECK_EXISTING && !kept)
 		lsm_predicate_check(index, spec,

@@ -64,7 +64,8 @@ typedef struct LsmScan
 	LsmCursor  *cursor;
 	MemoryContext context;		/* lives as long as the scan */
 	MemoryContext key_context;	/* reset by each rescan */
-	MemoryContext entry_context;	/* reset for each entry looked at; may be NULL */
+	MemoryContext entry_context;	/* reset for each entry looked at; may be
+									 * NULL */
 	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
 
 	bool		prepared;		/* quals are up to date */
@@ -76,18 +77,18 @@ typedef struct LsmScan
 	bool		reposition;		/* cursor is not at `current` */
 
 	/*
-	 * Range walks forward: entries read ahead, of which batch_next .. n - 1 are
-	 * still to be looked at.  An MVCC snapshot does not care when an entry is read,
-	 * as long as its row is looked at later.
+	 * Range walks forward: entries read ahead, of which batch_next .. n - 1
+	 * are still to be looked at.  An MVCC snapshot does not care when an
+	 * entry is read, as long as its row is looked at later.
 	 */
 	bool		batched;		/* the snapshot allows it */
 	LsmBatch   *batch;			/* NULL until needed */
 	int			batch_next;
 	int			batch_size;		/* of the next one */
-	LsmPoints  *points;			/* = ANY: points looked up together; NULL until
-								 * needed */
-	LsmTree    *table;			/* where their rows will be looked up, if that is an
-								 * lsm table */
+	LsmPoints  *points;			/* = ANY: points looked up together; NULL
+								 * until needed */
+	LsmTree    *table;			/* where their rows will be looked up, if that
+								 * is an lsm table */
 
 	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
 	StringInfoData lower;
@@ -99,7 +100,8 @@ typedef struct LsmScan
 
 	bool		stable_tids;
 	LsmKills	kills;
-	Buffer		interlock;		/* metapage, pinned to keep VACUUM from freeing TIDs */
+	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
+								 * freeing TIDs */
 
 	/* index-only scans of tables whose TIDs are used again */
 	bool		guard;

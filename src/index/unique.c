@@ -145,8 +145,8 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 		return VERDICT_AGAIN;
 
 	/*
-	 * We will not write, but a serialization failure that the wait for the other
-	 * inserter has brought about must not be masked by the violation.
+	 * We will not write, but a serialization failure that the wait for the
+	 * other inserter has brought about must not be masked by the violation.
 	 */
 	lsm_predicate_check(insert->index, insert->spec, lsm_key_columns(insert->key));
 	report_conflict(insert);

@@ -2,8 +2,8 @@
 //
 // A seek works on the block where it lies in the mapping and touches only the
 // cache lines it needs, and so does one step from there: a point lookup makes
-// one to see that there is nothing more.  The second step copies the block into the
-// iterator, and so does moving to a neighbour; compressed blocks are
+// one to see that there is nothing more.  The second step copies the block into
+// the iterator, and so does moving to a neighbour; compressed blocks are
 // decompressed there.  So outside of the positioning calls nobody reads the
 // mapping: key and value always lie in private memory, and a media error can
 // only hit inside Guarded().
@@ -498,8 +498,9 @@ bool WithinBound(const uint8_t* key, size_t key_bytes,
   return take->bound_prefix || key_bytes < take->bound_bytes;
 }
 
-// Where the entries end that are known to lie within the bound, since the key of
-// a later restart does; the current entry's own offset if it does not say so.
+// Where the entries end that are known to lie within the bound, since the key
+// of a later restart does; the current entry's own offset if it does not say
+// so.
 uint32_t EndOfWithin(const LsmSstIter* it, const LsmSstTake* take) noexcept {
   uint32_t end = it->entry;
   if (take->bound_prefix && take->bound_bytes == 0) return UINT32_MAX;
@@ -507,9 +508,8 @@ uint32_t EndOfWithin(const LsmSstIter* it, const LsmSstTake* take) noexcept {
     const uint32_t offset = RestartOffset(it, i);
     uint32_t shared, non_shared, value_bytes;
     if (offset <= it->entry || offset >= it->entries_bytes) break;
-    const uint8_t* p =
-        GetEntry(it->base + offset, it->base + it->entries_bytes, &shared,
-                 &non_shared, &value_bytes);
+    const uint8_t* p = GetEntry(it->base + offset, it->base + it->entries_bytes,
+                                &shared, &non_shared, &value_bytes);
     if (p == nullptr || shared != 0 || non_shared < kKeyTrailerBytes) break;
     if (WithinBound(p, non_shared - kKeyTrailerBytes, take)) {
       end = offset;

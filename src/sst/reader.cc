@@ -521,8 +521,7 @@ size_t lsm_sst_reader_memory(const LsmSstReader* reader) {
   return reader->memory;
 }
 
-void lsm_sst_prefetch(LsmSstReader* reader, const void* key,
-                      size_t key_bytes) {
+void lsm_sst_prefetch(LsmSstReader* reader, const void* key, size_t key_bytes) {
   // Private memory only: the block is guessed, ties are not looked into.
   const uint8_t* bytes = static_cast<const uint8_t*>(key);
   const size_t prefix_bytes = reader->prefix_bytes;

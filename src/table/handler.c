@@ -72,7 +72,11 @@ const TableAmRoutine lsm_table_methods = {
 	.relation_size = lsm_table_size,
 	.relation_needs_toast_table = lsm_relation_needs_toast_table,
 	.relation_toast_am = lsm_relation_toast_am,
-	/* of the TOAST table's access method, which is heap: never called through us */
+
+	/*
+	 * of the TOAST table's access method, which is heap: never called through
+	 * us
+	 */
 	.relation_fetch_toast_slice = heap_fetch_toast_slice,
 
 	.relation_estimate_size = lsm_relation_estimate_size,

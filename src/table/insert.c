@@ -310,7 +310,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 
 	for (i = 0; i < nslots; i++)
 		lsm_label_tuple(rel, ExecFetchSlotHeapTuple(slots[i], true, NULL), slots[i],
-					&header, packed[i]);
+						&header, packed[i]);
 	lsm_rows_note_batch(rel, slots, nslots, cid);
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	pgstat_count_heap_insert(rel, nslots);

@@ -435,7 +435,10 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	char		key[LSM_TID_KEY_BYTES];
 	bool		written;
 
-	/* a stronger lock than the update's stays: FOR UPDATE before a no-key update */
+	/*
+	 * a stronger lock than the update's stays: FOR UPDATE before a no-key
+	 * update
+	 */
 	lsm_target_settle(target, xid,
 					  keys_intact ? LockTupleNoKeyExclusive : LockTupleExclusive,
 					  &old_header);

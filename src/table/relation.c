@@ -46,7 +46,10 @@ lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrnode,
 {
 	SMgrRelation srel;
 
-	/* the oldest xid that could still put rows into it; no multixact ever will */
+	/*
+	 * the oldest xid that could still put rows into it; no multixact ever
+	 * will
+	 */
 	*freezeXid = RecentXmin;
 	*minmulti = GetOldestMultiXactId();
 
@@ -273,7 +276,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	double		entries;
 	double		bytes;
 	int32		width = get_rel_data_width(rel, attr_widths) +
-	MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
+		MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
 
 	lsm_tree_size(tree, &size);
 	entries = (double) size.file_entries + (double) size.memtable_entries;

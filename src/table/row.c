@@ -435,7 +435,8 @@ lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed, Oid relid,
 	header->t_choice.t_heap.t_xmin = xmin;
 	header->t_choice.t_heap.t_xmax = InvalidTransactionId;
 	header->t_choice.t_heap.t_field3.t_cid = FirstCommandId;
-	lsm_tid_unpack(packed, &header->t_ctid);	/* not read back from t_self, just written */
+	lsm_tid_unpack(packed, &header->t_ctid);	/* not read back from t_self,
+												 * just written */
 	header->t_infomask2 = attributes & LSM_BODY_NATTS_MASK;
 	header->t_infomask = HEAP_XMAX_INVALID |
 		((flags & LSM_ROW_XMIN_FROZEN) ? HEAP_XMIN_FROZEN :

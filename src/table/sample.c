@@ -114,7 +114,10 @@ lsm_scan_sample_next_tuple(TableScanDesc sscan, SampleScanState *scanstate,
 		if (tuple == NULL)
 			continue;
 
-		/* good until the next block is read, and the slot is cleared before that */
+		/*
+		 * good until the next block is read, and the slot is cleared before
+		 * that
+		 */
 		if (TTS_IS_HEAPTUPLE(slot))
 			ExecStoreHeapTuple(tuple, slot, false);
 		else

@@ -305,7 +305,7 @@ bool
 lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRow *row)
 {
 	bool		parallel = scan->base.rs_parallel != NULL &&
-	(scan->base.rs_flags & SO_TYPE_SEQSCAN) != 0;
+		(scan->base.rs_flags & SO_TYPE_SEQSCAN) != 0;
 
 	Assert(!parallel || ScanDirectionIsForward(direction));
 	CHECK_FOR_INTERRUPTS();

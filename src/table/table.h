@@ -53,13 +53,14 @@ extern void lsm_table_init(void);
 										 * not stored */
 #define LSM_ROW_HAS_XMAX		0x0008
 #define LSM_ROW_XMAX_COMMITTED	0x0010
-#define LSM_ROW_KEYS_UPDATED	0x0020	/* xmax deleted or changed a key column */
+#define LSM_ROW_KEYS_UPDATED	0x0020	/* xmax deleted or changed a key
+										 * column */
 #define LSM_ROW_HAS_NEXT		0x0040	/* xmax updated */
 #define LSM_ROW_MOVED			0x0080	/* xmax moved it to another partition */
 #define LSM_ROW_HAS_LOCKERS		0x0100
 #define LSM_ROW_SPECULATIVE		0x0200
-#define LSM_ROW_KILLED			0x0400	/* super-deleted: dead to everyone; xmin
-										 * not stored */
+#define LSM_ROW_KILLED			0x0400	/* super-deleted: dead to everyone;
+										 * xmin not stored */
 #define LSM_ROW_HAS_CMIN		0x0800
 #define LSM_ROW_UPDATED			0x1000	/* made by an UPDATE */
 #define LSM_ROW_FLAGS			0x1FFB	/* all of the above */
@@ -184,18 +185,22 @@ lsm_row_has_external(const LsmRow *row)
 
 /* Decode; NULL or what is wrong (a constant string). */
 extern const char *lsm_row_parse(LsmSlice value, LsmRow *row);
+
 /* Decode or ERROR (ERRCODE_DATA_CORRUPTED). */
 extern void lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *row);
 
 /* Append a value: tag, header and, with `body`, the row's body. */
 extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
+
 /* Append a complete value whose body is the heap tuple's. */
 extern void lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple);
+
 /* ERROR if the tuple's body is too long for an entry. */
 extern void lsm_row_check_size(HeapTuple tuple);
 
 /* The row as one palloc'd heap tuple with system columns. */
 extern HeapTuple lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid);
+
 /* Write the system columns of `tuple`, whose t_self is set, from a header. */
 extern void lsm_row_label_tuple(const LsmRow *row, HeapTuple tuple);
 extern void lsm_row_store(Relation rel, const LsmRow *row, uint64 packed,
@@ -206,6 +211,7 @@ extern void lsm_row_store(Relation rel, const LsmRow *row, uint64 packed,
 extern HeapTuple lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed,
 									   Oid relid, Snapshot snapshot,
 									   TransactionId visible_xmin, uint32 *data_offset);
+
 /* The header of a tuple made by lsm_row_form_tuple (lockers are lost). */
 extern void lsm_row_from_tuple(HeapTuple tuple, LsmRow *row);
 
@@ -252,10 +258,13 @@ typedef struct LsmTarget
 
 extern void lsm_target_init(LsmTarget *target, Relation rel, LsmTree *tree,
 							const ItemPointerData *tid);
+
 /* False: no such row.  Else target->row is decoded. */
 extern bool lsm_target_read(LsmTarget *target);
+
 /* Apply a begun write.  False: someone was faster, it was cancelled; read again. */
 extern bool lsm_target_apply(LsmTarget *target, LsmWrite *write);
+
 /* Begin and apply the write of one override with this header. */
 extern bool lsm_target_override(LsmTarget *target, const LsmRow *header);
 extern void lsm_target_free(LsmTarget *target);
@@ -315,6 +324,7 @@ typedef struct LsmConflict
 extern void lsm_row_find_conflict(const LsmRow *row, LockTupleMode mode,
 								  LsmConflict *conflict);
 extern bool lsm_lock_modes_conflict(LockTupleMode a, LockTupleMode b);
+
 /* The strength of the lock that xmax amounts to. */
 extern LockTupleMode lsm_row_xmax_mode(const LsmRow *row);
 
@@ -340,17 +350,21 @@ typedef struct LsmAhead
 	LsmBatch   *batch;			/* NULL until needed */
 	int			next;			/* first entry still to be used */
 	int			size;			/* of the next batch, entries */
-	TransactionId visible_xmin; /* its rows are visible to the snapshot; or Invalid */
+	TransactionId visible_xmin; /* its rows are visible to the snapshot; or
+								 * Invalid */
 } LsmAhead;
 
 /* May rows be read ahead for this snapshot, in this transaction? */
 extern bool lsm_snapshot_reads_ahead(Snapshot snapshot);
+
 /* Forget what was read; the next batch is a small one. */
 extern void lsm_ahead_reset(LsmAhead *ahead);
 extern void lsm_ahead_free(LsmAhead *ahead);
+
 /* Memory comes from `context`. */
 extern bool lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high,
 						   MemoryContext context);
+
 /* The next entry's value; REQUIRES: it has not been stored by lsm_ahead_store(). */
 extern bool lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot,
 							TupleTableSlot *slot);
@@ -373,8 +387,8 @@ typedef struct LsmFetchAhead
 	LsmAhead	ahead;
 	LsmCursor  *cursor;			/* NULL until needed */
 	uint64		last;			/* packed TID of the last fetch */
-	int			run;			/* fetches of neighbours in a row; negative: so
-								 * many to come before that counts again */
+	int			run;			/* fetches of neighbours in a row; negative:
+								 * so many to come before that counts again */
 	int			hits;			/* uses of the batch */
 
 	/* the snapshot the batch is good for */
@@ -398,7 +412,8 @@ typedef struct LsmTableScan
 	LsmTree    *tree;			/* good for the transaction, so for the scan */
 	LsmCursor  *cursor;			/* NULL until needed */
 	bool		batched;		/* read ahead in batches when going forward */
-	uint64		row_limit;		/* row numbers at or above came after the start */
+	uint64		row_limit;		/* row numbers at or above came after the
+								 * start */
 	BlockNumber nblocks;		/* TID blocks below row_limit */
 
 	/* what is being walked: packed TIDs, inclusive */
@@ -451,6 +466,7 @@ extern BlockNumber lsm_scan_blocks_done(LsmTableScan *scan);
  * points to the scan's memory, good until the next call. */
 extern bool lsm_scan_step(LsmTableScan *scan, ScanDirection direction,
 						  uint64 *packed, LsmRow *row);
+
 /* Walk the TIDs low .. high from now on. */
 extern void lsm_scan_set_range(LsmTableScan *scan, uint64 low, uint64 high);
 
@@ -476,6 +492,7 @@ extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
 /* Read the version at a TID into `value`; false: no such row (it is dead to all). */
 extern bool lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed,
 						  StringInfo value, LsmRow *row);
+
 /* The same, as the snapshot sees it, with serializable bookkeeping; `found`: exists. */
 extern bool lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
 						  const LsmRow *row);
@@ -510,6 +527,7 @@ extern void lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrn
 										  MultiXactId *minmulti);
 extern void lsm_relation_nontransactional_truncate(Relation rel);
 extern void lsm_relation_copy_data(Relation rel, const RelFileNode *newrnode);
+
 /* ERROR if a table that SET TABLESPACE moved in this transaction has no room for n more rows. */
 extern void lsm_relation_check_room(Relation rel, LsmTree *tree, int n);
 extern void lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable,

@@ -73,7 +73,7 @@ static void
 live_init(LiveSet *set, BlockNumber nblocks)
 {
 	int			kb = (IsAutoVacuumWorkerProcess() && autovacuum_work_mem != -1) ?
-	autovacuum_work_mem : maintenance_work_mem;
+		autovacuum_work_mem : maintenance_work_mem;
 
 	memset(set, 0, sizeof(LiveSet));
 	set->context = AllocSetContextCreate(CurrentMemoryContext, "lsm vacuum live TIDs",
@@ -503,7 +503,10 @@ begin_vacuum(LsmVacuum *vac)
 	vac_open_indexes(vac->rel, RowExclusiveLock, &vac->nindexes, &vac->indexes);
 	vac->stats = palloc0(Max(vac->nindexes, 1) * sizeof(IndexBulkDeleteResult *));
 
-	/* indexes are vacuumed one after the other; heap says so of temporary tables */
+	/*
+	 * indexes are vacuumed one after the other; heap says so of temporary
+	 * tables
+	 */
 	if (vac->params->nworkers > 0 && vac->nindexes > 1 &&
 		RelationUsesLocalBuffers(vac->rel))
 		ereport(WARNING,

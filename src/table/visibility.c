@@ -32,7 +32,8 @@
 /* What became of the transaction that made the row */
 typedef enum XminState
 {
-	XMIN_OURS,					/* current transaction, row not known committed */
+	XMIN_OURS,					/* current transaction, row not known
+								 * committed */
 	XMIN_RUNNING,
 	XMIN_COMMITTED,
 	XMIN_DEAD

@@ -29,8 +29,8 @@ typedef struct ArenaShared
 	pg_atomic_uint32 nfree;
 	uint32		nchunks;
 	char	   *chunks;			/* start of the first chunk */
-	uint32		links[FLEXIBLE_ARRAY_MEMBER];	/* chunk number + 1 of the next
-												 * free chunk */
+	uint32		links[FLEXIBLE_ARRAY_MEMBER];	/* chunk number + 1 of the
+												 * next free chunk */
 } ArenaShared;
 
 static ArenaShared *arena = NULL;
@@ -109,8 +109,8 @@ arena_pop(void)
 			return NULL;
 
 		/*
-		 * The link may be overwritten by a competitor at this moment; then the
-		 * tag has changed and the swap below fails.
+		 * The link may be overwritten by a competitor at this moment; then
+		 * the tag has changed and the swap below fails.
 		 */
 		pg_read_barrier();
 		next = *(volatile uint32 *) &arena->links[link - 1];

@@ -365,7 +365,10 @@ lsm_worker_round(int worker_no)
 	lsm_unlink_drain(false);
 	if (worker_no == 0)
 	{
-		/* first: a flush may fail for lack of the room that the sweep gives back */
+		/*
+		 * first: a flush may fail for lack of the room that the sweep gives
+		 * back
+		 */
 		lsm_drop_keyspaces();
 		lsm_sweep_orphans();
 		did |= flush_sealed();

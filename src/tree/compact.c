@@ -149,7 +149,7 @@ compact_due(LsmJob *job)
 {
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
 	LsmTree    *tree = job->tree;
-	LsmPlan	   *plan;
+	LsmPlan    *plan;
 	bool		done = false;
 
 	/* also to see whether publishing will be possible */
@@ -334,7 +334,7 @@ request_plan(LsmTree *tree, Request *request, LsmVersion *version)
 	for (; request->level < LSM_MAX_LEVELS; request->level++)
 	{
 		int			level = request->level;
-		LsmPlan	   *plan;
+		LsmPlan    *plan;
 
 		if (request->mark == 0)
 			request->mark = pg_atomic_read_u64(&tree->ctl->next_file);
@@ -381,7 +381,7 @@ request_step(LsmTree *tree, Request *request)
 {
 	LsmJob	   *job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
-	LsmPlan	   *plan;
+	LsmPlan    *plan;
 
 	lsm_job_set_version(job, lsm_version_refresh(tree));
 	if (request->last == 0)

@@ -93,7 +93,7 @@ lsm_control_shmem_init(void)
 	info.keysize = sizeof(uint64);
 	info.entrysize = sizeof(ControlEntry);
 	lsm_control_hash = ShmemInitHash("lsmam trees by keyspace", lsm_max_trees,
-								 lsm_max_trees, &info, HASH_ELEM | HASH_BLOBS);
+									 lsm_max_trees, &info, HASH_ELEM | HASH_BLOBS);
 }
 
 bool
@@ -388,8 +388,9 @@ lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
 			break;
 
 		/*
-		 * What was freed just now needs its epoch to pass; older free blocks may be
-		 * waiting for a transaction to end, and we do not wait for that long.
+		 * What was freed just now needs its epoch to pass; older free blocks
+		 * may be waiting for a transaction to end, and we do not wait for
+		 * that long.
 		 */
 		if ((nfreed == 0 && !waiting) || tries >= 100)
 			ereport(ERROR,

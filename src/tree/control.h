@@ -32,8 +32,10 @@ typedef struct ControlBlock
 	uint64		free_epoch;
 	bool		free_busy;		/* somebody was using the memtables */
 
-	/* set of memtables as of the last eviction, newest first; changes
-	 * within a change of the set */
+	/*
+	 * set of memtables as of the last eviction, newest first; changes within
+	 * a change of the set
+	 */
 	int			nparted;
 	LsmMemtable *parted[CONTROL_MAX_SET];
 } ControlBlock;
@@ -113,8 +115,10 @@ control_close_slots(LsmTreeShared *ctl)
 
 /* Retire what was taken out.  REQUIRES: no lock held. */
 extern void lsm_control_retire(ControlRetirees *retirees);
+
 /* REQUIRES: control table lock exclusive.  Returns the number of chunks. */
 extern int	lsm_control_reap(ControlRetirees *retirees);
+
 /* REQUIRES: control table lock exclusive.  Returns the number of blocks. */
 extern int	lsm_control_recycle(ControlRetirees *retirees);
 

@@ -51,7 +51,7 @@ cursor_drop_sources(LsmCursor *cursor)
 static LsmSource *
 cursor_add_source(LsmCursor *cursor)
 {
-	LsmSource	   *source;
+	LsmSource  *source;
 
 	if (cursor->nsources == cursor->max_sources)
 	{
@@ -84,7 +84,7 @@ build_range(LsmCursor *cursor)
 		cursor_add_source(cursor)->memtable = cursor->set.tables[i];
 	for (int i = 0; i < version->nruns; i++)
 	{
-		LsmSource	   *source = cursor_add_source(cursor);
+		LsmSource  *source = cursor_add_source(cursor);
 
 		source->run = &version->runs[i];
 		source->last = version->runs[i].nfiles - 1;
@@ -136,7 +136,7 @@ build_point_files(LsmCursor *cursor)
 		for (int at = lsm_run_find(run, key); at < run->nfiles; at++)
 		{
 			LsmFile    *file = &run->files[at];
-			LsmSource	   *source;
+			LsmSource  *source;
 			LsmOpenFile *open;
 
 			if (lsm_run_beyond_prefix(run, at, key))
@@ -151,7 +151,7 @@ build_point_files(LsmCursor *cursor)
 	}
 	for (int i = 0; more && i < cursor->nsources; i++)
 	{
-		LsmSource	   *source = &cursor->sources[i];
+		LsmSource  *source = &cursor->sources[i];
 
 		if (source->run != NULL)
 			lsm_probe_prefetch_more(&cursor->probe,
@@ -173,7 +173,7 @@ ask_point_filters(LsmCursor *cursor, bool forward)
 
 	for (int i = 0; i < cursor->nsources; i++)
 	{
-		LsmSource	   *source = &cursor->sources[i];
+		LsmSource  *source = &cursor->sources[i];
 
 		if (source->memtable != NULL)
 		{
@@ -252,7 +252,7 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 
 	for (int i = 0; i < cursor->nsources; i++)
 	{
-		LsmSource	   *source = &cursor->sources[i];
+		LsmSource  *source = &cursor->sources[i];
 
 		if (!positioned)
 			lsm_source_position(cursor, source, forward);
@@ -321,7 +321,7 @@ fold_ties(LsmCursor *cursor, int nties)
 	lsm_fold_begin(&fold, cursor->tree->ops, &cursor->value);
 	for (int i = 0; i < nties; i++)
 	{
-		LsmSource	   *source = &cursor->sources[cursor->ties[i]];
+		LsmSource  *source = &cursor->sources[cursor->ties[i]];
 
 		source->consumed = true;
 		if (lsm_fold_complete(&fold))
@@ -351,11 +351,11 @@ static inline int
 cursor_pick(LsmCursor *cursor, bool forward)
 {
 	int			nties = 0;
-	LsmSource	   *best = NULL;
+	LsmSource  *best = NULL;
 
 	for (int i = 0; i < cursor->nsources; i++)
 	{
-		LsmSource	   *source = &cursor->sources[i];
+		LsmSource  *source = &cursor->sources[i];
 		int			c;
 
 		if (!source->valid)
@@ -395,7 +395,7 @@ cursor_merge(LsmCursor *cursor, bool forward)
 	for (int skipped = 0; skipped < SKIPS_PER_EPOCH; skipped++)
 	{
 		int			nties = cursor_pick(cursor, forward);
-		LsmSource	   *source;
+		LsmSource  *source;
 
 		if (nties == 0)
 			return MERGE_END;
@@ -598,7 +598,7 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 		else if (fold_ties(cursor, nties) == LSM_TAG_PUT)
 		{
 			lsm_batch_append(batch, source->key,
-						 lsm_slice(cursor->value.data, cursor->value.len));
+							 lsm_slice(cursor->value.data, cursor->value.len));
 			behind = true;
 		}
 		else
@@ -721,7 +721,7 @@ lsm_cursor_seek(LsmCursor *cursor, LsmSlice key, bool after,
 				ScanDirection direction)
 {
 	bool		forward = ScanDirectionIsForward(direction);
-	LsmCursorSide		side = forward != after ? LSM_BEFORE_KEY : LSM_AFTER_KEY;
+	LsmCursorSide side = forward != after ? LSM_BEFORE_KEY : LSM_AFTER_KEY;
 
 	if (cursor->point)
 	{

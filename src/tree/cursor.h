@@ -23,8 +23,8 @@ typedef struct LsmSource
 	/* a memtable ... */
 	LsmMemtable *memtable;		/* NULL: a source of files */
 	LsmMemNode *node;			/* present entry */
-	LsmMemNode *before;			/* forward: last node passed, NULL: none; equal
-								 * to node right after an exact seek */
+	LsmMemNode *before;			/* forward: last node passed, NULL: none;
+								 * equal to node right after an exact seek */
 
 	/* ... or files first..last of a run */
 	const LsmRun *run;
@@ -37,9 +37,9 @@ typedef struct LsmSource
 
 typedef enum LsmCursorSide
 {
-	LSM_BEFORE_KEY,					/* in the gap before it */
-	LSM_AT_KEY,						/* it was the last entry returned */
-	LSM_AFTER_KEY					/* in the gap behind it */
+	LSM_BEFORE_KEY,				/* in the gap before it */
+	LSM_AT_KEY,					/* it was the last entry returned */
+	LSM_AFTER_KEY				/* in the gap behind it */
 } LsmCursorSide;
 
 struct LsmCursor
@@ -54,7 +54,7 @@ struct LsmCursor
 	LsmVersion *version;		/* pinned, or NULL */
 
 	/* position; an unbounded one is BEFORE everything or AFTER everything */
-	LsmCursorSide		side;
+	LsmCursorSide side;
 	bool		unbounded;
 	StringInfoData key;
 
@@ -69,7 +69,7 @@ struct LsmCursor
 	bool		forward;		/* ... in this direction */
 	int			nsources;
 	int			max_sources;
-	LsmSource	   *sources;		/* newest first */
+	LsmSource  *sources;		/* newest first */
 	int		   *ties;
 	StringInfoData value;
 };

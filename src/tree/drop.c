@@ -329,7 +329,7 @@ drop_look(HTAB *named)
 	{
 		Dropped    *it = &dropped[i];
 		bool		gone = !lsm_sweep_owner_alive(it->keyspace_id) &&
-		!drop_busy(it->keyspace_id);
+			!drop_busy(it->keyspace_id);
 
 		/* a copy that lives: never ours to remove */
 		if (gone && hash_search(named, &it->keyspace_id, HASH_FIND, NULL) != NULL)

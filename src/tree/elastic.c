@@ -354,7 +354,10 @@ take_extents(uint32 n, uint32 *first)
 	{
 		uint32		extent = lsm_elastic_pool_take(pool, pool->n);
 
-		/* while it is in use, the link is ours: walking goes the other way round */
+		/*
+		 * while it is in use, the link is ours: walking goes the other way
+		 * round
+		 */
 		pool->next[extent] = *first;
 		*first = extent;
 	}

@@ -44,7 +44,8 @@ typedef struct LsmElasticPool
 {
 	uint32		n;
 	uint32		taken;			/* handed out and not free again */
-	uint32		used;			/* the first ones were handed out at least once */
+	uint32		used;			/* the first ones were handed out at least
+								 * once */
 	uint32		free_first;
 	uint32	   *next;
 	LsmElasticChain pending;
@@ -128,11 +129,13 @@ typedef struct LsmElasticView
 	uint32		lines;
 	uint64		tried_clock;	/* when state was refused */
 	uint64		tried_freed;
-	uint64		faults;			/* lsm_sst_blob_faults() when the directory was verified */
+	uint64		faults;			/* lsm_sst_blob_faults() when the directory
+								 * was verified */
 	uint64		operation;		/* the segment below is its key's */
 	uint32		segment;
 	uint8		asked;			/* units of it, when last asked */
-	uint8		admitted;		/* ... that said maybe, up to the first that did not */
+	uint8		admitted;		/* ... that said maybe, up to the first that
+								 * did not */
 	uint32		nextents;
 	uint32		extents[FLEXIBLE_ARRAY_MEMBER];
 } LsmElasticView;
@@ -177,20 +180,26 @@ typedef struct LsmElasticWalk
 
 /* All of these: lock held; exclusively if they change something. */
 extern uint32 lsm_elastic_find_file(uint64 keyspace_id, uint64 number);
+
 /* NONE: no room.  `hotness` and `units` of each segment; NULL: new ones. */
 extern uint32 lsm_elastic_add_file(uint64 keyspace_id, uint64 number,
 								   const LsmElastic *shape, const double *hotness,
 								   const uint8 *units);
 extern void lsm_elastic_drop_file(uint32 file);
 extern void lsm_elastic_walk_begin(LsmElasticWalk *walk, uint32 file);
+
 /* Id of the next segment. */
 extern uint32 lsm_elastic_walk_next(LsmElasticWalk *walk);
+
 /* The target of the segment was changed: take units back, or ask for them. */
 extern void lsm_elastic_follow(uint32 id);
+
 /* Take settings over. */
 extern void lsm_elastic_configure(void);
+
 /* After changes: memory that was retired on its way back. */
 extern void lsm_elastic_sealed(void);
+
 /* Take back what a lowered budget has no room for. */
 extern void lsm_elastic_shrink_to_budget(void);
 
@@ -199,6 +208,7 @@ extern void lsm_elastic_shrink_to_budget(void);
 /* False: out of memory. */
 extern bool lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
 								  uint64 keyspace_id, uint64 number);
+
 /* Never fails. */
 extern void lsm_elastic_view_close(LsmOpenFile *open);
 

@@ -55,8 +55,8 @@ typedef struct SourceRun
 	uint64		run;
 	int			nsources;
 	int			max_sources;
-	int			at;				/* the first one that is not before the segment
-								 * looked at */
+	int			at;				/* the first one that is not before the
+								 * segment looked at */
 	Source	   *sources;
 } SourceRun;
 
@@ -238,7 +238,8 @@ static void
 gather_sources(LsmInheritance *inheritance, LsmJob *job, const LsmEdit *edit)
 {
 	LsmVersion *version = job->version;
-	int			level = -1;		/* of a flush: only the first level that has any */
+	int			level = -1;		/* of a flush: only the first level that has
+								 * any */
 
 	for (int i = 0; version != NULL && i < version->nfiles; i++)
 	{

@@ -25,7 +25,8 @@
 
 #define TASKS_PER_BATCH		128
 #define BATCHES_PER_CALL	256
-#define MEMORY_TRIES		20		/* of MEMORY_WAIT_US each, for readers to leave */
+#define MEMORY_TRIES		20	/* of MEMORY_WAIT_US each, for readers to
+								 * leave */
 #define MEMORY_WAIT_US		100L
 
 typedef enum LoadResult

@@ -193,7 +193,10 @@ lsm_epoch_advance(void)
 uint64
 lsm_epoch_safe(void)
 {
-	/* read before the slots: what was unlinked before it is covered by the scan */
+	/*
+	 * read before the slots: what was unlinked before it is covered by the
+	 * scan
+	 */
 	uint64		oldest = pg_atomic_read_u64(&epochs->u.s.current);
 	uint64		known;
 

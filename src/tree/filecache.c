@@ -266,7 +266,7 @@ static bool
 open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
 {
 	char		header[LSM_FILTER_HEADER_BYTES];
-	LsmSstBlob	blob = {header, 0};	/* as far as checks look at it */
+	LsmSstBlob	blob = {header, 0}; /* as far as checks look at it */
 	const char *why;
 
 	open->page_file = PathNameOpenFile(path, O_RDONLY | PG_BINARY);

@@ -20,10 +20,12 @@ typedef struct LsmOpenFile
 {
 	uint64		keyspace_id;
 	uint64		number;
-	uint64		serial;			/* changes when the file is closed or forgotten */
+	uint64		serial;			/* changes when the file is closed or
+								 * forgotten */
 	uint64		last_operation; /* lsm_filecache_operation at the last use */
 	int			pins;			/* iterators handed out */
-	uint8		level;			/* of the file in the version that used it last */
+	uint8		level;			/* of the file in the version that used it
+								 * last */
 	bool		forgotten;		/* no longer found; closed with the last pin */
 	bool		has_filter;		/* a filter that can say no */
 	int			hit_rate;		/* of lookups, see lookup.h */
@@ -93,20 +95,25 @@ extern LsmSstReader *lsm_file_open_sorted(LsmTree *tree, const LsmFile *file);
 
 /* An iterator of one's own; pins the file. */
 extern LsmSstIter *lsm_file_acquire_iter(LsmOpenFile *open);
+
 /* Never fails. */
 extern void lsm_file_release_iter(LsmOpenFile *open, LsmSstIter *iter);
+
 /*
  * Ask a paged filter, by reading the one page that knows, which counts as a block.  ERROR
  * if it is unreadable or corrupt.
  */
 extern bool lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest);
+
 /*
  * After a probe of a filter with ones_say_no: were pages of it found unreadable?
  * Then it is not used any more.
  */
 extern bool lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open);
+
 /* Count the blocks read since the last call. */
 extern void lsm_file_count_blocks(LsmTree *tree, LsmOpenFile *open);
+
 /* ---- filestats.c ---- */
 
 extern void lsm_filestats_pend(LsmOpenFile *open);

@@ -199,8 +199,9 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 				 errmsg("could not close file \"%s\": %m", path)));
 
 	/*
-	 * The directory entry.  A file that comes into being at a chunk in the middle is
-	 * one that a later record removes, or that the last chunk makes durable.
+	 * The directory entry.  A file that comes into being at a chunk in the
+	 * middle is one that a later record removes, or that the last chunk makes
+	 * durable.
 	 */
 	if (offset == 0 || last)
 		fsync_fname(dir, true);

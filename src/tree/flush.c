@@ -27,8 +27,8 @@
 
 typedef enum ClaimResult
 {
-	CLAIM_NOTHING,				/* none is sealed, or the one we waited for was
-								 * flushed */
+	CLAIM_NOTHING,				/* none is sealed, or the one we waited for
+								 * was flushed */
 	CLAIM_BUSY,					/* someone else is at it */
 	CLAIM_STALE,				/* the tree has to be entered again */
 	CLAIM_DONE
@@ -248,7 +248,11 @@ lsm_flush_oldest(LsmTree *tree, bool conditional)
 			case CLAIM_STALE:
 				if (conditional)
 					return false;
-				/* evicted or being loaded: then nothing is sealed, or it is again */
+
+				/*
+				 * evicted or being loaded: then nothing is sealed, or it is
+				 * again
+				 */
 				lsm_tree_enter(tree);
 				lsm_tree_exit(tree);
 				break;
@@ -315,7 +319,10 @@ lsm_tree_flush(LsmTree *tree)
 
 		if (coming)
 		{
-			/* row numbers may have been handed out; registered writers never wait */
+			/*
+			 * row numbers may have been handed out; registered writers never
+			 * wait
+			 */
 			pg_usleep(100L);
 			continue;
 		}

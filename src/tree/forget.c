@@ -68,8 +68,8 @@ lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid)
 {
 	LsmSlice	filter_key = lsm_filter_key(tree, key);
 	LsmDigest	digest =
-	lsm_memtable_digest(tree, filter_key,
-						lsm_digest_key(filter_key.data, filter_key.len));
+		lsm_memtable_digest(tree, filter_key,
+							lsm_digest_key(filter_key.data, filter_key.len));
 	LsmMemtableSet set;
 	bool		found = false;
 

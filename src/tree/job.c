@@ -53,7 +53,10 @@ job_release(void *arg)
 	{
 		LsmTreeShared *ctl = job->ctl;
 
-		/* also if the keyspace was dropped: our pin keeps the block from others */
+		/*
+		 * also if the keyspace was dropped: our pin keeps the block from
+		 * others
+		 */
 		LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 		if (job->owns_flush && ctl->flush_pid == MyProcPid)
 			ctl->flush_pid = 0;
@@ -103,9 +106,9 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	job->fate.newest_removed_xid = InvalidTransactionId;
 
 	/*
-	 * Conservative (all databases) unless the relation is at hand; a worker is
-	 * in no database.  Entries of indexes have no xids, and the function takes
-	 * no index.
+	 * Conservative (all databases) unless the relation is at hand; a worker
+	 * is in no database.  Entries of indexes have no xids, and the function
+	 * takes no index.
 	 */
 	local_table = tree->ctl->local &&
 		tree->rel->rd_rel->relkind != RELKIND_INDEX;

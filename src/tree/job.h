@@ -82,15 +82,19 @@ extern LsmJob *lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 r
 
 /* The version the job starts from; pinned until it ends. */
 extern void lsm_job_set_version(LsmJob *job, LsmVersion *version);
+
 /* Entries older than the job's can lie in the version's runs from `level` on. */
 extern void lsm_job_set_below(LsmJob *job, int level);
 
 /* Decide about an entry (fate) and write what is left of it.  Ascending keys. */
 extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);
+
 /* Write an entry as it is.  Ascending keys. */
 extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
+
 /* Finish the last file; make all of them durable and log them. */
 extern void lsm_job_finish(LsmJob *job);
+
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
 

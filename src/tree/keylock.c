@@ -81,7 +81,7 @@ keylock_number(const LsmTree *tree, LsmDigest lock_digest)
 {
 	/* ids are random and digests uniform, but their xor need not be */
 	uint64		h = murmurhash32((uint32) (tree->keyspace_id ^ lock_digest)) ^
-	(tree->keyspace_id >> 32) ^ (lock_digest >> 32);
+		(tree->keyspace_id >> 32) ^ (lock_digest >> 32);
 
 	return h % KEYLOCK_PARTITIONS;
 }

@@ -476,7 +476,10 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
 	LsmMetaPage meta;
 	uint64		id;
 
-	/* pg_upgrade transfers relation files only: the main fork would name sorted files that stay behind */
+	/*
+	 * pg_upgrade transfers relation files only: the main fork would name
+	 * sorted files that stay behind
+	 */
 	if (IsBinaryUpgrade)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -733,9 +736,10 @@ lsm_meta_adopt(LsmTree *tree)
 	id = lsm_meta_keyspace(&meta, tree->rnode.dbNode);
 
 	/*
-	 * The same relfilenode elsewhere is a database that was copied, with a keyspace
-	 * made for it (clone.c), or moved (ALTER DATABASE SET TABLESPACE); another
-	 * one is ALTER INDEX SET TABLESPACE.  In a copied database we do not know where that came from.
+	 * The same relfilenode elsewhere is a database that was copied, with a
+	 * keyspace made for it (clone.c), or moved (ALTER DATABASE SET
+	 * TABLESPACE); another one is ALTER INDEX SET TABLESPACE.  In a copied
+	 * database we do not know where that came from.
 	 */
 	if (old.relNode != tree->rnode.relNode &&
 		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend)))

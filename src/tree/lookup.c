@@ -352,8 +352,8 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	lsm_filecache_begin();
 
 	/*
-	 * Unless memtables answer mostly, what they need is fetched while the fences are
-	 * looked at.
+	 * Unless memtables answer mostly, what they need is fetched while the
+	 * fences are looked at.
 	 */
 	if (tree->memtable_rate < MEMTABLES_FIRST)
 	{

@@ -585,7 +585,7 @@ lsm_append_prepare(LsmTree *tree, LsmMetaPage *meta, uint32 bytes, uint32 room,
 				   LsmAppend *append)
 {
 	int			nnew = bytes > room ?
-	(bytes - room + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES : 0;
+		(bytes - room + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES : 0;
 	int			i;
 
 	Assert(nnew <= LSM_EDIT_NEW_PAGES);

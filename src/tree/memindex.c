@@ -49,8 +49,8 @@ static inline uint64
 index_summary(LsmDigest digest)
 {
 	uint64		bits = (UINT64CONST(1) << (digest >> 60)) |
-	(UINT64CONST(1) << ((digest >> 56) & 15)) |
-	(UINT64CONST(1) << ((digest >> 52) & 15));
+		(UINT64CONST(1) << ((digest >> 56) & 15)) |
+		(UINT64CONST(1) << ((digest >> 52) & 15));
 
 	return bits << MEM_POINTER_BITS;
 }
@@ -156,7 +156,7 @@ index_grow(Memtable *m)
 	if (index == NULL)
 	{
 		index = lsm_memtable_allocate(m, offsetof(MemIndex, segments) +
-							 nsegments * sizeof(uint64 *));
+									  nsegments * sizeof(uint64 *));
 		if (index != NULL)
 		{
 			index->mask = mem_index_buckets[n] - 1;

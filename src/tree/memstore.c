@@ -111,8 +111,8 @@ lsm_memtable_allocate(Memtable *m, Size bytes)
 	p = (char *) chunk + MEM_CHUNK_HEADER;
 
 	/*
-	 * Go on in whichever chunk has more room left: a large entry gets a chunk for
-	 * itself and small ones continue to fill the present one.
+	 * Go on in whichever chunk has more room left: a large entry gets a chunk
+	 * for itself and small ones continue to fill the present one.
 	 */
 	rest = LSM_CHUNK_BYTES - MEM_CHUNK_HEADER - bytes;
 	if (rest > m->left)

@@ -234,7 +234,11 @@ restart:
 
 		if (at_end)
 			node = skip_to_tail(m, level, node, prefix, key);
-		/* where this node's lower links lead is looked at next, mostly in turn */
+
+		/*
+		 * where this node's lower links lead is looked at next, mostly in
+		 * turn
+		 */
 		if (node != fetched_of)
 		{
 			fetched_of = node;
@@ -335,8 +339,8 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	pg_atomic_fetch_add_u64(&m->pub.entries, 1);
 
 	/*
-	 * A search that starts too low is slower, not wrong; but the cleanup below
-	 * and that of a remover have to see all levels.
+	 * A search that starts too low is slower, not wrong; but the cleanup
+	 * below and that of a remover have to see all levels.
 	 */
 	max_height = mem_load(&m->max_height);
 	while (max_height < node->height &&
@@ -534,7 +538,7 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 	lsm_memindex_make_room(m);
 
 	node = lsm_memtable_allocate(m, MEM_NODE_BYTES(height, key_bytes) +
-						offsetof(LsmMemValue, data) + value_bytes);
+								 offsetof(LsmMemValue, data) + value_bytes);
 	if (node == NULL)
 		return NULL;
 	node->height = (uint8) height;
@@ -600,8 +604,8 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 		/*
 		 * If another process has created the key's node but not yet added it
 		 * to the index, do not wait for that: our readers must find the key
-		 * now.  Our own node's memory serves as an entry that says "look into the
-		 * skiplist".
+		 * now.  Our own node's memory serves as an entry that says "look into
+		 * the skiplist".
 		 */
 		if (place != node)
 			node->height = 0;

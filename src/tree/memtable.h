@@ -76,7 +76,8 @@ typedef struct Memtable
 
 	/* written by inserters */
 	uint64		index_entries;
-	uint64		tail_prefix;	/* of tail[0], to see at a glance who is beyond it */
+	uint64		tail_prefix;	/* of tail[0], to see at a glance who is
+								 * beyond it */
 	LsmMemNode *tail[MEM_MAX_HEIGHT];	/* hints: last node of each level */
 	LsmMemNode *min_node;		/* bounds of all keys; NULL: no key */
 	LsmMemNode *max_node;
@@ -151,6 +152,7 @@ extern void lsm_memindex_make_room(Memtable *m);
 
 /* `bytes` of chunk memory, aligned, content undefined; NULL: no chunk to be had. */
 extern void *lsm_memtable_allocate(Memtable *m, Size bytes);
+
 /* A whole chunk, which the caller has to keep track of; NULL as above. */
 extern void *lsm_memtable_allocate_chunk(Memtable *m);
 

@@ -41,6 +41,7 @@ lsm_fold_complete(const LsmFold *fold)
  * REQUIRES: not complete.  Returns whether it is now.
  */
 extern bool lsm_fold_add(LsmFold *fold, LsmSlice older);
+
 /* The same for a memtable's value with its base. */
 extern bool lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value);
 
@@ -62,6 +63,7 @@ typedef struct LsmMerge LsmMerge;
  */
 extern LsmMerge *lsm_merge_open(LsmTree *tree, const LsmSequence *sequences,
 								int nsequences);
+
 /* Next key and its folded value (a PARTIAL, if nothing completes it); good until the next call. */
 extern bool lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value);
 

@@ -123,7 +123,7 @@ lsm_tree_written_as(LsmTree *tree)
 	LsmFilterParams params = lsm_tree_filter_params(tree);
 	uint32		units = 0;
 	uint32		unit_bytes = 0;
-	char		text[100];
+	char text[	100];
 	int			bytes;
 
 	if (params.scheme == LSM_FILTER_NONE)

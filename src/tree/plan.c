@@ -100,7 +100,7 @@ lsm_plan_overlaps_below(const LsmVersion *version, int level, const LsmFile *fil
 static LsmPlan *
 plan_begin(LsmVersion *version, int out_level)
 {
-	LsmPlan	   *plan = palloc0(sizeof(LsmPlan));
+	LsmPlan    *plan = palloc0(sizeof(LsmPlan));
 
 	plan->out_level = out_level;
 	plan->files = palloc(Max(version->nfiles, 1) * sizeof(LsmFile *));
@@ -115,7 +115,7 @@ plan_begin(LsmVersion *version, int out_level)
 static LsmPlan *
 plan_from_marks(LsmVersion *version, const bool *picked, int out_level)
 {
-	LsmPlan	   *plan = plan_begin(version, out_level);
+	LsmPlan    *plan = plan_begin(version, out_level);
 
 	for (int r = 0; r < version->nruns; r++)
 	{
@@ -224,7 +224,7 @@ lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite)
 	Range		range = {0};
 	int			n = mark_connected(version, seed, picked, &range);
 	bool		below = mark_level(version, 1, &range, picked);
-	LsmPlan	   *plan = plan_from_marks(version, picked, 1);
+	LsmPlan    *plan = plan_from_marks(version, picked, 1);
 
 	plan->move = n == 1 && !below && !rewrite;
 	return plan;
@@ -237,7 +237,7 @@ lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite)
 LsmPlan *
 lsm_plan_level0_moves(LsmVersion *version)
 {
-	LsmPlan	   *plan = plan_begin(version, 1);
+	LsmPlan    *plan = plan_begin(version, 1);
 
 	for (int i = 0; i < version->level_files[0]; i++)
 	{
@@ -272,7 +272,7 @@ lsm_plan_push(LsmVersion *version, int level, int first, int last)
 	LsmRun	   *run = version->levels[level];
 	Range		range = {0};
 	bool		below;
-	LsmPlan	   *plan;
+	LsmPlan    *plan;
 
 	for (int i = first; i <= last; i++)
 	{
@@ -358,7 +358,7 @@ static LsmPlan *
 plan_level_moves(LsmTree *tree, LsmVersion *version, int level, uint64 *cursor)
 {
 	LsmRun	   *run = version->levels[level];
-	LsmPlan	   *plan = plan_begin(version, level + 1);
+	LsmPlan    *plan = plan_begin(version, level + 1);
 	double		bytes = version->level_bytes[level];
 	double		target = lsm_level_target(tree, level);
 
@@ -384,7 +384,7 @@ LsmPlan *
 lsm_plan_due(LsmTree *tree, LsmVersion *version)
 {
 	uint64	   *cursors = tree->ctl->compact_cursor;
-	LsmPlan	   *plan;
+	LsmPlan    *plan;
 	int			level;
 
 	if (lsm_compaction_score(tree, version, &level) < 1.0)

@@ -95,8 +95,8 @@ lsm_publish_lock(LsmTree *tree)
 		return false;
 
 	/*
-	 * Never wait: whoever holds the lock may be waiting for a flush.  An error
-	 * releases the locks with the worker's transaction.
+	 * Never wait: whoever holds the lock may be waiting for a flush.  An
+	 * error releases the locks with the worker's transaction.
 	 */
 	publish_lock_tags(tree, relid, &database, &relation);
 	if (LockAcquire(&database, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)

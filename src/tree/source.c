@@ -127,7 +127,10 @@ memtable_position(LsmCursor *cursor, LsmSource *source, bool forward)
 			source->node = node == NULL ? lsm_memtable_first(memtable) :
 				lsm_memtable_next(source->memtable, node);
 
-			/* what was inserted since the search may still lie before the position */
+			/*
+			 * what was inserted since the search may still lie before the
+			 * position
+			 */
 			while (source->node != NULL)
 			{
 				int			c = lsm_slice_compare(lsm_memnode_key(source->node), key);

@@ -269,8 +269,8 @@ tree_xact_callback(XactEvent event, void *arg)
 			lsm_filestats_publish();
 
 			/*
-			 * Handles stay: cursors are freed with their memory contexts, later
-			 * than this, and may still refer to them.
+			 * Handles stay: cursors are freed with their memory contexts,
+			 * later than this, and may still refer to them.
 			 */
 			tree_unpin_all();
 			break;

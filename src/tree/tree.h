@@ -82,43 +82,49 @@ typedef enum LsmTag
 typedef enum LsmFate
 {
 	LSM_FATE_KEEP,
-	LSM_FATE_REWRITE,			/* write what the callback put into `rewritten` */
+	LSM_FATE_REWRITE,			/* write what the callback put into
+								 * `rewritten` */
 	LSM_FATE_DROP				/* write nothing */
 } LsmFate;
 
 typedef struct LsmFateContext
 {
 	/* set by the tree before the job starts */
-	bool		bottom;			/* no older entry of this key can lie below the output */
+	bool		bottom;			/* no older entry of this key can lie below
+								 * the output */
 	bool		flush;			/* a flush; else a compaction */
-	TransactionId oldest_xid;	/* GetOldestNonRemovableTransactionId(): a row whose
-								 * committed deleter precedes it is seen by no one */
-	TransactionId freeze_limit; /* xids before it may be frozen; invalid = none */
+	TransactionId oldest_xid;	/* GetOldestNonRemovableTransactionId(): a row
+								 * whose committed deleter precedes it is seen
+								 * by no one */
+	TransactionId freeze_limit; /* xids before it may be frozen; invalid =
+								 * none */
 
 	/* accumulated by the callback over the job */
 	TransactionId newest_removed_xid;	/* newest xid whose row was dropped or
 										 * frozen: standby conflict horizon */
 
-	/* set by the callback for this entry (false on entry): the value is
-	 * kept, but will be dropped by a later job once its deleter is old enough
-	 * (so that VACUUM's drop_dead finds the file) */
+	/*
+	 * set by the callback for this entry (false on entry): the value is kept,
+	 * but will be dropped by a later job once its deleter is old enough (so
+	 * that VACUUM's drop_dead finds the file)
+	 */
 	bool		dying;
 } LsmFateContext;
 
 typedef struct LsmKindOps
 {
 	/*
-	 * Complete `newer` (tag PARTIAL) with `older` (PUT or PARTIAL); append the
-	 * result, tag byte included, to `out` (empty on entry).  Result is PUT
-	 * if older is, else PARTIAL.
+	 * Complete `newer` (tag PARTIAL) with `older` (PUT or PARTIAL); append
+	 * the result, tag byte included, to `out` (empty on entry).  Result is
+	 * PUT if older is, else PARTIAL.
 	 */
 	void		(*merge) (LsmSlice newer, LsmSlice older, StringInfo out);
 
 	/*
 	 * Decide about the newest value of a key, partial ones already merged as
 	 * far as the inputs allow.  A PARTIAL at the bottom never reaches the
-	 * callback: it has lost its row and the tree drops it.  Runs in a
-	 * worker without database: clog and procarray only, no catalog access.
+	 * callback: it has lost its row and the tree drops it.  Runs in a worker
+	 * without database: clog and procarray only, no catalog access.
 	 */
 	LsmFate		(*fate) (LsmFateContext *cx, LsmSlice key, LsmSlice value,
 						 StringInfo rewritten);
@@ -126,7 +132,10 @@ typedef struct LsmKindOps
 	/* Smallest normal xid in the value that still matters, or invalid. */
 	TransactionId (*min_xid) (LsmSlice value);
 
-	/* One problem of a value's format for lsm_verify, or NULL (palloc'd text). */
+	/*
+	 * One problem of a value's format for lsm_verify, or NULL (palloc'd
+	 * text).
+	 */
 	char	   *(*check) (LsmSlice key, LsmSlice value);
 } LsmKindOps;
 
@@ -164,17 +173,17 @@ extern int	lsm_elastic_initial_units;
 extern int	lsm_elastic_memory_kb;
 extern int	lsm_elastic_lifetime;
 extern int	lsm_elastic_unit_size;	/* bytes */
-extern int	lsm_elastic_policy;		/* LsmElasticPolicy */
+extern int	lsm_elastic_policy; /* LsmElasticPolicy */
 extern double lsm_elastic_ratio;
 extern bool lsm_elastic_inheritance;
-extern int	lsm_memtable_memory_kb;	/* whole arena */
+extern int	lsm_memtable_memory_kb; /* whole arena */
 extern int	lsm_memtable_size_kb;	/* one tree's memtable */
 extern int	lsm_size_ratio;
 extern int	lsm_target_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
 extern int	lsm_max_open_files;
 extern int	lsm_compaction_workers;
-extern int	lsm_max_trees;			/* control blocks (restart) */
+extern int	lsm_max_trees;		/* control blocks (restart) */
 
 /* ---- life cycle (tree.c, keyspace.c) ---- */
 
@@ -248,6 +257,7 @@ typedef struct LsmProbe
 /* Counts one lookup (and its digest if shared).  `filter_key`: the TID of a
  * table tree; the encoded columns, without TID, of an index tree. */
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
+
 /*
  * There is something else to do before the lookup: fetch ahead what it will need: of
  * memtables for a write; of files too, for probes; of files but not their filters, if only
@@ -357,7 +367,8 @@ extern bool lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries,
 typedef struct LsmEntry
 {
 	LsmSlice	key;			/* only its len matters at begin */
-	LsmSlice	value;			/* tag byte first; only its len matters at begin */
+	LsmSlice	value;			/* tag byte first; only its len matters at
+								 * begin */
 	LsmDigest	digest;			/* of the filter key: set by lsm_write_apply */
 	void	   *node;			/* tree's: reserved memory */
 	bool		fresh;			/* the key is most likely a new one: a hint */
@@ -432,14 +443,17 @@ typedef struct LsmStamp
 extern LsmDigest lsm_lock_digest(LsmSlice filter_key);
 extern void lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
 extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
+
 /* REQUIRES: key locked. */
 extern bool lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);
+
 /* `changed`: something was applied under the lock. */
 extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
 
 /* ---- row identifiers of table trees ---- */
 
-#define LSM_TID_OFFSETS		291	/* offsets 1..291 are used: MaxHeapTuplesPerPage */
+#define LSM_TID_OFFSETS		291 /* offsets 1..291 are used:
+								 * MaxHeapTuplesPerPage */
 
 /*
  * n successive row numbers (0-based; block = number / 291, offset = 1 + number
@@ -471,18 +485,21 @@ typedef struct LsmRowBatch
 	CommandId	cid;
 	int			n;				/* 0: none */
 	ItemPointerData first;
-	struct TupleTableSlot **slots;	/* of COPY, which clears each when its index
-									 * entries have been inserted */
+	struct TupleTableSlot **slots;	/* of COPY, which clears each when its
+									 * index entries have been inserted */
 } LsmRowBatch;
 
 /* COPY FROM begins or ends; returns what was the case before. */
 extern bool lsm_rows_copy(bool running);
 extern void lsm_rows_note_batch(Relation table, struct TupleTableSlot **slots, int n,
 								CommandId cid);
+
 /* The batch that begins with this row, or NULL. */
 extern const LsmRowBatch *lsm_rows_batch(Relation table, const ItemPointerData *tid);
+
 /* The same for someone who has the tree to himself (rewriting a table). */
 extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
+
 /* All row numbers handed out so far are below it. */
 extern uint64 lsm_tree_row_limit(LsmTree *tree);
 
@@ -493,6 +510,7 @@ typedef struct LsmBuild LsmBuild;
 /* REQUIRES: the tree is empty and exclusively ours.  Entries in key order. */
 extern LsmBuild *lsm_build_begin(LsmTree *tree);
 extern void lsm_build_add(LsmBuild *build, LsmSlice key, LsmSlice value);
+
 /* Publishes the files; from here they are part of the tree. */
 extern void lsm_build_finish(LsmBuild *build);
 
@@ -506,8 +524,9 @@ typedef struct LsmCompactRequest
 	bool		full;			/* everything into the last level */
 	TransactionId freeze_limit; /* valid: rewrite every file whose minimum xid
 								 * precedes it, freezing */
-	bool		drop_dead;		/* rewrite every file that may hold dead entries
-								 * (has partial, deleted or dying ones) */
+	bool		drop_dead;		/* rewrite every file that may hold dead
+								 * entries (has partial, deleted or dying
+								 * ones) */
 } LsmCompactRequest;
 
 /* Runs in this process until done.  REQUIRES: lock on the relation. */
@@ -547,15 +566,16 @@ typedef struct LsmSegmentInfo
 	uint64		keys;			/* distinct filter keys */
 	int			units;			/* in the filter file */
 	int			units_on;		/* in memory and asked; 0 also if not tracked */
-	bool		tracked;		/* it has state in shared memory; false: no session
-								 * has used the file since the start, or there is no
-								 * room (lsm.elastic_memory) */
-	double		accesses;		/* its hotness f: how often it was asked for a key,
-								 * older accesses counting less and less */
+	bool		tracked;		/* it has state in shared memory; false: no
+								 * session has used the file since the start,
+								 * or there is no room (lsm.elastic_memory) */
+	double		accesses;		/* its hotness f: how often it was asked for a
+								 * key, older accesses counting less and less */
 	double		bits_per_key;	/* of the units that are on */
 	double		expected_fpr;	/* of the units that are on; 1 with none */
-	double		measured_fpr;	/* the same, as far as accesses have shown it: what
-								 * the policy reckons with; if there were any */
+	double		measured_fpr;	/* the same, as far as accesses have shown it:
+								 * what the policy reckons with; if there were
+								 * any */
 } LsmSegmentInfo;
 
 /* Segments of the current version, in the order of lsm_tree_files(); palloc'd.
@@ -565,7 +585,8 @@ extern LsmSegmentInfo *lsm_tree_segments(LsmTree *tree, int *nsegments);
 /* Elastic filters of all trees together. */
 typedef struct LsmElasticStats
 {
-	uint64		budget_bytes;	/* lsm.elastic_memory, as far as it is reserved */
+	uint64		budget_bytes;	/* lsm.elastic_memory, as far as it is
+								 * reserved */
 	uint64		used_bytes;		/* units on */
 	uint64		taken_bytes;	/* these, and units that are coming or going */
 	uint64		reserved_bytes; /* at the start: what the budget can grow to */
@@ -628,7 +649,8 @@ typedef struct LsmFilterCounts
 {
 	uint64		negatives;		/* "no": the file was not read */
 	uint64		true_positives;
-	uint64		false_positives;	/* "maybe", and the file was read for nothing */
+	uint64		false_positives;	/* "maybe", and the file was read for
+									 * nothing */
 } LsmFilterCounts;
 
 static inline uint64
@@ -647,6 +669,7 @@ typedef struct LsmTotals
 /* Add what this backend counted since the last call to shared memory: at
  * statement end (executor hooks, utility hook, transaction end). */
 extern void lsm_counters_publish(void);
+
 /*
  * Running totals of this backend and of the parallel workers that have worked
  * for it (for EXPLAIN: take, run, take again, subtract).
@@ -665,9 +688,10 @@ typedef struct LsmFilterInfo
 	uint64		filter_bytes;
 	double		bits_per_key;	/* as it came out */
 	double		expected_fpr;	/* elastic: with all units on */
-	LsmFilterCounts counts;		/* of all sessions since the start, the last reset, or
-								 * since the file had to take another's place
-								 * (filestats.c).  Scheme none: reads */
+	LsmFilterCounts counts;		/* of all sessions since the start, the last
+								 * reset, or since the file had to take
+								 * another's place (filestats.c).  Scheme
+								 * none: reads */
 } LsmFilterInfo;
 
 /* In the order of lsm_tree_files(); palloc'd.  ERRORs naming a damaged filter. */
@@ -703,6 +727,7 @@ extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
  * compact.  Returns true if something was done (call again soon).
  */
 extern bool lsm_worker_round(int worker_no);
+
 /* Latch of worker i, for writers to wake it; called by the worker itself at start. */
 extern void lsm_worker_announce(int worker_no);
 

@@ -42,6 +42,7 @@
 
 extern Size lsm_arena_shmem_bytes(void);
 extern void lsm_arena_shmem_init(void);
+
 /* NULL: none free (after an attempt to reclaim what is retired). */
 extern void *lsm_arena_allocate_chunk(void);
 extern void lsm_arena_free_chunk(void *chunk);
@@ -63,12 +64,15 @@ extern void lsm_epoch_enter(void);
 extern void lsm_epoch_exit(void);
 extern void lsm_epoch_abort(void);	/* after an error: nesting back to zero */
 extern bool lsm_epoch_inside(void);
+
 /* Advances the global epoch; what was unlinked before the call is free once
  * lsm_epoch_passed(result). */
 extern uint64 lsm_epoch_advance(void);
 extern bool lsm_epoch_passed(uint64 epoch);
+
 /* Largest epoch that has passed for certain: one scan for many questions. */
 extern uint64 lsm_epoch_safe(void);
+
 /* Sleeps (interruptibly) until passed.  REQUIRES: not inside, no lock held. */
 extern void lsm_epoch_wait(uint64 epoch);
 
@@ -105,25 +109,34 @@ typedef struct LsmMemtable
 	pg_atomic_uint64 entries;	/* nodes ever made: never goes down, so 0 says
 								 * that the generation's log is empty */
 	pg_atomic_uint64 removed;	/* of these, by lsm_memtable_remove() */
-	pg_atomic_uint32 forgotten_xid; /* newest whose deletion lsm_tree_forget() made
-									 * final, or invalid: set before the removal */
+	pg_atomic_uint32 forgotten_xid; /* newest whose deletion lsm_tree_forget()
+									 * made final, or invalid: set before the
+									 * removal */
 	/* retirement (owned by lsm_memtable_retire) */
 	uint64		retire_epoch;
 	struct LsmMemtable *retire_next;
-	/* private to memtable.c from here on: skiplist head, chunk list, digest
-	 * index; declared there as a struct that starts with this one */
+
+	/*
+	 * private to memtable.c from here on: skiplist head, chunk list, digest
+	 * index; declared there as a struct that starts with this one
+	 */
 } LsmMemtable;
 
 extern Size lsm_memtable_shmem_bytes(void);
 extern void lsm_memtable_shmem_init(void);
+
 /* NULL if the arena has no chunk (local: never NULL). */
 extern LsmMemtable *lsm_memtable_create(uint64 generation, bool local);
+
 /* REQUIRES: no one else can reach it. */
 extern void lsm_memtable_destroy(LsmMemtable *memtable);
+
 /* Unlinked from its tree: destroy once the epoch has passed. */
 extern void lsm_memtable_retire(LsmMemtable *memtable);
+
 /* Destroy what is retired and passed; returns the number of chunks freed. */
 extern int	lsm_memtable_reclaim(void);
+
 /* The epoch ended: destroy local memtables retired inside it (epoch.c). */
 extern void lsm_memtable_reclaim_local(void);
 
@@ -150,6 +163,7 @@ extern LsmMemNode *lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest,
 									 LsmSlice key); /* by the hash index */
 extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest,
 									LsmSlice filter_key);
+
 /* False: certainly no key that begins with it. */
 extern bool lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key);
 extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
@@ -158,11 +172,13 @@ extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); 
 extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);
 extern LsmMemNode *lsm_memtable_last(LsmMemtable *memtable);
 extern LsmMemNode *lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node);
+
 /* Unlinks the node.  A value added at the same time is lost. */
 extern void lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node);
 extern LsmMemNode *lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node);
 extern LsmSlice lsm_memnode_key(LsmMemNode *node);
 extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
+
 /* Newest value; never NULL for a linked node. */
 extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
 
@@ -177,8 +193,8 @@ extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
 
 typedef enum LsmTreeState
 {
-	LSM_STATE_UNLOADED = 0,		/* log pages only: no memtable; the
-								 * fields below "loaded" mean nothing */
+	LSM_STATE_UNLOADED = 0,		/* log pages only: no memtable; the fields
+								 * below "loaded" mean nothing */
 	LSM_STATE_LOADING,
 	LSM_STATE_LOADED
 } LsmTreeState;
@@ -194,19 +210,25 @@ typedef struct LsmLogSlot
 
 typedef struct LsmTreeShared
 {
-	/* identity: set when the block is taken, under the control table lock;
-	 * keyspace_id 0 = block is free */
+	/*
+	 * identity: set when the block is taken, under the control table lock;
+	 * keyspace_id 0 = block is free
+	 */
 	pg_atomic_uint64 keyspace_id;
 	bool		local;			/* a temporary tree's, in backend memory */
 	RelFileNode rnode;
 	LsmKind		kind;
 	char		relpersistence;
 
-	LWLock		lock;			/* protects what follows, unless said otherwise */
+	LWLock		lock;			/* protects what follows, unless said
+								 * otherwise */
 
-	/* relation OID, for the worker's lock.  Confirmed once a transaction other than the
-	 * creating one has opened the tree through the relation: before, the worker
-	 * keeps its hands off and writers flush for themselves. */
+	/*
+	 * relation OID, for the worker's lock.  Confirmed once a transaction
+	 * other than the creating one has opened the tree through the relation:
+	 * before, the worker keeps its hands off and writers flush for
+	 * themselves.
+	 */
 	Oid			relid;
 	bool		relid_confirmed;
 	LsmTreeOptions options;
@@ -237,8 +259,8 @@ typedef struct LsmTreeShared
 	pg_atomic_uint32 level0_runs;	/* hint for stalls */
 	pg_atomic_uint32 compaction_due;	/* hint for workers */
 	pg_atomic_uint64 last_used; /* for eviction: a clock */
-	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that sealed
-									 * last; 0: none since the start */
+	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
+									 * sealed last; 0: none since the start */
 
 	LWLock		alloc_lock;		/* page allocation in the main fork */
 	BlockNumber nblocks;		/* of the main fork */
@@ -276,31 +298,42 @@ typedef struct LsmTreeShared
  */
 extern Size lsm_control_shmem_bytes(void);
 extern void lsm_control_shmem_init(void);
+
 /* False: not in shared_preload_libraries. */
 extern bool lsm_control_ready(void);
+
 /* False, and not pinned, if the block is not (any more) this keyspace's. */
 extern bool lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id);
 extern void lsm_control_unpin(LsmTreeShared *ctl);
+
 /* The block was used now (least recently used order). */
 extern void lsm_control_touch(LsmTreeShared *ctl);
+
 /* Identity, read under the control table lock; false if the block is free. */
 extern bool lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
 								 RelFileNode *rnode, LsmKind *kind,
 								 char *relpersistence);
+
 /* The keyspace's log lives in this fork; a block that says otherwise is dropped. */
 extern void lsm_control_move(uint64 keyspace_id, RelFileNode rnode);
+
 /* Counts drops and reuses of blocks, for backends that cache handles. */
 extern uint64 lsm_control_drops(void);
+
 /* i-th local block of this backend (temporary trees), NULL past the end. */
 extern LsmTreeShared *lsm_control_nth_local(int i);
+
 /* Find or take the block of a keyspace; evicts idle trees when all are taken.  A
  * new block is UNLOADED.  ERROR if none can be had (hint: lsm.max_trees). */
 extern LsmTreeShared *lsm_control_get(uint64 keyspace_id, RelFileNode rnode,
 									  LsmKind kind, char relpersistence);
+
 /* NULL if the keyspace has none. */
 extern LsmTreeShared *lsm_control_find(uint64 keyspace_id);
+
 /* The tree is gone (dropped, truncated): memtables retired, block freed. */
 extern void lsm_control_drop(uint64 keyspace_id);
+
 /* i-th block, NULL past the end; may be free (keyspace_id 0). */
 extern LsmTreeShared *lsm_control_nth(int i);
 
@@ -357,9 +390,10 @@ struct LsmTree
 	uint64		keyspace_id;
 	LsmTreeShared *ctl;			/* checked against keyspace_id at every enter */
 	const LsmKindOps *ops;
-	Relation	rel;			/* of the current call; used by temporary trees only
-								 * (local buffers need it) */
-	char		dir[MAXPGPATH]; /* "pg_lsm/0123456789abcdef", relative to PGDATA */
+	Relation	rel;			/* of the current call; used by temporary
+								 * trees only (local buffers need it) */
+	char		dir[MAXPGPATH]; /* "pg_lsm/0123456789abcdef", relative to
+								 * PGDATA */
 	struct LsmVersion *version; /* cached; version.c */
 	int			memtable_rate;	/* of lookups that memtables answer: lookup.c */
 	LsmTreeOptions options;
@@ -420,8 +454,10 @@ lsm_memtable_digest(const LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 }
 
 extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
+
 /* This process' counts by level, as far as they are published. */
 extern LsmFilterCounts lsm_level_counts[LSM_MAX_LEVELS];
+
 /* Move one handle's counts to its control block; the handle goes away. */
 extern void lsm_counters_forget(LsmTree *tree);
 
@@ -434,8 +470,10 @@ extern void lsm_keylock_shmem_init(void);
 
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);
+
 /* Stands for the settings above that shape a file: equal settings, equal number. */
 extern uint32 lsm_tree_written_as(LsmTree *tree);
+
 /* What a memtable of the tree holds, bytes: level i is due at this * T^i.  The last
  * writer's lsm.memtable_size, which need not be the worker's. */
 extern double lsm_tree_base_bytes(LsmTree *tree);
@@ -464,7 +502,8 @@ typedef struct LsmMetaPage
 	uint32		kind;			/* LsmKind */
 	uint64		flushed_generation;
 	uint64		seq_limit;		/* every seq of a flushed generation is below */
-	uint64		row_limit;		/* every row number in a flushed generation is below */
+	uint64		row_limit;		/* every row number in a flushed generation is
+								 * below */
 	uint64		next_file;
 	uint64		version_no;		/* counts edits */
 	uint64		manifest_id;	/* current manifest */
@@ -480,19 +519,22 @@ typedef struct LsmMetaPage
 typedef struct LsmPageOpaque
 {
 	uint64		owner;			/* generation (log) or manifest id */
-	BlockNumber next;			/* manifest: next page; log: continuation of the
-								 * last entry, else Invalid */
+	BlockNumber next;			/* manifest: next page; log: continuation of
+								 * the last entry, else Invalid */
 	uint16		flags;
 	uint16		type;			/* LSM_PAGE_*; last, like other AMs' page ids */
 } LsmPageOpaque;
 
-#define LSM_PAGE_CONTINUES	0x0001	/* log: page begins in the middle of an entry */
+#define LSM_PAGE_CONTINUES	0x0001	/* log: page begins in the middle of an
+									 * entry */
 
 extern Buffer lsm_page_read(LsmTree *tree, BlockNumber block);
+
 /* An exclusively locked, pinned page that is free: found or by extension.
  * Content undefined: initialise it with WILL_INIT.  REQUIRES: no content lock held. */
 extern Buffer lsm_page_allocate(LsmTree *tree);
 extern bool lsm_tree_needs_wal(const LsmTree *tree);
+
 /* Pinned metapage, locked in `mode`, checked. */
 extern Buffer lsm_meta_read(LsmTree *tree, int mode, LsmMetaPage **meta);
 
@@ -509,22 +551,28 @@ lsm_page_opaque(Page page)
 
 /* n pages at once: none of them is handed out twice. */
 extern void lsm_page_allocate_many(LsmTree *tree, int n, Buffer *buffers);
+
 /* Empty log or manifest page (critical section or redo). */
 extern void lsm_page_init(Page page, uint16 type, uint64 owner, uint16 flags,
 						  BlockNumber next);
+
 /* ERROR (DATA_CORRUPTED) unless it is a sound page of this type. */
 extern LsmPageOpaque *lsm_page_check(const LsmTree *tree, Page page,
 									 BlockNumber block, uint16 type);
+
 /* Metapage with this content (critical section or redo). */
 extern void lsm_meta_init(Page page, const LsmMetaPage *meta);
+
 /* A new lap of the search for free pages: an edit has freed some. */
 extern void lsm_page_restart_search(LsmTree *tree);
+
 /*
  * True if the main fork exists, is not empty and its metapage carries the
  * handle's keyspace id and relfilenode: for a worker that has just locked a
  * relation which may have been dropped, truncated or moved.
  */
 extern bool lsm_meta_current(LsmTree *tree);
+
 /*
  * For lsm_tree_open, when the metapage's relfilenode (not its database) is not the
  * relation's: ALTER INDEX SET TABLESPACE copied the fork.  If the fork it was
@@ -535,6 +583,7 @@ extern bool lsm_meta_current(LsmTree *tree);
  * relpersistence, kind, rel set; not inside an epoch.
  */
 extern void lsm_meta_adopt(LsmTree *tree);
+
 /*
  * For lsm_tree_open, when an unlogged tree's metapage carries id 0 (reset by a crash):
  * makes a keyspace; any number of backends may try at once.  Read
@@ -589,10 +638,12 @@ extern void lsm_memtable_wait_writers(LsmMemtable *memtable);
 #define LSM_FILE_HAS_PARTIAL	0x01	/* holds PARTIAL values */
 #define LSM_FILE_HAS_DELETE		0x02	/* holds DELETE values */
 #define LSM_FILE_SMALLEST_CUT	0x04	/* fence truncated to LSM_FENCE_BYTES */
-#define LSM_FILE_LARGEST_CUT	0x08	/* a key that equals the fence in its length
-										 * and goes on may be inside */
-#define LSM_FILE_HAS_DYING		0x10	/* holds PUT values with LsmFateContext.dying */
-#define LSM_FILE_HAS_CHECKS		0x20	/* sst_check, filter_check, written_as are set */
+#define LSM_FILE_LARGEST_CUT	0x08	/* a key that equals the fence in its
+										 * length and goes on may be inside */
+#define LSM_FILE_HAS_DYING		0x10	/* holds PUT values with
+										 * LsmFateContext.dying */
+#define LSM_FILE_HAS_CHECKS		0x20	/* sst_check, filter_check, written_as
+										 * are set */
 
 typedef struct LsmFileMeta
 {
@@ -606,7 +657,8 @@ typedef struct LsmFileMeta
 	uint8		filter_scheme;
 	uint8		flags;
 	uint32		sst_check;		/* of LsmSstProperties.tail_digest */
-	uint32		filter_check;	/* of the filter's header, which has the payload's checksum */
+	uint32		filter_check;	/* of the filter's header, which has the
+								 * payload's checksum */
 	uint32		written_as;		/* lsm_tree_written_as() */
 	uint16		smallest_bytes;
 	uint16		largest_bytes;
@@ -645,35 +697,47 @@ extern void lsm_keyspace_dir(uint64 keyspace_id, char *path);	/* MAXPGPATH */
 extern void lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path);
 extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter,
 								   char *path);
+
 /* Main fork of that name exists and is not empty. */
 extern bool lsm_fork_exists(RelFileNode rnode, BackendId backend);
+
 /* Directory and owner file, durable; existing ones are fine (redo). */
 extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+
 /* redo of a piece of a file: durable when it returns */
 extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 								 uint64 offset, const char *data, uint32 bytes,
 								 bool last, uint64 file_bytes);
 extern void lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number);
+
 /* Lines of the owner file: one per fork that may name the keyspace. */
 typedef struct LsmOwner
 {
 	RelFileNode rnode;
 	BackendId	backend;
 } LsmOwner;
+
 /* palloc'd; -1: no owner file or not readable as one. */
 extern int	lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners);
+
 /* "0123456789abcdef" to an id; false if it is something else */
 extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
+
 /* Log the removal, then remove directory and control block. */
 extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
+
 /* A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner durable. */
 extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode);
+
 /* clone.c: the keyspace that takes the named one's place in a copied database */
 extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
+
 /* What the metapage of a fork in that database names; 0: none yet. */
 extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
+
 /* Its directory is there. */
 extern bool lsm_keyspace_exists(uint64 keyspace_id);
+
 /* files.c: hard links (or copies) of the files in another keyspace; durable, and
  * logged if `log`. */
 extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
@@ -682,24 +746,32 @@ extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *f
 /* If XLogIsNeeded() and the tree is permanent: the file's bytes as
  * file-chunk records. */
 extern void lsm_file_log(LsmTree *tree, uint64 number, bool filter);
+
 /* Unlink both files of a number; ENOENT is fine, others WARNING. */
 extern void lsm_file_unlink(const LsmTree *tree, uint64 number);
+
 /* Remove directory and content.  For temporary trees and the sweep. */
 extern void lsm_keyspace_remove(uint64 keyspace_id);
+
 /* Files in the directory that no version names; after recovery, at load. */
 extern void lsm_keyspace_remove_strays(LsmTree *tree);
+
 /* Called by the worker now and then. */
 extern void lsm_sweep_orphans(void);
+
 /* A fork listed in the keyspace's owner file names it, or might. */
 extern bool lsm_sweep_owner_alive(uint64 keyspace_id);
+
 /* Keyspaces named by any main fork on disk: a set of ids in the current context. */
 extern struct HTAB *lsm_sweep_scan_cluster(void);
 
 /* drop.c: keyspaces of relations that an ended transaction has dropped */
 extern Size lsm_drop_shmem_bytes(void);
 extern void lsm_drop_shmem_init(void);
+
 /* Called by worker 0 in every round. */
 extern void lsm_drop_keyspaces(void);
+
 /* Backend exit: remove directories of this backend's temporary trees. */
 extern void lsm_keyspace_forget_temporary(void);
 
@@ -735,6 +807,7 @@ extern void lsm_flush_memtable(LsmTree *tree, LsmMemtable *memtable);
 
 /* Do one due compaction; false if none is due or someone else is at it. */
 extern bool lsm_compact_once(LsmTree *tree, bool conditional);
+
 /* A writer found level 0 too deep: compact or wait. */
 extern void lsm_compact_stall(LsmTree *tree);
 
@@ -767,12 +840,16 @@ extern void lsm_sst_report(int elevel, const LsmSstError *err);
 
 extern Size lsm_elastic_shmem_bytes(void);
 extern void lsm_elastic_shmem_init(void);
+
 /* The file (number 0: the keyspace) is gone: drop its state.  Never fails. */
 extern void lsm_elastic_forget(uint64 keyspace_id, uint64 number);
+
 /* Hand over what this backend has noted. */
 extern void lsm_elastic_end_statement(void);
+
 /* The worker's part: settings, then units to load; true if there were any. */
 extern bool lsm_elastic_round(void);
+
 /* Wake worker 0 only. */
 extern void lsm_worker_wake_first(void);
 

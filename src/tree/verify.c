@@ -435,7 +435,9 @@ verify_file(LsmTree *tree, const LsmFile *file, MemoryContext parent,
 	if (verify->problems != NIL && still_listed(tree, file->number))
 	{
 		forboth(object, verify->objects, problem, verify->problems)
+		{
 			report(arg, (char *) lfirst(object), (char *) lfirst(problem));
+		}
 	}
 	MemoryContextDelete(cxt);
 }

@@ -139,10 +139,13 @@ lsm_file_may_hold(const LsmFile *file, LsmSlice key)
 
 /* Index of the first file that is not entirely before `key`; nfiles if none. */
 extern int	lsm_run_find(const LsmRun *run, LsmSlice key);
+
 /* Are all keys of the file greater than `key`, and than all that begin with it? */
 extern bool lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key);
+
 /* Index of the last file that is not entirely after `key`; -1 if none. */
 extern int	lsm_run_find_last(const LsmRun *run, LsmSlice key);
+
 /* As lsm_run_find(), but -1 if that file is entirely after `key`. */
 extern int	lsm_run_find_exact(const LsmRun *run, LsmSlice key);
 

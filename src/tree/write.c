@@ -404,8 +404,8 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 
 				/*
 				 * Once per write: level 0 is bounded by making every writer
-				 * pay, but a writer does not wait for ever on a compaction that makes no
-				 * headway.
+				 * pay, but a writer does not wait for ever on a compaction
+				 * that makes no headway.
 				 */
 				state.compacted = true;
 				lsm_write_stall_begin(&state);

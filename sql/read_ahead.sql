@@ -72,7 +72,7 @@ SELECT ra_fetch('ra_l', 'g = 2 ORDER BY g, id') = ra_fetch('ra_h', 'g = 2 ORDER 
 SELECT ra_fetch('ra_l', 'g BETWEEN 1 AND 4 ORDER BY g, id') = ra_fetch('ra_h', 'g BETWEEN 1 AND 4 ORDER BY g, id') AS same;
 SELECT ra_fetch('ra_l', 'g = ANY (''{0,3,5}'') AND id < 900 ORDER BY id') = ra_fetch('ra_h', 'g = ANY (''{0,3,5}'') AND id < 900 ORDER BY id') AS same;
 
--- = ANY looks points up in groups: cursors, keys that are not there, many entries per key, two columns
+-- = ANY, point after point: cursors, keys that are not there, many entries per key, two columns
 SELECT ra_fetch('ra_l', format('id = ANY (%L) ORDER BY id', k)) = ra_fetch('ra_h', format('id = ANY (%L) ORDER BY id', k)) AS same
 	FROM (SELECT array_agg(i * 3 % 4001) AS k FROM generate_series(1, 900) i) a;
 CREATE INDEX ON ra_h (v, g);

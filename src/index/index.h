@@ -301,32 +301,6 @@ extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
 extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
 							LsmSlice key);
 
-/* ---- points.c ---- */
-
-/* Most points looked up together */
-#define LSM_POINTS_AT_ONCE	32
-
-typedef struct LsmPoints
-{
-	int			size;			/* points of a group; it grows */
-	int			first;			/* index of the first one in its column */
-	int			n;				/* of this group; 0: there is no group */
-	int			looked_up;		/* the cursor has been put to so many */
-	bool		open;			/* ... and has not reached the end of the last */
-	LsmProbe	probes[LSM_POINTS_AT_ONCE];
-	StringInfoData keys;		/* of the probes */
-
-	int			next;			/* first entry of the batch still to be used */
-	uint8		point_of[LSM_BATCH_ENTRIES];
-	LsmBatch	batch;
-} LsmPoints;
-
-extern LsmPoints *lsm_points_create(void);
-extern void lsm_points_begin(LsmPoints *group, LsmTree *tree, const LsmQuals *quals,
-							 const int *point, bool more);
-extern bool lsm_points_step(LsmPoints *group, LsmCursor *cursor, LsmTree *table,
-							LsmSlice *key, LsmSlice *value, int *point);
-
 /* ---- kill.c ---- */
 
 /* Entries found dead to everyone, to be deleted together */

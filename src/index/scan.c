@@ -85,10 +85,6 @@ typedef struct LsmScan
 	LsmBatch   *batch;			/* NULL until needed */
 	int			batch_next;
 	int			batch_size;		/* of the next one */
-	LsmPoints  *points;			/* = ANY: points looked up together; NULL
-								 * until needed */
-	LsmTree    *table;			/* where their rows will be looked up, if that
-								 * is an lsm table */
 
 	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
 	StringInfoData lower;
@@ -234,8 +230,6 @@ prepare_scan(IndexScanDesc scan)
 		MemoryContextSwitchTo(old);
 	}
 	so->guard = scan->xs_want_itup && !so->stable_tids;
-	so->table = so->stable_tids && !scan->xs_want_itup ?
-		lsm_tree_open(scan->heapRelation, LSM_KIND_TABLE, NULL) : NULL;
 	so->batched = scan->xs_snapshot != NULL &&
 		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable();
 	if (scan->xs_want_itup && so->tuple_context == NULL)
@@ -346,8 +340,6 @@ drop_batch(LsmScan *so)
 {
 	if (so->batch != NULL)
 		so->batch->n = 0;
-	if (so->points != NULL)
-		so->points->n = 0;
 	so->batch_next = 0;
 	so->batch_size = FIRST_BATCH_ENTRIES;
 }
@@ -598,14 +590,9 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 static inline bool
 step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
 {
-	if (so->batched && ScanDirectionIsForward(direction))
-	{
-		if (so->points != NULL && so->points->n > 0)
-			return lsm_points_step(so->points, so->cursor, so->table, key, value,
-								   &so->position.point[so->quals.nprefix - 1]);
-		if (so->quals.nprefix < so->spec->nkeys)
-			return step_batch(so, key, value);
-	}
+	if (so->batched && ScanDirectionIsForward(direction) &&
+		so->quals.nprefix < so->spec->nkeys)
+		return step_batch(so, key, value);
 	return lsm_cursor_step(so->cursor, direction, key, value);
 }
 

@@ -471,8 +471,8 @@ source_value(const LsmSource *source)
 	return lsm_slice(data, (uint32) len);
 }
 
-void
-lsm_batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value)
+static void
+batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value)
 {
 	LsmSstEntry *entry = &batch->entries[batch->n++];
 	uint32		at = batch->bytes.len;
@@ -592,13 +592,13 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 		{
 			for (int i = 0; i < nties; i++)
 				cursor->sources[cursor->ties[i]].consumed = true;
-			lsm_batch_append(batch, source->key, value);
+			batch_append(batch, source->key, value);
 			behind = true;
 		}
 		else if (fold_ties(cursor, nties) == LSM_TAG_PUT)
 		{
-			lsm_batch_append(batch, source->key,
-							 lsm_slice(cursor->value.data, cursor->value.len));
+			batch_append(batch, source->key,
+						 lsm_slice(cursor->value.data, cursor->value.len));
 			behind = true;
 		}
 		else

@@ -68,39 +68,6 @@ lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 	lsm_tree_exit(tree);
 }
 
-void
-lsm_tree_announce_probes(LsmTree *tree, const LsmProbe *probes, int n)
-{
-	LsmMemtableSet set;
-	LsmVersion *version = lsm_version_enter(tree, &set);
-
-	lsm_filecache_begin();
-	for (int p = 0; p < n; p++)
-		lsm_probe_prefetch_memtables(tree, &set, &probes[p]);
-	for (int i = 0; i < version->nruns; i++)
-	{
-		LsmRun	   *run = &version->runs[i];
-
-		for (int p = 0; p < n; p++)
-		{
-			LsmSlice	key = probes[p].filter_key;
-			int			at = lsm_run_find(run, key);
-
-			if (at < run->nfiles && !lsm_run_beyond_prefix(run, at, key))
-				lsm_probe_prefetch(&probes[p], lsm_file_open(tree, &run->files[at]));
-		}
-	}
-	lsm_tree_exit(tree);
-}
-
-void
-lsm_tree_announce_key(LsmTree *tree, LsmSlice key)
-{
-	LsmProbe	probe = {.filter_key = key, .shared = false};
-
-	lsm_tree_announce_probes(tree, &probe, 1);
-}
-
 /* Fold what the memtables have for the key; true if that is complete. */
 static bool
 get_from_memtables(const LsmTree *tree, const LsmMemtableSet *set, LsmSlice key,

@@ -258,14 +258,8 @@ typedef struct LsmProbe
  * table tree; the encoded columns, without TID, of an index tree. */
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
 
-/*
- * There is something else to do before the lookup: fetch ahead what it will need: of
- * memtables for a write; of files too, for probes; of files but not their filters, if only
- * the key is known.  The latter may open files, so ERROR as lookups do.
- */
+/* There is something else to do before the lookup: fetch ahead what it will need of memtables. */
 extern void lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
-extern void lsm_tree_announce_probes(LsmTree *tree, const LsmProbe *probes, int n);
-extern void lsm_tree_announce_key(LsmTree *tree, LsmSlice key);
 
 /*
  * No entry has the filter key: not in the memtables by their digest indexes, not in the
@@ -335,9 +329,6 @@ typedef struct LsmBatch
 	StringInfoData bytes;
 	LsmSstEntry entries[LSM_BATCH_ENTRIES]; /* offsets into bytes */
 } LsmBatch;
-
-/* Add a copy of an entry; the batch has room for another. */
-extern void lsm_batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value);
 
 static inline void
 lsm_batch_entry(const LsmBatch *batch, int i, LsmSlice *key, LsmSlice *value)

@@ -4,6 +4,8 @@
 # note which commits were acknowledged.  After each crash the twins must be equal,
 # every acknowledged commit must be there and lsm_verify must find nothing.
 #   LSM_KILLS: number of kills (50; long: 500)
+# The short form ends after four minutes, but not before 15 kills: filter schemes and random
+# scripts differ in what a look at everything costs.
 use strict;
 use warnings;
 use LsmTest;
@@ -87,6 +89,8 @@ sub write_script
 }
 
 my ($acknowledged, $bad, $server_kills) = (0, 0, 0);
+my $enough = $ENV{LSM_KILLS} || lsm_long() ? $kills : 15;
+my $end = time() + 240;
 foreach my $round (1 .. $kills)
 {
 	my @psql;
@@ -154,7 +158,7 @@ SELECT count(*) FROM unnest('{$list}'::bigint[]) a WHERE NOT EXISTS (SELECT 1 FR
 		diag($wrong);
 		$bad++;
 	}
-	last if $bad;
+	last if $bad || ($round >= $enough && time() > $end);
 
 	# bound the size of the test
 	if ($round % 8 == 0)
@@ -166,8 +170,8 @@ SELECT count(*) FROM unnest('{$list}'::bigint[]) a WHERE NOT EXISTS (SELECT 1 FR
 	}
 }
 is($bad, 0, "$server_kills kills, $acknowledged acknowledged commits: nothing lost, nothing too much");
-cmp_ok($server_kills, '>=', $kills, 'all kills were done');
-cmp_ok($acknowledged, '>', $kills * 5, 'transactions were committed between the kills');
+cmp_ok($server_kills, '>=', $enough, 'all kills were done');
+cmp_ok($acknowledged, '>', $server_kills * 5, 'transactions were committed between the kills');
 
 # what is left on disk belongs to a tree
 $node->safe_psql('postgres', 'VACUUM t_l');

@@ -13,6 +13,12 @@
  * already, the second of two equal ones, keys that are too long.  So errors come with
  * the row, and in the order, in which they would have come otherwise.
  *
+ * A key that may be there may have to be waited for: until another transaction has ended.
+ * If keys of later rows were inserted before, that transaction could wait for us on one of
+ * them, although both insert in the same order.  So the batch stops at such a key, and goes
+ * on with the row behind it when that has its turn.  (Between two unique indexes there is no
+ * such order: the keys of one are inserted before those of the other.)
+ *
  * Entries are written earlier than they would have been otherwise, by at most a batch; in
  * between nothing of the statement looks at the index, and to others the rows are not visible
  * before the transaction has committed.
@@ -38,6 +44,10 @@ struct LsmInsertBatch
 	int			n;				/* rows */
 	int			room;
 	int			next;			/* whose call is expected */
+	int			tried;			/* rows before this one had their chance */
+	int			backoff;		/* rows to leave alone when none could be
+								 * written */
+	TupleTableSlot **slots;		/* of COPY; from `next` on they are full */
 	ItemPointerData *tids;
 	bool	   *done;
 };
@@ -92,7 +102,8 @@ batch_begin(LsmInsertBatch *batch, IndexInfo *info, const LsmRowBatch *rows)
 		batch->done[i] = false;
 	}
 	batch->n = rows->n;
-	batch->next = 0;
+	batch->next = batch->tried = 0;
+	batch->slots = rows->slots;
 	return batch;
 }
 
@@ -128,110 +139,155 @@ form_entry(const LsmKeySpec *spec, IndexInfo *info, TupleTableSlot *slot, LsmEnt
 	return true;
 }
 
-/* Write the group; `unique`: those that are surely absent. */
+/* Write entries that cannot conflict. */
 static void
-write_group(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group, bool unique)
+write_plain(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
 {
-	bool		written[LSM_MAX_ABSENT];
+	LsmWrite	write;
 
 	if (group->n == 0)
 		return;
-	if (unique)
-		lsm_write_absent(tree, group->entries, group->n, written);
-	else
-	{
-		LsmWrite	write;
-
-		lsm_write_begin(tree, &write, group->entries, group->n);
-		lsm_write_apply(&write);
-	}
+	lsm_write_begin(tree, &write, group->entries, group->n);
+	lsm_write_apply(&write);
 	for (int i = 0; i < group->n; i++)
-		batch->done[group->rows[i]] = unique ? written[i] : true;
+		batch->done[group->rows[i]] = true;
 	group->n = 0;
 	group->bytes = 0;
 }
 
-static void
-add_to_group(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group, bool unique,
-			 const LsmEntry *entry, int row)
+/*
+ * Write entries that have to be unique.  False: one may be there; the rows behind
+ * it, or more if not even one was written, wait for their turn.
+ */
+static bool
+write_unique(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
 {
-	uint32		bytes = entry->key.len + entry->value.len;
+	int			n;
+	int			written;
 
-	if (group->n == LSM_MAX_ABSENT || group->bytes + bytes > LSM_MAX_ENTRY_BYTES)
-		write_group(tree, batch, group, unique);
-	group->rows[group->n] = row;
-	group->entries[group->n++] = *entry;
-	group->bytes += bytes;
+	if (group->n == 0)
+		return true;
+	n = group->n;
+	written = lsm_write_absent(tree, group->entries, n);
+	for (int i = 0; i < written; i++)
+		batch->done[group->rows[i]] = true;
+	group->n = 0;
+	group->bytes = 0;
+	if (written > 0)
+		batch->backoff = 0;
+	if (written == n)
+		return true;
+	batch->tried = group->rows[written] + 1 + batch->backoff;
+	if (written == 0)
+		batch->backoff = Min(2 * batch->backoff + 1, LSM_MAX_ABSENT);
+	return false;
 }
 
+static inline bool
+group_has_room(const EntryGroup *group, const LsmEntry *entry)
+{
+	return group->n < LSM_MAX_ABSENT &&
+		group->bytes + entry->key.len + entry->value.len <= LSM_MAX_ENTRY_BYTES;
+}
+
+static inline void
+group_add(EntryGroup *group, const LsmEntry *entry, int row)
+{
+	group->rows[group->n] = row;
+	group->entries[group->n++] = *entry;
+	group->bytes += entry->key.len + entry->value.len;
+}
+
+/* From the row whose call it is on, as far as possible. */
 static void
-batch_write(LsmInsertBatch *batch, Relation index, const LsmKeySpec *spec, IndexInfo *info,
-			TupleTableSlot **slots)
+batch_write(LsmInsertBatch *batch, Relation index, const LsmKeySpec *spec, IndexInfo *info)
 {
 	LsmTree    *tree = lsm_index_open_tree(index);
-	EntryGroup	groups[2];		/* of plain entries; of those that have to be
-								 * unique */
+	EntryGroup	plain;
+	EntryGroup	unique;
+	bool		go_on = true;
 
-	groups[0].n = groups[1].n = 0;
-	groups[0].bytes = groups[1].bytes = 0;
-	for (int i = 0; i < batch->n; i++)
+	plain.n = unique.n = 0;
+	plain.bytes = unique.bytes = 0;
+	batch->tried = batch->n;
+	for (int i = batch->next; i < batch->n && go_on; i++)
 	{
 		LsmEntry	entry;
 		bool		any_null;
-		bool		unique;
 
-		if (!form_entry(spec, info, slots[i], &entry, &any_null) ||
-			entry.key.len + entry.value.len > LSM_MAX_ENTRY_BYTES)
+		if (batch->done[i])
 			continue;
-		unique = spec->unique && !(spec->nulls_distinct && any_null);
-		add_to_group(tree, batch, &groups[unique], unique, &entry, i);
+		if (!form_entry(spec, info, batch->slots[i], &entry, &any_null) ||
+			entry.key.len + entry.value.len > LSM_MAX_ENTRY_BYTES)
+		{
+			/* its own call may wait, too */
+			batch->tried = i + 1;
+			break;
+		}
+		if (!spec->unique || (spec->nulls_distinct && any_null))
+		{
+			if (!group_has_room(&plain, &entry))
+				write_plain(tree, batch, &plain);
+			group_add(&plain, &entry, i);
+		}
+		else
+		{
+			if (!group_has_room(&unique, &entry))
+				go_on = write_unique(tree, batch, &unique);
+			if (go_on)
+				group_add(&unique, &entry, i);
+		}
 	}
-	write_group(tree, batch, &groups[0], false);
-	write_group(tree, batch, &groups[1], true);
+	write_plain(tree, batch, &plain);
+	(void) write_unique(tree, batch, &unique);
 }
 
-/* Has it been written with the batch?  Calls come in the order of the rows. */
-static bool
-batch_done(LsmInsertBatch *batch, ItemPointer tid)
+/* The row's place in the batch, or -1.  Calls come in the order of the rows. */
+static int
+batch_place(const LsmInsertBatch *batch, ItemPointer tid)
 {
 	for (int i = 0; i < batch->n; i++)
 	{
 		int			at = (batch->next + i) % batch->n;
 
 		if (ItemPointerEquals(&batch->tids[at], tid))
-		{
-			bool		done = batch->done[at];
-
-			batch->next = at + 1;
-			if (batch->next == batch->n)
-				batch->n = 0;	/* that was the last one */
-			return done;
-		}
+			return at;
 	}
-	return false;
+	return -1;
 }
 
 bool
-lsm_batch_inserted(LsmInsertBatch **batch, Relation index, Relation table,
+lsm_batch_inserted(LsmInsertBatch **inout, Relation index, Relation table,
 				   const LsmKeySpec *spec, ItemPointer tid, IndexUniqueCheck check,
 				   IndexInfo *info)
 {
+	LsmInsertBatch *batch;
 	const LsmRowBatch *rows;
+	int			at;
 
 	if (check == UNIQUE_CHECK_EXISTING || IsolationIsSerializable())
 		return false;
 	rows = lsm_rows_batch(table, tid);
 	if (rows != NULL && rows->n > 1 && has_plain_columns(info))
+		*inout = batch_begin(*inout, info, rows);
+	batch = *inout;
+	if (batch == NULL || batch->n == 0 || (at = batch_place(batch, tid)) < 0)
+		return false;
+
+	batch->next = at;
+	if (at >= batch->tried)
 	{
 		MemoryContext old;
 		MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "lsm_index batch",
 												   ALLOCSET_DEFAULT_SIZES);
 
-		*batch = batch_begin(*batch, info, rows);
 		old = MemoryContextSwitchTo(work);
-		batch_write(*batch, index, spec, info, rows->slots);
+		batch_write(batch, index, spec, info);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(work);
 	}
-	return *batch != NULL && (*batch)->n > 0 && batch_done(*batch, tid);
+	batch->next = at + 1;
+	if (batch->next == batch->n)
+		batch->n = 0;			/* that was the last one */
+	return batch->done[at];
 }

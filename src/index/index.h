@@ -368,7 +368,8 @@ typedef struct LsmInsertBatch LsmInsertBatch;
 
 /*
  * Is the row's entry in the index already?  If the row is the first of those that COPY has
- * written together, inserts entries of all of them, as far as no conflict is possible.
+ * written together, inserts their entries up to the first that may be in conflict; if it is
+ * the one behind such a row, goes on from there.
  * *batch: NULL at first.  REQUIRES: current memory context is reset afterwards.
  */
 extern bool lsm_batch_inserted(LsmInsertBatch **batch, Relation index, Relation table,

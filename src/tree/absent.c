@@ -9,7 +9,7 @@
  * or at a filter will need arrives while the others are prepared, and the entries
  * share log records.
  *
- * Two equal keys of one call would not see each other: only the first is inserted.
+ * Two equal keys of one call would not see each other: the second ends the call.
  *
  * Locking: key locks in the order of their partitions, held from the comparison of the
  * stamps until all entries are in.  Nothing waits under them but for buffers.
@@ -27,8 +27,7 @@
 
 typedef struct Absent
 {
-	int			n;
-	int			source[LSM_MAX_ABSENT]; /* of the caller's entries */
+	int			n;				/* of the caller's entries, the first so many */
 	LsmEntry	entries[LSM_MAX_ABSENT];
 	LsmKeySet	keys;
 } Absent;
@@ -44,24 +43,22 @@ has_digest(const LsmKeySet *keys, LsmDigest digest)
 	return false;
 }
 
-/* The entries not written yet, each filter key once. */
+/* The entries before the first that has the filter key of another one. */
 static void
-collect(LsmTree *tree, const LsmEntry *entries, int n, const bool *written, Absent *absent)
+collect(LsmTree *tree, const LsmEntry *entries, int n, Absent *absent)
 {
-	absent->keys.n = 0;
-	absent->n = 0;
-	for (int i = 0; i < n; i++)
-	{
-		LsmDigest	digest;
+	LsmKeySet  *keys = &absent->keys;
 
-		if (written[i])
-			continue;
-		digest = lsm_lock_digest(lsm_filter_key(tree, entries[i].key));
-		if (has_digest(&absent->keys, digest))
-			continue;
-		absent->keys.digests[absent->keys.n++] = digest;
-		absent->source[absent->n++] = i;
+	for (keys->n = 0; keys->n < n; keys->n++)
+	{
+		LsmDigest	digest =
+			lsm_lock_digest(lsm_filter_key(tree, entries[keys->n].key));
+
+		if (has_digest(keys, digest))
+			break;
+		keys->digests[keys->n] = digest;
 	}
+	absent->n = keys->n;
 }
 
 /* Fetch what look() will look at. */
@@ -71,7 +68,7 @@ announce(LsmTree *tree, const LsmEntry *entries, const Absent *absent,
 {
 	for (int i = 0; i < absent->n; i++)
 	{
-		LsmSlice	filter_key = lsm_filter_key(tree, entries[absent->source[i]].key);
+		LsmSlice	filter_key = lsm_filter_key(tree, entries[i].key);
 		LsmDigest	digest = lsm_memtable_digest(tree, filter_key,
 												 absent->keys.digests[i]);
 
@@ -83,34 +80,28 @@ announce(LsmTree *tree, const LsmEntry *entries, const Absent *absent,
 	}
 }
 
-/* Keep those that are surely absent.  REQUIRES: stamps taken before. */
+/* Keep those before the first that may be there.  REQUIRES: stamps taken before. */
 static void
 look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
 {
-	LsmKeySet  *keys = &absent->keys;
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_enter(tree, &set);
-	int			kept = 0;
+	int			kept;
 
 	announce(tree, entries, absent, &set);
-	for (int i = 0; i < absent->n; i++)
+	for (kept = 0; kept < absent->n; kept++)
 	{
-		const LsmEntry *entry = &entries[absent->source[i]];
+		const LsmEntry *entry = &entries[kept];
 		LsmProbe	probe;
 
 		lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entry->key));
 		if (!lsm_absent_in(tree, &set, version, &probe))
-			continue;
-		absent->source[kept] = absent->source[i];
+			break;
 		absent->entries[kept] = *entry;
 		absent->entries[kept].fresh = true;
-		keys->digests[kept] = keys->digests[i];
-		keys->partitions[kept] = keys->partitions[i];
-		keys->counters[kept] = keys->counters[i];
-		kept++;
 	}
 	lsm_tree_exit(tree);
-	absent->n = keys->n = kept;
+	absent->n = absent->keys.n = kept;
 }
 
 /* False: something was written under the locks meanwhile, or the files have changed. */
@@ -130,25 +121,19 @@ insert(LsmTree *tree, Absent *absent)
 	return holds;
 }
 
-void
-lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n, bool *written)
+int
+lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n)
 {
 	Absent		absent;
 
 	Assert(n <= LSM_MAX_ABSENT);
-	memset(written, 0, n * sizeof(bool));
 	for (int round = 0; round < MAX_ROUNDS; round++)
 	{
-		collect(tree, entries, n, written, &absent);
+		collect(tree, entries, n, &absent);
 		lsm_keyset_take(tree, &absent.keys);
 		look(tree, entries, &absent);
-		if (absent.n == 0)
-			return;
-		if (insert(tree, &absent))
-		{
-			for (int i = 0; i < absent.n; i++)
-				written[absent.source[i]] = true;
-			return;
-		}
+		if (absent.n == 0 || insert(tree, &absent))
+			return absent.n;
 	}
+	return 0;
 }

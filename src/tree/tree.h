@@ -400,13 +400,15 @@ extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
 #define LSM_MAX_ABSENT	64
 
 /*
- * Insert those of n entries whose filter keys no one has, as lsm_tree_surely_absent()
- * sees it, and nobody gets meanwhile: as if each were checked and inserted under its
- * key's lock.  written[i] says which; of two with the same filter key, the first.  The others are
- * left to the caller, one by one; they may be absent for all that.  Entries together at most
- * LSM_MAX_ENTRY_BYTES.  May load the tree, stall, flush and compact.  (absent.c)
+ * Insert those of n entries that come before the first whose filter key someone may have, as
+ * lsm_tree_surely_absent() sees it: as if each were checked and inserted under its key's
+ * lock.  Returns how many.  The next one is left to the caller, who may have to wait for
+ * another transaction; so are those behind it, since nothing must be inserted before such a
+ * wait that would be inserted after it.  It may be absent for all that.  Of two with the same
+ * filter key, the second counts as present.  Entries together at most LSM_MAX_ENTRY_BYTES.
+ * May load the tree, stall, flush and compact.  (absent.c)
  */
-extern void lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n, bool *written);
+extern int	lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n);
 
 /*
  * Take an entry that is dead to everyone out of the memtables, unlogged

@@ -82,8 +82,7 @@ lsm_load_acquire(LsmTree *tree)
 			{
 				ctl->state = LSM_STATE_LOADING;
 				ctl->loader_pid = MyProcPid;
-				loading.	ctl = ctl;
-
+				loading.ctl = ctl;
 				mine = true;
 			}
 			else
@@ -111,12 +110,10 @@ lsm_load_abort(void)
 
 	if (ctl == NULL)
 		return;
-	loading.	ctl = NULL;
-
+	loading.ctl = NULL;
 	if (loading.building != NULL)
 		lsm_memtable_destroy(loading.building);
-	loading.	building = NULL;
-
+	loading.building = NULL;
 	while (loading.nkept > 0)
 		lsm_memtable_destroy(loading.kept[--loading.nkept]);
 
@@ -155,7 +152,6 @@ lsm_load_publish(LsmTree *tree)
 	{
 		if (i == loading.nkept - 1)
 			ctl->active = loading.kept[i];
-
 		else
 			ctl->sealed[ctl->nsealed++] = loading.kept[i];
 	}
@@ -171,9 +167,8 @@ lsm_load_publish(LsmTree *tree)
 	lsm_set_change_end(ctl);
 	LWLockRelease(&ctl->lock);
 
-	loading.	nkept = 0;
-	loading.	ctl = NULL;
-
+	loading.nkept = 0;
+	loading.ctl = NULL;
 	ConditionVariableBroadcast(&ctl->cv);
 }
 
@@ -435,8 +430,7 @@ lsm_load_generation(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 	Size		i;
 
 	Assert(loading.building == NULL);
-	loading.	building = lsm_memtable_create(pages[0].generation, local);
-
+	loading.building = lsm_memtable_create(pages[0].generation, local);
 	if (loading.building == NULL)
 		return false;
 	for (i = 0; i < npages; i++)
@@ -444,8 +438,7 @@ lsm_load_generation(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 		if (!lsm_load_page(tree, loading.building, pages[i], strategy, spanning))
 		{
 			lsm_memtable_destroy(loading.building);
-			loading.	building = NULL;
-
+			loading.building = NULL;
 			return false;
 		}
 	}
@@ -461,8 +454,7 @@ lsm_load_flush_kept(LsmTree *tree)
 	LsmMemtable *oldest = loading.kept[0];
 
 	lsm_flush_memtable(tree, oldest);
-	loading.	nkept--;
-
+	loading.nkept--;
 	memmove(&loading.kept[0], &loading.kept[1], loading.nkept * sizeof(loading.kept[0]));
 	lsm_memtable_destroy(oldest);
 }
@@ -486,9 +478,8 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 	{
 		if (lsm_load_generation(tree, pages, npages, false, strategy, spanning))
 		{
-			loading.	kept[loading.nkept++] = loading.building;
-			loading.	building = NULL;
-
+			loading.kept[loading.nkept++] = loading.building;
+			loading.building = NULL;
 			return;
 		}
 		if (tries == 0)
@@ -513,7 +504,7 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 		elog(ERROR, "could not build a memtable in backend memory");
 	lsm_flush_memtable(tree, loading.building);
 	lsm_memtable_destroy(loading.building);
-	loading.	building = NULL;
+	loading.building = NULL;
 }
 
 /*

@@ -95,15 +95,22 @@ BEGIN
 END \$\$;
 SQL
 
-# load NAME OPTIONS: four fifths of the keys at once, the rest in random order on top
+# load NAME OPTIONS: four runs, whatever memtables hold, of the sizes that a size ratio of 10 makes: 90%, 9%,
+# 0.9% and 0.1% of the keys.  The last three are in level 0, one less than makes a compaction.
 load() {
+	local part key="(k * 7919 % $keys)"
 	sql >/dev/null <<SQL
 CREATE TABLE $1 (id bigint);
-INSERT INTO $1 SELECT 2 * k FROM generate_series(0::bigint, $keys - 1) k WHERE k * 7 % 5 < 4;
+INSERT INTO $1 SELECT 2 * k FROM generate_series(0::bigint, $keys - 1) k WHERE $key % 1000 < 900;
 CREATE INDEX $1_id ON $1 USING lsm (id) WITH ($2, compression = none);
-INSERT INTO $1 SELECT 2 * (k * 7919 % $keys) FROM generate_series(0::bigint, $keys - 1) k WHERE (k * 7919 % $keys) * 7 % 5 = 4;
+SQL
+	for part in "900 AND 989" "990 AND 998" "999 AND 999"; do
+		sql >/dev/null <<SQL
+SET lsm.memtable_size = '64MB';
+INSERT INTO $1 SELECT 2 * k FROM generate_series(0::bigint, $keys - 1) k WHERE $key % 1000 BETWEEN $part;
 SELECT lsm_flush('$1_id');
 SQL
+	done
 }
 
 # until neither compactions nor loads go on

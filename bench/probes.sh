@@ -1,6 +1,6 @@
 # Tables for the rows that probe an index in a nested loop: h (heap, btree) and
 # l (lsm), the same rows; absent and present, keys to look for in random order.  Nothing is left in
-# the index's memtable.
+# the index's memtable.  Slices of h are taken by OFFSET, so its scans must begin at its beginning.
 
 # Small memtables and a small ratio make 5 levels of a few million rows, and of fewer at a smaller scale
 probes_kb=$(awk -v s="$scale" 'BEGIN { kb = 1024 * s; printf "%d", kb < 64 ? 64 : kb }')
@@ -8,6 +8,7 @@ probes_conf="
 lsm.memtable_size = ${probes_kb}kB
 lsm.size_ratio = 3
 lsm.target_file_size = $((4 * probes_kb))kB
+synchronize_seqscans = off
 "
 probes_nested="SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;
 SET enable_material = off; SET enable_memoize = off; SET enable_indexonlyscan = off;"

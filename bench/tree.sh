@@ -10,12 +10,34 @@ lsm.memtable_memory = 1GB
 lsm.memtable_size = 900MB
 "
 
-# tree_start [settings]: the server, the module, the peer
+# tree_start [settings]: the server, the module, the peers
 tree_start() {
 	bench_start "$tree_conf ${1:-}"
-	c++ -O2 -g -std=c++17 -Wall -Wextra -Werror -I"$top/bench/tree" -o "$sandbox/rocksdb_peer" \
-		"$top/bench/tree/rocksdb_peer.cc" -lrocksdb || die "rocksdb_peer.cc"
+	peer_build peer -lrocksdb
 	tree_module
+}
+
+# peer_build NAME [compiler arguments]
+peer_build() {
+	local name=$1
+	shift
+	c++ -O2 -g -std=c++17 -Wall -Wextra -Werror -I"$top/bench/tree" -o "$sandbox/rocksdb_$name" \
+		"$top/bench/tree/rocksdb_peer.cc" "$@" || die "rocksdb_peer.cc"
+}
+
+# release_build: peer "release" with the library that RocksDB's authors build for Java: the same version, without
+# assertions (and with the old ABI of strings).  False, with a remark, without Maven or for another processor
+release_build() {
+	local version jar
+	version=$(dpkg-query -W -f '${Version}' librocksdb-dev | sed 's/-.*//')
+	jar=$HOME/.m2/repository/org/rocksdb/rocksdbjni/$version/rocksdbjni-$version-linux64.jar
+	if [ "$(uname -m)" != x86_64 ] || ! command -v unzip >/dev/null || ! { [ -f "$jar" ] || mvn -q dependency:get -Dtransitive=false \
+		"-Dartifact=org.rocksdb:rocksdbjni:$version:jar:linux64" >"$sandbox/mvn.log" 2>&1; }; then
+		echo "   no release build of RocksDB: that needs x86_64, Maven and unzip"
+		return 1
+	fi
+	unzip -qo "$jar" librocksdbjni-linux64.so -d "$sandbox" || die "$jar"
+	peer_build release -D_GLIBCXX_USE_CXX11_ABI=0 -L"$sandbox" -l:librocksdbjni-linux64.so -Wl,-rpath,"$sandbox"
 }
 
 # tree_module: the module for the running server
@@ -64,13 +86,15 @@ tree_grow() {
 	[ "$answer" = "$tree_runs" ] || die "the tree has $answer runs instead of $tree_runs"
 }
 
-# peer_fill KEY_BYTES ENTRIES_PER_RUN RUNS BITS_PER_KEY
+# peer_fill PEER KEY_BYTES ENTRIES_PER_RUN RUNS BITS_PER_KEY
 peer_fill() {
-	pipe_close peer
-	rm -rf "$sandbox/rocksdb"
-	pipe_open peer "$sandbox/rocksdb_peer" "$sandbox/rocksdb" "$@"
-	read -r answer <&"${pipe_out[peer]}" && [ "$answer" = ready ] || {
-		cat "$sandbox/peer.err" >&2
+	local peer=$1
+	shift
+	pipe_close "$peer"
+	rm -rf "$sandbox/data_$peer"
+	pipe_open "$peer" "$sandbox/rocksdb_$peer" "$sandbox/data_$peer" "$@"
+	read -r answer <&"${pipe_out[$peer]}" && [ "$answer" = ready ] || {
+		cat "$sandbox/$peer.err" >&2
 		die "rocksdb_peer did not load"
 	}
 }
@@ -78,13 +102,13 @@ peer_fill() {
 # tree_draw PROBES ALPHA SEED: what is looked for; present keys are the oldest run's, so that every filter is
 # asked
 tree_draw() { ask session "SELECT tree_draw($tree_bytes, $1, $2, 0, $tree_n, $3);"; }
-peer_draw() { ask peer "draw $1 $2 0 $tree_n $3"; }
+peer_draw() { ask "$1" "draw $2 $3 0 $tree_n $4"; }
 
 # ns per lookup in $answer: complete keys as the peer's; the same as an index scan asks
 tree_get() { ask session "SELECT (tree_get('i', false))[1];"; }
 tree_scan() { ask session "SELECT (tree_get('i', true))[1];"; }
 peer_get() {
-	ask peer get
+	ask "$1" get
 	answer=${answer% *}
 }
 sharing() { echo "SET lsm.hash_sharing = $1;" >&"${pipe_in[session]}"; }

@@ -5,42 +5,55 @@ say "the tree alone, ns of CPU per lookup"
 
 measure_on() { tree_get; }
 measure_scan() { tree_scan; }
-measure_peer() { peer_get; }
+measure_peer() { peer_get peer; }
+measure_release() { peer_get release; }
 measure_off() {
 	sharing off
 	tree_get
 	sharing on
 }
 declare -A took
+peers=peer
+if release_build; then peers="peer release"; fi
 
 # one KEY_BYTES ENTRIES_PER_RUN RUNS SHARING_TARGET
 one() {
-	local what="$1 B, $3 runs" n probes i alpha order variant
+	local what="$1 B, $3 runs" n probes i alpha order variant peer
 	n=$(scaled "$2")
 	probes=$(scaled 100000)
 	tree_new "$1" "$n"
 	tree_grow "$3"
-	peer_fill "$1" "$n" "$3" 10
+	for peer in $peers; do
+		peer_fill "$peer" "$1" "$n" "$3" 10
+	done
 	rm -f "$sandbox"/pairs.*
 	for ((i = 0; i <= rounds; i++)); do
 		for alpha in 0 1; do
 			tree_draw "$probes" $alpha $i
-			peer_draw "$probes" $alpha $i
+			for peer in $peers; do
+				peer_draw "$peer" "$probes" $alpha $i
+			done
 			# who comes first finds less in the processor's caches
-			if ((i % 2)); then order="on peer scan off"; else order="off scan peer on"; fi
+			if ((i % 2)); then order="on $peers scan off"; else order="off scan $peers on"; fi
 			for variant in $order; do
 				"measure_$variant"
 				took[$variant]=$answer
 			done
 			# round 0 warms up
 			[ $i -gt 0 ] || continue
-			echo "${took[on]} ${took[peer]}" >>"$sandbox/pairs.peer.$alpha"
+			for peer in $peers; do
+				echo "${took[on]} ${took[$peer]}" >>"$sandbox/pairs.$peer.$alpha"
+			done
 			echo "${took[scan]} ${took[peer]}" >>"$sandbox/pairs.scan.$alpha"
 			echo "${took[on]} ${took[off]}" >>"$sandbox/pairs.sharing.$alpha"
 		done
 	done
 	report "absent, $what" lower ns "6x" lsm rocksdb <"$sandbox/pairs.peer.0"
 	report "found in the oldest run, $what" lower ns "2.5x" lsm rocksdb <"$sandbox/pairs.peer.1"
+	if [ "$peers" != peer ]; then
+		report "absent, $what, release build" lower ns "4.5x" lsm rocksdb <"$sandbox/pairs.release.0"
+		report "found, $what, release build" lower ns "" lsm rocksdb <"$sandbox/pairs.release.1"
+	fi
 	report "absent, by cursor, $what" lower ns "" lsm rocksdb <"$sandbox/pairs.scan.0"
 	report "found, by cursor, $what" lower ns "" lsm rocksdb <"$sandbox/pairs.scan.1"
 	report "sharing, absent, $what" lower ns "$4" on off <"$sandbox/pairs.sharing.0"
@@ -53,4 +66,6 @@ one 512 50000 6 1.7x
 one 1024 25000 6 2.0x
 one 1024 15000 14 2.7x
 tree_close
-pipe_close peer
+for peer in $peers; do
+	pipe_close "$peer"
+done

@@ -110,26 +110,19 @@ def only(data):
     return next(iter(data.values()))
 
 
-def draw_fig1(axes, data):
+def draw_shares(axes, data):
     lines(axes, data, lambda p: p.hash_share)
-    axes.set_xlabel("runs")
-    axes.set_ylabel("share of hashing, a digest per filter, %")
-    axes.set_title("Figure 1: time spent on hashing, half of the keys present, 512 B keys")
 
 
-def draw_fig5a(axes, data):
+def draw_gains(axes, data):
+    lines(axes, data, lambda p: p.gain, quartiles=True)
+
+
+def draw_times(axes, data):
     bars(axes, only(data))
-    axes.set_xlabel("bytes of the key")
-    axes.set_title("Figure 5a: absent keys, 5 runs, page cache")
 
 
-def draw_fig5b(axes, data):
-    bars(axes, only(data))
-    axes.set_xlabel("runs")
-    axes.set_title("Figure 5b: absent keys of 512 B, page cache")
-
-
-def draw_fig6(axes, data):
+def draw_storages(axes, data):
     points = collections.OrderedDict((LABELS[s], only({s: p})[s]) for s, p in data.items())
     names = list(points)
     axes.bar(names, [p.gain for p in points.values()], 0.5,
@@ -139,28 +132,30 @@ def draw_fig6(axes, data):
         axes.annotate("%.3g -> %.3g us" % (point.off / 1000, point.on / 1000), (at, max(0, point.gain)),
                       ha="center", va="bottom", fontsize=8)
     axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_ylabel("gain of sharing, %; line: quartiles")
     limits(axes, [p.gain for p in points.values()])
-    axes.set_title("Figure 6: storage, absent keys of 512 B, 5 runs")
 
 
-def draw_fig7(axes, data):
-    lines(axes, data, lambda p: p.gain, quartiles=True)
-    axes.set_xlabel("bits per key")
-    axes.set_ylabel("gain of sharing, %")
-    axes.set_title("Figure 7: absent keys of 512 B, 5 runs")
+# name: how to draw it, and its words (no label where the drawing has its own)
+FIGURES = {
+    "fig1": (draw_shares, "runs", "share of hashing, a digest per filter, %",
+             "Figure 1: time spent on hashing, half of the keys present, 512 B keys"),
+    "fig5a": (draw_times, "bytes of the key", None, "Figure 5a: absent keys, 5 runs, page cache"),
+    "fig5b": (draw_times, "runs", None, "Figure 5b: absent keys of 512 B, page cache"),
+    "fig6": (draw_storages, None, "gain of sharing, %; line: quartiles", "Figure 6: storage, absent keys of 512 B, 5 runs"),
+    "fig7": (draw_gains, "bits per key", "gain of sharing, %", "Figure 7: absent keys of 512 B, 5 runs"),
+    "fig8": (draw_times, "share of present keys", None, "Figure 8: disk, keys of 512 B, 5 runs"),
+    "fig9": (draw_times, "share of present keys", None, "Figure 9: tmpfs, keys of 512 B, 5 runs"),
+}
 
 
-def draw_fig8(axes, data):
-    bars(axes, only(data))
-    axes.set_xlabel("share of present keys")
-    axes.set_title("Figure 8: disk, keys of 512 B, 5 runs")
-
-
-def draw_fig9(axes, data):
-    bars(axes, only(data))
-    axes.set_xlabel("share of present keys")
-    axes.set_title("Figure 9: tmpfs, keys of 512 B, 5 runs")
+def draw_figure(axes, name, data):
+    draw, x, y, title = FIGURES[name]
+    draw(axes, data)
+    if x:
+        axes.set_xlabel(x)
+    if y:
+        axes.set_ylabel(y)
+    axes.set_title(title)
 
 
 def draw_ratios(axes, directory):
@@ -212,16 +207,14 @@ def main():
     out = options.out or options.directory
     # the same SVG from the same data
     matplotlib.rcParams["svg.hashsalt"] = "lsmam"
-    known = {"fig1": draw_fig1, "fig5a": draw_fig5a, "fig5b": draw_fig5b, "fig6": draw_fig6,
-             "fig7": draw_fig7, "fig8": draw_fig8, "fig9": draw_fig9}
-    names = options.names or [n for n in known if os.path.exists(os.path.join(options.directory, n + ".csv"))] + ["ratios"]
+    names = options.names or [n for n in FIGURES if os.path.exists(os.path.join(options.directory, n + ".csv"))] + ["ratios"]
     for name in names:
         figure, axes = plt.subplots(figsize=(7, 4))
         if name == "ratios":
             machine = draw_ratios(axes, options.directory)
-        elif name in known:
+        elif name in FIGURES:
             machine, data = read_figure(os.path.join(options.directory, name + ".csv"))
-            known[name](axes, data)
+            draw_figure(axes, name, data)
         else:
             sys.exit("plot.py: there is no plot \"%s\"" % name)
         footer(figure, machine)

@@ -28,6 +28,7 @@
 #include "storage/fd.h"
 #include "utils/memutils.h"
 
+#include "tree/manifest.h"
 #include "tree/tree_private.h"
 
 /* See tree_private.h. */

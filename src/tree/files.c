@@ -26,6 +26,7 @@
 #include "storage/copydir.h"
 #include "storage/fd.h"
 
+#include "tree/manifest.h"
 #include "tree/tree_private.h"
 #include "tree/wal.h"
 

@@ -44,6 +44,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "tree/manifest.h"
 #include "tree/tree_private.h"
 #include "tree/wal.h"
 

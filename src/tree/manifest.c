@@ -46,6 +46,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
+#include "tree/manifest.h"
 #include "tree/tree_private.h"
 #include "tree/wal.h"
 
@@ -696,6 +697,39 @@ lsm_edit_update_meta(LsmTreeShared *ctl, const LsmEdit *edit, LsmMetaPage *meta)
 }
 
 /*
+ * The edit's record into *data and places for it at the end of the chain.
+ * False: that would leave too long a chain, and a snapshot has been written
+ * instead, of what the edit makes of the files (*set).
+ */
+static bool
+lsm_append_edit(LsmTree *tree, const LsmEdit *edit, const LsmFileSet *set,
+				LsmMetaPage *meta, StringInfo data, LsmAppend *append)
+{
+	uint32		room = lsm_manifest_tail_room(tree, meta);
+	uint32		after;
+
+	lsm_put_record(data, edit->removed, edit->nremoved, edit->added, edit->nadded);
+	after = data->len > room ? (data->len - room + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES : 0;
+	if (after > LSM_EDIT_NEW_PAGES ||
+		meta->manifest_pages + after > LSM_CHAIN_MIN_PAGES)
+	{
+		StringInfoData snapshot;
+
+		initStringInfo(&snapshot);
+		if (set->nfiles > 0)
+			lsm_put_record(&snapshot, NULL, 0, set->files, set->nfiles);
+		if (after > LSM_EDIT_NEW_PAGES ||
+			meta->manifest_pages + after > 2 * ((uint64) snapshot.len / LSM_PAGE_BYTES + 1))
+		{
+			lsm_manifest_write_chain(tree, meta, &snapshot);
+			return false;
+		}
+	}
+	lsm_append_prepare(tree, meta, data->len, room, append);
+	return true;
+}
+
+/*
  * See tree_private.h.  Nothing has changed if it ERRORs (disk full, corrupt manifest).  Locks held throughout: the
  * metapage, exclusively; page allocation takes alloc_lock inside (page.c
  * explains why that is safe).
@@ -715,7 +749,6 @@ lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)
 	uint64	   *unlinked;
 	int			nunlinked;
 	XLogRecPtr	lsn = InvalidXLogRecPtr;
-	uint32		room;
 	bool		rewrite = false;
 	int			i;
 
@@ -736,31 +769,9 @@ lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)
 	lsm_edit_apply(&set, edit);
 	meta.manifest_files = set.nfiles;
 
-	/* append, or write a snapshot if that leaves too long a chain */
 	initStringInfo(&data);
 	if (edit->nadded > 0 || edit->nremoved > 0)
-	{
-		uint32		after;
-
-		lsm_put_record(&data, edit->removed, edit->nremoved, edit->added, edit->nadded);
-		room = lsm_manifest_tail_room(tree, &meta);
-		after = data.len > room ? (data.len - room + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES : 0;
-		if (after > LSM_EDIT_NEW_PAGES ||
-			meta.manifest_pages + after > LSM_CHAIN_MIN_PAGES)
-		{
-			StringInfoData snapshot;
-
-			initStringInfo(&snapshot);
-			if (set.nfiles > 0)
-				lsm_put_record(&snapshot, NULL, 0, set.files, set.nfiles);
-			rewrite = after > LSM_EDIT_NEW_PAGES ||
-				(meta.manifest_pages + after) > 2 * ((uint64) snapshot.len / LSM_PAGE_BYTES + 1);
-			if (rewrite)
-				lsm_manifest_write_chain(tree, &meta, &snapshot);
-		}
-		if (!rewrite)
-			lsm_append_prepare(tree, &meta, data.len, room, &append);
-	}
+		rewrite = !lsm_append_edit(tree, edit, &set, &meta, &data, &append);
 	XLogEnsureRecordSpace(1 + append.npages, 4 + 2 * append.npages);
 
 	lsm_edit_update_meta(ctl, edit, &meta);

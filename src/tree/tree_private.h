@@ -624,72 +624,10 @@ extern void lsm_write_abort(void);
 extern void lsm_memtable_wait_writers(LsmMemtable *memtable);
 
 /* ======================================================================
- * manifest.c: the list of sorted files
- *
- * A chain of manifest pages starting at meta->manifest_root: a
- * sequence of edit records, first of which is a snapshot.  An edit appends one
- * record; when the chain has grown past twice what a snapshot
- * needs, a new chain is written (pages not yet reachable, each its
- * own WAL record) and the root flips in one record.
- * ====================================================================== */
-
-#define LSM_FENCE_BYTES		256
-
-#define LSM_FILE_HAS_PARTIAL	0x01	/* holds PARTIAL values */
-#define LSM_FILE_HAS_DELETE		0x02	/* holds DELETE values */
-#define LSM_FILE_SMALLEST_CUT	0x04	/* fence truncated to LSM_FENCE_BYTES */
-#define LSM_FILE_LARGEST_CUT	0x08	/* a key that equals the fence in its
-										 * length and goes on may be inside */
-#define LSM_FILE_HAS_DYING		0x10	/* holds PUT values with
-										 * LsmFateContext.dying */
-#define LSM_FILE_HAS_CHECKS		0x20	/* sst_check, filter_check, written_as
-										 * are set */
-
-typedef struct LsmFileMeta
-{
-	uint64		number;
-	uint64		run;			/* level 0: generation; else 0 */
-	uint64		entries;
-	uint64		file_bytes;
-	uint64		filter_bytes;
-	TransactionId min_xid;		/* invalid if none */
-	uint8		level;
-	uint8		filter_scheme;
-	uint8		flags;
-	uint32		sst_check;		/* of LsmSstProperties.tail_digest */
-	uint32		filter_check;	/* of the filter's header, which has the
-								 * payload's checksum */
-	uint32		written_as;		/* lsm_tree_written_as() */
-	uint16		smallest_bytes;
-	uint16		largest_bytes;
-	char		smallest[LSM_FENCE_BYTES];
-	char		largest[LSM_FENCE_BYTES];
-} LsmFileMeta;
-
-typedef struct LsmEdit
-{
-	int			nadded;
-	LsmFileMeta *added;
-	int			nremoved;		/* a file in both lists moves */
-	uint64	   *removed;
-	uint64		flushed_generation; /* 0: unchanged */
-	TransactionId conflict_xid; /* newest xid dropped or frozen, or invalid */
-} LsmEdit;
-
-/* All live files, palloc'd, any order; *version_no as of the same moment. */
-extern LsmFileMeta *lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no);
-
-/*
- * Write and log the edit, update the metapage (flushed generation, limits from
- * ctl, version_no + 1) in the same record.  Sets ctl->version_no under the
- * metapage's lock, and returns the record's LSN (Invalid if not logged).
- * REQUIRES: relation cannot go away; files complete and durable.
- */
-extern XLogRecPtr lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit);
-
-/* ======================================================================
  * keyspace.c: directories, owner files, paths, file chunks; sweep.c: orphans
  * ====================================================================== */
+
+typedef struct LsmFileMeta LsmFileMeta;	/* in manifest.h */
 
 #define LSM_DIR		"pg_lsm"
 

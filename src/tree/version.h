@@ -14,7 +14,7 @@
 
 #include "port/pg_bswap.h"
 
-#include "tree/tree_private.h"
+#include "tree/manifest.h"
 
 struct LsmOpenFile;
 

@@ -94,33 +94,49 @@ get_from_memtables(const LsmTree *tree, const LsmMemtableSet *set, LsmSlice key,
 	return false;
 }
 
+static inline LsmSlice
+iter_key(LsmSstIter *iter)
+{
+	size_t		len;
+	const void *data = lsm_sst_iter_key(iter, &len);
+
+	return lsm_slice(data, (uint32) len);
+}
+
 /*
- * Is there any entry of the probe's filter key in the file?  The iterator
- * stands on the first entry >= key, which was not there itself.  Only to tell
- * a true from a false positive of an index tree's filter.
+ * Put the iterator on the key's entry, if there is one.  In an index tree, the seek is for
+ * the filter key: mostly, nothing begins with it, and the filter's false positive has cost one
+ * seek.  *holds: an entry of the filter key was seen.
  */
 static bool
-holds_filter_key(LsmTree *tree, const LsmProbe *probe, LsmSstIter *iter)
+seek_key(LsmTree *tree, const LsmProbe *probe, LsmSstIter *iter, LsmSlice key, bool *holds)
 {
+	LsmSlice	first = tree->kind == LSM_KIND_INDEX ? probe->filter_key : key;
+	LsmSlice	at;
 	LsmSstError err;
 
-	if (tree->kind != LSM_KIND_INDEX)
+	*holds = false;
+	lsm_sst_check(lsm_sst_iter_seek(iter, first.data, first.len, &err), &err);
+	if (!lsm_sst_iter_valid(iter))
 		return false;
-	lsm_sst_check(lsm_sst_iter_seek(iter, probe->filter_key.data,
-									probe->filter_key.len, &err), &err);
-	while (lsm_sst_iter_valid(iter))
+	at = iter_key(iter);
+	if (first.len < key.len)
 	{
-		size_t		len;
-		const void *data = lsm_sst_iter_key(iter, &len);
-		LsmSlice	found = lsm_slice(data, (uint32) len);
-
-		if (!lsm_slice_has_prefix(found, probe->filter_key))
+		if (!lsm_slice_has_prefix(at, first))
 			return false;
-		if (lsm_filter_key_bytes(tree->kind, found.len) == probe->filter_key.len)
-			return true;
-		lsm_sst_check(lsm_sst_iter_next(iter, &err), &err);
+		*holds = at.len == key.len;
+		if (lsm_slice_compare(at, key) < 0)
+		{
+			lsm_sst_check(lsm_sst_iter_seek(iter, key.data, key.len, &err), &err);
+			if (!lsm_sst_iter_valid(iter))
+				return false;
+			at = iter_key(iter);
+		}
 	}
-	return false;
+	if (at.len != key.len || memcmp(at.data, key.data, key.len) != 0)
+		return false;
+	*holds = true;
+	return true;
 }
 
 /* Look into one file whose filter did not object.  True: fold is complete. */
@@ -130,7 +146,7 @@ get_from_file(LsmTree *tree, LsmOpenFile *open, LsmSlice key,
 {
 	LsmSstError err;
 	LsmSstIter *iter = open->idle_iter;
-	bool		found = false;
+	bool		holds;
 	bool		complete = false;
 
 	if (iter == NULL)
@@ -138,23 +154,14 @@ get_from_file(LsmTree *tree, LsmOpenFile *open, LsmSlice key,
 		lsm_sst_check(lsm_sst_iter_open(open->reader, &iter, &err), &err);
 		open->idle_iter = iter;
 	}
-	lsm_sst_check(lsm_sst_iter_seek(iter, key.data, key.len, &err), &err);
-	if (lsm_sst_iter_valid(iter))
+	if (seek_key(tree, probe, iter, key, &holds))
 	{
 		size_t		len;
-		const void *data = lsm_sst_iter_key(iter, &len);
+		const void *data = lsm_sst_iter_value(iter, &len);
 
-		found = len == key.len && memcmp(data, key.data, len) == 0;
-		if (found)
-		{
-			data = lsm_sst_iter_value(iter, &len);
-			complete = lsm_fold_add(fold, lsm_slice(data, (uint32) len));
-		}
+		complete = lsm_fold_add(fold, lsm_slice(data, (uint32) len));
 	}
-	/* without a filter it is not worth a seek to know, see holds_filter_key */
-	if (open->has_filter || tree->kind == LSM_KIND_TABLE)
-		lsm_probe_outcome(open, found || holds_filter_key(tree, probe, iter),
-						  counts);
+	lsm_probe_outcome(open, holds, counts);
 	lsm_file_count_blocks(tree, open);
 	return complete;
 }

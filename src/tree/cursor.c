@@ -103,7 +103,7 @@ build_point_memtables(LsmCursor *cursor, bool asking)
 	{
 		LsmMemtable *memtable = cursor->set.tables[i];
 
-		if (!asking || !cursor->probe.shared ||
+		if (!asking ||
 			lsm_memtable_has_digest(memtable,
 									lsm_memtable_digest(cursor->tree, cursor->probe.filter_key,
 														cursor->probe.digest),

@@ -187,8 +187,7 @@ lsm_elastic_prefetch_unit(const LsmProbe *probe, const LsmOpenFile *open)
 	LsmElasticView *view = open->elastic;
 	LsmElasticSegment *segment;
 
-	if (!probe->shared || view->operation != lsm_filecache_operation ||
-		view->serial == 0 ||
+	if (view->operation != lsm_filecache_operation || view->serial == 0 ||
 		pg_atomic_read_u64(&lsm_elastic->files[view->file].serial) != view->serial)
 		return;
 	segment = lsm_elastic_segment(&lsm_elastic->queue, view_segment_id(view, view->segment));
@@ -272,8 +271,7 @@ lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	for (uint32 unit = 0; unit < on; unit++)
 	{
 		uint32		chunk = *(volatile uint32 *) &segment->chunks[unit];
-		LsmDigest	digest = probe->shared ? probe->digest :
-			lsm_probe_digest(tree, probe->filter_key);
+		LsmDigest	digest = lsm_probe_digest(probe, counts);
 
 		counts->unit_probes++;
 		if (!lsm_elastic_probe(&view->shape, number, unit, lsm_elastic_chunk(chunk), digest))

@@ -26,6 +26,8 @@ lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
 	if (counts->probes == 0)
 		return;
 	lsm_count(tree, LSM_COUNT_FILTER_PROBES, counts->probes);
+	if (counts->digests > 0)
+		lsm_count(tree, LSM_COUNT_DIGESTS, counts->digests);
 	if (counts->negatives > 0)
 		lsm_count(tree, LSM_COUNT_FILTER_NEGATIVES, counts->negatives);
 	if (counts->true_positives > 0)
@@ -36,20 +38,15 @@ lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
 		lsm_count(tree, LSM_COUNT_UNIT_PROBES, counts->unit_probes);
 }
 
-LsmDigest
-lsm_probe_digest(LsmTree *tree, LsmSlice filter_key)
-{
-	lsm_count(tree, LSM_COUNT_DIGESTS, 1);
-	return lsm_digest_key(filter_key.data, filter_key.len);
-}
-
 void
 lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 {
 	lsm_count(tree, LSM_COUNT_LOOKUPS, 1);
 	probe->filter_key = filter_key;
 	probe->shared = lsm_hash_sharing;
-	probe->digest = probe->shared ? lsm_probe_digest(tree, filter_key) : 0;
+	probe->digest = lsm_digest_key(filter_key.data, filter_key.len);
+	if (probe->shared)
+		lsm_count(tree, LSM_COUNT_DIGESTS, 1);
 }
 
 void
@@ -77,17 +74,8 @@ get_from_memtables(const LsmTree *tree, const LsmMemtableSet *set, LsmSlice key,
 
 	for (int i = 0; i < set->n; i++)
 	{
-		LsmMemNode *node;
+		LsmMemNode *node = lsm_memtable_find(set->tables[i], digest, key);
 
-		if (probe->shared)
-			node = lsm_memtable_find(set->tables[i], digest, key);
-		else
-		{
-			node = lsm_memtable_seek(set->tables[i], key);
-			if (node != NULL &&
-				lsm_slice_compare(lsm_memnode_key(node), key) != 0)
-				node = NULL;
-		}
 		if (node != NULL && lsm_fold_add_memvalue(fold, lsm_memnode_value(node)))
 			return true;
 	}
@@ -279,7 +267,7 @@ lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
 {
 	LsmDigest	digest = lsm_memtable_digest(tree, probe->filter_key, probe->digest);
 	LsmProbeCounts counts = {0};
-	bool		absent = probe->shared;
+	bool		absent = true;
 
 	for (int i = 0; i < set->n && absent; i++)
 		absent = !lsm_memtable_has_digest(set->tables[i], digest, probe->filter_key);
@@ -297,8 +285,6 @@ lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe)
 	LsmVersion *version;
 	bool		absent;
 
-	if (!probe->shared)
-		return false;
 	version = lsm_version_enter(tree, &set);
 	absent = lsm_absent_in(tree, &set, version, probe);
 	lsm_tree_exit(tree);

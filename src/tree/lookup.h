@@ -19,12 +19,22 @@ typedef struct LsmProbeCounts
 	uint32		true_positives;
 	uint32		false_positives;
 	uint32		unit_probes;
+	uint32		digests;		/* of lookups that do not share theirs */
 } LsmProbeCounts;
 
 extern void lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts);
 
-/* The one function that hashes keys of lookups, and counts them. */
-extern LsmDigest lsm_probe_digest(LsmTree *tree, LsmSlice filter_key);
+/*
+ * The digest to ask a filter (or a unit of one) with.  Without sharing, every filter but the first
+ * has it computed anew, and that is the only difference: what sharing saves can be measured.
+ */
+static inline LsmDigest
+lsm_probe_digest(const LsmProbe *probe, LsmProbeCounts *counts)
+{
+	if (likely(probe->shared) || counts->digests++ == 0)
+		return probe->digest;
+	return lsm_digest_key(probe->filter_key.data, probe->filter_key.len);
+}
 
 /* elastic.c: as the functions below, for files with an elastic filter. */
 extern bool lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
@@ -63,8 +73,7 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 		lsm_probe_learn(open, false);
 		return false;
 	}
-	digest = probe->shared ? probe->digest :
-		lsm_probe_digest(tree, probe->filter_key);
+	digest = lsm_probe_digest(probe, counts);
 	if (unlikely(open->paged))
 		maybe = lsm_file_probe_page(tree, open, digest);
 	else
@@ -106,11 +115,8 @@ lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
 static inline void
 lsm_probe_prefetch_memtables(LsmTree *tree, const LsmMemtableSet *set, const LsmProbe *probe)
 {
-	LsmDigest	digest;
+	LsmDigest	digest = lsm_memtable_digest(tree, probe->filter_key, probe->digest);
 
-	if (!probe->shared)
-		return;
-	digest = lsm_memtable_digest(tree, probe->filter_key, probe->digest);
 	for (int i = 0; i < set->n; i++)
 	{
 		if (lsm_memtable_may_hold(set->tables[i], probe->filter_key))
@@ -123,7 +129,7 @@ lsm_probe_prefetch(const LsmProbe *probe, const LsmOpenFile *open)
 {
 	if (open->elastic != NULL)
 		lsm_elastic_prefetch_segment(probe, open);
-	else if (probe->shared && open->has_filter)
+	else if (open->has_filter)
 		lsm_filter_prefetch(&open->filter, probe->digest);
 
 	/* the filter will probably say yes: do not wait for it */

@@ -244,17 +244,17 @@ extern void lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoi
 
 /*
  * A point lookup's key and its digest, computed once and reused by the
- * memtables and every filter.  With lsm.hash_sharing off no digest is kept and
- * every filter probed computes (and counts) its own.
+ * memtables and every filter.  With lsm.hash_sharing off every filter asked counts a
+ * digest, and all but the first compute it anew.
  */
 typedef struct LsmProbe
 {
 	LsmSlice	filter_key;		/* points to the caller's memory */
-	LsmDigest	digest;			/* meaningful if shared */
-	bool		shared;
+	LsmDigest	digest;
+	bool		shared;			/* filters use it, too */
 } LsmProbe;
 
-/* Counts one lookup (and its digest if shared).  `filter_key`: the TID of a
+/* Counts one lookup (and its digest if shared: else filters count theirs).  `filter_key`: the TID of a
  * table tree; the encoded columns, without TID, of an index tree. */
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
 

@@ -63,7 +63,8 @@ lsm_cxx_sources := $(sort $(wildcard $(top)/src/sst/*.cc))
 OBJS = $(patsubst $(top)/%.c,%.o,$(lsm_sources)) \
 	$(patsubst $(top)/%.cc,%.o,$(lsm_cxx_sources))
 
-SHLIB_LINK += -lrocksdb -lxxhash -llz4 -lzstd -lstdc++
+# Our functions call each other directly, and may be inlined: nobody replaces them.
+SHLIB_LINK += -Wl,-Bsymbolic-functions -lrocksdb -lxxhash -llz4 -lzstd -lstdc++
 EXTRA_CLEAN = $(addsuffix /.deps,src src/filter src/sst src/tree src/table src/index) build
 
 REGRESS = $(shell sed -n 's/^test://p' $(top)/src/test/regress_schedule)
@@ -82,6 +83,8 @@ endif
 ifdef ASSERT
 LSM_DEFS += -DUSE_ASSERT_CHECKING
 endif
+
+override CFLAGS_SL += -fno-semantic-interposition
 
 LSM_WARN := -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers

@@ -95,5 +95,37 @@ RESET lsm.memtable_size;
 SELECT count(*), sum(id) = sum((SELECT p.id FROM copied_parts p WHERE p.id = c.id)) AS same FROM copied_parts c;
 SELECT * FROM lsm_verify('copied_part0_id');
 SELECT * FROM lsm_verify('copied_part1');
+-- batches that end next to keys that are there, in memory and in a file, or at them
+CREATE TABLE copied_edge (id int8 PRIMARY KEY, t text UNIQUE) USING lsm;
+DO $$
+DECLARE
+	flushed bool;
+	least int;
+	greatest int;
+	result text;
+BEGIN
+	FOREACH flushed IN ARRAY ARRAY[false, true] LOOP
+		FOR least, greatest IN VALUES (90, 99), (90, 100), (100, 105), (110, 120), (111, 120),
+			(90, 120), (104, 106) LOOP
+			TRUNCATE copied_edge;
+			INSERT INTO copied_edge SELECT i, 'x' || i FROM generate_series(100, 110) i;
+			IF flushed THEN
+				PERFORM lsm_flush('copied_edge');
+			END IF;
+			BEGIN
+				EXECUTE format('COPY copied_edge FROM PROGRAM %L',
+					format('seq %s %s | awk ''{ print $1 "\tx" $1 }''', least, greatest));
+				SELECT count(*) || ' rows' INTO result FROM copied_edge;
+			EXCEPTION WHEN unique_violation THEN
+				result := SQLERRM;
+			END;
+			RAISE INFO 'flushed %, % to %: %', flushed, least, greatest, result;
+		END LOOP;
+	END LOOP;
+END;
+$$;
+SELECT * FROM lsm_verify('copied_edge_pkey');
+DROP TABLE copied_edge;
+
 DROP TABLE copied, copied_long, copied_later, copied_log, copied_parts;
 DROP FUNCTION copied_after, copied_before;

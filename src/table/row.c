@@ -158,11 +158,18 @@ lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *row)
 			 errhint("Run lsm_verify() on the table.")));
 }
 
-static void
-encode_header(StringInfo out, const LsmRow *row, uint8 tag)
+static inline char *
+put(char *p, const void *from, size_t n)
+{
+	memcpy(p, from, n);
+	return p + n;
+}
+
+/* Returns the end.  REQUIRES: LSM_ROW_HEADER_BYTES() of room. */
+static char *
+encode_header(char *p, const LsmRow *row, uint8 tag)
 {
 	uint16		flags = row->flags;
-	char		key[LSM_TID_KEY_BYTES];
 
 	/* the flags that say what is stored are ours to set */
 	flags &= ~(LSM_ROW_HAS_CMIN | LSM_ROW_HAS_LOCKERS);
@@ -172,45 +179,58 @@ encode_header(StringInfo out, const LsmRow *row, uint8 tag)
 		flags |= LSM_ROW_HAS_LOCKERS;
 	Assert((flags & LSM_ROW_HAS_XMAX) || (flags & LSM_ROW_XMAX_FLAGS) == 0);
 
-	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers));
-	appendStringInfoCharMacro(out, tag);
-	appendBinaryStringInfo(out, (char *) &flags, sizeof(flags));
+	*p++ = (char) tag;
+	p = put(p, &flags, sizeof(flags));
 	if (!(flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)))
 	{
 		Assert(TransactionIdIsNormal(row->xmin));
-		appendBinaryStringInfo(out, (const char *) &row->xmin, sizeof(row->xmin));
+		p = put(p, &row->xmin, sizeof(row->xmin));
 	}
 	if (flags & LSM_ROW_HAS_CMIN)
-		appendBinaryStringInfo(out, (const char *) &row->cmin, sizeof(row->cmin));
+		p = put(p, &row->cmin, sizeof(row->cmin));
 	if (flags & LSM_ROW_HAS_XMAX)
 	{
 		Assert(TransactionIdIsNormal(row->xmax));
-		appendBinaryStringInfo(out, (const char *) &row->xmax, sizeof(row->xmax));
-		appendBinaryStringInfo(out, (const char *) &row->cmax, sizeof(row->cmax));
+		p = put(p, &row->xmax, sizeof(row->xmax));
+		p = put(p, &row->cmax, sizeof(row->cmax));
 	}
 	if (flags & LSM_ROW_HAS_NEXT)
 	{
-		lsm_key_encode(lsm_tid_pack(&row->next), key);
-		appendBinaryStringInfo(out, key, sizeof(key));
+		lsm_key_encode(lsm_tid_pack(&row->next), p);
+		p += LSM_TID_KEY_BYTES;
 	}
 	if (flags & LSM_ROW_SPECULATIVE)
-		appendBinaryStringInfo(out, (const char *) &row->token, sizeof(row->token));
+		p = put(p, &row->token, sizeof(row->token));
 	if (flags & LSM_ROW_HAS_LOCKERS)
 	{
 		uint16		n = row->nlockers;
 
 		Assert(row->nlockers <= LSM_MAX_LOCKERS);
-		appendBinaryStringInfo(out, (char *) &n, sizeof(n));
-		appendBinaryStringInfo(out, row->lockers, n * LSM_LOCKER_BYTES);
+		p = put(p, &n, sizeof(n));
+		p = put(p, row->lockers, n * LSM_LOCKER_BYTES);
 	}
+	return p;
+}
+
+/* The buffer ends where the writer has stopped. */
+static inline void
+encode_end(StringInfo out, char *end)
+{
+	out->len = end - out->data;
+	Assert(out->len < out->maxlen);
+	*end = '\0';
 }
 
 void
 lsm_row_encode(StringInfo out, const LsmRow *row, bool body)
 {
-	encode_header(out, row, body ? LSM_TAG_PUT : LSM_TAG_PARTIAL);
+	char	   *p;
+
+	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + (body ? row->body_bytes : 0));
+	p = encode_header(out->data + out->len, row, body ? LSM_TAG_PUT : LSM_TAG_PARTIAL);
 	if (body)
-		appendBinaryStringInfo(out, row->body, row->body_bytes);
+		p = put(p, row->body, row->body_bytes);
+	encode_end(out, p);
 }
 
 /* Bytes of the tuple's body in our format */
@@ -248,22 +268,22 @@ lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
 {
 	HeapTupleHeader header = tuple->t_data;
 	uint16		attributes = HeapTupleHeaderGetNatts(header);
+	char	   *p;
 
 	Assert(attributes <= LSM_BODY_NATTS_MASK);
 	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple));
-	encode_header(out, row, LSM_TAG_PUT);
+	p = encode_header(out->data + out->len, row, LSM_TAG_PUT);
 	if (header->t_infomask & HEAP_HASNULL)
 		attributes |= LSM_BODY_HASNULL;
 	if (header->t_infomask & HEAP_HASVARWIDTH)
 		attributes |= LSM_BODY_HASVARWIDTH;
 	if (header->t_infomask & HEAP_HASEXTERNAL)
 		attributes |= LSM_BODY_HASEXTERNAL;
-	appendBinaryStringInfo(out, (char *) &attributes, sizeof(attributes));
+	p = put(p, &attributes, sizeof(attributes));
 	if (attributes & LSM_BODY_HASNULL)
-		appendBinaryStringInfo(out, (char *) header->t_bits,
-							   BITMAPLEN(attributes & LSM_BODY_NATTS_MASK));
-	appendBinaryStringInfo(out, (char *) header + header->t_hoff,
-						   tuple->t_len - header->t_hoff);
+		p = put(p, header->t_bits, BITMAPLEN(attributes & LSM_BODY_NATTS_MASK));
+	p = put(p, (char *) header + header->t_hoff, tuple->t_len - header->t_hoff);
+	encode_end(out, p);
 }
 
 void

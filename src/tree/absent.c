@@ -80,6 +80,38 @@ announce(LsmTree *tree, const LsmEntry *entries, const Absent *absent,
 	}
 }
 
+/*
+ * Does everything that is there lie before the first or behind the last of the keys?  So it is
+ * with rows that come in the order of their keys, and one look will do for all.  Filter keys of
+ * different lengths are not dealt with: what begins with a shorter one may lie between
+ * longer ones.
+ */
+static bool
+range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtableSet *set,
+				const LsmVersion *version)
+{
+	LsmSlice	low = lsm_filter_key(tree, entries[0].key);
+	LsmSlice	high = low;
+
+	for (int i = 1; i < n; i++)
+	{
+		LsmSlice	filter_key = lsm_filter_key(tree, entries[i].key);
+
+		if (filter_key.len != low.len)
+			return false;
+		if (memcmp(filter_key.data, high.data, low.len) > 0)
+			high = filter_key;
+		else if (memcmp(filter_key.data, low.data, low.len) < 0)
+			low = filter_key;
+	}
+	for (int t = 0; t < set->n; t++)
+	{
+		if (lsm_memtable_may_hold_between(set->tables[t], low, high))
+			return false;
+	}
+	return !lsm_version_may_hold_between(version, low, high);
+}
+
 /* Keep those before the first that may be there.  REQUIRES: stamps taken before. */
 static void
 look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
@@ -88,6 +120,12 @@ look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
 	LsmVersion *version = lsm_version_enter(tree, &set);
 	int			kept;
 
+	if (absent->n > 0 && range_is_vacant(tree, entries, absent->n, &set, version))
+	{
+		lsm_count(tree, LSM_COUNT_LOOKUPS, absent->n);
+		lsm_tree_exit(tree);
+		return;
+	}
 	announce(tree, entries, absent, &set);
 	for (kept = 0; kept < absent->n; kept++)
 	{
@@ -97,8 +135,6 @@ look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
 		lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entry->key));
 		if (!lsm_absent_in(tree, &set, version, &probe))
 			break;
-		absent->entries[kept] = *entry;
-		absent->entries[kept].fresh = true;
 	}
 	lsm_tree_exit(tree);
 	absent->n = absent->keys.n = kept;
@@ -106,11 +142,16 @@ look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
 
 /* False: something was written under the locks meanwhile, or the files have changed. */
 static bool
-insert(LsmTree *tree, Absent *absent)
+insert(LsmTree *tree, const LsmEntry *entries, Absent *absent)
 {
 	LsmWrite	write;
 	bool		holds;
 
+	for (int i = 0; i < absent->n; i++)
+	{
+		absent->entries[i] = entries[i];
+		absent->entries[i].fresh = true;
+	}
 	lsm_write_begin(tree, &write, absent->entries, absent->n);
 	holds = lsm_keyset_lock(tree, &absent->keys);
 	if (holds)
@@ -132,7 +173,7 @@ lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n)
 		collect(tree, entries, n, &absent);
 		lsm_keyset_take(tree, &absent.keys);
 		look(tree, entries, &absent);
-		if (absent.n == 0 || insert(tree, &absent))
+		if (absent.n == 0 || insert(tree, entries, &absent))
 			return absent.n;
 	}
 	return 0;

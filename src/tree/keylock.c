@@ -21,6 +21,7 @@
 
 #include "common/hashfn.h"
 #include "port/atomics.h"
+#include "port/pg_bitutils.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
@@ -144,6 +145,14 @@ lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp)
 		pg_atomic_read_u64(&tree->ctl->set_stamp) == stamp->set_stamp;
 }
 
+/* REQUIRES: partition locked, so no one else writes the counter. */
+static inline void
+partition_changed(KeyPartition *partition)
+{
+	pg_atomic_write_u64(&partition->p.counter,
+						pg_atomic_read_u64(&partition->p.counter) + 1);
+}
+
 /*
  * `changed`: something was applied under the lock.  Errors under the lock need no
  * care: nothing was applied, and the transaction's abort releases the lock.
@@ -154,7 +163,7 @@ lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed)
 	KeyPartition *partition = keylock_partition(tree, lock_digest);
 
 	if (changed)
-		pg_atomic_fetch_add_u64(&partition->p.counter, 1);
+		partition_changed(partition);
 	LWLockRelease(&partition->p.lock);
 }
 
@@ -180,13 +189,21 @@ lsm_keyset_take(LsmTree *tree, LsmKeySet *set)
 	pg_memory_barrier();
 }
 
-static int
-partition_compare(const void *a, const void *b)
+/* The keys' partitions, each once, in their order. */
+static void
+sort_partitions(LsmKeySet *set)
 {
-	uint16		l = *(const uint16 *) a;
-	uint16		r = *(const uint16 *) b;
+	uint64		members[KEYLOCK_PARTITIONS / 64] = {0};
+	int			n = 0;
 
-	return (l > r) - (l < r);
+	for (int i = 0; i < set->n; i++)
+		members[set->partitions[i] / 64] |= UINT64CONST(1) << set->partitions[i] % 64;
+	for (int i = 0; i < KEYLOCK_PARTITIONS / 64; i++)
+	{
+		for (uint64 left = members[i]; left != 0; left &= left - 1)
+			set->locked[n++] = i * 64 + pg_rightmost_one_pos64(left);
+	}
+	set->nlocked = n;
 }
 
 /*
@@ -197,19 +214,11 @@ bool
 lsm_keyset_lock(LsmTree *tree, LsmKeySet *set)
 {
 	bool		holds;
-	int			n = 0;
 
 	Assert(!lsm_epoch_inside());
-	memcpy(set->locked, set->partitions, set->n * sizeof(set->locked[0]));
-	qsort(set->locked, set->n, sizeof(set->locked[0]), partition_compare);
-	for (int i = 0; i < set->n; i++)
-	{
-		if (n > 0 && set->locked[n - 1] == set->locked[i])
-			continue;
-		set->locked[n++] = set->locked[i];
+	sort_partitions(set);
+	for (int i = 0; i < set->nlocked; i++)
 		LWLockAcquire(&keylocks->partitions[set->locked[i]].p.lock, LW_EXCLUSIVE);
-	}
-	set->nlocked = n;
 
 	holds = pg_atomic_read_u64(&tree->ctl->keyspace_id) == tree->keyspace_id &&
 		pg_atomic_read_u64(&tree->ctl->set_stamp) == set->set_stamp;
@@ -228,7 +237,7 @@ lsm_keyset_unlock(LsmKeySet *set, bool changed)
 		KeyPartition *partition = &keylocks->partitions[set->locked[i]];
 
 		if (changed)
-			pg_atomic_fetch_add_u64(&partition->p.counter, 1);
+			partition_changed(partition);
 		LWLockRelease(&partition->p.lock);
 	}
 	set->nlocked = 0;

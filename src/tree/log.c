@@ -86,16 +86,8 @@ lsm_log_wal(uint64 generation, int nentries, bool fresh,
 static void
 lsm_log_insert(LsmWrite *write, int first, int n, uint64 seq)
 {
-	int			i;
-
-	for (i = 0; i < n; i++)
-	{
-		LsmEntry   *entry = &write->entries[first + i];
-
-		lsm_memtable_insert((LsmMemtable *) write->memtable, entry->node,
-							seq + i, entry->key, entry->value, entry->digest,
-							entry->fresh);
-	}
+	lsm_memtable_insert_many((LsmMemtable *) write->memtable, &write->entries[first],
+							 n, seq);
 	LSM_CRASH_POINT("append_after_memtable");
 }
 

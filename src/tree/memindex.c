@@ -99,10 +99,10 @@ lsm_memindex_search(Memtable *m, LsmDigest digest)
 
 /*
  * Make sure that the digest is in the index, with `entry` if it is not there
- * yet.  A digest that two processes add at the same time to different tables is there
+ * yet (true, and the caller counts it: lsm_memindex_count).  A digest that two processes add at the same time to different tables is there
  * twice, which does no harm.
  */
-void
+bool
 lsm_memindex_add(Memtable *m, LsmMemNode *entry, LsmDigest digest)
 {
 	uint64	   *bucket = index_bucket(m->indexes[mem_load(&m->nindexes) - 1], digest);
@@ -111,13 +111,19 @@ lsm_memindex_add(Memtable *m, LsmMemNode *entry, LsmDigest digest)
 	do
 	{
 		if (index_chain_search(head, digest) != NULL)
-			return;
+			return false;
 		entry->hash_next = mem_pointer(head);
 		MEM_RACE_POINT();
 	} while (!mem_cas(bucket, &head,
 					  mem_word(entry) | mem_tag(head) | index_summary(digest)));
+	return true;
+}
 
-	__atomic_fetch_add(&m->index_entries, 1, __ATOMIC_RELAXED);
+/* So many entries were added. */
+void
+lsm_memindex_count(Memtable *m, int n)
+{
+	__atomic_fetch_add(&m->index_entries, n, __ATOMIC_RELAXED);
 }
 
 /*

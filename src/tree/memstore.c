@@ -124,6 +124,26 @@ lsm_memtable_allocate(Memtable *m, Size bytes)
 	return p;
 }
 
+char *
+lsm_memtable_allocate_run(Memtable *m, const Size *bytes, int n, int *got)
+{
+	char	   *p;
+	int			i = 0;
+
+	SpinLockAcquire(&m->mutex);
+	p = m->free;
+	while (i < n && mem_take(m, bytes[i]) != NULL)
+		i++;
+	SpinLockRelease(&m->mutex);
+	if (i == 0)
+	{
+		p = lsm_memtable_allocate(m, bytes[0]);
+		i = 1;
+	}
+	*got = i;
+	return p;
+}
+
 /*
  * A new, empty memtable with one reference: the caller's.  `local`: in backend
  * memory.  NULL if the arena has no chunk.

@@ -18,27 +18,13 @@
  * descends or links behind a marked node: searches step over it, and those that are about
  * to link unlink it first.
  *
- * Digest index: memindex.c.
+ * Digest index: memindex.c.  What insertion does with all of them: memwrite.c.
  *
- * Range: the nodes with the smallest and the largest key ever inserted (min_node, max_node)
- * answer many questions for absent keys: a memtable whose keys all lie elsewhere needs no look
- * into its digest index.  Removed nodes stay bounds.
- *
- * What insert promises: when it returns, the key's node is in the
- * skiplist, its key in the range, the digest in the index, and the value is the node's newest one,
- * hidden by a newer one, or the base of a newer PARTIAL.
- *
- * Values of a node: see node_add_value().
- *
- * Locking: none, but for the memtable's spinlock while memory is reserved.
- * lsm_memtable_insert() and the readers take no lock.
+ * Locking: none.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include "common/pg_prng.h"
-#include "port/pg_bswap.h"
 
 #include "tree/memtable.h"
 
@@ -46,53 +32,12 @@
  * skiplist
  * ---------------------------------------------------------------------- */
 
-static inline const char *
-node_key_data(LsmMemNode *node)
-{
-	return (const char *) &node->next[node->height];
-}
-
-static inline uint64
-key_prefix(LsmSlice key)
-{
-	uint64		prefix = 0;
-
-	memcpy(&prefix, key.data, Min(key.len, sizeof(prefix)));
-	return pg_ntoh64(prefix);
-}
-
-/* Order of the node's key and the key: < 0, 0, > 0 */
-static inline int
-node_compare(LsmMemNode *node, uint64 prefix, LsmSlice key)
-{
-	/*
-	 * Zero padding is harmless: if the prefixes differ, either in two key
-	 * bytes or in a key byte and padding, the shorter key being the smaller.
-	 */
-	if (node->prefix != prefix)
-		return node->prefix < prefix ? -1 : 1;
-	return lsm_slice_compare(lsm_slice(node_key_data(node), node->key_bytes), key);
-}
-
 /* What a search looks at in a node that it comes to. */
 static inline void
 mem_prefetch_node(const LsmMemNode *node)
 {
 	if (node != NULL)
 		__builtin_prefetch(&node->prefix);
-}
-
-/* A link with the mark says that the node it belongs to is being removed. */
-#define LINK_MARK			((uintptr_t) 1)
-#define link_marked(link)	(((uintptr_t) (link) & LINK_MARK) != 0)
-#define link_node(link)		((LsmMemNode *) ((uintptr_t) (link) & ~LINK_MARK))
-#define link_with_mark(link) ((LsmMemNode *) ((uintptr_t) (link) | LINK_MARK))
-
-/* Removed for good?  (Its links above level 0 may be marked a little before.) */
-static inline bool
-node_removed(LsmMemNode *node)
-{
-	return link_marked(mem_load(&mem_link(node, 0)));
 }
 
 /*
@@ -300,10 +245,19 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 			/* above level 0: an equal one is a removed node's successor */
 		}
 
-		/* not a plain store: a remover may have marked the link */
-		old = mem_load(&mem_link(node, level));
-		if (link_marked(old) || !mem_cas(&mem_link(node, level), &old, next))
-			return NULL;
+		/*
+		 * Until it is linked on level 0 the node is no one else's. Above, a
+		 * remover may have marked the link.
+		 */
+		if (level == 0)
+			mem_link(node, 0) = next;
+		else
+		{
+			old = mem_load(&mem_link(node, level));
+			if (link_marked(old) ||
+				(old != next && !mem_cas(&mem_link(node, level), &old, next)))
+				return NULL;
+		}
 		MEM_RACE_POINT();
 		old = next;
 		if (mem_cas(&mem_link(pred, level), &old, node))
@@ -314,8 +268,8 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 /*
  * Insert the node, or return the one that has its key already.
  */
-static LsmMemNode *
-list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
+LsmMemNode *
+lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 {
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	LsmMemNode *found;
@@ -336,7 +290,6 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	if (found != node)
 		return found;
 	note_tail(m, node, 0);
-	pg_atomic_fetch_add_u64(&m->pub.entries, 1);
 
 	/*
 	 * A search that starts too low is slower, not wrong; but the cleanup
@@ -359,21 +312,6 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	if (node_removed(node))
 		(void) list_search(m, node->prefix, key, &found, preds);
 	return node;
-}
-
-/* The node is in the list: widen the range. */
-static inline void
-range_add(Memtable *m, LsmMemNode *node, LsmSlice key)
-{
-	LsmMemNode *bound = mem_load(&m->max_node);
-
-	while ((bound == NULL || node_compare(bound, node->prefix, key) < 0) &&
-		   !mem_cas(&m->max_node, &bound, node))
-		 /* try again */ ;
-	bound = mem_load(&m->min_node);
-	while ((bound == NULL || node_compare(bound, node->prefix, key) > 0) &&
-		   !mem_cas(&m->min_node, &bound, node))
-		 /* try again */ ;
 }
 
 /*
@@ -405,212 +343,6 @@ lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
 		MEM_RACE_POINT();
 	}
 	(void) list_search(m, node->prefix, lsm_memnode_key(node), &found, preds);
-}
-
-/* ----------------------------------------------------------------------
- * values
- * ---------------------------------------------------------------------- */
-
-static inline LsmTag
-value_tag(const LsmMemValue *value)
-{
-	return (LsmTag) (unsigned char) value->data[0];
-}
-
-/*
- * `value`, a PUT or DELETE, is older than a PARTIAL that is the node's newest
- * value: make it the PARTIAL's base unless that has a newer one.
- *
- * The difficulty is a process B that at this moment replaces the PARTIAL P by a newer
- * PARTIAL Q: it copies P's base to Q's before it swaps the node's pointer,
- * and could miss ours.  So the node's word carries a counter beside the pointer,
- * and we raise it after P's base has been set.  If B read the word before that, its swap
- * fails and it starts over, now finding our base.  If B's swap comes
- * first, our raising fails and we repeat with Q.  We return only after the raise has
- * succeeded (also if another process has set a newer base: its own
- * raise may still be to come) or the newest value no longer needs a base;
- * hence from our return on, every PARTIAL in place has a base not older than
- * `value`.  The counter wraps after 65536 late PUTs within one such
- * window of B, each with a lower sequence number than P, which cannot happen.
- */
-static void
-node_raise_base(LsmMemNode *node, LsmMemValue *value)
-{
-	uint64		word = mem_load_seq(&node->value);
-
-	for (;;)
-	{
-		LsmMemValue *newest = mem_pointer(word);
-		LsmMemValue *base;
-
-		/* the newest value never gets older */
-		Assert(newest->seq >= value->seq);
-		if (value_tag(newest) != LSM_TAG_PARTIAL || newest->seq == value->seq)
-			return;
-
-		base = mem_load_seq(&newest->base);
-		MEM_RACE_POINT();
-		while ((base == NULL || base->seq < value->seq) &&
-			   !mem_cas(&newest->base, &base, value))
-			 /* try again */ ;
-
-		MEM_RACE_POINT();
-		/* on failure, word is reread by the swap */
-		if (mem_cas(&node->value, &word,
-					word + (UINT64CONST(1) << MEM_POINTER_BITS)))
-			return;
-	}
-}
-
-/*
- * Give the value its place among the node's values.
- *
- * Newer than the node's newest: it takes its place, a PARTIAL inheriting the newest
- * PUT or DELETE as its base.  Older: PUT and DELETE may be the base of the newest;
- * a PARTIAL is hidden by any newer value.  The same sequence
- * number: the same entry, replayed twice.
- */
-static void
-node_add_value(LsmMemNode *node, LsmMemValue *value)
-{
-	uint64		word = mem_load_seq(&node->value);
-
-	for (;;)
-	{
-		LsmMemValue *newest = mem_pointer(word);
-
-		if (newest->seq == value->seq)
-			return;
-		if (newest->seq > value->seq)
-		{
-			if (value_tag(value) != LSM_TAG_PARTIAL)
-				node_raise_base(node, value);
-			return;
-		}
-
-		if (value_tag(value) == LSM_TAG_PARTIAL)
-		{
-			/* after the word was read: see node_raise_base() */
-			if (value_tag(newest) == LSM_TAG_PARTIAL)
-				value->base = mem_load_seq(&newest->base);
-			else
-				value->base = newest;
-		}
-		MEM_RACE_POINT();
-		if (mem_cas(&node->value, &word, mem_word(value)))
-			return;
-	}
-}
-
-/* ----------------------------------------------------------------------
- * writing
- * ---------------------------------------------------------------------- */
-
-static int
-mem_random_height(void)
-{
-	uint64		bits = pg_prng_uint64(&pg_global_prng_state);
-	int			height = 1;
-
-	while (height < MEM_MAX_HEIGHT && (bits & 1) == 0)
-	{
-		height++;
-		bits >>= 1;
-	}
-	return height;
-}
-
-/*
- * Memory for an entry of at most so many bytes, for lsm_memtable_insert().
- * NULL if the arena is full.  REQUIRES: the memtable cannot go away, that is,
- * the caller is registered as a writer (or has the memtable to itself).
- */
-void *
-lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes)
-{
-	Memtable   *m = (Memtable *) memtable;
-	int			height = mem_random_height();
-	LsmMemNode *node;
-
-	Assert(key_bytes <= LSM_MAX_KEY_BYTES);
-	Assert((uint64) key_bytes + value_bytes <= LSM_MAX_ENTRY_BYTES);
-
-	lsm_memindex_make_room(m);
-
-	node = lsm_memtable_allocate(m, MEM_NODE_BYTES(height, key_bytes) +
-								 offsetof(LsmMemValue, data) + value_bytes);
-	if (node == NULL)
-		return NULL;
-	node->height = (uint8) height;
-	node->key_bytes = (uint16) key_bytes;
-	node->value_room = value_bytes;
-	return node;
-}
-
-/*
- * Insert the entry, using the memory reserved for it.  Cannot fail and takes no
- * lock: fit for a critical section.  `digest` is that of the filter key.
- * `fresh`: the key will hardly be there, so do not look into the digest index
- * first.  (If it is, or another key with the digest, that may get there twice,
- * in different tables.)
- */
-void
-lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
-					LsmSlice key, LsmSlice value, LsmDigest digest, bool fresh)
-{
-	Memtable   *m = (Memtable *) memtable;
-	LsmMemNode *node = (LsmMemNode *) reserved;
-	LsmMemValue *v;
-	LsmMemNode *entry = NULL;
-	LsmMemNode *place;
-
-	Assert(node->height > 0);
-	Assert(key.len > 0 && key.len <= node->key_bytes);
-	Assert(value.len > 0 && value.len <= node->value_room);
-
-	v = (LsmMemValue *) ((char *) node + MEM_NODE_BYTES(node->height, node->key_bytes));
-	v->seq = seq;
-	v->base = NULL;
-	v->len = value.len;
-	memcpy(v->data, value.data, value.len);
-
-	node->prefix = key_prefix(key);
-
-	/* an update of a key that has a node: no descent needed */
-	if (!fresh)
-		entry = lsm_memindex_search(m, digest);
-	if (entry != NULL && entry->height > 0 && !node_removed(entry) &&
-		node_compare(entry, node->prefix, key) == 0)
-	{
-		node_add_value(entry, v);
-		return;
-	}
-
-	node->key_bytes = (uint16) key.len;
-	node->digest = digest;
-	node->value = mem_word(v);
-	memcpy((char *) &node->next[node->height], key.data, key.len);
-	for (int i = 0; i < node->height; i++)
-		node->next[i] = NULL;
-
-	place = list_insert(m, node, key);
-	MEM_RACE_POINT();
-	range_add(m, place, key);
-	if (place != node)
-		node_add_value(place, v);
-
-	if (entry == NULL)
-	{
-		/*
-		 * If another process has created the key's node but not yet added it
-		 * to the index, do not wait for that: our readers must find the key
-		 * now.  Our own node's memory serves as an entry that says "look into
-		 * the skiplist".
-		 */
-		if (place != node)
-			node->height = 0;
-		lsm_memindex_add(m, node, digest);
-	}
 }
 
 /* ----------------------------------------------------------------------
@@ -652,10 +384,12 @@ lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter
 }
 
 /*
- * False: all keys are smaller or greater than any that begins with `filter_key`.
+ * False: all keys are smaller than any that begins with `low`, or greater than any that begins
+ * with `high`.  Of equal length, or something that begins with a prefix of `high` would
+ * lie between them and escape.
  */
 bool
-lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key)
+lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high)
 {
 	Memtable   *m = (Memtable *) memtable;
 	LsmMemNode *max = mem_load(&m->max_node);
@@ -663,10 +397,14 @@ lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key)
 
 	if (max == NULL || min == NULL)
 		return false;
-	return memcmp(filter_key.data, node_key_data(max),
-				  Min(filter_key.len, max->key_bytes)) <= 0 &&
-		memcmp(filter_key.data, node_key_data(min),
-			   Min(filter_key.len, min->key_bytes)) >= 0;
+	return memcmp(low.data, node_key_data(max), Min(low.len, max->key_bytes)) <= 0 &&
+		memcmp(high.data, node_key_data(min), Min(high.len, min->key_bytes)) >= 0;
+}
+
+bool
+lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key)
+{
+	return lsm_memtable_may_hold_between(memtable, filter_key, filter_key);
 }
 
 /*

@@ -10,6 +10,7 @@
 #define LSM_MEMTABLE_H
 
 #include "port/atomics.h"
+#include "port/pg_bswap.h"
 #include "storage/spin.h"
 #include "utils/palloc.h"
 
@@ -142,16 +143,71 @@ mem_word(const void *pointer)
 	return (uint64) (uintptr_t) pointer;
 }
 
+/* ---- nodes ---- */
+
+static inline const char *
+node_key_data(LsmMemNode *node)
+{
+	return (const char *) &node->next[node->height];
+}
+
+static inline uint64
+key_prefix(LsmSlice key)
+{
+	uint64		prefix = 0;
+
+	memcpy(&prefix, key.data, Min(key.len, sizeof(prefix)));
+	return pg_ntoh64(prefix);
+}
+
+/* Order of the node's key and the key: < 0, 0, > 0 */
+static inline int
+node_compare(LsmMemNode *node, uint64 prefix, LsmSlice key)
+{
+	/*
+	 * Zero padding is harmless: if the prefixes differ, either in two key
+	 * bytes or in a key byte and padding, the shorter key being the smaller.
+	 */
+	if (node->prefix != prefix)
+		return node->prefix < prefix ? -1 : 1;
+	return lsm_slice_compare(lsm_slice(node_key_data(node), node->key_bytes), key);
+}
+
+/* A link with the mark says that the node it belongs to is being removed. */
+#define LINK_MARK			((uintptr_t) 1)
+#define link_marked(link)	(((uintptr_t) (link) & LINK_MARK) != 0)
+#define link_node(link)		((LsmMemNode *) ((uintptr_t) (link) & ~LINK_MARK))
+#define link_with_mark(link) ((LsmMemNode *) ((uintptr_t) (link) | LINK_MARK))
+
+/* Removed for good?  (Its links above level 0 may be marked a little before.) */
+static inline bool
+node_removed(LsmMemNode *node)
+{
+	return link_marked(mem_load(&mem_link(node, 0)));
+}
+
+/* ---- memtable.c ---- */
+
+/* Link the node, or return the one that has its key already. */
+extern LsmMemNode *lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key);
+
 /* ---- memindex.c ---- */
 
 extern LsmMemNode *lsm_memindex_search(Memtable *m, LsmDigest digest);
-extern void lsm_memindex_add(Memtable *m, LsmMemNode *entry, LsmDigest digest);
+extern bool lsm_memindex_add(Memtable *m, LsmMemNode *entry, LsmDigest digest);
+extern void lsm_memindex_count(Memtable *m, int n);
 extern void lsm_memindex_make_room(Memtable *m);
 
 /* ---- memstore.c ---- */
 
 /* `bytes` of chunk memory, aligned, content undefined; NULL: no chunk to be had. */
 extern void *lsm_memtable_allocate(Memtable *m, Size bytes);
+
+/*
+ * Memory for as many of n allocations as fit together, one behind the other, at least one:
+ * *got.  `bytes` are aligned.
+ */
+extern char *lsm_memtable_allocate_run(Memtable *m, const Size *bytes, int n, int *got);
 
 /* A whole chunk, which the caller has to keep track of; NULL as above. */
 extern void *lsm_memtable_allocate_chunk(Memtable *m);

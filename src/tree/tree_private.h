@@ -158,6 +158,14 @@ extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
 								uint64 seq, LsmSlice key, LsmSlice value,
 								LsmDigest digest, bool fresh);
 
+/*
+ * The same for at most LSM_MAX_WRITE_ENTRIES entries: sets their nodes, false if the arena is
+ * full.  They get sequence numbers from `seq` on.
+ */
+extern bool lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n);
+extern void lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries,
+									 int n, uint64 seq);
+
 /* Readers: inside an epoch (or with the memtable to themselves). */
 extern LsmMemNode *lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest,
 									 LsmSlice key); /* by the hash index */
@@ -166,6 +174,9 @@ extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest,
 
 /* False: certainly no key that begins with it. */
 extern bool lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key);
+
+/* False: nor with any between these two, which are equally long. */
+extern bool lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high);
 extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
 extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
 extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */

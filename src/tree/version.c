@@ -405,6 +405,21 @@ lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key)
 		!lsm_slice_has_prefix(run->files[at].smallest, key);
 }
 
+bool
+lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low, LsmSlice high)
+{
+	Assert(low.len == high.len);
+	for (int i = 0; i < version->nruns; i++)
+	{
+		const LsmRun *run = &version->runs[i];
+		int			at = lsm_run_find(run, low);
+
+		if (at < run->nfiles && !lsm_run_beyond_prefix(run, at, high))
+			return true;
+	}
+	return false;
+}
+
 int
 lsm_run_find_last(const LsmRun *run, LsmSlice key)
 {

@@ -149,6 +149,9 @@ extern int	lsm_run_find_last(const LsmRun *run, LsmSlice key);
 /* As lsm_run_find(), but -1 if that file is entirely after `key`. */
 extern int	lsm_run_find_exact(const LsmRun *run, LsmSlice key);
 
+/* False: no file holds a key that begins with one from `low` to `high`, which are equally long. */
+extern bool lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low, LsmSlice high);
+
 /*
  * Enter the tree and take its memtables and its current version, in this
  * order, reloading the version (outside the epoch) if it is stale.  The version

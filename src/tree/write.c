@@ -183,18 +183,8 @@ lsm_write_make_active(LsmTree *tree)
 static bool
 lsm_write_reserve(LsmWrite *write)
 {
-	int			i;
-
-	for (i = 0; i < write->nentries; i++)
-	{
-		LsmEntry   *entry = &write->entries[i];
-
-		entry->node = lsm_memtable_reserve((LsmMemtable *) write->memtable,
-										   entry->key.len, entry->value.len);
-		if (entry->node == NULL)
-			return false;
-	}
-	return true;
+	return lsm_memtable_reserve_many((LsmMemtable *) write->memtable,
+									 write->entries, write->nentries);
 }
 
 /* ---- making room ---- */
@@ -449,14 +439,8 @@ lsm_write_apply(LsmWrite *write)
 	{
 		uint64		seq = pg_atomic_fetch_add_u64(&ctl->seq, write->nentries) + 1;
 
-		for (i = 0; i < write->nentries; i++)
-		{
-			LsmEntry   *entry = &write->entries[i];
-
-			lsm_memtable_insert((LsmMemtable *) write->memtable, entry->node,
-								seq + i, entry->key, entry->value, entry->digest,
-								entry->fresh);
-		}
+		lsm_memtable_insert_many((LsmMemtable *) write->memtable, write->entries,
+								 write->nentries, seq);
 	}
 	else
 	{

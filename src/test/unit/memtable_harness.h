@@ -44,6 +44,7 @@ static void race_point(void);
 
 #include "tree/memstore.c"
 #include "tree/memindex.c"
+#include "tree/memwrite.c"
 #include "tree/memtable.c"
 
 MemoryContext TopMemoryContext = NULL;

@@ -398,6 +398,12 @@ test_order(void)
 	   lsm_memtable_may_hold(table, lsm_slice("key 6", 5)) &&
 	   !lsm_memtable_may_hold(table, lsm_slice("key 2", 5)) &&
 	   !lsm_memtable_may_hold(table, lsm_slice("key 8", 5)), "the range grows both ways");
+	ok(!lsm_memtable_may_hold_between(table, lsm_slice("key 1", 5), lsm_slice("key 2", 5)) &&
+	   lsm_memtable_may_hold_between(table, lsm_slice("key 2", 5), lsm_slice("key 3", 5)) &&
+	   lsm_memtable_may_hold_between(table, lsm_slice("key 1", 5), lsm_slice("key 9", 5)) &&
+	   lsm_memtable_may_hold_between(table, lsm_slice("key 7", 5), lsm_slice("key 9", 5)) &&
+	   !lsm_memtable_may_hold_between(table, lsm_slice("key 8", 5), lsm_slice("key 9", 5)),
+	   "keys between two others");
 	lsm_memtable_remove(table, lsm_memtable_find(table, 3, lsm_slice("key 7/tid", 9)));
 	ok(lsm_memtable_find(table, 3, lsm_slice("key 7/tid", 9)) == NULL &&
 	   lsm_memtable_find(table, 1, lsm_slice("key 5/tid", 9)) != NULL,
@@ -462,6 +468,141 @@ test_memory(void)
 	lsm_memtable_reclaim_local();
 	ok(mem_retired_local == NULL, "and destroyed after it");
 }
+
+/* ---- 4: many at once ---- */
+
+#define MANY_BLOCKS	4000
+#define MANY_KEYS	24			/* of a block; the first of them comes twice */
+
+static int	block_done[MANY_BLOCKS];
+static bool many_done;
+
+/* Some blocks ascend and are written at the end of the list, some lie all over it. */
+static LsmSlice
+many_key(char *buffer, uint32 block, uint32 i)
+{
+	uint32		n = block * MANY_KEYS + i;
+
+	if (block % 2 == 0)
+		return make_key(buffer, n);
+	return lsm_slice(buffer, sprintf(buffer, "z%08u", n));
+}
+
+static uint64
+many_seq(uint32 block, uint32 i)
+{
+	return (uint64) block * (MANY_KEYS + 1) + i + 1;
+}
+
+static void
+many_check(uint32 block)
+{
+	char		buffer[64];
+
+	for (uint32 i = 0; i < MANY_KEYS; i++)
+	{
+		LsmSlice	key = many_key(buffer, block, i);
+		LsmMemNode *node = lsm_memtable_find(table, digest_of(key.data, key.len), key);
+
+		expect(node != NULL && lsm_memnode_value(node)->seq ==
+			   many_seq(block, i == 0 ? MANY_KEYS : i), "each of many is found");
+		expect(node != NULL && lsm_memtable_seek(table, key) == node, "and by a search");
+		expect(lsm_memtable_may_hold(table, key), "and is in the range");
+	}
+}
+
+static void
+many_put(uint32 block)
+{
+	char		keys[MANY_KEYS + 1][64];
+	char		values[MANY_KEYS + 1][9];
+	LsmEntry	entries[MANY_KEYS + 1];
+
+	for (uint32 i = 0; i <= MANY_KEYS; i++)
+	{
+		LsmEntry   *entry = &entries[i];
+		uint64		seq = many_seq(block, i);
+
+		values[i][0] = LSM_TAG_PUT;
+		memcpy(values[i] + 1, &seq, 8);
+		entry->key = many_key(keys[i], block, i % MANY_KEYS);
+		entry->value = lsm_slice(values[i], 9);
+		entry->digest = digest_of(entry->key.data, entry->key.len);
+		entry->fresh = block % 5 != 0;
+	}
+	expect(lsm_memtable_reserve_many(table, entries, MANY_KEYS + 1), "reserve many");
+	lsm_memtable_insert_many(table, entries, MANY_KEYS + 1, many_seq(block, 0));
+	many_check(block);
+	__atomic_store_n(&block_done[block], 1, __ATOMIC_RELEASE);
+}
+
+static void *
+many_body(void *arg)
+{
+	int			me = (int) (intptr_t) arg;
+	static int	running = NTHREADS;
+
+	random_state += me * UINT64CONST(15485863);
+	if (me < NTHREADS)
+	{
+		for (uint32 block = me; block < MANY_BLOCKS; block += NTHREADS)
+			many_put(block);
+		if (__atomic_sub_fetch(&running, 1, __ATOMIC_ACQ_REL) == 0)
+			__atomic_store_n(&many_done, true, __ATOMIC_RELEASE);
+		return NULL;
+	}
+	while (!__atomic_load_n(&many_done, __ATOMIC_ACQUIRE))
+	{
+		for (int i = 0; i < 100; i++)
+		{
+			uint32		block = random_next() % MANY_BLOCKS;
+
+			if (__atomic_load_n(&block_done[block], __ATOMIC_ACQUIRE))
+				many_check(block);
+		}
+		unique_scan();
+	}
+	return NULL;
+}
+
+static void
+test_many(void)
+{
+	uint32		n = 0;
+	LsmEntry	entries[3];
+
+	yield_rate = 256;
+	table = lsm_memtable_create(3, false);
+	run_threads(many_body, NTHREADS + 2);
+	ok(wrong == NULL, wrong ? wrong : "writers of many entries, and readers");
+	ok(pg_atomic_read_u64(&table->entries) == MANY_BLOCKS * MANY_KEYS &&
+	   ((Memtable *) table)->index_entries == MANY_BLOCKS * MANY_KEYS,
+	   "one node and one index entry for each key");
+	ok(pg_atomic_read_u64(&table->bytes) == (uint64) arena_used * LSM_CHUNK_BYTES,
+	   "memory is counted");
+	for (LsmMemNode *node = lsm_memtable_first(table); node != NULL;
+		 node = lsm_memtable_next(table, node))
+		n++;
+	ok(n == MANY_BLOCKS * MANY_KEYS, "all of them in a scan");
+	lsm_memtable_destroy(table);
+
+	/* what fits goes into the present chunk, the rest into others, until there are no more */
+	arena_limit = 2;
+	table = lsm_memtable_create(4, false);
+	for (int i = 0; i < 3; i++)
+	{
+		entries[i].key.len = 10;
+		entries[i].value.len = 12000;
+	}
+	ok(lsm_memtable_reserve_many(table, entries, 3) && arena_used == 2 &&
+	   (char *) entries[1].node - (char *) entries[0].node < 12500,
+	   "large entries go to two chunks");
+	ok(!lsm_memtable_reserve_many(table, entries, 3) && arena_used == 2,
+	   "and no further ones to any");
+	lsm_memtable_destroy(table);
+	arena_limit = 16384;
+}
+
 int
 main(void)
 {
@@ -472,6 +613,7 @@ main(void)
 	test_memory();
 	test_hot();
 	test_unique();
+	test_many();
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;
 }

@@ -319,10 +319,22 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 		lsm_memindex_count(m, 1);
 }
 
+static inline bool
+all_fresh(const LsmEntry *entries, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (!entries[i].fresh)
+			return false;
+	}
+	return true;
+}
+
 /*
  * Insert entries with ascending sequence numbers from `seq` on, using the memory reserved
- * for each.  Otherwise as lsm_memtable_insert(); no entry need be found before the call
- * returns.
+ * for each.  Otherwise as lsm_memtable_insert(); of fresh entries none need be found before the
+ * call returns, while an update's go one after the other: who sees the end of the old
+ * version finds the new one.
  *
  * What takes turns with other processes (locked instructions, which wait until everything
  * written before is in the cache) is done after all nodes are filled, and once for all
@@ -339,7 +351,7 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	int			indexed = 0;
 
 	Assert(n <= LSM_MAX_WRITE_ENTRIES);
-	if (n == 1 || !entries[0].fresh)
+	if (n == 1 || !all_fresh(entries, n))
 	{
 		for (int i = 0; i < n; i++)
 			lsm_memtable_insert(memtable, entries[i].node, seq + i, entries[i].key,

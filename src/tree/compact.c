@@ -82,10 +82,11 @@ compact_run(LsmJob *job, LsmPlan *plan)
 
 	LSM_CRASH_POINT("compact_started");
 	job->level = plan->out_level;
+	job->run = plan->out_run;
 	edit_from_plan(plan, &edit);
 	if (!plan->move)
 	{
-		lsm_job_set_below(job, plan->out_level + 1);
+		lsm_job_set_below(job, plan->below);
 		job->nsources = plan->nfiles;
 		job->sources = plan->files;
 		compact_merge(job, plan);

@@ -156,7 +156,7 @@ lsm_job_set_version(LsmJob *job, LsmVersion *version)
 }
 
 void
-lsm_job_set_below(LsmJob *job, int level)
+lsm_job_set_below(LsmJob *job, int first)
 {
 	LsmVersion *version = job->version;
 
@@ -165,11 +165,8 @@ lsm_job_set_below(LsmJob *job, int level)
 	job->below_at = MemoryContextAllocZero(job->cxt,
 										   Max(version->nruns, 1) * sizeof(int));
 	job->nbelow = 0;
-	for (int i = 0; i < version->nruns; i++)
-	{
-		if (version->runs[i].level >= level)
-			job->below[job->nbelow++] = &version->runs[i];
-	}
+	for (int i = first; i < version->nruns; i++)
+		job->below[job->nbelow++] = &version->runs[i];
 }
 
 /* No run below the output can hold an older entry of the key.  Ascending keys. */

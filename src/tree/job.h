@@ -83,8 +83,8 @@ extern LsmJob *lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 r
 /* The version the job starts from; pinned until it ends. */
 extern void lsm_job_set_version(LsmJob *job, LsmVersion *version);
 
-/* Entries older than the job's can lie in the version's runs from `level` on. */
-extern void lsm_job_set_below(LsmJob *job, int level);
+/* Entries older than the job's can lie in the version's runs from `first` on. */
+extern void lsm_job_set_below(LsmJob *job, int first);
 
 /* Decide about an entry (fate) and write what is left of it.  Ascending keys. */
 extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);

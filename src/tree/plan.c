@@ -8,6 +8,12 @@
  * files of one level with everything they overlap in the next one; files that
  * overlap nothing move down without being rewritten.
  *
+ * With random keys, going from level 0 to level 1 rewrites level 1, which is worth it
+ * only if level 0 brings much.  Until then its small runs are merged among themselves into a
+ * larger one, which stays in level 0 (size-tiered, as in Bigtable and Cassandra): a
+ * fourth of the runs that a lookup would have to ask otherwise, for one more writing
+ * of what they hold.
+ *
  * What may leave level 0: a file can go down only together with every older
  * file of level 0 that overlaps it.  We take whole sets of files connected by
  * overlap, which is more than needed and simple.
@@ -24,6 +30,15 @@
 #include "tree/plan.h"
 
 #define MOVES_PER_EDIT		64
+
+/* Level 0 goes down when level 1 is at most so many times larger */
+#define LEVEL0_DOWN_RATIO	3
+
+/* Runs of level 0 are alike up to this ratio of their sizes */
+#define TIER_RATIO			2.0
+
+/* What a flush writes is smaller than the memtable by about this, so runs below are alike */
+#define TIER_FLOOR			0.25
 
 typedef struct Range
 {
@@ -133,8 +148,16 @@ plan_from_marks(LsmVersion *version, const bool *picked, int out_level)
 			}
 		}
 		if (sequence->nfiles > 0)
+		{
 			plan->nsequences++;
+			plan->below = r + 1;
+		}
 	}
+
+	/* in the output's own level, only what stays in level 0 lies over others */
+	while (out_level > 0 && plan->below < version->nruns &&
+		   version->runs[plan->below].level <= out_level)
+		plan->below++;
 	return plan;
 }
 
@@ -257,6 +280,25 @@ lsm_plan_level0_moves(LsmVersion *version)
 	return plan->nfiles > 0 ? plan : NULL;
 }
 
+/* The newest runs of level 0 into one. */
+static LsmPlan *
+plan_level0_together(LsmVersion *version, int nruns)
+{
+	bool	   *picked = palloc0(version->nfiles * sizeof(bool));
+	LsmPlan    *plan;
+
+	for (int r = 0; r < nruns; r++)
+	{
+		LsmRun	   *run = &version->runs[r];
+
+		for (int i = 0; i < run->nfiles; i++)
+			picked[&run->files[i] - version->files] = true;
+	}
+	plan = plan_from_marks(version, picked, 0);
+	plan->out_run = version->runs[0].run;
+	return plan;
+}
+
 /* The oldest file of level 0. */
 LsmFile *
 lsm_plan_oldest_level0(LsmVersion *version)
@@ -312,10 +354,56 @@ lsm_level_target(LsmTree *tree, int level)
 	return bytes;
 }
 
+static double
+run_bytes(const LsmRun *run)
+{
+	double		bytes = 0;
+
+	for (int i = 0; i < run->nfiles; i++)
+		bytes += run->files[i].file_bytes;
+	return bytes;
+}
+
+/* How many of the newest runs of level 0 are of about the same size. */
+static int
+level0_tier(LsmTree *tree, LsmVersion *version)
+{
+	double		largest = lsm_tree_base_bytes(tree) * TIER_FLOOR;
+	int			n;
+
+	for (n = 0; n < version->level0_runs; n++)
+	{
+		double		bytes = run_bytes(&version->runs[n]);
+
+		if (bytes > largest * TIER_RATIO)
+			break;
+		largest = Max(largest, bytes);
+	}
+	return n;
+}
+
+/* Level 0 brings enough to level 1, or has more runs than lookups should have to ask. */
+static bool
+level0_goes_down(LsmVersion *version)
+{
+	return version->level0_runs >= LSM_L0_MAX_RUNS ||
+		version->level_bytes[0] * LEVEL0_DOWN_RATIO >= version->level_bytes[1];
+}
+
+static double
+level0_score(LsmTree *tree, LsmVersion *version)
+{
+	int			runs = version->level0_runs;
+
+	if (runs >= LSM_L0_COMPACT_RUNS && !level0_goes_down(version))
+		runs = level0_tier(tree, version);
+	return (double) runs / LSM_L0_COMPACT_RUNS;
+}
+
 double
 lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level)
 {
-	double		best = (double) version->level0_runs / LSM_L0_COMPACT_RUNS;
+	double		best = level0_score(tree, version);
 
 	*level = 0;
 	for (int i = 1; i < LSM_MAX_LEVELS - 1; i++)
@@ -392,6 +480,8 @@ lsm_plan_due(LsmTree *tree, LsmVersion *version)
 	if (level == 0)
 	{
 		plan = lsm_plan_level0_moves(version);
+		if (plan == NULL && !level0_goes_down(version))
+			plan = plan_level0_together(version, level0_tier(tree, version));
 		if (plan == NULL)
 			plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);
 	}

@@ -17,6 +17,9 @@
 typedef struct LsmPlan
 {
 	int			out_level;
+	uint64		out_run;		/* of level 0 */
+	int			below;			/* the version's runs from this on may hold
+								 * older entries of the same keys */
 	bool		move;			/* only change the level */
 	int			nsequences;
 	LsmSequence *sequences;		/* newest first */

@@ -200,6 +200,7 @@ extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
 #define LSM_LOG_SLOTS		4
 #define LSM_MAX_SEALED		4	/* sealed memtables waiting for a flush */
 #define LSM_L0_COMPACT_RUNS	4	/* compaction is due */
+#define LSM_L0_MAX_RUNS		8	/* ... into level 1, whatever that costs */
 #define LSM_L0_STOP_RUNS	20	/* writers stall */
 
 typedef enum LsmTreeState

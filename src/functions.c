@@ -233,7 +233,15 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 Datum
 lsm_flush(PG_FUNCTION_ARGS)
 {
-	for_each_tree(PG_GETARG_OID(0), RowExclusiveLock, lsm_tree_flush);
+	Oid			relid = PG_GETARG_OID(0);
+
+	/* the worker takes its share of the trees */
+	if (lsm_settings_are_servers())
+	{
+		for_each_tree(relid, RowExclusiveLock, lsm_tree_flush_start);
+		for_each_tree(relid, RowExclusiveLock, lsm_tree_flush_idle);
+	}
+	for_each_tree(relid, RowExclusiveLock, lsm_tree_flush);
 	PG_RETURN_VOID();
 }
 

@@ -15,6 +15,7 @@
 #include <limits.h>
 
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 
 #include "lsmam.h"
 
@@ -225,4 +226,23 @@ lsm_guc_init(void)
 	define_elastic_settings();
 	define_tree_settings();
 	MarkGUCPrefixReserved("lsm");
+}
+
+/*
+ * Are all our settings those of the server, which the workers have, too?  Else what a worker
+ * writes may look different from what this session would write.
+ */
+bool
+lsm_settings_are_servers(void)
+{
+	struct config_generic **settings = get_guc_variables();
+	int			n = GetNumConfigOptions();
+
+	for (int i = 0; i < n; i++)
+	{
+		if (strncmp(settings[i]->name, "lsm.", 4) == 0 &&
+			settings[i]->source > PGC_S_ARGV)
+			return false;
+	}
+	return true;
 }

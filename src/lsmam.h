@@ -28,6 +28,7 @@ typedef enum LsmConstraintIndex
 extern int	lsm_constraint_index;
 
 extern void lsm_guc_init(void);
+extern bool lsm_settings_are_servers(void);
 
 /* ---- worker.c ---- */
 

@@ -52,9 +52,14 @@ merge_row(LsmSlice newer, LsmSlice older, StringInfo out)
 
 /* Is the transaction still running?  All before the horizon have ended. */
 static bool
-running(const LsmFateContext *cx, TransactionId xid)
+running(LsmFateContext *cx, TransactionId xid)
 {
-	return !TransactionIdPrecedes(xid, cx->oldest_xid) && lsm_xid_running(xid);
+	if (xid == cx->running_xid)
+		return true;
+	if (TransactionIdPrecedes(xid, cx->oldest_xid) || !lsm_xid_running(xid))
+		return false;
+	cx->running_xid = xid;
+	return true;
 }
 
 static void
@@ -67,7 +72,7 @@ note_removed(LsmFateContext *cx, TransactionId xid)
 
 /* Bring the list of lockers up to date in place; returns whether it changed. */
 static bool
-prune_lockers(const LsmFateContext *cx, LsmRow *row, char *lockers)
+prune_lockers(LsmFateContext *cx, LsmRow *row, char *lockers)
 {
 	int			kept = 0;
 	int			i;

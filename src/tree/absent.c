@@ -48,15 +48,21 @@ static void
 collect(LsmTree *tree, const LsmEntry *entries, int n, Absent *absent)
 {
 	LsmKeySet  *keys = &absent->keys;
+	LsmSlice	before = lsm_slice(NULL, 0);
+	bool		ascending = true;
 
 	for (keys->n = 0; keys->n < n; keys->n++)
 	{
-		LsmDigest	digest =
-			lsm_lock_digest(lsm_filter_key(tree, entries[keys->n].key));
+		LsmSlice	filter_key = lsm_filter_key(tree, entries[keys->n].key);
+		LsmDigest	digest = lsm_lock_digest(filter_key);
 
-		if (has_digest(keys, digest))
+		/* as long as each is greater than the one before, all differ */
+		ascending = ascending &&
+			(keys->n == 0 || lsm_slice_compare(before, filter_key) < 0);
+		if (!ascending && has_digest(keys, digest))
 			break;
 		keys->digests[keys->n] = digest;
+		before = filter_key;
 	}
 	absent->n = keys->n;
 }

@@ -137,10 +137,16 @@ flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 		started = true;
 		for (int i = 0; i < ENTRIES_PER_BATCH && node != NULL; i++)
 		{
-			lsm_fold_begin(&fold, job->tree->ops, &value);
-			(void) lsm_fold_add_memvalue(&fold, lsm_memnode_value(node));
-			lsm_job_entry(job, lsm_memnode_key(node),
-						  lsm_slice(value.data, value.len));
+			LsmMemValue *newest = lsm_memnode_value(node);
+			LsmSlice	folded = lsm_slice(newest->data, newest->len);
+
+			if (newest->data[0] == LSM_TAG_PARTIAL)
+			{
+				lsm_fold_begin(&fold, job->tree->ops, &value);
+				(void) lsm_fold_add_memvalue(&fold, newest);
+				folded = lsm_slice(value.data, value.len);
+			}
+			lsm_job_entry(job, lsm_memnode_key(node), folded);
 			node = lsm_memtable_next(memtable, node);
 		}
 		end = node == NULL;
@@ -281,6 +287,24 @@ lsm_flush_memtable(LsmTree *tree, LsmMemtable *memtable)
 	if (!flush_publish(job, memtable->generation, NULL))
 		elog(ERROR, "could not lock the relation of an lsm tree for a flush");
 	lsm_job_end(job);
+}
+
+void
+lsm_tree_flush_start(LsmTree *tree)
+{
+	(void) lsm_tree_seal(tree, NULL);
+	lsm_worker_wake();
+}
+
+void
+lsm_tree_flush_idle(LsmTree *tree)
+{
+	/* others may seal more all the time */
+	for (int i = 0; i < LSM_MAX_SEALED && lsm_tree_nsealed(tree) > 0; i++)
+	{
+		if (!lsm_flush_oldest(tree, true))
+			return;
+	}
 }
 
 void

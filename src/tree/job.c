@@ -26,6 +26,9 @@
 #include "tree/filecache.h"
 #include "tree/job.h"
 
+/* An output file's size is looked at whenever so much was added: it grows by blocks */
+#define MEASURE_EVERY_BYTES	1024
+
 static dlist_head jobs = DLIST_STATIC_INIT(jobs);
 
 /* ======================================================================
@@ -431,7 +434,6 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	LsmFileMeta *meta;
 	LsmSlice	filter_key = lsm_filter_key(job->tree, key);
 	LsmSstError err;
-	MemoryContext old;
 	TransactionId xid;
 	bool		same = false;	/* filter key as in the entry before */
 
@@ -442,8 +444,13 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	 * A file may end between entries of the same filter key: cutting only
 	 * elsewhere would let files grow without bound.
 	 */
-	if (job->writer != NULL && lsm_sst_writer_bytes(job->writer) >= job->target_bytes)
-		job_close_file(job);
+	if (job->unmeasured_bytes >= MEASURE_EVERY_BYTES && job->writer != NULL)
+	{
+		job->unmeasured_bytes = 0;
+		if (lsm_sst_writer_bytes(job->writer) >= job->target_bytes)
+			job_close_file(job);
+	}
+	job->unmeasured_bytes += key.len + value.len;
 	if (job->writer == NULL)
 		job_open_file(job, key);
 	else
@@ -470,10 +477,7 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 		meta->flags |= LSM_FILE_HAS_PARTIAL;
 	else if ((uint8) value.data[0] == LSM_TAG_DELETE)
 		meta->flags |= LSM_FILE_HAS_DELETE;
-	MemoryContextReset(job->entry_cxt);
-	old = MemoryContextSwitchTo(job->entry_cxt);
 	xid = job->tree->ops->min_xid(value);
-	MemoryContextSwitchTo(old);
 	if (TransactionIdIsNormal(xid) &&
 		(!TransactionIdIsValid(meta->min_xid) ||
 		 TransactionIdPrecedes(xid, meta->min_xid)))

@@ -57,6 +57,8 @@ typedef struct LsmJob
 	uint32		written_as;		/* params and compression */
 	uint64		target_bytes;
 	LsmSstWriter *writer;		/* NULL: no file open */
+	Size		unmeasured_bytes;	/* added since the file's size was looked
+									 * at */
 	bool		any_key;		/* last_key is set */
 	StringInfoData last_key;
 	LsmDigest  *digests;		/* of the file's distinct filter keys */

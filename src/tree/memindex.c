@@ -216,3 +216,12 @@ lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest)
 	for (uint32 i = 0; i < n; i++)
 		__builtin_prefetch(index_bucket(m->indexes[i], digest));
 }
+
+/* As far as a new entry is concerned. */
+void
+lsm_memtable_prefetch_newest(LsmMemtable *memtable, LsmDigest digest)
+{
+	Memtable   *m = (Memtable *) memtable;
+
+	__builtin_prefetch(index_bucket(m->indexes[mem_load(&m->nindexes) - 1], digest), 1);
+}

@@ -100,6 +100,8 @@ typedef struct LsmFateContext
 								 * none */
 
 	/* accumulated by the callback over the job */
+	TransactionId running_xid;	/* the last one found running: it may have
+								 * ended since, which the next job will see */
 	TransactionId newest_removed_xid;	/* newest xid whose row was dropped or
 										 * frozen: standby conflict horizon */
 
@@ -129,7 +131,10 @@ typedef struct LsmKindOps
 	LsmFate		(*fate) (LsmFateContext *cx, LsmSlice key, LsmSlice value,
 						 StringInfo rewritten);
 
-	/* Smallest normal xid in the value that still matters, or invalid. */
+	/*
+	 * Smallest normal xid in the value that still matters, or invalid.
+	 * Allocates nothing.
+	 */
 	TransactionId (*min_xid) (LsmSlice value);
 
 	/*
@@ -511,6 +516,13 @@ extern void lsm_build_finish(LsmBuild *build);
 
 /* Seal and write out every memtable.  REQUIRES: lock on the relation. */
 extern void lsm_tree_flush(LsmTree *tree);
+
+/*
+ * The same in steps, for several trees together: seal what is in memory, and the worker
+ * begins to flush; flush what no one is at.  lsm_tree_flush() waits for the rest.
+ */
+extern void lsm_tree_flush_start(LsmTree *tree);
+extern void lsm_tree_flush_idle(LsmTree *tree);
 
 typedef struct LsmCompactRequest
 {

@@ -178,6 +178,7 @@ extern bool lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key);
 /* False: nor with any between these two, which are equally long. */
 extern bool lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high);
 extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
+extern void lsm_memtable_prefetch_newest(LsmMemtable *memtable, LsmDigest digest);
 extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
 extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
 extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);
@@ -614,6 +615,9 @@ extern void lsm_tree_load(LsmTree *tree);
 /* Seal the active memtable if it is `expected` (or any, if NULL) and not
  * empty; false if too many are sealed already. */
 extern bool lsm_tree_seal(LsmTree *tree, LsmMemtable *expected);
+
+/* Number of generations that wait for a flush. */
+extern int	lsm_tree_nsealed(LsmTree *tree);
 
 /*
  * After an error: gives up this backend's registration as a writer and its load

@@ -189,7 +189,7 @@ lsm_write_reserve(LsmWrite *write)
 
 /* ---- making room ---- */
 
-static int
+int
 lsm_tree_nsealed(LsmTree *tree)
 {
 	LsmTreeShared *ctl;
@@ -432,7 +432,10 @@ lsm_write_apply(LsmWrite *write)
 			lsm_memtable_digest(write->tree, entry->key,
 								lsm_digest_key(filter_key.data, filter_key.len));
 		/* it arrives while the log record is made */
-		lsm_memtable_prefetch((LsmMemtable *) write->memtable, entry->digest);
+		if (entry->fresh)
+			lsm_memtable_prefetch_newest((LsmMemtable *) write->memtable, entry->digest);
+		else
+			lsm_memtable_prefetch((LsmMemtable *) write->memtable, entry->digest);
 	}
 
 	if (ctl->local)

@@ -219,12 +219,17 @@ static void
 lsm_redo_chunk(XLogReaderState *record)
 {
 	LsmWalChunk chunk;
+	char	   *logged = XLogRecGetData(record) + sizeof(chunk);
+	char	   *content;
 
 	memcpy(&chunk, XLogRecGetData(record), sizeof(chunk));
+	content = lsm_chunk_content(&chunk, logged, XLogRecGetDataLen(record) - sizeof(chunk));
 	lsm_file_write_chunk(chunk.keyspace_id, chunk.number,
 						 (chunk.flags & LSM_CHUNK_FILTER) != 0, chunk.offset,
-						 XLogRecGetData(record) + sizeof(chunk), chunk.bytes,
+						 content, chunk.bytes,
 						 (chunk.flags & LSM_CHUNK_LAST) != 0, chunk.file_bytes);
+	if (content != logged)
+		pfree(content);
 }
 
 static void
@@ -341,6 +346,9 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 								 (chunk.flags & LSM_CHUNK_FILTER) ? "flt" : "sst",
 								 chunk.bytes, chunk.offset,
 								 (chunk.flags & LSM_CHUNK_LAST) ? ", last" : "");
+				if (chunk.flags & LSM_CHUNK_LZ4)
+					appendStringInfo(buf, ", compressed to %u",
+									 (uint32) (XLogRecGetDataLen(record) - sizeof(chunk)));
 				break;
 			}
 		case XLOG_LSM_KEYSPACE_CREATE:

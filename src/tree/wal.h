@@ -71,6 +71,7 @@ typedef struct LsmWalManifestPage
 
 #define LSM_CHUNK_FILTER	0x01	/* of the .flt, else of the .sst */
 #define LSM_CHUNK_LAST		0x02
+#define LSM_CHUNK_LZ4		0x04	/* an LZ4 block of them follows */
 
 /* FILE_CHUNK: the bytes follow */
 typedef struct LsmWalChunk
@@ -79,9 +80,11 @@ typedef struct LsmWalChunk
 	uint64		number;
 	uint64		offset;
 	uint64		file_bytes;		/* whole file */
-	uint32		bytes;
+	uint32		bytes;			/* of the file, in this record */
 	uint32		flags;
 } LsmWalChunk;
+
+extern char *lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 logged_bytes);
 
 /*
  * KEYSPACE_CREATE (block 0, if there is one: the metapage) and META (block 0:

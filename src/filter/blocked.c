@@ -83,13 +83,6 @@ static const BlockedLanes blocked_lanes[BLOCKED_PROBES_MAX] = {
 	LANES(9), LANES(10), LANES(11), LANES(12), LANES(13), LANES(14), LANES(15), LANES(16)
 };
 
-static inline const uint8_t *
-blocked_line(const LsmFilter *filter, LsmDigest digest)
-{
-	return filter->bits +
-		lsm_fast_range(digest, filter->nblocks) * LSM_FILTER_LINE_BYTES;
-}
-
 /* Position 0..511 of the key's bit in lane i. */
 static inline uint32_t
 blocked_position(const BlockedLanes *lanes, LsmDigest digest, uint32_t i)
@@ -107,7 +100,7 @@ bool
 lsm_blocked_probe_portable(const LsmFilter *filter, LsmDigest digest)
 {
 	const BlockedLanes *lanes = &blocked_lanes[filter->probes - 1];
-	const uint8_t *line = blocked_line(filter, digest);
+	const uint8_t *line = lsm_blocked_line(filter, digest);
 	uint32_t	all = 1;
 
 	for (uint32_t i = 0; i < filter->probes; i++)
@@ -155,7 +148,7 @@ bool
 lsm_blocked_probe_avx2(const LsmFilter *filter, LsmDigest digest)
 {
 	const BlockedLanes *lanes = &blocked_lanes[filter->probes - 1];
-	const uint8_t *line = blocked_line(filter, digest);
+	const uint8_t *line = lsm_blocked_line(filter, digest);
 	__m256i		low = _mm256_loadu_si256((const __m256i *) line);
 	__m256i		high = _mm256_loadu_si256((const __m256i *) (line + 32));
 	__m256i		half = _mm256_set1_epi32((int) (uint32_t) digest);
@@ -194,7 +187,7 @@ lsm_blocked_fill(const LsmFilter *filter, LsmDigest *digests, uint64_t n,
 static void
 blocked_prefetch(const LsmFilter *filter, LsmDigest digest)
 {
-	__builtin_prefetch(blocked_line(filter, digest));
+	__builtin_prefetch(lsm_blocked_line(filter, digest));
 }
 
 /*

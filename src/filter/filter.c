@@ -389,8 +389,11 @@ lsm_filter_open(const void *image, size_t image_bytes, bool verify_checksum,
 bool
 lsm_filter_probe(const LsmFilter *filter, LsmDigest digest)
 {
-	const LsmFilterOps *ops = lsm_filter_ops_of(filter->scheme);
+	const LsmFilterOps *ops;
 
+	if (__builtin_expect(filter->scheme == LSM_FILTER_BLOCKED, 1))
+		return lsm_blocked_ops.probe(filter, digest);
+	ops = lsm_filter_ops_of(filter->scheme);
 	if (__builtin_expect(ops == NULL, 0))
 		return true;
 	return ops->probe(filter, digest);
@@ -399,8 +402,15 @@ lsm_filter_probe(const LsmFilter *filter, LsmDigest digest)
 void
 lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest)
 {
-	const LsmFilterOps *ops = lsm_filter_ops_of(filter->scheme);
+	const LsmFilterOps *ops;
 
+	if (__builtin_expect(filter->scheme == LSM_FILTER_BLOCKED, 1))
+	{
+		/* what its own function does: asked of every run, before anything else */
+		__builtin_prefetch(lsm_blocked_line(filter, digest));
+		return;
+	}
+	ops = lsm_filter_ops_of(filter->scheme);
 	if (ops != NULL)
 		ops->prefetch(filter, digest);
 }

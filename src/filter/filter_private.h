@@ -179,6 +179,14 @@ lsm_fast_range(uint64_t x, uint64_t n)
 #endif
 }
 
+/* The line of a blocked filter that knows the key. */
+static inline const uint8_t *
+lsm_blocked_line(const LsmFilter *filter, LsmDigest digest)
+{
+	return filter->bits +
+		lsm_fast_range(digest, filter->nblocks) * LSM_FILTER_LINE_BYTES;
+}
+
 /*
  * Cache lines that hold bits_per_key bits for each of nkeys keys; at least one.
  * REQUIRES: both in range.

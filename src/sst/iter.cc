@@ -28,6 +28,10 @@ constexpr size_t kInlineKeyBytes = 256;
 // Buffers larger than this are not kept with an iterator that is closed.
 constexpr size_t kKeptBytes = 64 * 1024;
 constexpr int kMaxSpares = 32;
+// Of a restart's entries, so many cache lines are fetched before they are
+// looked at.
+constexpr uint32_t kFetches = 16;
+constexpr uint32_t kLongEntryBytes = 128;
 // Stepping through this many blocks in a row is taken for a scan, which then
 // asks for so many bytes ahead.
 constexpr uint32_t kScanBlocks = 4;
@@ -297,7 +301,7 @@ Verdict StepBackTo(LsmSstIter* it, uint32_t offset) noexcept {
   const uint32_t end =
       low + 1 < it->restarts ? RestartOffset(it, low + 1) : it->entries_bytes;
   for (uint32_t at = it->next_entry + 64;
-       at < end && at < it->next_entry + 1024; at += 64)
+       at < end && at < it->next_entry + kFetches * 64; at += 64)
     __builtin_prefetch(it->base + at);
   if (it->next_entry >= offset) return Corrupt("a restart is damaged");
   do {
@@ -308,12 +312,130 @@ Verdict StepBackTo(LsmSstIter* it, uint32_t offset) noexcept {
   return kFine;
 }
 
-// Finds the first entry of the current block that is >= key, or > key if
-// `after`; *found tells whether there is one.  If not, next_entry is the end.
-Verdict SearchBlock(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
-                    bool after, bool* found) noexcept {
-  const int beyond = after ? 1 : 0;  // the answer compares >= this
-  *found = false;
+// How two byte strings begin: so many equal bytes, and what follows.
+struct Likeness {
+  size_t common;
+  int order;  // of the first compared with the second
+};
+
+inline Likeness Compare(const uint8_t* a, size_t a_bytes, const uint8_t* b,
+                        size_t b_bytes) noexcept {
+  const size_t bytes = a_bytes < b_bytes ? a_bytes : b_bytes;
+  size_t i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    // Long keys are mostly equal if they are not different early.
+    if (i == 32 && memcmp(a + i, b + i, bytes - i) == 0) {
+      i = bytes;
+      break;
+    }
+    const uint64_t x = LoadFixed64(a + i), y = LoadFixed64(b + i);
+    if (x != y) {
+      const size_t at = i + (__builtin_ctzll(x ^ y) >> 3);
+      return Likeness{at, a[at] < b[at] ? -1 : 1};
+    }
+  }
+  for (; i < bytes; i++) {
+    if (a[i] != b[i]) return Likeness{i, a[i] < b[i] ? -1 : 1};
+  }
+  return Likeness{i, a_bytes < b_bytes ? -1 : a_bytes > b_bytes};
+}
+
+// What a search in a block looks for: the first entry that is >= key, or > key
+// if beyond is 1.
+struct Wanted {
+  const uint8_t* key;
+  size_t key_bytes;
+  int beyond;  // the answer compares >= this
+  // The answer counts only if it begins with so many bytes of the key.
+  size_t prefix_bytes;
+};
+
+enum class Scan {
+  kFound,      // the answer is the current entry
+  kNone,       // next_entry is the end
+  kElsewhere,  // there is an answer, which does not begin with the prefix
+  kUnusual     // an entry is damaged, or not as our writer makes them
+};
+
+// Fetches where entries begin that are as long as the first one, at `offset`,
+// if they are so long that those behind it have not been fetched.
+inline void FetchLong(const LsmSstIter* it, uint32_t offset,
+                      uint32_t bytes) noexcept {
+  if (it->buffered || bytes < kLongEntryBytes) return;
+  for (uint32_t i = 1, at = offset + bytes;
+       i < kFetches && at < it->entries_bytes; i++, at += bytes)
+    __builtin_prefetch(it->base + at);
+}
+
+// The answer of DecodeNext() and comparing, entry by entry from next_entry,
+// which is a restart.  But keys are not put together: how
+// many bytes an entry shares with the one before tells mostly where it stands,
+// since it is known how many of these the wanted key has, too.
+Scan ScanEntries(LsmSstIter* it, const Wanted& wanted) noexcept {
+  const uint8_t* limit = it->base + it->entries_bytes;
+  uint32_t at = it->next_entry;
+  size_t before_bytes = 0;  // of the entry before, which is no answer
+  size_t matched = 0;       // bytes that it has in common with the wanted key
+  bool differs = true;      // they are followed by different ones
+  while (at < it->entries_bytes) {
+    uint32_t shared, non_shared, value_bytes;
+    const uint8_t* p =
+        GetEntry(it->base + at, limit, &shared, &non_shared, &value_bytes);
+    if (__builtin_expect(p == nullptr || shared > before_bytes ||
+                             non_shared < kKeyTrailerBytes,
+                         0))
+      return Scan::kUnusual;
+    const size_t own_bytes = non_shared - kKeyTrailerBytes;
+    const uint32_t value_offset =
+        static_cast<uint32_t>(p - it->base) + non_shared;
+    if (before_bytes == 0) FetchLong(it, at, value_offset + value_bytes - at);
+    Likeness likeness{shared, 1};
+    if (shared > matched && before_bytes > 0) {
+      // As different as the one before, at the same place.
+      if (!differs) return Scan::kUnusual;
+      likeness = Likeness{matched, -1};
+    } else if (shared == matched || shared == 0) {
+      likeness =
+          Compare(p, own_bytes, wanted.key + shared, wanted.key_bytes - shared);
+      likeness.common += shared;
+    } else if (own_bytes == 0 || p[0] <= wanted.key[shared]) {
+      // It should be larger than the one before, where that is as the wanted
+      // key.
+      return Scan::kUnusual;
+    }
+
+    if (likeness.order >= wanted.beyond) {
+      if (likeness.common < wanted.prefix_bytes) return Scan::kElsewhere;
+      if (p[own_bytes] != kTypeValue) return Scan::kUnusual;
+      // It has its first bytes in common with the wanted key.
+      const size_t key_bytes = size_t{shared} + non_shared;
+      if (key_bytes > UINT32_MAX / 4) return Scan::kUnusual;
+      if (key_bytes > it->key_capacity && !GrowKey(it, key_bytes))
+        return Scan::kUnusual;
+      CopyShort(it->key, wanted.key, shared);
+      CopyShort(it->key + shared, p, non_shared);
+      it->key_bytes = static_cast<uint32_t>(key_bytes);
+      it->entry = at;
+      it->value_offset = value_offset;
+      it->value_bytes = value_bytes;
+      it->next_entry = value_offset + value_bytes;
+      return Scan::kFound;
+    }
+    matched = likeness.common;
+    before_bytes = size_t{shared} + non_shared;
+    differs =
+        matched < wanted.key_bytes && matched < before_bytes - kKeyTrailerBytes;
+    at = value_offset + value_bytes;
+  }
+  it->next_entry = at;
+  return Scan::kNone;
+}
+
+// Finds the first entry of the current block that is wanted; *found tells
+// whether there is one.  If not, next_entry is the end, or *elsewhere is set.
+Verdict SearchBlock(LsmSstIter* it, const Wanted& wanted, bool* found,
+                    bool* elsewhere) noexcept {
+  *found = *elsewhere = false;
 
   // Last restart whose key is before the answer.
   const uint8_t* limit = it->base + it->entries_bytes;
@@ -338,7 +460,8 @@ Verdict SearchBlock(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
         GetEntry(it->base + offset, limit, &shared, &non_shared, &value_bytes);
     if (p == nullptr || shared != 0 || non_shared < kKeyTrailerBytes)
       return Corrupt("a restart is damaged");
-    if (CompareKeys(p, non_shared - kKeyTrailerBytes, key, key_bytes) < beyond)
+    if (Compare(p, non_shared - kKeyTrailerBytes, wanted.key, wanted.key_bytes)
+            .order < wanted.beyond)
       low = middle;
     else
       high = middle - 1;
@@ -351,15 +474,29 @@ Verdict SearchBlock(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
     const uint32_t end =
         low + 1 < it->restarts ? RestartOffset(it, low + 1) : it->entries_bytes;
     for (uint32_t at = it->next_entry + 64;
-         at < end && at < it->next_entry + 1024; at += 64)
+         at < end && at < it->next_entry + kFetches * 64; at += 64)
       __builtin_prefetch(it->base + at);
+  }
+  switch (ScanEntries(it, wanted)) {
+    case Scan::kFound:
+      *found = true;
+      return kFine;
+    case Scan::kElsewhere:
+      *elsewhere = true;
+      return kFine;
+    case Scan::kNone:
+      return kFine;
+    case Scan::kUnusual:
+      break;
   }
   while (it->next_entry < it->entries_bytes) {
     verdict = DecodeNext(it);
     if (!verdict.ok()) return verdict;
-    if (CompareKeys(it->key, it->key_bytes - kKeyTrailerBytes, key,
-                    key_bytes) >= beyond) {
-      *found = true;
+    const Likeness likeness = Compare(it->key, it->key_bytes - kKeyTrailerBytes,
+                                      wanted.key, wanted.key_bytes);
+    if (likeness.order >= wanted.beyond) {
+      *found = likeness.common >= wanted.prefix_bytes;
+      *elsewhere = !*found;
       break;
     }
   }
@@ -386,10 +523,10 @@ LsmSstStatus LastOfBlock(LsmSstIter* it, uint32_t block, bool copy,
   return Settle(it, err);
 }
 
-LsmSstStatus Seek(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
+LsmSstStatus Seek(LsmSstIter* it, const Wanted& wanted,
                   LsmSstError* err) noexcept {
   uint32_t block;
-  if (!SearchIndex(it->reader, key, key_bytes, &block)) {
+  if (!SearchIndex(it->reader, wanted.key, wanted.key_bytes, &block)) {
     return FailBlock(it->reader, err, Corrupt("the index is damaged"),
                      it->reader->index_offset);
   }
@@ -397,15 +534,21 @@ LsmSstStatus Seek(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
     it->valid = false;
     return LSM_SST_OK;
   }
-  const LsmSstStatus status = LoadBlock(it, block, false, err);
+  LsmSstStatus status = LoadBlock(it, block, false, err);
   if (status != LSM_SST_OK) return status;
-  bool found;
-  const Verdict verdict = SearchBlock(it, key, key_bytes, false, &found);
+  bool found, elsewhere;
+  const Verdict verdict = SearchBlock(it, wanted, &found, &elsewhere);
   if (!verdict.ok()) return FailHere(it, err, verdict);
   if (found) return Settle(it, err);
-  // The key lies between the last key of this block and its separator.
-  if (block + 1 >= it->reader->blocks) return LSM_SST_OK;
-  return FirstOfBlock(it, block + 1, false, err);
+  // Else the key lies between the last key of this block and its separator.
+  if (elsewhere || block + 1 >= it->reader->blocks) return LSM_SST_OK;
+  status = FirstOfBlock(it, block + 1, false, err);
+  if (status == LSM_SST_OK && wanted.prefix_bytes > 0 &&
+      Compare(it->key, it->key_bytes - kKeyTrailerBytes, wanted.key,
+              wanted.key_bytes)
+              .common < wanted.prefix_bytes)
+    it->valid = false;
+  return status;
 }
 
 LsmSstStatus SeekLast(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
@@ -419,8 +562,9 @@ LsmSstStatus SeekLast(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
     return LastOfBlock(it, it->reader->blocks - 1, false, err);
   const LsmSstStatus status = LoadBlock(it, block, false, err);
   if (status != LSM_SST_OK) return status;
-  bool found;
-  Verdict verdict = SearchBlock(it, key, key_bytes, true, &found);
+  bool found, elsewhere;
+  Verdict verdict =
+      SearchBlock(it, Wanted{key, key_bytes, 1, 0}, &found, &elsewhere);
   if (!verdict.ok()) return FailHere(it, err, verdict);
   const uint32_t end = found ? it->entry : it->entries_bytes;
   if (end == 0) {
@@ -589,10 +733,16 @@ void lsm_sst_iter_close(LsmSstIter* it) {
 
 LsmSstStatus lsm_sst_iter_seek(LsmSstIter* it, const void* key,
                                size_t key_bytes, LsmSstError* err) {
-  const uint8_t* bytes = static_cast<const uint8_t*>(key);
+  return lsm_sst_iter_seek_prefix(it, key, key_bytes, 0, err);
+}
+
+LsmSstStatus lsm_sst_iter_seek_prefix(LsmSstIter* it, const void* key,
+                                      size_t key_bytes, size_t prefix_bytes,
+                                      LsmSstError* err) {
+  const Wanted wanted = {static_cast<const uint8_t*>(key), key_bytes, 0,
+                         prefix_bytes};
   StopScan(it);
-  return Position(it, err,
-                  [=]() noexcept { return Seek(it, bytes, key_bytes, err); });
+  return Position(it, err, [=]() noexcept { return Seek(it, wanted, err); });
 }
 
 LsmSstStatus lsm_sst_iter_seek_last(LsmSstIter* it, const void* key,

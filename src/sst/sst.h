@@ -138,6 +138,11 @@ extern void lsm_sst_iter_close(LsmSstIter *iter);
  */
 extern LsmSstStatus lsm_sst_iter_seek(LsmSstIter *iter, const void *key,
 									  size_t key_bytes, LsmSstError *err);
+/* As seek, but an entry that does not begin with the first prefix_bytes of the key
+ * is as good as none, and costs less than one. */
+extern LsmSstStatus lsm_sst_iter_seek_prefix(LsmSstIter *iter, const void *key,
+											 size_t key_bytes, size_t prefix_bytes,
+											 LsmSstError *err);
 extern LsmSstStatus lsm_sst_iter_seek_last(LsmSstIter *iter, const void *key,
 										   size_t key_bytes, LsmSstError *err);
 extern LsmSstStatus lsm_sst_iter_first(LsmSstIter *iter, LsmSstError *err);

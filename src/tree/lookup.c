@@ -91,6 +91,14 @@ iter_key(LsmSstIter *iter)
 	return lsm_slice(data, (uint32) len);
 }
 
+/* Compare two keys that begin with the same `bytes`. */
+static inline int
+compare_behind(LsmSlice a, LsmSlice b, uint32 bytes)
+{
+	return lsm_slice_compare(lsm_slice(a.data + bytes, a.len - bytes),
+							 lsm_slice(b.data + bytes, b.len - bytes));
+}
+
 /*
  * Put the iterator on the key's entry, if there is one.  In an index tree, the seek is for
  * the filter key: mostly, nothing begins with it, and the filter's false positive has cost one
@@ -99,29 +107,26 @@ iter_key(LsmSstIter *iter)
 static bool
 seek_key(LsmTree *tree, const LsmProbe *probe, LsmSstIter *iter, LsmSlice key, bool *holds)
 {
-	LsmSlice	first = tree->kind == LSM_KIND_INDEX ? probe->filter_key : key;
+	LsmSlice	first = probe->filter_key;
 	LsmSlice	at;
 	LsmSstError err;
+	int			c;
 
 	*holds = false;
-	lsm_sst_check(lsm_sst_iter_seek(iter, first.data, first.len, &err), &err);
+	lsm_sst_check(lsm_sst_iter_seek_prefix(iter, first.data, first.len, first.len, &err), &err);
 	if (!lsm_sst_iter_valid(iter))
 		return false;
 	at = iter_key(iter);
-	if (first.len < key.len)
+	*holds = at.len == key.len;
+	c = compare_behind(at, key, first.len);
+	if (c < 0)
 	{
-		if (!lsm_slice_has_prefix(at, first))
+		lsm_sst_check(lsm_sst_iter_seek_prefix(iter, key.data, key.len, key.len, &err), &err);
+		if (!lsm_sst_iter_valid(iter))
 			return false;
-		*holds = at.len == key.len;
-		if (lsm_slice_compare(at, key) < 0)
-		{
-			lsm_sst_check(lsm_sst_iter_seek(iter, key.data, key.len, &err), &err);
-			if (!lsm_sst_iter_valid(iter))
-				return false;
-			at = iter_key(iter);
-		}
+		c = compare_behind(iter_key(iter), key, key.len);
 	}
-	if (at.len != key.len || memcmp(at.data, key.data, key.len) != 0)
+	if (c != 0)
 		return false;
 	*holds = true;
 	return true;

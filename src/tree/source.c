@@ -228,13 +228,19 @@ static void
 files_seek(LsmCursor *cursor, LsmSource *source, int at, LsmSlice key, bool forward)
 {
 	const LsmFile *files = source->run->files;
+	uint32		prefix_bytes = 0;
 	LsmSstError err;
 
+	/* all that a point scan is for; entries that clip_key() ends it at need not be read */
+	if (cursor->point)
+		prefix_bytes = cursor->probe.filter_key.len;
+	Assert(prefix_bytes <= key.len);
 	for (;;)
 	{
 		source_use_file(cursor, source, at);
 		lsm_sst_check(forward ?
-					  lsm_sst_iter_seek(source->iter, key.data, key.len, &err) :
+					  lsm_sst_iter_seek_prefix(source->iter, key.data, key.len,
+											   prefix_bytes, &err) :
 					  lsm_sst_iter_seek_last(source->iter, key.data, key.len, &err),
 					  &err);
 		if (lsm_sst_iter_valid(source->iter))

@@ -348,34 +348,12 @@ run_word(const LsmRun *run, LsmSlice key, uint64 *word)
 	return 0;
 }
 
-int
-lsm_run_find(const LsmRun *run, LsmSlice key)
+/* Among files whose fences' integers equal the key's, from `low` on: by the whole fences. */
+static int
+find_among_equal(const LsmRun *run, LsmSlice key, uint64 word, int low)
 {
-	uint64		word = 0;
-	int			c = run_word(run, key, &word);
-	int			low = 0;
 	int			high = run->nfiles;
 
-	if (c < 0)
-		return 0;
-	if (c > 0)
-		return run->nfiles;
-
-	/* first file whose integer is not smaller ... */
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-
-		if (run->largest_words[middle] < word)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == run->nfiles || run->largest_words[low] != word)
-		return low;
-
-	/* ... and among equal integers, by the whole fences */
-	high = run->nfiles;
 	while (low < high)
 	{
 		int			middle = (low + high) / 2;
@@ -387,6 +365,39 @@ lsm_run_find(const LsmRun *run, LsmSlice key)
 			high = middle;
 	}
 	return low;
+}
+
+/* As lsm_run_find() for a key that is neither before nor after all, `word` of it. */
+static inline int
+find_by_word(const LsmRun *run, LsmSlice key, uint64 word)
+{
+	const uint64 *base = run->largest_words;
+	int			count = run->nfiles;
+	int			low;
+
+	/* first file whose integer is not smaller; no branch to be mispredicted */
+	while (count > 1)
+	{
+		int			half = count / 2;
+
+		base += base[half - 1] < word ? half : 0;
+		count -= half;
+	}
+	low = (int) (base - run->largest_words) + (*base < word ? 1 : 0);
+	if (low == run->nfiles || likely(run->largest_words[low] != word))
+		return low;
+	return find_among_equal(run, key, word, low);
+}
+
+int
+lsm_run_find(const LsmRun *run, LsmSlice key)
+{
+	uint64		word = 0;
+	int			c = run_word(run, key, &word);
+
+	if (c != 0)
+		return c < 0 ? 0 : run->nfiles;
+	return find_by_word(run, key, word);
 }
 
 bool
@@ -456,7 +467,7 @@ lsm_run_find_exact(const LsmRun *run, LsmSlice key)
 
 	if (run_word(run, key, &word) != 0)
 		return -1;
-	at = lsm_run_find(run, key);
+	at = find_by_word(run, key, word);
 	if (at == run->nfiles || run->smallest_words[at] > word ||
 		(run->smallest_words[at] == word && lsm_file_after(&run->files[at], key)))
 		return -1;

@@ -252,9 +252,19 @@ const LsmCompression kCompressions[] = {
     const uint64_t op = rng() % 100;
     if (where == entries.end() || op < 30) {
       const std::string key = ProbeKey(keys, &rng);
-      if (rng() % 2 == 0) {
+      const uint64_t kind = rng() % 4;
+      if (kind == 0) {
         status = lsm_sst_iter_seek(it, key.data(), key.size(), &err);
         where = entries.lower_bound(key);
+      } else if (kind == 1) {
+        const size_t prefix_bytes =
+            rng() % 2 == 0 ? key.size() : rng() % (key.size() + 1);
+        status = lsm_sst_iter_seek_prefix(it, key.data(), key.size(),
+                                          prefix_bytes, &err);
+        where = entries.lower_bound(key);
+        if (where != entries.end() &&
+            where->first.compare(0, prefix_bytes, key, 0, prefix_bytes) != 0)
+          where = entries.end();
       } else {
         status = lsm_sst_iter_seek_last(it, key.data(), key.size(), &err);
         where = entries.upper_bound(key);

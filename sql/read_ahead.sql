@@ -118,6 +118,32 @@ INSERT INTO ra_n SELECT id + 1000, a, b, c FROM ra_n WHERE id >= 1;
 CREATE TABLE ra_c USING lsm AS SELECT * FROM ra_n;
 SELECT count(*) FROM (TABLE ra_n EXCEPT TABLE ra_c) d;
 SELECT count(*), min(id), max(id) FROM ra_c;
+-- rows whose headers differ from their neighbours': transactions, nulls, numbers of columns
+CREATE TABLE ra_m (id int, a int, b text, c int) USING lsm WITH (autovacuum_enabled = off);
+DO $$
+BEGIN
+	FOR i IN 1..200 LOOP
+		BEGIN
+			INSERT INTO ra_m VALUES (i, nullif(i % 3, 0), CASE WHEN i % 5 > 0 THEN repeat('b', i) END, nullif(i % 2, 0));
+			IF i % 7 = 0 THEN
+				RAISE division_by_zero;
+			END IF;
+		EXCEPTION WHEN division_by_zero THEN NULL;
+		END;
+	END LOOP;
+END $$;
+ALTER TABLE ra_m ADD COLUMN d int;
+INSERT INTO ra_m SELECT i FROM generate_series(201, 220) i;
+INSERT INTO ra_m SELECT i, 1, 'x', 1, 1 FROM generate_series(221, 400) i;
+SELECT count(DISTINCT xmin::text) FROM ra_m;
+SELECT count(*), sum(id), sum(a), sum(length(b)), sum(c), sum(d), count(DISTINCT ctid) FROM ra_m;
+SELECT lsm_flush('ra_m');
+SELECT count(*), sum(id), sum(a), sum(length(b)), sum(c), sum(d), count(DISTINCT ctid) FROM ra_m;
+DELETE FROM ra_m WHERE id % 11 = 0;
+SELECT lsm_flush('ra_m');
+SELECT count(*), sum(id), sum(a), sum(length(b)), sum(c), sum(d), count(DISTINCT ctid) FROM ra_m;
+SELECT count(*) FROM ra_m x JOIN ra_m y ON x.ctid = y.ctid AND x.id = y.id AND x.b IS NOT DISTINCT FROM y.b;
+SELECT * FROM lsm_verify('ra_m');
 SELECT * FROM lsm_verify('ra_l');
-DROP TABLE ra_h, ra_l, ra_n, ra_c;
+DROP TABLE ra_h, ra_l, ra_n, ra_c, ra_m;
 DROP FUNCTION ra_fetch;

@@ -77,6 +77,13 @@ inline uint64_t LoadFixed64(const uint8_t* p) {
   return v;
 }
 
+inline void StoreFixed64(uint8_t* p, uint64_t v) noexcept {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  v = __builtin_bswap64(v);
+#endif
+  memcpy(p, &v, sizeof(v));
+}
+
 // Null if the varint runs past `limit` or is longer than its type.
 const uint8_t* GetVarint32Slow(const uint8_t* p, const uint8_t* limit,
                                uint32_t* value) noexcept;

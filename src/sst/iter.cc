@@ -12,19 +12,17 @@
 // 8-byte trailer, so that an entry may share bytes of its user key with the
 // trailer of the one before.
 
+#include "sst/iter.h"
+
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
 
-#include "sst/reader.h"
-
 using namespace lsm_sst;
 
 namespace {
 
-constexpr uint32_t kNoBlock = UINT32_MAX;
-constexpr size_t kInlineKeyBytes = 256;
 // Buffers larger than this are not kept with an iterator that is closed.
 constexpr size_t kKeptBytes = 64 * 1024;
 constexpr int kMaxSpares = 32;
@@ -37,69 +35,10 @@ constexpr uint32_t kLongEntryBytes = 128;
 constexpr uint32_t kScanBlocks = 4;
 constexpr uint64_t kReadaheadBytes = 512 * 1024;
 
-}  // namespace
-
-struct LsmSstIter {
-  LsmSstReader* reader;
-
-  // The current block, kNoBlock if none.  Entries are in [base, base +
-  // entries_bytes), the restart array follows.
-  uint32_t block;
-  uint32_t entries_bytes;
-  uint32_t restarts;
-  bool buffered;  // base is `buffer`, not the mapping
-  bool stepped;   // if not: there was a step since the seek
-  bool valid;
-  const uint8_t* base;
-  uint64_t block_offset;  // in the file
-  size_t contents_bytes;
-
-  // The current entry, as offsets from base.
-  uint32_t entry;
-  uint32_t next_entry;
-  uint32_t value_offset;
-  uint32_t value_bytes;
-  const uint8_t* value;
-
-  uint8_t* key;  // with its trailer
-  uint32_t key_bytes;
-  uint32_t key_capacity;
-
-  // The copy of the block, or of the value if the block was not copied.
-  uint8_t* buffer;
-  size_t buffer_capacity;
-
-  uint32_t scanned_blocks;
-  uint64_t readahead_end;
-
-  LsmSstIter* next_spare;
-  uint8_t inline_key[kInlineKeyBytes];
-};
-
-namespace {
-
 // Iterators that were closed, for the next to be opened: a point lookup then
 // allocates nothing.
 LsmSstIter* spares;
 int spare_count;
-
-LsmSstStatus FailHere(const LsmSstIter* it, LsmSstError* err,
-                      const Verdict& verdict) noexcept {
-  return FailBlock(it->reader, err, verdict, it->block_offset);
-}
-
-[[gnu::noinline]] bool GrowKey(LsmSstIter* it, size_t bytes) noexcept {
-  size_t capacity = size_t{it->key_capacity} * 2;
-  if (capacity < bytes) capacity = bytes;
-  uint8_t* grown = static_cast<uint8_t*>(it->key == it->inline_key
-                                             ? malloc(capacity)
-                                             : realloc(it->key, capacity));
-  if (grown == nullptr) return false;
-  if (it->key == it->inline_key) memcpy(grown, it->key, it->key_bytes);
-  it->key = grown;
-  it->key_capacity = static_cast<uint32_t>(capacity);
-  return true;
-}
 
 // Room for `bytes`; what was in the buffer is gone.
 bool ReserveBuffer(LsmSstIter* it, size_t bytes) noexcept {
@@ -110,71 +49,6 @@ bool ReserveBuffer(LsmSstIter* it, size_t bytes) noexcept {
   it->buffer = static_cast<uint8_t*>(malloc(capacity));
   it->buffer_capacity = it->buffer == nullptr ? 0 : capacity;
   return it->buffer != nullptr;
-}
-
-void ForgetBlock(LsmSstIter* it) noexcept {
-  it->block = kNoBlock;
-  it->buffered = false;
-  it->valid = false;
-}
-
-// memcpy for what is mostly short: calling a function costs more than the copy.
-inline void CopyShort(void* to, const void* from, size_t bytes) noexcept {
-  char* t = static_cast<char*>(to);
-  const char* f = static_cast<const char*>(from);
-  // Two copies that overlap.
-  if (bytes >= 8 && bytes <= 16) {
-    memcpy(t, f, 8);
-    memcpy(t + bytes - 8, f + bytes - 8, 8);
-  } else if (bytes >= 4 && bytes < 8) {
-    memcpy(t, f, 4);
-    memcpy(t + bytes - 4, f + bytes - 4, 4);
-  } else if (bytes > 16 && bytes <= 32) {
-    memcpy(t, f, 16);
-    memcpy(t + bytes - 16, f + bytes - 16, 16);
-  } else if (bytes > 32 && bytes <= 64) {
-    memcpy(t, f, 32);
-    memcpy(t + bytes - 32, f + bytes - 32, 32);
-  } else {
-    memcpy(to, from, bytes);
-  }
-}
-
-// Decodes the entry at next_entry, which becomes the current one.
-// REQUIRES: next_entry < entries_bytes; key holds the entry before, or
-// key_bytes is 0 and next_entry is a restart.
-[[gnu::always_inline]] inline Verdict DecodeNext(LsmSstIter* it) noexcept {
-  const uint8_t* limit = it->base + it->entries_bytes;
-  uint32_t shared, non_shared, value_bytes;
-  const uint8_t* p = GetEntry(it->base + it->next_entry, limit, &shared,
-                              &non_shared, &value_bytes);
-  if (__builtin_expect(p == nullptr || shared > it->key_bytes, 0))
-    return Corrupt("an entry is damaged");
-  const size_t key_bytes = size_t{shared} + non_shared;
-  if (__builtin_expect(key_bytes < kKeyTrailerBytes, 0))
-    return Corrupt("an entry is damaged");
-  if (__builtin_expect(key_bytes > it->key_capacity, 0)) {
-    // A block is smaller than 4 GB, so sums of keys within it cannot be large.
-    if (key_bytes > UINT32_MAX / 4) return Corrupt("an entry is damaged");
-    if (!GrowKey(it, key_bytes)) return Verdict{LSM_SST_NO_MEMORY, ""};
-  }
-  CopyShort(it->key + shared, p, non_shared);
-  it->key_bytes = static_cast<uint32_t>(key_bytes);
-  // Read where it has not just been written, which would be slow.
-  const uint8_t type = non_shared >= kKeyTrailerBytes
-                           ? p[non_shared - kKeyTrailerBytes]
-                           : it->key[key_bytes - kKeyTrailerBytes];
-  if (__builtin_expect(type != kTypeValue, 0))
-    return Unsupported("an entry is not a plain value");
-  it->entry = it->next_entry;
-  it->value_offset = static_cast<uint32_t>(p - it->base) + non_shared;
-  it->value_bytes = value_bytes;
-  it->next_entry = it->value_offset + value_bytes;
-  return kFine;
-}
-
-inline uint32_t RestartOffset(const LsmSstIter* it, uint32_t i) noexcept {
-  return LoadFixed32(it->base + it->entries_bytes + size_t{i} * 4);
 }
 
 inline Verdict GoToRestart(LsmSstIter* it, uint32_t i) noexcept {
@@ -632,37 +506,6 @@ LsmSstStatus Prev(LsmSstIter* it, LsmSstError* err) noexcept {
   return Settle(it, err);
 }
 
-// Does a key lie within the bound of what is to be taken?
-bool WithinBound(const uint8_t* key, size_t key_bytes,
-                 const LsmSstTake* take) noexcept {
-  const size_t bytes =
-      key_bytes < take->bound_bytes ? key_bytes : take->bound_bytes;
-  const int c = bytes > 0 ? memcmp(key, take->bound, bytes) : 0;
-  if (c != 0) return c < 0;
-  return take->bound_prefix || key_bytes < take->bound_bytes;
-}
-
-// Where the entries end that are known to lie within the bound, since the key
-// of a later restart does; the current entry's own offset if it does not say
-// so.
-uint32_t EndOfWithin(const LsmSstIter* it, const LsmSstTake* take) noexcept {
-  uint32_t end = it->entry;
-  if (take->bound_prefix && take->bound_bytes == 0) return UINT32_MAX;
-  for (uint32_t i = it->restarts; i-- > 0;) {
-    const uint32_t offset = RestartOffset(it, i);
-    uint32_t shared, non_shared, value_bytes;
-    if (offset <= it->entry || offset >= it->entries_bytes) break;
-    const uint8_t* p = GetEntry(it->base + offset, it->base + it->entries_bytes,
-                                &shared, &non_shared, &value_bytes);
-    if (p == nullptr || shared != 0 || non_shared < kKeyTrailerBytes) break;
-    if (WithinBound(p, non_shared - kKeyTrailerBytes, take)) {
-      end = offset;
-      break;
-    }
-  }
-  return end;
-}
-
 // Runs a positioning call guarded; after a failure there is neither block nor
 // entry.
 template <typename Body>
@@ -682,6 +525,30 @@ void StopScan(LsmSstIter* it) noexcept {
 }
 
 }  // namespace
+
+namespace lsm_sst {
+
+bool GrowKey(LsmSstIter* it, size_t bytes) noexcept {
+  size_t capacity = size_t{it->key_capacity} * 2;
+  if (capacity < bytes) capacity = bytes;
+  uint8_t* grown = static_cast<uint8_t*>(it->key == it->inline_key
+                                             ? malloc(capacity)
+                                             : realloc(it->key, capacity));
+  if (grown == nullptr) return false;
+  if (it->key == it->inline_key) memcpy(grown, it->key, it->key_bytes);
+  it->key = grown;
+  it->key_capacity = static_cast<uint32_t>(capacity);
+  return true;
+}
+
+LsmSstStatus BufferCurrent(LsmSstIter* it, LsmSstError* err) noexcept {
+  return Position(it, err, [=]() noexcept {
+    const LsmSstStatus status = BufferBlock(it, err);
+    return status == LSM_SST_OK ? Settle(it, err) : status;
+  });
+}
+
+}  // namespace lsm_sst
 
 LsmSstStatus lsm_sst_iter_open(LsmSstReader* reader, LsmSstIter** iter,
                                LsmSstError* err) {
@@ -793,59 +660,6 @@ LsmSstStatus lsm_sst_iter_prev(LsmSstIter* it, LsmSstError* err) {
   }
   StopScan(it);
   return Position(it, err, [=]() noexcept { return Prev(it, err); });
-}
-
-LsmSstStatus lsm_sst_iter_take(LsmSstIter* it, LsmSstTake* take, bool* taken,
-                               LsmSstError* err) {
-  *taken = false;
-  if (__builtin_expect(!it->valid, 0)) {
-    return Fail(err, LSM_SST_INVALID, 0,
-                "iterator over sorted file \"%s\" is not at an entry",
-                it->reader->path);
-  }
-  if (!it->buffered) {
-    // The entry stays the current one.
-    const LsmSstStatus status = Position(it, err, [=]() noexcept {
-      const LsmSstStatus copied = BufferBlock(it, err);
-      return copied == LSM_SST_OK ? Settle(it, err) : copied;
-    });
-    if (status != LSM_SST_OK) return status;
-  }
-
-  // Private memory only from here on.
-  const uint32_t within = EndOfWithin(it, take);
-  for (;;) {
-    const size_t key_bytes = it->key_bytes - kKeyTrailerBytes;
-    const size_t value_bytes = it->value_bytes;
-    // A key that has just been put together is slow to read: mostly not needed.
-    if ((it->entry >= within && !WithinBound(it->key, key_bytes, take)) ||
-        value_bytes == 0 || it->value[0] != take->first_byte)
-      return LSM_SST_OK;
-    const size_t value_at =
-        ((take->used + key_bytes + take->headroom + take->aligned + 7) &
-         ~size_t{7}) -
-        take->aligned;
-    const size_t end = value_at + value_bytes;
-    if (end > take->capacity) return LSM_SST_OK;
-    CopyShort(take->bytes + take->used, it->key, key_bytes);
-    CopyShort(take->bytes + value_at, it->value, value_bytes);
-    LsmSstEntry* entry = &take->entries[take->n++];
-    entry->key_offset = take->used;
-    entry->key_bytes = static_cast<uint32_t>(key_bytes);
-    entry->value_offset = static_cast<uint32_t>(value_at);
-    entry->value_bytes = static_cast<uint32_t>(value_bytes);
-    take->used = static_cast<uint32_t>(end);
-    if (take->n == take->max || it->next_entry >= it->entries_bytes) {
-      *taken = true;
-      return LSM_SST_OK;
-    }
-    const Verdict verdict = DecodeNext(it);
-    if (__builtin_expect(!verdict.ok(), 0)) {
-      ForgetBlock(it);
-      return FailHere(it, err, verdict);
-    }
-    it->value = it->base + it->value_offset;
-  }
 }
 
 bool lsm_sst_iter_valid(const LsmSstIter* it) { return it->valid; }

@@ -53,6 +53,7 @@ lsm_ahead_reset(LsmAhead *ahead)
 {
 	ahead->next = 0;
 	ahead->visible_xmin = InvalidTransactionId;
+	ahead->model.data_offset = 0;
 	ahead->size = FIRST_BATCH_ROWS;
 	if (ahead->batch)
 		ahead->batch->n = 0;
@@ -112,6 +113,56 @@ store_kept(HeapTuple tuple, uint64 packed, TupleTableSlot *slot)
 	heap_slot->off = 0;
 }
 
+/* Headers with more null flags than this are made one by one */
+#define MODEL_HEADER_BYTES	MAXALIGN(SizeofHeapTupleHeader)
+
+static void
+set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple tuple)
+{
+	StaticAssertStmt(sizeof(model->header) == MODEL_HEADER_BYTES,
+					 "a model's header is not padded as a tuple's");
+	model->data_offset = 0;
+	if (tuple->t_data->t_hoff != MODEL_HEADER_BYTES || data_offset > sizeof(model->start))
+		return;
+	memset(model->start, 0, sizeof(model->start));
+	memset(model->mask, 0, sizeof(model->mask));
+	memcpy(model->start, value, data_offset);
+	memset(model->mask, 0xFF, data_offset);
+	memcpy(&model->header, tuple->t_data, sizeof(model->header));
+	model->data_offset = data_offset;
+}
+
+/*
+ * As lsm_row_form_in_place() for a row that begins like the model.  NULL, and the value
+ * untouched, for others.
+ */
+static inline HeapTuple
+form_alike(const LsmRowModel *model, char *value, uint32 value_bytes, uint64 packed,
+		   Oid relid)
+{
+	char	   *data = value + model->data_offset;
+	uint64		start[2];
+	HeapTupleHeader header;
+	HeapTuple	tuple;
+
+	if (unlikely(model->data_offset == 0 || value_bytes < sizeof(start) ||
+				 (char *) MAXALIGN(data) != data))
+		return NULL;
+	memcpy(start, value, sizeof(start));
+	if (unlikely((((start[0] ^ model->start[0]) & model->mask[0]) |
+				  ((start[1] ^ model->start[1]) & model->mask[1])) != 0))
+		return NULL;
+	header = (HeapTupleHeader) (data - MODEL_HEADER_BYTES);
+	tuple = (HeapTuple) ((char *) header - HEAPTUPLESIZE);
+	memcpy(header, &model->header, sizeof(model->header));
+	lsm_tid_unpack(packed, &header->t_ctid);
+	tuple->t_len = MODEL_HEADER_BYTES + (value_bytes - model->data_offset);
+	lsm_tid_unpack(packed, &tuple->t_self);
+	tuple->t_tableOid = relid;
+	tuple->t_data = header;
+	return tuple;
+}
+
 /*
  * lsm_ahead_store - if the snapshot sees the next row, put it into the slot.
  *
@@ -139,8 +190,19 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 	}
 	if (likely(TTS_IS_HEAPTUPLE(slot)))
 	{
-		tuple = lsm_row_form_in_place(value, entry->value_bytes, packed, RelationGetRelid(rel),
-									  snapshot, ahead->visible_xmin, &data_offset);
+		tuple = form_alike(&ahead->model, value, entry->value_bytes, packed, RelationGetRelid(rel));
+		if (unlikely(tuple == NULL))
+		{
+			char		start[sizeof(ahead->model.start)];
+			uint32		start_bytes = Min(entry->value_bytes, sizeof(start));
+
+			/* the tuple's header overwrites it */
+			memcpy(start, value, start_bytes);
+			tuple = lsm_row_form_in_place(value, entry->value_bytes, packed, RelationGetRelid(rel),
+										  snapshot, ahead->visible_xmin, &data_offset);
+			if (tuple != NULL)
+				set_model(&ahead->model, start, data_offset, tuple);
+		}
 		if (likely(tuple != NULL))
 		{
 			entry->value_offset = (char *) tuple - batch->bytes.data;

@@ -215,6 +215,18 @@ extern HeapTuple lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 p
 /* The header of a tuple made by lsm_row_form_tuple (lockers are lost). */
 extern void lsm_row_from_tuple(HeapTuple tuple, LsmRow *row);
 
+/*
+ * A row of which lsm_row_form_in_place() has made a tuple.  Rows whose values begin with
+ * the same bytes, up to the data, get the same header, and the snapshot sees them, too.
+ */
+typedef struct LsmRowModel
+{
+	uint32		data_offset;	/* where data begin; 0: there is no model */
+	uint64		start[2];		/* the bytes before */
+	uint64		mask[2];		/* ones for these bytes */
+	HeapTupleHeaderData header;
+} LsmRowModel;
+
 /* ---- visibility (visibility.c) ---- */
 
 extern bool lsm_row_visible(const LsmRow *row, Snapshot snapshot);
@@ -352,6 +364,7 @@ typedef struct LsmAhead
 	int			size;			/* of the next batch, entries */
 	TransactionId visible_xmin; /* its rows are visible to the snapshot; or
 								 * Invalid */
+	LsmRowModel model;			/* for the snapshot */
 } LsmAhead;
 
 /* May rows be read ahead for this snapshot, in this transaction? */

@@ -1,0 +1,136 @@
+// The iterator's state and the decoding of its next entry: shared by iter.cc
+// (seeks and steps) and take.cc (many entries at once).
+
+#ifndef LSM_SST_ITER_H
+#define LSM_SST_ITER_H
+
+#include <cstdlib>
+
+#include "sst/reader.h"
+
+namespace lsm_sst {
+
+constexpr uint32_t kNoBlock = UINT32_MAX;
+constexpr size_t kInlineKeyBytes = 256;
+
+}  // namespace lsm_sst
+
+struct LsmSstIter {
+  LsmSstReader* reader;
+
+  // The current block, kNoBlock if none.  Entries are in [base, base +
+  // entries_bytes), the restart array follows.
+  uint32_t block;
+  uint32_t entries_bytes;
+  uint32_t restarts;
+  bool buffered;  // base is `buffer`, not the mapping
+  bool stepped;   // if not: there was a step since the seek
+  bool valid;
+  const uint8_t* base;
+  uint64_t block_offset;  // in the file
+  size_t contents_bytes;
+
+  // The current entry, as offsets from base.
+  uint32_t entry;
+  uint32_t next_entry;
+  uint32_t value_offset;
+  uint32_t value_bytes;
+  const uint8_t* value;
+
+  uint8_t* key;  // with its trailer
+  uint32_t key_bytes;
+  uint32_t key_capacity;
+
+  // The copy of the block, or of the value if the block was not copied.
+  uint8_t* buffer;
+  size_t buffer_capacity;
+
+  uint32_t scanned_blocks;
+  uint64_t readahead_end;
+
+  LsmSstIter* next_spare;
+  uint8_t inline_key[lsm_sst::kInlineKeyBytes];
+};
+
+namespace lsm_sst {
+
+// Room for a key of so many bytes; false: no memory.
+bool GrowKey(LsmSstIter* it, size_t bytes) noexcept;
+
+// Copies the current block out of the mapping, if it is not; the current entry
+// stays.  REQUIRES: valid.
+LsmSstStatus BufferCurrent(LsmSstIter* it, LsmSstError* err) noexcept;
+
+inline LsmSstStatus FailHere(const LsmSstIter* it, LsmSstError* err,
+                             const Verdict& verdict) noexcept {
+  return FailBlock(it->reader, err, verdict, it->block_offset);
+}
+
+inline void ForgetBlock(LsmSstIter* it) noexcept {
+  it->block = kNoBlock;
+  it->buffered = false;
+  it->valid = false;
+}
+
+// memcpy for what is mostly short: calling a function costs more than the copy.
+inline void CopyShort(void* to, const void* from, size_t bytes) noexcept {
+  char* t = static_cast<char*>(to);
+  const char* f = static_cast<const char*>(from);
+  // Two copies that overlap.
+  if (bytes >= 8 && bytes <= 16) {
+    memcpy(t, f, 8);
+    memcpy(t + bytes - 8, f + bytes - 8, 8);
+  } else if (bytes >= 4 && bytes < 8) {
+    memcpy(t, f, 4);
+    memcpy(t + bytes - 4, f + bytes - 4, 4);
+  } else if (bytes > 16 && bytes <= 32) {
+    memcpy(t, f, 16);
+    memcpy(t + bytes - 16, f + bytes - 16, 16);
+  } else if (bytes > 32 && bytes <= 64) {
+    memcpy(t, f, 32);
+    memcpy(t + bytes - 32, f + bytes - 32, 32);
+  } else {
+    memcpy(to, from, bytes);
+  }
+}
+
+// Decodes the entry at next_entry, which becomes the current one.
+// REQUIRES: next_entry < entries_bytes; key holds the entry before, or
+// key_bytes is 0 and next_entry is a restart.
+[[gnu::always_inline]] inline Verdict DecodeNext(LsmSstIter* it) noexcept {
+  const uint8_t* limit = it->base + it->entries_bytes;
+  uint32_t shared, non_shared, value_bytes;
+  const uint8_t* p = GetEntry(it->base + it->next_entry, limit, &shared,
+                              &non_shared, &value_bytes);
+  if (__builtin_expect(p == nullptr || shared > it->key_bytes, 0))
+    return Corrupt("an entry is damaged");
+  const size_t key_bytes = size_t{shared} + non_shared;
+  if (__builtin_expect(key_bytes < kKeyTrailerBytes, 0))
+    return Corrupt("an entry is damaged");
+  if (__builtin_expect(key_bytes > it->key_capacity, 0)) {
+    // A block is smaller than 4 GB, so sums of keys within it cannot be large.
+    if (key_bytes > UINT32_MAX / 4) return Corrupt("an entry is damaged");
+    if (!GrowKey(it, key_bytes)) return Verdict{LSM_SST_NO_MEMORY, ""};
+  }
+  CopyShort(it->key + shared, p, non_shared);
+  it->key_bytes = static_cast<uint32_t>(key_bytes);
+  // Read where it has not just been written, which would be slow.
+  const uint8_t type = non_shared >= kKeyTrailerBytes
+                           ? p[non_shared - kKeyTrailerBytes]
+                           : it->key[key_bytes - kKeyTrailerBytes];
+  if (__builtin_expect(type != kTypeValue, 0))
+    return Unsupported("an entry is not a plain value");
+  it->entry = it->next_entry;
+  it->value_offset = static_cast<uint32_t>(p - it->base) + non_shared;
+  it->value_bytes = value_bytes;
+  it->next_entry = it->value_offset + value_bytes;
+  return kFine;
+}
+
+inline uint32_t RestartOffset(const LsmSstIter* it, uint32_t i) noexcept {
+  return LoadFixed32(it->base + it->entries_bytes + size_t{i} * 4);
+}
+
+}  // namespace lsm_sst
+
+#endif  // LSM_SST_ITER_H

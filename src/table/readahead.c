@@ -98,6 +98,13 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 
 /* The batch keeps the tuple: it is good until the next one is read. */
 static inline void
+keep_tuple(LsmBatch *batch, LsmSstEntry *entry, HeapTuple tuple)
+{
+	entry->value_offset = (char *) tuple - batch->bytes.data;
+	entry->value_bytes = 0;
+}
+
+static inline void
 store_kept(HeapTuple tuple, uint64 packed, TupleTableSlot *slot)
 {
 	HeapTupleTableSlot *heap_slot = (HeapTupleTableSlot *) slot;
@@ -164,6 +171,32 @@ form_alike(const LsmRowModel *model, char *value, uint32 value_bytes, uint64 pac
 }
 
 /*
+ * lsm_ahead_next_alike - put the next row into the slot, if it is like the last one, and
+ * step over it.  False: lsm_ahead_store() has to look at it, and nothing has changed.
+ *
+ * All that most rows of a scan need, without a stack frame to speak of.
+ */
+bool
+lsm_ahead_next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
+{
+	LsmBatch   *batch = ahead->batch;
+	LsmSstEntry *entry = &batch->entries[ahead->next];
+	uint64		packed = lsm_ahead_key(ahead, ahead->next);
+	HeapTuple	tuple;
+
+	if (unlikely(entry->key_bytes != LSM_TID_KEY_BYTES || !TTS_IS_HEAPTUPLE(slot)))
+		return false;
+	tuple = form_alike(&ahead->model, batch->bytes.data + entry->value_offset,
+					   entry->value_bytes, packed, relid);
+	if (unlikely(tuple == NULL))
+		return false;
+	keep_tuple(batch, entry, tuple);
+	store_kept(tuple, packed, slot);
+	ahead->next++;
+	return true;
+}
+
+/*
  * lsm_ahead_store - if the snapshot sees the next row, put it into the slot.
  *
  * Nearly all rows become tuples where they are, in the batch: no allocation, no
@@ -205,8 +238,7 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		}
 		if (likely(tuple != NULL))
 		{
-			entry->value_offset = (char *) tuple - batch->bytes.data;
-			entry->value_bytes = 0;
+			keep_tuple(batch, entry, tuple);
 			store_kept(tuple, packed, slot);
 			return true;
 		}

@@ -382,6 +382,9 @@ extern bool lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high,
 extern bool lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot,
 							TupleTableSlot *slot);
 
+/* REQUIRES: not empty. */
+extern bool lsm_ahead_next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot);
+
 static inline bool
 lsm_ahead_empty(const LsmAhead *ahead)
 {

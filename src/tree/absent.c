@@ -83,6 +83,8 @@ announce(LsmTree *tree, const LsmEntry *entries, const Absent *absent,
 			if (lsm_memtable_may_hold(set->tables[t], filter_key))
 				lsm_memtable_prefetch(set->tables[t], digest);
 		}
+		if (set->n > 0)
+			lsm_memtable_announce(set->tables[0], filter_key, false);
 	}
 }
 

@@ -62,6 +62,8 @@ lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 		if (i == 0 || lsm_memtable_may_hold(set.tables[i], filter_key))
 			lsm_memtable_prefetch(set.tables[i], digest);
 	}
+	if (set.n > 0)
+		lsm_memtable_announce(set.tables[0], filter_key, false);
 	lsm_tree_exit(tree);
 }
 

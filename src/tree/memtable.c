@@ -18,7 +18,7 @@
  * descends or links behind a marked node: searches step over it, and those that are about
  * to link unlink it first.
  *
- * Digest index: memindex.c.  What insertion does with all of them: memwrite.c.
+ * Digest index: memindex.c.  Where searches begin: memhint.c.  What insertion does with all of them: memwrite.c.
  *
  * Locking: none.
  *
@@ -31,14 +31,6 @@
 /* ----------------------------------------------------------------------
  * skiplist
  * ---------------------------------------------------------------------- */
-
-/* What a search looks at in a node that it comes to. */
-static inline void
-mem_prefetch_node(const LsmMemNode *node)
-{
-	if (node != NULL)
-		__builtin_prefetch(&node->prefix);
-}
 
 /*
  * The first node after `node` on the level that is not being removed; with
@@ -145,15 +137,18 @@ note_tail(Memtable *m, LsmMemNode *node, int level)
 /* How many levels down the search fetches */
 #define LEVELS_AHEAD	3
 
+/* How many nodes it passes on a hint's highest level before it begins at the head after all */
+#define STEPS_FROM_HINT	16
+
 /*
  * Descend to the last node with a key < the argument (or the head); *found is
  * the node after it, NULL at the end.  If `preds` is given it receives
- * the last node before the key on every level; levels nobody uses yet get the
+ * the last node before the key on the first `height` levels, or more; levels nobody uses yet get the
  * head.  With `preds`, nodes being removed are unlinked on the way.
  */
 static LsmMemNode *
 list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
-			LsmMemNode **preds)
+			LsmMemNode **preds, int height)
 {
 	int			level;
 	LsmMemNode *node;
@@ -162,13 +157,15 @@ list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 	int			fetched = 0;	/* from this level on up */
 	bool		retry;
 	bool		at_end = prefix >= mem_load(&m->tail_prefix);
+	LsmMemNode *hint = at_end ? NULL : lsm_memhint_before(m, prefix, key, height);
+	int			patience = STEPS_FROM_HINT;
 
 restart:
-	level = (int) mem_load(&m->max_height) - 1;
-	node = m->head;
+	node = hint != NULL ? hint : m->head;
+	level = (int) (hint != NULL ? hint->height : mem_load(&m->max_height)) - 1;
 	bigger = NULL;
 	retry = false;
-	if (preds != NULL)
+	if (preds != NULL && hint == NULL)
 	{
 		for (int i = level + 1; i < MEM_MAX_HEIGHT; i++)
 			preds[i] = m->head;
@@ -195,12 +192,19 @@ restart:
 		if (retry)
 		{
 			at_end = false;
+			hint = NULL;
 			goto restart;
 		}
 
 		if (next != NULL && next != bigger && node_compare(next, prefix, key) < 0)
 		{
 			node = next;
+			if (hint != NULL && level == hint->height - 1 && --patience == 0)
+			{
+				lsm_memhint_failed(m);
+				hint = NULL;
+				goto restart;
+			}
 			continue;
 		}
 		bigger = next;
@@ -275,12 +279,13 @@ lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	LsmMemNode *found;
 	uint32		max_height;
 	bool		at_tail = tail_preds(m, node, key, preds);
+	bool		searched = !at_tail;
 
 	do
 	{
 		found = NULL;
 		if (!at_tail)
-			(void) list_search(m, node->prefix, key, &found, preds);
+			(void) list_search(m, node->prefix, key, &found, preds, node->height);
 		at_tail = false;
 		if (found != NULL && node_compare(found, node->prefix, key) == 0)
 			return found;
@@ -304,13 +309,15 @@ lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	{
 		while (!link_marked(mem_load(&mem_link(node, level))) &&
 			   list_link(node, level, preds[level], key) == NULL)
-			(void) list_search(m, node->prefix, key, &found, preds);
+			(void) list_search(m, node->prefix, key, &found, preds, node->height);
 		note_tail(m, node, level);
 	}
+	if (searched)
+		lsm_memhint_note(m, node);
 
 	/* removed while we were linking: leave no link that was made too late */
 	if (node_removed(node))
-		(void) list_search(m, node->prefix, key, &found, preds);
+		(void) list_search(m, node->prefix, key, &found, preds, node->height);
 	return node;
 }
 
@@ -342,7 +349,7 @@ lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
 		}
 		MEM_RACE_POINT();
 	}
-	(void) list_search(m, node->prefix, lsm_memnode_key(node), &found, preds);
+	(void) list_search(m, node->prefix, lsm_memnode_key(node), &found, preds, node->height);
 }
 
 /* ----------------------------------------------------------------------
@@ -367,7 +374,7 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 		return node;
 
 	/* another key with the same digest */
-	(void) list_search(m, prefix, key, &node, NULL);
+	(void) list_search(m, prefix, key, &node, NULL, 1);
 	if (node != NULL && node_compare(node, prefix, key) == 0)
 		return node;
 	return NULL;
@@ -415,7 +422,7 @@ lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key)
 {
 	LsmMemNode *found;
 
-	(void) list_search((Memtable *) memtable, key_prefix(key), key, &found, NULL);
+	(void) list_search((Memtable *) memtable, key_prefix(key), key, &found, NULL, 1);
 	return found;
 }
 
@@ -428,7 +435,7 @@ lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key)
 	Memtable   *m = (Memtable *) memtable;
 	uint64		prefix = key_prefix(key);
 	LsmMemNode *found;
-	LsmMemNode *before = list_search(m, prefix, key, &found, NULL);
+	LsmMemNode *before = list_search(m, prefix, key, &found, NULL, 1);
 
 	if (found != NULL && node_compare(found, prefix, key) == 0)
 		return found;
@@ -472,7 +479,7 @@ lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 		LsmSlice	key = lsm_memnode_key(node);
 		LsmMemNode *found;
 
-		(void) list_search((Memtable *) memtable, node->prefix, key, &found, NULL);
+		(void) list_search((Memtable *) memtable, node->prefix, key, &found, NULL, 1);
 		if (found == NULL || node_compare(found, node->prefix, key) != 0)
 			return found;
 		node = found;			/* its key has got a new node */
@@ -490,7 +497,7 @@ lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node)
 	LsmMemNode *found;
 	LsmMemNode *before;
 
-	before = list_search(m, node->prefix, lsm_memnode_key(node), &found, NULL);
+	before = list_search(m, node->prefix, lsm_memnode_key(node), &found, NULL, 1);
 	return before == m->head ? NULL : before;
 }
 

@@ -23,6 +23,7 @@ StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
 #define MEM_SEGMENT_BUCKETS	((uint64) LSM_CHUNK_BYTES / sizeof(uint64))
 #define MEM_MAX_INDEXES		5
 #define MEM_LOAD_FACTOR		2	/* entries per bucket before a table is added */
+#define MEM_MAX_HINTS		3
 
 /*
  * A node as reserved: this struct, `height` links, room for the key, aligned
@@ -59,6 +60,16 @@ typedef struct MemIndex
 													 * buckets each */
 } MemIndex;
 
+/* memhint.c */
+typedef struct MemHints
+{
+	uint64		base;			/* prefix that the first bucket begins with */
+	int			shift;			/* of prefixes: the width of a bucket */
+	uint64		nbuckets;
+	uint64		nfilled;		/* segments allocated so far */
+	uint64	   *segments[FLEXIBLE_ARRAY_MEMBER];
+} MemHints;
+
 typedef struct MemChunk
 {
 	struct MemChunk *next;
@@ -73,10 +84,15 @@ typedef struct Memtable
 	uint32		max_height;		/* of any node: where searches start */
 	uint32		nindexes;
 	MemIndex   *indexes[MEM_MAX_INDEXES];
+	MemHints   *hints[MEM_MAX_HINTS];
+	uint32		nhints;
+	bool		no_hints;		/* the keys are too much alike */
 	MemoryContext context;		/* local only */
 
 	/* written by inserters */
 	uint64		index_entries;
+	uint64		searched;		/* nodes whose place was searched, about */
+	uint64		hint_failures;	/* searches that a hint has led astray */
 	uint64		tail_prefix;	/* of tail[0], to see at a glance who is
 								 * beyond it */
 	LsmMemNode *tail[MEM_MAX_HEIGHT];	/* hints: last node of each level */
@@ -87,6 +103,8 @@ typedef struct Memtable
 	slock_t		mutex;
 	bool		growing;		/* someone is at pending_index */
 	MemIndex   *pending_index;	/* next table, being allocated */
+	bool		hints_growing;	/* someone is at pending_hints */
+	MemHints   *pending_hints;
 	MemChunk   *chunks;			/* all chunks but those of index segments */
 	char	   *free;			/* where the next allocation goes */
 	uint32		left;			/* bytes from there to the chunk's end */
@@ -185,6 +203,25 @@ node_removed(LsmMemNode *node)
 {
 	return link_marked(mem_load(&mem_link(node, 0)));
 }
+
+/* What a search looks at in a node that it comes to. */
+static inline void
+mem_prefetch_node(const LsmMemNode *node)
+{
+	if (node != NULL)
+		__builtin_prefetch(&node->prefix);
+}
+
+/* ---- memhint.c ---- */
+
+/*
+ * A node of at least this height with a smaller key, somewhere near, to begin a search at, or NULL.
+ */
+extern LsmMemNode *lsm_memhint_before(Memtable *m, uint64 prefix, LsmSlice key, int height);
+extern void lsm_memhint_note(Memtable *m, LsmMemNode *node);
+extern void lsm_memhint_failed(Memtable *m);
+extern void lsm_memhint_prefetch(Memtable *m, uint64 prefix, bool node);
+extern void lsm_memhint_make_room(Memtable *m);
 
 /* ---- memtable.c ---- */
 

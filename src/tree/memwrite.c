@@ -166,6 +166,7 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 	LsmMemNode *node;
 
 	lsm_memindex_make_room(m);
+	lsm_memhint_make_room(m);
 	node = lsm_memtable_allocate(m, entry_bytes(height, key_bytes, value_bytes));
 	if (node != NULL)
 		node_label(node, height, key_bytes, value_bytes);
@@ -186,6 +187,7 @@ lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
 
 	Assert(n <= LSM_MAX_WRITE_ENTRIES);
 	lsm_memindex_make_room(m);
+	lsm_memhint_make_room(m);
 	for (int i = 0; i < n; i++)
 	{
 		heights[i] = (uint8) mem_random_height();
@@ -379,4 +381,18 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	for (int i = 0; i < n; i++)
 		indexed += node_index(m, entries[i].node, places[i]);
 	lsm_memindex_count(m, indexed);
+}
+
+/*
+ * The key will be inserted: fetch what the search for its place looks at first, in two steps
+ * with something else to do between them and before the insertion.
+ */
+void
+lsm_memtable_announce(LsmMemtable *memtable, LsmSlice key, bool second)
+{
+	Memtable   *m = (Memtable *) memtable;
+	uint64		prefix = key_prefix(key);
+
+	if (prefix < mem_load(&m->tail_prefix))
+		lsm_memhint_prefetch(m, prefix, second);
 }

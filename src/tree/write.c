@@ -183,8 +183,15 @@ lsm_write_make_active(LsmTree *tree)
 static bool
 lsm_write_reserve(LsmWrite *write)
 {
-	return lsm_memtable_reserve_many((LsmMemtable *) write->memtable,
-									 write->entries, write->nentries);
+	if (!lsm_memtable_reserve_many((LsmMemtable *) write->memtable,
+								   write->entries, write->nentries))
+		return false;
+	for (int i = 0; i < write->nentries; i++)
+	{
+		if (write->entries[i].fresh)
+			lsm_memtable_announce((LsmMemtable *) write->memtable, write->entries[i].key, true);
+	}
+	return true;
 }
 
 /* ---- making room ---- */

@@ -42,7 +42,13 @@ static void race_point(void);
 
 #define MEM_RACE_POINT() race_point()
 
+/* hints from so many nodes on: few, where the test has few */
+static uint64 hint_first_nodes = 2048;
+
+#define FIRST_NODES hint_first_nodes
+
 #include "tree/memstore.c"
+#include "tree/memhint.c"
 #include "tree/memindex.c"
 #include "tree/memwrite.c"
 #include "tree/memtable.c"

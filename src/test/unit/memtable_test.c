@@ -134,6 +134,9 @@ test_unique(void)
 
 	ok(pg_atomic_read_u64(&table->entries) == NKEYS, "counts its nodes");
 	ok(((Memtable *) table)->nindexes == 4, "the index has grown");
+	ok(((Memtable *) table)->nhints == 2 &&
+	   ((Memtable *) table)->hint_failures > 0 &&
+	   ((Memtable *) table)->hint_failures < NKEYS / 6, "searches begin at hints; some have led astray");
 	ok(pg_atomic_read_u64(&table->bytes) == (uint64) arena_used * LSM_CHUNK_BYTES,
 	   "counts its memory");
 	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
@@ -603,11 +606,59 @@ test_many(void)
 	arena_limit = 16384;
 }
 
+/* Keys that lie close together, but for two: one bucket */
+static void
+test_crowded(void)
+{
+	char		buffer[64];
+	LsmMemNode *node;
+	uint64		n = 0;
+	bool		ascend = true;
+
+	table = lsm_memtable_create(1, false);
+	put(table, lsm_slice("a", 1), 1, 1, LSM_TAG_PUT);
+	put(table, lsm_slice("z", 1), 2, 2, LSM_TAG_PUT);
+	for (uint32 i = 0; i < 20000; i++)
+	{
+		LsmSlice	key = lsm_slice(buffer, sprintf(buffer, "crowd %05u", (i * 7919) % 20000));
+
+		put(table, key, digest_of(key.data, key.len), i + 3, LSM_TAG_PUT);
+		ascend &= lsm_memtable_seek(table, key) == lsm_memtable_seek_last(table, key);
+	}
+	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
+	{
+		LsmMemNode *next = lsm_memtable_next(table, node);
+
+		n++;
+		ascend &= next == NULL ||
+			lsm_slice_compare(lsm_memnode_key(node), lsm_memnode_key(next)) < 0;
+	}
+	ok(ascend && n == 20002, "crowded keys in order");
+	ok(((Memtable *) table)->nhints > 0 && ((Memtable *) table)->hint_failures < 4000,
+	   "hints among them do not mislead");
+	lsm_memtable_destroy(table);
+
+	/* all with the same prefix: none are made */
+	table = lsm_memtable_create(1, false);
+	for (uint32 i = 0; i < 5000; i++)
+	{
+		LsmSlice	key = lsm_slice(buffer, sprintf(buffer, "a common prefix %05u",
+													(i * 7919) % 20000));
+
+		put(table, key, digest_of(key.data, key.len), i + 1, LSM_TAG_PUT);
+	}
+	ok(((Memtable *) table)->nhints == 0 && pg_atomic_read_u64(&table->entries) == 5000,
+	   "no hints where prefixes tell nothing");
+	lsm_memtable_destroy(table);
+	ok(arena_used == 0, "hints are freed with their memtable");
+}
+
 int
 main(void)
 {
 	lsm_memtable_shmem_init();
 	test_order();
+	test_crowded();
 	test_values();
 	test_shared_digest();
 	test_memory();

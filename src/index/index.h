@@ -301,29 +301,6 @@ extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
 extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
 							LsmSlice key);
 
-/* ---- kill.c ---- */
-
-/* Entries found dead to everyone, to be deleted together */
-typedef struct LsmKills
-{
-	MemoryContext context;
-	int			n;
-	int			bytes;			/* of entries */
-	LsmSlice   *keys;			/* LSM_MAX_KILLS of them; NULL until needed */
-} LsmKills;
-
-#define LSM_MAX_KILLS	64
-
-/* Remember a copy of the key in kills->context. */
-extern void lsm_kills_add(LsmKills *kills, LsmSlice key);
-extern bool lsm_kills_full(const LsmKills *kills);
-
-/* Write DELETE entries if that is possible without stalling, and forget them. */
-extern void lsm_kills_apply(LsmKills *kills, LsmTree *tree);
-
-/* The value of a DELETE entry */
-extern const char lsm_delete_value[1];
-
 /* ---- predicate.c ---- */
 
 /*

@@ -144,8 +144,10 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 static void
 apply_kills(LsmScan *so)
 {
-	if (so->kills.n > 0)
-		lsm_kills_apply(&so->kills, so->tree);
+	TransactionId xid;
+
+	if (so->kills.n > 0 && lsm_forget_bound(&xid))
+		lsm_kills_apply(&so->kills, so->tree, xid);
 }
 
 void

@@ -88,9 +88,16 @@ remember_dead(UniqueCheck *check, LsmSlice key)
 {
 	char	   *copy;
 	LsmUniqueInsert *insert = check->insert;
+	StringInfoData value;
+	bool		needed;
 
 	if (!insert->stable_tids || check->nkills == MAX_KILLS ||
 		insert->key.len + insert->value.len + check->kill_bytes + key.len + 1 > LSM_MAX_ENTRY_BYTES)
+		return;
+	initStringInfo(&value);
+	needed = lsm_kill_needed(insert->tree, key, &value);
+	pfree(value.data);
+	if (!needed)
 		return;
 	copy = palloc(key.len);
 	memcpy(copy, key.data, key.len);

@@ -73,23 +73,24 @@ lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 
 /*
  * If no one can see the row any more, take it out of the memtables (heap:
- * heap_page_prune_opt).  False: someone may still see it.  Not in recovery: what is
- * dead to everyone is the primary's to say.
+ * heap_page_prune_opt).  Not in recovery: what is dead to everyone is the primary's
+ * to say.
  */
-bool
+LsmPruned
 lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
 {
 	char		key[LSM_TID_KEY_BYTES];
 
 	if (RecoveryInProgress() ||
 		!lsm_row_surely_dead(row, GlobalVisTestFor(rel)))
-		return false;
+		return LSM_PRUNE_NOT_YET;
 	lsm_key_encode(packed, key);
 
 	/* without xmax its inserter was rolled back */
-	(void) lsm_tree_forget(tree, lsm_slice(key, sizeof(key)),
-						   (row->flags & LSM_ROW_HAS_XMAX) ? row->xmax : InvalidTransactionId);
-	return true;
+	if (lsm_tree_forget(tree, lsm_slice(key, sizeof(key)),
+						(row->flags & LSM_ROW_HAS_XMAX) ? row->xmax : InvalidTransactionId))
+		return LSM_PRUNE_DONE;
+	return LSM_PRUNE_IN_FILE;
 }
 
 IndexFetchTableData *
@@ -145,7 +146,7 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	{
 		*all_dead = true;
 		if (found)
-			*all_dead = lsm_row_prune(rel, fetch->tree, packed, &row);
+			*all_dead = lsm_row_prune(rel, fetch->tree, packed, &row) != LSM_PRUNE_NOT_YET;
 	}
 	return false;
 }

@@ -14,6 +14,8 @@
  * override shrinks to the mark KILLED, which carries no xid; so freezing
  * never has to bring the two together.
  *
+ * A DELETE hides a row in a sorted file that a scan has found dead to everyone (scan.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -34,6 +36,12 @@ parse(LsmSlice value, LsmRow *row)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("value of an lsm table is corrupt: %s", problem),
 				 errhint("Run lsm_verify() on the table.")));
+}
+
+static inline bool
+is_delete(LsmSlice value)
+{
+	return value.len > 0 && value.data[0] == LSM_TAG_DELETE;
 }
 
 static void
@@ -119,6 +127,8 @@ decide_fate(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo rewritt
 	bool		changed = false;
 	bool		committed;
 
+	if (is_delete(value))
+		return cx->bottom ? LSM_FATE_DROP : LSM_FATE_KEEP;
 	parse(value, &row);
 	if (row.flags & LSM_ROW_KILLED)
 		return dead_fate(&row, rewritten);
@@ -194,6 +204,8 @@ min_xid(LsmSlice value)
 	LsmRow		row;
 	int			i;
 
+	if (is_delete(value))
+		return InvalidTransactionId;
 	parse(value, &row);
 	if (!(row.flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)))
 		take_min(&min, row.xmin);
@@ -223,6 +235,10 @@ check_value(LsmSlice key, LsmSlice value)
 	if ((packed & 0xFFFF) < 1 || (packed & 0xFFFF) > LSM_TID_OFFSETS)
 		return psprintf("TID (%u,%u) is impossible",
 						(BlockNumber) (packed >> 16), (OffsetNumber) packed);
+	if (is_delete(value))
+		return value.len == 1 ? NULL :
+			psprintf("TID (%u,%u): value of a deleted row has %u bytes",
+					 (BlockNumber) (packed >> 16), (OffsetNumber) packed, value.len);
 	problem = lsm_row_parse(value, &row);
 	if (problem)
 		return psprintf("TID (%u,%u): %s",

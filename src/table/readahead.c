@@ -203,8 +203,9 @@ lsm_ahead_next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
  * copy.  An entry of that kind has value_bytes 0 from then on, and its offset
  * is the tuple's.  So a slot is good until the scan reads on, and no longer than the scan.
  */
-bool
-lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot *slot)
+LsmAheadResult
+lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot *slot,
+				LsmRow *row)
 {
 	LsmBatch   *batch = ahead->batch;
 	LsmSstEntry *entry = &batch->entries[ahead->next];
@@ -212,14 +213,13 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 	char	   *value = batch->bytes.data + entry->value_offset;
 	uint32		data_offset = batch->aligned;
 	HeapTuple	tuple;
-	LsmRow		row;
 
 	if (unlikely(entry->key_bytes != LSM_TID_KEY_BYTES))
-		return false;
+		return LSM_AHEAD_MALFORMED;
 	if (entry->value_bytes == 0)
 	{
 		store_kept((HeapTuple) value, packed, slot);
-		return true;
+		return LSM_AHEAD_STORED;
 	}
 	if (likely(TTS_IS_HEAPTUPLE(slot)))
 	{
@@ -240,19 +240,19 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		{
 			keep_tuple(batch, entry, tuple);
 			store_kept(tuple, packed, slot);
-			return true;
+			return LSM_AHEAD_STORED;
 		}
 	}
 
-	lsm_row_decode(rel, packed, lsm_slice(value, entry->value_bytes), &row);
-	if (!lsm_row_visible(&row, snapshot))
-		return false;
+	lsm_row_decode(rel, packed, lsm_slice(value, entry->value_bytes), row);
+	if (!lsm_row_visible(row, snapshot))
+		return LSM_AHEAD_HIDDEN;
 	/* the next batch will be aligned to rows like this one */
 	batch->aligned = data_offset;
-	if (TransactionIdIsNormal(row.xmin) && NormalTransactionIdPrecedes(row.xmin, snapshot->xmin))
-		ahead->visible_xmin = row.xmin;
-	lsm_row_store(rel, &row, packed, slot);
-	return true;
+	if (TransactionIdIsNormal(row->xmin) && NormalTransactionIdPrecedes(row->xmin, snapshot->xmin))
+		ahead->visible_xmin = row->xmin;
+	lsm_row_store(rel, row, packed, slot);
+	return LSM_AHEAD_STORED;
 }
 
 /* ---- index scans ---- */
@@ -342,6 +342,7 @@ lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tree, uint64 p
 {
 	LsmAhead   *ahead = &fetch->ahead;
 	bool		near = is_near(packed, fetch->last);
+	LsmRow		row;
 	int			n;
 
 	fetch->last = packed;
@@ -370,7 +371,7 @@ lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tree, uint64 p
 	if (!ahead_find(ahead, packed))
 		return false;
 	fetch->hits++;
-	return lsm_ahead_store(ahead, rel, snapshot, slot);
+	return lsm_ahead_store(ahead, rel, snapshot, slot, &row) == LSM_AHEAD_STORED;
 }
 
 void

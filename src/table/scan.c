@@ -118,7 +118,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 	scan->base.rs_parallel = pscan;
 	if (nkeys > 0)
 		scan->base.rs_key = palloc(sizeof(ScanKeyData) * nkeys);
-	scan->context = CurrentMemoryContext;
+	scan->context = scan->kills.context = CurrentMemoryContext;
 	scan->tree = lsm_table_tree(rel);
 	scan->sample_scale = 1.0;
 	scan->batched = (flags & SO_TYPE_SEQSCAN) && lsm_snapshot_reads_ahead(snapshot);
@@ -133,12 +133,23 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 	return &scan->base;
 }
 
+/* What note_hidden() has gathered.  The snapshot is that of the running query. */
+static void
+apply_kills(LsmTableScan *scan)
+{
+	TransactionId xid;
+
+	if (scan->kills.n > 0 && lsm_forget_bound(&xid))
+		lsm_kills_apply(&scan->kills, lsm_table_tree(scan->base.rs_rd), xid);
+}
+
 void
 lsm_scan_rescan(TableScanDesc sscan, ScanKey key, bool set_params, bool allow_strat,
 				bool allow_sync, bool allow_pagemode)
 {
 	LsmTableScan *scan = (LsmTableScan *) sscan;
 
+	apply_kills(scan);
 	if (scan->sample_context)
 		MemoryContextReset(scan->sample_context);
 	scan->sample_rows = NULL;
@@ -150,9 +161,12 @@ lsm_scan_end(TableScanDesc sscan)
 {
 	LsmTableScan *scan = (LsmTableScan *) sscan;
 
+	apply_kills(scan);
 	if (scan->cursor)
 		lsm_cursor_close(scan->cursor);
 	lsm_ahead_free(&scan->ahead);
+	if (scan->kills.keys)
+		pfree(scan->kills.keys);
 	if (scan->value.data)
 		pfree(scan->value.data);
 	if (scan->sample_context)
@@ -347,22 +361,41 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 }
 
 /*
- * The next row if it has been read ahead, or can be, and is visible.  False: the next row
- * is for lsm_scan_step(), if there is one.
+ * The row is not visible.  If it is dead to everyone, spare later scans the trouble: forget
+ * it, or delete it if it is in a sorted file and we write anyway (apply_kills).
  */
-static inline bool
-next_ahead(LsmTableScan *scan, TupleTableSlot *slot)
+static void
+note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
+{
+	char		key[LSM_TID_KEY_BYTES];
+
+	if (lsm_row_prune(scan->base.rs_rd, scan->tree, packed, row) != LSM_PRUNE_IN_FILE ||
+		!scan->batched)
+		return;
+	lsm_key_encode(packed, key);
+	lsm_kills_add(&scan->kills, lsm_slice(key, sizeof(key)));
+}
+
+/*
+ * The next row if it has been read ahead, or can be.  LSM_AHEAD_MALFORMED: it is
+ * for lsm_scan_step(), if there is one.
+ */
+static inline LsmAheadResult
+next_ahead(LsmTableScan *scan, TupleTableSlot *slot, uint64 *packed, LsmRow *row)
 {
 	LsmAhead   *ahead = &scan->ahead;
+	LsmAheadResult result;
 
 	if (!scan->positioned ||
 		(lsm_ahead_empty(ahead) &&
-		 !lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context)) ||
-		!lsm_ahead_store(ahead, scan->base.rs_rd, scan->base.rs_snapshot, slot))
-		return false;
-	scan->block = ItemPointerGetBlockNumberNoCheck(&slot->tts_tid);
-	ahead->next++;
-	return true;
+		 !lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context)))
+		return LSM_AHEAD_MALFORMED;
+	result = lsm_ahead_store(ahead, scan->base.rs_rd, scan->base.rs_snapshot, slot, row);
+	if (result == LSM_AHEAD_MALFORMED)
+		return result;
+	*packed = lsm_ahead_key(ahead, ahead->next++);
+	scan->block = (BlockNumber) (*packed >> 16);
+	return result;
 }
 
 static bool
@@ -386,12 +419,20 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 
 	for (;;)
 	{
-		bool		visible;
+		LsmAheadResult ahead = LSM_AHEAD_MALFORMED;
 
-		if (scan->batched && ScanDirectionIsForward(direction) && next_ahead(scan, slot))
-			CHECK_FOR_INTERRUPTS();
-		else
+		CHECK_FOR_INTERRUPTS();
+		if (scan->batched && ScanDirectionIsForward(direction))
+			ahead = next_ahead(scan, slot, &packed, &row);
+		if (ahead == LSM_AHEAD_HIDDEN)
 		{
+			note_hidden(scan, packed, &row);
+			continue;
+		}
+		if (ahead == LSM_AHEAD_MALFORMED)
+		{
+			bool		visible;
+
 			if (!lsm_scan_step(scan, direction, &packed, &row))
 				break;
 			visible = lsm_row_visible(&row, scan->base.rs_snapshot);
@@ -399,7 +440,7 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 				lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
 			if (!visible)
 			{
-				(void) lsm_row_prune(rel, scan->tree, packed, &row);
+				note_hidden(scan, packed, &row);
 				continue;
 			}
 			lsm_row_store(rel, &row, packed, slot);

@@ -378,9 +378,16 @@ extern void lsm_ahead_free(LsmAhead *ahead);
 extern bool lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high,
 						   MemoryContext context);
 
-/* The next entry's value; REQUIRES: it has not been stored by lsm_ahead_store(). */
-extern bool lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot,
-							TupleTableSlot *slot);
+typedef enum LsmAheadResult
+{
+	LSM_AHEAD_STORED,			/* the slot has the row */
+	LSM_AHEAD_HIDDEN,			/* the snapshot does not see it; *row is it */
+	LSM_AHEAD_MALFORMED			/* the key is no TID */
+} LsmAheadResult;
+
+/* The next row, which stays the next one. */
+extern LsmAheadResult lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot,
+									  TupleTableSlot *slot, LsmRow *row);
 
 /* REQUIRES: not empty. */
 extern bool lsm_ahead_next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot);
@@ -439,6 +446,7 @@ typedef struct LsmTableScan
 	BlockNumber block;			/* of the last row, for progress */
 
 	LsmAhead	ahead;			/* if batched */
+	LsmKills	kills;			/* if batched: dead rows in sorted files */
 
 	/* bitmap scan: the block at hand */
 	StringInfoData value;
@@ -509,9 +517,17 @@ extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
 extern bool lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed,
 						  StringInfo value, LsmRow *row);
 
+typedef enum LsmPruned
+{
+	LSM_PRUNE_NOT_YET,			/* someone may still see the row */
+	LSM_PRUNE_DONE,				/* no one, and the memtables have lost it */
+	LSM_PRUNE_IN_FILE			/* no one, but it would have to be deleted */
+} LsmPruned;
+
+extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
+							   const LsmRow *row);
+
 /* The same, as the snapshot sees it, with serializable bookkeeping; `found`: exists. */
-extern bool lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
-						  const LsmRow *row);
 extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed,
 							  Snapshot snapshot, StringInfo value, LsmRow *row,
 							  bool *found);

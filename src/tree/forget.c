@@ -24,8 +24,8 @@
 #include "tree/tree_private.h"
 
 /* Before the removal: a flush that misses the entry must not miss the xid. */
-static void
-note_forgotten(LsmMemtable *memtable, TransactionId xid)
+void
+lsm_memtable_note_forgotten(LsmMemtable *memtable, TransactionId xid)
 {
 	uint32		newest = pg_atomic_read_u32(&memtable->forgotten_xid);
 
@@ -91,7 +91,7 @@ lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid)
 		}
 		if (value != NULL && value->data[0] == LSM_TAG_PUT)
 		{
-			note_forgotten(set.tables[i], xid);
+			lsm_memtable_note_forgotten(set.tables[i], xid);
 			lsm_memtable_remove(set.tables[i], node);
 			found = true;
 		}

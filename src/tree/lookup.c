@@ -342,5 +342,5 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 		lsm_probe_counts_add(tree, &counts);
 	}
 	lsm_tree_exit(tree);
-	return lsm_fold_complete(&fold);
+	return fold.tag == LSM_TAG_PUT;
 }

@@ -275,7 +275,7 @@ extern bool lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe);
 
 /*
  * Newest complete value of `key`.  Replaces the content of `value` (tag byte
- * first).  False: no such key, or a PARTIAL without a row.  DELETE is returned.
+ * first).  False: no such key, a deleted one, or a PARTIAL without a row.
  * REQUIRES: probe begun with the key's filter key.
  */
 extern bool lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
@@ -425,6 +425,36 @@ extern bool lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid);
 /* An xid not older than the deletion of any row that this process sees dead to
  * everyone; false if there is no telling (no snapshot). */
 extern bool lsm_forget_bound(TransactionId *xid);
+
+/* ---- kill.c ---- */
+
+/* Entries found dead to everyone that cannot be forgotten, to be deleted together */
+typedef struct LsmKills
+{
+	MemoryContext context;
+	int			n;
+	int			bytes;			/* of entries */
+	LsmSlice   *keys;			/* LSM_MAX_KILLS of them; NULL until needed */
+} LsmKills;
+
+#define LSM_MAX_KILLS	64
+
+/* Remember a copy of the key in kills->context. */
+extern void lsm_kills_add(LsmKills *kills, LsmSlice key);
+extern bool lsm_kills_full(const LsmKills *kills);
+
+/* Is the entry still there?  `scratch`: initialized. */
+extern bool lsm_kill_needed(LsmTree *tree, LsmSlice key, StringInfo scratch);
+
+/*
+ * Write DELETE entries if that is possible without stalling, and empty the list.
+ * REQUIRES: as lsm_tree_forget(); `xid`: not older than the deletion of any of them, or
+ * invalid if no snapshot ever saw them.
+ */
+extern void lsm_kills_apply(LsmKills *kills, LsmTree *tree, TransactionId xid);
+
+/* The value of a DELETE entry */
+extern const char lsm_delete_value[1];
 
 /*
  * Conflict checks.  Take the stamp, read, begin the write, lock the key, and see

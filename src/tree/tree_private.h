@@ -196,6 +196,13 @@ extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
 extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
 
 /* ======================================================================
+ * forget.c
+ * ====================================================================== */
+
+/* Entries deleted by `xid` (invalid: seen by no one) will be missing in the memtable. */
+extern void lsm_memtable_note_forgotten(LsmMemtable *memtable, TransactionId xid);
+
+/* ======================================================================
  * control.c: one control block per tree in shared memory, by keyspace id
  * ====================================================================== */
 

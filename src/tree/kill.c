@@ -1,11 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * kill.c
- *	  Deleting entries whose rows turned out to be dead to everyone.
+ *	  Deleting entries that turned out to be dead to everyone, where
+ *	  lsm_tree_forget() cannot: they lie in sorted files.
  *
- * Only for tables whose TIDs are never used again (lsm_tids_are_stable):
- * there an entry found dead stays dead, so it can be deleted at any later time.
- * On a heap table the entry could meanwhile belong to a new row.
+ * Rows of lsm tables, and entries of their indexes.  TIDs of lsm tables are never
+ * used again, so an entry found dead stays dead and can be deleted at any later
+ * time.  (An index entry of a heap table could meanwhile belong to a new row.)
+ *
+ * To a standby the deletion comes with the flush of the generation, like that of what was
+ * forgotten: see forget.c.
  *
  * It is an optimisation for which a reader should neither wait nor fail:
  * nothing is written when the tree's memtable is filling up (the write might have
@@ -22,7 +26,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 
-#include "index/index.h"
+#include "tree/tree_private.h"
 
 const char	lsm_delete_value[1] = {LSM_TAG_DELETE};
 
@@ -64,8 +68,21 @@ may_write(LsmTree *tree)
 	return size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2;
 }
 
+/*
+ * Is there an entry?  What someone else has forgotten or deleted meanwhile needs no DELETE,
+ * which would only be in the way of later scans.
+ */
+bool
+lsm_kill_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
+{
+	LsmProbe	probe;
+
+	lsm_probe_begin(tree, &probe, lsm_filter_key(tree, key));
+	return lsm_tree_get(tree, key, &probe, scratch);
+}
+
 void
-lsm_kills_apply(LsmKills *kills, LsmTree *tree)
+lsm_kills_apply(LsmKills *kills, LsmTree *tree, TransactionId xid)
 {
 	LsmEntry	entries[LSM_MAX_KILLS];
 	LsmWrite	write;
@@ -78,14 +95,25 @@ lsm_kills_apply(LsmKills *kills, LsmTree *tree)
 	kills->bytes = 0;
 	if (may_write(tree))
 	{
+		StringInfoData value;
+		int			nentries = 0;
+
+		initStringInfo(&value);
 		memset(entries, 0, sizeof(LsmEntry) * n);
 		for (int i = 0; i < n; i++)
 		{
-			entries[i].key = kills->keys[i];
-			entries[i].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
+			if (!lsm_kill_needed(tree, kills->keys[i], &value))
+				continue;
+			entries[nentries].key = kills->keys[i];
+			entries[nentries++].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
 		}
-		lsm_write_begin(tree, &write, entries, n);
-		lsm_write_apply(&write);
+		pfree(value.data);
+		if (nentries > 0)
+		{
+			lsm_write_begin(tree, &write, entries, nentries);
+			lsm_memtable_note_forgotten((LsmMemtable *) write.memtable, xid);
+			lsm_write_apply(&write);
+		}
 	}
 	for (int i = 0; i < n; i++)
 		pfree(unconstify(char *, kills->keys[i].data));

@@ -92,7 +92,7 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 	ahead->next = 0;
 	if (!lsm_cursor_fill(cursor, lsm_slice(limit, sizeof(limit)), ahead->size, ahead->batch))
 		return false;
-	ahead->size = Min(ahead->size * 2, LSM_BATCH_ENTRIES);
+	ahead->size = Min(ahead->size * 4, LSM_BATCH_ENTRIES);
 	return true;
 }
 

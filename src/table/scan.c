@@ -378,7 +378,7 @@ note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
 
 /*
  * The next row if it has been read ahead, or can be.  LSM_AHEAD_MALFORMED: it is
- * for lsm_scan_step(), if there is one.
+ * for lsm_scan_step(), if there is one.  LSM_AHEAD_END: there is none, in no range.
  */
 static inline LsmAheadResult
 next_ahead(LsmTableScan *scan, TupleTableSlot *slot, uint64 *packed, LsmRow *row)
@@ -386,10 +386,14 @@ next_ahead(LsmTableScan *scan, TupleTableSlot *slot, uint64 *packed, LsmRow *row
 	LsmAhead   *ahead = &scan->ahead;
 	LsmAheadResult result;
 
-	if (!scan->positioned ||
-		(lsm_ahead_empty(ahead) &&
-		 !lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context)))
+	if (!scan->positioned)
 		return LSM_AHEAD_MALFORMED;
+	if (lsm_ahead_empty(ahead) &&
+		!lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context))
+	{
+		scan->positioned = false;
+		return scan->base.rs_parallel == NULL ? LSM_AHEAD_END : LSM_AHEAD_MALFORMED;
+	}
 	result = lsm_ahead_store(ahead, scan->base.rs_rd, scan->base.rs_snapshot, slot, row);
 	if (result == LSM_AHEAD_MALFORMED)
 		return result;
@@ -424,6 +428,8 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 		CHECK_FOR_INTERRUPTS();
 		if (scan->batched && ScanDirectionIsForward(direction))
 			ahead = next_ahead(scan, slot, &packed, &row);
+		if (ahead == LSM_AHEAD_END)
+			break;
 		if (ahead == LSM_AHEAD_HIDDEN)
 		{
 			note_hidden(scan, packed, &row);

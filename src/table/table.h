@@ -382,7 +382,8 @@ typedef enum LsmAheadResult
 {
 	LSM_AHEAD_STORED,			/* the slot has the row */
 	LSM_AHEAD_HIDDEN,			/* the snapshot does not see it; *row is it */
-	LSM_AHEAD_MALFORMED			/* the key is no TID */
+	LSM_AHEAD_MALFORMED,		/* the key is no TID */
+	LSM_AHEAD_END				/* for scan.c: there is none */
 } LsmAheadResult;
 
 /* The next row, which stays the next one. */

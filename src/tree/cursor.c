@@ -563,6 +563,7 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 		int			nties = cursor_pick(cursor, true);
 		LsmSource  *source;
 		LsmSlice	value;
+		int			tag;
 
 		result = MERGE_END;
 		if (nties == 0)
@@ -588,12 +589,19 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 
 		/* nearly all entries are whole and in one place: copied once */
 		value = source_value(source);
-		if (likely(value.len > 0 && (uint8) value.data[0] == LSM_TAG_PUT))
+		tag = value.len > 0 ? (uint8) value.data[0] : 0;
+		if (likely(tag == LSM_TAG_PUT) || tag == LSM_TAG_DELETE)
 		{
 			for (int i = 0; i < nties; i++)
 				cursor->sources[cursor->ties[i]].consumed = true;
-			batch_append(batch, source->key, value);
-			behind = true;
+			behind = tag == LSM_TAG_PUT;
+			if (behind)
+				batch_append(batch, source->key, value);
+			else
+			{
+				stand_at(cursor, source->key);
+				skipped++;
+			}
 		}
 		else if (fold_ties(cursor, nties) == LSM_TAG_PUT)
 		{

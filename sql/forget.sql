@@ -79,5 +79,27 @@ SELECT count(*), sum(v) FROM forget_t;
 SELECT lsm_compact('forget_t');
 SELECT count(*), sum(v) FROM forget_t;
 DROP TABLE forget_t;
+
+-- the planner knows that few rows left of many are slow to walk
+RESET enable_seqscan;
+CREATE TABLE forget_h (id int PRIMARY KEY, v int) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO forget_h SELECT i, 0 FROM generate_series(1, 60) i;
+ANALYZE forget_h;
+EXPLAIN (COSTS OFF) SELECT * FROM forget_h WHERE id = 7;
+SET enable_seqscan = off;
+SET synchronous_commit = off;
+DO $$
+BEGIN
+	FOR i IN 1..9000 LOOP
+		UPDATE forget_h SET v = v + 1 WHERE id = i % 60 + 1;
+		COMMIT;
+	END LOOP;
+END $$;
+RESET enable_seqscan;
+EXPLAIN (COSTS OFF) SELECT * FROM forget_h WHERE id = 7;
+SELECT count(*), sum(v) FROM forget_h;
+SELECT lsm_flush('forget_h');
+EXPLAIN (COSTS OFF) SELECT * FROM forget_h WHERE id = 7;
+DROP TABLE forget_h;
 DROP EXTENSION pg_walinspect;
 RESET ALL;

@@ -1,8 +1,8 @@
 # random-key inserts (uuid primary key), index 8 times shared_buffers, debt drained, autovacuum on
 #
 # PostgreSQL's defaults and lsm's, set here because BENCH_SCALE scales them with the index.  nbtree's index of 25
-# million keys has 1 GB.  lsm inserts a quarter as many again: enough for several compactions of level 0 into 1, which
-# rewrite all of level 1, and of level 1 into 2.  What has been written is printed.
+# million keys has 1 GB.  lsm inserts a quarter as many again: enough for compactions within level 0, of level 0 into 1, which
+# rewrites all of level 1, and of level 1 into 2.  What has been written is printed.
 mb() { awk -v n="$1" -v s="$scale" -v least="$2" 'BEGIN { n *= s; printf "%dkB", 1024 * (n < least ? least : n) }'; }
 bench_start "
 shared_buffers = $(mb 128 1)
@@ -25,13 +25,14 @@ rows_of() { echo "SELECT gen_random_uuid() AS id, i AS a, md5(i::text) AS b FROM
 # Rows first, then the key: inserting 25 million by key would take heap an hour.  Random inserts fill nbtree's leaves to 70%
 # on average, so this is what it is built with: the state that they keep up.  (No leaf splits before it is full, while in an
 # index that has grown one insert in a hundred or so splits one: in nbtree's favour.)  lsm's index is built when it fits level 1,
-# and gets the last quarter by inserts, which leave a full level 1 above level 2: the state in which a compaction of level 0 costs most.
+# and gets the last 30% by inserts: level 1 is full, some of it has gone to level 2, and a compaction of level 0 has just been.
+# What is measured then is about one cycle: level 0 goes down into level 1 again when it has a third of its bytes.
 load() {
 	local options= later=0
 	if [ "$1" = heap ]; then
 		options="WITH (fillfactor = 70)"
 	else
-		later=$((n / 4))
+		later=$((n * 3 / 10))
 	fi
 	sql "$1" -c "CREATE TABLE t (id uuid NOT NULL, a int, b text)"
 	sql "$1" -c "INSERT INTO t $(rows_of $((n - later)))"

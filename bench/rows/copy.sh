@@ -2,7 +2,7 @@
 bench_start
 say "COPY"
 
-n=$(scaled 2000000)
+n=$(scaled 10000000)
 sql heap -c "COPY (SELECT i, i % 1000, md5(i::text) FROM generate_series(1, $n) i) TO '$sandbox/rows.csv'"
 one() {
 	sql "$1" -c "DROP TABLE IF EXISTS t" -c "CREATE TABLE t (id bigint PRIMARY KEY, a int, b text)"

@@ -60,8 +60,11 @@ one() {
 	report "sharing, found, $what" lower ns "" on off <"$sandbox/pairs.sharing.1"
 }
 
-one 8 3000000 6 1.1x
-one 64 1500000 6 1.1x
+one 8 400000 6 1.1x
+one 64 200000 6 1.1x
+one 512 50000 6 1.7x
+one 1024 25000 6 2.0x
+one 1024 15000 14 2.7x
 tree_close
 for peer in $peers; do
 	pipe_close "$peer"

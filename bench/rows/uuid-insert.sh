@@ -40,13 +40,14 @@ load() {
 	[ $later -eq 0 ] || sql "$1" -c "INSERT INTO t $(rows_of $later)"
 	sql "$1" -c "VACUUM ANALYZE t" -c CHECKPOINT
 }
+loading=$SECONDS
 load heap &
 heap_load=$!
 load lsm || exit 1
 wait $heap_load || exit 1
 settle lsm t
 sync
-echo "   $n rows in $SECONDS s; heap: index of $(sql heap -c "SELECT pg_relation_size('t_pkey') / 1048576") MB," \
+echo "   $n rows in $((SECONDS - loading)) s; heap: index of $(sql heap -c "SELECT pg_relation_size('t_pkey') / 1048576") MB," \
 	"lsm: $(sql lsm -c "SELECT lsm_relation_size('t_pkey') / 1048576") MB"
 show_levels lsm t_pkey
 sql lsm -o /dev/null -c "SELECT pg_stat_lsm_reset()"

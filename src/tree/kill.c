@@ -13,7 +13,8 @@
  *
  * It is an optimisation for which a reader should neither wait nor fail:
  * nothing is written when the tree's memtable is filling up (the write might have
- * to flush), in a parallel worker, or in recovery.
+ * to flush), in a parallel worker, or in recovery.  What is left is a full disk, if
+ * the deletions need a new log page: the reader's query fails with that error.
  *
  * Locking: as lsm_write_begin/apply.  No key lock is needed: the entry of
  * a dead row is in no one's way.

@@ -11,12 +11,12 @@
  * To a standby the deletion comes with the flush of the generation, like that of what was
  * forgotten: see forget.c.
  *
- * It is an optimisation for which a reader should neither wait nor fail:
- * nothing is written when the tree's memtable is filling up (the write might have
- * to flush), in a parallel worker, or in recovery.  What is left is a full disk, if
- * the deletions need a new log page: the reader's query fails with that error.
+ * It is an optimisation for which a reader should neither wait nor fail: nothing is written
+ * when the tree's memtable is filling up (the writers' next entries would have to wait for a
+ * flush), in a parallel worker, or in recovery, and only what has room in
+ * the pages that the main fork has.  WAL they need, as what heap prunes does.
  *
- * Locking: as lsm_write_begin/apply.  No key lock is needed: the entry of
+ * Locking: as lsm_write_begin_optional/apply.  No key lock is needed: the entry of
  * a dead row is in no one's way.
  *
  *-------------------------------------------------------------------------
@@ -66,7 +66,8 @@ may_write(LsmTree *tree)
 	if (RecoveryInProgress() || IsInParallelMode() || IsParallelWorker())
 		return false;
 	lsm_tree_size(tree, &size);
-	return size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2;
+	return size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2 &&
+		lsm_log_has_room(tree);
 }
 
 /*
@@ -109,9 +110,8 @@ lsm_kills_apply(LsmKills *kills, LsmTree *tree, TransactionId xid)
 			entries[nentries++].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
 		}
 		pfree(value.data);
-		if (nentries > 0)
+		if (nentries > 0 && lsm_write_begin_optional(tree, &write, entries, nentries))
 		{
-			lsm_write_begin(tree, &write, entries, nentries);
 			lsm_memtable_note_forgotten((LsmMemtable *) write.memtable, xid);
 			lsm_write_apply(&write);
 		}

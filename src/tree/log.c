@@ -93,10 +93,11 @@ lsm_log_insert(LsmWrite *write, int first, int n, uint64 seq)
 
 /*
  * Any slot no one is at, one's own first; else wait for one's own, whose
- * holder waits for page I/O at most.
+ * holder waits for page I/O at most.  An optional write does not wait (NULL), and prefers a
+ * slot whose page is of its generation.
  */
 static LsmLogSlot *
-lsm_log_lock_slot(LsmTreeShared *ctl)
+lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
 {
 	int			own = MyProc->pgprocno % LSM_LOG_SLOTS;
 	int			i;
@@ -105,9 +106,15 @@ lsm_log_lock_slot(LsmTreeShared *ctl)
 	{
 		LsmLogSlot *slot = &ctl->slots[(own + i) % LSM_LOG_SLOTS];
 
-		if (LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
+		if (!LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
+			continue;
+		if (!optional || i == LSM_LOG_SLOTS - 1 ||
+			(slot->block != InvalidBlockNumber && slot->generation == generation))
 			return slot;
+		LWLockRelease(&slot->lock);
 	}
+	if (optional)
+		return NULL;
 	LWLockAcquire(&ctl->slots[own].lock, LW_EXCLUSIVE);
 	return &ctl->slots[own];
 }
@@ -125,44 +132,59 @@ lsm_log_slot_read(LsmTree *tree, LsmLogSlot *slot)
 }
 
 /*
- * The page to append to, exclusively locked: the slot's, if it is of this generation and
- * has room for `bytes`, else a free one (*fresh).  A new page becomes the slot's, unless the
- * slot's page is of a newer generation (a writer that registered
+ * The slot's page, exclusively locked, if it is of this generation and has room for
+ * `bytes`; else invalid.  *last_seq: of its last entry.  REQUIRES: slot locked.
+ */
+static Buffer
+lsm_log_slot_room(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
+				  uint32 bytes, uint64 *last_seq)
+{
+	Buffer		buffer;
+	PageHeader	header;
+	LsmPageOpaque *opaque;
+
+	if (slot->block == InvalidBlockNumber || slot->generation != generation)
+		return InvalidBuffer;
+	buffer = lsm_log_slot_read(tree, slot);
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	opaque = lsm_page_check(tree, BufferGetPage(buffer), slot->block, LSM_PAGE_LOG);
+	if (opaque->owner != generation)
+		elog(ERROR, "open log page %u of relation %s belongs to generation " UINT64_FORMAT ", not " UINT64_FORMAT,
+			 slot->block,
+			 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
+			 opaque->owner, generation);
+	header = (PageHeader) BufferGetPage(buffer);
+	if (header->pd_upper - header->pd_lower >= bytes)
+	{
+		*last_seq = slot->last_seq;
+		return buffer;
+	}
+	UnlockReleaseBuffer(buffer);
+	return InvalidBuffer;
+}
+
+/*
+ * The page to append to, exclusively locked: the slot's if it has room, else a free one
+ * (*fresh), or invalid if `optional` and that takes disk space.  A new page becomes the
+ * slot's, unless the slot's page is of a newer generation (a writer that registered
  * before the seal must not push that one out).  *last_seq: of the page's last entry;
  * the caller keeps that of the slot up to date if the page is the slot's.  REQUIRES: slot locked.
  */
 static Buffer
 lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
-				  uint32 bytes, bool *fresh, uint64 *last_seq)
+				  uint32 bytes, bool optional, bool *fresh, uint64 *last_seq)
 {
-	Buffer		buffer;
+	Buffer		buffer = lsm_log_slot_room(tree, slot, generation, bytes, last_seq);
 
-	if (slot->block != InvalidBlockNumber && slot->generation == generation)
-	{
-		PageHeader	header;
-		LsmPageOpaque *opaque;
-
-		buffer = lsm_log_slot_read(tree, slot);
-		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-		opaque = lsm_page_check(tree, BufferGetPage(buffer), slot->block, LSM_PAGE_LOG);
-		if (opaque->owner != generation)
-			elog(ERROR, "open log page %u of relation %s belongs to generation " UINT64_FORMAT ", not " UINT64_FORMAT,
-				 slot->block,
-				 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
-				 opaque->owner, generation);
-		header = (PageHeader) BufferGetPage(buffer);
-		if (header->pd_upper - header->pd_lower >= bytes)
-		{
-			*fresh = false;
-			*last_seq = slot->last_seq;
-			return buffer;
-		}
-		UnlockReleaseBuffer(buffer);
-	}
+	*fresh = false;
+	if (BufferIsValid(buffer))
+		return buffer;
 
 	*fresh = true;
 	*last_seq = 0;
-	buffer = lsm_page_allocate(tree);
+	buffer = optional ? lsm_page_reuse(tree) : lsm_page_allocate(tree);
+	if (!BufferIsValid(buffer))
+		return buffer;
 	if (slot->block == InvalidBlockNumber || slot->generation <= generation)
 	{
 		/*
@@ -177,13 +199,29 @@ lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
 	return buffer;
 }
 
+bool
+lsm_log_has_room(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+
+	if (ctl->local || ctl->free_pages > 0)
+		return true;
+	for (int i = 0; i < LSM_LOG_SLOTS; i++)
+	{
+		if (ctl->slots[i].block != InvalidBlockNumber &&
+			ctl->slots[i].generation == ctl->active_generation)
+			return true;
+	}
+	return false;
+}
+
 /* As many entries as fit the slot's page. */
 static int
 lsm_log_append_slot(LsmWrite *write, int first)
 {
 	LsmTree    *tree = write->tree;
 	LsmTreeShared *ctl = tree->ctl;
-	LsmLogSlot *slot = lsm_log_lock_slot(ctl);
+	LsmLogSlot *slot = lsm_log_lock_slot(ctl, write->generation, write->optional);
 	uint32		need = lsm_log_entry_room(&write->entries[first]);
 	Buffer		buffer;
 	Page		page;
@@ -197,7 +235,14 @@ lsm_log_append_slot(LsmWrite *write, int first)
 	int			n = 0;
 	int			i;
 
-	buffer = lsm_log_slot_page(tree, slot, write->generation, need, &fresh, &last_seq);
+	if (slot == NULL)
+		return 0;
+	buffer = lsm_log_slot_page(tree, slot, write->generation, need, write->optional, &fresh, &last_seq);
+	if (!BufferIsValid(buffer))
+	{
+		LWLockRelease(&slot->lock);
+		return 0;
+	}
 	page = BufferGetPage(buffer);
 	offset = fresh ? LSM_PAGE_START : ((PageHeader) page)->pd_lower;
 	room = LSM_PAGE_START + LSM_PAGE_BYTES - offset;
@@ -210,6 +255,15 @@ lsm_log_append_slot(LsmWrite *write, int first)
 		n++;
 	}
 	Assert(n > 0);
+	if (write->optional &&
+		!lsm_memtable_reserve_many((LsmMemtable *) write->memtable, &write->entries[first], n))
+	{
+		if (fresh && slot->block == BufferGetBlockNumber(buffer))
+			slot->block = InvalidBlockNumber;	/* it stays free */
+		UnlockReleaseBuffer(buffer);
+		LWLockRelease(&slot->lock);
+		return 0;
+	}
 	LSM_CRASH_POINT("append_before_wal");
 
 	START_CRIT_SECTION();
@@ -293,7 +347,7 @@ lsm_log_append_spanning(LsmWrite *write, int first)
 
 /*
  * See tree_private.h.  ERRORs (before anything of this call is applied) when a
- * page can be neither found nor added: disk full.
+ * page can be neither found nor added: disk full.  Not if the write is optional.
  */
 int
 lsm_log_append(LsmWrite *write, int first)
@@ -302,6 +356,6 @@ lsm_log_append(LsmWrite *write, int first)
 	Assert(!write->tree->ctl->local);
 
 	if (lsm_log_entry_room(&write->entries[first]) > LSM_PAGE_BYTES)
-		return lsm_log_append_spanning(write, first);
+		return write->optional ? 0 : lsm_log_append_spanning(write, first);
 	return lsm_log_append_slot(write, first);
 }

@@ -232,6 +232,19 @@ lsm_page_allocate(LsmTree *tree)
 	return buffer;
 }
 
+Buffer
+lsm_page_reuse(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	Buffer		buffer;
+
+	if (!LWLockConditionalAcquire(&ctl->alloc_lock, LW_EXCLUSIVE))
+		return InvalidBuffer;
+	buffer = lsm_page_find_free(tree);
+	LWLockRelease(&ctl->alloc_lock);
+	return buffer;
+}
+
 void
 lsm_page_restart_search(LsmTree *tree)
 {

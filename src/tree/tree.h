@@ -380,6 +380,7 @@ typedef struct LsmWrite
 	void	   *memtable;		/* tree's: generation registered in */
 	uint64		generation;
 	bool		active;
+	bool		optional;		/* lsm_write_begin_optional() */
 } LsmWrite;
 
 /*
@@ -392,6 +393,14 @@ typedef struct LsmWrite
  */
 extern void lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
 							int nentries);
+
+/*
+ * The same for entries that need not be written, if that needs nothing new: no waiting, no
+ * flush, no disk space.  False: nothing was begun.  lsm_write_apply() then writes as many of
+ * them, from the first on, as there is room for in log pages that exist.
+ */
+extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
+									 int nentries);
 
 /* Log (WAL, log page) and insert into the memtable; ends the write.  The bytes
  * are copied.  No memory failure, no wait but for buffer locks. */
@@ -447,7 +456,8 @@ extern bool lsm_kills_full(const LsmKills *kills);
 extern bool lsm_kill_needed(LsmTree *tree, LsmSlice key, StringInfo scratch);
 
 /*
- * Write DELETE entries if that is possible without stalling, and empty the list.
+ * Write DELETE entries as far as that is possible without stalling and without disk space,
+ * and empty the list.
  * REQUIRES: as lsm_tree_forget(); `xid`: not older than the deletion of any of them, or
  * invalid if no snapshot ever saw them.
  */

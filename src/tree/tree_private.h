@@ -554,6 +554,9 @@ extern Buffer lsm_page_read(LsmTree *tree, BlockNumber block);
 /* An exclusively locked, pinned page that is free: found or by extension.
  * Content undefined: initialise it with WILL_INIT.  REQUIRES: no content lock held. */
 extern Buffer lsm_page_allocate(LsmTree *tree);
+
+/* The same without waiting for others who allocate, and without disk space: or invalid. */
+extern Buffer lsm_page_reuse(LsmTree *tree);
 extern bool lsm_tree_needs_wal(const LsmTree *tree);
 
 /* Pinned metapage, locked in `mode`, checked. */
@@ -637,9 +640,13 @@ extern void lsm_load_abort(void);	/* part of lsm_write_abort */
 
 /*
  * Append entries from `first` on to the log: one WAL record; returns how many it
- * took (at least one), after inserting them into write->memtable.
+ * took (at least one; 0 if the write is optional and there is no room), after inserting
+ * them into write->memtable.
  */
 extern int	lsm_log_append(LsmWrite *write, int first);
+
+/* An optional write might find room.  A hint: nothing is locked. */
+extern bool lsm_log_has_room(LsmTree *tree);
 
 /* After an error: undo this backend's registration, if any (write.c). */
 extern void lsm_write_abort(void);

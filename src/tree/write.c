@@ -375,6 +375,7 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 	write->nentries = nentries;
 	write->memtable = NULL;
 	write->active = false;
+	write->optional = false;
 
 	while (!write->active)
 	{
@@ -421,6 +422,33 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 	}
 }
 
+/*
+ * See tree.h.  Memory for a first memtable is taken from what is free in the arena, that of the
+ * entries by lsm_log_append(), when it knows how many.
+ */
+bool
+lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
+{
+	LsmWriteState state;
+	LsmRegisterResult result;
+
+	Assert(registered_memtable == NULL);
+	Assert(!lsm_epoch_inside());
+	memset(&state, 0, sizeof(state));
+	state.need = lsm_write_prepare(tree, entries, nentries);
+	write->tree = tree;
+	write->entries = entries;
+	write->nentries = nentries;
+	write->memtable = NULL;
+	write->active = false;
+	write->optional = true;
+
+	result = lsm_write_register(tree, write, &state);
+	if (result == LSM_REGISTER_NO_ACTIVE && lsm_write_make_active(tree))
+		result = lsm_write_register(tree, write, &state);
+	return result == LSM_REGISTERED;
+}
+
 void
 lsm_write_apply(LsmWrite *write)
 {
@@ -447,15 +475,25 @@ lsm_write_apply(LsmWrite *write)
 
 	if (ctl->local)
 	{
-		uint64		seq = pg_atomic_fetch_add_u64(&ctl->seq, write->nentries) + 1;
+		uint64		seq;
+
+		if (write->optional)
+			(void) lsm_write_reserve(write);	/* of backend memory: cannot fail */
+		seq = pg_atomic_fetch_add_u64(&ctl->seq, write->nentries) + 1;
 
 		lsm_memtable_insert_many((LsmMemtable *) write->memtable, write->entries,
 								 write->nentries, seq);
 	}
 	else
 	{
-		for (i = 0; i < write->nentries;)
-			i += lsm_log_append(write, i);
+		int			n;
+
+		for (i = 0; i < write->nentries; i += n)
+		{
+			n = lsm_log_append(write, i);
+			if (n == 0)
+				break;			/* optional, and no room */
+		}
 	}
 	lsm_write_cancel(write);
 }

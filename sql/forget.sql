@@ -21,6 +21,8 @@ SELECT lsm_flush('forget_l');
 SELECT relation, entries = 1 AS pruned FROM (
 	SELECT 'table' AS relation, entries FROM lsm_files('forget_l')
 	UNION ALL SELECT 'index', entries FROM lsm_files('forget_l_pkey')) f ORDER BY 1;
+-- what is counted has to be on disk
+SELECT pg_logical_emit_message(true, 'forget', '') IS NOT NULL AS flushed;
 SELECT count(*) AS edits, bool_and((regexp_match(description, 'conflict xid (\d+)'))[1]::bigint >= :deleter) AS accounted
 	FROM pg_get_wal_records_info_till_end_of_wal(:'start')
 	WHERE resource_manager = 'lsmam' AND record_type = 'EDIT';
@@ -43,6 +45,7 @@ SELECT pg_current_wal_insert_lsn() AS middle \gset
 SELECT count(*), sum(v) FROM forget_k;
 -- in a file, too, the deletions hide the rows and are no damage
 SELECT lsm_flush('forget_k');
+SELECT pg_logical_emit_message(true, 'forget', '') IS NOT NULL AS flushed;
 SELECT start_lsn < :'middle' AS first_scan, count(*) FROM pg_get_wal_records_info_till_end_of_wal(:'start')
 	WHERE resource_manager = 'lsmam' AND record_type = 'LOG_APPEND' GROUP BY 1;
 SELECT * FROM forget_k ORDER BY id;
@@ -60,6 +63,7 @@ CLOSE a;
 CLOSE b;
 COMMIT;
 SELECT lsm_flush('forget_k');
+SELECT pg_logical_emit_message(true, 'forget', '') IS NOT NULL AS flushed;
 SELECT count(*) FROM pg_get_wal_records_info_till_end_of_wal(:'start')
 	WHERE resource_manager = 'lsmam' AND record_type = 'LOG_APPEND';
 -- they go when they have met what they delete
@@ -79,6 +83,81 @@ SELECT count(*), sum(v) FROM forget_t;
 SELECT lsm_compact('forget_t');
 SELECT count(*), sum(v) FROM forget_t;
 DROP TABLE forget_t;
+
+-- whatever the transaction may not do, deleting what is dead is no change of data
+CREATE TABLE forget_m (id int, v int) USING lsm;
+CREATE INDEX forget_m_id ON forget_m USING lsm (id);
+CREATE FUNCTION forget_kill() RETURNS void LANGUAGE sql AS $$
+	UPDATE forget_m SET v = v + 1;
+	DELETE FROM forget_m WHERE id > 2;
+	INSERT INTO forget_m SELECT i, 1 FROM generate_series(3, 200) i;
+$$;
+INSERT INTO forget_m SELECT i, 1 FROM generate_series(1, 200) i;
+SELECT lsm_flush('forget_m');
+SELECT forget_kill();
+BEGIN READ ONLY;
+SELECT count(*), sum(v) FROM forget_m WHERE id > 0;
+COMMIT;
+SELECT lsm_flush('forget_m'), forget_kill();
+BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE;
+DECLARE c CURSOR FOR SELECT * FROM forget_m ORDER BY id;
+SET LOCAL enable_seqscan = off;
+SELECT count(*), sum(v) FROM forget_m WHERE id > 0;
+MOVE ALL IN c;
+COMMIT;
+SELECT lsm_flush('forget_m'), forget_kill();
+SET default_transaction_read_only = on;
+SELECT count(*), sum(v) FROM forget_m;
+RESET default_transaction_read_only;
+SELECT lsm_flush('forget_m'), forget_kill();
+\o /dev/null
+EXPLAIN ANALYZE SELECT * FROM forget_m WHERE id > 100;
+\o
+SET force_parallel_mode = on;
+SELECT count(*), sum(v) FROM forget_m WHERE id > 0;
+RESET force_parallel_mode;
+SELECT lsm_flush('forget_m'), forget_kill();
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET enable_indexscan = off;
+SET enable_bitmapscan = off;
+SELECT count(*), sum(v) FROM forget_m WHERE id > 0;
+RESET enable_indexscan;
+RESET enable_bitmapscan;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+-- cursors: closed by what ends the transaction, also in two phases
+SELECT lsm_flush('forget_m'), forget_kill();
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM forget_m WHERE id > 0 ORDER BY id;
+MOVE 150 FROM c;
+SAVEPOINT s;
+DECLARE d CURSOR FOR SELECT * FROM forget_m;
+MOVE 150 FROM d;
+ROLLBACK TO s;
+FETCH c;
+PREPARE TRANSACTION 'forget';
+COMMIT PREPARED 'forget';
+BEGIN;
+DECLARE c CURSOR FOR SELECT * FROM forget_m;
+MOVE ALL FROM c;
+ROLLBACK;
+BEGIN;
+DECLARE c CURSOR WITH HOLD FOR SELECT * FROM forget_m WHERE id > 0 ORDER BY id;
+MOVE 5 FROM c;
+COMMIT;
+FETCH c;
+CLOSE c;
+SELECT count(*), sum(v) FROM forget_m;
+SELECT count(*), count(DISTINCT id), sum(v) FROM forget_m WHERE id > 0;
+SELECT * FROM lsm_verify('forget_m');
+SELECT lsm_flush('forget_m'), lsm_compact('forget_m');
+SELECT count(*), count(DISTINCT id), sum(v) FROM forget_m WHERE id > 0;
+SELECT * FROM lsm_verify('forget_m');
+DROP TABLE forget_m;
+DROP FUNCTION forget_kill();
 
 -- the planner knows that few rows left of many are slow to walk
 RESET enable_seqscan;

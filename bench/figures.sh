@@ -58,7 +58,7 @@ reopen() {
 	evict
 	session_open
 	tree_draw 10 0 "$1"
-	ask session "SELECT (tree_get('i', false))[1];"
+	ask session "SELECT (tree_get('i', 'get'))[1];"
 	evict
 }
 
@@ -74,7 +74,7 @@ chunk() {
 	fi
 	sharing "$4"
 	tree_draw "$probes" "$2" "$3"
-	ask session "SELECT r[$clock], r[3] FROM tree_get('i', false) r;"
+	ask session "SELECT r[$clock], r[3] FROM tree_get('i', 'get') r;"
 	local took=$answer
 	ask session "SELECT tree_hash($times);"
 	echo "${took%|*},$answer,${took#*|}"

@@ -52,7 +52,7 @@ tree_module() {
 tree_functions() {
 	local function
 	for function in "tree_load(regclass, int, int, int, int) RETURNS void" "tree_hold(regclass) RETURNS void" \
-		"tree_draw(int, int, float8, bigint, bigint, bigint) RETURNS void" "tree_get(regclass, bool) RETURNS float8[]" \
+		"tree_draw(int, int, float8, bigint, bigint, bigint) RETURNS void" "tree_get(regclass, text) RETURNS float8[]" \
 		"tree_walk(regclass) RETURNS bigint" "tree_hash(int) RETURNS float8"; do
 		sql heap -c "CREATE FUNCTION $function STRICT LANGUAGE c AS '$sandbox/bench_tree'"
 	done
@@ -104,9 +104,9 @@ peer_fill() {
 tree_draw() { ask session "SELECT tree_draw($tree_bytes, $1, $2, 0, $tree_n, $3);"; }
 peer_draw() { ask "$1" "draw $2 $3 0 $tree_n $4"; }
 
-# ns per lookup in $answer: complete keys as the peer's; the same as an index scan asks
-tree_get() { ask session "SELECT (tree_get('i', false))[1];"; }
-tree_scan() { ask session "SELECT (tree_get('i', true))[1];"; }
+# tree_get HOW: ns per lookup in $answer: complete keys as the peer's (get); in groups as = ANY asks (groups); as an
+# index scan asks (cursor)
+tree_get() { ask session "SELECT (tree_get('i', '$1'))[1];"; }
 peer_get() {
 	ask "$1" get
 	answer=${answer% *}

@@ -3,13 +3,14 @@
 tree_start
 say "the tree alone, ns of CPU per lookup"
 
-measure_on() { tree_get; }
-measure_scan() { tree_scan; }
+measure_on() { tree_get get; }
+measure_scan() { tree_get cursor; }
+measure_groups() { tree_get groups; }
 measure_peer() { peer_get peer; }
 measure_release() { peer_get release; }
 measure_off() {
 	sharing off
-	tree_get
+	tree_get get
 	sharing on
 }
 declare -A took
@@ -34,7 +35,7 @@ one() {
 				peer_draw "$peer" "$probes" $alpha $i
 			done
 			# who comes first finds less in the processor's caches
-			if ((i % 2)); then order="on $peers scan off"; else order="off scan $peers on"; fi
+			if ((i % 2)); then order="on groups $peers scan off"; else order="off scan $peers groups on"; fi
 			for variant in $order; do
 				"measure_$variant"
 				took[$variant]=$answer
@@ -45,6 +46,7 @@ one() {
 				echo "${took[on]} ${took[$peer]}" >>"$sandbox/pairs.$peer.$alpha"
 			done
 			echo "${took[scan]} ${took[peer]}" >>"$sandbox/pairs.scan.$alpha"
+			echo "${took[groups]} ${took[on]}" >>"$sandbox/pairs.groups.$alpha"
 			echo "${took[on]} ${took[off]}" >>"$sandbox/pairs.sharing.$alpha"
 		done
 	done
@@ -56,6 +58,8 @@ one() {
 	fi
 	report "absent, by cursor, $what" lower ns "" lsm rocksdb <"$sandbox/pairs.scan.0"
 	report "found, by cursor, $what" lower ns "" lsm rocksdb <"$sandbox/pairs.scan.1"
+	report "in groups, absent, $what" lower ns "1.2x" groups single <"$sandbox/pairs.groups.0"
+	report "in groups, found, $what" lower ns "" groups single <"$sandbox/pairs.groups.1"
 	report "sharing, absent, $what" lower ns "$4" on off <"$sandbox/pairs.sharing.0"
 	report "sharing, found, $what" lower ns "" on off <"$sandbox/pairs.sharing.1"
 }

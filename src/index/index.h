@@ -301,6 +301,27 @@ extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
 extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
 							LsmSlice key);
 
+/* ---- points.c ---- */
+
+/* Points of = ANY that were looked for together: a run of the prefix's last column */
+typedef struct LsmPoints
+{
+	int			n;				/* 0: nothing is known */
+	int			resting;		/* groups to come that are looked up one by one */
+	int			outer[INDEX_MAX_KEYS];	/* the other columns' points */
+	int			first;
+	LsmProbe	probes[LSM_GROUP_KEYS];
+	bool		absent[LSM_GROUP_KEYS];
+	StringInfoData keys;		/* of the probes */
+} LsmPoints;
+
+/* Sorted, each value once: how many are left. */
+extern int	lsm_points_sort(LsmSlice *points, int n);
+extern bool lsm_points_pay(const LsmQuals *quals, const LsmKeySpec *spec);
+extern LsmPoints *lsm_points_create(void);
+extern const LsmProbe *lsm_points_probe(LsmPoints *group, LsmTree *tree, const LsmQuals *quals,
+										const int *point);
+
 /* ---- predicate.c ---- */
 
 /*

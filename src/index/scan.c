@@ -85,6 +85,8 @@ typedef struct LsmScan
 	LsmBatch   *batch;			/* NULL until needed */
 	int			batch_next;
 	int			batch_size;		/* of the next one */
+	bool		in_groups;		/* = ANY: points are looked for together, forward */
+	LsmPoints  *points;			/* NULL until needed */
 
 	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
 	StringInfoData lower;
@@ -160,6 +162,8 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
+	if (so->points != NULL)
+		so->points->n = 0;
 	so->position.state = SCAN_FRESH;
 	so->mark.state = SCAN_FRESH;
 	if (so->fetch != NULL)
@@ -245,6 +249,14 @@ prepare_scan(IndexScanDesc scan)
 	if (so->quals.nwalk > 0 && so->entry_context == NULL)
 		so->entry_context = AllocSetContextCreate(so->context, "lsm_index entry",
 												  ALLOCSET_SMALL_SIZES);
+
+	so->in_groups = so->batched && lsm_points_pay(&so->quals, so->spec);
+	if (so->in_groups && so->points == NULL)
+	{
+		old = MemoryContextSwitchTo(so->context);
+		so->points = lsm_points_create();
+		MemoryContextSwitchTo(old);
+	}
 
 	mind_reused_tids(scan);
 	so->prepared = true;
@@ -387,7 +399,16 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 	drop_batch(so);
 	take_guard_stamp(so);
 
-	if (so->quals.nprefix == so->spec->nkeys)
+	if (so->in_groups && ScanDirectionIsForward(direction))
+	{
+		const LsmProbe *probe = lsm_points_probe(so->points, so->tree, &so->quals,
+												 so->position.point);
+
+		if (probe == NULL)
+			return false;
+		lsm_cursor_seek_point(so->cursor, probe);
+	}
+	else if (so->quals.nprefix == so->spec->nkeys)
 	{
 		LsmProbe	probe;
 

@@ -33,20 +33,6 @@ compare_slices(const void *a, const void *b)
 	return lsm_slice_compare(*(const LsmSlice *) a, *(const LsmSlice *) b);
 }
 
-static int
-sort_distinct(LsmSlice *points, int n)
-{
-	int			distinct = 0;
-
-	if (n < 2)
-		return n;
-	qsort(points, n, sizeof(LsmSlice), compare_slices);
-	for (int i = 1; i < n; i++)
-		if (lsm_slice_compare(points[distinct], points[i]) != 0)
-			points[++distinct] = points[i];
-	return distinct + 1;
-}
-
 /* ======================================================================
  * Narrowing a column
  * ====================================================================== */
@@ -99,7 +85,7 @@ add_points(LsmColumnQuals *column, LsmSlice *points, int n)
 	int			kept = 0;
 	int			i = 0;
 
-	n = sort_distinct(points, n);
+	n = lsm_points_sort(points, n);
 	if (!column->has_points)
 	{
 		column->has_points = true;

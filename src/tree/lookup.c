@@ -17,6 +17,7 @@
 
 #define CANDIDATES	32			/* looked at together */
 #define UNKNOWN		(-2)		/* not looked for yet */
+#define LSM_GROUP_RUNS	16		/* with more, keys are looked up one by one */
 /* memtable_rate is a moving average, of 256 */
 #define MEMTABLES_FIRST	96
 
@@ -296,6 +297,110 @@ lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe)
 	absent = lsm_absent_in(tree, &set, version, probe);
 	lsm_tree_exit(tree);
 	return absent;
+}
+
+/* What a key of a group leads to: one file per run */
+typedef struct GroupKey
+{
+	LsmDigest	digest;			/* of memtables */
+	int			n;				/* files; -1: not to be told in a group */
+	LsmOpenFile *files[LSM_GROUP_RUNS];
+} GroupKey;
+
+/* All keys' candidates in one run. */
+static void
+gather_group(LsmTree *tree, LsmRun *run, const LsmProbe *probes, GroupKey *keys, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		LsmSlice	key = probes[i].filter_key;
+		LsmOpenFile *open;
+		int			at;
+
+		if (keys[i].n < 0)
+			continue;
+		at = lsm_run_find(run, key);
+		if (at == run->nfiles || lsm_run_beyond_prefix(run, at, key))
+			continue;
+		open = lsm_file_open(tree, &run->files[at]);
+
+		/*
+		 * A key's entries may go on in the next file.  An elastic filter
+		 * counts who asks, a paged one reads: to be asked once only.
+		 */
+		if (keys[i].n == LSM_GROUP_RUNS || !open->has_filter || open->elastic != NULL || open->paged ||
+			(at + 1 < run->nfiles && !lsm_run_beyond_prefix(run, at + 1, key)))
+			keys[i].n = -1;
+		else
+		{
+			lsm_filter_prefetch(&open->filter, probes[i].digest);
+			keys[i].files[keys[i].n++] = open;
+		}
+	}
+}
+
+/* Asks quietly: outcomes count only if all say no. */
+static bool
+absent_in_group(LsmTree *tree, const LsmMemtableSet *set, const LsmProbe *probe,
+				const GroupKey *key, LsmProbeCounts *counts)
+{
+	LsmProbeCounts asked = {0};
+
+	for (int i = 0; i < set->n; i++)
+	{
+		if (lsm_memtable_has_digest(set->tables[i], key->digest, probe->filter_key))
+			return false;
+	}
+	for (int i = 0; i < key->n; i++)
+	{
+		LsmOpenFile *open = key->files[i];
+
+		if (lsm_filter_probe(&open->filter, lsm_probe_digest(probe, &asked)) ||
+			(unlikely(open->ones_say_no) && lsm_file_filter_faulted(tree, open)))
+		{
+			lsm_sst_prefetch(open->reader, probe->filter_key.data, probe->filter_key.len);
+			return false;
+		}
+	}
+	for (int i = 0; i < key->n; i++)
+	{
+		lsm_file_counts(key->files[i])->negatives++;
+		lsm_probe_learn(key->files[i], false);
+	}
+	counts->probes += key->n;
+	counts->negatives += key->n;
+	counts->digests += asked.digests;
+	return true;
+}
+
+int
+lsm_tree_sift(LsmTree *tree, const LsmProbe *probes, int n, bool *absent)
+{
+	LsmMemtableSet set;
+	LsmVersion *version;
+	GroupKey	keys[LSM_GROUP_KEYS];
+	LsmProbeCounts counts = {0};
+	int			nabsent = 0;
+
+	Assert(n <= LSM_GROUP_KEYS);
+	version = lsm_version_enter(tree, &set);
+	lsm_filecache_begin();
+	for (int i = 0; i < n; i++)
+	{
+		keys[i].digest = lsm_memtable_digest(tree, probes[i].filter_key, probes[i].digest);
+		keys[i].n = 0;
+		lsm_probe_prefetch_memtables(tree, &set, &probes[i]);
+	}
+	for (int i = 0; i < version->nruns; i++)
+		gather_group(tree, &version->runs[i], probes, keys, n);
+	for (int i = 0; i < n; i++)
+	{
+		absent[i] = keys[i].n >= 0 && absent_in_group(tree, &set, &probes[i], &keys[i], &counts);
+		nabsent += absent[i];
+	}
+	lsm_probe_counts_add(tree, &counts);
+	lsm_tree_exit(tree);
+	return nabsent;
 }
 
 bool

@@ -273,6 +273,16 @@ extern void lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest dige
  */
 extern bool lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe);
 
+/* Most keys for lsm_tree_sift() */
+#define LSM_GROUP_KEYS	32
+
+/*
+ * The same for n keys at once: all fences, then all prefetches, then the filters, so that the waits for
+ * memory overlap.  absent[i]: surely; these count as looked up.  Of others what comes first is fetched
+ * ahead.  Returns how many are absent.
+ */
+extern int	lsm_tree_sift(LsmTree *tree, const LsmProbe *probes, int n, bool *absent);
+
 /*
  * Newest complete value of `key`.  Replaces the content of `value` (tag byte
  * first).  False: no such key, a deleted one, or a PARTIAL without a row.

@@ -13,14 +13,9 @@ namespace lsm_sst {
 
 namespace {
 
-constexpr uint64_t kBlockBasedMagic = 0x88e241b785f4cff7ull;
 constexpr uint64_t kLegacyBlockBasedMagic = 0xdb4775248b80fb57ull;
 constexpr uint64_t kPlainTableMagic = 0x8242229663bf9564ull;
 constexpr uint64_t kCuckooTableMagic = 0x926789d0c5f17873ull;
-constexpr uint8_t kChecksumXxh3 = 4;
-
-constexpr uint8_t kTypeLz4 = 4;
-constexpr uint8_t kTypeZstd = 7;
 
 // A block holds at least one entry, and entries are limited to this and a
 // little by the writer.
@@ -81,16 +76,20 @@ Verdict ParseFooter(const uint8_t* file, size_t file_bytes,
   return kFine;
 }
 
+uint32_t BlockChecksum(const uint8_t* contents, size_t bytes,
+                       uint8_t type) noexcept {
+  const uint32_t hash = static_cast<uint32_t>(lsm_digest_key(contents, bytes));
+  // The type byte is mixed in instead of hashed along, so that a writer need
+  // not append it to the contents first.
+  return hash ^ (type * 0x6b9083d9u);
+}
+
 bool BlockChecksumMatches(const uint8_t* file,
                           const BlockHandle& handle) noexcept {
   const uint8_t* contents = file + handle.offset;
-  const uint8_t type = contents[handle.bytes];
-  const uint32_t stored = LoadFixed32(contents + handle.bytes + 1);
-  const uint32_t hash = static_cast<uint32_t>(
-      lsm_digest_key(contents, static_cast<size_t>(handle.bytes)));
-  // The type byte is mixed in instead of hashed along, so that a writer need
-  // not append it to the contents first.
-  return stored == (hash ^ (type * 0x6b9083d9u));
+  const size_t bytes = static_cast<size_t>(handle.bytes);
+  return LoadFixed32(contents + bytes + 1) ==
+         BlockChecksum(contents, bytes, contents[bytes]);
 }
 
 Verdict CompressedBlockSize(uint8_t type, const uint8_t* contents, size_t bytes,

@@ -1,6 +1,7 @@
 // RocksDB's block-based table format, as far as we write it: footer, block
 // trailer, prefix-compressed entries.  Pure decoding over bytes in memory;
 // nothing here reads outside of the range it is given, whatever the bytes say.
+// table.h writes it.
 //
 // Layout (all integers little endian):
 //   file    block* footer
@@ -26,6 +27,13 @@ constexpr size_t kBlockTrailerBytes = 5;
 constexpr size_t kFooterBytes = 53;
 constexpr size_t kKeyTrailerBytes = 8;
 constexpr uint8_t kTypeValue = 1;
+constexpr uint64_t kBlockBasedMagic = 0x88e241b785f4cff7ull;
+constexpr uint8_t kChecksumXxh3 = 4;
+
+// Compression types of blocks.
+constexpr uint8_t kTypePlain = 0;
+constexpr uint8_t kTypeLz4 = 4;
+constexpr uint8_t kTypeZstd = 7;
 
 // What is wrong with some bytes; status LSM_SST_OK and a null reason if nothing
 // is.  Reasons are static strings that complete `... is corrupt: `.
@@ -84,6 +92,60 @@ inline void StoreFixed64(uint8_t* p, uint64_t v) noexcept {
   memcpy(p, &v, sizeof(v));
 }
 
+// memcpy for what is mostly short: calling a function costs more than the copy.
+inline void CopyShort(void* to, const void* from, size_t bytes) noexcept {
+  char* t = static_cast<char*>(to);
+  const char* f = static_cast<const char*>(from);
+  // Two copies that overlap.
+  if (bytes >= 8 && bytes <= 16) {
+    memcpy(t, f, 8);
+    memcpy(t + bytes - 8, f + bytes - 8, 8);
+  } else if (bytes >= 4 && bytes < 8) {
+    memcpy(t, f, 4);
+    memcpy(t + bytes - 4, f + bytes - 4, 4);
+  } else if (bytes > 16 && bytes <= 32) {
+    memcpy(t, f, 16);
+    memcpy(t + bytes - 16, f + bytes - 16, 16);
+  } else if (bytes > 32 && bytes <= 64) {
+    memcpy(t, f, 32);
+    memcpy(t + bytes - 32, f + bytes - 32, 32);
+  } else if (bytes >= 4) {
+    memcpy(to, from, bytes);
+  } else if (bytes > 0) {
+    t[0] = f[0];
+    t[bytes / 2] = f[bytes / 2];
+    t[bytes - 1] = f[bytes - 1];
+  }
+}
+
+// How two byte strings begin: so many equal bytes, and what follows.
+struct Likeness {
+  size_t common;
+  int order;  // of the first compared with the second
+};
+
+inline Likeness Compare(const uint8_t* a, size_t a_bytes, const uint8_t* b,
+                        size_t b_bytes) noexcept {
+  const size_t bytes = a_bytes < b_bytes ? a_bytes : b_bytes;
+  size_t i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    // Long keys are mostly equal if they are not different early.
+    if (i == 32 && memcmp(a + i, b + i, bytes - i) == 0) {
+      i = bytes;
+      break;
+    }
+    const uint64_t x = LoadFixed64(a + i), y = LoadFixed64(b + i);
+    if (x != y) {
+      const size_t at = i + (__builtin_ctzll(x ^ y) >> 3);
+      return Likeness{at, a[at] < b[at] ? -1 : 1};
+    }
+  }
+  for (; i < bytes; i++) {
+    if (a[i] != b[i]) return Likeness{i, a[i] < b[i] ? -1 : 1};
+  }
+  return Likeness{i, a_bytes < b_bytes ? -1 : a_bytes > b_bytes};
+}
+
 // Null if the varint runs past `limit` or is longer than its type.
 const uint8_t* GetVarint32Slow(const uint8_t* p, const uint8_t* limit,
                                uint32_t* value) noexcept;
@@ -135,6 +197,10 @@ inline bool HandleFits(const BlockHandle& handle, uint64_t limit) noexcept {
          handle.bytes <= limit - kBlockTrailerBytes &&
          handle.offset <= limit - kBlockTrailerBytes - handle.bytes;
 }
+
+// The checksum of a block of this compression type.
+uint32_t BlockChecksum(const uint8_t* contents, size_t bytes,
+                       uint8_t type) noexcept;
 
 // Compares the stored checksum with one over the block.
 // REQUIRES: HandleFits().

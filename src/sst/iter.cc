@@ -186,34 +186,6 @@ Verdict StepBackTo(LsmSstIter* it, uint32_t offset) noexcept {
   return kFine;
 }
 
-// How two byte strings begin: so many equal bytes, and what follows.
-struct Likeness {
-  size_t common;
-  int order;  // of the first compared with the second
-};
-
-inline Likeness Compare(const uint8_t* a, size_t a_bytes, const uint8_t* b,
-                        size_t b_bytes) noexcept {
-  const size_t bytes = a_bytes < b_bytes ? a_bytes : b_bytes;
-  size_t i = 0;
-  for (; i + 8 <= bytes; i += 8) {
-    // Long keys are mostly equal if they are not different early.
-    if (i == 32 && memcmp(a + i, b + i, bytes - i) == 0) {
-      i = bytes;
-      break;
-    }
-    const uint64_t x = LoadFixed64(a + i), y = LoadFixed64(b + i);
-    if (x != y) {
-      const size_t at = i + (__builtin_ctzll(x ^ y) >> 3);
-      return Likeness{at, a[at] < b[at] ? -1 : 1};
-    }
-  }
-  for (; i < bytes; i++) {
-    if (a[i] != b[i]) return Likeness{i, a[i] < b[i] ? -1 : 1};
-  }
-  return Likeness{i, a_bytes < b_bytes ? -1 : a_bytes > b_bytes};
-}
-
 // What a search in a block looks for: the first entry that is >= key, or > key
 // if beyond is 1.
 struct Wanted {

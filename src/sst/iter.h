@@ -72,28 +72,6 @@ inline void ForgetBlock(LsmSstIter* it) noexcept {
   it->valid = false;
 }
 
-// memcpy for what is mostly short: calling a function costs more than the copy.
-inline void CopyShort(void* to, const void* from, size_t bytes) noexcept {
-  char* t = static_cast<char*>(to);
-  const char* f = static_cast<const char*>(from);
-  // Two copies that overlap.
-  if (bytes >= 8 && bytes <= 16) {
-    memcpy(t, f, 8);
-    memcpy(t + bytes - 8, f + bytes - 8, 8);
-  } else if (bytes >= 4 && bytes < 8) {
-    memcpy(t, f, 4);
-    memcpy(t + bytes - 4, f + bytes - 4, 4);
-  } else if (bytes > 16 && bytes <= 32) {
-    memcpy(t, f, 16);
-    memcpy(t + bytes - 16, f + bytes - 16, 16);
-  } else if (bytes > 32 && bytes <= 64) {
-    memcpy(t, f, 32);
-    memcpy(t + bytes - 32, f + bytes - 32, 32);
-  } else {
-    memcpy(to, from, bytes);
-  }
-}
-
 // Decodes the entry at next_entry, which becomes the current one.
 // REQUIRES: next_entry < entries_bytes; key holds the entry before, or
 // key_bytes is 0 and next_entry is a restart.

@@ -1,14 +1,12 @@
 // Everything that depends on the version of RocksDB (7.8 of Debian 12, 9.x of
 // Debian 13) or on how a distribution built it.  The only file of this room
-// besides writer.cc and verify.cc that knows RocksDB's headers.
+// besides verify.cc that knows RocksDB's headers.
 
 #ifndef LSM_SST_ROCKSDB_COMPAT_H
 #define LSM_SST_ROCKSDB_COMPAT_H
 
 #include <rocksdb/comparator.h>
-#include <rocksdb/convenience.h>
 #include <rocksdb/env.h>
-#include <rocksdb/file_system.h>
 #include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
 #include <rocksdb/sst_file_reader.h>
@@ -17,10 +15,8 @@
 #include <rocksdb/table.h>
 #include <rocksdb/version.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "sst/sst.h"
 
@@ -42,16 +38,9 @@ inline rocksdb::CompressionType ToRocksDb(LsmCompression compression) {
   return rocksdb::kNoCompression;
 }
 
-// A library built without a codec silently writes uncompressed blocks.
-inline bool CompressionAvailable(rocksdb::CompressionType type) {
-  if (type == rocksdb::kNoCompression) return true;
-  const std::vector<rocksdb::CompressionType> supported =
-      rocksdb::GetSupportedCompressions();
-  return std::find(supported.begin(), supported.end(), type) != supported.end();
-}
-
-// The one table layout we write, spelled out: defaults differ between
-// versions (format_version 6 in 9.x has another footer).
+// The one table layout we write (build.h), spelled out: unit tests compare with
+// SstFileWriter, and defaults differ between versions (format_version 6 in 9.x
+// has another footer).
 inline rocksdb::BlockBasedTableOptions TableOptions() {
   rocksdb::BlockBasedTableOptions table;
   table.block_size = 4096;

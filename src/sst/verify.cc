@@ -180,3 +180,15 @@ LsmSstStatus lsm_sst_verify(const char* path, LsmSstVisit visit, void* arg,
   lsm_sst_close(reader);
   return status;
 }
+
+const char* lsm_sst_library_version(void) {
+  static char version[64];
+  if (version[0] == '\0') {
+    try {
+      snprintf(version, sizeof(version), "%s", LibraryVersion().c_str());
+    } catch (...) {
+      return "RocksDB";
+    }
+  }
+  return version;
+}

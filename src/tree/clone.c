@@ -81,9 +81,10 @@ clone_read_meta(RelFileNode rnode, bool permanent, LsmMetaPage *meta)
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	memcpy(meta, PageGetContents(page), sizeof(LsmMetaPage));
-	is_tree = !PageIsNew(page) && meta->magic == LSM_META_MAGIC &&
-		meta->format_version == LSM_META_VERSION;
+	is_tree = !PageIsNew(page) && meta->magic == LSM_META_MAGIC;
 	UnlockReleaseBuffer(buffer);
+	if (is_tree)
+		lsm_meta_check_version(meta, rnode, InvalidBackendId);
 	return is_tree;
 }
 

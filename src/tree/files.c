@@ -17,7 +17,6 @@
  */
 #include "postgres.h"
 
-#include <lz4.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,11 +29,6 @@
 #include "tree/manifest.h"
 #include "tree/tree_private.h"
 #include "tree/wal.h"
-
-#define LSM_CHUNK_PIECE_BYTES	(1024 * 1024)
-
-/* As many of a piece are compressed to see whether the rest is worth it */
-#define LSM_CHUNK_SAMPLE_BYTES	(32 * 1024)
 
 /* ---- names ---- */
 
@@ -71,26 +65,10 @@ lsm_file_parse(const char *name, uint64 *number)
 
 /* ---- logging ---- */
 
-/*
- * Compress a piece; 0 if that would not save a tenth.  Blocks of index files are not
- * compressed, and become half of what they were or less; blocks of tables and filters stay as
- * they are, at the price of a sample.  `out`: room for LSM_CHUNK_PIECE_BYTES.
- */
-static uint32
-lsm_chunk_compress(const char *data, uint32 bytes, char *out)
-{
-	uint32		sample = Min(bytes, LSM_CHUNK_SAMPLE_BYTES);
-	int			n = LZ4_compress_default(data, out, sample, sample - sample / 10);
-
-	if (n > 0 && sample < bytes)
-		n = LZ4_compress_default(data, out, bytes, bytes - bytes / 10);
-	return Max(n, 0);
-}
-
 static void
 lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 {
-	uint32		compressed = lsm_chunk_compress(data, chunk->bytes, scratch);
+	uint32		compressed = lsm_chunk_pack(data, chunk->bytes, scratch);
 
 	if (compressed > 0)
 		chunk->flags |= LSM_CHUNK_LZ4;
@@ -100,7 +78,7 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 		XLogRegisterData(scratch, compressed);
 	else if (chunk->bytes > 0)
 		XLogRegisterData(data, chunk->bytes);
-	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_FILE_CHUNK);
+	(void) XLogInsert(LSM_RMGR_ID, compressed > 0 ? XLOG_LSM_FILE_CHUNK_LZ4 : XLOG_LSM_FILE_CHUNK);
 }
 
 static void
@@ -173,17 +151,14 @@ lsm_file_log(LsmTree *tree, uint64 number, bool filter)
 char *
 lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 logged_bytes)
 {
-	char	   *data;
+	if (lsm_chunk_sound(chunk, logged_bytes))
+	{
+		char	   *data;
 
-	if ((chunk->flags & LSM_CHUNK_LZ4) == 0)
-	{
-		if (logged_bytes == chunk->bytes)
+		if ((chunk->flags & LSM_CHUNK_LZ4) == 0)
 			return logged;
-	}
-	else if (chunk->bytes <= LSM_CHUNK_PIECE_BYTES)
-	{
 		data = palloc(chunk->bytes);
-		if (LZ4_decompress_safe(logged, data, logged_bytes, chunk->bytes) == (int) chunk->bytes)
+		if (lsm_chunk_unpack(chunk, logged, logged_bytes, data))
 			return data;
 	}
 	ereport(ERROR,

@@ -569,9 +569,7 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
-		if (!PageIsNew(BufferGetPage(buffer)) &&
-			meta->magic == LSM_META_MAGIC &&
-			meta->format_version == LSM_META_VERSION &&
+		if (!PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
 			meta->dboid == rel->rd_node.dbNode &&
 			meta->relfilenode == rel->rd_node.relNode)
 			old_id = meta->keyspace_id;

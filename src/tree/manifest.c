@@ -688,6 +688,7 @@ lsm_edit_log(LsmTree *tree, const LsmMetaPage *meta, const LsmEdit *edit,
 static void
 lsm_edit_update_meta(LsmTreeShared *ctl, const LsmEdit *edit, LsmMetaPage *meta)
 {
+	meta->format_version = LSM_META_VERSION;
 	/* limits never go back, also not if ctl was never loaded */
 	meta->flushed_generation = Max(meta->flushed_generation, edit->flushed_generation);
 	meta->seq_limit = Max(meta->seq_limit, pg_atomic_read_u64(&ctl->seq) + 1);

@@ -266,33 +266,36 @@ lsm_meta_init(Page page, const LsmMetaPage *meta)
 		((char *) PageGetContents(page) + sizeof(LsmMetaPage)) - (char *) page;
 }
 
+void
+lsm_meta_check_version(const LsmMetaPage *meta, RelFileNode rnode, BackendId backend)
+{
+	if (meta->magic == LSM_META_MAGIC && !lsm_meta_known(meta))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("relation %s has lsm format version %u, but this server reads versions %u to %u",
+						relpathbackend(rnode, backend, MAIN_FORKNUM),
+						meta->format_version, LSM_META_OLDEST, LSM_META_VERSION),
+				 errhint("Install the release of lsmam that wrote the relation.")));
+}
+
 static void
 lsm_meta_check(const LsmTree *tree, Page page)
 {
 	LsmMetaPage *meta = (LsmMetaPage *) PageGetContents(page);
-	char	   *path = NULL;
 
 	if (!PageIsNew(page) &&
 		((PageHeader) page)->pd_lower >= SizeOfPageHeaderData + sizeof(uint32) * 2 &&
 		meta->magic == LSM_META_MAGIC)
 	{
-		if (meta->format_version == LSM_META_VERSION &&
-			((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + sizeof(LsmMetaPage) &&
+		lsm_meta_check_version(meta, tree->rnode, tree->backend);
+		if (((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + sizeof(LsmMetaPage) &&
 			(meta->kind == LSM_KIND_TABLE || meta->kind == LSM_KIND_INDEX))
 			return;
-		path = relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM);
-		if (meta->format_version != LSM_META_VERSION)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("relation %s has lsm format version %u, but this server reads version %u",
-							path, meta->format_version, LSM_META_VERSION),
-					 errhint("Install the release of lsmam that wrote the relation.")));
 	}
-	if (path == NULL)
-		path = relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM);
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("block 0 of relation %s is not a valid lsm metapage", path),
+			 errmsg("block 0 of relation %s is not a valid lsm metapage",
+					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM)),
 			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
 }
 
@@ -342,9 +345,7 @@ lsm_meta_current(LsmTree *tree)
 	buffer = lsm_page_read(tree, 0);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
-	current = !PageIsNew(BufferGetPage(buffer)) &&
-		meta->magic == LSM_META_MAGIC &&
-		meta->format_version == LSM_META_VERSION &&
+	current = !PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
 		meta->keyspace_id == tree->keyspace_id &&
 		meta->dboid == tree->rnode.dbNode &&
 		meta->relfilenode == tree->rnode.relNode;

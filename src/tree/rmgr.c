@@ -32,6 +32,19 @@ lsm_redo_corrupt(const char *record, BlockNumber block)
 	elog(PANIC, "lsm %s record does not fit block %u", record, block);
 }
 
+/* The struct that the record's main data begin with; returns how many bytes follow it. */
+static uint32
+lsm_redo_header(XLogReaderState *record, void *header, uint32 bytes)
+{
+	uint32		total = XLogRecGetDataLen(record);
+
+	if (total < bytes)
+		elog(PANIC, "lsm record of type %02X has %u bytes of data instead of %u",
+			 XLogRecGetInfo(record) & ~XLR_INFO_MASK, total, bytes);
+	memcpy(header, XLogRecGetData(record), bytes);
+	return total - bytes;
+}
+
 /* The metapage, block reference 0, as the record has it; locked. */
 static Buffer
 lsm_redo_meta(XLogReaderState *record)
@@ -101,12 +114,9 @@ lsm_redo_append(XLogReaderState *record)
 {
 	LsmWalAppend append;
 	const char *data = XLogRecGetData(record) + sizeof(append);
-	uint32		bytes = XLogRecGetDataLen(record) - sizeof(append);
+	uint32		bytes = lsm_redo_header(record, &append, sizeof(append));
 	Buffer		buffer;
 
-	if (XLogRecGetDataLen(record) <= sizeof(append))
-		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
-	memcpy(&append, XLogRecGetData(record), sizeof(append));
 	if (append.fresh)
 	{
 		lsm_redo_append_fresh(record, data, bytes);
@@ -179,7 +189,8 @@ lsm_redo_edit(XLogReaderState *record)
 	Buffer		meta_buffer;
 	uint32		i;
 
-	memcpy(&edit, XLogRecGetData(record), sizeof(edit));
+	if (lsm_redo_header(record, &edit, sizeof(edit)) / sizeof(uint64) < edit.nunlink)
+		lsm_redo_corrupt("edit", lsm_redo_block(record, 0));
 
 	/* rows were dropped or frozen that queries here may still see */
 	if (InHotStandby && TransactionIdIsNormal(edit.conflict_xid))
@@ -220,10 +231,9 @@ lsm_redo_chunk(XLogReaderState *record)
 {
 	LsmWalChunk chunk;
 	char	   *logged = XLogRecGetData(record) + sizeof(chunk);
-	char	   *content;
+	uint32		logged_bytes = lsm_redo_header(record, &chunk, sizeof(chunk));
+	char	   *content = lsm_chunk_content(&chunk, logged, logged_bytes);
 
-	memcpy(&chunk, XLogRecGetData(record), sizeof(chunk));
-	content = lsm_chunk_content(&chunk, logged, XLogRecGetDataLen(record) - sizeof(chunk));
 	lsm_file_write_chunk(chunk.keyspace_id, chunk.number,
 						 (chunk.flags & LSM_CHUNK_FILTER) != 0, chunk.offset,
 						 content, chunk.bytes,
@@ -237,7 +247,7 @@ lsm_redo_keyspace(XLogReaderState *record)
 {
 	LsmWalKeyspace keyspace;
 
-	memcpy(&keyspace, XLogRecGetData(record), sizeof(keyspace));
+	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
 	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rnode, keyspace.backend);
 	if (XLogRecHasBlockRef(record, 0))
 		UnlockReleaseBuffer(lsm_redo_meta(record));
@@ -248,7 +258,7 @@ lsm_redo_remove(XLogReaderState *record)
 {
 	LsmWalRemove remove;
 
-	memcpy(&remove, XLogRecGetData(record), sizeof(remove));
+	(void) lsm_redo_header(record, &remove, sizeof(remove));
 	XLogFlush(record->EndRecPtr);	/* as in lsm_redo_edit */
 	lsm_keyspace_remove(remove.keyspace_id);
 }
@@ -270,11 +280,12 @@ lsm_redo(XLogReaderState *record)
 			{
 				LsmWalManifestPage page;
 
-				memcpy(&page, XLogRecGetData(record), sizeof(page));
+				(void) lsm_redo_header(record, &page, sizeof(page));
 				lsm_redo_manifest_block(record, 0, page.manifest_id);
 				break;
 			}
 		case XLOG_LSM_FILE_CHUNK:
+		case XLOG_LSM_FILE_CHUNK_LZ4:
 			lsm_redo_chunk(record);
 			break;
 		case XLOG_LSM_KEYSPACE_CREATE:
@@ -337,6 +348,7 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 				break;
 			}
 		case XLOG_LSM_FILE_CHUNK:
+		case XLOG_LSM_FILE_CHUNK_LZ4:
 			{
 				LsmWalChunk chunk;
 
@@ -379,6 +391,8 @@ lsm_identify(uint8 info)
 			return "MANIFEST_PAGE";
 		case XLOG_LSM_FILE_CHUNK:
 			return "FILE_CHUNK";
+		case XLOG_LSM_FILE_CHUNK_LZ4:
+			return "FILE_CHUNK_LZ4";
 		case XLOG_LSM_KEYSPACE_CREATE:
 			return "KEYSPACE_CREATE";
 		case XLOG_LSM_KEYSPACE_REMOVE:

@@ -510,7 +510,12 @@ extern double lsm_tree_base_bytes(LsmTree *tree);
  * ====================================================================== */
 
 #define LSM_META_MAGIC		0x4C534D54	/* "LSMT" */
-#define LSM_META_VERSION	2
+/*
+ * Formats of what hangs on a metapage: log pages, manifest, values.  3: table trees have DELETE
+ * values.  Read from OLDEST on; an edit makes it VERSION.
+ */
+#define LSM_META_VERSION	3
+#define LSM_META_OLDEST		2
 
 typedef struct LsmMetaPage
 {
@@ -533,6 +538,13 @@ typedef struct LsmMetaPage
 	uint32		manifest_pages;
 	uint32		manifest_files; /* live files */
 } LsmMetaPage;
+
+static inline bool
+lsm_meta_known(const LsmMetaPage *meta)
+{
+	return meta->magic == LSM_META_MAGIC &&
+		meta->format_version >= LSM_META_OLDEST && meta->format_version <= LSM_META_VERSION;
+}
 
 #define LSM_PAGE_LOG		0x4C47
 #define LSM_PAGE_MANIFEST	0x4D46
@@ -596,6 +608,10 @@ extern void lsm_page_restart_search(LsmTree *tree);
  * relation which may have been dropped, truncated or moved.
  */
 extern bool lsm_meta_current(LsmTree *tree);
+
+/* ERROR if it is of a format that another release has written. */
+extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileNode rnode,
+								   BackendId backend);
 
 /*
  * For lsm_tree_open, when the metapage's relfilenode (not its database) is not the

@@ -15,6 +15,8 @@
 #include "storage/block.h"
 #include "storage/relfilenode.h"
 
+#include "tree/chunk.h"
+
 #define LSM_RMGR_ID			153
 #define LSM_RMGR_NAME		"lsmam"
 
@@ -25,6 +27,7 @@
 #define XLOG_LSM_KEYSPACE_CREATE	0x40
 #define XLOG_LSM_KEYSPACE_REMOVE	0x50
 #define XLOG_LSM_META				0x60
+#define XLOG_LSM_FILE_CHUNK_LZ4		0x70
 
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that
@@ -69,20 +72,7 @@ typedef struct LsmWalManifestPage
 	uint64		manifest_id;
 } LsmWalManifestPage;
 
-#define LSM_CHUNK_FILTER	0x01	/* of the .flt, else of the .sst */
-#define LSM_CHUNK_LAST		0x02
-#define LSM_CHUNK_LZ4		0x04	/* an LZ4 block of them follows */
-
-/* FILE_CHUNK: the bytes follow */
-typedef struct LsmWalChunk
-{
-	uint64		keyspace_id;
-	uint64		number;
-	uint64		offset;
-	uint64		file_bytes;		/* whole file */
-	uint32		bytes;			/* of the file, in this record */
-	uint32		flags;
-} LsmWalChunk;
+/* FILE_CHUNK, FILE_CHUNK_LZ4: LsmWalChunk (chunk.h) */
 
 extern char *lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 logged_bytes);
 

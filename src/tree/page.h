@@ -1,0 +1,148 @@
+/*-------------------------------------------------------------------------
+ *
+ * page.h
+ *	  Pages of a tree's main fork: formats, access, allocation (page.c), the metapage.
+ *
+ * Block 0 is the metapage.  Every other page carries an LsmPageOpaque in its
+ * special space which, together with the metapage, tells whether the page is
+ * free: a log page is free when its generation <= flushed generation, a
+ * manifest page when its manifest id differs from the metapage's.  A new
+ * (zero) page is free.
+ *
+ * Locking: the lock order stands in tree_private.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_PAGE_H
+#define LSM_PAGE_H
+
+#include "storage/block.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+
+#include "tree/tree.h"
+
+#define LSM_META_MAGIC		0x4C534D54	/* "LSMT" */
+
+/*
+ * Formats of what hangs on a metapage: log pages, manifest, values.  3: table trees have DELETE
+ * values.  Read from OLDEST on; an edit makes it VERSION.
+ */
+#define LSM_META_VERSION	3
+#define LSM_META_OLDEST		2
+
+typedef struct LsmMetaPage
+{
+	uint32		magic;
+	uint32		format_version;
+	uint64		keyspace_id;	/* 0 in an init fork */
+	Oid			dboid;
+	Oid			spcoid;
+	Oid			relfilenode;
+	uint32		kind;			/* LsmKind */
+	uint64		flushed_generation;
+	uint64		seq_limit;		/* every seq of a flushed generation is below */
+	uint64		row_limit;		/* every row number in a flushed generation is
+								 * below */
+	uint64		next_file;
+	uint64		version_no;		/* counts edits */
+	uint64		manifest_id;	/* current manifest */
+	BlockNumber manifest_root;	/* first page; Invalid: no files */
+	BlockNumber manifest_tail;	/* page the next edit appends to */
+	uint32		manifest_pages;
+	uint32		manifest_files; /* live files */
+} LsmMetaPage;
+
+static inline bool
+lsm_meta_known(const LsmMetaPage *meta)
+{
+	return meta->magic == LSM_META_MAGIC &&
+		meta->format_version >= LSM_META_OLDEST && meta->format_version <= LSM_META_VERSION;
+}
+
+#define LSM_PAGE_LOG		0x4C47
+#define LSM_PAGE_MANIFEST	0x4D46
+
+typedef struct LsmPageOpaque
+{
+	uint64		owner;			/* generation (log) or manifest id */
+	BlockNumber next;			/* manifest: next page; log: continuation of
+								 * the last entry, else Invalid */
+	uint16		flags;
+	uint16		type;			/* LSM_PAGE_*; last, like other AMs' page ids */
+} LsmPageOpaque;
+
+#define LSM_PAGE_CONTINUES	0x0001	/* log: page begins in the middle of an
+									 * entry */
+
+extern Buffer lsm_page_read(LsmTree *tree, BlockNumber block);
+
+/* An exclusively locked, pinned page that is free: found or by extension.
+ * Content undefined: initialise it with WILL_INIT.  REQUIRES: no content lock held. */
+extern Buffer lsm_page_allocate(LsmTree *tree);
+
+/* The same without waiting for others who allocate, and without disk space: or invalid. */
+extern Buffer lsm_page_reuse(LsmTree *tree);
+extern bool lsm_tree_needs_wal(const LsmTree *tree);
+
+/* Pinned metapage, locked in `mode`, checked. */
+extern Buffer lsm_meta_read(LsmTree *tree, int mode, LsmMetaPage **meta);
+
+/* Bytes of a log or manifest page that hold content */
+#define LSM_PAGE_BYTES \
+	(BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(LsmPageOpaque)))
+#define LSM_PAGE_START	MAXALIGN(SizeOfPageHeaderData)
+
+static inline LsmPageOpaque *
+lsm_page_opaque(Page page)
+{
+	return (LsmPageOpaque *) PageGetSpecialPointer(page);
+}
+
+/* n pages at once: none of them is handed out twice. */
+extern void lsm_page_allocate_many(LsmTree *tree, int n, Buffer *buffers);
+
+/* Empty log or manifest page (critical section or redo). */
+extern void lsm_page_init(Page page, uint16 type, uint64 owner, uint16 flags,
+						  BlockNumber next);
+
+/* ERROR (DATA_CORRUPTED) unless it is a sound page of this type. */
+extern LsmPageOpaque *lsm_page_check(const LsmTree *tree, Page page,
+									 BlockNumber block, uint16 type);
+
+/* Metapage with this content (critical section or redo). */
+extern void lsm_meta_init(Page page, const LsmMetaPage *meta);
+
+/* A new lap of the search for free pages: an edit has freed some. */
+extern void lsm_page_restart_search(LsmTree *tree);
+
+/*
+ * True if the main fork exists, is not empty and its metapage carries the
+ * handle's keyspace id and relfilenode: for a worker that has just locked a
+ * relation which may have been dropped, truncated or moved.
+ */
+extern bool lsm_meta_current(LsmTree *tree);
+
+/* ERROR if it is of a format that another release has written. */
+extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileNode rnode,
+								   BackendId backend);
+
+/*
+ * For lsm_tree_open, when the metapage's relfilenode (not its database) is not the
+ * relation's: ALTER INDEX SET TABLESPACE copied the fork.  If the fork it was
+ * copied from is gone (committed), the tree takes over its keyspace; if it is
+ * still there (same transaction: may roll back), it gets a keyspace of its own
+ * with hard links to the files.  Read the metapage again afterwards: the keyspace id
+ * may have changed.  REQUIRES: a lock on the relation; tree's rnode, backend,
+ * relpersistence, kind, rel set; not inside an epoch.
+ */
+extern void lsm_meta_adopt(LsmTree *tree);
+
+/*
+ * For lsm_tree_open, when an unlogged tree's metapage carries id 0 (reset by a crash):
+ * makes a keyspace; any number of backends may try at once.  Read
+ * the metapage again afterwards.  Same REQUIRES.
+ */
+extern void lsm_meta_assign(LsmTree *tree);
+
+#endif							/* LSM_PAGE_H */

@@ -51,11 +51,42 @@ bucket_of(const MemHints *hints, uint64 prefix)
 	return Min((prefix - hints->base) >> hints->shift, hints->nbuckets - 1);
 }
 
-/* Bucket: a node, with its height in place of the upper bits of the pointer; 0: none */
+/*
+ * Bucket: a node, with its height and some bits of its prefix in place of the upper bits of
+ * the pointer; 0: none.  These bits, the ones behind those that choose the bucket, mostly tell whether
+ * the node is smaller without a look at it, which would be a wait for memory.
+ */
+#define HINT_HEIGHT_BITS	5
+#define HINT_PREFIX_BITS	11
+
+StaticAssertDecl(MEM_MAX_HEIGHT < 1 << HINT_HEIGHT_BITS &&
+				 HINT_HEIGHT_BITS + HINT_PREFIX_BITS + MEM_POINTER_BITS == 64,
+				 "a word has too few bits");
+
 static inline int
 hint_height(uint64 word)
 {
-	return (int) (word >> MEM_POINTER_BITS);
+	return (int) (word >> MEM_POINTER_BITS) & ((1 << HINT_HEIGHT_BITS) - 1);
+}
+
+static inline uint64
+hint_prefix_bits(uint64 word)
+{
+	return word >> (MEM_POINTER_BITS + HINT_HEIGHT_BITS);
+}
+
+/* REQUIRES: prefix >= hints->base */
+static inline uint64
+prefix_bits_of(const MemHints *hints, uint64 prefix)
+{
+	uint64		mask = (1 << HINT_PREFIX_BITS) - 1;
+	uint64		distance = prefix - hints->base;
+
+	if (distance >> hints->shift >= hints->nbuckets)
+		return mask;			/* all of these are in the last bucket */
+	if (hints->shift < HINT_PREFIX_BITS)
+		return (distance << (HINT_PREFIX_BITS - hints->shift)) & mask;
+	return (distance >> (hints->shift - HINT_PREFIX_BITS)) & mask;
 }
 
 static inline bool
@@ -67,34 +98,61 @@ hints_mislead(Memtable *m)
 		failures > __atomic_load_n(&m->searched, __ATOMIC_RELAXED) / 8;
 }
 
-LsmMemNode *
-lsm_memhint_before(Memtable *m, uint64 prefix, LsmSlice key, int height)
+bool
+lsm_memhint_good(LsmMemNode *node, uint64 prefix, LsmSlice key)
+{
+	return node_compare(node, prefix, key) < 0 &&
+		!link_marked(mem_load(&mem_link(node, node->height - 1)));
+}
+
+/* A hint of the table; `key`: only a good one. */
+static LsmMemNode *
+search_table(MemHints *hints, uint64 prefix, const LsmSlice *key, int height)
+{
+	uint64		own = bucket_of(hints, prefix);
+	uint64		last = own - Min(own, BUCKETS_BACK - 1);
+	uint64		limit = prefix_bits_of(hints, prefix);
+
+	for (uint64 bucket = own;; bucket--)
+	{
+		uint64		word = mem_load(hint_bucket(hints, bucket));
+		LsmMemNode *node = mem_pointer(word);
+
+		if (hint_height(word) >= height &&
+			(bucket < own || hint_prefix_bits(word) <= limit) &&
+			(key == NULL || lsm_memhint_good(node, prefix, *key)))
+			return node;
+		if (bucket == last)
+			return NULL;
+	}
+}
+
+static LsmMemNode *
+search_hints(Memtable *m, uint64 prefix, const LsmSlice *key, int height)
 {
 	uint32		n = mem_load(&m->nhints);
+	LsmMemNode *node = NULL;
 
 	if (n == 0 || hints_mislead(m))
 		return NULL;
-	while (n-- > 0)
+	while (n-- > 0 && node == NULL)
 	{
-		MemHints   *hints = m->hints[n];
-		uint64		bucket;
-
-		if (prefix < hints->base)
-			continue;
-		bucket = bucket_of(hints, prefix);
-		for (int i = 0; i < BUCKETS_BACK; i++)
-		{
-			uint64		word = mem_load(hint_bucket(hints, bucket));
-			LsmMemNode *node = mem_pointer(word);
-
-			if (hint_height(word) >= height && node_compare(node, prefix, key) < 0 &&
-				!link_marked(mem_load(&mem_link(node, node->height - 1))))
-				return node;
-			if (bucket-- == 0)
-				break;
-		}
+		if (prefix >= m->hints[n]->base)
+			node = search_table(m->hints[n], prefix, key, height);
 	}
-	return NULL;
+	return node;
+}
+
+LsmMemNode *
+lsm_memhint_before(Memtable *m, uint64 prefix, LsmSlice key, int height)
+{
+	return search_hints(m, prefix, &key, height);
+}
+
+LsmMemNode *
+lsm_memhint_guess(Memtable *m, uint64 prefix, int height)
+{
+	return search_hints(m, prefix, NULL, height);
 }
 
 /* A node that has been linked on all of its levels. */
@@ -117,8 +175,9 @@ lsm_memhint_note(Memtable *m, LsmMemNode *node)
 
 	/* of two at the same time one gets lost: no harm */
 	if (hint_height(mem_load(bucket)) < node->height)
-		mem_store(bucket, (uint64) (uintptr_t) node |
-				  ((uint64) node->height << MEM_POINTER_BITS));
+		mem_store(bucket, mem_word(node) |
+				  ((uint64) node->height << MEM_POINTER_BITS) |
+				  (prefix_bits_of(hints, node->prefix) << (MEM_POINTER_BITS + HINT_HEIGHT_BITS)));
 }
 
 void

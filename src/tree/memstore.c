@@ -27,6 +27,7 @@
 /* Retired memtables of shared memory */
 typedef struct MemRetired
 {
+	int			tranche;		/* of memtables' link_lock */
 	slock_t		mutex;
 	LsmMemtable *first;
 } MemRetired;
@@ -184,6 +185,7 @@ lsm_memtable_create(uint64 generation, bool local)
 	pg_atomic_init_u32(&m->pub.forgotten_xid, InvalidTransactionId);
 	m->context = context;
 	SpinLockInit(&m->mutex);
+	LWLockInitialize(&m->link_lock, mem_retired->tranche);
 
 	m->head = (LsmMemNode *) p;
 	m->head->height = MEM_MAX_HEIGHT;
@@ -288,10 +290,13 @@ lsm_memtable_shmem_init(void)
 
 	mem_retired = (MemRetired *) ShmemInitStruct("lsmam retired memtables",
 												 sizeof(MemRetired), &found);
-	if (found)
-		return;
-	SpinLockInit(&mem_retired->mutex);
-	mem_retired->first = NULL;
+	if (!found)
+	{
+		mem_retired->tranche = LWLockNewTrancheId();
+		SpinLockInit(&mem_retired->mutex);
+		mem_retired->first = NULL;
+	}
+	LWLockRegisterTranche(mem_retired->tranche, "lsm_memtable");
 }
 
 /*

@@ -18,9 +18,10 @@
  * descends or links behind a marked node: searches step over it, and those that are about
  * to link unlink it first.
  *
- * Digest index: memindex.c.  Where searches begin: memhint.c.  What insertion does with all of them: memwrite.c.
+ * Digest index: memindex.c.  Where searches begin: memhint.c.  Nodes that are linked later: memlink.c.  What
+ * insertion does with all of them: memwrite.c.
  *
- * Locking: none.
+ * Locking: none, but for that of memlink.c at the beginning of whatever looks at the order.
  *
  *-------------------------------------------------------------------------
  */
@@ -137,9 +138,6 @@ note_tail(Memtable *m, LsmMemNode *node, int level)
 /* How many levels down the search fetches */
 #define LEVELS_AHEAD	3
 
-/* How many nodes it passes on a hint's highest level before it begins at the head after all */
-#define STEPS_FROM_HINT	16
-
 /*
  * Descend to the last node with a key < the argument (or the head); *found is
  * the node after it, NULL at the end.  If `preds` is given it receives
@@ -158,7 +156,7 @@ list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 	bool		retry;
 	bool		at_end = prefix >= mem_load(&m->tail_prefix);
 	LsmMemNode *hint = at_end ? NULL : lsm_memhint_before(m, prefix, key, height);
-	int			patience = STEPS_FROM_HINT;
+	int			patience = MEM_STEPS_FROM_HINT;
 
 restart:
 	node = hint != NULL ? hint : m->head;
@@ -250,11 +248,12 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 		}
 
 		/*
-		 * Until it is linked on level 0 the node is no one else's. Above, a
-		 * remover may have marked the link.
+		 * Until it is linked on level 0 no one else writes the node's links
+		 * (though node_removed() may read one). Above, a remover may have
+		 * marked the link.
 		 */
 		if (level == 0)
-			mem_link(node, 0) = next;
+			mem_store(&mem_link(node, 0), next);
 		else
 		{
 			old = mem_load(&mem_link(node, level));
@@ -270,23 +269,21 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 }
 
 /*
- * Insert the node, or return the one that has its key already.
+ * Insert the node behind `preds`, or search for them first (!known).  Returns the node that has
+ * its key already if there is one.
  */
-LsmMemNode *
-lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
+static inline LsmMemNode *
+list_insert(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, bool known)
 {
-	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	LsmMemNode *found;
 	uint32		max_height;
-	bool		at_tail = tail_preds(m, node, key, preds);
-	bool		searched = !at_tail;
 
 	do
 	{
 		found = NULL;
-		if (!at_tail)
+		if (!known)
 			(void) list_search(m, node->prefix, key, &found, preds, node->height);
-		at_tail = false;
+		known = false;
 		if (found != NULL && node_compare(found, node->prefix, key) == 0)
 			return found;
 		MEM_RACE_POINT();
@@ -312,12 +309,44 @@ lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 			(void) list_search(m, node->prefix, key, &found, preds, node->height);
 		note_tail(m, node, level);
 	}
-	if (searched)
-		lsm_memhint_note(m, node);
+	return node;
+}
 
-	/* removed while we were linking: leave no link that was made too late */
+/* Removed while we were linking it: leave no link that was made too late. */
+static inline void
+list_undo_removed(Memtable *m, LsmMemNode *node, LsmSlice key)
+{
+	LsmMemNode *preds[MEM_MAX_HEIGHT];
+	LsmMemNode *found;
+
 	if (node_removed(node))
 		(void) list_search(m, node->prefix, key, &found, preds, node->height);
+}
+
+LsmMemNode *
+lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
+{
+	LsmMemNode *preds[MEM_MAX_HEIGHT];
+	bool		at_tail = tail_preds(m, node, key, preds);
+	LsmMemNode *place = list_insert(m, node, key, preds, at_tail);
+
+	if (place != node)
+		return place;
+	if (!at_tail)
+		lsm_memhint_note(m, node);
+	list_undo_removed(m, node, key);
+	return node;
+}
+
+LsmMemNode *
+lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
+{
+	LsmMemNode *place = list_insert(m, node, key, preds, true);
+
+	if (place != node)
+		return place;
+	lsm_memhint_note(m, node);
+	list_undo_removed(m, node, key);
 	return node;
 }
 
@@ -334,6 +363,7 @@ lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	LsmMemNode *found;
 
+	lsm_memlink_settle(m);
 	for (int level = node->height - 1; level >= 0; level--)
 	{
 		LsmMemNode *link = mem_load(&mem_link(node, level));
@@ -374,6 +404,7 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 		return node;
 
 	/* another key with the same digest */
+	lsm_memlink_settle(m);
 	(void) list_search(m, prefix, key, &node, NULL, 1);
 	if (node != NULL && node_compare(node, prefix, key) == 0)
 		return node;
@@ -422,6 +453,7 @@ lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key)
 {
 	LsmMemNode *found;
 
+	lsm_memlink_settle((Memtable *) memtable);
 	(void) list_search((Memtable *) memtable, key_prefix(key), key, &found, NULL, 1);
 	return found;
 }
@@ -435,8 +467,10 @@ lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key)
 	Memtable   *m = (Memtable *) memtable;
 	uint64		prefix = key_prefix(key);
 	LsmMemNode *found;
-	LsmMemNode *before = list_search(m, prefix, key, &found, NULL, 1);
+	LsmMemNode *before;
 
+	lsm_memlink_settle(m);
+	before = list_search(m, prefix, key, &found, NULL, 1);
 	if (found != NULL && node_compare(found, prefix, key) == 0)
 		return found;
 	return before == m->head ? NULL : before;
@@ -445,6 +479,7 @@ lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key)
 LsmMemNode *
 lsm_memtable_first(LsmMemtable *memtable)
 {
+	lsm_memlink_settle((Memtable *) memtable);
 	return list_next(((Memtable *) memtable)->head, 0, false, NULL);
 }
 
@@ -452,9 +487,11 @@ LsmMemNode *
 lsm_memtable_last(LsmMemtable *memtable)
 {
 	Memtable   *m = (Memtable *) memtable;
-	int			level = (int) mem_load(&m->max_height) - 1;
+	int			level;
 	LsmMemNode *node = m->head;
 
+	lsm_memlink_settle(m);
+	level = (int) mem_load(&m->max_height) - 1;
 	for (;;)
 	{
 		LsmMemNode *next = list_next(node, level, false, NULL);
@@ -474,6 +511,7 @@ lsm_memtable_last(LsmMemtable *memtable)
 LsmMemNode *
 lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 {
+	lsm_memlink_settle((Memtable *) memtable);
 	while (unlikely(node_removed(node)))
 	{
 		LsmSlice	key = lsm_memnode_key(node);
@@ -497,6 +535,7 @@ lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node)
 	LsmMemNode *found;
 	LsmMemNode *before;
 
+	lsm_memlink_settle(m);
 	before = list_search(m, node->prefix, lsm_memnode_key(node), &found, NULL, 1);
 	return before == m->head ? NULL : before;
 }

@@ -11,6 +11,7 @@
 
 #include "port/atomics.h"
 #include "port/pg_bswap.h"
+#include "storage/lwlock.h"
 #include "storage/spin.h"
 #include "utils/palloc.h"
 
@@ -24,6 +25,9 @@ StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
 #define MEM_MAX_INDEXES		5
 #define MEM_LOAD_FACTOR		2	/* entries per bucket before a table is added */
 #define MEM_MAX_HINTS		3
+
+/* So many nodes are passed on a hint's highest level before a search begins at the head after all */
+#define MEM_STEPS_FROM_HINT	16
 
 /*
  * A node as reserved: this struct, `height` links, room for the key, aligned
@@ -99,6 +103,13 @@ typedef struct Memtable
 	LsmMemNode *min_node;		/* bounds of all keys; NULL: no key */
 	LsmMemNode *max_node;
 
+	/* memlink.c */
+	uint64		unlinked;		/* newest of the nodes to be linked, with their
+								 * number */
+	bool		linking;		/* someone has taken nodes off `unlinked` */
+	int			at_once;		/* so many more insertions link their node */
+	LWLock		link_lock;		/* of who links */
+
 	/* under the spinlock */
 	slock_t		mutex;
 	bool		growing;		/* someone is at pending_index */
@@ -139,6 +150,8 @@ StaticAssertDecl(MEM_PREAMBLE_BYTES + MEM_NODE_BYTES(MEM_MAX_HEIGHT, 0) +
 #define mem_load(p)			__atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define mem_load_seq(p)		__atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define mem_store(p, v)		__atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define mem_store_seq(p, v)	__atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define mem_exchange(p, v)	__atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST)
 #define mem_cas(p, expected, desired) \
 	__atomic_compare_exchange_n((p), (expected), (desired), false, \
 								__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
@@ -218,6 +231,12 @@ mem_prefetch_node(const LsmMemNode *node)
  * A node of at least this height with a smaller key, somewhere near, to begin a search at, or NULL.
  */
 extern LsmMemNode *lsm_memhint_before(Memtable *m, uint64 prefix, LsmSlice key, int height);
+
+/*
+ * One that is likely to be it, for a later call of lsm_memhint_good(): node and key are not looked at.
+ */
+extern LsmMemNode *lsm_memhint_guess(Memtable *m, uint64 prefix, int height);
+extern bool lsm_memhint_good(LsmMemNode *node, uint64 prefix, LsmSlice key);
 extern void lsm_memhint_note(Memtable *m, LsmMemNode *node);
 extern void lsm_memhint_failed(Memtable *m);
 extern void lsm_memhint_prefetch(Memtable *m, uint64 prefix, bool node);
@@ -227,6 +246,48 @@ extern void lsm_memhint_make_room(Memtable *m);
 
 /* Link the node, or return the one that has its key already. */
 extern LsmMemNode *lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key);
+
+/*
+ * The same, if `preds` are the last nodes before the key on the node's levels, or were a moment
+ * ago, or are nodes before these.
+ */
+extern LsmMemNode *lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key,
+											 LsmMemNode **preds);
+
+/* ---- memlink.c ---- */
+
+/* Is a new node with this prefix to be linked later?  (What has been asked counts as an insertion.) */
+extern bool lsm_memlink_later(Memtable *m, uint64 prefix);
+
+/* Note the node as one to be linked; returns how many there are. */
+extern int	lsm_memlink_push(Memtable *m, LsmMemNode *node);
+
+/* To be called when the node is in the digest index, too: links the nodes if there are enough. */
+extern void lsm_memlink_added(Memtable *m, int count);
+
+/* Link many nodes now: as lsm_memlist_insert() for each. */
+extern void lsm_memlink_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places);
+extern void lsm_memlink_wait(Memtable *m);
+
+/* Is there anything that is not in the skiplist, or not yet for certain? */
+static inline bool
+lsm_memlink_pending(Memtable *m)
+{
+	return unlikely(mem_load_seq(&m->unlinked) != 0) || unlikely(mem_load_seq(&m->linking));
+}
+
+/* All nodes whose insertion is over get into the skiplist. */
+static inline void
+lsm_memlink_settle(Memtable *m)
+{
+	if (lsm_memlink_pending(m))
+		lsm_memlink_wait(m);
+}
+
+/* ---- memwrite.c ---- */
+
+/* The node's key has another node, in the skiplist: that gets its value. */
+extern void lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place);
 
 /* ---- memindex.c ---- */
 

@@ -8,12 +8,13 @@
  * into its digest index.  Removed nodes stay bounds.
  *
  * What insert promises: when it returns, the key's node is in the
- * skiplist, its key in the range, the digest in the index, and the value is the node's newest one,
+ * skiplist, or in the list of those to be linked before anyone looks at that (memlink.c), its key in
+ * the range, the digest in the index, and the value is the node's newest one,
  * hidden by a newer one, or the base of a newer PARTIAL.
  *
  * Values of a node: see node_add_value().
  *
- * Locking: none, but for the memtable's spinlock while memory is reserved.
+ * Locking: none, but for the memtable's spinlock while memory is reserved, and its link lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -286,11 +287,41 @@ node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 }
 
 /*
- * Insert the entry, using the memory reserved for it.  Cannot fail and takes no
- * lock: fit for a critical section.  `digest` is that of the filter key.
- * `fresh`: the key will hardly be there, so do not look into the digest index
- * first.  (If it is, or another key with the digest, that may get there twice,
- * in different tables.)
+ * A key that is not there: its node will be linked later (memlink.c).  It is noted as such before it
+ * gets into the index, since who finds it there may want to remove it.
+ */
+static void
+insert_unlinked(Memtable *m, LsmMemNode *node)
+{
+	int			count;
+
+	range_add(m, node, node);
+	pg_atomic_fetch_add_u64(&m->pub.entries, 1);
+	count = lsm_memlink_push(m, node);
+	MEM_RACE_POINT();
+	if (lsm_memindex_add(m, node, node->digest))
+		lsm_memindex_count(m, 1);
+	lsm_memlink_added(m, count);
+}
+
+void
+lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
+{
+	LsmMemNode *link = mem_load(&mem_link(node, 0));
+
+	node_add_value(place, mem_pointer(mem_load_seq(&node->value)));
+	pg_atomic_fetch_sub_u64(&m->pub.entries, 1);
+
+	/* who finds it in the digest index goes on to the skiplist */
+	while (!mem_cas(&mem_link(node, 0), &link, link_with_mark(link)))
+		 /* try again */ ;
+}
+
+/*
+ * Insert the entry, using the memory reserved for it.  Cannot fail.  `digest` is that of the
+ * filter key.  `fresh`: no one else writes the key at the same time, and it will hardly be there, so
+ * the skiplist can wait, or the digest index need not be searched first.  (If it is there, or
+ * another key with the digest, that may get into the index twice, in different tables.)
  */
 void
 lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
@@ -300,11 +331,13 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 	LsmMemNode *node = (LsmMemNode *) reserved;
 	LsmMemNode *entry = NULL;
 	LsmMemNode *place;
+	bool		later;
 
 	node_fill(node, seq, key, value, digest);
+	later = fresh && value.data[0] == LSM_TAG_PUT && lsm_memlink_later(m, node->prefix);
 
 	/* an update of a key that has a node: no descent needed */
-	if (!fresh)
+	if (!fresh || later || lsm_memlink_pending(m))
 		entry = lsm_memindex_search(m, digest);
 	if (entry != NULL && entry->height > 0 && !node_removed(entry) &&
 		node_compare(entry, node->prefix, key) == 0)
@@ -312,7 +345,15 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 		node_add_value(entry, mem_pointer(node->value));
 		return;
 	}
+	if (entry == NULL && later)
+	{
+		insert_unlinked(m, node);
+		return;
+	}
 
+	/* the key's node may be one that is to be linked */
+	if (entry != NULL)
+		lsm_memlink_settle(m);
 	place = node_link(m, node);
 	if (place == node)
 		pg_atomic_fetch_add_u64(&m->pub.entries, 1);
@@ -330,6 +371,32 @@ all_fresh(const LsmEntry *entries, int n)
 			return false;
 	}
 	return true;
+}
+
+/* Link filled nodes, as node_link() for each: those at the end one by one, others all at the same time. */
+static void
+link_entries(Memtable *m, const LsmEntry *entries, int n, LsmMemNode **places)
+{
+	LsmMemNode *nodes[LSM_MAX_WRITE_ENTRIES];
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		nodes[i] = entries[i].node;
+		if (nodes[i]->prefix < mem_load(&m->tail_prefix))
+			break;
+		places[i] = node_link(m, nodes[i]);
+	}
+	if (i == n)
+		return;
+	for (int rest = i; rest < n; rest++)
+		nodes[rest] = entries[rest].node;
+	lsm_memlink_many(m, nodes + i, n - i, places + i);
+	for (; i < n; i++)
+	{
+		if (places[i] != nodes[i])
+			node_add_value(places[i], mem_pointer(nodes[i]->value));
+	}
 }
 
 /*
@@ -353,7 +420,7 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	int			indexed = 0;
 
 	Assert(n <= LSM_MAX_WRITE_ENTRIES);
-	if (n == 1 || !all_fresh(entries, n))
+	if (n == 1 || !all_fresh(entries, n) || lsm_memlink_pending(m))
 	{
 		for (int i = 0; i < n; i++)
 			lsm_memtable_insert(memtable, entries[i].node, seq + i, entries[i].key,
@@ -363,17 +430,16 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	for (int i = 0; i < n; i++)
 		node_fill(entries[i].node, seq + i, entries[i].key, entries[i].value,
 				  entries[i].digest);
+	link_entries(m, entries, n, places);
 	for (int i = 0; i < n; i++)
 	{
-		LsmMemNode *node = entries[i].node;
 		LsmSlice	key = entries[i].key;
 
-		places[i] = node_link(m, node);
-		if (places[i] == node)
+		if (places[i] == entries[i].node)
 			created++;
-		if (max == NULL || node_compare(max, node->prefix, key) < 0)
+		if (max == NULL || node_compare(max, key_prefix(key), key) < 0)
 			max = places[i];
-		if (min == NULL || node_compare(min, node->prefix, key) > 0)
+		if (min == NULL || node_compare(min, key_prefix(key), key) > 0)
 			min = places[i];
 	}
 	pg_atomic_fetch_add_u64(&m->pub.entries, created);
@@ -393,6 +459,7 @@ lsm_memtable_announce(LsmMemtable *memtable, LsmSlice key, bool second)
 	Memtable   *m = (Memtable *) memtable;
 	uint64		prefix = key_prefix(key);
 
-	if (prefix < mem_load(&m->tail_prefix))
+	if (prefix < mem_load(&m->tail_prefix) &&
+		__atomic_load_n(&m->at_once, __ATOMIC_RELAXED) > 0)
 		lsm_memhint_prefetch(m, prefix, second);
 }

@@ -11,8 +11,8 @@
  *	 5. LsmTreeShared.alloc_lock
  *	 6. buffer content locks: metapage before manifest pages; a log page is
  *		never locked together with those
- *	 7. control table lock, lsm_elastic->lock, arena spinlock, epoch; only the
- *		epoch is used under lsm_elastic->lock
+ *	 7. control table lock, lsm_elastic->lock, a memtable's link lock (memlink.c),
+ *		arena spinlock, epoch; only the epoch is used under lsm_elastic->lock
  * File I/O is allowed under none of 2..5 and 7 (page I/O through the buffer
  * manager is allowed under 3..5).
  *
@@ -107,8 +107,8 @@ typedef struct LsmMemtable
 	bool		local;			/* backend memory */
 	pg_atomic_uint32 writers;	/* registered, not yet finished */
 	pg_atomic_uint64 bytes;		/* reserved so far, overhead included */
-	pg_atomic_uint64 entries;	/* nodes ever made: never goes down, so 0 says
-								 * that the generation's log is empty */
+	pg_atomic_uint64 entries;	/* nodes ever made: never goes down to 0, which
+								 * says that the generation's log is empty */
 	pg_atomic_uint64 removed;	/* of these, by lsm_memtable_remove() */
 	pg_atomic_uint32 forgotten_xid; /* newest whose deletion lsm_tree_forget()
 									 * made final, or invalid: set before the
@@ -150,7 +150,8 @@ extern void *lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes,
 								  uint32 value_bytes);
 
 /*
- * Insert with reserved memory; cannot fail, takes no lock.  Entries may arrive in any
+ * Insert with reserved memory; cannot fail.  `fresh`: nobody else writes the key at the same
+ * time, and it will hardly be there.  Entries may arrive in any
  * order of seq (replay): an older one never hides a newer one, an older
  * PUT or DELETE becomes the base of a newer PARTIAL if it is newer than
  * the present base.

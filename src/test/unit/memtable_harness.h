@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "storage/lwlock.h"
 #include "storage/spin.h"
 
 /* the real ones: libpgport is not linked */
@@ -37,10 +38,22 @@
 	do { while (__atomic_exchange_n((l), 1, __ATOMIC_ACQUIRE) != 0) sched_yield(); } while (0)
 #define SpinLockRelease(l) __atomic_store_n((l), 0, __ATOMIC_RELEASE)
 
+/* the same for an LWLock: its state is the lock */
+#define LWLockNewTrancheId() 1
+#define LWLockRegisterTranche(id, name) ((void) 0)
+#define LWLockInitialize(l, id) __atomic_store_n(&(l)->state.value, 0, __ATOMIC_RELEASE)
+#define LWLockConditionalAcquire(l, mode) \
+	(__atomic_exchange_n(&(l)->state.value, 1, __ATOMIC_ACQUIRE) == 0)
+#define LWLockAcquire(l, mode) \
+	do { while (!LWLockConditionalAcquire(l, mode)) sched_yield(); } while (0)
+#define LWLockRelease(l) __atomic_store_n(&(l)->state.value, 0, __ATOMIC_RELEASE)
+
 /* give way at random, so that rare interleavings happen within seconds */
 static void race_point(void);
 
+#ifndef MEM_RACE_POINT
 #define MEM_RACE_POINT() race_point()
+#endif
 
 /* hints from so many nodes on: few, where the test has few */
 static uint64 hint_first_nodes = 2048;
@@ -50,6 +63,7 @@ static uint64 hint_first_nodes = 2048;
 #include "tree/memstore.c"
 #include "tree/memhint.c"
 #include "tree/memindex.c"
+#include "tree/memlink.c"
 #include "tree/memwrite.c"
 #include "tree/memtable.c"
 
@@ -282,6 +296,9 @@ make_key(char *buffer, uint32 n)
 	return lsm_slice(buffer, len);
 }
 
+/* every third entry is said to be fresh: then no other thread may write its key meanwhile */
+static bool put_fresh = true;
+
 static inline void
 put(LsmMemtable *m, LsmSlice key, LsmDigest digest, uint64 seq, LsmTag tag)
 {
@@ -293,7 +310,7 @@ put(LsmMemtable *m, LsmSlice key, LsmDigest digest, uint64 seq, LsmTag tag)
 	reserved = lsm_memtable_reserve(m, key.len, sizeof(data) + 3);
 	expect(reserved != NULL, "reserve");
 	lsm_memtable_insert(m, reserved, seq, key, lsm_slice(data, sizeof(data)), digest,
-						seq % 3 == 0);
+						put_fresh && seq % 3 == 0);
 }
 
 static inline void

@@ -274,6 +274,7 @@ hot_check_final(void)
 static void
 test_hot(void)
 {
+	put_fresh = false;
 	pthread_barrier_init(&hot_barrier, NULL, NTHREADS);
 	for (int round = 0; round < HOT_ROUNDS; round++)
 	{
@@ -296,6 +297,7 @@ test_hot(void)
 		lsm_memtable_destroy(table);
 	}
 	pthread_barrier_destroy(&hot_barrier);
+	put_fresh = true;
 	ok(wrong == NULL, wrong ? wrong : "hot keys: newest value and base, any order");
 	ok(arena_used == 0, "hot keys: all chunks freed");
 }

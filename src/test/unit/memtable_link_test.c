@@ -1,0 +1,391 @@
+/*-------------------------------------------------------------------------
+ *
+ * memtable_link_test.c
+ *	  src/tree/memlink.c: nodes that enter the skiplist later.  TAP output.
+ *
+ * How it is built: memtable_test.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#if !__has_include("postgres.h")
+
+/* built without the server's headers: nothing to test */
+#include <stdio.h>
+
+int
+main(void)
+{
+	printf("1..0 # SKIP no PostgreSQL server headers in the include path\n");
+	return 0;
+}
+
+#else
+
+/* few, so that writers link often */
+#define MEM_MAX_UNLINKED	40
+
+#include "memtable_harness.h"
+
+#define M ((Memtable *) table)
+
+static int
+nunlinked(void)
+{
+	return unlinked_count(M->unlinked);
+}
+
+/* Something that is in the list, and greater than all other keys. */
+static void
+begin_table(void)
+{
+	table = lsm_memtable_create(1, false);
+	put(table, lsm_slice("z", 1), digest_of("z", 1), 3, LSM_TAG_PUT);
+	expect(nunlinked() == 0, "what comes at the end is linked at once");
+}
+
+static LsmDigest
+text_digest(const char *text)
+{
+	return digest_of(text, strlen(text));
+}
+
+/* Sequence numbers that 3 divides are those of fresh entries. */
+static void
+put_text(const char *text, uint64 seq, LsmTag tag)
+{
+	put(table, lsm_slice(text, strlen(text)), text_digest(text), seq, tag);
+}
+
+static LsmMemNode *
+find_text(const char *text)
+{
+	return lsm_memtable_find(table, text_digest(text), lsm_slice(text, strlen(text)));
+}
+
+static bool
+seq_is(LsmMemNode *node, uint64 seq)
+{
+	return node != NULL && lsm_memnode_value(node)->seq == seq;
+}
+
+static int
+count_nodes(void)
+{
+	int			n = 0;
+	LsmMemNode *before = NULL;
+
+	for (LsmMemNode *node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
+	{
+		expect(before == NULL || lsm_slice_compare(lsm_memnode_key(before), lsm_memnode_key(node)) < 0,
+			   "keys ascend");
+		before = node;
+		n++;
+	}
+	return n;
+}
+
+/* ---- 1: each ordered operation finds what was to be linked ---- */
+
+static LsmMemNode *
+op_first(void)
+{
+	return lsm_memtable_first(table);
+}
+
+static LsmMemNode *
+op_last(void)
+{
+	(void) lsm_memtable_last(table);
+	return find_text("b");
+}
+
+static LsmMemNode *
+op_seek(void)
+{
+	return lsm_memtable_seek(table, lsm_slice("a", 1));
+}
+
+static LsmMemNode *
+op_seek_last(void)
+{
+	return lsm_memtable_seek_last(table, lsm_slice("c", 1));
+}
+
+static LsmMemNode *
+op_next(void)
+{
+	return lsm_memtable_next(table, find_text("a"));
+}
+
+static LsmMemNode *
+op_prev(void)
+{
+	return lsm_memtable_prev(table, find_text("z"));
+}
+
+static LsmMemNode *(*const ops[]) (void) =
+{
+	op_first, op_last, op_seek, op_seek_last, op_next, op_prev
+};
+
+static void
+test_operations(void)
+{
+	for (int i = 0; i < lengthof(ops); i++)
+	{
+		LsmMemNode *node;
+
+		begin_table();
+		if (ops[i] == op_next)
+		{
+			put_text("a", 2, LSM_TAG_PUT);
+			expect(nunlinked() == 0, "an entry that is not fresh is linked at once");
+		}
+		put_text("b", 6, LSM_TAG_PUT);
+		expect(nunlinked() == 1, "a fresh one is not");
+		node = find_text("b");
+		expect(seq_is(node, 6) && nunlinked() == 1, "found by its digest, for that needs no order");
+		expect(lsm_memtable_has_digest(table, text_digest("b"), lsm_slice("b", 1)) &&
+			   lsm_memtable_may_hold(table, lsm_slice("b", 1)) && nunlinked() == 1,
+			   "and in index and range");
+		expect(ops[i] () == node && nunlinked() == 0, "an ordered operation links and finds it");
+		expect(!M->linking && M->link_lock.state.value == 0, "and leaves no lock");
+		lsm_memtable_destroy(table);
+	}
+	ok(wrong == NULL, wrong ? wrong : "ordered operations link first");
+}
+
+/* ---- 2: writes of a key whose node is to be linked ---- */
+
+static void
+test_same_key(void)
+{
+	LsmMemNode *node;
+
+	begin_table();
+	put_text("b", 6, LSM_TAG_PUT);
+	node = find_text("b");
+	put_text("b", 7, LSM_TAG_PARTIAL);
+	ok(find_text("b") == node && seq_is(node, 7) && lsm_memnode_value(node)->base->seq == 6 &&
+	   nunlinked() == 1, "a change goes to the node that is to be linked");
+	put_text("b", 8, LSM_TAG_DELETE);
+	put_text("b", 9, LSM_TAG_PUT);
+	ok(find_text("b") == node && seq_is(node, 9) && nunlinked() == 1,
+	   "so do a deletion and a fresh entry behind it");
+	put_text("c", 12, LSM_TAG_DELETE);
+	ok(count_nodes() == 3, "one node per key, deletions too");
+	lsm_memtable_destroy(table);
+
+	/* the digest is another key's: only the skiplist tells */
+	begin_table();
+	put(table, lsm_slice("m", 1), 77, 3, LSM_TAG_PUT);
+	put(table, lsm_slice("k", 1), 77, 6, LSM_TAG_PUT);
+	ok(nunlinked() == 0, "a second key of a digest is linked at once, after what was there");
+	ok(seq_is(lsm_memtable_find(table, 77, lsm_slice("k", 1)), 6) &&
+	   lsm_memtable_find(table, 77, lsm_slice("l", 1)) == NULL, "both are found");
+	put_text("b", 9, LSM_TAG_PUT);
+	put(table, lsm_slice("k", 1), 77, 12, LSM_TAG_PUT);
+	ok(seq_is(lsm_memtable_find(table, 77, lsm_slice("k", 1)), 12) && count_nodes() == 4,
+	   "and written");
+	lsm_memtable_destroy(table);
+}
+
+/* ---- 3: removal ---- */
+
+static void
+test_removal(void)
+{
+	begin_table();
+	put_text("b", 6, LSM_TAG_PUT);
+	put_text("c", 9, LSM_TAG_PUT);
+	lsm_memtable_remove(table, find_text("b"));
+	ok(find_text("b") == NULL && count_nodes() == 2, "a node to be linked is removed");
+	put_text("b", 12, LSM_TAG_PUT);
+	ok(seq_is(find_text("b"), 12) && count_nodes() == 3, "and its key comes back");
+	ok(pg_atomic_read_u64(&table->entries) == 4 && pg_atomic_read_u64(&table->removed) == 1,
+	   "entries are counted");
+	lsm_memtable_destroy(table);
+}
+
+/* ---- 4: two nodes of a key, which the access methods never bring about ---- */
+
+static void
+hook_same_key(void)
+{
+	put_text("b", 3, LSM_TAG_PUT);
+}
+
+static void
+test_two_nodes(void)
+{
+	int			merged = 0;
+
+	yield_rate = 1000000;
+	for (int at = 1; at < 6; at++)
+	{
+		begin_table();
+		race_hook = hook_same_key;
+		race_countdown = at;
+		put_text("b", 6, LSM_TAG_PUT);
+		race_countdown = 0;
+		merged += nunlinked() == 2;
+		expect(count_nodes() == 2 && seq_is(find_text("b"), 6), "the newest value wins");
+		expect(seq_is(lsm_memtable_seek(table, lsm_slice("b", 1)), 6), "in the skiplist, too");
+		expect(pg_atomic_read_u64(&table->entries) == 2, "one is counted");
+		lsm_memtable_destroy(table);
+	}
+	ok(wrong == NULL && merged > 0, wrong ? wrong : "two nodes of a key become one");
+}
+
+/* ---- 5: how many, and who links ---- */
+
+static void
+test_bound(void)
+{
+	char		buffer[64];
+	int			most = 0;
+
+	begin_table();
+	for (uint32 i = 0; i < 1000; i++)
+	{
+		LsmSlice	key = lsm_slice(buffer, sprintf(buffer, "%08x", i * 2654435761u));
+
+		put(table, key, digest_of(key.data, key.len), 3 * i, LSM_TAG_PUT);
+		most = Max(most, nunlinked());
+	}
+	ok(most == MEM_MAX_UNLINKED - 1, "writers link when there are many");
+	ok(count_nodes() == 1001, "all of them");
+
+	/* who reads after each write */
+	M->at_once = 0;
+	put_text("b", 6, LSM_TAG_PUT);
+	(void) lsm_memtable_first(table);
+	ok(M->at_once == LINK_AT_ONCE, "a reader that finds one");
+	put_text("c", 9, LSM_TAG_PUT);
+	ok(nunlinked() == 0 && M->at_once == LINK_AT_ONCE - 1, "has the next ones linked at once");
+	for (uint32 i = 1; i < LINK_AT_ONCE + 25; i++)
+	{
+		LsmSlice	key = lsm_slice(buffer, sprintf(buffer, "b%08x", i * 2654435761u));
+
+		put(table, key, digest_of(key.data, key.len), 3 * i, LSM_TAG_PUT);
+	}
+	ok(nunlinked() == 25, "but not for ever");
+	(void) lsm_memtable_first(table);
+	ok(M->at_once == 0, "a reader that finds many has not");
+	lsm_memtable_destroy(table);
+	ok(arena_used == 0, "all chunks freed");
+}
+
+/* ---- 6: writers and readers at the same time ---- */
+
+#define STRESS_KEYS		(getenv("LSM_UNIT_SHORT") ? 20000 : 100000)
+
+static uint64 stress_done[NTHREADS];
+static int	stress_running;
+
+static LsmSlice
+stress_key(char *buffer, uint64 n)
+{
+	uint64		big = pg_hton64(n * UINT64CONST(0x9E3779B97F4A7C15) >> 1);
+
+	memcpy(buffer, &big, 8);
+	memset(buffer + 8, 7, 6);
+	return lsm_slice(buffer, 14);
+}
+
+static void
+stress_writer(int me)
+{
+	char		buffer[16];
+
+	random_state += me * UINT64CONST(7919);
+	for (uint64 n = me; n < STRESS_KEYS; n += NTHREADS)
+	{
+		LsmSlice	key = stress_key(buffer, n);
+		LsmDigest	digest = digest_of(key.data, key.len);
+
+		put(table, key, digest, 3 * n + 3, LSM_TAG_PUT);
+		expect(seq_is(lsm_memtable_find(table, digest, key), 3 * n + 3), "own insertion found");
+
+		/* now and then in the order, and taken out again */
+		if (n % 64 == me)
+			expect(seq_is(lsm_memtable_seek(table, key), 3 * n + 3), "own insertion found by a seek");
+		if (n % 16 == 1)
+			lsm_memtable_remove(table, lsm_memtable_find(table, digest, key));
+		__atomic_store_n(&stress_done[me], n + 1, __ATOMIC_RELEASE);
+	}
+	__atomic_sub_fetch(&stress_running, 1, __ATOMIC_ACQ_REL);
+}
+
+static void
+stress_reader(int me)
+{
+	char		buffer[16];
+	uint64		passes = 0;
+
+	random_state += me * UINT64CONST(104729);
+	while (__atomic_load_n(&stress_running, __ATOMIC_ACQUIRE) > 0)
+	{
+		int			writer = random_next() % NTHREADS;
+		uint64		limit = __atomic_load_n(&stress_done[writer], __ATOMIC_ACQUIRE);
+		uint64		n = limit == 0 ? 0 : limit - 1 - NTHREADS * (random_next() % Min(64, (limit + 3) / NTHREADS));
+		LsmSlice	key = stress_key(buffer, n);
+
+		if (limit == 0 || n % 16 == 1)
+			continue;
+		expect(seq_is(lsm_memtable_seek(table, key), 3 * n + 3), "finished insertion found by a seek");
+		expect(seq_is(lsm_memtable_seek_last(table, key), 3 * n + 3), "and by the other one");
+
+		/* writers get some time without a reader that keeps the list empty */
+		if (++passes % 8 == 0)
+			for (int i = 0; i < 100; i++)
+				sched_yield();
+	}
+}
+
+static void *
+stress_body(void *arg)
+{
+	int			me = (int) (intptr_t) arg;
+
+	if (me < NTHREADS)
+		stress_writer(me);
+	else
+		stress_reader(me);
+	return NULL;
+}
+
+static void
+test_stress(void)
+{
+	uint64		removed;
+	int			keys = STRESS_KEYS;
+
+	yield_rate = 256;
+	begin_table();
+	put(table, lsm_slice("\377", 1), 1, 6, LSM_TAG_PUT);
+	stress_running = NTHREADS;
+	run_threads(stress_body, NTHREADS + 2);
+	removed = pg_atomic_read_u64(&table->removed);
+	ok(wrong == NULL, wrong ? wrong : "writers, removers and readers of the order");
+	ok(removed == keys / 16 && count_nodes() == keys + 2 - keys / 16, "all nodes are there");
+	ok(pg_atomic_read_u64(&table->entries) == keys + 2, "and counted");
+	lsm_memtable_destroy(table);
+	ok(arena_used == 0, "stress: all chunks freed");
+}
+
+int
+main(void)
+{
+	lsm_memtable_shmem_init();
+	test_operations();
+	test_same_key();
+	test_removal();
+	test_two_nodes();
+	test_bound();
+	test_stress();
+	printf("1..%d\n", ntests);
+	return nfailed == 0 ? 0 : 1;
+}
+
+#endif

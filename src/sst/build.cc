@@ -40,7 +40,7 @@ bool DataBlock::Overflows(size_t bytes, size_t key_bytes,
   if (since_restart_ >= kRestartInterval) bytes += sizeof(uint32_t);
   return bytes + internal_bytes + value_bytes + sizeof(uint32_t) +
              VarintBytes(internal_bytes) + VarintBytes(value_bytes) >
-         kBlockBytes;
+         block_bytes_;
 }
 
 // The key begins with all of the last one: its next bytes may be like the
@@ -58,8 +58,10 @@ size_t DataBlock::CommonWithTrailer(const uint8_t* key,
   return common;
 }
 
-bool DataBlock::Start() noexcept {
-  return out_.Reserve(2 * kBlockBytes) && last_key_.Reserve(256);
+bool DataBlock::Start(size_t block_bytes) noexcept {
+  block_bytes_ = block_bytes;
+  nearly_full_ = (block_bytes * 90 + 99) / 100;
+  return out_.Reserve(2 * block_bytes) && last_key_.Reserve(256);
 }
 
 bool DataBlock::Add(const uint8_t* key, size_t key_bytes, size_t common,

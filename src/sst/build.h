@@ -14,10 +14,16 @@
 
 namespace lsm_sst {
 
-constexpr size_t kBlockBytes = 4096;
+// How large data blocks become, before compression.  A lookup decompresses all
+// of a block.  LZ4 loses little by smaller ones; zstd is for those who want
+// small files.
+constexpr size_t kMaxBlockBytes = 4096;
+constexpr size_t BlockBytes(LsmCompression compression) {
+  return compression == LSM_COMPRESSION_LZ4 ? 2048 : kMaxBlockBytes;
+}
 constexpr uint32_t kRestartInterval = 16;
 // An entry has at least 4 bytes.
-constexpr uint32_t kMaxRestarts = kBlockBytes / 4 / kRestartInterval + 2;
+constexpr uint32_t kMaxRestarts = kMaxBlockBytes / 4 / kRestartInterval + 2;
 
 inline void StoreFixed32(uint8_t* p, uint32_t v) noexcept {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -47,8 +53,8 @@ inline size_t VarintBytes(uint64_t v) noexcept {
 // The data block that is being built.
 class DataBlock {
  public:
-  // False: no memory.
-  bool Start() noexcept;
+  // `block_bytes`: at most kMaxBlockBytes.  False: no memory.
+  bool Start(size_t block_bytes) noexcept;
 
   bool empty() const noexcept { return out_.bytes == 0; }
   // The last key added, also when the block is empty again.
@@ -58,8 +64,8 @@ class DataBlock {
   // Would this entry make it too large?  REQUIRES: not empty.
   bool Full(size_t key_bytes, size_t value_bytes) const noexcept {
     const size_t bytes = RawBytes();
-    if (__builtin_expect(bytes <= kNearlyFull, 1)) return false;
-    return bytes >= kBlockBytes || Overflows(bytes, key_bytes, value_bytes);
+    if (__builtin_expect(bytes <= nearly_full_, 1)) return false;
+    return bytes >= block_bytes_ || Overflows(bytes, key_bytes, value_bytes);
   }
 
   // `common`: how many bytes the key has in common with the last one; 0 for the
@@ -78,9 +84,6 @@ class DataBlock {
   }
 
  private:
-  // A block of so many bytes ends before an entry that would not fit.
-  static constexpr size_t kNearlyFull = (kBlockBytes * 90 + 99) / 100;
-
   size_t RawBytes() const noexcept {
     return out_.bytes + (size_t{restarts_} + 1) * sizeof(uint32_t);
   }
@@ -88,6 +91,9 @@ class DataBlock {
                  size_t value_bytes) const noexcept;
   size_t CommonWithTrailer(const uint8_t* key, size_t key_bytes) const noexcept;
 
+  size_t block_bytes_ = kMaxBlockBytes;
+  // A block of so many bytes ends before an entry that would not fit.
+  size_t nearly_full_ = kMaxBlockBytes;
   Buffer out_;
   uint32_t restarts_ = 0;
   uint32_t since_restart_ = kRestartInterval;

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 
+#include "sst/build.h"
 #include "sst/sst.h"
 
 #if ROCKSDB_MAJOR < 7 || (ROCKSDB_MAJOR == 7 && ROCKSDB_MINOR < 8)
@@ -41,9 +42,12 @@ inline rocksdb::CompressionType ToRocksDb(LsmCompression compression) {
 // The one table layout we write (build.h), spelled out: unit tests compare with
 // SstFileWriter, and defaults differ between versions (format_version 6 in 9.x
 // has another footer).
-inline rocksdb::BlockBasedTableOptions TableOptions() {
+inline rocksdb::BlockBasedTableOptions TableOptions(
+    rocksdb::CompressionType compression) {
   rocksdb::BlockBasedTableOptions table;
-  table.block_size = 4096;
+  table.block_size = BlockBytes(compression == rocksdb::kLZ4Compression
+                                    ? LSM_COMPRESSION_LZ4
+                                    : LSM_COMPRESSION_NONE);
   table.block_restart_interval = 16;
   table.index_block_restart_interval = 1;
   table.format_version = 5;
@@ -78,7 +82,7 @@ inline rocksdb::Options SstOptions(rocksdb::CompressionType compression) {
   // A host name in the properties would make equal files differ.
   options.db_host_id.clear();
   options.table_factory.reset(
-      rocksdb::NewBlockBasedTableFactory(TableOptions()));
+      rocksdb::NewBlockBasedTableFactory(TableOptions(compression)));
   return options;
 }
 

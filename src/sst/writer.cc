@@ -187,7 +187,8 @@ LsmSstStatus lsm_sst_writer_open(const char* path, LsmCompression compression,
   writer->path = strdup(path);
   writer->facts.compression = compression;
   LsmSstStatus status = LSM_SST_OK;
-  if (writer->path == nullptr || !writer->block.Start() ||
+  if (writer->path == nullptr ||
+      !writer->block.Start(BlockBytes(compression)) ||
       !writer->compressor.Start(compression))
     status = FailMemory(err, "writing sorted file", path);
   else if (!writer->file.Open(path))

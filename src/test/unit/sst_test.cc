@@ -274,7 +274,7 @@ void TestLayouts() {
   };
   for (const Layout &layout : layouts) {
     rocksdb::Options options = lsm_sst::SstOptions(rocksdb::kNoCompression);
-    Table table = lsm_sst::TableOptions();
+    Table table = lsm_sst::TableOptions(rocksdb::kNoCompression);
     layout.change(&table, &options);
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options, nullptr,

@@ -22,14 +22,18 @@ namespace lsm_sst {
 namespace {
 
 // Samples of a file that was just opened: 2 kB.  A file of 64 MB has 16,000
-// blocks, so that 32 separators remain to be searched in the mapping.
+// plain blocks, so that 32 separators remain to be searched in the mapping.
 constexpr uint32_t kColdSamples = 512;
 // A file from which so many blocks were read is worth one sample per block and
-// the blocks' offsets, if it has no more of them: 8 bytes per block, 2 MB per
-// GB of 4 kB blocks.  Lookups then leave the mapped index alone, which saves
-// them two or three cache misses, one waiting for the other.
+// the block's offset, 8 bytes: 2 MB per GB of plain blocks.  Lookups then leave
+// the mapped index alone, which saves them two or three cache misses, one
+// waiting for the other.  Of a file with more blocks (they are small before
+// they are compressed, and smaller then), every second or third block's
+// sample has to do, so that no file needs more than 256 kB.
 constexpr uint32_t kHotBlocks = 64;
-constexpr uint32_t kHotSamples = 16384;
+constexpr uint32_t kHotSamples = 32768;
+// So many of the hot samples between two cold ones are fetched at once.
+constexpr uint32_t kFetchedSamples = 64;
 
 // See LsmSstProperties; part of the format of the file list.
 constexpr size_t kTailBytes = 4096;
@@ -153,6 +157,23 @@ Verdict CheckProperties(const Properties& p) noexcept {
   return kFine;
 }
 
+// The samples of every step'th separator; false if the index is damaged.
+// REQUIRES: prefix is set.
+bool TakeSamples(const LsmSstReader* reader, uint32_t step,
+                 uint32_t* samples) noexcept {
+  const size_t prefix_bytes = reader->prefix_bytes;
+  for (uint32_t i = 0, block = 0; block < reader->blocks; i++, block += step) {
+    const uint8_t *key, *after;
+    size_t key_bytes;
+    if (!IndexKey(reader, block, &key, &key_bytes, &after) ||
+        key_bytes < prefix_bytes)
+      return false;
+    samples[i] = PrefixInteger(key + prefix_bytes, key_bytes - prefix_bytes);
+    if (i > 0 && samples[i] < samples[i - 1]) return false;
+  }
+  return true;
+}
+
 // Prefix and samples; see the comment on LsmSstReader.
 LsmSstStatus SampleIndex(LsmSstReader* reader, LsmSstError* err) noexcept {
   const uint8_t *first, *last, *after;
@@ -183,21 +204,33 @@ LsmSstStatus SampleIndex(LsmSstReader* reader, LsmSstError* err) noexcept {
   reader->memory += reader->sample_count * sizeof(uint32_t) + shared +
                     words * sizeof(uint64_t);
 
-  for (uint32_t i = 0; i < reader->sample_count; i++) {
-    const uint8_t* key;
-    size_t key_bytes;
-    if (!IndexKey(reader, i * reader->sample_step, &key, &key_bytes, &after) ||
-        key_bytes < shared) {
-      return FailBlock(reader, err, Corrupt("the index is damaged"),
-                       reader->index_offset);
-    }
-    reader->samples[i] = PrefixInteger(key + shared, key_bytes - shared);
-    if (i > 0 && reader->samples[i] < reader->samples[i - 1]) {
-      return FailBlock(reader, err, Corrupt("the index is out of order"),
-                       reader->index_offset);
-    }
+  if (!TakeSamples(reader, reader->sample_step, reader->samples)) {
+    return FailBlock(reader, err, Corrupt("the index is damaged"),
+                     reader->index_offset);
   }
   return LSM_SST_OK;
+}
+
+// More samples of a file that has too many blocks for one each.  Not done if
+// memory is short, or the index is not as it should be: lookups will say so.
+void WarmSamples(LsmSstReader* reader) noexcept {
+  const uint32_t step = (reader->blocks + kHotSamples - 1) / kHotSamples;
+  const uint32_t count = (reader->blocks + step - 1) / step;
+  if (count <= reader->sample_count) return;
+  uint32_t* samples = static_cast<uint32_t*>(malloc(count * sizeof(uint32_t)));
+  if (samples == nullptr) return;
+  reader->warming = samples;  // freed with the reader if a fault cuts us short
+  const bool fine = TakeSamples(reader, step, samples);
+  reader->warming = nullptr;
+  if (!fine) {
+    free(samples);
+    return;
+  }
+  reader->memory += (count - reader->sample_count) * sizeof(uint32_t);
+  free(reader->samples);
+  reader->samples = samples;
+  reader->sample_count = count;
+  reader->sample_step = step;
 }
 
 // One sample and one offset per block.  Not done, for good, if memory is short
@@ -205,12 +238,14 @@ LsmSstStatus SampleIndex(LsmSstReader* reader, LsmSstError* err) noexcept {
 void WarmIndex(LsmSstReader* reader) noexcept {
   reader->index_warmed = true;
   const uint32_t blocks = reader->blocks;
-  if (blocks > kHotSamples || reader->props.data_bytes > UINT32_MAX) return;
-  const size_t bytes = (2 * size_t{blocks} + 1) * sizeof(uint32_t);
-  uint32_t* samples = static_cast<uint32_t*>(malloc(bytes));
-  if (samples == nullptr) return;
-  reader->warming = samples;  // freed with the reader if a fault cuts us short
-  uint32_t* offsets = samples + blocks;
+  if (blocks > kHotSamples || reader->props.data_bytes > UINT32_MAX) {
+    WarmSamples(reader);
+    return;
+  }
+  const size_t bytes = (size_t{blocks} + 1) * sizeof(LsmSstHotBlock);
+  LsmSstHotBlock* hot = static_cast<LsmSstHotBlock*>(malloc(bytes));
+  if (hot == nullptr) return;
+  reader->warming = hot;  // freed with the reader if a fault cuts us short
 
   uint64_t end = 0;
   uint32_t i = 0;
@@ -223,25 +258,20 @@ void WarmIndex(LsmSstReader* reader) noexcept {
         !IndexHandle(reader, i, &handle).ok() ||
         (i > 0 && handle.offset != end))
       break;
-    samples[i] = PrefixInteger(key + reader->prefix_bytes,
-                               key_bytes - reader->prefix_bytes);
-    if (i > 0 && samples[i] < samples[i - 1]) break;
-    offsets[i] = static_cast<uint32_t>(handle.offset);
+    hot[i].sample = PrefixInteger(key + reader->prefix_bytes,
+                                  key_bytes - reader->prefix_bytes);
+    if (i > 0 && hot[i].sample < hot[i - 1].sample) break;
+    hot[i].offset = static_cast<uint32_t>(handle.offset);
     end = handle.offset + handle.bytes + kBlockTrailerBytes;
   }
   reader->warming = nullptr;
   if (i < blocks) {
-    free(samples);
+    free(hot);
     return;
   }
-  offsets[blocks] = static_cast<uint32_t>(end);
-  reader->memory += bytes - reader->sample_count * sizeof(uint32_t);
-  free(reader->samples);
-  free(reader->warming);
-  reader->samples = samples;
-  reader->offsets = offsets;
-  reader->sample_count = blocks;
-  reader->sample_step = 1;
+  hot[blocks] = LsmSstHotBlock{UINT32_MAX, static_cast<uint32_t>(end)};
+  reader->memory += bytes;
+  reader->hot = hot;
 }
 
 // Everything that reads the mapping.  What it allocates hangs off the reader,
@@ -372,11 +402,11 @@ bool IndexKey(const LsmSstReader* reader, uint32_t block, const uint8_t** key,
 
 Verdict IndexHandle(const LsmSstReader* reader, uint32_t block,
                     BlockHandle* handle) noexcept {
-  if (reader->offsets != nullptr) {
+  if (reader->hot != nullptr) {
     // Checked by WarmIndex().
-    handle->offset = reader->offsets[block];
-    handle->bytes = reader->offsets[block + 1] - reader->offsets[block] -
-                    kBlockTrailerBytes;
+    const LsmSstHotBlock* hot = reader->hot + block;
+    handle->offset = hot[0].offset;
+    handle->bytes = hot[1].offset - hot[0].offset - kBlockTrailerBytes;
     return kFine;
   }
   const uint8_t *key, *after;
@@ -393,18 +423,61 @@ Verdict IndexHandle(const LsmSstReader* reader, uint32_t block,
 
 namespace {
 
+inline uint32_t SampleOf(uint32_t sample) noexcept { return sample; }
+inline uint32_t SampleOf(const LsmSstHotBlock& hot) noexcept {
+  return hot.sample;
+}
+
 // Number of samples below the integer.
-inline uint32_t SamplesBelow(const LsmSstReader* reader,
+template <typename Sample>
+inline uint32_t SamplesBelow(const Sample* samples, uint32_t count,
                              uint32_t wanted) noexcept {
-  const uint32_t* samples = reader->samples;
-  const uint32_t* base = samples;
-  uint32_t count = reader->sample_count;
+  if (count == 0) return 0;
+  const Sample* base = samples;
   while (count > 1) {
     const uint32_t half = count / 2;
-    base += (base[half - 1] < wanted) ? half : 0;
+    base += (SampleOf(base[half - 1]) < wanted) ? half : 0;
     count -= half;
   }
-  return static_cast<uint32_t>(base - samples) + (*base < wanted ? 1 : 0);
+  return static_cast<uint32_t>(base - samples) +
+         (SampleOf(*base) < wanted ? 1 : 0);
+}
+
+// Of sorted samples, the first `count`: how many are equal to the integer.
+template <typename Sample>
+inline uint32_t SamplesTied(const Sample* samples, uint32_t count,
+                            uint32_t wanted) noexcept {
+  uint32_t low = 0;
+  if (count == 0 || SampleOf(samples[0]) != wanted) return 0;
+  while (low < count) {
+    const uint32_t middle = low + (count - low) / 2;
+    if (SampleOf(samples[middle]) == wanted)
+      low = middle + 1;
+    else
+      count = middle;
+  }
+  return low;
+}
+
+// Blocks *low to *high, which may be reader->blocks, are where the first block
+// may be whose separator is >= a key with this integer.  Private memory only.
+inline void SearchSamples(const LsmSstReader* reader, uint32_t wanted,
+                          uint32_t* low, uint32_t* high) noexcept {
+  const uint32_t* samples = reader->samples;
+  const uint32_t count = reader->sample_count;
+  const uint32_t below = SamplesBelow(samples, count, wanted);
+  const uint32_t tied =
+      below + SamplesTied(samples + below, count - below, wanted);
+  *low = below == 0 ? 0 : (below - 1) * reader->sample_step + 1;
+  *high = tied == count ? reader->blocks : tied * reader->sample_step;
+  const LsmSstHotBlock* hot = reader->hot;
+  if (hot == nullptr) return;
+  for (uint32_t i = *low; i <= *high && i - *low < kFetchedSamples;
+       i += 64 / sizeof(LsmSstHotBlock))
+    __builtin_prefetch(hot + i);
+  const uint32_t n = SamplesBelow(hot + *low, *high - *low, wanted);
+  *low += n;
+  *high = *low + SamplesTied(hot + *low, *high - *low, wanted);
 }
 
 }  // namespace
@@ -430,26 +503,10 @@ bool SearchIndex(LsmSstReader* reader, const uint8_t* key, size_t key_bytes,
     }
   }
 
-  // Samples below the key's integer, then those that tie with it.
-  const uint32_t wanted =
-      PrefixInteger(key + prefix_bytes, key_bytes - prefix_bytes);
-  const uint32_t* samples = reader->samples;
-  const uint32_t below = SamplesBelow(reader, wanted);
-  uint32_t tied = below;
-  if (tied < reader->sample_count && samples[tied] == wanted) {
-    uint32_t high = reader->sample_count;
-    while (tied < high) {
-      const uint32_t middle = tied + (high - tied) / 2;
-      if (samples[middle] == wanted)
-        tied = middle + 1;
-      else
-        high = middle;
-    }
-  }
-
-  uint32_t low = below == 0 ? 0 : (below - 1) * reader->sample_step + 1;
-  uint32_t high = tied == reader->sample_count ? reader->blocks
-                                               : tied * reader->sample_step;
+  uint32_t low, high;
+  SearchSamples(reader,
+                PrefixInteger(key + prefix_bytes, key_bytes - prefix_bytes),
+                &low, &high);
   // The separators between are side by side: fetch them all at once.
   if (low < high && high - low <= 64) {
     const uint8_t* restarts = reader->index_restarts;
@@ -508,6 +565,8 @@ void lsm_sst_close(LsmSstReader* reader) {
   if (reader == nullptr) return;
   UnmapFile(reader->map);
   free(reader->samples);
+  free(reader->hot);
+  free(reader->warming);
   free(reader->prefix);
   free(reader->verified);
   free(reader);
@@ -525,16 +584,18 @@ void lsm_sst_prefetch(LsmSstReader* reader, const void* key, size_t key_bytes) {
   // Private memory only: the block is guessed, ties are not looked into.
   const uint8_t* bytes = static_cast<const uint8_t*>(key);
   const size_t prefix_bytes = reader->prefix_bytes;
-  if (reader->offsets == nullptr || key_bytes < prefix_bytes ||
+  if (reader->hot == nullptr || key_bytes < prefix_bytes ||
       (prefix_bytes > 0 && memcmp(bytes, reader->prefix, prefix_bytes) != 0))
     return;
-  const uint32_t block = SamplesBelow(
-      reader, PrefixInteger(bytes + prefix_bytes, key_bytes - prefix_bytes));
+  uint32_t block, high;
+  SearchSamples(reader,
+                PrefixInteger(bytes + prefix_bytes, key_bytes - prefix_bytes),
+                &block, &high);
   if (block >= reader->blocks) return;
-  const uint8_t* end = reader->map.base + reader->offsets[block + 1];
+  const uint8_t* end = reader->map.base + reader->hot[block + 1].offset;
   __builtin_prefetch(end - kBlockTrailerBytes);
   __builtin_prefetch(end - kBlockTrailerBytes - 64);
-  __builtin_prefetch(reader->map.base + reader->offsets[block]);
+  __builtin_prefetch(reader->map.base + reader->hot[block].offset);
 }
 
 uint64_t lsm_sst_blocks_read(const LsmSstReader* reader) {

@@ -12,7 +12,13 @@
 // The index block is used where it is, in the mapping.  Private memory holds
 // only a sample of it: the first 4 bytes, behind the prefix that all keys of
 // the index share, of every sample_step'th separator, as integers.  Files that
-// are read a lot get a sample of every separator, and the blocks' offsets.
+// are read a lot get a sample of every separator, beside the block's offset:
+// what a search looks at last then lies in few cache lines, fetched at once.
+struct LsmSstHotBlock {
+  uint32_t sample;
+  uint32_t offset;  // of the block, in the file
+};
+
 struct LsmSstReader {
   lsm_sst::Mapping map;
   char* path;
@@ -27,8 +33,8 @@ struct LsmSstReader {
   bool index_value_is_delta;
 
   uint32_t* samples;
-  uint32_t* offsets;  // blocks + 1, in the memory of samples; may be null
-  uint32_t* warming;  // becomes samples
+  LsmSstHotBlock* hot;  // blocks, and where the last one ends; may be null
+  void* warming;        // becomes hot, or samples
   bool index_warmed;
   uint32_t sample_count;
   uint32_t sample_step;

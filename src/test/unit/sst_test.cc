@@ -171,6 +171,57 @@ void TestSmall() {
   Check(good, "all positions of small files");
 }
 
+// A block per entry.  Once a file is read a lot, more of its index is kept:
+// one sample per block, or one of several blocks if they are very many.
+void TestManyBlocks(uint64_t count, bool ties) {
+  const auto key_of = [ties](uint64_t i) {
+    // With ties, keys differ behind what a sample holds.
+    const uint64_t number = ties ? ((i / 200) << 32 | i % 200) : i << 20;
+    char bytes[8];
+    for (int j = 0; j < 8; j++)
+      bytes[j] = static_cast<char>(number >> (56 - 8 * j));
+    return std::string(bytes, sizeof(bytes));
+  };
+  Entries entries;
+  for (uint64_t i = 0; i < count; i++)
+    entries[key_of(2 * i)] = std::string(2100, static_cast<char>('a' + i % 7));
+  LsmSstError err;
+  LsmSstReader *reader;
+  LsmSstIter *it;
+  LsmSstProperties props;
+  const std::string path = Path("blocks.sst");
+  if (!Check(WriteEntries(path, LSM_COMPRESSION_LZ4, entries, &props, &err) ==
+                     LSM_SST_OK &&
+                 lsm_sst_open(path.c_str(), &reader, &err) == LSM_SST_OK &&
+                 lsm_sst_iter_open(reader, &it, &err) == LSM_SST_OK &&
+                 lsm_sst_properties(reader)->data_blocks == count,
+             "a file of %llu blocks", static_cast<unsigned long long>(count)))
+    return;
+  const size_t cold_bytes = lsm_sst_reader_memory(reader);
+  bool good = true;
+  for (uint64_t i = 0; i < 2 * count + 2 && good; i += i < 300 ? 1 : 13) {
+    const std::string key = key_of(i);
+    auto at = entries.lower_bound(key);
+    lsm_sst_prefetch(reader, key.data(), key.size());
+    good = lsm_sst_iter_seek(it, key.data(), key.size(), &err) == LSM_SST_OK &&
+           At(it, entries, at);
+    // A point lookup.
+    if (at != entries.end() && at->first != key) at = entries.end();
+    good = good &&
+           lsm_sst_iter_seek_prefix(it, key.data(), key.size(), key.size(),
+                                    &err) == LSM_SST_OK &&
+           At(it, entries, at);
+  }
+  Check(good, "its keys and those between, %s ties", ties ? "with" : "without");
+  const size_t hot_bytes = lsm_sst_reader_memory(reader);
+  Check(hot_bytes > cold_bytes && hot_bytes < 300 * 1024,
+        "it keeps more of its index, but not too much (%zu, %zu bytes)",
+        cold_bytes, hot_bytes);
+  lsm_sst_iter_close(it);
+  lsm_sst_close(reader);
+  unlink(path.c_str());
+}
+
 // No two files have the same tail, be their entries the same.
 void TestIdentity() {
   const Entries entries = RandomEntries(500, 77);
@@ -557,6 +608,10 @@ int main(int argc, char **argv) {
   } else {
     TestErrors();
     TestSmall();
+    TestManyBlocks(20000, false);
+    TestManyBlocks(20000, true);
+    TestManyBlocks(70000, false);
+    TestManyBlocks(70000, true);
     TestIdentity();
     TestRoundTrip(200000, 300000);
     TestLayouts();

@@ -64,6 +64,7 @@ index_check(LsmSlice key, LsmSlice value)
 }
 
 const LsmKindOps lsm_index_kind_ops = {
+	.puts_stay = true,
 	.merge = index_merge,
 	.fate = index_fate,
 	.min_xid = index_min_xid,

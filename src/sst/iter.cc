@@ -490,6 +490,26 @@ inline LsmSstStatus Position(LsmSstIter* it, LsmSstError* err,
   return status;
 }
 
+[[gnu::always_inline]] inline LsmSstStatus Next(LsmSstIter* it,
+                                                LsmSstError* err) noexcept {
+  if (__builtin_expect(!it->valid, 0)) {
+    return Fail(err, LSM_SST_INVALID, 0,
+                "iterator over sorted file \"%s\" is not at an entry",
+                it->reader->path);
+  }
+  if (it->buffered && it->next_entry < it->entries_bytes) {
+    // Private memory only: no guard.
+    const Verdict verdict = DecodeNext(it);
+    if (__builtin_expect(verdict.ok(), 1)) {
+      it->value = it->base + it->value_offset;
+      return LSM_SST_OK;
+    }
+    ForgetBlock(it);
+    return FailHere(it, err, verdict);
+  }
+  return Position(it, err, [=]() noexcept { return NextSlow(it, err); });
+}
+
 void StopScan(LsmSstIter* it) noexcept {
   it->stepped = false;
   it->scanned_blocks = 0;
@@ -606,22 +626,19 @@ LsmSstStatus lsm_sst_iter_last(LsmSstIter* it, LsmSstError* err) {
 }
 
 LsmSstStatus lsm_sst_iter_next(LsmSstIter* it, LsmSstError* err) {
-  if (__builtin_expect(!it->valid, 0)) {
-    return Fail(err, LSM_SST_INVALID, 0,
-                "iterator over sorted file \"%s\" is not at an entry",
-                it->reader->path);
+  return Next(it, err);
+}
+
+LsmSstStatus lsm_sst_iter_step(LsmSstIter* it, LsmSstView* view,
+                               LsmSstError* err) {
+  const LsmSstStatus status = Next(it, err);
+  if (__builtin_expect(status == LSM_SST_OK && it->valid, 1)) {
+    *view = LsmSstView{it->key, it->key_bytes - kKeyTrailerBytes, it->value,
+                       it->value_bytes};
+  } else {
+    view->key = nullptr;
   }
-  if (it->buffered && it->next_entry < it->entries_bytes) {
-    // Private memory only: no guard.
-    const Verdict verdict = DecodeNext(it);
-    if (__builtin_expect(verdict.ok(), 1)) {
-      it->value = it->base + it->value_offset;
-      return LSM_SST_OK;
-    }
-    ForgetBlock(it);
-    return FailHere(it, err, verdict);
-  }
-  return Position(it, err, [=]() noexcept { return NextSlow(it, err); });
+  return status;
 }
 
 LsmSstStatus lsm_sst_iter_prev(LsmSstIter* it, LsmSstError* err) {

@@ -77,11 +77,18 @@ typedef struct LsmSstWriter LsmSstWriter;
 extern LsmSstStatus lsm_sst_writer_open(const char *path, LsmCompression compression,
 										LsmSstWriter **writer, LsmSstError *err);
 
-/* REQUIRES: key strictly greater (memcmp order) than the one before. */
+/*
+ * REQUIRES: key strictly greater (memcmp order) than the one before.
+ * `*common_bytes` (may be NULL): how many bytes the two have in common.
+ */
 extern LsmSstStatus lsm_sst_writer_add(LsmSstWriter *writer,
 									   const void *key, size_t key_bytes,
 									   const void *value, size_t value_bytes,
-									   LsmSstError *err);
+									   size_t *common_bytes, LsmSstError *err);
+
+/* The last key that was added.  REQUIRES: one was.  Good until the next call. */
+extern const void *lsm_sst_writer_last_key(const LsmSstWriter *writer,
+										   size_t *key_bytes);
 
 /* Estimate of the file's size so far, in bytes. */
 extern uint64_t lsm_sst_writer_bytes(const LsmSstWriter *writer);
@@ -154,6 +161,22 @@ extern bool lsm_sst_iter_valid(const LsmSstIter *iter);
 /* REQUIRES: valid.  Point into the iterator; good until it moves. */
 extern const void *lsm_sst_iter_key(const LsmSstIter *iter, size_t *key_bytes);
 extern const void *lsm_sst_iter_value(const LsmSstIter *iter, size_t *value_bytes);
+
+/* An entry where it lies in the iterator */
+typedef struct LsmSstView
+{
+	const void *key;			/* NULL: none */
+	size_t		key_bytes;
+	const void *value;
+	size_t		value_bytes;
+} LsmSstView;
+
+/*
+ * Next, and what is there, in one call: for those who read all of a file.
+ * REQUIRES: valid.  Good until the iterator moves.
+ */
+extern LsmSstStatus lsm_sst_iter_step(LsmSstIter *iter, LsmSstView *view,
+									  LsmSstError *err);
 
 /* Where the copy of an entry lies */
 typedef struct LsmSstEntry

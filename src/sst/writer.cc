@@ -203,7 +203,8 @@ LsmSstStatus lsm_sst_writer_open(const char* path, LsmCompression compression,
 
 LsmSstStatus lsm_sst_writer_add(LsmSstWriter* writer, const void* key_data,
                                 size_t key_bytes, const void* value,
-                                size_t value_bytes, LsmSstError* err) {
+                                size_t value_bytes, size_t* common_bytes,
+                                LsmSstError* err) {
   const uint8_t* key = static_cast<const uint8_t*>(key_data);
   DataBlock* block = &writer->block;
   if (__builtin_expect(writer->failed != LSM_SST_OK, 0))
@@ -236,10 +237,17 @@ LsmSstStatus lsm_sst_writer_add(LsmSstWriter* writer, const void* key_data,
                       static_cast<const uint8_t*>(value), value_bytes),
           0))
     return FailWriterMemory(writer, err);
+  if (common_bytes != nullptr) *common_bytes = common;
   writer->facts.entries++;
   writer->facts.raw_key_bytes += key_bytes;
   writer->facts.raw_value_bytes += value_bytes;
   return LSM_SST_OK;
+}
+
+const void* lsm_sst_writer_last_key(const LsmSstWriter* writer,
+                                    size_t* key_bytes) {
+  *key_bytes = writer->block.last_key_bytes();
+  return writer->block.last_key();
 }
 
 uint64_t lsm_sst_writer_bytes(const LsmSstWriter* writer) {

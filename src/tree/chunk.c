@@ -19,7 +19,9 @@
 
 /*
  * See chunk.h.  Blocks of index files are not compressed, and become half of what they were
- * or less; blocks of tables and filters stay as they are, at the price of a sample.
+ * or less; blocks of tables and filters stay as they are, at the price of a sample.  Where
+ * little is saved, for keys are random, half of the time is: matches are looked for
+ * at fewer places, at the price of 3 to 5% more bytes.
  */
 uint32_t
 lsm_chunk_pack(const char *data, uint32_t bytes, char *out)
@@ -28,7 +30,8 @@ lsm_chunk_pack(const char *data, uint32_t bytes, char *out)
 	int			n = LZ4_compress_default(data, out, sample, sample - sample / 10);
 
 	if (n > 0 && sample < bytes)
-		n = LZ4_compress_default(data, out, bytes, bytes - bytes / 10);
+		n = LZ4_compress_fast(data, out, bytes, bytes - bytes / 10,
+							  (uint32_t) n > sample / 5 * 3 ? 8 : 1);
 	return n > 0 ? n : 0;
 }
 

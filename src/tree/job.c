@@ -196,6 +196,11 @@ lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 	MemoryContext old;
 	LsmFate		fate;
 
+	if (job->tree->ops->puts_stay && (uint8) value.data[0] == LSM_TAG_PUT)
+	{
+		lsm_job_add(job, key, value);
+		return;
+	}
 	job->fate.bottom = job_at_bottom(job, key);
 
 	/* nothing left to hide or to complete */
@@ -205,7 +210,8 @@ lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 		return;
 	}
 
-	MemoryContextReset(job->entry_cxt);
+	if (!job->entry_cxt->isReset)
+		MemoryContextReset(job->entry_cxt);
 	old = MemoryContextSwitchTo(job->entry_cxt);
 	resetStringInfo(&job->rewritten);
 	job->fate.dying = false;
@@ -238,15 +244,11 @@ alloc_aligned(Size bytes, void **chunk)
 
 /*
  * An elastic filter's segment begins with the filter key: note what tells it from
- * the one before.
+ * the one before, with which it has so many bytes in common.
  */
 static void
-job_add_fence(LsmJob *job, LsmSlice before, LsmSlice filter_key)
+job_add_fence(LsmJob *job, LsmSlice filter_key, uint32 common_bytes)
 {
-	uint32		n = 0;
-
-	while (n < before.len && n < filter_key.len && before.data[n] == filter_key.data[n])
-		n++;
 	if (job->nfences == job->max_fences)
 	{
 		uint32		max = Max(64, job->max_fences * 2);
@@ -257,7 +259,8 @@ job_add_fence(LsmJob *job, LsmSlice before, LsmSlice filter_key)
 			job->fence_ends = repalloc_huge(job->fence_ends, max * sizeof(uint32));
 		job->max_fences = max;
 	}
-	appendBinaryStringInfo(&job->fence_bytes, filter_key.data, Min(n + 1, filter_key.len));
+	appendBinaryStringInfo(&job->fence_bytes, filter_key.data,
+						   Min(common_bytes + 1, filter_key.len));
 	job->fence_ends[job->nfences++] = job->fence_bytes.len;
 }
 
@@ -345,9 +348,14 @@ job_close_file(LsmJob *job)
 	LsmFileMeta *meta = &job->files[job->nfiles];
 	LsmSstProperties props;
 	LsmSstWriter *writer = job->writer;
+	const void *last;
+	size_t		last_bytes;
 	LsmSstError err;
 
 	Assert(job->nstarted == job->nfiles + 1);
+	last = lsm_sst_writer_last_key(writer, &last_bytes);
+	resetStringInfo(&job->last_key);
+	appendBinaryStringInfo(&job->last_key, last, last_bytes);
 	set_fence(lsm_slice(job->last_key.data, job->last_key.len), meta->largest,
 			  &meta->largest_bytes, &meta->flags, LSM_FILE_LARGEST_CUT);
 
@@ -435,7 +443,8 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	LsmSlice	filter_key = lsm_filter_key(job->tree, key);
 	LsmSstError err;
 	TransactionId xid;
-	bool		same = false;	/* filter key as in the entry before */
+	size_t		common_bytes;
+	bool		same;			/* filter key as in the entry before */
 
 	Assert(value.len > 0);
 	Assert(job->tree->kind != LSM_KIND_INDEX || key.len >= 6);
@@ -453,30 +462,29 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	job->unmeasured_bytes += key.len + value.len;
 	if (job->writer == NULL)
 		job_open_file(job, key);
-	else
-		same = lsm_filter_key_bytes(job->tree->kind, job->last_key.len) == filter_key.len &&
-			memcmp(job->last_key.data, filter_key.data, filter_key.len) == 0;
 	meta = &job->files[job->nfiles];
 
-	lsm_sst_check(lsm_sst_writer_add(job->writer, key.data, key.len,
-									 value.data, value.len, &err), &err);
+	if (unlikely(lsm_sst_writer_add(job->writer, key.data, key.len, value.data, value.len,
+									&common_bytes, &err) != LSM_SST_OK))
+		lsm_sst_report(ERROR, &err);
+	same = meta->entries > 0 && common_bytes >= filter_key.len &&
+		job->last_filter_bytes == filter_key.len;
 	if (!same)
 	{
 		if (job->params.scheme == LSM_FILTER_ELASTIC && job->ndigests > 0 &&
 			job->ndigests % job->segment_keys == 0)
-			job_add_fence(job, lsm_filter_key(job->tree, lsm_slice(job->last_key.data,
-																   job->last_key.len)),
-						  filter_key);
+			job_add_fence(job, filter_key, Min((uint32) common_bytes, job->last_filter_bytes));
 		job_add_digest(job, filter_key);
 	}
-	resetStringInfo(&job->last_key);
-	appendBinaryStringInfo(&job->last_key, key.data, key.len);
+	job->last_filter_bytes = filter_key.len;
 
 	meta->entries++;
 	if ((uint8) value.data[0] == LSM_TAG_PARTIAL)
 		meta->flags |= LSM_FILE_HAS_PARTIAL;
 	else if ((uint8) value.data[0] == LSM_TAG_DELETE)
 		meta->flags |= LSM_FILE_HAS_DELETE;
+	else if (job->tree->ops->puts_stay)
+		return;
 	xid = job->tree->ops->min_xid(value);
 	if (TransactionIdIsNormal(xid) &&
 		(!TransactionIdIsValid(meta->min_xid) ||

@@ -59,8 +59,8 @@ typedef struct LsmJob
 	LsmSstWriter *writer;		/* NULL: no file open */
 	Size		unmeasured_bytes;	/* added since the file's size was looked
 									 * at */
-	bool		any_key;		/* last_key is set */
-	StringInfoData last_key;
+	StringInfoData last_key;	/* of the file that is being finished */
+	uint32		last_filter_bytes;	/* of the entry added last */
 	LsmDigest  *digests;		/* of the file's distinct filter keys */
 	uint64		ndigests;
 	uint64		max_digests;

@@ -96,19 +96,25 @@ typedef struct MergeInput
 	int			at;				/* file being read; nfiles: end */
 	LsmSstReader *reader;
 	LsmSstIter *iter;
-	bool		consumed;		/* its entry was returned */
-	LsmSlice	key;
-	uint64		word;
+	LsmSstView	entry;			/* key NULL: end */
 } MergeInput;
 
+/*
+ * Which input is next is decided by one word of each key, behind what all keys
+ * have in common: in random order branches on it would be mispredicted, so
+ * all words are looked at, without any.  For the ten inputs or so that there are, this is
+ * faster than a tree of losers.  Whole keys are compared where words are equal.
+ */
 struct LsmMerge
 {
 	LsmTree    *tree;
 	MemoryContextCallback callback;
+	uint32		common_bytes;	/* all keys begin with the same */
 	int			ninputs;
 	MergeInput *inputs;			/* newest first */
+	uint64	   *words;			/* of their keys; all ones: perhaps the end */
+	int			nties;			/* whose entries were returned, newest first */
 	int		   *ties;
-	StringInfoData key;
 	StringInfoData value;
 };
 
@@ -132,42 +138,86 @@ merge_release(void *arg)
 		input_close(&merge->inputs[i]);
 }
 
-/* Take the iterator's entry, going on to the next file at the end of one. */
+/* Take the first entry of the input's next file that has one. */
 static void
-input_settle(LsmMerge *merge, MergeInput *input)
+input_open_file(LsmMerge *merge, MergeInput *input)
 {
 	LsmSstError err;
 
-	for (;;)
+	while (input->entry.key == NULL && input->at < input->sequence.nfiles)
 	{
-		if (input->iter != NULL && lsm_sst_iter_valid(input->iter))
-		{
-			size_t		len;
-
-			input->key.data = lsm_sst_iter_key(input->iter, &len);
-			input->key.len = (uint32) len;
-			input->word = lsm_word(input->key.data, input->key.len, 0);
-			return;
-		}
 		if (input->iter != NULL)
 		{
 			input_close(input);
-			input->at++;
+			if (++input->at >= input->sequence.nfiles)
+				return;
 		}
-		if (input->at >= input->sequence.nfiles)
-			return;
-		else
+		input->reader = lsm_file_open_sorted(merge->tree,
+											 input->sequence.files[input->at]);
+		if (lsm_sst_iter_open(input->reader, &input->iter, &err) != LSM_SST_OK)
 		{
-			input->reader = lsm_file_open_sorted(merge->tree,
-												 input->sequence.files[input->at]);
-			if (lsm_sst_iter_open(input->reader, &input->iter, &err) != LSM_SST_OK)
-			{
-				input->iter = NULL;
-				lsm_sst_report(ERROR, &err);
-			}
-			lsm_sst_check(lsm_sst_iter_first(input->iter, &err), &err);
+			input->iter = NULL;
+			lsm_sst_report(ERROR, &err);
+		}
+		lsm_sst_check(lsm_sst_iter_first(input->iter, &err), &err);
+		if (lsm_sst_iter_valid(input->iter))
+		{
+			input->entry.key = lsm_sst_iter_key(input->iter, &input->entry.key_bytes);
+			input->entry.value = lsm_sst_iter_value(input->iter, &input->entry.value_bytes);
 		}
 	}
+}
+
+static inline LsmSlice
+input_key(const MergeInput *input)
+{
+	return lsm_slice(input->entry.key, (uint32) input->entry.key_bytes);
+}
+
+/* The input's entry is another. */
+static inline void
+merge_note_word(LsmMerge *merge, int i)
+{
+	MergeInput *input = &merge->inputs[i];
+
+	if (unlikely(input->entry.key == NULL))
+		input_open_file(merge, input);
+	if (input->entry.key == NULL)
+		merge->words[i] = PG_UINT64_MAX;
+	else if (unlikely(input->entry.key_bytes < merge->common_bytes))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("a sorted file of an lsm tree holds a key that is not in its range"),
+				 errhint("Run lsm_verify().")));
+	else
+		merge->words[i] = lsm_word((const char *) input->entry.key + merge->common_bytes,
+				 (uint32) input->entry.key_bytes - merge->common_bytes, 0);
+}
+
+/* What all keys of the files begin with, as far as their fences tell. */
+static uint32
+find_common_bytes(const LsmSequence *sequences, int nsequences)
+{
+	LsmSlice	smallest = {0};
+	LsmSlice	largest = {0};
+	uint32		common = 0;
+
+	for (int i = 0; i < nsequences; i++)
+	{
+		for (int j = 0; j < sequences[i].nfiles; j++)
+		{
+			const LsmFile *file = sequences[i].files[j];
+
+			if (smallest.data == NULL || lsm_slice_compare(file->smallest, smallest) < 0)
+				smallest = file->smallest;
+			if (largest.data == NULL || lsm_slice_compare(file->largest, largest) > 0)
+				largest = file->largest;
+		}
+	}
+	while (common < smallest.len && common < largest.len &&
+		   smallest.data[common] == largest.data[common])
+		common++;
+	return common;
 }
 
 LsmMerge *
@@ -176,9 +226,10 @@ lsm_merge_open(LsmTree *tree, const LsmSequence *sequences, int nsequences)
 	LsmMerge   *merge = palloc0(sizeof(LsmMerge));
 
 	merge->tree = tree;
+	merge->common_bytes = find_common_bytes(sequences, nsequences);
 	merge->inputs = palloc0(Max(nsequences, 1) * sizeof(MergeInput));
+	merge->words = palloc(Max(nsequences, 1) * sizeof(uint64));
 	merge->ties = palloc(Max(nsequences, 1) * sizeof(int));
-	initStringInfo(&merge->key);
 	initStringInfo(&merge->value);
 	merge->callback.func = merge_release;
 	merge->callback.arg = merge;
@@ -188,79 +239,97 @@ lsm_merge_open(LsmTree *tree, const LsmSequence *sequences, int nsequences)
 	{
 		merge->inputs[i].sequence = sequences[i];
 		merge->ninputs++;
-		input_settle(merge, &merge->inputs[i]);
+		merge_note_word(merge, i);
 	}
 	return merge;
 }
 
-static inline int
-input_compare(const MergeInput *a, const MergeInput *b)
-{
-	if (a->word != b->word)
-		return a->word < b->word ? -1 : 1;
-	return lsm_slice_compare(a->key, b->key);
-}
-
-/* Step every input whose entry was returned, past keys equal to it. */
-static void
+/* Step the inputs whose entries were returned. */
+static inline void
 merge_advance(LsmMerge *merge)
 {
 	LsmSstError err;
 
+	for (int i = 0; i < merge->nties; i++)
+	{
+		MergeInput *input = &merge->inputs[merge->ties[i]];
+
+		if (unlikely(lsm_sst_iter_step(input->iter, &input->entry, &err) != LSM_SST_OK))
+			lsm_sst_report(ERROR, &err);
+		merge_note_word(merge, merge->ties[i]);
+	}
+}
+
+/* Which inputs have the smallest key, if several begin with the smallest word. */
+static void
+merge_find_ties(LsmMerge *merge, uint64 word)
+{
+	merge->nties = 0;
 	for (int i = 0; i < merge->ninputs; i++)
 	{
-		MergeInput *input = &merge->inputs[i];
+		int			c = -1;
 
-		if (!input->consumed)
+		if (merge->words[i] != word || merge->inputs[i].entry.key == NULL)
 			continue;
-		input->consumed = false;
-		lsm_sst_check(lsm_sst_iter_next(input->iter, &err), &err);
-		input_settle(merge, input);
+		if (merge->nties > 0)
+			c = lsm_slice_compare(input_key(&merge->inputs[i]),
+								  input_key(&merge->inputs[merge->ties[0]]));
+		if (c < 0)
+			merge->nties = 0;
+		if (c <= 0)
+			merge->ties[merge->nties++] = i;
 	}
+}
+
+/* Entries of the same key, newest first. */
+static LsmSlice
+merge_fold(LsmMerge *merge)
+{
+	LsmFold		fold;
+
+	lsm_fold_begin(&fold, merge->tree->ops, &merge->value);
+	for (int i = 0; i < merge->nties && !lsm_fold_complete(&fold); i++)
+	{
+		const LsmSstView *entry = &merge->inputs[merge->ties[i]].entry;
+
+		(void) lsm_fold_add(&fold, lsm_slice(entry->value, (uint32) entry->value_bytes));
+	}
+	return lsm_slice(merge->value.data, merge->value.len);
 }
 
 bool
 lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value)
 {
-	LsmFold		fold;
-	int			nties = 0;
+	const LsmSstView *entry;
+	uint64		word = PG_UINT64_MAX;
+	int			first = 0;
+	int			same = 0;
+	int			tag;
 
 	merge_advance(merge);
 	for (int i = 0; i < merge->ninputs; i++)
 	{
-		MergeInput *input = &merge->inputs[i];
-		int			c;
+		uint64		other = merge->words[i];
 
-		if (input->at >= input->sequence.nfiles)
-			continue;
-		c = nties == 0 ? -1 :
-			input_compare(input, &merge->inputs[merge->ties[0]]);
-		if (c < 0)
-			nties = 0;
-		if (c <= 0)
-			merge->ties[nties++] = i;
+		first = other < word ? i : first;
+		word = Min(other, word);
 	}
-	if (nties == 0)
-		return false;
-
-	lsm_fold_begin(&fold, merge->tree->ops, &merge->value);
-	for (int i = 0; i < nties; i++)
+	for (int i = 0; i < merge->ninputs; i++)
+		same += merge->words[i] == word;
+	merge->ties[0] = first;
+	merge->nties = 1;
+	if (unlikely(same != 1 || word == PG_UINT64_MAX))
 	{
-		MergeInput *input = &merge->inputs[merge->ties[i]];
-		size_t		len;
-		const void *data;
-
-		input->consumed = true;
-		if (lsm_fold_complete(&fold))
-			continue;
-		data = lsm_sst_iter_value(input->iter, &len);
-		(void) lsm_fold_add(&fold, lsm_slice(data, (uint32) len));
+		merge_find_ties(merge, word);
+		if (merge->nties == 0)
+			return false;
 	}
 
-	resetStringInfo(&merge->key);
-	appendBinaryStringInfo(&merge->key, merge->inputs[merge->ties[0]].key.data,
-						   merge->inputs[merge->ties[0]].key.len);
-	*key = lsm_slice(merge->key.data, merge->key.len);
-	*value = lsm_slice(merge->value.data, merge->value.len);
+	entry = &merge->inputs[merge->ties[0]].entry;
+	*key = lsm_slice(entry->key, (uint32) entry->key_bytes);
+	*value = lsm_slice(entry->value, (uint32) entry->value_bytes);
+	tag = value->len > 0 ? (uint8) value->data[0] : 0;
+	if (unlikely(tag != LSM_TAG_PUT && tag != LSM_TAG_DELETE))
+		*value = merge_fold(merge);
 	return true;
 }

@@ -116,6 +116,12 @@ typedef struct LsmFateContext
 typedef struct LsmKindOps
 {
 	/*
+	 * A PUT says all there is to say: neither fate() nor min_xid() is asked
+	 * about one, it is kept as it is and has no xid.
+	 */
+	bool		puts_stay;
+
+	/*
 	 * Complete `newer` (tag PARTIAL) with `older` (PUT or PARTIAL); append
 	 * the result, tag byte included, to `out` (empty on entry).  Result is
 	 * PUT if older is, else PARTIAL.

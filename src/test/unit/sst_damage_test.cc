@@ -230,13 +230,13 @@ void TestDiskFull() {
     char key[16];
     snprintf(key, sizeof(key), "%08d", added);
     status =
-        lsm_sst_writer_add(writer, key, 8, value.data(), value.size(), &err);
+        lsm_sst_writer_add(writer, key, 8, value.data(), value.size(), nullptr, &err);
     if (status == LSM_SST_OK) added++;
   }
   Check(status == LSM_SST_DISK_FULL && err.sys_errno == ENOSPC && added < 1500,
         "full disk: add fails after %d kB", added);
   Note(err);
-  Check(lsm_sst_writer_add(writer, "z", 1, "", 0, &err) == LSM_SST_DISK_FULL,
+  Check(lsm_sst_writer_add(writer, "z", 1, "", 0, nullptr, &err) == LSM_SST_DISK_FULL,
         "full disk: a failed writer takes no more");
   status = lsm_sst_writer_finish(writer, nullptr, &err);
   Check(status == LSM_SST_DISK_FULL && !Exists(path),
@@ -255,7 +255,7 @@ void TestDiskFull() {
     char key[16];
     snprintf(key, sizeof(key), "%08d", i);
     status =
-        lsm_sst_writer_add(writer, key, 8, value.data(), value.size(), &err);
+        lsm_sst_writer_add(writer, key, 8, value.data(), value.size(), nullptr, &err);
   }
   // Depending on the buffer, it is noticed here or at the end.
   LsmSstError finish_err;

@@ -166,7 +166,7 @@ const LsmCompression kCompressions[] = {
   if (status != LSM_SST_OK) return status;
   for (const auto &entry : entries) {
     status = lsm_sst_writer_add(writer, entry.first.data(), entry.first.size(),
-                                entry.second.data(), entry.second.size(), err);
+                                entry.second.data(), entry.second.size(), nullptr, err);
     if (status != LSM_SST_OK) {
       lsm_sst_writer_abandon(writer);
       return status;

@@ -25,6 +25,12 @@ bool WriteReference(const std::string &path, LsmCompression compression,
   return good && writer.Finish().ok();
 }
 
+size_t CommonBytes(const std::string &a, const std::string &b) {
+  size_t i = 0;
+  while (i < a.size() && i < b.size() && a[i] == b[i]) i++;
+  return i;
+}
+
 bool WriteOurs(const std::string &path, LsmCompression compression,
                const List &entries, LsmSstProperties *props) {
   LsmSstError err;
@@ -33,12 +39,17 @@ bool WriteOurs(const std::string &path, LsmCompression compression,
       lsm_sst_writer_open(path.c_str(), compression, &writer, &err);
   uint64_t before = 0;
   for (size_t i = 0; i < entries.size() && status == LSM_SST_OK; i++) {
-    status = lsm_sst_writer_add(
-        writer, entries[i].first.data(), entries[i].first.size(),
-        entries[i].second.data(), entries[i].second.size(), &err);
-    if (status == LSM_SST_OK && lsm_sst_writer_bytes(writer) < before)
+    const std::string &key = entries[i].first, &value = entries[i].second;
+    size_t common, last_bytes;
+    status = lsm_sst_writer_add(writer, key.data(), key.size(), value.data(),
+                                value.size(), &common, &err);
+    if (status != LSM_SST_OK) break;
+    const void *last = lsm_sst_writer_last_key(writer, &last_bytes);
+    if (lsm_sst_writer_bytes(writer) < before || last_bytes != key.size() ||
+        memcmp(last, key.data(), last_bytes) != 0 ||
+        common != (i == 0 ? 0 : CommonBytes(entries[i - 1].first, key)))
       status = LSM_SST_INVALID;
-    if (status == LSM_SST_OK) before = lsm_sst_writer_bytes(writer);
+    before = lsm_sst_writer_bytes(writer);
   }
   if (status == LSM_SST_OK) {
     status = lsm_sst_writer_finish(writer, props, &err);

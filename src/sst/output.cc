@@ -16,6 +16,9 @@ namespace lsm_sst {
 namespace {
 
 constexpr size_t kOutputBufferBytes = 256 * 1024;
+// The kernel is asked to write back so much at a time while the file grows:
+// fsync would wait for all of it.
+constexpr uint64_t kWriteBackBytes = 1024 * 1024;
 
 int OpenForWriting(const char* path) noexcept {
   int fd;
@@ -102,7 +105,19 @@ bool OutputFile::WriteBuffer() noexcept {
   if (sys_errno != 0) return Failed("write", sys_errno);
   written_ += buffer_.bytes;
   buffer_.bytes = 0;
+  WriteBack();
   return true;
+}
+
+// Waits for nothing; what goes wrong is fsync's to report.
+void OutputFile::WriteBack() noexcept {
+#ifdef SYNC_FILE_RANGE_WRITE
+  if (written_ - written_back_ < kWriteBackBytes) return;
+  (void)!sync_file_range(fd_, static_cast<off64_t>(written_back_),
+                         static_cast<off64_t>(written_ - written_back_),
+                         SYNC_FILE_RANGE_WRITE);
+  written_back_ = written_;
+#endif
 }
 
 bool OutputFile::Append(const void* from, size_t count) noexcept {

@@ -58,11 +58,13 @@ class OutputFile {
  private:
   bool Failed(const char* verb, int sys_errno) noexcept;
   bool WriteBuffer() noexcept;
+  void WriteBack() noexcept;
 
   int fd_ = -1;
   bool created_ = false;
   Buffer buffer_;
   uint64_t written_ = 0;
+  uint64_t written_back_ = 0;
   int sys_errno_ = 0;  // of the call that failed; 0: none did
   const char* failed_verb_ = "write";
 };

@@ -166,7 +166,11 @@ bool SameFiles(LsmCompression compression, const List &entries,
     *why = "no identifier of its own";
     return false;
   }
-#if ROCKSDB_MAJOR == 7
+  if (ROCKSDB_MAJOR > 7) {
+    unlink(ours.c_str());
+    unlink(theirs.c_str());
+    return true;
+  }
   if (!SameProperties(*a, *b)) {
     *why = "properties differ";
     return false;
@@ -191,7 +195,6 @@ bool SameFiles(LsmCompression compression, const List &entries,
     *why = "the tail differs";
     return false;
   }
-#endif
   unlink(ours.c_str());
   unlink(theirs.c_str());
   return true;

@@ -302,23 +302,23 @@ lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value)
 {
 	const LsmSstView *entry;
 	uint64		word = PG_UINT64_MAX;
+	uint64		next_word = PG_UINT64_MAX;	/* of the other inputs */
 	int			first = 0;
-	int			same = 0;
 	int			tag;
 
 	merge_advance(merge);
 	for (int i = 0; i < merge->ninputs; i++)
 	{
 		uint64		other = merge->words[i];
+		uint64		larger = Max(other, word);
 
 		first = other < word ? i : first;
 		word = Min(other, word);
+		next_word = Min(next_word, larger);
 	}
-	for (int i = 0; i < merge->ninputs; i++)
-		same += merge->words[i] == word;
 	merge->ties[0] = first;
 	merge->nties = 1;
-	if (unlikely(same != 1 || word == PG_UINT64_MAX))
+	if (unlikely(next_word == word))
 	{
 		merge_find_ties(merge, word);
 		if (merge->nties == 0)

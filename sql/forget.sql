@@ -13,9 +13,11 @@ BEGIN
 	END LOOP;
 END $$;
 SELECT xmin AS deleter FROM forget_l \gset
--- sees the last dead version and its index entry
-SELECT * FROM forget_l WHERE id = 1;
-SELECT * FROM forget_l WHERE id = 1;
+-- sees the last dead version and its index entry, where a lookup of the key would begin with the newest
+SET enable_bitmapscan = off;
+SELECT * FROM forget_l WHERE id > 0;
+SELECT * FROM forget_l WHERE id > 0;
+RESET enable_bitmapscan;
 SELECT lsm_flush('forget_l');
 -- if nothing is left of the dead, who made them so is in the record
 SELECT relation, entries = 1 AS pruned FROM (

@@ -369,6 +369,8 @@ verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
 		v.index_slot = table_slot_create(table, NULL);
 		v.scan = index_beginscan(table, index, v.snapshot,
 								 v.info->ii_NumIndexKeyAttrs, 0);
+		v.scan->ignore_killed_tuples = false;	/* do not trust in the key's
+												 * uniqueness */
 		v.table_tids = begin_tid_sort();
 		v.index_tids = begin_tid_sort();
 		scan = table_beginscan_strat(table, v.snapshot, 0, NULL, true, false);

@@ -17,7 +17,7 @@
 #include "index/index.h"
 
 /* Of so many updates that keep a unique key, one looks for duplicates anyway */
-#define CHECK_ANYWAY	8
+#define CHECK_ANYWAY	32
 
 /* Kept in IndexInfo for the statement */
 typedef struct InsertState
@@ -56,12 +56,36 @@ insert_state(Relation index, Relation table, IndexInfo *info)
  * was, bit by bit?  The executor's hint alone will not do, since it knows
  * nothing of triggers.
  */
-static bool
+static const LsmReplaced *
 key_is_kept(Relation index, Relation table, ItemPointer tid, IndexInfo *info)
 {
-	return index->rd_index->indisunique && index->rd_index->indisvalid &&
-		info->ii_Expressions == NIL && info->ii_Predicate == NIL &&
-		lsm_rows_have_same_keys(table, tid);
+	if (index->rd_index->indisunique && index->rd_index->indisvalid &&
+		info->ii_Expressions == NIL && info->ii_Predicate == NIL)
+		return lsm_rows_have_same_keys(table, tid);
+	return NULL;
+}
+
+/*
+ * For who looks for the key, the new row is the one to begin with.  The entries of older ones that are dead to
+ * everyone are forgotten, as far as they are in memory.
+ */
+static void
+note_newest(InsertState *state, LsmTree *tree, Relation table, const LsmReplaced *replaced,
+			ItemPointer tid)
+{
+	LsmDeadRow	dead[LSM_NEWEST_DEAD];
+	StringInfo	key = &state->key;
+	LsmSlice	columns = lsm_key_columns(lsm_slice(key->data, key->len));
+	int			n = lsm_newest_note(tree, table, columns, replaced, tid, dead);
+
+	for (int i = 0; i < n; i++)
+	{
+		key->len = columns.len;
+		lsm_encode_tid(&dead[i].tid, key);
+		(void) lsm_tree_forget(tree, lsm_slice(key->data, key->len), dead[i].xid);
+	}
+	if (n > 0)
+		lsm_rows_forget(table, dead, n);
 }
 
 bool
@@ -73,7 +97,8 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	LsmKeySpec *spec = state->spec;
 	LsmTree    *tree;
 	MemoryContext old = MemoryContextSwitchTo(state->context);
-	bool		kept = unchanged && state->stable_tids && key_is_kept(index, table, tid, info);
+	const LsmReplaced *kept = unchanged && state->stable_tids ?
+		key_is_kept(index, table, tid, info) : NULL;
 	bool		result = true;
 
 	if (state->stable_tids &&
@@ -131,6 +156,9 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	if (check != UNIQUE_CHECK_EXISTING && !kept)
 		lsm_predicate_check(index, spec,
 							lsm_key_columns(lsm_slice(state->key.data, state->key.len)));
+
+	if (kept && check == UNIQUE_CHECK_YES && !lsm_any_null(spec, isnull))
+		note_newest(state, tree, table, kept, tid);
 
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->context);

@@ -16,16 +16,14 @@
  *
  * No lock or pin of the index is held between calls.  For MVCC snapshots
  * that is safe: a row that gets a TID after VACUUM has freed it is invisible to us.
- * Index-only scans need more (guard_entry).
+ * Index-only scans need more (only.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/tableam.h"
-#include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -36,78 +34,10 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "index/index.h"
+#include "index/scan.h"
 
 /* Entries of a walk's first batch: many are left after a few */
 #define FIRST_BATCH_ENTRIES	4
-
-typedef enum WalkState
-{
-	SCAN_FRESH,					/* nothing returned yet */
-	SCAN_ON_ENTRY,				/* `current` is valid */
-	SCAN_PAST_LAST,
-	SCAN_BEFORE_FIRST
-} WalkState;
-
-/* Where a scan is; what a mark remembers */
-typedef struct ScanPosition
-{
-	WalkState	state;
-	int			point[INDEX_MAX_KEYS];	/* of the prefix's columns: the walk */
-	StringInfoData current;		/* key of the entry returned last */
-} ScanPosition;
-
-typedef struct LsmScan
-{
-	LsmKeySpec *spec;
-	LsmTree    *tree;			/* NULL until the first tuple is asked for */
-	LsmCursor  *cursor;
-	MemoryContext context;		/* lives as long as the scan */
-	MemoryContext key_context;	/* reset by each rescan */
-	MemoryContext entry_context;	/* reset for each entry looked at; may be
-									 * NULL */
-	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
-
-	bool		prepared;		/* quals are up to date */
-	LsmQuals	quals;
-
-	ScanPosition position;
-	ScanPosition mark;
-	ScanDirection direction;	/* of the cursor */
-	bool		reposition;		/* cursor is not at `current` */
-
-	/*
-	 * Range walks forward: entries read ahead, of which batch_next .. n - 1
-	 * are still to be looked at.  An MVCC snapshot does not care when an
-	 * entry is read, as long as its row is looked at later.
-	 */
-	bool		batched;		/* the snapshot allows it */
-	LsmBatch   *batch;			/* NULL until needed */
-	int			batch_next;
-	int			batch_size;		/* of the next one */
-	bool		in_groups;		/* = ANY: points are looked for together, forward */
-	LsmPoints  *points;			/* NULL until needed */
-
-	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
-	StringInfoData lower;
-	StringInfoData upper;
-	int			prefix_bytes;
-	bool		lower_inclusive;
-	bool		upper_inclusive;
-	StringInfoData seek;		/* scratch */
-
-	bool		stable_tids;
-	LsmKills	kills;
-	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
-								 * freeing TIDs */
-
-	/* index-only scans of tables whose TIDs are used again */
-	bool		guard;
-	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
-	Buffer		vm_buffer;
-	IndexFetchTableData *fetch;
-	TupleTableSlot *slot;
-} LsmScan;
 
 /* ======================================================================
  * Begin, end, rescan
@@ -162,6 +92,8 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
+	so->ncandidates = 0;
+	so->probe.filter_key.len = 0;
 	if (so->points != NULL)
 		so->points->n = 0;
 	so->position.state = SCAN_FRESH;
@@ -215,6 +147,31 @@ mind_reused_tids(IndexScanDesc scan)
 }
 
 /*
+ * Is there at most one row for each combination of points that the snapshot sees?
+ * A deferrable constraint is not: before it is checked, its own transaction may see several.
+ * Serializable transactions look at all entries, since those of rows that they do not see tell of conflicts.
+ * So does lsm_verify(), which says so by ignore_killed_tuples.
+ */
+static bool
+rows_are_unique(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+	Form_pg_index form = scan->indexRelation->rd_index;
+
+	if (!so->batched || !so->stable_tids || scan->xs_heapfetch == NULL ||
+		!scan->ignore_killed_tuples ||
+		!form->indisunique || !form->indimmediate || !form->indisvalid ||
+		so->quals.never || so->quals.nprefix != so->spec->nkeys)
+		return false;
+	for (int i = 0; i < scan->numberOfKeys; i++)
+	{
+		if (scan->keyData[i].sk_flags & SK_SEARCHNULL)
+			return false;
+	}
+	return true;
+}
+
+/*
  * What is left for the first call after a rescan: runtime keys are known, and
  * whether an index-only scan is wanted.
  */
@@ -226,15 +183,7 @@ prepare_scan(IndexScanDesc scan)
 
 	pgstat_count_index_scan(scan->indexRelation);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
-	if (so->cursor == NULL)
-	{
-		Relation	table = scan->heapRelation;
-
-		old = MemoryContextSwitchTo(so->context);
-		so->cursor = lsm_cursor_open(so->tree);
-		so->stable_tids = table != NULL && lsm_tids_are_stable(table);
-		MemoryContextSwitchTo(old);
-	}
+	so->stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
 	so->guard = scan->xs_want_itup && !so->stable_tids;
 	so->batched = scan->xs_snapshot != NULL &&
 		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable();
@@ -258,6 +207,8 @@ prepare_scan(IndexScanDesc scan)
 		MemoryContextSwitchTo(old);
 	}
 
+	so->unique = rows_are_unique(scan);
+	so->try_newest = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0;
 	mind_reused_tids(scan);
 	so->prepared = true;
 }
@@ -337,17 +288,6 @@ set_bounds(LsmScan *so)
 		append_slice(&so->upper, lsm_slice(&not_null, 1));
 }
 
-/*
- * Before the cursor reads anything: entries read later than this stamp are
- * to be trusted as long as the counter stands (guard_entry).
- */
-static void
-take_guard_stamp(LsmScan *so)
-{
-	if (so->guard)
-		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
-}
-
 /* The cursor is about to be put elsewhere. */
 static inline void
 drop_batch(LsmScan *so)
@@ -382,6 +322,18 @@ seek_range(LsmScan *so, ScanDirection direction)
 	}
 }
 
+static void
+need_cursor(LsmScan *so)
+{
+	if (so->cursor == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(so->context);
+
+		so->cursor = lsm_cursor_open(so->tree);
+		MemoryContextSwitchTo(old);
+	}
+}
+
 /*
  * Begin the walk of the points in position.point, at its beginning as seen in
  * the direction.  False: no entry can be in it.
@@ -391,13 +343,14 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 {
 	LsmScan    *so = scan->opaque;
 
+	need_cursor(so);
 	set_bounds(so);
 	lsm_predicate_lock(scan->indexRelation, lsm_slice(so->lower.data, so->prefix_bytes),
 					   scan->xs_snapshot);
 	so->direction = direction;
 	so->reposition = false;
 	drop_batch(so);
-	take_guard_stamp(so);
+	lsm_guard_take_stamp(so);
 
 	if (so->in_groups && ScanDirectionIsForward(direction))
 	{
@@ -410,15 +363,15 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 	}
 	else if (so->quals.nprefix == so->spec->nkeys)
 	{
-		LsmProbe	probe;
-
 		if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
 			return false;		/* would have been refused */
-		lsm_probe_begin(so->tree, &probe, buffer_slice(&so->lower));
+		if (so->probe.filter_key.len == 0)
+			lsm_probe_begin(so->tree, &so->probe, buffer_slice(&so->lower));
 		if (ScanDirectionIsForward(direction))
-			lsm_cursor_seek_point(so->cursor, &probe);
+			lsm_cursor_seek_point(so->cursor, &so->probe);
 		else
-			lsm_cursor_seek_point_last(so->cursor, &probe);
+			lsm_cursor_seek_point_last(so->cursor, &so->probe);
+		so->probe.filter_key.len = 0;
 	}
 	else
 		seek_range(so, direction);
@@ -458,11 +411,12 @@ next_walk(LsmScan *so, ScanDirection direction)
 static void
 reposition(LsmScan *so, ScanDirection direction)
 {
+	need_cursor(so);
 	set_bounds(so);
 	so->direction = direction;
 	so->reposition = false;
 	drop_batch(so);
-	take_guard_stamp(so);
+	lsm_guard_take_stamp(so);
 	lsm_cursor_seek(so->cursor, buffer_slice(&so->position.current), true, direction);
 }
 
@@ -482,102 +436,6 @@ beyond_walk(LsmScan *so, LsmSlice key, ScanDirection direction)
 		return false;
 	c = lsm_bound_compare(key, buffer_slice(&so->lower));
 	return c < 0 || (c == 0 && !so->lower_inclusive);
-}
-
-/* ======================================================================
- * Index-only scans
- * ====================================================================== */
-
-static bool
-row_visible(IndexScanDesc scan, ItemPointer entry_tid)
-{
-	LsmScan    *so = scan->opaque;
-	ItemPointerData tid = *entry_tid;
-	bool		call_again = false;
-	bool		visible;
-
-	if (so->fetch == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(so->context);
-
-		so->slot = table_slot_create(scan->heapRelation, NULL);
-		so->fetch = table_index_fetch_begin(scan->heapRelation);
-		MemoryContextSwitchTo(old);
-	}
-	visible = table_index_fetch_tuple(so->fetch, &tid, scan->xs_snapshot, so->slot,
-									  &call_again, NULL);
-	ExecClearTuple(so->slot);
-	return visible;
-}
-
-/*
- * May the entry be given to an index-only scan?  The executor will look at the
- * visibility map and, if the page is all-visible, believe the entry.  But
- * VACUUM may have deleted the entry since we read it, then freed the dead
- * row and marked the page all-visible.  nbtree keeps VACUUM from finishing, by a pin
- * on the leaf page; we must not block anyone between calls.
- *
- * Instead we look first.  If the page is all-visible now and VACUUM has not
- * finished deleting entries since before we read this one, then its row was
- * not among the freed ones: it is visible.  Otherwise look at the row itself.
- * Either way the row is visible to our snapshot and stays so, whatever the
- * executor finds in the map a moment later.
- */
-static bool
-guard_entry(IndexScanDesc scan, ItemPointer tid)
-{
-	LsmScan    *so = scan->opaque;
-	LsmStamp	now;
-
-	if (VM_ALL_VISIBLE(scan->heapRelation, ItemPointerGetBlockNumber(tid),
-					   &so->vm_buffer))
-	{
-		pg_read_barrier();		/* the map before the counter */
-		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &now);
-		if (now.key_counter == so->guard_stamp.key_counter)
-			return true;
-		so->reposition = true;	/* with a new stamp */
-	}
-	return row_visible(scan, tid);
-}
-
-/* Build the row of index columns that an index-only scan returns. */
-static void
-form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
-{
-	LsmScan    *so = scan->opaque;
-	LsmKeySpec *spec = so->spec;
-	LsmSlice	rest = lsm_key_columns(key);
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	MemoryContext old;
-
-	MemoryContextReset(so->tuple_context);
-	old = MemoryContextSwitchTo(so->tuple_context);
-	for (int i = 0; i < spec->nkeys; i++)
-	{
-		LsmSlice	code = {rest.data, lsm_code_length(&spec->columns[i], rest)};
-
-		isnull[i] = true;
-		if (spec->columns[i].returnable)
-			values[i] = lsm_decode_column(&spec->columns[i], code, &isnull[i]);
-		rest.data += code.len;
-		rest.len -= code.len;
-	}
-	lsm_deform_value(spec, value, values + spec->nkeys, isnull + spec->nkeys);
-	scan->xs_hitup = heap_form_tuple(scan->xs_hitupdesc, values, isnull);
-	MemoryContextSwitchTo(old);
-}
-
-bool
-lsm_index_can_return(Relation index, int attno)
-{
-	LsmColumnSpec spec;
-
-	if (attno > IndexRelationGetNumberOfKeyAttributes(index))
-		return true;
-	lsm_column_spec(index, attno - 1, &spec);
-	return spec.returnable;
 }
 
 /* ======================================================================
@@ -651,10 +509,46 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		resetStringInfo(&so->position.current);
 		append_slice(&so->position.current, key);
 		if (scan->xs_want_itup)
-			form_index_tuple(scan, key, value);
-		if (!so->guard || guard_entry(scan, tid))
+			lsm_form_index_tuple(scan, key, value);
+		if (!so->guard || lsm_guard_entry(scan, tid))
 			return true;
 	}
+}
+
+/* The single key's newest rows. */
+static void
+find_candidates(LsmScan *so)
+{
+	so->ncandidates = so->next_candidate = 0;
+	so->probe.filter_key.len = 0;
+	for (int i = 0; i < so->spec->nkeys; i++)
+	{
+		if (so->quals.columns[i].npoints != 1)
+			return;
+	}
+	set_bounds(so);
+	if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
+		return;
+	lsm_probe_begin(so->tree, &so->probe, buffer_slice(&so->lower));
+	so->ncandidates = lsm_newest_get(so->tree, &so->probe, so->candidates);
+}
+
+/* The entry of the next candidate becomes the position: false: there are no more. */
+static bool
+step_candidates(LsmScan *so, ItemPointer tid)
+{
+	if (so->next_candidate == so->ncandidates)
+	{
+		so->ncandidates = 0;
+		return false;
+	}
+	*tid = so->candidates[so->next_candidate++];
+	resetStringInfo(&so->position.current);
+	append_slice(&so->position.current, buffer_slice(&so->lower));
+	lsm_encode_tid(tid, &so->position.current);
+	so->position.state = SCAN_ON_ENTRY;
+	so->reposition = true;
+	return true;
 }
 
 /* Next matching entry of the scan. */
@@ -671,6 +565,20 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	if (so->position.state != SCAN_ON_ENTRY)
 	{
 		first_walk(so, direction);
+		if (so->try_newest)
+			find_candidates(so);
+		if (so->ncandidates == 0)
+			walking = start_walk(scan, direction);
+	}
+	else if (so->unique && lsm_rows_seen(scan->xs_heapfetch, &scan->xs_heaptid))
+	{
+		so->ncandidates = 0;
+		walking = false;
+	}
+	if (so->ncandidates > 0)
+	{
+		if (step_candidates(so, tid))
+			return true;
 		walking = start_walk(scan, direction);
 	}
 	for (;;)
@@ -715,13 +623,17 @@ bool
 lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 {
 	LsmScan    *so = scan->opaque;
+	bool		found;
 
 	if (!so->prepared)
 		prepare_scan(scan);
 	if (scan->kill_prior_tuple)
 		note_killed(scan);
 	scan->xs_recheck = so->quals.recheck;
-	return step_scan(scan, direction, &scan->xs_heaptid);
+	found = step_scan(scan, direction, &scan->xs_heaptid);
+	if (so->unique)
+		lsm_rows_note_seen(NULL, NULL);
+	return found;
 }
 
 int64
@@ -775,5 +687,6 @@ lsm_index_restore_position(IndexScanDesc scan)
 	LsmScan    *so = scan->opaque;
 
 	copy_position(&so->position, &so->mark);
+	so->ncandidates = 0;
 	so->reposition = true;
 }

@@ -37,15 +37,60 @@ typedef struct LsmIndexFetch
 	LsmFetchAhead ahead;
 } LsmIndexFetch;
 
+/*
+ * The row that an index scan found last, for the update that mostly follows: the executor asks for the old
+ * version once more, by TID, and so do we to change it.  The stamp tells whether
+ * that would still read the same.
+ */
+#define LAST_ROW_BYTES	2048
+
+static struct
+{
+	uint64		keyspace_id;	/* 0: none */
+	uint64		packed;
+	LsmStamp	stamp;			/* taken before the row was read */
+	uint32		bytes;
+	char		value[LAST_ROW_BYTES];
+} last_row;
+
+static inline void
+note_last_row(LsmTree *tree, uint64 packed, const LsmStamp *stamp, const StringInfoData *value)
+{
+	last_row.keyspace_id = 0;
+	if (value->len > LAST_ROW_BYTES)
+		return;
+	last_row.packed = packed;
+	last_row.stamp = *stamp;
+	last_row.bytes = value->len;
+	memcpy(last_row.value, value->data, value->len);
+	last_row.keyspace_id = lsm_tree_keyspace(tree);
+}
+
 bool
-lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value,
-			  LsmRow *row)
+lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *stamp, LsmSlice *value)
+{
+	if (last_row.keyspace_id == 0 || last_row.packed != packed ||
+		last_row.keyspace_id != lsm_tree_keyspace(tree) ||
+		!lsm_stamp_peek(tree, digest, stamp) ||
+		stamp->key_counter != last_row.stamp.key_counter ||
+		stamp->set_stamp != last_row.stamp.set_stamp)
+		return false;
+	*value = lsm_slice(last_row.value, last_row.bytes);
+	return true;
+}
+
+/* *stamped: a stamp was taken before the row was read.  `stamp` NULL: none wanted */
+static inline bool
+fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value, LsmRow *row,
+		  LsmStamp *stamp, bool *stamped)
 {
 	char		key[LSM_TID_KEY_BYTES];
 	LsmProbe	probe;
 
 	lsm_key_encode(packed, key);
 	lsm_probe_begin(tree, &probe, lsm_slice(key, sizeof(key)));
+	if (stamp)
+		*stamped = lsm_stamp_peek(tree, probe.digest, stamp);
 	if (!lsm_tree_get(tree, lsm_slice(key, sizeof(key)), &probe, value))
 		return false;
 	lsm_row_decode(rel, packed, lsm_slice(value->data, value->len), row);
@@ -53,8 +98,15 @@ lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value,
 }
 
 bool
-lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
-				  StringInfo value, LsmRow *row, bool *found)
+lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value,
+			  LsmRow *row)
+{
+	return fetch_row(rel, tree, packed, value, row, NULL, NULL);
+}
+
+static inline bool
+fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
+			  StringInfo value, LsmRow *row, bool *found, LsmStamp *stamp, bool *stamped)
 {
 	ItemPointerData tid;
 	bool		visible;
@@ -63,12 +115,19 @@ lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 	lsm_tid_unpack(packed, &tid);
 	PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
 
-	*found = lsm_fetch_row(rel, tree, packed, value, row);
+	*found = fetch_row(rel, tree, packed, value, row, stamp, stamped);
 	if (!*found)
 		return false;
 	visible = lsm_row_visible(row, snapshot);
 	lsm_check_conflict_out(rel, row, visible, snapshot);
 	return visible;
+}
+
+bool
+lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
+				  StringInfo value, LsmRow *row, bool *found)
+{
+	return fetch_visible(rel, tree, packed, snapshot, value, row, found, NULL, NULL);
 }
 
 /*
@@ -91,6 +150,20 @@ lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
 						(row->flags & LSM_ROW_HAS_XMAX) ? row->xmax : InvalidTransactionId))
 		return LSM_PRUNE_DONE;
 	return LSM_PRUNE_IN_FILE;
+}
+
+void
+lsm_table_forget_rows(Relation rel, const LsmDeadRow *dead, int n)
+{
+	LsmTree    *tree = lsm_table_tree(rel);
+
+	for (int i = 0; i < n; i++)
+	{
+		char		key[LSM_TID_KEY_BYTES];
+
+		lsm_key_encode(lsm_tid_pack(&dead[i].tid), key);
+		(void) lsm_tree_forget(tree, lsm_slice(key, sizeof(key)), dead[i].xid);
+	}
 }
 
 IndexFetchTableData *
@@ -128,6 +201,8 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	Relation	rel = fetch->base.rel;
 	uint64		packed = lsm_tid_pack(tid);
 	LsmRow		row;
+	LsmStamp	stamp;
+	bool		stamped;
 	bool		found;
 
 	*call_again = false;		/* every version has a TID of its own */
@@ -135,10 +210,16 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		*all_dead = false;
 	if (lsm_fetch_from_ahead(&fetch->ahead, rel, fetch->tree, packed, snapshot,
 							 GetMemoryChunkContext(fetch), slot))
-		return true;
-	if (lsm_fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
-						  &found))
 	{
+		lsm_rows_note_seen(data, tid);
+		return true;
+	}
+	if (fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
+					  &found, &stamp, &stamped))
+	{
+		if (stamped)
+			note_last_row(fetch->tree, packed, &stamp, &fetch->value);
+		lsm_rows_note_seen(data, tid);
 		lsm_row_store(rel, &row, packed, slot);
 		return true;
 	}
@@ -156,14 +237,30 @@ lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot,
 							TupleTableSlot *slot)
 {
 	uint64		packed = lsm_tid_pack(tid);
+	LsmTree    *tree = lsm_table_tree(rel);
 	StringInfoData value;
 	LsmRow		row;
 	bool		found;
 	bool		visible;
 
+	if (snapshot->snapshot_type == SNAPSHOT_ANY)
+	{
+		char		key[LSM_TID_KEY_BYTES];
+		LsmStamp	stamp;
+		LsmSlice	last;
+
+		lsm_key_encode(packed, key);
+		if (lsm_fetch_last_row(tree, packed, lsm_lock_digest(lsm_slice(key, sizeof(key))), &stamp,
+							   &last))
+		{
+			lsm_row_decode(rel, packed, last, &row);
+			lsm_row_store(rel, &row, packed, slot);
+			return true;
+		}
+	}
+
 	initStringInfo(&value);
-	visible = lsm_fetch_visible(rel, lsm_table_tree(rel), packed, snapshot, &value,
-								&row, &found);
+	visible = lsm_fetch_visible(rel, tree, packed, snapshot, &value, &row, &found);
 	if (visible)
 		lsm_row_store(rel, &row, packed, slot);
 	pfree(value.data);

@@ -66,11 +66,22 @@ lsm_target_free(LsmTarget *target)
 bool
 lsm_target_read(LsmTarget *target)
 {
+	LsmSlice	last;
+
 	CHECK_FOR_INTERRUPTS();
-	lsm_stamp_take(target->tree, target->lock_digest, &target->stamp);
-	if (!lsm_tree_get(target->tree, lsm_slice(target->key, LSM_TID_KEY_BYTES),
-					  &target->probe, &target->value))
-		return false;
+	if (lsm_fetch_last_row(target->tree, target->packed, target->lock_digest, &target->stamp,
+						   &last))
+	{
+		resetStringInfo(&target->value);
+		appendBinaryStringInfo(&target->value, last.data, last.len);
+	}
+	else
+	{
+		lsm_stamp_take(target->tree, target->lock_digest, &target->stamp);
+		if (!lsm_tree_get(target->tree, lsm_slice(target->key, LSM_TID_KEY_BYTES),
+						  &target->probe, &target->value))
+			return false;
+	}
 	lsm_row_decode(target->rel, target->packed,
 				   lsm_slice(target->value.data, target->value.len), &target->row);
 	if (target->row.partial)
@@ -603,6 +614,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		.mode = LockTupleExclusive,
 		.own_locks = true
 	};
+	LsmReplaced replaced;
 	TM_Result	result;
 	bool		have_tuple_lock = false;
 	bool		waited;
@@ -645,7 +657,11 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		lsm_label_tuple(rel, update.newtup, slot, &update.header, update.packed);
 		lsm_header_free(&update.header);
 		finish_change(&update.target, update.mode, have_tuple_lock);
-		lsm_rows_note_same_keys(rel, update.keys_intact ? &update.newtup->t_self : NULL);
+		replaced.tid = update.target.tid;
+		replaced.xmin = (update.target.row.flags & LSM_ROW_XMIN_FROZEN) ||
+			TransactionIdIsCurrentTransactionId(update.target.row.xmin) ?
+			InvalidTransactionId : update.target.row.xmin;
+		lsm_rows_note_same_keys(rel, update.keys_intact ? &update.newtup->t_self : NULL, &replaced);
 		pgstat_count_heap_update(rel, false);
 		*update_indexes = true;
 	}

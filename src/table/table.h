@@ -514,6 +514,13 @@ extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
 
 /* ---- rows by TID (fetch.c) ---- */
 
+/*
+ * The value of the row that an index scan of this backend found visible last, if that is this one and it has not changed
+ * since; good until the next row is found.  `digest`: of its key.
+ */
+extern bool lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *stamp,
+							   LsmSlice *value);
+
 /* Read the version at a TID into `value`; false: no such row (it is dead to all). */
 extern bool lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed,
 						  StringInfo value, LsmRow *row);
@@ -527,6 +534,9 @@ typedef enum LsmPruned
 
 extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
 							   const LsmRow *row);
+
+/* Rows that are known to be dead to everyone: see lsm_rows_forget(). */
+extern void lsm_table_forget_rows(Relation rel, const LsmDeadRow *dead, int n);
 
 /* The same, as the snapshot sees it, with serializable bookkeeping; `found`: exists. */
 extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed,

@@ -122,6 +122,21 @@ lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
 }
 
 /*
+ * The handle pins the control block until the transaction ends.  Should the block be another tree's by
+ * now, or this one's not loaded: its set_stamp has changed, or will.
+ */
+bool
+lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
+{
+	stamp->set_stamp = pg_atomic_read_u64(&tree->ctl->set_stamp);
+	stamp->key_counter = pg_atomic_read_u64(&keylock_partition(tree, lock_digest)->p.counter);
+
+	/* what the caller reads, it reads after the stamp */
+	pg_memory_barrier();
+	return (stamp->set_stamp & 1) == 0;
+}
+
+/*
  * Lock the key's partition.  REQUIRES: outside of epochs, no LWLock of
  * src/tree held.
  */

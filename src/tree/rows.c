@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "access/relscan.h"
 #include "access/xact.h"
 #include "executor/tuptable.h"
 #include "utils/rel.h"
@@ -25,23 +26,60 @@
 static bool same_keys = false;
 static RelFileNode same_keys_table;
 static ItemPointerData same_keys_tid;
+static LsmReplaced same_keys_replaced;
 
 void
-lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid)
+lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid, const LsmReplaced *replaced)
 {
 	same_keys = tid != NULL;
 	if (same_keys)
 	{
 		same_keys_table = table->rd_node;
 		same_keys_tid = *tid;
+		same_keys_replaced = *replaced;
 	}
 }
 
-bool
+const LsmReplaced *
 lsm_rows_have_same_keys(Relation table, const ItemPointerData *tid)
 {
-	return same_keys && RelFileNodeEquals(table->rd_node, same_keys_table) &&
-		ItemPointerEquals(unconstify(ItemPointerData *, tid), &same_keys_tid);
+	if (same_keys && RelFileNodeEquals(table->rd_node, same_keys_table) &&
+		ItemPointerEquals(unconstify(ItemPointerData *, tid), &same_keys_tid))
+		return &same_keys_replaced;
+	return NULL;
+}
+
+/* lsm_rows_note_seen; the fetch is compared, never looked at */
+static const IndexFetchTableData *seen_by = NULL;
+static ItemPointerData seen_tid;
+
+void
+lsm_rows_note_seen(const IndexFetchTableData *fetch, const ItemPointerData *tid)
+{
+	seen_by = fetch;
+	if (fetch != NULL)
+		seen_tid = *tid;
+}
+
+bool
+lsm_rows_seen(const IndexFetchTableData *fetch, const ItemPointerData *tid)
+{
+	return fetch != NULL && fetch == seen_by &&
+		ItemPointerEquals(unconstify(ItemPointerData *, tid), &seen_tid);
+}
+
+static LsmForgetRows forget_rows = NULL;
+
+void
+lsm_rows_forget_by(LsmForgetRows forget)
+{
+	forget_rows = forget;
+}
+
+void
+lsm_rows_forget(Relation table, const LsmDeadRow *dead, int n)
+{
+	forget_rows(table, dead, n);
 }
 
 /* lsm_rows_note_batch */

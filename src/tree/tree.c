@@ -80,6 +80,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_memtable_shmem_bytes());
 	bytes = add_size(bytes, lsm_control_shmem_bytes());
 	bytes = add_size(bytes, lsm_keylock_shmem_bytes());
+	bytes = add_size(bytes, lsm_newest_shmem_bytes());
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
@@ -87,7 +88,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_elastic_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 12 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 13 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -112,6 +113,7 @@ lsm_tree_shmem_init(void)
 	lsm_memtable_shmem_init();
 	lsm_control_shmem_init();
 	lsm_keylock_shmem_init();
+	lsm_newest_shmem_init();
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	lsm_counters_shmem_init();

@@ -496,6 +496,13 @@ typedef struct LsmStamp
 /* The digest that picks a key's lock; same function of the bytes for everyone. */
 extern LsmDigest lsm_lock_digest(LsmSlice filter_key);
 extern void lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
+
+/*
+ * The same without waiting and without an epoch, for a tree that this transaction has opened.  False: no
+ * stamp can be had now.  Two equal stamps, taken one after the other, tell that what was read between them is
+ * still so, as far as writers that lock are concerned.
+ */
+extern bool lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
 extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
 
 /* REQUIRES: key locked. */
@@ -503,59 +510,6 @@ extern bool lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp
 
 /* `changed`: something was applied under the lock. */
 extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
-
-/* ---- row identifiers of table trees ---- */
-
-#define LSM_TID_OFFSETS		291 /* offsets 1..291 are used:
-								 * MaxHeapTuplesPerPage */
-
-/*
- * n successive row numbers (0-based; block = number / 291, offset = 1 + number
- * % 291); returns the first.  Never handed out again once one of them is logged.
- * REQUIRES: the write has begun.  Numbers are handed out to registered writers only, so that
- * lsm_tree_flush() waits until the rows of all numbers handed out before
- * it are there: what VACUUM does not find afterwards is dead.
- */
-extern uint64 lsm_write_allocate_rows(LsmWrite *write, int n);
-
-/*
- * What src/table knows and src/index wants to: the row that this backend wrote
- * last, if it is a new version with the same values, bit by bit, in all columns of
- * unique keys (INDEX_ATTR_BITMAP_KEY).  NULL: the last one is none such.
- */
-extern void lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid);
-extern bool lsm_rows_have_same_keys(Relation table, const ItemPointerData *tid);
-
-/*
- * The rows that COPY has just given to the table together, whose index entries come next, one
- * by one, in the same order.  Indexes may write them together with the first.  The slots are the
- * caller's and good until the last of these entries has been inserted: COPY sees to
- * that, so only what is written by it is noted.
- */
-struct TupleTableSlot;
-typedef struct LsmRowBatch
-{
-	RelFileNode table;
-	CommandId	cid;
-	int			n;				/* 0: none */
-	ItemPointerData first;
-	struct TupleTableSlot **slots;	/* of COPY, which clears each when its
-									 * index entries have been inserted */
-} LsmRowBatch;
-
-/* COPY FROM begins or ends; returns what was the case before. */
-extern bool lsm_rows_copy(bool running);
-extern void lsm_rows_note_batch(Relation table, struct TupleTableSlot **slots, int n,
-								CommandId cid);
-
-/* The batch that begins with this row, or NULL. */
-extern const LsmRowBatch *lsm_rows_batch(Relation table, const ItemPointerData *tid);
-
-/* The same for someone who has the tree to himself (rewriting a table). */
-extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
-
-/* All row numbers handed out so far are below it. */
-extern uint64 lsm_tree_row_limit(LsmTree *tree);
 
 /* ---- bulk build (build.c): sorted entries straight into files ---- */
 
@@ -791,5 +745,7 @@ extern bool lsm_worker_round(int worker_no);
 
 /* Latch of worker i, for writers to wake it; called by the worker itself at start. */
 extern void lsm_worker_announce(int worker_no);
+
+#include "tree/rows.h"
 
 #endif							/* LSM_TREE_H */

@@ -674,6 +674,8 @@ extern Size lsm_counters_shmem_bytes(void);
 extern void lsm_counters_shmem_init(void);
 
 /* filestats.c */
+extern Size lsm_newest_shmem_bytes(void);
+extern void lsm_newest_shmem_init(void);
 extern Size lsm_filestats_shmem_bytes(void);
 extern void lsm_filestats_shmem_init(void);
 extern void lsm_filestats_publish(void);

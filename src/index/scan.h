@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * scan.h
+ *	  What scan.c and only.c share: the state of an index scan.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_INDEX_SCAN_H
+#define LSM_INDEX_SCAN_H
+
+#include "access/relscan.h"
+#include "access/tableam.h"
+#include "storage/buf.h"
+
+#include "index/index.h"
+
+typedef enum WalkState
+{
+	SCAN_FRESH,					/* nothing returned yet */
+	SCAN_ON_ENTRY,				/* `current` is valid */
+	SCAN_PAST_LAST,
+	SCAN_BEFORE_FIRST
+} WalkState;
+
+/* Where a scan is; what a mark remembers */
+typedef struct ScanPosition
+{
+	WalkState	state;
+	int			point[INDEX_MAX_KEYS];	/* of the prefix's columns: the walk */
+	StringInfoData current;		/* key of the entry returned last */
+} ScanPosition;
+
+typedef struct LsmScan
+{
+	LsmKeySpec *spec;
+	LsmTree    *tree;			/* NULL until the first tuple is asked for */
+	LsmCursor  *cursor;
+	MemoryContext context;		/* lives as long as the scan */
+	MemoryContext key_context;	/* reset by each rescan */
+	MemoryContext entry_context;	/* reset for each entry looked at; may be
+									 * NULL */
+	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
+
+	bool		prepared;		/* quals are up to date */
+	LsmQuals	quals;
+
+	ScanPosition position;
+	ScanPosition mark;
+	ScanDirection direction;	/* of the cursor */
+	bool		reposition;		/* cursor is not at `current` */
+
+	/*
+	 * Range walks forward: entries read ahead, of which batch_next .. n - 1
+	 * are still to be looked at.  An MVCC snapshot does not care when an
+	 * entry is read, as long as its row is looked at later.
+	 */
+	bool		batched;		/* the snapshot allows it */
+	LsmBatch   *batch;			/* NULL until needed */
+	int			batch_next;
+	int			batch_size;		/* of the next one */
+	bool		in_groups;		/* = ANY: points are looked for together, forward */
+	LsmPoints  *points;			/* NULL until needed */
+
+	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
+	StringInfoData lower;
+	StringInfoData upper;
+	int			prefix_bytes;
+	bool		lower_inclusive;
+	bool		upper_inclusive;
+	StringInfoData seek;		/* scratch */
+
+	/*
+	 * Of the rows with one key, the snapshot sees one at most.  The newest ones are
+	 * looked at before the walk (single key only), and when the one has been found, the
+	 * walk is over.
+	 */
+	bool		unique;
+	bool		try_newest;
+	LsmProbe	probe;			/* of the candidates' key; empty: none begun */
+	int			ncandidates;	/* 0: none, or the walk has begun */
+	int			next_candidate;
+	ItemPointerData candidates[LSM_NEWEST_ROWS];
+
+	bool		stable_tids;
+	LsmKills	kills;
+	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
+								 * freeing TIDs */
+
+	/* index-only scans of tables whose TIDs are used again */
+	bool		guard;
+	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
+	Buffer		vm_buffer;
+	IndexFetchTableData *fetch;
+	TupleTableSlot *slot;
+} LsmScan;
+
+/* ---- index-only scans (only.c) ---- */
+
+/*
+ * Before the cursor reads anything: entries read later than this stamp are
+ * to be trusted as long as the counter stands (lsm_guard_entry).
+ */
+extern void lsm_guard_take_stamp(LsmScan *so);
+extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid);
+
+/* Build the row of index columns that an index-only scan returns. */
+extern void lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value);
+
+#endif							/* LSM_INDEX_SCAN_H */

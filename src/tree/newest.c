@@ -1,0 +1,192 @@
+/*-------------------------------------------------------------------------
+ *
+ * newest.c
+ *	  The newest rows of keys that are updated over and over, and which of the older ones
+ *	  are dead.
+ *
+ * Whoever updates a row and leaves its unique key as it is notes here which row has
+ * the key now.  A lookup of the key begins with that row: of the many versions that a hot row leaves
+ * behind until they are forgotten, it is the one that is wanted, and it is found without a walk over
+ * the entries of the others, in memtables and files.
+ *
+ * What is noted is a hint as to who is newest, but exact as to who has the key: a slot
+ * holds keyspace id and key in full, and rows of lsm tables keep their keys and TIDs for ever.
+ * Whether the row is to be seen is for the snapshot to say; if it is not, or
+ * if nothing is noted, the index is looked at.  Two rows are kept, since
+ * while a transaction runs, only it sees the newest one.
+ *
+ * Exact, too, is which rows are dead.  The slot says that `newest` was made by an update
+ * of `before`, so that the xmin of the one is the xmax of the other.  Who updates
+ * `newest` has found that xmin committed: `before` is deleted for good, and dead to everyone once the
+ * xid precedes all horizons.  Then its entry is forgotten, without a walk that would have to look it up.
+ * (If the xmin is one's own, that may still be undone, and nothing is known about `before`.)
+ *
+ * Locking: none.  A slot has a version number, odd while it is written; who finds it
+ * odd, or changed after reading, goes without.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/atomics.h"
+#include "storage/shmem.h"
+#include "utils/snapmgr.h"
+
+#include "tree/tree_private.h"
+
+#define NEWEST_SLOTS		4096
+#define NEWEST_KEY_BYTES	32	/* longer keys are not noted */
+
+typedef struct NewestRows
+{
+	uint64		keyspace_id;
+	uint16		key_bytes;
+	ItemPointerData newest;
+	ItemPointerData before;		/* which `newest` has replaced */
+	uint16		ndead;
+	LsmDeadRow	dead[LSM_NEWEST_DEAD];	/* deleted, but maybe not for everyone;
+										 * oldest first */
+	char		key[NEWEST_KEY_BYTES];
+} NewestRows;
+
+typedef union NewestSlot
+{
+	struct
+	{
+		pg_atomic_uint32 version;
+		NewestRows	rows;
+	}			s;
+	char		pad[PG_CACHE_LINE_SIZE];
+} NewestSlot;
+
+StaticAssertDecl(sizeof(NewestSlot) == PG_CACHE_LINE_SIZE, "a slot has grown");
+
+static NewestSlot *slots = NULL;
+
+Size
+lsm_newest_shmem_bytes(void)
+{
+	return mul_size(NEWEST_SLOTS, sizeof(NewestSlot));
+}
+
+/*
+ * Create or attach.  REQUIRES: AddinShmemInitLock held.
+ */
+void
+lsm_newest_shmem_init(void)
+{
+	bool		found;
+
+	slots = (NewestSlot *) ShmemInitStruct("lsmam newest rows", lsm_newest_shmem_bytes(),
+										   &found);
+	if (found)
+		return;
+	memset(slots, 0, lsm_newest_shmem_bytes());
+	for (int i = 0; i < NEWEST_SLOTS; i++)
+		pg_atomic_init_u32(&slots[i].s.version, 0);
+}
+
+static inline NewestSlot *
+slot_of(const LsmTree *tree, LsmDigest digest)
+{
+	return &slots[(digest ^ tree->keyspace_id) % NEWEST_SLOTS];
+}
+
+static inline bool
+rows_are_for(const NewestRows *rows, const LsmTree *tree, LsmSlice key)
+{
+	return rows->keyspace_id == tree->keyspace_id && rows->key_bytes == key.len &&
+		memcmp(rows->key, key.data, key.len) == 0;
+}
+
+/* A row that is surely deleted; if there are too many the oldest is left to scans. */
+static void
+rows_add_dead(NewestRows *rows, const ItemPointerData *tid, TransactionId xid)
+{
+	if (rows->ndead == LSM_NEWEST_DEAD)
+	{
+		memmove(rows->dead, rows->dead + 1, sizeof(LsmDeadRow) * (LSM_NEWEST_DEAD - 1));
+		rows->ndead--;
+	}
+	rows->dead[rows->ndead].tid = *tid;
+	rows->dead[rows->ndead++].xid = xid;
+}
+
+/* Move the rows that no one can see to `dead`. */
+static int
+rows_take_dead(NewestRows *rows, Relation table, LsmDeadRow *dead)
+{
+	GlobalVisState *vistest;
+	int			n = 0;
+
+	if (rows->ndead == 0)
+		return 0;
+	vistest = GlobalVisTestFor(table);
+	while (n < rows->ndead && GlobalVisTestIsRemovableXid(vistest, rows->dead[n].xid))
+	{
+		dead[n] = rows->dead[n];
+		n++;
+	}
+	rows->ndead -= n;
+	memmove(rows->dead, rows->dead + n, sizeof(LsmDeadRow) * rows->ndead);
+	return n;
+}
+
+int
+lsm_newest_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced *replaced,
+				const ItemPointerData *tid, LsmDeadRow dead[LSM_NEWEST_DEAD])
+{
+	NewestSlot *slot;
+	NewestRows	rows;
+	uint32		version;
+	int			n;
+
+	if (key.len > NEWEST_KEY_BYTES)
+		return 0;
+	slot = slot_of(tree, lsm_digest_key(key.data, key.len));
+	version = pg_atomic_read_u32(&slot->s.version);
+	pg_read_barrier();
+	rows = slot->s.rows;
+	pg_read_barrier();
+
+	/* of two at the same time one is not noted: no harm */
+	if ((version & 1) != 0 || pg_atomic_read_u32(&slot->s.version) != version)
+		return 0;
+	if (!rows_are_for(&rows, tree, key))
+	{
+		rows.keyspace_id = tree->keyspace_id;
+		rows.key_bytes = (uint16) key.len;
+		memcpy(rows.key, key.data, key.len);
+		rows.ndead = 0;
+	}
+	else if (ItemPointerEquals(&rows.newest, unconstify(ItemPointerData *, &replaced->tid)) &&
+			 TransactionIdIsNormal(replaced->xmin))
+		rows_add_dead(&rows, &rows.before, replaced->xmin);
+	n = rows_take_dead(&rows, table, dead);
+	rows.newest = *tid;
+	rows.before = replaced->tid;
+
+	if (!pg_atomic_compare_exchange_u32(&slot->s.version, &version, version + 1))
+		return 0;
+	slot->s.rows = rows;
+	pg_write_barrier();
+	pg_atomic_write_u32(&slot->s.version, version + 2);
+	return n;
+}
+
+int
+lsm_newest_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_NEWEST_ROWS])
+{
+	NewestSlot *slot = slot_of(tree, probe->digest);
+	uint32		version = pg_atomic_read_u32(&slot->s.version);
+
+	if (probe->filter_key.len > NEWEST_KEY_BYTES || (version & 1) != 0)
+		return 0;
+	pg_read_barrier();
+	if (!rows_are_for(&slot->s.rows, tree, probe->filter_key))
+		return 0;
+	tids[0] = slot->s.rows.newest;
+	tids[1] = slot->s.rows.before;
+	pg_read_barrier();
+	return pg_atomic_read_u32(&slot->s.version) == version ? LSM_NEWEST_ROWS : 0;
+}

@@ -1,0 +1,129 @@
+# Transactions of several clients that do the same to a heap table and to an lsm table, in one snapshot:
+# many versions of few rows, keys that go and come again, savepoints, old snapshots, while trees are flushed,
+# compacted and vacuumed, and the server is killed. Every statement changes as many rows in both, and whatever
+# a snapshot sees, by whatever kind of scan, is the same.
+#   LSM_TRANSACTIONS: of each client and round (100; long: 3000)
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use POSIX ();
+use Test::More;
+use Time::HiRes qw(usleep);
+
+lsm_seed();
+my $transactions = $ENV{LSM_TRANSACTIONS} // (lsm_long() ? 3000 : 100);
+my $node = lsm_node('twins', conf => "lsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\nfsync = off\ndeadlock_timeout = 50ms\nlog_min_messages = fatal");
+lsm_start($node);
+lsm_create_twins($node, 't', 'id int PRIMARY KEY, a int, b text', '(a, id)', '(b)');
+$node->safe_psql('postgres', q{
+CREATE TABLE log (n bigint PRIMARY KEY) USING lsm;
+INSERT INTO t_h SELECT g, g % 50, 'b' || g % 300 FROM generate_series(1, 600) g;
+INSERT INTO t_l SELECT * FROM t_h;
+-- the statement in both tables, or in none; an error of one alone, or another number of rows, ends the test
+CREATE FUNCTION twice(statement text, undo bool) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	n bigint[] := '{-1,-1}';
+	m bigint;
+BEGIN
+	EXECUTE replace(statement, '@', 't_h');
+	GET DIAGNOSTICS m = ROW_COUNT;
+	n[1] := m;
+	EXECUTE replace(statement, '@', 't_l');
+	GET DIAGNOSTICS m = ROW_COUNT;
+	n[2] := m;
+	IF n[1] <> n[2] THEN
+		RAISE EXCEPTION 'twins differ: % and % rows: %', n[1], n[2], statement;
+	END IF;
+	IF undo THEN
+		RAISE division_by_zero;
+	END IF;
+EXCEPTION
+	WHEN division_by_zero THEN NULL;
+	WHEN unique_violation THEN
+		IF n[1] >= 0 THEN
+			RAISE EXCEPTION 'twins differ: % in lsm alone: %', SQLERRM, statement;
+		END IF;
+END $$;
+CREATE FUNCTION compare() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	ways text[] := '{seqscan,indexscan,bitmapscan}';
+	way text := ways[1 + floor(random() * 3)];
+	cond text := (ARRAY['true', 'id > 0', 'a > -1000000', 'b > ''''', format('id = %s', floor(random() * 40)), format('a = %s', floor(random() * 60))])[1 + floor(random() * 6)];
+	n bigint;
+BEGIN
+	PERFORM set_config('enable_' || w, CASE WHEN w = way THEN 'on' ELSE 'off' END, true) FROM unnest(ways) w;
+	EXECUTE replace('SELECT count(*) FROM ((SELECT * FROM t_h WHERE ? EXCEPT ALL SELECT * FROM t_l WHERE ?) UNION ALL (SELECT * FROM t_l WHERE ? EXCEPT ALL SELECT * FROM t_h WHERE ?)) d', '?', cond) INTO n;
+	IF n > 0 THEN
+		RAISE EXCEPTION 'twins differ: % rows where %, by %', n, cond, way;
+	END IF;
+	PERFORM set_config('enable_' || w, 'on', true) FROM unnest(ways) w;
+END $$;
+CREATE FUNCTION step(seed float8) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	i int;
+BEGIN
+	PERFORM setseed(seed);
+	FOR k IN 1..1 + floor(random() * 6) LOOP
+		i := 1 + floor(random() * CASE WHEN random() < 0.6 THEN 25 ELSE 700 END);
+		PERFORM twice((ARRAY[
+			format('UPDATE @ SET a = a + 1 WHERE id = %s', i),
+			format('UPDATE @ SET b = repeat(''y'', %s) WHERE id BETWEEN %s AND %s', floor(random() * 300), i, i + 3),
+			format('UPDATE @ SET id = id + 2 WHERE id = %s', i),
+			format('DELETE FROM @ WHERE id = %s', i),
+			format('INSERT INTO @ VALUES (%s, %s, ''new'')', i, i % 50),
+			format('INSERT INTO @ VALUES (%s, 1, ''c'') ON CONFLICT (id) DO UPDATE SET a = @.a + 1', i),
+			format('WITH d AS (DELETE FROM @ WHERE id BETWEEN %s AND %s RETURNING *) INSERT INTO @ SELECT id, a + 1, b FROM d', i, i + 3),
+			format('MERGE INTO @ USING (VALUES (%s), (%s)) v(k) ON @.id = k WHEN MATCHED AND a > 30 THEN DELETE WHEN MATCHED THEN UPDATE SET a = a + 7 WHEN NOT MATCHED THEN INSERT VALUES (k, 1, ''m'')', i, i + 5),
+			format('SELECT FROM @ WHERE id BETWEEN %s AND %s FOR NO KEY UPDATE', i, i + 3)])[1 + floor(random() * 9)], random() < 0.2);
+		IF random() < 0.2 THEN
+			FOR j IN 1..20 LOOP
+				PERFORM twice(format('UPDATE @ SET a = a + 1 WHERE id = %s', i), false);
+			END LOOP;
+		END IF;
+		IF random() < 0.3 THEN
+			PERFORM compare();
+		END IF;
+	END LOOP;
+END $$});
+
+sub script
+{
+	my ($name, $text) = @_;
+	my $file = "$ENV{TESTDIR}/027_$name.sql";
+	unlink $file;
+	append_to_file($file, $text);
+	return $file;
+}
+my $random = "\\set r random(-1000000, 1000000)\n\\set n random(1, 9000000000000000000)\n";
+my $write = script('write', $random . "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT step(:r / 1000000.0);\nINSERT INTO log VALUES (:n);\nCOMMIT;\n");
+my $serializable = script('serializable', $random . "BEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT step(:r / 1000000.0);\nCOMMIT;\n");
+my $read = script('read', "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;\nSELECT compare();\n\\sleep 100 ms\nSELECT compare();\nSELECT compare();\nCOMMIT;\n");
+my $maintain = script('maintain', "SELECT lsm_flush('t_l');\n\\sleep 50 ms\nSELECT lsm_flush('t_l'), lsm_compact('t_l');\n\\sleep 50 ms\nVACUUM t_l;\n\\sleep 50 ms\n");
+my @load = ('-n', '-c', 6, '-j', 2, '--max-tries=10000', '-f', "$write\@6", '-f', "$serializable\@2", '-f', "$read\@2", '-f', "$maintain\@1");
+
+foreach my $round (1 .. 2)
+{
+	$node->command_ok([ 'pgbench', @load, '-t', $transactions, '--random-seed=' . int(rand(1e9)), $node->connstr('postgres') ], "round $round: clients see no difference");
+	is(lsm_differences($node, 't'), '', "round $round: same");
+
+	# killed amid the same
+	my $pid = fork();
+	die "fork: $!" unless defined $pid;
+	if ($pid == 0)
+	{
+		open(STDOUT, '>', "$ENV{TESTDIR}/027.out");
+		open(STDERR, '>', "$ENV{TESTDIR}/027.err");
+		exec('pgbench', @load, '-T', 60, $node->connstr('postgres')) or POSIX::_exit(99);
+	}
+	usleep(1_000_000 + int(rand(2_000_000)));
+	my @pids = lsm_pids($node);
+	lsm_kill_process($node, 'postmaster');
+	waitpid($pid, 0);
+	unlike(slurp_file("$ENV{TESTDIR}/027.err"), qr/twins differ/, "round $round: no difference before the crash");
+	lsm_restart_after_crash($node, @pids);
+	is(lsm_differences($node, 't'), '', "round $round: same after the crash");
+}
+$node->stop;
+done_testing();

@@ -88,3 +88,57 @@ INSERT INTO h VALUES (50, 'new');
 SELECT * FROM h WHERE id = 50;
 SELECT * FROM lsm_verify('h');
 DROP TABLE h;
+
+-- rows that are announced to the index before the table writes them: from a statement's third on
+CREATE TABLE announced (a int, b text COLLATE "C", c int, PRIMARY KEY (a, b), UNIQUE (c)) USING lsm;
+CREATE TABLE source USING heap AS SELECT (i * 7919) % 10007 AS a, repeat('b', i % 90) AS b, i AS c FROM generate_series(1, 6000) i;
+-- files of level 0 and the memtable in which keys of the rest may be
+INSERT INTO announced SELECT * FROM source WHERE c <= 2000;
+SELECT lsm_flush('announced');
+INSERT INTO announced SELECT * FROM source WHERE c > 2000 AND c <= 4000;
+SELECT lsm_flush('announced');
+INSERT INTO announced SELECT * FROM source WHERE c > 4000 AND c <= 5000;
+-- duplicates in each of them, after rows that are none; of a key that is too long to be announced, and of the other index
+INSERT INTO announced SELECT a + 20000, b, -c FROM source WHERE c < 9 UNION ALL SELECT a, b, -100 FROM source WHERE c = 725;
+INSERT INTO announced SELECT a + 20000, b, -c FROM source WHERE c < 9 UNION ALL SELECT a, b, -100 FROM source WHERE c = 2795;
+INSERT INTO announced SELECT a + 20000, b, -c FROM source WHERE c < 9 UNION ALL SELECT a, b, -100 FROM source WHERE c = 4777;
+INSERT INTO announced SELECT a + 20000, b, -c FROM source WHERE c < 9 UNION ALL SELECT a, b, -100 FROM source WHERE c = 777;
+INSERT INTO announced SELECT a + 20000, b, -c FROM source WHERE c < 9 UNION ALL SELECT 20001, 'x', 3777;
+-- of the statement's own rows
+INSERT INTO announced SELECT a + 20000, b, -c FROM source WHERE c < 9 UNION ALL SELECT a + 20000, b, -100 FROM source WHERE c = 8;
+INSERT INTO announced SELECT * FROM source WHERE c > 3990 ORDER BY c DESC ON CONFLICT DO NOTHING;
+SELECT count(*), count(DISTINCT (a, b)), count(DISTINCT c), sum(c) FROM announced;
+-- a row that a trigger changes or that another statement writes between two of them; and files that change meanwhile
+CREATE FUNCTION change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NEW.c = -3 THEN
+		INSERT INTO announced VALUES (30004, 'inner', -1000);
+		PERFORM lsm_flush('announced');
+	ELSIF NEW.c = -4 THEN
+		NEW.a := 30004;
+		NEW.b := 'outer';
+	ELSIF NEW.c = -7 THEN
+		NEW.b := NULL;
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER change BEFORE INSERT ON announced FOR EACH ROW EXECUTE FUNCTION change();
+INSERT INTO announced SELECT 30000 + i, 'x', -i FROM generate_series(1, 6) i;
+SELECT * FROM announced WHERE c < 0 ORDER BY c;
+INSERT INTO announced SELECT 30004, 'x', -i FROM generate_series(8, 10) i;
+INSERT INTO announced SELECT 30000 + i, 'y', -i FROM generate_series(7, 10) i;
+-- an error ends what it began: the index is another one afterwards
+DO $$
+BEGIN
+	BEGIN
+		INSERT INTO announced SELECT 40000 + i, 'z', -i - 100 + i / 5 * 4 FROM generate_series(1, 6) i;
+	EXCEPTION WHEN unique_violation THEN
+		RAISE NOTICE '%', SQLERRM;
+	END;
+	ALTER TABLE announced DROP CONSTRAINT announced_c_key;
+	INSERT INTO announced SELECT 40000 + i, 'z', -i - 100 + i / 5 * 4 FROM generate_series(1, 6) i;
+END $$;
+SELECT a, c FROM announced WHERE a > 40000 ORDER BY a;
+SELECT * FROM lsm_verify('announced');
+DROP TABLE announced, source;
+DROP FUNCTION change();

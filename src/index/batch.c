@@ -61,9 +61,8 @@ typedef struct EntryGroup
 	uint32		bytes;
 } EntryGroup;
 
-/* The index can be filled from slots without evaluating anything. */
-static bool
-has_plain_columns(IndexInfo *info)
+bool
+lsm_has_plain_columns(IndexInfo *info)
 {
 	if (info->ii_Expressions != NIL || info->ii_Predicate != NIL ||
 		info->ii_ExclusionOps != NULL)
@@ -268,7 +267,7 @@ lsm_batch_inserted(LsmInsertBatch **inout, Relation index, Relation table,
 	if (check == UNIQUE_CHECK_EXISTING || IsolationIsSerializable())
 		return false;
 	rows = lsm_rows_batch(table, tid);
-	if (rows != NULL && rows->n > 1 && has_plain_columns(info))
+	if (rows != NULL && rows->n > 1 && lsm_has_plain_columns(info))
 		*inout = batch_begin(*inout, info, rows);
 	batch = *inout;
 	if (batch == NULL || batch->n == 0 || (at = batch_place(batch, tid)) < 0)

@@ -351,6 +351,7 @@ typedef struct LsmUniqueInsert
 	bool	   *isnull;
 	LsmSlice	key;
 	LsmSlice	value;
+	LsmDigest	announced;		/* what the key's digest needs is on its way */
 } LsmUniqueInsert;
 
 /*
@@ -363,6 +364,9 @@ extern bool lsm_insert_unique(LsmUniqueInsert *insert);
 
 /* Kept with the IndexInfo for the statement */
 typedef struct LsmInsertBatch LsmInsertBatch;
+
+/* The index can be filled from slots without evaluating anything. */
+extern bool lsm_has_plain_columns(IndexInfo *info);
 
 /*
  * Is the row's entry in the index already?  If the row is the first of those that COPY has

@@ -239,7 +239,8 @@ lsm_insert_unique(LsmUniqueInsert *insert)
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
-		lsm_tree_announce(insert->tree, lsm_key_columns(insert->key), lock);
+		if (insert->announced != lock)
+			lsm_tree_announce(insert->tree, lsm_key_columns(insert->key), lock);
 		lsm_stamp_take(insert->tree, lock, &stamp);
 
 		if (insert->check == UNIQUE_CHECK_NO)

@@ -147,6 +147,7 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 	uint64		packed;
 
 	forbid_parallel_insert();
+	lsm_rows_announce(rel, slot);
 	slot->tts_tableOid = RelationGetRelid(rel);
 	tuple->t_tableOid = slot->tts_tableOid;
 

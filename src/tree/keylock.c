@@ -121,6 +121,13 @@ lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
 	pg_memory_barrier();
 }
 
+/* Fetch what stamp and lock will need. */
+void
+lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest)
+{
+	__builtin_prefetch(keylock_partition(tree, lock_digest), 1);
+}
+
 /*
  * The handle pins the control block until the transaction ends.  Should the block be another tree's by
  * now, or this one's not loaded: its set_stamp has changed, or will.

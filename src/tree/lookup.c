@@ -16,6 +16,7 @@
 #include "tree/merge.h"
 
 #define CANDIDATES	32			/* looked at together */
+#define ANNOUNCED_KEY_BYTES	64	/* of longer keys only memtables are announced */
 #define UNKNOWN		(-2)		/* not looked for yet */
 #define LSM_GROUP_RUNS	16		/* with more, keys are looked up one by one */
 /* memtable_rate is a moving average, of 256 */
@@ -232,34 +233,91 @@ get_from_runs(LsmTree *tree, LsmVersion *version, LsmSlice key,
 	}
 }
 
+/*
+ * The files that may hold entries with a filter key, as they were found for
+ * lsm_tree_announce_early().
+ */
+typedef struct Announced
+{
+	uint64		version;		/* serial of the version, 0: nothing */
+	uint32		key_bytes;
+	int			n;
+	LsmFile    *files[CANDIDATES];
+	char		key[ANNOUNCED_KEY_BYTES];
+} Announced;
+
+static Announced announced;
+
+/* False: too many. */
+static bool
+find_prefix_files(LsmVersion *version, LsmSlice filter_key, LsmFile **files, int *n)
+{
+	*n = 0;
+	for (int i = 0; i < version->nruns; i++)
+	{
+		LsmRun	   *run = &version->runs[i];
+		int			end;
+
+		for (int at = lsm_run_find_prefix(run, filter_key, &end); at < end; at++)
+		{
+			if (*n == CANDIDATES)
+				return false;
+			files[(*n)++] = &run->files[at];
+		}
+	}
+	return true;
+}
+
+void
+lsm_tree_announce_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
+{
+	LsmProbe	probe = {.filter_key = filter_key, .digest = digest, .shared = true};
+	LsmMemtableSet set;
+	LsmVersion *version;
+
+	announced.version = 0;
+	lsm_key_prefetch(tree, digest);
+	version = lsm_version_enter(tree, &set);
+	lsm_probe_prefetch_memtables(tree, &set, &probe);
+	if (filter_key.len <= ANNOUNCED_KEY_BYTES &&
+		find_prefix_files(version, filter_key, announced.files, &announced.n))
+	{
+		lsm_filecache_begin();
+		for (int i = 0; i < announced.n; i++)
+			lsm_probe_prefetch(&probe, lsm_file_open(tree, announced.files[i]));
+		announced.key_bytes = filter_key.len;
+		memcpy(announced.key, filter_key.data, filter_key.len);
+		announced.version = version->serial;
+	}
+	lsm_tree_exit(tree);
+}
+
 /* Do the filters of all files that may hold the filter key say no? */
 static bool
 absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 				LsmProbeCounts *counts)
 {
-	LsmOpenFile *candidates[CANDIDATES];
-	int			n = 0;
+	LsmFile    *found[CANDIDATES];
+	LsmFile   **files = found;
+	int			n;
 
 	lsm_filecache_begin();
-	for (int i = 0; i < version->nruns; i++)
+	if (announced.version == version->serial && announced.key_bytes == probe->filter_key.len &&
+		memcmp(announced.key, probe->filter_key.data, announced.key_bytes) == 0)
 	{
-		LsmRun	   *run = &version->runs[i];
-
-		for (int at = lsm_run_find(run, probe->filter_key); at < run->nfiles; at++)
-		{
-			LsmFile    *file = &run->files[at];
-
-			if (lsm_run_beyond_prefix(run, at, probe->filter_key))
-				break;
-			if (n == CANDIDATES)
-				return false;
-			candidates[n] = lsm_file_open(tree, file);
-			lsm_probe_prefetch(probe, candidates[n++]);
-		}
+		files = announced.files;
+		n = announced.n;
+	}
+	else
+	{
+		if (!find_prefix_files(version, probe->filter_key, files, &n))
+			return false;
+		for (int i = 0; i < n; i++)
+			lsm_probe_prefetch(probe, lsm_file_open(tree, files[i]));
 	}
 	for (int i = 0; i < n; i++)
 	{
-		if (lsm_probe_filter(tree, probe, candidates[i], counts))
+		if (lsm_probe_filter(tree, probe, lsm_file_open(tree, files[i]), counts))
 			return false;
 	}
 	return true;

@@ -272,7 +272,7 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
  * Insert the node behind `preds`, or search for them first (!known).  Returns the node that has
  * its key already if there is one.
  */
-static inline LsmMemNode *
+static pg_attribute_always_inline LsmMemNode *
 list_insert(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, bool known)
 {
 	LsmMemNode *found;

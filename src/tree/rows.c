@@ -117,6 +117,42 @@ lsm_rows_batch(Relation table, const ItemPointerData *tid)
 	return &batch;
 }
 
+static dlist_head listeners = DLIST_STATIC_INIT(listeners);
+
+static void
+stop_listening(void *listener)
+{
+	dlist_delete(&((LsmRowListener *) listener)->node);
+}
+
+void
+lsm_rows_listen(LsmRowListener *listener, Relation table, MemoryContext context)
+{
+	listener->table = table->rd_node;
+	listener->xid = GetTopTransactionIdIfAny();
+	listener->cid = GetCurrentCommandId(false);
+	listener->callback.func = stop_listening;
+	listener->callback.arg = listener;
+	MemoryContextRegisterResetCallback(context, &listener->callback);
+	dlist_push_head(&listeners, &listener->node);
+}
+
+void
+lsm_rows_announce(Relation table, TupleTableSlot *slot)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &listeners)
+	{
+		LsmRowListener *listener = dlist_container(LsmRowListener, node, iter.cur);
+
+		if (RelFileNodeEquals(listener->table, table->rd_node) &&
+			listener->cid == GetCurrentCommandId(false) &&
+			listener->xid == GetTopTransactionIdIfAny())
+			listener->announce(listener, slot);
+	}
+}
+
 static uint64
 lsm_rows_take(LsmTreeShared *ctl, int n)
 {

@@ -78,6 +78,31 @@ extern void lsm_rows_note_batch(Relation table, struct TupleTableSlot **slots, i
 /* The batch that begins with this row, or NULL. */
 extern const LsmRowBatch *lsm_rows_batch(Relation table, const ItemPointerData *tid);
 
+/*
+ * An index that is going to get entries of a table's new rows: it may look at each before the table
+ * has written it, to fetch ahead what it will need then.
+ */
+typedef struct LsmRowListener
+{
+	void		(*announce) (struct LsmRowListener *listener, struct TupleTableSlot *slot);
+
+	/* private to rows.c */
+	dlist_node	node;
+	RelFileNode table;
+	TransactionId xid;
+	CommandId	cid;
+	MemoryContextCallback callback;
+} LsmRowListener;
+
+/*
+ * As long as the present command runs, and until the context is reset, in which the listener
+ * lies.  REQUIRES: the transaction has an xid.
+ */
+extern void lsm_rows_listen(LsmRowListener *listener, Relation table, MemoryContext context);
+
+/* The row will be written next, most likely. */
+extern void lsm_rows_announce(Relation table, struct TupleTableSlot *slot);
+
 /* The same for someone who has the tree to himself (rewriting a table). */
 extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
 

@@ -273,6 +273,11 @@ extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 extern void lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
 
 /*
+ * There is much else to do: of files, too, and of the key's lock.  ERRORs as a lookup.
+ */
+extern void lsm_tree_announce_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
+
+/*
  * No entry has the filter key: not in the memtables by their digest indexes, not in the
  * files by their filters.  False: maybe; a cursor will tell, and only what it
  * asks is counted then.

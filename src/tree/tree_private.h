@@ -490,6 +490,7 @@ extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
 /* keylock.c */
 extern Size lsm_keylock_shmem_bytes(void);
 extern void lsm_keylock_shmem_init(void);
+extern void lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest);
 
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);

@@ -20,6 +20,9 @@
 #include "tree/filecache.h"
 #include "tree/version.h"
 
+/* The last one given */
+static uint64 version_serial = 0;
+
 /* ======================================================================
  * Making a version
  * ====================================================================== */
@@ -210,6 +213,7 @@ read_version(LsmTree *tree)
 	old = MemoryContextSwitchTo(cxt);
 	version = palloc0(sizeof(LsmVersion));
 	version->cxt = cxt;
+	version->serial = ++version_serial;
 	version->refcount = 1;
 	version->keyspace_id = tree->keyspace_id;
 	version->version_no = version_no;
@@ -414,6 +418,26 @@ lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key)
 	}
 	return lsm_file_after(&run->files[at], key) &&
 		!lsm_slice_has_prefix(run->files[at].smallest, key);
+}
+
+int
+lsm_run_find_prefix(const LsmRun *run, LsmSlice key, int *end)
+{
+	uint64		word = 0;
+	int			c = run_word(run, key, &word);
+	int			at = c == 0 ? find_by_word(run, key, word) : c < 0 ? 0 : run->nfiles;
+
+	for (*end = at; *end < run->nfiles; (*end)++)
+	{
+		/* what begins with the key has its word: it is not behind a greater key */
+		if (*end > at && c == 0 && run->largest_words[*end - 1] > word &&
+			!(run->files[*end - 1].flags & LSM_FILE_LARGEST_CUT) &&
+			key.len >= run->prefix_bytes + sizeof(word))
+			break;
+		if (lsm_run_beyond_prefix(run, *end, key))
+			break;
+	}
+	return at;
 }
 
 bool

@@ -60,6 +60,7 @@ struct LsmVersion
 {
 	MemoryContext cxt;
 	int			refcount;
+	uint64		serial;			/* no other of this process has it */
 	uint64		keyspace_id;
 	uint64		version_no;
 	int			nfiles;
@@ -142,6 +143,9 @@ extern int	lsm_run_find(const LsmRun *run, LsmSlice key);
 
 /* Are all keys of the file greater than `key`, and than all that begin with it? */
 extern bool lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key);
+
+/* The files that may have keys that begin with `key`: from the index returned to before *end. */
+extern int	lsm_run_find_prefix(const LsmRun *run, LsmSlice key, int *end);
 
 /* Index of the last file that is not entirely after `key`; -1 if none. */
 extern int	lsm_run_find_last(const LsmRun *run, LsmSlice key);

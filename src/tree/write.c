@@ -466,11 +466,8 @@ lsm_write_apply(LsmWrite *write)
 		entry->digest =
 			lsm_memtable_digest(write->tree, entry->key,
 								lsm_digest_key(filter_key.data, filter_key.len));
-		/*
-		 * it arrives while the log record is made; a row's number is not
-		 * looked up
-		 */
-		if (entry->fresh && write->tree->kind == LSM_KIND_TABLE)
+		/* it arrives while the log record is made */
+		if (entry->fresh)
 			lsm_memtable_prefetch_newest((LsmMemtable *) write->memtable, entry->digest);
 		else
 			lsm_memtable_prefetch((LsmMemtable *) write->memtable, entry->digest);

@@ -28,6 +28,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "functions.h"
 #include "lsmam.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
@@ -162,7 +163,7 @@ stop_bitmap_prefetch(PlanState *state, void *context)
 		BitmapHeapScanState *scan = (BitmapHeapScanState *) state;
 		Relation	rel = scan->ss.ss_currentRelation;
 
-		if (rel != NULL && rel->rd_rel->relam == *(Oid *) context)
+		if (rel != NULL && lsm_relation_is_table(rel))
 			scan->prefetch_maximum = 0;
 	}
 	return planstate_tree_walker(state, stop_bitmap_prefetch, context);
@@ -171,18 +172,13 @@ stop_bitmap_prefetch(PlanState *state, void *context)
 static void
 lsm_executor_start(QueryDesc *query_desc, int eflags)
 {
-	Oid			table_am;
-
 	if (prev_executor_start)
 		prev_executor_start(query_desc, eflags);
 	else
 		standard_ExecutorStart(query_desc, eflags);
 
 	lsm_on_conflict_prepare(query_desc, eflags);
-
-	table_am = lsm_table_am_oid();
-	if (OidIsValid(table_am))
-		(void) stop_bitmap_prefetch(query_desc->planstate, &table_am);
+	(void) stop_bitmap_prefetch(query_desc->planstate, NULL);
 }
 
 /*

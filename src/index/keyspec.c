@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/tableam.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_type_d.h"
@@ -187,19 +188,24 @@ lsm_check_collations(Relation index)
 
 /*
  * Known by the name of the table's access method, which is part of the
- * contract with the user: this room does not reach into src/table.
+ * contract with the user: this room does not reach into src/table.  The name is
+ * looked up once; later the access method is known by its functions.
  */
 bool
 lsm_tids_are_stable(Relation table)
 {
+	static const TableAmRoutine *ours = NULL;
 	char	   *name;
-	bool		stable;
 
-	if (table->rd_rel->relam == HEAP_TABLE_AM_OID)
+	if (table->rd_rel->relam == HEAP_TABLE_AM_OID || table->rd_tableam == NULL)
 		return false;
+	if (likely(table->rd_tableam == ours))
+		return true;
 	name = get_am_name(table->rd_rel->relam);
-	stable = name != NULL && strcmp(name, "lsm") == 0;
-	if (name != NULL)
-		pfree(name);
-	return stable;
+	if (name == NULL)
+		return false;
+	if (strcmp(name, "lsm") == 0)
+		ours = table->rd_tableam;
+	pfree(name);
+	return table->rd_tableam == ours;
 }

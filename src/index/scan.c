@@ -22,8 +22,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/tableam.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -162,6 +164,11 @@ rows_are_unique(IndexScanDesc scan)
 		!scan->ignore_killed_tuples ||
 		!form->indisunique || !form->indimmediate || !form->indisvalid ||
 		so->quals.never || so->quals.nprefix != so->spec->nkeys)
+		return false;
+
+	/* an older snapshot may see duplicates that were deleted before the index was made */
+	if (!TransactionIdPrecedes(HeapTupleHeaderGetXmin(scan->indexRelation->rd_indextuple->t_data),
+							   scan->xs_snapshot->xmin))
 		return false;
 	for (int i = 0; i < scan->numberOfKeys; i++)
 	{

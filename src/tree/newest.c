@@ -37,6 +37,10 @@
 #define NEWEST_SLOTS		4096
 #define NEWEST_KEY_BYTES	32	/* longer keys are not noted */
 
+/* After so many lookups of a tree in vain, one by one, only one in so many looks here */
+#define MISSES_IN_VAIN		64
+#define ASK_AGAIN			16
+
 typedef struct NewestRows
 {
 	uint64		keyspace_id;
@@ -177,14 +181,26 @@ lsm_newest_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced *
 int
 lsm_newest_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_NEWEST_ROWS])
 {
-	NewestSlot *slot = slot_of(tree, probe->digest);
-	uint32		version = pg_atomic_read_u32(&slot->s.version);
+	NewestSlot *slot;
+	uint32		version;
 
-	if (probe->filter_key.len > NEWEST_KEY_BYTES || (version & 1) != 0)
+	if (probe->filter_key.len > NEWEST_KEY_BYTES)
+		return 0;
+
+	/* where nothing is noted, mostly, it is not worth a wait for memory */
+	if (tree->newest_misses >= MISSES_IN_VAIN && ++tree->newest_misses % ASK_AGAIN != 0)
+		return 0;
+	slot = slot_of(tree, probe->digest);
+	version = pg_atomic_read_u32(&slot->s.version);
+	if ((version & 1) != 0)
 		return 0;
 	pg_read_barrier();
 	if (!rows_are_for(&slot->s.rows, tree, probe->filter_key))
+	{
+		tree->newest_misses = Min(tree->newest_misses + 1, MISSES_IN_VAIN);
 		return 0;
+	}
+	tree->newest_misses = 0;
 	tids[0] = slot->s.rows.newest;
 	tids[1] = slot->s.rows.before;
 	pg_read_barrier();

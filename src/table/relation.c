@@ -13,6 +13,7 @@
 
 #include <math.h>
 
+#include "access/genam.h"
 #include "access/heaptoast.h"
 #include "access/htup_details.h"
 #include "access/multixact.h"
@@ -26,6 +27,7 @@
 #include "storage/smgr.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/relcache.h"
 #include "utils/snapmgr.h"
 
 #include "table/table.h"
@@ -71,9 +73,38 @@ lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrnode,
 	smgrclose(srel);
 }
 
+/*
+ * The caller goes on to truncate the indexes, for good, since it takes them for as new as the
+ * table.  After SET TABLESPACE they are not: that gave new storage to the
+ * table alone, and a rollback would bring back its rows without their entries (as happens
+ * to heap tables).  Indexes that would outlive a rollback get new storage, too.
+ */
+static void
+renew_older_indexes(Relation rel)
+{
+	SubTransactionId subxact = GetCurrentSubTransactionId();
+	List	   *indexes;
+	ListCell   *cell;
+
+	if (rel->rd_newRelfilenodeSubid != subxact)
+		return;
+	indexes = RelationGetIndexList(rel);
+	foreach(cell, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(cell), AccessExclusiveLock);
+
+		if (index->rd_createSubid != subxact && index->rd_newRelfilenodeSubid != subxact)
+			RelationSetNewRelfilenode(index, index->rd_rel->relpersistence);
+		index_close(index, NoLock);
+	}
+	list_free(indexes);
+}
+
+/* TRUNCATE of a table whose storage goes away if the (sub)transaction aborts */
 void
 lsm_relation_nontransactional_truncate(Relation rel)
 {
+	renew_older_indexes(rel);
 	lsm_tree_reset(rel, LSM_KIND_TABLE);
 }
 

@@ -47,6 +47,13 @@ sub dml
 		"DELETE FROM t\@$c WHERE a = $from % 100");
 }
 
+# Of equal keys the same row must stay in both tables, and only lsm has rows in the order of their insertion.
+sub unique_again
+{
+	my ($c) = @_;
+	return "DELETE FROM t\@$c o USING t\@$c n WHERE o.id = n.id AND ((o.v, o.a) < (n.v, n.a) OR (o.v, o.a) = (n.v, n.a) AND o.ctid < n.ctid)";
+}
+
 sub ddl
 {
 	my ($c) = @_;
@@ -59,7 +66,7 @@ sub ddl
 		[ "ALTER TABLE t\@$c DROP COLUMN IF EXISTS x, DROP COLUMN IF EXISTS y" ],
 		[ "ALTER TABLE tl$c SET TABLESPACE $space", dml($c) ],
 		[ "ALTER INDEX t\@${c}_a SET TABLESPACE $space" ],
-		[ "ALTER TABLE t\@$c DROP CONSTRAINT t\@${c}_pkey", dml($c) =~ s/ ON CONFLICT.*//r, "DELETE FROM t\@$c o USING t\@$c n WHERE o.id = n.id AND o.ctid < n.ctid", "ALTER TABLE t\@$c ADD PRIMARY KEY (id)" ],
+		[ "ALTER TABLE t\@$c DROP CONSTRAINT t\@${c}_pkey", dml($c) =~ s/ ON CONFLICT.*//r, unique_again($c), "ALTER TABLE t\@$c ADD PRIMARY KEY (id)" ],
 		[ "DROP INDEX t\@${c}_a", "CREATE INDEX t\@${c}_a ON t\@$c USING IX (a)" ],
 		[ "CLUSTER t\@$c USING t\@${c}_pkey" ],
 		[ "REINDEX TABLE t\@$c" ],

@@ -15,6 +15,9 @@
  * sessions and the publishing worker out: the files in a keyspace's directory are those that the
  * copied manifest lists, and perhaps strays, which the first load removes.
  *
+ * If that fails, what CREATE DATABASE has copied is removed, as it would do itself. The links
+ * are left to the sweep.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -22,10 +25,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "access/xloginsert.h"
+#include "catalog/pg_tablespace.h"
+#include "commands/dbcommands_xlog.h"
 #include "common/hashfn.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/md.h"
 #include "utils/memutils.h"
 
 #include "tree/manifest.h"
@@ -154,22 +163,15 @@ clone_keyspace(uint64 from, Oid from_dboid, RelFileNode copy)
 	LSM_CRASH_POINT("clone_linked");
 }
 
-void
-lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoid, Oid to_spcoid)
+static void
+clone_trees(Oid from_dboid, Oid to_dboid, Oid from_spcoid, Oid to_spcoid)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "lsm clone", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
 	DIR		   *dir = AllocateDir(LSM_DIR);
 	struct dirent *de;
 
+	/* no tree was ever made */
 	if (dir == NULL && errno == ENOENT)
-	{
-		/* no tree was ever made */
-		MemoryContextSwitchTo(old);
-		MemoryContextDelete(context);
 		return;
-	}
 	while ((de = ReadDir(dir, LSM_DIR)) != NULL)
 	{
 		LsmOwner   *owners = NULL;
@@ -196,6 +198,95 @@ lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoid, Oid to_sp
 		}
 	}
 	FreeDir(dir);
+}
+
+/* ---- a copy that fails ---- */
+
+typedef struct CloneFailure
+{
+	Oid			dboid;			/* of the copy */
+	int			nspcs;			/* tablespaces in which it has a directory */
+	Oid		   *spcoids;
+} CloneFailure;
+
+/* If CREATE DATABASE has made a directory for the copy in this tablespace. */
+static void
+clone_add_tablespace(CloneFailure *failure, Oid spcoid)
+{
+	char	   *path = GetDatabasePath(failure->dboid, spcoid);
+
+	if (access(path, F_OK) == 0)
+	{
+		failure->spcoids = repalloc(failure->spcoids, (failure->nspcs + 1) * sizeof(Oid));
+		failure->spcoids[failure->nspcs++] = spcoid;
+	}
+	pfree(path);
+}
+
+static void
+clone_find_tablespaces(CloneFailure *failure, Oid dboid)
+{
+	DIR		   *dir = AllocateDir("pg_tblspc");
+	struct dirent *de;
+
+	failure->dboid = dboid;
+	failure->nspcs = 0;
+	failure->spcoids = palloc(sizeof(Oid));
+	clone_add_tablespace(failure, DEFAULTTABLESPACE_OID);
+	while ((de = ReadDir(dir, "pg_tblspc")) != NULL)
+	{
+		if (OidIsValid(atooid(de->d_name)))
+			clone_add_tablespace(failure, atooid(de->d_name));
+	}
+	FreeDir(dir);
+}
+
+/*
+ * CREATE DATABASE has left the part in which it cleans up after itself: nobody but us knows
+ * of the directories.  What it would do for a failure of its own, in the same order.
+ */
+static void
+clone_failed(int code, Datum arg)
+{
+	CloneFailure *failure = (CloneFailure *) DatumGetPointer(arg);
+	xl_dbase_drop_rec record;
+
+	DropDatabaseBuffers(failure->dboid);
+	ForgetDatabaseSyncRequests(failure->dboid);
+	for (int i = 0; i < failure->nspcs; i++)
+	{
+		char	   *path = GetDatabasePath(failure->dboid, failure->spcoids[i]);
+
+		if (!rmtree(path, true))
+			ereport(WARNING,
+					(errmsg("some useless files may be left behind in database directory \"%s\"",
+							path)));
+		pfree(path);
+	}
+	if (failure->nspcs == 0)
+		return;
+	record.db_id = failure->dboid;
+	record.ntablespaces = failure->nspcs;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, MinSizeOfDbaseDropRec);
+	XLogRegisterData((char *) failure->spcoids, failure->nspcs * sizeof(Oid));
+	(void) XLogInsert(RM_DBASE_ID, XLOG_DBASE_DROP | XLR_SPECIAL_REL_UPDATE);
+}
+
+void
+lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoid, Oid to_spcoid)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "lsm clone", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	CloneFailure failure;
+
+	clone_find_tablespaces(&failure, to_dboid);
+	PG_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
+	{
+		clone_trees(from_dboid, to_dboid, from_spcoid, to_spcoid);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

@@ -115,6 +115,57 @@ SELECT a.n, b.v FROM unnest('{1, 2, 2, 3, 1}'::int[]) a (n) JOIN newest b ON b.i
 RESET enable_nestloop;
 RESET enable_hashjoin;
 
+-- other scans run between two calls of the same scan: its row comes once
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_material = off;
+CREATE TABLE newest_o (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO newest_o SELECT i, i * i FROM generate_series(1, 20) i;
+UPDATE newest SET v = 2 WHERE id = 10;
+UPDATE newest SET v = 3 WHERE id = 10;
+SELECT a.id, a.v, b.v FROM newest a JOIN newest_o b ON b.id = a.v WHERE a.id = 10;
+SELECT a.id, a.v, b.id FROM newest a JOIN newest_o b ON b.id BETWEEN a.v AND a.v + 2 WHERE a.id = 10;
+SELECT a.id, (SELECT count(*) FROM newest_o b WHERE b.id <= a.v) FROM newest a WHERE a.id = 10;
+SELECT lsm_flush('newest');
+SELECT a.id, a.v, b.v FROM newest a JOIN newest_o b ON b.id = a.v WHERE a.id = 10;
+BEGIN;
+UPDATE newest SET v = 4 WHERE id = 10;
+SELECT a.id, a.v, b.v FROM newest a JOIN newest_o b ON b.id = a.v WHERE a.id = 10;
+DECLARE c SCROLL CURSOR FOR SELECT id, v FROM newest WHERE id = 10;
+FETCH c;
+SELECT v FROM newest_o WHERE id = 1;
+FETCH c;
+SELECT v FROM newest_o WHERE id = 1;
+FETCH BACKWARD c;
+SELECT v FROM newest_o WHERE id = 1;
+FETCH BACKWARD c;
+SELECT v FROM newest_o WHERE id = 1;
+FETCH c;
+SELECT v FROM newest_o WHERE id = 1;
+FETCH BACKWARD c;
+FETCH ALL c;
+CLOSE c;
+-- the same where the newest two are not to be seen
+DECLARE c SCROLL CURSOR FOR SELECT id, v FROM newest WHERE id = 10;
+UPDATE newest SET v = 5 WHERE id = 10;
+UPDATE newest SET v = 6 WHERE id = 10;
+FETCH c;
+SELECT v FROM newest_o WHERE id = 1;
+FETCH c;
+SELECT v FROM newest_o WHERE id = 1;
+FETCH BACKWARD c;
+UPDATE newest SET v = 7 WHERE id = 10;
+FETCH BACKWARD c;
+FETCH c;
+UPDATE newest SET v = 8 WHERE id = 10;
+FETCH BACKWARD c;
+FETCH ALL c;
+ROLLBACK;
+DROP TABLE newest_o;
+RESET enable_material;
+RESET enable_mergejoin;
+RESET enable_hashjoin;
+
 -- keys of several columns, long ones, partial and deferrable ones, NULLs
 CREATE TABLE newest_k (a int, b text, c int, d int UNIQUE, e int, v int,
 	UNIQUE (a, b), UNIQUE (c) DEFERRABLE INITIALLY DEFERRED) USING lsm;
@@ -167,6 +218,32 @@ UPDATE newest SET v = 3 WHERE id = 11;
 SELECT id, v FROM newest WHERE id = 11;
 REINDEX TABLE newest;
 SELECT id, v FROM newest WHERE id = 11;
+-- emptied in place: row numbers begin anew
+CREATE TEMP TABLE newest_t (id int PRIMARY KEY, v int) USING lsm ON COMMIT DELETE ROWS;
+BEGIN;
+INSERT INTO newest_t SELECT i, 0 FROM generate_series(1, 9) i;
+UPDATE newest_t SET v = 1 WHERE id < 3;
+COMMIT;
+BEGIN;
+INSERT INTO newest_t SELECT i, 2 FROM generate_series(101, 120) i;
+SELECT * FROM newest_t WHERE id = 1;
+INSERT INTO newest_t VALUES (1, 3);
+SELECT * FROM newest_t WHERE id = 1;
+SELECT * FROM newest_t WHERE id = 2;
+COMMIT;
+BEGIN;
+CREATE TABLE newest_c (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO newest_c SELECT i, 0 FROM generate_series(1, 9) i;
+UPDATE newest_c SET v = 1 WHERE id < 3;
+TRUNCATE newest_c;
+INSERT INTO newest_c SELECT i, 2 FROM generate_series(101, 120) i;
+SELECT * FROM newest_c WHERE id = 1;
+INSERT INTO newest_c VALUES (1, 3);
+SELECT * FROM newest_c WHERE id = 1;
+SELECT * FROM newest_c WHERE id = 2;
+COMMIT;
+SELECT count(*) FROM newest_c WHERE id BETWEEN 1 AND 200;
+DROP TABLE newest_c, newest_t;
 SELECT * FROM lsm_verify('newest');
 SELECT * FROM lsm_verify('newest_k');
 

@@ -94,7 +94,7 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
-	so->ncandidates = 0;
+	so->ncandidates = so->next_candidate = 0;
 	so->probe.filter_key.len = 0;
 	if (so->points != NULL)
 		so->points->n = 0;
@@ -484,6 +484,21 @@ step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value
 	return lsm_cursor_step(so->cursor, direction, key, value);
 }
 
+/*
+ * Has this row been returned before the walk? It may have been seen: that lsm_rows_seen() tells the scan so is
+ * not certain, since any other scan that runs meanwhile takes the note away.
+ */
+static inline bool
+was_candidate(LsmScan *so, ItemPointer tid)
+{
+	for (int i = 0; i < so->next_candidate; i++)
+	{
+		if (ItemPointerEquals(tid, &so->candidates[i]))
+			return true;
+	}
+	return false;
+}
+
 /* Next matching entry of the walk; its key goes to position.current. */
 static bool
 step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
@@ -513,6 +528,8 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		}
 
 		lsm_decode_tid(key, tid);
+		if (was_candidate(so, tid))
+			continue;
 		resetStringInfo(&so->position.current);
 		append_slice(&so->position.current, key);
 		if (scan->xs_want_itup)

@@ -78,7 +78,8 @@ typedef struct LsmScan
 	bool		try_newest;
 	LsmProbe	probe;			/* of the candidates' key; empty: none begun */
 	int			ncandidates;	/* 0: none, or the walk has begun */
-	int			next_candidate;
+	int			next_candidate; /* so many have been returned; the walk passes
+								 * them over */
 	ItemPointerData candidates[LSM_NEWEST_ROWS];
 
 	bool		stable_tids;

@@ -16,7 +16,7 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_differences lsm_spawn_psql lsm_long lsm_seed lsm_files_of lsm_dir
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
-  lsm_clear_crashed lsm_wait_up);
+  lsm_clear_crashed lsm_wait_up lsm_script);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
 # then publishing logs file contents too.
@@ -221,6 +221,16 @@ sub lsm_set
 	my $text = join('', map { "$_ = '$settings{$_}'\n" } sort keys %settings);
 	$node->append_conf('postgresql.conf', $text);
 	return;
+}
+
+# A script for pgbench; returns its path.
+sub lsm_script
+{
+	my ($name, $text) = @_;
+	my $file = "$ENV{TESTDIR}/$name.sql";
+	unlink $file;
+	append_to_file($file, $text);
+	return $file;
 }
 
 # What a power failure would do to files under pg_lsm that were never synced, given

@@ -15,15 +15,6 @@ my $clients = 12;
 my $node = lsm_node('consistency', conf => "lsm.memtable_size = 512kB\nautovacuum = off\nfsync = off\ndeadlock_timeout = 20ms\nlog_min_messages = fatal");
 lsm_start($node);
 
-sub script
-{
-	my ($name, $text) = @_;
-	my $file = "$ENV{TESTDIR}/$name.sql";
-	unlink $file;
-	append_to_file($file, $text);
-	return $file;
-}
-
 sub run_clients
 {
 	my ($what, @scripts) = @_;
@@ -81,7 +72,7 @@ BEGIN
 		END IF;
 	END LOOP;
 END \$\$});
-	my $transfer = script('transfer', q{
+	my $transfer = lsm_script('transfer', q{
 \set a random(1, 60)
 \set b random(1, 60)
 \set n random(1, 20)
@@ -91,14 +82,14 @@ UPDATE acc SET balance = balance + :n WHERE id = :b;
 COMMIT;
 });
 	# a row is replaced by another one of the same key
-	my $replace = script('replace', q{
+	my $replace = lsm_script('replace', q{
 \set a random(1, 60)
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 WITH d AS (DELETE FROM acc WHERE id = :a RETURNING *) INSERT INTO acc SELECT -id, balance, pad FROM d;
 UPDATE acc SET id = -id WHERE id = -(:a);
 COMMIT;
 });
-	my $check = script('check', "BEGIN;\nSELECT check_total();\nCOMMIT;\n");
+	my $check = lsm_script('check', "BEGIN;\nSELECT check_total();\nCOMMIT;\n");
 	my $errors = meanwhile(sub { run_clients("$am: transfers", $transfer, $check, $transfer, $replace); },
 		'VACUUM acc', "SELECT lsm_flush(oid::regclass) FROM pg_class WHERE relname IN ('acc_id', 'acc_b') OR relname = 'acc' AND '$am' = 'lsm'", "SELECT lsm_compact('acc_b'), lsm_compact('acc_id')");
 	is($errors, '', "$am: maintenance");
@@ -124,7 +115,7 @@ CREATE TABLE parent (id int PRIMARY KEY, n int DEFAULT 0) USING lsm;
 CREATE TABLE child (id serial PRIMARY KEY, p int REFERENCES parent @{[ $action eq 'NO ACTION' ? '' : $action ]}) USING lsm;
 CREATE INDEX ON child USING lsm (p);
 INSERT INTO parent SELECT generate_series(1, 12)});
-	my $family = script('family', q{
+	my $family = lsm_script('family', q{
 \set a random(1, 12)
 \set b random(1, 12)
 \set dice random(1, 8)

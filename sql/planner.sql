@@ -76,3 +76,37 @@ ANALYZE p, q;
 EXPLAIN SELECT * FROM p;
 EXPLAIN (COSTS OFF) SELECT * FROM p JOIN q USING (id);
 DROP TABLE p, q;
+
+-- a table in which rows come and go is read by index, also by plans that were made before
+RESET enable_bitmapscan;
+CREATE TABLE hot (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO hot SELECT i, 0 FROM generate_series(1, 5) i;
+VACUUM ANALYZE hot;
+PREPARE hot_row(int) AS SELECT v FROM hot WHERE id = $1;
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE hot_row(3);
+EXPLAIN SELECT * FROM hot;
+DO $$
+DECLARE
+	line text;
+BEGIN
+	FOR i IN 1..10000 LOOP
+		UPDATE hot SET v = v + 1 WHERE id = 3;
+		COMMIT;
+		IF i % 100 = 0 THEN
+			EXECUTE 'EXPLAIN EXECUTE hot_row(3)' INTO line;
+			EXIT WHEN line LIKE 'Index Scan%';
+		END IF;
+	END LOOP;
+END $$;
+EXPLAIN (COSTS OFF) EXECUTE hot_row(3);
+-- as many rows as before
+DO $$
+DECLARE
+	line text;
+BEGIN
+	EXECUTE 'EXPLAIN SELECT * FROM hot' INTO line;
+	RAISE NOTICE '%', (regexp_match(line, 'rows=\d+'))[1];
+END $$;
+RESET plan_cache_mode;
+DROP TABLE hot;

@@ -385,10 +385,12 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	BoundQuals	bound;
 	GenericCosts costs = {0};
 	Cost		seek;
+	bool		one_row;
 
 	find_bound_quals(path, &bound);
-	if (info->unique && bound.equal_columns == info->nkeycolumns &&
-		!bound.found_array && !bound.found_is_null)
+	one_row = info->unique && bound.equal_columns == info->nkeycolumns &&
+		!bound.found_array && !bound.found_is_null;
+	if (one_row)
 		costs.numIndexTuples = 1;
 	else
 	{
@@ -422,8 +424,12 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 
 	*startup_cost = costs.indexStartupCost;
 	*selectivity = costs.indexSelectivity;
+
 	*correlation = index_correlation(root, info);
 	*total_cost = costs.indexTotalCost +
 		fetch_cost(root, info, *selectivity, *correlation);
+	/* one row is on one page, though it be a large part of a table with more pages than rows */
+	if (one_row)
+		*correlation = 0;
 	*pages = costs.numIndexPages;
 }

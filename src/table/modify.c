@@ -662,6 +662,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 			TransactionIdIsCurrentTransactionId(update.target.row.xmin) ?
 			InvalidTransactionId : update.target.row.xmin;
 		lsm_rows_note_same_keys(rel, update.keys_intact ? &update.newtup->t_self : NULL, &replaced);
+		lsm_relation_note_update(rel, update.target.tree, update.packed);
 		pgstat_count_heap_update(rel, false);
 		*update_indexes = true;
 	}

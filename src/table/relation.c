@@ -26,6 +26,7 @@
 #include "optimizer/plancat.h"
 #include "storage/smgr.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/relcache.h"
 #include "utils/snapmgr.h"
@@ -37,10 +38,13 @@
  * updated all the time.  They lie scattered in the memtable, next to overrides of those that
  * the last flush has left in a file, and a scan waits for memory at every step.  Measured under
  * TPC-B: a sequential scan of pgbench_tellers takes three times as long as an index
- * scan, so this many entries cost as much as a page.
+ * scan, so this many entries cost as much as a page.  One of pgbench_branches, five rows, takes a tenth of the
+ * transaction's CPU time, for an index scan begins with the newest row (tree/newest.c): such a table has no fewer
+ * pages than these.
  */
-#define CHURNED_RATIO			50.0
+#define CHURNED_RATIO			20.0
 #define CHURNED_ROWS_PER_PAGE	6.0
+#define CHURNED_PAGES			40.0
 
 /* Create the init fork that crash recovery copies over an unlogged table. */
 static void
@@ -297,12 +301,24 @@ lsm_relation_toast_am(Relation rel)
 	return HEAP_TABLE_AM_OID;
 }
 
+static inline double
+size_entries(const LsmTreeSize *size)
+{
+	return (double) size->file_entries + (double) size->memtable_entries;
+}
+
+static inline bool
+rows_come_and_go(uint64 row_limit, double entries)
+{
+	return entries > 0 && (double) row_limit >= CHURNED_RATIO * entries;
+}
+
 /*
  * lsm_relation_estimate_size - what the planner should expect.
  *
  * Rows: those that VACUUM or ANALYZE counted, scaled by the growth of the TID
- * space since; never more than there are entries.  Pages: bytes of the data; those
- * in memory as they will be in a file, for a memtable grows in large pieces; more
+ * space since, unless rows come and go; never more than there are entries.  Pages: bytes of
+ * the data; those in memory as they will be in a file, for a memtable grows in large pieces; more
  * for tables in which rows come and go, as heap has bloat.  No page is all-visible: index-only
  * scans always look at the row.
  */
@@ -318,15 +334,17 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	LsmTreeSize size;
 	double		entries;
 	double		bytes;
+	bool		churned;
 	int32		width = get_rel_data_width(rel, attr_widths) +
 		MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
 
 	lsm_tree_size(tree, &size);
-	entries = (double) size.file_entries + (double) size.memtable_entries;
+	entries = size_entries(&size);
+	churned = rows_come_and_go(row_limit, entries);
 	bytes = (double) size.file_bytes +
 		Min((double) size.memtable_bytes, (double) size.memtable_entries * width);
-	if ((double) row_limit >= CHURNED_RATIO * entries)
-		bytes += entries / CHURNED_ROWS_PER_PAGE * BLCKSZ;
+	if (churned)
+		bytes += (CHURNED_PAGES + entries / CHURNED_ROWS_PER_PAGE) * BLCKSZ;
 	*pages = (BlockNumber) Min(ceil(bytes / BLCKSZ), (double) MaxBlockNumber);
 	*allvisfrac = 0;
 
@@ -340,10 +358,31 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 		*tuples = Max(entries, rint(10.0 * ((BLCKSZ - SizeOfPageHeaderData) / width)));
 		return;
 	}
-	if (reltuples >= 0 && relpages > 0)
+	if (reltuples >= 0 && churned)
+		*tuples = Min(reltuples, entries);
+	else if (reltuples >= 0 && relpages > 0)
 		*tuples = Min(rint(reltuples / relpages * blocks), entries);
 	else
 		*tuples = entries;
 	if (entries > 0 && *pages == 0)
 		*pages = 1;
+}
+
+/*
+ * lsm_relation_note_update - an update has written the row with this TID.
+ *
+ * Plans that were made before rows came and went are made anew, soon after that has begun: ANALYZE
+ * would see to it within a minute.  Looked at whenever the number of rows ever written has doubled.
+ */
+void
+lsm_relation_note_update(Relation rel, LsmTree *tree, uint64 packed)
+{
+	uint64		number = lsm_tid_number(packed);
+	LsmTreeSize size;
+
+	if ((number & (number - 1)) != 0 || number < CHURNED_RATIO)
+		return;
+	lsm_tree_size(tree, &size);
+	if (rows_come_and_go(number, size_entries(&size)))
+		CacheInvalidateRelcache(rel);
 }

@@ -150,6 +150,12 @@ lsm_number_pack(uint64 number)
 	return ((number / LSM_TID_OFFSETS) << 16) | (1 + number % LSM_TID_OFFSETS);
 }
 
+static inline uint64
+lsm_tid_number(uint64 packed)
+{
+	return (packed >> 16) * LSM_TID_OFFSETS + (packed & 0xFFFF) - 1;
+}
+
 /* TID blocks that rows below `limit` touch */
 static inline BlockNumber
 lsm_limit_blocks(uint64 limit)
@@ -587,6 +593,7 @@ extern Oid	lsm_relation_toast_am(Relation rel);
 extern void lsm_relation_estimate_size(Relation rel, int32 *attr_widths,
 									   BlockNumber *pages, double *tuples,
 									   double *allvisfrac);
+extern void lsm_relation_note_update(Relation rel, LsmTree *tree, uint64 packed);
 
 extern double lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 										 struct IndexInfo *index_info,

@@ -7,8 +7,15 @@
  * the skiplist, each of which waits for memory that the next one needs.  Nobody needs that place
  * before someone asks for an order, and point lookups do not: they ask the digest index.  So a new
  * node only goes to a list of nodes to be linked (m->unlinked), and into the digest index.
- * When there are enough of them the one who comes last searches the places of many at the same
- * time, a step of each in turn, so that what they wait for arrives meanwhile.
+ * When there are enough of them the one who comes last links them.
+ *
+ * How many are enough?  Whoever wants an order waits until they are linked, and the more there are
+ * the cheaper is each: half as many as are in the skiplist, or more, are sorted and linked one behind the
+ * other, at a fraction of what searches would cost.  So a memtable that nobody has read in order keeps all its
+ * nodes for the flush, up to a bound.  Once it has been read, writers link some hundred at a time, and
+ * search the places of many at the same time, a step of each in turn, so that what they
+ * wait for arrives meanwhile; each time no one has come in between, they wait for twice as many.  A reader
+ * thus waits a small part of the time that the insertions since the last one took.
  *
  * Everything that looks at the order (seek, first, last, next, prev, removal, the search for
  * a key whose digest another key has taken) begins with lsm_memlink_settle(), which links what is
@@ -39,10 +46,23 @@
 
 #include "tree/memtable.h"
 
-/* So many nodes are linked by the writer that adds the last of them */
+/* So many nodes are linked by the writer that adds the last of them, if there have been readers */
 #ifndef MEM_MAX_UNLINKED
 #define MEM_MAX_UNLINKED	256
 #endif
+
+/* The same if there have been none, for long: a reader waits for a tenth of a second then, say */
+#ifndef MEM_MOST_UNLINKED
+#define MEM_MOST_UNLINKED	(UINT64CONST(1) << 20)
+#endif
+
+/* Fewer are not worth sorting */
+#ifndef SORT_FROM
+#define SORT_FROM	1024
+#endif
+
+/* Nodes fetched ahead of the one that is being linked, in their order */
+#define NODES_AHEAD		8
 
 /* Searches going on at the same time */
 #define GROUP		16
@@ -209,13 +229,89 @@ lsm_memlink_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places)
 	}
 }
 
+/* ---- sorting nodes ---- */
+
+typedef struct SortItem
+{
+	uint64		prefix;
+	LsmMemNode *node;
+} SortItem;
+
+/* Up to so many are compared with each other */
+#define COMPARE_MAX		32
+
+static inline int
+item_compare(const SortItem *a, const SortItem *b)
+{
+	if (a->prefix != b->prefix)
+		return a->prefix < b->prefix ? -1 : 1;
+	return lsm_slice_compare(lsm_memnode_key(a->node), lsm_memnode_key(b->node));
+}
+
+#define ST_SORT compare_items
+#define ST_ELEMENT_TYPE SortItem
+#define ST_COMPARE(a, b) item_compare(a, b)
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/*
+ * A radix sort by the byte of the prefix at `shift` and those below it, where the items are (as in
+ * filter/sort.c), down to groups that are small or have the same prefix.
+ */
+static void
+sort_items(SortItem *items, int64 n, int shift)
+{
+	int64		next[256];
+	int64		end[256] = {0};
+	int64		sum = 0;
+
+	if (n <= COMPARE_MAX || shift < 0)
+	{
+		compare_items(items, n);
+		return;
+	}
+	for (int64 i = 0; i < n; i++)
+		end[(items[i].prefix >> shift) & 0xff]++;
+	for (int byte = 0; byte < 256; byte++)
+	{
+		next[byte] = sum;
+		sum += end[byte];
+		end[byte] = sum;
+	}
+	for (int byte = 0; byte < 256; byte++)
+	{
+		while (next[byte] < end[byte])
+		{
+			SortItem	item = items[next[byte]];
+			int			home;
+
+			while ((home = (int) ((item.prefix >> shift) & 0xff)) != byte)
+			{
+				SortItem	taken = items[next[home]];
+
+				items[next[home]++] = item;
+				item = taken;
+			}
+			items[next[byte]++] = item;
+		}
+	}
+	for (int byte = 0; byte < 256; byte++)
+	{
+		int64		start = byte > 0 ? end[byte - 1] : 0;
+
+		if (end[byte] - start > 1)
+			sort_items(items + start, end[byte] - start, shift - 8);
+	}
+}
+
 /* ---- the list of nodes to be linked ---- */
 
-/* m->unlinked: the newest node, and in the upper bits how many there are */
+/* m->unlinked: the newest node, and in the upper bits how many there are, or that there are many */
 #define unlinked_count(word)	((int) ((word) >> MEM_POINTER_BITS))
 #define MAX_COUNT				((int) (UINT64_MAX >> MEM_POINTER_BITS))
 
-int
+void
 lsm_memlink_push(Memtable *m, LsmMemNode *node)
 {
 	uint64		word = mem_load(&m->unlinked);
@@ -229,7 +325,17 @@ lsm_memlink_push(Memtable *m, LsmMemNode *node)
 		MEM_RACE_POINT();
 	} while (!mem_cas(&m->unlinked, &word,
 					  mem_word(node) | ((uint64) count << MEM_POINTER_BITS)));
-	return count;
+}
+
+/* Link the nodes at places[], or merge those whose key has a node already. */
+static inline void
+merge_nodes(Memtable *m, LsmMemNode **nodes, LsmMemNode **places, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (unlikely(places[i] != nodes[i]))
+			lsm_memnode_merge(m, nodes[i], places[i]);
+	}
 }
 
 /* The nodes from here on.  REQUIRES: m->link_lock, m->linking set. */
@@ -246,15 +352,72 @@ link_list(Memtable *m, LsmMemNode *node)
 		for (; n < MEM_MAX_UNLINKED && node != NULL; node = mem_link(node, 0))
 			nodes[n++] = node;
 		lsm_memlink_many(m, nodes, n, places);
-		for (int i = 0; i < n; i++)
-		{
-			if (unlikely(places[i] != nodes[i]))
-				lsm_memnode_merge(m, nodes[i], places[i]);
-		}
+		merge_nodes(m, nodes, places, n);
 	}
 }
 
-/* Returns how many there were. */
+/* The nodes, sorted: each is searched from where the one before is, unless they have the same key. */
+static void
+link_sorted(Memtable *m, const SortItem *items, int64 n)
+{
+	LsmMemNode *preds[MEM_MAX_HEIGHT];
+	LsmMemNode *before = NULL;
+
+	for (int i = 0; i < MEM_MAX_HEIGHT; i++)
+		preds[i] = m->head;
+	for (int64 i = 0; i < n; i++)
+	{
+		LsmMemNode *node = items[i].node;
+		LsmMemNode *place;
+
+		if (i + NODES_AHEAD < n)
+			mem_prefetch_node(items[i + NODES_AHEAD].node);
+		if (before != NULL && item_compare(&items[i - 1], &items[i]) != 0)
+		{
+			for (int level = 0; level < before->height; level++)
+				preds[level] = before;
+		}
+		place = lsm_memlist_insert_behind(m, node, lsm_memnode_key(node), preds);
+		merge_nodes(m, &node, &place, 1);
+		before = place == node ? node : NULL;
+	}
+}
+
+/* Are so many nodes more than a few, for so many entries in the memtable? */
+static inline bool
+worth_sorting(uint64 n, uint64 entries)
+{
+	return n >= SORT_FROM && n >= (entries - Min(n, entries)) / 2;
+}
+
+/*
+ * The nodes from here on, which are many.  Without memory to sort them they are linked as any others: what
+ * calls us cannot fail.
+ */
+static void
+link_long_list(Memtable *m, LsmMemNode *node)
+{
+	uint64		room = Max(pg_atomic_read_u64(&m->pub.entries), 1);
+	SortItem   *items = malloc(room * sizeof(SortItem));
+	LsmMemNode *rest = node;
+	uint64		n = 0;
+
+	for (; items != NULL && n < room && rest != NULL; rest = mem_link(rest, 0))
+	{
+		items[n].prefix = rest->prefix;
+		items[n++].node = rest;
+	}
+	if (worth_sorting(n, room))
+	{
+		sort_items(items, (int64) n, 56);
+		link_sorted(m, items, (int64) n);
+		node = rest;
+	}
+	free(items);
+	link_list(m, node);
+}
+
+/* Returns how many there were, or that there were many. */
 static int
 link_all(Memtable *m)
 {
@@ -265,24 +428,49 @@ link_all(Memtable *m)
 	MEM_RACE_POINT();
 	while (mem_pointer(word = mem_exchange(&m->unlinked, 0)) != NULL)
 	{
+		int			count = unlinked_count(word);
+
 		MEM_RACE_POINT();
-		link_list(m, mem_pointer(word));
-		n += unlinked_count(word);
+		if (count == MAX_COUNT || worth_sorting(count, pg_atomic_read_u64(&m->pub.entries)))
+			link_long_list(m, mem_pointer(word));
+		else
+			link_list(m, mem_pointer(word));
+		n += count;
 	}
 	mem_store(&m->linking, false);
 	return n;
 }
 
+/* So many entries from now on, behind `at_once` others.  Not exact, but without a locked instruction. */
+static inline void
+set_patience(Memtable *m, uint64 entries, int at_once)
+{
+	__atomic_store_n(&m->patience, entries, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->link_at, pg_atomic_read_u64(&m->pub.entries) + at_once + entries,
+					 __ATOMIC_RELAXED);
+}
+
+void
+lsm_memlink_init(Memtable *m)
+{
+	set_patience(m, MEM_MOST_UNLINKED, 0);
+}
+
 void
 lsm_memlink_wait(Memtable *m)
 {
+	int			at_once = 0;
 	int			n;
 
 	LWLockAcquire(&m->link_lock, LW_EXCLUSIVE);
 	n = link_all(m);
 	LWLockRelease(&m->link_lock);
 	if (n > 0 && n < FEW_UNLINKED)
-		__atomic_store_n(&m->at_once, LINK_AT_ONCE, __ATOMIC_RELAXED);
+	{
+		at_once = LINK_AT_ONCE;
+		__atomic_store_n(&m->at_once, at_once, __ATOMIC_RELAXED);
+	}
+	set_patience(m, MEM_MAX_UNLINKED, at_once);
 }
 
 bool
@@ -302,10 +490,12 @@ lsm_memlink_later(Memtable *m, uint64 prefix)
 }
 
 void
-lsm_memlink_added(Memtable *m, int count)
+lsm_memlink_added(Memtable *m, uint64 entries)
 {
-	if (count < MEM_MAX_UNLINKED || !LWLockConditionalAcquire(&m->link_lock, LW_EXCLUSIVE))
+	if (entries < __atomic_load_n(&m->link_at, __ATOMIC_RELAXED) ||
+		!LWLockConditionalAcquire(&m->link_lock, LW_EXCLUSIVE))
 		return;
 	(void) link_all(m);
+	set_patience(m, Min(2 * __atomic_load_n(&m->patience, __ATOMIC_RELAXED), MEM_MOST_UNLINKED), 0);
 	LWLockRelease(&m->link_lock);
 }

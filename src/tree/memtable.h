@@ -106,6 +106,8 @@ typedef struct Memtable
 	/* memlink.c */
 	uint64		unlinked;		/* newest of the nodes to be linked, with their
 								 * number */
+	uint64		link_at;		/* so many entries: a writer links them */
+	uint64		patience;		/* of that writer: entries until the next time */
 	bool		linking;		/* someone has taken nodes off `unlinked` */
 	int			at_once;		/* so many more insertions link their node */
 	LWLock		link_lock;		/* of who links */
@@ -259,11 +261,17 @@ extern LsmMemNode *lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmS
 /* Is a new node with this prefix to be linked later?  (What has been asked counts as an insertion.) */
 extern bool lsm_memlink_later(Memtable *m, uint64 prefix);
 
-/* Note the node as one to be linked; returns how many there are. */
-extern int	lsm_memlink_push(Memtable *m, LsmMemNode *node);
+/* Note the node as one to be linked. */
+extern void lsm_memlink_push(Memtable *m, LsmMemNode *node);
 
-/* To be called when the node is in the digest index, too: links the nodes if there are enough. */
-extern void lsm_memlink_added(Memtable *m, int count);
+/*
+ * To be called when the node is in the digest index, too, with the number of entries that the memtable has
+ * with it: links the nodes if there are enough.
+ */
+extern void lsm_memlink_added(Memtable *m, uint64 entries);
+
+/* Of a new memtable, which nobody has read. */
+extern void lsm_memlink_init(Memtable *m);
 
 /* Link many nodes now: as lsm_memlist_insert() for each. */
 extern void lsm_memlink_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places);

@@ -293,15 +293,15 @@ node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 static void
 insert_unlinked(Memtable *m, LsmMemNode *node)
 {
-	int			count;
+	uint64		entries;
 
 	range_add(m, node, node);
-	pg_atomic_fetch_add_u64(&m->pub.entries, 1);
-	count = lsm_memlink_push(m, node);
+	entries = pg_atomic_add_fetch_u64(&m->pub.entries, 1);
+	lsm_memlink_push(m, node);
 	MEM_RACE_POINT();
 	if (lsm_memindex_add(m, node, node->digest))
 		lsm_memindex_count(m, 1);
-	lsm_memlink_added(m, count);
+	lsm_memlink_added(m, entries);
 }
 
 void

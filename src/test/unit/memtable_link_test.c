@@ -21,8 +21,19 @@ main(void)
 
 #else
 
-/* few, so that writers link often */
+#include "postgres.h"
+
+#include <stdlib.h>
+
+/* few, so that writers link often, and sort */
 #define MEM_MAX_UNLINKED	40
+#define MEM_MOST_UNLINKED	UINT64CONST(600)
+#define SORT_FROM			50
+
+/* what is sorted needs memory, which there may not be */
+static bool no_memory = false;
+
+#define malloc(bytes) (no_memory ? NULL : (malloc) (bytes))
 
 #include "memtable_harness.h"
 
@@ -215,8 +226,21 @@ hook_same_key(void)
 	put_text("b", 3, LSM_TAG_PUT);
 }
 
+/* Fresh entries before all others, in no order. */
 static void
-test_two_nodes(void)
+put_others(int n)
+{
+	char		buffer[16];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		sprintf(buffer, "A%08x", i * 2654435761u);
+		put_text(buffer, 3, LSM_TAG_PUT);
+	}
+}
+
+static void
+test_two_nodes(int others)
 {
 	int			merged = 0;
 
@@ -224,14 +248,15 @@ test_two_nodes(void)
 	for (int at = 1; at < 6; at++)
 	{
 		begin_table();
+		put_others(others);
 		race_hook = hook_same_key;
 		race_countdown = at;
 		put_text("b", 6, LSM_TAG_PUT);
 		race_countdown = 0;
-		merged += nunlinked() == 2;
-		expect(count_nodes() == 2 && seq_is(find_text("b"), 6), "the newest value wins");
+		merged += nunlinked() == 2 + others;
+		expect(count_nodes() == 2 + others && seq_is(find_text("b"), 6), "the newest value wins");
 		expect(seq_is(lsm_memtable_seek(table, lsm_slice("b", 1)), 6), "in the skiplist, too");
-		expect(pg_atomic_read_u64(&table->entries) == 2, "one is counted");
+		expect(pg_atomic_read_u64(&table->entries) == 2 + others, "one is counted");
 		lsm_memtable_destroy(table);
 	}
 	ok(wrong == NULL && merged > 0, wrong ? wrong : "two nodes of a key become one");
@@ -239,22 +264,39 @@ test_two_nodes(void)
 
 /* ---- 5: how many, and who links ---- */
 
-static void
-test_bound(void)
+/* Fresh entries from a number on; returns the most that were to be linked behind one of them. */
+static int
+put_scattered(uint32 first, int n)
 {
 	char		buffer[64];
 	int			most = 0;
 
-	begin_table();
-	for (uint32 i = 0; i < 1000; i++)
+	for (uint32 i = first; i < first + n; i++)
 	{
 		LsmSlice	key = lsm_slice(buffer, sprintf(buffer, "%08x", i * 2654435761u));
 
 		put(table, key, digest_of(key.data, key.len), 3 * i, LSM_TAG_PUT);
 		most = Max(most, nunlinked());
 	}
-	ok(most == MEM_MAX_UNLINKED - 1, "writers link when there are many");
-	ok(count_nodes() == 1001, "all of them");
+	return most;
+}
+
+static void
+test_bound(void)
+{
+	char		buffer[64];
+
+	begin_table();
+	ok(put_scattered(0, MEM_MOST_UNLINKED - 2) == MEM_MOST_UNLINKED - 2,
+	   "without readers writers leave many");
+	ok(put_scattered(1000, 1) == 0, "but not more than a bound");
+	ok(put_scattered(2000, 100) == 100 && count_nodes() == MEM_MOST_UNLINKED + 100, "then a reader links");
+	ok(put_scattered(3000, 40) == MEM_MAX_UNLINKED - 1 && nunlinked() == 0,
+	   "behind it writers link when there are some");
+	ok(put_scattered(4000, 80) == 2 * MEM_MAX_UNLINKED - 1 && nunlinked() == 0,
+	   "then when there are twice as many");
+	ok(put_scattered(5000, 20) == 20 && count_nodes() == MEM_MOST_UNLINKED + 240 &&
+	   put_scattered(6000, 40) == MEM_MAX_UNLINKED - 1, "a reader has them begin anew");
 
 	/* who reads after each write */
 	M->at_once = 0;
@@ -276,7 +318,82 @@ test_bound(void)
 	ok(arena_used == 0, "all chunks freed");
 }
 
-/* ---- 6: writers and readers at the same time ---- */
+/* ---- 6: many are sorted ---- */
+
+/* Keys of various forms: their first 8 bytes in no order, in few groups, or all the same. */
+static LsmSlice
+sorted_key(char *buffer, int form, uint32 i)
+{
+	uint32		scattered = i * 2654435761u;
+
+	switch (form)
+	{
+		case 0:
+			return lsm_slice(buffer, sprintf(buffer, "%08x", scattered));
+		case 1:
+			return lsm_slice(buffer, sprintf(buffer, "group %d, number %u", scattered % 7, i));
+		case 2:
+			return lsm_slice(buffer, sprintf(buffer, "number %u", scattered));
+		default:				/* some begin with another one */
+			return lsm_slice(buffer, sprintf(buffer, "%.*s", 1 + (int) (i % 60),
+											 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"));
+	}
+}
+
+static void
+test_sorted(int form, int nlinked, int n)
+{
+	char		buffer[96];
+	int			total = form == 3 ? Min(nlinked + n, 60) : nlinked + n;
+
+	begin_table();
+	for (uint32 i = 0; i < nlinked + n; i++)
+	{
+		LsmSlice	key = sorted_key(buffer, form, i);
+
+		if (i == nlinked)
+			(void) lsm_memtable_first(table);
+		M->link_at = PG_UINT64_MAX;
+		M->at_once = 0;
+		put(table, key, digest_of(key.data, key.len), 3 * i + 3, LSM_TAG_PUT);
+	}
+	expect(nunlinked() == Min(n, total - Min(nlinked, total)), "all are to be linked");
+	expect(count_nodes() == total + 1 && nunlinked() == 0, "all are linked, in their order");
+	for (uint32 i = 0; i < total; i++)
+	{
+		LsmSlice	key = sorted_key(buffer, form, i);
+
+		expect(lsm_memtable_find(table, digest_of(key.data, key.len), key) ==
+			   lsm_memtable_seek(table, key), "each is found by a search");
+		if (i % 16 == 3)
+		{
+			lsm_memtable_remove(table, lsm_memtable_seek(table, key));
+			expect(lsm_memtable_find(table, digest_of(key.data, key.len), key) == NULL,
+				   "and removed");
+		}
+	}
+	lsm_memtable_destroy(table);
+}
+
+static void
+test_all_sorted(void)
+{
+	yield_rate = 1000000;
+	for (int i = 0; i < 8; i++)
+	{
+		no_memory = i >= 4;
+		test_sorted(i % 4, 0, 5000);
+		test_sorted(i % 4, 0, SORT_FROM);
+		test_sorted(i % 4, 1000, 500);
+		test_sorted(i % 4, 2000, 500);
+		test_sorted(i % 4, 30, 25);
+	}
+	no_memory = false;
+	ok(wrong == NULL, wrong ? wrong : "many nodes are linked in their order, with memory to sort them and without");
+	ok(arena_used == 0, "sorted: all chunks freed");
+}
+
+/* ---- 7: writers and readers at the same time ---- */
 
 #define STRESS_KEYS		(getenv("LSM_UNIT_SHORT") ? 20000 : 100000)
 
@@ -381,8 +498,10 @@ main(void)
 	test_operations();
 	test_same_key();
 	test_removal();
-	test_two_nodes();
+	test_two_nodes(0);
+	test_two_nodes(2 * SORT_FROM);
 	test_bound();
+	test_all_sorted();
 	test_stress();
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;

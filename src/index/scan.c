@@ -545,6 +545,8 @@ find_candidates(LsmScan *so)
 {
 	so->ncandidates = so->next_candidate = 0;
 	so->probe.filter_key.len = 0;
+	if (!lsm_newest_worth(so->tree))
+		return;
 	for (int i = 0; i < so->spec->nkeys; i++)
 	{
 		if (so->quals.columns[i].npoints != 1)

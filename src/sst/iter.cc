@@ -195,7 +195,38 @@ struct Wanted {
   int beyond;  // the answer compares >= this
   // The answer counts only if it begins with so many bytes of the key.
   size_t prefix_bytes;
+  // From `key` on, so many bytes can be read.
+  size_t readable_bytes;
 };
+
+// Wanted keys that are not longer are copied to where more can be read.
+constexpr size_t kPaddedKeyBytes = 64;
+
+// An entry's bytes after the first `shared`, which it has in common with the
+// wanted key, against the wanted key's.  A trailer follows them: 8 bytes can be
+// read.
+[[gnu::always_inline]] inline Likeness CompareOwn(const uint8_t* own,
+                                                  size_t own_bytes,
+                                                  const Wanted& wanted,
+                                                  uint32_t shared) noexcept {
+  const uint8_t* rest = wanted.key + shared;
+  const size_t rest_bytes = wanted.key_bytes - shared;
+  const size_t bytes = own_bytes < rest_bytes ? own_bytes : rest_bytes;
+  if (__builtin_expect(shared + sizeof(uint64_t) <= wanted.readable_bytes, 1)) {
+    const uint64_t x = LoadFixed64(own), y = LoadFixed64(rest);
+    const size_t common =
+        x == y ? sizeof(x) : static_cast<size_t>(__builtin_ctzll(x ^ y)) >> 3;
+    if (common < bytes && common < sizeof(x))
+      return Likeness{shared + common, own[common] < rest[common] ? -1 : 1};
+    if (bytes <= sizeof(x)) {
+      return Likeness{shared + bytes,
+                      own_bytes < rest_bytes ? -1 : own_bytes > rest_bytes};
+    }
+  }
+  Likeness likeness = Compare(own, own_bytes, rest, rest_bytes);
+  likeness.common += shared;
+  return likeness;
+}
 
 enum class Scan {
   kFound,      // the answer is the current entry
@@ -236,15 +267,16 @@ Scan ScanEntries(LsmSstIter* it, const Wanted& wanted) noexcept {
     const uint32_t value_offset =
         static_cast<uint32_t>(p - it->base) + non_shared;
     if (before_bytes == 0) FetchLong(it, at, value_offset + value_bytes - at);
+    const size_t key_bytes = size_t{shared} + non_shared;
     Likeness likeness{shared, 1};
-    if (shared > matched && before_bytes > 0) {
+    if (shared > matched) {
       // As different as the one before, at the same place.
       if (!differs) return Scan::kUnusual;
-      likeness = Likeness{matched, -1};
+      before_bytes = key_bytes;
+      at = value_offset + value_bytes;
+      continue;
     } else if (shared == matched || shared == 0) {
-      likeness =
-          Compare(p, own_bytes, wanted.key + shared, wanted.key_bytes - shared);
-      likeness.common += shared;
+      likeness = CompareOwn(p, own_bytes, wanted, shared);
     } else if (own_bytes == 0 || p[0] <= wanted.key[shared]) {
       // It should be larger than the one before, where that is as the wanted
       // key.
@@ -255,7 +287,6 @@ Scan ScanEntries(LsmSstIter* it, const Wanted& wanted) noexcept {
       if (likeness.common < wanted.prefix_bytes) return Scan::kElsewhere;
       if (p[own_bytes] != kTypeValue) return Scan::kUnusual;
       // It has its first bytes in common with the wanted key.
-      const size_t key_bytes = size_t{shared} + non_shared;
       if (key_bytes > UINT32_MAX / 4) return Scan::kUnusual;
       if (key_bytes > it->key_capacity && !GrowKey(it, key_bytes))
         return Scan::kUnusual;
@@ -269,7 +300,7 @@ Scan ScanEntries(LsmSstIter* it, const Wanted& wanted) noexcept {
       return Scan::kFound;
     }
     matched = likeness.common;
-    before_bytes = size_t{shared} + non_shared;
+    before_bytes = key_bytes;
     differs =
         matched < wanted.key_bytes && matched < before_bytes - kKeyTrailerBytes;
     at = value_offset + value_bytes;
@@ -280,9 +311,17 @@ Scan ScanEntries(LsmSstIter* it, const Wanted& wanted) noexcept {
 
 // Finds the first entry of the current block that is wanted; *found tells
 // whether there is one.  If not, next_entry is the end, or *elsewhere is set.
-Verdict SearchBlock(LsmSstIter* it, const Wanted& wanted, bool* found,
+Verdict SearchBlock(LsmSstIter* it, const Wanted& asked, bool* found,
                     bool* elsewhere) noexcept {
   *found = *elsewhere = false;
+  Wanted wanted = asked;
+  uint8_t padded[kPaddedKeyBytes + sizeof(uint64_t)];
+  if (asked.key_bytes <= kPaddedKeyBytes) {
+    CopyShort(padded, asked.key, asked.key_bytes);
+    StoreFixed64(padded + asked.key_bytes, 0);
+    wanted.key = padded;
+    wanted.readable_bytes = asked.key_bytes + sizeof(uint64_t);
+  }
 
   // Last restart whose key is before the answer.
   const uint8_t* limit = it->base + it->entries_bytes;
@@ -307,8 +346,8 @@ Verdict SearchBlock(LsmSstIter* it, const Wanted& wanted, bool* found,
         GetEntry(it->base + offset, limit, &shared, &non_shared, &value_bytes);
     if (p == nullptr || shared != 0 || non_shared < kKeyTrailerBytes)
       return Corrupt("a restart is damaged");
-    if (Compare(p, non_shared - kKeyTrailerBytes, wanted.key, wanted.key_bytes)
-            .order < wanted.beyond)
+    if (CompareOwn(p, non_shared - kKeyTrailerBytes, wanted, 0).order <
+        wanted.beyond)
       low = middle;
     else
       high = middle - 1;
@@ -411,7 +450,7 @@ LsmSstStatus SeekLast(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
   if (status != LSM_SST_OK) return status;
   bool found, elsewhere;
   Verdict verdict =
-      SearchBlock(it, Wanted{key, key_bytes, 1, 0}, &found, &elsewhere);
+      SearchBlock(it, Wanted{key, key_bytes, 1, 0, key_bytes}, &found, &elsewhere);
   if (!verdict.ok()) return FailHere(it, err, verdict);
   const uint32_t end = found ? it->entry : it->entries_bytes;
   if (end == 0) {
@@ -600,7 +639,7 @@ LsmSstStatus lsm_sst_iter_seek_prefix(LsmSstIter* it, const void* key,
                                       size_t key_bytes, size_t prefix_bytes,
                                       LsmSstError* err) {
   const Wanted wanted = {static_cast<const uint8_t*>(key), key_bytes, 0,
-                         prefix_bytes};
+                         prefix_bytes, key_bytes};
   StopScan(it);
   return Position(it, err, [=]() noexcept { return Seek(it, wanted, err); });
 }

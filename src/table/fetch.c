@@ -44,6 +44,12 @@ typedef struct LsmIndexFetch
  */
 #define LAST_ROW_BYTES	2048
 
+/* After so many rows that no update has asked for, only one in so many is kept: its stamp waits for memory */
+#define LAST_ROWS_IN_VAIN	64
+#define KEEP_AGAIN			16
+
+static uint32 last_rows_in_vain = 0;
+
 static struct
 {
 	uint64		keyspace_id;	/* 0: none */
@@ -66,9 +72,16 @@ note_last_row(LsmTree *tree, uint64 packed, const LsmStamp *stamp, const StringI
 	last_row.keyspace_id = lsm_tree_keyspace(tree);
 }
 
+static inline bool
+last_row_wanted(void)
+{
+	return last_rows_in_vain++ < LAST_ROWS_IN_VAIN || last_rows_in_vain % KEEP_AGAIN == 0;
+}
+
 bool
 lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *stamp, LsmSlice *value)
 {
+	last_rows_in_vain = 0;
 	if (last_row.keyspace_id == 0 || last_row.packed != packed ||
 		last_row.keyspace_id != lsm_tree_keyspace(tree) ||
 		!lsm_stamp_peek(tree, digest, stamp) ||
@@ -202,7 +215,7 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	uint64		packed = lsm_tid_pack(tid);
 	LsmRow		row;
 	LsmStamp	stamp;
-	bool		stamped;
+	bool		stamped = false;
 	bool		found;
 
 	*call_again = false;		/* every version has a TID of its own */
@@ -215,7 +228,7 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		return true;
 	}
 	if (fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
-					  &found, &stamp, &stamped))
+					  &found, last_row_wanted() ? &stamp : NULL, &stamped))
 	{
 		if (stamped)
 			note_last_row(fetch->tree, packed, &stamp, &fetch->value);

@@ -139,7 +139,7 @@ lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
 	stamp->key_counter = pg_atomic_read_u64(&keylock_partition(tree, lock_digest)->p.counter);
 
 	/* what the caller reads, it reads after the stamp */
-	pg_memory_barrier();
+	pg_read_barrier();
 	return (stamp->set_stamp & 1) == 0;
 }
 

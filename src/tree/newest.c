@@ -178,6 +178,13 @@ lsm_newest_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced *
 	return n;
 }
 
+/* Where nothing is noted, mostly, it is not worth a wait for memory. */
+bool
+lsm_newest_worth(LsmTree *tree)
+{
+	return tree->newest_misses < MISSES_IN_VAIN || ++tree->newest_misses % ASK_AGAIN == 0;
+}
+
 int
 lsm_newest_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_NEWEST_ROWS])
 {
@@ -187,9 +194,6 @@ lsm_newest_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_NE
 	if (probe->filter_key.len > NEWEST_KEY_BYTES)
 		return 0;
 
-	/* where nothing is noted, mostly, it is not worth a wait for memory */
-	if (tree->newest_misses >= MISSES_IN_VAIN && ++tree->newest_misses % ASK_AGAIN != 0)
-		return 0;
 	slot = slot_of(tree, probe->digest);
 	version = pg_atomic_read_u32(&slot->s.version);
 	if ((version & 1) != 0)

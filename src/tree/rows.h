@@ -145,4 +145,7 @@ extern void lsm_rows_forget_by(LsmForgetRows forget);
 extern int	lsm_newest_get(LsmTree *tree, const LsmProbe *probe,
 						   ItemPointerData tids[LSM_NEWEST_ROWS]);
 
+/* Is it worth asking, before each lookup? */
+extern bool lsm_newest_worth(LsmTree *tree);
+
 #endif							/* LSM_TREE_ROWS_H */

@@ -358,6 +358,23 @@ lsm_write_prepare(LsmTree *tree, LsmEntry *entries, int nentries)
 	return total;
 }
 
+/* Neither registered nor reserved. */
+static void
+write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool optional,
+		   LsmWriteState *state)
+{
+	Assert(registered_memtable == NULL);
+	Assert(!lsm_epoch_inside());
+	memset(state, 0, sizeof(*state));
+	state->need = lsm_write_prepare(tree, entries, nentries);
+	write->tree = tree;
+	write->entries = entries;
+	write->nentries = nentries;
+	write->memtable = NULL;
+	write->active = false;
+	write->optional = optional;
+}
+
 /*
  * See tree.h.  The source of the stall rules: DESIGN section 4, "Memtable".
  */
@@ -366,16 +383,7 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 {
 	LsmWriteState state;
 
-	Assert(registered_memtable == NULL);
-	Assert(!lsm_epoch_inside());
-	memset(&state, 0, sizeof(state));
-	state.need = lsm_write_prepare(tree, entries, nentries);
-	write->tree = tree;
-	write->entries = entries;
-	write->nentries = nentries;
-	write->memtable = NULL;
-	write->active = false;
-	write->optional = false;
+	write_init(tree, write, entries, nentries, false, &state);
 
 	while (!write->active)
 	{
@@ -432,16 +440,7 @@ lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int 
 	LsmWriteState state;
 	LsmRegisterResult result;
 
-	Assert(registered_memtable == NULL);
-	Assert(!lsm_epoch_inside());
-	memset(&state, 0, sizeof(state));
-	state.need = lsm_write_prepare(tree, entries, nentries);
-	write->tree = tree;
-	write->entries = entries;
-	write->nentries = nentries;
-	write->memtable = NULL;
-	write->active = false;
-	write->optional = true;
+	write_init(tree, write, entries, nentries, true, &state);
 
 	result = lsm_write_register(tree, write, &state);
 	if (result == LSM_REGISTER_NO_ACTIVE && lsm_write_make_active(tree))

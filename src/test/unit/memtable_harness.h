@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_harness.h
- *	  What memtable_test.c and memtable_remove_test.c share: src/tree/memtable.c and
- *	  memstore.c by themselves, stand-ins for what they need of the server, and
+ *	  What the memtable_*test.c share: src/tree/memtable.c and its neighbours
+ *	  by themselves, stand-ins for what they need of the server, and
  *	  the checks.
  *
  * The product has no threads; here they stand for processes, which lets the

@@ -10,16 +10,7 @@
  *-------------------------------------------------------------------------
  */
 #if !__has_include("postgres.h")
-
-/* built without the server's headers: nothing to test */
-#include <stdio.h>
-
-int
-main(void)
-{
-	printf("1..0 # SKIP no PostgreSQL server headers in the include path\n");
-	return 0;
-}
+#include "no_server.h"
 
 #else
 

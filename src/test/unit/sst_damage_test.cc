@@ -380,14 +380,12 @@ void TestBusError() {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (!UseScratch(argc, argv, 1)) return 1;
+  if (!Begin(argc, argv)) return 1;
   // Before the first mapping, so that ours is installed on top of it.
   signal(SIGBUS, PreviousHandler);
   TestDamage(1500);
   TestDamageBehindChecksum(60);
   TestDiskFull();
   TestBusError();
-  printf("1..%d\n", test_count);
-  if (argc <= 1) rmdir(scratch.c_str());
-  return failure_count == 0 ? 0 : 1;
+  return End();
 }

@@ -296,9 +296,15 @@ const LsmCompression kCompressions[] = {
   Check(bad == 0, "%s: %d random operations", what, count);
 }
 
-// Directory for scratch files from the command line, or a new one.  False:
-// there is none to be had.
-[[maybe_unused]] bool UseScratch(int argc, char **argv, int arg) {
+// The program was called with --bench: measure instead of testing.
+[[maybe_unused]] bool bench = false;
+bool own_scratch = false;
+
+// Reads the command line: [--bench] [DIRECTORY].  Scratch files go to the
+// directory, or a new one.  False: there is none to be had.
+[[maybe_unused]] bool Begin(int argc, char **argv) {
+  bench = argc > 1 && strcmp(argv[1], "--bench") == 0;
+  const int arg = bench ? 2 : 1;
   if (argc > arg) {
     scratch = argv[arg];
     return true;
@@ -309,7 +315,15 @@ const LsmCompression kCompressions[] = {
     return false;
   }
   scratch = dir;
+  own_scratch = true;
   return true;
+}
+
+// Returns what main() is to return.
+[[maybe_unused]] int End() {
+  if (!bench) printf("1..%d\n", test_count);
+  if (own_scratch) rmdir(scratch.c_str());
+  return failure_count == 0 ? 0 : 1;
 }
 
 }  // namespace

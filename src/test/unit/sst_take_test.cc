@@ -171,10 +171,8 @@ Entries RowEntries(int count) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (!UseScratch(argc, argv, 1)) return 1;
+  if (!Begin(argc, argv)) return 1;
   TestTake("all shapes", RandomEntries(50000, 5), 100000);
   TestTake("rows", RowEntries(50000), 100000);
-  printf("1..%d\n", test_count);
-  if (argc <= 1) rmdir(scratch.c_str());
-  return failure_count == 0 ? 0 : 1;
+  return End();
 }

@@ -611,9 +611,7 @@ void Bench(int count, size_t key_bytes, size_t value_bytes,
 }  // namespace
 
 int main(int argc, char **argv) {
-  const bool bench = argc > 1 && strcmp(argv[1], "--bench") == 0;
-  const int arg = bench ? 2 : 1;
-  if (!UseScratch(argc, argv, arg)) return 1;
+  if (!Begin(argc, argv)) return 1;
   if (bench) {
     Bench(1000000, 8, 16, LSM_COMPRESSION_NONE);
     Bench(1000000, 8, 100, LSM_COMPRESSION_NONE);
@@ -630,8 +628,6 @@ int main(int argc, char **argv) {
     TestIdentity();
     TestRoundTrip(200000, 300000);
     TestLayouts();
-    printf("1..%d\n", test_count);
   }
-  if (argc <= arg) rmdir(scratch.c_str());
-  return failure_count == 0 ? 0 : 1;
+  return End();
 }

@@ -390,9 +390,7 @@ void Bench(const char *what, LsmCompression compression, const List &entries) {
 }  // namespace
 
 int main(int argc, char **argv) {
-  const bool bench = argc > 1 && strcmp(argv[1], "--bench") == 0;
-  const int arg = bench ? 2 : 1;
-  if (!UseScratch(argc, argv, arg)) return 1;
+  if (!Begin(argc, argv)) return 1;
   if (bench) {
     Bench("uuids", LSM_COMPRESSION_NONE, Uuids(500000, 1));
     for (const LsmCompression compression : kCompressions)
@@ -402,8 +400,6 @@ int main(int argc, char **argv) {
   } else {
     TestSameFiles();
     TestIdentifiers();
-    printf("1..%d\n", test_count);
   }
-  if (argc <= arg) rmdir(scratch.c_str());
-  return failure_count == 0 ? 0 : 1;
+  return End();
 }

@@ -2,7 +2,7 @@
  *
  * worker.c
  *	  Background workers.  Worker 0 prefers flushes, so that a flush never queues
- *	  behind a long compaction; the others compact.
+ *	  behind a long compaction; the others compact.  One without work logs files of others.
  *
  * A worker attaches to no database (a connected one would block DROP DATABASE
  * and CREATE DATABASE ... TEMPLATE), but it is a full backend otherwise.  Each round

@@ -377,6 +377,8 @@ lsm_worker_round(int worker_no)
 	}
 	if (!did && (worker_no > 0 || lsm_compaction_workers == 0))
 		did |= compact_next();
+	if (!did)
+		did = lsm_loghelp_do();
 
 	(void) lsm_memtable_reclaim();
 	lsm_counters_publish();

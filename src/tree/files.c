@@ -81,7 +81,8 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 	(void) XLogInsert(LSM_RMGR_ID, compressed > 0 ? XLOG_LSM_FILE_CHUNK_LZ4 : XLOG_LSM_FILE_CHUNK);
 }
 
-static void
+/* See tree_private.h. */
+bool
 lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter)
 {
 	char		path[MAXPGPATH];
@@ -93,6 +94,8 @@ lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter)
 
 	lsm_keyspace_file_path(keyspace_id, number, filter, path);
 	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
+	if (fd < 0 && errno == ENOENT)
+		return false;
 	if (fd < 0 || fstat(fd, &st) < 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
@@ -129,6 +132,24 @@ lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter)
 	pfree(data);
 	pfree(scratch);
 	CloseTransientFile(fd);
+	return true;
+}
+
+/* The same; that there is no such file is an error, too. */
+static void
+lsm_file_log_present(uint64 keyspace_id, uint64 number, bool filter)
+{
+	if (!lsm_keyspace_log_file(keyspace_id, number, filter))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("file " UINT64_FORMAT " of keyspace %016" INT64_MODIFIER "x does not exist",
+						number, keyspace_id)));
+}
+
+bool
+lsm_file_needs_log(const LsmTree *tree)
+{
+	return lsm_tree_needs_wal(tree) && XLogIsNeeded();
 }
 
 /*
@@ -138,8 +159,8 @@ lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter)
 void
 lsm_file_log(LsmTree *tree, uint64 number, bool filter)
 {
-	if (lsm_tree_needs_wal(tree) && XLogIsNeeded())
-		lsm_keyspace_log_file(tree->keyspace_id, number, filter);
+	if (lsm_file_needs_log(tree))
+		lsm_file_log_present(tree->keyspace_id, number, filter);
 }
 
 /* ---- redo ---- */
@@ -292,9 +313,9 @@ lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
 		return;
 	for (i = 0; i < nfiles; i++)
 	{
-		lsm_keyspace_log_file(to, files[i].number, false);
+		lsm_file_log_present(to, files[i].number, false);
 		if (files[i].filter_bytes > 0)
-			lsm_keyspace_log_file(to, files[i].number, true);
+			lsm_file_log_present(to, files[i].number, true);
 	}
 }
 

@@ -45,6 +45,7 @@ job_release(void *arg)
 	if (job->writer != NULL)
 		lsm_sst_writer_abandon(job->writer);
 	job->writer = NULL;
+	lsm_loghelp_end(job);
 	if (!job->published)
 	{
 		for (int i = 0; i < job->nstarted; i++)
@@ -376,6 +377,8 @@ job_close_file(LsmJob *job)
 		LSM_CRASH_POINT("flush_filter_written");
 	job->nfiles++;
 	job->bytes += meta->file_bytes + meta->filter_bytes;
+	if (!job->finishing)
+		lsm_loghelp_want(job, meta->number);
 	job->ndigests = 0;
 	job->dropped = false;
 	job->nfences = 0;
@@ -492,6 +495,35 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 		meta->min_xid = xid;
 }
 
+static void
+job_log_file(LsmJob *job, uint64 number)
+{
+	lsm_file_log(job->tree, number, false);
+	lsm_file_log(job->tree, number, true);
+}
+
+/*
+ * Workers that help begin with the first file, so we begin with the last.
+ */
+static void
+job_log_files(LsmJob *job)
+{
+	bool	   *helped = MemoryContextAllocZero(job->cxt, job->nfiles * sizeof(bool));
+
+	for (int i = job->nfiles - 1; i >= 0; i--)
+	{
+		helped[i] = !lsm_loghelp_mine(job, job->files[i].number);
+		if (!helped[i])
+			job_log_file(job, job->files[i].number);
+	}
+	for (int i = 0; i < job->nfiles; i++)
+	{
+		if (helped[i] && !lsm_loghelp_wait(job, job->files[i].number))
+			job_log_file(job, job->files[i].number);
+	}
+	lsm_loghelp_end(job);
+}
+
 void
 lsm_job_finish(LsmJob *job)
 {
@@ -506,9 +538,5 @@ lsm_job_finish(LsmJob *job)
 	lsm_sst_check(lsm_sst_sync_dir(job->tree->dir, &err), &err);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_dir_synced");
-	for (int i = 0; i < job->nfiles; i++)
-	{
-		lsm_file_log(job->tree, job->files[i].number, false);
-		lsm_file_log(job->tree, job->files[i].number, true);
-	}
+	job_log_files(job);
 }

@@ -18,6 +18,9 @@ typedef enum LsmJobType
 	LSM_JOB_BUILD
 } LsmJobType;
 
+/* Files that wait for being logged, of all jobs together (loghelp.c) */
+#define LSM_HELP_SLOTS	16
+
 typedef struct LsmJob
 {
 	dlist_node	node;			/* of the process's active jobs */
@@ -74,6 +77,12 @@ typedef struct LsmJob
 	int			nstarted;
 	int			max_files;
 	uint64		bytes;			/* of finished files and filters */
+	struct
+	{
+		uint64		number;
+		int			slot;
+	}			help[LSM_HELP_SLOTS];	/* files that others may log */
+	int			nhelp;
 	struct LsmInheritance *inheritance; /* elastic_inherit.c */
 } LsmJob;
 
@@ -99,6 +108,19 @@ extern void lsm_job_finish(LsmJob *job);
 
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
+
+/* ---- loghelp.c ---- */
+
+/* Have a finished file of the job logged by a worker, if one has time. */
+extern void lsm_loghelp_want(LsmJob *job, uint64 number);
+
+/* For each file, wanted or not: is it still to be logged by the job?  If not, wait for it. */
+extern bool lsm_loghelp_mine(LsmJob *job, uint64 number);
+extern bool lsm_loghelp_wait(LsmJob *job, uint64 number);
+extern void lsm_loghelp_end(LsmJob *job);
+
+/* Workers: log one of these files. */
+extern bool lsm_loghelp_do(void);
 
 /* ---- mergefilter.c ---- */
 

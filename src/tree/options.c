@@ -148,7 +148,7 @@ char	   *lsm_crash_point_name = NULL;
  * Crash here if the GUC lsm.crash_point names this point: "name", or "name:N"
  * for the Nth time that this process passes it.  kill -9 of the postmaster
  * first (nothing is written by an orderly shutdown), then of ourselves; the
- * other processes end when they notice.
+ * other processes end when they notice.  "name!": fail here, each time.
  */
 void
 lsm_crash_point_hit(const char *name)
@@ -162,8 +162,10 @@ lsm_crash_point_hit(const char *name)
 	if (likely(wanted == NULL || wanted[0] == '\0'))
 		return;
 	if (strncmp(wanted, name, len) != 0 ||
-		(wanted[len] != '\0' && wanted[len] != ':'))
+		(wanted[len] != '\0' && wanted[len] != ':' && wanted[len] != '!'))
 		return;
+	if (wanted[len] == '!')
+		elog(ERROR, "error at crash point %s", name);
 	if (wanted[len] == ':')
 		nth = atoi(wanted + len + 1);
 

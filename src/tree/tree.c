@@ -83,6 +83,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_newest_shmem_bytes());
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
+	bytes = add_size(bytes, lsm_loghelp_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
 	bytes = add_size(bytes, lsm_elastic_shmem_bytes());
@@ -116,6 +117,7 @@ lsm_tree_shmem_init(void)
 	lsm_newest_shmem_init();
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
+	lsm_loghelp_shmem_init();
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();
 	lsm_elastic_shmem_init();

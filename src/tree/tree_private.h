@@ -603,6 +603,10 @@ extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *f
 /* If XLogIsNeeded() and the tree is permanent: the file's bytes as
  * file-chunk records. */
 extern void lsm_file_log(LsmTree *tree, uint64 number, bool filter);
+extern bool lsm_file_needs_log(const LsmTree *tree);
+
+/* In any case.  False: there is no such file. */
+extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter);
 
 /* Unlink both files of a number; ENOENT is fine, others WARNING. */
 extern void lsm_file_unlink(const LsmTree *tree, uint64 number);
@@ -686,6 +690,8 @@ extern void lsm_filestats_reset(Oid dboid);
 /* background.c: worker latches and the queue of files to unlink */
 extern Size lsm_worker_shmem_bytes(void);
 extern void lsm_worker_shmem_init(void);
+extern Size lsm_loghelp_shmem_bytes(void);
+extern void lsm_loghelp_shmem_init(void);
 
 /* Wake worker(s): flush or compaction is due. */
 extern void lsm_worker_wake(void);

@@ -57,6 +57,29 @@ foreach (1 .. 3)
 }
 waitpid($load, 0);
 is($?, 0, 'the load runs');
+
+# Jobs that write many files have the flush worker log some of them.  If it fails they do it themselves; what it
+# logs is what the standby has.
+sub compact_in_many_files
+{
+	my ($message) = @_;
+	foreach my $i (1 .. 20)
+	{
+		my $end = -s $primary->logfile;
+		$primary->safe_psql('postgres', qq{SET lsm.target_file_size = '128kB';
+INSERT INTO l SELECT -i, NULL, i % 1000, md5(i::text) FROM generate_series(1, 3000) i;
+SELECT lsm_compact('l'); DELETE FROM l WHERE id < 0});
+		return 1 if substr(slurp_file($primary->logfile), $end) =~ $message;
+	}
+	return 0;
+}
+lsm_set($primary, 'lsm.crash_point' => 'help_logging!');
+$primary->reload;
+ok(compact_in_many_files(qr/error at crash point help_logging/), 'the worker fails, the compaction does not');
+lsm_set($primary, 'lsm.crash_point' => '', 'log_min_messages' => 'debug1');
+$primary->reload;
+ok(compact_in_many_files(qr/logged lsm file \d+ for the job that wrote it/), 'the worker logs files of a compaction');
+
 $primary->wait_for_catchup($standby);
 my $expected = $primary->safe_psql('postgres', $look);
 like($expected, qr/^\d{5,}\|/, 'the primary has rows');

@@ -8,7 +8,8 @@
  * probes all tables.  That is cheap because the older tables are small (they
  * stay in the CPU's cache) and because the unused upper 16 bits of a bucket's
  * head pointer summarise the chain: one bit per entry, chosen by the digest, so that
- * most lookups of absent digests end at the bucket.  The index has one
+ * most lookups of absent digests end at the bucket.  So do those of an entry's pointer to the next
+ * one, for the rest of the chain: where the bucket's lie, mostly one entry is looked at.  The index has one
  * entry per digest, not per key: many keys of an index tree
  * share one digest.  A node whose key is not the entry's is found through the
  * skiplist.
@@ -59,15 +60,15 @@ index_summary(LsmDigest digest)
 static inline LsmMemNode *
 index_chain_search(uint64 head, LsmDigest digest)
 {
-	LsmMemNode *node;
 	uint64		summary = index_summary(digest);
 
-	if ((head & summary) != summary)
-		return NULL;
-	for (node = mem_pointer(head); node != NULL; node = node->hash_next)
+	while ((head & summary) == summary)
 	{
+		LsmMemNode *node = mem_pointer(head);
+
 		if (node->digest == digest)
 			return node;
+		head = node->hash_next;
 	}
 	return NULL;
 }
@@ -112,7 +113,7 @@ lsm_memindex_add(Memtable *m, LsmMemNode *entry, LsmDigest digest)
 	{
 		if (index_chain_search(head, digest) != NULL)
 			return false;
-		entry->hash_next = mem_pointer(head);
+		entry->hash_next = head;
 		MEM_RACE_POINT();
 	} while (!mem_cas(bucket, &head,
 					  mem_word(entry) | mem_tag(head) | index_summary(digest)));

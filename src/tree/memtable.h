@@ -41,7 +41,7 @@ StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
 struct LsmMemNode
 {
 	LsmDigest	digest;
-	struct LsmMemNode *hash_next;
+	uint64		hash_next;		/* next in the chain, with its summary */
 	uint64		value;			/* newest LsmMemValue, tagged with a counter */
 	uint32		value_room;		/* bytes reserved for the value */
 	uint16		key_bytes;		/* before insertion: room for the key */

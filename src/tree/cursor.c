@@ -126,21 +126,20 @@ static void
 build_point_files(LsmCursor *cursor)
 {
 	LsmVersion *version = cursor->version;
-	LsmSlice	key = cursor->probe.filter_key;
+	LsmKeyWords words = lsm_key_words(cursor->probe.filter_key);
 	bool		more = false;
 
 	for (int i = 0; i < version->nruns; i++)
 	{
 		LsmRun	   *run = &version->runs[i];
+		int			end;
 
-		for (int at = lsm_run_find(run, key); at < run->nfiles; at++)
+		for (int at = lsm_run_find_prefix(run, &words, &end); at < end; at++)
 		{
 			LsmFile    *file = &run->files[at];
 			LsmSource  *source;
 			LsmOpenFile *open;
 
-			if (lsm_run_beyond_prefix(run, at, key))
-				break;
 			source = cursor_add_source(cursor);
 			source->run = run;
 			source->first = source->last = source->at = at;

@@ -188,12 +188,13 @@ static int
 find_candidates(LsmTree *tree, LsmVersion *version, LsmSlice key,
 				const LsmProbe *probe, LsmOpenFile **candidates)
 {
+	LsmKeyWords words = lsm_key_words(key);
 	int			n = 0;
 
 	for (int i = 0; i < version->nruns; i++)
 	{
 		LsmRun	   *run = &version->runs[i];
-		int			at = lsm_run_find_exact(run, key);
+		int			at = lsm_run_find_exact(run, &words);
 
 		/* more than one file of a run only if a cut fence leaves it open */
 		while (at >= 0)
@@ -252,13 +253,15 @@ static Announced announced;
 static bool
 find_prefix_files(LsmVersion *version, LsmSlice filter_key, LsmFile **files, int *n)
 {
+	LsmKeyWords words = lsm_key_words(filter_key);
+
 	*n = 0;
 	for (int i = 0; i < version->nruns; i++)
 	{
 		LsmRun	   *run = &version->runs[i];
 		int			end;
 
-		for (int at = lsm_run_find_prefix(run, filter_key, &end); at < end; at++)
+		for (int at = lsm_run_find_prefix(run, &words, &end); at < end; at++)
 		{
 			if (*n == CANDIDATES)
 				return false;
@@ -361,6 +364,7 @@ lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe)
 typedef struct GroupKey
 {
 	LsmDigest	digest;			/* of memtables */
+	LsmKeyWords words;
 	int			n;				/* files; -1: not to be told in a group */
 	LsmOpenFile *files[LSM_GROUP_RUNS];
 } GroupKey;
@@ -371,14 +375,14 @@ gather_group(LsmTree *tree, LsmRun *run, const LsmProbe *probes, GroupKey *keys,
 {
 	for (int i = 0; i < n; i++)
 	{
-		LsmSlice	key = probes[i].filter_key;
 		LsmOpenFile *open;
 		int			at;
+		int			end;
 
 		if (keys[i].n < 0)
 			continue;
-		at = lsm_run_find(run, key);
-		if (at == run->nfiles || lsm_run_beyond_prefix(run, at, key))
+		at = lsm_run_find_prefix(run, &keys[i].words, &end);
+		if (at == end)
 			continue;
 		open = lsm_file_open(tree, &run->files[at]);
 
@@ -387,7 +391,7 @@ gather_group(LsmTree *tree, LsmRun *run, const LsmProbe *probes, GroupKey *keys,
 		 * counts who asks, a paged one reads: to be asked once only.
 		 */
 		if (keys[i].n == LSM_GROUP_RUNS || !open->has_filter || open->elastic != NULL || open->paged ||
-			(at + 1 < run->nfiles && !lsm_run_beyond_prefix(run, at + 1, key)))
+			at + 1 < end)
 			keys[i].n = -1;
 		else
 		{
@@ -446,6 +450,7 @@ lsm_tree_sift(LsmTree *tree, const LsmProbe *probes, int n, bool *absent)
 	for (int i = 0; i < n; i++)
 	{
 		keys[i].digest = lsm_memtable_digest(tree, probes[i].filter_key, probes[i].digest);
+		keys[i].words = lsm_key_words(probes[i].filter_key);
 		keys[i].n = 0;
 		lsm_probe_prefetch_memtables(tree, &set, &probes[i]);
 	}

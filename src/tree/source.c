@@ -274,7 +274,10 @@ files_position(LsmCursor *cursor, LsmSource *source, bool forward)
 		return;
 	}
 
-	if (forward)
+	/* fences were looked at when the file became a source */
+	if (cursor->point && source->first == source->last)
+		at = source->first;
+	else if (forward)
 		at = Max(lsm_run_find(source->run, key), source->first);
 	else
 		at = Min(lsm_run_find_last(source->run, key), source->last);

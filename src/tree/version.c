@@ -141,6 +141,8 @@ arrange_run(LsmRun *run)
 		n++;
 	run->prefix_bytes = n;
 	run->prefix = first.data;
+	if (n > 0 && n <= sizeof(uint64))
+		run->prefix_word = lsm_word(first.data, n, 0) >> (64 - 8 * n);
 	run->smallest_words = palloc(run->nfiles * sizeof(uint64));
 	run->largest_words = palloc(run->nfiles * sizeof(uint64));
 	for (int i = 0; i < run->nfiles; i++)
@@ -352,6 +354,30 @@ run_word(const LsmRun *run, LsmSlice key, uint64 *word)
 	return 0;
 }
 
+/* run_word() of a key whose words are known. */
+static inline int
+run_word_of(const LsmRun *run, const LsmKeyWords *words, uint64 *word)
+{
+	uint32		n = run->prefix_bytes;
+	uint64		head;
+
+	if (n == 0)
+	{
+		*word = words->first;
+		return 0;
+	}
+	if (unlikely(n > sizeof(uint64)))
+		return run_word(run, words->key, word);
+	head = words->first >> (64 - 8 * n);
+	if (head != run->prefix_word)
+		return head < run->prefix_word ? -1 : 1;
+	if (words->key.len < n)
+		return -1;
+	*word = n == sizeof(uint64) ? words->second :
+		(words->first << (8 * n)) | (words->second >> (64 - 8 * n));
+	return 0;
+}
+
 /* Among files whose fences' integers equal the key's, from `low` on: by the whole fences. */
 static int
 find_among_equal(const LsmRun *run, LsmSlice key, uint64 word, int low)
@@ -404,27 +430,43 @@ lsm_run_find(const LsmRun *run, LsmSlice key)
 	return find_by_word(run, key, word);
 }
 
-bool
-lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key)
+/* lsm_run_beyond_prefix(), with what run_word() says. */
+static inline bool
+beyond_prefix(const LsmRun *run, int at, LsmSlice key, int c, uint64 word)
 {
-	uint64		word = 0;
+	uint64		smallest = run->smallest_words[at];
 
-	if (run_word(run, key, &word) == 0 && run->smallest_words[at] != word)
+	if (c == 0 && smallest != word)
 	{
-		if (run->smallest_words[at] < word)
+		uint32		rest = key.len - run->prefix_bytes;
+
+		if (smallest < word)
 			return false;
-		if (key.len >= run->prefix_bytes + sizeof(word))
+
+		/* greater in the key's own bytes: it does not begin with them */
+		if (rest >= sizeof(word) ||
+			(rest > 0 && (smallest ^ word) >> (64 - 8 * rest) != 0))
 			return true;
 	}
 	return lsm_file_after(&run->files[at], key) &&
 		!lsm_slice_has_prefix(run->files[at].smallest, key);
 }
 
-int
-lsm_run_find_prefix(const LsmRun *run, LsmSlice key, int *end)
+bool
+lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key)
 {
 	uint64		word = 0;
 	int			c = run_word(run, key, &word);
+
+	return beyond_prefix(run, at, key, c, word);
+}
+
+int
+lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end)
+{
+	LsmSlice	key = words->key;
+	uint64		word = 0;
+	int			c = run_word_of(run, words, &word);
 	int			at = c == 0 ? find_by_word(run, key, word) : c < 0 ? 0 : run->nfiles;
 
 	for (*end = at; *end < run->nfiles; (*end)++)
@@ -434,7 +476,7 @@ lsm_run_find_prefix(const LsmRun *run, LsmSlice key, int *end)
 			!(run->files[*end - 1].flags & LSM_FILE_LARGEST_CUT) &&
 			key.len >= run->prefix_bytes + sizeof(word))
 			break;
-		if (lsm_run_beyond_prefix(run, *end, key))
+		if (beyond_prefix(run, *end, key, c, word))
 			break;
 	}
 	return at;
@@ -484,12 +526,13 @@ lsm_run_find_last(const LsmRun *run, LsmSlice key)
 }
 
 int
-lsm_run_find_exact(const LsmRun *run, LsmSlice key)
+lsm_run_find_exact(const LsmRun *run, const LsmKeyWords *words)
 {
+	LsmSlice	key = words->key;
 	uint64		word = 0;
 	int			at;
 
-	if (run_word(run, key, &word) != 0)
+	if (run_word_of(run, words, &word) != 0)
 		return -1;
 	at = find_by_word(run, key, word);
 	if (at == run->nfiles || run->smallest_words[at] > word ||

@@ -51,6 +51,7 @@ typedef struct LsmRun
 	int			nfiles;
 	LsmFile    *files;
 	uint32		prefix_bytes;
+	uint64		prefix_word;	/* if 1 to 8 bytes: as an integer */
 	const char *prefix;
 	uint64	   *smallest_words;
 	uint64	   *largest_words;
@@ -108,6 +109,27 @@ lsm_word(const char *data, uint32 len, uint8 padding)
 	return pg_bswap64(word);
 }
 
+/*
+ * A key, and its first 16 bytes as integers, padded with zeros: made once and compared with
+ * the fences of many runs.
+ */
+typedef struct LsmKeyWords
+{
+	LsmSlice	key;
+	uint64		first;
+	uint64		second;
+} LsmKeyWords;
+
+static inline LsmKeyWords
+lsm_key_words(LsmSlice key)
+{
+	LsmKeyWords words = {.key = key, .first = lsm_word(key.data, key.len, 0)};
+
+	if (key.len > sizeof(uint64))
+		words.second = lsm_word(key.data + sizeof(uint64), key.len - sizeof(uint64), 0);
+	return words;
+}
+
 static inline bool
 lsm_slice_has_prefix(LsmSlice slice, LsmSlice prefix)
 {
@@ -145,13 +167,13 @@ extern int	lsm_run_find(const LsmRun *run, LsmSlice key);
 extern bool lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key);
 
 /* The files that may have keys that begin with `key`: from the index returned to before *end. */
-extern int	lsm_run_find_prefix(const LsmRun *run, LsmSlice key, int *end);
+extern int	lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end);
 
 /* Index of the last file that is not entirely after `key`; -1 if none. */
 extern int	lsm_run_find_last(const LsmRun *run, LsmSlice key);
 
 /* As lsm_run_find(), but -1 if that file is entirely after `key`. */
-extern int	lsm_run_find_exact(const LsmRun *run, LsmSlice key);
+extern int	lsm_run_find_exact(const LsmRun *run, const LsmKeyWords *words);
 
 /* False: no file holds a key that begins with one from `low` to `high`, which are equally long. */
 extern bool lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low, LsmSlice high);

@@ -79,11 +79,12 @@ LsmSstStatus LoadBlock(LsmSstIter* it, uint32_t block, bool copy,
 
   const uint8_t* contents = reader->map.base + handle.offset;
   // Its end tells how to read it: restarts, type.  Its beginning is needed if
-  // it is compressed, and a miss in parallel costs little if not.
+  // it is compressed.
   __builtin_prefetch(contents + handle.bytes);
   __builtin_prefetch(contents + handle.bytes - 64);
-  __builtin_prefetch(contents);
+  if (!reader->plain) __builtin_prefetch(contents);
   const uint8_t type = contents[handle.bytes];
+  reader->plain = type == kTypePlain;
   uint64_t* verified = &reader->verified[block / 64];
   const uint64_t bit = uint64_t{1} << (block % 64);
   if ((*verified & bit) == 0) {

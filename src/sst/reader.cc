@@ -461,8 +461,13 @@ inline uint32_t SamplesTied(const Sample* samples, uint32_t count,
 
 // Blocks *low to *high, which may be reader->blocks, are where the first block
 // may be whose separator is >= a key with this integer.  Private memory only.
-inline void SearchSamples(const LsmSstReader* reader, uint32_t wanted,
-                          uint32_t* low, uint32_t* high) noexcept {
+inline void SearchSamples(LsmSstReader* reader, uint32_t wanted, uint32_t* low,
+                          uint32_t* high) noexcept {
+  if (reader->searched && reader->searched_for == wanted) {
+    *low = reader->searched_low;
+    *high = reader->searched_high;
+    return;
+  }
   const uint32_t* samples = reader->samples;
   const uint32_t count = reader->sample_count;
   const uint32_t below = SamplesBelow(samples, count, wanted);
@@ -478,6 +483,10 @@ inline void SearchSamples(const LsmSstReader* reader, uint32_t wanted,
   const uint32_t n = SamplesBelow(hot + *low, *high - *low, wanted);
   *low += n;
   *high = *low + SamplesTied(hot + *low, *high - *low, wanted);
+  reader->searched = true;
+  reader->searched_for = wanted;
+  reader->searched_low = *low;
+  reader->searched_high = *high;
 }
 
 }  // namespace
@@ -587,15 +596,31 @@ void lsm_sst_prefetch(LsmSstReader* reader, const void* key, size_t key_bytes) {
   if (reader->hot == nullptr || key_bytes < prefix_bytes ||
       (prefix_bytes > 0 && memcmp(bytes, reader->prefix, prefix_bytes) != 0))
     return;
+  const uint32_t wanted =
+      PrefixInteger(bytes + prefix_bytes, key_bytes - prefix_bytes);
   uint32_t block, high;
-  SearchSamples(reader,
-                PrefixInteger(bytes + prefix_bytes, key_bytes - prefix_bytes),
-                &block, &high);
+  SearchSamples(reader, wanted, &block, &high);
   if (block >= reader->blocks) return;
-  const uint8_t* end = reader->map.base + reader->hot[block + 1].offset;
+  const LsmSstHotBlock* hot = reader->hot + block;
+  const uint8_t* contents = reader->map.base + hot[0].offset;
+  const uint8_t* end = reader->map.base + hot[1].offset;
   __builtin_prefetch(end - kBlockTrailerBytes);
   __builtin_prefetch(end - kBlockTrailerBytes - 64);
-  __builtin_prefetch(reader->map.base + reader->hot[block].offset);
+  // A page that is not needed costs more than the line: its address has to be
+  // looked up.  Keys are taken for evenly spread over their block.
+  if (reader->plain && block > 0 && hot[0].sample > hot[-1].sample &&
+      wanted > hot[-1].sample) {
+    const uint64_t part = wanted - hot[-1].sample;
+    const uint8_t* guess =
+        contents + part * static_cast<uint32_t>(end - contents) /
+                       (hot[0].sample - hot[-1].sample);
+    for (int i = -256; i <= 64; i += 64) {
+      if (guess + i >= contents && guess + i < end)
+        __builtin_prefetch(guess + i);
+    }
+    return;
+  }
+  __builtin_prefetch(contents);
 }
 
 uint64_t lsm_sst_blocks_read(const LsmSstReader* reader) {

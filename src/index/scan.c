@@ -233,7 +233,7 @@ buffer_slice(const StringInfoData *buf)
 static void
 append_slice(StringInfo buf, LsmSlice s)
 {
-	appendBinaryStringInfo(buf, s.data, s.len);
+	lsm_buffer_append(buf, s.data, s.len);
 }
 
 /*
@@ -336,7 +336,7 @@ need_cursor(LsmScan *so)
 	{
 		MemoryContext old = MemoryContextSwitchTo(so->context);
 
-		so->cursor = lsm_cursor_open(so->tree);
+		so->cursor = lsm_cursor_open_within(so->tree);
 		MemoryContextSwitchTo(old);
 	}
 }

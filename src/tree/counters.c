@@ -123,7 +123,8 @@ static void
 counters_publish_tree(LsmTree *tree)
 {
 	LsmTreeShared *ctl = tree->ctl;
-	bool		keep = ctl != NULL && lsm_control_pin(ctl, tree->keyspace_id);
+	bool		pinned = lsm_tree_is_pinned(tree);
+	bool		keep = pinned || (ctl != NULL && lsm_control_pin(ctl, tree->keyspace_id));
 
 	for (int i = 0; i < LSM_NCOUNTERS; i++)
 	{
@@ -134,7 +135,7 @@ counters_publish_tree(LsmTree *tree)
 			tree->counters[i] = 0;
 		}
 	}
-	if (keep)
+	if (keep && !pinned)
 		lsm_control_unpin(ctl);
 	dlist_delete(&tree->counters_node);
 	tree->counters_pending = false;

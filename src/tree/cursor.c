@@ -673,19 +673,14 @@ init_buffer(StringInfo buf, int bytes)
 	resetStringInfo(buf);
 }
 
-/*
- * Cheap: contexts of default size are recycled with their first block, in which
- * all that a cursor of few sources needs has room.
- */
-LsmCursor *
-lsm_cursor_open(LsmTree *tree)
+static LsmCursor *
+open_cursor(LsmTree *tree, MemoryContext cxt, bool own_cxt)
 {
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm cursor",
-											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	LsmCursor  *cursor = palloc0(sizeof(LsmCursor));
 
 	cursor->cxt = cxt;
+	cursor->own_cxt = own_cxt;
 	cursor->tree = tree;
 	cursor->side = LSM_BEFORE_KEY;
 	cursor->unbounded = true;
@@ -699,11 +694,31 @@ lsm_cursor_open(LsmTree *tree)
 	return cursor;
 }
 
+/*
+ * Cheap: contexts of default size are recycled with their first block, in which
+ * all that a cursor of few sources needs has room.
+ */
+LsmCursor *
+lsm_cursor_open(LsmTree *tree)
+{
+	return open_cursor(tree, AllocSetContextCreate(CurrentMemoryContext, "lsm cursor",
+												   ALLOCSET_DEFAULT_SIZES), true);
+}
+
+LsmCursor *
+lsm_cursor_open_within(LsmTree *tree)
+{
+	return open_cursor(tree, CurrentMemoryContext, false);
+}
+
 void
 lsm_cursor_close(LsmCursor *cursor)
 {
 	cursor_count_blocks(cursor);
-	MemoryContextDelete(cursor->cxt);
+	if (cursor->own_cxt)
+		MemoryContextDelete(cursor->cxt);
+	else
+		cursor_release(cursor);
 }
 
 static void
@@ -714,7 +729,7 @@ set_position(LsmCursor *cursor, LsmSlice key, LsmCursorSide side, bool unbounded
 	{
 		resetStringInfo(&cursor->key);
 		if (key.len > 0)
-			appendBinaryStringInfo(&cursor->key, key.data, key.len);
+			lsm_buffer_append(&cursor->key, key.data, key.len);
 	}
 	else
 		cursor->key.len = key.len;
@@ -751,7 +766,7 @@ seek_point(LsmCursor *cursor, const LsmProbe *probe)
 	if (key.data != cursor->filter_key.data)
 	{
 		resetStringInfo(&cursor->filter_key);
-		appendBinaryStringInfo(&cursor->filter_key, key.data, key.len);
+		lsm_buffer_append(&cursor->filter_key, key.data, key.len);
 	}
 	cursor->probe = *probe;
 	cursor->probe.filter_key = lsm_slice(cursor->filter_key.data, key.len);
@@ -774,5 +789,5 @@ lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe)
 
 	/* the last possible row identifier */
 	if (cursor->tree->kind == LSM_KIND_INDEX)
-		appendBinaryStringInfo(&cursor->key, "\377\377\377\377\377\377", 6);
+		lsm_buffer_append(&cursor->key, "\377\377\377\377\377\377", 6);
 }

@@ -45,6 +45,7 @@ typedef enum LsmCursorSide
 struct LsmCursor
 {
 	MemoryContext cxt;
+	bool		own_cxt;		/* made for this cursor */
 	MemoryContextCallback callback;
 	LsmTree    *tree;
 

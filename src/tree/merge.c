@@ -40,7 +40,7 @@ static void
 replace_value(LsmFold *fold, const char *data, int len)
 {
 	resetStringInfo(fold->value);
-	appendBinaryStringInfo(fold->value, data, len);
+	lsm_buffer_append(fold->value, data, len);
 }
 
 bool

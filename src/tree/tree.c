@@ -183,6 +183,12 @@ tree_current(TreeHandle *handle)
 		pg_atomic_read_u64(&handle->pinned->keyspace_id) == handle->tree.keyspace_id;
 }
 
+bool
+lsm_tree_is_pinned(LsmTree *tree)
+{
+	return tree_current((TreeHandle *) tree);
+}
+
 static void
 tree_forget(TreeHandle *handle)
 {

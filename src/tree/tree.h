@@ -39,6 +39,17 @@ typedef struct LsmSlice
 	uint32		len;
 } LsmSlice;
 
+/* appendBinaryStringInfo(), where there is nearly always room */
+static inline void
+lsm_buffer_append(StringInfo buf, const char *data, uint32 bytes)
+{
+	if (unlikely((Size) buf->len + bytes >= (Size) buf->maxlen))
+		enlargeStringInfo(buf, bytes);
+	memcpy(buf->data + buf->len, data, bytes);
+	buf->len += bytes;
+	buf->data[buf->len] = '\0';
+}
+
 static inline LsmSlice
 lsm_slice(const void *data, uint32 len)
 {
@@ -308,6 +319,9 @@ typedef struct LsmCursor LsmCursor;
 
 /* Allocated in the current memory context. */
 extern LsmCursor *lsm_cursor_open(LsmTree *tree);
+
+/* As cheap as can be: its memory is only freed with the current memory context, closed or not. */
+extern LsmCursor *lsm_cursor_open_within(LsmTree *tree);
 extern void lsm_cursor_close(LsmCursor *cursor);
 
 /*

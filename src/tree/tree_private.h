@@ -685,6 +685,9 @@ extern void lsm_newest_shmem_init(void);
 extern Size lsm_filestats_shmem_bytes(void);
 extern void lsm_filestats_shmem_init(void);
 extern void lsm_filestats_publish(void);
+
+/* tree.c: is the control block this transaction's, and still the tree's? */
+extern bool lsm_tree_is_pinned(LsmTree *tree);
 extern void lsm_filestats_reset(Oid dboid);
 
 /* background.c: worker latches and the queue of files to unlink */

@@ -92,19 +92,17 @@ lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *sta
 	return true;
 }
 
-/* *stamped: a stamp was taken before the row was read.  `stamp` NULL: none wanted */
+/* *stamp: taken before the row was read; NULL: none wanted */
 static inline bool
 fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value, LsmRow *row,
-		  LsmStamp *stamp, bool *stamped)
+		  LsmStamp *stamp)
 {
 	char		key[LSM_TID_KEY_BYTES];
 	LsmProbe	probe;
 
 	lsm_key_encode(packed, key);
 	lsm_probe_begin(tree, &probe, lsm_slice(key, sizeof(key)));
-	if (stamp)
-		*stamped = lsm_stamp_peek(tree, probe.digest, stamp);
-	if (!lsm_tree_get(tree, lsm_slice(key, sizeof(key)), &probe, value))
+	if (!lsm_tree_get_stamped(tree, lsm_slice(key, sizeof(key)), &probe, value, stamp))
 		return false;
 	lsm_row_decode(rel, packed, lsm_slice(value->data, value->len), row);
 	return true;
@@ -114,12 +112,12 @@ bool
 lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value,
 			  LsmRow *row)
 {
-	return fetch_row(rel, tree, packed, value, row, NULL, NULL);
+	return fetch_row(rel, tree, packed, value, row, NULL);
 }
 
 static inline bool
 fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
-			  StringInfo value, LsmRow *row, bool *found, LsmStamp *stamp, bool *stamped)
+			  StringInfo value, LsmRow *row, bool *found, LsmStamp *stamp)
 {
 	ItemPointerData tid;
 	bool		visible;
@@ -128,7 +126,7 @@ fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 	lsm_tid_unpack(packed, &tid);
 	PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
 
-	*found = fetch_row(rel, tree, packed, value, row, stamp, stamped);
+	*found = fetch_row(rel, tree, packed, value, row, stamp);
 	if (!*found)
 		return false;
 	visible = lsm_row_visible(row, snapshot);
@@ -140,7 +138,7 @@ bool
 lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 				  StringInfo value, LsmRow *row, bool *found)
 {
-	return fetch_visible(rel, tree, packed, snapshot, value, row, found, NULL, NULL);
+	return fetch_visible(rel, tree, packed, snapshot, value, row, found, NULL);
 }
 
 /*
@@ -215,7 +213,7 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	uint64		packed = lsm_tid_pack(tid);
 	LsmRow		row;
 	LsmStamp	stamp;
-	bool		stamped = false;
+	bool		wanted;
 	bool		found;
 
 	*call_again = false;		/* every version has a TID of its own */
@@ -227,10 +225,11 @@ lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		lsm_rows_note_seen(data, tid);
 		return true;
 	}
+	wanted = last_row_wanted();
 	if (fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
-					  &found, last_row_wanted() ? &stamp : NULL, &stamped))
+					  &found, wanted ? &stamp : NULL))
 	{
-		if (stamped)
+		if (wanted)
 			note_last_row(fetch->tree, packed, &stamp, &fetch->value);
 		lsm_rows_note_seen(data, tid);
 		lsm_row_store(rel, &row, packed, slot);

@@ -122,6 +122,7 @@ lsm_target_override(LsmTarget *target, const LsmRow *header)
 	memset(&entry, 0, sizeof(entry));
 	entry.key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entry.value = lsm_slice(buf.data, buf.len);
+	entry.alone = true;
 	lsm_write_begin(target->tree, &write, &entry, 1);
 	written = lsm_target_apply(target, &write);
 	pfree(buf.data);
@@ -472,6 +473,7 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	entries[0].fresh = true;
 	entries[1].key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
+	entries[1].alone = true;
 	Assert(2 * LSM_TID_KEY_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
 
 	lsm_relation_check_room(target->rel, target->tree, 1);

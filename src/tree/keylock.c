@@ -144,6 +144,18 @@ lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
 }
 
 /*
+ * A stamp for who has taken the set of memtables and will now read them.  If that has changed since,
+ * the stamp fails.
+ */
+void
+lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_stamp, LsmStamp *stamp)
+{
+	stamp->set_stamp = set_stamp;
+	stamp->key_counter = pg_atomic_read_u64(&keylock_partition(tree, lock_digest)->p.counter);
+	pg_read_barrier();
+}
+
+/*
  * Lock the key's partition.  REQUIRES: outside of epochs, no LWLock of
  * src/tree held.
  */

@@ -119,6 +119,19 @@ lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
 	return &ctl->slots[own];
 }
 
+/*
+ * Fetch the page that the process will most likely append to.  What is read here without a lock is a hint.
+ */
+void
+lsm_log_prefetch(const LsmTree *tree)
+{
+	const LsmLogSlot *slot = &tree->ctl->slots[MyProc->pgprocno % LSM_LOG_SLOTS];
+	Buffer		buffer = *(const volatile Buffer *) &slot->recent_buffer;
+
+	if (tree->relpersistence != RELPERSISTENCE_TEMP && buffer > 0 && buffer <= NBuffers)
+		__builtin_prefetch(BufferGetBlock(buffer), 1);
+}
+
 /* The slot's page, pinned: without a look into the buffer table, as a rule. */
 static Buffer
 lsm_log_slot_read(LsmTree *tree, LsmLogSlot *slot)

@@ -470,6 +470,13 @@ bool
 lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 			 StringInfo value)
 {
+	return lsm_tree_get_stamped(tree, key, probe, value, NULL);
+}
+
+bool
+lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
+					 StringInfo value, LsmStamp *stamp)
+{
 	LsmMemtableSet set;
 	LsmVersion *version;
 	LsmOpenFile *candidates[CANDIDATES];
@@ -483,6 +490,8 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 
 	resetStringInfo(value);
 	lsm_fold_begin(&fold, tree->ops, value);
+	if (stamp != NULL)
+		lsm_key_prefetch(tree, probe->digest);
 	version = lsm_version_enter(tree, &set);
 	lsm_filecache_begin();
 
@@ -495,6 +504,8 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 		lsm_probe_prefetch_memtables(tree, &set, probe);
 		n = find_candidates(tree, version, key, probe, candidates);
 	}
+	if (stamp != NULL)
+		lsm_stamp_of_set(tree, probe->digest, set.stamp, stamp);
 	hit = get_from_memtables(tree, &set, key, probe, &fold);
 	tree->memtable_rate += ((hit ? 256 : 0) - tree->memtable_rate) / 16;
 	if (hit)

@@ -33,8 +33,9 @@
  * or not, or, if the digest stands for another key, settles and searches the skiplist.  Should two nodes of a key
  * meet nevertheless, the one that is linked gets both values.
  *
- * Readers that come between the insertions of one row each, as in OLTP, find a few nodes
- * each time.  They would pay for the lock and gain nothing, so the next insertions link at once.
+ * Readers that come between the insertions of one row each find a node or two
+ * each time.  They would pay for the lock and gain nothing, so the next insertions link at once: not many, for
+ * in OLTP, some rows are read again at once and most are not.
  *
  * Locking: m->link_lock, a leaf.
  *
@@ -68,8 +69,8 @@
 #define GROUP		16
 
 /* A reader that finds fewer has so many insertions link at once */
-#define FEW_UNLINKED	16
-#define LINK_AT_ONCE	256
+#define FEW_UNLINKED	3
+#define LINK_AT_ONCE	16
 
 /* The search for a node's place: a state between two waits for memory */
 typedef struct Descent

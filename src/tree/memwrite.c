@@ -318,23 +318,19 @@ lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 }
 
 /*
- * Insert the entry, using the memory reserved for it.  Cannot fail.  `digest` is that of the
- * filter key.  `fresh`: no one else writes the key at the same time, and it will hardly be there, so
- * the skiplist can wait, or the digest index need not be searched first.  (If it is there, or
- * another key with the digest, that may get into the index twice, in different tables.)
+ * Insert the entry, using the memory reserved for it.  Cannot fail.  `alone`: no one else
+ * writes the key at the same time, so that the skiplist can wait.
  */
-void
-lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
-					LsmSlice key, LsmSlice value, LsmDigest digest, bool fresh)
+static void
+insert_entry(Memtable *m, LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value,
+			 LsmDigest digest, bool fresh, bool alone)
 {
-	Memtable   *m = (Memtable *) memtable;
-	LsmMemNode *node = (LsmMemNode *) reserved;
 	LsmMemNode *entry = NULL;
 	LsmMemNode *place;
 	bool		later;
 
 	node_fill(node, seq, key, value, digest);
-	later = fresh && value.data[0] == LSM_TAG_PUT && lsm_memlink_later(m, node->prefix);
+	later = alone && lsm_memlink_later(m, node->prefix);
 
 	/* an update of a key that has a node: no descent needed */
 	if (!fresh || later || lsm_memlink_pending(m))
@@ -360,6 +356,19 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 	range_add(m, place, place);
 	if (entry == NULL && node_index(m, node, place))
 		lsm_memindex_count(m, 1);
+}
+
+/*
+ * `digest`: that of the filter key.  `fresh`: no one else writes the key at the same time, and it will hardly
+ * be there, so the skiplist can wait, or the digest index need not be searched first.  (If it is there, or
+ * another key with the digest, that may get into the index twice, in different tables.)
+ */
+void
+lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
+					LsmSlice key, LsmSlice value, LsmDigest digest, bool fresh)
+{
+	insert_entry((Memtable *) memtable, reserved, seq, key, value, digest, fresh,
+				 fresh && value.data[0] == LSM_TAG_PUT);
 }
 
 static inline bool
@@ -423,8 +432,8 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	if (n == 1 || !all_fresh(entries, n) || lsm_memlink_pending(m))
 	{
 		for (int i = 0; i < n; i++)
-			lsm_memtable_insert(memtable, entries[i].node, seq + i, entries[i].key,
-								entries[i].value, entries[i].digest, entries[i].fresh);
+			insert_entry(m, entries[i].node, seq + i, entries[i].key, entries[i].value,
+						 entries[i].digest, entries[i].fresh, entries[i].fresh || entries[i].alone);
 		return;
 	}
 	for (int i = 0; i < n; i++)

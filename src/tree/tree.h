@@ -402,7 +402,10 @@ typedef struct LsmEntry
 								 * begin */
 	LsmDigest	digest;			/* of the filter key: set by lsm_write_apply */
 	void	   *node;			/* tree's: reserved memory */
-	bool		fresh;			/* the key is most likely a new one: a hint */
+	bool		fresh;			/* the key is most likely a new one, and no one else
+								 * writes it at the same time */
+	bool		alone;			/* no one else writes the key at the same time:
+								 * its lock is held at apply */
 } LsmEntry;
 
 #define LSM_MAX_WRITE_ENTRIES	128
@@ -522,6 +525,10 @@ extern void lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp
  * still so, as far as writers that lock are concerned.
  */
 extern bool lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
+
+/* lsm_tree_get(), and a stamp from before it.  The lock digest is that of the key: table trees only. */
+extern bool lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
+								 StringInfo value, LsmStamp *stamp);
 extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
 
 /* REQUIRES: key locked. */

@@ -493,6 +493,9 @@ extern Size lsm_keylock_shmem_bytes(void);
 extern void lsm_keylock_shmem_init(void);
 extern void lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest);
 
+/* A stamp for who has taken a set of memtables (its stamp) and will read them now. */
+extern void lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_stamp, LsmStamp *stamp);
+
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);
 
@@ -532,6 +535,9 @@ extern void lsm_load_abort(void);	/* part of lsm_write_abort */
  * them into write->memtable.
  */
 extern int	lsm_log_append(LsmWrite *write, int first);
+
+/* Fetch the page that it will most likely go to. */
+extern void lsm_log_prefetch(const LsmTree *tree);
 
 /* An optional write might find room.  A hint: nothing is locked. */
 extern bool lsm_log_has_room(LsmTree *tree);

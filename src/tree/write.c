@@ -457,6 +457,8 @@ lsm_write_apply(LsmWrite *write)
 	Assert(write->active && registered_memtable == write->memtable);
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == write->tree->keyspace_id);
 
+	if (!ctl->local)
+		lsm_log_prefetch(write->tree);
 	for (i = 0; i < write->nentries; i++)
 	{
 		LsmEntry   *entry = &write->entries[i];

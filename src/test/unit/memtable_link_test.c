@@ -58,6 +58,19 @@ put_text(const char *text, uint64 seq, LsmTag tag)
 	put(table, lsm_slice(text, strlen(text)), text_digest(text), seq, tag);
 }
 
+/* An entry of which no one else writes the key: its lock is held. */
+static void
+put_alone(LsmSlice key, LsmDigest digest, uint64 seq, LsmTag tag)
+{
+	char		data[1 + 8];
+	LsmEntry	entry = {.key = key,.value = lsm_slice(data, sizeof(data)),.digest = digest,.alone = true};
+
+	data[0] = (char) tag;
+	memcpy(data + 1, &seq, 8);
+	expect(lsm_memtable_reserve_many(table, &entry, 1), "reserve");
+	lsm_memtable_insert_many(table, &entry, 1, seq);
+}
+
 static LsmMemNode *
 find_text(const char *text)
 {
@@ -176,6 +189,17 @@ test_same_key(void)
 	   "so do a deletion and a fresh entry behind it");
 	put_text("c", 12, LSM_TAG_DELETE);
 	ok(count_nodes() == 3, "one node per key, deletions too");
+	lsm_memtable_destroy(table);
+
+	/* changes of rows that are in files */
+	begin_table();
+	put_alone(lsm_slice("b", 1), text_digest("b"), 4, LSM_TAG_PARTIAL);
+	node = find_text("b");
+	ok(seq_is(node, 4) && nunlinked() == 1, "a change under the key's lock waits to be linked");
+	put_alone(lsm_slice("b", 1), text_digest("b"), 5, LSM_TAG_PARTIAL);
+	ok(find_text("b") == node && seq_is(node, 5) && nunlinked() == 1, "the next one finds its node");
+	put_text("c", 7, LSM_TAG_PARTIAL);
+	ok(nunlinked() == 1 && count_nodes() == 3, "without the lock it is linked at once");
 	lsm_memtable_destroy(table);
 
 	/* the digest is another key's: only the skiplist tells */
@@ -412,7 +436,10 @@ stress_writer(int me)
 		LsmSlice	key = stress_key(buffer, n);
 		LsmDigest	digest = digest_of(key.data, key.len);
 
-		put(table, key, digest, 3 * n + 3, LSM_TAG_PUT);
+		if (n % 8 < NTHREADS)
+			put(table, key, digest, 3 * n + 3, LSM_TAG_PUT);
+		else
+			put_alone(key, digest, 3 * n + 3, LSM_TAG_PARTIAL);
 		expect(seq_is(lsm_memtable_find(table, digest, key), 3 * n + 3), "own insertion found");
 
 		/* now and then in the order, and taken out again */

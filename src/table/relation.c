@@ -42,9 +42,14 @@
  * transaction's CPU time, for an index scan begins with the newest row (tree/newest.c): such a table has no fewer
  * pages than these.
  */
-#define CHURNED_RATIO			20.0
+#define CHURNED_RATIO			10.0
 #define CHURNED_ROWS_PER_PAGE	6.0
 #define CHURNED_PAGES			40.0
+#define CHURNED_MAX_ROWS		6000.0	/* a larger table is mostly in files */
+
+/* Whether rows come and go is looked at whenever so many more have been written; later, twice as many */
+#define CHURNED_STEP			1024
+#define CHURNED_STEPS			16
 
 /* Create the init fork that crash recovery copies over an unlogged table. */
 static void
@@ -344,7 +349,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	bytes = (double) size.file_bytes +
 		Min((double) size.memtable_bytes, (double) size.memtable_entries * width);
 	if (churned)
-		bytes += (CHURNED_PAGES + entries / CHURNED_ROWS_PER_PAGE) * BLCKSZ;
+		bytes += (CHURNED_PAGES + Min(entries, CHURNED_MAX_ROWS) / CHURNED_ROWS_PER_PAGE) * BLCKSZ;
 	*pages = (BlockNumber) Min(ceil(bytes / BLCKSZ), (double) MaxBlockNumber);
 	*allvisfrac = 0;
 
@@ -372,7 +377,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
  * lsm_relation_note_update - an update has written the row with this TID.
  *
  * Plans that were made before rows came and went are made anew, soon after that has begun: ANALYZE
- * would see to it within a minute.  Looked at whenever the number of rows ever written has doubled.
+ * would see to it within a minute.
  */
 void
 lsm_relation_note_update(Relation rel, LsmTree *tree, uint64 packed)
@@ -380,7 +385,8 @@ lsm_relation_note_update(Relation rel, LsmTree *tree, uint64 packed)
 	uint64		number = lsm_tid_number(packed);
 	LsmTreeSize size;
 
-	if ((number & (number - 1)) != 0 || number < CHURNED_RATIO)
+	if ((number & (number - 1)) != 0 &&
+		(number % CHURNED_STEP != 0 || number > CHURNED_STEP * CHURNED_STEPS))
 		return;
 	lsm_tree_size(tree, &size);
 	if (rows_come_and_go(number, size_entries(&size)))

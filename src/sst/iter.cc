@@ -450,8 +450,8 @@ LsmSstStatus SeekLast(LsmSstIter* it, const uint8_t* key, size_t key_bytes,
   const LsmSstStatus status = LoadBlock(it, block, false, err);
   if (status != LSM_SST_OK) return status;
   bool found, elsewhere;
-  Verdict verdict =
-      SearchBlock(it, Wanted{key, key_bytes, 1, 0, key_bytes}, &found, &elsewhere);
+  Verdict verdict = SearchBlock(it, Wanted{key, key_bytes, 1, 0, key_bytes},
+                                &found, &elsewhere);
   if (!verdict.ok()) return FailHere(it, err, verdict);
   const uint32_t end = found ? it->entry : it->entries_bytes;
   if (end == 0) {

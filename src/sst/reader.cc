@@ -34,6 +34,8 @@ constexpr uint32_t kHotBlocks = 64;
 constexpr uint32_t kHotSamples = 32768;
 // So many of the hot samples between two cold ones are fetched at once.
 constexpr uint32_t kFetchedSamples = 64;
+// How far from its guessed place a hot sample is looked for.
+constexpr uint32_t kGuessedSamples = 8;
 
 // See LsmSstProperties; part of the format of the file list.
 constexpr size_t kTailBytes = 4096;
@@ -459,6 +461,23 @@ inline uint32_t SamplesTied(const Sample* samples, uint32_t count,
   return low;
 }
 
+// Hot samples *low to *high, around where an even spread of keys would have it,
+// between which the first one is that is not below the integer.  False if the
+// keys are not so even.
+inline bool GuessWindow(const LsmSstReader* reader, uint32_t wanted,
+                        uint32_t* low, uint32_t* high) noexcept {
+  const LsmSstHotBlock* hot = reader->hot;
+  const uint32_t last = reader->blocks - 1;
+  const uint32_t smallest = hot[0].sample;
+  const uint32_t largest = hot[last].sample;
+  if (wanted <= smallest || wanted > largest) return false;
+  const uint32_t at = static_cast<uint32_t>(uint64_t{wanted - smallest} * last /
+                                            (largest - smallest));
+  *low = at < kGuessedSamples ? 0 : at - kGuessedSamples;
+  *high = last - at < kGuessedSamples ? last : at + kGuessedSamples;
+  return hot[*low].sample < wanted && hot[*high].sample >= wanted;
+}
+
 // Blocks *low to *high, which may be reader->blocks, are where the first block
 // may be whose separator is >= a key with this integer.  Private memory only.
 inline void SearchSamples(LsmSstReader* reader, uint32_t wanted, uint32_t* low,
@@ -468,21 +487,22 @@ inline void SearchSamples(LsmSstReader* reader, uint32_t wanted, uint32_t* low,
     *high = reader->searched_high;
     return;
   }
-  const uint32_t* samples = reader->samples;
-  const uint32_t count = reader->sample_count;
-  const uint32_t below = SamplesBelow(samples, count, wanted);
-  const uint32_t tied =
-      below + SamplesTied(samples + below, count - below, wanted);
-  *low = below == 0 ? 0 : (below - 1) * reader->sample_step + 1;
-  *high = tied == count ? reader->blocks : tied * reader->sample_step;
   const LsmSstHotBlock* hot = reader->hot;
-  if (hot == nullptr) return;
-  for (uint32_t i = *low; i <= *high && i - *low < kFetchedSamples;
-       i += 64 / sizeof(LsmSstHotBlock))
-    __builtin_prefetch(hot + i);
-  const uint32_t n = SamplesBelow(hot + *low, *high - *low, wanted);
-  *low += n;
-  *high = *low + SamplesTied(hot + *low, *high - *low, wanted);
+  if (hot == nullptr || !GuessWindow(reader, wanted, low, high)) {
+    const uint32_t* samples = reader->samples;
+    const uint32_t count = reader->sample_count;
+    const uint32_t below = SamplesBelow(samples, count, wanted);
+    const uint32_t tied =
+        below + SamplesTied(samples + below, count - below, wanted);
+    *low = below == 0 ? 0 : (below - 1) * reader->sample_step + 1;
+    *high = tied == count ? reader->blocks : tied * reader->sample_step;
+    if (hot == nullptr) return;
+    for (uint32_t i = *low; i <= *high && i - *low < kFetchedSamples;
+         i += 64 / sizeof(LsmSstHotBlock))
+      __builtin_prefetch(hot + i);
+  }
+  *low += SamplesBelow(hot + *low, *high - *low, wanted);
+  *high = *low + SamplesTied(hot + *low, reader->blocks - *low, wanted);
   reader->searched = true;
   reader->searched_for = wanted;
   reader->searched_low = *low;

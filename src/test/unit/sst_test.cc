@@ -188,10 +188,17 @@ void TestSmall() {
 
 // A block per entry.  Once a file is read a lot, more of its index is kept:
 // one sample per block, or one of several blocks if they are very many.
-void TestManyBlocks(uint64_t count, bool ties) {
-  const auto key_of = [ties](uint64_t i) {
-    // With ties, keys differ behind what a sample holds.
-    const uint64_t number = ties ? ((i / 200) << 32 | i % 200) : i << 20;
+enum class Spread {
+  kEven,
+  kUneven,  // no key is where an even spread would have it
+  kTies     // keys differ behind what a sample holds
+};
+
+void TestManyBlocks(uint64_t count, Spread spread, LsmCompression compression) {
+  const auto key_of = [spread](uint64_t i) {
+    const uint64_t number = spread == Spread::kTies ? (i / 200) << 32 | i % 200
+                            : spread == Spread::kUneven ? (i * i) << 20
+                                                        : i << 20;
     char bytes[8];
     for (int j = 0; j < 8; j++)
       bytes[j] = static_cast<char>(number >> (56 - 8 * j));
@@ -199,13 +206,15 @@ void TestManyBlocks(uint64_t count, bool ties) {
   };
   Entries entries;
   for (uint64_t i = 0; i < count; i++)
-    entries[key_of(2 * i)] = std::string(2100, static_cast<char>('a' + i % 7));
+    entries[key_of(2 * i)] =
+        std::string(compression == LSM_COMPRESSION_NONE ? 4200 : 2100,
+                    static_cast<char>('a' + i % 7));
   LsmSstError err;
   LsmSstReader *reader;
   LsmSstIter *it;
   LsmSstProperties props;
   const std::string path = Path("blocks.sst");
-  if (!Check(WriteEntries(path, LSM_COMPRESSION_LZ4, entries, &props, &err) ==
+  if (!Check(WriteEntries(path, compression, entries, &props, &err) ==
                      LSM_SST_OK &&
                  lsm_sst_open(path.c_str(), &reader, &err) == LSM_SST_OK &&
                  lsm_sst_iter_open(reader, &it, &err) == LSM_SST_OK &&
@@ -227,7 +236,10 @@ void TestManyBlocks(uint64_t count, bool ties) {
                                     &err) == LSM_SST_OK &&
            At(it, entries, at);
   }
-  Check(good, "its keys and those between, %s ties", ties ? "with" : "without");
+  Check(good, "its keys and those between, %s",
+        spread == Spread::kTies     ? "with ties"
+        : spread == Spread::kUneven ? "unevenly spread"
+                                    : "without ties");
   const size_t hot_bytes = lsm_sst_reader_memory(reader);
   Check(hot_bytes > cold_bytes && hot_bytes < 300 * 1024,
         "it keeps more of its index, but not too much (%zu, %zu bytes)",
@@ -621,10 +633,13 @@ int main(int argc, char **argv) {
   } else {
     TestErrors();
     TestSmall();
-    TestManyBlocks(20000, false);
-    TestManyBlocks(20000, true);
-    TestManyBlocks(70000, false);
-    TestManyBlocks(70000, true);
+    TestManyBlocks(20000, Spread::kEven, LSM_COMPRESSION_LZ4);
+    TestManyBlocks(20000, Spread::kTies, LSM_COMPRESSION_LZ4);
+    TestManyBlocks(20000, Spread::kUneven, LSM_COMPRESSION_LZ4);
+    TestManyBlocks(2000, Spread::kEven, LSM_COMPRESSION_NONE);
+    TestManyBlocks(2000, Spread::kUneven, LSM_COMPRESSION_NONE);
+    TestManyBlocks(70000, Spread::kEven, LSM_COMPRESSION_LZ4);
+    TestManyBlocks(70000, Spread::kTies, LSM_COMPRESSION_LZ4);
     TestIdentity();
     TestRoundTrip(200000, 300000);
     TestLayouts();

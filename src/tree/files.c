@@ -83,7 +83,7 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 
 /* See tree_private.h. */
 bool
-lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter)
+lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*forsaken) (void))
 {
 	char		path[MAXPGPATH];
 	LsmWalChunk chunk;
@@ -107,7 +107,7 @@ lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter)
 	chunk.file_bytes = st.st_size;
 	data = palloc(LSM_CHUNK_PIECE_BYTES);
 	scratch = palloc(LSM_CHUNK_PIECE_BYTES);
-	do
+	while ((chunk.flags & LSM_CHUNK_LAST) == 0 && (forsaken == NULL || !forsaken()))
 	{
 		ssize_t		got;
 
@@ -128,18 +128,18 @@ lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter)
 		lsm_chunk_log(&chunk, data, scratch);
 		chunk.offset += chunk.bytes;
 		LSM_CRASH_POINT("chunk_logged");
-	} while ((chunk.flags & LSM_CHUNK_LAST) == 0);
+	}
 	pfree(data);
 	pfree(scratch);
 	CloseTransientFile(fd);
-	return true;
+	return (chunk.flags & LSM_CHUNK_LAST) != 0;
 }
 
 /* The same; that there is no such file is an error, too. */
 static void
 lsm_file_log_present(uint64 keyspace_id, uint64 number, bool filter)
 {
-	if (!lsm_keyspace_log_file(keyspace_id, number, filter))
+	if (!lsm_keyspace_log_file(keyspace_id, number, filter, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FILE),
 				 errmsg("file " UINT64_FORMAT " of keyspace %016" INT64_MODIFIER "x does not exist",

@@ -9,8 +9,9 @@
  * worked off.  At its end the job logs itself what nobody has taken, and waits for what is
  * being logged, before its edit: all bytes of a file are in WAL before the edit that adds it.
  *
- * A job that fails forsakes its files.  The worker that is at one may go on until it is through: it reads a file
- * that is unlinked, and what it logs is a stray to redo, like any file of a job that failed after having logged it.
+ * A job that fails forsakes its files, and waits until the worker that is at one has seen that, after
+ * a piece at most.  What was logged is a stray to redo, like any file of a job that failed after having logged it;
+ * but no piece of it comes later, when the keyspace may be gone or have another file of this number.
  * A worker that fails says so, and the job does it itself, from the beginning.
  *
  * Locking: a spinlock, for a few words at a time; waiting is for the condition variable, by the job only,
@@ -49,7 +50,8 @@ typedef struct HelpSlot
 typedef struct HelpShared
 {
 	slock_t		mutex;
-	pg_atomic_uint32 nwanted;	/* to see without the lock that there is nothing */
+	pg_atomic_uint32 nwanted;	/* to see without the lock that there is
+								 * nothing */
 	ConditionVariable cv;		/* some file was logged, or could not be */
 	HelpSlot	slots[LSM_HELP_SLOTS];
 } HelpShared;
@@ -182,10 +184,29 @@ lsm_loghelp_wait(LsmJob *job, uint64 number)
 	return state == HELP_DONE;
 }
 
+/* Wait until no worker is at the forsaken file, which it looks at every few milliseconds. */
+static void
+wait_forsaken(int slot)
+{
+	HelpState	state;
+
+	for (;;)
+	{
+		SpinLockAcquire(&help->mutex);
+		state = help->slots[slot].state;
+		SpinLockRelease(&help->mutex);
+		if (state != HELP_FORSAKEN)
+			break;
+		pg_usleep(1000L);
+	}
+}
+
 /* The job needs no file logged any more.  Never fails. */
 void
 lsm_loghelp_end(LsmJob *job)
 {
+	bool		forsaken[LSM_HELP_SLOTS] = {false};
+
 	if (job->nhelp == 0)
 		return;
 	SpinLockAcquire(&help->mutex);
@@ -193,10 +214,16 @@ lsm_loghelp_end(LsmJob *job)
 	{
 		int			slot = job->help[i].slot;
 
-		set_state(slot, help->slots[slot].state == HELP_TAKEN ? HELP_FORSAKEN : HELP_FREE);
+		forsaken[slot] = help->slots[slot].state == HELP_TAKEN;
+		set_state(slot, forsaken[slot] ? HELP_FORSAKEN : HELP_FREE);
 	}
 	SpinLockRelease(&help->mutex);
 	job->nhelp = 0;
+	for (int slot = 0; slot < LSM_HELP_SLOTS; slot++)
+	{
+		if (forsaken[slot])
+			wait_forsaken(slot);
+	}
 }
 
 /* ---- workers ---- */
@@ -277,8 +304,8 @@ lsm_loghelp_do(void)
 
 		LSM_CRASH_POINT("help_logging");
 		for (int filter = 0; filter < 2 && done; filter++)
-			done = !help_is_forsaken() &&
-				lsm_keyspace_log_file(file.keyspace_id, file.number, filter != 0);
+			done = lsm_keyspace_log_file(file.keyspace_id, file.number, filter != 0,
+										 help_is_forsaken);
 		help_end(done ? HELP_DONE : HELP_FAILED);
 	}
 	PG_CATCH();

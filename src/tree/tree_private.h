@@ -107,8 +107,9 @@ typedef struct LsmMemtable
 	bool		local;			/* backend memory */
 	pg_atomic_uint32 writers;	/* registered, not yet finished */
 	pg_atomic_uint64 bytes;		/* reserved so far, overhead included */
-	pg_atomic_uint64 entries;	/* nodes ever made: never goes down to 0, which
-								 * says that the generation's log is empty */
+	pg_atomic_uint64 entries;	/* nodes ever made: never goes down to 0,
+								 * which says that the generation's log is
+								 * empty */
 	pg_atomic_uint64 removed;	/* of these, by lsm_memtable_remove() */
 	pg_atomic_uint32 forgotten_xid; /* newest whose deletion lsm_tree_forget()
 									 * made final, or invalid: set before the
@@ -419,7 +420,8 @@ struct LsmTree
 								 * PGDATA */
 	struct LsmVersion *version; /* cached; version.c */
 	int			memtable_rate;	/* of lookups that memtables answer: lookup.c */
-	int			newest_misses;	/* lookups in a row without a row noted: newest.c */
+	int			newest_misses;	/* lookups in a row without a row noted:
+								 * newest.c */
 	LsmTreeOptions options;
 	uint64		counters[LSM_NCOUNTERS];	/* not yet published */
 	bool		counters_pending;
@@ -552,7 +554,7 @@ extern void lsm_memtable_wait_writers(LsmMemtable *memtable);
  * keyspace.c: directories, owner files, paths, file chunks; sweep.c: orphans
  * ====================================================================== */
 
-typedef struct LsmFileMeta LsmFileMeta;	/* in manifest.h */
+typedef struct LsmFileMeta LsmFileMeta; /* in manifest.h */
 
 #define LSM_DIR		"pg_lsm"
 
@@ -611,8 +613,12 @@ extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *f
 extern void lsm_file_log(LsmTree *tree, uint64 number, bool filter);
 extern bool lsm_file_needs_log(const LsmTree *tree);
 
-/* In any case.  False: there is no such file. */
-extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter);
+/*
+ * In any case.  forsaken(), unless NULL, is asked before each piece; if it says yes, no more is logged.
+ * False: not all was, or there is no such file.
+ */
+extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter,
+								  bool (*forsaken) (void));
 
 /* Unlink both files of a number; ENOENT is fine, others WARNING. */
 extern void lsm_file_unlink(const LsmTree *tree, uint64 number);

@@ -80,6 +80,21 @@ lsm_set($primary, 'lsm.crash_point' => '', 'log_min_messages' => 'debug1');
 $primary->reload;
 ok(compact_in_many_files(qr/logged lsm file \d+ for the job that wrote it/), 'the worker logs files of a compaction');
 
+# A job that fails while a worker logs its files: no piece of them comes behind those of the next one
+my ($failed, $through) = (0, 0);
+lsm_set($primary, 'lsm.crash_point' => 'help_nobody');
+$primary->reload;
+foreach my $i (1 .. 12)
+{
+	my ($rc) = $primary->psql('postgres', "SET lsm.target_file_size = '128kB'; SET statement_timeout = @{[100 + int(rand(400))]}; SELECT lsm_compact('l')");
+	$rc == 0 ? $through++ : $failed++;
+	$primary->safe_psql('postgres', 'DELETE FROM l WHERE id < 0; INSERT INTO l SELECT -i, NULL, i, md5(i::text) FROM generate_series(1, 100) i');
+}
+lsm_set($primary, 'lsm.crash_point' => '');
+$primary->reload;
+cmp_ok($failed, '>', 0, "compactions are canceled ($through were not)");
+$primary->safe_psql('postgres', q{SELECT lsm_flush('l')});
+
 $primary->wait_for_catchup($standby);
 my $expected = $primary->safe_psql('postgres', $look);
 like($expected, qr/^\d{5,}\|/, 'the primary has rows');

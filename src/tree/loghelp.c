@@ -91,6 +91,17 @@ set_state(int slot, HelpState state)
 	help->slots[slot].state = state;
 }
 
+static inline HelpState
+get_state(int slot)
+{
+	HelpState	state;
+
+	SpinLockAcquire(&help->mutex);
+	state = help->slots[slot].state;
+	SpinLockRelease(&help->mutex);
+	return state;
+}
+
 /* Tests of what happens to a worker that helps: give it the time to come. */
 static inline void
 help_test_pause(void)
@@ -170,35 +181,11 @@ lsm_loghelp_wait(LsmJob *job, uint64 number)
 
 	Assert(slot >= 0);
 	ConditionVariablePrepareToSleep(&help->cv);
-	for (;;)
-	{
-		SpinLockAcquire(&help->mutex);
-		state = help->slots[slot].state;
-		SpinLockRelease(&help->mutex);
-		if (state != HELP_TAKEN)
-			break;
+	while ((state = get_state(slot)) == HELP_TAKEN)
 		(void) ConditionVariableTimedSleep(&help->cv, 1000, PG_WAIT_EXTENSION);
-	}
 	ConditionVariableCancelSleep();
 	Assert(state == HELP_DONE || state == HELP_FAILED);
 	return state == HELP_DONE;
-}
-
-/* Wait until no worker is at the forsaken file, which it looks at every few milliseconds. */
-static void
-wait_forsaken(int slot)
-{
-	HelpState	state;
-
-	for (;;)
-	{
-		SpinLockAcquire(&help->mutex);
-		state = help->slots[slot].state;
-		SpinLockRelease(&help->mutex);
-		if (state != HELP_FORSAKEN)
-			break;
-		pg_usleep(1000L);
-	}
 }
 
 /* The job needs no file logged any more.  Never fails. */
@@ -221,8 +208,9 @@ lsm_loghelp_end(LsmJob *job)
 	job->nhelp = 0;
 	for (int slot = 0; slot < LSM_HELP_SLOTS; slot++)
 	{
-		if (forsaken[slot])
-			wait_forsaken(slot);
+		/* the worker that is at it looks after each piece: a few milliseconds */
+		while (forsaken[slot] && get_state(slot) == HELP_FORSAKEN)
+			pg_usleep(1000L);
 	}
 }
 
@@ -274,12 +262,7 @@ help_take(HelpSlot *taken)
 static bool
 help_is_forsaken(void)
 {
-	bool		forsaken;
-
-	SpinLockAcquire(&help->mutex);
-	forsaken = help->slots[helping].state == HELP_FORSAKEN;
-	SpinLockRelease(&help->mutex);
-	return forsaken;
+	return get_state(helping) == HELP_FORSAKEN;
 }
 
 /*

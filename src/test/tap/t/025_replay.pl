@@ -86,9 +86,10 @@ lsm_set($primary, 'lsm.crash_point' => 'help_nobody');
 $primary->reload;
 foreach my $i (1 .. 12)
 {
-	my ($rc) = $primary->psql('postgres', "SET lsm.target_file_size = '128kB'; SET statement_timeout = @{[100 + int(rand(400))]}; SELECT lsm_compact('l')");
+	# something for every file
+	$primary->safe_psql('postgres', "UPDATE l SET n = n + 1 WHERE id % 50 = $i");
+	my ($rc) = $primary->psql('postgres', "SET lsm.target_file_size = '128kB'; SET statement_timeout = @{[20 + int(rand(400))]}; SELECT lsm_compact('l')");
 	$rc == 0 ? $through++ : $failed++;
-	$primary->safe_psql('postgres', 'DELETE FROM l WHERE id < 0; INSERT INTO l SELECT -i, NULL, i, md5(i::text) FROM generate_series(1, 100) i');
 }
 lsm_set($primary, 'lsm.crash_point' => '');
 $primary->reload;

@@ -93,22 +93,22 @@ build_range(LsmCursor *cursor)
 
 /* To be put before the sources that are there, which are older. */
 static void
-build_point_memtables(LsmCursor *cursor, bool asking)
+build_point_memtables(LsmCursor *cursor)
 {
 	LsmSource	found[1 + LSM_MAX_SEALED];
 	int			nfiles = cursor->nsources;
 	int			n;
 
+	if (cursor->points == NULL)
+		cursor->points = MemoryContextAlloc(cursor->cxt, sizeof(LsmMemNode *) *
+											(1 + LSM_MAX_SEALED) * LSM_MEMTABLE_MAX_SAME);
 	for (int i = 0; i < cursor->set.n; i++)
 	{
-		LsmMemtable *memtable = cursor->set.tables[i];
+		LsmSource  *source = cursor_add_source(cursor);
 
-		if (!asking ||
-			lsm_memtable_has_digest(memtable,
-									lsm_memtable_digest(cursor->tree, cursor->probe.filter_key,
-														cursor->probe.digest),
-									cursor->probe.filter_key))
-			cursor_add_source(cursor)->memtable = memtable;
+		source->memtable = cursor->set.tables[i];
+		if (!lsm_source_find_points(cursor, source, cursor->points + i * LSM_MEMTABLE_MAX_SAME))
+			cursor->nsources--;
 	}
 	n = cursor->nsources - nfiles;
 	if (n == 0 || nfiles == 0)
@@ -232,7 +232,7 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 			/* fetched while the fences are looked at */
 			lsm_probe_prefetch_memtables(cursor->tree, &cursor->set, &cursor->probe);
 			build_point_files(cursor);
-			build_point_memtables(cursor, asking);
+			build_point_memtables(cursor);
 		}
 		else
 			build_range(cursor);

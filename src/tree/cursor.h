@@ -25,6 +25,10 @@ typedef struct LsmSource
 	LsmMemNode *node;			/* present entry */
 	LsmMemNode *before;			/* forward: last node passed, NULL: none;
 								 * equal to node right after an exact seek */
+	LsmMemNode **points;		/* all nodes of a point range in order, or
+								 * NULL: the memtable's order is asked */
+	int			npoints;
+	int			at_point;		/* present entry */
 
 	/* ... or files first..last of a run */
 	const LsmRun *run;
@@ -71,11 +75,18 @@ struct LsmCursor
 	int			nsources;
 	int			max_sources;
 	LsmSource  *sources;		/* newest first */
+	LsmMemNode **points;		/* room for those of all memtables */
 	int		   *ties;
 	StringInfoData value;
 };
 
 /* ---- source.c; all: REQUIRES: inside the epoch the cursor has entered ---- */
+
+/*
+ * Point mode: a memtable's entries of the range, if its digest index knows them all.  False: there are
+ * none.  `room`: for LSM_MEMTABLE_MAX_SAME nodes.
+ */
+extern bool lsm_source_find_points(LsmCursor *cursor, LsmSource *source, LsmMemNode **room);
 
 /* Gives the iterator back.  Never fails, and needs no epoch. */
 extern void lsm_source_close_file(LsmCursor *cursor, LsmSource *source);

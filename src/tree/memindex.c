@@ -10,9 +10,20 @@
  * head pointer summarise the chain: one bit per entry, chosen by the digest, so that
  * most lookups of absent digests end at the bucket.  So do those of an entry's pointer to the next
  * one, for the rest of the chain: where the bucket's lie, mostly one entry is looked at.  The index has one
- * entry per digest, not per key: many keys of an index tree
- * share one digest.  A node whose key is not the entry's is found through the
- * skiplist.
+ * entry per digest, not per key: many keys of an index tree share one digest.
+ *
+ * Nodes that have an entry's digest, too, are in a list that begins at the entry (node->same), the newest first, so
+ * that whoever wants all entries of one column value has no need of the skiplist, nor does who removes one of them:
+ * a row that is updated often gets its new index entries, and loses the old ones, without a search.  Nodes are put in front, and who
+ * does that drops dead ones from the list.  That takes no lock: a node's place is never changed, only what is dead is
+ * passed over, so a link that was written late leads to the same living nodes as before.
+ * Its length is noted at the entry, with dead ones that no one has dropped; while it is longer than SAME_WALKED
+ * the skiplist is searched instead, and now and then someone looks whether it still has to be (behind an old snapshot, or
+ * after a restart, a row may have thousands of versions that soon go).  The list is given up for good (SAME_GIVEN_UP) if
+ * a node of the key is in the skiplist whose inserter has not yet come here.
+ *
+ * So, when an insertion is over, the node is an entry, or in the list of an entry with its digest, or that
+ * list is given up.
  *
  * Digests of a table tree's rows lie in the order of their rows: see lsm_memtable_digest().
  *
@@ -21,6 +32,8 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include "common/pg_prng.h"
 
 #include "tree/memtable.h"
 
@@ -74,8 +87,7 @@ index_chain_search(uint64 head, LsmDigest digest)
 }
 
 /*
- * Entry with the digest, or NULL if it was never added.  Nearly always one miss
- * of the cache per table, so all are fetched at once.
+ * Nearly always one miss of the cache per table, so all are fetched at once.
  */
 LsmMemNode *
 lsm_memindex_search(Memtable *m, LsmDigest digest)
@@ -98,26 +110,226 @@ lsm_memindex_search(Memtable *m, LsmDigest digest)
 	return NULL;
 }
 
+/* ---- nodes with the same digest ---- */
+
+/* An entry's word `same`: the first node of the list, how many they are, and: others may have the digest, too */
+#define SAME_COUNT_BITS		15
+#define SAME_MOST			((1 << SAME_COUNT_BITS) - 1)
+#define SAME_GIVEN_UP		(UINT64CONST(1) << 63)
+#define same_count(word)	((int) ((word) >> MEM_POINTER_BITS) & SAME_MOST)
+#define same_word(node, n)	(mem_word(node) | ((uint64) (n) << MEM_POINTER_BITS))
+
+/* A longer list is not worth going through */
+#define SAME_WALKED			64
+
+/* Who puts a node in front of a longer one does not look what is dead, but when it is twice as long */
+#define SAME_PRUNED			16
+
+/* What lives from `node` on in the list.  Counts, and drops what is dead. */
+static LsmMemNode *
+same_live(LsmMemNode *node, int *nlive)
+{
+	LsmMemNode *first = NULL;
+	LsmMemNode *last = NULL;
+	bool		dropped = false;
+
+	*nlive = 0;
+	for (; node != NULL; node = mem_pointer(mem_load(&node->same)))
+	{
+		if (node_dead(node))
+		{
+			dropped = true;
+			continue;
+		}
+		if (last == NULL)
+			first = node;
+		else if (dropped)
+			mem_store(&last->same, mem_word(node));
+		MEM_RACE_POINT();
+		last = node;
+		dropped = false;
+		++*nlive;
+	}
+	if (dropped && last != NULL)
+		mem_store(&last->same, 0);
+	return first;
+}
+
 /*
- * Make sure that the digest is in the index, with `entry` if it is not there
- * yet (true, and the caller counts it: lsm_memindex_count).  A digest that two processes add at the same time to different tables is there
- * twice, which does no harm.
+ * Is the entry's list of no use?  If it is too long, one in so many callers drops what is dead that all of them
+ * together spend on it what going through a short list takes.
+ */
+static bool
+same_useless(LsmMemNode *entry)
+{
+	uint64		head = mem_load(&entry->same);
+	int			n = same_count(head);
+
+	if ((head & SAME_GIVEN_UP) != 0)
+		return true;
+	if (likely(n <= SAME_WALKED))
+		return false;
+	if (pg_prng_uint64(&pg_global_prng_state) % (n / SAME_PRUNED) == 0)
+	{
+		LsmMemNode *first;
+
+		/* when others put nodes in front meanwhile, the second time is short */
+		do
+		{
+			first = same_live(mem_pointer(head), &n);
+			n = Min(n, SAME_MOST);
+			MEM_RACE_POINT();
+		} while ((head & SAME_GIVEN_UP) == 0 &&
+				 !mem_cas(&entry->same, &head, same_word(first, n)));
+	}
+	return true;
+}
+
+static void
+same_give_up(LsmMemNode *entry)
+{
+	__atomic_fetch_or(&entry->same, SAME_GIVEN_UP, __ATOMIC_SEQ_CST);
+}
+
+/* Put the node into the entry's list. */
+static void
+same_push(LsmMemNode *entry, LsmMemNode *node)
+{
+	uint64		head = mem_load(&entry->same);
+	int			n;
+
+	do
+	{
+		LsmMemNode *first = mem_pointer(head);
+
+		if ((head & SAME_GIVEN_UP) != 0)
+			return;
+		n = same_count(head);
+		if (n < SAME_PRUNED || (n & (n - 1)) == 0)
+			first = same_live(first, &n);
+		if (node->height == 0)
+		{
+			same_give_up(entry);
+			return;
+		}
+		node->same = mem_word(first);
+		n = Min(n + 1, SAME_MOST);
+		MEM_RACE_POINT();
+	} while (!mem_cas(&entry->same, &head, same_word(node, n)));
+}
+
+/*
+ * Make sure that the node is found by its digest: as its entry, if there is none yet, or in that one's list.  A
+ * digest that two processes add at the same time to different tables has two entries: who wants all nodes looks
+ * for both.  A node of height 0 stands for one that someone else has linked, and will add.
  */
 bool
-lsm_memindex_add(Memtable *m, LsmMemNode *entry, LsmDigest digest)
+lsm_memindex_add(Memtable *m, LsmMemNode *node, LsmDigest digest)
 {
 	uint64	   *bucket = index_bucket(m->indexes[mem_load(&m->nindexes) - 1], digest);
 	uint64		head = mem_load(bucket);
 
 	do
 	{
-		if (index_chain_search(head, digest) != NULL)
+		LsmMemNode *entry = index_chain_search(head, digest);
+
+		if (entry != NULL)
+		{
+			same_push(entry, node);
 			return false;
-		entry->hash_next = head;
+		}
+		node->hash_next = head;
+		node->same = node->height == 0 ? SAME_GIVEN_UP : 0;
 		MEM_RACE_POINT();
 	} while (!mem_cas(bucket, &head,
-					  mem_word(entry) | mem_tag(head) | index_summary(digest)));
+					  mem_word(node) | mem_tag(head) | index_summary(digest)));
 	return true;
+}
+
+/* The buckets of all tables; returns their number. */
+static inline uint32
+index_buckets(Memtable *m, LsmDigest digest, uint64 **buckets)
+{
+	uint32		n = mem_load(&m->nindexes);
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		buckets[i] = index_bucket(m->indexes[i], digest);
+		__builtin_prefetch(buckets[i]);
+	}
+	return n;
+}
+
+void
+lsm_memindex_give_up(Memtable *m, LsmDigest digest)
+{
+	uint64	   *buckets[MEM_MAX_INDEXES];
+	uint32		n = index_buckets(m, digest, buckets);
+
+	while (n-- > 0)
+	{
+		LsmMemNode *entry = index_chain_search(mem_load(buckets[n]), digest);
+
+		if (entry != NULL)
+			same_give_up(entry);
+	}
+}
+
+LsmMemNode *
+lsm_memindex_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key, bool *complete)
+{
+	uint64	   *buckets[MEM_MAX_INDEXES];
+	uint32		n = index_buckets(m, digest, buckets);
+
+	*complete = true;
+	while (n-- > 0)
+	{
+		LsmMemNode *node = index_chain_search(mem_load(buckets[n]), digest);
+		bool		useless = node != NULL && same_useless(node);
+
+		if (useless)
+			*complete = false;
+		for (; node != NULL; node = mem_pointer(mem_load(&node->same)))
+		{
+			if (node->height > 0 && !node_dead(node) && node_compare(node, prefix, key) == 0)
+				return node;
+			if (useless)
+				break;
+		}
+	}
+	return NULL;
+}
+
+int
+lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key,
+					  LsmMemNode **nodes)
+{
+	Memtable   *m = (Memtable *) memtable;
+	uint64	   *buckets[MEM_MAX_INDEXES];
+	uint32		n;
+	int			nnodes = 0;
+
+	if (!lsm_memtable_may_hold(memtable, filter_key))
+		return 0;
+	n = index_buckets(m, digest, buckets);
+	while (n-- > 0)
+	{
+		LsmMemNode *node = index_chain_search(mem_load(buckets[n]), digest);
+
+		if (node == NULL)
+			continue;
+		if (same_useless(node))
+			return -1;
+		for (; node != NULL; node = mem_pointer(mem_load(&node->same)))
+		{
+			if (node_dead(node))
+				continue;
+			if (nnodes == LSM_MEMTABLE_MAX_SAME)
+				return -1;
+			nodes[nnodes++] = node;
+		}
+	}
+	return nnodes;
 }
 
 /* So many entries were added. */

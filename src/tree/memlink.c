@@ -17,10 +17,15 @@
  * wait for arrives meanwhile; each time no one has come in between, they wait for twice as many.  A reader
  * thus waits a small part of the time that the insertions since the last one took.
  *
- * Everything that looks at the order (seek, first, last, next, prev, removal, the search for
- * a key whose digest another key has taken) begins with lsm_memlink_settle(), which links what is
+ * Everything that looks at the order (seek, first, last, next, prev, the search for
+ * a key whose digest too many others have) begins with lsm_memlink_settle(), which links what is
  * there.  So every ordered operation meets every node whose insertion was over when it began,
  * as if nodes were linked at once.
+ *
+ * A node that is removed before it was linked never is: of rows that are updated often most versions come
+ * and go this way.  Who removes it says so (MEM_DEAD) and is done, unless it is linked (MEM_LINKED); who links it
+ * says that, and takes it out again if it is dead by then.  Each sets its flag and reads the other's in one
+ * step, so one of them at least sees both.
  *
  * Who links holds m->link_lock, and says so (m->linking) before taking the nodes off the list.
  * Whoever finds the list empty and then m->linking off has either come before the nodes, or
@@ -29,8 +34,8 @@
  *
  * What must not happen is that a key gets a node in the skiplist while an older one of it is in
  * the list.  Writes of one key come one after the other (tree_private.h), so a
- * later one finds the digest in the index: it adds its value to the node that is there, linked
- * or not, or, if the digest stands for another key, settles and searches the skiplist.  Should two nodes of a key
+ * later one finds the key in the index: it adds its value to the node that is there, linked
+ * or not, or, if the index cannot tell for the digest, settles and searches the skiplist.  Should two nodes of a key
  * meet nevertheless, the one that is linked gets both values.
  *
  * Readers that come between the insertions of one row each find a node or two
@@ -328,14 +333,16 @@ lsm_memlink_push(Memtable *m, LsmMemNode *node)
 					  mem_word(node) | ((uint64) count << MEM_POINTER_BITS)));
 }
 
-/* Link the nodes at places[], or merge those whose key has a node already. */
+/* The nodes were linked at places[], or have to be merged with those there that have their keys. */
 static inline void
-merge_nodes(Memtable *m, LsmMemNode **nodes, LsmMemNode **places, int n)
+finish_nodes(Memtable *m, LsmMemNode **nodes, LsmMemNode **places, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
 		if (unlikely(places[i] != nodes[i]))
 			lsm_memnode_merge(m, nodes[i], places[i]);
+		else if (unlikely((node_set_state(nodes[i], MEM_LINKED) & MEM_DEAD) != 0))
+			lsm_memlist_unlink(m, nodes[i]);
 	}
 }
 
@@ -351,9 +358,13 @@ link_list(Memtable *m, LsmMemNode *node)
 		int			n = 0;
 
 		for (; n < MEM_MAX_UNLINKED && node != NULL; node = mem_link(node, 0))
-			nodes[n++] = node;
+		{
+			if (!node_dead(node))
+				nodes[n++] = node;
+		}
+		MEM_RACE_POINT();
 		lsm_memlink_many(m, nodes, n, places);
-		merge_nodes(m, nodes, places, n);
+		finish_nodes(m, nodes, places, n);
 	}
 }
 
@@ -379,7 +390,7 @@ link_sorted(Memtable *m, const SortItem *items, int64 n)
 				preds[level] = before;
 		}
 		place = lsm_memlist_insert_behind(m, node, lsm_memnode_key(node), preds);
-		merge_nodes(m, &node, &place, 1);
+		finish_nodes(m, &node, &place, 1);
 		before = place == node ? node : NULL;
 	}
 }
@@ -405,6 +416,8 @@ link_long_list(Memtable *m, LsmMemNode *node)
 
 	for (; items != NULL && n < room && rest != NULL; rest = mem_link(rest, 0))
 	{
+		if (node_dead(rest))
+			continue;
 		items[n].prefix = rest->prefix;
 		items[n++].node = rest;
 	}

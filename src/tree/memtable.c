@@ -249,7 +249,7 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 
 		/*
 		 * Until it is linked on level 0 no one else writes the node's links
-		 * (though node_removed() may read one). Above, a remover may have
+		 * (though node_unlinked() may read one). Above, a remover may have
 		 * marked the link.
 		 */
 		if (level == 0)
@@ -319,7 +319,7 @@ list_undo_removed(Memtable *m, LsmMemNode *node, LsmSlice key)
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	LsmMemNode *found;
 
-	if (node_removed(node))
+	if (node_unlinked(node))
 		(void) list_search(m, node->prefix, key, &found, preds, node->height);
 }
 
@@ -350,36 +350,44 @@ lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNod
 	return node;
 }
 
+void
+lsm_memlist_unlink(Memtable *m, LsmMemNode *node)
+{
+	LsmMemNode *preds[MEM_MAX_HEIGHT];
+	LsmMemNode *found;
+
+	for (int level = node->height - 1; level >= 0; level--)
+	{
+		LsmMemNode *link = mem_load(&mem_link(node, level));
+
+		while (!link_marked(link) &&
+			   !mem_cas(&mem_link(node, level), &link, link_with_mark(link)))
+			 /* try again */ ;
+		MEM_RACE_POINT();
+	}
+	(void) list_search(m, node->prefix, lsm_memnode_key(node), &found, preds, node->height);
+}
+
 /*
  * Take the node out of the list: readers that come later do not meet it,
  * those that stand on it find their way on.  A value that someone adds to the node at this
  * moment is lost, so: only for a key that no one will write again, or whose further
  * writes mean nothing.  The digest index keeps its entry.
+ *
+ * Who finds that someone else is doing it need not wait for that: the node is dead.
  */
 void
 lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
 {
 	Memtable   *m = (Memtable *) memtable;
-	LsmMemNode *preds[MEM_MAX_HEIGHT];
-	LsmMemNode *found;
+	uint8		state = node_set_state(node, MEM_DEAD);
 
-	lsm_memlink_settle(m);
-	for (int level = node->height - 1; level >= 0; level--)
-	{
-		LsmMemNode *link = mem_load(&mem_link(node, level));
-
-		while (!link_marked(link))
-		{
-			if (mem_cas(&mem_link(node, level), &link, link_with_mark(link)))
-			{
-				if (level == 0)
-					pg_atomic_fetch_add_u64(&m->pub.removed, 1);
-				break;
-			}
-		}
-		MEM_RACE_POINT();
-	}
-	(void) list_search(m, node->prefix, lsm_memnode_key(node), &found, preds, node->height);
+	if ((state & MEM_DEAD) != 0)
+		return;
+	pg_atomic_fetch_add_u64(&m->pub.removed, 1);
+	MEM_RACE_POINT();
+	if ((state & MEM_LINKED) != 0)
+		lsm_memlist_unlink(m, node);
 }
 
 /* ----------------------------------------------------------------------
@@ -395,15 +403,15 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 	Memtable   *m = (Memtable *) memtable;
 	uint64		prefix = key_prefix(key);
 	LsmMemNode *node;
+	bool		complete;
 
-	if (!lsm_memtable_may_hold(memtable, key) ||
-		(node = lsm_memindex_search(m, digest)) == NULL)
+	if (!lsm_memtable_may_hold(memtable, key))
 		return NULL;
-	if (node->height > 0 && !node_removed(node) &&
-		node_compare(node, prefix, key) == 0)
+	node = lsm_memindex_find(m, digest, prefix, key, &complete);
+	if (node != NULL || complete)
 		return node;
 
-	/* another key with the same digest */
+	/* many keys have the digest */
 	lsm_memlink_settle(m);
 	(void) list_search(m, prefix, key, &node, NULL, 1);
 	if (node != NULL && node_compare(node, prefix, key) == 0)
@@ -506,13 +514,13 @@ lsm_memtable_last(LsmMemtable *memtable)
 
 /*
  * The node after, or NULL.  A removed node's own link is frozen and may pass over
- * what was inserted since: then a search.
+ * what was inserted since, or it has never been linked: then a search.
  */
 LsmMemNode *
 lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 {
 	lsm_memlink_settle((Memtable *) memtable);
-	while (unlikely(node_removed(node)))
+	while (unlikely((mem_load(&node->state) & MEM_LINKED) == 0) || unlikely(node_unlinked(node)))
 	{
 		LsmSlice	key = lsm_memnode_key(node);
 		LsmMemNode *found;

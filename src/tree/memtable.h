@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * memtable.h
- *	  What memtable.c (skiplist, values), memindex.c (digest index) and memstore.c (memory,
- *	  creation, retirement) share.
+ *	  What memtable.c (skiplist, values), memindex.c (digest index), memlink.c (nodes linked later) and
+ *	  memstore.c (memory, creation, retirement) share.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,15 +42,24 @@ struct LsmMemNode
 {
 	LsmDigest	digest;
 	uint64		hash_next;		/* next in the chain, with its summary */
+	uint64		same;			/* next node with the digest; memindex.c */
 	uint64		value;			/* newest LsmMemValue, tagged with a counter */
 	uint32		value_room;		/* bytes reserved for the value */
 	uint16		key_bytes;		/* before insertion: room for the key */
 	uint8		height;			/* 0: an index entry only, not in the skiplist */
+	uint8		state;			/* MEM_LINKED, MEM_DEAD */
 	uint64		prefix;			/* first 8 bytes of the key, big-endian, zero
 								 * padded: decides most comparisons */
 	struct LsmMemNode *next[FLEXIBLE_ARRAY_MEMBER]; /* mem_link() */
 	/* key bytes follow */
 };
+
+/*
+ * LINKED: the node is in the skiplist, or its inserter is about to link it; without that, it is in the
+ * list of nodes to be linked.  DEAD: removed; who links nodes passes it over.  Neither is ever taken back.
+ */
+#define MEM_LINKED			1
+#define MEM_DEAD			2
 
 /* The node's link on a level below its height */
 #define mem_link(node, level) ((node)->next[(node)->height - 1 - (level)])
@@ -212,11 +221,25 @@ node_compare(LsmMemNode *node, uint64 prefix, LsmSlice key)
 #define link_node(link)		((LsmMemNode *) ((uintptr_t) (link) & ~LINK_MARK))
 #define link_with_mark(link) ((LsmMemNode *) ((uintptr_t) (link) | LINK_MARK))
 
-/* Removed for good?  (Its links above level 0 may be marked a little before.) */
+/* Taken out of the skiplist?  (Its links above level 0 may be marked a little before.) */
 static inline bool
-node_removed(LsmMemNode *node)
+node_unlinked(LsmMemNode *node)
 {
 	return link_marked(mem_load(&mem_link(node, 0)));
+}
+
+/* Removed?  If it is in the skiplist, its links are marked a little later. */
+static inline bool
+node_dead(const LsmMemNode *node)
+{
+	return (mem_load(&node->state) & MEM_DEAD) != 0;
+}
+
+/* Returns what the state was. */
+static inline uint8
+node_set_state(LsmMemNode *node, uint8 flag)
+{
+	return __atomic_fetch_or(&node->state, flag, __ATOMIC_SEQ_CST);
 }
 
 /* What a search looks at in a node that it comes to. */
@@ -255,6 +278,9 @@ extern LsmMemNode *lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice ke
  */
 extern LsmMemNode *lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key,
 											 LsmMemNode **preds);
+
+/* Take a node that is dead out of the skiplist.  REQUIRES: it is linked. */
+extern void lsm_memlist_unlink(Memtable *m, LsmMemNode *node);
 
 /* ---- memlink.c ---- */
 
@@ -299,8 +325,18 @@ extern void lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place);
 
 /* ---- memindex.c ---- */
 
+/* Entry with the digest, or NULL if no node with it was ever added. */
 extern LsmMemNode *lsm_memindex_search(Memtable *m, LsmDigest digest);
-extern bool lsm_memindex_add(Memtable *m, LsmMemNode *entry, LsmDigest digest);
+
+/* The key's node, or NULL.  *complete: if it is NULL, then there is none, in the skiplist or to be linked. */
+extern LsmMemNode *lsm_memindex_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key,
+									 bool *complete);
+
+/* True: the digest is new, and the caller counts it (lsm_memindex_count). */
+extern bool lsm_memindex_add(Memtable *m, LsmMemNode *node, LsmDigest digest);
+
+/* From now on, who looks for a key with the digest searches the skiplist. */
+extern void lsm_memindex_give_up(Memtable *m, LsmDigest digest);
 extern void lsm_memindex_count(Memtable *m, int n);
 extern void lsm_memindex_make_room(Memtable *m);
 

@@ -247,6 +247,7 @@ node_fill(LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value, LsmDigest 
 	v->len = value.len;
 	memcpy(v->data, value.data, value.len);
 
+	node->state = MEM_LINKED;
 	node->prefix = key_prefix(key);
 	node->key_bytes = (uint16) key.len;
 	node->digest = digest;
@@ -287,34 +288,35 @@ node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 }
 
 /*
- * A key that is not there: its node will be linked later (memlink.c).  It is noted as such before it
- * gets into the index, since who finds it there may want to remove it.
+ * A key that is not there: its node will be linked later (memlink.c).  It gets into the index first: should
+ * another node of the key be found when it is linked, the index says so (lsm_memnode_merge).
  */
 static void
 insert_unlinked(Memtable *m, LsmMemNode *node)
 {
 	uint64		entries;
 
+	node->state = 0;
 	range_add(m, node, node);
 	entries = pg_atomic_add_fetch_u64(&m->pub.entries, 1);
-	lsm_memlink_push(m, node);
-	MEM_RACE_POINT();
 	if (lsm_memindex_add(m, node, node->digest))
 		lsm_memindex_count(m, 1);
+	MEM_RACE_POINT();
+	lsm_memlink_push(m, node);
 	lsm_memlink_added(m, entries);
 }
 
 void
 lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 {
-	LsmMemNode *link = mem_load(&mem_link(node, 0));
-
 	node_add_value(place, mem_pointer(mem_load_seq(&node->value)));
-	pg_atomic_fetch_sub_u64(&m->pub.entries, 1);
 
 	/* who finds it in the digest index goes on to the skiplist */
-	while (!mem_cas(&mem_link(node, 0), &link, link_with_mark(link)))
-		 /* try again */ ;
+	lsm_memindex_give_up(m, node->digest);
+
+	/* unless it was counted as removed meanwhile */
+	if ((node_set_state(node, MEM_DEAD) & MEM_DEAD) == 0)
+		pg_atomic_fetch_sub_u64(&m->pub.entries, 1);
 }
 
 /*
@@ -325,36 +327,37 @@ static void
 insert_entry(Memtable *m, LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value,
 			 LsmDigest digest, bool fresh, bool alone)
 {
-	LsmMemNode *entry = NULL;
 	LsmMemNode *place;
 	bool		later;
 
 	node_fill(node, seq, key, value, digest);
 	later = alone && lsm_memlink_later(m, node->prefix);
-
-	/* an update of a key that has a node: no descent needed */
 	if (!fresh || later || lsm_memlink_pending(m))
-		entry = lsm_memindex_search(m, digest);
-	if (entry != NULL && entry->height > 0 && !node_removed(entry) &&
-		node_compare(entry, node->prefix, key) == 0)
 	{
-		node_add_value(entry, mem_pointer(node->value));
-		return;
-	}
-	if (entry == NULL && later)
-	{
-		insert_unlinked(m, node);
-		return;
-	}
+		bool		complete;
 
-	/* the key's node may be one that is to be linked */
-	if (entry != NULL)
-		lsm_memlink_settle(m);
+		/* an update of a key that has a node: no descent needed */
+		place = lsm_memindex_find(m, digest, node->prefix, key, &complete);
+		if (place != NULL)
+		{
+			node_add_value(place, mem_pointer(node->value));
+			return;
+		}
+		if (complete && later)
+		{
+			insert_unlinked(m, node);
+			return;
+		}
+
+		/* the key's node may be one that is to be linked */
+		if (!complete)
+			lsm_memlink_settle(m);
+	}
 	place = node_link(m, node);
 	if (place == node)
 		pg_atomic_fetch_add_u64(&m->pub.entries, 1);
 	range_add(m, place, place);
-	if (entry == NULL && node_index(m, node, place))
+	if (node_index(m, node, place))
 		lsm_memindex_count(m, 1);
 }
 

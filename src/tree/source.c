@@ -149,6 +149,77 @@ memtable_position(LsmCursor *cursor, LsmSource *source, bool forward)
 	memtable_settle(cursor, source, forward);
 }
 
+/* ---- a memtable's entries of a point range ---- */
+
+bool
+lsm_source_find_points(LsmCursor *cursor, LsmSource *source, LsmMemNode **room)
+{
+	const LsmProbe *probe = &cursor->probe;
+	int			nfound = lsm_memtable_find_all(source->memtable,
+											   lsm_memtable_digest(cursor->tree, probe->filter_key,
+																   probe->digest),
+											   probe->filter_key, room);
+	int			n = 0;
+
+	source->points = NULL;
+	if (nfound < 0)
+		return true;
+	for (int i = 0; i < nfound; i++)
+	{
+		LsmMemNode *node = room[i];
+		LsmSlice	key = lsm_memnode_key(node);
+		int			at = n;
+		int			c = -1;
+
+		if (clip_key(cursor, key) != 0)
+			continue;
+		while (at > 0 && (c = lsm_slice_compare(key, lsm_memnode_key(room[at - 1]))) < 0)
+			at--;
+		if (at > 0 && c == 0)
+			return true;		/* being merged: the skiplist will tell */
+		memmove(room + at + 1, room + at, (n - at) * sizeof(LsmMemNode *));
+		room[at] = node;
+		n++;
+	}
+	source->points = room;
+	source->npoints = n;
+	return n > 0;
+}
+
+static inline void
+points_settle(LsmSource *source)
+{
+	source->valid = source->at_point >= 0 && source->at_point < source->npoints;
+	if (source->valid)
+	{
+		source->node = source->points[source->at_point];
+		source_take_key(source, lsm_memnode_key(source->node));
+	}
+}
+
+static void
+points_position(LsmCursor *cursor, LsmSource *source, bool forward)
+{
+	LsmSlice	key = lsm_slice(cursor->key.data, cursor->key.len);
+	int			at = 0;
+
+	Assert(!cursor->unbounded);
+	for (; at < source->npoints; at++)
+	{
+		int			c = lsm_slice_compare(lsm_memnode_key(source->points[at]), key);
+
+		if (c > 0 || (c == 0 && cursor->side != LSM_AFTER_KEY))
+		{
+			/* at the position itself: it was the last one returned, or is next */
+			if (c == 0 && forward && cursor->side == LSM_AT_KEY)
+				at++;
+			break;
+		}
+	}
+	source->at_point = forward ? at : at - 1;
+	points_settle(source);
+}
+
 /*
  * Forward only: has something been inserted between the last node passed and
  * the present one?  What is not beyond the position is passed at once.
@@ -159,7 +230,8 @@ lsm_source_refresh(LsmCursor *cursor, LsmSource *source)
 	LsmSlice	position = lsm_slice(cursor->key.data, cursor->key.len);
 	LsmMemNode *node;
 
-	if (source->before != NULL && source->before == source->node)
+	if (source->points != NULL ||
+		(source->before != NULL && source->before == source->node))
 		return;
 	if (cursor->unbounded && cursor->side == LSM_AFTER_KEY)
 		return;
@@ -302,7 +374,9 @@ void
 lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward)
 {
 	source->consumed = false;
-	if (source->memtable != NULL)
+	if (source->points != NULL)
+		points_position(cursor, source, forward);
+	else if (source->memtable != NULL)
 		memtable_position(cursor, source, forward);
 	else
 	{
@@ -325,7 +399,12 @@ lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward)
 	LsmSstError err;
 
 	source->consumed = false;
-	if (source->memtable == NULL)
+	if (source->points != NULL)
+	{
+		source->at_point += forward ? 1 : -1;
+		points_settle(source);
+	}
+	else if (source->memtable == NULL)
 	{
 		lsm_sst_check(forward ? lsm_sst_iter_next(source->iter, &err) :
 					  lsm_sst_iter_prev(source->iter, &err), &err);

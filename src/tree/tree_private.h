@@ -175,6 +175,15 @@ extern LsmMemNode *lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest,
 extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest,
 									LsmSlice filter_key);
 
+/*
+ * The nodes of all keys with the digest (the filter key's), in no order; a key may be there twice while
+ * its nodes are being merged.  Returns their number, or -1 if the index does not know them all: then the order
+ * has to be asked.
+ */
+#define LSM_MEMTABLE_MAX_SAME	24
+extern int	lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key,
+								  LsmMemNode **nodes);
+
 /* False: certainly no key that begins with it. */
 extern bool lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key);
 

@@ -83,6 +83,13 @@ seq_is(LsmMemNode *node, uint64 seq)
 	return node != NULL && lsm_memnode_value(node)->seq == seq;
 }
 
+static bool
+node_is_text(LsmMemNode *node, const char *text)
+{
+	return node != NULL &&
+		lsm_slice_compare(lsm_memnode_key(node), lsm_slice(text, strlen(text))) == 0;
+}
+
 static int
 count_nodes(void)
 {
@@ -202,11 +209,11 @@ test_same_key(void)
 	ok(nunlinked() == 1 && count_nodes() == 3, "without the lock it is linked at once");
 	lsm_memtable_destroy(table);
 
-	/* the digest is another key's: only the skiplist tells */
+	/* the digest is another key's */
 	begin_table();
 	put(table, lsm_slice("m", 1), 77, 3, LSM_TAG_PUT);
 	put(table, lsm_slice("k", 1), 77, 6, LSM_TAG_PUT);
-	ok(nunlinked() == 0, "a second key of a digest is linked at once, after what was there");
+	ok(nunlinked() == 2, "a second key of a digest waits, too");
 	ok(seq_is(lsm_memtable_find(table, 77, lsm_slice("k", 1)), 6) &&
 	   lsm_memtable_find(table, 77, lsm_slice("l", 1)) == NULL, "both are found");
 	put_text("b", 9, LSM_TAG_PUT);
@@ -217,6 +224,19 @@ test_same_key(void)
 }
 
 /* ---- 3: removal ---- */
+
+/* Fresh entries before all others, in no order. */
+static void
+put_others(int n)
+{
+	char		buffer[16];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		sprintf(buffer, "A%08x", i * 2654435761u);
+		put_text(buffer, 3, LSM_TAG_PUT);
+	}
+}
 
 static void
 test_removal(void)
@@ -233,25 +253,135 @@ test_removal(void)
 	lsm_memtable_destroy(table);
 }
 
-/* ---- 4: two nodes of a key, which the access methods never bring about ---- */
+static void
+hook_remove(void)
+{
+	LsmMemNode *node = find_text("b");
+
+	if (node != NULL)
+		lsm_memtable_remove(table, node);
+}
+
+/* At every point of linking it. */
+static void
+test_removal_while_linking(int others)
+{
+	int			nlinked = 0;
+	int			at = 1;
+
+	yield_rate = 1000000;
+	do
+	{
+		LsmMemNode *node;
+
+		begin_table();
+		put_others(others);
+		put_text("b", 6, LSM_TAG_PUT);
+		node = find_text("b");
+		race_hook = hook_remove;
+		race_countdown = at++;
+		(void) lsm_memtable_first(table);
+		expect(nunlinked() == 0, "all are linked");
+		nlinked += (node->state & MEM_LINKED) != 0;
+		expect(find_text("b") == (race_countdown > 0 ? node : NULL), "it is found until it is removed");
+		if (race_countdown > 0)
+			break;
+		expect(node_is_text(lsm_memtable_seek(table, lsm_slice("b", 1)), "z"), "gone from the order");
+		expect(count_nodes() == 1 + others, "the others are there");
+		for (int level = 0; level < MEM_MAX_HEIGHT; level++)
+		{
+			for (LsmMemNode *n = M->head; n != NULL; n = link_node(mem_link(n, level)))
+				expect(n != node, "on every level");
+		}
+		expect(pg_atomic_read_u64(&table->removed) == 1, "one removal is counted");
+		lsm_memtable_destroy(table);
+	} while (wrong == NULL);
+	race_countdown = 0;
+	lsm_memtable_destroy(table);
+	ok(wrong == NULL && nlinked > 0 && nlinked < at - 1, wrong ? wrong : "removed while it is linked");
+}
+
+/* ---- 4: keys that share a digest ---- */
+
+/* How many nodes the digest index knows, all with this digest and different keys; -1: it does not. */
+static int
+find_all(LsmDigest digest)
+{
+	LsmMemNode *nodes[LSM_MEMTABLE_MAX_SAME];
+	int			n = lsm_memtable_find_all(table, digest, lsm_slice("k", 1), nodes);
+
+	for (int i = 0; i < n; i++)
+	{
+		expect(nodes[i]->digest == digest, "with this digest");
+		for (int j = 0; j < i; j++)
+			expect(lsm_slice_compare(lsm_memnode_key(nodes[i]), lsm_memnode_key(nodes[j])) != 0,
+				   "each once");
+	}
+	return n;
+}
+
+static LsmSlice
+same_key(char *buffer, int n)
+{
+	return lsm_slice(buffer, sprintf(buffer, "k%06d", n));
+}
+
+static void
+test_same_digest(void)
+{
+	char		buffer[16];
+	int			n = 0;
+
+	begin_table();
+	expect(find_all(77) == 0, "none");
+	for (; find_all(77) == n && n < 1000; n++)
+		put(table, same_key(buffer, n), 77, 3 * n + 3, LSM_TAG_PUT);
+	ok(wrong == NULL && n == LSM_MEMTABLE_MAX_SAME + 1 && find_all(77) == -1,
+	   wrong ? wrong : "all of a digest are known, up to a bound");
+	for (; n < 300; n++)
+		put(table, same_key(buffer, n), 77, 3 * n + 3, LSM_TAG_PUT);
+	expect(find_all(78) == 0, "of others none");
+	for (int i = 0; i < n; i++)
+		expect(seq_is(lsm_memtable_find(table, 77, same_key(buffer, i)), 3 * i + 3), "found beyond it");
+	expect(lsm_memtable_find(table, 77, same_key(buffer, n)) == NULL, "an absent one is not");
+	put(table, same_key(buffer, 0), 77, 9999, LSM_TAG_PUT);
+	expect(seq_is(lsm_memtable_find(table, 77, same_key(buffer, 0)), 9999) && count_nodes() == n + 1,
+		   "and written");
+	ok(wrong == NULL, wrong ? wrong : "beyond the bound the order is asked");
+	for (int i = 0; i < n - 2; i++)
+		lsm_memtable_remove(table, lsm_memtable_find(table, 77, same_key(buffer, i)));
+	for (int i = 0; find_all(77) == -1 && i < 2000; i++)
+		 /* someone will look */ ;
+	ok(wrong == NULL && find_all(77) == 2, wrong ? wrong : "as long as they live");
+	lsm_memtable_destroy(table);
+
+	/* a row that is updated often: a few versions live */
+	begin_table();
+	for (int i = 0; i < 500; i++)
+	{
+		put(table, same_key(buffer, (i * 7919) % 1000), 77, 3 * i + 3, LSM_TAG_PUT);
+		expect(find_all(77) == Min(i + 1, 4), "what lives is known");
+		if (i >= 3)
+		{
+			LsmMemNode *node = lsm_memtable_find(table, 77, same_key(buffer, ((i - 3) * 7919) % 1000));
+
+			expect(node != NULL && !(node->state & MEM_LINKED), "never linked");
+			lsm_memtable_remove(table, node);
+			expect(find_all(77) == 3, "what is removed is not");
+		}
+	}
+	expect(count_nodes() == 4, "the order has what is left");
+	expect(pg_atomic_read_u64(&table->removed) == 497, "removals are counted");
+	ok(wrong == NULL, wrong ? wrong : "versions that come and go need no order");
+	lsm_memtable_destroy(table);
+}
+
+/* ---- 5: two nodes of a key, which the access methods never bring about ---- */
 
 static void
 hook_same_key(void)
 {
 	put_text("b", 3, LSM_TAG_PUT);
-}
-
-/* Fresh entries before all others, in no order. */
-static void
-put_others(int n)
-{
-	char		buffer[16];
-
-	for (uint32 i = 0; i < n; i++)
-	{
-		sprintf(buffer, "A%08x", i * 2654435761u);
-		put_text(buffer, 3, LSM_TAG_PUT);
-	}
 }
 
 static void
@@ -277,7 +407,7 @@ test_two_nodes(int others)
 	ok(wrong == NULL && merged > 0, wrong ? wrong : "two nodes of a key become one");
 }
 
-/* ---- 5: how many, and who links ---- */
+/* ---- 6: how many, and who links ---- */
 
 /* Fresh entries from a number on; returns the most that were to be linked behind one of them. */
 static int
@@ -333,7 +463,7 @@ test_bound(void)
 	ok(arena_used == 0, "all chunks freed");
 }
 
-/* ---- 6: many are sorted ---- */
+/* ---- 7: many are sorted ---- */
 
 /* Keys of various forms: their first 8 bytes in no order, in few groups, or all the same. */
 static LsmSlice
@@ -408,7 +538,7 @@ test_all_sorted(void)
 	ok(arena_used == 0, "sorted: all chunks freed");
 }
 
-/* ---- 7: writers and readers at the same time ---- */
+/* ---- 8: writers and readers at the same time ---- */
 
 #define STRESS_KEYS		(getenv("LSM_UNIT_SHORT") ? 20000 : 100000)
 
@@ -516,6 +646,9 @@ main(void)
 	test_operations();
 	test_same_key();
 	test_removal();
+	test_removal_while_linking(0);
+	test_removal_while_linking(2 * SORT_FROM);
+	test_same_digest();
 	test_two_nodes(0);
 	test_two_nodes(2 * SORT_FROM);
 	test_bound();

@@ -224,6 +224,7 @@ test_remove_shared_digest(void)
 	   lsm_memnode_value(lsm_memtable_find(table, 4711, make_key(buffer, 0)))->seq == 100 &&
 	   lsm_memtable_find(table, 4711, make_key(buffer, 60)) != NULL,
 	   "a new node of the key, and another key, beside the removed entry");
+	lsm_memlink_settle((Memtable *) table);
 	ok(((Memtable *) table)->index_entries == 1 && count_sound(table) == 51,
 	   "still one index entry");
 	lsm_memtable_destroy(table);

@@ -8,6 +8,12 @@
 // mapping: key and value always lie in private memory, and a media error can
 // only hit inside Guarded().
 //
+// A seek for an entry that begins with the whole key wants one entry, and does
+// not know where the restarts are, since they are at the block's end: it
+// decompresses an LZ4 block from its beginning as far as that entry probably
+// is, and looks at one entry after the other.  Whatever comes then, but for a
+// seek elsewhere, begins with decompressing the rest.
+//
 // The key is copied while scanning: prefix compression runs over user key and
 // 8-byte trailer, so that an entry may share bytes of its user key with the
 // trailer of the one before.
@@ -23,13 +29,13 @@ using namespace lsm_sst;
 
 namespace {
 
-// Buffers larger than this are not kept with an iterator that is closed.
-constexpr size_t kKeptBytes = 64 * 1024;
 constexpr int kMaxSpares = 32;
 // Of a restart's entries, so many cache lines are fetched before they are
 // looked at.
 constexpr uint32_t kFetches = 16;
 constexpr uint32_t kLongEntryBytes = 128;
+// Behind where an entry probably ends.
+constexpr size_t kGuessSlack = 32;
 // Stepping through this many blocks in a row is taken for a scan, which then
 // asks for so many bytes ahead.  The call costs a short range scan of blocks in
 // the page cache a fifth of its time.
@@ -41,17 +47,6 @@ constexpr uint64_t kReadaheadBytes = 512 * 1024;
 LsmSstIter* spares;
 int spare_count;
 
-// Room for `bytes`; what was in the buffer is gone.
-bool ReserveBuffer(LsmSstIter* it, size_t bytes) noexcept {
-  if (bytes <= it->buffer_capacity) return true;
-  size_t capacity = 8192;
-  while (capacity < bytes) capacity *= 2;
-  free(it->buffer);
-  it->buffer = static_cast<uint8_t*>(malloc(capacity));
-  it->buffer_capacity = it->buffer == nullptr ? 0 : capacity;
-  return it->buffer != nullptr;
-}
-
 inline Verdict GoToRestart(LsmSstIter* it, uint32_t i) noexcept {
   const uint32_t offset = RestartOffset(it, i);
   if (offset >= it->entries_bytes) return Corrupt("a restart is damaged");
@@ -60,80 +55,10 @@ inline Verdict GoToRestart(LsmSstIter* it, uint32_t i) noexcept {
   return kFine;
 }
 
-// Makes data block `block` the current one, without a current entry.  The
-// iterator may keep pointing into the mapping unless `copy` is set.
-// REQUIRES: inside Guarded().
-LsmSstStatus LoadBlock(LsmSstIter* it, uint32_t block, bool copy,
-                       LsmSstError* err) noexcept {
-  LsmSstReader* reader = it->reader;
-  it->valid = false;
-  if (it->block == block && (it->buffered || !copy)) return LSM_SST_OK;
-  ForgetBlock(it);
-
-  BlockHandle handle;
-  Verdict verdict = IndexHandle(reader, block, &handle);
-  if (!verdict.ok())
-    return FailBlock(reader, err, verdict, reader->index_offset);
-  it->block_offset = handle.offset;
-  reader->blocks_read++;
-
-  const uint8_t* contents = reader->map.base + handle.offset;
-  // Its end tells how to read it: restarts, type.  Its beginning is needed if
-  // it is compressed.
-  __builtin_prefetch(contents + handle.bytes);
-  __builtin_prefetch(contents + handle.bytes - 64);
-  if (!reader->plain) __builtin_prefetch(contents);
-  const uint8_t type = contents[handle.bytes];
-  reader->plain = type == kTypePlain;
-  uint64_t* verified = &reader->verified[block / 64];
-  const uint64_t bit = uint64_t{1} << (block % 64);
-  if ((*verified & bit) == 0) {
-    if (!BlockChecksumMatches(reader->map.base, handle))
-      return FailHere(it, err, Corrupt("checksum mismatch"));
-    *verified |= bit;
-  }
-
-  if (type != 0) {
-    const uint8_t* payload;
-    size_t raw_bytes;
-    verdict =
-        CompressedBlockSize(type, contents, handle.bytes, &payload, &raw_bytes);
-    if (!verdict.ok()) return FailHere(it, err, verdict);
-    if (!ReserveBuffer(it, raw_bytes))
-      return FailMemory(err, "reading sorted file", reader->path);
-    verdict = DecompressBlock(type, payload, contents + handle.bytes - payload,
-                              it->buffer, raw_bytes);
-    if (!verdict.ok()) return FailHere(it, err, verdict);
-    it->base = it->buffer;
-    it->contents_bytes = raw_bytes;
-    it->buffered = true;
-  } else if (copy) {
-    if (!ReserveBuffer(it, handle.bytes))
-      return FailMemory(err, "reading sorted file", reader->path);
-    memcpy(it->buffer, contents, handle.bytes);
-    it->base = it->buffer;
-    it->contents_bytes = handle.bytes;
-    it->buffered = true;
-  } else {
-    it->base = contents;
-    it->contents_bytes = handle.bytes;
-  }
-
-  BlockShape shape;
-  verdict = ParseBlock(it->base, it->contents_bytes, &shape);
-  if (!verdict.ok()) {
-    it->buffered = false;
-    return FailHere(it, err, verdict);
-  }
-  it->entries_bytes = shape.entries_bytes;
-  it->restarts = shape.restarts;
-  it->block = block;
-  return LSM_SST_OK;
-}
-
 // Copies the current block out of the mapping; the current entry stays.
 // REQUIRES: inside Guarded(), a current block.
 LsmSstStatus BufferBlock(LsmSstIter* it, LsmSstError* err) noexcept {
+  if (it->part) return FinishBlock(it, err);
   if (it->buffered) return LSM_SST_OK;
   if (!ReserveBuffer(it, it->contents_bytes))
     return FailMemory(err, "reading sorted file", it->reader->path);
@@ -246,20 +171,33 @@ inline void FetchLong(const LsmSstIter* it, uint32_t offset,
     __builtin_prefetch(it->base + at);
 }
 
+// What a scan knows of the entry before the next one.
+struct Passed {
+  size_t bytes = 0;     // of its key; it is no answer
+  size_t matched = 0;   // that it has in common with the wanted key
+  bool differs = true;  // they are followed by different ones
+};
+
 // The answer of DecodeNext() and comparing, entry by entry from next_entry,
-// which is a restart.  But keys are not put together: how
-// many bytes an entry shares with the one before tells mostly where it stands,
-// since it is known how many of these the wanted key has, too.
-Scan ScanEntries(LsmSstIter* it, const Wanted& wanted) noexcept {
-  const uint8_t* limit = it->base + it->entries_bytes;
+// which is a restart or follows what was passed.  But keys are not put
+// together: how many bytes an entry shares with the one before tells mostly
+// where it stands, since it is known how many of these the wanted key has, too.
+// Looks at entries that end within the first `scanned_bytes` of the block; if
+// it is not whole, kNone means that the next one does not.
+[[gnu::always_inline]] inline Scan ScanEntries(LsmSstIter* it,
+                                               const Wanted& wanted,
+                                               size_t scanned_bytes,
+                                               Passed* passed) noexcept {
+  const uint8_t* limit = it->base + scanned_bytes;
   uint32_t at = it->next_entry;
-  size_t before_bytes = 0;  // of the entry before, which is no answer
-  size_t matched = 0;       // bytes that it has in common with the wanted key
-  bool differs = true;      // they are followed by different ones
-  while (at < it->entries_bytes) {
+  size_t before_bytes = passed->bytes;
+  size_t matched = passed->matched;
+  bool differs = passed->differs;
+  while (at < scanned_bytes) {
     uint32_t shared, non_shared, value_bytes;
     const uint8_t* p =
         GetEntry(it->base + at, limit, &shared, &non_shared, &value_bytes);
+    if (p == nullptr && it->part) break;
     if (__builtin_expect(p == nullptr || shared > before_bytes ||
                              non_shared < kKeyTrailerBytes,
                          0))
@@ -273,6 +211,13 @@ Scan ScanEntries(LsmSstIter* it, const Wanted& wanted) noexcept {
     if (shared > matched) {
       // As different as the one before, at the same place.
       if (!differs) return Scan::kUnusual;
+      before_bytes = key_bytes;
+      at = value_offset + value_bytes;
+      continue;
+    } else if (shared == matched && own_bytes > 0 &&
+               shared < wanted.key_bytes && p[0] < wanted.key[shared]) {
+      // The most frequent case of the next one.
+      differs = true;
       before_bytes = key_bytes;
       at = value_offset + value_bytes;
       continue;
@@ -307,22 +252,78 @@ Scan ScanEntries(LsmSstIter* it, const Wanted& wanted) noexcept {
     at = value_offset + value_bytes;
   }
   it->next_entry = at;
+  *passed = Passed{before_bytes, matched, differs};
   return Scan::kNone;
 }
 
-// Finds the first entry of the current block that is wanted; *found tells
-// whether there is one.  If not, next_entry is the end, or *elsewhere is set.
-Verdict SearchBlock(LsmSstIter* it, const Wanted& asked, bool* found,
-                    bool* elsewhere) noexcept {
-  *found = *elsewhere = false;
+using Padded = uint8_t[kPaddedKeyBytes + sizeof(uint64_t)];
+
+inline Wanted Pad(const Wanted& asked, Padded& padded) noexcept {
   Wanted wanted = asked;
-  uint8_t padded[kPaddedKeyBytes + sizeof(uint64_t)];
   if (asked.key_bytes <= kPaddedKeyBytes) {
     CopyShort(padded, asked.key, asked.key_bytes);
     StoreFixed64(padded + asked.key_bytes, 0);
     wanted.key = padded;
     wanted.readable_bytes = asked.key_bytes + sizeof(uint64_t);
   }
+  return wanted;
+}
+
+// Where the entry that was looked for last in the file's index ends, if keys
+// are evenly spread over their block.
+inline size_t GuessEnd(const LsmSstIter* it) noexcept {
+  const LsmSstReader* reader = it->reader;
+  const size_t bytes = it->packed.raw_bytes;
+  if (reader->hot == nullptr || !reader->searched || it->block == 0)
+    return bytes / 2;
+  const LsmSstHotBlock* hot = reader->hot + it->block;
+  const uint32_t wanted = reader->searched_for;
+  if (wanted <= hot[-1].sample || wanted > hot[0].sample) return bytes / 2;
+  return static_cast<size_t>(uint64_t{bytes} * (wanted - hot[-1].sample) /
+                             (hot[0].sample - hot[-1].sample)) +
+         kGuessSlack;
+}
+
+// Looks for the entry that begins with the wanted key in as much of the block
+// as need be; *found tells whether it is there.  False: not to be told this
+// way.
+bool SearchPart(LsmSstIter* it, const Wanted& asked, bool* found) noexcept {
+  Lz4Part* packed = &it->packed;
+  // No restart array is longer than what is left of the block then: entries
+  // have at least 11 bytes, restarts 4, and there are no more than entries.
+  const size_t most = packed->raw_bytes - packed->raw_bytes / 15 * 4 - 12;
+  const size_t step = packed->raw_bytes / 8;
+  Padded padded;
+  const Wanted wanted = Pad(asked, padded);
+  Passed passed;
+  *found = false;
+  it->next_entry = 0;
+  for (size_t end = GuessEnd(it); end <= most; end += step) {
+    if (end > packed->bytes && !Lz4DecodeTo(packed, end)) return false;
+    if (packed->bytes > end) end = packed->bytes < most ? packed->bytes : most;
+    switch (ScanEntries(it, wanted, end, &passed)) {
+      case Scan::kFound:
+        *found = true;
+        return true;
+      case Scan::kElsewhere:
+        return true;
+      case Scan::kNone:
+        break;
+      case Scan::kUnusual:
+        return false;
+    }
+  }
+  return false;
+}
+
+// Finds the first entry of the current block that is wanted; *found tells
+// whether there is one.  If not, next_entry is the end, or *elsewhere is set.
+// REQUIRES: the block is whole.
+Verdict SearchBlock(LsmSstIter* it, const Wanted& asked, bool* found,
+                    bool* elsewhere) noexcept {
+  *found = *elsewhere = false;
+  Padded padded;
+  const Wanted wanted = Pad(asked, padded);
 
   // Last restart whose key is before the answer.
   const uint8_t* limit = it->base + it->entries_bytes;
@@ -364,7 +365,8 @@ Verdict SearchBlock(LsmSstIter* it, const Wanted& asked, bool* found,
          at < end && at < it->next_entry + kFetches * 64; at += 64)
       __builtin_prefetch(it->base + at);
   }
-  switch (ScanEntries(it, wanted)) {
+  Passed passed;
+  switch (ScanEntries(it, wanted, it->entries_bytes, &passed)) {
     case Scan::kFound:
       *found = true;
       return kFine;
@@ -421,9 +423,18 @@ LsmSstStatus Seek(LsmSstIter* it, const Wanted& wanted,
     it->valid = false;
     return LSM_SST_OK;
   }
-  LsmSstStatus status = LoadBlock(it, block, false, err);
-  if (status != LSM_SST_OK) return status;
   bool found, elsewhere;
+  const bool one =
+      wanted.prefix_bytes == wanted.key_bytes && wanted.prefix_bytes > 0;
+  LsmSstStatus status =
+      one ? LoadPart(it, block, err) : LoadBlock(it, block, false, err);
+  if (status != LSM_SST_OK) return status;
+  if (it->part) {
+    if (SearchPart(it, wanted, &found))
+      return found ? Settle(it, err) : LSM_SST_OK;
+    status = FinishBlock(it, err);
+    if (status != LSM_SST_OK) return status;
+  }
   const Verdict verdict = SearchBlock(it, wanted, &found, &elsewhere);
   if (!verdict.ok()) return FailHere(it, err, verdict);
   if (found) return Settle(it, err);
@@ -485,6 +496,10 @@ void ReadAhead(LsmSstIter* it, uint32_t block) noexcept {
 
 // The part of next() that may read the mapping.
 LsmSstStatus NextSlow(LsmSstIter* it, LsmSstError* err) noexcept {
+  if (it->part) {
+    const LsmSstStatus status = FinishBlock(it, err);
+    if (status != LSM_SST_OK) return status;
+  }
   if (it->next_entry < it->entries_bytes) {
     if (it->stepped) {
       const LsmSstStatus status = BufferBlock(it, err);

@@ -1,17 +1,20 @@
 // The iterator's state and the decoding of its next entry: shared by iter.cc
-// (seeks and steps) and take.cc (many entries at once).
+// (seeks and steps), load.cc (blocks) and take.cc (many entries at once).
 
 #ifndef LSM_SST_ITER_H
 #define LSM_SST_ITER_H
 
 #include <cstdlib>
 
+#include "sst/lz4_part.h"
 #include "sst/reader.h"
 
 namespace lsm_sst {
 
 constexpr uint32_t kNoBlock = UINT32_MAX;
 constexpr size_t kInlineKeyBytes = 256;
+// Buffers larger than this are not kept with an iterator that is closed.
+constexpr size_t kKeptBytes = 64 * 1024;
 
 }  // namespace lsm_sst
 
@@ -24,8 +27,12 @@ struct LsmSstIter {
   uint32_t entries_bytes;
   uint32_t restarts;
   bool buffered;  // base is `buffer`, not the mapping
-  bool stepped;   // if not: there was a step since the seek
+  // Only the beginning of the block is there: entries_bytes is 0, restarts are
+  // unknown.  FinishBlock() does the rest.
+  bool part;
+  bool stepped;  // if not: there was a step since the seek
   bool valid;
+  lsm_sst::Lz4Part packed;  // if part
   const uint8_t* base;
   uint64_t block_offset;  // in the file
   size_t contents_bytes;
@@ -57,6 +64,25 @@ namespace lsm_sst {
 // Room for a key of so many bytes; false: no memory.
 bool GrowKey(LsmSstIter* it, size_t bytes) noexcept;
 
+// Room for `bytes`; what was in the buffer is gone.
+bool ReserveBuffer(LsmSstIter* it, size_t bytes) noexcept;
+
+// The rest of a block of which a part is there; the current entry stays.
+// REQUIRES: inside Guarded(), part.
+LsmSstStatus FinishBlock(LsmSstIter* it, LsmSstError* err) noexcept;
+
+// Makes data block `block` the current one, without a current entry.  The
+// iterator may keep pointing into the mapping unless `copy` is set.
+// REQUIRES: inside Guarded().
+LsmSstStatus LoadBlock(LsmSstIter* it, uint32_t block, bool copy,
+                       LsmSstError* err) noexcept;
+
+// As LoadBlock(), but nothing of an LZ4 block is decompressed yet if `part` is
+// set afterwards.  Who looks for a second entry of the same block will look for
+// more.
+LsmSstStatus LoadPart(LsmSstIter* it, uint32_t block,
+                      LsmSstError* err) noexcept;
+
 // Copies the current block out of the mapping, if it is not; the current entry
 // stays.  REQUIRES: valid.
 LsmSstStatus BufferCurrent(LsmSstIter* it, LsmSstError* err) noexcept;
@@ -68,7 +94,7 @@ inline LsmSstStatus FailHere(const LsmSstIter* it, LsmSstError* err,
 
 inline void ForgetBlock(LsmSstIter* it) noexcept {
   it->block = kNoBlock;
-  it->buffered = false;
+  it->buffered = it->part = false;
   it->valid = false;
 }
 

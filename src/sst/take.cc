@@ -136,7 +136,7 @@ LsmSstStatus lsm_sst_iter_take(LsmSstIter* it, LsmSstTake* take, bool* taken,
                 "iterator over sorted file \"%s\" is not at an entry",
                 it->reader->path);
   }
-  if (!it->buffered) {
+  if (!it->buffered || it->part) {
     const LsmSstStatus status = BufferCurrent(it, err);
     if (status != LSM_SST_OK) return status;
   }

@@ -46,6 +46,20 @@ bool ReadDamaged(const std::string &path, const Entries &entries,
       *failed = true;
     else
       right = At(it, entries, entries.lower_bound(key));
+    // A point lookup.
+    at = entries.find(key);
+    if (key.empty()) at = entries.begin();
+    status = lsm_sst_iter_seek_prefix(it, key.data(), key.size(), key.size(),
+                                      &err);
+    if (status != LSM_SST_OK) {
+      *failed = true;
+    } else if (at != entries.end()) {
+      right = right && At(it, entries, at);
+    } else if (lsm_sst_iter_valid(it)) {
+      at = entries.lower_bound(key);
+      right = right && At(it, entries, at) &&
+              at->first.compare(0, key.size(), key) == 0;
+    }
     at = entries.upper_bound(key);
     at = at == entries.begin() ? entries.end() : std::prev(at);
     status = lsm_sst_iter_seek_last(it, key.data(), key.size(), &err);

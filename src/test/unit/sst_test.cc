@@ -300,6 +300,21 @@ void TestLayouts() {
        [](Table *t, rocksdb::Options *) { t->block_restart_interval = 100; }},
       {"no key delta encoding", kReadable,
        [](Table *t, rocksdb::Options *) { t->use_delta_encoding = false; }},
+      {"LZ4, restart interval 1", kReadable,
+       [](Table *t, rocksdb::Options *o) {
+         t->block_restart_interval = 1;
+         o->compression = rocksdb::kLZ4Compression;
+       }},
+      {"LZ4, restart interval 100", kReadable,
+       [](Table *t, rocksdb::Options *o) {
+         t->block_restart_interval = 100;
+         o->compression = rocksdb::kLZ4Compression;
+       }},
+      {"LZ4, no key delta encoding", kReadable,
+       [](Table *t, rocksdb::Options *o) {
+         t->use_delta_encoding = false;
+         o->compression = rocksdb::kLZ4Compression;
+       }},
       {"unshortened index", kReadable,
        [](Table *t, rocksdb::Options *) {
          t->index_shortening = Table::IndexShorteningMode::kNoShortening;

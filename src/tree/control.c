@@ -424,8 +424,14 @@ lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id)
 		pg_atomic_fetch_sub_u32(&block->pins, 1);
 		return false;
 	}
-	pg_atomic_write_u64(&ctl->last_used,
-						pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
+
+	/*
+	 * The last few need no order: as long as no others come, transactions of all
+	 * backends only read the clock.
+	 */
+	if (pg_atomic_read_u64(&lsm_control->clock) - pg_atomic_read_u64(&ctl->last_used) >= CONTROL_RECENT)
+		pg_atomic_write_u64(&ctl->last_used,
+							pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
 	return true;
 }
 

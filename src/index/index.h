@@ -125,6 +125,7 @@ extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
 
 /* Allocated in the current memory context. */
 extern LsmKeySpec *lsm_key_spec(Relation index);
+extern void lsm_key_spec_fill(Relation index, LsmKeySpec *spec);
 
 /* ERROR if a column's collation is nondeterministic. */
 extern void lsm_check_collations(Relation index);

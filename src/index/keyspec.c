@@ -145,10 +145,9 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 	spec->returnable = type_is_returnable(spec->type);
 }
 
-LsmKeySpec *
-lsm_key_spec(Relation index)
+void
+lsm_key_spec_fill(Relation index, LsmKeySpec *spec)
 {
-	LsmKeySpec *spec = palloc0(sizeof(LsmKeySpec));
 	TupleDesc	desc = RelationGetDescr(index);
 
 	spec->nkeys = IndexRelationGetNumberOfKeyAttributes(index);
@@ -157,12 +156,21 @@ lsm_key_spec(Relation index)
 	spec->nulls_distinct = !index->rd_index->indnullsnotdistinct;
 	for (int i = 0; i < spec->nkeys; i++)
 		lsm_column_spec(index, i, &spec->columns[i]);
+	spec->included = NULL;
 	if (spec->nincluded > 0)
 	{
 		spec->included = CreateTemplateTupleDesc(spec->nincluded);
 		for (int i = 0; i < spec->nincluded; i++)
 			TupleDescCopyEntry(spec->included, i + 1, desc, spec->nkeys + i + 1);
 	}
+}
+
+LsmKeySpec *
+lsm_key_spec(Relation index)
+{
+	LsmKeySpec *spec = palloc(sizeof(LsmKeySpec));
+
+	lsm_key_spec_fill(index, spec);
 	return spec;
 }
 

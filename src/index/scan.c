@@ -56,16 +56,13 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	LsmScan    *so = palloc0(sizeof(LsmScan));
 
 	Assert(norderbys == 0);
-	so->spec = lsm_key_spec(index);
+	so->spec = &so->own_spec;
+	lsm_key_spec_fill(index, so->spec);
 	so->quals.columns = palloc(sizeof(LsmColumnQuals) * so->spec->nkeys);
 	so->context = context;
-	so->key_context = AllocSetContextCreate(context, "lsm_index scan keys",
-											ALLOCSET_SMALL_SIZES);
 	lsm_buffer_init(&so->position.current, 64);
-	lsm_buffer_init(&so->mark.current, 64);
 	lsm_buffer_init(&so->lower, 64);
 	lsm_buffer_init(&so->upper, 64);
-	lsm_buffer_init(&so->seek, 64);
 	so->kills.context = so->context;
 	so->vm_buffer = InvalidBuffer;
 	so->interlock = InvalidBuffer;
@@ -179,6 +176,40 @@ rows_are_unique(IndexScanDesc scan)
 }
 
 /*
+ * Where the keys go until the next rescan.  Most scans have none: what the first keys take
+ * stays as long as the scan.
+ */
+static MemoryContext
+keys_context(LsmScan *so)
+{
+	if (!so->prepared_once)
+	{
+		so->prepared_once = true;
+		return so->context;
+	}
+	if (so->key_context == NULL)
+		so->key_context = AllocSetContextCreate(so->context, "lsm_index scan keys",
+												ALLOCSET_SMALL_SIZES);
+	else
+		MemoryContextReset(so->key_context);
+	return so->key_context;
+}
+
+/* Some buffers are needed by few scans. */
+static StringInfo
+need_buffer(LsmScan *so, StringInfo buf)
+{
+	if (buf->data == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(so->context);
+
+		lsm_buffer_init(buf, 64);
+		MemoryContextSwitchTo(old);
+	}
+	return buf;
+}
+
+/*
  * What is left for the first call after a rescan: runtime keys are known, and
  * whether an index-only scan is wanted.
  */
@@ -198,8 +229,7 @@ prepare_scan(IndexScanDesc scan)
 		so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
 												  ALLOCSET_SMALL_SIZES);
 
-	MemoryContextReset(so->key_context);
-	old = MemoryContextSwitchTo(so->key_context);
+	old = MemoryContextSwitchTo(keys_context(so));
 	lsm_quals_prepare(&so->quals, so->spec, scan->keyData, scan->numberOfKeys);
 	MemoryContextSwitchTo(old);
 	if (so->quals.nwalk > 0 && so->entry_context == NULL)
@@ -253,7 +283,7 @@ successor(LsmScan *so, LsmSlice bound)
 	int			i;
 
 	bound = seek_slice(bound);
-	resetStringInfo(&so->seek);
+	resetStringInfo(need_buffer(so, &so->seek));
 	append_slice(&so->seek, bound);
 	for (i = bound.len - 1; (uint8) so->seek.data[i] == 0xFF; i--)
 		Assert(i > 0);			/* the first byte is a marker */
@@ -704,6 +734,7 @@ lsm_index_mark_position(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
+	(void) need_buffer(so, &so->mark.current);
 	copy_position(&so->mark, &so->position);
 }
 

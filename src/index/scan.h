@@ -32,16 +32,18 @@ typedef struct ScanPosition
 
 typedef struct LsmScan
 {
-	LsmKeySpec *spec;
+	LsmKeySpec *spec;			/* own_spec */
 	LsmTree    *tree;			/* NULL until the first tuple is asked for */
 	LsmCursor  *cursor;
 	MemoryContext context;		/* lives as long as the scan */
-	MemoryContext key_context;	/* reset by each rescan */
+	MemoryContext key_context;	/* reset by each rescan but the first; NULL
+								 * until the second */
 	MemoryContext entry_context;	/* reset for each entry looked at; may be
 									 * NULL */
 	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
 
 	bool		prepared;		/* quals are up to date */
+	bool		prepared_once;
 	LsmQuals	quals;
 
 	ScanPosition position;
@@ -67,7 +69,8 @@ typedef struct LsmScan
 	int			prefix_bytes;
 	bool		lower_inclusive;
 	bool		upper_inclusive;
-	StringInfoData seek;		/* scratch */
+	StringInfoData seek;		/* scratch; data NULL until needed, like the
+								 * mark's */
 
 	/*
 	 * Of the rows with one key, the snapshot sees one at most.  The newest ones are
@@ -93,6 +96,8 @@ typedef struct LsmScan
 	Buffer		vm_buffer;
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
+
+	LsmKeySpec	own_spec;
 } LsmScan;
 
 /* ---- index-only scans (only.c) ---- */

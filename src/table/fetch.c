@@ -37,6 +37,8 @@ typedef struct LsmIndexFetch
 	LsmFetchAhead ahead;
 } LsmIndexFetch;
 
+#define FIRST_VALUE_BYTES	200
+
 /*
  * The row that an index scan found last, for the update that mostly follows: the executor asks for the old
  * version once more, by TID, and so do we to change it.  The stamp tells whether
@@ -184,7 +186,11 @@ lsm_index_fetch_begin(Relation rel)
 
 	fetch->base.rel = rel;
 	fetch->tree = lsm_table_tree(rel);
-	initStringInfo(&fetch->value);
+
+	/* a StringInfo of less than usual, for which the query's context has room */
+	fetch->value.maxlen = FIRST_VALUE_BYTES;
+	fetch->value.data = palloc(FIRST_VALUE_BYTES);
+	resetStringInfo(&fetch->value);
 	return &fetch->base;
 }
 

@@ -20,7 +20,7 @@
  * Its length is noted at the entry, with dead ones that no one has dropped; while it is longer than SAME_WALKED
  * the skiplist is searched instead, and now and then someone looks whether it still has to be (behind an old snapshot, or
  * after a restart, a row may have thousands of versions that soon go).  The list is given up for good (SAME_GIVEN_UP) if
- * a node of the key is in the skiplist whose inserter has not yet come here.
+ * a node of the key is in the skiplist whose inserter has not yet come here, or if very many live.
  *
  * So, when an insertion is over, the node is an entry, or in the list of an entry with its digest, or that
  * list is given up.
@@ -113,17 +113,21 @@ lsm_memindex_search(Memtable *m, LsmDigest digest)
 /* ---- nodes with the same digest ---- */
 
 /* An entry's word `same`: the first node of the list, how many they are, and: others may have the digest, too */
-#define SAME_COUNT_BITS		15
-#define SAME_MOST			((1 << SAME_COUNT_BITS) - 1)
 #define SAME_GIVEN_UP		(UINT64CONST(1) << 63)
-#define same_count(word)	((int) ((word) >> MEM_POINTER_BITS) & SAME_MOST)
+#define same_count(word)	((int) (((word) & ~SAME_GIVEN_UP) >> MEM_POINTER_BITS))
 #define same_word(node, n)	(mem_word(node) | ((uint64) (n) << MEM_POINTER_BITS))
+
+/* With so many that live it is given up */
+#define SAME_MOST			(1 << 14)
 
 /* A longer list is not worth going through */
 #define SAME_WALKED			64
 
 /* Who puts a node in front of a longer one does not look what is dead, but when it is twice as long */
 #define SAME_PRUNED			16
+
+/* Who finds it too long goes, on average, so far through it to see whether it still is */
+#define SAME_LOOKED			4
 
 /* What lives from `node` on in the list.  Counts, and drops what is dead. */
 static LsmMemNode *
@@ -156,11 +160,11 @@ same_live(LsmMemNode *node, int *nlive)
 }
 
 /*
- * Is the entry's list of no use?  If it is too long, one in so many callers drops what is dead that all of them
- * together spend on it what going through a short list takes.
+ * Is the entry's list of no use?  If it is too long, one in so many callers drops what is dead.  None does where
+ * fewer nodes of the memtable were removed than this list has too many: lists can be very long.
  */
 static bool
-same_useless(LsmMemNode *entry)
+same_useless(Memtable *m, LsmMemNode *entry)
 {
 	uint64		head = mem_load(&entry->same);
 	int			n = same_count(head);
@@ -169,7 +173,8 @@ same_useless(LsmMemNode *entry)
 		return true;
 	if (likely(n <= SAME_WALKED))
 		return false;
-	if (pg_prng_uint64(&pg_global_prng_state) % (n / SAME_PRUNED) == 0)
+	if (pg_atomic_read_u64(&m->pub.removed) >= (uint64) (n - SAME_WALKED) &&
+		pg_prng_uint64(&pg_global_prng_state) % (n / SAME_LOOKED) == 0)
 	{
 		LsmMemNode *first;
 
@@ -177,12 +182,17 @@ same_useless(LsmMemNode *entry)
 		do
 		{
 			first = same_live(mem_pointer(head), &n);
-			n = Min(n, SAME_MOST);
 			MEM_RACE_POINT();
 		} while ((head & SAME_GIVEN_UP) == 0 &&
 				 !mem_cas(&entry->same, &head, same_word(first, n)));
 	}
 	return true;
+}
+
+static inline bool
+same_given_up(LsmMemNode *entry)
+{
+	return (mem_load(&entry->same) & SAME_GIVEN_UP) != 0;
 }
 
 static void
@@ -207,15 +217,14 @@ same_push(LsmMemNode *entry, LsmMemNode *node)
 		n = same_count(head);
 		if (n < SAME_PRUNED || (n & (n - 1)) == 0)
 			first = same_live(first, &n);
-		if (node->height == 0)
+		if (node->height == 0 || n >= SAME_MOST)
 		{
 			same_give_up(entry);
 			return;
 		}
 		node->same = mem_word(first);
-		n = Min(n + 1, SAME_MOST);
 		MEM_RACE_POINT();
-	} while (!mem_cas(&entry->same, &head, same_word(node, n)));
+	} while (!mem_cas(&entry->same, &head, same_word(node, n + 1)));
 }
 
 /*
@@ -284,18 +293,21 @@ lsm_memindex_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key, bo
 	*complete = true;
 	while (n-- > 0)
 	{
-		LsmMemNode *node = index_chain_search(mem_load(buckets[n]), digest);
-		bool		useless = node != NULL && same_useless(node);
+		LsmMemNode *entry = index_chain_search(mem_load(buckets[n]), digest);
+		bool		useless = entry != NULL && same_useless(m, entry);
 
-		if (useless)
-			*complete = false;
-		for (; node != NULL; node = mem_pointer(mem_load(&node->same)))
+		for (LsmMemNode *node = entry; node != NULL; node = mem_pointer(mem_load(&node->same)))
 		{
+			MEM_RACE_POINT();
 			if (node->height > 0 && !node_dead(node) && node_compare(node, prefix, key) == 0)
 				return node;
 			if (useless)
 				break;
 		}
+
+		/* behind them: a node that we found dead may have been merged, which says so first */
+		if (useless || (entry != NULL && same_given_up(entry)))
+			*complete = false;
 	}
 	return NULL;
 }
@@ -314,20 +326,24 @@ lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_k
 	n = index_buckets(m, digest, buckets);
 	while (n-- > 0)
 	{
-		LsmMemNode *node = index_chain_search(mem_load(buckets[n]), digest);
+		LsmMemNode *entry = index_chain_search(mem_load(buckets[n]), digest);
 
-		if (node == NULL)
+		if (entry == NULL)
 			continue;
-		if (same_useless(node))
+		if (same_useless(m, entry))
 			return -1;
-		for (; node != NULL; node = mem_pointer(mem_load(&node->same)))
+		for (LsmMemNode *node = entry; node != NULL; node = mem_pointer(mem_load(&node->same)))
 		{
+			MEM_RACE_POINT();
 			if (node_dead(node))
 				continue;
 			if (nnodes == LSM_MEMTABLE_MAX_SAME)
 				return -1;
 			nodes[nnodes++] = node;
 		}
+		/* again, as above */
+		if (same_given_up(entry))
+			return -1;
 	}
 	return nnodes;
 }

@@ -270,7 +270,8 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 
 /*
  * Insert the node behind `preds`, or search for them first (!known).  Returns the node that has
- * its key already if there is one.
+ * its key already if there is one.  A dead one is not meant: who removed it may consider that done, while it
+ * has yet to be unlinked by another one who removes it, or who has just linked it.
  */
 static pg_attribute_always_inline LsmMemNode *
 list_insert(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, bool known)
@@ -284,10 +285,16 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, boo
 		if (!known)
 			(void) list_search(m, node->prefix, key, &found, preds, node->height);
 		known = false;
-		if (found != NULL && node_compare(found, node->prefix, key) == 0)
-			return found;
-		MEM_RACE_POINT();
-		found = list_link(node, 0, preds[0], key);
+		if (found == NULL || node_compare(found, node->prefix, key) != 0)
+		{
+			MEM_RACE_POINT();
+			found = list_link(node, 0, preds[0], key);
+		}
+		if (found != NULL && found != node && unlikely(node_dead(found)))
+		{
+			lsm_memlist_unlink(m, found);
+			found = NULL;
+		}
 	} while (found == NULL);
 	if (found != node)
 		return found;
@@ -414,7 +421,7 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 	/* many keys have the digest */
 	lsm_memlink_settle(m);
 	(void) list_search(m, prefix, key, &node, NULL, 1);
-	if (node != NULL && node_compare(node, prefix, key) == 0)
+	if (node != NULL && !node_dead(node) && node_compare(node, prefix, key) == 0)
 		return node;
 	return NULL;
 }

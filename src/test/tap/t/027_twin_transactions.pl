@@ -1,6 +1,6 @@
 # Transactions of several clients that do the same to a heap table and to an lsm table, in one snapshot:
 # many versions of few rows, keys that go and come again, savepoints, old snapshots, while trees are flushed,
-# compacted and vacuumed, and the server is killed. Every statement changes as many rows in both, and whatever
+# compacted and vacuumed, and the server is killed. Scrollable cursors for one value go back and forth amid that. Every statement changes as many rows in both, and whatever
 # a snapshot sees, by whatever kind of scan, is the same.
 #   LSM_TRANSACTIONS: of each client and round (100; long: 3000)
 use strict;
@@ -21,6 +21,9 @@ $node->safe_psql('postgres', q{
 CREATE TABLE log (n bigint PRIMARY KEY) USING lsm;
 INSERT INTO t_h SELECT g, g % 50, 'b' || g % 300 FROM generate_series(1, 600) g;
 INSERT INTO t_l SELECT * FROM t_h;
+-- a heap table's entries, too: its TIDs are used again
+CREATE INDEX t_h_sum ON t_h USING lsm ((a + 0));
+CREATE INDEX t_l_sum ON t_l USING lsm ((a + 0));
 -- the statement in both tables, or in none; an error of one alone, or another number of rows, ends the test
 CREATE FUNCTION twice(statement text, undo bool) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -66,6 +69,72 @@ BEGIN
 	END IF;
 	PERFORM set_config('enable_' || w, 'on', true) FROM unnest(ways) w;
 END $$;
+CREATE FUNCTION use(way text) RETURNS void LANGUAGE sql AS $$
+	SELECT set_config('enable_' || w, CASE WHEN w = way OR way = '' THEN 'on' ELSE 'off' END, true) FROM unnest('{seqscan,indexscan,bitmapscan}'::text[]) w $$;
+-- the rows of one value, and then these once more by a cursor that goes back and forth; own writes are not for its eyes
+CREATE FUNCTION walk(writing bool) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	cond text := (ARRAY[
+		format('b = %L', (ARRAY['new', 'c', 'm', 'b' || floor(random() * 300), repeat('y', floor(random() * 300)::int)])[1 + floor(random() * 5)]),
+		format('a + 0 = %s', floor(random() * 60)),
+		format('id = %s', floor(random() * 40))])[1 + floor(random() * 3)];
+	-- btree returns the TIDs of a posting list in ascending order in both directions
+	tab text := CASE WHEN cond LIKE 'a + 0%' AND random() < 0.5 THEN 't_h' ELSE 't_l' END;
+	c refcursor;
+	want int[];
+	ids int[] := '{}';
+	n int;
+	pos int;
+	move int;
+	id int;
+BEGIN
+	PERFORM use('seqscan');
+	EXECUTE format('SELECT coalesce(array_agg(id ORDER BY id), ''{}'') FROM t_h WHERE %s', cond) INTO want;
+	PERFORM use('indexscan');
+	OPEN c SCROLL FOR EXECUTE format('SELECT id FROM %I WHERE %s', tab, cond);
+	LOOP
+		FETCH NEXT FROM c INTO id;
+		EXIT WHEN id IS NULL;
+		ids := ids || id;
+	END LOOP;
+	n := cardinality(ids);
+	pos := n + 1;
+	IF (SELECT coalesce(array_agg(i ORDER BY i), '{}') FROM unnest(ids) i) <> want THEN
+		RAISE EXCEPTION 'twins differ: ids % of % where %, but % in heap', ids, tab, cond, want;
+	END IF;
+	PERFORM use('');
+	FOR k IN 1..10 + 3 * least(n, 20) LOOP
+		move := floor(random() * 8);
+		CASE move
+			WHEN 0, 1, 2 THEN
+				FETCH NEXT FROM c INTO id;
+				pos := least(pos + 1, n + 1);
+			WHEN 3, 4 THEN
+				FETCH PRIOR FROM c INTO id;
+				pos := greatest(pos - 1, 0);
+			WHEN 5 THEN
+				FETCH LAST FROM c INTO id;
+				pos := n;
+			WHEN 6 THEN
+				FETCH FIRST FROM c INTO id;
+				pos := least(1, n);
+			ELSE
+				pos := greatest(least(pos + floor(random() * 7)::int - 3, n + 1), 0);
+				FETCH ABSOLUTE pos FROM c INTO id;
+		END CASE;
+		IF id IS DISTINCT FROM ids[pos] THEN
+			RAISE EXCEPTION 'twins differ: cursor for % where % is at % instead of row % of %', tab, cond, id, pos, ids;
+		END IF;
+		IF writing AND random() < 0.3 THEN
+			PERFORM twice((ARRAY[
+				format('UPDATE @ SET a = a + 0 WHERE %s', cond),
+				format('UPDATE @ SET a = %s WHERE id = %s', floor(random() * 60), floor(random() * 700)),
+				format('INSERT INTO @ SELECT %s, a, b FROM @ WHERE id = %s', floor(random() * 700), floor(random() * 700)),
+				format('DELETE FROM @ WHERE id = %s', floor(random() * 700))])[1 + floor(random() * 4)], random() < 0.6);
+		END IF;
+	END LOOP;
+	CLOSE c;
+END $$;
 CREATE FUNCTION step(seed float8) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	i int;
@@ -91,14 +160,17 @@ BEGIN
 		IF random() < 0.3 THEN
 			PERFORM compare();
 		END IF;
+		IF random() < 0.15 THEN
+			PERFORM walk(true);
+		END IF;
 	END LOOP;
 END $$});
 
 my $random = "\\set r random(-1000000, 1000000)\n\\set n random(1, 9000000000000000000)\n";
 my $write = lsm_script('027_write', $random . "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT step(:r / 1000000.0);\nINSERT INTO log VALUES (:n);\nCOMMIT;\n");
 my $serializable = lsm_script('027_serializable', $random . "BEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT step(:r / 1000000.0);\nCOMMIT;\n");
-my $read = lsm_script('027_read', "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;\nSELECT compare();\n\\sleep 100 ms\nSELECT compare();\nSELECT compare();\nCOMMIT;\n");
-my $maintain = lsm_script('027_maintain', "SELECT lsm_flush('t_l');\n\\sleep 50 ms\nSELECT lsm_flush('t_l'), lsm_compact('t_l');\n\\sleep 50 ms\nVACUUM t_l;\n\\sleep 50 ms\n");
+my $read = lsm_script('027_read', "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;\nSELECT compare();\n\\sleep 100 ms\nSELECT compare();\nSELECT compare();\nSELECT walk(false);\nSELECT walk(false);\nCOMMIT;\n");
+my $maintain = lsm_script('027_maintain', "SELECT lsm_flush('t_l');\n\\sleep 50 ms\nSELECT lsm_flush('t_l'), lsm_compact('t_l');\n\\sleep 50 ms\nVACUUM t_l;\nVACUUM t_h;\nSELECT lsm_flush('t_h_sum');\n\\sleep 50 ms\n");
 my @load = ('-n', '-c', 6, '-j', 2, '--max-tries=10000', '-f', "$write\@6", '-f', "$serializable\@2", '-f', "$read\@2", '-f', "$maintain\@1");
 
 foreach my $round (1 .. 2)

@@ -186,6 +186,7 @@ lsm_memtable_create(uint64 generation, bool local)
 	m->context = context;
 	SpinLockInit(&m->mutex);
 	LWLockInitialize(&m->link_lock, mem_retired->tranche);
+	m->min_prefix = PG_UINT64_MAX;
 	lsm_memlink_init(m);
 
 	m->head = (LsmMemNode *) p;

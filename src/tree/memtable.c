@@ -445,9 +445,23 @@ bool
 lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high)
 {
 	Memtable   *m = (Memtable *) memtable;
-	LsmMemNode *max = mem_load(&m->max_node);
-	LsmMemNode *min = mem_load(&m->min_node);
+	uint64		first = key_prefix(low);
+	uint64		last = key_prefix(high);
+	uint64		max_prefix = mem_load(&m->max_prefix);
+	uint64		min_prefix = mem_load(&m->min_prefix);
+	LsmMemNode *max;
+	LsmMemNode *min;
 
+	/* the greatest prefix of what begins with it */
+	if (high.len < sizeof(last))
+		last |= PG_UINT64_MAX >> (8 * high.len);
+	if (first > max_prefix || last < min_prefix)
+		return false;
+	if (first < max_prefix && last > min_prefix)
+		return true;
+
+	max = mem_load(&m->max_node);
+	min = mem_load(&m->min_node);
 	if (max == NULL || min == NULL)
 		return false;
 	return memcmp(low.data, node_key_data(max), Min(low.len, max->key_bytes)) <= 0 &&

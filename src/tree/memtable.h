@@ -88,6 +88,9 @@ typedef struct MemChunk
 	struct MemChunk *next;
 } MemChunk;
 
+/* Between what is written often and what is read often, so that they share no cache line */
+#define MEM_LINE_BYTES		64
+
 typedef struct Memtable
 {
 	LsmMemtable pub;			/* first */
@@ -102,6 +105,17 @@ typedef struct Memtable
 	bool		no_hints;		/* the keys are too much alike */
 	MemoryContext context;		/* local only */
 
+	/*
+	 * Bounds of all keys: nodes (NULL: no key) and their prefixes, which are
+	 * all that most questions need.  Raised by whoever inserts beyond them.
+	 */
+	char		line1[MEM_LINE_BYTES];
+	uint64		min_prefix;
+	uint64		max_prefix;
+	LsmMemNode *min_node;
+	LsmMemNode *max_node;
+	char		line2[MEM_LINE_BYTES];
+
 	/* written by inserters */
 	uint64		index_entries;
 	uint64		searched;		/* nodes whose place was searched, about */
@@ -109,8 +123,6 @@ typedef struct Memtable
 	uint64		tail_prefix;	/* of tail[0], to see at a glance who is
 								 * beyond it */
 	LsmMemNode *tail[MEM_MAX_HEIGHT];	/* hints: last node of each level */
-	LsmMemNode *min_node;		/* bounds of all keys; NULL: no key */
-	LsmMemNode *max_node;
 
 	/* memlink.c */
 	uint64		unlinked;		/* newest of the nodes to be linked, with their

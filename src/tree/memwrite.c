@@ -211,21 +211,35 @@ lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
 	return true;
 }
 
-/* Nodes between these two are in the list: widen the range. */
+/*
+ * Nodes between these two are in the list: widen the range.  Bounds' prefixes come last: who finds his key's
+ * prefix between them looks at nothing else, who finds it equal to one looks at the node, which is there.
+ */
 static inline void
 range_add(Memtable *m, LsmMemNode *min, LsmMemNode *max)
 {
-	LsmSlice	min_key = lsm_memnode_key(min);
-	LsmSlice	max_key = lsm_memnode_key(max);
-	LsmMemNode *bound = mem_load(&m->max_node);
+	uint64		prefix = mem_load(&m->max_prefix);
+	LsmMemNode *bound;
 
-	while ((bound == NULL || node_compare(bound, max->prefix, max_key) < 0) &&
-		   !mem_cas(&m->max_node, &bound, max))
-		 /* try again */ ;
-	bound = mem_load(&m->min_node);
-	while ((bound == NULL || node_compare(bound, min->prefix, min_key) > 0) &&
-		   !mem_cas(&m->min_node, &bound, min))
-		 /* try again */ ;
+	if (max->prefix >= prefix)
+	{
+		bound = mem_load(&m->max_node);
+		while ((bound == NULL || node_compare(bound, max->prefix, lsm_memnode_key(max)) < 0) &&
+			   !mem_cas(&m->max_node, &bound, max))
+			 /* try again */ ;
+		while (max->prefix > prefix && !mem_cas(&m->max_prefix, &prefix, max->prefix))
+			 /* try again */ ;
+	}
+	prefix = mem_load(&m->min_prefix);
+	if (min->prefix <= prefix)
+	{
+		bound = mem_load(&m->min_node);
+		while ((bound == NULL || node_compare(bound, min->prefix, lsm_memnode_key(min)) > 0) &&
+			   !mem_cas(&m->min_node, &bound, min))
+			 /* try again */ ;
+		while (min->prefix < prefix && !mem_cas(&m->min_prefix, &prefix, min->prefix))
+			 /* try again */ ;
+	}
 }
 
 /*

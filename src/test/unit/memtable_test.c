@@ -649,6 +649,55 @@ test_crowded(void)
 	ok(arena_used == 0, "hints are freed with their memtable");
 }
 
+/* The range against all keys, short and long ones with many prefixes in common. */
+static void
+test_range(void)
+{
+	static const char letters[] = "\0\1a\377";
+	char		keys[40][12];
+	int			lens[40];
+	int			admitted = 0;
+	int			rejected = 0;
+
+	yield_rate = 1000000;
+	for (int round = 0; round < 2000; round++)
+	{
+		int			nkeys = 1 + random_next() % 3;
+
+		table = lsm_memtable_create(1, false);
+		for (int k = 0; k < 40; k++)
+		{
+			lens[k] = 1 + random_next() % 12;
+			for (int i = 0; i < lens[k]; i++)
+				keys[k][i] = letters[random_next() % (i < 7 ? 1 + round % 4 : 4)];
+			if (k < nkeys)
+				put(table, lsm_slice(keys[k], lens[k]), digest_of(keys[k], lens[k]), k + 1, LSM_TAG_PUT);
+		}
+		for (int k = 0; k < 40; k++)
+		{
+			int			above = 0;
+			int			below = 0;
+			int			equal = 0;
+			bool		held = lsm_memtable_may_hold(table, lsm_slice(keys[k], lens[k]));
+
+			for (int i = 0; i < nkeys; i++)
+			{
+				int			c = memcmp(keys[i], keys[k], Min(lens[i], lens[k]));
+
+				above += c > 0;
+				below += c < 0;
+				equal += c == 0;
+				expect(held || c != 0 || lens[i] < lens[k], "what begins with it is admitted");
+			}
+			expect(held || above == 0 || below == 0, "so is what lies between two");
+			expect(!held || equal > 0 || (above > 0 && below > 0), "what lies outside is not");
+			*(held ? &admitted : &rejected) += 1;
+		}
+		lsm_memtable_destroy(table);
+	}
+	ok(wrong == NULL && admitted > 1000 && rejected > 1000, wrong ? wrong : "range of the keys");
+}
+
 int
 main(void)
 {
@@ -661,6 +710,7 @@ main(void)
 	test_hot();
 	test_unique();
 	test_many();
+	test_range();
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;
 }

@@ -33,6 +33,9 @@
 
 #include "table/table.h"
 
+/* A row that is updated again after so few others were written is updated often */
+#define BRIEF_ROWS		4096
+
 LsmTree *
 lsm_table_tree(Relation rel)
 {
@@ -480,6 +483,7 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	lsm_write_begin(target->tree, &write, entries, 2);
 	*packed = lsm_number_pack(lsm_write_allocate_rows(&write, 1));
 	lsm_key_encode(*packed, key);
+	entries[0].brief = lsm_tid_number(*packed) - lsm_tid_number(target->packed) < BRIEF_ROWS;
 	lsm_tid_unpack(*packed, &old_header.next);
 	resetStringInfo(&old_value);
 	lsm_row_encode(&old_value, &old_header, false);

@@ -488,12 +488,12 @@ lsm_memlink_wait(Memtable *m)
 }
 
 bool
-lsm_memlink_later(Memtable *m, uint64 prefix)
+lsm_memlink_later(Memtable *m, uint64 prefix, bool brief)
 {
 	int			at_once;
 
-	/* keys that ascend need no search */
-	if (prefix >= mem_load(&m->tail_prefix))
+	/* keys that ascend need no search, but one when they are removed */
+	if (!brief && prefix >= mem_load(&m->tail_prefix))
 		return false;
 	at_once = __atomic_load_n(&m->at_once, __ATOMIC_RELAXED);
 	if (at_once == 0)

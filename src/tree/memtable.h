@@ -296,8 +296,11 @@ extern void lsm_memlist_unlink(Memtable *m, LsmMemNode *node);
 
 /* ---- memlink.c ---- */
 
-/* Is a new node with this prefix to be linked later?  (What has been asked counts as an insertion.) */
-extern bool lsm_memlink_later(Memtable *m, uint64 prefix);
+/*
+ * Is a new node with this prefix to be linked later?  `brief`: even at the end.  (What has been asked counts as an
+ * insertion.)
+ */
+extern bool lsm_memlink_later(Memtable *m, uint64 prefix, bool brief);
 
 /* Note the node as one to be linked. */
 extern void lsm_memlink_push(Memtable *m, LsmMemNode *node);

@@ -335,17 +335,17 @@ lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 
 /*
  * Insert the entry, using the memory reserved for it.  Cannot fail.  `alone`: no one else
- * writes the key at the same time, so that the skiplist can wait.
+ * writes the key at the same time, so that the skiplist can wait.  `brief`: it should.
  */
 static void
 insert_entry(Memtable *m, LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value,
-			 LsmDigest digest, bool fresh, bool alone)
+			 LsmDigest digest, bool fresh, bool alone, bool brief)
 {
 	LsmMemNode *place;
 	bool		later;
 
 	node_fill(node, seq, key, value, digest);
-	later = alone && lsm_memlink_later(m, node->prefix);
+	later = alone && lsm_memlink_later(m, node->prefix, brief);
 	if (!fresh || later || lsm_memlink_pending(m))
 	{
 		bool		complete;
@@ -385,7 +385,7 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 					LsmSlice key, LsmSlice value, LsmDigest digest, bool fresh)
 {
 	insert_entry((Memtable *) memtable, reserved, seq, key, value, digest, fresh,
-				 fresh && value.data[0] == LSM_TAG_PUT);
+				 fresh && value.data[0] == LSM_TAG_PUT, false);
 }
 
 static inline bool
@@ -450,7 +450,8 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	{
 		for (int i = 0; i < n; i++)
 			insert_entry(m, entries[i].node, seq + i, entries[i].key, entries[i].value,
-						 entries[i].digest, entries[i].fresh, entries[i].fresh || entries[i].alone);
+						 entries[i].digest, entries[i].fresh, entries[i].fresh || entries[i].alone,
+						 entries[i].brief);
 		return;
 	}
 	for (int i = 0; i < n; i++)

@@ -406,6 +406,8 @@ typedef struct LsmEntry
 								 * writes it at the same time */
 	bool		alone;			/* no one else writes the key at the same time:
 								 * its lock is held at apply */
+	bool		brief;			/* likely to be forgotten soon: not worth a
+								 * place in any order before one is asked for */
 } LsmEntry;
 
 #define LSM_MAX_WRITE_ENTRIES	128

@@ -18,6 +18,8 @@
  */
 #include "postgres.h"
 
+#include <sys/mman.h>
+
 #include "port/atomics.h"
 #include "storage/shmem.h"
 
@@ -66,7 +68,7 @@ lsm_arena_shmem_bytes(void)
 	uint32		nchunks = arena_chunk_count();
 	Size		bytes = arena_header_bytes(nchunks);
 
-	bytes = add_size(bytes, PG_CACHE_LINE_SIZE);	/* alignment of chunks */
+	bytes = add_size(bytes, LSM_CHUNK_BYTES);	/* alignment of chunks */
 	return add_size(bytes, mul_size(nchunks, LSM_CHUNK_BYTES));
 }
 
@@ -85,7 +87,7 @@ lsm_arena_shmem_init(void)
 		return;
 
 	arena->nchunks = nchunks;
-	arena->chunks = (char *) TYPEALIGN(PG_CACHE_LINE_SIZE,
+	arena->chunks = (char *) TYPEALIGN(LSM_CHUNK_BYTES,
 									   (char *) arena + arena_header_bytes(nchunks));
 
 	/* lowest addresses first, so that a small load touches little memory */
@@ -124,6 +126,25 @@ arena_pop(void)
 }
 
 /*
+ * Map the pages of a chunk at once, instead of by a fault each.  Now that they exist, Linux maps
+ * all of them into any other process, too, when that one first reads in the chunk; were
+ * it to write first, it would get one page only (mem_touch() in memstore.c).  All this is about speed:
+ * older kernels refuse.
+ */
+static void
+arena_map_chunk(void *chunk)
+{
+#ifdef MADV_POPULATE_WRITE
+	static bool refused = false;
+	int			save_errno = errno;
+
+	if (!refused && madvise(chunk, LSM_CHUNK_BYTES, MADV_POPULATE_WRITE) != 0)
+		refused = true;
+	errno = save_errno;
+#endif
+}
+
+/*
  * A chunk of LSM_CHUNK_BYTES bytes, content undefined.  NULL if none is free,
  * also after destroying the retired memtables that no reader can see.
  */
@@ -134,6 +155,8 @@ lsm_arena_allocate_chunk(void)
 
 	if (chunk == NULL && lsm_memtable_reclaim() > 0)
 		chunk = arena_pop();
+	if (chunk != NULL)
+		arena_map_chunk(chunk);
 	return chunk;
 }
 

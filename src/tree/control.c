@@ -322,7 +322,9 @@ control_get_local(uint64 keyspace_id, RelFileNode rnode, LsmKind kind)
 										capacity * sizeof(ControlBlock *));
 			local_capacity = capacity;
 		}
-		block = MemoryContextAlloc(TopMemoryContext, sizeof(ControlBlock));
+		/* kept for good; aligned as the type wants it */
+		block = (ControlBlock *)
+			TYPEALIGN(LSM_LINE_BYTES, MemoryContextAlloc(TopMemoryContext, sizeof(ControlBlock) + LSM_LINE_BYTES));
 		control_block_construct(block);
 		local_blocks[nlocal_blocks++] = block;
 	}

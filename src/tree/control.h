@@ -56,7 +56,6 @@ typedef struct ControlShared
 	int			slot_tranche;
 	int			nblocks;
 	pg_atomic_uint32 nused;		/* blocks ever used: the first ones */
-	pg_atomic_uint64 clock;		/* for last_used */
 	pg_atomic_uint64 drops;
 
 	/* under the control table lock */
@@ -64,6 +63,7 @@ typedef struct ControlShared
 	int			free_last;
 	int			nbusy_free;		/* of these, with free_busy */
 
+	pg_atomic_uint64 clock LSM_LINE_START;	/* for last_used */
 	ControlBlock blocks[FLEXIBLE_ARRAY_MEMBER];
 } ControlShared;
 

@@ -30,6 +30,10 @@
 
 #define KEYLOCK_PARTITIONS	4096
 
+/*
+ * Two to a cache line, which hardly ever are wanted at the same time: 32 pages of memory
+ * in all, of which the TLB keeps more than of four times as many.
+ */
 typedef union KeyPartition
 {
 	struct
@@ -37,12 +41,13 @@ typedef union KeyPartition
 		LWLock		lock;
 		pg_atomic_uint64 counter;	/* changes; written under the lock */
 	}			p;
-	char		pad[PG_CACHE_LINE_SIZE];
+	char		pad[32];
 } KeyPartition;
 
 typedef struct KeylockShared
 {
 	int			tranche;
+	char		pad[PG_CACHE_LINE_SIZE - sizeof(int)];
 	KeyPartition partitions[FLEXIBLE_ARRAY_MEMBER];
 } KeylockShared;
 

@@ -65,6 +65,16 @@ mem_chunk_free(Memtable *m, void *chunk)
 		lsm_arena_free_chunk(chunk);
 }
 
+/*
+ * Memory about to be written, in a chunk that another process may have opened: a page fault
+ * of a read maps all pages of the chunk, that of a write only one (arena.c).
+ */
+static inline void
+mem_touch(const char *p)
+{
+	(void) *(const volatile char *) p;
+}
+
 /* From the present chunk; NULL if too little is left.  REQUIRES: spinlock. */
 static inline char *
 mem_take(Memtable *m, Size bytes)
@@ -92,7 +102,10 @@ lsm_memtable_allocate(Memtable *m, Size bytes)
 	p = mem_take(m, bytes);
 	SpinLockRelease(&m->mutex);
 	if (p != NULL)
+	{
+		mem_touch(p);
 		return p;
+	}
 
 	chunk = (MemChunk *) lsm_memtable_allocate_chunk(m);
 	if (chunk == NULL)
@@ -141,6 +154,8 @@ lsm_memtable_allocate_run(Memtable *m, const Size *bytes, int n, int *got)
 		p = lsm_memtable_allocate(m, bytes[0]);
 		i = 1;
 	}
+	else
+		mem_touch(p);
 	*got = i;
 	return p;
 }

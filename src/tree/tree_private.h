@@ -232,29 +232,43 @@ typedef enum LsmTreeState
 	LSM_STATE_LOADED
 } LsmTreeState;
 
+/* What one process writes and others read or write apart begins a cache line */
+#define LSM_LINE_BYTES		64
+#define LSM_LINE_START		pg_attribute_aligned(LSM_LINE_BYTES)
+
 typedef struct LsmLogSlot
 {
-	LWLock		lock;			/* held while appending to the slot's page */
+	LWLock		lock LSM_LINE_START;	/* held while appending to the slot's page */
 	BlockNumber block;			/* InvalidBlockNumber: none open */
 	uint64		generation;		/* of that page */
 	uint64		last_seq;		/* of the page's last entry */
 	Buffer		recent_buffer;	/* where it was last; a hint */
 } LsmLogSlot;
 
+/*
+ * In the order of who writes it how often, so that reading a tree takes no
+ * cache line from those who write to it.
+ */
 typedef struct LsmTreeShared
 {
+	/*
+	 * What operations write.  The lock protects what follows behind this line,
+	 * unless said otherwise.
+	 */
+	LWLock		lock LSM_LINE_START;
+	pg_atomic_uint64 seq;		/* last one given */
+	pg_atomic_uint64 row_limit; /* next row number */
+	pg_atomic_uint64 last_used; /* for eviction: a clock */
+
 	/*
 	 * identity: set when the block is taken, under the control table lock;
 	 * keyspace_id 0 = block is free
 	 */
-	pg_atomic_uint64 keyspace_id;
+	pg_atomic_uint64 keyspace_id LSM_LINE_START;
 	bool		local;			/* a temporary tree's, in backend memory */
 	RelFileNode rnode;
 	LsmKind		kind;
 	char		relpersistence;
-
-	LWLock		lock;			/* protects what follows, unless said
-								 * otherwise */
 
 	/*
 	 * relation OID, for the worker's lock.  Confirmed once a transaction
@@ -267,9 +281,6 @@ typedef struct LsmTreeShared
 	LsmTreeOptions options;
 
 	LsmTreeState state;
-	int			loader_pid;
-	ConditionVariable cv;		/* broadcast on any change of state, flush or
-								 * compaction ownership */
 
 	/* ---- loaded ---- */
 
@@ -286,14 +297,20 @@ typedef struct LsmTreeShared
 
 	pg_atomic_uint64 version_no;	/* = metapage's, after each edit */
 	pg_atomic_uint64 flushed_generation;
-	pg_atomic_uint64 seq;		/* last one given */
-	pg_atomic_uint64 row_limit; /* next row number */
 	pg_atomic_uint64 next_file; /* next file number */
 	pg_atomic_uint32 level0_runs;	/* hint for stalls */
 	pg_atomic_uint32 compaction_due;	/* hint for workers */
-	pg_atomic_uint64 last_used; /* for eviction: a clock */
 	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
 									 * sealed last; 0: none since the start */
+
+	int			loader_pid;
+
+	/* one flusher, one compactor; 0 = none.  Reset by lsm_tree_abort_cleanup */
+	int			flush_pid;
+	int			compact_pid;
+	uint64		compact_cursor[8];	/* per level: file number last compacted */
+	ConditionVariable cv;		/* broadcast on any change of state, flush or
+								 * compaction ownership */
 
 	LWLock		alloc_lock;		/* page allocation in the main fork */
 	BlockNumber nblocks;		/* of the main fork */
@@ -306,15 +323,11 @@ typedef struct LsmTreeShared
 	pg_atomic_uint64 manifest_pending;	/* ... but for one being written */
 	bool		strays_removed; /* false in a block just taken; set by the
 								 * first load */
+
 	LsmLogSlot	slots[LSM_LOG_SLOTS];
 
-	/* one flusher, one compactor; 0 = none.  Reset by lsm_tree_abort_cleanup */
-	int			flush_pid;
-	int			compact_pid;
-	uint64		compact_cursor[8];	/* per level: file number last compacted */
-
 	/* reader/writer of counters need no lock */
-	pg_atomic_uint64 counters[LSM_NCOUNTERS];
+	pg_atomic_uint64 counters[LSM_NCOUNTERS] LSM_LINE_START;
 } LsmTreeShared;
 
 /*

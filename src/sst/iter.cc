@@ -34,8 +34,8 @@ constexpr int kMaxSpares = 32;
 // looked at.
 constexpr uint32_t kFetches = 16;
 constexpr uint32_t kLongEntryBytes = 128;
-// Behind where an entry probably ends.
-constexpr size_t kGuessSlack = 32;
+// Behind where an entry probably ends: this part of the block.
+constexpr size_t kGuessSlackShare = 16;
 // Stepping through this many blocks in a row is taken for a scan, which then
 // asks for so many bytes ahead.  The call costs a short range scan of blocks in
 // the page cache a fifth of its time.
@@ -270,50 +270,38 @@ inline Wanted Pad(const Wanted& asked, Padded& padded) noexcept {
 }
 
 // Where the entry that was looked for last in the file's index ends, if keys
-// are evenly spread over their block.
+// are evenly spread over their block; its end if nothing is known.
 inline size_t GuessEnd(const LsmSstIter* it) noexcept {
   const LsmSstReader* reader = it->reader;
   const size_t bytes = it->packed.raw_bytes;
   if (reader->hot == nullptr || !reader->searched || it->block == 0)
-    return bytes / 2;
+    return bytes;
   const LsmSstHotBlock* hot = reader->hot + it->block;
   const uint32_t wanted = reader->searched_for;
-  if (wanted <= hot[-1].sample || wanted > hot[0].sample) return bytes / 2;
+  if (wanted <= hot[-1].sample || wanted > hot[0].sample) return bytes;
   return static_cast<size_t>(uint64_t{bytes} * (wanted - hot[-1].sample) /
                              (hot[0].sample - hot[-1].sample)) +
-         kGuessSlack;
+         bytes / kGuessSlackShare;
 }
 
-// Looks for the entry that begins with the wanted key in as much of the block
-// as need be; *found tells whether it is there.  False: not to be told this
-// way.
+// Looks for the entry that begins with the wanted key in the part of the block
+// that probably has it; *found tells whether it is there.  False: not to be
+// told this way.
 bool SearchPart(LsmSstIter* it, const Wanted& asked, bool* found) noexcept {
   Lz4Part* packed = &it->packed;
   // No restart array is longer than what is left of the block then: entries
   // have at least 11 bytes, restarts 4, and there are no more than entries.
   const size_t most = packed->raw_bytes - packed->raw_bytes / 15 * 4 - 12;
-  const size_t step = packed->raw_bytes / 8;
+  const size_t end = GuessEnd(it);
+  if (end > most || !Lz4DecodeTo(packed, end)) return false;
   Padded padded;
-  const Wanted wanted = Pad(asked, padded);
   Passed passed;
-  *found = false;
   it->next_entry = 0;
-  for (size_t end = GuessEnd(it); end <= most; end += step) {
-    if (end > packed->bytes && !Lz4DecodeTo(packed, end)) return false;
-    if (packed->bytes > end) end = packed->bytes < most ? packed->bytes : most;
-    switch (ScanEntries(it, wanted, end, &passed)) {
-      case Scan::kFound:
-        *found = true;
-        return true;
-      case Scan::kElsewhere:
-        return true;
-      case Scan::kNone:
-        break;
-      case Scan::kUnusual:
-        return false;
-    }
-  }
-  return false;
+  const Scan scan =
+      ScanEntries(it, Pad(asked, padded),
+                  packed->bytes < most ? packed->bytes : most, &passed);
+  *found = scan == Scan::kFound;
+  return *found || scan == Scan::kElsewhere;
 }
 
 // Finds the first entry of the current block that is wanted; *found tells

@@ -140,16 +140,16 @@ LsmSstStatus LoadPart(LsmSstIter* it, uint32_t block,
   const uint8_t* payload;
   size_t raw_bytes;
   if (contents[handle.bytes] != kTypeLz4 ||
-      handle.offset + handle.bytes + kLz4Slack > reader->map.bytes ||
       !CompressedBlockSize(kTypeLz4, contents, handle.bytes, &payload,
                            &raw_bytes)
            .ok() ||
       raw_bytes < kPartBytes || raw_bytes > kKeptBytes)
     return ReadBlock(it, block, handle, false, err);
-  if (!ReserveBuffer(it, raw_bytes + kLz4Slack))
+  if (!ReserveBuffer(it, raw_bytes))
     return FailMemory(err, "reading sorted file", reader->path);
   it->packed =
-      Lz4Part{payload, contents + handle.bytes, it->buffer, raw_bytes, 0};
+      Lz4Part{payload, static_cast<size_t>(contents + handle.bytes - payload),
+              it->buffer, raw_bytes, 0};
   it->base = it->buffer;
   it->buffered = it->part = true;
   it->entries_bytes = it->restarts = 0;

@@ -171,28 +171,20 @@ inline void FetchLong(const LsmSstIter* it, uint32_t offset,
     __builtin_prefetch(it->base + at);
 }
 
-// What a scan knows of the entry before the next one.
-struct Passed {
-  size_t bytes = 0;     // of its key; it is no answer
-  size_t matched = 0;   // that it has in common with the wanted key
-  bool differs = true;  // they are followed by different ones
-};
-
 // The answer of DecodeNext() and comparing, entry by entry from next_entry,
-// which is a restart or follows what was passed.  But keys are not put
-// together: how many bytes an entry shares with the one before tells mostly
-// where it stands, since it is known how many of these the wanted key has, too.
+// which is a restart.  But keys are not put together: how many bytes an entry
+// shares with the one before tells mostly where it stands, since it is known
+// how many of these the wanted key has, too.
 // Looks at entries that end within the first `scanned_bytes` of the block; if
 // it is not whole, kNone means that the next one does not.
 [[gnu::always_inline]] inline Scan ScanEntries(LsmSstIter* it,
                                                const Wanted& wanted,
-                                               size_t scanned_bytes,
-                                               Passed* passed) noexcept {
+                                               size_t scanned_bytes) noexcept {
   const uint8_t* limit = it->base + scanned_bytes;
   uint32_t at = it->next_entry;
-  size_t before_bytes = passed->bytes;
-  size_t matched = passed->matched;
-  bool differs = passed->differs;
+  size_t before_bytes = 0;  // of the entry before, which is no answer
+  size_t matched = 0;       // bytes that it has in common with the wanted key
+  bool differs = true;      // they are followed by different ones
   while (at < scanned_bytes) {
     uint32_t shared, non_shared, value_bytes;
     const uint8_t* p =
@@ -252,7 +244,6 @@ struct Passed {
     at = value_offset + value_bytes;
   }
   it->next_entry = at;
-  *passed = Passed{before_bytes, matched, differs};
   return Scan::kNone;
 }
 
@@ -295,11 +286,9 @@ bool SearchPart(LsmSstIter* it, const Wanted& asked, bool* found) noexcept {
   const size_t end = GuessEnd(it);
   if (end > most || !Lz4DecodeTo(packed, end)) return false;
   Padded padded;
-  Passed passed;
   it->next_entry = 0;
-  const Scan scan =
-      ScanEntries(it, Pad(asked, padded),
-                  packed->bytes < most ? packed->bytes : most, &passed);
+  const Scan scan = ScanEntries(it, Pad(asked, padded),
+                                packed->bytes < most ? packed->bytes : most);
   *found = scan == Scan::kFound;
   return *found || scan == Scan::kElsewhere;
 }
@@ -353,8 +342,7 @@ Verdict SearchBlock(LsmSstIter* it, const Wanted& asked, bool* found,
          at < end && at < it->next_entry + kFetches * 64; at += 64)
       __builtin_prefetch(it->base + at);
   }
-  Passed passed;
-  switch (ScanEntries(it, wanted, it->entries_bytes, &passed)) {
+  switch (ScanEntries(it, wanted, it->entries_bytes)) {
     case Scan::kFound:
       *found = true;
       return kFine;

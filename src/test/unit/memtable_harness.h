@@ -324,4 +324,21 @@ check_value(LsmMemValue *v)
 
 static LsmMemtable *table;
 
+/* Nodes of the table in order, all of which are linked by this. */
+static inline int
+count_nodes(void)
+{
+	int			n = 0;
+	LsmMemNode *before = NULL;
+
+	for (LsmMemNode *node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
+	{
+		expect(before == NULL || lsm_slice_compare(lsm_memnode_key(before), lsm_memnode_key(node)) < 0,
+			   "keys ascend");
+		before = node;
+		n++;
+	}
+	return n;
+}
+
 #endif							/* MEMTABLE_HARNESS_H */

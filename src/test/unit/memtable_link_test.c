@@ -90,22 +90,6 @@ node_is_text(LsmMemNode *node, const char *text)
 		lsm_slice_compare(lsm_memnode_key(node), lsm_slice(text, strlen(text))) == 0;
 }
 
-static int
-count_nodes(void)
-{
-	int			n = 0;
-	LsmMemNode *before = NULL;
-
-	for (LsmMemNode *node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
-	{
-		expect(before == NULL || lsm_slice_compare(lsm_memnode_key(before), lsm_memnode_key(node)) < 0,
-			   "keys ascend");
-		before = node;
-		n++;
-	}
-	return n;
-}
-
 /* ---- 1: each ordered operation finds what was to be linked ---- */
 
 static LsmMemNode *

@@ -141,22 +141,6 @@ expect_key_ordered(int group, int n, uint64 seq)
 	expect_key(group, n, seq);
 }
 
-static int
-count_nodes(void)
-{
-	int			n = 0;
-	LsmMemNode *before = NULL;
-
-	for (LsmMemNode *node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
-	{
-		expect(before == NULL || lsm_slice_compare(lsm_memnode_key(before), lsm_memnode_key(node)) < 0,
-			   "keys ascend");
-		before = node;
-		n++;
-	}
-	return n;
-}
-
 /* The next part begins anew. */
 static void
 report(bool good, const char *what)

@@ -1,6 +1,7 @@
 # Random transactions of three sessions, interleaved at random by isolationtester, once on heap tables with btree
 # indexes and once on lsm tables with lsm indexes: who waits, who fails, and what each sees must be the same.
-#   LSM_SEED=...  LSM_SPECS: number of scripts (6; long: 400)  LSM_PERMUTATIONS: interleavings of each (8)
+#   LSM_SEED=...  LSM_SPECS: number of scripts (6; long: 400; more if too few of
+#   their interleavings can be compared)  LSM_PERMUTATIONS: interleavings of each (8)
 use strict;
 use warnings;
 use LsmTest;
@@ -114,7 +115,8 @@ sub most_waiting
 }
 
 my ($waits, $compared, $differences) = (0, 0, 0);
-foreach my $number (1 .. $specs)
+my $enough = int($specs * $permutations / 4);
+for (my $number = 1; $number <= $specs || ($compared < $enough && $number <= 5 * $specs); $number++)
 {
 	my $spec = make_spec();
 	my %out;
@@ -147,7 +149,7 @@ foreach my $number (1 .. $specs)
 	}
 }
 is($differences, 0, "$compared interleavings as on heap");
-cmp_ok($compared, '>', $specs * $permutations / 4, 'enough is compared');
+cmp_ok($compared, '>=', $enough, 'enough is compared');
 cmp_ok($waits, '>', 0, 'sessions had to wait for each other');
 $node->stop;
 done_testing();

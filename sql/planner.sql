@@ -108,5 +108,21 @@ BEGIN
 	EXECUTE 'EXPLAIN SELECT * FROM hot' INTO line;
 	RAISE NOTICE '%', (regexp_match(line, 'rows=\d+'))[1];
 END $$;
+-- also while none of the old versions can be forgotten, and still as few rows
+TRUNCATE hot;
+INSERT INTO hot SELECT i, 0 FROM generate_series(1, 5) i;
+VACUUM ANALYZE hot;
+EXPLAIN (COSTS OFF) EXECUTE hot_row(3);
+DO $$
+DECLARE
+	line text;
+BEGIN
+	FOR i IN 1..2000 LOOP
+		UPDATE hot SET v = v + 1 WHERE id = 3;
+	END LOOP;
+	EXECUTE 'EXPLAIN SELECT * FROM hot' INTO line;
+	RAISE NOTICE '%', (regexp_match(line, 'rows=\d+'))[1];
+END $$;
+EXPLAIN (COSTS OFF) EXECUTE hot_row(3);
 RESET plan_cache_mode;
 DROP TABLE hot;

@@ -24,6 +24,7 @@
 #include "catalog/storage_xlog.h"
 #include "miscadmin.h"
 #include "optimizer/plancat.h"
+#include "port/pg_bitutils.h"
 #include "storage/smgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -47,9 +48,8 @@
 #define CHURNED_PAGES			40.0
 #define CHURNED_MAX_ROWS		6000.0	/* a larger table is mostly in files */
 
-/* Whether rows come and go is looked at whenever so many more have been written; later, twice as many */
+/* Whether rows come and go is looked at whenever so many more have been written; before, twice as many */
 #define CHURNED_STEP			1024
-#define CHURNED_STEPS			16
 
 /* Create the init fork that crash recovery copies over an unlogged table. */
 static void
@@ -312,10 +312,29 @@ size_entries(const LsmTreeSize *size)
 	return (double) size->file_entries + (double) size->memtable_entries;
 }
 
-static inline bool
-rows_come_and_go(uint64 row_limit, double entries)
+/* The number at which lsm_relation_note_update() has looked last, if an update took it */
+static inline uint64
+last_look(uint64 row_limit)
 {
-	return entries > 0 && (double) row_limit >= CHURNED_RATIO * entries;
+	if (row_limit < CHURNED_STEP)
+		return row_limit == 0 ? 0 : pg_prevpower2_64(row_limit);
+	return row_limit - row_limit % CHURNED_STEP;
+}
+
+/*
+ * Of how many rows there may be a version that is not replaced.  Entries say so where those replaced are
+ * forgotten soon; beside an old snapshot they are not.
+ */
+static inline double
+living_rows(uint64 row_limit, uint64 replaced, double entries)
+{
+	return Min(entries, (double) Max(row_limit - Min(row_limit, replaced), 1));
+}
+
+static inline bool
+rows_come_and_go(uint64 row_limit, double living, double ratio)
+{
+	return living > 0 && (double) row_limit >= ratio * living;
 }
 
 /*
@@ -338,6 +357,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	double		blocks = lsm_limit_blocks(row_limit);
 	LsmTreeSize size;
 	double		entries;
+	double		living;
 	double		bytes;
 	bool		churned;
 	int32		width = get_rel_data_width(rel, attr_widths) +
@@ -345,7 +365,8 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 
 	lsm_tree_size(tree, &size);
 	entries = size_entries(&size);
-	churned = rows_come_and_go(row_limit, entries);
+	living = living_rows(last_look(row_limit), lsm_tree_note_replaced(tree, 0, 0), entries);
+	churned = rows_come_and_go(row_limit, living, CHURNED_RATIO);
 	bytes = (double) size.file_bytes +
 		Min((double) size.memtable_bytes, (double) size.memtable_entries * width);
 	if (churned)
@@ -377,18 +398,30 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
  * lsm_relation_note_update - an update has written the row with this TID.
  *
  * Plans that were made before rows came and went are made anew, soon after that has begun: ANALYZE
- * would see to it within a minute.
+ * would see to it within a minute.  Of the updates only those that take certain row numbers are counted,
+ * each for as many as there are numbers since the last one of that kind.
  */
 void
 lsm_relation_note_update(Relation rel, LsmTree *tree, uint64 packed)
 {
 	uint64		number = lsm_tid_number(packed);
+	uint64		step = number <= CHURNED_STEP ? (number + 1) / 2 : CHURNED_STEP;
+	uint64		replaced;
 	LsmTreeSize size;
+	double		entries;
+	double		living;
 
-	if ((number & (number - 1)) != 0 &&
-		(number % CHURNED_STEP != 0 || number > CHURNED_STEP * CHURNED_STEPS))
+	if (number != last_look(number))
 		return;
 	lsm_tree_size(tree, &size);
-	if (rows_come_and_go(number, size_entries(&size)))
-		CacheInvalidateRelcache(rel);
+	entries = size_entries(&size);
+	replaced = lsm_tree_note_replaced(tree, step, number - (uint64) Min(entries, (double) number));
+	living = living_rows(number, replaced, entries);
+	if (rows_come_and_go(number, living, CHURNED_RATIO))
+	{
+		if (lsm_tree_note_churn(tree, true))
+			CacheInvalidateRelcache(rel);
+	}
+	else if (!rows_come_and_go(number, living, CHURNED_RATIO / 2))
+		(void) lsm_tree_note_churn(tree, false);
 }

@@ -196,3 +196,31 @@ lsm_tree_row_limit(LsmTree *tree)
 	lsm_tree_exit(tree);
 	return limit;
 }
+
+uint64
+lsm_tree_note_replaced(LsmTree *tree, uint64 rows, uint64 at_least)
+{
+	pg_atomic_uint64 *replaced = &tree->ctl->replaced;
+	uint64		old;
+	uint64		now;
+
+	lsm_tree_enter(tree);
+	old = pg_atomic_read_u64(replaced);
+	do
+		now = Max(old + rows, at_least);
+	while (now != old && !pg_atomic_compare_exchange_u64(replaced, &old, now));
+	lsm_tree_exit(tree);
+	return now;
+}
+
+bool
+lsm_tree_note_churn(LsmTree *tree, bool churned)
+{
+	bool		changed;
+
+	lsm_tree_enter(tree);
+	changed = pg_atomic_read_u32(&tree->ctl->churned) != (uint32) churned &&
+		pg_atomic_exchange_u32(&tree->ctl->churned, churned) != (uint32) churned;
+	lsm_tree_exit(tree);
+	return changed && churned;
+}

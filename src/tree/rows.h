@@ -109,6 +109,16 @@ extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
 /* All row numbers handed out so far are below it. */
 extern uint64 lsm_tree_row_limit(LsmTree *tree);
 
+/*
+ * How many of the row numbers handed out are of rows that updates have replaced, as far as known: never
+ * exact, nothing after a restart.  `rows` more are, and not fewer than `at_least` in all;
+ * (0, 0) only asks.
+ */
+extern uint64 lsm_tree_note_replaced(LsmTree *tree, uint64 rows, uint64 at_least);
+
+/* Rows come and go (or not) by now.  True: that was not so before. */
+extern bool lsm_tree_note_churn(LsmTree *tree, bool churned);
+
 /* ---- newest rows of keys that are updated often (newest.c) ---- */
 
 #define LSM_NEWEST_ROWS		2

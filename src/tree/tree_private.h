@@ -309,6 +309,8 @@ typedef struct LsmTreeShared
 	int			flush_pid;
 	int			compact_pid;
 	uint64		compact_cursor[8];	/* per level: file number last compacted */
+	pg_atomic_uint64 replaced;	/* rows that have a newer version, about */
+	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
 	ConditionVariable cv;		/* broadcast on any change of state, flush or
 								 * compaction ownership */
 

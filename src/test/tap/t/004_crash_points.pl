@@ -112,7 +112,7 @@ foreach my $variant ('kill', 'power failure')
 		my @pids = lsm_pids($node);
 		my $postmaster = $pids[0];
 		my $psql = lsm_spawn_psql($node, "$dir/work.sql", "$dir/work.out");
-		my $end = time + 60;
+		my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 		my $hit = 0;
 		while (time < $end)
 		{
@@ -137,8 +137,12 @@ foreach my $variant ('kill', 'power failure')
 			system_log('pg_ctl', '-D', $node->data_dir, '-l', $node->logfile, '-w', 'start');
 			@pids = lsm_pids($node);
 			$node->psql('postgres', 'SELECT count(*) FROM t_l; SELECT count(*) FROM t_l WHERE id = 1');
-			usleep(1_500_000);
-			$hit = 1 unless lsm_pids($node);
+			foreach (1 .. 100)
+			{
+				$hit = 1 unless lsm_pids($node);
+				last if $hit;
+				usleep(100_000);
+			}
 		}
 		# the process at the crash point and the postmaster are dead; one that waits for an
 		# LWLock of theirs never notices, as in any PostgreSQL
@@ -178,7 +182,7 @@ foreach my $variant ('kill', 'power failure')
 	# files of dropped trees do not stay for ever
 	$node->safe_psql('postgres', 'DROP TABLE t_l; DROP TABLE IF EXISTS extra, twice; CHECKPOINT');
 	my $left = -1;
-	foreach (1 .. 40)
+	foreach (1 .. $PostgreSQL::Test::Utils::timeout_default)
 	{
 		my @files = grep { !named_by_a_fork($node, $_) } lsm_files_of($node);
 		$left = @files;

@@ -61,7 +61,12 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM l'), $rows, 'rolled back i
 $node->psql('postgres', q{BEGIN; UPDATE l SET v = v || 'x'; ROLLBACK});
 is($node->safe_psql('postgres', q{SELECT count(*) FROM l WHERE v LIKE '%x'}), 0, 'rolled back update larger than the arena');
 $node->safe_psql('postgres', q{VACUUM l; SELECT lsm_compact('l'); CHECKPOINT});
-usleep(2_000_000);
+# files that were replaced go when nobody reads them any more
+foreach (1 .. $PostgreSQL::Test::Utils::timeout_default)
+{
+	last if on_disk() < 1.3 * $compacted;
+	usleep(1_000_000);
+}
 cmp_ok(on_disk(), '<', 1.3 * $compacted, 'the space of rolled back rows comes back');
 is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('l')}), '', 'lsm_verify');
 
@@ -70,7 +75,7 @@ sub directories_become
 {
 	my ($wanted, $what) = @_;
 	my $n = -1;
-	foreach (1 .. 60)
+	foreach (1 .. 2 * $PostgreSQL::Test::Utils::timeout_default)
 	{
 		$n = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_ls_dir('pg_lsm')});
 		last if $n == $wanted;

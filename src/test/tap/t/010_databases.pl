@@ -69,7 +69,7 @@ check('moved', 'database moved');
 # dropped databases leave nothing
 $node->safe_psql('postgres', "DROP DATABASE $_") foreach qw(source moved crashed copy_wal_log copy2_wal_log copy3_wal_log copy_file_copy copy3_file_copy);
 my $left = -1;
-foreach (1 .. 40)
+foreach (1 .. $PostgreSQL::Test::Utils::timeout_default)
 {
 	$left = $node->safe_psql('postgres', q{CHECKPOINT; SELECT count(*) FROM pg_ls_dir('pg_lsm')});
 	last if $left == 0;

@@ -220,7 +220,7 @@ sub belongs
 }
 $node->safe_psql('postgres', join(";\n", map { "DROP TABLE th$_, tl$_" } 1 .. $clients));
 my @left;
-foreach (1 .. 60)
+foreach (1 .. 2 * $PostgreSQL::Test::Utils::timeout_default)
 {
 	$node->safe_psql('postgres', 'CHECKPOINT');
 	my $metapages = '';

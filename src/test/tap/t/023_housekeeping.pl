@@ -42,7 +42,8 @@ my $bytes = q{SELECT lsm_relation_size('hot') + lsm_relation_size('hot_pkey') + 
 my @before = split /\|/, $node->safe_psql('postgres', $bytes);
 my ($most, $most_others) = (0, 0);
 my @later;
-foreach my $round (1 .. 3)
+sub autovacuums { return $node->safe_psql('postgres', q{SELECT autovacuum_count FROM pg_stat_all_tables WHERE relname = 'hot'}); }
+for (my $round = 1; $round <= 3 || ($round <= 10 && autovacuums() < 3); $round++)
 {
 	my $pid = load_start();
 	my $end = time + $seconds;
@@ -66,9 +67,10 @@ cmp_ok($versions, '>', 3000, "$versions row versions were made");
 
 # 3000 rows of 250 bytes, in three trees; 30 MB of updates of the smallest load
 cmp_ok($most, '<', 40e6, "at most @{[ int($most / 1024) ]} kB during the load, @{[ int($before[0] / 1024) ]} kB before it");
-cmp_ok($later[2], '<', 2 * $later[0] + 5e6, 'no growth from round to round (' . join(', ', map { int($_ / 1024) . ' kB' } @later) . ')');
+cmp_ok($later[-1], '<', 2 * $later[0] + 5e6, 'no growth from round to round (' . join(', ', map { int($_ / 1024) . ' kB' } @later) . ')');
 
-is($node->safe_psql('postgres', q{SELECT age(relfrozenxid) < 20000 FROM pg_class WHERE relname = 'hot'}), 't', 'relfrozenxid follows') if $versions > 40000;
+# each had a transaction of its own, and there was another one for each
+cmp_ok($node->safe_psql('postgres', q{SELECT age(relfrozenxid) FROM pg_class WHERE relname = 'hot'}), '<', $versions, 'relfrozenxid follows') if $versions > 40000;
 is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('hot')}), '', 'lsm_verify');
 
 # an open snapshot

@@ -193,7 +193,9 @@ for database in $(sql -d postgres -c "SELECT datname FROM pg_database WHERE datn
 	problems=$((problems + $(wc -l <"$results/verify.$database")))
 	head -5 "$results/verify.$database"
 done
-check "lsm_verify finds nothing in $trees trees" test "$problems" -eq 0 -a "$trees" -gt 0
+# SQLAlchemy's leave none
+[[ " $apps " == *" django "* && $trees -eq 0 ]] && problems=$((problems + 1))
+check "lsm_verify finds nothing in $trees trees" test "$problems" -eq 0
 grep -E 'PANIC|terminated by signal|ERROR:.*(pg_lsm|unexpected|could not (read|open|write))|WARNING:.*lsm' "$sandbox/data.log" |
 	head -20 >"$results/log"
 cat "$results/log"

@@ -1,19 +1,24 @@
 # Transactions of several clients that do the same to a heap table and to an lsm table, in one snapshot:
 # many versions of few rows, keys that go and come again, savepoints, old snapshots, while trees are flushed,
 # compacted and vacuumed, and the server is killed. Scrollable cursors for one value go back and forth amid that. Every statement changes as many rows in both, and whatever
-# a snapshot sees, by whatever kind of scan, is the same.
-#   LSM_TRANSACTIONS: of each client and round (100; long: 3000)
+# a snapshot sees, by whatever kind of scan, is the same. At last the same while the disk is full and its fsync fails, now and then.
+#   LSM_TRANSACTIONS: of each client and round (100; long: 3000)  LSM_SECONDS: with a bad disk (6; long: 120)
 use strict;
 use warnings;
 use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use List::Util qw(shuffle);
 use POSIX ();
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(usleep time);
 
 lsm_seed();
 my $transactions = $ENV{LSM_TRANSACTIONS} // (lsm_long() ? 3000 : 100);
+my $seconds = $ENV{LSM_SECONDS} // (lsm_long() ? 120 : 6);
+my $dir = PostgreSQL::Test::Utils::tempdir();
+$ENV{LSM_FAULTS_FULL} = "$dir/full";
+$ENV{LSM_FAULTS_EIO} = "$dir/eio";
 my $node = lsm_node('twins', conf => "lsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\nfsync = off\ndeadlock_timeout = 50ms\nlog_min_messages = fatal");
 lsm_start($node);
 lsm_create_twins($node, 't', 'id int PRIMARY KEY, a int, b text', '(a, id)', '(b)');
@@ -197,5 +202,41 @@ foreach my $round (1 .. 2)
 	lsm_restart_after_crash($node, @pids);
 	is(lsm_differences($node, 't'), '', "round $round: same after the crash");
 }
+
+# a bad disk: statements fail, and transactions with them, until the server is killed
+{
+	local $ENV{LD_PRELOAD} = $ENV{LSM_FAULTS_SO};
+	lsm_set($node, 'lsm.memtable_memory' => '2MB');
+	$node->restart;
+}
+my @clients;
+foreach my $c (1 .. 5)
+{
+	my $script = "$dir/client_$c.sql";
+	append_to_file($script, join('', map { $c == 5 ? (shuffle("SELECT lsm_flush('t_l');\n", "SELECT lsm_compact('t_l');\n", "VACUUM t_l;\n", "SELECT lsm_flush('t_h_sum');\n", "CHECKPOINT;\n"))[0]
+		: "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT step(" . (rand(2) - 1) . ");\nSELECT compare();\nCOMMIT;\n" } 1 .. 300 * $seconds));
+	push @clients, lsm_spawn_psql($node, $script, "$dir/client_$c", '-v', 'ON_ERROR_STOP=0', '-v', 'VERBOSITY=verbose');
+}
+my $end = time + $seconds;
+my $faults = 0;
+while (time < $end || ($faults < 5 && time < $end + 60))
+{
+	my $fault = rand() < 0.6 ? 'full' : 'eio';
+	append_to_file("$dir/$fault", 'x');
+	usleep(50_000 + int(rand(600_000)));
+	unlink "$dir/$fault";
+	usleep(50_000 + int(rand(400_000)));
+	$faults = () = join('', map { slurp_file("$dir/client_$_.err") } 1 .. 5) =~ /No space left on device|Input\/output error/g;
+}
+my @pids = lsm_pids($node);
+lsm_kill_process($node, 'postmaster');
+waitpid($_, 0) foreach @clients;
+my $errors = join('', map { slurp_file("$dir/client_$_.err") } 1 .. 5);
+unlike($errors, qr/twins differ|PANIC|XX000/, "$faults errors of a bad disk: no difference");
+cmp_ok($faults, '>=', 5, 'it was bad enough');
+lsm_restart_after_crash($node, @pids);
+is(lsm_differences($node, 't'), '', 'same after a bad disk and a crash');
+is(($node->psql('postgres', q{SELECT lsm_flush('t_l'), lsm_compact('t_l')}))[0], 0, 'flush and compaction work again');
+is(lsm_differences($node, 't'), '', 'same after these');
 $node->stop;
 done_testing();

@@ -131,6 +131,33 @@ FETCH BACKWARD 1 FROM c;
 FETCH FORWARD 3 FROM c;
 ROLLBACK;
 
+-- what filters have said holds for the files of that time: these are others when the group goes on
+CREATE TABLE ap_files (id bigint) USING lsm;
+CREATE INDEX ap_files_id ON ap_files USING lsm (id);
+INSERT INTO ap_files SELECT i * 3 FROM generate_series(1, 2000) i;
+SELECT lsm_flush('ap_files');
+INSERT INTO ap_files SELECT i * 3 + 1 FROM generate_series(1, 2000, 2) i;
+SELECT lsm_flush('ap_files');
+INSERT INTO ap_files SELECT i * 3 + 1 FROM generate_series(2, 2000, 2) i;
+BEGIN;
+DECLARE c CURSOR FOR SELECT id FROM ap_files WHERE id = ANY (ARRAY(SELECT generate_series(0::bigint, 100))) ORDER BY id;
+FETCH 2 FROM c;
+SELECT lsm_flush('ap_files');
+FETCH 3 FROM c;
+SELECT lsm_compact('ap_files');
+FETCH 3 FROM c;
+INSERT INTO ap_files SELECT i * 3 + 2 FROM generate_series(1, 2000) i;
+SELECT lsm_flush('ap_files');
+MOVE FORWARD 40 FROM c;
+FETCH ALL FROM c;
+COMMIT;
+SELECT count(*) FROM ap_files WHERE id = ANY (ARRAY(SELECT generate_series(0::bigint, 1000)));
+SELECT pg_stat_lsm_reset();
+SELECT count(*) FROM ap_files WHERE id = ANY (ARRAY(SELECT generate_series(3::bigint, 999)));
+SELECT lookups, digests, filter_probes = filter_negatives + filter_true_positives + filter_false_positives AS each_once
+	FROM pg_stat_lsm WHERE relname = 'ap_files_id';
+DROP TABLE ap_files;
+
 -- lists of an inner side that is scanned again and again
 SELECT count(*), sum(l.id) FROM generate_series(1, 50) o, LATERAL (SELECT * FROM ap_l WHERE id = ANY (ARRAY(SELECT (o + i * 50) * 7919 % 100003 * 2 + i % 2 FROM generate_series(1::bigint, 20) i))) l;
 SELECT count(*), sum(l.id) FROM generate_series(1, 50) o, LATERAL (SELECT * FROM ap_h WHERE id = ANY (ARRAY(SELECT (o + i * 50) * 7919 % 100003 * 2 + i % 2 FROM generate_series(1::bigint, 20) i))) l;

@@ -195,8 +195,8 @@ get_groups(LsmTree *tree)
 		bool		absent[LSM_GROUP_KEYS];
 
 		for (int i = 0; i < n; i++)
-			lsm_probe_begin(tree, &group[i],
-							lsm_slice(keys + (size_t) i * probes.stride, probes.key_bytes));
+			group[i].filter_key = lsm_slice(keys + (size_t) i * probes.stride, probes.key_bytes);
+		lsm_probe_begin_group(tree, group, n);
 		lsm_tree_sift(tree, group, n, absent);
 		for (int i = 0; i < n; i++)
 			found += !absent[i] &&

@@ -159,6 +159,30 @@ lsm_blocked_probe_avx2(const LsmFilter *filter, LsmDigest digest)
 	return all;
 }
 
+/* What all digests of a group have in common stays in registers. */
+__attribute__((target("avx2")))
+uint32_t
+lsm_blocked_probe_group_avx2(const LsmFilter *filter, const LsmDigest *digests, uint32_t n)
+{
+	const BlockedLanes *lanes = &blocked_lanes[filter->probes - 1];
+	bool		two_rounds = filter->probes > 8;
+	uint32_t	answer = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		const uint8_t *line = lsm_blocked_line(filter, digests[i]);
+		__m256i		low = _mm256_loadu_si256((const __m256i *) line);
+		__m256i		high = _mm256_loadu_si256((const __m256i *) (line + 32));
+		__m256i		half = _mm256_set1_epi32((int) (uint32_t) digests[i]);
+		bool		all = blocked_eight_lanes(lanes, 0, low, high, half);
+
+		if (two_rounds && all)
+			all = blocked_eight_lanes(lanes, 8, low, high, half);
+		answer |= (uint32_t) all << i;
+	}
+	return answer;
+}
+
 #endif							/* LSM_FILTER_X86 */
 
 void
@@ -325,6 +349,9 @@ lsm_blocked_dispatch(void)
 {
 #ifdef LSM_FILTER_X86
 	if (lsm_cpu_has_avx2())
+	{
 		lsm_blocked_ops.probe = lsm_blocked_probe_avx2;
+		lsm_blocked_ops.probe_group = lsm_blocked_probe_group_avx2;
+	}
 #endif
 }

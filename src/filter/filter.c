@@ -415,6 +415,32 @@ lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest)
 		ops->prefetch(filter, digest);
 }
 
+uint32_t
+lsm_filter_probe_group(const LsmFilter *filter, const LsmDigest *digests, uint32_t n)
+{
+	const LsmFilterOps *ops = lsm_filter_ops_of(filter->scheme);
+	uint32_t	answer = 0;
+
+	if (__builtin_expect(ops != NULL && ops->probe_group != NULL, 1))
+		return ops->probe_group(filter, digests, n);
+	for (uint32_t i = 0; i < n; i++)
+		answer |= (uint32_t) (ops == NULL || ops->probe(filter, digests[i])) << i;
+	return answer;
+}
+
+void
+lsm_filter_prefetch_group(const LsmFilter *filter, const LsmDigest *digests, uint32_t n)
+{
+	if (__builtin_expect(filter->scheme == LSM_FILTER_BLOCKED, 1))
+	{
+		for (uint32_t i = 0; i < n; i++)
+			__builtin_prefetch(lsm_blocked_line(filter, digests[i]));
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		lsm_filter_prefetch(filter, digests[i]);
+}
+
 double
 lsm_filter_expected_fpr(const LsmFilter *filter)
 {

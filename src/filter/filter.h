@@ -140,6 +140,15 @@ extern bool lsm_filter_probe(const LsmFilter *filter, LsmDigest digest);
 /* Prefetch the cache line(s) that lsm_filter_probe() will touch first. */
 extern void lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest);
 
+/* Most digests for the next two */
+#define LSM_FILTER_GROUP	32
+
+/* The same for n digests: bit i of the answer is that of digests[i]. */
+extern uint32_t lsm_filter_probe_group(const LsmFilter *filter, const LsmDigest *digests,
+									   uint32_t n);
+extern void lsm_filter_prefetch_group(const LsmFilter *filter, const LsmDigest *digests,
+									  uint32_t n);
+
 /* Closed-form false positive rate of this very filter (its m, n, k); 1.0 for none. */
 extern double lsm_filter_expected_fpr(const LsmFilter *filter);
 

@@ -68,6 +68,9 @@ typedef struct LsmFilterOps
 
 	bool		(*probe) (const LsmFilter *filter, LsmDigest digest);
 	void		(*prefetch) (const LsmFilter *filter, LsmDigest digest);
+
+	/* lsm_filter_probe_group(); NULL: probe them one by one. */
+	uint32_t	(*probe_group) (const LsmFilter *filter, const LsmDigest *digests, uint32_t n);
 	double		(*expected_fpr) (const LsmFilter *filter);
 
 	/* The header's checksum may cover the start of the payload only. */
@@ -111,6 +114,8 @@ extern bool lsm_blocked_probe_portable(const LsmFilter *filter, LsmDigest digest
 #ifdef LSM_FILTER_X86
 /* REQUIRES: lsm_cpu_has_avx2(). */
 extern bool lsm_blocked_probe_avx2(const LsmFilter *filter, LsmDigest digest);
+extern uint32_t lsm_blocked_probe_group_avx2(const LsmFilter *filter, const LsmDigest *digests,
+											 uint32_t n);
 #endif
 
 /* ---- the two long-key digests, which must agree bit for bit ---- */

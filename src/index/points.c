@@ -158,10 +158,10 @@ begin_group(LsmPoints *group, LsmTree *tree, const LsmQuals *quals, const int *p
 	}
 	for (int i = 0; i < group->n; i++)
 	{
-		lsm_probe_begin(tree, &group->probes[i],
-						lsm_slice(group->keys.data + start, ends[i] - start));
+		group->probes[i].filter_key = lsm_slice(group->keys.data + start, ends[i] - start);
 		start = ends[i];
 	}
+	lsm_probe_begin_group(tree, group->probes, group->n);
 	if (group->resting > 0)
 	{
 		group->resting--;

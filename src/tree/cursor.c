@@ -127,6 +127,7 @@ build_point_files(LsmCursor *cursor)
 {
 	LsmVersion *version = cursor->version;
 	LsmKeyWords words = lsm_key_words(cursor->probe.filter_key);
+	bool		sifted = lsm_probe_sifted(&cursor->probe, version);
 	bool		more = false;
 
 	for (int i = 0; i < version->nruns; i++)
@@ -134,6 +135,8 @@ build_point_files(LsmCursor *cursor)
 		LsmRun	   *run = &version->runs[i];
 		int			end;
 
+		if (sifted && (((cursor->probe.admitted | cursor->probe.unasked) >> i) & 1) == 0)
+			continue;
 		for (int at = lsm_run_find_prefix(run, &words, &end); at < end; at++)
 		{
 			LsmFile    *file = &run->files[at];
@@ -157,6 +160,14 @@ build_point_files(LsmCursor *cursor)
 									lsm_file_open(cursor->tree,
 												  &source->run->files[source->at]));
 	}
+}
+
+/* Has the source's filter been asked by lsm_tree_sift()? */
+static inline bool
+admitted_before(const LsmCursor *cursor, const LsmSource *source)
+{
+	return lsm_probe_sifted(&cursor->probe, cursor->version) &&
+		((cursor->probe.admitted >> (source->run - cursor->version->runs)) & 1) != 0;
 }
 
 /*
@@ -184,7 +195,8 @@ ask_point_filters(LsmCursor *cursor, bool forward)
 			LsmOpenFile *open = lsm_file_open(cursor->tree,
 											  &source->run->files[source->first]);
 
-			if (lsm_probe_filter(cursor->tree, &cursor->probe, open, &counts))
+			if (admitted_before(cursor, source) ||
+				lsm_probe_filter(cursor->tree, &cursor->probe, open, &counts))
 			{
 				lsm_source_position(cursor, source, forward);
 				lsm_file_count_blocks(cursor->tree, open);

@@ -12,22 +12,26 @@
  */
 #include "postgres.h"
 
+#include "port/pg_bitutils.h"
+
 #include "tree/lookup.h"
 #include "tree/merge.h"
 
 #define CANDIDATES	32			/* looked at together */
 #define ANNOUNCED_KEY_BYTES	64	/* of longer keys only memtables are announced */
 #define UNKNOWN		(-2)		/* not looked for yet */
-#define LSM_GROUP_RUNS	16		/* with more, keys are looked up one by one */
+#define SIFTED		(-3)		/* the probe knows */
 /* memtable_rate is a moving average, of 256 */
 #define MEMTABLES_FIRST	96
 
 void
 lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
 {
-	if (counts->probes == 0)
+	/* what lsm_tree_sift() has asked has outcomes only */
+	if ((counts->probes | counts->true_positives | counts->false_positives) == 0)
 		return;
-	lsm_count(tree, LSM_COUNT_FILTER_PROBES, counts->probes);
+	if (counts->probes > 0)
+		lsm_count(tree, LSM_COUNT_FILTER_PROBES, counts->probes);
 	if (counts->digests > 0)
 		lsm_count(tree, LSM_COUNT_DIGESTS, counts->digests);
 	if (counts->negatives > 0)
@@ -46,6 +50,8 @@ lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 	lsm_count(tree, LSM_COUNT_LOOKUPS, 1);
 	probe->filter_key = filter_key;
 	probe->shared = lsm_hash_sharing;
+	probe->asked = false;
+	probe->sifted = 0;
 	probe->digest = lsm_digest_key(filter_key.data, filter_key.len);
 	if (probe->shared)
 		lsm_count(tree, LSM_COUNT_DIGESTS, 1);
@@ -234,6 +240,29 @@ get_from_runs(LsmTree *tree, LsmVersion *version, LsmSlice key,
 	}
 }
 
+/* After lsm_tree_sift(), of the same version: what it has fetched ahead, and what it could not ask. */
+static void
+get_from_sifted(LsmTree *tree, LsmVersion *version, LsmSlice key,
+				const LsmProbe *probe, LsmFold *fold, LsmProbeCounts *counts)
+{
+	for (uint32 left = probe->admitted | probe->unasked; left != 0; left &= left - 1)
+	{
+		int			i = pg_rightmost_one_pos32(left);
+		LsmRun	   *run = &version->runs[i];
+		bool		admitted = (probe->admitted >> i) & 1;
+
+		for (int at = lsm_run_find(run, key);
+			 at < run->nfiles && lsm_file_may_hold(&run->files[at], key); at++)
+		{
+			LsmOpenFile *open = lsm_file_open(tree, &run->files[at]);
+
+			if ((admitted || lsm_probe_filter(tree, probe, open, counts)) &&
+				get_from_file(tree, open, key, probe, fold, counts))
+				return;
+		}
+	}
+}
+
 /*
  * The files that may hold entries with a filter key, as they were found for
  * lsm_tree_announce_early().
@@ -360,112 +389,6 @@ lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe)
 	return absent;
 }
 
-/* What a key of a group leads to: one file per run */
-typedef struct GroupKey
-{
-	LsmDigest	digest;			/* of memtables */
-	LsmKeyWords words;
-	int			n;				/* files; -1: not to be told in a group */
-	LsmOpenFile *files[LSM_GROUP_RUNS];
-} GroupKey;
-
-/* All keys' candidates in one run. */
-static void
-gather_group(LsmTree *tree, LsmRun *run, const LsmProbe *probes, GroupKey *keys, int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		LsmOpenFile *open;
-		int			at;
-		int			end;
-
-		if (keys[i].n < 0)
-			continue;
-		at = lsm_run_find_prefix(run, &keys[i].words, &end);
-		if (at == end)
-			continue;
-		open = lsm_file_open(tree, &run->files[at]);
-
-		/*
-		 * A key's entries may go on in the next file.  An elastic filter
-		 * counts who asks, a paged one reads: to be asked once only.
-		 */
-		if (keys[i].n == LSM_GROUP_RUNS || !open->has_filter || open->elastic != NULL || open->paged ||
-			at + 1 < end)
-			keys[i].n = -1;
-		else
-		{
-			lsm_filter_prefetch(&open->filter, probes[i].digest);
-			keys[i].files[keys[i].n++] = open;
-		}
-	}
-}
-
-/* Asks quietly: outcomes count only if all say no. */
-static bool
-absent_in_group(LsmTree *tree, const LsmMemtableSet *set, const LsmProbe *probe,
-				const GroupKey *key, LsmProbeCounts *counts)
-{
-	LsmProbeCounts asked = {0};
-
-	for (int i = 0; i < set->n; i++)
-	{
-		if (lsm_memtable_has_digest(set->tables[i], key->digest, probe->filter_key))
-			return false;
-	}
-	for (int i = 0; i < key->n; i++)
-	{
-		LsmOpenFile *open = key->files[i];
-
-		if (lsm_filter_probe(&open->filter, lsm_probe_digest(probe, &asked)) ||
-			(unlikely(open->ones_say_no) && lsm_file_filter_faulted(tree, open)))
-		{
-			lsm_sst_prefetch(open->reader, probe->filter_key.data, probe->filter_key.len);
-			return false;
-		}
-	}
-	for (int i = 0; i < key->n; i++)
-	{
-		lsm_file_counts(key->files[i])->negatives++;
-		lsm_probe_learn(key->files[i], false);
-	}
-	counts->probes += key->n;
-	counts->negatives += key->n;
-	counts->digests += asked.digests;
-	return true;
-}
-
-int
-lsm_tree_sift(LsmTree *tree, const LsmProbe *probes, int n, bool *absent)
-{
-	LsmMemtableSet set;
-	LsmVersion *version;
-	GroupKey	keys[LSM_GROUP_KEYS];
-	LsmProbeCounts counts = {0};
-	int			nabsent = 0;
-
-	Assert(n <= LSM_GROUP_KEYS);
-	version = lsm_version_enter(tree, &set);
-	lsm_filecache_begin();
-	for (int i = 0; i < n; i++)
-	{
-		keys[i].digest = lsm_memtable_digest(tree, probes[i].filter_key, probes[i].digest);
-		keys[i].words = lsm_key_words(probes[i].filter_key);
-		keys[i].n = 0;
-		lsm_probe_prefetch_memtables(tree, &set, &probes[i]);
-	}
-	for (int i = 0; i < version->nruns; i++)
-		gather_group(tree, &version->runs[i], probes, keys, n);
-	for (int i = 0; i < n; i++)
-	{
-		absent[i] = keys[i].n >= 0 && absent_in_group(tree, &set, &probes[i], &keys[i], &counts);
-		nabsent += absent[i];
-	}
-	lsm_probe_counts_add(tree, &counts);
-	lsm_tree_exit(tree);
-	return nabsent;
-}
-
 bool
 lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 			 StringInfo value)
@@ -499,7 +422,9 @@ lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	 * Unless memtables answer mostly, what they need is fetched while the
 	 * fences are looked at.
 	 */
-	if (tree->memtable_rate < MEMTABLES_FIRST)
+	if (lsm_probe_sifted(probe, version))
+		n = SIFTED;
+	else if (tree->memtable_rate < MEMTABLES_FIRST)
 	{
 		lsm_probe_prefetch_memtables(tree, &set, probe);
 		n = find_candidates(tree, version, key, probe, candidates);
@@ -514,7 +439,9 @@ lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	{
 		if (n == UNKNOWN)
 			n = find_candidates(tree, version, key, probe, candidates);
-		if (n >= 0)
+		if (n == SIFTED)
+			get_from_sifted(tree, version, key, probe, &fold, &counts);
+		else if (n >= 0)
 			(void) get_from_candidates(tree, candidates, n, key, probe, &fold, &counts);
 		else
 			get_from_runs(tree, version, key, probe, &fold, &counts);

@@ -31,9 +31,16 @@ extern void lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts);
 static inline LsmDigest
 lsm_probe_digest(const LsmProbe *probe, LsmProbeCounts *counts)
 {
-	if (likely(probe->shared) || counts->digests++ == 0)
+	if (likely(probe->shared) || (counts->digests++ == 0 && !probe->asked))
 		return probe->digest;
 	return lsm_digest_key(probe->filter_key.data, probe->filter_key.len);
+}
+
+/* Is this what lsm_tree_sift() has asked? */
+static inline bool
+lsm_probe_sifted(const LsmProbe *probe, const LsmVersion *version)
+{
+	return unlikely(probe->sifted == version->serial);
 }
 
 /* elastic.c: as the functions below, for files with an elastic filter. */

@@ -274,11 +274,20 @@ typedef struct LsmProbe
 	LsmSlice	filter_key;		/* points to the caller's memory */
 	LsmDigest	digest;
 	bool		shared;			/* filters use it, too */
+
+	/* what lsm_tree_sift() has asked already */
+	bool		asked;			/* some filter, of whatever version */
+	uint64		sifted;			/* serial of the version; 0: none */
+	uint32		admitted;		/* bit i: the filter of run i was asked and does not object */
+	uint32		unasked;		/* bit i: run i is to be asked still */
 } LsmProbe;
 
 /* Counts one lookup (and its digest if shared: else filters count theirs).  `filter_key`: the TID of a
  * table tree; the encoded columns, without TID, of an index tree. */
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
+
+/* The same for n probes whose filter_key is set. */
+extern void lsm_probe_begin_group(LsmTree *tree, LsmProbe *probes, int n);
 
 /* There is something else to do before the lookup: fetch ahead what it will need of memtables. */
 extern void lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
@@ -300,10 +309,11 @@ extern bool lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe);
 
 /*
  * The same for n keys at once: all fences, then all prefetches, then the filters, so that the waits for
- * memory overlap.  absent[i]: surely; these count as looked up.  Of others what comes first is fetched
- * ahead.  Returns how many are absent.
+ * memory overlap.  absent[i]: surely.  What filters have said of the others the probes keep: a lookup or cursor
+ * asks no filter again as long as the list of files is the same.  Of these what comes first is fetched ahead.
+ * Returns how many are absent.
  */
-extern int	lsm_tree_sift(LsmTree *tree, const LsmProbe *probes, int n, bool *absent);
+extern int	lsm_tree_sift(LsmTree *tree, LsmProbe *probes, int n, bool *absent);
 
 /*
  * Newest complete value of `key`.  Replaces the content of `value` (tag byte

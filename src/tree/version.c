@@ -482,6 +482,57 @@ lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end)
 	return at;
 }
 
+/* The same for a key of a group, if it is in none of the files, or in one of them only. */
+static int
+find_one(const LsmRun *run, const LsmKeyWords *words)
+{
+	int			end;
+	int			at = lsm_run_find_prefix(run, words, &end);
+
+	return at == end ? LSM_NO_FILE : at + 1 == end ? at : LSM_SEVERAL_FILES;
+}
+
+/*
+ * A key's own bytes stand for a range of integers.  Mostly that range lies between the fences of the file of
+ * the key before, or before all files, or behind them; else the search is made.
+ */
+void
+lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at)
+{
+	int			last = 0;
+	uint64		first_word = run->smallest_words[0];
+	uint64		last_word = run->largest_words[run->nfiles - 1];
+
+	for (int i = 0; i < n; i++)
+	{
+		uint32		len = keys[i].key.len;
+		uint64		word = 0;
+		uint64		greatest;
+		int			c = run_word_of(run, &keys[i], &word);
+
+		if (likely(c == 0))
+		{
+			greatest = word;
+			if (len < run->prefix_bytes + sizeof(word))
+				greatest |= ~UINT64CONST(0) >> (8 * (len - run->prefix_bytes));
+			if (likely(run->smallest_words[last] < word && greatest < run->largest_words[last]))
+				at[i] = last;
+			else if (greatest < first_word || word > last_word)
+				at[i] = LSM_NO_FILE;
+			else
+			{
+				at[i] = find_one(run, &keys[i]);
+				if (at[i] >= 0)
+					last = at[i];
+			}
+		}
+		else if (len >= run->prefix_bytes)
+			at[i] = LSM_NO_FILE;
+		else
+			at[i] = find_one(run, &keys[i]);
+	}
+}
+
 bool
 lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low, LsmSlice high)
 {

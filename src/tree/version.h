@@ -169,6 +169,12 @@ extern bool lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key);
 /* The files that may have keys that begin with `key`: from the index returned to before *end. */
 extern int	lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end);
 
+#define LSM_NO_FILE			(-1)
+#define LSM_SEVERAL_FILES	(-2)
+
+/* at[i]: the one file that may have keys that begin with keys[i]; or one of the above.  Keys in order take least time. */
+extern void lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at);
+
 /* Index of the last file that is not entirely after `key`; -1 if none. */
 extern int	lsm_run_find_last(const LsmRun *run, LsmSlice key);
 

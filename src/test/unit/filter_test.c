@@ -391,6 +391,43 @@ test_vector(void)
 #endif
 }
 
+/* ---- many digests at once ---- */
+
+/* Half of the keys present; groups of all sizes, at all offsets. */
+static void
+test_group(LsmFilterScheme scheme, double bits_per_key)
+{
+	LsmDigest	digests[LSM_FILTER_GROUP];
+	Image		image;
+	bool		good = build_image(&image, scheme, bits_per_key, 0, 5000);
+	uint64_t	nyes = 0;
+	uint64_t	nno = 0;
+
+	for (uint32_t i = 0; i < 3000; i++)
+	{
+		uint32_t	n = i % (LSM_FILTER_GROUP + 1);
+		uint32_t	answer;
+
+		for (uint32_t j = 0; j < n; j++)
+			digests[j] = digest_of((uint64_t) (i * 31 + j) % 10000);
+		lsm_filter_prefetch_group(&image.filter, digests, n);
+		answer = lsm_filter_probe_group(&image.filter, digests, n);
+		for (uint32_t j = 0; j < n; j++)
+		{
+			bool		yes = (answer >> j) & 1;
+
+			good &= yes == lsm_filter_probe(&image.filter, digests[j]);
+			nyes += yes;
+			nno += !yes;
+		}
+		good &= n == LSM_FILTER_GROUP || answer >> n == 0;
+	}
+	good &= nyes > 20000 && (nno > 20000 || scheme == LSM_FILTER_NONE);
+	ok(good, "a group of digests gets each one's answer, %s, %g bits per key",
+	   lsm_filter_scheme_name(scheme), bits_per_key);
+	free(image.memory);
+}
+
 /* ---- damaged images ---- */
 
 /* A copy at an odd address whose end is the end of the allocation. */
@@ -750,6 +787,11 @@ main(int argc, char **argv)
 	test_fpr_all(LSM_FILTER_BLOOM);
 	test_fpr_all(LSM_FILTER_BLOCKED);
 	test_vector();
+	test_group(LSM_FILTER_NONE, 10);
+	test_group(LSM_FILTER_BLOOM, 10);
+	test_group(LSM_FILTER_BLOCKED, 10);
+	test_group(LSM_FILTER_BLOCKED, 30.7);
+	test_group(LSM_FILTER_QUOTIENT, 10);
 	for (int scheme = LSM_FILTER_NONE; scheme <= LSM_FILTER_BLOCKED; scheme++)
 		test_damage((LsmFilterScheme) scheme);
 	test_hostile(LSM_FILTER_BLOOM);

@@ -8,28 +8,44 @@ say "hash sharing in SQL"
 # probed: digests per lookup of the key's index since the last call
 probed() { sql heap -c "SELECT round(digests::numeric / lookups, 3) FROM pg_stat_lsm WHERE relname = 'l_pkey'"; }
 
+# in_turn KEY_BYTES QUERY PROBES: lines "on off hash", us of CPU per lookup and ns per digest more (two in a row against
+# one), one line per turn. All in one session and within some tenths of a second, since the machine has phases of different speed
+# that last seconds. Who comes first alternates
+in_turn() {
+	local clock="SELECT '@' || split_part(pg_read_file('/proc/self/schedstat'), ' ', 1);" i order sharing
+	{
+		printf '%s\n' "$probes_nested" "SELECT tree_draw($1, 10000, 0, 0, 1, 1);" "$2" "$2"
+		for ((i = 0; i < 2 * rounds; i++)); do
+			if ((i % 2)); then order="on off"; else order="off on"; fi
+			for sharing in $order; do
+				echo "SET lsm.hash_sharing = $sharing;"
+				printf '%s\n' "$clock" "$2" "$clock" "SELECT '@$sharing';"
+				echo "SELECT '@hash ' || (tree_hash(9) - tree_hash(1)) / 8;"
+			done
+		done
+	} >"$sandbox/chunk.sql"
+	sql heap -f "$sandbox/chunk.sql" >"$sandbox/chunk.out"
+	sed -n 's/^@//p' "$sandbox/chunk.out" | awk -v n="$3" '
+		$1 ~ /^[0-9]/ { before = now; now = $1; next }
+		$1 == "on" || $1 == "off" { took[$1] = (now - before) / 1000 / n; next }
+		$1 == "hash" && ++turn % 2 { first = $2; next }
+		{ print took["on"], took["off"], (first + $2) / 2 }'
+}
+
 # one KEY_BYTES ROWS TARGET: no target where what is expected is a hundredth of the lookup, and noise
 one() {
-	local probes query hash digests i
+	local probes query digests
 	probes=$(scaled 100000)
 	probes_load "$1" "$(scaled "$2")" "$probes"
 	query="SELECT count(l.v) FROM absent JOIN l USING (k);"
-
-	# what one more digest costs: two in a row against one
-	session_open
-	ask session "SELECT tree_draw($1, 10000, 0, 0, 1, 1);"
-	hash=$(for ((i = 0; i < 9; i++)); do
-		ask session "SELECT tree_hash(9) - tree_hash(1);"
-		echo "$answer"
-	done | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] / 8 }')
-	pipe_close session
 	sql heap -c "SELECT pg_stat_lsm_reset()" -c "$probes_nested" -c "SET lsm.hash_sharing = off" -c "$query" >/dev/null
 	digests=$(probed)
 
-	interleave_sql "sharing in SQL, absent, $1 B" "$probes" us/key "1.0x" on off heap "$probes_nested" \
-		"SET lsm.hash_sharing = on \\; $query" "SET lsm.hash_sharing = off \\; $query"
-	echo "   a digest of $1 B: $hash ns, digests per lookup without sharing: $digests"
-	awk -v h="$hash" -v d="$digests" '{ print ($2 - $1) * 1000, (d - 1) * h }' "$sandbox/pairs" >"$sandbox/saved"
+	in_turn "$1" "$query" "$probes" >"$sandbox/turns"
+	awk '{ print $1, $2 }' "$sandbox/turns" | report "sharing in SQL, absent, $1 B" lower us/key "1.0x" on off
+	awk -v b="$1" -v d="$digests" '{ h += $3 } END { printf "   a digest of %d B: %.1f ns, digests per lookup without sharing: %s\n", b, h / NR, d }' \
+		"$sandbox/turns"
+	awk -v d="$digests" '{ print ($2 - $1) * 1000, (d - 1) * $3 }' "$sandbox/turns" >"$sandbox/saved"
 	report "saved against (digests - 1) x hash, $1 B" higher ns "$3" saved expected <"$sandbox/saved"
 }
 

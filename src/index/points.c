@@ -6,7 +6,7 @@
  * A lookup of an absent key does little but wait for memory: the lines of
  * filters that its digest leads to.  For a list of keys these waits overlap, if the
  * fences of all keys are looked at first (lsm_tree_sift).  Keys that some filter or memtable
- * may have are then looked up one by one, with the digest that is already there.
+ * may have are then looked up one by one, with the digest and the filters' answers that are already there.
  *
  * That a key was absent is believed as long as the scan lasts.  So this is for MVCC
  * snapshots only: what is inserted later they do not see.
@@ -21,7 +21,7 @@
 
 /* Points of the first group: a LIMIT may be satisfied by a few */
 #define FIRST_POINTS	8
-/* Groups that are not looked for ahead when one had hardly an absent key: filters would be asked twice */
+/* Groups that are not looked for ahead when one had hardly an absent key: nothing is gained */
 #define RESTING_GROUPS	8
 
 /* ======================================================================

@@ -222,10 +222,16 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		 ItemPointerGetOffsetNumber(tid) % CHECK_ANYWAY != 0))
 	{
 		/* a row that cannot conflict with anything needs no second check */
+		LsmSlice	key = lsm_slice(state->key.data, state->key.len);
+		LsmSlice	value = lsm_slice(state->value.data, state->value.len);
+
 		Assert(check == UNIQUE_CHECK_NO || spec->unique);
-		if (check != UNIQUE_CHECK_EXISTING)
-			lsm_write_one(tree, lsm_slice(state->key.data, state->key.len),
-						  lsm_slice(state->value.data, state->value.len));
+
+		/* of a valid index, no one else inserts the entry of a row just made */
+		if (check != UNIQUE_CHECK_EXISTING && kept)
+			lsm_write_unseen(tree, key, value, kept->often);
+		else if (check != UNIQUE_CHECK_EXISTING)
+			lsm_write_one(tree, key, value);
 	}
 	else
 	{

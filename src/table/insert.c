@@ -95,6 +95,7 @@ write_new_rows(Relation rel, LsmTree *tree, LsmEntry *entries, int n, uint64 *pa
 	{
 		entries[i].key = lsm_slice(keys[i], LSM_TID_KEY_BYTES);
 		entries[i].fresh = true;
+		entries[i].unseen = true;
 	}
 	lsm_write_begin(tree, &write, entries, n);
 	number = lsm_write_allocate_rows(&write, n);

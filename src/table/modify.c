@@ -42,6 +42,12 @@ lsm_table_tree(Relation rel)
 	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
 }
 
+static inline bool
+updated_often(const LsmTarget *target, uint64 packed)
+{
+	return lsm_tid_number(packed) - lsm_tid_number(target->packed) < BRIEF_ROWS;
+}
+
 /* ---- LsmTarget ---- */
 
 void
@@ -474,6 +480,7 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	entries[0].key = lsm_slice(key, sizeof(key));
 	entries[0].value = lsm_slice(new_value.data, new_value.len);
 	entries[0].fresh = true;
+	entries[0].unseen = true;
 	entries[1].key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
 	entries[1].alone = true;
@@ -483,7 +490,7 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	lsm_write_begin(target->tree, &write, entries, 2);
 	*packed = lsm_number_pack(lsm_write_allocate_rows(&write, 1));
 	lsm_key_encode(*packed, key);
-	entries[0].brief = lsm_tid_number(*packed) - lsm_tid_number(target->packed) < BRIEF_ROWS;
+	entries[0].brief = updated_often(target, *packed);
 	lsm_tid_unpack(*packed, &old_header.next);
 	resetStringInfo(&old_value);
 	lsm_row_encode(&old_value, &old_header, false);
@@ -664,6 +671,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		lsm_header_free(&update.header);
 		finish_change(&update.target, update.mode, have_tuple_lock);
 		replaced.tid = update.target.tid;
+		replaced.often = updated_often(&update.target, update.packed);
 		replaced.xmin = (update.target.row.flags & LSM_ROW_XMIN_FROZEN) ||
 			TransactionIdIsCurrentTransactionId(update.target.row.xmin) ?
 			InvalidTransactionId : update.target.row.xmin;

@@ -121,7 +121,7 @@ lsm_memindex_search(Memtable *m, LsmDigest digest)
 #define SAME_MOST			(1 << 14)
 
 /* A longer list is not worth going through */
-#define SAME_WALKED			32
+#define SAME_WALKED			128
 
 /* Who puts a node in front of a longer one does not look what is dead, but when it is twice as long */
 #define SAME_PRUNED			16

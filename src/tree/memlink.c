@@ -35,8 +35,8 @@
  * What must not happen is that a key gets a node in the skiplist while an older one of it is in
  * the list.  Writes of one key come one after the other (tree_private.h), so a
  * later one finds the key in the index: it adds its value to the node that is there, linked
- * or not, or, if the index cannot tell for the digest, settles and searches the skiplist.  Should two nodes of a key
- * meet nevertheless, the one that is linked gets both values.
+ * or not, or, if the index cannot tell for the digest, settles and searches the skiplist; unless the key is certainly new
+ * (LsmEntry.unseen).  Should two nodes of a key meet nevertheless, the one that is linked gets both values.
  *
  * Readers that come between the insertions of one row each find a node or two
  * each time.  They would pay for the lock and gain nothing, so the next insertions link at once: not many, for

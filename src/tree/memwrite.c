@@ -291,13 +291,18 @@ node_link(Memtable *m, LsmMemNode *node)
  *
  * If another process has created the key's node but not yet added it to the index, do not
  * wait for that: our readers must find the key now.  Our own node's memory
- * serves as an entry that says "look into the skiplist".
+ * serves as an entry that says "look into the skiplist".  Where so many share the digest that it was
+ * the skiplist that knew of the key, its node mostly is in the index.
  */
 static inline bool
 node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 {
 	if (place != node)
+	{
+		if ((mem_load(&place->state) & MEM_INDEXED) != 0)
+			return false;
 		node->height = 0;
+	}
 	return lsm_memindex_add(m, node, node->digest);
 }
 
@@ -310,7 +315,8 @@ insert_unlinked(Memtable *m, LsmMemNode *node)
 {
 	uint64		entries;
 
-	node->state = 0;
+	/* before anyone comes to it by the skiplist */
+	node->state = MEM_INDEXED;
 	range_add(m, node, node);
 	entries = pg_atomic_add_fetch_u64(&m->pub.entries, 1);
 	if (lsm_memindex_add(m, node, node->digest))
@@ -334,24 +340,30 @@ lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 }
 
 /*
- * Insert the entry, using the memory reserved for it.  Cannot fail.  `alone`: no one else
- * writes the key at the same time, so that the skiplist can wait.  `brief`: it should.
+ * Insert the entry into its node.  Cannot fail.  `alone`: no one else writes the key at the same time, so that
+ * the skiplist can wait.
  */
 static void
-insert_entry(Memtable *m, LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value,
-			 LsmDigest digest, bool fresh, bool alone, bool brief)
+insert_entry(Memtable *m, const LsmEntry *entry, uint64 seq, bool alone)
 {
+	LsmMemNode *node = entry->node;
 	LsmMemNode *place;
 	bool		later;
 
-	node_fill(node, seq, key, value, digest);
-	later = alone && lsm_memlink_later(m, node->prefix, brief);
-	if (!fresh || later || lsm_memlink_pending(m))
+	Assert(entry->fresh || !entry->unseen);
+	node_fill(node, seq, entry->key, entry->value, entry->digest);
+	later = alone && lsm_memlink_later(m, node->prefix, entry->brief);
+	if (entry->unseen && later)
+	{
+		insert_unlinked(m, node);
+		return;
+	}
+	if (!entry->unseen && (!entry->fresh || later || lsm_memlink_pending(m)))
 	{
 		bool		complete;
 
 		/* an update of a key that has a node: no descent needed */
-		place = lsm_memindex_find(m, digest, node->prefix, key, &complete);
+		place = lsm_memindex_find(m, entry->digest, node->prefix, entry->key, &complete);
 		if (place != NULL)
 		{
 			node_add_value(place, mem_pointer(node->value));
@@ -373,6 +385,8 @@ insert_entry(Memtable *m, LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice v
 	range_add(m, place, place);
 	if (node_index(m, node, place))
 		lsm_memindex_count(m, 1);
+	if (place == node)
+		(void) node_set_state(node, MEM_INDEXED);
 }
 
 /*
@@ -384,8 +398,15 @@ void
 lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 					LsmSlice key, LsmSlice value, LsmDigest digest, bool fresh)
 {
-	insert_entry((Memtable *) memtable, reserved, seq, key, value, digest, fresh,
-				 fresh && value.data[0] == LSM_TAG_PUT, false);
+	LsmEntry	entry = {
+		.key = key,
+		.value = value,
+		.digest = digest,
+		.node = reserved,
+		.fresh = fresh
+	};
+
+	insert_entry((Memtable *) memtable, &entry, seq, fresh && value.data[0] == LSM_TAG_PUT);
 }
 
 static inline bool
@@ -449,9 +470,7 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	if (n == 1 || !all_fresh(entries, n) || lsm_memlink_pending(m))
 	{
 		for (int i = 0; i < n; i++)
-			insert_entry(m, entries[i].node, seq + i, entries[i].key, entries[i].value,
-						 entries[i].digest, entries[i].fresh, entries[i].fresh || entries[i].alone,
-						 entries[i].brief);
+			insert_entry(m, &entries[i], seq + i, entries[i].fresh || entries[i].alone);
 		return;
 	}
 	for (int i = 0; i < n; i++)

@@ -30,6 +30,7 @@ typedef struct LsmReplaced
 {
 	ItemPointerData tid;
 	TransactionId xmin;			/* committed; invalid: frozen, or ours */
+	bool		often;			/* the row is one that is updated often */
 } LsmReplaced;
 
 /*

@@ -414,6 +414,7 @@ typedef struct LsmEntry
 	void	   *node;			/* tree's: reserved memory */
 	bool		fresh;			/* the key is most likely a new one, and no one else
 								 * writes it at the same time */
+	bool		unseen;			/* besides, the key is certainly new */
 	bool		alone;			/* no one else writes the key at the same time:
 								 * its lock is held at apply */
 	bool		brief;			/* likely to be forgotten soon: not worth a
@@ -459,6 +460,9 @@ extern void lsm_write_cancel(LsmWrite *write);
 
 /* begin + apply of one entry that no one else can know of yet */
 extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
+
+/* The same if the key is certainly new (LsmEntry.unseen). */
+extern void lsm_write_unseen(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief);
 
 /* Most keys for lsm_write_absent(): their locks are held together */
 #define LSM_MAX_ABSENT	64

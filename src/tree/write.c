@@ -518,18 +518,30 @@ lsm_write_abort(void)
 	lsm_load_abort();
 }
 
+static void
+write_entry(LsmTree *tree, LsmEntry *entry)
+{
+	LsmWrite	write;
+
+	entry->fresh = true;
+	lsm_write_begin(tree, &write, entry, 1);
+	lsm_write_apply(&write);
+}
+
 void
 lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value)
 {
-	LsmEntry	entry;
-	LsmWrite	write;
+	LsmEntry	entry = {.key = key, .value = value};
 
-	memset(&entry, 0, sizeof(entry));
-	entry.key = key;
-	entry.value = value;
-	entry.fresh = true;
-	lsm_write_begin(tree, &write, &entry, 1);
-	lsm_write_apply(&write);
+	write_entry(tree, &entry);
+}
+
+void
+lsm_write_unseen(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief)
+{
+	LsmEntry	entry = {.key = key, .value = value, .unseen = true, .brief = brief};
+
+	write_entry(tree, &entry);
 }
 
 /* ---- sealing ---- */

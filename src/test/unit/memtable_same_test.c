@@ -360,6 +360,11 @@ test_find_all(void (*body) (void), const char *what)
 	report(true, what);
 }
 
+/* Too many to be gone through, but of which a sixth is not too many */
+#define LONG_KEYS		138
+
+StaticAssertDecl(LONG_KEYS > SAME_WALKED && LONG_KEYS / 6 < LSM_MEMTABLE_MAX_SAME, "a long list");
+
 /*
  * A long list of which most have died: who finds it so drops them, and at every point of that another one comes
  * in.
@@ -369,7 +374,7 @@ test_long_list(void (*body) (void), const char *what)
 {
 	int			npruned = 0;
 
-	setup_keys = 110;
+	setup_keys = LONG_KEYS;
 	setup_dead = 62;
 	for (int at = 1; wrong == NULL; at++)
 	{
@@ -405,6 +410,33 @@ test_long_list(void (*body) (void), const char *what)
 	}
 	setup_keys = 6;
 	report(npruned > 10, what);
+}
+
+/* Keys of a long list get another value, which only the skiplist finds them for; then most of them die. */
+static void
+test_long_list_values(bool linked)
+{
+	LsmMemNode *nodes[LSM_MEMTABLE_MAX_SAME];
+	char		buffer[KEY_ROOM];
+	int			n = -1;
+
+	begin_table();
+	for (int i = 0; i < LONG_KEYS; i++)
+		put_key(1, i, 3 * i + (linked ? 1 : 3));
+	for (int i = 0; i < LONG_KEYS; i += 7)
+		put_key(1, i, 1000 + 3 * i);
+	for (int i = 0; i < LONG_KEYS; i++)
+		expect_key(1, i, i % 7 == 0 ? 1000 + 3 * i : 3 * i + (linked ? 1 : 3));
+	expect(!same_given_up(lsm_memindex_search(M, group_digest(1))), "it is not given up");
+	for (int i = 20; i < LONG_KEYS; i++)
+		remove_key(1, i);
+	for (int calls = 0; n < 0 && calls < 10000; calls++)
+		n = lsm_memtable_find_all(table, group_digest(1), group_filter_key(buffer, 1), nodes);
+	expect(n == 20, "when most are gone the digest tells all");
+	for (int i = 0; i < LONG_KEYS; i++)
+		expect_key_ordered(1, i, i >= 20 ? 0 : i % 7 == 0 ? 1000 + 3 * i : 3 * i + (linked ? 1 : 3));
+	end_table(20);
+	report(true, linked ? "more values for keys of a long list" : "the same for keys that were linked later");
 }
 
 /* So many live that nobody goes through them again. */
@@ -849,6 +881,8 @@ main(void)
 	setup_keys = 6;
 	test_long_list(hook_push, "an insertion while a reader cleans a long list");
 	test_long_list(hook_remove_all_and_push, "removals and an insertion while a reader cleans a long list");
+	test_long_list_values(false);
+	test_long_list_values(true);
 	test_longest_list();
 	test_merge_and_find(false, "nodes of a key are merged while it is looked for");
 	test_merge_and_find(true, "nodes of a key are merged during a look for all");

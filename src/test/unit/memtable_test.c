@@ -512,7 +512,7 @@ many_put(uint32 block)
 {
 	char		keys[MANY_KEYS + 1][64];
 	char		values[MANY_KEYS + 1][9];
-	LsmEntry	entries[MANY_KEYS + 1];
+	LsmEntry	entries[MANY_KEYS + 1] = {0};
 
 	for (uint32 i = 0; i <= MANY_KEYS; i++)
 	{
@@ -565,7 +565,7 @@ static void
 test_many(void)
 {
 	uint32		n = 0;
-	LsmEntry	entries[3];
+	LsmEntry	entries[3] = {0};
 
 	yield_rate = 256;
 	table = lsm_memtable_create(3, false);

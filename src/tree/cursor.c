@@ -99,15 +99,12 @@ build_point_memtables(LsmCursor *cursor)
 	int			nfiles = cursor->nsources;
 	int			n;
 
-	if (cursor->points == NULL)
-		cursor->points = MemoryContextAlloc(cursor->cxt, sizeof(LsmMemNode *) *
-											(1 + LSM_MAX_SEALED) * LSM_MEMTABLE_MAX_SAME);
 	for (int i = 0; i < cursor->set.n; i++)
 	{
 		LsmSource  *source = cursor_add_source(cursor);
 
 		source->memtable = cursor->set.tables[i];
-		if (!lsm_source_find_points(cursor, source, cursor->points + i * LSM_MEMTABLE_MAX_SAME))
+		if (!lsm_source_find_points(cursor, source, i))
 			cursor->nsources--;
 	}
 	n = cursor->nsources - nfiles;

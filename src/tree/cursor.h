@@ -75,18 +75,22 @@ struct LsmCursor
 	int			nsources;
 	int			max_sources;
 	LsmSource  *sources;		/* newest first */
-	LsmMemNode **points;		/* room for those of all memtables */
+	LsmMemNode **points;		/* room for CURSOR_FEW_POINTS of each memtable */
+	LsmMemNode **many_points;	/* or, once needed, for as many as there can be */
 	int		   *ties;
 	StringInfoData value;
 };
 
 /* ---- source.c; all: REQUIRES: inside the epoch the cursor has entered ---- */
 
+/* Most keys are unique, or have a few versions */
+#define CURSOR_FEW_POINTS	16
+
 /*
- * Point mode: a memtable's entries of the range, if its digest index knows them all.  False: there are
- * none.  `room`: for LSM_MEMTABLE_MAX_SAME nodes.
+ * Point mode: the entries of the range in the memtable, the nth of the cursor's, if its digest index knows them
+ * all.  False: there are none.
  */
-extern bool lsm_source_find_points(LsmCursor *cursor, LsmSource *source, LsmMemNode **room);
+extern bool lsm_source_find_points(LsmCursor *cursor, LsmSource *source, int nth);
 
 /* Gives the iterator back.  Never fails, and needs no epoch. */
 extern void lsm_source_close_file(LsmCursor *cursor, LsmSource *source);

@@ -151,37 +151,55 @@ memtable_position(LsmCursor *cursor, LsmSource *source, bool forward)
 
 /* ---- a memtable's entries of a point range ---- */
 
+/* Where the nth memtable's nodes go. */
+static LsmMemNode **
+points_room(LsmCursor *cursor, int nth, int nnodes)
+{
+	LsmMemNode ***room = nnodes <= CURSOR_FEW_POINTS ? &cursor->points : &cursor->many_points;
+	int			most = nnodes <= CURSOR_FEW_POINTS ? CURSOR_FEW_POINTS : LSM_MEMTABLE_MAX_SAME;
+
+	Assert(nth <= LSM_MAX_SEALED && nnodes <= most);
+	if (*room == NULL)
+		*room = MemoryContextAlloc(cursor->cxt, sizeof(LsmMemNode *) * (1 + LSM_MAX_SEALED) * most);
+	return *room + nth * most;
+}
+
 bool
-lsm_source_find_points(LsmCursor *cursor, LsmSource *source, LsmMemNode **room)
+lsm_source_find_points(LsmCursor *cursor, LsmSource *source, int nth)
 {
 	const LsmProbe *probe = &cursor->probe;
+	LsmMemNode *found[LSM_MEMTABLE_MAX_SAME];
 	int			nfound = lsm_memtable_find_all(source->memtable,
 											   lsm_memtable_digest(cursor->tree, probe->filter_key,
 																   probe->digest),
-											   probe->filter_key, room);
+											   probe->filter_key, found);
+	LsmMemNode **points;
 	int			n = 0;
 
 	source->points = NULL;
-	if (nfound < 0)
-		return true;
-	for (int i = 0; i < nfound; i++)
+	if (nfound <= 0)
+		return nfound < 0;
+	points = points_room(cursor, nth, nfound);
+
+	/* the newest ones come first, and have the largest TIDs as a rule */
+	while (nfound-- > 0)
 	{
-		LsmMemNode *node = room[i];
+		LsmMemNode *node = found[nfound];
 		LsmSlice	key = lsm_memnode_key(node);
 		int			at = n;
 		int			c = -1;
 
 		if (clip_key(cursor, key) != 0)
 			continue;
-		while (at > 0 && (c = lsm_slice_compare(key, lsm_memnode_key(room[at - 1]))) < 0)
+		while (at > 0 && (c = lsm_slice_compare(key, lsm_memnode_key(points[at - 1]))) < 0)
 			at--;
 		if (at > 0 && c == 0)
 			return true;		/* being merged: the skiplist will tell */
-		memmove(room + at + 1, room + at, (n - at) * sizeof(LsmMemNode *));
-		room[at] = node;
+		memmove(points + at + 1, points + at, (n - at) * sizeof(LsmMemNode *));
+		points[at] = node;
 		n++;
 	}
-	source->points = room;
+	source->points = points;
 	source->npoints = n;
 	return n > 0;
 }

@@ -180,7 +180,7 @@ extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest,
  * its nodes are being merged.  Returns their number, or -1 if the index does not know them all: then the order
  * has to be asked.
  */
-#define LSM_MEMTABLE_MAX_SAME	24
+#define LSM_MEMTABLE_MAX_SAME	128
 extern int	lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key,
 								  LsmMemNode **nodes);
 

@@ -312,13 +312,13 @@ size_entries(const LsmTreeSize *size)
 	return (double) size->file_entries + (double) size->memtable_entries;
 }
 
-/* The number at which lsm_relation_note_update() has looked last, if an update took it */
+/* The number, up to this one, at which lsm_relation_note_update() has looked last, if an update took it */
 static inline uint64
-last_look(uint64 row_limit)
+last_look(uint64 number)
 {
-	if (row_limit < CHURNED_STEP)
-		return row_limit == 0 ? 0 : pg_prevpower2_64(row_limit);
-	return row_limit - row_limit % CHURNED_STEP;
+	if (number < CHURNED_STEP)
+		return number == 0 ? 0 : pg_prevpower2_64(number);
+	return number - number % CHURNED_STEP;
 }
 
 /*
@@ -365,7 +365,8 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 
 	lsm_tree_size(tree, &size);
 	entries = size_entries(&size);
-	living = living_rows(last_look(row_limit), lsm_tree_note_replaced(tree, 0, 0), entries);
+	living = living_rows(last_look(row_limit - Min(row_limit, 1)),
+						 lsm_tree_note_replaced(tree, 0, 0), entries);
 	churned = rows_come_and_go(row_limit, living, CHURNED_RATIO);
 	bytes = (double) size.file_bytes +
 		Min((double) size.memtable_bytes, (double) size.memtable_entries * width);

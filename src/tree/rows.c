@@ -200,11 +200,12 @@ lsm_tree_row_limit(LsmTree *tree)
 uint64
 lsm_tree_note_replaced(LsmTree *tree, uint64 rows, uint64 at_least)
 {
-	pg_atomic_uint64 *replaced = &tree->ctl->replaced;
+	pg_atomic_uint64 *replaced;
 	uint64		old;
 	uint64		now;
 
 	lsm_tree_enter(tree);
+	replaced = &tree->ctl->replaced;
 	old = pg_atomic_read_u64(replaced);
 	do
 		now = Max(old + rows, at_least);

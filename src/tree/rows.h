@@ -112,7 +112,7 @@ extern uint64 lsm_tree_row_limit(LsmTree *tree);
 
 /*
  * How many of the row numbers handed out are of rows that updates have replaced, as far as known: never
- * exact, nothing after a restart.  `rows` more are, and not fewer than `at_least` in all;
+ * exact, and forgotten by a restart.  `rows` more are, and not fewer than `at_least` in all;
  * (0, 0) only asks.
  */
 extern uint64 lsm_tree_note_replaced(LsmTree *tree, uint64 rows, uint64 at_least);

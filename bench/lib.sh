@@ -2,9 +2,9 @@
 # interleaved measurements, and their report.
 #
 # Nothing is compared across runs: A and B take turns in many short chunks, and
-# what is reported is the ratio of their medians with the quartiles of the ratios of
-# neighbouring chunks.  Wall clock of one run on a busy machine means little; the
-# ratio survives.
+# what is reported is the median of the ratios of neighbouring chunks with their quartiles.  Wall
+# clock of one run on a busy machine means little, and where its speed has two phases so does the median of
+# either side, which falls on one or the other; the ratio of neighbours survives.
 #
 # BENCH_ROUNDS (per row), BENCH_SCALE (of row counts, 1 = as documented),
 # BENCH_RESULTS (directory of the CSV files), BENCH_KEEP=1 (keep the server's directory)
@@ -191,11 +191,13 @@ report() {
 		if (missing || m == 0) { print label ": no measurement in " n - m + missing " rounds"; exit 1 }
 		sort(a, n); sort(b, n); sort(r, m)
 		ma = quantile(a, n, 0.5); mb = quantile(b, n, 0.5)
+		# small differences of large numbers: only the medians mean something
+		ratio = m == n ? quantile(r, m, 0.5) : better == "lower" ? mb / ma : ma / mb
 		printf "%-42s %s %s %s, %s %s %s: %.2fx (quartiles %.2f..%.2f, %d rounds)%s\n", label,
-			na, number(ma), unit, nb, number(mb), unit, better == "lower" ? mb / ma : ma / mb,
+			na, number(ma), unit, nb, number(mb), unit, ratio,
 			quantile(r, m, 0.25), quantile(r, m, 0.75), n, target == "" ? "" : "; target " target
 		printf "%s\t%s\t%s %s\t%s %s\t%s\t%.2f\t%.2f\t%.2f\t%d\t%s\n", row, label, na, number(ma), nb, number(mb), unit,
-			better == "lower" ? mb / ma : ma / mb, quantile(r, m, 0.25), quantile(r, m, 0.75), n, target >>summary
+			ratio, quantile(r, m, 0.25), quantile(r, m, 0.75), n, target >>summary
 	}' "$sandbox/pairs" || touch "$sandbox/failed"
 }
 

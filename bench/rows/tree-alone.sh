@@ -14,6 +14,22 @@ measure_off() {
 	sharing on
 }
 declare -A took
+
+# in_turns: on, off, off, on, several times: the same keys, nothing in between; the means in $shared and $unshared
+in_turns() {
+	local turn variant
+	shared=0 unshared=0
+	for turn in 1 2 3; do
+		for variant in on off off on; do
+			"measure_$variant"
+			case $variant in
+				on) shared=$(awk -v sum="$shared" -v a="$answer" 'BEGIN { print sum + a / 6 }') ;;
+				off) unshared=$(awk -v sum="$unshared" -v a="$answer" 'BEGIN { print sum + a / 6 }') ;;
+			esac
+		done
+	done
+}
+
 peers=peer
 if release_build; then peers="peer release"; fi
 
@@ -35,11 +51,12 @@ one() {
 				peer_draw "$peer" "$probes" $alpha $i
 			done
 			# who comes first finds less in the processor's caches
-			if ((i % 2)); then order="on groups $peers scan off"; else order="off scan $peers groups on"; fi
+			if ((i % 2)); then order="on groups $peers scan"; else order="scan $peers groups on"; fi
 			for variant in $order; do
 				"measure_$variant"
 				took[$variant]=$answer
 			done
+			in_turns
 			# round 0 warms up
 			[ $i -gt 0 ] || continue
 			for peer in $peers; do
@@ -47,7 +64,7 @@ one() {
 			done
 			echo "${took[scan]} ${took[peer]}" >>"$sandbox/pairs.scan.$alpha"
 			echo "${took[groups]} ${took[on]}" >>"$sandbox/pairs.groups.$alpha"
-			echo "${took[on]} ${took[off]}" >>"$sandbox/pairs.sharing.$alpha"
+			echo "$shared $unshared" >>"$sandbox/pairs.sharing.$alpha"
 		done
 	done
 	report "absent, $what" lower ns "6x" lsm rocksdb <"$sandbox/pairs.peer.0"

@@ -159,19 +159,17 @@ tree_draw(PG_FUNCTION_ARGS)
 
 /* Complete keys, newest value: lsm_tree_get().  How many are there? */
 static int
-get_all(LsmTree *tree)
+get_all(LsmTree *tree, const BenchProbes *keys, StringInfo value)
 {
-	StringInfoData value;
 	int			found = 0;
 
-	initStringInfo(&value);
-	for (int i = 0; i < probes.n; i++)
+	for (int i = 0; i < keys->n; i++)
 	{
-		const char *key = probes.keys + (size_t) i * probes.stride;
+		const char *key = keys->keys + (size_t) i * keys->stride;
 		LsmProbe	probe;
 
-		lsm_probe_begin(tree, &probe, lsm_slice(key, probes.key_bytes));
-		found += lsm_tree_get(tree, lsm_slice(key, probes.stride), &probe, &value);
+		lsm_probe_begin(tree, &probe, lsm_slice(key, keys->key_bytes));
+		found += lsm_tree_get(tree, lsm_slice(key, keys->stride), &probe, value);
 	}
 	return found;
 }
@@ -181,51 +179,76 @@ get_all(LsmTree *tree)
  * looked up as in get_all().
  */
 static int
-get_groups(LsmTree *tree)
+get_groups(LsmTree *tree, const BenchProbes *keys, StringInfo value)
 {
-	StringInfoData value;
 	int			found = 0;
 
-	initStringInfo(&value);
-	for (int first = 0; first < probes.n; first += LSM_GROUP_KEYS)
+	for (int first = 0; first < keys->n; first += LSM_GROUP_KEYS)
 	{
-		int			n = Min(LSM_GROUP_KEYS, probes.n - first);
-		const char *keys = probes.keys + (size_t) first * probes.stride;
+		int			n = Min(LSM_GROUP_KEYS, keys->n - first);
+		const char *key = keys->keys + (size_t) first * keys->stride;
 		LsmProbe	group[LSM_GROUP_KEYS];
 		bool		absent[LSM_GROUP_KEYS];
 
 		for (int i = 0; i < n; i++)
-			group[i].filter_key = lsm_slice(keys + (size_t) i * probes.stride, probes.key_bytes);
+			group[i].filter_key = lsm_slice(key + (size_t) i * keys->stride, keys->key_bytes);
 		lsm_probe_begin_group(tree, group, n);
 		lsm_tree_sift(tree, group, n, absent);
 		for (int i = 0; i < n; i++)
 			found += !absent[i] &&
-				lsm_tree_get(tree, lsm_slice(keys + (size_t) i * probes.stride, probes.stride),
-							 &group[i], &value);
+				lsm_tree_get(tree, lsm_slice(key + (size_t) i * keys->stride, keys->stride),
+							 &group[i], value);
 	}
 	return found;
 }
 
 /* All entries with the key's columns, as an index scan asks. */
 static int
-scan_all(LsmTree *tree)
+scan_all(LsmTree *tree, const BenchProbes *keys, LsmCursor *cursor)
 {
-	LsmCursor  *cursor = lsm_cursor_open(tree);
 	int			found = 0;
 
-	for (int i = 0; i < probes.n; i++)
+	for (int i = 0; i < keys->n; i++)
 	{
-		const char *columns = probes.keys + (size_t) i * probes.stride;
+		const char *columns = keys->keys + (size_t) i * keys->stride;
 		LsmProbe	probe;
 		LsmSlice	key;
 		LsmSlice	value;
 
-		lsm_probe_begin(tree, &probe, lsm_slice(columns, probes.key_bytes));
+		lsm_probe_begin(tree, &probe, lsm_slice(columns, keys->key_bytes));
 		lsm_cursor_seek_point(cursor, &probe);
 		while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
 			found++;
 	}
-	lsm_cursor_close(cursor);
+	return found;
+}
+
+/* Portion by portion; how many are there? */
+static int
+look_for_all(LsmTree *tree, const char *how, BenchClock *clock)
+{
+	LsmCursor  *cursor = strcmp(how, "cursor") == 0 ? lsm_cursor_open(tree) : NULL;
+	bool		groups = strcmp(how, "groups") == 0;
+	BenchProbes portion = {0};
+	StringInfoData value;
+	int			found = 0;
+
+	initStringInfo(&value);
+	for (int done = 0; done < probes.n; done += portion.n)
+	{
+		if (bench_portion(&probes, done, &portion) < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+		bench_clock_start(clock);
+		if (cursor != NULL)
+			found += scan_all(tree, &portion, cursor);
+		else
+			found += groups ? get_groups(tree, &portion, &value) : get_all(tree, &portion, &value);
+		bench_clock_stop(clock);
+	}
+	free(portion.keys);
+	if (cursor != NULL)
+		lsm_cursor_close(cursor);
 	return found;
 }
 
@@ -237,24 +260,14 @@ Datum
 tree_get(PG_FUNCTION_ARGS)
 {
 	Relation	rel = open_index(PG_GETARG_OID(0));
-	LsmTree    *tree = lsm_index_open_tree(rel);
+	BenchClock	clock = {0};
 	struct rusage before;
 	struct rusage after;
-	const char *how = text_to_cstring(PG_GETARG_TEXT_PP(1));
-	double		cpu;
-	double		wall;
 	int			found;
 	Datum		result[3];
 
 	getrusage(RUSAGE_SELF, &before);
-	wall = bench_clock_ns(CLOCK_MONOTONIC);
-	cpu = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	if (strcmp(how, "cursor") == 0)
-		found = scan_all(tree);
-	else
-		found = strcmp(how, "groups") == 0 ? get_groups(tree) : get_all(tree);
-	cpu = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-	wall = bench_clock_ns(CLOCK_MONOTONIC) - wall;
+	found = look_for_all(lsm_index_open_tree(rel), text_to_cstring(PG_GETARG_TEXT_PP(1)), &clock);
 	getrusage(RUSAGE_SELF, &after);
 	relation_close(rel, AccessShareLock);
 
@@ -263,8 +276,8 @@ tree_get(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("found %d of %d keys, %d of which are present",
 						found, probes.n, probes.present)));
-	result[0] = Float8GetDatum(cpu / probes.n);
-	result[1] = Float8GetDatum(wall / probes.n);
+	result[0] = Float8GetDatum(clock.cpu_ns / probes.n);
+	result[1] = Float8GetDatum(clock.wall_ns / probes.n);
 	result[2] = Float8GetDatum((double) (after.ru_majflt - before.ru_majflt) / probes.n);
 	PG_RETURN_ARRAYTYPE_P(construct_array(result, 3, FLOAT8OID, sizeof(float8),
 										  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));

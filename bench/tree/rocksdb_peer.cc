@@ -79,21 +79,26 @@ void Get(rocksdb::DB *db, const BenchProbes &probes) {
   const rocksdb::ReadOptions read;
   rocksdb::ColumnFamilyHandle *family = db->DefaultColumnFamily();
   rocksdb::PinnableSlice value;
+  BenchProbes portion = {};
+  BenchClock clock = {};
   int found = 0;
-  double wall = bench_clock_ns(CLOCK_MONOTONIC);
-  double cpu = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-  for (int i = 0; i < probes.n; i++) {
-    const rocksdb::Slice key(
-        probes.keys + static_cast<size_t>(i) * probes.stride, probes.key_bytes);
-    value.Reset();
-    found += db->Get(read, family, key, &value).ok();
+  for (int done = 0; done < probes.n; done += portion.n) {
+    if (bench_portion(&probes, done, &portion) < 0) Fail("out of memory");
+    bench_clock_start(&clock);
+    for (int i = 0; i < portion.n; i++) {
+      const rocksdb::Slice key(
+          portion.keys + static_cast<size_t>(i) * portion.stride,
+          portion.key_bytes);
+      value.Reset();
+      found += db->Get(read, family, key, &value).ok();
+    }
+    bench_clock_stop(&clock);
   }
-  cpu = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-  wall = bench_clock_ns(CLOCK_MONOTONIC) - wall;
+  free(portion.keys);
   if (found != probes.present)
     Fail("found " + std::to_string(found) + " of " +
          std::to_string(probes.present));
-  printf("%.2f %.2f\n", cpu / probes.n, wall / probes.n);
+  printf("%.2f %.2f\n", clock.cpu_ns / probes.n, clock.wall_ns / probes.n);
 }
 
 }  // namespace

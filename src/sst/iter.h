@@ -35,6 +35,7 @@ struct LsmSstIter {
   lsm_sst::Lz4Part packed;  // if part
   const uint8_t* base;
   uint64_t block_offset;  // in the file
+  uint64_t block_end;     // behind its trailer
   size_t contents_bytes;
 
   // The current entry, as offsets from base.

@@ -36,6 +36,7 @@ LsmSstStatus FindBlock(LsmSstIter* it, uint32_t block, BlockHandle* handle,
   if (!verdict.ok())
     return FailBlock(reader, err, verdict, reader->index_offset);
   it->block_offset = handle->offset;
+  it->block_end = handle->offset + handle->bytes + kBlockTrailerBytes;
   reader->blocks_read++;
 
   const uint8_t* contents = reader->map.base + handle->offset;

@@ -78,40 +78,58 @@ struct Last {
 
 void TakeBehind(LsmSstIter* it, LsmSstTake* take, uint32_t within,
                 Last* last) noexcept {
-  const uint8_t* limit = it->base + it->entries_bytes;
-  uint8_t* bytes = reinterpret_cast<uint8_t*>(take->bytes);
-  while (take->n < take->max && it->next_entry < it->entries_bytes) {
+  // Copies: in memory, for all the compiler knows, every byte that is copied
+  // might change them.
+  LsmSstTake to = *take;
+  const uint8_t* base = it->base;
+  const uint8_t* limit = base + it->entries_bytes;
+  const uint8_t* entry = base + it->entry;
+  const uint8_t* value = base + it->value_offset;
+  const uint8_t* end = base + it->next_entry;  // of the entry
+  uint8_t* bytes = reinterpret_cast<uint8_t*>(to.bytes);
+  const uint8_t* last_key = last->key;
+  size_t last_key_bytes = last->key_bytes;
+  const uint8_t* trailer = last->trailer;
+  while (to.n < to.max && end < limit) {
     uint32_t shared, non_shared, value_bytes;
-    const uint8_t* p = GetEntry(it->base + it->next_entry, limit, &shared,
-                                &non_shared, &value_bytes);
+    const uint8_t* p =
+        GetEntry(end, limit, &shared, &non_shared, &value_bytes);
     if (p == nullptr || non_shared < kKeyTrailerBytes ||
-        shared > last->key_bytes || value_bytes == 0)
-      return;
+        shared > last_key_bytes || value_bytes == 0)
+      break;
     const size_t own_bytes = non_shared - kKeyTrailerBytes;
     const size_t key_bytes = shared + own_bytes;
-    const uint8_t* value = p + non_shared;
-    const Room room = RoomFor(take, key_bytes, value_bytes);
-    if (p[own_bytes] != kTypeValue || value[0] != take->first_byte ||
-        room.end > take->capacity || take->used + 8 > take->capacity)
-      return;
-    uint8_t* key = bytes + take->used;
+    const uint8_t* new_value = p + non_shared;
+    const Room room = RoomFor(&to, key_bytes, value_bytes);
+    if (p[own_bytes] != kTypeValue || new_value[0] != to.first_byte ||
+        room.end > to.capacity || to.used + 8 > to.capacity)
+      break;
+    uint8_t* key = bytes + to.used;
     if (key_bytes <= 8 && shared < 8) {
       // A row's: in one piece, so that the next can be made of it at once.
       const uint64_t before =
-          LoadFixed64(last->key) & ((uint64_t{1} << (8 * shared)) - 1);
+          LoadFixed64(last_key) & ((uint64_t{1} << (8 * shared)) - 1);
       StoreFixed64(key, before | (LoadFixed64(p) << (8 * shared)));
     } else {
-      CopyShort(key, last->key, shared);
+      CopyShort(key, last_key, shared);
       CopyShort(key + shared, p, own_bytes);
     }
-    if (it->next_entry >= within && !WithinBound(key, key_bytes, take)) return;
-    Append(take, room, key_bytes, value, value_bytes);
-    *last = Last{key, key_bytes, p + own_bytes};
-    it->entry = it->next_entry;
-    it->value_offset = static_cast<uint32_t>(value - it->base);
-    it->value_bytes = value_bytes;
-    it->next_entry = it->value_offset + value_bytes;
+    if (end - base >= within && !WithinBound(key, key_bytes, take)) break;
+    Append(&to, room, key_bytes, new_value, value_bytes);
+    last_key = key;
+    last_key_bytes = key_bytes;
+    trailer = p + own_bytes;
+    entry = end;
+    value = new_value;
+    end = value + value_bytes;
   }
+  take->n = to.n;
+  take->used = to.used;
+  *last = Last{last_key, last_key_bytes, trailer};
+  it->entry = static_cast<uint32_t>(entry - base);
+  it->value_offset = static_cast<uint32_t>(value - base);
+  it->value_bytes = static_cast<uint32_t>(end - value);
+  it->next_entry = static_cast<uint32_t>(end - base);
 }
 
 // Makes the last entry taken the iterator's.

@@ -24,6 +24,7 @@
 
 #include "access/relscan.h"
 #include "access/xact.h"
+#include "pgstat.h"
 #include "utils/memutils.h"
 
 #include "table/table.h"
@@ -171,13 +172,11 @@ form_alike(const LsmRowModel *model, char *value, uint32 value_bytes, uint64 pac
 }
 
 /*
- * lsm_ahead_next_alike - put the next row into the slot, if it is like the last one, and
- * step over it.  False: lsm_ahead_store() has to look at it, and nothing has changed.
- *
- * All that most rows of a scan need, without a stack frame to speak of.
+ * Put the next row into the slot, if it is like the last one, and step over it.  False:
+ * nothing has changed.
  */
-bool
-lsm_ahead_next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
+static inline bool
+next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
 {
 	LsmBatch   *batch = ahead->batch;
 	LsmSstEntry *entry = &batch->entries[ahead->next];
@@ -194,6 +193,26 @@ lsm_ahead_next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
 	store_kept(tuple, packed, slot);
 	ahead->next++;
 	return true;
+}
+
+/*
+ * lsm_scan_getnextslot - the next row of a sequential scan.
+ *
+ * All that most rows need is here, in one function: nothing is called for them.
+ */
+bool
+lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+
+	if (likely(scan->batched && ScanDirectionIsForward(direction) && scan->positioned &&
+			   scan->base.rs_nkeys == 0 && !lsm_ahead_empty(&scan->ahead)) &&
+		next_alike(&scan->ahead, RelationGetRelid(scan->base.rs_rd), slot))
+	{
+		pgstat_count_heap_getnext(scan->base.rs_rd);
+		return true;
+	}
+	return lsm_scan_next_slot(scan, direction, slot);
 }
 
 /*

@@ -458,8 +458,8 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 	return false;
 }
 
-static pg_noinline bool
-getnextslot(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
+bool
+lsm_scan_next_slot(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 {
 	if (ScanDirectionIsNoMovement(direction))
 		return !TTS_EMPTY(slot);
@@ -467,23 +467,6 @@ getnextslot(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 		return false;
 	pgstat_count_heap_getnext(scan->base.rs_rd);
 	return true;
-}
-
-bool
-lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction,
-					 TupleTableSlot *slot)
-{
-	LsmTableScan *scan = (LsmTableScan *) sscan;
-
-	/* nearly all rows */
-	if (likely(scan->batched && ScanDirectionIsForward(direction) && scan->positioned &&
-			   scan->base.rs_nkeys == 0 && !lsm_ahead_empty(&scan->ahead)) &&
-		lsm_ahead_next_alike(&scan->ahead, RelationGetRelid(scan->base.rs_rd), slot))
-	{
-		pgstat_count_heap_getnext(scan->base.rs_rd);
-		return true;
-	}
-	return getnextslot(scan, direction, slot);
 }
 
 /* Any TIDs are fine: those beyond the rows there are just find nothing. */

@@ -396,9 +396,6 @@ typedef enum LsmAheadResult
 extern LsmAheadResult lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot,
 									  TupleTableSlot *slot, LsmRow *row);
 
-/* REQUIRES: not empty. */
-extern bool lsm_ahead_next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot);
-
 static inline bool
 lsm_ahead_empty(const LsmAhead *ahead)
 {
@@ -480,8 +477,13 @@ extern void lsm_scan_end(TableScanDesc sscan);
 extern void lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key,
 							bool set_params, bool allow_strat, bool allow_sync,
 							bool allow_pagemode);
+
+/* In readahead.c, for rows that have been read ahead and are like the last one; others
+ * are for lsm_scan_next_slot(). */
 extern bool lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction,
 								 TupleTableSlot *slot);
+extern bool lsm_scan_next_slot(LsmTableScan *scan, ScanDirection direction,
+							   TupleTableSlot *slot);
 extern void lsm_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid,
 								  ItemPointer maxtid);
 extern bool lsm_scan_getnextslot_tidrange(TableScanDesc sscan,

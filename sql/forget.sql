@@ -75,6 +75,30 @@ SELECT * FROM lsm_verify('forget_k');
 SELECT * FROM forget_k ORDER BY id;
 DROP TABLE forget_k;
 
+-- VACUUM forgets index entries that are in memory, and deletes those in files; nothing is left of either
+CREATE TABLE forget_v (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO forget_v SELECT i, 0 FROM generate_series(1, 10) i;
+DELETE FROM forget_v WHERE id > 4;
+SELECT pg_current_wal_insert_lsn() AS start \gset
+VACUUM forget_v;
+SELECT pg_logical_emit_message(true, 'forget', '') IS NOT NULL AS flushed;
+SELECT count(*) FROM pg_get_wal_records_info_till_end_of_wal(:'start')
+	WHERE resource_manager = 'lsmam' AND record_type = 'LOG_APPEND';
+SELECT lsm_flush('forget_v');
+SELECT sum(entries) FROM lsm_files('forget_v_pkey');
+DELETE FROM forget_v WHERE id > 2;
+VACUUM forget_v;
+SELECT lsm_flush('forget_v');
+SELECT lsm_compact('forget_v');
+SELECT sum(entries) FROM lsm_files('forget_v_pkey');
+SELECT * FROM lsm_verify('forget_v');
+SET enable_bitmapscan = off;
+SELECT * FROM forget_v WHERE id > 0;
+INSERT INTO forget_v VALUES (4, 1), (10, 1);
+SELECT * FROM forget_v WHERE id > 0;
+RESET enable_bitmapscan;
+DROP TABLE forget_v;
+
 CREATE TEMP TABLE forget_t (id int, v int) USING lsm;
 INSERT INTO forget_t SELECT i, 0 FROM generate_series(1, 5) i;
 SELECT lsm_flush('forget_t');

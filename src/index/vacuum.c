@@ -8,7 +8,11 @@
  * the callback condemns are deleted in batches while the walk goes on; a
  * deletion of the key just passed does not disturb the cursor.
  *
- * On return every condemned entry is deleted, the counter of
+ * Entries of lsm tables that are in memory are forgotten (forget.c), like those that scans find dead: a
+ * DELETE would stay in the memtable until the flush, and every scan of the key would walk them all. A
+ * hot key gets hundreds from each VACUUM.
+ *
+ * On return every condemned entry is deleted or forgotten, the counter of
  * LSM_INDEX_VACUUM_DIGEST has been bumped, and no scan that may have read such an entry
  * has the interlock block pinned: only then may the caller let TIDs be used
  * again.  Concurrent inserters use TIDs the callback does not know.
@@ -17,8 +21,12 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "access/transam.h"
+#include "catalog/index.h"
 #include "commands/vacuum.h"
 #include "storage/bufmgr.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -30,21 +38,54 @@
 typedef struct DeleteBatch
 {
 	LsmTree    *tree;
+	bool		stable_tids;
+	TransactionId newest_deleter;	/* if stable_tids: of condemned rows */
 	MemoryContext context;		/* of the keys; reset when written */
 	int			n;
 	int			bytes;
 	LsmEntry	entries[LSM_MAX_WRITE_ENTRIES];
 } DeleteBatch;
 
+/*
+ * What is condemned was dead to everyone when the table was looked at, or to the process that has
+ * forgotten the row meanwhile.
+ */
+static void
+batch_open(DeleteBatch *batch, Relation index)
+{
+	Relation	table = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock);
+	TransactionId own;
+
+	batch->tree = lsm_index_open_tree(index);
+	batch->n = 0;
+	batch->bytes = 0;
+	batch->context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index vacuum",
+										   ALLOCSET_DEFAULT_SIZES);
+	batch->stable_tids = lsm_tids_are_stable(table);
+	batch->newest_deleter = GetOldestNonRemovableTransactionId(table);
+	TransactionIdRetreat(batch->newest_deleter);
+	if (lsm_forget_bound(&own) && TransactionIdFollows(own, batch->newest_deleter))
+		batch->newest_deleter = own;
+	table_close(table, NoLock);
+}
+
 static void
 batch_write(DeleteBatch *batch)
 {
 	LsmWrite	write;
+	int			n = 0;
 
-	if (batch->n == 0)
-		return;
-	lsm_write_begin(batch->tree, &write, batch->entries, batch->n);
-	lsm_write_apply(&write);
+	for (int i = 0; i < batch->n; i++)
+	{
+		if (!batch->stable_tids ||
+			!lsm_tree_forget(batch->tree, batch->entries[i].key, batch->newest_deleter))
+			batch->entries[n++] = batch->entries[i];
+	}
+	if (n > 0)
+	{
+		lsm_write_begin(batch->tree, &write, batch->entries, n);
+		lsm_write_apply(&write);
+	}
 	MemoryContextReset(batch->context);
 	batch->n = 0;
 	batch->bytes = 0;
@@ -104,11 +145,7 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
-	batch->tree = tree;
-	batch->n = 0;
-	batch->bytes = 0;
-	batch->context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index vacuum",
-										   ALLOCSET_DEFAULT_SIZES);
+	batch_open(batch, info->index);
 
 	cursor = lsm_cursor_open(tree);
 	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);

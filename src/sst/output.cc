@@ -15,10 +15,13 @@ namespace lsm_sst {
 
 namespace {
 
-constexpr size_t kOutputBufferBytes = 256 * 1024;
+// A write is what one huge page maps, and begins where one may: Linux (ext4 from
+// 6.16, XFS from 6.6) then keeps it in the page cache as one folio, which a
+// process that maps the file enters by one fault and finds by one entry of the TLB.
+constexpr size_t kOutputBufferBytes = 2 * 1024 * 1024;
 // The kernel is asked to write back so much at a time while the file grows:
 // fsync would wait for all of it.
-constexpr uint64_t kWriteBackBytes = 1024 * 1024;
+constexpr uint64_t kWriteBackBytes = kOutputBufferBytes;
 
 int OpenForWriting(const char* path) noexcept {
   int fd;

@@ -1,21 +1,17 @@
 // Unit test of src/sst/lz4_part: a part and then all of a block, and with
-// damaged input; and of lz4_pack, whose blocks the library reads.  The ends are
-// those of memory that was allocated: the sanitizer sees what goes beyond.  TAP
-// on standard output.
+// damaged input, whose ends are those of memory that was allocated: the
+// sanitizer sees what goes beyond.  TAP on standard output.
 
 #include "sst/lz4_part.h"
 
 #include <lz4.h>
 
-#include "sst/lz4_pack.h"
 #include "sst_harness.h"
 
 namespace {
 
 using lsm_sst::Lz4DecodeTo;
-using lsm_sst::Lz4Pack;
 using lsm_sst::Lz4Part;
-using lsm_sst::Lz4Places;
 
 std::string Contents(std::mt19937_64 *rng) {
   std::string contents;
@@ -128,65 +124,11 @@ void TestDamage(int count) {
         accepted);
 }
 
-// Ours, and with what the block before has left.
-std::string Pack(const std::string &contents, Lz4Places *places) {
-  std::unique_ptr<uint8_t[]> in(new uint8_t[contents.size()]);
-  const size_t bound =
-      static_cast<size_t>(LZ4_compressBound(static_cast<int>(contents.size())));
-  std::unique_ptr<uint8_t[]> out(new uint8_t[bound]);
-  memcpy(in.get(), contents.data(), contents.size());
-  const size_t bytes = Lz4Pack(in.get(), contents.size(), out.get(), places);
-  return std::string(reinterpret_cast<char *>(out.get()), bytes);
-}
-
-bool Unpacks(const std::string &packed, const std::string &contents) {
-  std::string out(contents.size(), '\0');
-  return LZ4_decompress_safe(packed.data(), &out[0],
-                             static_cast<int>(packed.size()),
-                             static_cast<int>(out.size())) ==
-             static_cast<int>(out.size()) &&
-         out == contents;
-}
-
-void TestPack(int count) {
-  std::mt19937_64 rng(5);
-  Lz4Places places;
-  memset(&places, 0xff, sizeof(places));
-  bool right = true;
-  size_t ours = 0, theirs = 0;
-  for (size_t bytes = 0; bytes < 600 && right; bytes++) {
-    const std::string zeros(bytes, '\0');
-    std::string random;
-    for (size_t i = 0; i < bytes; i++)
-      random.push_back(static_cast<char>(rng()));
-    right = Unpacks(Pack(zeros, &places), zeros) &&
-            Unpacks(Pack(random, &places), random);
-  }
-  for (int i = 0; i < count && right; i++) {
-    std::string contents = Contents(&rng);
-    const std::string packed = Pack(contents, &places);
-    right = Unpacks(packed, contents);
-    ours += packed.size();
-    theirs += Compress(contents).size();
-    // As long as a block may be.
-    if (i % 100 == 0) {
-      while (contents.size() < lsm_sst::kLz4PackMaxBytes)
-        contents += Contents(&rng);
-      contents.resize(lsm_sst::kLz4PackMaxBytes);
-      right = right && Unpacks(Pack(contents, &places), contents);
-    }
-  }
-  Check(right && ours < theirs + theirs / 10,
-        "%d blocks packed, read by the library (%.3f of its bytes)", count,
-        static_cast<double>(ours) / static_cast<double>(theirs));
-}
-
 }  // namespace
 
 int main(int argc, char **argv) {
   if (!Begin(argc, argv)) return 1;
   TestBlocks(3000);
   TestDamage(20000);
-  TestPack(3000);
   return End();
 }

@@ -25,6 +25,11 @@
 /* Rounds before the rest is left to the caller: someone writes the same partitions */
 #define MAX_ROUNDS	4
 
+#define MET_BITS	1024
+
+/* Keys whose filters are on their way while one is looked at */
+#define AHEAD	8
+
 typedef struct Absent
 {
 	int			n;				/* of the caller's entries, the first so many */
@@ -50,17 +55,21 @@ collect(LsmTree *tree, const LsmEntry *entries, int n, Absent *absent)
 	LsmKeySet  *keys = &absent->keys;
 	LsmSlice	before = lsm_slice(NULL, 0);
 	bool		ascending = true;
+	uint64		met[MET_BITS / 64] = {0};	/* digests, by some of their bits */
 
 	for (keys->n = 0; keys->n < n; keys->n++)
 	{
 		LsmSlice	filter_key = lsm_filter_key(tree, entries[keys->n].key);
 		LsmDigest	digest = lsm_lock_digest(filter_key);
+		uint64	   *word = &met[digest % MET_BITS / 64];
+		uint64		bit = UINT64CONST(1) << digest % 64;
 
 		/* as long as each is greater than the one before, all differ */
 		ascending = ascending &&
 			(keys->n == 0 || lsm_slice_compare(before, filter_key) < 0);
-		if (!ascending && has_digest(keys, digest))
+		if (!ascending && (*word & bit) != 0 && has_digest(keys, digest))
 			break;
+		*word |= bit;
 		keys->digests[keys->n] = digest;
 		before = filter_key;
 	}
@@ -120,31 +129,79 @@ range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtable
 	return !lsm_version_may_hold_between(version, low, high);
 }
 
-/* Keep those before the first that may be there.  REQUIRES: stamps taken before. */
-static void
-look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
+/* The first of the keys, from `from` on, that memtables and filters do not rule out; absent->n: none. */
+static int
+next_suspect(LsmTree *tree, const LsmEntry *entries, const Absent *absent, int from)
 {
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_enter(tree, &set);
-	int			kept;
+	LsmProbeFiles files[AHEAD];
+	int			announced = from;
+	int			at = from;
 
-	if (absent->n > 0 && range_is_vacant(tree, entries, absent->n, &set, version))
+	if (from == 0 && range_is_vacant(tree, entries, absent->n, &set, version))
 	{
 		lsm_count(tree, LSM_COUNT_LOOKUPS, absent->n);
-		lsm_tree_exit(tree);
-		return;
+		at = absent->n;
 	}
-	announce(tree, entries, absent, &set);
-	for (kept = 0; kept < absent->n; kept++)
+	else if (from == 0)
+		announce(tree, entries, absent, &set);
+	for (; at < absent->n; at++)
 	{
-		const LsmEntry *entry = &entries[kept];
 		LsmProbe	probe;
 
-		lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entry->key));
-		if (!lsm_absent_in(tree, &set, version, &probe))
+		for (; announced < Min(at + AHEAD, absent->n); announced++)
+		{
+			LsmProbe	next = {
+				.filter_key = lsm_filter_key(tree, entries[announced].key),
+				.digest = absent->keys.digests[announced],
+				.shared = true
+			};
+
+			lsm_absent_announce(tree, version, &next, &files[announced % AHEAD]);
+		}
+		lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entries[at].key));
+		if (!lsm_absent_in(tree, &set, version, &probe, &files[at % AHEAD]))
 			break;
 	}
 	lsm_tree_exit(tree);
+	return at;
+}
+
+/* Has any entry the filter key of this one? */
+static bool
+is_there(LsmTree *tree, const LsmEntry *entry)
+{
+	LsmCursor  *cursor = lsm_cursor_open(tree);
+	LsmProbe	probe;
+	LsmSlice	key;
+	LsmSlice	value;
+	bool		found;
+
+	lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entry->key));
+	lsm_cursor_seek_point(cursor, &probe);
+	found = lsm_cursor_step(cursor, ForwardScanDirection, &key, &value);
+	lsm_cursor_close(cursor);
+	return found;
+}
+
+/*
+ * Keep those before the first that is there.  Of 64 random keys, filters say of one or two that they
+ * may be there, and are wrong: to end with these would leave the others for another call.
+ * REQUIRES: stamps taken before.
+ */
+static void
+look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
+{
+	int			kept = 0;
+
+	while (kept < absent->n)
+	{
+		kept = next_suspect(tree, entries, absent, kept);
+		if (kept == absent->n || is_there(tree, &entries[kept]))
+			break;
+		kept++;
+	}
 	absent->n = absent->keys.n = kept;
 }
 

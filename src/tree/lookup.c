@@ -17,7 +17,6 @@
 #include "tree/lookup.h"
 #include "tree/merge.h"
 
-#define CANDIDATES	32			/* looked at together */
 #define ANNOUNCED_KEY_BYTES	64	/* of longer keys only memtables are announced */
 #define UNKNOWN		(-2)		/* not looked for yet */
 #define SIFTED		(-3)		/* the probe knows */
@@ -207,7 +206,7 @@ find_candidates(LsmTree *tree, LsmVersion *version, LsmSlice key,
 		{
 			LsmFile    *file = &run->files[at];
 
-			if (n == CANDIDATES)
+			if (n == LSM_PROBE_FILES)
 				return -1;
 			candidates[n] = lsm_file_open(tree, file);
 			lsm_probe_prefetch(probe, candidates[n++]);
@@ -272,7 +271,7 @@ typedef struct Announced
 	uint64		version;		/* serial of the version, 0: nothing */
 	uint32		key_bytes;
 	int			n;
-	LsmFile    *files[CANDIDATES];
+	LsmFile    *files[LSM_PROBE_FILES];
 	char		key[ANNOUNCED_KEY_BYTES];
 } Announced;
 
@@ -292,7 +291,7 @@ find_prefix_files(LsmVersion *version, LsmSlice filter_key, LsmFile **files, int
 
 		for (int at = lsm_run_find_prefix(run, &words, &end); at < end; at++)
 		{
-			if (*n == CANDIDATES)
+			if (*n == LSM_PROBE_FILES)
 				return false;
 			files[(*n)++] = &run->files[at];
 		}
@@ -324,17 +323,41 @@ lsm_tree_announce_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 	lsm_tree_exit(tree);
 }
 
-/* Do the filters of all files that may hold the filter key say no? */
+void
+lsm_absent_announce(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
+					LsmProbeFiles *files)
+{
+	if (!find_prefix_files(version, probe->filter_key, files->files, &files->n))
+	{
+		files->n = -1;
+		return;
+	}
+	lsm_filecache_begin();
+	for (int i = 0; i < files->n; i++)
+		lsm_probe_prefetch(probe, lsm_file_open(tree, files->files[i]));
+}
+
+/*
+ * Do the filters of all files that may hold the filter key say no?  `known`: from lsm_absent_announce(), or
+ * NULL.
+ */
 static bool
 absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
-				LsmProbeCounts *counts)
+				const LsmProbeFiles *known, LsmProbeCounts *counts)
 {
-	LsmFile    *found[CANDIDATES];
-	LsmFile   **files = found;
+	LsmFile    *found[LSM_PROBE_FILES];
+	LsmFile    *const *files = found;
 	int			n;
 
+	if (known != NULL && known->n < 0)
+		return false;
 	lsm_filecache_begin();
-	if (announced.version == version->serial && announced.key_bytes == probe->filter_key.len &&
+	if (known != NULL)
+	{
+		files = known->files;
+		n = known->n;
+	}
+	else if (announced.version == version->serial && announced.key_bytes == probe->filter_key.len &&
 		memcmp(announced.key, probe->filter_key.data, announced.key_bytes) == 0)
 	{
 		files = announced.files;
@@ -342,7 +365,7 @@ absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 	}
 	else
 	{
-		if (!find_prefix_files(version, probe->filter_key, files, &n))
+		if (!find_prefix_files(version, probe->filter_key, found, &n))
 			return false;
 		for (int i = 0; i < n; i++)
 			lsm_probe_prefetch(probe, lsm_file_open(tree, files[i]));
@@ -361,7 +384,7 @@ absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
  */
 bool
 lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
-			  const LsmProbe *probe)
+			  const LsmProbe *probe, const LsmProbeFiles *files)
 {
 	LsmDigest	digest = lsm_memtable_digest(tree, probe->filter_key, probe->digest);
 	LsmProbeCounts counts = {0};
@@ -370,7 +393,7 @@ lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
 	for (int i = 0; i < set->n && absent; i++)
 		absent = !lsm_memtable_has_digest(set->tables[i], digest, probe->filter_key);
 	if (absent)
-		absent = absent_in_files(tree, version, probe, &counts);
+		absent = absent_in_files(tree, version, probe, files, &counts);
 	if (absent)
 		lsm_probe_counts_add(tree, &counts);
 	return absent;
@@ -384,7 +407,7 @@ lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe)
 	bool		absent;
 
 	version = lsm_version_enter(tree, &set);
-	absent = lsm_absent_in(tree, &set, version, probe);
+	absent = lsm_absent_in(tree, &set, version, probe, NULL);
 	lsm_tree_exit(tree);
 	return absent;
 }
@@ -402,7 +425,7 @@ lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 {
 	LsmMemtableSet set;
 	LsmVersion *version;
-	LsmOpenFile *candidates[CANDIDATES];
+	LsmOpenFile *candidates[LSM_PROBE_FILES];
 	LsmProbeCounts counts = {0};
 	LsmFold		fold;
 	int			n = UNKNOWN;

@@ -155,7 +155,21 @@ lsm_probe_prefetch_more(const LsmProbe *probe, const LsmOpenFile *open)
 		lsm_elastic_prefetch_unit(probe, open);
 }
 
+#define LSM_PROBE_FILES	32		/* looked at together */
+
+/* The files that may hold a probe's filter key; n < 0: too many */
+typedef struct LsmProbeFiles
+{
+	int			n;
+	LsmFile    *files[LSM_PROBE_FILES];
+} LsmProbeFiles;
+
+/* Find them, and fetch what their filters will be asked.  They are good until the epoch ends. */
+extern void lsm_absent_announce(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
+								LsmProbeFiles *files);
+
+/* `files`: as announced, or NULL */
 extern bool lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
-						  const LsmProbe *probe);
+						  const LsmProbe *probe, const LsmProbeFiles *files);
 
 #endif							/* LSM_LOOKUP_H */

@@ -5,6 +5,7 @@
  *
  *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c.
  *	- ON CONFLICT with lsm_index: on_conflict.c.
+ *	- INSERT of many rows: insert_select.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
  *	  numbers do not address the main fork.
  *	- Counters are published at the end of each statement.
@@ -178,6 +179,7 @@ lsm_executor_start(QueryDesc *query_desc, int eflags)
 		standard_ExecutorStart(query_desc, eflags);
 
 	lsm_on_conflict_prepare(query_desc, eflags);
+	lsm_insert_select_prepare(query_desc, eflags);
 	(void) stop_bitmap_prefetch(query_desc->planstate, NULL);
 }
 
@@ -226,10 +228,17 @@ static PlannedStmt *
 lsm_planner(Query *parse, const char *query_string, int cursor_options,
 			ParamListInfo params)
 {
+	bool		together = lsm_insert_select_plan(parse);
+	PlannedStmt *plan;
+
 	lsm_on_conflict_plan(parse);
 	if (prev_planner)
-		return prev_planner(parse, query_string, cursor_options, params);
-	return standard_planner(parse, query_string, cursor_options, params);
+		plan = prev_planner(parse, query_string, cursor_options, params);
+	else
+		plan = standard_planner(parse, query_string, cursor_options, params);
+	if (together)
+		lsm_insert_select_mark(plan);
+	return plan;
 }
 
 void

@@ -55,6 +55,12 @@ extern List *lsm_index_options_list(Oid index);
 extern void lsm_on_conflict_plan(Query *query);
 extern void lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags);
 
+/* ---- insert_select.c ---- */
+
+extern bool lsm_insert_select_plan(Query *query);
+extern void lsm_insert_select_mark(PlannedStmt *plan);
+extern void lsm_insert_select_prepare(QueryDesc *query_desc, int eflags);
+
 /* ---- explain.c ---- */
 
 extern void lsm_explain_init(void);

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * batch.c
- *	  Index entries of rows that COPY writes together.
+ *	  Index entries of rows that COPY, or an INSERT of many rows, writes together.
  *
- * COPY gives up to 1,000 rows to the table in one call, and then, row by row, calls the
+ * COPY gives up to 1,000 rows to the table in one call, insert_select.c up to 256, and then, row by row, calls the
  * insertion of their index entries.  When the first of these calls comes, the other rows are known
  * (lsm_rows_batch), and the entries that cannot conflict with anything are written together:
  * few log records instead of one per row, and what will be looked at arrives in time.

@@ -55,7 +55,7 @@ extern bool lsm_rows_seen(const struct IndexFetchTableData *fetch,
 						  const ItemPointerData *tid);
 
 /*
- * The rows that COPY has just given to the table together, whose index entries come next, one
+ * The rows that COPY (or insert_select.c, which does the same and of which the same holds) has just given to the table together, whose index entries come next, one
  * by one, in the same order.  Indexes may write them together with the first.  The slots are the
  * caller's and good until the last of these entries has been inserted: COPY sees to
  * that, so only what is written by it is noted.

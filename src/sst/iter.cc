@@ -33,7 +33,6 @@ constexpr int kMaxSpares = 32;
 // Of a restart's entries, so many cache lines are fetched before they are
 // looked at.
 constexpr uint32_t kFetches = 16;
-constexpr uint32_t kLongEntryBytes = 128;
 // Behind where an entry probably ends: this part of the block.
 constexpr size_t kGuessSlackShare = 16;
 // Stepping through this many blocks in a row is taken for a scan, which then
@@ -165,16 +164,6 @@ enum class Scan {
   kUnusual     // an entry is damaged, or not as our writer makes them
 };
 
-// Fetches where entries begin that are as long as the first one, at `offset`,
-// if they are so long that those behind it have not been fetched.
-inline void FetchLong(const LsmSstIter* it, uint32_t offset,
-                      uint32_t bytes) noexcept {
-  if (it->buffered || bytes < kLongEntryBytes) return;
-  for (uint32_t i = 1, at = offset + bytes;
-       i < kFetches && at < it->entries_bytes; i++, at += bytes)
-    __builtin_prefetch(it->base + at);
-}
-
 // The answer of DecodeNext() and comparing, entry by entry from next_entry,
 // which is a restart.  But keys are not put together: how many bytes an entry
 // shares with the one before tells mostly where it stands, since it is known
@@ -201,7 +190,6 @@ inline void FetchLong(const LsmSstIter* it, uint32_t offset,
     const size_t own_bytes = non_shared - kKeyTrailerBytes;
     const uint32_t value_offset =
         static_cast<uint32_t>(p - it->base) + non_shared;
-    if (before_bytes == 0) FetchLong(it, at, value_offset + value_bytes - at);
     const size_t key_bytes = size_t{shared} + non_shared;
     Likeness likeness{shared, 1};
     if (shared > matched) {

@@ -80,6 +80,31 @@ SELECT together('INSERT INTO v SELECT 600 + i, i::looked FROM generate_series(1,
 ALTER TABLE v ADD CONSTRAINT looks CHECK (seen IS NULL OR rows_of_v() > 0);
 SELECT together('INSERT INTO v SELECT i FROM generate_series(701, 800) i');
 ALTER TABLE v DROP CONSTRAINT looks;
+-- domains within what casts and functions return, in computed columns, indexes, conditions of partitions
+CREATE TYPE pair AS (a int, b looked);
+CREATE TABLE x (a int, b pair, c looked[], d int) USING lsm;
+SELECT together('INSERT INTO x (b) SELECT format(''(1,%s)'', i)::pair FROM generate_series(1, 100) i');
+SELECT together('INSERT INTO x (c) SELECT format(''{%s}'', i)::looked[] FROM generate_series(1, 100) i');
+SELECT together('INSERT INTO x (b) SELECT json_populate_record(NULL::pair, ''{"b": 1}'') FROM generate_series(1, 100) i');
+SELECT together('INSERT INTO x (a) SELECT b FROM generate_series(1, 100) i, json_to_record(format(''{"b": %s}'', i)::json) AS r(b looked)');
+SELECT together('INSERT INTO x (a) SELECT b FROM generate_series(1, 100) i, xmltable(''/a'' PASSING (format(''<a>%s</a>'', i)::xml) COLUMNS b looked PATH ''.'')');
+SELECT together('INSERT INTO x (a, b) SELECT i, (i, 1)::pair FROM generate_series(1, 100) i');
+SELECT together('INSERT INTO x (a) SELECT i FROM generate_series(1, 100) i');
+ALTER TABLE x ADD e looked GENERATED ALWAYS AS (a) STORED;
+SELECT together('INSERT INTO x (a) SELECT i FROM generate_series(1, 100) i');
+ALTER TABLE x DROP e;
+CREATE INDEX looks ON x USING lsm_index (abs(a::looked)) WHERE a < 0;
+SELECT together('INSERT INTO x (a) SELECT i FROM generate_series(1, 100) i');
+DROP INDEX looks;
+CREATE INDEX looks ON x USING lsm_index (a) WHERE a::looked < 0;
+SELECT together('INSERT INTO x (a) SELECT i FROM generate_series(1, 100) i');
+DROP INDEX looks;
+CREATE INDEX ON x USING lsm_index (abs(a)) WHERE a + 1 < 0;
+SELECT together('INSERT INTO x (a) SELECT i FROM generate_series(1, 100) i');
+CREATE TABLE y (a int) PARTITION BY RANGE (abs(a::looked));
+CREATE TABLE y1 PARTITION OF y FOR VALUES FROM (0) TO (1000) USING lsm;
+SELECT together('INSERT INTO y1 SELECT i FROM generate_series(1, 100) i');
+DROP TABLE x, y;
 -- stable functions see what was there before
 CREATE FUNCTION stable_rows_of_v() RETURNS int LANGUAGE sql STABLE AS 'SELECT count(*)::int FROM v';
 SELECT together('INSERT INTO v SELECT i, stable_rows_of_v() FROM generate_series(801, 900) i');
@@ -148,6 +173,10 @@ SELECT together('INSERT INTO s SELECT i, -i, i % 10 FROM generate_series(1, 500)
 INSERT INTO s SELECT i, i - 700, i FROM generate_series(501, 1000) i;
 SELECT count(*), sum(a), sum(b) FROM s;
 SELECT count(*) FROM s WHERE c = 7;
+CREATE TABLE e (a int PRIMARY KEY, b int, EXCLUDE USING hash (b WITH =)) USING lsm;
+INSERT INTO e SELECT i, -i FROM generate_series(1, 500) i;
+INSERT INTO e SELECT i, i - 700 FROM generate_series(501, 1000) i;
+SELECT count(*), sum(a), sum(b) FROM e;
 
 -- long rows, temporary and unlogged tables, serializable transactions
 CREATE TABLE l (a int PRIMARY KEY, b text) USING lsm;

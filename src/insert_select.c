@@ -10,8 +10,8 @@
  * table.  So no triggers, no RETURNING, no ON CONFLICT, no options to check, and no volatile function, but for a
  * few that are known to look at nothing.  Stable and immutable ones see the table as it was when the statement began.
  *
- * With several unique indexes, index entries are written row by row: who waits for another transaction's key in one index
- * must not hold later rows' keys in the index before.
+ * With several unique indexes or exclusion constraints, index entries are written row by row: who waits for another
+ * transaction's key in one index must not hold later rows' keys in the index before.
  *
  * As with COPY, an error in the evaluation of a row may come before that of a key, some rows before,
  * that is there already.  The first rows go one by one, so in short statements errors come in the rows' order.
@@ -39,7 +39,9 @@
 #include "parser/parsetree.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/partcache.h"
 #include "utils/rel.h"
+#include "utils/typcache.h"
 
 #include "functions.h"
 #include "lsmam.h"
@@ -80,6 +82,73 @@ function_may_look(Oid function, void *context)
 }
 
 /*
+ * Are values of a domain among those of the type?  Whoever makes one checks the domain's constraints, which no
+ * function's volatility tells of.  The system's domains look at nothing.
+ */
+static bool
+holds_domain(Oid type)
+{
+	bool		found = false;
+	Oid			within;
+	TupleDesc	desc;
+
+	if (type < FirstNormalObjectId)
+		return false;
+	switch (get_typtype(type))
+	{
+		case TYPTYPE_DOMAIN:
+			return true;
+		case TYPTYPE_COMPOSITE:
+			desc = lookup_rowtype_tupdesc(type, -1);
+			for (int i = 0; i < desc->natts && !found; i++)
+				found = holds_domain(TupleDescAttr(desc, i)->atttypid);
+			ReleaseTupleDesc(desc);
+			return found;
+		case TYPTYPE_RANGE:
+			return holds_domain(get_range_subtype(type));
+		case TYPTYPE_MULTIRANGE:
+			return holds_domain(get_multirange_range(type));
+		default:
+			within = get_element_type(type);
+			return OidIsValid(within) && holds_domain(within);
+	}
+}
+
+static bool
+any_holds_domain(const List *types)
+{
+	ListCell   *lc;
+
+	foreach(lc, types)
+	{
+		if (holds_domain(lfirst_oid(lc)))
+			return true;
+	}
+	return false;
+}
+
+/* May the node make a value of a domain? */
+static bool
+makes_domain(Node *node)
+{
+	switch (nodeTag(node))
+	{
+		case T_CoerceToDomain:
+			return true;
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_CoerceViaIO:
+			return holds_domain(exprType(node));
+		case T_RangeTblFunction:
+			return any_holds_domain(((RangeTblFunction *) node)->funccoltypes);
+		case T_TableFunc:
+			return any_holds_domain(((TableFunc *) node)->coltypes);
+		default:
+			return false;
+	}
+}
+
+/*
  * May what is evaluated for a row see the rows before?  Of aggregates, and of domains' constraints, only
  * their functions' volatility would say: users' own are not looked into.
  */
@@ -88,8 +157,7 @@ may_look(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	if (check_functions_in_node(node, function_may_look, context) ||
-		IsA(node, CoerceToDomain) ||
+	if (check_functions_in_node(node, function_may_look, context) || makes_domain(node) ||
 		(IsA(node, Aggref) && ((Aggref *) node)->aggfnoid >= FirstNormalObjectId) ||
 		(IsA(node, WindowFunc) && ((WindowFunc *) node)->winfnoid >= FirstNormalObjectId))
 		return true;
@@ -158,12 +226,44 @@ has_insert_triggers(const TriggerDesc *triggers)
 		 triggers->trig_insert_after_statement || triggers->trig_insert_new_table);
 }
 
+/* Conditions and columns that are computed for each row. */
 static bool
-checks_may_look(const TupleConstr *constr)
+constraints_may_look(Relation rel)
 {
+	TupleDesc	desc = RelationGetDescr(rel);
+	const TupleConstr *constr = desc->constr;
+
 	for (int i = 0; constr != NULL && i < constr->num_check; i++)
 	{
 		if (may_look(stringToNode(constr->check[i].ccbin), NULL))
+			return true;
+	}
+	for (int i = 0; constr != NULL && constr->has_generated_stored && i < constr->num_defval; i++)
+	{
+		if (TupleDescAttr(desc, constr->defval[i].adnum - 1)->attgenerated &&
+			may_look(stringToNode(constr->defval[i].adbin), NULL))
+			return true;
+	}
+	return rel->rd_rel->relispartition && may_look((Node *) RelationGetPartitionQual(rel), NULL);
+}
+
+static void
+open_indexes(ResultRelInfo *rri)
+{
+	if (rri->ri_RelationDesc->rd_rel->relhasindex && rri->ri_IndexRelationDescs == NULL)
+		ExecOpenIndices(rri, false);
+}
+
+static bool
+indexes_may_look(ResultRelInfo *rri)
+{
+	open_indexes(rri);
+	for (int i = 0; i < rri->ri_NumIndices; i++)
+	{
+		const IndexInfo *info = rri->ri_IndexRelationInfo[i];
+
+		if (may_look((Node *) info->ii_Expressions, NULL) ||
+			may_look((Node *) info->ii_Predicate, NULL))
 			return true;
 	}
 	return false;
@@ -209,8 +309,8 @@ table_allows(ModifyTableState *modify)
 	return lsm_relation_is_table(rel) &&
 		modify->mt_partition_tuple_routing == NULL && modify->mt_transition_capture == NULL &&
 		rri->ri_WithCheckOptions == NIL && rri->ri_projectReturning == NULL &&
-		!has_insert_triggers(rri->ri_TrigDesc) && !checks_may_look(RelationGetDescr(rel)->constr) &&
-		columns_match(rel, outerPlanState(modify)->plan->targetlist);
+		!has_insert_triggers(rri->ri_TrigDesc) && !constraints_may_look(rel) &&
+		columns_match(rel, outerPlanState(modify)->plan->targetlist) && !indexes_may_look(rri);
 }
 
 /* ======================================================================
@@ -255,20 +355,22 @@ insert_index_entries(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 		list_free(ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL));
 }
 
+/* Unique indexes, exclusion constraints. */
 static bool
-has_several_unique_indexes(const ResultRelInfo *rri)
+may_wait_in_several_indexes(const ResultRelInfo *rri)
 {
 	int			n = 0;
 
 	for (int i = 0; i < rri->ri_NumIndices; i++)
-		n += rri->ri_IndexRelationInfo[i]->ii_Unique;
+		n += rri->ri_IndexRelationInfo[i]->ii_Unique ||
+			rri->ri_IndexRelationInfo[i]->ii_ExclusionOps != NULL;
 	return n > 1;
 }
 
 static void
 insert_together(RowBatch *batch, ResultRelInfo *rri, EState *estate)
 {
-	bool		before = lsm_rows_copy(!has_several_unique_indexes(rri));
+	bool		before = lsm_rows_copy(!may_wait_in_several_indexes(rri));
 
 	PG_TRY();
 	{
@@ -295,8 +397,7 @@ insert_batch(RowBatch *batch, ResultRelInfo *rri, EState *estate)
 {
 	Relation	rel = rri->ri_RelationDesc;
 
-	if (rel->rd_rel->relhasindex && rri->ri_IndexRelationDescs == NULL)
-		ExecOpenIndices(rri, false);
+	open_indexes(rri);
 	if (batch->n > 1)
 		insert_together(batch, rri, estate);
 	else
@@ -356,11 +457,15 @@ void
 lsm_insert_select_prepare(QueryDesc *query_desc, int eflags)
 {
 	PlanState  *state = query_desc->planstate;
+	MemoryContext old;
 
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 ||
 		query_desc->plannedstmt->commandType != CMD_INSERT ||
 		!IsA(state, ModifyTableState) || !is_marked((ModifyTable *) state->plan) ||
-		IsolationIsSerializable() || !table_allows((ModifyTableState *) state))
+		IsolationIsSerializable())
 		return;
-	ExecSetExecProcNode(state, insert_rows);
+	old = MemoryContextSwitchTo(state->state->es_query_cxt);
+	if (table_allows((ModifyTableState *) state))
+		ExecSetExecProcNode(state, insert_rows);
+	MemoryContextSwitchTo(old);
 }

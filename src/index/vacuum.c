@@ -38,6 +38,7 @@
 typedef struct DeleteBatch
 {
 	LsmTree    *tree;
+	Relation	table;
 	bool		stable_tids;
 	TransactionId newest_deleter;	/* if stable_tids: of condemned rows */
 	MemoryContext context;		/* of the keys; reset when written */
@@ -46,27 +47,34 @@ typedef struct DeleteBatch
 	LsmEntry	entries[LSM_MAX_WRITE_ENTRIES];
 } DeleteBatch;
 
-/*
- * What is condemned was dead to everyone when the table was looked at, or to the process that has
- * forgotten the row meanwhile.
- */
 static void
 batch_open(DeleteBatch *batch, Relation index)
 {
-	Relation	table = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock);
-	TransactionId own;
-
 	batch->tree = lsm_index_open_tree(index);
+	batch->table = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock);
 	batch->n = 0;
 	batch->bytes = 0;
 	batch->context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index vacuum",
 										   ALLOCSET_DEFAULT_SIZES);
-	batch->stable_tids = lsm_tids_are_stable(table);
-	batch->newest_deleter = GetOldestNonRemovableTransactionId(table);
-	TransactionIdRetreat(batch->newest_deleter);
-	if (lsm_forget_bound(&own) && TransactionIdFollows(own, batch->newest_deleter))
-		batch->newest_deleter = own;
-	table_close(table, NoLock);
+	batch->stable_tids = lsm_tids_are_stable(batch->table);
+	if (!lsm_forget_bound(&batch->newest_deleter))
+		batch->newest_deleter = InvalidTransactionId;
+}
+
+/*
+ * What has been condemned is dead to everyone now, or was to the process that dropped or forgot the row.  That
+ * may have been a moment ago, hence not once for the whole walk: our own snapshot does not hold back the
+ * others, and what they forget of the table is not in the log before its next flush.
+ */
+static void
+note_newest_deleter(DeleteBatch *batch)
+{
+	TransactionId xid = GetOldestNonRemovableTransactionId(batch->table);
+
+	TransactionIdRetreat(xid);
+	if (!TransactionIdIsValid(batch->newest_deleter) ||
+		TransactionIdFollows(xid, batch->newest_deleter))
+		batch->newest_deleter = xid;
 }
 
 static void
@@ -75,6 +83,8 @@ batch_write(DeleteBatch *batch)
 	LsmWrite	write;
 	int			n = 0;
 
+	if (batch->n > 0 && batch->stable_tids)
+		note_newest_deleter(batch);
 	for (int i = 0; i < batch->n; i++)
 	{
 		if (!batch->stable_tids ||
@@ -170,6 +180,7 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	wait_for_scans(info->index);
 
 	MemoryContextDelete(batch->context);
+	table_close(batch->table, NoLock);
 	pfree(batch);
 	stats->num_index_tuples = remaining;
 	stats->estimated_count = false;

@@ -15,7 +15,9 @@
  * On return every condemned entry is deleted or forgotten, the counter of
  * LSM_INDEX_VACUUM_DIGEST has been bumped, and no scan that may have read such an entry
  * has the interlock block pinned: only then may the caller let TIDs be used
- * again.  Concurrent inserters use TIDs the callback does not know.
+ * again.  Concurrent inserters use TIDs the callback does not know.  (What is forgotten while a flush
+ * has written it already is back in a file until the next VACUUM: allowed, since TIDs of lsm tables do not come
+ * again.)
  *
  *-------------------------------------------------------------------------
  */

@@ -214,8 +214,10 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	/*
 	 * An update that keeps the key cannot make a duplicate: the old version
 	 * holds the key, its entry is in the index, and whoever wants to insert
-	 * the key finds that and waits for us.  A check now and then still serves
-	 * to find dead entries: a bitmap scan does not.
+	 * the key finds that and waits for us.  Who has read the index before our
+	 * entry came, and looks at the old version after we have committed, finds
+	 * neither: so the change is counted (unique.c).  A check now and then
+	 * still serves to find dead entries: a bitmap scan does not.
 	 */
 	if (!spec->unique || (spec->nulls_distinct && lsm_any_null(spec, isnull)) ||
 		(check == UNIQUE_CHECK_YES && kept &&
@@ -229,7 +231,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 
 		/* of a valid index, no one else inserts the entry of a row just made */
 		if (check != UNIQUE_CHECK_EXISTING && kept)
-			lsm_write_unseen(tree, key, value, kept->often);
+			lsm_write_kept_key(tree, key, value, kept->often);
 		else if (check != UNIQUE_CHECK_EXISTING)
 			lsm_write_one(tree, key, value);
 	}

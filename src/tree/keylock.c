@@ -8,10 +8,14 @@
  * stamps of the others fail, which costs a repetition but no correctness.
  *
  * A stamp is taken without lock, before the key is read.  It holds, under the
- * lock, if since then nobody released the lock after a change and the
+ * lock, if since then nobody counted a change of the partition and the
  * tree's set of memtables and files is the same.  A change that its author has
- * applied but not yet counted when the stamp was taken is counted before
+ * applied under the lock but not yet counted when the stamp was taken is counted before
  * the lock can be had, so the stamp fails: never a false "holds".
+ *
+ * An author who need not check anything changes the key without the lock, and
+ * counts the change afterwards (lsm_key_changed).  Such a change may escape a stamp
+ * until it is counted.  Why a uniqueness check can do with that: index/unique.c.
  *
  * Locking: the partition lock comes before every other LWLock of src/tree.
  *
@@ -39,7 +43,7 @@ typedef union KeyPartition
 	struct
 	{
 		LWLock		lock;
-		pg_atomic_uint64 counter;	/* changes; written under the lock */
+		pg_atomic_uint64 counter;	/* changes, under the lock or not */
 	}			p;
 	char		pad[32];
 } KeyPartition;
@@ -171,25 +175,52 @@ lsm_key_lock(LsmTree *tree, LsmDigest lock_digest)
 	LWLockAcquire(&keylock_partition(tree, lock_digest)->p.lock, LW_EXCLUSIVE);
 }
 
+static inline bool
+stamp_is_current(LsmTree *tree, const KeyPartition *partition, const LsmStamp *stamp)
+{
+	/* a stamp taken is even, so that a change in progress fails it, too */
+	return pg_atomic_read_u64(unconstify(pg_atomic_uint64 *, &partition->p.counter)) ==
+		stamp->key_counter &&
+		pg_atomic_read_u64(&tree->ctl->keyspace_id) == tree->keyspace_id &&
+		pg_atomic_read_u64(&tree->ctl->set_stamp) == stamp->set_stamp;
+}
+
 bool
 lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp)
 {
 	KeyPartition *partition = keylock_partition(tree, lock_digest);
 
 	Assert(LWLockHeldByMeInMode(&partition->p.lock, LW_EXCLUSIVE));
-
-	/* a stamp taken is even, so that a change in progress fails it, too */
-	return pg_atomic_read_u64(&partition->p.counter) == stamp->key_counter &&
-		pg_atomic_read_u64(&tree->ctl->keyspace_id) == tree->keyspace_id &&
-		pg_atomic_read_u64(&tree->ctl->set_stamp) == stamp->set_stamp;
+	return stamp_is_current(tree, partition, stamp);
 }
 
-/* REQUIRES: partition locked, so no one else writes the counter. */
+/*
+ * As lsm_stamp_holds(), for a caller who will write nothing: all changes that were counted before what
+ * the caller has read fail the stamp.  REQUIRES: outside of epochs, no LWLock of src/tree held.
+ */
+bool
+lsm_stamp_held(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp)
+{
+	/* what was read, was read before */
+	pg_memory_barrier();
+	return stamp_is_current(tree, keylock_partition(tree, lock_digest), stamp);
+}
+
+/* An atomic addition: not all who count hold the lock. */
 static inline void
 partition_changed(KeyPartition *partition)
 {
-	pg_atomic_write_u64(&partition->p.counter,
-						pg_atomic_read_u64(&partition->p.counter) + 1);
+	pg_atomic_fetch_add_u64(&partition->p.counter, 1);
+}
+
+/*
+ * An entry of the key was inserted without the key's lock.  REQUIRES: it can be found, and the
+ * transaction that has inserted it has not ended.
+ */
+void
+lsm_key_changed(LsmTree *tree, LsmDigest lock_digest)
+{
+	partition_changed(keylock_partition(tree, lock_digest));
 }
 
 /*

@@ -461,8 +461,11 @@ extern void lsm_write_cancel(LsmWrite *write);
 /* begin + apply of one entry that no one else can know of yet */
 extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
 
-/* The same if the key is certainly new (LsmEntry.unseen). */
-extern void lsm_write_unseen(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief);
+/*
+ * The same for the index entry of a row that has the key of the row which it replaces.  The entry is certainly
+ * new (LsmEntry.unseen), and who checks the key's uniqueness learns of it (lsm_key_changed).
+ */
+extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief);
 
 /* Most keys for lsm_write_absent(): their locks are held together */
 #define LSM_MAX_ABSENT	64
@@ -522,13 +525,15 @@ extern const char lsm_delete_value[1];
 
 /*
  * Conflict checks.  Take the stamp, read, begin the write, lock the key, and see
- * whether the stamp holds: if it does, nothing was written under this key's lock
- * partition since (by writers that lock) and no file of the tree was rewritten; else unlock, cancel and start over.
+ * whether the stamp holds: if it does, no change of this key's lock partition was counted
+ * since and no file of the tree was rewritten; else unlock, cancel and start over.
+ * Who writes under the key's lock counts before he gives it back.  Who writes without
+ * it counts when the entry can be found (lsm_write_kept_key).
  */
 typedef struct LsmStamp
 {
 	uint64		set_stamp;		/* memtables and files */
-	uint64		key_counter;	/* changes under the key's lock */
+	uint64		key_counter;	/* changes of the key's partition */
 } LsmStamp;
 
 /* The digest that picks a key's lock; same function of the bytes for everyone. */
@@ -549,6 +554,12 @@ extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
 
 /* REQUIRES: key locked. */
 extern bool lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);
+
+/* The same without the lock, for who will not write: false if a change was counted before this call. */
+extern bool lsm_stamp_held(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);
+
+/* Count a change that was made without the lock.  REQUIRES: its transaction has not ended. */
+extern void lsm_key_changed(LsmTree *tree, LsmDigest lock_digest);
 
 /* `changed`: something was applied under the lock. */
 extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);

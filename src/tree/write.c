@@ -537,11 +537,15 @@ lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value)
 }
 
 void
-lsm_write_unseen(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief)
+lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief)
 {
 	LsmEntry	entry = {.key = key, .value = value, .unseen = true, .brief = brief};
 
+	Assert(tree->kind == LSM_KIND_INDEX);
 	write_entry(tree, &entry);
+
+	/* the digest of an index tree's entry is that of its key's lock */
+	lsm_key_changed(tree, entry.digest);
 }
 
 /* ---- sealing ---- */

@@ -1,0 +1,109 @@
+#!/bin/bash
+# bench/against.sh COMMIT [ROW...]: this tree against an older commit, by CPU time of a backend.
+#
+# Both are built and installed privately; their servers run at the same time with the same data, and one session of
+# each takes turns with the other in chunks of about a second (BENCH_ROUNDS, 15).  What is compared is the CPU time
+# that the backends took, so that others on the machine count less; a ratio is the median of those of
+# neighbouring chunks, above 1: this tree needs less.
+set -uo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+commit=${1:?usage: bench/against.sh COMMIT [ROW...]}
+shift
+. "$top/bench/lib.sh"
+rounds=${BENCH_ROUNDS:-15}
+new_sandbox against
+
+cleanup() {
+	local side
+	for side in new old; do
+		[ ! -f "$sandbox/$side/data/postmaster.pid" ] ||
+			as_postgres "$sandbox/$side/$pg_bin/pg_ctl" -D "$sandbox/$side/data" -m immediate stop >/dev/null
+	done
+	git -C "$top" worktree remove --force "$sandbox/tree" 2>/dev/null
+	rm -rf "$sandbox"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+pg_bin=prefix$("$(find_pg_config)" --bindir)
+git -C "$top" worktree add --quiet --detach "$sandbox/tree" "$commit" || exit 1
+here=$top
+all=$sandbox
+
+# serve SIDE TREE PORT
+serve() {
+	sandbox=$all/$1 top=$2
+	mkdir "$sandbox"
+	[ "$(id -u)" -ne 0 ] || chown postgres "$sandbox"
+	install_flavour release >"$sandbox/build.log" 2>&1 || {
+		tail -30 "$sandbox/build.log"
+		exit 1
+	}
+	cd "$sandbox" || exit 1
+	server_conf="
+	shared_buffers = 256MB
+	max_wal_size = 16GB
+	checkpoint_timeout = 1h
+	jit = off
+	synchronous_commit = off
+	default_table_access_method = lsm
+	"
+	start_server "$sandbox/data" "$3" || exit 1
+}
+(serve old "$sandbox/tree" 65435) || exit 1
+(serve new "$here" 65436) || exit 1
+
+declare -A port_of=([old]=65435 [new]=65436)
+ask_side() {
+	local side=$1
+	shift
+	as_postgres "$all/$side/$pg_bin/psql" -X -q -At -v ON_ERROR_STOP=1 -h "$all/$side" -p "${port_of[$side]}" -U postgres "$@" postgres
+}
+
+# compare LABEL SETUP STATEMENT
+compare() {
+	local side i
+	local clock="SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)"
+	for side in old new; do
+		ask_side $side -c "SET client_min_messages = warning" -c "CREATE EXTENSION IF NOT EXISTS lsmam" -c "$2" >/dev/null || exit 1
+		ask_side $side -c "VACUUM ANALYZE" || exit 1
+		ask_side $side -c "$3" >/dev/null || exit 1
+	done
+	for ((i = 0; i < rounds; i++)); do
+		for side in old new; do
+			ask_side $side -c "SELECT 1" -c "$clock" -c "$3" -c "$clock" | sed -n '2p;$p' |
+				awk 'NR == 1 { a = $1 } END { printf "%d ", ($1 - a) / 1000 }'
+		done
+		echo
+	done | awk -v label="$1" '
+		function sort(v, n,  i, j, t) {
+			for (i = 2; i <= n; i++)
+				for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+		}
+		{ old[NR] = $1; new[NR] = $2; r[NR] = $1 / $2 }
+		END {
+			sort(old, NR); sort(new, NR); sort(r, NR)
+			m = int((NR + 1) / 2)
+			printf "%-44s old %d us, new %d us: %.3fx (quartiles %.3f..%.3f)\n", label, old[m], new[m], r[m],
+				r[int((NR - 1) / 4) + 1], r[int((NR - 1) * 3 / 4) + 1]
+		}'
+}
+
+wanted() { [ ${#rows[@]} -eq 0 ] || [[ " ${rows[*]} " == *" $1 "* ]]; }
+rows=("$@")
+kv="DROP TABLE IF EXISTS t; CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT g, 0 FROM generate_series(1, 100000) g"
+uuid="DROP TABLE IF EXISTS u; CREATE TABLE u (id uuid PRIMARY KEY, v int)"
+
+wanted update && compare "20,000 updates of one column by key" "$kv" \
+	"DO \$\$ BEGIN FOR i IN 1..20000 LOOP UPDATE t SET v = v + 1 WHERE id = 1 + (i * 7919) % 100000; END LOOP; END \$\$"
+wanted hot && compare "20,000 updates of ten rows by key" "$kv" \
+	"DO \$\$ BEGIN FOR i IN 1..20000 LOOP UPDATE t SET v = v + 1 WHERE id = 1 + i % 10; IF i % 10 = 0 THEN COMMIT; END IF; END LOOP; END \$\$"
+wanted upsert && compare "20,000 upserts of rows that exist" "$kv" \
+	"DO \$\$ BEGIN FOR i IN 1..20000 LOOP INSERT INTO t VALUES (1 + (i * 7919) % 100000, 0) ON CONFLICT (id) DO UPDATE SET v = t.v + 1; END LOOP; END \$\$"
+wanted insert && compare "30,000 inserts of random uuids, row by row" "$uuid" \
+	"DO \$\$ BEGIN FOR i IN 1..30000 LOOP INSERT INTO u VALUES (gen_random_uuid(), i); END LOOP; END \$\$"
+wanted batch && compare "200,000 inserts of random uuids, together" "$uuid" \
+	"INSERT INTO u SELECT gen_random_uuid(), i FROM generate_series(1, 200000) i"
+wanted select && compare "50,000 point selects" "$kv" \
+	"DO \$\$ DECLARE x int; BEGIN FOR i IN 1..50000 LOOP SELECT v INTO x FROM t WHERE id = 1 + (i * 7919) % 100000; END LOOP; END \$\$"
+exit 0

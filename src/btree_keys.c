@@ -13,6 +13,10 @@
  * for lack of privileges is left to core: it checks them before it comes
  * to the access method.
  *
+ * To rebuild an index is for the table's owner.  Core asks for less where it does not
+ * rebuild: REFERENCES for a foreign key, ownership of the parent for a key of a
+ * partitioned table.  Then the statement is refused, before anything is locked.
+ *
  * Locks: an index is replaced under AccessExclusiveLock on its table, which is
  * taken before any weaker one.
  *
@@ -133,6 +137,32 @@ make_btree(Oid index, const char *reason)
 	(void) lsm_swap_index(index, "btree", lsm_other_options(lsm_index_options_list(index)));
 }
 
+/* ERROR unless the user owns the table.  One that is gone is core's to report. */
+static void
+check_owner(Oid table, Oid index, const char *reason)
+{
+	if (get_rel_relkind(table) == '\0' || pg_class_ownercheck(table, GetUserId()))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("must be owner of table \"%s\" to have its index \"%s\" rebuilt as btree",
+					get_rel_name(table), get_rel_name(index)),
+			 errdetail_internal("%s", reason),
+			 errhint("The owner can replace the index beforehand: CREATE UNIQUE INDEX ... USING btree, then ALTER TABLE ... DROP CONSTRAINT ..., ADD CONSTRAINT ... USING INDEX.")));
+}
+
+/*
+ * The lock under which the table's index can be replaced.  The table may get another
+ * owner, and the index may be replaced, while we wait: the caller looks again.
+ */
+static void
+lock_owned(Oid table, Oid index, const char *reason)
+{
+	check_owner(table, index, reason);
+	LockRelationOid(table, AccessExclusiveLock);
+	check_owner(table, index, reason);
+}
+
 /* ======================================================================
  * Foreign keys, USING INDEX
  * ====================================================================== */
@@ -202,10 +232,9 @@ again:
 		{
 			/*
 			 * What replacing needs, at once: whoever has read the table and
-			 * then writes to it would be in a deadlock with an upgrade.  Look
-			 * again: it may have been replaced while we waited.
+			 * then writes to it would be in a deadlock with an upgrade.
 			 */
-			LockRelationOid(pk, AccessExclusiveLock);
+			lock_owned(pk, u->index, FOREIGN_KEY_REASON);
 			locked = true;
 			goto again;
 		}
@@ -276,22 +305,30 @@ match_keys(Oid table, List *keys)
 {
 	ListCell   *lc;
 	ListCell   *lc2;
+	bool		locked = false;
 
-	if (get_rel_relkind(table) != RELKIND_RELATION ||
-		lsm_unique_indexes(table, lsm_index_am_oid()) == NIL)
+	if (get_rel_relkind(table) != RELKIND_RELATION)
 		return;
-	LockRelationOid(table, AccessExclusiveLock);
+
+again:
 	foreach(lc, lsm_unique_indexes(table, lsm_index_am_oid()))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
+		bool		serves = false;
 
 		foreach(lc2, keys)
 		{
-			if (!same_key(table, u, lfirst(lc2)))
-				continue;
-			make_btree(u->index, PARTITION_REASON);
-			break;
+			serves |= same_key(table, u, lfirst(lc2));
 		}
+		if (!serves)
+			continue;
+		if (!locked)
+		{
+			lock_owned(table, u->index, PARTITION_REASON);
+			locked = true;
+			goto again;
+		}
+		make_btree(u->index, PARTITION_REASON);
 	}
 }
 

@@ -225,6 +225,26 @@ ALTER TABLE lsm_own.fk ADD COLUMN s int REFERENCES lsm_sec.pk (id);
 ALTER TABLE lsm_own.fk ADD FOREIGN KEY (r) REFERENCES lsm_sec.pk (u);
 RESET ROLE;
 SELECT * FROM lsm_sec.ams;
+-- a btree that core would choose needs no rebuilding
+SET ROLE lsm_regress_owner;
+CREATE TABLE lsm_sec.pkb (id int NOT NULL) USING lsm;
+CREATE UNIQUE INDEX pkb_first ON lsm_sec.pkb USING btree (id);
+ALTER TABLE lsm_sec.pkb ADD PRIMARY KEY (id);
+GRANT REFERENCES ON lsm_sec.pkb TO lsm_regress_nobody;
+SET ROLE lsm_regress_nobody;
+CREATE TABLE lsm_own.fkb (r int REFERENCES lsm_sec.pkb (id));
+CREATE TABLE lsm_own.fkb2 (r int REFERENCES lsm_sec.pkb);
+RESET ROLE;
+SELECT * FROM lsm_sec.ams;
+DROP TABLE lsm_own.fkb, lsm_sec.pkb;
+-- two that would do: both are rebuilt, for the second comes first then
+SET ROLE lsm_regress_owner;
+CREATE TABLE lsm_sec.pk4 (id int PRIMARY KEY) USING lsm;
+CREATE UNIQUE INDEX pk4_id ON lsm_sec.pk4 USING lsm (id);
+CREATE TABLE lsm_sec.fk5 (r int REFERENCES lsm_sec.pk4 (id));
+RESET ROLE;
+SELECT * FROM lsm_sec.ams;
+DROP TABLE lsm_sec.fk5, lsm_sec.pk4;
 -- the way that the hint tells
 SET ROLE lsm_regress_owner;
 CREATE UNIQUE INDEX pk_new ON lsm_sec.pk USING btree (id);

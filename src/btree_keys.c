@@ -74,8 +74,8 @@ compare_unique_indexes(const ListCell *a, const ListCell *b)
 }
 
 /*
- * The unique indexes of a table that use access method `am`, a list of
- * LsmUniqueIndex in the order of their OIDs (RelationGetIndexList).  Reads the catalog:
+ * The unique indexes of a table that use access method `am` (InvalidOid: any), a
+ * list of LsmUniqueIndex in the order of their OIDs (RelationGetIndexList).  Reads the catalog:
  * the table need not be locked.
  */
 List *
@@ -93,13 +93,17 @@ lsm_unique_indexes(Oid table, Oid am)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
+		Oid			its_am;
 		LsmUniqueIndex *u;
 
-		if (!form->indisunique || !form->indislive ||
-			lsm_relation_am(form->indexrelid) != am)
+		if (!form->indisunique || !form->indislive)
+			continue;
+		its_am = lsm_relation_am(form->indexrelid);
+		if (OidIsValid(am) && its_am != am)
 			continue;
 		u = palloc0(sizeof(LsmUniqueIndex));
 		u->index = form->indexrelid;
+		u->am = its_am;
 		u->valid = form->indisvalid;
 		u->primary = form->indisprimary;
 		u->immediate = form->indimmediate;
@@ -206,7 +210,11 @@ may_reference(Oid table, const LsmUniqueIndex *u)
 	return true;
 }
 
-/* Before a foreign key of `relid`: the keys that it may reference become btree. */
+/*
+ * Before a foreign key of `relid`: the key that core will choose, which is the first
+ * that serves in the order of OIDs, becomes btree.  The btree that takes its place has a
+ * larger OID, so that then another one may be the first.
+ */
 void
 lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
 {
@@ -222,23 +230,25 @@ lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
 		return;
 
 again:
-	foreach(lc, lsm_unique_indexes(pk, lsm_index_am_oid()))
+	foreach(lc, lsm_unique_indexes(pk, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
 
-		if (!serves_reference(pk, u, constraint->pk_attrs) || !may_reference(pk, u))
+		if (!serves_reference(pk, u, constraint->pk_attrs))
 			continue;
-		if (!locked)
-		{
-			/*
-			 * What replacing needs, at once: whoever has read the table and
-			 * then writes to it would be in a deadlock with an upgrade.
-			 */
+		if (u->am != lsm_index_am_oid() || !may_reference(pk, u))
+			return;
+
+		/*
+		 * What replacing needs, at once: whoever has read the table and then
+		 * writes to it would be in a deadlock with an upgrade.
+		 */
+		if (locked)
+			make_btree(u->index, FOREIGN_KEY_REASON);
+		else
 			lock_owned(pk, u->index, FOREIGN_KEY_REASON);
-			locked = true;
-			goto again;
-		}
-		make_btree(u->index, FOREIGN_KEY_REASON);
+		locked = true;
+		goto again;
 	}
 }
 

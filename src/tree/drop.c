@@ -286,7 +286,7 @@ drop_copies_about(void)
 	/* what no longer runs has been counted as made */
 	pg_read_barrier();
 	made = pg_atomic_read_u32(&shared->copies_made);
-	if (running != 0 || made != seen)
+	if (made != seen)
 	{
 		seen = made;
 		moves = 0;

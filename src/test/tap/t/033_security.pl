@@ -67,9 +67,7 @@ CREATE SEQUENCE s.seq;
 INSERT INTO s.l SELECT i, 'v' || i FROM generate_series(1, 100) i;
 GRANT SELECT ON s.l TO reader});
 	my $holder = $node->background_psql('postgres', on_error_stop => 1);
-	my $query = sub { my ($sql) = @_; $holder->{stdin} .= "$sql;\n\\echo done\n"; pump_until($holder->{run}, $holder->{timeout}, $holder->{stdout}, qr/done\n/); ${ $holder->{stdout} } = ''; };
-	if ($holder->can('query_safe')) { $query = sub { $holder->query_safe($_[0]) }; }
-	$query->('BEGIN; LOCK TABLE s.l, s.h, s.plain IN ACCESS EXCLUSIVE MODE');
+	$holder->query_safe('BEGIN; LOCK TABLE s.l, s.h, s.plain IN ACCESS EXCLUSIVE MODE');
 	my (@waited, @allowed);
 	foreach my $function (@functions)
 	{
@@ -90,20 +88,20 @@ GRANT SELECT ON s.l TO reader});
 	# a foreign key that may not rebuild the key does not lock its table
 	$node->safe_psql('postgres', q{GRANT REFERENCES ON s.l TO nobody; CREATE SCHEMA n AUTHORIZATION nobody});
 	unlike(answer('postgres', 'nobody', 'CREATE TABLE n.fk (r int REFERENCES s.l)'), qr/55P03|ok/, 'nor does a foreign key');
-	$query->('ROLLBACK');
+	$holder->query_safe('ROLLBACK');
 
 	# rights that go away while the lock is waited for
-	$query->('BEGIN; LOCK TABLE s.l IN ACCESS EXCLUSIVE MODE; REVOKE SELECT ON s.l FROM reader; ALTER TABLE s.l OWNER TO nobody');
+	$holder->query_safe('BEGIN; LOCK TABLE s.l IN ACCESS EXCLUSIVE MODE; REVOKE SELECT ON s.l FROM reader; ALTER TABLE s.l OWNER TO nobody');
 	my @waiters = map {
 		my ($role, $sql) = @$_;
 		my ($out, $err) = ('', '');
 		{ err => \$err, out => \$out, h => IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c', "SET ROLE $role", '-c', $sql ], '>', \$out, '2>', \$err) };
 	} ([ 'reader', q{SELECT * FROM lsm_files('s.l')} ], [ 'owner', q{SELECT lsm_compact('s.l')} ]);
 	ok(comes(q{SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation' AND relation = 's.l'::regclass}, 2), 'two wait');
-	$query->('COMMIT');
+	$holder->query_safe('COMMIT');
 	$_->{h}->finish foreach @waiters;
 	like(${ $_->{err} }, qr/42501/, 'and are refused when their right has gone') foreach @waiters;
-	eval { $holder->quit; 1 } or eval { $holder->{stdin} .= "\\q\n"; $holder->{run}->finish };
+	$holder->quit;
 	$node->safe_psql('postgres', 'ALTER TABLE s.l OWNER TO owner; GRANT SELECT ON s.l TO reader');
 }
 
@@ -174,11 +172,9 @@ sub dropped_goes
 	ok(dropped_goes(sub { }), 'and without checkpoints when it is over');
 	like(answer('postgres', 'nobody', 'CREATE DATABASE x'), qr/42501/, 'CREATE DATABASE is denied');
 	ok(dropped_goes(sub { answer('postgres', 'nobody', 'CREATE DATABASE x') }), 'files go while it is denied again and again');
-	foreach my $statement ('CREATE DATABASE x TEMPLATE private', 'CREATE DATABASE x OWNER owner', q{CREATE DATABASE x ENCODING 'LATIN1'})
-	{
-		isnt(answer('postgres', 'creator', $statement), 'ok', "$statement is refused");
-		ok(dropped_goes(sub { answer('postgres', 'creator', $statement) }), '... and suspends nothing');
-	}
+	my @refused = ('CREATE DATABASE x TEMPLATE private', 'CREATE DATABASE x OWNER owner', q{CREATE DATABASE x ENCODING 'LATIN1'});
+	isnt(answer('postgres', 'creator', $_), 'ok', "$_ is refused") foreach @refused;
+	ok(dropped_goes(sub { answer('postgres', 'creator', $_) foreach @refused }), 'files go while it is refused for other reasons');
 
 	# an error in the midst of copying: the template has a file that cannot be read
 	my $oid = $node->safe_psql('postgres', q{SELECT oid FROM pg_database WHERE datname = 'private'});
@@ -189,6 +185,20 @@ sub dropped_goes
 	isnt(answer('postgres', 'postgres', $copy), 'ok', 'a copy fails');
 	ok(dropped_goes(sub { }), 'and suspends nothing afterwards');
 	unlink $junk;
+
+	# one that is canceled after a while: it waits for a checkpoint before it copies
+	lsm_kill_process($node, 'checkpointer', 'STOP');
+	my ($out, $err) = ('', '');
+	my $h = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $copy ], '>', \$out, '2>', \$err);
+	my $waits = q{FROM pg_stat_activity WHERE query LIKE 'CREATE DATABASE x%' AND wait_event LIKE 'Checkpoint%'};
+	my $begun = comes("SELECT count(*) $waits", 1);
+	# the worker looks about once per second
+	usleep(3_000_000);
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) $waits");
+	$h->finish;
+	lsm_kill_process($node, 'checkpointer', 'CONT');
+	ok($begun && $err =~ /canceling statement/, 'a copy is canceled');
+	ok(dropped_goes(sub { }), 'and suspends nothing afterwards');
 
 	# one that succeeds does suspend: its copies may not be on disk
 	is(answer('postgres', 'creator', 'CREATE DATABASE x'), 'ok', 'CREATE DATABASE');

@@ -138,7 +138,7 @@ SELECT pg_stat_lsm_reset();
 SELECT count(*) FROM generate_series(1, 2000) i, LATERAL (SELECT id FROM h WHERE id = i OFFSET 0) q;
 SELECT setting, current, suggested, expected_wasted_reads < 1 AS expected, filter_bytes_change < -1000000 AS saves, statement, reason
 FROM lsm_advise('h');
-CREATE ROLE lsm_regress_user;
+CREATE ROLE lsm_regress_user IN ROLE pg_stat_scan_tables;
 SET ROLE lsm_regress_user;
 SELECT count(*) > 0 AS visible FROM lsm_filters('f_id');
 SELECT count(*) > 0 AS visible FROM lsm_advise('f_id');

@@ -102,6 +102,7 @@ GRANT REFERENCES (id) ON pk3 TO lsm_fk_user;
 SET ROLE lsm_fk_user;
 CREATE TABLE fk4 (r int REFERENCES pk3);
 RESET ROLE;
+CREATE TABLE fk4 (r int REFERENCES pk3);
 CREATE TABLE fk5 (r int REFERENCES pk3 (d));
 CREATE TABLE fk5 (r int REFERENCES pk3 (nosuch));
 CREATE TABLE fk5 (r point REFERENCES pk3 (id));

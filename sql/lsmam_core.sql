@@ -3,18 +3,23 @@
 -- complain if script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION lsmam" to load this file. \quit
 
+-- The target schema may be one in which others have made objects.  Names are looked up
+-- in pg_catalog first, but an operator or function there with types that match better
+-- wins.  So all that is not ours is named with its schema, and arguments have exactly
+-- the types of what is meant.
+
 ---- access methods ----
 
-CREATE FUNCTION lsm_table_handler(internal)
-RETURNS table_am_handler
+CREATE FUNCTION lsm_table_handler(pg_catalog.internal)
+RETURNS pg_catalog.table_am_handler
 AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT;
 
 CREATE ACCESS METHOD lsm TYPE TABLE HANDLER lsm_table_handler;
 COMMENT ON ACCESS METHOD lsm IS 'table in an LSM tree';
 
-CREATE FUNCTION lsm_index_handler(internal)
-RETURNS index_am_handler
+CREATE FUNCTION lsm_index_handler(pg_catalog.internal)
+RETURNS pg_catalog.index_am_handler
 AS 'MODULE_PATHNAME'
 LANGUAGE C STRICT;
 
@@ -23,109 +28,109 @@ COMMENT ON ACCESS METHOD lsm_index IS 'index in an LSM tree (CREATE INDEX ... US
 
 ---- maintenance ----
 
-CREATE FUNCTION lsm_flush(relation regclass)
-RETURNS void
+CREATE FUNCTION lsm_flush(relation pg_catalog.regclass)
+RETURNS pg_catalog.void
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION lsm_flush(regclass) IS
+COMMENT ON FUNCTION lsm_flush(pg_catalog.regclass) IS
 'write the memtables of a table and its lsm indexes, or of one index, to sorted files';
 
-CREATE FUNCTION lsm_compact(relation regclass)
-RETURNS void
+CREATE FUNCTION lsm_compact(relation pg_catalog.regclass)
+RETURNS pg_catalog.void
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION lsm_compact(regclass) IS
+COMMENT ON FUNCTION lsm_compact(pg_catalog.regclass) IS
 'flush, then merge all files of a table and its lsm indexes, or of one index, into the last level';
 
 ---- facts ----
 
-CREATE FUNCTION lsm_relation_size(relation regclass)
-RETURNS bigint
+CREATE FUNCTION lsm_relation_size(relation pg_catalog.regclass)
+RETURNS pg_catalog.int8
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION lsm_relation_size(regclass) IS
+COMMENT ON FUNCTION lsm_relation_size(pg_catalog.regclass) IS
 'bytes of a tree on disk: sorted files, filter files and the main fork';
 
-CREATE FUNCTION lsm_levels(relation regclass,
-	OUT level int,
-	OUT runs bigint,
-	OUT files bigint,
-	OUT entries bigint,
-	OUT bytes bigint,
-	OUT filter_bytes bigint)
-RETURNS SETOF record
+CREATE FUNCTION lsm_levels(relation pg_catalog.regclass,
+	OUT level pg_catalog.int4,
+	OUT runs pg_catalog.int8,
+	OUT files pg_catalog.int8,
+	OUT entries pg_catalog.int8,
+	OUT bytes pg_catalog.int8,
+	OUT filter_bytes pg_catalog.int8)
+RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 8;
-COMMENT ON FUNCTION lsm_levels(regclass) IS
+COMMENT ON FUNCTION lsm_levels(pg_catalog.regclass) IS
 'levels of a tree that hold files; memtables are not part of it';
 
-CREATE FUNCTION lsm_files(relation regclass,
-	OUT level int,
-	OUT run bigint,
-	OUT file bigint,
-	OUT entries bigint,
-	OUT bytes bigint,
-	OUT filter_bytes bigint,
-	OUT filter_scheme text,
-	OUT min_xid xid,
-	OUT smallest bytea,
-	OUT largest bytea)
-RETURNS SETOF record
+CREATE FUNCTION lsm_files(relation pg_catalog.regclass,
+	OUT level pg_catalog.int4,
+	OUT run pg_catalog.int8,
+	OUT file pg_catalog.int8,
+	OUT entries pg_catalog.int8,
+	OUT bytes pg_catalog.int8,
+	OUT filter_bytes pg_catalog.int8,
+	OUT filter_scheme pg_catalog.text,
+	OUT min_xid pg_catalog.xid,
+	OUT smallest pg_catalog.bytea,
+	OUT largest pg_catalog.bytea)
+RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION lsm_files(regclass) IS
-'sorted files of a tree, newest level first; needs SELECT on the table, for it shows keys';
+COMMENT ON FUNCTION lsm_files(pg_catalog.regclass) IS
+'sorted files of a tree, newest level first; keys are null for those who may not read all rows';
 
-CREATE FUNCTION lsm_filters(relation regclass,
-	OUT level int,
-	OUT file bigint,
-	OUT segment int,
-	OUT filter_scheme text,
-	OUT keys bigint,
-	OUT bits_per_key double precision,
-	OUT filter_bytes bigint,
-	OUT units int,
-	OUT units_on int,
-	OUT hotness double precision,
-	OUT expected_fpr double precision,
-	OUT probes bigint,
-	OUT negatives bigint,
-	OUT true_positives bigint,
-	OUT false_positives bigint,
-	OUT measured_fpr double precision)
-RETURNS SETOF record
+CREATE FUNCTION lsm_filters(relation pg_catalog.regclass,
+	OUT level pg_catalog.int4,
+	OUT file pg_catalog.int8,
+	OUT segment pg_catalog.int4,
+	OUT filter_scheme pg_catalog.text,
+	OUT keys pg_catalog.int8,
+	OUT bits_per_key pg_catalog.float8,
+	OUT filter_bytes pg_catalog.int8,
+	OUT units pg_catalog.int4,
+	OUT units_on pg_catalog.int4,
+	OUT hotness pg_catalog.float8,
+	OUT expected_fpr pg_catalog.float8,
+	OUT probes pg_catalog.int8,
+	OUT negatives pg_catalog.int8,
+	OUT true_positives pg_catalog.int8,
+	OUT false_positives pg_catalog.int8,
+	OUT measured_fpr pg_catalog.float8)
+RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION lsm_filters(regclass) IS
+COMMENT ON FUNCTION lsm_filters(pg_catalog.regclass) IS
 'filters of a tree by file, elastic ones also by segment, with expected and measured false positive rate';
 
-CREATE FUNCTION lsm_advise(relation regclass,
-	OUT tree regclass,
-	OUT setting text,
-	OUT current text,
-	OUT suggested text,
-	OUT wasted_reads double precision,
-	OUT expected_wasted_reads double precision,
-	OUT filter_bytes_change bigint,
-	OUT statement text,
-	OUT reason text)
-RETURNS SETOF record
+CREATE FUNCTION lsm_advise(relation pg_catalog.regclass,
+	OUT tree pg_catalog.regclass,
+	OUT setting pg_catalog.text,
+	OUT current pg_catalog.text,
+	OUT suggested pg_catalog.text,
+	OUT wasted_reads pg_catalog.float8,
+	OUT expected_wasted_reads pg_catalog.float8,
+	OUT filter_bytes_change pg_catalog.int8,
+	OUT statement pg_catalog.text,
+	OUT reason pg_catalog.text)
+RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 3;
-COMMENT ON FUNCTION lsm_advise(regclass) IS
+COMMENT ON FUNCTION lsm_advise(pg_catalog.regclass) IS
 'what the accesses counted since pg_stat_lsm_reset() say about the filters of a tree, or of a table and its lsm indexes; wasted reads are per 1000 lookups';
 
-CREATE FUNCTION lsm_verify(relation regclass,
-	OUT object text,
-	OUT problem text)
-RETURNS SETOF record
+CREATE FUNCTION lsm_verify(relation pg_catalog.regclass,
+	OUT object pg_catalog.text,
+	OUT problem pg_catalog.text)
+RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10;
-COMMENT ON FUNCTION lsm_verify(regclass) IS
+COMMENT ON FUNCTION lsm_verify(pg_catalog.regclass) IS
 'check a tree, and a table against its lsm indexes; one row per problem, none if all is well';
 
 CREATE FUNCTION lsm_full_version()
-RETURNS text
+RETURNS pg_catalog.text
 AS 'MODULE_PATHNAME'
 LANGUAGE C STABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION lsm_full_version() IS
@@ -134,24 +139,24 @@ COMMENT ON FUNCTION lsm_full_version() IS
 ---- statistics ----
 
 CREATE FUNCTION lsm_stat_trees(
-	OUT dbid oid,
-	OUT spcid oid,
-	OUT relfilenode oid,
-	OUT lookups bigint,
-	OUT digests bigint,
-	OUT filter_probes bigint,
-	OUT filter_negatives bigint,
-	OUT filter_true_positives bigint,
-	OUT filter_false_positives bigint,
-	OUT unit_probes bigint,
-	OUT blocks_read bigint,
-	OUT memtable_hits bigint,
-	OUT flushes bigint,
-	OUT compactions bigint,
-	OUT bytes_flushed bigint,
-	OUT bytes_compacted bigint,
-	OUT stall_ms double precision)
-RETURNS SETOF record
+	OUT dbid pg_catalog.oid,
+	OUT spcid pg_catalog.oid,
+	OUT relfilenode pg_catalog.oid,
+	OUT lookups pg_catalog.int8,
+	OUT digests pg_catalog.int8,
+	OUT filter_probes pg_catalog.int8,
+	OUT filter_negatives pg_catalog.int8,
+	OUT filter_true_positives pg_catalog.int8,
+	OUT filter_false_positives pg_catalog.int8,
+	OUT unit_probes pg_catalog.int8,
+	OUT blocks_read pg_catalog.int8,
+	OUT memtable_hits pg_catalog.int8,
+	OUT flushes pg_catalog.int8,
+	OUT compactions pg_catalog.int8,
+	OUT bytes_flushed pg_catalog.int8,
+	OUT bytes_compacted pg_catalog.int8,
+	OUT stall_ms pg_catalog.float8)
+RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
 COMMENT ON FUNCTION lsm_stat_trees() IS
@@ -160,55 +165,60 @@ COMMENT ON FUNCTION lsm_stat_trees() IS
 CREATE VIEW pg_stat_lsm AS
 SELECT c.oid AS relid,
 	c.relname,
-	CASE WHEN a.amname = 'lsm' THEN 'table' ELSE 'index' END AS kind,
-	coalesce(s.lookups, 0) AS lookups,
-	coalesce(s.digests, 0) AS digests,
-	coalesce(s.filter_probes, 0) AS filter_probes,
-	coalesce(s.filter_negatives, 0) AS filter_negatives,
-	coalesce(s.filter_true_positives, 0) AS filter_true_positives,
-	coalesce(s.filter_false_positives, 0) AS filter_false_positives,
-	coalesce(s.unit_probes, 0) AS unit_probes,
-	coalesce(s.blocks_read, 0) AS blocks_read,
-	coalesce(s.memtable_hits, 0) AS memtable_hits,
-	coalesce(s.flushes, 0) AS flushes,
-	coalesce(s.compactions, 0) AS compactions,
-	coalesce(s.bytes_flushed, 0) AS bytes_flushed,
-	coalesce(s.bytes_compacted, 0) AS bytes_compacted,
-	coalesce(s.stall_ms, 0) AS stall_ms
+	CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
+		THEN 'table'::pg_catalog.text ELSE 'index'::pg_catalog.text END AS kind,
+	coalesce(s.lookups, '0'::pg_catalog.int8) AS lookups,
+	coalesce(s.digests, '0'::pg_catalog.int8) AS digests,
+	coalesce(s.filter_probes, '0'::pg_catalog.int8) AS filter_probes,
+	coalesce(s.filter_negatives, '0'::pg_catalog.int8) AS filter_negatives,
+	coalesce(s.filter_true_positives, '0'::pg_catalog.int8) AS filter_true_positives,
+	coalesce(s.filter_false_positives, '0'::pg_catalog.int8) AS filter_false_positives,
+	coalesce(s.unit_probes, '0'::pg_catalog.int8) AS unit_probes,
+	coalesce(s.blocks_read, '0'::pg_catalog.int8) AS blocks_read,
+	coalesce(s.memtable_hits, '0'::pg_catalog.int8) AS memtable_hits,
+	coalesce(s.flushes, '0'::pg_catalog.int8) AS flushes,
+	coalesce(s.compactions, '0'::pg_catalog.int8) AS compactions,
+	coalesce(s.bytes_flushed, '0'::pg_catalog.int8) AS bytes_flushed,
+	coalesce(s.bytes_compacted, '0'::pg_catalog.int8) AS bytes_compacted,
+	coalesce(s.stall_ms, '0'::pg_catalog.float8) AS stall_ms
 FROM pg_catalog.pg_class c
-	JOIN pg_catalog.pg_am a ON a.oid = c.relam AND a.amname IN ('lsm', 'lsm_index')
-	JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()
+	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+		AND (a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
+			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name)
+	JOIN pg_catalog.pg_database d
+		ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 	LEFT JOIN lsm_stat_trees() s
-		ON s.dbid = d.oid
-			AND s.relfilenode = c.relfilenode
-			AND s.spcid = CASE WHEN c.reltablespace = 0 THEN d.dattablespace
-				ELSE c.reltablespace END
-WHERE c.relfilenode <> 0;
+		ON s.dbid OPERATOR(pg_catalog.=) d.oid
+			AND s.relfilenode OPERATOR(pg_catalog.=) c.relfilenode
+			AND s.spcid OPERATOR(pg_catalog.=)
+				CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) '0'::pg_catalog.oid
+					THEN d.dattablespace ELSE c.reltablespace END
+WHERE c.relfilenode OPERATOR(pg_catalog.<>) '0'::pg_catalog.oid;
 
 GRANT SELECT ON pg_stat_lsm TO PUBLIC;
 
 CREATE FUNCTION lsm_elastic_stats(
-	OUT budget_bytes bigint,
-	OUT used_bytes bigint,
-	OUT taken_bytes bigint,
-	OUT reserved_bytes bigint,
-	OUT state_bytes bigint,
-	OUT units_on bigint,
-	OUT units_wanted bigint,
-	OUT segments bigint,
-	OUT accesses bigint,
-	OUT promotions bigint,
-	OUT demotions bigint,
-	OUT loads bigint,
-	OUT extra_io double precision)
-RETURNS record
+	OUT budget_bytes pg_catalog.int8,
+	OUT used_bytes pg_catalog.int8,
+	OUT taken_bytes pg_catalog.int8,
+	OUT reserved_bytes pg_catalog.int8,
+	OUT state_bytes pg_catalog.int8,
+	OUT units_on pg_catalog.int8,
+	OUT units_wanted pg_catalog.int8,
+	OUT segments pg_catalog.int8,
+	OUT accesses pg_catalog.int8,
+	OUT promotions pg_catalog.int8,
+	OUT demotions pg_catalog.int8,
+	OUT loads pg_catalog.int8,
+	OUT extra_io pg_catalog.float8)
+RETURNS pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION lsm_elastic_stats() IS
 'units of elastic filters in memory, all trees together';
 
 CREATE FUNCTION pg_stat_lsm_reset()
-RETURNS void
+RETURNS pg_catalog.void
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION pg_stat_lsm_reset() IS

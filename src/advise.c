@@ -73,6 +73,8 @@ typedef struct Facts
 	double		filter_bytes;
 	uint64		keys;
 	int			rows;			/* put out so far */
+	const char *compact;		/* lsm_compact with its schema: who runs the
+								 * statement may have others in his path */
 } Facts;
 
 /* One row. */
@@ -229,6 +231,12 @@ wasted_with_elastic(const Facts *facts, double bits_per_key, int units)
  * Rules
  * ====================================================================== */
 
+static const char *
+compact_statement(const Facts *facts, const char *name)
+{
+	return psprintf("SELECT %s(%s::regclass);", facts->compact, quote_literal_cstr(name));
+}
+
 /* Statement that gives the tree another filter. */
 static const char *
 filter_statement(const Facts *facts, LsmFilterScheme scheme, double bits_per_key,
@@ -260,7 +268,7 @@ filter_statement(const Facts *facts, LsmFilterScheme scheme, double bits_per_key
 			appendStringInfo(&text, ", elastic_units = %d", units);
 		appendStringInfoString(&text, "); ");
 	}
-	appendStringInfo(&text, "SELECT lsm_compact(%s);", quote_literal_cstr(name));
+	appendStringInfoString(&text, compact_statement(facts, name));
 	return text.data;
 }
 
@@ -319,7 +327,7 @@ advise_stale(Facts *facts)
 		wasted_with(facts, facts->params.scheme, facts->params.bits_per_key);
 	advice.expected_bytes = facts->params.scheme == LSM_FILTER_NONE ? 0 :
 		bytes_with(facts, facts->params.bits_per_key);
-	advice.statement = psprintf("SELECT lsm_compact(%s);", quote_literal_cstr(name));
+	advice.statement = compact_statement(facts, name);
 	advice.reason = "Files get the filter that is set when they are written; these are older than the setting.";
 	put_advice(facts, &advice);
 	return true;
@@ -540,13 +548,14 @@ advise(Facts *facts)
 }
 
 static void
-advise_tree(ReturnSetInfo *rsinfo, Relation rel)
+advise_tree(ReturnSetInfo *rsinfo, Relation rel, const char *compact)
 {
 	LsmTree    *tree = lsm_relation_tree(rel);
 	Facts	   *facts = palloc0(sizeof(Facts));
 
 	facts->rsinfo = rsinfo;
 	facts->rel = rel;
+	facts->compact = compact;
 	facts->is_table = lsm_relation_is_table(rel);
 	facts->params = lsm_tree_filter_params(tree);
 	facts->units = facts->params.units;
@@ -575,20 +584,22 @@ lsm_advise(PG_FUNCTION_ARGS)
 	Relation	rel;
 	List	   *indexes = NIL;
 	ListCell   *lc;
+	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	const char *compact = quote_qualified_identifier(get_namespace_name(schema), "lsm_compact");
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = lsm_relation_open(PG_GETARG_OID(0), AccessShareLock);
-	if (rel->rd_rel->relkind == RELKIND_RELATION ||
-		rel->rd_rel->relkind == RELKIND_MATVIEW)
+	rel = lsm_relation_open(PG_GETARG_OID(0), LSM_RELATION_TREES, LSM_RIGHT_FACTS,
+							AccessShareLock);
+	if (rel->rd_rel->relkind != RELKIND_INDEX)
 		indexes = lsm_relation_open_indexes(rel, AccessShareLock);
 	if (indexes == NIL || lsm_relation_is_table(rel))
 	{
-		lsm_relation_check_tree(rel);
-		advise_tree(rsinfo, rel);
+		lsm_relation_check_kind(rel);
+		advise_tree(rsinfo, rel, compact);
 	}
 	foreach(lc, indexes)
 	{
-		advise_tree(rsinfo, (Relation) lfirst(lc));
+		advise_tree(rsinfo, (Relation) lfirst(lc), compact);
 	}
 	lsm_relation_close_indexes(indexes);
 	relation_close(rel, NoLock);

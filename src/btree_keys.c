@@ -13,6 +13,10 @@
  * for lack of privileges is left to core: it checks them before it comes
  * to the access method.
  *
+ * To rebuild an index is for the table's owner.  Core asks for less where it does not
+ * rebuild: REFERENCES for a foreign key, ownership of the parent for a key of a
+ * partitioned table.  Then the statement is refused, before anything is locked.
+ *
  * Locks: an index is replaced under AccessExclusiveLock on its table, which is
  * taken before any weaker one.
  *
@@ -70,8 +74,8 @@ compare_unique_indexes(const ListCell *a, const ListCell *b)
 }
 
 /*
- * The unique indexes of a table that use access method `am`, a list of
- * LsmUniqueIndex in the order of their OIDs (RelationGetIndexList).  Reads the catalog:
+ * The unique indexes of a table that use access method `am` (InvalidOid: any), a
+ * list of LsmUniqueIndex in the order of their OIDs (RelationGetIndexList).  Reads the catalog:
  * the table need not be locked.
  */
 List *
@@ -89,13 +93,17 @@ lsm_unique_indexes(Oid table, Oid am)
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
 		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
+		Oid			its_am;
 		LsmUniqueIndex *u;
 
-		if (!form->indisunique || !form->indislive ||
-			lsm_relation_am(form->indexrelid) != am)
+		if (!form->indisunique || !form->indislive)
+			continue;
+		its_am = lsm_relation_am(form->indexrelid);
+		if (OidIsValid(am) && its_am != am)
 			continue;
 		u = palloc0(sizeof(LsmUniqueIndex));
 		u->index = form->indexrelid;
+		u->am = its_am;
 		u->valid = form->indisvalid;
 		u->primary = form->indisprimary;
 		u->immediate = form->indimmediate;
@@ -131,6 +139,32 @@ make_btree(Oid index, const char *reason)
 				 errdetail_internal("%s", reason)));
 	table_close(table, NoLock);
 	(void) lsm_swap_index(index, "btree", lsm_other_options(lsm_index_options_list(index)));
+}
+
+/* ERROR unless the user owns the table.  One that is gone is core's to report. */
+static void
+check_owner(Oid table, Oid index, const char *reason)
+{
+	if (get_rel_relkind(table) == '\0' || pg_class_ownercheck(table, GetUserId()))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("must be owner of table \"%s\" to have its index \"%s\" rebuilt as btree",
+					get_rel_name(table), get_rel_name(index)),
+			 errdetail_internal("%s", reason),
+			 errhint("The owner can replace the index beforehand: CREATE UNIQUE INDEX ... USING btree, then ALTER TABLE ... DROP CONSTRAINT ..., ADD CONSTRAINT ... USING INDEX.")));
+}
+
+/*
+ * The lock under which the table's index can be replaced.  The table may get another
+ * owner, and the index may be replaced, while we wait: the caller looks again.
+ */
+static void
+lock_owned(Oid table, Oid index, const char *reason)
+{
+	check_owner(table, index, reason);
+	LockRelationOid(table, AccessExclusiveLock);
+	check_owner(table, index, reason);
 }
 
 /* ======================================================================
@@ -176,7 +210,11 @@ may_reference(Oid table, const LsmUniqueIndex *u)
 	return true;
 }
 
-/* Before a foreign key of `relid`: the keys that it may reference become btree. */
+/*
+ * Before a foreign key of `relid`: the key that core will choose, which is the first
+ * that serves in the order of OIDs, becomes btree.  The btree that takes its place has a
+ * larger OID, so that then another one may be the first.
+ */
 void
 lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
 {
@@ -192,24 +230,25 @@ lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
 		return;
 
 again:
-	foreach(lc, lsm_unique_indexes(pk, lsm_index_am_oid()))
+	foreach(lc, lsm_unique_indexes(pk, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
 
-		if (!serves_reference(pk, u, constraint->pk_attrs) || !may_reference(pk, u))
+		if (!serves_reference(pk, u, constraint->pk_attrs))
 			continue;
-		if (!locked)
-		{
-			/*
-			 * What replacing needs, at once: whoever has read the table and
-			 * then writes to it would be in a deadlock with an upgrade.  Look
-			 * again: it may have been replaced while we waited.
-			 */
-			LockRelationOid(pk, AccessExclusiveLock);
-			locked = true;
-			goto again;
-		}
-		make_btree(u->index, FOREIGN_KEY_REASON);
+		if (u->am != lsm_index_am_oid() || !may_reference(pk, u))
+			return;
+
+		/*
+		 * What replacing needs, at once: whoever has read the table and then
+		 * writes to it would be in a deadlock with an upgrade.
+		 */
+		if (locked)
+			make_btree(u->index, FOREIGN_KEY_REASON);
+		else
+			lock_owned(pk, u->index, FOREIGN_KEY_REASON);
+		locked = true;
+		goto again;
 	}
 }
 
@@ -276,22 +315,30 @@ match_keys(Oid table, List *keys)
 {
 	ListCell   *lc;
 	ListCell   *lc2;
+	bool		locked = false;
 
-	if (get_rel_relkind(table) != RELKIND_RELATION ||
-		lsm_unique_indexes(table, lsm_index_am_oid()) == NIL)
+	if (get_rel_relkind(table) != RELKIND_RELATION)
 		return;
-	LockRelationOid(table, AccessExclusiveLock);
+
+again:
 	foreach(lc, lsm_unique_indexes(table, lsm_index_am_oid()))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
+		bool		serves = false;
 
 		foreach(lc2, keys)
 		{
-			if (!same_key(table, u, lfirst(lc2)))
-				continue;
-			make_btree(u->index, PARTITION_REASON);
-			break;
+			serves |= same_key(table, u, lfirst(lc2));
 		}
+		if (!serves)
+			continue;
+		if (!locked)
+		{
+			lock_owned(table, u->index, PARTITION_REASON);
+			locked = true;
+			goto again;
+		}
+		make_btree(u->index, PARTITION_REASON);
 	}
 }
 

@@ -26,6 +26,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
+#include "commands/event_trigger.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -315,7 +316,22 @@ reset_options(Oid index, List *options)
 	cmd->subtype = AT_ResetRelOptions;
 	cmd->def = (Node *) names;
 	cmd->behavior = DROP_RESTRICT;
-	AlterTableInternal(index, list_make1(cmd), false);
+
+	/*
+	 * No event trigger learns of it: it is no command of its own, and one
+	 * around us that runs the function with our statement has none in
+	 * progress that it could be part of.
+	 */
+	EventTriggerInhibitCommandCollection();
+	PG_TRY();
+	{
+		AlterTableInternal(index, list_make1(cmd), false);
+	}
+	PG_FINALLY();
+	{
+		EventTriggerUndoInhibitCommandCollection();
+	}
+	PG_END_TRY();
 	CommandCounterIncrement();
 }
 

@@ -14,6 +14,7 @@
 typedef struct LsmUniqueIndex
 {
 	Oid			index;
+	Oid			am;
 	bool		valid;
 	bool		primary;
 	bool		immediate;

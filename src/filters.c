@@ -122,7 +122,8 @@ lsm_filters(PG_FUNCTION_ARGS)
 	int			next = 0;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
+	rel = lsm_relation_open(PG_GETARG_OID(0), LSM_RELATION_TREE, LSM_RIGHT_FACTS,
+							AccessShareLock);
 	filters = lsm_tree_filters(lsm_relation_tree(rel), &nfilters);
 	segments = lsm_tree_segments(lsm_relation_tree(rel), &nsegments);
 	for (int i = 0; i < nfilters; i++)

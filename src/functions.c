@@ -98,56 +98,14 @@ lsm_relation_tree(Relation rel)
 	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
 }
 
-static void
-report_wrong_kind(Relation rel)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("\"%s\" is not an lsm table or index",
-					RelationGetRelationName(rel))));
-}
-
 /*
  * CREATE INDEX CONCURRENTLY commits an index before it builds it; if the build fails,
  * the fork may have been left without a tree.
  */
-static bool
-index_has_tree(Relation index)
+bool
+lsm_index_has_tree(Relation index)
 {
 	return index->rd_index->indislive && index->rd_index->indisready;
-}
-
-void
-lsm_relation_check_tree(Relation rel)
-{
-	if (!lsm_relation_is_index(rel) && !lsm_relation_is_table(rel))
-		report_wrong_kind(rel);
-}
-
-Relation
-lsm_relation_open(Oid relid, LOCKMODE lockmode)
-{
-	Relation	rel;
-
-	/* lock the table of an index first, as everyone does */
-	if (get_rel_relkind(relid) == RELKIND_INDEX)
-	{
-		Oid			table = IndexGetRelation(relid, true);
-
-		if (OidIsValid(table))
-			LockRelationOid(table, lockmode);
-	}
-	rel = relation_open(relid, lockmode);
-	if (RELATION_IS_OTHER_TEMP(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot access temporary tables of other sessions")));
-	if (lsm_relation_is_index(rel) && !index_has_tree(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" has not been built", RelationGetRelationName(rel)),
-				 errhint("Use REINDEX INDEX or DROP INDEX.")));
-	return rel;
 }
 
 /* The lsm indexes of a table that can be used, each opened. */
@@ -162,7 +120,7 @@ lsm_relation_open_indexes(Relation table, LOCKMODE lockmode)
 	{
 		Relation	index = index_open(lfirst_oid(lc), lockmode);
 
-		if (lsm_relation_is_index(index) && index_has_tree(index))
+		if (lsm_relation_is_index(index) && lsm_index_has_tree(index))
 			result = lappend(result, index);
 		else
 			index_close(index, lockmode);
@@ -187,15 +145,6 @@ lsm_relation_close_indexes(List *indexes)
  * Maintenance
  * ====================================================================== */
 
-static void
-check_owner(Relation rel)
-{
-	if (!pg_class_ownercheck(RelationGetRelid(rel), GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER,
-					   get_relkind_objtype(rel->rd_rel->relkind),
-					   RelationGetRelationName(rel));
-}
-
 /*
  * Calls `work` for the relation's tree and, for a table, for those of its lsm
  * indexes.  ERROR if there is none.
@@ -203,20 +152,17 @@ check_owner(Relation rel)
 static void
 for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 {
-	Relation	rel = lsm_relation_open(relid, lockmode);
-	List	   *indexes = NIL;
+	Relation	rel = lsm_relation_open(relid, LSM_RELATION_TREES, LSM_RIGHT_OWNER, lockmode);
+	List	   *indexes;
 	ListCell   *lc;
 
-	check_owner(rel);
 	if (lsm_relation_is_index(rel))
 		work(lsm_relation_tree(rel));
-	else if (rel->rd_rel->relkind == RELKIND_RELATION ||
-			 rel->rd_rel->relkind == RELKIND_MATVIEW ||
-			 rel->rd_rel->relkind == RELKIND_TOASTVALUE)
+	else
 	{
 		indexes = lsm_relation_open_indexes(rel, lockmode);
-		if (!lsm_relation_is_table(rel) && indexes == NIL)
-			report_wrong_kind(rel);
+		if (indexes == NIL)
+			lsm_relation_check_kind(rel);
 		if (lsm_relation_is_table(rel))
 			work(lsm_relation_tree(rel));
 		foreach(lc, indexes)
@@ -225,8 +171,6 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 		}
 		lsm_relation_close_indexes(indexes);
 	}
-	else
-		report_wrong_kind(rel);
 	relation_close(rel, NoLock);
 }
 
@@ -267,19 +211,16 @@ lsm_compact(PG_FUNCTION_ARGS)
  * Facts
  * ====================================================================== */
 
-Relation
-lsm_relation_open_tree(Oid relid)
+static Relation
+open_for_facts(Oid relid)
 {
-	Relation	rel = lsm_relation_open(relid, AccessShareLock);
-
-	lsm_relation_check_tree(rel);
-	return rel;
+	return lsm_relation_open(relid, LSM_RELATION_TREE, LSM_RIGHT_FACTS, AccessShareLock);
 }
 
 Datum
 lsm_relation_size(PG_FUNCTION_ARGS)
 {
-	Relation	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
+	Relation	rel = open_for_facts(PG_GETARG_OID(0));
 	LsmTreeSize size;
 	int64		bytes;
 
@@ -290,21 +231,6 @@ lsm_relation_size(PG_FUNCTION_ARGS)
 		(int64) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) * BLCKSZ;
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_INT64(bytes);
-}
-
-/* Keys are data: whoever may read the table may see them. */
-void
-lsm_check_select(Relation rel)
-{
-	Oid			relid = RelationGetRelid(rel);
-	AclResult	result;
-
-	if (rel->rd_rel->relkind == RELKIND_INDEX)
-		relid = rel->rd_index->indrelid;
-	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)),
-					   get_rel_name(relid));
 }
 
 static int
@@ -329,7 +255,7 @@ lsm_levels(PG_FUNCTION_ARGS)
 	int			nfiles;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
+	rel = open_for_facts(PG_GETARG_OID(0));
 	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
 	qsort(files, nfiles, sizeof(LsmFileInfo), compare_level_run);
 
@@ -379,10 +305,11 @@ lsm_files(PG_FUNCTION_ARGS)
 	Relation	rel;
 	LsmFileInfo *files;
 	int			nfiles;
+	bool		show_keys;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = lsm_relation_open_tree(PG_GETARG_OID(0));
-	lsm_check_select(rel);
+	rel = open_for_facts(PG_GETARG_OID(0));
+	show_keys = lsm_relation_may_show_keys(rel);
 	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
 
 	for (int i = 0; i < nfiles; i++)
@@ -401,8 +328,12 @@ lsm_files(PG_FUNCTION_ARGS)
 		values[6] = CStringGetTextDatum(scheme ? scheme : "unknown");
 		values[7] = TransactionIdGetDatum(f->min_xid);
 		nulls[7] = !TransactionIdIsValid(f->min_xid);
-		values[8] = slice_bytea(f->smallest);
-		values[9] = slice_bytea(f->largest);
+		nulls[8] = nulls[9] = !show_keys;
+		if (show_keys)
+		{
+			values[8] = slice_bytea(f->smallest);
+			values[9] = slice_bytea(f->largest);
+		}
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	relation_close(rel, AccessShareLock);

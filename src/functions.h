@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * functions.h
- *	  Helpers that the SQL functions in functions.c, verify.c and stats.c share.
+ *	  Helpers that the SQL functions in functions.c, filters.c, advise.c and
+ *	  verify.c share.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,17 +21,55 @@ extern bool lsm_relation_is_index(Relation rel);
 /* REQUIRES: one of the two above holds, and a lock on the relation. */
 extern LsmTree *lsm_relation_tree(Relation rel);
 
-/* Opens and locks, the table of an index first.  ERRORs for another session's
- * temporary relations. */
-extern Relation lsm_relation_open(Oid relid, LOCKMODE lockmode);
-/* ERRORs unless it is an lsm table or index. */
-extern void lsm_relation_check_tree(Relation rel);
-/* The same for an lsm table or index, AccessShareLock; ERRORs for others. */
-extern Relation lsm_relation_open_tree(Oid relid);
+/* False: the build of the index has failed, and its fork may have been left without a tree. */
+extern bool lsm_index_has_tree(Relation index);
+
 extern List *lsm_relation_open_indexes(Relation table, LOCKMODE lockmode);
 extern void lsm_relation_close_indexes(List *indexes);
 
-/* ERRORs unless the user may SELECT from the (index's) table. */
-extern void lsm_check_select(Relation rel);
+/* ---- rights.c ---- */
+
+/* What a function works on */
+typedef enum LsmRelationKind
+{
+	LSM_RELATION_TREE,			/* an lsm table or index */
+	LSM_RELATION_TREES			/* that, or another table with an lsm index */
+} LsmRelationKind;
+
+/* What it asks of its caller, for the table of an index */
+typedef enum LsmRight
+{
+	LSM_RIGHT_OWNER,			/* of the relation */
+	LSM_RIGHT_ROWS,				/* SELECT on the table */
+	LSM_RIGHT_FACTS				/* SELECT on a column, ownership, or
+								 * pg_stat_scan_tables */
+} LsmRight;
+
+/*
+ * Opens and locks, the table of an index first.  ERRORs before it asks for a lock if
+ * kind or right are missing, or the relation is another session's temporary one.
+ */
+extern Relation lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right,
+								  LOCKMODE lockmode);
+/* ERRORs unless it is an lsm table or index. */
+extern void lsm_relation_check_kind(Relation rel);
+
+/* May the user see keys of any row? */
+extern bool lsm_relation_may_show_keys(Relation rel);
+
+typedef struct LsmFormerUser
+{
+	Oid			userid;
+	int			sec_context;
+	int			guc_level;
+} LsmFormerUser;
+
+/*
+ * From here on, and until lsm_become_caller() or an error, functions in index
+ * expressions, predicates and the like run as the table's owner and can change no setting
+ * for good.  Before anything looks at an expression: simplifying it calls functions.
+ */
+extern void lsm_become_owner(Relation table, LsmFormerUser *former);
+extern void lsm_become_caller(const LsmFormerUser *former);
 
 #endif							/* LSM_FUNCTIONS_H */

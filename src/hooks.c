@@ -9,6 +9,7 @@
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
  *	  numbers do not address the main fork.
  *	- Counters are published at the end of each statement.
+ *	- Files of dropped relations stay while CREATE DATABASE copies.
  *
  * Every hook calls the one installed before it.
  *
@@ -18,6 +19,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/objectaccess.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -38,6 +40,7 @@ static ExecutorRun_hook_type prev_executor_run = NULL;
 static ExecutorEnd_hook_type prev_executor_end = NULL;
 static get_relation_info_hook_type prev_get_relation_info = NULL;
 static planner_hook_type prev_planner = NULL;
+static object_access_hook_type prev_object_access = NULL;
 
 /* ======================================================================
  * DDL
@@ -130,8 +133,6 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		former_keys = lsm_constraints_before(pstmt->utilityStmt);
 	}
 
-	if (IsA(pstmt->utilityStmt, CreatedbStmt))
-		lsm_tree_database_copy(true);
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
 		copy_from(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
 	else
@@ -143,6 +144,20 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 
 	lsm_constraints_after(former_keys);
 	lsm_counters_publish();
+}
+
+/*
+ * createdb() tells of the new database when all that could refuse the statement has
+ * been looked at, and before the first file is copied.
+ */
+static void
+lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
+				  void *arg)
+{
+	if (prev_object_access)
+		prev_object_access(access, class_id, object_id, sub_id, arg);
+	if (access == OAT_POST_CREATE && class_id == DatabaseRelationId)
+		lsm_tree_database_copy(true);
 }
 
 /* ======================================================================
@@ -256,4 +271,6 @@ lsm_hooks_init(void)
 	get_relation_info_hook = lsm_get_relation_info;
 	prev_planner = planner_hook;
 	planner_hook = lsm_planner;
+	prev_object_access = object_access_hook;
+	object_access_hook = lsm_object_access;
 }

@@ -13,6 +13,9 @@
  *	  given out.  Entries of rows that are gone are fine: VACUUM
  *	  removes them in its time.
  *
+ * Index expressions and predicates are evaluated as the table's owner, in a
+ * security-restricted operation: whoever calls lsm_verify() has not written them.
+ *
  * Locking: AccessShareLock on table and indexes.  Concurrent writers are fine: what
  * they do is invisible to the snapshot.
  *
@@ -434,31 +437,30 @@ lsm_verify(PG_FUNCTION_ARGS)
 	List	   *indexes = NIL;
 	ListCell   *lc;
 	bool		table_readable = true;
+	LsmFormerUser caller;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = lsm_relation_open(PG_GETARG_OID(0), AccessShareLock);
-	lsm_check_select(rel);
-
+	rel = lsm_relation_open(PG_GETARG_OID(0), LSM_RELATION_TREES, LSM_RIGHT_ROWS,
+							AccessShareLock);
 	if (rel->rd_rel->relkind == RELKIND_INDEX)
-	{
 		table = relation_open(rel->rd_index->indrelid, AccessShareLock);
-		if (lsm_relation_is_index(rel))
-			indexes = list_make1(rel);
-	}
+	else
+		table = rel;
+
+	/* expressions and predicates of the indexes are the owner's */
+	lsm_become_owner(table, &caller);
+	if (table != rel)
+		indexes = list_make1(rel);
 	else
 	{
-		table = rel;
 		if (rel->rd_rel->relkind == RELKIND_RELATION ||
 			rel->rd_rel->relkind == RELKIND_MATVIEW)
 			indexes = lsm_relation_open_indexes(rel, AccessShareLock);
 		if (lsm_relation_is_table(rel))
 			table_readable = verify_tree(rsinfo, rel);
 	}
-	if (indexes == NIL && !lsm_relation_is_table(rel))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not an lsm table or index",
-						RelationGetRelationName(rel))));
+	if (indexes == NIL)
+		lsm_relation_check_kind(rel);
 
 	foreach(lc, indexes)
 	{
@@ -474,6 +476,7 @@ lsm_verify(PG_FUNCTION_ARGS)
 			put_problem(rsinfo, RelationGetRelationName(index),
 						"was not compared with the table because of the problems above");
 	}
+	lsm_become_caller(&caller);
 
 	if (table != rel)
 		relation_close(table, NoLock);

@@ -23,10 +23,11 @@ constexpr size_t kOutputBufferBytes = 2 * 1024 * 1024;
 // fsync would wait for all of it.
 constexpr uint64_t kWriteBackBytes = kOutputBufferBytes;
 
-int OpenForWriting(const char* path) noexcept {
+int OpenForWriting(const char* path, int mode) noexcept {
   int fd;
   do {
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+              static_cast<mode_t>(mode));
   } while (fd < 0 && errno == EINTR);
   return fd;
 }
@@ -95,9 +96,9 @@ LsmSstStatus OutputFile::Fail(const char* kind, const char* path,
   return FailErrno(err, sys_errno_, failed_verb_, kind, path);
 }
 
-bool OutputFile::Open(const char* path) noexcept {
+bool OutputFile::Open(const char* path, int mode) noexcept {
   if (!buffer_.Reserve(kOutputBufferBytes)) return Failed("create", ENOMEM);
-  fd_ = OpenForWriting(path);
+  fd_ = OpenForWriting(path, mode);
   if (fd_ < 0) return Failed("create", errno);
   created_ = true;
   return true;
@@ -161,9 +162,9 @@ bool OutputFile::Finish() noexcept {
 
 using namespace lsm_sst;
 
-LsmSstStatus lsm_sst_write_blob(const char* path, const void* data,
+LsmSstStatus lsm_sst_write_blob(const char* path, int mode, const void* data,
                                 size_t bytes, LsmSstError* err) {
-  const int fd = OpenForWriting(path);
+  const int fd = OpenForWriting(path, mode);
   if (fd < 0) return FailErrno(err, errno, "create", "filter file", path);
   const char* verb = "write";
   int sys_errno = WriteAll(fd, static_cast<const uint8_t*>(data), bytes);

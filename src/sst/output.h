@@ -42,8 +42,8 @@ class OutputFile {
 
   // Each returns false if it failed; then Fail() says why.
 
-  // Creates (truncates) the file, mode 0600.
-  bool Open(const char* path) noexcept;
+  // Creates (truncates) the file with these permissions.
+  bool Open(const char* path, int mode) noexcept;
   bool Append(const void* from, size_t count) noexcept;
   // Writes what is buffered, fsyncs and closes.
   bool Finish() noexcept;

@@ -72,9 +72,10 @@ typedef struct LsmSstProperties
 
 typedef struct LsmSstWriter LsmSstWriter;
 
-/* Creates (truncates) the file, mode 0600.  4 kB blocks, restart interval 16,
- * format_version 5, XXH3 block checksums, no in-file filter. */
-extern LsmSstStatus lsm_sst_writer_open(const char *path, LsmCompression compression,
+/* Creates (truncates) the file with permissions `mode`.  4 kB blocks, restart
+ * interval 16, format_version 5, XXH3 block checksums, no in-file filter. */
+extern LsmSstStatus lsm_sst_writer_open(const char *path, int mode,
+										LsmCompression compression,
 										LsmSstWriter **writer, LsmSstError *err);
 
 /*
@@ -101,8 +102,9 @@ extern LsmSstStatus lsm_sst_writer_finish(LsmSstWriter *writer,
 /* Frees the writer and removes the unfinished file.  NULL is allowed. */
 extern void lsm_sst_writer_abandon(LsmSstWriter *writer);
 
-/* Writes `bytes` to a new file (truncated first) and fsyncs it: filter files. */
-extern LsmSstStatus lsm_sst_write_blob(const char *path, const void *data,
+/* Writes `bytes` to a new file (truncated first; permissions `mode`) and fsyncs
+ * it: filter files. */
+extern LsmSstStatus lsm_sst_write_blob(const char *path, int mode, const void *data,
 									   size_t bytes, LsmSstError *err);
 
 /* fsync of a directory, after files were created or removed in it. */

@@ -172,7 +172,8 @@ void DestroyWriter(LsmSstWriter* writer, bool keep_file) noexcept {
 
 }  // namespace
 
-LsmSstStatus lsm_sst_writer_open(const char* path, LsmCompression compression,
+LsmSstStatus lsm_sst_writer_open(const char* path, int mode,
+                                 LsmCompression compression,
                                  LsmSstWriter** writer_out, LsmSstError* err) {
   *writer_out = nullptr;
   if (compression != LSM_COMPRESSION_NONE &&
@@ -191,7 +192,7 @@ LsmSstStatus lsm_sst_writer_open(const char* path, LsmCompression compression,
       !writer->block.Start(BlockBytes(compression)) ||
       !writer->compressor.Start(compression))
     status = FailMemory(err, "writing sorted file", path);
-  else if (!writer->file.Open(path))
+  else if (!writer->file.Open(path, mode))
     status = FailOutput(writer, err);
   if (status != LSM_SST_OK) {
     DestroyWriter(writer, false);

@@ -14,8 +14,10 @@
  * fork that is not on disk yet.  Here:
  *	- ALTER INDEX SET TABLESPACE copies through the file system and in the same transaction: its
  *	  new fork is looked at before the keyspace is handed over;
- *	- CREATE DATABASE may copy through shared buffers: while one runs, and until the
- *	  redo pointer has moved twice since, everything is left to the sweep.
+ *	- CREATE DATABASE may copy through shared buffers: while one copies, and until the
+ *	  redo pointer has moved twice since, everything is left to the sweep.  One that
+ *	  is refused copies nothing, and one that fails has removed what it
+ *	  copied, buffers and files, before its transaction ends.
  * For all others the look at every main fork on disk, twice, is the proof.
  * The fork's removal was made durable by the commit record before we look
  * (a commit that deletes files flushes its record whatever synchronous_commit says).
@@ -56,13 +58,13 @@ typedef struct DropShared
 	slock_t		mutex;
 	int			n;
 	uint64		ids[DROP_RING];
-	pg_atomic_uint32 copies_begun;	/* CREATE DATABASE */
-	pg_atomic_uint32 copies_ended;
+	pg_atomic_uint32 copies_running;	/* CREATE DATABASE */
+	pg_atomic_uint32 copies_made;	/* counted before it stops running */
 } DropShared;
 
 static DropShared *shared = NULL;
 
-/* This backend is in a CREATE DATABASE */
+/* This backend is in a CREATE DATABASE that may have begun to copy */
 static bool copying = false;
 
 /* of the ending transaction */
@@ -96,8 +98,8 @@ lsm_drop_shmem_init(void)
 		return;
 	SpinLockInit(&shared->mutex);
 	shared->n = 0;
-	pg_atomic_init_u32(&shared->copies_begun, 0);
-	pg_atomic_init_u32(&shared->copies_ended, 0);
+	pg_atomic_init_u32(&shared->copies_running, 0);
+	pg_atomic_init_u32(&shared->copies_made, 0);
 }
 
 /* See tree.h. */
@@ -107,7 +109,23 @@ lsm_tree_database_copy(bool begins)
 	if (shared == NULL || copying == begins)
 		return;
 	copying = begins;
-	pg_atomic_fetch_add_u32(begins ? &shared->copies_begun : &shared->copies_ended, 1);
+	if (begins)
+		pg_atomic_fetch_add_u32(&shared->copies_running, 1);
+	else
+	{
+		pg_atomic_fetch_add_u32(&shared->copies_made, 1);
+		pg_atomic_fetch_sub_u32(&shared->copies_running, 1);
+	}
+}
+
+/* The copy has failed: nothing is left of it. */
+static void
+drop_copy_failed(void)
+{
+	if (!copying)
+		return;
+	copying = false;
+	pg_atomic_fetch_sub_u32(&shared->copies_running, 1);
 }
 
 /* ---- the transaction's side ---- */
@@ -225,11 +243,12 @@ drop_xact_callback(XactEvent event, void *arg)
 			drop_collect(true);
 			break;
 		case XACT_EVENT_COMMIT:
+			lsm_tree_database_copy(false);
 			if (nending > 0)
 				drop_post();
 			break;
 		case XACT_EVENT_ABORT:
-			lsm_tree_database_copy(false);
+			drop_copy_failed();
 			drop_collect(false);
 			if (nending > 0)
 				drop_post();
@@ -253,20 +272,23 @@ static Dropped *dropped = NULL; /* DROP_RING entries, TopMemoryContext */
 static int	ndropped = 0;
 static TimestampTz drop_next = 0;
 
-/* A CREATE DATABASE runs, or ended less than two moves of the redo pointer ago. */
+/* A CREATE DATABASE copies, or has copied less than two moves of the redo pointer ago. */
 static bool
 drop_copies_about(void)
 {
 	static uint32 seen = 0;
 	static int	moves = 2;
 	static XLogRecPtr redo = InvalidXLogRecPtr;
-	uint32		ended = pg_atomic_read_u32(&shared->copies_ended);
-	uint32		begun = pg_atomic_read_u32(&shared->copies_begun);
+	uint32		running = pg_atomic_read_u32(&shared->copies_running);
+	uint32		made;
 	XLogRecPtr	now = GetRedoRecPtr();
 
-	if (begun != ended || begun != seen)
+	/* what no longer runs has been counted as made */
+	pg_read_barrier();
+	made = pg_atomic_read_u32(&shared->copies_made);
+	if (made != seen)
 	{
-		seen = ended;
+		seen = made;
 		moves = 0;
 		redo = now;
 	}
@@ -275,7 +297,7 @@ drop_copies_about(void)
 		redo = now;
 		moves++;
 	}
-	return moves < 2 || begun != ended;
+	return moves < 2 || running != 0;
 }
 
 static void

@@ -19,6 +19,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
+#include "common/file_perm.h"
 #include "miscadmin.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
@@ -327,7 +328,7 @@ job_write_filter(LsmJob *job, LsmFileMeta *meta)
 
 	lsm_file_path(job->tree, meta->number, true, path);
 	meta->filter_check = lsm_filter_check(image, bytes);
-	status = lsm_sst_write_blob(path, image, bytes, &err);
+	status = lsm_sst_write_blob(path, pg_file_create_mode, image, bytes, &err);
 	pfree(chunk);
 	lsm_sst_check(status, &err);
 	meta->filter_scheme = job->params.scheme;
@@ -414,7 +415,8 @@ job_open_file(LsmJob *job, LsmSlice key)
 	job->ndigests = 0;
 
 	lsm_file_path(job->tree, meta->number, false, path);
-	if (lsm_sst_writer_open(path, job->compression, &job->writer, &err) != LSM_SST_OK)
+	if (lsm_sst_writer_open(path, pg_file_create_mode, job->compression,
+							&job->writer, &err) != LSM_SST_OK)
 	{
 		job->writer = NULL;
 		lsm_sst_report(ERROR, &err);

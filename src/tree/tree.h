@@ -251,8 +251,8 @@ extern void lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode);
  * Transaction callbacks call it; a worker's error handler must. */
 extern void lsm_tree_abort_cleanup(void);
 
-/* CREATE DATABASE begins, or ends if it had begun: forks may be copied in between.
- * The end of a transaction by an error ends it, too. */
+/* CREATE DATABASE begins to copy, all rights checked, or has copied if it had begun.
+ * The end of a transaction by an error ends a copy that has failed. */
 extern void lsm_tree_database_copy(bool begins);
 
 /*

@@ -246,7 +246,7 @@ void TestDiskFull() {
   const std::string value(1000, 'x');
   LsmSstWriter *writer;
   LsmSstStatus status =
-      lsm_sst_writer_open(path.c_str(), LSM_COMPRESSION_NONE, &writer, &err);
+      lsm_sst_writer_open(path.c_str(), 0600, LSM_COMPRESSION_NONE, &writer, &err);
   Check(status == LSM_SST_OK, "full disk: writer opened");
   int added = 0;
   while (status == LSM_SST_OK && added < 16000) {
@@ -269,11 +269,11 @@ void TestDiskFull() {
   // Full only when the last buffer is written.
   const std::string filler = dir + "/filler";
   const std::string most((4 * 1024 + 900) * 1024, 'f');
-  Check(lsm_sst_write_blob(filler.c_str(), most.data(), most.size(), &err) ==
+  Check(lsm_sst_write_blob(filler.c_str(), 0600, most.data(), most.size(), &err) ==
             LSM_SST_OK,
         "full disk: blob that fits");
   status =
-      lsm_sst_writer_open(path.c_str(), LSM_COMPRESSION_NONE, &writer, &err);
+      lsm_sst_writer_open(path.c_str(), 0600, LSM_COMPRESSION_NONE, &writer, &err);
   for (int i = 0; i < 180 && status == LSM_SST_OK; i++) {
     char key[16];
     snprintf(key, sizeof(key), "%08d", i);
@@ -290,7 +290,7 @@ void TestDiskFull() {
   Note(finish_err);
 
   const std::string blob = dir + "/x.flt";
-  status = lsm_sst_write_blob(blob.c_str(), most.data(), most.size(), &err);
+  status = lsm_sst_write_blob(blob.c_str(), 0600, most.data(), most.size(), &err);
   Check(status == LSM_SST_DISK_FULL && err.sys_errno == ENOSPC && !Exists(blob),
         "full disk: blob");
   Note(err);
@@ -372,7 +372,7 @@ void TestBusError() {
   const std::string blob_path = Path("bus.flt");
   const std::string zeros(65536, '\0');
   LsmSstBlob blob;
-  lsm_sst_write_blob(blob_path.c_str(), zeros.data(), zeros.size(), &err);
+  lsm_sst_write_blob(blob_path.c_str(), 0600, zeros.data(), zeros.size(), &err);
   lsm_sst_map_blob(blob_path.c_str(), &blob, &err);
   if (truncate(blob_path.c_str(), 4096) != 0) abort();
   const uint64_t before = lsm_sst_blob_faults();

@@ -63,6 +63,12 @@ std::string scratch;
   return access(path.c_str(), F_OK) == 0;
 }
 
+// Permissions of a file; -1: there is none.
+[[maybe_unused]] int Mode(const std::string &path) {
+  struct stat st;
+  return stat(path.c_str(), &st) == 0 ? static_cast<int>(st.st_mode & 07777) : -1;
+}
+
 [[maybe_unused]] const char *CompressionName(LsmCompression c) {
   return c == LSM_COMPRESSION_NONE  ? "none"
          : c == LSM_COMPRESSION_LZ4 ? "lz4"
@@ -162,7 +168,7 @@ const LsmCompression kCompressions[] = {
                                            LsmSstError *err) {
   LsmSstWriter *writer;
   LsmSstStatus status =
-      lsm_sst_writer_open(path.c_str(), compression, &writer, err);
+      lsm_sst_writer_open(path.c_str(), 0600, compression, &writer, err);
   if (status != LSM_SST_OK) return status;
   for (const auto &entry : entries) {
     status = lsm_sst_writer_add(writer, entry.first.data(), entry.first.size(),

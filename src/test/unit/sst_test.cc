@@ -503,26 +503,26 @@ void TestErrors() {
   unlink(path.c_str());
 
   LsmSstWriter *writer;
-  Check(lsm_sst_writer_open("/nonexistent/x.sst", LSM_COMPRESSION_NONE, &writer,
+  Check(lsm_sst_writer_open("/nonexistent/x.sst", 0600, LSM_COMPRESSION_NONE, &writer,
                             &err) == LSM_SST_MISSING &&
             writer == nullptr,
         "writer in a missing directory");
   Note(err);
-  Check(lsm_sst_writer_open(scratch.c_str(), LSM_COMPRESSION_NONE, &writer,
+  Check(lsm_sst_writer_open(scratch.c_str(), 0600, LSM_COMPRESSION_NONE, &writer,
                             &err) == LSM_SST_IO_ERROR,
         "writer over a directory");
-  Check(lsm_sst_writer_open(path.c_str(), static_cast<LsmCompression>(99),
+  Check(lsm_sst_writer_open(path.c_str(), 0600, static_cast<LsmCompression>(99),
                             &writer, &err) == LSM_SST_INVALID &&
             !Exists(path),
         "unknown compression");
-  bool good = lsm_sst_writer_open(path.c_str(), LSM_COMPRESSION_NONE, &writer,
+  bool good = lsm_sst_writer_open(path.c_str(), 0600, LSM_COMPRESSION_NONE, &writer,
                                   &err) == LSM_SST_OK;
   Check(good &&
             lsm_sst_writer_finish(writer, nullptr, &err) == LSM_SST_INVALID &&
             !Exists(path),
         "finish without entries removes the file");
   Note(err);
-  good = lsm_sst_writer_open(path.c_str(), LSM_COMPRESSION_NONE, &writer,
+  good = lsm_sst_writer_open(path.c_str(), 0600, LSM_COMPRESSION_NONE, &writer,
                              &err) == LSM_SST_OK &&
          lsm_sst_writer_add(writer, "b", 1, "1", 1, nullptr, &err) == LSM_SST_OK;
   Check(
@@ -536,9 +536,12 @@ void TestErrors() {
             lsm_sst_writer_finish(writer, &props, &err) == LSM_SST_OK &&
             props.entries == 2,
         "and the file goes on without them");
-  good = lsm_sst_writer_open(path.c_str(), LSM_COMPRESSION_NONE, &writer,
+  Check(Mode(path) == 0600, "sorted file has the mode asked for, %o", Mode(path));
+  unlink(path.c_str());
+  good = lsm_sst_writer_open(path.c_str(), 0640, LSM_COMPRESSION_NONE, &writer,
                              &err) == LSM_SST_OK &&
          lsm_sst_writer_add(writer, "b", 1, "1", 1, nullptr, &err) == LSM_SST_OK;
+  Check(good && Mode(path) == 0640, "sorted file that the group may read");
   lsm_sst_writer_abandon(writer);
   Check(good && !Exists(path), "abandon removes the file");
   lsm_sst_writer_abandon(nullptr);
@@ -553,13 +556,13 @@ void TestErrors() {
             blob.data == nullptr,
         "missing filter file");
   Note(err);
-  Check(lsm_sst_write_blob(blob_path.c_str(), noise.data(), noise.size(),
+  Check(lsm_sst_write_blob(blob_path.c_str(), 0600, noise.data(), noise.size(),
                            &err) == LSM_SST_OK &&
-            lsm_sst_write_blob(blob_path.c_str(), "short", 5, &err) ==
+            lsm_sst_write_blob(blob_path.c_str(), 0600, "short", 5, &err) ==
                 LSM_SST_OK &&
             ReadFile(blob_path) == "short",
         "write_blob truncates");
-  Check(lsm_sst_write_blob(blob_path.c_str(), noise.data(), noise.size(),
+  Check(lsm_sst_write_blob(blob_path.c_str(), 0600, noise.data(), noise.size(),
                            &err) == LSM_SST_OK &&
             lsm_sst_map_blob(blob_path.c_str(), &blob, &err) == LSM_SST_OK &&
             blob.bytes == noise.size() &&
@@ -568,6 +571,11 @@ void TestErrors() {
         "map_blob");
   lsm_sst_unmap_blob(&blob);
   Check(blob.data == nullptr, "unmap_blob");
+  unlink(blob_path.c_str());
+  Check(lsm_sst_write_blob(blob_path.c_str(), 0640, "short", 5, &err) ==
+                LSM_SST_OK &&
+            Mode(blob_path) == 0640,
+        "filter file that the group may read");
   unlink(blob_path.c_str());
   Check(strncmp(lsm_sst_library_version(), "RocksDB ", 8) == 0, "library is %s",
         lsm_sst_library_version());

@@ -36,7 +36,7 @@ bool WriteOurs(const std::string &path, LsmCompression compression,
   LsmSstError err;
   LsmSstWriter *writer;
   LsmSstStatus status =
-      lsm_sst_writer_open(path.c_str(), compression, &writer, &err);
+      lsm_sst_writer_open(path.c_str(), 0600, compression, &writer, &err);
   uint64_t before = 0;
   for (size_t i = 0; i < entries.size() && status == LSM_SST_OK; i++) {
     const std::string &key = entries[i].first, &value = entries[i].second;

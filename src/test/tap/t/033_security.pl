@@ -1,0 +1,345 @@
+# What roles without rights can do to others: locks, autovacuum, suspended removals, objects
+# that lie in wait for CREATE EXTENSION; and who may read the files.
+use strict;
+use warnings;
+use LsmTest;
+use File::Find;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep time);
+
+my $node = PostgreSQL::Test::Cluster->new('security');
+$node->init(extra => [ '--encoding=UTF8', '--locale=C.UTF-8', '--allow-group-access' ], allows_streaming => 1);
+$node->append_conf('postgresql.conf', q{
+shared_preload_libraries = 'lsmam'
+autovacuum_naptime = 1s
+checkpoint_timeout = 1h
+max_wal_size = 10GB
+lsm.memtable_memory = 16MB
+lsm.memtable_size = 128kB
+lsm.target_file_size = 128kB
+log_autovacuum_min_duration = 0
+max_connections = 30
+deadlock_timeout = 50ms
+});
+lsm_start($node);
+$node->safe_psql('postgres', q{
+CREATE ROLE nobody LOGIN; CREATE ROLE owner LOGIN; CREATE ROLE reader LOGIN;
+CREATE SCHEMA s AUTHORIZATION owner; GRANT USAGE ON SCHEMA s TO PUBLIC;});
+
+# SQLSTATE and message of the first error, or 'ok'
+sub answer
+{
+	my ($db, $role, $sql) = @_;
+	my ($rc, $out, $err) = $node->psql($db, "SET client_min_messages = error; SET lock_timeout = '1s'; SET ROLE $role; $sql",
+		extra_params => [ '-v', 'VERBOSITY=verbose' ], on_error_stop => 1);
+	return $rc == 0 ? 'ok' : $err =~ /ERROR:\s+(\S+: .*)/ ? $1 : $err;
+}
+
+# poll, doing something each time; true if it came about
+sub comes
+{
+	my ($sql, $expected, $meanwhile) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default / 4;
+	while (time < $end)
+	{
+		$meanwhile->() if $meanwhile;
+		return 1 if $node->safe_psql('postgres', $sql) eq $expected;
+		usleep(200_000);
+	}
+	return 0;
+}
+
+# ---- a role without rights neither waits for a lock nor is waited for ----
+my @functions = qw(lsm_flush lsm_compact lsm_verify lsm_levels lsm_files lsm_filters lsm_advise lsm_relation_size);
+{
+	$node->safe_psql('postgres', q{
+SET ROLE owner;
+CREATE TABLE s.l (id int PRIMARY KEY, v text) USING lsm;
+CREATE INDEX l_v ON s.l USING lsm (v);
+CREATE TABLE s.h (id int PRIMARY KEY, v text) USING heap;
+CREATE INDEX h_v ON s.h USING lsm (v);
+CREATE TABLE s.plain (id int PRIMARY KEY) USING heap;
+CREATE VIEW s.vw AS SELECT 1 AS one;
+CREATE SEQUENCE s.seq;
+INSERT INTO s.l SELECT i, 'v' || i FROM generate_series(1, 100) i;
+GRANT SELECT ON s.l TO reader});
+	my $holder = $node->background_psql('postgres', on_error_stop => 1);
+	$holder->query_safe('BEGIN; LOCK TABLE s.l, s.h, s.plain IN ACCESS EXCLUSIVE MODE');
+	my (@waited, @allowed);
+	foreach my $function (@functions)
+	{
+		foreach my $relation (qw(l l_v l_pkey h h_v plain plain_pkey vw seq))
+		{
+			# by name and by OID: neither is allowed to become a lock
+			my $oid = $node->safe_psql('postgres', "SELECT 's.$relation'::regclass::oid");
+			my $answer = answer('postgres', 'nobody', "SELECT * FROM $function($oid)");
+			push @waited, "$function($relation): $answer" if $answer =~ /55P03|57014/;
+			push @allowed, "$function($relation): $answer" if $answer eq 'ok';
+		}
+	}
+	is("@waited", '', 'nothing makes a role without rights wait for a lock');
+	is("@allowed", '', 'nor is anything allowed to it');
+	# who has the right does wait: what we have just seen is not for want of a lock
+	like(answer('postgres', 'reader', q{SELECT * FROM lsm_levels('s.l')}), qr/55P03/, 'a reader waits for the lock');
+	like(answer('postgres', 'owner', q{SELECT lsm_flush('s.h_v')}), qr/55P03/, 'an owner waits for the lock');
+	# a foreign key that may not rebuild the key does not lock its table
+	$node->safe_psql('postgres', q{GRANT REFERENCES ON s.l TO nobody; CREATE SCHEMA n AUTHORIZATION nobody});
+	unlike(answer('postgres', 'nobody', 'CREATE TABLE n.fk (r int REFERENCES s.l)'), qr/55P03|ok/, 'nor does a foreign key');
+	$holder->query_safe('ROLLBACK');
+
+	# rights that go away while the lock is waited for
+	$holder->query_safe('BEGIN; LOCK TABLE s.l IN ACCESS EXCLUSIVE MODE; REVOKE SELECT ON s.l FROM reader; ALTER TABLE s.l OWNER TO nobody');
+	my @waiters = map {
+		my ($role, $sql) = @$_;
+		my ($out, $err) = ('', '');
+		{ err => \$err, out => \$out, h => IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c', "SET ROLE $role", '-c', $sql ], '>', \$out, '2>', \$err) };
+	} ([ 'reader', q{SELECT * FROM lsm_files('s.l')} ], [ 'owner', q{SELECT lsm_compact('s.l')} ]);
+	ok(comes(q{SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'relation' AND relation = 's.l'::regclass}, 2), 'two wait');
+	$holder->query_safe('COMMIT');
+	$_->{h}->finish foreach @waiters;
+	like(${ $_->{err} }, qr/42501/, 'and are refused when their right has gone') foreach @waiters;
+	$holder->quit;
+	$node->safe_psql('postgres', 'ALTER TABLE s.l OWNER TO owner; GRANT SELECT ON s.l TO reader');
+}
+
+# ---- autovacuum goes on ----
+{
+	$node->safe_psql('postgres', q{
+SET ROLE owner;
+CREATE TABLE s.av (id int, v text) USING heap WITH (autovacuum_enabled = off, fillfactor = 20);
+CREATE TABLE s.avl (id int, v text) USING heap WITH (autovacuum_enabled = off, fillfactor = 20);
+CREATE INDEX avl_id ON s.avl USING lsm (id);
+INSERT INTO s.av SELECT i, repeat('x', 200) FROM generate_series(1, 20000) i;
+INSERT INTO s.avl SELECT i, repeat('x', 200) FROM generate_series(1, 20000) i;
+DELETE FROM s.av WHERE id % 2 = 0;
+DELETE FROM s.avl WHERE id % 2 = 0;
+ALTER TABLE s.av SET (autovacuum_enabled = on, autovacuum_vacuum_cost_delay = 50, autovacuum_vacuum_cost_limit = 20, autovacuum_analyze_threshold = 1000000000);
+ALTER TABLE s.avl SET (autovacuum_enabled = on, autovacuum_vacuum_cost_delay = 50, autovacuum_vacuum_cost_limit = 20, autovacuum_analyze_threshold = 1000000000)});
+	my $running = q{SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid IN ('s.av'::regclass, 's.avl'::regclass)};
+	ok(comes($running, 2), 'autovacuum works at two heap tables');
+	my $log = -s $node->logfile;
+	foreach my $function ('lsm_compact', 'lsm_flush', 'lsm_verify')
+	{
+		answer('postgres', 'nobody', "SELECT * FROM $function('s.$_')") foreach 'av', 'avl', 'avl_id';
+	}
+	is($node->safe_psql('postgres', $running), 2, 'and still does');
+	unlike(substr(slurp_file($node->logfile), $log), qr/canceling autovacuum task/, 'nobody has canceled it');
+	# the owner may (and this shows that the test can fail)
+	$node->psql('postgres', q{SET ROLE owner; SELECT lsm_compact('s.avl')});
+	like(substr(slurp_file($node->logfile), $log), qr/canceling autovacuum task/, 'the owner has it canceled');
+	$node->safe_psql('postgres', 'DROP TABLE s.av, s.avl');
+}
+
+# ---- autovacuum runs the owner's functions as the owner ----
+{
+	$node->safe_psql('postgres', q{
+SET ROLE owner;
+CREATE TABLE s.ran (who name, mark int DEFAULT 0) USING heap; GRANT INSERT ON s.ran TO PUBLIC;
+CREATE FUNCTION s.note() RETURNS void LANGUAGE plpgsql VOLATILE AS $$ BEGIN
+	INSERT INTO s.ran VALUES (current_user);
+	BEGIN ALTER ROLE owner SUPERUSER; EXCEPTION WHEN OTHERS THEN NULL; END;
+END $$;
+CREATE FUNCTION s.f(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM s.note(); RETURN $1; END $$;
+CREATE TABLE s.e (id int) USING lsm WITH (autovacuum_analyze_threshold = 10);
+CREATE INDEX e_f ON s.e USING lsm (s.f(id)) WHERE s.f(id) > 0;
+INSERT INTO s.e SELECT generate_series(1, 200);
+DELETE FROM s.e WHERE id % 2 = 0});
+	$node->safe_psql('postgres', 'TRUNCATE s.ran');
+	ok(comes(q{SELECT autoanalyze_count > 0 AND (SELECT count(*) > 0 FROM s.ran) FROM pg_stat_user_tables WHERE relname = 'e'}, 't'), 'autovacuum analyzes');
+	is($node->safe_psql('postgres', q{SELECT DISTINCT who FROM s.ran}), 'owner', 'as the owner');
+	is($node->safe_psql('postgres', q{SELECT rolsuper FROM pg_roles WHERE rolname = 'owner'}), 'f', 'who is none the mightier');
+	$node->safe_psql('postgres', 'DROP TABLE s.e');
+}
+
+# ---- CREATE DATABASE that is denied, or fails, does not keep files of dropped relations ----
+sub dropped_goes
+{
+	my ($meanwhile) = @_;
+	$node->safe_psql('postgres', q{SET ROLE owner; CREATE TABLE s.d (id int) USING lsm; INSERT INTO s.d SELECT generate_series(1, 1000); SELECT lsm_flush('s.d')});
+	my $dirs = q{SELECT count(*) FROM pg_ls_dir('pg_lsm')};
+	my $before = $node->safe_psql('postgres', $dirs);
+	$node->safe_psql('postgres', 'DROP TABLE s.d');
+	return comes("SELECT ($dirs) < $before", 't', $meanwhile);
+}
+{
+	$node->safe_psql('postgres', 'CREATE ROLE creator CREATEDB');
+	$node->safe_psql('postgres', 'CREATE DATABASE private');
+	# which suspends for two checkpoints
+	ok(dropped_goes(sub { $node->safe_psql('postgres', 'CHECKPOINT') }), 'files of a dropped table go after CREATE DATABASE');
+	ok(dropped_goes(sub { }), 'and without checkpoints when it is over');
+	like(answer('postgres', 'nobody', 'CREATE DATABASE x'), qr/42501/, 'CREATE DATABASE is denied');
+	ok(dropped_goes(sub { answer('postgres', 'nobody', 'CREATE DATABASE x') }), 'files go while it is denied again and again');
+	my @refused = ('CREATE DATABASE x TEMPLATE private', 'CREATE DATABASE x OWNER owner', q{CREATE DATABASE x ENCODING 'LATIN1'});
+	isnt(answer('postgres', 'creator', $_), 'ok', "$_ is refused") foreach @refused;
+	ok(dropped_goes(sub { answer('postgres', 'creator', $_) foreach @refused }), 'files go while it is refused for other reasons');
+
+	# an error in the midst of copying: the template has a file that cannot be read
+	my $oid = $node->safe_psql('postgres', q{SELECT oid FROM pg_database WHERE datname = 'private'});
+	my $junk = $node->data_dir . "/base/$oid/junk";
+	append_to_file($junk, 'x');
+	chmod 0, $junk or die;
+	my $copy = 'CREATE DATABASE x TEMPLATE private STRATEGY file_copy';
+	isnt(answer('postgres', 'postgres', $copy), 'ok', 'a copy fails');
+	ok(dropped_goes(sub { }), 'and suspends nothing afterwards');
+	unlink $junk;
+
+	# one that is canceled after a while: it waits for a checkpoint before it copies
+	lsm_kill_process($node, 'checkpointer', 'STOP');
+	my ($out, $err) = ('', '');
+	my $h = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', $copy ], '>', \$out, '2>', \$err);
+	my $waits = q{FROM pg_stat_activity WHERE query LIKE 'CREATE DATABASE x%' AND wait_event LIKE 'Checkpoint%'};
+	my $begun = comes("SELECT count(*) $waits", 1);
+	# the worker looks about once per second
+	usleep(3_000_000);
+	$node->safe_psql('postgres', "SELECT pg_cancel_backend(pid) $waits");
+	$h->finish;
+	lsm_kill_process($node, 'checkpointer', 'CONT');
+	ok($begun && $err =~ /canceling statement/, 'a copy is canceled');
+	ok(dropped_goes(sub { }), 'and suspends nothing afterwards');
+
+	# one that succeeds does suspend: its copies may not be on disk
+	is(answer('postgres', 'creator', 'CREATE DATABASE x'), 'ok', 'CREATE DATABASE');
+	$node->safe_psql('postgres', q{SELECT pg_sleep(1.5); SET ROLE owner; CREATE TABLE s.d (id int) USING lsm; INSERT INTO s.d SELECT generate_series(1, 1000); SELECT lsm_flush('s.d')});
+	my $before = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_ls_dir('pg_lsm')});
+	$node->safe_psql('postgres', 'DROP TABLE s.d; SELECT pg_sleep(3)');
+	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_ls_dir('pg_lsm')}), $before, 'one that succeeds keeps files for the sweep');
+	$node->safe_psql('postgres', 'DROP DATABASE x; DROP DATABASE private');
+}
+
+# ---- CREATE EXTENSION into a schema that others have prepared ----
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE hostile TEMPLATE template0');
+	$node->safe_psql('hostile', q{CREATE SCHEMA trap AUTHORIZATION nobody; GRANT USAGE ON SCHEMA trap TO PUBLIC});
+
+	# every name of an operator, a function or a type in the script
+	my $script = slurp_file(`pg_config --sharedir` =~ s/\s+\z//r . '/extension/lsmam--1.0.sql');
+	$script =~ s{/\*.*?\*/}{}sg;
+	$script =~ s/^\s*--.*$//mg;
+	$script =~ s/'(?:[^']|'')*'//g;
+	my (%function, %operator, %type);
+	$function{ lc $1 } = 1 while $script =~ /\b([a-z_0-9]+)\s*\(/gi;
+	$operator{$_} = 1 foreach $script =~ /(?<![\w.])([-+*\/<>=~!@#%^&|`?]+)/g;
+	$operator{$_} = 1 foreach $script =~ /pg_catalog\.([-+*\/<>=~!@#%^&|`?]+)/g;
+	$type{$_} = 1 foreach qw(internal regclass void record xid oid bytea text name int4 int8 float8 bool table_am_handler index_am_handler numeric);
+	$type{$1} = 1 while $script =~ /pg_catalog\.([a-z_0-9]+)/g;
+	my %own = map { $_ => 1 } $script =~ /CREATE FUNCTION (\w+)/g;
+	my @names = grep { /^[a-z]/ && $_ !~ /^(as|in|on|values|and|or|operator|returns|by)$/ } sort keys %function;
+	note("functions: @names");
+	note('operators: ' . join(' ', sort keys %operator));
+	my $sql = q{SET ROLE nobody;
+CREATE TABLE trap.ran (what text, who name); GRANT ALL ON trap.ran TO PUBLIC;
+CREATE FUNCTION trap.sprung(text) RETURNS void LANGUAGE sql VOLATILE AS $$ INSERT INTO trap.ran VALUES ($1, current_user) $$;
+};
+	my @types = qw(oid int4 int8 name text bool float8 xid regclass);
+	foreach my $operator (sort keys %operator)
+	{
+		my $n = 0;
+		foreach my $left (@types, 'anyelement')
+		{
+			foreach my $right (@types, 'anyelement')
+			{
+				next if ($left eq 'anyelement') != ($right eq 'anyelement');
+				my $f = 'op_' . join('_', map { ord } split //, $operator) . '_' . $n++;
+				$sql .= "CREATE FUNCTION trap.$f($left, $right) RETURNS bool LANGUAGE plpgsql AS \$\$ BEGIN PERFORM trap.sprung('$operator ($left, $right)'); RETURN true; END \$\$;
+CREATE OPERATOR trap.$operator (LEFTARG = $left, RIGHTARG = $right, FUNCTION = trap.$f);\n";
+			}
+		}
+	}
+	foreach my $function (@names)
+	{
+		# those that the script makes must not be there yet
+		my @arguments = $own{$function} ? ('int4', 'text', 'anyelement, anyelement', 'VARIADIC anyarray') : ('', 'anyelement', 'oid, int4', 'name, text', 'anyelement, anyelement', 'VARIADIC anyarray');
+		foreach my $arguments (@arguments)
+		{
+			my $returns = $arguments =~ /anyelement/ ? 'anyelement' : $arguments =~ /anyarray/ ? 'anyelement' : 'int4';
+			$sql .= qq{CREATE FUNCTION trap."$function"($arguments) RETURNS $returns LANGUAGE plpgsql AS \$\$ BEGIN PERFORM trap.sprung('$function($arguments)'); RETURN NULL; END \$\$;\n};
+		}
+	}
+	$sql .= qq{CREATE TYPE trap."$_" AS (hostile int);\n} foreach sort grep { $_ !~ /^pg_/ } keys %type;
+	$sql .= qq{CREATE TABLE trap.$_ (oid oid, relname name, amname name, relam oid, relfilenode oid, reltablespace oid, datname name, dattablespace oid);\n} foreach qw(pg_class pg_am pg_database);
+	my ($rc, $out, $err) = $node->psql('hostile', $sql, on_error_stop => 0);
+	my @failed = $err =~ /ERROR:\s+(.*)/g;
+	note("not made: $_") foreach @failed;
+	my $made = $node->safe_psql('hostile', q{SELECT count(*) FROM pg_operator WHERE oprnamespace = 'trap'::regnamespace});
+	ok($made >= 82 * keys(%operator), "$made hostile operators are there");
+	$made = $node->safe_psql('hostile', q{SELECT count(DISTINCT proname) FROM pg_proc WHERE pronamespace = 'trap'::regnamespace});
+	ok($made >= @names, "$made hostile functions are there");
+
+	my $outside = q{
+SELECT DISTINCT pg_describe_object(d.refclassid, d.refobjid, 0)
+FROM pg_depend e JOIN pg_depend d ON (d.classid, d.objid) = (e.classid, e.objid)
+	OR d.classid = 'pg_rewrite'::regclass AND e.classid = 'pg_class'::regclass AND d.objid IN (SELECT oid FROM pg_rewrite WHERE ev_class = e.objid)
+WHERE e.deptype = 'e' AND e.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'lsmam')
+	AND d.refclassid <> 'pg_extension'::regclass AND d.refclassid <> 'pg_namespace'::regclass AND d.refobjid >= 16384
+	AND NOT EXISTS (SELECT FROM pg_depend m WHERE m.deptype = 'e' AND (m.classid, m.objid, m.refobjid) = (d.refclassid, d.refobjid, e.refobjid))};
+	# first in the path, and by the session's own path
+	foreach my $how ('CREATE EXTENSION lsmam SCHEMA trap', 'SET search_path = trap, pg_catalog, public; CREATE EXTENSION lsmam')
+	{
+		is(answer('hostile', 'postgres', $how), 'ok', "$how");
+		is($node->safe_psql('hostile', $outside), '', 'the extension depends on nothing that is not pg_catalog\'s or its own');
+		$node->safe_psql('hostile', 'TRUNCATE trap.ran');
+		$node->safe_psql('hostile', q{CREATE TABLE t (id int PRIMARY KEY) USING lsm; INSERT INTO t SELECT generate_series(1, 10)});
+		is($node->safe_psql('hostile', q{SELECT relname, kind FROM trap.pg_stat_lsm ORDER BY 1}), "t|table\nt_pkey|index", 'the view works');
+		is($node->safe_psql('hostile', q{SELECT count(*) FROM trap.lsm_verify('t'::regclass), trap.lsm_levels('t'::regclass) UNION ALL SELECT count(*) FROM t WHERE id = 5}), "0\n1", 'functions and indexes work');
+		is($node->safe_psql('hostile', q{SELECT DISTINCT what, who FROM trap.ran}), '', 'nothing of the hostile code ran');
+		$node->safe_psql('hostile', 'DROP TABLE t; DROP EXTENSION lsmam');
+	}
+	# a function that competes with one of ours by a default: refused, not taken
+	$node->safe_psql('hostile', q{SET ROLE nobody; CREATE FUNCTION trap.lsm_stat_trees(i int8 DEFAULT 0) RETURNS TABLE (dbid oid, spcid oid, relfilenode oid) LANGUAGE plpgsql AS $$ BEGIN PERFORM trap.sprung('default'); END $$});
+	my $answer = answer('hostile', 'postgres', 'CREATE EXTENSION lsmam SCHEMA trap');
+	like($answer, qr/42725|^ok/, 'a function with a default in the way');
+	$node->psql('hostile', 'SELECT * FROM trap.pg_stat_lsm');
+	is($node->safe_psql('hostile', 'SELECT DISTINCT what FROM trap.ran'), '', '... does not run');
+	like(answer('hostile', 'nobody', 'CREATE EXTENSION lsmam SCHEMA trap'), qr/42501|42710/, 'nobody may not create the extension');
+	$node->safe_psql('postgres', 'DROP DATABASE hostile');
+}
+
+# ---- files as initdb --allow-group-access wants them, written or replayed ----
+sub modes
+{
+	my ($dir) = @_;
+	my (%seen, $n);
+	find({ no_chdir => 1, wanted => sub {
+		my @st = lstat($_) or return;
+		$seen{ (-d _ ? 'directory' : 'file') . sprintf(' %04o', $st[2] & 07777) }++; $n++ } }, $dir);
+	note("$dir: " . join(', ', map { "$seen{$_} x $_" } sort keys %seen));
+	return join(', ', sort keys %seen);
+}
+{
+	$node->backup('b');
+	my $standby = PostgreSQL::Test::Cluster->new('security_standby');
+	$standby->init_from_backup($node, 'b', has_streaming => 1);
+	# copying the backup has lost them
+	chmod_recursive($standby->data_dir, 0750, 0640);
+	$standby->start;
+	$node->safe_psql('postgres', q{
+CREATE TABLE s.files (id int PRIMARY KEY, v text) USING lsm;
+SET lsm.filter_scheme = cascade;
+INSERT INTO s.files SELECT i, md5(i::text) FROM generate_series(1, 20000) i;
+SELECT lsm_flush('s.files');
+SET lsm.filter_scheme = elastic;
+UPDATE s.files SET v = 'x' WHERE id % 10 = 0;
+SELECT lsm_compact('s.files');
+CREATE INDEX ON s.files USING lsm (v);
+CREATE DATABASE template_db;});
+	$node->safe_psql('template_db', q{CREATE EXTENSION lsmam; CREATE TABLE t (id int) USING lsm; INSERT INTO t SELECT generate_series(1, 1000); SELECT lsm_flush('t')});
+	$node->safe_psql('postgres', 'CREATE DATABASE copy_db TEMPLATE template_db');
+	$node->wait_for_catchup($standby);
+	ok(scalar(lsm_files_of($node)) > 3, 'there are files');
+	is(modes(lsm_dir($node)), 'directory 0750, file 0640', 'modes of what was written');
+	ok(scalar(lsm_files_of($standby)) > 3, 'there are files on the standby');
+	is(modes(lsm_dir($standby)), 'directory 0750, file 0640', 'modes of what was replayed');
+	$standby->stop('immediate');
+}
+$node->stop;
+
+# without group access nobody else may read
+my $closed = lsm_node('security_closed');
+lsm_start($closed);
+$closed->safe_psql('postgres', q{CREATE TABLE t (id int PRIMARY KEY) USING lsm; INSERT INTO t SELECT generate_series(1, 10000); SELECT lsm_compact('t')});
+is(modes(lsm_dir($closed)), 'directory 0700, file 0600', 'modes without group access');
+$closed->stop;
+done_testing();

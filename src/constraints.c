@@ -319,16 +319,19 @@ alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
 
 /*
  * Core makes the new key from the text of the constraint, which has the
- * storage parameters and not the access method: btree would refuse them.
+ * storage parameters and not the access method: btree would refuse ours.
  */
 static void
-reset_options(Oid index, List *options)
+reset_our_options(Oid index, List *options)
 {
 	AlterTableCmd *cmd = makeNode(AlterTableCmd);
+	List	   *ours = list_difference_ptr(options, lsm_other_options(options));
 	List	   *names = NIL;
 	ListCell   *lc;
 
-	foreach(lc, options)
+	if (ours == NIL)
+		return;
+	foreach(lc, ours)
 	{
 		names = lappend(names, makeDefElem(lfirst_node(DefElem, lc)->defname, NULL, -1));
 	}
@@ -376,8 +379,7 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 			key->constraint = get_constraint_name(constraint);
 			key->options = lsm_index_options_list(u->index);
 			key->ordered = lsm_index_is_ordered(u->index);
-			if (key->options != NIL)
-				reset_options(u->index, key->options);
+			reset_our_options(u->index, key->options);
 			result = lappend(result, key);
 		}
 	}

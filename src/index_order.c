@@ -115,19 +115,19 @@ lsm_index_is_asked_for(Node *stmt)
 		 strcmp(index->accessMethod, LSM_INDEX_AM_NAME) == 0);
 }
 
-/* Name or expression of a column of an index that is open */
+/* Quoted name, or expression, of a column of an index that is open */
 static char *
 column_title(Relation index, int column)
 {
 	AttrNumber	attnum = index->rd_index->indkey.values[column - 1];
-	Datum		text_datum;
+	Datum		expression;
 
 	if (AttributeNumberIsValid(attnum))
-		return get_attname(index->rd_index->indrelid, attnum, false);
-	text_datum = DirectFunctionCall3(pg_get_indexdef_ext,
+		return psprintf("\"%s\"", get_attname(index->rd_index->indrelid, attnum, false));
+	expression = DirectFunctionCall3(pg_get_indexdef_ext,
 									 ObjectIdGetDatum(RelationGetRelid(index)),
 									 Int32GetDatum(column), BoolGetDatum(true));
-	return TextDatumGetCString(text_datum);
+	return TextDatumGetCString(expression);
 }
 
 /* `index` is open. */
@@ -143,7 +143,7 @@ notice(Relation index, List *columns)
 	{
 		int			column = lfirst_int(lc);
 
-		appendStringInfo(&names, "%s\"%s\"", names.len > 0 ? ", " : "",
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
 						 column_title(index, column));
 		collatable &= OidIsValid(index->rd_indcollation[column - 1]);
 	}

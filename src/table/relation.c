@@ -5,7 +5,8 @@
  *
  * Sizes come in two units.  relation_size and pg_class.relpages speak of TID
  * blocks (291 TIDs each): that is what BRIN, TID scans and TABLESAMPLE
- * address.  The planner's number of pages is that of the data on disk.
+ * address.  The planner's number of pages is that of the data on disk, and a
+ * share of those that decompression makes.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,23 +53,27 @@
 #define CHURNED_MAX_ROWS		6000.0	/* a larger table is mostly in files */
 
 /*
- * What a sequential scan of compressed files costs per page that is made rather than read, in
- * pages read: a page of 8 kB of rows, as heap would have it.  Measured on one core with
- * everything in memory, count(*), seven tables of 100,000 to 3,000,000 rows of 8 to 1,300
- * bytes, about 110 MB each as heap.  The heap tables of the smallest and the largest rows give 31 ns per row and
- * 0.5 us per page; 31 ns are cpu_tuple_cost + cpu_operator_cost = 0.0125, so that 2.5 us are
- * seq_page_cost.  What LZ4 files take beyond 31 ns per row, per page that heap has:
+ * What a sequential scan costs per page that decompression makes, and nobody
+ * reads, in pages read.  A page is one of heap: 8 kB of rows.
  *
- *	row width		8	37	64	97	157	1288
+ * Measured with everything in memory: count(*) over seven tables of 100,000
+ * to 3,000,000 rows, 110 MB each as heap.  Heap takes 31 ns per row and 0.5 us
+ * per page (from the smallest and the largest rows).  A row is charged
+ * cpu_tuple_cost + cpu_operator_cost = 0.0125, so seq_page_cost is 2.5 us.  What
+ * the scan of files with LZ4 takes beyond 31 ns per row, per page of heap:
+ *
+ *	row width		8		37		64		97		157		1288
  *	files / heap	0.27	0.66	0.60	0.10	0.16	0.06
- *	us				2.5	2.1	5.6	1.3	2.1	1.3
- *	pages			1.0	0.87	2.3	0.52	0.85	0.54
+ *	us				2.5		2.1		5.6		1.3		2.1		1.3
+ *	pages			1.0		0.87	2.3		0.52	0.85	0.54
  *
- * (Their geometric mean is 0.88.  Incompressible rows, 520 bytes: 1.0 us, and they lie in the file as they
- * are, so that all pages are read.)  Zstandard takes 1.8 to 5.3 pages; the list of files does not say what a file is
- * compressed with.  So a compressed table is scanned in about the time of heap's, as long as both are in memory,
- * and by bytes alone it looked up to ten times cheaper: plans with a sequential scan were
- * preferred to index scans that took a fifth of the time.
+ * The geometric mean is 0.88.  (Incompressible rows of 520 bytes lie in the file
+ * as they are: all their pages are read.  Zstandard takes 1.8 to 5.3 pages, but
+ * the list of files does not say what a file is compressed with.)
+ *
+ * So a scan takes about as long as heap's while both are in memory.  By bytes
+ * alone it looked up to ten times cheaper, and plans with a sequential scan
+ * were preferred to index scans that took a fifth of the time.
  */
 #define DECOMPRESSED_PAGE_COST	0.9
 

@@ -170,6 +170,8 @@ lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created)
 	Oid			am = lsm_index_am_oid();
 	ListCell   *lc;
 
+	if (!OidIsValid(table) || !OidIsValid(am))
+		return;					/* dropped since CREATE INDEX CONCURRENTLY */
 	foreach(lc, created->relations)
 	{
 		Oid			oid = lfirst_oid(lc);

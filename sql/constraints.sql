@@ -1,4 +1,5 @@
 -- Constraints of lsm tables: which index serves them, and what PostgreSQL 15 cannot do with lsm_index
+SET lsm.constraint_index = lsm;
 CREATE VIEW key_indexes AS
 SELECT t.relname AS "table", c.relname AS index, a.amname, i.indisprimary AS pk, i.indisunique AS uniq
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
@@ -21,7 +22,7 @@ RESET default_table_access_method;
 SET lsm.constraint_index = btree;
 CREATE TABLE t9 (id int PRIMARY KEY) USING lsm;
 ALTER TABLE t9 ADD COLUMN u int UNIQUE;
-RESET lsm.constraint_index;
+SET lsm.constraint_index = lsm;
 CREATE SCHEMA s1 CREATE TABLE t10 (id int PRIMARY KEY) USING lsm;
 SELECT * FROM key_indexes;
 
@@ -66,7 +67,7 @@ SELECT * FROM f2 ORDER BY s;
 ALTER TABLE t1 DROP CONSTRAINT t1_pkey;
 SET lsm.constraint_index = btree;
 ALTER TABLE t1 ADD PRIMARY KEY (id);
-RESET lsm.constraint_index;
+SET lsm.constraint_index = lsm;
 ALTER TABLE f1 ADD COLUMN r2 bigint REFERENCES t1;
 SELECT amname FROM key_indexes WHERE index = 't1_pkey';
 -- USING lsm in an exclusion constraint means lsm_index

@@ -26,6 +26,7 @@ COPY copied FROM PROGRAM 'seq 2498 2600 | awk ''{ print $1 + (NR < 3) * 1000 "\t
 COPY copied FROM PROGRAM 'seq 3001 3100 | awk ''{ print ($1 == 3042 ? 3007 : $1) "\t1\tx\t\\N" }''';
 COPY copied FROM PROGRAM 'seq 3001 5000 | awk ''{ print ($1 == 4242 ? 3007 : $1) "\t1\tx\t\\N" }''';
 COPY copied FROM PROGRAM 'seq 3001 3100 | awk ''{ print $1 "\t1\tx\t" ($1 == 3050 ? 1235 : $1) }''';
+SET lsm.constraint_index = lsm;
 CREATE TABLE copied_long (t text PRIMARY KEY) USING lsm;
 COPY copied_long FROM PROGRAM 'seq 1 76; head -c 30000 /dev/urandom | base64 -w0; echo; seq 78 300';
 SELECT count(*) FROM copied;

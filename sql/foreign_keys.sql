@@ -1,4 +1,5 @@
 -- Foreign keys, and other uses of a key that PostgreSQL 15 supports with btree only
+SET lsm.constraint_index = lsm;
 CREATE VIEW key_indexes AS
 SELECT t.relname AS "table", c.relname AS index, a.amname, i.indisprimary AS pk, c.reloptions,
 	k.conname AS constraint, i.indisreplident AS ri, i.indisclustered AS cl
@@ -182,7 +183,7 @@ CREATE UNIQUE INDEX ui2_p ON ui2 USING lsm (p);
 ALTER TABLE ui2 ADD PRIMARY KEY USING INDEX ui2_id, ADD FOREIGN KEY (p) REFERENCES ui2 (id);
 SET lsm.constraint_index = btree;
 ALTER TABLE ui2 ADD UNIQUE USING INDEX ui2_p;
-RESET lsm.constraint_index;
+SET lsm.constraint_index = lsm;
 SELECT * FROM key_indexes WHERE "table" ~ '^ui';
 DROP TABLE ui, ui2;
 -- statements prepared before

@@ -1,4 +1,5 @@
 -- Rows with one unique key: a lookup begins with the newest, and ends with the one that is visible
+SET lsm.constraint_index = lsm;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 CREATE TABLE newest (id int PRIMARY KEY, v int, filler text) USING lsm;

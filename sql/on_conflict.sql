@@ -1,4 +1,5 @@
 -- INSERT ... ON CONFLICT with unique indexes of lsm_index
+SET lsm.constraint_index = lsm;
 SET default_table_access_method = lsm;
 CREATE TABLE oc (id bigint PRIMARY KEY, u text UNIQUE, a int, b int, UNIQUE (a, b));
 INSERT INTO oc VALUES (1, 'a', 1, 1), (2, 'b', 1, 2);
@@ -63,7 +64,7 @@ DROP TABLE oc;
 -- btree and lsm_index side by side; a heap table
 SET lsm.constraint_index = btree;
 CREATE TABLE oc (id int PRIMARY KEY, v int);
-RESET lsm.constraint_index;
+SET lsm.constraint_index = lsm;
 CREATE UNIQUE INDEX ON oc USING lsm (v);
 INSERT INTO oc VALUES (1, 1), (2, 2);
 INSERT INTO oc VALUES (1, 5), (5, 2), (6, 6) ON CONFLICT DO NOTHING RETURNING *;

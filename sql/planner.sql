@@ -77,6 +77,74 @@ EXPLAIN SELECT * FROM p;
 EXPLAIN (COSTS OFF) SELECT * FROM p JOIN q USING (id);
 DROP TABLE p, q;
 
+-- A compressed table is read in the way that heap's is: rows are not cheaper for being small on disk.
+-- plan_kinds: the nodes that decide, without names; as in a queue, LIMIT rows are locked, then joined with the table
+CREATE FUNCTION plan_kinds(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	plan text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		plan := concat_ws(' ', plan, (regexp_match(line, '((Seq|Index|Bitmap Heap|Bitmap Index) Scan|Nested Loop|(Hash|Merge) (Semi |Anti )?Join)'))[1]);
+	END LOOP;
+	RETURN btrim(plan);
+END $$;
+CREATE FUNCTION queue(am text, name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE TABLE %s (id bigint PRIMARY KEY, state text COLLATE "C" NOT NULL, attempt smallint NOT NULL, queue text COLLATE "C" NOT NULL,
+		priority smallint NOT NULL, scheduled_at timestamptz NOT NULL, args jsonb NOT NULL, errors jsonb[], finalized_at timestamptz) USING %s', name, am);
+	EXECUTE format($q$INSERT INTO %s SELECT i, CASE WHEN i %% 10 = 0 THEN 'completed' ELSE 'available' END, 0, 'default', 1 + i %% 4,
+		'2026-01-01'::timestamptz + (hashint4(i) %% 1000) * interval '1 s',
+		jsonb_build_object('customer_id', i, 'text', 'sort these strings, please: ' || repeat('strings ', 8)) FROM generate_series(1, 30000) i$q$, name);
+	EXECUTE format('CREATE INDEX %s_fetch ON %1$s (state, queue, priority, scheduled_at, id)', name);
+	EXECUTE format('CREATE INDEX %s_scheduled ON %1$s (scheduled_at)', name);
+END $$;
+SELECT queue('heap', 'jobs_h'), queue('lsm', 'jobs_l');
+SELECT lsm_flush('jobs_l');
+VACUUM ANALYZE jobs_h, jobs_l;
+-- lsm has no visibility map
+SET enable_indexonlyscan = off;
+SELECT sum(bytes) < pg_relation_size('jobs_h') / 3 AS compressed FROM lsm_levels('jobs_l');
+-- the whole table costs about as much
+DO $$
+DECLARE
+	h text;
+	l text;
+	ratio float;
+BEGIN
+	EXECUTE 'EXPLAIN SELECT * FROM jobs_h' INTO h;
+	EXECUTE 'EXPLAIN SELECT * FROM jobs_l' INTO l;
+	ratio := (regexp_match(l, '\.\.([0-9.]+)'))[1]::float / (regexp_match(h, '\.\.([0-9.]+)'))[1]::float;
+	RAISE NOTICE 'scan of all: %', CASE WHEN ratio BETWEEN 0.7 AND 1.2 THEN 'as heap' ELSE ratio || ' of heap' END;
+END $$;
+SELECT n, plan_kinds(replace(q, '@', 'jobs_l')) AS lsm, plan_kinds(replace(q, '@', 'jobs_l')) = plan_kinds(replace(q, '@', 'jobs_h')) AS as_heap
+FROM (SELECT n, format($$WITH locked AS (SELECT * FROM @ WHERE state = 'available' AND queue = 'default' AND scheduled_at <= now()
+	ORDER BY priority, scheduled_at, id LIMIT %s FOR UPDATE SKIP LOCKED)
+	UPDATE @ SET state = 'running', attempt = @.attempt + 1 FROM locked WHERE @.id = locked.id RETURNING @.*$$, n) AS q
+	FROM unnest(ARRAY[1, 10, 100, 200, 300, 10000]) n) f;
+-- other queries
+SELECT query, plan_kinds(replace(query, '@', 'jobs_l')) AS lsm, plan_kinds(replace(query, '@', 'jobs_h')) AS heap
+FROM unnest(ARRAY['SELECT * FROM @ WHERE id = 42', 'SELECT * FROM @ WHERE id BETWEEN 42 AND 100', 'SELECT * FROM @ WHERE id < 15000',
+	'SELECT count(args) FROM @ WHERE id < 29000', 'SELECT * FROM @ WHERE attempt = 1', 'SELECT * FROM @ ORDER BY id LIMIT 10',
+	$$SELECT * FROM @ WHERE scheduled_at BETWEEN '2026-01-01' AND '2026-01-01 00:00:01'$$,
+	$$SELECT * FROM @ WHERE scheduled_at BETWEEN '2026-01-01' AND '2026-01-01 00:01:40'$$,
+	'SELECT * FROM @ a JOIN @ b ON a.id = b.attempt', 'SELECT * FROM @ a JOIN @ b USING (id)',
+	'SELECT * FROM generate_series(1, 100) g JOIN @ ON id = g', 'SELECT * FROM @ WHERE id IN (SELECT id FROM @ WHERE attempt = 9)',
+	'SELECT * FROM @ a WHERE NOT EXISTS (SELECT FROM @ b WHERE b.id = a.id + 1)']) query
+WHERE plan_kinds(replace(query, '@', 'jobs_l')) <> plan_kinds(replace(query, '@', 'jobs_h'));
+-- never analyzed: as far as types tell
+CREATE TABLE jobs_n (LIKE jobs_l INCLUDING ALL) USING lsm;
+INSERT INTO jobs_n SELECT * FROM jobs_l;
+SELECT lsm_flush('jobs_n');
+SELECT plan_kinds('SELECT * FROM generate_series(1, 100) g JOIN jobs_n ON id = g');
+-- sizes that are on record, and samples, stay those of row identifiers
+SELECT relpages = ceil(reltuples / 291) AS relpages, reltuples FROM pg_class WHERE relname = 'jobs_l';
+ANALYZE jobs_l;
+SELECT relpages = ceil(reltuples / 291) AS relpages, reltuples FROM pg_class WHERE relname = 'jobs_l';
+RESET enable_indexonlyscan;
+DROP TABLE jobs_h, jobs_l, jobs_n;
+DROP FUNCTION queue, plan_kinds;
+
 -- a table in which rows come and go is read by index, also by plans that were made before
 RESET enable_bitmapscan;
 CREATE TABLE hot (id int PRIMARY KEY, v int) USING lsm;

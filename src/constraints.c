@@ -4,11 +4,14 @@
  *	  DDL that concerns keys and their indexes.
  *
  *	- CREATE INDEX ... USING lsm means lsm_index.
- *	- Keys of lsm tables are served by lsm_index under lsm.constraint_index = lsm.
+ *	- Keys of lsm tables are served by lsm_index under lsm.constraint_index = lsm, and
+ *	  under "auto" if it keeps their order: a key whose index has none would make a
+ *	  table that is read in the order of its key slow, and nobody asked for that.
  *	- Statements that need a btree get one: btree_keys.c.
  *	- ALTER COLUMN ... TYPE makes a new btree for each key, ADD CONSTRAINT ...
  *	  USING INDEX wants one: after the statement those that were lsm_index become
- *	  lsm_index again, under the statement's lock.
+ *	  lsm_index again, under the statement's lock, unless "auto" and a new type
+ *	  would cost them their order.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +42,7 @@
 #include "utils/syscache.h"
 
 #include "constraints.h"
+#include "index/index.h"
 #include "lsmam.h"
 
 /*
@@ -50,19 +54,33 @@ keys_may_be_lsm(Oid relid)
 {
 	Oid			am = lsm_table_am_oid();
 
-	return lsm_constraint_index == LSM_CONSTRAINT_LSM &&
+	return lsm_constraint_index != LSM_CONSTRAINT_BTREE &&
 		OidIsValid(am) && OidIsValid(relid) && lsm_relation_am(relid) == am &&
 		!get_rel_relispartition(relid);
 }
 
-/* Does lsm_index have a default operator class for keys of this type? */
+/*
+ * Does lsm_index have a default operator class for keys of this type, and, if
+ * `in_order`, keep their order?
+ */
 static bool
-type_fits(Oid type, Oid collation)
+type_fits(Oid type, Oid collation, bool in_order)
 {
-	if (!OidIsValid(type) ||
-		!OidIsValid(GetDefaultOpClass(type, lsm_index_am_oid())))
+	Oid			opclass;
+
+	if (!OidIsValid(type))
 		return false;
-	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
+	opclass = GetDefaultOpClass(type, lsm_index_am_oid());
+	if (!OidIsValid(opclass) ||
+		(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
+		return false;
+	return !in_order || lsm_opclass_is_ordered(opclass, collation);
+}
+
+static inline bool
+new_keys_in_order(void)
+{
+	return lsm_constraint_index == LSM_CONSTRAINT_AUTO;
 }
 
 static bool
@@ -94,7 +112,7 @@ column_def_fits(ColumnDef *def)
 	ReleaseSysCache(typtup);
 	if (def->collClause != NULL)
 		collation = get_collation_oid(def->collClause->collname, true);
-	return type_fits(type, collation);
+	return type_fits(type, collation, new_keys_in_order());
 }
 
 /*
@@ -102,7 +120,7 @@ column_def_fits(ColumnDef *def)
  * same statement may add the column or change its type.
  */
 static bool
-column_fits(Oid relid, const char *name, AlterTableStmt *alter)
+column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 {
 	AttrNumber	attnum;
 	Oid			type;
@@ -129,7 +147,7 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter)
 	if (attnum <= 0)
 		return false;
 	get_atttypetypmodcoll(relid, attnum, &type, &typmod, &collation);
-	return type_fits(type, collation);
+	return type_fits(type, collation, in_order);
 }
 
 /* Storage parameters that are not lsm_index's */
@@ -186,7 +204,7 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 	{
 		foreach(lc, constraint->keys)
 		{
-			if (!column_fits(relid, strVal(lfirst(lc)), alter))
+			if (!column_fits(relid, strVal(lfirst(lc)), alter, new_keys_in_order()))
 				return;
 		}
 	}
@@ -199,6 +217,7 @@ typedef struct FormerKey
 	Oid			relid;
 	char	   *constraint;
 	List	   *options;
+	bool		ordered;
 } FormerKey;
 
 /*
@@ -220,6 +239,7 @@ adjust_using_index(Oid relid, bool ours, Constraint *constraint)
 	key->relid = relid;
 	key->constraint = constraint->conname ? constraint->conname : constraint->indexname;
 	key->options = lsm_index_options_list(index);
+	key->ordered = lsm_index_is_ordered(index);
 	return lsm_prepare_using_index(relid, index, ours) && ours ? list_make1(key) : NIL;
 }
 
@@ -300,16 +320,19 @@ alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
 
 /*
  * Core makes the new key from the text of the constraint, which has the
- * storage parameters and not the access method: btree would refuse them.
+ * storage parameters and not the access method: btree would refuse ours.
  */
 static void
-reset_options(Oid index, List *options)
+reset_our_options(Oid index, List *options)
 {
 	AlterTableCmd *cmd = makeNode(AlterTableCmd);
+	List	   *ours = list_difference_ptr(options, lsm_other_options(options));
 	List	   *names = NIL;
 	ListCell   *lc;
 
-	foreach(lc, options)
+	if (ours == NIL)
+		return;
+	foreach(lc, ours)
 	{
 		names = lappend(names, makeDefElem(lfirst_node(DefElem, lc)->defname, NULL, -1));
 	}
@@ -371,17 +394,21 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 			key->relid = table;
 			key->constraint = get_constraint_name(constraint);
 			key->options = lsm_index_options_list(u->index);
-			if (key->options != NIL)
-				reset_options(u->index, key->options);
+			key->ordered = lsm_index_is_ordered(u->index);
+			reset_our_options(u->index, key->options);
 			result = lappend(result, key);
 		}
 	}
 	return result;
 }
 
+/*
+ * A key that had no order was wanted like that, and is lsm_index again in any case.
+ */
 static void
 restore_key(const FormerKey *key)
 {
+	bool		in_order = key->ordered && lsm_constraint_index != LSM_CONSTRAINT_LSM;
 	Oid			constraint = get_relation_constraint_oid(key->relid, key->constraint, true);
 	Oid			index = OidIsValid(constraint) ? get_constraint_index(constraint) : InvalidOid;
 	ListCell   *lc;
@@ -395,7 +422,8 @@ restore_key(const FormerKey *key)
 		if (u->index != index)
 			continue;
 		for (int i = 0; i < u->nkeys; i++)
-			if (!column_fits(key->relid, get_attname(key->relid, u->keys[i], false), NULL))
+			if (!column_fits(key->relid, get_attname(key->relid, u->keys[i], false), NULL,
+							 in_order))
 				return;
 		(void) lsm_swap_index(index, LSM_INDEX_AM_NAME, key->options);
 	}
@@ -533,7 +561,7 @@ adjust_index_stmt(IndexStmt *stmt)
 		IndexElem  *elem = lfirst_node(IndexElem, lc);
 
 		if (elem->name == NULL || elem->opclass != NIL ||
-			!column_fits(relid, elem->name, NULL))
+			!column_fits(relid, elem->name, NULL, new_keys_in_order()))
 			return;
 	}
 	stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);

@@ -23,7 +23,7 @@
 extern char *lsm_crash_point_name;
 #endif
 
-int			lsm_constraint_index = LSM_CONSTRAINT_LSM;
+int			lsm_constraint_index = LSM_CONSTRAINT_AUTO;
 
 static const struct config_enum_entry filter_scheme_options[] = {
 	{"none", LSM_FILTER_NONE, false},
@@ -50,6 +50,7 @@ static const struct config_enum_entry compression_options[] = {
 };
 
 static const struct config_enum_entry constraint_index_options[] = {
+	{"auto", LSM_CONSTRAINT_AUTO, false},
 	{"lsm", LSM_CONSTRAINT_LSM, false},
 	{"btree", LSM_CONSTRAINT_BTREE, false},
 	{NULL, 0, false}
@@ -205,9 +206,10 @@ define_tree_settings(void)
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("lsm.constraint_index",
 							 "Index access method of PRIMARY KEY and UNIQUE constraints on lsm tables.",
+							 "\"auto\" means lsm_index where it keeps the order of all columns, else btree.  "
 							 "Columns of types without an lsm_index operator class get a btree index in any case.",
 							 &lsm_constraint_index,
-							 LSM_CONSTRAINT_LSM, constraint_index_options,
+							 LSM_CONSTRAINT_AUTO, constraint_index_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 #ifdef LSM_TESTING
 	DefineCustomStringVariable("lsm.crash_point",

@@ -3,7 +3,7 @@
  * hooks.c
  *	  What PostgreSQL has no access method callback for.
  *
- *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c.
+ *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c, index_order.c.
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- INSERT of many rows: insert_select.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
@@ -115,6 +115,28 @@ copy_from(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	PG_END_TRY();
 }
 
+/* An index that was asked for and has no order is worth a NOTICE. */
+static void
+create_index(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+			 ProcessUtilityContext context, ParamListInfo params,
+			 QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+{
+	LsmCreated	created = {CurrentMemoryContext, NIL};
+	LsmCreated *before = lsm_watch_created(&created);
+
+	PG_TRY();
+	{
+		next_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		(void) lsm_watch_created(before);
+	}
+	PG_END_TRY();
+	lsm_notice_unordered(castNode(IndexStmt, pstmt->utilityStmt), &created);
+}
+
 static void
 lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 					bool read_only_tree, ProcessUtilityContext context,
@@ -122,6 +144,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 					DestReceiver *dest, QueryCompletion *qc)
 {
 	List	   *former_keys = NIL;
+	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
 
 	if (lsm_constraints_concern(pstmt->utilityStmt))
 	{
@@ -135,6 +158,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
 		copy_from(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+	else if (asked_for)
+		create_index(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
 	else
 		next_process_utility(pstmt, query_string, read_only_tree, context,
 							 params, query_env, dest, qc);
@@ -259,6 +284,7 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 void
 lsm_hooks_init(void)
 {
+	lsm_index_order_init();
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = lsm_process_utility;
 	prev_executor_start = ExecutorStart_hook;

@@ -21,6 +21,7 @@
 
 typedef enum LsmConstraintIndex
 {
+	LSM_CONSTRAINT_AUTO,
 	LSM_CONSTRAINT_LSM,
 	LSM_CONSTRAINT_BTREE
 } LsmConstraintIndex;
@@ -44,6 +45,21 @@ extern void lsm_hooks_init(void);
 extern bool lsm_constraints_concern(Node *stmt);
 extern List *lsm_constraints_before(Node *stmt);
 extern void lsm_constraints_after(List *former_keys);
+
+/* ---- index_order.c ---- */
+
+/* Relations that a statement has made */
+typedef struct LsmCreated
+{
+	MemoryContext context;		/* of the list */
+	List	   *relations;
+} LsmCreated;
+
+extern void lsm_index_order_init(void);
+extern bool lsm_index_is_ordered(Oid index);
+extern bool lsm_index_is_asked_for(Node *stmt);
+extern LsmCreated *lsm_watch_created(LsmCreated *created);
+extern void lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created);
 
 /* ---- swap_index.c ---- */
 

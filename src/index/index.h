@@ -121,6 +121,8 @@ extern LsmColumnType lsm_column_type(Oid opcintype);
 
 /* `order_proc`: support function 1 of the operator class */
 extern bool lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc);
+/* The same by an operator class of ours */
+extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation);
 extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
 
 /* Allocated in the current memory context. */

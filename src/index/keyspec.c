@@ -103,6 +103,16 @@ lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc)
 	return OidIsValid(collation) && lc_collate_is_c(collation);
 }
 
+bool
+lsm_opclass_is_ordered(Oid opclass, Oid collation)
+{
+	Oid			type = get_opclass_input_type(opclass);
+
+	return lsm_column_is_ordered(type, collation,
+								 get_opfamily_proc(get_opclass_family(opclass),
+												   type, type, 1));
+}
+
 /*
  * Values that differ but compare equal share a code, which gives back only one
  * of them.

@@ -119,7 +119,7 @@ if wants regress || wants isolation || wants tap; then
 	passed=$((passed + 1))
 	# the server's user may be unable to enter the source tree
 	mkdir "$sandbox/src"
-	cp -r "$top/sql" "$top/expected" "$top/src/test" "$sandbox/src/"
+	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/src/test" "$sandbox/src/"
 	(cd "$top" && grep -rhoE 'LSM_CRASH_POINT\("[a-z_0-9]+"\)' src --include=*.c |
 		sed 's/.*"\(.*\)".*/\1/' | sort -u) >"$sandbox/src/crash_points"
 	[ "$(id -u)" -ne 0 ] || chown -R postgres "$sandbox/src"
@@ -176,6 +176,7 @@ if wants tap; then
 	gcc -Wall -Wextra -Werror -O2 -shared -fPIC -o "$sandbox/tap/faults.so" \
 		"$top/src/test/tap/faults.c" -ldl || failed=$((failed + 1))
 	export PG_REGRESS=$pgxs_test/regress/pg_regress
+	export LSM_DOCS=$sandbox/src/docs
 	export LSM_FAULTS_SO=$sandbox/tap/faults.so
 	export LSM_CRASH_POINTS=$sandbox/src/crash_points
 	export PERL5LIB=$pgxs_test/perl:$sandbox/src/test/tap${PERL5LIB:+:$PERL5LIB}

@@ -8,7 +8,7 @@
 #
 # The source packages come from PyPI into a scratch directory, with a virtual environment there.  One
 # throwaway server; the role heap and the role lsm run the same tests in databases of their own, at the
-# same time; lsm has default_table_access_method = lsm, keys are lsm indexes by default.  A test that
+# same time; lsm has default_table_access_method = lsm, keys are lsm indexes, those over text, too.  A test that
 # fails under one role only is a difference: it has to be listed, with its reason, in
 # src/test/apps/differences.  Tests that fail under both (they want a locale, say) are only counted.
 #
@@ -97,6 +97,7 @@ sql -d postgres <<'SQL' || { fail "roles"; exit 1; }
 CREATE ROLE heap SUPERUSER LOGIN;
 CREATE ROLE lsm SUPERUSER LOGIN;
 ALTER ROLE lsm SET default_table_access_method = lsm;
+ALTER ROLE lsm SET lsm.constraint_index = lsm;
 SQL
 for am in heap lsm; do
 	for database in "sqlalchemy_$am" "django_$am"; do

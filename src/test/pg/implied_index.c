@@ -107,6 +107,21 @@ index_fits(IndexStmt *stmt, const char *query_string)
 	return true;
 }
 
+/*
+ * Nobody has named lsm_index, so that lsmam shall not say what it cannot order: a statement that is
+ * transformed is none of the user's.  One of plain columns has nothing to transform.
+ */
+static bool
+has_plain_columns(IndexStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->indexParams)
+		if (lfirst_node(IndexElem, lc)->expr != NULL)
+			return false;
+	return stmt->whereClause == NULL;
+}
+
 static void
 implied_index_utility(PlannedStmt *pstmt, const char *query_string,
 					  bool read_only_tree, ProcessUtilityContext context,
@@ -116,9 +131,13 @@ implied_index_utility(PlannedStmt *pstmt, const char *query_string,
 	if (IsA(pstmt->utilityStmt, IndexStmt) &&
 		index_fits((IndexStmt *) pstmt->utilityStmt, query_string))
 	{
+		IndexStmt  *stmt;
+
 		if (read_only_tree)
 			pstmt = copyObject(pstmt);
-		((IndexStmt *) pstmt->utilityStmt)->accessMethod = pstrdup("lsm_index");
+		stmt = (IndexStmt *) pstmt->utilityStmt;
+		stmt->accessMethod = pstrdup("lsm_index");
+		stmt->transformed |= has_plain_columns(stmt);
 		read_only_tree = false;
 	}
 	if (prev_process_utility)

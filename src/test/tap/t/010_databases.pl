@@ -1,4 +1,4 @@
-# Databases with lsm tables: copied (both strategies, copies of copies), moved, dropped.
+# Databases with lsm tables: copied (both strategies, copies of copies), moved, dropped; of other locales.
 use strict;
 use warnings;
 use LsmTest;
@@ -50,6 +50,44 @@ foreach my $strategy ('wal_log', 'file_copy')
 	is($node->safe_psql("copy3_$strategy", 'SELECT count(*), min(id) FROM t'), '4000|1001', "$strategy: copy of a copy in use");
 }
 
+# locales: a key is lsm_index where that keeps its order; what is read in the order of the key is as on heap
+my %locales = (
+	c => [ "LOCALE 'C'", 1 ],
+	posix => [ "LOCALE 'POSIX'", 1 ],
+	c_utf8 => [ "LOCALE 'C.UTF-8'", 0 ],
+	icu => [ "LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'", 0 ],
+	icu_c => [ "LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C'", 0 ]);
+$locales{en_us} = [ "LOCALE 'en_US.UTF-8'", 0 ] if `locale -a 2>/dev/null` =~ /^en_US\.utf-?8$/mi;
+foreach my $name (sort keys %locales)
+{
+	my ($locale, $ordered) = @{ $locales{$name} };
+	my $db = "locale_$name";
+	my $text_am = $ordered ? 'lsm_index' : 'btree';
+	$node->safe_psql('postgres', "CREATE DATABASE $db TEMPLATE template0 $locale");
+	$node->safe_psql($db, q{
+CREATE EXTENSION lsmam;
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE TABLE h (t text PRIMARY KEY, c text COLLATE "C" UNIQUE, n name UNIQUE, d text COLLATE "default" UNIQUE, i int, m mood, x text COLLATE "en-x-icu" UNIQUE, UNIQUE (i, t), UNIQUE (m, i)) USING heap;
+CREATE TABLE l (LIKE h INCLUDING ALL) USING lsm;
+INSERT INTO h SELECT v, v, v, v, g, 'ok', v FROM (SELECT chr(40 + g % 80) || CASE g % 3 WHEN 0 THEN 'B' WHEN 1 THEN 'b' ELSE 'é' END || g AS v, g FROM generate_series(1, 2000) g) s;
+INSERT INTO l SELECT * FROM h;
+VACUUM ANALYZE h, l});
+	is($node->safe_psql($db, q{SELECT string_agg(c.relname || ' ' || amname, ',' ORDER BY c.relname COLLATE "C") FROM pg_index JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = c.relam WHERE indrelid = 'l'::regclass}),
+		"l_c_key lsm_index,l_d_key $text_am,l_i_t_key $text_am,l_m_i_key btree,l_n_key lsm_index,l_pkey $text_am,l_x_key btree", "$name: access methods of keys");
+	foreach my $query (q{SELECT t FROM @ WHERE t >= 'b' ORDER BY t LIMIT 50}, q{SELECT t FROM @ WHERE t < 'C' ORDER BY t DESC LIMIT 50},
+		q{SELECT t FROM @ WHERE i = 77 ORDER BY t}, q{SELECT x FROM @ WHERE x > 'm' ORDER BY x LIMIT 20}, q{SELECT c FROM @ WHERE c > 'Z' ORDER BY c LIMIT 20})
+	{
+		my $plan = $node->safe_psql($db, 'SET enable_bitmapscan = off; EXPLAIN (COSTS OFF) ' . $query =~ s/@/l/r);
+		ok($plan =~ /Index/ && $plan !~ /Sort|Seq Scan/, "$name: in order by index: $query") or diag($plan);
+		is($node->safe_psql($db, $query =~ s/@/l/r), $node->safe_psql($db, $query =~ s/@/h/r), "$name: as heap: $query");
+	}
+	my ($rc, $out, $err) = $node->psql($db, q{CREATE INDEX ON h USING lsm (t); CREATE INDEX ON l USING lsm_index (c)});
+	is($err =~ /column "t" of index "h_t_idx" supports equality only/ ? 0 : 1, $ordered, "$name: CREATE INDEX ... USING lsm tells");
+	unlike($err, qr/"c"/, "$name: not of a column in order");
+	is($node->safe_psql($db, q{ALTER TABLE l DROP CONSTRAINT l_pkey, ADD PRIMARY KEY (i); ALTER TABLE l ALTER i TYPE text;
+SELECT amname FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE relname = 'l_pkey'}), $text_am, "$name: ALTER COLUMN TYPE");
+}
+
 # a crash after CREATE DATABASE, before anyone has opened it
 $node->safe_psql('postgres', 'CREATE DATABASE crashed TEMPLATE source');
 $node->stop('immediate');
@@ -67,7 +105,8 @@ $node->safe_psql('postgres', 'ALTER DATABASE moved SET TABLESPACE third');
 check('moved', 'database moved');
 
 # dropped databases leave nothing
-$node->safe_psql('postgres', "DROP DATABASE $_") foreach qw(source moved crashed copy_wal_log copy2_wal_log copy3_wal_log copy_file_copy copy3_file_copy);
+$node->safe_psql('postgres', "DROP DATABASE $_") foreach qw(source moved crashed copy_wal_log copy2_wal_log copy3_wal_log copy_file_copy copy3_file_copy),
+  map { "locale_$_" } keys %locales;
 my $left = -1;
 foreach (1 .. $PostgreSQL::Test::Utils::timeout_default)
 {

@@ -7,7 +7,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = lsm_node('dump');
+# keys over text, too: restored as they were
+my $node = lsm_node('dump', conf => 'lsm.constraint_index = lsm');
 lsm_start($node);
 $node->safe_psql('postgres', "CREATE DATABASE $_ TEMPLATE template0") foreach 'source', 'plain', 'custom', 'directory', 'inserts';
 $node->safe_psql('source', 'CREATE SCHEMA lsmam; CREATE EXTENSION lsmam SCHEMA lsmam');

@@ -76,6 +76,15 @@ override with_llvm := no
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
+# A build elsewhere looks here for sources, and not for the objects of a build here.
+ifneq ($(abspath $(CURDIR)),$(abspath $(top)))
+srcdir := $(srcdir)
+VPATH :=
+vpath %.c $(top)
+vpath %.cc $(top)
+vpath %.control $(top)
+endif
+
 LSM_DEFS := -DLSM_VERSION='"$(LSM_VERSION)"'
 ifdef LSM_TESTING
 LSM_DEFS += -DLSM_TESTING

@@ -6,6 +6,9 @@
  *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c.
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- INSERT of many rows: insert_select.c.
+ *	- Publications without lsm tables: publications.c.
+ *	- Copies of tables that pg_repack makes: file_swap.c.
+ *	- pg_upgrade: upgrade.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
  *	  numbers do not address the main fork.
  *	- Counters are published at the end of each statement.
@@ -18,6 +21,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -26,6 +30,7 @@
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #include "tcop/utility.h"
+#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -130,6 +135,15 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		former_keys = lsm_constraints_before(pstmt->utilityStmt);
 	}
 
+	if (IsA(pstmt->utilityStmt, CreateTableAsStmt))
+	{
+		if (read_only_tree)
+		{
+			pstmt = copyObject(pstmt);
+			read_only_tree = false;
+		}
+		lsm_file_swap_prepare_copy((CreateTableAsStmt *) pstmt->utilityStmt);
+	}
 	if (IsA(pstmt->utilityStmt, CreatedbStmt))
 		lsm_tree_database_copy(true);
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
@@ -142,12 +156,29 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	lsm_tree_database_copy(false);
 
 	lsm_constraints_after(former_keys);
+	lsm_publications_check();
 	lsm_counters_publish();
 }
 
 /* ======================================================================
  * Executor
  * ====================================================================== */
+
+/*
+ * Plans made in recovery leave lsm indexes alone (index/cost.c).  After a promotion they are right
+ * still, but sessions and their generic plans go on: these are made anew.
+ */
+static bool planned_in_recovery = false;
+
+static inline void
+forget_recovery_plans(void)
+{
+	if (unlikely(planned_in_recovery) && !RecoveryInProgress())
+	{
+		planned_in_recovery = false;
+		ResetPlanCache();
+	}
+}
 
 /*
  * A bitmap heap scan prefetches the blocks of its TIDs with PrefetchBuffer.
@@ -173,6 +204,8 @@ stop_bitmap_prefetch(PlanState *state, void *context)
 static void
 lsm_executor_start(QueryDesc *query_desc, int eflags)
 {
+	lsm_upgrade_check(query_desc->sourceText);
+	forget_recovery_plans();
 	if (prev_executor_start)
 		prev_executor_start(query_desc, eflags);
 	else
@@ -231,6 +264,7 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 	bool		together = lsm_insert_select_plan(parse);
 	PlannedStmt *plan;
 
+	planned_in_recovery = RecoveryInProgress();
 	lsm_on_conflict_plan(parse);
 	if (prev_planner)
 		plan = prev_planner(parse, query_string, cursor_options, params);

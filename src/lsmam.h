@@ -10,6 +10,7 @@
 #define LSMAM_H
 
 #include "executor/execdesc.h"
+#include "nodes/parsenodes.h"
 #include "nodes/pathnodes.h"
 
 #include "tree/tree.h"
@@ -44,6 +45,22 @@ extern void lsm_hooks_init(void);
 extern bool lsm_constraints_concern(Node *stmt);
 extern List *lsm_constraints_before(Node *stmt);
 extern void lsm_constraints_after(List *former_keys);
+
+/* ---- publications.c ---- */
+
+extern void lsm_publications_init(void);
+
+/* After a statement: ERROR if it has brought an lsm table into a publication. */
+extern void lsm_publications_check(void);
+
+/* ---- file_swap.c ---- */
+
+extern void lsm_file_swap_init(void);
+extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
+
+/* ---- upgrade.c ---- */
+
+extern void lsm_upgrade_check(const char *query_string);
 
 /* ---- swap_index.c ---- */
 

@@ -247,6 +247,27 @@ extern LsmTree *lsm_tree_open(Relation rel, LsmKind kind,
  */
 extern void lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode);
 
+/* What the first page of a relation's main fork says (fork.c) */
+typedef enum LsmForkContent
+{
+	LSM_FORK_EMPTY,				/* there is none */
+	LSM_FORK_ZERO,
+	LSM_FORK_OURS,
+	LSM_FORK_HEAP,
+	LSM_FORK_BTREE,
+	LSM_FORK_UNKNOWN
+} LsmForkContent;
+
+/* Of any relation with storage.  REQUIRES a lock on it. */
+extern LsmForkContent lsm_fork_content(Relation rel);
+
+/*
+ * The relation has come by its file in this transaction, from another one: workers lock this
+ * one from now on.  Waits for those that are about to publish under the other's lock.
+ * REQUIRES: AccessExclusiveLock on it, or on its table.
+ */
+extern void lsm_tree_take_over(Relation rel);
+
 /* Undo what an error left: epochs, writer registrations, flush ownership.
  * Transaction callbacks call it; a worker's error handler must. */
 extern void lsm_tree_abort_cleanup(void);

@@ -533,6 +533,17 @@ extern uint32 lsm_tree_written_as(LsmTree *tree);
 extern double lsm_tree_base_bytes(LsmTree *tree);
 
 /* ======================================================================
+ * fork.c, decoding.c
+ * ====================================================================== */
+
+/* ERROR that says what is in the fork, if it does not begin with a metapage of ours */
+extern void lsm_fork_check(Relation rel, LsmKind kind);
+
+struct LogicalDecodingContext;
+struct XLogRecordBuffer;
+extern void lsm_decode(struct LogicalDecodingContext *ctx, struct XLogRecordBuffer *buf);
+
+/* ======================================================================
  * log.c, load.c, write.c: entries in log pages (format: log_entry.h)
  * ====================================================================== */
 

@@ -140,6 +140,12 @@ typedef struct LsmKindOps
 	void		(*merge) (LsmSlice newer, LsmSlice older, StringInfo out);
 
 	/*
+	 * Of two values of which it is unknown which is newer, the one that holds, with
+	 * what only the other has; append it to `out`.  Table trees alone.
+	 */
+	void		(*settle) (LsmSlice a, LsmSlice b, StringInfo out);
+
+	/*
 	 * Decide about the newest value of a key, partial ones already merged as
 	 * far as the inputs allow.  A PARTIAL at the bottom never reaches the
 	 * callback: it has lost its row and the tree drops it.  Runs in a worker
@@ -204,6 +210,7 @@ extern int	lsm_size_ratio;
 extern int	lsm_target_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
 extern int	lsm_max_open_files;
+extern bool lsm_ignore_missing_files;	/* salvage.c */
 extern int	lsm_compaction_workers;
 extern int	lsm_max_trees;		/* control blocks (restart) */
 

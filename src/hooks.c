@@ -264,6 +264,7 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 	bool		together = lsm_insert_select_plan(parse);
 	PlannedStmt *plan;
 
+	forget_recovery_plans();
 	planned_in_recovery = RecoveryInProgress();
 	lsm_on_conflict_plan(parse);
 	if (prev_planner)

@@ -376,11 +376,14 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 	int			i;
 	DIR		   *dir;
 	struct dirent *de;
-	uint64		next_file = 0;
-	bool		keep;
 
 	files = lsm_manifest_read(tree, &nlive, NULL);
-	keep = lsm_salvage_count_missing(tree, files, nlive) > 0;
+	if (lsm_salvage_count_missing(tree, files, nlive) > 0)
+	{
+		pfree(files);
+		lsm_salvage_keep(tree);
+		return;
+	}
 	live = palloc(Max(nlive, 1) * sizeof(uint64));
 	for (i = 0; i < nlive; i++)
 		live[i] = files[i].number;
@@ -398,11 +401,6 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 		if (!lsm_file_parse(de->d_name, &number, &filter) ||
 			bsearch(&number, live, nlive, sizeof(uint64), lsm_number_compare) != NULL)
 			continue;
-		if (keep)
-		{
-			next_file = Max(next_file, number + 1);
-			continue;
-		}
 		snprintf(path, sizeof(path), "%.700s/%.300s", dir_path, de->d_name);
 		if (unlink(path) < 0 && errno != ENOENT)
 			ereport(WARNING,
@@ -414,11 +412,4 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 	}
 	FreeDir(dir);
 	pfree(live);
-	if (next_file == 0)
-		return;
-	if (pg_atomic_read_u64(&tree->ctl->next_file) < next_file)
-		pg_atomic_write_u64(&tree->ctl->next_file, next_file);
-	ereport(LOG,
-			(errmsg("files of \"%s\" that are not in the list of files are kept, because listed ones are missing",
-					dir_path)));
 }

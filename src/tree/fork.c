@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/nbtree.h"
 #include "catalog/pg_am_d.h"
 #include "storage/bufmgr.h"
@@ -20,6 +21,42 @@
 #include "utils/rel.h"
 
 #include "tree/tree_private.h"
+
+/*
+ * A damaged metapage of ours must not be taken for a heap page, which has no special space either: the rows
+ * would be given up.  So every line pointer has to make sense.
+ */
+static bool
+looks_like_heap(Page page)
+{
+	PageHeader	header = (PageHeader) page;
+	OffsetNumber items;
+	int			tuples = 0;
+
+	if (header->pd_special != BLCKSZ || header->pd_upper > BLCKSZ ||
+		header->pd_lower < SizeOfPageHeaderData || header->pd_lower > header->pd_upper ||
+		(header->pd_lower - SizeOfPageHeaderData) % sizeof(ItemIdData) != 0)
+		return false;
+	items = PageGetMaxOffsetNumber(page);
+	for (OffsetNumber i = FirstOffsetNumber; i <= items; i++)
+	{
+		ItemId		item = PageGetItemId(page, i);
+
+		if (ItemIdIsNormal(item))
+		{
+			if (ItemIdGetOffset(item) < header->pd_upper ||
+				ItemIdGetOffset(item) != MAXALIGN(ItemIdGetOffset(item)) ||
+				ItemIdGetLength(item) < SizeofHeapTupleHeader ||
+				ItemIdGetOffset(item) + ItemIdGetLength(item) > BLCKSZ)
+				return false;
+			tuples++;
+		}
+		else if (ItemIdHasStorage(item) ||
+				 (ItemIdIsRedirected(item) ? ItemIdGetRedirect(item) > items : ItemIdGetOffset(item) != 0))
+			return false;
+	}
+	return tuples > 0 || (items == 0 && header->pd_upper == BLCKSZ);
+}
 
 static LsmForkContent
 page_content(Page page)
@@ -37,11 +74,7 @@ page_content(Page page)
 		BTPageGetMeta(page)->btm_magic == BTREE_MAGIC)
 		return LSM_FORK_BTREE;
 
-	/* heap alone has line pointers and no special space in block 0 (a metapage elsewhere) */
-	if (PageGetSpecialSize(page) == 0 && header->pd_upper <= BLCKSZ &&
-		header->pd_lower >= SizeOfPageHeaderData && header->pd_lower <= header->pd_upper)
-		return LSM_FORK_HEAP;
-	return LSM_FORK_UNKNOWN;
+	return looks_like_heap(page) ? LSM_FORK_HEAP : LSM_FORK_UNKNOWN;
 }
 
 /* See tree.h. */
@@ -96,21 +129,21 @@ lsm_fork_check(Relation rel, LsmKind kind)
 	if (kind == LSM_KIND_INDEX)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("file \"%s\" is not that of lsm index \"%s\"",
+				 errmsg("block 0 of file \"%s\" of index \"%s\" is not a valid lsm metapage",
 						path, RelationGetRelationName(rel)),
 				 errdetail_fork(content),
 				 errhint("Rebuild the index with REINDEX.")));
 	if (content == LSM_FORK_HEAP)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("file \"%s\" is not that of lsm table \"%s\"",
+				 errmsg("block 0 of file \"%s\" of table \"%s\" is not a valid lsm metapage",
 						path, RelationGetRelationName(rel)),
 				 errdetail_fork(content),
 				 errhint("The rows in the file can be read as a heap table: as superuser, run SET allow_system_table_mods = on; UPDATE pg_catalog.pg_class SET relam = %u WHERE oid = %u; REINDEX TABLE. Then ALTER TABLE ... SET ACCESS METHOD lsm.",
 						 HEAP_TABLE_AM_OID, RelationGetRelid(rel))));
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("file \"%s\" is not that of lsm table \"%s\"",
+			 errmsg("block 0 of file \"%s\" of table \"%s\" is not a valid lsm metapage",
 					path, RelationGetRelationName(rel)),
 			 errdetail_fork(content),
 			 errhint("Restore the table from a backup.")));

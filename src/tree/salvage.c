@@ -7,7 +7,7 @@
  * files are those of the crash.  What flushes and compactions have done in between is in files that
  * the list does not name, and may be the only copy, since they unlinked what they had read.
  *
- *	- A load that finds listed files missing removes no strays, and numbers new files behind them.
+ *	- A load that finds listed files missing removes no strays, and numbers new files and rows behind what is in them.
  *	- With lsm.ignore_missing_files = on a session reads such a table from all the files that are
  *	  there, listed or not, as far as they are whole, with a WARNING for each that it misses or finds.
  *
@@ -109,6 +109,39 @@ describe_file(const LsmTree *tree, uint64 number, LsmFileMeta *meta)
 	lsm_sst_iter_close(iter);
 	lsm_sst_close(reader);
 	return good;
+}
+
+static void
+raise_to(pg_atomic_uint64 *counter, uint64 least)
+{
+	if (pg_atomic_read_u64(counter) < least)
+		pg_atomic_write_u64(counter, least);
+}
+
+/* See tree_private.h.  The counters are the loader's alone until the tree is loaded. */
+void
+lsm_salvage_keep(LsmTree *tree)
+{
+	DIR		   *dir = AllocateDir(tree->dir);
+	struct dirent *de;
+
+	while ((de = ReadDirExtended(dir, tree->dir, LOG)) != NULL)
+	{
+		uint64		number;
+		bool		filter;
+		LsmFileMeta meta;
+
+		if (!lsm_file_parse(de->d_name, &number, &filter))
+			continue;
+		raise_to(&tree->ctl->next_file, number + 1);
+		if (!filter && tree->kind == LSM_KIND_TABLE && describe_file(tree, number, &meta))
+			raise_to(&tree->ctl->row_limit,
+					 lsm_row_key_limit(lsm_slice(meta.largest, meta.largest_bytes)));
+	}
+	FreeDir(dir);
+	ereport(LOG,
+			(errmsg("files of \"%s\" that are not in the list of files are kept, because listed ones are missing",
+					tree->dir)));
 }
 
 static bool

@@ -544,6 +544,12 @@ extern int	lsm_salvage_count_missing(const LsmTree *tree, const struct LsmFileMe
 									  int nfiles);
 
 /*
+ * Files are missing: what the list does not name stays, and neither file numbers nor row numbers are
+ * handed out again that are in any file.  REQUIRES: as lsm_keyspace_remove_strays().
+ */
+extern void lsm_salvage_keep(LsmTree *tree);
+
+/*
  * For lsm.ignore_missing_files: if files of a table are missing, the list becomes one of what is there
  * (palloc'd anew), each file a run of level 0, and the result is true.  WARNINGs.
  */

@@ -201,11 +201,11 @@ sql("BEGIN; DROP INDEX IF EXISTS none; $exchange COMMIT");
 foreach my $query ('SELECT * FROM a', 'INSERT INTO a VALUES (0)', 'VACUUM a', 'ANALYZE a', "SELECT lsm_compact('a')", 'CREATE INDEX ON a (v)', 'SELECT * FROM a WHERE id = 1')
 {
 	my ($rc, $out, $err) = $node->psql('postgres', $query);
-	like($err, qr/ERROR:  file "base.*" is not that of lsm table "a"\nDETAIL:  The file has pages of a heap table.*\nHINT:  The rows in the file can be read as a heap table: .*relam = 2 WHERE oid = \d+/, "$query: error, cause and way back");
+	like($err, qr/ERROR:  block 0 of file "base.*" of table "a" is not a valid lsm metapage\nDETAIL:  The file has pages of a heap table.*\nHINT:  The rows in the file can be read as a heap table: .*relam = 2 WHERE oid = \d+/, "$query: error, cause and way back");
 }
 crash_and_restart();
 my ($rc, $out, $err) = $node->psql('postgres', 'SELECT * FROM a');
-like($err, qr/is not that of lsm table "a"/, 'also after a restart');
+like($err, qr/of table "a" is not a valid lsm metapage/, 'also after a restart');
 # the way back, as the hint has it
 ($err) = $err =~ /run (SET .*?); REINDEX TABLE\./;
 sql("$err; REINDEX TABLE a");
@@ -241,7 +241,7 @@ sql('CREATE INDEX a_v ON a USING lsm (v)');
 sql('CHECKPOINT');
 break_fork('a_v', 'empty');
 ($rc, $out, $err) = $node->psql('postgres', "SET enable_seqscan = off; SELECT * FROM a WHERE v = 'heap 99'");
-like($err, qr/ERROR:  file ".*" is not that of lsm index "a_v"\nDETAIL:  The file is empty.\nHINT:  Rebuild the index with REINDEX/, 'an empty fork of an index');
+like($err, qr/ERROR:  block 0 of file ".*" of index "a_v" is not a valid lsm metapage\nDETAIL:  The file is empty.\nHINT:  Rebuild the index with REINDEX/, 'an empty fork of an index');
 sql('REINDEX INDEX a_v');
 is(sql("SET enable_seqscan = off; SELECT id FROM a WHERE v = 'heap 99'"), '99', 'it is rebuilt');
 foreach my $how ('zero', 'empty')
@@ -250,7 +250,7 @@ foreach my $how ('zero', 'empty')
 	foreach my $query ('SELECT * FROM a', 'INSERT INTO a VALUES (0)', 'VACUUM a')
 	{
 		($rc, $out, $err) = $node->psql('postgres', $query);
-		like($err, qr/ERROR:  file ".*" is not that of lsm table "a"\nDETAIL:  .* empty\.\nHINT:  Restore/, "fork $how: $query");
+		like($err, qr/ERROR:  block 0 of file ".*" of table "a" is not a valid lsm metapage\nDETAIL:  .* empty\.\nHINT:  Restore/, "fork $how: $query");
 	}
 }
 sql('TRUNCATE a');

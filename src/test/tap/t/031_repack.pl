@@ -125,7 +125,7 @@ INSERT INTO busy (id, v) VALUES (:id, 'w' || :n) ON CONFLICT (id) DO UPDATE SET 
 DELETE FROM busy WHERE id = :id + 1;
 UPDATE busy SET id = id + 10000 WHERE id = :id + 2 AND NOT EXISTS (SELECT FROM busy b WHERE b.id = :id + 10002);
 });
-	my $seconds = lsm_long() ? 300 : 10;
+	my $seconds = lsm_long() ? 300 : 6;
 	my $pgbench = IPC::Run::start([ 'pgbench', '-n', '-c', '3', '-j', '1', '-T', $seconds, '-f', $script, '-h', $node->host, '-p', $node->port, '--max-tries', '100', 'postgres' ], '>', \my $out, '2>', \my $err);
 	my $rounds = 0;
 	my $end = time + $seconds - 2;

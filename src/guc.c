@@ -192,6 +192,12 @@ define_tree_settings(void)
 							&lsm_max_open_files,
 							1000, 16, 1000000,
 							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.ignore_missing_files",
+							 "Reads lsm tables of which sorted files are missing from the files that are left.",
+							 "For copying what can be read after pg_resetwal or the loss of files. Rows are missing, and deleted ones may reappear.",
+							 &lsm_ignore_missing_files,
+							 false,
+							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.compaction_workers",
 							"Background processes for compaction, besides the one for flushes.",
 							NULL,

@@ -6,6 +6,9 @@
  *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c, index_order.c.
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- INSERT of many rows: insert_select.c.
+ *	- Publications without lsm tables: publications.c.
+ *	- Copies of tables that pg_repack makes: file_swap.c.
+ *	- pg_upgrade: upgrade.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
  *	  numbers do not address the main fork.
  *	- Counters are published at the end of each statement.
@@ -19,6 +22,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
@@ -28,6 +32,7 @@
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #include "tcop/utility.h"
+#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -156,6 +161,15 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		former_keys = lsm_constraints_before(pstmt->utilityStmt);
 	}
 
+	if (IsA(pstmt->utilityStmt, CreateTableAsStmt))
+	{
+		if (read_only_tree)
+		{
+			pstmt = copyObject(pstmt);
+			read_only_tree = false;
+		}
+		lsm_file_swap_prepare_copy((CreateTableAsStmt *) pstmt->utilityStmt);
+	}
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
 		copy_from(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
 	else if (asked_for)
@@ -168,6 +182,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	lsm_tree_database_copy(false);
 
 	lsm_constraints_after(former_keys);
+	lsm_publications_check();
 	lsm_counters_publish();
 }
 
@@ -188,6 +203,22 @@ lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_
 /* ======================================================================
  * Executor
  * ====================================================================== */
+
+/*
+ * Plans made in recovery leave lsm indexes alone (index/cost.c).  After a promotion they are right
+ * still, but sessions and their generic plans go on: these are made anew.
+ */
+static bool planned_in_recovery = false;
+
+static inline void
+forget_recovery_plans(void)
+{
+	if (unlikely(planned_in_recovery) && !RecoveryInProgress())
+	{
+		planned_in_recovery = false;
+		ResetPlanCache();
+	}
+}
 
 /*
  * A bitmap heap scan prefetches the blocks of its TIDs with PrefetchBuffer.
@@ -213,6 +244,8 @@ stop_bitmap_prefetch(PlanState *state, void *context)
 static void
 lsm_executor_start(QueryDesc *query_desc, int eflags)
 {
+	lsm_upgrade_check(query_desc->sourceText);
+	forget_recovery_plans();
 	if (prev_executor_start)
 		prev_executor_start(query_desc, eflags);
 	else
@@ -271,6 +304,8 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 	bool		together = lsm_insert_select_plan(parse);
 	PlannedStmt *plan;
 
+	forget_recovery_plans();
+	planned_in_recovery = RecoveryInProgress();
 	lsm_on_conflict_plan(parse);
 	if (prev_planner)
 		plan = prev_planner(parse, query_string, cursor_options, params);

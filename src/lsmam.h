@@ -10,6 +10,7 @@
 #define LSMAM_H
 
 #include "executor/execdesc.h"
+#include "nodes/parsenodes.h"
 #include "nodes/pathnodes.h"
 
 #include "tree/tree.h"
@@ -60,6 +61,22 @@ extern bool lsm_index_is_ordered(Oid index);
 extern bool lsm_index_is_asked_for(Node *stmt);
 extern LsmCreated *lsm_watch_created(LsmCreated *created);
 extern void lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created);
+
+/* ---- publications.c ---- */
+
+extern void lsm_publications_init(void);
+
+/* After a statement: ERROR if it has brought an lsm table into a publication. */
+extern void lsm_publications_check(void);
+
+/* ---- file_swap.c ---- */
+
+extern void lsm_file_swap_init(void);
+extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
+
+/* ---- upgrade.c ---- */
+
+extern void lsm_upgrade_check(const char *query_string);
 
 /* ---- swap_index.c ---- */
 

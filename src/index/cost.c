@@ -215,7 +215,12 @@ lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 			}
 		adjust_families(info);
 		if (RecoveryInProgress())
-			continue;			/* trees cannot be opened */
+		{
+			/* the tree cannot be read; that its keys are unique is as true as ever */
+			info->amhasgettuple = false;
+			info->amhasgetbitmap = false;
+			continue;
+		}
 		index = index_open(info->indexoid, NoLock);
 		if (!RELATION_IS_OTHER_TEMP(index))
 			adjust_size(info, index, rel);

@@ -58,6 +58,65 @@ merge_row(LsmSlice newer, LsmSlice older, StringInfo out)
 	lsm_row_encode(out, &row, !below.partial);
 }
 
+/* How far a row's header has come: what came before is of no interest any more. */
+static int
+header_rank(const LsmRow *row)
+{
+	if (row->flags & LSM_ROW_KILLED)
+		return 3;
+	if (row->flags & LSM_ROW_XMAX_COMMITTED)
+		return 2;
+	return (row->flags & LSM_ROW_HAS_XMAX) ? 1 : 0;
+}
+
+/* That the inserter has committed stays true. */
+static void
+take_xmin_hints(LsmRow *row, const LsmRow *other)
+{
+	int			hints = LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN;
+
+	if ((row->flags & (hints | LSM_ROW_KILLED)) || !(other->flags & hints))
+		return;
+	row->flags |= other->flags & hints;
+	row->flags &= ~LSM_ROW_SPECULATIVE;
+	row->xmin = other->xmin;
+	row->cmin = 0;
+}
+
+/*
+ * Two states of the same row.  An xmax of a transaction that was rolled back may win over a later state without: it
+ * is looked up, so that does no harm.
+ */
+static void
+settle_rows(LsmSlice a, LsmSlice b, StringInfo out)
+{
+	LsmRow		row;
+	LsmRow		other;
+
+	if (is_delete(a) || is_delete(b))
+	{
+		appendStringInfoChar(out, LSM_TAG_DELETE);
+		return;
+	}
+	parse(a, &row);
+	parse(b, &other);
+	if (header_rank(&other) > header_rank(&row))
+	{
+		LsmRow		swap = row;
+
+		row = other;
+		other = swap;
+	}
+	if (row.partial && !other.partial)
+	{
+		row.body = other.body;
+		row.body_bytes = other.body_bytes;
+		row.partial = false;
+	}
+	take_xmin_hints(&row, &other);
+	lsm_row_encode(out, &row, !row.partial);
+}
+
 /* Is the transaction still running?  All before the horizon have ended. */
 static bool
 running(LsmFateContext *cx, TransactionId xid)
@@ -248,6 +307,7 @@ check_value(LsmSlice key, LsmSlice value)
 
 const LsmKindOps lsm_table_kind_ops = {
 	.merge = merge_row,
+	.settle = settle_rows,
 	.fate = decide_fate,
 	.min_xid = min_xid,
 	.check = check_value,

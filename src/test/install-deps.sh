@@ -7,7 +7,7 @@ packages=(
 	make gcc g++ libc6-dev perl
 	postgresql-15 postgresql-server-dev-15 postgresql-client-15
 	librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
-	rocksdb-tools libipc-run-perl
+	rocksdb-tools libipc-run-perl postgresql-15-repack
 	"$@"
 )
 

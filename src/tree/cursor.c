@@ -327,6 +327,7 @@ fold_ties(LsmCursor *cursor, int nties)
 	LsmFold		fold;
 
 	lsm_fold_begin(&fold, cursor->tree->ops, &cursor->value);
+	fold.disordered = cursor->version->salvaged;
 	for (int i = 0; i < nties; i++)
 	{
 		LsmSource  *source = &cursor->sources[cursor->ties[i]];

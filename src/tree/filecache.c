@@ -522,7 +522,7 @@ lsm_sst_report(int elevel, const LsmSstError *err)
 			break;
 		case LSM_SST_MISSING:
 			code = ERRCODE_UNDEFINED_FILE;
-			hint = "Restore the file from a backup.";
+			hint = "Restore the file from a backup, or REINDEX if it is that of an index. What is left of a table can be read with lsm.ignore_missing_files.";
 			break;
 		case LSM_SST_IO_ERROR:
 			break;

@@ -48,9 +48,9 @@ lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path)
 	lsm_keyspace_file_path(tree->keyspace_id, number, filter, path);
 }
 
-/* Number of "000042.sst" or "000042.flt"; false for any other name. */
-static bool
-lsm_file_parse(const char *name, uint64 *number)
+/* See tree_private.h. */
+bool
+lsm_file_parse(const char *name, uint64 *number, bool *filter)
 {
 	size_t		digits = strspn(name, "0123456789");
 	char	   *end;
@@ -58,6 +58,7 @@ lsm_file_parse(const char *name, uint64 *number)
 	if (digits < 6 || digits > 20 ||
 		(strcmp(name + digits, ".sst") != 0 && strcmp(name + digits, ".flt") != 0))
 		return false;
+	*filter = strcmp(name + digits, ".flt") == 0;
 	errno = 0;
 	*number = strtou64(name, &end, 10);
 	return errno == 0;
@@ -361,6 +362,9 @@ lsm_number_compare(const void *a, const void *b)
  * See tree_private.h.  REQUIRES: state LOADING in a control block just taken,
  * so no flush, compaction or build of this tree is in progress anywhere:
  * whoever is at one has pinned the block.
+ *
+ * If listed files are missing, the list is not what it should be, and
+ * strays may be all there is of their rows (salvage.c): they stay.
  */
 void
 lsm_keyspace_remove_strays(LsmTree *tree)
@@ -374,6 +378,12 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 	struct dirent *de;
 
 	files = lsm_manifest_read(tree, &nlive, NULL);
+	if (lsm_salvage_count_missing(tree, files, nlive) > 0)
+	{
+		pfree(files);
+		lsm_salvage_keep(tree);
+		return;
+	}
 	live = palloc(Max(nlive, 1) * sizeof(uint64));
 	for (i = 0; i < nlive; i++)
 		live[i] = files[i].number;
@@ -386,8 +396,9 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 	{
 		char		path[MAXPGPATH];
 		uint64		number;
+		bool		filter;
 
-		if (!lsm_file_parse(de->d_name, &number) ||
+		if (!lsm_file_parse(de->d_name, &number, &filter) ||
 			bsearch(&number, live, nlive, sizeof(uint64), lsm_number_compare) != NULL)
 			continue;
 		snprintf(path, sizeof(path), "%.700s/%.300s", dir_path, de->d_name);

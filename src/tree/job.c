@@ -157,6 +157,7 @@ void
 lsm_job_set_version(LsmJob *job, LsmVersion *version)
 {
 	Assert(job->version == NULL);
+	lsm_salvage_forbid(job->tree, version);
 	job->version = lsm_version_pin(version);
 }
 

@@ -63,7 +63,8 @@ may_write(LsmTree *tree)
 {
 	LsmTreeSize size;
 
-	if (RecoveryInProgress() || IsInParallelMode() || IsParallelWorker())
+	if (RecoveryInProgress() || IsInParallelMode() || IsParallelWorker() ||
+		lsm_ignore_missing_files)
 		return false;
 	lsm_tree_size(tree, &size);
 	return size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2 &&

@@ -439,6 +439,7 @@ lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	if (stamp != NULL)
 		lsm_key_prefetch(tree, probe->digest);
 	version = lsm_version_enter(tree, &set);
+	fold.disordered = version->salvaged;
 	lsm_filecache_begin();
 
 	/*

@@ -54,7 +54,15 @@ lsm_fold_add(LsmFold *fold, LsmSlice older)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("unexpected tag %d of a value in an lsm tree", tag)));
 
-	if (fold->tag == 0 || tag == LSM_TAG_DELETE)
+	if (fold->tag != 0 && unlikely(fold->disordered))
+	{
+		StringInfo	settled = fold_scratch();
+
+		fold->ops->settle(lsm_slice(fold->value->data, fold->value->len), older, settled);
+		replace_value(fold, settled->data, settled->len);
+		fold->tag = (uint8) settled->data[0];
+	}
+	else if (fold->tag == 0 || tag == LSM_TAG_DELETE)
 	{
 		replace_value(fold, older.data, older.len);
 		fold->tag = tag;

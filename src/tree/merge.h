@@ -18,6 +18,7 @@ typedef struct LsmFold
 	const LsmKindOps *ops;
 	StringInfo	value;			/* result so far, tag first */
 	int			tag;			/* LsmTag of it; 0: nothing yet */
+	bool		disordered;		/* values come in any order: all of them count */
 } LsmFold;
 
 static inline void
@@ -26,13 +27,15 @@ lsm_fold_begin(LsmFold *fold, const LsmKindOps *ops, StringInfo value)
 	fold->ops = ops;
 	fold->value = value;
 	fold->tag = 0;
+	fold->disordered = false;
 }
 
 /* No older value can change the result. */
 static inline bool
 lsm_fold_complete(const LsmFold *fold)
 {
-	return fold->tag == LSM_TAG_PUT || fold->tag == LSM_TAG_DELETE;
+	return (fold->tag == LSM_TAG_PUT || fold->tag == LSM_TAG_DELETE) &&
+		likely(!fold->disordered);
 }
 
 /*

@@ -33,8 +33,10 @@
 #include "catalog/storage.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 
 #include "tree/elastic.h"
 #include "tree/filecache.h"
@@ -180,6 +182,51 @@ publish_xact_callback(XactEvent event, void *arg)
 		}
 	}
 	pfree(rnodes);
+}
+
+/* The relation whose lock workers take for the fork that is `rel`'s now, if it is another one */
+static Oid
+publish_former_relation(Relation rel)
+{
+	LsmTreeShared *ctl;
+	Oid			former = InvalidOid;
+
+	for (int i = 0; !OidIsValid(former) && (ctl = lsm_control_nth(i)) != NULL; i++)
+	{
+		LWLockAcquire(&ctl->lock, LW_SHARED);
+		if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 && ctl->relid_confirmed &&
+			RelFileNodeEquals(ctl->rnode, rel->rd_node) &&
+			ctl->relid != RelationGetRelid(rel))
+			former = ctl->relid;
+		LWLockRelease(&ctl->lock);
+	}
+	return former;
+}
+
+/*
+ * See tree.h.  With both relations locked no worker is between its look at relid_confirmed and the
+ * end of what it publishes, in neither of the two forks.  It keeps off both until someone opens
+ * them under their new names.
+ */
+void
+lsm_tree_take_over(Relation rel)
+{
+	Oid			former = publish_former_relation(rel);
+	LsmTreeShared *ctl;
+
+	if (!OidIsValid(former))
+		return;
+	LockRelationOid(former, AccessExclusiveLock);
+	for (int i = 0; (ctl = lsm_control_nth(i)) != NULL; i++)
+	{
+		LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+		if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 &&
+			ctl->rnode.dbNode == rel->rd_node.dbNode &&
+			(RelFileNodeEquals(ctl->rnode, rel->rd_node) ||
+			 ctl->relid == RelationGetRelid(rel)))
+			ctl->relid_confirmed = false;
+		LWLockRelease(&ctl->lock);
+	}
 }
 
 /* ======================================================================

@@ -421,6 +421,7 @@ lsm_tree_rmgr_register(void)
 		.rm_desc = lsm_desc,
 		.rm_identify = lsm_identify,
 		.rm_mask = lsm_mask,
+		.rm_decode = lsm_decode,
 	};
 
 	RegisterCustomRmgr(LSM_RMGR_ID, &rmgr);

@@ -428,6 +428,8 @@ tree_read_identity(TreeHandle *handle)
 	LsmMetaPage meta;
 	Buffer		buffer;
 
+	if (tree->rel != NULL)
+		lsm_fork_check(tree->rel, tree->kind);
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
 	meta = *page;
 	UnlockReleaseBuffer(buffer);
@@ -442,6 +444,12 @@ tree_read_identity(TreeHandle *handle)
 	if (meta.keyspace_id == 0)
 	{
 		/* an unlogged relation after a crash: a copy of its init fork */
+		if (tree->relpersistence != RELPERSISTENCE_UNLOGGED)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("LSM tree of relation %s has no keyspace, as if it were that of an unlogged relation after a crash",
+							relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM)),
+					 errhint("Restore the relation from a backup, or rebuild it with REINDEX if it is an index.")));
 		if (tree->rel == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

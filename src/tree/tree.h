@@ -140,6 +140,12 @@ typedef struct LsmKindOps
 	void		(*merge) (LsmSlice newer, LsmSlice older, StringInfo out);
 
 	/*
+	 * Of two values of which it is unknown which is newer, the one that holds, with
+	 * what only the other has; append it to `out`.  Table trees alone.
+	 */
+	void		(*settle) (LsmSlice a, LsmSlice b, StringInfo out);
+
+	/*
 	 * Decide about the newest value of a key, partial ones already merged as
 	 * far as the inputs allow.  A PARTIAL at the bottom never reaches the
 	 * callback: it has lost its row and the tree drops it.  Runs in a worker
@@ -204,6 +210,7 @@ extern int	lsm_size_ratio;
 extern int	lsm_target_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
 extern int	lsm_max_open_files;
+extern bool lsm_ignore_missing_files;	/* salvage.c */
 extern int	lsm_compaction_workers;
 extern int	lsm_max_trees;		/* control blocks (restart) */
 
@@ -246,6 +253,27 @@ extern LsmTree *lsm_tree_open(Relation rel, LsmKind kind,
  * REQUIRES: AccessExclusiveLock.
  */
 extern void lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode);
+
+/* What the first page of a relation's main fork says (fork.c) */
+typedef enum LsmForkContent
+{
+	LSM_FORK_EMPTY,				/* there is none */
+	LSM_FORK_ZERO,
+	LSM_FORK_OURS,
+	LSM_FORK_HEAP,
+	LSM_FORK_BTREE,
+	LSM_FORK_UNKNOWN
+} LsmForkContent;
+
+/* Of any relation with storage.  REQUIRES a lock on it. */
+extern LsmForkContent lsm_fork_content(Relation rel);
+
+/*
+ * The relation has come by its file in this transaction, from another one: workers lock this
+ * one from now on.  Waits for those that are about to publish under the other's lock.
+ * REQUIRES: AccessExclusiveLock on it, or on its table.
+ */
+extern void lsm_tree_take_over(Relation rel);
 
 /* Undo what an error left: epochs, writer registrations, flush ownership.
  * Transaction callbacks call it; a worker's error handler must. */

@@ -533,6 +533,43 @@ extern uint32 lsm_tree_written_as(LsmTree *tree);
 extern double lsm_tree_base_bytes(LsmTree *tree);
 
 /* ======================================================================
+ * salvage.c: tables of which files are missing
+ * ====================================================================== */
+
+struct LsmFileMeta;
+struct LsmVersion;
+
+/* How many of the listed files are not there.  ERRORs if that cannot be told. */
+extern int	lsm_salvage_count_missing(const LsmTree *tree, const struct LsmFileMeta *files,
+									  int nfiles);
+
+/*
+ * Files are missing: what the list does not name stays, and neither file numbers nor row numbers are
+ * handed out again that are in any file.  REQUIRES: as lsm_keyspace_remove_strays().
+ */
+extern void lsm_salvage_keep(LsmTree *tree);
+
+/*
+ * For lsm.ignore_missing_files: if files of a table are missing, the list becomes one of what is there
+ * (palloc'd anew), each file a run of level 0, and the result is true.  WARNINGs.
+ */
+extern bool lsm_salvage_list(LsmTree *tree, struct LsmFileMeta **files, int *nfiles);
+
+/* ERROR if the version was made so. */
+extern void lsm_salvage_forbid(LsmTree *tree, const struct LsmVersion *version);
+
+/* ======================================================================
+ * fork.c, decoding.c
+ * ====================================================================== */
+
+/* ERROR that says what is in the fork, if it does not begin with a metapage of ours */
+extern void lsm_fork_check(Relation rel, LsmKind kind);
+
+struct LogicalDecodingContext;
+struct XLogRecordBuffer;
+extern void lsm_decode(struct LogicalDecodingContext *ctx, struct XLogRecordBuffer *buf);
+
+/* ======================================================================
  * log.c, load.c, write.c: entries in log pages (format: log_entry.h)
  * ====================================================================== */
 
@@ -583,6 +620,8 @@ typedef struct LsmFileMeta LsmFileMeta; /* in manifest.h */
 #define LSM_DIR		"pg_lsm"
 
 extern void lsm_keyspace_dir(uint64 keyspace_id, char *path);	/* MAXPGPATH */
+/* Number of "000042.sst" or "000042.flt"; false for any other name. */
+extern bool lsm_file_parse(const char *name, uint64 *number, bool *filter);
 extern void lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path);
 extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter,
 								   char *path);

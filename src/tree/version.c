@@ -206,8 +206,11 @@ read_version(LsmTree *tree)
 	LsmFileMeta *metas;
 	int			nfiles;
 	uint64		version_no;
+	bool		lenient = lsm_ignore_missing_files;
+	bool		salvaged;
 
 	metas = lsm_manifest_read(tree, &nfiles, &version_no);
+	salvaged = lenient && lsm_salvage_list(tree, &metas, &nfiles);
 
 	/* below the current context until it is complete */
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm version",
@@ -219,6 +222,8 @@ read_version(LsmTree *tree)
 	version->refcount = 1;
 	version->keyspace_id = tree->keyspace_id;
 	version->version_no = version_no;
+	version->lenient = lenient;
+	version->salvaged = salvaged;
 	version->deepest = -1;
 	version->nfiles = nfiles;
 	version->files = palloc(Max(nfiles, 1) * sizeof(LsmFile));
@@ -289,6 +294,7 @@ lsm_version_refresh(LsmTree *tree)
 
 	Assert(!lsm_epoch_inside());
 	if (old != NULL && old->keyspace_id == tree->keyspace_id &&
+		old->lenient == lsm_ignore_missing_files &&
 		old->version_no == pg_atomic_read_u64(&tree->ctl->version_no))
 		return old;
 
@@ -322,7 +328,8 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 		version = tree->version;
 		if (likely(version != NULL &&
 				   version->version_no == pg_atomic_read_u64(&tree->ctl->version_no) &&
-				   version->keyspace_id == tree->keyspace_id))
+				   version->keyspace_id == tree->keyspace_id &&
+				   version->lenient == lsm_ignore_missing_files))
 			return version;
 		lsm_tree_exit(tree);
 		(void) lsm_version_refresh(tree);

@@ -75,6 +75,8 @@ struct LsmVersion
 	int			level_files[LSM_MAX_LEVELS];
 	uint64		level_bytes[LSM_MAX_LEVELS];	/* of .sst */
 	uint64	   *numbers;		/* ascending */
+	bool		lenient;		/* made under lsm.ignore_missing_files */
+	bool		salvaged;		/* and files are missing: runs are in no order (salvage.c) */
 };
 
 /*

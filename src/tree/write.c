@@ -28,6 +28,7 @@
 #include "utils/memutils.h"
 
 #include "tree/tree_private.h"
+#include "tree/version.h"
 
 /* What a node costs beyond key and value, roughly (for sizing only) */
 #define LSM_ENTRY_OVERHEAD		96
@@ -383,6 +384,8 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 {
 	LsmWriteState state;
 
+	if (unlikely(lsm_ignore_missing_files))
+		lsm_salvage_forbid(tree, lsm_version_refresh(tree));
 	write_init(tree, write, entries, nentries, false, &state);
 
 	while (!write->active)

@@ -2,6 +2,7 @@
 # it must not mind the extension alone.
 use strict;
 use warnings;
+use IPC::Run;
 use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -19,37 +20,67 @@ INSERT INTO t SELECT g, 'memory ' || g FROM generate_series(5001, 6000) g});
 my $sum = 'SELECT count(*), sum(id), count(DISTINCT v) FROM t';
 my $all = $old->safe_psql('postgres', $sum);
 
-# link: the mode in which a failure that comes too late costs the old cluster
+# link: the mode in which a failure that comes too late costs the old cluster.  The old server is stopped
+# but for a live check.
 sub upgrade
 {
-	my ($new) = @_;
-	my $output = $PostgreSQL::Test::Utils::tmp_check . '/upgrade_' . $new->name;
+	my ($new, @options) = @_;
+	my $live = grep { $_ eq 'live' } @options;
+	my ($out, $err);
 
-	$old->stop;
-	mkdir $output or die "$output: $!";
-	chdir $output or die "$output: $!";
-	my $result = run_log([ 'pg_upgrade', '--no-sync', '--link', '-b', $new->config_data('--bindir'), '-B', $new->config_data('--bindir'),
-			'-d', $old->data_dir, '-D', $new->data_dir, '-s', $new->host, '-p', $old->port, '-P', $new->port, '-U', $ENV{USER} // getpwuid($<) ]);
-	return ($result, join "\n", map { slurp_file($_) } glob($new->data_dir . '/pg_upgrade_output.d/*/log/pg_upgrade_dump_*.log'));
+	$old->stop unless $live;
+	chdir $PostgreSQL::Test::Utils::tmp_check or die "tmp_check: $!";
+	my $result = IPC::Run::run([ 'pg_upgrade', '--no-sync', '--link', '-b', $new->config_data('--bindir'), '-B', $new->config_data('--bindir'),
+			'-d', $old->data_dir, '-D', $new->data_dir, '-s', $new->host, '-p', $old->port, '-P', $new->port, '-U', $ENV{USER} // getpwuid($<),
+			grep { $_ ne 'live' } @options ], '>', \$out, '2>', \$err);
+	note("$out$err");
+	return ($result, "$out$err");
 }
 
 my $new = lsm_node('new');
-my ($result, $log) = upgrade($new);
+my $refusal = qr/ERROR:  pg_upgrade cannot transfer lsm tables and indexes\nDETAIL:  Database "postgres" has lsm table "public.t".\nHINT:  Use pg_dumpall/;
+my ($result, $log) = upgrade($new, '--check', 'live');
+ok(!$result, 'pg_upgrade --check beside the running server stops at an lsm table');
+like($log, $refusal, 'error and hint');
+is($old->safe_psql('postgres', $sum), $all, 'the server goes on');
+($result, $log) = upgrade($new, '--check');
+ok(!$result, 'pg_upgrade --check stops at an lsm table');
+like($log, $refusal, 'error and hint');
+$old->start;
+is($old->safe_psql('postgres', $sum), $all, 'the old cluster is whole');
+($result, $log) = upgrade($new);
 ok(!$result, 'pg_upgrade stops at an lsm table');
-like($log, qr/ERROR:  pg_upgrade cannot transfer lsm tables and indexes\nHINT:  Use pg_dumpall/, 'error and hint');
+like($log, $refusal, 'error and hint');
 $old->start;
 is($old->safe_psql('postgres', $sum), $all, 'the old cluster is whole');
 
 $old->safe_psql('postgres', 'ALTER TABLE t SET ACCESS METHOD heap; CREATE INDEX h_id ON h USING lsm (id)');
-my $indexed = lsm_node('indexed');
-($result, $log) = upgrade($indexed);
+($result, $log) = upgrade($new);
 ok(!$result, 'pg_upgrade stops at an lsm index');
-like($log, qr/ERROR:  pg_upgrade cannot transfer lsm tables and indexes/, 'error');
+like($log, qr/ERROR:  pg_upgrade cannot transfer lsm tables and indexes\nDETAIL:  Database "postgres" has lsm index "public.h_id"/, 'error');
 $old->start;
 is($old->safe_psql('postgres', 'SET enable_seqscan = off; SELECT v FROM h WHERE id = 77'), 'heap 77', 'the old index answers');
 
 $old->safe_psql('postgres', 'DROP INDEX h_id');
+# any database counts
+$old->safe_psql('postgres', 'CREATE DATABASE side');
+$old->safe_psql('side', 'CREATE EXTENSION lsmam; CREATE UNLOGGED TABLE u (id int) USING lsm');
+foreach my $how ('live', 'stopped')
+{
+	($result, $log) = upgrade($new, '--check', $how eq 'live' ? 'live' : ());
+	ok(!$result, "another database's table: $how");
+	like($log, qr/DETAIL:  Database "side" has lsm table "public.u"/, 'named');
+}
+$old->start;
+$old->safe_psql('side', 'DROP TABLE u');
 my $last = lsm_node('last');
+foreach my $how ('live', 'stopped')
+{
+	($result, $log) = upgrade($last, '--check', $how eq 'live' ? 'live' : ());
+	ok($result, "pg_upgrade --check with the extension alone: $how");
+	like($log, qr/Clusters are compatible/, 'compatible');
+}
+$old->start;
 ($result, $log) = upgrade($last);
 ok($result, 'pg_upgrade goes through with the extension alone') or diag($log);
 $last->start;

@@ -1,0 +1,147 @@
+-- Lsm tables stay out of publications, whichever comes first and by whatever way.
+-- In a database of its own: there are lsm tables in the others' tests.
+\set db :DBNAME
+CREATE DATABASE regress_publications;
+\c regress_publications
+SET client_min_messages = error;	-- wal_level
+CREATE EXTENSION lsmam;
+SET default_table_access_method = heap;
+CREATE SCHEMA pub;
+CREATE SCHEMA other;
+SET search_path = pub, public;
+CREATE TABLE h (id int PRIMARY KEY, v text);
+CREATE TABLE h2 (id int PRIMARY KEY, v text);
+CREATE INDEX h_lsm ON h USING lsm (v);
+CREATE TABLE l (id int PRIMARY KEY, v text) USING lsm;
+CREATE UNLOGGED TABLE u (id int PRIMARY KEY) USING lsm;
+CREATE TEMP TABLE t (id int PRIMARY KEY) USING lsm;
+
+-- publications that name one
+CREATE PUBLICATION p FOR TABLE l;
+\set VERBOSITY terse
+CREATE PUBLICATION p FOR TABLE h, l;
+CREATE PUBLICATION p FOR TABLE h;
+ALTER PUBLICATION p ADD TABLE l;
+ALTER PUBLICATION p SET TABLE h2, l;
+SELECT tablename FROM pg_publication_tables WHERE pubname = 'p';
+ALTER PUBLICATION p SET TABLE h2, h (id);
+ALTER TABLE h SET ACCESS METHOD lsm;
+ALTER TABLE h SET ACCESS METHOD heap;
+DROP PUBLICATION p;
+
+-- schemas
+CREATE PUBLICATION p FOR TABLES IN SCHEMA pub;
+CREATE PUBLICATION p FOR TABLES IN SCHEMA other;
+CREATE TABLE other.x (id int) USING lsm;
+CREATE TABLE other.x (id int) USING heap;
+CREATE UNLOGGED TABLE other.u (id int) USING lsm;
+ALTER TABLE other.u SET LOGGED;
+DROP TABLE other.u;
+ALTER TABLE other.x SET ACCESS METHOD lsm;
+ALTER TABLE l SET SCHEMA other;
+ALTER PUBLICATION p ADD TABLES IN SCHEMA pub;
+ALTER PUBLICATION p SET TABLES IN SCHEMA pub;
+ALTER PUBLICATION p DROP TABLES IN SCHEMA other;
+ALTER TABLE other.x SET ACCESS METHOD lsm;
+ALTER PUBLICATION p ADD TABLES IN SCHEMA other;
+DROP TABLE other.x;
+DROP PUBLICATION p;
+
+-- all tables
+CREATE PUBLICATION p FOR ALL TABLES;
+ALTER TABLE l SET ACCESS METHOD heap;
+CREATE PUBLICATION p FOR ALL TABLES;
+CREATE TABLE x (id int) USING lsm;
+CREATE TABLE x USING lsm AS SELECT 1 AS id;
+SET default_table_access_method = lsm;
+CREATE TABLE x (id int);
+CREATE TABLE x (LIKE h INCLUDING ALL);
+CREATE TABLE x AS SELECT * FROM h;
+SELECT 1 AS id INTO x;
+RESET default_table_access_method;
+SET default_table_access_method = heap;
+ALTER TABLE l SET ACCESS METHOD lsm;
+ALTER TABLE u SET LOGGED;
+DO $$ BEGIN EXECUTE 'CREATE TABLE x (id int) USING lsm'; END $$;
+CREATE FUNCTION make_table() RETURNS void LANGUAGE sql VOLATILE AS 'CREATE TABLE x (id int) USING lsm';
+SELECT make_table();
+EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) CREATE TABLE x USING lsm AS SELECT 1 AS id;
+-- a subtransaction that is rolled back leaves nothing behind
+DO $$
+BEGIN
+	BEGIN
+		EXECUTE 'CREATE TABLE x (id int) USING lsm';
+	EXCEPTION WHEN feature_not_supported THEN
+		EXECUTE 'CREATE TABLE x (id int) USING heap';
+	END;
+END $$;
+BEGIN;
+SAVEPOINT a;
+CREATE TABLE x2 (id int) USING lsm;
+ROLLBACK TO a;
+INSERT INTO x VALUES (1);
+COMMIT;
+SELECT * FROM x;
+DROP TABLE x;
+-- what is not published
+CREATE UNLOGGED TABLE u2 (id int) USING lsm;
+CREATE TEMP TABLE t2 (id int) USING lsm;
+CREATE MATERIALIZED VIEW m USING lsm AS SELECT 1 AS id;
+CREATE INDEX ON h USING lsm (id, v);
+ALTER TABLE u ADD COLUMN v text DEFAULT 'x';
+TRUNCATE u;
+DROP TABLE u2;
+DROP MATERIALIZED VIEW m;
+DROP PUBLICATION p;
+
+-- partitions: published with their ancestors
+CREATE TABLE parent (id int, v text) PARTITION BY RANGE (id);
+CREATE TABLE parent1 PARTITION OF parent FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (id);
+CREATE TABLE leaf PARTITION OF parent1 FOR VALUES FROM (0) TO (5) USING lsm;
+CREATE PUBLICATION p FOR TABLE parent;
+CREATE PUBLICATION p FOR TABLE parent WITH (publish_via_partition_root);
+CREATE PUBLICATION p FOR TABLE parent1;
+CREATE PUBLICATION p FOR TABLES IN SCHEMA pub;
+DROP TABLE leaf;
+CREATE PUBLICATION p FOR TABLE parent WITH (publish_via_partition_root);
+CREATE TABLE leaf PARTITION OF parent1 FOR VALUES FROM (0) TO (5) USING lsm;
+CREATE TABLE leaf (id int, v text) USING lsm;
+ALTER TABLE parent1 ATTACH PARTITION leaf FOR VALUES FROM (0) TO (5);
+CREATE TABLE middle (id int, v text) PARTITION BY RANGE (id);
+ALTER TABLE middle ATTACH PARTITION leaf FOR VALUES FROM (10) TO (15);
+ALTER TABLE parent ATTACH PARTITION middle FOR VALUES FROM (10) TO (20);
+DROP PUBLICATION p;
+CREATE PUBLICATION p FOR TABLES IN SCHEMA other;
+ALTER TABLE middle SET SCHEMA other;
+DROP PUBLICATION p;
+-- plain inheritance: only what the publication names
+CREATE PUBLICATION p FOR TABLE h;
+CREATE TABLE child () INHERITS (h) USING lsm;
+DROP PUBLICATION p;
+CREATE PUBLICATION p FOR TABLE h;
+CREATE PUBLICATION p FOR TABLE ONLY h;
+DROP PUBLICATION p;
+DROP TABLE child;
+
+-- in one transaction, in both orders
+BEGIN;
+CREATE PUBLICATION p FOR ALL TABLES;
+ROLLBACK;
+DROP TABLE leaf;
+BEGIN;
+CREATE TABLE leaf (id int) USING lsm;
+CREATE PUBLICATION p FOR TABLES IN SCHEMA pub;
+ROLLBACK;
+BEGIN;
+CREATE PUBLICATION p FOR TABLES IN SCHEMA pub;
+CREATE TABLE leaf (id int) USING lsm;
+ROLLBACK;
+BEGIN;
+CREATE TABLE leaf (id int) USING lsm;
+DROP TABLE leaf;
+CREATE PUBLICATION p FOR TABLES IN SCHEMA pub;
+COMMIT;
+DROP PUBLICATION p;
+
+\c :db
+DROP DATABASE regress_publications;

@@ -1,0 +1,179 @@
+# A hot standby has heap tables with lsm indexes; a cluster whose WAL was thrown away has lsm tables.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+# ---- standby ----
+
+my $primary = lsm_node('primary', conf => "max_wal_senders = 5\nhot_standby = on\nautovacuum = off");
+$primary->append_conf('pg_hba.conf', "local replication all trust\n");
+lsm_start($primary);
+$primary->safe_psql('postgres', q{
+CREATE TABLE h (id int, v text, n int) USING heap;
+INSERT INTO h SELECT g, 'v' || g % 1000, g % 10 FROM generate_series(1, 20000) g;
+CREATE UNIQUE INDEX h_id ON h USING lsm (id);
+CREATE INDEX h_v ON h USING lsm (v, n);
+CREATE INDEX h_e ON h USING lsm ((id + n)) WHERE n = 3;
+CREATE TABLE other (id int) USING heap;
+INSERT INTO other SELECT g FROM generate_series(1, 100) g;
+CREATE TABLE p (id int, v text) PARTITION BY RANGE (id);
+CREATE TABLE p_heap PARTITION OF p FOR VALUES FROM (0) TO (1000) USING heap;
+CREATE TABLE p_lsm PARTITION OF p FOR VALUES FROM (1000) TO (2000) USING lsm;
+CREATE INDEX ON p USING lsm (id);
+INSERT INTO p SELECT g, 'p' || g FROM generate_series(1, 1999) g;
+CREATE TABLE l (id int PRIMARY KEY) USING lsm;
+INSERT INTO l VALUES (1);
+ANALYZE h, other, p;
+SELECT lsm_flush('h')});
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->start;
+$primary->safe_psql('postgres', q{INSERT INTO h VALUES (30001, 'late', 1)});
+$primary->wait_for_catchup($standby);
+
+my @queries = (
+	'SELECT v FROM h WHERE id = 77',
+	'SELECT id FROM h WHERE id BETWEEN 100 AND 110 ORDER BY id',
+	'SELECT id FROM h ORDER BY id DESC LIMIT 3',
+	'SELECT min(id), max(id) FROM h',
+	q{SELECT count(*) FROM h WHERE v = 'v5' AND n = 5},
+	'SELECT count(*) FROM h WHERE id = ANY (ARRAY[1, 2, 30001])',
+	'SELECT count(*) FROM h WHERE id + n = 23 AND n = 3',
+	'SELECT count(*) FROM h WHERE id < 10 OR v = \'v7\'',
+	'SELECT count(h.v), sum(h.id) FROM other LEFT JOIN h USING (id)',
+	'SELECT count(*) FROM other o WHERE EXISTS (SELECT FROM h WHERE h.id = o.id)',
+	'SELECT v FROM p WHERE id = 500');
+my @settings = ('', 'SET enable_seqscan = off', 'SET enable_seqscan = off; SET enable_bitmapscan = off', 'SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = off', 'SET plan_cache_mode = force_generic_plan', 'SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off');
+foreach my $set (@settings)
+{
+	my $all = "$set;\n" . join ";\n", @queries;
+	my ($rc, $out, $err) = $standby->psql('postgres', $all, on_error_stop => 0);
+	is($err, '', "standby: no error ($set)");
+	is($out, $primary->safe_psql('postgres', $all), "standby: what the primary answers ($set)");
+	my ($prc, $plans, $perr) = $standby->psql('postgres', "$set;\n" . join ";\n", map { "EXPLAIN $_" } @queries);
+	unlike($plans, qr/ h_(id|v|e)\b|p_heap_id_idx/, "standby: no plan uses an lsm index ($set)");
+}
+# what is known of keys stays known
+like($standby->safe_psql('postgres', 'EXPLAIN (COSTS off) SELECT other.id FROM other LEFT JOIN h USING (id)'), qr/^Seq Scan on other$/, 'standby: the join with a unique key is removed');
+my ($rc, $out, $err) = $standby->psql('postgres', 'SELECT * FROM l');
+like($err, qr/ERROR:  LSM trees cannot be read during recovery\nHINT:  Query the primary server/, 'standby: an lsm table');
+($rc, $out, $err) = $standby->psql('postgres', 'SELECT * FROM p WHERE id = 1500');
+like($err, qr/LSM trees cannot be read during recovery/, 'standby: an lsm partition');
+
+# a session with prepared statements that lives on
+my $session = $standby->background_psql('postgres');
+my $explain = 'EXPLAIN (COSTS off) EXECUTE s(77)';
+$session->query_safe('SET plan_cache_mode = force_generic_plan; PREPARE s(int) AS SELECT v FROM h WHERE id = $1');
+like($session->query_safe($explain), qr/Seq Scan on h/, 'a generic plan made in recovery');
+is($session->query_safe('EXECUTE s(77)'), 'v77', 'its answer');
+$standby->promote;
+is($session->query_safe('SELECT count(*) FROM other'), '100', 'promoted: another query is planned first');
+is($session->query_safe('EXECUTE s(77)'), 'v77', 'promoted: its answer');
+like($session->query_safe($explain), qr/Index Scan using h_id on h/, 'promoted: the plan is made anew, with the index');
+is($session->query_safe('EXECUTE s(30001)'), 'late', 'promoted: the index knows what was replayed');
+$session->quit;
+is($standby->safe_psql('postgres', "SELECT count(*) FROM l; SELECT * FROM lsm_verify('h')"), '1', 'promoted: lsm tables are read');
+$standby->stop;
+$primary->stop;
+
+# ---- pg_resetwal ----
+
+my $node = lsm_node('reset', conf => "autovacuum = off\ncheckpoint_timeout = 1h\nmax_wal_size = 4GB\nfsync = off\nlsm.compaction_workers = 0");
+lsm_start($node);
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+sql(q{
+CREATE ROLE plain;
+CREATE TABLE l (id int PRIMARY KEY, v text) USING lsm;
+CREATE TABLE whole (id int PRIMARY KEY, v text) USING lsm;
+CREATE TABLE h (id int PRIMARY KEY, v text) USING heap;
+CREATE INDEX h_v ON h USING lsm (v);
+INSERT INTO l SELECT g, md5(g::text) FROM generate_series(1, 8000) g;
+INSERT INTO whole SELECT g, md5(g::text) FROM generate_series(1, 500) g;
+INSERT INTO h SELECT g, md5(g::text) FROM generate_series(1, 4000) g;
+SELECT lsm_flush('h');
+INSERT INTO h SELECT g, md5(g::text) FROM generate_series(4001, 8000) g;
+GRANT SELECT ON l TO plain;
+SELECT lsm_flush('l'), lsm_flush('whole'), lsm_flush('h')});
+sql('DELETE FROM l WHERE id % 10 = 0; SELECT lsm_flush(\'l\')');
+sql('UPDATE l SET v = \'updated\' WHERE id % 10 = 1; SELECT lsm_flush(\'l\')');
+sql('CHECKPOINT');
+sql(q{INSERT INTO l SELECT g, 'late ' || g FROM generate_series(8001, 9000) g; UPDATE l SET v = 'late' WHERE id % 10 = 3});
+my $before = sql('SELECT count(*), sum(id), md5(string_agg(v, \',\' ORDER BY id)) FROM l');
+
+# compactions replace all files, and only WAL knows
+sql(q{SELECT lsm_compact('l'), lsm_compact('h')});
+my $live = sql(q{SELECT sum(n) FROM unnest('{l,l_pkey,whole,whole_pkey,h_v}'::regclass[]) r, LATERAL (SELECT count(*) AS n FROM lsm_files(r)) f});
+my $tries = 0;
+usleep(100_000) while scalar(() = lsm_files_of($node, qr/\.sst$/)) > $live && $tries++ < 1800;
+my $next_xid = sql('SELECT pg_current_xact_id()') + 1000;
+my @pids = lsm_pids($node);
+kill 'KILL', @pids;
+lsm_clear_crashed($node, @pids);
+# the checkpoint's next transaction is too low for what the files have
+command_ok([ 'pg_resetwal', '-f', '-x', $next_xid, '-D', $node->data_dir ], 'pg_resetwal');
+my $files = () = lsm_files_of($node, qr/\.sst$/);
+$node->start;
+
+($rc, $out, $err) = $node->psql('postgres', 'SELECT * FROM l');
+like($err, qr/ERROR:  could not open sorted file .*No such file or directory\nHINT:  Restore the file from a backup.*lsm\.ignore_missing_files/, 'files are missing: an error that says what can be done');
+is(scalar(() = lsm_files_of($node, qr/\.sst$/)), $files, 'no file is removed, though the list does not name them');
+like(slurp_file($node->logfile), qr/LOG:  files of "pg_lsm.*" that are not in the list of files are kept/, 'the log says so');
+is(sql('SELECT count(*) FROM whole'), '500', 'a table that no one has written to is whole');
+is(sql('SELECT count(*) FROM h'), '8000', 'heap');
+
+# asked explicitly
+($rc, $out, $err) = $node->psql('postgres', q{SET lsm.ignore_missing_files = on; SELECT count(*), sum(id), md5(string_agg(v, ',' ORDER BY id)) FROM l});
+is($out, $before, 'lsm.ignore_missing_files: all rows that are in files, in their last state');
+my $missing = () = $err =~ /WARNING:  sorted file "[^"]*" is missing, and reading goes on without it\nDETAIL:  The file had \d+ entries/g;
+cmp_ok($missing, '>', 0, 'warnings of missing files');
+my $found = () = $err =~ /WARNING:  reading sorted file "[^"]*", which is not in the list of files/g;
+cmp_ok($found, '>', 0, 'and of those that the list does not name');
+($rc, $out, $err) = $node->psql('postgres', q{SET lsm.ignore_missing_files = on; SET client_min_messages = error; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; SELECT v FROM l WHERE ctid = (SELECT max(ctid) FROM l WHERE id % 10 = 1 AND id <= 8000)}, on_error_stop => 0);
+is($out, 'updated', 'by TID, too');
+foreach my $write ('INSERT INTO l VALUES (0)', 'DELETE FROM l', q{UPDATE l SET v = ''}, 'SELECT * FROM l FOR UPDATE', q{SELECT lsm_compact('l')}, 'VACUUM l')
+{
+	($rc, $out, $err) = $node->psql('postgres', "SET lsm.ignore_missing_files = on; SET client_min_messages = error;\n$write");
+	like($err, qr/ERROR:  (cannot write to LSM tree|could not open sorted file)/, "it is for reading: $write");
+}
+($rc, $out, $err) = $node->psql('postgres', 'SET lsm.ignore_missing_files = on; SET client_min_messages = error; SELECT count(*) FROM l; RESET lsm.ignore_missing_files; SELECT count(*) FROM l', on_error_stop => 0);
+like($err, qr/could not open sorted file/, 'switched off it is an error again, in the same session');
+($rc, $out, $err) = $node->psql('postgres', 'SET ROLE plain; SET lsm.ignore_missing_files = on');
+like($err, qr/permission denied to set parameter/, 'superusers only');
+($rc, $out, $err) = $node->psql('postgres', q{SET lsm.ignore_missing_files = on; SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT * FROM h WHERE v = md5('77')});
+like($err, qr/could not open sorted file.*REINDEX/s, 'an index has to be rebuilt');
+
+# what the README says
+sql('REINDEX TABLE h');
+is(sql(q{SET enable_seqscan = off; SELECT id FROM h WHERE v = md5('77')}), '77', 'REINDEX of an index of a heap table');
+{
+	local $ENV{PGOPTIONS} = '-c lsm.ignore_missing_files=on -c client_min_messages=error';
+	command_ok([ 'pg_dump', '-f', "$ENV{TESTDIR}/salvaged.sql", '-t', 'l', '-d', $node->connstr('postgres') ], 'pg_dump');
+}
+sql('DROP TABLE l');
+command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', "$ENV{TESTDIR}/salvaged.sql", '-d', $node->connstr('postgres') ], 'restored');
+is(sql('SELECT count(*), sum(id), md5(string_agg(v, \',\' ORDER BY id)) FROM l'), $before, 'what was read is a table again');
+is(sql("SELECT * FROM lsm_verify('l')"), '', 'which is whole');
+
+# nothing missing: the setting changes nothing
+sql(q{INSERT INTO l SELECT g, 'more' FROM generate_series(10001, 12000) g; SELECT lsm_flush('l')});
+($rc, $out, $err) = $node->psql('postgres', q{SET lsm.ignore_missing_files = on; SELECT count(*) FROM l WHERE v = 'more'; UPDATE l SET v = 'm' WHERE v = 'more'; SELECT lsm_compact('l')});
+is($err, '', 'with all files there, no warning and no restriction');
+
+# one file lost, of several runs: what the others have
+sql(q{DELETE FROM l WHERE id % 10 = 2; SELECT lsm_flush('l'); CHECKPOINT});
+my ($number, $bytes) = split /\|/, sql(q{SELECT file, bytes FROM lsm_files('l') ORDER BY bytes DESC, file LIMIT 1});
+$node->stop;
+my ($path) = grep { -s $_ == $bytes } lsm_files_of($node, qr/^0*$number\.sst$/);
+unlink $path or die "$path: $!";
+$node->start;
+($rc, $out, $err) = $node->psql('postgres', 'SET lsm.ignore_missing_files = on; SELECT count(*) >= 0 FROM l');
+is("$rc $out", '0 t', 'one file is lost: the others are read');
+like($err, qr/WARNING:  sorted file "\Q$path\E" is missing/, 'with a warning') if $path =~ s{.*/(pg_lsm/)}{$1};
+unlike(slurp_file($node->logfile), qr/TRAP:|PANIC:|terminated by signal/, 'no crash');
+$node->stop;
+done_testing();

@@ -536,6 +536,14 @@ void TestErrors() {
             lsm_sst_writer_finish(writer, &props, &err) == LSM_SST_OK &&
             props.entries == 2,
         "and the file goes on without them");
+  const std::string before = ReadFile(path);
+  Check(lsm_sst_writer_open(path.c_str(), LSM_COMPRESSION_NONE, &writer, &err) ==
+                LSM_SST_IO_ERROR &&
+            err.sys_errno == EEXIST && writer == nullptr &&
+            ReadFile(path) == before,
+        "a file that exists is neither written over nor removed");
+  Note(err);
+  unlink(path.c_str());
   good = lsm_sst_writer_open(path.c_str(), LSM_COMPRESSION_NONE, &writer,
                              &err) == LSM_SST_OK &&
          lsm_sst_writer_add(writer, "b", 1, "1", 1, nullptr, &err) == LSM_SST_OK;
@@ -556,12 +564,10 @@ void TestErrors() {
   Check(lsm_sst_write_blob(blob_path.c_str(), noise.data(), noise.size(),
                            &err) == LSM_SST_OK &&
             lsm_sst_write_blob(blob_path.c_str(), "short", 5, &err) ==
-                LSM_SST_OK &&
-            ReadFile(blob_path) == "short",
-        "write_blob truncates");
-  Check(lsm_sst_write_blob(blob_path.c_str(), noise.data(), noise.size(),
-                           &err) == LSM_SST_OK &&
-            lsm_sst_map_blob(blob_path.c_str(), &blob, &err) == LSM_SST_OK &&
+                LSM_SST_IO_ERROR &&
+            err.sys_errno == EEXIST && Exists(blob_path),
+        "write_blob leaves a file that exists alone");
+  Check(lsm_sst_map_blob(blob_path.c_str(), &blob, &err) == LSM_SST_OK &&
             blob.bytes == noise.size() &&
             memcmp(blob.data, noise.data(), noise.size()) == 0 &&
             reinterpret_cast<uintptr_t>(blob.data) % 4096 == 0,

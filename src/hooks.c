@@ -86,6 +86,24 @@ clone_trees(CreatedbStmt *stmt)
 	lsm_tree_clone_database(from, to, database_tablespace(from), database_tablespace(to));
 }
 
+/* The database that the statement moves or drops, if it succeeds, or invalid. */
+static Oid
+database_that_goes(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (IsA(stmt, DropdbStmt))
+		return get_database_oid(castNode(DropdbStmt, stmt)->dbname, true);
+	if (!IsA(stmt, AlterDatabaseStmt))
+		return InvalidOid;
+	foreach(lc, castNode(AlterDatabaseStmt, stmt)->options)
+	{
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+			return get_database_oid(castNode(AlterDatabaseStmt, stmt)->dbname, true);
+	}
+	return InvalidOid;
+}
+
 static void
 next_process_utility(PlannedStmt *pstmt, const char *query_string,
 					 bool read_only_tree, ProcessUtilityContext context,
@@ -150,6 +168,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 {
 	List	   *former_keys = NIL;
 	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
+	Oid			going = database_that_goes(pstmt->utilityStmt);
 
 	if (lsm_constraints_concern(pstmt->utilityStmt))
 	{
@@ -180,6 +199,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	if (IsA(pstmt->utilityStmt, CreatedbStmt))
 		clone_trees((CreatedbStmt *) pstmt->utilityStmt);
 	lsm_tree_database_copy(false);
+	if (OidIsValid(going))
+		lsm_tree_forget_database(going);
 
 	lsm_constraints_after(former_keys);
 	lsm_publications_check();

@@ -23,10 +23,11 @@ constexpr size_t kOutputBufferBytes = 2 * 1024 * 1024;
 // fsync would wait for all of it.
 constexpr uint64_t kWriteBackBytes = kOutputBufferBytes;
 
+// What is there already is somebody's: it is never written over.
 int OpenForWriting(const char* path, int mode) noexcept {
   int fd;
   do {
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
               static_cast<mode_t>(mode));
   } while (fd < 0 && errno == EINTR);
   return fd;

@@ -42,7 +42,7 @@ class OutputFile {
 
   // Each returns false if it failed; then Fail() says why.
 
-  // Creates (truncates) the file with these permissions.
+  // Creates the file with these permissions.  Fails with EEXIST if there is one.
   bool Open(const char* path, int mode) noexcept;
   bool Append(const void* from, size_t count) noexcept;
   // Writes what is buffered, fsyncs and closes.

@@ -72,8 +72,9 @@ typedef struct LsmSstProperties
 
 typedef struct LsmSstWriter LsmSstWriter;
 
-/* Creates (truncates) the file with permissions `mode`.  4 kB blocks, restart
- * interval 16, format_version 5, XXH3 block checksums, no in-file filter. */
+/* Creates the file with permissions `mode`; one that exists is an error (EEXIST)
+ * and stays.  4 kB blocks, restart interval 16, format_version 5, XXH3 block
+ * checksums, no in-file filter. */
 extern LsmSstStatus lsm_sst_writer_open(const char *path, int mode,
 										LsmCompression compression,
 										LsmSstWriter **writer, LsmSstError *err);
@@ -102,8 +103,8 @@ extern LsmSstStatus lsm_sst_writer_finish(LsmSstWriter *writer,
 /* Frees the writer and removes the unfinished file.  NULL is allowed. */
 extern void lsm_sst_writer_abandon(LsmSstWriter *writer);
 
-/* Writes `bytes` to a new file (truncated first; permissions `mode`) and fsyncs
- * it: filter files. */
+/* Writes `bytes` to a new file with permissions `mode` (EEXIST if there is one)
+ * and fsyncs it: filter files. */
 extern LsmSstStatus lsm_sst_write_blob(const char *path, int mode, const void *data,
 									   size_t bytes, LsmSstError *err);
 

@@ -48,8 +48,8 @@ edit_from_plan(LsmPlan *plan, LsmEdit *edit)
 	}
 }
 
-/* Merge the plan's files into new ones. */
-static void
+/* Merge the plan's files into new ones.  False: the tree was dropped or has moved. */
+static bool
 compact_merge(LsmJob *job, LsmPlan *plan)
 {
 	LsmMerge   *merge = lsm_merge_open(job->tree, plan->sequences,
@@ -63,7 +63,11 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 	{
 		lsm_job_entry(job, key, value);
 		if (++entries % 1000 == 0)
+		{
 			CHECK_FOR_INTERRUPTS();
+			if (!lsm_job_current(job))
+				return false;
+		}
 		if (job->nfiles != written)
 		{
 			/* a file was finished: let flushes through */
@@ -72,9 +76,13 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 		}
 	}
 	lsm_job_finish(job);
+	return true;
 }
 
-/* False: the relation could not be locked for publishing (worker). */
+/*
+ * False: the relation could not be locked for publishing, or the tree was dropped
+ * or has moved (worker).
+ */
 static bool
 compact_run(LsmJob *job, LsmPlan *plan)
 {
@@ -89,7 +97,8 @@ compact_run(LsmJob *job, LsmPlan *plan)
 		lsm_job_set_below(job, plan->below);
 		job->nsources = plan->nfiles;
 		job->sources = plan->files;
-		compact_merge(job, plan);
+		if (!compact_merge(job, plan))
+			return false;
 		edit.nadded = job->nfiles;
 		edit.added = job->files;
 	}
@@ -144,6 +153,16 @@ lsm_compact_own(LsmTree *tree, LsmJobType type)
 	}
 }
 
+static uint64
+plan_bytes(const LsmPlan *plan)
+{
+	uint64		bytes = 0;
+
+	for (int i = 0; i < plan->nfiles; i++)
+		bytes += plan->files[i]->file_bytes;
+	return bytes;
+}
+
 /* One due step.  REQUIRES: job owns the compaction. */
 static bool
 compact_due(LsmJob *job)
@@ -159,6 +178,8 @@ compact_due(LsmJob *job)
 		lsm_job_set_version(job, lsm_version_refresh(tree));
 		lsm_publish_hints(tree, job->version);
 		plan = lsm_plan_due(tree, job->version);
+		if (plan != NULL && !plan->move)
+			lsm_job_reserve(job, plan_bytes(plan));
 		lsm_publish_unlock(tree);
 		if (plan != NULL)
 			done = compact_run(job, plan);

@@ -7,12 +7,53 @@
  * it.  A temporary tree's block is in backend memory and known to this
  * process only.
  *
- * Life of a block.  Taken by lsm_control_get(); loaded by lsm_tree_load() with
- * the first use; evicted (its memtables retired, the block kept) when the arena
- * is short of memory; freed when the tree is dropped or, if
- * nobody has it pinned, when another tree needs a block.  A freed block waits in a queue
- * until every epoch it was freed in has passed, all pins are gone and
- * whoever still flushes, compacts or loads it has noticed.
+ * Life of a block, and who may do what to it:
+ *
+ *	- Taken by lsm_control_get(), for a session that has opened the relation and
+ *	  so holds a lock on it.  Workers take no blocks.
+ *	- Loaded by lsm_tree_load() with the first use: by one process, the
+ *	  loader, while there are neither writers nor jobs.
+ *	- Evicted, that is, its memtables are retired and the block stays: by anybody who is
+ *	  short of memory, while no writer is registered and nobody flushes,
+ *	  compacts or loads it (control_memtables_idle, compact_pid).
+ *	- Recycled for another tree: by who needs a block, if nobody has it pinned.
+ *	  All who write or have a job have it pinned.
+ *	- Dropped, in use or not: by who knows that its fork is gone or is not the
+ *	  keyspace's any more.  That is who has replaced the fork's content
+ *	  (lsm_tree_create, lsm_tree_reset), who opens the fork that the keyspace has moved to
+ *	  (lsm_control_move), who removes the keyspace (sweep.c, drop.c), who has moved or
+ *	  dropped the whole database, and a worker that has locked the relation and found the
+ *	  fork gone.  The worker means the block it has pinned and no other.
+ *
+ * A dropped block is never again the keyspace's as long as anybody has it
+ * pinned.  So pointer and keyspace id together, checked while the block is pinned,
+ * say which of its lives is meant.  Those who held the block when it was dropped:
+ *
+ *	- Writers, readers and jobs of sessions hold the relation's lock, which the
+ *	  command that moved or replaced the fork has waited for.
+ *	- Jobs of workers hold no lock while they write files.  They look for the
+ *	  loss of their block (lsm_job_current), publish only what they find current under the
+ *	  relation's lock, and end otherwise, removing their files.
+ *	- The unlink queue (publish.c) holds no block but the keyspace's id and
+ *	  file numbers, which mean the same file for ever.
+ *
+ * A freed block waits in a queue until every epoch it was freed in has
+ * passed, all pins are gone and whoever still flushes, compacts or loads it
+ * has noticed.
+ *
+ * One block with jobs.  As long as a job of its former block goes on, a
+ * keyspace gets no new block (lsm_control_get waits).  So the directory has one compactor, the files it
+ * reads stay, and what the first load finds in the directory, but not in the list
+ * of files, is nobody's.
+ *
+ * File numbers.  A number is handed out once in the life of a keyspace.  What is
+ * handed out is below the metapage's next_file.  Only the keyspace's block raises that,
+ * with the relation locked, hence never while the fork is being copied; and every block
+ * begins where the metapage says, with a range of its own.  So two blocks, or a copied fork and its
+ * original, never own the same number, and neither does what runs before and after a crash:
+ * the record that raises next_file comes before any record of a file
+ * of these numbers.  Numbers left over are lost, which happens with each new block.
+ * Files are made with O_EXCL all the same: what exists is skipped.
  *
  * Pins and freeing (lsm_control_pin, lsm_control_recycle): the pinner counts
  * itself first and then checks the identity; the recycler clears the identity first
@@ -112,6 +153,7 @@ control_block_construct(ControlBlock *block)
 
 	memset(block, 0, sizeof(ControlBlock));
 	pg_atomic_init_u32(&block->pins, 0);
+	pg_atomic_init_u32(&block->jobs, 0);
 	block->free_next = CONTROL_NONE;
 
 	pg_atomic_init_u64(&ctl->keyspace_id, 0);
@@ -128,6 +170,7 @@ control_block_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->replaced, 0);
 	pg_atomic_init_u32(&ctl->churned, 0);
 	pg_atomic_init_u64(&ctl->next_file, 0);
+	pg_atomic_init_u64(&ctl->file_limit, 0);
 	pg_atomic_init_u32(&ctl->level0_runs, 0);
 	pg_atomic_init_u32(&ctl->compaction_due, 0);
 	pg_atomic_init_u64(&ctl->last_used, 0);
@@ -149,6 +192,9 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileNode rnode,
 	static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
 	LsmTreeShared *ctl = &block->tree;
 
+	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
+	Assert(pg_atomic_read_u32(&block->jobs) == 0);
+	Assert(ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0);
 	ctl->local = local;
 	ctl->rnode = rnode;
 	ctl->kind = kind;
@@ -165,6 +211,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileNode rnode,
 	ctl->active_generation = 0;
 	ctl->nsealed = 0;
 	block->nparted = 0;
+	block->former_id = 0;
 	block->free_busy = false;
 
 	pg_atomic_write_u64(&ctl->version_no, 0);
@@ -175,6 +222,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileNode rnode,
 	pg_atomic_write_u32(&ctl->churned, 0);
 	pg_atomic_write_u32(&ctl->memtable_kb, 0);
 	pg_atomic_write_u64(&ctl->next_file, 0);
+	pg_atomic_write_u64(&ctl->file_limit, 0);
 	pg_atomic_write_u32(&ctl->level0_runs, 0);
 	pg_atomic_write_u32(&ctl->compaction_due, 0);
 	pg_atomic_write_u64(&ctl->last_used,
@@ -212,6 +260,7 @@ control_reusable(ControlBlock *block)
 
 	return !block->free_busy &&
 		pg_atomic_read_u32(&block->pins) == 0 &&
+		pg_atomic_read_u32(&block->jobs) == 0 &&
 		ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0 &&
 		lsm_epoch_passed(block->free_epoch);
 }
@@ -337,10 +386,52 @@ control_get_local(uint64 keyspace_id, RelFileNode rnode, LsmKind kind)
 }
 
 /*
+ * A free block for the keyspace, or NULL if there is none.  REQUIRES: control table
+ * lock exclusive; no job of the keyspace's former block goes on.
+ */
+static ControlBlock *
+control_take_for(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
+				 char relpersistence)
+{
+	ControlBlock *block = control_take_free();
+	ControlEntry *entry;
+
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
+	if (block == NULL)
+		return NULL;
+
+	/* all entries are preallocated, so there is one for each block */
+	entry = (ControlEntry *) hash_search(lsm_control_hash, &keyspace_id,
+										 HASH_ENTER_NULL, NULL);
+	if (entry == NULL)
+		elog(PANIC, "lsmam control table is corrupted");
+	entry->index = block - lsm_control->blocks;
+	control_block_assign(block, keyspace_id, rnode, kind, relpersistence, false);
+	return block;
+}
+
+static void
+control_report_full(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many LSM trees are in use at the same time"),
+			 errdetail("All %d control blocks belong to trees that running transactions use.",
+					   lsm_control->nblocks),
+			 errhint("Increase the configuration parameter \"lsm.max_trees\", or use fewer tables and indexes in one transaction.")));
+}
+
+/*
  * Find or take the block of a keyspace.  A new block is UNLOADED.  When all
  * are taken, recycles those of trees that no transaction is using; sleeps, if
  * need be, until their epoch has passed.  The caller pins the block and checks
  * that it is still the keyspace's (lsm_control_pin).
+ *
+ * A keyspace gets a new block only when the jobs of its former one have ended.
+ * They have lost their block, look for that all the time and give up then; until they
+ * have, we wait.  They wait for nothing that we might hold: a worker's job takes
+ * heavyweight locks only if they are to be had, and a backend's has the
+ * relation's lock, so that the fork cannot have moved.
  *
  * ERROR (ERRCODE_CONFIGURATION_LIMIT_EXCEEDED) if all blocks are in use.
  * REQUIRES: not inside an epoch, no lock held.
@@ -364,24 +455,16 @@ lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
 		ControlRetirees retirees;
 		int			nfreed = 0;
 		bool		waiting;
+		bool		busy;
 
 		retirees.n = 0;
 		LWLockAcquire(lsm_control_lock, LW_EXCLUSIVE);
 		block = control_find_shared(keyspace_id);
-		if (block == NULL && (block = control_take_free()) != NULL)
-		{
-			ControlEntry *entry;
-
-			/* all entries are preallocated, so there is one for each block */
-			entry = (ControlEntry *) hash_search(lsm_control_hash, &keyspace_id,
-												 HASH_ENTER_NULL, NULL);
-			if (entry == NULL)
-				elog(PANIC, "lsmam control table is corrupted");
-			entry->index = block - lsm_control->blocks;
-			control_block_assign(block, keyspace_id, rnode, kind,
-								 relpersistence, false);
-		}
-		else if (block == NULL)
+		busy = block == NULL && lsm_control_former_busy(keyspace_id);
+		if (busy)
+			tries = 0;
+		else if (block == NULL &&
+				 (block = control_take_for(keyspace_id, rnode, kind, relpersistence)) == NULL)
 		{
 			(void) lsm_control_reap(&retirees);
 			nfreed = lsm_control_recycle(&retirees);
@@ -392,6 +475,11 @@ lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
 
 		if (block != NULL)
 			break;
+		if (busy)
+		{
+			lsm_control_wait_jobs(keyspace_id);
+			continue;
+		}
 
 		/*
 		 * What was freed just now needs its epoch to pass; older free blocks
@@ -399,12 +487,7 @@ lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
 		 * that long.
 		 */
 		if ((nfreed == 0 && !waiting) || tries >= 100)
-			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("too many LSM trees are in use at the same time"),
-					 errdetail("All %d control blocks belong to trees that running transactions use.",
-							   lsm_control->nblocks),
-					 errhint("Increase the configuration parameter \"lsm.max_trees\", or use fewer tables and indexes in one transaction.")));
+			control_report_full();
 		CHECK_FOR_INTERRUPTS();
 		if (nfreed > 0)
 			lsm_epoch_wait(lsm_epoch_advance());

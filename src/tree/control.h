@@ -29,8 +29,10 @@ typedef struct ControlBlock
 	LsmTreeShared tree;			/* first */
 
 	pg_atomic_uint32 pins;
+	pg_atomic_uint32 jobs;		/* in progress */
 
 	/* under the control table lock, while free */
+	uint64		former_id;		/* keyspace whose block it was */
 	int			free_next;
 	uint64		free_epoch;
 	bool		free_busy;		/* somebody was using the memtables */
@@ -115,6 +117,12 @@ control_close_slots(LsmTreeShared *ctl)
 }
 
 /* ---- evict.c ---- */
+
+/*
+ * A job of a block that was the keyspace's goes on.  REQUIRES: control table
+ * lock.
+ */
+extern bool lsm_control_former_busy(uint64 keyspace_id);
 
 /* Retire what was taken out.  REQUIRES: no lock held. */
 extern void lsm_control_retire(ControlRetirees *retirees);

@@ -324,22 +324,6 @@ drop_take(void)
 	}
 }
 
-/* Somebody is writing files of the keyspace: they notice at the end that it is gone. */
-static bool
-drop_busy(uint64 keyspace_id)
-{
-	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
-	bool		busy;
-
-	if (ctl == NULL)
-		return false;
-	LWLockAcquire(&ctl->lock, LW_SHARED);
-	busy = pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id &&
-		(ctl->flush_pid != 0 || ctl->compact_pid != 0 || ctl->loader_pid != 0);
-	LWLockRelease(&ctl->lock);
-	return busy;
-}
-
 /* One look at all; those that stay on the list are moved to its front. */
 static void
 drop_look(HTAB *named)
@@ -351,7 +335,7 @@ drop_look(HTAB *named)
 	{
 		Dropped    *it = &dropped[i];
 		bool		gone = !lsm_sweep_owner_alive(it->keyspace_id) &&
-			!drop_busy(it->keyspace_id);
+			!lsm_control_busy(it->keyspace_id);
 
 		/* a copy that lives: never ours to remove */
 		if (gone && hash_search(named, &it->keyspace_id, HASH_FIND, NULL) != NULL)

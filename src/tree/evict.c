@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * evict.c
- *	  Unloading, recycling and dropping control blocks, and the readers' view of a
- *	  tree's set of memtables.
+ *	  Unloading, recycling and dropping control blocks, the jobs that outlive them,
+ *	  and the readers' view of a tree's set of memtables.  Who may do what: control.c.
  *
  * Eviction and readers.  A reader that found the tree loaded may take the set
  * of memtables only after the tree was evicted.  Its epoch protects the memtables but
@@ -20,8 +20,10 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "pgstat.h"
 
 #include "tree/control.h"
+#include "tree/job.h"
 
 /* ----------------------------------------------------------------------
  * unloading and freeing
@@ -84,10 +86,13 @@ control_block_free(ControlBlock *block, uint64 keyspace_id)
 	LsmTreeShared *ctl = &block->tree;
 	int			index = block - lsm_control->blocks;
 
+	Assert(LWLockHeldByMeInMode(&ctl->lock, LW_EXCLUSIVE));
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	if (hash_search(lsm_control_hash, &keyspace_id, HASH_REMOVE, NULL) == NULL)
 		elog(PANIC, "lsmam control table is corrupted");
 	pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
 	pg_atomic_fetch_add_u64(&lsm_control->drops, 1);
+	block->former_id = keyspace_id;
 
 	block->free_busy = !control_memtables_idle(ctl);
 	if (block->free_busy)
@@ -213,6 +218,8 @@ lsm_control_recycle(ControlRetirees *retirees)
 			pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
 			if (pg_atomic_read_u32(&block->pins) == 0)
 			{
+				/* whoever has a job has the block pinned */
+				Assert(pg_atomic_read_u32(&block->jobs) == 0);
 				(void) control_unload(block, retirees);
 				control_block_free(block, keyspace_id);
 				nfreed++;
@@ -240,11 +247,11 @@ lsm_control_touch(LsmTreeShared *ctl)
 }
 
 /* ----------------------------------------------------------------------
- * dropping and evicting
+ * dropping
  * ---------------------------------------------------------------------- */
 
 /*
- * Free the keyspace's block, if it has one and, with `moved_to`, if that says it
+ * Free the block, if it is the keyspace's and, with `moved_to`, says that it
  * lives in another fork.
  *
  * The identity is cleared at once: whoever holds the block finds that out by
@@ -253,15 +260,13 @@ lsm_control_touch(LsmTreeShared *ctl)
  * later call here or by an eviction.
  */
 static void
-control_drop(uint64 keyspace_id, const RelFileNode *moved_to)
+control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileNode *moved_to)
 {
-	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
 	ControlBlock *block = (ControlBlock *) ctl;
 	ControlRetirees retirees;
 
-	if (ctl == NULL)
-		return;
-
+	Assert(!lsm_epoch_inside());
+	Assert(!LWLockHeldByMe(&ctl->lock) && !LWLockHeldByMe(lsm_control_lock));
 	retirees.n = 0;
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) != keyspace_id ||
@@ -300,7 +305,23 @@ control_drop(uint64 keyspace_id, const RelFileNode *moved_to)
 void
 lsm_control_drop(uint64 keyspace_id)
 {
-	control_drop(keyspace_id, NULL);
+	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
+
+	if (ctl != NULL)
+		control_drop(ctl, keyspace_id, NULL);
+}
+
+/*
+ * For who has found that the fork of this very block is gone.  The keyspace may have another
+ * block by now, in another fork: that one is none of the caller's business.
+ * The caller's pin keeps the block from being given to the keyspace
+ * again.  REQUIRES: as lsm_control_drop.
+ */
+void
+lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id)
+{
+	Assert(pg_atomic_read_u32(&((ControlBlock *) ctl)->pins) > 0);
+	control_drop(ctl, keyspace_id, NULL);
 }
 
 /*
@@ -312,8 +333,131 @@ lsm_control_drop(uint64 keyspace_id)
 void
 lsm_control_move(uint64 keyspace_id, RelFileNode rnode)
 {
-	control_drop(keyspace_id, &rnode);
+	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
+
+	if (ctl != NULL)
+		control_drop(ctl, keyspace_id, &rnode);
 }
+
+/*
+ * ALTER DATABASE SET TABLESPACE has copied all forks, DROP DATABASE removed
+ * them.  Neither tells relation by relation, and files of the old place
+ * may stay for good (a failure to remove them is a warning).  REQUIRES: as lsm_control_drop; the
+ * database cannot be connected to.
+ */
+void
+lsm_control_drop_database(Oid dboid)
+{
+	LsmTreeShared *ctl;
+
+	for (int i = 0; (ctl = lsm_control_nth(i)) != NULL; i++)
+	{
+		uint64		id;
+		RelFileNode rnode;
+		LsmKind		kind;
+		char		relpersistence;
+
+		if (lsm_control_identity(ctl, &id, &rnode, &kind, &relpersistence) &&
+			rnode.dbNode == dboid)
+			control_drop(ctl, id, NULL);
+	}
+}
+
+/* ----------------------------------------------------------------------
+ * jobs
+ * ---------------------------------------------------------------------- */
+
+/*
+ * The job counts itself first, then checks the block's identity under
+ * ctl->lock (flush_claim, compact_claim), before it makes a file.  The identity is cleared
+ * under that lock, and the count looked at later.  So either the job sees
+ * that the block was dropped, or who takes the keyspace's next block sees
+ * the job.
+ */
+void
+lsm_control_job_begin(LsmTreeShared *ctl)
+{
+	Assert(pg_atomic_read_u32(&((ControlBlock *) ctl)->pins) > 0);
+	pg_atomic_fetch_add_u32(&((ControlBlock *) ctl)->jobs, 1);
+}
+
+void
+lsm_control_job_end(LsmTreeShared *ctl)
+{
+	Assert(pg_atomic_read_u32(&((ControlBlock *) ctl)->jobs) > 0);
+	pg_atomic_fetch_sub_u32(&((ControlBlock *) ctl)->jobs, 1);
+}
+
+bool
+lsm_control_former_busy(uint64 keyspace_id)
+{
+	Assert(LWLockHeldByMe(lsm_control_lock));
+	for (int i = lsm_control->free_first; i != CONTROL_NONE;
+		 i = lsm_control->blocks[i].free_next)
+	{
+		ControlBlock *block = &lsm_control->blocks[i];
+
+		if (block->former_id == keyspace_id &&
+			pg_atomic_read_u32(&block->jobs) > 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+lsm_control_busy(uint64 keyspace_id)
+{
+	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
+	bool		busy = false;
+
+	if (ctl != NULL)
+	{
+		LWLockAcquire(&ctl->lock, LW_SHARED);
+		busy = pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id &&
+			(pg_atomic_read_u32(&((ControlBlock *) ctl)->jobs) > 0 ||
+			 ctl->loader_pid != 0);
+		LWLockRelease(&ctl->lock);
+	}
+	if (!busy)
+	{
+		LWLockAcquire(lsm_control_lock, LW_SHARED);
+		busy = lsm_control_former_busy(keyspace_id);
+		LWLockRelease(lsm_control_lock);
+	}
+	return busy;
+}
+
+/*
+ * Jobs look for the loss of their block every thousand entries and between
+ * files, so this takes milliseconds, or as long as one file takes to be made durable.
+ * REQUIRES: no lock of src/tree held, not inside an epoch.
+ */
+void
+lsm_control_wait_jobs(uint64 keyspace_id)
+{
+	bool		busy = true;
+
+	Assert(!lsm_epoch_inside() && !LWLockHeldByMe(lsm_control_lock));
+	if (lsm_job_writes(keyspace_id))
+		elog(ERROR, "an lsm tree was replaced while this session was writing its files");
+	while (busy)
+	{
+		CHECK_FOR_INTERRUPTS();
+		LWLockAcquire(lsm_control_lock, LW_SHARED);
+		busy = lsm_control_former_busy(keyspace_id);
+		LWLockRelease(lsm_control_lock);
+		if (busy)
+		{
+			pgstat_report_wait_start(PG_WAIT_EXTENSION);
+			pg_usleep(1000L);
+			pgstat_report_wait_end();
+		}
+	}
+}
+
+/* ----------------------------------------------------------------------
+ * evicting
+ * ---------------------------------------------------------------------- */
 
 /*
  * Retire the memtables of idle trees until about `want_chunks` chunks will

@@ -361,7 +361,8 @@ lsm_number_compare(const void *a, const void *b)
 /*
  * See tree_private.h.  REQUIRES: state LOADING in a control block just taken,
  * so no flush, compaction or build of this tree is in progress anywhere:
- * whoever is at one has pinned the block.
+ * when the block was taken, the last job of the keyspace's former one had ended
+ * (control.c).
  *
  * If listed files are missing, the list is not what it should be, and
  * strays may be all there is of their rows (salvage.c): they stay.

@@ -185,6 +185,7 @@ flush_claimed(LsmJob *job, LsmMemtable *memtable, uint64 generation)
 		return false;
 	lsm_job_set_version(job, lsm_version_refresh(tree));
 	lsm_job_set_below(job, 0);
+	lsm_job_reserve(job, pg_atomic_read_u64(&memtable->bytes));
 	lsm_publish_unlock(tree);
 
 	if (!flush_wait_writers(job, memtable) ||

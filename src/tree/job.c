@@ -8,13 +8,16 @@
  * process's jobs.  It is ended by its function or, after an error, by
  * lsm_flush_abort() from the abort of the (sub)transaction it was begun in, when
  * LWLocks and buffers have been released.  Ending one that was not published
- * removes its files: nothing refers to them.
+ * removes its files: nothing refers to them, and no one else has files of their
+ * numbers (control.c).
  *
  * Only ctl->lock is taken here, and only to give up ownership.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <unistd.h>
 
 #include "access/transam.h"
 #include "access/xact.h"
@@ -26,6 +29,7 @@
 
 #include "tree/filecache.h"
 #include "tree/job.h"
+#include "tree/manifest.h"
 
 /* An output file's size is looked at whenever so much was added: it grows by blocks */
 #define MEASURE_EVERY_BYTES	1024
@@ -49,6 +53,7 @@ job_release(void *arg)
 	lsm_loghelp_end(job);
 	if (!job->published)
 	{
+		/* made by us, with numbers that no one else has */
 		for (int i = 0; i < job->nstarted; i++)
 			lsm_keyspace_unlink_file(job->keyspace_id, job->files[i].number);
 	}
@@ -70,6 +75,9 @@ job_release(void *arg)
 		LWLockRelease(&ctl->lock);
 		ConditionVariableBroadcast(&ctl->cv);
 	}
+
+	/* last: from here on the keyspace may get another block */
+	lsm_control_job_end(job->ctl);
 }
 
 LsmJob *
@@ -90,6 +98,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	job->keyspace_id = tree->keyspace_id;
 	job->level = level;
 	job->run = run;
+	lsm_control_job_begin(job->ctl);
 	dlist_push_head(&jobs, &job->node);
 	job->callback.func = job_release;
 	job->callback.arg = job;
@@ -148,6 +157,43 @@ lsm_flush_abort(void)
 	}
 	lsm_publish_abort();
 }
+
+bool
+lsm_job_writes(uint64 keyspace_id)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &jobs)
+	{
+		if (dlist_container(LsmJob, node, iter.cur)->keyspace_id == keyspace_id)
+			return true;
+	}
+	return false;
+}
+
+bool
+lsm_job_uses(const LsmTree *tree)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &jobs)
+	{
+		if (dlist_container(LsmJob, node, iter.cur)->tree == tree)
+			return true;
+	}
+	return false;
+}
+
+#ifdef LSM_TESTING
+/* The relation whose tree this process has a job of; invalid if it has none. */
+Oid
+lsm_job_relid(void)
+{
+	if (dlist_is_empty(&jobs))
+		return InvalidOid;
+	return dlist_head_element(LsmJob, node, &jobs)->ctl->relid;
+}
+#endif
 
 /* ======================================================================
  * What becomes of an entry
@@ -373,6 +419,8 @@ job_close_file(LsmJob *job)
 		LSM_CRASH_POINT("flush_file_written");
 	else if (job->type == LSM_JOB_COMPACT)
 		LSM_CRASH_POINT("compact_file_written");
+	else
+		LSM_CRASH_POINT("build_file_written");
 
 	job_write_filter(job, meta);
 	if (job->type == LSM_JOB_FLUSH)
@@ -387,13 +435,92 @@ job_close_file(LsmJob *job)
 	resetStringInfo(&job->fence_bytes);
 }
 
+/* Output is as large as input, unless it is no longer compressed: then perhaps so many times as large */
+#define GROWTH				4
+
+void
+lsm_job_reserve(LsmJob *job, uint64 bytes)
+{
+	if (!lsm_job_current(job))
+		lsm_job_report_replaced(job);
+	lsm_manifest_reserve(job->tree, 1 + GROWTH * bytes / job->target_bytes);
+}
+
+/*
+ * A number for an output file.  Workers have reserved what they need when they began, under the
+ * relation's lock.  Should it not be enough, the lock is needed once more.
+ */
+static uint64
+job_take_number(LsmJob *job)
+{
+	LsmTreeShared *ctl = job->ctl;
+	uint64		number = pg_atomic_read_u64(&ctl->next_file);
+
+	for (;;)
+	{
+		if (number < pg_atomic_read_u64(&ctl->file_limit))
+		{
+			if (pg_atomic_compare_exchange_u64(&ctl->next_file, &number, number + 1))
+				return number;
+			continue;
+		}
+		if (!lsm_publish_lock(job->tree))
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("could not lock the relation of an lsm tree to number its files")));
+		if (!lsm_job_current(job))
+			lsm_job_report_replaced(job);
+		lsm_manifest_reserve(job->tree, 1);
+		lsm_publish_unlock(job->tree);
+		number = pg_atomic_read_u64(&ctl->next_file);
+	}
+}
+
+void
+lsm_job_report_replaced(LsmJob *job)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("relation %s has been replaced while it was in use",
+					relpathbackend(job->tree->rnode, job->tree->backend, MAIN_FORKNUM))));
+}
+
+/*
+ * Open a new sorted file, under a number that has neither a sorted nor a filter
+ * file.  None should have; what a broken file system has brought back, or a
+ * removal has left, is no one's to write over.
+ */
+static uint64
+job_make_file(LsmJob *job)
+{
+	for (;;)
+	{
+		uint64		number = job_take_number(job);
+		char		path[MAXPGPATH];
+		LsmSstError err;
+
+		lsm_file_path(job->tree, number, true, path);
+		if (access(path, F_OK) != 0)
+		{
+			lsm_file_path(job->tree, number, false, path);
+			if (lsm_sst_writer_open(path, pg_file_create_mode, job->compression,
+									&job->writer, &err) == LSM_SST_OK)
+				return number;
+			job->writer = NULL;
+			if (err.sys_errno != EEXIST)
+				lsm_sst_report(ERROR, &err);
+		}
+		ereport(LOG,
+				(errmsg("file \"%s\" exists, and is left alone", path)));
+	}
+}
+
 static void
 job_open_file(LsmJob *job, LsmSlice key)
 {
-	char		path[MAXPGPATH];
 	LsmFileMeta *meta;
-	LsmSstError err;
 
+	Assert(job->tree->ctl == job->ctl && job->tree->keyspace_id == job->keyspace_id);
 	if (job->nstarted == job->max_files)
 	{
 		int			n = Max(4, job->max_files * 2);
@@ -406,7 +533,7 @@ job_open_file(LsmJob *job, LsmSlice key)
 	}
 	meta = &job->files[job->nstarted];
 	memset(meta, 0, sizeof(LsmFileMeta));
-	meta->number = pg_atomic_fetch_add_u64(&job->ctl->next_file, 1);
+	meta->number = job_make_file(job);
 	meta->level = job->level;
 	meta->run = job->level == 0 ? job->run : 0;
 	meta->min_xid = InvalidTransactionId;
@@ -414,14 +541,6 @@ job_open_file(LsmJob *job, LsmSlice key)
 			  LSM_FILE_SMALLEST_CUT);
 	job->nstarted++;
 	job->ndigests = 0;
-
-	lsm_file_path(job->tree, meta->number, false, path);
-	if (lsm_sst_writer_open(path, pg_file_create_mode, job->compression,
-							&job->writer, &err) != LSM_SST_OK)
-	{
-		job->writer = NULL;
-		lsm_sst_report(ERROR, &err);
-	}
 }
 
 static void
@@ -515,6 +634,9 @@ job_log_files(LsmJob *job)
 
 	for (int i = job->nfiles - 1; i >= 0; i--)
 	{
+		/* nothing will be published */
+		if (!lsm_job_current(job))
+			return;
 		helped[i] = !lsm_loghelp_mine(job, job->files[i].number);
 		if (!helped[i])
 			job_log_file(job, job->files[i].number);

@@ -91,11 +91,34 @@ typedef struct LsmJob
 /* Output goes to `level` (0: as run `run`).  ERROR leaves nothing behind. */
 extern LsmJob *lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run);
 
+/* This process has a job that writes files of the keyspace. */
+extern bool lsm_job_writes(uint64 keyspace_id);
+
+/* This process has a job that relies on the handle as it is. */
+extern bool lsm_job_uses(const LsmTree *tree);
+
 /* The version the job starts from; pinned until it ends. */
 extern void lsm_job_set_version(LsmJob *job, LsmVersion *version);
 
 /* Entries older than the job's can lie in the version's runs from `first` on. */
 extern void lsm_job_set_below(LsmJob *job, int first);
+
+/*
+ * Is the block that the job began with still the tree's?  If not, the tree
+ * was dropped or has moved: nothing can be published, and others wait for
+ * the job's end.
+ */
+static inline bool
+lsm_job_current(const LsmJob *job)
+{
+	return pg_atomic_read_u64(&job->ctl->keyspace_id) == job->keyspace_id;
+}
+
+/* Numbers for output of so many bytes.  REQUIRES: the relation locked for publishing. */
+extern void lsm_job_reserve(LsmJob *job, uint64 bytes);
+
+/* ERROR: the job's block is not the tree's any more. */
+extern void lsm_job_report_replaced(LsmJob *job) pg_attribute_noreturn();
 
 /* Decide about an entry (fate) and write what is left of it.  Ascending keys. */
 extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);
@@ -108,6 +131,10 @@ extern void lsm_job_finish(LsmJob *job);
 
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
+
+#ifdef LSM_TESTING
+extern Oid	lsm_job_relid(void);
+#endif
 
 /* ---- loghelp.c ---- */
 

@@ -301,6 +301,7 @@ lsm_keyspace_remove_logged(uint64 keyspace_id)
 	lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_KEYSPACE_REMOVE);
 	XLogFlush(lsn);
 	lsm_control_drop(keyspace_id);
+	lsm_control_wait_jobs(keyspace_id);
 	lsm_keyspace_remove(keyspace_id);
 }
 
@@ -400,11 +401,10 @@ lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode)
 }
 
 /*
- * Write the metapage back with new content.  An unlogged tree's goes to the file at
- * once: checkpoints leave unlogged buffers alone, and the sweep reads block 0 from the
- * file.  REQUIRES: buffer exclusively locked.
+ * See page.h.  An unlogged tree's goes to the file at once: checkpoints leave unlogged
+ * buffers alone, and the sweep reads block 0 from the file.
  */
-static void
+void
 lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
 			   RelFileNode rnode, BackendId backend, char relpersistence)
 {
@@ -587,6 +587,7 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 		else
 		{
 			lsm_control_drop(old_id);
+			lsm_control_wait_jobs(old_id);
 			lsm_keyspace_remove(old_id);
 		}
 	}

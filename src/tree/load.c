@@ -174,7 +174,7 @@ lsm_load_publish(LsmTree *tree)
 
 /*
  * Counters from the metapage.  Those of a control block that was loaded before
- * (evicted since) may be ahead of what the log shows: rows and files that
+ * (evicted since) may be ahead of what the log shows: rows that
  * were handed out and not yet logged.  They never go back.
  */
 static void
@@ -210,8 +210,18 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->seq, copy.seq_limit - 1);
 	if (pg_atomic_read_u64(&ctl->row_limit) < copy.row_limit)
 		pg_atomic_write_u64(&ctl->row_limit, copy.row_limit);
-	if (pg_atomic_read_u64(&ctl->next_file) < copy.next_file)
+
+	/*
+	 * All below the metapage's next_file may have been handed out, by this
+	 * block or a former one; what is left of the block's own range, it keeps.
+	 */
+	Assert(pg_atomic_read_u64(&ctl->file_limit) == 0 ||
+		   pg_atomic_read_u64(&ctl->file_limit) == copy.next_file);
+	if (pg_atomic_read_u64(&ctl->file_limit) == 0)
+	{
 		pg_atomic_write_u64(&ctl->next_file, copy.next_file);
+		pg_atomic_write_u64(&ctl->file_limit, copy.next_file);
+	}
 }
 
 /* ---- reading the log ---- */

@@ -46,6 +46,9 @@
 /* A chain is not rewritten below this length */
 #define LSM_CHAIN_MIN_PAGES	4
 
+/* File numbers reserved ahead, so that edits mostly do it by the way */
+#define LSM_FILE_RANGE		64
+
 /* ---- reading ---- */
 
 /*
@@ -132,6 +135,42 @@ lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no)
 		*version_no = meta.version_no;
 	MemoryContextDelete(context);
 	return files;
+}
+
+/* ---- file numbers ---- */
+
+/*
+ * See manifest.h, and control.c for why a number is never handed out twice.
+ * The record need not be flushed: the pieces of a file of that number and the
+ * edit that adds it come behind it, and a file of which no record is left
+ * after a crash is a stray.
+ */
+void
+lsm_manifest_reserve(LsmTree *tree, uint64 n)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	LsmMetaPage *page;
+	LsmMetaPage meta;
+	Buffer		buffer;
+	uint64		limit;
+
+	if (pg_atomic_read_u64(&ctl->next_file) + n <= pg_atomic_read_u64(&ctl->file_limit))
+		return;
+	Assert(ctl->state != LSM_STATE_UNLOADED);
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
+	meta = *page;
+	lsm_manifest_check_keyspace(tree, &meta);
+	Assert(meta.next_file == pg_atomic_read_u64(&ctl->file_limit));
+	limit = pg_atomic_read_u64(&ctl->next_file) + n + LSM_FILE_RANGE;
+	if (meta.next_file < limit)
+	{
+		meta.next_file = limit;
+		lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+					   tree->relpersistence);
+		LSM_CRASH_POINT("numbers_reserved");
+	}
+	pg_atomic_write_u64(&ctl->file_limit, meta.next_file);
+	UnlockReleaseBuffer(buffer);
 }
 
 /* ---- editing ---- */
@@ -402,12 +441,19 @@ lsm_edit_log(LsmTree *tree, const LsmMetaPage *meta, const LsmEdit *edit,
 static void
 lsm_edit_update_meta(LsmTreeShared *ctl, const LsmEdit *edit, LsmMetaPage *meta)
 {
+	uint64		next_file;
+
 	meta->format_version = LSM_META_VERSION;
 	/* limits never go back, also not if ctl was never loaded */
 	meta->flushed_generation = Max(meta->flushed_generation, edit->flushed_generation);
 	meta->seq_limit = Max(meta->seq_limit, pg_atomic_read_u64(&ctl->seq) + 1);
 	meta->row_limit = Max(meta->row_limit, pg_atomic_read_u64(&ctl->row_limit));
-	meta->next_file = Max(meta->next_file, pg_atomic_read_u64(&ctl->next_file));
+	next_file = pg_atomic_read_u64(&ctl->next_file);
+	Assert(pg_atomic_read_u64(&ctl->file_limit) == meta->next_file);
+	Assert(next_file > 0);
+	/* salvage.c may have gone beyond the limit */
+	if (meta->next_file < next_file + LSM_FILE_RANGE / 2)
+		meta->next_file = next_file + LSM_FILE_RANGE;
 	meta->version_no++;
 }
 
@@ -503,6 +549,7 @@ lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)
 	pg_atomic_write_u64(&ctl->manifest_id, meta.manifest_id);
 	pg_atomic_write_u64(&ctl->flushed_generation, meta.flushed_generation);
 	pg_atomic_write_u64(&ctl->version_no, meta.version_no);
+	pg_atomic_write_u64(&ctl->file_limit, meta.next_file);
 	for (i = 0; i < append.npages; i++)
 		UnlockReleaseBuffer(append.buffers[i]);
 	UnlockReleaseBuffer(meta_buffer);

@@ -67,6 +67,13 @@ typedef struct LsmEdit
 extern LsmFileMeta *lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no);
 
 /*
+ * Numbers for n more files, which no one else will be given: the metapage's
+ * limit is raised and logged if need be.  REQUIRES: relation cannot go away; block loaded, or
+ * being loaded by the caller.
+ */
+extern void lsm_manifest_reserve(LsmTree *tree, uint64 n);
+
+/*
  * Write and log the edit, update the metapage (flushed generation, limits from
  * ctl, version_no + 1) in the same record.  Sets ctl->version_no under the
  * metapage's lock, and returns the record's LSN (Invalid if not logged).

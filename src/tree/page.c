@@ -348,6 +348,7 @@ lsm_meta_current(LsmTree *tree)
 	current = !PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
 		meta->keyspace_id == tree->keyspace_id &&
 		meta->dboid == tree->rnode.dbNode &&
+		meta->spcoid == tree->rnode.spcNode &&
 		meta->relfilenode == tree->rnode.relNode;
 	UnlockReleaseBuffer(buffer);
 	return current;

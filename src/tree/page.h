@@ -44,7 +44,7 @@ typedef struct LsmMetaPage
 	uint64		seq_limit;		/* every seq of a flushed generation is below */
 	uint64		row_limit;		/* every row number in a flushed generation is
 								 * below */
-	uint64		next_file;
+	uint64		next_file;		/* every file number ever handed out is below */
 	uint64		version_no;		/* counts edits */
 	uint64		manifest_id;	/* current manifest */
 	BlockNumber manifest_root;	/* first page; Invalid: no files */
@@ -112,6 +112,13 @@ extern LsmPageOpaque *lsm_page_check(const LsmTree *tree, Page page,
 
 /* Metapage with this content (critical section or redo). */
 extern void lsm_meta_init(Page page, const LsmMetaPage *meta);
+
+/*
+ * Write the metapage back with new content, `info` being the record that says so.
+ * REQUIRES: buffer exclusively locked.
+ */
+extern void lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
+						   RelFileNode rnode, BackendId backend, char relpersistence);
 
 /* A new lap of the search for free pages: an edit has freed some. */
 extern void lsm_page_restart_search(LsmTree *tree);

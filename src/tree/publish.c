@@ -17,7 +17,9 @@
  * a dropping transaction unlinks the fork only after it has released its
  * locks (CommitTransaction), so before that, while it still holds them, it
  * takes relid_confirmed from the control block (xact callback below), which
- * the worker looks at under its lock.
+ * the worker looks at under its lock.  So does a transaction that drops a
+ * relation but not its fork, which another relation has taken: its old OID
+ * is no longer what others lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,6 +31,8 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/storage.h"
 #include "miscadmin.h"
@@ -116,10 +120,11 @@ lsm_publish_lock(LsmTree *tree)
 		lsm_publish_unlock(tree);
 		return false;
 	}
+	LSM_CRASH_POINT("publish_locked");
 	if (!lsm_meta_current(tree))
 	{
 		lsm_publish_unlock(tree);
-		lsm_control_drop(tree->keyspace_id);
+		lsm_control_drop_block(tree->ctl, tree->keyspace_id);
 		return false;
 	}
 	return true;
@@ -147,6 +152,11 @@ lsm_publish_abort(void)
 	locked_depth = 0;
 }
 
+/* Of this transaction, in its memory */
+static List *dropped_relids = NIL;
+
+static object_access_hook_type prev_object_access = NULL;
+
 /*
  * Relations about to be dropped: workers must not touch their trees any more.
  * At PRE_COMMIT the locks are still held; should the transaction abort after
@@ -155,16 +165,23 @@ lsm_publish_abort(void)
 static void
 publish_xact_callback(XactEvent event, void *arg)
 {
-	RelFileNode *rnodes;
+	RelFileNode *rnodes = NULL;
+	List	   *relids = dropped_relids;
 	int			n;
 
+	/* its memory goes with the transaction */
+	dropped_relids = NIL;
 	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
 		return;
-	if (lsm_in_worker() || (n = smgrGetPendingDeletes(true, &rnodes)) == 0)
+	if (lsm_in_worker())
+		return;
+	n = smgrGetPendingDeletes(true, &rnodes);
+	if (n == 0 && relids == NIL)
 		return;
 	for (int i = 0;; i++)
 	{
 		LsmTreeShared *ctl = lsm_control_nth(i);
+		bool		ends;
 
 		if (ctl == NULL)
 			break;
@@ -172,16 +189,34 @@ publish_xact_callback(XactEvent event, void *arg)
 			continue;
 
 		/* our lock on the relation keeps its block's identity as it is */
-		for (int j = 0; j < n; j++)
+		ends = ctl->rnode.dbNode == MyDatabaseId && list_member_oid(relids, ctl->relid);
+		for (int j = 0; j < n && !ends; j++)
+			ends = RelFileNodeEquals(ctl->rnode, rnodes[j]);
+		if (ends)
 		{
-			if (!RelFileNodeEquals(ctl->rnode, rnodes[j]))
-				continue;
 			LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 			ctl->relid_confirmed = false;
 			LWLockRelease(&ctl->lock);
 		}
 	}
-	pfree(rnodes);
+	if (rnodes != NULL)
+		pfree(rnodes);
+}
+
+/* ALTER TABLE drops an index and gives its fork to a new one, if that can be used as it is. */
+static void
+publish_object_access(ObjectAccessType access, Oid class_oid, Oid object_oid,
+					  int sub_id, void *arg)
+{
+	if (prev_object_access != NULL)
+		prev_object_access(access, class_oid, object_oid, sub_id, arg);
+	if (access == OAT_DROP && class_oid == RelationRelationId && sub_id == 0)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+		dropped_relids = lappend_oid(dropped_relids, object_oid);
+		MemoryContextSwitchTo(old);
+	}
 }
 
 /* The relation whose lock workers take for the fork that is `rel`'s now, if it is another one */
@@ -467,6 +502,15 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	unlink_reserve(edit->nremoved);
 	if (!lsm_publish_lock(tree))
 		return false;
+	if (!lsm_job_current(job))
+	{
+		/* only in a worker: a backend has had the relation's lock all the time */
+		lsm_publish_unlock(tree);
+		if (!lsm_in_worker())
+			lsm_job_report_replaced(job);
+		return false;
+	}
+	Assert(tree->ctl == job->ctl && tree->keyspace_id == job->keyspace_id);
 
 	lsm_elastic_publish_prepare(job, edit);
 	publish_crash_point(job, false);
@@ -503,6 +547,8 @@ lsm_publish_register(void)
 	if (registered)
 		return;
 	RegisterXactCallback(publish_xact_callback, NULL);
+	prev_object_access = object_access_hook;
+	object_access_hook = publish_object_access;
 	registered = true;
 }
 

@@ -280,7 +280,8 @@ lsm_sweep_list(int *n)
 		uint64		id;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!lsm_keyspace_parse(de->d_name, &id) || lsm_sweep_owner_alive(id))
+		if (!lsm_keyspace_parse(de->d_name, &id) || lsm_sweep_owner_alive(id) ||
+			lsm_control_busy(id))
 			continue;
 		if (*n == room)
 		{

@@ -34,7 +34,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "tree/tree_private.h"
+#include "tree/job.h"
 
 /* More handles than this are thrown away, those of the last transaction excepted. */
 #define TREE_MAX_HANDLES	1000
@@ -488,6 +488,11 @@ tree_resolve(TreeHandle *handle)
 	LsmTree    *tree = &handle->tree;
 
 	Assert(!lsm_epoch_inside());
+	if (lsm_job_uses(tree))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation %s has been replaced while it was in use",
+						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
 
 	for (int tries = 0;; tries++)
 	{
@@ -625,7 +630,12 @@ lsm_tree_attach(LsmTreeShared *ctl)
 	handle = tree_lookup(rnode, InvalidBackendId);
 	tree = &handle->tree;
 	if (handle->pinned != NULL && (handle->pinned != ctl || !tree_current(handle)))
+	{
+		/* a job that has lost its tree is about to end */
+		if (lsm_job_uses(tree))
+			return NULL;
 		tree_unpin(handle);
+	}
 	if (handle->pinned == NULL)
 	{
 		tree->relpersistence = relpersistence;
@@ -682,6 +692,16 @@ void
 lsm_tree_exit(LsmTree *tree)
 {
 	lsm_epoch_exit();
+}
+
+/*
+ * See tree.h.  Jobs in progress notice that their block is gone, and end.
+ */
+void
+lsm_tree_forget_database(Oid dboid)
+{
+	if (lsm_control_ready())
+		lsm_control_drop_database(dboid);
 }
 
 uint64

@@ -283,6 +283,9 @@ extern void lsm_tree_abort_cleanup(void);
  * The end of a transaction by an error ends a copy that has failed. */
 extern void lsm_tree_database_copy(bool begins);
 
+/* The database was moved to another tablespace, or dropped: nothing known of its trees holds any more. */
+extern void lsm_tree_forget_database(Oid dboid);
+
 /*
  * A database was copied in this transaction, which still has the source locked:
  * give the copies of its trees keyspaces of their own (clone.c).  Tablespaces are the databases' defaults.

@@ -297,7 +297,9 @@ typedef struct LsmTreeShared
 
 	pg_atomic_uint64 version_no;	/* = metapage's, after each edit */
 	pg_atomic_uint64 flushed_generation;
-	pg_atomic_uint64 next_file; /* next file number */
+	pg_atomic_uint64 next_file; /* next file number; below file_limit ... */
+	pg_atomic_uint64 file_limit;	/* ... which the metapage's next_file is; 0:
+									 * not loaded yet */
 	pg_atomic_uint32 level0_runs;	/* hint for stalls */
 	pg_atomic_uint32 compaction_due;	/* hint for workers */
 	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
@@ -333,9 +335,10 @@ typedef struct LsmTreeShared
 } LsmTreeShared;
 
 /*
- * What survives an eviction (state UNLOADED, same keyspace): seq, row_limit and
- * next_file, because numbers may be in the hands of somebody who has not
- * logged them.  The loader takes the larger of these and of what it reads.
+ * What survives an eviction (state UNLOADED, same keyspace): seq and row_limit,
+ * because numbers may be in the hands of somebody who has not logged them, and
+ * next_file with its limit.  The loader takes the larger of the first two and of what it
+ * reads; of file numbers a block begins a range of its own (control.c).
  * The state may become LOADED only in or after the change (lsm_set_change_end)
  * that puts the whole set of memtables in place.
  *
@@ -381,6 +384,25 @@ extern LsmTreeShared *lsm_control_find(uint64 keyspace_id);
 
 /* The tree is gone (dropped, truncated): memtables retired, block freed. */
 extern void lsm_control_drop(uint64 keyspace_id);
+
+/* The same for this block, if it is still the keyspace's.  REQUIRES: pinned. */
+extern void lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id);
+
+/* All blocks of a database that was moved or dropped. */
+extern void lsm_control_drop_database(Oid dboid);
+
+/*
+ * A job begins and ends to write files in the keyspace's directory: evict.c.
+ * REQUIRES: pinned until the job's end.
+ */
+extern void lsm_control_job_begin(LsmTreeShared *ctl);
+extern void lsm_control_job_end(LsmTreeShared *ctl);
+
+/* Somebody has a job in the keyspace's directory, by its block or a former one, or is loading it. */
+extern bool lsm_control_busy(uint64 keyspace_id);
+
+/* Dropped: wait until the last job has ended. */
+extern void lsm_control_wait_jobs(uint64 keyspace_id);
 
 /* i-th block, NULL past the end; may be free (keyspace_id 0). */
 extern LsmTreeShared *lsm_control_nth(int i);

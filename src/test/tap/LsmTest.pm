@@ -16,7 +16,7 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_differences lsm_spawn_psql lsm_long lsm_seed lsm_files_of lsm_dir
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
-  lsm_clear_crashed lsm_wait_up lsm_script);
+  lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
 # then publishing logs file contents too.
@@ -220,6 +220,42 @@ sub lsm_set
 	my ($node, %settings) = @_;
 	my $text = join('', map { "$_ = '$settings{$_}'\n" } sort keys %settings);
 	$node->append_conf('postgresql.conf', $text);
+	return;
+}
+
+# With lsm.crash_point = '?': the next process of that kind ('worker', 'backend', 'any') that
+# comes to the crash point, in a job of the relation's tree (0: any, or none), stops there until lsm_release().
+# A second one can be held at the same time: second => 1.
+sub lsm_hold
+{
+	my ($node, $point, $who, $relid, %opt) = @_;
+	my $file = $node->data_dir . '/lsm_hold' . ($opt{second} ? '_2' : '');
+
+	# complete when it appears
+	unlink "$file.tmp";
+	append_to_file("$file.tmp", "$point $who " . ($relid // 0) . "\n");
+	rename("$file.tmp", $file) or die "rename: $!";
+	return;
+}
+
+# True if someone has stopped there in time.
+sub lsm_wait_held
+{
+	my ($node, $seconds, %opt) = @_;
+	my $end = time + ($seconds // $PostgreSQL::Test::Utils::timeout_default);
+
+	while (!-e $node->data_dir . '/lsm_held' . ($opt{second} ? '_2' : ''))
+	{
+		return 0 if time > $end;
+		usleep(5_000);
+	}
+	return 1;
+}
+
+sub lsm_release
+{
+	my ($node, %opt) = @_;
+	unlink map { $node->data_dir . "/$_" . ($opt{second} ? '_2' : '') } 'lsm_hold', 'lsm_held';
 	return;
 }
 

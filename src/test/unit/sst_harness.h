@@ -167,6 +167,7 @@ const LsmCompression kCompressions[] = {
                                            LsmSstProperties *props,
                                            LsmSstError *err) {
   LsmSstWriter *writer;
+  unlink(path.c_str());
   LsmSstStatus status =
       lsm_sst_writer_open(path.c_str(), 0600, compression, &writer, err);
   if (status != LSM_SST_OK) return status;

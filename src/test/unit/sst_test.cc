@@ -537,6 +537,13 @@ void TestErrors() {
             props.entries == 2,
         "and the file goes on without them");
   Check(Mode(path) == 0600, "sorted file has the mode asked for, %o", Mode(path));
+  const std::string before = ReadFile(path);
+  Check(lsm_sst_writer_open(path.c_str(), 0600, LSM_COMPRESSION_NONE, &writer, &err) ==
+                LSM_SST_IO_ERROR &&
+            err.sys_errno == EEXIST && writer == nullptr &&
+            ReadFile(path) == before,
+        "a file that exists is neither written over nor removed");
+  Note(err);
   unlink(path.c_str());
   good = lsm_sst_writer_open(path.c_str(), 0640, LSM_COMPRESSION_NONE, &writer,
                              &err) == LSM_SST_OK &&
@@ -559,12 +566,10 @@ void TestErrors() {
   Check(lsm_sst_write_blob(blob_path.c_str(), 0600, noise.data(), noise.size(),
                            &err) == LSM_SST_OK &&
             lsm_sst_write_blob(blob_path.c_str(), 0600, "short", 5, &err) ==
-                LSM_SST_OK &&
-            ReadFile(blob_path) == "short",
-        "write_blob truncates");
-  Check(lsm_sst_write_blob(blob_path.c_str(), 0600, noise.data(), noise.size(),
-                           &err) == LSM_SST_OK &&
-            lsm_sst_map_blob(blob_path.c_str(), &blob, &err) == LSM_SST_OK &&
+                LSM_SST_IO_ERROR &&
+            err.sys_errno == EEXIST && Exists(blob_path),
+        "write_blob leaves a file that exists alone");
+  Check(lsm_sst_map_blob(blob_path.c_str(), &blob, &err) == LSM_SST_OK &&
             blob.bytes == noise.size() &&
             memcmp(blob.data, noise.data(), noise.size()) == 0 &&
             reinterpret_cast<uintptr_t>(blob.data) % 4096 == 0,

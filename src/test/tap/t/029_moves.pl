@@ -1,0 +1,251 @@
+# Trees that move to another fork (ALTER INDEX, ALTER TABLE and ALTER DATABASE ... SET TABLESPACE) while jobs
+# of theirs are in progress: what was committed stays, whoever writes files of the same keyspace at the time.
+# First with the job held where it hurts most, then in a loop.
+#   LSM_WORKERS   lsm.compaction_workers (1); with 0, one worker does everything
+#   LSM_SEED=...  LSM_SECONDS (6; long: 120)  of each loop
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep time);
+
+lsm_seed();
+my $seconds = $ENV{LSM_SECONDS} // (lsm_long() ? 120 : 6);
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my $workers = $ENV{LSM_WORKERS} // 1;
+my $filter = (qw(blocked elastic cascade))[ int(rand(3)) ];
+my $node = lsm_node('moves', conf => "allow_in_place_tablespaces = on\nautovacuum = off\nlsm.crash_point = '?'\nlog_min_messages = log\n"
+	  . "lsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\nlsm.size_ratio = 2\nlsm.compaction_workers = $workers\nlsm.filter_scheme = $filter\nlsm.compression = none");
+lsm_start($node);
+$node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION ''");
+
+my %gone;	# sessions that have ended
+
+# In the background; its pid, for waitpid()
+sub start
+{
+	my ($db, $name, $sql) = @_;
+	unlink "$dir/$name.sql";
+	append_to_file("$dir/$name.sql", $sql);
+	my $pid = fork();
+	delete $gone{$pid};
+	if ($pid == 0)
+	{
+		open(STDIN, '<', "$dir/$name.sql");
+		open(STDOUT, '>', "$dir/$name.out");
+		open(STDERR, '>&', \*STDOUT);
+		exec('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($db)) or POSIX::_exit(99);
+	}
+	return $pid;
+}
+
+# Until it has ended, or for so many seconds; true if it has.
+sub ended
+{
+	my ($pid, $for) = @_;
+	my $end = time + ($for // $PostgreSQL::Test::Utils::timeout_default);
+	usleep(10_000) while !($gone{$pid} ||= waitpid($pid, POSIX::WNOHANG()) != 0) && time < $end;
+	return $gone{$pid};
+}
+
+# Until it has ended, or has waited for something for half a second
+sub ended_or_waits
+{
+	my ($pid) = @_;
+	my $waits = 0;
+	while ($waits < 8)
+	{
+		return 1 if ended($pid, 0.06);
+		$waits = $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND wait_event_type IN ('Lock', 'Extension')") > 0 ? $waits + 1 : 0;
+	}
+	return 0;
+}
+
+# Rows in both tables, the same
+sub write_rows
+{
+	my ($from) = @_;
+	return join('', map { "INSERT INTO $_ SELECT i, md5(i::text) || repeat('x', i % 50) FROM generate_series($from, $from + 199) i;\n" } 'h', 'l');
+}
+
+# The tables, and the worker held at the point in a job of `what`
+sub hold_job
+{
+	my ($db, $what, $point) = @_;
+	$node->safe_psql($db, qq{DROP TABLE IF EXISTS h, l;
+CREATE TABLE h (id int, v text) USING heap;
+CREATE TABLE l (id int, v text) USING lsm;
+CREATE INDEX l_v ON l USING lsm (v)});
+	lsm_hold($node, $point, 'worker', $node->safe_psql($db, "SELECT '$what'::regclass::oid"));
+	foreach my $i (1 .. 60)
+	{
+		my $writer = start($db, 'writer', write_rows(1000 * $i));
+		ended_or_waits($writer);
+		last if lsm_wait_held($node, 0);
+		ended($writer);
+	}
+	return lsm_wait_held($node);
+}
+
+# The worker has nothing more to do
+sub wait_idle
+{
+	my $idle = 0;
+	foreach (1 .. 20 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		$idle = $node->safe_psql('postgres', "SELECT bool_and(wait_event IS NOT DISTINCT FROM 'Extension') FROM pg_stat_activity WHERE backend_type LIKE 'lsm%'") eq 't' ? $idle + 1 : 0;
+		last if $idle == 3;
+		usleep(30_000);
+	}
+	return;
+}
+
+sub differences
+{
+	my ($db) = @_;
+	my ($rc, $out, $err) = $node->psql($db, q{
+SELECT 'rows: ' || count(*) FROM ((SELECT * FROM h EXCEPT ALL SELECT * FROM l) UNION ALL (SELECT * FROM l EXCEPT ALL SELECT * FROM h)) d HAVING count(*) > 0;
+SELECT object || ': ' || problem FROM lsm_verify('l') LIMIT 5;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+SELECT 'by index: ' || count(*) FROM (SELECT v FROM h EXCEPT ALL SELECT v FROM l WHERE v > '') d HAVING count(*) > 0});
+	return $out . ($rc != 0 || $err =~ /ERROR|WARNING/ ? "psql exits with $rc: $err" : '');
+}
+
+sub check
+{
+	my ($db, $name) = @_;
+	wait_idle();
+	is(differences($db), '', $name);
+	$node->stop('immediate');
+	$node->start;
+	is(differences($db), '', "$name; after a crash");
+	return;
+}
+
+# What a session does that comes first to the moved tree: it loads it, and makes files
+my $use = join('', map { write_rows(100_000 + 1000 * $_) . "SELECT lsm_flush('l');\n" } 1 .. 3);
+
+sub output { return slurp_file("$dir/$_[0].out") =~ s/^\n//mgr; }
+
+foreach my $point ('compact_started', 'compact_file_written', 'compact_before_edit', 'flush_started', 'flush_file_written', 'flush_before_edit')
+{
+	# an index
+	ok(hold_job('postgres', 'l_v', $point), "index moves: $point is reached");
+	my $ddl = start('postgres', 'ddl', "ALTER INDEX l_v SET TABLESPACE other;\n$use");
+	ended_or_waits($ddl);
+	lsm_release($node);
+	ok(ended($ddl), "$point: move and writes come to an end");
+	is(output('ddl'), '', "$point: no errors");
+	check('postgres', "index moved at $point");
+
+	# a database
+	$node->safe_psql('postgres', 'CREATE DATABASE moving');
+	$node->safe_psql('moving', 'CREATE EXTENSION lsmam');
+	ok(hold_job('moving', 'l_v', $point), "database moves: $point is reached");
+	my $move = start('postgres', 'move', 'ALTER DATABASE moving SET TABLESPACE other');
+	my $after;
+	if (ended_or_waits($move))
+	{
+		$after = start('moving', 'after', $use);
+		ended_or_waits($after);
+	}
+	lsm_release($node);
+	ok(ended($move), "$point: the database is moved");
+	$after //= start('moving', 'after', $use);
+	ok(ended($after), "$point: writes come to an end");
+	is(output($_), '', "$point: no errors, $_") foreach 'move', 'after';
+	check('moving', "database moved at $point");
+	$node->safe_psql('postgres', 'DROP DATABASE moving');
+}
+
+# A worker that has seen, too late, that the fork of its tree is gone: the block that the keyspace has by then, in its
+# new fork, is not its to drop, least of all with a job of that one in progress.
+$node->safe_psql('postgres', 'CREATE DATABASE moving');
+$node->safe_psql('moving', 'CREATE EXTENSION lsmam');
+ok(hold_job('moving', 'l_v', 'compact_file_written'), 'a compaction is held');
+$node->safe_psql('postgres', 'ALTER DATABASE moving SET TABLESPACE other');
+lsm_hold($node, 'publish_locked', 'worker', 0, second => 1);
+lsm_release($node);
+my $locked = lsm_wait_held($node, 1, second => 1);
+lsm_hold($node, 'compact_file_written', 'backend', $node->safe_psql('moving', "SELECT 'l_v'::regclass::oid"));
+my $compact = start('moving', 'compact', "SET lsm.bits_per_key = 12; SELECT lsm_compact('l');\n");
+ok(lsm_wait_held($node), 'a session compacts the moved tree');
+lsm_release($node, second => 1);
+wait_idle() if $locked;
+my $third = start('moving', 'third', $use);
+ended_or_waits($third);
+lsm_release($node);
+ok(ended($_), 'sessions come to an end') foreach $compact, $third;
+is(output($_), '', "no errors, $_") foreach 'compact', 'third';
+check('moving', 'worker that finds its fork gone');
+$node->safe_psql('postgres', 'DROP DATABASE moving');
+
+# ALTER TABLE drops the index and makes a new one that has the same fork.  Whoever knows the fork by the old OID
+# has no part in it any more: the lock on that OID keeps nobody from copying the fork.
+ok(hold_job('postgres', 'l_v', 'compact_file_written'), 'a compaction is held');
+$node->safe_psql('postgres', 'ALTER TABLE l ALTER v TYPE varchar');
+lsm_hold($node, 'compact_before_edit', 'worker', 0, second => 1);
+lsm_release($node);
+lsm_wait_held($node, 1, second => 1);
+append_to_file("$dir/wait", '');
+my $copying = start('postgres', 'copying', "BEGIN; ALTER INDEX l_v SET TABLESPACE other;\n\\! touch $dir/copied; while [ -e $dir/wait ]; do sleep 0.02; done\nCOMMIT;\n");
+foreach (1 .. 100) { last if -e "$dir/copied"; usleep(20_000); }
+lsm_release($node, second => 1);
+wait_idle();
+unlink "$dir/wait";
+ok(ended($copying), 'the index is moved');
+is(output('copying'), '', 'no errors');
+check('postgres', 'index that has changed its OID');
+
+# A number that was handed out before a crash is not handed out after it, also if its file was never published.
+sub numbers
+{
+	my %numbers = map { m{([0-9a-f]{16})/(\d+)\.} ? ("$1/$2" => 1) : () } lsm_files_of($node);
+	return %numbers;
+}
+ok(hold_job('postgres', 'l_v', 'compact_file_written'), 'a compaction is held, to be killed');
+my %before = numbers();
+$node->stop('immediate');
+lsm_release($node);
+$node->start;
+$node->safe_psql('postgres', "SET enable_seqscan = off; SELECT count(*) FROM l WHERE v > ''");
+my %live = numbers();
+my %unpublished = map { $_ => 1 } grep { !$live{$_} } keys %before;
+ok(scalar(keys %unpublished), 'there was a file that no one publishes');
+# what is flushed stays
+lsm_hold($node, 'compact_started', 'worker', $node->safe_psql('postgres', "SELECT 'l_v'::regclass::oid"));
+$node->safe_psql('postgres', $use);
+my %after = numbers();
+lsm_release($node);
+my @again = grep { $after{$_} } keys %unpublished;
+is("@again", '', 'no number is used again after a crash');
+
+# In a loop: tables, indexes and the database go to and fro, workers and sessions flush and compact
+$node->safe_psql('postgres', 'CREATE DATABASE moving');
+$node->safe_psql('moving', q{CREATE EXTENSION lsmam;
+CREATE TABLE h (id int, v text) USING heap;
+CREATE TABLE l (id int, v text) USING lsm;
+CREATE INDEX l_v ON l USING lsm (v)});
+my $end = time + $seconds;
+my $rounds = 0;
+my $said = '';
+while (time < $end)
+{
+	my @space = map { rand() < 0.5 ? 'other' : 'pg_default' } 1 .. 3;
+	my $from = 10_000 * ++$rounds;
+	my @writers = map { start('moving', "writer$_", join('', map { write_rows($from + 200 * $_) . (rand() < 0.3 ? "SELECT lsm_flush('l');\n" : rand() < 0.1 ? "SELECT lsm_compact('l');\n" : '') } 10 * $_ .. 10 * $_ + 5)) } 0 .. 1;
+	my $mover = start('moving', 'mover', join('', map { (rand() < 0.5 ? "ALTER INDEX l_v SET TABLESPACE $_;\n" : "ALTER TABLE l SET TABLESPACE $_;\n") . "SELECT pg_sleep(random() / 50);\n" } @space));
+	ended($_) foreach @writers, $mover;
+	$said .= output($_) foreach 'writer0', 'writer1', 'mover';
+	my ($rc, $out, $err) = $node->psql('postgres', 'ALTER DATABASE moving SET TABLESPACE ' . ($rounds % 2 ? 'other' : 'pg_default'));
+	# the index or the table may be alone in the other tablespace
+	$said .= $err if $rc != 0 && $err !~ /some relations of database "moving" are already in tablespace/;
+	last if $said ne '';
+}
+is($said, '', "moves in a loop: no errors ($rounds rounds)");
+check('moving', 'moves in a loop');
+
+$node->stop;
+done_testing();

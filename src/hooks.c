@@ -112,6 +112,21 @@ copy_from(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	PG_END_TRY();
 }
 
+static bool
+sets_tablespace(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (!IsA(stmt, AlterTableStmt))
+		return false;
+	foreach(lc, castNode(AlterTableStmt, stmt)->cmds)
+	{
+		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_SetTableSpace)
+			return true;
+	}
+	return false;
+}
+
 static void
 lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 					bool read_only_tree, ProcessUtilityContext context,
@@ -130,6 +145,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		former_keys = lsm_constraints_before(pstmt->utilityStmt);
 	}
 
+	if (sets_tablespace(pstmt->utilityStmt))
+		lsm_tree_note_fork_copies();
 	if (IsA(pstmt->utilityStmt, CreatedbStmt))
 		lsm_tree_database_copy(true);
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
@@ -256,4 +273,5 @@ lsm_hooks_init(void)
 	get_relation_info_hook = lsm_get_relation_info;
 	prev_planner = planner_hook;
 	planner_hook = lsm_planner;
+	lsm_temporary_hooks_init();
 }

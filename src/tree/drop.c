@@ -112,12 +112,9 @@ lsm_tree_database_copy(bool begins)
 
 /* ---- the transaction's side ---- */
 
-/*
- * What block 0 of the fork's file says; false if that is no lsm tree or cannot
- * be read.  Never an error: the transaction may be aborting.
- */
-static bool
-drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
+/* See tree_private.h. */
+bool
+lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
 {
 	union
 	{
@@ -125,11 +122,9 @@ drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
 		int64		align;
 	}			head;
 	LsmMetaPage meta;
-	char	   *path = relpathperm(rnode, MAIN_FORKNUM);
 	int			fd = open(path, O_RDONLY | PG_BINARY);
 	ssize_t		got;
 
-	pfree(path);
 	if (fd < 0)
 		return false;
 	got = pg_pread(fd, head.data, sizeof(head.data), 0);
@@ -139,8 +134,18 @@ drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
 	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
 	if (meta.magic != LSM_META_MAGIC || meta.keyspace_id == 0)
 		return false;
-	*keyspace_id = lsm_meta_keyspace(&meta, rnode.dbNode);
+	*keyspace_id = lsm_meta_keyspace(&meta, dboid);
 	return true;
+}
+
+static bool
+drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
+{
+	char	   *path = relpathperm(rnode, MAIN_FORKNUM);
+	bool		is_tree = lsm_fork_read_keyspace(path, rnode.dbNode, keyspace_id);
+
+	pfree(path);
+	return is_tree;
 }
 
 /* The keyspace of the tree in that fork, from shared memory or its file. */

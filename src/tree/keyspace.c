@@ -51,11 +51,6 @@
 #define LSM_OWNER_FILE		"owner"
 #define LSM_OWNER_MAX_BYTES	65536
 
-/* Keyspaces of temporary trees this backend has made; TopMemoryContext */
-static uint64 *temporary_ids = NULL;
-static int	temporary_n = 0;
-static int	temporary_room = 0;
-
 /* ---- names ---- */
 
 void
@@ -304,43 +299,6 @@ lsm_keyspace_remove_logged(uint64 keyspace_id)
 	lsm_keyspace_remove(keyspace_id);
 }
 
-void
-lsm_keyspace_forget_temporary(void)
-{
-	while (temporary_n > 0)
-		lsm_keyspace_remove(temporary_ids[--temporary_n]);
-}
-
-/*
- * For sessions that created temporary trees and used none: the others' handles are gone
- * by now, and so are their directories.  Before shared memory is left: locks are taken.
- */
-static void
-lsm_temporary_exit(int code, Datum arg)
-{
-	/* FATAL may come with locks held; the transaction is aborted later */
-	LWLockReleaseAll();
-	lsm_keyspace_forget_temporary();
-}
-
-static void
-lsm_temporary_remember(uint64 keyspace_id)
-{
-	if (temporary_ids == NULL)
-	{
-		temporary_room = 16;
-		temporary_ids = MemoryContextAlloc(TopMemoryContext,
-										   temporary_room * sizeof(uint64));
-		before_shmem_exit(lsm_temporary_exit, (Datum) 0);
-	}
-	else if (temporary_n == temporary_room)
-	{
-		temporary_room *= 2;
-		temporary_ids = repalloc_huge(temporary_ids, temporary_room * sizeof(uint64));
-	}
-	temporary_ids[temporary_n++] = keyspace_id;
-}
-
 /* ---- creation ---- */
 
 static void
@@ -498,7 +456,7 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
 		PGAlignedBlock block;
 
 		/* no local buffer knows the page yet, and there is no Relation here */
-		lsm_temporary_remember(id);
+		lsm_temporary_remember(id, rnode, backend);
 		lsm_meta_init((Page) block.data, &meta);
 		PageSetChecksumInplace((Page) block.data, 0);
 		smgrextend(smgr, MAIN_FORKNUM, 0, block.data, true);
@@ -657,7 +615,7 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
 
 	id = lsm_keyspace_new(new_rnode, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_TEMP)
-		lsm_temporary_remember(id);
+		lsm_temporary_remember(id, new_rnode, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)
 		lsm_keyspace_log_new(id, new_rnode);
 	lsm_keyspace_link_files(meta.keyspace_id, id, files, nfiles,
@@ -703,7 +661,7 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
 	uint64		id = lsm_keyspace_new(tree->rnode, tree->backend);
 
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
-		lsm_temporary_remember(id);
+		lsm_temporary_remember(id, tree->rnode, tree->backend);
 	saved_id = tree->keyspace_id;
 	tree->keyspace_id = named;
 	files = lsm_manifest_read(tree, &nfiles, NULL);
@@ -744,7 +702,11 @@ lsm_meta_adopt(LsmTree *tree)
 		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend)))
 		id = lsm_meta_own_keyspace(tree, meta.keyspace_id, id);
 	else
+	{
 		lsm_owner_add(id, tree->rnode, tree->backend);
+		if (tree->relpersistence == RELPERSISTENCE_TEMP)
+			lsm_temporary_remember(id, tree->rnode, tree->backend);
+	}
 
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	if (lsm_meta_is_own(tree, page))

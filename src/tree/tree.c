@@ -237,6 +237,25 @@ tree_trim(void)
 	}
 }
 
+/* See tree_private.h.  Never fails. */
+void
+lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
+{
+	TreeHandle *handle;
+	TreeKey		key;
+
+	if (tree_handles == NULL)
+		return;
+	memset(&key, 0, sizeof(key));
+	key.rnode = rnode;
+	key.backend = backend;
+	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
+	if (handle == NULL)
+		return;
+	tree_unpin(handle);
+	tree_forget(handle);
+}
+
 static void
 tree_cleanup(void)
 {
@@ -294,7 +313,10 @@ tree_subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 					  SubTransactionId parentSubid, void *arg)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
 		tree_cleanup();
+		lsm_temporary_note_abort();
+	}
 }
 
 static void
@@ -306,7 +328,7 @@ tree_at_exit(int code, Datum arg)
 	lsm_counters_publish();
 	lsm_filestats_publish();
 	tree_unpin_all();
-	lsm_keyspace_forget_temporary();
+	lsm_temporary_release_all();
 }
 
 /*

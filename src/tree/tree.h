@@ -251,6 +251,12 @@ extern void lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode);
  * Transaction callbacks call it; a worker's error handler must. */
 extern void lsm_tree_abort_cleanup(void);
 
+/* Core may copy main forks of this backend's temporary relations: ALTER INDEX SET TABLESPACE. */
+extern void lsm_tree_note_fork_copies(void);
+
+/* To be called once, in the postmaster: object access (temporary.c). */
+extern void lsm_temporary_hooks_init(void);
+
 /* CREATE DATABASE begins, or ends if it had begun: forks may be copied in between.
  * The end of a transaction by an error ends it, too. */
 extern void lsm_tree_database_copy(bool begins);

@@ -663,14 +663,34 @@ extern bool lsm_sweep_owner_alive(uint64 keyspace_id);
 extern struct HTAB *lsm_sweep_scan_cluster(void);
 
 /* drop.c: keyspaces of relations that an ended transaction has dropped */
+
+/*
+ * What block 0 of a main fork's file says; false if that is no lsm tree or cannot
+ * be read.  Never an error.
+ */
+extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id);
 extern Size lsm_drop_shmem_bytes(void);
 extern void lsm_drop_shmem_init(void);
 
 /* Called by worker 0 in every round. */
 extern void lsm_drop_keyspaces(void);
 
+/* temporary.c: trees of this backend's temporary relations */
+
+/* The keyspace is in this fork now; one that was there before goes at once. */
+extern void lsm_temporary_remember(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+
+/* Release those whose fork is gone.  Never fails. */
+extern void lsm_temporary_release_gone(void);
+
+/* A subtransaction was rolled back: its forks go in a moment. */
+extern void lsm_temporary_note_abort(void);
+
 /* Backend exit: remove directories of this backend's temporary trees. */
-extern void lsm_keyspace_forget_temporary(void);
+extern void lsm_temporary_release_all(void);
+
+/* tree.c: nobody will use the temporary tree in this fork again. */
+extern void lsm_tree_forget_fork(RelFileNode rnode, BackendId backend);
 
 /* ======================================================================
  * version.c, filecache.c: a backend's view of the files

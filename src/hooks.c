@@ -43,19 +43,6 @@ static planner_hook_type prev_planner = NULL;
  * DDL
  * ====================================================================== */
 
-static Oid
-database_tablespace(Oid dboid)
-{
-	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
-	Oid			tablespace;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for database %u", dboid);
-	tablespace = ((Form_pg_database) GETSTRUCT(tuple))->dattablespace;
-	ReleaseSysCache(tuple);
-	return tablespace;
-}
-
 /* CREATE DATABASE has copied the template's files, trees' main forks among them. */
 static void
 clone_trees(CreatedbStmt *stmt)
@@ -75,7 +62,7 @@ clone_trees(CreatedbStmt *stmt)
 	CommandCounterIncrement();
 	from = get_database_oid(template, false);
 	to = get_database_oid(stmt->dbname, false);
-	lsm_tree_clone_database(from, to, database_tablespace(from), database_tablespace(to));
+	lsm_tree_clone_database(from, to);
 }
 
 static void

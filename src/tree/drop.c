@@ -48,6 +48,8 @@
 #define DROP_LOOKS			2
 #define DROP_GIVE_UP_MS		60000
 #define DROP_INTERVAL_MS	1000
+/* Something cannot be read: it will hardly change soon */
+#define DROP_BLIND_MS		30000
 /* A pass may take this part of the worker's time */
 #define DROP_DUTY			20
 
@@ -353,8 +355,7 @@ drop_look(HTAB *named)
 }
 
 /*
- * Remove keyspaces of relations dropped a moment ago.  ERRORs as
- * lsm_sweep_orphans() does; the list is given up then.
+ * Remove keyspaces of relations dropped a moment ago.
  */
 void
 lsm_drop_keyspaces(void)
@@ -362,6 +363,7 @@ lsm_drop_keyspaces(void)
 	TimestampTz now = GetCurrentTimestamp();
 	MemoryContext context;
 	MemoryContext old;
+	HTAB	   *named;
 	int			n = ndropped;
 
 	if (shared == NULL || RecoveryInProgress() || now < drop_next)
@@ -384,16 +386,14 @@ lsm_drop_keyspaces(void)
 	old = MemoryContextSwitchTo(context);
 	n = ndropped;
 	ndropped = 0;				/* should an error end the look */
-	{
-		HTAB	   *named = lsm_sweep_scan_cluster();
-
-		ndropped = n;
+	named = lsm_sweep_scan_cluster();
+	ndropped = n;
+	if (named != NULL)
 		drop_look(named);
-	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 
 	/* looking costs time that grows with the number of relations */
-	drop_next = TimestampTzPlusMilliseconds(now, DROP_INTERVAL_MS) +
+	drop_next = TimestampTzPlusMilliseconds(now, named != NULL ? DROP_INTERVAL_MS : DROP_BLIND_MS) +
 		DROP_DUTY * (GetCurrentTimestamp() - now);
 }

@@ -103,6 +103,19 @@ lsm_keyspace_make_dir(uint64 keyspace_id)
 	return true;
 }
 
+/* It is a hint: that it cannot be read is no error. */
+static int
+owners_unreadable(uint64 keyspace_id, const char *path)
+{
+	if (lsm_warn_about_file(keyspace_id, 0))
+		ereport(WARNING,
+				(errcode_for_file_access(),
+				 errmsg("could not read file \"%s\": %m", path),
+				 errdetail("Nothing that might be needed is removed as long as this is so.")));
+	return LSM_OWNERS_UNREADABLE;
+}
+
+/* See tree_private.h. */
 int
 lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 {
@@ -115,23 +128,23 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 	int			n = 0;
 	int			room = 4;
 
+	*owners = NULL;
 	lsm_keyspace_dir(keyspace_id, dir);
 	snprintf(path, sizeof(path), "%.900s/%s", dir, LSM_OWNER_FILE);
 	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
 	if (fd < 0)
-	{
-		if (errno != ENOENT)
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not open file \"%s\": %m", path)));
-		return -1;
-	}
+		return errno == ENOENT ? LSM_OWNERS_NONE : owners_unreadable(keyspace_id, path);
 	data = palloc(LSM_OWNER_MAX_BYTES + 1);
 	bytes = read(fd, data, LSM_OWNER_MAX_BYTES);
 	if (bytes < 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read file \"%s\": %m", path)));
+	{
+		int			save_errno = errno;
+
+		CloseTransientFile(fd);
+		pfree(data);
+		errno = save_errno;
+		return owners_unreadable(keyspace_id, path);
+	}
 	CloseTransientFile(fd);
 	data[bytes] = '\0';
 
@@ -145,7 +158,7 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 			sscanf(at, "%u %u %u %d", &owner.rnode.dbNode, &owner.rnode.spcNode,
 				   &owner.rnode.relNode, &owner.backend) != 4)
 		{
-			n = -1;				/* torn: written by a creation that crashed */
+			n = LSM_OWNERS_NONE;	/* torn, or not an owner file */
 			break;
 		}
 		if (n == room)
@@ -157,7 +170,7 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 		at = eol + 1;
 	}
 	pfree(data);
-	return n > 0 ? n : -1;
+	return n > 0 ? n : LSM_OWNERS_NONE;
 }
 
 /*

@@ -28,9 +28,6 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
@@ -62,19 +59,6 @@ static bool forks_copied = false;
 static object_access_hook_type prev_object_access = NULL;
 
 /* ---- releasing ---- */
-
-/* True also if that cannot be told. */
-static bool
-fork_is_there(const Temporary *it)
-{
-	char	   *path = relpathbackend(it->rnode, it->backend, MAIN_FORKNUM);
-	struct stat st;
-	bool		there = stat(path, &st) == 0 ? st.st_size > 0 :
-		errno != ENOENT && errno != ENOTDIR;
-
-	pfree(path);
-	return there;
-}
 
 static void
 release(const Temporary *it)
@@ -143,7 +127,7 @@ lsm_temporary_release_gone(void)
 	{
 		Temporary	it = temporaries[i];
 
-		if (fork_is_there(&it) ||
+		if (lsm_fork_exists(it.rnode, it.backend) ||
 			(forks_copied && named_by_copy(it.keyspace_id)))
 			temporaries[kept++] = it;
 		else

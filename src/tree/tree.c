@@ -84,12 +84,13 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_loghelp_shmem_bytes());
+	bytes = add_size(bytes, lsm_repair_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
 	bytes = add_size(bytes, lsm_elastic_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 13 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 14 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -118,6 +119,7 @@ lsm_tree_shmem_init(void)
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	lsm_loghelp_shmem_init();
+	lsm_repair_shmem_init();
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();
 	lsm_elastic_shmem_init();
@@ -235,6 +237,24 @@ tree_trim(void)
 			 pg_atomic_read_u64(&tree->ctl->keyspace_id) != tree->keyspace_id))
 			tree_forget(handle);
 	}
+}
+
+/*
+ * Transactions that are rolled back leave their handles, since cursors may still refer to them
+ * when the callback runs.  A session that does nothing else trims here: what an earlier transaction
+ * has left is not pinned, and all of this one's is.
+ */
+static void
+tree_trim_rolled_back(void)
+{
+	static long limit = TREE_MAX_HANDLES;
+
+	if (hash_get_num_entries(tree_handles) <= limit)
+		return;
+	tree_trim();
+
+	/* so that a transaction with very many trees does not look at all of them for each */
+	limit = Max(TREE_MAX_HANDLES, 2 * hash_get_num_entries(tree_handles));
 }
 
 /* See tree_private.h.  Never fails. */
@@ -384,6 +404,9 @@ tree_lookup(RelFileNode rnode, BackendId backend)
 	memset(&key, 0, sizeof(key));
 	key.rnode = rnode;
 	key.backend = backend;
+	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
+	if (handle == NULL)
+		tree_trim_rolled_back();
 	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_ENTER, &found);
 	if (!found)
 	{

@@ -263,10 +263,9 @@ extern void lsm_tree_database_copy(bool begins);
 
 /*
  * A database was copied in this transaction, which still has the source locked:
- * give the copies of its trees keyspaces of their own (clone.c).  Tablespaces are the databases' defaults.
+ * give the copies of its trees keyspaces of their own (clone.c).
  */
-extern void lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoid,
-									Oid to_spcoid);
+extern void lsm_tree_clone_database(Oid from_dboid, Oid to_dboid);
 
 /* ---- lookups (lookup.c) ---- */
 
@@ -790,6 +789,12 @@ extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
  * compact.  Returns true if something was done (call again soon).
  */
 extern bool lsm_worker_round(int worker_no);
+
+/*
+ * An error ended the round: what it was about, and for how long that is left alone now (0: the
+ * same will not be tried at once anyway).  NULL: it is not known.
+ */
+extern const char *lsm_worker_failed(int *rest_seconds);
 
 /* Latch of worker i, for writers to wake it; called by the worker itself at start. */
 extern void lsm_worker_announce(int worker_no);

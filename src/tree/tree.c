@@ -394,7 +394,6 @@ tree_lookup(RelFileNode rnode, BackendId backend)
 	TreeHandle **recent = &tree_recent[rnode.relNode % TREE_RECENT];
 	TreeHandle *handle = *recent;
 	TreeKey		key;
-	bool		found;
 
 	if (handle != NULL && RelFileNodeEquals(handle->tree.rnode, rnode) &&
 		handle->tree.backend == backend)
@@ -406,12 +405,11 @@ tree_lookup(RelFileNode rnode, BackendId backend)
 	key.backend = backend;
 	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
 	if (handle == NULL)
-		tree_trim_rolled_back();
-	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_ENTER, &found);
-	if (!found)
 	{
 		static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
 
+		tree_trim_rolled_back();
+		handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_ENTER, NULL);
 		memset((char *) handle + sizeof(TreeKey), 0,
 			   sizeof(TreeHandle) - sizeof(TreeKey));
 		handle->tree.options = unset;

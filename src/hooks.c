@@ -51,19 +51,6 @@ static object_access_hook_type prev_object_access = NULL;
  * DDL
  * ====================================================================== */
 
-static Oid
-database_tablespace(Oid dboid)
-{
-	HeapTuple	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dboid));
-	Oid			tablespace;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for database %u", dboid);
-	tablespace = ((Form_pg_database) GETSTRUCT(tuple))->dattablespace;
-	ReleaseSysCache(tuple);
-	return tablespace;
-}
-
 /* CREATE DATABASE has copied the template's files, trees' main forks among them. */
 static void
 clone_trees(CreatedbStmt *stmt)
@@ -83,7 +70,7 @@ clone_trees(CreatedbStmt *stmt)
 	CommandCounterIncrement();
 	from = get_database_oid(template, false);
 	to = get_database_oid(stmt->dbname, false);
-	lsm_tree_clone_database(from, to, database_tablespace(from), database_tablespace(to));
+	lsm_tree_clone_database(from, to);
 }
 
 /* The database that the statement moves or drops, if it succeeds, or invalid. */
@@ -160,6 +147,21 @@ create_index(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	lsm_notice_unordered(castNode(IndexStmt, pstmt->utilityStmt), &created);
 }
 
+static bool
+sets_tablespace(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (!IsA(stmt, AlterTableStmt))
+		return false;
+	foreach(lc, castNode(AlterTableStmt, stmt)->cmds)
+	{
+		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_SetTableSpace)
+			return true;
+	}
+	return false;
+}
+
 static void
 lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 					bool read_only_tree, ProcessUtilityContext context,
@@ -189,6 +191,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		}
 		lsm_file_swap_prepare_copy((CreateTableAsStmt *) pstmt->utilityStmt);
 	}
+	if (sets_tablespace(pstmt->utilityStmt))
+		lsm_tree_note_fork_copies();
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
 		copy_from(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
 	else if (asked_for)
@@ -355,4 +359,5 @@ lsm_hooks_init(void)
 	planner_hook = lsm_planner;
 	prev_object_access = object_access_hook;
 	object_access_hook = lsm_object_access;
+	lsm_temporary_hooks_init();
 }

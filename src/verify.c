@@ -413,8 +413,11 @@ static void
 put_tree_problem(void *arg, const char *object, const char *problem)
 {
 	TreeProblems *problems = (TreeProblems *) arg;
+	size_t		len = strlen(object);
 
-	problems->n++;
+	/* reading does without a filter */
+	if (len < 4 || strcmp(object + len - 4, ".flt") != 0)
+		problems->n++;
 	put_problem(problems->rsinfo, object, problem);
 }
 

@@ -11,6 +11,15 @@
  * backend's do.  The transaction gets no xid and takes no snapshot, so it holds
  * back nobody's xmin.
  *
+ * An error ends the round.  If the round knows whose it was (one tree's job, one chore:
+ * background.c), that one rests for a while, the error is a WARNING in the server log, and the next
+ * round goes on with everything else at once.
+ *
+ * SIGTERM comes as a request to cancel: a job in progress ends by an error, cleans up after
+ * itself, and the worker leaves without a word, as core's launchers do.  The exit code is 1, by
+ * which the postmaster starts the worker again if it was not the server's end that
+ * was asked for (pg_terminate_backend).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -77,14 +86,61 @@ worker_round(int worker_no)
 	return busy;
 }
 
+/* How long the worker sleeps after an error that nobody is to blame for, in turns */
+#define LSM_WORKER_REST_MS			1000
+#define LSM_WORKER_REST_TURN_MS		50
+
+/*
+ * SIGTERM.  CHECK_FOR_INTERRUPTS() raises an error wherever the job is, and the main
+ * loop ends instead of reporting it.
+ */
 static void
+worker_shutdown_requested(SIGNAL_ARGS)
+{
+	int			save_errno = errno;
+
+	ShutdownRequestPending = true;
+	InterruptPending = true;
+	QueryCancelPending = true;
+	SetLatch(MyLatch);
+	errno = save_errno;
+}
+
+/* An error becomes a WARNING with the context that the round knows of. */
+static void
+worker_report(MemoryContext context, const char *whose, int rest_seconds)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(context);
+	error = CopyErrorData();
+	FlushErrorState();
+	error->elevel = WARNING;
+	error->context = psprintf("%s%s%s", error->context != NULL ? error->context : "",
+							  error->context != NULL ? "\n" : "", whose);
+	if (rest_seconds > 0)
+		error->context = psprintf("%s; left alone for %d seconds", error->context, rest_seconds);
+	ThrowErrorData(error);
+}
+
+/* False: nobody knows what the error was about. */
+static bool
 worker_recover(MemoryContext context)
 {
+	const char *whose;
+	int			rest_seconds;
+
 	/* PG_TRY is not used here, so the error stack is reset by hand */
 	error_context_stack = NULL;
 	HOLD_INTERRUPTS();
 
-	EmitErrorReport();
+	whose = lsm_worker_failed(&rest_seconds);
+	if (ShutdownRequestPending)
+		 /* the error is the request's doing, or of no interest any more */ ;
+	else if (whose != NULL)
+		worker_report(context, whose, rest_seconds);
+	else
+		EmitErrorReport();
 
 	/* locks, buffers, LWLocks, resource owners: everything a backend aborts */
 	AbortCurrentTransaction();
@@ -98,6 +154,32 @@ worker_recover(MemoryContext context)
 	MemoryContextResetAndDeleteChildren(context);
 
 	RESUME_INTERRUPTS();
+	return whose != NULL;
+}
+
+static void
+worker_exit_if_requested(void)
+{
+	if (ShutdownRequestPending)
+	{
+		elog(DEBUG1, "%s shutting down", MyBgworkerEntry->bgw_name);
+		proc_exit(1);
+	}
+}
+
+/*
+ * The same error is likely to come again (full disk): do not fill the server log with
+ * it, nor be woken by every writer that wants a flush.
+ */
+static void
+worker_rest(void)
+{
+	for (int ms = 0; ms < LSM_WORKER_REST_MS; ms += LSM_WORKER_REST_TURN_MS)
+	{
+		worker_exit_if_requested();
+		(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 LSM_WORKER_REST_TURN_MS, PG_WAIT_EXTENSION);
+	}
 }
 
 void
@@ -107,7 +189,8 @@ lsm_worker_main(Datum main_arg)
 	sigjmp_buf	local_sigjmp_buf;
 	MemoryContext context;
 
-	pqsignal(SIGTERM, die);
+	/* not a request to cancel yet: there is nobody to catch the error */
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
@@ -120,23 +203,21 @@ lsm_worker_main(Datum main_arg)
 
 	if (sigsetjmp(local_sigjmp_buf, 1) != 0)
 	{
-		worker_recover(context);
+		bool		known = worker_recover(context);
 
-		/*
-		 * The same error is likely to come again (full disk): do not fill the
-		 * server log with it, nor be woken by every writer that wants a
-		 * flush.
-		 */
-		(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1000L,
-						 PG_WAIT_EXTENSION);
+		worker_exit_if_requested();
+		if (!known)
+			worker_rest();
 	}
 	PG_exception_stack = &local_sigjmp_buf;
+	pqsignal(SIGTERM, worker_shutdown_requested);
 
 	for (;;)
 	{
 		bool		busy;
 
 		ResetLatch(MyLatch);
+		worker_exit_if_requested();
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{

@@ -8,6 +8,11 @@
  * alone for a while; its writers can always flush and compact for
  * themselves.
  *
+ * An error ends the round, wherever it comes from, and is caught by worker.c, which asks whose it
+ * was (lsm_worker_failed).  What is begun says so before: a tree's job, or a chore
+ * for all of them together.  Whoever fails rests, longer each time, so that a file
+ * which cannot be read costs its own tree's work and nobody else's.
+ *
  * The latches: a PGPROC number per worker, read and written atomically.  A
  * stale one wakes someone who does not mind.
  *
@@ -29,6 +34,7 @@
 #define MAX_WORKERS				64
 #define RETRY_AFTER_LOCK_MS		500
 #define RETRY_AFTER_ERROR_MS	10000
+#define RETRY_AFTER_ERRORS_MAX	(5 * 60 * 1000)	/* of the same one in a row */
 
 typedef struct WorkerShared
 {
@@ -100,6 +106,71 @@ lsm_worker_wake_first(void)
 		SetLatch(&ProcGlobal->allProcs[proc - 1].procLatch);
 }
 
+static TimestampTz
+after_ms(int ms)
+{
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms);
+}
+
+/* ======================================================================
+ * Who is to blame for an error
+ * ====================================================================== */
+
+/* Something that is done again and again, and may fail. */
+typedef struct Attempt
+{
+	TimestampTz after;			/* not before */
+	int			failures;		/* in a row */
+	bool		once;			/* each time something else: it need not rest */
+} Attempt;
+
+/* The one in progress */
+static Attempt *attempt = NULL;
+static char attempt_name[MAXPGPATH];
+
+static void begin_attempt(Attempt *it, const char *format,...) pg_attribute_printf(2, 3);
+
+static void
+begin_attempt(Attempt *it, const char *format,...)
+{
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(attempt_name, sizeof(attempt_name), format, args);
+	va_end(args);
+	attempt = it;
+}
+
+static void
+end_attempt(void)
+{
+	attempt->failures = 0;
+	attempt = NULL;
+}
+
+const char *
+lsm_worker_failed(int *rest_seconds)
+{
+	int			ms = RETRY_AFTER_ERROR_MS;
+
+	*rest_seconds = 0;
+	if (attempt == NULL)
+		return NULL;
+	if (attempt->once)
+	{
+		attempt = NULL;
+		return attempt_name;
+	}
+	for (int i = 0; i < attempt->failures && ms < RETRY_AFTER_ERRORS_MAX; i++)
+		ms *= 2;
+	ms = Min(ms, RETRY_AFTER_ERRORS_MAX);
+	attempt->failures++;
+	attempt->after = after_ms(ms);
+	attempt = NULL;
+	*rest_seconds = ms / 1000;
+	return attempt_name;
+}
+
 /* ======================================================================
  * What this worker remembers of each control block
  * ====================================================================== */
@@ -108,30 +179,23 @@ typedef struct TreeNote
 {
 	uint64		keyspace_id;	/* the note is about */
 	uint64		version_no;		/* looked at for compaction */
-	TimestampTz flush_after;	/* not before */
-	TimestampTz compact_after;
+	Attempt		flush;
+	Attempt		compact;
 } TreeNote;
 
-static TreeNote *notes = NULL;
-static int	nnotes = 0;
+/* By block; made when first needed, they stay where they are: an attempt points into one. */
+static TreeNote **notes = NULL;
 
 static TreeNote *
 tree_note(int i, uint64 keyspace_id)
 {
 	TreeNote   *note;
 
-	if (i >= nnotes)
-	{
-		int			n = Max(64, (i + 1) * 2);
-
-		if (notes == NULL)
-			notes = MemoryContextAlloc(TopMemoryContext, n * sizeof(TreeNote));
-		else
-			notes = repalloc(notes, n * sizeof(TreeNote));
-		memset(&notes[nnotes], 0, (n - nnotes) * sizeof(TreeNote));
-		nnotes = n;
-	}
-	note = &notes[i];
+	if (notes == NULL)
+		notes = MemoryContextAllocZero(TopMemoryContext, lsm_max_trees * sizeof(TreeNote *));
+	if (notes[i] == NULL)
+		notes[i] = MemoryContextAllocZero(TopMemoryContext, sizeof(TreeNote));
+	note = notes[i];
 	if (note->keyspace_id != keyspace_id)
 	{
 		memset(note, 0, sizeof(TreeNote));
@@ -178,12 +242,6 @@ tree_glance(LsmTreeShared *ctl, TreeGlance *glance)
 	return usable;
 }
 
-static TimestampTz
-after_ms(int ms)
-{
-	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms);
-}
-
 /* ======================================================================
  * Flushes
  * ====================================================================== */
@@ -197,10 +255,10 @@ flush_tree(LsmTreeShared *ctl, TreeNote *note)
 	if (tree == NULL || tree->keyspace_id != note->keyspace_id)
 		return false;
 
-	/* stands if it fails */
-	note->flush_after = after_ms(RETRY_AFTER_ERROR_MS);
+	begin_attempt(&note->flush, "while flushing LSM tree \"%s\"", tree->dir);
 	done = lsm_flush_oldest(tree, true);
-	note->flush_after = done ? 0 : after_ms(RETRY_AFTER_LOCK_MS);
+	end_attempt();
+	note->flush.after = done ? 0 : after_ms(RETRY_AFTER_LOCK_MS);
 	return done;
 }
 
@@ -222,7 +280,7 @@ flush_sealed(void)
 		if (!tree_glance(ctl, &glance) || glance.nsealed == 0 || glance.flushing)
 			continue;
 		note = tree_note(i, glance.keyspace_id);
-		if (note->flush_after > now)
+		if (note->flush.after > now)
 			continue;
 		did |= flush_tree(ctl, note);
 		CHECK_FOR_INTERRUPTS();
@@ -260,7 +318,7 @@ relieve_arena(void)
 		if (!tree_glance(ctl, &glance) || glance.active == NULL ||
 			glance.nsealed == LSM_MAX_SEALED ||
 			glance.active_bytes <= found.active_bytes ||
-			tree_note(i, glance.keyspace_id)->flush_after > now)
+			tree_note(i, glance.keyspace_id)->flush.after > now)
 			continue;
 		largest = ctl;
 		found = glance;
@@ -273,7 +331,7 @@ relieve_arena(void)
 	tree = lsm_tree_attach(largest);
 	if (tree == NULL || tree->keyspace_id != note->keyspace_id)
 		return false;
-	note->flush_after = after_ms(RETRY_AFTER_LOCK_MS);
+	note->flush.after = after_ms(RETRY_AFTER_LOCK_MS);
 
 	/* leave alone what cannot be flushed now */
 	if (!lsm_publish_lock(tree))
@@ -287,9 +345,16 @@ relieve_arena(void)
 void
 lsm_worker_yield(void)
 {
+	Attempt    *outer = attempt;
+	char		outer_name[MAXPGPATH];
+
 	/* with more than one worker, number 0 does nothing but flush */
-	if (lsm_in_worker() && my_worker_no == 0)
-		(void) flush_sealed();
+	if (!lsm_in_worker() || my_worker_no != 0)
+		return;
+	strlcpy(outer_name, attempt_name, sizeof(outer_name));
+	(void) flush_sealed();
+	if (outer != NULL)
+		begin_attempt(outer, "%s", outer_name);
 }
 
 /* ======================================================================
@@ -304,15 +369,16 @@ compact_tree(LsmTreeShared *ctl, TreeNote *note, const TreeGlance *glance)
 
 	if (tree == NULL || tree->keyspace_id != note->keyspace_id)
 		return false;
-	note->compact_after = after_ms(RETRY_AFTER_ERROR_MS);
+	begin_attempt(&note->compact, "while compacting LSM tree \"%s\"", tree->dir);
 	done = lsm_compact_once(tree, true);
-	note->compact_after = 0;
+	end_attempt();
+	note->compact.after = 0;
 	if (done)
 		return true;
 
 	/* nothing due after all, or no lock: it says so if it is still due */
 	if (pg_atomic_read_u32(&ctl->compaction_due) != 0)
-		note->compact_after = after_ms(RETRY_AFTER_LOCK_MS);
+		note->compact.after = after_ms(RETRY_AFTER_LOCK_MS);
 	else
 		note->version_no = glance->version_no;
 	return false;
@@ -338,7 +404,7 @@ compact_next(void)
 		if (!tree_glance(ctl, &glance) || glance.compacting)
 			continue;
 		note = tree_note(at, glance.keyspace_id);
-		if (note->compact_after > now ||
+		if (note->compact.after > now ||
 			(!glance.compaction_due && note->version_no == glance.version_no))
 			continue;
 		next = at + 1;
@@ -353,36 +419,96 @@ compact_next(void)
  * The round
  * ====================================================================== */
 
+static bool units_loaded;
+static bool file_logged;
+static bool filter_repaired;
+
+/* What is done for all trees together, in the order of a round */
+static void
+drain_unlinked(void)
+{
+	lsm_unlink_drain(false);
+}
+
+static void
+load_units(void)
+{
+	units_loaded = lsm_elastic_round();
+}
+
+static void
+help_logging(void)
+{
+	file_logged = lsm_loghelp_do();
+}
+
+static void
+repair_filter(void)
+{
+	filter_repaired = lsm_repair_do();
+}
+
+typedef struct Chore
+{
+	void		(*work) (void);
+	const char *name;
+	Attempt		attempt;
+} Chore;
+
+static Chore unlinking = {drain_unlinked, "while removing files"};
+static Chore dropping = {lsm_drop_keyspaces, "while removing dropped LSM trees"};
+static Chore sweeping = {lsm_sweep_orphans, "while looking for orphaned LSM trees"};
+static Chore loading = {load_units, "while loading filters"};
+/* A file that failed is not the next one, or has to wait by itself */
+static Chore repairing = {repair_filter, "while building a filter again", {.once = true}};
+static Chore logging = {help_logging, "while logging a file for another process", {.once = true}};
+
+static void
+do_chore(Chore *chore)
+{
+	if (chore->attempt.failures > 0 && chore->attempt.after > GetCurrentTimestamp())
+		return;
+	begin_attempt(&chore->attempt, "%s", chore->name);
+	chore->work();
+	end_attempt();
+}
+
 bool
 lsm_worker_round(int worker_no)
 {
 	bool		did = false;
-	bool		loaded = false;
 
 	if (!lsm_control_ready())
 		return false;
 
-	lsm_unlink_drain(false);
+	units_loaded = file_logged = filter_repaired = false;
+	do_chore(&unlinking);
 	if (worker_no == 0)
 	{
 		/*
 		 * first: a flush may fail for lack of the room that the sweep gives
 		 * back
 		 */
-		lsm_drop_keyspaces();
-		lsm_sweep_orphans();
+		do_chore(&dropping);
+		do_chore(&sweeping);
 		did |= flush_sealed();
 		did |= relieve_arena();
-		loaded = lsm_elastic_round();
+		do_chore(&loading);
 	}
 	if (!did && (worker_no > 0 || lsm_compaction_workers == 0))
-		did |= compact_next();
+	{
+		do_chore(&repairing);
+		did |= filter_repaired || compact_next();
+	}
 	if (!did)
-		did = lsm_loghelp_do();
+	{
+		do_chore(&logging);
+		did = file_logged;
+	}
 
 	(void) lsm_memtable_reclaim();
 	lsm_counters_publish();
 
 	/* units that come and go all the time must not keep us from compacting */
-	return did || loaded;
+	return did || units_loaded;
 }

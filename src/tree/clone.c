@@ -10,10 +10,19 @@
  * carries another database's OID names the derived keyspace, for the sweep as well as
  * for the first user, who then writes the metapage (lsm_meta_adopt).
  *
- * The links are made in the transaction of CREATE DATABASE, after the copying.  It
- * holds a lock on the source database until it ends, which keeps
- * sessions and the publishing worker out: the files in a keyspace's directory are those that the
- * copied manifest lists, and perhaps strays, which the first load removes.
+ * The links are made in the transaction of CREATE DATABASE, after the copying.  The copied
+ * forks say which trees there are (an owner file is a hint, and may not know where an index was
+ * moved), and the copied list of files says what is linked: all of it, and nothing else.
+ *
+ * None of these files goes away meanwhile.  CREATE DATABASE holds a lock on the source
+ * database from before the copying until its transaction ends.  It keeps sessions out, and workers from
+ * publishing (lsm_publish_lock), so the source's list of files is the copied one all the while.  A file is
+ * unlinked only if it is in no list: after the edit that took it out (publish.c), by the job that
+ * has not published it (job.c), or as a stray at a load (files.c).  What is being
+ * unlinked therefore was published before the lock was granted, and is not in the copy's list
+ * either.  The directory may well show such files; looking there instead of at the list, one finds
+ * files that are gone a moment later.  A keyspace is removed only when no fork names it, and the
+ * source's do.
  *
  * If that fails, what CREATE DATABASE has copied is removed, as it would do itself. The links
  * are left to the sweep.
@@ -97,39 +106,6 @@ clone_read_meta(RelFileNode rnode, bool permanent, LsmMetaPage *meta)
 	return is_tree;
 }
 
-/* Only the numbers matter to lsm_keyspace_link_files(). */
-static LsmFileMeta *
-clone_list_files(uint64 keyspace_id, int *nfiles)
-{
-	char		path[MAXPGPATH];
-	DIR		   *dir;
-	struct dirent *de;
-	int			room = 16;
-	LsmFileMeta *files = palloc(room * sizeof(LsmFileMeta));
-
-	*nfiles = 0;
-	lsm_keyspace_dir(keyspace_id, path);
-	dir = AllocateDir(path);
-	while ((de = ReadDir(dir, path)) != NULL)
-	{
-		uint64		number;
-		int			end = 0;
-
-		if (sscanf(de->d_name, "%" INT64_MODIFIER "u.sst%n", &number, &end) != 1 ||
-			end == 0 || de->d_name[end] != '\0')
-			continue;
-		if (*nfiles == room)
-		{
-			room *= 2;
-			files = repalloc_huge(files, room * sizeof(LsmFileMeta));
-		}
-		memset(&files[*nfiles], 0, sizeof(LsmFileMeta));
-		files[(*nfiles)++].number = number;
-	}
-	FreeDir(dir);
-	return files;
-}
-
 /* Unlogged relations have an init fork. */
 static bool
 clone_is_unlogged(RelFileNode rnode)
@@ -141,63 +117,71 @@ clone_is_unlogged(RelFileNode rnode)
 	return unlogged;
 }
 
-/* Files of keyspace `from`, if it is the one that the copied fork's original has. */
-static void
-clone_keyspace(uint64 from, Oid from_dboid, RelFileNode copy)
+/* Live files of the copied tree. */
+static LsmFileMeta *
+clone_list_files(RelFileNode copy, const LsmMetaPage *meta, bool permanent, int *nfiles)
 {
-	bool		log = !clone_is_unlogged(copy);
+	LsmTree    *tree = palloc0(sizeof(LsmTree));
+	LsmFileMeta *files;
+
+	/* as much of a handle as reading the list needs */
+	tree->rnode = copy;
+	tree->backend = InvalidBackendId;
+	tree->relpersistence = permanent ? RELPERSISTENCE_PERMANENT : RELPERSISTENCE_UNLOGGED;
+	tree->kind = (LsmKind) meta->kind;
+	tree->keyspace_id = meta->keyspace_id;
+	files = lsm_manifest_read(tree, nfiles, NULL);
+	pfree(tree);
+	return files;
+}
+
+/* The copied fork, if it is an lsm tree's, gets a keyspace with links to the original's files. */
+static void
+clone_tree(Oid from_dboid, RelFileNode copy)
+{
+	bool		permanent = !clone_is_unlogged(copy);
 	LsmMetaPage meta;
 	LsmFileMeta *files;
+	uint64		from;
 	uint64		to;
 	int			nfiles;
 
-	if (!clone_read_meta(copy, log, &meta) || lsm_meta_keyspace(&meta, from_dboid) != from)
+	/* no keyspace: an unlogged relation that nobody has used since a crash */
+	if (!clone_read_meta(copy, permanent, &meta) || meta.keyspace_id == 0)
 		return;
+	from = lsm_meta_keyspace(&meta, from_dboid);
 	to = lsm_meta_keyspace(&meta, copy.dbNode);
+	if (!lsm_keyspace_exists(from))
+		return;					/* the template cannot be read either */
 	lsm_keyspace_ensure(to, copy, InvalidBackendId);
-	if (log)
+	if (permanent)
 		lsm_keyspace_log_new(to, copy);
-	files = clone_list_files(from, &nfiles);
-	lsm_keyspace_link_files(from, to, files, nfiles, log);
+	files = clone_list_files(copy, &meta, permanent, &nfiles);
+	lsm_keyspace_link_files(from, to, files, nfiles, permanent);
 	pfree(files);
 	LSM_CRASH_POINT("clone_linked");
 }
 
+/* All trees in the directory of the copy in one tablespace. */
 static void
-clone_trees(Oid from_dboid, Oid to_dboid, Oid from_spcoid, Oid to_spcoid)
+clone_directory(Oid from_dboid, Oid to_dboid, Oid spcoid)
 {
-	DIR		   *dir = AllocateDir(LSM_DIR);
+	char	   *path = GetDatabasePath(to_dboid, spcoid);
+	DIR		   *dir = AllocateDir(path);
 	struct dirent *de;
 
-	/* no tree was ever made */
-	if (dir == NULL && errno == ENOENT)
-		return;
-	while ((de = ReadDir(dir, LSM_DIR)) != NULL)
+	while ((de = ReadDir(dir, path)) != NULL)
 	{
-		LsmOwner   *owners = NULL;
-		uint64		id;
-		int			n;
+		RelFileNode copy = {spcoid, to_dboid, atooid(de->d_name)};
+		char		file[MAXPGPATH];
 
 		CHECK_FOR_INTERRUPTS();
-		if (!lsm_keyspace_parse(de->d_name, &id))
-			continue;
-		n = lsm_keyspace_owners(id, &owners);
-		for (int i = 0; i < n; i++)
-		{
-			RelFileNode copy = owners[i].rnode;
-
-			if (copy.dbNode != from_dboid || owners[i].backend != InvalidBackendId)
-				continue;
-			copy.dbNode = to_dboid;
-			if (copy.spcNode == from_spcoid)
-				copy.spcNode = to_spcoid;
-			if (!lsm_fork_exists(copy, InvalidBackendId))
-				continue;
-			clone_keyspace(id, from_dboid, copy);
-			break;
-		}
+		snprintf(file, sizeof(file), "%.700s/%.300s", path, de->d_name);
+		if (lsm_sweep_may_be_tree(de->d_name, file, to_dboid))
+			clone_tree(from_dboid, copy);
 	}
 	FreeDir(dir);
+	pfree(path);
 }
 
 /* ---- a copy that fails ---- */
@@ -274,7 +258,7 @@ clone_failed(int code, Datum arg)
 }
 
 void
-lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoid, Oid to_spcoid)
+lsm_tree_clone_database(Oid from_dboid, Oid to_dboid)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
 												  "lsm clone", ALLOCSET_DEFAULT_SIZES);
@@ -284,7 +268,8 @@ lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoid, Oid to_sp
 	clone_find_tablespaces(&failure, to_dboid);
 	PG_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
 	{
-		clone_trees(from_dboid, to_dboid, from_spcoid, to_spcoid);
+		for (int i = 0; i < failure.nspcs; i++)
+			clone_directory(from_dboid, to_dboid, failure.spcoids[i]);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
 	MemoryContextSwitchTo(old);

@@ -113,8 +113,8 @@ compact_run(LsmJob *job, LsmPlan *plan)
  * Become the compactor.  False: someone else is, or the tree is not loaded (any
  * more).
  */
-static bool
-compact_claim(LsmJob *job)
+bool
+lsm_compact_claim(LsmJob *job)
 {
 	LsmTreeShared *ctl = job->ctl;
 
@@ -141,7 +141,7 @@ lsm_compact_own(LsmTree *tree, LsmJobType type)
 		lsm_tree_exit(tree);
 		ConditionVariablePrepareToSleep(&tree->ctl->cv);
 		job = lsm_job_begin(tree, type, 1, 0);
-		if (compact_claim(job))
+		if (lsm_compact_claim(job))
 		{
 			ConditionVariableCancelSleep();
 			return job;
@@ -196,7 +196,7 @@ lsm_compact_once(LsmTree *tree, bool conditional)
 
 	Assert(!lsm_epoch_inside());
 	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
-	if (compact_claim(job))
+	if (lsm_compact_claim(job))
 		done = compact_due(job);
 	lsm_job_end(job);
 	return done;
@@ -433,5 +433,7 @@ lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *what)
 	request.written_as = lsm_tree_written_as(tree);
 	while (request_step(tree, &request))
 		CHECK_FOR_INTERRUPTS();
+	if (what->full)
+		lsm_repair_tree(tree);
 	lsm_job_end(owner);
 }

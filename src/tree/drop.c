@@ -50,6 +50,8 @@
 #define DROP_LOOKS			2
 #define DROP_GIVE_UP_MS		60000
 #define DROP_INTERVAL_MS	1000
+/* Something cannot be read: it will hardly change soon */
+#define DROP_BLIND_MS		30000
 /* A pass may take this part of the worker's time */
 #define DROP_DUTY			20
 
@@ -130,12 +132,9 @@ drop_copy_failed(void)
 
 /* ---- the transaction's side ---- */
 
-/*
- * What block 0 of the fork's file says; false if that is no lsm tree or cannot
- * be read.  Never an error: the transaction may be aborting.
- */
-static bool
-drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
+/* See tree_private.h. */
+bool
+lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
 {
 	union
 	{
@@ -143,11 +142,9 @@ drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
 		int64		align;
 	}			head;
 	LsmMetaPage meta;
-	char	   *path = relpathperm(rnode, MAIN_FORKNUM);
 	int			fd = open(path, O_RDONLY | PG_BINARY);
 	ssize_t		got;
 
-	pfree(path);
 	if (fd < 0)
 		return false;
 	got = pg_pread(fd, head.data, sizeof(head.data), 0);
@@ -157,8 +154,18 @@ drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
 	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
 	if (meta.magic != LSM_META_MAGIC || meta.keyspace_id == 0)
 		return false;
-	*keyspace_id = lsm_meta_keyspace(&meta, rnode.dbNode);
+	*keyspace_id = lsm_meta_keyspace(&meta, dboid);
 	return true;
+}
+
+static bool
+drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
+{
+	char	   *path = relpathperm(rnode, MAIN_FORKNUM);
+	bool		is_tree = lsm_fork_read_keyspace(path, rnode.dbNode, keyspace_id);
+
+	pfree(path);
+	return is_tree;
 }
 
 /* The keyspace of the tree in that fork, from shared memory or its file. */
@@ -354,8 +361,7 @@ drop_look(HTAB *named)
 }
 
 /*
- * Remove keyspaces of relations dropped a moment ago.  ERRORs as
- * lsm_sweep_orphans() does; the list is given up then.
+ * Remove keyspaces of relations dropped a moment ago.
  */
 void
 lsm_drop_keyspaces(void)
@@ -363,6 +369,7 @@ lsm_drop_keyspaces(void)
 	TimestampTz now = GetCurrentTimestamp();
 	MemoryContext context;
 	MemoryContext old;
+	HTAB	   *named;
 	int			n = ndropped;
 
 	if (shared == NULL || RecoveryInProgress() || now < drop_next)
@@ -385,16 +392,14 @@ lsm_drop_keyspaces(void)
 	old = MemoryContextSwitchTo(context);
 	n = ndropped;
 	ndropped = 0;				/* should an error end the look */
-	{
-		HTAB	   *named = lsm_sweep_scan_cluster();
-
-		ndropped = n;
+	named = lsm_sweep_scan_cluster();
+	ndropped = n;
+	if (named != NULL)
 		drop_look(named);
-	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 
 	/* looking costs time that grows with the number of relations */
-	drop_next = TimestampTzPlusMilliseconds(now, DROP_INTERVAL_MS) +
+	drop_next = TimestampTzPlusMilliseconds(now, named != NULL ? DROP_INTERVAL_MS : DROP_BLIND_MS) +
 		DROP_DUTY * (GetCurrentTimestamp() - now);
 }

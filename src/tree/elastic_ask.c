@@ -236,13 +236,11 @@ distrust(LsmTree *tree, LsmOpenFile *open)
 {
 	char		path[MAXPGPATH];
 
-	open->has_filter = false;
 	lsm_file_path(tree, open->number, true, path);
-	ereport(WARNING,
-			(errcode(ERRCODE_IO_ERROR),
-			 errmsg("could not read filter files: one was truncated or the storage reported an error"),
-			 errdetail("This session reads the sorted file of filter file \"%s\" without its filter.",
-					   path)));
+	lsm_file_filter_damaged(open,
+							psprintf("could not read filter files, perhaps \"%s\": one was truncated or the storage reported an error",
+									 path),
+							NULL);
 	return true;
 }
 

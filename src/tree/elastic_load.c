@@ -279,13 +279,15 @@ warn_damaged(int ntasks)
 
 		if (tasks[i].result != LOAD_DAMAGED)
 			continue;
+		lsm_repair_request(tasks[i].keyspace_id, tasks[i].number);
+		if (!lsm_warn_about_file(tasks[i].keyspace_id, tasks[i].number))
+			continue;
 		lsm_keyspace_file_path(tasks[i].keyspace_id, tasks[i].number, true, path);
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("filter file \"%s\" is corrupt", path),
-				 errdetail("Unit %u of segment %u cannot be read; the segment does without it.",
-						   tasks[i].first + tasks[i].nread, tasks[i].segment),
-				 errhint("Rebuild the index, or let lsm_compact rewrite the file.")));
+				 errdetail("Unit %u of segment %u cannot be read; the segment does without it until the filter has been built again.",
+						   tasks[i].first + tasks[i].nread, tasks[i].segment)));
 	}
 }
 

@@ -10,6 +10,11 @@
  * context callbacks.  A file is opened at most once per process; at that time its
  * filter's checksum is verified, and that both files are those the file list means.
  *
+ * A filter is worth time and nothing else: without one, every question is answered by
+ * the sorted file.  So a filter that is missing, damaged or another file's is a WARNING, the
+ * file is used without it, and repair.c is asked to build it again.  The tree's list of files changes
+ * when that is done; then (lsm_version_refresh) the file is opened anew.
+ *
  * Filters of scheme cascade are neither mapped nor read at that time: only
  * their header is kept, and a probe reads its page through fd.c, which can close
  * the descriptor in between.  (That opens the file again by its name.  Files of
@@ -47,6 +52,9 @@ static LsmOpenFile **open_files = NULL;
 static int	nopen_files = 0;
 static int	max_open_files = 0;
 static LsmOpenFile **spare_files = NULL;
+
+/* Of the open files, those with filter_damaged */
+static int	ndamaged_filters = 0;
 static int	nspare_files = 0;
 
 /* For HASH_ENTER_NULL, which does not go with the default allocator. */
@@ -121,6 +129,9 @@ close_file(LsmOpenFile *open)
 	if (open->reader != NULL)
 		lsm_sst_close(open->reader);
 	close_filter(open);
+	if (open->filter_damaged)
+		ndamaged_filters--;
+	open->filter_damaged = false;
 	open->idle_iter = NULL;
 	open->reader = NULL;
 	for (int i = 0; i < nopen_files; i++)
@@ -239,16 +250,6 @@ lsm_file_open_sorted(LsmTree *tree, const LsmFile *file)
 	return reader;
 }
 
-static void
-report_filter(const char *path, LsmFilterStatus status, const char *why)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("filter file \"%s\" is corrupt", path),
-			 why != NULL ? errdetail("%s.", why) : 0,
-			 errhint("Restore the file from a backup, or rebuild the index or table.")));
-}
-
 /* Nothing is left open of `open`. */
 static void
 close_unfinished(LsmOpenFile *open)
@@ -290,44 +291,42 @@ open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
 }
 
 /*
- * Open the filter into `open`, mapped unless it is paged.  On error nothing is left
- * mapped, and the reader is closed.
+ * Open the filter into `open`, mapped unless it is paged.  False: it is of no use; *why, or else *err, says
+ * why not.  On error nothing is left mapped, and the reader is closed.
  */
-static void
-open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
+static bool
+open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, LsmSstError *err)
 {
 	char		path[MAXPGPATH];
-	LsmSstError err;
 	LsmFilterStatus status;
 	LsmElastic	shape;
-	const char *why = NULL;
 
+	*why = NULL;
 	open->has_filter = false;
 	open->ones_say_no = false;
 	Assert(open->elastic == NULL);
 	if (file->filter_scheme == LSM_FILTER_NONE)
-		return;
+		return true;
 
 	lsm_file_path(tree, file->number, true, path);
 	if (file->filter_scheme == LSM_FILTER_CASCADE && open_paged_filter(path, file, open))
-		return;
-	if (lsm_sst_map_blob(path, &open->blob, &err) != LSM_SST_OK)
+		return true;
+	if (lsm_sst_map_blob(path, &open->blob, err) != LSM_SST_OK)
 	{
 		open->blob.data = NULL;
-		close_unfinished(open);
-		lsm_sst_report(ERROR, &err);
+		return false;
 	}
 	status = lsm_filter_open(open->blob.data, open->blob.bytes, true,
-							 &open->filter, &why);
+							 &open->filter, why);
 	if (status == LSM_FILTER_OK || status == LSM_FILTER_UNKNOWN)
 	{
-		why = lsm_filter_mismatch(file, &open->blob);
-		if (why != NULL)
+		*why = lsm_filter_mismatch(file, &open->blob);
+		if (*why != NULL)
 			status = LSM_FILTER_CORRUPT;
 	}
 	if (status == LSM_FILTER_OK && open->filter.scheme == LSM_FILTER_ELASTIC)
 	{
-		status = lsm_elastic_open(&open->filter, &shape, &why);
+		status = lsm_elastic_open(&open->filter, &shape, why);
 		if (status == LSM_FILTER_OK &&
 			!lsm_elastic_view_open(open, &shape, tree->keyspace_id, file->number))
 		{
@@ -345,8 +344,45 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open)
 	}
 	else if (status != LSM_FILTER_UNKNOWN)
 	{
-		close_unfinished(open);
-		report_filter(path, status, why);
+		close_filter(open);
+		if (*why == NULL)
+			*why = "it cannot be opened";
+		return false;
+	}
+	return true;
+}
+
+void
+lsm_file_filter_damaged(LsmOpenFile *open, const char *message, const char *why)
+{
+	char		path[MAXPGPATH];
+
+	open->has_filter = false;
+	if (!open->filter_damaged)
+		ndamaged_filters++;
+	open->filter_damaged = true;
+	lsm_repair_request(open->keyspace_id, open->number);
+
+	/* may raise an error (cancel): last */
+	if (!lsm_warn_about_file(open->keyspace_id, open->number))
+		return;
+	lsm_keyspace_file_path(open->keyspace_id, open->number, true, path);
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 message != NULL ? errmsg("%s", message) :
+			 errmsg("filter file \"%s\" is corrupt: %s", path, why),
+			 errdetail("The sorted file is read without its filter until that has been built again.")));
+}
+
+void
+lsm_filecache_forget_damaged(uint64 keyspace_id)
+{
+	/* backwards: what is closed leaves its place to the last one */
+	for (int i = nopen_files - 1; i >= 0 && ndamaged_filters > 0; i--)
+	{
+		if (open_files[i]->keyspace_id == keyspace_id && open_files[i]->filter_damaged &&
+			!open_files[i]->forgotten)
+			forget_file(open_files[i]);
 	}
 }
 
@@ -356,6 +392,9 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	FileKey		key = {tree->keyspace_id, file->number};
 	FileEntry  *entry;
 	LsmOpenFile *open;
+	LsmSstError err;
+	const char *why;
+	bool		usable;
 	bool		found;
 
 	filecache_prepare();
@@ -379,7 +418,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open = spare_files[nspare_files - 1];
 	Assert(open->reader == NULL && open->pins == 0);
 	open->reader = lsm_file_open_sorted(tree, file);
-	open_filter(tree, file, open);
+	usable = open_filter(tree, file, open, &why, &err);
 
 	/* HASH_ENTER may fail for lack of memory: give back what was opened */
 	entry = hash_search(file_hash, &key, HASH_ENTER_NULL, &found);
@@ -404,8 +443,11 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open->hit_rate = 0;
 	open->blocks_counted = 0;
 	open->last_operation = lsm_filecache_operation;
+	open->filter_damaged = false;
 	file->open = open;
 	file->open_serial = open->serial;
+	if (!usable)
+		lsm_file_filter_damaged(open, why == NULL ? err.message : NULL, why);
 	return open;
 }
 
@@ -414,7 +456,6 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
 {
 	static PGAlignedBlock page;
 	uint64		offset = lsm_filter_page_offset(&open->filter, digest);
-	char		path[MAXPGPATH];
 	bool		maybe;
 	int			n;
 
@@ -427,14 +468,10 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
 		lsm_filter_probe_page(&open->filter, page.data, digest, &maybe) == LSM_FILTER_OK)
 		return maybe;
 
-	lsm_file_path(tree, open->number, true, path);
-	if (n < 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read filter file \"%s\": %m", path)));
-	report_filter(path, LSM_FILTER_CORRUPT,
-				  n == LSM_FILTER_PAGE_BYTES ? "checksum of a page is wrong" :
-				  "file was truncated");
+	lsm_file_filter_damaged(open, NULL,
+							n < 0 ? "a page cannot be read" :
+							n == LSM_FILTER_PAGE_BYTES ? "checksum of a page is wrong" :
+							"file was truncated");
 	return true;
 }
 
@@ -454,13 +491,11 @@ lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open)
 	if (likely(faults == faults_seen))
 		return false;
 	faults_seen = faults;
-	open->has_filter = false;
 	lsm_file_path(tree, open->number, true, path);
-	ereport(WARNING,
-			(errcode(ERRCODE_IO_ERROR),
-			 errmsg("could not read filter file \"%s\": the file was truncated or the storage reported an error",
-					path),
-			 errdetail("This session reads the sorted file without its filter.")));
+	lsm_file_filter_damaged(open,
+							psprintf("could not read filter file \"%s\": the file was truncated or the storage reported an error",
+									 path),
+							NULL);
 	return true;
 }
 

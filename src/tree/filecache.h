@@ -28,6 +28,7 @@ typedef struct LsmOpenFile
 								 * last */
 	bool		forgotten;		/* no longer found; closed with the last pin */
 	bool		has_filter;		/* a filter that can say no */
+	bool		filter_damaged; /* there should be one, and it is of no use */
 	int			hit_rate;		/* of lookups, see lookup.h */
 	uint64		blocks_counted; /* of lsm_sst_blocks_read(reader) */
 	LsmSstReader *reader;
@@ -100,8 +101,17 @@ extern LsmSstIter *lsm_file_acquire_iter(LsmOpenFile *open);
 extern void lsm_file_release_iter(LsmOpenFile *open, LsmSstIter *iter);
 
 /*
- * Ask a paged filter, by reading the one page that knows, which counts as a block.  ERROR
- * if it is unreadable or corrupt.
+ * The filter was found to be missing or damaged: from now on the file is read without it, and it
+ * will be built again.  A WARNING says why (`why` may be NULL), once.
+ */
+extern void lsm_file_filter_damaged(LsmOpenFile *open, const char *message, const char *why);
+
+/* Open again, when next used, those files of a keyspace whose filters were damaged. */
+extern void lsm_filecache_forget_damaged(uint64 keyspace_id);
+
+/*
+ * Ask a paged filter, by reading the one page that knows, which counts as a block.  If
+ * that is unreadable or corrupt, the filter is damaged.
  */
 extern bool lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest);
 

@@ -48,6 +48,24 @@ lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path)
 	lsm_keyspace_file_path(tree->keyspace_id, number, filter, path);
 }
 
+/* A filter that is being built again, beside the damaged one. */
+void
+lsm_filter_temporary_path(const LsmTree *tree, uint64 number, char *path)
+{
+	char		final[MAXPGPATH];
+
+	lsm_file_path(tree, number, true, final);
+	snprintf(path, MAXPGPATH, "%.1000s.tmp", final);
+}
+
+static bool
+lsm_is_filter_temporary(const char *name)
+{
+	size_t		digits = strspn(name, "0123456789");
+
+	return digits >= 6 && strcmp(name + digits, ".flt.tmp") == 0;
+}
+
 /* See tree_private.h. */
 bool
 lsm_file_parse(const char *name, uint64 *number, bool *filter)
@@ -82,9 +100,10 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 	(void) XLogInsert(LSM_RMGR_ID, compressed > 0 ? XLOG_LSM_FILE_CHUNK_LZ4 : XLOG_LSM_FILE_CHUNK);
 }
 
-/* See tree_private.h. */
-bool
-lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*forsaken) (void))
+/* As lsm_keyspace_log_file(); what cannot be read is reported with `elevel`, and then false. */
+static bool
+lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool filter,
+						 bool (*forsaken) (void))
 {
 	char		path[MAXPGPATH];
 	LsmWalChunk chunk;
@@ -98,9 +117,14 @@ lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*for
 	if (fd < 0 && errno == ENOENT)
 		return false;
 	if (fd < 0 || fstat(fd, &st) < 0)
-		ereport(ERROR,
+	{
+		ereport(elevel,
 				(errcode_for_file_access(),
 				 errmsg("could not open file \"%s\": %m", path)));
+		if (fd >= 0)
+			CloseTransientFile(fd);
+		return false;
+	}
 
 	memset(&chunk, 0, sizeof(chunk));
 	chunk.keyspace_id = keyspace_id;
@@ -118,14 +142,19 @@ lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*for
 			(chunk.offset + chunk.bytes == chunk.file_bytes ? LSM_CHUNK_LAST : 0);
 		got = pg_pread(fd, data, chunk.bytes, chunk.offset);
 		if (got < 0)
-			ereport(ERROR,
+			ereport(elevel,
 					(errcode_for_file_access(),
 					 errmsg("could not read file \"%s\": %m", path)));
-		if (got != chunk.bytes)
-			ereport(ERROR,
+		else if (got != chunk.bytes)
+			ereport(elevel,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("could not read file \"%s\": read only %zd of %u bytes",
 							path, got, chunk.bytes)));
+		if (got != chunk.bytes)
+		{
+			chunk.flags = 0;
+			break;
+		}
 		lsm_chunk_log(&chunk, data, scratch);
 		chunk.offset += chunk.bytes;
 		LSM_CRASH_POINT("chunk_logged");
@@ -134,6 +163,13 @@ lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*for
 	pfree(scratch);
 	CloseTransientFile(fd);
 	return (chunk.flags & LSM_CHUNK_LAST) != 0;
+}
+
+/* See tree_private.h. */
+bool
+lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*forsaken) (void))
+{
+	return lsm_keyspace_log_file_as(ERROR, keyspace_id, number, filter, forsaken);
 }
 
 /* The same; that there is no such file is an error, too. */
@@ -269,9 +305,12 @@ lsm_file_link(uint64 from, uint64 to, uint64 number, bool filter, bool required)
 {
 	char		source[MAXPGPATH];
 	char		target[MAXPGPATH];
+	struct stat st;
 
 	lsm_keyspace_file_path(from, number, filter, source);
 	lsm_keyspace_file_path(to, number, filter, target);
+	if (!required && (stat(source, &st) < 0 || !S_ISREG(st.st_mode)))
+		return;
 	if (link(source, target) == 0)
 		return;
 	if (errno == ENOENT && !required)
@@ -292,7 +331,9 @@ lsm_file_link(uint64 from, uint64 to, uint64 number, bool filter, bool required)
 /*
  * Give keyspace `to` the files of `from`; durable on return, and logged like
  * new files if `log` (a standby or a restored backup cannot rely on `from`
- * being there when it replays this).
+ * being there when it replays this).  `files` is what the copy's list says: a sorted file of it that is
+ * missing is an error.  A filter file that is missing or cannot be read is not: who reads the copy
+ * finds that out, and has it built again.
  */
 void
 lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
@@ -305,7 +346,7 @@ lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
 	{
 		CHECK_FOR_INTERRUPTS();
 		lsm_file_link(from, to, files[i].number, false, true);
-		lsm_file_link(from, to, files[i].number, true, files[i].filter_bytes > 0);
+		lsm_file_link(from, to, files[i].number, true, false);
 	}
 	lsm_keyspace_dir(to, dir);
 	fsync_fname(dir, true);
@@ -316,7 +357,7 @@ lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
 	{
 		lsm_file_log_present(to, files[i].number, false);
 		if (files[i].filter_bytes > 0)
-			lsm_file_log_present(to, files[i].number, true);
+			(void) lsm_keyspace_log_file_as(WARNING, to, files[i].number, true, NULL);
 	}
 }
 
@@ -399,8 +440,9 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 		uint64		number;
 		bool		filter;
 
-		if (!lsm_file_parse(de->d_name, &number, &filter) ||
-			bsearch(&number, live, nlive, sizeof(uint64), lsm_number_compare) != NULL)
+		if (!lsm_is_filter_temporary(de->d_name) &&
+			(!lsm_file_parse(de->d_name, &number, &filter) ||
+			 bsearch(&number, live, nlive, sizeof(uint64), lsm_number_compare) != NULL))
 			continue;
 		snprintf(path, sizeof(path), "%.700s/%.300s", dir_path, de->d_name);
 		if (unlink(path) < 0 && errno != ENOENT)

@@ -346,16 +346,13 @@ job_build_filter(LsmJob *job, const LsmFilterParams *params, void *image, Size b
 	return status == LSM_FILTER_OK;
 }
 
-static void
-job_write_filter(LsmJob *job, LsmFileMeta *meta)
+/* See job.h. */
+void *
+lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *image_bytes, void **chunk)
 {
-	char		path[MAXPGPATH];
-	LsmSstError err;
-	LsmSstStatus status;
 	LsmFilterParams params = job->params;
 	Size		bytes;
 	Size		merged;
-	void	   *chunk;
 	void	   *image;
 
 	/* keys of a file of full size, should this one be merged into such */
@@ -365,13 +362,26 @@ job_write_filter(LsmJob *job, LsmFileMeta *meta)
 	if (bytes == 0)
 		elog(ERROR, "cannot size an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
 			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
-	image = alloc_aligned(bytes, &chunk);
+	image = alloc_aligned(bytes, chunk);
 	merged = lsm_job_merge_filters(job, meta, &params, image, bytes);
 	if (merged > 0)
 		bytes = merged;
 	else if (!job_build_filter(job, &params, image, bytes))
 		elog(ERROR, "cannot build an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
 			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
+	*image_bytes = bytes;
+	return image;
+}
+
+static void
+job_write_filter(LsmJob *job, LsmFileMeta *meta)
+{
+	char		path[MAXPGPATH];
+	LsmSstError err;
+	LsmSstStatus status;
+	Size		bytes;
+	void	   *chunk;
+	void	   *image = lsm_job_filter_image(job, meta, &bytes, &chunk);
 
 	lsm_file_path(job->tree, meta->number, true, path);
 	meta->filter_check = lsm_filter_check(image, bytes);
@@ -561,6 +571,23 @@ job_add_digest(LsmJob *job, LsmSlice filter_key)
 	job->digests[job->ndigests++] = lsm_digest_key(filter_key.data, filter_key.len);
 }
 
+/* See job.h. */
+void
+lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes, bool first)
+{
+	bool		same = !first && common_bytes >= filter_key.len &&
+		job->last_filter_bytes == filter_key.len;
+
+	if (!same)
+	{
+		if (job->params.scheme == LSM_FILTER_ELASTIC && job->ndigests > 0 &&
+			job->ndigests % job->segment_keys == 0)
+			job_add_fence(job, filter_key, Min(common_bytes, job->last_filter_bytes));
+		job_add_digest(job, filter_key);
+	}
+	job->last_filter_bytes = filter_key.len;
+}
+
 void
 lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 {
@@ -569,7 +596,6 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	LsmSstError err;
 	TransactionId xid;
 	size_t		common_bytes;
-	bool		same;			/* filter key as in the entry before */
 
 	Assert(value.len > 0);
 	Assert(job->tree->kind != LSM_KIND_INDEX || key.len >= 6);
@@ -592,16 +618,7 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	if (unlikely(lsm_sst_writer_add(job->writer, key.data, key.len, value.data, value.len,
 									&common_bytes, &err) != LSM_SST_OK))
 		lsm_sst_report(ERROR, &err);
-	same = meta->entries > 0 && common_bytes >= filter_key.len &&
-		job->last_filter_bytes == filter_key.len;
-	if (!same)
-	{
-		if (job->params.scheme == LSM_FILTER_ELASTIC && job->ndigests > 0 &&
-			job->ndigests % job->segment_keys == 0)
-			job_add_fence(job, filter_key, Min((uint32) common_bytes, job->last_filter_bytes));
-		job_add_digest(job, filter_key);
-	}
-	job->last_filter_bytes = filter_key.len;
+	lsm_job_add_filter_key(job, filter_key, (uint32) common_bytes, meta->entries == 0);
 
 	meta->entries++;
 	if ((uint8) value.data[0] == LSM_TAG_PARTIAL)

@@ -126,6 +126,17 @@ extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);
 /* Write an entry as it is.  Ascending keys. */
 extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
 
+/*
+ * For the filter of the file at hand: the key of its next entry, which has so many bytes in common
+ * with the entry before.
+ */
+extern void lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes,
+								   bool first);
+
+/* The filter of these keys; freed with *chunk. */
+extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *image_bytes,
+								  void **chunk);
+
 /* Finish the last file; make all of them durable and log them. */
 extern void lsm_job_finish(LsmJob *job);
 
@@ -199,6 +210,23 @@ extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *leve
  * As long as it lasts, the tree stays loaded.
  */
 extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
+
+/* Become the compactor.  False: someone else is, or the tree is not loaded (any more). */
+extern bool lsm_compact_claim(LsmJob *job);
+
+/* ---- repair.c ---- */
+
+/*
+ * Build filters of the tree's files again that are missing or damaged.  REQUIRES: a job of
+ * this process owns the tree's compaction.
+ */
+extern void lsm_repair_tree(LsmTree *tree);
+
+/*
+ * Workers: one file that somebody could not use the filter of, if there is one whose turn it
+ * is.  An error leaves that file alone for a while.
+ */
+extern bool lsm_repair_do(void);
 
 /* ---- background.c ---- */
 

@@ -51,11 +51,6 @@
 #define LSM_OWNER_FILE		"owner"
 #define LSM_OWNER_MAX_BYTES	65536
 
-/* Keyspaces of temporary trees this backend has made; TopMemoryContext */
-static uint64 *temporary_ids = NULL;
-static int	temporary_n = 0;
-static int	temporary_room = 0;
-
 /* ---- names ---- */
 
 void
@@ -108,6 +103,19 @@ lsm_keyspace_make_dir(uint64 keyspace_id)
 	return true;
 }
 
+/* It is a hint: that it cannot be read is no error. */
+static int
+owners_unreadable(uint64 keyspace_id, const char *path)
+{
+	if (lsm_warn_about_file(keyspace_id, 0))
+		ereport(WARNING,
+				(errcode_for_file_access(),
+				 errmsg("could not read file \"%s\": %m", path),
+				 errdetail("Nothing that might be needed is removed as long as this is so.")));
+	return LSM_OWNERS_UNREADABLE;
+}
+
+/* See tree_private.h. */
 int
 lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 {
@@ -120,23 +128,23 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 	int			n = 0;
 	int			room = 4;
 
+	*owners = NULL;
 	lsm_keyspace_dir(keyspace_id, dir);
 	snprintf(path, sizeof(path), "%.900s/%s", dir, LSM_OWNER_FILE);
 	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
 	if (fd < 0)
-	{
-		if (errno != ENOENT)
-			ereport(ERROR,
-					(errcode_for_file_access(),
-					 errmsg("could not open file \"%s\": %m", path)));
-		return -1;
-	}
+		return errno == ENOENT ? LSM_OWNERS_NONE : owners_unreadable(keyspace_id, path);
 	data = palloc(LSM_OWNER_MAX_BYTES + 1);
 	bytes = read(fd, data, LSM_OWNER_MAX_BYTES);
 	if (bytes < 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read file \"%s\": %m", path)));
+	{
+		int			save_errno = errno;
+
+		CloseTransientFile(fd);
+		pfree(data);
+		errno = save_errno;
+		return owners_unreadable(keyspace_id, path);
+	}
 	CloseTransientFile(fd);
 	data[bytes] = '\0';
 
@@ -150,7 +158,7 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 			sscanf(at, "%u %u %u %d", &owner.rnode.dbNode, &owner.rnode.spcNode,
 				   &owner.rnode.relNode, &owner.backend) != 4)
 		{
-			n = -1;				/* torn: written by a creation that crashed */
+			n = LSM_OWNERS_NONE;	/* torn, or not an owner file */
 			break;
 		}
 		if (n == room)
@@ -162,7 +170,7 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 		at = eol + 1;
 	}
 	pfree(data);
-	return n > 0 ? n : -1;
+	return n > 0 ? n : LSM_OWNERS_NONE;
 }
 
 /*
@@ -303,43 +311,6 @@ lsm_keyspace_remove_logged(uint64 keyspace_id)
 	lsm_control_drop(keyspace_id);
 	lsm_control_wait_jobs(keyspace_id);
 	lsm_keyspace_remove(keyspace_id);
-}
-
-void
-lsm_keyspace_forget_temporary(void)
-{
-	while (temporary_n > 0)
-		lsm_keyspace_remove(temporary_ids[--temporary_n]);
-}
-
-/*
- * For sessions that created temporary trees and used none: the others' handles are gone
- * by now, and so are their directories.  Before shared memory is left: locks are taken.
- */
-static void
-lsm_temporary_exit(int code, Datum arg)
-{
-	/* FATAL may come with locks held; the transaction is aborted later */
-	LWLockReleaseAll();
-	lsm_keyspace_forget_temporary();
-}
-
-static void
-lsm_temporary_remember(uint64 keyspace_id)
-{
-	if (temporary_ids == NULL)
-	{
-		temporary_room = 16;
-		temporary_ids = MemoryContextAlloc(TopMemoryContext,
-										   temporary_room * sizeof(uint64));
-		before_shmem_exit(lsm_temporary_exit, (Datum) 0);
-	}
-	else if (temporary_n == temporary_room)
-	{
-		temporary_room *= 2;
-		temporary_ids = repalloc_huge(temporary_ids, temporary_room * sizeof(uint64));
-	}
-	temporary_ids[temporary_n++] = keyspace_id;
 }
 
 /* ---- creation ---- */
@@ -498,7 +469,7 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
 		PGAlignedBlock block;
 
 		/* no local buffer knows the page yet, and there is no Relation here */
-		lsm_temporary_remember(id);
+		lsm_temporary_remember(id, rnode, backend);
 		lsm_meta_init((Page) block.data, &meta);
 		PageSetChecksumInplace((Page) block.data, 0);
 		smgrextend(smgr, MAIN_FORKNUM, 0, block.data, true);
@@ -658,7 +629,7 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
 
 	id = lsm_keyspace_new(new_rnode, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_TEMP)
-		lsm_temporary_remember(id);
+		lsm_temporary_remember(id, new_rnode, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)
 		lsm_keyspace_log_new(id, new_rnode);
 	lsm_keyspace_link_files(meta.keyspace_id, id, files, nfiles,
@@ -704,7 +675,7 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
 	uint64		id = lsm_keyspace_new(tree->rnode, tree->backend);
 
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
-		lsm_temporary_remember(id);
+		lsm_temporary_remember(id, tree->rnode, tree->backend);
 	saved_id = tree->keyspace_id;
 	tree->keyspace_id = named;
 	files = lsm_manifest_read(tree, &nfiles, NULL);
@@ -745,7 +716,11 @@ lsm_meta_adopt(LsmTree *tree)
 		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend)))
 		id = lsm_meta_own_keyspace(tree, meta.keyspace_id, id);
 	else
+	{
 		lsm_owner_add(id, tree->rnode, tree->backend);
+		if (tree->relpersistence == RELPERSISTENCE_TEMP)
+			lsm_temporary_remember(id, tree->rnode, tree->backend);
+	}
 
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	if (lsm_meta_is_own(tree, page))

@@ -319,14 +319,11 @@ lsm_fork_exists(RelFileNode rnode, BackendId backend)
 {
 	char	   *path = relpathbackend(rnode, backend, MAIN_FORKNUM);
 	struct stat st;
-	int			rc = stat(path, &st);
+	bool		there = stat(path, &st) == 0 ? st.st_size > 0 :
+		errno != ENOENT && errno != ENOTDIR;
 
-	if (rc < 0 && errno != ENOENT && errno != ENOTDIR)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not stat file \"%s\": %m", path)));
 	pfree(path);
-	return rc == 0 && st.st_size > 0;
+	return there;
 }
 
 bool

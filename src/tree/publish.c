@@ -331,6 +331,9 @@ keyspace_is_shared(uint64 keyspace_id)
 	int			n = lsm_keyspace_owners(keyspace_id, &owners);
 	int			alive = 0;
 
+	/* the files wait until it can be told, or become strays */
+	if (n == LSM_OWNERS_UNREADABLE)
+		return true;
 	for (int i = 0; i < n; i++)
 	{
 		if (lsm_fork_exists(owners[i].rnode, owners[i].backend))

@@ -24,7 +24,9 @@
  * fork that is moved from one place to the other while we read both could
  * be missed once, but not at three looks.
  *
- * When in doubt, keep: any error while looking ends the pass without removal.
+ * When in doubt, keep: a fork or directory that cannot be read (a WARNING) ends the pass
+ * without removal, since it may name any keyspace, and so does any error; a keyspace whose owner file
+ * cannot be read is none of ours.
  *
  * Runs in the worker, which has no database: reads files only.  No locks.  What is
  * remembered between passes is local; after a restart it begins anew.
@@ -37,6 +39,7 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "common/hashfn.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "storage/bufpage.h"
@@ -76,6 +79,7 @@ typedef enum LsmForkState
 {
 	LSM_FORK_GONE,				/* missing or empty */
 	LSM_FORK_UNSURE,			/* block 0 not written yet */
+	LSM_FORK_UNREADABLE,
 	LSM_FORK_OTHER,				/* not an lsm tree */
 	LSM_FORK_TREE				/* names a keyspace */
 } LsmForkState;
@@ -90,6 +94,21 @@ lsm_id_table(const char *name, Size entry_bytes, MemoryContext context)
 	ctl.entrysize = entry_bytes;
 	ctl.hcxt = context;
 	return hash_create(name, 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/* WARNING about what errno says.  The same again after a while only. */
+static void
+lsm_sweep_unreadable(const char *path)
+{
+	int			save_errno = errno;
+
+	if (!lsm_warn_about_file(hash_bytes_extended((const unsigned char *) path, strlen(path), 0), 0))
+		return;
+	errno = save_errno;
+	ereport(WARNING,
+			(errcode_for_file_access(),
+			 errmsg("could not read \"%s\": %m", path),
+			 errdetail("Files of dropped LSM trees are not removed as long as this is so.")));
 }
 
 /* What block 0 of a file in this database says. */
@@ -113,16 +132,19 @@ lsm_sweep_read_fork(const char *path, Oid dboid, uint64 *keyspace_id)
 	{
 		if (errno == ENOENT || errno == ENOTDIR)
 			return LSM_FORK_GONE;
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not open file \"%s\": %m", path)));
+		lsm_sweep_unreadable(path);
+		return LSM_FORK_UNREADABLE;
 	}
 	got = pg_pread(fd, head.data, sizeof(head.data), 0);
-	if (got < 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read file \"%s\": %m", path)));
+	if (got < 0 && errno != EISDIR)
+	{
+		lsm_sweep_unreadable(path);
+		CloseTransientFile(fd);
+		return LSM_FORK_UNREADABLE;
+	}
 	CloseTransientFile(fd);
+	if (got < 0)
+		return LSM_FORK_OTHER;
 
 	if (got == 0)
 		return LSM_FORK_GONE;
@@ -143,6 +165,8 @@ lsm_sweep_owner_alive(uint64 keyspace_id)
 	int			n = lsm_keyspace_owners(keyspace_id, &owners);
 	int			i;
 
+	if (n == LSM_OWNERS_UNREADABLE)
+		return true;
 	for (i = 0; i < n; i++)
 	{
 		char	   *path = relpathbackend(owners[i].rnode, owners[i].backend,
@@ -151,7 +175,7 @@ lsm_sweep_owner_alive(uint64 keyspace_id)
 		LsmForkState state = lsm_sweep_read_fork(path, owners[i].rnode.dbNode, &named);
 
 		pfree(path);
-		if (state == LSM_FORK_UNSURE ||
+		if (state == LSM_FORK_UNSURE || state == LSM_FORK_UNREADABLE ||
 			(state == LSM_FORK_TREE && named == keyspace_id) ||
 			(state != LSM_FORK_GONE && owners[i].backend != InvalidBackendId))
 			return true;
@@ -185,46 +209,65 @@ lsm_sweep_is_number(const char *name)
 	return name[0] != '\0' && strspn(name, "0123456789") == strlen(name);
 }
 
-/* A directory that is gone by now has no entries; other failures are errors. */
-static DIR *
-lsm_sweep_open_dir(const char *path)
+/* See tree_private.h. */
+bool
+lsm_sweep_may_be_tree(const char *name, const char *path, Oid dboid)
 {
-	DIR		   *dir = AllocateDir(path);
+	uint64		id;
+	LsmForkState state;
 
-	if (dir == NULL && errno != ENOENT && errno != ENOTDIR)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not open directory \"%s\": %m", path)));
-	return dir;
+	if (!lsm_sweep_is_number(name))
+		return false;
+	state = lsm_sweep_read_fork(path, dboid, &id);
+	return state != LSM_FORK_GONE && state != LSM_FORK_OTHER;
 }
 
-static void
+/* False: it cannot be read.  A directory that is gone by now has no entries. */
+static bool
+lsm_sweep_open_dir(const char *path, DIR **dir)
+{
+	*dir = AllocateDir(path);
+	if (*dir != NULL || errno == ENOENT || errno == ENOTDIR)
+		return true;
+	lsm_sweep_unreadable(path);
+	return false;
+}
+
+/* The looks return false if something could not be read. */
+static bool
 lsm_sweep_scan_database(const char *path, Oid dboid, HTAB *named)
 {
-	DIR		   *dir = lsm_sweep_open_dir(path);
+	DIR		   *dir;
 	struct dirent *de;
+	bool		complete = lsm_sweep_open_dir(path, &dir);
 
 	while (dir != NULL && (de = ReadDir(dir, path)) != NULL)
 	{
 		char		file[MAXPGPATH];
 		uint64		id = 0;
+		LsmForkState state;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!lsm_sweep_is_main_fork(de->d_name))
 			continue;
 		snprintf(file, sizeof(file), "%.700s/%.300s", path, de->d_name);
-		if (lsm_sweep_read_fork(file, dboid, &id) == LSM_FORK_TREE)
+		state = lsm_sweep_read_fork(file, dboid, &id);
+		if (state == LSM_FORK_TREE)
 			hash_search(named, &id, HASH_ENTER, NULL);
+		else if (state == LSM_FORK_UNREADABLE)
+			complete = false;
 	}
 	FreeDir(dir);
+	return complete;
 }
 
 /* All databases in one tablespace's directory */
-static void
+static bool
 lsm_sweep_scan_tablespace(const char *path, HTAB *named)
 {
-	DIR		   *dir = lsm_sweep_open_dir(path);
+	DIR		   *dir;
 	struct dirent *de;
+	bool		complete = lsm_sweep_open_dir(path, &dir);
 
 	while (dir != NULL && (de = ReadDir(dir, path)) != NULL)
 	{
@@ -233,12 +276,13 @@ lsm_sweep_scan_tablespace(const char *path, HTAB *named)
 		if (!lsm_sweep_is_number(de->d_name))
 			continue;
 		snprintf(database, sizeof(database), "%.700s/%.300s", path, de->d_name);
-		lsm_sweep_scan_database(database, atooid(de->d_name), named);
+		complete &= lsm_sweep_scan_database(database, atooid(de->d_name), named);
 	}
 	FreeDir(dir);
+	return complete;
 }
 
-/* Keyspaces named by any main fork on disk. */
+/* See tree_private.h. */
 HTAB *
 lsm_sweep_scan_cluster(void)
 {
@@ -246,9 +290,10 @@ lsm_sweep_scan_cluster(void)
 									 CurrentMemoryContext);
 	DIR		   *dir;
 	struct dirent *de;
+	bool		complete;
 
-	lsm_sweep_scan_tablespace("base", named);
-	dir = lsm_sweep_open_dir("pg_tblspc");
+	complete = lsm_sweep_scan_tablespace("base", named);
+	complete &= lsm_sweep_open_dir("pg_tblspc", &dir);
 	while (dir != NULL && (de = ReadDir(dir, "pg_tblspc")) != NULL)
 	{
 		char		path[MAXPGPATH];
@@ -257,10 +302,13 @@ lsm_sweep_scan_cluster(void)
 			continue;
 		snprintf(path, sizeof(path), "pg_tblspc/%.300s/%s", de->d_name,
 				 TABLESPACE_VERSION_DIRECTORY);
-		lsm_sweep_scan_tablespace(path, named);
+		complete &= lsm_sweep_scan_tablespace(path, named);
 	}
 	FreeDir(dir);
-	return named;
+	if (complete)
+		return named;
+	hash_destroy(named);
+	return NULL;
 }
 
 /* ---- passes ---- */
@@ -271,10 +319,11 @@ lsm_sweep_list(int *n)
 {
 	int			room = 16;
 	uint64	   *ids = palloc(room * sizeof(uint64));
-	DIR		   *dir = lsm_sweep_open_dir(LSM_DIR);
+	DIR		   *dir;
 	struct dirent *de;
 
 	*n = 0;
+	(void) lsm_sweep_open_dir(LSM_DIR, &dir);
 	while (dir != NULL && (de = ReadDir(dir, LSM_DIR)) != NULL)
 	{
 		uint64		id;
@@ -334,8 +383,7 @@ lsm_sweep_clear_suspects(void)
 }
 
 /*
- * One pass, at most every LSM_SWEEP_INTERVAL_MS.  ERRORs if a directory or
- * file cannot be read; nothing was removed then.
+ * One pass, at most every LSM_SWEEP_INTERVAL_MS.
  */
 void
 lsm_sweep_orphans(void)
@@ -365,7 +413,7 @@ lsm_sweep_orphans(void)
 	ids = lsm_sweep_list(&n);
 	if (n > 0)
 		named = lsm_sweep_scan_cluster();
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n && named != NULL; i++)
 	{
 		if (hash_search(named, &ids[i], HASH_FIND, NULL) != NULL ||
 			!lsm_sweep_suspect(ids[i], redo))
@@ -376,6 +424,9 @@ lsm_sweep_orphans(void)
 				(errmsg_internal("removed orphaned keyspace %016" INT64_MODIFIER "x",
 								 ids[i])));
 		LSM_CRASH_POINT("sweep_after_remove");
+
+		/* what could not be removed is tried again after two more checkpoints */
+		(void) hash_search(suspects, &ids[i], HASH_REMOVE, NULL);
 	}
 	lsm_sweep_clear_suspects();
 

@@ -84,12 +84,13 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_loghelp_shmem_bytes());
+	bytes = add_size(bytes, lsm_repair_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
 	bytes = add_size(bytes, lsm_elastic_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 13 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 14 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -118,6 +119,7 @@ lsm_tree_shmem_init(void)
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	lsm_loghelp_shmem_init();
+	lsm_repair_shmem_init();
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();
 	lsm_elastic_shmem_init();
@@ -237,6 +239,43 @@ tree_trim(void)
 	}
 }
 
+/*
+ * Transactions that are rolled back leave their handles, since cursors may still refer to them
+ * when the callback runs.  A session that does nothing else trims here: what an earlier transaction
+ * has left is not pinned, and all of this one's is.
+ */
+static void
+tree_trim_rolled_back(void)
+{
+	static long limit = TREE_MAX_HANDLES;
+
+	if (hash_get_num_entries(tree_handles) <= limit)
+		return;
+	tree_trim();
+
+	/* so that a transaction with very many trees does not look at all of them for each */
+	limit = Max(TREE_MAX_HANDLES, 2 * hash_get_num_entries(tree_handles));
+}
+
+/* See tree_private.h.  Never fails. */
+void
+lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
+{
+	TreeHandle *handle;
+	TreeKey		key;
+
+	if (tree_handles == NULL)
+		return;
+	memset(&key, 0, sizeof(key));
+	key.rnode = rnode;
+	key.backend = backend;
+	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
+	if (handle == NULL)
+		return;
+	tree_unpin(handle);
+	tree_forget(handle);
+}
+
 static void
 tree_cleanup(void)
 {
@@ -294,7 +333,10 @@ tree_subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 					  SubTransactionId parentSubid, void *arg)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
 		tree_cleanup();
+		lsm_temporary_note_abort();
+	}
 }
 
 static void
@@ -306,7 +348,7 @@ tree_at_exit(int code, Datum arg)
 	lsm_counters_publish();
 	lsm_filestats_publish();
 	tree_unpin_all();
-	lsm_keyspace_forget_temporary();
+	lsm_temporary_release_all();
 }
 
 /*
@@ -352,7 +394,6 @@ tree_lookup(RelFileNode rnode, BackendId backend)
 	TreeHandle **recent = &tree_recent[rnode.relNode % TREE_RECENT];
 	TreeHandle *handle = *recent;
 	TreeKey		key;
-	bool		found;
 
 	if (handle != NULL && RelFileNodeEquals(handle->tree.rnode, rnode) &&
 		handle->tree.backend == backend)
@@ -362,11 +403,13 @@ tree_lookup(RelFileNode rnode, BackendId backend)
 	memset(&key, 0, sizeof(key));
 	key.rnode = rnode;
 	key.backend = backend;
-	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_ENTER, &found);
-	if (!found)
+	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
+	if (handle == NULL)
 	{
 		static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
 
+		tree_trim_rolled_back();
+		handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_ENTER, NULL);
 		memset((char *) handle + sizeof(TreeKey), 0,
 			   sizeof(TreeHandle) - sizeof(TreeKey));
 		handle->tree.options = unset;

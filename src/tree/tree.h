@@ -279,6 +279,12 @@ extern void lsm_tree_take_over(Relation rel);
  * Transaction callbacks call it; a worker's error handler must. */
 extern void lsm_tree_abort_cleanup(void);
 
+/* Core may copy main forks of this backend's temporary relations: ALTER INDEX SET TABLESPACE. */
+extern void lsm_tree_note_fork_copies(void);
+
+/* To be called once, in the postmaster: object access (temporary.c). */
+extern void lsm_temporary_hooks_init(void);
+
 /* CREATE DATABASE begins to copy, all rights checked, or has copied if it had begun.
  * The end of a transaction by an error ends a copy that has failed. */
 extern void lsm_tree_database_copy(bool begins);
@@ -288,10 +294,9 @@ extern void lsm_tree_forget_database(Oid dboid);
 
 /*
  * A database was copied in this transaction, which still has the source locked:
- * give the copies of its trees keyspaces of their own (clone.c).  Tablespaces are the databases' defaults.
+ * give the copies of its trees keyspaces of their own (clone.c).
  */
-extern void lsm_tree_clone_database(Oid from_dboid, Oid to_dboid, Oid from_spcoid,
-									Oid to_spcoid);
+extern void lsm_tree_clone_database(Oid from_dboid, Oid to_dboid);
 
 /* ---- lookups (lookup.c) ---- */
 
@@ -826,6 +831,12 @@ extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
  * compact.  Returns true if something was done (call again soon).
  */
 extern bool lsm_worker_round(int worker_no);
+
+/*
+ * An error ended the round: what it was about, and for how long that is left alone now (0: the
+ * same will not be tried at once anyway).  NULL: it is not known.
+ */
+extern const char *lsm_worker_failed(int *rest_seconds);
 
 /* Latch of worker i, for writers to wake it; called by the worker itself at start. */
 extern void lsm_worker_announce(int worker_no);

@@ -645,10 +645,11 @@ extern void lsm_keyspace_dir(uint64 keyspace_id, char *path);	/* MAXPGPATH */
 /* Number of "000042.sst" or "000042.flt"; false for any other name. */
 extern bool lsm_file_parse(const char *name, uint64 *number, bool *filter);
 extern void lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path);
+extern void lsm_filter_temporary_path(const LsmTree *tree, uint64 number, char *path);
 extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter,
 								   char *path);
 
-/* Main fork of that name exists and is not empty. */
+/* Main fork of that name exists and is not empty; also if that cannot be told.  Never an error. */
 extern bool lsm_fork_exists(RelFileNode rnode, BackendId backend);
 
 /* Directory and owner file, durable; existing ones are fine (redo). */
@@ -667,7 +668,13 @@ typedef struct LsmOwner
 	BackendId	backend;
 } LsmOwner;
 
-/* palloc'd; -1: no owner file or not readable as one. */
+/*
+ * palloc'd; their number.  NONE: there is no owner file, or it says nothing of
+ * use.  UNREADABLE: there is one, and there was a WARNING; so do nothing that relies on there being
+ * no owner.
+ */
+#define LSM_OWNERS_NONE			(-1)
+#define LSM_OWNERS_UNREADABLE	(-2)
 extern int	lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners);
 
 /* "0123456789abcdef" to an id; false if it is something else */
@@ -705,6 +712,12 @@ extern bool lsm_file_needs_log(const LsmTree *tree);
 extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter,
 								  bool (*forsaken) (void));
 
+/*
+ * warned.c: may this process say again that something is wrong with the file (0: the owner file)?  Then
+ * not for a while.
+ */
+extern bool lsm_warn_about_file(uint64 keyspace_id, uint64 number);
+
 /* Unlink both files of a number; ENOENT is fine, others WARNING. */
 extern void lsm_file_unlink(const LsmTree *tree, uint64 number);
 
@@ -720,18 +733,47 @@ extern void lsm_sweep_orphans(void);
 /* A fork listed in the keyspace's owner file names it, or might. */
 extern bool lsm_sweep_owner_alive(uint64 keyspace_id);
 
-/* Keyspaces named by any main fork on disk: a set of ids in the current context. */
+/*
+ * Keyspaces named by any main fork on disk: a set of ids in the current context.  NULL if
+ * one of the forks could not be read (there was a WARNING).
+ */
 extern struct HTAB *lsm_sweep_scan_cluster(void);
 
+/*
+ * The main fork of this name is not that of anything else but an lsm tree, as far as
+ * the file tells: its metapage may be in a buffer only.  Temporary ones not included.
+ */
+extern bool lsm_sweep_may_be_tree(const char *name, const char *path, Oid dboid);
+
 /* drop.c: keyspaces of relations that an ended transaction has dropped */
+
+/*
+ * What block 0 of a main fork's file says; false if that is no lsm tree or cannot
+ * be read.  Never an error.
+ */
+extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id);
 extern Size lsm_drop_shmem_bytes(void);
 extern void lsm_drop_shmem_init(void);
 
 /* Called by worker 0 in every round. */
 extern void lsm_drop_keyspaces(void);
 
+/* temporary.c: trees of this backend's temporary relations */
+
+/* The keyspace is in this fork now; one that was there before goes at once. */
+extern void lsm_temporary_remember(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+
+/* Release those whose fork is gone.  Never fails. */
+extern void lsm_temporary_release_gone(void);
+
+/* A subtransaction was rolled back: its forks go in a moment. */
+extern void lsm_temporary_note_abort(void);
+
 /* Backend exit: remove directories of this backend's temporary trees. */
-extern void lsm_keyspace_forget_temporary(void);
+extern void lsm_temporary_release_all(void);
+
+/* tree.c: nobody will use the temporary tree in this fork again. */
+extern void lsm_tree_forget_fork(RelFileNode rnode, BackendId backend);
 
 /* ======================================================================
  * version.c, filecache.c: a backend's view of the files
@@ -771,6 +813,11 @@ extern void lsm_compact_stall(LsmTree *tree);
 
 /* After an error: give up flush and compaction ownership, remove unfinished files. */
 extern void lsm_flush_abort(void);
+
+/* repair.c: have the file's filter looked at, and built again if it is damaged.  Never fails. */
+extern void lsm_repair_request(uint64 keyspace_id, uint64 number);
+extern Size lsm_repair_shmem_bytes(void);
+extern void lsm_repair_shmem_init(void);
 
 /* counters.c */
 extern Size lsm_counters_shmem_bytes(void);

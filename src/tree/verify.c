@@ -8,7 +8,8 @@
  * compaction may remove a file under it.  Problems of a file are kept back
  * until it is seen to be still part of the tree.  Damage is reported as
  * rows; only what has nothing to do with it (out of memory, cancel) is
- * an ERROR.
+ * an ERROR.  A filter that is reported will be built again, for who asks may be
+ * the only one who has read all of it.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,6 +36,7 @@ typedef struct Verify
 	/* problems of the present file, not yet reported */
 	List	   *objects;
 	List	   *problems;
+	bool		filter_problems;
 	int			entry_problems;
 
 	/* what is open */
@@ -78,6 +80,8 @@ note_problem(Verify *verify, const char *object, const char *format,...)
 			break;
 		enlargeStringInfo(&text, needed);
 	}
+	if (object == verify->filter_path)
+		verify->filter_problems = true;
 	verify->objects = lappend(verify->objects, pstrdup(object));
 	verify->problems = lappend(verify->problems, text.data);
 	MemoryContextSwitchTo(old);
@@ -388,13 +392,18 @@ check_file(Verify *verify)
  * The tree
  * ====================================================================== */
 
+/* Not any more, either, if its filter was built again while we looked. */
 static bool
-still_listed(LsmTree *tree, uint64 number)
+still_listed(LsmTree *tree, const LsmFile *file)
 {
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_enter(tree, &set);
-	bool		result = lsm_version_has(version, number);
+	bool		result = false;
 
+	for (int i = 0; i < version->nfiles && !result; i++)
+		result = version->files[i].number == file->number &&
+			version->files[i].filter_bytes == file->filter_bytes &&
+			version->files[i].filter_check == file->filter_check;
 	lsm_tree_exit(tree);
 	return result;
 }
@@ -432,8 +441,10 @@ verify_file(LsmTree *tree, const LsmFile *file, MemoryContext parent,
 	MemoryContextSwitchTo(old);
 
 	/* a file that a compaction has removed meanwhile has no problems */
-	if (verify->problems != NIL && still_listed(tree, file->number))
+	if (verify->problems != NIL && still_listed(tree, file))
 	{
+		if (verify->filter_problems)
+			lsm_repair_request(tree->keyspace_id, file->number);
 		forboth(object, verify->objects, problem, verify->problems)
 		{
 			report(arg, (char *) lfirst(object), (char *) lfirst(problem));

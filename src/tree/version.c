@@ -310,6 +310,7 @@ lsm_version_refresh(LsmTree *tree)
 				!lsm_version_has(version, old->numbers[i]))
 				lsm_filecache_forget(old->keyspace_id, old->numbers[i]);
 		}
+		lsm_filecache_forget_damaged(version->keyspace_id);
 		lsm_version_unpin(old);
 	}
 	return version;

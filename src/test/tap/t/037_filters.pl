@@ -1,0 +1,225 @@
+# A filter file that is missing or damaged costs time and no data: the right answers at once, one warning that
+# names the file, a row of lsm_verify until it has been built again, which a worker or lsm_compact() does.
+# A copied database has its filters on a standby, too.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+lsm_seed();
+my $node = lsm_node('filters', conf => "autovacuum = off\nmax_wal_size = 1GB\nmax_wal_senders = 4\nlsm.elastic_memory = 8MB\nlsm.elastic_initial_units = 6");
+lsm_start($node);
+my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off; ';
+my $ask = 'SELECT count(*) FROM generate_series(1, 8000) g, LATERAL (SELECT 1 FROM d WHERE id = g OFFSET 0) s';
+my $groups = 'SELECT count(*) FROM d WHERE id = ANY (ARRAY(SELECT generate_series(1, 8000)))';
+my $problems = q{SELECT object, problem FROM lsm_verify('d_id')};
+my $warning = qr/WARNING:  [^\n]*filter file "pg_lsm[^\n]*\.flt"/;
+
+sub set_repair
+{
+	my ($on) = @_;
+	lsm_set($node, 'lsm.crash_point' => $on ? '' : 'repair_started!');
+	$node->reload;
+	# a worker that has seen it
+	my $want = $on ? '' : 'repair_started!';
+	$node->poll_query_until('postgres', "SELECT setting = '$want' FROM pg_settings WHERE name = 'lsm.crash_point'") or die;
+	usleep(100_000);
+	return;
+}
+
+sub filters { my @f = sort { -s $b <=> -s $a } grep { /\.flt$/ } glob("$_[0]/*"); return @f; }
+
+sub make
+{
+	my ($scheme) = @_;
+	my %before = map { $_ => 1 } glob(lsm_dir($node) . '/*');
+	$node->safe_psql('postgres', qq{
+DROP TABLE IF EXISTS d;
+CREATE TABLE d (id int) USING heap;
+INSERT INTO d SELECT g FROM generate_series(2, 8000, 2) g;
+CREATE INDEX d_id ON d USING lsm (id) WITH (filter_scheme = $scheme);
+INSERT INTO d SELECT g FROM generate_series(8001, 12000) g;
+SELECT lsm_flush('d_id');});
+	my ($dir) = grep { !$before{$_} } glob(lsm_dir($node) . '/*');
+	return $dir;
+}
+
+sub flip
+{
+	my ($file, $offset) = @_;
+	open my $fh, '+<:raw', $file or die "$file: $!";
+	seek $fh, $offset, 0;
+	read $fh, my $byte, 1;
+	seek $fh, $offset, 0;
+	print $fh chr(ord($byte) ^ 0x55);
+	close $fh;
+	return;
+}
+
+my %damage = (
+	'missing' => sub { unlink $_[0] },
+	'empty' => sub { truncate($_[0], 0) },
+	'cut' => sub { truncate($_[0], int((-s $_[0]) / 2)) },
+	'longer' => sub { append_to_file($_[0], 'x' x 5000) },
+	'header' => sub { flip($_[0], 20) },
+	'bit flipped' => sub { flip($_[0], 64 + int(rand((-s $_[0]) - 64))) },
+	'a directory' => sub { unlink $_[0]; mkdir $_[0] },
+	'of another file' => sub { my ($other) = grep { $_ ne $_[0] } filters($_[0] =~ s{/[^/]*$}{}r); unlink $_[0]; system('cp', $other, $_[0]) == 0 or die });
+my @hows = sort keys %damage;
+
+foreach my $scheme (qw(bloom blocked elastic quotient cascade))
+{
+	my $dir = make($scheme);
+	is($node->safe_psql('postgres', $by_index . $ask), 4000, "$scheme: intact");
+	my @some = lsm_long() ? @hows : map { splice(@hows, int(rand(@hows)), 1) } 1 .. 3;
+	@hows = sort keys %damage if @hows < 3;
+	set_repair(0);
+	foreach my $how (@some)
+	{
+		my ($flt) = filters($dir);
+		my $offset = -s $node->logfile;
+		$damage{$how}->($flt);
+		like($node->safe_psql('postgres', $problems), qr/\.flt\|/, "$scheme, $how: lsm_verify reports it");
+
+		# an old session and a new one; the second statement is asked without a warning
+		my ($rc, $out, $err) = $node->psql('postgres', "$by_index $ask; $groups; $ask");
+		is($rc, 0, "$scheme, $how: no query fails") or diag($err);
+		is($out, "4000\n4000\n4000", "$scheme, $how: right at once");
+		my $n = () = $err =~ /$warning/g;
+		is($n, $how eq 'bit flipped' && $scheme eq 'elastic' ? $n : 1, "$scheme, $how: one warning") or diag($err);
+		like($node->safe_psql('postgres', $problems), qr/\.flt\|/, "$scheme, $how: lsm_verify reports it until it is built again");
+
+		if ($how eq $some[0])
+		{
+			# by hand
+			is($node->safe_psql('postgres', q{SET lsm.crash_point = ''; SET client_min_messages = error; SELECT lsm_compact('d_id')}), '', "$scheme, $how: lsm_compact");
+		}
+		else
+		{
+			my $session = $node->background_psql('postgres', on_error_die => 1);
+			$session->query($by_index . 'SET client_min_messages = error');
+			is($session->query_safe($ask), 4000, "$scheme, $how: without its filter");
+			lsm_set($node, 'lsm.crash_point' => '');
+			$node->restart if 0;
+			$node->reload;
+			ok($node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM lsm_verify(\'d_id\')'), "$scheme, $how: built again by a worker");
+
+			# the session that had the file open asks the new filter
+			my $negatives = q{SELECT filter_negatives FROM pg_stat_lsm WHERE relname = 'd_id'};
+			my $before = $node->safe_psql('postgres', $negatives);
+			is($session->query_safe($ask), 4000, "$scheme, $how: the same session, with the new filter");
+			$session->query_safe($ask) if $scheme eq 'elastic';
+			$session->quit;
+			cmp_ok($node->safe_psql('postgres', $negatives), '>', $before + 3000, "$scheme, $how: it is asked");
+			set_repair(0);
+		}
+		is($node->safe_psql('postgres', $problems), '', "$scheme, $how: lsm_verify is content");
+		($rc, $out, $err) = $node->psql('postgres', $by_index . $ask);
+		is("$out$err", '4000', "$scheme, $how: a new session has nothing to say");
+		is(join(' ', glob("$dir/*.tmp")), '', "$scheme, $how: nothing is left over");
+	}
+
+	# compactions of files with damaged filters: what they write is right
+	$node->safe_psql('postgres', 'INSERT INTO d SELECT g FROM generate_series(1, 7999, 2) g');
+	$damage{ ('cut', 'bit flipped', 'of another file')[ int(rand(3)) ] }->($_) foreach (filters($dir))[0];
+	$node->safe_psql('postgres', q{SET client_min_messages = error; SET lsm.crash_point = ''; SELECT lsm_compact('d_id')});
+	is($node->safe_psql('postgres', $by_index . $ask), 8000, "$scheme: after a compaction");
+	is($node->safe_psql('postgres', $problems), '', "$scheme: and all is well");
+	set_repair(1);
+}
+
+# a filter that cannot be written: on with the sorted file, again later
+{
+	my $dir = make('blocked');
+	my ($flt) = filters($dir);
+	unlink $flt;
+	mkdir "$flt.tmp";
+	my $offset = -s $node->logfile;
+	is($node->safe_psql('postgres', "SET client_min_messages = error; $by_index $ask"), 4000, 'no room: right');
+	for (1 .. 100) { last if substr(slurp_file($node->logfile), $offset) =~ /could not create filter file/; usleep(100_000); }
+	my $log = substr(slurp_file($node->logfile), $offset);
+	like($log, qr/WARNING:  could not create filter file "pg_lsm[^"]*\.flt\.tmp"/, 'no room: a warning');
+	unlike($log, qr/ERROR|FATAL|PANIC/, 'no room: nothing worse');
+	my ($rc, $out, $err) = $node->psql('postgres', q{SELECT lsm_compact('d_id')});
+	is($rc, 0, 'no room: lsm_compact goes on');
+	rmdir "$flt.tmp";
+	$node->safe_psql('postgres', q{SET client_min_messages = error; SELECT lsm_compact('d_id')});
+	is($node->safe_psql('postgres', $problems), '', 'room again: mended');
+}
+
+# crashes while it is built, and others at the same time
+foreach my $point ('repair_written', 'repair_renamed', 'compact_before_edit', 'compact_after_edit', '')
+{
+	my $dir = make('quotient');
+	my ($flt) = filters($dir);
+	$node->stop;
+	unlink $flt;
+	lsm_set($node, 'lsm.crash_point' => $point);
+	$node->start;
+	my @pids = lsm_pids($node);
+	my @sessions = map { lsm_spawn_psql($node, lsm_script("ask$_", "$by_index $ask;\n$groups;\n$ask;\n"), "$ENV{TESTDIR}/ask$_.out") } 1 .. 4;
+	waitpid($_, 0) foreach @sessions;
+	my @outs = map { slurp_file("$ENV{TESTDIR}/ask$_.out") } 1 .. 4;
+	is(scalar(grep { $_ !~ /\A(4000\n)*(SET\n)*\z/ } @outs), 0, "crash at '$point': no wrong answer") or diag(@outs);
+	if ($point ne '')
+	{
+		lsm_wait_gone($node, @pids);
+		lsm_set($node, 'lsm.crash_point' => '');
+		lsm_restart_after_crash($node, @pids);
+		is($node->safe_psql('postgres', "SET client_min_messages = error; $by_index $ask"), 4000, "crash at '$point': right after recovery");
+	}
+	ok($node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM lsm_verify(\'d_id\')'), "crash at '$point': mended");
+	is(join(' ', glob("$dir/*.tmp")), '', "crash at '$point': nothing is left over");
+}
+
+# temporary tables: nobody builds theirs again, and nothing is wrong
+{
+	my ($rc, $out, $err) = $node->psql('postgres', "CREATE TEMP TABLE d (id int) USING heap; INSERT INTO d SELECT g FROM generate_series(2, 8000, 2) g; CREATE INDEX d_id ON d USING lsm (id);\n"
+		  . '\! for f in ' . lsm_dir($node) . "/*/owner; do grep -qE ' [0-9]+\$' \$f && rm -f \${f%owner}*.flt; done\n$by_index $ask; $groups; INSERT INTO d VALUES (1); SELECT lsm_compact('d_id'); $ask;");
+	is($out, "4000\n4000\n\n4001", 'temporary: right') or diag($err);
+	unlike($err, qr/ERROR/, 'temporary: no error');
+}
+
+# databases that were copied, as a standby and its sessions find them after promotion
+$node->safe_psql('postgres', 'DROP TABLE IF EXISTS d');
+$node->restart;
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$node->safe_psql('postgres', 'CREATE DATABASE source');
+$node->safe_psql('source', 'CREATE EXTENSION lsmam; CREATE TABLE plain (a int) USING heap; '
+	  . join(' ', map { "CREATE TABLE d_$_ (id int) USING heap; INSERT INTO d_$_ SELECT g FROM generate_series(2, 8000, 2) g; CREATE INDEX d_${_}_id ON d_$_ USING lsm (id) WITH (filter_scheme = $_); CREATE TABLE t_$_ (id int PRIMARY KEY, v text) USING lsm; SET lsm.filter_scheme = $_; INSERT INTO t_$_ SELECT g, md5(g::text) FROM generate_series(1, 3000) g; SELECT lsm_flush('t_$_');" } qw(none bloom blocked elastic quotient cascade)));
+$node->safe_psql('postgres', "CREATE DATABASE copy_$_ TEMPLATE source STRATEGY $_") foreach qw(wal_log file_copy);
+my @primary_filters = grep { /flt$/ } lsm_files_of($node);
+$node->wait_for_catchup($standby);
+$standby->promote;
+my @standby_filters = grep { /flt$/ } lsm_files_of($standby);
+is(join(' ', map { s{.*/pg_lsm/}{}r } @standby_filters), join(' ', map { s{.*/pg_lsm/}{}r } @primary_filters), 'the standby has the filter files that the primary has');
+foreach my $server ($standby, $node)
+{
+	foreach my $db (qw(source copy_wal_log copy_file_copy))
+	{
+		foreach my $scheme (qw(none bloom blocked elastic quotient cascade))
+		{
+			my ($rc, $out, $err) = $server->psql($db, "$by_index SELECT count(*) FROM generate_series(1, 8000) g, LATERAL (SELECT 1 FROM d_$scheme WHERE id = g OFFSET 0) s; SELECT count(*), count(v) FROM t_$scheme; SELECT v = md5('77') FROM t_$scheme WHERE id = 77; SELECT * FROM lsm_verify('d_${scheme}_id'); SELECT * FROM lsm_verify('t_$scheme')");
+			is("$out$err", "4000\n3000|3000\nt", $server->name . ", $db, $scheme");
+		}
+	}
+}
+
+# a template whose filter files are gone can be copied; the copy mends itself
+set_repair(0);
+unlink $_ foreach @primary_filters[0 .. 5];
+$node->restart;
+my ($rc, $out, $err) = $node->psql('postgres', 'CREATE DATABASE without TEMPLATE source');
+is($rc, 0, 'a template without some filter files is copied') or diag($err);
+set_repair(1);
+$node->psql('without', q{SELECT count(*) FROM lsm_verify(c.oid::regclass), pg_class c WHERE c.relname ~ '^[dt]_' AND c.relam IN (SELECT oid FROM pg_am WHERE amname ~ 'lsm')});
+ok($node->poll_query_until('without', q{SELECT count(*) = 0 FROM pg_class c, lsm_verify(c.oid::regclass) WHERE c.relname ~ '^[dt]_' AND c.relam IN (SELECT oid FROM pg_am WHERE amname ~ 'lsm')}), 'and the copy builds them again');
+$standby->stop;
+$node->stop;
+done_testing();

@@ -171,3 +171,28 @@ RESET enable_seqscan;
 SELECT pg_stat_force_next_flush();
 SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'f_scan';
 DROP TABLE f;
+
+-- a type that can be read as another one, but knows other values as equal: keys are btree's, and
+-- an index that would admit both is refused
+CREATE EXTENSION citext;
+CREATE DOMAIN mail AS citext;
+SET lsm.constraint_index = lsm;
+CREATE TABLE like_text (e citext PRIMARY KEY, m mail UNIQUE, n int UNIQUE) USING lsm;
+SELECT c.relname, a.amname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+WHERE i.indrelid = 'like_text'::regclass ORDER BY 1;
+INSERT INTO like_text VALUES ('Bob@x', 'a', 1), ('bob@X', 'b', 2);
+INSERT INTO like_text VALUES ('Bob@x', 'a', 1);
+INSERT INTO like_text VALUES ('BOB@x', 'b', 2) ON CONFLICT (e) DO NOTHING;
+SELECT * FROM like_text;
+CREATE UNIQUE INDEX ON like_text USING lsm (e);
+CREATE INDEX ON like_text USING lsm (n, m);
+CREATE INDEX ON like_text USING lsm (e text_ops);
+CREATE UNIQUE INDEX ON like_text USING lsm ((lower(e::text) COLLATE "C"));
+ALTER TABLE like_text ADD COLUMN f citext, ADD UNIQUE (f, n);
+INSERT INTO like_text VALUES ('x', 'x', 3, 'F'), ('y', 'y', 4, 'f');
+DROP TABLE like_text;
+CREATE TABLE like_text (e citext) USING heap;
+CREATE UNIQUE INDEX ON like_text USING lsm (e);
+DROP TABLE like_text;
+RESET lsm.constraint_index;
+DROP EXTENSION citext CASCADE;

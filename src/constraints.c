@@ -72,6 +72,7 @@ type_fits(Oid type, Oid collation, bool in_order)
 		return false;
 	opclass = GetDefaultOpClass(type, lsm_index_am_oid());
 	if (!OidIsValid(opclass) ||
+		!lsm_opclass_is_for_type(get_opclass_input_type(opclass), type) ||
 		(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
 		return false;
 	return !in_order || lsm_opclass_is_ordered(opclass, collation);

@@ -79,28 +79,6 @@ static RoutedInsert *routed_inserts = NULL;
  * Indexes
  * ====================================================================== */
 
-static bool
-has_unique_lsm_index(Relation rel)
-{
-	List	   *indexes;
-	ListCell   *lc;
-	bool		found = false;
-
-	if (!rel->rd_rel->relhasindex)
-		return false;
-	indexes = RelationGetIndexList(rel);
-	foreach(lc, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(lc), RowExclusiveLock);
-
-		found |= index->rd_index->indisunique &&
-			index->rd_rel->relam == lsm_index_am_oid();
-		index_close(index, NoLock);
-	}
-	list_free(indexes);
-	return found;
-}
-
 /* What BuildSpeculativeIndexInfo does for btree. */
 static void
 fill_unique_operators(Relation index, IndexInfo *info)
@@ -490,10 +468,17 @@ prepare_node(PlanState *state)
 	if (modify->mt_partition_tuple_routing != NULL)
 		prepare_routing(modify);
 	else if (rri->ri_IndexRelationDescs == NULL &&
-			 has_unique_lsm_index(rri->ri_RelationDesc))
+			 rri->ri_RelationDesc->rd_rel->relkind == RELKIND_RELATION)
 	{
+		/*
+		 * Also where no index is ours: CREATE INDEX CONCURRENTLY may add one
+		 * before the executor opens them.  It waits for this statement,
+		 * which need not know of it.
+		 */
 		ExecOpenIndices(rri, false);
 		prepare_indexes(rri);
+		if (rri->ri_IndexRelationDescs == NULL)
+			rri->ri_IndexRelationDescs = palloc0(sizeof(Relation));
 	}
 }
 

@@ -204,6 +204,7 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 	LsmTree    *tree;
 	Oid			less = lookup_type_cache(BYTEAOID, TYPECACHE_LT_OPR)->lt_opr;
 
+	lsm_check_operator_classes(index);
 	lsm_check_collations(index);
 	state.spec = lsm_key_spec(index);
 	state.unique = info->ii_Unique;

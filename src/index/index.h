@@ -129,6 +129,12 @@ extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
 extern LsmKeySpec *lsm_key_spec(Relation index);
 extern void lsm_key_spec_fill(Relation index, LsmKeySpec *spec);
 
+/* Are values of `type` that a class for `opcintype` knows as equal those that btree does? */
+extern bool lsm_opclass_is_for_type(Oid opcintype, Oid type);
+
+/* ERROR if they are not for a key column. */
+extern void lsm_check_operator_classes(Relation index);
+
 /* ERROR if a column's collation is nondeterministic. */
 extern void lsm_check_collations(Relation index);
 

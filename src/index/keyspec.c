@@ -205,6 +205,44 @@ lsm_check_collations(Relation index)
 }
 
 /*
+ * Where there is no operator class for a type, PostgreSQL takes one for a type
+ * that its values can be read as (citext as text).  If btree has one of its own
+ * for it, or takes another one, values that are equal there would be different
+ * to us, and a unique index would admit both.
+ */
+bool
+lsm_opclass_is_for_type(Oid opcintype, Oid type)
+{
+	Oid			btree = GetDefaultOpClass(getBaseType(type), BTREE_AM_OID);
+
+	return OidIsValid(btree) && get_opclass_input_type(btree) == opcintype;
+}
+
+/* ERROR if a key column would be compared in another way than btree does. */
+void
+lsm_check_operator_classes(Relation index)
+{
+	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+
+	for (int i = 0; i < nkeys; i++)
+	{
+		Oid			type = TupleDescAttr(RelationGetDescr(index), i)->atttypid;
+		Oid			opcintype = index->rd_opcintype[i];
+
+		if (!lsm_opclass_is_for_type(opcintype, type))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("lsm_index has no operator class for type %s",
+							format_type_be(type)),
+					 errdetail("Column %d of index \"%s\" would be compared as type %s, which knows other values as equal.",
+							   i + 1, RelationGetRelationName(index),
+							   format_type_be(opcintype)),
+					 errhint("Use a btree index, or an expression that casts the column to type %s.",
+							 format_type_be(opcintype))));
+	}
+}
+
+/*
  * Known by the name of the table's access method, which is part of the
  * contract with the user: this room does not reach into src/table.  The name is
  * looked up once; later the access method is known by its functions.

@@ -102,7 +102,7 @@ sub ended_or_waits
 	return 0;
 }
 
-sub output { return join('', grep { !/^$|NOTICE/ } map { "$_\n" } split /\n/, slurp_file("$dir/$_[0].out")); }
+sub output { return join('', grep { !/^$|NOTICE|^(DETAIL|HINT):/ } map { "$_\n" } split /\n/, slurp_file("$dir/$_[0].out")); }
 
 # ---- tables ----
 

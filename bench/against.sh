@@ -4,7 +4,7 @@
 # Both are built and installed privately; their servers run at the same time with the same data, and one session of
 # each takes turns with the other in chunks of about a second (BENCH_ROUNDS, 15).  What is compared is the CPU time
 # that the backends took, so that others on the machine count less; a ratio is the median of those of
-# neighbouring chunks, above 1: this tree needs less.
+# neighbouring chunks, above 1: this tree needs less.  TPC-B: transactions per second.
 set -uo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 commit=${1:?usage: bench/against.sh COMMIT [ROW...]}
@@ -60,6 +60,22 @@ ask_side() {
 	as_postgres "$all/$side/$pg_bin/psql" -X -q -At -v ON_ERROR_STOP=1 -h "$all/$side" -p "${port_of[$side]}" -U postgres "$@" postgres
 }
 
+# median LABEL UNIT A B <lines of two numbers, of A and of B: the median of the ratios A / B
+median() {
+	awk -v label="$1" -v unit="$2" -v a="$3" -v b="$4" '
+		function sort(v, n,  i, j, t) {
+			for (i = 2; i <= n; i++)
+				for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+		}
+		{ first[NR] = $1; second[NR] = $2; r[NR] = $1 / $2 }
+		END {
+			sort(first, NR); sort(second, NR); sort(r, NR)
+			m = int((NR + 1) / 2)
+			printf "%-44s %s %d %s, %s %d %s: %.3fx (quartiles %.3f..%.3f)\n", label, a, first[m], unit, b, second[m], unit, r[m],
+				r[int((NR - 1) / 4) + 1], r[int((NR - 1) * 3 / 4) + 1]
+		}'
+}
+
 # compare LABEL SETUP STATEMENT
 compare() {
 	local side i
@@ -75,18 +91,22 @@ compare() {
 				awk 'NR == 1 { a = $1 } END { printf "%d ", ($1 - a) / 1000 }'
 		done
 		echo
-	done | awk -v label="$1" '
-		function sort(v, n,  i, j, t) {
-			for (i = 2; i <= n; i++)
-				for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
-		}
-		{ old[NR] = $1; new[NR] = $2; r[NR] = $1 / $2 }
-		END {
-			sort(old, NR); sort(new, NR); sort(r, NR)
-			m = int((NR + 1) / 2)
-			printf "%-44s old %d us, new %d us: %.3fx (quartiles %.3f..%.3f)\n", label, old[m], new[m], r[m],
-				r[int((NR - 1) / 4) + 1], r[int((NR - 1) * 3 / 4) + 1]
-		}'
+	done | median "$1" us old new
+}
+
+# pgbench's TPC-B by four clients, in turns of four seconds: transactions per second
+tps_of() {
+	as_postgres "$all/$1/$pg_bin/pgbench" -h "$all/$1" -p "${port_of[$1]}" -U postgres -n -M prepared -c 4 -j 4 -T 4 postgres 2>/dev/null |
+		sed -n 's/^tps = \([0-9.]*\).*/\1/p'
+}
+compare_tpcb() {
+	local side i
+	for side in old new; do
+		as_postgres "$all/$side/$pg_bin/pgbench" -h "$all/$side" -p "${port_of[$side]}" -U postgres -i -q -s 5 postgres >/dev/null 2>&1 || exit 1
+	done
+	for ((i = 0; i < rounds; i++)); do
+		echo "$(tps_of new) $(tps_of old)"
+	done | median "TPC-B, scale 5, asynchronous" tps new old
 }
 
 wanted() { [ ${#rows[@]} -eq 0 ] || [[ " ${rows[*]} " == *" $1 "* ]]; }
@@ -104,6 +124,7 @@ wanted insert && compare "30,000 inserts of random uuids, row by row" "$uuid" \
 	"DO \$\$ BEGIN FOR i IN 1..30000 LOOP INSERT INTO u VALUES (gen_random_uuid(), i); END LOOP; END \$\$"
 wanted batch && compare "200,000 inserts of random uuids, together" "$uuid" \
 	"INSERT INTO u SELECT gen_random_uuid(), i FROM generate_series(1, 200000) i"
+wanted tpcb && compare_tpcb
 wanted select && compare "50,000 point selects" "$kv" \
 	"DO \$\$ DECLARE x int; BEGIN FOR i IN 1..50000 LOOP SELECT v INTO x FROM t WHERE id = 1 + (i * 7919) % 100000; END LOOP; END \$\$"
 exit 0

@@ -106,10 +106,16 @@ fill_unique_operators(Relation index, IndexInfo *info)
 	}
 }
 
-/* The indexes are open, but not for ON CONFLICT. */
+/*
+ * The indexes are open, but not for ON CONFLICT.  A table without any counts as
+ * open, too: CREATE INDEX CONCURRENTLY may add one before the executor looks.  It
+ * waits for this statement, which need not know of it.
+ */
 static void
 prepare_indexes(ResultRelInfo *rri)
 {
+	if (rri->ri_IndexRelationDescs == NULL)
+		rri->ri_IndexRelationDescs = palloc0(sizeof(Relation));
 	for (int i = 0; i < rri->ri_NumIndices; i++)
 	{
 		Relation	index = rri->ri_IndexRelationDescs[i];
@@ -470,15 +476,9 @@ prepare_node(PlanState *state)
 	else if (rri->ri_IndexRelationDescs == NULL &&
 			 rri->ri_RelationDesc->rd_rel->relkind == RELKIND_RELATION)
 	{
-		/*
-		 * Also where no index is ours: CREATE INDEX CONCURRENTLY may add one
-		 * before the executor opens them.  It waits for this statement,
-		 * which need not know of it.
-		 */
+		/* also where no index is ours, yet */
 		ExecOpenIndices(rri, false);
 		prepare_indexes(rri);
-		if (rri->ri_IndexRelationDescs == NULL)
-			rri->ri_IndexRelationDescs = palloc0(sizeof(Relation));
 	}
 }
 

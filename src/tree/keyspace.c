@@ -21,8 +21,9 @@
  * unlink files that the old one, back after a rollback, still names.
  *
  * Locking: everything here is done by whoever has the relation to himself,
- * but for lsm_meta_adopt() and lsm_meta_assign(), which decide races by the
- * metapage's content lock.  No file I/O under a lock.
+ * but for lsm_meta_adopt(), which takes the relation's page lock (a heavyweight
+ * lock, of page 0), and lsm_meta_assign(), which decides races by the metapage's
+ * content lock.  No file I/O under an LWLock.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,6 +41,7 @@
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
+#include "storage/lmgr.h"
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -662,8 +664,11 @@ lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
 }
 
 /*
- * The fork that ours was copied from is still there.  Its relation is locked
- * against everyone by our own transaction, so its list of files stands still while we link them.
+ * The fork that ours was copied from is still there: the move is not committed,
+ * or it is and its process has not come to delete the old fork.  Nobody edits the
+ * list of files in either: workers keep off the old fork from before the commit
+ * (publish_xact_callback), and ours is not open yet.  The directory stays as
+ * long as our metapage names it (sweep.c), which the caller's lock ensures.
  * `named`: by the metapage; `source`: whose directory has the files.
  */
 static uint64
@@ -685,9 +690,12 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
 	return id;
 }
 
-/* See tree_private.h. */
-void
-lsm_meta_adopt(LsmTree *tree)
+/*
+ * Make the keyspace that a copied fork is to have the fork's own.  REQUIRES:
+ * the page lock of lsm_meta_adopt.
+ */
+static void
+meta_adopt_locked(LsmTree *tree)
 {
 	LsmMetaPage *page;
 	LsmMetaPage meta;
@@ -695,7 +703,6 @@ lsm_meta_adopt(LsmTree *tree)
 	Buffer		buffer;
 	uint64		id;
 
-	Assert(!lsm_epoch_inside());
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
 	meta = *page;
 	UnlockReleaseBuffer(buffer);
@@ -705,6 +712,7 @@ lsm_meta_adopt(LsmTree *tree)
 	old.spcNode = meta.spcoid;
 	old.relNode = meta.relfilenode;
 	id = lsm_meta_keyspace(&meta, tree->rnode.dbNode);
+	LSM_CRASH_POINT("adopting");
 
 	/*
 	 * The same relfilenode elsewhere is a database that was copied, with a
@@ -721,18 +729,8 @@ lsm_meta_adopt(LsmTree *tree)
 		if (tree->relpersistence == RELPERSISTENCE_TEMP)
 			lsm_temporary_remember(id, tree->rnode, tree->backend);
 	}
-
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
-	if (lsm_meta_is_own(tree, page))
-	{
-		uint64		chosen = page->keyspace_id;
-
-		/* someone else was faster */
-		UnlockReleaseBuffer(buffer);
-		if (id != meta.keyspace_id && id != chosen)
-			lsm_keyspace_remove(id);
-		return;
-	}
+	Assert(page->keyspace_id == meta.keyspace_id && !lsm_meta_is_own(tree, page));
 	meta = *page;
 	meta.keyspace_id = id;
 	meta.dboid = tree->rnode.dbNode;
@@ -743,6 +741,20 @@ lsm_meta_adopt(LsmTree *tree)
 	UnlockReleaseBuffer(buffer);
 	lsm_control_move(id, tree->rnode);
 	LSM_CRASH_POINT("adopted");
+}
+
+/*
+ * See tree_private.h.  Sessions that open the fork at the same time do this one
+ * after the other: the second finds it done.  Were they to overlap, the second
+ * would link files of a directory that nobody names any more.
+ */
+void
+lsm_meta_adopt(LsmTree *tree)
+{
+	Assert(!lsm_epoch_inside());
+	LockPage(tree->rel, 0, ExclusiveLock);
+	meta_adopt_locked(tree);
+	UnlockPage(tree->rel, 0, ExclusiveLock);
 }
 
 /* See tree_private.h. */

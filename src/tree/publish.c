@@ -541,6 +541,18 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	return true;
 }
 
+#ifdef LSM_TESTING
+/* Committed, and visible to all: but files of dropped relations are still there. */
+static void
+publish_release_callback(ResourceReleasePhase phase, bool is_commit,
+						 bool is_top_level, void *arg)
+{
+	if (phase == RESOURCE_RELEASE_AFTER_LOCKS && is_commit && is_top_level &&
+		!lsm_in_worker())
+		LSM_CRASH_POINT("locks_released");
+}
+#endif
+
 /* In the postmaster: inherited by every backend. */
 void
 lsm_publish_register(void)
@@ -550,6 +562,9 @@ lsm_publish_register(void)
 	if (registered)
 		return;
 	RegisterXactCallback(publish_xact_callback, NULL);
+#ifdef LSM_TESTING
+	RegisterResourceReleaseCallback(publish_release_callback, NULL);
+#endif
 	prev_object_access = object_access_hook;
 	object_access_hook = publish_object_access;
 	registered = true;

@@ -55,17 +55,21 @@ else
 
 MODULE_big = lsmam
 EXTENSION = lsmam
-DATA_built = sql/lsmam--$(LSM_VERSION).sql
+DATA_built = src/sql/lsmam--$(LSM_VERSION).sql
 PGFILEDESC = "lsmam - LSM tree access methods"
 
-lsm_sources := $(sort $(wildcard $(addprefix $(top)/src/,*.c filter/*.c tree/*.c table/*.c index/*.c)))
+# Directories of sources; src/README.md says what each is for.
+lsm_rooms := filter sst $(addprefix tree/,memtable control disk elastic read compaction write) tree \
+	table index ddl executor sqlfunc
+
+lsm_sources := $(sort $(wildcard $(top)/src/*.c $(foreach room,$(lsm_rooms),$(top)/src/$(room)/*.c)))
 lsm_cxx_sources := $(sort $(wildcard $(top)/src/sst/*.cc))
 OBJS = $(patsubst $(top)/%.c,%.o,$(lsm_sources)) \
 	$(patsubst $(top)/%.cc,%.o,$(lsm_cxx_sources))
 
 # Our functions call each other directly, and may be inlined: nobody replaces them.
 SHLIB_LINK += -Wl,-Bsymbolic-functions -lrocksdb -lxxhash -llz4 -lzstd -lstdc++
-EXTRA_CLEAN = $(addsuffix /.deps,src src/filter src/sst src/tree src/table src/index) build
+EXTRA_CLEAN = $(addsuffix /.deps,src $(addprefix src/,$(lsm_rooms))) build
 
 REGRESS = $(shell sed -n 's/^test://p' $(top)/src/test/regress_schedule)
 REGRESS_OPTS = --inputdir=$(top) --load-extension=lsmam
@@ -120,10 +124,10 @@ src/%.o: src/%.c
 	@mkdir -p $(@D)/.deps
 	$(LSM_PG_C) $(LSM_DEPEND) -c -o $@ $<
 
--include $(wildcard $(addsuffix /.deps/*.d,src src/filter src/sst src/tree src/table src/index))
+-include $(wildcard $(addsuffix /.deps/*.d,src $(addprefix src/,$(lsm_rooms))))
 
 # The script users install is the core objects plus the operator classes.
-sql/lsmam--$(LSM_VERSION).sql: $(top)/sql/lsmam_core.sql $(top)/sql/lsmam_opclasses.sql
+src/sql/lsmam--$(LSM_VERSION).sql: $(top)/src/sql/lsmam_core.sql $(top)/src/sql/lsmam_opclasses.sql
 	@mkdir -p $(@D)
 	cat $^ > $@
 

@@ -3,7 +3,7 @@
  * filter_elastic.c
  *	  ElasticBF's policy against uniform blocked filters of the same memory, and
  *	  against the best that any policy could do: what the server does with absent
- *	  keys (src/filter, src/tree/elastic_queue.c), without the server.
+ *	  keys (src/filter, src/tree/elastic/elastic_queue.c), without the server.
  *
  * Four runs of even keys (90%, 9%, 0.9% and 0.1% of them, as in bench/elastic.sh),
  * lookups of odd ones, each of which asks every run.  Draws as in bench/elastic.sh; each
@@ -20,7 +20,7 @@
 #include <math.h>
 
 #include "filter_bench.h"
-#include "tree/elastic_queue.c"
+#include "tree/elastic/elastic_queue.c"
 
 #define NRUNS	4
 #define BATCH	256

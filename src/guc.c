@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * guc.c
- *	  The settings lsm.*.  The variables of the tree live in tree/options.c;
+ *	  The settings lsm.*.  The variables of the tree live in tree/control/options.c;
  *	  here are their names, units, ranges and who may set them.
  *
  * A setting that shapes files (filter, compression, size ratio) applies to what

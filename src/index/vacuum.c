@@ -8,7 +8,7 @@
  * the callback condemns are deleted in batches while the walk goes on; a
  * deletion of the key just passed does not disturb the cursor.
  *
- * Entries of lsm tables that are in memory are forgotten (forget.c), like those that scans find dead: a
+ * Entries of lsm tables that are in memory are forgotten (prune.c), like those that scans find dead: a
  * DELETE would stay in the memtable until the flush, and every scan of the key would walk them all. A
  * hot key gets hundreds from each VACUUM.
  *

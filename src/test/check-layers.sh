@@ -33,7 +33,10 @@ check_includes() {
 server='[a-z0-9_]+\.h|(access|bootstrap|catalog|commands|common|datatype|executor|foreign|jit|lib|libpq|mb|miscadmin|nodes|optimizer|parser|partitioning|pgstat|port|portability|postmaster|regex|replication|rewrite|statistics|storage|tcop|tsearch|utils)/[A-Za-z0-9_]+\.h'
 check_includes filter 'filter/[A-Za-z0-9_]+\.h'
 check_includes sst 'sst/[a-z0-9_]+\.h|filter/filter\.h'
-check_includes tree "tree/[a-z0-9_]+\.h|sst/sst\.h|filter/filter\.h|$server"
+tree='tree/([a-z]+/)?[a-z0-9_]+\.h|sst/sst\.h|filter/filter\.h'
+for room in tree tree/memtable tree/control tree/disk tree/elastic tree/read tree/compaction tree/write; do
+	check_includes $room "$tree|$server"
+done
 check_includes table "table/[a-z0-9_]+\.h|tree/tree\.h|filter/filter\.h|$server"
 check_includes index "index/[a-z0-9_]+\.h|tree/tree\.h|filter/filter\.h|$server"
 

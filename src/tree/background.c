@@ -29,7 +29,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "tree/job.h"
+#include "tree/compaction/output_job.h"
 
 #define MAX_WORKERS				64
 #define RETRY_AFTER_LOCK_MS		500

@@ -12,7 +12,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "tree/elastic.h"
+#include "tree/elastic/elastic.h"
 
 /*
  * Sums over all trees.  Consistent with each other.

@@ -10,7 +10,7 @@
 #include "access/transam.h"
 #include "miscadmin.h"
 
-#include "tree/filecache.h"
+#include "tree/read/filecache.h"
 
 LsmFileInfo *
 lsm_tree_files(LsmTree *tree, int *nfiles)

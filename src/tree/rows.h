@@ -87,7 +87,7 @@ typedef struct LsmRowListener
 {
 	void		(*announce) (struct LsmRowListener *listener, struct TupleTableSlot *slot);
 
-	/* private to rows.c */
+	/* private to row_numbers.c */
 	dlist_node	node;
 	RelFileNode table;
 	TransactionId xid;

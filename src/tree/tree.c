@@ -34,7 +34,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "tree/job.h"
+#include "tree/compaction/output_job.h"
 
 /* More handles than this are thrown away, those of the last transaction excepted. */
 #define TREE_MAX_HANDLES	1000

@@ -513,13 +513,13 @@ extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool
  * another transaction; so are those behind it, since nothing must be inserted before such a
  * wait that would be inserted after it.  It may be absent for all that.  Of two with the same
  * filter key, the second counts as present.  Entries together at most LSM_MAX_ENTRY_BYTES.
- * May load the tree, stall, flush and compact.  (absent.c)
+ * May load the tree, stall, flush and compact.  (insert_batch.c)
  */
 extern int	lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n);
 
 /*
  * Take an entry that is dead to everyone out of the memtables, unlogged
- * (forget.c).  False: it is not there as a whole.  REQUIRES: the key was PUT once
+ * (prune.c).  False: it is not there as a whole.  REQUIRES: the key was PUT once
  * and will not be written again.
  */
 extern bool lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid);
@@ -528,7 +528,7 @@ extern bool lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid);
  * everyone; false if there is no telling (no snapshot). */
 extern bool lsm_forget_bound(TransactionId *xid);
 
-/* ---- kill.c ---- */
+/* ---- tombstone.c ---- */
 
 /* Entries found dead to everyone that cannot be forgotten, to be deleted together */
 typedef struct LsmKills

@@ -11,7 +11,7 @@
  *	 5. LsmTreeShared.alloc_lock
  *	 6. buffer content locks: metapage before manifest pages; a log page is
  *		never locked together with those
- *	 7. control table lock, lsm_elastic->lock, a memtable's link lock (memlink.c),
+ *	 7. control table lock, lsm_elastic->lock, a memtable's link lock (deferred_link.c),
  *		arena spinlock, epoch; only the epoch is used under lsm_elastic->lock
  * File I/O is allowed under none of 2..5 and 7 (page I/O through the buffer
  * manager is allowed under 3..5).
@@ -28,7 +28,7 @@
 #include "storage/condition_variable.h"
 #include "storage/lwlock.h"
 
-#include "tree/page.h"
+#include "tree/disk/page.h"
 #include "tree/tree.h"
 
 /* ======================================================================
@@ -208,7 +208,7 @@ extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
 extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
 
 /* ======================================================================
- * forget.c
+ * prune.c
  * ====================================================================== */
 
 /* Entries deleted by `xid` (invalid: seen by no one) will be missing in the memtable. */

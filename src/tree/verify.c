@@ -19,7 +19,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "tree/filecache.h"
+#include "tree/read/filecache.h"
 
 /* Entries of one file reported one by one */
 #define MAX_ENTRY_PROBLEMS	5

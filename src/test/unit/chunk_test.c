@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * chunk_test.c
- *	  Unit test of src/tree/chunk.c: pieces of files come back from WAL as they were, and
+ *	  Unit test of src/tree/disk/chunk.c: pieces of files come back from WAL as they were, and
  *	  damaged ones are refused, or at least never touch memory beyond their own (the
  *	  sanitizers watch: every buffer has exactly the size that is promised).
  *	  Prints TAP; exit status 1 if a test failed.
@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "tree/chunk.c"
+#include "tree/disk/chunk.c"
 #include "tap.h"
 
 #define ROUNDS	(SLOW_BUILD ? 3000 : 30000)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * elastic_queue_test.c
- *	  Unit test of src/tree/elastic_queue.c: the multi-queue of elastic filters
+ *	  Unit test of src/tree/elastic/elastic_queue.c: the multi-queue of elastic filters
  *	  against a model that keeps plain arrays and looks at everything each time,
  *	  and what the policy achieves under uniform, skewed and shifting access.
  *	  Prints TAP; exit status 1 if a test failed.
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tree/elastic_queue.c"
+#include "tree/elastic/elastic_queue.c"
 #include "tap.h"
 
 #ifdef __SANITIZE_ADDRESS__

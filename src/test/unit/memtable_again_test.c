@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_again_test.c
- *	  src/tree/memindex.c, memlink.c: keys that get two nodes, that come back while their node is linked or
+ *	  src/tree/memtable/digest_index.c, deferred_link.c: keys that get two nodes, that come back while their node is linked or
  *	  removed, or go before it is.  TAP output.
  *
  * How it is built: memtable_test.c.

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_harness.h
- *	  What the memtable_*test.c share: src/tree/memtable.c and its neighbours
+ *	  What the memtable_*test.c share: src/tree/memtable/memtable.c and its neighbours
  *	  by themselves, stand-ins for what they need of the server, and
  *	  the checks.
  *
@@ -64,12 +64,12 @@ static uint64 hint_first_nodes = 2048;
 
 #define FIRST_NODES hint_first_nodes
 
-#include "tree/memstore.c"
-#include "tree/memhint.c"
-#include "tree/memindex.c"
-#include "tree/memlink.c"
-#include "tree/memwrite.c"
-#include "tree/memtable.c"
+#include "tree/memtable/alloc.c"
+#include "tree/memtable/finger.c"
+#include "tree/memtable/digest_index.c"
+#include "tree/memtable/deferred_link.c"
+#include "tree/memtable/insert.c"
+#include "tree/memtable/memtable.c"
 
 MemoryContext TopMemoryContext = NULL;
 pg_prng_state pg_global_prng_state;

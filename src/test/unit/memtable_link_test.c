@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_link_test.c
- *	  src/tree/memlink.c: nodes that enter the skiplist later.  TAP output.
+ *	  src/tree/memtable/deferred_link.c: nodes that enter the skiplist later.  TAP output.
  *
  * How it is built: memtable_test.c.
  *

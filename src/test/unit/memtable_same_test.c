@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_same_test.c
- *	  src/tree/memindex.c: nodes that share a digest, which come and go without a place in the
+ *	  src/tree/memtable/digest_index.c: nodes that share a digest, which come and go without a place in the
  *	  skiplist, or get one meanwhile.  TAP output.
  *
  * How it is built: memtable_test.c.

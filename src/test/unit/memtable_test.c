@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_test.c
- *	  Stress test of src/tree/memtable.c and memstore.c: concurrent writers and
+ *	  Stress test of src/tree/memtable/memtable.c and alloc.c: concurrent writers and
  *	  readers on one memtable, values, memory.  TAP output.
  *
  *	 gcc -std=gnu11 -O1 -g -fsanitize=thread -isystem `pg_config --includedir-server`

@@ -1,0 +1,467 @@
+/*-------------------------------------------------------------------------
+ *
+ * btree_keys.c
+ *	  Uses of a unique index that PostgreSQL 15 supports for btree only.
+ *
+ *	- being referenced by a foreign key: ATAddForeignKeyConstraint
+ *	- becoming a constraint: transformIndexConstraint
+ *	- matching the key of a partitioned table: DefineIndex
+ *	- telling rows apart: REFRESH MATERIALIZED VIEW CONCURRENTLY
+ *
+ * Before a statement that asks for one of them, an lsm_index is replaced by a
+ * btree, with a NOTICE unless the table is new in the transaction.  What will be refused
+ * for lack of privileges is left to core: it checks them before it comes
+ * to the access method.
+ *
+ * To rebuild an index is for the table's owner.  Core asks for less where it does not
+ * rebuild: REFERENCES for a foreign key, ownership of the parent for a key of a
+ * partitioned table.  Then the statement is refused, before anything is locked.
+ *
+ * Locks: an index is replaced under AccessExclusiveLock on its table, which is
+ * taken before any weaker one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/index.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "ddl/constraints.h"
+#include "lsmam.h"
+
+#define FOREIGN_KEY_REASON	"PostgreSQL 15 supports foreign keys that reference a btree key only."
+#define USING_INDEX_REASON	"PostgreSQL 15 makes constraints from btree indexes only."
+#define PARTITION_REASON	"PostgreSQL 15 supports keys of partitioned tables with btree only."
+#define REFRESH_REASON	"PostgreSQL 15 refreshes a materialized view concurrently with the help of a btree key only."
+
+/* Access method of a relation; InvalidOid if there is none. */
+Oid
+lsm_relation_am(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			am = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		ReleaseSysCache(tuple);
+	}
+	return am;
+}
+
+static int
+compare_unique_indexes(const ListCell *a, const ListCell *b)
+{
+	Oid			left = ((LsmUniqueIndex *) lfirst(a))->index;
+	Oid			right = ((LsmUniqueIndex *) lfirst(b))->index;
+
+	return left < right ? -1 : left > right;
+}
+
+/*
+ * The unique indexes of a table that use access method `am` (InvalidOid: any), a
+ * list of LsmUniqueIndex in the order of their OIDs (RelationGetIndexList).  Reads the catalog:
+ * the table need not be locked.
+ */
+List *
+lsm_unique_indexes(Oid table, Oid am)
+{
+	Relation	pg_index = table_open(IndexRelationId, AccessShareLock);
+	List	   *result = NIL;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(table));
+	scan = systable_beginscan(pg_index, IndexIndrelidIndexId, true, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
+		Oid			its_am;
+		LsmUniqueIndex *u;
+
+		if (!form->indisunique || !form->indislive)
+			continue;
+		its_am = lsm_relation_am(form->indexrelid);
+		if (OidIsValid(am) && its_am != am)
+			continue;
+		u = palloc0(sizeof(LsmUniqueIndex));
+		u->index = form->indexrelid;
+		u->am = its_am;
+		u->valid = form->indisvalid;
+		u->primary = form->indisprimary;
+		u->immediate = form->indimmediate;
+		u->nulls_not_distinct = form->indnullsnotdistinct;
+		u->plain = heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
+			heap_attisnull(tuple, Anum_pg_index_indexprs, NULL);
+		u->nkeys = form->indnkeyatts;
+		memcpy(u->keys, form->indkey.values, sizeof(AttrNumber) * u->nkeys);
+		result = lappend(result, u);
+	}
+	systable_endscan(scan);
+	table_close(pg_index, AccessShareLock);
+
+	/*
+	 * the scan returns equal keys by their place in the catalog, which
+	 * autovacuum changes
+	 */
+	list_sort(result, compare_unique_indexes);
+	return result;
+}
+
+/* The table has been locked by the caller.  `reason` NULL: not worth telling. */
+static void
+make_btree(Oid index, const char *reason)
+{
+	Relation	table = table_open(IndexGetRelation(index, false),
+								   AccessExclusiveLock);
+
+	if (reason != NULL && table->rd_createSubid == InvalidSubTransactionId)
+		ereport(NOTICE,
+				(errmsg("index \"%s\" of table \"%s\" is rebuilt as btree",
+						get_rel_name(index), RelationGetRelationName(table)),
+				 errdetail_internal("%s", reason)));
+	table_close(table, NoLock);
+	(void) lsm_swap_index(index, "btree", lsm_other_options(lsm_index_options_list(index)));
+}
+
+/* ERROR unless the user owns the table.  One that is gone is core's to report. */
+static void
+check_owner(Oid table, Oid index, const char *reason)
+{
+	if (get_rel_relkind(table) == '\0' || pg_class_ownercheck(table, GetUserId()))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("must be owner of table \"%s\" to have its index \"%s\" rebuilt as btree",
+					get_rel_name(table), get_rel_name(index)),
+			 errdetail_internal("%s", reason),
+			 errhint("The owner can replace the index beforehand: CREATE UNIQUE INDEX ... USING btree, then ALTER TABLE ... DROP CONSTRAINT ..., ADD CONSTRAINT ... USING INDEX.")));
+}
+
+/*
+ * The lock under which the table's index can be replaced.  The table may get another
+ * owner, and the index may be replaced, while we wait: the caller looks again.
+ */
+static void
+lock_owned(Oid table, Oid index, const char *reason)
+{
+	check_owner(table, index, reason);
+	LockRelationOid(table, AccessExclusiveLock);
+	check_owner(table, index, reason);
+}
+
+/* ======================================================================
+ * Foreign keys, USING INDEX
+ * ====================================================================== */
+
+/* Would a foreign key that references these columns (NIL: the primary key) use it? */
+static bool
+serves_reference(Oid table, const LsmUniqueIndex *u, List *columns)
+{
+	ListCell   *lc;
+
+	if (!u->immediate || !u->valid)
+		return false;
+	if (columns == NIL)
+		return u->primary;
+	if (!u->plain || u->nkeys != list_length(columns))
+		return false;
+	foreach(lc, columns)
+	{
+		AttrNumber	attnum = get_attnum(table, strVal(lfirst(lc)));
+		bool		found = false;
+
+		for (int i = 0; i < u->nkeys; i++)
+			found |= u->keys[i] == attnum;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* As checkFkeyPermissions. */
+static bool
+may_reference(Oid table, const LsmUniqueIndex *u)
+{
+	Oid			user = GetUserId();
+
+	if (pg_class_aclcheck(table, user, ACL_REFERENCES) == ACLCHECK_OK)
+		return true;
+	for (int i = 0; i < u->nkeys; i++)
+		if (pg_attribute_aclcheck(table, u->keys[i], user, ACL_REFERENCES) != ACLCHECK_OK)
+			return false;
+	return true;
+}
+
+/*
+ * Before a foreign key of `relid`: the key that core will choose, which is the first
+ * that serves in the order of OIDs, becomes btree.  The btree that takes its place has a
+ * larger OID, so that then another one may be the first.
+ */
+void
+lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
+{
+	Oid			pk;
+	ListCell   *lc;
+	bool		locked = false;
+
+	if (constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL)
+		return;
+	pk = RangeVarGetRelid(constraint->pktable, NoLock, true);
+	if (!OidIsValid(pk) || get_rel_relkind(pk) != RELKIND_RELATION ||
+		!pg_class_ownercheck(relid, GetUserId()))
+		return;
+
+again:
+	foreach(lc, lsm_unique_indexes(pk, InvalidOid))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (!serves_reference(pk, u, constraint->pk_attrs))
+			continue;
+		if (u->am != lsm_index_am_oid() || !may_reference(pk, u))
+			return;
+
+		/*
+		 * What replacing needs, at once: whoever has read the table and then
+		 * writes to it would be in a deadlock with an upgrade.
+		 */
+		if (locked)
+			make_btree(u->index, FOREIGN_KEY_REASON);
+		else
+			lock_owned(pk, u->index, FOREIGN_KEY_REASON);
+		locked = true;
+		goto again;
+	}
+}
+
+/*
+ * Before ALTER TABLE ... ADD CONSTRAINT ... USING INDEX.  `for_now`: the caller
+ * will make it lsm_index again.  True if the index has been replaced.
+ */
+bool
+lsm_prepare_using_index(Oid relid, Oid index, bool for_now)
+{
+	ListCell   *lc;
+
+	if (lsm_relation_am(index) != lsm_index_am_oid() ||
+		!pg_class_ownercheck(relid, GetUserId()))
+		return false;
+	LockRelationOid(relid, AccessExclusiveLock);
+	foreach(lc, lsm_unique_indexes(relid, lsm_index_am_oid()))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (u->index != index || !u->plain || !u->valid)
+			continue;
+		make_btree(index, for_now ? NULL : USING_INDEX_REASON);
+		return true;
+	}
+	return false;
+}
+
+/* ======================================================================
+ * Partitions
+ * ====================================================================== */
+
+/* A key of a partitioned table; columns NIL: more than plain columns */
+typedef struct ParentKey
+{
+	bool		primary;
+	bool		nulls_not_distinct;
+	List	   *columns;		/* names (String) */
+} ParentKey;
+
+/* Does the index of a partition serve the key? */
+static bool
+same_key(Oid table, const LsmUniqueIndex *u, const ParentKey *key)
+{
+	ListCell   *lc;
+	int			i = 0;
+
+	if (u->primary && key->primary)
+		return true;			/* there can only be one */
+	if (!u->plain || u->nkeys != list_length(key->columns) ||
+		u->nulls_not_distinct != key->nulls_not_distinct)
+		return false;
+	foreach(lc, key->columns)
+	{
+		if (strcmp(get_attname(table, u->keys[i++], false), strVal(lfirst(lc))) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Indexes of a partition that serve one of the keys become btree. */
+static void
+match_keys(Oid table, List *keys)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+	bool		locked = false;
+
+	if (get_rel_relkind(table) != RELKIND_RELATION)
+		return;
+
+again:
+	foreach(lc, lsm_unique_indexes(table, lsm_index_am_oid()))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+		bool		serves = false;
+
+		foreach(lc2, keys)
+		{
+			serves |= same_key(table, u, lfirst(lc2));
+		}
+		if (!serves)
+			continue;
+		if (!locked)
+		{
+			lock_owned(table, u->index, PARTITION_REASON);
+			locked = true;
+			goto again;
+		}
+		make_btree(u->index, PARTITION_REASON);
+	}
+}
+
+/*
+ * Before ALTER TABLE parent ATTACH PARTITION: core would make new indexes for
+ * keys that do not match, and fail if there is a second primary key.
+ */
+void
+lsm_prepare_attach(Oid parent, RangeVar *partition)
+{
+	Oid			relid = RangeVarGetRelid(partition, NoLock, true);
+	List	   *keys = NIL;
+	ListCell   *lc;
+
+	if (!OidIsValid(relid) || !pg_class_ownercheck(relid, GetUserId()) ||
+		!pg_class_ownercheck(parent, GetUserId()))
+		return;
+	foreach(lc, lsm_unique_indexes(parent, BTREE_AM_OID))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+		ParentKey  *key = palloc0(sizeof(ParentKey));
+
+		key->primary = u->primary;
+		key->nulls_not_distinct = u->nulls_not_distinct;
+		for (int i = 0; u->plain && i < u->nkeys; i++)
+			key->columns = lappend(key->columns,
+								   makeString(get_attname(parent, u->keys[i], false)));
+		keys = lappend(keys, key);
+	}
+	if (keys != NIL)
+		match_keys(relid, keys);
+}
+
+/*
+ * Before a unique index or constraint of a partitioned table on these columns
+ * (names; NIL: not only plain columns) and its partitions.
+ */
+void
+lsm_prepare_parent_key(Oid parent, bool primary, bool nulls_not_distinct,
+					   List *columns)
+{
+	ParentKey	key = {primary, nulls_not_distinct, columns};
+	ListCell   *lc;
+
+	if (get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE ||
+		!pg_class_ownercheck(parent, GetUserId()))
+		return;
+	foreach(lc, find_all_inheritors(parent, NoLock, NULL))
+	{
+		match_keys(lfirst_oid(lc), list_make1(&key));
+	}
+}
+
+/* Before ALTER INDEX parent ATTACH PARTITION. */
+void
+lsm_prepare_attach_index(Oid parent, RangeVar *partition)
+{
+	Oid			index = RangeVarGetRelid(partition, NoLock, true);
+	Oid			table;
+	ListCell   *lc;
+
+	if (!OidIsValid(index) || lsm_relation_am(index) != lsm_index_am_oid() ||
+		lsm_relation_am(parent) != BTREE_AM_OID ||
+		!pg_class_ownercheck(index, GetUserId()) ||
+		!pg_class_ownercheck(parent, GetUserId()))
+		return;
+	table = IndexGetRelation(index, true);
+	if (!OidIsValid(table))
+		return;
+	LockRelationOid(table, AccessExclusiveLock);
+	foreach(lc, lsm_unique_indexes(table, lsm_index_am_oid()))
+	{
+		if (((LsmUniqueIndex *) lfirst(lc))->index == index)
+			make_btree(index, PARTITION_REASON);
+	}
+}
+
+/* ======================================================================
+ * Materialized views
+ * ====================================================================== */
+
+/* As is_usable_unique_index, except for the access method. */
+static bool
+tells_rows_apart(const LsmUniqueIndex *u)
+{
+	return u->valid && u->immediate && u->plain;
+}
+
+/*
+ * Before REFRESH MATERIALIZED VIEW CONCURRENTLY, which wants one such index: if none is
+ * btree, one becomes it.
+ */
+void
+lsm_prepare_refresh(RefreshMatViewStmt *stmt)
+{
+	Oid			relid;
+	ListCell   *lc;
+
+	if (!stmt->concurrent || stmt->skipData)
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_MATVIEW ||
+		!pg_class_ownercheck(relid, GetUserId()) ||
+		lsm_unique_indexes(relid, lsm_index_am_oid()) == NIL)
+		return;
+	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))
+	{
+		if (tells_rows_apart(lfirst(lc)))
+			return;
+	}
+	LockRelationOid(relid, AccessExclusiveLock);
+	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))
+	{
+		if (tells_rows_apart(lfirst(lc)))
+			return;				/* someone was faster */
+	}
+	foreach(lc, lsm_unique_indexes(relid, lsm_index_am_oid()))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (!tells_rows_apart(u))
+			continue;
+		make_btree(u->index, REFRESH_REASON);
+		return;
+	}
+}

@@ -1,0 +1,608 @@
+/*-------------------------------------------------------------------------
+ *
+ * constraints.c
+ *	  DDL that concerns keys and their indexes.
+ *
+ *	- CREATE INDEX ... USING lsm means lsm_index.
+ *	- Keys of lsm tables are served by lsm_index under lsm.constraint_index = lsm, and
+ *	  under "auto" if it keeps their order: a key whose index has none would make a
+ *	  table that is read in the order of its key slow, and nobody asked for that.
+ *	- Statements that need a btree get one: btree_keys.c.
+ *	- ALTER COLUMN ... TYPE makes a new btree for each key, ADD CONSTRAINT ...
+ *	  USING INDEX wants one: after the statement those that were lsm_index become
+ *	  lsm_index again, under the statement's lock, unless "auto" and a new type
+ *	  would cost them their order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_constraint.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
+#include "commands/defrem.h"
+#include "commands/event_trigger.h"
+#include "commands/tablecmds.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_type.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+#include "utils/syscache.h"
+
+#include "ddl/constraints.h"
+#include "index/index.h"
+#include "lsmam.h"
+
+/*
+ * A table whose keys lsm_index may serve: of ours, and no partition, for the keys of
+ * partitioned tables are btree and a partition's key must match its parent's.
+ */
+static bool
+keys_may_be_lsm(Oid relid)
+{
+	Oid			am = lsm_table_am_oid();
+
+	return lsm_constraint_index != LSM_CONSTRAINT_BTREE &&
+		OidIsValid(am) && OidIsValid(relid) && lsm_relation_am(relid) == am &&
+		!get_rel_relispartition(relid);
+}
+
+/*
+ * Does lsm_index have a default operator class for keys of this type, and, if
+ * `in_order`, keep their order?
+ */
+static bool
+type_fits(Oid type, Oid collation, bool in_order)
+{
+	Oid			opclass;
+
+	if (!OidIsValid(type))
+		return false;
+	opclass = GetDefaultOpClass(type, lsm_index_am_oid());
+	if (!OidIsValid(opclass) ||
+		!lsm_opclass_is_for_type(get_opclass_input_type(opclass), type) ||
+		(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
+		return false;
+	return !in_order || lsm_opclass_is_ordered(opclass, collation);
+}
+
+static inline bool
+new_keys_in_order(void)
+{
+	return lsm_constraint_index == LSM_CONSTRAINT_AUTO;
+}
+
+static bool
+column_def_fits(ColumnDef *def)
+{
+	static const char *const serials[] = {
+		"smallserial", "serial2", "serial", "serial4", "bigserial", "serial8"
+	};
+	Type		typtup;
+	Oid			type;
+	Oid			collation;
+
+	if (def->typeName == NULL)
+		return false;
+	if (list_length(def->typeName->names) == 1 && !def->typeName->pct_type)
+	{
+		char	   *name = strVal(linitial(def->typeName->names));
+
+		for (int i = 0; i < lengthof(serials); i++)
+			if (strcmp(name, serials[i]) == 0)
+				return true;	/* an integer, see transformColumnDefinition */
+	}
+
+	typtup = LookupTypeName(NULL, def->typeName, NULL, true);
+	if (typtup == NULL)
+		return false;			/* core will complain */
+	type = typeTypeId(typtup);
+	collation = typeTypeCollation(typtup);
+	ReleaseSysCache(typtup);
+	if (def->collClause != NULL)
+		collation = get_collation_oid(def->collClause->collname, true);
+	return type_fits(type, collation, new_keys_in_order());
+}
+
+/*
+ * Column `name` of the table as it will be after `alter` (may be NULL): the
+ * same statement may add the column or change its type.
+ */
+static bool
+column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
+{
+	AttrNumber	attnum;
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+	ListCell   *lc;
+
+	if (alter != NULL)
+	{
+		foreach(lc, alter->cmds)
+		{
+			AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+			if (cmd->subtype == AT_AddColumn &&
+				strcmp(castNode(ColumnDef, cmd->def)->colname, name) == 0)
+				return column_def_fits(castNode(ColumnDef, cmd->def));
+			if (cmd->subtype == AT_AlterColumnType &&
+				strcmp(cmd->name, name) == 0)
+				return column_def_fits(castNode(ColumnDef, cmd->def));
+		}
+	}
+
+	attnum = get_attnum(relid, name);
+	if (attnum <= 0)
+		return false;
+	get_atttypetypmodcoll(relid, attnum, &type, &typmod, &collation);
+	return type_fits(type, collation, in_order);
+}
+
+/* Storage parameters that are not lsm_index's */
+List *
+lsm_other_options(List *options)
+{
+	static const char *const ours[] = {
+		"filter_scheme", "bits_per_key", "elastic_units", "size_ratio",
+		"compression"
+	};
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+		bool		found = false;
+
+		for (int i = 0; i < lengthof(ours); i++)
+			found |= strcmp(def->defname, ours[i]) == 0;
+		if (!found)
+			result = lappend(result, def);
+	}
+	return result;
+}
+
+/* A constraint that names another AM's storage parameters keeps btree. */
+static bool
+options_fit(List *options)
+{
+	return lsm_other_options(options) == NIL;
+}
+
+/* Let a PRIMARY KEY or UNIQUE constraint of an ALTER TABLE use lsm_index. */
+static void
+choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
+					 ColumnDef *column)
+{
+	ListCell   *lc;
+
+	if (constraint->contype != CONSTR_PRIMARY &&
+		constraint->contype != CONSTR_UNIQUE)
+		return;
+	if (constraint->indexname != NULL || constraint->access_method != NULL ||
+		!options_fit(constraint->options))
+		return;
+
+	if (column != NULL)
+	{
+		if (!column_def_fits(column))
+			return;
+	}
+	else
+	{
+		foreach(lc, constraint->keys)
+		{
+			if (!column_fits(relid, strVal(lfirst(lc)), alter, new_keys_in_order()))
+				return;
+		}
+	}
+	constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
+}
+
+/* A key that is served by lsm_index before the statement, and shall be after it */
+typedef struct FormerKey
+{
+	Oid			relid;
+	char	   *constraint;
+	List	   *options;
+	bool		ordered;
+} FormerKey;
+
+/*
+ * ADD CONSTRAINT ... USING INDEX with an lsm_index.  A list of the FormerKey,
+ * or NIL.
+ */
+static List *
+adjust_using_index(Oid relid, bool ours, Constraint *constraint)
+{
+	Oid			index;
+	FormerKey  *key;
+
+	if (constraint->indexname == NULL)
+		return NIL;
+	index = get_relname_relid(constraint->indexname, get_rel_namespace(relid));
+	if (!OidIsValid(index))
+		return NIL;
+	key = palloc(sizeof(FormerKey));
+	key->relid = relid;
+	key->constraint = constraint->conname ? constraint->conname : constraint->indexname;
+	key->options = lsm_index_options_list(index);
+	key->ordered = lsm_index_is_ordered(index);
+	return lsm_prepare_using_index(relid, index, ours) && ours ? list_make1(key) : NIL;
+}
+
+/* Returns a list of FormerKeys. */
+static List *
+adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
+				  Constraint *constraint, ColumnDef *column)
+{
+	lsm_prepare_foreign_key(relid, constraint);
+	if (constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE)
+		lsm_prepare_parent_key(relid, constraint->contype == CONSTR_PRIMARY,
+							   constraint->nulls_not_distinct,
+							   constraint->keys);
+	if (ours)
+		choose_constraint_am(relid, alter, constraint, column);
+	if (constraint->access_method != NULL &&
+		strcmp(constraint->access_method, LSM_TABLE_AM_NAME) == 0)
+		constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
+	return adjust_using_index(relid, ours, constraint);
+}
+
+/*
+ * Does the statement add a foreign key of the table to itself?  Keys that it adds
+ * before that must be btree: lsm_prepare_foreign_key() sees those only that exist.
+ */
+static bool
+references_itself(AlterTableStmt *stmt, Oid relid)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		List	   *constraints = NIL;
+
+		if (cmd->subtype == AT_AddConstraint)
+			constraints = list_make1(cmd->def);
+		else if (cmd->subtype == AT_AddColumn)
+			constraints = castNode(ColumnDef, cmd->def)->constraints;
+		foreach(lc2, constraints)
+		{
+			Constraint *constraint = (Constraint *) lfirst(lc2);
+
+			if (IsA(constraint, Constraint) &&
+				constraint->contype == CONSTR_FOREIGN &&
+				constraint->pktable != NULL &&
+				RangeVarGetRelid(constraint->pktable, NoLock, true) == relid)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* ======================================================================
+ * ALTER COLUMN ... TYPE
+ * ====================================================================== */
+
+static bool
+alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		AttrNumber	attnum;
+
+		if (cmd->subtype != AT_AlterColumnType)
+			continue;
+		attnum = get_attnum(relid, cmd->name);
+		for (int i = 0; i < u->nkeys; i++)
+			if (u->keys[i] == attnum)
+				return true;
+	}
+	return false;
+}
+
+/*
+ * Core makes the new key from the text of the constraint, which has the
+ * storage parameters and not the access method: btree would refuse ours.
+ */
+static void
+reset_our_options(Oid index, List *options)
+{
+	AlterTableCmd *cmd = makeNode(AlterTableCmd);
+	List	   *ours = list_difference_ptr(options, lsm_other_options(options));
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	if (ours == NIL)
+		return;
+	foreach(lc, ours)
+	{
+		names = lappend(names, makeDefElem(lfirst_node(DefElem, lc)->defname, NULL, -1));
+	}
+	cmd->subtype = AT_ResetRelOptions;
+	cmd->def = (Node *) names;
+	cmd->behavior = DROP_RESTRICT;
+
+	/*
+	 * No event trigger learns of it: it is no command of its own, and one
+	 * around us that runs the function with our statement has none in
+	 * progress that it could be part of.
+	 */
+	EventTriggerInhibitCommandCollection();
+	PG_TRY();
+	{
+		AlterTableInternal(index, list_make1(cmd), false);
+	}
+	PG_FINALLY();
+	{
+		EventTriggerUndoInhibitCommandCollection();
+	}
+	PG_END_TRY();
+	CommandCounterIncrement();
+}
+
+/* The keys of the table and its children that the statement will rebuild. */
+static List *
+former_keys(AlterTableStmt *stmt, Oid relid)
+{
+	List	   *result = NIL;
+	List	   *tables;
+	ListCell   *lc;
+	ListCell   *lc2;
+	bool		alters = false;
+
+	foreach(lc, stmt->cmds)
+	{
+		alters |= lfirst_node(AlterTableCmd, lc)->subtype == AT_AlterColumnType;
+	}
+	if (!alters || !pg_class_ownercheck(relid, GetUserId()))
+		return NIL;
+
+	/* the lock that the statement takes */
+	tables = stmt->relation->inh ? find_all_inheritors(relid, AccessExclusiveLock, NULL) :
+		list_make1_oid(relid);
+	foreach(lc, tables)
+	{
+		Oid			table = lfirst_oid(lc);
+
+		foreach(lc2, lsm_unique_indexes(table, lsm_index_am_oid()))
+		{
+			LsmUniqueIndex *u = lfirst(lc2);
+			Oid			constraint = get_index_constraint(u->index);
+			FormerKey  *key;
+
+			if (!OidIsValid(constraint) || !alters_column_of(stmt, table, u))
+				continue;
+			key = palloc(sizeof(FormerKey));
+			key->relid = table;
+			key->constraint = get_constraint_name(constraint);
+			key->options = lsm_index_options_list(u->index);
+			key->ordered = lsm_index_is_ordered(u->index);
+			reset_our_options(u->index, key->options);
+			result = lappend(result, key);
+		}
+	}
+	return result;
+}
+
+/*
+ * A key that had no order was wanted like that, and is lsm_index again in any case.
+ */
+static void
+restore_key(const FormerKey *key)
+{
+	bool		in_order = key->ordered && lsm_constraint_index != LSM_CONSTRAINT_LSM;
+	Oid			constraint = get_relation_constraint_oid(key->relid, key->constraint, true);
+	Oid			index = OidIsValid(constraint) ? get_constraint_index(constraint) : InvalidOid;
+	ListCell   *lc;
+
+	if (!OidIsValid(index) || get_index_ref_constraints(index) != NIL)
+		return;					/* dropped, or referenced by a foreign key */
+	foreach(lc, lsm_unique_indexes(key->relid, BTREE_AM_OID))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (u->index != index)
+			continue;
+		for (int i = 0; i < u->nkeys; i++)
+			if (!column_fits(key->relid, get_attname(key->relid, u->keys[i], false), NULL,
+							 in_order))
+				return;
+		(void) lsm_swap_index(index, LSM_INDEX_AM_NAME, key->options);
+	}
+}
+
+/* ======================================================================
+ * Statements
+ * ====================================================================== */
+
+/* Returns the FormerKeys. */
+static List *
+adjust_alter_table(AlterTableStmt *stmt)
+{
+	Oid			relid;
+	bool		ours;
+	List	   *former = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	if ((stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_INDEX) ||
+		!OidIsValid(lsm_index_am_oid()))
+		return NIL;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!OidIsValid(relid))
+		return NIL;
+	if (stmt->objtype == OBJECT_INDEX)
+	{
+		foreach(lc, stmt->cmds)
+		{
+			AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+			if (cmd->subtype == AT_AttachPartition)
+				lsm_prepare_attach_index(relid, castNode(PartitionCmd, cmd->def)->name);
+		}
+		return NIL;
+	}
+	ours = keys_may_be_lsm(relid) && !references_itself(stmt, relid);
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AddConstraint)
+			former = list_concat(former,
+								 adjust_constraint(relid, ours, stmt,
+												   castNode(Constraint, cmd->def),
+												   NULL));
+		else if (cmd->subtype == AT_AddColumn)
+		{
+			ColumnDef  *def = castNode(ColumnDef, cmd->def);
+
+			foreach(lc2, def->constraints)
+			{
+				if (IsA(lfirst(lc2), Constraint))
+					(void) adjust_constraint(relid, ours, stmt, lfirst(lc2), def);
+			}
+		}
+		else if (cmd->subtype == AT_AttachPartition)
+			lsm_prepare_attach(relid, castNode(PartitionCmd, cmd->def)->name);
+	}
+	return list_concat(former, former_keys(stmt, relid));
+}
+
+/* A unique index of a partitioned table: its partitions' keys are to match it. */
+static void
+prepare_unique_index(IndexStmt *stmt)
+{
+	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	if (!OidIsValid(relid) || !stmt->relation->inh || stmt->whereClause != NULL)
+		return;
+	foreach(lc, stmt->indexParams)
+	{
+		IndexElem  *elem = lfirst_node(IndexElem, lc);
+
+		if (elem->name == NULL)
+			return;
+		columns = lappend(columns, makeString(elem->name));
+	}
+	lsm_prepare_parent_key(relid, stmt->primary, stmt->nulls_not_distinct, columns);
+}
+
+/* DefineIndex matches a unique index with the partition key for btree only. */
+static void
+unique_index_of_partitions(IndexStmt *stmt)
+{
+	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
+		stmt->accessMethod == NULL ||
+		strcmp(stmt->accessMethod, LSM_INDEX_AM_NAME) != 0)
+		return;
+	ereport(NOTICE,
+			(errmsg("unique index of partitioned table \"%s\" is built as btree",
+					stmt->relation->relname),
+			 errdetail("PostgreSQL 15 supports keys of partitioned tables with btree only.")));
+	stmt->accessMethod = pstrdup("btree");
+	stmt->options = lsm_other_options(stmt->options);
+}
+
+static void
+adjust_index_stmt(IndexStmt *stmt)
+{
+	Oid			relid;
+	ListCell   *lc;
+
+	if (!OidIsValid(lsm_index_am_oid()))
+		return;
+	if (stmt->unique)
+		prepare_unique_index(stmt);
+
+	/* pg_am.amname is unique: the name "lsm" is the table AM's */
+	if (stmt->accessMethod != NULL &&
+		strcmp(stmt->accessMethod, LSM_TABLE_AM_NAME) == 0)
+		stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
+	if (stmt->unique && !stmt->isconstraint)
+		unique_index_of_partitions(stmt);
+
+	/*
+	 * A constraint of CREATE TABLE comes here as a subcommand.  The table
+	 * exists by now.
+	 */
+	if (!stmt->isconstraint || stmt->excludeOpNames != NIL || OidIsValid(stmt->indexOid) ||
+		stmt->accessMethod == NULL ||
+		strcmp(stmt->accessMethod, "btree") != 0 ||
+		!options_fit(stmt->options))
+		return;
+	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
+	if (!keys_may_be_lsm(relid))
+		return;
+	foreach(lc, stmt->indexParams)
+	{
+		IndexElem  *elem = lfirst_node(IndexElem, lc);
+
+		if (elem->name == NULL || elem->opclass != NIL ||
+			!column_fits(relid, elem->name, NULL, new_keys_in_order()))
+			return;
+	}
+	stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
+}
+
+/* Does the statement concern us?  It is changed by lsm_constraints_before(). */
+bool
+lsm_constraints_concern(Node *stmt)
+{
+	return IsA(stmt, IndexStmt) || IsA(stmt, AlterTableStmt) ||
+		IsA(stmt, RefreshMatViewStmt);
+}
+
+/*
+ * Before a utility statement is executed.  `stmt` may be changed, and indexes
+ * may be replaced.  The result is for lsm_constraints_after().
+ */
+List *
+lsm_constraints_before(Node *stmt)
+{
+	if (IsA(stmt, AlterTableStmt))
+		return adjust_alter_table((AlterTableStmt *) stmt);
+	if (IsA(stmt, IndexStmt))
+		adjust_index_stmt((IndexStmt *) stmt);
+	else if (OidIsValid(lsm_index_am_oid()))
+		lsm_prepare_refresh((RefreshMatViewStmt *) stmt);
+	return NIL;
+}
+
+/* After it: keys that the statement has rebuilt are lsm_index again. */
+void
+lsm_constraints_after(List *former_keys)
+{
+	ListCell   *lc;
+
+	if (former_keys == NIL)
+		return;
+	CommandCounterIncrement();
+	foreach(lc, former_keys)
+	{
+		restore_key(lfirst(lc));
+	}
+}

@@ -1,0 +1,234 @@
+/*-------------------------------------------------------------------------
+ *
+ * file_swap.c
+ *	  Tools that rewrite a table beside its users and then exchange files.
+ *
+ * pg_repack creates a copy of the table (repack.table_<oid>, by CREATE TABLE AS), keeps it up to date by
+ * a trigger, and at last exchanges relfilenodes in pg_class.  It says no
+ * access method and exchanges none.
+ *
+ *	- The copy gets the access method of the original, whatever default_table_access_method
+ *	  says, if one of the two is ours.
+ *	- Whatever the tool: a transaction that has given a relation a file of another access method
+ *	  is refused when it is about to commit.  (Heap crashes on our pages.)
+ *	- The background workers lock a tree's relation by the OID that the control
+ *	  block knows.  That has changed, too.
+ *
+ * Which relations.  An update of a pg_class row invalidates the relation's cache entry, in the transaction that made it as
+ * well, and a callback takes a note.  Of these only those count that this transaction has locked against everyone
+ * (other's invalidations come in between, and nothing else would keep the file as it is), and that core has not given a new file.
+ * Whoever writes to pg_class without a lock has himself to blame; what he gets when he reads the
+ * table is tree/disk/fork.c's error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
+
+#include "ddl/constraints.h"
+#include "sqlfunc/functions.h"
+#include "lsmam.h"
+
+/* Relations whose cache entry was invalidated while this transaction had an xid.  No
+ * allocation: the callback must not fail. */
+#define MAX_NOTED	512
+
+static Oid	noted[MAX_NOTED];
+static int	nnoted = 0;
+
+/* ======================================================================
+ * The copy
+ * ====================================================================== */
+
+/* The OID in the name of pg_repack's copy, or InvalidOid. */
+static Oid
+copied_table(const RangeVar *copy)
+{
+	static const char prefix[] = "table_";
+	const char *digits;
+	char	   *end;
+	unsigned long oid;
+
+	if (copy->schemaname == NULL || strcmp(copy->schemaname, "repack") != 0 ||
+		strncmp(copy->relname, prefix, strlen(prefix)) != 0)
+		return InvalidOid;
+	digits = copy->relname + strlen(prefix);
+	if (*digits < '1' || *digits > '9')
+		return InvalidOid;
+	errno = 0;
+	oid = strtoul(digits, &end, 10);
+	return errno == 0 && *end == '\0' && oid <= PG_UINT32_MAX ? (Oid) oid : InvalidOid;
+}
+
+/*
+ * CREATE TABLE ... AS of pg_repack: `stmt` gets the original's access method.
+ */
+void
+lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt)
+{
+	Oid			original = copied_table(stmt->into->rel);
+	Oid			ours;
+	Oid			am;
+	Oid			usual;
+
+	if (!OidIsValid(original) || stmt->into->accessMethod != NULL ||
+		!OidIsValid(ours = lsm_table_am_oid()) ||
+		get_rel_relkind(original) != RELKIND_RELATION)
+		return;
+	am = lsm_relation_am(original);
+	usual = get_table_am_oid(default_table_access_method, true);
+	if (am != usual && (am == ours || usual == ours))
+		stmt->into->accessMethod = get_am_name(am);
+}
+
+/* ======================================================================
+ * The exchange
+ * ====================================================================== */
+
+static void
+note_relation(Datum arg, Oid relid)
+{
+	if (relid < FirstNormalObjectId || nnoted == MAX_NOTED ||
+		!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return;
+	for (int i = 0; i < nnoted; i++)
+		if (noted[i] == relid)
+			return;
+	noted[nnoted++] = relid;
+}
+
+static bool
+locked_by_me(Oid relid)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
+	return LockHeldByMe(&tag, AccessExclusiveLock);
+}
+
+/* Nobody else can use the relation: its file, or that of its table, is this transaction's alone. */
+static bool
+relation_is_locked(Oid relid)
+{
+	Oid			table;
+
+	if (locked_by_me(relid))
+		return true;
+	if (get_rel_relkind(relid) != RELKIND_INDEX)
+		return false;
+	table = IndexGetRelation(relid, true);
+	return OidIsValid(table) && locked_by_me(table);
+}
+
+static void
+report_exchange(Relation rel, bool ours)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("relation \"%s\" cannot be given the file of a relation with another access method",
+					RelationGetRelationName(rel)),
+			 ours ? errdetail("The relation is an lsm relation, and the file is none of an lsm relation.") :
+			 errdetail("The file is that of an lsm relation, and the relation is none."),
+			 errhint("A tool that exchanges files has to create its copy with the relation's access method (default_table_access_method).")));
+}
+
+static bool
+relation_is_ours(Relation rel)
+{
+	return lsm_relation_is_table(rel) || lsm_relation_is_index(rel);
+}
+
+/* May its file be another relation's?  Core's own new files are what they should be. */
+static bool
+file_is_in_question(Relation rel)
+{
+	return RELKIND_HAS_STORAGE(rel->rd_rel->relkind) &&
+		rel->rd_rel->relkind != RELKIND_SEQUENCE &&
+		rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
+		rel->rd_createSubid == InvalidSubTransactionId &&
+		rel->rd_newRelfilenodeSubid == InvalidSubTransactionId &&
+		rel->rd_firstRelfilenodeSubid == InvalidSubTransactionId &&
+	/* of an index that is not ready it may be anything */
+		(rel->rd_rel->relkind != RELKIND_INDEX || rel->rd_index->indisready);
+}
+
+/* An lsm relation, or one that may have exchanged files with one. */
+static void
+check_file(Relation rel)
+{
+	bool		ours = relation_is_ours(rel);
+	LsmForkContent content;
+
+	if (!file_is_in_question(rel))
+		return;
+	content = lsm_fork_content(rel);
+	if (ours && (content == LSM_FORK_HEAP || content == LSM_FORK_BTREE))
+		report_exchange(rel, ours);
+	if (!ours && content == LSM_FORK_OURS)
+		report_exchange(rel, ours);
+	if (ours && content == LSM_FORK_OURS)
+		lsm_tree_take_over(rel);
+}
+
+/*
+ * An exchange with an lsm relation changes the row of that one, too.  Where no
+ * such row has changed, no file is looked at.  Relations that are not locked are not even opened:
+ * somebody may be dropping them.
+ */
+static void
+check_noted(void)
+{
+	Oid			table_am = lsm_table_am_oid();
+	Oid			index_am = lsm_index_am_oid();
+	bool		concerned = false;
+
+	for (int i = 0; i < nnoted && !concerned; i++)
+	{
+		Oid			am = lsm_relation_am(noted[i]);
+
+		concerned = OidIsValid(am) && (am == table_am || am == index_am);
+	}
+	for (int i = 0; i < nnoted && concerned; i++)
+	{
+		Relation	rel;
+
+		if (!relation_is_locked(noted[i]))
+			continue;
+		rel = RelationIdGetRelation(noted[i]);
+		if (rel == NULL)
+			continue;			/* dropped */
+		check_file(rel);
+		RelationClose(rel);
+	}
+}
+
+static void
+file_swap_xact_callback(XactEvent event, void *arg)
+{
+	if (nnoted == 0)
+		return;
+	if ((event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE) &&
+		OidIsValid(MyDatabaseId) && OidIsValid(lsm_table_am_oid()))
+		check_noted();
+	nnoted = 0;
+}
+
+void
+lsm_file_swap_init(void)
+{
+	CacheRegisterRelcacheCallback(note_relation, (Datum) 0);
+	RegisterXactCallback(file_swap_xact_callback, NULL);
+}

@@ -1,0 +1,194 @@
+/*-------------------------------------------------------------------------
+ *
+ * index_order.c
+ *	  Which columns of an index have no order, and the NOTICE about it.
+ *
+ * The codes of text outside collation "C", and of enums, are canonical but not in
+ * the order of the values: such a column of an lsm_index serves equality only.  Who
+ * asks for one with CREATE INDEX ... USING lsm is told so; it is the one statement
+ * in which an access method is chosen by name.  Constraints are chosen by
+ * lsm.constraint_index, REINDEX, ALTER TABLE and LIKE copy what was there.
+ *
+ * The columns are read from the index that was made: only core knows types and collations of
+ * expressions, and the name it has given.  Object access hooks tell which index
+ * that was: other sessions may add indexes to the table at the same time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/index.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "ddl/constraints.h"
+#include "index/index.h"
+#include "lsmam.h"
+
+static object_access_hook_type prev_object_access = NULL;
+
+/* What the innermost watched statement has made so far; NULL: none is watched */
+static LsmCreated *watched = NULL;
+
+static void
+note_created(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
+{
+	if (prev_object_access)
+		prev_object_access(access, classId, objectId, subId, arg);
+	if (watched != NULL && access == OAT_POST_CREATE &&
+		classId == RelationRelationId && subId == 0)
+	{
+		MemoryContext old = MemoryContextSwitchTo(watched->context);
+
+		watched->relations = lappend_oid(watched->relations, objectId);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+void
+lsm_index_order_init(void)
+{
+	prev_object_access = object_access_hook;
+	object_access_hook = note_created;
+}
+
+/*
+ * Relations that are made from now on go into `created`; returns what to call this with
+ * at the end, also after an error.
+ */
+LsmCreated *
+lsm_watch_created(LsmCreated *created)
+{
+	LsmCreated *before = watched;
+
+	watched = created;
+	return before;
+}
+
+/* Key columns of the index without an order, counted from 1.  Reads the catalog. */
+static List *
+unordered_columns(Oid index)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
+	List	   *result = NIL;
+	bool		isnull;
+	oidvector  *opclasses;
+	oidvector  *collations;
+
+	if (!HeapTupleIsValid(tuple))
+		return NIL;
+	opclasses = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
+															  Anum_pg_index_indclass, &isnull));
+	collations = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
+															   Anum_pg_index_indcollation, &isnull));
+	for (int i = 0; i < ((Form_pg_index) GETSTRUCT(tuple))->indnkeyatts; i++)
+		if (!lsm_opclass_is_ordered(opclasses->values[i], collations->values[i]))
+			result = lappend_int(result, i + 1);
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+bool
+lsm_index_is_ordered(Oid index)
+{
+	return unordered_columns(index) == NIL;
+}
+
+/* Is it CREATE INDEX ... USING lsm, or lsm_index? */
+bool
+lsm_index_is_asked_for(Node *stmt)
+{
+	IndexStmt  *index = (IndexStmt *) stmt;
+
+	/* LIKE makes statements that are transformed */
+	return IsA(stmt, IndexStmt) && !index->isconstraint && !index->transformed &&
+		index->accessMethod != NULL &&
+		(strcmp(index->accessMethod, LSM_TABLE_AM_NAME) == 0 ||
+		 strcmp(index->accessMethod, LSM_INDEX_AM_NAME) == 0);
+}
+
+/* Quoted name, or expression, of a column of an index that is open */
+static char *
+column_title(Relation index, int column)
+{
+	AttrNumber	attnum = index->rd_index->indkey.values[column - 1];
+	Datum		expression;
+
+	if (AttributeNumberIsValid(attnum))
+		return psprintf("\"%s\"", get_attname(index->rd_index->indrelid, attnum, false));
+	expression = DirectFunctionCall3(pg_get_indexdef_ext,
+									 ObjectIdGetDatum(RelationGetRelid(index)),
+									 Int32GetDatum(column), BoolGetDatum(true));
+	return TextDatumGetCString(expression);
+}
+
+/* `index` is open. */
+static void
+notice(Relation index, List *columns)
+{
+	StringInfoData names;
+	bool		collatable = true;
+	ListCell   *lc;
+
+	initStringInfo(&names);
+	foreach(lc, columns)
+	{
+		int			column = lfirst_int(lc);
+
+		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
+						 column_title(index, column));
+		collatable &= OidIsValid(index->rd_indcollation[column - 1]);
+	}
+	ereport(NOTICE,
+			(errmsg_plural("column %s of index \"%s\" supports equality only",
+						   "columns %s of index \"%s\" support equality only",
+						   list_length(columns),
+						   names.data, RelationGetRelationName(index)),
+			 collatable ?
+			 errdetail("lsm_index keeps the order of strings with collation \"C\" only.  A scan of this "
+					   "index returns nothing in order, and is not limited by a range of such a column.") :
+			 errdetail("lsm_index keeps the order of strings with collation \"C\" only, and of enums not at "
+					   "all.  A scan of this index returns nothing in order, and is not limited by a range of such a column."),
+			 collatable ?
+			 errhint("Use COLLATE \"C\", or a btree index, if order or ranges are needed.") :
+			 errhint("Use a btree index if order or ranges are needed.")));
+}
+
+/* After the statement, which has made the relations `created`. */
+void
+lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created)
+{
+	Oid			table = RangeVarGetRelid(stmt->relation, NoLock, true);
+	Oid			am = lsm_index_am_oid();
+	ListCell   *lc;
+
+	if (!OidIsValid(table) || !OidIsValid(am))
+		return;					/* dropped since CREATE INDEX CONCURRENTLY */
+	foreach(lc, created->relations)
+	{
+		Oid			oid = lfirst_oid(lc);
+		Relation	index;
+		List	   *columns;
+
+		/* not those of partitions, nor what triggers have made */
+		if (IndexGetRelation(oid, true) != table || lsm_relation_am(oid) != am)
+			continue;
+		/* CREATE INDEX CONCURRENTLY has given up its locks */
+		index = try_relation_open(oid, AccessShareLock);
+		if (index == NULL)
+			continue;
+		columns = unordered_columns(oid);
+		if (columns != NIL)
+			notice(index, columns);
+		relation_close(index, AccessShareLock);
+		break;
+	}
+}

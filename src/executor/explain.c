@@ -1,0 +1,385 @@
+/*-------------------------------------------------------------------------
+ *
+ * explain.c
+ *	  EXPLAIN (ANALYZE) shows what the statement has cost in the trees.
+ *
+ * PostgreSQL 15 has no hook where ExplainOnePlan() prints, but ExecutorEnd runs
+ * inside it, after the plan and before the query's group is closed.  So:
+ *
+ *	- ExplainOneQuery_hook notes the ExplainState (a "capture").
+ *	- ExecutorStart notes the counters for each instrumented query that starts
+ *	  under the capture: the explained one, or one of a function that it calls.
+ *	- ExecutorEnd prints the difference if the query that ends is the one whose
+ *	  plan was printed last: ExplainPrintPlan() leaves its plan in es->pstmt.
+ *
+ * EXPLAIN EXECUTE (also below CREATE TABLE AS) does not come through
+ * ExplainOneQuery_hook.  The statement is wrapped into an empty query that does, and
+ * the hook unwraps it.
+ *
+ * Counts of parallel workers are included (tree/read/counters.c).  Those of statements
+ * inside functions are included, too, as in BUFFERS.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/explain.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "tcop/tcopprot.h"
+#include "tcop/utility.h"
+
+#include "lsmam.h"
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+static ExecutorStart_hook_type prev_executor_start = NULL;
+static ExecutorEnd_hook_type prev_executor_end = NULL;
+static ExplainOneQuery_hook_type prev_explain_one_query = NULL;
+
+/* A query that started under a capture */
+typedef struct Started
+{
+	QueryDesc  *query_desc;
+	LsmTotals	before;
+	struct Started *next;
+} Started;
+
+/* EXPLAIN (ANALYZE) at work; they nest, through functions */
+typedef struct Capture
+{
+	ExplainState *es;
+	MemoryContext cxt;			/* of `started` */
+	Started    *started;
+	struct Capture *outer;
+} Capture;
+
+static Capture *capture = NULL;
+
+/* ======================================================================
+ * Output
+ * ====================================================================== */
+
+typedef struct ExplainCounter
+{
+	LsmCounter	counter;
+	const char *text;			/* in text format */
+	const char *label;			/* in the others */
+} ExplainCounter;
+
+static const ExplainCounter explain_counters[] = {
+	{LSM_COUNT_LOOKUPS, "lookups", "Lookups"},
+	{LSM_COUNT_DIGESTS, "digests", "Digests"},
+	{LSM_COUNT_FILTER_PROBES, "filter probes", "Filter Probes"},
+	{LSM_COUNT_FILTER_NEGATIVES, "negatives", "Filter Negatives"},
+	{LSM_COUNT_FILTER_TRUE_POSITIVES, "true positives", "Filter True Positives"},
+	{LSM_COUNT_FILTER_FALSE_POSITIVES, "false positives", "Filter False Positives"},
+	{LSM_COUNT_UNIT_PROBES, "unit probes", "Filter Unit Probes"},
+	{LSM_COUNT_BLOCKS_READ, "blocks read", "Blocks Read"},
+	{LSM_COUNT_MEMTABLE_HITS, "memtable hits", "Memtable Hits"},
+};
+
+/* False if nothing was counted in between. */
+static bool
+totals_subtract(const LsmTotals *after, const LsmTotals *before, LsmTotals *used)
+{
+	bool		any = false;
+
+	for (int i = 0; i < LSM_NCOUNTERS; i++)
+		used->counters[i] = after->counters[i] - before->counters[i];
+	for (int i = 0; i < lengthof(explain_counters); i++)
+		any |= used->counters[explain_counters[i].counter] != 0;
+	for (int i = 0; i < LSM_MAX_LEVELS; i++)
+	{
+		const LsmFilterCounts *a = &after->levels[i];
+		const LsmFilterCounts *b = &before->levels[i];
+
+		used->levels[i].negatives = a->negatives - b->negatives;
+		used->levels[i].true_positives = a->true_positives - b->true_positives;
+		used->levels[i].false_positives = a->false_positives - b->false_positives;
+	}
+	return any;
+}
+
+static void
+print_text(ExplainState *es, const LsmTotals *used)
+{
+	appendStringInfoSpaces(es->str, es->indent * 2);
+	appendStringInfoString(es->str, "LSM:");
+	for (int i = 0; i < lengthof(explain_counters); i++)
+		appendStringInfo(es->str, " %s=" UINT64_FORMAT, explain_counters[i].text,
+						 used->counters[explain_counters[i].counter]);
+	appendStringInfoChar(es->str, '\n');
+	for (int i = 0; i < LSM_MAX_LEVELS; i++)
+	{
+		const LsmFilterCounts *level = &used->levels[i];
+
+		if (lsm_filter_counts_probes(level) == 0)
+			continue;
+		appendStringInfoSpaces(es->str, (es->indent + 1) * 2);
+		appendStringInfo(es->str,
+						 "Level %d: filter probes=" UINT64_FORMAT " negatives=" UINT64_FORMAT
+						 " true positives=" UINT64_FORMAT " false positives=" UINT64_FORMAT "\n",
+						 i, lsm_filter_counts_probes(level), level->negatives,
+						 level->true_positives, level->false_positives);
+	}
+}
+
+static void
+print_structured(ExplainState *es, const LsmTotals *used)
+{
+	ExplainOpenGroup("LSM", "LSM", true, es);
+	for (int i = 0; i < lengthof(explain_counters); i++)
+		ExplainPropertyUInteger(explain_counters[i].label, NULL,
+								used->counters[explain_counters[i].counter], es);
+	ExplainOpenGroup("Levels", "Levels", false, es);
+	for (int i = 0; i < LSM_MAX_LEVELS; i++)
+	{
+		const LsmFilterCounts *level = &used->levels[i];
+
+		if (lsm_filter_counts_probes(level) == 0)
+			continue;
+		ExplainOpenGroup("Level", NULL, true, es);
+		ExplainPropertyInteger("Level", NULL, i, es);
+		ExplainPropertyUInteger("Filter Probes", NULL,
+								lsm_filter_counts_probes(level), es);
+		ExplainPropertyUInteger("Filter Negatives", NULL, level->negatives, es);
+		ExplainPropertyUInteger("Filter True Positives", NULL,
+								level->true_positives, es);
+		ExplainPropertyUInteger("Filter False Positives", NULL,
+								level->false_positives, es);
+		ExplainCloseGroup("Level", NULL, true, es);
+	}
+	ExplainCloseGroup("Levels", "Levels", false, es);
+	ExplainCloseGroup("LSM", "LSM", true, es);
+}
+
+/* ======================================================================
+ * Executor
+ * ====================================================================== */
+
+static void
+explain_executor_start(QueryDesc *query_desc, int eflags)
+{
+	/*
+	 * EXPLAIN ANALYZE always instruments; functions' queries as a rule are
+	 * not
+	 */
+	if (capture != NULL && query_desc->instrument_options != 0)
+	{
+		Started    *started = MemoryContextAlloc(capture->cxt, sizeof(Started));
+
+		started->query_desc = query_desc;
+		lsm_counters_session(&started->before);
+		started->next = capture->started;
+		capture->started = started;
+	}
+
+	if (prev_executor_start)
+		prev_executor_start(query_desc, eflags);
+	else
+		standard_ExecutorStart(query_desc, eflags);
+}
+
+/* Takes the note out of the capture; NULL if there is none. */
+static Started *
+find_started(const QueryDesc *query_desc)
+{
+	for (Started **link = &capture->started; *link != NULL; link = &(*link)->next)
+	{
+		Started    *started = *link;
+
+		/* the latest: older ones of the same address ended by an error */
+		if (started->query_desc == query_desc)
+		{
+			*link = started->next;
+			return started;
+		}
+	}
+	return NULL;
+}
+
+static void
+explain_executor_end(QueryDesc *query_desc)
+{
+	if (capture != NULL)
+	{
+		Started    *started = find_started(query_desc);
+
+		if (started != NULL && capture->es->pstmt == query_desc->plannedstmt)
+		{
+			LsmTotals	now;
+			LsmTotals	used;
+
+			lsm_counters_session(&now);
+			if (totals_subtract(&now, &started->before, &used))
+			{
+				if (capture->es->format == EXPLAIN_FORMAT_TEXT)
+					print_text(capture->es, &used);
+				else
+					print_structured(capture->es, &used);
+			}
+		}
+		if (started != NULL)
+			pfree(started);
+	}
+
+	if (prev_executor_end)
+		prev_executor_end(query_desc);
+	else
+		standard_ExecutorEnd(query_desc);
+}
+
+/* ======================================================================
+ * EXPLAIN
+ * ====================================================================== */
+
+/* As ExplainOneQuery does without a hook. */
+static void
+explain_standard(Query *query, int cursor_options, IntoClause *into,
+				 ExplainState *es, const char *query_string,
+				 ParamListInfo params, QueryEnvironment *query_env)
+{
+	PlannedStmt *plan;
+	instr_time	start;
+	instr_time	duration;
+	BufferUsage usage_start;
+	BufferUsage usage;
+
+	if (es->buffers)
+		usage_start = pgBufferUsage;
+	INSTR_TIME_SET_CURRENT(start);
+	plan = pg_plan_query(query, query_string, cursor_options, params);
+	INSTR_TIME_SET_CURRENT(duration);
+	INSTR_TIME_SUBTRACT(duration, start);
+	if (es->buffers)
+	{
+		memset(&usage, 0, sizeof(BufferUsage));
+		BufferUsageAccumDiff(&usage, &pgBufferUsage, &usage_start);
+	}
+	ExplainOnePlan(plan, into, es, query_string, params, query_env, &duration,
+				   es->buffers ? &usage : NULL);
+}
+
+/* A query of wrap_execute()'s: no planner ever sees it. */
+static bool
+is_wrapped(const Query *query)
+{
+	return query->commandType == CMD_SELECT && query->utilityStmt != NULL;
+}
+
+static void
+explain_captured(Query *query, int cursor_options, IntoClause *into,
+				 ExplainState *es, const char *query_string,
+				 ParamListInfo params, QueryEnvironment *query_env)
+{
+	if (is_wrapped(query))
+		ExplainOneUtility(query->utilityStmt, into, es, query_string, params,
+						  query_env);
+	else if (prev_explain_one_query)
+		prev_explain_one_query(query, cursor_options, into, es, query_string,
+							   params, query_env);
+	else
+		explain_standard(query, cursor_options, into, es, query_string, params,
+						 query_env);
+}
+
+static void
+explain_one_query(Query *query, int cursor_options, IntoClause *into,
+				  ExplainState *es, const char *query_string,
+				  ParamListInfo params, QueryEnvironment *query_env)
+{
+	Capture		mine = {es, CurrentMemoryContext, NULL, capture};
+
+	if (!es->analyze)
+	{
+		explain_captured(query, cursor_options, into, es, query_string, params,
+						 query_env);
+		return;
+	}
+
+	capture = &mine;
+	PG_TRY();
+	{
+		explain_captured(query, cursor_options, into, es, query_string, params,
+						 query_env);
+	}
+	PG_FINALLY();
+	{
+		capture = mine.outer;
+	}
+	PG_END_TRY();
+}
+
+/* Is this EXECUTE, or CREATE TABLE AS EXECUTE? */
+static bool
+is_execute(Node *statement)
+{
+	Query	   *query = (Query *) statement;
+
+	if (query == NULL || !IsA(query, Query) || query->commandType != CMD_UTILITY)
+		return false;
+	if (IsA(query->utilityStmt, CreateTableAsStmt))
+		return is_execute(((CreateTableAsStmt *) query->utilityStmt)->query);
+	return IsA(query->utilityStmt, ExecuteStmt);
+}
+
+/*
+ * EXPLAIN EXECUTE, with the EXECUTE dressed up as a query without anything in it,
+ * which the rewriter passes through and ExplainOneQuery() hands to the hook.  The
+ * original is not changed.
+ */
+static PlannedStmt *
+wrap_execute(PlannedStmt *pstmt)
+{
+	ExplainStmt *explain = makeNode(ExplainStmt);
+	PlannedStmt *result = makeNode(PlannedStmt);
+	Query	   *original;
+	Query	   *query = makeNode(Query);
+
+	*result = *pstmt;
+	*explain = *(ExplainStmt *) pstmt->utilityStmt;
+	original = castNode(Query, explain->query);
+	query->commandType = CMD_SELECT;
+	query->querySource = QSRC_ORIGINAL;
+	query->canSetTag = true;
+	query->utilityStmt = original->utilityStmt;
+	query->jointree = makeFromExpr(NIL, NULL);
+	query->stmt_location = original->stmt_location;
+	query->stmt_len = original->stmt_len;
+	explain->query = (Node *) query;
+	result->utilityStmt = (Node *) explain;
+	return result;
+}
+
+static void
+explain_process_utility(PlannedStmt *pstmt, const char *query_string,
+						bool read_only_tree, ProcessUtilityContext context,
+						ParamListInfo params, QueryEnvironment *query_env,
+						DestReceiver *dest, QueryCompletion *qc)
+{
+	/* another extension's hook in front of ours would not know what it got */
+	if (IsA(pstmt->utilityStmt, ExplainStmt) &&
+		ExplainOneQuery_hook == explain_one_query &&
+		is_execute(((ExplainStmt *) pstmt->utilityStmt)->query))
+		pstmt = wrap_execute(pstmt);
+
+	if (prev_process_utility)
+		prev_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
+								params, query_env, dest, qc);
+}
+
+void
+lsm_explain_init(void)
+{
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = explain_process_utility;
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = explain_executor_start;
+	prev_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = explain_executor_end;
+	prev_explain_one_query = ExplainOneQuery_hook;
+	ExplainOneQuery_hook = explain_one_query;
+}

@@ -1,0 +1,363 @@
+/*-------------------------------------------------------------------------
+ *
+ * hooks.c
+ *	  What PostgreSQL has no access method callback for.
+ *
+ *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c, index_order.c.
+ *	- ON CONFLICT with lsm_index: on_conflict.c.
+ *	- INSERT of many rows: insert_select.c.
+ *	- Publications without lsm tables: publications.c.
+ *	- Copies of tables that pg_repack makes: file_swap.c.
+ *	- pg_upgrade: upgrade.c.
+ *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
+ *	  numbers do not address the main fork.
+ *	- Counters are published at the end of each statement.
+ *	- Files of dropped relations stay while CREATE DATABASE copies.
+ *
+ * Every hook calls the one installed before it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_database.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/plancat.h"
+#include "optimizer/planner.h"
+#include "tcop/utility.h"
+#include "utils/plancache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "sqlfunc/functions.h"
+#include "lsmam.h"
+
+static ProcessUtility_hook_type prev_process_utility = NULL;
+static ExecutorStart_hook_type prev_executor_start = NULL;
+static ExecutorRun_hook_type prev_executor_run = NULL;
+static ExecutorEnd_hook_type prev_executor_end = NULL;
+static get_relation_info_hook_type prev_get_relation_info = NULL;
+static planner_hook_type prev_planner = NULL;
+static object_access_hook_type prev_object_access = NULL;
+
+/* ======================================================================
+ * DDL
+ * ====================================================================== */
+
+/* CREATE DATABASE has copied the template's files, trees' main forks among them. */
+static void
+clone_trees(CreatedbStmt *stmt)
+{
+	const char *template = "template1";
+	Oid			from;
+	Oid			to;
+	ListCell   *lc;
+
+	foreach(lc, stmt->options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+
+		if (strcmp(def->defname, "template") == 0 && def->arg != NULL)
+			template = defGetString(def);
+	}
+	CommandCounterIncrement();
+	from = get_database_oid(template, false);
+	to = get_database_oid(stmt->dbname, false);
+	lsm_tree_clone_database(from, to);
+}
+
+/* The database that the statement moves or drops, if it succeeds, or invalid. */
+static Oid
+database_that_goes(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (IsA(stmt, DropdbStmt))
+		return get_database_oid(castNode(DropdbStmt, stmt)->dbname, true);
+	if (!IsA(stmt, AlterDatabaseStmt))
+		return InvalidOid;
+	foreach(lc, castNode(AlterDatabaseStmt, stmt)->options)
+	{
+		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+			return get_database_oid(castNode(AlterDatabaseStmt, stmt)->dbname, true);
+	}
+	return InvalidOid;
+}
+
+static void
+next_process_utility(PlannedStmt *pstmt, const char *query_string,
+					 bool read_only_tree, ProcessUtilityContext context,
+					 ParamListInfo params, QueryEnvironment *query_env,
+					 DestReceiver *dest, QueryCompletion *qc)
+{
+	if (prev_process_utility)
+		prev_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	else
+		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
+								params, query_env, dest, qc);
+}
+
+/* Rows that COPY FROM writes together are known to the indexes together. */
+static void
+copy_from(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+		  ProcessUtilityContext context, ParamListInfo params,
+		  QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+{
+	bool		before = lsm_rows_copy(true);
+
+	PG_TRY();
+	{
+		next_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		(void) lsm_rows_copy(before);
+	}
+	PG_END_TRY();
+}
+
+/* An index that was asked for and has no order is worth a NOTICE. */
+static void
+create_index(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+			 ProcessUtilityContext context, ParamListInfo params,
+			 QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
+{
+	LsmCreated	created = {CurrentMemoryContext, NIL};
+	LsmCreated *before = lsm_watch_created(&created);
+
+	PG_TRY();
+	{
+		next_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	}
+	PG_FINALLY();
+	{
+		(void) lsm_watch_created(before);
+	}
+	PG_END_TRY();
+	lsm_notice_unordered(castNode(IndexStmt, pstmt->utilityStmt), &created);
+}
+
+static bool
+sets_tablespace(Node *stmt)
+{
+	ListCell   *lc;
+
+	if (!IsA(stmt, AlterTableStmt))
+		return false;
+	foreach(lc, castNode(AlterTableStmt, stmt)->cmds)
+	{
+		if (lfirst_node(AlterTableCmd, lc)->subtype == AT_SetTableSpace)
+			return true;
+	}
+	return false;
+}
+
+static void
+lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
+					bool read_only_tree, ProcessUtilityContext context,
+					ParamListInfo params, QueryEnvironment *query_env,
+					DestReceiver *dest, QueryCompletion *qc)
+{
+	List	   *former_keys = NIL;
+	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
+	Oid			going = database_that_goes(pstmt->utilityStmt);
+
+	if (lsm_constraints_concern(pstmt->utilityStmt))
+	{
+		if (read_only_tree)
+		{
+			pstmt = copyObject(pstmt);
+			read_only_tree = false;
+		}
+		former_keys = lsm_constraints_before(pstmt->utilityStmt);
+	}
+
+	if (IsA(pstmt->utilityStmt, CreateTableAsStmt))
+	{
+		if (read_only_tree)
+		{
+			pstmt = copyObject(pstmt);
+			read_only_tree = false;
+		}
+		lsm_file_swap_prepare_copy((CreateTableAsStmt *) pstmt->utilityStmt);
+	}
+	if (sets_tablespace(pstmt->utilityStmt))
+		lsm_tree_note_fork_copies();
+	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
+		copy_from(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+	else if (asked_for)
+		create_index(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+	else
+		next_process_utility(pstmt, query_string, read_only_tree, context,
+							 params, query_env, dest, qc);
+	if (IsA(pstmt->utilityStmt, CreatedbStmt))
+		clone_trees((CreatedbStmt *) pstmt->utilityStmt);
+	lsm_tree_database_copy(false);
+	if (OidIsValid(going))
+		lsm_tree_forget_database(going);
+
+	lsm_constraints_after(former_keys);
+	lsm_publications_check();
+	lsm_counters_publish();
+}
+
+/*
+ * createdb() tells of the new database when all that could refuse the statement has
+ * been looked at, and before the first file is copied.
+ */
+static void
+lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
+				  void *arg)
+{
+	if (prev_object_access)
+		prev_object_access(access, class_id, object_id, sub_id, arg);
+	if (access == OAT_POST_CREATE && class_id == DatabaseRelationId)
+		lsm_tree_database_copy(true);
+}
+
+/* ======================================================================
+ * Executor
+ * ====================================================================== */
+
+/*
+ * Plans made in recovery leave lsm indexes alone (index/cost.c).  After a promotion they are right
+ * still, but sessions and their generic plans go on: these are made anew.
+ */
+static bool planned_in_recovery = false;
+
+static inline void
+forget_recovery_plans(void)
+{
+	if (unlikely(planned_in_recovery) && !RecoveryInProgress())
+	{
+		planned_in_recovery = false;
+		ResetPlanCache();
+	}
+}
+
+/*
+ * A bitmap heap scan prefetches the blocks of its TIDs with PrefetchBuffer.
+ * Those of an lsm table are virtual: there may be no such block in the main
+ * fork, and from segment 2 on that is an error.
+ */
+static bool
+stop_bitmap_prefetch(PlanState *state, void *context)
+{
+	if (state == NULL)
+		return false;
+	if (IsA(state, BitmapHeapScanState))
+	{
+		BitmapHeapScanState *scan = (BitmapHeapScanState *) state;
+		Relation	rel = scan->ss.ss_currentRelation;
+
+		if (rel != NULL && lsm_relation_is_table(rel))
+			scan->prefetch_maximum = 0;
+	}
+	return planstate_tree_walker(state, stop_bitmap_prefetch, context);
+}
+
+static void
+lsm_executor_start(QueryDesc *query_desc, int eflags)
+{
+	lsm_upgrade_check(query_desc->sourceText);
+	forget_recovery_plans();
+	if (prev_executor_start)
+		prev_executor_start(query_desc, eflags);
+	else
+		standard_ExecutorStart(query_desc, eflags);
+
+	lsm_on_conflict_prepare(query_desc, eflags);
+	lsm_insert_select_prepare(query_desc, eflags);
+	(void) stop_bitmap_prefetch(query_desc->planstate, NULL);
+}
+
+/*
+ * In the extended protocol the portal, and with it the executor, may live on
+ * after the statement has ended, until the next one or the end of the
+ * transaction: what it has counted must not wait for that.
+ */
+static void
+lsm_executor_run(QueryDesc *query_desc, ScanDirection direction, uint64 count,
+				 bool execute_once)
+{
+	if (prev_executor_run)
+		prev_executor_run(query_desc, direction, count, execute_once);
+	else
+		standard_ExecutorRun(query_desc, direction, count, execute_once);
+
+	lsm_counters_publish();
+}
+
+static void
+lsm_executor_end(QueryDesc *query_desc)
+{
+	if (prev_executor_end)
+		prev_executor_end(query_desc);
+	else
+		standard_ExecutorEnd(query_desc);
+
+	lsm_counters_publish();
+}
+
+/* ======================================================================
+ * Planner, start-up
+ * ====================================================================== */
+
+static void
+lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent,
+					  RelOptInfo *rel)
+{
+	if (prev_get_relation_info)
+		prev_get_relation_info(root, relid, inhparent, rel);
+	lsm_index_adjust_info(root, relid, inhparent, rel);
+}
+
+static PlannedStmt *
+lsm_planner(Query *parse, const char *query_string, int cursor_options,
+			ParamListInfo params)
+{
+	bool		together = lsm_insert_select_plan(parse);
+	PlannedStmt *plan;
+
+	forget_recovery_plans();
+	planned_in_recovery = RecoveryInProgress();
+	lsm_on_conflict_plan(parse);
+	if (prev_planner)
+		plan = prev_planner(parse, query_string, cursor_options, params);
+	else
+		plan = standard_planner(parse, query_string, cursor_options, params);
+	if (together)
+		lsm_insert_select_mark(plan);
+	return plan;
+}
+
+void
+lsm_hooks_init(void)
+{
+	lsm_index_order_init();
+	prev_process_utility = ProcessUtility_hook;
+	ProcessUtility_hook = lsm_process_utility;
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = lsm_executor_start;
+	prev_executor_run = ExecutorRun_hook;
+	ExecutorRun_hook = lsm_executor_run;
+	prev_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = lsm_executor_end;
+	prev_get_relation_info = get_relation_info_hook;
+	get_relation_info_hook = lsm_get_relation_info;
+	prev_planner = planner_hook;
+	planner_hook = lsm_planner;
+	prev_object_access = object_access_hook;
+	object_access_hook = lsm_object_access;
+	lsm_temporary_hooks_init();
+}

@@ -1,0 +1,152 @@
+/*-------------------------------------------------------------------------
+ *
+ * filters.c
+ *	  lsm_filters(): the filters of a tree, what they cost and what they gain.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "sqlfunc/functions.h"
+#include "lsmam.h"
+
+PG_FUNCTION_INFO_V1(lsm_filters);
+
+#define NFILTER_COLUMNS 16
+
+static Datum
+scheme_name(const LsmFilterInfo *filter)
+{
+	const char *name = lsm_filter_scheme_name(filter->scheme);
+
+	return CStringGetTextDatum(filter->known && name != NULL ? name : "unknown");
+}
+
+static void
+put_file(ReturnSetInfo *rsinfo, const LsmFilterInfo *filter)
+{
+	uint64		probes = lsm_filter_counts_probes(&filter->counts);
+	uint64		absent = filter->counts.negatives + filter->counts.false_positives;
+	Datum		values[NFILTER_COLUMNS];
+	bool		nulls[NFILTER_COLUMNS] = {0};
+
+	values[0] = Int32GetDatum(filter->level);
+	values[1] = Int64GetDatum((int64) filter->number);
+	nulls[2] = true;			/* segment */
+	values[3] = scheme_name(filter);
+	values[4] = Int64GetDatum((int64) filter->keys);
+	values[5] = Float8GetDatum(filter->bits_per_key);
+	values[6] = Int64GetDatum((int64) filter->filter_bytes);
+	nulls[7] = true;			/* units */
+	nulls[8] = true;			/* units_on */
+	nulls[9] = true;			/* hotness */
+	values[10] = Float8GetDatum(filter->expected_fpr);
+	values[11] = Int64GetDatum((int64) probes);
+	values[12] = Int64GetDatum((int64) filter->counts.negatives);
+	values[13] = Int64GetDatum((int64) filter->counts.true_positives);
+	values[14] = Int64GetDatum((int64) filter->counts.false_positives);
+	values[15] = Float8GetDatum(absent > 0 ?
+								(double) filter->counts.false_positives / absent : 0.0);
+	nulls[15] = absent == 0;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* Questions are counted by file, so those columns are empty but for the rate that the policy measures. */
+static void
+put_segment(ReturnSetInfo *rsinfo, const LsmSegmentInfo *segment)
+{
+	Datum		values[NFILTER_COLUMNS];
+	bool		nulls[NFILTER_COLUMNS] = {0};
+
+	values[0] = Int32GetDatum(segment->level);
+	values[1] = Int64GetDatum((int64) segment->file);
+	values[2] = Int32GetDatum((int32) segment->segment);
+	values[3] = CStringGetTextDatum(lsm_filter_scheme_name(LSM_FILTER_ELASTIC));
+	values[4] = Int64GetDatum((int64) segment->keys);
+	values[5] = Float8GetDatum(segment->bits_per_key);
+	nulls[6] = true;			/* filter_bytes */
+	values[7] = Int32GetDatum(segment->units);
+	values[8] = Int32GetDatum(segment->units_on);
+	values[9] = Float8GetDatum(segment->accesses);
+	nulls[9] = !segment->tracked;
+	values[10] = Float8GetDatum(segment->expected_fpr);
+	for (int i = 11; i < NFILTER_COLUMNS - 1; i++)
+		nulls[i] = true;
+	values[NFILTER_COLUMNS - 1] = Float8GetDatum(segment->measured_fpr);
+	nulls[NFILTER_COLUMNS - 1] = !segment->tracked || segment->accesses < 1;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * The file's segments among all of the tree's.  What is expected of the file is
+ * what its segments have on, not what it holds.
+ */
+static int
+sum_segments(LsmFilterInfo *filter, const LsmSegmentInfo *segments, int nsegments)
+{
+	double		keys = 0;
+	double		bits = 0;
+	double		false_positives = 0;
+	int			n = 0;
+
+	while (n < nsegments && segments[n].file == filter->number)
+	{
+		keys += segments[n].keys;
+		bits += segments[n].keys * segments[n].bits_per_key;
+		false_positives += segments[n].keys * segments[n].expected_fpr;
+		n++;
+	}
+	if (keys > 0)
+	{
+		filter->bits_per_key = bits / keys;
+		filter->expected_fpr = false_positives / keys;
+	}
+	return n;
+}
+
+Datum
+lsm_filters(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	LsmFilterInfo *filters;
+	int			nfilters;
+	LsmSegmentInfo *segments;
+	int			nsegments;
+	int			next = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = lsm_relation_open(PG_GETARG_OID(0), LSM_RELATION_TREE, LSM_RIGHT_FACTS,
+							AccessShareLock);
+	filters = lsm_tree_filters(lsm_relation_tree(rel), &nfilters);
+	segments = lsm_tree_segments(lsm_relation_tree(rel), &nsegments);
+	for (int i = 0; i < nfilters; i++)
+	{
+		int			first = next;
+		int			n = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		if (filters[i].scheme == LSM_FILTER_ELASTIC &&
+			(first == nsegments || segments[first].file != filters[i].number))
+		{
+			/* in the same order, unless the version has changed in between */
+			first = 0;
+			while (first < nsegments && segments[first].file != filters[i].number)
+				first++;
+		}
+		if (filters[i].scheme == LSM_FILTER_ELASTIC)
+			n = sum_segments(&filters[i], segments + first, nsegments - first);
+		next = first + n;
+		put_file(rsinfo, &filters[i]);
+		for (int j = 0; j < n; j++)
+			put_segment(rsinfo, &segments[first + j]);
+	}
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}

@@ -1,0 +1,360 @@
+/*-------------------------------------------------------------------------
+ *
+ * functions.c
+ *	  SQL functions about trees: maintenance and facts.  lsm_verify is in
+ *	  verify.c, statistics are in stats.c.
+ *
+ * Functions that take a table work on its tree (if it is an lsm table) and on
+ * the trees of its lsm indexes; those that describe one tree take
+ * the table or the index.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "catalog/index.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/smgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "sqlfunc/functions.h"
+#include "index/index.h"
+#include "lsmam.h"
+
+PG_FUNCTION_INFO_V1(lsm_flush);
+PG_FUNCTION_INFO_V1(lsm_compact);
+PG_FUNCTION_INFO_V1(lsm_relation_size);
+PG_FUNCTION_INFO_V1(lsm_levels);
+PG_FUNCTION_INFO_V1(lsm_files);
+PG_FUNCTION_INFO_V1(lsm_full_version);
+
+/* ======================================================================
+ * What the other files use
+ * ====================================================================== */
+
+static Oid
+am_oid(const char *name, char amtype)
+{
+	HeapTuple	tuple = SearchSysCache1(AMNAME, CStringGetDatum(name));
+	Form_pg_am	form;
+	Oid			oid = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		form = (Form_pg_am) GETSTRUCT(tuple);
+		if (form->amtype == amtype)
+			oid = form->oid;
+		ReleaseSysCache(tuple);
+	}
+	return oid;
+}
+
+Oid
+lsm_table_am_oid(void)
+{
+	return am_oid(LSM_TABLE_AM_NAME, AMTYPE_TABLE);
+}
+
+Oid
+lsm_index_am_oid(void)
+{
+	return am_oid(LSM_INDEX_AM_NAME, AMTYPE_INDEX);
+}
+
+bool
+lsm_relation_is_table(Relation rel)
+{
+	return OidIsValid(rel->rd_rel->relam) &&
+		rel->rd_rel->relam == lsm_table_am_oid();
+}
+
+bool
+lsm_relation_is_index(Relation rel)
+{
+	return rel->rd_rel->relkind == RELKIND_INDEX &&
+		OidIsValid(rel->rd_rel->relam) &&
+		rel->rd_rel->relam == lsm_index_am_oid();
+}
+
+/* The tree of an lsm table or index. */
+LsmTree *
+lsm_relation_tree(Relation rel)
+{
+	if (lsm_relation_is_index(rel))
+		return lsm_index_open_tree(rel);
+	Assert(lsm_relation_is_table(rel));
+	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
+}
+
+/*
+ * CREATE INDEX CONCURRENTLY commits an index before it builds it; if the build fails,
+ * the fork may have been left without a tree.
+ */
+bool
+lsm_index_has_tree(Relation index)
+{
+	return index->rd_index->indislive && index->rd_index->indisready;
+}
+
+/* The lsm indexes of a table that can be used, each opened. */
+List *
+lsm_relation_open_indexes(Relation table, LOCKMODE lockmode)
+{
+	List	   *oids = RelationGetIndexList(table);
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, oids)
+	{
+		Relation	index = index_open(lfirst_oid(lc), lockmode);
+
+		if (lsm_relation_is_index(index) && lsm_index_has_tree(index))
+			result = lappend(result, index);
+		else
+			index_close(index, lockmode);
+	}
+	list_free(oids);
+	return result;
+}
+
+void
+lsm_relation_close_indexes(List *indexes)
+{
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		index_close((Relation) lfirst(lc), NoLock);
+	}
+	list_free(indexes);
+}
+
+/* ======================================================================
+ * Maintenance
+ * ====================================================================== */
+
+/*
+ * Calls `work` for the relation's tree and, for a table, for those of its lsm
+ * indexes.  ERROR if there is none.
+ */
+static void
+for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
+{
+	Relation	rel = lsm_relation_open(relid, LSM_RELATION_TREES, LSM_RIGHT_OWNER, lockmode);
+	List	   *indexes;
+	ListCell   *lc;
+
+	if (lsm_relation_is_index(rel))
+		work(lsm_relation_tree(rel));
+	else
+	{
+		indexes = lsm_relation_open_indexes(rel, lockmode);
+		if (indexes == NIL)
+			lsm_relation_check_kind(rel);
+		if (lsm_relation_is_table(rel))
+			work(lsm_relation_tree(rel));
+		foreach(lc, indexes)
+		{
+			work(lsm_relation_tree((Relation) lfirst(lc)));
+		}
+		lsm_relation_close_indexes(indexes);
+	}
+	relation_close(rel, NoLock);
+}
+
+Datum
+lsm_flush(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+
+	/* the worker takes its share of the trees */
+	if (lsm_settings_are_servers())
+	{
+		for_each_tree(relid, RowExclusiveLock, lsm_tree_flush_start);
+		for_each_tree(relid, RowExclusiveLock, lsm_tree_flush_idle);
+	}
+	for_each_tree(relid, RowExclusiveLock, lsm_tree_flush);
+	PG_RETURN_VOID();
+}
+
+static void
+compact_fully(LsmTree *tree)
+{
+	LsmCompactRequest request = {0};
+
+	request.full = true;
+	request.drop_dead = true;
+	lsm_tree_flush(tree);
+	lsm_tree_compact(tree, &request);
+}
+
+Datum
+lsm_compact(PG_FUNCTION_ARGS)
+{
+	for_each_tree(PG_GETARG_OID(0), ShareUpdateExclusiveLock, compact_fully);
+	PG_RETURN_VOID();
+}
+
+/* ======================================================================
+ * Facts
+ * ====================================================================== */
+
+static Relation
+open_for_facts(Oid relid)
+{
+	return lsm_relation_open(relid, LSM_RELATION_TREE, LSM_RIGHT_FACTS, AccessShareLock);
+}
+
+Datum
+lsm_relation_size(PG_FUNCTION_ARGS)
+{
+	Relation	rel = open_for_facts(PG_GETARG_OID(0));
+	LsmTreeSize size;
+	int64		bytes;
+
+	lsm_tree_size(lsm_relation_tree(rel), &size);
+
+	/* not table_relation_size(): it counts the blocks TIDs span */
+	bytes = size.file_bytes +
+		(int64) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) * BLCKSZ;
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_INT64(bytes);
+}
+
+static int
+compare_level_run(const void *a, const void *b)
+{
+	const LsmFileInfo *x = a;
+	const LsmFileInfo *y = b;
+
+	if (x->level != y->level)
+		return x->level < y->level ? -1 : 1;
+	if (x->run != y->run)
+		return x->run > y->run ? -1 : 1;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+Datum
+lsm_levels(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	LsmFileInfo *files;
+	int			nfiles;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = open_for_facts(PG_GETARG_OID(0));
+	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
+	qsort(files, nfiles, sizeof(LsmFileInfo), compare_level_run);
+
+	for (int i = 0, next; i < nfiles; i = next)
+	{
+		int64		runs = 0;
+		uint64		entries = 0;
+		uint64		bytes = 0;
+		uint64		filter_bytes = 0;
+		Datum		values[6];
+		bool		nulls[6] = {0};
+
+		for (next = i; next < nfiles && files[next].level == files[i].level; next++)
+		{
+			if (next == i || files[next].run != files[next - 1].run)
+				runs++;
+			entries += files[next].entries;
+			bytes += files[next].file_bytes;
+			filter_bytes += files[next].filter_bytes;
+		}
+		values[0] = Int32GetDatum(files[i].level);
+		values[1] = Int64GetDatum(runs);
+		values[2] = Int64GetDatum(next - i);
+		values[3] = Int64GetDatum(entries);
+		values[4] = Int64GetDatum(bytes);
+		values[5] = Int64GetDatum(filter_bytes);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+static Datum
+slice_bytea(LsmSlice slice)
+{
+	bytea	   *result = palloc(VARHDRSZ + slice.len);
+
+	SET_VARSIZE(result, VARHDRSZ + slice.len);
+	memcpy(VARDATA(result), slice.data, slice.len);
+	return PointerGetDatum(result);
+}
+
+Datum
+lsm_files(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	LsmFileInfo *files;
+	int			nfiles;
+	bool		show_keys;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = open_for_facts(PG_GETARG_OID(0));
+	show_keys = lsm_relation_may_show_keys(rel);
+	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
+
+	for (int i = 0; i < nfiles; i++)
+	{
+		LsmFileInfo *f = &files[i];
+		const char *scheme = lsm_filter_scheme_name(f->filter_scheme);
+		Datum		values[10];
+		bool		nulls[10] = {0};
+
+		values[0] = Int32GetDatum(f->level);
+		values[1] = Int64GetDatum(f->run);
+		values[2] = Int64GetDatum(f->number);
+		values[3] = Int64GetDatum(f->entries);
+		values[4] = Int64GetDatum(f->file_bytes);
+		values[5] = Int64GetDatum(f->filter_bytes);
+		values[6] = CStringGetTextDatum(scheme ? scheme : "unknown");
+		values[7] = TransactionIdGetDatum(f->min_xid);
+		nulls[7] = !TransactionIdIsValid(f->min_xid);
+		nulls[8] = nulls[9] = !show_keys;
+		if (show_keys)
+		{
+			values[8] = slice_bytea(f->smallest);
+			values[9] = slice_bytea(f->largest);
+		}
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+Datum
+lsm_full_version(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("lsmam %s, PostgreSQL %s, %s, hashing with %s%s%s",
+											  LSM_VERSION, GetConfigOptionByName("server_version", NULL, false),
+											  lsm_sst_library_version(), lsm_digest_isa(),
+#ifdef LSM_TESTING
+											  ", crash points",
+#else
+											  "",
+#endif
+#ifdef USE_ASSERT_CHECKING
+											  ", assertions"
+#else
+											  ""
+#endif
+											  )));
+}

@@ -1,0 +1,237 @@
+/*-------------------------------------------------------------------------
+ *
+ * rights.c
+ *	  Who may call our SQL functions for which relation, and as whom they run
+ *	  what others have written.  docs/security.md has the whole picture.
+ *
+ * A function gets the OID of a relation from its caller.  A lock that is waited for
+ * is felt by others: everyone queues behind it, and autovacuum gives way.  So kind
+ * and rights are looked up in the catalogs first, and only then is the relation
+ * locked, as RangeVarGetRelidExtended() does with names.  If the catalogs may have
+ * changed while we waited, both are looked up again under the lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/index.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/sinval.h"
+#include "utils/acl.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rls.h"
+#include "utils/syscache.h"
+
+#include "ddl/constraints.h"
+#include "sqlfunc/functions.h"
+#include "lsmam.h"
+
+/* ======================================================================
+ * Kind and rights
+ * ====================================================================== */
+
+static void
+report_wrong_kind(const char *relname)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+			 errmsg("\"%s\" is not an lsm table or index", relname)));
+}
+
+/* Has the table an index of ours?  Reads the catalog: the table need not be locked. */
+static bool
+has_lsm_index(Oid table)
+{
+	Relation	pg_index = table_open(IndexRelationId, AccessShareLock);
+	Oid			am = lsm_index_am_oid();
+	bool		found = false;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_index_indrelid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(table));
+	scan = systable_beginscan(pg_index, IndexIndrelidIndexId, true, NULL, 1, &key);
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+		found = lsm_relation_am(((Form_pg_index) GETSTRUCT(tuple))->indexrelid) == am;
+	systable_endscan(scan);
+	table_close(pg_index, AccessShareLock);
+	return found;
+}
+
+/* Is it what the function works on? */
+static bool
+kind_fits(Form_pg_class form, LsmRelationKind kind)
+{
+	if (OidIsValid(form->relam) &&
+		form->relam == (form->relkind == RELKIND_INDEX ? lsm_index_am_oid() : lsm_table_am_oid()))
+		return true;
+	return kind == LSM_RELATION_TREES &&
+		(form->relkind == RELKIND_RELATION || form->relkind == RELKIND_MATVIEW ||
+		 form->relkind == RELKIND_TOASTVALUE) &&
+		has_lsm_index(form->oid);
+}
+
+static bool
+may_read_rows(Oid table)
+{
+	return pg_class_aclcheck(table, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+}
+
+/* Whoever may read a column, or is here to monitor, can have the lock without us. */
+static bool
+may_see_facts(Oid table)
+{
+	Oid			user = GetUserId();
+
+	return may_read_rows(table) ||
+		pg_class_ownercheck(table, user) ||
+		pg_attribute_aclcheck_all(table, user, ACL_SELECT, ACLMASK_ANY) == ACLCHECK_OK ||
+		has_privs_of_role(user, ROLE_PG_STAT_SCAN_TABLES);
+}
+
+/*
+ * ERROR unless the user has the right.  `table`: of an index, else the relation
+ * itself; invalid if it was dropped a moment ago, which opening the index will report.
+ */
+static void
+check_right(Form_pg_class form, Oid table, LsmRight right)
+{
+	bool		granted = true;
+
+	switch (right)
+	{
+		case LSM_RIGHT_OWNER:
+			if (!pg_class_ownercheck(form->oid, GetUserId()))
+				aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(form->relkind),
+							   NameStr(form->relname));
+			break;
+		case LSM_RIGHT_ROWS:
+			granted = !OidIsValid(table) || may_read_rows(table);
+			break;
+		case LSM_RIGHT_FACTS:
+			granted = !OidIsValid(table) || may_see_facts(table);
+			break;
+	}
+	if (!granted)
+		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(table)),
+					   get_rel_name(table));
+}
+
+/*
+ * ERROR unless the relation is there, of the right kind and the user has the right.
+ * Returns the table of an index, else InvalidOid.  Takes no lock on the relation.
+ */
+static Oid
+check_relation(Oid relid, LsmRelationKind kind, LsmRight right)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class form;
+	Oid			table = InvalidOid;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not open relation with OID %u", relid)));
+	form = (Form_pg_class) GETSTRUCT(tuple);
+	if (!kind_fits(form, kind))
+		report_wrong_kind(NameStr(form->relname));
+	if (form->relkind == RELKIND_INDEX)
+		table = IndexGetRelation(relid, true);
+	check_right(form, form->relkind == RELKIND_INDEX ? table : relid, right);
+	if (form->relpersistence == RELPERSISTENCE_TEMP &&
+		!isTempOrTempToastNamespace(form->relnamespace))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot access temporary tables of other sessions")));
+	ReleaseSysCache(tuple);
+	return table;
+}
+
+/* See functions.h. */
+Relation
+lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right, LOCKMODE lockmode)
+{
+	uint64		seen = SharedInvalidMessageCounter;
+	Oid			table = check_relation(relid, kind, right);
+	Relation	rel;
+
+	/* the table of an index first, as everyone does */
+	if (OidIsValid(table))
+		LockRelationOid(table, lockmode);
+	LockRelationOid(relid, lockmode);
+
+	/*
+	 * While we waited it may have been dropped, or been given to someone
+	 * else; even the OID may have been given to another relation.
+	 */
+	if (seen != SharedInvalidMessageCounter &&
+		check_relation(relid, kind, right) != table)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("could not open relation with OID %u", relid)));
+
+	rel = relation_open(relid, NoLock);
+	if (lsm_relation_is_index(rel) && !lsm_index_has_tree(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" has not been built", RelationGetRelationName(rel)),
+				 errhint("Use REINDEX INDEX or DROP INDEX.")));
+	return rel;
+}
+
+/* See functions.h. */
+void
+lsm_relation_check_kind(Relation rel)
+{
+	if (!lsm_relation_is_index(rel) && !lsm_relation_is_table(rel))
+		report_wrong_kind(RelationGetRelationName(rel));
+}
+
+/* See functions.h. */
+bool
+lsm_relation_may_show_keys(Relation rel)
+{
+	Oid			table = rel->rd_rel->relkind == RELKIND_INDEX ?
+		rel->rd_index->indrelid : RelationGetRelid(rel);
+
+	return may_read_rows(table) &&
+		check_enable_rls(table, InvalidOid, true) != RLS_ENABLED;
+}
+
+/* ======================================================================
+ * User code
+ * ====================================================================== */
+
+/* See functions.h. */
+void
+lsm_become_owner(Relation table, LsmFormerUser *former)
+{
+	GetUserIdAndSecContext(&former->userid, &former->sec_context);
+	SetUserIdAndSecContext(table->rd_rel->relowner,
+						   former->sec_context | SECURITY_RESTRICTED_OPERATION);
+	former->guc_level = NewGUCNestLevel();
+#if PG_VERSION_NUM >= 170000
+	RestrictSearchPath();
+#endif
+}
+
+/* See functions.h. */
+void
+lsm_become_caller(const LsmFormerUser *former)
+{
+	AtEOXact_GUC(false, former->guc_level);
+	SetUserIdAndSecContext(former->userid, former->sec_context);
+}

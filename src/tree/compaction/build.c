@@ -1,0 +1,88 @@
+/*-------------------------------------------------------------------------
+ *
+ * build.c
+ *	  Bulk build: sorted entries straight into files, without log or memtable.
+ *
+ * REQUIRES the tree to be empty and exclusively ours, so there is nothing to
+ * lock.  The files become part of the tree in lsm_build_finish(); an error
+ * before removes them (lsm_flush_abort).  Should the server stop between two
+ * edits of a large build, the half-built tree belongs to a relation whose
+ * transaction did not commit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "tree/read/filecache.h"
+#include "tree/compaction/output_job.h"
+
+#define FILES_PER_EDIT		64
+
+struct LsmBuild
+{
+	LsmJob	   *job;
+	uint64		entries;
+};
+
+LsmBuild *
+lsm_build_begin(LsmTree *tree)
+{
+	LsmBuild   *build = palloc0(sizeof(LsmBuild));
+
+	/* loaded, and not to be evicted: the edit needs the shared counters */
+	build->job = lsm_compact_own(tree, LSM_JOB_BUILD);
+	if (lsm_version_refresh(tree)->nfiles > 0)
+		elog(ERROR, "lsm tree to be built is not empty");
+	return build;
+}
+
+void
+lsm_build_add(LsmBuild *build, LsmSlice key, LsmSlice value)
+{
+	lsm_job_add(build->job, key, value);
+	if (++build->entries % 1000 == 0)
+		CHECK_FOR_INTERRUPTS();
+}
+
+/* The level whose size the files fit, so that nothing is due right away. */
+static int
+build_level(LsmTree *tree, uint64 bytes)
+{
+	double		target = lsm_tree_base_bytes(tree);
+	int			level = 0;
+
+	do
+	{
+		level++;
+		target *= lsm_tree_size_ratio(tree);
+	} while (level < LSM_MAX_LEVELS - 1 && bytes > target);
+	return level;
+}
+
+void
+lsm_build_finish(LsmBuild *build)
+{
+	LsmJob	   *job = build->job;
+	LsmTree    *tree = job->tree;
+	int			level;
+
+	lsm_job_finish(job);
+	level = build_level(tree, job->bytes);
+	for (int i = 0; i < job->nfiles; i++)
+		job->files[i].level = level;
+
+	for (int i = 0; i < job->nfiles; i += FILES_PER_EDIT)
+	{
+		LsmEdit		edit = {0};
+
+		edit.added = &job->files[i];
+		edit.nadded = Min(FILES_PER_EDIT, job->nfiles - i);
+		if (!lsm_publish(job, &edit, NULL))
+			elog(ERROR, "could not lock the relation of an lsm tree for a build");
+	}
+	lsm_job_end(job);
+	build->job = NULL;
+	pfree(build);
+}

@@ -1,0 +1,439 @@
+/*-------------------------------------------------------------------------
+ *
+ * compact.c
+ *	  Leveled compaction: doing what plan.c says is due, and requests for more.
+ *
+ * One compactor per tree: ctl->compact_pid, under ctl->lock.  Only the
+ * compactor removes files from the version, so the files it reads stay.
+ * Flushes go on meanwhile: they only add to level 0, and what they add is newer
+ * than everything the step has taken.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "utils/memutils.h"
+
+#include "tree/read/filecache.h"
+#include "tree/compaction/output_job.h"
+#include "tree/compaction/plan.h"
+
+#define FILES_PER_PUSH		16	/* of one level in a step of a full compaction */
+
+/* ======================================================================
+ * Doing it
+ * ====================================================================== */
+
+static void
+edit_from_plan(LsmPlan *plan, LsmEdit *edit)
+{
+	memset(edit, 0, sizeof(LsmEdit));
+	edit->removed = palloc(plan->nfiles * sizeof(uint64));
+	for (int i = 0; i < plan->nfiles; i++)
+		edit->removed[edit->nremoved++] = plan->files[i]->number;
+	if (!plan->move)
+		return;
+	edit->added = palloc_extended(plan->nfiles * sizeof(LsmFileMeta),
+								  MCXT_ALLOC_HUGE);
+	for (int i = 0; i < plan->nfiles; i++)
+	{
+		LsmFileMeta *meta = &edit->added[edit->nadded++];
+
+		lsm_file_meta(plan->files[i], meta);
+		meta->level = plan->out_level;
+		meta->run = 0;
+	}
+}
+
+/* Merge the plan's files into new ones.  False: the tree was dropped or has moved. */
+static bool
+compact_merge(LsmJob *job, LsmPlan *plan)
+{
+	LsmMerge   *merge = lsm_merge_open(job->tree, plan->sequences,
+									   plan->nsequences);
+	LsmSlice	key;
+	LsmSlice	value;
+	uint64		entries = 0;
+	int			written = 0;
+
+	while (lsm_merge_next(merge, &key, &value))
+	{
+		lsm_job_entry(job, key, value);
+		if (++entries % 1000 == 0)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (!lsm_job_current(job))
+				return false;
+		}
+		if (job->nfiles != written)
+		{
+			/* a file was finished: let flushes through */
+			written = job->nfiles;
+			lsm_worker_yield();
+		}
+	}
+	lsm_job_finish(job);
+	return true;
+}
+
+/*
+ * False: the relation could not be locked for publishing, or the tree was dropped
+ * or has moved (worker).
+ */
+static bool
+compact_run(LsmJob *job, LsmPlan *plan)
+{
+	LsmEdit		edit;
+
+	LSM_CRASH_POINT("compact_started");
+	job->level = plan->out_level;
+	job->run = plan->out_run;
+	edit_from_plan(plan, &edit);
+	if (!plan->move)
+	{
+		lsm_job_set_below(job, plan->below);
+		job->nsources = plan->nfiles;
+		job->sources = plan->files;
+		if (!compact_merge(job, plan))
+			return false;
+		edit.nadded = job->nfiles;
+		edit.added = job->files;
+	}
+	if (!lsm_publish(job, &edit, NULL))
+		return false;
+	lsm_count(job->tree, LSM_COUNT_COMPACTIONS, 1);
+	lsm_count(job->tree, LSM_COUNT_BYTES_COMPACTED, job->bytes);
+	return true;
+}
+
+/*
+ * Become the compactor.  False: someone else is, or the tree is not loaded (any
+ * more).
+ */
+bool
+lsm_compact_claim(LsmJob *job)
+{
+	LsmTreeShared *ctl = job->ctl;
+
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id &&
+		ctl->state == LSM_STATE_LOADED && ctl->compact_pid == 0)
+	{
+		ctl->compact_pid = MyProcPid;
+		job->owns_compaction = true;
+	}
+	LWLockRelease(&ctl->lock);
+	return job->owns_compaction;
+}
+
+LsmJob *
+lsm_compact_own(LsmTree *tree, LsmJobType type)
+{
+	Assert(!lsm_epoch_inside());
+	for (;;)
+	{
+		LsmJob	   *job;
+
+		lsm_tree_enter(tree);
+		lsm_tree_exit(tree);
+		ConditionVariablePrepareToSleep(&tree->ctl->cv);
+		job = lsm_job_begin(tree, type, 1, 0);
+		if (lsm_compact_claim(job))
+		{
+			ConditionVariableCancelSleep();
+			return job;
+		}
+		lsm_job_end(job);
+		(void) ConditionVariableTimedSleep(&tree->ctl->cv, 1000, PG_WAIT_EXTENSION);
+		ConditionVariableCancelSleep();
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+static uint64
+plan_bytes(const LsmPlan *plan)
+{
+	uint64		bytes = 0;
+
+	for (int i = 0; i < plan->nfiles; i++)
+		bytes += plan->files[i]->file_bytes;
+	return bytes;
+}
+
+/* One due step.  REQUIRES: job owns the compaction. */
+static bool
+compact_due(LsmJob *job)
+{
+	MemoryContext old = MemoryContextSwitchTo(job->cxt);
+	LsmTree    *tree = job->tree;
+	LsmPlan    *plan;
+	bool		done = false;
+
+	/* also to see whether publishing will be possible */
+	if (lsm_publish_lock(tree))
+	{
+		lsm_job_set_version(job, lsm_version_refresh(tree));
+		lsm_publish_hints(tree, job->version);
+		plan = lsm_plan_due(tree, job->version);
+		if (plan != NULL && !plan->move)
+			lsm_job_reserve(job, plan_bytes(plan));
+		lsm_publish_unlock(tree);
+		if (plan != NULL)
+			done = compact_run(job, plan);
+	}
+	MemoryContextSwitchTo(old);
+	return done;
+}
+
+bool
+lsm_compact_once(LsmTree *tree, bool conditional)
+{
+	LsmJob	   *job;
+	bool		done = false;
+
+	Assert(!lsm_epoch_inside());
+	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
+	if (lsm_compact_claim(job))
+		done = compact_due(job);
+	lsm_job_end(job);
+	return done;
+}
+
+/*
+ * Called by a writer that found level 0 too deep, before it registers.  Returns
+ * when level 0 has become shallower, or when there is nothing more to do.
+ */
+void
+lsm_compact_stall(LsmTree *tree)
+{
+	for (;;)
+	{
+		LsmTreeShared *ctl;
+		bool		busy;
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_tree_enter(tree);
+		ctl = tree->ctl;
+		lsm_tree_exit(tree);
+		if (lsm_version_refresh(tree)->level0_runs < LSM_L0_STOP_RUNS)
+		{
+			lsm_publish_hints(tree, tree->version);
+			return;
+		}
+
+		ConditionVariablePrepareToSleep(&ctl->cv);
+		LWLockAcquire(&ctl->lock, LW_SHARED);
+		busy = pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
+			ctl->compact_pid != 0;
+		LWLockRelease(&ctl->lock);
+		if (busy)
+			(void) ConditionVariableTimedSleep(&ctl->cv, 1000, PG_WAIT_EXTENSION);
+		ConditionVariableCancelSleep();
+
+		/* nobody is at it: do it here.  False: nothing due, or lost a race */
+		if (!busy && !lsm_compact_once(tree, false))
+		{
+			LWLockAcquire(&ctl->lock, LW_SHARED);
+			busy = ctl->compact_pid != 0;
+			LWLockRelease(&ctl->lock);
+			if (!busy)
+				return;
+		}
+	}
+}
+
+/* ======================================================================
+ * Requests: full compaction, freezing, dropping dead entries
+ * ====================================================================== */
+
+/*
+ * A request walks the levels downwards once.  At each level it deals with the
+ * files that were there when the level's turn came.
+ */
+typedef struct Request
+{
+	const LsmCompactRequest *what;
+	uint64		start;			/* files from this number on are ours or newer */
+	int			level;
+	uint64		mark;			/* files from this number on came after the
+								 * level's turn began */
+	int			last;			/* full: everything goes to this level */
+	uint32		written_as;		/* full: so shall every file be */
+} Request;
+
+static bool
+request_wants(const Request *request, const LsmFile *file)
+{
+	const LsmCompactRequest *what = request->what;
+	const uint8 unfinished = LSM_FILE_HAS_PARTIAL | LSM_FILE_HAS_DELETE;
+
+	if (file->number >= request->mark)
+		return false;
+
+	/*
+	 * What this request has written already needs another look only if
+	 * something in it may go once the level below has been seen.
+	 */
+	if (file->number >= request->start && !(file->flags & unfinished))
+		return false;
+	if (what->full && (!(file->flags & LSM_FILE_HAS_CHECKS) ||
+					   file->written_as != request->written_as))
+		return true;
+	if ((what->drop_dead || what->full) &&
+		(file->flags & (unfinished | LSM_FILE_HAS_DYING)))
+		return true;
+	return TransactionIdIsValid(what->freeze_limit) &&
+		TransactionIdIsValid(file->min_xid) &&
+		TransactionIdPrecedes(file->min_xid, what->freeze_limit);
+}
+
+static LsmPlan *
+request_plan_level0(Request *request, LsmVersion *version)
+{
+	/* oldest first */
+	for (int i = version->level_files[0] - 1; i >= 0; i--)
+	{
+		LsmFile    *file = &version->files[i];
+		bool		wanted = request_wants(request, file);
+
+		if (wanted || (request->what->full && file->number < request->mark))
+			return lsm_plan_level0(version, file, wanted);
+	}
+	return NULL;
+}
+
+/* A level >= 1 of a full compaction that is not the last: push some files down. */
+static LsmPlan *
+request_plan_push(Request *request, LsmVersion *version, int level)
+{
+	LsmRun	   *run = version->levels[level];
+
+	for (int i = 0; run != NULL && i < run->nfiles; i++)
+	{
+		int			last = i;
+
+		if (run->files[i].number >= request->mark)
+			continue;
+		while (last + 1 < run->nfiles && last + 1 < i + FILES_PER_PUSH &&
+			   run->files[last + 1].number < request->mark)
+			last++;
+		return lsm_plan_push(version, level, i, last);
+	}
+	return NULL;
+}
+
+/*
+ * A level >= 1: the next wanted file.  Where older entries may lie below, values
+ * that are not complete have to meet them; else it is rewritten where it is.
+ */
+static LsmPlan *
+request_plan_wanted(Request *request, LsmVersion *version, int level)
+{
+	LsmRun	   *run = version->levels[level];
+
+	for (int i = 0; run != NULL && i < run->nfiles; i++)
+	{
+		LsmFile    *file = &run->files[i];
+
+		if (!request_wants(request, file))
+			continue;
+		if (level < LSM_MAX_LEVELS - 1 &&
+			(file->flags & (LSM_FILE_HAS_PARTIAL | LSM_FILE_HAS_DELETE)) &&
+			lsm_plan_overlaps_below(version, level, file))
+			return lsm_plan_push(version, level, i, i);
+		return lsm_plan_in_place(version, level, i);
+	}
+	return NULL;
+}
+
+/* The next step, or NULL at the end. */
+static LsmPlan *
+request_plan(LsmTree *tree, Request *request, LsmVersion *version)
+{
+	for (; request->level < LSM_MAX_LEVELS; request->level++)
+	{
+		int			level = request->level;
+		LsmPlan    *plan;
+
+		if (request->mark == 0)
+			request->mark = pg_atomic_read_u64(&tree->ctl->next_file);
+
+		/* writers must not stall for as long as this takes */
+		if (level > 0 && version->level0_runs >= 2 * LSM_L0_COMPACT_RUNS)
+		{
+			plan = lsm_plan_level0_moves(version);
+			if (plan == NULL)
+				plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);
+			return plan;
+		}
+
+		if (level == 0)
+			plan = request_plan_level0(request, version);
+		else if (request->what->full && level < request->last)
+			plan = request_plan_push(request, version, level);
+		else
+			plan = request_plan_wanted(request, version, level);
+		if (plan != NULL)
+			return plan;
+		request->mark = 0;
+	}
+	return NULL;
+}
+
+/* The level that everything fits in. */
+static int
+request_last_level(LsmTree *tree, LsmVersion *version)
+{
+	int			last = Max(version->deepest, 1);
+	double		bytes = 0;
+
+	for (int i = 0; i < LSM_MAX_LEVELS; i++)
+		bytes += version->level_bytes[i];
+	while (last < LSM_MAX_LEVELS - 1 && bytes > lsm_level_target(tree, last))
+		last++;
+	return last;
+}
+
+/* One step of a request; false at its end. */
+static bool
+request_step(LsmTree *tree, Request *request)
+{
+	LsmJob	   *job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
+	MemoryContext old = MemoryContextSwitchTo(job->cxt);
+	LsmPlan    *plan;
+
+	lsm_job_set_version(job, lsm_version_refresh(tree));
+	if (request->last == 0)
+		request->last = request_last_level(tree, job->version);
+	plan = request_plan(tree, request, job->version);
+	if (plan != NULL)
+	{
+		job->fate.freeze_limit = request->what->freeze_limit;
+		if (!compact_run(job, plan))
+			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
+	}
+	MemoryContextSwitchTo(old);
+	lsm_job_end(job);
+	return plan != NULL;
+}
+
+void
+lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *what)
+{
+	Request		request = {0};
+	LsmJob	   *owner;
+
+	/* own the compaction from the first to the last step */
+	owner = lsm_compact_own(tree, LSM_JOB_COMPACT);
+	request.what = what;
+	request.start = pg_atomic_read_u64(&tree->ctl->next_file);
+	request.written_as = lsm_tree_written_as(tree);
+	while (request_step(tree, &request))
+		CHECK_FOR_INTERRUPTS();
+	if (what->full)
+		lsm_repair_tree(tree);
+	lsm_job_end(owner);
+}

@@ -1,0 +1,684 @@
+/*-------------------------------------------------------------------------
+ *
+ * output_job.c
+ *	  A flush, compaction or build in progress: output files with their filters,
+ *	  what becomes of each entry, ownership, and cleaning up after an error.
+ *
+ * A job lives in its own context below TopMemoryContext, and in a list of the
+ * process's jobs.  It is ended by its function or, after an error, by
+ * lsm_flush_abort() from the abort of the (sub)transaction it was begun in, when
+ * LWLocks and buffers have been released.  Ending one that was not published
+ * removes its files: nothing refers to them, and no one else has files of their
+ * numbers (control.c).
+ *
+ * Only ctl->lock is taken here, and only to give up ownership.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "common/file_perm.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/memutils.h"
+
+#include "tree/read/filecache.h"
+#include "tree/compaction/output_job.h"
+#include "tree/disk/manifest.h"
+
+/* An output file's size is looked at whenever so much was added: it grows by blocks */
+#define MEASURE_EVERY_BYTES	1024
+
+static dlist_head jobs = DLIST_STATIC_INIT(jobs);
+
+/* ======================================================================
+ * Life cycle
+ * ====================================================================== */
+
+/* Context callback: everything a job holds goes here.  Never fails. */
+static void
+job_release(void *arg)
+{
+	LsmJob	   *job = arg;
+
+	dlist_delete(&job->node);
+	if (job->writer != NULL)
+		lsm_sst_writer_abandon(job->writer);
+	job->writer = NULL;
+	lsm_loghelp_end(job);
+	if (!job->published)
+	{
+		/* made by us, with numbers that no one else has */
+		for (int i = 0; i < job->nstarted; i++)
+			lsm_keyspace_unlink_file(job->keyspace_id, job->files[i].number);
+	}
+	if (job->version != NULL)
+		lsm_version_unpin(job->version);
+	if (job->owns_flush || job->owns_compaction)
+	{
+		LsmTreeShared *ctl = job->ctl;
+
+		/*
+		 * also if the keyspace was dropped: our pin keeps the block from
+		 * others
+		 */
+		LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+		if (job->owns_flush && ctl->flush_pid == MyProcPid)
+			ctl->flush_pid = 0;
+		if (job->owns_compaction && ctl->compact_pid == MyProcPid)
+			ctl->compact_pid = 0;
+		LWLockRelease(&ctl->lock);
+		ConditionVariableBroadcast(&ctl->cv);
+	}
+
+	/* last: from here on the keyspace may get another block */
+	lsm_control_job_end(job->ctl);
+}
+
+LsmJob *
+lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "lsm job",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	LsmJob	   *job = palloc0(sizeof(LsmJob));
+	bool		local_table;
+
+	lsm_publish_at_exit();
+	job->cxt = cxt;
+	job->nest_level = GetCurrentTransactionNestLevel();
+	job->type = type;
+	job->tree = tree;
+	job->ctl = tree->ctl;
+	job->keyspace_id = tree->keyspace_id;
+	job->level = level;
+	job->run = run;
+	lsm_control_job_begin(job->ctl);
+	dlist_push_head(&jobs, &job->node);
+	job->callback.func = job_release;
+	job->callback.arg = job;
+	MemoryContextRegisterResetCallback(cxt, &job->callback);
+
+	job->entry_cxt = AllocSetContextCreate(cxt, "lsm job entries",
+										   ALLOCSET_DEFAULT_SIZES);
+	initStringInfo(&job->rewritten);
+	initStringInfo(&job->last_key);
+	job->params = lsm_tree_filter_params(tree);
+	job->segment_keys = lsm_elastic_segment_keys(&job->params);
+	initStringInfo(&job->fence_bytes);
+	job->compression = lsm_tree_compression(tree);
+	job->written_as = lsm_tree_written_as(tree);
+	job->target_bytes = (uint64) lsm_target_file_size_kb * 1024;
+
+	job->fate.flush = type == LSM_JOB_FLUSH;
+	job->fate.freeze_limit = InvalidTransactionId;
+	job->fate.newest_removed_xid = InvalidTransactionId;
+
+	/*
+	 * Conservative (all databases) unless the relation is at hand; a worker
+	 * is in no database.  Entries of indexes have no xids, and the function
+	 * takes no index.
+	 */
+	local_table = tree->ctl->local &&
+		tree->rel->rd_rel->relkind != RELKIND_INDEX;
+	job->fate.oldest_xid =
+		GetOldestNonRemovableTransactionId(local_table ? tree->rel : NULL);
+	MemoryContextSwitchTo(old);
+	return job;
+}
+
+void
+lsm_job_end(LsmJob *job)
+{
+	MemoryContextDelete(job->cxt);
+}
+
+/*
+ * After an error: end the jobs of the transaction level that is being aborted
+ * (all of them, outside of a transaction).  Jobs of outer levels go on.
+ */
+void
+lsm_flush_abort(void)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	dlist_mutable_iter iter;
+
+	dlist_foreach_modify(iter, &jobs)
+	{
+		LsmJob	   *job = dlist_container(LsmJob, node, iter.cur);
+
+		if (job->nest_level >= level)
+			lsm_job_end(job);
+	}
+	lsm_publish_abort();
+}
+
+bool
+lsm_job_writes(uint64 keyspace_id)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &jobs)
+	{
+		if (dlist_container(LsmJob, node, iter.cur)->keyspace_id == keyspace_id)
+			return true;
+	}
+	return false;
+}
+
+bool
+lsm_job_uses(const LsmTree *tree)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &jobs)
+	{
+		if (dlist_container(LsmJob, node, iter.cur)->tree == tree)
+			return true;
+	}
+	return false;
+}
+
+#ifdef LSM_TESTING
+/* The relation whose tree this process has a job of; invalid if it has none. */
+Oid
+lsm_job_relid(void)
+{
+	if (dlist_is_empty(&jobs))
+		return InvalidOid;
+	return dlist_head_element(LsmJob, node, &jobs)->ctl->relid;
+}
+#endif
+
+/* ======================================================================
+ * What becomes of an entry
+ * ====================================================================== */
+
+void
+lsm_job_set_version(LsmJob *job, LsmVersion *version)
+{
+	Assert(job->version == NULL);
+	lsm_salvage_forbid(job->tree, version);
+	job->version = lsm_version_pin(version);
+}
+
+void
+lsm_job_set_below(LsmJob *job, int first)
+{
+	LsmVersion *version = job->version;
+
+	job->below = MemoryContextAlloc(job->cxt,
+									Max(version->nruns, 1) * sizeof(LsmRun *));
+	job->below_at = MemoryContextAllocZero(job->cxt,
+										   Max(version->nruns, 1) * sizeof(int));
+	job->nbelow = 0;
+	for (int i = first; i < version->nruns; i++)
+		job->below[job->nbelow++] = &version->runs[i];
+}
+
+/* No run below the output can hold an older entry of the key.  Ascending keys. */
+static bool
+job_at_bottom(LsmJob *job, LsmSlice key)
+{
+	for (int i = 0; i < job->nbelow; i++)
+	{
+		const LsmRun *run = job->below[i];
+		int			at = job->below_at[i];
+
+		while (at < run->nfiles && lsm_file_before(&run->files[at], key))
+			at++;
+		job->below_at[i] = at;
+		if (at < run->nfiles && !lsm_file_after(&run->files[at], key))
+			return false;
+	}
+	return true;
+}
+
+void
+lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
+{
+	MemoryContext old;
+	LsmFate		fate;
+
+	if (job->tree->ops->puts_stay && (uint8) value.data[0] == LSM_TAG_PUT)
+	{
+		lsm_job_add(job, key, value);
+		return;
+	}
+	job->fate.bottom = job_at_bottom(job, key);
+
+	/* nothing left to hide or to complete */
+	if (job->fate.bottom && (uint8) value.data[0] != LSM_TAG_PUT)
+	{
+		job->dropped = true;
+		return;
+	}
+
+	if (!job->entry_cxt->isReset)
+		MemoryContextReset(job->entry_cxt);
+	old = MemoryContextSwitchTo(job->entry_cxt);
+	resetStringInfo(&job->rewritten);
+	job->fate.dying = false;
+	fate = job->tree->ops->fate(&job->fate, key, value, &job->rewritten);
+	MemoryContextSwitchTo(old);
+
+	if (fate == LSM_FATE_DROP)
+	{
+		job->dropped = true;
+		return;
+	}
+	if (fate == LSM_FATE_REWRITE)
+		value = lsm_slice(job->rewritten.data, job->rewritten.len);
+	lsm_job_add(job, key, value);
+	if (job->fate.dying)
+		job->files[job->nfiles].flags |= LSM_FILE_HAS_DYING;
+}
+
+/* ======================================================================
+ * Output
+ * ====================================================================== */
+
+/* n times 64-byte aligned; freed with *chunk. */
+static void *
+alloc_aligned(Size bytes, void **chunk)
+{
+	*chunk = MemoryContextAllocHuge(CurrentMemoryContext, bytes + 64);
+	return (void *) TYPEALIGN(64, *chunk);
+}
+
+/*
+ * An elastic filter's segment begins with the filter key: note what tells it from
+ * the one before, with which it has so many bytes in common.
+ */
+static void
+job_add_fence(LsmJob *job, LsmSlice filter_key, uint32 common_bytes)
+{
+	if (job->nfences == job->max_fences)
+	{
+		uint32		max = Max(64, job->max_fences * 2);
+
+		if (job->fence_ends == NULL)
+			job->fence_ends = MemoryContextAlloc(job->cxt, max * sizeof(uint32));
+		else
+			job->fence_ends = repalloc_huge(job->fence_ends, max * sizeof(uint32));
+		job->max_fences = max;
+	}
+	appendBinaryStringInfo(&job->fence_bytes, filter_key.data,
+						   Min(common_bytes + 1, filter_key.len));
+	job->fence_ends[job->nfences++] = job->fence_bytes.len;
+}
+
+static Size
+job_filter_bytes(LsmJob *job, const LsmFilterParams *params)
+{
+	LsmElasticFences fences;
+
+	if (params->scheme != LSM_FILTER_ELASTIC)
+		return lsm_filter_image_bytes(params, job->ndigests);
+	fences.bytes = (const uint8 *) job->fence_bytes.data;
+	fences.ends = job->fence_ends;
+	fences.n = job->nfences;
+	return lsm_elastic_image_bytes(params, job->ndigests, &fences);
+}
+
+static bool
+job_build_filter(LsmJob *job, const LsmFilterParams *params, void *image, Size bytes)
+{
+	LsmElasticFences fences;
+	LsmDigest  *scratch;
+	LsmFilterStatus status;
+
+	if (params->scheme != LSM_FILTER_ELASTIC)
+		return lsm_filter_build(params, job->digests, job->ndigests,
+								image, bytes) == LSM_FILTER_OK;
+	fences.bytes = (const uint8 *) job->fence_bytes.data;
+	fences.ends = job->fence_ends;
+	fences.n = job->nfences;
+	scratch = palloc(job->segment_keys * sizeof(LsmDigest));
+	status = lsm_elastic_build(params, job->digests, job->ndigests, &fences,
+							   scratch, image, bytes);
+	pfree(scratch);
+	return status == LSM_FILTER_OK;
+}
+
+/* See output_job.h. */
+void *
+lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *image_bytes, void **chunk)
+{
+	LsmFilterParams params = job->params;
+	Size		bytes;
+	Size		merged;
+	void	   *image;
+
+	/* keys of a file of full size, should this one be merged into such */
+	params.merge_keys = meta->file_bytes >= job->target_bytes ? 0 :
+		(uint64) ((double) job->ndigests * job->target_bytes / meta->file_bytes);
+	bytes = job_filter_bytes(job, &params);
+	if (bytes == 0)
+		elog(ERROR, "cannot size an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
+			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
+	image = alloc_aligned(bytes, chunk);
+	merged = lsm_job_merge_filters(job, meta, &params, image, bytes);
+	if (merged > 0)
+		bytes = merged;
+	else if (!job_build_filter(job, &params, image, bytes))
+		elog(ERROR, "cannot build an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
+			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
+	*image_bytes = bytes;
+	return image;
+}
+
+static void
+job_write_filter(LsmJob *job, LsmFileMeta *meta)
+{
+	char		path[MAXPGPATH];
+	LsmSstError err;
+	LsmSstStatus status;
+	Size		bytes;
+	void	   *chunk;
+	void	   *image = lsm_job_filter_image(job, meta, &bytes, &chunk);
+
+	lsm_file_path(job->tree, meta->number, true, path);
+	meta->filter_check = lsm_filter_check(image, bytes);
+	status = lsm_sst_write_blob(path, pg_file_create_mode, image, bytes, &err);
+	pfree(chunk);
+	lsm_sst_check(status, &err);
+	meta->filter_scheme = job->params.scheme;
+	meta->filter_bytes = bytes;
+}
+
+static void
+set_fence(LsmSlice key, char *fence, uint16 *bytes, uint8 *flags, uint8 cut)
+{
+	*bytes = Min(key.len, LSM_FENCE_BYTES);
+	memcpy(fence, key.data, *bytes);
+	if (key.len > LSM_FENCE_BYTES)
+		*flags |= cut;
+}
+
+static void
+job_close_file(LsmJob *job)
+{
+	LsmFileMeta *meta = &job->files[job->nfiles];
+	LsmSstProperties props;
+	LsmSstWriter *writer = job->writer;
+	const void *last;
+	size_t		last_bytes;
+	LsmSstError err;
+
+	Assert(job->nstarted == job->nfiles + 1);
+	last = lsm_sst_writer_last_key(writer, &last_bytes);
+	resetStringInfo(&job->last_key);
+	appendBinaryStringInfo(&job->last_key, last, last_bytes);
+	set_fence(lsm_slice(job->last_key.data, job->last_key.len), meta->largest,
+			  &meta->largest_bytes, &meta->flags, LSM_FILE_LARGEST_CUT);
+
+	job->writer = NULL;			/* freed in any case */
+	lsm_sst_check(lsm_sst_writer_finish(writer, &props, &err), &err);
+	meta->file_bytes = props.file_bytes;
+	meta->sst_check = (uint32) props.tail_digest;
+	meta->written_as = job->written_as;
+	meta->flags |= LSM_FILE_HAS_CHECKS;
+	Assert(props.entries == meta->entries);
+	if (job->type == LSM_JOB_FLUSH)
+		LSM_CRASH_POINT("flush_file_written");
+	else if (job->type == LSM_JOB_COMPACT)
+		LSM_CRASH_POINT("compact_file_written");
+	else
+		LSM_CRASH_POINT("build_file_written");
+
+	job_write_filter(job, meta);
+	if (job->type == LSM_JOB_FLUSH)
+		LSM_CRASH_POINT("flush_filter_written");
+	job->nfiles++;
+	job->bytes += meta->file_bytes + meta->filter_bytes;
+	if (!job->finishing)
+		lsm_loghelp_want(job, meta->number);
+	job->ndigests = 0;
+	job->dropped = false;
+	job->nfences = 0;
+	resetStringInfo(&job->fence_bytes);
+}
+
+/* Output is as large as input, unless it is no longer compressed: then perhaps so many times as large */
+#define GROWTH				4
+
+void
+lsm_job_reserve(LsmJob *job, uint64 bytes)
+{
+	if (!lsm_job_current(job))
+		lsm_job_report_replaced(job);
+	lsm_manifest_reserve(job->tree, 1 + GROWTH * bytes / job->target_bytes);
+}
+
+/*
+ * A number for an output file.  Workers have reserved what they need when they began, under the
+ * relation's lock.  Should it not be enough, the lock is needed once more.
+ */
+static uint64
+job_take_number(LsmJob *job)
+{
+	LsmTreeShared *ctl = job->ctl;
+	uint64		number = pg_atomic_read_u64(&ctl->next_file);
+
+	for (;;)
+	{
+		if (number < pg_atomic_read_u64(&ctl->file_limit))
+		{
+			if (pg_atomic_compare_exchange_u64(&ctl->next_file, &number, number + 1))
+				return number;
+			continue;
+		}
+		if (!lsm_publish_lock(job->tree))
+			ereport(ERROR,
+					(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+					 errmsg("could not lock the relation of an lsm tree to number its files")));
+		if (!lsm_job_current(job))
+			lsm_job_report_replaced(job);
+		lsm_manifest_reserve(job->tree, 1);
+		lsm_publish_unlock(job->tree);
+		number = pg_atomic_read_u64(&ctl->next_file);
+	}
+}
+
+void
+lsm_job_report_replaced(LsmJob *job)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("relation %s has been replaced while it was in use",
+					relpathbackend(job->tree->rnode, job->tree->backend, MAIN_FORKNUM))));
+}
+
+/*
+ * Open a new sorted file, under a number that has neither a sorted nor a filter
+ * file.  None should have; what a broken file system has brought back, or a
+ * removal has left, is no one's to write over.
+ */
+static uint64
+job_make_file(LsmJob *job)
+{
+	for (;;)
+	{
+		uint64		number = job_take_number(job);
+		char		path[MAXPGPATH];
+		LsmSstError err;
+
+		lsm_file_path(job->tree, number, true, path);
+		if (access(path, F_OK) != 0)
+		{
+			lsm_file_path(job->tree, number, false, path);
+			if (lsm_sst_writer_open(path, pg_file_create_mode, job->compression,
+									&job->writer, &err) == LSM_SST_OK)
+				return number;
+			job->writer = NULL;
+			if (err.sys_errno != EEXIST)
+				lsm_sst_report(ERROR, &err);
+		}
+		ereport(LOG,
+				(errmsg("file \"%s\" exists, and is left alone", path)));
+	}
+}
+
+static void
+job_open_file(LsmJob *job, LsmSlice key)
+{
+	LsmFileMeta *meta;
+
+	Assert(job->tree->ctl == job->ctl && job->tree->keyspace_id == job->keyspace_id);
+	if (job->nstarted == job->max_files)
+	{
+		int			n = Max(4, job->max_files * 2);
+
+		if (job->files == NULL)
+			job->files = MemoryContextAlloc(job->cxt, n * sizeof(LsmFileMeta));
+		else
+			job->files = repalloc_huge(job->files, n * sizeof(LsmFileMeta));
+		job->max_files = n;
+	}
+	meta = &job->files[job->nstarted];
+	memset(meta, 0, sizeof(LsmFileMeta));
+	meta->number = job_make_file(job);
+	meta->level = job->level;
+	meta->run = job->level == 0 ? job->run : 0;
+	meta->min_xid = InvalidTransactionId;
+	set_fence(key, meta->smallest, &meta->smallest_bytes, &meta->flags,
+			  LSM_FILE_SMALLEST_CUT);
+	job->nstarted++;
+	job->ndigests = 0;
+}
+
+static void
+job_add_digest(LsmJob *job, LsmSlice filter_key)
+{
+	if (job->params.scheme == LSM_FILTER_NONE)
+		return;
+	if (job->ndigests == job->max_digests)
+	{
+		uint64		n = Max(UINT64CONST(65536), job->max_digests * 2);
+
+		if (job->digests == NULL)
+			job->digests = MemoryContextAllocHuge(job->cxt, n * sizeof(LsmDigest));
+		else
+			job->digests = repalloc_huge(job->digests, n * sizeof(LsmDigest));
+		job->max_digests = n;
+	}
+	job->digests[job->ndigests++] = lsm_digest_key(filter_key.data, filter_key.len);
+}
+
+/* See output_job.h. */
+void
+lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes, bool first)
+{
+	bool		same = !first && common_bytes >= filter_key.len &&
+		job->last_filter_bytes == filter_key.len;
+
+	if (!same)
+	{
+		if (job->params.scheme == LSM_FILTER_ELASTIC && job->ndigests > 0 &&
+			job->ndigests % job->segment_keys == 0)
+			job_add_fence(job, filter_key, Min(common_bytes, job->last_filter_bytes));
+		job_add_digest(job, filter_key);
+	}
+	job->last_filter_bytes = filter_key.len;
+}
+
+void
+lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
+{
+	LsmFileMeta *meta;
+	LsmSlice	filter_key = lsm_filter_key(job->tree, key);
+	LsmSstError err;
+	TransactionId xid;
+	size_t		common_bytes;
+
+	Assert(value.len > 0);
+	Assert(job->tree->kind != LSM_KIND_INDEX || key.len >= 6);
+
+	/*
+	 * A file may end between entries of the same filter key: cutting only
+	 * elsewhere would let files grow without bound.
+	 */
+	if (job->unmeasured_bytes >= MEASURE_EVERY_BYTES && job->writer != NULL)
+	{
+		job->unmeasured_bytes = 0;
+		if (lsm_sst_writer_bytes(job->writer) >= job->target_bytes)
+			job_close_file(job);
+	}
+	job->unmeasured_bytes += key.len + value.len;
+	if (job->writer == NULL)
+		job_open_file(job, key);
+	meta = &job->files[job->nfiles];
+
+	if (unlikely(lsm_sst_writer_add(job->writer, key.data, key.len, value.data, value.len,
+									&common_bytes, &err) != LSM_SST_OK))
+		lsm_sst_report(ERROR, &err);
+	lsm_job_add_filter_key(job, filter_key, (uint32) common_bytes, meta->entries == 0);
+
+	meta->entries++;
+	if ((uint8) value.data[0] == LSM_TAG_PARTIAL)
+		meta->flags |= LSM_FILE_HAS_PARTIAL;
+	else if ((uint8) value.data[0] == LSM_TAG_DELETE)
+		meta->flags |= LSM_FILE_HAS_DELETE;
+	else if (job->tree->ops->puts_stay)
+		return;
+	xid = job->tree->ops->min_xid(value);
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsValid(meta->min_xid) ||
+		 TransactionIdPrecedes(xid, meta->min_xid)))
+		meta->min_xid = xid;
+}
+
+static void
+job_log_file(LsmJob *job, uint64 number)
+{
+	lsm_file_log(job->tree, number, false);
+	lsm_file_log(job->tree, number, true);
+}
+
+/*
+ * Workers that help begin with the first file, so we begin with the last.
+ */
+static void
+job_log_files(LsmJob *job)
+{
+	bool	   *helped = MemoryContextAllocZero(job->cxt, job->nfiles * sizeof(bool));
+
+	for (int i = job->nfiles - 1; i >= 0; i--)
+	{
+		/* nothing will be published */
+		if (!lsm_job_current(job))
+			return;
+		helped[i] = !lsm_loghelp_mine(job, job->files[i].number);
+		if (!helped[i])
+			job_log_file(job, job->files[i].number);
+	}
+	for (int i = 0; i < job->nfiles; i++)
+	{
+		if (helped[i] && !lsm_loghelp_wait(job, job->files[i].number))
+			job_log_file(job, job->files[i].number);
+	}
+	lsm_loghelp_end(job);
+}
+
+void
+lsm_job_finish(LsmJob *job)
+{
+	LsmSstError err;
+
+	job->finishing = true;
+	if (job->writer != NULL)
+		job_close_file(job);
+	if (job->nfiles == 0)
+		return;
+	Assert(job->nstarted == job->nfiles);
+	lsm_sst_check(lsm_sst_sync_dir(job->tree->dir, &err), &err);
+	if (job->type == LSM_JOB_FLUSH)
+		LSM_CRASH_POINT("flush_dir_synced");
+	job_log_files(job);
+}

@@ -1,0 +1,239 @@
+/*-------------------------------------------------------------------------
+ *
+ * output_job.h
+ *	  A flush, compaction or build in progress: what it owns and the files it
+ *	  has written; and how its result becomes part of the tree (publish.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_JOB_H
+#define LSM_JOB_H
+
+#include "tree/read/merge.h"
+
+typedef enum LsmJobType
+{
+	LSM_JOB_FLUSH,
+	LSM_JOB_COMPACT,
+	LSM_JOB_BUILD
+} LsmJobType;
+
+/* Files that wait for being logged, of all jobs together (wal_offload.c) */
+#define LSM_HELP_SLOTS	16
+
+typedef struct LsmJob
+{
+	dlist_node	node;			/* of the process's active jobs */
+	int			nest_level;		/* subtransaction it belongs to */
+	MemoryContext cxt;
+	MemoryContext entry_cxt;	/* reset now and then */
+	MemoryContextCallback callback;
+
+	LsmJobType	type;
+	LsmTree    *tree;
+	LsmTreeShared *ctl;
+	uint64		keyspace_id;
+	bool		owns_flush;		/* ctl->flush_pid is ours */
+	bool		owns_compaction;	/* ctl->compact_pid is ours */
+	bool		published;		/* the files belong to the tree */
+
+	/* deciding about entries */
+	LsmFateContext fate;
+	StringInfoData rewritten;
+	LsmVersion *version;		/* pinned, or NULL */
+	int			nbelow;			/* runs that may hold older entries */
+	const LsmRun **below;
+	int		   *below_at;		/* first file not entirely before the last key */
+
+	/* compaction: the files that are read, whose filters may be merged */
+	int			nsources;
+	LsmFile   **sources;
+	bool		dropped;		/* an entry was, since the last file was
+								 * finished */
+	bool		finishing;		/* all of the sources has been read */
+
+	/* output */
+	int			level;
+	uint64		run;
+	LsmFilterParams params;
+	LsmCompression compression;
+	uint32		written_as;		/* params and compression */
+	uint64		target_bytes;
+	LsmSstWriter *writer;		/* NULL: no file open */
+	Size		unmeasured_bytes;	/* added since the file's size was looked
+									 * at */
+	StringInfoData last_key;	/* of the file that is being finished */
+	uint32		last_filter_bytes;	/* of the entry added last */
+	LsmDigest  *digests;		/* of the file's distinct filter keys */
+	uint64		ndigests;
+	uint64		max_digests;
+	uint32		segment_keys;	/* elastic: keys of a segment */
+	StringInfoData fence_bytes; /* where its segments begin */
+	uint32	   *fence_ends;
+	uint32		nfences;
+	uint32		max_fences;
+	LsmFileMeta *files;			/* finished ones, then the one being written */
+	int			nfiles;			/* finished */
+	int			nstarted;
+	int			max_files;
+	uint64		bytes;			/* of finished files and filters */
+	struct
+	{
+		uint64		number;
+		int			slot;
+	}			help[LSM_HELP_SLOTS];	/* files that others may log */
+	int			nhelp;
+	struct LsmInheritance *inheritance; /* elastic_inherit.c */
+} LsmJob;
+
+/* ---- output_job.c ---- */
+
+/* Output goes to `level` (0: as run `run`).  ERROR leaves nothing behind. */
+extern LsmJob *lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run);
+
+/* This process has a job that writes files of the keyspace. */
+extern bool lsm_job_writes(uint64 keyspace_id);
+
+/* This process has a job that relies on the handle as it is. */
+extern bool lsm_job_uses(const LsmTree *tree);
+
+/* The version the job starts from; pinned until it ends. */
+extern void lsm_job_set_version(LsmJob *job, LsmVersion *version);
+
+/* Entries older than the job's can lie in the version's runs from `first` on. */
+extern void lsm_job_set_below(LsmJob *job, int first);
+
+/*
+ * Is the block that the job began with still the tree's?  If not, the tree
+ * was dropped or has moved: nothing can be published, and others wait for
+ * the job's end.
+ */
+static inline bool
+lsm_job_current(const LsmJob *job)
+{
+	return pg_atomic_read_u64(&job->ctl->keyspace_id) == job->keyspace_id;
+}
+
+/* Numbers for output of so many bytes.  REQUIRES: the relation locked for publishing. */
+extern void lsm_job_reserve(LsmJob *job, uint64 bytes);
+
+/* ERROR: the job's block is not the tree's any more. */
+extern void lsm_job_report_replaced(LsmJob *job) pg_attribute_noreturn();
+
+/* Decide about an entry (fate) and write what is left of it.  Ascending keys. */
+extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);
+
+/* Write an entry as it is.  Ascending keys. */
+extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
+
+/*
+ * For the filter of the file at hand: the key of its next entry, which has so many bytes in common
+ * with the entry before.
+ */
+extern void lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes,
+								   bool first);
+
+/* The filter of these keys; freed with *chunk. */
+extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *image_bytes,
+								  void **chunk);
+
+/* Finish the last file; make all of them durable and log them. */
+extern void lsm_job_finish(LsmJob *job);
+
+/* Gives up ownership, removes files that were not published.  Never fails. */
+extern void lsm_job_end(LsmJob *job);
+
+#ifdef LSM_TESTING
+extern Oid	lsm_job_relid(void);
+#endif
+
+/* ---- wal_offload.c ---- */
+
+/* Have a finished file of the job logged by a worker, if one has time. */
+extern void lsm_loghelp_want(LsmJob *job, uint64 number);
+
+/* For each file, wanted or not: is it still to be logged by the job?  If not, wait for it. */
+extern bool lsm_loghelp_mine(LsmJob *job, uint64 number);
+extern bool lsm_loghelp_wait(LsmJob *job, uint64 number);
+extern void lsm_loghelp_end(LsmJob *job);
+
+/* Workers: log one of these files. */
+extern bool lsm_loghelp_do(void);
+
+/* ---- mergefilter.c ---- */
+
+/*
+ * Write the filter of the file that is being finished from those of the files
+ * it was made of.  0: cannot be done; else bytes used of the image.
+ */
+extern Size lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
+								  const LsmFilterParams *params,
+								  void *image, Size image_bytes);
+
+/* ---- publish.c ---- */
+
+/*
+ * Make sure that the relation cannot go away: a backend has its lock already;
+ * a worker takes database and relation lock, without waiting.  False: not now.
+ */
+extern bool lsm_publish_lock(LsmTree *tree);
+extern void lsm_publish_unlock(LsmTree *tree);
+
+/*
+ * Publish: edit, then `flushed` (if any) leaves the set.  False: the relation could
+ * not be locked (worker), nothing was done.
+ */
+extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
+
+/* The hints for writers and workers, after the version changed. */
+extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
+
+/*
+ * Unlink what is queued and whose epoch has passed; `wait`: until all have.
+ * REQUIRES: outside the epoch, no LWLock.
+ */
+extern void lsm_unlink_drain(bool wait);
+
+extern void lsm_publish_at_exit(void);
+extern void lsm_publish_abort(void);
+
+/* From postmaster start: keep workers off relations that are being dropped. */
+extern void lsm_publish_register(void);
+
+/* ---- compact.c ---- */
+
+/* Highest score of the version's levels; *level is its level. */
+extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level);
+
+/*
+ * A job that has become the tree's compactor, waiting for the one there is.
+ * As long as it lasts, the tree stays loaded.
+ */
+extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
+
+/* Become the compactor.  False: someone else is, or the tree is not loaded (any more). */
+extern bool lsm_compact_claim(LsmJob *job);
+
+/* ---- repair.c ---- */
+
+/*
+ * Build filters of the tree's files again that are missing or damaged.  REQUIRES: a job of
+ * this process owns the tree's compaction.
+ */
+extern void lsm_repair_tree(LsmTree *tree);
+
+/*
+ * Workers: one file that somebody could not use the filter of, if there is one whose turn it
+ * is.  An error leaves that file alone for a while.
+ */
+extern bool lsm_repair_do(void);
+
+/* ---- background.c ---- */
+
+/* This process is a background worker: attached to no database. */
+#define lsm_in_worker()		(!OidIsValid(MyDatabaseId))
+
+/* A worker in the middle of a long job: do the flushes that are waiting. */
+extern void lsm_worker_yield(void);
+
+#endif							/* LSM_JOB_H */

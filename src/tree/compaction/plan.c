@@ -1,0 +1,501 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.c
+ *	  Leveled compaction: what to do next.
+ *
+ * Level 0 is measured in runs, level i >= 1 in bytes against memtable size *
+ * T^i; the highest score goes first (as in LevelDB and RocksDB).  A step takes
+ * files of one level with everything they overlap in the next one; files that
+ * overlap nothing move down without being rewritten.
+ *
+ * With random keys, going from level 0 to level 1 rewrites level 1, which is worth it
+ * only if level 0 brings much.  Until then its small runs are merged among themselves into a
+ * larger one, which stays in level 0 (size-tiered, as in Bigtable and Cassandra): a
+ * fourth of the runs that a lookup would have to ask otherwise, for one more writing
+ * of what they hold.
+ *
+ * What may leave level 0: a file can go down only together with every older
+ * file of level 0 that overlaps it.  We take whole sets of files connected by
+ * overlap, which is more than needed and simple.
+ *
+ * Locking: none.  The version is the caller's; files that a plan names stay as long as the
+ * caller owns the tree's compaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "tree/read/filecache.h"
+#include "tree/compaction/output_job.h"
+#include "tree/compaction/plan.h"
+
+#define MOVES_PER_EDIT		64
+
+/* Level 0 goes down when level 1 is at most so many times larger */
+#define LEVEL0_DOWN_RATIO	3
+
+/* Runs of level 0 are alike up to this ratio of their sizes */
+#define TIER_RATIO			2.0
+
+/* What a flush writes is smaller than the memtable by about this, so runs below are alike */
+#define TIER_FLOOR			0.25
+
+typedef struct Range
+{
+	bool		any;
+	LsmSlice	low;
+	LsmSlice	high;
+	bool		high_cut;
+} Range;
+
+/* ======================================================================
+ * Ranges
+ * ====================================================================== */
+
+static void
+range_add(Range *range, const LsmFile *file)
+{
+	bool		cut = (file->flags & LSM_FILE_LARGEST_CUT) != 0;
+	int			c;
+
+	if (!range->any || lsm_slice_compare(file->smallest, range->low) < 0)
+		range->low = file->smallest;
+	c = range->any ? lsm_slice_compare(file->largest, range->high) : 1;
+	if (c > 0)
+		range->high_cut = cut;
+	else if (c == 0)
+		range->high_cut |= cut;
+	if (c > 0)
+		range->high = file->largest;
+	range->any = true;
+}
+
+/* Touching at a cut fence counts as overlap. */
+static bool
+range_overlaps(const Range *range, const LsmFile *file)
+{
+	if (!range->any || lsm_file_before(file, range->low))
+		return false;
+	if (lsm_slice_compare(range->high, file->smallest) >= 0)
+		return true;
+	return range->high_cut && lsm_slice_has_prefix(file->smallest, range->high);
+}
+
+static bool
+overlaps_level(const LsmVersion *version, int level, const Range *range)
+{
+	const LsmRun *run = level < LSM_MAX_LEVELS ? version->levels[level] : NULL;
+
+	for (int i = 0; run != NULL && i < run->nfiles; i++)
+	{
+		if (range_overlaps(range, &run->files[i]))
+			return true;
+	}
+	return false;
+}
+
+bool
+lsm_plan_overlaps_below(const LsmVersion *version, int level, const LsmFile *file)
+{
+	Range		range = {0};
+
+	range_add(&range, file);
+	for (int i = level + 1; i < LSM_MAX_LEVELS; i++)
+	{
+		if (overlaps_level(version, i, &range))
+			return true;
+	}
+	return false;
+}
+
+/* ======================================================================
+ * Plans
+ * ====================================================================== */
+
+static LsmPlan *
+plan_begin(LsmVersion *version, int out_level)
+{
+	LsmPlan    *plan = palloc0(sizeof(LsmPlan));
+
+	plan->out_level = out_level;
+	plan->files = palloc(Max(version->nfiles, 1) * sizeof(LsmFile *));
+	plan->sequences = palloc(Max(version->nruns, 1) * sizeof(LsmSequence));
+	return plan;
+}
+
+/*
+ * The files of the version marked in picked[], run by run, newest data first (the order of
+ * version->files).
+ */
+static LsmPlan *
+plan_from_marks(LsmVersion *version, const bool *picked, int out_level)
+{
+	LsmPlan    *plan = plan_begin(version, out_level);
+
+	for (int r = 0; r < version->nruns; r++)
+	{
+		LsmRun	   *run = &version->runs[r];
+		LsmSequence *sequence = &plan->sequences[plan->nsequences];
+
+		sequence->files = &plan->files[plan->nfiles];
+		sequence->nfiles = 0;
+		for (int i = 0; i < run->nfiles; i++)
+		{
+			if (picked[&run->files[i] - version->files])
+			{
+				plan->files[plan->nfiles++] = &run->files[i];
+				sequence->nfiles++;
+			}
+		}
+		if (sequence->nfiles > 0)
+		{
+			plan->nsequences++;
+			plan->below = r + 1;
+		}
+	}
+
+	/* in the output's own level, only what stays in level 0 lies over others */
+	while (out_level > 0 && plan->below < version->nruns &&
+		   version->runs[plan->below].level <= out_level)
+		plan->below++;
+	return plan;
+}
+
+/* A cut fence leaves open where one file ends and the next begins. */
+static bool
+touches_next(const LsmRun *run, int at)
+{
+	return at + 1 < run->nfiles &&
+		(run->files[at].flags & LSM_FILE_LARGEST_CUT) &&
+		lsm_slice_has_prefix(run->files[at + 1].smallest, run->files[at].largest);
+}
+
+/*
+ * Mark the files of a level >= 1 that touch marked ones, too.  The order of
+ * files with equal fences is that of their numbers, so they have to be
+ * rewritten together.
+ */
+static void
+mark_touching(LsmVersion *version, int level, bool *picked)
+{
+	LsmRun	   *run = version->levels[level];
+	bool	   *marks = run != NULL ? &picked[run->files - version->files] : NULL;
+
+	for (int i = 0; run != NULL && i + 1 < run->nfiles; i++)
+	{
+		if (marks[i] && touches_next(run, i))
+			marks[i + 1] = true;
+	}
+	for (int i = run != NULL ? run->nfiles - 2 : -1; i >= 0; i--)
+	{
+		if (marks[i + 1] && touches_next(run, i))
+			marks[i] = true;
+	}
+}
+
+/* Mark what the range overlaps in the level of the output; is there anything? */
+static bool
+mark_level(LsmVersion *version, int level, const Range *range, bool *picked)
+{
+	LsmRun	   *run = version->levels[level];
+	bool		any = false;
+
+	for (int i = 0; run != NULL && i < run->nfiles; i++)
+	{
+		if (range_overlaps(range, &run->files[i]))
+		{
+			picked[&run->files[i] - version->files] = true;
+			any = true;
+		}
+	}
+	mark_touching(version, level, picked);
+	return any;
+}
+
+/* Mark the level 0 files connected with `seed` by overlap. */
+static int
+mark_connected(LsmVersion *version, LsmFile *seed, bool *picked, Range *range)
+{
+	int			n = 1;
+	bool		again = true;
+
+	picked[seed - version->files] = true;
+	range_add(range, seed);
+	while (again)
+	{
+		again = false;
+		for (int i = 0; i < version->level_files[0]; i++)
+		{
+			if (picked[i] || !range_overlaps(range, &version->files[i]))
+				continue;
+			picked[i] = true;
+			range_add(range, &version->files[i]);
+			n++;
+			again = true;
+		}
+	}
+	return n;
+}
+
+/*
+ * Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not just move.
+ */
+LsmPlan *
+lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite)
+{
+	bool	   *picked = palloc0(version->nfiles * sizeof(bool));
+	Range		range = {0};
+	int			n = mark_connected(version, seed, picked, &range);
+	bool		below = mark_level(version, 1, &range, picked);
+	LsmPlan    *plan = plan_from_marks(version, picked, 1);
+
+	plan->move = n == 1 && !below && !rewrite;
+	return plan;
+}
+
+/*
+ * All level 0 files that overlap nothing in levels 0 and 1: move them together.
+ * NULL if there is none.  Two that only touch are not moved in one edit.
+ */
+LsmPlan *
+lsm_plan_level0_moves(LsmVersion *version)
+{
+	LsmPlan    *plan = plan_begin(version, 1);
+
+	for (int i = 0; i < version->level_files[0]; i++)
+	{
+		LsmFile    *file = &version->files[i];
+		Range		range = {0};
+		bool		alone = true;
+
+		range_add(&range, file);
+		for (int j = 0; j < version->level_files[0] && alone; j++)
+			alone = j == i || !range_overlaps(&range, &version->files[j]);
+		if (alone && !overlaps_level(version, 1, &range))
+			plan->files[plan->nfiles++] = file;
+		if (plan->nfiles == MOVES_PER_EDIT)
+			break;
+	}
+	plan->move = true;
+	return plan->nfiles > 0 ? plan : NULL;
+}
+
+/* The newest runs of level 0 into one. */
+static LsmPlan *
+plan_level0_together(LsmVersion *version, int nruns)
+{
+	bool	   *picked = palloc0(version->nfiles * sizeof(bool));
+	LsmPlan    *plan;
+
+	for (int r = 0; r < nruns; r++)
+	{
+		LsmRun	   *run = &version->runs[r];
+
+		for (int i = 0; i < run->nfiles; i++)
+			picked[&run->files[i] - version->files] = true;
+	}
+	plan = plan_from_marks(version, picked, 0);
+	plan->out_run = version->runs[0].run;
+	return plan;
+}
+
+/* The oldest file of level 0. */
+LsmFile *
+lsm_plan_oldest_level0(LsmVersion *version)
+{
+	return &version->files[version->level_files[0] - 1];
+}
+
+/* Files first..last of a level >= 1 into the next one. */
+LsmPlan *
+lsm_plan_push(LsmVersion *version, int level, int first, int last)
+{
+	bool	   *picked = palloc0(version->nfiles * sizeof(bool));
+	LsmRun	   *run = version->levels[level];
+	Range		range = {0};
+	bool		below;
+	LsmPlan    *plan;
+
+	for (int i = first; i <= last; i++)
+	{
+		picked[&run->files[i] - version->files] = true;
+		range_add(&range, &run->files[i]);
+	}
+	below = mark_level(version, level + 1, &range, picked);
+	plan = plan_from_marks(version, picked, level + 1);
+	plan->move = !below;
+	return plan;
+}
+
+/* A file rewritten at its level, together with those it touches. */
+LsmPlan *
+lsm_plan_in_place(LsmVersion *version, int level, int at)
+{
+	bool	   *picked = palloc0(version->nfiles * sizeof(bool));
+
+	picked[&version->levels[level]->files[at] - version->files] = true;
+	mark_touching(version, level, picked);
+	return plan_from_marks(version, picked, level);
+}
+
+/* ======================================================================
+ * What is due
+ * ====================================================================== */
+
+/* Bytes a level >= 1 may hold. */
+double
+lsm_level_target(LsmTree *tree, int level)
+{
+	double		bytes = lsm_tree_base_bytes(tree);
+	int			ratio = lsm_tree_size_ratio(tree);
+
+	for (int i = 0; i < level; i++)
+		bytes *= ratio;
+	return bytes;
+}
+
+static double
+run_bytes(const LsmRun *run)
+{
+	double		bytes = 0;
+
+	for (int i = 0; i < run->nfiles; i++)
+		bytes += run->files[i].file_bytes;
+	return bytes;
+}
+
+/* How many of the newest runs of level 0 are of about the same size. */
+static int
+level0_tier(LsmTree *tree, LsmVersion *version)
+{
+	double		largest = lsm_tree_base_bytes(tree) * TIER_FLOOR;
+	int			n;
+
+	for (n = 0; n < version->level0_runs; n++)
+	{
+		double		bytes = run_bytes(&version->runs[n]);
+
+		if (bytes > largest * TIER_RATIO)
+			break;
+		largest = Max(largest, bytes);
+	}
+	return n;
+}
+
+/* Level 0 brings enough to level 1, or has more runs than lookups should have to ask. */
+static bool
+level0_goes_down(LsmVersion *version)
+{
+	return version->level0_runs >= LSM_L0_MAX_RUNS ||
+		version->level_bytes[0] * LEVEL0_DOWN_RATIO >= version->level_bytes[1];
+}
+
+static double
+level0_score(LsmTree *tree, LsmVersion *version)
+{
+	int			runs = version->level0_runs;
+
+	if (runs >= LSM_L0_COMPACT_RUNS && !level0_goes_down(version))
+		runs = level0_tier(tree, version);
+	return (double) runs / LSM_L0_COMPACT_RUNS;
+}
+
+double
+lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level)
+{
+	double		best = level0_score(tree, version);
+
+	*level = 0;
+	for (int i = 1; i < LSM_MAX_LEVELS - 1; i++)
+	{
+		double		score = version->level_bytes[i] / lsm_level_target(tree, i);
+
+		if (score > best)
+		{
+			best = score;
+			*level = i;
+		}
+	}
+	return best;
+}
+
+/* The file of the level to compact next: round robin by number. */
+static int
+next_in_turn(LsmTree *tree, LsmRun *run, uint64 cursor)
+{
+	int			next = -1;
+	int			lowest = 0;
+
+	for (int i = 0; i < run->nfiles; i++)
+	{
+		uint64		number = run->files[i].number;
+
+		if (number < run->files[lowest].number)
+			lowest = i;
+		if (number > cursor && (next < 0 || number < run->files[next].number))
+			next = i;
+	}
+	return next >= 0 ? next : lowest;
+}
+
+/*
+ * Files of the level that overlap nothing in the next one, until the level
+ * fits; NULL if the one whose turn it is does.
+ */
+static LsmPlan *
+plan_level_moves(LsmTree *tree, LsmVersion *version, int level, uint64 *cursor)
+{
+	LsmRun	   *run = version->levels[level];
+	LsmPlan    *plan = plan_begin(version, level + 1);
+	double		bytes = version->level_bytes[level];
+	double		target = lsm_level_target(tree, level);
+
+	plan->move = true;
+	while (bytes > target && plan->nfiles < Min(MOVES_PER_EDIT, run->nfiles))
+	{
+		int			at = next_in_turn(tree, run, *cursor);
+		LsmFile    *file = &run->files[at];
+		Range		range = {0};
+
+		range_add(&range, file);
+		if (overlaps_level(version, level + 1, &range))
+			break;
+		plan->files[plan->nfiles++] = file;
+		bytes -= file->file_bytes;
+		*cursor = file->number;
+	}
+	return plan->nfiles > 0 ? plan : NULL;
+}
+
+/* NULL: nothing is due.  REQUIRES: compaction owned. */
+LsmPlan *
+lsm_plan_due(LsmTree *tree, LsmVersion *version)
+{
+	uint64	   *cursors = tree->ctl->compact_cursor;
+	LsmPlan    *plan;
+	int			level;
+
+	if (lsm_compaction_score(tree, version, &level) < 1.0)
+		return NULL;
+	if (level == 0)
+	{
+		plan = lsm_plan_level0_moves(version);
+		if (plan == NULL && !level0_goes_down(version))
+			plan = plan_level0_together(version, level0_tier(tree, version));
+		if (plan == NULL)
+			plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);
+	}
+	else
+	{
+		plan = plan_level_moves(tree, version, level, &cursors[level]);
+		if (plan == NULL)
+		{
+			LsmRun	   *run = version->levels[level];
+			int			at = next_in_turn(tree, run, cursors[level]);
+
+			cursors[level] = run->files[at].number;
+			plan = lsm_plan_push(version, level, at, at);
+		}
+	}
+	return plan;
+}

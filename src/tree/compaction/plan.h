@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * plan.h
+ *	  Which files to compact or to move (plan.c).
+ *
+ * Plans are palloc'd and point into the version, which has to outlive them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_PLAN_H
+#define LSM_PLAN_H
+
+#include "tree/read/merge.h"
+#include "tree/tree_private.h"
+#include "tree/read/version.h"
+
+typedef struct LsmPlan
+{
+	int			out_level;
+	uint64		out_run;		/* of level 0 */
+	int			below;			/* the version's runs from this on may hold
+								 * older entries of the same keys */
+	bool		move;			/* only change the level */
+	int			nsequences;
+	LsmSequence *sequences;		/* newest first */
+	int			nfiles;
+	LsmFile   **files;			/* all inputs */
+} LsmPlan;
+
+/* Bytes a level >= 1 may hold. */
+extern double lsm_level_target(LsmTree *tree, int level);
+
+/* The oldest file of level 0, which must not be empty. */
+extern LsmFile *lsm_plan_oldest_level0(LsmVersion *version);
+
+/* Any level below has keys in the file's range. */
+extern bool lsm_plan_overlaps_below(const LsmVersion *version, int level,
+									const LsmFile *file);
+
+/* The next step; NULL: nothing is due.  REQUIRES: compaction owned. */
+extern LsmPlan *lsm_plan_due(LsmTree *tree, LsmVersion *version);
+
+/* Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not just move. */
+extern LsmPlan *lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite);
+
+/* Files of level 0 that overlap nothing in levels 0 and 1; NULL: there is none. */
+extern LsmPlan *lsm_plan_level0_moves(LsmVersion *version);
+
+/* Files first..last of a level >= 1 into the next one. */
+extern LsmPlan *lsm_plan_push(LsmVersion *version, int level, int first, int last);
+
+/* A file rewritten at its level, together with those it touches. */
+extern LsmPlan *lsm_plan_in_place(LsmVersion *version, int level, int at);
+
+#endif							/* LSM_PLAN_H */

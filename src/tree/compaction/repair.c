@@ -1,0 +1,463 @@
+/*-------------------------------------------------------------------------
+ *
+ * repair.c
+ *	  Filters that are missing or damaged are built again from their sorted files.
+ *
+ * A process that cannot use a file's filter reads the file without it, and puts the file in
+ * a table in shared memory (lsm_repair_request).  A worker that compacts looks at the
+ * filter, and if it is damaged indeed reads the sorted file's keys, writes the filter under
+ * another name, makes it durable and renames it: who reads meanwhile sees the damaged file or
+ * the new one.  lsm_compact() does the same for all files of its tree.
+ *
+ * It is one step of the tree's compactor, as others are: files of the version stay meanwhile, there
+ * is no other one at work on the same file, and it ends with an edit of the list of files, in which
+ * the file takes its own place.  The edit is needed for what the list says of the filter, which is
+ * another one if settings have changed since the first was built (scheme and file stay as they are), and
+ * it makes all sessions open the file anew (lsm_version_refresh).
+ *
+ * Crash rules: the new filter is durable under its name before its bytes are logged, and these come
+ * before the edit, so redo that begins in between finds it in place.  A crash between the
+ * rename and the edit leaves a filter that may not be the one the list means: damaged, as before.
+ * Never a false negative: a filter is believed only if it is the one that the list means.
+ *
+ * What fails (a full disk: a WARNING; a damaged sorted file: an error) is tried again later, less and less
+ * often, and then forgotten: who opens the file next asks again.
+ *
+ * Locking: a spinlock for the table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/file_perm.h"
+#include "miscadmin.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "tree/read/filecache.h"
+#include "tree/compaction/output_job.h"
+
+#define REPAIR_REQUESTS		128
+#define REPAIR_TRIES		8
+#define RETRY_AFTER_LOCK_MS		500
+#define RETRY_AFTER_ERROR_MS	10000
+
+typedef struct RepairRequest
+{
+	uint64		keyspace_id;	/* 0: free */
+	uint64		number;
+	TimestampTz after;			/* not before */
+	int			tries;
+} RepairRequest;
+
+typedef struct RepairShared
+{
+	slock_t		mutex;
+	pg_atomic_uint32 n;			/* to see without the lock that there is
+								 * nothing */
+	RepairRequest requests[REPAIR_REQUESTS];
+} RepairShared;
+
+static RepairShared *shared = NULL;
+
+Size
+lsm_repair_shmem_bytes(void)
+{
+	return MAXALIGN(sizeof(RepairShared));
+}
+
+/* REQUIRES: AddinShmemInitLock held. */
+void
+lsm_repair_shmem_init(void)
+{
+	bool		found;
+
+	shared = ShmemInitStruct("lsmam filters to build again", lsm_repair_shmem_bytes(), &found);
+	if (found)
+		return;
+	memset(shared, 0, sizeof(RepairShared));
+	SpinLockInit(&shared->mutex);
+	pg_atomic_init_u32(&shared->n, 0);
+}
+
+/* ======================================================================
+ * Requests
+ * ====================================================================== */
+
+/* REQUIRES: spinlock. */
+static RepairRequest *
+find_request(uint64 keyspace_id, uint64 number)
+{
+	for (int i = 0; i < REPAIR_REQUESTS; i++)
+	{
+		if (shared->requests[i].keyspace_id == keyspace_id &&
+			shared->requests[i].number == number)
+			return &shared->requests[i];
+	}
+	return NULL;
+}
+
+/* If there is no room, the next process that opens the file asks again. */
+void
+lsm_repair_request(uint64 keyspace_id, uint64 number)
+{
+	RepairRequest *request;
+	bool		added = false;
+
+	SpinLockAcquire(&shared->mutex);
+	if (find_request(keyspace_id, number) == NULL &&
+		(request = find_request(0, 0)) != NULL)
+	{
+		request->keyspace_id = keyspace_id;
+		request->number = number;
+		request->after = 0;
+		request->tries = 0;
+		pg_atomic_fetch_add_u32(&shared->n, 1);
+		added = true;
+	}
+	SpinLockRelease(&shared->mutex);
+	if (added)
+		lsm_worker_wake();
+}
+
+/* The next one whose turn it is.  Until it is settled, it has failed. */
+static bool
+take_request(RepairRequest *taken)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		found = false;
+
+	SpinLockAcquire(&shared->mutex);
+	for (int i = 0; i < REPAIR_REQUESTS && !found; i++)
+	{
+		RepairRequest *request = &shared->requests[i];
+
+		if (request->keyspace_id == 0 || request->after > now)
+			continue;
+		*taken = *request;
+		found = true;
+		request->after = TimestampTzPlusMilliseconds(now, RETRY_AFTER_ERROR_MS << request->tries);
+		if (++request->tries > REPAIR_TRIES)
+		{
+			memset(request, 0, sizeof(RepairRequest));
+			pg_atomic_fetch_sub_u32(&shared->n, 1);
+		}
+	}
+	SpinLockRelease(&shared->mutex);
+	return found;
+}
+
+static void
+forget_request(const RepairRequest *taken)
+{
+	RepairRequest *request;
+
+	SpinLockAcquire(&shared->mutex);
+	request = find_request(taken->keyspace_id, taken->number);
+	if (request != NULL)
+	{
+		memset(request, 0, sizeof(RepairRequest));
+		pg_atomic_fetch_sub_u32(&shared->n, 1);
+	}
+	SpinLockRelease(&shared->mutex);
+}
+
+/* Not possible now: that is no failure. */
+static void
+postpone_request(const RepairRequest *taken)
+{
+	TimestampTz after = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_AFTER_LOCK_MS);
+	RepairRequest *request;
+
+	SpinLockAcquire(&shared->mutex);
+	request = find_request(taken->keyspace_id, taken->number);
+	if (request != NULL)
+	{
+		request->tries = taken->tries;
+		request->after = after;
+	}
+	SpinLockRelease(&shared->mutex);
+}
+
+/* ======================================================================
+ * One filter
+ * ====================================================================== */
+
+static bool
+units_are_sound(const LsmFilter *filter)
+{
+	LsmElastic	elastic;
+	const char *why;
+
+	if (lsm_elastic_open(filter, &elastic, &why) != LSM_FILTER_OK)
+		return false;
+	for (uint32 i = 0; i < elastic.segments; i++)
+	{
+		for (uint32 unit = 0; unit < elastic.units; unit++)
+		{
+			if (lsm_elastic_unit(&elastic, i, unit, true) == NULL)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* All of it is read.  That memory is short says nothing about the filter. */
+static bool
+filter_is_damaged(LsmTree *tree, const LsmFile *file)
+{
+	uint64		faults = lsm_sst_blob_faults();
+	char		path[MAXPGPATH];
+	LsmSstBlob	blob;
+	LsmSstError err;
+	LsmFilter	filter;
+	LsmFilterStatus status;
+	const char *why;
+	bool		damaged;
+
+	if (file->filter_scheme == LSM_FILTER_NONE)
+		return false;
+	lsm_file_path(tree, file->number, true, path);
+	if (lsm_sst_map_blob(path, &blob, &err) != LSM_SST_OK)
+		return err.status != LSM_SST_NO_MEMORY;
+	status = lsm_filter_open(blob.data, blob.bytes, true, &filter, &why);
+	damaged = (status != LSM_FILTER_OK && status != LSM_FILTER_UNKNOWN) ||
+		lsm_filter_mismatch(file, &blob) != NULL;
+	if (!damaged && status == LSM_FILTER_OK && filter.scheme == LSM_FILTER_ELASTIC)
+		damaged = !units_are_sound(&filter);
+	lsm_sst_unmap_blob(&blob);
+	return damaged || lsm_sst_blob_faults() != faults;
+}
+
+static uint32
+common_bytes(LsmSlice a, LsmSlice b)
+{
+	uint32		n = 0;
+
+	while (n < a.len && n < b.len && a.data[n] == b.data[n])
+		n++;
+	return n;
+}
+
+/* The keys of the sorted file go to the job. */
+static void
+collect_keys(LsmJob *job, const LsmFile *file, LsmSstIter *iter)
+{
+	LsmSstError err;
+	uint64		entries = 0;
+
+	lsm_sst_check(lsm_sst_iter_first(iter, &err), &err);
+	while (lsm_sst_iter_valid(iter))
+	{
+		size_t		len;
+		const void *data = lsm_sst_iter_key(iter, &len);
+		LsmSlice	key = lsm_slice(data, (uint32) len);
+		LsmSlice	last = lsm_slice(job->last_key.data, job->last_key.len);
+
+		lsm_job_add_filter_key(job, lsm_filter_key(job->tree, key), common_bytes(last, key),
+							   entries == 0);
+		resetStringInfo(&job->last_key);
+		appendBinaryStringInfo(&job->last_key, key.data, key.len);
+		if (++entries % 1000 == 0)
+			CHECK_FOR_INTERRUPTS();
+		lsm_sst_check(lsm_sst_iter_next(iter, &err), &err);
+	}
+	if (entries != file->entries)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("sorted file " UINT64_FORMAT " of LSM tree \"%s\" has " UINT64_FORMAT " entries, expected " UINT64_FORMAT,
+						file->number, job->tree->dir, entries, file->entries)));
+}
+
+static void
+read_sorted_file(LsmJob *job, const LsmFile *file)
+{
+	LsmSstReader *reader = lsm_file_open_sorted(job->tree, file);
+	LsmSstIter *volatile iter = NULL;
+	LsmSstIter *opened;
+	LsmSstError err;
+
+	PG_TRY();
+	{
+		lsm_sst_check(lsm_sst_iter_open(reader, &opened, &err), &err);
+		iter = opened;
+		collect_keys(job, file, opened);
+	}
+	PG_FINALLY();
+	{
+		if (iter != NULL)
+			lsm_sst_iter_close(iter);
+		lsm_sst_close(reader);
+	}
+	PG_END_TRY();
+}
+
+/* In the damaged one's place, durably.  False, with a WARNING: that failed. */
+static bool
+write_filter(LsmTree *tree, uint64 number, const void *image, Size bytes)
+{
+	char		path[MAXPGPATH];
+	char		temporary[MAXPGPATH];
+	LsmSstError err;
+	struct stat st;
+
+	lsm_file_path(tree, number, true, path);
+	lsm_filter_temporary_path(tree, number, temporary);
+	(void) unlink(temporary);	/* what a crash left */
+	if (lsm_sst_write_blob(temporary, pg_file_create_mode, image, bytes, &err) != LSM_SST_OK)
+	{
+		lsm_sst_report(WARNING, &err);
+		return false;
+	}
+	LSM_CRASH_POINT("repair_written");
+	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		(void) rmdir(path);
+	if (rename(temporary, path) < 0)
+	{
+		ereport(WARNING,
+				(errcode_for_file_access(),
+				 errmsg("could not rename file \"%s\" to \"%s\": %m", temporary, path)));
+		(void) unlink(temporary);
+		return false;
+	}
+	lsm_sst_check(lsm_sst_sync_dir(tree->dir, &err), &err);
+	LSM_CRASH_POINT("repair_renamed");
+	return true;
+}
+
+/* REQUIRES: a job of this process owns the compaction; the file is in the job's version. */
+static bool
+rebuild_filter(LsmJob *job, const LsmFile *file)
+{
+	LsmTree    *tree = job->tree;
+	LsmFileMeta meta;
+	LsmEdit		edit = {0};
+	uint64		number = file->number;
+	Size		bytes;
+	void	   *chunk;
+	void	   *image;
+
+	LSM_CRASH_POINT("repair_started");
+	job->params.scheme = (LsmFilterScheme) file->filter_scheme;
+	job->segment_keys = lsm_elastic_segment_keys(&job->params);
+	read_sorted_file(job, file);
+	lsm_file_meta(file, &meta);
+	image = lsm_job_filter_image(job, &meta, &bytes, &chunk);
+	meta.filter_bytes = bytes;
+	meta.filter_check = lsm_filter_check(image, bytes);
+	if (!write_filter(tree, number, image, bytes))
+		return false;
+	pfree(chunk);
+	lsm_file_log(tree, number, true);
+
+	edit.nremoved = edit.nadded = 1;
+	edit.removed = &number;
+	edit.added = &meta;
+	if (!lsm_publish(job, &edit, NULL))
+		return false;
+
+	/* what was loaded of the damaged one */
+	lsm_elastic_forget(tree->keyspace_id, number);
+	ereport(LOG,
+			(errmsg("built the filter of sorted file " UINT64_FORMAT " of LSM tree \"%s\" again",
+					number, tree->dir)));
+	return true;
+}
+
+static LsmFile *
+find_file(LsmVersion *version, uint64 number)
+{
+	for (int i = 0; i < version->nfiles; i++)
+	{
+		if (version->files[i].number == number)
+			return &version->files[i];
+	}
+	return NULL;
+}
+
+/*
+ * Look at the file's filter, and build it again if need be.  False: it is damaged still.  REQUIRES: a
+ * job of this process (perhaps this one) owns the compaction.
+ */
+static bool
+repair_file(LsmJob *job, uint64 number)
+{
+	MemoryContext old = MemoryContextSwitchTo(job->cxt);
+	LsmFile    *file;
+	bool		sound;
+
+	lsm_job_set_version(job, lsm_version_refresh(job->tree));
+	file = find_file(job->version, number);
+	sound = file == NULL || !filter_is_damaged(job->tree, file) || rebuild_filter(job, file);
+	MemoryContextSwitchTo(old);
+	return sound;
+}
+
+void
+lsm_repair_tree(LsmTree *tree)
+{
+	LsmVersion *version = lsm_version_refresh(tree);
+	int			n = version->nfiles;
+	uint64	   *numbers = palloc(Max(n, 1) * sizeof(uint64));
+
+	memcpy(numbers, version->numbers, n * sizeof(uint64));
+	for (int i = 0; i < n; i++)
+	{
+		LsmJob	   *job;
+
+		CHECK_FOR_INTERRUPTS();
+		job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
+		(void) repair_file(job, numbers[i]);
+		lsm_job_end(job);
+	}
+	pfree(numbers);
+}
+
+/* ======================================================================
+ * The worker's part
+ * ====================================================================== */
+
+/* False: not now. */
+static bool
+repair_claimed(LsmJob *job, const RepairRequest *request)
+{
+	/* before the work, to see whether publishing will be possible */
+	if (!lsm_compact_claim(job) || !lsm_publish_lock(job->tree))
+		return false;
+	lsm_publish_unlock(job->tree);
+	if (repair_file(job, request->number))
+		forget_request(request);
+	return true;
+}
+
+bool
+lsm_repair_do(void)
+{
+	RepairRequest request;
+	LsmTreeShared *ctl;
+	LsmTree    *tree;
+	LsmJob	   *job;
+	bool		done;
+
+	if (pg_atomic_read_u32(&shared->n) == 0 || !take_request(&request))
+		return false;
+	ctl = lsm_control_find(request.keyspace_id);
+	tree = ctl != NULL ? lsm_tree_attach(ctl) : NULL;
+	if (tree == NULL || tree->keyspace_id != request.keyspace_id)
+	{
+		/* gone, or nobody uses it: then nobody needs the filter */
+		forget_request(&request);
+		return true;
+	}
+	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
+	done = repair_claimed(job, &request);
+	lsm_job_end(job);
+	if (!done)
+		postpone_request(&request);
+	return done;
+}

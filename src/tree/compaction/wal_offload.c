@@ -1,0 +1,302 @@
+/*-------------------------------------------------------------------------
+ *
+ * wal_offload.c
+ *	  Files to be logged by a worker that has nothing else to do.
+ *
+ * Compressing a file and inserting it into WAL is a third of what a compaction costs, and needs nothing
+ * of it but the file.  So a job that has finished a file and goes on with the next one puts it here, and a worker
+ * may take it; most of all the one that flushes, which is idle where the debt of compactions is being
+ * worked off.  At its end the job logs itself what nobody has taken, and waits for what is
+ * being logged, before its edit: all bytes of a file are in WAL before the edit that adds it.
+ *
+ * A job that fails forsakes its files, and waits until the worker that is at one has seen that, after
+ * a piece at most.  What was logged is a stray to redo, like any file of a job that failed after having logged it;
+ * but no piece of it comes later, when the keyspace may be gone or have another file of this number.
+ * A worker that fails says so, and the job does it itself, from the beginning.
+ *
+ * Locking: a spinlock, for a few words at a time; waiting is for the condition variable, by the job only,
+ * which holds no lock then.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+
+#include "tree/compaction/output_job.h"
+
+typedef enum HelpState
+{
+	HELP_FREE,
+	HELP_WANTED,
+	HELP_TAKEN,
+	HELP_FORSAKEN,				/* taken, but the job is no more */
+	HELP_DONE,
+	HELP_FAILED
+} HelpState;
+
+typedef struct HelpSlot
+{
+	HelpState	state;
+	uint64		keyspace_id;
+	uint64		number;
+} HelpSlot;
+
+typedef struct HelpShared
+{
+	slock_t		mutex;
+	pg_atomic_uint32 nwanted;	/* to see without the lock that there is
+								 * nothing */
+	ConditionVariable cv;		/* some file was logged, or could not be */
+	HelpSlot	slots[LSM_HELP_SLOTS];
+} HelpShared;
+
+static HelpShared *help = NULL;
+static int	helping = -1;		/* this worker is at it */
+
+Size
+lsm_loghelp_shmem_bytes(void)
+{
+	return MAXALIGN(sizeof(HelpShared));
+}
+
+/* REQUIRES: AddinShmemInitLock held. */
+void
+lsm_loghelp_shmem_init(void)
+{
+	bool		found;
+
+	help = ShmemInitStruct("lsmam files to log", lsm_loghelp_shmem_bytes(), &found);
+	if (found)
+		return;
+	memset(help, 0, sizeof(HelpShared));
+	SpinLockInit(&help->mutex);
+	pg_atomic_init_u32(&help->nwanted, 0);
+	ConditionVariableInit(&help->cv);
+}
+
+/* REQUIRES: spinlock. */
+static inline void
+set_state(int slot, HelpState state)
+{
+	if (help->slots[slot].state == HELP_WANTED)
+		pg_atomic_fetch_sub_u32(&help->nwanted, 1);
+	if (state == HELP_WANTED)
+		pg_atomic_fetch_add_u32(&help->nwanted, 1);
+	help->slots[slot].state = state;
+}
+
+static inline HelpState
+get_state(int slot)
+{
+	HelpState	state;
+
+	SpinLockAcquire(&help->mutex);
+	state = help->slots[slot].state;
+	SpinLockRelease(&help->mutex);
+	return state;
+}
+
+/* Tests of what happens to a worker that helps: give it the time to come. */
+static inline void
+help_test_pause(void)
+{
+#ifdef LSM_TESTING
+	if (lsm_crash_point_name != NULL && strncmp(lsm_crash_point_name, "help_", 5) == 0)
+		pg_usleep(50000L);
+#endif
+}
+
+/* ---- jobs ---- */
+
+/* The job's file and its filter are complete and durable.  Nothing is done if there are many others. */
+void
+lsm_loghelp_want(LsmJob *job, uint64 number)
+{
+	int			slot = 0;
+
+	if (!lsm_file_needs_log(job->tree))
+		return;
+	SpinLockAcquire(&help->mutex);
+	while (slot < LSM_HELP_SLOTS && help->slots[slot].state != HELP_FREE)
+		slot++;
+	if (slot < LSM_HELP_SLOTS)
+	{
+		help->slots[slot].keyspace_id = job->keyspace_id;
+		help->slots[slot].number = number;
+		set_state(slot, HELP_WANTED);
+	}
+	SpinLockRelease(&help->mutex);
+	if (slot == LSM_HELP_SLOTS)
+		return;
+	job->help[job->nhelp].slot = slot;
+	job->help[job->nhelp++].number = number;
+	lsm_worker_wake_first();
+	help_test_pause();
+}
+
+/* The job's use of a slot, or -1. */
+static int
+find_slot(LsmJob *job, uint64 number)
+{
+	for (int i = 0; i < job->nhelp; i++)
+	{
+		if (job->help[i].number == number)
+			return job->help[i].slot;
+	}
+	return -1;
+}
+
+/*
+ * Is the file the job's own to log?  Not if someone is at it, or has done it; if no one has taken it, no one will.
+ */
+bool
+lsm_loghelp_mine(LsmJob *job, uint64 number)
+{
+	int			slot = find_slot(job, number);
+	bool		mine = true;
+
+	if (slot < 0)
+		return true;
+	SpinLockAcquire(&help->mutex);
+	if (help->slots[slot].state == HELP_WANTED)
+		set_state(slot, HELP_FAILED);
+	else
+		mine = false;
+	SpinLockRelease(&help->mutex);
+	return mine;
+}
+
+/* Wait until the file, not the job's own, was logged.  False: that has failed. */
+bool
+lsm_loghelp_wait(LsmJob *job, uint64 number)
+{
+	int			slot = find_slot(job, number);
+	HelpState	state;
+
+	Assert(slot >= 0);
+	ConditionVariablePrepareToSleep(&help->cv);
+	while ((state = get_state(slot)) == HELP_TAKEN)
+		(void) ConditionVariableTimedSleep(&help->cv, 1000, PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+	Assert(state == HELP_DONE || state == HELP_FAILED);
+	return state == HELP_DONE;
+}
+
+/* The job needs no file logged any more.  Never fails. */
+void
+lsm_loghelp_end(LsmJob *job)
+{
+	bool		forsaken[LSM_HELP_SLOTS] = {false};
+
+	if (job->nhelp == 0)
+		return;
+	SpinLockAcquire(&help->mutex);
+	for (int i = 0; i < job->nhelp; i++)
+	{
+		int			slot = job->help[i].slot;
+
+		forsaken[slot] = help->slots[slot].state == HELP_TAKEN;
+		set_state(slot, forsaken[slot] ? HELP_FORSAKEN : HELP_FREE);
+	}
+	SpinLockRelease(&help->mutex);
+	job->nhelp = 0;
+	for (int slot = 0; slot < LSM_HELP_SLOTS; slot++)
+	{
+		/* the worker that is at it looks after each piece: a few milliseconds */
+		while (forsaken[slot] && get_state(slot) == HELP_FORSAKEN)
+			pg_usleep(1000L);
+	}
+}
+
+/* ---- workers ---- */
+
+static void
+help_end(HelpState state)
+{
+	int			slot = helping;
+
+	if (slot < 0)
+		return;
+	helping = -1;
+	SpinLockAcquire(&help->mutex);
+	set_state(slot, help->slots[slot].state == HELP_FORSAKEN ? HELP_FREE : state);
+	SpinLockRelease(&help->mutex);
+	ConditionVariableBroadcast(&help->cv);
+}
+
+static void
+help_at_exit(int code, Datum arg)
+{
+	help_end(HELP_FAILED);
+}
+
+/* The file that has waited longest: numbers ascend. */
+static bool
+help_take(HelpSlot *taken)
+{
+	int			oldest = -1;
+
+	SpinLockAcquire(&help->mutex);
+	for (int i = 0; i < LSM_HELP_SLOTS; i++)
+	{
+		if (help->slots[i].state == HELP_WANTED &&
+			(oldest < 0 || help->slots[i].number < help->slots[oldest].number))
+			oldest = i;
+	}
+	if (oldest >= 0)
+	{
+		set_state(oldest, HELP_TAKEN);
+		*taken = help->slots[oldest];
+	}
+	SpinLockRelease(&help->mutex);
+	helping = oldest;
+	return oldest >= 0;
+}
+
+static bool
+help_is_forsaken(void)
+{
+	return get_state(helping) == HELP_FORSAKEN;
+}
+
+/*
+ * Log one of the files.  False: there is none.
+ */
+bool
+lsm_loghelp_do(void)
+{
+	static bool registered = false;
+	HelpSlot	file;
+
+	if (pg_atomic_read_u32(&help->nwanted) == 0)
+		return false;
+	if (!registered)
+		before_shmem_exit(help_at_exit, (Datum) 0);
+	registered = true;
+	if (!help_take(&file))
+		return false;
+	PG_TRY();
+	{
+		bool		done = true;
+
+		LSM_CRASH_POINT("help_logging");
+		for (int filter = 0; filter < 2 && done; filter++)
+			done = lsm_keyspace_log_file(file.keyspace_id, file.number, filter != 0,
+										 help_is_forsaken);
+		help_end(done ? HELP_DONE : HELP_FAILED);
+	}
+	PG_CATCH();
+	{
+		help_end(HELP_FAILED);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	elog(DEBUG1, "logged lsm file " UINT64_FORMAT " for the job that wrote it", file.number);
+	return true;
+}

@@ -1,0 +1,574 @@
+/*-------------------------------------------------------------------------
+ *
+ * control.c
+ *	  Control blocks: what processes share about a tree, by keyspace id.
+ *
+ * A fixed array of lsm.max_trees blocks in shared memory with a hash table over
+ * it.  A temporary tree's block is in backend memory and known to this
+ * process only.
+ *
+ * Life of a block, and who may do what to it:
+ *
+ *	- Taken by lsm_control_get(), for a session that has opened the relation and
+ *	  so holds a lock on it.  Workers take no blocks.
+ *	- Loaded by lsm_tree_load() with the first use: by one process, the
+ *	  loader, while there are neither writers nor jobs.
+ *	- Evicted, that is, its memtables are retired and the block stays: by anybody who is
+ *	  short of memory, while no writer is registered and nobody flushes,
+ *	  compacts or loads it (control_memtables_idle, compact_pid).
+ *	- Recycled for another tree: by who needs a block, if nobody has it pinned.
+ *	  All who write or have a job have it pinned.
+ *	- Dropped, in use or not: by who knows that its fork is gone or is not the
+ *	  keyspace's any more.  That is who has replaced the fork's content
+ *	  (lsm_tree_create, lsm_tree_reset), who opens the fork that the keyspace has moved to
+ *	  (lsm_control_move), who removes the keyspace (sweep.c, drop.c), who has moved or
+ *	  dropped the whole database, and a worker that has locked the relation and found the
+ *	  fork gone.  The worker means the block it has pinned and no other.
+ *
+ * A dropped block is never again the keyspace's as long as anybody has it
+ * pinned.  So pointer and keyspace id together, checked while the block is pinned,
+ * say which of its lives is meant.  Those who held the block when it was dropped:
+ *
+ *	- Writers, readers and jobs of sessions hold the relation's lock, which the
+ *	  command that moved or replaced the fork has waited for.
+ *	- Jobs of workers hold no lock while they write files.  They look for the
+ *	  loss of their block (lsm_job_current), publish only what they find current under the
+ *	  relation's lock, and end otherwise, removing their files.
+ *	- The unlink queue (publish.c) holds no block but the keyspace's id and
+ *	  file numbers, which mean the same file for ever.
+ *
+ * A freed block waits in a queue until every epoch it was freed in has
+ * passed, all pins are gone and whoever still flushes, compacts or loads it
+ * has noticed.
+ *
+ * One block with jobs.  As long as a job of its former block goes on, a
+ * keyspace gets no new block (lsm_control_get waits).  So the directory has one compactor, the files it
+ * reads stay, and what the first load finds in the directory, but not in the list
+ * of files, is nobody's.
+ *
+ * File numbers.  A number is handed out once in the life of a keyspace.  What is
+ * handed out is below the metapage's next_file.  Only the keyspace's block raises that,
+ * with the relation locked, hence never while the fork is being copied; and every block
+ * begins where the metapage says, with a range of its own.  So two blocks, or a copied fork and its
+ * original, never own the same number, and neither does what runs before and after a crash:
+ * the record that raises next_file comes before any record of a file
+ * of these numbers.  Numbers left over are lost, which happens with each new block.
+ * Files are made with O_EXCL all the same: what exists is skipped.
+ *
+ * Pins and freeing (lsm_control_pin, lsm_control_recycle): the pinner counts
+ * itself first and then checks the identity; the recycler clears the identity first
+ * and then checks the count, with full barriers between.  At least one
+ * of them sees the other.
+ *
+ * Locking: the control table lock protects the hash table, identities, and the
+ * queue of free blocks.  It is taken inside LsmTreeShared.lock; while it is
+ * held, LsmTreeShared.lock is only acquired conditionally.  Memtables are retired
+ * after both are released.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+
+#include "tree/control/control_private.h"
+
+ControlShared *lsm_control = NULL;
+HTAB	   *lsm_control_hash = NULL;
+LWLock	   *lsm_control_lock = NULL;
+
+/* Temporary trees: blocks are reused but never freed. */
+static ControlBlock **local_blocks = NULL;
+static int	nlocal_blocks = 0;
+static int	local_capacity = 0;
+
+/* ----------------------------------------------------------------------
+ * shared memory
+ * ---------------------------------------------------------------------- */
+
+Size
+lsm_control_shmem_bytes(void)
+{
+	Size		bytes = offsetof(ControlShared, blocks);
+
+	bytes = add_size(bytes, mul_size(lsm_max_trees, sizeof(ControlBlock)));
+	return add_size(bytes, hash_estimate_size(lsm_max_trees, sizeof(ControlEntry)));
+}
+
+/*
+ * Create or attach.  REQUIRES: AddinShmemInitLock held; the tranche "lsmam"
+ * requested with one lock (lsm_tree_shmem_request).
+ */
+void
+lsm_control_shmem_init(void)
+{
+	bool		found;
+	HASHCTL		info;
+
+	lsm_control = (ControlShared *)
+		ShmemInitStruct("lsmam trees",
+						add_size(offsetof(ControlShared, blocks),
+								 mul_size(lsm_max_trees, sizeof(ControlBlock))),
+						&found);
+	if (!found)
+	{
+		/* blocks are initialised when first taken */
+		lsm_control->tree_tranche = LWLockNewTrancheId();
+		lsm_control->alloc_tranche = LWLockNewTrancheId();
+		lsm_control->slot_tranche = LWLockNewTrancheId();
+		lsm_control->nblocks = lsm_max_trees;
+		pg_atomic_init_u32(&lsm_control->nused, 0);
+		pg_atomic_init_u64(&lsm_control->clock, 1);
+		pg_atomic_init_u64(&lsm_control->drops, 0);
+		lsm_control->free_first = lsm_control->free_last = CONTROL_NONE;
+		lsm_control->nbusy_free = 0;
+	}
+	LWLockRegisterTranche(lsm_control->tree_tranche, "lsm_tree");
+	LWLockRegisterTranche(lsm_control->alloc_tranche, "lsm_alloc");
+	LWLockRegisterTranche(lsm_control->slot_tranche, "lsm_log_slot");
+	lsm_control_lock = &GetNamedLWLockTranche("lsmam")[0].lock;
+
+	memset(&info, 0, sizeof(info));
+	info.keysize = sizeof(uint64);
+	info.entrysize = sizeof(ControlEntry);
+	lsm_control_hash = ShmemInitHash("lsmam trees by keyspace", lsm_max_trees,
+									 lsm_max_trees, &info, HASH_ELEM | HASH_BLOBS);
+}
+
+bool
+lsm_control_ready(void)
+{
+	return lsm_control != NULL;
+}
+
+/*
+ * First use of a block's memory.
+ */
+static void
+control_block_construct(ControlBlock *block)
+{
+	LsmTreeShared *ctl = &block->tree;
+
+	memset(block, 0, sizeof(ControlBlock));
+	pg_atomic_init_u32(&block->pins, 0);
+	pg_atomic_init_u32(&block->jobs, 0);
+	block->free_next = CONTROL_NONE;
+
+	pg_atomic_init_u64(&ctl->keyspace_id, 0);
+	LWLockInitialize(&ctl->lock, lsm_control->tree_tranche);
+	LWLockInitialize(&ctl->alloc_lock, lsm_control->alloc_tranche);
+	for (int i = 0; i < LSM_LOG_SLOTS; i++)
+		LWLockInitialize(&ctl->slots[i].lock, lsm_control->slot_tranche);
+	ConditionVariableInit(&ctl->cv);
+	pg_atomic_init_u64(&ctl->set_stamp, 0);
+	pg_atomic_init_u64(&ctl->version_no, 0);
+	pg_atomic_init_u64(&ctl->flushed_generation, 0);
+	pg_atomic_init_u64(&ctl->seq, 0);
+	pg_atomic_init_u64(&ctl->row_limit, 0);
+	pg_atomic_init_u64(&ctl->replaced, 0);
+	pg_atomic_init_u32(&ctl->churned, 0);
+	pg_atomic_init_u64(&ctl->next_file, 0);
+	pg_atomic_init_u64(&ctl->file_limit, 0);
+	pg_atomic_init_u32(&ctl->level0_runs, 0);
+	pg_atomic_init_u32(&ctl->compaction_due, 0);
+	pg_atomic_init_u64(&ctl->last_used, 0);
+	pg_atomic_init_u32(&ctl->memtable_kb, 0);
+	pg_atomic_init_u64(&ctl->manifest_id, 0);
+	pg_atomic_init_u64(&ctl->manifest_pending, 0);
+	for (int i = 0; i < LSM_NCOUNTERS; i++)
+		pg_atomic_init_u64(&ctl->counters[i], 0);
+}
+
+/*
+ * Give a free block to a keyspace, UNLOADED.  REQUIRES: nobody can reach the
+ * block, control table lock held exclusively (shared blocks).
+ */
+static void
+control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileNode rnode,
+					 LsmKind kind, char relpersistence, bool local)
+{
+	static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
+	LsmTreeShared *ctl = &block->tree;
+
+	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
+	Assert(pg_atomic_read_u32(&block->jobs) == 0);
+	Assert(ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0);
+	ctl->local = local;
+	ctl->rnode = rnode;
+	ctl->kind = kind;
+	ctl->relpersistence = relpersistence;
+	ctl->relid = InvalidOid;
+	ctl->relid_confirmed = false;
+	ctl->options = unset;
+	ctl->state = LSM_STATE_UNLOADED;
+	ctl->loader_pid = 0;
+
+	/* an old stamp must not hold for the new tree */
+	pg_atomic_fetch_add_u64(&ctl->set_stamp, 2);
+	ctl->active = NULL;
+	ctl->active_generation = 0;
+	ctl->nsealed = 0;
+	block->nparted = 0;
+	block->former_id = 0;
+	block->free_busy = false;
+
+	pg_atomic_write_u64(&ctl->version_no, 0);
+	pg_atomic_write_u64(&ctl->flushed_generation, 0);
+	pg_atomic_write_u64(&ctl->seq, 0);
+	pg_atomic_write_u64(&ctl->row_limit, 0);
+	pg_atomic_write_u64(&ctl->replaced, 0);
+	pg_atomic_write_u32(&ctl->churned, 0);
+	pg_atomic_write_u32(&ctl->memtable_kb, 0);
+	pg_atomic_write_u64(&ctl->next_file, 0);
+	pg_atomic_write_u64(&ctl->file_limit, 0);
+	pg_atomic_write_u32(&ctl->level0_runs, 0);
+	pg_atomic_write_u32(&ctl->compaction_due, 0);
+	pg_atomic_write_u64(&ctl->last_used,
+						pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
+
+	ctl->nblocks = 0;
+	ctl->alloc_cursor = 0;
+	ctl->free_pages = 0;
+	pg_atomic_write_u64(&ctl->manifest_id, 0);
+	pg_atomic_write_u64(&ctl->manifest_pending, 0);
+	ctl->strays_removed = false;
+	control_close_slots(ctl);
+	ctl->flush_pid = 0;
+	ctl->compact_pid = 0;
+	memset(ctl->compact_cursor, 0, sizeof(ctl->compact_cursor));
+	for (int i = 0; i < LSM_NCOUNTERS; i++)
+		pg_atomic_write_u64(&ctl->counters[i], 0);
+
+	/* last, with a full barrier: from here on the block is the keyspace's */
+	pg_atomic_exchange_u64(&ctl->keyspace_id, keyspace_id);
+}
+
+/* ----------------------------------------------------------------------
+ * finding and taking blocks
+ * ---------------------------------------------------------------------- */
+
+/*
+ * Is the freed block fit for reuse?  What is read here without ctl->lock only
+ * changes towards rest in a free block.
+ */
+static bool
+control_reusable(ControlBlock *block)
+{
+	LsmTreeShared *ctl = &block->tree;
+
+	return !block->free_busy &&
+		pg_atomic_read_u32(&block->pins) == 0 &&
+		pg_atomic_read_u32(&block->jobs) == 0 &&
+		ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0 &&
+		lsm_epoch_passed(block->free_epoch);
+}
+
+/*
+ * A block to assign, or NULL.  REQUIRES: control table lock exclusive.
+ */
+static ControlBlock *
+control_take_free(void)
+{
+	int			before = CONTROL_NONE;
+	uint32		nused;
+
+	for (int i = lsm_control->free_first; i != CONTROL_NONE;)
+	{
+		ControlBlock *block = &lsm_control->blocks[i];
+		int			next = block->free_next;
+
+		if (control_reusable(block))
+		{
+			if (before == CONTROL_NONE)
+				lsm_control->free_first = next;
+			else
+				lsm_control->blocks[before].free_next = next;
+			if (lsm_control->free_last == i)
+				lsm_control->free_last = before;
+			block->free_next = CONTROL_NONE;
+			return block;
+		}
+		before = i;
+		i = next;
+	}
+
+	nused = pg_atomic_read_u32(&lsm_control->nused);
+	if (nused < lsm_control->nblocks)
+	{
+		ControlBlock *block = &lsm_control->blocks[nused];
+
+		control_block_construct(block);
+		pg_write_barrier();
+		pg_atomic_write_u32(&lsm_control->nused, nused + 1);
+		return block;
+	}
+	return NULL;
+}
+
+static ControlBlock *
+control_find_local(uint64 keyspace_id)
+{
+	for (int i = 0; i < nlocal_blocks; i++)
+	{
+		if (pg_atomic_read_u64(&local_blocks[i]->tree.keyspace_id) == keyspace_id)
+			return local_blocks[i];
+	}
+	return NULL;
+}
+
+/* REQUIRES: control table lock. */
+static ControlBlock *
+control_find_shared(uint64 keyspace_id)
+{
+	ControlEntry *entry;
+
+	Assert(LWLockHeldByMe(lsm_control_lock));
+	entry = (ControlEntry *) hash_search(lsm_control_hash, &keyspace_id, HASH_FIND, NULL);
+	return entry != NULL ? &lsm_control->blocks[entry->index] : NULL;
+}
+
+/*
+ * The block of a keyspace, or NULL if it has none.
+ */
+LsmTreeShared *
+lsm_control_find(uint64 keyspace_id)
+{
+	ControlBlock *block = control_find_local(keyspace_id);
+
+	Assert(keyspace_id != 0);
+	if (block == NULL)
+	{
+		LWLockAcquire(lsm_control_lock, LW_SHARED);
+		block = control_find_shared(keyspace_id);
+		LWLockRelease(lsm_control_lock);
+	}
+	return block != NULL ? &block->tree : NULL;
+}
+
+static LsmTreeShared *
+control_get_local(uint64 keyspace_id, RelFileNode rnode, LsmKind kind)
+{
+	ControlBlock *block = control_find_local(keyspace_id);
+
+	if (block != NULL)
+		return &block->tree;
+
+	for (int i = 0; i < nlocal_blocks && block == NULL; i++)
+	{
+		if (pg_atomic_read_u64(&local_blocks[i]->tree.keyspace_id) == 0 &&
+			control_reusable(local_blocks[i]))
+			block = local_blocks[i];
+	}
+	if (block == NULL)
+	{
+		if (nlocal_blocks == local_capacity)
+		{
+			int			capacity = Max(8, local_capacity * 2);
+
+			if (local_blocks == NULL)
+				local_blocks = MemoryContextAlloc(TopMemoryContext,
+												  capacity * sizeof(ControlBlock *));
+			else
+				local_blocks = repalloc(local_blocks,
+										capacity * sizeof(ControlBlock *));
+			local_capacity = capacity;
+		}
+		/* kept for good; aligned as the type wants it */
+		block = (ControlBlock *)
+			TYPEALIGN(LSM_LINE_BYTES, MemoryContextAlloc(TopMemoryContext, sizeof(ControlBlock) + LSM_LINE_BYTES));
+		control_block_construct(block);
+		local_blocks[nlocal_blocks++] = block;
+	}
+	control_block_assign(block, keyspace_id, rnode, kind, RELPERSISTENCE_TEMP, true);
+	return &block->tree;
+}
+
+/*
+ * A free block for the keyspace, or NULL if there is none.  REQUIRES: control table
+ * lock exclusive; no job of the keyspace's former block goes on.
+ */
+static ControlBlock *
+control_take_for(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
+				 char relpersistence)
+{
+	ControlBlock *block = control_take_free();
+	ControlEntry *entry;
+
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
+	if (block == NULL)
+		return NULL;
+
+	/* all entries are preallocated, so there is one for each block */
+	entry = (ControlEntry *) hash_search(lsm_control_hash, &keyspace_id,
+										 HASH_ENTER_NULL, NULL);
+	if (entry == NULL)
+		elog(PANIC, "lsmam control table is corrupted");
+	entry->index = block - lsm_control->blocks;
+	control_block_assign(block, keyspace_id, rnode, kind, relpersistence, false);
+	return block;
+}
+
+static void
+control_report_full(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many LSM trees are in use at the same time"),
+			 errdetail("All %d control blocks belong to trees that running transactions use.",
+					   lsm_control->nblocks),
+			 errhint("Increase the configuration parameter \"lsm.max_trees\", or use fewer tables and indexes in one transaction.")));
+}
+
+/*
+ * Find or take the block of a keyspace.  A new block is UNLOADED.  When all
+ * are taken, recycles those of trees that no transaction is using; sleeps, if
+ * need be, until their epoch has passed.  The caller pins the block and checks
+ * that it is still the keyspace's (lsm_control_pin).
+ *
+ * A keyspace gets a new block only when the jobs of its former one have ended.
+ * They have lost their block, look for that all the time and give up then; until they
+ * have, we wait.  They wait for nothing that we might hold: a worker's job takes
+ * heavyweight locks only if they are to be had, and a backend's has the
+ * relation's lock, so that the fork cannot have moved.
+ *
+ * ERROR (ERRCODE_CONFIGURATION_LIMIT_EXCEEDED) if all blocks are in use.
+ * REQUIRES: not inside an epoch, no lock held.
+ */
+LsmTreeShared *
+lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
+				char relpersistence)
+{
+	ControlBlock *block;
+
+	Assert(keyspace_id != 0);
+	if (relpersistence == RELPERSISTENCE_TEMP)
+		return control_get_local(keyspace_id, rnode, kind);
+
+	LWLockAcquire(lsm_control_lock, LW_SHARED);
+	block = control_find_shared(keyspace_id);
+	LWLockRelease(lsm_control_lock);
+
+	for (int tries = 0; block == NULL; tries++)
+	{
+		ControlRetirees retirees;
+		int			nfreed = 0;
+		bool		waiting;
+		bool		busy;
+
+		retirees.n = 0;
+		LWLockAcquire(lsm_control_lock, LW_EXCLUSIVE);
+		block = control_find_shared(keyspace_id);
+		busy = block == NULL && lsm_control_former_busy(keyspace_id);
+		if (busy)
+			tries = 0;
+		else if (block == NULL &&
+				 (block = control_take_for(keyspace_id, rnode, kind, relpersistence)) == NULL)
+		{
+			(void) lsm_control_reap(&retirees);
+			nfreed = lsm_control_recycle(&retirees);
+		}
+		waiting = lsm_control->free_first != CONTROL_NONE;
+		LWLockRelease(lsm_control_lock);
+		lsm_control_retire(&retirees);
+
+		if (block != NULL)
+			break;
+		if (busy)
+		{
+			lsm_control_wait_jobs(keyspace_id);
+			continue;
+		}
+
+		/*
+		 * What was freed just now needs its epoch to pass; older free blocks
+		 * may be waiting for a transaction to end, and we do not wait for
+		 * that long.
+		 */
+		if ((nfreed == 0 && !waiting) || tries >= 100)
+			control_report_full();
+		CHECK_FOR_INTERRUPTS();
+		if (nfreed > 0)
+			lsm_epoch_wait(lsm_epoch_advance());
+		else
+			pg_usleep(10000L);
+	}
+	return &block->tree;
+}
+
+/*
+ * Pin the block if it is the keyspace's: from then on it is not given to
+ * another tree (it may still be dropped, which clears its identity).
+ * Not counted per process: every pin needs its unpin, also after errors.
+ */
+bool
+lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id)
+{
+	ControlBlock *block = (ControlBlock *) ctl;
+
+	pg_atomic_fetch_add_u32(&block->pins, 1);	/* full barrier */
+	if (pg_atomic_read_u64(&ctl->keyspace_id) != keyspace_id)
+	{
+		pg_atomic_fetch_sub_u32(&block->pins, 1);
+		return false;
+	}
+
+	/*
+	 * The last few need no order: as long as no others come, transactions of all
+	 * backends only read the clock.
+	 */
+	if (pg_atomic_read_u64(&lsm_control->clock) - pg_atomic_read_u64(&ctl->last_used) >= CONTROL_RECENT)
+		pg_atomic_write_u64(&ctl->last_used,
+							pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
+	return true;
+}
+
+void
+lsm_control_unpin(LsmTreeShared *ctl)
+{
+	ControlBlock *block = (ControlBlock *) ctl;
+
+	Assert(pg_atomic_read_u32(&block->pins) > 0);
+	pg_atomic_fetch_sub_u32(&block->pins, 1);
+}
+
+/*
+ * What the block is, consistently.  False if it is free.
+ */
+bool
+lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
+					 RelFileNode *rnode, LsmKind *kind, char *relpersistence)
+{
+	LWLockAcquire(lsm_control_lock, LW_SHARED);
+	*keyspace_id = pg_atomic_read_u64(&ctl->keyspace_id);
+	*rnode = ctl->rnode;
+	*kind = ctl->kind;
+	*relpersistence = ctl->relpersistence;
+	LWLockRelease(lsm_control_lock);
+	return *keyspace_id != 0;
+}
+
+/*
+ * i-th block, NULL past the last one that was ever used; may be free.
+ */
+LsmTreeShared *
+lsm_control_nth(int i)
+{
+	if (i < 0 || i >= (int) pg_atomic_read_u32(&lsm_control->nused))
+		return NULL;
+	pg_read_barrier();
+	return &lsm_control->blocks[i].tree;
+}
+
+LsmTreeShared *
+lsm_control_nth_local(int i)
+{
+	return i >= 0 && i < nlocal_blocks ? &local_blocks[i]->tree : NULL;
+}
+
+uint64
+lsm_control_drops(void)
+{
+	return pg_atomic_read_u64(&lsm_control->drops);
+}

@@ -1,0 +1,136 @@
+/*-------------------------------------------------------------------------
+ *
+ * control_private.h
+ *	  What control.c (blocks: taking, finding, pinning) and evict.c (unloading,
+ *	  recycling and dropping them; the set of memtables) share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_CONTROL_H
+#define LSM_CONTROL_H
+
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+#include "utils/hsearch.h"
+
+#include "tree/tree_private.h"
+
+#define CONTROL_MAX_SET		(1 + LSM_MAX_SEALED)
+#define CONTROL_NONE		(-1)
+
+/* Candidates looked at together; bounds the work under the table lock. */
+#define CONTROL_BATCH		32
+
+/* Trees that were pinned after all but so many others are not noted again. */
+#define CONTROL_RECENT		8
+
+typedef struct ControlBlock
+{
+	LsmTreeShared tree;			/* first */
+
+	pg_atomic_uint32 pins;
+	pg_atomic_uint32 jobs;		/* in progress */
+
+	/* under the control table lock, while free */
+	uint64		former_id;		/* keyspace whose block it was */
+	int			free_next;
+	uint64		free_epoch;
+	bool		free_busy;		/* somebody was using the memtables */
+
+	/*
+	 * set of memtables as of the last eviction, newest first; changes within
+	 * a change of the set
+	 */
+	int			nparted;
+	LsmMemtable *parted[CONTROL_MAX_SET];
+} ControlBlock;
+
+typedef struct ControlEntry
+{
+	uint64		keyspace_id;	/* hash key */
+	int			index;
+} ControlEntry;
+
+typedef struct ControlShared
+{
+	int			tree_tranche;
+	int			alloc_tranche;
+	int			slot_tranche;
+	int			nblocks;
+	pg_atomic_uint32 nused;		/* blocks ever used: the first ones */
+	pg_atomic_uint64 drops;
+
+	/* under the control table lock */
+	int			free_first;		/* freed blocks, oldest first */
+	int			free_last;
+	int			nbusy_free;		/* of these, with free_busy */
+
+	pg_atomic_uint64 clock LSM_LINE_START;	/* for last_used */
+	ControlBlock blocks[FLEXIBLE_ARRAY_MEMBER];
+} ControlShared;
+
+extern ControlShared *lsm_control;
+extern HTAB *lsm_control_hash;
+extern LWLock *lsm_control_lock;
+
+/* Memtables to retire once all locks are released */
+typedef struct ControlRetirees
+{
+	int			n;
+	LsmMemtable *tables[CONTROL_BATCH * CONTROL_MAX_SET];
+} ControlRetirees;
+
+static inline int
+control_memtable_count(LsmTreeShared *ctl)
+{
+	return ctl->nsealed + (ctl->active != NULL ? 1 : 0);
+}
+
+/*
+ * True if nobody is using the memtables by other right than an epoch.
+ * REQUIRES: ctl->lock exclusive (writers register under it).
+ */
+static inline bool
+control_memtables_idle(LsmTreeShared *ctl)
+{
+	if (ctl->flush_pid != 0 || ctl->loader_pid != 0 ||
+		ctl->state == LSM_STATE_LOADING)
+		return false;
+	if (ctl->active != NULL && pg_atomic_read_u32(&ctl->active->writers) != 0)
+		return false;
+	for (int i = 0; i < ctl->nsealed; i++)
+	{
+		if (pg_atomic_read_u32(&ctl->sealed[i]->writers) != 0)
+			return false;
+	}
+	return true;
+}
+
+static inline void
+control_close_slots(LsmTreeShared *ctl)
+{
+	for (int i = 0; i < LSM_LOG_SLOTS; i++)
+	{
+		ctl->slots[i].block = InvalidBlockNumber;
+		ctl->slots[i].generation = 0;
+	}
+}
+
+/* ---- evict.c ---- */
+
+/*
+ * A job of a block that was the keyspace's goes on.  REQUIRES: control table
+ * lock.
+ */
+extern bool lsm_control_former_busy(uint64 keyspace_id);
+
+/* Retire what was taken out.  REQUIRES: no lock held. */
+extern void lsm_control_retire(ControlRetirees *retirees);
+
+/* REQUIRES: control table lock exclusive.  Returns the number of chunks. */
+extern int	lsm_control_reap(ControlRetirees *retirees);
+
+/* REQUIRES: control table lock exclusive.  Returns the number of blocks. */
+extern int	lsm_control_recycle(ControlRetirees *retirees);
+
+#endif							/* LSM_CONTROL_H */

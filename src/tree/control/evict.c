@@ -1,0 +1,582 @@
+/*-------------------------------------------------------------------------
+ *
+ * evict.c
+ *	  Unloading, recycling and dropping control blocks, the jobs that outlive them,
+ *	  and the readers' view of a tree's set of memtables.  Who may do what: control.c.
+ *
+ * Eviction and readers.  A reader that found the tree loaded may take the set
+ * of memtables only after the tree was evicted.  Its epoch protects the memtables but
+ * they are no longer in the set, so an eviction leaves a copy of
+ * the last set in the block ("parted"), which lsm_set_take() uses while the
+ * state is not LOADED.  Readers that enter later see the state and load the tree
+ * first.
+ *
+ * Locking: as in control.c.  The control table lock is taken inside
+ * LsmTreeShared.lock; while it is held, LsmTreeShared.lock is only acquired
+ * conditionally.  Memtables are retired after both are released.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+
+#include "tree/control/control_private.h"
+#include "tree/compaction/output_job.h"
+
+/* ----------------------------------------------------------------------
+ * unloading and freeing
+ * ---------------------------------------------------------------------- */
+
+/*
+ * LOADED -> UNLOADED: takes the memtables out, for the caller to retire after
+ * it has released its locks.  Returns the number of chunks they have.
+ * REQUIRES: ctl->lock exclusive, memtables idle.
+ */
+static int
+control_unload(ControlBlock *block, ControlRetirees *retirees)
+{
+	LsmTreeShared *ctl = &block->tree;
+	uint64		bytes = 0;
+	int			n = 0;
+
+	Assert(LWLockHeldByMeInMode(&ctl->lock, LW_EXCLUSIVE));
+	Assert(control_memtables_idle(ctl));
+
+	lsm_set_change_begin(ctl);
+	if (control_memtable_count(ctl) > 0 || ctl->state == LSM_STATE_LOADED)
+	{
+		if (ctl->active != NULL)
+			block->parted[n++] = ctl->active;
+		for (int i = ctl->nsealed - 1; i >= 0; i--)
+			block->parted[n++] = ctl->sealed[i];
+		block->nparted = n;
+		for (int i = 0; i < n; i++)
+		{
+			bytes += pg_atomic_read_u64(&block->parted[i]->bytes);
+			retirees->tables[retirees->n++] = block->parted[i];
+		}
+		Assert(retirees->n <= lengthof(retirees->tables));
+	}
+	ctl->state = LSM_STATE_UNLOADED;
+	ctl->active = NULL;
+	ctl->nsealed = 0;
+	control_close_slots(ctl);
+	lsm_set_change_end(ctl);
+
+	return (int) (bytes / LSM_CHUNK_BYTES);
+}
+
+void
+lsm_control_retire(ControlRetirees *retirees)
+{
+	for (int i = 0; i < retirees->n; i++)
+		lsm_memtable_retire(retirees->tables[i]);
+	retirees->n = 0;
+}
+
+/*
+ * Clear the identity and queue the block for reuse.  REQUIRES: control table
+ * lock and ctl->lock exclusive, identity still set in the hash table.
+ */
+static void
+control_block_free(ControlBlock *block, uint64 keyspace_id)
+{
+	LsmTreeShared *ctl = &block->tree;
+	int			index = block - lsm_control->blocks;
+
+	Assert(LWLockHeldByMeInMode(&ctl->lock, LW_EXCLUSIVE));
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
+	if (hash_search(lsm_control_hash, &keyspace_id, HASH_REMOVE, NULL) == NULL)
+		elog(PANIC, "lsmam control table is corrupted");
+	pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
+	pg_atomic_fetch_add_u64(&lsm_control->drops, 1);
+	block->former_id = keyspace_id;
+
+	block->free_busy = !control_memtables_idle(ctl);
+	if (block->free_busy)
+		lsm_control->nbusy_free++;
+	block->free_epoch = lsm_epoch_advance();
+	block->free_next = CONTROL_NONE;
+	if (lsm_control->free_last == CONTROL_NONE)
+		lsm_control->free_first = index;
+	else
+		lsm_control->blocks[lsm_control->free_last].free_next = index;
+	lsm_control->free_last = index;
+}
+
+/*
+ * Freed blocks that were busy (being flushed or loaded) when their tree was
+ * dropped: take out the memtables of those that are idle by now.
+ * REQUIRES: control table lock exclusive.  Returns the number of chunks.
+ */
+int
+lsm_control_reap(ControlRetirees *retirees)
+{
+	int			nchunks = 0;
+	int			i = lsm_control->free_first;
+
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
+	while (i != CONTROL_NONE && lsm_control->nbusy_free > 0 &&
+		   retirees->n + CONTROL_MAX_SET <= lengthof(retirees->tables))
+	{
+		ControlBlock *block = &lsm_control->blocks[i];
+		LsmTreeShared *ctl = &block->tree;
+
+		i = block->free_next;
+		if (!block->free_busy ||
+			!LWLockConditionalAcquire(&ctl->lock, LW_EXCLUSIVE))
+			continue;
+		if (control_memtables_idle(ctl))
+		{
+			nchunks += control_unload(block, retirees);
+			block->free_busy = false;
+			lsm_control->nbusy_free--;
+		}
+		LWLockRelease(&ctl->lock);
+	}
+	return nchunks;
+}
+
+/* ----------------------------------------------------------------------
+ * least recently used order
+ * ---------------------------------------------------------------------- */
+
+typedef struct ControlCandidate
+{
+	uint64		last_used;
+	ControlBlock *block;
+} ControlCandidate;
+
+/*
+ * The (at most CONTROL_BATCH) least recently used blocks that may be evicted
+ * (`evict`) or recycled and were used after `after`, in that order.  Reads
+ * without locks: the caller checks again.
+ */
+static int
+control_candidates(ControlCandidate *list, bool evict, uint64 after,
+				   LsmTreeShared *except)
+{
+	int			n = 0;
+	int			nused = (int) pg_atomic_read_u32(&lsm_control->nused);
+
+	for (int i = 0; i < nused; i++)
+	{
+		ControlBlock *block = &lsm_control->blocks[i];
+		LsmTreeShared *ctl = &block->tree;
+		uint64		last_used = pg_atomic_read_u64(&ctl->last_used);
+		int			j;
+
+		if (last_used <= after || ctl == except ||
+			pg_atomic_read_u64(&ctl->keyspace_id) == 0)
+			continue;
+		if (evict ? (ctl->state != LSM_STATE_LOADED ||
+					 control_memtable_count(ctl) == 0)
+			: pg_atomic_read_u32(&block->pins) != 0)
+			continue;
+		if (n == CONTROL_BATCH && list[n - 1].last_used <= last_used)
+			continue;
+
+		if (n < CONTROL_BATCH)
+			n++;
+		for (j = n - 1; j > 0 && list[j - 1].last_used > last_used; j--)
+			list[j] = list[j - 1];
+		list[j].last_used = last_used;
+		list[j].block = block;
+	}
+	return n;
+}
+
+/*
+ * Free the blocks of some trees that nobody has pinned.  Their logs
+ * remain, like after an eviction; their counters are lost.  Returns how many.
+ * REQUIRES: control table lock exclusive.
+ */
+int
+lsm_control_recycle(ControlRetirees *retirees)
+{
+	ControlCandidate list[CONTROL_BATCH];
+	int			n = control_candidates(list, false, 0, NULL);
+	int			nfreed = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		ControlBlock *block = list[i].block;
+		LsmTreeShared *ctl = &block->tree;
+		uint64		keyspace_id;
+
+		if (retirees->n + CONTROL_MAX_SET > lengthof(retirees->tables))
+			break;
+		if (!LWLockConditionalAcquire(&ctl->lock, LW_EXCLUSIVE))
+			continue;
+		keyspace_id = pg_atomic_read_u64(&ctl->keyspace_id);
+		if (keyspace_id != 0 && ctl->compact_pid == 0 &&
+			control_memtables_idle(ctl))
+		{
+			/* order against lsm_control_pin(): see the head of this file */
+			pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
+			if (pg_atomic_read_u32(&block->pins) == 0)
+			{
+				/* whoever has a job has the block pinned */
+				Assert(pg_atomic_read_u32(&block->jobs) == 0);
+				(void) control_unload(block, retirees);
+				control_block_free(block, keyspace_id);
+				nfreed++;
+			}
+			else
+				pg_atomic_exchange_u64(&ctl->keyspace_id, keyspace_id);
+		}
+		LWLockRelease(&ctl->lock);
+	}
+	return nfreed;
+}
+
+/*
+ * The block was used: see lsm_control_evict().  Cheap enough for every
+ * operation, so it leaves small differences alone.
+ */
+void
+lsm_control_touch(LsmTreeShared *ctl)
+{
+	uint64		now = pg_atomic_read_u64(&lsm_control->clock);
+
+	if (now - pg_atomic_read_u64(&ctl->last_used) > 256)
+		pg_atomic_write_u64(&ctl->last_used,
+							pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
+}
+
+/* ----------------------------------------------------------------------
+ * dropping
+ * ---------------------------------------------------------------------- */
+
+/*
+ * Free the block, if it is the keyspace's and, with `moved_to`, says that it
+ * lives in another fork.
+ *
+ * The identity is cleared at once: whoever holds the block finds that out by
+ * keyspace_id, under ctl->lock, before it publishes anything.  A flush, load or
+ * write in progress keeps the memtables until it has ended; they are retired by a
+ * later call here or by an eviction.
+ */
+static void
+control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileNode *moved_to)
+{
+	ControlBlock *block = (ControlBlock *) ctl;
+	ControlRetirees retirees;
+
+	Assert(!lsm_epoch_inside());
+	Assert(!LWLockHeldByMe(&ctl->lock) && !LWLockHeldByMe(lsm_control_lock));
+	retirees.n = 0;
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) != keyspace_id ||
+		(moved_to != NULL && RelFileNodeEquals(ctl->rnode, *moved_to)))
+	{
+		LWLockRelease(&ctl->lock);
+		return;
+	}
+
+	if (control_memtables_idle(ctl))
+		(void) control_unload(block, &retirees);
+	if (ctl->local)
+	{
+		/* only this process could be using it, and it has come here */
+		pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
+		block->free_epoch = lsm_epoch_advance();
+	}
+	else
+	{
+		LWLockAcquire(lsm_control_lock, LW_EXCLUSIVE);
+		control_block_free(block, keyspace_id);
+		(void) lsm_control_reap(&retirees);
+		LWLockRelease(lsm_control_lock);
+	}
+	LWLockRelease(&ctl->lock);
+
+	ConditionVariableBroadcast(&ctl->cv);
+	lsm_control_retire(&retirees);
+}
+
+/*
+ * The tree is gone: dropped (its main fork has vanished) or its content
+ * replaced by a new keyspace.  No-op if the keyspace has no block.  REQUIRES:
+ * no lock of src/tree held.
+ */
+void
+lsm_control_drop(uint64 keyspace_id)
+{
+	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
+
+	if (ctl != NULL)
+		control_drop(ctl, keyspace_id, NULL);
+}
+
+/*
+ * For who has found that the fork of this very block is gone.  The keyspace may have another
+ * block by now, in another fork: that one is none of the caller's business.
+ * The caller's pin keeps the block from being given to the keyspace
+ * again.  REQUIRES: as lsm_control_drop.
+ */
+void
+lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id)
+{
+	Assert(pg_atomic_read_u32(&((ControlBlock *) ctl)->pins) > 0);
+	control_drop(ctl, keyspace_id, NULL);
+}
+
+/*
+ * The keyspace's log is in the main fork `rnode`.  If the block was taken for
+ * another fork (before a SET TABLESPACE, or before such a transaction was rolled back),
+ * its pages and slots mean nothing: free it, the next use loads from the right
+ * one.  REQUIRES: as lsm_control_drop.
+ */
+void
+lsm_control_move(uint64 keyspace_id, RelFileNode rnode)
+{
+	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
+
+	if (ctl != NULL)
+		control_drop(ctl, keyspace_id, &rnode);
+}
+
+/*
+ * ALTER DATABASE SET TABLESPACE has copied all forks, DROP DATABASE removed
+ * them.  Neither tells relation by relation, and files of the old place
+ * may stay for good (a failure to remove them is a warning).  REQUIRES: as lsm_control_drop; the
+ * database cannot be connected to.
+ */
+void
+lsm_control_drop_database(Oid dboid)
+{
+	LsmTreeShared *ctl;
+
+	for (int i = 0; (ctl = lsm_control_nth(i)) != NULL; i++)
+	{
+		uint64		id;
+		RelFileNode rnode;
+		LsmKind		kind;
+		char		relpersistence;
+
+		if (lsm_control_identity(ctl, &id, &rnode, &kind, &relpersistence) &&
+			rnode.dbNode == dboid)
+			control_drop(ctl, id, NULL);
+	}
+}
+
+/* ----------------------------------------------------------------------
+ * jobs
+ * ---------------------------------------------------------------------- */
+
+/*
+ * The job counts itself first, then checks the block's identity under
+ * ctl->lock (flush_claim, compact_claim), before it makes a file.  The identity is cleared
+ * under that lock, and the count looked at later.  So either the job sees
+ * that the block was dropped, or who takes the keyspace's next block sees
+ * the job.
+ */
+void
+lsm_control_job_begin(LsmTreeShared *ctl)
+{
+	Assert(pg_atomic_read_u32(&((ControlBlock *) ctl)->pins) > 0);
+	pg_atomic_fetch_add_u32(&((ControlBlock *) ctl)->jobs, 1);
+}
+
+void
+lsm_control_job_end(LsmTreeShared *ctl)
+{
+	Assert(pg_atomic_read_u32(&((ControlBlock *) ctl)->jobs) > 0);
+	pg_atomic_fetch_sub_u32(&((ControlBlock *) ctl)->jobs, 1);
+}
+
+bool
+lsm_control_former_busy(uint64 keyspace_id)
+{
+	Assert(LWLockHeldByMe(lsm_control_lock));
+	for (int i = lsm_control->free_first; i != CONTROL_NONE;
+		 i = lsm_control->blocks[i].free_next)
+	{
+		ControlBlock *block = &lsm_control->blocks[i];
+
+		if (block->former_id == keyspace_id &&
+			pg_atomic_read_u32(&block->jobs) > 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+lsm_control_busy(uint64 keyspace_id)
+{
+	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
+	bool		busy = false;
+
+	if (ctl != NULL)
+	{
+		LWLockAcquire(&ctl->lock, LW_SHARED);
+		busy = pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id &&
+			(pg_atomic_read_u32(&((ControlBlock *) ctl)->jobs) > 0 ||
+			 ctl->loader_pid != 0);
+		LWLockRelease(&ctl->lock);
+	}
+	if (!busy)
+	{
+		LWLockAcquire(lsm_control_lock, LW_SHARED);
+		busy = lsm_control_former_busy(keyspace_id);
+		LWLockRelease(lsm_control_lock);
+	}
+	return busy;
+}
+
+/*
+ * Jobs look for the loss of their block every thousand entries and between
+ * files, so this takes milliseconds, or as long as one file takes to be made durable.
+ * REQUIRES: no lock of src/tree held, not inside an epoch.
+ */
+void
+lsm_control_wait_jobs(uint64 keyspace_id)
+{
+	bool		busy = true;
+
+	Assert(!lsm_epoch_inside() && !LWLockHeldByMe(lsm_control_lock));
+	if (lsm_job_writes(keyspace_id))
+		elog(ERROR, "an lsm tree was replaced while this session was writing its files");
+	while (busy)
+	{
+		CHECK_FOR_INTERRUPTS();
+		LWLockAcquire(lsm_control_lock, LW_SHARED);
+		busy = lsm_control_former_busy(keyspace_id);
+		LWLockRelease(lsm_control_lock);
+		if (busy)
+		{
+			pgstat_report_wait_start(PG_WAIT_EXTENSION);
+			pg_usleep(1000L);
+			pgstat_report_wait_end();
+		}
+	}
+}
+
+/* ----------------------------------------------------------------------
+ * evicting
+ * ---------------------------------------------------------------------- */
+
+/*
+ * Retire the memtables of idle trees until about `want_chunks` chunks will
+ * come free; returns how many really will (once the epochs have passed; what
+ * has passed already is free on return).
+ *
+ * A tree is idle if no writer is registered, and it is not being loaded,
+ * flushed or compacted.  Its unflushed entries remain in the log; the next
+ * use loads them.  Least recently used first.  REQUIRES: not inside an epoch;
+ * no lock of src/tree held but that of `except` (may be NULL).
+ */
+int
+lsm_control_evict(LsmTreeShared *except, int want_chunks)
+{
+	ControlRetirees retirees;
+	uint64		after = 0;
+	int			nchunks = 0;
+
+	retirees.n = 0;
+	if (*(volatile int *) &lsm_control->nbusy_free > 0)
+	{
+		LWLockAcquire(lsm_control_lock, LW_EXCLUSIVE);
+		nchunks = lsm_control_reap(&retirees);
+		LWLockRelease(lsm_control_lock);
+		lsm_control_retire(&retirees);
+	}
+
+	while (nchunks < want_chunks)
+	{
+		ControlCandidate list[CONTROL_BATCH];
+		int			n = control_candidates(list, true, after, except);
+
+		for (int i = 0; i < n && nchunks < want_chunks; i++)
+		{
+			LsmTreeShared *ctl = &list[i].block->tree;
+
+			if (!LWLockConditionalAcquire(&ctl->lock, LW_EXCLUSIVE))
+				continue;
+			if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 &&
+				ctl->state == LSM_STATE_LOADED && ctl->compact_pid == 0 &&
+				control_memtables_idle(ctl))
+				nchunks += control_unload(list[i].block, &retirees);
+			LWLockRelease(&ctl->lock);
+			lsm_control_retire(&retirees);
+		}
+		if (n < CONTROL_BATCH)
+			break;
+		after = list[n - 1].last_used;
+	}
+	return nchunks;
+}
+
+/* ----------------------------------------------------------------------
+ * the set of memtables
+ * ---------------------------------------------------------------------- */
+
+/*
+ * An even reading of the set's stamp.  Who changes the set holds ctl->lock and
+ * does a few stores, so this spins; after a while it sleeps, interruptibly.
+ * REQUIRES: ctl->lock not held by us exclusively within a change.
+ */
+uint64
+lsm_set_stamp_read(LsmTreeShared *ctl)
+{
+	for (int spins = 0;; spins++)
+	{
+		uint64		stamp = pg_atomic_read_u64(&ctl->set_stamp);
+
+		if ((stamp & 1) == 0)
+		{
+			pg_read_barrier();
+			return stamp;
+		}
+		if (spins < 1000)
+			pg_spin_delay();
+		else
+		{
+			CHECK_FOR_INTERRUPTS();
+			pg_usleep(100L);
+		}
+	}
+}
+
+/*
+ * The tree's memtables at one moment, newest first.  REQUIRES: inside an epoch
+ * (which keeps them), and the tree was loaded when it was entered.
+ */
+void
+lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set)
+{
+	ControlBlock *block = (ControlBlock *) ctl;
+
+	Assert(lsm_epoch_inside());
+	for (;;)
+	{
+		int			n = 0;
+
+		set->stamp = lsm_set_stamp_read(ctl);
+		if (*(volatile LsmTreeState *) &ctl->state == LSM_STATE_LOADED)
+		{
+			LsmMemtable *active = *(LsmMemtable *volatile *) &ctl->active;
+			int			nsealed = *(volatile int *) &ctl->nsealed;
+
+			if (active != NULL)
+				set->tables[n++] = active;
+			for (int i = Min(nsealed, LSM_MAX_SEALED) - 1; i >= 0; i--)
+				set->tables[n++] = *(LsmMemtable *volatile *) &ctl->sealed[i];
+		}
+		else
+		{
+			n = *(volatile int *) &block->nparted;
+			n = Min(n, CONTROL_MAX_SET);
+			for (int i = 0; i < n; i++)
+				set->tables[i] = *(LsmMemtable *volatile *) &block->parted[i];
+		}
+		set->n = n;
+
+		pg_read_barrier();
+		if (pg_atomic_read_u64(&ctl->set_stamp) == set->stamp)
+			return;
+	}
+}

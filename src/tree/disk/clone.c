@@ -1,0 +1,277 @@
+/*-------------------------------------------------------------------------
+ *
+ * clone.c
+ *	  CREATE DATABASE copies main forks without asking anyone; here their trees
+ *	  get keyspaces of their own, with hard links to the sorted files.
+ *
+ * The copy's metapage still names the original's keyspace, and which one is
+ * to take its place must follow from that alone: its id is a function of
+ * the named id and the copy's database.  So a fork whose metapage
+ * carries another database's OID names the derived keyspace, for the sweep as well as
+ * for the first user, who then writes the metapage (lsm_meta_adopt).
+ *
+ * The links are made in the transaction of CREATE DATABASE, after the copying.  The copied
+ * forks say which trees there are (an owner file is a hint, and may not know where an index was
+ * moved), and the copied list of files says what is linked: all of it, and nothing else.
+ *
+ * None of these files goes away meanwhile.  CREATE DATABASE holds a lock on the source
+ * database from before the copying until its transaction ends.  It keeps sessions out, and workers from
+ * publishing (lsm_publish_lock), so the source's list of files is the copied one all the while.  A file is
+ * unlinked only if it is in no list: after the edit that took it out (publish.c), by the job that
+ * has not published it (output_job.c), or as a stray at a load (files.c).  What is being
+ * unlinked therefore was published before the lock was granted, and is not in the copy's list
+ * either.  The directory may well show such files; looking there instead of at the list, one finds
+ * files that are gone a moment later.  A keyspace is removed only when no fork names it, and the
+ * source's do.
+ *
+ * If that fails, what CREATE DATABASE has copied is removed, as it would do itself. The links
+ * are left to the sweep.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/xloginsert.h"
+#include "catalog/pg_tablespace.h"
+#include "commands/dbcommands_xlog.h"
+#include "common/hashfn.h"
+#include "common/relpath.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/md.h"
+#include "utils/memutils.h"
+
+#include "tree/disk/manifest.h"
+#include "tree/tree_private.h"
+
+/* See tree_private.h. */
+uint64
+lsm_keyspace_derive(uint64 keyspace_id, Oid dboid)
+{
+	uint64		id = hash_bytes_extended((const unsigned char *) &keyspace_id,
+										 sizeof(keyspace_id), dboid);
+
+	return id != 0 ? id : 1;
+}
+
+/* See tree_private.h. */
+uint64
+lsm_meta_keyspace(const LsmMetaPage *meta, Oid dboid)
+{
+	if (meta->keyspace_id == 0 || meta->dboid == dboid)
+		return meta->keyspace_id;
+	return lsm_keyspace_derive(meta->keyspace_id, dboid);
+}
+
+/* See tree_private.h. */
+bool
+lsm_keyspace_exists(uint64 keyspace_id)
+{
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	lsm_keyspace_dir(keyspace_id, path);
+	if (stat(path, &st) == 0)
+		return true;
+	if (errno != ENOENT)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not stat file \"%s\": %m", path)));
+	return false;
+}
+
+/*
+ * What the copied fork's metapage names; false if it is no lsm tree.  Through the
+ * buffers: CREATE DATABASE may have written it there.
+ */
+static bool
+clone_read_meta(RelFileNode rnode, bool permanent, LsmMetaPage *meta)
+{
+	Buffer		buffer = ReadBufferWithoutRelcache(rnode, MAIN_FORKNUM, 0, RBM_NORMAL,
+												   NULL, permanent);
+	Page		page = BufferGetPage(buffer);
+	bool		is_tree;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	memcpy(meta, PageGetContents(page), sizeof(LsmMetaPage));
+	is_tree = !PageIsNew(page) && meta->magic == LSM_META_MAGIC;
+	UnlockReleaseBuffer(buffer);
+	if (is_tree)
+		lsm_meta_check_version(meta, rnode, InvalidBackendId);
+	return is_tree;
+}
+
+/* Unlogged relations have an init fork. */
+static bool
+clone_is_unlogged(RelFileNode rnode)
+{
+	char	   *path = relpathperm(rnode, INIT_FORKNUM);
+	bool		unlogged = access(path, F_OK) == 0;
+
+	pfree(path);
+	return unlogged;
+}
+
+/* Live files of the copied tree. */
+static LsmFileMeta *
+clone_list_files(RelFileNode copy, const LsmMetaPage *meta, bool permanent, int *nfiles)
+{
+	LsmTree    *tree = palloc0(sizeof(LsmTree));
+	LsmFileMeta *files;
+
+	/* as much of a handle as reading the list needs */
+	tree->rnode = copy;
+	tree->backend = InvalidBackendId;
+	tree->relpersistence = permanent ? RELPERSISTENCE_PERMANENT : RELPERSISTENCE_UNLOGGED;
+	tree->kind = (LsmKind) meta->kind;
+	tree->keyspace_id = meta->keyspace_id;
+	files = lsm_manifest_read(tree, nfiles, NULL);
+	pfree(tree);
+	return files;
+}
+
+/* The copied fork, if it is an lsm tree's, gets a keyspace with links to the original's files. */
+static void
+clone_tree(Oid from_dboid, RelFileNode copy)
+{
+	bool		permanent = !clone_is_unlogged(copy);
+	LsmMetaPage meta;
+	LsmFileMeta *files;
+	uint64		from;
+	uint64		to;
+	int			nfiles;
+
+	/* no keyspace: an unlogged relation that nobody has used since a crash */
+	if (!clone_read_meta(copy, permanent, &meta) || meta.keyspace_id == 0)
+		return;
+	from = lsm_meta_keyspace(&meta, from_dboid);
+	to = lsm_meta_keyspace(&meta, copy.dbNode);
+	if (!lsm_keyspace_exists(from))
+		return;					/* the template cannot be read either */
+	lsm_keyspace_ensure(to, copy, InvalidBackendId);
+	if (permanent)
+		lsm_keyspace_log_new(to, copy);
+	files = clone_list_files(copy, &meta, permanent, &nfiles);
+	lsm_keyspace_link_files(from, to, files, nfiles, permanent);
+	pfree(files);
+	LSM_CRASH_POINT("clone_linked");
+}
+
+/* All trees in the directory of the copy in one tablespace. */
+static void
+clone_directory(Oid from_dboid, Oid to_dboid, Oid spcoid)
+{
+	char	   *path = GetDatabasePath(to_dboid, spcoid);
+	DIR		   *dir = AllocateDir(path);
+	struct dirent *de;
+
+	while ((de = ReadDir(dir, path)) != NULL)
+	{
+		RelFileNode copy = {spcoid, to_dboid, atooid(de->d_name)};
+		char		file[MAXPGPATH];
+
+		CHECK_FOR_INTERRUPTS();
+		snprintf(file, sizeof(file), "%.700s/%.300s", path, de->d_name);
+		if (lsm_sweep_may_be_tree(de->d_name, file, to_dboid))
+			clone_tree(from_dboid, copy);
+	}
+	FreeDir(dir);
+	pfree(path);
+}
+
+/* ---- a copy that fails ---- */
+
+typedef struct CloneFailure
+{
+	Oid			dboid;			/* of the copy */
+	int			nspcs;			/* tablespaces in which it has a directory */
+	Oid		   *spcoids;
+} CloneFailure;
+
+/* If CREATE DATABASE has made a directory for the copy in this tablespace. */
+static void
+clone_add_tablespace(CloneFailure *failure, Oid spcoid)
+{
+	char	   *path = GetDatabasePath(failure->dboid, spcoid);
+
+	if (access(path, F_OK) == 0)
+	{
+		failure->spcoids = repalloc(failure->spcoids, (failure->nspcs + 1) * sizeof(Oid));
+		failure->spcoids[failure->nspcs++] = spcoid;
+	}
+	pfree(path);
+}
+
+static void
+clone_find_tablespaces(CloneFailure *failure, Oid dboid)
+{
+	DIR		   *dir = AllocateDir("pg_tblspc");
+	struct dirent *de;
+
+	failure->dboid = dboid;
+	failure->nspcs = 0;
+	failure->spcoids = palloc(sizeof(Oid));
+	clone_add_tablespace(failure, DEFAULTTABLESPACE_OID);
+	while ((de = ReadDir(dir, "pg_tblspc")) != NULL)
+	{
+		if (OidIsValid(atooid(de->d_name)))
+			clone_add_tablespace(failure, atooid(de->d_name));
+	}
+	FreeDir(dir);
+}
+
+/*
+ * CREATE DATABASE has left the part in which it cleans up after itself: nobody but us knows
+ * of the directories.  What it would do for a failure of its own, in the same order.
+ */
+static void
+clone_failed(int code, Datum arg)
+{
+	CloneFailure *failure = (CloneFailure *) DatumGetPointer(arg);
+	xl_dbase_drop_rec record;
+
+	DropDatabaseBuffers(failure->dboid);
+	ForgetDatabaseSyncRequests(failure->dboid);
+	for (int i = 0; i < failure->nspcs; i++)
+	{
+		char	   *path = GetDatabasePath(failure->dboid, failure->spcoids[i]);
+
+		if (!rmtree(path, true))
+			ereport(WARNING,
+					(errmsg("some useless files may be left behind in database directory \"%s\"",
+							path)));
+		pfree(path);
+	}
+	if (failure->nspcs == 0)
+		return;
+	record.db_id = failure->dboid;
+	record.ntablespaces = failure->nspcs;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, MinSizeOfDbaseDropRec);
+	XLogRegisterData((char *) failure->spcoids, failure->nspcs * sizeof(Oid));
+	(void) XLogInsert(RM_DBASE_ID, XLOG_DBASE_DROP | XLR_SPECIAL_REL_UPDATE);
+}
+
+void
+lsm_tree_clone_database(Oid from_dboid, Oid to_dboid)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "lsm clone", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	CloneFailure failure;
+
+	clone_find_tablespaces(&failure, to_dboid);
+	PG_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
+	{
+		for (int i = 0; i < failure.nspcs; i++)
+			clone_directory(from_dboid, to_dboid, failure.spcoids[i]);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}

@@ -1,0 +1,458 @@
+/*-------------------------------------------------------------------------
+ *
+ * files.c
+ *	  The files of a keyspace as far as the tree handles them whole: names,
+ *	  logging their bytes, redo of that, links, unlinking, strays.
+ *
+ * A file is complete and durable before its bytes are logged, and logged
+ * before the edit that publishes it.  So redo that starts amid the chunks of a
+ * file (crash recovery, a backup) finds the rest of it in place, and writes again what it
+ * says already.  Redo makes each chunk durable before it goes on: a
+ * restartpoint between two chunks would otherwise forget the first.
+ *
+ * A file is never overwritten in place but with its own bytes: it may
+ * be a hard link (lsm_tree_copy).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "miscadmin.h"
+#include "storage/copydir.h"
+#include "storage/fd.h"
+
+#include "tree/disk/manifest.h"
+#include "tree/tree_private.h"
+#include "tree/disk/wal.h"
+
+/* ---- names ---- */
+
+void
+lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter, char *path)
+{
+	char		dir[MAXPGPATH];
+
+	lsm_keyspace_dir(keyspace_id, dir);
+	snprintf(path, MAXPGPATH, "%.900s/%06" INT64_MODIFIER "u.%s", dir, number,
+			 filter ? "flt" : "sst");
+}
+
+void
+lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path)
+{
+	lsm_keyspace_file_path(tree->keyspace_id, number, filter, path);
+}
+
+/* A filter that is being built again, beside the damaged one. */
+void
+lsm_filter_temporary_path(const LsmTree *tree, uint64 number, char *path)
+{
+	char		final[MAXPGPATH];
+
+	lsm_file_path(tree, number, true, final);
+	snprintf(path, MAXPGPATH, "%.1000s.tmp", final);
+}
+
+static bool
+lsm_is_filter_temporary(const char *name)
+{
+	size_t		digits = strspn(name, "0123456789");
+
+	return digits >= 6 && strcmp(name + digits, ".flt.tmp") == 0;
+}
+
+/* See tree_private.h. */
+bool
+lsm_file_parse(const char *name, uint64 *number, bool *filter)
+{
+	size_t		digits = strspn(name, "0123456789");
+	char	   *end;
+
+	if (digits < 6 || digits > 20 ||
+		(strcmp(name + digits, ".sst") != 0 && strcmp(name + digits, ".flt") != 0))
+		return false;
+	*filter = strcmp(name + digits, ".flt") == 0;
+	errno = 0;
+	*number = strtou64(name, &end, 10);
+	return errno == 0;
+}
+
+/* ---- logging ---- */
+
+static void
+lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
+{
+	uint32		compressed = lsm_chunk_pack(data, chunk->bytes, scratch);
+
+	if (compressed > 0)
+		chunk->flags |= LSM_CHUNK_LZ4;
+	XLogBeginInsert();
+	XLogRegisterData((char *) chunk, sizeof(*chunk));
+	if (compressed > 0)
+		XLogRegisterData(scratch, compressed);
+	else if (chunk->bytes > 0)
+		XLogRegisterData(data, chunk->bytes);
+	(void) XLogInsert(LSM_RMGR_ID, compressed > 0 ? XLOG_LSM_FILE_CHUNK_LZ4 : XLOG_LSM_FILE_CHUNK);
+}
+
+/* As lsm_keyspace_log_file(); what cannot be read is reported with `elevel`, and then false. */
+static bool
+lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool filter,
+						 bool (*forsaken) (void))
+{
+	char		path[MAXPGPATH];
+	LsmWalChunk chunk;
+	struct stat st;
+	char	   *data;
+	char	   *scratch;
+	int			fd;
+
+	lsm_keyspace_file_path(keyspace_id, number, filter, path);
+	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
+	if (fd < 0 && errno == ENOENT)
+		return false;
+	if (fd < 0 || fstat(fd, &st) < 0)
+	{
+		ereport(elevel,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", path)));
+		if (fd >= 0)
+			CloseTransientFile(fd);
+		return false;
+	}
+
+	memset(&chunk, 0, sizeof(chunk));
+	chunk.keyspace_id = keyspace_id;
+	chunk.number = number;
+	chunk.file_bytes = st.st_size;
+	data = palloc(LSM_CHUNK_PIECE_BYTES);
+	scratch = palloc(LSM_CHUNK_PIECE_BYTES);
+	while ((chunk.flags & LSM_CHUNK_LAST) == 0 && (forsaken == NULL || !forsaken()))
+	{
+		ssize_t		got;
+
+		CHECK_FOR_INTERRUPTS();
+		chunk.bytes = Min(chunk.file_bytes - chunk.offset, LSM_CHUNK_PIECE_BYTES);
+		chunk.flags = (filter ? LSM_CHUNK_FILTER : 0) |
+			(chunk.offset + chunk.bytes == chunk.file_bytes ? LSM_CHUNK_LAST : 0);
+		got = pg_pread(fd, data, chunk.bytes, chunk.offset);
+		if (got < 0)
+			ereport(elevel,
+					(errcode_for_file_access(),
+					 errmsg("could not read file \"%s\": %m", path)));
+		else if (got != chunk.bytes)
+			ereport(elevel,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("could not read file \"%s\": read only %zd of %u bytes",
+							path, got, chunk.bytes)));
+		if (got != chunk.bytes)
+		{
+			chunk.flags = 0;
+			break;
+		}
+		lsm_chunk_log(&chunk, data, scratch);
+		chunk.offset += chunk.bytes;
+		LSM_CRASH_POINT("chunk_logged");
+	}
+	pfree(data);
+	pfree(scratch);
+	CloseTransientFile(fd);
+	return (chunk.flags & LSM_CHUNK_LAST) != 0;
+}
+
+/* See tree_private.h. */
+bool
+lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*forsaken) (void))
+{
+	return lsm_keyspace_log_file_as(ERROR, keyspace_id, number, filter, forsaken);
+}
+
+/* The same; that there is no such file is an error, too. */
+static void
+lsm_file_log_present(uint64 keyspace_id, uint64 number, bool filter)
+{
+	if (!lsm_keyspace_log_file(keyspace_id, number, filter, NULL))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("file " UINT64_FORMAT " of keyspace %016" INT64_MODIFIER "x does not exist",
+						number, keyspace_id)));
+}
+
+bool
+lsm_file_needs_log(const LsmTree *tree)
+{
+	return lsm_tree_needs_wal(tree) && XLogIsNeeded();
+}
+
+/*
+ * See tree_private.h.  REQUIRES: the file is complete and durable.  ERRORs if it
+ * cannot be read.
+ */
+void
+lsm_file_log(LsmTree *tree, uint64 number, bool filter)
+{
+	if (lsm_file_needs_log(tree))
+		lsm_file_log_present(tree->keyspace_id, number, filter);
+}
+
+/* ---- redo ---- */
+
+/*
+ * The bytes of a piece of a file as they are logged, `logged_bytes` behind the header: themselves,
+ * or palloc'd.  ERRORs if they are not what the header says.
+ */
+char *
+lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 logged_bytes)
+{
+	if (lsm_chunk_sound(chunk, logged_bytes))
+	{
+		char	   *data;
+
+		if ((chunk->flags & LSM_CHUNK_LZ4) == 0)
+			return logged;
+		data = palloc(chunk->bytes);
+		if (lsm_chunk_unpack(chunk, logged, logged_bytes, data))
+			return data;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("lsm file chunk record of %u bytes is not the %u bytes at " UINT64_FORMAT " of file " UINT64_FORMAT " of keyspace %016" INT64_MODIFIER "x",
+					logged_bytes, chunk->bytes, chunk->offset, chunk->number,
+					chunk->keyspace_id)));
+	return NULL;				/* keep compiler quiet */
+}
+
+void
+lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
+					 uint64 offset, const char *data, uint32 bytes,
+					 bool last, uint64 file_bytes)
+{
+	char		dir[MAXPGPATH];
+	char		path[MAXPGPATH];
+	uint32		done = 0;
+	int			fd;
+
+	lsm_keyspace_dir(keyspace_id, dir);
+	lsm_keyspace_file_path(keyspace_id, number, filter, path);
+	if (offset == 0 && unlink(path) < 0 && errno != ENOENT)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", path)));
+	fd = OpenTransientFile(path, O_RDWR | O_CREAT | PG_BINARY);
+	if (fd < 0 && errno == ENOENT)
+	{
+		/* the directory went away later in the WAL, or came with no backup */
+		if (MakePGDirectory(LSM_DIR) == 0)
+			fsync_fname(".", true);
+		if (MakePGDirectory(dir) == 0)
+			fsync_fname(LSM_DIR, true);
+		fd = OpenTransientFile(path, O_RDWR | O_CREAT | PG_BINARY);
+	}
+	if (fd < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", path)));
+
+	while (done < bytes)
+	{
+		ssize_t		put;
+
+		errno = 0;
+		put = pg_pwrite(fd, data + done, bytes - done, offset + done);
+		if (put <= 0)
+		{
+			if (put < 0 && errno == EINTR)
+				continue;
+			if (errno == 0)
+				errno = ENOSPC;
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not write file \"%s\": %m", path)));
+		}
+		done += put;
+	}
+	if (last && ftruncate(fd, file_bytes) < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not truncate file \"%s\": %m", path)));
+	if (pg_fsync(fd) != 0)
+		ereport(data_sync_elevel(ERROR),
+				(errcode_for_file_access(),
+				 errmsg("could not fsync file \"%s\": %m", path)));
+	if (CloseTransientFile(fd) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not close file \"%s\": %m", path)));
+
+	/*
+	 * The directory entry.  A file that comes into being at a chunk in the
+	 * middle is one that a later record removes, or that the last chunk makes
+	 * durable.
+	 */
+	if (offset == 0 || last)
+		fsync_fname(dir, true);
+}
+
+/* ---- links ---- */
+
+static void
+lsm_file_link(uint64 from, uint64 to, uint64 number, bool filter, bool required)
+{
+	char		source[MAXPGPATH];
+	char		target[MAXPGPATH];
+	struct stat st;
+
+	lsm_keyspace_file_path(from, number, filter, source);
+	lsm_keyspace_file_path(to, number, filter, target);
+	if (!required && (stat(source, &st) < 0 || !S_ISREG(st.st_mode)))
+		return;
+	if (link(source, target) == 0)
+		return;
+	if (errno == ENOENT && !required)
+		return;
+	if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ||
+		errno == EMLINK || errno == EXDEV)
+	{
+		/* a file system without links */
+		copy_file(source, target);
+		fsync_fname(target, false);
+		return;
+	}
+	ereport(ERROR,
+			(errcode_for_file_access(),
+			 errmsg("could not link file \"%s\" to \"%s\": %m", source, target)));
+}
+
+/*
+ * Give keyspace `to` the files of `from`; durable on return, and logged like
+ * new files if `log` (a standby or a restored backup cannot rely on `from`
+ * being there when it replays this).  `files` is what the copy's list says: a sorted file of it that is
+ * missing is an error.  A filter file that is missing or cannot be read is not: who reads the copy
+ * finds that out, and has it built again.
+ */
+void
+lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
+						int nfiles, bool log)
+{
+	char		dir[MAXPGPATH];
+	int			i;
+
+	for (i = 0; i < nfiles; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_file_link(from, to, files[i].number, false, true);
+		lsm_file_link(from, to, files[i].number, true, false);
+	}
+	lsm_keyspace_dir(to, dir);
+	fsync_fname(dir, true);
+
+	if (!log || !XLogIsNeeded())
+		return;
+	for (i = 0; i < nfiles; i++)
+	{
+		lsm_file_log_present(to, files[i].number, false);
+		if (files[i].filter_bytes > 0)
+			(void) lsm_keyspace_log_file_as(WARNING, to, files[i].number, true, NULL);
+	}
+}
+
+/* ---- removal ---- */
+
+void
+lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number)
+{
+	int			filter;
+
+	lsm_elastic_forget(keyspace_id, number);
+	LSM_CRASH_POINT("unlink_before");
+	for (filter = 0; filter < 2; filter++)
+	{
+		char		path[MAXPGPATH];
+
+		lsm_keyspace_file_path(keyspace_id, number, filter != 0, path);
+		if (unlink(path) < 0 && errno != ENOENT)
+			ereport(WARNING,
+					(errcode_for_file_access(),
+					 errmsg("could not remove file \"%s\": %m", path)));
+		if (filter == 0)
+			LSM_CRASH_POINT("unlink_after_first");
+	}
+}
+
+void
+lsm_file_unlink(const LsmTree *tree, uint64 number)
+{
+	lsm_keyspace_unlink_file(tree->keyspace_id, number);
+}
+
+static int
+lsm_number_compare(const void *a, const void *b)
+{
+	uint64		l = *(const uint64 *) a;
+	uint64		r = *(const uint64 *) b;
+
+	return (l > r) - (l < r);
+}
+
+/*
+ * See tree_private.h.  REQUIRES: state LOADING in a control block just taken,
+ * so no flush, compaction or build of this tree is in progress anywhere:
+ * when the block was taken, the last job of the keyspace's former one had ended
+ * (control.c).
+ *
+ * If listed files are missing, the list is not what it should be, and
+ * strays may be all there is of their rows (salvage.c): they stay.
+ */
+void
+lsm_keyspace_remove_strays(LsmTree *tree)
+{
+	char		dir_path[MAXPGPATH];
+	LsmFileMeta *files;
+	uint64	   *live;
+	int			nlive;
+	int			i;
+	DIR		   *dir;
+	struct dirent *de;
+
+	files = lsm_manifest_read(tree, &nlive, NULL);
+	if (lsm_salvage_count_missing(tree, files, nlive) > 0)
+	{
+		pfree(files);
+		lsm_salvage_keep(tree);
+		return;
+	}
+	live = palloc(Max(nlive, 1) * sizeof(uint64));
+	for (i = 0; i < nlive; i++)
+		live[i] = files[i].number;
+	pfree(files);
+	qsort(live, nlive, sizeof(uint64), lsm_number_compare);
+
+	lsm_keyspace_dir(tree->keyspace_id, dir_path);
+	dir = AllocateDir(dir_path);
+	while ((de = ReadDirExtended(dir, dir_path, LOG)) != NULL)
+	{
+		char		path[MAXPGPATH];
+		uint64		number;
+		bool		filter;
+
+		if (!lsm_is_filter_temporary(de->d_name) &&
+			(!lsm_file_parse(de->d_name, &number, &filter) ||
+			 bsearch(&number, live, nlive, sizeof(uint64), lsm_number_compare) != NULL))
+			continue;
+		snprintf(path, sizeof(path), "%.700s/%.300s", dir_path, de->d_name);
+		if (unlink(path) < 0 && errno != ENOENT)
+			ereport(WARNING,
+					(errcode_for_file_access(),
+					 errmsg("could not remove file \"%s\": %m", path)));
+		else
+			ereport(DEBUG1,
+					(errmsg_internal("removed stray file \"%s\"", path)));
+	}
+	FreeDir(dir);
+	pfree(live);
+}

@@ -1,0 +1,567 @@
+/*-------------------------------------------------------------------------
+ *
+ * manifest.c
+ *	  The list of a tree's sorted files, kept in pages of its main fork.
+ *
+ * The manifest is a stream of records (fileset.c) cut into pages without regard to
+ * record boundaries: a chain from meta->manifest_root by `next`, all
+ * pages marked with the manifest's id.
+ *
+ * An edit appends a record to the tail and updates the metapage in one WAL
+ * record.  When the chain has become long for what it says, the new state is
+ * written as a snapshot into a chain of its own, page by page, each with its
+ * own WAL record and reachable from nowhere, and one EDIT record flips the root.
+ * Until then pages of the new chain are kept from the allocator by
+ * ctl->manifest_pending; should the rewrite fail, the next one takes a
+ * higher id and they are free.  (After a crash in a rewrite the same id may
+ * be used again; then the abandoned pages stay unused until the rewrite after
+ * that one.  They are in no chain, which goes by `next` alone.)
+ *
+ * Checkpoints: every change of the reachable manifest is a single record, and
+ * the files it names were durable before, so any redo start is consistent.
+ *
+ * Locking: the metapage's content lock, exclusive from the reading of the old
+ * state to the end of the edit, serialises edits; readers hold it shared while
+ * they read the chain, so no page of it is reused under them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+
+#include "tree/disk/fileset.h"
+#include "tree/disk/manifest.h"
+#include "tree/tree_private.h"
+#include "tree/disk/wal.h"
+
+/* A longer edit is written as a new snapshot, which has no limit */
+#define LSM_EDIT_NEW_PAGES	8
+
+/* A chain is not rewritten below this length */
+#define LSM_CHAIN_MIN_PAGES	4
+
+/* File numbers reserved ahead, so that edits mostly do it by the way */
+#define LSM_FILE_RANGE		64
+
+/* ---- reading ---- */
+
+/*
+ * The chain's bytes.  REQUIRES: metapage locked.
+ */
+static void
+lsm_manifest_read_chain(LsmTree *tree, const LsmMetaPage *meta, StringInfo chain)
+{
+	BlockNumber block = meta->manifest_root;
+	BlockNumber last = InvalidBlockNumber;
+	uint32		npages = 0;
+
+	initStringInfo(chain);
+	while (block != InvalidBlockNumber)
+	{
+		Buffer		buffer;
+		Page		page;
+		LsmPageOpaque *opaque;
+
+		if (++npages > meta->manifest_pages)
+			lsm_manifest_corrupt(tree, "too many pages");
+		buffer = lsm_page_read(tree, block);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		page = BufferGetPage(buffer);
+		opaque = lsm_page_check(tree, page, block, LSM_PAGE_MANIFEST);
+		if (opaque->owner != meta->manifest_id)
+			lsm_manifest_corrupt(tree, "a page of another list");
+		appendBinaryStringInfo(chain, (char *) page + LSM_PAGE_START,
+							   ((PageHeader) page)->pd_lower - LSM_PAGE_START);
+		last = block;
+		block = opaque->next;
+		UnlockReleaseBuffer(buffer);
+	}
+	if (npages != meta->manifest_pages || last != meta->manifest_tail)
+		lsm_manifest_corrupt(tree, "pages are missing");
+}
+
+static void
+lsm_manifest_check_keyspace(const LsmTree *tree, const LsmMetaPage *meta)
+{
+	if (meta->keyspace_id != tree->keyspace_id)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation %s has been replaced while it was in use",
+						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+}
+
+/*
+ * See tree_private.h.  ERRORs: DATA_CORRUPTED.
+ */
+LsmFileMeta *
+lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no)
+{
+	MemoryContext result_context = CurrentMemoryContext;
+	MemoryContext context;
+	LsmMetaPage *page;
+	LsmMetaPage meta;
+	StringInfoData chain;
+	LsmFileSet	set;
+	LsmFileMeta *files;
+	Buffer		buffer;
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm manifest",
+									ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(context);
+
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
+	meta = *page;
+	lsm_manifest_check_keyspace(tree, &meta);
+	lsm_manifest_read_chain(tree, &meta, &chain);
+	UnlockReleaseBuffer(buffer);
+
+	lsm_fileset_init(&set);
+	lsm_fileset_decode(tree, &chain, &set);
+	if (set.nfiles != meta.manifest_files)
+		lsm_manifest_corrupt(tree, "wrong number of files");
+
+	MemoryContextSwitchTo(result_context);
+	files = MemoryContextAllocHuge(result_context,
+								   Max(set.nfiles, 1) * sizeof(LsmFileMeta));
+	memcpy(files, set.files, set.nfiles * sizeof(LsmFileMeta));
+	*nfiles = set.nfiles;
+	if (version_no != NULL)
+		*version_no = meta.version_no;
+	MemoryContextDelete(context);
+	return files;
+}
+
+/* ---- file numbers ---- */
+
+/*
+ * See manifest.h, and control.c for why a number is never handed out twice.
+ * The record need not be flushed: the pieces of a file of that number and the
+ * edit that adds it come behind it, and a file of which no record is left
+ * after a crash is a stray.
+ */
+void
+lsm_manifest_reserve(LsmTree *tree, uint64 n)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	LsmMetaPage *page;
+	LsmMetaPage meta;
+	Buffer		buffer;
+	uint64		limit;
+
+	if (pg_atomic_read_u64(&ctl->next_file) + n <= pg_atomic_read_u64(&ctl->file_limit))
+		return;
+	Assert(ctl->state != LSM_STATE_UNLOADED);
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
+	meta = *page;
+	lsm_manifest_check_keyspace(tree, &meta);
+	Assert(meta.next_file == pg_atomic_read_u64(&ctl->file_limit));
+	limit = pg_atomic_read_u64(&ctl->next_file) + n + LSM_FILE_RANGE;
+	if (meta.next_file < limit)
+	{
+		meta.next_file = limit;
+		lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+					   tree->relpersistence);
+		LSM_CRASH_POINT("numbers_reserved");
+	}
+	pg_atomic_write_u64(&ctl->file_limit, meta.next_file);
+	UnlockReleaseBuffer(buffer);
+}
+
+/* ---- editing ---- */
+
+/*
+ * Apply the edit to the set; errors show a bug of the caller, before anything was changed.
+ */
+static void
+lsm_edit_apply(LsmFileSet *set, const LsmEdit *edit)
+{
+	int			i;
+
+	for (i = 0; i < edit->nremoved; i++)
+	{
+		if (!lsm_fileset_remove(set, edit->removed[i]))
+			elog(ERROR, "lsm edit removes file " UINT64_FORMAT ", which is not there",
+				 edit->removed[i]);
+	}
+	for (i = 0; i < edit->nadded; i++)
+	{
+		if (!lsm_fileset_add(set, &edit->added[i]))
+			elog(ERROR, "lsm edit adds file " UINT64_FORMAT ", which is there already",
+				 edit->added[i].number);
+	}
+}
+
+/* Numbers removed for good: not those that only move; palloc'd. */
+static uint64 *
+lsm_edit_unlinked(const LsmEdit *edit, int *nunlinked)
+{
+	uint64	   *numbers = palloc(Max(edit->nremoved, 1) * sizeof(uint64));
+	int			n = 0;
+	int			i;
+	int			j;
+
+	for (i = 0; i < edit->nremoved; i++)
+	{
+		for (j = 0; j < edit->nadded; j++)
+		{
+			if (edit->added[j].number == edit->removed[i])
+				break;
+		}
+		if (j == edit->nadded)
+			numbers[n++] = edit->removed[i];
+	}
+	*nunlinked = n;
+	return numbers;
+}
+
+/* Append bytes to a manifest page.  REQUIRES: critical section. */
+static void
+lsm_manifest_fill(Page page, const char *data, uint32 bytes)
+{
+	PageHeader	header = (PageHeader) page;
+
+	memcpy((char *) page + header->pd_lower, data, bytes);
+	header->pd_lower += bytes;
+	Assert(header->pd_lower <= header->pd_upper);
+}
+
+static void
+lsm_manifest_register(uint8 block_id, Buffer buffer, bool fresh,
+					  LsmWalManifestBlock *block)
+{
+	XLogRegisterBuffer(block_id, buffer,
+					   REGBUF_STANDARD | (fresh ? REGBUF_WILL_INIT : 0));
+	XLogRegisterBufData(block_id, (char *) block, sizeof(*block));
+	if (block->bytes > 0)
+		XLogRegisterBufData(block_id,
+							(char *) BufferGetPage(buffer) + block->offset,
+							block->bytes);
+}
+
+/*
+ * Write `snapshot` as a new chain, last page first so that each knows its
+ * successor, and point `meta` (a copy) to it.
+ */
+static void
+lsm_manifest_write_chain(LsmTree *tree, LsmMetaPage *meta, StringInfo snapshot)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	uint64		id = Max(meta->manifest_id,
+						 pg_atomic_read_u64(&ctl->manifest_pending)) + 1;
+	int			npages = (snapshot->len + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES;
+	BlockNumber next = InvalidBlockNumber;
+	int			i;
+
+	pg_atomic_write_u64(&ctl->manifest_pending, id);
+	pg_memory_barrier();
+
+	meta->manifest_id = id;
+	meta->manifest_pages = npages;
+	meta->manifest_tail = InvalidBlockNumber;
+	for (i = npages - 1; i >= 0; i--)
+	{
+		Buffer		buffer = lsm_page_allocate(tree);
+		Page		page = BufferGetPage(buffer);
+		LsmWalManifestBlock block;
+
+		block.next = next;
+		block.offset = LSM_PAGE_START;
+		block.bytes = Min(snapshot->len - i * LSM_PAGE_BYTES, LSM_PAGE_BYTES);
+
+		START_CRIT_SECTION();
+		lsm_page_init(page, LSM_PAGE_MANIFEST, id, 0, next);
+		lsm_manifest_fill(page, snapshot->data + i * LSM_PAGE_BYTES, block.bytes);
+		MarkBufferDirty(buffer);
+		if (lsm_tree_needs_wal(tree))
+		{
+			LsmWalManifestPage record;
+			XLogRecPtr	lsn;	/* PageSetLSN() evaluates it twice */
+
+			record.keyspace_id = tree->keyspace_id;
+			record.manifest_id = id;
+			XLogBeginInsert();
+			XLogRegisterData((char *) &record, sizeof(record));
+			lsm_manifest_register(0, buffer, true, &block);
+			lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_MANIFEST_PAGE);
+			PageSetLSN(page, lsn);
+		}
+		END_CRIT_SECTION();
+
+		next = BufferGetBlockNumber(buffer);
+		if (i == npages - 1)
+			meta->manifest_tail = next;
+		UnlockReleaseBuffer(buffer);
+		LSM_CRASH_POINT("manifest_rewrite_pages");
+	}
+	meta->manifest_root = next;
+}
+
+/* Pages an append touches: the tail, then new ones */
+typedef struct LsmAppend
+{
+	int			npages;
+	bool		has_tail;		/* buffers[0] is the present tail */
+	Buffer		buffers[1 + LSM_EDIT_NEW_PAGES];
+	LsmWalManifestBlock blocks[1 + LSM_EDIT_NEW_PAGES];
+} LsmAppend;
+
+/* Room in the tail, or 0 without one.  REQUIRES: metapage locked exclusively. */
+static uint32
+lsm_manifest_tail_room(LsmTree *tree, const LsmMetaPage *meta)
+{
+	Buffer		buffer;
+	Page		page;
+	uint32		room;
+
+	if (meta->manifest_root == InvalidBlockNumber)
+		return 0;
+	buffer = lsm_page_read(tree, meta->manifest_tail);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	page = BufferGetPage(buffer);
+	(void) lsm_page_check(tree, page, meta->manifest_tail, LSM_PAGE_MANIFEST);
+	room = ((PageHeader) page)->pd_upper - ((PageHeader) page)->pd_lower;
+	UnlockReleaseBuffer(buffer);
+	return room;
+}
+
+/*
+ * Lock the pages that `bytes` more bytes need, and point `meta` (a copy) to the
+ * chain as it will be.
+ */
+static void
+lsm_append_prepare(LsmTree *tree, LsmMetaPage *meta, uint32 bytes, uint32 room,
+				   LsmAppend *append)
+{
+	int			nnew = bytes > room ?
+		(bytes - room + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES : 0;
+	int			i;
+
+	Assert(nnew <= LSM_EDIT_NEW_PAGES);
+	append->npages = 0;
+	append->has_tail = bytes > 0 && meta->manifest_root != InvalidBlockNumber;
+	if (nnew > 0)
+		lsm_page_allocate_many(tree, nnew, &append->buffers[append->has_tail ? 1 : 0]);
+	if (append->has_tail)
+	{
+		append->buffers[0] = lsm_page_read(tree, meta->manifest_tail);
+		LockBuffer(append->buffers[0], BUFFER_LOCK_EXCLUSIVE);
+		append->npages++;
+	}
+	append->npages += nnew;
+
+	for (i = 0; i < append->npages; i++)
+	{
+		LsmWalManifestBlock *block = &append->blocks[i];
+		bool		tail = append->has_tail && i == 0;
+		uint32		space = tail ? room : LSM_PAGE_BYTES;
+
+		block->next = i + 1 < append->npages ?
+			BufferGetBlockNumber(append->buffers[i + 1]) : InvalidBlockNumber;
+		block->offset = tail ?
+			((PageHeader) BufferGetPage(append->buffers[0]))->pd_lower : LSM_PAGE_START;
+		block->bytes = Min(space, bytes);
+		bytes -= block->bytes;
+	}
+	Assert(bytes == 0);
+
+	if (nnew > 0)
+	{
+		if (!append->has_tail)
+			meta->manifest_root = BufferGetBlockNumber(append->buffers[0]);
+		meta->manifest_tail = BufferGetBlockNumber(append->buffers[append->npages - 1]);
+		meta->manifest_pages += nnew;
+	}
+}
+
+/* REQUIRES: critical section. */
+static void
+lsm_append_apply(const LsmMetaPage *meta, const char *data, LsmAppend *append)
+{
+	int			i;
+
+	for (i = 0; i < append->npages; i++)
+	{
+		Page		page = BufferGetPage(append->buffers[i]);
+
+		if (append->has_tail && i == 0)
+			lsm_page_opaque(page)->next = append->blocks[i].next;
+		else
+			lsm_page_init(page, LSM_PAGE_MANIFEST, meta->manifest_id, 0,
+						  append->blocks[i].next);
+		lsm_manifest_fill(page, data, append->blocks[i].bytes);
+		data += append->blocks[i].bytes;
+		MarkBufferDirty(append->buffers[i]);
+	}
+}
+
+/*
+ * The one record of an edit.  REQUIRES: critical section, everything applied to
+ * the pages.
+ */
+static XLogRecPtr
+lsm_edit_log(LsmTree *tree, const LsmMetaPage *meta, const LsmEdit *edit,
+			 const uint64 *unlinked, int nunlinked, Buffer meta_buffer,
+			 LsmAppend *append)
+{
+	LsmWalEdit	record;
+	XLogRecPtr	lsn;
+	int			i;
+
+	memset(&record, 0, sizeof(record));
+	record.keyspace_id = tree->keyspace_id;
+	record.manifest_id = meta->manifest_id;
+	record.flushed_generation = meta->flushed_generation;
+	record.conflict_xid = edit->conflict_xid;
+	record.nunlink = nunlinked;
+
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, sizeof(record));
+	if (nunlinked > 0)
+		XLogRegisterData((char *) unlinked, nunlinked * sizeof(uint64));
+	XLogRegisterBuffer(0, meta_buffer, REGBUF_WILL_INIT | REGBUF_STANDARD);
+	XLogRegisterBufData(0, (char *) meta, sizeof(*meta));
+	for (i = 0; i < append->npages; i++)
+		lsm_manifest_register(i + 1, append->buffers[i],
+							  !(append->has_tail && i == 0), &append->blocks[i]);
+	lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_EDIT);
+
+	PageSetLSN(BufferGetPage(meta_buffer), lsn);
+	for (i = 0; i < append->npages; i++)
+		PageSetLSN(BufferGetPage(append->buffers[i]), lsn);
+	return lsn;
+}
+
+/* What the metapage says besides the chain. */
+static void
+lsm_edit_update_meta(LsmTreeShared *ctl, const LsmEdit *edit, LsmMetaPage *meta)
+{
+	uint64		next_file;
+
+	meta->format_version = LSM_META_VERSION;
+	/* limits never go back, also not if ctl was never loaded */
+	meta->flushed_generation = Max(meta->flushed_generation, edit->flushed_generation);
+	meta->seq_limit = Max(meta->seq_limit, pg_atomic_read_u64(&ctl->seq) + 1);
+	meta->row_limit = Max(meta->row_limit, pg_atomic_read_u64(&ctl->row_limit));
+	next_file = pg_atomic_read_u64(&ctl->next_file);
+	Assert(pg_atomic_read_u64(&ctl->file_limit) == meta->next_file);
+	Assert(next_file > 0);
+	/* salvage.c may have gone beyond the limit */
+	if (meta->next_file < next_file + LSM_FILE_RANGE / 2)
+		meta->next_file = next_file + LSM_FILE_RANGE;
+	meta->version_no++;
+}
+
+/*
+ * The edit's record into *data and places for it at the end of the chain.
+ * False: that would leave too long a chain, and a snapshot has been written
+ * instead, of what the edit makes of the files (*set).
+ */
+static bool
+lsm_append_edit(LsmTree *tree, const LsmEdit *edit, const LsmFileSet *set,
+				LsmMetaPage *meta, StringInfo data, LsmAppend *append)
+{
+	uint32		room = lsm_manifest_tail_room(tree, meta);
+	uint32		after;
+
+	lsm_fileset_put_record(data, edit->removed, edit->nremoved, edit->added, edit->nadded);
+	after = data->len > room ? (data->len - room + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES : 0;
+	if (after > LSM_EDIT_NEW_PAGES ||
+		meta->manifest_pages + after > LSM_CHAIN_MIN_PAGES)
+	{
+		StringInfoData snapshot;
+
+		initStringInfo(&snapshot);
+		if (set->nfiles > 0)
+			lsm_fileset_put_record(&snapshot, NULL, 0, set->files, set->nfiles);
+		if (after > LSM_EDIT_NEW_PAGES ||
+			meta->manifest_pages + after > 2 * ((uint64) snapshot.len / LSM_PAGE_BYTES + 1))
+		{
+			lsm_manifest_write_chain(tree, meta, &snapshot);
+			return false;
+		}
+	}
+	lsm_append_prepare(tree, meta, data->len, room, append);
+	return true;
+}
+
+/*
+ * See tree_private.h.  Nothing has changed if it ERRORs (disk full, corrupt manifest).  Locks held throughout: the
+ * metapage, exclusively; page allocation takes alloc_lock inside (page.c
+ * explains why that is safe).
+ */
+XLogRecPtr
+lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	MemoryContext old = CurrentMemoryContext;
+	MemoryContext context;
+	LsmMetaPage *page;
+	LsmMetaPage meta;
+	LsmFileSet	set;
+	StringInfoData data;
+	LsmAppend	append;
+	Buffer		meta_buffer;
+	uint64	   *unlinked;
+	int			nunlinked;
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
+	bool		rewrite = false;
+	int			i;
+
+	Assert(ctl->state != LSM_STATE_UNLOADED);
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm edit",
+									ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(context);
+	append.npages = 0;
+	append.has_tail = false;
+	unlinked = lsm_edit_unlinked(edit, &nunlinked);
+
+	meta_buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
+	meta = *page;
+	lsm_manifest_check_keyspace(tree, &meta);
+	lsm_manifest_read_chain(tree, &meta, &data);
+	lsm_fileset_init(&set);
+	lsm_fileset_decode(tree, &data, &set);
+	lsm_edit_apply(&set, edit);
+	meta.manifest_files = set.nfiles;
+
+	initStringInfo(&data);
+	if (edit->nadded > 0 || edit->nremoved > 0)
+		rewrite = !lsm_append_edit(tree, edit, &set, &meta, &data, &append);
+	XLogEnsureRecordSpace(1 + append.npages, 4 + 2 * append.npages);
+
+	lsm_edit_update_meta(ctl, edit, &meta);
+	LSM_CRASH_POINT("edit_before_wal");
+
+	START_CRIT_SECTION();
+	lsm_append_apply(&meta, data.data, &append);
+	lsm_meta_init(BufferGetPage(meta_buffer), &meta);
+	MarkBufferDirty(meta_buffer);
+	if (lsm_tree_needs_wal(tree))
+		lsn = lsm_edit_log(tree, &meta, edit, unlinked, nunlinked, meta_buffer, &append);
+	END_CRIT_SECTION();
+
+	pg_atomic_write_u64(&ctl->manifest_id, meta.manifest_id);
+	pg_atomic_write_u64(&ctl->flushed_generation, meta.flushed_generation);
+	pg_atomic_write_u64(&ctl->version_no, meta.version_no);
+	pg_atomic_write_u64(&ctl->file_limit, meta.next_file);
+	for (i = 0; i < append.npages; i++)
+		UnlockReleaseBuffer(append.buffers[i]);
+	UnlockReleaseBuffer(meta_buffer);
+
+	/* pages became free: those of a flushed generation or of the old chain */
+	if (edit->flushed_generation != 0 || rewrite)
+		lsm_page_restart_search(tree);
+	LSM_CRASH_POINT("edit_after_wal");
+	if (rewrite)
+		LSM_CRASH_POINT("manifest_rewrite_flip");
+
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return lsn;
+}

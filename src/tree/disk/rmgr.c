@@ -1,0 +1,428 @@
+/*-------------------------------------------------------------------------
+ *
+ * rmgr.c
+ *	  The resource manager "lsmam": redo, description, consistency masks.
+ *
+ * Redo needs no catalog, takes no lock of ours, and never opens a sorted file.  It
+ * recreates directories that are missing and does not mind files that are:
+ * whatever is missing is removed by a later record.
+ *
+ * Redo only brings pages and files up to date; it does not touch the
+ * control blocks, which are empty until the first use after recovery.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/bufmask.h"
+#include "access/rmgr.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "access/xlogutils.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/standby.h"
+
+#include "tree/tree_private.h"
+#include "tree/disk/wal.h"
+
+static void
+lsm_redo_corrupt(const char *record, BlockNumber block)
+{
+	elog(PANIC, "lsm %s record does not fit block %u", record, block);
+}
+
+/* The struct that the record's main data begin with; returns how many bytes follow it. */
+static uint32
+lsm_redo_header(XLogReaderState *record, void *header, uint32 bytes)
+{
+	uint32		total = XLogRecGetDataLen(record);
+
+	if (total < bytes)
+		elog(PANIC, "lsm record of type %02X has %u bytes of data instead of %u",
+			 XLogRecGetInfo(record) & ~XLR_INFO_MASK, total, bytes);
+	memcpy(header, XLogRecGetData(record), bytes);
+	return total - bytes;
+}
+
+/* The metapage, block reference 0, as the record has it; locked. */
+static Buffer
+lsm_redo_meta(XLogReaderState *record)
+{
+	Buffer		buffer = XLogInitBufferForRedo(record, 0);
+	Page		page = BufferGetPage(buffer);
+	LsmMetaPage meta;
+	Size		len;
+	char	   *data = XLogRecGetBlockData(record, 0, &len);
+
+	if (data == NULL || len != sizeof(meta))
+		lsm_redo_corrupt("metapage", 0);
+	memcpy(&meta, data, sizeof(meta));
+	lsm_meta_init(page, &meta);
+	PageSetLSN(page, record->EndRecPtr);
+	MarkBufferDirty(buffer);
+	return buffer;
+}
+
+/* ---- log append ---- */
+
+static BlockNumber
+lsm_redo_block(XLogReaderState *record, int block_id)
+{
+	BlockNumber block;
+
+	if (block_id > XLogRecMaxBlockId(record))
+		return InvalidBlockNumber;
+	XLogRecGetBlockTag(record, block_id, NULL, NULL, &block);
+	return block;
+}
+
+static void
+lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
+{
+	uint64		generation = 0;
+	int			i;
+
+	if (left < sizeof(generation))
+		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	memcpy(&generation, data, sizeof(generation));
+	data += sizeof(generation);
+	left -= sizeof(generation);
+
+	for (i = 0; i <= XLogRecMaxBlockId(record); i++)
+	{
+		Buffer		buffer = XLogInitBufferForRedo(record, i);
+		Page		page = BufferGetPage(buffer);
+		uint32		bytes = Min(left, LSM_PAGE_BYTES);
+
+		lsm_page_init(page, LSM_PAGE_LOG, generation,
+					  i > 0 ? LSM_PAGE_CONTINUES : 0, lsm_redo_block(record, i + 1));
+		memcpy((char *) page + LSM_PAGE_START, data, bytes);
+		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes;
+		PageSetLSN(page, record->EndRecPtr);
+		MarkBufferDirty(buffer);
+		UnlockReleaseBuffer(buffer);
+		data += bytes;
+		left -= bytes;
+	}
+	if (left != 0)
+		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+}
+
+static void
+lsm_redo_append(XLogReaderState *record)
+{
+	LsmWalAppend append;
+	const char *data = XLogRecGetData(record) + sizeof(append);
+	uint32		bytes = lsm_redo_header(record, &append, sizeof(append));
+	Buffer		buffer;
+
+	if (append.fresh)
+	{
+		lsm_redo_append_fresh(record, data, bytes);
+		return;
+	}
+
+	if (XLogReadBufferForRedo(record, 0, &buffer) == BLK_NEEDS_REDO)
+	{
+		Page		page = BufferGetPage(buffer);
+		PageHeader	header = (PageHeader) page;
+
+		if (header->pd_lower != append.offset ||
+			bytes > header->pd_upper - header->pd_lower)
+			lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+		memcpy((char *) page + append.offset, data, bytes);
+		header->pd_lower += bytes;
+		PageSetLSN(page, record->EndRecPtr);
+		MarkBufferDirty(buffer);
+	}
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+}
+
+/* ---- manifest ---- */
+
+static void
+lsm_redo_manifest_block(XLogReaderState *record, int block_id, uint64 manifest_id)
+{
+	LsmWalManifestBlock block;
+	Buffer		buffer;
+	Page		page;
+	PageHeader	header;
+	Size		len;
+	char	   *data;
+	bool		fresh = (XLogRecGetBlock(record, block_id)->flags & BKPBLOCK_WILL_INIT) != 0;
+
+	if (fresh)
+		buffer = XLogInitBufferForRedo(record, block_id);
+	else if (XLogReadBufferForRedo(record, block_id, &buffer) != BLK_NEEDS_REDO)
+	{
+		if (BufferIsValid(buffer))
+			UnlockReleaseBuffer(buffer);
+		return;
+	}
+
+	data = XLogRecGetBlockData(record, block_id, &len);
+	if (data == NULL || len < sizeof(block))
+		lsm_redo_corrupt("manifest", lsm_redo_block(record, block_id));
+	memcpy(&block, data, sizeof(block));
+	page = BufferGetPage(buffer);
+	if (fresh)
+		lsm_page_init(page, LSM_PAGE_MANIFEST, manifest_id, 0, block.next);
+	header = (PageHeader) page;
+	if (len != sizeof(block) + block.bytes || header->pd_lower != block.offset ||
+		block.bytes > header->pd_upper - header->pd_lower)
+		lsm_redo_corrupt("manifest", lsm_redo_block(record, block_id));
+	lsm_page_opaque(page)->next = block.next;
+	memcpy((char *) page + block.offset, data + sizeof(block), block.bytes);
+	header->pd_lower += block.bytes;
+	PageSetLSN(page, record->EndRecPtr);
+	MarkBufferDirty(buffer);
+	UnlockReleaseBuffer(buffer);
+}
+
+static void
+lsm_redo_edit(XLogReaderState *record)
+{
+	LsmWalEdit	edit;
+	const char *numbers = XLogRecGetData(record) + sizeof(edit);
+	Buffer		meta_buffer;
+	uint32		i;
+
+	if (lsm_redo_header(record, &edit, sizeof(edit)) / sizeof(uint64) < edit.nunlink)
+		lsm_redo_corrupt("edit", lsm_redo_block(record, 0));
+
+	/* rows were dropped or frozen that queries here may still see */
+	if (InHotStandby && TransactionIdIsNormal(edit.conflict_xid))
+	{
+		RelFileNode rnode;
+
+		XLogRecGetBlockTag(record, 0, &rnode, NULL, NULL);
+		ResolveRecoveryConflictWithSnapshot(edit.conflict_xid, rnode);
+	}
+
+	/* metapage locked until the chain it describes is there */
+	meta_buffer = lsm_redo_meta(record);
+	for (i = 1; i <= XLogRecMaxBlockId(record); i++)
+		lsm_redo_manifest_block(record, i, edit.manifest_id);
+	UnlockReleaseBuffer(meta_buffer);
+
+	if (edit.nunlink == 0)
+		return;
+
+	/*
+	 * Unlinking cannot be undone: recovery must not be able to call itself
+	 * consistent before this record (compare smgr_redo's truncation).
+	 */
+	XLogFlush(record->EndRecPtr);
+	for (i = 0; i < edit.nunlink; i++)
+	{
+		uint64		number;
+
+		memcpy(&number, numbers + i * sizeof(uint64), sizeof(uint64));
+		lsm_keyspace_unlink_file(edit.keyspace_id, number);
+	}
+}
+
+/* ---- files and keyspaces ---- */
+
+static void
+lsm_redo_chunk(XLogReaderState *record)
+{
+	LsmWalChunk chunk;
+	char	   *logged = XLogRecGetData(record) + sizeof(chunk);
+	uint32		logged_bytes = lsm_redo_header(record, &chunk, sizeof(chunk));
+	char	   *content = lsm_chunk_content(&chunk, logged, logged_bytes);
+
+	lsm_file_write_chunk(chunk.keyspace_id, chunk.number,
+						 (chunk.flags & LSM_CHUNK_FILTER) != 0, chunk.offset,
+						 content, chunk.bytes,
+						 (chunk.flags & LSM_CHUNK_LAST) != 0, chunk.file_bytes);
+	if (content != logged)
+		pfree(content);
+}
+
+static void
+lsm_redo_keyspace(XLogReaderState *record)
+{
+	LsmWalKeyspace keyspace;
+
+	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
+	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rnode, keyspace.backend);
+	if (XLogRecHasBlockRef(record, 0))
+		UnlockReleaseBuffer(lsm_redo_meta(record));
+}
+
+static void
+lsm_redo_remove(XLogReaderState *record)
+{
+	LsmWalRemove remove;
+
+	(void) lsm_redo_header(record, &remove, sizeof(remove));
+	XLogFlush(record->EndRecPtr);	/* as in lsm_redo_edit */
+	lsm_keyspace_remove(remove.keyspace_id);
+}
+
+static void
+lsm_redo(XLogReaderState *record)
+{
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+
+	switch (info)
+	{
+		case XLOG_LSM_LOG_APPEND:
+			lsm_redo_append(record);
+			break;
+		case XLOG_LSM_EDIT:
+			lsm_redo_edit(record);
+			break;
+		case XLOG_LSM_MANIFEST_PAGE:
+			{
+				LsmWalManifestPage page;
+
+				(void) lsm_redo_header(record, &page, sizeof(page));
+				lsm_redo_manifest_block(record, 0, page.manifest_id);
+				break;
+			}
+		case XLOG_LSM_FILE_CHUNK:
+		case XLOG_LSM_FILE_CHUNK_LZ4:
+			lsm_redo_chunk(record);
+			break;
+		case XLOG_LSM_KEYSPACE_CREATE:
+		case XLOG_LSM_META:
+			lsm_redo_keyspace(record);
+			break;
+		case XLOG_LSM_KEYSPACE_REMOVE:
+			lsm_redo_remove(record);
+			break;
+		default:
+			elog(PANIC, "lsm_redo: unknown op code %u", info);
+	}
+}
+
+/* ---- description ---- */
+
+static void
+lsm_desc(StringInfo buf, XLogReaderState *record)
+{
+	char	   *data = XLogRecGetData(record);
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+
+	if (info != XLOG_LSM_LOG_APPEND)
+	{
+		uint64		keyspace_id;
+
+		/* every other record begins with it */
+		memcpy(&keyspace_id, data, sizeof(keyspace_id));
+		appendStringInfo(buf, "keyspace %016" INT64_MODIFIER "x", keyspace_id);
+	}
+	switch (info)
+	{
+		case XLOG_LSM_LOG_APPEND:
+			{
+				LsmWalAppend append;
+
+				memcpy(&append, data, sizeof(append));
+				appendStringInfo(buf, "%u entries, %u bytes at offset %u%s",
+								 append.nentries,
+								 (uint32) (XLogRecGetDataLen(record) - sizeof(append)),
+								 append.offset, append.fresh ? " of new page" : "");
+				break;
+			}
+		case XLOG_LSM_EDIT:
+			{
+				LsmWalEdit	edit;
+
+				memcpy(&edit, data, sizeof(edit));
+				appendStringInfo(buf, " manifest " UINT64_FORMAT " flushed " UINT64_FORMAT " conflict xid %u; unlinks %u",
+								 edit.manifest_id, edit.flushed_generation,
+								 edit.conflict_xid, edit.nunlink);
+				break;
+			}
+		case XLOG_LSM_MANIFEST_PAGE:
+			{
+				LsmWalManifestPage page;
+
+				memcpy(&page, data, sizeof(page));
+				appendStringInfo(buf, " manifest " UINT64_FORMAT, page.manifest_id);
+				break;
+			}
+		case XLOG_LSM_FILE_CHUNK:
+		case XLOG_LSM_FILE_CHUNK_LZ4:
+			{
+				LsmWalChunk chunk;
+
+				memcpy(&chunk, data, sizeof(chunk));
+				appendStringInfo(buf, " file " UINT64_FORMAT ".%s: %u bytes at " UINT64_FORMAT "%s",
+								 chunk.number,
+								 (chunk.flags & LSM_CHUNK_FILTER) ? "flt" : "sst",
+								 chunk.bytes, chunk.offset,
+								 (chunk.flags & LSM_CHUNK_LAST) ? ", last" : "");
+				if (chunk.flags & LSM_CHUNK_LZ4)
+					appendStringInfo(buf, ", compressed to %u",
+									 (uint32) (XLogRecGetDataLen(record) - sizeof(chunk)));
+				break;
+			}
+		case XLOG_LSM_KEYSPACE_CREATE:
+		case XLOG_LSM_META:
+			{
+				LsmWalKeyspace keyspace;
+
+				memcpy(&keyspace, data, sizeof(keyspace));
+				appendStringInfo(buf, " owner %u/%u/%u", keyspace.rnode.spcNode,
+								 keyspace.rnode.dbNode, keyspace.rnode.relNode);
+				break;
+			}
+		default:
+			break;
+	}
+}
+
+static const char *
+lsm_identify(uint8 info)
+{
+	switch (info & ~XLR_INFO_MASK)
+	{
+		case XLOG_LSM_LOG_APPEND:
+			return "LOG_APPEND";
+		case XLOG_LSM_EDIT:
+			return "EDIT";
+		case XLOG_LSM_MANIFEST_PAGE:
+			return "MANIFEST_PAGE";
+		case XLOG_LSM_FILE_CHUNK:
+			return "FILE_CHUNK";
+		case XLOG_LSM_FILE_CHUNK_LZ4:
+			return "FILE_CHUNK_LZ4";
+		case XLOG_LSM_KEYSPACE_CREATE:
+			return "KEYSPACE_CREATE";
+		case XLOG_LSM_KEYSPACE_REMOVE:
+			return "KEYSPACE_REMOVE";
+		case XLOG_LSM_META:
+			return "META";
+		default:
+			return NULL;
+	}
+}
+
+/* wal_consistency_checking: all our pages are standard ones, without hints. */
+static void
+lsm_mask(char *pagedata, BlockNumber blkno)
+{
+	mask_page_lsn_and_checksum((Page) pagedata);
+	mask_unused_space((Page) pagedata);
+}
+
+void
+lsm_tree_rmgr_register(void)
+{
+	static RmgrData rmgr = {
+		.rm_name = LSM_RMGR_NAME,
+		.rm_redo = lsm_redo,
+		.rm_desc = lsm_desc,
+		.rm_identify = lsm_identify,
+		.rm_mask = lsm_mask,
+		.rm_decode = lsm_decode,
+	};
+
+	RegisterCustomRmgr(LSM_RMGR_ID, &rmgr);
+}

@@ -1,0 +1,96 @@
+/*-------------------------------------------------------------------------
+ *
+ * wal.h
+ *	  WAL records of the resource manager "lsmam".  These structs are an on-disk
+ *	  format: only append fields, and only together with a new record type.
+ *
+ * The metapage is always registered with REGBUF_WILL_INIT and its whole
+ * content (LsmMetaPage) as block data, so that no record needs an image of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_WAL_H
+#define LSM_WAL_H
+
+#include "storage/block.h"
+#include "storage/relfilenode.h"
+
+#include "tree/disk/chunk.h"
+
+#define LSM_RMGR_ID			153
+#define LSM_RMGR_NAME		"lsmam"
+
+#define XLOG_LSM_LOG_APPEND			0x00
+#define XLOG_LSM_EDIT				0x10
+#define XLOG_LSM_MANIFEST_PAGE		0x20
+#define XLOG_LSM_FILE_CHUNK			0x30
+#define XLOG_LSM_KEYSPACE_CREATE	0x40
+#define XLOG_LSM_KEYSPACE_REMOVE	0x50
+#define XLOG_LSM_META				0x60
+#define XLOG_LSM_FILE_CHUNK_LZ4		0x70
+
+/*
+ * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that
+ * may have entries before `offset`, or fresh ones (WILL_INIT) filled one after the
+ * other and chained in the order of the references.  Entry bytes (log_entry.h) end the
+ * main data, exactly as they lie in the page(s).  Of a fresh page, the
+ * generation (uint64) comes before them; else it is known from the page.
+ */
+typedef struct LsmWalAppend
+{
+	uint16		offset;			/* in the first page */
+	uint8		nentries;
+	uint8		fresh;			/* pages are initialised by this record */
+} LsmWalAppend;
+
+/*
+ * EDIT.  Block 0 is the metapage, blocks 1.. are manifest pages, each with a
+ * LsmWalManifestBlock and content as block data.  The numbers of files that are no
+ * longer part of the tree follow the header in the main data.
+ */
+typedef struct LsmWalEdit
+{
+	uint64		keyspace_id;
+	uint64		manifest_id;	/* owner of new pages */
+	uint64		flushed_generation; /* as in the metapage after it */
+	TransactionId conflict_xid;
+	uint32		nunlink;
+	/* uint64 numbers follow */
+} LsmWalEdit;
+
+typedef struct LsmWalManifestBlock
+{
+	BlockNumber next;
+	uint16		offset;			/* of the new content in the page */
+	uint16		bytes;
+} LsmWalManifestBlock;
+
+/* MANIFEST_PAGE: one page (WILL_INIT) of a manifest that is not reachable yet */
+typedef struct LsmWalManifestPage
+{
+	uint64		keyspace_id;
+	uint64		manifest_id;
+} LsmWalManifestPage;
+
+/* FILE_CHUNK, FILE_CHUNK_LZ4: LsmWalChunk (chunk.h) */
+
+extern char *lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 logged_bytes);
+
+/*
+ * KEYSPACE_CREATE (block 0, if there is one: the metapage) and META (block 0:
+ * the metapage; the fork becomes an owner of the keyspace)
+ */
+typedef struct LsmWalKeyspace
+{
+	uint64		keyspace_id;
+	RelFileNode rnode;
+	int32		backend;
+} LsmWalKeyspace;
+
+/* KEYSPACE_REMOVE */
+typedef struct LsmWalRemove
+{
+	uint64		keyspace_id;
+} LsmWalRemove;
+
+#endif							/* LSM_WAL_H */

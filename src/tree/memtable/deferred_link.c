@@ -1,0 +1,515 @@
+/*-------------------------------------------------------------------------
+ *
+ * deferred_link.c
+ *	  Nodes that enter a memtable's skiplist later, many at once.
+ *
+ * Most of what inserting a random key costs is the search for its place: a dozen steps through
+ * the skiplist, each of which waits for memory that the next one needs.  Nobody needs that place
+ * before someone asks for an order, and point lookups do not: they ask the digest index.  So a new
+ * node only goes to a list of nodes to be linked (m->unlinked), and into the digest index.
+ * When there are enough of them the one who comes last links them.
+ *
+ * How many are enough?  Whoever wants an order waits until they are linked, and the more there are
+ * the cheaper is each: half as many as are in the skiplist, or more, are sorted and linked one behind the
+ * other, at a fraction of what searches would cost.  So a memtable that nobody has read in order keeps all its
+ * nodes for the flush, up to a bound.  Once it has been read, writers link some hundred at a time, and
+ * search the places of many at the same time, a step of each in turn, so that what they
+ * wait for arrives meanwhile; each time no one has come in between, they wait for twice as many.  A reader
+ * thus waits a small part of the time that the insertions since the last one took.
+ *
+ * Everything that looks at the order (seek, first, last, next, prev, the search for
+ * a key whose digest too many others have) begins with lsm_memlink_settle(), which links what is
+ * there.  So every ordered operation meets every node whose insertion was over when it began,
+ * as if nodes were linked at once.
+ *
+ * A node that is removed before it was linked never is: of rows that are updated often most versions come
+ * and go this way.  Who removes it says so (MEM_DEAD) and is done, unless it is linked (MEM_LINKED); who links it
+ * says that, and takes it out again if it is dead by then.  Each sets its flag and reads the other's in one
+ * step, so one of them at least sees both.
+ *
+ * Who links holds m->link_lock, and says so (m->linking) before taking the nodes off the list.
+ * Whoever finds the list empty and then m->linking off has either come before the nodes, or
+ * finds them linked; otherwise it waits for the lock.  Nothing in between can fail, and a process that
+ * dies there takes all of shared memory with it: no node is lost between list and skiplist.
+ *
+ * What must not happen is that a key gets a node in the skiplist while an older one of it is in
+ * the list.  Writes of one key come one after the other (tree_private.h), so a
+ * later one finds the key in the index: it adds its value to the node that is there, linked
+ * or not, or, if the index cannot tell for the digest, settles and searches the skiplist; unless the key is certainly new
+ * (LsmEntry.unseen).  Should two nodes of a key meet nevertheless, the one that is linked gets both values.
+ *
+ * Readers that come between the insertions of one row each find a node or two
+ * each time.  They would pay for the lock and gain nothing, so the next insertions link at once: not many, for
+ * in OLTP, some rows are read again at once and most are not.
+ *
+ * Locking: m->link_lock, a leaf.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/lwlock.h"
+
+#include "tree/memtable/memtable_private.h"
+
+/* So many nodes are linked by the writer that adds the last of them, if there have been readers */
+#ifndef MEM_MAX_UNLINKED
+#define MEM_MAX_UNLINKED	256
+#endif
+
+/* The same if there have been none, for long: a reader waits for a tenth of a second then, say */
+#ifndef MEM_MOST_UNLINKED
+#define MEM_MOST_UNLINKED	(UINT64CONST(1) << 20)
+#endif
+
+/* Fewer are not worth sorting */
+#ifndef SORT_FROM
+#define SORT_FROM	1024
+#endif
+
+/* Nodes fetched ahead of the one that is being linked, in their order */
+#define NODES_AHEAD		8
+
+/* Searches going on at the same time */
+#define GROUP		16
+
+/* A reader that finds fewer has so many insertions link at once */
+#define FEW_UNLINKED	3
+#define LINK_AT_ONCE	16
+
+/* The search for a node's place: a state between two waits for memory */
+typedef struct Descent
+{
+	LsmMemNode *target;
+	LsmMemNode *node;			/* last one that is known to be smaller */
+	LsmMemNode *next;			/* to be looked at: it is on its way */
+	LsmMemNode *bigger;			/* known not to be smaller */
+	LsmMemNode *hint;			/* where the search began, or NULL: the head */
+	int			at;				/* number of the node */
+	int			level;
+	int			patience;
+	bool		done;			/* preds are known from the beginning */
+	LsmMemNode *preds[MEM_MAX_HEIGHT];
+} Descent;
+
+/* Down to the next node that has to be looked at; false: there is none, the place is known. */
+static inline bool
+descent_fetch(Descent *d)
+{
+	for (;;)
+	{
+		LsmMemNode *next = link_node(mem_load(&mem_link(d->node, d->level)));
+
+		if (next != NULL && next != d->bigger)
+		{
+			mem_prefetch_node(next);
+			d->next = next;
+			return true;
+		}
+		d->preds[d->level] = d->node;
+		if (d->level-- == 0)
+			return false;
+	}
+}
+
+static inline void
+descent_begin(Memtable *m, Descent *d, LsmMemNode *target, LsmMemNode *hint, int at)
+{
+	LsmSlice	key = lsm_memnode_key(target);
+
+	d->at = at;
+	d->target = target;
+	if (hint != NULL && !lsm_memhint_good(hint, target->prefix, key))
+		hint = lsm_memhint_before(m, target->prefix, key, target->height);
+	d->hint = hint;
+	d->node = d->hint != NULL ? d->hint : m->head;
+	d->level = (int) (d->hint != NULL ? d->hint->height : mem_load(&m->max_height)) - 1;
+	d->bigger = NULL;
+	d->patience = MEM_STEPS_FROM_HINT;
+	for (int i = d->level + 1; i < target->height; i++)
+		d->preds[i] = m->head;
+	d->done = !descent_fetch(d);
+}
+
+/* One step; false: the place is known. */
+static inline bool
+descent_step(Memtable *m, Descent *d)
+{
+	LsmMemNode *target = d->target;
+	LsmMemNode *next = d->next;
+	LsmMemNode *after;
+
+	if (d->done)
+		return false;
+	after = mem_load(&mem_link(next, d->level));
+
+	/* whoever links behind d->node unlinks it first (list_link) */
+	while (unlikely(link_marked(after)))
+	{
+		next = link_node(after);
+		if (next == NULL)
+			break;
+		after = mem_load(&mem_link(next, d->level));
+	}
+	if (next != NULL && next != d->bigger &&
+		node_compare(next, target->prefix, lsm_memnode_key(target)) < 0)
+	{
+		d->node = next;
+		if (d->hint != NULL && d->level == d->hint->height - 1 && --d->patience == 0)
+		{
+			/* far away: not worth it */
+			lsm_memhint_failed(m);
+			d->hint = NULL;
+			d->node = m->head;
+			d->level = (int) mem_load(&m->max_height) - 1;
+			d->bigger = NULL;
+			for (int i = d->level + 1; i < target->height; i++)
+				d->preds[i] = m->head;
+		}
+	}
+	else
+	{
+		d->bigger = next;
+		d->preds[d->level] = d->node;
+		if (d->level-- == 0)
+			return false;
+	}
+	return descent_fetch(d);
+}
+
+/* Hints of the next nodes, which are on their way */
+#define hint_of(hints, at)	((hints)[(at) % GROUP])
+
+/*
+ * What the search for the place of one of the next nodes will begin with: first where that is
+ * noted, then itself.
+ */
+static inline void
+look_ahead(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **hints, int at)
+{
+	int			next = at + GROUP;
+
+	if (next + GROUP < n)
+		lsm_memhint_prefetch(m, nodes[next + GROUP]->prefix, false);
+	if (next >= 0 && next < n)
+	{
+		hint_of(hints, next) = lsm_memhint_guess(m, nodes[next]->prefix, nodes[next]->height);
+		mem_prefetch_node(hint_of(hints, next));
+	}
+}
+
+void
+lsm_memlink_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places)
+{
+	Descent		descents[GROUP];
+	LsmMemNode *hints[GROUP];
+	int			nactive = Min(n, GROUP);
+	int			begun = 0;
+
+	for (int at = -2 * GROUP; at < 0; at++)
+		look_ahead(m, nodes, n, hints, at);
+	for (; begun < nactive; begun++)
+	{
+		descent_begin(m, &descents[begun], nodes[begun], hint_of(hints, begun), begun);
+		look_ahead(m, nodes, n, hints, begun);
+	}
+	while (nactive > 0)
+	{
+		for (int i = 0; i < nactive; i++)
+		{
+			Descent    *d = &descents[i];
+
+			if (descent_step(m, d))
+				continue;
+			places[d->at] = lsm_memlist_insert_behind(m, d->target, lsm_memnode_key(d->target),
+													  d->preds);
+			if (begun < n)
+			{
+				descent_begin(m, d, nodes[begun], hint_of(hints, begun), begun);
+				look_ahead(m, nodes, n, hints, begun++);
+			}
+			else
+				*d = descents[--nactive];
+		}
+		MEM_RACE_POINT();
+	}
+}
+
+/* ---- sorting nodes ---- */
+
+typedef struct SortItem
+{
+	uint64		prefix;
+	LsmMemNode *node;
+} SortItem;
+
+/* Up to so many are compared with each other */
+#define COMPARE_MAX		32
+
+static inline int
+item_compare(const SortItem *a, const SortItem *b)
+{
+	if (a->prefix != b->prefix)
+		return a->prefix < b->prefix ? -1 : 1;
+	return lsm_slice_compare(lsm_memnode_key(a->node), lsm_memnode_key(b->node));
+}
+
+#define ST_SORT compare_items
+#define ST_ELEMENT_TYPE SortItem
+#define ST_COMPARE(a, b) item_compare(a, b)
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/*
+ * A radix sort by the byte of the prefix at `shift` and those below it, where the items are (as in
+ * filter/sort.c), down to groups that are small or have the same prefix.
+ */
+static void
+sort_items(SortItem *items, int64 n, int shift)
+{
+	int64		next[256];
+	int64		end[256] = {0};
+	int64		sum = 0;
+
+	if (n <= COMPARE_MAX || shift < 0)
+	{
+		compare_items(items, n);
+		return;
+	}
+	for (int64 i = 0; i < n; i++)
+		end[(items[i].prefix >> shift) & 0xff]++;
+	for (int byte = 0; byte < 256; byte++)
+	{
+		next[byte] = sum;
+		sum += end[byte];
+		end[byte] = sum;
+	}
+	for (int byte = 0; byte < 256; byte++)
+	{
+		while (next[byte] < end[byte])
+		{
+			SortItem	item = items[next[byte]];
+			int			home;
+
+			while ((home = (int) ((item.prefix >> shift) & 0xff)) != byte)
+			{
+				SortItem	taken = items[next[home]];
+
+				items[next[home]++] = item;
+				item = taken;
+			}
+			items[next[byte]++] = item;
+		}
+	}
+	for (int byte = 0; byte < 256; byte++)
+	{
+		int64		start = byte > 0 ? end[byte - 1] : 0;
+
+		if (end[byte] - start > 1)
+			sort_items(items + start, end[byte] - start, shift - 8);
+	}
+}
+
+/* ---- the list of nodes to be linked ---- */
+
+/* m->unlinked: the newest node, and in the upper bits how many there are, or that there are many */
+#define unlinked_count(word)	((int) ((word) >> MEM_POINTER_BITS))
+#define MAX_COUNT				((int) (UINT64_MAX >> MEM_POINTER_BITS))
+
+void
+lsm_memlink_push(Memtable *m, LsmMemNode *node)
+{
+	uint64		word = mem_load(&m->unlinked);
+	int			count;
+
+	do
+	{
+		/* until it is linked, its link on level 0 is free for this */
+		mem_link(node, 0) = mem_pointer(word);
+		count = Min(unlinked_count(word) + 1, MAX_COUNT);
+		MEM_RACE_POINT();
+	} while (!mem_cas(&m->unlinked, &word,
+					  mem_word(node) | ((uint64) count << MEM_POINTER_BITS)));
+}
+
+/* The nodes were linked at places[], or have to be merged with those there that have their keys. */
+static inline void
+finish_nodes(Memtable *m, LsmMemNode **nodes, LsmMemNode **places, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (unlikely(places[i] != nodes[i]))
+			lsm_memnode_merge(m, nodes[i], places[i]);
+		else if (unlikely((node_set_state(nodes[i], MEM_LINKED) & MEM_DEAD) != 0))
+			lsm_memlist_unlink(m, nodes[i]);
+	}
+}
+
+/* The nodes from here on.  REQUIRES: m->link_lock, m->linking set. */
+static void
+link_list(Memtable *m, LsmMemNode *node)
+{
+	LsmMemNode *nodes[MEM_MAX_UNLINKED];
+	LsmMemNode *places[MEM_MAX_UNLINKED];
+
+	while (node != NULL)
+	{
+		int			n = 0;
+
+		for (; n < MEM_MAX_UNLINKED && node != NULL; node = mem_link(node, 0))
+		{
+			if (!node_dead(node))
+				nodes[n++] = node;
+		}
+		MEM_RACE_POINT();
+		lsm_memlink_many(m, nodes, n, places);
+		finish_nodes(m, nodes, places, n);
+	}
+}
+
+/* The nodes, sorted: each is searched from where the one before is, unless they have the same key. */
+static void
+link_sorted(Memtable *m, const SortItem *items, int64 n)
+{
+	LsmMemNode *preds[MEM_MAX_HEIGHT];
+	LsmMemNode *before = NULL;
+
+	for (int i = 0; i < MEM_MAX_HEIGHT; i++)
+		preds[i] = m->head;
+	for (int64 i = 0; i < n; i++)
+	{
+		LsmMemNode *node = items[i].node;
+		LsmMemNode *place;
+
+		if (i + NODES_AHEAD < n)
+			mem_prefetch_node(items[i + NODES_AHEAD].node);
+		if (before != NULL && item_compare(&items[i - 1], &items[i]) != 0)
+		{
+			for (int level = 0; level < before->height; level++)
+				preds[level] = before;
+		}
+		place = lsm_memlist_insert_behind(m, node, lsm_memnode_key(node), preds);
+		finish_nodes(m, &node, &place, 1);
+		before = place == node ? node : NULL;
+	}
+}
+
+/* Are so many nodes more than a few, for so many entries in the memtable? */
+static inline bool
+worth_sorting(uint64 n, uint64 entries)
+{
+	return n >= SORT_FROM && n >= (entries - Min(n, entries)) / 2;
+}
+
+/*
+ * The nodes from here on, which are many.  Without memory to sort them they are linked as any others: what
+ * calls us cannot fail.
+ */
+static void
+link_long_list(Memtable *m, LsmMemNode *node)
+{
+	uint64		room = Max(pg_atomic_read_u64(&m->pub.entries), 1);
+	SortItem   *items = malloc(room * sizeof(SortItem));
+	LsmMemNode *rest = node;
+	uint64		n = 0;
+
+	for (; items != NULL && n < room && rest != NULL; rest = mem_link(rest, 0))
+	{
+		if (node_dead(rest))
+			continue;
+		items[n].prefix = rest->prefix;
+		items[n++].node = rest;
+	}
+	if (worth_sorting(n, room))
+	{
+		sort_items(items, (int64) n, 56);
+		link_sorted(m, items, (int64) n);
+		node = rest;
+	}
+	free(items);
+	link_list(m, node);
+}
+
+/* Returns how many there were, or that there were many. */
+static int
+link_all(Memtable *m)
+{
+	uint64		word;
+	int			n = 0;
+
+	mem_store_seq(&m->linking, true);
+	MEM_RACE_POINT();
+	while (mem_pointer(word = mem_exchange(&m->unlinked, 0)) != NULL)
+	{
+		int			count = unlinked_count(word);
+
+		MEM_RACE_POINT();
+		if (count == MAX_COUNT || worth_sorting(count, pg_atomic_read_u64(&m->pub.entries)))
+			link_long_list(m, mem_pointer(word));
+		else
+			link_list(m, mem_pointer(word));
+		n += count;
+	}
+	mem_store(&m->linking, false);
+	return n;
+}
+
+/* So many entries from now on, behind `at_once` others.  Not exact, but without a locked instruction. */
+static inline void
+set_patience(Memtable *m, uint64 entries, int at_once)
+{
+	__atomic_store_n(&m->patience, entries, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->link_at, pg_atomic_read_u64(&m->pub.entries) + at_once + entries,
+					 __ATOMIC_RELAXED);
+}
+
+void
+lsm_memlink_init(Memtable *m)
+{
+	set_patience(m, MEM_MOST_UNLINKED, 0);
+}
+
+void
+lsm_memlink_wait(Memtable *m)
+{
+	int			at_once = 0;
+	int			n;
+
+	LWLockAcquire(&m->link_lock, LW_EXCLUSIVE);
+	n = link_all(m);
+	LWLockRelease(&m->link_lock);
+	if (n > 0 && n < FEW_UNLINKED)
+	{
+		at_once = LINK_AT_ONCE;
+		__atomic_store_n(&m->at_once, at_once, __ATOMIC_RELAXED);
+	}
+	set_patience(m, MEM_MAX_UNLINKED, at_once);
+}
+
+bool
+lsm_memlink_later(Memtable *m, uint64 prefix, bool brief)
+{
+	int			at_once;
+
+	/* keys that ascend need no search, but one when they are removed */
+	if (!brief && prefix >= mem_load(&m->tail_prefix))
+		return false;
+	at_once = __atomic_load_n(&m->at_once, __ATOMIC_RELAXED);
+	if (at_once == 0)
+		return true;
+	/* not exact, but without a locked instruction */
+	__atomic_store_n(&m->at_once, at_once - 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+void
+lsm_memlink_added(Memtable *m, uint64 entries)
+{
+	if (entries < __atomic_load_n(&m->link_at, __ATOMIC_RELAXED) ||
+		!LWLockConditionalAcquire(&m->link_lock, LW_EXCLUSIVE))
+		return;
+	(void) link_all(m);
+	set_patience(m, Min(2 * __atomic_load_n(&m->patience, __ATOMIC_RELAXED), MEM_MOST_UNLINKED), 0);
+	LWLockRelease(&m->link_lock);
+}

@@ -1,0 +1,511 @@
+/*-------------------------------------------------------------------------
+ *
+ * insert.c
+ *	  Writing to a memtable: memory for entries, values of a node, insertion.
+ *
+ * Range: the nodes with the smallest and the largest key ever inserted (min_node, max_node)
+ * answer many questions for absent keys: a memtable whose keys all lie elsewhere needs no look
+ * into its digest index.  Removed nodes stay bounds.
+ *
+ * What insert promises: when it returns, the key's node is in the
+ * skiplist, or in the list of those to be linked before anyone looks at that (deferred_link.c), its key in
+ * the range, the digest in the index, and the value is the node's newest one,
+ * hidden by a newer one, or the base of a newer PARTIAL.
+ *
+ * Values of a node: see node_add_value().
+ *
+ * Locking: none, but for the memtable's spinlock while memory is reserved, and its link lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+
+#include "tree/memtable/memtable_private.h"
+
+/* ----------------------------------------------------------------------
+ * values
+ * ---------------------------------------------------------------------- */
+
+static inline LsmTag
+value_tag(const LsmMemValue *value)
+{
+	return (LsmTag) (unsigned char) value->data[0];
+}
+
+/*
+ * `value`, a PUT or DELETE, is older than a PARTIAL that is the node's newest
+ * value: make it the PARTIAL's base unless that has a newer one.
+ *
+ * The difficulty is a process B that at this moment replaces the PARTIAL P by a newer
+ * PARTIAL Q: it copies P's base to Q's before it swaps the node's pointer,
+ * and could miss ours.  So the node's word carries a counter beside the pointer,
+ * and we raise it after P's base has been set.  If B read the word before that, its swap
+ * fails and it starts over, now finding our base.  If B's swap comes
+ * first, our raising fails and we repeat with Q.  We return only after the raise has
+ * succeeded (also if another process has set a newer base: its own
+ * raise may still be to come) or the newest value no longer needs a base;
+ * hence from our return on, every PARTIAL in place has a base not older than
+ * `value`.  The counter wraps after 65536 late PUTs within one such
+ * window of B, each with a lower sequence number than P, which cannot happen.
+ */
+static void
+node_raise_base(LsmMemNode *node, LsmMemValue *value)
+{
+	uint64		word = mem_load_seq(&node->value);
+
+	for (;;)
+	{
+		LsmMemValue *newest = mem_pointer(word);
+		LsmMemValue *base;
+
+		/* the newest value never gets older */
+		Assert(newest->seq >= value->seq);
+		if (value_tag(newest) != LSM_TAG_PARTIAL || newest->seq == value->seq)
+			return;
+
+		base = mem_load_seq(&newest->base);
+		MEM_RACE_POINT();
+		while ((base == NULL || base->seq < value->seq) &&
+			   !mem_cas(&newest->base, &base, value))
+			 /* try again */ ;
+
+		MEM_RACE_POINT();
+		/* on failure, word is reread by the swap */
+		if (mem_cas(&node->value, &word,
+					word + (UINT64CONST(1) << MEM_POINTER_BITS)))
+			return;
+	}
+}
+
+/*
+ * Give the value its place among the node's values.
+ *
+ * Newer than the node's newest: it takes its place, a PARTIAL inheriting the newest
+ * PUT or DELETE as its base.  Older: PUT and DELETE may be the base of the newest;
+ * a PARTIAL is hidden by any newer value.  The same sequence
+ * number: the same entry, replayed twice.
+ */
+static void
+node_add_value(LsmMemNode *node, LsmMemValue *value)
+{
+	uint64		word = mem_load_seq(&node->value);
+
+	for (;;)
+	{
+		LsmMemValue *newest = mem_pointer(word);
+
+		if (newest->seq == value->seq)
+			return;
+		if (newest->seq > value->seq)
+		{
+			if (value_tag(value) != LSM_TAG_PARTIAL)
+				node_raise_base(node, value);
+			return;
+		}
+
+		if (value_tag(value) == LSM_TAG_PARTIAL)
+		{
+			/* after the word was read: see node_raise_base() */
+			if (value_tag(newest) == LSM_TAG_PARTIAL)
+				value->base = mem_load_seq(&newest->base);
+			else
+				value->base = newest;
+		}
+		MEM_RACE_POINT();
+		if (mem_cas(&node->value, &word, mem_word(value)))
+			return;
+	}
+}
+
+/* ----------------------------------------------------------------------
+ * writing
+ * ---------------------------------------------------------------------- */
+
+static int
+mem_random_height(void)
+{
+	uint64		bits = pg_prng_uint64(&pg_global_prng_state);
+	int			height = 1;
+
+	while (height < MEM_MAX_HEIGHT && (bits & 1) == 0)
+	{
+		height++;
+		bits >>= 1;
+	}
+	return height;
+}
+
+static inline Size
+entry_bytes(int height, uint32 key_bytes, uint32 value_bytes)
+{
+	Assert(key_bytes <= LSM_MAX_KEY_BYTES);
+	Assert((uint64) key_bytes + value_bytes <= LSM_MAX_ENTRY_BYTES);
+	return MAXALIGN(MEM_NODE_BYTES(height, key_bytes) +
+					offsetof(LsmMemValue, data) + value_bytes);
+}
+
+static inline void
+node_label(LsmMemNode *node, int height, uint32 key_bytes, uint32 value_bytes)
+{
+	node->height = (uint8) height;
+	node->key_bytes = (uint16) key_bytes;
+	node->value_room = value_bytes;
+}
+
+/*
+ * Memory for an entry of at most so many bytes, for lsm_memtable_insert().
+ * NULL if the arena is full.  REQUIRES: the memtable cannot go away, that is,
+ * the caller is registered as a writer (or has the memtable to itself).
+ */
+void *
+lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes)
+{
+	Memtable   *m = (Memtable *) memtable;
+	int			height = mem_random_height();
+	LsmMemNode *node;
+
+	lsm_memindex_make_room(m);
+	lsm_memhint_make_room(m);
+	node = lsm_memtable_allocate(m, entry_bytes(height, key_bytes, value_bytes));
+	if (node != NULL)
+		node_label(node, height, key_bytes, value_bytes);
+	return node;
+}
+
+/*
+ * The same for many entries, for lsm_memtable_insert_many(): their lengths are read,
+ * their nodes set.  False: not for all of them.
+ */
+bool
+lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
+{
+	Memtable   *m = (Memtable *) memtable;
+	uint8		heights[LSM_MAX_WRITE_ENTRIES];
+	Size		bytes[LSM_MAX_WRITE_ENTRIES];
+	int			got;
+
+	Assert(n <= LSM_MAX_WRITE_ENTRIES);
+	lsm_memindex_make_room(m);
+	lsm_memhint_make_room(m);
+	for (int i = 0; i < n; i++)
+	{
+		heights[i] = (uint8) mem_random_height();
+		bytes[i] = entry_bytes(heights[i], entries[i].key.len, entries[i].value.len);
+	}
+	for (int first = 0; first < n; first += got)
+	{
+		char	   *p = lsm_memtable_allocate_run(m, bytes + first, n - first, &got);
+
+		if (p == NULL)
+			return false;
+		for (int i = first; i < first + got; i++)
+		{
+			entries[i].node = p;
+			node_label((LsmMemNode *) p, heights[i], entries[i].key.len,
+					   entries[i].value.len);
+			p += bytes[i];
+		}
+	}
+	return true;
+}
+
+/*
+ * Nodes between these two are in the list: widen the range.  Bounds' prefixes come last: who finds his key's
+ * prefix between them looks at nothing else, who finds it equal to one looks at the node, which is there.
+ */
+static inline void
+range_add(Memtable *m, LsmMemNode *min, LsmMemNode *max)
+{
+	uint64		prefix = mem_load(&m->max_prefix);
+	LsmMemNode *bound;
+
+	if (max->prefix >= prefix)
+	{
+		bound = mem_load(&m->max_node);
+		while ((bound == NULL || node_compare(bound, max->prefix, lsm_memnode_key(max)) < 0) &&
+			   !mem_cas(&m->max_node, &bound, max))
+			 /* try again */ ;
+		while (max->prefix > prefix && !mem_cas(&m->max_prefix, &prefix, max->prefix))
+			 /* try again */ ;
+	}
+	prefix = mem_load(&m->min_prefix);
+	if (min->prefix <= prefix)
+	{
+		bound = mem_load(&m->min_node);
+		while ((bound == NULL || node_compare(bound, min->prefix, lsm_memnode_key(min)) > 0) &&
+			   !mem_cas(&m->min_node, &bound, min))
+			 /* try again */ ;
+		while (min->prefix < prefix && !mem_cas(&m->min_prefix, &prefix, min->prefix))
+			 /* try again */ ;
+	}
+}
+
+/*
+ * Make a node of reserved memory.  Its key and value are in it from here on; no one sees
+ * it yet.
+ */
+static inline void
+node_fill(LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value, LsmDigest digest)
+{
+	LsmMemValue *v = (LsmMemValue *)
+		((char *) node + MEM_NODE_BYTES(node->height, node->key_bytes));
+
+	Assert(node->height > 0);
+	Assert(key.len > 0 && key.len <= node->key_bytes);
+	Assert(value.len > 0 && value.len <= node->value_room);
+
+	v->seq = seq;
+	v->base = NULL;
+	v->len = value.len;
+	memcpy(v->data, value.data, value.len);
+
+	node->state = MEM_LINKED;
+	node->prefix = key_prefix(key);
+	node->key_bytes = (uint16) key.len;
+	node->digest = digest;
+	node->value = mem_word(v);
+	memcpy((char *) &node->next[node->height], key.data, key.len);
+	for (int i = 0; i < node->height; i++)
+		node->next[i] = NULL;
+}
+
+/*
+ * Link a filled node, or add its value to the one that has its key already.
+ * Returns the node that has the key now.
+ */
+static inline LsmMemNode *
+node_link(Memtable *m, LsmMemNode *node)
+{
+	LsmMemNode *place = lsm_memlist_insert(m, node, lsm_memnode_key(node));
+
+	MEM_RACE_POINT();
+	if (place != node)
+		node_add_value(place, mem_pointer(node->value));
+	return place;
+}
+
+/*
+ * Into the digest index, once its key is in the list and in the range.
+ *
+ * If another process has created the key's node but not yet added it to the index, do not
+ * wait for that: our readers must find the key now.  Our own node's memory
+ * serves as an entry that says "look into the skiplist".  Where so many share the digest that it was
+ * the skiplist that knew of the key, its node mostly is in the index.
+ */
+static inline bool
+node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
+{
+	if (place != node)
+	{
+		if ((mem_load(&place->state) & MEM_INDEXED) != 0)
+			return false;
+		node->height = 0;
+	}
+	return lsm_memindex_add(m, node, node->digest);
+}
+
+/*
+ * A key that is not there: its node will be linked later (deferred_link.c).  It gets into the index first: should
+ * another node of the key be found when it is linked, the index says so (lsm_memnode_merge).
+ */
+static void
+insert_unlinked(Memtable *m, LsmMemNode *node)
+{
+	uint64		entries;
+
+	/* before anyone comes to it by the skiplist */
+	node->state = MEM_INDEXED;
+	range_add(m, node, node);
+	entries = pg_atomic_add_fetch_u64(&m->pub.entries, 1);
+	if (lsm_memindex_add(m, node, node->digest))
+		lsm_memindex_count(m, 1);
+	MEM_RACE_POINT();
+	lsm_memlink_push(m, node);
+	lsm_memlink_added(m, entries);
+}
+
+void
+lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
+{
+	node_add_value(place, mem_pointer(mem_load_seq(&node->value)));
+
+	/* who finds it in the digest index goes on to the skiplist */
+	lsm_memindex_give_up(m, node->digest);
+
+	/* unless it was counted as removed meanwhile */
+	if ((node_set_state(node, MEM_DEAD) & MEM_DEAD) == 0)
+		pg_atomic_fetch_sub_u64(&m->pub.entries, 1);
+}
+
+/*
+ * Insert the entry into its node.  Cannot fail.  `alone`: no one else writes the key at the same time, so that
+ * the skiplist can wait.
+ */
+static void
+insert_entry(Memtable *m, const LsmEntry *entry, uint64 seq, bool alone)
+{
+	LsmMemNode *node = entry->node;
+	LsmMemNode *place;
+	bool		later;
+
+	Assert(entry->fresh || !entry->unseen);
+	node_fill(node, seq, entry->key, entry->value, entry->digest);
+	later = alone && lsm_memlink_later(m, node->prefix, entry->brief);
+	if (entry->unseen && later)
+	{
+		insert_unlinked(m, node);
+		return;
+	}
+	if (!entry->unseen && (!entry->fresh || later || lsm_memlink_pending(m)))
+	{
+		bool		complete;
+
+		/* an update of a key that has a node: no descent needed */
+		place = lsm_memindex_find(m, entry->digest, node->prefix, entry->key, &complete);
+		if (place != NULL)
+		{
+			node_add_value(place, mem_pointer(node->value));
+			return;
+		}
+		if (complete && later)
+		{
+			insert_unlinked(m, node);
+			return;
+		}
+
+		/* the key's node may be one that is to be linked */
+		if (!complete)
+			lsm_memlink_settle(m);
+	}
+	place = node_link(m, node);
+	if (place == node)
+		pg_atomic_fetch_add_u64(&m->pub.entries, 1);
+	range_add(m, place, place);
+	if (node_index(m, node, place))
+		lsm_memindex_count(m, 1);
+	if (place == node)
+		(void) node_set_state(node, MEM_INDEXED);
+}
+
+/*
+ * `digest`: that of the filter key.  `fresh`: no one else writes the key at the same time, and it will hardly
+ * be there, so the skiplist can wait, or the digest index need not be searched first.  (If it is there, or
+ * another key with the digest, that may get into the index twice, in different tables.)
+ */
+void
+lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
+					LsmSlice key, LsmSlice value, LsmDigest digest, bool fresh)
+{
+	LsmEntry	entry = {
+		.key = key,
+		.value = value,
+		.digest = digest,
+		.node = reserved,
+		.fresh = fresh
+	};
+
+	insert_entry((Memtable *) memtable, &entry, seq, fresh && value.data[0] == LSM_TAG_PUT);
+}
+
+static inline bool
+all_fresh(const LsmEntry *entries, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (!entries[i].fresh)
+			return false;
+	}
+	return true;
+}
+
+/* Link filled nodes, as node_link() for each: those at the end one by one, others all at the same time. */
+static void
+link_entries(Memtable *m, const LsmEntry *entries, int n, LsmMemNode **places)
+{
+	LsmMemNode *nodes[LSM_MAX_WRITE_ENTRIES];
+	int			i;
+
+	for (i = 0; i < n; i++)
+	{
+		nodes[i] = entries[i].node;
+		if (nodes[i]->prefix < mem_load(&m->tail_prefix))
+			break;
+		places[i] = node_link(m, nodes[i]);
+	}
+	if (i == n)
+		return;
+	for (int rest = i; rest < n; rest++)
+		nodes[rest] = entries[rest].node;
+	lsm_memlink_many(m, nodes + i, n - i, places + i);
+	for (; i < n; i++)
+	{
+		if (places[i] != nodes[i])
+			node_add_value(places[i], mem_pointer(nodes[i]->value));
+	}
+}
+
+/*
+ * Insert entries with ascending sequence numbers from `seq` on, using the memory reserved
+ * for each.  Otherwise as lsm_memtable_insert(); of fresh entries none need be found before the
+ * call returns, while an update's go one after the other: who sees the end of the old
+ * version finds the new one.
+ *
+ * What takes turns with other processes (locked instructions, which wait until everything
+ * written before is in the cache) is done after all nodes are filled, and once for all
+ * where that is possible.
+ */
+void
+lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, uint64 seq)
+{
+	Memtable   *m = (Memtable *) memtable;
+	LsmMemNode *places[LSM_MAX_WRITE_ENTRIES];
+	LsmMemNode *min = NULL;
+	LsmMemNode *max = NULL;
+	int			created = 0;
+	int			indexed = 0;
+
+	Assert(n <= LSM_MAX_WRITE_ENTRIES);
+	if (n == 1 || !all_fresh(entries, n) || lsm_memlink_pending(m))
+	{
+		for (int i = 0; i < n; i++)
+			insert_entry(m, &entries[i], seq + i, entries[i].fresh || entries[i].alone);
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		node_fill(entries[i].node, seq + i, entries[i].key, entries[i].value,
+				  entries[i].digest);
+	link_entries(m, entries, n, places);
+	for (int i = 0; i < n; i++)
+	{
+		LsmSlice	key = entries[i].key;
+
+		if (places[i] == entries[i].node)
+			created++;
+		if (max == NULL || node_compare(max, key_prefix(key), key) < 0)
+			max = places[i];
+		if (min == NULL || node_compare(min, key_prefix(key), key) > 0)
+			min = places[i];
+	}
+	pg_atomic_fetch_add_u64(&m->pub.entries, created);
+	range_add(m, min, max);
+	for (int i = 0; i < n; i++)
+		indexed += node_index(m, entries[i].node, places[i]);
+	lsm_memindex_count(m, indexed);
+}
+
+/*
+ * The key will be inserted: fetch what the search for its place looks at first, in two steps
+ * with something else to do between them and before the insertion.
+ */
+void
+lsm_memtable_announce(LsmMemtable *memtable, LsmSlice key, bool second)
+{
+	Memtable   *m = (Memtable *) memtable;
+	uint64		prefix = key_prefix(key);
+
+	if (prefix < mem_load(&m->tail_prefix) &&
+		__atomic_load_n(&m->at_once, __ATOMIC_RELAXED) > 0)
+		lsm_memhint_prefetch(m, prefix, second);
+}

@@ -1,0 +1,121 @@
+/*-------------------------------------------------------------------------
+ *
+ * cursor.h
+ *	  What a cursor consists of: shared by cursor.c (the merge, positions, the
+ *	  life cycle) and source.c (one memtable or run that takes part).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_CURSOR_H
+#define LSM_CURSOR_H
+
+#include "tree/read/lookup.h"
+#include "tree/read/merge.h"
+
+typedef struct LsmSource
+{
+	/* present entry */
+	bool		valid;
+	bool		consumed;		/* folded into the last result */
+	uint64		word;
+	LsmSlice	key;
+
+	/* a memtable ... */
+	LsmMemtable *memtable;		/* NULL: a source of files */
+	LsmMemNode *node;			/* present entry */
+	LsmMemNode *before;			/* forward: last node passed, NULL: none;
+								 * equal to node right after an exact seek */
+	LsmMemNode **points;		/* all nodes of a point range in order, or
+								 * NULL: the memtable's order is asked */
+	int			npoints;
+	int			at_point;		/* present entry */
+
+	/* ... or files first..last of a run */
+	const LsmRun *run;
+	int			first;
+	int			last;
+	int			at;				/* file that is open */
+	LsmOpenFile *open;			/* NULL: none */
+	LsmSstIter *iter;
+} LsmSource;
+
+typedef enum LsmCursorSide
+{
+	LSM_BEFORE_KEY,				/* in the gap before it */
+	LSM_AT_KEY,					/* it was the last entry returned */
+	LSM_AFTER_KEY				/* in the gap behind it */
+} LsmCursorSide;
+
+struct LsmCursor
+{
+	MemoryContext cxt;
+	bool		own_cxt;		/* made for this cursor */
+	MemoryContextCallback callback;
+	LsmTree    *tree;
+
+	/* what the sources are made of */
+	LsmTreeShared *ctl;
+	LsmMemtableSet set;
+	LsmVersion *version;		/* pinned, or NULL */
+
+	/* position; an unbounded one is BEFORE everything or AFTER everything */
+	LsmCursorSide side;
+	bool		unbounded;
+	StringInfoData key;
+
+	/* point mode: probe.filter_key points to filter_key */
+	bool		point;
+	bool		asked;			/* filters were asked since the seek */
+	LsmProbe	probe;
+	StringInfoData filter_key;
+
+	bool		built;			/* sources fit set, version and mode */
+	bool		positioned;		/* ... and stand at the position ... */
+	bool		forward;		/* ... in this direction */
+	int			nsources;
+	int			max_sources;
+	LsmSource  *sources;		/* newest first */
+	LsmMemNode **points;		/* room for CURSOR_FEW_POINTS of each memtable */
+	LsmMemNode **many_points;	/* or, once needed, for as many as there can be */
+	int		   *ties;
+	StringInfoData value;
+};
+
+/* ---- source.c; all: REQUIRES: inside the epoch the cursor has entered ---- */
+
+/* Most keys are unique, or have a few versions */
+#define CURSOR_FEW_POINTS	16
+
+/*
+ * Point mode: the entries of the range in the memtable, the nth of the cursor's, if its digest index knows them
+ * all.  False: there are none.
+ */
+extern bool lsm_source_find_points(LsmCursor *cursor, LsmSource *source, int nth);
+
+/* Gives the iterator back.  Never fails, and needs no epoch. */
+extern void lsm_source_close_file(LsmCursor *cursor, LsmSource *source);
+
+/* Stand on the first entry at or behind the cursor's position in the direction. */
+extern void lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward);
+
+/* Step past the entry.  Blocks read are left for the caller to count. */
+extern void lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward);
+
+/* Take the entry to which the caller has moved the iterator forward. */
+extern void lsm_source_settle(LsmCursor *cursor, LsmSource *source);
+
+/*
+ * A memtable, forward only: has something been inserted between the last node
+ * passed and the present one?
+ */
+extern void lsm_source_refresh(LsmCursor *cursor, LsmSource *source);
+
+/* What the open file has read. */
+static inline void
+lsm_source_count_blocks(LsmCursor *cursor, LsmSource *source)
+{
+	if (source->open != NULL)
+		lsm_file_count_blocks(cursor->tree, source->open);
+}
+
+#endif							/* LSM_CURSOR_H */

@@ -1,0 +1,341 @@
+/*-------------------------------------------------------------------------
+ *
+ * elastic_probe.c
+ *	  Elastic filters in a lookup: asking the units that are on, and noting
+ *	  accesses.
+ *
+ * Asking (lsm_elastic_ask) takes no lock: see elastic.h.  An access, which
+ * means a key asked for that the segment does not have, is noted in this
+ * backend and given to the queue with many others, by whoever gets the lock without
+ * waiting; notes that find no room are lost, as they are but a sample anyway.
+ *
+ * Who gives a file state also loads its first units: a lookup has just opened the
+ * file then, and other schemes read all of their filter there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "tree/elastic/elastic.h"
+
+#define NOTES_PER_BATCH		256
+#define NOTES_MAX			1024
+#define NOTES_AT_END		32	/* of a statement, worth a look at the lock */
+
+typedef struct Note
+{
+	uint64		serial;
+	uint32		file;
+	uint32		segment;		/* id */
+	uint8		asked;			/* units */
+	uint8		admitted;
+} Note;
+
+static Note notes[NOTES_MAX];
+static int	nnotes = 0;
+
+/* accesses of segments without state: time passes all the same */
+static uint32 unplaced = 0;
+
+/* ======================================================================
+ * A backend's view of a file
+ * ====================================================================== */
+
+bool
+lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
+					  uint64 keyspace_id, uint64 number)
+{
+	uint32		nextents = lsm_elastic_extents(shape);
+	LsmElasticView *view;
+
+	view = MemoryContextAllocExtended(TopMemoryContext,
+									  offsetof(LsmElasticView, extents) +
+									  nextents * sizeof(uint32),
+									  MCXT_ALLOC_NO_OOM | MCXT_ALLOC_ZERO);
+	if (view == NULL)
+		return false;
+	view->shape = *shape;
+	view->keyspace_id = keyspace_id;
+	view->number = number;
+	view->lines = lsm_elastic_segment_lines(shape->units);
+	view->shift = view->lines == 1 ? 4 : 3;
+	view->nextents = nextents;
+	view->faults = lsm_sst_blob_faults();
+	StaticAssertStmt(LSM_ELASTIC_EXTENT_LINES == 16, "shift above");
+	StaticAssertStmt(LSM_ELASTIC_MAX_UNITS == LSM_ELASTIC_UNITS_MAX, "two names, one limit");
+	open->elastic = view;
+	return true;
+}
+
+void
+lsm_elastic_view_close(LsmOpenFile *open)
+{
+	if (open->elastic != NULL)
+		pfree(open->elastic);
+	open->elastic = NULL;
+}
+
+/*
+ * Learn where the file's segments are, and give them state if they have none.
+ * False: there is no room.
+ */
+static bool
+view_attach(LsmElasticView *view)
+{
+	uint64		clock = *(volatile uint64 *) &lsm_elastic->queue.clock;
+	uint64		freed = pg_atomic_read_u64(&lsm_elastic->freed);
+	bool		added = false;
+	uint32		file;
+
+	view->serial = 0;
+	if (view->shape.unit_bytes > lsm_elastic->unit_bytes)
+		return false;
+	if (view->tried_clock != 0 && view->tried_freed == freed &&
+		clock - view->tried_clock < (uint64) lsm_elastic_lifetime)
+		return false;
+
+	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
+	file = lsm_elastic_find_file(view->keyspace_id, view->number);
+	if (file != LSM_ELASTIC_NONE &&
+		(lsm_elastic->files[file].rates.segments != view->shape.segments ||
+		 lsm_elastic->files[file].units != view->shape.units))
+	{
+		/* a number that was given out again */
+		lsm_elastic_drop_file(file);
+		file = LSM_ELASTIC_NONE;
+	}
+	if (file == LSM_ELASTIC_NONE)
+	{
+		file = lsm_elastic_add_file(view->keyspace_id, view->number, &view->shape, NULL, NULL);
+		added = file != LSM_ELASTIC_NONE;
+	}
+	if (file != LSM_ELASTIC_NONE)
+	{
+		uint32		extent = lsm_elastic->files[file].first_extent;
+
+		for (uint32 i = 0; i < view->nextents; i++)
+		{
+			view->extents[i] = extent;
+			extent = lsm_elastic->extents.next[extent];
+		}
+		view->file = file;
+		view->serial = pg_atomic_read_u64(&lsm_elastic->files[file].serial);
+	}
+	LWLockRelease(&lsm_elastic->lock);
+	if (added)
+		lsm_elastic_load_file(file, view->serial, &view->shape);
+	lsm_elastic_wake();
+	view->tried_clock = Max(clock, 1);
+	view->tried_freed = freed;
+	return view->serial != 0;
+}
+
+static inline bool
+view_valid(LsmElasticView *view)
+{
+	if (likely(view->serial != 0 &&
+			   pg_atomic_read_u64(&lsm_elastic->files[view->file].serial) == view->serial))
+	{
+		pg_read_barrier();		/* what the serial stands for is there */
+		return true;
+	}
+	return view_attach(view);
+}
+
+static inline uint32
+view_segment_id(const LsmElasticView *view, uint32 segment)
+{
+	return lsm_elastic_extent_id(view->extents[segment >> view->shift],
+								 segment & ((1U << view->shift) - 1), view->lines);
+}
+
+static inline uint32
+view_find_segment(LsmElasticView *view, const LsmProbe *probe)
+{
+	if (view->operation != lsm_filecache_operation)
+	{
+		view->segment = lsm_elastic_find_segment(&view->shape, probe->filter_key.data,
+												 probe->filter_key.len);
+		view->operation = lsm_filecache_operation;
+	}
+	return view->segment;
+}
+
+/* ======================================================================
+ * Asking
+ * ====================================================================== */
+
+/* Fetch the state of the key's segment. */
+void
+lsm_elastic_prefetch_segment(const LsmProbe *probe, const LsmOpenFile *open)
+{
+	LsmElasticView *view = open->elastic;
+	uint32		segment = view_find_segment(view, probe);
+
+	if (view->serial != 0)
+		__builtin_prefetch(lsm_elastic_segment(&lsm_elastic->queue,
+											   view_segment_id(view, segment)));
+}
+
+/* Fetch the key's line of the first unit: the segment's state is there now. */
+void
+lsm_elastic_prefetch_unit(const LsmProbe *probe, const LsmOpenFile *open)
+{
+	LsmElasticView *view = open->elastic;
+	LsmElasticSegment *segment;
+
+	if (view->operation != lsm_filecache_operation || view->serial == 0 ||
+		pg_atomic_read_u64(&lsm_elastic->files[view->file].serial) != view->serial)
+		return;
+	segment = lsm_elastic_segment(&lsm_elastic->queue, view_segment_id(view, view->segment));
+	if (segment->on > 0)
+	{
+		uint32		chunk = *(volatile uint32 *) &segment->chunks[0];
+
+		lsm_elastic_prefetch(&view->shape, view->segment, 0, lsm_elastic_chunk(chunk),
+							 probe->digest);
+	}
+}
+
+/* The segment was asked for a key that it does not have. */
+void
+lsm_elastic_note(const LsmOpenFile *open)
+{
+	LsmElasticView *view = open->elastic;
+
+	if (view->serial == 0)
+	{
+		if (++unplaced % NOTES_PER_BATCH == 0)
+			lsm_elastic_settle(false);
+		return;
+	}
+	if (nnotes == NOTES_MAX)
+	{
+		/* nobody lets us have the lock: the newer half is as good a sample */
+		memmove(notes, notes + NOTES_MAX / 2, NOTES_MAX / 2 * sizeof(Note));
+		nnotes = NOTES_MAX / 2;
+	}
+	notes[nnotes].serial = view->serial;
+	notes[nnotes].file = view->file;
+	notes[nnotes].segment = view_segment_id(view, view->segment);
+	notes[nnotes].asked = view->asked;
+	notes[nnotes].admitted = view->admitted;
+	if (++nnotes % NOTES_PER_BATCH == 0)
+		lsm_elastic_settle(false);
+}
+
+/*
+ * A page of some mapped filter could not be read.  It reads as ones, which in a
+ * directory would lead to the wrong segment: do without the filter.
+ */
+static bool
+distrust(LsmTree *tree, LsmOpenFile *open)
+{
+	char		path[MAXPGPATH];
+
+	lsm_file_path(tree, open->number, true, path);
+	lsm_file_filter_damaged(open,
+							psprintf("could not read filter files, perhaps \"%s\": one was truncated or the storage reported an error",
+									 path),
+							NULL);
+	return true;
+}
+
+/*
+ * Do the units that are on admit the key?  One digest for all of them, or one
+ * for each with lsm.hash_sharing off.  REQUIRES: inside the epoch.
+ */
+bool
+lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
+				LsmProbeCounts *counts)
+{
+	LsmElasticView *view = open->elastic;
+	uint32		number = view_find_segment(view, probe);
+	LsmElasticSegment *segment;
+	uint32		on;
+
+	Assert(lsm_epoch_inside());
+	if (unlikely(lsm_sst_blob_faults() != view->faults))
+		return distrust(tree, open);
+	if (!view_valid(view))
+		return true;
+	segment = lsm_elastic_segment(&lsm_elastic->queue, view_segment_id(view, number));
+	on = segment->on;
+	view->asked = view->admitted = on;
+	pg_read_barrier();			/* a unit is there before it counts as on */
+	for (uint32 unit = 0; unit < on; unit++)
+	{
+		uint32		chunk = *(volatile uint32 *) &segment->chunks[unit];
+		LsmDigest	digest = lsm_probe_digest(probe, counts);
+
+		counts->unit_probes++;
+		if (!lsm_elastic_probe(&view->shape, number, unit, lsm_elastic_chunk(chunk), digest))
+		{
+			view->admitted = unit;
+			lsm_elastic_note(open);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ======================================================================
+ * Noting
+ * ====================================================================== */
+
+void
+lsm_elastic_wake(void)
+{
+	if (*(volatile uint32 *) &lsm_elastic->nload > 0 &&
+		pg_atomic_read_u32(&lsm_elastic->woken) == 0 &&
+		pg_atomic_exchange_u32(&lsm_elastic->woken, 1) == 0)
+		lsm_worker_wake_first();
+}
+
+static void
+settle_note(const Note *note)
+{
+	LsmElasticFile *slot = &lsm_elastic->files[note->file];
+	LsmElasticDecision decision;
+
+	if (pg_atomic_read_u64(&slot->serial) != note->serial)
+		return;
+	slot->last_access = lsm_elastic->queue.clock;
+	decision = lsm_elastic_queue_access(&lsm_elastic->queue, note->segment,
+										note->asked, note->admitted);
+	if (decision.demoted != LSM_ELASTIC_NONE)
+		lsm_elastic_follow(decision.demoted);
+	if (decision.promoted != LSM_ELASTIC_NONE)
+		lsm_elastic_follow(decision.promoted);
+}
+
+void
+lsm_elastic_settle(bool wait)
+{
+	if (nnotes + unplaced == 0 || lsm_elastic == NULL)
+		return;
+	if (wait)
+		LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
+	else if (!LWLockConditionalAcquire(&lsm_elastic->lock, LW_EXCLUSIVE))
+		return;
+	lsm_elastic_queue_advance(&lsm_elastic->queue, nnotes + unplaced);
+	lsm_elastic_shrink_to_budget();
+	for (int i = 0; i < nnotes; i++)
+		settle_note(&notes[i]);
+	lsm_elastic_sealed();
+	LWLockRelease(&lsm_elastic->lock);
+	nnotes = 0;
+	unplaced = 0;
+	lsm_elastic_wake();
+}
+
+/* The end of a statement. */
+void
+lsm_elastic_end_statement(void)
+{
+	if (nnotes + unplaced >= NOTES_AT_END)
+		lsm_elastic_settle(false);
+}

@@ -1,0 +1,343 @@
+/*-------------------------------------------------------------------------
+ *
+ * merge.c
+ *	  Folding the values of one key, and the k-way merge of whole files.
+ *
+ * No locks.  The merge opens files without the file cache (a compaction would
+ * push out what lookups need) and reads each once from front to end.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/memutils.h"
+
+#include "tree/read/filecache.h"
+#include "tree/read/merge.h"
+
+/* ======================================================================
+ * Fold
+ * ====================================================================== */
+
+/* Output of ops->merge; kept, since merging is never nested. */
+static StringInfo
+fold_scratch(void)
+{
+	static StringInfo scratch = NULL;
+
+	if (scratch == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		scratch = makeStringInfo();
+		MemoryContextSwitchTo(old);
+	}
+	resetStringInfo(scratch);
+	return scratch;
+}
+
+static void
+replace_value(LsmFold *fold, const char *data, int len)
+{
+	resetStringInfo(fold->value);
+	lsm_buffer_append(fold->value, data, len);
+}
+
+bool
+lsm_fold_add(LsmFold *fold, LsmSlice older)
+{
+	int			tag = older.len > 0 ? (uint8) older.data[0] : 0;
+
+	Assert(!lsm_fold_complete(fold));
+	if (tag != LSM_TAG_PUT && tag != LSM_TAG_DELETE && tag != LSM_TAG_PARTIAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("unexpected tag %d of a value in an lsm tree", tag)));
+
+	if (fold->tag != 0 && unlikely(fold->disordered))
+	{
+		StringInfo	settled = fold_scratch();
+
+		fold->ops->settle(lsm_slice(fold->value->data, fold->value->len), older, settled);
+		replace_value(fold, settled->data, settled->len);
+		fold->tag = (uint8) settled->data[0];
+	}
+	else if (fold->tag == 0 || tag == LSM_TAG_DELETE)
+	{
+		replace_value(fold, older.data, older.len);
+		fold->tag = tag;
+	}
+	else
+	{
+		StringInfo	merged = fold_scratch();
+
+		fold->ops->merge(lsm_slice(fold->value->data, fold->value->len), older,
+						 merged);
+		replace_value(fold, merged->data, merged->len);
+		fold->tag = tag;
+		Assert(merged->len > 0 && (uint8) merged->data[0] == tag);
+	}
+	return lsm_fold_complete(fold);
+}
+
+bool
+lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value)
+{
+	LsmMemValue *base;
+
+	if (lsm_fold_add(fold, lsm_slice(value->data, value->len)))
+		return true;
+	base = *(LsmMemValue *volatile *) &value->base;
+	if (base == NULL)
+		return false;
+	pg_read_barrier();
+	return lsm_fold_add(fold, lsm_slice(base->data, base->len));
+}
+
+/* ======================================================================
+ * Merge
+ * ====================================================================== */
+
+typedef struct MergeInput
+{
+	LsmSequence sequence;
+	int			at;				/* file being read; nfiles: end */
+	LsmSstReader *reader;
+	LsmSstIter *iter;
+	LsmSstView	entry;			/* key NULL: end */
+} MergeInput;
+
+/*
+ * Which input is next is decided by one word of each key, behind what all keys
+ * have in common: in random order branches on it would be mispredicted, so
+ * all words are looked at, without any.  For the ten inputs or so that there are, this is
+ * faster than a tree of losers.  Whole keys are compared where words are equal.
+ */
+struct LsmMerge
+{
+	LsmTree    *tree;
+	MemoryContextCallback callback;
+	uint32		common_bytes;	/* all keys begin with the same */
+	int			ninputs;
+	MergeInput *inputs;			/* newest first */
+	uint64	   *words;			/* of their keys; all ones: perhaps the end */
+	int			nties;			/* whose entries were returned, newest first */
+	int		   *ties;
+	StringInfoData value;
+};
+
+static void
+input_close(MergeInput *input)
+{
+	if (input->iter != NULL)
+		lsm_sst_iter_close(input->iter);
+	if (input->reader != NULL)
+		lsm_sst_close(input->reader);
+	input->iter = NULL;
+	input->reader = NULL;
+}
+
+static void
+merge_release(void *arg)
+{
+	LsmMerge   *merge = arg;
+
+	for (int i = 0; i < merge->ninputs; i++)
+		input_close(&merge->inputs[i]);
+}
+
+/* Take the first entry of the input's next file that has one. */
+static void
+input_open_file(LsmMerge *merge, MergeInput *input)
+{
+	LsmSstError err;
+
+	while (input->entry.key == NULL && input->at < input->sequence.nfiles)
+	{
+		if (input->iter != NULL)
+		{
+			input_close(input);
+			if (++input->at >= input->sequence.nfiles)
+				return;
+		}
+		input->reader = lsm_file_open_sorted(merge->tree,
+											 input->sequence.files[input->at]);
+		if (lsm_sst_iter_open(input->reader, &input->iter, &err) != LSM_SST_OK)
+		{
+			input->iter = NULL;
+			lsm_sst_report(ERROR, &err);
+		}
+		lsm_sst_check(lsm_sst_iter_first(input->iter, &err), &err);
+		if (lsm_sst_iter_valid(input->iter))
+		{
+			input->entry.key = lsm_sst_iter_key(input->iter, &input->entry.key_bytes);
+			input->entry.value = lsm_sst_iter_value(input->iter, &input->entry.value_bytes);
+		}
+	}
+}
+
+static inline LsmSlice
+input_key(const MergeInput *input)
+{
+	return lsm_slice(input->entry.key, (uint32) input->entry.key_bytes);
+}
+
+/* The input's entry is another. */
+static inline void
+merge_note_word(LsmMerge *merge, int i)
+{
+	MergeInput *input = &merge->inputs[i];
+
+	if (unlikely(input->entry.key == NULL))
+		input_open_file(merge, input);
+	if (input->entry.key == NULL)
+		merge->words[i] = PG_UINT64_MAX;
+	else if (unlikely(input->entry.key_bytes < merge->common_bytes))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("a sorted file of an lsm tree holds a key that is not in its range"),
+				 errhint("Run lsm_verify().")));
+	else
+		merge->words[i] = lsm_word((const char *) input->entry.key + merge->common_bytes,
+				 (uint32) input->entry.key_bytes - merge->common_bytes, 0);
+}
+
+/* What all keys of the files begin with, as far as their fences tell. */
+static uint32
+find_common_bytes(const LsmSequence *sequences, int nsequences)
+{
+	LsmSlice	smallest = {0};
+	LsmSlice	largest = {0};
+	uint32		common = 0;
+
+	for (int i = 0; i < nsequences; i++)
+	{
+		for (int j = 0; j < sequences[i].nfiles; j++)
+		{
+			const LsmFile *file = sequences[i].files[j];
+
+			if (smallest.data == NULL || lsm_slice_compare(file->smallest, smallest) < 0)
+				smallest = file->smallest;
+			if (largest.data == NULL || lsm_slice_compare(file->largest, largest) > 0)
+				largest = file->largest;
+		}
+	}
+	while (common < smallest.len && common < largest.len &&
+		   smallest.data[common] == largest.data[common])
+		common++;
+	return common;
+}
+
+LsmMerge *
+lsm_merge_open(LsmTree *tree, const LsmSequence *sequences, int nsequences)
+{
+	LsmMerge   *merge = palloc0(sizeof(LsmMerge));
+
+	merge->tree = tree;
+	merge->common_bytes = find_common_bytes(sequences, nsequences);
+	merge->inputs = palloc0(Max(nsequences, 1) * sizeof(MergeInput));
+	merge->words = palloc(Max(nsequences, 1) * sizeof(uint64));
+	merge->ties = palloc(Max(nsequences, 1) * sizeof(int));
+	initStringInfo(&merge->value);
+	merge->callback.func = merge_release;
+	merge->callback.arg = merge;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &merge->callback);
+
+	for (int i = 0; i < nsequences; i++)
+	{
+		merge->inputs[i].sequence = sequences[i];
+		merge->ninputs++;
+		merge_note_word(merge, i);
+	}
+	return merge;
+}
+
+/* Step the inputs whose entries were returned. */
+static inline void
+merge_advance(LsmMerge *merge)
+{
+	LsmSstError err;
+
+	for (int i = 0; i < merge->nties; i++)
+	{
+		MergeInput *input = &merge->inputs[merge->ties[i]];
+
+		if (unlikely(lsm_sst_iter_step(input->iter, &input->entry, &err) != LSM_SST_OK))
+			lsm_sst_report(ERROR, &err);
+		merge_note_word(merge, merge->ties[i]);
+	}
+}
+
+/* Which inputs have the smallest key, if several begin with the smallest word. */
+static void
+merge_find_ties(LsmMerge *merge, uint64 word)
+{
+	merge->nties = 0;
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		int			c = -1;
+
+		if (merge->words[i] != word || merge->inputs[i].entry.key == NULL)
+			continue;
+		if (merge->nties > 0)
+			c = lsm_slice_compare(input_key(&merge->inputs[i]),
+								  input_key(&merge->inputs[merge->ties[0]]));
+		if (c < 0)
+			merge->nties = 0;
+		if (c <= 0)
+			merge->ties[merge->nties++] = i;
+	}
+}
+
+/* Entries of the same key, newest first. */
+static LsmSlice
+merge_fold(LsmMerge *merge)
+{
+	LsmFold		fold;
+
+	lsm_fold_begin(&fold, merge->tree->ops, &merge->value);
+	for (int i = 0; i < merge->nties && !lsm_fold_complete(&fold); i++)
+	{
+		const LsmSstView *entry = &merge->inputs[merge->ties[i]].entry;
+
+		(void) lsm_fold_add(&fold, lsm_slice(entry->value, (uint32) entry->value_bytes));
+	}
+	return lsm_slice(merge->value.data, merge->value.len);
+}
+
+bool
+lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value)
+{
+	const LsmSstView *entry;
+	uint64		word = PG_UINT64_MAX;
+	uint64		next_word = PG_UINT64_MAX;	/* of the other inputs */
+	int			first = 0;
+	int			tag;
+
+	merge_advance(merge);
+	for (int i = 0; i < merge->ninputs; i++)
+	{
+		uint64		other = merge->words[i];
+		uint64		larger = Max(other, word);
+
+		first = other < word ? i : first;
+		word = Min(other, word);
+		next_word = Min(next_word, larger);
+	}
+	merge->ties[0] = first;
+	merge->nties = 1;
+	if (unlikely(next_word == word))
+	{
+		merge_find_ties(merge, word);
+		if (merge->nties == 0)
+			return false;
+	}
+
+	entry = &merge->inputs[merge->ties[0]].entry;
+	*key = lsm_slice(entry->key, (uint32) entry->key_bytes);
+	*value = lsm_slice(entry->value, (uint32) entry->value_bytes);
+	tag = value->len > 0 ? (uint8) value->data[0] : 0;
+	if (unlikely(tag != LSM_TAG_PUT && tag != LSM_TAG_DELETE))
+		*value = merge_fold(merge);
+	return true;
+}

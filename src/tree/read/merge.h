@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * merge.h
+ *	  Values of one key from several places, newest first, folded into one; and
+ *	  the merge of whole files that compaction runs on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_MERGE_H
+#define LSM_MERGE_H
+
+#include "tree/read/version.h"
+
+/* ---- fold ---- */
+
+typedef struct LsmFold
+{
+	const LsmKindOps *ops;
+	StringInfo	value;			/* result so far, tag first */
+	int			tag;			/* LsmTag of it; 0: nothing yet */
+	bool		disordered;		/* values come in any order: all of them count */
+} LsmFold;
+
+static inline void
+lsm_fold_begin(LsmFold *fold, const LsmKindOps *ops, StringInfo value)
+{
+	fold->ops = ops;
+	fold->value = value;
+	fold->tag = 0;
+	fold->disordered = false;
+}
+
+/* No older value can change the result. */
+static inline bool
+lsm_fold_complete(const LsmFold *fold)
+{
+	return (fold->tag == LSM_TAG_PUT || fold->tag == LSM_TAG_DELETE) &&
+		likely(!fold->disordered);
+}
+
+/*
+ * Add the next older value.  A PARTIAL over a DELETE has lost its row: the
+ * result is the DELETE, so that it goes on hiding what is below.
+ * REQUIRES: not complete.  Returns whether it is now.
+ */
+extern bool lsm_fold_add(LsmFold *fold, LsmSlice older);
+
+/* The same for a memtable's value with its base. */
+extern bool lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value);
+
+/* ---- merge of files, forward ---- */
+
+/* Files with disjoint ranges in key order, to be read one after the other */
+typedef struct LsmSequence
+{
+	int			nfiles;
+	LsmFile   **files;
+} LsmSequence;
+
+typedef struct LsmMerge LsmMerge;
+
+/*
+ * Reads the sequences (newest first) with readers of its own; everything is
+ * closed with the current memory context.  The files must not be
+ * unlinked meanwhile, or only by the caller.
+ */
+extern LsmMerge *lsm_merge_open(LsmTree *tree, const LsmSequence *sequences,
+								int nsequences);
+
+/* Next key and its folded value (a PARTIAL, if nothing completes it); good until the next call. */
+extern bool lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value);
+
+#endif							/* LSM_MERGE_H */

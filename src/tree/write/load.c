@@ -1,0 +1,568 @@
+/*-------------------------------------------------------------------------
+ *
+ * load.c
+ *	  Rebuilding the memtables of a tree from its log pages: first use after a
+ *	  server start or after the tree was evicted.
+ *
+ * A memtable is a cache of the log pages of its generation.  The loader owns
+ * the tree while ctl->state is LOADING: there are no writers, no
+ * memtables anyone can see, no flush and no compaction.  It reads the fork
+ * twice, first the generation of each page, then the pages generation by
+ * generation, oldest first, so that a generation the arena has no room for
+ * can be flushed from backend memory, and memory stays bounded by one generation.
+ *
+ * The newest generation becomes active again, the others are sealed.  That a
+ * generation which was sealed before a crash is appended to after it does no
+ * harm: nothing of it was published, or its pages would be free.
+ *
+ * Locking: ctl->lock only to change the state; content locks one at a time.
+ * The state is put back by lsm_load_abort() after an error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/bufmgr.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+
+#include "tree/disk/log_entry.h"
+#include "tree/tree_private.h"
+
+/* Generations that can stay in memory: the sealed ones and the active one */
+#define LSM_LOAD_KEEP	(LSM_MAX_SEALED + 1)
+
+typedef struct LsmLogPageRef
+{
+	uint64		generation;
+	BlockNumber block;
+} LsmLogPageRef;
+
+typedef struct LsmLogScan
+{
+	LsmLogPageRef *pages;
+	Size		npages;
+	Size		room;
+} LsmLogScan;
+
+/* What this backend is loading, for the clean-up after an error */
+static struct
+{
+	LsmTreeShared *ctl;			/* NULL: nothing */
+	LsmMemtable *kept[LSM_LOAD_KEEP];	/* oldest first */
+	int			nkept;
+	LsmMemtable *building;
+} loading;
+
+/* ---- state machine ---- */
+
+/*
+ * Become the loader.  False: nothing to do any more (someone else has loaded
+ * it, or the control block belongs to another tree: the caller looks again).
+ */
+static bool
+lsm_load_acquire(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	bool		mine = false;
+
+	for (;;)
+	{
+		bool		wait = false;
+
+		ConditionVariablePrepareToSleep(&ctl->cv);
+		LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+		if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id)
+		{
+			if (ctl->state == LSM_STATE_UNLOADED)
+			{
+				ctl->state = LSM_STATE_LOADING;
+				ctl->loader_pid = MyProcPid;
+				loading.ctl = ctl;
+				mine = true;
+			}
+			else
+				wait = (ctl->state == LSM_STATE_LOADING);
+		}
+		LWLockRelease(&ctl->lock);
+		if (!wait)
+			break;
+
+		/* checks for interrupts; the time-out is a safeguard only */
+		ConditionVariableTimedSleep(&ctl->cv, 1000, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+	return mine;
+}
+
+/*
+ * Safe to call at any time outside of locks.  Memtables not yet handed over are
+ * known to no one else.
+ */
+void
+lsm_load_abort(void)
+{
+	LsmTreeShared *ctl = loading.ctl;
+
+	if (ctl == NULL)
+		return;
+	loading.ctl = NULL;
+	if (loading.building != NULL)
+		lsm_memtable_destroy(loading.building);
+	loading.building = NULL;
+	while (loading.nkept > 0)
+		lsm_memtable_destroy(loading.kept[--loading.nkept]);
+
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (ctl->state == LSM_STATE_LOADING && ctl->loader_pid == MyProcPid)
+	{
+		ctl->state = LSM_STATE_UNLOADED;
+		ctl->loader_pid = 0;
+	}
+	LWLockRelease(&ctl->lock);
+	ConditionVariableBroadcast(&ctl->cv);
+}
+
+/*
+ * Hand the memtables over and declare the tree loaded.  If the tree was dropped
+ * meanwhile, give up: the caller looks again.
+ */
+static void
+lsm_load_publish(LsmTree *tree)
+{
+	LsmTreeShared *ctl = loading.ctl;
+	int			i;
+
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) != tree->keyspace_id)
+	{
+		LWLockRelease(&ctl->lock);
+		lsm_load_abort();
+		return;
+	}
+	Assert(ctl->state == LSM_STATE_LOADING && ctl->loader_pid == MyProcPid);
+	lsm_set_change_begin(ctl);
+	ctl->nsealed = 0;
+	ctl->active = NULL;
+	for (i = 0; i < loading.nkept; i++)
+	{
+		if (i == loading.nkept - 1)
+			ctl->active = loading.kept[i];
+		else
+			ctl->sealed[ctl->nsealed++] = loading.kept[i];
+	}
+	ctl->active_generation = ctl->active != NULL ? ctl->active->generation :
+		pg_atomic_read_u64(&ctl->flushed_generation) + 1;
+	for (i = 0; i < LSM_LOG_SLOTS; i++)
+	{
+		ctl->slots[i].block = InvalidBlockNumber;
+		ctl->slots[i].generation = 0;
+	}
+	ctl->state = LSM_STATE_LOADED;
+	ctl->loader_pid = 0;
+	lsm_set_change_end(ctl);
+	LWLockRelease(&ctl->lock);
+
+	loading.nkept = 0;
+	loading.ctl = NULL;
+	ConditionVariableBroadcast(&ctl->cv);
+}
+
+/*
+ * Counters from the metapage.  Those of a control block that was loaded before
+ * (evicted since) may be ahead of what the log shows: rows that
+ * were handed out and not yet logged.  They never go back.
+ */
+static void
+lsm_load_counters(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	LsmMetaPage *meta;
+	LsmMetaPage copy;
+	Buffer		buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &meta);
+	SMgrRelation smgr;
+
+	copy = *meta;
+	UnlockReleaseBuffer(buffer);
+	if (copy.keyspace_id != tree->keyspace_id)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation %s has been replaced while it was opened",
+						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+
+	smgr = smgropen(tree->rnode, tree->backend);
+	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+	ctl->nblocks = smgrnblocks(smgr, MAIN_FORKNUM);
+	ctl->alloc_cursor = 1;
+	ctl->free_pages = (int64) ctl->nblocks - 1;
+	LWLockRelease(&ctl->alloc_lock);
+
+	pg_atomic_write_u64(&ctl->version_no, copy.version_no);
+	pg_atomic_write_u64(&ctl->flushed_generation, copy.flushed_generation);
+	pg_atomic_write_u64(&ctl->manifest_id, copy.manifest_id);
+	if (pg_atomic_read_u64(&ctl->manifest_pending) < copy.manifest_id)
+		pg_atomic_write_u64(&ctl->manifest_pending, copy.manifest_id);
+	if (copy.seq_limit > 0 && pg_atomic_read_u64(&ctl->seq) < copy.seq_limit - 1)
+		pg_atomic_write_u64(&ctl->seq, copy.seq_limit - 1);
+	if (pg_atomic_read_u64(&ctl->row_limit) < copy.row_limit)
+		pg_atomic_write_u64(&ctl->row_limit, copy.row_limit);
+
+	/*
+	 * All below the metapage's next_file may have been handed out, by this
+	 * block or a former one; what is left of the block's own range, it keeps.
+	 */
+	Assert(pg_atomic_read_u64(&ctl->file_limit) == 0 ||
+		   pg_atomic_read_u64(&ctl->file_limit) == copy.next_file);
+	if (pg_atomic_read_u64(&ctl->file_limit) == 0)
+	{
+		pg_atomic_write_u64(&ctl->next_file, copy.next_file);
+		pg_atomic_write_u64(&ctl->file_limit, copy.next_file);
+	}
+}
+
+/* ---- reading the log ---- */
+
+static Buffer
+lsm_load_read_page(LsmTree *tree, BlockNumber block, BufferAccessStrategy strategy)
+{
+	Buffer		buffer;
+
+	CHECK_FOR_INTERRUPTS();
+	buffer = ReadBufferWithoutRelcache(tree->rnode, MAIN_FORKNUM, block,
+									   RBM_NORMAL, strategy,
+									   tree->relpersistence == RELPERSISTENCE_PERMANENT);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	return buffer;
+}
+
+static void
+lsm_load_add_page(LsmLogScan *scan, uint64 generation, BlockNumber block)
+{
+	if (scan->npages == scan->room)
+	{
+		scan->room = scan->room == 0 ? 256 : scan->room * 2;
+		if (scan->pages == NULL)
+			scan->pages = palloc(scan->room * sizeof(LsmLogPageRef));
+		else
+			scan->pages = repalloc_huge(scan->pages, scan->room * sizeof(LsmLogPageRef));
+	}
+	scan->pages[scan->npages].generation = generation;
+	scan->pages[scan->npages].block = block;
+	scan->npages++;
+}
+
+static int
+lsm_log_page_compare(const void *a, const void *b)
+{
+	const LsmLogPageRef *l = a;
+	const LsmLogPageRef *r = b;
+
+	if (l->generation != r->generation)
+		return l->generation < r->generation ? -1 : 1;
+	return (l->block > r->block) - (l->block < r->block);
+}
+
+/*
+ * Find the log pages that are not flushed, in the order of generations.  Pages
+ * that continue an entry are left out: they are reached from its first page.
+ */
+static void
+lsm_load_scan(LsmTree *tree, BlockNumber nblocks, LsmLogScan *scan,
+			  BufferAccessStrategy strategy)
+{
+	uint64		flushed = pg_atomic_read_u64(&tree->ctl->flushed_generation);
+	BlockNumber block;
+
+	memset(scan, 0, sizeof(*scan));
+	for (block = 1; block < nblocks; block++)
+	{
+		Buffer		buffer = lsm_load_read_page(tree, block, strategy);
+		Page		page = BufferGetPage(buffer);
+
+		if (!PageIsNew(page))
+		{
+			LsmPageOpaque *opaque;
+
+			if (PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
+				lsm_page_opaque(page)->type == LSM_PAGE_MANIFEST)
+				opaque = lsm_page_check(tree, page, block, LSM_PAGE_MANIFEST);
+			else
+			{
+				opaque = lsm_page_check(tree, page, block, LSM_PAGE_LOG);
+				if (opaque->owner > flushed &&
+					(opaque->flags & LSM_PAGE_CONTINUES) == 0)
+					lsm_load_add_page(scan, opaque->owner, block);
+			}
+		}
+		UnlockReleaseBuffer(buffer);
+	}
+	if (scan->npages > 1)
+		qsort(scan->pages, scan->npages, sizeof(LsmLogPageRef), lsm_log_page_compare);
+}
+
+static void
+lsm_log_corrupt(LsmTree *tree, BlockNumber block, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("corrupted log page in block %u of relation %s: %s", block,
+					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM), what),
+			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
+}
+
+/* The header of the entry at `data`, checked. */
+static void
+lsm_log_read_header(LsmTree *tree, BlockNumber block, const char *data, const char *end,
+					LsmLogHeader *header)
+{
+	if (!lsm_log_header_get(data, end, header) ||
+		header->key_bytes == 0 || header->value_bytes == 0 ||	/* a value has a tag */
+		header->key_bytes + header->value_bytes > LSM_MAX_ENTRY_BYTES ||
+		(tree->kind == LSM_KIND_INDEX && header->key_bytes < 6) ||
+		header->seq_step == 0)
+		lsm_log_corrupt(tree, block, "impossible entry header");
+}
+
+/* Into the memtable and the counters; false: no memory. */
+static bool
+lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const LsmLogHeader *header,
+			   uint64 seq, const char *data)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	LsmSlice	key = lsm_slice(data + header->header_bytes, header->key_bytes);
+	LsmSlice	value = lsm_slice(key.data + key.len, header->value_bytes);
+	LsmSlice	filter_key;
+	void	   *reserved;
+
+	filter_key = lsm_filter_key(tree, key);
+
+	reserved = lsm_memtable_reserve(memtable, key.len, value.len);
+	if (reserved == NULL)
+		return false;
+	lsm_memtable_insert(memtable, reserved, seq, key, value,
+						lsm_memtable_digest(tree, key,
+											lsm_digest_key(filter_key.data, filter_key.len)),
+						false);
+
+	if (seq > pg_atomic_read_u64(&ctl->seq))
+		pg_atomic_write_u64(&ctl->seq, seq);
+	if (tree->kind == LSM_KIND_TABLE && key.len == LSM_ROW_KEY_BYTES)
+	{
+		uint64		limit = lsm_row_key_limit(key);
+
+		if (limit > pg_atomic_read_u64(&ctl->row_limit))
+			pg_atomic_write_u64(&ctl->row_limit, limit);
+	}
+	return true;
+}
+
+/*
+ * Put together an entry that is longer than its first page.  `buffer`, locked,
+ * is that page; it is released.
+ */
+static void
+lsm_load_spanning(LsmTree *tree, uint64 generation, Buffer buffer,
+				  BufferAccessStrategy strategy, uint32 total, StringInfo entry)
+{
+	BlockNumber block = BufferGetBlockNumber(buffer);
+
+	resetStringInfo(entry);
+	for (;;)
+	{
+		Page		page = BufferGetPage(buffer);
+		LsmPageOpaque *opaque = lsm_page_opaque(page);
+		BlockNumber next = opaque->next;
+
+		appendBinaryStringInfo(entry, (char *) page + LSM_PAGE_START,
+							   ((PageHeader) page)->pd_lower - LSM_PAGE_START);
+		UnlockReleaseBuffer(buffer);
+		if (entry->len >= total)
+			break;
+		if (next == InvalidBlockNumber || next == block)
+			lsm_log_corrupt(tree, block, "an entry is cut off");
+
+		buffer = lsm_load_read_page(tree, next, strategy);
+		opaque = lsm_page_check(tree, BufferGetPage(buffer), next, LSM_PAGE_LOG);
+		if (opaque->owner != generation || (opaque->flags & LSM_PAGE_CONTINUES) == 0 ||
+			((PageHeader) BufferGetPage(buffer))->pd_lower == LSM_PAGE_START)
+			lsm_log_corrupt(tree, next, "not the continuation it should be");
+		block = next;
+	}
+}
+
+/* All entries of a page (and of those that continue it); false: no memory. */
+static bool
+lsm_load_page(LsmTree *tree, LsmMemtable *memtable, LsmLogPageRef ref,
+			  BufferAccessStrategy strategy, StringInfo spanning)
+{
+	Buffer		buffer = lsm_load_read_page(tree, ref.block, strategy);
+	Page		page = BufferGetPage(buffer);
+	const char *data = (char *) page + LSM_PAGE_START;
+	const char *end;
+	uint64		seq = 0;
+	bool		ok = true;
+
+	(void) lsm_page_check(tree, page, ref.block, LSM_PAGE_LOG);
+	end = (char *) page + ((PageHeader) page)->pd_lower;
+	while (ok && data < end)
+	{
+		LsmLogHeader header;
+
+		lsm_log_read_header(tree, ref.block, data, end, &header);
+		if (lsm_log_header_total(&header) > end - data)
+		{
+			if (data != (char *) page + LSM_PAGE_START)
+				lsm_log_corrupt(tree, ref.block, "an entry is cut off");
+			lsm_load_spanning(tree, ref.generation, buffer, strategy,
+							  lsm_log_header_total(&header), spanning);
+			return lsm_load_entry(tree, memtable, &header, header.seq_step, spanning->data);
+		}
+		seq += header.seq_step;
+		ok = lsm_load_entry(tree, memtable, &header, seq, data);
+		data += lsm_log_header_total(&header);
+	}
+	UnlockReleaseBuffer(buffer);
+	return ok;
+}
+
+/*
+ * One generation into loading.building.  False: the arena has no room; nothing
+ * is left of it.
+ */
+static bool
+lsm_load_generation(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
+					bool local, BufferAccessStrategy strategy, StringInfo spanning)
+{
+	Size		i;
+
+	Assert(loading.building == NULL);
+	loading.building = lsm_memtable_create(pages[0].generation, local);
+	if (loading.building == NULL)
+		return false;
+	for (i = 0; i < npages; i++)
+	{
+		if (!lsm_load_page(tree, loading.building, pages[i], strategy, spanning))
+		{
+			lsm_memtable_destroy(loading.building);
+			loading.building = NULL;
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- memory ---- */
+
+/* Flush the oldest generation built so far. */
+static void
+lsm_load_flush_kept(LsmTree *tree)
+{
+	LsmMemtable *oldest = loading.kept[0];
+
+	lsm_flush_memtable(tree, oldest);
+	loading.nkept--;
+	memmove(&loading.kept[0], &loading.kept[1], loading.nkept * sizeof(loading.kept[0]));
+	lsm_memtable_destroy(oldest);
+}
+
+/*
+ * Build one generation, wherever there is room: in the arena; in the arena
+ * after idle trees were evicted; after the generations before it were flushed;
+ * at last in backend memory, and flushed at once.
+ */
+static void
+lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
+			   BufferAccessStrategy strategy, StringInfo spanning)
+{
+	int			want = 1 + npages / (LSM_CHUNK_BYTES / BLCKSZ);
+	int			tries;
+
+	if (loading.nkept == LSM_LOAD_KEEP)
+		lsm_load_flush_kept(tree);
+
+	for (tries = 0; tries < 3 && want <= lsm_arena_total_chunks(); tries++)
+	{
+		if (lsm_load_generation(tree, pages, npages, false, strategy, spanning))
+		{
+			loading.kept[loading.nkept++] = loading.building;
+			loading.building = NULL;
+			return;
+		}
+		if (tries == 0)
+		{
+			if (lsm_control_evict(tree->ctl, want) > 0)
+				pg_usleep(1000L);	/* readers leave their epochs */
+			lsm_memtable_reclaim();
+		}
+		else
+		{
+			if (loading.nkept == 0)
+				break;
+			while (loading.nkept > 0)
+				lsm_load_flush_kept(tree);
+		}
+	}
+
+	/* generations flush in order */
+	while (loading.nkept > 0)
+		lsm_load_flush_kept(tree);
+	if (!lsm_load_generation(tree, pages, npages, true, strategy, spanning))
+		elog(ERROR, "could not build a memtable in backend memory");
+	lsm_flush_memtable(tree, loading.building);
+	lsm_memtable_destroy(loading.building);
+	loading.building = NULL;
+}
+
+/*
+ * See tree_private.h.  ERRORs: corrupt pages (DATA_CORRUPTED), and what a flush
+ * raises when the arena is too small for the log.
+ */
+void
+lsm_tree_load(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	MemoryContext context;
+	MemoryContext old;
+	LsmLogScan	scan;
+	StringInfoData spanning;
+	BufferAccessStrategy strategy;
+	Size		first;
+
+	Assert(!lsm_epoch_inside());
+	Assert(loading.ctl == NULL);
+	if (!lsm_load_acquire(tree))
+		return;
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm load",
+									ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	lsm_load_counters(tree);
+	if (!ctl->local)
+	{
+		if (!ctl->strays_removed)
+		{
+			lsm_keyspace_remove_strays(tree);
+			ctl->strays_removed = true;
+		}
+		initStringInfo(&spanning);
+		strategy = GetAccessStrategy(BAS_BULKREAD);
+		lsm_load_scan(tree, ctl->nblocks, &scan, strategy);
+		for (first = 0; first < scan.npages;)
+		{
+			Size		end = first + 1;
+
+			while (end < scan.npages &&
+				   scan.pages[end].generation == scan.pages[first].generation)
+				end++;
+			lsm_load_place(tree, &scan.pages[first], end - first, strategy, &spanning);
+			first = end;
+		}
+	}
+	lsm_load_publish(tree);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}

@@ -1,0 +1,374 @@
+/*-------------------------------------------------------------------------
+ *
+ * log.c
+ *	  Appending entries to log pages.
+ *
+ * A tree has a few open log pages (slots), so that concurrent writers do not
+ * queue behind one buffer lock.  Each call writes one WAL record: as many
+ * entries as fit into the slot's page, or one entry that is larger than a
+ * page, on fresh pages of its own.
+ *
+ * Everything that can fail (page allocation, memory) comes before the critical
+ * section, the memtable insert after it cannot fail: an entry is in the log
+ * page, the WAL and the memtable, or nowhere.  An error between two calls of one
+ * write leaves its earlier entries applied; the caller's transaction
+ * aborts then, and they carry its xid.
+ *
+ * Sequence numbers are given under the page's lock, so those of one
+ * page ascend; across slots they need not ascend in WAL order, and no one
+ * relies on that.
+ *
+ * Locking: slot lock -> alloc_lock (released) -> content lock of the page.  The memtable insert
+ * comes after all of them are released: what keeps the memtable in place is
+ * the writer's registration.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/proc.h"
+
+#include "tree/disk/log_entry.h"
+#include "tree/tree_private.h"
+#include "tree/disk/wal.h"
+
+/* Pages of the longest entry */
+#define LSM_LOG_SPAN_PAGES	5
+
+StaticAssertDecl(LSM_LOG_HEADER_MAX_BYTES + LSM_MAX_ENTRY_BYTES <=
+				 LSM_LOG_SPAN_PAGES * LSM_PAGE_BYTES,
+				 "longest entry does not fit the pages of one record");
+StaticAssertDecl(LSM_LOG_SPAN_PAGES <= XLR_NORMAL_MAX_BLOCK_ID + 1,
+				 "more block references than a plain record has");
+StaticAssertDecl(LSM_MAX_WRITE_ENTRIES <= UINT8_MAX,
+				 "nentries of LsmWalAppend is too small");
+StaticAssertDecl(sizeof(LsmWalAppend) == 4 && sizeof(LsmPageOpaque) == 16,
+				 "on-disk structs changed size");
+
+/*
+ * Insert the WAL record of an append and stamp the pages.  The entry bytes are
+ * taken from the pages themselves: page i holds bytes[i] of them from
+ * its start on, but for the first of an existing page, from `offset` on.
+ * REQUIRES: critical section, pages locked and dirty.
+ */
+static void
+lsm_log_wal(uint64 generation, int nentries, bool fresh,
+			int npages, Buffer *buffers, uint16 offset, const uint16 *bytes)
+{
+	LsmWalAppend record;
+	XLogRecPtr	lsn;
+	int			i;
+
+	record.offset = offset;
+	record.nentries = nentries;
+	record.fresh = fresh;
+
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, sizeof(record));
+	if (fresh)
+		XLogRegisterData((char *) &generation, sizeof(generation));
+	for (i = 0; i < npages; i++)
+	{
+		XLogRegisterBuffer(i, buffers[i],
+						   REGBUF_STANDARD | (fresh ? REGBUF_WILL_INIT : 0));
+		XLogRegisterData((char *) BufferGetPage(buffers[i]) +
+						 (i == 0 ? offset : LSM_PAGE_START), bytes[i]);
+	}
+	lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_LOG_APPEND);
+	for (i = 0; i < npages; i++)
+		PageSetLSN(BufferGetPage(buffers[i]), lsn);
+}
+
+static void
+lsm_log_insert(LsmWrite *write, int first, int n, uint64 seq)
+{
+	lsm_memtable_insert_many((LsmMemtable *) write->memtable, &write->entries[first],
+							 n, seq);
+	LSM_CRASH_POINT("append_after_memtable");
+}
+
+/*
+ * Any slot no one is at, one's own first; else wait for one's own, whose
+ * holder waits for page I/O at most.  An optional write does not wait (NULL), and prefers a
+ * slot whose page is of its generation.
+ */
+static LsmLogSlot *
+lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
+{
+	int			own = MyProc->pgprocno % LSM_LOG_SLOTS;
+	int			i;
+
+	for (i = 0; i < LSM_LOG_SLOTS; i++)
+	{
+		LsmLogSlot *slot = &ctl->slots[(own + i) % LSM_LOG_SLOTS];
+
+		if (!LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
+			continue;
+		if (!optional || i == LSM_LOG_SLOTS - 1 ||
+			(slot->block != InvalidBlockNumber && slot->generation == generation))
+			return slot;
+		LWLockRelease(&slot->lock);
+	}
+	if (optional)
+		return NULL;
+	LWLockAcquire(&ctl->slots[own].lock, LW_EXCLUSIVE);
+	return &ctl->slots[own];
+}
+
+/*
+ * Fetch the page that the process will most likely append to.  What is read here without a lock is a hint.
+ */
+void
+lsm_log_prefetch(const LsmTree *tree)
+{
+	const LsmLogSlot *slot = &tree->ctl->slots[MyProc->pgprocno % LSM_LOG_SLOTS];
+	Buffer		buffer = *(const volatile Buffer *) &slot->recent_buffer;
+
+	if (tree->relpersistence != RELPERSISTENCE_TEMP && buffer > 0 && buffer <= NBuffers)
+		__builtin_prefetch(BufferGetBlock(buffer), 1);
+}
+
+/* The slot's page, pinned: without a look into the buffer table, as a rule. */
+static Buffer
+lsm_log_slot_read(LsmTree *tree, LsmLogSlot *slot)
+{
+	if (tree->relpersistence == RELPERSISTENCE_TEMP ||
+		!BufferIsValid(slot->recent_buffer) ||
+		!ReadRecentBuffer(tree->rnode, MAIN_FORKNUM, slot->block,
+						  slot->recent_buffer))
+		slot->recent_buffer = lsm_page_read(tree, slot->block);
+	return slot->recent_buffer;
+}
+
+/*
+ * The slot's page, exclusively locked, if it is of this generation and has room for
+ * `bytes`; else invalid.  *last_seq: of its last entry.  REQUIRES: slot locked.
+ */
+static Buffer
+lsm_log_slot_room(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
+				  uint32 bytes, uint64 *last_seq)
+{
+	Buffer		buffer;
+	PageHeader	header;
+	LsmPageOpaque *opaque;
+
+	if (slot->block == InvalidBlockNumber || slot->generation != generation)
+		return InvalidBuffer;
+	buffer = lsm_log_slot_read(tree, slot);
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	opaque = lsm_page_check(tree, BufferGetPage(buffer), slot->block, LSM_PAGE_LOG);
+	if (opaque->owner != generation)
+		elog(ERROR, "open log page %u of relation %s belongs to generation " UINT64_FORMAT ", not " UINT64_FORMAT,
+			 slot->block,
+			 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
+			 opaque->owner, generation);
+	header = (PageHeader) BufferGetPage(buffer);
+	if (header->pd_upper - header->pd_lower >= bytes)
+	{
+		*last_seq = slot->last_seq;
+		return buffer;
+	}
+	UnlockReleaseBuffer(buffer);
+	return InvalidBuffer;
+}
+
+/*
+ * The page to append to, exclusively locked: the slot's if it has room, else a free one
+ * (*fresh), or invalid if `optional` and that takes disk space.  A new page becomes the
+ * slot's, unless the slot's page is of a newer generation (a writer that registered
+ * before the seal must not push that one out).  *last_seq: of the page's last entry;
+ * the caller keeps that of the slot up to date if the page is the slot's.  REQUIRES: slot locked.
+ */
+static Buffer
+lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
+				  uint32 bytes, bool optional, bool *fresh, uint64 *last_seq)
+{
+	Buffer		buffer = lsm_log_slot_room(tree, slot, generation, bytes, last_seq);
+
+	*fresh = false;
+	if (BufferIsValid(buffer))
+		return buffer;
+
+	*fresh = true;
+	*last_seq = 0;
+	buffer = optional ? lsm_page_reuse(tree) : lsm_page_allocate(tree);
+	if (!BufferIsValid(buffer))
+		return buffer;
+	if (slot->block == InvalidBlockNumber || slot->generation <= generation)
+	{
+		/*
+		 * If an error came before the page is initialised, the check above
+		 * would find a page of another generation: nothing that can fail lies
+		 * between here and the critical section.
+		 */
+		slot->block = BufferGetBlockNumber(buffer);
+		slot->recent_buffer = buffer;
+		slot->generation = generation;
+	}
+	return buffer;
+}
+
+bool
+lsm_log_has_room(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+
+	if (ctl->local || ctl->free_pages > 0)
+		return true;
+	for (int i = 0; i < LSM_LOG_SLOTS; i++)
+	{
+		if (ctl->slots[i].block != InvalidBlockNumber &&
+			ctl->slots[i].generation == ctl->active_generation)
+			return true;
+	}
+	return false;
+}
+
+/* As many entries as fit the slot's page. */
+static int
+lsm_log_append_slot(LsmWrite *write, int first)
+{
+	LsmTree    *tree = write->tree;
+	LsmTreeShared *ctl = tree->ctl;
+	LsmLogSlot *slot = lsm_log_lock_slot(ctl, write->generation, write->optional);
+	uint32		need = lsm_log_entry_room(&write->entries[first]);
+	Buffer		buffer;
+	Page		page;
+	char	   *out;
+	bool		fresh;
+	uint16		offset;
+	uint16		bytes;
+	uint32		room;
+	uint64		seq;
+	uint64		last_seq;
+	int			n = 0;
+	int			i;
+
+	if (slot == NULL)
+		return 0;
+	buffer = lsm_log_slot_page(tree, slot, write->generation, need, write->optional, &fresh, &last_seq);
+	if (!BufferIsValid(buffer))
+	{
+		LWLockRelease(&slot->lock);
+		return 0;
+	}
+	page = BufferGetPage(buffer);
+	offset = fresh ? LSM_PAGE_START : ((PageHeader) page)->pd_lower;
+	room = LSM_PAGE_START + LSM_PAGE_BYTES - offset;
+	while (first + n < write->nentries)
+	{
+		need = lsm_log_entry_room(&write->entries[first + n]);
+		if (need > room)
+			break;
+		room -= need;
+		n++;
+	}
+	Assert(n > 0);
+	if (write->optional &&
+		!lsm_memtable_reserve_many((LsmMemtable *) write->memtable, &write->entries[first], n))
+	{
+		if (fresh && slot->block == BufferGetBlockNumber(buffer))
+			slot->block = InvalidBlockNumber;	/* it stays free */
+		UnlockReleaseBuffer(buffer);
+		LWLockRelease(&slot->lock);
+		return 0;
+	}
+	LSM_CRASH_POINT("append_before_wal");
+
+	START_CRIT_SECTION();
+	if (fresh)
+		lsm_page_init(page, LSM_PAGE_LOG, write->generation, 0, InvalidBlockNumber);
+	seq = pg_atomic_fetch_add_u64(&ctl->seq, n) + 1;
+	out = (char *) page + offset;
+	for (i = 0; i < n; i++)
+		out = lsm_log_entry_put(out, &write->entries[first + i],
+								i == 0 ? seq - last_seq : 1);
+	if (slot->block == BufferGetBlockNumber(buffer))
+		slot->last_seq = seq + n - 1;
+	((PageHeader) page)->pd_lower = out - (char *) page;
+	Assert(((PageHeader) page)->pd_lower <= ((PageHeader) page)->pd_upper);
+	bytes = out - (char *) page - offset;
+	MarkBufferDirty(buffer);
+	if (lsm_tree_needs_wal(tree))
+		lsm_log_wal(write->generation, n, fresh, 1, &buffer, offset, &bytes);
+	END_CRIT_SECTION();
+
+	UnlockReleaseBuffer(buffer);
+	LWLockRelease(&slot->lock);
+	LSM_CRASH_POINT("append_after_wal");
+
+	lsm_log_insert(write, first, n, seq);
+	return n;
+}
+
+/*
+ * One entry longer than a page, on pages of its own.  No slot is involved:
+ * no one else knows the pages before the record is written.
+ */
+static int
+lsm_log_append_spanning(LsmWrite *write, int first)
+{
+	LsmTree    *tree = write->tree;
+	LsmEntry   *entry = &write->entries[first];
+	char	   *image = palloc(lsm_log_entry_room(entry));
+	uint32		total;
+	int			npages;
+	Buffer		buffers[LSM_LOG_SPAN_PAGES];
+	uint16		bytes[LSM_LOG_SPAN_PAGES];
+	uint64		seq;
+	int			i;
+
+	/* before the critical section: how many pages it takes */
+	seq = pg_atomic_fetch_add_u64(&tree->ctl->seq, 1) + 1;
+	total = lsm_log_entry_put(image, entry, seq) - image;
+	npages = (total + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES;
+	Assert(npages <= LSM_LOG_SPAN_PAGES);
+	lsm_page_allocate_many(tree, npages, buffers);
+	LSM_CRASH_POINT("append_before_wal");
+
+	START_CRIT_SECTION();
+	for (i = 0; i < npages; i++)
+	{
+		Page		page = BufferGetPage(buffers[i]);
+		uint32		done = i * LSM_PAGE_BYTES;
+
+		bytes[i] = Min(total - done, LSM_PAGE_BYTES);
+		lsm_page_init(page, LSM_PAGE_LOG, write->generation,
+					  i > 0 ? LSM_PAGE_CONTINUES : 0,
+					  i + 1 < npages ? BufferGetBlockNumber(buffers[i + 1]) : InvalidBlockNumber);
+		memcpy((char *) page + LSM_PAGE_START, image + done, bytes[i]);
+		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes[i];
+		MarkBufferDirty(buffers[i]);
+	}
+	if (lsm_tree_needs_wal(tree))
+		lsm_log_wal(write->generation, 1, true, npages, buffers,
+					LSM_PAGE_START, bytes);
+	END_CRIT_SECTION();
+
+	for (i = 0; i < npages; i++)
+		UnlockReleaseBuffer(buffers[i]);
+	LSM_CRASH_POINT("append_after_wal");
+
+	lsm_log_insert(write, first, 1, seq);
+	pfree(image);
+	return 1;
+}
+
+/*
+ * See tree_private.h.  ERRORs (before anything of this call is applied) when a
+ * page can be neither found nor added: disk full.  Not if the write is optional.
+ */
+int
+lsm_log_append(LsmWrite *write, int first)
+{
+	Assert(write->active && first < write->nentries);
+	Assert(!write->tree->ctl->local);
+
+	if (lsm_log_entry_room(&write->entries[first]) > LSM_PAGE_BYTES)
+		return write->optional ? 0 : lsm_log_append_spanning(write, first);
+	return lsm_log_append_slot(write, first);
+}

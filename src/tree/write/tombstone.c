@@ -1,0 +1,122 @@
+/*-------------------------------------------------------------------------
+ *
+ * tombstone.c
+ *	  Deleting entries that turned out to be dead to everyone, where
+ *	  lsm_tree_forget() cannot: they lie in sorted files.
+ *
+ * Rows of lsm tables, and entries of their indexes.  TIDs of lsm tables are never
+ * used again, so an entry found dead stays dead and can be deleted at any later
+ * time.  (An index entry of a heap table could meanwhile belong to a new row.)
+ *
+ * To a standby the deletion comes with the flush of the generation, like that of what was
+ * forgotten: see prune.c.
+ *
+ * It is an optimisation for which a reader should neither wait nor fail: nothing is written
+ * when the tree's memtable is filling up (the writers' next entries would have to wait for a
+ * flush), in a parallel worker, or in recovery, and only what has room in
+ * the pages that the main fork has.  WAL they need, as what heap prunes does.
+ *
+ * Locking: as lsm_write_begin_optional/apply.  No key lock is needed: the entry of
+ * a dead row is in no one's way.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+
+#include "tree/tree_private.h"
+
+const char	lsm_delete_value[1] = {LSM_TAG_DELETE};
+
+void
+lsm_kills_add(LsmKills *kills, LsmSlice key)
+{
+	char	   *copy;
+
+	if (lsm_kills_full(kills))
+		return;
+	/* a scan that goes back and forth meets an entry again */
+	for (int i = kills->n - 1; i >= 0; i--)
+		if (lsm_slice_compare(kills->keys[i], key) == 0)
+			return;
+	if (kills->keys == NULL)
+		kills->keys = MemoryContextAlloc(kills->context,
+										 sizeof(LsmSlice) * LSM_MAX_KILLS);
+	copy = MemoryContextAlloc(kills->context, key.len);
+	memcpy(copy, key.data, key.len);
+	kills->keys[kills->n++] = lsm_slice(copy, key.len);
+	kills->bytes += key.len + sizeof(lsm_delete_value);
+}
+
+bool
+lsm_kills_full(const LsmKills *kills)
+{
+	return kills->n >= LSM_MAX_KILLS ||
+		kills->bytes + LSM_MAX_KEY_BYTES + (int) sizeof(lsm_delete_value) > LSM_MAX_ENTRY_BYTES;
+}
+
+static bool
+may_write(LsmTree *tree)
+{
+	LsmTreeSize size;
+
+	if (RecoveryInProgress() || IsInParallelMode() || IsParallelWorker() ||
+		lsm_ignore_missing_files)
+		return false;
+	lsm_tree_size(tree, &size);
+	return size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2 &&
+		lsm_log_has_room(tree);
+}
+
+/*
+ * Is there an entry?  What someone else has forgotten or deleted meanwhile needs no DELETE,
+ * which would only be in the way of later scans.
+ */
+bool
+lsm_kill_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
+{
+	LsmProbe	probe;
+
+	lsm_probe_begin(tree, &probe, lsm_filter_key(tree, key));
+	return lsm_tree_get(tree, key, &probe, scratch);
+}
+
+void
+lsm_kills_apply(LsmKills *kills, LsmTree *tree, TransactionId xid)
+{
+	LsmEntry	entries[LSM_MAX_KILLS];
+	LsmWrite	write;
+	int			n = kills->n;
+
+	if (n == 0)
+		return;
+	StaticAssertStmt(LSM_MAX_KILLS <= LSM_MAX_WRITE_ENTRIES, "kills must fit into a write");
+	kills->n = 0;				/* also if the write fails */
+	kills->bytes = 0;
+	if (may_write(tree))
+	{
+		StringInfoData value;
+		int			nentries = 0;
+
+		initStringInfo(&value);
+		memset(entries, 0, sizeof(LsmEntry) * n);
+		for (int i = 0; i < n; i++)
+		{
+			if (!lsm_kill_needed(tree, kills->keys[i], &value))
+				continue;
+			entries[nentries].key = kills->keys[i];
+			entries[nentries++].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
+		}
+		pfree(value.data);
+		if (nentries > 0 && lsm_write_begin_optional(tree, &write, entries, nentries))
+		{
+			lsm_memtable_note_forgotten((LsmMemtable *) write.memtable, xid);
+			lsm_write_apply(&write);
+		}
+	}
+	for (int i = 0; i < n; i++)
+		pfree(unconstify(char *, kills->keys[i].data));
+}

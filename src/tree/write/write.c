@@ -1,0 +1,614 @@
+/*-------------------------------------------------------------------------
+ *
+ * write.c
+ *	  Writing entries: reserve and register (lsm_write_begin), log and insert
+ *	  (lsm_write_apply), and sealing a generation.
+ *
+ * A writer registers in the active memtable under ctl->lock shared and leaves
+ * after its entries are in the memtable.  In between it waits for nothing but
+ * LWLocks (key lock, slot, buffers), so a flush that has sealed the memtable under
+ * ctl->lock exclusive sees the count of writers reach zero soon.  While a writer is
+ * registered, neither its memtable nor the tree's control block may be evicted.
+ *
+ * All waiting (loading, flushing, compacting, memory) is done by
+ * lsm_write_begin() before it registers, with no lock held and outside of
+ * any epoch.
+ *
+ * A write registered before a seal goes to the older generation even if it is applied later
+ * than a write to the newer one.  Two writes of the same key are kept in order by the
+ * stamp: a seal changes set_stamp, so the older write's lsm_stamp_holds() fails and it starts over.
+ * Writers that take no stamp must be the only ones that write their key.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "utils/memutils.h"
+
+#include "tree/tree_private.h"
+#include "tree/read/version.h"
+
+/* What a node costs beyond key and value, roughly (for sizing only) */
+#define LSM_ENTRY_OVERHEAD		96
+
+/* A memtable without entries is sealed when cancelled writes have left this much in it */
+#define LSM_EMPTY_SEAL_BYTES	(8 * LSM_CHUNK_BYTES)
+
+/* How long a writer waits for memtable memory that others hold, before it gives up */
+#define LSM_MEMORY_WAIT_MS		60000
+
+/*
+ * The registration of this backend's write in progress.  Kept apart from the
+ * LsmWrite, which lies on a stack frame that an error unwinds.
+ */
+static LsmMemtable *registered_memtable = NULL;
+
+typedef enum LsmRegisterResult
+{
+	LSM_REGISTERED,
+	LSM_REGISTER_RETRY,			/* control block changed hands: look again */
+	LSM_REGISTER_NO_ACTIVE,
+	LSM_REGISTER_FULL,			/* generation has reached its size */
+	LSM_REGISTER_LEVEL0			/* too many level 0 runs */
+} LsmRegisterResult;
+
+typedef struct LsmWriteState
+{
+	uint64		need;			/* bytes, estimate */
+	LsmMemtable *memtable;		/* seen by the last attempt */
+	bool		flush_self;		/* no worker will flush this tree */
+	bool		stalled;
+	bool		compacted;		/* lsm_compact_stall was called */
+	int			tries;			/* for memory */
+	instr_time	start;			/* of the first stall */
+	instr_time	memory_start;	/* of the first lack of memory */
+} LsmWriteState;
+
+static inline uint64
+lsm_memtable_limit(void)
+{
+	return (uint64) lsm_memtable_size_kb * 1024;
+}
+
+/* Nothing in it worth a generation of its own */
+static inline bool
+lsm_memtable_vacant(LsmMemtable *memtable)
+{
+	return pg_atomic_read_u64(&memtable->entries) == 0 &&
+		pg_atomic_read_u64(&memtable->bytes) < LSM_EMPTY_SEAL_BYTES;
+}
+
+static void
+lsm_write_stall_begin(LsmWriteState *state)
+{
+	if (!state->stalled)
+	{
+		INSTR_TIME_SET_CURRENT(state->start);
+		state->stalled = true;
+	}
+}
+
+/* ---- registration ---- */
+
+/*
+ * One attempt to register in the active memtable.
+ */
+static LsmRegisterResult
+lsm_write_register(LsmTree *tree, LsmWrite *write, LsmWriteState *state)
+{
+	LsmTreeShared *ctl;
+	LsmMemtable *active;
+	LsmRegisterResult result;
+
+	lsm_tree_enter(tree);		/* loads; makes tree->ctl valid */
+	ctl = tree->ctl;
+	LWLockAcquire(&ctl->lock, LW_SHARED);
+	active = ctl->active;
+	state->memtable = active;
+	state->flush_self = ctl->local || !ctl->relid_confirmed;
+	if (pg_atomic_read_u64(&ctl->keyspace_id) != tree->keyspace_id ||
+		ctl->state != LSM_STATE_LOADED)
+		result = LSM_REGISTER_RETRY;
+	else if (pg_atomic_read_u32(&ctl->level0_runs) >= LSM_L0_STOP_RUNS &&
+			 !state->compacted)
+		result = LSM_REGISTER_LEVEL0;
+	else if (active == NULL)
+		result = LSM_REGISTER_NO_ACTIVE;
+	else if (!lsm_memtable_vacant(active) &&
+			 pg_atomic_read_u64(&active->bytes) + state->need > lsm_memtable_limit())
+		result = LSM_REGISTER_FULL;
+	else
+	{
+		pg_atomic_fetch_add_u32(&active->writers, 1);
+		registered_memtable = active;
+		write->memtable = active;
+		write->generation = active->generation;
+		write->active = true;
+		result = LSM_REGISTERED;
+	}
+	LWLockRelease(&ctl->lock);
+	lsm_tree_exit(tree);
+	return result;
+}
+
+static void
+lsm_write_unregister(void)
+{
+	if (registered_memtable != NULL)
+	{
+		LsmMemtable *memtable = registered_memtable;
+
+		registered_memtable = NULL;
+		Assert(pg_atomic_read_u32(&memtable->writers) > 0);
+		pg_atomic_fetch_sub_u32(&memtable->writers, 1);
+	}
+}
+
+/*
+ * Give the tree an active memtable if it has none.  False: no memory.
+ */
+static bool
+lsm_write_make_active(LsmTree *tree)
+{
+	LsmTreeShared *ctl;
+	bool		ok = true;
+
+	lsm_tree_enter(tree);
+	ctl = tree->ctl;
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
+		ctl->state == LSM_STATE_LOADED && ctl->active == NULL)
+	{
+		LsmMemtable *memtable = lsm_memtable_create(ctl->active_generation, ctl->local);
+
+		if (memtable != NULL)
+		{
+			lsm_set_change_begin(ctl);
+			ctl->active = memtable;
+			lsm_set_change_end(ctl);
+		}
+		else
+			ok = false;
+	}
+	LWLockRelease(&ctl->lock);
+	lsm_tree_exit(tree);
+	return ok;
+}
+
+/*
+ * Reserve memory for all entries.  What was reserved before a failure stays
+ * unused in the memtable until it is flushed.
+ */
+static bool
+lsm_write_reserve(LsmWrite *write)
+{
+	if (!lsm_memtable_reserve_many((LsmMemtable *) write->memtable,
+								   write->entries, write->nentries))
+		return false;
+	for (int i = 0; i < write->nentries; i++)
+	{
+		if (write->entries[i].fresh)
+			lsm_memtable_announce((LsmMemtable *) write->memtable, write->entries[i].key, true);
+	}
+	return true;
+}
+
+/* ---- making room ---- */
+
+int
+lsm_tree_nsealed(LsmTree *tree)
+{
+	LsmTreeShared *ctl;
+	int			n = 0;
+
+	lsm_tree_enter(tree);
+	ctl = tree->ctl;
+	LWLockAcquire(&ctl->lock, LW_SHARED);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
+		ctl->state == LSM_STATE_LOADED)
+		n = ctl->nsealed;
+	LWLockRelease(&ctl->lock);
+	lsm_tree_exit(tree);
+	return n;
+}
+
+/*
+ * Flush the oldest sealed memtable ourselves or with whoever is at it.  Its
+ * errors (disk full) are ours.
+ */
+static void
+lsm_write_flush_one(LsmTree *tree, LsmWriteState *state)
+{
+	lsm_write_stall_begin(state);
+	if (!lsm_flush_oldest(tree, false))
+	{
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(1000L);
+	}
+}
+
+/* The active memtable has reached its size: seal it and see that it is flushed. */
+static void
+lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
+{
+	pg_atomic_write_u32(&tree->ctl->memtable_kb, lsm_memtable_size_kb);
+	if (!lsm_tree_seal(tree, state->memtable))
+	{
+		/* too many are waiting: the worker cannot keep up, or cannot at all */
+		lsm_write_flush_one(tree, state);
+		return;
+	}
+	if (!state->flush_self)
+	{
+		lsm_worker_wake();
+		return;
+	}
+	while (lsm_tree_nsealed(tree) > 0)
+		lsm_write_flush_one(tree, state);
+}
+
+/*
+ * The arena is full.  Every step either frees memory, or ends because another
+ * process is about to; a limit in time makes sure that a writer never hangs on
+ * memory which no one gives back.
+ */
+static void
+lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
+{
+	instr_time	now;
+	uint64		own_bytes = 0;
+	LsmTreeShared *ctl;
+
+	lsm_write_stall_begin(state);
+	if (state->tries++ == 0)
+		INSTR_TIME_SET_CURRENT(state->memory_start);
+
+	if (lsm_memtable_reclaim() > 0)
+		return;
+
+	/* our own tree first, if it holds much: the cost falls on who causes it */
+	if (lsm_tree_nsealed(tree) > 0)
+	{
+		lsm_write_flush_one(tree, state);
+		lsm_memtable_reclaim();
+		return;
+	}
+	lsm_tree_enter(tree);
+	ctl = tree->ctl;
+	LWLockAcquire(&ctl->lock, LW_SHARED);
+	state->memtable = NULL;
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
+		ctl->state == LSM_STATE_LOADED && ctl->active != NULL)
+	{
+		state->memtable = ctl->active;
+		own_bytes = pg_atomic_read_u64(&ctl->active->bytes);
+	}
+	LWLockRelease(&ctl->lock);
+	lsm_tree_exit(tree);
+
+	if (own_bytes > (uint64) lsm_arena_total_chunks() * LSM_CHUNK_BYTES / 8 ||
+		(own_bytes > 2 * LSM_CHUNK_BYTES && state->tries > 2 &&
+		 lsm_control_evict(tree->ctl, 1) == 0))
+	{
+		if (lsm_tree_seal(tree, state->memtable))
+			lsm_write_flush_one(tree, state);
+		lsm_memtable_reclaim();
+		return;
+	}
+
+	/* then trees that can be loaded again from their log pages */
+	if (lsm_control_evict(tree->ctl,
+						  2 + state->need / LSM_CHUNK_BYTES) > 0 &&
+		lsm_memtable_reclaim() > 0)
+		return;
+
+	/* evicted, but a reader is still at it; or everything is in use */
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, state->memory_start);
+	if (INSTR_TIME_GET_MILLISEC(now) > LSM_MEMORY_WAIT_MS)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("no memory for a memtable could be had in %d seconds",
+						LSM_MEMORY_WAIT_MS / 1000),
+				 errhint("Increase lsm.memtable_memory.")));
+	CHECK_FOR_INTERRUPTS();
+	pg_usleep(Min(state->tries, 20) * 500L);
+}
+
+/* ---- the door ---- */
+
+/*
+ * Sizes checked; returns an estimate of the memory needed.
+ */
+static uint64
+lsm_write_prepare(LsmTree *tree, LsmEntry *entries, int nentries)
+{
+	uint64		total = 0;
+	int			i;
+
+	if (nentries < 1 || nentries > LSM_MAX_WRITE_ENTRIES)
+		elog(ERROR, "an lsm write of %d entries", nentries);
+	for (i = 0; i < nentries; i++)
+	{
+		LsmEntry   *entry = &entries[i];
+
+		if (entry->key.len > LSM_MAX_KEY_BYTES)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("key of %u bytes exceeds the maximum of %d bytes of an lsm tree",
+							entry->key.len, LSM_MAX_KEY_BYTES),
+					 errhint("Consider indexing a hash of the value, or a prefix of it.")));
+		if (entry->key.len + (uint64) entry->value.len > LSM_MAX_ENTRY_BYTES)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("entry of " UINT64_FORMAT " bytes exceeds the maximum of %d bytes of an lsm tree",
+							(uint64) entry->key.len + entry->value.len,
+							LSM_MAX_ENTRY_BYTES)));
+		Assert(entry->value.len >= 1);
+		Assert(tree->kind != LSM_KIND_INDEX || entry->key.len >= 6);
+
+		entry->node = NULL;
+		total += entry->key.len + entry->value.len + LSM_ENTRY_OVERHEAD;
+	}
+	if (nentries > 1 &&
+		total - (uint64) nentries * LSM_ENTRY_OVERHEAD > LSM_MAX_ENTRY_BYTES)
+		elog(ERROR, "an lsm write of %d entries has more than %d bytes",
+			 nentries, LSM_MAX_ENTRY_BYTES);
+	return total;
+}
+
+/* Neither registered nor reserved. */
+static void
+write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool optional,
+		   LsmWriteState *state)
+{
+	Assert(registered_memtable == NULL);
+	Assert(!lsm_epoch_inside());
+	memset(state, 0, sizeof(*state));
+	state->need = lsm_write_prepare(tree, entries, nentries);
+	write->tree = tree;
+	write->entries = entries;
+	write->nentries = nentries;
+	write->memtable = NULL;
+	write->active = false;
+	write->optional = optional;
+}
+
+/*
+ * See tree.h.  The source of the stall rules: DESIGN section 4, "Memtable".
+ */
+void
+lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
+{
+	LsmWriteState state;
+
+	if (unlikely(lsm_ignore_missing_files))
+		lsm_salvage_forbid(tree, lsm_version_refresh(tree));
+	write_init(tree, write, entries, nentries, false, &state);
+
+	while (!write->active)
+	{
+		CHECK_FOR_INTERRUPTS();
+		switch (lsm_write_register(tree, write, &state))
+		{
+			case LSM_REGISTERED:
+				if (lsm_write_reserve(write))
+					break;
+				lsm_write_unregister();
+				write->active = false;
+				lsm_write_make_room(tree, &state);
+				break;
+			case LSM_REGISTER_RETRY:
+				break;
+			case LSM_REGISTER_NO_ACTIVE:
+				if (!lsm_write_make_active(tree))
+					lsm_write_make_room(tree, &state);
+				break;
+			case LSM_REGISTER_FULL:
+				lsm_write_roll_over(tree, &state);
+				break;
+			case LSM_REGISTER_LEVEL0:
+
+				/*
+				 * Once per write: level 0 is bounded by making every writer
+				 * pay, but a writer does not wait for ever on a compaction
+				 * that makes no headway.
+				 */
+				state.compacted = true;
+				lsm_write_stall_begin(&state);
+				lsm_compact_stall(tree);
+				break;
+		}
+	}
+
+	if (state.stalled)
+	{
+		instr_time	now;
+
+		INSTR_TIME_SET_CURRENT(now);
+		INSTR_TIME_SUBTRACT(now, state.start);
+		lsm_count(tree, LSM_COUNT_STALL_US, INSTR_TIME_GET_MICROSEC(now));
+	}
+}
+
+/*
+ * See tree.h.  Memory for a first memtable is taken from what is free in the arena, that of the
+ * entries by lsm_log_append(), when it knows how many.
+ */
+bool
+lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
+{
+	LsmWriteState state;
+	LsmRegisterResult result;
+
+	write_init(tree, write, entries, nentries, true, &state);
+
+	result = lsm_write_register(tree, write, &state);
+	if (result == LSM_REGISTER_NO_ACTIVE && lsm_write_make_active(tree))
+		result = lsm_write_register(tree, write, &state);
+	return result == LSM_REGISTERED;
+}
+
+void
+lsm_write_apply(LsmWrite *write)
+{
+	LsmTreeShared *ctl = write->tree->ctl;
+	int			i;
+
+	Assert(write->active && registered_memtable == write->memtable);
+	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == write->tree->keyspace_id);
+
+	if (!ctl->local)
+		lsm_log_prefetch(write->tree);
+	for (i = 0; i < write->nentries; i++)
+	{
+		LsmEntry   *entry = &write->entries[i];
+		LsmSlice	filter_key = lsm_filter_key(write->tree, entry->key);
+
+		entry->digest =
+			lsm_memtable_digest(write->tree, entry->key,
+								lsm_digest_key(filter_key.data, filter_key.len));
+		/* it arrives while the log record is made */
+		if (entry->fresh)
+			lsm_memtable_prefetch_newest((LsmMemtable *) write->memtable, entry->digest);
+		else
+			lsm_memtable_prefetch((LsmMemtable *) write->memtable, entry->digest);
+	}
+
+	if (ctl->local)
+	{
+		uint64		seq;
+
+		if (write->optional)
+			(void) lsm_write_reserve(write);	/* of backend memory: cannot fail */
+		seq = pg_atomic_fetch_add_u64(&ctl->seq, write->nentries) + 1;
+
+		lsm_memtable_insert_many((LsmMemtable *) write->memtable, write->entries,
+								 write->nentries, seq);
+	}
+	else
+	{
+		int			n;
+
+		for (i = 0; i < write->nentries; i += n)
+		{
+			n = lsm_log_append(write, i);
+			if (n == 0)
+				break;			/* optional, and no room */
+		}
+	}
+	lsm_write_cancel(write);
+}
+
+/* Ends the write; what is reserved and unused stays so until the flush. */
+void
+lsm_write_cancel(LsmWrite *write)
+{
+	Assert(!write->active || registered_memtable == write->memtable);
+	if (write->active)
+	{
+		write->active = false;
+		lsm_write_unregister();
+	}
+}
+
+void
+lsm_write_abort(void)
+{
+	lsm_write_unregister();
+	lsm_load_abort();
+}
+
+static void
+write_entry(LsmTree *tree, LsmEntry *entry)
+{
+	LsmWrite	write;
+
+	entry->fresh = true;
+	lsm_write_begin(tree, &write, entry, 1);
+	lsm_write_apply(&write);
+}
+
+void
+lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value)
+{
+	LsmEntry	entry = {.key = key, .value = value};
+
+	write_entry(tree, &entry);
+}
+
+void
+lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief)
+{
+	LsmEntry	entry = {.key = key, .value = value, .unseen = true, .brief = brief};
+
+	Assert(tree->kind == LSM_KIND_INDEX);
+	write_entry(tree, &entry);
+
+	/* the digest of an index tree's entry is that of its key's lock */
+	lsm_key_changed(tree, entry.digest);
+}
+
+/* ---- sealing ---- */
+
+/*
+ * See tree_private.h.  An empty memtable stays active although writers may be registered
+ * in it: they are newer than whatever the caller wants on disk.  A memtable without entries
+ * can be sealed when cancelled writes have filled it up (rare): the flush of such a one
+ * publishes no file.
+ */
+bool
+lsm_tree_seal(LsmTree *tree, LsmMemtable *expected)
+{
+	LsmTreeShared *ctl;
+	bool		ok = true;
+
+	lsm_tree_enter(tree);
+	ctl = tree->ctl;
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
+		ctl->state == LSM_STATE_LOADED &&
+		ctl->active != NULL &&
+		(expected == NULL || ctl->active == expected) &&
+		!lsm_memtable_vacant(ctl->active))
+	{
+		if (ctl->nsealed < LSM_MAX_SEALED)
+		{
+			lsm_set_change_begin(ctl);
+			ctl->sealed[ctl->nsealed++] = ctl->active;
+			ctl->active = NULL;
+			ctl->active_generation++;
+			lsm_set_change_end(ctl);
+		}
+		else
+			ok = false;
+	}
+	LWLockRelease(&ctl->lock);
+	lsm_tree_exit(tree);
+	LSM_CRASH_POINT("seal_done");
+	return ok;
+}
+
+/*
+ * Writers leave within microseconds, but for one that waits for page I/O or for
+ * its turn at a key lock: spin, then poll.
+ */
+void
+lsm_memtable_wait_writers(LsmMemtable *memtable)
+{
+	int			tries;
+
+	Assert(!lsm_epoch_inside());
+	Assert(registered_memtable != memtable);
+	for (tries = 0; pg_atomic_read_u32(&memtable->writers) > 0; tries++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (tries < 100)
+			pg_spin_delay();
+		else
+			pg_usleep(tries < 200 ? 50L : 1000L);
+	}
+	pg_memory_barrier();		/* see what they inserted */
+}

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * background.c
- *	  One round of background work, and waking the workers.
+ *	  One round of background work.
  *
  * A worker is attached to no database and may not wait for a relation's lock
  * (publish.c).  A tree whose lock was not to be had, or whose job failed, is left
@@ -12,9 +12,6 @@
  * was (lsm_worker_failed).  What is begun says so before: a tree's job, or a chore
  * for all of them together.  Whoever fails rests, longer each time, so that a file
  * which cannot be read costs its own tree's work and nobody else's.
- *
- * The latches: a PGPROC number per worker, read and written atomically.  A
- * stale one wakes someone who does not mind.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,82 +26,16 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
+#include "tree/elastic/elastic.h"
+#include "tree/memtable/memtable.h"
 
-#define MAX_WORKERS				64
 #define RETRY_AFTER_LOCK_MS		500
 #define RETRY_AFTER_ERROR_MS	10000
 #define RETRY_AFTER_ERRORS_MAX	(5 * 60 * 1000)	/* of the same one in a row */
-
-typedef struct WorkerShared
-{
-	pg_atomic_uint32 procs[MAX_WORKERS];	/* pgprocno + 1; 0: not running */
-} WorkerShared;
-
-static WorkerShared *workers = NULL;
-static int	my_worker_no = -1;
-
-/* ======================================================================
- * Latches
- * ====================================================================== */
-
-Size
-lsm_worker_shmem_bytes(void)
-{
-	return MAXALIGN(sizeof(WorkerShared));
-}
-
-/* REQUIRES: AddinShmemInitLock held. */
-void
-lsm_worker_shmem_init(void)
-{
-	bool		found;
-
-	lsm_publish_register();
-	workers = ShmemInitStruct("lsmam workers", lsm_worker_shmem_bytes(), &found);
-	if (found)
-		return;
-	for (int i = 0; i < MAX_WORKERS; i++)
-		pg_atomic_init_u32(&workers->procs[i], 0);
-}
-
-static void
-worker_withdraw(int code, Datum arg)
-{
-	pg_atomic_write_u32(&workers->procs[my_worker_no], 0);
-}
-
-void
-lsm_worker_announce(int worker_no)
-{
-	if (worker_no < 0 || worker_no >= MAX_WORKERS)
-		return;					/* comes by once per second anyway */
-	my_worker_no = worker_no;
-	before_shmem_exit(worker_withdraw, (Datum) 0);
-	pg_atomic_write_u32(&workers->procs[worker_no], MyProc->pgprocno + 1);
-	pg_memory_barrier();
-}
-
-void
-lsm_worker_wake(void)
-{
-	for (int i = 0; i < MAX_WORKERS; i++)
-	{
-		uint32		proc = pg_atomic_read_u32(&workers->procs[i]);
-
-		if (proc != 0 && i != my_worker_no)
-			SetLatch(&ProcGlobal->allProcs[proc - 1].procLatch);
-	}
-}
-
-void
-lsm_worker_wake_first(void)
-{
-	uint32		proc = pg_atomic_read_u32(&workers->procs[0]);
-
-	if (proc != 0)
-		SetLatch(&ProcGlobal->allProcs[proc - 1].procLatch);
-}
 
 static TimestampTz
 after_ms(int ms)
@@ -341,15 +272,15 @@ relieve_arena(void)
 	return sealed && flush_tree(largest, note);
 }
 
-/* Called between the output files of a compaction. */
-void
-lsm_worker_yield(void)
+/* Between the output files of a worker's compaction (lsm_compact_pause_hook). */
+static void
+worker_pause(void)
 {
 	Attempt    *outer = attempt;
 	char		outer_name[MAXPGPATH];
 
 	/* with more than one worker, number 0 does nothing but flush */
-	if (!lsm_in_worker() || my_worker_no != 0)
+	if (lsm_worker_number() != 0)
 		return;
 	strlcpy(outer_name, attempt_name, sizeof(outer_name));
 	(void) flush_sealed();
@@ -481,6 +412,7 @@ lsm_worker_round(int worker_no)
 	if (!lsm_control_ready())
 		return false;
 
+	lsm_compact_pause_hook = worker_pause;
 	units_loaded = file_logged = filter_repaired = false;
 	do_chore(&unlinking);
 	if (worker_no == 0)

@@ -12,7 +12,11 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
 #include "tree/elastic/elastic.h"
+#include "tree/elastic/elastic_queue.h"
+#include "tree/read/elastic_probe.h"
 
 /*
  * Sums over all trees.  Consistent with each other.

@@ -32,7 +32,8 @@
 #include "storage/shmem.h"
 #include "utils/snapmgr.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
+#include "tree/newest.h"
 
 #define NEWEST_SLOTS		4096
 #define NEWEST_KEY_BYTES	32	/* longer keys are not noted */

@@ -1,22 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * tree.c
- *	  A backend's handles on trees, entering and leaving them, and what has to be
- *	  undone when a transaction, a worker's job or a process ends.
- *
- * Handles are kept in a hash by relfilenode.  A handle is right as long as its
- * control block carries the handle's keyspace id: the keyspace of a fork
- * changes only by lsm_tree_create() and lsm_tree_reset(), whose callers have
- * the relation to themselves and drop the old keyspace's block.  Otherwise
- * the metapage is read again.
- *
- * While a transaction uses a tree its handle pins the control block, so that it
- * cannot be given to another tree between two calls.  All pins are released at
- * the end of the transaction.
+ *	  Opening trees, and what has to be undone when a transaction, a worker's job
+ *	  or a process ends.
  *
  * Locking: the functions here are called without any lock of src/tree and
- * outside of epochs, but for lsm_tree_enter() (which nests) and
- * lsm_tree_exit().
+ * outside of epochs.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,35 +23,29 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "tree/compaction/output_job.h"
+#include "tree/compaction/compaction.h"
+#include "tree/control/control.h"
+#include "tree/control/handle.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/page.h"
+#include "tree/disk/repair_queue.h"
+#include "tree/elastic/elastic.h"
+#include "tree/memtable/memtable.h"
+#include "tree/newest.h"
+#include "tree/read/read.h"
+#include "tree/write/write.h"
 
-/* More handles than this are thrown away, those of the last transaction excepted. */
-#define TREE_MAX_HANDLES	1000
+static void tree_prepare_process(void);
+static void tree_resolve(LsmHandle *handle);
+static void tree_release(LsmTree *tree);
 
-/* A small cache in front of the hash: a query alternates between few trees. */
-#define TREE_RECENT			16
-
-typedef struct TreeKey
-{
-	RelFileNode rnode;
-	BackendId	backend;
-} TreeKey;
-
-typedef struct TreeHandle
-{
-	LsmTree		tree;			/* first; begins with the hash key */
-	LsmTreeShared *pinned;		/* block this handle pins, or NULL */
-	dlist_node	pinned_node;	/* valid if pinned */
-} TreeHandle;
-
-StaticAssertDecl(offsetof(LsmTree, backend) == offsetof(TreeKey, backend) &&
-				 offsetof(LsmTree, relpersistence) == sizeof(TreeKey),
-				 "LsmTree must begin with its hash key");
-
-static HTAB *tree_handles = NULL;
-static TreeHandle *tree_recent[TREE_RECENT];
-static dlist_head tree_pinned = DLIST_STATIC_INIT(tree_pinned);
-static uint64 tree_drops_seen = 0;
+static const LsmHandleOps tree_handle_ops = {
+	.prepare = tree_prepare_process,
+	.resolve = tree_resolve,
+	.load = lsm_tree_load,
+	.release = tree_release,
+	.publish = lsm_counters_publish
+};
 
 /* ----------------------------------------------------------------------
  * server start
@@ -109,6 +92,8 @@ lsm_tree_shmem_request(void)
 void
 lsm_tree_shmem_init(void)
 {
+	lsm_handle_register(&tree_handle_ops);
+	lsm_publish_register();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	lsm_arena_shmem_init();
 	lsm_epoch_shmem_init();
@@ -131,152 +116,6 @@ lsm_tree_shmem_init(void)
  * ---------------------------------------------------------------------- */
 
 static void
-tree_unpin(TreeHandle *handle)
-{
-	if (handle->pinned != NULL)
-	{
-		LsmTreeShared *ctl = handle->pinned;
-
-		handle->pinned = NULL;
-		dlist_delete(&handle->pinned_node);
-		lsm_control_unpin(ctl);
-	}
-	/* the relcache entry may go away with the transaction */
-	handle->tree.rel = NULL;
-}
-
-static void
-tree_unpin_all(void)
-{
-	while (!dlist_is_empty(&tree_pinned))
-		tree_unpin(dlist_container(TreeHandle, pinned_node,
-								   dlist_head_node(&tree_pinned)));
-}
-
-/*
- * Pin the handle's control block, if it is the keyspace's (in this fork).
- */
-static bool
-tree_pin(TreeHandle *handle)
-{
-	LsmTree    *tree = &handle->tree;
-
-	Assert(handle->pinned == NULL);
-	if (tree->ctl == NULL || tree->keyspace_id == 0 ||
-		!lsm_control_pin(tree->ctl, tree->keyspace_id))
-		return false;
-	if (!RelFileNodeEquals(tree->ctl->rnode, tree->rnode))
-	{
-		lsm_control_unpin(tree->ctl);
-		return false;
-	}
-	handle->pinned = tree->ctl;
-	dlist_push_tail(&tree_pinned, &handle->pinned_node);
-	return true;
-}
-
-/*
- * Is the handle fit for use as it is?  The test of every call.
- */
-static inline bool
-tree_current(TreeHandle *handle)
-{
-	return handle->pinned != NULL &&
-		pg_atomic_read_u64(&handle->pinned->keyspace_id) == handle->tree.keyspace_id;
-}
-
-bool
-lsm_tree_is_pinned(LsmTree *tree)
-{
-	return tree_current((TreeHandle *) tree);
-}
-
-static void
-tree_forget(TreeHandle *handle)
-{
-	TreeHandle **recent = &tree_recent[handle->tree.rnode.relNode % TREE_RECENT];
-
-	Assert(handle->pinned == NULL);
-	if (*recent == handle)
-		*recent = NULL;
-	lsm_counters_forget(&handle->tree);
-	if (handle->tree.version != NULL)
-		lsm_version_release(&handle->tree);
-	(void) hash_search(tree_handles, &handle->tree, HASH_REMOVE, NULL);
-}
-
-/*
- * End of a committed transaction: release what handles of dropped trees hold
- * (their version may map files that are unlinked), and keep the number of handles bounded.
- * Handles that the transaction used (pinned) stay.
- */
-static void
-tree_trim(void)
-{
-	bool		too_many;
-	uint64		drops;
-	HASH_SEQ_STATUS seq;
-	TreeHandle *handle;
-
-	if (tree_handles == NULL)
-		return;
-	too_many = hash_get_num_entries(tree_handles) > TREE_MAX_HANDLES;
-	drops = lsm_control_drops();
-	if (!too_many && drops == tree_drops_seen)
-		return;
-	tree_drops_seen = drops;
-
-	hash_seq_init(&seq, tree_handles);
-	while ((handle = (TreeHandle *) hash_seq_search(&seq)) != NULL)
-	{
-		LsmTree    *tree = &handle->tree;
-
-		/* removing the entry just returned is allowed during a scan */
-		if (handle->pinned == NULL &&
-			(too_many || tree->ctl == NULL ||
-			 pg_atomic_read_u64(&tree->ctl->keyspace_id) != tree->keyspace_id))
-			tree_forget(handle);
-	}
-}
-
-/*
- * Transactions that are rolled back leave their handles, since cursors may still refer to them
- * when the callback runs.  A session that does nothing else trims here: what an earlier transaction
- * has left is not pinned, and all of this one's is.
- */
-static void
-tree_trim_rolled_back(void)
-{
-	static long limit = TREE_MAX_HANDLES;
-
-	if (hash_get_num_entries(tree_handles) <= limit)
-		return;
-	tree_trim();
-
-	/* so that a transaction with very many trees does not look at all of them for each */
-	limit = Max(TREE_MAX_HANDLES, 2 * hash_get_num_entries(tree_handles));
-}
-
-/* See tree_private.h.  Never fails. */
-void
-lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
-{
-	TreeHandle *handle;
-	TreeKey		key;
-
-	if (tree_handles == NULL)
-		return;
-	memset(&key, 0, sizeof(key));
-	key.rnode = rnode;
-	key.backend = backend;
-	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
-	if (handle == NULL)
-		return;
-	tree_unpin(handle);
-	tree_forget(handle);
-}
-
-static void
 tree_cleanup(void)
 {
 	lsm_epoch_abort();
@@ -294,7 +133,7 @@ lsm_tree_abort_cleanup(void)
 {
 	tree_cleanup();
 	if (!IsTransactionOrTransactionBlock())
-		tree_unpin_all();
+		lsm_handle_unpin_all();
 }
 
 static void
@@ -308,8 +147,8 @@ tree_xact_callback(XactEvent event, void *arg)
 			Assert(!lsm_epoch_inside());
 			lsm_counters_publish();
 			lsm_filestats_publish();
-			tree_trim();
-			tree_unpin_all();
+			lsm_handle_trim();
+			lsm_handle_unpin_all();
 			break;
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
@@ -321,7 +160,7 @@ tree_xact_callback(XactEvent event, void *arg)
 			 * Handles stay: cursors are freed with their memory contexts,
 			 * later than this, and may still refer to them.
 			 */
-			tree_unpin_all();
+			lsm_handle_unpin_all();
 			break;
 		default:
 			break;
@@ -347,95 +186,30 @@ tree_at_exit(int code, Datum arg)
 	tree_cleanup();
 	lsm_counters_publish();
 	lsm_filestats_publish();
-	tree_unpin_all();
+	lsm_handle_unpin_all();
 	lsm_temporary_release_all();
 }
 
-/*
- * First use of a tree in this process.
- */
+/* Handles: see LsmHandleOps. */
+static void
+tree_release(LsmTree *tree)
+{
+	lsm_counters_forget(tree);
+	if (tree->version != NULL)
+		lsm_version_release(tree);
+}
+
 static void
 tree_prepare_process(void)
 {
-	HASHCTL		info;
-	HTAB	   *handles;
-
-	if (tree_handles != NULL)
-		return;
-
-	if (!lsm_control_ready())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("lsmam must be loaded via shared_preload_libraries"),
-				 errhint("Add \"lsmam\" to the configuration parameter \"shared_preload_libraries\" and restart the server.")));
-
-	memset(&info, 0, sizeof(info));
-	info.keysize = sizeof(TreeKey);
-	info.entrysize = sizeof(TreeHandle);
-	info.hcxt = TopMemoryContext;
-	handles = hash_create("lsmam trees of this backend", 32, &info,
-						  HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-
-	/* last what may run out of memory: callbacks rely on the hash */
 	RegisterXactCallback(tree_xact_callback, NULL);
 	RegisterSubXactCallback(tree_subxact_callback, NULL);
 	before_shmem_exit(tree_at_exit, (Datum) 0);
-	tree_handles = handles;
-	tree_drops_seen = lsm_control_drops();
 }
 
 /* ----------------------------------------------------------------------
  * handles
  * ---------------------------------------------------------------------- */
-
-static TreeHandle *
-tree_lookup(RelFileNode rnode, BackendId backend)
-{
-	TreeHandle **recent = &tree_recent[rnode.relNode % TREE_RECENT];
-	TreeHandle *handle = *recent;
-	TreeKey		key;
-
-	if (handle != NULL && RelFileNodeEquals(handle->tree.rnode, rnode) &&
-		handle->tree.backend == backend)
-		return handle;
-
-	tree_prepare_process();
-	memset(&key, 0, sizeof(key));
-	key.rnode = rnode;
-	key.backend = backend;
-	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
-	if (handle == NULL)
-	{
-		static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
-
-		tree_trim_rolled_back();
-		handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_ENTER, NULL);
-		memset((char *) handle + sizeof(TreeKey), 0,
-			   sizeof(TreeHandle) - sizeof(TreeKey));
-		handle->tree.options = unset;
-	}
-	*recent = handle;
-	return handle;
-}
-
-/*
- * The fork has another keyspace than the handle thought.
- */
-static void
-tree_set_keyspace(TreeHandle *handle, uint64 keyspace_id)
-{
-	LsmTree    *tree = &handle->tree;
-
-	Assert(handle->pinned == NULL && keyspace_id != 0);
-	if (tree->keyspace_id == keyspace_id)
-		return;
-	lsm_counters_forget(tree);
-	if (tree->version != NULL)
-		lsm_version_release(tree);
-	tree->ctl = NULL;
-	tree->keyspace_id = keyspace_id;
-	lsm_keyspace_dir(keyspace_id, tree->dir);
-}
 
 /*
  * The metapage names another database than the relation is in.
@@ -464,7 +238,7 @@ tree_report_clone(LsmTree *tree)
  * is to be called again.
  */
 static bool
-tree_read_identity(TreeHandle *handle)
+tree_read_identity(LsmHandle *handle)
 {
 	LsmTree    *tree = &handle->tree;
 	LsmMetaPage *page;
@@ -516,7 +290,7 @@ tree_read_identity(TreeHandle *handle)
 		return false;
 	}
 
-	tree_set_keyspace(handle, meta.keyspace_id);
+	lsm_handle_set_keyspace(handle, meta.keyspace_id);
 	return true;
 }
 
@@ -526,7 +300,7 @@ tree_read_identity(TreeHandle *handle)
  * that can cope with its being dropped (worker); outside of epochs.
  */
 static void
-tree_resolve(TreeHandle *handle)
+tree_resolve(LsmHandle *handle)
 {
 	LsmTree    *tree = &handle->tree;
 
@@ -543,10 +317,10 @@ tree_resolve(TreeHandle *handle)
 		{
 			Relation	rel = tree->rel;
 
-			tree_unpin(handle);
+			lsm_handle_unpin(handle);
 			tree->rel = rel;
 		}
-		if (tree_pin(handle))
+		if (lsm_handle_pin(handle))
 			return;
 
 		CHECK_FOR_INTERRUPTS();
@@ -614,11 +388,11 @@ tree_share_identity(LsmTree *tree, Relation rel, const LsmTreeOptions *options)
 LsmTree *
 lsm_tree_open(Relation rel, LsmKind kind, const LsmTreeOptions *options)
 {
-	TreeHandle *handle = tree_lookup(rel->rd_node, rel->rd_backend);
+	LsmHandle *handle = lsm_handle_lookup(rel->rd_node, rel->rd_backend);
 	LsmTree    *tree = &handle->tree;
 
 	tree->rel = rel;
-	if (unlikely(!tree_current(handle)))
+	if (unlikely(!lsm_handle_current(handle)))
 	{
 		if (RecoveryInProgress())
 			ereport(ERROR,
@@ -645,99 +419,6 @@ lsm_tree_open(Relation rel, LsmKind kind, const LsmTreeOptions *options)
 }
 
 /*
- * See tree_private.h.  The handle's own keyspace may turn out dropped later:
- * lsm_tree_enter() then raises an error.
- */
-LsmTree *
-lsm_tree_attach(LsmTreeShared *ctl)
-{
-	TreeHandle *handle;
-	LsmTree    *tree;
-	uint64		keyspace_id;
-	RelFileNode rnode;
-	LsmKind		kind;
-	char		relpersistence;
-
-	tree_prepare_process();
-	if (!IsTransactionOrTransactionBlock())
-	{
-		lsm_counters_publish();
-		tree_trim();
-		tree_unpin_all();
-	}
-
-	if (!lsm_control_identity(ctl, &keyspace_id, &rnode, &kind, &relpersistence))
-		return NULL;
-	Assert(!ctl->local);
-
-	handle = tree_lookup(rnode, InvalidBackendId);
-	tree = &handle->tree;
-	if (handle->pinned != NULL && (handle->pinned != ctl || !tree_current(handle)))
-	{
-		/* a job that has lost its tree is about to end */
-		if (lsm_job_uses(tree))
-			return NULL;
-		tree_unpin(handle);
-	}
-	if (handle->pinned == NULL)
-	{
-		tree->relpersistence = relpersistence;
-		tree->kind = kind;
-		tree->ops = lsm_kind_ops(kind);
-		tree_set_keyspace(handle, keyspace_id);
-		tree->ctl = ctl;
-		if (!tree_pin(handle))
-			return NULL;
-	}
-	tree->relid = ctl->relid;
-	return tree;
-}
-
-/*
- * See tree_private.h.  ERRORs as lsm_tree_open() and lsm_tree_load().
- */
-void
-lsm_tree_enter(LsmTree *tree)
-{
-	TreeHandle *handle = (TreeHandle *) tree;
-
-	/* nested: what the outer call saw is protected, and we must not wait */
-	if (lsm_epoch_inside())
-	{
-		lsm_epoch_enter();
-		return;
-	}
-
-	for (;;)
-	{
-		if (likely(tree_current(handle)))
-		{
-			lsm_epoch_enter();
-			if (likely(*(volatile LsmTreeState *) &tree->ctl->state == LSM_STATE_LOADED &&
-					   tree_current(handle)))
-			{
-				pg_read_barrier();
-				lsm_control_touch(tree->ctl);
-				return;
-			}
-			lsm_epoch_exit();
-		}
-
-		CHECK_FOR_INTERRUPTS();
-		if (!tree_current(handle))
-			tree_resolve(handle);
-		else
-			lsm_tree_load(tree);
-	}
-}
-
-void
-lsm_tree_exit(LsmTree *tree)
-{
-	lsm_epoch_exit();
-}
-
-/*
  * See tree.h.  Jobs in progress notice that their block is gone, and end.
  */
 void
@@ -747,8 +428,3 @@ lsm_tree_forget_database(Oid dboid)
 		lsm_control_drop_database(dboid);
 }
 
-uint64
-lsm_tree_keyspace(LsmTree *tree)
-{
-	return tree->keyspace_id;
-}

@@ -3,7 +3,7 @@
  * tree.h
  *	  The LSM tree: an ordered map of bytes to bytes, newest wins.  This is the
  *	  door that src/table and src/index use; everything else in src/tree is
- *	  behind tree_private.h.
+ *	  behind control.h.
  *
  * Keys compare by memcmp, shorter first.  The first byte of a value is its
  * tag (LsmTag); what follows belongs to the access method.  The tree knows

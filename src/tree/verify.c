@@ -19,7 +19,13 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/disk/repair_queue.h"
 #include "tree/read/filecache.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 /* Entries of one file reported one by one */
 #define MAX_ENTRY_PROBLEMS	5

@@ -15,8 +15,10 @@
 
 #include "miscadmin.h"
 
-#include "tree/read/filecache.h"
 #include "tree/compaction/output_job.h"
+#include "tree/control/control.h"
+#include "tree/disk/manifest.h"
+#include "tree/read/version.h"
 
 #define FILES_PER_EDIT		64
 

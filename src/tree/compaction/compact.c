@@ -17,9 +17,17 @@
 #include "pgstat.h"
 #include "utils/memutils.h"
 
-#include "tree/read/filecache.h"
+#include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
 #include "tree/compaction/plan.h"
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/memtable/memtable.h"
+#include "tree/read/merge.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 #define FILES_PER_PUSH		16	/* of one level in a step of a full compaction */
 
@@ -48,6 +56,8 @@ edit_from_plan(LsmPlan *plan, LsmEdit *edit)
 	}
 }
 
+void		(*lsm_compact_pause_hook) (void) = NULL;
+
 /* Merge the plan's files into new ones.  False: the tree was dropped or has moved. */
 static bool
 compact_merge(LsmJob *job, LsmPlan *plan)
@@ -72,7 +82,8 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 		{
 			/* a file was finished: let flushes through */
 			written = job->nfiles;
-			lsm_worker_yield();
+			if (lsm_compact_pause_hook != NULL)
+				lsm_compact_pause_hook();
 		}
 	}
 	lsm_job_finish(job);

@@ -32,8 +32,13 @@
 
 #include "utils/memutils.h"
 
-#include "tree/elastic/elastic.h"
 #include "tree/compaction/output_job.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/elastic/elastic.h"
+#include "tree/elastic/elastic_queue.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 /* Less of a segment covered than this: nothing is known of it. */
 #define MIN_COVER		0.05

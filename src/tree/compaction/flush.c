@@ -20,8 +20,16 @@
 #include "pgstat.h"
 #include "utils/memutils.h"
 
-#include "tree/read/filecache.h"
+#include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/manifest.h"
+#include "tree/memtable/memtable.h"
+#include "tree/memtable/memtable_private.h"
+#include "tree/read/merge.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 #define ENTRIES_PER_BATCH	1000
 
@@ -269,7 +277,7 @@ lsm_flush_oldest(LsmTree *tree, bool conditional)
 }
 
 /*
- * For the loader: see tree_private.h.  No set contains the memtable, and no one
+ * For the loader: see compaction.h.  No set contains the memtable, and no one
  * else writes to the tree.
  */
 void

@@ -20,8 +20,11 @@
 
 #include "utils/memutils.h"
 
-#include "tree/read/filecache.h"
 #include "tree/compaction/output_job.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/read/filecache.h"
+#include "tree/read/version.h"
 
 static inline bool
 can_merge(uint8 scheme)

@@ -27,14 +27,19 @@
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 
-#include "tree/read/filecache.h"
+#include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
+#include "tree/read/filecache.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 /* An output file's size is looked at whenever so much was added: it grows by blocks */
 #define MEASURE_EVERY_BYTES	1024
 
-static dlist_head jobs = DLIST_STATIC_INIT(jobs);
 
 /* ======================================================================
  * Life cycle
@@ -46,7 +51,7 @@ job_release(void *arg)
 {
 	LsmJob	   *job = arg;
 
-	dlist_delete(&job->node);
+	lsm_control_job_release(&job->mark);
 	if (job->writer != NULL)
 		lsm_sst_writer_abandon(job->writer);
 	job->writer = NULL;
@@ -98,8 +103,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	job->keyspace_id = tree->keyspace_id;
 	job->level = level;
 	job->run = run;
-	lsm_control_job_begin(job->ctl);
-	dlist_push_head(&jobs, &job->node);
+	lsm_control_job_begin(&job->mark, tree);
 	job->callback.func = job_release;
 	job->callback.arg = job;
 	MemoryContextRegisterResetCallback(cxt, &job->callback);
@@ -148,52 +152,15 @@ lsm_flush_abort(void)
 	int			level = GetCurrentTransactionNestLevel();
 	dlist_mutable_iter iter;
 
-	dlist_foreach_modify(iter, &jobs)
+	dlist_foreach_modify(iter, &lsm_job_marks)
 	{
-		LsmJob	   *job = dlist_container(LsmJob, node, iter.cur);
+		LsmJob	   *job = dlist_container(LsmJob, mark.node, iter.cur);
 
 		if (job->nest_level >= level)
 			lsm_job_end(job);
 	}
 	lsm_publish_abort();
 }
-
-bool
-lsm_job_writes(uint64 keyspace_id)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &jobs)
-	{
-		if (dlist_container(LsmJob, node, iter.cur)->keyspace_id == keyspace_id)
-			return true;
-	}
-	return false;
-}
-
-bool
-lsm_job_uses(const LsmTree *tree)
-{
-	dlist_iter	iter;
-
-	dlist_foreach(iter, &jobs)
-	{
-		if (dlist_container(LsmJob, node, iter.cur)->tree == tree)
-			return true;
-	}
-	return false;
-}
-
-#ifdef LSM_TESTING
-/* The relation whose tree this process has a job of; invalid if it has none. */
-Oid
-lsm_job_relid(void)
-{
-	if (dlist_is_empty(&jobs))
-		return InvalidOid;
-	return dlist_head_element(LsmJob, node, &jobs)->ctl->relid;
-}
-#endif
 
 /* ======================================================================
  * What becomes of an entry

@@ -6,8 +6,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef LSM_JOB_H
-#define LSM_JOB_H
+#ifndef LSM_OUTPUT_JOB_H
+#define LSM_OUTPUT_JOB_H
 
 #include "tree/read/merge.h"
 
@@ -23,7 +23,7 @@ typedef enum LsmJobType
 
 typedef struct LsmJob
 {
-	dlist_node	node;			/* of the process's active jobs */
+	LsmJobMark	mark;			/* among the process's active jobs */
 	int			nest_level;		/* subtransaction it belongs to */
 	MemoryContext cxt;
 	MemoryContext entry_cxt;	/* reset now and then */
@@ -91,12 +91,6 @@ typedef struct LsmJob
 /* Output goes to `level` (0: as run `run`).  ERROR leaves nothing behind. */
 extern LsmJob *lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run);
 
-/* This process has a job that writes files of the keyspace. */
-extern bool lsm_job_writes(uint64 keyspace_id);
-
-/* This process has a job that relies on the handle as it is. */
-extern bool lsm_job_uses(const LsmTree *tree);
-
 /* The version the job starts from; pinned until it ends. */
 extern void lsm_job_set_version(LsmJob *job, LsmVersion *version);
 
@@ -142,10 +136,6 @@ extern void lsm_job_finish(LsmJob *job);
 
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
-
-#ifdef LSM_TESTING
-extern Oid	lsm_job_relid(void);
-#endif
 
 /* ---- wal_offload.c ---- */
 
@@ -197,9 +187,6 @@ extern void lsm_unlink_drain(bool wait);
 extern void lsm_publish_at_exit(void);
 extern void lsm_publish_abort(void);
 
-/* From postmaster start: keep workers off relations that are being dropped. */
-extern void lsm_publish_register(void);
-
 /* ---- compact.c ---- */
 
 /* Highest score of the version's levels; *level is its level. */
@@ -228,12 +215,15 @@ extern void lsm_repair_tree(LsmTree *tree);
  */
 extern bool lsm_repair_do(void);
 
-/* ---- background.c ---- */
+/* ---- elastic_inherit.c ---- */
 
-/* This process is a background worker: attached to no database. */
-#define lsm_in_worker()		(!OidIsValid(MyDatabaseId))
+/*
+ * Around publishing.  `prepare` registers the job's new files with what they inherit,
+ * before anyone can open them; `finish`, when the edit is done, lets the old ones go
+ * and gives the new ones their units.  Nothing here fails for lack of
+ * anything: then files begin without hotness.
+ */
+extern void lsm_elastic_publish_prepare(LsmJob *job, const LsmEdit *edit);
+extern void lsm_elastic_publish_finish(LsmJob *job, const LsmEdit *edit);
 
-/* A worker in the middle of a long job: do the flushes that are waiting. */
-extern void lsm_worker_yield(void);
-
-#endif							/* LSM_JOB_H */
+#endif							/* LSM_OUTPUT_JOB_H */

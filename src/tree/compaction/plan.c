@@ -25,9 +25,13 @@
  */
 #include "postgres.h"
 
-#include "tree/read/filecache.h"
 #include "tree/compaction/output_job.h"
 #include "tree/compaction/plan.h"
+#include "tree/control/control.h"
+#include "tree/disk/manifest.h"
+#include "tree/read/merge.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 #define MOVES_PER_EDIT		64
 

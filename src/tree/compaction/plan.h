@@ -11,8 +11,6 @@
 #define LSM_PLAN_H
 
 #include "tree/read/merge.h"
-#include "tree/tree_private.h"
-#include "tree/read/version.h"
 
 typedef struct LsmPlan
 {

@@ -42,9 +42,16 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "tree/elastic/elastic.h"
-#include "tree/read/filecache.h"
+#include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/disk/page.h"
+#include "tree/memtable/memtable.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 /* ======================================================================
  * The relation's lock

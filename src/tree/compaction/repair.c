@@ -39,150 +39,16 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "tree/read/filecache.h"
 #include "tree/compaction/output_job.h"
-
-#define REPAIR_REQUESTS		128
-#define REPAIR_TRIES		8
-#define RETRY_AFTER_LOCK_MS		500
-#define RETRY_AFTER_ERROR_MS	10000
-
-typedef struct RepairRequest
-{
-	uint64		keyspace_id;	/* 0: free */
-	uint64		number;
-	TimestampTz after;			/* not before */
-	int			tries;
-} RepairRequest;
-
-typedef struct RepairShared
-{
-	slock_t		mutex;
-	pg_atomic_uint32 n;			/* to see without the lock that there is
-								 * nothing */
-	RepairRequest requests[REPAIR_REQUESTS];
-} RepairShared;
-
-static RepairShared *shared = NULL;
-
-Size
-lsm_repair_shmem_bytes(void)
-{
-	return MAXALIGN(sizeof(RepairShared));
-}
-
-/* REQUIRES: AddinShmemInitLock held. */
-void
-lsm_repair_shmem_init(void)
-{
-	bool		found;
-
-	shared = ShmemInitStruct("lsmam filters to build again", lsm_repair_shmem_bytes(), &found);
-	if (found)
-		return;
-	memset(shared, 0, sizeof(RepairShared));
-	SpinLockInit(&shared->mutex);
-	pg_atomic_init_u32(&shared->n, 0);
-}
-
-/* ======================================================================
- * Requests
- * ====================================================================== */
-
-/* REQUIRES: spinlock. */
-static RepairRequest *
-find_request(uint64 keyspace_id, uint64 number)
-{
-	for (int i = 0; i < REPAIR_REQUESTS; i++)
-	{
-		if (shared->requests[i].keyspace_id == keyspace_id &&
-			shared->requests[i].number == number)
-			return &shared->requests[i];
-	}
-	return NULL;
-}
-
-/* If there is no room, the next process that opens the file asks again. */
-void
-lsm_repair_request(uint64 keyspace_id, uint64 number)
-{
-	RepairRequest *request;
-	bool		added = false;
-
-	SpinLockAcquire(&shared->mutex);
-	if (find_request(keyspace_id, number) == NULL &&
-		(request = find_request(0, 0)) != NULL)
-	{
-		request->keyspace_id = keyspace_id;
-		request->number = number;
-		request->after = 0;
-		request->tries = 0;
-		pg_atomic_fetch_add_u32(&shared->n, 1);
-		added = true;
-	}
-	SpinLockRelease(&shared->mutex);
-	if (added)
-		lsm_worker_wake();
-}
-
-/* The next one whose turn it is.  Until it is settled, it has failed. */
-static bool
-take_request(RepairRequest *taken)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	bool		found = false;
-
-	SpinLockAcquire(&shared->mutex);
-	for (int i = 0; i < REPAIR_REQUESTS && !found; i++)
-	{
-		RepairRequest *request = &shared->requests[i];
-
-		if (request->keyspace_id == 0 || request->after > now)
-			continue;
-		*taken = *request;
-		found = true;
-		request->after = TimestampTzPlusMilliseconds(now, RETRY_AFTER_ERROR_MS << request->tries);
-		if (++request->tries > REPAIR_TRIES)
-		{
-			memset(request, 0, sizeof(RepairRequest));
-			pg_atomic_fetch_sub_u32(&shared->n, 1);
-		}
-	}
-	SpinLockRelease(&shared->mutex);
-	return found;
-}
-
-static void
-forget_request(const RepairRequest *taken)
-{
-	RepairRequest *request;
-
-	SpinLockAcquire(&shared->mutex);
-	request = find_request(taken->keyspace_id, taken->number);
-	if (request != NULL)
-	{
-		memset(request, 0, sizeof(RepairRequest));
-		pg_atomic_fetch_sub_u32(&shared->n, 1);
-	}
-	SpinLockRelease(&shared->mutex);
-}
-
-/* Not possible now: that is no failure. */
-static void
-postpone_request(const RepairRequest *taken)
-{
-	TimestampTz after = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_AFTER_LOCK_MS);
-	RepairRequest *request;
-
-	SpinLockAcquire(&shared->mutex);
-	request = find_request(taken->keyspace_id, taken->number);
-	if (request != NULL)
-	{
-		request->tries = taken->tries;
-		request->after = after;
-	}
-	SpinLockRelease(&shared->mutex);
-}
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/disk/repair_queue.h"
+#include "tree/elastic/elastic.h"
+#include "tree/read/filecache.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 /* ======================================================================
  * One filter
@@ -424,40 +290,40 @@ lsm_repair_tree(LsmTree *tree)
 
 /* False: not now. */
 static bool
-repair_claimed(LsmJob *job, const RepairRequest *request)
+repair_claimed(LsmJob *job, const LsmRepairRequest *request)
 {
 	/* before the work, to see whether publishing will be possible */
 	if (!lsm_compact_claim(job) || !lsm_publish_lock(job->tree))
 		return false;
 	lsm_publish_unlock(job->tree);
 	if (repair_file(job, request->number))
-		forget_request(request);
+		lsm_repair_settle(request);
 	return true;
 }
 
 bool
 lsm_repair_do(void)
 {
-	RepairRequest request;
+	LsmRepairRequest request;
 	LsmTreeShared *ctl;
 	LsmTree    *tree;
 	LsmJob	   *job;
 	bool		done;
 
-	if (pg_atomic_read_u32(&shared->n) == 0 || !take_request(&request))
+	if (!lsm_repair_take(&request))
 		return false;
 	ctl = lsm_control_find(request.keyspace_id);
 	tree = ctl != NULL ? lsm_tree_attach(ctl) : NULL;
 	if (tree == NULL || tree->keyspace_id != request.keyspace_id)
 	{
 		/* gone, or nobody uses it: then nobody needs the filter */
-		forget_request(&request);
+		lsm_repair_settle(&request);
 		return true;
 	}
 	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
 	done = repair_claimed(job, &request);
 	lsm_job_end(job);
 	if (!done)
-		postpone_request(&request);
+		lsm_repair_postpone(&request);
 	return done;
 }

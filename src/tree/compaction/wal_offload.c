@@ -28,7 +28,11 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
+#include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
 
 typedef enum HelpState
 {

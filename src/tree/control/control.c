@@ -73,7 +73,9 @@
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
 #include "tree/control/control_private.h"
+#include "tree/memtable/memtable.h"
 
 ControlShared *lsm_control = NULL;
 HTAB	   *lsm_control_hash = NULL;

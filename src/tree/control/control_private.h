@@ -6,14 +6,14 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef LSM_CONTROL_H
-#define LSM_CONTROL_H
+#ifndef LSM_CONTROL_PRIVATE_H
+#define LSM_CONTROL_PRIVATE_H
 
 #include "port/atomics.h"
 #include "storage/lwlock.h"
 #include "utils/hsearch.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
 
 #define CONTROL_MAX_SET		(1 + LSM_MAX_SEALED)
 #define CONTROL_NONE		(-1)
@@ -133,4 +133,4 @@ extern int	lsm_control_reap(ControlRetirees *retirees);
 /* REQUIRES: control table lock exclusive.  Returns the number of blocks. */
 extern int	lsm_control_recycle(ControlRetirees *retirees);
 
-#endif							/* LSM_CONTROL_H */
+#endif							/* LSM_CONTROL_PRIVATE_H */

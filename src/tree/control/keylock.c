@@ -29,8 +29,9 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
+#include "tree/control/control.h"
 #include "tree/memtable/keyset.h"
-#include "tree/tree_private.h"
+#include "tree/memtable/memtable.h"
 
 #define KEYLOCK_PARTITIONS	4096
 

@@ -17,7 +17,7 @@
 #include "executor/tuptable.h"
 #include "utils/rel.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
 
 /* Block numbers up to MaxBlockNumber: 1.2e12 rows */
 #define LSM_MAX_ROWS	((uint64) MaxBlockNumber * LSM_TID_OFFSETS)

@@ -46,10 +46,13 @@
 #include "storage/md.h"
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
-#include "tree/tree_private.h"
+#include "tree/disk/page.h"
 
-/* See tree_private.h. */
+/* See disk.h. */
 uint64
 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid)
 {
@@ -59,7 +62,7 @@ lsm_keyspace_derive(uint64 keyspace_id, Oid dboid)
 	return id != 0 ? id : 1;
 }
 
-/* See tree_private.h. */
+/* See disk.h. */
 uint64
 lsm_meta_keyspace(const LsmMetaPage *meta, Oid dboid)
 {
@@ -68,7 +71,7 @@ lsm_meta_keyspace(const LsmMetaPage *meta, Oid dboid)
 	return lsm_keyspace_derive(meta->keyspace_id, dboid);
 }
 
-/* See tree_private.h. */
+/* See disk.h. */
 bool
 lsm_keyspace_exists(uint64 keyspace_id)
 {

@@ -17,8 +17,9 @@
 #include "replication/reorderbuffer.h"
 #include "replication/snapbuild.h"
 
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/log_entry.h"
-#include "tree/tree_private.h"
 #include "tree/disk/wal.h"
 
 /* Does the record write a row, as opposed to an index entry?  Keys of rows have a length of their own. */

@@ -43,7 +43,10 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/page.h"
 
 #define DROP_RING			1024
 #define DROP_PER_TRANSACTION	256
@@ -132,7 +135,7 @@ drop_copy_failed(void)
 
 /* ---- the transaction's side ---- */
 
-/* See tree_private.h. */
+/* See disk.h. */
 bool
 lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
 {

@@ -26,8 +26,12 @@
 #include "storage/copydir.h"
 #include "storage/fd.h"
 
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/chunk.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
-#include "tree/tree_private.h"
+#include "tree/disk/page.h"
 #include "tree/disk/wal.h"
 
 /* ---- names ---- */
@@ -66,7 +70,7 @@ lsm_is_filter_temporary(const char *name)
 	return digits >= 6 && strcmp(name + digits, ".flt.tmp") == 0;
 }
 
-/* See tree_private.h. */
+/* See disk.h. */
 bool
 lsm_file_parse(const char *name, uint64 *number, bool *filter)
 {
@@ -165,7 +169,7 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 	return (chunk.flags & LSM_CHUNK_LAST) != 0;
 }
 
-/* See tree_private.h. */
+/* See disk.h. */
 bool
 lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*forsaken) (void))
 {
@@ -190,7 +194,7 @@ lsm_file_needs_log(const LsmTree *tree)
 }
 
 /*
- * See tree_private.h.  REQUIRES: the file is complete and durable.  ERRORs if it
+ * See disk.h.  REQUIRES: the file is complete and durable.  ERRORs if it
  * cannot be read.
  */
 void
@@ -368,7 +372,8 @@ lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number)
 {
 	int			filter;
 
-	lsm_elastic_forget(keyspace_id, number);
+	if (lsm_file_gone_hook != NULL)
+		lsm_file_gone_hook(keyspace_id, number);
 	LSM_CRASH_POINT("unlink_before");
 	for (filter = 0; filter < 2; filter++)
 	{
@@ -400,7 +405,7 @@ lsm_number_compare(const void *a, const void *b)
 }
 
 /*
- * See tree_private.h.  REQUIRES: state LOADING in a control block just taken,
+ * See disk.h.  REQUIRES: state LOADING in a control block just taken,
  * so no flush, compaction or build of this tree is in progress anywhere:
  * when the block was taken, the last job of the keyspace's former one had ended
  * (control.c).

@@ -21,7 +21,10 @@
 
 #include "port/pg_crc32c.h"
 
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/fileset.h"
+#include "tree/disk/manifest.h"
 
 typedef struct LsmManifestRecord
 {

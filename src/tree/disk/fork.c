@@ -20,7 +20,8 @@
 #include "storage/smgr.h"
 #include "utils/rel.h"
 
-#include "tree/tree_private.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/page.h"
 
 /*
  * A damaged metapage of ours must not be taken for a heap page, which has no special space either: the rows

@@ -23,7 +23,7 @@
 #ifndef LSM_LOG_ENTRY_H
 #define LSM_LOG_ENTRY_H
 
-#include "tree/tree_private.h"
+#include "tree/tree.h"
 
 #define LSM_VARINT_MAX_BYTES	10
 /* 2 bytes for the length of a key, 3 for that of a value */

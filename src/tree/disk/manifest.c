@@ -35,9 +35,12 @@
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/fileset.h"
 #include "tree/disk/manifest.h"
-#include "tree/tree_private.h"
+#include "tree/disk/page.h"
 #include "tree/disk/wal.h"
 
 /* A longer edit is written as a new snapshot, which has no limit */
@@ -97,7 +100,7 @@ lsm_manifest_check_keyspace(const LsmTree *tree, const LsmMetaPage *meta)
 }
 
 /*
- * See tree_private.h.  ERRORs: DATA_CORRUPTED.
+ * See disk.h.  ERRORs: DATA_CORRUPTED.
  */
 LsmFileMeta *
 lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no)
@@ -491,7 +494,7 @@ lsm_append_edit(LsmTree *tree, const LsmEdit *edit, const LsmFileSet *set,
 }
 
 /*
- * See tree_private.h.  Nothing has changed if it ERRORs (disk full, corrupt manifest).  Locks held throughout: the
+ * See disk.h.  Nothing has changed if it ERRORs (disk full, corrupt manifest).  Locks held throughout: the
  * metapage, exclusively; page allocation takes alloc_lock inside (page.c
  * explains why that is safe).
  */

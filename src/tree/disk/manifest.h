@@ -18,7 +18,7 @@
 
 #include "access/xlogdefs.h"
 
-#include "tree/tree_private.h"
+#include "tree/disk/disk.h"
 
 #define LSM_FENCE_BYTES		256
 

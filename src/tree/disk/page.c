@@ -16,7 +16,7 @@
  * Locking: alloc_lock serialises allocation and extension.  Its holder never
  * waits for a buffer content lock (candidates are locked conditionally, a new page is
  * known to no one), so a caller may hold content locks of its own: the
- * metapage's and those of pages it has just been given.  That is the one exception to the order in tree_private.h.
+ * metapage's and those of pages it has just been given.  That is the one exception to the order in disk.h.
  *
  * Reuse needs no precaution against crashes.  A page is free only by an edit
  * whose WAL record has been inserted; the record that initialises it for its new
@@ -34,7 +34,9 @@
 #include "storage/bufpage.h"
 #include "storage/smgr.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/page.h"
 
 /* Candidates looked at per allocation before the fork is extended instead */
 #define LSM_ALLOCATE_LOOKS	64

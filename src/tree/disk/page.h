@@ -9,7 +9,7 @@
  * manifest page when its manifest id differs from the metapage's.  A new
  * (zero) page is free.
  *
- * Locking: the lock order stands in tree_private.h.
+ * Locking: the lock order stands in disk.h.
  *
  *-------------------------------------------------------------------------
  */

@@ -23,7 +23,9 @@
 #include "storage/bufmgr.h"
 #include "storage/standby.h"
 
-#include "tree/tree_private.h"
+#include "tree/disk/chunk.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/page.h"
 #include "tree/disk/wal.h"
 
 static void

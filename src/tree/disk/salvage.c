@@ -28,9 +28,9 @@
 #include "miscadmin.h"
 #include "storage/fd.h"
 
-#include "tree/read/filecache.h"
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
-#include "tree/read/version.h"
 
 static bool
 file_is_missing(const LsmTree *tree, uint64 number)
@@ -48,7 +48,7 @@ file_is_missing(const LsmTree *tree, uint64 number)
 	return true;
 }
 
-/* See tree_private.h. */
+/* See disk.h. */
 int
 lsm_salvage_count_missing(const LsmTree *tree, const LsmFileMeta *files, int nfiles)
 {
@@ -118,7 +118,7 @@ raise_to(pg_atomic_uint64 *counter, uint64 least)
 		pg_atomic_write_u64(counter, least);
 }
 
-/* See tree_private.h.  The counters are the loader's alone until the tree is loaded. */
+/* See disk.h.  The counters are the loader's alone until the tree is loaded. */
 void
 lsm_salvage_keep(LsmTree *tree)
 {
@@ -229,7 +229,7 @@ salvage_unlisted(LsmTree *tree, const LsmFileMeta *files, int nfiles, Salvage *s
 	FreeDir(dir);
 }
 
-/* See tree_private.h. */
+/* See disk.h. */
 bool
 lsm_salvage_list(LsmTree *tree, LsmFileMeta **files, int *nfiles)
 {
@@ -251,17 +251,4 @@ lsm_salvage_list(LsmTree *tree, LsmFileMeta **files, int *nfiles)
 	*files = salvage.files;
 	*nfiles = salvage.n;
 	return true;
-}
-
-/* See tree_private.h. */
-void
-lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version)
-{
-	if (!version->salvaged)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot write to LSM tree of relation %s, of which files are missing",
-					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM)),
-			 errhint("With lsm.ignore_missing_files the table can only be read. Copy it to another one.")));
 }

@@ -48,7 +48,10 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/page.h"
 
 #ifdef LSM_TESTING
 #define LSM_SWEEP_INTERVAL_MS	2000
@@ -209,7 +212,7 @@ lsm_sweep_is_number(const char *name)
 	return name[0] != '\0' && strspn(name, "0123456789") == strlen(name);
 }
 
-/* See tree_private.h. */
+/* See disk.h. */
 bool
 lsm_sweep_may_be_tree(const char *name, const char *path, Oid dboid)
 {
@@ -282,7 +285,7 @@ lsm_sweep_scan_tablespace(const char *path, HTAB *named)
 	return complete;
 }
 
-/* See tree_private.h. */
+/* See disk.h. */
 HTAB *
 lsm_sweep_scan_cluster(void)
 {

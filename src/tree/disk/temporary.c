@@ -38,8 +38,8 @@
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 
-#include "tree/disk/page.h"
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
 
 typedef struct Temporary
 {

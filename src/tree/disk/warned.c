@@ -14,7 +14,7 @@
 #include "common/hashfn.h"
 #include "utils/timestamp.h"
 
-#include "tree/tree_private.h"
+#include "tree/disk/disk.h"
 
 #define WARNED_FILES	1024
 #define WARN_AGAIN_MS	(60 * 60 * 1000)

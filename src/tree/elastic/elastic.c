@@ -18,7 +18,8 @@
 #include "storage/shmem.h"
 
 #include "tree/elastic/elastic.h"
-#include "tree/compaction/output_job.h"
+#include "tree/elastic/elastic_queue.h"
+#include "tree/memtable/memtable.h"
 
 #define SHRINK_PER_BATCH	4096
 #define EVICT_PER_TRY		64
@@ -114,6 +115,7 @@ lsm_elastic_shmem_init(void)
 	char	   *memory = ShmemInitStruct("lsmam elastic filters",
 										 lsm_elastic_shmem_bytes(), &found);
 
+	lsm_file_gone_hook = lsm_elastic_forget;
 	memory = (char *) CACHELINEALIGN(memory);
 	lsm_elastic = (LsmElasticShared *) memory;
 	if (!found)

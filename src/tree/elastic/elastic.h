@@ -24,9 +24,8 @@
 #ifndef LSM_ELASTIC_H
 #define LSM_ELASTIC_H
 
+#include "tree/disk/disk.h"
 #include "tree/elastic/elastic_queue.h"
-#include "tree/read/filecache.h"
-#include "tree/read/lookup.h"
 
 /* ---- elastic_pool.c ---- */
 
@@ -117,29 +116,6 @@ typedef struct LsmElasticShared
 
 extern LsmElasticShared *lsm_elastic;
 
-/* A backend's view of an open file with an elastic filter. */
-typedef struct LsmElasticView
-{
-	LsmElastic	shape;
-	uint64		keyspace_id;
-	uint64		number;
-	uint64		serial;			/* of the slot; 0: no state */
-	uint32		file;			/* slot */
-	uint32		shift;			/* segments per extent, log2 */
-	uint32		lines;
-	uint64		tried_clock;	/* when state was refused */
-	uint64		tried_freed;
-	uint64		faults;			/* lsm_sst_blob_faults() when the directory
-								 * was verified */
-	uint64		operation;		/* the segment below is its key's */
-	uint32		segment;
-	uint8		asked;			/* units of it, when last asked */
-	uint8		admitted;		/* ... that said maybe, up to the first that
-								 * did not */
-	uint32		nextents;
-	uint32		extents[FLEXIBLE_ARRAY_MEMBER];
-} LsmElasticView;
-
 static inline uint32
 lsm_elastic_extent_id(uint32 extent, uint32 at, uint32 lines)
 {
@@ -203,32 +179,16 @@ extern void lsm_elastic_sealed(void);
 /* Take back what a lowered budget has no room for. */
 extern void lsm_elastic_shrink_to_budget(void);
 
-/* ---- elastic_probe.c ---- */
+/* ---- elastic.c, for all ---- */
 
-/* False: out of memory. */
-extern bool lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
-								  uint64 keyspace_id, uint64 number);
+extern Size lsm_elastic_shmem_bytes(void);
+extern void lsm_elastic_shmem_init(void);
 
-/* Never fails. */
-extern void lsm_elastic_view_close(LsmOpenFile *open);
+/* The file (number 0: the keyspace) is gone: drop its state.  Never fails. */
+extern void lsm_elastic_forget(uint64 keyspace_id, uint64 number);
 
-/* The lock is released: wake who is to load. */
-extern void lsm_elastic_wake(void);
-
-/* Give what this backend has noted to the queue, if the lock is to be had. */
-extern void lsm_elastic_settle(bool wait);
-
-/* ---- elastic_inherit.c ---- */
-
-/*
- * Around publishing.  `prepare` registers the job's new files with what they inherit,
- * before anyone can open them; `finish`, when the edit is done, lets the old ones go
- * and gives the new ones their units.  Nothing here fails for lack of
- * anything: then files begin without hotness.
- */
-struct LsmJob;
-extern void lsm_elastic_publish_prepare(struct LsmJob *job, const LsmEdit *edit);
-extern void lsm_elastic_publish_finish(struct LsmJob *job, const LsmEdit *edit);
+/* The worker's part: settings, then units to load; true if there were any. */
+extern bool lsm_elastic_round(void);
 
 /* ---- elastic_load.c ---- */
 

@@ -21,7 +21,11 @@
 
 #include "port/pg_bitutils.h"
 
+#include "tree/disk/disk.h"
+#include "tree/disk/repair_queue.h"
 #include "tree/elastic/elastic.h"
+#include "tree/elastic/elastic_queue.h"
+#include "tree/memtable/memtable.h"
 
 #define TASKS_PER_BATCH		128
 #define BATCHES_PER_CALL	256

@@ -16,6 +16,8 @@
 #include "postgres.h"
 
 #include "tree/elastic/elastic.h"
+#include "tree/elastic/elastic_queue.h"
+#include "tree/memtable/memtable.h"
 
 /*
  * next[n] is uninitialised: pieces beyond `used` were never handed out, so that

@@ -22,6 +22,7 @@
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 
+#include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 
 /* Retired memtables of shared memory */

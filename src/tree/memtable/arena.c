@@ -23,7 +23,9 @@
 #include "port/atomics.h"
 #include "storage/shmem.h"
 
-#include "tree/tree_private.h"
+#include "tree/memtable/memtable.h"
+
+int			lsm_memtable_memory_kb = 256 * 1024;
 
 typedef struct ArenaShared
 {

@@ -33,7 +33,7 @@
  * dies there takes all of shared memory with it: no node is lost between list and skiplist.
  *
  * What must not happen is that a key gets a node in the skiplist while an older one of it is in
- * the list.  Writes of one key come one after the other (tree_private.h), so a
+ * the list.  Writes of one key come one after the other (memtable.h), so a
  * later one finds the key in the index: it adds its value to the node that is there, linked
  * or not, or, if the index cannot tell for the digest, settles and searches the skiplist; unless the key is certainly new
  * (LsmEntry.unseen).  Should two nodes of a key meet nevertheless, the one that is linked gets both values.
@@ -50,6 +50,7 @@
 
 #include "storage/lwlock.h"
 
+#include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 
 /* So many nodes are linked by the writer that adds the last of them, if there have been readers */

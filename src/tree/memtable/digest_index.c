@@ -35,6 +35,7 @@
 
 #include "common/pg_prng.h"
 
+#include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 
 /* Buckets of table i: 256, 4096 (one chunk), then 8 times more each */

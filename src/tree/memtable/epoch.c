@@ -31,7 +31,7 @@
 #include "storage/shmem.h"
 #include "utils/wait_event.h"
 
-#include "tree/tree_private.h"
+#include "tree/memtable/memtable.h"
 
 typedef union EpochSlot
 {

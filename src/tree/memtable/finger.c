@@ -27,6 +27,7 @@
 
 #include "port/pg_bitutils.h"
 
+#include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 
 /* So many buckets are looked at, downwards */

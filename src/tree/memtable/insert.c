@@ -22,6 +22,7 @@
 
 #include "common/pg_prng.h"
 
+#include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 
 /* ----------------------------------------------------------------------

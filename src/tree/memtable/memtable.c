@@ -27,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 
 /* ----------------------------------------------------------------------

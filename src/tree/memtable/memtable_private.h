@@ -6,8 +6,8 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef LSM_MEMTABLE_H
-#define LSM_MEMTABLE_H
+#ifndef LSM_MEMTABLE_PRIVATE_H
+#define LSM_MEMTABLE_PRIVATE_H
 
 #include "port/atomics.h"
 #include "port/pg_bswap.h"
@@ -15,7 +15,7 @@
 #include "storage/spin.h"
 #include "utils/palloc.h"
 
-#include "tree/tree_private.h"
+#include "tree/memtable/memtable.h"
 
 StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
 
@@ -371,4 +371,4 @@ extern char *lsm_memtable_allocate_run(Memtable *m, const Size *bytes, int n, in
 /* A whole chunk, which the caller has to keep track of; NULL as above. */
 extern void *lsm_memtable_allocate_chunk(Memtable *m);
 
-#endif							/* LSM_MEMTABLE_H */
+#endif							/* LSM_MEMTABLE_PRIVATE_H */

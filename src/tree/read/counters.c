@@ -22,7 +22,9 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
+#include "tree/read/elastic_probe.h"
+#include "tree/read/read.h"
 
 /* LsmTotals as an array */
 #define TOTALS_WORDS	(sizeof(LsmTotals) / sizeof(uint64))

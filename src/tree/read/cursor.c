@@ -21,7 +21,14 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
+#include "tree/memtable/memtable.h"
 #include "tree/read/cursor.h"
+#include "tree/read/filecache.h"
+#include "tree/read/lookup.h"
+#include "tree/read/merge.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 /* Entries skipped (deleted ones) before the epoch is left for a moment */
 #define SKIPS_PER_EPOCH		1024

@@ -19,7 +19,14 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
 #include "tree/elastic/elastic.h"
+#include "tree/elastic/elastic_queue.h"
+#include "tree/memtable/memtable.h"
+#include "tree/read/elastic_probe.h"
+#include "tree/read/filecache.h"
+#include "tree/read/lookup.h"
 
 #define NOTES_PER_BATCH		256
 #define NOTES_MAX			1024

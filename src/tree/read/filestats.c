@@ -25,6 +25,7 @@
 #include "storage/spin.h"
 
 #include "tree/read/filecache.h"
+#include "tree/read/read.h"
 
 #define FILESTAT_WAYS	8
 #define FILESTAT_SETS	2048

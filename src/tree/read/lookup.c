@@ -14,8 +14,15 @@
 
 #include "port/pg_bitutils.h"
 
+#include "tree/control/control.h"
+#include "tree/disk/manifest.h"
+#include "tree/memtable/memtable.h"
+#include "tree/memtable/memtable_private.h"
+#include "tree/read/filecache.h"
 #include "tree/read/lookup.h"
 #include "tree/read/merge.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 #define ANNOUNCED_KEY_BYTES	64	/* of longer keys only memtables are announced */
 #define UNKNOWN		(-2)		/* not looked for yet */

@@ -12,8 +12,12 @@
 
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
+#include "tree/memtable/memtable.h"
 #include "tree/read/filecache.h"
 #include "tree/read/merge.h"
+#include "tree/read/version.h"
 
 /* ======================================================================
  * Fold

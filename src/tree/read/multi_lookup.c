@@ -14,7 +14,12 @@
 
 #include "port/pg_bitutils.h"
 
+#include "tree/control/control.h"
+#include "tree/memtable/memtable.h"
+#include "tree/read/filecache.h"
 #include "tree/read/lookup.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 #define SIFT_RUNS	32			/* with more, keys are looked up one by one */
 

@@ -15,7 +15,12 @@
 
 #include "miscadmin.h"
 
+#include "tree/control/control.h"
+#include "tree/memtable/memtable.h"
+#include "tree/memtable/memtable_private.h"
 #include "tree/read/cursor.h"
+#include "tree/read/filecache.h"
+#include "tree/read/version.h"
 
 /* Never fails. */
 void

@@ -17,7 +17,12 @@
 
 #include "utils/memutils.h"
 
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/memtable/memtable.h"
 #include "tree/read/filecache.h"
+#include "tree/read/read.h"
 #include "tree/read/version.h"
 
 /* The last one given */
@@ -335,6 +340,19 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 		lsm_tree_exit(tree);
 		(void) lsm_version_refresh(tree);
 	}
+}
+
+/* See read.h. */
+void
+lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version)
+{
+	if (!version->salvaged)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot write to LSM tree of relation %s, of which files are missing",
+					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM)),
+			 errhint("With lsm.ignore_missing_files the table can only be read. Copy it to another one.")));
 }
 
 /* ======================================================================

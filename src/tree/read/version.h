@@ -15,6 +15,7 @@
 #include "port/pg_bswap.h"
 
 #include "tree/disk/manifest.h"
+#include "tree/read/read.h"
 
 struct LsmOpenFile;
 

@@ -18,9 +18,13 @@
  */
 #include "postgres.h"
 
+#include "tree/control/control.h"
 #include "tree/memtable/keyset.h"
+#include "tree/memtable/memtable.h"
+#include "tree/read/cursor.h"
 #include "tree/read/lookup.h"
-#include "tree/tree_private.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 /* Rounds before the rest is left to the caller: someone writes the same partitions */
 #define MAX_ROUNDS	4

@@ -30,8 +30,13 @@
 #include "storage/smgr.h"
 #include "utils/memutils.h"
 
+#include "tree/compaction/compaction.h"
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/log_entry.h"
-#include "tree/tree_private.h"
+#include "tree/disk/page.h"
+#include "tree/memtable/memtable.h"
+#include "tree/write/write.h"
 
 /* Generations that can stay in memory: the sealed ones and the active one */
 #define LSM_LOAD_KEEP	(LSM_MAX_SEALED + 1)
@@ -518,7 +523,7 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 }
 
 /*
- * See tree_private.h.  ERRORs: corrupt pages (DATA_CORRUPTED), and what a flush
+ * See write.h.  ERRORs: corrupt pages (DATA_CORRUPTED), and what a flush
  * raises when the arena is too small for the log.
  */
 void

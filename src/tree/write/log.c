@@ -32,9 +32,13 @@
 #include "storage/bufmgr.h"
 #include "storage/proc.h"
 
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/log_entry.h"
-#include "tree/tree_private.h"
+#include "tree/disk/page.h"
 #include "tree/disk/wal.h"
+#include "tree/memtable/memtable.h"
+#include "tree/write/write.h"
 
 /* Pages of the longest entry */
 #define LSM_LOG_SPAN_PAGES	5
@@ -359,7 +363,7 @@ lsm_log_append_spanning(LsmWrite *write, int first)
 }
 
 /*
- * See tree_private.h.  ERRORs (before anything of this call is applied) when a
+ * See write.h.  ERRORs (before anything of this call is applied) when a
  * page can be neither found nor added: disk full.  Not if the write is optional.
  */
 int

@@ -21,7 +21,10 @@
 #include "access/transam.h"
 #include "storage/proc.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
+#include "tree/memtable/memtable.h"
+#include "tree/memtable/memtable_private.h"
+#include "tree/write/write.h"
 
 /* Before the removal: a flush that misses the entry must not miss the xid. */
 void

@@ -27,7 +27,9 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 
-#include "tree/tree_private.h"
+#include "tree/control/control.h"
+#include "tree/memtable/memtable.h"
+#include "tree/write/write.h"
 
 const char	lsm_delete_value[1] = {LSM_TAG_DELETE};
 

@@ -27,14 +27,15 @@
 #include "portability/instr_time.h"
 #include "utils/memutils.h"
 
-#include "tree/tree_private.h"
+#include "tree/compaction/compaction.h"
+#include "tree/control/control.h"
+#include "tree/memtable/memtable.h"
+#include "tree/read/read.h"
 #include "tree/read/version.h"
+#include "tree/write/write.h"
 
 /* What a node costs beyond key and value, roughly (for sizing only) */
 #define LSM_ENTRY_OVERHEAD		96
-
-/* A memtable without entries is sealed when cancelled writes have left this much in it */
-#define LSM_EMPTY_SEAL_BYTES	(8 * LSM_CHUNK_BYTES)
 
 /* How long a writer waits for memtable memory that others hold, before it gives up */
 #define LSM_MEMORY_WAIT_MS		60000
@@ -70,14 +71,6 @@ static inline uint64
 lsm_memtable_limit(void)
 {
 	return (uint64) lsm_memtable_size_kb * 1024;
-}
-
-/* Nothing in it worth a generation of its own */
-static inline bool
-lsm_memtable_vacant(LsmMemtable *memtable)
-{
-	return pg_atomic_read_u64(&memtable->entries) == 0 &&
-		pg_atomic_read_u64(&memtable->bytes) < LSM_EMPTY_SEAL_BYTES;
 }
 
 static void
@@ -196,23 +189,6 @@ lsm_write_reserve(LsmWrite *write)
 }
 
 /* ---- making room ---- */
-
-int
-lsm_tree_nsealed(LsmTree *tree)
-{
-	LsmTreeShared *ctl;
-	int			n = 0;
-
-	lsm_tree_enter(tree);
-	ctl = tree->ctl;
-	LWLockAcquire(&ctl->lock, LW_SHARED);
-	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
-		ctl->state == LSM_STATE_LOADED)
-		n = ctl->nsealed;
-	LWLockRelease(&ctl->lock);
-	lsm_tree_exit(tree);
-	return n;
-}
 
 /*
  * Flush the oldest sealed memtable ourselves or with whoever is at it.  Its
@@ -549,46 +525,6 @@ lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief)
 
 	/* the digest of an index tree's entry is that of its key's lock */
 	lsm_key_changed(tree, entry.digest);
-}
-
-/* ---- sealing ---- */
-
-/*
- * See tree_private.h.  An empty memtable stays active although writers may be registered
- * in it: they are newer than whatever the caller wants on disk.  A memtable without entries
- * can be sealed when cancelled writes have filled it up (rare): the flush of such a one
- * publishes no file.
- */
-bool
-lsm_tree_seal(LsmTree *tree, LsmMemtable *expected)
-{
-	LsmTreeShared *ctl;
-	bool		ok = true;
-
-	lsm_tree_enter(tree);
-	ctl = tree->ctl;
-	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
-		ctl->state == LSM_STATE_LOADED &&
-		ctl->active != NULL &&
-		(expected == NULL || ctl->active == expected) &&
-		!lsm_memtable_vacant(ctl->active))
-	{
-		if (ctl->nsealed < LSM_MAX_SEALED)
-		{
-			lsm_set_change_begin(ctl);
-			ctl->sealed[ctl->nsealed++] = ctl->active;
-			ctl->active = NULL;
-			ctl->active_generation++;
-			lsm_set_change_end(ctl);
-		}
-		else
-			ok = false;
-	}
-	LWLockRelease(&ctl->lock);
-	lsm_tree_exit(tree);
-	LSM_CRASH_POINT("seal_done");
-	return ok;
 }
 
 /*

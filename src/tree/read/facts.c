@@ -10,7 +10,10 @@
 #include "access/transam.h"
 #include "miscadmin.h"
 
+#include "tree/control/control.h"
 #include "tree/read/filecache.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
 
 LsmFileInfo *
 lsm_tree_files(LsmTree *tree, int *nfiles)

@@ -1,0 +1,432 @@
+/*-------------------------------------------------------------------------
+ *
+ * control.h
+ *	  What processes share about a tree (its control block), and a process's
+ *	  handle on it: entering and leaving, key locks, settings, worker latches.
+ *
+ * Lock order, outermost first:
+ *	 1. heavyweight locks: database, relation
+ *	 2. key lock (lsm_key_lock)
+ *	 3. LsmTreeShared.lock
+ *	 4. LsmLogSlot.lock
+ *	 5. LsmTreeShared.alloc_lock
+ *	 6. buffer content locks: metapage before manifest pages; a log page is
+ *		never locked together with those
+ *	 7. control table lock, lsm_elastic->lock, a memtable's link lock (deferred_link.c),
+ *		arena spinlock, epoch; only the epoch is used under lsm_elastic->lock
+ * File I/O is allowed under none of 2..5 and 7 (page I/O through the buffer
+ * manager is allowed under 3..5).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_CONTROL_H
+#define LSM_CONTROL_H
+
+#include "lib/ilist.h"
+#include "port/atomics.h"
+#include "storage/block.h"
+#include "storage/buf.h"
+#include "storage/condition_variable.h"
+#include "storage/lwlock.h"
+
+#include "tree/memtable/memtable.h"
+
+/* ======================================================================
+ * control.c: one control block per tree in shared memory, by keyspace id
+ * ====================================================================== */
+
+#define LSM_LOG_SLOTS		4
+#define LSM_MAX_SEALED		4	/* sealed memtables waiting for a flush */
+#define LSM_L0_COMPACT_RUNS	4	/* compaction is due */
+#define LSM_L0_MAX_RUNS		8	/* ... into level 1, whatever that costs */
+#define LSM_L0_STOP_RUNS	20	/* writers stall */
+
+typedef enum LsmTreeState
+{
+	LSM_STATE_UNLOADED = 0,		/* log pages only: no memtable; the fields
+								 * below "loaded" mean nothing */
+	LSM_STATE_LOADING,
+	LSM_STATE_LOADED
+} LsmTreeState;
+
+/* What one process writes and others read or write apart begins a cache line */
+#define LSM_LINE_BYTES		64
+#define LSM_LINE_START		pg_attribute_aligned(LSM_LINE_BYTES)
+
+typedef struct LsmLogSlot
+{
+	LWLock		lock LSM_LINE_START;	/* held while appending to the slot's page */
+	BlockNumber block;			/* InvalidBlockNumber: none open */
+	uint64		generation;		/* of that page */
+	uint64		last_seq;		/* of the page's last entry */
+	Buffer		recent_buffer;	/* where it was last; a hint */
+} LsmLogSlot;
+
+/*
+ * In the order of who writes it how often, so that reading a tree takes no
+ * cache line from those who write to it.
+ */
+typedef struct LsmTreeShared
+{
+	/*
+	 * What operations write.  The lock protects what follows behind this line,
+	 * unless said otherwise.
+	 */
+	LWLock		lock LSM_LINE_START;
+	pg_atomic_uint64 seq;		/* last one given */
+	pg_atomic_uint64 row_limit; /* next row number */
+	pg_atomic_uint64 last_used; /* for eviction: a clock */
+
+	/*
+	 * identity: set when the block is taken, under the control table lock;
+	 * keyspace_id 0 = block is free
+	 */
+	pg_atomic_uint64 keyspace_id LSM_LINE_START;
+	bool		local;			/* a temporary tree's, in backend memory */
+	RelFileNode rnode;
+	LsmKind		kind;
+	char		relpersistence;
+
+	/*
+	 * relation OID, for the worker's lock.  Confirmed once a transaction
+	 * other than the creating one has opened the tree through the relation:
+	 * before, the worker keeps its hands off and writers flush for
+	 * themselves.
+	 */
+	Oid			relid;
+	bool		relid_confirmed;
+	LsmTreeOptions options;
+
+	LsmTreeState state;
+
+	/* ---- loaded ---- */
+
+	/*
+	 * Odd while the set of memtables or the version is being changed (under
+	 * lock), even otherwise; lock-free readers copy the set between two equal
+	 * even readings (lsm_set_take).
+	 */
+	pg_atomic_uint64 set_stamp;
+	LsmMemtable *active;		/* may be NULL: created by the next writer */
+	uint64		active_generation;
+	int			nsealed;
+	LsmMemtable *sealed[LSM_MAX_SEALED];	/* oldest first */
+
+	pg_atomic_uint64 version_no;	/* = metapage's, after each edit */
+	pg_atomic_uint64 flushed_generation;
+	pg_atomic_uint64 next_file; /* next file number; below file_limit ... */
+	pg_atomic_uint64 file_limit;	/* ... which the metapage's next_file is; 0:
+									 * not loaded yet */
+	pg_atomic_uint32 level0_runs;	/* hint for stalls */
+	pg_atomic_uint32 compaction_due;	/* hint for workers */
+	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
+									 * sealed last; 0: none since the start */
+
+	int			loader_pid;
+
+	/* one flusher, one compactor; 0 = none.  Reset by lsm_tree_abort_cleanup */
+	int			flush_pid;
+	int			compact_pid;
+	uint64		compact_cursor[8];	/* per level: file number last compacted */
+	pg_atomic_uint64 replaced;	/* rows that have a newer version, about */
+	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
+	ConditionVariable cv;		/* broadcast on any change of state, flush or
+								 * compaction ownership */
+
+	LWLock		alloc_lock;		/* page allocation in the main fork */
+	BlockNumber nblocks;		/* of the main fork */
+	BlockNumber alloc_cursor;	/* where the search for a free page goes on */
+	int64		free_pages;		/* candidates still to look at in this lap of
+								 * the cursor; 0 = extend.  A new lap starts
+								 * when an edit has freed pages */
+	pg_atomic_uint64 manifest_id;	/* = metapage's; pages of other manifests
+									 * are free ... */
+	pg_atomic_uint64 manifest_pending;	/* ... but for one being written */
+	bool		strays_removed; /* false in a block just taken; set by the
+								 * first load */
+
+	LsmLogSlot	slots[LSM_LOG_SLOTS];
+
+	/* reader/writer of counters need no lock */
+	pg_atomic_uint64 counters[LSM_NCOUNTERS] LSM_LINE_START;
+} LsmTreeShared;
+
+/*
+ * What survives an eviction (state UNLOADED, same keyspace): seq and row_limit,
+ * because numbers may be in the hands of somebody who has not logged them, and
+ * next_file with its limit.  The loader takes the larger of the first two and of what it
+ * reads; of file numbers a block begins a range of its own (control.c).
+ * The state may become LOADED only in or after the change (lsm_set_change_end)
+ * that puts the whole set of memtables in place.
+ *
+ * A transaction that has opened the tree (or a worker attached to it) pins the
+ * block; a pinned block is never given to another keyspace.  Whoever holds
+ * only a pointer from lsm_control_nth/find: take ctl->lock, then
+ * check keyspace_id.
+ */
+extern Size lsm_control_shmem_bytes(void);
+extern void lsm_control_shmem_init(void);
+
+/* False: not in shared_preload_libraries. */
+extern bool lsm_control_ready(void);
+
+/* False, and not pinned, if the block is not (any more) this keyspace's. */
+extern bool lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id);
+extern void lsm_control_unpin(LsmTreeShared *ctl);
+
+/* The block was used now (least recently used order). */
+extern void lsm_control_touch(LsmTreeShared *ctl);
+
+/* Identity, read under the control table lock; false if the block is free. */
+extern bool lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
+								 RelFileNode *rnode, LsmKind *kind,
+								 char *relpersistence);
+
+/* The keyspace's log lives in this fork; a block that says otherwise is dropped. */
+extern void lsm_control_move(uint64 keyspace_id, RelFileNode rnode);
+
+/* Counts drops and reuses of blocks, for backends that cache handles. */
+extern uint64 lsm_control_drops(void);
+
+/* i-th local block of this backend (temporary trees), NULL past the end. */
+extern LsmTreeShared *lsm_control_nth_local(int i);
+
+/* Find or take the block of a keyspace; evicts idle trees when all are taken.  A
+ * new block is UNLOADED.  ERROR if none can be had (hint: lsm.max_trees). */
+extern LsmTreeShared *lsm_control_get(uint64 keyspace_id, RelFileNode rnode,
+									  LsmKind kind, char relpersistence);
+
+/* NULL if the keyspace has none. */
+extern LsmTreeShared *lsm_control_find(uint64 keyspace_id);
+
+/* The tree is gone (dropped, truncated): memtables retired, block freed. */
+extern void lsm_control_drop(uint64 keyspace_id);
+
+/* The same for this block, if it is still the keyspace's.  REQUIRES: pinned. */
+extern void lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id);
+
+/* All blocks of a database that was moved or dropped. */
+extern void lsm_control_drop_database(Oid dboid);
+
+/* A job of this process: jobs.c. */
+typedef struct LsmJobMark
+{
+	dlist_node	node;
+	LsmTree    *tree;
+	LsmTreeShared *ctl;
+	uint64		keyspace_id;
+} LsmJobMark;
+
+extern dlist_head lsm_job_marks;
+
+/*
+ * A job begins to write files in the keyspace's directory; it lets go of its
+ * handle; it has ended: the keyspace may get another block.  REQUIRES: the
+ * block is pinned until the job's end.
+ */
+extern void lsm_control_job_begin(LsmJobMark *mark, LsmTree *tree);
+extern void lsm_control_job_release(LsmJobMark *mark);
+extern void lsm_control_job_end(LsmTreeShared *ctl);
+
+/* This process has a job that relies on the handle as it is. */
+extern bool lsm_job_uses(const LsmTree *tree);
+
+#ifdef LSM_TESTING
+/* The relation whose tree this process has a job of; invalid if it has none. */
+extern Oid	lsm_job_relid(void);
+#endif
+
+/* Somebody has a job in the keyspace's directory, by its block or a former one, or is loading it. */
+extern bool lsm_control_busy(uint64 keyspace_id);
+
+/* Dropped: wait until the last job has ended. */
+extern void lsm_control_wait_jobs(uint64 keyspace_id);
+
+/* i-th block, NULL past the end; may be free (keyspace_id 0). */
+extern LsmTreeShared *lsm_control_nth(int i);
+
+/*
+ * Evict idle trees' memtables (no registered writer, not loading): their log
+ * pages remain, the next use loads them again.  Least recently used first,
+ * never `except`.  Returns chunks that will come free.
+ */
+extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks);
+
+/* Change of the memtable set or version.  REQUIRES: ctl->lock exclusive. */
+static inline void
+lsm_set_change_begin(LsmTreeShared *ctl)
+{
+	Assert((pg_atomic_read_u64(&ctl->set_stamp) & 1) == 0);
+	pg_atomic_fetch_add_u64(&ctl->set_stamp, 1);
+	pg_write_barrier();
+}
+
+static inline void
+lsm_set_change_end(LsmTreeShared *ctl)
+{
+	pg_write_barrier();
+	pg_atomic_fetch_add_u64(&ctl->set_stamp, 1);
+	Assert((pg_atomic_read_u64(&ctl->set_stamp) & 1) == 0);
+}
+
+/* An even set_stamp; waits (briefly) while it is odd.  No lock on ctl held. */
+extern uint64 lsm_set_stamp_read(LsmTreeShared *ctl);
+
+/* A reader's copy of the set.  Newest first. */
+typedef struct LsmMemtableSet
+{
+	uint64		stamp;
+	int			n;
+	LsmMemtable *tables[1 + LSM_MAX_SEALED];
+} LsmMemtableSet;
+
+/* REQUIRES: inside an epoch, tree loaded when it was entered (an eviction
+ * since then is harmless: the set as of the eviction is returned). */
+extern void lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set);
+
+/* ======================================================================
+ * tree.c: handles
+ * ====================================================================== */
+
+struct LsmTree
+{
+	RelFileNode rnode;			/* hash key, with backend */
+	BackendId	backend;
+	char		relpersistence;
+	LsmKind		kind;
+	Oid			relid;
+	uint64		keyspace_id;
+	LsmTreeShared *ctl;			/* checked against keyspace_id at every enter */
+	const LsmKindOps *ops;
+	Relation	rel;			/* of the current call; used by temporary
+								 * trees only (local buffers need it) */
+	char		dir[MAXPGPATH]; /* "pg_lsm/0123456789abcdef", relative to
+								 * PGDATA */
+	struct LsmVersion *version; /* cached; version.c */
+	int			memtable_rate;	/* of lookups that memtables answer: lookup.c */
+	int			newest_misses;	/* lookups in a row without a row noted:
+								 * newest.c */
+	LsmTreeOptions options;
+	uint64		counters[LSM_NCOUNTERS];	/* not yet published */
+	bool		counters_pending;
+	dlist_node	counters_node;
+};
+
+/* Handle for a tree known only by its control block (worker).  NULL if the
+ * block is free by now.  Outside a transaction a process is attached to one
+ * tree at a time: the one before is unpinned. */
+extern LsmTree *lsm_tree_attach(LsmTreeShared *ctl);
+
+/*
+ * Enter the tree: epoch announced, control block valid, tree loaded (loads
+ * it if need be, outside the epoch).  Pair with lsm_tree_exit.  Nothing that
+ * waits in between.
+ */
+extern void lsm_tree_enter(LsmTree *tree);
+extern void lsm_tree_exit(LsmTree *tree);
+
+static inline uint32
+lsm_filter_key_bytes(LsmKind kind, uint32 key_bytes)
+{
+	return kind == LSM_KIND_INDEX ? key_bytes - 6 : key_bytes;
+}
+
+static inline LsmSlice
+lsm_filter_key(const LsmTree *tree, LsmSlice key)
+{
+	return lsm_slice(key.data, lsm_filter_key_bytes(tree->kind, key.len));
+}
+
+/* A table tree's key: block (4 bytes) and offset (2 bytes), both big-endian */
+#define LSM_ROW_KEY_BYTES	6
+
+/* Number of the row that a table tree's key stands for, plus one. */
+static inline uint64
+lsm_row_key_limit(LsmSlice key)
+{
+	const unsigned char *k = (const unsigned char *) key.data;
+	uint64		block = ((uint64) k[0] << 24) | ((uint64) k[1] << 16) | ((uint64) k[2] << 8) | k[3];
+	uint64		offset = ((uint64) k[4] << 8) | k[5];
+
+	return block * LSM_TID_OFFSETS + offset;	/* offsets start at 1 */
+}
+
+/*
+ * The digest under which memtables know the key.  That of a row ends in its number: rows
+ * written or read one after the other are neighbours in the digest index.
+ */
+static inline LsmDigest
+lsm_memtable_digest(const LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
+{
+	if (tree->kind != LSM_KIND_TABLE || filter_key.len != LSM_ROW_KEY_BYTES)
+		return digest;
+	return (digest & ~(uint64) PG_UINT32_MAX) | (uint32) lsm_row_key_limit(filter_key);
+}
+
+/* options.c; ERROR if the kind was never registered */
+extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
+
+/* keylock.c */
+extern Size lsm_keylock_shmem_bytes(void);
+extern void lsm_keylock_shmem_init(void);
+extern void lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest);
+
+/* A stamp for who has taken a set of memtables (its stamp) and will read them now. */
+extern void lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_stamp, LsmStamp *stamp);
+
+extern int	lsm_tree_size_ratio(LsmTree *tree);
+extern LsmCompression lsm_tree_compression(LsmTree *tree);
+
+/* Stands for the settings above that shape a file: equal settings, equal number. */
+extern uint32 lsm_tree_written_as(LsmTree *tree);
+
+/* What a memtable of the tree holds, bytes: level i is due at this * T^i.  The last
+ * writer's lsm.memtable_size, which need not be the worker's. */
+extern double lsm_tree_base_bytes(LsmTree *tree);
+
+/* Seal the active memtable if it is `expected` (or any, if NULL) and not
+ * empty; false if too many are sealed already. */
+extern bool lsm_tree_seal(LsmTree *tree, LsmMemtable *expected);
+
+/* Number of generations that wait for a flush. */
+extern int	lsm_tree_nsealed(LsmTree *tree);
+
+/* tree.c: nobody will use the temporary tree in this fork again. */
+extern void lsm_tree_forget_fork(RelFileNode rnode, BackendId backend);
+
+/* worker_latch.c */
+extern Size lsm_worker_shmem_bytes(void);
+extern void lsm_worker_shmem_init(void);
+
+/* Wake worker(s): flush or compaction is due. */
+extern void lsm_worker_wake(void);
+
+/* Wake worker 0 only. */
+extern void lsm_worker_wake_first(void);
+
+/* Of this process; -1: it is no worker. */
+extern int	lsm_worker_number(void);
+
+/* Is the control block this transaction's, and still the tree's? */
+extern bool lsm_tree_is_pinned(LsmTree *tree);
+
+/* This process is a background worker: attached to no database. */
+#define lsm_in_worker()		(!OidIsValid(MyDatabaseId))
+
+/* A memtable without entries is sealed when cancelled writes have left this much in it */
+#define LSM_EMPTY_SEAL_BYTES	(8 * LSM_CHUNK_BYTES)
+
+/* Nothing in it worth a generation of its own */
+static inline bool
+lsm_memtable_vacant(LsmMemtable *memtable)
+{
+	return pg_atomic_read_u64(&memtable->entries) == 0 &&
+		pg_atomic_read_u64(&memtable->bytes) < LSM_EMPTY_SEAL_BYTES;
+}
+
+/* A keyspace's directory, relative to PGDATA; MAXPGPATH. */
+#define LSM_DIR		"pg_lsm"
+
+extern void lsm_keyspace_dir(uint64 keyspace_id, char *path);
+
+#endif							/* LSM_CONTROL_H */

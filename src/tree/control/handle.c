@@ -1,0 +1,378 @@
+/*-------------------------------------------------------------------------
+ *
+ * handle.c
+ *	  A backend's handles on trees; entering and leaving a tree.
+ *
+ * Handles are kept in a hash by relfilenode.  A handle is right as long as its
+ * control block carries the handle's keyspace id: the keyspace of a fork
+ * changes only by lsm_tree_create() and lsm_tree_reset(), whose callers have
+ * the relation to themselves and drop the old keyspace's block.  Otherwise
+ * the metapage is read again (LsmHandleOps.resolve).
+ *
+ * While a transaction uses a tree its handle pins the control block, so that it
+ * cannot be given to another tree between two calls.  All pins are released at
+ * the end of the transaction (tree.c).
+ *
+ * What the rooms above do for handles, they register: LsmHandleOps.
+ *
+ * Locking: the functions here are called without any lock of src/tree and
+ * outside of epochs, but for lsm_tree_enter() (which nests) and
+ * lsm_tree_exit().
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+#include "tree/control/control.h"
+#include "tree/control/handle.h"
+#include "tree/memtable/memtable.h"
+
+/* More handles than this are thrown away, those of the last transaction excepted. */
+#define MAX_HANDLES	1000
+
+/* A small cache in front of the hash: a query alternates between few trees. */
+#define RECENT_HANDLES			16
+
+typedef struct HandleKey
+{
+	RelFileNode rnode;
+	BackendId	backend;
+} HandleKey;
+
+StaticAssertDecl(offsetof(LsmTree, backend) == offsetof(HandleKey, backend) &&
+				 offsetof(LsmTree, relpersistence) == sizeof(HandleKey),
+				 "LsmTree must begin with its hash key");
+
+static HTAB *handles = NULL;
+static LsmHandle *recent_handles[RECENT_HANDLES];
+static dlist_head pinned_handles = DLIST_STATIC_INIT(pinned_handles);
+static uint64 drops_seen = 0;
+static const LsmHandleOps *ops = NULL;
+
+void
+lsm_handle_register(const LsmHandleOps *handle_ops)
+{
+	ops = handle_ops;
+}
+
+/*
+ * First use of a tree in this process.
+ */
+static void
+handle_prepare_process(void)
+{
+	HASHCTL		info;
+	HTAB	   *table;
+
+	if (handles != NULL)
+		return;
+
+	if (!lsm_control_ready())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lsmam must be loaded via shared_preload_libraries"),
+				 errhint("Add \"lsmam\" to the configuration parameter \"shared_preload_libraries\" and restart the server.")));
+
+	memset(&info, 0, sizeof(info));
+	info.keysize = sizeof(HandleKey);
+	info.entrysize = sizeof(LsmHandle);
+	info.hcxt = TopMemoryContext;
+	table = hash_create("lsmam trees of this backend", 32, &info,
+						HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+
+	/* last what may run out of memory: callbacks rely on the hash */
+	ops->prepare();
+	handles = table;
+	drops_seen = lsm_control_drops();
+}
+
+void
+lsm_handle_unpin(LsmHandle *handle)
+{
+	if (handle->pinned != NULL)
+	{
+		LsmTreeShared *ctl = handle->pinned;
+
+		handle->pinned = NULL;
+		dlist_delete(&handle->pinned_node);
+		lsm_control_unpin(ctl);
+	}
+	/* the relcache entry may go away with the transaction */
+	handle->tree.rel = NULL;
+}
+
+void
+lsm_handle_unpin_all(void)
+{
+	while (!dlist_is_empty(&pinned_handles))
+		lsm_handle_unpin(dlist_container(LsmHandle, pinned_node,
+								   dlist_head_node(&pinned_handles)));
+}
+
+/*
+ * Pin the handle's control block, if it is the keyspace's (in this fork).
+ */
+bool
+lsm_handle_pin(LsmHandle *handle)
+{
+	LsmTree    *tree = &handle->tree;
+
+	Assert(handle->pinned == NULL);
+	if (tree->ctl == NULL || tree->keyspace_id == 0 ||
+		!lsm_control_pin(tree->ctl, tree->keyspace_id))
+		return false;
+	if (!RelFileNodeEquals(tree->ctl->rnode, tree->rnode))
+	{
+		lsm_control_unpin(tree->ctl);
+		return false;
+	}
+	handle->pinned = tree->ctl;
+	dlist_push_tail(&pinned_handles, &handle->pinned_node);
+	return true;
+}
+
+bool
+lsm_tree_is_pinned(LsmTree *tree)
+{
+	return lsm_handle_current((LsmHandle *) tree);
+}
+
+static void
+handle_forget(LsmHandle *handle)
+{
+	LsmHandle **recent = &recent_handles[handle->tree.rnode.relNode % RECENT_HANDLES];
+
+	Assert(handle->pinned == NULL);
+	if (*recent == handle)
+		*recent = NULL;
+	ops->release(&handle->tree);
+	(void) hash_search(handles, &handle->tree, HASH_REMOVE, NULL);
+}
+
+/*
+ * End of a committed transaction: release what handles of dropped trees hold
+ * (their version may map files that are unlinked), and keep the number of handles bounded.
+ * Handles that the transaction used (pinned) stay.
+ */
+void
+lsm_handle_trim(void)
+{
+	bool		too_many;
+	uint64		drops;
+	HASH_SEQ_STATUS seq;
+	LsmHandle *handle;
+
+	if (handles == NULL)
+		return;
+	too_many = hash_get_num_entries(handles) > MAX_HANDLES;
+	drops = lsm_control_drops();
+	if (!too_many && drops == drops_seen)
+		return;
+	drops_seen = drops;
+
+	hash_seq_init(&seq, handles);
+	while ((handle = (LsmHandle *) hash_seq_search(&seq)) != NULL)
+	{
+		LsmTree    *tree = &handle->tree;
+
+		/* removing the entry just returned is allowed during a scan */
+		if (handle->pinned == NULL &&
+			(too_many || tree->ctl == NULL ||
+			 pg_atomic_read_u64(&tree->ctl->keyspace_id) != tree->keyspace_id))
+			handle_forget(handle);
+	}
+}
+
+/*
+ * Transactions that are rolled back leave their handles, since cursors may still refer to them
+ * when the callback runs.  A session that does nothing else trims here: what an earlier transaction
+ * has left is not pinned, and all of this one's is.
+ */
+static void
+handle_trim_rolled_back(void)
+{
+	static long limit = MAX_HANDLES;
+
+	if (hash_get_num_entries(handles) <= limit)
+		return;
+	lsm_handle_trim();
+
+	/* so that a transaction with very many trees does not look at all of them for each */
+	limit = Max(MAX_HANDLES, 2 * hash_get_num_entries(handles));
+}
+
+/* See control.h.  Never fails. */
+void
+lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
+{
+	LsmHandle *handle;
+	HandleKey		key;
+
+	if (handles == NULL)
+		return;
+	memset(&key, 0, sizeof(key));
+	key.rnode = rnode;
+	key.backend = backend;
+	handle = (LsmHandle *) hash_search(handles, &key, HASH_FIND, NULL);
+	if (handle == NULL)
+		return;
+	lsm_handle_unpin(handle);
+	handle_forget(handle);
+}
+
+LsmHandle *
+lsm_handle_lookup(RelFileNode rnode, BackendId backend)
+{
+	LsmHandle **recent = &recent_handles[rnode.relNode % RECENT_HANDLES];
+	LsmHandle *handle = *recent;
+	HandleKey		key;
+
+	if (handle != NULL && RelFileNodeEquals(handle->tree.rnode, rnode) &&
+		handle->tree.backend == backend)
+		return handle;
+
+	handle_prepare_process();
+	memset(&key, 0, sizeof(key));
+	key.rnode = rnode;
+	key.backend = backend;
+	handle = (LsmHandle *) hash_search(handles, &key, HASH_FIND, NULL);
+	if (handle == NULL)
+	{
+		static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
+
+		handle_trim_rolled_back();
+		handle = (LsmHandle *) hash_search(handles, &key, HASH_ENTER, NULL);
+		memset((char *) handle + sizeof(HandleKey), 0,
+			   sizeof(LsmHandle) - sizeof(HandleKey));
+		handle->tree.options = unset;
+	}
+	*recent = handle;
+	return handle;
+}
+
+/*
+ * The fork has another keyspace than the handle thought.
+ */
+void
+lsm_handle_set_keyspace(LsmHandle *handle, uint64 keyspace_id)
+{
+	LsmTree    *tree = &handle->tree;
+
+	Assert(handle->pinned == NULL && keyspace_id != 0);
+	if (tree->keyspace_id == keyspace_id)
+		return;
+	ops->release(tree);
+	tree->ctl = NULL;
+	tree->keyspace_id = keyspace_id;
+	lsm_keyspace_dir(keyspace_id, tree->dir);
+}
+
+/*
+ * See control.h.  The handle's own keyspace may turn out dropped later:
+ * lsm_tree_enter() then raises an error.
+ */
+LsmTree *
+lsm_tree_attach(LsmTreeShared *ctl)
+{
+	LsmHandle *handle;
+	LsmTree    *tree;
+	uint64		keyspace_id;
+	RelFileNode rnode;
+	LsmKind		kind;
+	char		relpersistence;
+
+	handle_prepare_process();
+	if (!IsTransactionOrTransactionBlock())
+	{
+		ops->publish();
+		lsm_handle_trim();
+		lsm_handle_unpin_all();
+	}
+
+	if (!lsm_control_identity(ctl, &keyspace_id, &rnode, &kind, &relpersistence))
+		return NULL;
+	Assert(!ctl->local);
+
+	handle = lsm_handle_lookup(rnode, InvalidBackendId);
+	tree = &handle->tree;
+	if (handle->pinned != NULL && (handle->pinned != ctl || !lsm_handle_current(handle)))
+	{
+		/* a job that has lost its tree is about to end */
+		if (lsm_job_uses(tree))
+			return NULL;
+		lsm_handle_unpin(handle);
+	}
+	if (handle->pinned == NULL)
+	{
+		tree->relpersistence = relpersistence;
+		tree->kind = kind;
+		tree->ops = lsm_kind_ops(kind);
+		lsm_handle_set_keyspace(handle, keyspace_id);
+		tree->ctl = ctl;
+		if (!lsm_handle_pin(handle))
+			return NULL;
+	}
+	tree->relid = ctl->relid;
+	return tree;
+}
+
+/*
+ * See control.h.  ERRORs as lsm_tree_open() and lsm_tree_load().
+ */
+void
+lsm_tree_enter(LsmTree *tree)
+{
+	LsmHandle *handle = (LsmHandle *) tree;
+
+	/* nested: what the outer call saw is protected, and we must not wait */
+	if (lsm_epoch_inside())
+	{
+		lsm_epoch_enter();
+		return;
+	}
+
+	for (;;)
+	{
+		if (likely(lsm_handle_current(handle)))
+		{
+			lsm_epoch_enter();
+			if (likely(*(volatile LsmTreeState *) &tree->ctl->state == LSM_STATE_LOADED &&
+					   lsm_handle_current(handle)))
+			{
+				pg_read_barrier();
+				lsm_control_touch(tree->ctl);
+				return;
+			}
+			lsm_epoch_exit();
+		}
+
+		CHECK_FOR_INTERRUPTS();
+		if (!lsm_handle_current(handle))
+			ops->resolve(handle);
+		else
+			ops->load(tree);
+	}
+}
+
+void
+lsm_tree_exit(LsmTree *tree)
+{
+	lsm_epoch_exit();
+}
+
+uint64
+lsm_tree_keyspace(LsmTree *tree)
+{
+	return tree->keyspace_id;
+}
+
+void
+lsm_keyspace_dir(uint64 keyspace_id, char *path)
+{
+	snprintf(path, MAXPGPATH, "%s/%016" INT64_MODIFIER "x", LSM_DIR, keyspace_id);
+}

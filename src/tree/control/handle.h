@@ -1,0 +1,69 @@
+/*-------------------------------------------------------------------------
+ *
+ * handle.h
+ *	  A backend's handles on trees, for tree.c, which settles what they stand
+ *	  for and ends their pins.  Others use lsm_tree_open(), lsm_tree_enter().
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_HANDLE_H
+#define LSM_HANDLE_H
+
+#include "tree/control/control.h"
+
+typedef struct LsmHandle
+{
+	LsmTree		tree;			/* first; begins with the hash key */
+	LsmTreeShared *pinned;		/* block this handle pins, or NULL */
+	dlist_node	pinned_node;	/* valid if pinned */
+} LsmHandle;
+
+/* What rooms above do for handles.  Registered before the first is made. */
+typedef struct LsmHandleOps
+{
+	/* First handle of this process: register callbacks. */
+	void		(*prepare) (void);
+
+	/*
+	 * Make the handle current: keyspace as the metapage says, control block
+	 * found or taken, and pinned.
+	 */
+	void		(*resolve) (LsmHandle *handle);
+
+	/* Load the tree if it is not loaded. */
+	void		(*load) (LsmTree *tree);
+
+	/* The handle goes away, or gets another keyspace: let go of its version and counts. */
+	void		(*release) (LsmTree *tree);
+
+	/* Hand over what this process has counted. */
+	void		(*publish) (void);
+} LsmHandleOps;
+
+extern void lsm_handle_register(const LsmHandleOps *handle_ops);
+
+/* Found or made. */
+extern LsmHandle *lsm_handle_lookup(RelFileNode rnode, BackendId backend);
+
+/* The fork has another keyspace than the handle thought.  REQUIRES: not pinned. */
+extern void lsm_handle_set_keyspace(LsmHandle *handle, uint64 keyspace_id);
+
+/* Pin the handle's control block; false if it is not the keyspace's in this fork. */
+extern bool lsm_handle_pin(LsmHandle *handle);
+extern void lsm_handle_unpin(LsmHandle *handle);
+extern void lsm_handle_unpin_all(void);
+
+/* End of a committed transaction: handles of dropped trees, and too many of them, go. */
+extern void lsm_handle_trim(void);
+
+/*
+ * Is the handle fit for use as it is?  The test of every call.
+ */
+static inline bool
+lsm_handle_current(LsmHandle *handle)
+{
+	return handle->pinned != NULL &&
+		pg_atomic_read_u64(&handle->pinned->keyspace_id) == handle->tree.keyspace_id;
+}
+
+#endif							/* LSM_HANDLE_H */

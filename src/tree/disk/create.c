@@ -1,0 +1,430 @@
+/*-------------------------------------------------------------------------
+ *
+ * create.c
+ *	  The metapage that names a keyspace: creation and reset of a tree, and
+ *	  forks that were copied and get a keyspace of their own.
+ *
+ * A keyspace belongs to one fork.  A copy made inside a transaction that can still roll back gets
+ * a keyspace of its own whose files are hard links (sorted
+ * files are immutable): if both forks shared one, edits of the new one would
+ * unlink files that the old one, back after a rollback, still names.
+ *
+ * Locking: everything here is done by whoever has the relation to himself,
+ * but for lsm_meta_adopt(), which takes the relation's page lock (a heavyweight
+ * lock, of page 0), and lsm_meta_assign(), which decides races by the metapage's
+ * content lock.  No file I/O under an LWLock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "access/xloginsert.h"
+#include "catalog/storage.h"
+#include "catalog/storage_xlog.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "storage/smgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/disk/page.h"
+#include "tree/disk/wal.h"
+#include "tree/memtable/memtable.h"
+
+/* ---- creation ---- */
+
+static void
+lsm_meta_template(LsmMetaPage *meta, RelFileNode rnode, LsmKind kind, uint64 keyspace_id)
+{
+	memset(meta, 0, sizeof(*meta));
+	meta->magic = LSM_META_MAGIC;
+	meta->format_version = LSM_META_VERSION;
+	meta->keyspace_id = keyspace_id;
+	meta->dboid = rnode.dbNode;
+	meta->spcoid = rnode.spcNode;
+	meta->relfilenode = rnode.relNode;
+	meta->kind = kind;
+	meta->seq_limit = 1;
+	meta->next_file = 1;
+	meta->version_no = 1;
+	meta->manifest_id = 1;
+	meta->manifest_root = InvalidBlockNumber;
+	meta->manifest_tail = InvalidBlockNumber;
+}
+
+/*
+ * Log the metapage together with the keyspace it names.  REQUIRES: critical
+ * section; `buffer` invalid: without metapage.
+ */
+static void
+lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileNode rnode,
+				 BackendId backend, Buffer buffer, const LsmMetaPage *meta)
+{
+	LsmWalKeyspace record;
+	XLogRecPtr	lsn;
+
+	memset(&record, 0, sizeof(record));
+	record.keyspace_id = keyspace_id;
+	record.rnode = rnode;
+	record.backend = backend;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, sizeof(record));
+	if (BufferIsValid(buffer))
+	{
+		XLogRegisterBuffer(0, buffer, REGBUF_WILL_INIT | REGBUF_STANDARD);
+		XLogRegisterBufData(0, (char *) meta, sizeof(*meta));
+	}
+	lsn = XLogInsert(LSM_RMGR_ID, info);
+	if (BufferIsValid(buffer))
+		PageSetLSN(BufferGetPage(buffer), lsn);
+}
+
+/* See disk.h. */
+void
+lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode)
+{
+	START_CRIT_SECTION();
+	lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, keyspace_id, rnode, InvalidBackendId,
+					 InvalidBuffer, NULL);
+	END_CRIT_SECTION();
+}
+
+/*
+ * See page.h.  An unlogged tree's goes to the file at once: checkpoints leave unlogged
+ * buffers alone, and the sweep reads block 0 from the file.
+ */
+void
+lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
+			   RelFileNode rnode, BackendId backend, char relpersistence)
+{
+	START_CRIT_SECTION();
+	lsm_meta_init(BufferGetPage(buffer), meta);
+	MarkBufferDirty(buffer);
+	if (relpersistence == RELPERSISTENCE_PERMANENT)
+		lsm_keyspace_log(info, meta->keyspace_id, rnode, backend, buffer, meta);
+	END_CRIT_SECTION();
+	if (relpersistence == RELPERSISTENCE_UNLOGGED)
+		FlushOneBuffer(buffer);
+}
+
+/*
+ * Control blocks that still say they live in this fork: of a tree that core has
+ * truncated away under us (index rebuilt in the transaction that
+ * created it), or of one whose relfilenode is used again.
+ */
+static void
+lsm_control_drop_fork(RelFileNode rnode, BackendId backend)
+{
+	LsmTreeShared *ctl;
+	int			i;
+
+	for (i = 0;
+		 (ctl = backend == InvalidBackendId ? lsm_control_nth(i) : lsm_control_nth_local(i)) != NULL;
+		 i++)
+	{
+		uint64		id;
+		RelFileNode its;
+		LsmKind		kind;
+		char		relpersistence;
+
+		if (ctl->rnode.relNode != rnode.relNode ||
+			!lsm_control_identity(ctl, &id, &its, &kind, &relpersistence) ||
+			!RelFileNodeEquals(its, rnode) ||
+			(relpersistence == RELPERSISTENCE_TEMP) != (backend != InvalidBackendId))
+			continue;
+		lsm_control_drop(id);
+		if (backend != InvalidBackendId)
+			i = -1;				/* the local ones may have moved up */
+	}
+}
+
+/*
+ * Say in the WAL that the fork is empty.  Below wal_level replica core does not log
+ * that it truncates a relation created in the same transaction, while we log
+ * everything: redo would bring back log pages of the tree that was there
+ * before, and a load could not tell them from those of the new one.
+ */
+static void
+lsm_log_empty_fork(RelFileNode rnode)
+{
+	xl_smgr_truncate record;
+
+	memset(&record, 0, sizeof(record));
+	record.blkno = 0;
+	record.rnode = rnode;
+	record.flags = SMGR_TRUNCATE_HEAP;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, sizeof(record));
+	(void) XLogInsert(RM_SMGR_ID, XLOG_SMGR_TRUNCATE | XLR_SPECIAL_REL_UPDATE);
+}
+
+void
+lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
+				char relpersistence, LsmKind kind)
+{
+	SMgrRelation smgr = smgropen(rnode, backend);
+	LsmMetaPage meta;
+	uint64		id;
+
+	/*
+	 * pg_upgrade transfers relation files only: the main fork would name
+	 * sorted files that stay behind
+	 */
+	if (IsBinaryUpgrade)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("pg_upgrade cannot transfer lsm tables and indexes"),
+				 errhint("Use pg_dumpall or pg_dump, or change the tables to heap and drop the lsm indexes in the old cluster first.")));
+	if (smgrnblocks(smgr, MAIN_FORKNUM) != 0)
+		elog(ERROR, "main fork of relation %u (%s) is not empty", relid,
+			 relpathbackend(rnode, backend, MAIN_FORKNUM));
+	lsm_control_drop_fork(rnode, backend);
+
+	id = lsm_keyspace_new(rnode, backend);
+	lsm_meta_template(&meta, rnode, kind, id);
+	if (relpersistence == RELPERSISTENCE_TEMP)
+	{
+		PGAlignedBlock block;
+
+		/* no local buffer knows the page yet, and there is no Relation here */
+		lsm_temporary_remember(id, rnode, backend);
+		lsm_meta_init((Page) block.data, &meta);
+		PageSetChecksumInplace((Page) block.data, 0);
+		smgrextend(smgr, MAIN_FORKNUM, 0, block.data, true);
+	}
+	else
+	{
+		Buffer		buffer;
+
+		if (relpersistence == RELPERSISTENCE_PERMANENT && !XLogIsNeeded())
+			lsm_log_empty_fork(rnode);
+		buffer = ReadBufferWithoutRelcache(rnode, MAIN_FORKNUM, P_NEW,
+										   RBM_ZERO_AND_LOCK, NULL,
+										   relpersistence == RELPERSISTENCE_PERMANENT);
+		if (BufferGetBlockNumber(buffer) != 0)
+			elog(ERROR, "main fork of relation %u was extended by someone else", relid);
+		lsm_meta_store(buffer, &meta, XLOG_LSM_KEYSPACE_CREATE, rnode, backend,
+					   relpersistence);
+		UnlockReleaseBuffer(buffer);
+	}
+	LSM_CRASH_POINT("create_logged");
+}
+
+/*
+ * Like other access methods' ambuildempty: written past the buffers, logged, and
+ * synced, because the checkpoint that would do it may come after the crash that needs it.
+ */
+void
+lsm_tree_create_init_fork(RelFileNode rnode, LsmKind kind)
+{
+	SMgrRelation smgr = smgropen(rnode, InvalidBackendId);
+	PGAlignedBlock block;
+	LsmMetaPage meta;
+
+	if (!smgrexists(smgr, INIT_FORKNUM))
+	{
+		smgrcreate(smgr, INIT_FORKNUM, false);
+		log_smgrcreate(&rnode, INIT_FORKNUM);
+	}
+	lsm_meta_template(&meta, rnode, kind, 0);
+	lsm_meta_init((Page) block.data, &meta);
+	log_newpage(&rnode, INIT_FORKNUM, 0, (Page) block.data, true);
+	PageSetChecksumInplace((Page) block.data, 0);
+	if (smgrnblocks(smgr, INIT_FORKNUM) == 0)
+		smgrextend(smgr, INIT_FORKNUM, 0, block.data, true);
+	else
+		smgrwrite(smgr, INIT_FORKNUM, 0, block.data, true);
+	smgrimmedsync(smgr, INIT_FORKNUM);
+}
+
+/* ---- reset ---- */
+
+/*
+ * Not transactional, as in heap: legal only for a relation (or relfilenode)
+ * that goes away if the transaction aborts.  So nothing is lost
+ * whatever step a crash comes after: the fork is dropped then, and
+ * directories without a fork are swept.
+ */
+void
+lsm_tree_reset(Relation rel, LsmKind kind)
+{
+	char		relpersistence = rel->rd_rel->relpersistence;
+	uint64		old_id = 0;
+
+	if (smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) > 0)
+	{
+		Buffer		buffer = ReadBuffer(rel, 0);
+		LsmMetaPage *meta;
+
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
+		if (!PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
+			meta->dboid == rel->rd_node.dbNode &&
+			meta->relfilenode == rel->rd_node.relNode)
+			old_id = meta->keyspace_id;
+		UnlockReleaseBuffer(buffer);
+		RelationTruncate(rel, 0);
+	}
+	LSM_CRASH_POINT("reset_truncated");
+	lsm_tree_create(rel->rd_node, rel->rd_backend, RelationGetRelid(rel),
+					relpersistence, kind);
+	LSM_CRASH_POINT("reset_created");
+	if (old_id != 0)
+	{
+		if (relpersistence == RELPERSISTENCE_PERMANENT)
+			lsm_keyspace_remove_logged(old_id);
+		else
+		{
+			lsm_control_drop(old_id);
+			lsm_control_wait_jobs(old_id);
+			lsm_keyspace_remove(old_id);
+		}
+	}
+	LSM_CRASH_POINT("reset_removed");
+}
+
+/* ---- copied forks ---- */
+
+static bool
+lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
+{
+	return meta->dboid == tree->rnode.dbNode &&
+		meta->spcoid == tree->rnode.spcNode &&
+		meta->relfilenode == tree->rnode.relNode;
+}
+
+/*
+ * The fork that ours was copied from is still there: the move is not committed,
+ * or it is and its process has not come to delete the old fork.  Nobody edits the
+ * list of files in either: workers keep off the old fork from before the commit
+ * (publish_xact_callback), and ours is not open yet.  The directory stays as
+ * long as our metapage names it (sweep.c), which the caller's lock ensures.
+ * `named`: by the metapage; `source`: whose directory has the files.
+ */
+static uint64
+lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
+{
+	LsmFileMeta *files;
+	int			nfiles;
+	uint64		saved_id;
+	uint64		id = lsm_keyspace_new(tree->rnode, tree->backend);
+
+	if (tree->relpersistence == RELPERSISTENCE_TEMP)
+		lsm_temporary_remember(id, tree->rnode, tree->backend);
+	saved_id = tree->keyspace_id;
+	tree->keyspace_id = named;
+	files = lsm_manifest_read(tree, &nfiles, NULL);
+	tree->keyspace_id = saved_id;
+	lsm_keyspace_link_files(source, id, files, nfiles, lsm_tree_needs_wal(tree));
+	pfree(files);
+	return id;
+}
+
+/*
+ * Make the keyspace that a copied fork is to have the fork's own.  REQUIRES:
+ * the page lock of lsm_meta_adopt.
+ */
+static void
+meta_adopt_locked(LsmTree *tree)
+{
+	LsmMetaPage *page;
+	LsmMetaPage meta;
+	RelFileNode old;
+	Buffer		buffer;
+	uint64		id;
+
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
+	meta = *page;
+	UnlockReleaseBuffer(buffer);
+	if (meta.keyspace_id == 0 || lsm_meta_is_own(tree, &meta))
+		return;
+	old.dbNode = meta.dboid;
+	old.spcNode = meta.spcoid;
+	old.relNode = meta.relfilenode;
+	id = lsm_meta_keyspace(&meta, tree->rnode.dbNode);
+	LSM_CRASH_POINT("adopting");
+
+	/*
+	 * The same relfilenode elsewhere is a database that was copied, with a
+	 * keyspace made for it (clone.c), or moved (ALTER DATABASE SET
+	 * TABLESPACE); another one is ALTER INDEX SET TABLESPACE.  In a copied
+	 * database we do not know where that came from.
+	 */
+	if (old.relNode != tree->rnode.relNode &&
+		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend)))
+		id = lsm_meta_own_keyspace(tree, meta.keyspace_id, id);
+	else
+	{
+		lsm_owner_add(id, tree->rnode, tree->backend);
+		if (tree->relpersistence == RELPERSISTENCE_TEMP)
+			lsm_temporary_remember(id, tree->rnode, tree->backend);
+	}
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
+	Assert(page->keyspace_id == meta.keyspace_id && !lsm_meta_is_own(tree, page));
+	meta = *page;
+	meta.keyspace_id = id;
+	meta.dboid = tree->rnode.dbNode;
+	meta.spcoid = tree->rnode.spcNode;
+	meta.relfilenode = tree->rnode.relNode;
+	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+				   tree->relpersistence);
+	UnlockReleaseBuffer(buffer);
+	lsm_control_move(id, tree->rnode);
+	LSM_CRASH_POINT("adopted");
+}
+
+/*
+ * See disk.h.  Sessions that open the fork at the same time do this one
+ * after the other: the second finds it done.  Were they to overlap, the second
+ * would link files of a directory that nobody names any more.
+ */
+void
+lsm_meta_adopt(LsmTree *tree)
+{
+	Assert(!lsm_epoch_inside());
+	LockPage(tree->rel, 0, ExclusiveLock);
+	meta_adopt_locked(tree);
+	UnlockPage(tree->rel, 0, ExclusiveLock);
+}
+
+/* See disk.h. */
+void
+lsm_meta_assign(LsmTree *tree)
+{
+	LsmMetaPage *page;
+	LsmMetaPage meta;
+	Buffer		buffer;
+	uint64		id;
+
+	Assert(tree->relpersistence == RELPERSISTENCE_UNLOGGED);
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
+	id = page->keyspace_id;
+	UnlockReleaseBuffer(buffer);
+	if (id != 0)
+		return;
+
+	id = lsm_keyspace_new(tree->rnode, tree->backend);
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
+	if (page->keyspace_id != 0)
+	{
+		UnlockReleaseBuffer(buffer);
+		lsm_keyspace_remove(id);
+		return;
+	}
+	lsm_meta_template(&meta, tree->rnode, (LsmKind) page->kind, id);
+	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+				   tree->relpersistence);
+	UnlockReleaseBuffer(buffer);
+}

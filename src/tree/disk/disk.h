@@ -1,0 +1,196 @@
+/*-------------------------------------------------------------------------
+ *
+ * disk.h
+ *	  Keyspaces (directories of files), their files, and the main forks that name
+ *	  them; what is removed, and when.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_DISK_H
+#define LSM_DISK_H
+
+#include "tree/control/control.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/page.h"
+
+/* ======================================================================
+ * fork.c, decoding.c
+ * ====================================================================== */
+
+/* ERROR that says what is in the fork, if it does not begin with a metapage of ours */
+extern void lsm_fork_check(Relation rel, LsmKind kind);
+
+struct LogicalDecodingContext;
+struct XLogRecordBuffer;
+extern void lsm_decode(struct LogicalDecodingContext *ctx, struct XLogRecordBuffer *buf);
+
+/* ======================================================================
+ * keyspace.c: directories, owner files, paths, file chunks; sweep.c: orphans
+ * ====================================================================== */
+
+typedef struct LsmFileMeta LsmFileMeta; /* in manifest.h */
+
+/* Number of "000042.sst" or "000042.flt"; false for any other name. */
+extern bool lsm_file_parse(const char *name, uint64 *number, bool *filter);
+extern void lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path);
+extern void lsm_filter_temporary_path(const LsmTree *tree, uint64 number, char *path);
+extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter,
+								   char *path);
+
+/* Main fork of that name exists and is not empty; also if that cannot be told.  Never an error. */
+extern bool lsm_fork_exists(RelFileNode rnode, BackendId backend);
+
+/* Directory and owner file, durable; existing ones are fine (redo). */
+extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+
+/* redo of a piece of a file: durable when it returns */
+extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
+								 uint64 offset, const char *data, uint32 bytes,
+								 bool last, uint64 file_bytes);
+extern void lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number);
+
+/* Lines of the owner file: one per fork that may name the keyspace. */
+typedef struct LsmOwner
+{
+	RelFileNode rnode;
+	BackendId	backend;
+} LsmOwner;
+
+/*
+ * palloc'd; their number.  NONE: there is no owner file, or it says nothing of
+ * use.  UNREADABLE: there is one, and there was a WARNING; so do nothing that relies on there being
+ * no owner.
+ */
+#define LSM_OWNERS_NONE			(-1)
+#define LSM_OWNERS_UNREADABLE	(-2)
+extern int	lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners);
+
+/* "0123456789abcdef" to an id; false if it is something else */
+extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
+
+/* Log the removal, then remove directory and control block. */
+extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
+
+/* A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner durable. */
+extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode);
+
+/* clone.c: the keyspace that takes the named one's place in a copied database */
+extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
+
+/* What the metapage of a fork in that database names; 0: none yet. */
+extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
+
+/* Its directory is there. */
+extern bool lsm_keyspace_exists(uint64 keyspace_id);
+
+/* files.c: hard links (or copies) of the files in another keyspace; durable, and
+ * logged if `log`. */
+extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
+									int nfiles, bool log);
+
+/* If XLogIsNeeded() and the tree is permanent: the file's bytes as
+ * file-chunk records. */
+extern void lsm_file_log(LsmTree *tree, uint64 number, bool filter);
+extern bool lsm_file_needs_log(const LsmTree *tree);
+
+/*
+ * In any case.  forsaken(), unless NULL, is asked before each piece; if it says yes, no more is logged.
+ * False: not all was, or there is no such file.
+ */
+extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter,
+								  bool (*forsaken) (void));
+
+/*
+ * warned.c: may this process say again that something is wrong with the file (0: the owner file)?  Then
+ * not for a while.
+ */
+extern bool lsm_warn_about_file(uint64 keyspace_id, uint64 number);
+
+/* Unlink both files of a number; ENOENT is fine, others WARNING. */
+extern void lsm_file_unlink(const LsmTree *tree, uint64 number);
+
+/* Remove directory and content.  For temporary trees and the sweep. */
+extern void lsm_keyspace_remove(uint64 keyspace_id);
+
+/* Files in the directory that no version names; after recovery, at load. */
+extern void lsm_keyspace_remove_strays(LsmTree *tree);
+
+/* Called by the worker now and then. */
+extern void lsm_sweep_orphans(void);
+
+/* A fork listed in the keyspace's owner file names it, or might. */
+extern bool lsm_sweep_owner_alive(uint64 keyspace_id);
+
+/*
+ * Keyspaces named by any main fork on disk: a set of ids in the current context.  NULL if
+ * one of the forks could not be read (there was a WARNING).
+ */
+extern struct HTAB *lsm_sweep_scan_cluster(void);
+
+/*
+ * The main fork of this name is not that of anything else but an lsm tree, as far as
+ * the file tells: its metapage may be in a buffer only.  Temporary ones not included.
+ */
+extern bool lsm_sweep_may_be_tree(const char *name, const char *path, Oid dboid);
+
+/* drop.c: keyspaces of relations that an ended transaction has dropped */
+
+/*
+ * What block 0 of a main fork's file says; false if that is no lsm tree or cannot
+ * be read.  Never an error.
+ */
+extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id);
+extern Size lsm_drop_shmem_bytes(void);
+extern void lsm_drop_shmem_init(void);
+
+/* Called by worker 0 in every round. */
+extern void lsm_drop_keyspaces(void);
+
+/* temporary.c: trees of this backend's temporary relations */
+
+/* The keyspace is in this fork now; one that was there before goes at once. */
+extern void lsm_temporary_remember(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+
+/* Release those whose fork is gone.  Never fails. */
+extern void lsm_temporary_release_gone(void);
+
+/* A subtransaction was rolled back: its forks go in a moment. */
+extern void lsm_temporary_note_abort(void);
+
+/* Backend exit: remove directories of this backend's temporary trees. */
+extern void lsm_temporary_release_all(void);
+
+/* ereport a failure of src/sst with the proper SQLSTATE. */
+extern void lsm_sst_report(int elevel, const LsmSstError *err);
+
+/*
+ * The file (number 0: the keyspace) is gone: what rooms above know of it, they
+ * drop.  Never fails.
+ */
+extern void (*lsm_file_gone_hook) (uint64 keyspace_id, uint64 number);
+
+/* For who makes keyspaces (create.c, copy.c): directory and owner file, durable. */
+extern uint64 lsm_keyspace_new(RelFileNode rnode, BackendId backend);
+extern void lsm_owner_add(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+
+/* ======================================================================
+ * salvage.c: tables of which files are missing
+ * ====================================================================== */
+
+/* How many of the listed files are not there.  ERRORs if that cannot be told. */
+extern int	lsm_salvage_count_missing(const LsmTree *tree, const LsmFileMeta *files,
+									  int nfiles);
+
+/*
+ * Files are missing: what the list does not name stays, and neither file numbers nor row numbers are
+ * handed out again that are in any file.  REQUIRES: as lsm_keyspace_remove_strays().
+ */
+extern void lsm_salvage_keep(LsmTree *tree);
+
+/*
+ * For lsm.ignore_missing_files: if files of a table are missing, the list becomes one of what is there
+ * (palloc'd anew), each file a run of level 0, and the result is true.  WARNINGs.
+ */
+extern bool lsm_salvage_list(LsmTree *tree, LsmFileMeta **files, int *nfiles);
+
+#endif							/* LSM_DISK_H */

@@ -1,0 +1,192 @@
+/*-------------------------------------------------------------------------
+ *
+ * memtable.h
+ *	  Memtables, the shared memory they are in, and the epochs that say when
+ *	  it comes free.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_MEMTABLE_H
+#define LSM_MEMTABLE_H
+
+#include "port/atomics.h"
+
+#include "tree/tree.h"
+
+/* ======================================================================
+ * arena.c: fixed shared memory for memtables, in equal chunks
+ *
+ * A chunk holds at least one entry of LSM_MAX_ENTRY_BYTES with its node.
+ * Pointers into the arena are plain pointers: the main shared memory segment
+ * is mapped at the same address in every process.
+ * ====================================================================== */
+
+#define LSM_CHUNK_BYTES		(32 * 1024)
+
+extern Size lsm_arena_shmem_bytes(void);
+extern void lsm_arena_shmem_init(void);
+
+/* NULL: none free (after an attempt to reclaim what is retired). */
+extern void *lsm_arena_allocate_chunk(void);
+extern void lsm_arena_free_chunk(void *chunk);
+extern int	lsm_arena_free_chunks(void);
+extern int	lsm_arena_total_chunks(void);
+
+/* ======================================================================
+ * epoch.c: readers announce, reclaimers wait
+ *
+ * A thing unlinked from shared memory (a memtable, a control block) or from
+ * the version (a file) at epoch e may be freed when every announced epoch is
+ * greater than e.  lsm_epoch_enter nests; announced only inside one call of
+ * the tree's door and never across a wait.
+ * ====================================================================== */
+
+extern Size lsm_epoch_shmem_bytes(void);
+extern void lsm_epoch_shmem_init(void);
+extern void lsm_epoch_enter(void);
+extern void lsm_epoch_exit(void);
+extern void lsm_epoch_abort(void);	/* after an error: nesting back to zero */
+extern bool lsm_epoch_inside(void);
+
+/* Advances the global epoch; what was unlinked before the call is free once
+ * lsm_epoch_passed(result). */
+extern uint64 lsm_epoch_advance(void);
+extern bool lsm_epoch_passed(uint64 epoch);
+
+/* Largest epoch that has passed for certain: one scan for many questions. */
+extern uint64 lsm_epoch_safe(void);
+
+/* Sleeps (interruptibly) until passed.  REQUIRES: not inside, no lock held. */
+extern void lsm_epoch_wait(uint64 epoch);
+
+/* ======================================================================
+ * memtable.c: one generation's entries
+ *
+ * A skiplist ordered by key with lock-free readers and concurrent writers
+ * (CAS), plus a hash index from the digest of the filter key to the nodes.
+ * One node per key; the node points to its newest value.  A PARTIAL value keeps
+ * a pointer (base) to the newest non-partial value of the same key in this memtable, if any, so
+ * that no chain grows on a hot row.  Values are immutable once linked
+ * (but for base, see lsm_memtable_insert); space of replaced
+ * values is not reused.
+ *
+ * Memory: chunks of the arena, or of backend memory (temporary tables).
+ * ====================================================================== */
+
+typedef struct LsmMemValue
+{
+	uint64		seq;
+	struct LsmMemValue *base;	/* PARTIAL only; may be NULL */
+	uint32		len;
+	char		data[FLEXIBLE_ARRAY_MEMBER];	/* tag byte first */
+} LsmMemValue;
+
+typedef struct LsmMemNode LsmMemNode;	/* private to memtable.c */
+
+typedef struct LsmMemtable
+{
+	uint64		generation;
+	bool		local;			/* backend memory */
+	pg_atomic_uint32 writers;	/* registered, not yet finished */
+	pg_atomic_uint64 bytes;		/* reserved so far, overhead included */
+	pg_atomic_uint64 entries;	/* nodes ever made: never goes down to 0,
+								 * which says that the generation's log is
+								 * empty */
+	pg_atomic_uint64 removed;	/* of these, by lsm_memtable_remove() */
+	pg_atomic_uint32 forgotten_xid; /* newest whose deletion lsm_tree_forget()
+									 * made final, or invalid: set before the
+									 * removal */
+	/* retirement (owned by lsm_memtable_retire) */
+	uint64		retire_epoch;
+	struct LsmMemtable *retire_next;
+
+	/*
+	 * private to memtable.c from here on: skiplist head, chunk list, digest
+	 * index; declared there as a struct that starts with this one
+	 */
+} LsmMemtable;
+
+extern Size lsm_memtable_shmem_bytes(void);
+extern void lsm_memtable_shmem_init(void);
+
+/* NULL if the arena has no chunk (local: never NULL). */
+extern LsmMemtable *lsm_memtable_create(uint64 generation, bool local);
+
+/* REQUIRES: no one else can reach it. */
+extern void lsm_memtable_destroy(LsmMemtable *memtable);
+
+/* Unlinked from its tree: destroy once the epoch has passed. */
+extern void lsm_memtable_retire(LsmMemtable *memtable);
+
+/* Destroy what is retired and passed; returns the number of chunks freed. */
+extern int	lsm_memtable_reclaim(void);
+
+/* The epoch ended: destroy local memtables retired inside it (epoch.c). */
+extern void lsm_memtable_reclaim_local(void);
+
+/*
+ * Memory for one entry; NULL if the arena is full.  Not freed but with
+ * the memtable.  Thread of control may be lost afterwards (an error): leaks until
+ * the flush.
+ */
+extern void *lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes,
+								  uint32 value_bytes);
+
+/*
+ * Insert with reserved memory; cannot fail.  `fresh`: nobody else writes the key at the same
+ * time, and it will hardly be there.  Entries may arrive in any
+ * order of seq (replay): an older one never hides a newer one, an older
+ * PUT or DELETE becomes the base of a newer PARTIAL if it is newer than
+ * the present base.
+ */
+extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
+								uint64 seq, LsmSlice key, LsmSlice value,
+								LsmDigest digest, bool fresh);
+
+/*
+ * The same for at most LSM_MAX_WRITE_ENTRIES entries: sets their nodes, false if the arena is
+ * full.  They get sequence numbers from `seq` on.
+ */
+extern bool lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n);
+extern void lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries,
+									 int n, uint64 seq);
+
+/* Readers: inside an epoch (or with the memtable to themselves). */
+extern LsmMemNode *lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest,
+									 LsmSlice key); /* by the hash index */
+extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest,
+									LsmSlice filter_key);
+
+/*
+ * The nodes of all keys with the digest (the filter key's), in no order; a key may be there twice while
+ * its nodes are being merged.  Returns their number, or -1 if the index does not know them all: then the order
+ * has to be asked.
+ */
+#define LSM_MEMTABLE_MAX_SAME	128
+extern int	lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key,
+								  LsmMemNode **nodes);
+
+/* False: certainly no key that begins with it. */
+extern bool lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key);
+
+/* False: nor with any between these two, which are equally long. */
+extern bool lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high);
+extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
+extern void lsm_memtable_prefetch_newest(LsmMemtable *memtable, LsmDigest digest);
+extern void lsm_memtable_announce(LsmMemtable *memtable, LsmSlice key, bool second);
+extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
+extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
+extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);
+extern LsmMemNode *lsm_memtable_last(LsmMemtable *memtable);
+extern LsmMemNode *lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node);
+
+/* Unlinks the node.  A value added at the same time is lost. */
+extern void lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node);
+extern LsmMemNode *lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node);
+extern LsmSlice lsm_memnode_key(LsmMemNode *node);
+extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
+
+/* Newest value; never NULL for a linked node. */
+extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
+
+#endif							/* LSM_MEMTABLE_H */

@@ -60,7 +60,7 @@ PGFILEDESC = "lsmam - LSM tree access methods"
 
 # Directories of sources; src/README.md says what each is for.
 lsm_rooms := filter sst $(addprefix tree/,memtable control disk elastic read compaction write) tree \
-	table index ddl executor sqlfunc
+	am table index ddl executor sqlfunc
 
 lsm_sources := $(sort $(wildcard $(top)/src/*.c $(foreach room,$(lsm_rooms),$(top)/src/$(room)/*.c)))
 lsm_cxx_sources := $(sort $(wildcard $(top)/src/sst/*.cc))

@@ -17,13 +17,14 @@
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 
+#include "ddl/ddl.h"
 #include "lsmam.h"
+#include "tree/tree.h"
 
 #ifdef LSM_TESTING
 extern char *lsm_crash_point_name;
 #endif
 
-int			lsm_constraint_index = LSM_CONSTRAINT_AUTO;
 
 static const struct config_enum_entry filter_scheme_options[] = {
 	{"none", LSM_FILTER_NONE, false},
@@ -234,23 +235,4 @@ lsm_guc_init(void)
 	define_elastic_settings();
 	define_tree_settings();
 	MarkGUCPrefixReserved("lsm");
-}
-
-/*
- * Are all our settings those of the server, which the workers have, too?  Else what a worker
- * writes may look different from what this session would write.
- */
-bool
-lsm_settings_are_servers(void)
-{
-	struct config_generic **settings = get_guc_variables();
-	int			n = GetNumConfigOptions();
-
-	for (int i = 0; i < n; i++)
-	{
-		if (strncmp(settings[i]->name, "lsm.", 4) == 0 &&
-			settings[i]->source > PGC_S_ARGV)
-			return false;
-	}
-	return true;
 }

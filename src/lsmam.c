@@ -15,7 +15,12 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 
+#include "ddl/ddl.h"
+#include "executor/hooks.h"
+#include "index/index.h"
 #include "lsmam.h"
+#include "table/table.h"
+#include "tree/tree.h"
 
 PG_MODULE_MAGIC;
 

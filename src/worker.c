@@ -42,6 +42,7 @@
 #include "utils/timestamp.h"
 
 #include "lsmam.h"
+#include "tree/tree.h"
 
 #define LSM_WORKER_NAP_MS			1000
 #define LSM_WORKER_RESTART_SECONDS	2

@@ -41,8 +41,8 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "ddl/constraints.h"
-#include "lsmam.h"
+#include "am/am.h"
+#include "ddl/ddl.h"
 
 #define FOREIGN_KEY_REASON	"PostgreSQL 15 supports foreign keys that reference a btree key only."
 #define USING_INDEX_REASON	"PostgreSQL 15 makes constraints from btree indexes only."

@@ -41,9 +41,11 @@
 #include "utils/relcache.h"
 #include "utils/syscache.h"
 
-#include "ddl/constraints.h"
+#include "am/am.h"
+#include "ddl/ddl.h"
 #include "index/index.h"
-#include "lsmam.h"
+
+int			lsm_constraint_index = LSM_CONSTRAINT_AUTO;
 
 /*
  * A table whose keys lsm_index may serve: of ours, and no partition, for the keys of

@@ -38,9 +38,9 @@
 #include "utils/rel.h"
 #include "utils/relcache.h"
 
-#include "ddl/constraints.h"
-#include "sqlfunc/functions.h"
-#include "lsmam.h"
+#include "am/am.h"
+#include "ddl/ddl.h"
+#include "tree/tree.h"
 
 /* Relations whose cache entry was invalidated while this transaction had an xid.  No
  * allocation: the callback must not fail. */

@@ -29,9 +29,9 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "ddl/constraints.h"
+#include "am/am.h"
+#include "ddl/ddl.h"
 #include "index/index.h"
-#include "lsmam.h"
 
 static object_access_hook_type prev_object_access = NULL;
 

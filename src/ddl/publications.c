@@ -45,7 +45,8 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-#include "lsmam.h"
+#include "am/am.h"
+#include "ddl/ddl.h"
 
 /* An object that this transaction has touched since the last check */
 typedef struct Touched

@@ -31,7 +31,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "lsmam.h"
+#include "ddl/ddl.h"
 
 /* Storage parameters of an index as in WITH (...). */
 List *

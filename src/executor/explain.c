@@ -29,7 +29,8 @@
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 
-#include "lsmam.h"
+#include "executor/hooks.h"
+#include "tree/tree.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static ExecutorStart_hook_type prev_executor_start = NULL;

@@ -36,8 +36,11 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "sqlfunc/functions.h"
-#include "lsmam.h"
+#include "am/am.h"
+#include "ddl/ddl.h"
+#include "executor/hooks.h"
+#include "index/index.h"
+#include "tree/tree.h"
 
 static ProcessUtility_hook_type prev_process_utility = NULL;
 static ExecutorStart_hook_type prev_executor_start = NULL;

@@ -43,8 +43,8 @@
 #include "utils/rel.h"
 #include "utils/typcache.h"
 
-#include "sqlfunc/functions.h"
-#include "lsmam.h"
+#include "am/am.h"
+#include "executor/hooks.h"
 #include "tree/rows.h"
 
 /* A statement's first rows go one by one, the others in batches of at most so many */

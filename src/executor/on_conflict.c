@@ -56,7 +56,8 @@
 #include "utils/relcache.h"
 #include "utils/syscache.h"
 
-#include "lsmam.h"
+#include "am/am.h"
+#include "executor/hooks.h"
 
 /* A ModifyTable node whose rows we route first */
 typedef struct RoutedInsert

@@ -27,8 +27,9 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "am/am.h"
 #include "sqlfunc/functions.h"
-#include "lsmam.h"
+#include "tree/tree.h"
 
 PG_FUNCTION_INFO_V1(lsm_advise);
 

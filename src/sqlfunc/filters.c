@@ -14,7 +14,7 @@
 #include "utils/builtins.h"
 
 #include "sqlfunc/functions.h"
-#include "lsmam.h"
+#include "tree/tree.h"
 
 PG_FUNCTION_INFO_V1(lsm_filters);
 

@@ -26,12 +26,14 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#include "sqlfunc/functions.h"
+#include "am/am.h"
 #include "index/index.h"
-#include "lsmam.h"
+#include "sqlfunc/functions.h"
+#include "tree/tree.h"
 
 PG_FUNCTION_INFO_V1(lsm_flush);
 PG_FUNCTION_INFO_V1(lsm_compact);
@@ -43,50 +45,6 @@ PG_FUNCTION_INFO_V1(lsm_full_version);
 /* ======================================================================
  * What the other files use
  * ====================================================================== */
-
-static Oid
-am_oid(const char *name, char amtype)
-{
-	HeapTuple	tuple = SearchSysCache1(AMNAME, CStringGetDatum(name));
-	Form_pg_am	form;
-	Oid			oid = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		form = (Form_pg_am) GETSTRUCT(tuple);
-		if (form->amtype == amtype)
-			oid = form->oid;
-		ReleaseSysCache(tuple);
-	}
-	return oid;
-}
-
-Oid
-lsm_table_am_oid(void)
-{
-	return am_oid(LSM_TABLE_AM_NAME, AMTYPE_TABLE);
-}
-
-Oid
-lsm_index_am_oid(void)
-{
-	return am_oid(LSM_INDEX_AM_NAME, AMTYPE_INDEX);
-}
-
-bool
-lsm_relation_is_table(Relation rel)
-{
-	return OidIsValid(rel->rd_rel->relam) &&
-		rel->rd_rel->relam == lsm_table_am_oid();
-}
-
-bool
-lsm_relation_is_index(Relation rel)
-{
-	return rel->rd_rel->relkind == RELKIND_INDEX &&
-		OidIsValid(rel->rd_rel->relam) &&
-		rel->rd_rel->relam == lsm_index_am_oid();
-}
 
 /* The tree of an lsm table or index. */
 LsmTree *
@@ -174,13 +132,32 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 	relation_close(rel, NoLock);
 }
 
+/*
+ * Are all our settings those of the server, which the workers have, too?  Else what a worker
+ * writes may look different from what this session would write.
+ */
+static bool
+settings_are_servers(void)
+{
+	struct config_generic **settings = get_guc_variables();
+	int			n = GetNumConfigOptions();
+
+	for (int i = 0; i < n; i++)
+	{
+		if (strncmp(settings[i]->name, "lsm.", 4) == 0 &&
+			settings[i]->source > PGC_S_ARGV)
+			return false;
+	}
+	return true;
+}
+
 Datum
 lsm_flush(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 
 	/* the worker takes its share of the trees */
-	if (lsm_settings_are_servers())
+	if (settings_are_servers())
 	{
 		for_each_tree(relid, RowExclusiveLock, lsm_tree_flush_start);
 		for_each_tree(relid, RowExclusiveLock, lsm_tree_flush_idle);

@@ -13,12 +13,10 @@
 #include "storage/lockdefs.h"
 #include "utils/rel.h"
 
+#include "am/am.h"
 #include "tree/tree.h"
 
-extern bool lsm_relation_is_table(Relation rel);
-extern bool lsm_relation_is_index(Relation rel);
-
-/* REQUIRES: one of the two above holds, and a lock on the relation. */
+/* REQUIRES: the relation is one of ours (am.h), and locked. */
 extern LsmTree *lsm_relation_tree(Relation rel);
 
 /* False: the build of the index has failed, and its fork may have been left without a tree. */

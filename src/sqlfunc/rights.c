@@ -34,9 +34,9 @@
 #include "utils/rls.h"
 #include "utils/syscache.h"
 
-#include "ddl/constraints.h"
+#include "am/am.h"
+#include "ddl/ddl.h"
 #include "sqlfunc/functions.h"
-#include "lsmam.h"
 
 /* ======================================================================
  * Kind and rights

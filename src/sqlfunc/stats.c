@@ -12,7 +12,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 
-#include "lsmam.h"
+#include "tree/tree.h"
 
 PG_FUNCTION_INFO_V1(lsm_stat_trees);
 PG_FUNCTION_INFO_V1(pg_stat_lsm_reset);

@@ -45,8 +45,9 @@
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
 
+#include "am/am.h"
 #include "sqlfunc/functions.h"
-#include "lsmam.h"
+#include "tree/tree.h"
 
 PG_FUNCTION_INFO_V1(lsm_verify);
 

@@ -26,7 +26,8 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "lsmam.h"
+#include "am/am.h"
+#include "executor/hooks.h"
 
 #define LIBRARIES_QUESTION_1	"SELECT DISTINCT probin"
 #define LIBRARIES_QUESTION_2	"FROM pg_catalog.pg_proc WHERE prolang ="

@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * am.h
+ *	  Which relations are ours: above the tree, for all who know of access
+ *	  methods.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_AM_H
+#define LSM_AM_H
+
+#include "utils/rel.h"
+
+#define LSM_TABLE_AM_NAME	"lsm"
+#define LSM_INDEX_AM_NAME	"lsm_index"
+
+/* OIDs of our access methods; InvalidOid if the extension is not in this database */
+extern Oid	lsm_table_am_oid(void);
+extern Oid	lsm_index_am_oid(void);
+
+extern bool lsm_relation_is_table(Relation rel);
+extern bool lsm_relation_is_index(Relation rel);
+
+#endif							/* LSM_AM_H */

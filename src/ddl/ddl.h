@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * ddl.h
+ *	  Statements that make and change tables, where ours need something else.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_DDL_H
+#define LSM_DDL_H
+
+#include "access/attnum.h"
+#include "nodes/parsenodes.h"
+#include "utils/palloc.h"
+
+/* A unique index, from pg_index */
+typedef struct LsmUniqueIndex
+{
+	Oid			index;
+	Oid			am;
+	bool		valid;
+	bool		primary;
+	bool		immediate;
+	bool		nulls_not_distinct;
+	bool		plain;			/* neither expressions nor predicate */
+	int			nkeys;
+	AttrNumber	keys[INDEX_MAX_KEYS];
+} LsmUniqueIndex;
+
+/* ---- constraints.c ---- */
+
+/* lsm.constraint_index */
+typedef enum LsmConstraintIndex
+{
+	LSM_CONSTRAINT_AUTO,
+	LSM_CONSTRAINT_LSM,
+	LSM_CONSTRAINT_BTREE
+} LsmConstraintIndex;
+
+extern int	lsm_constraint_index;
+
+extern bool lsm_constraints_concern(Node *stmt);
+extern List *lsm_constraints_before(Node *stmt);
+extern void lsm_constraints_after(List *former_keys);
+
+extern List *lsm_other_options(List *options);
+
+/* ---- btree_keys.c ---- */
+
+extern Oid	lsm_relation_am(Oid relid);
+extern List *lsm_unique_indexes(Oid table, Oid am);
+extern void lsm_prepare_foreign_key(Oid relid, Constraint *constraint);
+extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
+extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
+extern void lsm_prepare_parent_key(Oid parent, bool primary,
+								   bool nulls_not_distinct, List *columns);
+extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
+extern void lsm_prepare_attach_index(Oid parent, RangeVar *partition);
+
+/* ---- index_order.c ---- */
+
+/* Relations that a statement has made */
+typedef struct LsmCreated
+{
+	MemoryContext context;		/* of the list */
+	List	   *relations;
+} LsmCreated;
+
+extern void lsm_index_order_init(void);
+extern bool lsm_index_is_ordered(Oid index);
+extern bool lsm_index_is_asked_for(Node *stmt);
+extern LsmCreated *lsm_watch_created(LsmCreated *created);
+extern void lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created);
+
+/* ---- publications.c ---- */
+
+extern void lsm_publications_init(void);
+
+/* After a statement: ERROR if it has brought an lsm table into a publication. */
+extern void lsm_publications_check(void);
+
+/* ---- file_swap.c ---- */
+
+extern void lsm_file_swap_init(void);
+extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
+
+/* ---- swap_index.c ---- */
+
+extern Oid	lsm_swap_index(Oid index, const char *am, List *options);
+extern List *lsm_index_options_list(Oid index);
+
+#endif							/* LSM_DDL_H */

@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * hooks.h
+ *	  What hangs into the planner, the executor and utility commands.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_HOOKS_H
+#define LSM_HOOKS_H
+
+#include "executor/execdesc.h"
+#include "nodes/parsenodes.h"
+
+/* ---- hooks.c ---- */
+
+extern void lsm_hooks_init(void);
+
+/* ---- upgrade.c ---- */
+
+extern void lsm_upgrade_check(const char *query_string);
+
+/* ---- on_conflict.c ---- */
+
+extern void lsm_on_conflict_plan(Query *query);
+extern void lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags);
+
+/* ---- insert_select.c ---- */
+
+extern bool lsm_insert_select_plan(Query *query);
+extern void lsm_insert_select_mark(PlannedStmt *plan);
+extern void lsm_insert_select_prepare(QueryDesc *query_desc, int eflags);
+
+/* ---- explain.c ---- */
+
+extern void lsm_explain_init(void);
+
+#endif							/* LSM_HOOKS_H */

@@ -83,7 +83,7 @@ $primary->stop;
 
 # ---- pg_resetwal ----
 
-my $node = lsm_node('reset', conf => "autovacuum = off\ncheckpoint_timeout = 1h\nmax_wal_size = 4GB\nfsync = off\nlsm.compaction_workers = 0");
+my $node = lsm_node('reset', conf => "autovacuum = off\ncheckpoint_timeout = 1h\nmax_wal_size = 4GB\nbgwriter_lru_maxpages = 0\nfsync = off\nlsm.compaction_workers = 0");
 lsm_start($node);
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 sql(q{
@@ -144,7 +144,7 @@ foreach my $write ('INSERT INTO l VALUES (0)', 'DELETE FROM l', q{UPDATE l SET v
 like($err, qr/could not open sorted file/, 'switched off it is an error again, in the same session');
 ($rc, $out, $err) = $node->psql('postgres', 'SET ROLE plain; SET lsm.ignore_missing_files = on');
 like($err, qr/permission denied to set parameter/, 'superusers only');
-($rc, $out, $err) = $node->psql('postgres', q{SET lsm.ignore_missing_files = on; SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT * FROM h WHERE v = md5('77')});
+($rc, $out, $err) = $node->psql('postgres', q{SET lsm.ignore_missing_files = on; SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM h WHERE v > ''});
 like($err, qr/could not open sorted file.*REINDEX/s, 'an index has to be rebuilt');
 
 # what the README says

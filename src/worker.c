@@ -200,7 +200,7 @@ lsm_worker_main(Datum main_arg)
 									ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(context);
 
-	lsm_worker_announce(worker_no);
+	lsm_worker_register_latch(worker_no);
 
 	if (sigsetjmp(local_sigjmp_buf, 1) != 0)
 	{

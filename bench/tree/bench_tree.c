@@ -193,7 +193,7 @@ get_groups(LsmTree *tree, const BenchProbes *keys, StringInfo value)
 		for (int i = 0; i < n; i++)
 			group[i].filter_key = lsm_slice(key + (size_t) i * keys->stride, keys->key_bytes);
 		lsm_probe_begin_group(tree, group, n);
-		lsm_tree_sift(tree, group, n, absent);
+		lsm_tree_multi_lookup(tree, group, n, absent);
 		for (int i = 0; i < n; i++)
 			found += !absent[i] &&
 				lsm_tree_get(tree, lsm_slice(key + (size_t) i * keys->stride, keys->stride),

@@ -26,7 +26,7 @@
  * Serializable transactions write row by row: each entry has its own check for conflicts
  * (predicate.c).
  *
- * Locks: those of lsm_write_absent().
+ * Locks: those of lsm_write_if_absent().
  *
  *-------------------------------------------------------------------------
  */
@@ -133,7 +133,7 @@ form_entry(const LsmKeySpec *spec, IndexInfo *info, TupleTableSlot *slot, LsmEnt
 	memset(entry, 0, sizeof(LsmEntry));
 	entry->key = lsm_slice(key.data, key.len);
 	entry->value = lsm_slice(value.data, value.len);
-	entry->fresh = true;
+	entry->probably_new = true;
 	*any_null = lsm_any_null(spec, isnull);
 	return true;
 }
@@ -167,7 +167,7 @@ write_unique(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
 	if (group->n == 0)
 		return true;
 	n = group->n;
-	written = lsm_write_absent(tree, group->entries, n);
+	written = lsm_write_if_absent(tree, group->entries, n);
 	for (int i = 0; i < written; i++)
 		batch->done[group->rows[i]] = true;
 	group->n = 0;

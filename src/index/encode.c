@@ -5,7 +5,7 @@
  *
  *		code = marker byte | value part (inverted if DESC); NULL: marker only
  *
- *	The value part, which long_code.c packs if it is very long:
+ *	The value part, which order_preserving_pack.c packs if it is very long:
  *
  *	integers, dates, times	big-endian, sign bit flipped
  *	unsigned, uuid			big-endian

@@ -166,7 +166,7 @@ extern uint32 lsm_numeric_code_length(const uint8 *bytes, uint32 len, uint8 mask
 extern bool lsm_numeric_code_ends(const uint8 *bytes, uint32 len);
 extern Datum lsm_decode_numeric(const uint8 *bytes, uint32 len);
 
-/* ---- long_code.c ---- */
+/* ---- order_preserving_pack.c ---- */
 
 /* Pack the value part that starts there and is the last thing in `out`. */
 extern void lsm_pack_code(StringInfo out, int start);
@@ -310,7 +310,7 @@ extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
 extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
 							LsmSlice key);
 
-/* ---- points.c ---- */
+/* ---- multi_point.c ---- */
 
 /* Points of = ANY that were looked for together: a run of the prefix's last column */
 typedef struct LsmPoints

@@ -41,7 +41,7 @@ typedef struct InsertState
 	StringInfoData before;		/* the key before */
 	int			ascending;		/* keys in a row, up to ASCENDING_KEYS */
 	LsmRowListener listener;
-	StringInfoData announced_key;
+	StringInfoData prefetched_key;
 	LsmDigest	announced;		/* digest, or 0 */
 } InsertState;
 
@@ -88,7 +88,7 @@ any_is_external(Relation index, const Datum *values)
  * uniqueness check will look at.
  */
 static void
-announce_row(LsmRowListener *listener, TupleTableSlot *slot)
+prefetch_row(LsmRowListener *listener, TupleTableSlot *slot)
 {
 	InsertState *state = (InsertState *)
 		((char *) listener - offsetof(InsertState, listener));
@@ -109,10 +109,10 @@ announce_row(LsmRowListener *listener, TupleTableSlot *slot)
 	if (any_is_external(state->index, values))
 		return;
 	old = MemoryContextSwitchTo(state->context);
-	lsm_encode_columns(state->index, state->spec, values, isnull, &state->announced_key);
-	columns = lsm_slice(state->announced_key.data, state->announced_key.len);
+	lsm_encode_columns(state->index, state->spec, values, isnull, &state->prefetched_key);
+	columns = lsm_slice(state->prefetched_key.data, state->prefetched_key.len);
 	state->announced = lsm_lock_digest(columns);
-	lsm_tree_announce_early(lsm_index_open_tree(state->index), columns, state->announced);
+	lsm_tree_prefetch_early(lsm_index_open_tree(state->index), columns, state->announced);
 	MemoryContextSwitchTo(old);
 }
 
@@ -140,8 +140,8 @@ note_insertion(InsertState *state, Relation table, IndexUniqueCheck check)
 		!state->spec->unique || !state->stable_tids || !lsm_has_plain_columns(state->info))
 		return;
 	MemoryContextSwitchTo(state->info->ii_Context);
-	initStringInfo(&state->announced_key);
-	state->listener.announce = announce_row;
+	initStringInfo(&state->prefetched_key);
+	state->listener.announce = prefetch_row;
 	lsm_rows_listen(&state->listener, table, state->info->ii_Context);
 	MemoryContextSwitchTo(state->context);
 }
@@ -165,22 +165,22 @@ key_is_kept(Relation index, Relation table, ItemPointer tid, IndexInfo *info)
  * everyone are forgotten, as far as they are in memory.
  */
 static void
-note_newest(InsertState *state, LsmTree *tree, Relation table, const LsmReplaced *replaced,
+note_row_hint(InsertState *state, LsmTree *tree, Relation table, const LsmReplaced *replaced,
 			ItemPointer tid)
 {
 	LsmDeadRow	dead[LSM_NEWEST_DEAD];
 	StringInfo	key = &state->key;
 	LsmSlice	columns = lsm_key_columns(lsm_slice(key->data, key->len));
-	int			n = lsm_newest_note(tree, table, columns, replaced, tid, dead);
+	int			n = lsm_row_hint_note(tree, table, columns, replaced, tid, dead);
 
 	for (int i = 0; i < n; i++)
 	{
 		key->len = columns.len;
 		lsm_encode_tid(&dead[i].tid, key);
-		(void) lsm_tree_forget(tree, lsm_slice(key->data, key->len), dead[i].xid);
+		(void) lsm_tree_prune(tree, lsm_slice(key->data, key->len), dead[i].xid);
 	}
 	if (n > 0)
-		lsm_rows_forget(table, dead, n);
+		lsm_rows_prune(table, dead, n);
 }
 
 bool
@@ -264,7 +264,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 							lsm_key_columns(lsm_slice(state->key.data, state->key.len)));
 
 	if (kept && check == UNIQUE_CHECK_YES && !lsm_any_null(spec, isnull))
-		note_newest(state, tree, table, kept, tid);
+		note_row_hint(state, tree, table, kept, tid);
 
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->context);

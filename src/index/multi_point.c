@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * points.c
+ * multi_point.c
  *	  The points of = ANY, looked for in groups.
  *
  * A lookup of an absent key does little but wait for memory: the lines of
  * filters that its digest leads to.  For a list of keys these waits overlap, if the
- * fences of all keys are looked at first (lsm_tree_sift).  Keys that some filter or memtable
+ * fences of all keys are looked at first (lsm_tree_multi_lookup).  Keys that some filter or memtable
  * may have are then looked up one by one, with the digest and the filters' answers that are already there.
  *
  * That a key was absent is believed as long as the scan lasts.  So this is for MVCC
@@ -167,7 +167,7 @@ begin_group(LsmPoints *group, LsmTree *tree, const LsmQuals *quals, const int *p
 		group->resting--;
 		memset(group->absent, 0, sizeof(group->absent));
 	}
-	else if (lsm_tree_sift(tree, group->probes, group->n, group->absent) < group->n / 4)
+	else if (lsm_tree_multi_lookup(tree, group->probes, group->n, group->absent) < group->n / 4)
 		group->resting = RESTING_GROUPS;
 }
 

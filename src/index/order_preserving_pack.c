@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * long_code.c
+ * order_preserving_pack.c
  *	  Value parts of codes that are longer than LSM_CODE_PLAIN_BYTES are packed:
  *	  repetition is taken out, order and equality stay.
  *

@@ -16,7 +16,7 @@
  *
  * No lock or pin of the index is held between calls.  For MVCC snapshots
  * that is safe: a row that gets a TID after VACUUM has freed it is invisible to us.
- * Index-only scans need more (only.c).
+ * Index-only scans need more (index_only.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -63,7 +63,7 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	lsm_buffer_init(&so->position.current, 64);
 	lsm_buffer_init(&so->lower, 64);
 	lsm_buffer_init(&so->upper, 64);
-	so->kills.context = so->context;
+	so->tombstones.context = so->context;
 	so->vm_buffer = InvalidBuffer;
 	so->interlock = InvalidBuffer;
 	MemoryContextSwitchTo(old);
@@ -73,12 +73,12 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 }
 
 static void
-apply_kills(LsmScan *so)
+write_tombstones(LsmScan *so)
 {
 	TransactionId xid;
 
-	if (so->kills.n > 0 && lsm_forget_bound(&xid))
-		lsm_kills_apply(&so->kills, so->tree, xid);
+	if (so->tombstones.n > 0 && lsm_prune_bound(&xid))
+		lsm_tombstones_write(&so->tombstones, so->tree, xid);
 }
 
 void
@@ -87,7 +87,7 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 {
 	LsmScan    *so = scan->opaque;
 
-	apply_kills(so);
+	write_tombstones(so);
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
@@ -106,7 +106,7 @@ lsm_index_end_scan(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	apply_kills(so);
+	write_tombstones(so);
 	if (so->cursor != NULL)
 		lsm_cursor_close(so->cursor);
 	if (BufferIsValid(so->vm_buffer))
@@ -245,7 +245,7 @@ prepare_scan(IndexScanDesc scan)
 	}
 
 	so->unique = rows_are_unique(scan);
-	so->try_newest = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0;
+	so->try_row_hint = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0;
 	mind_reused_tids(scan);
 	so->prepared = true;
 }
@@ -575,7 +575,7 @@ find_candidates(LsmScan *so)
 {
 	so->ncandidates = so->next_candidate = 0;
 	so->probe.filter_key.len = 0;
-	if (!lsm_newest_worth(so->tree))
+	if (!lsm_row_hint_worth(so->tree))
 		return;
 	for (int i = 0; i < so->spec->nkeys; i++)
 	{
@@ -586,7 +586,7 @@ find_candidates(LsmScan *so)
 	if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
 		return;
 	lsm_probe_begin(so->tree, &so->probe, buffer_slice(&so->lower));
-	so->ncandidates = lsm_newest_get(so->tree, &so->probe, so->candidates);
+	so->ncandidates = lsm_row_hint_get(so->tree, &so->probe, so->candidates);
 }
 
 /* The entry of the next candidate becomes the position: false: there are no more. */
@@ -621,7 +621,7 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	if (so->position.state != SCAN_ON_ENTRY)
 	{
 		first_walk(so, direction);
-		if (so->try_newest)
+		if (so->try_row_hint)
 			find_candidates(so);
 		if (so->ncandidates == 0)
 			walking = start_walk(scan, direction);
@@ -667,12 +667,12 @@ note_killed(IndexScanDesc scan)
 	if (!so->stable_tids || scan->xactStartedInRecovery ||
 		so->position.state != SCAN_ON_ENTRY)
 		return;
-	if (lsm_forget_bound(&xid) &&
-		lsm_tree_forget(so->tree, buffer_slice(&so->position.current), xid))
+	if (lsm_prune_bound(&xid) &&
+		lsm_tree_prune(so->tree, buffer_slice(&so->position.current), xid))
 		return;
-	lsm_kills_add(&so->kills, buffer_slice(&so->position.current));
-	if (lsm_kills_full(&so->kills))
-		apply_kills(so);
+	lsm_tombstones_add(&so->tombstones, buffer_slice(&so->position.current));
+	if (lsm_tombstones_full(&so->tombstones))
+		write_tombstones(so);
 }
 
 bool

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scan.h
- *	  What scan.c and only.c share: the state of an index scan.
+ *	  What scan.c and index_only.c share: the state of an index scan.
  *
  *-------------------------------------------------------------------------
  */
@@ -78,7 +78,7 @@ typedef struct LsmScan
 	 * walk is over.
 	 */
 	bool		unique;
-	bool		try_newest;
+	bool		try_row_hint;
 	LsmProbe	probe;			/* of the candidates' key; empty: none begun */
 	int			ncandidates;	/* 0: none, or the walk has begun */
 	int			next_candidate; /* so many have been returned; the walk passes
@@ -86,7 +86,7 @@ typedef struct LsmScan
 	ItemPointerData candidates[LSM_NEWEST_ROWS];
 
 	bool		stable_tids;
-	LsmKills	kills;
+	LsmTombstones	tombstones;
 	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
 								 * freeing TIDs */
 
@@ -100,7 +100,7 @@ typedef struct LsmScan
 	LsmKeySpec	own_spec;
 } LsmScan;
 
-/* ---- index-only scans (only.c) ---- */
+/* ---- index-only scans (index_only.c) ---- */
 
 /*
  * Before the cursor reads anything: entries read later than this stamp are

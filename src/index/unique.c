@@ -75,9 +75,9 @@ typedef struct UniqueCheck
 	bool		self_dead;
 	TransactionId xwait;
 	uint32		speculative_token;
-	int			nkills;
-	int			kill_bytes;
-	LsmSlice	kills[MAX_KILLS];
+	int			ntombstones;
+	int			tombstone_bytes;
+	LsmSlice	tombstones[MAX_KILLS];
 } UniqueCheck;
 
 static void
@@ -114,18 +114,18 @@ remember_dead(UniqueCheck *check, LsmSlice key)
 	StringInfoData value;
 	bool		needed;
 
-	if (!insert->stable_tids || check->nkills == MAX_KILLS ||
-		insert->key.len + insert->value.len + check->kill_bytes + key.len + 1 > LSM_MAX_ENTRY_BYTES)
+	if (!insert->stable_tids || check->ntombstones == MAX_KILLS ||
+		insert->key.len + insert->value.len + check->tombstone_bytes + key.len + 1 > LSM_MAX_ENTRY_BYTES)
 		return;
 	initStringInfo(&value);
-	needed = lsm_kill_needed(insert->tree, key, &value);
+	needed = lsm_tombstone_needed(insert->tree, key, &value);
 	pfree(value.data);
 	if (!needed)
 		return;
 	copy = palloc(key.len);
 	memcpy(copy, key.data, key.len);
-	check->kills[check->nkills++] = lsm_slice(copy, key.len);
-	check->kill_bytes += key.len + 1;
+	check->tombstones[check->ntombstones++] = lsm_slice(copy, key.len);
+	check->tombstone_bytes += key.len + 1;
 }
 
 /*
@@ -146,8 +146,8 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 		TransactionId xid;
 
 		if (all_dead &&
-			!(insert->stable_tids && lsm_forget_bound(&xid) &&
-			  lsm_tree_forget(insert->tree, key, xid)))
+			!(insert->stable_tids && lsm_prune_bound(&xid) &&
+			  lsm_tree_prune(insert->tree, key, xid)))
 			remember_dead(check, key);
 		return VERDICT_UNIQUE;
 	}
@@ -196,13 +196,13 @@ check_unique(UniqueCheck *check)
 
 	check->found_self = false;
 	check->self_dead = false;
-	check->nkills = 0;
-	check->kill_bytes = 0;
+	check->ntombstones = 0;
+	check->tombstone_bytes = 0;
 	if (!insert->stable_tids)
 		lsm_stamp_take(insert->tree, LSM_INDEX_VACUUM_DIGEST, &check->vacuum_stamp);
 
 	lsm_probe_begin(insert->tree, &probe, lsm_key_columns(insert->key));
-	if (lsm_tree_surely_absent(insert->tree, &probe))
+	if (lsm_tree_definitely_absent(insert->tree, &probe))
 		return VERDICT_UNIQUE;
 	cursor = lsm_cursor_open(insert->tree);
 	lsm_cursor_seek_point(cursor, &probe);
@@ -230,17 +230,17 @@ try_insert(UniqueCheck *check, LsmDigest lock, const LsmStamp *stamp)
 	LsmWrite	write;
 	bool		holds;
 
-	memset(entries, 0, sizeof(LsmEntry) * (1 + check->nkills));
+	memset(entries, 0, sizeof(LsmEntry) * (1 + check->ntombstones));
 	entries[0].key = insert->key;
 	entries[0].value = insert->value;
-	entries[0].fresh = true;
-	for (int i = 0; i < check->nkills; i++)
+	entries[0].probably_new = true;
+	for (int i = 0; i < check->ntombstones; i++)
 	{
-		entries[1 + i].key = check->kills[i];
+		entries[1 + i].key = check->tombstones[i];
 		entries[1 + i].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
 	}
 
-	lsm_write_begin(insert->tree, &write, entries, 1 + check->nkills);
+	lsm_write_begin(insert->tree, &write, entries, 1 + check->ntombstones);
 	lsm_key_lock(insert->tree, lock);
 	holds = lsm_stamp_holds(insert->tree, lock, stamp);
 	if (holds)
@@ -263,7 +263,7 @@ lsm_insert_unique(LsmUniqueInsert *insert)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (insert->announced != lock)
-			lsm_tree_announce(insert->tree, lsm_key_columns(insert->key), lock);
+			lsm_tree_prefetch(insert->tree, lsm_key_columns(insert->key), lock);
 		lsm_stamp_take(insert->tree, lock, &stamp);
 
 		if (insert->check == UNIQUE_CHECK_NO)

@@ -59,7 +59,7 @@ batch_open(DeleteBatch *batch, Relation index)
 	batch->context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index vacuum",
 										   ALLOCSET_DEFAULT_SIZES);
 	batch->stable_tids = lsm_tids_are_stable(batch->table);
-	if (!lsm_forget_bound(&batch->newest_deleter))
+	if (!lsm_prune_bound(&batch->newest_deleter))
 		batch->newest_deleter = InvalidTransactionId;
 }
 
@@ -90,7 +90,7 @@ batch_write(DeleteBatch *batch)
 	for (int i = 0; i < batch->n; i++)
 	{
 		if (!batch->stable_tids ||
-			!lsm_tree_forget(batch->tree, batch->entries[i].key, batch->newest_deleter))
+			!lsm_tree_prune(batch->tree, batch->entries[i].key, batch->newest_deleter))
 			batch->entries[n++] = batch->entries[i];
 	}
 	if (n > 0)

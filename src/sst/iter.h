@@ -1,5 +1,5 @@
 // The iterator's state and the decoding of its next entry: shared by iter.cc
-// (seeks and steps), load.cc (blocks) and take.cc (many entries at once).
+// (seeks and steps), load.cc (blocks) and read_batch.cc (many entries at once).
 
 #ifndef LSM_SST_ITER_H
 #define LSM_SST_ITER_H

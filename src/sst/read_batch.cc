@@ -10,7 +10,7 @@ namespace {
 
 // Does a key lie within the bound of what is to be taken?
 inline bool WithinBound(const uint8_t* key, size_t key_bytes,
-                        const LsmSstTake* take) noexcept {
+                        const LsmSstBatch* take) noexcept {
   const size_t bytes =
       key_bytes < take->bound_bytes ? key_bytes : take->bound_bytes;
   const int c = bytes > 0 ? memcmp(key, take->bound, bytes) : 0;
@@ -21,7 +21,7 @@ inline bool WithinBound(const uint8_t* key, size_t key_bytes,
 // Where the entries end that are known to lie within the bound, since the key
 // of a later restart does; the current entry's own offset if it does not say
 // so.
-uint32_t EndOfWithin(const LsmSstIter* it, const LsmSstTake* take) noexcept {
+uint32_t EndOfWithin(const LsmSstIter* it, const LsmSstBatch* take) noexcept {
   uint32_t end = it->entry;
   if (take->bound_prefix && take->bound_bytes == 0) return UINT32_MAX;
   for (uint32_t i = it->restarts; i-- > 0;) {
@@ -45,7 +45,7 @@ struct Room {
   size_t end;
 };
 
-inline Room RoomFor(const LsmSstTake* take, size_t key_bytes,
+inline Room RoomFor(const LsmSstBatch* take, size_t key_bytes,
                     size_t value_bytes) noexcept {
   const size_t value_at =
       ((take->used + key_bytes + take->headroom + take->aligned + 7) &
@@ -55,7 +55,7 @@ inline Room RoomFor(const LsmSstTake* take, size_t key_bytes,
 }
 
 // The key is there; the value is copied.
-inline void Append(LsmSstTake* take, const Room& room, size_t key_bytes,
+inline void Append(LsmSstBatch* take, const Room& room, size_t key_bytes,
                    const uint8_t* value, size_t value_bytes) noexcept {
   CopyShort(take->bytes + room.value_at, value, value_bytes);
   LsmSstEntry* entry = &take->entries[take->n++];
@@ -76,11 +76,11 @@ struct Last {
   const uint8_t* trailer;  // null: the iterator's key is right
 };
 
-void TakeBehind(LsmSstIter* it, LsmSstTake* take, uint32_t within,
+void TakeBehind(LsmSstIter* it, LsmSstBatch* take, uint32_t within,
                 Last* last) noexcept {
   // Copies: in memory, for all the compiler knows, every byte that is copied
   // might change them.
-  LsmSstTake to = *take;
+  LsmSstBatch to = *take;
   const uint8_t* base = it->base;
   const uint8_t* limit = base + it->entries_bytes;
   const uint8_t* entry = base + it->entry;
@@ -146,7 +146,7 @@ bool StandAt(LsmSstIter* it, const Last& last) noexcept {
 
 }  // namespace
 
-LsmSstStatus lsm_sst_iter_take(LsmSstIter* it, LsmSstTake* take, bool* taken,
+LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter* it, LsmSstBatch* take, bool* taken,
                                LsmSstError* err) {
   *taken = false;
   if (__builtin_expect(!it->valid, 0)) {

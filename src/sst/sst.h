@@ -190,7 +190,7 @@ typedef struct LsmSstEntry
 	uint32_t	value_bytes;
 } LsmSstEntry;
 
-typedef struct LsmSstTake
+typedef struct LsmSstBatch
 {
 	/* which entries: keys below `bound`, if bound_prefix also those that begin
 	 * with it (so all, if it is empty); and values whose first byte is this one */
@@ -209,14 +209,14 @@ typedef struct LsmSstTake
 	uint32_t	headroom;		/* bytes left free before each value */
 	uint32_t	aligned;		/* this byte of each value has an offset that is a
 								 * multiple of 8 */
-} LsmSstTake;
+} LsmSstBatch;
 
 /*
  * Copies the current entry and those behind it in the same block, as long as
  * they are wanted and there is room.  `*taken`: the iterator stands at the last entry copied;
  * otherwise it stands at the first that was not.  REQUIRES: valid, n < max.
  */
-extern LsmSstStatus lsm_sst_iter_take(LsmSstIter *iter, LsmSstTake *take,
+extern LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter *iter, LsmSstBatch *take,
 									  bool *taken, LsmSstError *err);
 
 /*

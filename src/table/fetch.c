@@ -159,14 +159,14 @@ lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
 	lsm_key_encode(packed, key);
 
 	/* without xmax its inserter was rolled back */
-	if (lsm_tree_forget(tree, lsm_slice(key, sizeof(key)),
+	if (lsm_tree_prune(tree, lsm_slice(key, sizeof(key)),
 						(row->flags & LSM_ROW_HAS_XMAX) ? row->xmax : InvalidTransactionId))
 		return LSM_PRUNE_DONE;
 	return LSM_PRUNE_IN_FILE;
 }
 
 void
-lsm_table_forget_rows(Relation rel, const LsmDeadRow *dead, int n)
+lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n)
 {
 	LsmTree    *tree = lsm_table_tree(rel);
 
@@ -175,7 +175,7 @@ lsm_table_forget_rows(Relation rel, const LsmDeadRow *dead, int n)
 		char		key[LSM_TID_KEY_BYTES];
 
 		lsm_key_encode(lsm_tid_pack(&dead[i].tid), key);
-		(void) lsm_tree_forget(tree, lsm_slice(key, sizeof(key)), dead[i].xid);
+		(void) lsm_tree_prune(tree, lsm_slice(key, sizeof(key)), dead[i].xid);
 	}
 }
 

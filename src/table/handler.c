@@ -91,7 +91,7 @@ void
 lsm_table_init(void)
 {
 	lsm_kind_register(LSM_KIND_TABLE, &lsm_table_kind_ops);
-	lsm_rows_forget_by(lsm_table_forget_rows);
+	lsm_rows_prune_by(lsm_table_prune_rows);
 }
 
 Datum

@@ -5,7 +5,7 @@
  *
  * A new version gets a fresh TID, so no one can know of it before it is
  * written: it needs no lock.  Only the completion of a speculative insert changes a
- * version that others can see; it goes through LsmTarget (modify.c).
+ * version that others can see; it goes through LsmRowChange (modify.c).
  *
  * Serializable transactions: written first, checked then (see modify.c).
  *
@@ -94,8 +94,8 @@ write_new_rows(Relation rel, LsmTree *tree, LsmEntry *entries, int n, uint64 *pa
 	for (i = 0; i < n; i++)
 	{
 		entries[i].key = lsm_slice(keys[i], LSM_TID_KEY_BYTES);
-		entries[i].fresh = true;
-		entries[i].unseen = true;
+		entries[i].probably_new = true;
+		entries[i].known_new = true;
 	}
 	lsm_write_begin(tree, &write, entries, n);
 	number = lsm_write_allocate_rows(&write, n);
@@ -148,7 +148,7 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 	uint64		packed;
 
 	forbid_parallel_insert();
-	lsm_rows_announce(rel, slot);
+	lsm_rows_prefetch(rel, slot);
 	slot->tts_tableOid = RelationGetRelid(rel);
 	tuple->t_tableOid = slot->tts_tableOid;
 
@@ -207,7 +207,7 @@ lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 {
 	TransactionId xid = GetCurrentTransactionId();
 	LsmTree    *tree = lsm_table_tree(rel);
-	LsmTarget	target;
+	LsmRowChange	target;
 	LsmRow		header;
 
 	lsm_target_init(&target, rel, tree, &slot->tts_tid);

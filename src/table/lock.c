@@ -241,7 +241,7 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 
 	while (more)
 	{
-		LsmTarget	target;
+		LsmRowChange	target;
 
 		lsm_target_init(&target, rel, tree, &tid);
 		for (;;)
@@ -351,7 +351,7 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 			 bool follow_updates, TM_FailureData *tmfd, bool *found)
 {
 	TransactionId xid;
-	LsmTarget	target;
+	LsmRowChange	target;
 	TM_Result	result;
 	bool		have_tuple_lock = false;
 

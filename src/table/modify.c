@@ -3,7 +3,7 @@
  * modify.c
  *	  Update and delete of row versions.
  *
- * Changing an existing version goes through LsmTarget: read it under a stamp, decide, begin the write (which may stall
+ * Changing an existing version goes through LsmRowChange: read it under a stamp, decide, begin the write (which may stall
  * or flush), lock the TID's key, and apply only if the stamp still holds.
  * Whoever loses the race reads again.  So nothing waits under a key lock, and
  * no decision is applied to a header that it was not made for.
@@ -43,15 +43,15 @@ lsm_table_tree(Relation rel)
 }
 
 static inline bool
-updated_often(const LsmTarget *target, uint64 packed)
+updated_often(const LsmRowChange *target, uint64 packed)
 {
 	return lsm_tid_number(packed) - lsm_tid_number(target->packed) < BRIEF_ROWS;
 }
 
-/* ---- LsmTarget ---- */
+/* ---- LsmRowChange ---- */
 
 void
-lsm_target_init(LsmTarget *target, Relation rel, LsmTree *tree,
+lsm_target_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 				const ItemPointerData *tid)
 {
 	target->rel = rel;
@@ -67,13 +67,13 @@ lsm_target_init(LsmTarget *target, Relation rel, LsmTree *tree,
 }
 
 void
-lsm_target_free(LsmTarget *target)
+lsm_target_free(LsmRowChange *target)
 {
 	pfree(target->value.data);
 }
 
 bool
-lsm_target_read(LsmTarget *target)
+lsm_target_read(LsmRowChange *target)
 {
 	LsmSlice	last;
 
@@ -104,7 +104,7 @@ lsm_target_read(LsmTarget *target)
 }
 
 bool
-lsm_target_apply(LsmTarget *target, LsmWrite *write)
+lsm_target_apply(LsmRowChange *target, LsmWrite *write)
 {
 	bool		holds;
 
@@ -119,7 +119,7 @@ lsm_target_apply(LsmTarget *target, LsmWrite *write)
 }
 
 bool
-lsm_target_override(LsmTarget *target, const LsmRow *header)
+lsm_target_override(LsmRowChange *target, const LsmRow *header)
 {
 	StringInfoData buf;
 	LsmEntry	entry;
@@ -131,7 +131,7 @@ lsm_target_override(LsmTarget *target, const LsmRow *header)
 	memset(&entry, 0, sizeof(entry));
 	entry.key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entry.value = lsm_slice(buf.data, buf.len);
-	entry.alone = true;
+	entry.key_locked = true;
 	lsm_write_begin(target->tree, &write, &entry, 1);
 	written = lsm_target_apply(target, &write);
 	pfree(buf.data);
@@ -143,7 +143,7 @@ lsm_target_override(LsmTarget *target, const LsmRow *header)
  * commit record: if one survives a crash, so does the other.
  */
 void
-lsm_target_settle(const LsmTarget *target, TransactionId xid, LockTupleMode mode,
+lsm_target_settle(const LsmRowChange *target, TransactionId xid, LockTupleMode mode,
 				  LsmRow *header)
 {
 	const LsmRow *row = &target->row;
@@ -202,7 +202,7 @@ lsm_header_free(LsmRow *header)
 }
 
 void
-lsm_target_failure(const LsmTarget *target, TM_Result result, TM_FailureData *tmfd)
+lsm_target_failure(const LsmRowChange *target, TM_Result result, TM_FailureData *tmfd)
 {
 	const LsmRow *row = &target->row;
 
@@ -217,7 +217,7 @@ lsm_target_failure(const LsmTarget *target, TM_Result result, TM_FailureData *tm
 
 /* No such row: it is dead to everyone and its entries have been removed. */
 static TM_Result
-missing_failure(const LsmTarget *target, TM_FailureData *tmfd)
+missing_failure(const LsmRowChange *target, TM_FailureData *tmfd)
 {
 	tmfd->ctid = target->tid;
 	tmfd->xmax = InvalidTransactionId;
@@ -242,7 +242,7 @@ forbid_parallel(const char *what)
  * without `wait`, give up; else the reason why not.
  */
 static TM_Result
-check_or_wait(LsmTarget *target, CommandId cid, LockTupleMode mode, bool wait,
+check_or_wait(LsmRowChange *target, CommandId cid, LockTupleMode mode, bool wait,
 			  XLTW_Oper oper, bool *have_tuple_lock, bool *waited)
 {
 	TM_Result	result = lsm_row_changeable(&target->row, cid);
@@ -277,7 +277,7 @@ check_or_wait(LsmTarget *target, CommandId cid, LockTupleMode mode, bool wait,
 
 /* The row may be changed as far as others go: may this command, and its crosscheck snapshot? */
 static TM_Result
-check_command(const LsmTarget *target, TM_Result result, Snapshot crosscheck,
+check_command(const LsmRowChange *target, TM_Result result, Snapshot crosscheck,
 			  const char *what)
 {
 	if (result == TM_Invisible)
@@ -292,7 +292,7 @@ check_command(const LsmTarget *target, TM_Result result, Snapshot crosscheck,
 
 /* The deletion or update of `target` has been written: what else must go? */
 static void
-finish_change(LsmTarget *target, LockTupleMode mode, bool have_tuple_lock)
+finish_change(LsmRowChange *target, LockTupleMode mode, bool have_tuple_lock)
 {
 	CheckForSerializableConflictIn(target->rel, &target->tid,
 								   ItemPointerGetBlockNumber(&target->tid));
@@ -305,7 +305,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 				 bool changing_partition)
 {
 	TransactionId xid = GetCurrentTransactionId();
-	LsmTarget	target;
+	LsmRowChange	target;
 	LsmRow		header;
 	TM_Result	result;
 	bool		have_tuple_lock = false;
@@ -445,7 +445,7 @@ header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
  * old version's value is encoded twice, to have its length before that.
  */
 static bool
-write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId cid,
+write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandId cid,
 			 bool keys_intact, const LsmRow *new_header, uint64 *packed)
 {
 	LsmRow		old_header;
@@ -479,18 +479,18 @@ write_update(LsmTarget *target, HeapTuple stored, TransactionId xid, CommandId c
 	memset(entries, 0, sizeof(entries));
 	entries[0].key = lsm_slice(key, sizeof(key));
 	entries[0].value = lsm_slice(new_value.data, new_value.len);
-	entries[0].fresh = true;
-	entries[0].unseen = true;
+	entries[0].probably_new = true;
+	entries[0].known_new = true;
 	entries[1].key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
-	entries[1].alone = true;
+	entries[1].key_locked = true;
 	Assert(2 * LSM_TID_KEY_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
 
 	lsm_relation_check_room(target->rel, target->tree, 1);
 	lsm_write_begin(target->tree, &write, entries, 2);
 	*packed = lsm_number_pack(lsm_write_allocate_rows(&write, 1));
 	lsm_key_encode(*packed, key);
-	entries[0].brief = updated_often(target, *packed);
+	entries[0].short_lived = updated_often(target, *packed);
 	lsm_tid_unpack(*packed, &old_header.next);
 	resetStringInfo(&old_value);
 	lsm_row_encode(&old_value, &old_header, false);
@@ -521,7 +521,7 @@ update_needs_toast(Relation rel, HeapTuple oldtup, HeapTuple newtup)
 /* An update on its way */
 typedef struct LsmUpdate
 {
-	LsmTarget	target;
+	LsmRowChange	target;
 	TransactionId xid;
 	CommandId	cid;
 	LockTupleMode mode;			/* strength of the change */
@@ -559,7 +559,7 @@ compare_versions(LsmUpdate *update)
 static void
 lock_and_toast(LsmUpdate *update)
 {
-	LsmTarget  *target = &update->target;
+	LsmRowChange  *target = &update->target;
 	LsmConflict before;
 	LsmRow		header;
 

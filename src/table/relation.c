@@ -44,7 +44,7 @@
  * the last flush has left in a file, and a scan waits for memory at every step.  Measured under
  * TPC-B: a sequential scan of pgbench_tellers takes three times as long as an index
  * scan, so this many entries cost as much as a page.  One of pgbench_branches, five rows, takes a tenth of the
- * transaction's CPU time, for an index scan begins with the newest row (tree/newest.c): such a table has no fewer
+ * transaction's CPU time, for an index scan begins with the newest row (tree/row_hint_cache.c): such a table has no fewer
  * pages than these.
  */
 #define CHURNED_RATIO			10.0

@@ -118,7 +118,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 	scan->base.rs_parallel = pscan;
 	if (nkeys > 0)
 		scan->base.rs_key = palloc(sizeof(ScanKeyData) * nkeys);
-	scan->context = scan->kills.context = CurrentMemoryContext;
+	scan->context = scan->tombstones.context = CurrentMemoryContext;
 	scan->tree = lsm_table_tree(rel);
 	scan->sample_scale = 1.0;
 	scan->batched = (flags & SO_TYPE_SEQSCAN) && lsm_snapshot_reads_ahead(snapshot);
@@ -135,12 +135,12 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 
 /* What note_hidden() has gathered.  The snapshot is that of the running query. */
 static void
-apply_kills(LsmTableScan *scan)
+write_tombstones(LsmTableScan *scan)
 {
 	TransactionId xid;
 
-	if (scan->kills.n > 0 && lsm_forget_bound(&xid))
-		lsm_kills_apply(&scan->kills, lsm_table_tree(scan->base.rs_rd), xid);
+	if (scan->tombstones.n > 0 && lsm_prune_bound(&xid))
+		lsm_tombstones_write(&scan->tombstones, lsm_table_tree(scan->base.rs_rd), xid);
 }
 
 void
@@ -149,7 +149,7 @@ lsm_scan_rescan(TableScanDesc sscan, ScanKey key, bool set_params, bool allow_st
 {
 	LsmTableScan *scan = (LsmTableScan *) sscan;
 
-	apply_kills(scan);
+	write_tombstones(scan);
 	if (scan->sample_context)
 		MemoryContextReset(scan->sample_context);
 	scan->sample_rows = NULL;
@@ -161,12 +161,12 @@ lsm_scan_end(TableScanDesc sscan)
 {
 	LsmTableScan *scan = (LsmTableScan *) sscan;
 
-	apply_kills(scan);
+	write_tombstones(scan);
 	if (scan->cursor)
 		lsm_cursor_close(scan->cursor);
 	lsm_ahead_free(&scan->ahead);
-	if (scan->kills.keys)
-		pfree(scan->kills.keys);
+	if (scan->tombstones.keys)
+		pfree(scan->tombstones.keys);
 	if (scan->value.data)
 		pfree(scan->value.data);
 	if (scan->sample_context)
@@ -362,7 +362,7 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 
 /*
  * The row is not visible.  If it is dead to everyone, spare later scans the trouble: forget
- * it, or delete it if it is in a sorted file and we write anyway (apply_kills).
+ * it, or delete it if it is in a sorted file and we write anyway (write_tombstones).
  */
 static void
 note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
@@ -373,7 +373,7 @@ note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
 		!scan->batched)
 		return;
 	lsm_key_encode(packed, key);
-	lsm_kills_add(&scan->kills, lsm_slice(key, sizeof(key)));
+	lsm_tombstones_add(&scan->tombstones, lsm_slice(key, sizeof(key)));
 }
 
 /*

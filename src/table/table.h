@@ -260,7 +260,7 @@ extern void lsm_check_conflict_out(Relation rel, const LsmRow *row, bool visible
  * (waiting if need be), begin the write, then apply it under the key's lock only if the stamp
  * still holds; else read again.
  */
-typedef struct LsmTarget
+typedef struct LsmRowChange
 {
 	Relation	rel;
 	LsmTree    *tree;
@@ -272,20 +272,20 @@ typedef struct LsmTarget
 	LsmStamp	stamp;
 	StringInfoData value;
 	LsmRow		row;
-} LsmTarget;
+} LsmRowChange;
 
-extern void lsm_target_init(LsmTarget *target, Relation rel, LsmTree *tree,
+extern void lsm_target_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 							const ItemPointerData *tid);
 
 /* False: no such row.  Else target->row is decoded. */
-extern bool lsm_target_read(LsmTarget *target);
+extern bool lsm_target_read(LsmRowChange *target);
 
 /* Apply a begun write.  False: someone was faster, it was cancelled; read again. */
-extern bool lsm_target_apply(LsmTarget *target, LsmWrite *write);
+extern bool lsm_target_apply(LsmRowChange *target, LsmWrite *write);
 
 /* Begin and apply the write of one override with this header. */
-extern bool lsm_target_override(LsmTarget *target, const LsmRow *header);
-extern void lsm_target_free(LsmTarget *target);
+extern bool lsm_target_override(LsmRowChange *target, const LsmRow *header);
+extern void lsm_target_free(LsmRowChange *target);
 
 /*
  * Header to start a change from: an xmax that came to nothing is gone, finished
@@ -293,10 +293,10 @@ extern void lsm_target_free(LsmTarget *target);
  * stand for them.  The list of lockers is palloc'd (NULL if empty):
  * lsm_header_free() when done.
  */
-extern void lsm_target_settle(const LsmTarget *target, TransactionId xid,
+extern void lsm_target_settle(const LsmRowChange *target, TransactionId xid,
 							  LockTupleMode mode, LsmRow *header);
 extern void lsm_header_free(LsmRow *header);
-extern void lsm_target_failure(const LsmTarget *target, TM_Result result,
+extern void lsm_target_failure(const LsmRowChange *target, TM_Result result,
 							   TM_FailureData *tmfd);
 
 extern LsmTree *lsm_table_tree(Relation rel);
@@ -450,7 +450,7 @@ typedef struct LsmTableScan
 	BlockNumber block;			/* of the last row, for progress */
 
 	LsmAhead	ahead;			/* if batched */
-	LsmKills	kills;			/* if batched: dead rows in sorted files */
+	LsmTombstones	tombstones;			/* if batched: dead rows in sorted files */
 
 	/* bitmap scan: the block at hand */
 	StringInfoData value;
@@ -543,8 +543,8 @@ typedef enum LsmPruned
 extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
 							   const LsmRow *row);
 
-/* Rows that are known to be dead to everyone: see lsm_rows_forget(). */
-extern void lsm_table_forget_rows(Relation rel, const LsmDeadRow *dead, int n);
+/* Rows that are known to be dead to everyone: see lsm_rows_prune(). */
+extern void lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n);
 
 /* The same, as the snapshot sees it, with serializable bookkeeping; `found`: exists. */
 extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed,

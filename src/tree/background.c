@@ -370,7 +370,7 @@ load_units(void)
 static void
 help_logging(void)
 {
-	file_logged = lsm_loghelp_do();
+	file_logged = lsm_wal_offload_run();
 }
 
 static void

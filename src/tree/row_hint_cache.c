@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * newest.c
+ * row_hint_cache.c
  *	  The newest rows of keys that are updated over and over, and which of the older ones
  *	  are dead.
  *
@@ -33,7 +33,7 @@
 #include "utils/snapmgr.h"
 
 #include "tree/control/control.h"
-#include "tree/newest.h"
+#include "tree/row_hint_cache.h"
 
 #define NEWEST_SLOTS		4096
 #define NEWEST_KEY_BYTES	32	/* longer keys are not noted */
@@ -42,7 +42,7 @@
 #define MISSES_IN_VAIN		64
 #define ASK_AGAIN			16
 
-typedef struct NewestRows
+typedef struct RowHintRows
 {
 	uint64		keyspace_id;
 	uint16		key_bytes;
@@ -52,53 +52,53 @@ typedef struct NewestRows
 	LsmDeadRow	dead[LSM_NEWEST_DEAD];	/* deleted, but maybe not for everyone;
 										 * oldest first */
 	char		key[NEWEST_KEY_BYTES];
-} NewestRows;
+} RowHintRows;
 
-typedef union NewestSlot
+typedef union RowHintSlot
 {
 	struct
 	{
 		pg_atomic_uint32 version;
-		NewestRows	rows;
+		RowHintRows	rows;
 	}			s;
 	char		pad[PG_CACHE_LINE_SIZE];
-} NewestSlot;
+} RowHintSlot;
 
-StaticAssertDecl(sizeof(NewestSlot) == PG_CACHE_LINE_SIZE, "a slot has grown");
+StaticAssertDecl(sizeof(RowHintSlot) == PG_CACHE_LINE_SIZE, "a slot has grown");
 
-static NewestSlot *slots = NULL;
+static RowHintSlot *slots = NULL;
 
 Size
-lsm_newest_shmem_bytes(void)
+lsm_row_hint_shmem_bytes(void)
 {
-	return mul_size(NEWEST_SLOTS, sizeof(NewestSlot));
+	return mul_size(NEWEST_SLOTS, sizeof(RowHintSlot));
 }
 
 /*
  * Create or attach.  REQUIRES: AddinShmemInitLock held.
  */
 void
-lsm_newest_shmem_init(void)
+lsm_row_hint_shmem_init(void)
 {
 	bool		found;
 
-	slots = (NewestSlot *) ShmemInitStruct("lsmam newest rows", lsm_newest_shmem_bytes(),
+	slots = (RowHintSlot *) ShmemInitStruct("lsmam newest rows", lsm_row_hint_shmem_bytes(),
 										   &found);
 	if (found)
 		return;
-	memset(slots, 0, lsm_newest_shmem_bytes());
+	memset(slots, 0, lsm_row_hint_shmem_bytes());
 	for (int i = 0; i < NEWEST_SLOTS; i++)
 		pg_atomic_init_u32(&slots[i].s.version, 0);
 }
 
-static inline NewestSlot *
+static inline RowHintSlot *
 slot_of(const LsmTree *tree, LsmDigest digest)
 {
 	return &slots[(digest ^ tree->keyspace_id) % NEWEST_SLOTS];
 }
 
 static inline bool
-rows_are_for(const NewestRows *rows, const LsmTree *tree, LsmSlice key)
+rows_are_for(const RowHintRows *rows, const LsmTree *tree, LsmSlice key)
 {
 	return rows->keyspace_id == tree->keyspace_id && rows->key_bytes == key.len &&
 		memcmp(rows->key, key.data, key.len) == 0;
@@ -106,7 +106,7 @@ rows_are_for(const NewestRows *rows, const LsmTree *tree, LsmSlice key)
 
 /* A row that is surely deleted; if there are too many the oldest is left to scans. */
 static void
-rows_add_dead(NewestRows *rows, const ItemPointerData *tid, TransactionId xid)
+rows_add_dead(RowHintRows *rows, const ItemPointerData *tid, TransactionId xid)
 {
 	if (rows->ndead == LSM_NEWEST_DEAD)
 	{
@@ -119,7 +119,7 @@ rows_add_dead(NewestRows *rows, const ItemPointerData *tid, TransactionId xid)
 
 /* Move the rows that no one can see to `dead`. */
 static int
-rows_take_dead(NewestRows *rows, Relation table, LsmDeadRow *dead)
+rows_take_dead(RowHintRows *rows, Relation table, LsmDeadRow *dead)
 {
 	GlobalVisState *vistest;
 	int			n = 0;
@@ -138,11 +138,11 @@ rows_take_dead(NewestRows *rows, Relation table, LsmDeadRow *dead)
 }
 
 int
-lsm_newest_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced *replaced,
+lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced *replaced,
 				const ItemPointerData *tid, LsmDeadRow dead[LSM_NEWEST_DEAD])
 {
-	NewestSlot *slot;
-	NewestRows	rows;
+	RowHintSlot *slot;
+	RowHintRows	rows;
 	uint32		version;
 	int			n;
 
@@ -181,15 +181,15 @@ lsm_newest_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced *
 
 /* Where nothing is noted, mostly, it is not worth a wait for memory. */
 bool
-lsm_newest_worth(LsmTree *tree)
+lsm_row_hint_worth(LsmTree *tree)
 {
-	return tree->newest_misses < MISSES_IN_VAIN || ++tree->newest_misses % ASK_AGAIN == 0;
+	return tree->row_hint_misses < MISSES_IN_VAIN || ++tree->row_hint_misses % ASK_AGAIN == 0;
 }
 
 int
-lsm_newest_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_NEWEST_ROWS])
+lsm_row_hint_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_NEWEST_ROWS])
 {
-	NewestSlot *slot;
+	RowHintSlot *slot;
 	uint32		version;
 
 	if (probe->filter_key.len > NEWEST_KEY_BYTES)
@@ -202,10 +202,10 @@ lsm_newest_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_NE
 	pg_read_barrier();
 	if (!rows_are_for(&slot->s.rows, tree, probe->filter_key))
 	{
-		tree->newest_misses = Min(tree->newest_misses + 1, MISSES_IN_VAIN);
+		tree->row_hint_misses = Min(tree->row_hint_misses + 1, MISSES_IN_VAIN);
 		return 0;
 	}
-	tree->newest_misses = 0;
+	tree->row_hint_misses = 0;
 	tids[0] = slot->s.rows.newest;
 	tids[1] = slot->s.rows.before;
 	pg_read_barrier();

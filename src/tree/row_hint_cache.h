@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * newest.h
- *	  Shared memory of the notes of rows (newest.c).
+ * row_hint_cache.h
+ *	  Shared memory of the notes of rows (row_hint_cache.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -9,7 +9,7 @@
 #define LSM_NEWEST_H
 
 
-extern Size lsm_newest_shmem_bytes(void);
-extern void lsm_newest_shmem_init(void);
+extern Size lsm_row_hint_shmem_bytes(void);
+extern void lsm_row_hint_shmem_init(void);
 
 #endif							/* LSM_NEWEST_H */

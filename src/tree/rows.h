@@ -102,7 +102,7 @@ typedef struct LsmRowListener
 extern void lsm_rows_listen(LsmRowListener *listener, Relation table, MemoryContext context);
 
 /* The row will be written next, most likely. */
-extern void lsm_rows_announce(Relation table, struct TupleTableSlot *slot);
+extern void lsm_rows_prefetch(Relation table, struct TupleTableSlot *slot);
 
 /* The same for someone who has the tree to himself (rewriting a table). */
 extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
@@ -120,7 +120,7 @@ extern uint64 lsm_tree_note_replaced(LsmTree *tree, uint64 rows, uint64 at_least
 /* Rows come and go (or not) by now.  True: that was not so before. */
 extern bool lsm_tree_note_churn(LsmTree *tree, bool churned);
 
-/* ---- newest rows of keys that are updated often (newest.c) ---- */
+/* ---- newest rows of keys that are updated often (row_hint_cache.c) ---- */
 
 #define LSM_NEWEST_ROWS		2
 #define LSM_NEWEST_DEAD		4
@@ -138,25 +138,25 @@ typedef struct LsmDeadRow
  * forgotten.  They are reported once.
  * REQUIRES: an lsm table; the entries of both rows have been or will be written to the index.
  */
-extern int	lsm_newest_note(LsmTree *tree, Relation table, LsmSlice key,
+extern int	lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key,
 							const LsmReplaced *replaced, const ItemPointerData *tid,
 							LsmDeadRow dead[LSM_NEWEST_DEAD]);
 
 /* Take these rows, too, out of the table's memtables. */
-extern void lsm_rows_forget(Relation table, const LsmDeadRow *dead, int n);
+extern void lsm_rows_prune(Relation table, const LsmDeadRow *dead, int n);
 
 /* From lsm_table_init(): src/table knows how. */
-typedef void (*LsmForgetRows) (Relation table, const LsmDeadRow *dead, int n);
-extern void lsm_rows_forget_by(LsmForgetRows forget);
+typedef void (*LsmPruneRows) (Relation table, const LsmDeadRow *dead, int n);
+extern void lsm_rows_prune_by(LsmPruneRows forget);
 
 /*
  * TIDs of rows that have the probe's key, newest first; 0: none is known.  They may be visible to no
  * one, and there may be others.
  */
-extern int	lsm_newest_get(LsmTree *tree, const LsmProbe *probe,
+extern int	lsm_row_hint_get(LsmTree *tree, const LsmProbe *probe,
 						   ItemPointerData tids[LSM_NEWEST_ROWS]);
 
 /* Is it worth asking, before each lookup? */
-extern bool lsm_newest_worth(LsmTree *tree);
+extern bool lsm_row_hint_worth(LsmTree *tree);
 
 #endif							/* LSM_TREE_ROWS_H */

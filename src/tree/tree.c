@@ -31,7 +31,7 @@
 #include "tree/disk/repair_queue.h"
 #include "tree/elastic/elastic.h"
 #include "tree/memtable/memtable.h"
-#include "tree/newest.h"
+#include "tree/row_hint_cache.h"
 #include "tree/read/read.h"
 #include "tree/write/write.h"
 
@@ -63,10 +63,10 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_memtable_shmem_bytes());
 	bytes = add_size(bytes, lsm_control_shmem_bytes());
 	bytes = add_size(bytes, lsm_keylock_shmem_bytes());
-	bytes = add_size(bytes, lsm_newest_shmem_bytes());
+	bytes = add_size(bytes, lsm_row_hint_shmem_bytes());
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
-	bytes = add_size(bytes, lsm_loghelp_shmem_bytes());
+	bytes = add_size(bytes, lsm_wal_offload_shmem_bytes());
 	bytes = add_size(bytes, lsm_repair_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
@@ -100,10 +100,10 @@ lsm_tree_shmem_init(void)
 	lsm_memtable_shmem_init();
 	lsm_control_shmem_init();
 	lsm_keylock_shmem_init();
-	lsm_newest_shmem_init();
+	lsm_row_hint_shmem_init();
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
-	lsm_loghelp_shmem_init();
+	lsm_wal_offload_shmem_init();
 	lsm_repair_shmem_init();
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();

@@ -311,11 +311,11 @@ typedef struct LsmProbe
 	LsmDigest	digest;
 	bool		shared;			/* filters use it, too */
 
-	/* what lsm_tree_sift() has asked already */
+	/* what lsm_tree_multi_lookup() has asked already */
 	bool		asked;			/* some filter, of whatever version */
-	uint64		sifted;			/* serial of the version; 0: none */
-	uint32		admitted;		/* bit i: the filter of run i was asked and does not object */
-	uint32		unasked;		/* bit i: run i is to be asked still */
+	uint64		filters_version;			/* serial of the version; 0: none */
+	uint32		maybe_runs;		/* bit i: the filter of run i was asked and does not object */
+	uint32		unprobed_runs;		/* bit i: run i is to be asked still */
 } LsmProbe;
 
 /* Counts one lookup (and its digest if shared: else filters count theirs).  `filter_key`: the TID of a
@@ -326,21 +326,21 @@ extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 extern void lsm_probe_begin_group(LsmTree *tree, LsmProbe *probes, int n);
 
 /* There is something else to do before the lookup: fetch ahead what it will need of memtables. */
-extern void lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
+extern void lsm_tree_prefetch(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
 
 /*
  * There is much else to do: of files, too, and of the key's lock.  ERRORs as a lookup.
  */
-extern void lsm_tree_announce_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
+extern void lsm_tree_prefetch_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
 
 /*
  * No entry has the filter key: not in the memtables by their digest indexes, not in the
  * files by their filters.  False: maybe; a cursor will tell, and only what it
  * asks is counted then.
  */
-extern bool lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe);
+extern bool lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe);
 
-/* Most keys for lsm_tree_sift() */
+/* Most keys for lsm_tree_multi_lookup() */
 #define LSM_GROUP_KEYS	32
 
 /*
@@ -349,7 +349,7 @@ extern bool lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe);
  * asks no filter again as long as the list of files is the same.  Of these what comes first is fetched ahead.
  * Returns how many are absent.
  */
-extern int	lsm_tree_sift(LsmTree *tree, LsmProbe *probes, int n, bool *absent);
+extern int	lsm_tree_multi_lookup(LsmTree *tree, LsmProbe *probes, int n, bool *absent);
 
 /*
  * Newest complete value of `key`.  Replaces the content of `value` (tag byte
@@ -448,12 +448,12 @@ typedef struct LsmEntry
 								 * begin */
 	LsmDigest	digest;			/* of the filter key: set by lsm_write_apply */
 	void	   *node;			/* tree's: reserved memory */
-	bool		fresh;			/* the key is most likely a new one, and no one else
+	bool		probably_new;			/* the key is most likely a new one, and no one else
 								 * writes it at the same time */
-	bool		unseen;			/* besides, the key is certainly new */
-	bool		alone;			/* no one else writes the key at the same time:
+	bool		known_new;			/* besides, the key is certainly new */
+	bool		key_locked;			/* no one else writes the key at the same time:
 								 * its lock is held at apply */
-	bool		brief;			/* likely to be forgotten soon: not worth a
+	bool		short_lived;			/* likely to be forgotten soon: not worth a
 								 * place in any order before one is asked for */
 } LsmEntry;
 
@@ -499,62 +499,62 @@ extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
 
 /*
  * The same for the index entry of a row that has the key of the row which it replaces.  The entry is certainly
- * new (LsmEntry.unseen), and who checks the key's uniqueness learns of it (lsm_key_changed).
+ * new (LsmEntry.known_new), and who checks the key's uniqueness learns of it (lsm_key_changed).
  */
 extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief);
 
-/* Most keys for lsm_write_absent(): their locks are held together */
+/* Most keys for lsm_write_if_absent(): their locks are held together */
 #define LSM_MAX_ABSENT	64
 
 /*
  * Insert those of n entries that come before the first whose filter key someone may have, as
- * lsm_tree_surely_absent() sees it: as if each were checked and inserted under its key's
+ * lsm_tree_definitely_absent() sees it: as if each were checked and inserted under its key's
  * lock.  Returns how many.  The next one is left to the caller, who may have to wait for
  * another transaction; so are those behind it, since nothing must be inserted before such a
  * wait that would be inserted after it.  It may be absent for all that.  Of two with the same
  * filter key, the second counts as present.  Entries together at most LSM_MAX_ENTRY_BYTES.
  * May load the tree, stall, flush and compact.  (insert_batch.c)
  */
-extern int	lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n);
+extern int	lsm_write_if_absent(LsmTree *tree, const LsmEntry *entries, int n);
 
 /*
  * Take an entry that is dead to everyone out of the memtables, unlogged
  * (prune.c).  False: it is not there as a whole.  REQUIRES: the key was PUT once
  * and will not be written again.
  */
-extern bool lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid);
+extern bool lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid);
 
 /* An xid not older than the deletion of any row that this process sees dead to
  * everyone; false if there is no telling (no snapshot). */
-extern bool lsm_forget_bound(TransactionId *xid);
+extern bool lsm_prune_bound(TransactionId *xid);
 
 /* ---- tombstone.c ---- */
 
 /* Entries found dead to everyone that cannot be forgotten, to be deleted together */
-typedef struct LsmKills
+typedef struct LsmTombstones
 {
 	MemoryContext context;
 	int			n;
 	int			bytes;			/* of entries */
-	LsmSlice   *keys;			/* LSM_MAX_KILLS of them; NULL until needed */
-} LsmKills;
+	LsmSlice   *keys;			/* LSM_MAX_TOMBSTONES of them; NULL until needed */
+} LsmTombstones;
 
-#define LSM_MAX_KILLS	64
+#define LSM_MAX_TOMBSTONES	64
 
-/* Remember a copy of the key in kills->context. */
-extern void lsm_kills_add(LsmKills *kills, LsmSlice key);
-extern bool lsm_kills_full(const LsmKills *kills);
+/* Remember a copy of the key in tombstones->context. */
+extern void lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key);
+extern bool lsm_tombstones_full(const LsmTombstones *tombstones);
 
 /* Is the entry still there?  `scratch`: initialized. */
-extern bool lsm_kill_needed(LsmTree *tree, LsmSlice key, StringInfo scratch);
+extern bool lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch);
 
 /*
  * Write DELETE entries as far as that is possible without stalling and without disk space,
  * and empty the list.
- * REQUIRES: as lsm_tree_forget(); `xid`: not older than the deletion of any of them, or
+ * REQUIRES: as lsm_tree_prune(); `xid`: not older than the deletion of any of them, or
  * invalid if no snapshot ever saw them.
  */
-extern void lsm_kills_apply(LsmKills *kills, LsmTree *tree, TransactionId xid);
+extern void lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree, TransactionId xid);
 
 /* The value of a DELETE entry */
 extern const char lsm_delete_value[1];
@@ -839,7 +839,7 @@ extern bool lsm_worker_round(int worker_no);
 extern const char *lsm_worker_failed(int *rest_seconds);
 
 /* Latch of worker i, for writers to wake it; called by the worker itself at start. */
-extern void lsm_worker_announce(int worker_no);
+extern void lsm_worker_register_latch(int worker_no);
 
 #include "tree/rows.h"
 

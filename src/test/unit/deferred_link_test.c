@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * memtable_link_test.c
+ * deferred_link_test.c
  *	  src/tree/memtable/deferred_link.c: nodes that enter the skiplist later.  TAP output.
  *
  * How it is built: memtable_test.c.
@@ -63,7 +63,7 @@ static void
 put_alone(LsmSlice key, LsmDigest digest, uint64 seq, LsmTag tag)
 {
 	char		data[1 + 8];
-	LsmEntry	entry = {.key = key,.value = lsm_slice(data, sizeof(data)),.digest = digest,.alone = true};
+	LsmEntry	entry = {.key = key,.value = lsm_slice(data, sizeof(data)),.digest = digest,.key_locked = true};
 
 	data[0] = (char) tag;
 	memcpy(data + 1, &seq, 8);
@@ -211,7 +211,7 @@ test_same_key(void)
 	for (int i = 0; i < 2; i++)
 	{
 		char		data[1] = {LSM_TAG_PUT};
-		LsmEntry	entry = {.key = lsm_slice(i == 0 ? "z1" : "z2", 2),.value = lsm_slice(data, 1),.fresh = true,.brief = i == 0};
+		LsmEntry	entry = {.key = lsm_slice(i == 0 ? "z1" : "z2", 2),.value = lsm_slice(data, 1),.probably_new = true,.short_lived = i == 0};
 
 		entry.digest = digest_of(entry.key.data, 2);
 		expect(lsm_memtable_reserve_many(table, &entry, 1), "reserve");

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * memtable_same_test.c
+ * digest_chain_test.c
  *	  src/tree/memtable/digest_index.c: nodes that share a digest, which come and go without a place in the
  *	  skiplist, or get one meanwhile.  TAP output.
  *
@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-#include "memtable_same.h"
+#include "digest_chain.h"
 
 /* ----------------------------------------------------------------------
  * 1: at each point of what one process does, another one comes in
@@ -241,7 +241,7 @@ test_long_list_values(bool linked)
 		put_key(1, i, 1000 + 3 * i);
 	for (int i = 0; i < LONG_KEYS; i++)
 		expect_key(1, i, i % 7 == 0 ? 1000 + 3 * i : 3 * i + (linked ? 1 : 3));
-	expect(!same_given_up(lsm_memindex_search(M, group_digest(1))), "it is not given up");
+	expect(!chain_given_up(lsm_digest_index_search(M, group_digest(1))), "it is not given up");
 	for (int i = 20; i < LONG_KEYS; i++)
 		remove_key(1, i);
 	for (int calls = 0; n < 0 && calls < 10000; calls++)
@@ -264,7 +264,7 @@ test_longest_list(void)
 	begin_table();
 	for (int i = 0; i < n; i++)
 		put_key(1, i, 3 * i + 3);
-	expect(same_given_up(lsm_memindex_search(M, group_digest(1))), "it is given up");
+	expect(chain_given_up(lsm_digest_index_search(M, group_digest(1))), "it is given up");
 	for (int i = 0; i < n; i += 97)
 		expect_key(1, i, 3 * i + 3);
 	for (int i = 10; i < n; i++)

@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-#include "memtable_same.h"
+#include "digest_chain.h"
 
 static uint64 other_seq;
 

@@ -207,7 +207,7 @@ test_remove_shared_digest(void)
 	for (uint32 n = 0; n < 50; n++)
 		put(table, make_key(buffer, n), 4711, n + 1, LSM_TAG_PUT);
 	old = lsm_memtable_find(table, 4711, make_key(buffer, 0));
-	ok(old == lsm_memindex_search((Memtable *) table, 4711), "the first one is the index entry");
+	ok(old == lsm_digest_index_search((Memtable *) table, 4711), "the first one is the index entry");
 	lsm_memtable_remove(table, old);
 	ok(lsm_memtable_find(table, 4711, make_key(buffer, 0)) == NULL, "it is removed");
 	for (uint32 n = 1; n < 50; n++)
@@ -224,7 +224,7 @@ test_remove_shared_digest(void)
 	   lsm_memnode_value(lsm_memtable_find(table, 4711, make_key(buffer, 0)))->seq == 100 &&
 	   lsm_memtable_find(table, 4711, make_key(buffer, 60)) != NULL,
 	   "a new node of the key, and another key, beside the removed entry");
-	lsm_memlink_settle((Memtable *) table);
+	lsm_deferred_settle((Memtable *) table);
 	ok(((Memtable *) table)->index_entries == 1 && count_sound(table) == 51,
 	   "still one index entry");
 	lsm_memtable_destroy(table);

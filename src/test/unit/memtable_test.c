@@ -524,7 +524,7 @@ many_put(uint32 block)
 		entry->key = many_key(keys[i], block, i % MANY_KEYS);
 		entry->value = lsm_slice(values[i], 9);
 		entry->digest = digest_of(entry->key.data, entry->key.len);
-		entry->fresh = block % 5 != 0;
+		entry->probably_new = block % 5 != 0;
 	}
 	expect(lsm_memtable_reserve_many(table, entries, MANY_KEYS + 1), "reserve many");
 	lsm_memtable_insert_many(table, entries, MANY_KEYS + 1, many_seq(block, 0));

@@ -1,4 +1,4 @@
-// lsm_sst_iter_take() against a model: which entries it copies, where it puts
+// lsm_sst_iter_read_batch() against a model: which entries it copies, where it puts
 // them, where it leaves the iterator.
 
 #include "sst_harness.h"
@@ -27,7 +27,7 @@ bool TakeOnce(LsmSstIter *it, const Entries &entries, const std::string &bound,
   const uint8_t first_byte = (*rng)() % 8 == 0 ? 't' : 'v';
   std::vector<LsmSstEntry> copies(1 + (*rng)() % 64);
   std::vector<char> bytes(64 + (*rng)() % 8192);
-  LsmSstTake take = {};
+  LsmSstBatch take = {};
   take.bound = bound.data();
   take.bound_bytes = bound.size();
   take.bound_prefix = prefix;
@@ -44,7 +44,7 @@ bool TakeOnce(LsmSstIter *it, const Entries &entries, const std::string &bound,
   uint32_t end = take.used;
   bool taken = false;
   LsmSstError err;
-  if (lsm_sst_iter_take(it, &take, &taken, &err) != LSM_SST_OK) {
+  if (lsm_sst_iter_read_batch(it, &take, &taken, &err) != LSM_SST_OK) {
     Note(err);
     return false;
   }
@@ -93,7 +93,7 @@ bool TakeOnce(LsmSstIter *it, const Entries &entries, const std::string &bound,
   return At(it, entries, *where);
 }
 
-void TestTake(const char *what, const Entries &entries, int calls) {
+void TestReadBatch(const char *what, const Entries &entries, int calls) {
   for (const LsmCompression compression : kCompressions) {
     const std::string path = Path("take.sst");
     const std::vector<std::string> keys = KeysOf(entries);
@@ -141,9 +141,9 @@ void TestTake(const char *what, const Entries &entries, int calls) {
           CompressionName(compression));
     lsm_sst_iter_seek(it, "\xff\xff\xff\xff\xff\xff\xff\xff\xff", 9, &err);
     if (!lsm_sst_iter_valid(it)) {
-      LsmSstTake take = {};
+      LsmSstBatch take = {};
       bool taken;
-      Check(lsm_sst_iter_take(it, &take, &taken, &err) == LSM_SST_INVALID,
+      Check(lsm_sst_iter_read_batch(it, &take, &taken, &err) == LSM_SST_INVALID,
             "%s, %s: refused without an entry", what,
             CompressionName(compression));
     }
@@ -172,7 +172,7 @@ Entries RowEntries(int count) {
 
 int main(int argc, char **argv) {
   if (!Begin(argc, argv)) return 1;
-  TestTake("all shapes", RandomEntries(50000, 5), 100000);
-  TestTake("rows", RowEntries(50000), 100000);
+  TestReadBatch("all shapes", RandomEntries(50000, 5), 100000);
+  TestReadBatch("rows", RowEntries(50000), 100000);
   return End();
 }

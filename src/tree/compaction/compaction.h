@@ -41,8 +41,8 @@ extern void lsm_compact_stall(LsmTree *tree);
 extern void lsm_flush_abort(void);
 
 /* wal_offload.c */
-extern Size lsm_loghelp_shmem_bytes(void);
-extern void lsm_loghelp_shmem_init(void);
+extern Size lsm_wal_offload_shmem_bytes(void);
+extern void lsm_wal_offload_shmem_init(void);
 
 /* Called between the output files of a compaction, if not NULL. */
 extern void (*lsm_compact_pause_hook) (void);

@@ -55,7 +55,7 @@ job_release(void *arg)
 	if (job->writer != NULL)
 		lsm_sst_writer_abandon(job->writer);
 	job->writer = NULL;
-	lsm_loghelp_end(job);
+	lsm_wal_offload_end(job);
 	if (!job->published)
 	{
 		/* made by us, with numbers that no one else has */
@@ -405,7 +405,7 @@ job_close_file(LsmJob *job)
 	job->nfiles++;
 	job->bytes += meta->file_bytes + meta->filter_bytes;
 	if (!job->finishing)
-		lsm_loghelp_want(job, meta->number);
+		lsm_wal_offload_offer(job, meta->number);
 	job->ndigests = 0;
 	job->dropped = false;
 	job->nfences = 0;
@@ -621,16 +621,16 @@ job_log_files(LsmJob *job)
 		/* nothing will be published */
 		if (!lsm_job_current(job))
 			return;
-		helped[i] = !lsm_loghelp_mine(job, job->files[i].number);
+		helped[i] = !lsm_wal_offload_reclaim(job, job->files[i].number);
 		if (!helped[i])
 			job_log_file(job, job->files[i].number);
 	}
 	for (int i = 0; i < job->nfiles; i++)
 	{
-		if (helped[i] && !lsm_loghelp_wait(job, job->files[i].number))
+		if (helped[i] && !lsm_wal_offload_wait(job, job->files[i].number))
 			job_log_file(job, job->files[i].number);
 	}
-	lsm_loghelp_end(job);
+	lsm_wal_offload_end(job);
 }
 
 void

@@ -140,15 +140,15 @@ extern void lsm_job_end(LsmJob *job);
 /* ---- wal_offload.c ---- */
 
 /* Have a finished file of the job logged by a worker, if one has time. */
-extern void lsm_loghelp_want(LsmJob *job, uint64 number);
+extern void lsm_wal_offload_offer(LsmJob *job, uint64 number);
 
 /* For each file, wanted or not: is it still to be logged by the job?  If not, wait for it. */
-extern bool lsm_loghelp_mine(LsmJob *job, uint64 number);
-extern bool lsm_loghelp_wait(LsmJob *job, uint64 number);
-extern void lsm_loghelp_end(LsmJob *job);
+extern bool lsm_wal_offload_reclaim(LsmJob *job, uint64 number);
+extern bool lsm_wal_offload_wait(LsmJob *job, uint64 number);
+extern void lsm_wal_offload_end(LsmJob *job);
 
 /* Workers: log one of these files. */
-extern bool lsm_loghelp_do(void);
+extern bool lsm_wal_offload_run(void);
 
 /* ---- mergefilter.c ---- */
 

@@ -495,7 +495,7 @@ newest_removed(LsmJob *job, LsmMemtable *flushed)
 	TransactionId forgotten = InvalidTransactionId;
 
 	if (flushed != NULL)
-		forgotten = pg_atomic_read_u32(&flushed->forgotten_xid);
+		forgotten = pg_atomic_read_u32(&flushed->pruned_xid);
 	if (!TransactionIdIsValid(removed) ||
 		(TransactionIdIsValid(forgotten) && TransactionIdFollows(forgotten, removed)))
 		return forgotten;

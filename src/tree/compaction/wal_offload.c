@@ -64,18 +64,18 @@ static HelpShared *help = NULL;
 static int	helping = -1;		/* this worker is at it */
 
 Size
-lsm_loghelp_shmem_bytes(void)
+lsm_wal_offload_shmem_bytes(void)
 {
 	return MAXALIGN(sizeof(HelpShared));
 }
 
 /* REQUIRES: AddinShmemInitLock held. */
 void
-lsm_loghelp_shmem_init(void)
+lsm_wal_offload_shmem_init(void)
 {
 	bool		found;
 
-	help = ShmemInitStruct("lsmam files to log", lsm_loghelp_shmem_bytes(), &found);
+	help = ShmemInitStruct("lsmam files to log", lsm_wal_offload_shmem_bytes(), &found);
 	if (found)
 		return;
 	memset(help, 0, sizeof(HelpShared));
@@ -120,7 +120,7 @@ help_test_pause(void)
 
 /* The job's file and its filter are complete and durable.  Nothing is done if there are many others. */
 void
-lsm_loghelp_want(LsmJob *job, uint64 number)
+lsm_wal_offload_offer(LsmJob *job, uint64 number)
 {
 	int			slot = 0;
 
@@ -160,7 +160,7 @@ find_slot(LsmJob *job, uint64 number)
  * Is the file the job's own to log?  Not if someone is at it, or has done it; if no one has taken it, no one will.
  */
 bool
-lsm_loghelp_mine(LsmJob *job, uint64 number)
+lsm_wal_offload_reclaim(LsmJob *job, uint64 number)
 {
 	int			slot = find_slot(job, number);
 	bool		mine = true;
@@ -178,7 +178,7 @@ lsm_loghelp_mine(LsmJob *job, uint64 number)
 
 /* Wait until the file, not the job's own, was logged.  False: that has failed. */
 bool
-lsm_loghelp_wait(LsmJob *job, uint64 number)
+lsm_wal_offload_wait(LsmJob *job, uint64 number)
 {
 	int			slot = find_slot(job, number);
 	HelpState	state;
@@ -194,9 +194,9 @@ lsm_loghelp_wait(LsmJob *job, uint64 number)
 
 /* The job needs no file logged any more.  Never fails. */
 void
-lsm_loghelp_end(LsmJob *job)
+lsm_wal_offload_end(LsmJob *job)
 {
-	bool		forsaken[LSM_HELP_SLOTS] = {false};
+	bool		abandoned[LSM_HELP_SLOTS] = {false};
 
 	if (job->nhelp == 0)
 		return;
@@ -205,15 +205,15 @@ lsm_loghelp_end(LsmJob *job)
 	{
 		int			slot = job->help[i].slot;
 
-		forsaken[slot] = help->slots[slot].state == HELP_TAKEN;
-		set_state(slot, forsaken[slot] ? HELP_FORSAKEN : HELP_FREE);
+		abandoned[slot] = help->slots[slot].state == HELP_TAKEN;
+		set_state(slot, abandoned[slot] ? HELP_FORSAKEN : HELP_FREE);
 	}
 	SpinLockRelease(&help->mutex);
 	job->nhelp = 0;
 	for (int slot = 0; slot < LSM_HELP_SLOTS; slot++)
 	{
 		/* the worker that is at it looks after each piece: a few milliseconds */
-		while (forsaken[slot] && get_state(slot) == HELP_FORSAKEN)
+		while (abandoned[slot] && get_state(slot) == HELP_FORSAKEN)
 			pg_usleep(1000L);
 	}
 }
@@ -264,7 +264,7 @@ help_take(HelpSlot *taken)
 }
 
 static bool
-help_is_forsaken(void)
+help_is_abandoned(void)
 {
 	return get_state(helping) == HELP_FORSAKEN;
 }
@@ -273,7 +273,7 @@ help_is_forsaken(void)
  * Log one of the files.  False: there is none.
  */
 bool
-lsm_loghelp_do(void)
+lsm_wal_offload_run(void)
 {
 	static bool registered = false;
 	HelpSlot	file;
@@ -292,7 +292,7 @@ lsm_loghelp_do(void)
 		LSM_CRASH_POINT("help_logging");
 		for (int filter = 0; filter < 2 && done; filter++)
 			done = lsm_keyspace_log_file(file.keyspace_id, file.number, filter != 0,
-										 help_is_forsaken);
+										 help_is_abandoned);
 		help_end(done ? HELP_DONE : HELP_FAILED);
 	}
 	PG_CATCH();

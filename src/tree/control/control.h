@@ -304,8 +304,8 @@ struct LsmTree
 								 * PGDATA */
 	struct LsmVersion *version; /* cached; version.c */
 	int			memtable_rate;	/* of lookups that memtables answer: lookup.c */
-	int			newest_misses;	/* lookups in a row without a row noted:
-								 * newest.c */
+	int			row_hint_misses;	/* lookups in a row without a row noted:
+								 * row_hint_cache.c */
 	LsmTreeOptions options;
 	uint64		counters[LSM_NCOUNTERS];	/* not yet published */
 	bool		counters_pending;

@@ -68,18 +68,18 @@ lsm_rows_seen(const IndexFetchTableData *fetch, const ItemPointerData *tid)
 		ItemPointerEquals(unconstify(ItemPointerData *, tid), &seen_tid);
 }
 
-static LsmForgetRows forget_rows = NULL;
+static LsmPruneRows prune_rows = NULL;
 
 void
-lsm_rows_forget_by(LsmForgetRows forget)
+lsm_rows_prune_by(LsmPruneRows forget)
 {
-	forget_rows = forget;
+	prune_rows = forget;
 }
 
 void
-lsm_rows_forget(Relation table, const LsmDeadRow *dead, int n)
+lsm_rows_prune(Relation table, const LsmDeadRow *dead, int n)
 {
-	forget_rows(table, dead, n);
+	prune_rows(table, dead, n);
 }
 
 /* lsm_rows_note_batch */
@@ -138,7 +138,7 @@ lsm_rows_listen(LsmRowListener *listener, Relation table, MemoryContext context)
 }
 
 void
-lsm_rows_announce(Relation table, TupleTableSlot *slot)
+lsm_rows_prefetch(Relation table, TupleTableSlot *slot)
 {
 	dlist_iter	iter;
 

@@ -55,7 +55,7 @@ worker_withdraw(int code, Datum arg)
 }
 
 void
-lsm_worker_announce(int worker_no)
+lsm_worker_register_latch(int worker_no)
 {
 	if (worker_no < 0 || worker_no >= MAX_WORKERS)
 		return;					/* comes by once per second anyway */

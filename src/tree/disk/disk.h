@@ -94,11 +94,11 @@ extern void lsm_file_log(LsmTree *tree, uint64 number, bool filter);
 extern bool lsm_file_needs_log(const LsmTree *tree);
 
 /*
- * In any case.  forsaken(), unless NULL, is asked before each piece; if it says yes, no more is logged.
+ * In any case.  abandoned(), unless NULL, is asked before each piece; if it says yes, no more is logged.
  * False: not all was, or there is no such file.
  */
 extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter,
-								  bool (*forsaken) (void));
+								  bool (*abandoned) (void));
 
 /*
  * warned.c: may this process say again that something is wrong with the file (0: the owner file)?  Then

@@ -107,7 +107,7 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 /* As lsm_keyspace_log_file(); what cannot be read is reported with `elevel`, and then false. */
 static bool
 lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool filter,
-						 bool (*forsaken) (void))
+						 bool (*abandoned) (void))
 {
 	char		path[MAXPGPATH];
 	LsmWalChunk chunk;
@@ -136,7 +136,7 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 	chunk.file_bytes = st.st_size;
 	data = palloc(LSM_CHUNK_PIECE_BYTES);
 	scratch = palloc(LSM_CHUNK_PIECE_BYTES);
-	while ((chunk.flags & LSM_CHUNK_LAST) == 0 && (forsaken == NULL || !forsaken()))
+	while ((chunk.flags & LSM_CHUNK_LAST) == 0 && (abandoned == NULL || !abandoned()))
 	{
 		ssize_t		got;
 
@@ -171,9 +171,9 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 
 /* See disk.h. */
 bool
-lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*forsaken) (void))
+lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter, bool (*abandoned) (void))
 {
-	return lsm_keyspace_log_file_as(ERROR, keyspace_id, number, filter, forsaken);
+	return lsm_keyspace_log_file_as(ERROR, keyspace_id, number, filter, abandoned);
 }
 
 /* The same; that there is no such file is an error, too. */

@@ -198,12 +198,12 @@ lsm_memtable_create(uint64 generation, bool local)
 	pg_atomic_init_u64(&m->pub.bytes, LSM_CHUNK_BYTES);
 	pg_atomic_init_u64(&m->pub.entries, 0);
 	pg_atomic_init_u64(&m->pub.removed, 0);
-	pg_atomic_init_u32(&m->pub.forgotten_xid, InvalidTransactionId);
+	pg_atomic_init_u32(&m->pub.pruned_xid, InvalidTransactionId);
 	m->context = context;
 	SpinLockInit(&m->mutex);
 	LWLockInitialize(&m->link_lock, mem_retired->tranche);
 	m->min_prefix = PG_UINT64_MAX;
-	lsm_memlink_init(m);
+	lsm_deferred_init(m);
 
 	m->head = (LsmMemNode *) p;
 	m->head->height = MEM_MAX_HEIGHT;

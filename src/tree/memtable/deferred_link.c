@@ -18,7 +18,7 @@
  * thus waits a small part of the time that the insertions since the last one took.
  *
  * Everything that looks at the order (seek, first, last, next, prev, the search for
- * a key whose digest too many others have) begins with lsm_memlink_settle(), which links what is
+ * a key whose digest too many others have) begins with lsm_deferred_settle(), which links what is
  * there.  So every ordered operation meets every node whose insertion was over when it began,
  * as if nodes were linked at once.
  *
@@ -36,7 +36,7 @@
  * the list.  Writes of one key come one after the other (memtable.h), so a
  * later one finds the key in the index: it adds its value to the node that is there, linked
  * or not, or, if the index cannot tell for the digest, settles and searches the skiplist; unless the key is certainly new
- * (LsmEntry.unseen).  Should two nodes of a key meet nevertheless, the one that is linked gets both values.
+ * (LsmEntry.known_new).  Should two nodes of a key meet nevertheless, the one that is linked gets both values.
  *
  * Readers that come between the insertions of one row each find a node or two
  * each time.  They would pay for the lock and gain nothing, so the next insertions link at once: not many, for
@@ -120,8 +120,8 @@ descent_begin(Memtable *m, Descent *d, LsmMemNode *target, LsmMemNode *hint, int
 
 	d->at = at;
 	d->target = target;
-	if (hint != NULL && !lsm_memhint_good(hint, target->prefix, key))
-		hint = lsm_memhint_before(m, target->prefix, key, target->height);
+	if (hint != NULL && !lsm_finger_good(hint, target->prefix, key))
+		hint = lsm_finger_before(m, target->prefix, key, target->height);
 	d->hint = hint;
 	d->node = d->hint != NULL ? d->hint : m->head;
 	d->level = (int) (d->hint != NULL ? d->hint->height : mem_load(&m->max_height)) - 1;
@@ -159,7 +159,7 @@ descent_step(Memtable *m, Descent *d)
 		if (d->hint != NULL && d->level == d->hint->height - 1 && --d->patience == 0)
 		{
 			/* far away: not worth it */
-			lsm_memhint_failed(m);
+			lsm_finger_failed(m);
 			d->hint = NULL;
 			d->node = m->head;
 			d->level = (int) mem_load(&m->max_height) - 1;
@@ -191,16 +191,16 @@ look_ahead(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **hints, int at)
 	int			next = at + GROUP;
 
 	if (next + GROUP < n)
-		lsm_memhint_prefetch(m, nodes[next + GROUP]->prefix, false);
+		lsm_finger_prefetch(m, nodes[next + GROUP]->prefix, false);
 	if (next >= 0 && next < n)
 	{
-		hint_of(hints, next) = lsm_memhint_guess(m, nodes[next]->prefix, nodes[next]->height);
+		hint_of(hints, next) = lsm_finger_guess(m, nodes[next]->prefix, nodes[next]->height);
 		mem_prefetch_node(hint_of(hints, next));
 	}
 }
 
 void
-lsm_memlink_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places)
+lsm_deferred_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places)
 {
 	Descent		descents[GROUP];
 	LsmMemNode *hints[GROUP];
@@ -319,7 +319,7 @@ sort_items(SortItem *items, int64 n, int shift)
 #define MAX_COUNT				((int) (UINT64_MAX >> MEM_POINTER_BITS))
 
 void
-lsm_memlink_push(Memtable *m, LsmMemNode *node)
+lsm_deferred_push(Memtable *m, LsmMemNode *node)
 {
 	uint64		word = mem_load(&m->unlinked);
 	int			count;
@@ -364,7 +364,7 @@ link_list(Memtable *m, LsmMemNode *node)
 				nodes[n++] = node;
 		}
 		MEM_RACE_POINT();
-		lsm_memlink_many(m, nodes, n, places);
+		lsm_deferred_many(m, nodes, n, places);
 		finish_nodes(m, nodes, places, n);
 	}
 }
@@ -466,13 +466,13 @@ set_patience(Memtable *m, uint64 entries, int at_once)
 }
 
 void
-lsm_memlink_init(Memtable *m)
+lsm_deferred_init(Memtable *m)
 {
 	set_patience(m, MEM_MOST_UNLINKED, 0);
 }
 
 void
-lsm_memlink_wait(Memtable *m)
+lsm_deferred_wait(Memtable *m)
 {
 	int			at_once = 0;
 	int			n;
@@ -489,7 +489,7 @@ lsm_memlink_wait(Memtable *m)
 }
 
 bool
-lsm_memlink_later(Memtable *m, uint64 prefix, bool brief)
+lsm_deferred_later(Memtable *m, uint64 prefix, bool brief)
 {
 	int			at_once;
 
@@ -505,7 +505,7 @@ lsm_memlink_later(Memtable *m, uint64 prefix, bool brief)
 }
 
 void
-lsm_memlink_added(Memtable *m, uint64 entries)
+lsm_deferred_added(Memtable *m, uint64 entries)
 {
 	if (entries < __atomic_load_n(&m->link_at, __ATOMIC_RELAXED) ||
 		!LWLockConditionalAcquire(&m->link_lock, LW_EXCLUSIVE))

@@ -91,7 +91,7 @@ index_chain_search(uint64 head, LsmDigest digest)
  * Nearly always one miss of the cache per table, so all are fetched at once.
  */
 LsmMemNode *
-lsm_memindex_search(Memtable *m, LsmDigest digest)
+lsm_digest_index_search(Memtable *m, LsmDigest digest)
 {
 	uint32		n = mem_load(&m->nindexes);
 	uint64	   *buckets[MEM_MAX_INDEXES];
@@ -115,7 +115,7 @@ lsm_memindex_search(Memtable *m, LsmDigest digest)
 
 /* An entry's word `same`: the first node of the list, how many they are, and: others may have the digest, too */
 #define SAME_GIVEN_UP		(UINT64CONST(1) << 63)
-#define same_count(word)	((int) (((word) & ~SAME_GIVEN_UP) >> MEM_POINTER_BITS))
+#define chain_count(word)	((int) (((word) & ~SAME_GIVEN_UP) >> MEM_POINTER_BITS))
 #define same_word(node, n)	(mem_word(node) | ((uint64) (n) << MEM_POINTER_BITS))
 
 /* With so many that live it is given up */
@@ -132,7 +132,7 @@ lsm_memindex_search(Memtable *m, LsmDigest digest)
 
 /* What lives from `node` on in the list.  Counts, and drops what is dead. */
 static LsmMemNode *
-same_live(LsmMemNode *node, int *nlive)
+chain_live(LsmMemNode *node, int *nlive)
 {
 	LsmMemNode *first = NULL;
 	LsmMemNode *last = NULL;
@@ -165,10 +165,10 @@ same_live(LsmMemNode *node, int *nlive)
  * fewer nodes of the memtable were removed than this list has too many: lists can be very long.
  */
 static bool
-same_useless(Memtable *m, LsmMemNode *entry)
+chain_useless(Memtable *m, LsmMemNode *entry)
 {
 	uint64		head = mem_load(&entry->same);
-	int			n = same_count(head);
+	int			n = chain_count(head);
 
 	if ((head & SAME_GIVEN_UP) != 0)
 		return true;
@@ -182,7 +182,7 @@ same_useless(Memtable *m, LsmMemNode *entry)
 		/* when others put nodes in front meanwhile, the second time is short */
 		do
 		{
-			first = same_live(mem_pointer(head), &n);
+			first = chain_live(mem_pointer(head), &n);
 			MEM_RACE_POINT();
 		} while ((head & SAME_GIVEN_UP) == 0 &&
 				 !mem_cas(&entry->same, &head, same_word(first, n)));
@@ -191,20 +191,20 @@ same_useless(Memtable *m, LsmMemNode *entry)
 }
 
 static inline bool
-same_given_up(LsmMemNode *entry)
+chain_given_up(LsmMemNode *entry)
 {
 	return (mem_load(&entry->same) & SAME_GIVEN_UP) != 0;
 }
 
 static void
-same_give_up(LsmMemNode *entry)
+chain_give_up(LsmMemNode *entry)
 {
 	__atomic_fetch_or(&entry->same, SAME_GIVEN_UP, __ATOMIC_SEQ_CST);
 }
 
 /* Put the node into the entry's list. */
 static void
-same_push(LsmMemNode *entry, LsmMemNode *node)
+chain_push(LsmMemNode *entry, LsmMemNode *node)
 {
 	uint64		head = mem_load(&entry->same);
 	int			n;
@@ -215,12 +215,12 @@ same_push(LsmMemNode *entry, LsmMemNode *node)
 
 		if ((head & SAME_GIVEN_UP) != 0)
 			return;
-		n = same_count(head);
+		n = chain_count(head);
 		if (n < SAME_PRUNED || (n & (n - 1)) == 0)
-			first = same_live(first, &n);
+			first = chain_live(first, &n);
 		if (node->height == 0 || n >= SAME_MOST)
 		{
-			same_give_up(entry);
+			chain_give_up(entry);
 			return;
 		}
 		node->same = mem_word(first);
@@ -234,7 +234,7 @@ same_push(LsmMemNode *entry, LsmMemNode *node)
  * for both.  A node of height 0 stands for one that someone else has linked, and will add.
  */
 bool
-lsm_memindex_add(Memtable *m, LsmMemNode *node, LsmDigest digest)
+lsm_digest_index_add(Memtable *m, LsmMemNode *node, LsmDigest digest)
 {
 	uint64	   *bucket = index_bucket(m->indexes[mem_load(&m->nindexes) - 1], digest);
 	uint64		head = mem_load(bucket);
@@ -245,7 +245,7 @@ lsm_memindex_add(Memtable *m, LsmMemNode *node, LsmDigest digest)
 
 		if (entry != NULL)
 		{
-			same_push(entry, node);
+			chain_push(entry, node);
 			return false;
 		}
 		node->hash_next = head;
@@ -271,7 +271,7 @@ index_buckets(Memtable *m, LsmDigest digest, uint64 **buckets)
 }
 
 void
-lsm_memindex_give_up(Memtable *m, LsmDigest digest)
+lsm_digest_index_give_up(Memtable *m, LsmDigest digest)
 {
 	uint64	   *buckets[MEM_MAX_INDEXES];
 	uint32		n = index_buckets(m, digest, buckets);
@@ -281,12 +281,12 @@ lsm_memindex_give_up(Memtable *m, LsmDigest digest)
 		LsmMemNode *entry = index_chain_search(mem_load(buckets[n]), digest);
 
 		if (entry != NULL)
-			same_give_up(entry);
+			chain_give_up(entry);
 	}
 }
 
 LsmMemNode *
-lsm_memindex_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key, bool *complete)
+lsm_digest_index_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key, bool *complete)
 {
 	uint64	   *buckets[MEM_MAX_INDEXES];
 	uint32		n = index_buckets(m, digest, buckets);
@@ -295,7 +295,7 @@ lsm_memindex_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key, bo
 	while (n-- > 0)
 	{
 		LsmMemNode *entry = index_chain_search(mem_load(buckets[n]), digest);
-		bool		useless = entry != NULL && same_useless(m, entry);
+		bool		useless = entry != NULL && chain_useless(m, entry);
 
 		for (LsmMemNode *node = entry; node != NULL; node = mem_pointer(mem_load(&node->same)))
 		{
@@ -307,7 +307,7 @@ lsm_memindex_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key, bo
 		}
 
 		/* behind them: a node that we found dead may have been merged, which says so first */
-		if (useless || (entry != NULL && same_given_up(entry)))
+		if (useless || (entry != NULL && chain_given_up(entry)))
 			*complete = false;
 	}
 	return NULL;
@@ -331,7 +331,7 @@ lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_k
 
 		if (entry == NULL)
 			continue;
-		if (same_useless(m, entry))
+		if (chain_useless(m, entry))
 			return -1;
 		for (LsmMemNode *node = entry; node != NULL; node = mem_pointer(mem_load(&node->same)))
 		{
@@ -343,7 +343,7 @@ lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_k
 			nodes[nnodes++] = node;
 		}
 		/* again, as above */
-		if (same_given_up(entry))
+		if (chain_given_up(entry))
 			return -1;
 	}
 	return nnodes;
@@ -351,7 +351,7 @@ lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_k
 
 /* So many entries were added. */
 void
-lsm_memindex_count(Memtable *m, int n)
+lsm_digest_index_count(Memtable *m, int n)
 {
 	__atomic_fetch_add(&m->index_entries, n, __ATOMIC_RELAXED);
 }
@@ -426,7 +426,7 @@ index_grow(Memtable *m)
  * To be called before each insertion.
  */
 void
-lsm_memindex_make_room(Memtable *m)
+lsm_digest_index_make_room(Memtable *m)
 {
 	if (__atomic_load_n(&m->index_entries, __ATOMIC_RELAXED) >=
 		MEM_LOAD_FACTOR * mem_index_buckets[mem_load(&m->nindexes) - 1])

@@ -100,7 +100,7 @@ hints_mislead(Memtable *m)
 }
 
 bool
-lsm_memhint_good(LsmMemNode *node, uint64 prefix, LsmSlice key)
+lsm_finger_good(LsmMemNode *node, uint64 prefix, LsmSlice key)
 {
 	return node_compare(node, prefix, key) < 0 &&
 		!link_marked(mem_load(&mem_link(node, node->height - 1)));
@@ -121,7 +121,7 @@ search_table(MemHints *hints, uint64 prefix, const LsmSlice *key, int height)
 
 		if (hint_height(word) >= height &&
 			(bucket < own || hint_prefix_bits(word) <= limit) &&
-			(key == NULL || lsm_memhint_good(node, prefix, *key)))
+			(key == NULL || lsm_finger_good(node, prefix, *key)))
 			return node;
 		if (bucket == last)
 			return NULL;
@@ -145,20 +145,20 @@ search_hints(Memtable *m, uint64 prefix, const LsmSlice *key, int height)
 }
 
 LsmMemNode *
-lsm_memhint_before(Memtable *m, uint64 prefix, LsmSlice key, int height)
+lsm_finger_before(Memtable *m, uint64 prefix, LsmSlice key, int height)
 {
 	return search_hints(m, prefix, &key, height);
 }
 
 LsmMemNode *
-lsm_memhint_guess(Memtable *m, uint64 prefix, int height)
+lsm_finger_guess(Memtable *m, uint64 prefix, int height)
 {
 	return search_hints(m, prefix, NULL, height);
 }
 
 /* A node that has been linked on all of its levels. */
 void
-lsm_memhint_note(Memtable *m, LsmMemNode *node)
+lsm_finger_note(Memtable *m, LsmMemNode *node)
 {
 	uint32		n = mem_load(&m->nhints);
 	MemHints   *hints;
@@ -182,7 +182,7 @@ lsm_memhint_note(Memtable *m, LsmMemNode *node)
 }
 
 void
-lsm_memhint_failed(Memtable *m)
+lsm_finger_failed(Memtable *m)
 {
 	__atomic_fetch_add(&m->hint_failures, 1, __ATOMIC_RELAXED);
 }
@@ -192,7 +192,7 @@ lsm_memhint_failed(Memtable *m)
  * that is there, the node that it names.
  */
 void
-lsm_memhint_prefetch(Memtable *m, uint64 prefix, bool node)
+lsm_finger_prefetch(Memtable *m, uint64 prefix, bool node)
 {
 	uint32		n = mem_load(&m->nhints);
 	MemHints   *hints = n > 0 ? m->hints[n - 1] : NULL;
@@ -286,7 +286,7 @@ hints_grow(Memtable *m, uint32 n, uint64 nsegments)
 
 /* To be called before each insertion. */
 void
-lsm_memhint_make_room(Memtable *m)
+lsm_finger_make_room(Memtable *m)
 {
 	uint32		n = mem_load(&m->nhints);
 

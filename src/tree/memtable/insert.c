@@ -167,8 +167,8 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 	int			height = mem_random_height();
 	LsmMemNode *node;
 
-	lsm_memindex_make_room(m);
-	lsm_memhint_make_room(m);
+	lsm_digest_index_make_room(m);
+	lsm_finger_make_room(m);
 	node = lsm_memtable_allocate(m, entry_bytes(height, key_bytes, value_bytes));
 	if (node != NULL)
 		node_label(node, height, key_bytes, value_bytes);
@@ -188,8 +188,8 @@ lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
 	int			got;
 
 	Assert(n <= LSM_MAX_WRITE_ENTRIES);
-	lsm_memindex_make_room(m);
-	lsm_memhint_make_room(m);
+	lsm_digest_index_make_room(m);
+	lsm_finger_make_room(m);
 	for (int i = 0; i < n; i++)
 	{
 		heights[i] = (uint8) mem_random_height();
@@ -304,7 +304,7 @@ node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 			return false;
 		node->height = 0;
 	}
-	return lsm_memindex_add(m, node, node->digest);
+	return lsm_digest_index_add(m, node, node->digest);
 }
 
 /*
@@ -320,11 +320,11 @@ insert_unlinked(Memtable *m, LsmMemNode *node)
 	node->state = MEM_INDEXED;
 	range_add(m, node, node);
 	entries = pg_atomic_add_fetch_u64(&m->pub.entries, 1);
-	if (lsm_memindex_add(m, node, node->digest))
-		lsm_memindex_count(m, 1);
+	if (lsm_digest_index_add(m, node, node->digest))
+		lsm_digest_index_count(m, 1);
 	MEM_RACE_POINT();
-	lsm_memlink_push(m, node);
-	lsm_memlink_added(m, entries);
+	lsm_deferred_push(m, node);
+	lsm_deferred_added(m, entries);
 }
 
 void
@@ -333,7 +333,7 @@ lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 	node_add_value(place, mem_pointer(mem_load_seq(&node->value)));
 
 	/* who finds it in the digest index goes on to the skiplist */
-	lsm_memindex_give_up(m, node->digest);
+	lsm_digest_index_give_up(m, node->digest);
 
 	/* unless it was counted as removed meanwhile */
 	if ((node_set_state(node, MEM_DEAD) & MEM_DEAD) == 0)
@@ -351,20 +351,20 @@ insert_entry(Memtable *m, const LsmEntry *entry, uint64 seq, bool alone)
 	LsmMemNode *place;
 	bool		later;
 
-	Assert(entry->fresh || !entry->unseen);
+	Assert(entry->probably_new || !entry->known_new);
 	node_fill(node, seq, entry->key, entry->value, entry->digest);
-	later = alone && lsm_memlink_later(m, node->prefix, entry->brief);
-	if (entry->unseen && later)
+	later = alone && lsm_deferred_later(m, node->prefix, entry->short_lived);
+	if (entry->known_new && later)
 	{
 		insert_unlinked(m, node);
 		return;
 	}
-	if (!entry->unseen && (!entry->fresh || later || lsm_memlink_pending(m)))
+	if (!entry->known_new && (!entry->probably_new || later || lsm_deferred_pending(m)))
 	{
 		bool		complete;
 
 		/* an update of a key that has a node: no descent needed */
-		place = lsm_memindex_find(m, entry->digest, node->prefix, entry->key, &complete);
+		place = lsm_digest_index_find(m, entry->digest, node->prefix, entry->key, &complete);
 		if (place != NULL)
 		{
 			node_add_value(place, mem_pointer(node->value));
@@ -378,14 +378,14 @@ insert_entry(Memtable *m, const LsmEntry *entry, uint64 seq, bool alone)
 
 		/* the key's node may be one that is to be linked */
 		if (!complete)
-			lsm_memlink_settle(m);
+			lsm_deferred_settle(m);
 	}
 	place = node_link(m, node);
 	if (place == node)
 		pg_atomic_fetch_add_u64(&m->pub.entries, 1);
 	range_add(m, place, place);
 	if (node_index(m, node, place))
-		lsm_memindex_count(m, 1);
+		lsm_digest_index_count(m, 1);
 	if (place == node)
 		(void) node_set_state(node, MEM_INDEXED);
 }
@@ -404,7 +404,7 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 		.value = value,
 		.digest = digest,
 		.node = reserved,
-		.fresh = fresh
+		.probably_new = fresh
 	};
 
 	insert_entry((Memtable *) memtable, &entry, seq, fresh && value.data[0] == LSM_TAG_PUT);
@@ -415,7 +415,7 @@ all_fresh(const LsmEntry *entries, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
-		if (!entries[i].fresh)
+		if (!entries[i].probably_new)
 			return false;
 	}
 	return true;
@@ -439,7 +439,7 @@ link_entries(Memtable *m, const LsmEntry *entries, int n, LsmMemNode **places)
 		return;
 	for (int rest = i; rest < n; rest++)
 		nodes[rest] = entries[rest].node;
-	lsm_memlink_many(m, nodes + i, n - i, places + i);
+	lsm_deferred_many(m, nodes + i, n - i, places + i);
 	for (; i < n; i++)
 	{
 		if (places[i] != nodes[i])
@@ -468,10 +468,10 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	int			indexed = 0;
 
 	Assert(n <= LSM_MAX_WRITE_ENTRIES);
-	if (n == 1 || !all_fresh(entries, n) || lsm_memlink_pending(m))
+	if (n == 1 || !all_fresh(entries, n) || lsm_deferred_pending(m))
 	{
 		for (int i = 0; i < n; i++)
-			insert_entry(m, &entries[i], seq + i, entries[i].fresh || entries[i].alone);
+			insert_entry(m, &entries[i], seq + i, entries[i].probably_new || entries[i].key_locked);
 		return;
 	}
 	for (int i = 0; i < n; i++)
@@ -493,7 +493,7 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	range_add(m, min, max);
 	for (int i = 0; i < n; i++)
 		indexed += node_index(m, entries[i].node, places[i]);
-	lsm_memindex_count(m, indexed);
+	lsm_digest_index_count(m, indexed);
 }
 
 /*
@@ -501,12 +501,12 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
  * with something else to do between them and before the insertion.
  */
 void
-lsm_memtable_announce(LsmMemtable *memtable, LsmSlice key, bool second)
+lsm_memtable_prefetch_place(LsmMemtable *memtable, LsmSlice key, bool second)
 {
 	Memtable   *m = (Memtable *) memtable;
 	uint64		prefix = key_prefix(key);
 
 	if (prefix < mem_load(&m->tail_prefix) &&
 		__atomic_load_n(&m->at_once, __ATOMIC_RELAXED) > 0)
-		lsm_memhint_prefetch(m, prefix, second);
+		lsm_finger_prefetch(m, prefix, second);
 }

@@ -156,7 +156,7 @@ list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 	int			fetched = 0;	/* from this level on up */
 	bool		retry;
 	bool		at_end = prefix >= mem_load(&m->tail_prefix);
-	LsmMemNode *hint = at_end ? NULL : lsm_memhint_before(m, prefix, key, height);
+	LsmMemNode *hint = at_end ? NULL : lsm_finger_before(m, prefix, key, height);
 	int			patience = MEM_STEPS_FROM_HINT;
 
 restart:
@@ -200,7 +200,7 @@ restart:
 			node = next;
 			if (hint != NULL && level == hint->height - 1 && --patience == 0)
 			{
-				lsm_memhint_failed(m);
+				lsm_finger_failed(m);
 				hint = NULL;
 				goto restart;
 			}
@@ -341,7 +341,7 @@ lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 	if (place != node)
 		return place;
 	if (!at_tail)
-		lsm_memhint_note(m, node);
+		lsm_finger_note(m, node);
 	list_undo_removed(m, node, key);
 	return node;
 }
@@ -353,7 +353,7 @@ lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNod
 
 	if (place != node)
 		return place;
-	lsm_memhint_note(m, node);
+	lsm_finger_note(m, node);
 	list_undo_removed(m, node, key);
 	return node;
 }
@@ -415,12 +415,12 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 
 	if (!lsm_memtable_may_hold(memtable, key))
 		return NULL;
-	node = lsm_memindex_find(m, digest, prefix, key, &complete);
+	node = lsm_digest_index_find(m, digest, prefix, key, &complete);
 	if (node != NULL || complete)
 		return node;
 
 	/* many keys have the digest */
-	lsm_memlink_settle(m);
+	lsm_deferred_settle(m);
 	(void) list_search(m, prefix, key, &node, NULL, 1);
 	if (node != NULL && !node_dead(node) && node_compare(node, prefix, key) == 0)
 		return node;
@@ -434,7 +434,7 @@ bool
 lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key)
 {
 	return lsm_memtable_may_hold(memtable, filter_key) &&
-		lsm_memindex_search((Memtable *) memtable, digest) != NULL;
+		lsm_digest_index_search((Memtable *) memtable, digest) != NULL;
 }
 
 /*
@@ -483,7 +483,7 @@ lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key)
 {
 	LsmMemNode *found;
 
-	lsm_memlink_settle((Memtable *) memtable);
+	lsm_deferred_settle((Memtable *) memtable);
 	(void) list_search((Memtable *) memtable, key_prefix(key), key, &found, NULL, 1);
 	return found;
 }
@@ -499,7 +499,7 @@ lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key)
 	LsmMemNode *found;
 	LsmMemNode *before;
 
-	lsm_memlink_settle(m);
+	lsm_deferred_settle(m);
 	before = list_search(m, prefix, key, &found, NULL, 1);
 	if (found != NULL && node_compare(found, prefix, key) == 0)
 		return found;
@@ -509,7 +509,7 @@ lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key)
 LsmMemNode *
 lsm_memtable_first(LsmMemtable *memtable)
 {
-	lsm_memlink_settle((Memtable *) memtable);
+	lsm_deferred_settle((Memtable *) memtable);
 	return list_next(((Memtable *) memtable)->head, 0, false, NULL);
 }
 
@@ -520,7 +520,7 @@ lsm_memtable_last(LsmMemtable *memtable)
 	int			level;
 	LsmMemNode *node = m->head;
 
-	lsm_memlink_settle(m);
+	lsm_deferred_settle(m);
 	level = (int) mem_load(&m->max_height) - 1;
 	for (;;)
 	{
@@ -541,7 +541,7 @@ lsm_memtable_last(LsmMemtable *memtable)
 LsmMemNode *
 lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 {
-	lsm_memlink_settle((Memtable *) memtable);
+	lsm_deferred_settle((Memtable *) memtable);
 	while (unlikely((mem_load(&node->state) & MEM_LINKED) == 0) || unlikely(node_unlinked(node)))
 	{
 		LsmSlice	key = lsm_memnode_key(node);
@@ -565,7 +565,7 @@ lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node)
 	LsmMemNode *found;
 	LsmMemNode *before;
 
-	lsm_memlink_settle(m);
+	lsm_deferred_settle(m);
 	before = list_search(m, node->prefix, lsm_memnode_key(node), &found, NULL, 1);
 	return before == m->head ? NULL : before;
 }

@@ -93,7 +93,7 @@ typedef struct LsmMemtable
 								 * which says that the generation's log is
 								 * empty */
 	pg_atomic_uint64 removed;	/* of these, by lsm_memtable_remove() */
-	pg_atomic_uint32 forgotten_xid; /* newest whose deletion lsm_tree_forget()
+	pg_atomic_uint32 pruned_xid; /* newest whose deletion lsm_tree_prune()
 									 * made final, or invalid: set before the
 									 * removal */
 	/* retirement (owned by lsm_memtable_retire) */
@@ -173,7 +173,7 @@ extern bool lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key);
 extern bool lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high);
 extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
 extern void lsm_memtable_prefetch_newest(LsmMemtable *memtable, LsmDigest digest);
-extern void lsm_memtable_announce(LsmMemtable *memtable, LsmSlice key, bool second);
+extern void lsm_memtable_prefetch_place(LsmMemtable *memtable, LsmSlice key, bool second);
 extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
 extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
 extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);

@@ -269,17 +269,17 @@ mem_prefetch_node(const LsmMemNode *node)
 /*
  * A node of at least this height with a smaller key, somewhere near, to begin a search at, or NULL.
  */
-extern LsmMemNode *lsm_memhint_before(Memtable *m, uint64 prefix, LsmSlice key, int height);
+extern LsmMemNode *lsm_finger_before(Memtable *m, uint64 prefix, LsmSlice key, int height);
 
 /*
- * One that is likely to be it, for a later call of lsm_memhint_good(): node and key are not looked at.
+ * One that is likely to be it, for a later call of lsm_finger_good(): node and key are not looked at.
  */
-extern LsmMemNode *lsm_memhint_guess(Memtable *m, uint64 prefix, int height);
-extern bool lsm_memhint_good(LsmMemNode *node, uint64 prefix, LsmSlice key);
-extern void lsm_memhint_note(Memtable *m, LsmMemNode *node);
-extern void lsm_memhint_failed(Memtable *m);
-extern void lsm_memhint_prefetch(Memtable *m, uint64 prefix, bool node);
-extern void lsm_memhint_make_room(Memtable *m);
+extern LsmMemNode *lsm_finger_guess(Memtable *m, uint64 prefix, int height);
+extern bool lsm_finger_good(LsmMemNode *node, uint64 prefix, LsmSlice key);
+extern void lsm_finger_note(Memtable *m, LsmMemNode *node);
+extern void lsm_finger_failed(Memtable *m);
+extern void lsm_finger_prefetch(Memtable *m, uint64 prefix, bool node);
+extern void lsm_finger_make_room(Memtable *m);
 
 /* ---- memtable.c ---- */
 
@@ -302,37 +302,37 @@ extern void lsm_memlist_unlink(Memtable *m, LsmMemNode *node);
  * Is a new node with this prefix to be linked later?  `brief`: even at the end.  (What has been asked counts as an
  * insertion.)
  */
-extern bool lsm_memlink_later(Memtable *m, uint64 prefix, bool brief);
+extern bool lsm_deferred_later(Memtable *m, uint64 prefix, bool brief);
 
 /* Note the node as one to be linked. */
-extern void lsm_memlink_push(Memtable *m, LsmMemNode *node);
+extern void lsm_deferred_push(Memtable *m, LsmMemNode *node);
 
 /*
  * To be called when the node is in the digest index, too, with the number of entries that the memtable has
  * with it: links the nodes if there are enough.
  */
-extern void lsm_memlink_added(Memtable *m, uint64 entries);
+extern void lsm_deferred_added(Memtable *m, uint64 entries);
 
 /* Of a new memtable, which nobody has read. */
-extern void lsm_memlink_init(Memtable *m);
+extern void lsm_deferred_init(Memtable *m);
 
 /* Link many nodes now: as lsm_memlist_insert() for each. */
-extern void lsm_memlink_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places);
-extern void lsm_memlink_wait(Memtable *m);
+extern void lsm_deferred_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places);
+extern void lsm_deferred_wait(Memtable *m);
 
 /* Is there anything that is not in the skiplist, or not yet for certain? */
 static inline bool
-lsm_memlink_pending(Memtable *m)
+lsm_deferred_pending(Memtable *m)
 {
 	return unlikely(mem_load_seq(&m->unlinked) != 0) || unlikely(mem_load_seq(&m->linking));
 }
 
 /* All nodes whose insertion is over get into the skiplist. */
 static inline void
-lsm_memlink_settle(Memtable *m)
+lsm_deferred_settle(Memtable *m)
 {
-	if (lsm_memlink_pending(m))
-		lsm_memlink_wait(m);
+	if (lsm_deferred_pending(m))
+		lsm_deferred_wait(m);
 }
 
 /* ---- insert.c ---- */
@@ -343,19 +343,19 @@ extern void lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place);
 /* ---- digest_index.c ---- */
 
 /* Entry with the digest, or NULL if no node with it was ever added. */
-extern LsmMemNode *lsm_memindex_search(Memtable *m, LsmDigest digest);
+extern LsmMemNode *lsm_digest_index_search(Memtable *m, LsmDigest digest);
 
 /* The key's node, or NULL.  *complete: if it is NULL, then there is none, in the skiplist or to be linked. */
-extern LsmMemNode *lsm_memindex_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key,
+extern LsmMemNode *lsm_digest_index_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key,
 									 bool *complete);
 
-/* True: the digest is new, and the caller counts it (lsm_memindex_count). */
-extern bool lsm_memindex_add(Memtable *m, LsmMemNode *node, LsmDigest digest);
+/* True: the digest is new, and the caller counts it (lsm_digest_index_count). */
+extern bool lsm_digest_index_add(Memtable *m, LsmMemNode *node, LsmDigest digest);
 
 /* From now on, who looks for a key with the digest searches the skiplist. */
-extern void lsm_memindex_give_up(Memtable *m, LsmDigest digest);
-extern void lsm_memindex_count(Memtable *m, int n);
-extern void lsm_memindex_make_room(Memtable *m);
+extern void lsm_digest_index_give_up(Memtable *m, LsmDigest digest);
+extern void lsm_digest_index_count(Memtable *m, int n);
+extern void lsm_digest_index_make_room(Memtable *m);
 
 /* ---- alloc.c ---- */
 

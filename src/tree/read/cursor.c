@@ -131,7 +131,7 @@ build_point_files(LsmCursor *cursor)
 {
 	LsmVersion *version = cursor->version;
 	LsmKeyWords words = lsm_key_words(cursor->probe.filter_key);
-	bool		sifted = lsm_probe_sifted(&cursor->probe, version);
+	bool		filters_version = lsm_probe_has_answers(&cursor->probe, version);
 	bool		more = false;
 
 	for (int i = 0; i < version->nruns; i++)
@@ -139,7 +139,7 @@ build_point_files(LsmCursor *cursor)
 		LsmRun	   *run = &version->runs[i];
 		int			end;
 
-		if (sifted && (((cursor->probe.admitted | cursor->probe.unasked) >> i) & 1) == 0)
+		if (filters_version && (((cursor->probe.maybe_runs | cursor->probe.unprobed_runs) >> i) & 1) == 0)
 			continue;
 		for (int at = lsm_run_find_prefix(run, &words, &end); at < end; at++)
 		{
@@ -166,12 +166,12 @@ build_point_files(LsmCursor *cursor)
 	}
 }
 
-/* Has the source's filter been asked by lsm_tree_sift()? */
+/* Has the source's filter been asked by lsm_tree_multi_lookup()? */
 static inline bool
 admitted_before(const LsmCursor *cursor, const LsmSource *source)
 {
-	return lsm_probe_sifted(&cursor->probe, cursor->version) &&
-		((cursor->probe.admitted >> (source->run - cursor->version->runs)) & 1) != 0;
+	return lsm_probe_has_answers(&cursor->probe, cursor->version) &&
+		((cursor->probe.maybe_runs >> (source->run - cursor->version->runs)) & 1) != 0;
 }
 
 /*
@@ -516,7 +516,7 @@ static bool
 batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries,
 		   LsmBatch *batch)
 {
-	LsmSstTake	take;
+	LsmSstBatch	take;
 	LsmSstError err;
 	LsmSource  *next = NULL;
 	LsmSlice	bound;
@@ -551,7 +551,7 @@ batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries
 	take.capacity = Min(batch->bytes.maxlen - 1, LSM_BATCH_BYTES);
 	take.headroom = batch->headroom;
 	take.aligned = batch->aligned;
-	lsm_sst_check(lsm_sst_iter_take(source->iter, &take, &taken, &err), &err);
+	lsm_sst_check(lsm_sst_iter_read_batch(source->iter, &take, &taken, &err), &err);
 	if (take.n == before)
 		return false;
 	batch->n = take.n;

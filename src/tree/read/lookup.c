@@ -33,7 +33,7 @@
 void
 lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
 {
-	/* what lsm_tree_sift() has asked has outcomes only */
+	/* what lsm_tree_multi_lookup() has asked has outcomes only */
 	if ((counts->probes | counts->true_positives | counts->false_positives) == 0)
 		return;
 	if (counts->probes > 0)
@@ -57,14 +57,14 @@ lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 	probe->filter_key = filter_key;
 	probe->shared = lsm_hash_sharing;
 	probe->asked = false;
-	probe->sifted = 0;
+	probe->filters_version = 0;
 	probe->digest = lsm_digest_key(filter_key.data, filter_key.len);
 	if (probe->shared)
 		lsm_count(tree, LSM_COUNT_DIGESTS, 1);
 }
 
 void
-lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
+lsm_tree_prefetch(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 {
 	LsmMemtableSet set;
 
@@ -77,7 +77,7 @@ lsm_tree_announce(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 			lsm_memtable_prefetch(set.tables[i], digest);
 	}
 	if (set.n > 0)
-		lsm_memtable_announce(set.tables[0], filter_key, false);
+		lsm_memtable_prefetch_place(set.tables[0], filter_key, false);
 	lsm_tree_exit(tree);
 }
 
@@ -246,16 +246,16 @@ get_from_runs(LsmTree *tree, LsmVersion *version, LsmSlice key,
 	}
 }
 
-/* After lsm_tree_sift(), of the same version: what it has fetched ahead, and what it could not ask. */
+/* After lsm_tree_multi_lookup(), of the same version: what it has fetched ahead, and what it could not ask. */
 static void
-get_from_sifted(LsmTree *tree, LsmVersion *version, LsmSlice key,
+get_from_answers(LsmTree *tree, LsmVersion *version, LsmSlice key,
 				const LsmProbe *probe, LsmFold *fold, LsmProbeCounts *counts)
 {
-	for (uint32 left = probe->admitted | probe->unasked; left != 0; left &= left - 1)
+	for (uint32 left = probe->maybe_runs | probe->unprobed_runs; left != 0; left &= left - 1)
 	{
 		int			i = pg_rightmost_one_pos32(left);
 		LsmRun	   *run = &version->runs[i];
-		bool		admitted = (probe->admitted >> i) & 1;
+		bool		admitted = (probe->maybe_runs >> i) & 1;
 
 		for (int at = lsm_run_find(run, key);
 			 at < run->nfiles && lsm_file_may_hold(&run->files[at], key); at++)
@@ -271,18 +271,18 @@ get_from_sifted(LsmTree *tree, LsmVersion *version, LsmSlice key,
 
 /*
  * The files that may hold entries with a filter key, as they were found for
- * lsm_tree_announce_early().
+ * lsm_tree_prefetch_early().
  */
-typedef struct Announced
+typedef struct Prefetched
 {
 	uint64		version;		/* serial of the version, 0: nothing */
 	uint32		key_bytes;
 	int			n;
 	LsmFile    *files[LSM_PROBE_FILES];
 	char		key[ANNOUNCED_KEY_BYTES];
-} Announced;
+} Prefetched;
 
-static Announced announced;
+static Prefetched announced;
 
 /* False: too many. */
 static bool
@@ -307,7 +307,7 @@ find_prefix_files(LsmVersion *version, LsmSlice filter_key, LsmFile **files, int
 }
 
 void
-lsm_tree_announce_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
+lsm_tree_prefetch_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 {
 	LsmProbe	probe = {.filter_key = filter_key, .digest = digest, .shared = true};
 	LsmMemtableSet set;
@@ -331,7 +331,7 @@ lsm_tree_announce_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 }
 
 void
-lsm_absent_announce(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
+lsm_absent_prefetch(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 					LsmProbeFiles *files)
 {
 	if (!find_prefix_files(version, probe->filter_key, files->files, &files->n))
@@ -345,7 +345,7 @@ lsm_absent_announce(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 }
 
 /*
- * Do the filters of all files that may hold the filter key say no?  `known`: from lsm_absent_announce(), or
+ * Do the filters of all files that may hold the filter key say no?  `known`: from lsm_absent_prefetch(), or
  * NULL.
  */
 static bool
@@ -386,11 +386,11 @@ absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 }
 
 /*
- * lsm_tree_surely_absent() for a caller that is inside the epoch and has taken set
+ * lsm_tree_definitely_absent() for a caller that is inside the epoch and has taken set
  * and version.
  */
 bool
-lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
+lsm_definitely_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
 			  const LsmProbe *probe, const LsmProbeFiles *files)
 {
 	LsmDigest	digest = lsm_memtable_digest(tree, probe->filter_key, probe->digest);
@@ -407,14 +407,14 @@ lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
 }
 
 bool
-lsm_tree_surely_absent(LsmTree *tree, const LsmProbe *probe)
+lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe)
 {
 	LsmMemtableSet set;
 	LsmVersion *version;
 	bool		absent;
 
 	version = lsm_version_enter(tree, &set);
-	absent = lsm_absent_in(tree, &set, version, probe, NULL);
+	absent = lsm_definitely_absent_in(tree, &set, version, probe, NULL);
 	lsm_tree_exit(tree);
 	return absent;
 }
@@ -453,7 +453,7 @@ lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	 * Unless memtables answer mostly, what they need is fetched while the
 	 * fences are looked at.
 	 */
-	if (lsm_probe_sifted(probe, version))
+	if (lsm_probe_has_answers(probe, version))
 		n = SIFTED;
 	else if (tree->memtable_rate < MEMTABLES_FIRST)
 	{
@@ -471,7 +471,7 @@ lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 		if (n == UNKNOWN)
 			n = find_candidates(tree, version, key, probe, candidates);
 		if (n == SIFTED)
-			get_from_sifted(tree, version, key, probe, &fold, &counts);
+			get_from_answers(tree, version, key, probe, &fold, &counts);
 		else if (n >= 0)
 			(void) get_from_candidates(tree, candidates, n, key, probe, &fold, &counts);
 		else

@@ -36,11 +36,11 @@ lsm_probe_digest(const LsmProbe *probe, LsmProbeCounts *counts)
 	return lsm_digest_key(probe->filter_key.data, probe->filter_key.len);
 }
 
-/* Is this what lsm_tree_sift() has asked? */
+/* Is this what lsm_tree_multi_lookup() has asked? */
 static inline bool
-lsm_probe_sifted(const LsmProbe *probe, const LsmVersion *version)
+lsm_probe_has_answers(const LsmProbe *probe, const LsmVersion *version)
 {
-	return unlikely(probe->sifted == version->serial);
+	return unlikely(probe->filters_version == version->serial);
 }
 
 /* elastic.c: as the functions below, for files with an elastic filter. */
@@ -165,11 +165,11 @@ typedef struct LsmProbeFiles
 } LsmProbeFiles;
 
 /* Find them, and fetch what their filters will be asked.  They are good until the epoch ends. */
-extern void lsm_absent_announce(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
+extern void lsm_absent_prefetch(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 								LsmProbeFiles *files);
 
 /* `files`: as announced, or NULL */
-extern bool lsm_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
+extern bool lsm_definitely_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
 						  const LsmProbe *probe, const LsmProbeFiles *files);
 
 #endif							/* LSM_LOOKUP_H */

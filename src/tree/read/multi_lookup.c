@@ -43,7 +43,7 @@ lsm_probe_begin_group(LsmTree *tree, LsmProbe *probes, int n)
 
 		probe->shared = lsm_hash_sharing;
 		probe->asked = false;
-		probe->sifted = 0;
+		probe->filters_version = 0;
 		probe->digest = lsm_digest_key(probe->filter_key.data, probe->filter_key.len);
 	}
 	lsm_count(tree, LSM_COUNT_LOOKUPS, n);
@@ -89,7 +89,7 @@ gather_run(LsmTree *tree, LsmRun *run, uint32 bit, const LsmKeyWords *words,
 		}
 		if (at[i] < 0 || !can_ask)
 		{
-			probes[i].unasked |= bit;
+			probes[i].unprobed_runs |= bit;
 			continue;
 		}
 		group->files[group->n] = open;
@@ -134,7 +134,7 @@ ask_file(LsmTree *tree, LsmProbe *probes, uint32 bit, const RunGroup *group, int
 		(!open->has_filter || lsm_file_filter_faulted(tree, open)))
 	{
 		for (int i = first; i < end; i++)
-			probes[group->keys[i]].unasked |= bit;
+			probes[group->keys[i]].unprobed_runs |= bit;
 		return;
 	}
 	negatives = n - pg_popcount32(maybe);
@@ -147,7 +147,7 @@ ask_file(LsmTree *tree, LsmProbe *probes, uint32 bit, const RunGroup *group, int
 	{
 		LsmProbe   *probe = &probes[group->keys[first + pg_rightmost_one_pos32(maybe)]];
 
-		probe->admitted |= bit;
+		probe->maybe_runs |= bit;
 		lsm_sst_prefetch(open->reader, probe->filter_key.data, probe->filter_key.len);
 	}
 }
@@ -209,19 +209,19 @@ ask_files(LsmTree *tree, LsmVersion *version, LsmProbe *probes, int n)
 	for (int i = 0; i < n; i++)
 	{
 		words[i] = lsm_key_words(probes[i].filter_key);
-		probes[i].admitted = probes[i].unasked = 0;
+		probes[i].maybe_runs = probes[i].unprobed_runs = 0;
 	}
 	for (int i = 0; i < version->nruns; i++)
 		gather_run(tree, &version->runs[i], UINT32_C(1) << i, words, probes, n, &groups[i]);
 	for (int i = 0; i < version->nruns; i++)
 		ask_run(tree, probes, UINT32_C(1) << i, &groups[i], &counts);
 	for (int i = 0; i < n; i++)
-		probes[i].sifted = version->serial;
+		probes[i].filters_version = version->serial;
 	lsm_probe_counts_add(tree, &counts);
 }
 
 int
-lsm_tree_sift(LsmTree *tree, LsmProbe *probes, int n, bool *absent)
+lsm_tree_multi_lookup(LsmTree *tree, LsmProbe *probes, int n, bool *absent)
 {
 	LsmMemtableSet set;
 	LsmVersion *version;
@@ -242,7 +242,7 @@ lsm_tree_sift(LsmTree *tree, LsmProbe *probes, int n, bool *absent)
 	known = ask_memtables(tree, &set, probes, n);
 	for (int i = 0; i < n; i++)
 	{
-		absent[i] = (probes[i].admitted | probes[i].unasked) == 0 && ((known >> i) & 1) == 0;
+		absent[i] = (probes[i].maybe_runs | probes[i].unprobed_runs) == 0 && ((known >> i) & 1) == 0;
 		nabsent += absent[i];
 	}
 	lsm_tree_exit(tree);

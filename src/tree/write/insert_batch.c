@@ -34,12 +34,12 @@
 /* Keys whose filters are on their way while one is looked at */
 #define AHEAD	8
 
-typedef struct Absent
+typedef struct InsertBatch
 {
 	int			n;				/* of the caller's entries, the first so many */
 	LsmEntry	entries[LSM_MAX_ABSENT];
 	LsmKeySet	keys;
-} Absent;
+} InsertBatch;
 
 static bool
 has_digest(const LsmKeySet *keys, LsmDigest digest)
@@ -54,7 +54,7 @@ has_digest(const LsmKeySet *keys, LsmDigest digest)
 
 /* The entries before the first that has the filter key of another one. */
 static void
-collect(LsmTree *tree, const LsmEntry *entries, int n, Absent *absent)
+collect(LsmTree *tree, const LsmEntry *entries, int n, InsertBatch *absent)
 {
 	LsmKeySet  *keys = &absent->keys;
 	LsmSlice	before = lsm_slice(NULL, 0);
@@ -82,7 +82,7 @@ collect(LsmTree *tree, const LsmEntry *entries, int n, Absent *absent)
 
 /* Fetch what look() will look at. */
 static void
-announce(LsmTree *tree, const LsmEntry *entries, const Absent *absent,
+announce(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent,
 		 const LsmMemtableSet *set)
 {
 	for (int i = 0; i < absent->n; i++)
@@ -97,7 +97,7 @@ announce(LsmTree *tree, const LsmEntry *entries, const Absent *absent,
 				lsm_memtable_prefetch(set->tables[t], digest);
 		}
 		if (set->n > 0)
-			lsm_memtable_announce(set->tables[0], filter_key, false);
+			lsm_memtable_prefetch_place(set->tables[0], filter_key, false);
 	}
 }
 
@@ -135,7 +135,7 @@ range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtable
 
 /* The first of the keys, from `from` on, that memtables and filters do not rule out; absent->n: none. */
 static int
-next_suspect(LsmTree *tree, const LsmEntry *entries, const Absent *absent, int from)
+next_suspect(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent, int from)
 {
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_enter(tree, &set);
@@ -162,10 +162,10 @@ next_suspect(LsmTree *tree, const LsmEntry *entries, const Absent *absent, int f
 				.shared = true
 			};
 
-			lsm_absent_announce(tree, version, &next, &files[announced % AHEAD]);
+			lsm_absent_prefetch(tree, version, &next, &files[announced % AHEAD]);
 		}
 		lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entries[at].key));
-		if (!lsm_absent_in(tree, &set, version, &probe, &files[at % AHEAD]))
+		if (!lsm_definitely_absent_in(tree, &set, version, &probe, &files[at % AHEAD]))
 			break;
 	}
 	lsm_tree_exit(tree);
@@ -195,7 +195,7 @@ is_there(LsmTree *tree, const LsmEntry *entry)
  * REQUIRES: stamps taken before.
  */
 static void
-look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
+look(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
 {
 	int			kept = 0;
 
@@ -211,7 +211,7 @@ look(LsmTree *tree, const LsmEntry *entries, Absent *absent)
 
 /* False: something was written under the locks meanwhile, or the files have changed. */
 static bool
-insert(LsmTree *tree, const LsmEntry *entries, Absent *absent)
+insert(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
 {
 	LsmWrite	write;
 	bool		holds;
@@ -219,7 +219,7 @@ insert(LsmTree *tree, const LsmEntry *entries, Absent *absent)
 	for (int i = 0; i < absent->n; i++)
 	{
 		absent->entries[i] = entries[i];
-		absent->entries[i].fresh = true;
+		absent->entries[i].probably_new = true;
 	}
 	lsm_write_begin(tree, &write, absent->entries, absent->n);
 	holds = lsm_keyset_lock(tree, &absent->keys);
@@ -232,9 +232,9 @@ insert(LsmTree *tree, const LsmEntry *entries, Absent *absent)
 }
 
 int
-lsm_write_absent(LsmTree *tree, const LsmEntry *entries, int n)
+lsm_write_if_absent(LsmTree *tree, const LsmEntry *entries, int n)
 {
-	Absent		absent;
+	InsertBatch		absent;
 
 	Assert(n <= LSM_MAX_ABSENT);
 	for (int round = 0; round < MAX_ROUNDS; round++)

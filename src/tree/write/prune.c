@@ -12,7 +12,7 @@
  * comes back when the memtable is loaded again, as dead as before.  A flush in between
  * simply does not write it.  Replaying that flush takes the entry from the queries
  * of a standby, so its edit record carries the newest transaction id whose
- * deletions were forgotten (forgotten_xid), as if the flush had dropped them.
+ * deletions were forgotten (pruned_xid), as if the flush had dropped them.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,13 +28,13 @@
 
 /* Before the removal: a flush that misses the entry must not miss the xid. */
 void
-lsm_memtable_note_forgotten(LsmMemtable *memtable, TransactionId xid)
+lsm_memtable_note_pruned(LsmMemtable *memtable, TransactionId xid)
 {
-	uint32		newest = pg_atomic_read_u32(&memtable->forgotten_xid);
+	uint32		newest = pg_atomic_read_u32(&memtable->pruned_xid);
 
 	while (TransactionIdIsNormal(xid) &&
 		   (!TransactionIdIsValid(newest) || TransactionIdFollows(xid, newest)) &&
-		   !pg_atomic_compare_exchange_u32(&memtable->forgotten_xid, &newest, xid))
+		   !pg_atomic_compare_exchange_u32(&memtable->pruned_xid, &newest, xid))
 		 /* try again */ ;
 }
 
@@ -47,7 +47,7 @@ lsm_memtable_note_forgotten(LsmMemtable *memtable, TransactionId xid)
  * an edit record already.
  */
 bool
-lsm_forget_bound(TransactionId *xid)
+lsm_prune_bound(TransactionId *xid)
 {
 	*xid = MyProc->xmin;
 	if (!TransactionIdIsNormal(*xid))
@@ -67,7 +67,7 @@ lsm_forget_bound(TransactionId *xid)
  * deleted it, or a later one; invalid if no snapshot ever saw it.
  */
 bool
-lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid)
+lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 {
 	LsmSlice	filter_key = lsm_filter_key(tree, key);
 	LsmDigest	digest =
@@ -94,7 +94,7 @@ lsm_tree_forget(LsmTree *tree, LsmSlice key, TransactionId xid)
 		}
 		if (value != NULL && value->data[0] == LSM_TAG_PUT)
 		{
-			lsm_memtable_note_forgotten(set.tables[i], xid);
+			lsm_memtable_note_pruned(set.tables[i], xid);
 			lsm_memtable_remove(set.tables[i], node);
 			found = true;
 		}

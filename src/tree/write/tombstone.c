@@ -2,7 +2,7 @@
  *
  * tombstone.c
  *	  Deleting entries that turned out to be dead to everyone, where
- *	  lsm_tree_forget() cannot: they lie in sorted files.
+ *	  lsm_tree_prune() cannot: they lie in sorted files.
  *
  * Rows of lsm tables, and entries of their indexes.  TIDs of lsm tables are never
  * used again, so an entry found dead stays dead and can be deleted at any later
@@ -34,30 +34,30 @@
 const char	lsm_delete_value[1] = {LSM_TAG_DELETE};
 
 void
-lsm_kills_add(LsmKills *kills, LsmSlice key)
+lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key)
 {
 	char	   *copy;
 
-	if (lsm_kills_full(kills))
+	if (lsm_tombstones_full(tombstones))
 		return;
 	/* a scan that goes back and forth meets an entry again */
-	for (int i = kills->n - 1; i >= 0; i--)
-		if (lsm_slice_compare(kills->keys[i], key) == 0)
+	for (int i = tombstones->n - 1; i >= 0; i--)
+		if (lsm_slice_compare(tombstones->keys[i], key) == 0)
 			return;
-	if (kills->keys == NULL)
-		kills->keys = MemoryContextAlloc(kills->context,
-										 sizeof(LsmSlice) * LSM_MAX_KILLS);
-	copy = MemoryContextAlloc(kills->context, key.len);
+	if (tombstones->keys == NULL)
+		tombstones->keys = MemoryContextAlloc(tombstones->context,
+										 sizeof(LsmSlice) * LSM_MAX_TOMBSTONES);
+	copy = MemoryContextAlloc(tombstones->context, key.len);
 	memcpy(copy, key.data, key.len);
-	kills->keys[kills->n++] = lsm_slice(copy, key.len);
-	kills->bytes += key.len + sizeof(lsm_delete_value);
+	tombstones->keys[tombstones->n++] = lsm_slice(copy, key.len);
+	tombstones->bytes += key.len + sizeof(lsm_delete_value);
 }
 
 bool
-lsm_kills_full(const LsmKills *kills)
+lsm_tombstones_full(const LsmTombstones *tombstones)
 {
-	return kills->n >= LSM_MAX_KILLS ||
-		kills->bytes + LSM_MAX_KEY_BYTES + (int) sizeof(lsm_delete_value) > LSM_MAX_ENTRY_BYTES;
+	return tombstones->n >= LSM_MAX_TOMBSTONES ||
+		tombstones->bytes + LSM_MAX_KEY_BYTES + (int) sizeof(lsm_delete_value) > LSM_MAX_ENTRY_BYTES;
 }
 
 static bool
@@ -78,7 +78,7 @@ may_write(LsmTree *tree)
  * which would only be in the way of later scans.
  */
 bool
-lsm_kill_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
+lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
 {
 	LsmProbe	probe;
 
@@ -87,17 +87,17 @@ lsm_kill_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
 }
 
 void
-lsm_kills_apply(LsmKills *kills, LsmTree *tree, TransactionId xid)
+lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree, TransactionId xid)
 {
-	LsmEntry	entries[LSM_MAX_KILLS];
+	LsmEntry	entries[LSM_MAX_TOMBSTONES];
 	LsmWrite	write;
-	int			n = kills->n;
+	int			n = tombstones->n;
 
 	if (n == 0)
 		return;
-	StaticAssertStmt(LSM_MAX_KILLS <= LSM_MAX_WRITE_ENTRIES, "kills must fit into a write");
-	kills->n = 0;				/* also if the write fails */
-	kills->bytes = 0;
+	StaticAssertStmt(LSM_MAX_TOMBSTONES <= LSM_MAX_WRITE_ENTRIES, "tombstones must fit into a write");
+	tombstones->n = 0;				/* also if the write fails */
+	tombstones->bytes = 0;
 	if (may_write(tree))
 	{
 		StringInfoData value;
@@ -107,18 +107,18 @@ lsm_kills_apply(LsmKills *kills, LsmTree *tree, TransactionId xid)
 		memset(entries, 0, sizeof(LsmEntry) * n);
 		for (int i = 0; i < n; i++)
 		{
-			if (!lsm_kill_needed(tree, kills->keys[i], &value))
+			if (!lsm_tombstone_needed(tree, tombstones->keys[i], &value))
 				continue;
-			entries[nentries].key = kills->keys[i];
+			entries[nentries].key = tombstones->keys[i];
 			entries[nentries++].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
 		}
 		pfree(value.data);
 		if (nentries > 0 && lsm_write_begin_optional(tree, &write, entries, nentries))
 		{
-			lsm_memtable_note_forgotten((LsmMemtable *) write.memtable, xid);
+			lsm_memtable_note_pruned((LsmMemtable *) write.memtable, xid);
 			lsm_write_apply(&write);
 		}
 	}
 	for (int i = 0; i < n; i++)
-		pfree(unconstify(char *, kills->keys[i].data));
+		pfree(unconstify(char *, tombstones->keys[i].data));
 }

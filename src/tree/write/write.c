@@ -182,8 +182,8 @@ lsm_write_reserve(LsmWrite *write)
 		return false;
 	for (int i = 0; i < write->nentries; i++)
 	{
-		if (write->entries[i].fresh)
-			lsm_memtable_announce((LsmMemtable *) write->memtable, write->entries[i].key, true);
+		if (write->entries[i].probably_new)
+			lsm_memtable_prefetch_place((LsmMemtable *) write->memtable, write->entries[i].key, true);
 	}
 	return true;
 }
@@ -447,7 +447,7 @@ lsm_write_apply(LsmWrite *write)
 			lsm_memtable_digest(write->tree, entry->key,
 								lsm_digest_key(filter_key.data, filter_key.len));
 		/* it arrives while the log record is made */
-		if (entry->fresh)
+		if (entry->probably_new)
 			lsm_memtable_prefetch_newest((LsmMemtable *) write->memtable, entry->digest);
 		else
 			lsm_memtable_prefetch((LsmMemtable *) write->memtable, entry->digest);
@@ -502,7 +502,7 @@ write_entry(LsmTree *tree, LsmEntry *entry)
 {
 	LsmWrite	write;
 
-	entry->fresh = true;
+	entry->probably_new = true;
 	lsm_write_begin(tree, &write, entry, 1);
 	lsm_write_apply(&write);
 }
@@ -518,7 +518,7 @@ lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value)
 void
 lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief)
 {
-	LsmEntry	entry = {.key = key, .value = value, .unseen = true, .brief = brief};
+	LsmEntry	entry = {.key = key, .value = value, .known_new = true, .short_lived = brief};
 
 	Assert(tree->kind == LSM_KIND_INDEX);
 	write_entry(tree, &entry);

@@ -36,6 +36,18 @@ SELECT count(*) FROM t WHERE c IS DISTINCT FROM a * 2;
 SELECT bool_and(last_value = 3000) FROM numbers;
 SELECT together('INSERT INTO t SELECT gen_random_uuid(), a, b FROM source ORDER BY b || a, a % 10');
 
+-- switched off, also for a plan that was made before
+PREPARE batch AS INSERT INTO t (a, b) SELECT a + 60000, b FROM source WHERE a <= 500;
+SET plan_cache_mode = force_generic_plan;
+SELECT together('EXECUTE batch');
+SET lsm.insert_batching = off;
+SELECT together('EXECUTE batch');
+SELECT together('INSERT INTO t (b) SELECT b FROM source');
+RESET lsm.insert_batching;
+SELECT together('EXECUTE batch');
+RESET plan_cache_mode;
+DEALLOCATE batch;
+
 -- errors
 CREATE TABLE u (id int PRIMARY KEY, a int CHECK (a < 5000), b text NOT NULL) USING lsm;
 INSERT INTO u SELECT i, i, 'x' FROM generate_series(1, 2000) i;

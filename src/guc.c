@@ -18,6 +18,7 @@
 #include "utils/guc_tables.h"
 
 #include "ddl/ddl.h"
+#include "executor/hooks.h"
 #include "lsmam.h"
 #include "tree/tree.h"
 
@@ -217,6 +218,12 @@ define_tree_settings(void)
 							 "Columns of types without an lsm_index operator class get a btree index in any case.",
 							 &lsm_constraint_index,
 							 LSM_CONSTRAINT_AUTO, constraint_index_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.insert_batching",
+							 "Gives rows of INSERT ... SELECT to lsm tables together where nothing can tell the difference.",
+							 "Off hands them over one by one, as the executor does.",
+							 &lsm_insert_batching,
+							 true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 #ifdef LSM_TESTING
 	DefineCustomStringVariable("lsm.crash_point",

@@ -54,6 +54,8 @@
 
 #define BATCH_MARK		"lsm: rows in batches"
 
+bool		lsm_insert_batching = true;
+
 typedef struct RowBatch
 {
 	int			n;
@@ -459,7 +461,7 @@ lsm_insert_select_prepare(QueryDesc *query_desc, int eflags)
 	PlanState  *state = query_desc->planstate;
 	MemoryContext old;
 
-	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 ||
+	if (!lsm_insert_batching || (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0 ||
 		query_desc->plannedstmt->commandType != CMD_INSERT ||
 		!IsA(state, ModifyTableState) || !is_marked((ModifyTable *) state->plan) ||
 		IsolationIsSerializable())

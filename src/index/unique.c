@@ -57,7 +57,7 @@
 #include "index/index.h"
 
 /* Dead entries of the key deleted along with an insertion */
-#define MAX_KILLS	16
+#define MAX_TOMBSTONES	16
 
 typedef enum Verdict
 {
@@ -77,7 +77,7 @@ typedef struct UniqueCheck
 	uint32		speculative_token;
 	int			ntombstones;
 	int			tombstone_bytes;
-	LsmSlice	tombstones[MAX_KILLS];
+	LsmSlice	tombstones[MAX_TOMBSTONES];
 } UniqueCheck;
 
 static void
@@ -114,7 +114,7 @@ remember_dead(UniqueCheck *check, LsmSlice key)
 	StringInfoData value;
 	bool		needed;
 
-	if (!insert->stable_tids || check->ntombstones == MAX_KILLS ||
+	if (!insert->stable_tids || check->ntombstones == MAX_TOMBSTONES ||
 		insert->key.len + insert->value.len + check->tombstone_bytes + key.len + 1 > LSM_MAX_ENTRY_BYTES)
 		return;
 	initStringInfo(&value);
@@ -184,7 +184,7 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 }
 
 static Verdict
-check_unique(UniqueCheck *check)
+check_unique(UniqueCheck *check, LsmDigest digest)
 {
 	LsmUniqueInsert *insert = check->insert;
 	Verdict		verdict = VERDICT_UNIQUE;
@@ -201,7 +201,7 @@ check_unique(UniqueCheck *check)
 	if (!insert->stable_tids)
 		lsm_stamp_take(insert->tree, LSM_INDEX_VACUUM_DIGEST, &check->vacuum_stamp);
 
-	lsm_probe_begin(insert->tree, &probe, lsm_key_columns(insert->key));
+	lsm_probe_begin_hashed(insert->tree, &probe, lsm_key_columns(insert->key), digest);
 	if (lsm_tree_definitely_absent(insert->tree, &probe))
 		return VERDICT_UNIQUE;
 	cursor = lsm_cursor_open(insert->tree);
@@ -226,13 +226,15 @@ static bool
 try_insert(UniqueCheck *check, LsmDigest lock, const LsmStamp *stamp)
 {
 	LsmUniqueInsert *insert = check->insert;
-	LsmEntry	entries[1 + MAX_KILLS];
+	LsmEntry	entries[1 + MAX_TOMBSTONES];
 	LsmWrite	write;
 	bool		holds;
 
 	memset(entries, 0, sizeof(LsmEntry) * (1 + check->ntombstones));
 	entries[0].key = insert->key;
 	entries[0].value = insert->value;
+	entries[0].digest = lock;
+	entries[0].hashed = true;
 	entries[0].probably_new = true;
 	for (int i = 0; i < check->ntombstones; i++)
 	{
@@ -269,7 +271,7 @@ lsm_insert_unique(LsmUniqueInsert *insert)
 		if (insert->check == UNIQUE_CHECK_NO)
 			verdict = VERDICT_UNIQUE;
 		else
-			verdict = check_unique(&check);
+			verdict = check_unique(&check, lock);
 
 		if (verdict == VERDICT_AGAIN)
 			continue;

@@ -61,8 +61,9 @@ lsm_target_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 	lsm_key_encode(target->packed, target->key);
 	target->lock_digest =
 		lsm_lock_digest(lsm_slice(target->key, LSM_TID_KEY_BYTES));
-	lsm_probe_begin(tree, &target->probe,
-					lsm_slice(target->key, LSM_TID_KEY_BYTES));
+	lsm_probe_begin_hashed(tree, &target->probe,
+						   lsm_slice(target->key, LSM_TID_KEY_BYTES),
+						   target->lock_digest);
 	initStringInfo(&target->value);
 }
 
@@ -131,6 +132,8 @@ lsm_target_override(LsmRowChange *target, const LsmRow *header)
 	memset(&entry, 0, sizeof(entry));
 	entry.key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entry.value = lsm_slice(buf.data, buf.len);
+	entry.digest = target->lock_digest;
+	entry.hashed = true;
 	entry.key_locked = true;
 	lsm_write_begin(target->tree, &write, &entry, 1);
 	written = lsm_target_apply(target, &write);
@@ -483,6 +486,8 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	entries[0].known_new = true;
 	entries[1].key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
+	entries[1].digest = target->lock_digest;
+	entries[1].hashed = true;
 	entries[1].key_locked = true;
 	Assert(2 * LSM_TID_KEY_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
 

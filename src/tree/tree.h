@@ -322,6 +322,10 @@ typedef struct LsmProbe
  * table tree; the encoded columns, without TID, of an index tree. */
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
 
+/* The same for who has the filter key's digest (lsm_lock_digest) already. */
+extern void lsm_probe_begin_hashed(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key,
+								   LsmDigest digest);
+
 /* The same for n probes whose filter_key is set. */
 extern void lsm_probe_begin_group(LsmTree *tree, LsmProbe *probes, int n);
 
@@ -446,15 +450,17 @@ typedef struct LsmEntry
 	LsmSlice	key;			/* only its len matters at begin */
 	LsmSlice	value;			/* tag byte first; only its len matters at
 								 * begin */
-	LsmDigest	digest;			/* of the filter key: set by lsm_write_apply */
+	LsmDigest	digest;			/* of the filter key, if `hashed`; the tree's
+								 * from lsm_write_apply on */
 	void	   *node;			/* tree's: reserved memory */
-	bool		probably_new;			/* the key is most likely a new one, and no one else
-								 * writes it at the same time */
-	bool		known_new;			/* besides, the key is certainly new */
-	bool		key_locked;			/* no one else writes the key at the same time:
-								 * its lock is held at apply */
-	bool		short_lived;			/* likely to be forgotten soon: not worth a
-								 * place in any order before one is asked for */
+	bool		hashed;			/* the caller has computed the digest */
+	bool		probably_new;	/* the key is most likely a new one, and no
+								 * one else writes it at the same time */
+	bool		known_new;		/* besides, the key is certainly new */
+	bool		key_locked;		/* no one else writes the key at the same
+								 * time: its lock is held at apply */
+	bool		short_lived;	/* likely to be pruned soon: not worth a place
+								 * in any order before one is asked for */
 } LsmEntry;
 
 #define LSM_MAX_WRITE_ENTRIES	128

@@ -51,16 +51,24 @@ lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
 }
 
 void
-lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
+lsm_probe_begin_hashed(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key, LsmDigest digest)
 {
+	Assert(digest == lsm_digest_key(filter_key.data, filter_key.len));
 	lsm_count(tree, LSM_COUNT_LOOKUPS, 1);
 	probe->filter_key = filter_key;
 	probe->shared = lsm_hash_sharing;
 	probe->asked = false;
 	probe->filters_version = 0;
-	probe->digest = lsm_digest_key(filter_key.data, filter_key.len);
+	probe->digest = digest;
 	if (probe->shared)
 		lsm_count(tree, LSM_COUNT_DIGESTS, 1);
+}
+
+void
+lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
+{
+	lsm_probe_begin_hashed(tree, probe, filter_key,
+						   lsm_digest_key(filter_key.data, filter_key.len));
 }
 
 void

@@ -164,7 +164,8 @@ next_suspect(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent, 
 
 			lsm_absent_prefetch(tree, version, &next, &files[announced % AHEAD]);
 		}
-		lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entries[at].key));
+		lsm_probe_begin_hashed(tree, &probe, lsm_filter_key(tree, entries[at].key),
+							   absent->keys.digests[at]);
 		if (!lsm_definitely_absent_in(tree, &set, version, &probe, &files[at % AHEAD]))
 			break;
 	}
@@ -174,7 +175,7 @@ next_suspect(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent, 
 
 /* Has any entry the filter key of this one? */
 static bool
-is_there(LsmTree *tree, const LsmEntry *entry)
+is_there(LsmTree *tree, const LsmEntry *entry, LsmDigest digest)
 {
 	LsmCursor  *cursor = lsm_cursor_open(tree);
 	LsmProbe	probe;
@@ -182,7 +183,7 @@ is_there(LsmTree *tree, const LsmEntry *entry)
 	LsmSlice	value;
 	bool		found;
 
-	lsm_probe_begin(tree, &probe, lsm_filter_key(tree, entry->key));
+	lsm_probe_begin_hashed(tree, &probe, lsm_filter_key(tree, entry->key), digest);
 	lsm_cursor_seek_point(cursor, &probe);
 	found = lsm_cursor_step(cursor, ForwardScanDirection, &key, &value);
 	lsm_cursor_close(cursor);
@@ -202,7 +203,7 @@ look(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
 	while (kept < absent->n)
 	{
 		kept = next_suspect(tree, entries, absent, kept);
-		if (kept == absent->n || is_there(tree, &entries[kept]))
+		if (kept == absent->n || is_there(tree, &entries[kept], absent->keys.digests[kept]))
 			break;
 		kept++;
 	}
@@ -219,6 +220,8 @@ insert(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
 	for (int i = 0; i < absent->n; i++)
 	{
 		absent->entries[i] = entries[i];
+		absent->entries[i].digest = absent->keys.digests[i];
+		absent->entries[i].hashed = true;
 		absent->entries[i].probably_new = true;
 	}
 	lsm_write_begin(tree, &write, absent->entries, absent->n);

@@ -443,9 +443,11 @@ lsm_write_apply(LsmWrite *write)
 		LsmEntry   *entry = &write->entries[i];
 		LsmSlice	filter_key = lsm_filter_key(write->tree, entry->key);
 
-		entry->digest =
-			lsm_memtable_digest(write->tree, entry->key,
-								lsm_digest_key(filter_key.data, filter_key.len));
+		if (!entry->hashed)
+			entry->digest = lsm_digest_key(filter_key.data, filter_key.len);
+		Assert(entry->digest == lsm_digest_key(filter_key.data, filter_key.len));
+		entry->digest = lsm_memtable_digest(write->tree, entry->key, entry->digest);
+		entry->hashed = false;
 		/* it arrives while the log record is made */
 		if (entry->probably_new)
 			lsm_memtable_prefetch_newest((LsmMemtable *) write->memtable, entry->digest);

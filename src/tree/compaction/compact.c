@@ -183,6 +183,7 @@ compact_due(LsmJob *job)
 	LsmPlan    *plan;
 	bool		done = false;
 
+	Assert(job->owns_compaction && job->ctl->compact_pid == MyProcPid);
 	/* also to see whether publishing will be possible */
 	if (lsm_publish_lock(tree))
 	{
@@ -220,6 +221,7 @@ lsm_compact_once(LsmTree *tree, bool conditional)
 void
 lsm_compact_stall(LsmTree *tree)
 {
+	Assert(!lsm_key_lock_is_held());
 	for (;;)
 	{
 		LsmTreeShared *ctl;

@@ -516,6 +516,7 @@ copy_shares(Shares *all, uint32 max)
 {
 	LsmElasticQueue *queue = &lsm_elastic->queue;
 
+	Assert(LWLockHeldByMe(&lsm_elastic->lock));
 	for (int i = 0; i <= LSM_ELASTIC_MAX_UNITS; i++)
 	{
 		for (uint32 id = queue->lists[i].head; id != LSM_ELASTIC_NONE && all->n < max;

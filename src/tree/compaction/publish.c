@@ -94,6 +94,7 @@ lsm_publish_lock(LsmTree *tree)
 	LOCKTAG		relation;
 	Oid			relid;
 
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	if (!lsm_in_worker())
 		return true;
 

@@ -194,6 +194,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileNode rnode,
 	static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
 	LsmTreeShared *ctl = &block->tree;
 
+	Assert(local || LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
 	Assert(pg_atomic_read_u32(&block->jobs) == 0);
 	Assert(ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0);
@@ -276,6 +277,7 @@ control_take_free(void)
 	int			before = CONTROL_NONE;
 	uint32		nused;
 
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	for (int i = lsm_control->free_first; i != CONTROL_NONE;)
 	{
 		ControlBlock *block = &lsm_control->blocks[i];
@@ -444,6 +446,7 @@ lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
 {
 	ControlBlock *block;
 
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	Assert(keyspace_id != 0);
 	if (relpersistence == RELPERSISTENCE_TEMP)
 		return control_get_local(keyspace_id, rnode, kind);

@@ -256,6 +256,7 @@ extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks);
 static inline void
 lsm_set_change_begin(LsmTreeShared *ctl)
 {
+	Assert(LWLockHeldByMeInMode(&ctl->lock, LW_EXCLUSIVE));
 	Assert((pg_atomic_read_u64(&ctl->set_stamp) & 1) == 0);
 	pg_atomic_fetch_add_u64(&ctl->set_stamp, 1);
 	pg_write_barrier();
@@ -370,6 +371,10 @@ extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
 extern Size lsm_keylock_shmem_bytes(void);
 extern void lsm_keylock_shmem_init(void);
 extern void lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest);
+
+/* For assertions: any key's lock is held by this process; this key's is. */
+extern bool lsm_key_lock_is_held(void);
+extern bool lsm_key_is_locked(LsmTree *tree, LsmDigest lock_digest);
 
 /* A stamp for who has taken a set of memtables (its stamp) and will read them now. */
 extern void lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_stamp, LsmStamp *stamp);

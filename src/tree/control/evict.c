@@ -201,6 +201,7 @@ lsm_control_recycle(ControlRetirees *retirees)
 	int			n = control_candidates(list, false, 0, NULL);
 	int			nfreed = 0;
 
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	for (int i = 0; i < n; i++)
 	{
 		ControlBlock *block = list[i].block;
@@ -385,6 +386,7 @@ lsm_control_evict(LsmTreeShared *except, int want_chunks)
 	uint64		after = 0;
 	int			nchunks = 0;
 
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	retirees.n = 0;
 	if (*(volatile int *) &lsm_control->nbusy_free > 0)
 	{

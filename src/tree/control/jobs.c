@@ -31,6 +31,7 @@ lsm_control_job_begin(LsmJobMark *mark, LsmTree *tree)
 {
 	ControlBlock *block = (ControlBlock *) tree->ctl;
 
+	Assert(!lsm_epoch_inside());
 	Assert(pg_atomic_read_u32(&block->pins) > 0);
 	pg_atomic_fetch_add_u32(&block->jobs, 1);
 	mark->tree = tree;

@@ -121,6 +121,7 @@ lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
 {
 	KeyPartition *partition = keylock_partition(tree, lock_digest);
 
+	Assert(!lsm_key_lock_is_held());
 	/* a stamp of an unloaded tree would fail as soon as it is read */
 	lsm_tree_enter(tree);
 	stamp->set_stamp = lsm_set_stamp_read(tree->ctl);
@@ -166,13 +167,32 @@ lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_stamp, LsmStam
 }
 
 /*
+ * Nothing that waits for another process but an LWLock or page I/O may be done
+ * under a key's lock: readers of the same partition would wait along.
+ */
+bool
+lsm_key_lock_is_held(void)
+{
+	return LWLockAnyHeldByMe(&keylocks->partitions[0].p.lock, KEYLOCK_PARTITIONS,
+							 sizeof(KeyPartition));
+}
+
+/* This key's */
+bool
+lsm_key_is_locked(LsmTree *tree, LsmDigest lock_digest)
+{
+	return LWLockHeldByMeInMode(&keylock_partition(tree, lock_digest)->p.lock,
+								LW_EXCLUSIVE);
+}
+
+/*
  * Lock the key's partition.  REQUIRES: outside of epochs, no LWLock of
  * src/tree held.
  */
 void
 lsm_key_lock(LsmTree *tree, LsmDigest lock_digest)
 {
-	Assert(!lsm_epoch_inside());
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	LWLockAcquire(&keylock_partition(tree, lock_digest)->p.lock, LW_EXCLUSIVE);
 }
 
@@ -202,6 +222,7 @@ lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp)
 bool
 lsm_stamp_held(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp)
 {
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	/* what was read, was read before */
 	pg_memory_barrier();
 	return stamp_is_current(tree, keylock_partition(tree, lock_digest), stamp);
@@ -246,6 +267,7 @@ lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed)
 void
 lsm_keyset_take(LsmTree *tree, LsmKeySet *set)
 {
+	Assert(!lsm_key_lock_is_held());
 	lsm_tree_enter(tree);
 	set->set_stamp = lsm_set_stamp_read(tree->ctl);
 	lsm_tree_exit(tree);
@@ -286,7 +308,7 @@ lsm_keyset_lock(LsmTree *tree, LsmKeySet *set)
 {
 	bool		holds;
 
-	Assert(!lsm_epoch_inside());
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	sort_partitions(set);
 	for (int i = 0; i < set->nlocked; i++)
 		LWLockAcquire(&keylocks->partitions[set->locked[i]].p.lock, LW_EXCLUSIVE);

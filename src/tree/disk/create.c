@@ -75,6 +75,7 @@ lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileNode rnode,
 	LsmWalKeyspace record;
 	XLogRecPtr	lsn;
 
+	Assert(CritSectionCount > 0 || !BufferIsValid(buffer));
 	memset(&record, 0, sizeof(record));
 	record.keyspace_id = keyspace_id;
 	record.rnode = rnode;

@@ -229,6 +229,7 @@ lsm_manifest_fill(Page page, const char *data, uint32 bytes)
 {
 	PageHeader	header = (PageHeader) page;
 
+	Assert(CritSectionCount > 0);
 	memcpy((char *) page + header->pd_lower, data, bytes);
 	header->pd_lower += bytes;
 	Assert(header->pd_lower <= header->pd_upper);
@@ -388,6 +389,7 @@ lsm_append_apply(const LsmMetaPage *meta, const char *data, LsmAppend *append)
 {
 	int			i;
 
+	Assert(CritSectionCount > 0);
 	for (i = 0; i < append->npages; i++)
 	{
 		Page		page = BufferGetPage(append->buffers[i]);
@@ -416,6 +418,7 @@ lsm_edit_log(LsmTree *tree, const LsmMetaPage *meta, const LsmEdit *edit,
 	XLogRecPtr	lsn;
 	int			i;
 
+	Assert(CritSectionCount > 0);
 	memset(&record, 0, sizeof(record));
 	record.keyspace_id = tree->keyspace_id;
 	record.manifest_id = meta->manifest_id;

@@ -150,6 +150,7 @@ lsm_page_find_free(LsmTree *tree)
 	LsmTreeShared *ctl = tree->ctl;
 	int			looks;
 
+	Assert(LWLockHeldByMeInMode(&ctl->alloc_lock, LW_EXCLUSIVE));
 	for (looks = 0; looks < LSM_ALLOCATE_LOOKS && ctl->free_pages > 0; looks++)
 	{
 		BlockNumber block = ctl->alloc_cursor;
@@ -186,6 +187,7 @@ lsm_page_extend(LsmTree *tree)
 	Buffer		buffer;
 	BlockNumber block;
 
+	Assert(LWLockHeldByMeInMode(&ctl->alloc_lock, LW_EXCLUSIVE));
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
 		buffer = ReadBufferExtended(tree->rel, MAIN_FORKNUM, P_NEW,
 									RBM_ZERO_AND_LOCK, NULL);

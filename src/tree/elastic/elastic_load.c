@@ -99,6 +99,7 @@ take_tasks(void)
 	uint32		nwords = (lsm_elastic->extents.n * LSM_ELASTIC_EXTENT_LINES + 63) / 64;
 	int			ntasks = 0;
 
+	Assert(LWLockHeldByMeInMode(&lsm_elastic->lock, LW_EXCLUSIVE));
 	lsm_elastic_sealed();
 	for (uint32 i = 0; i < nwords && ntasks < TASKS_PER_BATCH; i++)
 	{
@@ -129,6 +130,7 @@ take_tasks_of_file(uint32 file, uint32 *from)
 	LsmElasticWalk walk;
 	int			ntasks = 0;
 
+	Assert(LWLockHeldByMeInMode(&lsm_elastic->lock, LW_EXCLUSIVE));
 	lsm_elastic_walk_begin(&walk, file);
 	for (uint32 i = 0; i < walk.file->rates.segments && ntasks < TASKS_PER_BATCH; i++)
 	{
@@ -244,6 +246,7 @@ settle_task(LoadTask *task)
 	LsmElasticSegment *segment = lsm_elastic_segment(&lsm_elastic->queue, task->id);
 	bool		alive = pg_atomic_read_u64(&lsm_elastic->files[task->file].serial) == task->serial;
 
+	Assert(LWLockHeldByMeInMode(&lsm_elastic->lock, LW_EXCLUSIVE));
 	if (alive)
 		segment->flags &= ~LSM_ELASTIC_LOADING;
 	for (uint32 i = 0; i < task->n; i++)

@@ -107,6 +107,7 @@ read_filter_info(LsmTree *tree, LsmFile *file, LsmFilterInfo *info)
 	LsmFilterParams params = lsm_tree_filter_params(tree);
 	LsmOpenFile *open;
 
+	Assert(lsm_epoch_inside());
 	lsm_filecache_begin();
 	open = lsm_file_open(tree, file);
 	info->level = file->level;

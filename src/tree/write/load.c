@@ -75,6 +75,7 @@ lsm_load_acquire(LsmTree *tree)
 	LsmTreeShared *ctl = tree->ctl;
 	bool		mine = false;
 
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	for (;;)
 	{
 		bool		wait = false;

@@ -67,6 +67,7 @@ lsm_log_wal(uint64 generation, int nentries, bool fresh,
 	XLogRecPtr	lsn;
 	int			i;
 
+	Assert(CritSectionCount > 0 && npages > 0);
 	record.offset = offset;
 	record.nentries = nentries;
 	record.fresh = fresh;
@@ -160,6 +161,7 @@ lsm_log_slot_room(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
 	PageHeader	header;
 	LsmPageOpaque *opaque;
 
+	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
 	if (slot->block == InvalidBlockNumber || slot->generation != generation)
 		return InvalidBuffer;
 	buffer = lsm_log_slot_read(tree, slot);

@@ -341,7 +341,7 @@ write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool
 		   LsmWriteState *state)
 {
 	Assert(registered_memtable == NULL);
-	Assert(!lsm_epoch_inside());
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	memset(state, 0, sizeof(*state));
 	state->need = lsm_write_prepare(tree, entries, nentries);
 	write->tree = tree;
@@ -446,6 +446,7 @@ lsm_write_apply(LsmWrite *write)
 		if (!entry->hashed)
 			entry->digest = lsm_digest_key(filter_key.data, filter_key.len);
 		Assert(entry->digest == lsm_digest_key(filter_key.data, filter_key.len));
+		Assert(!entry->key_locked || lsm_key_is_locked(write->tree, entry->digest));
 		entry->digest = lsm_memtable_digest(write->tree, entry->key, entry->digest);
 		entry->hashed = false;
 		/* it arrives while the log record is made */

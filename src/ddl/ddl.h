@@ -9,6 +9,7 @@
 #define LSM_DDL_H
 
 #include "access/attnum.h"
+#include "catalog/objectaccess.h"
 #include "nodes/parsenodes.h"
 #include "utils/palloc.h"
 
@@ -65,7 +66,8 @@ typedef struct LsmCreated
 	List	   *relations;
 } LsmCreated;
 
-extern void lsm_index_order_init(void);
+/* A relation was made. */
+extern void lsm_index_order_note_created(Oid relid);
 extern bool lsm_index_is_ordered(Oid index);
 extern bool lsm_index_is_asked_for(Node *stmt);
 extern LsmCreated *lsm_watch_created(LsmCreated *created);
@@ -74,6 +76,7 @@ extern void lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created);
 /* ---- publications.c ---- */
 
 extern void lsm_publications_init(void);
+extern void lsm_publications_note_access(ObjectAccessType access, Oid class, Oid object, int sub);
 
 /* After a statement: ERROR if it has brought an lsm table into a publication. */
 extern void lsm_publications_check(void);

@@ -20,7 +20,6 @@
 #include "access/relation.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
-#include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "lib/stringinfo.h"
@@ -33,31 +32,19 @@
 #include "ddl/ddl.h"
 #include "index/index.h"
 
-static object_access_hook_type prev_object_access = NULL;
-
 /* What the innermost watched statement has made so far; NULL: none is watched */
 static LsmCreated *watched = NULL;
 
-static void
-note_created(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
-{
-	if (prev_object_access)
-		prev_object_access(access, classId, objectId, subId, arg);
-	if (watched != NULL && access == OAT_POST_CREATE &&
-		classId == RelationRelationId && subId == 0)
-	{
-		MemoryContext old = MemoryContextSwitchTo(watched->context);
-
-		watched->relations = lappend_oid(watched->relations, objectId);
-		MemoryContextSwitchTo(old);
-	}
-}
-
 void
-lsm_index_order_init(void)
+lsm_index_order_note_created(Oid relid)
 {
-	prev_object_access = object_access_hook;
-	object_access_hook = note_created;
+	MemoryContext old;
+
+	if (watched == NULL)
+		return;
+	old = MemoryContextSwitchTo(watched->context);
+	watched->relations = lappend_oid(watched->relations, relid);
+	MemoryContextSwitchTo(old);
 }
 
 /*

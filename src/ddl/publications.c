@@ -65,7 +65,6 @@ typedef struct Touched
 /* In TopTransactionContext */
 static List *touched = NIL;
 
-static object_access_hook_type prev_object_access = NULL;
 
 /* ======================================================================
  * Taking notes
@@ -135,11 +134,9 @@ touch_anew(Oid relid)
 	t->anew = true;
 }
 
-static void
-lsm_object_access(ObjectAccessType access, Oid class, Oid object, int sub, void *arg)
+void
+lsm_publications_note_access(ObjectAccessType access, Oid class, Oid object, int sub)
 {
-	if (prev_object_access)
-		prev_object_access(access, class, object, sub, arg);
 	if (access == OAT_POST_CREATE)
 	{
 		if (class == RelationRelationId && sub == 0)
@@ -400,8 +397,6 @@ publications_subxact_callback(SubXactEvent event, SubTransactionId subxact,
 void
 lsm_publications_init(void)
 {
-	prev_object_access = object_access_hook;
-	object_access_hook = lsm_object_access;
 	RegisterXactCallback(publications_xact_callback, NULL);
 	RegisterSubXactCallback(publications_subxact_callback, NULL);
 }

@@ -24,6 +24,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
@@ -226,6 +227,14 @@ lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_
 		prev_object_access(access, class_id, object_id, sub_id, arg);
 	if (access == OAT_POST_CREATE && class_id == DatabaseRelationId)
 		lsm_tree_database_copy(true);
+	if (class_id == RelationRelationId && sub_id == 0)
+	{
+		if (access == OAT_DROP)
+			lsm_tree_note_drop(object_id);
+		else if (access == OAT_POST_CREATE)
+			lsm_index_order_note_created(object_id);
+	}
+	lsm_publications_note_access(access, class_id, object_id, sub_id);
 }
 
 /* ======================================================================
@@ -347,7 +356,6 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 void
 lsm_hooks_init(void)
 {
-	lsm_index_order_init();
 	prev_process_utility = ProcessUtility_hook;
 	ProcessUtility_hook = lsm_process_utility;
 	prev_executor_start = ExecutorStart_hook;
@@ -362,5 +370,4 @@ lsm_hooks_init(void)
 	planner_hook = lsm_planner;
 	prev_object_access = object_access_hook;
 	object_access_hook = lsm_object_access;
-	lsm_temporary_hooks_init();
 }

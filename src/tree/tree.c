@@ -428,3 +428,10 @@ lsm_tree_forget_database(Oid dboid)
 		lsm_control_drop_database(dboid);
 }
 
+/* See tree.h. */
+void
+lsm_tree_note_drop(Oid relid)
+{
+	lsm_publish_note_drop(relid);
+	lsm_temporary_note_drop();
+}

@@ -282,8 +282,8 @@ extern void lsm_tree_abort_cleanup(void);
 /* Core may copy main forks of this backend's temporary relations: ALTER INDEX SET TABLESPACE. */
 extern void lsm_tree_note_fork_copies(void);
 
-/* To be called once, in the postmaster: object access (temporary.c). */
-extern void lsm_temporary_hooks_init(void);
+/* This transaction drops a relation of any kind. */
+extern void lsm_tree_note_drop(Oid relid);
 
 /* CREATE DATABASE begins to copy, all rights checked, or has copied if it had begun.
  * The end of a transaction by an error ends a copy that has failed. */

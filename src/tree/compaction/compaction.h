@@ -50,4 +50,7 @@ extern void (*lsm_compact_pause_hook) (void);
 /* From postmaster start: keep workers off relations that are being dropped. */
 extern void lsm_publish_register(void);
 
+/* This transaction drops the relation. */
+extern void lsm_publish_note_drop(Oid relid);
+
 #endif							/* LSM_COMPACTION_H */

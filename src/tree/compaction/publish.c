@@ -31,7 +31,6 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/storage.h"
@@ -163,8 +162,6 @@ lsm_publish_abort(void)
 /* Of this transaction, in its memory */
 static List *dropped_relids = NIL;
 
-static object_access_hook_type prev_object_access = NULL;
-
 /*
  * Relations about to be dropped: workers must not touch their trees any more.
  * At PRE_COMMIT the locks are still held; should the transaction abort after
@@ -212,19 +209,13 @@ publish_xact_callback(XactEvent event, void *arg)
 }
 
 /* ALTER TABLE drops an index and gives its fork to a new one, if that can be used as it is. */
-static void
-publish_object_access(ObjectAccessType access, Oid class_oid, Oid object_oid,
-					  int sub_id, void *arg)
+void
+lsm_publish_note_drop(Oid relid)
 {
-	if (prev_object_access != NULL)
-		prev_object_access(access, class_oid, object_oid, sub_id, arg);
-	if (access == OAT_DROP && class_oid == RelationRelationId && sub_id == 0)
-	{
-		MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
 
-		dropped_relids = lappend_oid(dropped_relids, object_oid);
-		MemoryContextSwitchTo(old);
-	}
+	dropped_relids = lappend_oid(dropped_relids, relid);
+	MemoryContextSwitchTo(old);
 }
 
 /* The relation whose lock workers take for the fork that is `rel`'s now, if it is another one */
@@ -573,8 +564,6 @@ lsm_publish_register(void)
 #ifdef LSM_TESTING
 	RegisterResourceReleaseCallback(publish_release_callback, NULL);
 #endif
-	prev_object_access = object_access_hook;
-	object_access_hook = publish_object_access;
 	registered = true;
 }
 

@@ -154,6 +154,9 @@ extern void lsm_temporary_remember(uint64 keyspace_id, RelFileNode rnode, Backen
 /* Release those whose fork is gone.  Never fails. */
 extern void lsm_temporary_release_gone(void);
 
+/* This transaction drops a relation. */
+extern void lsm_temporary_note_drop(void);
+
 /* A subtransaction was rolled back: its forks go in a moment. */
 extern void lsm_temporary_note_abort(void);
 

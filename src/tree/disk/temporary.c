@@ -29,7 +29,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
@@ -56,7 +55,6 @@ static bool look_at_end = false;	/* a callback is registered */
 static bool look_now = false;	/* a subtransaction was rolled back */
 static bool forks_copied = false;
 
-static object_access_hook_type prev_object_access = NULL;
 
 /* ---- releasing ---- */
 
@@ -177,23 +175,11 @@ lsm_tree_note_fork_copies(void)
 	forks_copied = true;
 }
 
-static void
-temporary_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
-						void *arg)
-{
-	if (prev_object_access)
-		prev_object_access(access, class_id, object_id, sub_id, arg);
-	if (access == OAT_DROP && class_id == RelationRelationId && sub_id == 0 &&
-		ntemporaries > 0)
-		look_at_end_of_transaction();
-}
-
-/* In the postmaster: inherited by every backend. */
 void
-lsm_temporary_hooks_init(void)
+lsm_temporary_note_drop(void)
 {
-	prev_object_access = object_access_hook;
-	object_access_hook = temporary_object_access;
+	if (ntemporaries > 0)
+		look_at_end_of_transaction();
 }
 
 /*

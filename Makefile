@@ -2,13 +2,19 @@
 #
 #   make && make install    build against $(PG_CONFIG) and install (release)
 #   make installcheck       pg_regress against a running server that preloads lsmam
-#   make check              everything, on private servers; installs missing packages
+#   make deps               Debian packages that are missing, by apt-get
+#   make check              all tests, on private servers; calls make deps
+#   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
 #   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
 #   make check-layers       the rooms' include rules
-#   make demo               pgbench on a throwaway server
+#   make check-docs         links, names and line lengths in the documents
+#   make demo               pgbench on a throwaway server; calls make deps
+#   make debug              build for a debugger, on a private server of its own
+#   make format             clang-format on lines changed since HEAD
 #
-# LSM_TESTING=1 compiles crash points in, ASSERT=1 our assertions.  Flavours
+# LSM_TESTING=1 compiles crash points in, ASSERT=1 our assertions, DEBUG=1
+# without optimisation.  Flavours
 # are built in directories of their own (build/<flavour>) and installed into a
 # private copy of the PostgreSQL tree, so that they never mix.
 
@@ -19,7 +25,8 @@ top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 
 # ---- what needs no PostgreSQL at hand ----
 
-CHECK_GOALS := check check-unit check-unit-plain check-unit-sanitize check-layers check-pg deps demo
+CHECK_GOALS := check check-unit check-unit-plain check-unit-sanitize check-layers check-docs \
+	check-pg check-one debug format deps demo
 
 .PHONY: $(CHECK_GOALS)
 
@@ -40,6 +47,19 @@ demo: deps
 
 check-layers:
 	$(top)/src/test/check-layers.sh
+
+check-docs:
+	$(top)/src/test/check-docs.pl
+
+check-one: deps
+	$(top)/src/test/check-one.sh "$(T)"
+
+debug: deps
+	$(top)/src/test/debug.sh
+
+format:
+	$(top)/src/test/install-deps.sh clang-format git
+	$(top)/src/test/format.sh $(FILES)
 
 check-unit: check-unit-plain check-unit-sanitize
 
@@ -95,6 +115,10 @@ LSM_DEFS += -DLSM_TESTING
 endif
 ifdef ASSERT
 LSM_DEFS += -DUSE_ASSERT_CHECKING
+endif
+
+ifdef DEBUG
+LSM_DEFS += -O0 -g3 -fno-omit-frame-pointer -U_FORTIFY_SOURCE
 endif
 
 override CFLAGS_SL += -fno-semantic-interposition

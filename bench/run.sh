@@ -1,7 +1,7 @@
 #!/bin/bash
 # bench/run.sh NAME...: rows of the table of targets, each on a throwaway
 # server.  "all": every row at a size that makes about 20 minutes together, and the table.
-# "table": the table of what has been measured.  "publish": the table into README.md, the plots
+# "table": the table of what has been measured.  "publish": the table into bench/RESULTS.md, the plots
 # into bench/plots.  Without a name: the list.
 set -uo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -58,7 +58,7 @@ for name in "$@"; do
 		table) table || status=1 ;;
 		publish)
 			mkdir -p "$top/bench/plots"
-			"$top/bench/table.py" "$results" "$top/README.md" &&
+			"$top/bench/table.py" "$results" "$top/bench/RESULTS.md" &&
 				"$top/bench/plot.py" -o "$top/bench/plots" "$results" || status=1
 			;;
 		*) run "$name" || status=1 ;;

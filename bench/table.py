@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """The table of ratios in Markdown, from the summaries that bench/run.sh wrote.
 
-usage: table.py DIRECTORY [README]   reads DIRECTORY/*.summary, and bench/reasons.txt for rows that miss their target;
-with README the table replaces what stands there between <!-- ratios --> and <!-- /ratios -->
+usage: table.py DIRECTORY [PAGE]   reads DIRECTORY/*.summary, and bench/reasons.txt for rows that miss their target;
+with PAGE (bench/RESULTS.md) the table replaces what stands there between <!-- ratios --> and <!-- /ratios -->
 """
 import os
 import re

@@ -2,14 +2,17 @@
 # make check: all tests on private servers.  The last line is
 # "N passed, N failed"; the exit code says whether N failed is 0.
 #
-#   LSM_CHECK="layers unit regress isolation tap"   what to run (default: all)
+#   LSM_CHECK="layers docs unit regress isolation tap"   what to run (default: all)
+#   LSM_UNIT="memtable"                             unit tests, by prefix
+#   LSM_REGRESS="newest"                            regression tests, by name
+#   LSM_ISOLATION="newest"                          isolation tests, by name
 #   LSM_TAP="002 005"                               TAP tests, by prefix
 #   LSM_LONG=1                                      long forms
 #   LSM_KEEP=1                                      keep the scratch directory
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
-wanted=${LSM_CHECK:-layers unit regress isolation tap}
+wanted=${LSM_CHECK:-layers docs unit regress isolation tap}
 # of this run; published as build/check-results at its end
 results=$(mktemp -d "${TMPDIR:-/tmp}/lsmam-results.XXXXXX")
 chmod 755 "$results"
@@ -99,6 +102,12 @@ if wants layers; then
 	tap_results layers $? "$results/layers.log"
 fi
 
+if wants docs; then
+	section docs
+	"$top/src/test/check-docs.pl" >"$results/docs.log" 2>&1
+	tap_results docs $? "$results/docs.log"
+fi
+
 if wants unit; then
 	for flavour in plain sanitize; do
 		section "unit tests, $flavour"
@@ -140,23 +149,28 @@ if wants regress || wants isolation; then
 	section "regression and isolation tests"
 	start_server "$sandbox/regress" 65432 || exit 1
 	if wants regress; then
+		# test_setup makes what the others use
+		chosen=(--schedule="$sandbox/src/test/regress_schedule")
+		[ -z "${LSM_REGRESS:-}" ] || chosen=(test_setup $LSM_REGRESS)
 		as_postgres "$pgxs_test/regress/pg_regress" --bindir="$bindir" \
 			--host="$sandbox" --port=65432 --user=postgres \
 			--inputdir="$sandbox/src" --outputdir="$sandbox/src" \
-			--schedule="$sandbox/src/test/regress_schedule" \
-			--load-extension=lsmam --dbname=regression >"$results/regress.log" 2>&1
+			--load-extension=lsmam --dbname=regression \
+			"${chosen[@]}" >"$results/regress.log" 2>&1
 		regress_results regress $? "$results/regress.log"
 		cp -r "$sandbox/src/results" "$sandbox/src/regression.diffs" "$results/" 2>/dev/null
 	fi
 	if wants isolation; then
 		mkdir -p "$sandbox/src/test/isolation/out"
 		[ "$(id -u)" -ne 0 ] || chown postgres "$sandbox/src/test/isolation/out"
+		chosen=(--schedule="$sandbox/src/test/isolation/schedule")
+		[ -z "${LSM_ISOLATION:-}" ] || chosen=($LSM_ISOLATION)
 		as_postgres "$pgxs_test/isolation/pg_isolation_regress" --bindir="$bindir" \
 			--host="$sandbox" --port=65432 --user=postgres \
 			--inputdir="$sandbox/src/test/isolation" \
 			--outputdir="$sandbox/src/test/isolation/out" \
-			--schedule="$sandbox/src/test/isolation/schedule" \
-			--load-extension=lsmam --dbname=isolation_regression >"$results/isolation.log" 2>&1
+			--load-extension=lsmam --dbname=isolation_regression \
+			"${chosen[@]}" >"$results/isolation.log" 2>&1
 		regress_results isolation $? "$results/isolation.log"
 		cp -r "$sandbox/src/test/isolation/out" "$results/isolation" 2>/dev/null
 	fi

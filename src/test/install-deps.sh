@@ -1,6 +1,7 @@
 #!/bin/bash
-# Installs the Debian packages that building and testing need, and those named, that are missing.
-# Nothing is done, and no network is needed, when all are there.
+# make deps: installs the Debian packages that building and testing need, and
+# those named as arguments, as far as they are missing.  Says what it does.
+# When all packages are there, nothing is done and no network is needed.
 set -euo pipefail
 
 packages=(
@@ -16,15 +17,18 @@ for package in "${packages[@]}"; do
 	status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
 	[ "$status" = installed ] || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+if [ ${#missing[@]} -eq 0 ]; then
+	echo "deps: all ${#packages[@]} packages are installed"
+	exit 0
+fi
 
 if [ "$(id -u)" -ne 0 ]; then
-	echo "missing packages: ${missing[*]}" >&2
-	echo "install them, or run this as root" >&2
+	echo "deps: missing packages: ${missing[*]}" >&2
+	echo "deps: install them, or run this as root" >&2
 	exit 1
 fi
 
 export DEBIAN_FRONTEND=noninteractive
-echo "installing: ${missing[*]}"
+echo "deps: installing with apt-get: ${missing[*]}"
 apt-get update -q
 apt-get install -q -y --no-install-recommends "${missing[@]}"

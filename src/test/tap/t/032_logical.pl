@@ -122,7 +122,7 @@ LEFT JOIN LATERAL pg_partition_tree(r.oid) t ON true
 JOIN pg_class c ON c.oid = coalesce(t.relid, r.oid)
 JOIN pg_am a ON a.oid = c.relam
 WHERE a.amname = 'lsm' AND c.relpersistence = 'p'};
-is(pub_sql($list), 'old|l', 'the query of the README finds it');
+is(pub_sql($list), 'old|l', 'the query of docs/limitations.md finds it');
 is(pub_sql(q{ALTER TABLE l ADD COLUMN w int DEFAULT 3; TRUNCATE l; INSERT INTO l VALUES (1); CREATE INDEX ON l (w); VACUUM FULL l; CLUSTER l USING l_pkey; ALTER TABLE l ALTER w TYPE bigint; REINDEX TABLE l; SELECT 1}), '1', 'such a table can still be altered and rewritten');
 ($rc, $out, $err) = $pub->psql('postgres', 'ALTER TABLE l SET ACCESS METHOD heap; ALTER TABLE l SET ACCESS METHOD lsm');
 like($err, qr/cannot be in publication "old"/, 'but not made an lsm table again');

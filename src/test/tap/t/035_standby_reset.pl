@@ -147,7 +147,7 @@ like($err, qr/permission denied to set parameter/, 'superusers only');
 ($rc, $out, $err) = $node->psql('postgres', q{SET lsm.ignore_missing_files = on; SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM h WHERE v > ''});
 like($err, qr/could not open sorted file.*REINDEX/s, 'an index has to be rebuilt');
 
-# what the README says
+# what docs/troubleshooting.md says
 sql('REINDEX TABLE h');
 is(sql(q{SET enable_seqscan = off; SELECT id FROM h WHERE v = md5('77')}), '77', 'REINDEX of an index of a heap table');
 {

@@ -1,0 +1,179 @@
+#!/usr/bin/perl
+# make check-docs: what can be checked in the documents by machine, as TAP.
+#   - every link into the repository leads to a file, and to a heading in it;
+#   - every source file that is named (`keyspace.c`) exists;
+#   - every test that is named by number (`028_unique_race`) exists;
+#   - every setting of guc.c is in docs/usage.md, with its default;
+#   - every page of docs/ is in its index;
+#   - README.md has at most 150 lines;
+#   - META.json can be read, and its version and file are right;
+#   - lines have at most 80 columns, but in tables, code, links and the
+#     measurements of bench/.
+use strict;
+use warnings;
+use File::Basename qw(basename dirname);
+use File::Find;
+use File::Spec;
+use JSON::PP ();
+
+$| = 1;
+
+chdir dirname(__FILE__) . '/../..' or die;
+
+my ($n, $failed) = (0, 0);
+
+sub result
+{
+	my ($name, @bad) = @_;
+	$n++;
+	print(@bad ? 'not ok' : 'ok', " $n - $name\n", map { "# $_\n" } @bad);
+	$failed++ if @bad;
+	return;
+}
+
+sub slurp
+{
+	my ($file) = @_;
+	local $/;
+	open my $fh, '<:encoding(UTF-8)', $file or die "$file: $!";
+	return scalar <$fh>;
+}
+
+my (@pages, %file);
+find({ no_chdir => 1, wanted => sub {
+	$File::Find::prune = 1, return if $_ =~ m{^\./(build|\.git)$};
+	return unless -f $_;
+	push @pages, substr($_, 2) if /\.md$/;
+	$file{ basename($_) } = 1;
+} }, '.');
+@pages = sort @pages;
+
+# Anchors of a page, as the usual viewers make them of its headings
+my %anchors;
+
+sub anchors
+{
+	my ($page) = @_;
+	return $anchors{$page} if $anchors{$page};
+	my (%seen, $code);
+	foreach my $line (split /\n/, slurp($page))
+	{
+		$code = !$code if $line =~ /^\s*```/;
+		next if $code || $line !~ /^#+ +(.*?) *$/;
+		my $anchor = lc $1;
+		$anchor =~ s/\[([^]]*)\]\([^)]*\)/$1/g;
+		$anchor =~ s/[^\w\- ]//g;
+		$anchor =~ s/ /-/g;
+		my $times = $seen{$anchor}++;
+		$anchors{$page}{ $times ? "$anchor-$times" : $anchor } = 1;
+	}
+	return $anchors{$page} //= {};
+}
+
+sub without_code
+{
+	my ($text) = @_;
+	$text =~ s/^[ ]*```.*?^[ ]*```$//msg;
+	return $text;
+}
+
+my (@links, @sources, @tests, @long);
+foreach my $page (@pages)
+{
+	my $text = slurp($page);
+	my $prose = without_code($text);
+	(my $plain = $prose) =~ s/`[^`\n]*`//g;
+
+	while ($plain =~ /\]\(([^)\s]+)\)/g)
+	{
+		my $link = $1;
+		next if $link =~ /^https?:/;
+		my ($path, $anchor) = split /#/, $link, 2;
+		my $target = $page;
+		if ($path ne '')
+		{
+			$target = File::Spec->canonpath(dirname($page) . "/$path");
+			1 while $target =~ s{[^/]+/\.\./}{};
+		}
+		if (!-e $target)
+		{
+			push @links, "$page: $link";
+		}
+		elsif (defined $anchor && $anchor ne '' && !anchors($target)->{$anchor})
+		{
+			push @links, "$page: $link: no such heading";
+		}
+	}
+	while ($prose =~ /`(?:[\w.\/]*\/)?(\w+\.(?:c|cc|h|sh|py|pl|pm))`/g)
+	{
+		my $name = $1;
+		# NAME stands for any, postgres.h is the server's
+		next if $name =~ /NAME|NNN|^postgres\.h$/;
+		push @sources, "$page: $name" unless $file{$name};
+	}
+	while ($prose =~ /`(\d\d\d_\w+?)(?:\.pl)?`/g)
+	{
+		push @tests, "$page: $1" unless $file{"$1.pl"};
+	}
+	next if $page =~ m{^bench/};
+	my ($code, $i) = (0, 0);
+	foreach my $line (split /\n/, $text)
+	{
+		$i++;
+		if ($line =~ /^\s*```/) { $code = !$code; next; }
+		next if $code || length($line) <= 80 || $line =~ /^\s*\|/ || $line =~ /\]\(\S{20,}\)/;
+		push @long, "$page:$i: " . length($line) . ' columns';
+	}
+}
+result('links lead to files and headings', @links);
+result('source files that are named exist', @sources);
+result('tests that are named exist', @tests);
+result('lines have at most 80 columns', @long);
+
+my @settings;
+my $usage = slurp('docs/usage.md');
+my $guc = (grep { -f $_ } glob('src/guc.c src/*/guc.c'))[0];
+my $source = slurp($guc);
+while ($source =~ /DefineCustom(\w+)Variable\("(lsm\.\w+)",.*?&lsm_\w+,\s*([^,;]+),/sg)
+{
+	my ($type, $name, $default) = ($1, $2, $3);
+	next if $name eq 'lsm.crash_point';
+	my ($shown) = $usage =~ /^\| `\Q$name\E` \| ([^|]*?) \|/m;
+	if (!defined $shown)
+	{
+		push @settings, "$name is not in docs/usage.md";
+		next;
+	}
+	my $said = $shown =~ /^(\d+)(kB|MB)$/ ? $1 * ($2 eq 'MB' ? 1024 : 1) : $shown;
+	$said = { on => 'true', off => 'false' }->{$said} // $said;
+	push @settings, "$name: docs/usage.md says $shown, $guc $default"
+	  if ($type eq 'Enum' ? $default !~ /_\U$said\E$|_ON_\U$said\E$/
+		: $type eq 'Bool' ? $default ne $said : $default != $said);
+}
+result('settings and their defaults are in docs/usage.md', @settings);
+
+my $index = slurp('docs/README.md');
+result('docs/README.md lists every page',
+	grep { $_ ne 'docs/README.md' && index($index, '(' . basename($_) . ')') < 0 }
+	  grep { m{^docs/} } @pages);
+
+my $lines = () = slurp('README.md') =~ /\n/g;
+result('README.md has at most 150 lines', $lines <= 150 ? () : "$lines lines");
+
+my @meta;
+my $meta = eval { JSON::PP->new->decode(slurp('META.json')) };
+my ($version) = slurp('Makefile') =~ /^LSM_VERSION := (\S+)$/m;
+push @meta, "META.json: $@" unless $meta;
+if ($meta)
+{
+	my $provided = $meta->{provides}{lsmam};
+	push @meta, "META.json: no file $provided->{file}" unless -f $provided->{file};
+	# three numbers there, two here
+	push @meta, "META.json: version $_ is not $version" for grep { $_ ne "$version.0" } $meta->{version}, $provided->{version};
+}
+push @meta, 'lsmam.control: another version'
+  unless slurp('lsmam.control') =~ /^default_version = '\Q$version\E'$/m;
+result('META.json, lsmam.control and Makefile agree', @meta);
+
+print "1..$n\n";
+exit($failed ? 1 : 0);

@@ -53,7 +53,7 @@ bloom_rate(double bits_per_key)
 	return (double) positives / (double) NPROBES;
 }
 
-/* InsertBatch keys that all units of a full segment with keys from `first` on let pass. */
+/* Absent keys that all units of a full segment with keys from `first` on let pass. */
 static uint64_t
 segment_positives(const LsmFilterParams *params, uint64_t first, uint64_t nprobes,
 				  double *expected)

@@ -39,7 +39,7 @@ typedef enum HelpState
 	HELP_FREE,
 	HELP_WANTED,
 	HELP_TAKEN,
-	HELP_FORSAKEN,				/* taken, but the job is no more */
+	HELP_ABANDONED,				/* taken, but the job is no more */
 	HELP_DONE,
 	HELP_FAILED
 } HelpState;
@@ -206,14 +206,14 @@ lsm_wal_offload_end(LsmJob *job)
 		int			slot = job->help[i].slot;
 
 		abandoned[slot] = help->slots[slot].state == HELP_TAKEN;
-		set_state(slot, abandoned[slot] ? HELP_FORSAKEN : HELP_FREE);
+		set_state(slot, abandoned[slot] ? HELP_ABANDONED : HELP_FREE);
 	}
 	SpinLockRelease(&help->mutex);
 	job->nhelp = 0;
 	for (int slot = 0; slot < LSM_HELP_SLOTS; slot++)
 	{
 		/* the worker that is at it looks after each piece: a few milliseconds */
-		while (abandoned[slot] && get_state(slot) == HELP_FORSAKEN)
+		while (abandoned[slot] && get_state(slot) == HELP_ABANDONED)
 			pg_usleep(1000L);
 	}
 }
@@ -229,7 +229,7 @@ help_end(HelpState state)
 		return;
 	helping = -1;
 	SpinLockAcquire(&help->mutex);
-	set_state(slot, help->slots[slot].state == HELP_FORSAKEN ? HELP_FREE : state);
+	set_state(slot, help->slots[slot].state == HELP_ABANDONED ? HELP_FREE : state);
 	SpinLockRelease(&help->mutex);
 	ConditionVariableBroadcast(&help->cv);
 }
@@ -266,7 +266,7 @@ help_take(HelpSlot *taken)
 static bool
 help_is_abandoned(void)
 {
-	return get_state(helping) == HELP_FORSAKEN;
+	return get_state(helping) == HELP_ABANDONED;
 }
 
 /*

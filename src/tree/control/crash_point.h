@@ -10,7 +10,7 @@
 
 
 #ifdef LSM_TESTING
-/* options.c: GUC lsm.crash_point; tombstones the process group's postmaster when
+/* crash_point.c: GUC lsm.crash_point; kills the process group's postmaster when
  * the name matches. */
 extern char *lsm_crash_point_name;
 extern void lsm_crash_point_hit(const char *name);

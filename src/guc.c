@@ -243,8 +243,8 @@ lsm_guc_init(void)
 bool
 lsm_settings_are_servers(void)
 {
-	struct config_generic **settings = get_guc_variables();
-	int			n = GetNumConfigOptions();
+	int			n;
+	struct config_generic **settings = get_guc_variables(&n);
 
 	for (int i = 0; i < n; i++)
 	{

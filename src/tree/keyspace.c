@@ -58,7 +58,7 @@
 void
 lsm_keyspace_dir(uint64 keyspace_id, char *path)
 {
-	snprintf(path, MAXPGPATH, "%s/%016" INT64_MODIFIER "x", LSM_DIR, keyspace_id);
+	snprintf(path, MAXPGPATH, "%s/%016" PRIx64, LSM_DIR, keyspace_id);
 }
 
 bool
@@ -157,8 +157,8 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 		char	   *eol = strchr(at, '\n');
 
 		if (eol == NULL ||
-			sscanf(at, "%u %u %u %d", &owner.rnode.dbNode, &owner.rnode.spcNode,
-				   &owner.rnode.relNode, &owner.backend) != 4)
+			sscanf(at, "%u %u %u %d", &owner.rlocator.dbOid, &owner.rlocator.spcOid,
+				   &owner.rlocator.relNumber, &owner.backend) != 4)
 		{
 			n = LSM_OWNERS_NONE;	/* torn, or not an owner file */
 			break;
@@ -193,8 +193,8 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 	snprintf(tmp, sizeof(tmp), "%.900s/%s.tmp.%d", dir, LSM_OWNER_FILE, MyProcPid);
 	initStringInfo(&text);
 	for (i = 0; i < n; i++)
-		appendStringInfo(&text, "%u %u %u %d\n", owners[i].rnode.dbNode,
-						 owners[i].rnode.spcNode, owners[i].rnode.relNode,
+		appendStringInfo(&text, "%u %u %u %d\n", owners[i].rlocator.dbOid,
+						 owners[i].rlocator.spcOid, owners[i].rlocator.relNumber,
 						 owners[i].backend);
 
 	fd = OpenTransientFile(tmp, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
@@ -226,7 +226,7 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 
 /* Add a line if it is not there. */
 static void
-lsm_owner_add(uint64 keyspace_id, RelFileNode rnode, BackendId backend)
+lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 {
 	LsmOwner   *owners = NULL;
 	LsmOwner   *all;
@@ -236,28 +236,28 @@ lsm_owner_add(uint64 keyspace_id, RelFileNode rnode, BackendId backend)
 	n = Max(n, 0);
 	for (i = 0; i < n; i++)
 	{
-		if (RelFileNodeEquals(owners[i].rnode, rnode) && owners[i].backend == backend)
+		if (RelFileLocatorEquals(owners[i].rlocator, rlocator) && owners[i].backend == backend)
 			return;
 	}
 	all = palloc((n + 1) * sizeof(LsmOwner));
 	if (n > 0)
 		memcpy(all, owners, n * sizeof(LsmOwner));
-	all[n].rnode = rnode;
+	all[n].rlocator = rlocator;
 	all[n].backend = backend;
 	lsm_owner_write(keyspace_id, all, n + 1);
 	pfree(all);
 }
 
 void
-lsm_keyspace_ensure(uint64 keyspace_id, RelFileNode rnode, BackendId backend)
+lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 {
 	(void) lsm_keyspace_make_dir(keyspace_id);
-	lsm_owner_add(keyspace_id, rnode, backend);
+	lsm_owner_add(keyspace_id, rlocator, backend);
 }
 
 /* A directory with an owner file under a new random id; durable. */
 static uint64
-lsm_keyspace_new(RelFileNode rnode, BackendId backend)
+lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend)
 {
 	uint64		id;
 
@@ -272,7 +272,7 @@ lsm_keyspace_new(RelFileNode rnode, BackendId backend)
 		} while (id == 0);
 	} while (!lsm_keyspace_make_dir(id));
 	LSM_CRASH_POINT("create_dir_made");
-	lsm_owner_add(id, rnode, backend);
+	lsm_owner_add(id, rlocator, backend);
 	LSM_CRASH_POINT("create_owner_written");
 	return id;
 }
@@ -318,15 +318,15 @@ lsm_keyspace_remove_logged(uint64 keyspace_id)
 /* ---- creation ---- */
 
 static void
-lsm_meta_template(LsmMetaPage *meta, RelFileNode rnode, LsmKind kind, uint64 keyspace_id)
+lsm_meta_template(LsmMetaPage *meta, RelFileLocator rlocator, LsmKind kind, uint64 keyspace_id)
 {
 	memset(meta, 0, sizeof(*meta));
 	meta->magic = LSM_META_MAGIC;
 	meta->format_version = LSM_META_VERSION;
 	meta->keyspace_id = keyspace_id;
-	meta->dboid = rnode.dbNode;
-	meta->spcoid = rnode.spcNode;
-	meta->relfilenode = rnode.relNode;
+	meta->dboid = rlocator.dbOid;
+	meta->spcoid = rlocator.spcOid;
+	meta->relfilenode = rlocator.relNumber;
 	meta->kind = kind;
 	meta->seq_limit = 1;
 	meta->next_file = 1;
@@ -341,15 +341,15 @@ lsm_meta_template(LsmMetaPage *meta, RelFileNode rnode, LsmKind kind, uint64 key
  * section; `buffer` invalid: without metapage.
  */
 static void
-lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileNode rnode,
-				 BackendId backend, Buffer buffer, const LsmMetaPage *meta)
+lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileLocator rlocator,
+				 ProcNumber backend, Buffer buffer, const LsmMetaPage *meta)
 {
 	LsmWalKeyspace record;
 	XLogRecPtr	lsn;
 
 	memset(&record, 0, sizeof(record));
 	record.keyspace_id = keyspace_id;
-	record.rnode = rnode;
+	record.rlocator = rlocator;
 	record.backend = backend;
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, sizeof(record));
@@ -365,10 +365,10 @@ lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileNode rnode,
 
 /* See tree_private.h. */
 void
-lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode)
+lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator)
 {
 	START_CRIT_SECTION();
-	lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, keyspace_id, rnode, InvalidBackendId,
+	lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, keyspace_id, rlocator, INVALID_PROC_NUMBER,
 					 InvalidBuffer, NULL);
 	END_CRIT_SECTION();
 }
@@ -379,13 +379,13 @@ lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode)
  */
 void
 lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
-			   RelFileNode rnode, BackendId backend, char relpersistence)
+			   RelFileLocator rlocator, ProcNumber backend, char relpersistence)
 {
 	START_CRIT_SECTION();
 	lsm_meta_init(BufferGetPage(buffer), meta);
 	MarkBufferDirty(buffer);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)
-		lsm_keyspace_log(info, meta->keyspace_id, rnode, backend, buffer, meta);
+		lsm_keyspace_log(info, meta->keyspace_id, rlocator, backend, buffer, meta);
 	END_CRIT_SECTION();
 	if (relpersistence == RELPERSISTENCE_UNLOGGED)
 		FlushOneBuffer(buffer);
@@ -397,27 +397,27 @@ lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
  * created it), or of one whose relfilenode is used again.
  */
 static void
-lsm_control_drop_fork(RelFileNode rnode, BackendId backend)
+lsm_control_drop_fork(RelFileLocator rlocator, ProcNumber backend)
 {
 	LsmTreeShared *ctl;
 	int			i;
 
 	for (i = 0;
-		 (ctl = backend == InvalidBackendId ? lsm_control_nth(i) : lsm_control_nth_local(i)) != NULL;
+		 (ctl = backend == INVALID_PROC_NUMBER ? lsm_control_nth(i) : lsm_control_nth_local(i)) != NULL;
 		 i++)
 	{
 		uint64		id;
-		RelFileNode its;
+		RelFileLocator its;
 		LsmKind		kind;
 		char		relpersistence;
 
-		if (ctl->rnode.relNode != rnode.relNode ||
+		if (ctl->rlocator.relNumber != rlocator.relNumber ||
 			!lsm_control_identity(ctl, &id, &its, &kind, &relpersistence) ||
-			!RelFileNodeEquals(its, rnode) ||
-			(relpersistence == RELPERSISTENCE_TEMP) != (backend != InvalidBackendId))
+			!RelFileLocatorEquals(its, rlocator) ||
+			(relpersistence == RELPERSISTENCE_TEMP) != (backend != INVALID_PROC_NUMBER))
 			continue;
 		lsm_control_drop(id);
-		if (backend != InvalidBackendId)
+		if (backend != INVALID_PROC_NUMBER)
 			i = -1;				/* the local ones may have moved up */
 	}
 }
@@ -429,13 +429,13 @@ lsm_control_drop_fork(RelFileNode rnode, BackendId backend)
  * before, and a load could not tell them from those of the new one.
  */
 static void
-lsm_log_empty_fork(RelFileNode rnode)
+lsm_log_empty_fork(RelFileLocator rlocator)
 {
 	xl_smgr_truncate record;
 
 	memset(&record, 0, sizeof(record));
 	record.blkno = 0;
-	record.rnode = rnode;
+	record.rlocator = rlocator;
 	record.flags = SMGR_TRUNCATE_HEAP;
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, sizeof(record));
@@ -443,10 +443,10 @@ lsm_log_empty_fork(RelFileNode rnode)
 }
 
 void
-lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
+lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 				char relpersistence, LsmKind kind)
 {
-	SMgrRelation smgr = smgropen(rnode, backend);
+	SMgrRelation smgr = smgropen(rlocator, backend);
 	LsmMetaPage meta;
 	uint64		id;
 
@@ -461,17 +461,17 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
 				 errhint("Use pg_dumpall or pg_dump, or change the tables to heap and drop the lsm indexes in the old cluster first.")));
 	if (smgrnblocks(smgr, MAIN_FORKNUM) != 0)
 		elog(ERROR, "main fork of relation %u (%s) is not empty", relid,
-			 relpathbackend(rnode, backend, MAIN_FORKNUM));
-	lsm_control_drop_fork(rnode, backend);
+			 lsm_relpath(rlocator, backend, MAIN_FORKNUM));
+	lsm_control_drop_fork(rlocator, backend);
 
-	id = lsm_keyspace_new(rnode, backend);
-	lsm_meta_template(&meta, rnode, kind, id);
+	id = lsm_keyspace_new(rlocator, backend);
+	lsm_meta_template(&meta, rlocator, kind, id);
 	if (relpersistence == RELPERSISTENCE_TEMP)
 	{
 		PGAlignedBlock block;
 
 		/* no local buffer knows the page yet, and there is no Relation here */
-		lsm_temporary_remember(id, rnode, backend);
+		lsm_temporary_remember(id, rlocator, backend);
 		lsm_meta_init((Page) block.data, &meta);
 		PageSetChecksumInplace((Page) block.data, 0);
 		smgrextend(smgr, MAIN_FORKNUM, 0, block.data, true);
@@ -481,13 +481,13 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
 		Buffer		buffer;
 
 		if (relpersistence == RELPERSISTENCE_PERMANENT && !XLogIsNeeded())
-			lsm_log_empty_fork(rnode);
-		buffer = ReadBufferWithoutRelcache(rnode, MAIN_FORKNUM, P_NEW,
+			lsm_log_empty_fork(rlocator);
+		buffer = ReadBufferWithoutRelcache(rlocator, MAIN_FORKNUM, P_NEW,
 										   RBM_ZERO_AND_LOCK, NULL,
 										   relpersistence == RELPERSISTENCE_PERMANENT);
 		if (BufferGetBlockNumber(buffer) != 0)
 			elog(ERROR, "main fork of relation %u was extended by someone else", relid);
-		lsm_meta_store(buffer, &meta, XLOG_LSM_KEYSPACE_CREATE, rnode, backend,
+		lsm_meta_store(buffer, &meta, XLOG_LSM_KEYSPACE_CREATE, rlocator, backend,
 					   relpersistence);
 		UnlockReleaseBuffer(buffer);
 	}
@@ -499,20 +499,20 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
  * synced, because the checkpoint that would do it may come after the crash that needs it.
  */
 void
-lsm_tree_create_init_fork(RelFileNode rnode, LsmKind kind)
+lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind)
 {
-	SMgrRelation smgr = smgropen(rnode, InvalidBackendId);
+	SMgrRelation smgr = smgropen(rlocator, INVALID_PROC_NUMBER);
 	PGAlignedBlock block;
 	LsmMetaPage meta;
 
 	if (!smgrexists(smgr, INIT_FORKNUM))
 	{
 		smgrcreate(smgr, INIT_FORKNUM, false);
-		log_smgrcreate(&rnode, INIT_FORKNUM);
+		log_smgrcreate(&rlocator, INIT_FORKNUM);
 	}
-	lsm_meta_template(&meta, rnode, kind, 0);
+	lsm_meta_template(&meta, rlocator, kind, 0);
 	lsm_meta_init((Page) block.data, &meta);
-	log_newpage(&rnode, INIT_FORKNUM, 0, (Page) block.data, true);
+	log_newpage(&rlocator, INIT_FORKNUM, 0, (Page) block.data, true);
 	PageSetChecksumInplace((Page) block.data, 0);
 	if (smgrnblocks(smgr, INIT_FORKNUM) == 0)
 		smgrextend(smgr, INIT_FORKNUM, 0, block.data, true);
@@ -543,14 +543,14 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
 		if (!PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
-			meta->dboid == rel->rd_node.dbNode &&
-			meta->relfilenode == rel->rd_node.relNode)
+			meta->dboid == rel->rd_locator.dbOid &&
+			meta->relfilenode == rel->rd_locator.relNumber)
 			old_id = meta->keyspace_id;
 		UnlockReleaseBuffer(buffer);
 		RelationTruncate(rel, 0);
 	}
 	LSM_CRASH_POINT("reset_truncated");
-	lsm_tree_create(rel->rd_node, rel->rd_backend, RelationGetRelid(rel),
+	lsm_tree_create(rel->rd_locator, rel->rd_backend, RelationGetRelid(rel),
 					relpersistence, kind);
 	LSM_CRASH_POINT("reset_created");
 	if (old_id != 0)
@@ -582,11 +582,11 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 	Page		page = (Page) data.data;
 
 	smgrread(RelationGetSmgr(rel), MAIN_FORKNUM, block, data.data);
-	if (!PageIsVerifiedExtended(page, block, PIV_LOG_WARNING | PIV_REPORT_STAT))
+	if (!lsm_page_is_verified(page, block, rel->rd_locator.dbOid))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("invalid page in block %u of relation %s", block,
-						relpathbackend(rel->rd_node, rel->rd_backend, MAIN_FORKNUM))));
+						lsm_relpath(rel->rd_locator, rel->rd_backend, MAIN_FORKNUM))));
 	if (block == 0)
 		lsm_meta_init(page, new_meta);
 	else if (!PageIsNew(page) &&
@@ -597,7 +597,7 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 
 	/* whatever wal_level is: permanent trees always log (DESIGN section 4) */
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT && !PageIsNew(page))
-		log_newpage(&dst->smgr_rnode.node, MAIN_FORKNUM, block, page, true);
+		log_newpage(&dst->smgr_rlocator.locator, MAIN_FORKNUM, block, page, true);
 	PageSetChecksumInplace(page, block);
 	smgrextend(dst, MAIN_FORKNUM, block, data.data, true);
 }
@@ -608,7 +608,7 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
  * directory is then an orphan.
  */
 void
-lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
+lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
 {
 	LsmTree    *tree = lsm_tree_open(rel, kind, NULL);
 	char		relpersistence = rel->rd_rel->relpersistence;
@@ -629,20 +629,20 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
 	UnlockReleaseBuffer(buffer);
 	files = lsm_manifest_read(tree, &nfiles, NULL);
 
-	id = lsm_keyspace_new(new_rnode, rel->rd_backend);
+	id = lsm_keyspace_new(new_rlocator, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_TEMP)
-		lsm_temporary_remember(id, new_rnode, rel->rd_backend);
+		lsm_temporary_remember(id, new_rlocator, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)
-		lsm_keyspace_log_new(id, new_rnode);
+		lsm_keyspace_log_new(id, new_rlocator);
 	lsm_keyspace_link_files(meta.keyspace_id, id, files, nfiles,
 							relpersistence == RELPERSISTENCE_PERMANENT);
 	pfree(files);
 
 	meta.keyspace_id = id;
-	meta.dboid = new_rnode.dbNode;
-	meta.spcoid = new_rnode.spcNode;
-	meta.relfilenode = new_rnode.relNode;
-	dst = smgropen(new_rnode, rel->rd_backend);
+	meta.dboid = new_rlocator.dbOid;
+	meta.spcoid = new_rlocator.spcOid;
+	meta.relfilenode = new_rlocator.relNumber;
+	dst = smgropen(new_rlocator, rel->rd_backend);
 	nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	for (block = 0; block < nblocks; block++)
 	{
@@ -658,9 +658,9 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
 static bool
 lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
 {
-	return meta->dboid == tree->rnode.dbNode &&
-		meta->spcoid == tree->rnode.spcNode &&
-		meta->relfilenode == tree->rnode.relNode;
+	return meta->dboid == tree->rlocator.dbOid &&
+		meta->spcoid == tree->rlocator.spcOid &&
+		meta->relfilenode == tree->rlocator.relNumber;
 }
 
 /*
@@ -677,10 +677,10 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
 	LsmFileMeta *files;
 	int			nfiles;
 	uint64		saved_id;
-	uint64		id = lsm_keyspace_new(tree->rnode, tree->backend);
+	uint64		id = lsm_keyspace_new(tree->rlocator, tree->backend);
 
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
-		lsm_temporary_remember(id, tree->rnode, tree->backend);
+		lsm_temporary_remember(id, tree->rlocator, tree->backend);
 	saved_id = tree->keyspace_id;
 	tree->keyspace_id = named;
 	files = lsm_manifest_read(tree, &nfiles, NULL);
@@ -699,7 +699,7 @@ meta_adopt_locked(LsmTree *tree)
 {
 	LsmMetaPage *page;
 	LsmMetaPage meta;
-	RelFileNode old;
+	RelFileLocator old;
 	Buffer		buffer;
 	uint64		id;
 
@@ -708,10 +708,10 @@ meta_adopt_locked(LsmTree *tree)
 	UnlockReleaseBuffer(buffer);
 	if (meta.keyspace_id == 0 || lsm_meta_is_own(tree, &meta))
 		return;
-	old.dbNode = meta.dboid;
-	old.spcNode = meta.spcoid;
-	old.relNode = meta.relfilenode;
-	id = lsm_meta_keyspace(&meta, tree->rnode.dbNode);
+	old.dbOid = meta.dboid;
+	old.spcOid = meta.spcoid;
+	old.relNumber = meta.relfilenode;
+	id = lsm_meta_keyspace(&meta, tree->rlocator.dbOid);
 	LSM_CRASH_POINT("adopting");
 
 	/*
@@ -720,26 +720,26 @@ meta_adopt_locked(LsmTree *tree)
 	 * TABLESPACE); another one is ALTER INDEX SET TABLESPACE.  In a copied
 	 * database we do not know where that came from.
 	 */
-	if (old.relNode != tree->rnode.relNode &&
+	if (old.relNumber != tree->rlocator.relNumber &&
 		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend)))
 		id = lsm_meta_own_keyspace(tree, meta.keyspace_id, id);
 	else
 	{
-		lsm_owner_add(id, tree->rnode, tree->backend);
+		lsm_owner_add(id, tree->rlocator, tree->backend);
 		if (tree->relpersistence == RELPERSISTENCE_TEMP)
-			lsm_temporary_remember(id, tree->rnode, tree->backend);
+			lsm_temporary_remember(id, tree->rlocator, tree->backend);
 	}
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	Assert(page->keyspace_id == meta.keyspace_id && !lsm_meta_is_own(tree, page));
 	meta = *page;
 	meta.keyspace_id = id;
-	meta.dboid = tree->rnode.dbNode;
-	meta.spcoid = tree->rnode.spcNode;
-	meta.relfilenode = tree->rnode.relNode;
-	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+	meta.dboid = tree->rlocator.dbOid;
+	meta.spcoid = tree->rlocator.spcOid;
+	meta.relfilenode = tree->rlocator.relNumber;
+	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 				   tree->relpersistence);
 	UnlockReleaseBuffer(buffer);
-	lsm_control_move(id, tree->rnode);
+	lsm_control_move(id, tree->rlocator);
 	LSM_CRASH_POINT("adopted");
 }
 
@@ -773,7 +773,7 @@ lsm_meta_assign(LsmTree *tree)
 	if (id != 0)
 		return;
 
-	id = lsm_keyspace_new(tree->rnode, tree->backend);
+	id = lsm_keyspace_new(tree->rlocator, tree->backend);
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	if (page->keyspace_id != 0)
 	{
@@ -781,8 +781,8 @@ lsm_meta_assign(LsmTree *tree)
 		lsm_keyspace_remove(id);
 		return;
 	}
-	lsm_meta_template(&meta, tree->rnode, (LsmKind) page->kind, id);
-	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+	lsm_meta_template(&meta, tree->rlocator, (LsmKind) page->kind, id);
+	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 				   tree->relpersistence);
 	UnlockReleaseBuffer(buffer);
 }

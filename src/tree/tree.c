@@ -44,8 +44,8 @@
 
 typedef struct TreeKey
 {
-	RelFileNode rnode;
-	BackendId	backend;
+	RelFileLocator rlocator;
+	ProcNumber	backend;
 } TreeKey;
 
 typedef struct TreeHandle
@@ -165,7 +165,7 @@ tree_pin(TreeHandle *handle)
 	if (tree->ctl == NULL || tree->keyspace_id == 0 ||
 		!lsm_control_pin(tree->ctl, tree->keyspace_id))
 		return false;
-	if (!RelFileNodeEquals(tree->ctl->rnode, tree->rnode))
+	if (!RelFileLocatorEquals(tree->ctl->rlocator, tree->rlocator))
 	{
 		lsm_control_unpin(tree->ctl);
 		return false;
@@ -194,7 +194,7 @@ lsm_tree_is_pinned(LsmTree *tree)
 static void
 tree_forget(TreeHandle *handle)
 {
-	TreeHandle **recent = &tree_recent[handle->tree.rnode.relNode % TREE_RECENT];
+	TreeHandle **recent = &tree_recent[handle->tree.rlocator.relNumber % TREE_RECENT];
 
 	Assert(handle->pinned == NULL);
 	if (*recent == handle)
@@ -259,7 +259,7 @@ tree_trim_rolled_back(void)
 
 /* See tree_private.h.  Never fails. */
 void
-lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
+lsm_tree_forget_fork(RelFileLocator rlocator, ProcNumber backend)
 {
 	TreeHandle *handle;
 	TreeKey		key;
@@ -267,7 +267,7 @@ lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
 	if (tree_handles == NULL)
 		return;
 	memset(&key, 0, sizeof(key));
-	key.rnode = rnode;
+	key.rlocator = rlocator;
 	key.backend = backend;
 	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
 	if (handle == NULL)
@@ -389,19 +389,19 @@ tree_prepare_process(void)
  * ---------------------------------------------------------------------- */
 
 static TreeHandle *
-tree_lookup(RelFileNode rnode, BackendId backend)
+tree_lookup(RelFileLocator rlocator, ProcNumber backend)
 {
-	TreeHandle **recent = &tree_recent[rnode.relNode % TREE_RECENT];
+	TreeHandle **recent = &tree_recent[rlocator.relNumber % TREE_RECENT];
 	TreeHandle *handle = *recent;
 	TreeKey		key;
 
-	if (handle != NULL && RelFileNodeEquals(handle->tree.rnode, rnode) &&
+	if (handle != NULL && RelFileLocatorEquals(handle->tree.rlocator, rlocator) &&
 		handle->tree.backend == backend)
 		return handle;
 
 	tree_prepare_process();
 	memset(&key, 0, sizeof(key));
-	key.rnode = rnode;
+	key.rlocator = rlocator;
 	key.backend = backend;
 	handle = (TreeHandle *) hash_search(tree_handles, &key, HASH_FIND, NULL);
 	if (handle == NULL)
@@ -455,7 +455,7 @@ tree_report_clone(LsmTree *tree)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("LSM tree of relation %s was copied from another database",
-					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 }
 
 /*
@@ -481,7 +481,7 @@ tree_read_identity(TreeHandle *handle)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("LSM tree of relation %s is of kind %u, expected %u",
-						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
+						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM),
 						meta.kind, (uint32) tree->kind)));
 
 	if (meta.keyspace_id == 0)
@@ -491,27 +491,27 @@ tree_read_identity(TreeHandle *handle)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("LSM tree of relation %s has no keyspace, as if it were that of an unlogged relation after a crash",
-							relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM)),
+							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 					 errhint("Restore the relation from a backup, or rebuild it with REINDEX if it is an index.")));
 		if (tree->rel == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("LSM tree of relation %s has been reset",
-							relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 		lsm_meta_assign(tree);
 		return false;
 	}
 
-	if (meta.dboid != tree->rnode.dbNode &&
-		!lsm_keyspace_exists(lsm_meta_keyspace(&meta, tree->rnode.dbNode)))
+	if (meta.dboid != tree->rlocator.dbOid &&
+		!lsm_keyspace_exists(lsm_meta_keyspace(&meta, tree->rlocator.dbOid)))
 		tree_report_clone(tree);
-	if (meta.dboid != tree->rnode.dbNode || meta.spcoid != tree->rnode.spcNode || meta.relfilenode != tree->rnode.relNode)
+	if (meta.dboid != tree->rlocator.dbOid || meta.spcoid != tree->rlocator.spcOid || meta.relfilenode != tree->rlocator.relNumber)
 	{
 		if (tree->rel == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("LSM tree of relation %s has been moved",
-							relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 		lsm_meta_adopt(tree);
 		return false;
 	}
@@ -535,7 +535,7 @@ tree_resolve(TreeHandle *handle)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation %s has been replaced while it was in use",
-						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 
 	for (int tries = 0;; tries++)
 	{
@@ -552,12 +552,12 @@ tree_resolve(TreeHandle *handle)
 		CHECK_FOR_INTERRUPTS();
 		if (tries > 1000)
 			elog(ERROR, "could not settle the keyspace of LSM tree %s",
-				 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM));
+				 lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM));
 
 		if (!tree_read_identity(handle))
 			continue;
-		lsm_control_move(tree->keyspace_id, tree->rnode);
-		tree->ctl = lsm_control_get(tree->keyspace_id, tree->rnode, tree->kind,
+		lsm_control_move(tree->keyspace_id, tree->rlocator);
+		tree->ctl = lsm_control_get(tree->keyspace_id, tree->rlocator, tree->kind,
 									tree->relpersistence);
 	}
 }
@@ -584,8 +584,8 @@ tree_share_identity(LsmTree *tree, Relation rel, const LsmTreeOptions *options)
 	bool		confirmed;
 
 	confirmed = rel->rd_createSubid == InvalidSubTransactionId &&
-		rel->rd_newRelfilenodeSubid == InvalidSubTransactionId &&
-		rel->rd_firstRelfilenodeSubid == InvalidSubTransactionId;
+		rel->rd_newRelfilelocatorSubid == InvalidSubTransactionId &&
+		rel->rd_firstRelfilelocatorSubid == InvalidSubTransactionId;
 
 	/* unlocked: whoever changes it has opened the same relation */
 	if (likely(ctl->relid == relid && (ctl->relid_confirmed || !confirmed) &&
@@ -614,7 +614,7 @@ tree_share_identity(LsmTree *tree, Relation rel, const LsmTreeOptions *options)
 LsmTree *
 lsm_tree_open(Relation rel, LsmKind kind, const LsmTreeOptions *options)
 {
-	TreeHandle *handle = tree_lookup(rel->rd_node, rel->rd_backend);
+	TreeHandle *handle = tree_lookup(rel->rd_locator, rel->rd_backend);
 	LsmTree    *tree = &handle->tree;
 
 	tree->rel = rel;
@@ -654,7 +654,7 @@ lsm_tree_attach(LsmTreeShared *ctl)
 	TreeHandle *handle;
 	LsmTree    *tree;
 	uint64		keyspace_id;
-	RelFileNode rnode;
+	RelFileLocator rlocator;
 	LsmKind		kind;
 	char		relpersistence;
 
@@ -666,11 +666,11 @@ lsm_tree_attach(LsmTreeShared *ctl)
 		tree_unpin_all();
 	}
 
-	if (!lsm_control_identity(ctl, &keyspace_id, &rnode, &kind, &relpersistence))
+	if (!lsm_control_identity(ctl, &keyspace_id, &rlocator, &kind, &relpersistence))
 		return NULL;
 	Assert(!ctl->local);
 
-	handle = tree_lookup(rnode, InvalidBackendId);
+	handle = tree_lookup(rlocator, INVALID_PROC_NUMBER);
 	tree = &handle->tree;
 	if (handle->pinned != NULL && (handle->pinned != ctl || !tree_current(handle)))
 	{

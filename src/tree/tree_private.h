@@ -266,7 +266,7 @@ typedef struct LsmTreeShared
 	 */
 	pg_atomic_uint64 keyspace_id LSM_LINE_START;
 	bool		local;			/* a temporary tree's, in backend memory */
-	RelFileNode rnode;
+	RelFileLocator rlocator;
 	LsmKind		kind;
 	char		relpersistence;
 
@@ -362,11 +362,11 @@ extern void lsm_control_touch(LsmTreeShared *ctl);
 
 /* Identity, read under the control table lock; false if the block is free. */
 extern bool lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
-								 RelFileNode *rnode, LsmKind *kind,
+								 RelFileLocator *rlocator, LsmKind *kind,
 								 char *relpersistence);
 
 /* The keyspace's log lives in this fork; a block that says otherwise is dropped. */
-extern void lsm_control_move(uint64 keyspace_id, RelFileNode rnode);
+extern void lsm_control_move(uint64 keyspace_id, RelFileLocator rlocator);
 
 /* Counts drops and reuses of blocks, for backends that cache handles. */
 extern uint64 lsm_control_drops(void);
@@ -376,7 +376,7 @@ extern LsmTreeShared *lsm_control_nth_local(int i);
 
 /* Find or take the block of a keyspace; evicts idle trees when all are taken.  A
  * new block is UNLOADED.  ERROR if none can be had (hint: lsm.max_trees). */
-extern LsmTreeShared *lsm_control_get(uint64 keyspace_id, RelFileNode rnode,
+extern LsmTreeShared *lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator,
 									  LsmKind kind, char relpersistence);
 
 /* NULL if the keyspace has none. */
@@ -452,8 +452,8 @@ extern void lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set);
 
 struct LsmTree
 {
-	RelFileNode rnode;			/* hash key, with backend */
-	BackendId	backend;
+	RelFileLocator rlocator;	/* hash key, with backend */
+	ProcNumber	backend;
 	char		relpersistence;
 	LsmKind		kind;
 	Oid			relid;
@@ -650,10 +650,10 @@ extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filte
 								   char *path);
 
 /* Main fork of that name exists and is not empty; also if that cannot be told.  Never an error. */
-extern bool lsm_fork_exists(RelFileNode rnode, BackendId backend);
+extern bool lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend);
 
 /* Directory and owner file, durable; existing ones are fine (redo). */
-extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
 /* redo of a piece of a file: durable when it returns */
 extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
@@ -664,8 +664,8 @@ extern void lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number);
 /* Lines of the owner file: one per fork that may name the keyspace. */
 typedef struct LsmOwner
 {
-	RelFileNode rnode;
-	BackendId	backend;
+	RelFileLocator rlocator;
+	ProcNumber	backend;
 } LsmOwner;
 
 /*
@@ -684,7 +684,7 @@ extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
 extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
 
 /* A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner durable. */
-extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode);
+extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator);
 
 /* clone.c: the keyspace that takes the named one's place in a copied database */
 extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
@@ -761,7 +761,7 @@ extern void lsm_drop_keyspaces(void);
 /* temporary.c: trees of this backend's temporary relations */
 
 /* The keyspace is in this fork now; one that was there before goes at once. */
-extern void lsm_temporary_remember(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+extern void lsm_temporary_remember(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
 /* Release those whose fork is gone.  Never fails. */
 extern void lsm_temporary_release_gone(void);
@@ -773,7 +773,7 @@ extern void lsm_temporary_note_abort(void);
 extern void lsm_temporary_release_all(void);
 
 /* tree.c: nobody will use the temporary tree in this fork again. */
-extern void lsm_tree_forget_fork(RelFileNode rnode, BackendId backend);
+extern void lsm_tree_forget_fork(RelFileLocator rlocator, ProcNumber backend);
 
 /* ======================================================================
  * version.c, filecache.c: a backend's view of the files

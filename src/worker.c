@@ -152,7 +152,7 @@ worker_recover(MemoryContext context)
 
 	MemoryContextSwitchTo(context);
 	FlushErrorState();
-	MemoryContextResetAndDeleteChildren(context);
+	MemoryContextReset(context);
 
 	RESUME_INTERRUPTS();
 	return whose != NULL;

@@ -11,6 +11,8 @@
 
 #include "utils/rel.h"
 
+#include "compat.h"
+
 #define LSM_TABLE_AM_NAME	"lsm"
 #define LSM_INDEX_AM_NAME	"lsm_index"
 

@@ -145,7 +145,7 @@ make_btree(Oid index, const char *reason)
 static void
 check_owner(Oid table, Oid index, const char *reason)
 {
-	if (get_rel_relkind(table) == '\0' || pg_class_ownercheck(table, GetUserId()))
+	if (get_rel_relkind(table) == '\0' || object_ownercheck(RelationRelationId, table, GetUserId()))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -226,7 +226,7 @@ lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
 		return;
 	pk = RangeVarGetRelid(constraint->pktable, NoLock, true);
 	if (!OidIsValid(pk) || get_rel_relkind(pk) != RELKIND_RELATION ||
-		!pg_class_ownercheck(relid, GetUserId()))
+		!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return;
 
 again:
@@ -262,7 +262,7 @@ lsm_prepare_using_index(Oid relid, Oid index, bool for_now)
 	ListCell   *lc;
 
 	if (lsm_relation_am(index) != lsm_index_am_oid() ||
-		!pg_class_ownercheck(relid, GetUserId()))
+		!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return false;
 	LockRelationOid(relid, AccessExclusiveLock);
 	foreach(lc, lsm_unique_indexes(relid, lsm_index_am_oid()))
@@ -353,8 +353,8 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 	List	   *keys = NIL;
 	ListCell   *lc;
 
-	if (!OidIsValid(relid) || !pg_class_ownercheck(relid, GetUserId()) ||
-		!pg_class_ownercheck(parent, GetUserId()))
+	if (!OidIsValid(relid) || !object_ownercheck(RelationRelationId, relid, GetUserId()) ||
+		!object_ownercheck(RelationRelationId, parent, GetUserId()))
 		return;
 	foreach(lc, lsm_unique_indexes(parent, BTREE_AM_OID))
 	{
@@ -384,7 +384,7 @@ lsm_prepare_parent_key(Oid parent, bool primary, bool nulls_not_distinct,
 	ListCell   *lc;
 
 	if (get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE ||
-		!pg_class_ownercheck(parent, GetUserId()))
+		!object_ownercheck(RelationRelationId, parent, GetUserId()))
 		return;
 	foreach(lc, find_all_inheritors(parent, NoLock, NULL))
 	{
@@ -402,8 +402,8 @@ lsm_prepare_attach_index(Oid parent, RangeVar *partition)
 
 	if (!OidIsValid(index) || lsm_relation_am(index) != lsm_index_am_oid() ||
 		lsm_relation_am(parent) != BTREE_AM_OID ||
-		!pg_class_ownercheck(index, GetUserId()) ||
-		!pg_class_ownercheck(parent, GetUserId()))
+		!object_ownercheck(RelationRelationId, index, GetUserId()) ||
+		!object_ownercheck(RelationRelationId, parent, GetUserId()))
 		return;
 	table = IndexGetRelation(index, true);
 	if (!OidIsValid(table))
@@ -441,7 +441,7 @@ lsm_prepare_refresh(RefreshMatViewStmt *stmt)
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_MATVIEW ||
-		!pg_class_ownercheck(relid, GetUserId()) ||
+		!object_ownercheck(RelationRelationId, relid, GetUserId()) ||
 		lsm_unique_indexes(relid, lsm_index_am_oid()) == NIL)
 		return;
 	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))

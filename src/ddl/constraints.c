@@ -375,7 +375,7 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 	{
 		alters |= lfirst_node(AlterTableCmd, lc)->subtype == AT_AlterColumnType;
 	}
-	if (!alters || !pg_class_ownercheck(relid, GetUserId()))
+	if (!alters || !object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return NIL;
 
 	/* the lock that the statement takes */

@@ -13,6 +13,8 @@
 #include "nodes/parsenodes.h"
 #include "utils/palloc.h"
 
+#include "compat.h"
+
 /* A unique index, from pg_index */
 typedef struct LsmUniqueIndex
 {

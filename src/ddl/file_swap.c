@@ -116,7 +116,7 @@ locked_by_me(Oid relid)
 	LOCKTAG		tag;
 
 	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relid);
-	return LockHeldByMe(&tag, AccessExclusiveLock);
+	return LockHeldByMe(&tag, AccessExclusiveLock, false);
 }
 
 /* Nobody else can use the relation: its file, or that of its table, is this transaction's alone. */
@@ -159,8 +159,8 @@ file_is_in_question(Relation rel)
 		rel->rd_rel->relkind != RELKIND_SEQUENCE &&
 		rel->rd_rel->relpersistence != RELPERSISTENCE_TEMP &&
 		rel->rd_createSubid == InvalidSubTransactionId &&
-		rel->rd_newRelfilenodeSubid == InvalidSubTransactionId &&
-		rel->rd_firstRelfilenodeSubid == InvalidSubTransactionId &&
+		rel->rd_newRelfilelocatorSubid == InvalidSubTransactionId &&
+		rel->rd_firstRelfilelocatorSubid == InvalidSubTransactionId &&
 	/* of an index that is not ready it may be anything */
 		(rel->rd_rel->relkind != RELKIND_INDEX || rel->rd_index->indisready);
 }

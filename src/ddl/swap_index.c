@@ -56,7 +56,7 @@ static IndexStmt *
 index_statement(Relation table, Relation index, const char *am, List *options)
 {
 	TupleDesc	desc = RelationGetDescr(table);
-	AttrMap    *map = build_attrmap_by_name(desc, desc);
+	AttrMap    *map = build_attrmap_by_name(desc, desc, false);
 	RangeVar   *name = makeRangeVar(get_namespace_name(RelationGetNamespace(table)),
 									pstrdup(RelationGetRelationName(table)), -1);
 	IndexStmt  *stmt = generateClonedIndexStmt(name, index, map, NULL);
@@ -100,6 +100,7 @@ lsm_swap_index(Oid index, const char *am, List *options)
 					  InvalidOid,	/* no predefined OID */
 					  InvalidOid,	/* no parent index */
 					  InvalidOid,	/* no parent constraint */
+					  -1,		/* total_parts: unknown */
 					  false,	/* is_alter_table */
 					  false,	/* check_rights: the index was there */
 					  false,	/* check_not_in_use */

@@ -273,7 +273,7 @@ stop_bitmap_prefetch(PlanState *state, void *context)
 		Relation	rel = scan->ss.ss_currentRelation;
 
 		if (rel != NULL && lsm_relation_is_table(rel))
-			scan->prefetch_maximum = 0;
+			lsm_stop_bitmap_prefetch(scan);
 	}
 	return planstate_tree_walker(state, stop_bitmap_prefetch, context);
 }
@@ -299,13 +299,13 @@ lsm_executor_start(QueryDesc *query_desc, int eflags)
  * transaction: what it has counted must not wait for that.
  */
 static void
-lsm_executor_run(QueryDesc *query_desc, ScanDirection direction, uint64 count,
-				 bool execute_once)
+lsm_executor_run(QueryDesc *query_desc, ScanDirection direction,
+				 uint64 count EXECUTE_ONCE_PARAMETER)
 {
 	if (prev_executor_run)
-		prev_executor_run(query_desc, direction, count, execute_once);
+		prev_executor_run(query_desc, direction, count EXECUTE_ONCE);
 	else
-		standard_ExecutorRun(query_desc, direction, count, execute_once);
+		standard_ExecutorRun(query_desc, direction, count EXECUTE_ONCE);
 
 	lsm_counters_publish();
 }

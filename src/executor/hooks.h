@@ -11,6 +11,8 @@
 #include "executor/execdesc.h"
 #include "nodes/parsenodes.h"
 
+#include "compat.h"
+
 /* ---- hooks.c ---- */
 
 extern void lsm_hooks_init(void);

@@ -76,7 +76,7 @@ function_may_look(Oid function, void *context)
 		case F_CLOCK_TIMESTAMP:
 		case F_GEN_RANDOM_UUID:
 		case F_NEXTVAL:
-		case F_RANDOM:
+		case F_RANDOM_:
 			return false;
 		default:
 			return func_volatile(function) == PROVOLATILE_VOLATILE;
@@ -354,7 +354,7 @@ static void
 insert_index_entries(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 {
 	if (rri->ri_NumIndices > 0)
-		list_free(ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL));
+		list_free(ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL, false));
 }
 
 /* Unique indexes, exclusion constraints. */

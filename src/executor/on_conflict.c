@@ -191,7 +191,7 @@ map_do_update(ModifyTableState *modify, ResultRelInfo *root,
 	EState	   *estate = modify->ps.state;
 	TupleDesc	desc = RelationGetDescr(partition->ri_RelationDesc);
 	AttrMap    *map = build_attrmap_by_name(desc,
-											RelationGetDescr(root->ri_RelationDesc));
+											RelationGetDescr(root->ri_RelationDesc), false);
 	AttrMap    *colno_map = ExecGetChildToRootMap(partition)->attrMap;
 	List	   *colnos = NIL;
 	ListCell   *lc;
@@ -228,7 +228,7 @@ prepare_do_update(ModifyTableState *modify, ResultRelInfo *root,
 	/* a slot of its own: the partition's access method may be another one */
 	state->oc_Existing = table_slot_create(partition->ri_RelationDesc,
 										   &modify->ps.state->es_tupleTable);
-	if (partition->ri_RootToPartitionMap == NULL)
+	if (ExecGetRootToChildMap(partition, modify->ps.state) == NULL)
 	{
 		state->oc_ProjSlot = root->ri_onConflict->oc_ProjSlot;
 		state->oc_ProjInfo = root->ri_onConflict->oc_ProjInfo;

@@ -158,7 +158,7 @@ write_entries(BuildState *state, LsmTree *tree)
 
 	initStringInfo(&last_key);
 	initStringInfo(&last_alive);
-	while (tuplesort_getdatum(state->sort, true, &datum, &isnull, NULL))
+	while (tuplesort_getdatum(state->sort, true, true, &datum, &isnull, NULL))
 	{
 		bytea	   *item = DatumGetByteaPP(datum);
 		const char *data = VARDATA_ANY(item);
@@ -208,7 +208,7 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 	lsm_check_collations(index);
 	state.spec = lsm_key_spec(index);
 	state.unique = info->ii_Unique;
-	lsm_tree_create(index->rd_node, index->rd_backend, RelationGetRelid(index),
+	lsm_tree_create(index->rd_locator, index->rd_backend, RelationGetRelid(index),
 					index->rd_rel->relpersistence, LSM_KIND_INDEX);
 	tree = lsm_index_open_tree(index);
 
@@ -239,5 +239,5 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 void
 lsm_index_build_empty(Relation index)
 {
-	lsm_tree_create_init_fork(index->rd_node, LSM_KIND_INDEX);
+	lsm_tree_create_init_fork(index->rd_locator, LSM_KIND_INDEX);
 }

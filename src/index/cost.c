@@ -128,7 +128,7 @@ mirrored_family(Oid family, Oid type)
 	Oid			less;
 	Oid			btree_family;
 	Oid			btree_type;
-	int16		strategy;
+	CompareType comparison;
 
 	if (family_mirrors == NULL)
 	{
@@ -144,8 +144,8 @@ mirrored_family(Oid family, Oid type)
 
 	less = get_opfamily_member(family, type, type, BTLessStrategyNumber);
 	if (!OidIsValid(less) ||
-		!get_ordering_op_properties(less, &btree_family, &btree_type, &strategy) ||
-		strategy != BTLessStrategyNumber ||
+		!get_ordering_op_properties(less, &btree_family, &btree_type, &comparison) ||
+		comparison != COMPARE_LT ||
 		!family_covers(family, btree_family))
 		btree_family = InvalidOid;
 
@@ -244,8 +244,8 @@ typedef struct BoundQuals
 
 /* Strategy of an operator qual, 0 for others. */
 static int
-qual_strategy(const IndexOptInfo *info, int column, Expr *clause, BoundQuals *bound,
-			  double *elements)
+qual_strategy(PlannerInfo *root, const IndexOptInfo *info, int column,
+			  Expr *clause, BoundQuals *bound, double *elements)
 {
 	Oid			op;
 
@@ -260,7 +260,7 @@ qual_strategy(const IndexOptInfo *info, int column, Expr *clause, BoundQuals *bo
 
 		op = array->opno;
 		bound->found_array = true;
-		*elements = Max(estimate_array_length(lsecond(array->args)), 1);
+		*elements = Max(estimate_array_length(root, lsecond(array->args)), 1);
 	}
 	else
 		return 0;
@@ -273,7 +273,7 @@ qual_strategy(const IndexOptInfo *info, int column, Expr *clause, BoundQuals *bo
  * range limits nothing.  Quals come in the order of columns.
  */
 static void
-find_bound_quals(IndexPath *path, BoundQuals *bound)
+find_bound_quals(PlannerInfo *root, IndexPath *path, BoundQuals *bound)
 {
 	IndexOptInfo *info = path->indexinfo;
 	int			column = 0;
@@ -298,8 +298,8 @@ find_bound_quals(IndexPath *path, BoundQuals *bound)
 		{
 			RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc2);
 			double		elements;
-			int			strategy = qual_strategy(info, column, rinfo->clause, bound,
-												 &elements);
+			int			strategy = qual_strategy(root, info, column, rinfo->clause,
+												 bound, &elements);
 
 			if (IsA(rinfo->clause, NullTest) &&
 				((NullTest *) rinfo->clause)->nulltesttype == IS_NULL)
@@ -392,7 +392,7 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	Cost		seek;
 	bool		one_row;
 
-	find_bound_quals(path, &bound);
+	find_bound_quals(root, path, &bound);
 	one_row = info->unique && bound.equal_columns == info->nkeycolumns &&
 		!bound.found_array && !bound.found_is_null;
 	if (one_row)

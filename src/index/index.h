@@ -188,7 +188,7 @@ extern uint32 lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask,
 extern void lsm_encode_columns(Relation index, const LsmKeySpec *spec,
 							   Datum *values, bool *isnull, StringInfo out);
 extern bool lsm_any_null(const LsmKeySpec *spec, const bool *isnull);
-extern void lsm_code_corrupt(void) pg_attribute_noreturn();
+pg_noreturn extern void lsm_code_corrupt(void);
 
 /* a StringInfo for something short, in the current memory context */
 static inline void

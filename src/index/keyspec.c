@@ -100,7 +100,7 @@ lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc)
 		return true;
 	if (order_proc == F_BTTEXT_PATTERN_CMP || order_proc == F_BTBPCHAR_PATTERN_CMP)
 		return true;
-	return OidIsValid(collation) && lc_collate_is_c(collation);
+	return OidIsValid(collation) && lsm_collation_is_c(collation);
 }
 
 bool

@@ -163,7 +163,7 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
 	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
 	{
-		vacuum_delay_point();
+		vacuum_delay_point(false);
 		lsm_decode_tid(key, &tid);
 		if (callback(&tid, callback_state))
 		{

@@ -139,8 +139,8 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 static bool
 settings_are_servers(void)
 {
-	struct config_generic **settings = get_guc_variables();
-	int			n = GetNumConfigOptions();
+	int			n;
+	struct config_generic **settings = get_guc_variables(&n);
 
 	for (int i = 0; i < n; i++)
 	{

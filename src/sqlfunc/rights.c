@@ -97,7 +97,7 @@ may_see_facts(Oid table)
 	Oid			user = GetUserId();
 
 	return may_read_rows(table) ||
-		pg_class_ownercheck(table, user) ||
+		object_ownercheck(RelationRelationId, table, user) ||
 		pg_attribute_aclcheck_all(table, user, ACL_SELECT, ACLMASK_ANY) == ACLCHECK_OK ||
 		has_privs_of_role(user, ROLE_PG_STAT_SCAN_TABLES);
 }
@@ -114,7 +114,7 @@ check_right(Form_pg_class form, Oid table, LsmRight right)
 	switch (right)
 	{
 		case LSM_RIGHT_OWNER:
-			if (!pg_class_ownercheck(form->oid, GetUserId()))
+			if (!object_ownercheck(RelationRelationId, form->oid, GetUserId()))
 				aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(form->relkind),
 							   NameStr(form->relname));
 			break;
@@ -223,9 +223,7 @@ lsm_become_owner(Relation table, LsmFormerUser *former)
 	SetUserIdAndSecContext(table->rd_rel->relowner,
 						   former->sec_context | SECURITY_RESTRICTED_OPERATION);
 	former->guc_level = NewGUCNestLevel();
-#if PG_VERSION_NUM >= 170000
 	RestrictSearchPath();
-#endif
 }
 
 /* See functions.h. */

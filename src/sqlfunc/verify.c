@@ -230,7 +230,7 @@ next_tid(Tuplesortstate *sort, int64 *tid)
 	bool		isnull;
 
 	CHECK_FOR_INTERRUPTS();
-	if (!tuplesort_getdatum(sort, true, &value, &isnull, NULL))
+	if (!tuplesort_getdatum(sort, true, true, &value, &isnull, NULL))
 		return false;
 	*tid = DatumGetInt64(value);
 	return true;
@@ -371,7 +371,7 @@ verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
 	{
 		slot = table_slot_create(table, NULL);
 		v.index_slot = table_slot_create(table, NULL);
-		v.scan = index_beginscan(table, index, v.snapshot,
+		v.scan = index_beginscan(table, index, v.snapshot, NULL,
 								 v.info->ii_NumIndexKeyAttrs, 0);
 		v.scan->ignore_killed_tuples = false;	/* do not trust in the key's
 												 * uniqueness */
@@ -387,7 +387,7 @@ verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
 		table_endscan(scan);
 		index_endscan(v.scan);
 
-		v.scan = index_beginscan(table, index, v.snapshot, 0, 0);
+		v.scan = index_beginscan(table, index, v.snapshot, NULL, 0, 0);
 		scan_complete_index(&v);
 		index_endscan(v.scan);
 		ExecDropSingleTupleTableSlot(v.index_slot);

@@ -289,7 +289,7 @@ next_indexed(ValidateIndexState *state, uint64 *packed)
 	Datum		datum;
 	bool		isnull;
 
-	if (!tuplesort_getdatum(state->tuplesort, true, &datum, &isnull, NULL))
+	if (!tuplesort_getdatum(state->tuplesort, true, true, &datum, &isnull, NULL))
 		return false;
 	Assert(!isnull);
 	itemptr_decode(&tid, DatumGetInt64(datum));

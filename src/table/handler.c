@@ -59,7 +59,7 @@ const TableAmRoutine lsm_table_methods = {
 	.tuple_update = lsm_tuple_update,
 	.tuple_lock = lsm_tuple_lock,
 
-	.relation_set_new_filenode = lsm_relation_set_new_filenode,
+	.relation_set_new_filelocator = lsm_relation_set_new_filelocator,
 	.relation_nontransactional_truncate = lsm_relation_nontransactional_truncate,
 	.relation_copy_data = lsm_relation_copy_data,
 	.relation_copy_for_cluster = lsm_relation_copy_for_cluster,

@@ -100,11 +100,11 @@ lsm_tuplock_acquire(Relation rel, ItemPointer tid, LockTupleMode mode,
 			LockTuple(rel, tid, heavyweight_mode[mode]);
 			break;
 		case LockWaitSkip:
-			if (!ConditionalLockTuple(rel, tid, heavyweight_mode[mode]))
+			if (!ConditionalLockTuple(rel, tid, heavyweight_mode[mode], false))
 				return false;
 			break;
 		case LockWaitError:
-			if (!ConditionalLockTuple(rel, tid, heavyweight_mode[mode]))
+			if (!ConditionalLockTuple(rel, tid, heavyweight_mode[mode], log_lock_failures))
 				lock_not_available(rel);
 			break;
 	}
@@ -130,9 +130,9 @@ wait_for_xid(Relation rel, ItemPointer tid, TransactionId xid, LockWaitPolicy po
 			XactLockTableWait(xid, rel, tid, oper);
 			break;
 		case LockWaitSkip:
-			return ConditionalXactLockTableWait(xid);
+			return ConditionalXactLockTableWait(xid, false);
 		case LockWaitError:
-			if (!ConditionalXactLockTableWait(xid))
+			if (!ConditionalXactLockTableWait(xid, log_lock_failures))
 				lock_not_available(rel);
 			break;
 	}

@@ -623,7 +623,8 @@ report_failure(LsmUpdate *update, TM_Result result, TM_FailureData *tmfd)
 TM_Result
 lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
 				 Snapshot snapshot, Snapshot crosscheck, bool wait,
-				 TM_FailureData *tmfd, LockTupleMode *lockmode, bool *update_indexes)
+				 TM_FailureData *tmfd, LockTupleMode *lockmode,
+				 TU_UpdateIndexes *update_indexes)
 {
 	bool		should_free = true;
 	LsmUpdate	update = {
@@ -638,7 +639,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 	bool		waited;
 
 	forbid_parallel("update");
-	*update_indexes = false;
+	*update_indexes = TU_None;
 	update.newtup = update.stored = ExecFetchSlotHeapTuple(slot, true, &should_free);
 	slot->tts_tableOid = RelationGetRelid(rel);
 	update.newtup->t_tableOid = slot->tts_tableOid;
@@ -682,8 +683,8 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 			InvalidTransactionId : update.target.row.xmin;
 		lsm_rows_note_same_keys(rel, update.keys_intact ? &update.newtup->t_self : NULL, &replaced);
 		lsm_relation_note_update(rel, update.target.tree, update.packed);
-		pgstat_count_heap_update(rel, false);
-		*update_indexes = true;
+		pgstat_count_heap_update(rel, false, false);
+		*update_indexes = TU_All;
 	}
 
 	lsm_target_free(&update.target);

@@ -82,17 +82,17 @@
 
 /* Create the init fork that crash recovery copies over an unlogged table. */
 static void
-create_init_fork(SMgrRelation srel, const RelFileNode *rnode)
+create_init_fork(SMgrRelation srel, const RelFileLocator *rlocator)
 {
 	smgrcreate(srel, INIT_FORKNUM, false);
-	log_smgrcreate(rnode, INIT_FORKNUM);
-	lsm_tree_create_init_fork(*rnode, LSM_KIND_TABLE);
+	log_smgrcreate(rlocator, INIT_FORKNUM);
+	lsm_tree_create_init_fork(*rlocator, LSM_KIND_TABLE);
 }
 
 void
-lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrnode,
-							  char persistence, TransactionId *freezeXid,
-							  MultiXactId *minmulti)
+lsm_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocator,
+								 char persistence, TransactionId *freezeXid,
+								 MultiXactId *minmulti)
 {
 	SMgrRelation srel;
 
@@ -103,11 +103,11 @@ lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrnode,
 	*freezeXid = RecentXmin;
 	*minmulti = GetOldestMultiXactId();
 
-	srel = RelationCreateStorage(*newrnode, persistence, true);
-	lsm_tree_create(*newrnode, srel->smgr_rnode.backend, RelationGetRelid(rel),
+	srel = RelationCreateStorage(*newrlocator, persistence, true);
+	lsm_tree_create(*newrlocator, srel->smgr_rlocator.backend, RelationGetRelid(rel),
 					persistence, LSM_KIND_TABLE);
 	if (persistence == RELPERSISTENCE_UNLOGGED)
-		create_init_fork(srel, newrnode);
+		create_init_fork(srel, newrlocator);
 	smgrclose(srel);
 }
 
@@ -124,15 +124,15 @@ renew_older_indexes(Relation rel)
 	List	   *indexes;
 	ListCell   *cell;
 
-	if (rel->rd_newRelfilenodeSubid != subxact)
+	if (rel->rd_newRelfilelocatorSubid != subxact)
 		return;
 	indexes = RelationGetIndexList(rel);
 	foreach(cell, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(cell), AccessExclusiveLock);
 
-		if (index->rd_createSubid != subxact && index->rd_newRelfilenodeSubid != subxact)
-			RelationSetNewRelfilenode(index, index->rd_rel->relpersistence);
+		if (index->rd_createSubid != subxact && index->rd_newRelfilelocatorSubid != subxact)
+			RelationSetNewRelfilenumber(index, index->rd_rel->relpersistence);
 		index_close(index, NoLock);
 	}
 	list_free(indexes);
@@ -164,7 +164,7 @@ lsm_relation_nontransactional_truncate(Relation rel)
 
 typedef struct MovedTable
 {
-	RelFileNode copy;
+	RelFileLocator copy;
 	uint64		row_limit;		/* the copy's, until the transaction ends */
 	struct MovedTable *next;
 } MovedTable;
@@ -188,11 +188,11 @@ forget_moved_tables(XactEvent event, void *arg)
 }
 
 static MovedTable *
-find_moved_table(const RelFileNode *rnode)
+find_moved_table(const RelFileLocator *rlocator)
 {
 	MovedTable *moved = moved_tables;
 
-	while (moved != NULL && !RelFileNodeEquals(moved->copy, *rnode))
+	while (moved != NULL && !RelFileLocatorEquals(moved->copy, *rlocator))
 		moved = moved->next;
 	return moved;
 }
@@ -205,7 +205,7 @@ lsm_relation_check_room(Relation rel, LsmTree *tree, int n)
 
 	if (likely(moved_tables == NULL))
 		return;
-	moved = find_moved_table(&rel->rd_node);
+	moved = find_moved_table(&rel->rd_locator);
 	if (moved == NULL || lsm_tree_row_limit(tree) + n <= moved->row_limit)
 		return;
 	ereport(ERROR,
@@ -217,12 +217,12 @@ lsm_relation_check_room(Relation rel, LsmTree *tree, int n)
 
 /* `tree` is the original's, already copied. */
 static void
-reserve_moved_rows(Relation rel, LsmTree *tree, const RelFileNode *copy)
+reserve_moved_rows(Relation rel, LsmTree *tree, const RelFileLocator *copy)
 {
 	static bool registered = false;
 	uint64		limit = lsm_tree_row_limit(tree);
 	uint64		rows = Min(Max(limit * MOVED_ROWS_FACTOR, MOVED_ROWS_MIN), MOVED_ROWS_MAX);
-	MovedTable *source = find_moved_table(&rel->rd_node);
+	MovedTable *source = find_moved_table(&rel->rd_locator);
 	MovedTable *moved;
 
 	/* moved twice: stay within what the first original has reserved */
@@ -243,15 +243,15 @@ reserve_moved_rows(Relation rel, LsmTree *tree, const RelFileNode *copy)
 
 /* SET TABLESPACE.  The caller holds AccessExclusiveLock. */
 void
-lsm_relation_copy_data(Relation rel, const RelFileNode *newrnode)
+lsm_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 {
 	SMgrRelation srel;
 
-	srel = RelationCreateStorage(*newrnode, rel->rd_rel->relpersistence, true);
-	lsm_tree_copy(rel, LSM_KIND_TABLE, *newrnode);
-	reserve_moved_rows(rel, lsm_table_tree(rel), newrnode);
+	srel = RelationCreateStorage(*newrlocator, rel->rd_rel->relpersistence, true);
+	lsm_tree_copy(rel, LSM_KIND_TABLE, *newrlocator);
+	reserve_moved_rows(rel, lsm_table_tree(rel), newrlocator);
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
-		create_init_fork(srel, newrnode);
+		create_init_fork(srel, newrlocator);
 	RelationDropStorage(rel);
 	smgrclose(srel);
 }

@@ -322,7 +322,7 @@ begin_source(RewriteSource *source, Relation table, Relation index)
 									 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP);
 		pgstat_progress_update_param(PROGRESS_CLUSTER_INDEX_RELID,
 									 RelationGetRelid(index));
-		source->index_scan = index_beginscan(table, index, SnapshotAny, 0, 0);
+		source->index_scan = index_beginscan(table, index, SnapshotAny, NULL, 0, 0);
 		index_rescan(source->index_scan, NULL, 0, NULL, 0);
 		return;
 	}

@@ -406,11 +406,9 @@ static bool
 passes_keys(LsmTableScan *scan, TupleTableSlot *slot)
 {
 	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
-	bool		matches;
 
-	HeapKeyTest(tuple, RelationGetDescr(scan->base.rs_rd), scan->base.rs_nkeys,
-				scan->base.rs_key, matches);
-	return matches;
+	return HeapKeyTest(tuple, RelationGetDescr(scan->base.rs_rd),
+					   scan->base.rs_nkeys, scan->base.rs_key);
 }
 
 /* The next visible row of the range that passes the scan keys. */

@@ -308,7 +308,7 @@ extern TM_Result lsm_tuple_update(Relation rel, ItemPointer otid,
 								  TupleTableSlot *slot, CommandId cid,
 								  Snapshot snapshot, Snapshot crosscheck, bool wait,
 								  TM_FailureData *tmfd, LockTupleMode *lockmode,
-								  bool *update_indexes);
+								  TU_UpdateIndexes *update_indexes);
 
 /* ---- new rows (insert.c) ---- */
 
@@ -572,12 +572,12 @@ extern void lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
 extern void lsm_relation_vacuum(Relation rel, struct VacuumParams *params,
 								BufferAccessStrategy bstrategy);
 
-extern void lsm_relation_set_new_filenode(Relation rel, const RelFileNode *newrnode,
-										  char persistence,
-										  TransactionId *freezeXid,
-										  MultiXactId *minmulti);
+extern void lsm_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocator,
+											 char persistence,
+											 TransactionId *freezeXid,
+											 MultiXactId *minmulti);
 extern void lsm_relation_nontransactional_truncate(Relation rel);
-extern void lsm_relation_copy_data(Relation rel, const RelFileNode *newrnode);
+extern void lsm_relation_copy_data(Relation rel, const RelFileLocator *newrlocator);
 
 /* ERROR if a table that SET TABLESPACE moved in this transaction has no room for n more rows. */
 extern void lsm_relation_check_room(Relation rel, LsmTree *tree, int n);

@@ -72,7 +72,7 @@ typedef struct LiveSet
 static void
 live_init(LiveSet *set, BlockNumber nblocks)
 {
-	int			kb = (IsAutoVacuumWorkerProcess() && autovacuum_work_mem != -1) ?
+	int			kb = (AmAutoVacuumWorkerProcess() && autovacuum_work_mem != -1) ?
 		autovacuum_work_mem : maintenance_work_mem;
 
 	memset(set, 0, sizeof(LiveSet));
@@ -199,9 +199,7 @@ typedef struct LsmVacuum
 	bool		aggressive;
 	bool		failsafe;
 
-	TransactionId OldestXmin;
-	TransactionId FreezeLimit;
-	MultiXactId OldestMxact;
+	struct VacuumCutoffs cutoffs;
 
 	uint64		row_limit;
 	LiveSet		live_tids;
@@ -223,8 +221,7 @@ static bool
 check_failsafe(LsmVacuum *vac)
 {
 	if (vac->failsafe ||
-		!vacuum_xid_failsafe_check(vac->rel->rd_rel->relfrozenxid,
-								   vac->rel->rd_rel->relminmxid))
+		!vacuum_xid_failsafe_check(&vac->cutoffs))
 		return vac->failsafe;
 	vac->failsafe = true;
 	ereport(WARNING,
@@ -267,14 +264,14 @@ scan_rows(LsmVacuum *vac)
 		if (block != (BlockNumber) (packed >> 16))
 		{
 			block = (BlockNumber) (packed >> 16);
-			vacuum_delay_point();
+			vacuum_delay_point(false);
 			if (block % 1024 == 0)
 			{
 				pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, block);
 				check_failsafe(vac);
 			}
 		}
-		switch (lsm_row_vacuum_status(&row, vac->OldestXmin))
+		switch (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin))
 		{
 			case HEAPTUPLE_DEAD:
 				vac->dead++;
@@ -317,7 +314,7 @@ dead_entry(ItemPointer tid, void *state)
 		return false;
 	if (!lsm_fetch_row(vac->rel, vac->tree, packed, &vac->value, &row))
 		return true;
-	return lsm_row_vacuum_status(&row, vac->OldestXmin) == HEAPTUPLE_DEAD;
+	return lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD;
 }
 
 static IndexVacuumInfo
@@ -354,10 +351,10 @@ indexes_need_vacuum(LsmVacuum *vac)
 		return true;
 	if (vac->kept >= (double) vac->row_limit)
 		return false;
-	if (!IsAutoVacuumWorkerProcess() || vac->dead > 0)
+	if (!AmAutoVacuumWorkerProcess() || vac->dead > 0)
 		return true;
 	entry = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
-	return entry == NULL || entry->n_dead_tuples > 0;
+	return entry == NULL || entry->dead_tuples > 0;
 }
 
 static void
@@ -399,7 +396,7 @@ cleanup_indexes(LsmVacuum *vac)
 		if (vac->stats[i] == NULL || vac->stats[i]->estimated_count)
 			continue;
 		vac_update_relstats(vac->indexes[i], vac->stats[i]->num_pages,
-							vac->stats[i]->num_index_tuples, 0, false,
+							vac->stats[i]->num_index_tuples, 0, 0, false,
 							InvalidTransactionId, InvalidMultiXactId,
 							NULL, NULL, false);
 	}
@@ -416,10 +413,10 @@ compact_files(LsmVacuum *vac)
 	TransactionId oldest = lsm_tree_min_xid(vac->tree);
 
 	memset(&request, 0, sizeof(request));
-	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->FreezeLimit))
-		request.freeze_limit = vac->FreezeLimit;
+	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
+		request.freeze_limit = vac->cutoffs.FreezeLimit;
 	if (vac->dead > 0 && !vac->failsafe)
-		request.drop_dead = !IsAutoVacuumWorkerProcess() ||
+		request.drop_dead = !AmAutoVacuumWorkerProcess() ||
 			vac->dead >= 0.1 * (vac->kept + vac->dead);
 	if (!TransactionIdIsValid(request.freeze_limit) && !request.drop_dead)
 		return;
@@ -436,7 +433,7 @@ report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_
 	VacuumParams *params = vac->params;
 
 	if (!vac->verbose &&
-		(!IsAutoVacuumWorkerProcess() || params->log_min_duration < 0 ||
+		(!AmAutoVacuumWorkerProcess() || params->log_min_duration < 0 ||
 		 !TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
 									 params->log_min_duration)))
 		return;
@@ -451,7 +448,7 @@ report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_
 					   "files: %s\n"
 					   "system usage: %s",
 					   vac->dead, vac->live, vac->recently_dead,
-					   vac->OldestXmin,
+					   vac->cutoffs.OldestXmin,
 					   frozen_xid_updated ? "new value" : "could not advance beyond",
 					   frozen_xid_updated ? frozen_xid : vac->rel->rd_rel->relfrozenxid,
 					   vac->compacted ? "compacted" : "nothing to compact",
@@ -480,19 +477,8 @@ lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
 static void
 begin_vacuum(LsmVacuum *vac)
 {
-	TransactionId FreezeLimit;
-	MultiXactId MultiXactCutoff;
-
-	vac->aggressive =
-		vacuum_set_xid_limits(vac->rel,
-							  vac->params->freeze_min_age,
-							  vac->params->freeze_table_age,
-							  vac->params->multixact_freeze_min_age,
-							  vac->params->multixact_freeze_table_age,
-							  &vac->OldestXmin, &vac->OldestMxact,
-							  &FreezeLimit, &MultiXactCutoff);
-	vac->FreezeLimit = FreezeLimit;
-	lsm_table_limit_horizons(vac->rel, &vac->OldestXmin, &vac->FreezeLimit);
+	vac->aggressive = vacuum_get_cutoffs(vac->rel, vac->params, &vac->cutoffs);
+	lsm_table_limit_horizons(vac->rel, &vac->cutoffs.OldestXmin, &vac->cutoffs.FreezeLimit);
 	if (vac->verbose)
 		ereport(INFO,
 				(errmsg("%svacuuming \"%s.%s.%s\"",
@@ -557,17 +543,17 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 								 PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
 	lsm_tree_flush(vac.tree);
 	oldest = lsm_tree_min_xid(vac.tree);
-	frozen_xid = vac.OldestXmin;
+	frozen_xid = vac.cutoffs.OldestXmin;
 	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, frozen_xid))
 		frozen_xid = oldest;
 
 	/* there are no multixacts in the table, so nothing holds that back */
-	vac_update_relstats(rel, lsm_limit_blocks(vac.row_limit), vac.live, 0,
-						vac.nindexes > 0, frozen_xid, vac.OldestMxact,
+	vac_update_relstats(rel, lsm_limit_blocks(vac.row_limit), vac.live, 0, 0,
+						vac.nindexes > 0, frozen_xid, vac.cutoffs.OldestMxact,
 						&frozen_xid_updated, &minmulti_updated, false);
 	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared,
 						 (PgStat_Counter) vac.live,
-						 (PgStat_Counter) vac.recently_dead);
+						 (PgStat_Counter) vac.recently_dead, start);
 	pgstat_progress_end_command();
 	report(&vac, &usage, start, frozen_xid, frozen_xid_updated);
 

@@ -68,6 +68,28 @@ done <<<"$rooms"
 ! grep -nE 'include[[:space:]]+"lsmam\.h"' src/*/*.[ch] src/*/*/*.[ch]
 result $? "no room includes the header above it"
 
+# One vocabulary for all versions of PostgreSQL: src/compat.h has it.  To the rooms that see the
+# server's headers it is one of these, and the last: it changes what the others declare.
+c_sources() { grep -rnE --include='*.[ch]' --exclude=compat.h "$@" src bench; }
+old_names='RelFileNode[A-Za-z]*|(rel|db|spc)Node|(new_?)?rnodes?|(rd|smgr)_r?node'
+old_names+='|RelationSetNewRelfilenode|rd_[a-z]*RelfilenodeSubid|(lsm_)?relation_set_new_filenode'
+old_names+='|(Invalid|My)?BackendId|pgprocno|relpath(perm|backend)|IsAutoVacuumWorkerProcess'
+old_names+='|vacuum_set_xid_limits|n_dead_tuples|ri_RootToPartitionMap|GetNumConfigOptions'
+old_names+='|pg_class_ownercheck|pg_attribute_noreturn|lc_collate_is_c|PageIsVerifiedExtended'
+old_names+='|MemoryContextResetAndDeleteChildren|INT64_MODIFIER|F_RANDOM'
+! c_sources -w "$old_names"
+result $? "the code speaks the names of src/compat.h, not those of one version"
+
+! c_sources 'PG_VERSION_NUM' | grep -vE '^(src/executor/explain\.c|src/(table|index)/(handler|scan|sample)\.c):'
+result $? "versions are looked at in src/compat.h, handlers, scans, samples and EXPLAIN only"
+
+late=$(grep -rl '^#include "compat\.h"' src bench | while read -r file; do
+	sed '1,/^#include "compat\.h"/d' "$file" | grep -HE --label="$file" "^#include \"($server)\""
+done)
+[ -z "$late" ]
+result $? "src/compat.h comes after the server's headers"
+[ -z "$late" ] || echo "$late" | sed 's/^/# /'
+
 for lang in "gcc -x c -std=c11" "g++ -x c++ -std=c++17"; do
 	for header in filter/filter.h sst/sst.h; do
 		echo "#include \"$header\"" |

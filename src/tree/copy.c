@@ -44,11 +44,11 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 	Page		page = (Page) data.data;
 
 	smgrread(RelationGetSmgr(rel), MAIN_FORKNUM, block, data.data);
-	if (!PageIsVerifiedExtended(page, block, PIV_LOG_WARNING | PIV_REPORT_STAT))
+	if (!lsm_page_is_verified(page, block, rel->rd_locator.dbOid))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("invalid page in block %u of relation %s", block,
-						relpathbackend(rel->rd_node, rel->rd_backend, MAIN_FORKNUM))));
+						lsm_relpath(rel->rd_locator, rel->rd_backend, MAIN_FORKNUM))));
 	if (block == 0)
 		lsm_meta_init(page, new_meta);
 	else if (!PageIsNew(page) &&
@@ -59,7 +59,7 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 
 	/* whatever wal_level is: permanent trees always log (DESIGN section 4) */
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT && !PageIsNew(page))
-		log_newpage(&dst->smgr_rnode.node, MAIN_FORKNUM, block, page, true);
+		log_newpage(&dst->smgr_rlocator.locator, MAIN_FORKNUM, block, page, true);
 	PageSetChecksumInplace(page, block);
 	smgrextend(dst, MAIN_FORKNUM, block, data.data, true);
 }
@@ -70,7 +70,7 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
  * directory is then an orphan.
  */
 void
-lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
+lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
 {
 	LsmTree    *tree = lsm_tree_open(rel, kind, NULL);
 	char		relpersistence = rel->rd_rel->relpersistence;
@@ -91,20 +91,20 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode)
 	UnlockReleaseBuffer(buffer);
 	files = lsm_manifest_read(tree, &nfiles, NULL);
 
-	id = lsm_keyspace_new(new_rnode, rel->rd_backend);
+	id = lsm_keyspace_new(new_rlocator, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_TEMP)
-		lsm_temporary_remember(id, new_rnode, rel->rd_backend);
+		lsm_temporary_remember(id, new_rlocator, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)
-		lsm_keyspace_log_new(id, new_rnode);
+		lsm_keyspace_log_new(id, new_rlocator);
 	lsm_keyspace_link_files(meta.keyspace_id, id, files, nfiles,
 							relpersistence == RELPERSISTENCE_PERMANENT);
 	pfree(files);
 
 	meta.keyspace_id = id;
-	meta.dboid = new_rnode.dbNode;
-	meta.spcoid = new_rnode.spcNode;
-	meta.relfilenode = new_rnode.relNode;
-	dst = smgropen(new_rnode, rel->rd_backend);
+	meta.dboid = new_rlocator.dbOid;
+	meta.spcoid = new_rlocator.spcOid;
+	meta.relfilenode = new_rlocator.relNumber;
+	dst = smgropen(new_rlocator, rel->rd_backend);
 	nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	for (block = 0; block < nblocks; block++)
 	{

@@ -63,7 +63,7 @@ extern bool lsm_rows_seen(const struct IndexFetchTableData *fetch,
 struct TupleTableSlot;
 typedef struct LsmRowBatch
 {
-	RelFileNode table;
+	RelFileLocator table;
 	CommandId	cid;
 	int			n;				/* 0: none */
 	ItemPointerData first;
@@ -89,7 +89,7 @@ typedef struct LsmRowListener
 
 	/* private to row_numbers.c */
 	dlist_node	node;
-	RelFileNode table;
+	RelFileLocator table;
 	TransactionId xid;
 	CommandId	cid;
 	MemoryContextCallback callback;

@@ -229,7 +229,7 @@ tree_report_clone(LsmTree *tree)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("LSM tree of relation %s was copied from another database",
-					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 }
 
 /*
@@ -255,7 +255,7 @@ tree_read_identity(LsmHandle *handle)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("LSM tree of relation %s is of kind %u, expected %u",
-						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
+						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM),
 						meta.kind, (uint32) tree->kind)));
 
 	if (meta.keyspace_id == 0)
@@ -265,27 +265,27 @@ tree_read_identity(LsmHandle *handle)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("LSM tree of relation %s has no keyspace, as if it were that of an unlogged relation after a crash",
-							relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM)),
+							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 					 errhint("Restore the relation from a backup, or rebuild it with REINDEX if it is an index.")));
 		if (tree->rel == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("LSM tree of relation %s has been reset",
-							relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 		lsm_meta_assign(tree);
 		return false;
 	}
 
-	if (meta.dboid != tree->rnode.dbNode &&
-		!lsm_keyspace_exists(lsm_meta_keyspace(&meta, tree->rnode.dbNode)))
+	if (meta.dboid != tree->rlocator.dbOid &&
+		!lsm_keyspace_exists(lsm_meta_keyspace(&meta, tree->rlocator.dbOid)))
 		tree_report_clone(tree);
-	if (meta.dboid != tree->rnode.dbNode || meta.spcoid != tree->rnode.spcNode || meta.relfilenode != tree->rnode.relNode)
+	if (meta.dboid != tree->rlocator.dbOid || meta.spcoid != tree->rlocator.spcOid || meta.relfilenode != tree->rlocator.relNumber)
 	{
 		if (tree->rel == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("LSM tree of relation %s has been moved",
-							relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 		lsm_meta_adopt(tree);
 		return false;
 	}
@@ -309,7 +309,7 @@ tree_resolve(LsmHandle *handle)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation %s has been replaced while it was in use",
-						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 
 	for (int tries = 0;; tries++)
 	{
@@ -326,12 +326,12 @@ tree_resolve(LsmHandle *handle)
 		CHECK_FOR_INTERRUPTS();
 		if (tries > 1000)
 			elog(ERROR, "could not settle the keyspace of LSM tree %s",
-				 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM));
+				 lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM));
 
 		if (!tree_read_identity(handle))
 			continue;
-		lsm_control_move(tree->keyspace_id, tree->rnode);
-		tree->ctl = lsm_control_get(tree->keyspace_id, tree->rnode, tree->kind,
+		lsm_control_move(tree->keyspace_id, tree->rlocator);
+		tree->ctl = lsm_control_get(tree->keyspace_id, tree->rlocator, tree->kind,
 									tree->relpersistence);
 	}
 }
@@ -358,8 +358,8 @@ tree_share_identity(LsmTree *tree, Relation rel, const LsmTreeOptions *options)
 	bool		confirmed;
 
 	confirmed = rel->rd_createSubid == InvalidSubTransactionId &&
-		rel->rd_newRelfilenodeSubid == InvalidSubTransactionId &&
-		rel->rd_firstRelfilenodeSubid == InvalidSubTransactionId;
+		rel->rd_newRelfilelocatorSubid == InvalidSubTransactionId &&
+		rel->rd_firstRelfilelocatorSubid == InvalidSubTransactionId;
 
 	/* unlocked: whoever changes it has opened the same relation */
 	if (likely(ctl->relid == relid && (ctl->relid_confirmed || !confirmed) &&
@@ -388,7 +388,7 @@ tree_share_identity(LsmTree *tree, Relation rel, const LsmTreeOptions *options)
 LsmTree *
 lsm_tree_open(Relation rel, LsmKind kind, const LsmTreeOptions *options)
 {
-	LsmHandle *handle = lsm_handle_lookup(rel->rd_node, rel->rd_backend);
+	LsmHandle *handle = lsm_handle_lookup(rel->rd_locator, rel->rd_backend);
 	LsmTree    *tree = &handle->tree;
 
 	tree->rel = rel;

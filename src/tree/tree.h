@@ -25,8 +25,9 @@
 
 #include "access/sdir.h"
 #include "lib/stringinfo.h"
-#include "storage/relfilenode.h"
 #include "utils/rel.h"
+
+#include "compat.h"
 
 #include "filter/filter.h"
 #include "sst/sst.h"
@@ -217,16 +218,16 @@ extern int	lsm_max_trees;		/* control blocks (restart) */
 /* ---- life cycle (tree.c, keyspace.c) ---- */
 
 /*
- * Give the (empty, existing) main fork of `rnode` a new keyspace: directory,
+ * Give the (empty, existing) main fork of `rlocator` a new keyspace: directory,
  * owner file, metapage.  `relid` is the relation the tree will belong to.
- * Logged if permanent.  Called by relation_set_new_filenode, ambuild, and
+ * Logged if permanent.  Called by relation_set_new_filelocator, ambuild, and
  * truncation.  ERRORs if the directory cannot be made.
  */
-extern void lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
+extern void lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 							char relpersistence, LsmKind kind);
 
 /* Write and log the init fork of an unlogged relation: metapage with id 0. */
-extern void lsm_tree_create_init_fork(RelFileNode rnode, LsmKind kind);
+extern void lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind);
 
 /*
  * Throw away the tree's content in place (TRUNCATE in the creating
@@ -252,7 +253,7 @@ extern LsmTree *lsm_tree_open(Relation rel, LsmKind kind,
  * copies the main fork, and lets the copy adopt the sorted files.
  * REQUIRES: AccessExclusiveLock.
  */
-extern void lsm_tree_copy(Relation rel, LsmKind kind, RelFileNode new_rnode);
+extern void lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator);
 
 /* What the first page of a relation's main fork says (fork.c) */
 typedef enum LsmForkContent

@@ -459,7 +459,7 @@ lsm_job_report_replaced(LsmJob *job)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("relation %s has been replaced while it was in use",
-					relpathbackend(job->tree->rnode, job->tree->backend, MAIN_FORKNUM))));
+					lsm_relpath(job->tree->rlocator, job->tree->backend, MAIN_FORKNUM))));
 }
 
 /*

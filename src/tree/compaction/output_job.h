@@ -112,7 +112,7 @@ lsm_job_current(const LsmJob *job)
 extern void lsm_job_reserve(LsmJob *job, uint64 bytes);
 
 /* ERROR: the job's block is not the tree's any more. */
-extern void lsm_job_report_replaced(LsmJob *job) pg_attribute_noreturn();
+pg_noreturn extern void lsm_job_report_replaced(LsmJob *job);
 
 /* Decide about an entry (fate) and write what is left of it.  Ascending keys. */
 extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);

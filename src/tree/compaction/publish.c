@@ -60,8 +60,8 @@ static void
 publish_lock_tags(LsmTree *tree, Oid relid, LOCKTAG *database, LOCKTAG *relation)
 {
 	SET_LOCKTAG_OBJECT(*database, InvalidOid, DatabaseRelationId,
-					   tree->rnode.dbNode, 0);
-	SET_LOCKTAG_RELATION(*relation, tree->rnode.dbNode, relid);
+					   tree->rlocator.dbOid, 0);
+	SET_LOCKTAG_RELATION(*relation, tree->rlocator.dbOid, relid);
 }
 
 /* The relation OID to lock, or invalid if a worker has to keep off. */
@@ -170,7 +170,7 @@ static List *dropped_relids = NIL;
 static void
 publish_xact_callback(XactEvent event, void *arg)
 {
-	RelFileNode *rnodes = NULL;
+	RelFileLocator *rlocators = NULL;
 	List	   *relids = dropped_relids;
 	int			n;
 
@@ -180,7 +180,7 @@ publish_xact_callback(XactEvent event, void *arg)
 		return;
 	if (lsm_in_worker())
 		return;
-	n = smgrGetPendingDeletes(true, &rnodes);
+	n = smgrGetPendingDeletes(true, &rlocators);
 	if (n == 0 && relids == NIL)
 		return;
 	for (int i = 0;; i++)
@@ -194,9 +194,9 @@ publish_xact_callback(XactEvent event, void *arg)
 			continue;
 
 		/* our lock on the relation keeps its block's identity as it is */
-		ends = ctl->rnode.dbNode == MyDatabaseId && list_member_oid(relids, ctl->relid);
+		ends = ctl->rlocator.dbOid == MyDatabaseId && list_member_oid(relids, ctl->relid);
 		for (int j = 0; j < n && !ends; j++)
-			ends = RelFileNodeEquals(ctl->rnode, rnodes[j]);
+			ends = RelFileLocatorEquals(ctl->rlocator, rlocators[j]);
 		if (ends)
 		{
 			LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
@@ -204,8 +204,8 @@ publish_xact_callback(XactEvent event, void *arg)
 			LWLockRelease(&ctl->lock);
 		}
 	}
-	if (rnodes != NULL)
-		pfree(rnodes);
+	if (rlocators != NULL)
+		pfree(rlocators);
 }
 
 /* ALTER TABLE drops an index and gives its fork to a new one, if that can be used as it is. */
@@ -229,7 +229,7 @@ publish_former_relation(Relation rel)
 	{
 		LWLockAcquire(&ctl->lock, LW_SHARED);
 		if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 && ctl->relid_confirmed &&
-			RelFileNodeEquals(ctl->rnode, rel->rd_node) &&
+			RelFileLocatorEquals(ctl->rlocator, rel->rd_locator) &&
 			ctl->relid != RelationGetRelid(rel))
 			former = ctl->relid;
 		LWLockRelease(&ctl->lock);
@@ -255,8 +255,8 @@ lsm_tree_take_over(Relation rel)
 	{
 		LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 		if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 &&
-			ctl->rnode.dbNode == rel->rd_node.dbNode &&
-			(RelFileNodeEquals(ctl->rnode, rel->rd_node) ||
+			ctl->rlocator.dbOid == rel->rd_locator.dbOid &&
+			(RelFileLocatorEquals(ctl->rlocator, rel->rd_locator) ||
 			 ctl->relid == RelationGetRelid(rel)))
 			ctl->relid_confirmed = false;
 		LWLockRelease(&ctl->lock);
@@ -335,7 +335,7 @@ keyspace_is_shared(uint64 keyspace_id)
 		return true;
 	for (int i = 0; i < n; i++)
 	{
-		if (lsm_fork_exists(owners[i].rnode, owners[i].backend))
+		if (lsm_fork_exists(owners[i].rlocator, owners[i].backend))
 			alive++;
 	}
 	if (owners != NULL)

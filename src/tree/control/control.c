@@ -188,7 +188,7 @@ control_block_construct(ControlBlock *block)
  * block, control table lock held exclusively (shared blocks).
  */
 static void
-control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileNode rnode,
+control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlocator,
 					 LsmKind kind, char relpersistence, bool local)
 {
 	static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
@@ -199,7 +199,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileNode rnode,
 	Assert(pg_atomic_read_u32(&block->jobs) == 0);
 	Assert(ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0);
 	ctl->local = local;
-	ctl->rnode = rnode;
+	ctl->rlocator = rlocator;
 	ctl->kind = kind;
 	ctl->relpersistence = relpersistence;
 	ctl->relid = InvalidOid;
@@ -352,7 +352,7 @@ lsm_control_find(uint64 keyspace_id)
 }
 
 static LsmTreeShared *
-control_get_local(uint64 keyspace_id, RelFileNode rnode, LsmKind kind)
+control_get_local(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind)
 {
 	ControlBlock *block = control_find_local(keyspace_id);
 
@@ -385,7 +385,7 @@ control_get_local(uint64 keyspace_id, RelFileNode rnode, LsmKind kind)
 		control_block_construct(block);
 		local_blocks[nlocal_blocks++] = block;
 	}
-	control_block_assign(block, keyspace_id, rnode, kind, RELPERSISTENCE_TEMP, true);
+	control_block_assign(block, keyspace_id, rlocator, kind, RELPERSISTENCE_TEMP, true);
 	return &block->tree;
 }
 
@@ -394,7 +394,7 @@ control_get_local(uint64 keyspace_id, RelFileNode rnode, LsmKind kind)
  * lock exclusive; no job of the keyspace's former block goes on.
  */
 static ControlBlock *
-control_take_for(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
+control_take_for(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
 				 char relpersistence)
 {
 	ControlBlock *block = control_take_free();
@@ -410,7 +410,7 @@ control_take_for(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
 	if (entry == NULL)
 		elog(PANIC, "lsmam control table is corrupted");
 	entry->index = block - lsm_control->blocks;
-	control_block_assign(block, keyspace_id, rnode, kind, relpersistence, false);
+	control_block_assign(block, keyspace_id, rlocator, kind, relpersistence, false);
 	return block;
 }
 
@@ -441,7 +441,7 @@ control_report_full(void)
  * REQUIRES: not inside an epoch, no lock held.
  */
 LsmTreeShared *
-lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
+lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
 				char relpersistence)
 {
 	ControlBlock *block;
@@ -449,7 +449,7 @@ lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
 	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	Assert(keyspace_id != 0);
 	if (relpersistence == RELPERSISTENCE_TEMP)
-		return control_get_local(keyspace_id, rnode, kind);
+		return control_get_local(keyspace_id, rlocator, kind);
 
 	LWLockAcquire(lsm_control_lock, LW_SHARED);
 	block = control_find_shared(keyspace_id);
@@ -469,7 +469,7 @@ lsm_control_get(uint64 keyspace_id, RelFileNode rnode, LsmKind kind,
 		if (busy)
 			tries = 0;
 		else if (block == NULL &&
-				 (block = control_take_for(keyspace_id, rnode, kind, relpersistence)) == NULL)
+				 (block = control_take_for(keyspace_id, rlocator, kind, relpersistence)) == NULL)
 		{
 			(void) lsm_control_reap(&retirees);
 			nfreed = lsm_control_recycle(&retirees);
@@ -543,11 +543,11 @@ lsm_control_unpin(LsmTreeShared *ctl)
  */
 bool
 lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
-					 RelFileNode *rnode, LsmKind *kind, char *relpersistence)
+					 RelFileLocator *rlocator, LsmKind *kind, char *relpersistence)
 {
 	LWLockAcquire(lsm_control_lock, LW_SHARED);
 	*keyspace_id = pg_atomic_read_u64(&ctl->keyspace_id);
-	*rnode = ctl->rnode;
+	*rlocator = ctl->rlocator;
 	*kind = ctl->kind;
 	*relpersistence = ctl->relpersistence;
 	LWLockRelease(lsm_control_lock);

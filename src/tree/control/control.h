@@ -83,7 +83,7 @@ typedef struct LsmTreeShared
 	 */
 	pg_atomic_uint64 keyspace_id LSM_LINE_START;
 	bool		local;			/* a temporary tree's, in backend memory */
-	RelFileNode rnode;
+	RelFileLocator rlocator;
 	LsmKind		kind;
 	char		relpersistence;
 
@@ -179,11 +179,11 @@ extern void lsm_control_touch(LsmTreeShared *ctl);
 
 /* Identity, read under the control table lock; false if the block is free. */
 extern bool lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
-								 RelFileNode *rnode, LsmKind *kind,
+								 RelFileLocator *rlocator, LsmKind *kind,
 								 char *relpersistence);
 
 /* The keyspace's log lives in this fork; a block that says otherwise is dropped. */
-extern void lsm_control_move(uint64 keyspace_id, RelFileNode rnode);
+extern void lsm_control_move(uint64 keyspace_id, RelFileLocator rlocator);
 
 /* Counts drops and reuses of blocks, for backends that cache handles. */
 extern uint64 lsm_control_drops(void);
@@ -193,7 +193,7 @@ extern LsmTreeShared *lsm_control_nth_local(int i);
 
 /* Find or take the block of a keyspace; evicts idle trees when all are taken.  A
  * new block is UNLOADED.  ERROR if none can be had (hint: lsm.max_trees). */
-extern LsmTreeShared *lsm_control_get(uint64 keyspace_id, RelFileNode rnode,
+extern LsmTreeShared *lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator,
 									  LsmKind kind, char relpersistence);
 
 /* NULL if the keyspace has none. */
@@ -291,8 +291,8 @@ extern void lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set);
 
 struct LsmTree
 {
-	RelFileNode rnode;			/* hash key, with backend */
-	BackendId	backend;
+	RelFileLocator rlocator;	/* hash key, with backend */
+	ProcNumber	backend;
 	char		relpersistence;
 	LsmKind		kind;
 	Oid			relid;
@@ -397,7 +397,7 @@ extern bool lsm_tree_seal(LsmTree *tree, LsmMemtable *expected);
 extern int	lsm_tree_nsealed(LsmTree *tree);
 
 /* tree.c: nobody will use the temporary tree in this fork again. */
-extern void lsm_tree_forget_fork(RelFileNode rnode, BackendId backend);
+extern void lsm_tree_forget_fork(RelFileLocator rlocator, ProcNumber backend);
 
 /* worker_latch.c */
 extern Size lsm_worker_shmem_bytes(void);

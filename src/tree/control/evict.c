@@ -262,7 +262,7 @@ lsm_control_touch(LsmTreeShared *ctl)
  * later call here or by an eviction.
  */
 static void
-control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileNode *moved_to)
+control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileLocator *moved_to)
 {
 	ControlBlock *block = (ControlBlock *) ctl;
 	ControlRetirees retirees;
@@ -272,7 +272,7 @@ control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileNode *moved_to
 	retirees.n = 0;
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) != keyspace_id ||
-		(moved_to != NULL && RelFileNodeEquals(ctl->rnode, *moved_to)))
+		(moved_to != NULL && RelFileLocatorEquals(ctl->rlocator, *moved_to)))
 	{
 		LWLockRelease(&ctl->lock);
 		return;
@@ -327,18 +327,18 @@ lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id)
 }
 
 /*
- * The keyspace's log is in the main fork `rnode`.  If the block was taken for
+ * The keyspace's log is in the main fork `rlocator`.  If the block was taken for
  * another fork (before a SET TABLESPACE, or before such a transaction was rolled back),
  * its pages and slots mean nothing: free it, the next use loads from the right
  * one.  REQUIRES: as lsm_control_drop.
  */
 void
-lsm_control_move(uint64 keyspace_id, RelFileNode rnode)
+lsm_control_move(uint64 keyspace_id, RelFileLocator rlocator)
 {
 	LsmTreeShared *ctl = lsm_control_find(keyspace_id);
 
 	if (ctl != NULL)
-		control_drop(ctl, keyspace_id, &rnode);
+		control_drop(ctl, keyspace_id, &rlocator);
 }
 
 /*
@@ -355,12 +355,12 @@ lsm_control_drop_database(Oid dboid)
 	for (int i = 0; (ctl = lsm_control_nth(i)) != NULL; i++)
 	{
 		uint64		id;
-		RelFileNode rnode;
+		RelFileLocator rlocator;
 		LsmKind		kind;
 		char		relpersistence;
 
-		if (lsm_control_identity(ctl, &id, &rnode, &kind, &relpersistence) &&
-			rnode.dbNode == dboid)
+		if (lsm_control_identity(ctl, &id, &rlocator, &kind, &relpersistence) &&
+			rlocator.dbOid == dboid)
 			control_drop(ctl, id, NULL);
 	}
 }

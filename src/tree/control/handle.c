@@ -40,8 +40,8 @@
 
 typedef struct HandleKey
 {
-	RelFileNode rnode;
-	BackendId	backend;
+	RelFileLocator rlocator;
+	ProcNumber	backend;
 } HandleKey;
 
 StaticAssertDecl(offsetof(LsmTree, backend) == offsetof(HandleKey, backend) &&
@@ -126,7 +126,7 @@ lsm_handle_pin(LsmHandle *handle)
 	if (tree->ctl == NULL || tree->keyspace_id == 0 ||
 		!lsm_control_pin(tree->ctl, tree->keyspace_id))
 		return false;
-	if (!RelFileNodeEquals(tree->ctl->rnode, tree->rnode))
+	if (!RelFileLocatorEquals(tree->ctl->rlocator, tree->rlocator))
 	{
 		lsm_control_unpin(tree->ctl);
 		return false;
@@ -145,7 +145,7 @@ lsm_tree_is_pinned(LsmTree *tree)
 static void
 handle_forget(LsmHandle *handle)
 {
-	LsmHandle **recent = &recent_handles[handle->tree.rnode.relNode % RECENT_HANDLES];
+	LsmHandle **recent = &recent_handles[handle->tree.rlocator.relNumber % RECENT_HANDLES];
 
 	Assert(handle->pinned == NULL);
 	if (*recent == handle)
@@ -208,7 +208,7 @@ handle_trim_rolled_back(void)
 
 /* See control.h.  Never fails. */
 void
-lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
+lsm_tree_forget_fork(RelFileLocator rlocator, ProcNumber backend)
 {
 	LsmHandle *handle;
 	HandleKey		key;
@@ -216,7 +216,7 @@ lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
 	if (handles == NULL)
 		return;
 	memset(&key, 0, sizeof(key));
-	key.rnode = rnode;
+	key.rlocator = rlocator;
 	key.backend = backend;
 	handle = (LsmHandle *) hash_search(handles, &key, HASH_FIND, NULL);
 	if (handle == NULL)
@@ -226,19 +226,19 @@ lsm_tree_forget_fork(RelFileNode rnode, BackendId backend)
 }
 
 LsmHandle *
-lsm_handle_lookup(RelFileNode rnode, BackendId backend)
+lsm_handle_lookup(RelFileLocator rlocator, ProcNumber backend)
 {
-	LsmHandle **recent = &recent_handles[rnode.relNode % RECENT_HANDLES];
+	LsmHandle **recent = &recent_handles[rlocator.relNumber % RECENT_HANDLES];
 	LsmHandle *handle = *recent;
 	HandleKey		key;
 
-	if (handle != NULL && RelFileNodeEquals(handle->tree.rnode, rnode) &&
+	if (handle != NULL && RelFileLocatorEquals(handle->tree.rlocator, rlocator) &&
 		handle->tree.backend == backend)
 		return handle;
 
 	handle_prepare_process();
 	memset(&key, 0, sizeof(key));
-	key.rnode = rnode;
+	key.rlocator = rlocator;
 	key.backend = backend;
 	handle = (LsmHandle *) hash_search(handles, &key, HASH_FIND, NULL);
 	if (handle == NULL)
@@ -282,7 +282,7 @@ lsm_tree_attach(LsmTreeShared *ctl)
 	LsmHandle *handle;
 	LsmTree    *tree;
 	uint64		keyspace_id;
-	RelFileNode rnode;
+	RelFileLocator rlocator;
 	LsmKind		kind;
 	char		relpersistence;
 
@@ -294,11 +294,11 @@ lsm_tree_attach(LsmTreeShared *ctl)
 		lsm_handle_unpin_all();
 	}
 
-	if (!lsm_control_identity(ctl, &keyspace_id, &rnode, &kind, &relpersistence))
+	if (!lsm_control_identity(ctl, &keyspace_id, &rlocator, &kind, &relpersistence))
 		return NULL;
 	Assert(!ctl->local);
 
-	handle = lsm_handle_lookup(rnode, InvalidBackendId);
+	handle = lsm_handle_lookup(rlocator, INVALID_PROC_NUMBER);
 	tree = &handle->tree;
 	if (handle->pinned != NULL && (handle->pinned != ctl || !lsm_handle_current(handle)))
 	{
@@ -374,5 +374,5 @@ lsm_tree_keyspace(LsmTree *tree)
 void
 lsm_keyspace_dir(uint64 keyspace_id, char *path)
 {
-	snprintf(path, MAXPGPATH, "%s/%016" INT64_MODIFIER "x", LSM_DIR, keyspace_id);
+	snprintf(path, MAXPGPATH, "%s/%016" PRIx64, LSM_DIR, keyspace_id);
 }

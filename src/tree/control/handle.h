@@ -43,7 +43,7 @@ typedef struct LsmHandleOps
 extern void lsm_handle_register(const LsmHandleOps *handle_ops);
 
 /* Found or made. */
-extern LsmHandle *lsm_handle_lookup(RelFileNode rnode, BackendId backend);
+extern LsmHandle *lsm_handle_lookup(RelFileLocator rlocator, ProcNumber backend);
 
 /* The fork has another keyspace than the handle thought.  REQUIRES: not pinned. */
 extern void lsm_handle_set_keyspace(LsmHandle *handle, uint64 keyspace_id);

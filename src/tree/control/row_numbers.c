@@ -24,7 +24,7 @@
 
 /* lsm_rows_note_same_keys */
 static bool same_keys = false;
-static RelFileNode same_keys_table;
+static RelFileLocator same_keys_table;
 static ItemPointerData same_keys_tid;
 static LsmReplaced same_keys_replaced;
 
@@ -34,7 +34,7 @@ lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid, const LsmRep
 	same_keys = tid != NULL;
 	if (same_keys)
 	{
-		same_keys_table = table->rd_node;
+		same_keys_table = table->rd_locator;
 		same_keys_tid = *tid;
 		same_keys_replaced = *replaced;
 	}
@@ -43,7 +43,7 @@ lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid, const LsmRep
 const LsmReplaced *
 lsm_rows_have_same_keys(Relation table, const ItemPointerData *tid)
 {
-	if (same_keys && RelFileNodeEquals(table->rd_node, same_keys_table) &&
+	if (same_keys && RelFileLocatorEquals(table->rd_locator, same_keys_table) &&
 		ItemPointerEquals(unconstify(ItemPointerData *, tid), &same_keys_tid))
 		return &same_keys_replaced;
 	return NULL;
@@ -100,7 +100,7 @@ void
 lsm_rows_note_batch(Relation table, TupleTableSlot **slots, int n, CommandId cid)
 {
 	batch.n = copying ? n : 0;
-	batch.table = table->rd_node;
+	batch.table = table->rd_locator;
 	batch.cid = cid;
 	batch.slots = slots;
 	if (batch.n > 0)
@@ -110,7 +110,7 @@ lsm_rows_note_batch(Relation table, TupleTableSlot **slots, int n, CommandId cid
 const LsmRowBatch *
 lsm_rows_batch(Relation table, const ItemPointerData *tid)
 {
-	if (batch.n == 0 || !RelFileNodeEquals(table->rd_node, batch.table) ||
+	if (batch.n == 0 || !RelFileLocatorEquals(table->rd_locator, batch.table) ||
 		batch.cid != GetCurrentCommandId(false) ||
 		!ItemPointerEquals(unconstify(ItemPointerData *, tid), &batch.first))
 		return NULL;
@@ -128,7 +128,7 @@ stop_listening(void *listener)
 void
 lsm_rows_listen(LsmRowListener *listener, Relation table, MemoryContext context)
 {
-	listener->table = table->rd_node;
+	listener->table = table->rd_locator;
 	listener->xid = GetTopTransactionIdIfAny();
 	listener->cid = GetCurrentCommandId(false);
 	listener->callback.func = stop_listening;
@@ -146,7 +146,7 @@ lsm_rows_prefetch(Relation table, TupleTableSlot *slot)
 	{
 		LsmRowListener *listener = dlist_container(LsmRowListener, node, iter.cur);
 
-		if (RelFileNodeEquals(listener->table, table->rd_node) &&
+		if (RelFileLocatorEquals(listener->table, table->rd_locator) &&
 			listener->cid == GetCurrentCommandId(false) &&
 			listener->xid == GetTopTransactionIdIfAny())
 			listener->announce(listener, slot);

@@ -23,7 +23,7 @@
 
 typedef struct WorkerShared
 {
-	pg_atomic_uint32 procs[MAX_WORKERS];	/* pgprocno + 1; 0: not running */
+	pg_atomic_uint32 procs[MAX_WORKERS];	/* proc number + 1; 0: not running */
 } WorkerShared;
 
 static WorkerShared *workers = NULL;
@@ -61,7 +61,7 @@ lsm_worker_register_latch(int worker_no)
 		return;					/* comes by once per second anyway */
 	my_worker_no = worker_no;
 	before_shmem_exit(worker_withdraw, (Datum) 0);
-	pg_atomic_write_u32(&workers->procs[worker_no], MyProc->pgprocno + 1);
+	pg_atomic_write_u32(&workers->procs[worker_no], MyProcNumber + 1);
 	pg_memory_barrier();
 }
 

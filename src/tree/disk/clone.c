@@ -93,9 +93,9 @@ lsm_keyspace_exists(uint64 keyspace_id)
  * buffers: CREATE DATABASE may have written it there.
  */
 static bool
-clone_read_meta(RelFileNode rnode, bool permanent, LsmMetaPage *meta)
+clone_read_meta(RelFileLocator rlocator, bool permanent, LsmMetaPage *meta)
 {
-	Buffer		buffer = ReadBufferWithoutRelcache(rnode, MAIN_FORKNUM, 0, RBM_NORMAL,
+	Buffer		buffer = ReadBufferWithoutRelcache(rlocator, MAIN_FORKNUM, 0, RBM_NORMAL,
 												   NULL, permanent);
 	Page		page = BufferGetPage(buffer);
 	bool		is_tree;
@@ -105,15 +105,15 @@ clone_read_meta(RelFileNode rnode, bool permanent, LsmMetaPage *meta)
 	is_tree = !PageIsNew(page) && meta->magic == LSM_META_MAGIC;
 	UnlockReleaseBuffer(buffer);
 	if (is_tree)
-		lsm_meta_check_version(meta, rnode, InvalidBackendId);
+		lsm_meta_check_version(meta, rlocator, INVALID_PROC_NUMBER);
 	return is_tree;
 }
 
 /* Unlogged relations have an init fork. */
 static bool
-clone_is_unlogged(RelFileNode rnode)
+clone_is_unlogged(RelFileLocator rlocator)
 {
-	char	   *path = relpathperm(rnode, INIT_FORKNUM);
+	char	   *path = lsm_relpath(rlocator, INVALID_PROC_NUMBER, INIT_FORKNUM);
 	bool		unlogged = access(path, F_OK) == 0;
 
 	pfree(path);
@@ -122,14 +122,14 @@ clone_is_unlogged(RelFileNode rnode)
 
 /* Live files of the copied tree. */
 static LsmFileMeta *
-clone_list_files(RelFileNode copy, const LsmMetaPage *meta, bool permanent, int *nfiles)
+clone_list_files(RelFileLocator copy, const LsmMetaPage *meta, bool permanent, int *nfiles)
 {
 	LsmTree    *tree = palloc0(sizeof(LsmTree));
 	LsmFileMeta *files;
 
 	/* as much of a handle as reading the list needs */
-	tree->rnode = copy;
-	tree->backend = InvalidBackendId;
+	tree->rlocator = copy;
+	tree->backend = INVALID_PROC_NUMBER;
 	tree->relpersistence = permanent ? RELPERSISTENCE_PERMANENT : RELPERSISTENCE_UNLOGGED;
 	tree->kind = (LsmKind) meta->kind;
 	tree->keyspace_id = meta->keyspace_id;
@@ -140,7 +140,7 @@ clone_list_files(RelFileNode copy, const LsmMetaPage *meta, bool permanent, int 
 
 /* The copied fork, if it is an lsm tree's, gets a keyspace with links to the original's files. */
 static void
-clone_tree(Oid from_dboid, RelFileNode copy)
+clone_tree(Oid from_dboid, RelFileLocator copy)
 {
 	bool		permanent = !clone_is_unlogged(copy);
 	LsmMetaPage meta;
@@ -153,10 +153,10 @@ clone_tree(Oid from_dboid, RelFileNode copy)
 	if (!clone_read_meta(copy, permanent, &meta) || meta.keyspace_id == 0)
 		return;
 	from = lsm_meta_keyspace(&meta, from_dboid);
-	to = lsm_meta_keyspace(&meta, copy.dbNode);
+	to = lsm_meta_keyspace(&meta, copy.dbOid);
 	if (!lsm_keyspace_exists(from))
 		return;					/* the template cannot be read either */
-	lsm_keyspace_ensure(to, copy, InvalidBackendId);
+	lsm_keyspace_ensure(to, copy, INVALID_PROC_NUMBER);
 	if (permanent)
 		lsm_keyspace_log_new(to, copy);
 	files = clone_list_files(copy, &meta, permanent, &nfiles);
@@ -175,7 +175,7 @@ clone_directory(Oid from_dboid, Oid to_dboid, Oid spcoid)
 
 	while ((de = ReadDir(dir, path)) != NULL)
 	{
-		RelFileNode copy = {spcoid, to_dboid, atooid(de->d_name)};
+		RelFileLocator copy = {spcoid, to_dboid, atooid(de->d_name)};
 		char		file[MAXPGPATH];
 
 		CHECK_FOR_INTERRUPTS();

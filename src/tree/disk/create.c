@@ -46,15 +46,15 @@
 /* ---- creation ---- */
 
 static void
-lsm_meta_template(LsmMetaPage *meta, RelFileNode rnode, LsmKind kind, uint64 keyspace_id)
+lsm_meta_template(LsmMetaPage *meta, RelFileLocator rlocator, LsmKind kind, uint64 keyspace_id)
 {
 	memset(meta, 0, sizeof(*meta));
 	meta->magic = LSM_META_MAGIC;
 	meta->format_version = LSM_META_VERSION;
 	meta->keyspace_id = keyspace_id;
-	meta->dboid = rnode.dbNode;
-	meta->spcoid = rnode.spcNode;
-	meta->relfilenode = rnode.relNode;
+	meta->dboid = rlocator.dbOid;
+	meta->spcoid = rlocator.spcOid;
+	meta->relfilenode = rlocator.relNumber;
 	meta->kind = kind;
 	meta->seq_limit = 1;
 	meta->next_file = 1;
@@ -69,8 +69,8 @@ lsm_meta_template(LsmMetaPage *meta, RelFileNode rnode, LsmKind kind, uint64 key
  * section; `buffer` invalid: without metapage.
  */
 static void
-lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileNode rnode,
-				 BackendId backend, Buffer buffer, const LsmMetaPage *meta)
+lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileLocator rlocator,
+				 ProcNumber backend, Buffer buffer, const LsmMetaPage *meta)
 {
 	LsmWalKeyspace record;
 	XLogRecPtr	lsn;
@@ -78,7 +78,7 @@ lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileNode rnode,
 	Assert(CritSectionCount > 0 || !BufferIsValid(buffer));
 	memset(&record, 0, sizeof(record));
 	record.keyspace_id = keyspace_id;
-	record.rnode = rnode;
+	record.rlocator = rlocator;
 	record.backend = backend;
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, sizeof(record));
@@ -94,10 +94,10 @@ lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileNode rnode,
 
 /* See disk.h. */
 void
-lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode)
+lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator)
 {
 	START_CRIT_SECTION();
-	lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, keyspace_id, rnode, InvalidBackendId,
+	lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, keyspace_id, rlocator, INVALID_PROC_NUMBER,
 					 InvalidBuffer, NULL);
 	END_CRIT_SECTION();
 }
@@ -108,13 +108,13 @@ lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode)
  */
 void
 lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
-			   RelFileNode rnode, BackendId backend, char relpersistence)
+			   RelFileLocator rlocator, ProcNumber backend, char relpersistence)
 {
 	START_CRIT_SECTION();
 	lsm_meta_init(BufferGetPage(buffer), meta);
 	MarkBufferDirty(buffer);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)
-		lsm_keyspace_log(info, meta->keyspace_id, rnode, backend, buffer, meta);
+		lsm_keyspace_log(info, meta->keyspace_id, rlocator, backend, buffer, meta);
 	END_CRIT_SECTION();
 	if (relpersistence == RELPERSISTENCE_UNLOGGED)
 		FlushOneBuffer(buffer);
@@ -126,27 +126,27 @@ lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
  * created it), or of one whose relfilenode is used again.
  */
 static void
-lsm_control_drop_fork(RelFileNode rnode, BackendId backend)
+lsm_control_drop_fork(RelFileLocator rlocator, ProcNumber backend)
 {
 	LsmTreeShared *ctl;
 	int			i;
 
 	for (i = 0;
-		 (ctl = backend == InvalidBackendId ? lsm_control_nth(i) : lsm_control_nth_local(i)) != NULL;
+		 (ctl = backend == INVALID_PROC_NUMBER ? lsm_control_nth(i) : lsm_control_nth_local(i)) != NULL;
 		 i++)
 	{
 		uint64		id;
-		RelFileNode its;
+		RelFileLocator its;
 		LsmKind		kind;
 		char		relpersistence;
 
-		if (ctl->rnode.relNode != rnode.relNode ||
+		if (ctl->rlocator.relNumber != rlocator.relNumber ||
 			!lsm_control_identity(ctl, &id, &its, &kind, &relpersistence) ||
-			!RelFileNodeEquals(its, rnode) ||
-			(relpersistence == RELPERSISTENCE_TEMP) != (backend != InvalidBackendId))
+			!RelFileLocatorEquals(its, rlocator) ||
+			(relpersistence == RELPERSISTENCE_TEMP) != (backend != INVALID_PROC_NUMBER))
 			continue;
 		lsm_control_drop(id);
-		if (backend != InvalidBackendId)
+		if (backend != INVALID_PROC_NUMBER)
 			i = -1;				/* the local ones may have moved up */
 	}
 }
@@ -158,13 +158,13 @@ lsm_control_drop_fork(RelFileNode rnode, BackendId backend)
  * before, and a load could not tell them from those of the new one.
  */
 static void
-lsm_log_empty_fork(RelFileNode rnode)
+lsm_log_empty_fork(RelFileLocator rlocator)
 {
 	xl_smgr_truncate record;
 
 	memset(&record, 0, sizeof(record));
 	record.blkno = 0;
-	record.rnode = rnode;
+	record.rlocator = rlocator;
 	record.flags = SMGR_TRUNCATE_HEAP;
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, sizeof(record));
@@ -172,10 +172,10 @@ lsm_log_empty_fork(RelFileNode rnode)
 }
 
 void
-lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
+lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 				char relpersistence, LsmKind kind)
 {
-	SMgrRelation smgr = smgropen(rnode, backend);
+	SMgrRelation smgr = smgropen(rlocator, backend);
 	LsmMetaPage meta;
 	uint64		id;
 
@@ -190,17 +190,17 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
 				 errhint("Use pg_dumpall or pg_dump, or change the tables to heap and drop the lsm indexes in the old cluster first.")));
 	if (smgrnblocks(smgr, MAIN_FORKNUM) != 0)
 		elog(ERROR, "main fork of relation %u (%s) is not empty", relid,
-			 relpathbackend(rnode, backend, MAIN_FORKNUM));
-	lsm_control_drop_fork(rnode, backend);
+			 lsm_relpath(rlocator, backend, MAIN_FORKNUM));
+	lsm_control_drop_fork(rlocator, backend);
 
-	id = lsm_keyspace_new(rnode, backend);
-	lsm_meta_template(&meta, rnode, kind, id);
+	id = lsm_keyspace_new(rlocator, backend);
+	lsm_meta_template(&meta, rlocator, kind, id);
 	if (relpersistence == RELPERSISTENCE_TEMP)
 	{
 		PGAlignedBlock block;
 
 		/* no local buffer knows the page yet, and there is no Relation here */
-		lsm_temporary_remember(id, rnode, backend);
+		lsm_temporary_remember(id, rlocator, backend);
 		lsm_meta_init((Page) block.data, &meta);
 		PageSetChecksumInplace((Page) block.data, 0);
 		smgrextend(smgr, MAIN_FORKNUM, 0, block.data, true);
@@ -210,13 +210,13 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
 		Buffer		buffer;
 
 		if (relpersistence == RELPERSISTENCE_PERMANENT && !XLogIsNeeded())
-			lsm_log_empty_fork(rnode);
-		buffer = ReadBufferWithoutRelcache(rnode, MAIN_FORKNUM, P_NEW,
+			lsm_log_empty_fork(rlocator);
+		buffer = ReadBufferWithoutRelcache(rlocator, MAIN_FORKNUM, P_NEW,
 										   RBM_ZERO_AND_LOCK, NULL,
 										   relpersistence == RELPERSISTENCE_PERMANENT);
 		if (BufferGetBlockNumber(buffer) != 0)
 			elog(ERROR, "main fork of relation %u was extended by someone else", relid);
-		lsm_meta_store(buffer, &meta, XLOG_LSM_KEYSPACE_CREATE, rnode, backend,
+		lsm_meta_store(buffer, &meta, XLOG_LSM_KEYSPACE_CREATE, rlocator, backend,
 					   relpersistence);
 		UnlockReleaseBuffer(buffer);
 	}
@@ -228,20 +228,20 @@ lsm_tree_create(RelFileNode rnode, BackendId backend, Oid relid,
  * synced, because the checkpoint that would do it may come after the crash that needs it.
  */
 void
-lsm_tree_create_init_fork(RelFileNode rnode, LsmKind kind)
+lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind)
 {
-	SMgrRelation smgr = smgropen(rnode, InvalidBackendId);
+	SMgrRelation smgr = smgropen(rlocator, INVALID_PROC_NUMBER);
 	PGAlignedBlock block;
 	LsmMetaPage meta;
 
 	if (!smgrexists(smgr, INIT_FORKNUM))
 	{
 		smgrcreate(smgr, INIT_FORKNUM, false);
-		log_smgrcreate(&rnode, INIT_FORKNUM);
+		log_smgrcreate(&rlocator, INIT_FORKNUM);
 	}
-	lsm_meta_template(&meta, rnode, kind, 0);
+	lsm_meta_template(&meta, rlocator, kind, 0);
 	lsm_meta_init((Page) block.data, &meta);
-	log_newpage(&rnode, INIT_FORKNUM, 0, (Page) block.data, true);
+	log_newpage(&rlocator, INIT_FORKNUM, 0, (Page) block.data, true);
 	PageSetChecksumInplace((Page) block.data, 0);
 	if (smgrnblocks(smgr, INIT_FORKNUM) == 0)
 		smgrextend(smgr, INIT_FORKNUM, 0, block.data, true);
@@ -272,14 +272,14 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
 		if (!PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
-			meta->dboid == rel->rd_node.dbNode &&
-			meta->relfilenode == rel->rd_node.relNode)
+			meta->dboid == rel->rd_locator.dbOid &&
+			meta->relfilenode == rel->rd_locator.relNumber)
 			old_id = meta->keyspace_id;
 		UnlockReleaseBuffer(buffer);
 		RelationTruncate(rel, 0);
 	}
 	LSM_CRASH_POINT("reset_truncated");
-	lsm_tree_create(rel->rd_node, rel->rd_backend, RelationGetRelid(rel),
+	lsm_tree_create(rel->rd_locator, rel->rd_backend, RelationGetRelid(rel),
 					relpersistence, kind);
 	LSM_CRASH_POINT("reset_created");
 	if (old_id != 0)
@@ -301,9 +301,9 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 static bool
 lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
 {
-	return meta->dboid == tree->rnode.dbNode &&
-		meta->spcoid == tree->rnode.spcNode &&
-		meta->relfilenode == tree->rnode.relNode;
+	return meta->dboid == tree->rlocator.dbOid &&
+		meta->spcoid == tree->rlocator.spcOid &&
+		meta->relfilenode == tree->rlocator.relNumber;
 }
 
 /*
@@ -320,10 +320,10 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
 	LsmFileMeta *files;
 	int			nfiles;
 	uint64		saved_id;
-	uint64		id = lsm_keyspace_new(tree->rnode, tree->backend);
+	uint64		id = lsm_keyspace_new(tree->rlocator, tree->backend);
 
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
-		lsm_temporary_remember(id, tree->rnode, tree->backend);
+		lsm_temporary_remember(id, tree->rlocator, tree->backend);
 	saved_id = tree->keyspace_id;
 	tree->keyspace_id = named;
 	files = lsm_manifest_read(tree, &nfiles, NULL);
@@ -342,7 +342,7 @@ meta_adopt_locked(LsmTree *tree)
 {
 	LsmMetaPage *page;
 	LsmMetaPage meta;
-	RelFileNode old;
+	RelFileLocator old;
 	Buffer		buffer;
 	uint64		id;
 
@@ -351,10 +351,10 @@ meta_adopt_locked(LsmTree *tree)
 	UnlockReleaseBuffer(buffer);
 	if (meta.keyspace_id == 0 || lsm_meta_is_own(tree, &meta))
 		return;
-	old.dbNode = meta.dboid;
-	old.spcNode = meta.spcoid;
-	old.relNode = meta.relfilenode;
-	id = lsm_meta_keyspace(&meta, tree->rnode.dbNode);
+	old.dbOid = meta.dboid;
+	old.spcOid = meta.spcoid;
+	old.relNumber = meta.relfilenode;
+	id = lsm_meta_keyspace(&meta, tree->rlocator.dbOid);
 	LSM_CRASH_POINT("adopting");
 
 	/*
@@ -363,26 +363,26 @@ meta_adopt_locked(LsmTree *tree)
 	 * TABLESPACE); another one is ALTER INDEX SET TABLESPACE.  In a copied
 	 * database we do not know where that came from.
 	 */
-	if (old.relNode != tree->rnode.relNode &&
+	if (old.relNumber != tree->rlocator.relNumber &&
 		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend)))
 		id = lsm_meta_own_keyspace(tree, meta.keyspace_id, id);
 	else
 	{
-		lsm_owner_add(id, tree->rnode, tree->backend);
+		lsm_owner_add(id, tree->rlocator, tree->backend);
 		if (tree->relpersistence == RELPERSISTENCE_TEMP)
-			lsm_temporary_remember(id, tree->rnode, tree->backend);
+			lsm_temporary_remember(id, tree->rlocator, tree->backend);
 	}
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	Assert(page->keyspace_id == meta.keyspace_id && !lsm_meta_is_own(tree, page));
 	meta = *page;
 	meta.keyspace_id = id;
-	meta.dboid = tree->rnode.dbNode;
-	meta.spcoid = tree->rnode.spcNode;
-	meta.relfilenode = tree->rnode.relNode;
-	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+	meta.dboid = tree->rlocator.dbOid;
+	meta.spcoid = tree->rlocator.spcOid;
+	meta.relfilenode = tree->rlocator.relNumber;
+	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 				   tree->relpersistence);
 	UnlockReleaseBuffer(buffer);
-	lsm_control_move(id, tree->rnode);
+	lsm_control_move(id, tree->rlocator);
 	LSM_CRASH_POINT("adopted");
 }
 
@@ -416,7 +416,7 @@ lsm_meta_assign(LsmTree *tree)
 	if (id != 0)
 		return;
 
-	id = lsm_keyspace_new(tree->rnode, tree->backend);
+	id = lsm_keyspace_new(tree->rlocator, tree->backend);
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	if (page->keyspace_id != 0)
 	{
@@ -424,8 +424,8 @@ lsm_meta_assign(LsmTree *tree)
 		lsm_keyspace_remove(id);
 		return;
 	}
-	lsm_meta_template(&meta, tree->rnode, (LsmKind) page->kind, id);
-	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+	lsm_meta_template(&meta, tree->rlocator, (LsmKind) page->kind, id);
+	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 				   tree->relpersistence);
 	UnlockReleaseBuffer(buffer);
 }

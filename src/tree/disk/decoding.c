@@ -45,7 +45,7 @@ lsm_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 {
 	static NameData warned;
 	XLogReaderState *record = buf->record;
-	RelFileNode rnode;
+	RelFileLocator rlocator;
 
 	/* what is done for records of resource managers that decode nothing */
 	ReorderBufferProcessXid(ctx->reorder, XLogRecGetXid(record), buf->origptr);
@@ -54,8 +54,8 @@ lsm_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 		SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_CONSISTENT ||
 		SnapBuildXactNeedsSkip(ctx->snapshot_builder, buf->origptr) ||
 		!writes_row(record) ||
-		!XLogRecGetBlockTagExtended(record, 0, &rnode, NULL, NULL, NULL) ||
-		rnode.dbNode != ctx->slot->data.database)
+		!XLogRecGetBlockTagExtended(record, 0, &rlocator, NULL, NULL, NULL) ||
+		rlocator.dbOid != ctx->slot->data.database)
 		return;
 	warned = ctx->slot->data.name;
 	ereport(WARNING,

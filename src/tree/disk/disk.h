@@ -38,10 +38,10 @@ extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filte
 								   char *path);
 
 /* Main fork of that name exists and is not empty; also if that cannot be told.  Never an error. */
-extern bool lsm_fork_exists(RelFileNode rnode, BackendId backend);
+extern bool lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend);
 
 /* Directory and owner file, durable; existing ones are fine (redo). */
-extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
 /* redo of a piece of a file: durable when it returns */
 extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
@@ -52,8 +52,8 @@ extern void lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number);
 /* Lines of the owner file: one per fork that may name the keyspace. */
 typedef struct LsmOwner
 {
-	RelFileNode rnode;
-	BackendId	backend;
+	RelFileLocator rlocator;
+	ProcNumber	backend;
 } LsmOwner;
 
 /*
@@ -72,7 +72,7 @@ extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
 extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
 
 /* A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner durable. */
-extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileNode rnode);
+extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator);
 
 /* clone.c: the keyspace that takes the named one's place in a copied database */
 extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
@@ -149,7 +149,7 @@ extern void lsm_drop_keyspaces(void);
 /* temporary.c: trees of this backend's temporary relations */
 
 /* The keyspace is in this fork now; one that was there before goes at once. */
-extern void lsm_temporary_remember(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+extern void lsm_temporary_remember(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
 /* Release those whose fork is gone.  Never fails. */
 extern void lsm_temporary_release_gone(void);
@@ -173,8 +173,8 @@ extern void lsm_sst_report(int elevel, const LsmSstError *err);
 extern void (*lsm_file_gone_hook) (uint64 keyspace_id, uint64 number);
 
 /* For who makes keyspaces (create.c, copy.c): directory and owner file, durable. */
-extern uint64 lsm_keyspace_new(RelFileNode rnode, BackendId backend);
-extern void lsm_owner_add(uint64 keyspace_id, RelFileNode rnode, BackendId backend);
+extern uint64 lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend);
+extern void lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
 /* ======================================================================
  * salvage.c: tables of which files are missing

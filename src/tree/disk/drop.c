@@ -162,10 +162,10 @@ lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
 }
 
 static bool
-drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
+drop_read_file(RelFileLocator rlocator, uint64 *keyspace_id)
 {
-	char	   *path = relpathperm(rnode, MAIN_FORKNUM);
-	bool		is_tree = lsm_fork_read_keyspace(path, rnode.dbNode, keyspace_id);
+	char	   *path = lsm_relpath(rlocator, INVALID_PROC_NUMBER, MAIN_FORKNUM);
+	bool		is_tree = lsm_fork_read_keyspace(path, rlocator.dbOid, keyspace_id);
 
 	pfree(path);
 	return is_tree;
@@ -173,22 +173,22 @@ drop_read_file(RelFileNode rnode, uint64 *keyspace_id)
 
 /* The keyspace of the tree in that fork, from shared memory or its file. */
 static bool
-drop_find_keyspace(RelFileNode rnode, uint64 *keyspace_id)
+drop_find_keyspace(RelFileLocator rlocator, uint64 *keyspace_id)
 {
 	LsmTreeShared *ctl;
 
 	for (int i = 0; (ctl = lsm_control_nth(i)) != NULL; i++)
 	{
-		RelFileNode its;
+		RelFileLocator its;
 		LsmKind		kind;
 		char		relpersistence;
 
-		if (ctl->rnode.relNode == rnode.relNode &&
+		if (ctl->rlocator.relNumber == rlocator.relNumber &&
 			lsm_control_identity(ctl, keyspace_id, &its, &kind, &relpersistence) &&
-			RelFileNodeEquals(its, rnode))
+			RelFileLocatorEquals(its, rlocator))
 			return true;
 	}
-	return drop_read_file(rnode, keyspace_id);
+	return drop_read_file(rlocator, keyspace_id);
 }
 
 /*
@@ -198,8 +198,8 @@ drop_find_keyspace(RelFileNode rnode, uint64 *keyspace_id)
 static void
 drop_collect(bool commit)
 {
-	RelFileNode *going;
-	RelFileNode *staying = NULL;
+	RelFileLocator *going;
+	RelFileLocator *staying = NULL;
 	int			ngoing = smgrGetPendingDeletes(commit, &going);
 	int			nstaying = 0;
 
@@ -220,7 +220,7 @@ drop_collect(bool commit)
 			uint64		other;
 
 			stays = drop_read_file(staying[j], &other) && other == id &&
-				!RelFileNodeEquals(staying[j], going[i]);
+				!RelFileLocatorEquals(staying[j], going[i]);
 		}
 		if (!stays)
 			ending[nending++] = id;

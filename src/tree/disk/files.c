@@ -42,7 +42,7 @@ lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter, char *pat
 	char		dir[MAXPGPATH];
 
 	lsm_keyspace_dir(keyspace_id, dir);
-	snprintf(path, MAXPGPATH, "%.900s/%06" INT64_MODIFIER "u.%s", dir, number,
+	snprintf(path, MAXPGPATH, "%.900s/%06" PRIu64 ".%s", dir, number,
 			 filter ? "flt" : "sst");
 }
 
@@ -183,7 +183,7 @@ lsm_file_log_present(uint64 keyspace_id, uint64 number, bool filter)
 	if (!lsm_keyspace_log_file(keyspace_id, number, filter, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_FILE),
-				 errmsg("file " UINT64_FORMAT " of keyspace %016" INT64_MODIFIER "x does not exist",
+				 errmsg("file " UINT64_FORMAT " of keyspace %016" PRIx64 " does not exist",
 						number, keyspace_id)));
 }
 
@@ -225,7 +225,7 @@ lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 logged_bytes)
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("lsm file chunk record of %u bytes is not the %u bytes at " UINT64_FORMAT " of file " UINT64_FORMAT " of keyspace %016" INT64_MODIFIER "x",
+			 errmsg("lsm file chunk record of %u bytes is not the %u bytes at " UINT64_FORMAT " of file " UINT64_FORMAT " of keyspace %016" PRIx64,
 					logged_bytes, chunk->bytes, chunk->offset, chunk->number,
 					chunk->keyspace_id)));
 	return NULL;				/* keep compiler quiet */

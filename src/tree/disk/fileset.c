@@ -167,7 +167,7 @@ lsm_manifest_corrupt(const LsmTree *tree, const char *what)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("corrupted file list of lsm relation %s: %s",
-					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM), what),
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM), what),
 			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
 }
 

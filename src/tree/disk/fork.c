@@ -126,7 +126,7 @@ lsm_fork_check(Relation rel, LsmKind kind)
 
 	if (likely(content == LSM_FORK_OURS))
 		return;
-	path = relpathbackend(rel->rd_node, rel->rd_backend, MAIN_FORKNUM);
+	path = lsm_relpath(rel->rd_locator, rel->rd_backend, MAIN_FORKNUM);
 	if (kind == LSM_KIND_INDEX)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),

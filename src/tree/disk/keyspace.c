@@ -146,8 +146,8 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 		char	   *eol = strchr(at, '\n');
 
 		if (eol == NULL ||
-			sscanf(at, "%u %u %u %d", &owner.rnode.dbNode, &owner.rnode.spcNode,
-				   &owner.rnode.relNode, &owner.backend) != 4)
+			sscanf(at, "%u %u %u %d", &owner.rlocator.dbOid, &owner.rlocator.spcOid,
+				   &owner.rlocator.relNumber, &owner.backend) != 4)
 		{
 			n = LSM_OWNERS_NONE;	/* torn, or not an owner file */
 			break;
@@ -182,8 +182,8 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 	snprintf(tmp, sizeof(tmp), "%.900s/%s.tmp.%d", dir, LSM_OWNER_FILE, MyProcPid);
 	initStringInfo(&text);
 	for (i = 0; i < n; i++)
-		appendStringInfo(&text, "%u %u %u %d\n", owners[i].rnode.dbNode,
-						 owners[i].rnode.spcNode, owners[i].rnode.relNode,
+		appendStringInfo(&text, "%u %u %u %d\n", owners[i].rlocator.dbOid,
+						 owners[i].rlocator.spcOid, owners[i].rlocator.relNumber,
 						 owners[i].backend);
 
 	fd = OpenTransientFile(tmp, O_RDWR | O_CREAT | O_TRUNC | PG_BINARY);
@@ -215,7 +215,7 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 
 /* Add a line if it is not there. */
 void
-lsm_owner_add(uint64 keyspace_id, RelFileNode rnode, BackendId backend)
+lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 {
 	LsmOwner   *owners = NULL;
 	LsmOwner   *all;
@@ -225,28 +225,28 @@ lsm_owner_add(uint64 keyspace_id, RelFileNode rnode, BackendId backend)
 	n = Max(n, 0);
 	for (i = 0; i < n; i++)
 	{
-		if (RelFileNodeEquals(owners[i].rnode, rnode) && owners[i].backend == backend)
+		if (RelFileLocatorEquals(owners[i].rlocator, rlocator) && owners[i].backend == backend)
 			return;
 	}
 	all = palloc((n + 1) * sizeof(LsmOwner));
 	if (n > 0)
 		memcpy(all, owners, n * sizeof(LsmOwner));
-	all[n].rnode = rnode;
+	all[n].rlocator = rlocator;
 	all[n].backend = backend;
 	lsm_owner_write(keyspace_id, all, n + 1);
 	pfree(all);
 }
 
 void
-lsm_keyspace_ensure(uint64 keyspace_id, RelFileNode rnode, BackendId backend)
+lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 {
 	(void) lsm_keyspace_make_dir(keyspace_id);
-	lsm_owner_add(keyspace_id, rnode, backend);
+	lsm_owner_add(keyspace_id, rlocator, backend);
 }
 
 /* A directory with an owner file under a new random id; durable. */
 uint64
-lsm_keyspace_new(RelFileNode rnode, BackendId backend)
+lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend)
 {
 	uint64		id;
 
@@ -261,7 +261,7 @@ lsm_keyspace_new(RelFileNode rnode, BackendId backend)
 		} while (id == 0);
 	} while (!lsm_keyspace_make_dir(id));
 	LSM_CRASH_POINT("create_dir_made");
-	lsm_owner_add(id, rnode, backend);
+	lsm_owner_add(id, rlocator, backend);
 	LSM_CRASH_POINT("create_owner_written");
 	return id;
 }

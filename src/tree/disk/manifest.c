@@ -96,7 +96,7 @@ lsm_manifest_check_keyspace(const LsmTree *tree, const LsmMetaPage *meta)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation %s has been replaced while it was in use",
-						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 }
 
 /*
@@ -168,7 +168,7 @@ lsm_manifest_reserve(LsmTree *tree, uint64 n)
 	if (meta.next_file < limit)
 	{
 		meta.next_file = limit;
-		lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rnode, tree->backend,
+		lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 					   tree->relpersistence);
 		LSM_CRASH_POINT("numbers_reserved");
 	}

@@ -58,7 +58,7 @@ lsm_page_read(LsmTree *tree, BlockNumber block)
 		Assert(tree->rel != NULL);
 		return ReadBuffer(tree->rel, block);
 	}
-	return ReadBufferWithoutRelcache(tree->rnode, MAIN_FORKNUM, block,
+	return ReadBufferWithoutRelcache(tree->rlocator, MAIN_FORKNUM, block,
 									 RBM_NORMAL, NULL,
 									 tree->relpersistence == RELPERSISTENCE_PERMANENT);
 }
@@ -99,7 +99,7 @@ lsm_page_check(const LsmTree *tree, Page page, BlockNumber block, uint16 type)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("block %u of relation %s is not a valid lsm %s page",
 						block,
-						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
+						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM),
 						type == LSM_PAGE_LOG ? "log" : "manifest"),
 				 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
 	return lsm_page_opaque(page);
@@ -192,13 +192,13 @@ lsm_page_extend(LsmTree *tree)
 		buffer = ReadBufferExtended(tree->rel, MAIN_FORKNUM, P_NEW,
 									RBM_ZERO_AND_LOCK, NULL);
 	else
-		buffer = ReadBufferWithoutRelcache(tree->rnode, MAIN_FORKNUM, P_NEW,
+		buffer = ReadBufferWithoutRelcache(tree->rlocator, MAIN_FORKNUM, P_NEW,
 										   RBM_ZERO_AND_LOCK, NULL,
 										   tree->relpersistence == RELPERSISTENCE_PERMANENT);
 	block = BufferGetBlockNumber(buffer);
 	if (block == 0)
 		elog(ERROR, "main fork of lsm relation %s has no metapage",
-			 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM));
+			 lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM));
 	if (block >= ctl->nblocks)
 		ctl->nblocks = block + 1;
 	return buffer;
@@ -271,13 +271,13 @@ lsm_meta_init(Page page, const LsmMetaPage *meta)
 }
 
 void
-lsm_meta_check_version(const LsmMetaPage *meta, RelFileNode rnode, BackendId backend)
+lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rlocator, ProcNumber backend)
 {
 	if (meta->magic == LSM_META_MAGIC && !lsm_meta_known(meta))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("relation %s has lsm format version %u, but this server reads versions %u to %u",
-						relpathbackend(rnode, backend, MAIN_FORKNUM),
+						lsm_relpath(rlocator, backend, MAIN_FORKNUM),
 						meta->format_version, LSM_META_OLDEST, LSM_META_VERSION),
 				 errhint("Install the release of lsmam that wrote the relation.")));
 }
@@ -291,7 +291,7 @@ lsm_meta_check(const LsmTree *tree, Page page)
 		((PageHeader) page)->pd_lower >= SizeOfPageHeaderData + sizeof(uint32) * 2 &&
 		meta->magic == LSM_META_MAGIC)
 	{
-		lsm_meta_check_version(meta, tree->rnode, tree->backend);
+		lsm_meta_check_version(meta, tree->rlocator, tree->backend);
 		if (((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + sizeof(LsmMetaPage) &&
 			(meta->kind == LSM_KIND_TABLE || meta->kind == LSM_KIND_INDEX))
 			return;
@@ -299,12 +299,12 @@ lsm_meta_check(const LsmTree *tree, Page page)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("block 0 of relation %s is not a valid lsm metapage",
-					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM)),
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
 }
 
 /*
- * Needs only rnode, backend, relpersistence (and rel if temporary) of the
+ * Needs only rlocator, backend, relpersistence (and rel if temporary) of the
  * handle: lsm_tree_open() learns the keyspace id through it.
  */
 Buffer
@@ -319,9 +319,9 @@ lsm_meta_read(LsmTree *tree, int mode, LsmMetaPage **meta)
 }
 
 bool
-lsm_fork_exists(RelFileNode rnode, BackendId backend)
+lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend)
 {
-	char	   *path = relpathbackend(rnode, backend, MAIN_FORKNUM);
+	char	   *path = lsm_relpath(rlocator, backend, MAIN_FORKNUM);
 	struct stat st;
 	bool		there = stat(path, &st) == 0 ? st.st_size > 0 :
 		errno != ENOENT && errno != ENOTDIR;
@@ -341,16 +341,16 @@ lsm_meta_current(LsmTree *tree)
 	 * The relation lock held by the caller keeps the fork as it is; a dropped
 	 * one is empty until the next checkpoint and missing after it.
 	 */
-	if (!lsm_fork_exists(tree->rnode, tree->backend))
+	if (!lsm_fork_exists(tree->rlocator, tree->backend))
 		return false;
 	buffer = lsm_page_read(tree, 0);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
 	current = !PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
 		meta->keyspace_id == tree->keyspace_id &&
-		meta->dboid == tree->rnode.dbNode &&
-		meta->spcoid == tree->rnode.spcNode &&
-		meta->relfilenode == tree->rnode.relNode;
+		meta->dboid == tree->rlocator.dbOid &&
+		meta->spcoid == tree->rlocator.spcOid &&
+		meta->relfilenode == tree->rlocator.relNumber;
 	UnlockReleaseBuffer(buffer);
 	return current;
 }

@@ -118,7 +118,7 @@ extern void lsm_meta_init(Page page, const LsmMetaPage *meta);
  * REQUIRES: buffer exclusively locked.
  */
 extern void lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
-						   RelFileNode rnode, BackendId backend, char relpersistence);
+						   RelFileLocator rlocator, ProcNumber backend, char relpersistence);
 
 /* A new lap of the search for free pages: an edit has freed some. */
 extern void lsm_page_restart_search(LsmTree *tree);
@@ -131,8 +131,8 @@ extern void lsm_page_restart_search(LsmTree *tree);
 extern bool lsm_meta_current(LsmTree *tree);
 
 /* ERROR if it is of a format that another release has written. */
-extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileNode rnode,
-								   BackendId backend);
+extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rlocator,
+								   ProcNumber backend);
 
 /*
  * For lsm_tree_open, when the metapage's relfilenode (not its database) is not the
@@ -140,7 +140,7 @@ extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileNode rnode,
  * copied from is gone (committed), the tree takes over its keyspace; if it is
  * still there (same transaction: may roll back), it gets a keyspace of its own
  * with hard links to the files.  Read the metapage again afterwards: the keyspace id
- * may have changed.  REQUIRES: a lock on the relation; tree's rnode, backend,
+ * may have changed.  REQUIRES: a lock on the relation; tree's rlocator, backend,
  * relpersistence, kind, rel set; not inside an epoch.
  */
 extern void lsm_meta_adopt(LsmTree *tree);

@@ -197,10 +197,10 @@ lsm_redo_edit(XLogReaderState *record)
 	/* rows were dropped or frozen that queries here may still see */
 	if (InHotStandby && TransactionIdIsNormal(edit.conflict_xid))
 	{
-		RelFileNode rnode;
+		RelFileLocator rlocator;
 
-		XLogRecGetBlockTag(record, 0, &rnode, NULL, NULL);
-		ResolveRecoveryConflictWithSnapshot(edit.conflict_xid, rnode);
+		XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+		ResolveRecoveryConflictWithSnapshot(edit.conflict_xid, false, rlocator);
 	}
 
 	/* metapage locked until the chain it describes is there */
@@ -250,7 +250,7 @@ lsm_redo_keyspace(XLogReaderState *record)
 	LsmWalKeyspace keyspace;
 
 	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
-	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rnode, keyspace.backend);
+	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rlocator, keyspace.backend);
 	if (XLogRecHasBlockRef(record, 0))
 		UnlockReleaseBuffer(lsm_redo_meta(record));
 }
@@ -316,7 +316,7 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 
 		/* every other record begins with it */
 		memcpy(&keyspace_id, data, sizeof(keyspace_id));
-		appendStringInfo(buf, "keyspace %016" INT64_MODIFIER "x", keyspace_id);
+		appendStringInfo(buf, "keyspace %016" PRIx64, keyspace_id);
 	}
 	switch (info)
 	{
@@ -371,8 +371,8 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 				LsmWalKeyspace keyspace;
 
 				memcpy(&keyspace, data, sizeof(keyspace));
-				appendStringInfo(buf, " owner %u/%u/%u", keyspace.rnode.spcNode,
-								 keyspace.rnode.dbNode, keyspace.rnode.relNode);
+				appendStringInfo(buf, " owner %u/%u/%u", keyspace.rlocator.spcOid,
+								 keyspace.rlocator.dbOid, keyspace.rlocator.relNumber);
 				break;
 			}
 		default:

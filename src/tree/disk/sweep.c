@@ -172,15 +172,15 @@ lsm_sweep_owner_alive(uint64 keyspace_id)
 		return true;
 	for (i = 0; i < n; i++)
 	{
-		char	   *path = relpathbackend(owners[i].rnode, owners[i].backend,
-										  MAIN_FORKNUM);
+		char	   *path = lsm_relpath(owners[i].rlocator, owners[i].backend,
+									   MAIN_FORKNUM);
 		uint64		named = 0;
-		LsmForkState state = lsm_sweep_read_fork(path, owners[i].rnode.dbNode, &named);
+		LsmForkState state = lsm_sweep_read_fork(path, owners[i].rlocator.dbOid, &named);
 
 		pfree(path);
 		if (state == LSM_FORK_UNSURE || state == LSM_FORK_UNREADABLE ||
 			(state == LSM_FORK_TREE && named == keyspace_id) ||
-			(state != LSM_FORK_GONE && owners[i].backend != InvalidBackendId))
+			(state != LSM_FORK_GONE && owners[i].backend != INVALID_PROC_NUMBER))
 			return true;
 	}
 	return false;
@@ -424,7 +424,7 @@ lsm_sweep_orphans(void)
 		LSM_CRASH_POINT("sweep_before_remove");
 		lsm_keyspace_remove_logged(ids[i]);
 		ereport(DEBUG1,
-				(errmsg_internal("removed orphaned keyspace %016" INT64_MODIFIER "x",
+				(errmsg_internal("removed orphaned keyspace %016" PRIx64,
 								 ids[i])));
 		LSM_CRASH_POINT("sweep_after_remove");
 

@@ -43,8 +43,8 @@
 typedef struct Temporary
 {
 	uint64		keyspace_id;
-	RelFileNode rnode;			/* fork that names it */
-	BackendId	backend;
+	RelFileLocator rlocator;	/* fork that names it */
+	ProcNumber	backend;
 } Temporary;
 
 static Temporary *temporaries = NULL;	/* TopMemoryContext */
@@ -61,7 +61,7 @@ static bool forks_copied = false;
 static void
 release(const Temporary *it)
 {
-	lsm_tree_forget_fork(it->rnode, it->backend);
+	lsm_tree_forget_fork(it->rlocator, it->backend);
 	lsm_control_drop(it->keyspace_id);
 	lsm_keyspace_remove(it->keyspace_id);
 }
@@ -75,7 +75,7 @@ named_in_directory(const char *path, uint64 keyspace_id)
 	struct dirent *de;
 	bool		named = dir == NULL && errno != ENOENT && errno != ENOTDIR;
 
-	snprintf(prefix, sizeof(prefix), "t%d_", MyBackendId);
+	snprintf(prefix, sizeof(prefix), "t%d_", ProcNumberForTempRelations());
 	while (dir != NULL && !named && (de = ReadDirExtended(dir, path, LOG)) != NULL)
 	{
 		char		file[MAXPGPATH];
@@ -125,7 +125,7 @@ lsm_temporary_release_gone(void)
 	{
 		Temporary	it = temporaries[i];
 
-		if (lsm_fork_exists(it.rnode, it.backend) ||
+		if (lsm_fork_exists(it.rlocator, it.backend) ||
 			(forks_copied && named_by_copy(it.keyspace_id)))
 			temporaries[kept++] = it;
 		else
@@ -214,9 +214,9 @@ make_room(void)
 }
 
 void
-lsm_temporary_remember(uint64 keyspace_id, RelFileNode rnode, BackendId backend)
+lsm_temporary_remember(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 {
-	Temporary	now = {keyspace_id, rnode, backend};
+	Temporary	now = {keyspace_id, rlocator, backend};
 	int			kept = 0;
 
 	if (look_now)
@@ -230,7 +230,7 @@ lsm_temporary_remember(uint64 keyspace_id, RelFileNode rnode, BackendId backend)
 
 		if (it.keyspace_id == keyspace_id)
 			continue;			/* it has moved */
-		if (RelFileNodeEquals(it.rnode, rnode) && it.backend == backend)
+		if (RelFileLocatorEquals(it.rlocator, rlocator) && it.backend == backend)
 			release(&it);		/* the fork was emptied */
 		else
 			temporaries[kept++] = it;

@@ -13,7 +13,8 @@
 #define LSM_WAL_H
 
 #include "storage/block.h"
-#include "storage/relfilenode.h"
+
+#include "compat.h"
 
 #include "tree/disk/chunk.h"
 
@@ -83,7 +84,7 @@ extern char *lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 lo
 typedef struct LsmWalKeyspace
 {
 	uint64		keyspace_id;
-	RelFileNode rnode;
+	RelFileLocator rlocator;
 	int32		backend;
 } LsmWalKeyspace;
 

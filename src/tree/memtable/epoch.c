@@ -100,8 +100,8 @@ lsm_epoch_shmem_init(void)
 static inline pg_atomic_uint64 *
 epoch_my_slot(void)
 {
-	Assert(MyProc != NULL && MyProc->pgprocno < epochs->nslots);
-	return &epochs->slots[MyProc->pgprocno].announced;
+	Assert(MyProc != NULL && MyProcNumber < epochs->nslots);
+	return &epochs->slots[MyProcNumber].announced;
 }
 
 /*

@@ -70,9 +70,9 @@ lsm_counters_shmem_init(void)
 static pg_atomic_uint64 *
 leader_slot(const PGPROC *leader)
 {
-	if (leader_slots == NULL || leader == NULL || leader->pgprocno >= MaxBackends)
+	if (leader_slots == NULL || leader == NULL || GetNumberFromPGProc(leader) >= MaxBackends)
 		return NULL;
-	return &leader_slots[leader->pgprocno * TOTALS_WORDS];
+	return &leader_slots[GetNumberFromPGProc(leader) * TOTALS_WORDS];
 }
 
 static void
@@ -220,15 +220,15 @@ lsm_stats_next(int *iter, LsmTreeStats *stats)
 	while ((ctl = stats_next_block(iter)) != NULL)
 	{
 		uint64		keyspace_id;
-		RelFileNode rnode;
+		RelFileLocator rlocator;
 		LsmKind		kind;
 		char		relpersistence;
 
-		if (!lsm_control_identity(ctl, &keyspace_id, &rnode, &kind, &relpersistence))
+		if (!lsm_control_identity(ctl, &keyspace_id, &rlocator, &kind, &relpersistence))
 			continue;
-		stats->dboid = rnode.dbNode;
-		stats->relfilenode = rnode.relNode;
-		stats->spcoid = rnode.spcNode;
+		stats->dboid = rlocator.dbOid;
+		stats->relfilenode = rlocator.relNumber;
+		stats->spcoid = rlocator.spcOid;
 		for (int i = 0; i < LSM_NCOUNTERS; i++)
 			stats->counters[i] = pg_atomic_read_u64(&ctl->counters[i]);
 		return true;
@@ -272,12 +272,12 @@ lsm_stats_reset(Oid dboid)
 	while ((ctl = stats_next_block(&iter)) != NULL)
 	{
 		uint64		keyspace_id;
-		RelFileNode rnode;
+		RelFileLocator rlocator;
 		LsmKind		kind;
 		char		relpersistence;
 
-		if (!lsm_control_identity(ctl, &keyspace_id, &rnode, &kind, &relpersistence) ||
-			(OidIsValid(dboid) && rnode.dbNode != dboid))
+		if (!lsm_control_identity(ctl, &keyspace_id, &rlocator, &kind, &relpersistence) ||
+			(OidIsValid(dboid) && rlocator.dbOid != dboid))
 			continue;
 		for (int i = 0; i < LSM_NCOUNTERS; i++)
 			pg_atomic_write_u64(&ctl->counters[i], 0);

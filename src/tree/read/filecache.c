@@ -442,7 +442,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open->number = file->number;
 	open->level = file->level;
 	open->counts_entry = NULL;
-	open->dboid = tree->rnode.dbNode;
+	open->dboid = tree->rlocator.dbOid;
 	open->serial++;
 	open->forgotten = false;
 	open->idle_iter = NULL;

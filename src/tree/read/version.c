@@ -351,7 +351,7 @@ lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot write to LSM tree of relation %s, of which files are missing",
-					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM)),
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 			 errhint("With lsm.ignore_missing_files the table can only be read. Copy it to another one.")));
 }
 

@@ -198,9 +198,9 @@ lsm_load_counters(LsmTree *tree)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation %s has been replaced while it was opened",
-						relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM))));
+						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 
-	smgr = smgropen(tree->rnode, tree->backend);
+	smgr = smgropen(tree->rlocator, tree->backend);
 	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
 	ctl->nblocks = smgrnblocks(smgr, MAIN_FORKNUM);
 	ctl->alloc_cursor = 1;
@@ -238,7 +238,7 @@ lsm_load_read_page(LsmTree *tree, BlockNumber block, BufferAccessStrategy strate
 	Buffer		buffer;
 
 	CHECK_FOR_INTERRUPTS();
-	buffer = ReadBufferWithoutRelcache(tree->rnode, MAIN_FORKNUM, block,
+	buffer = ReadBufferWithoutRelcache(tree->rlocator, MAIN_FORKNUM, block,
 									   RBM_NORMAL, strategy,
 									   tree->relpersistence == RELPERSISTENCE_PERMANENT);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
@@ -316,7 +316,7 @@ lsm_log_corrupt(LsmTree *tree, BlockNumber block, const char *what)
 	ereport(ERROR,
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("corrupted log page in block %u of relation %s: %s", block,
-					relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM), what),
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM), what),
 			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
 }
 

@@ -104,7 +104,7 @@ lsm_log_insert(LsmWrite *write, int first, int n, uint64 seq)
 static LsmLogSlot *
 lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
 {
-	int			own = MyProc->pgprocno % LSM_LOG_SLOTS;
+	int			own = MyProcNumber % LSM_LOG_SLOTS;
 	int			i;
 
 	for (i = 0; i < LSM_LOG_SLOTS; i++)
@@ -130,7 +130,7 @@ lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
 void
 lsm_log_prefetch(const LsmTree *tree)
 {
-	const LsmLogSlot *slot = &tree->ctl->slots[MyProc->pgprocno % LSM_LOG_SLOTS];
+	const LsmLogSlot *slot = &tree->ctl->slots[MyProcNumber % LSM_LOG_SLOTS];
 	Buffer		buffer = *(const volatile Buffer *) &slot->recent_buffer;
 
 	if (tree->relpersistence != RELPERSISTENCE_TEMP && buffer > 0 && buffer <= NBuffers)
@@ -143,7 +143,7 @@ lsm_log_slot_read(LsmTree *tree, LsmLogSlot *slot)
 {
 	if (tree->relpersistence == RELPERSISTENCE_TEMP ||
 		!BufferIsValid(slot->recent_buffer) ||
-		!ReadRecentBuffer(tree->rnode, MAIN_FORKNUM, slot->block,
+		!ReadRecentBuffer(tree->rlocator, MAIN_FORKNUM, slot->block,
 						  slot->recent_buffer))
 		slot->recent_buffer = lsm_page_read(tree, slot->block);
 	return slot->recent_buffer;
@@ -170,7 +170,7 @@ lsm_log_slot_room(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
 	if (opaque->owner != generation)
 		elog(ERROR, "open log page %u of relation %s belongs to generation " UINT64_FORMAT ", not " UINT64_FORMAT,
 			 slot->block,
-			 relpathbackend(tree->rnode, tree->backend, MAIN_FORKNUM),
+			 lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM),
 			 opaque->owner, generation);
 	header = (PageHeader) BufferGetPage(buffer);
 	if (header->pd_upper - header->pd_lower >= bytes)

@@ -1,0 +1,290 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  One vocabulary for all versions of PostgreSQL.
+ *
+ * The code speaks PostgreSQL 18's names, and older versions are taught them
+ * here.  A name that PostgreSQL 18 has means what it means there and takes the
+ * arguments it takes there.  A name of our own (lsm_) stands where 18's cannot
+ * be had for older versions.
+ *
+ * Most of this are macros, and a macro must not meet the declaration that it
+ * changes.  Therefore this header includes the server's headers that declare
+ * such a name, and it comes after all server headers where it is included: last
+ * in a file, or in the header of a room, which comes last itself.
+ *
+ * PG_VERSION_NUM is looked at here.  Elsewhere it is looked at only by files
+ * that implement an interface which differs as a whole: access method handlers,
+ * scans, samples, EXPLAIN.  src/test/check-layers.sh sees to it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_COMPAT_H
+#define LSM_COMPAT_H
+
+#include <inttypes.h>
+
+#include "access/attmap.h"
+#include "access/genam.h"
+#include "access/valid.h"
+#include "commands/defrem.h"
+#include "commands/vacuum.h"
+#include "common/relpath.h"
+#include "executor/executor.h"
+#include "pgstat.h"
+#include "storage/bufpage.h"
+#include "storage/lmgr.h"
+#include "storage/standby.h"
+#include "utils/guc_tables.h"
+#include "utils/pg_locale.h"
+#include "utils/rel.h"
+#include "utils/selfuncs.h"
+#include "utils/tuplesort.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/procnumber.h"
+#else
+#include "storage/backendid.h"
+#endif
+#if PG_VERSION_NUM >= 160000
+#include "storage/relfilelocator.h"
+#else
+#include "storage/relfilenode.h"
+#endif
+
+/* ---- names of our own ---- */
+
+/*
+ * The path of a fork, in the current memory context.  PostgreSQL 18's
+ * relpathbackend() returns it in a struct.
+ */
+#if PG_VERSION_NUM >= 180000
+#define lsm_relpath(rlocator, backend, forknum) \
+	pstrdup(relpathbackend(rlocator, backend, forknum).str)
+#else
+#define lsm_relpath(rlocator, backend, forknum) \
+	relpathbackend(rlocator, backend, forknum)
+#endif
+
+/*
+ * Is the page of a fork, as it was read from the database's disk, new or sound?
+ * A wrong checksum is logged and counted.
+ */
+static inline bool
+lsm_page_is_verified(Page page, BlockNumber block, Oid dboid)
+{
+#if PG_VERSION_NUM >= 180000
+	bool		wrong_checksum;
+	bool		verified = PageIsVerified(page, block, PIV_LOG_WARNING,
+										  &wrong_checksum);
+
+	if (wrong_checksum)
+	{
+		pgstat_prepare_report_checksum_failure(dboid);
+		pgstat_report_checksum_failures_in_db(dboid, 1);
+	}
+	return verified;
+#else
+	return PageIsVerifiedExtended(page, block,
+								  PIV_LOG_WARNING | PIV_REPORT_STAT);
+#endif
+}
+
+/* Does the collation, a valid one, compare bytes? */
+#if PG_VERSION_NUM >= 180000
+#define lsm_collation_is_c(collation) \
+	(pg_newlocale_from_collation(collation)->collate_is_c)
+#else
+#define lsm_collation_is_c(collation)	lc_collate_is_c(collation)
+#endif
+
+/*
+ * The executor is to read no blocks ahead for a bitmap scan.  PostgreSQL 18's
+ * leaves that to the table's access method.
+ */
+#if PG_VERSION_NUM >= 180000
+#define lsm_stop_bitmap_prefetch(scan)	((void) (scan))
+#else
+#define lsm_stop_bitmap_prefetch(scan)	((scan)->prefetch_maximum = 0)
+#endif
+
+/* The last parameter of ExecutorRun() and its hook, with the comma before it */
+#if PG_VERSION_NUM >= 180000
+#define EXECUTE_ONCE_PARAMETER
+#define EXECUTE_ONCE
+#else
+#define EXECUTE_ONCE_PARAMETER	, bool execute_once
+#define EXECUTE_ONCE			, execute_once
+#endif
+
+/* ---- new in PostgreSQL 18 ---- */
+
+#if PG_VERSION_NUM < 180000
+
+#define index_beginscan(table, index, snapshot, instrument, nkeys, norderbys) \
+	index_beginscan(table, index, snapshot, nkeys, norderbys)
+
+#define pgstat_report_vacuum(tableoid, shared, live, dead, starttime) \
+	pgstat_report_vacuum(tableoid, shared, live, dead)
+
+#define vac_update_relstats(rel, num_pages, num_tuples, num_all_visible, \
+							num_all_frozen, hasindex, frozenxid, minmulti, \
+							frozenxid_updated, minmulti_updated, in_outer_xact) \
+	vac_update_relstats(rel, num_pages, num_tuples, num_all_visible, \
+						hasindex, frozenxid, minmulti, \
+						frozenxid_updated, minmulti_updated, in_outer_xact)
+
+#define vacuum_delay_point(is_analyze)	vacuum_delay_point()
+
+#define ConditionalLockTuple(rel, tid, mode, log_failure) \
+	ConditionalLockTuple(rel, tid, mode)
+#define ConditionalXactLockTableWait(xid, log_failure) \
+	ConditionalXactLockTableWait(xid)
+
+#define log_lock_failures		false
+
+/* get_ordering_op_properties() tells btree's strategy */
+typedef int16 CompareType;
+
+#define COMPARE_LT				BTLessStrategyNumber
+
+#define pg_noreturn				pg_attribute_noreturn()
+
+#endif							/* before 18 */
+
+/* ---- new in PostgreSQL 17 ---- */
+
+#if PG_VERSION_NUM < 170000
+
+/*
+ * A backend id numbers sessions from 1, a PGPROC from 0; 17 has the latter only.
+ * A ProcNumber stands here for the former, in 17's sense: the number in the
+ * file names of a session's temporary relations, of which there is none if the
+ * relation is not temporary.  MyProcNumber and GetNumberFromPGProc() are about
+ * PGPROCs, so never compare them with such a number; what has to be is
+ * ProcNumberForTempRelations().
+ */
+typedef BackendId ProcNumber;
+
+#define INVALID_PROC_NUMBER		InvalidBackendId
+#define ProcNumberForTempRelations()	BackendIdForTempRelations()
+
+#define MyProcNumber			(MyProc->pgprocno)
+#define GetNumberFromPGProc(proc)	((proc)->pgprocno)
+
+#define AmAutoVacuumWorkerProcess()	IsAutoVacuumWorkerProcess()
+
+#define RestrictSearchPath()	((void) 0)
+
+#define LockHeldByMe(tag, mode, or_stronger)	LockHeldByMe(tag, mode)
+#define estimate_array_length(root, array)	estimate_array_length(array)
+
+#define F_RANDOM_				F_RANDOM	/* random() without arguments */
+
+#endif							/* before 17 */
+
+/* ---- new in PostgreSQL 16 ---- */
+
+#if PG_VERSION_NUM < 160000
+
+typedef RelFileNode RelFileLocator;
+
+#define relNumber				relNode
+#define dbOid					dbNode
+#define spcOid					spcNode
+#define RelFileLocatorEquals	RelFileNodeEquals
+
+#define rd_locator				rd_node
+#define rd_newRelfilelocatorSubid	rd_newRelfilenodeSubid
+#define rd_firstRelfilelocatorSubid rd_firstRelfilenodeSubid
+#define smgr_rlocator			smgr_rnode
+#define locator					node	/* of smgr_rlocator */
+#define rlocator				rnode	/* of xl_smgr_truncate */
+#define relation_set_new_filelocator	relation_set_new_filenode
+#define RelationSetNewRelfilenumber	RelationSetNewRelfilenode
+
+/* Which indexes need an entry for the new version of a row */
+typedef bool TU_UpdateIndexes;
+
+#define TU_None					false
+#define TU_All					true
+
+struct VacuumCutoffs
+{
+	TransactionId relfrozenxid; /* as VACUUM has found them */
+	MultiXactId relminmxid;
+	TransactionId OldestXmin;
+	MultiXactId OldestMxact;
+	TransactionId FreezeLimit;
+	MultiXactId MultiXactCutoff;
+};
+
+static inline bool
+vacuum_get_cutoffs(Relation rel, const VacuumParams *params,
+				   struct VacuumCutoffs *cutoffs)
+{
+	cutoffs->relfrozenxid = rel->rd_rel->relfrozenxid;
+	cutoffs->relminmxid = rel->rd_rel->relminmxid;
+	return vacuum_set_xid_limits(rel,
+								 params->freeze_min_age,
+								 params->freeze_table_age,
+								 params->multixact_freeze_min_age,
+								 params->multixact_freeze_table_age,
+								 &cutoffs->OldestXmin, &cutoffs->OldestMxact,
+								 &cutoffs->FreezeLimit,
+								 &cutoffs->MultiXactCutoff);
+}
+
+#define vacuum_xid_failsafe_check(cutoffs) \
+	vacuum_xid_failsafe_check((cutoffs)->relfrozenxid, (cutoffs)->relminmxid)
+
+#define DefineIndex(table, stmt, index, parent_index, parent_constraint, \
+					total_parts, is_alter_table, check_rights, \
+					check_not_in_use, skip_build, quiet) \
+	DefineIndex(table, stmt, index, parent_index, parent_constraint, \
+				is_alter_table, check_rights, \
+				check_not_in_use, skip_build, quiet)
+
+#define ExecInsertIndexTuples(rri, slot, estate, update, no_dup_err, \
+							  spec_conflict, arbiters, only_summarizing) \
+	ExecInsertIndexTuples(rri, slot, estate, update, no_dup_err, \
+						  spec_conflict, arbiters)
+
+/* It copied always. */
+#define tuplesort_getdatum(state, forward, copy, value, isnull, abbrev) \
+	tuplesort_getdatum(state, forward, value, isnull, abbrev)
+
+#define build_attrmap_by_name(in, out, missing_ok) \
+	build_attrmap_by_name(in, out)
+
+#define ExecGetRootToChildMap(rri, estate)	((rri)->ri_RootToPartitionMap)
+
+#define get_guc_variables(num_vars) \
+	(*(num_vars) = GetNumConfigOptions(), get_guc_variables())
+
+static inline bool
+lsm_heap_key_test(HeapTuple tuple, TupleDesc desc, int nkeys, ScanKey keys)
+{
+	bool		passes;
+
+	HeapKeyTest(tuple, desc, nkeys, keys, passes);
+	return passes;
+}
+
+#undef HeapKeyTest
+#define HeapKeyTest				lsm_heap_key_test
+
+#define dead_tuples				n_dead_tuples	/* of PgStat_StatTabEntry */
+
+#define pgstat_count_heap_update(rel, hot, newpage) \
+	pgstat_count_heap_update(rel, hot)
+
+#define ResolveRecoveryConflictWithSnapshot(xid, is_catalog, rlocator) \
+	ResolveRecoveryConflictWithSnapshot(xid, rlocator)
+
+/* REQUIRES: classid is RelationRelationId */
+#define object_ownercheck(classid, objectid, roleid) \
+	pg_class_ownercheck(objectid, roleid)
+
+#endif							/* before 16 */
+
+#endif							/* LSM_COMPAT_H */

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The rooms' rules (DESIGN, section 3), as tests in TAP:
+# The rooms' rules, as tests in TAP:
 #   filter needs no PostgreSQL and nothing but libxxhash; sst no PostgreSQL server;
 #   arrows point one way, between the rooms above the tree and inside it;
 #   sst.h and filter.h are C11 and C++17.

@@ -57,7 +57,7 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 			 lsm_page_opaque(page)->owner <= new_meta->flushed_generation)
 		memset(page, 0, BLCKSZ);
 
-	/* whatever wal_level is: permanent trees always log (DESIGN section 4) */
+	/* whatever wal_level is: permanent trees always log */
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT && !PageIsNew(page))
 		log_newpage(&dst->smgr_rlocator.locator, MAIN_FORKNUM, block, page, true);
 	PageSetChecksumInplace(page, block);

@@ -353,7 +353,7 @@ write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool
 }
 
 /*
- * See tree.h.  The source of the stall rules: DESIGN section 4, "Memtable".
+ * See tree.h.  The stall rules: docs/write-path.md.
  */
 void
 lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)

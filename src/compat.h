@@ -156,11 +156,11 @@ typedef int16 CompareType;
 #if PG_VERSION_NUM < 170000
 
 /*
- * A backend id numbers sessions from 1, a PGPROC from 0; 17 has the latter only.
- * A ProcNumber stands here for the former, in 17's sense: the number in the
- * file names of a session's temporary relations, of which there is none if the
- * relation is not temporary.  MyProcNumber and GetNumberFromPGProc() are about
- * PGPROCs, so never compare them with such a number; what has to be is
+ * A backend id numbers sessions from 1, a PGPROC from 0; 17 has the latter
+ * only.  A ProcNumber stands here for the former, in 17's sense: the number in
+ * the file names of a session's temporary relations, of which there is none if
+ * the relation is not temporary.  MyProcNumber and GetNumberFromPGProc() are
+ * about PGPROCs, so never compare them with such a number; what has to be is
  * ProcNumberForTempRelations().
  */
 typedef BackendId ProcNumber;

@@ -74,7 +74,9 @@ lsm_worker_register(void)
 	}
 }
 
-/* One round in its own transaction.  Memory of the round is the transaction's. */
+/*
+ * One round in its own transaction.  Memory of the round is the transaction's.
+ */
 static bool
 worker_round(int worker_no)
 {
@@ -87,13 +89,16 @@ worker_round(int worker_no)
 	return busy;
 }
 
-/* How long the worker sleeps after an error that nobody is to blame for, in turns */
+/*
+ * How long the worker sleeps after an error that nobody is to blame for, in
+ * turns
+ */
 #define LSM_WORKER_REST_MS			1000
 #define LSM_WORKER_REST_TURN_MS		50
 
 /*
- * SIGTERM.  CHECK_FOR_INTERRUPTS() raises an error wherever the job is, and the main
- * loop ends instead of reporting it.
+ * SIGTERM.  CHECK_FOR_INTERRUPTS() raises an error wherever the job is, and
+ * the main loop ends instead of reporting it.
  */
 static void
 worker_shutdown_requested(SIGNAL_ARGS)
@@ -169,8 +174,8 @@ worker_exit_if_requested(void)
 }
 
 /*
- * The same error is likely to come again (full disk): do not fill the server log with
- * it, nor be woken by every writer that wants a flush.
+ * The same error is likely to come again (full disk): do not fill the server
+ * log with it, nor be woken by every writer that wants a flush.
  */
 static void
 worker_rest(void)

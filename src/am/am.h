@@ -16,7 +16,10 @@
 #define LSM_TABLE_AM_NAME	"lsm"
 #define LSM_INDEX_AM_NAME	"lsm_index"
 
-/* OIDs of our access methods; InvalidOid if the extension is not in this database */
+/*
+ * OIDs of our access methods; InvalidOid if the extension is not in this
+ * database
+ */
 extern Oid	lsm_table_am_oid(void);
 extern Oid	lsm_index_am_oid(void);
 

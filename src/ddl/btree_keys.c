@@ -74,9 +74,9 @@ compare_unique_indexes(const ListCell *a, const ListCell *b)
 }
 
 /*
- * The unique indexes of a table that use access method `am` (InvalidOid: any), a
- * list of LsmUniqueIndex in the order of their OIDs (RelationGetIndexList).  Reads the catalog:
- * the table need not be locked.
+ * The unique indexes of a table that use access method `am` (InvalidOid: any),
+ * a list of LsmUniqueIndex in the order of their OIDs (RelationGetIndexList).
+ * Reads the catalog: the table need not be locked.
  */
 List *
 lsm_unique_indexes(Oid table, Oid am)
@@ -125,7 +125,9 @@ lsm_unique_indexes(Oid table, Oid am)
 	return result;
 }
 
-/* The table has been locked by the caller.  `reason` NULL: not worth telling. */
+/*
+ * The table has been locked by the caller.  `reason` NULL: not worth telling.
+ */
 static void
 make_btree(Oid index, const char *reason)
 {
@@ -141,7 +143,9 @@ make_btree(Oid index, const char *reason)
 	(void) lsm_swap_index(index, "btree", lsm_other_options(lsm_index_options_list(index)));
 }
 
-/* ERROR unless the user owns the table.  One that is gone is core's to report. */
+/*
+ * ERROR unless the user owns the table.  One that is gone is core's to report.
+ */
 static void
 check_owner(Oid table, Oid index, const char *reason)
 {
@@ -156,8 +160,9 @@ check_owner(Oid table, Oid index, const char *reason)
 }
 
 /*
- * The lock under which the table's index can be replaced.  The table may get another
- * owner, and the index may be replaced, while we wait: the caller looks again.
+ * The lock under which the table's index can be replaced.  The table may get
+ * another owner, and the index may be replaced, while we wait: the caller
+ * looks again.
  */
 static void
 lock_owned(Oid table, Oid index, const char *reason)
@@ -171,7 +176,10 @@ lock_owned(Oid table, Oid index, const char *reason)
  * Foreign keys, USING INDEX
  * ====================================================================== */
 
-/* Would a foreign key that references these columns (NIL: the primary key) use it? */
+/*
+ * Would a foreign key that references these columns (NIL: the primary key) use
+ * it?
+ */
 static bool
 serves_reference(Oid table, const LsmUniqueIndex *u, List *columns)
 {
@@ -211,9 +219,9 @@ may_reference(Oid table, const LsmUniqueIndex *u)
 }
 
 /*
- * Before a foreign key of `relid`: the key that core will choose, which is the first
- * that serves in the order of OIDs, becomes btree.  The btree that takes its place has a
- * larger OID, so that then another one may be the first.
+ * Before a foreign key of `relid`: the key that core will choose, which is the
+ * first that serves in the order of OIDs, becomes btree.  The btree that takes
+ * its place has a larger OID, so that then another one may be the first.
  */
 void
 lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
@@ -428,8 +436,8 @@ tells_rows_apart(const LsmUniqueIndex *u)
 }
 
 /*
- * Before REFRESH MATERIALIZED VIEW CONCURRENTLY, which wants one such index: if none is
- * btree, one becomes it.
+ * Before REFRESH MATERIALIZED VIEW CONCURRENTLY, which wants one such index:
+ * if none is btree, one becomes it.
  */
 void
 lsm_prepare_refresh(RefreshMatViewStmt *stmt)

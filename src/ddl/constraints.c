@@ -48,8 +48,9 @@
 int			lsm_constraint_index = LSM_CONSTRAINT_AUTO;
 
 /*
- * A table whose keys lsm_index may serve: of ours, and no partition, for the keys of
- * partitioned tables are btree and a partition's key must match its parent's.
+ * A table whose keys lsm_index may serve: of ours, and no partition, for the
+ * keys of partitioned tables are btree and a partition's key must match its
+ * parent's.
  */
 static bool
 keys_may_be_lsm(Oid relid)
@@ -214,7 +215,9 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 	constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
 }
 
-/* A key that is served by lsm_index before the statement, and shall be after it */
+/*
+ * A key that is served by lsm_index before the statement, and shall be after it
+ */
 typedef struct FormerKey
 {
 	Oid			relid;
@@ -265,8 +268,9 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 }
 
 /*
- * Does the statement add a foreign key of the table to itself?  Keys that it adds
- * before that must be btree: lsm_prepare_foreign_key() sees those only that exist.
+ * Does the statement add a foreign key of the table to itself?  Keys that it
+ * adds before that must be btree: lsm_prepare_foreign_key() sees those only
+ * that exist.
  */
 static bool
 references_itself(AlterTableStmt *stmt, Oid relid)
@@ -406,7 +410,8 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 }
 
 /*
- * A key that had no order was wanted like that, and is lsm_index again in any case.
+ * A key that had no order was wanted like that, and is lsm_index again in any
+ * case.
  */
 static void
 restore_key(const FormerKey *key)
@@ -490,7 +495,9 @@ adjust_alter_table(AlterTableStmt *stmt)
 	return list_concat(former, former_keys(stmt, relid));
 }
 
-/* A unique index of a partitioned table: its partitions' keys are to match it. */
+/*
+ * A unique index of a partitioned table: its partitions' keys are to match it.
+ */
 static void
 prepare_unique_index(IndexStmt *stmt)
 {

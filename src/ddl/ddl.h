@@ -80,7 +80,9 @@ extern void lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created);
 extern void lsm_publications_init(void);
 extern void lsm_publications_note_access(ObjectAccessType access, Oid class, Oid object, int sub);
 
-/* After a statement: ERROR if it has brought an lsm table into a publication. */
+/*
+ * After a statement: ERROR if it has brought an lsm table into a publication.
+ */
 extern void lsm_publications_check(void);
 
 /* ---- file_swap.c ---- */

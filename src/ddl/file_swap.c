@@ -42,8 +42,10 @@
 #include "ddl/ddl.h"
 #include "tree/tree.h"
 
-/* Relations whose cache entry was invalidated while this transaction had an xid.  No
- * allocation: the callback must not fail. */
+/*
+ * Relations whose cache entry was invalidated while this transaction had an
+ * xid.  No allocation: the callback must not fail.
+ */
 #define MAX_NOTED	512
 
 static Oid	noted[MAX_NOTED];
@@ -119,7 +121,10 @@ locked_by_me(Oid relid)
 	return LockHeldByMe(&tag, AccessExclusiveLock, false);
 }
 
-/* Nobody else can use the relation: its file, or that of its table, is this transaction's alone. */
+/*
+ * Nobody else can use the relation: its file, or that of its table, is this
+ * transaction's alone.
+ */
 static bool
 relation_is_locked(Oid relid)
 {
@@ -151,7 +156,10 @@ relation_is_ours(Relation rel)
 	return lsm_relation_is_table(rel) || lsm_relation_is_index(rel);
 }
 
-/* May its file be another relation's?  Core's own new files are what they should be. */
+/*
+ * May its file be another relation's?  Core's own new files are what they
+ * should be.
+ */
 static bool
 file_is_in_question(Relation rel)
 {
@@ -185,8 +193,8 @@ check_file(Relation rel)
 
 /*
  * An exchange with an lsm relation changes the row of that one, too.  Where no
- * such row has changed, no file is looked at.  Relations that are not locked are not even opened:
- * somebody may be dropping them.
+ * such row has changed, no file is looked at.  Relations that are not locked
+ * are not even opened: somebody may be dropping them.
  */
 static void
 check_noted(void)

@@ -32,7 +32,9 @@
 #include "ddl/ddl.h"
 #include "index/index.h"
 
-/* What the innermost watched statement has made so far; NULL: none is watched */
+/*
+ * What the innermost watched statement has made so far; NULL: none is watched
+ */
 static LsmCreated *watched = NULL;
 
 void
@@ -48,8 +50,8 @@ lsm_index_order_note_created(Oid relid)
 }
 
 /*
- * Relations that are made from now on go into `created`; returns what to call this with
- * at the end, also after an error.
+ * Relations that are made from now on go into `created`; returns what to call
+ * this with at the end, also after an error.
  */
 LsmCreated *
 lsm_watch_created(LsmCreated *created)
@@ -60,7 +62,10 @@ lsm_watch_created(LsmCreated *created)
 	return before;
 }
 
-/* Key columns of the index without an order, counted from 1.  Reads the catalog. */
+/*
+ * Key columns of the index without an order, counted from 1.  Reads the
+ * catalog.
+ */
 static List *
 unordered_columns(Oid index)
 {

@@ -78,8 +78,8 @@ index_statement(Relation table, Relation index, const char *am, List *options)
  *
  * Errors: what CREATE INDEX raises, and "cannot DROP INDEX ... because it is
  * being used by active queries in this session".  The table itself may be in
- * use, and deferred triggers may be pending: no row moves.  Whoever inserts into
- * it has the old index open.
+ * use, and deferred triggers may be pending: no row moves.  Whoever inserts
+ * into it has the old index open.
  */
 Oid
 lsm_swap_index(Oid index, const char *am, List *options)

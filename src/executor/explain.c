@@ -325,9 +325,9 @@ is_execute(Node *statement)
 }
 
 /*
- * EXPLAIN EXECUTE, with the EXECUTE dressed up as a query without anything in it,
- * which the rewriter passes through and ExplainOneQuery() hands to the hook.  The
- * original is not changed.
+ * EXPLAIN EXECUTE, with the EXECUTE dressed up as a query without anything in
+ * it, which the rewriter passes through and ExplainOneQuery() hands to the
+ * hook.  The original is not changed.
  */
 static PlannedStmt *
 wrap_execute(PlannedStmt *pstmt)

@@ -55,7 +55,10 @@ static object_access_hook_type prev_object_access = NULL;
  * DDL
  * ====================================================================== */
 
-/* CREATE DATABASE has copied the template's files, trees' main forks among them. */
+/*
+ * CREATE DATABASE has copied the template's files, trees' main forks among
+ * them.
+ */
 static void
 clone_trees(CreatedbStmt *stmt)
 {
@@ -77,7 +80,9 @@ clone_trees(CreatedbStmt *stmt)
 	lsm_tree_clone_database(from, to);
 }
 
-/* The database that the statement moves or drops, if it succeeds, or invalid. */
+/*
+ * The database that the statement moves or drops, if it succeeds, or invalid.
+ */
 static Oid
 database_that_goes(Node *stmt)
 {
@@ -216,8 +221,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 }
 
 /*
- * createdb() tells of the new database when all that could refuse the statement has
- * been looked at, and before the first file is copied.
+ * createdb() tells of the new database when all that could refuse the
+ * statement has been looked at, and before the first file is copied.
  */
 static void
 lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
@@ -242,8 +247,9 @@ lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_
  * ====================================================================== */
 
 /*
- * Plans made in recovery leave lsm indexes alone (index/cost.c).  After a promotion they are right
- * still, but sessions and their generic plans go on: these are made anew.
+ * Plans made in recovery leave lsm indexes alone (index/cost.c).  After a
+ * promotion they are right still, but sessions and their generic plans go on:
+ * these are made anew.
  */
 static bool planned_in_recovery = false;
 

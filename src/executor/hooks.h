@@ -28,7 +28,9 @@ extern void lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags);
 
 /* ---- insert_select.c ---- */
 
-/* lsm.insert_batching; decides when a statement begins, not when it is planned */
+/*
+ * lsm.insert_batching; decides when a statement begins, not when it is planned
+ */
 extern bool lsm_insert_batching;
 
 extern bool lsm_insert_select_plan(Query *query);

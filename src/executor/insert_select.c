@@ -47,7 +47,10 @@
 #include "executor/hooks.h"
 #include "tree/rows.h"
 
-/* A statement's first rows go one by one, the others in batches of at most so many */
+/*
+ * A statement's first rows go one by one, the others in batches of at most so
+ * many
+ */
 #define ONE_BY_ONE		16
 #define BATCH_ROWS		256
 #define BATCH_BYTES		65536
@@ -84,8 +87,9 @@ function_may_look(Oid function, void *context)
 }
 
 /*
- * Are values of a domain among those of the type?  Whoever makes one checks the domain's constraints, which no
- * function's volatility tells of.  The system's domains look at nothing.
+ * Are values of a domain among those of the type?  Whoever makes one checks
+ * the domain's constraints, which no function's volatility tells of.  The
+ * system's domains look at nothing.
  */
 static bool
 holds_domain(Oid type)
@@ -151,8 +155,9 @@ makes_domain(Node *node)
 }
 
 /*
- * May what is evaluated for a row see the rows before?  Of aggregates, and of domains' constraints, only
- * their functions' volatility would say: users' own are not looked into.
+ * May what is evaluated for a row see the rows before?  Of aggregates, and of
+ * domains' constraints, only their functions' volatility would say: users' own
+ * are not looked into.
  */
 static bool
 may_look(Node *node, void *context)
@@ -172,7 +177,10 @@ may_look(Node *node, void *context)
 	return expression_tree_walker(node, may_look, context);
 }
 
-/* Before planning, which changes the query: is it an INSERT whose rows may be collected? */
+/*
+ * Before planning, which changes the query: is it an INSERT whose rows may be
+ * collected?
+ */
 bool
 lsm_insert_select_plan(Query *query)
 {
@@ -272,8 +280,8 @@ indexes_may_look(ResultRelInfo *rri)
 }
 
 /*
- * Are the plan's columns the table's?  If not (junk columns, or the table has been changed since), the executor
- * knows what to do.
+ * Are the plan's columns the table's?  If not (junk columns, or the table has
+ * been changed since), the executor knows what to do.
  */
 static bool
 columns_match(Relation rel, const List *targets)
@@ -452,8 +460,9 @@ insert_rows(PlanState *state)
 }
 
 /*
- * After ExecutorStart: take an INSERT over if it allows that.  Serializable transactions check each index
- * entry for conflicts, so there is nothing to be gained.
+ * After ExecutorStart: take an INSERT over if it allows that.  Serializable
+ * transactions check each index entry for conflicts, so there is nothing to be
+ * gained.
  */
 void
 lsm_insert_select_prepare(QueryDesc *query_desc, int eflags)

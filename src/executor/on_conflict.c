@@ -108,9 +108,9 @@ fill_unique_operators(Relation index, IndexInfo *info)
 }
 
 /*
- * The indexes are open, but not for ON CONFLICT.  A table without any counts as
- * open, too: CREATE INDEX CONCURRENTLY may add one before the executor looks.  It
- * waits for this statement, which need not know of it.
+ * The indexes are open, but not for ON CONFLICT.  A table without any counts
+ * as open, too: CREATE INDEX CONCURRENTLY may add one before the executor
+ * looks.  It waits for this statement, which need not know of it.
  */
 static void
 prepare_indexes(ResultRelInfo *rri)
@@ -135,7 +135,9 @@ prepare_indexes(ResultRelInfo *rri)
  * Partitions
  * ====================================================================== */
 
-/* The partition's indexes that belong to the arbiters of the partitioned table. */
+/*
+ * The partition's indexes that belong to the arbiters of the partitioned table.
+ */
 static List *
 partition_arbiters(ResultRelInfo *root, ResultRelInfo *partition)
 {
@@ -276,7 +278,9 @@ route(RoutedInsert *routed, TupleTableSlot *slot)
 	if (routed->junk != NULL)
 		slot = ExecFilterJunk(routed->junk, slot);
 
-	/* expressions of partitions point to `plain` and add their subplans to it */
+	/*
+	 * expressions of partitions point to `plain` and add their subplans to it
+	 */
 	*routed->plain = *modify;
 	routed->plain->ps.plan = (Plan *) routed->plain_plan;
 	partition = ExecFindPartition(routed->plain, modify->rootResultRelInfo,
@@ -351,7 +355,10 @@ prepare_routing(ModifyTableState *modify)
  * Planner
  * ====================================================================== */
 
-/* The operator class of lsm_index with this one's name and type; InvalidOid: none. */
+/*
+ * The operator class of lsm_index with this one's name and type; InvalidOid:
+ * none.
+ */
 static Oid
 twin_operator_class(Oid opclass)
 {
@@ -379,8 +386,8 @@ twin_operator_class(Oid opclass)
 
 /*
  * Has the table a unique index of this access method with the element, and
- * with the operator class in that place?  Which expression stands in an index is
- * not compared, as the element has not been simplified yet.
+ * with the operator class in that place?  Which expression stands in an index
+ * is not compared, as the element has not been simplified yet.
  */
 static bool
 has_element(Relation rel, Oid am, const InferenceElem *elem, Oid opclass)

@@ -280,8 +280,8 @@ lsm_blocked_fpr(uint64_t nkeys, uint64_t nblocks, uint32_t k)
 
 /*
  * The k with the least false positive rate for the load the lines will really
- * have; the rate falls and then rises with k.  Going on from k = 8 costs a second
- * round of the vector probe, so it has to gain a tenth.
+ * have; the rate falls and then rises with k.  Going on from k = 8 costs a
+ * second round of the vector probe, so it has to gain a tenth.
  */
 uint32_t
 lsm_blocked_probes(uint64_t nkeys, uint64_t nblocks)

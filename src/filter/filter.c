@@ -210,8 +210,8 @@ lsm_filter_scheme_buildable(LsmFilterScheme scheme)
 
 /*
  * Sets everything in *filter but `bits`.  False if the scheme is not in this
- * build, bits_per_key (for schemes that use it) or nkeys is out of range, or the
- * image would not fit in the address space.
+ * build, bits_per_key (for schemes that use it) or nkeys is out of range, or
+ * the image would not fit in the address space.
  */
 bool
 lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter)
@@ -406,7 +406,9 @@ lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest)
 
 	if (__builtin_expect(filter->scheme == LSM_FILTER_BLOCKED, 1))
 	{
-		/* what its own function does: asked of every run, before anything else */
+		/*
+		 * what its own function does: asked of every run, before anything else
+		 */
 		__builtin_prefetch(lsm_blocked_line(filter, digest));
 		return;
 	}

@@ -35,7 +35,10 @@ typedef uint64_t LsmDigest;
  */
 extern LsmDigest lsm_digest_key(const void *key, size_t key_bytes);
 
-/* Name of the instruction set chosen by the run-time dispatch: "avx2", "sse2", ... */
+/*
+ * Name of the instruction set chosen by the run-time dispatch: "avx2", "sse2",
+ * ...
+ */
 extern const char *lsm_digest_isa(void);
 
 /* ---- filter.c ---- */
@@ -68,8 +71,8 @@ typedef struct LsmFilterParams
 
 	/*
 	 * quotient, cascade: the keys of the largest filter that this one may be
-	 * merged into, so that its fingerprints are made long enough (up to four more
-	 * bits per key); 0: none.
+	 * merged into, so that its fingerprints are made long enough (up to four
+	 * more bits per key); 0: none.
 	 */
 	uint64_t	merge_keys;
 
@@ -108,7 +111,10 @@ extern const char *lsm_filter_scheme_name(uint32_t scheme);
 /* False if the name is no scheme. */
 extern bool lsm_filter_scheme_parse(const char *name, LsmFilterScheme *scheme);
 
-/* True if this build can build filters of the scheme (a later release adds more). */
+/*
+ * True if this build can build filters of the scheme (a later release adds
+ * more).
+ */
 extern bool lsm_filter_scheme_buildable(LsmFilterScheme scheme);
 
 #define LSM_FILTER_HEADER_BYTES 64	/* of an image */
@@ -117,9 +123,10 @@ extern bool lsm_filter_scheme_buildable(LsmFilterScheme scheme);
 extern size_t lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys);
 
 /*
- * Build an image from n digests (duplicates allowed, any order; left in another
- * order) into `image`, which has room for lsm_filter_image_bytes(params, n) bytes
- * and is aligned to 64 bytes.  Written completely: header, payload, checksum.
+ * Build an image from n digests (duplicates allowed, any order; left in
+ * another order) into `image`, which has room for
+ * lsm_filter_image_bytes(params, n) bytes and is aligned to 64 bytes.  Written
+ * completely: header, payload, checksum.
  */
 extern LsmFilterStatus lsm_filter_build(const LsmFilterParams *params,
 										LsmDigest *digests, uint64_t n,
@@ -149,7 +156,10 @@ extern uint32_t lsm_filter_probe_group(const LsmFilter *filter, const LsmDigest 
 extern void lsm_filter_prefetch_group(const LsmFilter *filter, const LsmDigest *digests,
 									  uint32_t n);
 
-/* Closed-form false positive rate of this very filter (its m, n, k); 1.0 for none. */
+/*
+ * Closed-form false positive rate of this very filter (its m, n, k); 1.0 for
+ * none.
+ */
 extern double lsm_filter_expected_fpr(const LsmFilter *filter);
 
 /* Are these the parameters that the filter was built with? */
@@ -169,8 +179,8 @@ extern double lsm_filter_planned_fpr(const LsmFilterParams *params, uint64_t nke
 /*
  * True for a filter whose image need not be in memory: one page of it answers
  * a probe.  Such a filter is opened over the first LSM_FILTER_HEADER_BYTES of
- * the image (with the size of the whole, without verifying checksums), which need
- * not be kept.
+ * the image (with the size of the whole, without verifying checksums), which
+ * need not be kept.
  */
 extern bool lsm_filter_is_paged(const LsmFilter *filter);
 
@@ -207,12 +217,12 @@ typedef struct LsmFilterStream
  * higher number; `work` has room for ninputs.  The bytes are those of a filter
  * built from n distinct digests.
  *
- * Where the inputs' fingerprints are shorter than merge_keys asks for, but long
- * enough for n keys, so are the image's, which then has fewer bytes (*used_bytes)
- * than lsm_filter_image_bytes() says.
+ * Where the inputs' fingerprints are shorter than merge_keys asks for, but
+ * long enough for n keys, so are the image's, which then has fewer bytes
+ * (*used_bytes) than lsm_filter_image_bytes() says.
  *
- * LSM_FILTER_INVALID: the scheme or an input's cannot do that, or an input's fingerprints
- * are too short.  LSM_FILTER_CORRUPT: an input is damaged.
+ * LSM_FILTER_INVALID: the scheme or an input's cannot do that, or an input's
+ * fingerprints are too short.  LSM_FILTER_CORRUPT: an input is damaged.
  */
 extern LsmFilterStatus lsm_filter_merge(const LsmFilterParams *params, uint64_t n,
 										const LsmFilter *inputs, int ninputs,
@@ -247,7 +257,10 @@ typedef struct LsmElasticFences
 	uint32_t	n;				/* segments - 1 */
 } LsmElasticFences;
 
-/* Bytes of the image; 0 for bad parameters or a number of fences that does not fit. */
+/*
+ * Bytes of the image; 0 for bad parameters or a number of fences that does not
+ * fit.
+ */
 extern size_t lsm_elastic_image_bytes(const LsmFilterParams *params, uint64_t nkeys,
 									  const LsmElasticFences *fences);
 
@@ -261,7 +274,10 @@ extern LsmFilterStatus lsm_elastic_build(const LsmFilterParams *params,
 										 LsmDigest *scratch,
 										 void *image, size_t image_bytes);
 
-/* The parts of an open image; fields are private to src/filter but for the first. */
+/*
+ * The parts of an open image; fields are private to src/filter but for the
+ * first.
+ */
 typedef struct LsmElastic
 {
 	uint32_t	units;			/* per segment */
@@ -300,14 +316,16 @@ extern uint32_t lsm_elastic_unit_bytes(const LsmElastic *elastic, uint32_t segme
 
 /*
  * A unit in the image, lsm_elastic_unit_bytes() long, within one page if
- * unit_bytes <= 4096.  NULL (only with `verify_checksum`): its checksum is wrong.
+ * unit_bytes <= 4096.  NULL (only with `verify_checksum`): its checksum is
+ * wrong.
  */
 extern const void *lsm_elastic_unit(const LsmElastic *elastic, uint32_t segment,
 									uint32_t unit, bool verify_checksum);
 
 /*
- * Ask unit `unit` of the segment, whose bytes (from the image or a copy of them)
- * are at `bits`, aligned to 32 bytes.  False: no key of the segment has the digest.
+ * Ask unit `unit` of the segment, whose bytes (from the image or a copy of
+ * them) are at `bits`, aligned to 32 bytes.  False: no key of the segment has
+ * the digest.
  */
 extern bool lsm_elastic_probe(const LsmElastic *elastic, uint32_t segment,
 							  uint32_t unit, const void *bits, LsmDigest digest);

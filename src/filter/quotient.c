@@ -145,8 +145,8 @@ run_of(const LsmQuotient *filter, uint64_t slot)
 }
 
 /*
- * Walk the run from `at` to the first remainder >= the one given, or the slot behind
- * the run.  *found: it is equal.
+ * Walk the run from `at` to the first remainder >= the one given, or the slot
+ * behind the run.  *found: it is equal.
  */
 INLINE uint64_t
 search_run(const LsmQuotient *filter, uint64_t at, uint64_t remainder, bool *found)
@@ -286,8 +286,9 @@ shift_remainders(LsmQuotient *filter, uint64_t block, uint32_t low, uint32_t hig
 }
 
 /*
- * What the slots from `from` on hold moves up by one, to and including the empty
- * slot `to`.  Slot `from` then has its bit is-shifted as before, to be set.
+ * What the slots from `from` on hold moves up by one, to and including the
+ * empty slot `to`.  Slot `from` then has its bit is-shifted as before, to be
+ * set.
  */
 static void
 shift_up(LsmQuotient *filter, uint64_t from, uint64_t to)
@@ -331,8 +332,9 @@ shift_up(LsmQuotient *filter, uint64_t from, uint64_t to)
 }
 
 /*
- * Where the fingerprint has to go in a slot that is taken: *start tells whether it
- * will be the first of its run, which may be there already (*run_exists).
+ * Where the fingerprint has to go in a slot that is taken: *start tells
+ * whether it will be the first of its run, which may be there already
+ * (*run_exists).
  */
 INLINE uint64_t
 insert_position(const LsmQuotient *filter, uint64_t slot, uint64_t remainder,
@@ -413,7 +415,9 @@ insert_popcnt(LsmQuotient *filter, uint64_t slot, uint64_t remainder)
 static bool (*insert_best) (LsmQuotient *filter, uint64_t slot, uint64_t remainder) =
 	lsm_quotient_insert_baseline;
 
-/* What is called before this ran takes the baseline code, with the same answer. */
+/*
+ * What is called before this ran takes the baseline code, with the same answer.
+ */
 __attribute__((constructor))
 static void
 quotient_dispatch(void)
@@ -460,9 +464,9 @@ next_occupied(const LsmQuotient *filter, uint64_t quotient)
 }
 
 /*
- * Take out what is in slot `hole`, of the run of `quotient`: all that follows in
- * the cluster moves down, as far as it was shifted.  `start`: what comes next is the
- * run's first one from now on.
+ * Take out what is in slot `hole`, of the run of `quotient`: all that follows
+ * in the cluster moves down, as far as it was shifted.  `start`: what comes
+ * next is the run's first one from now on.
  */
 static void
 close_hole(LsmQuotient *filter, uint64_t hole, uint64_t quotient, bool start)

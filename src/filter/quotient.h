@@ -124,17 +124,19 @@ extern void lsm_quotient_builder_open(LsmQuotientBuilder *builder, LsmQuotient *
 extern bool lsm_quotient_builder_add(LsmQuotientBuilder *builder, uint64_t fingerprint);
 
 /*
- * Adds everything in the ninputs filters to `output`, which is empty, as one sorted
- * stream.  Their fingerprints may be longer than the output's, and are cut then, but not
- * shorter.  `work` has room for ninputs.  False: no room, or too short.
+ * Adds everything in the ninputs filters to `output`, which is empty, as one
+ * sorted stream.  Their fingerprints may be longer than the output's, and are
+ * cut then, but not shorter.  `work` has room for ninputs.  False: no room, or
+ * too short.
  */
 extern bool lsm_quotient_merge(const LsmQuotient *inputs, int ninputs,
 							   LsmFilterStream *work, LsmQuotient *output);
 
 /*
- * Copies the filter with one bit moved from the remainder to the quotient, or back
- * (grow = false), into `data` of lsm_quotient_size() bytes of the new geometry.
- * REQUIRES: made by lsm_quotient_init().  False: out of range, or no room.
+ * Copies the filter with one bit moved from the remainder to the quotient, or
+ * back (grow = false), into `data` of lsm_quotient_size() bytes of the new
+ * geometry.  REQUIRES: made by lsm_quotient_init().  False: out of range, or
+ * no room.
  */
 extern bool lsm_quotient_resize(const LsmQuotient *filter, bool grow,
 								LsmQuotient *output, void *data);

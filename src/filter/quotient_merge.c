@@ -138,8 +138,8 @@ lsm_stream_merge_open(LsmStreamMerge *merge, LsmFilterStream *work, uint32_t fin
 }
 
 /*
- * Input `nstreams` is set up but for its first fingerprint.  An empty one is not
- * kept, and its place taken by the next.
+ * Input `nstreams` is set up but for its first fingerprint.  An empty one is
+ * not kept, and its place taken by the next.
  */
 static void
 merge_add(LsmStreamMerge *merge)
@@ -226,8 +226,8 @@ merge_source(void *arg, uint64_t *fingerprint)
 
 /*
  * Plan the output with fingerprints no longer than those of the inputs: as for
- * fewer keys to be merged into than params say, if need be.  False: even without
- * any, n keys need longer ones.
+ * fewer keys to be merged into than params say, if need be.  False: even
+ * without any, n keys need longer ones.
  */
 static bool
 merge_plan(const LsmFilterParams *params, uint64_t n, const LsmFilter *inputs, int ninputs,

@@ -31,8 +31,8 @@ extern bool lsm_stream_merge_add_quotient(LsmStreamMerge *merge, const LsmQuotie
 extern bool lsm_stream_merge_add_filter(LsmStreamMerge *merge, const LsmFilter *input);
 
 /*
- * A cascade filter whose pages are not in memory: read_page() returns a page that stays
- * there until the next call, or NULL for one that cannot be read.
+ * A cascade filter whose pages are not in memory: read_page() returns a page
+ * that stays there until the next call, or NULL for one that cannot be read.
  */
 typedef const uint8_t *(*LsmReadPage) (void *arg, uint64_t page_no);
 extern bool lsm_stream_merge_add_pages(LsmStreamMerge *merge, const LsmFilter *input,
@@ -43,12 +43,16 @@ extern bool lsm_stream_merge_next(LsmStreamMerge *merge, uint64_t *fingerprint);
 
 /* ---- cascade.c ---- */
 
-/* Gives ascending fingerprints, cut to the length they are wanted in; false at the end. */
+/*
+ * Gives ascending fingerprints, cut to the length they are wanted in; false at
+ * the end.
+ */
 typedef bool (*LsmFingerprintNext) (void *arg, uint64_t *fingerprint);
 
 /*
- * Write a cascade filter page by page: place_page() returns zeroed memory for a page, and
- * the one before is finished then.  False: more fingerprints than fit in the pages' range.
+ * Write a cascade filter page by page: place_page() returns zeroed memory for
+ * a page, and the one before is finished then.  False: more fingerprints than
+ * fit in the pages' range.
  */
 typedef uint8_t *(*LsmPlacePage) (void *arg, uint64_t page_no);
 extern bool lsm_cascade_write_pages(const LsmFilter *filter, LsmFingerprintNext next, void *arg,

@@ -113,7 +113,9 @@ lsm_quotient_remainder(const LsmQuotient *filter, uint64_t slot)
 	const uint8_t *at = lsm_quotient_block(filter, slot / 64) + (3 + bit / 64) * 8;
 	uint64_t	value = lsm_load_word(at) >> (bit % 64);
 
-	/* 64 remainders fill r words: what ends in another word ends in the block */
+	/*
+	 * 64 remainders fill r words: what ends in another word ends in the block
+	 */
 	if (bit % 64 + r > 64)
 		value |= lsm_load_word(at + 8) << (64 - bit % 64);
 	return value & lsm_ones_to(r - 1);
@@ -141,9 +143,10 @@ lsm_quotient_set_remainder(LsmQuotient *filter, uint64_t slot, uint64_t remainde
 /* ---- fingerprints ---- */
 
 /*
- * Quotient (of the whole, not of this page) and remainder of a fingerprint, and
- * back.  floor(x m / 2^64) of the fingerprint's bits x, padded with zeroes, is the
- * quotient, and the low half of the product the fraction, exactly.
+ * Quotient (of the whole, not of this page) and remainder of a fingerprint,
+ * and back.  floor(x m / 2^64) of the fingerprint's bits x, padded with
+ * zeroes, is the quotient, and the low half of the product the fraction,
+ * exactly.
  */
 static inline uint64_t
 lsm_fingerprint_split(const LsmQuotient *filter, uint64_t fingerprint, uint64_t *remainder)
@@ -182,8 +185,9 @@ extern uint64_t lsm_quotient_cluster(const LsmQuotient *filter, uint64_t slot);
 extern uint64_t lsm_quotient_count_occupied(const LsmQuotient *filter, uint64_t from, uint64_t to);
 
 /*
- * The n-th slot, n >= 1, from `slot` on that is no continuation: where in a cluster the
- * n-th run starts, or the cluster ends.  NOWHERE: not within one round.
+ * The n-th slot, n >= 1, from `slot` on that is no continuation: where in a
+ * cluster the n-th run starts, or the cluster ends.  NOWHERE: not within one
+ * round.
  */
 extern uint64_t lsm_quotient_run(const LsmQuotient *filter, uint64_t slot, uint64_t n);
 
@@ -201,8 +205,8 @@ extern bool lsm_quotient_insert_baseline(LsmQuotient *filter, uint64_t slot, uin
 /* ---- quotient_image.c ---- */
 
 /*
- * Write the payload from sorted fingerprints, duplicates allowed.  False: more of
- * them than filter->nkeys.
+ * Write the payload from sorted fingerprints, duplicates allowed.  False: more
+ * of them than filter->nkeys.
  */
 extern bool lsm_quotient_fill_sorted(const LsmFilter *filter, LsmFingerprintNext next,
 									 void *arg, uint8_t *bits);
@@ -219,7 +223,9 @@ typedef struct LsmDigestSource
 } LsmDigestSource;
 extern bool lsm_digest_source_next(void *arg, uint64_t *fingerprint);
 
-/* Length of fingerprints for so many keys, bits per key and keys to merge into. */
+/*
+ * Length of fingerprints for so many keys, bits per key and keys to merge into.
+ */
 extern uint32_t lsm_fingerprint_bits(uint64_t nkeys, double bits_per_key, uint64_t merge_keys);
 
 static inline uint32_t

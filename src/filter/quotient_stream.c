@@ -13,9 +13,9 @@
 /* ---- fingerprints from slots ---- */
 
 /*
- * The smallest f with f m / 2^p >= Q + R / 2^r.  No other one has this quotient and
- * remainder, since 2^(p-r) <= m makes the step from f to f + 1, m / 2^p, at least
- * 2^-r.
+ * The smallest f with f m / 2^p >= Q + R / 2^r.  No other one has this
+ * quotient and remainder, since 2^(p-r) <= m makes the step from f to f + 1, m
+ * / 2^p, at least 2^-r.
  */
 uint64_t
 lsm_fingerprint_join(const LsmQuotient *filter, uint64_t quotient, uint64_t remainder)
@@ -54,8 +54,8 @@ lsm_fingerprint_join(const LsmQuotient *filter, uint64_t quotient, uint64_t rema
 /* ---- reading ---- */
 
 /*
- * Where the fingerprints of slot 0's quotient and the next ones begin: behind those
- * of the last quotients, which may have gone around the end.
+ * Where the fingerprints of slot 0's quotient and the next ones begin: behind
+ * those of the last quotients, which may have gone around the end.
  */
 static uint64_t
 first_slot(const LsmQuotient *filter)

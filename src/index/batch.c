@@ -155,8 +155,8 @@ write_plain(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
 }
 
 /*
- * Write entries that have to be unique.  False: one may be there; the rows behind
- * it, or more if not even one was written, wait for their turn.
+ * Write entries that have to be unique.  False: one may be there; the rows
+ * behind it, or more if not even one was written, wait for their turn.
  */
 static bool
 write_unique(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)

@@ -142,9 +142,9 @@ report_duplicate(BuildState *state, LsmSlice columns)
 }
 
 /*
- * Write the sorted entries.  For uniqueness the columns of the last live entry are
- * compared: dead ones with the same columns may lie between two live ones, for
- * entries of equal columns are in TID order.
+ * Write the sorted entries.  For uniqueness the columns of the last live entry
+ * are compared: dead ones with the same columns may lie between two live ones,
+ * for entries of equal columns are in TID order.
  */
 static void
 write_entries(BuildState *state, LsmTree *tree)

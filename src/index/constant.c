@@ -202,7 +202,9 @@ convert_timestamp_to_date(const LsmColumnSpec *spec, Timestamp t, LsmConstant *c
 	}
 }
 
-/* The constant as converted by the operators; a date or local time may not fit. */
+/*
+ * The constant as converted by the operators; a date or local time may not fit.
+ */
 static void
 set_timestamp(const LsmColumnSpec *spec, int64 t, int overflow, LsmConstant *constant)
 {

@@ -52,10 +52,11 @@
 #define SEEK_OPERATORS		50.0
 
 /*
- * Fetching a row of an lsm table is a lookup in its tree, for which core charges no
- * more than for a tuple on a heap page: in the order of TIDs the block is at
- * hand already, else it is found, decompressed and searched.  Measured against the sequential
- * scan of a table of 1 M rows; tables of few pages are in memory or nearly so.
+ * Fetching a row of an lsm table is a lookup in its tree, for which core
+ * charges no more than for a tuple on a heap page: in the order of TIDs the
+ * block is at hand already, else it is found, decompressed and searched.
+ * Measured against the sequential scan of a table of 1 M rows; tables of few
+ * pages are in memory or nearly so.
  */
 #define FETCH_OPERATORS		2.0
 #define SCATTERED_FETCH_OPERATORS	60.0
@@ -98,7 +99,9 @@ forget_mirrors(Datum arg, int cacheid, uint32 hashvalue)
 		(void) hash_search(family_mirrors, &mirror->family, HASH_REMOVE, NULL);
 }
 
-/* Is each search operator of btree's family one of ours, with the same meaning? */
+/*
+ * Is each search operator of btree's family one of ours, with the same meaning?
+ */
 static bool
 family_covers(Oid family, Oid btree_family)
 {
@@ -216,7 +219,10 @@ lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 		adjust_families(info);
 		if (RecoveryInProgress())
 		{
-			/* the tree cannot be read; that its keys are unique is as true as ever */
+			/*
+			 * the tree cannot be read; that its keys are unique is as true as
+			 * ever
+			 */
 			info->amhasgettuple = false;
 			info->amhasgetbitmap = false;
 			continue;
@@ -433,7 +439,10 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	*correlation = index_correlation(root, info);
 	*total_cost = costs.indexTotalCost +
 		fetch_cost(root, info, *selectivity, *correlation);
-	/* one row is on one page, though it be a large part of a table with more pages than rows */
+	/*
+	 * one row is on one page, though it be a large part of a table with more
+	 * pages than rows
+	 */
 	if (one_row)
 		*correlation = 0;
 	*pages = costs.numIndexPages;

@@ -266,7 +266,9 @@ put_varlena(StringInfo out, LsmColumnType type, Datum value)
 		pfree(v);
 }
 
-/* Length of the string's value part, terminator included; 0: it does not end. */
+/*
+ * Length of the string's value part, terminator included; 0: it does not end.
+ */
 static uint32
 string_code_length(const uint8 *bytes, uint32 len, uint8 mask)
 {
@@ -538,7 +540,10 @@ lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 	return 1 + len;
 }
 
-/* Undo packing, as only value parts that are longer than this are packed, and DESC. */
+/*
+ * Undo packing, as only value parts that are longer than this are packed, and
+ * DESC.
+ */
 static Datum
 decode_transformed(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {

@@ -65,7 +65,9 @@ StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_INDEX_TID_BYTES <= LSM_MAX_KEY_B
  */
 #define LSM_INDEX_VACUUM_DIGEST	((LsmDigest) 0)
 
-/* A scan that pins this block of the main fork keeps VACUUM from freeing TIDs. */
+/*
+ * A scan that pins this block of the main fork keeps VACUUM from freeing TIDs.
+ */
 #define LSM_INTERLOCK_BLOCK		0
 
 /* How the values of a column are encoded: by the operator class's input type */
@@ -129,7 +131,10 @@ extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
 extern LsmKeySpec *lsm_key_spec(Relation index);
 extern void lsm_key_spec_fill(Relation index, LsmKeySpec *spec);
 
-/* Are values of `type` that a class for `opcintype` knows as equal those that btree does? */
+/*
+ * Are values of `type` that a class for `opcintype` knows as equal those that
+ * btree does?
+ */
 extern bool lsm_opclass_is_for_type(Oid opcintype, Oid type);
 
 /* ERROR if they are not for a key column. */
@@ -224,7 +229,9 @@ lsm_bound_compare(LsmSlice key, LsmSlice bound)
 extern void lsm_form_value(const LsmKeySpec *spec, Datum *values, bool *isnull,
 						   StringInfo out);
 
-/* Fill values[0..] with the included columns; by-reference ones are palloc'd. */
+/*
+ * Fill values[0..] with the included columns; by-reference ones are palloc'd.
+ */
 extern void lsm_deform_value(const LsmKeySpec *spec, LsmSlice value,
 							 Datum *values, bool *isnull);
 extern void lsm_check_entry_bytes(Relation index, int key_bytes, int value_bytes);
@@ -261,7 +268,9 @@ extern void lsm_constant_convert(const LsmColumnSpec *spec, Oid type, Datum valu
 
 /* ---- scankeys.c ---- */
 
-/* An operator to be called for an entry; true if it is for one of the arguments */
+/*
+ * An operator to be called for an entry; true if it is for one of the arguments
+ */
 typedef struct LsmOperatorQual
 {
 	struct LsmOperatorQual *next;
@@ -312,7 +321,10 @@ extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
 
 /* ---- multi_point.c ---- */
 
-/* Points of = ANY that were looked for together: a run of the prefix's last column */
+/*
+ * Points of = ANY that were looked for together: a run of the prefix's last
+ * column
+ */
 typedef struct LsmPoints
 {
 	int			n;				/* 0: nothing is known */
@@ -378,10 +390,11 @@ typedef struct LsmInsertBatch LsmInsertBatch;
 extern bool lsm_has_plain_columns(IndexInfo *info);
 
 /*
- * Is the row's entry in the index already?  If the row is the first of those that COPY has
- * written together, inserts their entries up to the first that may be in conflict; if it is
- * the one behind such a row, goes on from there.
- * *batch: NULL at first.  REQUIRES: current memory context is reset afterwards.
+ * Is the row's entry in the index already?  If the row is the first of those
+ * that COPY has written together, inserts their entries up to the first that
+ * may be in conflict; if it is the one behind such a row, goes on from there.
+ * *batch: NULL at first.  REQUIRES: current memory context is reset
+ * afterwards.
  */
 extern bool lsm_batch_inserted(LsmInsertBatch **batch, Relation index, Relation table,
 							   const LsmKeySpec *spec, ItemPointer tid,

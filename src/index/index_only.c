@@ -48,9 +48,9 @@ row_visible(IndexScanDesc scan, ItemPointer entry_tid)
 /*
  * May the entry be given to an index-only scan?  The executor will look at the
  * visibility map and, if the page is all-visible, believe the entry.  But
- * VACUUM may have deleted the entry since we read it, then freed the dead
- * row and marked the page all-visible.  nbtree keeps VACUUM from finishing, by a pin
- * on the leaf page; we must not block anyone between calls.
+ * VACUUM may have deleted the entry since we read it, then freed the dead row
+ * and marked the page all-visible.  nbtree keeps VACUUM from finishing, by a
+ * pin on the leaf page; we must not block anyone between calls.
  *
  * Instead we look first.  If the page is all-visible now and VACUUM has not
  * finished deleting entries since before we read this one, then its row was

@@ -20,8 +20,9 @@
 #define CHECK_ANYWAY	32
 
 /*
- * The statement's so-manieth insertion has rows announced from then on; but not when so many
- * keys have come in their order, which need nothing that is not at hand
+ * The statement's so-manieth insertion has rows announced from then on; but
+ * not when so many keys have come in their order, which need nothing that is
+ * not at hand
  */
 #define ANNOUNCED_FROM	2
 #define ASCENDING_KEYS	8
@@ -69,7 +70,9 @@ insert_state(Relation index, Relation table, IndexInfo *info)
 	return state;
 }
 
-/* Is there anything in the columns that would have to be fetched to be encoded? */
+/*
+ * Is there anything in the columns that would have to be fetched to be encoded?
+ */
 static bool
 any_is_external(Relation index, const Datum *values)
 {
@@ -84,8 +87,8 @@ any_is_external(Relation index, const Datum *values)
 }
 
 /*
- * The table is going to write the row, which takes longer than a wait for memory: fetch what the
- * uniqueness check will look at.
+ * The table is going to write the row, which takes longer than a wait for
+ * memory: fetch what the uniqueness check will look at.
  */
 static void
 prefetch_row(LsmRowListener *listener, TupleTableSlot *slot)
@@ -126,7 +129,8 @@ swap_buffers(StringInfo a, StringInfo b)
 }
 
 /*
- * Another row of the statement, with state->key: what is announced pays from the third on.
+ * Another row of the statement, with state->key: what is announced pays from
+ * the third on.
  */
 static void
 note_insertion(InsertState *state, Relation table, IndexUniqueCheck check)
@@ -161,8 +165,9 @@ key_is_kept(Relation index, Relation table, ItemPointer tid, IndexInfo *info)
 }
 
 /*
- * For who looks for the key, the new row is the one to begin with.  The entries of older ones that are dead to
- * everyone are forgotten, as far as they are in memory.
+ * For who looks for the key, the new row is the one to begin with.  The
+ * entries of older ones that are dead to everyone are forgotten, as far as
+ * they are in memory.
  */
 static void
 note_row_hint(InsertState *state, LsmTree *tree, Relation table, const LsmReplaced *replaced,

@@ -21,7 +21,10 @@
 
 /* Points of the first group: a LIMIT may be satisfied by a few */
 #define FIRST_POINTS	8
-/* Groups that are not looked for ahead when one had hardly an absent key: nothing is gained */
+/*
+ * Groups that are not looked for ahead when one had hardly an absent key:
+ * nothing is gained
+ */
 #define RESTING_GROUPS	8
 
 /* ======================================================================
@@ -131,7 +134,10 @@ group_has(const LsmPoints *group, int nouter, const int *point)
 		memcmp(group->outer, point, nouter * sizeof(int)) == 0;
 }
 
-/* Look for the points of the last column from point[last] on, twice as many as the last time. */
+/*
+ * Look for the points of the last column from point[last] on, twice as many as
+ * the last time.
+ */
 static void
 begin_group(LsmPoints *group, LsmTree *tree, const LsmQuals *quals, const int *point)
 {
@@ -172,10 +178,11 @@ begin_group(LsmPoints *group, LsmTree *tree, const LsmQuals *quals, const int *p
 }
 
 /*
- * lsm_points_probe - what to look up for this combination of points; NULL: nothing is
- * there.
+ * lsm_points_probe - what to look up for this combination of points; NULL:
+ * nothing is there.
  *
- * REQUIRES: lsm_points_pay(), an MVCC snapshot.  The probe is valid until the next call.
+ * REQUIRES: lsm_points_pay(), an MVCC snapshot.  The probe is valid until the
+ * next call.
  */
 const LsmProbe *
 lsm_points_probe(LsmPoints *group, LsmTree *tree, const LsmQuals *quals, const int *point)

@@ -122,11 +122,11 @@ lsm_index_end_scan(IndexScanDesc scan)
 }
 
 /*
- * Under a snapshot that sees rows as soon as they are there, an entry may
- * lead us to a row that has reused the TID.  Whoever looks at it compares it with the
- * keys once more, unless one of them is IS NULL: ON CONFLICT, which has such keys
- * for NULLS NOT DISTINCT, takes NULL for different from NULL there.  Then the
- * TIDs must not be used again before the scan has ended.
+ * Under a snapshot that sees rows as soon as they are there, an entry may lead
+ * us to a row that has reused the TID.  Whoever looks at it compares it with
+ * the keys once more, unless one of them is IS NULL: ON CONFLICT, which has
+ * such keys for NULLS NOT DISTINCT, takes NULL for different from NULL there.
+ * Then the TIDs must not be used again before the scan has ended.
  */
 static void
 mind_reused_tids(IndexScanDesc scan)
@@ -146,10 +146,11 @@ mind_reused_tids(IndexScanDesc scan)
 }
 
 /*
- * Is there at most one row for each combination of points that the snapshot sees?
- * A deferrable constraint is not: before it is checked, its own transaction may see several.
- * Serializable transactions look at all entries, since those of rows that they do not see tell of conflicts.
- * So does lsm_verify(), which says so by ignore_killed_tuples.
+ * Is there at most one row for each combination of points that the snapshot
+ * sees?  A deferrable constraint is not: before it is checked, its own
+ * transaction may see several.  Serializable transactions look at all entries,
+ * since those of rows that they do not see tell of conflicts.  So does
+ * lsm_verify(), which says so by ignore_killed_tuples.
  */
 static bool
 rows_are_unique(IndexScanDesc scan)
@@ -163,7 +164,10 @@ rows_are_unique(IndexScanDesc scan)
 		so->quals.never || so->quals.nprefix != so->spec->nkeys)
 		return false;
 
-	/* an older snapshot may see duplicates that were deleted before the index was made */
+	/*
+	 * an older snapshot may see duplicates that were deleted before the index
+	 * was made
+	 */
 	if (!TransactionIdPrecedes(HeapTupleHeaderGetXmin(scan->indexRelation->rd_indextuple->t_data),
 							   scan->xs_snapshot->xmin))
 		return false;
@@ -176,8 +180,8 @@ rows_are_unique(IndexScanDesc scan)
 }
 
 /*
- * Where the keys go until the next rescan.  Most scans have none: what the first keys take
- * stays as long as the scan.
+ * Where the keys go until the next rescan.  Most scans have none: what the
+ * first keys take stays as long as the scan.
  */
 static MemoryContext
 keys_context(LsmScan *so)
@@ -515,8 +519,9 @@ step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value
 }
 
 /*
- * Has this row been returned before the walk? It may have been seen: that lsm_rows_seen() tells the scan so is
- * not certain, since any other scan that runs meanwhile takes the note away.
+ * Has this row been returned before the walk? It may have been seen: that
+ * lsm_rows_seen() tells the scan so is not certain, since any other scan that
+ * runs meanwhile takes the note away.
  */
 static inline bool
 was_candidate(LsmScan *so, ItemPointer tid)
@@ -589,7 +594,10 @@ find_candidates(LsmScan *so)
 	so->ncandidates = lsm_row_hint_get(so->tree, &so->probe, so->candidates);
 }
 
-/* The entry of the next candidate becomes the position: false: there are no more. */
+/*
+ * The entry of the next candidate becomes the position: false: there are no
+ * more.
+ */
 static bool
 step_candidates(LsmScan *so, ItemPointer tid)
 {
@@ -655,8 +663,8 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 }
 
 /*
- * The executor found the row of the entry returned last dead to everyone.  A mark
- * may be on it; that is only a key.
+ * The executor found the row of the entry returned last dead to everyone.  A
+ * mark may be on it; that is only a key.
  */
 static void
 note_killed(IndexScanDesc scan)

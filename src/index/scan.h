@@ -73,9 +73,9 @@ typedef struct LsmScan
 								 * mark's */
 
 	/*
-	 * Of the rows with one key, the snapshot sees one at most.  The newest ones are
-	 * looked at before the walk (single key only), and when the one has been found, the
-	 * walk is over.
+	 * Of the rows with one key, the snapshot sees one at most.  The newest
+	 * ones are looked at before the walk (single key only), and when the one
+	 * has been found, the walk is over.
 	 */
 	bool		unique;
 	bool		try_row_hint;

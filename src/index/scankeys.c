@@ -414,7 +414,9 @@ has_bounds(const LsmColumnQuals *column)
 	return column->not_null || column->has_lower || column->has_upper;
 }
 
-/* Points within the bounds, bounds that leave something.  False: contradiction. */
+/*
+ * Points within the bounds, bounds that leave something.  False: contradiction.
+ */
 static bool
 finish_column(LsmColumnQuals *column)
 {

@@ -64,9 +64,10 @@ batch_open(DeleteBatch *batch, Relation index)
 }
 
 /*
- * What has been condemned is dead to everyone now, or was to the process that dropped or forgot the row.  That
- * may have been a moment ago, hence not once for the whole walk: our own snapshot does not hold back the
- * others, and what they forget of the table is not in the log before its next flush.
+ * What has been condemned is dead to everyone now, or was to the process that
+ * dropped or forgot the row.  That may have been a moment ago, hence not once
+ * for the whole walk: our own snapshot does not hold back the others, and what
+ * they forget of the table is not in the log before its next flush.
  */
 static void
 note_newest_deleter(DeleteBatch *batch)

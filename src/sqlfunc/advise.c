@@ -36,7 +36,9 @@ PG_FUNCTION_INFO_V1(lsm_advise);
 /* Below this many point lookups nothing is said. */
 #define ENOUGH_LOOKUPS		1000.0
 
-/* Wasted reads per lookup: beyond MANY more bits are proposed, below FEW less. */
+/*
+ * Wasted reads per lookup: beyond MANY more bits are proposed, below FEW less.
+ */
 #define MANY_WASTED			0.01
 #define FEW_WASTED			0.001
 #define MAX_BITS_PER_KEY	20.0
@@ -45,7 +47,9 @@ PG_FUNCTION_INFO_V1(lsm_advise);
 /* Savings smaller than this are not worth a rewrite, bytes. */
 #define ENOUGH_BYTES		(1024.0 * 1024.0)
 
-/* Hot spots: elastic must promise to cut wasted reads at least to this share. */
+/*
+ * Hot spots: elastic must promise to cut wasted reads at least to this share.
+ */
 #define ELASTIC_GAIN		0.6
 
 /* Uniform accesses: leave elastic if blocked wastes at most this share. */
@@ -180,11 +184,11 @@ unit_gain(const Unit *unit)
 }
 
 /*
- * Wasted reads with elastic filters in the memory that blocked ones of these bits
- * take: each next unit where it saves most, which is what ElasticBF's rule (sum
- * of f * r must fall) converges to.  Twice the units in the filter files, so that hot
- * spots can have more than their share.  Files stand for segments: what is uneven
- * within files is not seen.
+ * Wasted reads with elastic filters in the memory that blocked ones of these
+ * bits take: each next unit where it saves most, which is what ElasticBF's
+ * rule (sum of f * r must fall) converges to.  Twice the units in the filter
+ * files, so that hot spots can have more than their share.  Files stand for
+ * segments: what is uneven within files is not seen.
  */
 static double
 wasted_with_elastic(const Facts *facts, double bits_per_key, int units)
@@ -308,7 +312,10 @@ put_change(Facts *facts, const char *setting, LsmFilterScheme scheme,
 	put_advice(facts, &advice);
 }
 
-/* Files whose filters are not what the settings ask for: no advice is true before. */
+/*
+ * Files whose filters are not what the settings ask for: no advice is true
+ * before.
+ */
 static bool
 advise_stale(Facts *facts)
 {
@@ -354,7 +361,9 @@ advise_sharing(Facts *facts)
 	put_advice(facts, &advice);
 }
 
-/* Nothing is gained by filters that (nearly) always say maybe, and rightly so. */
+/*
+ * Nothing is gained by filters that (nearly) always say maybe, and rightly so.
+ */
 static bool
 advise_none(Facts *facts)
 {
@@ -389,7 +398,10 @@ advise_some(Facts *facts)
 	return true;
 }
 
-/* Filters larger than what memory can be expected to cache: leave them on storage. */
+/*
+ * Filters larger than what memory can be expected to cache: leave them on
+ * storage.
+ */
 static bool
 advise_cascade(Facts *facts)
 {
@@ -429,7 +441,10 @@ advise_elastic(Facts *facts)
 	return true;
 }
 
-/* Elastic filters: would uniform ones of the same memory do as well?  Is memory short? */
+/*
+ * Elastic filters: would uniform ones of the same memory do as well?  Is
+ * memory short?
+ */
 static void
 advise_for_elastic(Facts *facts)
 {

@@ -57,7 +57,10 @@ put_file(ReturnSetInfo *rsinfo, const LsmFilterInfo *filter)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
-/* Questions are counted by file, so those columns are empty but for the rate that the policy measures. */
+/*
+ * Questions are counted by file, so those columns are empty but for the rate
+ * that the policy measures.
+ */
 static void
 put_segment(ReturnSetInfo *rsinfo, const LsmSegmentInfo *segment)
 {

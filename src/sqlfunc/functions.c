@@ -57,8 +57,8 @@ lsm_relation_tree(Relation rel)
 }
 
 /*
- * CREATE INDEX CONCURRENTLY commits an index before it builds it; if the build fails,
- * the fork may have been left without a tree.
+ * CREATE INDEX CONCURRENTLY commits an index before it builds it; if the build
+ * fails, the fork may have been left without a tree.
  */
 bool
 lsm_index_has_tree(Relation index)
@@ -133,8 +133,8 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 }
 
 /*
- * Are all our settings those of the server, which the workers have, too?  Else what a worker
- * writes may look different from what this session would write.
+ * Are all our settings those of the server, which the workers have, too?  Else
+ * what a worker writes may look different from what this session would write.
  */
 static bool
 settings_are_servers(void)

@@ -19,7 +19,10 @@
 /* REQUIRES: the relation is one of ours (am.h), and locked. */
 extern LsmTree *lsm_relation_tree(Relation rel);
 
-/* False: the build of the index has failed, and its fork may have been left without a tree. */
+/*
+ * False: the build of the index has failed, and its fork may have been left
+ * without a tree.
+ */
 extern bool lsm_index_has_tree(Relation index);
 
 extern List *lsm_relation_open_indexes(Relation table, LOCKMODE lockmode);
@@ -44,8 +47,9 @@ typedef enum LsmRight
 } LsmRight;
 
 /*
- * Opens and locks, the table of an index first.  ERRORs before it asks for a lock if
- * kind or right are missing, or the relation is another session's temporary one.
+ * Opens and locks, the table of an index first.  ERRORs before it asks for a
+ * lock if kind or right are missing, or the relation is another session's
+ * temporary one.
  */
 extern Relation lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right,
 								  LOCKMODE lockmode);
@@ -64,8 +68,9 @@ typedef struct LsmFormerUser
 
 /*
  * From here on, and until lsm_become_caller() or an error, functions in index
- * expressions, predicates and the like run as the table's owner and can change no setting
- * for good.  Before anything looks at an expression: simplifying it calls functions.
+ * expressions, predicates and the like run as the table's owner and can change
+ * no setting for good.  Before anything looks at an expression: simplifying it
+ * calls functions.
  */
 extern void lsm_become_owner(Relation table, LsmFormerUser *former);
 extern void lsm_become_caller(const LsmFormerUser *former);

@@ -50,7 +50,10 @@ report_wrong_kind(const char *relname)
 			 errmsg("\"%s\" is not an lsm table or index", relname)));
 }
 
-/* Has the table an index of ours?  Reads the catalog: the table need not be locked. */
+/*
+ * Has the table an index of ours?  Reads the catalog: the table need not be
+ * locked.
+ */
 static bool
 has_lsm_index(Oid table)
 {
@@ -90,7 +93,10 @@ may_read_rows(Oid table)
 	return pg_class_aclcheck(table, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
 }
 
-/* Whoever may read a column, or is here to monitor, can have the lock without us. */
+/*
+ * Whoever may read a column, or is here to monitor, can have the lock without
+ * us.
+ */
 static bool
 may_see_facts(Oid table)
 {
@@ -103,8 +109,9 @@ may_see_facts(Oid table)
 }
 
 /*
- * ERROR unless the user has the right.  `table`: of an index, else the relation
- * itself; invalid if it was dropped a moment ago, which opening the index will report.
+ * ERROR unless the user has the right.  `table`: of an index, else the
+ * relation itself; invalid if it was dropped a moment ago, which opening the
+ * index will report.
  */
 static void
 check_right(Form_pg_class form, Oid table, LsmRight right)
@@ -131,8 +138,9 @@ check_right(Form_pg_class form, Oid table, LsmRight right)
 }
 
 /*
- * ERROR unless the relation is there, of the right kind and the user has the right.
- * Returns the table of an index, else InvalidOid.  Takes no lock on the relation.
+ * ERROR unless the relation is there, of the right kind and the user has the
+ * right.  Returns the table of an index, else InvalidOid.  Takes no lock on
+ * the relation.
  */
 static Oid
 check_relation(Oid relid, LsmRelationKind kind, LsmRight right)

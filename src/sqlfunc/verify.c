@@ -236,7 +236,9 @@ next_tid(Tuplesortstate *sort, int64 *tid)
 	return true;
 }
 
-/* The rows of the table and those of the complete index scan must be the same. */
+/*
+ * The rows of the table and those of the complete index scan must be the same.
+ */
 static void
 compare_tids(VerifyIndex *v)
 {
@@ -332,8 +334,9 @@ verify_entries(VerifyIndex *v)
 }
 
 /*
- * An index whose heap-only chains are broken for old snapshots cannot be compared
- * under the present one (see indcheckxmin in pg_index); nor one that is not ready.
+ * An index whose heap-only chains are broken for old snapshots cannot be
+ * compared under the present one (see indcheckxmin in pg_index); nor one that
+ * is not ready.
  */
 static bool
 index_is_comparable(Relation index, Snapshot snapshot)

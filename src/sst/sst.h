@@ -61,8 +61,8 @@ typedef struct LsmSstProperties
 	uint64_t	data_blocks;
 
 	/*
-	 * Digest of the last 4 kB of the file (of all of it, if it is shorter).  They
-	 * hold the properties, with an identifier that each writer draws
+	 * Digest of the last 4 kB of the file (of all of it, if it is shorter).
+	 * They hold the properties, with an identifier that each writer draws
 	 * anew, so that no two files have the same.
 	 */
 	uint64_t	tail_digest;
@@ -72,9 +72,11 @@ typedef struct LsmSstProperties
 
 typedef struct LsmSstWriter LsmSstWriter;
 
-/* Creates the file with permissions `mode`; one that exists is an error (EEXIST)
- * and stays.  4 kB blocks, restart interval 16, format_version 5, XXH3 block
- * checksums, no in-file filter. */
+/*
+ * Creates the file with permissions `mode`; one that exists is an error
+ * (EEXIST) and stays.  4 kB blocks, restart interval 16, format_version 5,
+ * XXH3 block checksums, no in-file filter.
+ */
 extern LsmSstStatus lsm_sst_writer_open(const char *path, int mode,
 										LsmCompression compression,
 										LsmSstWriter **writer, LsmSstError *err);
@@ -88,7 +90,9 @@ extern LsmSstStatus lsm_sst_writer_add(LsmSstWriter *writer,
 									   const void *value, size_t value_bytes,
 									   size_t *common_bytes, LsmSstError *err);
 
-/* The last key that was added.  REQUIRES: one was.  Good until the next call. */
+/*
+ * The last key that was added.  REQUIRES: one was.  Good until the next call.
+ */
 extern const void *lsm_sst_writer_last_key(const LsmSstWriter *writer,
 										   size_t *key_bytes);
 
@@ -132,8 +136,8 @@ extern size_t lsm_sst_reader_memory(const LsmSstReader *reader);
 extern uint64_t lsm_sst_blocks_read(const LsmSstReader *reader);
 
 /*
- * A seek of the key may follow: the memory that it will read first is fetched meanwhile.
- * Does nothing for a file from which little was read.
+ * A seek of the key may follow: the memory that it will read first is fetched
+ * meanwhile.  Does nothing for a file from which little was read.
  */
 extern void lsm_sst_prefetch(LsmSstReader *reader, const void *key, size_t key_bytes);
 
@@ -148,8 +152,10 @@ extern void lsm_sst_iter_close(LsmSstIter *iter);
  */
 extern LsmSstStatus lsm_sst_iter_seek(LsmSstIter *iter, const void *key,
 									  size_t key_bytes, LsmSstError *err);
-/* As seek, but an entry that does not begin with the first prefix_bytes of the key
- * is as good as none, and costs less than one. */
+/*
+ * As seek, but an entry that does not begin with the first prefix_bytes of the
+ * key is as good as none, and costs less than one.
+ */
 extern LsmSstStatus lsm_sst_iter_seek_prefix(LsmSstIter *iter, const void *key,
 											 size_t key_bytes, size_t prefix_bytes,
 											 LsmSstError *err);
@@ -192,8 +198,10 @@ typedef struct LsmSstEntry
 
 typedef struct LsmSstBatch
 {
-	/* which entries: keys below `bound`, if bound_prefix also those that begin
-	 * with it (so all, if it is empty); and values whose first byte is this one */
+	/*
+	 * which entries: keys below `bound`, if bound_prefix also those that begin
+	 * with it (so all, if it is empty); and values whose first byte is this one
+	 */
 	const void *bound;
 	size_t		bound_bytes;
 	bool		bound_prefix;
@@ -213,8 +221,9 @@ typedef struct LsmSstBatch
 
 /*
  * Copies the current entry and those behind it in the same block, as long as
- * they are wanted and there is room.  `*taken`: the iterator stands at the last entry copied;
- * otherwise it stands at the first that was not.  REQUIRES: valid, n < max.
+ * they are wanted and there is room.  `*taken`: the iterator stands at the
+ * last entry copied; otherwise it stands at the first that was not.  REQUIRES:
+ * valid, n < max.
  */
 extern LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter *iter, LsmSstBatch *take,
 									  bool *taken, LsmSstError *err);

@@ -131,7 +131,10 @@ begin_entries(EntryMaker *maker, Relation table_rel, IndexInfo *index_info)
 	maker->predicate = ExecPrepareQual(index_info->ii_Predicate, maker->estate);
 }
 
-/* The row's entry into values and isnull; false: the index does not want the row. */
+/*
+ * The row's entry into values and isnull; false: the index does not want the
+ * row.
+ */
 static bool
 make_entry(EntryMaker *maker, Relation table_rel, const LsmRow *row, uint64 packed)
 {
@@ -158,8 +161,9 @@ end_entries(EntryMaker *maker)
 /*
  * Begin the scan of a build.
  *
- * A normal build indexes what anyone may see, a concurrent one what its snapshot sees: then
- * *own_snapshot has to be unregistered.  OldestXmin: valid for a normal build.
+ * A normal build indexes what anyone may see, a concurrent one what its
+ * snapshot sees: then *own_snapshot has to be unregistered.  OldestXmin: valid
+ * for a normal build.
  */
 static TableScanDesc
 begin_build_scan(Relation table_rel, bool allow_sync, TransactionId OldestXmin,
@@ -199,7 +203,10 @@ report_blocks_done(LsmTableScan *scan, BlockNumber *reported)
 	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
 }
 
-/* Hand the entries of all rows of the scan to the callback; returns the number of live rows. */
+/*
+ * Hand the entries of all rows of the scan to the callback; returns the number
+ * of live rows.
+ */
 static double
 build_from_scan(Relation table_rel, Relation index_rel, IndexInfo *index_info,
 				LsmTableScan *scan, TransactionId OldestXmin, bool anyvisible,

@@ -40,13 +40,16 @@ typedef struct LsmIndexFetch
 #define FIRST_VALUE_BYTES	200
 
 /*
- * The row that an index scan found last, for the update that mostly follows: the executor asks for the old
- * version once more, by TID, and so do we to change it.  The stamp tells whether
- * that would still read the same.
+ * The row that an index scan found last, for the update that mostly follows:
+ * the executor asks for the old version once more, by TID, and so do we to
+ * change it.  The stamp tells whether that would still read the same.
  */
 #define LAST_ROW_BYTES	2048
 
-/* After so many rows that no update has asked for, only one in so many is kept: its stamp waits for memory */
+/*
+ * After so many rows that no update has asked for, only one in so many is
+ * kept: its stamp waits for memory
+ */
 #define LAST_ROWS_IN_VAIN	64
 #define KEEP_AGAIN			16
 
@@ -145,8 +148,8 @@ lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 
 /*
  * If no one can see the row any more, take it out of the memtables (heap:
- * heap_page_prune_opt).  Not in recovery: what is dead to everyone is the primary's
- * to say.
+ * heap_page_prune_opt).  Not in recovery: what is dead to everyone is the
+ * primary's to say.
  */
 LsmPruned
 lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
@@ -187,7 +190,9 @@ lsm_index_fetch_begin(Relation rel)
 	fetch->base.rel = rel;
 	fetch->tree = lsm_table_tree(rel);
 
-	/* a StringInfo of less than usual, for which the query's context has room */
+	/*
+	 * a StringInfo of less than usual, for which the query's context has room
+	 */
 	fetch->value.maxlen = FIRST_VALUE_BYTES;
 	fetch->value.data = palloc(FIRST_VALUE_BYTES);
 	resetStringInfo(&fetch->value);

@@ -35,8 +35,8 @@ forbid_parallel_insert(void)
 /*
  * The relation's tuple as it will be stored: itself, or a toasted copy.
  *
- * NO_LOGICAL: logical decoding would collect the chunks for a row that it will never
- * see, and fail at the next row of a heap table.
+ * NO_LOGICAL: logical decoding would collect the chunks for a row that it will
+ * never see, and fail at the next row of a heap table.
  */
 static HeapTuple
 toast_new_tuple(Relation rel, HeapTuple tuple, int options)

@@ -58,7 +58,9 @@ merge_row(LsmSlice newer, LsmSlice older, StringInfo out)
 	lsm_row_encode(out, &row, !below.partial);
 }
 
-/* How far a row's header has come: what came before is of no interest any more. */
+/*
+ * How far a row's header has come: what came before is of no interest any more.
+ */
 static int
 header_rank(const LsmRow *row)
 {
@@ -84,8 +86,8 @@ take_xmin_hints(LsmRow *row, const LsmRow *other)
 }
 
 /*
- * Two states of the same row.  An xmax of a transaction that was rolled back may win over a later state without: it
- * is looked up, so that does no harm.
+ * Two states of the same row.  An xmax of a transaction that was rolled back
+ * may win over a later state without: it is looked up, so that does no harm.
  */
 static void
 settle_rows(LsmSlice a, LsmSlice b, StringInfo out)

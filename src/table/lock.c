@@ -142,8 +142,8 @@ wait_for_xid(Relation rel, ItemPointer tid, TransactionId xid, LockWaitPolicy po
 /*
  * lsm_header_add_locker - note that `xid` holds the row in `mode`.
  *
- * Locks of the parent transactions stay: they must survive this subtransaction's
- * abort.  An xid has one entry, its strongest.
+ * Locks of the parent transactions stay: they must survive this
+ * subtransaction's abort.  An xid has one entry, its strongest.
  */
 void
 lsm_header_add_locker(LsmRow *header, TransactionId xid, LockTupleMode mode)
@@ -342,8 +342,8 @@ check_lock(const LsmRow *row, CommandId cid, LockTupleMode mode, bool *held,
 }
 
 /*
- * Lock one version (heap_lock_tuple).  *found: there is such a row, and it has been
- * put into the slot, whatever the result.
+ * Lock one version (heap_lock_tuple).  *found: there is such a row, and it has
+ * been put into the slot, whatever the result.
  */
 static TM_Result
 lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,

@@ -33,7 +33,9 @@
 
 #include "table/table.h"
 
-/* A row that is updated again after so few others were written is updated often */
+/*
+ * A row that is updated again after so few others were written is updated often
+ */
 #define BRIEF_ROWS		4096
 
 LsmTree *
@@ -278,7 +280,10 @@ check_or_wait(LsmRowChange *target, CommandId cid, LockTupleMode mode, bool wait
 	return TM_BeingModified;
 }
 
-/* The row may be changed as far as others go: may this command, and its crosscheck snapshot? */
+/*
+ * The row may be changed as far as others go: may this command, and its
+ * crosscheck snapshot?
+ */
 static TM_Result
 check_command(const LsmRowChange *target, TM_Result result, Snapshot crosscheck,
 			  const char *what)
@@ -410,8 +415,9 @@ keys_unchanged(Relation rel, HeapTuple oldtup, HeapTuple newtup)
 
 /*
  * Header of the new version: locks on the old one carry over to it.  Our own
- * have no effect there, but xmax shows them, and RETURNING xmax = 0 is what people ask to
- * tell the inserted rows of INSERT ... ON CONFLICT DO UPDATE from the updated ones.
+ * have no effect there, but xmax shows them, and RETURNING xmax = 0 is what
+ * people ask to tell the inserted rows of INSERT ... ON CONFLICT DO UPDATE
+ * from the updated ones.
  */
 static void
 header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
@@ -541,7 +547,10 @@ typedef struct LsmUpdate
 	uint64		packed;			/* its TID */
 } LsmUpdate;
 
-/* What follows from the old version's data, which never changes: once is enough. */
+/*
+ * What follows from the old version's data, which never changes: once is
+ * enough.
+ */
 static void
 compare_versions(LsmUpdate *update)
 {
@@ -559,7 +568,8 @@ compare_versions(LsmUpdate *update)
  * writes the new values and deletes the old ones, which cannot be taken back
  * if someone else turns out to have been faster.
  *
- * If the race for the lock is lost, nothing has happened (row_locked stays false).
+ * If the race for the lock is lost, nothing has happened (row_locked stays
+ * false).
  */
 static void
 lock_and_toast(LsmUpdate *update)

@@ -33,9 +33,9 @@
 #define FIRST_BATCH_ROWS	4
 
 /*
- * Fetches of neighbours in a row before an index scan reads ahead; TIDs that are
- * no farther apart than NEAR_ROWS are neighbours.  Reading past a row costs less
- * than a tenth of a lookup.
+ * Fetches of neighbours in a row before an index scan reads ahead; TIDs that
+ * are no farther apart than NEAR_ROWS are neighbours.  Reading past a row
+ * costs less than a tenth of a lookup.
  */
 #define AHEAD_FETCHES		2
 #define NEAR_ROWS			8
@@ -141,8 +141,8 @@ set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple t
 }
 
 /*
- * As lsm_row_form_in_place() for a row that begins like the model.  NULL, and the value
- * untouched, for others.
+ * As lsm_row_form_in_place() for a row that begins like the model.  NULL, and
+ * the value untouched, for others.
  */
 static inline HeapTuple
 form_alike(const LsmRowModel *model, char *value, uint32 value_bytes, uint64 packed,
@@ -172,8 +172,8 @@ form_alike(const LsmRowModel *model, char *value, uint32 value_bytes, uint64 pac
 }
 
 /*
- * Put the next row into the slot, if it is like the last one, and step over it.  False:
- * nothing has changed.
+ * Put the next row into the slot, if it is like the last one, and step over
+ * it.  False: nothing has changed.
  */
 static inline bool
 next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
@@ -218,9 +218,10 @@ lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlo
 /*
  * lsm_ahead_store - if the snapshot sees the next row, put it into the slot.
  *
- * Nearly all rows become tuples where they are, in the batch: no allocation, no
- * copy.  An entry of that kind has value_bytes 0 from then on, and its offset
- * is the tuple's.  So a slot is good until the scan reads on, and no longer than the scan.
+ * Nearly all rows become tuples where they are, in the batch: no allocation,
+ * no copy.  An entry of that kind has value_bytes 0 from then on, and its
+ * offset is the tuple's.  So a slot is good until the scan reads on, and no
+ * longer than the scan.
  */
 LsmAheadResult
 lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot *slot,
@@ -349,8 +350,8 @@ ahead_find(LsmAhead *ahead, uint64 packed)
 }
 
 /*
- * lsm_fetch_from_ahead - the row at the TID if it has been read ahead, or is now, and
- * is visible.  False says nothing about the row.
+ * lsm_fetch_from_ahead - the row at the TID if it has been read ahead, or is
+ * now, and is visible.  False says nothing about the row.
  *
  * What was read ahead stays good as long as the snapshot is the same, across
  * rescans, too.

@@ -39,13 +39,15 @@
 #include "table/table.h"
 
 /*
- * A table of which so many times as many rows have come and gone as there are: its rows are
- * updated all the time.  They lie scattered in the memtable, next to overrides of those that
- * the last flush has left in a file, and a scan waits for memory at every step.  Measured under
- * TPC-B: a sequential scan of pgbench_tellers takes three times as long as an index
- * scan, so this many entries cost as much as a page.  One of pgbench_branches, five rows, takes a tenth of the
- * transaction's CPU time, for an index scan begins with the newest row (tree/row_hint_cache.c): such a table has no fewer
- * pages than these.
+ * A table of which so many times as many rows have come and gone as there are:
+ * its rows are updated all the time.  They lie scattered in the memtable, next
+ * to overrides of those that the last flush has left in a file, and a scan
+ * waits for memory at every step.  Measured under TPC-B: a sequential scan of
+ * pgbench_tellers takes three times as long as an index scan, so this many
+ * entries cost as much as a page.  One of pgbench_branches, five rows, takes a
+ * tenth of the transaction's CPU time, for an index scan begins with the
+ * newest row (tree/row_hint_cache.c): such a table has no fewer pages than
+ * these.
  */
 #define CHURNED_RATIO			10.0
 #define CHURNED_ROWS_PER_PAGE	6.0
@@ -56,20 +58,21 @@
  * What a sequential scan costs per page that decompression makes, and nobody
  * reads, in pages read.  A page is one of heap: 8 kB of rows.
  *
- * Measured with everything in memory: count(*) over seven tables of 100,000
- * to 3,000,000 rows, 110 MB each as heap.  Heap takes 31 ns per row and 0.5 us
+ * Measured with everything in memory: count(*) over seven tables of 100,000 to
+ * 3,000,000 rows, 110 MB each as heap.  Heap takes 31 ns per row and 0.5 us
  * per page (from the smallest and the largest rows).  A row is charged
- * cpu_tuple_cost + cpu_operator_cost = 0.0125, so seq_page_cost is 2.5 us.  What
- * the scan of files with LZ4 takes beyond 31 ns per row, per page of heap:
+ * cpu_tuple_cost + cpu_operator_cost = 0.0125, so seq_page_cost is 2.5 us.
+ * What the scan of files with LZ4 takes beyond 31 ns per row, per page of
+ * heap:
  *
  *	row width		8		37		64		97		157		1288
  *	files / heap	0.27	0.66	0.60	0.10	0.16	0.06
  *	us				2.5		2.1		5.6		1.3		2.1		1.3
  *	pages			1.0		0.87	2.3		0.52	0.85	0.54
  *
- * The geometric mean is 0.88.  (Incompressible rows of 520 bytes lie in the file
- * as they are: all their pages are read.  Zstandard takes 1.8 to 5.3 pages, but
- * the list of files does not say what a file is compressed with.)
+ * The geometric mean is 0.88.  (Incompressible rows of 520 bytes lie in the
+ * file as they are: all their pages are read.  Zstandard takes 1.8 to 5.3
+ * pages, but the list of files does not say what a file is compressed with.)
  *
  * So a scan takes about as long as heap's while both are in memory.  By bytes
  * alone it looked up to ten times cheaper, and plans with a sequential scan
@@ -77,7 +80,10 @@
  */
 #define DECOMPRESSED_PAGE_COST	0.9
 
-/* Whether rows come and go is looked at whenever so many more have been written; before, twice as many */
+/*
+ * Whether rows come and go is looked at whenever so many more have been
+ * written; before, twice as many
+ */
 #define CHURNED_STEP			1024
 
 /* Create the init fork that crash recovery copies over an unlogged table. */
@@ -112,10 +118,11 @@ lsm_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocator
 }
 
 /*
- * The caller goes on to truncate the indexes, for good, since it takes them for as new as the
- * table.  After SET TABLESPACE they are not: that gave new storage to the
- * table alone, and a rollback would bring back its rows without their entries (as happens
- * to heap tables).  Indexes that would outlive a rollback get new storage, too.
+ * The caller goes on to truncate the indexes, for good, since it takes them
+ * for as new as the table.  After SET TABLESPACE they are not: that gave new
+ * storage to the table alone, and a rollback would bring back its rows without
+ * their entries (as happens to heap tables).  Indexes that would outlive a
+ * rollback get new storage, too.
  */
 static void
 renew_older_indexes(Relation rel)
@@ -150,10 +157,11 @@ lsm_relation_nontransactional_truncate(Relation rel)
 
 /*
  * The table is copied, but its indexes stay as they are.  Should the
- * transaction roll back, they will have entries for the rows that it wrote to the copy,
- * and the original must never give these TIDs to other rows.  So the copy may use only so many
- * row numbers in this transaction, and the original skips them for good: a dead
- * row is written at the last one.  (At commit the original goes away.)
+ * transaction roll back, they will have entries for the rows that it wrote to
+ * the copy, and the original must never give these TIDs to other rows.  So the
+ * copy may use only so many row numbers in this transaction, and the original
+ * skips them for good: a dead row is written at the last one.  (At commit the
+ * original goes away.)
  *
  * How many: in proportion to what there is, so that ANALYZE, which samples TID
  * blocks, still finds rows behind the gap.
@@ -197,7 +205,10 @@ find_moved_table(const RelFileLocator *rlocator)
 	return moved;
 }
 
-/* ERROR if the table was moved in this transaction and has no room for n more rows. */
+/*
+ * ERROR if the table was moved in this transaction and has no room for n more
+ * rows.
+ */
 void
 lsm_relation_check_room(Relation rel, LsmTree *tree, int n)
 {
@@ -257,9 +268,10 @@ lsm_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 }
 
 /*
- * Is it ANALYZE that asks?  Nothing else says so reliably (progress reports can be
- * switched off, and autovacuum passes no utility hook), but acquiring the
- * sample runs in a memory context of this name, and nothing else asks there.
+ * Is it ANALYZE that asks?  Nothing else says so reliably (progress reports
+ * can be switched off, and autovacuum passes no utility hook), but acquiring
+ * the sample runs in a memory context of this name, and nothing else asks
+ * there.
  */
 static bool
 asked_by_analyze(void)
@@ -341,7 +353,10 @@ size_entries(const LsmTreeSize *size)
 	return (double) size->file_entries + (double) size->memtable_entries;
 }
 
-/* The number, up to this one, at which lsm_relation_note_update() has looked last, if an update took it */
+/*
+ * The number, up to this one, at which lsm_relation_note_update() has looked
+ * last, if an update took it
+ */
 static inline uint64
 last_look(uint64 number)
 {
@@ -351,8 +366,9 @@ last_look(uint64 number)
 }
 
 /*
- * Of how many rows there may be a version that is not replaced.  Entries say so where those replaced are
- * forgotten soon; beside an old snapshot they are not.
+ * Of how many rows there may be a version that is not replaced.  Entries say
+ * so where those replaced are forgotten soon; beside an old snapshot they are
+ * not.
  */
 static inline double
 living_rows(uint64 row_limit, uint64 replaced, double entries)
@@ -396,8 +412,8 @@ null_width(Relation rel)
 }
 
 /*
- * The bytes whose reading costs as much as a scan that makes `tuples` rows of `width` bytes
- * from `bytes` of files and memtables.
+ * The bytes whose reading costs as much as a scan that makes `tuples` rows of
+ * `width` bytes from `bytes` of files and memtables.
  */
 static double
 bytes_to_scan(Relation rel, double bytes, double tuples, double width)
@@ -409,8 +425,8 @@ bytes_to_scan(Relation rel, double bytes, double tuples, double width)
 }
 
 /*
- * Rows: those that VACUUM or ANALYZE counted, scaled by the growth of the TID space since,
- * unless rows come and go; never more than there are entries.
+ * Rows: those that VACUUM or ANALYZE counted, scaled by the growth of the TID
+ * space since, unless rows come and go; never more than there are entries.
  */
 static double
 estimate_rows(Relation rel, uint64 row_limit, double entries, bool churned)
@@ -428,9 +444,10 @@ estimate_rows(Relation rel, uint64 row_limit, double entries, bool churned)
 /*
  * lsm_relation_estimate_size - what the planner should expect.
  *
- * Pages: bytes of the data; those in memory as they will be in a file, for a memtable grows in
- * large pieces; more for compressed files, and for tables in which rows come and go, as heap has
- * bloat.  No page is all-visible: index-only scans always look at the row.
+ * Pages: bytes of the data; those in memory as they will be in a file, for a
+ * memtable grows in large pieces; more for compressed files, and for tables in
+ * which rows come and go, as heap has bloat.  No page is all-visible:
+ * index-only scans always look at the row.
  */
 void
 lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
@@ -477,9 +494,10 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 /*
  * lsm_relation_note_update - an update has written the row with this TID.
  *
- * Plans that were made before rows came and went are made anew, soon after that has begun: ANALYZE
- * would see to it within a minute.  Of the updates only those that take certain row numbers are counted,
- * each for as many as there are numbers since the last one of that kind.
+ * Plans that were made before rows came and went are made anew, soon after
+ * that has begun: ANALYZE would see to it within a minute.  Of the updates
+ * only those that take certain row numbers are counted, each for as many as
+ * there are numbers since the last one of that kind.
  */
 void
 lsm_relation_note_update(Relation rel, LsmTree *tree, uint64 packed)

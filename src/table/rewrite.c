@@ -98,8 +98,8 @@ begin_rewrite(LsmRewrite *rw, Relation old, Relation new, TransactionId OldestXm
 }
 
 /*
- * The header for the copy: hints set, what came to nothing removed, xids before the
- * freeze limit frozen.  `ended`: some transaction's xmax counts.
+ * The header for the copy: hints set, what came to nothing removed, xids
+ * before the freeze limit frozen.  `ended`: some transaction's xmax counts.
  */
 static void
 header_of_copy(LsmRewrite *rw, LsmRow *row, bool ended)
@@ -241,8 +241,8 @@ end_rewrite(LsmRewrite *rw)
 /*
  * Whether to copy a version; *ended: its xmax counts.
  *
- * A row that our own transaction has both made and ended can be seen by no
- * one any more: no scan of ours is open, and if the subtransaction that ended it
+ * A row that our own transaction has both made and ended can be seen by no one
+ * any more: no scan of ours is open, and if the subtransaction that ended it
  * rolls back, so does this rewrite.
  */
 static bool

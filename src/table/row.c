@@ -16,7 +16,10 @@
 
 #include "table/table.h"
 
-/* Take n bytes from the front of [*p, end) into `to`; false if they are not there. */
+/*
+ * Take n bytes from the front of [*p, end) into `to`; false if they are not
+ * there.
+ */
 static inline bool
 take(const char **p, const char *end, void *to, size_t n)
 {
@@ -394,13 +397,14 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 }
 
 /*
- * lsm_row_form_in_place - a plain row that the snapshot sees as a heap tuple, in
- * the memory of its value and the LSM_ROW_HEADROOM bytes before it.
+ * lsm_row_form_in_place - a plain row that the snapshot sees as a heap tuple,
+ * in the memory of its value and the LSM_ROW_HEADROOM bytes before it.
  *
- * Plain: no xmax, no locks, nothing but an xmin known to have committed before the
- * snapshot was taken, or equal to visible_xmin.  NULL, and the value untouched, for
- * all others, malformed ones too.  The row's data stay where they are, so
- * they must lie MAXALIGNed: *data_offset tells where in the value they begin.
+ * Plain: no xmax, no locks, nothing but an xmin known to have committed before
+ * the snapshot was taken, or equal to visible_xmin.  NULL, and the value
+ * untouched, for all others, malformed ones too.  The row's data stay where
+ * they are, so they must lie MAXALIGNed: *data_offset tells where in the value
+ * they begin.
  */
 HeapTuple
 lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed, Oid relid,

@@ -133,7 +133,9 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 	return &scan->base;
 }
 
-/* What note_hidden() has gathered.  The snapshot is that of the running query. */
+/*
+ * What note_hidden() has gathered.  The snapshot is that of the running query.
+ */
 static void
 write_tombstones(LsmTableScan *scan)
 {
@@ -361,8 +363,9 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 }
 
 /*
- * The row is not visible.  If it is dead to everyone, spare later scans the trouble: forget
- * it, or delete it if it is in a sorted file and we write anyway (write_tombstones).
+ * The row is not visible.  If it is dead to everyone, spare later scans the
+ * trouble: forget it, or delete it if it is in a sorted file and we write
+ * anyway (write_tombstones).
  */
 static void
 note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
@@ -377,8 +380,9 @@ note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
 }
 
 /*
- * The next row if it has been read ahead, or can be.  LSM_AHEAD_MALFORMED: it is
- * for lsm_scan_step(), if there is one.  LSM_AHEAD_END: there is none, in no range.
+ * The next row if it has been read ahead, or can be.  LSM_AHEAD_MALFORMED: it
+ * is for lsm_scan_step(), if there is one.  LSM_AHEAD_END: there is none, in
+ * no range.
  */
 static inline LsmAheadResult
 next_ahead(LsmTableScan *scan, TupleTableSlot *slot, uint64 *packed, LsmRow *row)
@@ -511,8 +515,8 @@ lsm_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction,
 /*
  * lsm_scan_bitmap_next_block - prepare for the TIDs of one bitmap page.
  *
- * Nothing is read yet.  A few TIDs will be looked up one by one (their filters say
- * no in most levels); many, or a lossy page, are walked with the cursor.
+ * Nothing is read yet.  A few TIDs will be looked up one by one (their filters
+ * say no in most levels); many, or a lossy page, are walked with the cursor.
  */
 bool
 lsm_scan_bitmap_next_block(TableScanDesc sscan, TBMIterateResult *tbmres)

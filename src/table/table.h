@@ -222,8 +222,9 @@ extern HeapTuple lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 p
 extern void lsm_row_from_tuple(HeapTuple tuple, LsmRow *row);
 
 /*
- * A row of which lsm_row_form_in_place() has made a tuple.  Rows whose values begin with
- * the same bytes, up to the data, get the same header, and the snapshot sees them, too.
+ * A row of which lsm_row_form_in_place() has made a tuple.  Rows whose values
+ * begin with the same bytes, up to the data, get the same header, and the
+ * snapshot sees them, too.
  */
 typedef struct LsmRowModel
 {
@@ -238,8 +239,8 @@ typedef struct LsmRowModel
 extern bool lsm_row_visible(const LsmRow *row, Snapshot snapshot);
 
 /*
- * May the command `curcid` of this transaction change the row?  Row locks are not looked
- * at.  TM_BeingModified: xmax is another running transaction.
+ * May the command `curcid` of this transaction change the row?  Row locks are
+ * not looked at.  TM_BeingModified: xmax is another running transaction.
  */
 extern TM_Result lsm_row_changeable(const LsmRow *row, CommandId curcid);
 
@@ -257,8 +258,8 @@ extern void lsm_check_conflict_out(Relation rel, const LsmRow *row, bool visible
 
 /*
  * The protocol for changing an existing version: read it under a stamp, decide
- * (waiting if need be), begin the write, then apply it under the key's lock only if the stamp
- * still holds; else read again.
+ * (waiting if need be), begin the write, then apply it under the key's lock
+ * only if the stamp still holds; else read again.
  */
 typedef struct LsmRowChange
 {
@@ -280,7 +281,10 @@ extern void lsm_target_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 /* False: no such row.  Else target->row is decoded. */
 extern bool lsm_target_read(LsmRowChange *target);
 
-/* Apply a begun write.  False: someone was faster, it was cancelled; read again. */
+/*
+ * Apply a begun write.  False: someone was faster, it was cancelled; read
+ * again.
+ */
 extern bool lsm_target_apply(LsmRowChange *target, LsmWrite *write);
 
 /* Begin and apply the write of one override with this header. */
@@ -317,7 +321,10 @@ extern void lsm_header_of_new_row(LsmRow *header, TransactionId xid, CommandId c
 extern void lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
 							const LsmRow *header, uint64 packed);
 
-/* Make the next n row numbers unusable, durably, by a dead row at the last of them. */
+/*
+ * Make the next n row numbers unusable, durably, by a dead row at the last of
+ * them.
+ */
 extern void lsm_reserve_rows(LsmTree *tree, int n);
 extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
 							 int options, BulkInsertState bistate);
@@ -346,7 +353,10 @@ extern bool lsm_lock_modes_conflict(LockTupleMode a, LockTupleMode b);
 /* The strength of the lock that xmax amounts to. */
 extern LockTupleMode lsm_row_xmax_mode(const LsmRow *row);
 
-/* The heavyweight lock that queues those who wait for a row.  False: policy is skip. */
+/*
+ * The heavyweight lock that queues those who wait for a row.  False: policy is
+ * skip.
+ */
 extern bool lsm_tuplock_acquire(Relation rel, ItemPointer tid, LockTupleMode mode,
 								LockWaitPolicy policy, bool *held);
 extern void lsm_tuplock_release(Relation rel, ItemPointer tid, LockTupleMode mode,
@@ -465,8 +475,8 @@ typedef struct LsmTableScan
 } LsmTableScan;
 
 /*
- * Blocks that ANALYZE may be told of.  It prefetches the blocks of its sample from the
- * main fork, where a block beyond the first segment may be an error.
+ * Blocks that ANALYZE may be told of.  It prefetches the blocks of its sample
+ * from the main fork, where a block beyond the first segment may be an error.
  */
 #define LSM_ANALYZE_MAX_BLOCKS	((BlockNumber) RELSEG_SIZE)
 
@@ -478,8 +488,10 @@ extern void lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key,
 							bool set_params, bool allow_strat, bool allow_sync,
 							bool allow_pagemode);
 
-/* In readahead.c, for rows that have been read ahead and are like the last one; others
- * are for lsm_scan_next_slot(). */
+/*
+ * In readahead.c, for rows that have been read ahead and are like the last
+ * one; others are for lsm_scan_next_slot().
+ */
 extern bool lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction,
 								 TupleTableSlot *slot);
 extern bool lsm_scan_next_slot(LsmTableScan *scan, ScanDirection direction,
@@ -523,13 +535,17 @@ extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
 /* ---- rows by TID (fetch.c) ---- */
 
 /*
- * The value of the row that an index scan of this backend found visible last, if that is this one and it has not changed
- * since; good until the next row is found.  `digest`: of its key.
+ * The value of the row that an index scan of this backend found visible last,
+ * if that is this one and it has not changed since; good until the next row is
+ * found.  `digest`: of its key.
  */
 extern bool lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *stamp,
 							   LsmSlice *value);
 
-/* Read the version at a TID into `value`; false: no such row (it is dead to all). */
+/*
+ * Read the version at a TID into `value`; false: no such row (it is dead to
+ * all).
+ */
 extern bool lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed,
 						  StringInfo value, LsmRow *row);
 
@@ -546,7 +562,10 @@ extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
 /* Rows that are known to be dead to everyone: see lsm_rows_prune(). */
 extern void lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n);
 
-/* The same, as the snapshot sees it, with serializable bookkeeping; `found`: exists. */
+/*
+ * The same, as the snapshot sees it, with serializable bookkeeping; `found`:
+ * exists.
+ */
 extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed,
 							  Snapshot snapshot, StringInfo value, LsmRow *row,
 							  bool *found);
@@ -579,7 +598,10 @@ extern void lsm_relation_set_new_filelocator(Relation rel, const RelFileLocator 
 extern void lsm_relation_nontransactional_truncate(Relation rel);
 extern void lsm_relation_copy_data(Relation rel, const RelFileLocator *newrlocator);
 
-/* ERROR if a table that SET TABLESPACE moved in this transaction has no room for n more rows. */
+/*
+ * ERROR if a table that SET TABLESPACE moved in this transaction has no room
+ * for n more rows.
+ */
 extern void lsm_relation_check_room(Relation rel, LsmTree *tree, int n);
 extern void lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable,
 										  Relation OldIndex, bool use_sort,

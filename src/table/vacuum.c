@@ -46,7 +46,9 @@
 #define LIVE_CHUNK_BLOCKS	1024
 #define LIVE_WORDS			((LSM_TID_OFFSETS + 63) / 64)
 
-/* What a chunk says of one block; larger numbers are 2 + an index into `words` */
+/*
+ * What a chunk says of one block; larger numbers are 2 + an index into `words`
+ */
 #define LIVE_NONE			0
 #define LIVE_ALL			1
 
@@ -335,9 +337,9 @@ index_info(LsmVacuum *vac, int i, bool estimated)
 
 /*
  * Are there entries to delete, as far as we can know?  Not if every TID ever
- * handed out is in use.  Dead TIDs stay unused forever, so otherwise their entries may
- * have been deleted long ago: a VACUUM by hand looks, autovacuum only
- * if rows died since the last time.
+ * handed out is in use.  Dead TIDs stay unused forever, so otherwise their
+ * entries may have been deleted long ago: a VACUUM by hand looks, autovacuum
+ * only if rows died since the last time.
  */
 static bool
 indexes_need_vacuum(LsmVacuum *vac)
@@ -458,9 +460,9 @@ report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_
 /*
  * lsm_table_limit_horizons - let the cutoffs respect all snapshots.
  *
- * With old_snapshot_threshold, core's run ahead of old snapshots: who reads a page of a heap
- * checks his snapshot's age against the page's LSN.  No one does when he reads
- * a tree, so rows that a snapshot sees have to stay.
+ * With old_snapshot_threshold, core's run ahead of old snapshots: who reads a
+ * page of a heap checks his snapshot's age against the page's LSN.  No one
+ * does when he reads a tree, so rows that a snapshot sees have to stay.
  */
 void
 lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,

@@ -95,7 +95,10 @@ visible_self(const LsmRow *row)
 	return !TransactionIdDidCommit(row->xmax);
 }
 
-/* TOAST values are found through rows that were visible: only a dead maker matters. */
+/*
+ * TOAST values are found through rows that were visible: only a dead maker
+ * matters.
+ */
 static bool
 visible_toast(const LsmRow *row)
 {

@@ -114,7 +114,10 @@ typedef struct TreeNote
 	Attempt		compact;
 } TreeNote;
 
-/* By block; made when first needed, they stay where they are: an attempt points into one. */
+/*
+ * By block; made when first needed, they stay where they are: an attempt
+ * points into one.
+ */
 static TreeNote **notes = NULL;
 
 static TreeNote *
@@ -272,7 +275,9 @@ relieve_arena(void)
 	return sealed && flush_tree(largest, note);
 }
 
-/* Between the output files of a worker's compaction (lsm_compact_pause_hook). */
+/*
+ * Between the output files of a worker's compaction (lsm_compact_pause_hook).
+ */
 static void
 worker_pause(void)
 {

@@ -65,9 +65,9 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 }
 
 /*
- * See tree.h; an unlogged relation's init fork is the caller's.  The copy gets a keyspace of its own with hard links to the
- * files, so either fork can live on when the transaction ends; the other's
- * directory is then an orphan.
+ * See tree.h; an unlogged relation's init fork is the caller's.  The copy gets
+ * a keyspace of its own with hard links to the files, so either fork can live
+ * on when the transaction ends; the other's directory is then an orphan.
  */
 void
 lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)

@@ -38,7 +38,10 @@
 #define NEWEST_SLOTS		4096
 #define NEWEST_KEY_BYTES	32	/* longer keys are not noted */
 
-/* After so many lookups of a tree in vain, one by one, only one in so many looks here */
+/*
+ * After so many lookups of a tree in vain, one by one, only one in so many
+ * looks here
+ */
 #define MISSES_IN_VAIN		64
 #define ASK_AGAIN			16
 
@@ -104,7 +107,10 @@ rows_are_for(const RowHintRows *rows, const LsmTree *tree, LsmSlice key)
 		memcmp(rows->key, key.data, key.len) == 0;
 }
 
-/* A row that is surely deleted; if there are too many the oldest is left to scans. */
+/*
+ * A row that is surely deleted; if there are too many the oldest is left to
+ * scans.
+ */
 static void
 rows_add_dead(RowHintRows *rows, const ItemPointerData *tid, TransactionId xid)
 {

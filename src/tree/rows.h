@@ -18,10 +18,11 @@
 
 /*
  * n successive row numbers (0-based; block = number / 291, offset = 1 + number
- * % 291); returns the first.  Never handed out again once one of them is logged.
- * REQUIRES: the write has begun.  Numbers are handed out to registered writers only, so that
- * lsm_tree_flush() waits until the rows of all numbers handed out before
- * it are there: what VACUUM does not find afterwards is dead.
+ * % 291); returns the first.  Never handed out again once one of them is
+ * logged.  REQUIRES: the write has begun.  Numbers are handed out to
+ * registered writers only, so that lsm_tree_flush() waits until the rows of
+ * all numbers handed out before it are there: what VACUUM does not find
+ * afterwards is dead.
  */
 extern uint64 lsm_write_allocate_rows(LsmWrite *write, int n);
 
@@ -35,18 +36,23 @@ typedef struct LsmReplaced
 
 /*
  * What src/table knows and src/index wants to: the row that this backend wrote
- * last, if it is a new version with the same values, bit by bit, in all columns of
- * unique keys (INDEX_ATTR_BITMAP_KEY).  NULL: the last one is none such.
+ * last, if it is a new version with the same values, bit by bit, in all
+ * columns of unique keys (INDEX_ATTR_BITMAP_KEY).  NULL: the last one is none
+ * such.
  */
 extern void lsm_rows_note_same_keys(Relation table, const ItemPointerData *tid,
 									const LsmReplaced *replaced);
 
-/* The version that it has replaced, or NULL: this is not such a row.  Good until the next one is noted. */
+/*
+ * The version that it has replaced, or NULL: this is not such a row.  Good
+ * until the next one is noted.
+ */
 extern const LsmReplaced *lsm_rows_have_same_keys(Relation table, const ItemPointerData *tid);
 
 /*
- * What src/table knows of rows that an index scan asks for: this fetch, which serves one
- * scan, has found the row of this TID visible.  Anything else takes the note away; `fetch` NULL does no more than that.
+ * What src/table knows of rows that an index scan asks for: this fetch, which
+ * serves one scan, has found the row of this TID visible.  Anything else takes
+ * the note away; `fetch` NULL does no more than that.
  */
 struct IndexFetchTableData;
 extern void lsm_rows_note_seen(const struct IndexFetchTableData *fetch,
@@ -55,10 +61,12 @@ extern bool lsm_rows_seen(const struct IndexFetchTableData *fetch,
 						  const ItemPointerData *tid);
 
 /*
- * The rows that COPY (or insert_select.c, which does the same and of which the same holds) has just given to the table together, whose index entries come next, one
- * by one, in the same order.  Indexes may write them together with the first.  The slots are the
- * caller's and good until the last of these entries has been inserted: COPY sees to
- * that, so only what is written by it is noted.
+ * The rows that COPY (or insert_select.c, which does the same and of which the
+ * same holds) has just given to the table together, whose index entries come
+ * next, one by one, in the same order.  Indexes may write them together with
+ * the first.  The slots are the caller's and good until the last of these
+ * entries has been inserted: COPY sees to that, so only what is written by it
+ * is noted.
  */
 struct TupleTableSlot;
 typedef struct LsmRowBatch
@@ -80,8 +88,8 @@ extern void lsm_rows_note_batch(Relation table, struct TupleTableSlot **slots, i
 extern const LsmRowBatch *lsm_rows_batch(Relation table, const ItemPointerData *tid);
 
 /*
- * An index that is going to get entries of a table's new rows: it may look at each before the table
- * has written it, to fetch ahead what it will need then.
+ * An index that is going to get entries of a table's new rows: it may look at
+ * each before the table has written it, to fetch ahead what it will need then.
  */
 typedef struct LsmRowListener
 {
@@ -96,8 +104,8 @@ typedef struct LsmRowListener
 } LsmRowListener;
 
 /*
- * As long as the present command runs, and until the context is reset, in which the listener
- * lies.  REQUIRES: the transaction has an xid.
+ * As long as the present command runs, and until the context is reset, in
+ * which the listener lies.  REQUIRES: the transaction has an xid.
  */
 extern void lsm_rows_listen(LsmRowListener *listener, Relation table, MemoryContext context);
 
@@ -111,9 +119,9 @@ extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
 extern uint64 lsm_tree_row_limit(LsmTree *tree);
 
 /*
- * How many of the row numbers handed out are of rows that updates have replaced, as far as known: never
- * exact, and forgotten by a restart.  `rows` more are, and not fewer than `at_least` in all;
- * (0, 0) only asks.
+ * How many of the row numbers handed out are of rows that updates have
+ * replaced, as far as known: never exact, and forgotten by a restart.  `rows`
+ * more are, and not fewer than `at_least` in all; (0, 0) only asks.
  */
 extern uint64 lsm_tree_note_replaced(LsmTree *tree, uint64 rows, uint64 at_least);
 
@@ -133,10 +141,11 @@ typedef struct LsmDeadRow
 } LsmDeadRow;
 
 /*
- * An update of `replaced` has made this row, which has the same key (columns of a unique
- * index, no NULLs).  Returns how many of the key's older rows are known to be dead to everyone: their entries may be
- * forgotten.  They are reported once.
- * REQUIRES: an lsm table; the entries of both rows have been or will be written to the index.
+ * An update of `replaced` has made this row, which has the same key (columns
+ * of a unique index, no NULLs).  Returns how many of the key's older rows are
+ * known to be dead to everyone: their entries may be forgotten.  They are
+ * reported once.  REQUIRES: an lsm table; the entries of both rows have been
+ * or will be written to the index.
  */
 extern int	lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key,
 							const LsmReplaced *replaced, const ItemPointerData *tid,
@@ -150,8 +159,8 @@ typedef void (*LsmPruneRows) (Relation table, const LsmDeadRow *dead, int n);
 extern void lsm_rows_prune_by(LsmPruneRows forget);
 
 /*
- * TIDs of rows that have the probe's key, newest first; 0: none is known.  They may be visible to no
- * one, and there may be others.
+ * TIDs of rows that have the probe's key, newest first; 0: none is known.
+ * They may be visible to no one, and there may be others.
  */
 extern int	lsm_row_hint_get(LsmTree *tree, const LsmProbe *probe,
 						   ItemPointerData tids[LSM_NEWEST_ROWS]);

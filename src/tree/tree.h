@@ -141,8 +141,8 @@ typedef struct LsmKindOps
 	void		(*merge) (LsmSlice newer, LsmSlice older, StringInfo out);
 
 	/*
-	 * Of two values of which it is unknown which is newer, the one that holds, with
-	 * what only the other has; append it to `out`.  Table trees alone.
+	 * Of two values of which it is unknown which is newer, the one that holds,
+	 * with what only the other has; append it to `out`.  Table trees alone.
 	 */
 	void		(*settle) (LsmSlice a, LsmSlice b, StringInfo out);
 
@@ -270,9 +270,10 @@ typedef enum LsmForkContent
 extern LsmForkContent lsm_fork_content(Relation rel);
 
 /*
- * The relation has come by its file in this transaction, from another one: workers lock this
- * one from now on.  Waits for those that are about to publish under the other's lock.
- * REQUIRES: AccessExclusiveLock on it, or on its table.
+ * The relation has come by its file in this transaction, from another one:
+ * workers lock this one from now on.  Waits for those that are about to
+ * publish under the other's lock.  REQUIRES: AccessExclusiveLock on it, or on
+ * its table.
  */
 extern void lsm_tree_take_over(Relation rel);
 
@@ -280,17 +281,25 @@ extern void lsm_tree_take_over(Relation rel);
  * Transaction callbacks call it; a worker's error handler must. */
 extern void lsm_tree_abort_cleanup(void);
 
-/* Core may copy main forks of this backend's temporary relations: ALTER INDEX SET TABLESPACE. */
+/*
+ * Core may copy main forks of this backend's temporary relations: ALTER INDEX
+ * SET TABLESPACE.
+ */
 extern void lsm_tree_note_fork_copies(void);
 
 /* This transaction drops a relation of any kind. */
 extern void lsm_tree_note_drop(Oid relid);
 
-/* CREATE DATABASE begins to copy, all rights checked, or has copied if it had begun.
- * The end of a transaction by an error ends a copy that has failed. */
+/*
+ * CREATE DATABASE begins to copy, all rights checked, or has copied if it had
+ * begun.  The end of a transaction by an error ends a copy that has failed.
+ */
 extern void lsm_tree_database_copy(bool begins);
 
-/* The database was moved to another tablespace, or dropped: nothing known of its trees holds any more. */
+/*
+ * The database was moved to another tablespace, or dropped: nothing known of
+ * its trees holds any more.
+ */
 extern void lsm_tree_forget_database(Oid dboid);
 
 /*
@@ -303,8 +312,8 @@ extern void lsm_tree_clone_database(Oid from_dboid, Oid to_dboid);
 
 /*
  * A point lookup's key and its digest, computed once and reused by the
- * memtables and every filter.  With lsm.hash_sharing off every filter asked counts a
- * digest, and all but the first compute it anew.
+ * memtables and every filter.  With lsm.hash_sharing off every filter asked
+ * counts a digest, and all but the first compute it anew.
  */
 typedef struct LsmProbe
 {
@@ -319,8 +328,11 @@ typedef struct LsmProbe
 	uint32		unprobed_runs;		/* bit i: run i is to be asked still */
 } LsmProbe;
 
-/* Counts one lookup (and its digest if shared: else filters count theirs).  `filter_key`: the TID of a
- * table tree; the encoded columns, without TID, of an index tree. */
+/*
+ * Counts one lookup (and its digest if shared: else filters count theirs).
+ * `filter_key`: the TID of a table tree; the encoded columns, without TID, of
+ * an index tree.
+ */
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
 
 /* The same for who has the filter key's digest (lsm_lock_digest) already. */
@@ -330,18 +342,22 @@ extern void lsm_probe_begin_hashed(LsmTree *tree, LsmProbe *probe, LsmSlice filt
 /* The same for n probes whose filter_key is set. */
 extern void lsm_probe_begin_group(LsmTree *tree, LsmProbe *probes, int n);
 
-/* There is something else to do before the lookup: fetch ahead what it will need of memtables. */
+/*
+ * There is something else to do before the lookup: fetch ahead what it will
+ * need of memtables.
+ */
 extern void lsm_tree_prefetch(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
 
 /*
- * There is much else to do: of files, too, and of the key's lock.  ERRORs as a lookup.
+ * There is much else to do: of files, too, and of the key's lock.  ERRORs as a
+ * lookup.
  */
 extern void lsm_tree_prefetch_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
 
 /*
- * No entry has the filter key: not in the memtables by their digest indexes, not in the
- * files by their filters.  False: maybe; a cursor will tell, and only what it
- * asks is counted then.
+ * No entry has the filter key: not in the memtables by their digest indexes,
+ * not in the files by their filters.  False: maybe; a cursor will tell, and
+ * only what it asks is counted then.
  */
 extern bool lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe);
 
@@ -349,10 +365,11 @@ extern bool lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe);
 #define LSM_GROUP_KEYS	32
 
 /*
- * The same for n keys at once: all fences, then all prefetches, then the filters, so that the waits for
- * memory overlap.  absent[i]: surely.  What filters have said of the others the probes keep: a lookup or cursor
- * asks no filter again as long as the list of files is the same.  Of these what comes first is fetched ahead.
- * Returns how many are absent.
+ * The same for n keys at once: all fences, then all prefetches, then the
+ * filters, so that the waits for memory overlap.  absent[i]: surely.  What
+ * filters have said of the others the probes keep: a lookup or cursor asks no
+ * filter again as long as the list of files is the same.  Of these what comes
+ * first is fetched ahead.  Returns how many are absent.
  */
 extern int	lsm_tree_multi_lookup(LsmTree *tree, LsmProbe *probes, int n, bool *absent);
 
@@ -371,7 +388,10 @@ typedef struct LsmCursor LsmCursor;
 /* Allocated in the current memory context. */
 extern LsmCursor *lsm_cursor_open(LsmTree *tree);
 
-/* As cheap as can be: its memory is only freed with the current memory context, closed or not. */
+/*
+ * As cheap as can be: its memory is only freed with the current memory
+ * context, closed or not.
+ */
 extern LsmCursor *lsm_cursor_open_within(LsmTree *tree);
 extern void lsm_cursor_close(LsmCursor *cursor);
 
@@ -385,9 +405,9 @@ extern void lsm_cursor_seek(LsmCursor *cursor, LsmSlice key, bool after,
 							ScanDirection direction);
 
 /*
- * Point mode of an index: only entries whose filter key is probe->filter_key, filters
- * consulted with the probe's digest.  Positioned before the first.  The
- * probe's key is copied.
+ * Point mode of an index: only entries whose filter key is probe->filter_key,
+ * filters consulted with the probe's digest.  Positioned before the first.
+ * The probe's key is copied.
  */
 extern void lsm_cursor_seek_point(LsmCursor *cursor, const LsmProbe *probe);
 
@@ -395,9 +415,9 @@ extern void lsm_cursor_seek_point(LsmCursor *cursor, const LsmProbe *probe);
 extern void lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe);
 
 /*
- * Next entry in the direction; false at the end (a later step in
- * the other direction returns the last entry again).  Newest value of each key, merged; DELETEs
- * are skipped, PARTIALs without a row too.  key and value point to the
+ * Next entry in the direction; false at the end (a later step in the other
+ * direction returns the last entry again).  Newest value of each key, merged;
+ * DELETEs are skipped, PARTIALs without a row too.  key and value point to the
  * cursor's memory, good until its next call.
  */
 extern bool lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
@@ -408,9 +428,9 @@ extern bool lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 #define LSM_BATCH_BYTES		(32 * 1024)
 
 /*
- * Entries copied by one call.  The caller owns it and initializes bytes, headroom (bytes
- * left free before each value) and aligned (the byte of each value that lies at a
- * multiple of 8 bytes).
+ * Entries copied by one call.  The caller owns it and initializes bytes,
+ * headroom (bytes left free before each value) and aligned (the byte of each
+ * value that lies at a multiple of 8 bytes).
  */
 typedef struct LsmBatch
 {
@@ -432,11 +452,10 @@ lsm_batch_entry(const LsmBatch *batch, int i, LsmSlice *key, LsmSlice *value)
 
 /*
  * Replace the batch's content by copies of the next entries forward, at least
- * one and at most max_entries, up to the last that begins with `limit` (empty: without end);
- * false: there is none.
- * The entries are those at some moment during the call, and the cursor stands at
- * the last of them.  For readers that may take an entry's older
- * state: MVCC snapshots.
+ * one and at most max_entries, up to the last that begins with `limit` (empty:
+ * without end); false: there is none.  The entries are those at some moment
+ * during the call, and the cursor stands at the last of them.  For readers
+ * that may take an entry's older state: MVCC snapshots.
  */
 extern bool lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries,
 							LsmBatch *batch);
@@ -480,18 +499,18 @@ typedef struct LsmWrite
 /*
  * Reserve memory for n entries (at most LSM_MAX_WRITE_ENTRIES, together at
  * most LSM_MAX_ENTRY_BYTES unless n = 1) and register in the active
- * generation.  May load the tree, stall, flush and compact (so: may
- * ERROR with disk full).  NOT under a key lock.  One write is active per backend;
- * it must be applied or cancelled before anything that waits; an ERROR
- * cancels it.
+ * generation.  May load the tree, stall, flush and compact (so: may ERROR with
+ * disk full).  NOT under a key lock.  One write is active per backend; it must
+ * be applied or cancelled before anything that waits; an ERROR cancels it.
  */
 extern void lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
 							int nentries);
 
 /*
- * The same for entries that need not be written, if that needs nothing new: no waiting, no
- * flush, no disk space.  False: nothing was begun.  lsm_write_apply() then writes as many of
- * them, from the first on, as there is room for in log pages that exist.
+ * The same for entries that need not be written, if that needs nothing new: no
+ * waiting, no flush, no disk space.  False: nothing was begun.
+ * lsm_write_apply() then writes as many of them, from the first on, as there
+ * is room for in log pages that exist.
  */
 extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
 									 int nentries);
@@ -505,8 +524,9 @@ extern void lsm_write_cancel(LsmWrite *write);
 extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
 
 /*
- * The same for the index entry of a row that has the key of the row which it replaces.  The entry is certainly
- * new (LsmEntry.known_new), and who checks the key's uniqueness learns of it (lsm_key_changed).
+ * The same for the index entry of a row that has the key of the row which it
+ * replaces.  The entry is certainly new (LsmEntry.known_new), and who checks
+ * the key's uniqueness learns of it (lsm_key_changed).
  */
 extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief);
 
@@ -514,20 +534,22 @@ extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool
 #define LSM_MAX_ABSENT	64
 
 /*
- * Insert those of n entries that come before the first whose filter key someone may have, as
- * lsm_tree_definitely_absent() sees it: as if each were checked and inserted under its key's
- * lock.  Returns how many.  The next one is left to the caller, who may have to wait for
- * another transaction; so are those behind it, since nothing must be inserted before such a
- * wait that would be inserted after it.  It may be absent for all that.  Of two with the same
- * filter key, the second counts as present.  Entries together at most LSM_MAX_ENTRY_BYTES.
- * May load the tree, stall, flush and compact.  (insert_batch.c)
+ * Insert those of n entries that come before the first whose filter key
+ * someone may have, as lsm_tree_definitely_absent() sees it: as if each were
+ * checked and inserted under its key's lock.  Returns how many.  The next one
+ * is left to the caller, who may have to wait for another transaction; so are
+ * those behind it, since nothing must be inserted before such a wait that
+ * would be inserted after it.  It may be absent for all that.  Of two with the
+ * same filter key, the second counts as present.  Entries together at most
+ * LSM_MAX_ENTRY_BYTES.  May load the tree, stall, flush and compact.
+ * (insert_batch.c)
  */
 extern int	lsm_write_if_absent(LsmTree *tree, const LsmEntry *entries, int n);
 
 /*
  * Take an entry that is dead to everyone out of the memtables, unlogged
- * (prune.c).  False: it is not there as a whole.  REQUIRES: the key was PUT once
- * and will not be written again.
+ * (prune.c).  False: it is not there as a whole.  REQUIRES: the key was PUT
+ * once and will not be written again.
  */
 extern bool lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid);
 
@@ -537,7 +559,10 @@ extern bool lsm_prune_bound(TransactionId *xid);
 
 /* ---- tombstone.c ---- */
 
-/* Entries found dead to everyone that cannot be forgotten, to be deleted together */
+/*
+ * Entries found dead to everyone that cannot be forgotten, to be deleted
+ * together
+ */
 typedef struct LsmTombstones
 {
 	MemoryContext context;
@@ -556,10 +581,10 @@ extern bool lsm_tombstones_full(const LsmTombstones *tombstones);
 extern bool lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch);
 
 /*
- * Write DELETE entries as far as that is possible without stalling and without disk space,
- * and empty the list.
- * REQUIRES: as lsm_tree_prune(); `xid`: not older than the deletion of any of them, or
- * invalid if no snapshot ever saw them.
+ * Write DELETE entries as far as that is possible without stalling and without
+ * disk space, and empty the list.  REQUIRES: as lsm_tree_prune(); `xid`: not
+ * older than the deletion of any of them, or invalid if no snapshot ever saw
+ * them.
  */
 extern void lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree, TransactionId xid);
 
@@ -567,11 +592,12 @@ extern void lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree, Trans
 extern const char lsm_delete_value[1];
 
 /*
- * Conflict checks.  Take the stamp, read, begin the write, lock the key, and see
- * whether the stamp holds: if it does, no change of this key's lock partition was counted
- * since and no file of the tree was rewritten; else unlock, cancel and start over.
- * Who writes under the key's lock counts before he gives it back.  Who writes without
- * it counts when the entry can be found (lsm_write_kept_key).
+ * Conflict checks.  Take the stamp, read, begin the write, lock the key, and
+ * see whether the stamp holds: if it does, no change of this key's lock
+ * partition was counted since and no file of the tree was rewritten; else
+ * unlock, cancel and start over.  Who writes under the key's lock counts
+ * before he gives it back.  Who writes without it counts when the entry can be
+ * found (lsm_write_kept_key).
  */
 typedef struct LsmStamp
 {
@@ -579,18 +605,24 @@ typedef struct LsmStamp
 	uint64		key_counter;	/* changes of the key's partition */
 } LsmStamp;
 
-/* The digest that picks a key's lock; same function of the bytes for everyone. */
+/*
+ * The digest that picks a key's lock; same function of the bytes for everyone.
+ */
 extern LsmDigest lsm_lock_digest(LsmSlice filter_key);
 extern void lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
 
 /*
- * The same without waiting and without an epoch, for a tree that this transaction has opened.  False: no
- * stamp can be had now.  Two equal stamps, taken one after the other, tell that what was read between them is
- * still so, as far as writers that lock are concerned.
+ * The same without waiting and without an epoch, for a tree that this
+ * transaction has opened.  False: no stamp can be had now.  Two equal stamps,
+ * taken one after the other, tell that what was read between them is still so,
+ * as far as writers that lock are concerned.
  */
 extern bool lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
 
-/* lsm_tree_get(), and a stamp from before it.  The lock digest is that of the key: table trees only. */
+/*
+ * lsm_tree_get(), and a stamp from before it.  The lock digest is that of the
+ * key: table trees only.
+ */
 extern bool lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 								 StringInfo value, LsmStamp *stamp);
 extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
@@ -598,10 +630,16 @@ extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
 /* REQUIRES: key locked. */
 extern bool lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);
 
-/* The same without the lock, for who will not write: false if a change was counted before this call. */
+/*
+ * The same without the lock, for who will not write: false if a change was
+ * counted before this call.
+ */
 extern bool lsm_stamp_held(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);
 
-/* Count a change that was made without the lock.  REQUIRES: its transaction has not ended. */
+/*
+ * Count a change that was made without the lock.  REQUIRES: its transaction
+ * has not ended.
+ */
 extern void lsm_key_changed(LsmTree *tree, LsmDigest lock_digest);
 
 /* `changed`: something was applied under the lock. */
@@ -624,8 +662,9 @@ extern void lsm_build_finish(LsmBuild *build);
 extern void lsm_tree_flush(LsmTree *tree);
 
 /*
- * The same in steps, for several trees together: seal what is in memory, and the worker
- * begins to flush; flush what no one is at.  lsm_tree_flush() waits for the rest.
+ * The same in steps, for several trees together: seal what is in memory, and
+ * the worker begins to flush; flush what no one is at.  lsm_tree_flush() waits
+ * for the rest.
  */
 extern void lsm_tree_flush_start(LsmTree *tree);
 extern void lsm_tree_flush_idle(LsmTree *tree);
@@ -666,8 +705,9 @@ typedef struct LsmFileInfo
 extern LsmFileInfo *lsm_tree_files(LsmTree *tree, int *nfiles);
 
 /*
- * One segment of a file with an elastic filter; files of other schemes have none.
- * What the units cost and gain is in shared memory, the same for all sessions.
+ * One segment of a file with an elastic filter; files of other schemes have
+ * none.  What the units cost and gain is in shared memory, the same for all
+ * sessions.
  */
 typedef struct LsmSegmentInfo
 {
@@ -805,7 +845,9 @@ typedef struct LsmFilterInfo
 								 * none: reads */
 } LsmFilterInfo;
 
-/* In the order of lsm_tree_files(); palloc'd.  ERRORs naming a damaged filter. */
+/*
+ * In the order of lsm_tree_files(); palloc'd.  ERRORs naming a damaged filter.
+ */
 extern LsmFilterInfo *lsm_tree_filters(LsmTree *tree, int *nfilters);
 
 /* Published counts of the tree. */
@@ -834,18 +876,22 @@ extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
 
 /*
  * One round of background work over all trees: flush what is sealed, compact
- * what is due, sweep orphans now and then.  `worker_no` 0 prefers flushes; others only
- * compact.  Returns true if something was done (call again soon).
+ * what is due, sweep orphans now and then.  `worker_no` 0 prefers flushes;
+ * others only compact.  Returns true if something was done (call again soon).
  */
 extern bool lsm_worker_round(int worker_no);
 
 /*
- * An error ended the round: what it was about, and for how long that is left alone now (0: the
- * same will not be tried at once anyway).  NULL: it is not known.
+ * An error ended the round: what it was about, and for how long that is left
+ * alone now (0: the same will not be tried at once anyway).  NULL: it is not
+ * known.
  */
 extern const char *lsm_worker_failed(int *rest_seconds);
 
-/* Latch of worker i, for writers to wake it; called by the worker itself at start. */
+/*
+ * Latch of worker i, for writers to wake it; called by the worker itself at
+ * start.
+ */
 extern void lsm_worker_register_latch(int worker_no);
 
 #include "tree/rows.h"

@@ -112,7 +112,9 @@ slice_equals(LsmSlice a, LsmSlice b)
  * One file
  * ====================================================================== */
 
-/* The checksum of every unit of an elastic filter; those of the rest were seen. */
+/*
+ * The checksum of every unit of an elastic filter; those of the rest were seen.
+ */
 static LsmFilterStatus
 open_elastic(Verify *verify, const char **why)
 {

@@ -108,8 +108,9 @@ index_fits(IndexStmt *stmt, const char *query_string)
 }
 
 /*
- * Nobody has named lsm_index, so that lsmam shall not say what it cannot order: a statement that is
- * transformed is none of the user's.  One of plain columns has nothing to transform.
+ * Nobody has named lsm_index, so that lsmam shall not say what it cannot
+ * order: a statement that is transformed is none of the user's.  One of plain
+ * columns has nothing to transform.
  */
 static bool
 has_plain_columns(IndexStmt *stmt)

@@ -56,7 +56,10 @@ copy_of(const char *data, uint32_t bytes)
 	return copy;
 }
 
-/* The piece as it is logged: header and packed bytes, NULL if it is not worth it. */
+/*
+ * The piece as it is logged: header and packed bytes, NULL if it is not worth
+ * it.
+ */
 static char *
 make_record(LsmWalChunk *chunk, const char *data, uint32_t bytes, uint32_t *packed_bytes)
 {

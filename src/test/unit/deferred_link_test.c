@@ -303,7 +303,10 @@ test_removal_while_linking(int others)
 
 /* ---- 4: keys that share a digest ---- */
 
-/* How many nodes the digest index knows, all with this digest and different keys; -1: it does not. */
+/*
+ * How many nodes the digest index knows, all with this digest and different
+ * keys; -1: it does not.
+ */
 static int
 find_all(LsmDigest digest)
 {
@@ -409,7 +412,10 @@ test_two_nodes(int others)
 
 /* ---- 6: how many, and who links ---- */
 
-/* Fresh entries from a number on; returns the most that were to be linked behind one of them. */
+/*
+ * Fresh entries from a number on; returns the most that were to be linked
+ * behind one of them.
+ */
 static int
 put_scattered(uint32 first, int n)
 {
@@ -465,7 +471,10 @@ test_bound(void)
 
 /* ---- 7: many are sorted ---- */
 
-/* Keys of various forms: their first 8 bytes in no order, in few groups, or all the same. */
+/*
+ * Keys of various forms: their first 8 bytes in no order, in few groups, or
+ * all the same.
+ */
 static LsmSlice
 sorted_key(char *buffer, int form, uint32 i)
 {

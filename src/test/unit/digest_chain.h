@@ -48,7 +48,10 @@ group_digest(int group)
 	return digest_of(key.data, key.len);
 }
 
-/* Sequence numbers that 3 divides are those of fresh entries, which are linked later. */
+/*
+ * Sequence numbers that 3 divides are those of fresh entries, which are linked
+ * later.
+ */
 static inline void
 put_key(int group, int n, uint64 seq)
 {
@@ -91,7 +94,10 @@ seq_is(LsmMemNode *node, uint64 seq)
 	return node != NULL && lsm_memnode_value(node)->seq == seq;
 }
 
-/* How often the digest index names the key; -1: it does not know all of the group. */
+/*
+ * How often the digest index names the key; -1: it does not know all of the
+ * group.
+ */
 static inline int
 find_among_all(int group, int n)
 {
@@ -113,7 +119,10 @@ find_among_all(int group, int n)
 /* a key may have two nodes until the order is asked */
 static bool two_nodes = false;
 
-/* A key that is there with this sequence number, or (0) not, whoever looks and in what way. */
+/*
+ * A key that is there with this sequence number, or (0) not, whoever looks and
+ * in what way.
+ */
 static inline void
 expect_key(int group, int n, uint64 seq)
 {
@@ -169,7 +178,9 @@ end_table(int nkeys)
 	lsm_memtable_destroy(table);
 }
 
-/* Fresh entries of groups behind these, each of which has a digest of its own. */
+/*
+ * Fresh entries of groups behind these, each of which has a digest of its own.
+ */
 static inline void
 put_others(int n)
 {

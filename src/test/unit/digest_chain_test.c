@@ -74,7 +74,10 @@ hook_remove_all_and_push(void)
 	expect_key(1, 500, other_seq);
 }
 
-/* Many others, so that the index grows; the digest is then new to its newest table. */
+/*
+ * Many others, so that the index grows; the digest is then new to its newest
+ * table.
+ */
 static void
 hook_grow(void)
 {
@@ -87,8 +90,8 @@ hook_grow(void)
 }
 
 /*
- * One process inserts a key of a group of which some have died; at every point of it another one changes the
- * group.
+ * One process inserts a key of a group of which some have died; at every point
+ * of it another one changes the group.
  */
 static void
 test_push(void (*body) (void), uint64 seq, const char *what)
@@ -135,7 +138,10 @@ test_push(void (*body) (void), uint64 seq, const char *what)
 	report(true, what);
 }
 
-/* One process looks for all of a group; at every point of that another one changes it. */
+/*
+ * One process looks for all of a group; at every point of that another one
+ * changes it.
+ */
 static void
 test_find_all(void (*body) (void), const char *what)
 {
@@ -180,8 +186,8 @@ test_find_all(void (*body) (void), const char *what)
 StaticAssertDecl(LONG_KEYS > SAME_WALKED && LONG_KEYS / 6 < LSM_MEMTABLE_MAX_SAME, "a long list");
 
 /*
- * A long list of which most have died: who finds it so drops them, and at every point of that another one comes
- * in.
+ * A long list of which most have died: who finds it so drops them, and at
+ * every point of that another one comes in.
  */
 static void
 test_long_list(void (*body) (void), const char *what)
@@ -226,7 +232,10 @@ test_long_list(void (*body) (void), const char *what)
 	report(npruned > 10, what);
 }
 
-/* Keys of a long list get another value, which only the skiplist finds them for; then most of them die. */
+/*
+ * Keys of a long list get another value, which only the skiplist finds them
+ * for; then most of them die.
+ */
 static void
 test_long_list_values(bool linked)
 {

@@ -234,7 +234,10 @@ test_members(int shape, double bits_per_key, uint32_t units, uint32_t unit_bytes
 	release(&built);
 }
 
-/* Separability: i units on err like the product says, and near the standard filter. */
+/*
+ * Separability: i units on err like the product says, and near the standard
+ * filter.
+ */
 static void
 test_rates(double bits_per_key, uint32_t units, uint32_t unit_bytes)
 {
@@ -340,7 +343,9 @@ test_empty(void)
 	free(image);
 }
 
-/* Damage to the directory is found at open, damage to a unit when it is read. */
+/*
+ * Damage to the directory is found at open, damage to a unit when it is read.
+ */
 static void
 test_damage(void)
 {
@@ -387,7 +392,9 @@ test_damage(void)
 	}
 	ok(good, "a bit flipped in a unit is found when the unit is read");
 
-	/* never out of bounds (ASan looks), whatever an unverified directory says */
+	/*
+	 * never out of bounds (ASan looks), whatever an unverified directory says
+	 */
 	copy = alloc_aligned_or_die(built.bytes);
 	good = true;
 	for (int i = 0; i < 20000; i++)

@@ -130,7 +130,10 @@ model_frequency(const ModelSegment *s)
 	return hotness + model.weight;
 }
 
-/* Mean of gamma(1 + counted, 1 + expected): by how much a rate is higher than expected. */
+/*
+ * Mean of gamma(1 + counted, 1 + expected): by how much a rate is higher than
+ * expected.
+ */
 static double
 model_ratio(double counted, double expected)
 {
@@ -270,8 +273,8 @@ model_victim(uint32_t n, double gain)
 }
 
 /*
- * As lsm_elastic_queue_access(); numbers of segments, or -1.  Returns by how much
- * the move makes the expected extra I/O grow.
+ * As lsm_elastic_queue_access(); numbers of segments, or -1.  Returns by how
+ * much the move makes the expected extra I/O grow.
  */
 static double
 model_access(uint32_t n, int asked, int admitted, int *promoted, int *demoted)
@@ -425,8 +428,8 @@ zipf(uint32_t n, double theta)
 }
 
 /*
- * Random accesses, arrivals, departures and changes of budget; after each step the queue and
- * the model have decided the same, and the budget holds.
+ * Random accesses, arrivals, departures and changes of budget; after each step
+ * the queue and the model have decided the same, and the budget holds.
  */
 static void
 test_model(uint64_t start)
@@ -524,7 +527,10 @@ test_model(uint64_t start)
 
 /* ---- what the policy achieves ---- */
 
-/* Extra I/O per access under the true frequencies, with the targets as they are. */
+/*
+ * Extra I/O per access under the true frequencies, with the targets as they
+ * are.
+ */
 static double
 true_extra_io(const double *frequency, uint32_t n)
 {
@@ -673,9 +679,9 @@ stopping_unit(uint32_t key, float unit_fpr, int n)
 }
 
 /*
- * The same keys again and again, in segments of many keys: a key passes a unit each time or
- * never.  Counting outcomes has to beat every allocation that knows but how often segments
- * are asked.
+ * The same keys again and again, in segments of many keys: a key passes a unit
+ * each time or never.  Counting outcomes has to beat every allocation that
+ * knows but how often segments are asked.
  */
 static void
 test_outcomes(double theta, uint32_t units_each)

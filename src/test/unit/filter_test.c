@@ -629,7 +629,9 @@ bench_probe(ProbeFn probe, const LsmFilter *filter, const LsmDigest *digests,
 		double		start = now_ns();
 		uint64_t	yes = 0;
 
-		/* two loops: one would be compiled without a branch, always dependent */
+		/*
+		 * two loops: one would be compiled without a branch, always dependent
+		 */
 		if (dependent)
 			for (size_t i = 0; i < n; i++)
 				yes += probe(filter, digests[i] + (yes & 1));

@@ -37,8 +37,9 @@ hook_link(void)
 }
 
 /*
- * While one process has linked a node of the key, or is about to, and not yet added it to the index: another
- * one's insertion is over, and then its node is merged while a third one looks for the key.
+ * While one process has linked a node of the key, or is about to, and not yet
+ * added it to the index: another one's insertion is over, and then its node is
+ * merged while a third one looks for the key.
  */
 static void
 hook_second_node(void)
@@ -95,7 +96,10 @@ hook_same_key(void)
 	expect(find_key(1, 1) != NULL, "found by who inserted it");
 }
 
-/* Two processes link a node of the key at the same time; one of them has only an entry of height 0. */
+/*
+ * Two processes link a node of the key at the same time; one of them has only
+ * an entry of height 0.
+ */
 static void
 test_same_key(uint64 seq, int before, const char *what)
 {
@@ -180,7 +184,9 @@ hook_remove_again_and_put(void)
 	expect_key_ordered(1, 1, other_seq);
 }
 
-/* Two remove it at the same time, and the one who is done first puts it again. */
+/*
+ * Two remove it at the same time, and the one who is done first puts it again.
+ */
 static void
 test_back_while_removing(uint64 seq, const char *what)
 {

@@ -49,7 +49,10 @@
 	do { while (!LWLockConditionalAcquire(l, mode)) sched_yield(); } while (0)
 #define LWLockRelease(l) __atomic_store_n(&(l)->state.value, 0, __ATOMIC_RELEASE)
 
-/* an atomic read is a plain one in PostgreSQL, which the sanitizer takes for a race */
+/*
+ * an atomic read is a plain one in PostgreSQL, which the sanitizer takes for a
+ * race
+ */
 #define pg_atomic_read_u64(p) __atomic_load_n(&(p)->value, __ATOMIC_RELAXED)
 
 /* give way at random, so that rare interleavings happen within seconds */
@@ -87,7 +90,9 @@ random_next(void)
 
 static int	yield_rate = 8;
 
-/* with one thread: what "another process" does at the n-th race point from now */
+/*
+ * with one thread: what "another process" does at the n-th race point from now
+ */
 static void (*race_hook) (void);
 static int	race_countdown = 0;
 
@@ -300,7 +305,10 @@ make_key(char *buffer, uint32 n)
 	return lsm_slice(buffer, len);
 }
 
-/* every third entry is said to be fresh: then no other thread may write its key meanwhile */
+/*
+ * every third entry is said to be fresh: then no other thread may write its
+ * key meanwhile
+ */
 static bool put_fresh = true;
 
 static inline void

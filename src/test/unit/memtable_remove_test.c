@@ -19,8 +19,8 @@
 /* ---- 4: removal ---- */
 
 /*
- * At rest: every level ascends and is a part of the one below, and no removed node
- * is linked anywhere.  Returns the number of nodes, or -1.
+ * At rest: every level ascends and is a part of the one below, and no removed
+ * node is linked anywhere.  Returns the number of nodes, or -1.
  */
 static int64
 count_sound(LsmMemtable *memtable)
@@ -367,8 +367,8 @@ test_interleaved(void)
 /* ---- 5: removal while others read and write ---- */
 
 /*
- * Groups of six neighbouring keys: one of each writer, which inserts and removes
- * it again and again, and two that are inserted some time and stay.
+ * Groups of six neighbouring keys: one of each writer, which inserts and
+ * removes it again and again, and two that are inserted some time and stay.
  */
 #define CHURN_GROUPS	48
 #define CHURN_KEYS		(CHURN_GROUPS * 6)
@@ -501,7 +501,9 @@ churn_writer(int me)
 	}
 }
 
-/* A pass meets every key once, in order, and all that stayed before it began. */
+/*
+ * A pass meets every key once, in order, and all that stayed before it began.
+ */
 static void
 churn_pass(bool forward)
 {

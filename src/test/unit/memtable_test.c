@@ -473,7 +473,10 @@ test_memory(void)
 static int	block_done[MANY_BLOCKS];
 static bool many_done;
 
-/* Some blocks ascend and are written at the end of the list, some lie all over it. */
+/*
+ * Some blocks ascend and are written at the end of the list, some lie all over
+ * it.
+ */
 static LsmSlice
 many_key(char *buffer, uint32 block, uint32 i)
 {
@@ -585,7 +588,10 @@ test_many(void)
 	ok(n == MANY_BLOCKS * MANY_KEYS, "all of them in a scan");
 	lsm_memtable_destroy(table);
 
-	/* what fits goes into the present chunk, the rest into others, until there are no more */
+	/*
+	 * what fits goes into the present chunk, the rest into others, until there
+	 * are no more
+	 */
 	arena_limit = 2;
 	table = lsm_memtable_create(4, false);
 	for (int i = 0; i < 3; i++)
@@ -649,7 +655,9 @@ test_crowded(void)
 	ok(arena_used == 0, "hints are freed with their memtable");
 }
 
-/* The range against all keys, short and long ones with many prefixes in common. */
+/*
+ * The range against all keys, short and long ones with many prefixes in common.
+ */
 static void
 test_range(void)
 {

@@ -70,7 +70,10 @@ check_rate(LsmFilterScheme scheme, double bits_per_key, uint64_t n, uint64_t mer
 	rate = (double) positives / (double) probes;
 	good &= fabs((double) positives - expected * (double) probes) <
 		0.05 * expected * (double) probes + 6 * sqrt(expected * (double) probes) + 1;
-	/* no more than asked for, where a filter can do with that; pages lose up to 4% */
+	/*
+	 * no more than asked for, where a filter can do with that; pages lose up
+	 * to 4%
+	 */
 	if (merge_keys == 0 && scheme == LSM_FILTER_QUOTIENT)
 		good &= bits <= 1.01 * (bits_per_key < 4.5 ? 4.5 : bits_per_key);
 	else if (merge_keys == 0)
@@ -231,8 +234,8 @@ check_damage(LsmFilterScheme scheme)
 /* ---- images: merging ---- */
 
 /*
- * Inputs of both schemes with overlapping keys, into `scheme`: the same bytes as by
- * building.
+ * Inputs of both schemes with overlapping keys, into `scheme`: the same bytes
+ * as by building.
  */
 static void
 check_merge(LsmFilterScheme scheme, uint64_t total, int ninputs, double bits_per_key)

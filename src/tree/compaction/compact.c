@@ -58,7 +58,10 @@ edit_from_plan(LsmPlan *plan, LsmEdit *edit)
 
 void		(*lsm_compact_pause_hook) (void) = NULL;
 
-/* Merge the plan's files into new ones.  False: the tree was dropped or has moved. */
+/*
+ * Merge the plan's files into new ones.  False: the tree was dropped or has
+ * moved.
+ */
 static bool
 compact_merge(LsmJob *job, LsmPlan *plan)
 {
@@ -91,8 +94,8 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 }
 
 /*
- * False: the relation could not be locked for publishing, or the tree was dropped
- * or has moved (worker).
+ * False: the relation could not be locked for publishing, or the tree was
+ * dropped or has moved (worker).
  */
 static bool
 compact_run(LsmJob *job, LsmPlan *plan)
@@ -318,7 +321,9 @@ request_plan_level0(Request *request, LsmVersion *version)
 	return NULL;
 }
 
-/* A level >= 1 of a full compaction that is not the last: push some files down. */
+/*
+ * A level >= 1 of a full compaction that is not the last: push some files down.
+ */
 static LsmPlan *
 request_plan_push(Request *request, LsmVersion *version, int level)
 {
@@ -339,8 +344,9 @@ request_plan_push(Request *request, LsmVersion *version, int level)
 }
 
 /*
- * A level >= 1: the next wanted file.  Where older entries may lie below, values
- * that are not complete have to meet them; else it is rewritten where it is.
+ * A level >= 1: the next wanted file.  Where older entries may lie below,
+ * values that are not complete have to meet them; else it is rewritten where
+ * it is.
  */
 static LsmPlan *
 request_plan_wanted(Request *request, LsmVersion *version, int level)

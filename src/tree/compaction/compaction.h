@@ -15,20 +15,23 @@
  * ====================================================================== */
 
 /*
- * Flush the oldest sealed memtable, or wait for whoever does.  True if one was flushed (by
- * anyone) or none is sealed; false if the relation could not be
+ * Flush the oldest sealed memtable, or wait for whoever does.  True if one was
+ * flushed (by anyone) or none is sealed; false if the relation could not be
  * locked (`conditional`: worker).  Errors (disk full) are the caller's.
  */
 extern bool lsm_flush_oldest(LsmTree *tree, bool conditional);
 
-/* Flush entries of a generation which are not in shared memory (loader): a local memtable.
- * Publishes flushed_generation = memtable->generation.
+/*
+ * Flush entries of a generation which are not in shared memory (loader): a
+ * local memtable.  Publishes flushed_generation = memtable->generation.
  *
- * The loader calls it with state LOADING: it owns the tree, ctl's counters (seq,
- * row_limit, next_file, version_no) are set, ctl->active and sealed[] are not.  So: no
- * lsm_tree_enter(), no lock on the relation (the caller has one of any mode, which is
- * enough to keep DROP and TRUNCATE away), no flush_pid.  The memtable may be an arena one that
- * no set contains; it stays the caller's. */
+ * The loader calls it with state LOADING: it owns the tree, ctl's counters
+ * (seq, row_limit, next_file, version_no) are set, ctl->active and sealed[]
+ * are not.  So: no lsm_tree_enter(), no lock on the relation (the caller has
+ * one of any mode, which is enough to keep DROP and TRUNCATE away), no
+ * flush_pid.  The memtable may be an arena one that no set contains; it stays
+ * the caller's.
+ */
 extern void lsm_flush_memtable(LsmTree *tree, LsmMemtable *memtable);
 
 /* Do one due compaction; false if none is due or someone else is at it. */
@@ -37,7 +40,10 @@ extern bool lsm_compact_once(LsmTree *tree, bool conditional);
 /* A writer found level 0 too deep: compact or wait. */
 extern void lsm_compact_stall(LsmTree *tree);
 
-/* After an error: give up flush and compaction ownership, remove unfinished files. */
+/*
+ * After an error: give up flush and compaction ownership, remove unfinished
+ * files.
+ */
 extern void lsm_flush_abort(void);
 
 /* wal_offload.c */

@@ -441,7 +441,9 @@ lsm_elastic_publish_prepare(LsmJob *job, const LsmEdit *edit)
 	(void) lsm_elastic_load();
 }
 
-/* All memory is in use: what others have and the segment makes better use of. */
+/*
+ * All memory is in use: what others have and the segment makes better use of.
+ */
 static void
 claim_units(uint32 id)
 {
@@ -458,8 +460,8 @@ claim_units(uint32 id)
 }
 
 /*
- * The rest of what the heirs were to get; then, with `claim`, what they can get from
- * others.  A few segments at a time, others want the lock, too.
+ * The rest of what the heirs were to get; then, with `claim`, what they can
+ * get from others.  A few segments at a time, others want the lock, too.
  */
 static void
 raise_heir(uint64 keyspace_id, const Heir *heir, bool claim)

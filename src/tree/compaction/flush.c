@@ -42,7 +42,9 @@ typedef enum ClaimResult
 	CLAIM_DONE
 } ClaimResult;
 
-/* `generation`: the oldest sealed one when the call began; 0 = not known yet. */
+/*
+ * `generation`: the oldest sealed one when the call began; 0 = not known yet.
+ */
 static ClaimResult
 flush_claim(LsmJob *job, uint64 *generation, LsmMemtable **memtable)
 {

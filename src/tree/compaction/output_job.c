@@ -37,7 +37,10 @@
 #include "tree/read/read.h"
 #include "tree/read/version.h"
 
-/* An output file's size is looked at whenever so much was added: it grows by blocks */
+/*
+ * An output file's size is looked at whenever so much was added: it grows by
+ * blocks
+ */
 #define MEASURE_EVERY_BYTES	1024
 
 
@@ -188,7 +191,9 @@ lsm_job_set_below(LsmJob *job, int first)
 		job->below[job->nbelow++] = &version->runs[i];
 }
 
-/* No run below the output can hold an older entry of the key.  Ascending keys. */
+/*
+ * No run below the output can hold an older entry of the key.  Ascending keys.
+ */
 static bool
 job_at_bottom(LsmJob *job, LsmSlice key)
 {
@@ -259,8 +264,8 @@ alloc_aligned(Size bytes, void **chunk)
 }
 
 /*
- * An elastic filter's segment begins with the filter key: note what tells it from
- * the one before, with which it has so many bytes in common.
+ * An elastic filter's segment begins with the filter key: note what tells it
+ * from the one before, with which it has so many bytes in common.
  */
 static void
 job_add_fence(LsmJob *job, LsmSlice filter_key, uint32 common_bytes)
@@ -412,7 +417,10 @@ job_close_file(LsmJob *job)
 	resetStringInfo(&job->fence_bytes);
 }
 
-/* Output is as large as input, unless it is no longer compressed: then perhaps so many times as large */
+/*
+ * Output is as large as input, unless it is no longer compressed: then perhaps
+ * so many times as large
+ */
 #define GROWTH				4
 
 void
@@ -424,8 +432,9 @@ lsm_job_reserve(LsmJob *job, uint64 bytes)
 }
 
 /*
- * A number for an output file.  Workers have reserved what they need when they began, under the
- * relation's lock.  Should it not be enough, the lock is needed once more.
+ * A number for an output file.  Workers have reserved what they need when they
+ * began, under the relation's lock.  Should it not be enough, the lock is
+ * needed once more.
  */
 static uint64
 job_take_number(LsmJob *job)

@@ -94,7 +94,9 @@ extern LsmJob *lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 r
 /* The version the job starts from; pinned until it ends. */
 extern void lsm_job_set_version(LsmJob *job, LsmVersion *version);
 
-/* Entries older than the job's can lie in the version's runs from `first` on. */
+/*
+ * Entries older than the job's can lie in the version's runs from `first` on.
+ */
 extern void lsm_job_set_below(LsmJob *job, int first);
 
 /*
@@ -108,21 +110,26 @@ lsm_job_current(const LsmJob *job)
 	return pg_atomic_read_u64(&job->ctl->keyspace_id) == job->keyspace_id;
 }
 
-/* Numbers for output of so many bytes.  REQUIRES: the relation locked for publishing. */
+/*
+ * Numbers for output of so many bytes.  REQUIRES: the relation locked for
+ * publishing.
+ */
 extern void lsm_job_reserve(LsmJob *job, uint64 bytes);
 
 /* ERROR: the job's block is not the tree's any more. */
 pg_noreturn extern void lsm_job_report_replaced(LsmJob *job);
 
-/* Decide about an entry (fate) and write what is left of it.  Ascending keys. */
+/*
+ * Decide about an entry (fate) and write what is left of it.  Ascending keys.
+ */
 extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);
 
 /* Write an entry as it is.  Ascending keys. */
 extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
 
 /*
- * For the filter of the file at hand: the key of its next entry, which has so many bytes in common
- * with the entry before.
+ * For the filter of the file at hand: the key of its next entry, which has so
+ * many bytes in common with the entry before.
  */
 extern void lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes,
 								   bool first);
@@ -142,7 +149,10 @@ extern void lsm_job_end(LsmJob *job);
 /* Have a finished file of the job logged by a worker, if one has time. */
 extern void lsm_wal_offload_offer(LsmJob *job, uint64 number);
 
-/* For each file, wanted or not: is it still to be logged by the job?  If not, wait for it. */
+/*
+ * For each file, wanted or not: is it still to be logged by the job?  If not,
+ * wait for it.
+ */
 extern bool lsm_wal_offload_reclaim(LsmJob *job, uint64 number);
 extern bool lsm_wal_offload_wait(LsmJob *job, uint64 number);
 extern void lsm_wal_offload_end(LsmJob *job);
@@ -170,8 +180,8 @@ extern bool lsm_publish_lock(LsmTree *tree);
 extern void lsm_publish_unlock(LsmTree *tree);
 
 /*
- * Publish: edit, then `flushed` (if any) leaves the set.  False: the relation could
- * not be locked (worker), nothing was done.
+ * Publish: edit, then `flushed` (if any) leaves the set.  False: the relation
+ * could not be locked (worker), nothing was done.
  */
 extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
 
@@ -198,30 +208,33 @@ extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *leve
  */
 extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
 
-/* Become the compactor.  False: someone else is, or the tree is not loaded (any more). */
+/*
+ * Become the compactor.  False: someone else is, or the tree is not loaded
+ * (any more).
+ */
 extern bool lsm_compact_claim(LsmJob *job);
 
 /* ---- repair.c ---- */
 
 /*
- * Build filters of the tree's files again that are missing or damaged.  REQUIRES: a job of
- * this process owns the tree's compaction.
+ * Build filters of the tree's files again that are missing or damaged.
+ * REQUIRES: a job of this process owns the tree's compaction.
  */
 extern void lsm_repair_tree(LsmTree *tree);
 
 /*
- * Workers: one file that somebody could not use the filter of, if there is one whose turn it
- * is.  An error leaves that file alone for a while.
+ * Workers: one file that somebody could not use the filter of, if there is one
+ * whose turn it is.  An error leaves that file alone for a while.
  */
 extern bool lsm_repair_do(void);
 
 /* ---- elastic_inherit.c ---- */
 
 /*
- * Around publishing.  `prepare` registers the job's new files with what they inherit,
- * before anyone can open them; `finish`, when the edit is done, lets the old ones go
- * and gives the new ones their units.  Nothing here fails for lack of
- * anything: then files begin without hotness.
+ * Around publishing.  `prepare` registers the job's new files with what they
+ * inherit, before anyone can open them; `finish`, when the edit is done, lets
+ * the old ones go and gives the new ones their units.  Nothing here fails for
+ * lack of anything: then files begin without hotness.
  */
 extern void lsm_elastic_publish_prepare(LsmJob *job, const LsmEdit *edit);
 extern void lsm_elastic_publish_finish(LsmJob *job, const LsmEdit *edit);

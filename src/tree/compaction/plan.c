@@ -41,7 +41,10 @@
 /* Runs of level 0 are alike up to this ratio of their sizes */
 #define TIER_RATIO			2.0
 
-/* What a flush writes is smaller than the memtable by about this, so runs below are alike */
+/*
+ * What a flush writes is smaller than the memtable by about this, so runs
+ * below are alike
+ */
 #define TIER_FLOOR			0.25
 
 typedef struct Range
@@ -128,8 +131,8 @@ plan_begin(LsmVersion *version, int out_level)
 }
 
 /*
- * The files of the version marked in picked[], run by run, newest data first (the order of
- * version->files).
+ * The files of the version marked in picked[], run by run, newest data first
+ * (the order of version->files).
  */
 static LsmPlan *
 plan_from_marks(LsmVersion *version, const bool *picked, int out_level)
@@ -197,7 +200,9 @@ mark_touching(LsmVersion *version, int level, bool *picked)
 	}
 }
 
-/* Mark what the range overlaps in the level of the output; is there anything? */
+/*
+ * Mark what the range overlaps in the level of the output; is there anything?
+ */
 static bool
 mark_level(LsmVersion *version, int level, const Range *range, bool *picked)
 {
@@ -242,7 +247,8 @@ mark_connected(LsmVersion *version, LsmFile *seed, bool *picked, Range *range)
 }
 
 /*
- * Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not just move.
+ * Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not
+ * just move.
  */
 LsmPlan *
 lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite)
@@ -386,7 +392,10 @@ level0_tier(LsmTree *tree, LsmVersion *version)
 	return n;
 }
 
-/* Level 0 brings enough to level 1, or has more runs than lookups should have to ask. */
+/*
+ * Level 0 brings enough to level 1, or has more runs than lookups should have
+ * to ask.
+ */
 static bool
 level0_goes_down(LsmVersion *version)
 {

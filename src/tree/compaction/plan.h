@@ -38,10 +38,15 @@ extern bool lsm_plan_overlaps_below(const LsmVersion *version, int level,
 /* The next step; NULL: nothing is due.  REQUIRES: compaction owned. */
 extern LsmPlan *lsm_plan_due(LsmTree *tree, LsmVersion *version);
 
-/* Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not just move. */
+/*
+ * Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not
+ * just move.
+ */
 extern LsmPlan *lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite);
 
-/* Files of level 0 that overlap nothing in levels 0 and 1; NULL: there is none. */
+/*
+ * Files of level 0 that overlap nothing in levels 0 and 1; NULL: there is none.
+ */
 extern LsmPlan *lsm_plan_level0_moves(LsmVersion *version);
 
 /* Files first..last of a level >= 1 into the next one. */

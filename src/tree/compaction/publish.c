@@ -208,7 +208,10 @@ publish_xact_callback(XactEvent event, void *arg)
 		pfree(rlocators);
 }
 
-/* ALTER TABLE drops an index and gives its fork to a new one, if that can be used as it is. */
+/*
+ * ALTER TABLE drops an index and gives its fork to a new one, if that can be
+ * used as it is.
+ */
 void
 lsm_publish_note_drop(Oid relid)
 {
@@ -218,7 +221,10 @@ lsm_publish_note_drop(Oid relid)
 	MemoryContextSwitchTo(old);
 }
 
-/* The relation whose lock workers take for the fork that is `rel`'s now, if it is another one */
+/*
+ * The relation whose lock workers take for the fork that is `rel`'s now, if it
+ * is another one
+ */
 static Oid
 publish_former_relation(Relation rel)
 {
@@ -238,9 +244,9 @@ publish_former_relation(Relation rel)
 }
 
 /*
- * See tree.h.  With both relations locked no worker is between its look at relid_confirmed and the
- * end of what it publishes, in neither of the two forks.  It keeps off both until someone opens
- * them under their new names.
+ * See tree.h.  With both relations locked no worker is between its look at
+ * relid_confirmed and the end of what it publishes, in neither of the two
+ * forks.  It keeps off both until someone opens them under their new names.
  */
 void
 lsm_tree_take_over(Relation rel)
@@ -279,8 +285,8 @@ typedef struct Unlinked
 } Unlinked;
 
 /*
- * Process-local.  What a process that ends cannot wait for becomes a stray: the keyspace's
- * next first load removes it.
+ * Process-local.  What a process that ends cannot wait for becomes a stray:
+ * the keyspace's next first load removes it.
  */
 static Unlinked *unlink_queue = NULL;
 static int	unlink_queued = 0;
@@ -391,7 +397,9 @@ unlink_at_exit(int code, Datum arg)
 	unlink_queued = 0;
 }
 
-/* Queue what the edit removed and did not add again.  REQUIRES: room reserved. */
+/*
+ * Queue what the edit removed and did not add again.  REQUIRES: room reserved.
+ */
 static void
 unlink_enqueue(LsmJob *job, const LsmEdit *edit)
 {
@@ -506,7 +514,9 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 		return false;
 	if (!lsm_job_current(job))
 	{
-		/* only in a worker: a backend has had the relation's lock all the time */
+		/*
+		 * only in a worker: a backend has had the relation's lock all the time
+		 */
 		lsm_publish_unlock(tree);
 		if (!lsm_in_worker())
 			lsm_job_report_replaced(job);
@@ -541,7 +551,10 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 }
 
 #ifdef LSM_TESTING
-/* Committed, and visible to all: but files of dropped relations are still there. */
+/*
+ * Committed, and visible to all: but files of dropped relations are still
+ * there.
+ */
 static void
 publish_release_callback(ResourceReleasePhase phase, bool is_commit,
 						 bool is_top_level, void *arg)

@@ -196,7 +196,10 @@ write_filter(LsmTree *tree, uint64 number, const void *image, Size bytes)
 	return true;
 }
 
-/* REQUIRES: a job of this process owns the compaction; the file is in the job's version. */
+/*
+ * REQUIRES: a job of this process owns the compaction; the file is in the
+ * job's version.
+ */
 static bool
 rebuild_filter(LsmJob *job, const LsmFile *file)
 {
@@ -248,8 +251,9 @@ find_file(LsmVersion *version, uint64 number)
 }
 
 /*
- * Look at the file's filter, and build it again if need be.  False: it is damaged still.  REQUIRES: a
- * job of this process (perhaps this one) owns the compaction.
+ * Look at the file's filter, and build it again if need be.  False: it is
+ * damaged still.  REQUIRES: a job of this process (perhaps this one) owns the
+ * compaction.
  */
 static bool
 repair_file(LsmJob *job, uint64 number)

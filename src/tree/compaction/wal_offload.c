@@ -118,7 +118,10 @@ help_test_pause(void)
 
 /* ---- jobs ---- */
 
-/* The job's file and its filter are complete and durable.  Nothing is done if there are many others. */
+/*
+ * The job's file and its filter are complete and durable.  Nothing is done if
+ * there are many others.
+ */
 void
 lsm_wal_offload_offer(LsmJob *job, uint64 number)
 {
@@ -157,7 +160,8 @@ find_slot(LsmJob *job, uint64 number)
 }
 
 /*
- * Is the file the job's own to log?  Not if someone is at it, or has done it; if no one has taken it, no one will.
+ * Is the file the job's own to log?  Not if someone is at it, or has done it;
+ * if no one has taken it, no one will.
  */
 bool
 lsm_wal_offload_reclaim(LsmJob *job, uint64 number)
@@ -176,7 +180,9 @@ lsm_wal_offload_reclaim(LsmJob *job, uint64 number)
 	return mine;
 }
 
-/* Wait until the file, not the job's own, was logged.  False: that has failed. */
+/*
+ * Wait until the file, not the job's own, was logged.  False: that has failed.
+ */
 bool
 lsm_wal_offload_wait(LsmJob *job, uint64 number)
 {
@@ -212,7 +218,9 @@ lsm_wal_offload_end(LsmJob *job)
 	job->nhelp = 0;
 	for (int slot = 0; slot < LSM_HELP_SLOTS; slot++)
 	{
-		/* the worker that is at it looks after each piece: a few milliseconds */
+		/*
+		 * the worker that is at it looks after each piece: a few milliseconds
+		 */
 		while (abandoned[slot] && get_state(slot) == HELP_ABANDONED)
 			pg_usleep(1000L);
 	}

@@ -390,8 +390,8 @@ control_get_local(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind)
 }
 
 /*
- * A free block for the keyspace, or NULL if there is none.  REQUIRES: control table
- * lock exclusive; no job of the keyspace's former block goes on.
+ * A free block for the keyspace, or NULL if there is none.  REQUIRES: control
+ * table lock exclusive; no job of the keyspace's former block goes on.
  */
 static ControlBlock *
 control_take_for(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
@@ -431,11 +431,11 @@ control_report_full(void)
  * need be, until their epoch has passed.  The caller pins the block and checks
  * that it is still the keyspace's (lsm_control_pin).
  *
- * A keyspace gets a new block only when the jobs of its former one have ended.
- * They have lost their block, look for that all the time and give up then; until they
- * have, we wait.  They wait for nothing that we might hold: a worker's job takes
- * heavyweight locks only if they are to be had, and a backend's has the
- * relation's lock, so that the fork cannot have moved.
+ * A keyspace gets a new block only when the jobs of its former one have
+ * ended.  They have lost their block, look for that all the time and give up
+ * then; until they have, we wait.  They wait for nothing that we might hold: a
+ * worker's job takes heavyweight locks only if they are to be had, and a
+ * backend's has the relation's lock, so that the fork cannot have moved.
  *
  * ERROR (ERRCODE_CONFIGURATION_LIMIT_EXCEEDED) if all blocks are in use.
  * REQUIRES: not inside an epoch, no lock held.
@@ -520,8 +520,8 @@ lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id)
 	}
 
 	/*
-	 * The last few need no order: as long as no others come, transactions of all
-	 * backends only read the clock.
+	 * The last few need no order: as long as no others come, transactions of
+	 * all backends only read the clock.
 	 */
 	if (pg_atomic_read_u64(&lsm_control->clock) - pg_atomic_read_u64(&ctl->last_used) >= CONTROL_RECENT)
 		pg_atomic_write_u64(&ctl->last_used,

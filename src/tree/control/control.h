@@ -152,12 +152,12 @@ typedef struct LsmTreeShared
 } LsmTreeShared;
 
 /*
- * What survives an eviction (state UNLOADED, same keyspace): seq and row_limit,
- * because numbers may be in the hands of somebody who has not logged them, and
- * next_file with its limit.  The loader takes the larger of the first two and of what it
- * reads; of file numbers a block begins a range of its own (control.c).
- * The state may become LOADED only in or after the change (lsm_set_change_end)
- * that puts the whole set of memtables in place.
+ * What survives an eviction (state UNLOADED, same keyspace): seq and
+ * row_limit, because numbers may be in the hands of somebody who has not
+ * logged them, and next_file with its limit.  The loader takes the larger of
+ * the first two and of what it reads; of file numbers a block begins a range
+ * of its own (control.c).  The state may become LOADED only in or after the
+ * change (lsm_set_change_end) that puts the whole set of memtables in place.
  *
  * A transaction that has opened the tree (or a worker attached to it) pins the
  * block; a pinned block is never given to another keyspace.  Whoever holds
@@ -182,7 +182,10 @@ extern bool lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
 								 RelFileLocator *rlocator, LsmKind *kind,
 								 char *relpersistence);
 
-/* The keyspace's log lives in this fork; a block that says otherwise is dropped. */
+/*
+ * The keyspace's log lives in this fork; a block that says otherwise is
+ * dropped.
+ */
 extern void lsm_control_move(uint64 keyspace_id, RelFileLocator rlocator);
 
 /* Counts drops and reuses of blocks, for backends that cache handles. */
@@ -191,8 +194,10 @@ extern uint64 lsm_control_drops(void);
 /* i-th local block of this backend (temporary trees), NULL past the end. */
 extern LsmTreeShared *lsm_control_nth_local(int i);
 
-/* Find or take the block of a keyspace; evicts idle trees when all are taken.  A
- * new block is UNLOADED.  ERROR if none can be had (hint: lsm.max_trees). */
+/*
+ * Find or take the block of a keyspace; evicts idle trees when all are taken.
+ * A new block is UNLOADED.  ERROR if none can be had (hint: lsm.max_trees).
+ */
 extern LsmTreeShared *lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator,
 									  LsmKind kind, char relpersistence);
 
@@ -236,7 +241,10 @@ extern bool lsm_job_uses(const LsmTree *tree);
 extern Oid	lsm_job_relid(void);
 #endif
 
-/* Somebody has a job in the keyspace's directory, by its block or a former one, or is loading it. */
+/*
+ * Somebody has a job in the keyspace's directory, by its block or a former
+ * one, or is loading it.
+ */
 extern bool lsm_control_busy(uint64 keyspace_id);
 
 /* Dropped: wait until the last job has ended. */
@@ -353,8 +361,9 @@ lsm_row_key_limit(LsmSlice key)
 }
 
 /*
- * The digest under which memtables know the key.  That of a row ends in its number: rows
- * written or read one after the other are neighbours in the digest index.
+ * The digest under which memtables know the key.  That of a row ends in its
+ * number: rows written or read one after the other are neighbours in the
+ * digest index.
  */
 static inline LsmDigest
 lsm_memtable_digest(const LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
@@ -376,17 +385,25 @@ extern void lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest);
 extern bool lsm_key_lock_is_held(void);
 extern bool lsm_key_is_locked(LsmTree *tree, LsmDigest lock_digest);
 
-/* A stamp for who has taken a set of memtables (its stamp) and will read them now. */
+/*
+ * A stamp for who has taken a set of memtables (its stamp) and will read them
+ * now.
+ */
 extern void lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_stamp, LsmStamp *stamp);
 
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);
 
-/* Stands for the settings above that shape a file: equal settings, equal number. */
+/*
+ * Stands for the settings above that shape a file: equal settings, equal
+ * number.
+ */
 extern uint32 lsm_tree_written_as(LsmTree *tree);
 
-/* What a memtable of the tree holds, bytes: level i is due at this * T^i.  The last
- * writer's lsm.memtable_size, which need not be the worker's. */
+/*
+ * What a memtable of the tree holds, bytes: level i is due at this * T^i.  The
+ * last writer's lsm.memtable_size, which need not be the worker's.
+ */
 extern double lsm_tree_base_bytes(LsmTree *tree);
 
 /* Seal the active memtable if it is `expected` (or any, if NULL) and not
@@ -418,7 +435,10 @@ extern bool lsm_tree_is_pinned(LsmTree *tree);
 /* This process is a background worker: attached to no database. */
 #define lsm_in_worker()		(!OidIsValid(MyDatabaseId))
 
-/* A memtable without entries is sealed when cancelled writes have left this much in it */
+/*
+ * A memtable without entries is sealed when cancelled writes have left this
+ * much in it
+ */
 #define LSM_EMPTY_SEAL_BYTES	(8 * LSM_CHUNK_BYTES)
 
 /* Nothing in it worth a generation of its own */

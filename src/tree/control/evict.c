@@ -257,9 +257,9 @@ lsm_control_touch(LsmTreeShared *ctl)
  * lives in another fork.
  *
  * The identity is cleared at once: whoever holds the block finds that out by
- * keyspace_id, under ctl->lock, before it publishes anything.  A flush, load or
- * write in progress keeps the memtables until it has ended; they are retired by a
- * later call here or by an eviction.
+ * keyspace_id, under ctl->lock, before it publishes anything.  A flush, load
+ * or write in progress keeps the memtables until it has ended; they are
+ * retired by a later call here or by an eviction.
  */
 static void
 control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileLocator *moved_to)
@@ -314,10 +314,10 @@ lsm_control_drop(uint64 keyspace_id)
 }
 
 /*
- * For who has found that the fork of this very block is gone.  The keyspace may have another
- * block by now, in another fork: that one is none of the caller's business.
- * The caller's pin keeps the block from being given to the keyspace
- * again.  REQUIRES: as lsm_control_drop.
+ * For who has found that the fork of this very block is gone.  The keyspace
+ * may have another block by now, in another fork: that one is none of the
+ * caller's business.  The caller's pin keeps the block from being given to the
+ * keyspace again.  REQUIRES: as lsm_control_drop.
  */
 void
 lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id)
@@ -327,10 +327,10 @@ lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id)
 }
 
 /*
- * The keyspace's log is in the main fork `rlocator`.  If the block was taken for
- * another fork (before a SET TABLESPACE, or before such a transaction was rolled back),
- * its pages and slots mean nothing: free it, the next use loads from the right
- * one.  REQUIRES: as lsm_control_drop.
+ * The keyspace's log is in the main fork `rlocator`.  If the block was taken
+ * for another fork (before a SET TABLESPACE, or before such a transaction was
+ * rolled back), its pages and slots mean nothing: free it, the next use loads
+ * from the right one.  REQUIRES: as lsm_control_drop.
  */
 void
 lsm_control_move(uint64 keyspace_id, RelFileLocator rlocator)
@@ -343,9 +343,9 @@ lsm_control_move(uint64 keyspace_id, RelFileLocator rlocator)
 
 /*
  * ALTER DATABASE SET TABLESPACE has copied all forks, DROP DATABASE removed
- * them.  Neither tells relation by relation, and files of the old place
- * may stay for good (a failure to remove them is a warning).  REQUIRES: as lsm_control_drop; the
- * database cannot be connected to.
+ * them.  Neither tells relation by relation, and files of the old place may
+ * stay for good (a failure to remove them is a warning).  REQUIRES: as
+ * lsm_control_drop; the database cannot be connected to.
  */
 void
 lsm_control_drop_database(Oid dboid)

@@ -14,10 +14,10 @@
 #include "tree/memtable/memtable.h"
 
 /*
- * See control.h.  An empty memtable stays active although writers may be registered
- * in it: they are newer than whatever the caller wants on disk.  A memtable without entries
- * can be sealed when cancelled writes have filled it up (rare): the flush of such a one
- * publishes no file.
+ * See control.h.  An empty memtable stays active although writers may be
+ * registered in it: they are newer than whatever the caller wants on disk.  A
+ * memtable without entries can be sealed when cancelled writes have filled it
+ * up (rare): the flush of such a one publishes no file.
  */
 bool
 lsm_tree_seal(LsmTree *tree, LsmMemtable *expected)

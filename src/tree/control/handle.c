@@ -32,7 +32,10 @@
 #include "tree/control/handle.h"
 #include "tree/memtable/memtable.h"
 
-/* More handles than this are thrown away, those of the last transaction excepted. */
+/*
+ * More handles than this are thrown away, those of the last transaction
+ * excepted.
+ */
 #define MAX_HANDLES	1000
 
 /* A small cache in front of the hash: a query alternates between few trees. */
@@ -156,8 +159,8 @@ handle_forget(LsmHandle *handle)
 
 /*
  * End of a committed transaction: release what handles of dropped trees hold
- * (their version may map files that are unlinked), and keep the number of handles bounded.
- * Handles that the transaction used (pinned) stay.
+ * (their version may map files that are unlinked), and keep the number of
+ * handles bounded.  Handles that the transaction used (pinned) stay.
  */
 void
 lsm_handle_trim(void)
@@ -189,9 +192,10 @@ lsm_handle_trim(void)
 }
 
 /*
- * Transactions that are rolled back leave their handles, since cursors may still refer to them
- * when the callback runs.  A session that does nothing else trims here: what an earlier transaction
- * has left is not pinned, and all of this one's is.
+ * Transactions that are rolled back leave their handles, since cursors may
+ * still refer to them when the callback runs.  A session that does nothing
+ * else trims here: what an earlier transaction has left is not pinned, and all
+ * of this one's is.
  */
 static void
 handle_trim_rolled_back(void)
@@ -202,7 +206,10 @@ handle_trim_rolled_back(void)
 		return;
 	lsm_handle_trim();
 
-	/* so that a transaction with very many trees does not look at all of them for each */
+	/*
+	 * so that a transaction with very many trees does not look at all of them
+	 * for each
+	 */
 	limit = Max(MAX_HANDLES, 2 * hash_get_num_entries(handles));
 }
 

@@ -33,7 +33,10 @@ typedef struct LsmHandleOps
 	/* Load the tree if it is not loaded. */
 	void		(*load) (LsmTree *tree);
 
-	/* The handle goes away, or gets another keyspace: let go of its version and counts. */
+	/*
+	 * The handle goes away, or gets another keyspace: let go of its version
+	 * and counts.
+	 */
 	void		(*release) (LsmTree *tree);
 
 	/* Hand over what this process has counted. */
@@ -45,15 +48,23 @@ extern void lsm_handle_register(const LsmHandleOps *handle_ops);
 /* Found or made. */
 extern LsmHandle *lsm_handle_lookup(RelFileLocator rlocator, ProcNumber backend);
 
-/* The fork has another keyspace than the handle thought.  REQUIRES: not pinned. */
+/*
+ * The fork has another keyspace than the handle thought.  REQUIRES: not pinned.
+ */
 extern void lsm_handle_set_keyspace(LsmHandle *handle, uint64 keyspace_id);
 
-/* Pin the handle's control block; false if it is not the keyspace's in this fork. */
+/*
+ * Pin the handle's control block; false if it is not the keyspace's in this
+ * fork.
+ */
 extern bool lsm_handle_pin(LsmHandle *handle);
 extern void lsm_handle_unpin(LsmHandle *handle);
 extern void lsm_handle_unpin_all(void);
 
-/* End of a committed transaction: handles of dropped trees, and too many of them, go. */
+/*
+ * End of a committed transaction: handles of dropped trees, and too many of
+ * them, go.
+ */
 extern void lsm_handle_trim(void);
 
 /*

@@ -21,10 +21,10 @@ dlist_head	lsm_job_marks = DLIST_STATIC_INIT(lsm_job_marks);
 
 /*
  * The job counts itself first, then checks the block's identity under
- * ctl->lock (flush_claim, compact_claim), before it makes a file.  The identity is cleared
- * under that lock, and the count looked at later.  So either the job sees
- * that the block was dropped, or who takes the keyspace's next block sees
- * the job.
+ * ctl->lock (flush_claim, compact_claim), before it makes a file.  The
+ * identity is cleared under that lock, and the count looked at later.  So
+ * either the job sees that the block was dropped, or who takes the keyspace's
+ * next block sees the job.
  */
 void
 lsm_control_job_begin(LsmJobMark *mark, LsmTree *tree)
@@ -132,8 +132,8 @@ lsm_control_busy(uint64 keyspace_id)
 
 /*
  * Jobs look for the loss of their block every thousand entries and between
- * files, so this takes milliseconds, or as long as one file takes to be made durable.
- * REQUIRES: no lock of src/tree held, not inside an epoch.
+ * files, so this takes milliseconds, or as long as one file takes to be made
+ * durable.  REQUIRES: no lock of src/tree held, not inside an epoch.
  */
 void
 lsm_control_wait_jobs(uint64 keyspace_id)

@@ -36,8 +36,8 @@
 #define KEYLOCK_PARTITIONS	4096
 
 /*
- * Two to a cache line, which hardly ever are wanted at the same time: 32 pages of memory
- * in all, of which the TLB keeps more than of four times as many.
+ * Two to a cache line, which hardly ever are wanted at the same time: 32 pages
+ * of memory in all, of which the TLB keeps more than of four times as many.
  */
 typedef union KeyPartition
 {
@@ -104,8 +104,8 @@ keylock_partition(const LsmTree *tree, LsmDigest lock_digest)
 }
 
 /*
- * The digest that picks a key's lock.  Not counted as a digest of a lookup: it is
- * computed for writes.
+ * The digest that picks a key's lock.  Not counted as a digest of a lookup: it
+ * is computed for writes.
  */
 LsmDigest
 lsm_lock_digest(LsmSlice filter_key)
@@ -140,8 +140,9 @@ lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest)
 }
 
 /*
- * The handle pins the control block until the transaction ends.  Should the block be another tree's by
- * now, or this one's not loaded: its set_stamp has changed, or will.
+ * The handle pins the control block until the transaction ends.  Should the
+ * block be another tree's by now, or this one's not loaded: its set_stamp has
+ * changed, or will.
  */
 bool
 lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
@@ -155,8 +156,8 @@ lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
 }
 
 /*
- * A stamp for who has taken the set of memtables and will now read them.  If that has changed since,
- * the stamp fails.
+ * A stamp for who has taken the set of memtables and will now read them.  If
+ * that has changed since, the stamp fails.
  */
 void
 lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_stamp, LsmStamp *stamp)
@@ -216,8 +217,9 @@ lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp)
 }
 
 /*
- * As lsm_stamp_holds(), for a caller who will write nothing: all changes that were counted before what
- * the caller has read fail the stamp.  REQUIRES: outside of epochs, no LWLock of src/tree held.
+ * As lsm_stamp_holds(), for a caller who will write nothing: all changes that
+ * were counted before what the caller has read fail the stamp.  REQUIRES:
+ * outside of epochs, no LWLock of src/tree held.
  */
 bool
 lsm_stamp_held(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp)
@@ -236,8 +238,8 @@ partition_changed(KeyPartition *partition)
 }
 
 /*
- * An entry of the key was inserted without the key's lock.  REQUIRES: it can be found, and the
- * transaction that has inserted it has not ended.
+ * An entry of the key was inserted without the key's lock.  REQUIRES: it can
+ * be found, and the transaction that has inserted it has not ended.
  */
 void
 lsm_key_changed(LsmTree *tree, LsmDigest lock_digest)
@@ -246,8 +248,8 @@ lsm_key_changed(LsmTree *tree, LsmDigest lock_digest)
 }
 
 /*
- * `changed`: something was applied under the lock.  Errors under the lock need no
- * care: nothing was applied, and the transaction's abort releases the lock.
+ * `changed`: something was applied under the lock.  Errors under the lock need
+ * no care: nothing was applied, and the transaction's abort releases the lock.
  */
 void
 lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed)
@@ -300,8 +302,9 @@ sort_partitions(LsmKeySet *set)
 }
 
 /*
- * Lock the partitions of all keys, in their order, so that two processes that do this do
- * not wait for each other in a circle.  True if all stamps hold.  REQUIRES: as lsm_key_lock().
+ * Lock the partitions of all keys, in their order, so that two processes that
+ * do this do not wait for each other in a circle.  True if all stamps hold.
+ * REQUIRES: as lsm_key_lock().
  */
 bool
 lsm_keyset_lock(LsmTree *tree, LsmKeySet *set)

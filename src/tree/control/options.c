@@ -102,10 +102,10 @@ lsm_tree_base_bytes(LsmTree *tree)
 }
 
 /*
- * auto: lz4 for tables, none for indexes.  A row's block is decompressed by each
- * lookup, which pays for itself where the space is: in rows.  An index entry is
- * prefix-compressed anyhow.  Levels make no difference: files of a table that
- * is only appended to are moved down as they are, never rewritten.
+ * auto: lz4 for tables, none for indexes.  A row's block is decompressed by
+ * each lookup, which pays for itself where the space is: in rows.  An index
+ * entry is prefix-compressed anyhow.  Levels make no difference: files of a
+ * table that is only appended to are moved down as they are, never rewritten.
  */
 LsmCompression
 lsm_tree_compression(LsmTree *tree)

@@ -18,10 +18,11 @@
 #define LSM_CHUNK_SAMPLE_BYTES	(32 * 1024)
 
 /*
- * See chunk.h.  Blocks of index files are not compressed, and become half of what they were
- * or less; blocks of tables and filters stay as they are, at the price of a sample.  Where
- * little is saved, for keys are random, half of the time is: matches are looked for
- * at fewer places, at the price of 3 to 5% more bytes.
+ * See chunk.h.  Blocks of index files are not compressed, and become half of
+ * what they were or less; blocks of tables and filters stay as they are, at
+ * the price of a sample.  Where little is saved, for keys are random, half of
+ * the time is: matches are looked for at fewer places, at the price of 3 to 5%
+ * more bytes.
  */
 uint32_t
 lsm_chunk_pack(const char *data, uint32_t bytes, char *out)

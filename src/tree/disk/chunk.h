@@ -21,8 +21,9 @@
 #define LSM_CHUNK_LZ4		0x04	/* an LZ4 block of them follows */
 
 /*
- * FILE_CHUNK, FILE_CHUNK_LZ4: the bytes follow.  The record type only keeps builds that know no
- * compression from writing the block to the file as it is; the flag decides.
+ * FILE_CHUNK, FILE_CHUNK_LZ4: the bytes follow.  The record type only keeps
+ * builds that know no compression from writing the block to the file as it is;
+ * the flag decides.
  */
 typedef struct LsmWalChunk
 {
@@ -35,8 +36,8 @@ typedef struct LsmWalChunk
 } LsmWalChunk;
 
 /*
- * Compress at most LSM_CHUNK_PIECE_BYTES; returns the compressed size, 0 if that would not
- * save a tenth.  `out`: room for `bytes`.
+ * Compress at most LSM_CHUNK_PIECE_BYTES; returns the compressed size, 0 if
+ * that would not save a tenth.  `out`: room for `bytes`.
  */
 extern uint32_t lsm_chunk_pack(const char *data, uint32_t bytes, char *out);
 
@@ -44,8 +45,8 @@ extern uint32_t lsm_chunk_pack(const char *data, uint32_t bytes, char *out);
 extern bool lsm_chunk_sound(const LsmWalChunk *chunk, uint64_t logged_bytes);
 
 /*
- * Decompress into out, room for chunk->bytes; false if these are not what comes out of it.
- * REQUIRES: lsm_chunk_sound(), LSM_CHUNK_LZ4.
+ * Decompress into out, room for chunk->bytes; false if these are not what
+ * comes out of it.  REQUIRES: lsm_chunk_sound(), LSM_CHUNK_LZ4.
  */
 extern bool lsm_chunk_unpack(const LsmWalChunk *chunk, const char *logged,
 							 uint64_t logged_bytes, char *out);

@@ -89,8 +89,8 @@ lsm_keyspace_exists(uint64 keyspace_id)
 }
 
 /*
- * What the copied fork's metapage names; false if it is no lsm tree.  Through the
- * buffers: CREATE DATABASE may have written it there.
+ * What the copied fork's metapage names; false if it is no lsm tree.  Through
+ * the buffers: CREATE DATABASE may have written it there.
  */
 static bool
 clone_read_meta(RelFileLocator rlocator, bool permanent, LsmMetaPage *meta)
@@ -138,7 +138,10 @@ clone_list_files(RelFileLocator copy, const LsmMetaPage *meta, bool permanent, i
 	return files;
 }
 
-/* The copied fork, if it is an lsm tree's, gets a keyspace with links to the original's files. */
+/*
+ * The copied fork, if it is an lsm tree's, gets a keyspace with links to the
+ * original's files.
+ */
 static void
 clone_tree(Oid from_dboid, RelFileLocator copy)
 {
@@ -229,8 +232,9 @@ clone_find_tablespaces(CloneFailure *failure, Oid dboid)
 }
 
 /*
- * CREATE DATABASE has left the part in which it cleans up after itself: nobody but us knows
- * of the directories.  What it would do for a failure of its own, in the same order.
+ * CREATE DATABASE has left the part in which it cleans up after itself: nobody
+ * but us knows of the directories.  What it would do for a failure of its own,
+ * in the same order.
  */
 static void
 clone_failed(int code, Datum arg)

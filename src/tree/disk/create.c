@@ -103,8 +103,8 @@ lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator)
 }
 
 /*
- * See page.h.  An unlogged tree's goes to the file at once: checkpoints leave unlogged
- * buffers alone, and the sweep reads block 0 from the file.
+ * See page.h.  An unlogged tree's goes to the file at once: checkpoints leave
+ * unlogged buffers alone, and the sweep reads block 0 from the file.
  */
 void
 lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
@@ -152,10 +152,10 @@ lsm_control_drop_fork(RelFileLocator rlocator, ProcNumber backend)
 }
 
 /*
- * Say in the WAL that the fork is empty.  Below wal_level replica core does not log
- * that it truncates a relation created in the same transaction, while we log
- * everything: redo would bring back log pages of the tree that was there
- * before, and a load could not tell them from those of the new one.
+ * Say in the WAL that the fork is empty.  Below wal_level replica core does
+ * not log that it truncates a relation created in the same transaction, while
+ * we log everything: redo would bring back log pages of the tree that was
+ * there before, and a load could not tell them from those of the new one.
  */
 static void
 lsm_log_empty_fork(RelFileLocator rlocator)
@@ -224,8 +224,9 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 }
 
 /*
- * Like other access methods' ambuildempty: written past the buffers, logged, and
- * synced, because the checkpoint that would do it may come after the crash that needs it.
+ * Like other access methods' ambuildempty: written past the buffers, logged,
+ * and synced, because the checkpoint that would do it may come after the crash
+ * that needs it.
  */
 void
 lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind)
@@ -307,12 +308,13 @@ lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
 }
 
 /*
- * The fork that ours was copied from is still there: the move is not committed,
- * or it is and its process has not come to delete the old fork.  Nobody edits the
- * list of files in either: workers keep off the old fork from before the commit
- * (publish_xact_callback), and ours is not open yet.  The directory stays as
- * long as our metapage names it (sweep.c), which the caller's lock ensures.
- * `named`: by the metapage; `source`: whose directory has the files.
+ * The fork that ours was copied from is still there: the move is not
+ * committed, or it is and its process has not come to delete the old fork.
+ * Nobody edits the list of files in either: workers keep off the old fork from
+ * before the commit (publish_xact_callback), and ours is not open yet.  The
+ * directory stays as long as our metapage names it (sweep.c), which the
+ * caller's lock ensures.  `named`: by the metapage; `source`: whose directory
+ * has the files.
  */
 static uint64
 lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)

@@ -22,7 +22,10 @@
 #include "tree/disk/log_entry.h"
 #include "tree/disk/wal.h"
 
-/* Does the record write a row, as opposed to an index entry?  Keys of rows have a length of their own. */
+/*
+ * Does the record write a row, as opposed to an index entry?  Keys of rows
+ * have a length of their own.
+ */
 static bool
 writes_row(XLogReaderState *record)
 {

@@ -17,7 +17,10 @@
  * fork.c, decoding.c
  * ====================================================================== */
 
-/* ERROR that says what is in the fork, if it does not begin with a metapage of ours */
+/*
+ * ERROR that says what is in the fork, if it does not begin with a metapage of
+ * ours
+ */
 extern void lsm_fork_check(Relation rel, LsmKind kind);
 
 struct LogicalDecodingContext;
@@ -37,7 +40,10 @@ extern void lsm_filter_temporary_path(const LsmTree *tree, uint64 number, char *
 extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter,
 								   char *path);
 
-/* Main fork of that name exists and is not empty; also if that cannot be told.  Never an error. */
+/*
+ * Main fork of that name exists and is not empty; also if that cannot be
+ * told.  Never an error.
+ */
 extern bool lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend);
 
 /* Directory and owner file, durable; existing ones are fine (redo). */
@@ -58,8 +64,8 @@ typedef struct LsmOwner
 
 /*
  * palloc'd; their number.  NONE: there is no owner file, or it says nothing of
- * use.  UNREADABLE: there is one, and there was a WARNING; so do nothing that relies on there being
- * no owner.
+ * use.  UNREADABLE: there is one, and there was a WARNING; so do nothing that
+ * relies on there being no owner.
  */
 #define LSM_OWNERS_NONE			(-1)
 #define LSM_OWNERS_UNREADABLE	(-2)
@@ -71,10 +77,15 @@ extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
 /* Log the removal, then remove directory and control block. */
 extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
 
-/* A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner durable. */
+/*
+ * A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner
+ * durable.
+ */
 extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator);
 
-/* clone.c: the keyspace that takes the named one's place in a copied database */
+/*
+ * clone.c: the keyspace that takes the named one's place in a copied database
+ */
 extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
 
 /* What the metapage of a fork in that database names; 0: none yet. */
@@ -83,8 +94,10 @@ extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
 /* Its directory is there. */
 extern bool lsm_keyspace_exists(uint64 keyspace_id);
 
-/* files.c: hard links (or copies) of the files in another keyspace; durable, and
- * logged if `log`. */
+/*
+ * files.c: hard links (or copies) of the files in another keyspace; durable,
+ * and logged if `log`.
+ */
 extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
 									int nfiles, bool log);
 
@@ -94,15 +107,15 @@ extern void lsm_file_log(LsmTree *tree, uint64 number, bool filter);
 extern bool lsm_file_needs_log(const LsmTree *tree);
 
 /*
- * In any case.  abandoned(), unless NULL, is asked before each piece; if it says yes, no more is logged.
- * False: not all was, or there is no such file.
+ * In any case.  abandoned(), unless NULL, is asked before each piece; if it
+ * says yes, no more is logged.  False: not all was, or there is no such file.
  */
 extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter,
 								  bool (*abandoned) (void));
 
 /*
- * warned.c: may this process say again that something is wrong with the file (0: the owner file)?  Then
- * not for a while.
+ * warned.c: may this process say again that something is wrong with the file
+ * (0: the owner file)?  Then not for a while.
  */
 extern bool lsm_warn_about_file(uint64 keyspace_id, uint64 number);
 
@@ -122,22 +135,23 @@ extern void lsm_sweep_orphans(void);
 extern bool lsm_sweep_owner_alive(uint64 keyspace_id);
 
 /*
- * Keyspaces named by any main fork on disk: a set of ids in the current context.  NULL if
- * one of the forks could not be read (there was a WARNING).
+ * Keyspaces named by any main fork on disk: a set of ids in the current
+ * context.  NULL if one of the forks could not be read (there was a WARNING).
  */
 extern struct HTAB *lsm_sweep_scan_cluster(void);
 
 /*
- * The main fork of this name is not that of anything else but an lsm tree, as far as
- * the file tells: its metapage may be in a buffer only.  Temporary ones not included.
+ * The main fork of this name is not that of anything else but an lsm tree, as
+ * far as the file tells: its metapage may be in a buffer only.  Temporary ones
+ * not included.
  */
 extern bool lsm_sweep_may_be_tree(const char *name, const char *path, Oid dboid);
 
 /* drop.c: keyspaces of relations that an ended transaction has dropped */
 
 /*
- * What block 0 of a main fork's file says; false if that is no lsm tree or cannot
- * be read.  Never an error.
+ * What block 0 of a main fork's file says; false if that is no lsm tree or
+ * cannot be read.  Never an error.
  */
 extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id);
 extern Size lsm_drop_shmem_bytes(void);
@@ -172,7 +186,10 @@ extern void lsm_sst_report(int elevel, const LsmSstError *err);
  */
 extern void (*lsm_file_gone_hook) (uint64 keyspace_id, uint64 number);
 
-/* For who makes keyspaces (create.c, copy.c): directory and owner file, durable. */
+/*
+ * For who makes keyspaces (create.c, copy.c): directory and owner file,
+ * durable.
+ */
 extern uint64 lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend);
 extern void lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
@@ -180,19 +197,23 @@ extern void lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumbe
  * salvage.c: tables of which files are missing
  * ====================================================================== */
 
-/* How many of the listed files are not there.  ERRORs if that cannot be told. */
+/*
+ * How many of the listed files are not there.  ERRORs if that cannot be told.
+ */
 extern int	lsm_salvage_count_missing(const LsmTree *tree, const LsmFileMeta *files,
 									  int nfiles);
 
 /*
- * Files are missing: what the list does not name stays, and neither file numbers nor row numbers are
- * handed out again that are in any file.  REQUIRES: as lsm_keyspace_remove_strays().
+ * Files are missing: what the list does not name stays, and neither file
+ * numbers nor row numbers are handed out again that are in any file.
+ * REQUIRES: as lsm_keyspace_remove_strays().
  */
 extern void lsm_salvage_keep(LsmTree *tree);
 
 /*
- * For lsm.ignore_missing_files: if files of a table are missing, the list becomes one of what is there
- * (palloc'd anew), each file a run of level 0, and the result is true.  WARNINGs.
+ * For lsm.ignore_missing_files: if files of a table are missing, the list
+ * becomes one of what is there (palloc'd anew), each file a run of level 0,
+ * and the result is true.  WARNINGs.
  */
 extern bool lsm_salvage_list(LsmTree *tree, LsmFileMeta **files, int *nfiles);
 

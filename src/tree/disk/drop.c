@@ -192,8 +192,8 @@ drop_find_keyspace(RelFileLocator rlocator, uint64 *keyspace_id)
 }
 
 /*
- * Keyspaces whose fork goes away with this transaction's end, but for those that a fork
- * which stays names as well.
+ * Keyspaces whose fork goes away with this transaction's end, but for those
+ * that a fork which stays names as well.
  */
 static void
 drop_collect(bool commit)
@@ -282,7 +282,10 @@ static Dropped *dropped = NULL; /* DROP_RING entries, TopMemoryContext */
 static int	ndropped = 0;
 static TimestampTz drop_next = 0;
 
-/* A CREATE DATABASE copies, or has copied less than two moves of the redo pointer ago. */
+/*
+ * A CREATE DATABASE copies, or has copied less than two moves of the redo
+ * pointer ago.
+ */
 static bool
 drop_copies_about(void)
 {

@@ -104,7 +104,10 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 	(void) XLogInsert(LSM_RMGR_ID, compressed > 0 ? XLOG_LSM_FILE_CHUNK_LZ4 : XLOG_LSM_FILE_CHUNK);
 }
 
-/* As lsm_keyspace_log_file(); what cannot be read is reported with `elevel`, and then false. */
+/*
+ * As lsm_keyspace_log_file(); what cannot be read is reported with `elevel`,
+ * and then false.
+ */
 static bool
 lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool filter,
 						 bool (*abandoned) (void))
@@ -207,8 +210,9 @@ lsm_file_log(LsmTree *tree, uint64 number, bool filter)
 /* ---- redo ---- */
 
 /*
- * The bytes of a piece of a file as they are logged, `logged_bytes` behind the header: themselves,
- * or palloc'd.  ERRORs if they are not what the header says.
+ * The bytes of a piece of a file as they are logged, `logged_bytes` behind the
+ * header: themselves, or palloc'd.  ERRORs if they are not what the header
+ * says.
  */
 char *
 lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 logged_bytes)
@@ -335,9 +339,10 @@ lsm_file_link(uint64 from, uint64 to, uint64 number, bool filter, bool required)
 /*
  * Give keyspace `to` the files of `from`; durable on return, and logged like
  * new files if `log` (a standby or a restored backup cannot rely on `from`
- * being there when it replays this).  `files` is what the copy's list says: a sorted file of it that is
- * missing is an error.  A filter file that is missing or cannot be read is not: who reads the copy
- * finds that out, and has it built again.
+ * being there when it replays this).  `files` is what the copy's list says: a
+ * sorted file of it that is missing is an error.  A filter file that is
+ * missing or cannot be read is not: who reads the copy finds that out, and has
+ * it built again.
  */
 void
 lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,

@@ -24,8 +24,9 @@
 #include "tree/disk/page.h"
 
 /*
- * A damaged metapage of ours must not be taken for a heap page, which has no special space either: the rows
- * would be given up.  So every line pointer has to make sense.
+ * A damaged metapage of ours must not be taken for a heap page, which has no
+ * special space either: the rows would be given up.  So every line pointer has
+ * to make sense.
  */
 static bool
 looks_like_heap(Page page)
@@ -115,8 +116,9 @@ errdetail_fork(LsmForkContent content)
 }
 
 /*
- * ERROR (DATA_CORRUPTED) unless the relation's fork begins with a metapage of ours, if it is one
- * that can be read at all.  Nothing is changed: what is in the file may be all there is.
+ * ERROR (DATA_CORRUPTED) unless the relation's fork begins with a metapage of
+ * ours, if it is one that can be read at all.  Nothing is changed: what is in
+ * the file may be all there is.
  */
 void
 lsm_fork_check(Relation rel, LsmKind kind)

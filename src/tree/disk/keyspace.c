@@ -287,7 +287,8 @@ lsm_keyspace_remove(uint64 keyspace_id)
 
 /*
  * The record is flushed first: what it says will be done on a standby, too,
- * before any change that relies on it.  A crash between the two leaves an orphan.
+ * before any change that relies on it.  A crash between the two leaves an
+ * orphan.
  */
 void
 lsm_keyspace_remove_logged(uint64 keyspace_id)

@@ -179,7 +179,8 @@ lsm_manifest_reserve(LsmTree *tree, uint64 n)
 /* ---- editing ---- */
 
 /*
- * Apply the edit to the set; errors show a bug of the caller, before anything was changed.
+ * Apply the edit to the set; errors show a bug of the caller, before anything
+ * was changed.
  */
 static void
 lsm_edit_apply(LsmFileSet *set, const LsmEdit *edit)
@@ -315,7 +316,9 @@ typedef struct LsmAppend
 	LsmWalManifestBlock blocks[1 + LSM_EDIT_NEW_PAGES];
 } LsmAppend;
 
-/* Room in the tail, or 0 without one.  REQUIRES: metapage locked exclusively. */
+/*
+ * Room in the tail, or 0 without one.  REQUIRES: metapage locked exclusively.
+ */
 static uint32
 lsm_manifest_tail_room(LsmTree *tree, const LsmMetaPage *meta)
 {
@@ -497,9 +500,9 @@ lsm_append_edit(LsmTree *tree, const LsmEdit *edit, const LsmFileSet *set,
 }
 
 /*
- * See disk.h.  Nothing has changed if it ERRORs (disk full, corrupt manifest).  Locks held throughout: the
- * metapage, exclusively; page allocation takes alloc_lock inside (page.c
- * explains why that is safe).
+ * See disk.h.  Nothing has changed if it ERRORs (disk full, corrupt
+ * manifest).  Locks held throughout: the metapage, exclusively; page
+ * allocation takes alloc_lock inside (page.c explains why that is safe).
  */
 XLogRecPtr
 lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)

@@ -68,8 +68,8 @@ extern LsmFileMeta *lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *versio
 
 /*
  * Numbers for n more files, which no one else will be given: the metapage's
- * limit is raised and logged if need be.  REQUIRES: relation cannot go away; block loaded, or
- * being loaded by the caller.
+ * limit is raised and logged if need be.  REQUIRES: relation cannot go away;
+ * block loaded, or being loaded by the caller.
  */
 extern void lsm_manifest_reserve(LsmTree *tree, uint64 n);
 

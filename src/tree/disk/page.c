@@ -206,9 +206,9 @@ lsm_page_extend(LsmTree *tree)
 
 /*
  * n free pages, pinned and exclusively locked, content undefined.  The caller
- * initialises all of them, or none: an error before leaves them free.
- * ERRORs: whatever reading or extending raises, disk full among them.
- * REQUIRES: no content lock held but the metapage's, the manifest tail's and those of pages
+ * initialises all of them, or none: an error before leaves them free.  ERRORs:
+ * whatever reading or extending raises, disk full among them.  REQUIRES: no
+ * content lock held but the metapage's, the manifest tail's and those of pages
  * allocated before; tree loaded or being loaded by the caller.
  */
 void

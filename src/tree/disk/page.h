@@ -25,8 +25,8 @@
 #define LSM_META_MAGIC		0x4C534D54	/* "LSMT" */
 
 /*
- * Formats of what hangs on a metapage: log pages, manifest, values.  3: table trees have DELETE
- * values.  Read from OLDEST on; an edit makes it VERSION.
+ * Formats of what hangs on a metapage: log pages, manifest, values.  3: table
+ * trees have DELETE values.  Read from OLDEST on; an edit makes it VERSION.
  */
 #define LSM_META_VERSION	3
 #define LSM_META_OLDEST		2
@@ -77,11 +77,17 @@ typedef struct LsmPageOpaque
 
 extern Buffer lsm_page_read(LsmTree *tree, BlockNumber block);
 
-/* An exclusively locked, pinned page that is free: found or by extension.
- * Content undefined: initialise it with WILL_INIT.  REQUIRES: no content lock held. */
+/*
+ * An exclusively locked, pinned page that is free: found or by extension.
+ * Content undefined: initialise it with WILL_INIT.  REQUIRES: no content lock
+ * held.
+ */
 extern Buffer lsm_page_allocate(LsmTree *tree);
 
-/* The same without waiting for others who allocate, and without disk space: or invalid. */
+/*
+ * The same without waiting for others who allocate, and without disk space: or
+ * invalid.
+ */
 extern Buffer lsm_page_reuse(LsmTree *tree);
 extern bool lsm_tree_needs_wal(const LsmTree *tree);
 
@@ -114,8 +120,8 @@ extern LsmPageOpaque *lsm_page_check(const LsmTree *tree, Page page,
 extern void lsm_meta_init(Page page, const LsmMetaPage *meta);
 
 /*
- * Write the metapage back with new content, `info` being the record that says so.
- * REQUIRES: buffer exclusively locked.
+ * Write the metapage back with new content, `info` being the record that says
+ * so.  REQUIRES: buffer exclusively locked.
  */
 extern void lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
 						   RelFileLocator rlocator, ProcNumber backend, char relpersistence);
@@ -135,20 +141,20 @@ extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rloca
 								   ProcNumber backend);
 
 /*
- * For lsm_tree_open, when the metapage's relfilenode (not its database) is not the
- * relation's: ALTER INDEX SET TABLESPACE copied the fork.  If the fork it was
- * copied from is gone (committed), the tree takes over its keyspace; if it is
- * still there (same transaction: may roll back), it gets a keyspace of its own
- * with hard links to the files.  Read the metapage again afterwards: the keyspace id
- * may have changed.  REQUIRES: a lock on the relation; tree's rlocator, backend,
- * relpersistence, kind, rel set; not inside an epoch.
+ * For lsm_tree_open, when the metapage's relfilenode (not its database) is not
+ * the relation's: ALTER INDEX SET TABLESPACE copied the fork.  If the fork it
+ * was copied from is gone (committed), the tree takes over its keyspace; if it
+ * is still there (same transaction: may roll back), it gets a keyspace of its
+ * own with hard links to the files.  Read the metapage again afterwards: the
+ * keyspace id may have changed.  REQUIRES: a lock on the relation; tree's
+ * rlocator, backend, relpersistence, kind, rel set; not inside an epoch.
  */
 extern void lsm_meta_adopt(LsmTree *tree);
 
 /*
- * For lsm_tree_open, when an unlogged tree's metapage carries id 0 (reset by a crash):
- * makes a keyspace; any number of backends may try at once.  Read
- * the metapage again afterwards.  Same REQUIRES.
+ * For lsm_tree_open, when an unlogged tree's metapage carries id 0 (reset by a
+ * crash): makes a keyspace; any number of backends may try at once.  Read the
+ * metapage again afterwards.  Same REQUIRES.
  */
 extern void lsm_meta_assign(LsmTree *tree);
 

@@ -24,7 +24,10 @@ extern void lsm_repair_shmem_init(void);
 /* Have the file's filter looked at.  Never fails. */
 extern void lsm_repair_request(uint64 keyspace_id, uint64 number);
 
-/* The next one whose turn it is; false: none.  Until it is settled, it has failed. */
+/*
+ * The next one whose turn it is; false: none.  Until it is settled, it has
+ * failed.
+ */
 extern bool lsm_repair_take(LsmRepairRequest *taken);
 
 /* Done, or nobody needs it. */

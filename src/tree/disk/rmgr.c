@@ -34,7 +34,10 @@ lsm_redo_corrupt(const char *record, BlockNumber block)
 	elog(PANIC, "lsm %s record does not fit block %u", record, block);
 }
 
-/* The struct that the record's main data begin with; returns how many bytes follow it. */
+/*
+ * The struct that the record's main data begin with; returns how many bytes
+ * follow it.
+ */
 static uint32
 lsm_redo_header(XLogReaderState *record, void *header, uint32 bytes)
 {

@@ -78,7 +78,10 @@ put_fence(LsmSstIter *iter, char *fence, uint16 *bytes)
 	return true;
 }
 
-/* What the list would say of it.  False: it is not whole, as a job leaves it that was killed. */
+/*
+ * What the list would say of it.  False: it is not whole, as a job leaves it
+ * that was killed.
+ */
 static bool
 describe_file(const LsmTree *tree, uint64 number, LsmFileMeta *meta)
 {

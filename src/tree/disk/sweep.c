@@ -188,7 +188,9 @@ lsm_sweep_owner_alive(uint64 keyspace_id)
 
 /* ---- the look at every relation ---- */
 
-/* First segment of a main fork: "16384", or "t3_16384" of a temporary relation */
+/*
+ * First segment of a main fork: "16384", or "t3_16384" of a temporary relation
+ */
 static bool
 lsm_sweep_is_main_fork(const char *name)
 {
@@ -428,7 +430,9 @@ lsm_sweep_orphans(void)
 								 ids[i])));
 		LSM_CRASH_POINT("sweep_after_remove");
 
-		/* what could not be removed is tried again after two more checkpoints */
+		/*
+		 * what could not be removed is tried again after two more checkpoints
+		 */
 		(void) hash_search(suspects, &ids[i], HASH_REMOVE, NULL);
 	}
 	lsm_sweep_clear_suspects();

@@ -66,7 +66,10 @@ release(const Temporary *it)
 	lsm_keyspace_remove(it->keyspace_id);
 }
 
-/* Does a temporary fork of this backend in the directory name the keyspace?  Errors: it might. */
+/*
+ * Does a temporary fork of this backend in the directory name the keyspace?
+ * Errors: it might.
+ */
 static bool
 named_in_directory(const char *path, uint64 keyspace_id)
 {
@@ -183,8 +186,9 @@ lsm_temporary_note_drop(void)
 }
 
 /*
- * For sessions that created temporary trees and used none: the others' handles are gone
- * by now, and so are their directories.  Before shared memory is left: locks are taken.
+ * For sessions that created temporary trees and used none: the others' handles
+ * are gone by now, and so are their directories.  Before shared memory is
+ * left: locks are taken.
  */
 static void
 temporary_at_exit(int code, Datum arg)

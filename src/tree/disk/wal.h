@@ -31,10 +31,10 @@
 #define XLOG_LSM_FILE_CHUNK_LZ4		0x70
 
 /*
- * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that
- * may have entries before `offset`, or fresh ones (WILL_INIT) filled one after the
- * other and chained in the order of the references.  Entry bytes (log_entry.h) end the
- * main data, exactly as they lie in the page(s).  Of a fresh page, the
+ * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that may
+ * have entries before `offset`, or fresh ones (WILL_INIT) filled one after the
+ * other and chained in the order of the references.  Entry bytes (log_entry.h)
+ * end the main data, exactly as they lie in the page(s).  Of a fresh page, the
  * generation (uint64) comes before them; else it is known from the page.
  */
 typedef struct LsmWalAppend
@@ -46,8 +46,8 @@ typedef struct LsmWalAppend
 
 /*
  * EDIT.  Block 0 is the metapage, blocks 1.. are manifest pages, each with a
- * LsmWalManifestBlock and content as block data.  The numbers of files that are no
- * longer part of the tree follow the header in the main data.
+ * LsmWalManifestBlock and content as block data.  The numbers of files that
+ * are no longer part of the tree follow the header in the main data.
  */
 typedef struct LsmWalEdit
 {
@@ -66,7 +66,9 @@ typedef struct LsmWalManifestBlock
 	uint16		bytes;
 } LsmWalManifestBlock;
 
-/* MANIFEST_PAGE: one page (WILL_INIT) of a manifest that is not reachable yet */
+/*
+ * MANIFEST_PAGE: one page (WILL_INIT) of a manifest that is not reachable yet
+ */
 typedef struct LsmWalManifestPage
 {
 	uint64		keyspace_id;

@@ -92,7 +92,8 @@ elastic_part_bytes(int part)
 }
 
 /*
- * Bytes of shared memory: lsm.elastic_memory and about a seventh of it for states.
+ * Bytes of shared memory: lsm.elastic_memory and about a seventh of it for
+ * states.
  */
 Size
 lsm_elastic_shmem_bytes(void)
@@ -158,7 +159,8 @@ lsm_elastic_shmem_init(void)
 
 /*
  * Take the settings over.  The worker does it: sessions learn of a change at
- * different times, and must not undo it.  REQUIRES: lock held exclusively, or alone.
+ * different times, and must not undo it.  REQUIRES: lock held exclusively, or
+ * alone.
  */
 void
 lsm_elastic_configure(void)

@@ -196,8 +196,8 @@ extern bool lsm_elastic_round(void);
 extern bool lsm_elastic_load(void);
 
 /*
- * What is wanted of one file, from the caller's mapping, as far as there is memory.
- * Waits for nothing.
+ * What is wanted of one file, from the caller's mapping, as far as there is
+ * memory.  Waits for nothing.
  */
 extern void lsm_elastic_load_file(uint32 file, uint64 serial, const LsmElastic *shape);
 

@@ -310,7 +310,8 @@ settle_tasks(int ntasks)
 }
 
 /*
- * Load what is wanted; true if anything was.  REQUIRES: outside the epoch, no LWLock.
+ * Load what is wanted; true if anything was.  REQUIRES: outside the epoch, no
+ * LWLock.
  */
 bool
 lsm_elastic_load(void)

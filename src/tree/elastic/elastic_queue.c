@@ -88,7 +88,10 @@ rate_of(double unit_fpr, int units)
 	return rate;
 }
 
-/* Accesses since the last one of the segment, modulo 2^32: then it looks young for a moment. */
+/*
+ * Accesses since the last one of the segment, modulo 2^32: then it looks young
+ * for a moment.
+ */
 static inline uint32_t
 silence_of(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
 {
@@ -97,8 +100,8 @@ silence_of(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
 
 /*
  * f of the aim, in weights of now.  Of a segment that has expired: at most
- * what does not contradict its long silence, whatever it was in the past (with a rate
- * of 3 per that time it would have been silent once in 20 times).
+ * what does not contradict its long silence, whatever it was in the past (with
+ * a rate of 3 per that time it would have been silent once in 20 times).
  */
 static inline double
 frequency(const LsmElasticQueue *queue, const LsmElasticSegment *segment)
@@ -130,7 +133,10 @@ expected_stopped(const LsmElasticSegment *segment, double q, int units)
 	return segment->hotness * rate_of(q, units - 1) * (1 - q);
 }
 
-/* By how much the expected rate is wrong: counted against expected, both weights. */
+/*
+ * By how much the expected rate is wrong: counted against expected, both
+ * weights.
+ */
 static inline double
 correction(const LsmElasticQueue *queue, double counted, double expected)
 {
@@ -299,7 +305,9 @@ list_push(LsmElasticQueue *queue, uint32_t id)
 	segment->moved = (uint32_t) queue->clock;
 }
 
-/* At the other end: a segment that has lost a unit is the first to lose more. */
+/*
+ * At the other end: a segment that has lost a unit is the first to lose more.
+ */
 static void
 list_append(LsmElasticQueue *queue, uint32_t id)
 {
@@ -416,9 +424,9 @@ lsm_elastic_queue_limit(LsmElasticQueue *queue, uint32_t id, int limit)
  * ====================================================================== */
 
 /*
- * Look at the tails, from the top list down.  `expired`: the cheapest one that has
- * expired; the paper takes the first that pays, which is the same
- * as long as the segments' rates are alike, and never better.
+ * Look at the tails, from the top list down.  `expired`: the cheapest one that
+ * has expired; the paper takes the first that pays, which is the same as long
+ * as the segments' rates are alike, and never better.
  */
 static void
 find_victims(LsmElasticQueue *queue)
@@ -522,7 +530,10 @@ lsm_elastic_queue_advance(LsmElasticQueue *queue, uint32_t n)
 	queue->victims_known = false;
 }
 
-/* A unit more for the segment, if it is to be had.  REQUIRES: target below limit. */
+/*
+ * A unit more for the segment, if it is to be had.  REQUIRES: target below
+ * limit.
+ */
 static LsmElasticDecision
 promote(LsmElasticQueue *queue, uint32_t id)
 {
@@ -610,7 +621,9 @@ lsm_elastic_queue_claim(LsmElasticQueue *queue, uint32_t id)
  * All at once
  * ====================================================================== */
 
-/* Units whose worth is at least `price`: they come in falling order of worth. */
+/*
+ * Units whose worth is at least `price`: they come in falling order of worth.
+ */
 static int
 units_at_price(const LsmElasticShare *share, double price)
 {
@@ -636,10 +649,11 @@ demand_at_price(const LsmElasticShare *shares, uint32_t n, double price)
 }
 
 /*
- * As the worths of a segment's units fall by the constant q, taking units in order
- * of worth until the budget is used up is optimal; the worth of the last one is a price, found by
- * bisection.  Segments whose target costs no more than (1 + ratio) times what it
- * should stay as they are, if the budget allows.
+ * As the worths of a segment's units fall by the constant q, taking units in
+ * order of worth until the budget is used up is optimal; the worth of the last
+ * one is a price, found by bisection.  Segments whose target costs no more
+ * than (1 + ratio) times what it should stay as they are, if the budget
+ * allows.
  */
 void
 lsm_elastic_share(LsmElasticShare *shares, uint32_t n, uint32_t budget, double ratio)

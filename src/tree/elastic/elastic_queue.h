@@ -112,8 +112,8 @@ extern void lsm_elastic_queue_init(LsmElasticQueue *queue, void *base,
 								   const void *rates, uint32_t rates_stride);
 
 /*
- * A segment with file, number and limit set comes in, with this many accesses in
- * its past and at most `units` on (fewer if the budget does not allow it).
+ * A segment with file, number and limit set comes in, with this many accesses
+ * in its past and at most `units` on (fewer if the budget does not allow it).
  */
 extern void lsm_elastic_queue_add(LsmElasticQueue *queue, uint32_t id,
 								  double accesses, int units);
@@ -123,20 +123,28 @@ extern void lsm_elastic_queue_remove(LsmElasticQueue *queue, uint32_t id);
 /* n accesses are about to be noted: time passes. */
 extern void lsm_elastic_queue_advance(LsmElasticQueue *queue, uint32_t n);
 /*
- * One of them, in which `asked` units were asked, and the first `admitted` of them said
- * maybe.  Decides about a unit more for the segment.
+ * One of them, in which `asked` units were asked, and the first `admitted` of
+ * them said maybe.  Decides about a unit more for the segment.
  */
 extern LsmElasticDecision lsm_elastic_queue_access(LsmElasticQueue *queue, uint32_t id,
 												   int asked, int admitted);
 
-/* Without an access: a unit more for the segment if the budget is used up and another can
- * give one. */
+/*
+ * Without an access: a unit more for the segment if the budget is used up and
+ * another can give one.
+ */
 extern LsmElasticDecision lsm_elastic_queue_claim(LsmElasticQueue *queue, uint32_t id);
 
-/* Beyond the budget (it was lowered): the segment that has lost a unit, or NONE. */
+/*
+ * Beyond the budget (it was lowered): the segment that has lost a unit, or
+ * NONE.
+ */
 extern uint32_t lsm_elastic_queue_shrink(LsmElasticQueue *queue);
 
-/* As many units of the segment as `units` if the budget allows; no cost-benefit. */
+/*
+ * As many units of the segment as `units` if the budget allows; no
+ * cost-benefit.
+ */
 extern void lsm_elastic_queue_set(LsmElasticQueue *queue, uint32_t id, int units);
 /* The unit beyond the target cannot be had (damaged): limit and target fall. */
 extern void lsm_elastic_queue_limit(LsmElasticQueue *queue, uint32_t id, int limit);
@@ -152,8 +160,8 @@ extern double lsm_elastic_queue_measured_rate(const LsmElasticQueue *queue, uint
 extern double lsm_elastic_queue_extra_io(const LsmElasticQueue *queue);
 
 /*
- * The policy that moves units at compactions only: find for all segments at once
- * the targets that make the sum least within the budget, but leave alone
+ * The policy that moves units at compactions only: find for all segments at
+ * once the targets that make the sum least within the budget, but leave alone
  * what gains less than the ratio.
  */
 typedef struct LsmElasticShare

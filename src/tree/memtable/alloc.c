@@ -67,8 +67,9 @@ mem_chunk_free(Memtable *m, void *chunk)
 }
 
 /*
- * Memory about to be written, in a chunk that another process may have opened: a page fault
- * of a read maps all pages of the chunk, that of a write only one (arena.c).
+ * Memory about to be written, in a chunk that another process may have opened:
+ * a page fault of a read maps all pages of the chunk, that of a write only one
+ * (arena.c).
  */
 static inline void
 mem_touch(const char *p)

@@ -128,10 +128,10 @@ arena_pop(void)
 }
 
 /*
- * Map the pages of a chunk at once, instead of by a fault each.  Now that they exist, Linux maps
- * all of them into any other process, too, when that one first reads in the chunk; were
- * it to write first, it would get one page only (mem_touch() in alloc.c).  All this is about speed:
- * older kernels refuse.
+ * Map the pages of a chunk at once, instead of by a fault each.  Now that they
+ * exist, Linux maps all of them into any other process, too, when that one
+ * first reads in the chunk; were it to write first, it would get one page only
+ * (mem_touch() in alloc.c).  All this is about speed: older kernels refuse.
  */
 static void
 arena_map_chunk(void *chunk)

@@ -53,12 +53,18 @@
 #include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 
-/* So many nodes are linked by the writer that adds the last of them, if there have been readers */
+/*
+ * So many nodes are linked by the writer that adds the last of them, if there
+ * have been readers
+ */
 #ifndef MEM_MAX_UNLINKED
 #define MEM_MAX_UNLINKED	256
 #endif
 
-/* The same if there have been none, for long: a reader waits for a tenth of a second then, say */
+/*
+ * The same if there have been none, for long: a reader waits for a tenth of a
+ * second then, say
+ */
 #ifndef MEM_MOST_UNLINKED
 #define MEM_MOST_UNLINKED	(UINT64CONST(1) << 20)
 #endif
@@ -93,7 +99,10 @@ typedef struct Descent
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 } Descent;
 
-/* Down to the next node that has to be looked at; false: there is none, the place is known. */
+/*
+ * Down to the next node that has to be looked at; false: there is none, the
+ * place is known.
+ */
 static inline bool
 descent_fetch(Descent *d)
 {
@@ -182,8 +191,8 @@ descent_step(Memtable *m, Descent *d)
 #define hint_of(hints, at)	((hints)[(at) % GROUP])
 
 /*
- * What the search for the place of one of the next nodes will begin with: first where that is
- * noted, then itself.
+ * What the search for the place of one of the next nodes will begin with:
+ * first where that is noted, then itself.
  */
 static inline void
 look_ahead(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **hints, int at)
@@ -263,8 +272,9 @@ item_compare(const SortItem *a, const SortItem *b)
 #include "lib/sort_template.h"
 
 /*
- * A radix sort by the byte of the prefix at `shift` and those below it, where the items are (as in
- * filter/sort.c), down to groups that are small or have the same prefix.
+ * A radix sort by the byte of the prefix at `shift` and those below it, where
+ * the items are (as in filter/sort.c), down to groups that are small or have
+ * the same prefix.
  */
 static void
 sort_items(SortItem *items, int64 n, int shift)
@@ -314,7 +324,10 @@ sort_items(SortItem *items, int64 n, int shift)
 
 /* ---- the list of nodes to be linked ---- */
 
-/* m->unlinked: the newest node, and in the upper bits how many there are, or that there are many */
+/*
+ * m->unlinked: the newest node, and in the upper bits how many there are, or
+ * that there are many
+ */
 #define unlinked_count(word)	((int) ((word) >> MEM_POINTER_BITS))
 #define MAX_COUNT				((int) (UINT64_MAX >> MEM_POINTER_BITS))
 
@@ -334,7 +347,10 @@ lsm_deferred_push(Memtable *m, LsmMemNode *node)
 					  mem_word(node) | ((uint64) count << MEM_POINTER_BITS)));
 }
 
-/* The nodes were linked at places[], or have to be merged with those there that have their keys. */
+/*
+ * The nodes were linked at places[], or have to be merged with those there
+ * that have their keys.
+ */
 static inline void
 finish_nodes(Memtable *m, LsmMemNode **nodes, LsmMemNode **places, int n)
 {
@@ -369,7 +385,10 @@ link_list(Memtable *m, LsmMemNode *node)
 	}
 }
 
-/* The nodes, sorted: each is searched from where the one before is, unless they have the same key. */
+/*
+ * The nodes, sorted: each is searched from where the one before is, unless
+ * they have the same key.
+ */
 static void
 link_sorted(Memtable *m, const SortItem *items, int64 n)
 {
@@ -404,8 +423,8 @@ worth_sorting(uint64 n, uint64 entries)
 }
 
 /*
- * The nodes from here on, which are many.  Without memory to sort them they are linked as any others: what
- * calls us cannot fail.
+ * The nodes from here on, which are many.  Without memory to sort them they
+ * are linked as any others: what calls us cannot fail.
  */
 static void
 link_long_list(Memtable *m, LsmMemNode *node)
@@ -456,7 +475,10 @@ link_all(Memtable *m)
 	return n;
 }
 
-/* So many entries from now on, behind `at_once` others.  Not exact, but without a locked instruction. */
+/*
+ * So many entries from now on, behind `at_once` others.  Not exact, but
+ * without a locked instruction.
+ */
 static inline void
 set_patience(Memtable *m, uint64 entries, int at_once)
 {

@@ -56,9 +56,9 @@ index_bucket(MemIndex *index, LsmDigest digest)
 }
 
 /*
- * The bits of a bucket's summary that stand for the digest.  Three of 16: of the
- * buckets with two entries, one in 30 then says yes to a digest that it does not
- * have, where a single bit would make it one in 8.
+ * The bits of a bucket's summary that stand for the digest.  Three of 16: of
+ * the buckets with two entries, one in 30 then says yes to a digest that it
+ * does not have, where a single bit would make it one in 8.
  */
 static inline uint64
 index_summary(LsmDigest digest)
@@ -113,7 +113,10 @@ lsm_digest_index_search(Memtable *m, LsmDigest digest)
 
 /* ---- nodes with the same digest ---- */
 
-/* An entry's word `same`: the first node of the list, how many they are, and: others may have the digest, too */
+/*
+ * An entry's word `same`: the first node of the list, how many they are, and:
+ * others may have the digest, too
+ */
 #define SAME_GIVEN_UP		(UINT64CONST(1) << 63)
 #define chain_count(word)	((int) (((word) & ~SAME_GIVEN_UP) >> MEM_POINTER_BITS))
 #define same_word(node, n)	(mem_word(node) | ((uint64) (n) << MEM_POINTER_BITS))
@@ -124,10 +127,16 @@ lsm_digest_index_search(Memtable *m, LsmDigest digest)
 /* A longer list is not worth going through */
 #define SAME_WALKED			128
 
-/* Who puts a node in front of a longer one does not look what is dead, but when it is twice as long */
+/*
+ * Who puts a node in front of a longer one does not look what is dead, but
+ * when it is twice as long
+ */
 #define SAME_PRUNED			16
 
-/* Who finds it too long goes, on average, so far through it to see whether it still is */
+/*
+ * Who finds it too long goes, on average, so far through it to see whether it
+ * still is
+ */
 #define SAME_LOOKED			4
 
 /* What lives from `node` on in the list.  Counts, and drops what is dead. */
@@ -161,8 +170,9 @@ chain_live(LsmMemNode *node, int *nlive)
 }
 
 /*
- * Is the entry's list of no use?  If it is too long, one in so many callers drops what is dead.  None does where
- * fewer nodes of the memtable were removed than this list has too many: lists can be very long.
+ * Is the entry's list of no use?  If it is too long, one in so many callers
+ * drops what is dead.  None does where fewer nodes of the memtable were
+ * removed than this list has too many: lists can be very long.
  */
 static bool
 chain_useless(Memtable *m, LsmMemNode *entry)
@@ -229,9 +239,11 @@ chain_push(LsmMemNode *entry, LsmMemNode *node)
 }
 
 /*
- * Make sure that the node is found by its digest: as its entry, if there is none yet, or in that one's list.  A
- * digest that two processes add at the same time to different tables has two entries: who wants all nodes looks
- * for both.  A node of height 0 stands for one that someone else has linked, and will add.
+ * Make sure that the node is found by its digest: as its entry, if there is
+ * none yet, or in that one's list.  A digest that two processes add at the
+ * same time to different tables has two entries: who wants all nodes looks for
+ * both.  A node of height 0 stands for one that someone else has linked, and
+ * will add.
  */
 bool
 lsm_digest_index_add(Memtable *m, LsmMemNode *node, LsmDigest digest)
@@ -306,7 +318,10 @@ lsm_digest_index_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key
 				break;
 		}
 
-		/* behind them: a node that we found dead may have been merged, which says so first */
+		/*
+		 * behind them: a node that we found dead may have been merged, which
+		 * says so first
+		 */
 		if (useless || (entry != NULL && chain_given_up(entry)))
 			*complete = false;
 	}

@@ -53,9 +53,10 @@ bucket_of(const MemHints *hints, uint64 prefix)
 }
 
 /*
- * Bucket: a node, with its height and some bits of its prefix in place of the upper bits of
- * the pointer; 0: none.  These bits, the ones behind those that choose the bucket, mostly tell whether
- * the node is smaller without a look at it, which would be a wait for memory.
+ * Bucket: a node, with its height and some bits of its prefix in place of the
+ * upper bits of the pointer; 0: none.  These bits, the ones behind those that
+ * choose the bucket, mostly tell whether the node is smaller without a look at
+ * it, which would be a wait for memory.
  */
 #define HINT_HEIGHT_BITS	5
 #define HINT_PREFIX_BITS	11
@@ -207,7 +208,10 @@ lsm_finger_prefetch(Memtable *m, uint64 prefix, bool node)
 		__builtin_prefetch(bucket);
 }
 
-/* The table's range and the width of its buckets; false: keys lie too close together. */
+/*
+ * The table's range and the width of its buckets; false: keys lie too close
+ * together.
+ */
 static bool
 hints_arrange(Memtable *m, uint64 nbuckets, uint64 *base, int *shift)
 {
@@ -225,7 +229,9 @@ hints_arrange(Memtable *m, uint64 nbuckets, uint64 *base, int *shift)
 	return true;
 }
 
-/* Optional, as index_grow(): without memory, the next reservation tries again. */
+/*
+ * Optional, as index_grow(): without memory, the next reservation tries again.
+ */
 static void
 hints_grow(Memtable *m, uint32 n, uint64 nsegments)
 {

@@ -39,17 +39,18 @@ value_tag(const LsmMemValue *value)
  * `value`, a PUT or DELETE, is older than a PARTIAL that is the node's newest
  * value: make it the PARTIAL's base unless that has a newer one.
  *
- * The difficulty is a process B that at this moment replaces the PARTIAL P by a newer
- * PARTIAL Q: it copies P's base to Q's before it swaps the node's pointer,
- * and could miss ours.  So the node's word carries a counter beside the pointer,
- * and we raise it after P's base has been set.  If B read the word before that, its swap
- * fails and it starts over, now finding our base.  If B's swap comes
- * first, our raising fails and we repeat with Q.  We return only after the raise has
- * succeeded (also if another process has set a newer base: its own
- * raise may still be to come) or the newest value no longer needs a base;
- * hence from our return on, every PARTIAL in place has a base not older than
- * `value`.  The counter wraps after 65536 late PUTs within one such
- * window of B, each with a lower sequence number than P, which cannot happen.
+ * The difficulty is a process B that at this moment replaces the PARTIAL P by
+ * a newer PARTIAL Q: it copies P's base to Q's before it swaps the node's
+ * pointer, and could miss ours.  So the node's word carries a counter beside
+ * the pointer, and we raise it after P's base has been set.  If B read the
+ * word before that, its swap fails and it starts over, now finding our base.
+ * If B's swap comes first, our raising fails and we repeat with Q.  We return
+ * only after the raise has succeeded (also if another process has set a newer
+ * base: its own raise may still be to come) or the newest value no longer
+ * needs a base; hence from our return on, every PARTIAL in place has a base
+ * not older than `value`.  The counter wraps after 65536 late PUTs within one
+ * such window of B, each with a lower sequence number than P, which cannot
+ * happen.
  */
 static void
 node_raise_base(LsmMemNode *node, LsmMemValue *value)
@@ -83,9 +84,9 @@ node_raise_base(LsmMemNode *node, LsmMemValue *value)
 /*
  * Give the value its place among the node's values.
  *
- * Newer than the node's newest: it takes its place, a PARTIAL inheriting the newest
- * PUT or DELETE as its base.  Older: PUT and DELETE may be the base of the newest;
- * a PARTIAL is hidden by any newer value.  The same sequence
+ * Newer than the node's newest: it takes its place, a PARTIAL inheriting the
+ * newest PUT or DELETE as its base.  Older: PUT and DELETE may be the base of
+ * the newest; a PARTIAL is hidden by any newer value.  The same sequence
  * number: the same entry, replayed twice.
  */
 static void
@@ -176,8 +177,8 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 }
 
 /*
- * The same for many entries, for lsm_memtable_insert_many(): their lengths are read,
- * their nodes set.  False: not for all of them.
+ * The same for many entries, for lsm_memtable_insert_many(): their lengths are
+ * read, their nodes set.  False: not for all of them.
  */
 bool
 lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
@@ -213,8 +214,9 @@ lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
 }
 
 /*
- * Nodes between these two are in the list: widen the range.  Bounds' prefixes come last: who finds his key's
- * prefix between them looks at nothing else, who finds it equal to one looks at the node, which is there.
+ * Nodes between these two are in the list: widen the range.  Bounds' prefixes
+ * come last: who finds his key's prefix between them looks at nothing else,
+ * who finds it equal to one looks at the node, which is there.
  */
 static inline void
 range_add(Memtable *m, LsmMemNode *min, LsmMemNode *max)
@@ -244,8 +246,8 @@ range_add(Memtable *m, LsmMemNode *min, LsmMemNode *max)
 }
 
 /*
- * Make a node of reserved memory.  Its key and value are in it from here on; no one sees
- * it yet.
+ * Make a node of reserved memory.  Its key and value are in it from here on;
+ * no one sees it yet.
  */
 static inline void
 node_fill(LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value, LsmDigest digest)
@@ -290,10 +292,11 @@ node_link(Memtable *m, LsmMemNode *node)
 /*
  * Into the digest index, once its key is in the list and in the range.
  *
- * If another process has created the key's node but not yet added it to the index, do not
- * wait for that: our readers must find the key now.  Our own node's memory
- * serves as an entry that says "look into the skiplist".  Where so many share the digest that it was
- * the skiplist that knew of the key, its node mostly is in the index.
+ * If another process has created the key's node but not yet added it to the
+ * index, do not wait for that: our readers must find the key now.  Our own
+ * node's memory serves as an entry that says "look into the skiplist".  Where
+ * so many share the digest that it was the skiplist that knew of the key, its
+ * node mostly is in the index.
  */
 static inline bool
 node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
@@ -308,8 +311,9 @@ node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 }
 
 /*
- * A key that is not there: its node will be linked later (deferred_link.c).  It gets into the index first: should
- * another node of the key be found when it is linked, the index says so (lsm_memnode_merge).
+ * A key that is not there: its node will be linked later (deferred_link.c).
+ * It gets into the index first: should another node of the key be found when
+ * it is linked, the index says so (lsm_memnode_merge).
  */
 static void
 insert_unlinked(Memtable *m, LsmMemNode *node)
@@ -341,8 +345,8 @@ lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
 }
 
 /*
- * Insert the entry into its node.  Cannot fail.  `alone`: no one else writes the key at the same time, so that
- * the skiplist can wait.
+ * Insert the entry into its node.  Cannot fail.  `alone`: no one else writes
+ * the key at the same time, so that the skiplist can wait.
  */
 static void
 insert_entry(Memtable *m, const LsmEntry *entry, uint64 seq, bool alone)
@@ -391,9 +395,10 @@ insert_entry(Memtable *m, const LsmEntry *entry, uint64 seq, bool alone)
 }
 
 /*
- * `digest`: that of the filter key.  `fresh`: no one else writes the key at the same time, and it will hardly
- * be there, so the skiplist can wait, or the digest index need not be searched first.  (If it is there, or
- * another key with the digest, that may get into the index twice, in different tables.)
+ * `digest`: that of the filter key.  `fresh`: no one else writes the key at
+ * the same time, and it will hardly be there, so the skiplist can wait, or the
+ * digest index need not be searched first.  (If it is there, or another key
+ * with the digest, that may get into the index twice, in different tables.)
  */
 void
 lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
@@ -421,7 +426,10 @@ all_fresh(const LsmEntry *entries, int n)
 	return true;
 }
 
-/* Link filled nodes, as node_link() for each: those at the end one by one, others all at the same time. */
+/*
+ * Link filled nodes, as node_link() for each: those at the end one by one,
+ * others all at the same time.
+ */
 static void
 link_entries(Memtable *m, const LsmEntry *entries, int n, LsmMemNode **places)
 {
@@ -448,14 +456,14 @@ link_entries(Memtable *m, const LsmEntry *entries, int n, LsmMemNode **places)
 }
 
 /*
- * Insert entries with ascending sequence numbers from `seq` on, using the memory reserved
- * for each.  Otherwise as lsm_memtable_insert(); of fresh entries none need be found before the
- * call returns, while an update's go one after the other: who sees the end of the old
- * version finds the new one.
+ * Insert entries with ascending sequence numbers from `seq` on, using the
+ * memory reserved for each.  Otherwise as lsm_memtable_insert(); of fresh
+ * entries none need be found before the call returns, while an update's go one
+ * after the other: who sees the end of the old version finds the new one.
  *
- * What takes turns with other processes (locked instructions, which wait until everything
- * written before is in the cache) is done after all nodes are filled, and once for all
- * where that is possible.
+ * What takes turns with other processes (locked instructions, which wait until
+ * everything written before is in the cache) is done after all nodes are
+ * filled, and once for all where that is possible.
  */
 void
 lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, uint64 seq)
@@ -497,8 +505,9 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 }
 
 /*
- * The key will be inserted: fetch what the search for its place looks at first, in two steps
- * with something else to do between them and before the insertion.
+ * The key will be inserted: fetch what the search for its place looks at
+ * first, in two steps with something else to do between them and before the
+ * insertion.
  */
 void
 lsm_memtable_prefetch_place(LsmMemtable *memtable, LsmSlice key, bool second)

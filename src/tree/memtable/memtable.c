@@ -85,8 +85,8 @@ list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
  *
  * The last nodes are hints.  Whatever node of the level with a smaller key is
  * as good a place as any to go on from, if it was not removed when we looked:
- * the case is the same as that of a node which is removed when a search has just
- * reached it.
+ * the case is the same as that of a node which is removed when a search has
+ * just reached it.
  */
 static inline LsmMemNode *
 skip_to_tail(Memtable *m, int level, LsmMemNode *node, uint64 prefix, LsmSlice key)
@@ -104,9 +104,9 @@ skip_to_tail(Memtable *m, int level, LsmMemNode *node, uint64 prefix, LsmSlice k
 }
 
 /*
- * The places for a node that will be the last one, without a search.  False: it
- * is none such, or a hint is missing.  (`preds` are hints like the tails: list_link()
- * goes on from them.)
+ * The places for a node that will be the last one, without a search.  False:
+ * it is none such, or a hint is missing.  (`preds` are hints like the tails:
+ * list_link() goes on from them.)
  */
 static inline bool
 tail_preds(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
@@ -141,9 +141,10 @@ note_tail(Memtable *m, LsmMemNode *node, int level)
 
 /*
  * Descend to the last node with a key < the argument (or the head); *found is
- * the node after it, NULL at the end.  If `preds` is given it receives
- * the last node before the key on the first `height` levels, or more; levels nobody uses yet get the
- * head.  With `preds`, nodes being removed are unlinked on the way.
+ * the node after it, NULL at the end.  If `preds` is given it receives the
+ * last node before the key on the first `height` levels, or more; levels
+ * nobody uses yet get the head.  With `preds`, nodes being removed are
+ * unlinked on the way.
  */
 static LsmMemNode *
 list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
@@ -270,9 +271,10 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
 }
 
 /*
- * Insert the node behind `preds`, or search for them first (!known).  Returns the node that has
- * its key already if there is one.  A dead one is not meant: who removed it may consider that done, while it
- * has yet to be unlinked by another one who removes it, or who has just linked it.
+ * Insert the node behind `preds`, or search for them first (!known).  Returns
+ * the node that has its key already if there is one.  A dead one is not meant:
+ * who removed it may consider that done, while it has yet to be unlinked by
+ * another one who removes it, or who has just linked it.
  */
 static pg_attribute_always_inline LsmMemNode *
 list_insert(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, bool known)
@@ -377,12 +379,13 @@ lsm_memlist_unlink(Memtable *m, LsmMemNode *node)
 }
 
 /*
- * Take the node out of the list: readers that come later do not meet it,
- * those that stand on it find their way on.  A value that someone adds to the node at this
- * moment is lost, so: only for a key that no one will write again, or whose further
- * writes mean nothing.  The digest index keeps its entry.
+ * Take the node out of the list: readers that come later do not meet it, those
+ * that stand on it find their way on.  A value that someone adds to the node
+ * at this moment is lost, so: only for a key that no one will write again, or
+ * whose further writes mean nothing.  The digest index keeps its entry.
  *
- * Who finds that someone else is doing it need not wait for that: the node is dead.
+ * Who finds that someone else is doing it need not wait for that: the node is
+ * dead.
  */
 void
 lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
@@ -438,9 +441,9 @@ lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter
 }
 
 /*
- * False: all keys are smaller than any that begins with `low`, or greater than any that begins
- * with `high`.  Of equal length, or something that begins with a prefix of `high` would
- * lie between them and escape.
+ * False: all keys are smaller than any that begins with `low`, or greater than
+ * any that begins with `high`.  Of equal length, or something that begins with
+ * a prefix of `high` would lie between them and escape.
  */
 bool
 lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high)
@@ -535,8 +538,8 @@ lsm_memtable_last(LsmMemtable *memtable)
 }
 
 /*
- * The node after, or NULL.  A removed node's own link is frozen and may pass over
- * what was inserted since, or it has never been linked: then a search.
+ * The node after, or NULL.  A removed node's own link is frozen and may pass
+ * over what was inserted since, or it has never been linked: then a search.
  */
 LsmMemNode *
 lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)

@@ -125,27 +125,27 @@ extern int	lsm_memtable_reclaim(void);
 extern void lsm_memtable_reclaim_local(void);
 
 /*
- * Memory for one entry; NULL if the arena is full.  Not freed but with
- * the memtable.  Thread of control may be lost afterwards (an error): leaks until
+ * Memory for one entry; NULL if the arena is full.  Not freed but with the
+ * memtable.  Thread of control may be lost afterwards (an error): leaks until
  * the flush.
  */
 extern void *lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes,
 								  uint32 value_bytes);
 
 /*
- * Insert with reserved memory; cannot fail.  `fresh`: nobody else writes the key at the same
- * time, and it will hardly be there.  Entries may arrive in any
- * order of seq (replay): an older one never hides a newer one, an older
- * PUT or DELETE becomes the base of a newer PARTIAL if it is newer than
- * the present base.
+ * Insert with reserved memory; cannot fail.  `fresh`: nobody else writes the
+ * key at the same time, and it will hardly be there.  Entries may arrive in
+ * any order of seq (replay): an older one never hides a newer one, an older
+ * PUT or DELETE becomes the base of a newer PARTIAL if it is newer than the
+ * present base.
  */
 extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
 								uint64 seq, LsmSlice key, LsmSlice value,
 								LsmDigest digest, bool fresh);
 
 /*
- * The same for at most LSM_MAX_WRITE_ENTRIES entries: sets their nodes, false if the arena is
- * full.  They get sequence numbers from `seq` on.
+ * The same for at most LSM_MAX_WRITE_ENTRIES entries: sets their nodes, false
+ * if the arena is full.  They get sequence numbers from `seq` on.
  */
 extern bool lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n);
 extern void lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries,
@@ -158,9 +158,9 @@ extern bool lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest,
 									LsmSlice filter_key);
 
 /*
- * The nodes of all keys with the digest (the filter key's), in no order; a key may be there twice while
- * its nodes are being merged.  Returns their number, or -1 if the index does not know them all: then the order
- * has to be asked.
+ * The nodes of all keys with the digest (the filter key's), in no order; a key
+ * may be there twice while its nodes are being merged.  Returns their number,
+ * or -1 if the index does not know them all: then the order has to be asked.
  */
 #define LSM_MEMTABLE_MAX_SAME	128
 extern int	lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key,

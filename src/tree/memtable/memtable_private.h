@@ -26,7 +26,10 @@ StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
 #define MEM_LOAD_FACTOR		2	/* entries per bucket before a table is added */
 #define MEM_MAX_HINTS		3
 
-/* So many nodes are passed on a hint's highest level before a search begins at the head after all */
+/*
+ * So many nodes are passed on a hint's highest level before a search begins at
+ * the head after all
+ */
 #define MEM_STEPS_FROM_HINT	16
 
 /*
@@ -34,9 +37,9 @@ StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
  * room for one LsmMemValue.  If the key turns out to have a node
  * already, only the value's room is used (and rarely the index entry).
  *
- * Searches wait for memory: what one looks at in a node lies together.  It comes to a node on
- * its highest level as a rule and goes down from there, so the links are in that
- * order, behind prefix and height.
+ * Searches wait for memory: what one looks at in a node lies together.  It
+ * comes to a node on its highest level as a rule and goes down from there, so
+ * the links are in that order, behind prefix and height.
  */
 struct LsmMemNode
 {
@@ -55,9 +58,11 @@ struct LsmMemNode
 };
 
 /*
- * LINKED: the node is in the skiplist, or its inserter is about to link it; without that, it is in the
- * list of nodes to be linked.  DEAD: removed; who links nodes passes it over.  INDEXED: it is in the digest index
- * (those inserted many at a time may be there without saying so).  None is ever taken back.
+ * LINKED: the node is in the skiplist, or its inserter is about to link it;
+ * without that, it is in the list of nodes to be linked.  DEAD: removed; who
+ * links nodes passes it over.  INDEXED: it is in the digest index (those
+ * inserted many at a time may be there without saying so).  None is ever taken
+ * back.
  */
 #define MEM_LINKED			1
 #define MEM_DEAD			2
@@ -90,7 +95,10 @@ typedef struct MemChunk
 	struct MemChunk *next;
 } MemChunk;
 
-/* Between what is written often and what is read often, so that they share no cache line */
+/*
+ * Between what is written often and what is read often, so that they share no
+ * cache line
+ */
 #define MEM_LINE_BYTES		64
 
 typedef struct Memtable
@@ -235,7 +243,10 @@ node_compare(LsmMemNode *node, uint64 prefix, LsmSlice key)
 #define link_node(link)		((LsmMemNode *) ((uintptr_t) (link) & ~LINK_MARK))
 #define link_with_mark(link) ((LsmMemNode *) ((uintptr_t) (link) | LINK_MARK))
 
-/* Taken out of the skiplist?  (Its links above level 0 may be marked a little before.) */
+/*
+ * Taken out of the skiplist?  (Its links above level 0 may be marked a little
+ * before.)
+ */
 static inline bool
 node_unlinked(LsmMemNode *node)
 {
@@ -267,12 +278,14 @@ mem_prefetch_node(const LsmMemNode *node)
 /* ---- finger.c ---- */
 
 /*
- * A node of at least this height with a smaller key, somewhere near, to begin a search at, or NULL.
+ * A node of at least this height with a smaller key, somewhere near, to begin
+ * a search at, or NULL.
  */
 extern LsmMemNode *lsm_finger_before(Memtable *m, uint64 prefix, LsmSlice key, int height);
 
 /*
- * One that is likely to be it, for a later call of lsm_finger_good(): node and key are not looked at.
+ * One that is likely to be it, for a later call of lsm_finger_good(): node and
+ * key are not looked at.
  */
 extern LsmMemNode *lsm_finger_guess(Memtable *m, uint64 prefix, int height);
 extern bool lsm_finger_good(LsmMemNode *node, uint64 prefix, LsmSlice key);
@@ -287,8 +300,8 @@ extern void lsm_finger_make_room(Memtable *m);
 extern LsmMemNode *lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key);
 
 /*
- * The same, if `preds` are the last nodes before the key on the node's levels, or were a moment
- * ago, or are nodes before these.
+ * The same, if `preds` are the last nodes before the key on the node's levels,
+ * or were a moment ago, or are nodes before these.
  */
 extern LsmMemNode *lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key,
 											 LsmMemNode **preds);
@@ -299,8 +312,8 @@ extern void lsm_memlist_unlink(Memtable *m, LsmMemNode *node);
 /* ---- deferred_link.c ---- */
 
 /*
- * Is a new node with this prefix to be linked later?  `brief`: even at the end.  (What has been asked counts as an
- * insertion.)
+ * Is a new node with this prefix to be linked later?  `brief`: even at the
+ * end.  (What has been asked counts as an insertion.)
  */
 extern bool lsm_deferred_later(Memtable *m, uint64 prefix, bool brief);
 
@@ -308,8 +321,8 @@ extern bool lsm_deferred_later(Memtable *m, uint64 prefix, bool brief);
 extern void lsm_deferred_push(Memtable *m, LsmMemNode *node);
 
 /*
- * To be called when the node is in the digest index, too, with the number of entries that the memtable has
- * with it: links the nodes if there are enough.
+ * To be called when the node is in the digest index, too, with the number of
+ * entries that the memtable has with it: links the nodes if there are enough.
  */
 extern void lsm_deferred_added(Memtable *m, uint64 entries);
 
@@ -345,11 +358,16 @@ extern void lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place);
 /* Entry with the digest, or NULL if no node with it was ever added. */
 extern LsmMemNode *lsm_digest_index_search(Memtable *m, LsmDigest digest);
 
-/* The key's node, or NULL.  *complete: if it is NULL, then there is none, in the skiplist or to be linked. */
+/*
+ * The key's node, or NULL.  *complete: if it is NULL, then there is none, in
+ * the skiplist or to be linked.
+ */
 extern LsmMemNode *lsm_digest_index_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key,
 									 bool *complete);
 
-/* True: the digest is new, and the caller counts it (lsm_digest_index_count). */
+/*
+ * True: the digest is new, and the caller counts it (lsm_digest_index_count).
+ */
 extern bool lsm_digest_index_add(Memtable *m, LsmMemNode *node, LsmDigest digest);
 
 /* From now on, who looks for a key with the digest searches the skiplist. */
@@ -359,12 +377,15 @@ extern void lsm_digest_index_make_room(Memtable *m);
 
 /* ---- alloc.c ---- */
 
-/* `bytes` of chunk memory, aligned, content undefined; NULL: no chunk to be had. */
+/*
+ * `bytes` of chunk memory, aligned, content undefined; NULL: no chunk to be
+ * had.
+ */
 extern void *lsm_memtable_allocate(Memtable *m, Size bytes);
 
 /*
- * Memory for as many of n allocations as fit together, one behind the other, at least one:
- * *got.  `bytes` are aligned.
+ * Memory for as many of n allocations as fit together, one behind the other,
+ * at least one: *got.  `bytes` are aligned.
  */
 extern char *lsm_memtable_allocate_run(Memtable *m, const Size *bytes, int n, int *got);
 

@@ -118,8 +118,8 @@ lsm_count(LsmTree *tree, LsmCounter counter, uint64 n)
 }
 
 /*
- * Publish one handle's counts.  Without its control block (dropped, or recycled for another tree)
- * they are lost.
+ * Publish one handle's counts.  Without its control block (dropped, or
+ * recycled for another tree) they are lost.
  */
 static void
 counters_publish_tree(LsmTree *tree)
@@ -182,8 +182,8 @@ lsm_counters_session(LsmTotals *totals)
 }
 
 /*
- * Next tree: first those in shared memory, then (negative *iter) the temporary ones
- * of this backend.
+ * Next tree: first those in shared memory, then (negative *iter) the temporary
+ * ones of this backend.
  */
 static LsmTreeShared *
 stats_next_block(int *iter)
@@ -207,8 +207,8 @@ stats_next_block(int *iter)
 }
 
 /*
- * Statistics of the next tree that has a control block; false at the end.  *iter
- * starts at 0.
+ * Statistics of the next tree that has a control block; false at the end.
+ * *iter starts at 0.
  */
 bool
 lsm_stats_next(int *iter, LsmTreeStats *stats)

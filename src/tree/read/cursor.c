@@ -509,8 +509,9 @@ batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value)
 
 /*
  * Take from a source of files what comes before the other sources' entries, as
- * far as it lies in the present block and is whole.  False: nothing did.  Else the
- * source is at the last entry taken (consumed) or at the first that was not.
+ * far as it lies in the present block and is whole.  False: nothing did.  Else
+ * the source is at the last entry taken (consumed) or at the first that was
+ * not.
  */
 static bool
 batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries,

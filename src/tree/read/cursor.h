@@ -87,15 +87,17 @@ struct LsmCursor
 #define CURSOR_FEW_POINTS	16
 
 /*
- * Point mode: the entries of the range in the memtable, the nth of the cursor's, if its digest index knows them
- * all.  False: there are none.
+ * Point mode: the entries of the range in the memtable, the nth of the
+ * cursor's, if its digest index knows them all.  False: there are none.
  */
 extern bool lsm_source_find_points(LsmCursor *cursor, LsmSource *source, int nth);
 
 /* Gives the iterator back.  Never fails, and needs no epoch. */
 extern void lsm_source_close_file(LsmCursor *cursor, LsmSource *source);
 
-/* Stand on the first entry at or behind the cursor's position in the direction. */
+/*
+ * Stand on the first entry at or behind the cursor's position in the direction.
+ */
 extern void lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward);
 
 /* Step past the entry.  Blocks read are left for the caller to count. */

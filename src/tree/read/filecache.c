@@ -215,7 +215,10 @@ lsm_file_mismatch(const LsmFile *file, const LsmSstReader *reader)
 	return NULL;
 }
 
-/* The header tells one filter from another: it has the checksum of all the rest. */
+/*
+ * The header tells one filter from another: it has the checksum of all the
+ * rest.
+ */
 uint32
 lsm_filter_check(const void *image, size_t bytes)
 {
@@ -266,8 +269,8 @@ close_unfinished(LsmOpenFile *open)
 }
 
 /*
- * Open a filter that is read by pages.  False: it is not what the file list says, and to
- * be dealt with as any other.
+ * Open a filter that is read by pages.  False: it is not what the file list
+ * says, and to be dealt with as any other.
  */
 static bool
 open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
@@ -297,8 +300,9 @@ open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
 }
 
 /*
- * Open the filter into `open`, mapped unless it is paged.  False: it is of no use; *why, or else *err, says
- * why not.  On error nothing is left mapped, and the reader is closed.
+ * Open the filter into `open`, mapped unless it is paged.  False: it is of no
+ * use; *why, or else *err, says why not.  On error nothing is left mapped, and
+ * the reader is closed.
  */
 static bool
 open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, LsmSstError *err)
@@ -482,10 +486,10 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
 }
 
 /*
- * Pages that cannot be read turn into ones, once and for good, when they are first
- * touched (sst/mapping.h).  So whoever touches one must notice, also if the probe said
- * maybe.  The count is of all filters mapped here: a page of another scheme's may
- * cost this filter its use, which is harmless.
+ * Pages that cannot be read turn into ones, once and for good, when they are
+ * first touched (sst/mapping.h).  So whoever touches one must notice, also if
+ * the probe said maybe.  The count is of all filters mapped here: a page of
+ * another scheme's may cost this filter its use, which is harmless.
  */
 bool
 lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open)

@@ -101,23 +101,27 @@ extern LsmSstIter *lsm_file_acquire_iter(LsmOpenFile *open);
 extern void lsm_file_release_iter(LsmOpenFile *open, LsmSstIter *iter);
 
 /*
- * The filter was found to be missing or damaged: from now on the file is read without it, and it
- * will be built again.  A WARNING says why (`why` may be NULL), once.
+ * The filter was found to be missing or damaged: from now on the file is read
+ * without it, and it will be built again.  A WARNING says why (`why` may be
+ * NULL), once.
  */
 extern void lsm_file_filter_damaged(LsmOpenFile *open, const char *message, const char *why);
 
-/* Open again, when next used, those files of a keyspace whose filters were damaged. */
+/*
+ * Open again, when next used, those files of a keyspace whose filters were
+ * damaged.
+ */
 extern void lsm_filecache_forget_damaged(uint64 keyspace_id);
 
 /*
- * Ask a paged filter, by reading the one page that knows, which counts as a block.  If
- * that is unreadable or corrupt, the filter is damaged.
+ * Ask a paged filter, by reading the one page that knows, which counts as a
+ * block.  If that is unreadable or corrupt, the filter is damaged.
  */
 extern bool lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest);
 
 /*
- * After a probe of a filter with ones_say_no: were pages of it found unreadable?
- * Then it is not used any more.
+ * After a probe of a filter with ones_say_no: were pages of it found
+ * unreadable?  Then it is not used any more.
  */
 extern bool lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open);
 

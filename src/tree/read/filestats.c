@@ -166,7 +166,8 @@ filestat_add(pg_atomic_uint64 *to, uint64 n)
 }
 
 /*
- * Publish one file's counts, here by level, in shared memory by file.  Never fails.
+ * Publish one file's counts, here by level, in shared memory by file.  Never
+ * fails.
  */
 void
 lsm_filestats_publish_file(LsmOpenFile *open)
@@ -205,8 +206,8 @@ lsm_filestats_publish(void)
 }
 
 /*
- * Counts of a file by all sessions, as far as they are published; zeros if it has no
- * entry.
+ * Counts of a file by all sessions, as far as they are published; zeros if it
+ * has no entry.
  */
 void
 lsm_filestats_read(uint64 keyspace_id, uint64 number, LsmFilterCounts *counts)

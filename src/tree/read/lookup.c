@@ -124,9 +124,10 @@ compare_behind(LsmSlice a, LsmSlice b, uint32 bytes)
 }
 
 /*
- * Put the iterator on the key's entry, if there is one.  In an index tree, the seek is for
- * the filter key: mostly, nothing begins with it, and the filter's false positive has cost one
- * seek.  *holds: an entry of the filter key was seen.
+ * Put the iterator on the key's entry, if there is one.  In an index tree, the
+ * seek is for the filter key: mostly, nothing begins with it, and the filter's
+ * false positive has cost one seek.  *holds: an entry of the filter key was
+ * seen.
  */
 static bool
 seek_key(LsmTree *tree, const LsmProbe *probe, LsmSstIter *iter, LsmSlice key, bool *holds)
@@ -201,8 +202,8 @@ get_from_candidates(LsmTree *tree, LsmOpenFile **candidates, int n,
 }
 
 /*
- * The files that may hold the key, newest first, their filters prefetched.  Returns
- * their number, or -1 if they are too many.
+ * The files that may hold the key, newest first, their filters prefetched.
+ * Returns their number, or -1 if they are too many.
  */
 static int
 find_candidates(LsmTree *tree, LsmVersion *version, LsmSlice key,
@@ -254,7 +255,10 @@ get_from_runs(LsmTree *tree, LsmVersion *version, LsmSlice key,
 	}
 }
 
-/* After lsm_tree_multi_lookup(), of the same version: what it has fetched ahead, and what it could not ask. */
+/*
+ * After lsm_tree_multi_lookup(), of the same version: what it has fetched
+ * ahead, and what it could not ask.
+ */
 static void
 get_from_answers(LsmTree *tree, LsmVersion *version, LsmSlice key,
 				const LsmProbe *probe, LsmFold *fold, LsmProbeCounts *counts)
@@ -353,8 +357,8 @@ lsm_absent_prefetch(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 }
 
 /*
- * Do the filters of all files that may hold the filter key say no?  `known`: from lsm_absent_prefetch(), or
- * NULL.
+ * Do the filters of all files that may hold the filter key say no?  `known`:
+ * from lsm_absent_prefetch(), or NULL.
  */
 static bool
 absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
@@ -394,8 +398,8 @@ absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 }
 
 /*
- * lsm_tree_definitely_absent() for a caller that is inside the epoch and has taken set
- * and version.
+ * lsm_tree_definitely_absent() for a caller that is inside the epoch and has
+ * taken set and version.
  */
 bool
 lsm_definitely_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,

@@ -25,8 +25,9 @@ typedef struct LsmProbeCounts
 extern void lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts);
 
 /*
- * The digest to ask a filter (or a unit of one) with.  Without sharing, every filter but the first
- * has it computed anew, and that is the only difference: what sharing saves can be measured.
+ * The digest to ask a filter (or a unit of one) with.  Without sharing, every
+ * filter but the first has it computed anew, and that is the only difference:
+ * what sharing saves can be measured.
  */
 static inline LsmDigest
 lsm_probe_digest(const LsmProbe *probe, LsmProbeCounts *counts)
@@ -50,7 +51,9 @@ extern void lsm_elastic_note(const LsmOpenFile *open);
 extern void lsm_elastic_prefetch_segment(const LsmProbe *probe, const LsmOpenFile *open);
 extern void lsm_elastic_prefetch_unit(const LsmProbe *probe, const LsmOpenFile *open);
 
-/* hit_rate is a moving average, of 256; from here on blocks are fetched early */
+/*
+ * hit_rate is a moving average, of 256; from here on blocks are fetched early
+ */
 #define LSM_LIKELY_HIT	80
 
 /* Did a lookup find its key in this file, one of its candidates? */
@@ -96,8 +99,9 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 }
 
 /*
- * The file was read after its filter, if it has one, had said yes.  Reads without a
- * filter are counted by file only: as they tell what a filter would gain.
+ * The file was read after its filter, if it has one, had said yes.  Reads
+ * without a filter are counted by file only: as they tell what a filter would
+ * gain.
  */
 static inline void
 lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
@@ -145,8 +149,8 @@ lsm_probe_prefetch(const LsmProbe *probe, const LsmOpenFile *open)
 }
 
 /*
- * Once more, when all filters were prefetched: what is reached through what the first
- * call has fetched.
+ * Once more, when all filters were prefetched: what is reached through what
+ * the first call has fetched.
  */
 static inline void
 lsm_probe_prefetch_more(const LsmProbe *probe, const LsmOpenFile *open)
@@ -164,7 +168,10 @@ typedef struct LsmProbeFiles
 	LsmFile    *files[LSM_PROBE_FILES];
 } LsmProbeFiles;
 
-/* Find them, and fetch what their filters will be asked.  They are good until the epoch ends. */
+/*
+ * Find them, and fetch what their filters will be asked.  They are good until
+ * the epoch ends.
+ */
 extern void lsm_absent_prefetch(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 								LsmProbeFiles *files);
 

@@ -113,9 +113,10 @@ typedef struct MergeInput
 
 /*
  * Which input is next is decided by one word of each key, behind what all keys
- * have in common: in random order branches on it would be mispredicted, so
- * all words are looked at, without any.  For the ten inputs or so that there are, this is
- * faster than a tree of losers.  Whole keys are compared where words are equal.
+ * have in common: in random order branches on it would be mispredicted, so all
+ * words are looked at, without any.  For the ten inputs or so that there are,
+ * this is faster than a tree of losers.  Whole keys are compared where words
+ * are equal.
  */
 struct LsmMerge
 {
@@ -272,7 +273,9 @@ merge_advance(LsmMerge *merge)
 	}
 }
 
-/* Which inputs have the smallest key, if several begin with the smallest word. */
+/*
+ * Which inputs have the smallest key, if several begin with the smallest word.
+ */
 static void
 merge_find_ties(LsmMerge *merge, uint64 word)
 {

@@ -67,7 +67,10 @@ typedef struct LsmMerge LsmMerge;
 extern LsmMerge *lsm_merge_open(LsmTree *tree, const LsmSequence *sequences,
 								int nsequences);
 
-/* Next key and its folded value (a PARTIAL, if nothing completes it); good until the next call. */
+/*
+ * Next key and its folded value (a PARTIAL, if nothing completes it); good
+ * until the next call.
+ */
 extern bool lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value);
 
 #endif							/* LSM_MERGE_H */

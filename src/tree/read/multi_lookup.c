@@ -25,7 +25,10 @@
 
 StaticAssertDecl(LSM_GROUP_KEYS <= LSM_FILTER_GROUP && LSM_GROUP_KEYS <= 32, "keys have a bit each");
 
-/* The keys of a group whose filter in one run is to be asked; those of a file lie side by side. */
+/*
+ * The keys of a group whose filter in one run is to be asked; those of a file
+ * lie side by side.
+ */
 typedef struct RunGroup
 {
 	int			n;
@@ -63,8 +66,9 @@ same_file(const RunGroup *group, int first)
 }
 
 /*
- * All keys' files in one run, and their filters' lines are prefetched.  A key's entries may be in two files;
- * an elastic filter counts who asks, a paged one reads: these wait for the lookup.
+ * All keys' files in one run, and their filters' lines are prefetched.  A
+ * key's entries may be in two files; an elastic filter counts who asks, a
+ * paged one reads: these wait for the lookup.
  */
 static void
 gather_run(LsmTree *tree, LsmRun *run, uint32 bit, const LsmKeyWords *words,
@@ -105,7 +109,9 @@ gather_run(LsmTree *tree, LsmRun *run, uint32 bit, const LsmKeyWords *words,
 	}
 }
 
-/* Without sharing every filter but a key's first has the digest computed anew. */
+/*
+ * Without sharing every filter but a key's first has the digest computed anew.
+ */
 static void
 digest_anew(const LsmProbe *probes, RunGroup *group)
 {

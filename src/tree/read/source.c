@@ -233,7 +233,9 @@ points_position(LsmCursor *cursor, LsmSource *source, bool forward)
 
 		if (c > 0 || (c == 0 && cursor->side != LSM_AFTER_KEY))
 		{
-			/* at the position itself: it was the last one returned, or is next */
+			/*
+			 * at the position itself: it was the last one returned, or is next
+			 */
 			if (c == 0 && forward && cursor->side == LSM_AT_KEY)
 				at++;
 			break;
@@ -275,7 +277,10 @@ lsm_source_refresh(LsmCursor *cursor, LsmSource *source)
 	memtable_settle(cursor, source, true);
 }
 
-/* Take the iterator's entry, going on to the neighbouring file at the end of one. */
+/*
+ * Take the iterator's entry, going on to the neighbouring file at the end of
+ * one.
+ */
 static void
 files_settle(LsmCursor *cursor, LsmSource *source, bool forward)
 {
@@ -326,7 +331,10 @@ files_seek(LsmCursor *cursor, LsmSource *source, int at, LsmSlice key, bool forw
 	uint32		prefix_bytes = 0;
 	LsmSstError err;
 
-	/* all that a point scan is for; entries that clip_key() ends it at need not be read */
+	/*
+	 * all that a point scan is for; entries that clip_key() ends it at need
+	 * not be read
+	 */
 	if (cursor->point)
 		prefix_bytes = cursor->probe.filter_key.len;
 	Assert(prefix_bytes <= key.len);

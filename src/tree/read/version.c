@@ -404,7 +404,10 @@ run_word_of(const LsmRun *run, const LsmKeyWords *words, uint64 *word)
 	return 0;
 }
 
-/* Among files whose fences' integers equal the key's, from `low` on: by the whole fences. */
+/*
+ * Among files whose fences' integers equal the key's, from `low` on: by the
+ * whole fences.
+ */
 static int
 find_among_equal(const LsmRun *run, LsmSlice key, uint64 word, int low)
 {
@@ -423,7 +426,10 @@ find_among_equal(const LsmRun *run, LsmSlice key, uint64 word, int low)
 	return low;
 }
 
-/* As lsm_run_find() for a key that is neither before nor after all, `word` of it. */
+/*
+ * As lsm_run_find() for a key that is neither before nor after all, `word` of
+ * it.
+ */
 static inline int
 find_by_word(const LsmRun *run, LsmSlice key, uint64 word)
 {
@@ -497,7 +503,9 @@ lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end)
 
 	for (*end = at; *end < run->nfiles; (*end)++)
 	{
-		/* what begins with the key has its word: it is not behind a greater key */
+		/*
+		 * what begins with the key has its word: it is not behind a greater key
+		 */
 		if (*end > at && c == 0 && run->largest_words[*end - 1] > word &&
 			!(run->files[*end - 1].flags & LSM_FILE_LARGEST_CUT) &&
 			key.len >= run->prefix_bytes + sizeof(word))
@@ -508,7 +516,10 @@ lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end)
 	return at;
 }
 
-/* The same for a key of a group, if it is in none of the files, or in one of them only. */
+/*
+ * The same for a key of a group, if it is in none of the files, or in one of
+ * them only.
+ */
 static int
 find_one(const LsmRun *run, const LsmKeyWords *words)
 {
@@ -519,8 +530,9 @@ find_one(const LsmRun *run, const LsmKeyWords *words)
 }
 
 /*
- * A key's own bytes stand for a range of integers.  Mostly that range lies between the fences of the file of
- * the key before, or before all files, or behind them; else the search is made.
+ * A key's own bytes stand for a range of integers.  Mostly that range lies
+ * between the fences of the file of the key before, or before all files, or
+ * behind them; else the search is made.
  */
 void
 lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at)

@@ -113,8 +113,8 @@ lsm_word(const char *data, uint32 len, uint8 padding)
 }
 
 /*
- * A key, and its first 16 bytes as integers, padded with zeros: made once and compared with
- * the fences of many runs.
+ * A key, and its first 16 bytes as integers, padded with zeros: made once and
+ * compared with the fences of many runs.
  */
 typedef struct LsmKeyWords
 {
@@ -150,7 +150,9 @@ lsm_file_before(const LsmFile *file, LsmSlice key)
 			 lsm_slice_has_prefix(key, file->largest));
 }
 
-/* All keys of the file follow `key` (a cut lower fence is still a lower bound). */
+/*
+ * All keys of the file follow `key` (a cut lower fence is still a lower bound).
+ */
 static inline bool
 lsm_file_after(const LsmFile *file, LsmSlice key)
 {
@@ -166,16 +168,24 @@ lsm_file_may_hold(const LsmFile *file, LsmSlice key)
 /* Index of the first file that is not entirely before `key`; nfiles if none. */
 extern int	lsm_run_find(const LsmRun *run, LsmSlice key);
 
-/* Are all keys of the file greater than `key`, and than all that begin with it? */
+/*
+ * Are all keys of the file greater than `key`, and than all that begin with it?
+ */
 extern bool lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key);
 
-/* The files that may have keys that begin with `key`: from the index returned to before *end. */
+/*
+ * The files that may have keys that begin with `key`: from the index returned
+ * to before *end.
+ */
 extern int	lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end);
 
 #define LSM_NO_FILE			(-1)
 #define LSM_SEVERAL_FILES	(-2)
 
-/* at[i]: the one file that may have keys that begin with keys[i]; or one of the above.  Keys in order take least time. */
+/*
+ * at[i]: the one file that may have keys that begin with keys[i]; or one of
+ * the above.  Keys in order take least time.
+ */
 extern void lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at);
 
 /* Index of the last file that is not entirely after `key`; -1 if none. */
@@ -184,7 +194,10 @@ extern int	lsm_run_find_last(const LsmRun *run, LsmSlice key);
 /* As lsm_run_find(), but -1 if that file is entirely after `key`. */
 extern int	lsm_run_find_exact(const LsmRun *run, const LsmKeyWords *words);
 
-/* False: no file holds a key that begins with one from `low` to `high`, which are equally long. */
+/*
+ * False: no file holds a key that begins with one from `low` to `high`, which
+ * are equally long.
+ */
 extern bool lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low, LsmSlice high);
 
 /*

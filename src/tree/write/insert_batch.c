@@ -26,7 +26,10 @@
 #include "tree/read/read.h"
 #include "tree/read/version.h"
 
-/* Rounds before the rest is left to the caller: someone writes the same partitions */
+/*
+ * Rounds before the rest is left to the caller: someone writes the same
+ * partitions
+ */
 #define MAX_ROUNDS	4
 
 #define MET_BITS	1024
@@ -102,10 +105,10 @@ announce(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent,
 }
 
 /*
- * Does everything that is there lie before the first or behind the last of the keys?  So it is
- * with rows that come in the order of their keys, and one look will do for all.  Filter keys of
- * different lengths are not dealt with: what begins with a shorter one may lie between
- * longer ones.
+ * Does everything that is there lie before the first or behind the last of the
+ * keys?  So it is with rows that come in the order of their keys, and one look
+ * will do for all.  Filter keys of different lengths are not dealt with: what
+ * begins with a shorter one may lie between longer ones.
  */
 static bool
 range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtableSet *set,
@@ -133,7 +136,10 @@ range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtable
 	return !lsm_version_may_hold_between(version, low, high);
 }
 
-/* The first of the keys, from `from` on, that memtables and filters do not rule out; absent->n: none. */
+/*
+ * The first of the keys, from `from` on, that memtables and filters do not
+ * rule out; absent->n: none.
+ */
 static int
 next_suspect(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent, int from)
 {
@@ -191,9 +197,9 @@ is_there(LsmTree *tree, const LsmEntry *entry, LsmDigest digest)
 }
 
 /*
- * Keep those before the first that is there.  Of 64 random keys, filters say of one or two that they
- * may be there, and are wrong: to end with these would leave the others for another call.
- * REQUIRES: stamps taken before.
+ * Keep those before the first that is there.  Of 64 random keys, filters say
+ * of one or two that they may be there, and are wrong: to end with these would
+ * leave the others for another call.  REQUIRES: stamps taken before.
  */
 static void
 look(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
@@ -210,7 +216,10 @@ look(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
 	absent->n = absent->keys.n = kept;
 }
 
-/* False: something was written under the locks meanwhile, or the files have changed. */
+/*
+ * False: something was written under the locks meanwhile, or the files have
+ * changed.
+ */
 static bool
 insert(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
 {

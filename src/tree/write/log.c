@@ -98,8 +98,8 @@ lsm_log_insert(LsmWrite *write, int first, int n, uint64 seq)
 
 /*
  * Any slot no one is at, one's own first; else wait for one's own, whose
- * holder waits for page I/O at most.  An optional write does not wait (NULL), and prefers a
- * slot whose page is of its generation.
+ * holder waits for page I/O at most.  An optional write does not wait (NULL),
+ * and prefers a slot whose page is of its generation.
  */
 static LsmLogSlot *
 lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
@@ -125,7 +125,8 @@ lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
 }
 
 /*
- * Fetch the page that the process will most likely append to.  What is read here without a lock is a hint.
+ * Fetch the page that the process will most likely append to.  What is read
+ * here without a lock is a hint.
  */
 void
 lsm_log_prefetch(const LsmTree *tree)
@@ -150,8 +151,9 @@ lsm_log_slot_read(LsmTree *tree, LsmLogSlot *slot)
 }
 
 /*
- * The slot's page, exclusively locked, if it is of this generation and has room for
- * `bytes`; else invalid.  *last_seq: of its last entry.  REQUIRES: slot locked.
+ * The slot's page, exclusively locked, if it is of this generation and has
+ * room for `bytes`; else invalid.  *last_seq: of its last entry.  REQUIRES:
+ * slot locked.
  */
 static Buffer
 lsm_log_slot_room(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
@@ -183,11 +185,12 @@ lsm_log_slot_room(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
 }
 
 /*
- * The page to append to, exclusively locked: the slot's if it has room, else a free one
- * (*fresh), or invalid if `optional` and that takes disk space.  A new page becomes the
- * slot's, unless the slot's page is of a newer generation (a writer that registered
- * before the seal must not push that one out).  *last_seq: of the page's last entry;
- * the caller keeps that of the slot up to date if the page is the slot's.  REQUIRES: slot locked.
+ * The page to append to, exclusively locked: the slot's if it has room, else a
+ * free one (*fresh), or invalid if `optional` and that takes disk space.  A
+ * new page becomes the slot's, unless the slot's page is of a newer generation
+ * (a writer that registered before the seal must not push that one out).
+ * *last_seq: of the page's last entry; the caller keeps that of the slot up to
+ * date if the page is the slot's.  REQUIRES: slot locked.
  */
 static Buffer
 lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
@@ -365,8 +368,8 @@ lsm_log_append_spanning(LsmWrite *write, int first)
 }
 
 /*
- * See write.h.  ERRORs (before anything of this call is applied) when a
- * page can be neither found nor added: disk full.  Not if the write is optional.
+ * See write.h.  ERRORs (before anything of this call is applied) when a page
+ * can be neither found nor added: disk full.  Not if the write is optional.
  */
 int
 lsm_log_append(LsmWrite *write, int first)

@@ -40,11 +40,11 @@ lsm_memtable_note_pruned(LsmMemtable *memtable, TransactionId xid)
 
 /*
  * See tree.h.  A row that is dead to everyone now, or was when a scan of this
- * database pruned it, was deleted before the oldest transaction that
- * our snapshot sees running: what is removable at any time precedes the xmin of every
- * snapshot that there is, the pruner's included, and later ones do not go back
- * behind that.  Rows that a flush or compaction dropped are accounted for in
- * an edit record already.
+ * database pruned it, was deleted before the oldest transaction that our
+ * snapshot sees running: what is removable at any time precedes the xmin of
+ * every snapshot that there is, the pruner's included, and later ones do not
+ * go back behind that.  Rows that a flush or compaction dropped are accounted
+ * for in an edit record already.
  */
 bool
 lsm_prune_bound(TransactionId *xid)
@@ -59,12 +59,13 @@ lsm_prune_bound(TransactionId *xid)
 /*
  * Unlink the key's node if it holds the whole entry: a PUT, or a PARTIAL over
  * a PUT in the same memtable.  Then nothing older can lie below, because the
- * access methods PUT a key once.  True if the entry was found like that; else it may be in a
- * sorted file and the caller has to write a DELETE, or leave it to compaction.
+ * access methods PUT a key once.  True if the entry was found like that; else
+ * it may be in a sorted file and the caller has to write a DELETE, or leave it
+ * to compaction.
  *
- * REQUIRES: the entry is dead to everyone, for good: no one will write the
- * key again, and a write of the key that comes at the same time may be lost.  `xid`: who
- * deleted it, or a later one; invalid if no snapshot ever saw it.
+ * REQUIRES: the entry is dead to everyone, for good: no one will write the key
+ * again, and a write of the key that comes at the same time may be lost.
+ * `xid`: who deleted it, or a later one; invalid if no snapshot ever saw it.
  */
 bool
 lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)

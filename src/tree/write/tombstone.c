@@ -74,8 +74,8 @@ may_write(LsmTree *tree)
 }
 
 /*
- * Is there an entry?  What someone else has forgotten or deleted meanwhile needs no DELETE,
- * which would only be in the way of later scans.
+ * Is there an entry?  What someone else has forgotten or deleted meanwhile
+ * needs no DELETE, which would only be in the way of later scans.
  */
 bool
 lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)

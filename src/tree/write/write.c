@@ -37,7 +37,10 @@
 /* What a node costs beyond key and value, roughly (for sizing only) */
 #define LSM_ENTRY_OVERHEAD		96
 
-/* How long a writer waits for memtable memory that others hold, before it gives up */
+/*
+ * How long a writer waits for memtable memory that others hold, before it
+ * gives up
+ */
 #define LSM_MEMORY_WAIT_MS		60000
 
 /*
@@ -205,7 +208,9 @@ lsm_write_flush_one(LsmTree *tree, LsmWriteState *state)
 	}
 }
 
-/* The active memtable has reached its size: seal it and see that it is flushed. */
+/*
+ * The active memtable has reached its size: seal it and see that it is flushed.
+ */
 static void
 lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 {
@@ -410,8 +415,8 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 }
 
 /*
- * See tree.h.  Memory for a first memtable is taken from what is free in the arena, that of the
- * entries by lsm_log_append(), when it knows how many.
+ * See tree.h.  Memory for a first memtable is taken from what is free in the
+ * arena, that of the entries by lsm_log_append(), when it knows how many.
  */
 bool
 lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)

@@ -14,15 +14,21 @@
  * prune.c
  * ====================================================================== */
 
-/* Entries deleted by `xid` (invalid: seen by no one) will be missing in the memtable. */
+/*
+ * Entries deleted by `xid` (invalid: seen by no one) will be missing in the
+ * memtable.
+ */
 extern void lsm_memtable_note_pruned(LsmMemtable *memtable, TransactionId xid);
 
 /* ======================================================================
  * log.c, load.c, write.c: entries in log pages (format: log_entry.h)
  * ====================================================================== */
 
-/* Load the log into memtables: UNLOADED -> LOADED.  Generations that the arena has no room for are
- * flushed from backend memory.  Waits for another loader.  Not inside an epoch. */
+/*
+ * Load the log into memtables: UNLOADED -> LOADED.  Generations that the arena
+ * has no room for are flushed from backend memory.  Waits for another loader.
+ * Not inside an epoch.
+ */
 extern void lsm_tree_load(LsmTree *tree);
 
 /*
@@ -34,9 +40,9 @@ extern void lsm_write_abort(void);
 extern void lsm_load_abort(void);	/* part of lsm_write_abort */
 
 /*
- * Append entries from `first` on to the log: one WAL record; returns how many it
- * took (at least one; 0 if the write is optional and there is no room), after inserting
- * them into write->memtable.
+ * Append entries from `first` on to the log: one WAL record; returns how many
+ * it took (at least one; 0 if the write is optional and there is no room),
+ * after inserting them into write->memtable.
  */
 extern int	lsm_log_append(LsmWrite *write, int first);
 

@@ -16,7 +16,8 @@ use Time::HiRes qw(usleep time);
 our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_differences lsm_spawn_psql lsm_long lsm_seed lsm_files_of lsm_dir
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
-  lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release);
+  lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
+  lsm_start_session lsm_output lsm_ended lsm_ended_or_waits);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
 # then publishing logs file contents too.
@@ -257,6 +258,53 @@ sub lsm_release
 	my ($node, %opt) = @_;
 	unlink map { $node->data_dir . "/$_" . ($opt{second} ? '_2' : '') } 'lsm_hold', 'lsm_held';
 	return;
+}
+
+# psql in the background, which ends with the first error; its pid, for lsm_ended().
+# What it says comes from lsm_output().
+my %ended;
+my $session_dir;
+sub lsm_start_session
+{
+	my ($node, $db, $name, $sql) = @_;
+	$session_dir //= PostgreSQL::Test::Utils::tempdir();
+	my $file = "$session_dir/$name";
+	unlink "$file.sql";
+	append_to_file("$file.sql", $sql);
+	my $pid = fork();
+	delete $ended{$pid};
+	if ($pid == 0)
+	{
+		open(STDIN, '<', "$file.sql");
+		open(STDOUT, '>', "$file.out");
+		open(STDERR, '>&', \*STDOUT);
+		exec('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($db)) or POSIX::_exit(99);
+	}
+	return $pid;
+}
+
+sub lsm_output { return slurp_file("$session_dir/$_[0].out"); }
+
+# Until it has ended, or for so many seconds; true if it has.
+sub lsm_ended
+{
+	my ($pid, $for) = @_;
+	my $end = time + ($for // $PostgreSQL::Test::Utils::timeout_default);
+	usleep(5_000) while !($ended{$pid} ||= waitpid($pid, POSIX::WNOHANG()) != 0) && time < $end;
+	return $ended{$pid};
+}
+
+# Until one of them has ended (true), or some session has waited for something for half a second
+sub lsm_ended_or_waits
+{
+	my ($node, @pids) = @_;
+	my $waits = 0;
+	while ($waits < 6)
+	{
+		foreach (@pids) { return 1 if lsm_ended($_, 0.06 / @pids); }
+		$waits = $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND wait_event_type IN ('Lock', 'Extension', 'IPC')") > 0 ? $waits + 1 : 0;
+	}
+	return 0;
 }
 
 # A script for pgbench; returns its path.

@@ -21,48 +21,6 @@ my $node = lsm_node('moves', conf => "allow_in_place_tablespaces = on\nautovacuu
 lsm_start($node);
 $node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION ''");
 
-my %gone;	# sessions that have ended
-
-# In the background; its pid, for waitpid()
-sub start
-{
-	my ($db, $name, $sql) = @_;
-	unlink "$dir/$name.sql";
-	append_to_file("$dir/$name.sql", $sql);
-	my $pid = fork();
-	delete $gone{$pid};
-	if ($pid == 0)
-	{
-		open(STDIN, '<', "$dir/$name.sql");
-		open(STDOUT, '>', "$dir/$name.out");
-		open(STDERR, '>&', \*STDOUT);
-		exec('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($db)) or POSIX::_exit(99);
-	}
-	return $pid;
-}
-
-# Until it has ended, or for so many seconds; true if it has.
-sub ended
-{
-	my ($pid, $for) = @_;
-	my $end = time + ($for // $PostgreSQL::Test::Utils::timeout_default);
-	usleep(10_000) while !($gone{$pid} ||= waitpid($pid, POSIX::WNOHANG()) != 0) && time < $end;
-	return $gone{$pid};
-}
-
-# Until one of them has ended, or a session has waited for something for half a second
-sub ended_or_waits
-{
-	my @pids = @_;
-	my $waits = 0;
-	while ($waits < 8)
-	{
-		foreach (@pids) { return 1 if ended($_, 0.06 / @pids); }
-		$waits = $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND wait_event_type IN ('Lock', 'Extension')") > 0 ? $waits + 1 : 0;
-	}
-	return 0;
-}
-
 # Rows in both tables, the same
 sub write_rows
 {
@@ -81,10 +39,10 @@ CREATE INDEX l_v ON l USING lsm (v)});
 	lsm_hold($node, $point, 'worker', $node->safe_psql($db, "SELECT '$what'::regclass::oid"));
 	foreach my $i (1 .. 60)
 	{
-		my $writer = start($db, 'writer', write_rows(1000 * $i));
-		ended_or_waits($writer);
+		my $writer = lsm_start_session($node, $db, 'writer', write_rows(1000 * $i));
+		lsm_ended_or_waits($node, $writer);
 		last if lsm_wait_held($node, 0);
-		ended($writer);
+		lsm_ended($writer);
 	}
 	return lsm_wait_held($node);
 }
@@ -127,16 +85,16 @@ sub check
 # What a session does that comes first to the moved tree: it loads it, and makes files
 my $use = join('', map { write_rows(100_000 + 1000 * $_) . "SELECT lsm_flush('l');\n" } 1 .. 3);
 
-sub output { return slurp_file("$dir/$_[0].out") =~ s/^\n//mgr; }
+sub output { return lsm_output($_[0]) =~ s/^\n//mgr; }
 
 foreach my $point ('compact_started', 'compact_file_written', 'compact_before_edit', 'flush_started', 'flush_file_written', 'flush_before_edit')
 {
 	# an index
 	ok(hold_job('postgres', 'l_v', $point), "index moves: $point is reached");
-	my $ddl = start('postgres', 'ddl', "ALTER INDEX l_v SET TABLESPACE other;\n$use");
-	ended_or_waits($ddl);
+	my $ddl = lsm_start_session($node, 'postgres', 'ddl', "ALTER INDEX l_v SET TABLESPACE other;\n$use");
+	lsm_ended_or_waits($node, $ddl);
 	lsm_release($node);
-	ok(ended($ddl), "$point: move and writes come to an end");
+	ok(lsm_ended($ddl), "$point: move and writes come to an end");
 	is(output('ddl'), '', "$point: no errors");
 	check('postgres', "index moved at $point");
 
@@ -144,17 +102,17 @@ foreach my $point ('compact_started', 'compact_file_written', 'compact_before_ed
 	$node->safe_psql('postgres', 'CREATE DATABASE moving');
 	$node->safe_psql('moving', 'CREATE EXTENSION lsmam');
 	ok(hold_job('moving', 'l_v', $point), "database moves: $point is reached");
-	my $move = start('postgres', 'move', 'ALTER DATABASE moving SET TABLESPACE other');
+	my $move = lsm_start_session($node, 'postgres', 'move', 'ALTER DATABASE moving SET TABLESPACE other');
 	my $after;
-	if (ended_or_waits($move))
+	if (lsm_ended_or_waits($node, $move))
 	{
-		$after = start('moving', 'after', $use);
-		ended_or_waits($after);
+		$after = lsm_start_session($node, 'moving', 'after', $use);
+		lsm_ended_or_waits($node, $after);
 	}
 	lsm_release($node);
-	ok(ended($move), "$point: the database is moved");
-	$after //= start('moving', 'after', $use);
-	ok(ended($after), "$point: writes come to an end");
+	ok(lsm_ended($move), "$point: the database is moved");
+	$after //= lsm_start_session($node, 'moving', 'after', $use);
+	ok(lsm_ended($after), "$point: writes come to an end");
 	is(output($_), '', "$point: no errors, $_") foreach 'move', 'after';
 	check('moving', "database moved at $point");
 	$node->safe_psql('postgres', 'DROP DATABASE moving');
@@ -173,14 +131,14 @@ my $locked = lsm_wait_held($node, 1, second => 1);
 # it did not come there: it must not stop there later, as the compactor that the session waits for
 lsm_release($node, second => 1) unless $locked;
 lsm_hold($node, 'compact_file_written', 'backend', $node->safe_psql('moving', "SELECT 'l_v'::regclass::oid"));
-my $compact = start('moving', 'compact', "SET lsm.bits_per_key = 12; SELECT lsm_compact('l');\n");
+my $compact = lsm_start_session($node, 'moving', 'compact', "SET lsm.bits_per_key = 12; SELECT lsm_compact('l');\n");
 ok(lsm_wait_held($node), 'a session compacts the moved tree');
 lsm_release($node, second => 1) if $locked;
 wait_idle() if $locked;
-my $third = start('moving', 'third', $use);
-ended_or_waits($third);
+my $third = lsm_start_session($node, 'moving', 'third', $use);
+lsm_ended_or_waits($node, $third);
 lsm_release($node);
-ok(ended($_), 'sessions come to an end') foreach $compact, $third;
+ok(lsm_ended($_), 'sessions come to an end') foreach $compact, $third;
 is(output($_), '', "no errors, $_") foreach 'compact', 'third';
 check('moving', 'worker that finds its fork gone');
 $node->safe_psql('postgres', 'DROP DATABASE moving');
@@ -193,12 +151,12 @@ lsm_hold($node, 'compact_before_edit', 'worker', 0, second => 1);
 lsm_release($node);
 lsm_wait_held($node, 1, second => 1);
 append_to_file("$dir/wait", '');
-my $copying = start('postgres', 'copying', "BEGIN; ALTER INDEX l_v SET TABLESPACE other;\n\\! touch $dir/copied; while [ -e $dir/wait ]; do sleep 0.02; done\nCOMMIT;\n");
+my $copying = lsm_start_session($node, 'postgres', 'copying', "BEGIN; ALTER INDEX l_v SET TABLESPACE other;\n\\! touch $dir/copied; while [ -e $dir/wait ]; do sleep 0.02; done\nCOMMIT;\n");
 foreach (1 .. 100) { last if -e "$dir/copied"; usleep(20_000); }
 lsm_release($node, second => 1);
 wait_idle();
 unlink "$dir/wait";
-ok(ended($copying), 'the index is moved');
+ok(lsm_ended($copying), 'the index is moved');
 is(output('copying'), '', 'no errors');
 check('postgres', 'index that has changed its OID');
 
@@ -209,19 +167,19 @@ CREATE TABLE l (id int, v text) USING lsm;
 CREATE INDEX l_v ON l USING lsm (v)});
 $node->safe_psql('postgres', write_rows(1) . "SELECT lsm_flush('l')");
 append_to_file("$dir/wait", '');
-my $mover = start('postgres', 'mover', "\\! touch $dir/connected; while [ -e $dir/wait ]; do sleep 0.02; done\nALTER INDEX l_v SET TABLESPACE other;\n");
+my $mover = lsm_start_session($node, 'postgres', 'mover', "\\! touch $dir/connected; while [ -e $dir/wait ]; do sleep 0.02; done\nALTER INDEX l_v SET TABLESPACE other;\n");
 foreach (1 .. 100) { last if -e "$dir/connected"; usleep(20_000); }
 lsm_hold($node, 'locks_released', 'backend', 0);
 unlink "$dir/wait";
 ok(lsm_wait_held($node), 'the index is moved, its old files are there');
 lsm_hold($node, 'adopting', 'backend', 0, second => 1);
-my @opening = map { start('postgres', "opening$_", $use) } 0 .. 1;
+my @opening = map { lsm_start_session($node, 'postgres', "opening$_", $use) } 0 .. 1;
 ok(lsm_wait_held($node, undef, second => 1), 'a session is about to take the copied fork over');
-ended_or_waits(@opening);
+lsm_ended_or_waits($node, @opening);
 lsm_release($node, second => 1);
-ok(ended($_), 'the sessions come to an end') foreach @opening;
+ok(lsm_ended($_), 'the sessions come to an end') foreach @opening;
 lsm_release($node);
-ok(ended($mover), 'the one that moved it, too');
+ok(lsm_ended($mover), 'the one that moved it, too');
 is(output($_), '', "no errors, $_") foreach 'opening0', 'opening1', 'mover';
 check('postgres', 'index opened by two at once');
 
@@ -261,9 +219,9 @@ while (time < $end)
 {
 	my @space = map { rand() < 0.5 ? 'other' : 'pg_default' } 1 .. 3;
 	my $from = 10_000 * ++$rounds;
-	my @writers = map { start('moving', "writer$_", join('', map { write_rows($from + 200 * $_) . (rand() < 0.3 ? "SELECT lsm_flush('l');\n" : rand() < 0.1 ? "SELECT lsm_compact('l');\n" : '') } 10 * $_ .. 10 * $_ + 5)) } 0 .. 1;
-	my $mover = start('moving', 'mover', join('', map { (rand() < 0.5 ? "ALTER INDEX l_v SET TABLESPACE $_;\n" : "ALTER TABLE l SET TABLESPACE $_;\n") . "SELECT pg_sleep(random() / 50);\n" } @space));
-	ended($_) foreach @writers, $mover;
+	my @writers = map { lsm_start_session($node, 'moving', "writer$_", join('', map { write_rows($from + 200 * $_) . (rand() < 0.3 ? "SELECT lsm_flush('l');\n" : rand() < 0.1 ? "SELECT lsm_compact('l');\n" : '') } 10 * $_ .. 10 * $_ + 5)) } 0 .. 1;
+	my $mover = lsm_start_session($node, 'moving', 'mover', join('', map { (rand() < 0.5 ? "ALTER INDEX l_v SET TABLESPACE $_;\n" : "ALTER TABLE l SET TABLESPACE $_;\n") . "SELECT pg_sleep(random() / 50);\n" } @space));
+	lsm_ended($_) foreach @writers, $mover;
 	$said .= output($_) foreach 'writer0', 'writer1', 'mover';
 	my ($rc, $out, $err) = $node->psql('postgres', 'ALTER DATABASE moving SET TABLESPACE ' . ($rounds % 2 ? 'other' : 'pg_default'));
 	# the index or the table may be alone in the other tablespace

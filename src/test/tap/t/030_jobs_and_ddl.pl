@@ -16,7 +16,6 @@ use Test::More;
 use Time::HiRes qw(usleep time);
 
 lsm_seed();
-my $dir = PostgreSQL::Test::Utils::tempdir();
 my $workers = $ENV{LSM_WORKERS} // 1;
 my $filter = (qw(blocked elastic cascade))[ int(rand(3)) ];
 my $node = lsm_node('jobs', conf => "allow_in_place_tablespaces = on\nautovacuum = off\nlsm.crash_point = '?'\nfsync = off\n"
@@ -61,48 +60,7 @@ my %ddl = (
 
 # ---- sessions ----
 
-my %gone;	# that have ended
-
-sub start
-{
-	my ($db, $file, $sql) = @_;
-	unlink "$dir/$file.sql";
-	append_to_file("$dir/$file.sql", $sql);
-	my $pid = fork();
-	delete $gone{$pid};
-	if ($pid == 0)
-	{
-		open(STDIN, '<', "$dir/$file.sql");
-		open(STDOUT, '>', "$dir/$file.out");
-		open(STDERR, '>&', \*STDOUT);
-		exec('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($db)) or POSIX::_exit(99);
-	}
-	return $pid;
-}
-
-# Until it has ended, or for so many seconds; true if it has.
-sub ended
-{
-	my ($pid, $for) = @_;
-	my $end = time + ($for // $PostgreSQL::Test::Utils::timeout_default);
-	usleep(5_000) while !($gone{$pid} ||= waitpid($pid, POSIX::WNOHANG()) != 0) && time < $end;
-	return $gone{$pid};
-}
-
-# Until it has ended, or some session has waited for a while
-sub ended_or_waits
-{
-	my ($pid) = @_;
-	my $waits = 0;
-	while ($waits < 4)
-	{
-		return 1 if ended($pid, 0.06);
-		$waits = $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND wait_event_type IN ('Lock', 'Extension', 'IPC')") > 0 ? $waits + 1 : 0;
-	}
-	return 0;
-}
-
-sub output { return join('', grep { !/^$|NOTICE|^(DETAIL|HINT):/ } map { "$_\n" } split /\n/, slurp_file("$dir/$_[0].out")); }
+sub output { return join('', grep { !/^$|NOTICE|^(DETAIL|HINT):/ } map { "$_\n" } split /\n/, lsm_output($_[0])); }
 
 # ---- tables ----
 
@@ -153,8 +111,8 @@ CREATE INDEX NAME_l_v ON NAME_l USING lsm (v)}, $pair));
 			# a worker may have been faster: then there is something new
 			$node->safe_psql($pair->{db}, named(join('', map { "INSERT INTO NAME_$_ SELECT $i, 'again' FROM generate_series(1, 20);\n" } 'h', 'l'), $pair));
 			lsm_hold($node, $point, 'backend', $oid);
-			$pair->{job_pid} = start($pair->{db}, 'job', named($job->{sql}, $pair));
-			usleep(5_000) until lsm_wait_held($node, 0) || ended($pair->{job_pid}, 0);
+			$pair->{job_pid} = lsm_start_session($node, $pair->{db}, 'job', named($job->{sql}, $pair));
+			usleep(5_000) until lsm_wait_held($node, 0) || lsm_ended($pair->{job_pid}, 0);
 			last if lsm_wait_held($node, 0);
 		}
 	}
@@ -165,11 +123,11 @@ CREATE INDEX NAME_l_v ON NAME_l USING lsm (v)}, $pair));
 		{
 			# at first what it takes
 			my @batches = $i > 1 || $point =~ /flush/ ? ($i) : map { $i + $_ / 5 } 0 .. 4;
-			my $writer = start($pair->{db}, 'job', join('', map { write_rows($pair, 1000 * $_) } @batches));
-			ended_or_waits($writer);
+			my $writer = lsm_start_session($node, $pair->{db}, 'job', join('', map { write_rows($pair, 1000 * $_) } @batches));
+			lsm_ended_or_waits($node, $writer);
 			$pair->{job_pid} = $writer;
 			last if lsm_wait_held($node, 0.01);
-			ended($writer);
+			lsm_ended($writer);
 		}
 	}
 	return lsm_wait_held($node, 0);
@@ -202,26 +160,26 @@ sub run_pair
 	my $ddl_pid;
 	if ($ddl->{database})
 	{
-		ended($pair->{job_pid}, 1);
-		$ddl_pid = start('postgres', 'ddl', named($ddl->{sql}, $pair));
+		lsm_ended($pair->{job_pid}, 1);
+		$ddl_pid = lsm_start_session($node, 'postgres', 'ddl', named($ddl->{sql}, $pair));
 	}
 	else
 	{
-		$ddl_pid = start($pair->{db}, 'ddl', commands($pair, $ddl, $rollback));
+		$ddl_pid = lsm_start_session($node, $pair->{db}, 'ddl', commands($pair, $ddl, $rollback));
 	}
-	my $at_once = ended_or_waits($ddl_pid);
+	my $at_once = lsm_ended_or_waits($node, $ddl_pid);
 	my $after;
 	if ($at_once && $ddl->{database} && !$ddl->{gone})
 	{
-		$after = start($pair->{db}, 'after', write_rows($pair, 100_000) . named("SELECT lsm_flush('NAME_l')", $pair));
-		ended_or_waits($after);
+		$after = lsm_start_session($node, $pair->{db}, 'after', write_rows($pair, 100_000) . named("SELECT lsm_flush('NAME_l')", $pair));
+		lsm_ended_or_waits($node, $after);
 	}
 	lsm_release($node);
-	my $end = ended($ddl_pid) && ended($pair->{job_pid});
+	my $end = lsm_ended($ddl_pid) && lsm_ended($pair->{job_pid});
 	if ($ddl->{database} && !$ddl->{gone})
 	{
-		$after //= start($pair->{db}, 'after', write_rows($pair, 100_000) . named("SELECT lsm_flush('NAME_l')", $pair));
-		$end &&= ended($after);
+		$after //= lsm_start_session($node, $pair->{db}, 'after', write_rows($pair, 100_000) . named("SELECT lsm_flush('NAME_l')", $pair));
+		$end &&= lsm_ended($after);
 	}
 	my $wrong = ($held ? '' : "the job was not held\n") . ($end ? '' : "it does not come to an end\n")
 	  . join('', map { output($_) } 'ddl', 'job', $after ? 'after' : ());

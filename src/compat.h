@@ -8,7 +8,7 @@
  * arguments it takes there.  A name of our own (lsm_) stands where 18's cannot
  * be had for older versions.
  *
- * Most of this are macros, and a macro must not meet the declaration that it
+ * Most of them are macros, and a macro must not meet the declaration that it
  * changes.  Therefore this header includes the server's headers that declare
  * such a name, and it comes after all server headers where it is included: last
  * in a file, or in the header of a room, which comes last itself.

@@ -150,7 +150,8 @@ notice(Relation index, List *columns)
 			 errdetail("lsm_index keeps the order of strings with collation \"C\" only, and of enums not at "
 					   "all.  A scan of this index returns nothing in order, and is not limited by a range of such a column."),
 			 collatable ?
-			 errhint("Use COLLATE \"C\", or a btree index, if order or ranges are needed.") :
+			 errhint("Use a btree index for order or ranges, or COLLATE \"C\" here and in the queries.  "
+					 "For equality and LIKE, text_pattern_ops will do.") :
 			 errhint("Use a btree index if order or ranges are needed.")));
 }
 

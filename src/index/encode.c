@@ -588,12 +588,13 @@ lsm_encode_tid(ItemPointer tid, StringInfo out)
 void
 lsm_decode_tid(LsmSlice key, ItemPointer tid)
 {
-	const uint8 *bytes;
+	uint32		block;
+	uint16		offset;
 
-	if (key.len <= LSM_INDEX_TID_BYTES)
+	if (key.len <= LSM_TID_BYTES)
 		lsm_code_corrupt();
-	bytes = (const uint8 *) key.data + key.len - LSM_INDEX_TID_BYTES;
-	ItemPointerSet(tid, get_uint32(bytes), ((uint16) bytes[4] << 8) | bytes[5]);
+	lsm_tid_read(key.data + key.len - LSM_TID_BYTES, &block, &offset);
+	ItemPointerSet(tid, block, offset);
 	if (!ItemPointerIsValid(tid))
 		lsm_code_corrupt();
 }

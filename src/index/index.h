@@ -40,9 +40,8 @@
 
 /* Longest encoded key columns of an entry (without TID), bytes */
 #define LSM_INDEX_MAX_CODE_BYTES	(12 * 1024)
-#define LSM_INDEX_TID_BYTES			6
 
-StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_INDEX_TID_BYTES <= LSM_MAX_KEY_BYTES,
+StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_TID_BYTES <= LSM_MAX_KEY_BYTES,
 				 "index keys must fit into tree keys");
 
 /* First byte of a code.  On disk. */
@@ -208,9 +207,9 @@ lsm_buffer_init(StringInfo buf, int bytes)
 static inline LsmSlice
 lsm_key_columns(LsmSlice key)
 {
-	if (unlikely(key.len <= LSM_INDEX_TID_BYTES))
+	if (unlikely(key.len <= LSM_TID_BYTES))
 		lsm_code_corrupt();
-	return lsm_slice(key.data, key.len - LSM_INDEX_TID_BYTES);
+	return lsm_slice(key.data, key.len - LSM_TID_BYTES);
 }
 
 /*

@@ -43,14 +43,14 @@ index_check(LsmSlice key, LsmSlice value)
 {
 	const uint8 *tid;
 
-	if (key.len <= LSM_INDEX_TID_BYTES)
+	if (key.len <= LSM_TID_BYTES)
 		return psprintf("key of %u bytes has no columns", key.len);
-	if (key.len > LSM_INDEX_MAX_CODE_BYTES + LSM_INDEX_TID_BYTES)
+	if (key.len > LSM_INDEX_MAX_CODE_BYTES + LSM_TID_BYTES)
 		return psprintf("key of %u bytes is too long", key.len);
 	if ((uint8) key.data[0] < LSM_CODE_NULL_FIRST ||
 		(uint8) key.data[0] > LSM_CODE_NULL_LAST)
 		return psprintf("key begins with byte %02x", (uint8) key.data[0]);
-	tid = (const uint8 *) key.data + key.len - LSM_INDEX_TID_BYTES;
+	tid = (const uint8 *) key.data + key.len - LSM_TID_BYTES;
 	if (tid[4] == 0 && tid[5] == 0)
 		return pstrdup("key ends with an invalid row identifier");
 	if (value.len < 1)

@@ -305,20 +305,16 @@ verify_entries(VerifyIndex *v)
 	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
 	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
 	{
-		const uint8 *tid;
-		BlockNumber block;
-		OffsetNumber offset;
+		uint32		block;
+		uint16		offset;
 
 		CHECK_FOR_INTERRUPTS();
-		if (key.len < 6)
+		if (key.len < LSM_TID_BYTES)
 		{
 			put_index_problem(v, psprintf("key of %u bytes has no row identifier", key.len));
 			continue;
 		}
-		tid = (const uint8 *) key.data + key.len - 6;
-		block = ((BlockNumber) tid[0] << 24) | ((BlockNumber) tid[1] << 16) |
-			((BlockNumber) tid[2] << 8) | tid[3];
-		offset = ((OffsetNumber) tid[4] << 8) | tid[5];
+		lsm_tid_read(key.data + key.len - LSM_TID_BYTES, &block, &offset);
 		if (offset < 1 || offset > LSM_TID_OFFSETS)
 			put_index_problem(v, psprintf("entry points to row (%u,%u), which cannot exist",
 										  block, offset));

@@ -102,7 +102,7 @@ static inline bool
 fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value, LsmRow *row,
 		  LsmStamp *stamp)
 {
-	char		key[LSM_TID_KEY_BYTES];
+	char		key[LSM_TID_BYTES];
 	LsmProbe	probe;
 
 	lsm_key_encode(packed, key);
@@ -154,7 +154,7 @@ lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 LsmPruned
 lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
 {
-	char		key[LSM_TID_KEY_BYTES];
+	char		key[LSM_TID_BYTES];
 
 	if (RecoveryInProgress() ||
 		!lsm_row_surely_dead(row, GlobalVisTestFor(rel)))
@@ -175,7 +175,7 @@ lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		char		key[LSM_TID_KEY_BYTES];
+		char		key[LSM_TID_BYTES];
 
 		lsm_key_encode(lsm_tid_pack(&dead[i].tid), key);
 		(void) lsm_tree_prune(tree, lsm_slice(key, sizeof(key)), dead[i].xid);
@@ -268,7 +268,7 @@ lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot,
 
 	if (snapshot->snapshot_type == SNAPSHOT_ANY)
 	{
-		char		key[LSM_TID_KEY_BYTES];
+		char		key[LSM_TID_BYTES];
 		LsmStamp	stamp;
 		LsmSlice	last;
 

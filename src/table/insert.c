@@ -84,7 +84,7 @@ lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
 static void
 write_new_rows(Relation rel, LsmTree *tree, LsmEntry *entries, int n, uint64 *packed)
 {
-	char		keys[LSM_MAX_WRITE_ENTRIES][LSM_TID_KEY_BYTES];
+	char		keys[LSM_MAX_WRITE_ENTRIES][LSM_TID_BYTES];
 	LsmWrite	write;
 	uint64		number;
 	int			i;
@@ -93,7 +93,7 @@ write_new_rows(Relation rel, LsmTree *tree, LsmEntry *entries, int n, uint64 *pa
 	lsm_relation_check_room(rel, tree, n);
 	for (i = 0; i < n; i++)
 	{
-		entries[i].key = lsm_slice(keys[i], LSM_TID_KEY_BYTES);
+		entries[i].key = lsm_slice(keys[i], LSM_TID_BYTES);
 		entries[i].probably_new = true;
 		entries[i].known_new = true;
 	}
@@ -110,7 +110,7 @@ write_new_rows(Relation rel, LsmTree *tree, LsmEntry *entries, int n, uint64 *pa
 void
 lsm_reserve_rows(LsmTree *tree, int n)
 {
-	char		key[LSM_TID_KEY_BYTES];
+	char		key[LSM_TID_BYTES];
 	uint16		no_attributes = 0;
 	LsmRow		dead;
 	LsmEntry	entry;
@@ -300,7 +300,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 		memset(entries, 0, sizeof(entries));
 		for (i = first; i < nslots && i - first < LSM_MAX_WRITE_ENTRIES; i++)
 		{
-			bytes += LSM_TID_KEY_BYTES + offsets[i + 1] - offsets[i];
+			bytes += LSM_TID_BYTES + offsets[i + 1] - offsets[i];
 			if (bytes > LSM_MAX_ENTRY_BYTES && i > first)
 				break;
 			entries[i - first].value = lsm_slice(buf.data + offsets[i],

@@ -290,8 +290,8 @@ check_value(LsmSlice key, LsmSlice value)
 	const char *problem;
 	uint64		packed;
 
-	if (key.len != LSM_TID_KEY_BYTES)
-		return psprintf("key has %u bytes instead of %d", key.len, LSM_TID_KEY_BYTES);
+	if (key.len != LSM_TID_BYTES)
+		return psprintf("key has %u bytes instead of %d", key.len, LSM_TID_BYTES);
 	packed = lsm_key_decode(key.data);
 	if ((packed & 0xFFFF) < 1 || (packed & 0xFFFF) > LSM_TID_OFFSETS)
 		return psprintf("TID (%u,%u) is impossible",

@@ -62,9 +62,9 @@ lsm_target_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 	target->packed = lsm_tid_pack(tid);
 	lsm_key_encode(target->packed, target->key);
 	target->lock_digest =
-		lsm_lock_digest(lsm_slice(target->key, LSM_TID_KEY_BYTES));
+		lsm_lock_digest(lsm_slice(target->key, LSM_TID_BYTES));
 	lsm_probe_begin_hashed(tree, &target->probe,
-						   lsm_slice(target->key, LSM_TID_KEY_BYTES),
+						   lsm_slice(target->key, LSM_TID_BYTES),
 						   target->lock_digest);
 	initStringInfo(&target->value);
 }
@@ -90,7 +90,7 @@ lsm_target_read(LsmRowChange *target)
 	else
 	{
 		lsm_stamp_take(target->tree, target->lock_digest, &target->stamp);
-		if (!lsm_tree_get(target->tree, lsm_slice(target->key, LSM_TID_KEY_BYTES),
+		if (!lsm_tree_get(target->tree, lsm_slice(target->key, LSM_TID_BYTES),
 						  &target->probe, &target->value))
 			return false;
 	}
@@ -132,7 +132,7 @@ lsm_target_override(LsmRowChange *target, const LsmRow *header)
 	initStringInfo(&buf);
 	lsm_row_encode(&buf, header, false);
 	memset(&entry, 0, sizeof(entry));
-	entry.key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
+	entry.key = lsm_slice(target->key, LSM_TID_BYTES);
 	entry.value = lsm_slice(buf.data, buf.len);
 	entry.digest = target->lock_digest;
 	entry.hashed = true;
@@ -462,7 +462,7 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	StringInfoData new_value;
 	LsmEntry	entries[2];
 	LsmWrite	write;
-	char		key[LSM_TID_KEY_BYTES];
+	char		key[LSM_TID_BYTES];
 	bool		written;
 
 	/*
@@ -490,12 +490,12 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	entries[0].value = lsm_slice(new_value.data, new_value.len);
 	entries[0].probably_new = true;
 	entries[0].known_new = true;
-	entries[1].key = lsm_slice(target->key, LSM_TID_KEY_BYTES);
+	entries[1].key = lsm_slice(target->key, LSM_TID_BYTES);
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
 	entries[1].digest = target->lock_digest;
 	entries[1].hashed = true;
 	entries[1].key_locked = true;
-	Assert(2 * LSM_TID_KEY_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
+	Assert(2 * LSM_TID_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
 
 	lsm_relation_check_room(target->rel, target->tree, 1);
 	lsm_write_begin(target->tree, &write, entries, 2);

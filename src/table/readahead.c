@@ -77,7 +77,7 @@ lsm_ahead_free(LsmAhead *ahead)
 bool
 lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext context)
 {
-	char		limit[LSM_TID_KEY_BYTES];
+	char		limit[LSM_TID_BYTES];
 
 	if (ahead->batch == NULL)
 	{
@@ -183,7 +183,7 @@ next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
 	uint64		packed = lsm_ahead_key(ahead, ahead->next);
 	HeapTuple	tuple;
 
-	if (unlikely(entry->key_bytes != LSM_TID_KEY_BYTES || !TTS_IS_HEAPTUPLE(slot)))
+	if (unlikely(entry->key_bytes != LSM_TID_BYTES || !TTS_IS_HEAPTUPLE(slot)))
 		return false;
 	tuple = form_alike(&ahead->model, batch->bytes.data + entry->value_offset,
 					   entry->value_bytes, packed, relid);
@@ -234,7 +234,7 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 	uint32		data_offset = batch->aligned;
 	HeapTuple	tuple;
 
-	if (unlikely(entry->key_bytes != LSM_TID_KEY_BYTES))
+	if (unlikely(entry->key_bytes != LSM_TID_BYTES))
 		return LSM_AHEAD_MALFORMED;
 	if (entry->value_bytes == 0)
 	{
@@ -318,7 +318,7 @@ fetch_fill(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed, bool go_on,
 	}
 	if (!go_on)
 	{
-		char		key[LSM_TID_KEY_BYTES];
+		char		key[LSM_TID_BYTES];
 
 		lsm_ahead_reset(&fetch->ahead);
 		lsm_key_encode(packed, key);

@@ -179,7 +179,7 @@ copy_version(LsmRewrite *rw, HeapTuple tuple, LsmRow *row)
 	TupleDesc	new_desc = RelationGetDescr(rw->new);
 	MemoryContext old_context = MemoryContextSwitchTo(rw->row_context);
 	HeapTuple	copy;
-	char		key[LSM_TID_KEY_BYTES];
+	char		key[LSM_TID_BYTES];
 	uint64		packed;
 	int			i;
 
@@ -219,7 +219,7 @@ end_rewrite(LsmRewrite *rw)
 	hash_seq_init(&status, rw->pending);
 	while ((link = hash_seq_search(&status)) != NULL)
 	{
-		char		key[LSM_TID_KEY_BYTES];
+		char		key[LSM_TID_BYTES];
 
 		if (link->new_next == 0)
 			continue;			/* the successor is gone: it was deleted */

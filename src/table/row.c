@@ -125,7 +125,7 @@ lsm_row_parse(LsmSlice value, LsmRow *row)
 	ItemPointerSetInvalid(&row->next);
 	if (row->flags & LSM_ROW_HAS_NEXT)
 	{
-		char		key[LSM_TID_KEY_BYTES];
+		char		key[LSM_TID_BYTES];
 
 		if (!take(&p, end, key, sizeof(key)))
 			return "next TID is cut off";
@@ -200,7 +200,7 @@ encode_header(char *p, const LsmRow *row, uint8 tag)
 	if (flags & LSM_ROW_HAS_NEXT)
 	{
 		lsm_key_encode(lsm_tid_pack(&row->next), p);
-		p += LSM_TID_KEY_BYTES;
+		p += LSM_TID_BYTES;
 	}
 	if (flags & LSM_ROW_SPECULATIVE)
 		p = put(p, &row->token, sizeof(row->token));

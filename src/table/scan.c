@@ -261,7 +261,7 @@ lsm_scan_blocks_done(LsmTableScan *scan)
 static void
 position(LsmTableScan *scan, ScanDirection direction)
 {
-	char		key[LSM_TID_KEY_BYTES];
+	char		key[LSM_TID_BYTES];
 
 	lsm_key_encode(ScanDirectionIsForward(direction) ? scan->low : scan->high, key);
 	lsm_cursor_seek(scan_cursor(scan), lsm_slice(key, sizeof(key)), false, direction);
@@ -340,7 +340,7 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 		}
 		if (step_entry(scan, direction, &key, &value))
 		{
-			if (key.len != LSM_TID_KEY_BYTES)
+			if (key.len != LSM_TID_BYTES)
 				ereport(ERROR,
 						(errcode(ERRCODE_DATA_CORRUPTED),
 						 errmsg("table \"%s\" has a key of %u bytes",
@@ -370,7 +370,7 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 static void
 note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
 {
-	char		key[LSM_TID_KEY_BYTES];
+	char		key[LSM_TID_BYTES];
 
 	if (lsm_row_prune(scan->base.rs_rd, scan->tree, packed, row) != LSM_PRUNE_IN_FILE ||
 		!scan->batched)

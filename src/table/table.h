@@ -75,7 +75,6 @@ extern void lsm_table_init(void);
 #define LSM_BODY_HASVARWIDTH	0x1000
 #define LSM_BODY_HASEXTERNAL	0x2000
 
-#define LSM_TID_KEY_BYTES		6
 #define LSM_LOCKER_BYTES		5
 #define LSM_MAX_LOCKERS			800 /* of one row version */
 
@@ -86,7 +85,7 @@ extern void lsm_table_init(void);
 #define LSM_ROW_HEADER_BYTES(nlockers) (31 + 2 + (nlockers) * LSM_LOCKER_BYTES)
 #define LSM_ROW_BODY_MAX_BYTES \
 	(LSM_MAX_ENTRY_BYTES - \
-	 2 * (LSM_TID_KEY_BYTES + LSM_ROW_HEADER_BYTES(LSM_MAX_LOCKERS)))
+	 2 * (LSM_TID_BYTES + LSM_ROW_HEADER_BYTES(LSM_MAX_LOCKERS)))
 
 /*
  * A decoded value.  `lockers` and `body` point into the value it was decoded
@@ -127,7 +126,7 @@ lsm_key_encode(uint64 packed, char *key)
 {
 	int			i;
 
-	for (i = LSM_TID_KEY_BYTES - 1; i >= 0; i--, packed >>= 8)
+	for (i = LSM_TID_BYTES - 1; i >= 0; i--, packed >>= 8)
 		key[i] = (char) (packed & 0xFF);
 }
 
@@ -137,10 +136,8 @@ lsm_key_decode(const char *key)
 	uint32		block;
 	uint16		offset;
 
-	StaticAssertStmt(LSM_TID_KEY_BYTES == sizeof(block) + sizeof(offset), "parts of a TID");
-	memcpy(&block, key, sizeof(block));
-	memcpy(&offset, key + sizeof(block), sizeof(offset));
-	return ((uint64) pg_bswap32(block) << 16) | pg_bswap16(offset);
+	lsm_tid_read(key, &block, &offset);
+	return ((uint64) block << 16) | offset;
 }
 
 /* the packed TID of a row number, see lsm_tree_allocate_rows() */
@@ -267,7 +264,7 @@ typedef struct LsmRowChange
 	LsmTree    *tree;
 	ItemPointerData tid;
 	uint64		packed;
-	char		key[LSM_TID_KEY_BYTES];
+	char		key[LSM_TID_BYTES];
 	LsmDigest	lock_digest;
 	LsmProbe	probe;
 	LsmStamp	stamp;

@@ -25,6 +25,7 @@
 
 #include "access/sdir.h"
 #include "lib/stringinfo.h"
+#include "port/pg_bswap.h"
 #include "utils/rel.h"
 
 #include "compat.h"
@@ -66,6 +67,22 @@ lsm_slice_compare(LsmSlice a, LsmSlice b)
 	int			c = memcmp(a.data, b.data, Min(a.len, b.len));
 
 	return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
+}
+
+/*
+ * A row's TID in a key: block (4 bytes) and offset (2 bytes), both big-endian.
+ * The key of a table tree is one, that of an index tree ends with one.
+ */
+#define LSM_TID_BYTES		6
+
+static inline void
+lsm_tid_read(const char *bytes, uint32 *block, uint16 *offset)
+{
+	StaticAssertStmt(LSM_TID_BYTES == sizeof(*block) + sizeof(*offset), "parts of a TID");
+	memcpy(block, bytes, sizeof(*block));
+	memcpy(offset, bytes + sizeof(*block), sizeof(*offset));
+	*block = pg_bswap32(*block);
+	*offset = pg_bswap16(*offset);
 }
 
 /* Numbers are on disk (metapage). */

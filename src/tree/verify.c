@@ -238,7 +238,7 @@ check_entry(Verify *verify, LsmSlice key, LsmSlice value)
 {
 	LsmTree    *tree = verify->tree;
 
-	if (tree->kind == LSM_KIND_INDEX && key.len < 6)
+	if (tree->kind == LSM_KIND_INDEX && key.len < LSM_TID_BYTES)
 	{
 		note_entry(verify, verify->path, "key is too short");
 		return;

@@ -337,7 +337,7 @@ extern void lsm_tree_exit(LsmTree *tree);
 static inline uint32
 lsm_filter_key_bytes(LsmKind kind, uint32 key_bytes)
 {
-	return kind == LSM_KIND_INDEX ? key_bytes - 6 : key_bytes;
+	return kind == LSM_KIND_INDEX ? key_bytes - LSM_TID_BYTES : key_bytes;
 }
 
 static inline LsmSlice
@@ -346,18 +346,15 @@ lsm_filter_key(const LsmTree *tree, LsmSlice key)
 	return lsm_slice(key.data, lsm_filter_key_bytes(tree->kind, key.len));
 }
 
-/* A table tree's key: block (4 bytes) and offset (2 bytes), both big-endian */
-#define LSM_ROW_KEY_BYTES	6
-
 /* Number of the row that a table tree's key stands for, plus one. */
 static inline uint64
 lsm_row_key_limit(LsmSlice key)
 {
-	const unsigned char *k = (const unsigned char *) key.data;
-	uint64		block = ((uint64) k[0] << 24) | ((uint64) k[1] << 16) | ((uint64) k[2] << 8) | k[3];
-	uint64		offset = ((uint64) k[4] << 8) | k[5];
+	uint32		block;
+	uint16		offset;
 
-	return block * LSM_TID_OFFSETS + offset;	/* offsets start at 1 */
+	lsm_tid_read(key.data, &block, &offset);
+	return (uint64) block * LSM_TID_OFFSETS + offset;	/* offsets start at 1 */
 }
 
 /*
@@ -368,7 +365,7 @@ lsm_row_key_limit(LsmSlice key)
 static inline LsmDigest
 lsm_memtable_digest(const LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 {
-	if (tree->kind != LSM_KIND_TABLE || filter_key.len != LSM_ROW_KEY_BYTES)
+	if (tree->kind != LSM_KIND_TABLE || filter_key.len != LSM_TID_BYTES)
 		return digest;
 	return (digest & ~(uint64) PG_UINT32_MAX) | (uint32) lsm_row_key_limit(filter_key);
 }

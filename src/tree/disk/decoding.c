@@ -40,7 +40,7 @@ writes_row(XLogReaderState *record)
 	memcpy(&append, data, sizeof(append));
 	data += sizeof(append) + (append.fresh ? sizeof(uint64) : 0);
 	return data < end && lsm_log_header_get(data, end, &header) &&
-		header.key_bytes == LSM_ROW_KEY_BYTES;
+		header.key_bytes == LSM_TID_BYTES;
 }
 
 void

@@ -71,7 +71,7 @@ put_fence(LsmSstIter *iter, char *fence, uint16 *bytes)
 	if (!lsm_sst_iter_valid(iter))
 		return false;
 	key = lsm_sst_iter_key(iter, &len);
-	if (len != LSM_ROW_KEY_BYTES)
+	if (len != LSM_TID_BYTES)
 		return false;
 	memcpy(fence, key, len);
 	*bytes = (uint16) len;

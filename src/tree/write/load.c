@@ -328,7 +328,7 @@ lsm_log_read_header(LsmTree *tree, BlockNumber block, const char *data, const ch
 	if (!lsm_log_header_get(data, end, header) ||
 		header->key_bytes == 0 || header->value_bytes == 0 ||	/* a value has a tag */
 		header->key_bytes + header->value_bytes > LSM_MAX_ENTRY_BYTES ||
-		(tree->kind == LSM_KIND_INDEX && header->key_bytes < 6) ||
+		(tree->kind == LSM_KIND_INDEX && header->key_bytes < LSM_TID_BYTES) ||
 		header->seq_step == 0)
 		lsm_log_corrupt(tree, block, "impossible entry header");
 }
@@ -356,7 +356,7 @@ lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const LsmLogHeader *header,
 
 	if (seq > pg_atomic_read_u64(&ctl->seq))
 		pg_atomic_write_u64(&ctl->seq, seq);
-	if (tree->kind == LSM_KIND_TABLE && key.len == LSM_ROW_KEY_BYTES)
+	if (tree->kind == LSM_KIND_TABLE && key.len == LSM_TID_BYTES)
 	{
 		uint64		limit = lsm_row_key_limit(key);
 

@@ -328,7 +328,7 @@ lsm_write_prepare(LsmTree *tree, LsmEntry *entries, int nentries)
 							(uint64) entry->key.len + entry->value.len,
 							LSM_MAX_ENTRY_BYTES)));
 		Assert(entry->value.len >= 1);
-		Assert(tree->kind != LSM_KIND_INDEX || entry->key.len >= 6);
+		Assert(tree->kind != LSM_KIND_INDEX || entry->key.len >= LSM_TID_BYTES);
 
 		entry->node = NULL;
 		total += entry->key.len + entry->value.len + LSM_ENTRY_OVERHEAD;

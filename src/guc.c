@@ -179,7 +179,7 @@ define_tree_settings(void)
 	DefineCustomIntVariable("lsm.target_file_size",
 							"Size at which sorted files are cut.",
 							NULL,
-							&lsm_target_file_size_kb,
+							&lsm_row_change_file_size_kb,
 							65536, 64, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("lsm.compression",

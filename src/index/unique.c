@@ -59,13 +59,13 @@
 /* Dead entries of the key deleted along with an insertion */
 #define MAX_TOMBSTONES	16
 
-typedef enum Verdict
+typedef enum UniqueVerdict
 {
 	VERDICT_UNIQUE,
 	VERDICT_PERHAPS_NOT,		/* UNIQUE_CHECK_PARTIAL: to be checked later */
 	VERDICT_WAIT,				/* for `xwait` */
 	VERDICT_AGAIN				/* what was read cannot be relied on */
-} Verdict;
+} UniqueVerdict;
 
 typedef struct UniqueCheck
 {
@@ -132,7 +132,7 @@ remember_dead(UniqueCheck *check, LsmSlice key)
  * Look at one entry with our key.  Returns VERDICT_UNIQUE if it does not
  * conflict.
  */
-static Verdict
+static UniqueVerdict
 check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 {
 	LsmUniqueInsert *insert = check->insert;
@@ -183,11 +183,11 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 	return VERDICT_UNIQUE;		/* not reached */
 }
 
-static Verdict
+static UniqueVerdict
 check_unique(UniqueCheck *check, LsmDigest digest)
 {
 	LsmUniqueInsert *insert = check->insert;
-	Verdict		verdict = VERDICT_UNIQUE;
+	UniqueVerdict		verdict = VERDICT_UNIQUE;
 	LsmProbe	probe;
 	LsmCursor  *cursor;
 	LsmSlice	key;
@@ -259,7 +259,7 @@ lsm_insert_unique(LsmUniqueInsert *insert)
 	UniqueCheck check = {.insert = insert};
 	LsmDigest	lock = lsm_lock_digest(lsm_key_columns(insert->key));
 	LsmStamp	stamp;
-	Verdict		verdict;
+	UniqueVerdict		verdict;
 
 	for (;;)
 	{

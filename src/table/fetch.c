@@ -183,7 +183,7 @@ lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n)
 }
 
 IndexFetchTableData *
-lsm_index_fetch_begin(Relation rel)
+lsm_table_fetch_begin(Relation rel)
 {
 	LsmIndexFetch *fetch = palloc0(sizeof(LsmIndexFetch));
 
@@ -200,13 +200,13 @@ lsm_index_fetch_begin(Relation rel)
 }
 
 void
-lsm_index_fetch_reset(IndexFetchTableData *data)
+lsm_table_fetch_reset(IndexFetchTableData *data)
 {
 	/* nothing is held between calls but copies, which stay good */
 }
 
 void
-lsm_index_fetch_end(IndexFetchTableData *data)
+lsm_table_fetch_end(IndexFetchTableData *data)
 {
 	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
 
@@ -216,7 +216,7 @@ lsm_index_fetch_end(IndexFetchTableData *data)
 }
 
 bool
-lsm_index_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
+lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
 					  TupleTableSlot *slot, bool *call_again, bool *all_dead)
 {
 	LsmIndexFetch *fetch = (LsmIndexFetch *) data;

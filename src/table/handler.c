@@ -40,10 +40,10 @@ const TableAmRoutine lsm_table_methods = {
 	.parallelscan_initialize = lsm_parallelscan_initialize,
 	.parallelscan_reinitialize = lsm_parallelscan_reinitialize,
 
-	.index_fetch_begin = lsm_index_fetch_begin,
-	.index_fetch_reset = lsm_index_fetch_reset,
-	.index_fetch_end = lsm_index_fetch_end,
-	.index_fetch_tuple = lsm_index_fetch_tuple,
+	.index_fetch_begin = lsm_table_fetch_begin,
+	.index_fetch_reset = lsm_table_fetch_reset,
+	.index_fetch_end = lsm_table_fetch_end,
+	.index_fetch_tuple = lsm_table_fetch_tuple,
 
 	.tuple_fetch_row_version = lsm_tuple_fetch_row_version,
 	.tuple_tid_valid = lsm_tuple_tid_valid,

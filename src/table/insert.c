@@ -210,10 +210,10 @@ lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 	LsmRowChange	target;
 	LsmRow		header;
 
-	lsm_target_init(&target, rel, tree, &slot->tts_tid);
+	lsm_row_change_init(&target, rel, tree, &slot->tts_tid);
 	do
 	{
-		if (!lsm_target_read(&target))
+		if (!lsm_row_change_read(&target))
 			elog(ERROR, "speculatively inserted row is missing");
 		if (target.row.xmin != xid)
 			elog(ERROR, "attempted to complete a row inserted by another transaction");
@@ -230,7 +230,7 @@ lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 			header.xmin = InvalidTransactionId;
 			header.cmin = 0;
 		}
-	} while (!lsm_target_override(&target, &header));
+	} while (!lsm_row_change_override(&target, &header));
 
 	if (!succeeded)
 	{
@@ -245,7 +245,7 @@ lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 		/* the insertion was counted too */
 		pgstat_count_heap_delete(rel);
 	}
-	lsm_target_free(&target);
+	lsm_row_change_free(&target);
 }
 
 /*

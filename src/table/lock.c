@@ -243,7 +243,7 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 	{
 		LsmRowChange	target;
 
-		lsm_target_init(&target, rel, tree, &tid);
+		lsm_row_change_init(&target, rel, tree, &tid);
 		for (;;)
 		{
 			LsmRow		header;
@@ -251,7 +251,7 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 			bool		written;
 
 			/* gone, or made by someone else: the chain ends before it */
-			if (!lsm_target_read(&target) || target.row.xmin != xmax ||
+			if (!lsm_row_change_read(&target) || target.row.xmin != xmax ||
 				(!lsm_xid_running(xmax) && !TransactionIdDidCommit(xmax)))
 			{
 				result = TM_Ok;
@@ -272,9 +272,9 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 			written = true;
 			if (result == TM_Ok)
 			{
-				lsm_target_settle(&target, InvalidTransactionId, mode, &header);
+				lsm_row_change_header(&target, InvalidTransactionId, mode, &header);
 				lsm_header_add_locker(&header, xid, mode);
-				written = lsm_target_override(&target, &header);
+				written = lsm_row_change_override(&target, &header);
 				lsm_header_free(&header);
 			}
 			if (!written)
@@ -292,7 +292,7 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 			}
 			break;
 		}
-		lsm_target_free(&target);
+		lsm_row_change_free(&target);
 	}
 	return result;
 }
@@ -355,7 +355,7 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 	TM_Result	result;
 	bool		have_tuple_lock = false;
 
-	lsm_target_init(&target, rel, tree, tid);
+	lsm_row_change_init(&target, rel, tree, tid);
 	for (;;)
 	{
 		LsmRow		header;
@@ -365,7 +365,7 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 		bool		updated;
 		bool		written;
 
-		*found = lsm_target_read(&target);
+		*found = lsm_row_change_read(&target);
 		if (!*found)
 		{
 			tmfd->ctid = *tid;
@@ -385,14 +385,14 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 				!wait_for_xid(rel, &target.tid, xwait, policy, XLTW_Lock))
 			{
 				result = TM_WouldBlock;
-				lsm_target_failure(&target, result, tmfd);
+				lsm_row_change_failure(&target, result, tmfd);
 				break;
 			}
 			continue;
 		}
 		if (result != TM_Ok)
 		{
-			lsm_target_failure(&target, result, tmfd);
+			lsm_row_change_failure(&target, result, tmfd);
 			break;
 		}
 
@@ -404,13 +404,13 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 										 target.row.xmax, xid, mode);
 			if (result != TM_Ok)
 			{
-				lsm_target_failure(&target, result, tmfd);
+				lsm_row_change_failure(&target, result, tmfd);
 				break;
 			}
 		}
-		lsm_target_settle(&target, InvalidTransactionId, mode, &header);
+		lsm_row_change_header(&target, InvalidTransactionId, mode, &header);
 		lsm_header_add_locker(&header, xid, mode);
-		written = lsm_target_override(&target, &header);
+		written = lsm_row_change_override(&target, &header);
 		lsm_header_free(&header);
 		if (written)
 			break;
@@ -419,7 +419,7 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 	if (*found)
 		lsm_row_store(rel, &target.row, target.packed, slot);
 	lsm_tuplock_release(rel, &target.tid, mode, have_tuple_lock);
-	lsm_target_free(&target);
+	lsm_row_change_free(&target);
 	return result;
 }
 

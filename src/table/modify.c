@@ -53,7 +53,7 @@ updated_often(const LsmRowChange *target, uint64 packed)
 /* ---- LsmRowChange ---- */
 
 void
-lsm_target_init(LsmRowChange *target, Relation rel, LsmTree *tree,
+lsm_row_change_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 				const ItemPointerData *tid)
 {
 	target->rel = rel;
@@ -70,13 +70,13 @@ lsm_target_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 }
 
 void
-lsm_target_free(LsmRowChange *target)
+lsm_row_change_free(LsmRowChange *target)
 {
 	pfree(target->value.data);
 }
 
 bool
-lsm_target_read(LsmRowChange *target)
+lsm_row_change_read(LsmRowChange *target)
 {
 	LsmSlice	last;
 
@@ -107,7 +107,7 @@ lsm_target_read(LsmRowChange *target)
 }
 
 bool
-lsm_target_apply(LsmRowChange *target, LsmWrite *write)
+lsm_row_change_apply(LsmRowChange *target, LsmWrite *write)
 {
 	bool		holds;
 
@@ -122,7 +122,7 @@ lsm_target_apply(LsmRowChange *target, LsmWrite *write)
 }
 
 bool
-lsm_target_override(LsmRowChange *target, const LsmRow *header)
+lsm_row_change_override(LsmRowChange *target, const LsmRow *header)
 {
 	StringInfoData buf;
 	LsmEntry	entry;
@@ -138,7 +138,7 @@ lsm_target_override(LsmRowChange *target, const LsmRow *header)
 	entry.hashed = true;
 	entry.key_locked = true;
 	lsm_write_begin(target->tree, &write, &entry, 1);
-	written = lsm_target_apply(target, &write);
+	written = lsm_row_change_apply(target, &write);
 	pfree(buf.data);
 	return written;
 }
@@ -148,7 +148,7 @@ lsm_target_override(LsmRowChange *target, const LsmRow *header)
  * commit record: if one survives a crash, so does the other.
  */
 void
-lsm_target_settle(const LsmRowChange *target, TransactionId xid, LockTupleMode mode,
+lsm_row_change_header(const LsmRowChange *target, TransactionId xid, LockTupleMode mode,
 				  LsmRow *header)
 {
 	const LsmRow *row = &target->row;
@@ -207,7 +207,7 @@ lsm_header_free(LsmRow *header)
 }
 
 void
-lsm_target_failure(const LsmRowChange *target, TM_Result result, TM_FailureData *tmfd)
+lsm_row_change_failure(const LsmRowChange *target, TM_Result result, TM_FailureData *tmfd)
 {
 	const LsmRow *row = &target->row;
 
@@ -321,10 +321,10 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 	bool		written;
 
 	forbid_parallel("delete");
-	lsm_target_init(&target, rel, lsm_table_tree(rel), tid);
+	lsm_row_change_init(&target, rel, lsm_table_tree(rel), tid);
 	for (;;)
 	{
-		if (!lsm_target_read(&target))
+		if (!lsm_row_change_read(&target))
 		{
 			result = missing_failure(&target, tmfd);
 			break;
@@ -336,18 +336,18 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 		result = check_command(&target, result, crosscheck, "delete");
 		if (result != TM_Ok)
 		{
-			lsm_target_failure(&target, result, tmfd);
+			lsm_row_change_failure(&target, result, tmfd);
 			break;
 		}
 
-		lsm_target_settle(&target, xid, LockTupleExclusive, &header);
+		lsm_row_change_header(&target, xid, LockTupleExclusive, &header);
 		Assert(!(header.flags & LSM_ROW_HAS_XMAX));
 		header.flags |= LSM_ROW_HAS_XMAX | LSM_ROW_KEYS_UPDATED;
 		if (changing_partition)
 			header.flags |= LSM_ROW_MOVED;
 		header.xmax = xid;
 		header.cmax = cid;
-		written = lsm_target_override(&target, &header);
+		written = lsm_row_change_override(&target, &header);
 		lsm_header_free(&header);
 		if (written)
 			break;
@@ -356,7 +356,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 	if (result != TM_Ok)
 	{
 		lsm_tuplock_release(rel, &target.tid, LockTupleExclusive, have_tuple_lock);
-		lsm_target_free(&target);
+		lsm_row_change_free(&target);
 		return result;
 	}
 
@@ -370,7 +370,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 	}
 	finish_change(&target, LockTupleExclusive, have_tuple_lock);
 	pgstat_count_heap_delete(rel);
-	lsm_target_free(&target);
+	lsm_row_change_free(&target);
 	return TM_Ok;
 }
 
@@ -469,7 +469,7 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	 * a stronger lock than the update's stays: FOR UPDATE before a no-key
 	 * update
 	 */
-	lsm_target_settle(target, xid,
+	lsm_row_change_header(target, xid,
 					  keys_intact ? LockTupleNoKeyExclusive : LockTupleExclusive,
 					  &old_header);
 	Assert(!(old_header.flags & LSM_ROW_HAS_XMAX));
@@ -507,7 +507,7 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	lsm_row_encode(&old_value, &old_header, false);
 	Assert(old_value.data == entries[1].value.data &&
 		   old_value.len == entries[1].value.len);
-	written = lsm_target_apply(target, &write);
+	written = lsm_row_change_apply(target, &write);
 
 	pfree(old_value.data);
 	pfree(new_value.data);
@@ -580,9 +580,9 @@ lock_and_toast(LsmUpdate *update)
 
 	lsm_row_find_conflict(&target->row, update->mode, &before);
 	update->own_locks = before.own;
-	lsm_target_settle(target, InvalidTransactionId, update->mode, &header);
+	lsm_row_change_header(target, InvalidTransactionId, update->mode, &header);
 	lsm_header_add_locker(&header, update->xid, update->mode);
-	update->row_locked = lsm_target_override(target, &header);
+	update->row_locked = lsm_row_change_override(target, &header);
 	lsm_header_free(&header);
 	if (!update->row_locked)
 		return;
@@ -621,7 +621,7 @@ report_failure(LsmUpdate *update, TM_Result result, TM_FailureData *tmfd)
 			 ItemPointerGetBlockNumberNoCheck(&update->target.tid),
 			 ItemPointerGetOffsetNumberNoCheck(&update->target.tid),
 			 RelationGetRelationName(update->target.rel));
-	lsm_target_failure(&update->target, result, tmfd);
+	lsm_row_change_failure(&update->target, result, tmfd);
 }
 
 /*
@@ -653,11 +653,11 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 	update.newtup = update.stored = ExecFetchSlotHeapTuple(slot, true, &should_free);
 	slot->tts_tableOid = RelationGetRelid(rel);
 	update.newtup->t_tableOid = slot->tts_tableOid;
-	lsm_target_init(&update.target, rel, lsm_table_tree(rel), otid);
+	lsm_row_change_init(&update.target, rel, lsm_table_tree(rel), otid);
 
 	for (;;)
 	{
-		if (!lsm_target_read(&update.target))
+		if (!lsm_row_change_read(&update.target))
 		{
 			result = missing_failure(&update.target, tmfd);
 			break;
@@ -697,7 +697,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		*update_indexes = TU_All;
 	}
 
-	lsm_target_free(&update.target);
+	lsm_row_change_free(&update.target);
 	if (update.oldtup)
 		heap_freetuple(update.oldtup);
 	if (update.stored != update.newtup)

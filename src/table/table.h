@@ -272,21 +272,21 @@ typedef struct LsmRowChange
 	LsmRow		row;
 } LsmRowChange;
 
-extern void lsm_target_init(LsmRowChange *target, Relation rel, LsmTree *tree,
+extern void lsm_row_change_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 							const ItemPointerData *tid);
 
 /* False: no such row.  Else target->row is decoded. */
-extern bool lsm_target_read(LsmRowChange *target);
+extern bool lsm_row_change_read(LsmRowChange *target);
 
 /*
  * Apply a begun write.  False: someone was faster, it was cancelled; read
  * again.
  */
-extern bool lsm_target_apply(LsmRowChange *target, LsmWrite *write);
+extern bool lsm_row_change_apply(LsmRowChange *target, LsmWrite *write);
 
 /* Begin and apply the write of one override with this header. */
-extern bool lsm_target_override(LsmRowChange *target, const LsmRow *header);
-extern void lsm_target_free(LsmRowChange *target);
+extern bool lsm_row_change_override(LsmRowChange *target, const LsmRow *header);
+extern void lsm_row_change_free(LsmRowChange *target);
 
 /*
  * Header to start a change from: an xmax that came to nothing is gone, finished
@@ -294,10 +294,10 @@ extern void lsm_target_free(LsmRowChange *target);
  * stand for them.  The list of lockers is palloc'd (NULL if empty):
  * lsm_header_free() when done.
  */
-extern void lsm_target_settle(const LsmRowChange *target, TransactionId xid,
+extern void lsm_row_change_header(const LsmRowChange *target, TransactionId xid,
 							  LockTupleMode mode, LsmRow *header);
 extern void lsm_header_free(LsmRow *header);
-extern void lsm_target_failure(const LsmRowChange *target, TM_Result result,
+extern void lsm_row_change_failure(const LsmRowChange *target, TM_Result result,
 							   TM_FailureData *tmfd);
 
 extern LsmTree *lsm_table_tree(Relation rel);
@@ -567,10 +567,10 @@ extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed,
 							  Snapshot snapshot, StringInfo value, LsmRow *row,
 							  bool *found);
 
-extern struct IndexFetchTableData *lsm_index_fetch_begin(Relation rel);
-extern void lsm_index_fetch_reset(struct IndexFetchTableData *data);
-extern void lsm_index_fetch_end(struct IndexFetchTableData *data);
-extern bool lsm_index_fetch_tuple(struct IndexFetchTableData *data, ItemPointer tid,
+extern struct IndexFetchTableData *lsm_table_fetch_begin(Relation rel);
+extern void lsm_table_fetch_reset(struct IndexFetchTableData *data);
+extern void lsm_table_fetch_end(struct IndexFetchTableData *data);
+extern bool lsm_table_fetch_tuple(struct IndexFetchTableData *data, ItemPointer tid,
 								  Snapshot snapshot, TupleTableSlot *slot,
 								  bool *call_again, bool *all_dead);
 extern bool lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid,

@@ -24,7 +24,7 @@
 void
 lsm_elastic_read_stats(LsmElasticStats *stats)
 {
-	lsm_elastic_settle(true);
+	lsm_elastic_hand_over(true);
 	LWLockAcquire(&lsm_elastic->lock, LW_SHARED);
 	stats->budget_bytes = (uint64) lsm_elastic->queue.budget * lsm_elastic->unit_bytes;
 	stats->used_bytes = (uint64) lsm_elastic->loaded * lsm_elastic->unit_bytes;
@@ -111,7 +111,7 @@ lsm_tree_segments(LsmTree *tree, int *nsegments)
 	int			n = 0;
 	int			max = 0;
 
-	lsm_elastic_settle(true);
+	lsm_elastic_hand_over(true);
 	for (int i = 0; i < nfiles; i++)
 	{
 		LsmSstBlob	blob;

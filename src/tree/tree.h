@@ -225,7 +225,7 @@ extern bool lsm_elastic_inheritance;
 extern int	lsm_memtable_memory_kb; /* whole arena */
 extern int	lsm_memtable_size_kb;	/* one tree's memtable */
 extern int	lsm_size_ratio;
-extern int	lsm_target_file_size_kb;
+extern int	lsm_row_change_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
 extern int	lsm_max_open_files;
 extern bool lsm_ignore_missing_files;	/* salvage.c */

@@ -28,7 +28,7 @@ static bool no_memory = false;
 
 #include "memtable_harness.h"
 
-#define M ((Memtable *) table)
+#define M ((SkipList *) table)
 
 static int
 nunlinked(void)

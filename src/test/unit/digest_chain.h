@@ -16,7 +16,7 @@
 
 #include "memtable_harness.h"
 
-#define M ((Memtable *) table)
+#define M ((SkipList *) table)
 
 /* Keys of a group share its digest and begin with its filter key. */
 #define KEY_ROOM	32

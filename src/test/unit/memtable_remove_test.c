@@ -25,7 +25,7 @@
 static int64
 count_sound(LsmMemtable *memtable)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	int64		nodes = 0;
 
 	for (int level = 0; level < MEM_MAX_HEIGHT; level++)
@@ -207,7 +207,7 @@ test_remove_shared_digest(void)
 	for (uint32 n = 0; n < 50; n++)
 		put(table, make_key(buffer, n), 4711, n + 1, LSM_TAG_PUT);
 	old = lsm_memtable_find(table, 4711, make_key(buffer, 0));
-	ok(old == lsm_digest_index_search((Memtable *) table, 4711), "the first one is the index entry");
+	ok(old == lsm_digest_index_search((SkipList *) table, 4711), "the first one is the index entry");
 	lsm_memtable_remove(table, old);
 	ok(lsm_memtable_find(table, 4711, make_key(buffer, 0)) == NULL, "it is removed");
 	for (uint32 n = 1; n < 50; n++)
@@ -224,8 +224,8 @@ test_remove_shared_digest(void)
 	   lsm_memnode_value(lsm_memtable_find(table, 4711, make_key(buffer, 0)))->seq == 100 &&
 	   lsm_memtable_find(table, 4711, make_key(buffer, 60)) != NULL,
 	   "a new node of the key, and another key, beside the removed entry");
-	lsm_deferred_settle((Memtable *) table);
-	ok(((Memtable *) table)->index_entries == 1 && count_sound(table) == 51,
+	lsm_deferred_link_all((SkipList *) table);
+	ok(((SkipList *) table)->index_entries == 1 && count_sound(table) == 51,
 	   "still one index entry");
 	lsm_memtable_destroy(table);
 }
@@ -616,7 +616,7 @@ test_churn(void)
 		run_threads(churn_body, NTHREADS + CHURN_READERS);
 		live = count_sound(table);
 		expect(live >= 0, "every level in order, without removed nodes");
-		expect((((Memtable *) table)->nhints > 0) == (churn_round % 2 == 0),
+		expect((((SkipList *) table)->nhints > 0) == (churn_round % 2 == 0),
 			   "searches begin at hints, where prefixes differ");
 		expect(live == (int64) (pg_atomic_read_u64(&table->entries) - removed_count(table)),
 			   "entries and removals are counted");

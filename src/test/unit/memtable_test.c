@@ -124,10 +124,10 @@ test_unique(void)
 	ok(wrong == NULL, wrong ? wrong : "concurrent writers and readers");
 
 	ok(pg_atomic_read_u64(&table->entries) == NKEYS, "counts its nodes");
-	ok(((Memtable *) table)->nindexes == 4, "the index has grown");
-	ok(((Memtable *) table)->nhints == 2 &&
-	   ((Memtable *) table)->hint_failures > 0 &&
-	   ((Memtable *) table)->hint_failures < NKEYS / 6, "searches begin at hints; some have led astray");
+	ok(((SkipList *) table)->nindexes == 4, "the index has grown");
+	ok(((SkipList *) table)->nhints == 2 &&
+	   ((SkipList *) table)->hint_failures > 0 &&
+	   ((SkipList *) table)->hint_failures < NKEYS / 6, "searches begin at hints; some have led astray");
 	ok(pg_atomic_read_u64(&table->bytes) == (uint64) arena_used * LSM_CHUNK_BYTES,
 	   "counts its memory");
 	for (node = lsm_memtable_first(table); node; node = lsm_memtable_next(table, node))
@@ -341,7 +341,7 @@ test_shared_digest(void)
 		found += node != NULL && lsm_memnode_value(node)->seq == n + 1;
 	}
 	ok(found == 20000, "keys that share a digest");
-	ok(((Memtable *) table)->index_entries == 1, "one index entry per digest");
+	ok(((SkipList *) table)->index_entries == 1, "one index entry per digest");
 	ok(lsm_memtable_has_digest(table, 4711, make_key(buffer, 5)) &&
 	   !lsm_memtable_has_digest(table, 4711 + 256, make_key(buffer, 5)),
 	   "has_digest");
@@ -577,8 +577,8 @@ test_many(void)
 	ok(pg_atomic_read_u64(&table->entries) == MANY_BLOCKS * MANY_KEYS, "one node for each key");
 
 	/* but for keys that came again when the index had just grown */
-	ok(((Memtable *) table)->index_entries >= MANY_BLOCKS * MANY_KEYS &&
-	   ((Memtable *) table)->index_entries <= MANY_BLOCKS * MANY_KEYS + NTHREADS * MEM_MAX_INDEXES,
+	ok(((SkipList *) table)->index_entries >= MANY_BLOCKS * MANY_KEYS &&
+	   ((SkipList *) table)->index_entries <= MANY_BLOCKS * MANY_KEYS + NTHREADS * MEM_MAX_INDEXES,
 	   "one index entry for each key");
 	ok(pg_atomic_read_u64(&table->bytes) == (uint64) arena_used * LSM_CHUNK_BYTES,
 	   "memory is counted");
@@ -636,7 +636,7 @@ test_crowded(void)
 			lsm_slice_compare(lsm_memnode_key(node), lsm_memnode_key(next)) < 0;
 	}
 	ok(ascend && n == 20002, "crowded keys in order");
-	ok(((Memtable *) table)->nhints > 0 && ((Memtable *) table)->hint_failures < 4000,
+	ok(((SkipList *) table)->nhints > 0 && ((SkipList *) table)->hint_failures < 4000,
 	   "hints among them do not mislead");
 	lsm_memtable_destroy(table);
 
@@ -649,7 +649,7 @@ test_crowded(void)
 
 		put(table, key, digest_of(key.data, key.len), i + 1, LSM_TAG_PUT);
 	}
-	ok(((Memtable *) table)->nhints == 0 && pg_atomic_read_u64(&table->entries) == 5000,
+	ok(((SkipList *) table)->nhints == 0 && pg_atomic_read_u64(&table->entries) == 5000,
 	   "no hints where prefixes tell nothing");
 	lsm_memtable_destroy(table);
 	ok(arena_used == 0, "hints are freed with their memtable");

@@ -120,7 +120,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	initStringInfo(&job->fence_bytes);
 	job->compression = lsm_tree_compression(tree);
 	job->written_as = lsm_tree_written_as(tree);
-	job->target_bytes = (uint64) lsm_target_file_size_kb * 1024;
+	job->target_bytes = (uint64) lsm_row_change_file_size_kb * 1024;
 
 	job->fate.flush = type == LSM_JOB_FLUSH;
 	job->fate.freeze_limit = InvalidTransactionId;

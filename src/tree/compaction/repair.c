@@ -302,7 +302,7 @@ repair_claimed(LsmJob *job, const LsmRepairRequest *request)
 		return false;
 	lsm_publish_unlock(job->tree);
 	if (repair_file(job, request->number))
-		lsm_repair_settle(request);
+		lsm_repair_done(request);
 	return true;
 }
 
@@ -322,7 +322,7 @@ lsm_repair_do(void)
 	if (tree == NULL || tree->keyspace_id != request.keyspace_id)
 	{
 		/* gone, or nobody uses it: then nobody needs the filter */
-		lsm_repair_settle(&request);
+		lsm_repair_done(&request);
 		return true;
 	}
 	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);

@@ -118,7 +118,7 @@ lsm_repair_take(LsmRepairRequest *taken)
 }
 
 void
-lsm_repair_settle(const LsmRepairRequest *taken)
+lsm_repair_done(const LsmRepairRequest *taken)
 {
 	LsmRepairRequest *request;
 

@@ -31,7 +31,7 @@ extern void lsm_repair_request(uint64 keyspace_id, uint64 number);
 extern bool lsm_repair_take(LsmRepairRequest *taken);
 
 /* Done, or nobody needs it. */
-extern void lsm_repair_settle(const LsmRepairRequest *taken);
+extern void lsm_repair_done(const LsmRepairRequest *taken);
 
 /* Not possible now: that is no failure. */
 extern void lsm_repair_postpone(const LsmRepairRequest *taken);

@@ -43,7 +43,7 @@ static LsmMemtable *mem_retired_local = NULL;
  * ---------------------------------------------------------------------- */
 
 void *
-lsm_memtable_allocate_chunk(Memtable *m)
+lsm_memtable_allocate_chunk(SkipList *m)
 {
 	void	   *chunk;
 
@@ -57,7 +57,7 @@ lsm_memtable_allocate_chunk(Memtable *m)
 }
 
 static void
-mem_chunk_free(Memtable *m, void *chunk)
+mem_chunk_free(SkipList *m, void *chunk)
 {
 	pg_atomic_fetch_sub_u64(&m->pub.bytes, LSM_CHUNK_BYTES);
 	if (m->pub.local)
@@ -79,7 +79,7 @@ mem_touch(const char *p)
 
 /* From the present chunk; NULL if too little is left.  REQUIRES: spinlock. */
 static inline char *
-mem_take(Memtable *m, Size bytes)
+mem_take(SkipList *m, Size bytes)
 {
 	char	   *p = m->free;
 
@@ -91,7 +91,7 @@ mem_take(Memtable *m, Size bytes)
 }
 
 void *
-lsm_memtable_allocate(Memtable *m, Size bytes)
+lsm_memtable_allocate(SkipList *m, Size bytes)
 {
 	MemChunk   *chunk;
 	char	   *p;
@@ -141,7 +141,7 @@ lsm_memtable_allocate(Memtable *m, Size bytes)
 }
 
 char *
-lsm_memtable_allocate_run(Memtable *m, const Size *bytes, int n, int *got)
+lsm_memtable_allocate_run(SkipList *m, const Size *bytes, int n, int *got)
 {
 	char	   *p;
 	int			i = 0;
@@ -171,7 +171,7 @@ lsm_memtable_create(uint64 generation, bool local)
 {
 	MemoryContext context = NULL;
 	MemChunk   *chunk;
-	Memtable   *m;
+	SkipList   *m;
 	MemIndex   *index;
 	char	   *p;
 
@@ -191,8 +191,8 @@ lsm_memtable_create(uint64 generation, bool local)
 	memset(chunk, 0, MEM_PREAMBLE_BYTES);
 	p = (char *) chunk + MEM_CHUNK_HEADER;
 
-	m = (Memtable *) p;
-	p += MAXALIGN(sizeof(Memtable));
+	m = (SkipList *) p;
+	p += MAXALIGN(sizeof(SkipList));
 	m->pub.generation = generation;
 	m->pub.local = local;
 	pg_atomic_init_u32(&m->pub.writers, 0);
@@ -242,7 +242,7 @@ mem_free_hints(MemHints *hints)
 
 /* Returns the number of arena chunks freed. */
 static int
-mem_destroy(Memtable *m)
+mem_destroy(SkipList *m)
 {
 	int			nchunks;
 	MemChunk   *chunk;
@@ -285,7 +285,7 @@ mem_destroy(Memtable *m)
 void
 lsm_memtable_destroy(LsmMemtable *memtable)
 {
-	(void) mem_destroy((Memtable *) memtable);
+	(void) mem_destroy((SkipList *) memtable);
 }
 
 /* ----------------------------------------------------------------------
@@ -388,7 +388,7 @@ lsm_memtable_reclaim(void)
 	{
 		LsmMemtable *next = dead->retire_next;
 
-		nchunks += mem_destroy((Memtable *) dead);
+		nchunks += mem_destroy((SkipList *) dead);
 		dead = next;
 	}
 	return nchunks;

@@ -18,7 +18,7 @@
  * thus waits a small part of the time that the insertions since the last one took.
  *
  * Everything that looks at the order (seek, first, last, next, prev, the search for
- * a key whose digest too many others have) begins with lsm_deferred_settle(), which links what is
+ * a key whose digest too many others have) begins with lsm_deferred_link_all(), which links what is
  * there.  So every ordered operation meets every node whose insertion was over when it began,
  * as if nodes were linked at once.
  *
@@ -123,7 +123,7 @@ descent_fetch(Descent *d)
 }
 
 static inline void
-descent_begin(Memtable *m, Descent *d, LsmMemNode *target, LsmMemNode *hint, int at)
+descent_begin(SkipList *m, Descent *d, LsmMemNode *target, LsmMemNode *hint, int at)
 {
 	LsmSlice	key = lsm_memnode_key(target);
 
@@ -143,7 +143,7 @@ descent_begin(Memtable *m, Descent *d, LsmMemNode *target, LsmMemNode *hint, int
 
 /* One step; false: the place is known. */
 static inline bool
-descent_step(Memtable *m, Descent *d)
+descent_step(SkipList *m, Descent *d)
 {
 	LsmMemNode *target = d->target;
 	LsmMemNode *next = d->next;
@@ -195,7 +195,7 @@ descent_step(Memtable *m, Descent *d)
  * first where that is noted, then itself.
  */
 static inline void
-look_ahead(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **hints, int at)
+look_ahead(SkipList *m, LsmMemNode **nodes, int n, LsmMemNode **hints, int at)
 {
 	int			next = at + GROUP;
 
@@ -209,7 +209,7 @@ look_ahead(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **hints, int at)
 }
 
 void
-lsm_deferred_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places)
+lsm_deferred_many(SkipList *m, LsmMemNode **nodes, int n, LsmMemNode **places)
 {
 	Descent		descents[GROUP];
 	LsmMemNode *hints[GROUP];
@@ -332,7 +332,7 @@ sort_items(SortItem *items, int64 n, int shift)
 #define MAX_COUNT				((int) (UINT64_MAX >> MEM_POINTER_BITS))
 
 void
-lsm_deferred_push(Memtable *m, LsmMemNode *node)
+lsm_deferred_push(SkipList *m, LsmMemNode *node)
 {
 	uint64		word = mem_load(&m->unlinked);
 	int			count;
@@ -352,7 +352,7 @@ lsm_deferred_push(Memtable *m, LsmMemNode *node)
  * that have their keys.
  */
 static inline void
-finish_nodes(Memtable *m, LsmMemNode **nodes, LsmMemNode **places, int n)
+finish_nodes(SkipList *m, LsmMemNode **nodes, LsmMemNode **places, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
@@ -365,7 +365,7 @@ finish_nodes(Memtable *m, LsmMemNode **nodes, LsmMemNode **places, int n)
 
 /* The nodes from here on.  REQUIRES: m->link_lock, m->linking set. */
 static void
-link_list(Memtable *m, LsmMemNode *node)
+link_list(SkipList *m, LsmMemNode *node)
 {
 	LsmMemNode *nodes[MEM_MAX_UNLINKED];
 	LsmMemNode *places[MEM_MAX_UNLINKED];
@@ -390,7 +390,7 @@ link_list(Memtable *m, LsmMemNode *node)
  * they have the same key.
  */
 static void
-link_sorted(Memtable *m, const SortItem *items, int64 n)
+link_sorted(SkipList *m, const SortItem *items, int64 n)
 {
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	LsmMemNode *before = NULL;
@@ -427,7 +427,7 @@ worth_sorting(uint64 n, uint64 entries)
  * are linked as any others: what calls us cannot fail.
  */
 static void
-link_long_list(Memtable *m, LsmMemNode *node)
+link_long_list(SkipList *m, LsmMemNode *node)
 {
 	uint64		room = Max(pg_atomic_read_u64(&m->pub.entries), 1);
 	SortItem   *items = malloc(room * sizeof(SortItem));
@@ -453,7 +453,7 @@ link_long_list(Memtable *m, LsmMemNode *node)
 
 /* Returns how many there were, or that there were many. */
 static int
-link_all(Memtable *m)
+link_all(SkipList *m)
 {
 	uint64		word;
 	int			n = 0;
@@ -480,7 +480,7 @@ link_all(Memtable *m)
  * without a locked instruction.
  */
 static inline void
-set_patience(Memtable *m, uint64 entries, int at_once)
+set_patience(SkipList *m, uint64 entries, int at_once)
 {
 	__atomic_store_n(&m->patience, entries, __ATOMIC_RELAXED);
 	__atomic_store_n(&m->link_at, pg_atomic_read_u64(&m->pub.entries) + at_once + entries,
@@ -488,13 +488,13 @@ set_patience(Memtable *m, uint64 entries, int at_once)
 }
 
 void
-lsm_deferred_init(Memtable *m)
+lsm_deferred_init(SkipList *m)
 {
 	set_patience(m, MEM_MOST_UNLINKED, 0);
 }
 
 void
-lsm_deferred_wait(Memtable *m)
+lsm_deferred_wait(SkipList *m)
 {
 	int			at_once = 0;
 	int			n;
@@ -511,7 +511,7 @@ lsm_deferred_wait(Memtable *m)
 }
 
 bool
-lsm_deferred_later(Memtable *m, uint64 prefix, bool brief)
+lsm_deferred_later(SkipList *m, uint64 prefix, bool brief)
 {
 	int			at_once;
 
@@ -527,7 +527,7 @@ lsm_deferred_later(Memtable *m, uint64 prefix, bool brief)
 }
 
 void
-lsm_deferred_added(Memtable *m, uint64 entries)
+lsm_deferred_added(SkipList *m, uint64 entries)
 {
 	if (entries < __atomic_load_n(&m->link_at, __ATOMIC_RELAXED) ||
 		!LWLockConditionalAcquire(&m->link_lock, LW_EXCLUSIVE))

@@ -91,7 +91,7 @@ index_chain_search(uint64 head, LsmDigest digest)
  * Nearly always one miss of the cache per table, so all are fetched at once.
  */
 LsmMemNode *
-lsm_digest_index_search(Memtable *m, LsmDigest digest)
+lsm_digest_index_search(SkipList *m, LsmDigest digest)
 {
 	uint32		n = mem_load(&m->nindexes);
 	uint64	   *buckets[MEM_MAX_INDEXES];
@@ -175,7 +175,7 @@ chain_live(LsmMemNode *node, int *nlive)
  * removed than this list has too many: lists can be very long.
  */
 static bool
-chain_useless(Memtable *m, LsmMemNode *entry)
+chain_useless(SkipList *m, LsmMemNode *entry)
 {
 	uint64		head = mem_load(&entry->same);
 	int			n = chain_count(head);
@@ -246,7 +246,7 @@ chain_push(LsmMemNode *entry, LsmMemNode *node)
  * will add.
  */
 bool
-lsm_digest_index_add(Memtable *m, LsmMemNode *node, LsmDigest digest)
+lsm_digest_index_add(SkipList *m, LsmMemNode *node, LsmDigest digest)
 {
 	uint64	   *bucket = index_bucket(m->indexes[mem_load(&m->nindexes) - 1], digest);
 	uint64		head = mem_load(bucket);
@@ -270,7 +270,7 @@ lsm_digest_index_add(Memtable *m, LsmMemNode *node, LsmDigest digest)
 
 /* The buckets of all tables; returns their number. */
 static inline uint32
-index_buckets(Memtable *m, LsmDigest digest, uint64 **buckets)
+index_buckets(SkipList *m, LsmDigest digest, uint64 **buckets)
 {
 	uint32		n = mem_load(&m->nindexes);
 
@@ -283,7 +283,7 @@ index_buckets(Memtable *m, LsmDigest digest, uint64 **buckets)
 }
 
 void
-lsm_digest_index_give_up(Memtable *m, LsmDigest digest)
+lsm_digest_index_give_up(SkipList *m, LsmDigest digest)
 {
 	uint64	   *buckets[MEM_MAX_INDEXES];
 	uint32		n = index_buckets(m, digest, buckets);
@@ -298,7 +298,7 @@ lsm_digest_index_give_up(Memtable *m, LsmDigest digest)
 }
 
 LsmMemNode *
-lsm_digest_index_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key, bool *complete)
+lsm_digest_index_find(SkipList *m, LsmDigest digest, uint64 prefix, LsmSlice key, bool *complete)
 {
 	uint64	   *buckets[MEM_MAX_INDEXES];
 	uint32		n = index_buckets(m, digest, buckets);
@@ -332,7 +332,7 @@ int
 lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key,
 					  LsmMemNode **nodes)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	uint64	   *buckets[MEM_MAX_INDEXES];
 	uint32		n;
 	int			nnodes = 0;
@@ -366,7 +366,7 @@ lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_k
 
 /* So many entries were added. */
 void
-lsm_digest_index_count(Memtable *m, int n)
+lsm_digest_index_count(SkipList *m, int n)
 {
 	__atomic_fetch_add(&m->index_entries, n, __ATOMIC_RELAXED);
 }
@@ -376,7 +376,7 @@ lsm_digest_index_count(Memtable *m, int n)
  * chains get longer, and the next reservation tries again.
  */
 static void
-index_grow(Memtable *m)
+index_grow(SkipList *m)
 {
 	uint32		n = mem_load(&m->nindexes);
 	uint64		nsegments;
@@ -441,7 +441,7 @@ index_grow(Memtable *m)
  * To be called before each insertion.
  */
 void
-lsm_digest_index_make_room(Memtable *m)
+lsm_digest_index_make_room(SkipList *m)
 {
 	if (__atomic_load_n(&m->index_entries, __ATOMIC_RELAXED) >=
 		MEM_LOAD_FACTOR * mem_index_buckets[mem_load(&m->nindexes) - 1])
@@ -455,7 +455,7 @@ lsm_digest_index_make_room(Memtable *m)
 void
 lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	uint32		n = mem_load(&m->nindexes);
 
 	for (uint32 i = 0; i < n; i++)
@@ -466,7 +466,7 @@ lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest)
 void
 lsm_memtable_prefetch_newest(LsmMemtable *memtable, LsmDigest digest)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 
 	__builtin_prefetch(index_bucket(m->indexes[mem_load(&m->nindexes) - 1], digest), 1);
 }

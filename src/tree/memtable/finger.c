@@ -92,7 +92,7 @@ prefix_bits_of(const MemHints *hints, uint64 prefix)
 }
 
 static inline bool
-hints_mislead(Memtable *m)
+hints_mislead(SkipList *m)
 {
 	uint64		failures = __atomic_load_n(&m->hint_failures, __ATOMIC_RELAXED);
 
@@ -130,7 +130,7 @@ search_table(MemHints *hints, uint64 prefix, const LsmSlice *key, int height)
 }
 
 static LsmMemNode *
-search_hints(Memtable *m, uint64 prefix, const LsmSlice *key, int height)
+search_hints(SkipList *m, uint64 prefix, const LsmSlice *key, int height)
 {
 	uint32		n = mem_load(&m->nhints);
 	LsmMemNode *node = NULL;
@@ -146,20 +146,20 @@ search_hints(Memtable *m, uint64 prefix, const LsmSlice *key, int height)
 }
 
 LsmMemNode *
-lsm_finger_before(Memtable *m, uint64 prefix, LsmSlice key, int height)
+lsm_finger_before(SkipList *m, uint64 prefix, LsmSlice key, int height)
 {
 	return search_hints(m, prefix, &key, height);
 }
 
 LsmMemNode *
-lsm_finger_guess(Memtable *m, uint64 prefix, int height)
+lsm_finger_guess(SkipList *m, uint64 prefix, int height)
 {
 	return search_hints(m, prefix, NULL, height);
 }
 
 /* A node that has been linked on all of its levels. */
 void
-lsm_finger_note(Memtable *m, LsmMemNode *node)
+lsm_finger_note(SkipList *m, LsmMemNode *node)
 {
 	uint32		n = mem_load(&m->nhints);
 	MemHints   *hints;
@@ -183,7 +183,7 @@ lsm_finger_note(Memtable *m, LsmMemNode *node)
 }
 
 void
-lsm_finger_failed(Memtable *m)
+lsm_finger_failed(SkipList *m)
 {
 	__atomic_fetch_add(&m->hint_failures, 1, __ATOMIC_RELAXED);
 }
@@ -193,7 +193,7 @@ lsm_finger_failed(Memtable *m)
  * that is there, the node that it names.
  */
 void
-lsm_finger_prefetch(Memtable *m, uint64 prefix, bool node)
+lsm_finger_prefetch(SkipList *m, uint64 prefix, bool node)
 {
 	uint32		n = mem_load(&m->nhints);
 	MemHints   *hints = n > 0 ? m->hints[n - 1] : NULL;
@@ -213,7 +213,7 @@ lsm_finger_prefetch(Memtable *m, uint64 prefix, bool node)
  * together.
  */
 static bool
-hints_arrange(Memtable *m, uint64 nbuckets, uint64 *base, int *shift)
+hints_arrange(SkipList *m, uint64 nbuckets, uint64 *base, int *shift)
 {
 	LsmMemNode *min = mem_load(&m->min_node);
 	LsmMemNode *max = mem_load(&m->max_node);
@@ -233,7 +233,7 @@ hints_arrange(Memtable *m, uint64 nbuckets, uint64 *base, int *shift)
  * Optional, as index_grow(): without memory, the next reservation tries again.
  */
 static void
-hints_grow(Memtable *m, uint32 n, uint64 nsegments)
+hints_grow(SkipList *m, uint32 n, uint64 nsegments)
 {
 	MemHints   *hints;
 	uint64		base;
@@ -292,7 +292,7 @@ hints_grow(Memtable *m, uint32 n, uint64 nsegments)
 
 /* To be called before each insertion. */
 void
-lsm_finger_make_room(Memtable *m)
+lsm_finger_make_room(SkipList *m)
 {
 	uint32		n = mem_load(&m->nhints);
 

@@ -164,7 +164,7 @@ node_label(LsmMemNode *node, int height, uint32 key_bytes, uint32 value_bytes)
 void *
 lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	int			height = mem_random_height();
 	LsmMemNode *node;
 
@@ -183,7 +183,7 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 bool
 lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	uint8		heights[LSM_MAX_WRITE_ENTRIES];
 	Size		bytes[LSM_MAX_WRITE_ENTRIES];
 	int			got;
@@ -219,7 +219,7 @@ lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
  * who finds it equal to one looks at the node, which is there.
  */
 static inline void
-range_add(Memtable *m, LsmMemNode *min, LsmMemNode *max)
+range_add(SkipList *m, LsmMemNode *min, LsmMemNode *max)
 {
 	uint64		prefix = mem_load(&m->max_prefix);
 	LsmMemNode *bound;
@@ -279,7 +279,7 @@ node_fill(LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value, LsmDigest 
  * Returns the node that has the key now.
  */
 static inline LsmMemNode *
-node_link(Memtable *m, LsmMemNode *node)
+node_link(SkipList *m, LsmMemNode *node)
 {
 	LsmMemNode *place = lsm_memlist_insert(m, node, lsm_memnode_key(node));
 
@@ -299,7 +299,7 @@ node_link(Memtable *m, LsmMemNode *node)
  * node mostly is in the index.
  */
 static inline bool
-node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
+node_index(SkipList *m, LsmMemNode *node, LsmMemNode *place)
 {
 	if (place != node)
 	{
@@ -316,7 +316,7 @@ node_index(Memtable *m, LsmMemNode *node, LsmMemNode *place)
  * it is linked, the index says so (lsm_memnode_merge).
  */
 static void
-insert_unlinked(Memtable *m, LsmMemNode *node)
+insert_unlinked(SkipList *m, LsmMemNode *node)
 {
 	uint64		entries;
 
@@ -332,7 +332,7 @@ insert_unlinked(Memtable *m, LsmMemNode *node)
 }
 
 void
-lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
+lsm_memnode_merge(SkipList *m, LsmMemNode *node, LsmMemNode *place)
 {
 	node_add_value(place, mem_pointer(mem_load_seq(&node->value)));
 
@@ -349,7 +349,7 @@ lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place)
  * the key at the same time, so that the skiplist can wait.
  */
 static void
-insert_entry(Memtable *m, const LsmEntry *entry, uint64 seq, bool alone)
+insert_entry(SkipList *m, const LsmEntry *entry, uint64 seq, bool alone)
 {
 	LsmMemNode *node = entry->node;
 	LsmMemNode *place;
@@ -382,7 +382,7 @@ insert_entry(Memtable *m, const LsmEntry *entry, uint64 seq, bool alone)
 
 		/* the key's node may be one that is to be linked */
 		if (!complete)
-			lsm_deferred_settle(m);
+			lsm_deferred_link_all(m);
 	}
 	place = node_link(m, node);
 	if (place == node)
@@ -412,7 +412,7 @@ lsm_memtable_insert(LsmMemtable *memtable, void *reserved, uint64 seq,
 		.probably_new = fresh
 	};
 
-	insert_entry((Memtable *) memtable, &entry, seq, fresh && value.data[0] == LSM_TAG_PUT);
+	insert_entry((SkipList *) memtable, &entry, seq, fresh && value.data[0] == LSM_TAG_PUT);
 }
 
 static inline bool
@@ -431,7 +431,7 @@ all_fresh(const LsmEntry *entries, int n)
  * others all at the same time.
  */
 static void
-link_entries(Memtable *m, const LsmEntry *entries, int n, LsmMemNode **places)
+link_entries(SkipList *m, const LsmEntry *entries, int n, LsmMemNode **places)
 {
 	LsmMemNode *nodes[LSM_MAX_WRITE_ENTRIES];
 	int			i;
@@ -468,7 +468,7 @@ link_entries(Memtable *m, const LsmEntry *entries, int n, LsmMemNode **places)
 void
 lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, uint64 seq)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	LsmMemNode *places[LSM_MAX_WRITE_ENTRIES];
 	LsmMemNode *min = NULL;
 	LsmMemNode *max = NULL;
@@ -512,7 +512,7 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 void
 lsm_memtable_prefetch_place(LsmMemtable *memtable, LsmSlice key, bool second)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	uint64		prefix = key_prefix(key);
 
 	if (prefix < mem_load(&m->tail_prefix) &&

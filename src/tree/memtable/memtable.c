@@ -89,7 +89,7 @@ list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
  * just reached it.
  */
 static inline LsmMemNode *
-skip_to_tail(Memtable *m, int level, LsmMemNode *node, uint64 prefix, LsmSlice key)
+skip_to_tail(SkipList *m, int level, LsmMemNode *node, uint64 prefix, LsmSlice key)
 {
 	LsmMemNode *tail = mem_load(&m->tail[level]);
 
@@ -109,7 +109,7 @@ skip_to_tail(Memtable *m, int level, LsmMemNode *node, uint64 prefix, LsmSlice k
  * list_link() goes on from them.)
  */
 static inline bool
-tail_preds(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
+tail_preds(SkipList *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
 {
 	if (node->prefix < mem_load(&m->tail_prefix))
 		return false;
@@ -127,7 +127,7 @@ tail_preds(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
 
 /* The node was linked on the level; is it the last one? */
 static inline void
-note_tail(Memtable *m, LsmMemNode *node, int level)
+note_tail(SkipList *m, LsmMemNode *node, int level)
 {
 	if (mem_load(&mem_link(node, level)) != NULL)
 		return;
@@ -147,7 +147,7 @@ note_tail(Memtable *m, LsmMemNode *node, int level)
  * unlinked on the way.
  */
 static LsmMemNode *
-list_search(Memtable *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
+list_search(SkipList *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 			LsmMemNode **preds, int height)
 {
 	int			level;
@@ -277,7 +277,7 @@ list_link(LsmMemNode *node, int level, LsmMemNode *pred, LsmSlice key)
  * another one who removes it, or who has just linked it.
  */
 static pg_attribute_always_inline LsmMemNode *
-list_insert(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, bool known)
+list_insert(SkipList *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, bool known)
 {
 	LsmMemNode *found;
 	uint32		max_height;
@@ -324,7 +324,7 @@ list_insert(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, boo
 
 /* Removed while we were linking it: leave no link that was made too late. */
 static inline void
-list_undo_removed(Memtable *m, LsmMemNode *node, LsmSlice key)
+list_undo_removed(SkipList *m, LsmMemNode *node, LsmSlice key)
 {
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	LsmMemNode *found;
@@ -334,7 +334,7 @@ list_undo_removed(Memtable *m, LsmMemNode *node, LsmSlice key)
 }
 
 LsmMemNode *
-lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
+lsm_memlist_insert(SkipList *m, LsmMemNode *node, LsmSlice key)
 {
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	bool		at_tail = tail_preds(m, node, key, preds);
@@ -349,7 +349,7 @@ lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key)
 }
 
 LsmMemNode *
-lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
+lsm_memlist_insert_behind(SkipList *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds)
 {
 	LsmMemNode *place = list_insert(m, node, key, preds, true);
 
@@ -361,7 +361,7 @@ lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key, LsmMemNod
 }
 
 void
-lsm_memlist_unlink(Memtable *m, LsmMemNode *node)
+lsm_memlist_unlink(SkipList *m, LsmMemNode *node)
 {
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 	LsmMemNode *found;
@@ -390,7 +390,7 @@ lsm_memlist_unlink(Memtable *m, LsmMemNode *node)
 void
 lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	uint8		state = node_set_state(node, MEM_DEAD);
 
 	if ((state & MEM_DEAD) != 0)
@@ -411,7 +411,7 @@ lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)
 LsmMemNode *
 lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	uint64		prefix = key_prefix(key);
 	LsmMemNode *node;
 	bool		complete;
@@ -423,7 +423,7 @@ lsm_memtable_find(LsmMemtable *memtable, LsmDigest digest, LsmSlice key)
 		return node;
 
 	/* many keys have the digest */
-	lsm_deferred_settle(m);
+	lsm_deferred_link_all(m);
 	(void) list_search(m, prefix, key, &node, NULL, 1);
 	if (node != NULL && !node_dead(node) && node_compare(node, prefix, key) == 0)
 		return node;
@@ -437,7 +437,7 @@ bool
 lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key)
 {
 	return lsm_memtable_may_hold(memtable, filter_key) &&
-		lsm_digest_index_search((Memtable *) memtable, digest) != NULL;
+		lsm_digest_index_search((SkipList *) memtable, digest) != NULL;
 }
 
 /*
@@ -448,7 +448,7 @@ lsm_memtable_has_digest(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter
 bool
 lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	uint64		first = key_prefix(low);
 	uint64		last = key_prefix(high);
 	uint64		max_prefix = mem_load(&m->max_prefix);
@@ -486,8 +486,8 @@ lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key)
 {
 	LsmMemNode *found;
 
-	lsm_deferred_settle((Memtable *) memtable);
-	(void) list_search((Memtable *) memtable, key_prefix(key), key, &found, NULL, 1);
+	lsm_deferred_link_all((SkipList *) memtable);
+	(void) list_search((SkipList *) memtable, key_prefix(key), key, &found, NULL, 1);
 	return found;
 }
 
@@ -497,12 +497,12 @@ lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key)
 LsmMemNode *
 lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	uint64		prefix = key_prefix(key);
 	LsmMemNode *found;
 	LsmMemNode *before;
 
-	lsm_deferred_settle(m);
+	lsm_deferred_link_all(m);
 	before = list_search(m, prefix, key, &found, NULL, 1);
 	if (found != NULL && node_compare(found, prefix, key) == 0)
 		return found;
@@ -512,18 +512,18 @@ lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key)
 LsmMemNode *
 lsm_memtable_first(LsmMemtable *memtable)
 {
-	lsm_deferred_settle((Memtable *) memtable);
-	return list_next(((Memtable *) memtable)->head, 0, false, NULL);
+	lsm_deferred_link_all((SkipList *) memtable);
+	return list_next(((SkipList *) memtable)->head, 0, false, NULL);
 }
 
 LsmMemNode *
 lsm_memtable_last(LsmMemtable *memtable)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	int			level;
 	LsmMemNode *node = m->head;
 
-	lsm_deferred_settle(m);
+	lsm_deferred_link_all(m);
 	level = (int) mem_load(&m->max_height) - 1;
 	for (;;)
 	{
@@ -544,13 +544,13 @@ lsm_memtable_last(LsmMemtable *memtable)
 LsmMemNode *
 lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 {
-	lsm_deferred_settle((Memtable *) memtable);
+	lsm_deferred_link_all((SkipList *) memtable);
 	while (unlikely((mem_load(&node->state) & MEM_LINKED) == 0) || unlikely(node_unlinked(node)))
 	{
 		LsmSlice	key = lsm_memnode_key(node);
 		LsmMemNode *found;
 
-		(void) list_search((Memtable *) memtable, node->prefix, key, &found, NULL, 1);
+		(void) list_search((SkipList *) memtable, node->prefix, key, &found, NULL, 1);
 		if (found == NULL || node_compare(found, node->prefix, key) != 0)
 			return found;
 		node = found;			/* its key has got a new node */
@@ -564,11 +564,11 @@ lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 LsmMemNode *
 lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node)
 {
-	Memtable   *m = (Memtable *) memtable;
+	SkipList   *m = (SkipList *) memtable;
 	LsmMemNode *found;
 	LsmMemNode *before;
 
-	lsm_deferred_settle(m);
+	lsm_deferred_link_all(m);
 	before = list_search(m, node->prefix, lsm_memnode_key(node), &found, NULL, 1);
 	return before == m->head ? NULL : before;
 }

@@ -101,7 +101,7 @@ typedef struct MemChunk
  */
 #define MEM_LINE_BYTES		64
 
-typedef struct Memtable
+typedef struct SkipList
 {
 	LsmMemtable pub;			/* first */
 
@@ -152,7 +152,7 @@ typedef struct Memtable
 	MemChunk   *chunks;			/* all chunks but those of index segments */
 	char	   *free;			/* where the next allocation goes */
 	uint32		left;			/* bytes from there to the chunk's end */
-} Memtable;
+} SkipList;
 
 #define MEM_CHUNK_HEADER	MAXALIGN(sizeof(MemChunk))
 #define MEM_NODE_BYTES(height, key_bytes) \
@@ -163,7 +163,7 @@ typedef struct Memtable
 	MAXALIGN(offsetof(MemIndex, segments) + sizeof(uint64 *) + \
 			 sizeof(uint64) * MEM_FIRST_BUCKETS)
 #define MEM_PREAMBLE_BYTES \
-	(MEM_CHUNK_HEADER + MAXALIGN(sizeof(Memtable)) + MEM_HEAD_BYTES + \
+	(MEM_CHUNK_HEADER + MAXALIGN(sizeof(SkipList)) + MEM_HEAD_BYTES + \
 	 MEM_FIRST_INDEX_BYTES)
 
 /* The largest entry fits into a chunk, and even into the first one. */
@@ -281,33 +281,33 @@ mem_prefetch_node(const LsmMemNode *node)
  * A node of at least this height with a smaller key, somewhere near, to begin
  * a search at, or NULL.
  */
-extern LsmMemNode *lsm_finger_before(Memtable *m, uint64 prefix, LsmSlice key, int height);
+extern LsmMemNode *lsm_finger_before(SkipList *m, uint64 prefix, LsmSlice key, int height);
 
 /*
  * One that is likely to be it, for a later call of lsm_finger_good(): node and
  * key are not looked at.
  */
-extern LsmMemNode *lsm_finger_guess(Memtable *m, uint64 prefix, int height);
+extern LsmMemNode *lsm_finger_guess(SkipList *m, uint64 prefix, int height);
 extern bool lsm_finger_good(LsmMemNode *node, uint64 prefix, LsmSlice key);
-extern void lsm_finger_note(Memtable *m, LsmMemNode *node);
-extern void lsm_finger_failed(Memtable *m);
-extern void lsm_finger_prefetch(Memtable *m, uint64 prefix, bool node);
-extern void lsm_finger_make_room(Memtable *m);
+extern void lsm_finger_note(SkipList *m, LsmMemNode *node);
+extern void lsm_finger_failed(SkipList *m);
+extern void lsm_finger_prefetch(SkipList *m, uint64 prefix, bool node);
+extern void lsm_finger_make_room(SkipList *m);
 
 /* ---- memtable.c ---- */
 
 /* Link the node, or return the one that has its key already. */
-extern LsmMemNode *lsm_memlist_insert(Memtable *m, LsmMemNode *node, LsmSlice key);
+extern LsmMemNode *lsm_memlist_insert(SkipList *m, LsmMemNode *node, LsmSlice key);
 
 /*
  * The same, if `preds` are the last nodes before the key on the node's levels,
  * or were a moment ago, or are nodes before these.
  */
-extern LsmMemNode *lsm_memlist_insert_behind(Memtable *m, LsmMemNode *node, LsmSlice key,
+extern LsmMemNode *lsm_memlist_insert_behind(SkipList *m, LsmMemNode *node, LsmSlice key,
 											 LsmMemNode **preds);
 
 /* Take a node that is dead out of the skiplist.  REQUIRES: it is linked. */
-extern void lsm_memlist_unlink(Memtable *m, LsmMemNode *node);
+extern void lsm_memlist_unlink(SkipList *m, LsmMemNode *node);
 
 /* ---- deferred_link.c ---- */
 
@@ -315,34 +315,34 @@ extern void lsm_memlist_unlink(Memtable *m, LsmMemNode *node);
  * Is a new node with this prefix to be linked later?  `brief`: even at the
  * end.  (What has been asked counts as an insertion.)
  */
-extern bool lsm_deferred_later(Memtable *m, uint64 prefix, bool brief);
+extern bool lsm_deferred_later(SkipList *m, uint64 prefix, bool brief);
 
 /* Note the node as one to be linked. */
-extern void lsm_deferred_push(Memtable *m, LsmMemNode *node);
+extern void lsm_deferred_push(SkipList *m, LsmMemNode *node);
 
 /*
  * To be called when the node is in the digest index, too, with the number of
  * entries that the memtable has with it: links the nodes if there are enough.
  */
-extern void lsm_deferred_added(Memtable *m, uint64 entries);
+extern void lsm_deferred_added(SkipList *m, uint64 entries);
 
 /* Of a new memtable, which nobody has read. */
-extern void lsm_deferred_init(Memtable *m);
+extern void lsm_deferred_init(SkipList *m);
 
 /* Link many nodes now: as lsm_memlist_insert() for each. */
-extern void lsm_deferred_many(Memtable *m, LsmMemNode **nodes, int n, LsmMemNode **places);
-extern void lsm_deferred_wait(Memtable *m);
+extern void lsm_deferred_many(SkipList *m, LsmMemNode **nodes, int n, LsmMemNode **places);
+extern void lsm_deferred_wait(SkipList *m);
 
 /* Is there anything that is not in the skiplist, or not yet for certain? */
 static inline bool
-lsm_deferred_pending(Memtable *m)
+lsm_deferred_pending(SkipList *m)
 {
 	return unlikely(mem_load_seq(&m->unlinked) != 0) || unlikely(mem_load_seq(&m->linking));
 }
 
 /* All nodes whose insertion is over get into the skiplist. */
 static inline void
-lsm_deferred_settle(Memtable *m)
+lsm_deferred_link_all(SkipList *m)
 {
 	if (lsm_deferred_pending(m))
 		lsm_deferred_wait(m);
@@ -351,29 +351,29 @@ lsm_deferred_settle(Memtable *m)
 /* ---- insert.c ---- */
 
 /* The node's key has another node, in the skiplist: that gets its value. */
-extern void lsm_memnode_merge(Memtable *m, LsmMemNode *node, LsmMemNode *place);
+extern void lsm_memnode_merge(SkipList *m, LsmMemNode *node, LsmMemNode *place);
 
 /* ---- digest_index.c ---- */
 
 /* Entry with the digest, or NULL if no node with it was ever added. */
-extern LsmMemNode *lsm_digest_index_search(Memtable *m, LsmDigest digest);
+extern LsmMemNode *lsm_digest_index_search(SkipList *m, LsmDigest digest);
 
 /*
  * The key's node, or NULL.  *complete: if it is NULL, then there is none, in
  * the skiplist or to be linked.
  */
-extern LsmMemNode *lsm_digest_index_find(Memtable *m, LsmDigest digest, uint64 prefix, LsmSlice key,
+extern LsmMemNode *lsm_digest_index_find(SkipList *m, LsmDigest digest, uint64 prefix, LsmSlice key,
 									 bool *complete);
 
 /*
  * True: the digest is new, and the caller counts it (lsm_digest_index_count).
  */
-extern bool lsm_digest_index_add(Memtable *m, LsmMemNode *node, LsmDigest digest);
+extern bool lsm_digest_index_add(SkipList *m, LsmMemNode *node, LsmDigest digest);
 
 /* From now on, who looks for a key with the digest searches the skiplist. */
-extern void lsm_digest_index_give_up(Memtable *m, LsmDigest digest);
-extern void lsm_digest_index_count(Memtable *m, int n);
-extern void lsm_digest_index_make_room(Memtable *m);
+extern void lsm_digest_index_give_up(SkipList *m, LsmDigest digest);
+extern void lsm_digest_index_count(SkipList *m, int n);
+extern void lsm_digest_index_make_room(SkipList *m);
 
 /* ---- alloc.c ---- */
 
@@ -381,15 +381,15 @@ extern void lsm_digest_index_make_room(Memtable *m);
  * `bytes` of chunk memory, aligned, content undefined; NULL: no chunk to be
  * had.
  */
-extern void *lsm_memtable_allocate(Memtable *m, Size bytes);
+extern void *lsm_memtable_allocate(SkipList *m, Size bytes);
 
 /*
  * Memory for as many of n allocations as fit together, one behind the other,
  * at least one: *got.  `bytes` are aligned.
  */
-extern char *lsm_memtable_allocate_run(Memtable *m, const Size *bytes, int n, int *got);
+extern char *lsm_memtable_allocate_run(SkipList *m, const Size *bytes, int n, int *got);
 
 /* A whole chunk, which the caller has to keep track of; NULL as above. */
-extern void *lsm_memtable_allocate_chunk(Memtable *m);
+extern void *lsm_memtable_allocate_chunk(SkipList *m);
 
 #endif							/* LSM_MEMTABLE_PRIVATE_H */

@@ -559,7 +559,7 @@ batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries
 	batch->bytes.len = take.used;
 	source->consumed = taken;
 	if (!taken)
-		lsm_source_settle(cursor, source);
+		lsm_source_take_entry(cursor, source);
 	return true;
 }
 

@@ -104,7 +104,7 @@ extern void lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forwa
 extern void lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward);
 
 /* Take the entry to which the caller has moved the iterator forward. */
-extern void lsm_source_settle(LsmCursor *cursor, LsmSource *source);
+extern void lsm_source_take_entry(LsmCursor *cursor, LsmSource *source);
 
 /*
  * A memtable, forward only: has something been inserted between the last node

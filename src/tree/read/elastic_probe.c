@@ -216,7 +216,7 @@ lsm_elastic_note(const LsmOpenFile *open)
 	if (view->serial == 0)
 	{
 		if (++unplaced % NOTES_PER_BATCH == 0)
-			lsm_elastic_settle(false);
+			lsm_elastic_hand_over(false);
 		return;
 	}
 	if (nnotes == NOTES_MAX)
@@ -231,7 +231,7 @@ lsm_elastic_note(const LsmOpenFile *open)
 	notes[nnotes].asked = view->asked;
 	notes[nnotes].admitted = view->admitted;
 	if (++nnotes % NOTES_PER_BATCH == 0)
-		lsm_elastic_settle(false);
+		lsm_elastic_hand_over(false);
 }
 
 /*
@@ -320,7 +320,7 @@ settle_note(const Note *note)
 }
 
 void
-lsm_elastic_settle(bool wait)
+lsm_elastic_hand_over(bool wait)
 {
 	if (nnotes + unplaced == 0 || lsm_elastic == NULL)
 		return;
@@ -344,5 +344,5 @@ void
 lsm_elastic_end_statement(void)
 {
 	if (nnotes + unplaced >= NOTES_AT_END)
-		lsm_elastic_settle(false);
+		lsm_elastic_hand_over(false);
 }

@@ -45,7 +45,7 @@ extern void lsm_elastic_view_close(LsmOpenFile *open);
 extern void lsm_elastic_wake(void);
 
 /* Give what this backend has noted to the queue, if the lock is to be had. */
-extern void lsm_elastic_settle(bool wait);
+extern void lsm_elastic_hand_over(bool wait);
 
 /* Hand over what this backend has noted, at the end of a statement. */
 extern void lsm_elastic_end_statement(void);

@@ -417,7 +417,7 @@ lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward)
 }
 
 void
-lsm_source_settle(LsmCursor *cursor, LsmSource *source)
+lsm_source_take_entry(LsmCursor *cursor, LsmSource *source)
 {
 	source->consumed = false;
 	files_settle(cursor, source, true);

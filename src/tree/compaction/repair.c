@@ -211,7 +211,7 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	void	   *chunk;
 	void	   *image;
 
-	Assert(job->owns_compaction && job->version != NULL);
+	Assert(job->ctl->compact_pid == MyProcPid && job->version != NULL);
 	LSM_CRASH_POINT("repair_started");
 	job->params.scheme = (LsmFilterScheme) file->filter_scheme;
 	job->segment_keys = lsm_elastic_segment_keys(&job->params);

@@ -1,0 +1,279 @@
+# The part of demo.sh that shows what filters and shared digests do: the same long keys in four indexes that differ
+# in their filters only, the same lookups in all of them.  demo.sh has the server; this file is sourced.
+#
+# The configurations take turns in many short chunks, each round with keys of its own and in another order; times are
+# medians of the chunks, counters are means.  Nine of ten keys asked for lie in a sixteenth of the key range: that is
+# what elastic filters are for, and the others do not mind.
+#
+#   DEMO_KEYS=200000  DEMO_KEY_BYTES=1000  DEMO_ROUNDS=20  DEMO_RESULTS=build/demo
+
+filter_keys=${DEMO_KEYS:-200000}
+filter_bytes=${DEMO_KEY_BYTES:-1000}
+filter_rounds=${DEMO_ROUNDS:-20}
+filter_results=${DEMO_RESULTS:-$top/build/demo}
+filter_warm=3
+filter_chunk=10000
+filter_cold_rounds=5
+filter_cold_chunk=200
+
+# Column of the table; index; lsm.hash_sharing
+filter_configs="none:none:on alone:blocked:off shared:blocked:on small:small:on elastic:elastic:on"
+filter_indexes="none blocked small elastic"
+
+filter_plan="SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off; SET enable_seqscan = off;
+SET enable_material = off; SET enable_memoize = off; SET temp_buffers = '64MB'; SET max_parallel_workers_per_gather = 0; SET jit = off;"
+
+# filter_settings NAME VALUE ...: for all processes, at once
+filter_settings() {
+	while [ $# -gt 0 ]; do
+		must sql -q -c "ALTER SYSTEM SET $1 = '$2'"
+		shift 2
+	done
+	must sql -q -c "SELECT pg_reload_conf()" -o /dev/null
+}
+
+# Until no worker is busy and nothing has been flushed or compacted for a second
+filter_settle() {
+	local now before= quiet=0
+	while [ $quiet -lt 5 ]; do
+		now=$(sql -At -c "SELECT sum(flushes), sum(compactions) FROM pg_stat_lsm") || exit 1
+		[ "$now" = "$before" ] && quiet=$((quiet + 1)) || quiet=0
+		before=$now
+		sleep 0.2
+	done
+}
+
+# filter_functions: the keys, and what is read off before and after a chunk
+filter_functions() {
+	must sql -q <<-SQL
+		-- stored keys end with 0, absent ones with 1, so absent ones lie between stored ones
+		CREATE FUNCTION demo_key(hash text, odd int) RETURNS text LANGUAGE sql IMMUTABLE AS
+			\$\$SELECT hash || repeat('x', $filter_bytes - 33) || odd\$\$;
+		-- nine of ten in the sixteenth of the keys that begin with 7
+		CREATE FUNCTION demo_hash(i bigint) RETURNS text LANGUAGE sql IMMUTABLE AS
+			\$\$SELECT CASE WHEN i % 10 = 0 THEN md5(i::text) ELSE '7' || substr(md5(i::text), 2) END\$\$;
+		-- ns of CPU time of this backend, or of the wall where the system does not count it
+		CREATE FUNCTION demo_clock() RETURNS bigint LANGUAGE sql VOLATILE AS
+			\$\$SELECT coalesce(split_part(pg_read_file('/proc/self/schedstat', 0, 100, true), ' ', 1)::bigint,
+				(extract(epoch FROM clock_timestamp()) * 1e9)::bigint)\$\$;
+		CREATE FUNCTION demo_counters(index text, OUT digests bigint, OUT filters bigint, OUT blocks bigint) LANGUAGE sql VOLATILE AS
+			\$\$SELECT digests, filter_probes, blocks_read FROM pg_stat_lsm WHERE relname = index\$\$;
+		CREATE TABLE stored USING heap AS SELECT md5(i::text) AS hash FROM generate_series(1, $filter_keys) i;
+		CREATE TABLE hashes USING heap AS
+			SELECT hash, hash LIKE '7%' AS hot, row_number() OVER (PARTITION BY hash LIKE '7%') - 1 AS no FROM stored;
+		CREATE UNIQUE INDEX ON hashes USING btree (hot, no);
+		VACUUM ANALYZE stored, hashes;
+	SQL
+}
+
+# filter_load INDEX OPTIONS: rows arrive in random order through a small memtable, so that levels fill as they do in
+# long use
+filter_load() {
+	must sql -q -c "CREATE UNLOGGED TABLE $1 (k text COLLATE \"C\", v int) USING lsm" \
+		-c "CREATE UNIQUE INDEX ${1}_key ON $1 USING lsm (k) WITH (size_ratio = 2, $2)" \
+		-c "INSERT INTO $1 SELECT demo_key(hash, 0), 1 FROM stored LIMIT $((filter_keys * 98 / 100))" \
+		-c "SELECT lsm_flush('$1')" -o /dev/null
+}
+
+# Three runs in level 0 of all of them, where four are compacted: lookups do not depend on what the last compaction
+# happened to leave
+filter_level0() {
+	local index todo=1
+	while [ -n "$todo" ]; do
+		todo=
+		filter_settle
+		for index in $filter_indexes; do
+			[ "$(sql -At -c "SELECT coalesce(sum(runs), 0) FROM lsm_levels('${index}_key') WHERE level = 0")" != 3 ] || continue
+			todo=1
+			must sql -q -c "INSERT INTO $index SELECT demo_key(hash, 0), 1 FROM stored
+					OFFSET (SELECT count(*) FROM $index) LIMIT $((filter_keys / 500))" \
+				-c "SELECT lsm_flush('${index}_key')" -o /dev/null
+		done
+	done
+}
+
+# filter_asked KIND ROUND N: the keys that a round asks for, in psql's words
+filter_asked() {
+	local first=$(($2 * $3))
+	case $1 in
+		absent) echo "CREATE TEMP TABLE asked AS SELECT demo_key(demo_hash(i), 1) AS k
+			FROM generate_series($first, $((first + $3 - 1))) i;" ;;
+		present) echo "CREATE TEMP TABLE asked AS SELECT demo_key(hash, 0) AS k FROM generate_series($first, $((first + $3 - 1))) i
+			JOIN hashes ON hot = (i % 10 <> 0) AND no = i * 7919 % CASE WHEN i % 10 <> 0 THEN :hot ELSE :cold END;" ;;
+	esac
+}
+
+# filter_order ROUND: the configurations, each round beginning with another one
+filter_order() {
+	local all=($filter_configs) i
+	for ((i = 0; i < ${#all[@]}; i++)); do
+		echo "${all[($1 + i) % ${#all[@]}]}"
+	done
+}
+
+# filter_chunk CLOCK KIND STORAGE CONFIG N: in psql's words, a line of the CSV
+filter_chunk() {
+	local name index sharing
+	IFS=: read -r name index sharing <<<"$4"
+	cat <<-SQL
+		SET lsm.hash_sharing = $sharing;
+		SELECT * FROM demo_counters('${index}_key') \gset before_
+		SELECT $1 AS clock \gset before_
+		SELECT count(t.v) AS found FROM asked JOIN $index t USING (k) \gset
+		SELECT $1 AS clock \gset after_
+		SELECT * FROM demo_counters('${index}_key') \gset after_
+		SELECT '@$3,$2,$name', $5, :found, :after_clock - :before_clock, :after_digests - :before_digests,
+			:after_filters - :before_filters, :after_blocks - :before_blocks;
+	SQL
+}
+
+# How a session begins, in psql's words
+filter_session() {
+	echo "$filter_plan"
+	echo "SELECT count(*) FILTER (WHERE hot) AS hot, count(*) FILTER (WHERE NOT hot) AS cold FROM hashes \\gset"
+}
+
+# In the page cache: all configurations in one session
+filter_warm() {
+	local round kind config
+	{
+		filter_session
+		for ((round = 1; round <= filter_warm + filter_rounds; round++)); do
+			for kind in absent present; do
+				filter_asked $kind $round $filter_chunk
+				filter_order $round | while read -r config; do
+					filter_chunk "demo_clock()" $kind memory "$config" $filter_chunk
+				done
+				echo "DROP TABLE asked;"
+			done
+			# units that are wanted come into memory
+			[ $round -gt $filter_warm ] || echo "SELECT pg_sleep(1);"
+			[ $round -ne $filter_warm ] || echo "SELECT '@start';"
+		done
+	} >"$sandbox/warm.sql"
+	must sql -q -At -F, -f "$sandbox/warm.sql" >"$sandbox/warm.out"
+	sed -n '1,/^@start/d; s/^@//p' "$sandbox/warm.out" >>"$filter_csv"
+}
+
+# filter_directory INDEX: of its files; it is the one that has its largest file
+filter_directory() {
+	local name bytes
+	IFS='|' read -r name bytes < <(sql -At -c "SELECT lpad(to_hex(file), 6, '0'), bytes FROM lsm_files('${1}_key') ORDER BY bytes DESC LIMIT 1")
+	dirname "$(find "$data/pg_lsm" -name "$name.sst" -size "${bytes}c" | head -1)"
+}
+
+# Not in the page cache: each chunk in a session of its own, which has opened the files and read their filters with a
+# few lookups before the files leave once more (what a process has mapped stays).  The wall clock, for it is the disk that
+# a lookup waits for
+filter_cold() {
+	local round config name index evict
+	for ((round = 1; round <= filter_cold_rounds; round++)); do
+		while read -r config; do
+			IFS=: read -r name index _ <<<"$config"
+			evict="find $(filter_directory "$index") -name '*.sst' -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none ;"
+			{
+				filter_session
+				echo "\\! ${evict/;/\\;}"
+				filter_asked absent $((10000 + round)) 20
+				echo "SELECT count(t.v) FROM asked JOIN $index t USING (k); DROP TABLE asked;"
+				filter_asked absent $((20000 + round)) $filter_cold_chunk
+				echo "\\! ${evict/;/\\;}"
+				filter_chunk "(extract(epoch FROM clock_timestamp()) * 1e9)::bigint" absent disk "$config" $filter_cold_chunk
+			} >"$sandbox/cold.sql"
+			must sql -q -At -F, -f "$sandbox/cold.sql" >"$sandbox/cold.out"
+			sed -n 's/^@//p' "$sandbox/cold.out" >>"$filter_csv"
+		done < <(filter_order $round)
+	done
+}
+
+# filter_memory CONFIG: kB of filters in memory; elastic: with the states of its segments
+filter_memory() {
+	case $1 in
+		none) echo 0 ;;
+		elastic) sql -At -c "SELECT (used_bytes + state_bytes) / 1024 FROM lsm_elastic_stats()" ;;
+		*) sql -At -c "SELECT sum(filter_bytes) / 1024 FROM lsm_files('$1_key')" ;;
+	esac
+}
+
+# The CSV's medians (times) and means (counters), a column per configuration
+filter_table() {
+	local config name index memory=
+	for config in $filter_configs; do
+		IFS=: read -r name index _ <<<"$config"
+		memory="$memory $name=$(filter_memory "$index")"
+	done
+	awk -F, -v memory="$memory" -v configs="$filter_configs" '
+	function sort(v, n,  i, j, t) {
+		for (i = 2; i <= n; i++)
+			for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+	}
+	function median(what,  v, i) {
+		for (i = 1; i <= rows[what]; i++) v[i] = times[what, i]
+		sort(v, rows[what])
+		return v[int((rows[what] + 1) / 2)]
+	}
+	function line(label, what, sums, format,  i) {
+		printf "  %-44s", label
+		for (i = 1; i <= n; i++)
+			printf "%10s", sums == "" ? sprintf(format, median(what names[i])) :
+				sprintf(format, counter[what names[i], sums] / lookups[what names[i]])
+		print ""
+	}
+	BEGIN {
+		n = split(configs, names, " ")
+		split(memory, sizes, " ")
+		for (i = 1; i <= n; i++) { sub(/:.*/, "", names[i]); sub(/.*=/, "", sizes[i]) }
+	}
+	/^#/ || /^storage/ { next }
+	{
+		what = $1 "," $2 "," $3
+		times[what, ++rows[what]] = $6 / $4 / 1000
+		lookups[what] += $4
+		for (i = 7; i <= 9; i++) counter[what, i] += $i
+		if ($5 != ($2 == "absent" ? 0 : $4)) wrong = 1
+	}
+	END {
+		if (wrong) { print "an index found what is not there, or did not find what is"; exit 1 }
+		printf "  %-44s%10s%10s%10s%10s%10s\n", "filters", "none", "blocked", "blocked", "blocked", "elastic"
+		printf "  %-44s%10s%10s%10s%10s%10s\n", "hash sharing", "", "off", "on", "on", "on"
+		printf "  %-44s", "filters in memory, kB"
+		for (i = 1; i <= n; i++) printf "%10s", sizes[i]
+		print "\n  a lookup of an absent key"
+		line("  time, files cached, us of CPU", "memory,absent,", "", "%.2f")
+		line("  time, files not cached, us", "disk,absent,", "", "%.0f")
+		line("  digests computed", "memory,absent,", 7, "%.2f")
+		line("  filters asked", "memory,absent,", 8, "%.2f")
+		line("  blocks read", "memory,absent,", 9, "%.3f")
+		print "  a lookup of a present key"
+		line("  time, files cached, us of CPU", "memory,present,", "", "%.2f")
+		line("  digests computed", "memory,present,", 7, "%.2f")
+		line("  filters asked", "memory,present,", 8, "%.2f")
+		line("  blocks read", "memory,present,", 9, "%.2f")
+	}' "$filter_csv"
+}
+
+# What demo.sh calls
+filter_experiment() {
+	filter_csv=$filter_results/demo.csv
+	mkdir -p "$filter_results"
+	echo "# $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), $(date -u +%FT%TZ); $filter_keys keys of $filter_bytes bytes" >"$filter_csv"
+	echo "storage,keys,filters,lookups,found,ns,digests,filters_asked,blocks_read" >>"$filter_csv"
+
+	step="loading long keys"
+	filter_settings lsm.memtable_size 1MB lsm.target_file_size 2MB
+	filter_functions
+	filter_load none "filter_scheme = none"
+	filter_load blocked "filter_scheme = blocked"
+	filter_load small "filter_scheme = blocked, bits_per_key = 3"
+	filter_load elastic "filter_scheme = elastic"
+	filter_level0
+	filter_settings lsm.elastic_memory 64kB
+	must sql -c "SELECT c.relname AS index, sum(l.runs) AS runs, string_agg(format('L%s: %s', level, entries), ', ' ORDER BY level) AS keys
+		FROM pg_class c, lsm_levels(c.oid) l WHERE c.relname IN ('none_key', 'blocked_key', 'small_key', 'elastic_key') GROUP BY 1 ORDER BY 1"
+	step="lookups, files in the page cache"
+	filter_warm
+	step="lookups, files not in the page cache"
+	filter_cold
+	step="the table"
+	filter_table >"$filter_results/table.txt" || { cat "$filter_results/table.txt"; exit 1; }
+}

@@ -10,9 +10,11 @@
 filter_keys=${DEMO_KEYS:-200000}
 filter_bytes=${DEMO_KEY_BYTES:-1000}
 filter_rounds=${DEMO_ROUNDS:-20}
+filter_runs=14
+filter_small_bits=3.2
 filter_results=${DEMO_RESULTS:-$top/build/demo}
-filter_warm=3
-filter_chunk=10000
+filter_warm=6
+filter_chunk=5000
 filter_cold_rounds=5
 filter_cold_chunk=200
 
@@ -32,17 +34,6 @@ filter_settings() {
 	must sql -q -c "SELECT pg_reload_conf()" -o /dev/null
 }
 
-# Until no worker is busy and nothing has been flushed or compacted for a second
-filter_settle() {
-	local now before= quiet=0
-	while [ $quiet -lt 5 ]; do
-		now=$(sql -At -c "SELECT sum(flushes), sum(compactions) FROM pg_stat_lsm") || exit 1
-		[ "$now" = "$before" ] && quiet=$((quiet + 1)) || quiet=0
-		before=$now
-		sleep 0.2
-	done
-}
-
 # filter_functions: the keys, and what is read off before and after a chunk
 filter_functions() {
 	must sql -q <<-SQL
@@ -58,7 +49,7 @@ filter_functions() {
 				(extract(epoch FROM clock_timestamp()) * 1e9)::bigint)\$\$;
 		CREATE FUNCTION demo_counters(index text, OUT digests bigint, OUT filters bigint, OUT blocks bigint) LANGUAGE sql VOLATILE AS
 			\$\$SELECT digests, filter_probes, blocks_read FROM pg_stat_lsm WHERE relname = index\$\$;
-		CREATE TABLE stored USING heap AS SELECT md5(i::text) AS hash FROM generate_series(1, $filter_keys) i;
+		CREATE TABLE stored USING heap AS SELECT md5(i::text) AS hash, i AS no FROM generate_series(1, $filter_keys) i;
 		CREATE TABLE hashes USING heap AS
 			SELECT hash, hash LIKE '7%' AS hot, row_number() OVER (PARTITION BY hash LIKE '7%') - 1 AS no FROM stored;
 		CREATE UNIQUE INDEX ON hashes USING btree (hot, no);
@@ -66,40 +57,81 @@ filter_functions() {
 	SQL
 }
 
-# filter_load INDEX OPTIONS: rows arrive in random order through a small memtable, so that levels fill as they do in
-# long use
-filter_load() {
-	must sql -q -c "CREATE UNLOGGED TABLE $1 (k text COLLATE \"C\", v int) USING lsm" \
-		-c "CREATE UNIQUE INDEX ${1}_key ON $1 USING lsm (k) WITH (size_ratio = 2, $2)" \
-		-c "INSERT INTO $1 SELECT demo_key(hash, 0), 1 FROM stored LIMIT $((filter_keys * 98 / 100))" \
-		-c "SELECT lsm_flush('$1')" -o /dev/null
+# Compaction would merge the runs while we look, in each index at another time.  A lock on an index keeps it off:
+# tree/bench_tree.c has a function for that
+filter_module() {
+	must cc -O2 -std=gnu11 -w -D_GNU_SOURCE -fPIC -shared -I"$top/src" -I"$top/bench/tree" \
+		-isystem "$("$(find_pg_config)" --includedir-server)" -o "$sandbox/bench_tree.so" "$top/bench/tree/bench_tree.c"
+	must sql -q -c "CREATE FUNCTION tree_hold(regclass) RETURNS void STRICT LANGUAGE c AS '$sandbox/bench_tree'"
 }
 
-# Three runs in level 0 of all of them, where four are compacted: lookups do not depend on what the last compaction
-# happened to leave
-filter_level0() {
-	local index todo=1
-	while [ -n "$todo" ]; do
-		todo=
-		filter_settle
-		for index in $filter_indexes; do
-			[ "$(sql -At -c "SELECT coalesce(sum(runs), 0) FROM lsm_levels('${index}_key') WHERE level = 0")" != 3 ] || continue
-			todo=1
-			must sql -q -c "INSERT INTO $index SELECT demo_key(hash, 0), 1 FROM stored
-					OFFSET (SELECT count(*) FROM $index) LIMIT $((filter_keys / 500))" \
-				-c "SELECT lsm_flush('${index}_key')" -o /dev/null
-		done
+# filter_hold: every index's lock, in psql's words
+filter_hold() {
+	local index
+	for index in $filter_indexes; do
+		echo "SELECT tree_hold('${index}_key') \\g /dev/null"
 	done
 }
 
-# filter_asked KIND ROUND N: the keys that a round asks for, in psql's words
+# Each index gets its rows in $filter_runs flushes, with keys of the whole range in each: runs as a burst of writes leaves
+# them, all over each other.  The session that loads has the locks until one that keeps them is waiting
+filter_load() {
+	local index run
+	must sql -q \
+		-c "CREATE UNLOGGED TABLE none (k text COLLATE \"C\", v int) USING lsm" \
+		-c "CREATE UNLOGGED TABLE blocked (LIKE none) USING lsm" \
+		-c "CREATE UNLOGGED TABLE small (LIKE none) USING lsm" \
+		-c "CREATE UNLOGGED TABLE elastic (LIKE none) USING lsm" \
+		-c "CREATE UNIQUE INDEX none_key ON none USING lsm (k) WITH (filter_scheme = none)" \
+		-c "CREATE UNIQUE INDEX blocked_key ON blocked USING lsm (k) WITH (filter_scheme = blocked)" \
+		-c "CREATE UNIQUE INDEX small_key ON small USING lsm (k) WITH (filter_scheme = blocked, bits_per_key = $filter_small_bits)" \
+		-c "CREATE UNIQUE INDEX elastic_key ON elastic USING lsm (k) WITH (filter_scheme = elastic)"
+	{
+		echo "BEGIN;"
+		filter_hold
+		for index in $filter_indexes; do
+			for ((run = 0; run < filter_runs; run++)); do
+				echo "INSERT INTO $index SELECT demo_key(hash, 0), 1 FROM stored WHERE no % $filter_runs = $run;"
+				echo "SELECT lsm_flush('$index') \\g /dev/null"
+			done
+		done
+		echo "\\! touch $sandbox/loaded"
+		cat <<-SQL
+			DO \$\$BEGIN
+				WHILE NOT EXISTS (SELECT FROM pg_locks WHERE relation = 'none_key'::regclass AND NOT granted) LOOP
+					PERFORM pg_sleep(0.01);
+				END LOOP;
+			END\$\$;
+		SQL
+		echo "COMMIT;"
+	} >"$sandbox/load.sql"
+	{
+		echo "BEGIN;"
+		filter_hold
+		echo "\\! touch $sandbox/held"
+		echo "SELECT pg_sleep(3600);"
+	} >"$sandbox/hold.sql"
+	sql -q -f "$sandbox/load.sql" &
+	local loader=$!
+	while [ ! -e "$sandbox/loaded" ]; do
+		kill -0 $loader 2>/dev/null || exit 1
+		sleep 0.1
+	done
+	sql -q -f "$sandbox/hold.sql" >/dev/null 2>&1 &
+	must wait $loader
+	while [ ! -e "$sandbox/held" ]; do sleep 0.1; done
+}
+
+# filter_asked KIND N: other keys at each call, in psql's words
+filter_next=0
 filter_asked() {
-	local first=$(($2 * $3))
+	local first=$filter_next
+	filter_next=$((filter_next + $2))
 	case $1 in
 		absent) echo "CREATE TEMP TABLE asked AS SELECT demo_key(demo_hash(i), 1) AS k
-			FROM generate_series($first, $((first + $3 - 1))) i;" ;;
-		present) echo "CREATE TEMP TABLE asked AS SELECT demo_key(hash, 0) AS k FROM generate_series($first, $((first + $3 - 1))) i
-			JOIN hashes ON hot = (i % 10 <> 0) AND no = i * 7919 % CASE WHEN i % 10 <> 0 THEN :hot ELSE :cold END;" ;;
+			FROM generate_series($first, $((first + $2 - 1))) i;" ;;
+		present) echo "CREATE TEMP TABLE asked AS SELECT demo_key(hash, 0) AS k FROM generate_series($first, $((first + $2 - 1))) i
+			JOIN hashes ON hot = (i % 10 <> 0) AND no = i::bigint * 7919 % CASE WHEN i % 10 <> 0 THEN :hot ELSE :cold END;" ;;
 	esac
 }
 
@@ -140,11 +172,11 @@ filter_warm() {
 		filter_session
 		for ((round = 1; round <= filter_warm + filter_rounds; round++)); do
 			for kind in absent present; do
-				filter_asked $kind $round $filter_chunk
-				filter_order $round | while read -r config; do
+				while read -r config; do
+					filter_asked $kind $filter_chunk
 					filter_chunk "demo_clock()" $kind memory "$config" $filter_chunk
-				done
-				echo "DROP TABLE asked;"
+					echo "DROP TABLE asked;"
+				done < <(filter_order $round)
 			done
 			# units that are wanted come into memory
 			[ $round -gt $filter_warm ] || echo "SELECT pg_sleep(1);"
@@ -162,22 +194,22 @@ filter_directory() {
 	dirname "$(find "$data/pg_lsm" -name "$name.sst" -size "${bytes}c" | head -1)"
 }
 
-# Not in the page cache: each chunk in a session of its own, which has opened the files and read their filters with a
-# few lookups before the files leave once more (what a process has mapped stays).  The wall clock, for it is the disk that
-# a lookup waits for
+# Not in the page cache: each chunk in a session of its own, which has opened all files and read their filters with
+# some lookups before the files leave once more (what a process has mapped stays).  The wall clock, for it is the disk
+# that a lookup waits for
 filter_cold() {
 	local round config name index evict
 	for ((round = 1; round <= filter_cold_rounds; round++)); do
 		while read -r config; do
 			IFS=: read -r name index _ <<<"$config"
-			evict="find $(filter_directory "$index") -name '*.sst' -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none ;"
+			evict="\\! find $(filter_directory "$index") -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \\;"
 			{
 				filter_session
-				echo "\\! ${evict/;/\\;}"
-				filter_asked absent $((10000 + round)) 20
+				printf '%s\n' "$evict"
+				echo "CREATE TEMP TABLE asked AS SELECT demo_key(md5(i::text), 1) AS k FROM generate_series(1, 1000) i;"
 				echo "SELECT count(t.v) FROM asked JOIN $index t USING (k); DROP TABLE asked;"
-				filter_asked absent $((20000 + round)) $filter_cold_chunk
-				echo "\\! ${evict/;/\\;}"
+				filter_asked absent $((10000 + round)) $filter_cold_chunk
+				printf '%s\n' "$evict"
 				filter_chunk "(extract(epoch FROM clock_timestamp()) * 1e9)::bigint" absent disk "$config" $filter_cold_chunk
 			} >"$sandbox/cold.sql"
 			must sql -q -At -F, -f "$sandbox/cold.sql" >"$sandbox/cold.out"
@@ -215,8 +247,7 @@ filter_table() {
 	function line(label, what, sums, format,  i) {
 		printf "  %-44s", label
 		for (i = 1; i <= n; i++)
-			printf "%10s", sums == "" ? sprintf(format, median(what names[i])) :
-				sprintf(format, counter[what names[i], sums] / lookups[what names[i]])
+			printf "%10s", sprintf(format, sums ? counter[what names[i], sums] / lookups[what names[i]] : median(what names[i]))
 		print ""
 	}
 	BEGIN {
@@ -239,13 +270,13 @@ filter_table() {
 		printf "  %-44s", "filters in memory, kB"
 		for (i = 1; i <= n; i++) printf "%10s", sizes[i]
 		print "\n  a lookup of an absent key"
-		line("  time, files cached, us of CPU", "memory,absent,", "", "%.2f")
-		line("  time, files not cached, us", "disk,absent,", "", "%.0f")
+		line("  time, files cached, us of CPU", "memory,absent,", 0, "%.2f")
+		line("  time, files not cached, us", "disk,absent,", 0, "%.0f")
 		line("  digests computed", "memory,absent,", 7, "%.2f")
 		line("  filters asked", "memory,absent,", 8, "%.2f")
 		line("  blocks read", "memory,absent,", 9, "%.3f")
 		print "  a lookup of a present key"
-		line("  time, files cached, us of CPU", "memory,present,", "", "%.2f")
+		line("  time, files cached, us of CPU", "memory,present,", 0, "%.2f")
 		line("  digests computed", "memory,present,", 7, "%.2f")
 		line("  filters asked", "memory,present,", 8, "%.2f")
 		line("  blocks read", "memory,present,", 9, "%.2f")
@@ -260,13 +291,10 @@ filter_experiment() {
 	echo "storage,keys,filters,lookups,found,ns,digests,filters_asked,blocks_read" >>"$filter_csv"
 
 	step="loading long keys"
-	filter_settings lsm.memtable_size 1MB lsm.target_file_size 2MB
+	filter_settings lsm.memtable_size 64MB
 	filter_functions
-	filter_load none "filter_scheme = none"
-	filter_load blocked "filter_scheme = blocked"
-	filter_load small "filter_scheme = blocked, bits_per_key = 3"
-	filter_load elastic "filter_scheme = elastic"
-	filter_level0
+	filter_module
+	filter_load
 	filter_settings lsm.elastic_memory 64kB
 	must sql -c "SELECT c.relname AS index, sum(l.runs) AS runs, string_agg(format('L%s: %s', level, entries), ', ' ORDER BY level) AS keys
 		FROM pg_class c, lsm_levels(c.oid) l WHERE c.relname IN ('none_key', 'blocked_key', 'small_key', 'elastic_key') GROUP BY 1 ORDER BY 1"

@@ -1,22 +1,22 @@
 # The part of demo.sh that shows what filters and shared digests do: the same long keys in four indexes that differ
-# in their filters only, the same lookups in all of them.  demo.sh has the server; this file is sourced.
+# in their filters only, lookups of the same kind in all of them.  demo.sh has the server; this file is sourced.
 #
 # The configurations take turns in many short chunks, each round with keys of its own and in another order; times are
-# medians of the chunks, counters are means.  Nine of ten keys asked for lie in a sixteenth of the key range: that is
-# what elastic filters are for, and the others do not mind.
+# medians of the chunks, counters are means.  49 of 50 keys asked for lie in a sixteenth of the key range: that is what
+# elastic filters are for, and the others do not mind.
 #
-#   DEMO_KEYS=200000  DEMO_KEY_BYTES=1000  DEMO_ROUNDS=20  DEMO_RESULTS=build/demo
+#   DEMO_KEYS=200000  DEMO_KEY_BYTES=1000  DEMO_ROUNDS=40  DEMO_RESULTS=build/demo
 
 filter_keys=${DEMO_KEYS:-200000}
 filter_bytes=${DEMO_KEY_BYTES:-1000}
-filter_rounds=${DEMO_ROUNDS:-20}
+filter_rounds=${DEMO_ROUNDS:-40}
 filter_runs=14
 filter_small_bits=3.2
 filter_results=${DEMO_RESULTS:-$top/build/demo}
-filter_warm=6
-filter_chunk=5000
-filter_cold_rounds=5
-filter_cold_chunk=200
+filter_warm=8
+filter_chunk=2500
+filter_cold_rounds=7
+filter_cold_chunk=300
 
 # Column of the table; index; lsm.hash_sharing
 filter_configs="none:none:on alone:blocked:off shared:blocked:on small:small:on elastic:elastic:on"
@@ -40,9 +40,9 @@ filter_functions() {
 		-- stored keys end with 0, absent ones with 1, so absent ones lie between stored ones
 		CREATE FUNCTION demo_key(hash text, odd int) RETURNS text LANGUAGE sql IMMUTABLE AS
 			\$\$SELECT hash || repeat('x', $filter_bytes - 33) || odd\$\$;
-		-- nine of ten in the sixteenth of the keys that begin with 7
+		-- 49 of 50 in the sixteenth of the keys that begin with 7
 		CREATE FUNCTION demo_hash(i bigint) RETURNS text LANGUAGE sql IMMUTABLE AS
-			\$\$SELECT CASE WHEN i % 10 = 0 THEN md5(i::text) ELSE '7' || substr(md5(i::text), 2) END\$\$;
+			\$\$SELECT CASE WHEN i % 50 = 0 THEN md5(i::text) ELSE '7' || substr(md5(i::text), 2) END\$\$;
 		-- ns of CPU time of this backend, or of the wall where the system does not count it
 		CREATE FUNCTION demo_clock() RETURNS bigint LANGUAGE sql VOLATILE AS
 			\$\$SELECT coalesce(split_part(pg_read_file('/proc/self/schedstat', 0, 100, true), ' ', 1)::bigint,
@@ -118,8 +118,12 @@ filter_load() {
 		sleep 0.1
 	done
 	sql -q -f "$sandbox/hold.sql" >/dev/null 2>&1 &
+	local holder=$!
 	must wait $loader
-	while [ ! -e "$sandbox/held" ]; do sleep 0.1; done
+	while [ ! -e "$sandbox/held" ]; do
+		kill -0 $holder 2>/dev/null || exit 1
+		sleep 0.1
+	done
 }
 
 # filter_asked KIND N: other keys at each call, in psql's words
@@ -131,15 +135,17 @@ filter_asked() {
 		absent) echo "CREATE TEMP TABLE asked AS SELECT demo_key(demo_hash(i), 1) AS k
 			FROM generate_series($first, $((first + $2 - 1))) i;" ;;
 		present) echo "CREATE TEMP TABLE asked AS SELECT demo_key(hash, 0) AS k FROM generate_series($first, $((first + $2 - 1))) i
-			JOIN hashes ON hot = (i % 10 <> 0) AND no = i::bigint * 7919 % CASE WHEN i % 10 <> 0 THEN :hot ELSE :cold END;" ;;
+			JOIN hashes ON hot = (i % 50 <> 0) AND no = i::bigint * 7919 % CASE WHEN i % 50 <> 0 THEN :hot ELSE :cold END;" ;;
 	esac
 }
 
-# filter_order ROUND: the configurations, each round beginning with another one
+# filter_order ROUND: the configurations, beginning with another one every two rounds, forwards and backwards in turn, so
+# that of two that ask the same index each is the first as often
 filter_order() {
-	local all=($filter_configs) i
+	local all=($filter_configs) i at
 	for ((i = 0; i < ${#all[@]}; i++)); do
-		echo "${all[($1 + i) % ${#all[@]}]}"
+		at=$(($1 % 2 ? i : ${#all[@]} - 1 - i))
+		echo "${all[($1 / 2 + at) % ${#all[@]}]}"
 	done
 }
 
@@ -179,7 +185,7 @@ filter_warm() {
 				done < <(filter_order $round)
 			done
 			# units that are wanted come into memory
-			[ $round -gt $filter_warm ] || echo "SELECT pg_sleep(1);"
+			[ $round -gt $filter_warm ] || echo "SELECT pg_sleep(0.5);"
 			[ $round -ne $filter_warm ] || echo "SELECT '@start';"
 		done
 	} >"$sandbox/warm.sql"
@@ -187,11 +193,10 @@ filter_warm() {
 	sed -n '1,/^@start/d; s/^@//p' "$sandbox/warm.out" >>"$filter_csv"
 }
 
-# filter_directory INDEX: of its files; it is the one that has its largest file
+# filter_directory INDEX: of its files, by what a session has mapped that has looked for an absent key
 filter_directory() {
-	local name bytes
-	IFS='|' read -r name bytes < <(sql -At -c "SELECT lpad(to_hex(file), 6, '0'), bytes FROM lsm_files('${1}_key') ORDER BY bytes DESC LIMIT 1")
-	dirname "$(find "$data/pg_lsm" -name "$name.sst" -size "${bytes}c" | head -1)"
+	sql -q -At -c "SET enable_seqscan = off" -c "SELECT FROM $1 WHERE k = demo_key(md5('1'), 1)" \
+		-c "SELECT DISTINCT (regexp_matches(pg_read_file('/proc/self/maps'), '\S*/pg_lsm/[0-9a-f]+', 'g'))[1]"
 }
 
 # Not in the page cache: each chunk in a session of its own, which has opened all files and read their filters with
@@ -199,16 +204,21 @@ filter_directory() {
 # that a lookup waits for
 filter_cold() {
 	local round config name index evict
+	declare -A directories
+	for index in $filter_indexes; do
+		directories[$index]=$(filter_directory "$index")
+		[ -d "${directories[$index]}" ] || { echo "no directory of ${index}_key"; exit 1; }
+	done
 	for ((round = 1; round <= filter_cold_rounds; round++)); do
 		while read -r config; do
 			IFS=: read -r name index _ <<<"$config"
-			evict="\\! find $(filter_directory "$index") -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \\;"
+			evict="\\! find ${directories[$index]} -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \\;"
 			{
 				filter_session
 				printf '%s\n' "$evict"
-				echo "CREATE TEMP TABLE asked AS SELECT demo_key(md5(i::text), 1) AS k FROM generate_series(1, 1000) i;"
+				filter_asked absent 20
 				echo "SELECT count(t.v) FROM asked JOIN $index t USING (k); DROP TABLE asked;"
-				filter_asked absent $((10000 + round)) $filter_cold_chunk
+				filter_asked absent $filter_cold_chunk
 				printf '%s\n' "$evict"
 				filter_chunk "(extract(epoch FROM clock_timestamp()) * 1e9)::bigint" absent disk "$config" $filter_cold_chunk
 			} >"$sandbox/cold.sql"
@@ -223,7 +233,7 @@ filter_memory() {
 	case $1 in
 		none) echo 0 ;;
 		elastic) sql -At -c "SELECT (used_bytes + state_bytes) / 1024 FROM lsm_elastic_stats()" ;;
-		*) sql -At -c "SELECT sum(filter_bytes) / 1024 FROM lsm_files('$1_key')" ;;
+		*) sql -At -c "SELECT round(sum(filter_bytes) / 1024.0) FROM lsm_files('$1_key')" ;;
 	esac
 }
 
@@ -234,7 +244,8 @@ filter_table() {
 		IFS=: read -r name index _ <<<"$config"
 		memory="$memory $name=$(filter_memory "$index")"
 	done
-	awk -F, -v memory="$memory" -v configs="$filter_configs" '
+	awk -F, -v memory="$memory" -v configs="$filter_configs" \
+		-v runs="$filter_runs" -v bytes="$filter_bytes" -v small_bits="$filter_small_bits" '
 	function sort(v, n,  i, j, t) {
 		for (i = 2; i <= n; i++)
 			for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
@@ -263,6 +274,13 @@ filter_table() {
 		for (i = 7; i <= 9; i++) counter[what, i] += $i
 		if ($5 != ($2 == "absent" ? 0 : $4)) wrong = 1
 	}
+	# how many times as long the one takes as the other: the median of the ratios of a round
+	function slower(one, other,  v, i) {
+		for (i = 1; i <= rows[one]; i++) v[i] = times[one, i] / times[other, i]
+		sort(v, rows[one])
+		return v[int((rows[one] + 1) / 2)]
+	}
+	function mean(what, counted) { return counter[what, counted] / lookups[what] }
 	END {
 		if (wrong) { print "an index found what is not there, or did not find what is"; exit 1 }
 		printf "  %-44s%10s%10s%10s%10s%10s\n", "filters", "none", "blocked", "blocked", "blocked", "elastic"
@@ -280,7 +298,20 @@ filter_table() {
 		line("  digests computed", "memory,present,", 7, "%.2f")
 		line("  filters asked", "memory,present,", 8, "%.2f")
 		line("  blocks read", "memory,present,", 9, "%.2f")
-	}' "$filter_csv"
+		m = "memory,absent,"; d = "disk,absent,"; p = "memory,present,"
+		print "\nWhat there is to see (times are ratios of neighbouring chunks, medians):"
+		printf "  none: without filters a lookup reads a block in each of %d runs, %.1f in all, to learn that the key is not there: %.1f times the time that blocked filters make of it, %.0f times where files are not cached.\n",
+			runs, mean(m "none", 9), slower(m "none", m "shared"), slower(d "none", d "shared")
+		printf "  blocked, sharing off: a filter answers from one cache line, %.2f blocks are read for nothing; but each of %.0f filters hashes the %d bytes of the key again.\n",
+			mean(m "alone", 9), mean(m "alone", 8), bytes
+		printf "  blocked, sharing on: one digest serves all filters. The same filters are asked and the same blocks read; hashing %.0f times more costs an absent key %+.0f%%, a present one %+.0f%%.\n",
+			mean(m "alone", 7) - mean(m "shared", 7), 100 * (slower(m "alone", m "shared") - 1), 100 * (slower(p "alone", p "shared") - 1)
+		printf "  blocked, %s kB: where there is memory for %.1f bits per key instead of 10, an absent key is believed to be in %.1f runs, and their blocks are read.\n",
+			sizes[4], small_bits, mean(m "small", 9)
+		printf "  elastic, %s kB: the same memory, but most of it where lookups are (49 of 50 in a sixteenth of the keys): %.2f blocks instead of %.2f, %.1f times the time of the blocked filters of %s kB where files are cached, %.1f times where they are not.\n",
+			sizes[5], mean(m "elastic", 9), mean(m "small", 9), slower(m "elastic", m "small"), sizes[4], slower(d "elastic", d "small")
+	}' "$filter_csv" | fold -s -w 100
+	return "${PIPESTATUS[0]}"
 }
 
 # What demo.sh calls
@@ -304,4 +335,10 @@ filter_experiment() {
 	filter_cold
 	step="the table"
 	filter_table >"$filter_results/table.txt" || { cat "$filter_results/table.txt"; exit 1; }
+	step="the plot"
+	if /usr/bin/python3 -c "import matplotlib" 2>/dev/null; then
+		filter_plot=$(/usr/bin/python3 "$top/bench/plot.py" -t png "$filter_results" demo) || exit 1
+	else
+		filter_plot="no plot: that needs python3-matplotlib"
+	fi
 }

@@ -4,7 +4,7 @@
 usage: plot.py [-o DIRECTORY] [-t svg|png] DIRECTORY [NAME...]
 
 DIRECTORY has the CSVs and summaries.  Names: ratios (rows of the table against their targets), fig1, fig5a, fig5b, fig6,
-fig7, fig8, fig9; default: whatever there are data for.
+fig7, fig8, fig9, demo (of bench/demo.sh); default: whatever there are data for.
 """
 import argparse
 import collections
@@ -192,6 +192,48 @@ def draw_ratios(axes, directory):
     return machine
 
 
+DEMO = collections.OrderedDict((
+    ("none", ("none", "tab:red")), ("alone", ("blocked,\nsharing off", OFF)), ("shared", ("blocked,\nsharing on", ON)),
+    ("small", ("blocked,\nsmall", "tab:cyan")), ("elastic", ("elastic,\nsmall", "tab:green"))))
+
+
+def draw_demo(figure, path):
+    """Medians of times, means of counters, a bar per kind of filters."""
+    with open(path) as file:
+        machine = file.readline()[2:].strip()
+        groups = collections.defaultdict(list)
+        for row in csv.DictReader(file):
+            groups[row["storage"], row["keys"], row["filters"]].append(row)
+
+    def per_lookup(column):
+        def mean(rows):
+            return sum(float(r[column]) for r in rows) / sum(float(r["lookups"]) for r in rows)
+        return mean
+
+    def time(rows):
+        return statistics.median(float(r["ns"]) / float(r["lookups"]) / 1000 for r in rows)
+
+    panels = (("memory", "absent", time, "us of CPU, absent key, files cached"),
+              ("disk", "absent", time, "us, absent key, files not cached"),
+              ("memory", "present", time, "us of CPU, present key, files cached"),
+              ("memory", "absent", per_lookup("digests"), "digests computed, absent key"),
+              ("memory", "absent", per_lookup("filters_asked"), "filters asked, absent key"),
+              ("memory", "absent", per_lookup("blocks_read"), "blocks read, absent key"))
+    figure.clear()
+    figure.set_size_inches(13, 7)
+    for at, (storage, keys, value, title) in enumerate(panels):
+        axes = figure.add_subplot(2, 3, at + 1)
+        values = [value(groups[storage, keys, name]) for name in DEMO]
+        axes.bar(range(len(DEMO)), values, color=[color for _, color in DEMO.values()])
+        for x, v in enumerate(values):
+            axes.annotate("%.3g" % v, (x, v), ha="center", va="bottom", fontsize=8)
+        axes.set_xticks(range(len(DEMO)))
+        axes.set_xticklabels([label for label, _ in DEMO.values()], fontsize=8)
+        axes.set_title("per lookup: " + title, fontsize=9)
+        axes.margins(y=0.12)
+    return machine
+
+
 def footer(figure, machine):
     settings = machine.find(" settings=")
     figure.text(0.01, 0.005, machine[:settings] if settings > 0 else machine, fontsize=6, color="0.4")
@@ -212,6 +254,8 @@ def main():
         figure, axes = plt.subplots(figsize=(7, 4))
         if name == "ratios":
             machine = draw_ratios(axes, options.directory)
+        elif name == "demo":
+            machine = draw_demo(figure, os.path.join(options.directory, "demo.csv"))
         elif name in FIGURES:
             machine, data = read_figure(os.path.join(options.directory, name + ".csv"))
             draw_figure(axes, name, data)

@@ -71,7 +71,7 @@ row_identifier(void)
 	resetStringInfo(&code);
 	ItemPointerSet(&tid, 0, 1);
 	lsm_encode_tid(&tid, &code);
-	Assert(code.len == LSM_INDEX_TID_BYTES);
+	Assert(code.len == LSM_TID_BYTES);
 	return code.data;
 }
 
@@ -79,7 +79,7 @@ row_identifier(void)
 static void
 write_entries(LsmTree *tree, int key_bytes, uint64 first, int n)
 {
-	int			entry_bytes = key_bytes + LSM_INDEX_TID_BYTES + 1 + BENCH_VALUE_BYTES;
+	int			entry_bytes = key_bytes + LSM_TID_BYTES + 1 + BENCH_VALUE_BYTES;
 	int			most = Max(1, Min(LSM_MAX_WRITE_ENTRIES, LSM_MAX_ENTRY_BYTES / entry_bytes));
 	char	   *bytes = palloc0((Size) most * entry_bytes);
 	LsmEntry   *entries = palloc0(most * sizeof(LsmEntry));
@@ -93,13 +93,13 @@ write_entries(LsmTree *tree, int key_bytes, uint64 first, int n)
 		for (int i = 0; i < batch; i++)
 		{
 			char	   *key = bytes + (Size) i * entry_bytes;
-			char	   *value = key + key_bytes + LSM_INDEX_TID_BYTES;
+			char	   *value = key + key_bytes + LSM_TID_BYTES;
 
 			bench_key(2 * (first + done + i), key_bytes, key);
-			memcpy(key + key_bytes, row_identifier(), LSM_INDEX_TID_BYTES);
+			memcpy(key + key_bytes, row_identifier(), LSM_TID_BYTES);
 			value[0] = LSM_TAG_PUT;
 			memcpy(value + 1, key, 8);
-			entries[i].key = lsm_slice(key, key_bytes + LSM_INDEX_TID_BYTES);
+			entries[i].key = lsm_slice(key, key_bytes + LSM_TID_BYTES);
 			entries[i].value = lsm_slice(value, 1 + BENCH_VALUE_BYTES);
 		}
 		lsm_write_begin(tree, &write, entries, batch);
@@ -149,7 +149,7 @@ tree_hold(PG_FUNCTION_ARGS)
 Datum
 tree_draw(PG_FUNCTION_ARGS)
 {
-	if (!bench_draw(&probes, PG_GETARG_INT32(0), row_identifier(), LSM_INDEX_TID_BYTES,
+	if (!bench_draw(&probes, PG_GETARG_INT32(0), row_identifier(), LSM_TID_BYTES,
 					PG_GETARG_INT32(1), PG_GETARG_FLOAT8(2), PG_GETARG_INT64(3),
 					PG_GETARG_INT64(4), PG_GETARG_INT64(5)))
 		ereport(ERROR,

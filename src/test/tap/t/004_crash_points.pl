@@ -23,7 +23,7 @@ sub workload
 	my $r = $round;
 	open my $fh, '>', $file or die;
 	print $fh qq{
-DROP TABLE IF EXISTS extra;
+DROP TABLE IF EXISTS extra, twice;
 CREATE TABLE extra (i int PRIMARY KEY, v text) USING lsm;
 INSERT INTO extra SELECT i, 'e' || i FROM generate_series(1, 2000) i;
 CREATE INDEX extra_v ON extra USING lsm (v);

@@ -20,7 +20,7 @@ cleanup() {
 			as_postgres "$sandbox/$side/$pg_bin/pg_ctl" -D "$sandbox/$side/data" -m immediate stop >/dev/null
 	done
 	git -C "$top" worktree remove --force "$sandbox/tree" 2>/dev/null
-	rm -rf "$sandbox"
+	rm -rf "$sandbox" /tmp/lsm_against.copy
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
@@ -125,6 +125,21 @@ wanted insert && compare "30,000 inserts of random uuids, row by row" "$uuid" \
 wanted batch && compare "200,000 inserts of random uuids, together" "$uuid" \
 	"INSERT INTO u SELECT gen_random_uuid(), i FROM generate_series(1, 200000) i"
 wanted tpcb && compare_tpcb
+big="DROP TABLE IF EXISTS b; CREATE TABLE b (id int PRIMARY KEY, v int, t text);
+	INSERT INTO b SELECT (g * 7919::bigint) % 1000003, g, md5(g::text) FROM generate_series(1, 1000000) g"
+key="((i * 7919::bigint) % 999983)::int"
+# what lies in files
+flush="SELECT lsm_flush('b'), lsm_flush('b_pkey')"
+wanted found && compare "20,000 point selects of 1 M rows in files" "$big; $flush" \
+	"DO \$\$ DECLARE x int; BEGIN FOR i IN 1..20000 LOOP SELECT v INTO x FROM b WHERE id = $key; END LOOP; END \$\$"
+wanted absent && compare "50,000 point selects of absent keys" "${big/(g \* 7919::bigint) % 1000003/2 * ((g * 7919::bigint) % 1000003)}; $flush" \
+	"DO \$\$ DECLARE x int; BEGIN FOR i IN 1..50000 LOOP SELECT v INTO x FROM b WHERE id = 2 * $key + 1; END LOOP; END \$\$"
+wanted range100 && compare "2,000 ranges of 100 keys" "$big; $flush" \
+	"DO \$\$ DECLARE x bigint; BEGIN FOR i IN 1..2000 LOOP SELECT sum(v) INTO x FROM b WHERE id BETWEEN $key AND $key + 99; END LOOP; END \$\$"
+wanted count && compare "count(*) of 1 M rows" "$big; $flush" "SELECT count(*) FROM b"
+wanted copy && compare "COPY of 300,000 rows with a bigint key" \
+	"DROP TABLE IF EXISTS c; CREATE TABLE c (id bigint PRIMARY KEY, v int, t text); COPY (SELECT g, g % 1000, md5(g::text) FROM generate_series(1, 300000) g) TO '/tmp/lsm_against.copy'" \
+	"TRUNCATE c; COPY c FROM '/tmp/lsm_against.copy'"
 wanted select && compare "50,000 point selects" "$kv" \
 	"DO \$\$ DECLARE x int; BEGIN FOR i IN 1..50000 LOOP SELECT v INTO x FROM t WHERE id = 1 + (i * 7919) % 100000; END LOOP; END \$\$"
 exit 0

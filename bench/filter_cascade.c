@@ -7,8 +7,8 @@
  *
  * filter_cascade DIRECTORY [keys]
  *
- * All three hold the same keys at the same rate of false positives (about 2^-11) and have
- * the same memory M, a quarter of what the Bloom filter takes:
+ * All three hold the same keys at the same rate of false positives (about
+ * 2^-11) and have the same memory M, a quarter of what the Bloom filter takes:
  *
  * plain		bits are set and asked where they are; M is a cache of pages, least
  *				recently used first out, changed ones written back then
@@ -18,9 +18,9 @@
  *				below it up to the first empty one.  Levels are cascade images, and
  *				merges read and write them sequentially, page by page
  *
- * Every read and write of a file is done with O_DIRECT and counted here in pages of 4 kB:
- * there is no cache but M.  Sequential transfers are of 256 kB, one buffer for each file
- * open in a merge or sweep, which is not part of M.
+ * Every read and write of a file is done with O_DIRECT and counted here in
+ * pages of 4 kB: there is no cache but M.  Sequential transfers are of 256 kB,
+ * one buffer for each file open in a merge or sweep, which is not part of M.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,19 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * filter_elastic.c
- *	  ElasticBF's policy against uniform blocked filters of the same memory, and
- *	  against the best that any policy could do: what the server does with absent
- *	  keys (src/filter, src/tree/elastic/elastic_queue.c), without the server.
+ *	  ElasticBF's policy against uniform blocked filters of the same memory,
+ *	  and against the best that any policy could do: what the server does with
+ *	  absent keys (src/filter, src/tree/elastic/elastic_queue.c), without the
+ *	  server.
  *
- * Four runs of even keys (90%, 9%, 0.9% and 0.1% of them, as in bench/elastic.sh),
- * lookups of odd ones, each of which asks every run.  Draws as in bench/elastic.sh; each
- * of several draws has its hot keys elsewhere, and is warmed up before it is measured.  States of segments are part of the
+ * Four runs of even keys (90%, 9%, 0.9% and 0.1% of them, as in
+ * bench/elastic.sh), lookups of odd ones, each of which asks every run.  Draws
+ * as in bench/elastic.sh; each of several draws has its hot keys elsewhere,
+ * and is warmed up before it is measured.  States of segments are part of the
  * memory if "states" is 1.
  *
- * Bounds, both for the same number of units, none of them ever moving: the allocation that knows how often
- * each segment is asked, but of the keys only how many pass in the mean; and the one that knows of each
- * key which unit stops it and how often it will be asked (the linear relaxation, so
- * no allocation is better).
+ * Bounds, both for the same number of units, none of them ever moving: the
+ * allocation that knows how often each segment is asked, but of the keys only
+ * how many pass in the mean; and the one that knows of each key which unit
+ * stops it and how often it will be asked (the linear relaxation, so no
+ * allocation is better).
  *
  *-------------------------------------------------------------------------
  */

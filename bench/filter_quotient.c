@@ -3,14 +3,15 @@
  * filter_quotient.c
  *	  Bench: quotient filter against Bloom filter in RAM by load factor (the
  *	  in-memory experiment of "Don't Thrash: How to Cache your Hash on Flash",
- *	  section 3), and what merging quotient filters costs against building them.
+ *	  section 3), and what merging quotient filters costs against building
+ *	  them.
  *
  * filter_quotient [quotient bits] [remainder bits]
  *
- * Both filters are sized for the same number of keys (load 0.95 of the quotient
- * filter) at the same rate of false positives.  Keys are inserted one by one, what
- * they need being fetched eight keys ahead; digests are computed beforehand, for
- * both need the same one.  Rates are by CPU time.
+ * Both filters are sized for the same number of keys (load 0.95 of the
+ * quotient filter) at the same rate of false positives.  Keys are inserted one
+ * by one, what they need being fetched eight keys ahead; digests are computed
+ * beforehand, for both need the same one.  Rates are by CPU time.
  *
  *-------------------------------------------------------------------------
  */

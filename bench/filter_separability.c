@@ -4,8 +4,8 @@
  *	  Separability of filters (ElasticBF): several small filters err as rarely
  *	  as one of the same bits per key in total.
  *
- * Rates of false positives of one standard Bloom filter against n units of
- * an elastic filter, all of them on, from the same digests; and beside them the
+ * Rates of false positives of one standard Bloom filter against n units of an
+ * elastic filter, all of them on, from the same digests; and beside them the
  * closed form 0.6185^b, which the paper's rationale is.  One segment is full
  * at LSM_ELASTIC_UNIT_BYTES_MAX; as many are measured as make a million keys.
  *

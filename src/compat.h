@@ -10,12 +10,12 @@
  *
  * Most of them are macros, and a macro must not meet the declaration that it
  * changes.  Therefore this header includes the server's headers that declare
- * such a name, and it comes after all server headers where it is included: last
- * in a file, or in the header of a room, which comes last itself.
+ * such a name, and it comes after all server headers where it is included:
+ * last in a file, or in the header of a room, which comes last itself.
  *
  * PG_VERSION_NUM is looked at here.  Elsewhere it is looked at only by files
- * that implement an interface which differs as a whole: access method handlers,
- * scans, samples, EXPLAIN.  src/test/check-layers.sh sees to it.
+ * that implement an interface which differs as a whole: access method
+ * handlers, scans, samples, EXPLAIN.  src/test/check-layers.sh sees to it.
  *
  *-------------------------------------------------------------------------
  */

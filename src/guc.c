@@ -1,11 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * guc.c
- *	  The settings lsm.*.  The variables of the tree live in tree/control/options.c;
- *	  here are their names, units, ranges and who may set them.
+ *	  The settings lsm.*.  The variables of the tree live in
+ *	  tree/control/options.c; here are their names, units, ranges and who may
+ *	  set them.
  *
- * A setting that shapes files (filter, compression, size ratio) applies to what
- * the process that has it writes: a session's own flushes, and the
+ * A setting that shapes files (filter, compression, size ratio) applies to
+ * what the process that has it writes: a session's own flushes, and the
  * background workers' work by the value in the configuration file.
  *
  *-------------------------------------------------------------------------
@@ -48,6 +49,12 @@ static const struct config_enum_entry compression_options[] = {
 	{"none", LSM_COMPRESSION_NONE, false},
 	{"lz4", LSM_COMPRESSION_LZ4, false},
 	{"zstd", LSM_COMPRESSION_ZSTD, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry default_index_options[] = {
+	{"btree", LSM_DEFAULT_INDEX_BTREE, false},
+	{"lsm", LSM_DEFAULT_INDEX_LSM, false},
 	{NULL, 0, false}
 };
 
@@ -179,7 +186,7 @@ define_tree_settings(void)
 	DefineCustomIntVariable("lsm.target_file_size",
 							"Size at which sorted files are cut.",
 							NULL,
-							&lsm_row_change_file_size_kb,
+							&lsm_target_file_size_kb,
 							65536, 64, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("lsm.compression",
@@ -218,6 +225,12 @@ define_tree_settings(void)
 							 "Columns of types without an lsm_index operator class get a btree index in any case.",
 							 &lsm_constraint_index,
 							 LSM_CONSTRAINT_AUTO, constraint_index_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.default_index",
+							 "Index access method of CREATE INDEX without USING on lsm tables.",
+							 "\"lsm\" means lsm_index where it can serve all columns in order, else btree.",
+							 &lsm_default_index,
+							 LSM_DEFAULT_INDEX_BTREE, default_index_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.insert_batching",
 							 "Gives rows of INSERT ... SELECT to lsm tables together where nothing can tell the difference.",

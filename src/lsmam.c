@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 
+#include "am/am.h"
 #include "ddl/ddl.h"
 #include "executor/hooks.h"
 #include "index/index.h"
@@ -35,6 +36,7 @@ lsm_shmem_request(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 	lsm_tree_shmem_request();
+	lsm_am_shmem_request();
 }
 
 static void
@@ -43,6 +45,7 @@ lsm_shmem_startup(void)
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	lsm_tree_shmem_init();
+	lsm_am_shmem_init();
 }
 
 /*

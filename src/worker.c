@@ -1,24 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * worker.c
- *	  Background workers.  Worker 0 prefers flushes, so that a flush never queues
- *	  behind a long compaction; the others compact.  One without work logs files of others.
+ *	  Background workers.  Worker 0 prefers flushes, so that a flush never
+ *	  queues behind a long compaction; the others compact.  One without work
+ *	  logs files of others.
  *
  * A worker attaches to no database (a connected one would block DROP DATABASE
- * and CREATE DATABASE ... TEMPLATE), but it is a full backend otherwise.  Each round
- * runs in a transaction of its own: heavyweight locks and resources taken
- * by the round then go away at its end and after an error in the way every
- * backend's do.  The transaction gets no xid and takes no snapshot, so it holds
- * back nobody's xmin.
+ * and CREATE DATABASE ... TEMPLATE), but it is a full backend otherwise.  Each
+ * round runs in a transaction of its own: heavyweight locks and resources
+ * taken by the round then go away at its end and after an error in the way
+ * every backend's do.  The transaction gets no xid and takes no snapshot, so
+ * it holds back nobody's xmin.
  *
- * An error ends the round.  If the round knows whose it was (one tree's job, one chore:
- * background.c), that one rests for a while, the error is a WARNING in the server log, and the next
- * round goes on with everything else at once.
+ * An error ends the round.  If the round knows whose it was (one tree's job,
+ * one chore: background.c), that one rests for a while, the error is a WARNING
+ * in the server log, and the next round goes on with everything else at once.
  *
- * SIGTERM comes as a request to cancel: a job in progress ends by an error, cleans up after
- * itself, and the worker leaves without a word, as core's launchers do.  The exit code is 1, by
- * which the postmaster starts the worker again if it was not the server's end that
- * was asked for (pg_terminate_backend).
+ * SIGTERM comes as a request to cancel: a job in progress ends by an error,
+ * cleans up after itself, and the worker leaves without a word, as core's
+ * launchers do.  The exit code is 1, by which the postmaster starts the worker
+ * again if it was not the server's end that was asked for
+ * (pg_terminate_backend).
  *
  *-------------------------------------------------------------------------
  */

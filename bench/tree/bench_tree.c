@@ -2,15 +2,15 @@
  *
  * bench_tree.c
  *	  A loadable module that measures src/tree alone: point lookups through the
- *	  tree's door (tree/tree.h) in a loop inside one backend, on a real tree with its
- *	  real files, with no executor and no access method above it.
+ *	  tree's door (tree/tree.h) in a loop inside one backend, on a real tree
+ *	  with its real files, with no executor and no access method above it.
  *
- * Built and loaded by bench/tree.sh, never installed.  lsmam's symbols come from
- * the library that shared_preload_libraries has loaded.
+ * Built and loaded by bench/tree.sh, never installed.  lsmam's symbols come
+ * from the library that shared_preload_libraries has loaded.
  *
- * The tree is an lsm_index that SQL writes nothing to.  Another session holds a ShareLock
- * on it, which the background worker's publishing lock conflicts with: so runs stay as
- * they were flushed.
+ * The tree is an lsm_index that SQL writes nothing to.  Another session holds
+ * a ShareLock on it, which the background worker's publishing lock conflicts
+ * with: so runs stay as they were flushed.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,9 +4,9 @@
  *	  The keys of the benches of the tree alone, the same bytes for the product
  *	  (bench_tree.c) and for its peer (rocksdb_peer.cc).  C11 and C++17.
  *
- * Entry i of a data set has key 2 i, absent keys are the odd ones.  A key's first
- * eight bytes are a bijection of its number, so keys are distinct; the rest is a
- * pseudo-random stream, so that no two share a prefix.
+ * Entry i of a data set has key 2 i, absent keys are the odd ones.  A key's
+ * first eight bytes are a bijection of its number, so keys are distinct; the
+ * rest is a pseudo-random stream, so that no two share a prefix.
  *
  *-------------------------------------------------------------------------
  */

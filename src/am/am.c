@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * am.c
- *	  Which relations are ours.
+ *	  Which relations are ours; what this room keeps in shared memory; what
+ *	  indexes ask of tables.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,10 +10,13 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_am.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
 
 #include "am/am.h"
+#include "am/row_notes.h"
 
 static Oid
 am_oid(const char *name, char amtype)
@@ -56,4 +60,33 @@ lsm_relation_is_index(Relation rel)
 	return rel->rd_rel->relkind == RELKIND_INDEX &&
 		OidIsValid(rel->rd_rel->relam) &&
 		rel->rd_rel->relam == lsm_index_am_oid();
+}
+
+/* The table's, set when the library is loaded */
+static const LsmTableOps *table_ops = NULL;
+
+void
+lsm_table_register(const LsmTableOps *ops)
+{
+	table_ops = ops;
+}
+
+void
+lsm_table_prune(Relation table, const LsmDeadRow *dead, int n)
+{
+	table_ops->prune(table, dead, n);
+}
+
+void
+lsm_am_shmem_request(void)
+{
+	RequestAddinShmemSpace(add_size(lsm_row_hint_shmem_bytes(), PG_CACHE_LINE_SIZE));
+}
+
+void
+lsm_am_shmem_init(void)
+{
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	lsm_row_hint_shmem_init();
+	LWLockRelease(AddinShmemInitLock);
 }

@@ -26,4 +26,8 @@ extern Oid	lsm_index_am_oid(void);
 extern bool lsm_relation_is_table(Relation rel);
 extern bool lsm_relation_is_index(Relation rel);
 
+/* What this room keeps in shared memory: from the two hooks. */
+extern void lsm_am_shmem_request(void);
+extern void lsm_am_shmem_init(void);
+
 #endif							/* LSM_AM_H */

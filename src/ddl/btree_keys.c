@@ -9,13 +9,14 @@
  *	- telling rows apart: REFRESH MATERIALIZED VIEW CONCURRENTLY
  *
  * Before a statement that asks for one of them, an lsm_index is replaced by a
- * btree, with a NOTICE unless the table is new in the transaction.  What will be refused
- * for lack of privileges is left to core: it checks them before it comes
- * to the access method.
+ * btree, with a NOTICE unless the table is new in the transaction.  What will
+ * be refused for lack of privileges is left to core: it checks them before it
+ * comes to the access method.
  *
- * To rebuild an index is for the table's owner.  Core asks for less where it does not
- * rebuild: REFERENCES for a foreign key, ownership of the parent for a key of a
- * partitioned table.  Then the statement is refused, before anything is locked.
+ * To rebuild an index is for the table's owner.  Core asks for less where it
+ * does not rebuild: REFERENCES for a foreign key, ownership of the parent for
+ * a key of a partitioned table.  Then the statement is refused, before
+ * anything is locked.
  *
  * Locks: an index is replaced under AccessExclusiveLock on its table, which is
  * taken before any weaker one.

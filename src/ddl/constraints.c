@@ -4,14 +4,15 @@
  *	  DDL that concerns keys and their indexes.
  *
  *	- CREATE INDEX ... USING lsm means lsm_index.
- *	- Keys of lsm tables are served by lsm_index under lsm.constraint_index = lsm, and
- *	  under "auto" if it keeps their order: a key whose index has none would make a
- *	  table that is read in the order of its key slow, and nobody asked for that.
+ *	- Keys of lsm tables are served by lsm_index under lsm.constraint_index =
+ *	  lsm, and under "auto" if it keeps their order: a key whose index has none
+ *	  would make a table that is read in the order of its key slow, and nobody
+ *	  asked for that.
  *	- Statements that need a btree get one: btree_keys.c.
  *	- ALTER COLUMN ... TYPE makes a new btree for each key, ADD CONSTRAINT ...
- *	  USING INDEX wants one: after the statement those that were lsm_index become
- *	  lsm_index again, under the statement's lock, unless "auto" and a new type
- *	  would cost them their order.
+ *	  USING INDEX wants one: after the statement those that were lsm_index
+ *	  become lsm_index again, under the statement's lock, unless "auto" and a
+ *	  new type would cost them their order.
  *
  *-------------------------------------------------------------------------
  */
@@ -62,12 +63,8 @@ keys_may_be_lsm(Oid relid)
 		!get_rel_relispartition(relid);
 }
 
-/*
- * Does lsm_index have a default operator class for keys of this type, and, if
- * `in_order`, keep their order?
- */
-static bool
-type_fits(Oid type, Oid collation, bool in_order)
+bool
+lsm_type_fits(Oid type, Oid collation, bool in_order)
 {
 	Oid			opclass;
 
@@ -116,7 +113,7 @@ column_def_fits(ColumnDef *def)
 	ReleaseSysCache(typtup);
 	if (def->collClause != NULL)
 		collation = get_collation_oid(def->collClause->collname, true);
-	return type_fits(type, collation, new_keys_in_order());
+	return lsm_type_fits(type, collation, new_keys_in_order());
 }
 
 /*
@@ -151,7 +148,7 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 	if (attnum <= 0)
 		return false;
 	get_atttypetypmodcoll(relid, attnum, &type, &typmod, &collation);
-	return type_fits(type, collation, in_order);
+	return lsm_type_fits(type, collation, in_order);
 }
 
 /* Storage parameters that are not lsm_index's */

@@ -47,6 +47,31 @@ extern void lsm_constraints_after(List *former_keys);
 
 extern List *lsm_other_options(List *options);
 
+/*
+ * Does lsm_index have a default operator class for keys of this type, and, if
+ * `in_order`, keep their order?
+ */
+extern bool lsm_type_fits(Oid type, Oid collation, bool in_order);
+
+/* ---- default_index.c ---- */
+
+/* lsm.default_index */
+typedef enum LsmDefaultIndex
+{
+	LSM_DEFAULT_INDEX_BTREE,
+	LSM_DEFAULT_INDEX_LSM
+} LsmDefaultIndex;
+
+extern int	lsm_default_index;
+
+/*
+ * Before a utility statement: CREATE INDEX without USING may become one with
+ * it.  Returns what is to be run, the statement or a copy.  `part_of_other`:
+ * of another statement, whose text this is.
+ */
+extern PlannedStmt *lsm_default_index_before(PlannedStmt *pstmt, const char *query_string,
+											 bool part_of_other);
+
 /* ---- btree_keys.c ---- */
 
 extern Oid	lsm_relation_am(Oid relid);

@@ -3,22 +3,25 @@
  * file_swap.c
  *	  Tools that rewrite a table beside its users and then exchange files.
  *
- * pg_repack creates a copy of the table (repack.table_<oid>, by CREATE TABLE AS), keeps it up to date by
- * a trigger, and at last exchanges relfilenodes in pg_class.  It says no
- * access method and exchanges none.
+ * pg_repack creates a copy of the table (repack.table_<oid>, by CREATE TABLE
+ * AS), keeps it up to date by a trigger, and at last exchanges relfilenodes in
+ * pg_class.  It says no access method and exchanges none.
  *
- *	- The copy gets the access method of the original, whatever default_table_access_method
- *	  says, if one of the two is ours.
- *	- Whatever the tool: a transaction that has given a relation a file of another access method
- *	  is refused when it is about to commit.  (Heap crashes on our pages.)
+ *	- The copy gets the access method of the original, whatever
+ *	  default_table_access_method says, if one of the two is ours.
+ *	- Whatever the tool: a transaction that has given a relation a file of
+ *	  another access method is refused when it is about to commit.  (Heap
+ *	  crashes on our pages.)
  *	- The background workers lock a tree's relation by the OID that the control
  *	  block knows.  That has changed, too.
  *
- * Which relations.  An update of a pg_class row invalidates the relation's cache entry, in the transaction that made it as
- * well, and a callback takes a note.  Of these only those count that this transaction has locked against everyone
- * (other's invalidations come in between, and nothing else would keep the file as it is), and that core has not given a new file.
- * Whoever writes to pg_class without a lock has himself to blame; what he gets when he reads the
- * table is tree/disk/fork.c's error.
+ * Which relations.  An update of a pg_class row invalidates the relation's
+ * cache entry, in the transaction that made it as well, and a callback takes a
+ * note.  Of these only those count that this transaction has locked against
+ * everyone (other's invalidations come in between, and nothing else would keep
+ * the file as it is), and that core has not given a new file. Whoever writes
+ * to pg_class without a lock has himself to blame; what he gets when he reads
+ * the table is tree/disk/fork.c's error.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,15 +3,17 @@
  * index_order.c
  *	  Which columns of an index have no order, and the NOTICE about it.
  *
- * The codes of text outside collation "C", and of enums, are canonical but not in
- * the order of the values: such a column of an lsm_index serves equality only.  Who
- * asks for one with CREATE INDEX ... USING lsm is told so; it is the one statement
- * in which an access method is chosen by name.  Constraints are chosen by
- * lsm.constraint_index, REINDEX, ALTER TABLE and LIKE copy what was there.
+ * The codes of text outside collation "C", and of enums, are canonical but not
+ * in the order of the values: such a column of an lsm_index serves equality
+ * only.  Who asks for one with CREATE INDEX ... USING lsm is told so; it is
+ * the one statement in which an access method is chosen by name.  Constraints
+ * are chosen by lsm.constraint_index, REINDEX, ALTER TABLE and LIKE copy what
+ * was there.
  *
- * The columns are read from the index that was made: only core knows types and collations of
- * expressions, and the name it has given.  Object access hooks tell which index
- * that was: other sessions may add indexes to the table at the same time.
+ * The columns are read from the index that was made: only core knows types and
+ * collations of expressions, and the name it has given.  Object access hooks
+ * tell which index that was: other sessions may add indexes to the table at
+ * the same time.
  *
  *-------------------------------------------------------------------------
  */

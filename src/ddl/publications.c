@@ -3,24 +3,27 @@
  * publications.c
  *	  Lsm tables stay out of publications.
  *
- * Logical decoding makes nothing of our WAL records: subscribers of an lsm table would get its
- * first copy and then nothing, without an error anywhere.  So a statement after
- * which a publication has an lsm table is refused, whichever of the two came last.
+ * Logical decoding makes nothing of our WAL records: subscribers of an lsm
+ * table would get its first copy and then nothing, without an error anywhere.
+ * So a statement after which a publication has an lsm table is refused,
+ * whichever of the two came last.
  *
- * How it is seen.  A table gets into a publication by many ways: CREATE and ALTER PUBLICATION,
- * anything that creates tables, SET ACCESS METHOD, SET LOGGED, SET SCHEMA (also of an extension),
- * partitions created and attached, C code of extensions.  All of them call
- * object_access_hook.  It only takes a note, for the rows that were written are
- * not visible yet; the check follows when the utility statement ends, and for C code outside
- * of one, when the transaction is about to commit.
+ * How it is seen.  A table gets into a publication by many ways: CREATE and
+ * ALTER PUBLICATION, anything that creates tables, SET ACCESS METHOD, SET
+ * LOGGED, SET SCHEMA (also of an extension), partitions created and attached,
+ * C code of extensions.  All of them call object_access_hook.  It only takes a
+ * note, for the rows that were written are not visible yet; the check follows
+ * when the utility statement ends, and for C code outside of one, when the
+ * transaction is about to commit.
  *
- * What a statement leaves as it was is no concern: a table that an older release
- * let into a publication can be altered, rewritten and vacuumed.
+ * What a statement leaves as it was is no concern: a table that an older
+ * release let into a publication can be altered, rewritten and vacuumed.
  *
- * Locks.  Two transactions, one that creates the table and one that
- * creates the publication, do not see each other's rows.  Both lock the
- * access method, a table in RowExclusiveLock, a publication in ShareLock, after they have written and before they
- * look: the second waits for the end of the first, and then sees what that one did.
+ * Locks.  Two transactions, one that creates the table and one that creates
+ * the publication, do not see each other's rows.  Both lock the access method,
+ * a table in RowExclusiveLock, a publication in ShareLock, after they have
+ * written and before they look: the second waits for the end of the first, and
+ * then sees what that one did.
  *
  *-------------------------------------------------------------------------
  */

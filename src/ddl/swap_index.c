@@ -6,8 +6,9 @@
  * The new index is built next to the old one and takes over with PostgreSQL's
  * own index_concurrently_swap(), as in REINDEX CONCURRENTLY: name, constraint
  * (which keeps its OID: views and foreign keys that depend on it stay),
- * comments, statistics, REPLICA IDENTITY, CLUSTER, triggers of deferrable constraints.
- * Then the old index is dropped.  All in the transaction of the caller.
+ * comments, statistics, REPLICA IDENTITY, CLUSTER, triggers of deferrable
+ * constraints. Then the old index is dropped.  All in the transaction of the
+ * caller.
  *
  * Locks: AccessExclusiveLock on the table, which dropping an index needs, from
  * the beginning and until the transaction ends.

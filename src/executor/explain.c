@@ -3,8 +3,8 @@
  * explain.c
  *	  EXPLAIN (ANALYZE) shows what the statement has cost in the trees.
  *
- * PostgreSQL 15 has no hook where ExplainOnePlan() prints, but ExecutorEnd runs
- * inside it, after the plan and before the query's group is closed.  So:
+ * PostgreSQL 15 has no hook where ExplainOnePlan() prints, but ExecutorEnd
+ * runs inside it, after the plan and before the query's group is closed.  So:
  *
  *	- ExplainOneQuery_hook notes the ExplainState (a "capture").
  *	- ExecutorStart notes the counters for each instrumented query that starts
@@ -13,11 +13,11 @@
  *	  plan was printed last: ExplainPrintPlan() leaves its plan in es->pstmt.
  *
  * EXPLAIN EXECUTE (also below CREATE TABLE AS) does not come through
- * ExplainOneQuery_hook.  The statement is wrapped into an empty query that does, and
- * the hook unwraps it.
+ * ExplainOneQuery_hook.  The statement is wrapped into an empty query that
+ * does, and the hook unwraps it.
  *
- * Counts of parallel workers are included (tree/read/counters.c).  Those of statements
- * inside functions are included, too, as in BUFFERS.
+ * Counts of parallel workers are included (tree/read/counters.c).  Those of
+ * statements inside functions are included, too, as in BUFFERS.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +32,6 @@
 #include "executor/hooks.h"
 #include "tree/tree.h"
 
-static ProcessUtility_hook_type prev_process_utility = NULL;
 static ExecutorStart_hook_type prev_executor_start = NULL;
 static ExecutorEnd_hook_type prev_executor_end = NULL;
 static ExplainOneQuery_hook_type prev_explain_one_query = NULL;
@@ -352,31 +351,20 @@ wrap_execute(PlannedStmt *pstmt)
 	return result;
 }
 
-static void
-explain_process_utility(PlannedStmt *pstmt, const char *query_string,
-						bool read_only_tree, ProcessUtilityContext context,
-						ParamListInfo params, QueryEnvironment *query_env,
-						DestReceiver *dest, QueryCompletion *qc)
+PlannedStmt *
+lsm_explain_statement(PlannedStmt *pstmt)
 {
 	/* another extension's hook in front of ours would not know what it got */
 	if (IsA(pstmt->utilityStmt, ExplainStmt) &&
 		ExplainOneQuery_hook == explain_one_query &&
 		is_execute(((ExplainStmt *) pstmt->utilityStmt)->query))
-		pstmt = wrap_execute(pstmt);
-
-	if (prev_process_utility)
-		prev_process_utility(pstmt, query_string, read_only_tree, context,
-							 params, query_env, dest, qc);
-	else
-		standard_ProcessUtility(pstmt, query_string, read_only_tree, context,
-								params, query_env, dest, qc);
+		return wrap_execute(pstmt);
+	return pstmt;
 }
 
 void
 lsm_explain_init(void)
 {
-	prev_process_utility = ProcessUtility_hook;
-	ProcessUtility_hook = explain_process_utility;
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = explain_executor_start;
 	prev_executor_end = ExecutorEnd_hook;

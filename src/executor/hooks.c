@@ -3,7 +3,8 @@
  * hooks.c
  *	  What PostgreSQL has no access method callback for.
  *
- *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c, index_order.c.
+ *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c,
+ *	  index_order.c.
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- INSERT of many rows: insert_select.c.
  *	- Publications without lsm tables: publications.c.
@@ -38,6 +39,7 @@
 #include "utils/syscache.h"
 
 #include "am/am.h"
+#include "am/row_notes.h"
 #include "ddl/ddl.h"
 #include "executor/hooks.h"
 #include "index/index.h"
@@ -120,8 +122,9 @@ copy_from(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 		  ProcessUtilityContext context, ParamListInfo params,
 		  QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
 {
-	bool		before = lsm_rows_copy(true);
+	LsmRowGroup group;
 
+	lsm_row_group_begin(&group, true);
 	PG_TRY();
 	{
 		next_process_utility(pstmt, query_string, read_only_tree, context,
@@ -129,7 +132,7 @@ copy_from(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	}
 	PG_FINALLY();
 	{
-		(void) lsm_rows_copy(before);
+		lsm_row_group_end(&group);
 	}
 	PG_END_TRY();
 }
@@ -181,6 +184,9 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
 	Oid			going = database_that_goes(pstmt->utilityStmt);
 
+	pstmt = lsm_explain_statement(pstmt);
+	pstmt = lsm_default_index_before(pstmt, query_string,
+									 context == PROCESS_UTILITY_SUBCOMMAND);
 	if (lsm_constraints_concern(pstmt->utilityStmt))
 	{
 		if (read_only_tree)

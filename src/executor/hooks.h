@@ -41,4 +41,7 @@ extern void lsm_insert_select_prepare(QueryDesc *query_desc, int eflags);
 
 extern void lsm_explain_init(void);
 
+/* EXPLAIN EXECUTE as ExplainOneQuery_hook gets to see it; else the same. */
+extern PlannedStmt *lsm_explain_statement(PlannedStmt *pstmt);
+
 #endif							/* LSM_HOOKS_H */

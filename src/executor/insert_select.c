@@ -3,22 +3,28 @@
  * insert_select.c
  *	  INSERT of many rows, which are given to the table together.
  *
- * The executor inserts row by row: table, then indexes.  COPY collects rows for table_multi_insert()
- * and then inserts the index entries of each, which lsm_index writes together, too (index/batch.c): fewer log
- * records, and what is looked at is fetched ahead.  Here an INSERT whose rows come from a query or from a list of VALUES does
- * what COPY does, under COPY's conditions: nothing that is evaluated between two rows may look at the
- * table.  So no triggers, no RETURNING, no ON CONFLICT, no options to check, and no volatile function, but for a
- * few that are known to look at nothing.  Stable and immutable ones see the table as it was when the statement began.
+ * The executor inserts row by row: table, then indexes.  COPY collects rows
+ * for table_multi_insert() and then inserts the index entries of each, which
+ * lsm_index writes together, too (index/batch.c): fewer log records, and what
+ * is looked at is fetched ahead.  Here an INSERT whose rows come from a query
+ * or from a list of VALUES does what COPY does, under COPY's conditions:
+ * nothing that is evaluated between two rows may look at the table.  So no
+ * triggers, no RETURNING, no ON CONFLICT, no options to check, and no volatile
+ * function, but for a few that are known to look at nothing.  Stable and
+ * immutable ones see the table as it was when the statement began.
  *
- * With several unique indexes or exclusion constraints, index entries are written row by row: who waits for another
- * transaction's key in one index must not hold later rows' keys in the index before.
+ * With several unique indexes or exclusion constraints, index entries are
+ * written row by row: who waits for another transaction's key in one index
+ * must not hold later rows' keys in the index before.
  *
- * As with COPY, an error in the evaluation of a row may come before that of a key, some rows before,
- * that is there already.  The first rows go one by one, so in short statements errors come in the rows' order.
+ * As with COPY, an error in the evaluation of a row may come before that of a
+ * key, some rows before, that is there already.  The first rows go one by one,
+ * so in short statements errors come in the rows' order.
  *
- * Volatility is a property of the query, which the executor does not have.  So the planner's hook looks, and
- * leaves a mark in the ModifyTable node: where a foreign data wrapper would have its private data, which other tables
- * do not use.
+ * Volatility is a property of the query, which the executor does not have.  So
+ * the planner's hook looks, and leaves a mark in the ModifyTable node: where a
+ * foreign data wrapper would have its private data, which other tables do not
+ * use.
  *
  * Locks: those that the executor takes.
  *
@@ -44,8 +50,8 @@
 #include "utils/typcache.h"
 
 #include "am/am.h"
+#include "am/row_notes.h"
 #include "executor/hooks.h"
-#include "tree/rows.h"
 
 /*
  * A statement's first rows go one by one, the others in batches of at most so
@@ -380,8 +386,9 @@ may_wait_in_several_indexes(const ResultRelInfo *rri)
 static void
 insert_together(RowBatch *batch, ResultRelInfo *rri, EState *estate)
 {
-	bool		before = lsm_rows_copy(!may_wait_in_several_indexes(rri));
+	LsmRowGroup group;
 
+	lsm_row_group_begin(&group, !may_wait_in_several_indexes(rri));
 	PG_TRY();
 	{
 		MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
@@ -397,7 +404,7 @@ insert_together(RowBatch *batch, ResultRelInfo *rri, EState *estate)
 	}
 	PG_FINALLY();
 	{
-		(void) lsm_rows_copy(before);
+		lsm_row_group_end(&group);
 	}
 	PG_END_TRY();
 }

@@ -14,12 +14,12 @@
  *
  * The result relation of an INSERT into a plain table is there when
  * ExecutorStart returns.  Partitions are initialized when the first row is
- * routed to them.  We see each row before that: the plan below the
- * ModifyTable node gets an ExecProcNode of ours, which routes the row it
- * returns with a copy of the node that has no ON CONFLICT.  A partition that is
- * initialized by this has its indexes open, and lacks what the executor adds
- * for ON CONFLICT: we add that.  The executor's own routing, a moment
- * later, finds the partition initialized.
+ * routed to them.  We see each row before that: the plan below the ModifyTable
+ * node gets an ExecProcNode of ours, which routes the row it returns with a
+ * copy of the node that has no ON CONFLICT.  A partition that is initialized
+ * by this has its indexes open, and lacks what the executor adds for ON
+ * CONFLICT: we add that.  The executor's own routing, a moment later, finds
+ * the partition initialized.
  *
  * Before that, the planner looks for the indexes that ON CONFLICT (columns)
  * means.  An operator class named there has been looked up in btree by the

@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * upgrade.c
- *	  pg_upgrade is told at its first step that it cannot transfer lsm relations.
+ *	  pg_upgrade is told at its first step that it cannot transfer lsm
+ *	  relations.
  *
- * The upgrade itself ends in lsm_tree_create(), in the new cluster.  That is too late
- * for --check, which creates nothing and said that the clusters were compatible.  But it asks the
- * old cluster, and the answer here is an error:
+ * The upgrade itself ends in lsm_tree_create(), in the new cluster.  That is
+ * too late for --check, which creates nothing and said that the clusters were
+ * compatible.  But it asks the old cluster, and the answer here is an error:
  *
  *	- The old server that pg_upgrade has started is in binary upgrade mode: a
  *	  database with lsm relations answers no query.  (The new one has none.)
- *	- The server that --check finds running is as always.  pg_upgrade is known by its question, in each database, for the
- *	  libraries of C functions: its text has been the same in all releases so far.
+ *	- The server that --check finds running is as always.  pg_upgrade is known
+ *	  by its question, in each database, for the libraries of C functions: its
+ *	  text has been the same in all releases so far.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,13 +4,14 @@
  *	  The blocked Bloom filter: all bits of a key in one cache line of 512.
  *
  * One memory access per probe, at the price of a few more false positives than
- * bloom.c has for the same memory, because lines fill unevenly (Putze, Sanders,
- * Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007, section 3).
+ * bloom.c has for the same memory, because lines fill unevenly (Putze,
+ * Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters", 2007,
+ * section 3).
  *
  * The line is chosen by the high bits of the digest (fast range).  Within the
- * line, which is cut into k lanes of (nearly) 512/k bits, every key has one bit
- * in each lane.  Lane i, counted from 0, covers bits floor(512 i / k) up to
- * floor(512 (i+1) / k), and the bit in it is chosen by the upper 16 bits of
+ * line, which is cut into k lanes of (nearly) 512/k bits, every key has one
+ * bit in each lane.  Lane i, counted from 0, covers bits floor(512 i / k) up
+ * to floor(512 (i+1) / k), and the bit in it is chosen by the upper 16 bits of
  *
  *		(low 32 bits of the digest) * M^(i+1) mod 2^32
  *
@@ -18,13 +19,14 @@
  * of the digest: they stay independent until a filter has some 2^32 lines.  M
  * is a multiplier of good lattice structure, see bloom.c for why that matters.
  * Lanes rather than k bits anywhere in the line, because the false positive
- * rate then has an exact form (the lanes are independent, no two probes hit the
- * same bit), and it is no worse.
+ * rate then has an exact form (the lanes are independent, no two probes hit
+ * the same bit), and it is no worse.
  *
  * The vector probe does eight lanes at once: the line fits in two AVX2
- * registers, and the 32-bit words that hold the eight bits are picked from them
- * by permutation, not by gathering from memory.  k > 8 takes a second round.
- * Bit p of a line is bit p % 8 of its byte p / 8, the same on every machine.
+ * registers, and the 32-bit words that hold the eight bits are picked from
+ * them by permutation, not by gathering from memory.  k > 8 takes a second
+ * round. Bit p of a line is bit p % 8 of its byte p / 8, the same on every
+ * machine.
  *
  * Immutable once built; no locks.
  *

@@ -3,14 +3,14 @@
  * cascade.c
  *	  Scheme cascade: quotient filters that stay on storage, where one page
  *	  answers a probe (the cascade filter of "Don't Thrash: How to Cache your
- *	  Hash on Flash", 2011, section 2, with the sorted files of a tree in the place of
- *	  its levels).
+ *	  Hash on Flash", 2011, section 2, with the sorted files of a tree in the
+ *	  place of its levels).
  *
- * The image is a header, zeroes up to byte 4096, and pages of 4 kB.  A page is a
- * quotient filter of its own over an equal part of the fingerprints: P pages of S slots
- * are one filter of P S quotients, of which page i has those from i S on, and what
- * goes beyond a page's last slot goes around to its first.  So a probe reads one
- * page, and there is no state between pages.
+ * The image is a header, zeroes up to byte 4096, and pages of 4 kB.  A page is
+ * a quotient filter of its own over an equal part of the fingerprints: P pages
+ * of S slots are one filter of P S quotients, of which page i has those from i
+ * S on, and what goes beyond a page's last slot goes around to its first.  So
+ * a probe reads one page, and there is no state between pages.
  *
  *		0	8	checksum of the rest of the page: XXH3_64bits
  *		8	4	number of the page
@@ -18,16 +18,16 @@
  *		14	2	1: full, see below
  *		16		blocks of 64 slots, S / 64 = floor(4080 / 8 / (3 + r))
  *
- * Pages fill unevenly, as bins do.  Their number is chosen so that a page is full
- * at seven standard deviations above its mean (P = 1e-12): 0.88 of the slots at 10
- * bits per key.  Should there be more, because someone has picked the keys, the
- * page says maybe to all: right, if slow, and the size of an image does not
- * depend on the digests.  The length of fingerprints follows from bits_per_key as
- * in scheme quotient.
+ * Pages fill unevenly, as bins do.  Their number is chosen so that a page is
+ * full at seven standard deviations above its mean (P = 1e-12): 0.88 of the
+ * slots at 10 bits per key.  Should there be more, because someone has picked
+ * the keys, the page says maybe to all: right, if slow, and the size of an
+ * image does not depend on the digests.  The length of fingerprints follows
+ * from bits_per_key as in scheme quotient.
  *
- * A page's checksum is verified whenever it is used by lsm_filter_probe_page() or
- * a merge.  lsm_filter_probe() is for images in memory that were opened with
- * verification.
+ * A page's checksum is verified whenever it is used by lsm_filter_probe_page()
+ * or a merge.  lsm_filter_probe() is for images in memory that were opened
+ * with verification.
  *
  * Immutable once built; no locks.
  *

@@ -4,12 +4,12 @@
  *	  The 64-bit digest of a key: XXH3_64bits with run-time dispatch.
  *
  * XXH3 touches vector registers only for keys longer than 240 bytes.  Shorter
- * ones are hashed by scalar code that is compiled in right here, without a call
- * through a pointer; longer ones go through lsm_digest_long, which starts out
- * as the code for the compiler's baseline (SSE2 on x86-64, NEON on AArch64) and
- * is set to the AVX2 code by a constructor if the CPU has it.  The distribution
- * builds libxxhash for the baseline only, which is why we compile its header
- * rather than link the library.
+ * ones are hashed by scalar code that is compiled in right here, without a
+ * call through a pointer; longer ones go through lsm_digest_long, which starts
+ * out as the code for the compiler's baseline (SSE2 on x86-64, NEON on
+ * AArch64) and is set to the AVX2 code by a constructor if the CPU has it.
+ * The distribution builds libxxhash for the baseline only, which is why we
+ * compile its header rather than link the library.
  *
  * No locks: the pointer is written once, before main() or within dlopen().
  *

@@ -4,27 +4,29 @@
  *	  Elastic filters: segments of a run of keys, each with several small
  *	  filters ("units") that can be switched on one by one.
  *
- * After Li, Tian, Guo, Li and Xu, "ElasticBF: Elastic Bloom Filter with Hotness
- * Awareness for Boosting Read Performance in Large Key-Value Stores", USENIX ATC
- * 2019.  What makes it work is separability: units of b_1 .. b_i bits per key that
- * err independently have together the false positive rate of one filter of
- * b_1 + .. + b_i bits per key.
+ * After Li, Tian, Guo, Li and Xu, "ElasticBF: Elastic Bloom Filter with
+ * Hotness Awareness for Boosting Read Performance in Large Key-Value Stores",
+ * USENIX ATC
+ * 2019.  What makes it work is separability: units of b_1 .. b_i bits per key
+ *   that err independently have together the false positive rate of one filter
+ *   of b_1 + .. + b_i bits per key.
  *
  * A unit is a blocked filter (blocked.c): one cache line per key.  The loss of
  * blocked against standard filters comes from lines that happen to hold many
- * keys, so it is small where a line holds many keys anyway; a unit has few bits
- * per key, hence a hundred keys or more per line.  As each unit draws its own line
- * the losses do not add up for the same unlucky key either: i units are better
- * than one blocked filter of the same bits.
+ * keys, so it is small where a line holds many keys anyway; a unit has few
+ * bits per key, hence a hundred keys or more per line.  As each unit draws its
+ * own line the losses do not add up for the same unlucky key either: i units
+ * are better than one blocked filter of the same bits.
  *
  * All units derive from the one digest h: unit i takes
  *
  *		x = h * M^(i+1) mod 2^64,  h_i = x XOR (x >> 32)
  *
- * as its digest.  The line comes from the high bits of h_i, which depend on all of
- * h; the bits within the line from the low half, where the multiplication alone
- * would leave the low half of h multiplied by a constant: two keys that agree in
- * a unit there would agree in all.  The XOR brings the upper half in.
+ * as its digest.  The line comes from the high bits of h_i, which depend on
+ * all of h; the bits within the line from the low half, where the
+ * multiplication alone would leave the low half of h multiplied by a constant:
+ * two keys that agree in a unit there would agree in all.  The XOR brings the
+ * upper half in.
  *
  * Payload, behind the image's header; numbers are little-endian:
  *

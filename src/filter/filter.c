@@ -3,8 +3,8 @@
  * filter.c
  *	  The image of a filter, and the dispatch to its scheme.
  *
- * An image is a header of 64 bytes and a payload of whole cache lines, which is
- * therefore as well aligned as the image.  All numbers are little-endian.
+ * An image is a header of 64 bytes and a payload of whole cache lines, which
+ * is therefore as well aligned as the image.  All numbers are little-endian.
  *
  *		 0	 8	magic
  *		 8	 2	format version
@@ -22,9 +22,9 @@
  *		60	 4	checksum of bytes 0..59: low half of XXH3_64bits
  *
  * Magic, version, payload length and both checksums keep their places in all
- * format versions.  So damage is told from novelty: an image with a number we do
- * not know but correct checksums is a newer release's and answers "maybe", which
- * is always right if slow; anything else that does not fit is corrupt.
+ * format versions.  So damage is told from novelty: an image with a number we
+ * do not know but correct checksums is a newer release's and answers "maybe",
+ * which is always right if slow; anything else that does not fit is corrupt.
  *
  * The header's checksum is verified at every open and the payload's on demand.
  * Without it wrong answers are possible, but no probe can leave the payload:

@@ -5,9 +5,9 @@
  *
  * How to add a scheme: write a file that defines a LsmFilterOps, declare it
  * below, and enter it in lsm_filter_ops_of() in filter.c.  The image's header,
- * checksums and bounds are dealt with in filter.c; a scheme only says how large
- * its payload is, fills it, judges a header's geometry, probes, and knows its
- * false positive rate.
+ * checksums and bounds are dealt with in filter.c; a scheme only says how
+ * large its payload is, fills it, judges a header's geometry, probes, and
+ * knows its false positive rate.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,12 +4,12 @@
  *	  The quotient filter: lookup, insert, delete.  See quotient.h for the
  *	  layout.
  *
- * The words that hold three bits of 64 slots let a probe find its way with
- * a few instructions: the start of the cluster is the last zero of is-shifted, the rank
- * of a quotient in it a population count of is-occupied, and its run the slot
- * of that rank among the zeroes of is-continuation.  The compiler's baseline has
- * no instruction for a population count, so lookups and inserts are compiled
- * twice, and a constructor chooses.
+ * The words that hold three bits of 64 slots let a probe find its way with a
+ * few instructions: the start of the cluster is the last zero of is-shifted,
+ * the rank of a quotient in it a population count of is-occupied, and its run
+ * the slot of that rank among the zeroes of is-continuation.  The compiler's
+ * baseline has no instruction for a population count, so lookups and inserts
+ * are compiled twice, and a constructor chooses.
  *
  * No locks: see quotient.h.
  *

@@ -5,9 +5,9 @@
  *	  lookup, delete, iterate, merge, resize (Bender et al., "Don't Thrash: How
  *	  to Cache your Hash on Flash", 2011, section 2).
  *
- * A fingerprint is the first p bits of a digest, so the fingerprints of one digest
- * at all lengths agree, and the order of fingerprints is that of digests.  A
- * filter with m quotients maps fingerprint f to
+ * A fingerprint is the first p bits of a digest, so the fingerprints of one
+ * digest at all lengths agree, and the order of fingerprints is that of
+ * digests.  A filter with m quotients maps fingerprint f to
  *
  *		quotient	Q = floor(f m / 2^p)
  *		remainder	R = first r bits of the fraction f m / 2^p - Q
@@ -16,9 +16,10 @@
  * lets a file have as many slots as it needs if not.  It loses nothing as long
  * as 2^(p-r) <= m: fractions of neighbours differ by m / 2^p.
  *
- * Slots come in blocks of 64: a word each of the bits is-occupied, is-continuation
- * and is-shifted, then r words of remainders.  The meaning of the bits is the paper's, but
- * clusters are decoded a word at a time.  The last slot is followed by the first.
+ * Slots come in blocks of 64: a word each of the bits is-occupied,
+ * is-continuation and is-shifted, then r words of remainders.  The meaning of
+ * the bits is the paper's, but clusters are decoded a word at a time.  The
+ * last slot is followed by the first.
  *
  * A filter is a multiset of fingerprints.  It has no false negatives, and a
  * digest that was never inserted is found with probability

@@ -1,24 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * quotient_image.c
- *	  Scheme quotient: the quotient filter as the image of a sorted file's filter.
+ *	  Scheme quotient: the quotient filter as the image of a sorted file's
+ *	  filter.
  *
- * What bits_per_key b buys.  Images are built once and never change, so they are
- * filled to a load of 0.9: a slot of r + 3 bits may cost 0.9 b bits,
+ * What bits_per_key b buys.  Images are built once and never change, so they
+ * are filled to a load of 0.9: a slot of r + 3 bits may cost 0.9 b bits,
  *
  *		r = floor(0.9 b) - 3, at least 1 and at most 32,
  *
- * and the n keys get m = n / 0.9 slots (rounded up to blocks, and to the next power of
- * two if that is no larger, for one bit less is needed then).  Below b = 4.5 there is no
- * room for even one bit: such a filter takes 4.5 bits per key all the same.
- * Fingerprints have p = r + floor(log2 m) bits; the rate of false positives is
+ * and the n keys get m = n / 0.9 slots (rounded up to blocks, and to the next
+ * power of two if that is no larger, for one bit less is needed then).  Below
+ * b = 4.5 there is no room for even one bit: such a filter takes 4.5 bits per
+ * key all the same. Fingerprints have p = r + floor(log2 m) bits; the rate of
+ * false positives is
  *
  *		1 - e^(-n / 2^p)  <=  n / 2^p,  between 0.9 * 2^-r and 1.8 * 2^-r.
  *
- * A merge can shorten fingerprints but not lengthen them.  A filter that
- * is to be merged into larger ones (merge_keys) therefore gets the fingerprints
- * of the larger one, up to four bits more than its own size asks for: one bit per key and
- * doubling, on the filters of a tree that are few and small.
+ * A merge can shorten fingerprints but not lengthen them.  A filter that is to
+ * be merged into larger ones (merge_keys) therefore gets the fingerprints of
+ * the larger one, up to four bits more than its own size asks for: one bit per
+ * key and doubling, on the filters of a tree that are few and small.
  *
  * Immutable once built; no locks.
  *

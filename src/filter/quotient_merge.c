@@ -4,9 +4,9 @@
  *	  Any number of quotient and cascade filters as one sorted stream, and
  *	  images written from it.
  *
- * No locks, no allocation: the heap lives in the caller's LsmFilterStreams, where
- * the i-th one holds input i and, in `heap`, the number of the input that is in
- * place i of the heap.
+ * No locks, no allocation: the heap lives in the caller's LsmFilterStreams,
+ * where the i-th one holds input i and, in `heap`, the number of the input
+ * that is in place i of the heap.
  *
  *-------------------------------------------------------------------------
  */

@@ -5,8 +5,8 @@
  *	  that deal with them, and nobody else.
  *
  * Nothing here leaves the filter's memory whatever that holds: slots are
- * checked by those who compute them from a digest, and every walk is bounded by
- * the number of slots.
+ * checked by those who compute them from a digest, and every walk is bounded
+ * by the number of slots.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,30 +1,33 @@
 /*-------------------------------------------------------------------------
  *
  * batch.c
- *	  Index entries of rows that COPY, or an INSERT of many rows, writes together.
+ *	  Index entries of rows that COPY, or an INSERT of many rows, writes
+ *	  together.
  *
- * COPY gives up to 1,000 rows to the table in one call, insert_select.c up to 256, and then, row by row, calls the
- * insertion of their index entries.  When the first of these calls comes, the other rows are known
- * (lsm_rows_batch), and the entries that cannot conflict with anything are written together:
- * few log records instead of one per row, and what will be looked at arrives in time.
- * The calls that follow find their work done.
+ * COPY gives up to 1,000 rows to the table in one call, insert_select.c up to
+ * 256, and then, row by row, calls the insertion of their index entries.  When
+ * the first of these calls comes, the other rows are known
+ * (lsm_row_group_get), and the entries that cannot conflict with anything are
+ * written together: few log records instead of one per row, and what will be
+ * looked at arrives in time. The calls that follow find their work done.
  *
- * Whatever is not as simple as that is left to the row's own call: keys that may be there
- * already, the second of two equal ones, keys that are too long.  So errors come with
- * the row, and in the order, in which they would have come otherwise.
+ * All other entries are left to their row's own call: keys that may be in the
+ * index already, the second of two equal keys, keys that are too long.  So an
+ * error is raised for the same row, and in the same order, as without batches.
  *
- * A key that may be there may have to be waited for: until another transaction has ended.
- * If keys of later rows were inserted before, that transaction could wait for us on one of
- * them, although both insert in the same order.  So the batch stops at such a key, and goes
- * on with the row behind it when that has its turn.  (Between two unique indexes there is no
- * such order: the keys of one are inserted before those of the other.)
+ * A key that may be there may have to be waited for: until another transaction
+ * has ended. If keys of later rows were inserted before, that transaction
+ * could wait for us on one of them, although both insert in the same order.
+ * So the batch stops at such a key, and goes on with the row behind it when
+ * that has its turn.  (Between two unique indexes there is no such order: the
+ * keys of one are inserted before those of the other.)
  *
- * Entries are written earlier than they would have been otherwise, by at most a batch; in
- * between nothing of the statement looks at the index, and to others the rows are not visible
- * before the transaction has committed.
+ * Entries are written earlier than they would have been otherwise, by at most
+ * a batch; in between nothing of the statement looks at the index, and to
+ * others the rows are not visible before the transaction has committed.
  *
- * Serializable transactions write row by row: each entry has its own check for conflicts
- * (predicate.c).
+ * Serializable transactions write row by row: each entry has its own check for
+ * conflicts (predicate.c).
  *
  * Locks: those of lsm_write_if_absent().
  *
@@ -61,8 +64,9 @@ typedef struct EntryGroup
 	uint32		bytes;
 } EntryGroup;
 
-bool
-lsm_has_plain_columns(IndexInfo *info)
+/* Can the index be filled from slots without evaluating anything? */
+static bool
+has_plain_columns(IndexInfo *info)
 {
 	if (info->ii_Expressions != NIL || info->ii_Predicate != NIL ||
 		info->ii_ExclusionOps != NULL)
@@ -76,7 +80,7 @@ lsm_has_plain_columns(IndexInfo *info)
 }
 
 static LsmInsertBatch *
-batch_begin(LsmInsertBatch *batch, IndexInfo *info, const LsmRowBatch *rows)
+batch_begin(LsmInsertBatch *batch, IndexInfo *info, const LsmRowGroup *rows)
 {
 	if (batch == NULL)
 	{
@@ -155,8 +159,10 @@ write_plain(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
 }
 
 /*
- * Write entries that have to be unique.  False: one may be there; the rows
- * behind it, or more if not even one was written, wait for their turn.
+ * Write entries that have to be unique.  False: the key of one entry may be in
+ * the index already.  That row and those behind it are left to their own
+ * calls, and the batch is tried again at the row behind it (later, the more
+ * often no entry at all could be written: backoff).
  */
 static bool
 write_unique(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
@@ -261,13 +267,13 @@ lsm_batch_inserted(LsmInsertBatch **inout, Relation index, Relation table,
 				   IndexInfo *info)
 {
 	LsmInsertBatch *batch;
-	const LsmRowBatch *rows;
+	const LsmRowGroup *rows;
 	int			at;
 
 	if (check == UNIQUE_CHECK_EXISTING || IsolationIsSerializable())
 		return false;
-	rows = lsm_rows_batch(table, tid);
-	if (rows != NULL && rows->n > 1 && lsm_has_plain_columns(info))
+	rows = lsm_row_group_get(table, tid);
+	if (rows != NULL && rows->n > 1 && has_plain_columns(info))
 		*inout = batch_begin(*inout, info, rows);
 	batch = *inout;
 	if (batch == NULL || batch->n == 0 || (at = batch_place(batch, tid)) < 0)

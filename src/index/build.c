@@ -8,13 +8,13 @@
  *
  *		key | value | flags, 1 byte | length of key, 2 bytes
  *
- * by bytea's order, memcmp.  What follows the key never decides: column
- * codes are prefix-free and the TID after them has a fixed length, so of two different keys
- * neither is a prefix of the other and memcmp ends within them.
+ * by bytea's order, memcmp.  What follows the key never decides: column codes
+ * are prefix-free and the TID after them has a fixed length, so of two
+ * different keys neither is a prefix of the other and memcmp ends within them.
  *
  * The index and its storage are ours alone (ShareLock on the table and a new
- * relfilenode, or CREATE INDEX CONCURRENTLY, where no one inserts before the build
- * has committed).
+ * relfilenode, or CREATE INDEX CONCURRENTLY, where no one inserts before the
+ * build has committed).
  *
  *-------------------------------------------------------------------------
  */

@@ -4,8 +4,9 @@
  *	  Constants of other types of the operator family, in terms of a column.
  *
  * A scan compares codes of the column's type, so a constant is converted
- * first.  Where the column cannot hold it (10^10 for an int4 column, 0.1::float8
- * for a float4 one, noon for a date), there are the nearest values below and above.
+ * first.  Where the column cannot hold it (10^10 for an int4 column,
+ * 0.1::float8 for a float4 one, noon for a date), there are the nearest values
+ * below and above.
  *
  * timestamptz constants for columns of type date and timestamp depend on the
  * time zone, by a mapping of local time to UTC that is neither monotone nor

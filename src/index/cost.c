@@ -4,19 +4,20 @@
  *	  What the planner is told about indexes and scans of them.
  *
  * The main fork of an index holds the log and the list of files, not the
- * entries, so the planner's idea of its size is replaced (lsm_index_adjust_info).
- * PostgreSQL knows "ordered" as a property of the access method; indexes with
- * a key column whose codes are not in the operator's order are made unordered
- * there as well.
+ * entries, so the planner's idea of its size is replaced
+ * (lsm_index_adjust_info). PostgreSQL knows "ordered" as a property of the
+ * access method; indexes with a key column whose codes are not in the
+ * operator's order are made unordered there as well.
  *
- * IndexOptInfo.tree_height, which core uses for btree alone, carries the number of
- * levels: places in which a range scan has to look.
+ * IndexOptInfo.tree_height, which core uses for btree alone, carries the
+ * number of levels: places in which a range scan has to look.
  *
  * IndexOptInfo.opfamily names btree's family where ours mirrors it: proofs of
  * uniqueness compare families with those of merge joins, and "WHERE b" becomes
- * an index qual for btree's bool family only.  The executor looks operators up in the
- * index's own family, with the same result.  IndexOptInfo.relam stays true: it
- * would get RowCompareExpr quals made, which ExecIndexBuildScanKeys refuses.
+ * an index qual for btree's bool family only.  The executor looks operators up
+ * in the index's own family, with the same result.  IndexOptInfo.relam stays
+ * true: it would get RowCompareExpr quals made, which ExecIndexBuildScanKeys
+ * refuses.
  *
  *-------------------------------------------------------------------------
  */

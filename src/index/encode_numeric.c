@@ -13,8 +13,8 @@
  * scale is not encoded: 1.0 and 1.00 are equal.
  *
  * Values are taken apart and put together through numeric_send() and
- * numeric_recv(), whose wire format is stable, as numeric's insides are private to
- * numeric.c.  No locks.
+ * numeric_recv(), whose wire format is stable, as numeric's insides are
+ * private to numeric.c.  No locks.
  *
  *-------------------------------------------------------------------------
  */

@@ -36,6 +36,7 @@
 #include "nodes/pathnodes.h"
 #include "storage/itemptr.h"
 
+#include "am/row_notes.h"
 #include "tree/tree.h"
 
 /* Longest encoded key columns of an entry (without TID), bytes */
@@ -371,7 +372,6 @@ typedef struct LsmUniqueInsert
 	bool	   *isnull;
 	LsmSlice	key;
 	LsmSlice	value;
-	LsmDigest	announced;		/* what the key's digest needs is on its way */
 } LsmUniqueInsert;
 
 /*
@@ -384,9 +384,6 @@ extern bool lsm_insert_unique(LsmUniqueInsert *insert);
 
 /* Kept with the IndexInfo for the statement */
 typedef struct LsmInsertBatch LsmInsertBatch;
-
-/* The index can be filled from slots without evaluating anything. */
-extern bool lsm_has_plain_columns(IndexInfo *info);
 
 /*
  * Is the row's entry in the index already?  If the row is the first of those

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * index_only.c
- *	  Index-only scans: the row of index columns, and whether an entry can still be trusted.
+ *	  Index-only scans: the row of index columns, and whether an entry can
+ *	  still be trusted.
  *
  * No lock is held between calls; the metapage is not pinned (lsm_guard_entry).
  *

@@ -19,14 +19,6 @@
 /* Of so many updates that keep a unique key, one looks for duplicates anyway */
 #define CHECK_ANYWAY	32
 
-/*
- * The statement's so-manieth insertion has rows announced from then on; but
- * not when so many keys have come in their order, which need nothing that is
- * not at hand
- */
-#define ANNOUNCED_FROM	2
-#define ASCENDING_KEYS	8
-
 /* Kept in IndexInfo for the statement */
 typedef struct InsertState
 {
@@ -38,12 +30,6 @@ typedef struct InsertState
 	MemoryContext context;		/* reset after each insertion */
 	StringInfoData key;
 	StringInfoData value;
-	uint64		insertions;
-	StringInfoData before;		/* the key before */
-	int			ascending;		/* keys in a row, up to ASCENDING_KEYS */
-	LsmRowListener listener;
-	StringInfoData prefetched_key;
-	LsmDigest	announced;		/* digest, or 0 */
 } InsertState;
 
 static InsertState *
@@ -63,91 +49,10 @@ insert_state(Relation index, Relation table, IndexInfo *info)
 	state->context = AllocSetContextCreate(info->ii_Context, "lsm_index insert",
 										   ALLOCSET_SMALL_SIZES);
 	initStringInfo(&state->key);
-	initStringInfo(&state->before);
 	initStringInfo(&state->value);
 	MemoryContextSwitchTo(old);
 	info->ii_AmCache = state;
 	return state;
-}
-
-/*
- * Is there anything in the columns that would have to be fetched to be encoded?
- */
-static bool
-any_is_external(Relation index, const Datum *values)
-{
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-	{
-		if (TupleDescAttr(RelationGetDescr(index), i)->attlen == -1 &&
-			(VARATT_IS_EXTERNAL(DatumGetPointer(values[i])) ||
-			 VARATT_IS_COMPRESSED(DatumGetPointer(values[i]))))
-			return true;
-	}
-	return false;
-}
-
-/*
- * The table is going to write the row, which takes longer than a wait for
- * memory: fetch what the uniqueness check will look at.
- */
-static void
-prefetch_row(LsmRowListener *listener, TupleTableSlot *slot)
-{
-	InsertState *state = (InsertState *)
-		((char *) listener - offsetof(InsertState, listener));
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	MemoryContext old;
-	LsmSlice	columns;
-
-	state->announced = 0;
-	if (state->ascending == ASCENDING_KEYS)
-		return;
-	for (int i = 0; i < state->spec->nkeys; i++)
-	{
-		values[i] = slot_getattr(slot, state->info->ii_IndexAttrNumbers[i], &isnull[i]);
-		if (isnull[i])
-			return;
-	}
-	if (any_is_external(state->index, values))
-		return;
-	old = MemoryContextSwitchTo(state->context);
-	lsm_encode_columns(state->index, state->spec, values, isnull, &state->prefetched_key);
-	columns = lsm_slice(state->prefetched_key.data, state->prefetched_key.len);
-	state->announced = lsm_lock_digest(columns);
-	lsm_tree_prefetch_early(lsm_index_open_tree(state->index), columns, state->announced);
-	MemoryContextSwitchTo(old);
-}
-
-static inline void
-swap_buffers(StringInfo a, StringInfo b)
-{
-	StringInfoData c = *a;
-
-	*a = *b;
-	*b = c;
-}
-
-/*
- * Another row of the statement, with state->key: what is announced pays from
- * the third on.
- */
-static void
-note_insertion(InsertState *state, Relation table, IndexUniqueCheck check)
-{
-	if (lsm_slice_compare(lsm_slice(state->before.data, state->before.len),
-						  lsm_slice(state->key.data, state->key.len)) > 0)
-		state->ascending = 0;
-	else if (state->ascending < ASCENDING_KEYS)
-		state->ascending++;
-	if (++state->insertions != ANNOUNCED_FROM || check == UNIQUE_CHECK_EXISTING ||
-		!state->spec->unique || !state->stable_tids || !lsm_has_plain_columns(state->info))
-		return;
-	MemoryContextSwitchTo(state->info->ii_Context);
-	initStringInfo(&state->prefetched_key);
-	state->listener.announce = prefetch_row;
-	lsm_rows_listen(&state->listener, table, state->info->ii_Context);
-	MemoryContextSwitchTo(state->context);
 }
 
 /*
@@ -160,7 +65,7 @@ key_is_kept(Relation index, Relation table, ItemPointer tid, IndexInfo *info)
 {
 	if (index->rd_index->indisunique && index->rd_index->indisvalid &&
 		info->ii_Expressions == NIL && info->ii_Predicate == NIL)
-		return lsm_rows_have_same_keys(table, tid);
+		return lsm_notes_get_replaced(table, tid);
 	return NULL;
 }
 
@@ -185,7 +90,24 @@ note_row_hint(InsertState *state, LsmTree *tree, Relation table, const LsmReplac
 		(void) lsm_tree_prune(tree, lsm_slice(key->data, key->len), dead[i].xid);
 	}
 	if (n > 0)
-		lsm_rows_prune(table, dead, n);
+		lsm_table_prune(table, dead, n);
+}
+
+/*
+ * An update that keeps the key cannot make a duplicate: the old version holds
+ * the key, its entry is in the index, and whoever wants to insert the key
+ * finds that and waits for us.  Who has read the index before our entry came,
+ * and looks at the old version after we have committed, finds neither: so the
+ * change is counted (unique.c).  A check now and then still serves to find
+ * dead entries: a bitmap scan does not.
+ */
+static inline bool
+cannot_conflict(const LsmKeySpec *spec, const bool *isnull, ItemPointer tid,
+				IndexUniqueCheck check, bool kept)
+{
+	return !spec->unique || (spec->nulls_distinct && lsm_any_null(spec, isnull)) ||
+		(check == UNIQUE_CHECK_YES && kept &&
+		 ItemPointerGetOffsetNumber(tid) % CHECK_ANYWAY != 0);
 }
 
 bool
@@ -209,24 +131,12 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	}
 
 	tree = lsm_index_open_tree(index);
-	swap_buffers(&state->key, &state->before);
 	lsm_encode_columns(index, spec, values, isnull, &state->key);
 	lsm_encode_tid(tid, &state->key);
-	note_insertion(state, table, check);
 	lsm_form_value(spec, values, isnull, &state->value);
 	lsm_check_entry_bytes(index, state->key.len, state->value.len);
 
-	/*
-	 * An update that keeps the key cannot make a duplicate: the old version
-	 * holds the key, its entry is in the index, and whoever wants to insert
-	 * the key finds that and waits for us.  Who has read the index before our
-	 * entry came, and looks at the old version after we have committed, finds
-	 * neither: so the change is counted (unique.c).  A check now and then
-	 * still serves to find dead entries: a bitmap scan does not.
-	 */
-	if (!spec->unique || (spec->nulls_distinct && lsm_any_null(spec, isnull)) ||
-		(check == UNIQUE_CHECK_YES && kept &&
-		 ItemPointerGetOffsetNumber(tid) % CHECK_ANYWAY != 0))
+	if (cannot_conflict(spec, isnull, tid, check, kept != NULL))
 	{
 		/* a row that cannot conflict with anything needs no second check */
 		LsmSlice	key = lsm_slice(state->key.data, state->key.len);
@@ -253,8 +163,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 			.values = values,
 			.isnull = isnull,
 			.key = lsm_slice(state->key.data, state->key.len),
-			.value = lsm_slice(state->value.data, state->value.len),
-			.announced = state->announced
+			.value = lsm_slice(state->value.data, state->value.len)
 		};
 
 		result = lsm_insert_unique(&insert);

@@ -4,12 +4,13 @@
  *	  The points of = ANY, looked for in groups.
  *
  * A lookup of an absent key does little but wait for memory: the lines of
- * filters that its digest leads to.  For a list of keys these waits overlap, if the
- * fences of all keys are looked at first (lsm_tree_multi_lookup).  Keys that some filter or memtable
- * may have are then looked up one by one, with the digest and the filters' answers that are already there.
+ * filters that its digest leads to.  For a list of keys these waits overlap,
+ * if the fences of all keys are looked at first (lsm_tree_multi_lookup).  Keys
+ * that some filter or memtable may have are then looked up one by one, with
+ * the digest and the filters' answers that are already there.
  *
- * That a key was absent is believed as long as the scan lasts.  So this is for MVCC
- * snapshots only: what is inserted later they do not see.
+ * That a key was absent is believed as long as the scan lasts.  So this is for
+ * MVCC snapshots only: what is inserted later they do not see.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * order_preserving_pack.c
- *	  Value parts of codes that are longer than LSM_CODE_PLAIN_BYTES are packed:
- *	  repetition is taken out, order and equality stay.
+ *	  Value parts of codes that are longer than LSM_CODE_PLAIN_BYTES are
+ *	  packed: repetition is taken out, order and equality stay.
  *
  * btree compresses long keys (index_form_tuple), which it can as it compares
  * values.  We compare bytes.  LZP (C. Bloom, "LZP: a new data compression
- * algorithm", DCC 1996) suits: at a place that the bytes before alone determine, it
- * predicts the bytes to come, and only says how many of them are as predicted.
+ * algorithm", DCC 1996) suits: at a place that the bytes before alone
+ * determine, it predicts the bytes to come, and only says how many of them are
+ * as predicted.
  *
  *		packed		bytes 0 .. LSM_CODE_PLAIN_BYTES - 1 as they are, then bytes
  *					and runs
@@ -18,18 +19,18 @@
  *		run			number of bytes as predicted; 1 to 5 bytes
  *		then		the first byte that is not, as it is
  *
- * Where two values begin to differ they have been packed alike, and the next run of
- * both, if they are within one, begins at the same place with the same
- * prediction.  Say n bytes are as predicted.  If the next is less than predicted, a
- * greater n means a greater value (by then the other one has become less); if it
- * is greater than predicted, a greater n means a lesser value; and all of the
- * former are less than all of the latter.  So the former's numbers are
- * written in increasing order, the latter's inverted, which puts them behind.
- * Both end after the same n: the byte decides.  A code that ends within a run
- * counts as the former: no other code begins with it.
+ * Where two values begin to differ they have been packed alike, and the next
+ * run of both, if they are within one, begins at the same place with the same
+ * prediction.  Say n bytes are as predicted.  If the next is less than
+ * predicted, a greater n means a greater value (by then the other one has
+ * become less); if it is greater than predicted, a greater n means a lesser
+ * value; and all of the former are less than all of the latter.  So the
+ * former's numbers are written in increasing order, the latter's inverted,
+ * which puts them behind. Both end after the same n: the byte decides.  A code
+ * that ends within a run counts as the former: no other code begins with it.
  *
- * A part without repetition may become longer, by one seventh at most.  Packing is done before
- * DESC inverts the bytes.  No locks.
+ * A part without repetition may become longer, by one seventh at most.
+ * Packing is done before DESC inverts the bytes.  No locks.
  *
  *-------------------------------------------------------------------------
  */

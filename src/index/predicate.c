@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * predicate.c
- *	  SERIALIZABLE: what a scan has looked for, and whether an insertion is part of it.
+ *	  SERIALIZABLE: what a scan has looked for, and whether an insertion is
+ *	  part of it.
  *
  * There are no leaf pages whose locks could stand for ranges of keys.  A scan
- * whose leading columns are bound to points locks, as a "page" of the index, the
- * hash of their codes; an insertion looks for the hashes of all leading columns
- * of its key.  Other scans lock the index as a whole.
+ * whose leading columns are bound to points locks, as a "page" of the index,
+ * the hash of their codes; an insertion looks for the hashes of all leading
+ * columns of its key.  Other scans lock the index as a whole.
  *
  * Order: a scan locks before it reads, an insertion looks for locks after it
- * has written.  So if the scan does not see the entry, the insertion sees the lock.
- * (If it does, fetching the row finds the conflict.)
+ * has written.  So if the scan does not see the entry, the insertion sees the
+ * lock. (If it does, fetching the row finds the conflict.)
  *
  *-------------------------------------------------------------------------
  */

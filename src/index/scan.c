@@ -7,15 +7,15 @@
  * (=, = ANY, IS NULL) make the prefix; for each combination of points, in the
  * order of the index, there is one walk over the entries with that prefix and
  * within the bounds of the next column.  If the prefix is the whole key, the
- * walk is a point lookup: its digest is computed once, by lsm_probe_begin, and all
- * memtables and filters use it.
+ * walk is a point lookup: its digest is computed once, by lsm_probe_begin, and
+ * all memtables and filters use it.
  *
  * The position of a scan is the key of the entry returned last, kept in
  * `current`.  After a change of direction or a restored mark the cursor is
  * positioned anew next to it.
  *
- * No lock or pin of the index is held between calls.  For MVCC snapshots
- * that is safe: a row that gets a TID after VACUUM has freed it is invisible to us.
+ * No lock or pin of the index is held between calls.  For MVCC snapshots that
+ * is safe: a row that gets a TID after VACUUM has freed it is invisible to us.
  * Index-only scans need more (index_only.c).
  *
  *-------------------------------------------------------------------------
@@ -60,6 +60,8 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	lsm_key_spec_fill(index, so->spec);
 	so->quals.columns = palloc(sizeof(LsmColumnQuals) * so->spec->nkeys);
 	so->context = context;
+	so->key_context = AllocSetContextCreate(context, "lsm_index scan keys",
+											ALLOCSET_SMALL_SIZES);
 	lsm_buffer_init(&so->position.current, 64);
 	lsm_buffer_init(&so->lower, 64);
 	lsm_buffer_init(&so->upper, 64);
@@ -179,26 +181,6 @@ rows_are_unique(IndexScanDesc scan)
 	return true;
 }
 
-/*
- * Where the keys go until the next rescan.  Most scans have none: what the
- * first keys take stays as long as the scan.
- */
-static MemoryContext
-keys_context(LsmScan *so)
-{
-	if (!so->prepared_once)
-	{
-		so->prepared_once = true;
-		return so->context;
-	}
-	if (so->key_context == NULL)
-		so->key_context = AllocSetContextCreate(so->context, "lsm_index scan keys",
-												ALLOCSET_SMALL_SIZES);
-	else
-		MemoryContextReset(so->key_context);
-	return so->key_context;
-}
-
 /* Some buffers are needed by few scans. */
 static StringInfo
 need_buffer(LsmScan *so, StringInfo buf)
@@ -233,7 +215,8 @@ prepare_scan(IndexScanDesc scan)
 		so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
 												  ALLOCSET_SMALL_SIZES);
 
-	old = MemoryContextSwitchTo(keys_context(so));
+	MemoryContextReset(so->key_context);
+	old = MemoryContextSwitchTo(so->key_context);
 	lsm_quals_prepare(&so->quals, so->spec, scan->keyData, scan->numberOfKeys);
 	MemoryContextSwitchTo(old);
 	if (so->quals.nwalk > 0 && so->entry_context == NULL)
@@ -370,7 +353,7 @@ need_cursor(LsmScan *so)
 	{
 		MemoryContext old = MemoryContextSwitchTo(so->context);
 
-		so->cursor = lsm_cursor_open_within(so->tree);
+		so->cursor = lsm_cursor_open(so->tree);
 		MemoryContextSwitchTo(old);
 	}
 }
@@ -518,11 +501,7 @@ step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value
 	return lsm_cursor_step(so->cursor, direction, key, value);
 }
 
-/*
- * Has this row been returned before the walk? It may have been seen: that
- * lsm_rows_seen() tells the scan so is not certain, since any other scan that
- * runs meanwhile takes the note away.
- */
+/* Has this row been returned before the walk? */
 static inline bool
 was_candidate(LsmScan *so, ItemPointer tid)
 {
@@ -634,7 +613,8 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		if (so->ncandidates == 0)
 			walking = start_walk(scan, direction);
 	}
-	else if (so->unique && lsm_rows_seen(scan->xs_heapfetch, &scan->xs_heaptid))
+	else if (so->unique && so->stable_tids &&
+			 lsm_row_was_seen(scan->xs_heapfetch, &scan->xs_heaptid))
 	{
 		so->ncandidates = 0;
 		walking = false;
@@ -695,8 +675,8 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 		note_killed(scan);
 	scan->xs_recheck = so->quals.recheck;
 	found = step_scan(scan, direction, &scan->xs_heaptid);
-	if (so->unique)
-		lsm_rows_note_seen(NULL, NULL);
+	if (so->unique && so->stable_tids)
+		lsm_row_fetch_forget(scan->xs_heapfetch);
 	return found;
 }
 

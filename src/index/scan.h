@@ -36,14 +36,12 @@ typedef struct LsmScan
 	LsmTree    *tree;			/* NULL until the first tuple is asked for */
 	LsmCursor  *cursor;
 	MemoryContext context;		/* lives as long as the scan */
-	MemoryContext key_context;	/* reset by each rescan but the first; NULL
-								 * until the second */
+	MemoryContext key_context;	/* of the quals; reset by each rescan */
 	MemoryContext entry_context;	/* reset for each entry looked at; may be
 									 * NULL */
 	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
 
 	bool		prepared;		/* quals are up to date */
-	bool		prepared_once;
 	LsmQuals	quals;
 
 	ScanPosition position;

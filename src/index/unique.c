@@ -4,36 +4,37 @@
  *	  Inserting into a unique index.
  *
  * What counts as a conflict, whom to wait for and what to report is as in
- * nbtree's _bt_check_unique().  What nbtree gets from the lock on the leaf page
- * (no one inserts the same key between our check and our insertion) we get
- * from a stamp: take it, look for conflicts without any lock, reserve the
+ * nbtree's _bt_check_unique().  What nbtree gets from the lock on the leaf
+ * page (no one inserts the same key between our check and our insertion) we
+ * get from a stamp: take it, look for conflicts without any lock, reserve the
  * write, lock the key, and insert if no insertion of this key was counted
  * meanwhile and the tree's files and memtables are the same; else start over.
  *
  * Why no key gets two rows:
  *
- * 1. Whoever inserts an entry into a unique index counts it after it can be
- *    found and before his transaction can end: who has checked does so under
- *    the lock that he has checked under, an update that keeps its row's key
- *    and so checks nothing does so without (lsm_write_kept_key).
+ * 1. Whoever inserts an entry into a unique index counts the entry when it can
+ *   be found, and before the inserting transaction can end.  An inserter that
+ *   has checked counts under the key lock.  An update that keeps the key of
+ *   its row checks nothing and counts without the lock (lsm_write_kept_key).
  * 2. We take the stamp, then read the entries, then ask the table about their
- *    rows, then compare the stamp under the lock.  An entry that we have
- *    missed came after the stamp; if it was counted before the comparison, the
- *    stamp fails, and we start over.
+ *   rows, then compare the stamp under the lock.  An entry that we have missed
+ *   came after the stamp; if it was counted before the comparison, the stamp
+ *   fails, and we start over.
  * 3. Else its inserter T has not ended, and does not hold the lock, since we
- *    do: so T is an update that keeps the key of a row R, whose entry is older.
- * 4. R's deletion by T is in progress at best, so if we have found R's entry,
- *    we have seen a conflict or a reason to wait.  If we have missed it, too,
- *    the same holds for R's entry in place of T's: T itself, if it is T's, has
- *    counted it long ago.
+ *   do: so T is an update that keeps the key of a row R, whose entry is older.
+ * 4. T has not ended, so T's deletion of R is at best in progress.  If we have
+ *   found R's entry, we have seen a conflict or a reason to wait.  If we have
+ *   missed R's entry, too, points 2 to 4 hold for R's entry in place of T's.
+ *   (If T has also inserted R, T has counted R's entry: the stamp fails.)
  * 5. Entries are taken away only of rows that are dead to everyone, and stay
- *    where they can be found when files and memtables change, or the stamp
- *    fails: what is gone hides no row.
+ *   where they can be found when files and memtables change, or the stamp
+ *   fails: what is gone hides no row.
  *
  * A deferred check (UNIQUE_CHECK_EXISTING) writes nothing and takes no lock.
  * Of two inserters of such an index, the one whose entry came second has found
- * the other's and checks again at its end.  That the rows that it finds dead
- * then have no successor which it has missed, the stamp tells as above.
+ * the first one's entry, and checks again at the end of its transaction.  That
+ * check may find a row dead whose successor's entry it has missed.  Then the
+ * stamp fails, for the reasons above, and the check starts over.
  *
  * Waiting for another transaction happens with nothing held.
  *
@@ -264,8 +265,7 @@ lsm_insert_unique(LsmUniqueInsert *insert)
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (insert->announced != lock)
-			lsm_tree_prefetch(insert->tree, lsm_key_columns(insert->key), lock);
+		lsm_tree_prefetch(insert->tree, lsm_key_columns(insert->key), lock);
 		lsm_stamp_take(insert->tree, lock, &stamp);
 
 		if (insert->check == UNIQUE_CHECK_NO)

@@ -4,20 +4,21 @@
  *	  ambulkdelete and amvacuumcleanup.
  *
  * Every entry is visited once, in key order: CREATE INDEX CONCURRENTLY
- * collects TIDs through the callback, so none may be left out.  Entries whose TIDs
- * the callback condemns are deleted in batches while the walk goes on; a
+ * collects TIDs through the callback, so none may be left out.  Entries whose
+ * TIDs the callback condemns are deleted in batches while the walk goes on; a
  * deletion of the key just passed does not disturb the cursor.
  *
- * Entries of lsm tables that are in memory are forgotten (prune.c), like those that scans find dead: a
- * DELETE would stay in the memtable until the flush, and every scan of the key would walk them all. A
- * hot key gets hundreds from each VACUUM.
+ * Entries of lsm tables that are in memory are forgotten (prune.c), like those
+ * that scans find dead: a DELETE would stay in the memtable until the flush,
+ * and every scan of the key would walk them all. A hot key gets hundreds from
+ * each VACUUM.
  *
  * On return every condemned entry is deleted or forgotten, the counter of
- * LSM_INDEX_VACUUM_DIGEST has been bumped, and no scan that may have read such an entry
- * has the interlock block pinned: only then may the caller let TIDs be used
- * again.  Concurrent inserters use TIDs the callback does not know.  (What is forgotten while a flush
- * has written it already is back in a file until the next VACUUM: allowed, since TIDs of lsm tables do not come
- * again.)
+ * LSM_INDEX_VACUUM_DIGEST has been bumped, and no scan that may have read such
+ * an entry has the interlock block pinned: only then may the caller let TIDs
+ * be used again.  Concurrent inserters use TIDs the callback does not know.
+ * (What is forgotten while a flush has written it already is back in a file
+ * until the next VACUUM: allowed, since TIDs of lsm tables do not come again.)
  *
  *-------------------------------------------------------------------------
  */

@@ -3,9 +3,9 @@
  * validate.c
  *	  amvalidate: is an operator class one that scans can work with?
  *
- * The rules are btree's: the five comparison operators and the comparison function
- * for each pair of types of the family.  In addition the input type must be
- * one that we can encode.
+ * The rules are btree's: the five comparison operators and the comparison
+ * function for each pair of types of the family.  In addition the input type
+ * must be one that we can encode.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,13 +3,13 @@
  * advise.c
  *	  lsm_advise(): what the measured accesses say about a tree's filters.
  *
- * The measure is the wasted read: a file that was searched for a key that it does
- * not have.  Counted are, per file, the questions about absent keys (negatives and
- * false positives; without a filter, reads in vain).  What another filter would
- * do with the same questions is computed from closed forms: the sum over the
- * files of questions about absent keys * false positive rate of the filter that the
- * file would have.  So the advice holds as long as the accesses stay what they
- * were since pg_stat_lsm_reset().
+ * The measure is the wasted read: a file that was searched for a key that it
+ * does not have.  Counted are, per file, the questions about absent keys
+ * (negatives and false positives; without a filter, reads in vain).  What
+ * another filter would do with the same questions is computed from closed
+ * forms: the sum over the files of questions about absent keys * false
+ * positive rate of the filter that the file would have.  So the advice holds
+ * as long as the accesses stay what they were since pg_stat_lsm_reset().
  *
  *-------------------------------------------------------------------------
  */

@@ -4,11 +4,12 @@
  *	  Who may call our SQL functions for which relation, and as whom they run
  *	  what others have written.  docs/security.md has the whole picture.
  *
- * A function gets the OID of a relation from its caller.  A lock that is waited for
- * is felt by others: everyone queues behind it, and autovacuum gives way.  So kind
- * and rights are looked up in the catalogs first, and only then is the relation
- * locked, as RangeVarGetRelidExtended() does with names.  If the catalogs may have
- * changed while we waited, both are looked up again under the lock.
+ * A function gets the OID of a relation from its caller.  A lock that is
+ * waited for is felt by others: everyone queues behind it, and autovacuum
+ * gives way.  So kind and rights are looked up in the catalogs first, and only
+ * then is the relation locked, as RangeVarGetRelidExtended() does with names.
+ * If the catalogs may have changed while we waited, both are looked up again
+ * under the lock.
  *
  *-------------------------------------------------------------------------
  */

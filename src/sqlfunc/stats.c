@@ -18,26 +18,12 @@ PG_FUNCTION_INFO_V1(lsm_stat_trees);
 PG_FUNCTION_INFO_V1(pg_stat_lsm_reset);
 PG_FUNCTION_INFO_V1(lsm_elastic_stats);
 
-/* Columns after the identity, in the order of the function's row type */
-static const LsmCounter stat_columns[] = {
-	LSM_COUNT_LOOKUPS,
-	LSM_COUNT_DIGESTS,
-	LSM_COUNT_FILTER_PROBES,
-	LSM_COUNT_FILTER_NEGATIVES,
-	LSM_COUNT_FILTER_TRUE_POSITIVES,
-	LSM_COUNT_FILTER_FALSE_POSITIVES,
-	LSM_COUNT_UNIT_PROBES,
-	LSM_COUNT_BLOCKS_READ,
-	LSM_COUNT_MEMTABLE_HITS,
-	LSM_COUNT_FLUSHES,
-	LSM_COUNT_COMPACTIONS,
-	LSM_COUNT_BYTES_FLUSHED,
-	LSM_COUNT_BYTES_COMPACTED,
-	LSM_COUNT_STALL_US
-};
-
+/* Then the counters, in their order: that of the function's row type */
 #define NIDENTITY		3
-#define NSTAT_COLUMNS	(NIDENTITY + lengthof(stat_columns))
+#define NSTAT_COLUMNS	(NIDENTITY + LSM_NCOUNTERS)
+
+StaticAssertDecl(LSM_COUNT_STALL_US == LSM_NCOUNTERS - 1 && LSM_NCOUNTERS == 14,
+				 "the columns of lsm_stat_trees() are others");
 
 Datum
 lsm_stat_trees(PG_FUNCTION_ARGS)
@@ -58,11 +44,11 @@ lsm_stat_trees(PG_FUNCTION_ARGS)
 		values[0] = ObjectIdGetDatum(stats.dboid);
 		values[1] = ObjectIdGetDatum(stats.spcoid);
 		values[2] = ObjectIdGetDatum(stats.relfilenode);
-		for (int i = 0; i < lengthof(stat_columns); i++)
+		for (int i = 0; i < LSM_NCOUNTERS; i++)
 		{
-			uint64		value = stats.counters[stat_columns[i]];
+			uint64		value = stats.counters[i];
 
-			if (stat_columns[i] == LSM_COUNT_STALL_US)
+			if (i == LSM_COUNT_STALL_US)
 				values[NIDENTITY + i] = Float8GetDatum((double) value / 1000.0);
 			else
 				values[NIDENTITY + i] = Int64GetDatum((int64) value);

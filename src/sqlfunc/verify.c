@@ -7,17 +7,18 @@
  * Index against table, under one snapshot:
  *	- a complete index scan returns each visible row once, and no others;
  *	- each visible row is found by an index scan for its key (which is given up
- *	  after KEY_SCAN_ROWS rows of that key: many duplicates would make it quadratic),
- *	  and, in a unique index, no other row is;
+ *	  after KEY_SCAN_ROWS rows of that key: many duplicates would make it
+ *	  quadratic), and, in a unique index, no other row is;
  *	- each entry of the index tree carries a row identifier that the table has
- *	  given out.  Entries of rows that are gone are fine: VACUUM
- *	  removes them in its time.
+ *	  given out.  Entries of rows that are gone are fine: VACUUM removes them
+ *	  in its time.
  *
  * Index expressions and predicates are evaluated as the table's owner, in a
- * security-restricted operation: whoever calls lsm_verify() has not written them.
+ * security-restricted operation: whoever calls lsm_verify() has not written
+ * them.
  *
- * Locking: AccessShareLock on table and indexes.  Concurrent writers are fine: what
- * they do is invisible to the snapshot.
+ * Locking: AccessShareLock on table and indexes.  Concurrent writers are fine:
+ * what they do is invisible to the snapshot.
  *
  *-------------------------------------------------------------------------
  */

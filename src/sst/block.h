@@ -92,30 +92,13 @@ inline void StoreFixed64(uint8_t* p, uint64_t v) noexcept {
   memcpy(p, &v, sizeof(v));
 }
 
-// memcpy for what is mostly short: calling a function costs more than the copy.
-inline void CopyShort(void* to, const void* from, size_t bytes) noexcept {
-  char* t = static_cast<char*>(to);
-  const char* f = static_cast<const char*>(from);
-  // Two copies that overlap.
-  if (bytes >= 8 && bytes <= 16) {
-    memcpy(t, f, 8);
-    memcpy(t + bytes - 8, f + bytes - 8, 8);
-  } else if (bytes >= 4 && bytes < 8) {
-    memcpy(t, f, 4);
-    memcpy(t + bytes - 4, f + bytes - 4, 4);
-  } else if (bytes > 16 && bytes <= 32) {
-    memcpy(t, f, 16);
-    memcpy(t + bytes - 16, f + bytes - 16, 16);
-  } else if (bytes > 32 && bytes <= 64) {
-    memcpy(t, f, 32);
-    memcpy(t + bytes - 32, f + bytes - 32, 32);
-  } else if (bytes >= 4) {
-    memcpy(to, from, bytes);
-  } else if (bytes > 0) {
-    t[0] = f[0];
-    t[bytes / 2] = f[bytes / 2];
-    t[bytes - 1] = f[bytes - 1];
-  }
+// The first 4 bytes as a big-endian integer, zero-padded: its order is that
+// of the byte strings, but for ties.
+inline uint32_t PrefixInteger(const uint8_t* p, size_t bytes) noexcept {
+  if (bytes >= sizeof(uint32_t)) return __builtin_bswap32(LoadFixed32(p));
+  uint32_t v = 0;
+  for (size_t i = 0; i < bytes; i++) v |= uint32_t{p[i]} << (24 - 8 * i);
+  return v;
 }
 
 // How two byte strings begin: so many equal bytes, and what follows.

@@ -91,15 +91,15 @@ bool DataBlock::Add(const uint8_t* key, size_t key_bytes, size_t common,
     p = StoreVarint(p, non_shared);
     p = StoreVarint(p, value_bytes);
   }
-  CopyShort(p, key + shared, key_bytes - shared);
+  memcpy(p, key + shared, key_bytes - shared);
   StoreFixed64(p + key_bytes - shared, kKeyTrailer);
   p += non_shared;
-  CopyShort(p, value, value_bytes);
+  if (value_bytes > 0) memcpy(p, value, value_bytes);
   out_.bytes = static_cast<size_t>(p + value_bytes - out_.data);
 
   last_key_.bytes = common;
   if (!last_key_.Reserve(key_bytes - common)) return false;
-  CopyShort(last_key_.data + common, key + common, key_bytes - common);
+  memcpy(last_key_.data + common, key + common, key_bytes - common);
   last_key_bytes_ = key_bytes;
   return true;
 }

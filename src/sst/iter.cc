@@ -220,8 +220,8 @@ enum class Scan {
       if (key_bytes > UINT32_MAX / 4) return Scan::kUnusual;
       if (key_bytes > it->key_capacity && !GrowKey(it, key_bytes))
         return Scan::kUnusual;
-      CopyShort(it->key, wanted.key, shared);
-      CopyShort(it->key + shared, p, non_shared);
+      memcpy(it->key, wanted.key, shared);
+      memcpy(it->key + shared, p, non_shared);
       it->key_bytes = static_cast<uint32_t>(key_bytes);
       it->entry = at;
       it->value_offset = value_offset;
@@ -244,7 +244,7 @@ using Padded = uint8_t[kPaddedKeyBytes + sizeof(uint64_t)];
 inline Wanted Pad(const Wanted& asked, Padded& padded) noexcept {
   Wanted wanted = asked;
   if (asked.key_bytes <= kPaddedKeyBytes) {
-    CopyShort(padded, asked.key, asked.key_bytes);
+    if (asked.key_bytes > 0) memcpy(padded, asked.key, asked.key_bytes);
     StoreFixed64(padded + asked.key_bytes, 0);
     wanted.key = padded;
     wanted.readable_bytes = asked.key_bytes + sizeof(uint64_t);
@@ -252,15 +252,17 @@ inline Wanted Pad(const Wanted& asked, Padded& padded) noexcept {
   return wanted;
 }
 
-// Where the entry that was looked for last in the file's index ends, if keys
-// are evenly spread over their block; its end if nothing is known.
-inline size_t GuessEnd(const LsmSstIter* it) noexcept {
+// Where the wanted entry ends, if keys are evenly spread over their block; the
+// block's end if nothing is known.
+inline size_t GuessEnd(const LsmSstIter* it, const Wanted& asked) noexcept {
   const LsmSstReader* reader = it->reader;
   const size_t bytes = it->packed.raw_bytes;
-  if (reader->hot == nullptr || !reader->searched || it->block == 0)
+  if (reader->hot == nullptr || it->block == 0 ||
+      asked.key_bytes < reader->prefix_bytes)
     return bytes;
   const LsmSstHotBlock* hot = reader->hot + it->block;
-  const uint32_t wanted = reader->searched_for;
+  const uint32_t wanted = PrefixInteger(asked.key + reader->prefix_bytes,
+                                        asked.key_bytes - reader->prefix_bytes);
   if (wanted <= hot[-1].sample || wanted > hot[0].sample) return bytes;
   return static_cast<size_t>(uint64_t{bytes} * (wanted - hot[-1].sample) /
                              (hot[0].sample - hot[-1].sample)) +
@@ -275,7 +277,7 @@ bool SearchPart(LsmSstIter* it, const Wanted& asked, bool* found) noexcept {
   // No restart array is longer than what is left of the block then: entries
   // have at least 11 bytes, restarts 4, and there are no more than entries.
   const size_t most = packed->raw_bytes - packed->raw_bytes / 15 * 4 - 12;
-  const size_t end = GuessEnd(it);
+  const size_t end = GuessEnd(it, asked);
   if (end > most || !Lz4DecodeTo(packed, end)) return false;
   Padded padded;
   it->next_entry = 0;

@@ -117,7 +117,7 @@ inline void ForgetBlock(LsmSstIter* it) noexcept {
     if (key_bytes > UINT32_MAX / 4) return Corrupt("an entry is damaged");
     if (!GrowKey(it, key_bytes)) return Verdict{LSM_SST_NO_MEMORY, ""};
   }
-  CopyShort(it->key + shared, p, non_shared);
+  memcpy(it->key + shared, p, non_shared);
   it->key_bytes = static_cast<uint32_t>(key_bytes);
   // Read where it has not just been written, which would be slow.
   const uint8_t type = non_shared >= kKeyTrailerBytes

@@ -57,7 +57,7 @@ inline Room RoomFor(const LsmSstBatch* take, size_t key_bytes,
 // The key is there; the value is copied.
 inline void Append(LsmSstBatch* take, const Room& room, size_t key_bytes,
                    const uint8_t* value, size_t value_bytes) noexcept {
-  CopyShort(take->bytes + room.value_at, value, value_bytes);
+  memcpy(take->bytes + room.value_at, value, value_bytes);
   LsmSstEntry* entry = &take->entries[take->n++];
   entry->key_offset = take->used;
   entry->key_bytes = static_cast<uint32_t>(key_bytes);
@@ -111,8 +111,8 @@ void TakeBehind(LsmSstIter* it, LsmSstBatch* take, uint32_t within,
           LoadFixed64(last_key) & ((uint64_t{1} << (8 * shared)) - 1);
       StoreFixed64(key, before | (LoadFixed64(p) << (8 * shared)));
     } else {
-      CopyShort(key, last_key, shared);
-      CopyShort(key + shared, p, own_bytes);
+      memcpy(key, last_key, shared);
+      memcpy(key + shared, p, own_bytes);
     }
     if (end - base >= within && !WithinBound(key, key_bytes, take)) break;
     Append(&to, room, key_bytes, new_value, value_bytes);
@@ -170,7 +170,7 @@ LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter* it, LsmSstBatch* take, bool* ta
     const Room room = RoomFor(take, key_bytes, it->value_bytes);
     if (room.end > take->capacity) return LSM_SST_OK;
     char* key = take->bytes + take->used;
-    CopyShort(key, it->key, key_bytes);
+    memcpy(key, it->key, key_bytes);
     Append(take, room, key_bytes, it->value, it->value_bytes);
 
     Last last = {reinterpret_cast<const uint8_t*>(key), key_bytes, nullptr};

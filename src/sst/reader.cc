@@ -42,15 +42,6 @@ constexpr uint32_t kGuessedSamples = 8;
 // See LsmSstProperties; part of the format of the file list.
 constexpr size_t kTailBytes = 4096;
 
-// The first 4 bytes as a big-endian integer, zero-padded: its order is that
-// of the byte strings, but for ties.
-inline uint32_t PrefixInteger(const uint8_t* p, size_t bytes) noexcept {
-  if (bytes >= sizeof(uint32_t)) return __builtin_bswap32(LoadFixed32(p));
-  uint32_t v = 0;
-  for (size_t i = 0; i < bytes; i++) v |= uint32_t{p[i]} << (24 - 8 * i);
-  return v;
-}
-
 // Hot samples of files with more than kHotSamples blocks, all open files.
 size_t large_bytes;
 
@@ -495,13 +486,8 @@ inline bool GuessWindow(const LsmSstReader* reader, uint32_t wanted,
 
 // Blocks *low to *high, which may be reader->blocks, are where the first block
 // may be whose separator is >= a key with this integer.  Private memory only.
-inline void SearchSamples(LsmSstReader* reader, uint32_t wanted, uint32_t* low,
+inline void SearchSamples(const LsmSstReader* reader, uint32_t wanted, uint32_t* low,
                           uint32_t* high) noexcept {
-  if (reader->searched && reader->searched_for == wanted) {
-    *low = reader->searched_low;
-    *high = reader->searched_high;
-    return;
-  }
   const LsmSstHotBlock* hot = reader->hot;
   if (hot == nullptr || !GuessWindow(reader, wanted, low, high)) {
     const uint32_t* samples = reader->samples;
@@ -518,10 +504,6 @@ inline void SearchSamples(LsmSstReader* reader, uint32_t wanted, uint32_t* low,
   }
   *low += SamplesBelow(hot + *low, *high - *low, wanted);
   *high = *low + SamplesTied(hot + *low, reader->blocks - *low, wanted);
-  reader->searched = true;
-  reader->searched_for = wanted;
-  reader->searched_low = *low;
-  reader->searched_high = *high;
 }
 
 }  // namespace

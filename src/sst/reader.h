@@ -38,12 +38,6 @@ struct LsmSstReader {
   bool index_warmed;
   uint32_t sample_count;
   uint32_t sample_step;
-  // What the last search among hot was for, and found: a block that was fetched
-  // ahead is looked for twice.
-  bool searched;
-  uint32_t searched_for;
-  uint32_t searched_low;
-  uint32_t searched_high;
   uint8_t* prefix;
   size_t prefix_bytes;
 

@@ -4,14 +4,14 @@
  *	  Rows by TID: for index scans, TID scans, triggers, and index AMs that ask
  *	  which of their entries are dead.
  *
- * A TID that is in an index but not in the tree is dead to everyone: the row is
- * written before its index entries, TIDs are never used twice, and a row is
+ * A TID that is in an index but not in the tree is dead to everyone: the row
+ * is written before its index entries, TIDs are never used twice, and a row is
  * only dropped when no one can see it.
  *
  * Locks: index AMs call lsm_index_delete_tuples() (and VACUUM's callback, see
  * vacuum.c) with an index page locked.  Lookups take LWLocks and buffer locks
- * of this table's relation only, and nothing here or below ever locks an index page,
- * so that cannot deadlock.
+ * of this table's relation only, and nothing here or below ever locks an index
+ * page, so that cannot deadlock.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +31,7 @@
 
 typedef struct LsmIndexFetch
 {
-	IndexFetchTableData base;	/* must be first */
+	LsmRowFetch rows;			/* must be first: for the index */
 	LsmTree    *tree;			/* good for the transaction, so for the scan */
 	StringInfoData value;		/* kept from row to row */
 	LsmFetchAhead ahead;
@@ -39,11 +39,6 @@ typedef struct LsmIndexFetch
 
 #define FIRST_VALUE_BYTES	200
 
-/*
- * The row that an index scan found last, for the update that mostly follows:
- * the executor asks for the old version once more, by TID, and so do we to
- * change it.  The stamp tells whether that would still read the same.
- */
 #define LAST_ROW_BYTES	2048
 
 /*
@@ -53,47 +48,58 @@ typedef struct LsmIndexFetch
 #define LAST_ROWS_IN_VAIN	64
 #define KEEP_AGAIN			16
 
-static uint32 last_rows_in_vain = 0;
-
-static struct
+/*
+ * The row that an index scan found last, for the update that mostly follows:
+ * the executor asks for the old version once more, by TID, and so do we to
+ * change it.  A cache of this backend, of one row, which outlives transactions:
+ * it is believed as long as its stamp says that reading again would find the
+ * same.
+ */
+typedef struct LastRow
 {
 	uint64		keyspace_id;	/* 0: none */
 	uint64		packed;
 	LsmStamp	stamp;			/* taken before the row was read */
+	uint32		in_vain;		/* rows since an update asked */
 	uint32		bytes;
 	char		value[LAST_ROW_BYTES];
-} last_row;
+} LastRow;
+
+static LastRow last_row;
 
 static inline void
-note_last_row(LsmTree *tree, uint64 packed, const LsmStamp *stamp, const StringInfoData *value)
+last_row_keep(LastRow *last, LsmTree *tree, uint64 packed, const LsmStamp *stamp,
+			  const StringInfoData *value)
 {
-	last_row.keyspace_id = 0;
+	last->keyspace_id = 0;
 	if (value->len > LAST_ROW_BYTES)
 		return;
-	last_row.packed = packed;
-	last_row.stamp = *stamp;
-	last_row.bytes = value->len;
-	memcpy(last_row.value, value->data, value->len);
-	last_row.keyspace_id = lsm_tree_keyspace(tree);
+	last->packed = packed;
+	last->stamp = *stamp;
+	last->bytes = value->len;
+	memcpy(last->value, value->data, value->len);
+	last->keyspace_id = lsm_tree_keyspace(tree);
 }
 
 static inline bool
-last_row_wanted(void)
+last_row_wanted(LastRow *last)
 {
-	return last_rows_in_vain++ < LAST_ROWS_IN_VAIN || last_rows_in_vain % KEEP_AGAIN == 0;
+	return last->in_vain++ < LAST_ROWS_IN_VAIN || last->in_vain % KEEP_AGAIN == 0;
 }
 
 bool
 lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *stamp, LsmSlice *value)
 {
-	last_rows_in_vain = 0;
-	if (last_row.keyspace_id == 0 || last_row.packed != packed ||
-		last_row.keyspace_id != lsm_tree_keyspace(tree) ||
+	LastRow    *last = &last_row;
+
+	last->in_vain = 0;
+	if (last->keyspace_id == 0 || last->packed != packed ||
+		last->keyspace_id != lsm_tree_keyspace(tree) ||
 		!lsm_stamp_peek(tree, digest, stamp) ||
-		stamp->key_counter != last_row.stamp.key_counter ||
-		stamp->set_stamp != last_row.stamp.set_stamp)
+		stamp->key_counter != last->stamp.key_counter ||
+		stamp->set_stamp != last->stamp.set_stamp)
 		return false;
-	*value = lsm_slice(last_row.value, last_row.bytes);
+	*value = lsm_slice(last->value, last->bytes);
 	return true;
 }
 
@@ -187,7 +193,7 @@ lsm_table_fetch_begin(Relation rel)
 {
 	LsmIndexFetch *fetch = palloc0(sizeof(LsmIndexFetch));
 
-	fetch->base.rel = rel;
+	fetch->rows.base.rel = rel;
 	fetch->tree = lsm_table_tree(rel);
 
 	/*
@@ -196,7 +202,7 @@ lsm_table_fetch_begin(Relation rel)
 	fetch->value.maxlen = FIRST_VALUE_BYTES;
 	fetch->value.data = palloc(FIRST_VALUE_BYTES);
 	resetStringInfo(&fetch->value);
-	return &fetch->base;
+	return &fetch->rows.base;
 }
 
 void
@@ -215,34 +221,42 @@ lsm_table_fetch_end(IndexFetchTableData *data)
 	pfree(fetch);
 }
 
+static inline void
+note_seen(LsmIndexFetch *fetch, ItemPointer tid)
+{
+	fetch->rows.seen_tid = *tid;
+	fetch->rows.seen = true;
+}
+
 bool
 lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
 					  TupleTableSlot *slot, bool *call_again, bool *all_dead)
 {
 	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
-	Relation	rel = fetch->base.rel;
+	Relation	rel = fetch->rows.base.rel;
 	uint64		packed = lsm_tid_pack(tid);
 	LsmRow		row;
 	LsmStamp	stamp;
 	bool		wanted;
 	bool		found;
 
+	fetch->rows.seen = false;
 	*call_again = false;		/* every version has a TID of its own */
 	if (all_dead)
 		*all_dead = false;
 	if (lsm_fetch_from_ahead(&fetch->ahead, rel, fetch->tree, packed, snapshot,
 							 GetMemoryChunkContext(fetch), slot))
 	{
-		lsm_rows_note_seen(data, tid);
+		note_seen(fetch, tid);
 		return true;
 	}
-	wanted = last_row_wanted();
+	wanted = last_row_wanted(&last_row);
 	if (fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
 					  &found, wanted ? &stamp : NULL))
 	{
 		if (wanted)
-			note_last_row(fetch->tree, packed, &stamp, &fetch->value);
-		lsm_rows_note_seen(data, tid);
+			last_row_keep(&last_row, fetch->tree, packed, &stamp, &fetch->value);
+		note_seen(fetch, tid);
 		lsm_row_store(rel, &row, packed, slot);
 		return true;
 	}

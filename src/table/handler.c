@@ -87,11 +87,15 @@ const TableAmRoutine lsm_table_methods = {
 	.scan_sample_next_tuple = lsm_scan_sample_next_tuple,
 };
 
+static const LsmTableOps table_ops = {
+	.prune = lsm_table_prune_rows
+};
+
 void
 lsm_table_init(void)
 {
 	lsm_kind_register(LSM_KIND_TABLE, &lsm_table_kind_ops);
-	lsm_rows_prune_by(lsm_table_prune_rows);
+	lsm_table_register(&table_ops);
 }
 
 Datum

@@ -4,8 +4,9 @@
  *	  New row versions: insert, COPY, speculative insert.
  *
  * A new version gets a fresh TID, so no one can know of it before it is
- * written: it needs no lock.  Only the completion of a speculative insert changes a
- * version that others can see; it goes through LsmRowChange (modify.c).
+ * written: it needs no lock.  Only the completion of a speculative insert
+ * changes a version that others can see; it goes through LsmRowChange
+ * (modify.c).
  *
  * Serializable transactions: written first, checked then (see modify.c).
  *
@@ -148,7 +149,6 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 	uint64		packed;
 
 	forbid_parallel_insert();
-	lsm_rows_prefetch(rel, slot);
 	slot->tts_tableOid = RelationGetRelid(rel);
 	tuple->t_tableOid = slot->tts_tableOid;
 
@@ -313,7 +313,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	for (i = 0; i < nslots; i++)
 		lsm_label_tuple(rel, ExecFetchSlotHeapTuple(slots[i], true, NULL), slots[i],
 						&header, packed[i]);
-	lsm_rows_note_batch(rel, slots, nslots, cid);
+	lsm_row_group_set(rel, slots, nslots, cid);
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
 	pgstat_count_heap_insert(rel, nslots);
 	pfree(buf.data);

@@ -7,14 +7,15 @@
  * Runs in workers that belong to no database, and in backends inside a
  * transaction: clog and procarray only.  No locks.
  *
- * A version's row is written once, by the PUT that made it, so a value tagged PUT
- * has nothing older below it, at the bottom or not: it may be dropped as soon
- * as no one can see it.  An override whose row is not among the
- * inputs must stay in front of it.  When no one can see that row any more the
- * override shrinks to the mark KILLED, which carries no xid; so freezing
- * never has to bring the two together.
+ * A version's row is written once, by the PUT that made it, so a value tagged
+ * PUT has nothing older below it, at the bottom or not: it may be dropped as
+ * soon as no one can see it.  An override whose row is not among the inputs
+ * must stay in front of it.  When no one can see that row any more the
+ * override shrinks to the mark KILLED, which carries no xid; so freezing never
+ * has to bring the two together.
  *
- * A DELETE hides a row in a sorted file that a scan has found dead to everyone (scan.c).
+ * A DELETE hides a row in a sorted file that a scan has found dead to everyone
+ * (scan.c).
  *
  *-------------------------------------------------------------------------
  */

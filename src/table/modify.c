@@ -3,14 +3,15 @@
  * modify.c
  *	  Update and delete of row versions.
  *
- * Changing an existing version goes through LsmRowChange: read it under a stamp, decide, begin the write (which may stall
- * or flush), lock the TID's key, and apply only if the stamp still holds.
- * Whoever loses the race reads again.  So nothing waits under a key lock, and
- * no decision is applied to a header that it was not made for.
+ * Changing an existing version goes through LsmRowChange: read it under a
+ * stamp, decide, begin the write (which may stall or flush), lock the TID's
+ * key, and apply only if the stamp still holds. Whoever loses the race reads
+ * again.  So nothing waits under a key lock, and no decision is applied to a
+ * header that it was not made for.
  *
  * Waits for other transactions follow heapam.c: first the heavyweight tuple
- * lock, which queues the waiters, then the transaction; the tuple lock is kept until
- * the change is made, so that no one overtakes.
+ * lock, which queues the waiters, then the transaction; the tuple lock is kept
+ * until the change is made, so that no one overtakes.
  *
  * Serializable transactions: readers lock (SIREAD) before they read, writers
  * write before they check.  So one of the two always sees the other; a failing
@@ -34,7 +35,8 @@
 #include "table/table.h"
 
 /*
- * A row that is updated again after so few others were written is updated often
+ * A row is "updated often" if fewer row numbers than this were handed out
+ * between its last version and the new one
  */
 #define BRIEF_ROWS		4096
 
@@ -144,8 +146,10 @@ lsm_row_change_override(LsmRowChange *target, const LsmRow *header)
 }
 
 /*
- * The xmin hint may be written because the override's WAL record follows the
- * commit record: if one survives a crash, so does the other.
+ * The header that a change of the row's version begins with: finished
+ * transactions are replaced by hint flags.  LSM_ROW_XMIN_COMMITTED may be
+ * written because the WAL record of this header follows xmin's commit record:
+ * if this header survives a crash, so does the commit.
  */
 void
 lsm_row_change_header(const LsmRowChange *target, TransactionId xid, LockTupleMode mode,
@@ -414,10 +418,10 @@ keys_unchanged(Relation rel, HeapTuple oldtup, HeapTuple newtup)
 }
 
 /*
- * Header of the new version: locks on the old one carry over to it.  Our own
- * have no effect there, but xmax shows them, and RETURNING xmax = 0 is what
- * people ask to tell the inserted rows of INSERT ... ON CONFLICT DO UPDATE
- * from the updated ones.
+ * Header of the new version.  Locks on the old version carry over to the new
+ * one.  Our own locks have no effect on the new version, but its xmax shows
+ * them.  After INSERT ... ON CONFLICT DO UPDATE people tell inserted rows from
+ * updated ones by RETURNING xmax = 0.
  */
 static void
 header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
@@ -691,7 +695,8 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		replaced.xmin = (update.target.row.flags & LSM_ROW_XMIN_FROZEN) ||
 			TransactionIdIsCurrentTransactionId(update.target.row.xmin) ?
 			InvalidTransactionId : update.target.row.xmin;
-		lsm_rows_note_same_keys(rel, update.keys_intact ? &update.newtup->t_self : NULL, &replaced);
+		lsm_notes_set_replaced(rel, &update.newtup->t_self,
+							   update.keys_intact ? &replaced : NULL);
 		lsm_relation_note_update(rel, update.target.tree, update.packed);
 		pgstat_count_heap_update(rel, false, false);
 		*update_indexes = TU_All;

@@ -3,18 +3,19 @@
  * readahead.c
  *	  Rows read ahead of those who ask for them, in batches of copies.
  *
- * A row's state at that moment is as good for an MVCC snapshot as its state when
- * it is returned: what the snapshot sees had happened before it was taken, and
- * changes by later commands of our own carry a cmin or cmax that hides
- * them.  Those who go on to change or lock a row read it again by its TID.
- * Snapshots that want the present state, and serializable transactions, whose
- * conflicts are looked for in what is there when a row is returned, do without.
+ * A row's state at that moment is as good for an MVCC snapshot as its state
+ * when it is returned: what the snapshot sees had happened before it was
+ * taken, and changes by later commands of our own carry a cmin or cmax that
+ * hides them.  Those who go on to change or lock a row read it again by its
+ * TID. Snapshots that want the present state, and serializable transactions,
+ * whose conflicts are looked for in what is there when a row is returned, do
+ * without.
  *
- * Sequential scans read ahead from the start (scan.c).  Index scans do when the
- * TIDs that they ask for turn out to be neighbours, as they are where rows were
- * written in the order of the index: a fetch then costs a step instead of a
- * lookup.  They take a batch's word only for rows they see: an index entry may be younger
- * than the batch, so that a row that is not in it says nothing.
+ * Sequential scans read ahead from the start (scan.c).  Index scans do when
+ * the TIDs that they ask for turn out to be neighbours, as they are where rows
+ * were written in the order of the index: a fetch then costs a step instead of
+ * a lookup.  They take a batch's word only for rows they see: an index entry
+ * may be younger than the batch, so that a row that is not in it says nothing.
  *
  * Locks: none are held between calls, see cursor.c.
  *

@@ -42,12 +42,11 @@
  * A table of which so many times as many rows have come and gone as there are:
  * its rows are updated all the time.  They lie scattered in the memtable, next
  * to overrides of those that the last flush has left in a file, and a scan
- * waits for memory at every step.  Measured under TPC-B: a sequential scan of
- * pgbench_tellers takes three times as long as an index scan, so this many
- * entries cost as much as a page.  One of pgbench_branches, five rows, takes a
- * tenth of the transaction's CPU time, for an index scan begins with the
- * newest row (tree/row_hint_cache.c): such a table has no fewer pages than
- * these.
+ * waits for memory at every step.  An old snapshot that begins later keeps
+ * many versions of each row, which plans made before know nothing of.  So that
+ * many entries cost as much as a page, and the smallest of these tables has
+ * pages enough for an index scan (docs/decisions.md, "Tables whose rows come
+ * and go").
  */
 #define CHURNED_RATIO			10.0
 #define CHURNED_ROWS_PER_PAGE	6.0

@@ -5,8 +5,8 @@
  *
  * Everything is written by a bulk build, in the order of the new TIDs.  The
  * caller holds AccessExclusiveLock on both tables, so there are no concurrent
- * changes and no row locks but our own transaction's, which are dropped with the
- * old table.
+ * changes and no row locks but our own transaction's, which are dropped with
+ * the old table.
  *
  * Versions that are only seen by old snapshots keep their xids.  The link from
  * such a version to its successor has to follow the successor to its new

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * row.c
- *	  The format of a row version's value (see table.h), and heap tuples from it.
+ *	  The format of a row version's value (see table.h), and heap tuples from
+ *	  it.
  *
  * Locks: none.  The parser never reads outside of the value, whatever its
  * bytes: values come from disk.

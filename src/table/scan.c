@@ -5,15 +5,17 @@
  *
  * A scan walks a range of TIDs with a tree cursor.  The range ends at the row
  * limit of the scan's start: later rows are invisible to its snapshot, and a
- * command that inserts into the table it scans must not meet its own rows forever.
+ * command that inserts into the table it scans must not meet its own rows
+ * forever.
  *
- * Sequential scans with an MVCC snapshot read ahead, see readahead.c; others go
- * row by row.
+ * Sequential scans with an MVCC snapshot read ahead, see readahead.c; others
+ * go row by row.
  *
  * Parallel scans share a counter of TID blocks; each process takes pieces of
  * the TID space from it.
  *
- * Serializable: the SIREAD lock is taken before the row is read (see modify.c).
+ * Serializable: the SIREAD lock is taken before the row is read (see
+ * modify.c).
  *
  *-------------------------------------------------------------------------
  */

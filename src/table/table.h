@@ -39,6 +39,7 @@
 #include "nodes/lockoptions.h"
 #include "utils/snapmgr.h"
 
+#include "am/row_notes.h"
 #include "tree/tree.h"
 
 extern PGDLLEXPORT const TableAmRoutine lsm_table_methods;
@@ -556,7 +557,7 @@ typedef enum LsmPruned
 extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
 							   const LsmRow *row);
 
-/* Rows that are known to be dead to everyone: see lsm_rows_prune(). */
+/* Rows that are known to be dead to everyone: see lsm_table_prune(). */
 extern void lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n);
 
 /*

@@ -9,15 +9,16 @@
  * 4. Compact the files that hold dead rows or xids beyond the freeze limit.
  * 5. Flush again; what the files then hold decides the new relfrozenxid.
  *
- * Rows may vanish at any time before that (compactions drop them).  An entry whose
- * TID is not known to be alive is dead only if looking it up says so: its
- * row was written before the entry was, hence whatever the index finds can be looked
- * up.  The set of live TIDs only saves lookups; it stops growing at the memory limit.
- * So nothing depends on how complete it is.
+ * Rows may vanish at any time before that (compactions drop them).  An entry
+ * whose TID is not known to be alive is dead only if looking it up says so:
+ * its row was written before the entry was, hence whatever the index finds can
+ * be looked up.  The set of live TIDs only saves lookups; it stops growing at
+ * the memory limit. So nothing depends on how complete it is.
  *
- * Step 5: xids of transactions that began later do not precede OldestXmin.  Older xids
- * can only reach the memtable again by an override that copies a header,
- * and that is refused (lsm_stamp_holds) if the files changed since it was read.
+ * Step 5: xids of transactions that began later do not precede OldestXmin.
+ * Older xids can only reach the memtable again by an override that copies a
+ * header, and that is refused (lsm_stamp_holds) if the files changed since it
+ * was read.
  *
  *-------------------------------------------------------------------------
  */

@@ -70,6 +70,28 @@ lsm_xid_running(TransactionId xid)
 	return TransactionIdIsCurrentTransactionId(xid) || TransactionIdIsInProgress(xid);
 }
 
+/* What became of the transaction that ended the row, where it is not ours */
+typedef enum XmaxState
+{
+	XMAX_NONE,					/* there is none, or it aborted or crashed */
+	XMAX_RUNNING,
+	XMAX_GONE					/* it has committed, or is ours */
+} XmaxState;
+
+/* REQUIRES: the row's maker has committed. */
+static inline XmaxState
+xmax_state(const LsmRow *row)
+{
+	if (!(row->flags & LSM_ROW_HAS_XMAX))
+		return XMAX_NONE;
+	if ((row->flags & LSM_ROW_XMAX_COMMITTED) ||
+		TransactionIdIsCurrentTransactionId(row->xmax))
+		return XMAX_GONE;
+	if (TransactionIdIsInProgress(row->xmax))
+		return XMAX_RUNNING;
+	return TransactionIdDidCommit(row->xmax) ? XMAX_GONE : XMAX_NONE;
+}
+
 static bool
 visible_self(const LsmRow *row)
 {
@@ -84,15 +106,7 @@ visible_self(const LsmRow *row)
 		case XMIN_COMMITTED:
 			break;
 	}
-	if (!(row->flags & LSM_ROW_HAS_XMAX))
-		return true;
-	if (row->flags & LSM_ROW_XMAX_COMMITTED)
-		return false;
-	if (TransactionIdIsCurrentTransactionId(row->xmax))
-		return false;
-	if (TransactionIdIsInProgress(row->xmax))
-		return true;
-	return !TransactionIdDidCommit(row->xmax);
+	return xmax_state(row) != XMAX_GONE;
 }
 
 /*
@@ -108,6 +122,8 @@ visible_toast(const LsmRow *row)
 static bool
 visible_dirty(const LsmRow *row, Snapshot snapshot)
 {
+	XmaxState	end;
+
 	snapshot->xmin = snapshot->xmax = InvalidTransactionId;
 	snapshot->speculativeToken = 0;
 
@@ -128,18 +144,10 @@ visible_dirty(const LsmRow *row, Snapshot snapshot)
 		case XMIN_COMMITTED:
 			break;
 	}
-	if (!(row->flags & LSM_ROW_HAS_XMAX))
-		return true;
-	if (row->flags & LSM_ROW_XMAX_COMMITTED)
-		return false;
-	if (TransactionIdIsCurrentTransactionId(row->xmax))
-		return false;
-	if (TransactionIdIsInProgress(row->xmax))
-	{
+	end = xmax_state(row);
+	if (end == XMAX_RUNNING)
 		snapshot->xmax = row->xmax;
-		return true;
-	}
-	return !TransactionIdDidCommit(row->xmax);
+	return end != XMAX_GONE;
 }
 
 /*

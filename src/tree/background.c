@@ -4,14 +4,15 @@
  *	  One round of background work.
  *
  * A worker is attached to no database and may not wait for a relation's lock
- * (publish.c).  A tree whose lock was not to be had, or whose job failed, is left
- * alone for a while; its writers can always flush and compact for
+ * (publish.c).  A tree whose lock was not to be had, or whose job failed, is
+ * left alone for a while; its writers can always flush and compact for
  * themselves.
  *
- * An error ends the round, wherever it comes from, and is caught by worker.c, which asks whose it
- * was (lsm_worker_failed).  What is begun says so before: a tree's job, or a chore
- * for all of them together.  Whoever fails rests, longer each time, so that a file
- * which cannot be read costs its own tree's work and nobody else's.
+ * An error ends the round, wherever it comes from, and is caught by worker.c,
+ * which asks whose it was (lsm_worker_failed).  What is begun says so before:
+ * a tree's job, or a chore for all of them together.  Whoever fails rests,
+ * longer each time, so that a file which cannot be read costs its own tree's
+ * work and nobody else's.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,7 +3,8 @@
  * elastic_facts.c
  *	  What is known of segments and units, for SQL functions.
  *
- * Locking: lsm_elastic->lock, for as long as it takes to copy one file's states.
+ * Locking: lsm_elastic->lock, for as long as it takes to copy one file's
+ * states.
  *
  *-------------------------------------------------------------------------
  */

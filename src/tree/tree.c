@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * tree.c
- *	  Opening trees, and what has to be undone when a transaction, a worker's job
- *	  or a process ends.
+ *	  Opening trees, and what has to be undone when a transaction, a worker's
+ *	  job or a process ends.
  *
  * Locking: the functions here are called without any lock of src/tree and
  * outside of epochs.
@@ -31,7 +31,6 @@
 #include "tree/disk/repair_queue.h"
 #include "tree/elastic/elastic.h"
 #include "tree/memtable/memtable.h"
-#include "tree/row_hint_cache.h"
 #include "tree/read/read.h"
 #include "tree/write/write.h"
 
@@ -63,7 +62,6 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_memtable_shmem_bytes());
 	bytes = add_size(bytes, lsm_control_shmem_bytes());
 	bytes = add_size(bytes, lsm_keylock_shmem_bytes());
-	bytes = add_size(bytes, lsm_row_hint_shmem_bytes());
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_wal_offload_shmem_bytes());
@@ -73,7 +71,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_elastic_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 14 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 13 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -100,7 +98,6 @@ lsm_tree_shmem_init(void)
 	lsm_memtable_shmem_init();
 	lsm_control_shmem_init();
 	lsm_keylock_shmem_init();
-	lsm_row_hint_shmem_init();
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	lsm_wal_offload_shmem_init();

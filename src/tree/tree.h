@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * tree.h
- *	  The LSM tree: an ordered map of bytes to bytes, newest wins.  This is the
- *	  door that src/table and src/index use; everything else in src/tree is
- *	  behind control.h.
+ *	  The LSM tree: an ordered map of bytes to bytes, newest wins.  The rooms
+ *	  above the tree include this header, rows.h and facts.h, and no other
+ *	  header of src/tree (check-layers.sh).
  *
  * Keys compare by memcmp, shorter first.  The first byte of a value is its
  * tag (LsmTag); what follows belongs to the access method.  The tree knows
@@ -225,7 +225,7 @@ extern bool lsm_elastic_inheritance;
 extern int	lsm_memtable_memory_kb; /* whole arena */
 extern int	lsm_memtable_size_kb;	/* one tree's memtable */
 extern int	lsm_size_ratio;
-extern int	lsm_row_change_file_size_kb;
+extern int	lsm_target_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
 extern int	lsm_max_open_files;
 extern bool lsm_ignore_missing_files;	/* salvage.c */
@@ -287,10 +287,11 @@ typedef enum LsmForkContent
 extern LsmForkContent lsm_fork_content(Relation rel);
 
 /*
- * The relation has come by its file in this transaction, from another one:
- * workers lock this one from now on.  Waits for those that are about to
- * publish under the other's lock.  REQUIRES: AccessExclusiveLock on it, or on
- * its table.
+ * `rel` has taken over the file of another relation in this transaction.
+ * Workers keep off the tree until somebody opens it again, and lock `rel` from
+ * then on.  The call waits for workers that are about to publish under the
+ * other relation's lock.  REQUIRES: AccessExclusiveLock on `rel`, or on its
+ * table.
  */
 extern void lsm_tree_take_over(Relation rel);
 
@@ -308,8 +309,9 @@ extern void lsm_tree_note_fork_copies(void);
 extern void lsm_tree_note_drop(Oid relid);
 
 /*
- * CREATE DATABASE begins to copy, all rights checked, or has copied if it had
- * begun.  The end of a transaction by an error ends a copy that has failed.
+ * `begins`: CREATE DATABASE has checked all rights and begins to copy.  Else:
+ * CREATE DATABASE has finished copying; without a call that began it, nothing
+ * happens.  If the copy fails, the abort of the transaction ends it.
  */
 extern void lsm_tree_database_copy(bool begins);
 
@@ -360,21 +362,15 @@ extern void lsm_probe_begin_hashed(LsmTree *tree, LsmProbe *probe, LsmSlice filt
 extern void lsm_probe_begin_group(LsmTree *tree, LsmProbe *probes, int n);
 
 /*
- * There is something else to do before the lookup: fetch ahead what it will
- * need of memtables.
+ * Fetch ahead what a lookup of the key will need of the memtables.  For a
+ * caller that has something else to do before that lookup.
  */
 extern void lsm_tree_prefetch(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
 
 /*
- * There is much else to do: of files, too, and of the key's lock.  ERRORs as a
- * lookup.
- */
-extern void lsm_tree_prefetch_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest);
-
-/*
- * No entry has the filter key: not in the memtables by their digest indexes,
- * not in the files by their filters.  False: maybe; a cursor will tell, and
- * only what it asks is counted then.
+ * True: no entry has the filter key; the memtables' digest indexes and the
+ * files' filters all say so.  False: an entry may have it.  Then a cursor will
+ * tell, and only the filter probes of that cursor are counted.
  */
 extern bool lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe);
 
@@ -383,10 +379,11 @@ extern bool lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe);
 
 /*
  * The same for n keys at once: all fences, then all prefetches, then the
- * filters, so that the waits for memory overlap.  absent[i]: surely.  What
- * filters have said of the others the probes keep: a lookup or cursor asks no
- * filter again as long as the list of files is the same.  Of these what comes
- * first is fetched ahead.  Returns how many are absent.
+ * filters, so that the waits for memory overlap.  absent[i]: key i is surely
+ * absent.  For the other keys, the probes keep what the filters have said: a
+ * later lookup or cursor asks no filter again as long as the list of files is
+ * the same.  What such a lookup reads first is fetched ahead.  Returns how
+ * many keys are absent.
  */
 extern int	lsm_tree_multi_lookup(LsmTree *tree, LsmProbe *probes, int n, bool *absent);
 
@@ -404,12 +401,6 @@ typedef struct LsmCursor LsmCursor;
 
 /* Allocated in the current memory context. */
 extern LsmCursor *lsm_cursor_open(LsmTree *tree);
-
-/*
- * As cheap as can be: its memory is only freed with the current memory
- * context, closed or not.
- */
-extern LsmCursor *lsm_cursor_open_within(LsmTree *tree);
 extern void lsm_cursor_close(LsmCursor *cursor);
 
 /*
@@ -524,10 +515,10 @@ extern void lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
 							int nentries);
 
 /*
- * The same for entries that need not be written, if that needs nothing new: no
- * waiting, no flush, no disk space.  False: nothing was begun.
- * lsm_write_apply() then writes as many of them, from the first on, as there
- * is room for in log pages that exist.
+ * As lsm_write_begin(), for entries that need not be written.  Neither waits
+ * nor flushes nor takes disk space.  False: nothing was begun.  True:
+ * lsm_write_apply() will write the first entries, as many as have room in log
+ * pages that exist.
  */
 extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
 									 int nentries);
@@ -541,9 +532,10 @@ extern void lsm_write_cancel(LsmWrite *write);
 extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
 
 /*
- * The same for the index entry of a row that has the key of the row which it
- * replaces.  The entry is certainly new (LsmEntry.known_new), and who checks
- * the key's uniqueness learns of it (lsm_key_changed).
+ * Write the index entry of a new row version that keeps the key of the version
+ * it replaces.  The entry is certainly new (LsmEntry.known_new).  The change
+ * is counted without the key lock (lsm_key_changed), so the stamps of
+ * uniqueness checks of this key fail.  `brief`: LsmEntry.short_lived.
  */
 extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief);
 
@@ -551,12 +543,13 @@ extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool
 #define LSM_MAX_ABSENT	64
 
 /*
- * Insert those of n entries that come before the first whose filter key
- * someone may have, as lsm_tree_definitely_absent() sees it: as if each were
- * checked and inserted under its key's lock.  Returns how many.  The next one
- * is left to the caller, who may have to wait for another transaction; so are
- * those behind it, since nothing must be inserted before such a wait that
- * would be inserted after it.  It may be absent for all that.  Of two with the
+ * Insert entries in order, up to the first one whose filter key may be in the
+ * tree already (lsm_tree_definitely_absent() is not sure).  Each is inserted
+ * as if it were checked and inserted under its key's lock.  Returns how many
+ * entries were inserted.  The next entry, which may be absent after all, is
+ * the caller's: the caller may have to wait for another transaction.  The
+ * entries behind it are the caller's, too: inserted before that wait, their
+ * keys could make the other transaction wait for us.  Of two entries with the
  * same filter key, the second counts as present.  Entries together at most
  * LSM_MAX_ENTRY_BYTES.  May load the tree, stall, flush and compact.
  * (insert_batch.c)
@@ -570,8 +563,11 @@ extern int	lsm_write_if_absent(LsmTree *tree, const LsmEntry *entries, int n);
  */
 extern bool lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid);
 
-/* An xid not older than the deletion of any row that this process sees dead to
- * everyone; false if there is no telling (no snapshot). */
+/*
+ * *xid: every row that is dead to everyone, as this process sees it, was
+ * deleted by *xid or by an older xid.  False: this process has no snapshot, so
+ * there is no such bound.
+ */
 extern bool lsm_prune_bound(TransactionId *xid);
 
 /* ---- tombstone.c ---- */
@@ -610,11 +606,11 @@ extern const char lsm_delete_value[1];
 
 /*
  * Conflict checks.  Take the stamp, read, begin the write, lock the key, and
- * see whether the stamp holds: if it does, no change of this key's lock
- * partition was counted since and no file of the tree was rewritten; else
- * unlock, cancel and start over.  Who writes under the key's lock counts
- * before he gives it back.  Who writes without it counts when the entry can be
- * found (lsm_write_kept_key).
+ * ask whether the stamp holds.  If the stamp holds, then since it was taken no
+ * change of the key's lock partition was counted, and the tree's memtables and
+ * files are the same.  Otherwise unlock, cancel and start over.  A writer that
+ * holds the key lock counts its change before it unlocks.  A writer without
+ * the lock counts its change once the entry can be found (lsm_write_kept_key).
  */
 typedef struct LsmStamp
 {
@@ -629,16 +625,16 @@ extern LsmDigest lsm_lock_digest(LsmSlice filter_key);
 extern void lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
 
 /*
- * The same without waiting and without an epoch, for a tree that this
- * transaction has opened.  False: no stamp can be had now.  Two equal stamps,
- * taken one after the other, tell that what was read between them is still so,
- * as far as writers that lock are concerned.
+ * As lsm_stamp_take(), but without waiting and without an epoch, for a tree
+ * that this transaction has opened.  False: no stamp can be had now.  If two
+ * stamps, taken one after the other, are equal, then no writer that takes the
+ * key lock has changed what was read between them.
  */
 extern bool lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
 
 /*
- * lsm_tree_get(), and a stamp from before it.  The lock digest is that of the
- * key: table trees only.
+ * lsm_tree_get(), and a stamp that was taken before the value was read.  For
+ * table trees only: there probe->digest is the lock digest, too.
  */
 extern bool lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 								 StringInfo value, LsmStamp *stamp);
@@ -679,9 +675,11 @@ extern void lsm_build_finish(LsmBuild *build);
 extern void lsm_tree_flush(LsmTree *tree);
 
 /*
- * The same in steps, for several trees together: seal what is in memory, and
- * the worker begins to flush; flush what no one is at.  lsm_tree_flush() waits
- * for the rest.
+ * lsm_tree_flush() in steps, for several trees together.  First
+ * lsm_tree_flush_start() for each tree: it seals the active memtable, and the
+ * flush worker begins.  Then lsm_tree_flush_idle() for each: it flushes
+ * memtables that no other process is flushing.  Last lsm_tree_flush() for
+ * each: it waits for the rest.
  */
 extern void lsm_tree_flush_start(LsmTree *tree);
 extern void lsm_tree_flush_idle(LsmTree *tree);
@@ -702,188 +700,6 @@ extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
 /* Smallest xid in all files (not memtables: flush first), invalid if none. */
 extern TransactionId lsm_tree_min_xid(LsmTree *tree);
 
-/* ---- facts (for SQL functions, planner) ---- */
-
-typedef struct LsmFileInfo
-{
-	int			level;
-	uint64		run;
-	uint64		number;
-	uint64		entries;
-	uint64		file_bytes;
-	uint64		filter_bytes;
-	int			filter_scheme;
-	TransactionId min_xid;
-	LsmSlice	smallest;
-	LsmSlice	largest;
-} LsmFileInfo;
-
-/* Files of the current version, newest level first; palloc'd copy. */
-extern LsmFileInfo *lsm_tree_files(LsmTree *tree, int *nfiles);
-
-/*
- * One segment of a file with an elastic filter; files of other schemes have
- * none.  What the units cost and gain is in shared memory, the same for all
- * sessions.
- */
-typedef struct LsmSegmentInfo
-{
-	uint64		file;			/* number, as in LsmFileInfo */
-	int			level;
-	uint32		segment;		/* 0-based, in key order */
-	uint64		keys;			/* distinct filter keys */
-	int			units;			/* in the filter file */
-	int			units_on;		/* in memory and asked; 0 also if not tracked */
-	bool		tracked;		/* it has state in shared memory; false: no
-								 * session has used the file since the start,
-								 * or there is no room (lsm.elastic_memory) */
-	double		accesses;		/* its hotness f: how often it was asked for a
-								 * key, older accesses counting less and less */
-	double		bits_per_key;	/* of the units that are on */
-	double		expected_fpr;	/* of the units that are on; 1 with none */
-	double		measured_fpr;	/* the same, as far as accesses have shown it:
-								 * what the policy reckons with; if there were
-								 * any */
-} LsmSegmentInfo;
-
-/* Segments of the current version, in the order of lsm_tree_files(); palloc'd.
- * (elastic_facts.c) */
-extern LsmSegmentInfo *lsm_tree_segments(LsmTree *tree, int *nsegments);
-
-/* Elastic filters of all trees together. */
-typedef struct LsmElasticStats
-{
-	uint64		budget_bytes;	/* lsm.elastic_memory, as far as it is
-								 * reserved */
-	uint64		used_bytes;		/* units on */
-	uint64		taken_bytes;	/* these, and units that are coming or going */
-	uint64		reserved_bytes; /* at the start: what the budget can grow to */
-	uint64		state_bytes;	/* of segments, not part of the budget */
-	uint64		units_on;
-	uint64		units_wanted;
-	uint64		segments;		/* tracked */
-	uint64		accesses;		/* keys asked for that segments did not have */
-	uint64		promotions;
-	uint64		demotions;
-	uint64		loads;
-	double		extra_io;		/* sum of f_i * r_i, with the units wanted */
-} LsmElasticStats;
-
-extern void lsm_elastic_read_stats(LsmElasticStats *stats);
-
-typedef struct LsmTreeSize
-{
-	uint64		file_bytes;		/* .sst and .flt */
-	uint64		file_entries;
-	uint64		memtable_entries;
-	uint64		memtable_bytes;
-	uint64		levels;
-} LsmTreeSize;
-
-extern void lsm_tree_size(LsmTree *tree, LsmTreeSize *size);
-
-/* Smallest keys of the tree's files and sampled block boundaries are not needed
- * by anyone yet; `lsm_verify` walks everything: */
-typedef void (*LsmProblem) (void *arg, const char *object, const char *problem);
-extern void lsm_tree_verify(LsmTree *tree, LsmProblem report, void *arg);
-
-extern uint64 lsm_tree_keyspace(LsmTree *tree);
-
-/* ---- statistics ---- */
-
-typedef enum LsmCounter
-{
-	LSM_COUNT_LOOKUPS,
-	LSM_COUNT_DIGESTS,
-	LSM_COUNT_FILTER_PROBES,
-	LSM_COUNT_FILTER_NEGATIVES,
-	LSM_COUNT_FILTER_TRUE_POSITIVES,
-	LSM_COUNT_FILTER_FALSE_POSITIVES,
-	LSM_COUNT_UNIT_PROBES,
-	LSM_COUNT_BLOCKS_READ,
-	LSM_COUNT_MEMTABLE_HITS,
-	LSM_COUNT_FLUSHES,
-	LSM_COUNT_COMPACTIONS,
-	LSM_COUNT_BYTES_FLUSHED,
-	LSM_COUNT_BYTES_COMPACTED,
-	LSM_COUNT_STALL_US,
-	LSM_NCOUNTERS
-} LsmCounter;
-
-#define LSM_MAX_LEVELS		8	/* 0..7 */
-
-/* What became of the questions asked of filters. */
-typedef struct LsmFilterCounts
-{
-	uint64		negatives;		/* "no": the file was not read */
-	uint64		true_positives;
-	uint64		false_positives;	/* "maybe", and the file was read for
-									 * nothing */
-} LsmFilterCounts;
-
-static inline uint64
-lsm_filter_counts_probes(const LsmFilterCounts *counts)
-{
-	return counts->negatives + counts->true_positives + counts->false_positives;
-}
-
-/* Counts over all trees */
-typedef struct LsmTotals
-{
-	uint64		counters[LSM_NCOUNTERS];
-	LsmFilterCounts levels[LSM_MAX_LEVELS]; /* filters by level of their file */
-} LsmTotals;
-
-/* Add what this backend counted since the last call to shared memory: at
- * statement end (executor hooks, utility hook, transaction end). */
-extern void lsm_counters_publish(void);
-
-/*
- * Running totals of this backend and of the parallel workers that have worked
- * for it (for EXPLAIN: take, run, take again, subtract).
- */
-extern void lsm_counters_session(LsmTotals *totals);
-
-/* The filter of a file and what became of the questions asked of it. */
-typedef struct LsmFilterInfo
-{
-	int			level;
-	uint64		number;			/* of the file */
-	bool		known;			/* false: of a newer release, says "maybe" */
-	bool		current;		/* it is what the tree's settings ask for now */
-	uint32		scheme;
-	uint64		keys;			/* distinct filter keys; scheme none: entries */
-	uint64		filter_bytes;
-	double		bits_per_key;	/* as it came out */
-	double		expected_fpr;	/* elastic: with all units on */
-	LsmFilterCounts counts;		/* of all sessions since the start, the last
-								 * reset, or since the file had to take
-								 * another's place (filestats.c).  Scheme
-								 * none: reads */
-} LsmFilterInfo;
-
-/*
- * In the order of lsm_tree_files(); palloc'd.  ERRORs naming a damaged filter.
- */
-extern LsmFilterInfo *lsm_tree_filters(LsmTree *tree, int *nfilters);
-
-/* Published counts of the tree. */
-extern void lsm_tree_counters(LsmTree *tree, uint64 counters[LSM_NCOUNTERS]);
-
-/* What files written from now on get. */
-extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
-
-/* One row of pg_stat_lsm per tree known to shared memory; *iter starts at 0. */
-typedef struct LsmTreeStats
-{
-	Oid			dboid;
-	Oid			relfilenode;
-	Oid			spcoid;
-	uint64		counters[LSM_NCOUNTERS];
-} LsmTreeStats;
-extern bool lsm_stats_next(int *iter, LsmTreeStats *stats);
-extern void lsm_stats_reset(Oid dboid);
-
 /* ---- server start and workers ---- */
 
 extern Size lsm_tree_shmem_bytes(void); /* shmem_request_hook */
@@ -899,9 +715,10 @@ extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
 extern bool lsm_worker_round(int worker_no);
 
 /*
- * An error ended the round: what it was about, and for how long that is left
- * alone now (0: the same will not be tried at once anyway).  NULL: it is not
- * known.
+ * To be called when an error has ended a round.  Returns the error's context
+ * ("while flushing ..."), or NULL if no attempt was in progress.
+ * *rest_seconds: for how long that attempt is left alone (0: the next round
+ * does not try the same thing anyway).
  */
 extern const char *lsm_worker_failed(int *rest_seconds);
 
@@ -911,6 +728,7 @@ extern const char *lsm_worker_failed(int *rest_seconds);
  */
 extern void lsm_worker_register_latch(int worker_no);
 
+#include "tree/facts.h"
 #include "tree/rows.h"
 
 #endif							/* LSM_TREE_H */

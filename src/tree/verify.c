@@ -6,10 +6,10 @@
  *
  * Takes no locks and holds no epoch while it reads (minutes, perhaps), so a
  * compaction may remove a file under it.  Problems of a file are kept back
- * until it is seen to be still part of the tree.  Damage is reported as
- * rows; only what has nothing to do with it (out of memory, cancel) is
- * an ERROR.  A filter that is reported will be built again, for who asks may be
- * the only one who has read all of it.
+ * until it is seen to be still part of the tree.  Damage is reported as rows;
+ * only what has nothing to do with it (out of memory, cancel) is an ERROR.  A
+ * filter that is reported will be built again, for who asks may be the only
+ * one who has read all of it.
  *
  *-------------------------------------------------------------------------
  */

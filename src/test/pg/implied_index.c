@@ -1,18 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * implied_index.c
- *	  Test module: CREATE INDEX without an access method, or with btree, makes an lsm_index.
+ *	  Test module: CREATE INDEX without an access method, or with btree, makes
+ *	  an lsm_index.
  *
  * PostgreSQL's own regression tests say CREATE INDEX ... (column); this makes
- * them tests of lsm_index without a changed line of SQL, also where the statement is built by a
- * function.  btree stays
+ * them tests of lsm_index without a changed line of SQL, also where the
+ * statement is built by a function.  btree stays
  *	- where lsm_index has no operator class, or storage parameters are btree's;
  *	- for constraints, whose access method lsm.constraint_index chooses;
  *	- for unique indexes that PostgreSQL 15 wants to be btree: those of
- *	  partitioned tables and their partitions (DefineIndex), and of materialized views
- *	  (is_usable_unique_index).
+ *	  partitioned tables and their partitions (DefineIndex), and of
+ *	  materialized views (is_usable_unique_index).
  *
- * To be preloaded after lsmam; does nothing in databases without the extension.
+ * To be preloaded after lsmam; does nothing in databases without the
+ * extension.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * chunk_test.c
- *	  Unit test of src/tree/disk/chunk.c: pieces of files come back from WAL as they were, and
- *	  damaged ones are refused, or at least never touch memory beyond their own (the
- *	  sanitizers watch: every buffer has exactly the size that is promised).
- *	  Prints TAP; exit status 1 if a test failed.
+ *	  Unit test of src/tree/disk/chunk.c: pieces of files come back from WAL as
+ *	  they were, and damaged ones are refused, or at least never touch memory
+ *	  beyond their own (the sanitizers watch: every buffer has exactly the size
+ *	  that is promised). Prints TAP; exit status 1 if a test failed.
  *
  * All data come from fixed seeds.
  *

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * deferred_link_test.c
- *	  src/tree/memtable/deferred_link.c: nodes that enter the skiplist later.  TAP output.
+ *	  src/tree/memtable/deferred_link.c: nodes that enter the skiplist later.
+ *	  TAP output.
  *
  * How it is built: memtable_test.c.
  *
@@ -435,8 +436,6 @@ put_scattered(uint32 first, int n)
 static void
 test_bound(void)
 {
-	char		buffer[64];
-
 	begin_table();
 	ok(put_scattered(0, MEM_MOST_UNLINKED - 2) == MEM_MOST_UNLINKED - 2,
 	   "without readers writers leave many");
@@ -448,23 +447,6 @@ test_bound(void)
 	   "then when there are twice as many");
 	ok(put_scattered(5000, 20) == 20 && count_nodes() == MEM_MOST_UNLINKED + 240 &&
 	   put_scattered(6000, 40) == MEM_MAX_UNLINKED - 1, "a reader has them begin anew");
-
-	/* who reads after each write */
-	M->at_once = 0;
-	put_text("b", 6, LSM_TAG_PUT);
-	(void) lsm_memtable_first(table);
-	ok(M->at_once == LINK_AT_ONCE, "a reader that finds one");
-	put_text("c", 9, LSM_TAG_PUT);
-	ok(nunlinked() == 0 && M->at_once == LINK_AT_ONCE - 1, "has the next ones linked at once");
-	for (uint32 i = 1; i < LINK_AT_ONCE + 25; i++)
-	{
-		LsmSlice	key = lsm_slice(buffer, sprintf(buffer, "b%08x", i * 2654435761u));
-
-		put(table, key, digest_of(key.data, key.len), 3 * i, LSM_TAG_PUT);
-	}
-	ok(nunlinked() == 25, "but not for ever");
-	(void) lsm_memtable_first(table);
-	ok(M->at_once == 0, "a reader that finds many has not");
 	lsm_memtable_destroy(table);
 	ok(arena_used == 0, "all chunks freed");
 }
@@ -508,7 +490,6 @@ test_sorted(int form, int nlinked, int n)
 		if (i == nlinked)
 			(void) lsm_memtable_first(table);
 		M->link_at = PG_UINT64_MAX;
-		M->at_once = 0;
 		put(table, key, digest_of(key.data, key.len), 3 * i + 3, LSM_TAG_PUT);
 	}
 	expect(nunlinked() == Min(n, total - Min(nlinked, total)), "all are to be linked");

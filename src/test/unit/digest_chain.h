@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * digest_chain.h
- *	  What the tests of nodes that share a digest have in common: groups of keys, looked at in every
- *	  way, and someone who comes in at a point of what another one does.
+ *	  What the tests of nodes that share a digest have in common: groups of
+ *	  keys, looked at in every way, and someone who comes in at a point of what
+ *	  another one does.
  *
  *-------------------------------------------------------------------------
  */

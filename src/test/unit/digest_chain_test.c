@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * digest_chain_test.c
- *	  src/tree/memtable/digest_index.c: nodes that share a digest, which come and go without a place in the
- *	  skiplist, or get one meanwhile.  TAP output.
+ *	  src/tree/memtable/digest_index.c: nodes that share a digest, which come
+ *	  and go without a place in the skiplist, or get one meanwhile.  TAP
+ *	  output.
  *
  * How it is built: memtable_test.c.
  *

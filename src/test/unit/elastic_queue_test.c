@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * elastic_queue_test.c
- *	  Unit test of src/tree/elastic/elastic_queue.c: the multi-queue of elastic filters
- *	  against a model that keeps plain arrays and looks at everything each time,
- *	  and what the policy achieves under uniform, skewed and shifting access.
- *	  Prints TAP; exit status 1 if a test failed.
+ *	  Unit test of src/tree/elastic/elastic_queue.c: the multi-queue of elastic
+ *	  filters against a model that keeps plain arrays and looks at everything
+ *	  each time, and what the policy achieves under uniform, skewed and
+ *	  shifting access. Prints TAP; exit status 1 if a test failed.
  *
  * All data come from fixed seeds.
  *

@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_again_test.c
- *	  src/tree/memtable/digest_index.c, deferred_link.c: keys that get two nodes, that come back while their node is linked or
- *	  removed, or go before it is.  TAP output.
+ *	  src/tree/memtable/digest_index.c, deferred_link.c: keys that get two
+ *	  nodes, that come back while their node is linked or removed, or go before
+ *	  it is.  TAP output.
  *
  * How it is built: memtable_test.c.
  *
@@ -200,7 +201,6 @@ test_back_while_removing(uint64 seq, const char *what)
 		put_key(1, 1, 3);
 		put_key(1, 2, 3);
 		(void) lsm_memtable_first(table);
-		M->at_once = 0;
 		removed_node = find_key(1, 1);
 		hook_at(at, hook_remove_again_and_put);
 		lsm_memtable_remove(table, removed_node);

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_harness.h
- *	  What the memtable_*test.c share: src/tree/memtable/memtable.c and its neighbours
- *	  by themselves, stand-ins for what they need of the server, and
+ *	  What the memtable_*test.c share: src/tree/memtable/memtable.c and its
+ *	  neighbours by themselves, stand-ins for what they need of the server, and
  *	  the checks.
  *
  * The product has no threads; here they stand for processes, which lets the
- * thread sanitizer look at the lock-free code.  The files under test are included.
+ * thread sanitizer look at the lock-free code.  The files under test are
+ * included.
  *
  *-------------------------------------------------------------------------
  */
@@ -62,13 +63,7 @@ static void race_point(void);
 #define MEM_RACE_POINT() race_point()
 #endif
 
-/* hints from so many nodes on: few, where the test has few */
-static uint64 hint_first_nodes = 2048;
-
-#define FIRST_NODES hint_first_nodes
-
 #include "tree/memtable/alloc.c"
-#include "tree/memtable/finger.c"
 #include "tree/memtable/digest_index.c"
 #include "tree/memtable/deferred_link.c"
 #include "tree/memtable/insert.c"

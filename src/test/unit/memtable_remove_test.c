@@ -604,7 +604,6 @@ static void
 test_churn(void)
 {
 	yield_rate = 64;
-	hint_first_nodes = 16;
 	for (churn_round = 0; churn_round < CHURN_ROUNDS; churn_round++)
 	{
 		int64		live;
@@ -616,8 +615,6 @@ test_churn(void)
 		run_threads(churn_body, NTHREADS + CHURN_READERS);
 		live = count_sound(table);
 		expect(live >= 0, "every level in order, without removed nodes");
-		expect((((SkipList *) table)->nhints > 0) == (churn_round % 2 == 0),
-			   "searches begin at hints, where prefixes differ");
 		expect(live == (int64) (pg_atomic_read_u64(&table->entries) - removed_count(table)),
 			   "entries and removals are counted");
 		churn_pass(true);
@@ -665,7 +662,6 @@ test_contend(void)
 	yield_rate = 16;
 	tall_nodes = true;
 	memset(stays, 0, sizeof(stays));
-	hint_first_nodes = 16;
 	pthread_barrier_init(&contend_barrier, NULL, NTHREADS);
 	for (int round = 0; round < rounds; round++)
 	{

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * no_server.h
- *	  All there is of a test that needs the server's headers, if it is built without
- *	  them: nothing to test.
+ *	  All there is of a test that needs the server's headers, if it is built
+ *	  without them: nothing to test.
  *
  *-------------------------------------------------------------------------
  */

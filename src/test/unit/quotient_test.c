@@ -2,8 +2,8 @@
  *
  * quotient_test.c
  *	  Unit test of quotient filters: the data structure against a reference
- *	  multiset, and the images of scheme quotient.  Prints TAP; exit status 1 if
- *	  a test failed.
+ *	  multiset, and the images of scheme quotient.  Prints TAP; exit status 1
+ *	  if a test failed.
  *
  * All data come from fixed seeds: the same run everywhere.
  *

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * tap.h
- *	  What the unit tests of the filters share: TAP output, memory, random numbers.
+ *	  What the unit tests of the filters share: TAP output, memory, random
+ *	  numbers.
  *
  * Each program is one process and one thread.
  *

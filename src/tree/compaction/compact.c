@@ -5,8 +5,8 @@
  *
  * One compactor per tree: ctl->compact_pid, under ctl->lock.  Only the
  * compactor removes files from the version, so the files it reads stay.
- * Flushes go on meanwhile: they only add to level 0, and what they add is newer
- * than everything the step has taken.
+ * Flushes go on meanwhile: they only add to level 0, and what they add is
+ * newer than everything the step has taken.
  *
  *-------------------------------------------------------------------------
  */

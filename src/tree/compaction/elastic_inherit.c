@@ -3,21 +3,22 @@
  * elastic_inherit.c
  *	  New files take over hotness and units from those that they replace.
  *
- * The paper's rule is the mean of the segments replaced, weighted by overlap.  A
- * segment's accesses are taken to be spread evenly over its key range, and keys
- * to be spread evenly between fences as far as their first 8 bytes behind a common
- * prefix tell.  So a segment of a run contributes f * (the part of its range that the new
- * segment covers), which matters where segments of a sparse upper run are ten times as
- * wide as those below; and the mean is taken over the runs, since a lookup asks every
- * run, so that each has seen the accesses that the merged segment will see.  Runs are
- * weighted by the keys they have there: the dense one tells hot from cold more finely.
+ * The paper's rule is the mean of the segments replaced, weighted by overlap.
+ * A segment's accesses are taken to be spread evenly over its key range, and
+ * keys to be spread evenly between fences as far as their first 8 bytes behind
+ * a common prefix tell.  So a segment of a run contributes f * (the part of
+ * its range that the new segment covers), which matters where segments of a
+ * sparse upper run are ten times as wide as those below; and the mean is taken
+ * over the runs, since a lookup asks every run, so that each has seen the
+ * accesses that the merged segment will see.  Runs are weighted by the keys
+ * they have there: the dense one tells hot from cold more finely.
  *
- * The new segments together get as many units as the old ones had, where they gain
- * most, and if all memory is in use go on as if they were accessed: take units from others
- * for as long as that pays.
+ * The new segments together get as many units as the old ones had, where they
+ * gain most, and if all memory is in use go on as if they were accessed: take
+ * units from others for as long as that pays.
  *
- * What a flush writes replaces nothing; its segments take the mean of the files of
- * level 0, which are asked by the same lookups (or of the first level
+ * What a flush writes replaces nothing; its segments take the mean of the
+ * files of level 0, which are asked by the same lookups (or of the first level
  * that there is) in the same way.
  *
  * Order: the new files get state before the edit, when no one can open them,

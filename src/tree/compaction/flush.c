@@ -3,14 +3,15 @@
  * flush.c
  *	  Writing a sealed memtable to sorted files of level 0.
  *
- * One flusher per tree: ctl->flush_pid, under ctl->lock; others wait on ctl->cv and
- * look again.  If the flusher fails, a waiter tries itself and meets the error
- * (full disk) on its own.  Generations are flushed in order, oldest first.
+ * One flusher per tree: ctl->flush_pid, under ctl->lock; others wait on
+ * ctl->cv and look again.  If the flusher fails, a waiter tries itself and
+ * meets the error (full disk) on its own.  Generations are flushed in order,
+ * oldest first.
  *
  * A worker holds no lock on the relation while it writes, so the tree may be
- * dropped and the memtable retired under it.  Therefore the memtable is read in
- * batches, each in an epoch and after a look whether the memtable is still in
- * the set.
+ * dropped and the memtable retired under it.  Therefore the memtable is read
+ * in batches, each in an epoch and after a look whether the memtable is still
+ * in the set.
  *
  *-------------------------------------------------------------------------
  */

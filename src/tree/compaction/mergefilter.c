@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * mergefilter.c
- *	  Filters of schemes quotient and cascade that a compaction makes from those of its
- *	  inputs, by a merge of sorted streams, instead of from the digests.
+ *	  Filters of schemes quotient and cascade that a compaction makes from
+ *	  those of its inputs, by a merge of sorted streams, instead of from the
+ *	  digests.
  *
- * That is right if what goes into the output file is all of some input files and
- * nothing else: every input is inside the output's range or outside of it, and no entry in
- * the range was dropped.  (Entries that were folded into a newer one of the same key
- * do no harm, their key is still there.)  An input too many would only make for false
- * positives, an input too few would lose keys: so when in doubt, the filter is
- * built.
+ * That is right if what goes into the output file is all of some input files
+ * and nothing else: every input is inside the output's range or outside of it,
+ * and no entry in the range was dropped.  (Entries that were folded into a
+ * newer one of the same key do no harm, their key is still there.) An input
+ * too many would only make for false positives, an input too few would lose
+ * keys: so when in doubt, the filter is built.
  *
  * Takes no locks.  Between mapping and unmapping there is nothing that can
  * raise an error.

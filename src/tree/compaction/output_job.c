@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * output_job.c
- *	  A flush, compaction or build in progress: output files with their filters,
- *	  what becomes of each entry, ownership, and cleaning up after an error.
+ *	  A flush, compaction or build in progress: output files with their
+ *	  filters, what becomes of each entry, ownership, and cleaning up after an
+ *	  error.
  *
  * A job lives in its own context below TopMemoryContext, and in a list of the
  * process's jobs.  It is ended by its function or, after an error, by
- * lsm_flush_abort() from the abort of the (sub)transaction it was begun in, when
- * LWLocks and buffers have been released.  Ending one that was not published
- * removes its files: nothing refers to them, and no one else has files of their
- * numbers (control.c).
+ * lsm_flush_abort() from the abort of the (sub)transaction it was begun in,
+ * when LWLocks and buffers have been released.  Ending one that was not
+ * published removes its files: nothing refers to them, and no one else has
+ * files of their numbers (control.c).
  *
  * Only ctl->lock is taken here, and only to give up ownership.
  *
@@ -120,7 +121,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	initStringInfo(&job->fence_bytes);
 	job->compression = lsm_tree_compression(tree);
 	job->written_as = lsm_tree_written_as(tree);
-	job->target_bytes = (uint64) lsm_row_change_file_size_kb * 1024;
+	job->target_bytes = (uint64) lsm_target_file_size_kb * 1024;
 
 	job->fate.flush = type == LSM_JOB_FLUSH;
 	job->fate.freeze_limit = InvalidTransactionId;

@@ -8,18 +8,18 @@
  * files of one level with everything they overlap in the next one; files that
  * overlap nothing move down without being rewritten.
  *
- * With random keys, going from level 0 to level 1 rewrites level 1, which is worth it
- * only if level 0 brings much.  Until then its small runs are merged among themselves into a
- * larger one, which stays in level 0 (size-tiered, as in Bigtable and Cassandra): a
- * fourth of the runs that a lookup would have to ask otherwise, for one more writing
- * of what they hold.
+ * With random keys, going from level 0 to level 1 rewrites level 1, which is
+ * worth it only if level 0 brings much.  Until then its small runs are merged
+ * among themselves into a larger one, which stays in level 0 (size-tiered, as
+ * in Bigtable and Cassandra): a fourth of the runs that a lookup would have to
+ * ask otherwise, for one more writing of what they hold.
  *
  * What may leave level 0: a file can go down only together with every older
  * file of level 0 that overlaps it.  We take whole sets of files connected by
  * overlap, which is more than needed and simple.
  *
- * Locking: none.  The version is the caller's; files that a plan names stay as long as the
- * caller owns the tree's compaction.
+ * Locking: none.  The version is the caller's; files that a plan names stay as
+ * long as the caller owns the tree's compaction.
  *
  *-------------------------------------------------------------------------
  */

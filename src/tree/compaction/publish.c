@@ -4,22 +4,25 @@
  *	  How written files become part of a tree and removed ones disappear.
  *
  * Publishing order: relation locked; edit logged (version_no changes); the
- * flushed memtable leaves the set (set_stamp changes); it is retired; the edit is
- * flushed to disk; removed files wait for the epochs and are unlinked.  Readers
- * go the other way (epoch, set, version), so they see each entry at least once.
+ * flushed memtable leaves the set (set_stamp changes); it is retired; the edit
+ * is flushed to disk; removed files wait for the epochs and are unlinked.
+ * Readers go the other way (epoch, set, version), so they see each entry at
+ * least once.
  *
- * A removed file is cut to nothing before it is unlinked: a process that sleeps on
- * an old version may have it mapped, which would hold the disk space for as long as it
- * sleeps.  No one reads such a mapping again: every call compares version_no first.
+ * A removed file is cut to nothing before it is unlinked: a process that
+ * sleeps on an old version may have it mapped, which would hold the disk space
+ * for as long as it sleeps.  No one reads such a mapping again: every call
+ * compares version_no first.
  *
  * Workers and dropped relations.  A worker is attached to no database and
- * cannot look at pg_class.  It locks the relation and looks at the main fork.  But
- * a dropping transaction unlinks the fork only after it has released its
- * locks (CommitTransaction), so before that, while it still holds them, it
- * takes relid_confirmed from the control block (xact callback below), which
- * the worker looks at under its lock.  So does a transaction that drops a
- * relation but not its fork, which another relation has taken: its old OID
- * is no longer what others lock.
+ * cannot look at pg_class.  It locks the relation and looks at the main fork.
+ * But a transaction that drops a relation unlinks the fork only after it has
+ * released its locks (CommitTransaction).  So while the transaction still
+ * holds its locks, it clears relid_confirmed in the control block
+ * (publish_xact_callback), and a worker that has the relation's lock looks at
+ * relid_confirmed.  A transaction that drops a relation whose fork another
+ * relation has taken clears relid_confirmed, too: the fork's users no longer
+ * lock the old OID.
  *
  *-------------------------------------------------------------------------
  */
@@ -209,8 +212,9 @@ publish_xact_callback(XactEvent event, void *arg)
 }
 
 /*
- * ALTER TABLE drops an index and gives its fork to a new one, if that can be
- * used as it is.
+ * This transaction drops the relation, though perhaps not its fork: ALTER
+ * TABLE drops an index and gives the index's fork to a new index if the fork
+ * can be used as it is.
  */
 void
 lsm_publish_note_drop(Oid relid)
@@ -222,8 +226,8 @@ lsm_publish_note_drop(Oid relid)
 }
 
 /*
- * The relation whose lock workers take for the fork that is `rel`'s now, if it
- * is another one
+ * The relation, other than `rel`, whose lock workers take for the fork that
+ * `rel` has now; invalid if there is none.
  */
 static Oid
 publish_former_relation(Relation rel)
@@ -244,9 +248,10 @@ publish_former_relation(Relation rel)
 }
 
 /*
- * See tree.h.  With both relations locked no worker is between its look at
- * relid_confirmed and the end of what it publishes, in neither of the two
- * forks.  It keeps off both until someone opens them under their new names.
+ * See tree.h.  While both relations are locked, no worker publishes in either
+ * of the two forks: it would hold one of these locks from its look at
+ * relid_confirmed on.  Afterwards workers keep off both forks until somebody
+ * opens them as the relations that have them now.
  */
 void
 lsm_tree_take_over(Relation rel)

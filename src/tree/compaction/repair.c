@@ -1,27 +1,33 @@
 /*-------------------------------------------------------------------------
  *
  * repair.c
- *	  Filters that are missing or damaged are built again from their sorted files.
+ *	  Filters that are missing or damaged are built again from their sorted
+ *	  files.
  *
- * A process that cannot use a file's filter reads the file without it, and puts the file in
- * a table in shared memory (lsm_repair_request).  A worker that compacts looks at the
- * filter, and if it is damaged indeed reads the sorted file's keys, writes the filter under
- * another name, makes it durable and renames it: who reads meanwhile sees the damaged file or
- * the new one.  lsm_compact() does the same for all files of its tree.
+ * A process that cannot use a file's filter reads the file without it, and
+ * puts the file in a table in shared memory (lsm_repair_request).  A worker
+ * that compacts looks at the filter, and if it is damaged indeed reads the
+ * sorted file's keys, writes the filter under another name, makes it durable
+ * and renames it: who reads meanwhile sees the damaged file or the new one.
+ * lsm_compact() does the same for all files of its tree.
  *
- * It is one step of the tree's compactor, as others are: files of the version stay meanwhile, there
- * is no other one at work on the same file, and it ends with an edit of the list of files, in which
- * the file takes its own place.  The edit is needed for what the list says of the filter, which is
- * another one if settings have changed since the first was built (scheme and file stay as they are), and
- * it makes all sessions open the file anew (lsm_version_refresh).
+ * It is one step of the tree's compactor, as others are: files of the version
+ * stay meanwhile, there is no other one at work on the same file, and it ends
+ * with an edit of the list of files, in which the file takes its own place.
+ * The edit is needed for what the list says of the filter, which is another
+ * one if settings have changed since the first was built (scheme and file stay
+ * as they are), and it makes all sessions open the file anew
+ * (lsm_version_refresh).
  *
- * Crash rules: the new filter is durable under its name before its bytes are logged, and these come
- * before the edit, so redo that begins in between finds it in place.  A crash between the
- * rename and the edit leaves a filter that may not be the one the list means: damaged, as before.
- * Never a false negative: a filter is believed only if it is the one that the list means.
+ * Crash rules: the new filter is durable under its name before its bytes are
+ * logged, and these come before the edit, so redo that begins in between finds
+ * it in place.  A crash between the rename and the edit leaves a filter that
+ * may not be the one the list means: damaged, as before. Never a false
+ * negative: a filter is believed only if it is the one that the list means.
  *
- * What fails (a full disk: a WARNING; a damaged sorted file: an error) is tried again later, less and less
- * often, and then forgotten: who opens the file next asks again.
+ * What fails (a full disk: a WARNING; a damaged sorted file: an error) is
+ * tried again later, less and less often, and then forgotten: who opens the
+ * file next asks again.
  *
  * Locking: a spinlock for the table.
  *

@@ -3,19 +3,23 @@
  * wal_offload.c
  *	  Files to be logged by a worker that has nothing else to do.
  *
- * Compressing a file and inserting it into WAL is a third of what a compaction costs, and needs nothing
- * of it but the file.  So a job that has finished a file and goes on with the next one puts it here, and a worker
- * may take it; most of all the one that flushes, which is idle where the debt of compactions is being
- * worked off.  At its end the job logs itself what nobody has taken, and waits for what is
- * being logged, before its edit: all bytes of a file are in WAL before the edit that adds it.
+ * Compressing a file and inserting it into WAL is a third of what a compaction
+ * costs, and needs nothing of it but the file.  So a job that has finished a
+ * file and goes on with the next one puts it here, and a worker may take it;
+ * most of all the one that flushes, which is idle where the debt of
+ * compactions is being worked off.  At its end the job logs itself what nobody
+ * has taken, and waits for what is being logged, before its edit: all bytes of
+ * a file are in WAL before the edit that adds it.
  *
- * A job that fails forsakes its files, and waits until the worker that is at one has seen that, after
- * a piece at most.  What was logged is a stray to redo, like any file of a job that failed after having logged it;
- * but no piece of it comes later, when the keyspace may be gone or have another file of this number.
- * A worker that fails says so, and the job does it itself, from the beginning.
+ * A job that fails forsakes its files, and waits until the worker that is at
+ * one has seen that, after a piece at most.  What was logged is a stray to
+ * redo, like any file of a job that failed after having logged it; but no
+ * piece of it comes later, when the keyspace may be gone or have another file
+ * of this number. A worker that fails says so, and the job does it itself,
+ * from the beginning.
  *
- * Locking: a spinlock, for a few words at a time; waiting is for the condition variable, by the job only,
- * which holds no lock then.
+ * Locking: a spinlock, for a few words at a time; waiting is for the condition
+ * variable, by the job only, which holds no lock then.
  *
  *-------------------------------------------------------------------------
  */

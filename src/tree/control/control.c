@@ -3,37 +3,40 @@
  * control.c
  *	  Control blocks: what processes share about a tree, by keyspace id.
  *
- * A fixed array of lsm.max_trees blocks in shared memory with a hash table over
- * it.  A temporary tree's block is in backend memory and known to this
+ * A fixed array of lsm.max_trees blocks in shared memory with a hash table
+ * over it.  A temporary tree's block is in backend memory and known to this
  * process only.
  *
  * Life of a block, and who may do what to it:
  *
- *	- Taken by lsm_control_get(), for a session that has opened the relation and
- *	  so holds a lock on it.  Workers take no blocks.
- *	- Loaded by lsm_tree_load() with the first use: by one process, the
- *	  loader, while there are neither writers nor jobs.
- *	- Evicted, that is, its memtables are retired and the block stays: by anybody who is
- *	  short of memory, while no writer is registered and nobody flushes,
- *	  compacts or loads it (control_memtables_idle, compact_pid).
+ *	- Taken by lsm_control_get(), for a session that has opened the relation
+ *	  and so holds a lock on it.  Workers take no blocks.
+ *	- Loaded by lsm_tree_load() with the first use: by one process, the loader,
+ *	  while there are neither writers nor jobs.
+ *	- Evicted, that is, its memtables are retired and the block stays: by
+ *	  anybody who is short of memory, while no writer is registered and nobody
+ *	  flushes, compacts or loads it (control_memtables_idle, compact_pid).
  *	- Recycled for another tree: by who needs a block, if nobody has it pinned.
  *	  All who write or have a job have it pinned.
  *	- Dropped, in use or not: by who knows that its fork is gone or is not the
  *	  keyspace's any more.  That is who has replaced the fork's content
- *	  (lsm_tree_create, lsm_tree_reset), who opens the fork that the keyspace has moved to
- *	  (lsm_control_move), who removes the keyspace (sweep.c, drop.c), who has moved or
- *	  dropped the whole database, and a worker that has locked the relation and found the
- *	  fork gone.  The worker means the block it has pinned and no other.
+ *	  (lsm_tree_create, lsm_tree_reset), who opens the fork that the keyspace
+ *	  has moved to (lsm_control_move), who removes the keyspace (sweep.c,
+ *	  drop.c), who has moved or dropped the whole database, and a worker that
+ *	  has locked the relation and found the fork gone.  The worker means the
+ *	  block it has pinned and no other.
  *
  * A dropped block is never again the keyspace's as long as anybody has it
- * pinned.  So pointer and keyspace id together, checked while the block is pinned,
- * say which of its lives is meant.  Those who held the block when it was dropped:
+ * pinned.  So pointer and keyspace id together, checked while the block is
+ * pinned, say which of its lives is meant.  Those who held the block when it
+ * was dropped:
  *
  *	- Writers, readers and jobs of sessions hold the relation's lock, which the
  *	  command that moved or replaced the fork has waited for.
  *	- Jobs of workers hold no lock while they write files.  They look for the
- *	  loss of their block (lsm_job_current), publish only what they find current under the
- *	  relation's lock, and end otherwise, removing their files.
+ *	  loss of their block (lsm_job_current), publish only what they find
+ *	  current under the relation's lock, and end otherwise, removing their
+ *	  files.
  *	- The unlink queue (publish.c) holds no block but the keyspace's id and
  *	  file numbers, which mean the same file for ever.
  *
@@ -42,28 +45,29 @@
  * has noticed.
  *
  * One block with jobs.  As long as a job of its former block goes on, a
- * keyspace gets no new block (lsm_control_get waits).  So the directory has one compactor, the files it
- * reads stay, and what the first load finds in the directory, but not in the list
- * of files, is nobody's.
+ * keyspace gets no new block (lsm_control_get waits).  So the directory has
+ * one compactor, the files it reads stay, and what the first load finds in the
+ * directory, but not in the list of files, is nobody's.
  *
- * File numbers.  A number is handed out once in the life of a keyspace.  What is
- * handed out is below the metapage's next_file.  Only the keyspace's block raises that,
- * with the relation locked, hence never while the fork is being copied; and every block
- * begins where the metapage says, with a range of its own.  So two blocks, or a copied fork and its
- * original, never own the same number, and neither does what runs before and after a crash:
- * the record that raises next_file comes before any record of a file
- * of these numbers.  Numbers left over are lost, which happens with each new block.
- * Files are made with O_EXCL all the same: what exists is skipped.
+ * File numbers.  A number is handed out once in the life of a keyspace.  What
+ * is handed out is below the metapage's next_file.  Only the keyspace's block
+ * raises that, with the relation locked, hence never while the fork is being
+ * copied; and every block begins where the metapage says, with a range of its
+ * own.  So two blocks, or a copied fork and its original, never own the same
+ * number, and neither does what runs before and after a crash: the record that
+ * raises next_file comes before any record of a file of these numbers.
+ * Numbers left over are lost, which happens with each new block. Files are
+ * made with O_EXCL all the same: what exists is skipped.
  *
  * Pins and freeing (lsm_control_pin, lsm_control_recycle): the pinner counts
- * itself first and then checks the identity; the recycler clears the identity first
- * and then checks the count, with full barriers between.  At least one
+ * itself first and then checks the identity; the recycler clears the identity
+ * first and then checks the count, with full barriers between.  At least one
  * of them sees the other.
  *
  * Locking: the control table lock protects the hash table, identities, and the
  * queue of free blocks.  It is taken inside LsmTreeShared.lock; while it is
- * held, LsmTreeShared.lock is only acquired conditionally.  Memtables are retired
- * after both are released.
+ * held, LsmTreeShared.lock is only acquired conditionally.  Memtables are
+ * retired after both are released.
  *
  *-------------------------------------------------------------------------
  */

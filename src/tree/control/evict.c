@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * evict.c
- *	  Unloading, recycling and dropping control blocks, the jobs that outlive them,
- *	  and the readers' view of a tree's set of memtables.  Who may do what: control.c.
+ *	  Unloading, recycling and dropping control blocks, the jobs that outlive
+ *	  them, and the readers' view of a tree's set of memtables.  Who may do
+ *	  what: control.c.
  *
  * Eviction and readers.  A reader that found the tree loaded may take the set
- * of memtables only after the tree was evicted.  Its epoch protects the memtables but
- * they are no longer in the set, so an eviction leaves a copy of
+ * of memtables only after the tree was evicted.  Its epoch protects the
+ * memtables but they are no longer in the set, so an eviction leaves a copy of
  * the last set in the block ("parted"), which lsm_set_take() uses while the
- * state is not LOADED.  Readers that enter later see the state and load the tree
- * first.
+ * state is not LOADED.  Readers that enter later see the state and load the
+ * tree first.
  *
  * Locking: as in control.c.  The control table lock is taken inside
  * LsmTreeShared.lock; while it is held, LsmTreeShared.lock is only acquired

@@ -9,9 +9,9 @@
  * the relation to themselves and drop the old keyspace's block.  Otherwise
  * the metapage is read again (LsmHandleOps.resolve).
  *
- * While a transaction uses a tree its handle pins the control block, so that it
- * cannot be given to another tree between two calls.  All pins are released at
- * the end of the transaction (tree.c).
+ * While a transaction uses a tree its handle pins the control block, so that
+ * it cannot be given to another tree between two calls.  All pins are released
+ * at the end of the transaction (tree.c).
  *
  * What the rooms above do for handles, they register: LsmHandleOps.
  *
@@ -373,9 +373,15 @@ lsm_tree_exit(LsmTree *tree)
 }
 
 uint64
-lsm_tree_keyspace(LsmTree *tree)
+lsm_tree_keyspace(const LsmTree *tree)
 {
 	return tree->keyspace_id;
+}
+
+int *
+lsm_tree_hint_misses(LsmTree *tree)
+{
+	return &tree->row_hint_misses;
 }
 
 void

@@ -3,8 +3,8 @@
  * jobs.c
  *	  Who has a job of a tree: a flush or a compaction that writes files.
  *
- * A block counts its jobs, and each process has a list of its own.  As long as a job of its former
- * block goes on, a keyspace gets no new block (control.c).
+ * A block counts its jobs, and each process has a list of its own.  As long as
+ * a job of its former block goes on, a keyspace gets no new block (control.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -8,14 +8,16 @@
  * stamps of the others fail, which costs a repetition but no correctness.
  *
  * A stamp is taken without lock, before the key is read.  It holds, under the
- * lock, if since then nobody counted a change of the partition and the
- * tree's set of memtables and files is the same.  A change that its author has
- * applied under the lock but not yet counted when the stamp was taken is counted before
- * the lock can be had, so the stamp fails: never a false "holds".
+ * lock, if since then nobody counted a change of the partition and the tree's
+ * set of memtables and files is the same.  A change that its author has
+ * applied under the lock but not yet counted when the stamp was taken is
+ * counted before the lock can be had, so the stamp fails: never a false
+ * "holds".
  *
  * An author who need not check anything changes the key without the lock, and
- * counts the change afterwards (lsm_key_changed).  Such a change may escape a stamp
- * until it is counted.  Why a uniqueness check can do with that: index/unique.c.
+ * counts the change afterwards (lsm_key_changed).  Such a change may escape a
+ * stamp until it is counted.  Why a uniqueness check can do with that:
+ * index/unique.c.
  *
  * Locking: the partition lock comes before every other LWLock of src/tree.
  *

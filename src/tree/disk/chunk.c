@@ -3,8 +3,8 @@
  * chunk.c
  *	  Packing a piece of a file for WAL, and the way back.
  *
- * Redo trusts nothing of what it reads but that the record's checksum was right when
- * it was written: a record of another build may say anything.
+ * Redo trusts nothing of what it reads but that the record's checksum was
+ * right when it was written: a record of another build may say anything.
  *
  * Locking: none, all state is the caller's.
  *

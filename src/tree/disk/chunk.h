@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * chunk.h
- *	  A piece of a file in a WAL record: its header and its bytes, LZ4 or plain.
+ *	  A piece of a file in a WAL record: its header and its bytes, LZ4 or
+ *	  plain.
  *
  * Needs no PostgreSQL: src/test/unit/chunk_test.c feeds it damaged records.
  *

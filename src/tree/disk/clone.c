@@ -4,28 +4,31 @@
  *	  CREATE DATABASE copies main forks without asking anyone; here their trees
  *	  get keyspaces of their own, with hard links to the sorted files.
  *
- * The copy's metapage still names the original's keyspace, and which one is
- * to take its place must follow from that alone: its id is a function of
- * the named id and the copy's database.  So a fork whose metapage
- * carries another database's OID names the derived keyspace, for the sweep as well as
- * for the first user, who then writes the metapage (lsm_meta_adopt).
+ * The copy's metapage still names the original's keyspace, and which one is to
+ * take its place must follow from that alone: its id is a function of the
+ * named id and the copy's database.  So a fork whose metapage carries another
+ * database's OID names the derived keyspace, for the sweep as well as for the
+ * first user, who then writes the metapage (lsm_meta_adopt).
  *
- * The links are made in the transaction of CREATE DATABASE, after the copying.  The copied
- * forks say which trees there are (an owner file is a hint, and may not know where an index was
- * moved), and the copied list of files says what is linked: all of it, and nothing else.
+ * The links are made in the transaction of CREATE DATABASE, after the copying.
+ * The copied forks say which trees there are (an owner file is a hint, and may
+ * not know where an index was moved), and the copied list of files says what
+ * is linked: all of it, and nothing else.
  *
- * None of these files goes away meanwhile.  CREATE DATABASE holds a lock on the source
- * database from before the copying until its transaction ends.  It keeps sessions out, and workers from
- * publishing (lsm_publish_lock), so the source's list of files is the copied one all the while.  A file is
- * unlinked only if it is in no list: after the edit that took it out (publish.c), by the job that
- * has not published it (output_job.c), or as a stray at a load (files.c).  What is being
- * unlinked therefore was published before the lock was granted, and is not in the copy's list
- * either.  The directory may well show such files; looking there instead of at the list, one finds
- * files that are gone a moment later.  A keyspace is removed only when no fork names it, and the
- * source's do.
+ * None of these files goes away meanwhile.  CREATE DATABASE holds a lock on
+ * the source database from before the copying until its transaction ends.  It
+ * keeps sessions out, and workers from publishing (lsm_publish_lock), so the
+ * source's list of files is the copied one all the while.  A file is unlinked
+ * only if it is in no list: after the edit that took it out (publish.c), by
+ * the job that has not published it (output_job.c), or as a stray at a load
+ * (files.c).  What is being unlinked therefore was published before the lock
+ * was granted, and is not in the copy's list either.  The directory may well
+ * show such files; looking there instead of at the list, one finds files that
+ * are gone a moment later.  A keyspace is removed only when no fork names it,
+ * and the source's do.
  *
- * If that fails, what CREATE DATABASE has copied is removed, as it would do itself. The links
- * are left to the sweep.
+ * If that fails, what CREATE DATABASE has copied is removed, as it would do
+ * itself. The links are left to the sweep.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,15 +4,15 @@
  *	  The metapage that names a keyspace: creation and reset of a tree, and
  *	  forks that were copied and get a keyspace of their own.
  *
- * A keyspace belongs to one fork.  A copy made inside a transaction that can still roll back gets
- * a keyspace of its own whose files are hard links (sorted
- * files are immutable): if both forks shared one, edits of the new one would
- * unlink files that the old one, back after a rollback, still names.
+ * A keyspace belongs to one fork.  A copy made inside a transaction that can
+ * still roll back gets a keyspace of its own whose files are hard links
+ * (sorted files are immutable): if both forks shared one, edits of the new one
+ * would unlink files that the old one, back after a rollback, still names.
  *
- * Locking: everything here is done by whoever has the relation to himself,
- * but for lsm_meta_adopt(), which takes the relation's page lock (a heavyweight
- * lock, of page 0), and lsm_meta_assign(), which decides races by the metapage's
- * content lock.  No file I/O under an LWLock.
+ * Locking: everything here is done by whoever has the relation to himself, but
+ * for lsm_meta_adopt(), which takes the relation's page lock (a heavyweight
+ * lock, of page 0), and lsm_meta_assign(), which decides races by the
+ * metapage's content lock.  No file I/O under an LWLock.
  *
  *-------------------------------------------------------------------------
  */

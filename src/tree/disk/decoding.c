@@ -3,10 +3,12 @@
  * decoding.c
  *	  Logical decoding meets our WAL records.
  *
- * It makes nothing of them.  Publications refuse lsm tables (src/ddl/publications.c), but any
- * output plugin may be asked for whatever a slot has passed, so whoever decodes past a row of an
- * lsm table is told, once per slot in a process.  A warning and no error: the slot may be there
- * for other tables.  Entries of indexes are no one's loss: their tables are decoded, or warn.
+ * It makes nothing of them.  Publications refuse lsm tables
+ * (src/ddl/publications.c), but any output plugin may be asked for whatever a
+ * slot has passed, so whoever decodes past a row of an lsm table is told, once
+ * per slot in a process.  A warning and no error: the slot may be there for
+ * other tables.  Entries of indexes are no one's loss: their tables are
+ * decoded, or warn.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * disk.h
- *	  Keyspaces (directories of files), their files, and the main forks that name
- *	  them; what is removed, and when.
+ *	  Keyspaces (directories of files), their files, and the main forks that
+ *	  name them; what is removed, and when.
  *
  *-------------------------------------------------------------------------
  */

@@ -5,22 +5,24 @@
  *
  * An access method is not told that a relfilenode goes away, but a transaction
  * about to end can be asked which ones it will remove (smgrGetPendingDeletes).
- * Their keyspaces are handed to the worker, which removes those that nobody names
- * any more, within seconds.  What this misses (subtransactions, prepared
- * transactions, DROP DATABASE, a crash in between, a full ring) is left to
- * the sweep, which relies on nothing and takes two checkpoints.
+ * Their keyspaces are handed to the worker, which removes those that nobody
+ * names any more, within seconds.  What this misses (subtransactions, prepared
+ * transactions, DROP DATABASE, a crash in between, a full ring) is left to the
+ * sweep, which relies on nothing and takes two checkpoints.
  *
  * What the sweep guards against by waiting for checkpoints is a copy of the
  * fork that is not on disk yet.  Here:
- *	- ALTER INDEX SET TABLESPACE copies through the file system and in the same transaction: its
- *	  new fork is looked at before the keyspace is handed over;
- *	- CREATE DATABASE may copy through shared buffers: while one copies, and until the
- *	  redo pointer has moved twice since, everything is left to the sweep.  One that
- *	  is refused copies nothing, and one that fails has removed what it
- *	  copied, buffers and files, before its transaction ends.
- * For all others the look at every main fork on disk, twice, is the proof.
- * The fork's removal was made durable by the commit record before we look
- * (a commit that deletes files flushes its record whatever synchronous_commit says).
+ *	- ALTER INDEX SET TABLESPACE copies through the file system and in the same
+ *	  transaction: its new fork is looked at before the keyspace is handed
+ *	  over;
+ *	- CREATE DATABASE may copy through shared buffers: while one copies, and
+ *	  until the redo pointer has moved twice since, everything is left to the
+ *	  sweep.  One that is refused copies nothing, and one that fails has
+ *	  removed what it copied, buffers and files, before its transaction ends.
+ *	  For all others the look at every main fork on disk, twice, is the proof.
+ *	  The fork's removal was made durable by the commit record before we look
+ *	  (a commit that deletes files flushes its record whatever
+ *	  synchronous_commit says).
  *
  * Locking: a spinlock for the ring.  The pass runs in worker 0 only.
  *

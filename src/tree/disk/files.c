@@ -6,9 +6,9 @@
  *
  * A file is complete and durable before its bytes are logged, and logged
  * before the edit that publishes it.  So redo that starts amid the chunks of a
- * file (crash recovery, a backup) finds the rest of it in place, and writes again what it
- * says already.  Redo makes each chunk durable before it goes on: a
- * restartpoint between two chunks would otherwise forget the first.
+ * file (crash recovery, a backup) finds the rest of it in place, and writes
+ * again what it says already.  Redo makes each chunk durable before it goes
+ * on: a restartpoint between two chunks would otherwise forget the first.
  *
  * A file is never overwritten in place but with its own bytes: it may
  * be a hard link (lsm_tree_copy).

@@ -3,7 +3,8 @@
  * fileset.c
  *	  The live files while a manifest is read or edited, and its records.
  *
- * Record: LsmManifestRecord, then varints (7 bits per byte, least significant first):
+ * Record: LsmManifestRecord, then varints (7 bits per byte, least significant
+ * first):
  *
  *	  nremoved, number * nremoved,
  *	  nadded, { number, run, entries, file_bytes, filter_bytes, min_xid, level,

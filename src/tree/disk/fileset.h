@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * fileset.h
- *	  A set of files by number, and the records of a manifest that add and remove them.
+ *	  A set of files by number, and the records of a manifest that add and
+ *	  remove them.
  *
  * Memory: the context that is current at lsm_fileset_init().
  *

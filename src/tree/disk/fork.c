@@ -3,11 +3,11 @@
  * fork.c
  *	  What a main fork holds when it is not, or not certainly, one of ours.
  *
- * Tools that rewrite tables beside their users exchange the files of two relations in pg_class
- * (pg_repack), and not their access methods.  Then an access method meets pages of
- * another one.  We say whose they are and how to read them; heap, given
- * our pages, crashes, so such an exchange has to be found before it commits
- * (src/ddl/file_swap.c).
+ * Tools that rewrite tables beside their users exchange the files of two
+ * relations in pg_class (pg_repack), and not their access methods.  Then an
+ * access method meets pages of another one.  We say whose they are and how to
+ * read them; heap, given our pages, crashes, so such an exchange has to be
+ * found before it commits (src/ddl/file_swap.c).
  *
  *-------------------------------------------------------------------------
  */

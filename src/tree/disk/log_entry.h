@@ -3,15 +3,16 @@
  * log_entry.h
  *	  The format of entries in log pages and in the WAL records of appends.
  *
- * A log page's content is a sequence of entries without padding, up to pd_lower:
+ * A log page's content is a sequence of entries without padding, up to
+ * pd_lower:
  *
  *		key bytes		varint
  *		value bytes		varint, at least 1
  *		sequence number	varint, less that of the entry before in the page (0)
  *		key, value
  *
- * A varint has 7 bits per byte, the lowest first; all bytes but the last have the
- * high bit set.  Sequence numbers of one page ascend.
+ * A varint has 7 bits per byte, the lowest first; all bytes but the last have
+ * the high bit set.  Sequence numbers of one page ascend.
  *
  * An entry longer than a page begins a page of its own and goes on in the
  * pages chained to it.

@@ -3,19 +3,19 @@
  * manifest.c
  *	  The list of a tree's sorted files, kept in pages of its main fork.
  *
- * The manifest is a stream of records (fileset.c) cut into pages without regard to
- * record boundaries: a chain from meta->manifest_root by `next`, all
+ * The manifest is a stream of records (fileset.c) cut into pages without
+ * regard to record boundaries: a chain from meta->manifest_root by `next`, all
  * pages marked with the manifest's id.
  *
  * An edit appends a record to the tail and updates the metapage in one WAL
  * record.  When the chain has become long for what it says, the new state is
  * written as a snapshot into a chain of its own, page by page, each with its
- * own WAL record and reachable from nowhere, and one EDIT record flips the root.
- * Until then pages of the new chain are kept from the allocator by
- * ctl->manifest_pending; should the rewrite fail, the next one takes a
- * higher id and they are free.  (After a crash in a rewrite the same id may
- * be used again; then the abandoned pages stay unused until the rewrite after
- * that one.  They are in no chain, which goes by `next` alone.)
+ * own WAL record and reachable from nowhere, and one EDIT record flips the
+ * root. Until then pages of the new chain are kept from the allocator by
+ * ctl->manifest_pending; should the rewrite fail, the next one takes a higher
+ * id and they are free.  (After a crash in a rewrite the same id may be used
+ * again; then the abandoned pages stay unused until the rewrite after that
+ * one.  They are in no chain, which goes by `next` alone.)
  *
  * Checkpoints: every change of the reachable manifest is a single record, and
  * the files it names were durable before, so any redo start is consistent.

@@ -4,10 +4,10 @@
  *	  The list of sorted files, in pages of the main fork.
  *
  * A chain of manifest pages starting at meta->manifest_root: a sequence of
- * edit records, first of which is a snapshot.  An edit appends one record; when
- * the chain has grown past twice what a snapshot needs, a new chain is written
- * (pages not yet reachable, each its own WAL record) and the root flips in one
- * record.
+ * edit records, first of which is a snapshot.  An edit appends one record;
+ * when the chain has grown past twice what a snapshot needs, a new chain is
+ * written (pages not yet reachable, each its own WAL record) and the root
+ * flips in one record.
  *
  * Locking: the metapage's content lock, exclusive for an edit (manifest.c).
  *

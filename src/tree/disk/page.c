@@ -14,13 +14,14 @@
  * number of candidates per call; the fork is extended when the lap is over.
  *
  * Locking: alloc_lock serialises allocation and extension.  Its holder never
- * waits for a buffer content lock (candidates are locked conditionally, a new page is
- * known to no one), so a caller may hold content locks of its own: the
- * metapage's and those of pages it has just been given.  That is the one exception to the order in disk.h.
+ * waits for a buffer content lock (candidates are locked conditionally, a new
+ * page is known to no one), so a caller may hold content locks of its own: the
+ * metapage's and those of pages it has just been given.  That is the one
+ * exception to the order in disk.h.
  *
  * Reuse needs no precaution against crashes.  A page is free only by an edit
- * whose WAL record has been inserted; the record that initialises it for its new
- * use comes later in the WAL, and the page cannot reach the disk before
+ * whose WAL record has been inserted; the record that initialises it for its
+ * new use comes later in the WAL, and the page cannot reach the disk before
  * that record is flushed, hence not before the edit is.
  *
  *-------------------------------------------------------------------------

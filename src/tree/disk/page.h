@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * page.h
- *	  Pages of a tree's main fork: formats, access, allocation (page.c), the metapage.
+ *	  Pages of a tree's main fork: formats, access, allocation (page.c), the
+ *	  metapage.
  *
  * Block 0 is the metapage.  Every other page carries an LsmPageOpaque in its
  * special space which, together with the metapage, tells whether the page is

@@ -3,8 +3,8 @@
  * rmgr.c
  *	  The resource manager "lsmam": redo, description, consistency masks.
  *
- * Redo needs no catalog, takes no lock of ours, and never opens a sorted file.  It
- * recreates directories that are missing and does not mind files that are:
+ * Redo needs no catalog, takes no lock of ours, and never opens a sorted file.
+ * It recreates directories that are missing and does not mind files that are:
  * whatever is missing is removed by a later record.
  *
  * Redo only brings pages and files up to date; it does not touch the

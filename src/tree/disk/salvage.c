@@ -1,23 +1,28 @@
 /*-------------------------------------------------------------------------
  *
  * salvage.c
- *	  Reading what is left of a table whose list of files names some that are gone.
+ *	  Reading what is left of a table whose list of files names some that are
+ *	  gone.
  *
- * That comes about when WAL is thrown away (pg_resetwal): the list on disk is that of the last checkpoint, the
- * files are those of the crash.  What flushes and compactions have done in between is in files that
- * the list does not name, and may be the only copy, since they unlinked what they had read.
+ * That comes about when WAL is thrown away (pg_resetwal): the list on disk is
+ * that of the last checkpoint, the files are those of the crash.  What flushes
+ * and compactions have done in between is in files that the list does not
+ * name, and may be the only copy, since they unlinked what they had read.
  *
- *	- A load that finds listed files missing removes no strays, and numbers new files and rows behind what is in them.
- *	- With lsm.ignore_missing_files = on a session reads such a table from all the files that are
- *	  there, listed or not, as far as they are whole, with a WARNING for each that it misses or finds.
+ *	- A load that finds listed files missing removes no strays, and numbers new
+ *	  files and rows behind what is in them.
+ *	- With lsm.ignore_missing_files = on a session reads such a table from all
+ *	  the files that are there, listed or not, as far as they are whole, with a
+ *	  WARNING for each that it misses or finds.
  *
- * Levels of unlisted files are unknown, so it is unknown what is newer.  For rows that does not matter: a TID stands for
- * one version of a row for ever, whose body is written once, and the states of whose header come one
- * after the other; ops->settle takes the latest of them whatever the order.  Entries of indexes
- * have no such states: an index has to be rebuilt.
+ * Levels of unlisted files are unknown, so it is unknown what is newer.  For
+ * rows that does not matter: a TID stands for one version of a row for ever,
+ * whose body is written once, and the states of whose header come one after
+ * the other; ops->settle takes the latest of them whatever the order.  Entries
+ * of indexes have no such states: an index has to be rebuilt.
  *
- * Nothing is written to such a table by such a session, and no job works on it: what they would
- * leave behind would look as if it was all.
+ * Nothing is written to such a table by such a session, and no job works on
+ * it: what they would leave behind would look as if it was all.
  *
  *-------------------------------------------------------------------------
  */

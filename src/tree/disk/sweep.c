@@ -14,22 +14,22 @@
  *	- that was so at each of at least three looks, between the first and
  *	  the last of which the redo pointer has moved twice.
  *
- * The redo pointer moves when a checkpoint begins.  Two moves after the
- * first look mean that a whole checkpoint lies between the first look and
- * the last, so that block 0 of every permanent fork there was at the
- * first look is on disk at the last: reading files instead of buffers
- * overlooks nothing.  Unlogged and temporary trees write their metapage
- * through at once (keyspace.c).  A tree that is just being created has a directory,
- * but for a moment no fork: it is not a moment that two checkpoints fit into.  A
- * fork that is moved from one place to the other while we read both could
- * be missed once, but not at three looks.
+ * The redo pointer moves when a checkpoint begins.  Two moves after the first
+ * look mean that a whole checkpoint lies between the first look and the last,
+ * so that block 0 of every permanent fork there was at the first look is on
+ * disk at the last: reading files instead of buffers overlooks nothing.
+ * Unlogged and temporary trees write their metapage through at once
+ * (keyspace.c).  A tree that is just being created has a directory, but for a
+ * moment no fork: it is not a moment that two checkpoints fit into.  A fork
+ * that is moved from one place to the other while we read both could be missed
+ * once, but not at three looks.
  *
- * When in doubt, keep: a fork or directory that cannot be read (a WARNING) ends the pass
- * without removal, since it may name any keyspace, and so does any error; a keyspace whose owner file
- * cannot be read is none of ours.
+ * When in doubt, keep: a fork or directory that cannot be read (a WARNING)
+ * ends the pass without removal, since it may name any keyspace, and so does
+ * any error; a keyspace whose owner file cannot be read is none of ours.
  *
- * Runs in the worker, which has no database: reads files only.  No locks.  What is
- * remembered between passes is local; after a restart it begins anew.
+ * Runs in the worker, which has no database: reads files only.  No locks.
+ * What is remembered between passes is local; after a restart it begins anew.
  *
  *-------------------------------------------------------------------------
  */

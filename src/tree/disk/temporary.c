@@ -4,23 +4,25 @@
  *	  Trees of this backend's temporary relations: what they hold is given back
  *	  with the fork.
  *
- * No worker and no sweep looks after a temporary tree while its backend lives.  So
- * the backend keeps a list of its keyspaces, each with the fork that names it, and when forks may
- * have gone it looks which are no longer there: the truth is the file system's,
- * whatever has removed the fork (DROP, ON COMMIT DROP, TRUNCATE, a rewrite, DISCARD, a
- * rollback).  Core removes forks after it has called the transaction
- * callbacks, but before it deletes the transaction's memory.  Hence the look is made
- * by a reset callback of TopTransactionContext.  Contexts below have been deleted
- * by then, cursors with them.
+ * No worker and no sweep looks after a temporary tree while its backend lives.
+ * So the backend keeps a list of its keyspaces, each with the fork that names
+ * it, and when forks may have gone it looks which are no longer there: the
+ * truth is the file system's, whatever has removed the fork (DROP, ON COMMIT
+ * DROP, TRUNCATE, a rewrite, DISCARD, a rollback).  Core removes forks after
+ * it has called the transaction callbacks, but before it deletes the
+ * transaction's memory.  Hence the look is made by a reset callback of
+ * TopTransactionContext.  Contexts below have been deleted by then, cursors
+ * with them.
  *
- * The look costs a stat() for each temporary tree.  It is made at the end of transactions that
- * created a temporary tree (a rollback, or what a TRUNCATE has replaced) or dropped any relation.
- * A subtransaction that is rolled back has no such moment: the next creation looks, or
- * the transaction's end.
+ * The look costs a stat() for each temporary tree.  It is made at the end of
+ * transactions that created a temporary tree (a rollback, or what a TRUNCATE
+ * has replaced) or dropped any relation. A subtransaction that is rolled back
+ * has no such moment: the next creation looks, or the transaction's end.
  *
- * A fork that core has copied (ALTER INDEX ... SET TABLESPACE) names the keyspace
- * that the original has, until the index is next opened (lsm_meta_adopt).  From the first such
- * statement on, this backend's temporary forks are read before anything is released.
+ * A fork that core has copied (ALTER INDEX ... SET TABLESPACE) names the
+ * keyspace that the original has, until the index is next opened
+ * (lsm_meta_adopt).  From the first such statement on, this backend's
+ * temporary forks are read before anything is released.
  *
  * No lock: all of this is private to the process.
  *

@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * wal.h
- *	  WAL records of the resource manager "lsmam".  These structs are an on-disk
- *	  format: only append fields, and only together with a new record type.
+ *	  WAL records of the resource manager "lsmam".  These structs are an
+ *	  on-disk format: only append fields, and only together with a new record
+ *	  type.
  *
  * The metapage is always registered with REGBUF_WILL_INIT and its whole
  * content (LsmMetaPage) as block data, so that no record needs an image of it.

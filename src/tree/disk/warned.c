@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * warned.c
- *	  What this process has warned of: the same file is worth one WARNING, not one
- *	  for each query or each round of the worker.
+ *	  What this process has warned of: the same file is worth one WARNING, not
+ *	  one for each query or each round of the worker.
  *
- * A table of fixed size: among very many damaged files some are named again.  Private
- * to the process, no lock.
+ * A table of fixed size: among very many damaged files some are named again.
+ * Private to the process, no lock.
  *
  *-------------------------------------------------------------------------
  */

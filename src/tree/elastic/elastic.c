@@ -5,9 +5,9 @@
  *
  * Files get state when a session first asks them, and then begin with
  * lsm.elastic_initial_units (after a restart: all of them), or when they are
- * published (elastic_inherit.c).  The table has a fixed size; a file that finds no
- * room says "maybe", until there is room: files that nobody has asked for a
- * long time make some.
+ * published (elastic_inherit.c).  The table has a fixed size; a file that
+ * finds no room says "maybe", until there is room: files that nobody has asked
+ * for a long time make some.
  *
  *-------------------------------------------------------------------------
  */

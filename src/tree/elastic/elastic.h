@@ -12,12 +12,13 @@
  *		elastic_facts.c		what SQL functions show
  *		elastic_inherit.c	new files take over from those that they replace
  *
- * Locking.  One LWLock, lsm_elastic->lock, a leaf: nothing is locked and no file
- * is touched under it, and it is held for microseconds.  Asking takes no lock.
- * A reader inside an epoch compares the serial of its file's slot with the one it
- * knows; if they agree, the file's segments and the units that are on stay where they are until it
- * leaves the epoch.  Whoever takes something away first changes the serial or lowers `on`,
- * then retires the memory (elastic_pool.c).
+ * Locking.  One LWLock, lsm_elastic->lock, a leaf: nothing is locked and no
+ * file is touched under it, and it is held for microseconds.  Asking takes no
+ * lock. A reader inside an epoch compares the serial of its file's slot with
+ * the one it knows; if they agree, the file's segments and the units that are
+ * on stay where they are until it leaves the epoch.  Whoever takes something
+ * away first changes the serial or lowers `on`, then retires the memory
+ * (elastic_pool.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -2,16 +2,17 @@
  *
  * elastic_load.c
  *	  Units come from filter files into memory, in a background worker or in
- *	  whoever has just published files; in a lookup only the first ones of a file
- *	  that it is the first to ask.
+ *	  whoever has just published files; in a lookup only the first ones of a
+ *	  file that it is the first to ask.
  *
  * Three steps: under the lock, take segments that want units and memory for
- * these; without it, read the units and compare their checksums; under the lock
- * again, let them count, if nothing has changed meanwhile.  Memory is taken before
- * it is filled, so that units on and on their way never exceed the budget.
+ * these; without it, read the units and compare their checksums; under the
+ * lock again, let them count, if nothing has changed meanwhile.  Memory is
+ * taken before it is filled, so that units on and on their way never exceed
+ * the budget.
  *
- * A unit whose checksum is wrong is never used: the segment stays with the units
- * before it, which is right if slower, and a warning says so.
+ * A unit whose checksum is wrong is never used: the segment stays with the
+ * units before it, which is right if slower, and a warning says so.
  *
  * Nothing here raises an error, so no memory is lost in between.
  *

@@ -5,9 +5,9 @@
  *	  ones, used ones, and those taken back that a reader may still see.
  *
  * A piece taken back (retired) goes through: pending (the epoch of its
- * unlinking is not known yet), limbo (known; free when it has passed), free.  Links
- * are kept beside the pieces, never in them: a reader that sees a retired filter unit
- * has to find its bits as they were.
+ * unlinking is not known yet), limbo (known; free when it has passed), free.
+ * Links are kept beside the pieces, never in them: a reader that sees a
+ * retired filter unit has to find its bits as they were.
  *
  * All functions: lsm_elastic->lock held exclusively.
  *

@@ -1,51 +1,54 @@
 /*-------------------------------------------------------------------------
  *
  * elastic_queue.c
- *	  Which filter units are to be switched on: n + 1 LRU lists, where list i has
- *	  the segments with i units, after ElasticBF (Li et al., USENIX ATC 2019,
- *	  section 3: "multi-queue", "cost-benefit analysis").
+ *	  Which filter units are to be switched on: n + 1 LRU lists, where list i
+ *	  has the segments with i units, after ElasticBF (Li et al., USENIX ATC
+ *	  2019, section 3: "multi-queue", "cost-benefit analysis").
  *
  * The aim is to make
  *
  *		E[extra I/O] = sum over segments of f_i * r_i
  *
- * small, f_i being how often the segment is asked for a key that it does not have
- * (other accesses cost their I/O whatever the filter says) and r_i the false positive
- * rate of the units that are on.  With i units of rate q each, r = q^i is expected; the next
- * unit gains f r (1 - q), the last one, given up, costs f q^(i-1) (1 - q).
+ * small, f_i being how often the segment is asked for a key that it does not
+ * have (other accesses cost their I/O whatever the filter says) and r_i the
+ * false positive rate of the units that are on.  With i units of rate q each,
+ * r = q^i is expected; the next unit gains f r (1 - q), the last one, given
+ * up, costs f q^(i-1) (1 - q).
  *
- * An access puts the segment at the head of its list and asks for one unit more;
- * once the budget is used up, one that was stopped does so only now and then, as it is those that
- * pass which make a unit worth more.  If the budget has none left, one is taken from the tail of another list: from the top
- * list down, the first tail that has expired (no access in `lifetime`
- * accesses) and costs less than the unit gains, by more than the ratio.  If none
- * has expired the cheapest tail will do, but the gain has to be twice as large.
- * Without that second rule the units would stay where the first accesses after
- * the start had put them as long as everything is accessed now and then.
+ * An access puts the segment at the head of its list and asks for one unit
+ * more; once the budget is used up, one that was stopped does so only now and
+ * then, as it is those that pass which make a unit worth more.  If the budget
+ * has none left, one is taken from the tail of another list: from the top list
+ * down, the first tail that has expired (no access in `lifetime` accesses) and
+ * costs less than the unit gains, by more than the ratio.  If none has expired
+ * the cheapest tail will do, but the gain has to be twice as large. Without
+ * that second rule the units would stay where the first accesses after the
+ * start had put them as long as everything is accessed now and then.
  *
  * What differs from the paper:
  *	- r_i is what accesses have shown, where there are enough of them.  Skewed
- *	  access asks for few keys again and again, and a key passes a filter
- *	  each time or never: units stop what they can at once, and what a hot segment
+ *	  access asks for few keys again and again, and a key passes a filter each
+ *	  time or never: units stop what they can at once, and what a hot segment
  *	  needs next is nothing (its hot keys were stopped) or much (one was not).
- *	  So accesses that passed all units, and those that only the last one stopped, are
- *	  counted.  Counts are noisy, so the expected rate is corrected by
- *	  (EVIDENCE + counted) / (EVIDENCE + expected), the mean of a gamma
- *	  distribution after Poisson counts: few accesses change little.  When a unit
- *	  comes or goes, what was learned goes with it: so that the sum changes by
- *	  just what was said to be gained.
- *	- f_i decays: an access counts half after a half-life, which is the lifetime
- *	  or 32 accesses per segment, whichever is longer.  A shorter memory than
- *	  that cannot tell uniform access from a skewed one, and would move units to
- *	  and fro.  Instead of decaying all counts, the weight of an access grows.
- *	- every segment is credited with one access for lack of evidence, and
- *	  an expired one with no more accesses than its silence allows.
- *	- a segment is put at the head of its list only if it has not been there for a
- *	  sixteenth of the lifetime: the order of the hottest does not matter, and they
- *	  would be moved all the time.
+ *	  So accesses that passed all units, and those that only the last one
+ *	  stopped, are counted.  Counts are noisy, so the expected rate is
+ *	  corrected by (EVIDENCE + counted) / (EVIDENCE + expected), the mean of a
+ *	  gamma distribution after Poisson counts: few accesses change little.
+ *	  When a unit comes or goes, what was learned goes with it: so that the sum
+ *	  changes by just what was said to be gained.
+ *	- f_i decays: an access counts half after a half-life, which is the
+ *	  lifetime or 32 accesses per segment, whichever is longer.  A shorter
+ *	  memory than that cannot tell uniform access from a skewed one, and would
+ *	  move units to and fro.  Instead of decaying all counts, the weight of an
+ *	  access grows.
+ *	- every segment is credited with one access for lack of evidence, and an
+ *	  expired one with no more accesses than its silence allows.
+ *	- a segment is put at the head of its list only if it has not been there
+ *	  for a sixteenth of the lifetime: the order of the hottest does not
+ *	  matter, and they would be moved all the time.
  *
- * The best victim is kept until a tail changes, or the next tail expires, so that
- * most accesses touch nothing but their segment.
+ * The best victim is kept until a tail changes, or the next tail expires, so
+ * that most accesses touch nothing but their segment.
  *
  * No locks: the caller serializes.
  *

@@ -3,9 +3,10 @@
  * elastic_queue.h
  *	  Which filter units are to be switched on: the multi-queue of ElasticBF.
  *
- * A policy over numbers, without memory of its own, locks, files or PostgreSQL:
- * src/test/unit/elastic_queue_test.c holds it against a model.  The caller
- * serializes all calls and does what they decide (elastic.c, elastic_load.c).
+ * A policy over numbers, without memory of its own, locks, files or
+ * PostgreSQL: src/test/unit/elastic_queue_test.c holds it against a model.
+ * The caller serializes all calls and does what they decide (elastic.c,
+ * elastic_load.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * alloc.c
- *	  Memory of memtables: creation, bump allocation from chunks, retirement and
- *	  destruction.
+ *	  Memory of memtables: creation, bump allocation from chunks, retirement
+ *	  and destruction.
  *
  * Memory is bump-allocated from chunks under a spinlock that is never held
  * while waiting; the memtable's own struct, the head node and the first hash
@@ -233,13 +233,6 @@ mem_free_segments(MemIndex *index)
 		lsm_arena_free_chunk(index->segments[i]);
 }
 
-static void
-mem_free_hints(MemHints *hints)
-{
-	for (uint64 i = 0; i < hints->nfilled; i++)
-		lsm_arena_free_chunk(hints->segments[i]);
-}
-
 /* Returns the number of arena chunks freed. */
 static int
 mem_destroy(SkipList *m)
@@ -258,10 +251,6 @@ mem_destroy(SkipList *m)
 	nchunks = (int) (pg_atomic_read_u64(&m->pub.bytes) / LSM_CHUNK_BYTES);
 
 	/* the directories are inside the chunks: segments first */
-	for (uint32 i = 0; i < m->nhints; i++)
-		mem_free_hints(m->hints[i]);
-	if (m->pending_hints != NULL)
-		mem_free_hints(m->pending_hints);
 	for (uint32 i = 1; i < m->nindexes; i++)
 		mem_free_segments(m->indexes[i]);
 	if (m->pending_index != NULL)

@@ -3,44 +3,51 @@
  * deferred_link.c
  *	  Nodes that enter a memtable's skiplist later, many at once.
  *
- * Most of what inserting a random key costs is the search for its place: a dozen steps through
- * the skiplist, each of which waits for memory that the next one needs.  Nobody needs that place
- * before someone asks for an order, and point lookups do not: they ask the digest index.  So a new
- * node only goes to a list of nodes to be linked (m->unlinked), and into the digest index.
- * When there are enough of them the one who comes last links them.
+ * Most of what inserting a random key costs is the search for its place: a
+ * dozen steps through the skiplist, each of which waits for memory that the
+ * next one needs.  Nobody needs that place before someone asks for an order,
+ * and point lookups do not: they ask the digest index.  So a new node only
+ * goes to a list of nodes to be linked (m->unlinked), and into the digest
+ * index. When there are enough of them the one who comes last links them.
  *
- * How many are enough?  Whoever wants an order waits until they are linked, and the more there are
- * the cheaper is each: half as many as are in the skiplist, or more, are sorted and linked one behind the
- * other, at a fraction of what searches would cost.  So a memtable that nobody has read in order keeps all its
- * nodes for the flush, up to a bound.  Once it has been read, writers link some hundred at a time, and
- * search the places of many at the same time, a step of each in turn, so that what they
- * wait for arrives meanwhile; each time no one has come in between, they wait for twice as many.  A reader
- * thus waits a small part of the time that the insertions since the last one took.
+ * How many are enough?  Whoever wants an order waits until they are linked,
+ * and the more there are the cheaper is each: half as many as are in the
+ * skiplist, or more, are sorted and linked one behind the other, at a fraction
+ * of what searches would cost.  So a memtable that nobody has read in order
+ * keeps all its nodes for the flush, up to a bound.  Once it has been read,
+ * writers link some hundred at a time, and search the places of many at the
+ * same time, a step of each in turn, so that what they wait for arrives
+ * meanwhile; each time no one has come in between, they wait for twice as
+ * many.  A reader thus waits a small part of the time that the insertions
+ * since the last one took.
  *
- * Everything that looks at the order (seek, first, last, next, prev, the search for
- * a key whose digest too many others have) begins with lsm_deferred_link_all(), which links what is
- * there.  So every ordered operation meets every node whose insertion was over when it began,
- * as if nodes were linked at once.
+ * Everything that looks at the order (seek, first, last, next, prev, the
+ * search for a key whose digest too many others have) begins with
+ * lsm_deferred_link_all(), which links what is there.  So every ordered
+ * operation meets every node whose insertion was over when it began, as if
+ * nodes were linked at once.
  *
- * A node that is removed before it was linked never is: of rows that are updated often most versions come
- * and go this way.  Who removes it says so (MEM_DEAD) and is done, unless it is linked (MEM_LINKED); who links it
- * says that, and takes it out again if it is dead by then.  Each sets its flag and reads the other's in one
- * step, so one of them at least sees both.
+ * A node that is removed before it was linked is never linked.  Most versions
+ * of rows that are updated often end this way.  The remover sets MEM_DEAD; if
+ * MEM_LINKED is set, the remover also unlinks the node.  The linker sets
+ * MEM_LINKED; if MEM_DEAD is set, the linker unlinks the node again.  Each
+ * sets its own flag and reads the other's in one atomic step, so at least one
+ * of the two sees both flags.
  *
- * Who links holds m->link_lock, and says so (m->linking) before taking the nodes off the list.
- * Whoever finds the list empty and then m->linking off has either come before the nodes, or
- * finds them linked; otherwise it waits for the lock.  Nothing in between can fail, and a process that
- * dies there takes all of shared memory with it: no node is lost between list and skiplist.
+ * The linker holds m->link_lock, and sets m->linking before it takes the nodes
+ * off the list.  A reader looks at the list first and at m->linking second.
+ * If the list is empty and m->linking is off, all older nodes are linked;
+ * otherwise the reader waits for the lock.  Nothing can fail between list and
+ * skiplist, and if a process dies there, the server discards all shared
+ * memory: no node is lost.
  *
- * What must not happen is that a key gets a node in the skiplist while an older one of it is in
- * the list.  Writes of one key come one after the other (memtable.h), so a
- * later one finds the key in the index: it adds its value to the node that is there, linked
- * or not, or, if the index cannot tell for the digest, settles and searches the skiplist; unless the key is certainly new
- * (LsmEntry.known_new).  Should two nodes of a key meet nevertheless, the one that is linked gets both values.
- *
- * Readers that come between the insertions of one row each find a node or two
- * each time.  They would pay for the lock and gain nothing, so the next insertions link at once: not many, for
- * in OLTP, some rows are read again at once and most are not.
+ * A key must not get a node in the skiplist while an older node of the key is
+ * in the list.  Writes of one key come one after the other, so a later write
+ * asks the digest index for the key (unless the entry is known_new).  If the
+ * index has a node of the key, linked or not, the write adds its value to that
+ * node.  If the index cannot tell for the digest, the write links the list and
+ * searches the skiplist.  Should two nodes of a key meet nevertheless, the
+ * linked node gets both values (lsm_memnode_merge).
  *
  * Locking: m->link_lock, a leaf.
  *
@@ -54,16 +61,16 @@
 #include "tree/memtable/memtable_private.h"
 
 /*
- * So many nodes are linked by the writer that adds the last of them, if there
- * have been readers
+ * After a reader has linked all nodes: the writer that adds this many nodes
+ * links them
  */
 #ifndef MEM_MAX_UNLINKED
 #define MEM_MAX_UNLINKED	256
 #endif
 
 /*
- * The same if there have been none, for long: a reader waits for a tenth of a
- * second then, say
+ * The same while no reader has come, or none for long.  A reader that comes
+ * then waits for about a tenth of a second.
  */
 #ifndef MEM_MOST_UNLINKED
 #define MEM_MOST_UNLINKED	(UINT64CONST(1) << 20)
@@ -80,10 +87,6 @@
 /* Searches going on at the same time */
 #define GROUP		16
 
-/* A reader that finds fewer has so many insertions link at once */
-#define FEW_UNLINKED	3
-#define LINK_AT_ONCE	16
-
 /* The search for a node's place: a state between two waits for memory */
 typedef struct Descent
 {
@@ -91,10 +94,8 @@ typedef struct Descent
 	LsmMemNode *node;			/* last one that is known to be smaller */
 	LsmMemNode *next;			/* to be looked at: it is on its way */
 	LsmMemNode *bigger;			/* known not to be smaller */
-	LsmMemNode *hint;			/* where the search began, or NULL: the head */
 	int			at;				/* number of the node */
 	int			level;
-	int			patience;
 	bool		done;			/* preds are known from the beginning */
 	LsmMemNode *preds[MEM_MAX_HEIGHT];
 } Descent;
@@ -123,19 +124,13 @@ descent_fetch(Descent *d)
 }
 
 static inline void
-descent_begin(SkipList *m, Descent *d, LsmMemNode *target, LsmMemNode *hint, int at)
+descent_begin(SkipList *m, Descent *d, LsmMemNode *target, int at)
 {
-	LsmSlice	key = lsm_memnode_key(target);
-
 	d->at = at;
 	d->target = target;
-	if (hint != NULL && !lsm_finger_good(hint, target->prefix, key))
-		hint = lsm_finger_before(m, target->prefix, key, target->height);
-	d->hint = hint;
-	d->node = d->hint != NULL ? d->hint : m->head;
-	d->level = (int) (d->hint != NULL ? d->hint->height : mem_load(&m->max_height)) - 1;
+	d->node = m->head;
+	d->level = (int) mem_load(&m->max_height) - 1;
 	d->bigger = NULL;
-	d->patience = MEM_STEPS_FROM_HINT;
 	for (int i = d->level + 1; i < target->height; i++)
 		d->preds[i] = m->head;
 	d->done = !descent_fetch(d);
@@ -163,20 +158,7 @@ descent_step(SkipList *m, Descent *d)
 	}
 	if (next != NULL && next != d->bigger &&
 		node_compare(next, target->prefix, lsm_memnode_key(target)) < 0)
-	{
 		d->node = next;
-		if (d->hint != NULL && d->level == d->hint->height - 1 && --d->patience == 0)
-		{
-			/* far away: not worth it */
-			lsm_finger_failed(m);
-			d->hint = NULL;
-			d->node = m->head;
-			d->level = (int) mem_load(&m->max_height) - 1;
-			d->bigger = NULL;
-			for (int i = d->level + 1; i < target->height; i++)
-				d->preds[i] = m->head;
-		}
-	}
 	else
 	{
 		d->bigger = next;
@@ -187,42 +169,15 @@ descent_step(SkipList *m, Descent *d)
 	return descent_fetch(d);
 }
 
-/* Hints of the next nodes, which are on their way */
-#define hint_of(hints, at)	((hints)[(at) % GROUP])
-
-/*
- * What the search for the place of one of the next nodes will begin with:
- * first where that is noted, then itself.
- */
-static inline void
-look_ahead(SkipList *m, LsmMemNode **nodes, int n, LsmMemNode **hints, int at)
-{
-	int			next = at + GROUP;
-
-	if (next + GROUP < n)
-		lsm_finger_prefetch(m, nodes[next + GROUP]->prefix, false);
-	if (next >= 0 && next < n)
-	{
-		hint_of(hints, next) = lsm_finger_guess(m, nodes[next]->prefix, nodes[next]->height);
-		mem_prefetch_node(hint_of(hints, next));
-	}
-}
-
 void
 lsm_deferred_many(SkipList *m, LsmMemNode **nodes, int n, LsmMemNode **places)
 {
 	Descent		descents[GROUP];
-	LsmMemNode *hints[GROUP];
 	int			nactive = Min(n, GROUP);
 	int			begun = 0;
 
-	for (int at = -2 * GROUP; at < 0; at++)
-		look_ahead(m, nodes, n, hints, at);
 	for (; begun < nactive; begun++)
-	{
-		descent_begin(m, &descents[begun], nodes[begun], hint_of(hints, begun), begun);
-		look_ahead(m, nodes, n, hints, begun);
-	}
+		descent_begin(m, &descents[begun], nodes[begun], begun);
 	while (nactive > 0)
 	{
 		for (int i = 0; i < nactive; i++)
@@ -235,8 +190,8 @@ lsm_deferred_many(SkipList *m, LsmMemNode **nodes, int n, LsmMemNode **places)
 													  d->preds);
 			if (begun < n)
 			{
-				descent_begin(m, d, nodes[begun], hint_of(hints, begun), begun);
-				look_ahead(m, nodes, n, hints, begun++);
+				descent_begin(m, d, nodes[begun], begun);
+				begun++;
 			}
 			else
 				*d = descents[--nactive];
@@ -253,9 +208,6 @@ typedef struct SortItem
 	LsmMemNode *node;
 } SortItem;
 
-/* Up to so many are compared with each other */
-#define COMPARE_MAX		32
-
 static inline int
 item_compare(const SortItem *a, const SortItem *b)
 {
@@ -271,56 +223,12 @@ item_compare(const SortItem *a, const SortItem *b)
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
-/*
- * A radix sort by the byte of the prefix at `shift` and those below it, where
- * the items are (as in filter/sort.c), down to groups that are small or have
- * the same prefix.
- */
-static void
-sort_items(SortItem *items, int64 n, int shift)
-{
-	int64		next[256];
-	int64		end[256] = {0};
-	int64		sum = 0;
-
-	if (n <= COMPARE_MAX || shift < 0)
-	{
-		compare_items(items, n);
-		return;
-	}
-	for (int64 i = 0; i < n; i++)
-		end[(items[i].prefix >> shift) & 0xff]++;
-	for (int byte = 0; byte < 256; byte++)
-	{
-		next[byte] = sum;
-		sum += end[byte];
-		end[byte] = sum;
-	}
-	for (int byte = 0; byte < 256; byte++)
-	{
-		while (next[byte] < end[byte])
-		{
-			SortItem	item = items[next[byte]];
-			int			home;
-
-			while ((home = (int) ((item.prefix >> shift) & 0xff)) != byte)
-			{
-				SortItem	taken = items[next[home]];
-
-				items[next[home]++] = item;
-				item = taken;
-			}
-			items[next[byte]++] = item;
-		}
-	}
-	for (int byte = 0; byte < 256; byte++)
-	{
-		int64		start = byte > 0 ? end[byte - 1] : 0;
-
-		if (end[byte] - start > 1)
-			sort_items(items + start, end[byte] - start, shift - 8);
-	}
-}
+#define RADIX_SORT				sort_items
+#define RADIX_ELEMENT			SortItem
+#define RADIX_WORD(e)			((e).prefix)
+#define RADIX_FEW				32
+#define RADIX_SORT_FEW(e, n)	compare_items(e, n)
+#include "filter/radix.h"
 
 /* ---- the list of nodes to be linked ---- */
 
@@ -348,8 +256,8 @@ lsm_deferred_push(SkipList *m, LsmMemNode *node)
 }
 
 /*
- * The nodes were linked at places[], or have to be merged with those there
- * that have their keys.
+ * places[i] is nodes[i] if that node was linked, else the node of the same key
+ * that was in the skiplist already: merge the two.
  */
 static inline void
 finish_nodes(SkipList *m, LsmMemNode **nodes, LsmMemNode **places, int n)
@@ -443,7 +351,7 @@ link_long_list(SkipList *m, LsmMemNode *node)
 	}
 	if (worth_sorting(n, room))
 	{
-		sort_items(items, (int64) n, 56);
+		sort_items(items, n, 56);
 		link_sorted(m, items, (int64) n);
 		node = rest;
 	}
@@ -451,12 +359,10 @@ link_long_list(SkipList *m, LsmMemNode *node)
 	link_list(m, node);
 }
 
-/* Returns how many there were, or that there were many. */
-static int
+static void
 link_all(SkipList *m)
 {
 	uint64		word;
-	int			n = 0;
 
 	mem_store_seq(&m->linking, true);
 	MEM_RACE_POINT();
@@ -469,61 +375,35 @@ link_all(SkipList *m)
 			link_long_list(m, mem_pointer(word));
 		else
 			link_list(m, mem_pointer(word));
-		n += count;
 	}
 	mem_store(&m->linking, false);
-	return n;
 }
 
 /*
- * So many entries from now on, behind `at_once` others.  Not exact, but
- * without a locked instruction.
+ * A writer links after so many more entries.  Not exact, but without a locked
+ * instruction.
  */
 static inline void
-set_patience(SkipList *m, uint64 entries, int at_once)
+set_patience(SkipList *m, uint64 entries)
 {
 	__atomic_store_n(&m->patience, entries, __ATOMIC_RELAXED);
-	__atomic_store_n(&m->link_at, pg_atomic_read_u64(&m->pub.entries) + at_once + entries,
+	__atomic_store_n(&m->link_at, pg_atomic_read_u64(&m->pub.entries) + entries,
 					 __ATOMIC_RELAXED);
 }
 
 void
 lsm_deferred_init(SkipList *m)
 {
-	set_patience(m, MEM_MOST_UNLINKED, 0);
+	set_patience(m, MEM_MOST_UNLINKED);
 }
 
 void
 lsm_deferred_wait(SkipList *m)
 {
-	int			at_once = 0;
-	int			n;
-
 	LWLockAcquire(&m->link_lock, LW_EXCLUSIVE);
-	n = link_all(m);
+	link_all(m);
 	LWLockRelease(&m->link_lock);
-	if (n > 0 && n < FEW_UNLINKED)
-	{
-		at_once = LINK_AT_ONCE;
-		__atomic_store_n(&m->at_once, at_once, __ATOMIC_RELAXED);
-	}
-	set_patience(m, MEM_MAX_UNLINKED, at_once);
-}
-
-bool
-lsm_deferred_later(SkipList *m, uint64 prefix, bool brief)
-{
-	int			at_once;
-
-	/* keys that ascend need no search, but one when they are removed */
-	if (!brief && prefix >= mem_load(&m->tail_prefix))
-		return false;
-	at_once = __atomic_load_n(&m->at_once, __ATOMIC_RELAXED);
-	if (at_once == 0)
-		return true;
-	/* not exact, but without a locked instruction */
-	__atomic_store_n(&m->at_once, at_once - 1, __ATOMIC_RELAXED);
-	return false;
+	set_patience(m, MEM_MAX_UNLINKED);
 }
 
 void
@@ -532,7 +412,7 @@ lsm_deferred_added(SkipList *m, uint64 entries)
 	if (entries < __atomic_load_n(&m->link_at, __ATOMIC_RELAXED) ||
 		!LWLockConditionalAcquire(&m->link_lock, LW_EXCLUSIVE))
 		return;
-	(void) link_all(m);
-	set_patience(m, Min(2 * __atomic_load_n(&m->patience, __ATOMIC_RELAXED), MEM_MOST_UNLINKED), 0);
+	link_all(m);
+	set_patience(m, Min(2 * __atomic_load_n(&m->patience, __ATOMIC_RELAXED), MEM_MOST_UNLINKED));
 	LWLockRelease(&m->link_lock);
 }

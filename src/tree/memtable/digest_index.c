@@ -3,29 +3,36 @@
  * digest_index.c
  *	  The digest index of a memtable: lock-free readers, concurrent writers.
  *
- * Digest index: a list of hash tables, each 8 to 16 times larger than the one before.
- * An entry is added to the newest table and never moves; a lookup
+ * Digest index: a list of hash tables, each 8 to 16 times larger than the one
+ * before. An entry is added to the newest table and never moves; a lookup
  * probes all tables.  That is cheap because the older tables are small (they
  * stay in the CPU's cache) and because the unused upper 16 bits of a bucket's
- * head pointer summarise the chain: one bit per entry, chosen by the digest, so that
- * most lookups of absent digests end at the bucket.  So do those of an entry's pointer to the next
- * one, for the rest of the chain: where the bucket's lie, mostly one entry is looked at.  The index has one
- * entry per digest, not per key: many keys of an index tree share one digest.
+ * head pointer summarise the chain: one bit per entry, chosen by the digest,
+ * so that most lookups of absent digests end at the bucket.  So do those of an
+ * entry's pointer to the next one, for the rest of the chain: where the
+ * bucket's lie, mostly one entry is looked at.  The index has one entry per
+ * digest, not per key: many keys of an index tree share one digest.
  *
- * Nodes that have an entry's digest, too, are in a list that begins at the entry (node->same), the newest first, so
- * that whoever wants all entries of one column value has no need of the skiplist, nor does who removes one of them:
- * a row that is updated often gets its new index entries, and loses the old ones, without a search.  Nodes are put in front, and who
- * does that drops dead ones from the list.  That takes no lock: a node's place is never changed, only what is dead is
- * passed over, so a link that was written late leads to the same living nodes as before.
- * Its length is noted at the entry, with dead ones that no one has dropped; while it is longer than SAME_WALKED
- * the skiplist is searched instead, and now and then someone looks whether it still has to be (behind an old snapshot, or
- * after a restart, a row may have thousands of versions that soon go).  The list is given up for good (SAME_GIVEN_UP) if
- * a node of the key is in the skiplist whose inserter has not yet come here, or if very many live.
+ * Nodes that have an entry's digest, too, are in a list that begins at the
+ * entry (node->same), the newest first, so that whoever wants all entries of
+ * one column value has no need of the skiplist, nor does who removes one of
+ * them: a row that is updated often gets its new index entries, and loses the
+ * old ones, without a search.  Nodes are put in front, and who does that drops
+ * dead ones from the list.  That takes no lock: a node's place is never
+ * changed, only what is dead is passed over, so a link that was written late
+ * leads to the same living nodes as before. Its length is noted at the entry,
+ * with dead ones that no one has dropped; while it is longer than SAME_WALKED
+ * the skiplist is searched instead, and now and then someone looks whether it
+ * still has to be (behind an old snapshot, or after a restart, a row may have
+ * thousands of versions that soon go).  The list is given up for good
+ * (SAME_GIVEN_UP) if a node of the key is in the skiplist whose inserter has
+ * not yet come here, or if very many live.
  *
- * So, when an insertion is over, the node is an entry, or in the list of an entry with its digest, or that
- * list is given up.
+ * So, when an insertion is over, the node is an entry, or in the list of an
+ * entry with its digest, or that list is given up.
  *
- * Digests of a table tree's rows lie in the order of their rows: see lsm_memtable_digest().
+ * Digests of a table tree's rows lie in the order of their rows: see
+ * lsm_memtable_digest().
  *
  * Locking: none, but for the memtable's spinlock while a table is added.
  *

@@ -3,18 +3,21 @@
  * insert.c
  *	  Writing to a memtable: memory for entries, values of a node, insertion.
  *
- * Range: the nodes with the smallest and the largest key ever inserted (min_node, max_node)
- * answer many questions for absent keys: a memtable whose keys all lie elsewhere needs no look
- * into its digest index.  Removed nodes stay bounds.
+ * Range: the nodes with the smallest and the largest key ever inserted
+ * (min_node, max_node) answer many questions for absent keys: a memtable whose
+ * keys all lie elsewhere needs no look into its digest index.  Removed nodes
+ * stay bounds.
  *
- * What insert promises: when it returns, the key's node is in the
- * skiplist, or in the list of those to be linked before anyone looks at that (deferred_link.c), its key in
- * the range, the digest in the index, and the value is the node's newest one,
- * hidden by a newer one, or the base of a newer PARTIAL.
+ * What insert promises: when it returns, the key's node is in the skiplist, or
+ * in the list of those to be linked before anyone looks at that
+ * (deferred_link.c), its key in the range, the digest in the index, and the
+ * value is the node's newest one, hidden by a newer one, or the base of a
+ * newer PARTIAL.
  *
  * Values of a node: see node_add_value().
  *
- * Locking: none, but for the memtable's spinlock while memory is reserved, and its link lock.
+ * Locking: none, but for the memtable's spinlock while memory is reserved, and
+ * its link lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -169,7 +172,6 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 	LsmMemNode *node;
 
 	lsm_digest_index_make_room(m);
-	lsm_finger_make_room(m);
 	node = lsm_memtable_allocate(m, entry_bytes(height, key_bytes, value_bytes));
 	if (node != NULL)
 		node_label(node, height, key_bytes, value_bytes);
@@ -190,7 +192,6 @@ lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
 
 	Assert(n <= LSM_MAX_WRITE_ENTRIES);
 	lsm_digest_index_make_room(m);
-	lsm_finger_make_room(m);
 	for (int i = 0; i < n; i++)
 	{
 		heights[i] = (uint8) mem_random_height();
@@ -502,20 +503,4 @@ lsm_memtable_insert_many(LsmMemtable *memtable, const LsmEntry *entries, int n, 
 	for (int i = 0; i < n; i++)
 		indexed += node_index(m, entries[i].node, places[i]);
 	lsm_digest_index_count(m, indexed);
-}
-
-/*
- * The key will be inserted: fetch what the search for its place looks at
- * first, in two steps with something else to do between them and before the
- * insertion.
- */
-void
-lsm_memtable_prefetch_place(LsmMemtable *memtable, LsmSlice key, bool second)
-{
-	SkipList   *m = (SkipList *) memtable;
-	uint64		prefix = key_prefix(key);
-
-	if (prefix < mem_load(&m->tail_prefix) &&
-		__atomic_load_n(&m->at_once, __ATOMIC_RELAXED) > 0)
-		lsm_finger_prefetch(m, prefix, second);
 }

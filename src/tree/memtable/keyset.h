@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * keyset.h
- *	  Stamps and locks of several keys of one tree, as LsmStamp and lsm_key_lock() of
- *	  one (keylock.c).
+ *	  Stamps and locks of several keys of one tree, as LsmStamp and
+ *	  lsm_key_lock() of one (keylock.c).
  *
  *-------------------------------------------------------------------------
  */

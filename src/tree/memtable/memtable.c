@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * memtable.c
- *	  One generation's entries in memory: a skiplist ordered by key, with lock-free readers and
- *	  concurrent writers, and an index by digest (digest_index.c).
+ *	  One generation's entries in memory: a skiplist ordered by key, with
+ *	  lock-free readers and concurrent writers, and an index by digest
+ *	  (digest_index.c).
  *
  * Skiplist: W. Pugh, "Skip lists: a probabilistic alternative to balanced
  * trees" (1990), branching 2; insertion by compare-and-swap from the
@@ -12,16 +13,17 @@
  * so a descent never gets stuck.  The compare-and-swap on level 0 decides who
  * creates a key's node, and the mark on level 0 who removes it.
  *
- * All memory goes away at once when the memtable is destroyed, which
- * spares us the hard part of lock-free removal: a removed node stays readable,
- * its marked links are frozen, and a pointer never means two things.  No one
- * descends or links behind a marked node: searches step over it, and those that are about
- * to link unlink it first.
+ * All memory goes away at once when the memtable is destroyed, which spares us
+ * the hard part of lock-free removal: a removed node stays readable, its
+ * marked links are frozen, and a pointer never means two things.  No one
+ * descends or links behind a marked node: searches step over it, and those
+ * that are about to link unlink it first.
  *
- * Digest index: digest_index.c.  Where searches begin: finger.c.  Nodes that are linked later: deferred_link.c.  What
- * insertion does with all of them: insert.c.
+ * Digest index: digest_index.c.  Nodes that are linked later: deferred_link.c.
+ * What insertion does with all of them: insert.c.
  *
- * Locking: none, but for that of deferred_link.c at the beginning of whatever looks at the order.
+ * Locking: none, but for that of deferred_link.c at the beginning of whatever
+ * looks at the order.
  *
  *-------------------------------------------------------------------------
  */
@@ -157,15 +159,13 @@ list_search(SkipList *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
 	int			fetched = 0;	/* from this level on up */
 	bool		retry;
 	bool		at_end = prefix >= mem_load(&m->tail_prefix);
-	LsmMemNode *hint = at_end ? NULL : lsm_finger_before(m, prefix, key, height);
-	int			patience = MEM_STEPS_FROM_HINT;
 
 restart:
-	node = hint != NULL ? hint : m->head;
-	level = (int) (hint != NULL ? hint->height : mem_load(&m->max_height)) - 1;
+	node = m->head;
+	level = (int) mem_load(&m->max_height) - 1;
 	bigger = NULL;
 	retry = false;
-	if (preds != NULL && hint == NULL)
+	if (preds != NULL)
 	{
 		for (int i = level + 1; i < MEM_MAX_HEIGHT; i++)
 			preds[i] = m->head;
@@ -192,19 +192,12 @@ restart:
 		if (retry)
 		{
 			at_end = false;
-			hint = NULL;
 			goto restart;
 		}
 
 		if (next != NULL && next != bigger && node_compare(next, prefix, key) < 0)
 		{
 			node = next;
-			if (hint != NULL && level == hint->height - 1 && --patience == 0)
-			{
-				lsm_finger_failed(m);
-				hint = NULL;
-				goto restart;
-			}
 			continue;
 		}
 		bigger = next;
@@ -342,8 +335,6 @@ lsm_memlist_insert(SkipList *m, LsmMemNode *node, LsmSlice key)
 
 	if (place != node)
 		return place;
-	if (!at_tail)
-		lsm_finger_note(m, node);
 	list_undo_removed(m, node, key);
 	return node;
 }
@@ -355,7 +346,6 @@ lsm_memlist_insert_behind(SkipList *m, LsmMemNode *node, LsmSlice key, LsmMemNod
 
 	if (place != node)
 		return place;
-	lsm_finger_note(m, node);
 	list_undo_removed(m, node, key);
 	return node;
 }

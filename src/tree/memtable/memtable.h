@@ -173,7 +173,6 @@ extern bool lsm_memtable_may_hold(LsmMemtable *memtable, LsmSlice filter_key);
 extern bool lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high);
 extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
 extern void lsm_memtable_prefetch_newest(LsmMemtable *memtable, LsmDigest digest);
-extern void lsm_memtable_prefetch_place(LsmMemtable *memtable, LsmSlice key, bool second);
 extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
 extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
 extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);

@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_private.h
- *	  What memtable.c (skiplist, values), digest_index.c (digest index), deferred_link.c (nodes linked later) and
- *	  alloc.c (memory, creation, retirement) share.
+ *	  What memtable.c (skiplist, values), digest_index.c (digest index),
+ *	  deferred_link.c (nodes linked later) and alloc.c (memory, creation,
+ *	  retirement) share.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,13 +25,6 @@ StaticAssertDecl(sizeof(void *) == 8, "lsmam needs 64-bit pointers");
 #define MEM_SEGMENT_BUCKETS	((uint64) LSM_CHUNK_BYTES / sizeof(uint64))
 #define MEM_MAX_INDEXES		5
 #define MEM_LOAD_FACTOR		2	/* entries per bucket before a table is added */
-#define MEM_MAX_HINTS		3
-
-/*
- * So many nodes are passed on a hint's highest level before a search begins at
- * the head after all
- */
-#define MEM_STEPS_FROM_HINT	16
 
 /*
  * A node as reserved: this struct, `height` links, room for the key, aligned
@@ -80,16 +74,6 @@ typedef struct MemIndex
 													 * buckets each */
 } MemIndex;
 
-/* finger.c */
-typedef struct MemHints
-{
-	uint64		base;			/* prefix that the first bucket begins with */
-	int			shift;			/* of prefixes: the width of a bucket */
-	uint64		nbuckets;
-	uint64		nfilled;		/* segments allocated so far */
-	uint64	   *segments[FLEXIBLE_ARRAY_MEMBER];
-} MemHints;
-
 typedef struct MemChunk
 {
 	struct MemChunk *next;
@@ -110,9 +94,6 @@ typedef struct SkipList
 	uint32		max_height;		/* of any node: where searches start */
 	uint32		nindexes;
 	MemIndex   *indexes[MEM_MAX_INDEXES];
-	MemHints   *hints[MEM_MAX_HINTS];
-	uint32		nhints;
-	bool		no_hints;		/* the keys are too much alike */
 	MemoryContext context;		/* local only */
 
 	/*
@@ -128,8 +109,6 @@ typedef struct SkipList
 
 	/* written by inserters */
 	uint64		index_entries;
-	uint64		searched;		/* nodes whose place was searched, about */
-	uint64		hint_failures;	/* searches that a hint has led astray */
 	uint64		tail_prefix;	/* of tail[0], to see at a glance who is
 								 * beyond it */
 	LsmMemNode *tail[MEM_MAX_HEIGHT];	/* hints: last node of each level */
@@ -140,15 +119,12 @@ typedef struct SkipList
 	uint64		link_at;		/* so many entries: a writer links them */
 	uint64		patience;		/* of that writer: entries until the next time */
 	bool		linking;		/* someone has taken nodes off `unlinked` */
-	int			at_once;		/* so many more insertions link their node */
 	LWLock		link_lock;		/* of who links */
 
 	/* under the spinlock */
 	slock_t		mutex;
 	bool		growing;		/* someone is at pending_index */
 	MemIndex   *pending_index;	/* next table, being allocated */
-	bool		hints_growing;	/* someone is at pending_hints */
-	MemHints   *pending_hints;
 	MemChunk   *chunks;			/* all chunks but those of index segments */
 	char	   *free;			/* where the next allocation goes */
 	uint32		left;			/* bytes from there to the chunk's end */
@@ -275,25 +251,6 @@ mem_prefetch_node(const LsmMemNode *node)
 		__builtin_prefetch(&node->prefix);
 }
 
-/* ---- finger.c ---- */
-
-/*
- * A node of at least this height with a smaller key, somewhere near, to begin
- * a search at, or NULL.
- */
-extern LsmMemNode *lsm_finger_before(SkipList *m, uint64 prefix, LsmSlice key, int height);
-
-/*
- * One that is likely to be it, for a later call of lsm_finger_good(): node and
- * key are not looked at.
- */
-extern LsmMemNode *lsm_finger_guess(SkipList *m, uint64 prefix, int height);
-extern bool lsm_finger_good(LsmMemNode *node, uint64 prefix, LsmSlice key);
-extern void lsm_finger_note(SkipList *m, LsmMemNode *node);
-extern void lsm_finger_failed(SkipList *m);
-extern void lsm_finger_prefetch(SkipList *m, uint64 prefix, bool node);
-extern void lsm_finger_make_room(SkipList *m);
-
 /* ---- memtable.c ---- */
 
 /* Link the node, or return the one that has its key already. */
@@ -312,10 +269,15 @@ extern void lsm_memlist_unlink(SkipList *m, LsmMemNode *node);
 /* ---- deferred_link.c ---- */
 
 /*
- * Is a new node with this prefix to be linked later?  `brief`: even at the
- * end.  (What has been asked counts as an insertion.)
+ * Is a new node with this prefix to be linked later?  Keys that ascend need no
+ * search for their place, but one when they are removed: those that are
+ * `short_lived` are linked later even at the end.
  */
-extern bool lsm_deferred_later(SkipList *m, uint64 prefix, bool brief);
+static inline bool
+lsm_deferred_later(SkipList *m, uint64 prefix, bool short_lived)
+{
+	return short_lived || prefix < mem_load(&m->tail_prefix);
+}
 
 /* Note the node as one to be linked. */
 extern void lsm_deferred_push(SkipList *m, LsmMemNode *node);

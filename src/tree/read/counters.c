@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * counters.c
- *	  Statistics of trees: counted privately, published to the control blocks at
- *	  the end of a statement or transaction.
+ *	  Statistics of trees: counted privately, published to the control blocks
+ *	  at the end of a statement or transaction.
  *
- * A parallel worker also adds its counts to a slot of its leader's, so that the
- * leader can tell what its statement has cost.  Slots only grow and nobody resets
- * them: the leader takes differences, and has waited for the end of its workers
- * whenever it looks.
+ * A parallel worker also adds its counts to a slot of its leader's, so that
+ * the leader can tell what its statement has cost.  Slots only grow and nobody
+ * resets them: the leader takes differences, and has waited for the end of its
+ * workers whenever it looks.
  *
  * Locking: none but atomics; the control table lock (shared) to list trees.
  *

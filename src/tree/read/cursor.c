@@ -691,14 +691,15 @@ init_buffer(StringInfo buf, int bytes)
 	resetStringInfo(buf);
 }
 
-static LsmCursor *
-open_cursor(LsmTree *tree, MemoryContext cxt, bool own_cxt)
+LsmCursor *
+lsm_cursor_open(LsmTree *tree)
 {
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm cursor",
+											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	LsmCursor  *cursor = palloc0(sizeof(LsmCursor));
 
 	cursor->cxt = cxt;
-	cursor->own_cxt = own_cxt;
 	cursor->tree = tree;
 	cursor->side = LSM_BEFORE_KEY;
 	cursor->unbounded = true;
@@ -712,31 +713,11 @@ open_cursor(LsmTree *tree, MemoryContext cxt, bool own_cxt)
 	return cursor;
 }
 
-/*
- * Cheap: contexts of default size are recycled with their first block, in which
- * all that a cursor of few sources needs has room.
- */
-LsmCursor *
-lsm_cursor_open(LsmTree *tree)
-{
-	return open_cursor(tree, AllocSetContextCreate(CurrentMemoryContext, "lsm cursor",
-												   ALLOCSET_DEFAULT_SIZES), true);
-}
-
-LsmCursor *
-lsm_cursor_open_within(LsmTree *tree)
-{
-	return open_cursor(tree, CurrentMemoryContext, false);
-}
-
 void
 lsm_cursor_close(LsmCursor *cursor)
 {
 	cursor_count_blocks(cursor);
-	if (cursor->own_cxt)
-		MemoryContextDelete(cursor->cxt);
-	else
-		cursor_release(cursor);
+	MemoryContextDelete(cursor->cxt);
 }
 
 static void

@@ -49,7 +49,6 @@ typedef enum LsmCursorSide
 struct LsmCursor
 {
 	MemoryContext cxt;
-	bool		own_cxt;		/* made for this cursor */
 	MemoryContextCallback callback;
 	LsmTree    *tree;
 

@@ -6,11 +6,12 @@
  *
  * Asking (lsm_elastic_ask) takes no lock: see elastic.h.  An access, which
  * means a key asked for that the segment does not have, is noted in this
- * backend and given to the queue with many others, by whoever gets the lock without
- * waiting; notes that find no room are lost, as they are but a sample anyway.
+ * backend and given to the queue with many others, by whoever gets the lock
+ * without waiting; notes that find no room are lost, as they are but a sample
+ * anyway.
  *
- * Who gives a file state also loads its first units: a lookup has just opened the
- * file then, and other schemes read all of their filter there.
+ * Who gives a file state also loads its first units: a lookup has just opened
+ * the file then, and other schemes read all of their filter there.
  *
  *-------------------------------------------------------------------------
  */

@@ -7,18 +7,21 @@
  *
  * No lock: private to the process.  Nothing here is released by the end of a
  * transaction; pins belong to cursors, which give them back from memory
- * context callbacks.  A file is opened at most once per process; at that time its
- * filter's checksum is verified, and that both files are those the file list means.
+ * context callbacks.  A file is opened at most once per process; at that time
+ * its filter's checksum is verified, and that both files are those the file
+ * list means.
  *
- * A filter is worth time and nothing else: without one, every question is answered by
- * the sorted file.  So a filter that is missing, damaged or another file's is a WARNING, the
- * file is used without it, and repair.c is asked to build it again.  The tree's list of files changes
- * when that is done; then (lsm_version_refresh) the file is opened anew.
+ * A filter is worth time and nothing else: without one, every question is
+ * answered by the sorted file.  So a filter that is missing, damaged or
+ * another file's is a WARNING, the file is used without it, and repair.c is
+ * asked to build it again.  The tree's list of files changes when that is
+ * done; then (lsm_version_refresh) the file is opened anew.
  *
  * Filters of scheme cascade are neither mapped nor read at that time: only
- * their header is kept, and a probe reads its page through fd.c, which can close
- * the descriptor in between.  (That opens the file again by its name.  Files of
- * the current version have theirs as long as we are inside the epoch.)
+ * their header is kept, and a probe reads its page through fd.c, which can
+ * close the descriptor in between.  (That opens the file again by its name.
+ * Files of the current version have theirs as long as we are inside the
+ * epoch.)
  *
  *-------------------------------------------------------------------------
  */

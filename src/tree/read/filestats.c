@@ -2,18 +2,19 @@
  *
  * filestats.c
  *	  What became of the questions asked of each file's filter: counted in the
- *	  open file, published at the end of the transaction (a statement of a function
- *	  may ask many files once each).
+ *	  open file, published at the end of the transaction (a statement of a
+ *	  function may ask many files once each).
  *
- * The counts of all sessions are in a table in shared memory of fixed size, a cache
- * with sets of FILESTAT_WAYS entries: a file that finds no room takes the place of the
- * one in its set whose counts are the longest untouched, and starts from zero.  At one
- * entry for 64 MB (lsm.target_file_size) the table is enough for 1 TB of sorted files.
- * Entries of files that are gone are replaced in the same way.
+ * The counts of all sessions are in a table in shared memory of fixed size, a
+ * cache with sets of FILESTAT_WAYS entries: a file that finds no room takes
+ * the place of the one in its set whose counts are the longest untouched, and
+ * starts from zero.  At one entry for 64 MB (lsm.target_file_size) the table
+ * is enough for 1 TB of sorted files. Entries of files that are gone are
+ * replaced in the same way.
  *
- * Locking: a spinlock per set to give an entry to a file.  Adding to an entry takes no
- * lock: the identity is looked at before, and an entry that changes hands between the two
- * shows a few questions too many.
+ * Locking: a spinlock per set to give an entry to a file.  Adding to an entry
+ * takes no lock: the identity is looked at before, and an entry that changes
+ * hands between the two shows a few questions too many.
  *
  *-------------------------------------------------------------------------
  */

@@ -24,10 +24,14 @@
 #include "tree/read/read.h"
 #include "tree/read/version.h"
 
-#define ANNOUNCED_KEY_BYTES	64	/* of longer keys only memtables are announced */
-#define UNKNOWN		(-2)		/* not looked for yet */
-#define SIFTED		(-3)		/* the probe knows */
-/* memtable_rate is a moving average, of 256 */
+/* In place of the number of candidate files (lsm_tree_get_stamped) */
+#define UNKNOWN		(-2)		/* candidates not looked for yet */
+#define SIFTED		(-3)		/* the probe has the filters' answers */
+
+/*
+ * Ask the memtables before looking for candidate files if at least this many
+ * of 256 lookups found their key in memtables (memtable_rate)
+ */
 #define MEMTABLES_FIRST	96
 
 void
@@ -84,8 +88,6 @@ lsm_tree_prefetch(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 		if (i == 0 || lsm_memtable_may_hold(set.tables[i], filter_key))
 			lsm_memtable_prefetch(set.tables[i], digest);
 	}
-	if (set.n > 0)
-		lsm_memtable_prefetch_place(set.tables[0], filter_key, false);
 	lsm_tree_exit(tree);
 }
 
@@ -256,8 +258,9 @@ get_from_runs(LsmTree *tree, LsmVersion *version, LsmSlice key,
 }
 
 /*
- * After lsm_tree_multi_lookup(), of the same version: what it has fetched
- * ahead, and what it could not ask.
+ * For a probe with answers of lsm_tree_multi_lookup() about this version: look
+ * into the runs whose filters said maybe, and first ask the filters of those
+ * runs that lsm_tree_multi_lookup() could not ask.
  */
 static void
 get_from_answers(LsmTree *tree, LsmVersion *version, LsmSlice key,
@@ -281,21 +284,6 @@ get_from_answers(LsmTree *tree, LsmVersion *version, LsmSlice key,
 	}
 }
 
-/*
- * The files that may hold entries with a filter key, as they were found for
- * lsm_tree_prefetch_early().
- */
-typedef struct Prefetched
-{
-	uint64		version;		/* serial of the version, 0: nothing */
-	uint32		key_bytes;
-	int			n;
-	LsmFile    *files[LSM_PROBE_FILES];
-	char		key[ANNOUNCED_KEY_BYTES];
-} Prefetched;
-
-static Prefetched announced;
-
 /* False: too many. */
 static bool
 find_prefix_files(LsmVersion *version, LsmSlice filter_key, LsmFile **files, int *n)
@@ -316,30 +304,6 @@ find_prefix_files(LsmVersion *version, LsmSlice filter_key, LsmFile **files, int
 		}
 	}
 	return true;
-}
-
-void
-lsm_tree_prefetch_early(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
-{
-	LsmProbe	probe = {.filter_key = filter_key, .digest = digest, .shared = true};
-	LsmMemtableSet set;
-	LsmVersion *version;
-
-	announced.version = 0;
-	lsm_key_prefetch(tree, digest);
-	version = lsm_version_enter(tree, &set);
-	lsm_probe_prefetch_memtables(tree, &set, &probe);
-	if (filter_key.len <= ANNOUNCED_KEY_BYTES &&
-		find_prefix_files(version, filter_key, announced.files, &announced.n))
-	{
-		lsm_filecache_begin();
-		for (int i = 0; i < announced.n; i++)
-			lsm_probe_prefetch(&probe, lsm_file_open(tree, announced.files[i]));
-		announced.key_bytes = filter_key.len;
-		memcpy(announced.key, filter_key.data, filter_key.len);
-		announced.version = version->serial;
-	}
-	lsm_tree_exit(tree);
 }
 
 void
@@ -375,12 +339,6 @@ absent_in_files(LsmTree *tree, LsmVersion *version, const LsmProbe *probe,
 	{
 		files = known->files;
 		n = known->n;
-	}
-	else if (announced.version == version->serial && announced.key_bytes == probe->filter_key.len &&
-		memcmp(announced.key, probe->filter_key.data, announced.key_bytes) == 0)
-	{
-		files = announced.files;
-		n = announced.n;
 	}
 	else
 	{

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * multi_lookup.c
- *	  Point lookups of many keys at once: which of them no memtable and no filter
- *	  knows, and what the filters have said of the others.
+ *	  Point lookups of many keys at once: which of them no memtable and no
+ *	  filter knows, and what the filters have said of the others.
  *
- * Runs inside one epoch, lock-free.  What a lookup of an absent key waits for, lines of
- * filters, is fetched for all keys of the group before the first one is
- * looked at; a file's filter is asked for all of its keys in a row.
+ * Runs inside one epoch, lock-free.  What a lookup of an absent key waits for,
+ * lines of filters, is fetched for all keys of the group before the first one
+ * is looked at; a file's filter is asked for all of its keys in a row.
  *
  *-------------------------------------------------------------------------
  */

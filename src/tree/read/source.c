@@ -4,7 +4,8 @@
  *	  One source of a cursor's merge: a memtable, or the files of a run.
  *
  * A source stands on an entry, or is at its end (not valid).  It knows nothing
- * of the others.  Seeking starts from the cursor's position; stepping from the entry.
+ * of the others.  Seeking starts from the cursor's position; stepping from the
+ * entry.
  *
  * Locking: none.  The caller is inside the epoch; nodes and iterators mean
  * something only until the set or the version changes.

@@ -3,16 +3,18 @@
  * insert_batch.c
  *	  Inserting many new keys at once.
  *
- * For one key, the inserter of a unique index takes a stamp, looks for the key, begins
- * the write, locks the key and inserts if the stamp holds.  Here every one of
- * these steps is done for all keys before the next: what a look at the digest index
- * or at a filter will need arrives while the others are prepared, and the entries
- * share log records.
+ * For one key, the inserter of a unique index takes a stamp, looks for the
+ * key, begins the write, locks the key and inserts if the stamp holds.  Here
+ * every one of these steps is done for all keys before the next: what a look
+ * at the digest index or at a filter will need arrives while the others are
+ * prepared, and the entries share log records.
  *
- * Two equal keys of one call would not see each other: the second ends the call.
+ * Two equal keys of one call would not see each other: the second ends the
+ * call.
  *
- * Locking: key locks in the order of their partitions, held from the comparison of the
- * stamps until all entries are in.  Nothing waits under them but for buffers.
+ * Locking: key locks in the order of their partitions, held from the
+ * comparison of the stamps until all entries are in.  Nothing waits under them
+ * but for buffers.
  *
  *-------------------------------------------------------------------------
  */
@@ -99,8 +101,6 @@ announce(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent,
 			if (lsm_memtable_may_hold(set->tables[t], filter_key))
 				lsm_memtable_prefetch(set->tables[t], digest);
 		}
-		if (set->n > 0)
-			lsm_memtable_prefetch_place(set->tables[0], filter_key, false);
 	}
 }
 

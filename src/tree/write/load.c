@@ -5,11 +5,11 @@
  *	  server start or after the tree was evicted.
  *
  * A memtable is a cache of the log pages of its generation.  The loader owns
- * the tree while ctl->state is LOADING: there are no writers, no
- * memtables anyone can see, no flush and no compaction.  It reads the fork
- * twice, first the generation of each page, then the pages generation by
- * generation, oldest first, so that a generation the arena has no room for
- * can be flushed from backend memory, and memory stays bounded by one generation.
+ * the tree while ctl->state is LOADING: there are no writers, no memtables
+ * anyone can see, no flush and no compaction.  It reads the fork twice, first
+ * the generation of each page, then the pages generation by generation, oldest
+ * first, so that a generation the arena has no room for can be flushed from
+ * backend memory, and memory stays bounded by one generation.
  *
  * The newest generation becomes active again, the others are sealed.  That a
  * generation which was sealed before a crash is appended to after it does no
@@ -352,7 +352,7 @@ lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const LsmLogHeader *header,
 	lsm_memtable_insert(memtable, reserved, seq, key, value,
 						lsm_memtable_digest(tree, key,
 											lsm_digest_key(filter_key.data, filter_key.len)),
-						false);
+						true);
 
 	if (seq > pg_atomic_read_u64(&ctl->seq))
 		pg_atomic_write_u64(&ctl->seq, seq);

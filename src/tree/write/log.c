@@ -10,17 +10,17 @@
  *
  * Everything that can fail (page allocation, memory) comes before the critical
  * section, the memtable insert after it cannot fail: an entry is in the log
- * page, the WAL and the memtable, or nowhere.  An error between two calls of one
- * write leaves its earlier entries applied; the caller's transaction
+ * page, the WAL and the memtable, or nowhere.  An error between two calls of
+ * one write leaves its earlier entries applied; the caller's transaction
  * aborts then, and they carry its xid.
  *
  * Sequence numbers are given under the page's lock, so those of one
  * page ascend; across slots they need not ascend in WAL order, and no one
  * relies on that.
  *
- * Locking: slot lock -> alloc_lock (released) -> content lock of the page.  The memtable insert
- * comes after all of them are released: what keeps the memtable in place is
- * the writer's registration.
+ * Locking: slot lock -> alloc_lock (released) -> content lock of the page.
+ * The memtable insert comes after all of them are released: what keeps the
+ * memtable in place is the writer's registration.
  *
  *-------------------------------------------------------------------------
  */

@@ -8,10 +8,10 @@
  * memtable, and every scan of the key walks them.  heap prunes the page it
  * looks at, nbtree marks the entry; we unlink the node.
  *
- * Nothing is logged: the log pages keep the entry, so that it
- * comes back when the memtable is loaded again, as dead as before.  A flush in between
- * simply does not write it.  Replaying that flush takes the entry from the queries
- * of a standby, so its edit record carries the newest transaction id whose
+ * Nothing is logged: the log pages keep the entry, so that it comes back when
+ * the memtable is loaded again, as dead as before.  A flush in between simply
+ * does not write it.  Replaying that flush takes the entry from the queries of
+ * a standby, so its edit record carries the newest transaction id whose
  * deletions were forgotten (pruned_xid), as if the flush had dropped them.
  *
  *-------------------------------------------------------------------------

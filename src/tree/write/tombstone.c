@@ -4,20 +4,22 @@
  *	  Deleting entries that turned out to be dead to everyone, where
  *	  lsm_tree_prune() cannot: they lie in sorted files.
  *
- * Rows of lsm tables, and entries of their indexes.  TIDs of lsm tables are never
- * used again, so an entry found dead stays dead and can be deleted at any later
- * time.  (An index entry of a heap table could meanwhile belong to a new row.)
+ * Rows of lsm tables, and entries of their indexes.  TIDs of lsm tables are
+ * never used again, so an entry found dead stays dead and can be deleted at
+ * any later time.  (An index entry of a heap table could meanwhile belong to a
+ * new row.)
  *
- * To a standby the deletion comes with the flush of the generation, like that of what was
- * forgotten: see prune.c.
+ * To a standby the deletion comes with the flush of the generation, like that
+ * of what was forgotten: see prune.c.
  *
- * It is an optimisation for which a reader should neither wait nor fail: nothing is written
- * when the tree's memtable is filling up (the writers' next entries would have to wait for a
- * flush), in a parallel worker, or in recovery, and only what has room in
- * the pages that the main fork has.  WAL they need, as what heap prunes does.
+ * It is an optimisation for which a reader should neither wait nor fail:
+ * nothing is written when the tree's memtable is filling up (the writers' next
+ * entries would have to wait for a flush), in a parallel worker, or in
+ * recovery, and only what has room in the pages that the main fork has.  WAL
+ * they need, as what heap prunes does.
  *
- * Locking: as lsm_write_begin_optional/apply.  No key lock is needed: the entry of
- * a dead row is in no one's way.
+ * Locking: as lsm_write_begin_optional/apply.  No key lock is needed: the
+ * entry of a dead row is in no one's way.
  *
  *-------------------------------------------------------------------------
  */

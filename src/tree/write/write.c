@@ -1,23 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * write.c
- *	  Writing entries: reserve and register (lsm_write_begin), log and insert
- *	  (lsm_write_apply), and sealing a generation.
+ *	  Writing entries: register and reserve memory (lsm_write_begin), log and
+ *	  insert (lsm_write_apply).
  *
  * A writer registers in the active memtable under ctl->lock shared and leaves
  * after its entries are in the memtable.  In between it waits for nothing but
- * LWLocks (key lock, slot, buffers), so a flush that has sealed the memtable under
- * ctl->lock exclusive sees the count of writers reach zero soon.  While a writer is
- * registered, neither its memtable nor the tree's control block may be evicted.
+ * LWLocks (key lock, slot, buffers), so a flush that has sealed the memtable
+ * under ctl->lock exclusive sees the count of writers reach zero soon.  While
+ * a writer is registered, neither its memtable nor the tree's control block
+ * may be evicted.
  *
- * All waiting (loading, flushing, compacting, memory) is done by
- * lsm_write_begin() before it registers, with no lock held and outside of
- * any epoch.
+ * lsm_write_begin() does all waiting (loading, flushing, compacting, memory)
+ * while it is not registered, with no lock held and outside of any epoch.  If
+ * it has registered and finds no memory, it unregisters before it waits.
  *
- * A write registered before a seal goes to the older generation even if it is applied later
- * than a write to the newer one.  Two writes of the same key are kept in order by the
- * stamp: a seal changes set_stamp, so the older write's lsm_stamp_holds() fails and it starts over.
- * Writers that take no stamp must be the only ones that write their key.
+ * A write registered before a seal goes to the older generation even if it is
+ * applied later than a write to the newer one.  Two writes of the same key are
+ * kept in order by the stamp: a seal changes set_stamp, so the older write's
+ * lsm_stamp_holds() fails and it starts over. Writers that take no stamp must
+ * be the only ones that write their key.
  *
  *-------------------------------------------------------------------------
  */
@@ -180,15 +182,8 @@ lsm_write_make_active(LsmTree *tree)
 static bool
 lsm_write_reserve(LsmWrite *write)
 {
-	if (!lsm_memtable_reserve_many((LsmMemtable *) write->memtable,
-								   write->entries, write->nentries))
-		return false;
-	for (int i = 0; i < write->nentries; i++)
-	{
-		if (write->entries[i].probably_new)
-			lsm_memtable_prefetch_place((LsmMemtable *) write->memtable, write->entries[i].key, true);
-	}
-	return true;
+	return lsm_memtable_reserve_many((LsmMemtable *) write->memtable,
+									 write->entries, write->nentries);
 }
 
 /* ---- making room ---- */
@@ -231,9 +226,9 @@ lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 }
 
 /*
- * The arena is full.  Every step either frees memory, or ends because another
- * process is about to; a limit in time makes sure that a writer never hangs on
- * memory which no one gives back.
+ * The arena is full.  One call does one step, and the caller tries again.  A
+ * step frees memory, or naps while another process is about to free some.  If
+ * no memory comes for LSM_MEMORY_WAIT_MS, the writer gets an ERROR.
  */
 static void
 lsm_write_make_room(LsmTree *tree, LsmWriteState *state)

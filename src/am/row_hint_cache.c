@@ -1,28 +1,32 @@
 /*-------------------------------------------------------------------------
  *
  * row_hint_cache.c
- *	  The newest rows of keys that are updated over and over, and which of the older ones
- *	  are dead.
+ *	  The newest rows of keys that are updated over and over, and which of the
+ *	  older ones are dead.
  *
- * Whoever updates a row and leaves its unique key as it is notes here which row has
- * the key now.  A lookup of the key begins with that row: of the many versions that a hot row leaves
- * behind until they are forgotten, it is the one that is wanted, and it is found without a walk over
- * the entries of the others, in memtables and files.
+ * Whoever updates a row and leaves its unique key as it is notes here which
+ * row has the key now.  A lookup of the key begins with that row: of the many
+ * versions that a hot row leaves behind until they are forgotten, it is the
+ * one that is wanted, and it is found without a walk over the entries of the
+ * others, in memtables and files.
  *
- * What is noted is a hint as to who is newest, but exact as to who has the key: a slot
- * holds keyspace id and key in full, and rows of lsm tables keep their keys and TIDs for ever.
- * Whether the row is to be seen is for the snapshot to say; if it is not, or
- * if nothing is noted, the index is looked at.  Two rows are kept, since
- * while a transaction runs, only it sees the newest one.
+ * What is noted is a hint as to who is newest, but exact as to who has the
+ * key: a slot holds keyspace id and key in full, and rows of lsm tables keep
+ * their keys and TIDs for ever. Whether the row is to be seen is for the
+ * snapshot to say; if it is not, or if nothing is noted, the index is looked
+ * at.  Two rows are kept, since while a transaction runs, only it sees the
+ * newest one.
  *
- * Exact, too, is which rows are dead.  The slot says that `newest` was made by an update
- * of `before`, so that the xmin of the one is the xmax of the other.  Who updates
- * `newest` has found that xmin committed: `before` is deleted for good, and dead to everyone once the
- * xid precedes all horizons.  Then its entry is forgotten, without a walk that would have to look it up.
- * (If the xmin is one's own, that may still be undone, and nothing is known about `before`.)
+ * Exact, too, is which rows are dead.  The slot says that `newest` was made by
+ * an update of `before`, so that the xmin of the one is the xmax of the other.
+ * Who updates `newest` has found that xmin committed: `before` is deleted for
+ * good, and dead to everyone once the xid precedes all horizons.  Then its
+ * entry is forgotten, without a walk that would have to look it up. (If the
+ * xmin is one's own, that may still be undone, and nothing is known about
+ * `before`.)
  *
- * Locking: none.  A slot has a version number, odd while it is written; who finds it
- * odd, or changed after reading, goes without.
+ * Locking: none.  A slot has a version number, odd while it is written; who
+ * finds it odd, or changed after reading, goes without.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,8 +36,7 @@
 #include "storage/shmem.h"
 #include "utils/snapmgr.h"
 
-#include "tree/control/control.h"
-#include "tree/row_hint_cache.h"
+#include "am/row_notes.h"
 
 #define NEWEST_SLOTS		4096
 #define NEWEST_KEY_BYTES	32	/* longer keys are not noted */
@@ -77,9 +80,6 @@ lsm_row_hint_shmem_bytes(void)
 	return mul_size(NEWEST_SLOTS, sizeof(RowHintSlot));
 }
 
-/*
- * Create or attach.  REQUIRES: AddinShmemInitLock held.
- */
 void
 lsm_row_hint_shmem_init(void)
 {
@@ -97,13 +97,13 @@ lsm_row_hint_shmem_init(void)
 static inline RowHintSlot *
 slot_of(const LsmTree *tree, LsmDigest digest)
 {
-	return &slots[(digest ^ tree->keyspace_id) % NEWEST_SLOTS];
+	return &slots[(digest ^ lsm_tree_keyspace(tree)) % NEWEST_SLOTS];
 }
 
 static inline bool
 rows_are_for(const RowHintRows *rows, const LsmTree *tree, LsmSlice key)
 {
-	return rows->keyspace_id == tree->keyspace_id && rows->key_bytes == key.len &&
+	return rows->keyspace_id == lsm_tree_keyspace(tree) && rows->key_bytes == key.len &&
 		memcmp(rows->key, key.data, key.len) == 0;
 }
 
@@ -165,7 +165,7 @@ lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced
 		return 0;
 	if (!rows_are_for(&rows, tree, key))
 	{
-		rows.keyspace_id = tree->keyspace_id;
+		rows.keyspace_id = lsm_tree_keyspace(tree);
 		rows.key_bytes = (uint16) key.len;
 		memcpy(rows.key, key.data, key.len);
 		rows.ndead = 0;
@@ -189,7 +189,9 @@ lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced
 bool
 lsm_row_hint_worth(LsmTree *tree)
 {
-	return tree->row_hint_misses < MISSES_IN_VAIN || ++tree->row_hint_misses % ASK_AGAIN == 0;
+	int		   *misses = lsm_tree_hint_misses(tree);
+
+	return *misses < MISSES_IN_VAIN || ++*misses % ASK_AGAIN == 0;
 }
 
 int
@@ -197,6 +199,7 @@ lsm_row_hint_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_
 {
 	RowHintSlot *slot;
 	uint32		version;
+	int		   *misses = lsm_tree_hint_misses(tree);
 
 	if (probe->filter_key.len > NEWEST_KEY_BYTES)
 		return 0;
@@ -208,10 +211,10 @@ lsm_row_hint_get(LsmTree *tree, const LsmProbe *probe, ItemPointerData tids[LSM_
 	pg_read_barrier();
 	if (!rows_are_for(&slot->s.rows, tree, probe->filter_key))
 	{
-		tree->row_hint_misses = Min(tree->row_hint_misses + 1, MISSES_IN_VAIN);
+		*misses = Min(*misses + 1, MISSES_IN_VAIN);
 		return 0;
 	}
-	tree->row_hint_misses = 0;
+	*misses = 0;
 	tids[0] = slot->s.rows.newest;
 	tids[1] = slot->s.rows.before;
 	pg_read_barrier();

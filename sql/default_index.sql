@@ -1,0 +1,61 @@
+-- lsm.default_index: CREATE INDEX without USING on lsm tables
+CREATE TABLE di (a int, b text, c text COLLATE "C", d jsonb, e int[]) USING lsm;
+CREATE TABLE di_heap (a int) USING heap;
+INSERT INTO di SELECT g, 'b' || g, 'c' || g, '{}', '{1}' FROM generate_series(1, 100) g;
+
+-- by default a btree
+CREATE INDEX di_btree ON di (a);
+SET lsm.default_index = lsm;
+CREATE INDEX di_plain ON di (a);
+CREATE UNIQUE INDEX di_unique ON di (a DESC NULLS LAST) INCLUDE (b) WHERE a > 0;
+CREATE INDEX di_expression ON di ((a % 10), c);
+CREATE INDEX CONCURRENTLY di_concurrent ON di (c);
+CREATE INDEX IF NOT EXISTS di_plain ON di (a);
+-- what the user asked for, however it is written
+CREATE INDEX di_using ON di USING btree (a);
+CREATE INDEX di_comment ON di /* USING ( */ uSiNg -- (
+	hash (a);
+CREATE INDEX "di using (" ON di (a);
+PREPARE gone AS SELECT 1; CREATE INDEX di_second ON di (a); CREATE INDEX di_third ON di USING btree (a);
+DO $$ BEGIN CREATE INDEX di_do ON di (a); EXECUTE 'CREATE INDEX di_execute ON di (a)'; END $$;
+CREATE FUNCTION di_function() RETURNS void LANGUAGE sql AS
+	'CREATE INDEX di_sql1 ON di USING btree (a); CREATE INDEX di_sql2 ON di (a)';
+SELECT di_function();
+-- what lsm_index could not serve in order stays btree
+CREATE INDEX di_array ON di (e);
+CREATE INDEX di_opclass ON di (b text_pattern_ops);
+CREATE INDEX di_fastupdate ON di (a) WITH (deduplicate_items = off);
+-- parts of other statements, other tables
+CREATE TABLE di_like (LIKE di INCLUDING INDEXES) USING lsm;
+CREATE SCHEMA di_schema CREATE TABLE s (a int) CREATE INDEX s_a ON s (a);
+CREATE INDEX di_heap_a ON di_heap (a);
+CREATE TABLE di_parent (a int) PARTITION BY RANGE (a);
+CREATE INDEX di_parent_a ON di_parent (a);
+-- errors are core's
+CREATE INDEX ON di (nosuch);
+CREATE INDEX ON di_nosuch (a);
+CREATE INDEX ON di ((sum(a)));
+CREATE INDEX ON di ((nosuch(a)));
+CREATE ROLE regress_di;
+SET ROLE regress_di;
+CREATE INDEX ON di (a);
+RESET ROLE;
+DROP ROLE regress_di;
+
+SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+WHERE c.relkind IN ('i', 'I') AND (c.relname ~ '^di' OR c.relname = 's_a') AND c.relname !~ '^di_like'
+ORDER BY c.relname COLLATE "C";
+SELECT count(*) FILTER (WHERE amname = 'lsm_index') > 5 AS kept FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+WHERE c.relname ~ '^di_like.*idx';
+
+-- it is used, and a dump says what it is
+SET enable_seqscan = off;
+SELECT b FROM di WHERE a % 10 = 3 AND c = 'c3';
+SELECT pg_get_indexdef('di_plain'::regclass);
+RESET lsm.default_index;
+CREATE INDEX di_again ON di (a);
+SELECT amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.relname = 'di_again';
+RESET enable_seqscan;
+DROP TABLE di, di_heap, di_like, di_parent;
+DROP SCHEMA di_schema CASCADE;
+DROP FUNCTION di_function;

@@ -1,0 +1,163 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_notes.h
+ *	  What a table and its indexes tell each other about rows.
+ *
+ * PostgreSQL calls a table and its indexes one after the other, for one row,
+ * and hands nothing through but the TID.  What the table has found out would
+ * have to be looked up again: here it is noted.  Each note has an owner, whose
+ * end is the note's, and the questions name the row, so that no note is taken
+ * for another row's.  All of them are hints: without them things take longer.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_ROW_NOTES_H
+#define LSM_ROW_NOTES_H
+
+#include "access/relscan.h"
+#include "executor/tuptable.h"
+
+#include "tree/tree.h"
+
+/* ---- updates that keep their keys (row_notes.c) ---- */
+
+/* The old version of an update */
+typedef struct LsmReplaced
+{
+	ItemPointerData tid;
+	TransactionId xmin;			/* committed; invalid: frozen, or ours */
+	bool		often;			/* the row is one that is updated often */
+} LsmReplaced;
+
+/*
+ * The table's word: the row that this backend wrote last.  With `replaced`, it
+ * is a new version with the same values, bit by bit, in all columns of unique
+ * keys (INDEX_ATTR_BITMAP_KEY); NULL: it is none such.  The transaction owns
+ * the note.
+ */
+extern void lsm_notes_set_replaced(Relation table, const ItemPointerData *tid,
+								   const LsmReplaced *replaced);
+
+/*
+ * The index's question: which version has this new row replaced?  NULL: it is
+ * not the row that was written last, or has other keys.  The answer is good
+ * until the table writes the next row.
+ */
+extern const LsmReplaced *lsm_notes_get_replaced(Relation table, const ItemPointerData *tid);
+
+/* ---- rows written together (row_notes.c) ---- */
+
+/*
+ * Rows that were given to the table together and whose index entries come
+ * next, one by one, in the same order: indexes may write them together with
+ * the first.  Who inserts rows like that, as COPY does, keeps the group in its
+ * frame and says when it begins and ends; groups nest, and the innermost
+ * counts.  The slots are the inserter's, and good until the last of these
+ * entries has been inserted.
+ */
+typedef struct LsmRowGroup
+{
+	struct LsmRowGroup *outer;
+	bool		together;		/* else the entries come one by one */
+	RelFileLocator table;
+	CommandId	cid;
+	int			n;				/* 0: none written yet */
+	ItemPointerData first;
+	TupleTableSlot **slots;		/* COPY clears each when its index entries
+								 * have been inserted */
+} LsmRowGroup;
+
+/* Must be paired, also on errors (PG_FINALLY). */
+extern void lsm_row_group_begin(LsmRowGroup *group, bool together);
+extern void lsm_row_group_end(LsmRowGroup *group);
+
+/* The table's word: it has written these rows, whose slots have their TIDs. */
+extern void lsm_row_group_set(Relation table, TupleTableSlot **slots, int n, CommandId cid);
+
+/* The index's question: the group that begins with this row, or NULL. */
+extern const LsmRowGroup *lsm_row_group_get(Relation table, const ItemPointerData *tid);
+
+/* ---- rows fetched for an index scan ---- */
+
+/*
+ * What an lsm table's IndexFetchTableData begins with.  `seen`: the scan that
+ * owns it has fetched the row of seen_tid last, and has found it visible.
+ */
+typedef struct LsmRowFetch
+{
+	IndexFetchTableData base;
+	ItemPointerData seen_tid;
+	bool		seen;
+} LsmRowFetch;
+
+/*
+ * The scan's questions to its fetch.  REQUIRES: that is of an lsm table, or
+ * NULL.
+ */
+static inline void
+lsm_row_fetch_forget(IndexFetchTableData *fetch)
+{
+	if (fetch != NULL)
+		((LsmRowFetch *) fetch)->seen = false;
+}
+
+static inline bool
+lsm_row_was_seen(IndexFetchTableData *fetch, ItemPointer tid)
+{
+	LsmRowFetch *rows = (LsmRowFetch *) fetch;
+
+	return rows != NULL && rows->seen && ItemPointerEquals(&rows->seen_tid, tid);
+}
+
+/* ---- dead rows (am.c) ---- */
+
+/* A row that is dead to everyone, and who deleted it */
+typedef struct LsmDeadRow
+{
+	ItemPointerData tid;
+	TransactionId xid;
+} LsmDeadRow;
+
+/* Take these rows out of the table's memtables. */
+extern void lsm_table_prune(Relation table, const LsmDeadRow *dead, int n);
+
+/* What indexes ask of src/table, which knows how; once, when loaded. */
+typedef struct LsmTableOps
+{
+	void		(*prune) (Relation table, const LsmDeadRow *dead, int n);
+} LsmTableOps;
+
+extern void lsm_table_register(const LsmTableOps *ops);
+
+/* ---- newest rows of keys that are updated often (row_hint_cache.c) ---- */
+
+#define LSM_NEWEST_ROWS		2
+#define LSM_NEWEST_DEAD		4
+
+/*
+ * An update of `replaced` has made this row, which has the same key (columns
+ * of a unique index, no NULLs).  Returns how many of the key's older rows are
+ * known to be dead to everyone: their entries may be pruned.  They are
+ * reported once.  REQUIRES: an lsm table; the entries of both rows have been
+ * or will be written to the index.
+ */
+extern int	lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key,
+							  const LsmReplaced *replaced, const ItemPointerData *tid,
+							  LsmDeadRow dead[LSM_NEWEST_DEAD]);
+
+/*
+ * TIDs of rows that have the probe's key, newest first; 0: none is known.
+ * They may be visible to no one, and there may be others.
+ */
+extern int	lsm_row_hint_get(LsmTree *tree, const LsmProbe *probe,
+							 ItemPointerData tids[LSM_NEWEST_ROWS]);
+
+/* Is it worth asking, before each lookup? */
+extern bool lsm_row_hint_worth(LsmTree *tree);
+
+extern Size lsm_row_hint_shmem_bytes(void);
+
+/* REQUIRES: AddinShmemInitLock held. */
+extern void lsm_row_hint_shmem_init(void);
+
+#endif							/* LSM_ROW_NOTES_H */

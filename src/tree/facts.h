@@ -1,0 +1,202 @@
+/*-------------------------------------------------------------------------
+ *
+ * facts.h
+ *	  Part of tree.h: what the planner and SQL functions ask a tree about
+ *	  itself, and its statistics.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_TREE_FACTS_H
+#define LSM_TREE_FACTS_H
+
+#include "tree/tree.h"
+
+/* ---- facts (for SQL functions, planner) ---- */
+
+typedef struct LsmFileInfo
+{
+	int			level;
+	uint64		run;
+	uint64		number;
+	uint64		entries;
+	uint64		file_bytes;
+	uint64		filter_bytes;
+	int			filter_scheme;
+	TransactionId min_xid;
+	LsmSlice	smallest;
+	LsmSlice	largest;
+} LsmFileInfo;
+
+/* Files of the current version, newest level first; palloc'd copy. */
+extern LsmFileInfo *lsm_tree_files(LsmTree *tree, int *nfiles);
+
+/*
+ * One segment of a file with an elastic filter; files of other schemes have
+ * none.  What the units cost and gain is in shared memory, the same for all
+ * sessions.
+ */
+typedef struct LsmSegmentInfo
+{
+	uint64		file;			/* number, as in LsmFileInfo */
+	int			level;
+	uint32		segment;		/* 0-based, in key order */
+	uint64		keys;			/* distinct filter keys */
+	int			units;			/* in the filter file */
+	int			units_on;		/* in memory and asked; 0 also if not tracked */
+	bool		tracked;		/* it has state in shared memory; false: no
+								 * session has used the file since the start,
+								 * or there is no room (lsm.elastic_memory) */
+	double		accesses;		/* its hotness f: how often it was asked for a
+								 * key, older accesses counting less and less */
+	double		bits_per_key;	/* of the units that are on */
+	double		expected_fpr;	/* of the units that are on; 1 with none */
+	double		measured_fpr;	/* the same, as far as accesses have shown it:
+								 * what the policy reckons with; if there were
+								 * any */
+} LsmSegmentInfo;
+
+/* Segments of the current version, in the order of lsm_tree_files(); palloc'd.
+ * (elastic_facts.c) */
+extern LsmSegmentInfo *lsm_tree_segments(LsmTree *tree, int *nsegments);
+
+/* Elastic filters of all trees together. */
+typedef struct LsmElasticStats
+{
+	uint64		budget_bytes;	/* lsm.elastic_memory, as far as it is
+								 * reserved */
+	uint64		used_bytes;		/* units on */
+	uint64		taken_bytes;	/* these, and units that are coming or going */
+	uint64		reserved_bytes; /* at the start: what the budget can grow to */
+	uint64		state_bytes;	/* of segments, not part of the budget */
+	uint64		units_on;
+	uint64		units_wanted;
+	uint64		segments;		/* tracked */
+	uint64		accesses;		/* keys asked for that segments did not have */
+	uint64		promotions;
+	uint64		demotions;
+	uint64		loads;
+	double		extra_io;		/* sum of f_i * r_i, with the units wanted */
+} LsmElasticStats;
+
+extern void lsm_elastic_read_stats(LsmElasticStats *stats);
+
+typedef struct LsmTreeSize
+{
+	uint64		file_bytes;		/* .sst and .flt */
+	uint64		file_entries;
+	uint64		memtable_entries;
+	uint64		memtable_bytes;
+	uint64		levels;
+} LsmTreeSize;
+
+extern void lsm_tree_size(LsmTree *tree, LsmTreeSize *size);
+
+/* Smallest keys of the tree's files and sampled block boundaries are not needed
+ * by anyone yet; `lsm_verify` walks everything: */
+typedef void (*LsmProblem) (void *arg, const char *object, const char *problem);
+extern void lsm_tree_verify(LsmTree *tree, LsmProblem report, void *arg);
+
+extern uint64 lsm_tree_keyspace(const LsmTree *tree);
+
+/*
+ * A number that the handle keeps for row_hint_cache.c: lookups in a row for
+ * whose key no row was noted.
+ */
+extern int *lsm_tree_hint_misses(LsmTree *tree);
+
+/* ---- statistics ---- */
+
+typedef enum LsmCounter
+{
+	LSM_COUNT_LOOKUPS,
+	LSM_COUNT_DIGESTS,
+	LSM_COUNT_FILTER_PROBES,
+	LSM_COUNT_FILTER_NEGATIVES,
+	LSM_COUNT_FILTER_TRUE_POSITIVES,
+	LSM_COUNT_FILTER_FALSE_POSITIVES,
+	LSM_COUNT_UNIT_PROBES,
+	LSM_COUNT_BLOCKS_READ,
+	LSM_COUNT_MEMTABLE_HITS,
+	LSM_COUNT_FLUSHES,
+	LSM_COUNT_COMPACTIONS,
+	LSM_COUNT_BYTES_FLUSHED,
+	LSM_COUNT_BYTES_COMPACTED,
+	LSM_COUNT_STALL_US,
+	LSM_NCOUNTERS
+} LsmCounter;
+
+#define LSM_MAX_LEVELS		8	/* 0..7 */
+
+/* What became of the questions asked of filters. */
+typedef struct LsmFilterCounts
+{
+	uint64		negatives;		/* "no": the file was not read */
+	uint64		true_positives;
+	uint64		false_positives;	/* "maybe", and the file was read for
+									 * nothing */
+} LsmFilterCounts;
+
+static inline uint64
+lsm_filter_counts_probes(const LsmFilterCounts *counts)
+{
+	return counts->negatives + counts->true_positives + counts->false_positives;
+}
+
+/* Counts over all trees */
+typedef struct LsmTotals
+{
+	uint64		counters[LSM_NCOUNTERS];
+	LsmFilterCounts levels[LSM_MAX_LEVELS]; /* filters by level of their file */
+} LsmTotals;
+
+/* Add what this backend counted since the last call to shared memory: at
+ * statement end (executor hooks, utility hook, transaction end). */
+extern void lsm_counters_publish(void);
+
+/*
+ * Running totals of this backend and of the parallel workers that have worked
+ * for it (for EXPLAIN: take, run, take again, subtract).
+ */
+extern void lsm_counters_session(LsmTotals *totals);
+
+/* The filter of a file and what became of the questions asked of it. */
+typedef struct LsmFilterInfo
+{
+	int			level;
+	uint64		number;			/* of the file */
+	bool		known;			/* false: of a newer release, says "maybe" */
+	bool		current;		/* it is what the tree's settings ask for now */
+	uint32		scheme;
+	uint64		keys;			/* distinct filter keys; scheme none: entries */
+	uint64		filter_bytes;
+	double		bits_per_key;	/* as it came out */
+	double		expected_fpr;	/* elastic: with all units on */
+	LsmFilterCounts counts;		/* of all sessions since the start, the last
+								 * reset, or since the file had to take
+								 * another's place (filestats.c).  Scheme
+								 * none: reads */
+} LsmFilterInfo;
+
+/*
+ * In the order of lsm_tree_files(); palloc'd.  ERRORs naming a damaged filter.
+ */
+extern LsmFilterInfo *lsm_tree_filters(LsmTree *tree, int *nfilters);
+
+/* Published counts of the tree. */
+extern void lsm_tree_counters(LsmTree *tree, uint64 counters[LSM_NCOUNTERS]);
+
+/* What files written from now on get. */
+extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
+
+/* One row of pg_stat_lsm per tree known to shared memory; *iter starts at 0. */
+typedef struct LsmTreeStats
+{
+	Oid			dboid;
+	Oid			relfilenode;
+	Oid			spcoid;
+	uint64		counters[LSM_NCOUNTERS];
+} LsmTreeStats;
+extern bool lsm_stats_next(int *iter, LsmTreeStats *stats);
+extern void lsm_stats_reset(Oid dboid);
+
+#endif							/* LSM_TREE_FACTS_H */

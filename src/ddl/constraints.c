@@ -76,7 +76,7 @@ type_fits(Oid type, Oid collation, bool in_order)
 	opclass = GetDefaultOpClass(type, lsm_index_am_oid());
 	if (!OidIsValid(opclass) ||
 		!lsm_opclass_is_for_type(get_opclass_input_type(opclass), type) ||
-		(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
+		!lsm_opclass_takes_collation(opclass, collation))
 		return false;
 	return !in_order || lsm_opclass_is_ordered(opclass, collation);
 }

@@ -3,8 +3,9 @@
  * index_order.c
  *	  Which columns of an index have no order, and the NOTICE about it.
  *
- * The codes of text outside collation "C", and of enums, are canonical but not in
- * the order of the values: such a column of an lsm_index serves equality only.  Who
+ * The codes of text under collations of libc that do not compare bytes, and of
+ * enums, are canonical but not in the order of the values: such a column of an
+ * lsm_index serves equality only.  Who
  * asks for one with CREATE INDEX ... USING lsm is told so; it is the one statement
  * in which an access method is chosen by name.  Constraints are chosen by
  * lsm.constraint_index, REINDEX, ALTER TABLE and LIKE copy what was there.
@@ -145,13 +146,15 @@ notice(Relation index, List *columns)
 						   list_length(columns),
 						   names.data, RelationGetRelationName(index)),
 			 collatable ?
-			 errdetail("lsm_index keeps the order of strings with collation \"C\" only.  A scan of this "
-					   "index returns nothing in order, and is not limited by a range of such a column.") :
-			 errdetail("lsm_index keeps the order of strings with collation \"C\" only, and of enums not at "
-					   "all.  A scan of this index returns nothing in order, and is not limited by a range of such a column."),
+			 errdetail("lsm_index keeps the order of strings under collations of ICU and those that compare "
+					   "bytes, like \"C\".  A scan of this index returns nothing in order, and is not "
+					   "limited by a range of such a column.") :
+			 errdetail("lsm_index does not keep the order of enums, nor that of strings under collations of "
+					   "libc that do not compare bytes.  A scan of this index returns nothing in order, and "
+					   "is not limited by a range of such a column."),
 			 collatable ?
-			 errhint("Use a btree index for order or ranges, or COLLATE \"C\" here and in the queries.  "
-					 "For equality and LIKE, text_pattern_ops will do.") :
+			 errhint("Use a btree index for order or ranges, or a collation of ICU or COLLATE \"C\" here "
+					 "and in the queries.  For equality and LIKE, text_pattern_ops will do.") :
 			 errhint("Use a btree index if order or ranges are needed.")));
 }
 

@@ -300,7 +300,7 @@ SELECT * FROM check_type('interval', 'k', ARRAY[$$'0'$$, $$'1 month'$$, $$'30 da
 	ARRAY[$$'30 days'::interval$$, $$'0'::interval$$, $$'1 month 1 us'::interval$$, $$'-24 hours'::interval$$, $$'178000000 years'::interval$$]);
 SELECT * FROM check_order('k');
 
--- enums: equality by the index, ranges by the operator, no order
+-- enums: in the order of labels
 SELECT * FROM check_type('mood', 'k', ARRAY[$$'sad'$$, $$'meh'$$, $$'ok'$$, $$'happy'$$], ARRAY[$$'meh'::mood$$, $$'ok'::mood$$, $$'happy'::mood$$]);
 SELECT sorts('SELECT k FROM on_lsm ORDER BY k'), sorts('SELECT k FROM on_heap ORDER BY k');
 SELECT (SELECT array_agg(k) FROM (SELECT k FROM on_lsm ORDER BY k) s) = (SELECT array_agg(k) FROM (SELECT k FROM copy ORDER BY k) s) AS same_order;

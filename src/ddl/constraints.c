@@ -64,10 +64,10 @@ keys_may_be_lsm(Oid relid)
 
 /*
  * Does lsm_index have a default operator class for keys of this type, and, if
- * `in_order`, keep their order?
+ * `in_order`, keep their order?  `first`: as its first column.
  */
 static bool
-type_fits(Oid type, Oid collation, bool in_order)
+type_fits(Oid type, Oid collation, bool in_order, bool first)
 {
 	Oid			opclass;
 
@@ -78,7 +78,7 @@ type_fits(Oid type, Oid collation, bool in_order)
 		!lsm_opclass_is_for_type(get_opclass_input_type(opclass), type) ||
 		!lsm_opclass_takes_collation(opclass, collation))
 		return false;
-	return !in_order || lsm_opclass_is_ordered(opclass, collation);
+	return !in_order || lsm_opclass_is_ordered(opclass, collation, first);
 }
 
 static inline bool
@@ -88,7 +88,7 @@ new_keys_in_order(void)
 }
 
 static bool
-column_def_fits(ColumnDef *def)
+column_def_fits(ColumnDef *def, bool first)
 {
 	static const char *const serials[] = {
 		"smallserial", "serial2", "serial", "serial4", "bigserial", "serial8"
@@ -116,7 +116,7 @@ column_def_fits(ColumnDef *def)
 	ReleaseSysCache(typtup);
 	if (def->collClause != NULL)
 		collation = get_collation_oid(def->collClause->collname, true);
-	return type_fits(type, collation, new_keys_in_order());
+	return type_fits(type, collation, new_keys_in_order(), first);
 }
 
 /*
@@ -124,7 +124,8 @@ column_def_fits(ColumnDef *def)
  * same statement may add the column or change its type.
  */
 static bool
-column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
+column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order,
+			bool first)
 {
 	AttrNumber	attnum;
 	Oid			type;
@@ -140,10 +141,10 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 
 			if (cmd->subtype == AT_AddColumn &&
 				strcmp(castNode(ColumnDef, cmd->def)->colname, name) == 0)
-				return column_def_fits(castNode(ColumnDef, cmd->def));
+				return column_def_fits(castNode(ColumnDef, cmd->def), first);
 			if (cmd->subtype == AT_AlterColumnType &&
 				strcmp(cmd->name, name) == 0)
-				return column_def_fits(castNode(ColumnDef, cmd->def));
+				return column_def_fits(castNode(ColumnDef, cmd->def), first);
 		}
 	}
 
@@ -151,7 +152,7 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 	if (attnum <= 0)
 		return false;
 	get_atttypetypmodcoll(relid, attnum, &type, &typmod, &collation);
-	return type_fits(type, collation, in_order);
+	return type_fits(type, collation, in_order, first);
 }
 
 /* Storage parameters that are not lsm_index's */
@@ -201,14 +202,15 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 
 	if (column != NULL)
 	{
-		if (!column_def_fits(column))
+		if (!column_def_fits(column, true))
 			return;
 	}
 	else
 	{
 		foreach(lc, constraint->keys)
 		{
-			if (!column_fits(relid, strVal(lfirst(lc)), alter, new_keys_in_order()))
+			if (!column_fits(relid, strVal(lfirst(lc)), alter, new_keys_in_order(),
+							 foreach_current_index(lc) == 0))
 				return;
 		}
 	}
@@ -431,7 +433,7 @@ restore_key(const FormerKey *key)
 			continue;
 		for (int i = 0; i < u->nkeys; i++)
 			if (!column_fits(key->relid, get_attname(key->relid, u->keys[i], false), NULL,
-							 in_order))
+							 in_order, i == 0))
 				return;
 		(void) lsm_swap_index(index, LSM_INDEX_AM_NAME, key->options);
 	}
@@ -571,7 +573,8 @@ adjust_index_stmt(IndexStmt *stmt)
 		IndexElem  *elem = lfirst_node(IndexElem, lc);
 
 		if (elem->name == NULL || elem->opclass != NIL ||
-			!column_fits(relid, elem->name, NULL, new_keys_in_order()))
+			!column_fits(relid, elem->name, NULL, new_keys_in_order(),
+						 foreach_current_index(lc) == 0))
 			return;
 	}
 	stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);

@@ -4,7 +4,7 @@
  *	  Which columns of an index have no order, and the NOTICE about it.
  *
  * The codes of text under collations of libc that do not compare bytes, and of
- * enums, are canonical but not in the order of the values: such a column of an
+ * enums behind the first column, are canonical but not in the order of the values: such a column of an
  * lsm_index serves equality only.  Who
  * asks for one with CREATE INDEX ... USING lsm is told so; it is the one statement
  * in which an access method is chosen by name.  Constraints are chosen by
@@ -83,7 +83,7 @@ unordered_columns(Oid index)
 	collations = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
 															   Anum_pg_index_indcollation, &isnull));
 	for (int i = 0; i < ((Form_pg_index) GETSTRUCT(tuple))->indnkeyatts; i++)
-		if (!lsm_opclass_is_ordered(opclasses->values[i], collations->values[i]))
+		if (!lsm_opclass_is_ordered(opclasses->values[i], collations->values[i], i == 0))
 			result = lappend_int(result, i + 1);
 	ReleaseSysCache(tuple);
 	return result;
@@ -149,9 +149,9 @@ notice(Relation index, List *columns)
 			 errdetail("lsm_index keeps the order of strings under collations of ICU and those that compare "
 					   "bytes, like \"C\".  A scan of this index returns nothing in order, and is not "
 					   "limited by a range of such a column.") :
-			 errdetail("lsm_index does not keep the order of enums, nor that of strings under collations of "
-					   "libc that do not compare bytes.  A scan of this index returns nothing in order, and "
-					   "is not limited by a range of such a column."),
+			 errdetail("lsm_index keeps the order of enums in the first column of an index only, and not that "
+					   "of strings under collations of libc that do not compare bytes.  A scan of this index "
+					   "returns nothing in order, and is not limited by a range of such a column."),
 			 collatable ?
 			 errhint("Use a btree index for order or ranges, or a collation of ICU or COLLATE \"C\" here "
 					 "and in the queries.  For equality and LIKE, text_pattern_ops will do.") :

@@ -83,6 +83,9 @@ info_column_ordered(const IndexOptInfo *info, int column)
 												LSM_KEY_RULES_CURRENT);
 	Relation	index;
 
+	/* scans see to it (labels.c) */
+	if (column == 0 && lsm_column_type(type) == LSM_COLUMN_ENUM)
+		return true;
 	if (!ordered || info->hypothetical ||
 		lsm_column_is_ordered(type, collation, order_proc, LSM_KEY_RULES_BYTES))
 		return ordered;

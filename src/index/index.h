@@ -23,8 +23,10 @@
  * under a collation of libc that does not compare bytes (code = the bytes) and
  * enums (code = the OID, for the sort order may be rewritten by ALTER TYPE).
  * They serve equality; ranges over them are evaluated entry by entry with the
- * operator.  So is text under ICU's collations in an index that was built
- * before sort keys were used: the metapage says so (LsmKeyRules).
+ * operator.  But an index whose first column is an enum is walked label by
+ * label, in the order that they have when a scan begins (labels.c).
+ * Text under ICU's collations in an index that was built before sort keys were
+ * used serves equality, too: the metapage says so (LsmKeyRules).
  *
  * Locking: nothing in this room keeps a lock or pin between calls of the
  * access method; the tree's rules (tree.h) are obeyed within each call.
@@ -130,6 +132,7 @@ typedef struct LsmColumnSpec
 	struct pg_locale_struct *locale;	/* of sort keys */
 	bool		descending;
 	bool		nulls_first;
+	Oid			enum_type;		/* of an enum's column */
 	bool		ordered;		/* codes are in the operator class's order */
 	bool		returnable;		/* the code, or what the entry's value keeps,
 								 * gives back the very value */
@@ -158,8 +161,11 @@ extern LsmStrings lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc,
 								 uint32 rules);
 extern bool lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc,
 								  uint32 rules);
-/* The same by an operator class of ours, for an index that is built now */
-extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation);
+/*
+ * Do scans return an index in the order of this column, which is the first one
+ * or not, by an operator class of ours, if the index is built now?
+ */
+extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation, bool first);
 
 /* Can columns of this operator class have the collation? */
 extern bool lsm_opclass_takes_collation(Oid opclass, Oid collation);
@@ -365,6 +371,14 @@ typedef struct LsmColumnQuals
 	LsmOperatorQual *operators;
 } LsmColumnQuals;
 
+/* The labels of an enum, in its order, as of the beginning of a scan */
+typedef struct LsmLabels
+{
+	MemoryContext context;		/* of the scan */
+	int			n;				/* -1: not read yet */
+	Oid		   *oids;
+} LsmLabels;
+
 typedef struct LsmQuals
 {
 	bool		never;			/* contradictory: no entry matches */
@@ -373,6 +387,10 @@ typedef struct LsmQuals
 	int			nwalk;			/* leading columns lsm_quals_match must look
 								 * at */
 	LsmColumnQuals *columns;	/* the caller's, one per key column */
+	bool		by_labels;		/* points of the first column are in the order
+								 * of its enum, not of codes */
+	bool		all_labels;		/* ... and not what was asked for */
+	LsmLabels  *labels;			/* the caller's; NULL: order does not matter */
 } LsmQuals;
 
 /*
@@ -388,6 +406,17 @@ extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
  */
 extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
 							LsmSlice key);
+extern bool lsm_is_point(const LsmColumnQuals *column, LsmSlice code);
+extern bool lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec,
+							   LsmSlice code);
+
+/* ---- labels.c ---- */
+
+/*
+ * Make the first column's points, or all its labels if it has none, the points
+ * of a scan in the order of its enum.  False: none is left.
+ */
+extern bool lsm_quals_order_labels(LsmQuals *quals, const LsmKeySpec *spec);
 
 /* ---- multi_point.c ---- */
 

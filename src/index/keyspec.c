@@ -133,10 +133,14 @@ opclass_order_proc(Oid opclass)
 }
 
 bool
-lsm_opclass_is_ordered(Oid opclass, Oid collation)
+lsm_opclass_is_ordered(Oid opclass, Oid collation, bool first)
 {
-	return lsm_column_is_ordered(get_opclass_input_type(opclass), collation,
-								 opclass_order_proc(opclass), LSM_KEY_RULES_CURRENT);
+	Oid			type = get_opclass_input_type(opclass);
+
+	if (first && lsm_column_type(type) == LSM_COLUMN_ENUM)
+		return true;
+	return lsm_column_is_ordered(type, collation, opclass_order_proc(opclass),
+								 LSM_KEY_RULES_CURRENT);
 }
 
 /*
@@ -193,6 +197,8 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 	spec->nulls_first = (option & INDOPTION_NULLS_FIRST) != 0;
 	spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
 	spec->locale = NULL;
+	spec->enum_type = spec->type == LSM_COLUMN_ENUM ?
+		TupleDescAttr(RelationGetDescr(index), column)->atttypid : InvalidOid;
 	if (spec->strings != LSM_STRINGS_BYTES)
 	{
 		rules = lsm_index_rules(index);

@@ -45,6 +45,7 @@ typedef struct LsmScan
 	bool		prepared;		/* quals are up to date */
 	bool		prepared_once;
 	LsmQuals	quals;
+	LsmLabels	labels;
 
 	ScanPosition position;
 	ScanPosition mark;

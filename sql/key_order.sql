@@ -1,5 +1,5 @@
 -- Which index serves a key whose order lsm_index cannot keep, and what CREATE INDEX ... USING lsm says of one.
--- The database's collation is not "C".
+-- The database's collation is not "C", but compares bytes, too.
 SHOW lsm.constraint_index;
 CREATE VIEW key_order AS
 SELECT t.relname AS "table", c.relname AS index, a.amname, c.reloptions

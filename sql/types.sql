@@ -167,7 +167,7 @@ CREATE TABLE l (p point, j jsonb, a int[], t text) USING lsm;
 CREATE INDEX ON l USING lsm (p);
 CREATE INDEX ON l USING lsm (j);
 CREATE COLLATION nd (provider = icu, locale = 'und', deterministic = false);
-CREATE INDEX ON l USING lsm (t COLLATE nd);
+CREATE INDEX ON l USING lsm (t COLLATE nd text_pattern_ops);
 DROP TABLE l;
 DROP FUNCTION check_type(text, text[], text[], text);
 DROP COLLATION nd;

@@ -89,7 +89,12 @@ lsm_page_is_verified(Page page, BlockNumber block, Oid dboid)
 #endif
 }
 
-/* Does the collation, a valid one, compare bytes? */
+/* Sort keys of strings come from pg_strnxfrm(). */
+#if PG_VERSION_NUM >= 160000
+#define LSM_HAVE_STRNXFRM
+#endif
+
+/* Is the collation, a valid one, "C"? */
 #if PG_VERSION_NUM >= 180000
 #define lsm_collation_is_c(collation) \
 	(pg_newlocale_from_collation(collation)->collate_is_c)

@@ -49,9 +49,9 @@ extern List *lsm_other_options(List *options);
 
 /*
  * Does lsm_index have a default operator class for keys of this type, and, if
- * `in_order`, keep their order?
+ * `in_order`, keep their order?  `first`: as its first column.
  */
-extern bool lsm_type_fits(Oid type, Oid collation, bool in_order);
+extern bool lsm_type_fits(Oid type, Oid collation, bool in_order, bool first);
 
 /* ---- default_index.c ---- */
 

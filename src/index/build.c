@@ -115,7 +115,7 @@ build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 }
 
 static void
-report_duplicate(BuildState *state, LsmSlice columns)
+report_duplicate(BuildState *state, LsmSlice columns, LsmSlice value)
 {
 	LsmKeySpec *spec = state->spec;
 	Datum		values[INDEX_MAX_KEYS] = {0};
@@ -126,10 +126,12 @@ report_duplicate(BuildState *state, LsmSlice columns)
 	{
 		LsmSlice	code = {columns.data, lsm_code_length(&spec->columns[i], columns)};
 
-		values[i] = lsm_decode_column(&spec->columns[i], code, &isnull[i]);
+		if (spec->columns[i].strings != LSM_STRINGS_KEY)
+			values[i] = lsm_decode_column(&spec->columns[i], code, &isnull[i]);
 		columns.data += code.len;
 		columns.len -= code.len;
 	}
+	lsm_deform_value(spec, value, values, isnull);
 	key_desc = BuildIndexValueDescription(state->index, values, isnull);
 	ereport(ERROR,
 			(errcode(ERRCODE_UNIQUE_VIOLATION),
@@ -172,7 +174,8 @@ write_entries(BuildState *state, LsmTree *tree)
 		if (state->unique && trailer[0] == ITEM_ALIVE)
 		{
 			if (lsm_slice_compare(columns, lsm_slice(last_alive.data, last_alive.len)) == 0)
-				report_duplicate(state, columns);
+				report_duplicate(state, columns,
+								 lsm_slice(data + key_bytes, len - key_bytes));
 			resetStringInfo(&last_alive);
 			appendBinaryStringInfo(&last_alive, columns.data, columns.len);
 		}
@@ -203,13 +206,15 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 	BuildState	state = {.table = table, .index = index};
 	LsmTree    *tree;
 	Oid			less = lookup_type_cache(BYTEAOID, TYPECACHE_LT_OPR)->lt_opr;
+	LsmKeyRules rules;
 
 	lsm_check_operator_classes(index);
 	lsm_check_collations(index);
+	lsm_index_new_rules(index, &rules);
+	lsm_tree_create(index->rd_locator, index->rd_backend, RelationGetRelid(index),
+					index->rd_rel->relpersistence, LSM_KIND_INDEX, &rules);
 	state.spec = lsm_key_spec(index);
 	state.unique = info->ii_Unique;
-	lsm_tree_create(index->rd_locator, index->rd_backend, RelationGetRelid(index),
-					index->rd_rel->relpersistence, LSM_KIND_INDEX);
 	tree = lsm_index_open_tree(index);
 
 	state.context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index build",
@@ -239,5 +244,8 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 void
 lsm_index_build_empty(Relation index)
 {
-	lsm_tree_create_init_fork(index->rd_locator, LSM_KIND_INDEX);
+	LsmKeyRules rules;
+
+	lsm_index_new_rules(index, &rules);
+	lsm_tree_create_init_fork(index->rd_locator, LSM_KIND_INDEX, &rules);
 }

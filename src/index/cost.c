@@ -70,14 +70,30 @@
  * get_relation_info_hook
  * ====================================================================== */
 
+/*
+ * Which rules the keys of the index were made by makes a difference for columns
+ * that current ones order otherwise than the oldest.
+ */
 static bool
 info_column_ordered(const IndexOptInfo *info, int column)
 {
-	return lsm_column_is_ordered(info->opcintype[column],
-								 info->indexcollations[column],
-								 get_opfamily_proc(info->opfamily[column],
-												   info->opcintype[column],
-												   info->opcintype[column], 1));
+	Oid			type = info->opcintype[column];
+	Oid			collation = info->indexcollations[column];
+	Oid			order_proc = get_opfamily_proc(info->opfamily[column], type, type, 1);
+	bool		ordered = lsm_column_is_ordered(type, collation, order_proc,
+												LSM_KEY_RULES_CURRENT);
+	Relation	index;
+
+	/* scans see to it (labels.c) */
+	if (column == 0 && lsm_column_type(type) == LSM_COLUMN_ENUM)
+		return true;
+	if (!ordered || info->hypothetical ||
+		lsm_column_is_ordered(type, collation, order_proc, LSM_KEY_RULES_BYTES))
+		return ordered;
+	index = index_open(info->indexoid, NoLock);
+	ordered = lsm_column_is_ordered(type, collation, order_proc, lsm_index_rules(index));
+	index_close(index, NoLock);
+	return ordered;
 }
 
 typedef struct FamilyMirror

@@ -12,7 +12,9 @@
  *	floats					IEEE bits; negative: inverted, else sign bit set; NaN: all
  *							ones, the greatest; -0 as 0
  *	strings, bytea			bytes with 00 escaped as 00 FF, then 00 01; bpchar
- *							without trailing blanks, name up to its end
+ *							without trailing blanks, name up to its end;
+ *							under ICU's collations the sort key in the same
+ *							manner, before them or instead (LsmStrings)
  *	timetz					UTC time, then zone
  *	interval				the 128-bit number of microseconds it is compared by
  *	enum					OID
@@ -253,24 +255,43 @@ put_string(StringInfo out, const char *data, int len)
 }
 
 static void
-put_varlena(StringInfo out, LsmColumnType type, Datum value)
+put_text(StringInfo out, const LsmColumnSpec *spec, const char *data, int len)
+{
+	if (spec->strings != LSM_STRINGS_BYTES)
+		lsm_collation_put_sort_key(spec->locale, data, len, out, put_string);
+	if (spec->strings != LSM_STRINGS_KEY)
+		put_string(out, data, len);
+}
+
+static void
+put_varlena(StringInfo out, const LsmColumnSpec *spec, Datum value)
 {
 	struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
 	const char *data = VARDATA_ANY(v);
 	int			len = VARSIZE_ANY_EXHDR(v);
 
-	if (type == LSM_COLUMN_BPCHAR)
+	if (spec->type == LSM_COLUMN_BPCHAR)
 		len = bpchartruelen(unconstify(char *, data), len);
-	put_string(out, data, len);
+	put_text(out, spec, data, len);
 	if ((Pointer) v != DatumGetPointer(value))
 		pfree(v);
 }
 
+/* How many strings a value part consists of; 0: it is another kind of value. */
+static inline int
+code_strings(const LsmColumnSpec *spec)
+{
+	if (spec->type == LSM_COLUMN_NUMERIC)
+		return 0;
+	return spec->strings == LSM_STRINGS_KEY_AND_BYTES ? 2 : 1;
+}
+
 /*
- * Length of the string's value part, terminator included; 0: it does not end.
+ * Length of a value part of so many strings, terminators included; 0: it does
+ * not end.
  */
 static uint32
-string_code_length(const uint8 *bytes, uint32 len, uint8 mask)
+string_code_length(const uint8 *bytes, uint32 len, uint8 mask, int nstrings)
 {
 	uint32		i = 0;
 
@@ -282,8 +303,11 @@ string_code_length(const uint8 *bytes, uint32 len, uint8 mask)
 			return 0;
 		i = escape + 2 - bytes;
 		if ((escape[1] ^ mask) == LSM_STRING_END)
-			return i;
-		if ((escape[1] ^ mask) != LSM_STRING_ESCAPED_ZERO)
+		{
+			if (--nstrings == 0)
+				return i;
+		}
+		else if ((escape[1] ^ mask) != LSM_STRING_ESCAPED_ZERO)
 			lsm_code_corrupt();
 	}
 }
@@ -326,9 +350,9 @@ get_varlena(const uint8 *bytes, uint32 len)
  * ====================================================================== */
 
 static void
-put_value(LsmColumnType type, Datum value, StringInfo out)
+put_value(const LsmColumnSpec *spec, Datum value, StringInfo out)
 {
-	switch (type)
+	switch (spec->type)
 	{
 		case LSM_COLUMN_BOOL:
 			appendStringInfoCharMacro(out, DatumGetBool(value) ? 1 : 0);
@@ -365,11 +389,11 @@ put_value(LsmColumnType type, Datum value, StringInfo out)
 		case LSM_COLUMN_TEXT:
 		case LSM_COLUMN_BPCHAR:
 		case LSM_COLUMN_BYTEA:
-			put_varlena(out, type, value);
+			put_varlena(out, spec, value);
 			break;
 		case LSM_COLUMN_NAME:
-			put_string(out, NameStr(*DatumGetName(value)),
-					   strnlen(NameStr(*DatumGetName(value)), NAMEDATALEN));
+			put_text(out, spec, NameStr(*DatumGetName(value)),
+					 strnlen(NameStr(*DatumGetName(value)), NAMEDATALEN));
 			break;
 		case LSM_COLUMN_UUID:
 			appendBinaryStringInfo(out, (char *) DatumGetUUIDP(value)->data, UUID_LEN);
@@ -400,10 +424,30 @@ put_value(LsmColumnType type, Datum value, StringInfo out)
 	}
 }
 
-static Datum
-get_value(LsmColumnType type, const uint8 *bytes, uint32 len)
+/* Where the string itself begins, behind its sort key */
+static uint32
+string_start(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
-	switch (type)
+	uint32		start;
+
+	if (spec->strings == LSM_STRINGS_BYTES)
+		return 0;
+	if (spec->strings == LSM_STRINGS_KEY)
+		elog(ERROR, "the code of a string under a nondeterministic collation cannot be decoded");
+	start = string_code_length(bytes, len, 0, 1);
+	if (start == 0)
+		lsm_code_corrupt();
+	return start;
+}
+
+static Datum
+get_value(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	uint32		start = string_start(spec, bytes, len);
+
+	bytes += start;
+	len -= start;
+	switch (spec->type)
 	{
 		case LSM_COLUMN_BOOL:
 			return BoolGetDatum(bytes[0] != 0);
@@ -488,7 +532,7 @@ lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 	}
 	appendStringInfoCharMacro(out, LSM_CODE_NOT_NULL);
 	start = out->len;
-	put_value(spec->type, value, out);
+	put_value(spec, value, out);
 	Assert(value_bytes[spec->type] == 0 || out->len - start == value_bytes[spec->type]);
 	if (unlikely(out->len - start > LSM_CODE_PLAIN_BYTES))
 		lsm_pack_code(out, start);
@@ -498,21 +542,21 @@ lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 
 /* Length of a value part of a type with values of any length. */
 static uint32
-value_part_length(LsmColumnType type, const uint8 *bytes, uint32 len, uint8 mask)
+value_part_length(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len, uint8 mask)
 {
-	bool		is_numeric = type == LSM_COLUMN_NUMERIC;
+	int			nstrings = code_strings(spec);
 	uint32		plain = Min(len, LSM_CODE_PLAIN_BYTES);
 	uint32		found;
 	StringInfoData raw;
 
-	found = is_numeric ? lsm_numeric_code_length(bytes, plain, mask) :
-		string_code_length(bytes, plain, mask);
+	found = nstrings == 0 ? lsm_numeric_code_length(bytes, plain, mask) :
+		string_code_length(bytes, plain, mask, nstrings);
 	if (likely(found > 0))
 		return found;
 	if (len == plain)
 		lsm_code_corrupt();
 	initStringInfo(&raw);
-	found = lsm_unpack_code(bytes, len, mask, is_numeric, &raw);
+	found = lsm_unpack_code(bytes, len, mask, nstrings, &raw);
 	pfree(raw.data);
 	return found;
 }
@@ -533,7 +577,7 @@ lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 	}
 	len = value_bytes[spec->type];
 	if (len == 0)
-		len = value_part_length(spec->type, bytes + 1, rest.len - 1,
+		len = value_part_length(spec, bytes + 1, rest.len - 1,
 								spec->descending ? 0xFF : 0);
 	if (1 + len > rest.len)
 		lsm_code_corrupt();
@@ -553,13 +597,13 @@ decode_transformed(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 	initStringInfo(&raw);
 	if (len > LSM_CODE_PLAIN_BYTES)
 		(void) lsm_unpack_code(bytes, len, spec->descending ? 0xFF : 0,
-							   spec->type == LSM_COLUMN_NUMERIC, &raw);
+							   code_strings(spec), &raw);
 	else
 	{
 		appendBinaryStringInfo(&raw, (const char *) bytes, len);
 		invert(raw.data, raw.len);
 	}
-	value = get_value(spec->type, (const uint8 *) raw.data, raw.len);
+	value = get_value(spec, (const uint8 *) raw.data, raw.len);
 	pfree(raw.data);
 	return value;
 }
@@ -573,7 +617,7 @@ lsm_decode_column(const LsmColumnSpec *spec, LsmSlice code, bool *isnull)
 		return (Datum) 0;
 	if (spec->descending || code.len - 1 > LSM_CODE_PLAIN_BYTES)
 		return decode_transformed(spec, (const uint8 *) code.data + 1, code.len - 1);
-	return get_value(spec->type, (const uint8 *) code.data + 1, code.len - 1);
+	return get_value(spec, (const uint8 *) code.data + 1, code.len - 1);
 }
 
 void

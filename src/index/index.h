@@ -15,10 +15,18 @@
  * is canonical: values that the operator class calls equal have the same
  * code, or filters, which are built over the codes, would lose rows.
  *
+ * Text under a collation of ICU is ordered by ICU's sort keys.  What is equal to
+ * a nondeterministic one has one sort key; there the entry's value keeps the
+ * string itself.
+ *
  * Two kinds of columns are canonical but not ordered by their codes: text
- * under a collation that is not "C" (code = the bytes) and enums (code = the
- * OID, for the sort order may be rewritten by ALTER TYPE).  They serve
- * equality; ranges over them are evaluated entry by entry with the operator.
+ * under a collation of libc that does not compare bytes (code = the bytes) and
+ * enums (code = the OID, for the sort order may be rewritten by ALTER TYPE).
+ * They serve equality; ranges over them are evaluated entry by entry with the
+ * operator.  But an index whose first column is an enum is walked label by
+ * label, in the order that they have when a scan begins (labels.c).
+ * Text under ICU's collations in an index that was built before sort keys were
+ * used serves equality, too: the metapage says so (LsmKeyRules).
  *
  * Locking: nothing in this room keeps a lock or pin between calls of the
  * access method; the tree's rules (tree.h) are obeyed within each call.
@@ -97,13 +105,38 @@ typedef enum LsmColumnType
 	LSM_COLUMN_ENUM
 } LsmColumnType;
 
+/*
+ * What the code of a string is made of.  Strings of all types have one code
+ * under one collation.
+ */
+typedef enum LsmStrings
+{
+	LSM_STRINGS_BYTES,			/* the bytes */
+	LSM_STRINGS_KEY_AND_BYTES,	/* ICU's sort key, and the bytes for ties */
+	LSM_STRINGS_KEY				/* ICU's sort key alone: the collation is
+								 * nondeterministic; the entry's value keeps
+								 * the string */
+} LsmStrings;
+
+/*
+ * Rules by which keys are made, LsmKeyRules.version.  On disk.  0: codes of
+ * strings are their bytes under all collations.
+ */
+#define LSM_KEY_RULES_BYTES		0
+#define LSM_KEY_RULES_COLLATED	1
+#define LSM_KEY_RULES_CURRENT	LSM_KEY_RULES_COLLATED
+
 typedef struct LsmColumnSpec
 {
 	LsmColumnType type;
+	LsmStrings	strings;
+	struct pg_locale_struct *locale;	/* of sort keys */
 	bool		descending;
 	bool		nulls_first;
+	Oid			enum_type;		/* of an enum's column */
 	bool		ordered;		/* codes are in the operator class's order */
-	bool		returnable;		/* the code gives back the very value */
+	bool		returnable;		/* the code, or what the entry's value keeps,
+								 * gives back the very value */
 } LsmColumnSpec;
 
 /* How the entries of one index are made */
@@ -111,9 +144,12 @@ typedef struct LsmKeySpec
 {
 	int			nkeys;			/* key columns */
 	int			nincluded;		/* INCLUDE columns */
+	int			nkept;			/* key columns that are in the value, too */
 	bool		unique;
 	bool		nulls_distinct;
-	TupleDesc	included;		/* of the INCLUDE columns; NULL if none */
+	TupleDesc	stored;			/* of what is in the value: the INCLUDE
+								 * columns, then the kept ones; NULL if none */
+	uint8		kept[INDEX_MAX_KEYS];	/* their numbers, from 0 */
 	LsmColumnSpec columns[INDEX_MAX_KEYS];
 } LsmKeySpec;
 
@@ -122,10 +158,32 @@ typedef struct LsmKeySpec
 extern LsmColumnType lsm_column_type(Oid opcintype);
 
 /* `order_proc`: support function 1 of the operator class */
-extern bool lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc);
-/* The same by an operator class of ours */
-extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation);
+extern LsmStrings lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc,
+								 uint32 rules);
+extern bool lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc,
+								  uint32 rules);
+/*
+ * Do scans return an index in the order of this column, which is the first one
+ * or not, by an operator class of ours, if the index is built now?
+ */
+extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation, bool first);
+
+/* Can columns of this operator class have the collation? */
+extern bool lsm_opclass_takes_collation(Oid opclass, Oid collation);
 extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
+
+/*
+ * LsmKeyRules.version of an index that is open, as its metapage has it.  A
+ * look at the metapage the first time; warns if the versions of the collations
+ * have changed since the index was built.
+ */
+extern uint32 lsm_index_rules(Relation index);
+
+/* Does the index have sort keys of collations of other versions? */
+extern bool lsm_index_collations_changed(Relation index);
+
+/* The rules of an index that is built now; forgets what was known of it. */
+extern void lsm_index_new_rules(Relation index, LsmKeyRules *rules);
 
 /* Allocated in the current memory context. */
 extern LsmKeySpec *lsm_key_spec(Relation index);
@@ -140,11 +198,30 @@ extern bool lsm_opclass_is_for_type(Oid opcintype, Oid type);
 /* ERROR if they are not for a key column. */
 extern void lsm_check_operator_classes(Relation index);
 
-/* ERROR if a column's collation is nondeterministic. */
+/* ERROR if a column's collation is nondeterministic, and cannot be. */
 extern void lsm_check_collations(Relation index);
 
 /* True for a table whose TIDs are never used again: one of ours. */
 extern bool lsm_tids_are_stable(Relation table);
+
+/* ---- collation.c ---- */
+
+struct pg_locale_struct;
+
+typedef enum LsmCollationKind
+{
+	LSM_COLLATION_BYTES,		/* compares bytes, like "C" */
+	LSM_COLLATION_ICU,			/* deterministic */
+	LSM_COLLATION_ICU_NONDETERMINISTIC,
+	LSM_COLLATION_OTHER			/* we have no order for it */
+} LsmCollationKind;
+
+extern LsmCollationKind lsm_collation_kind(Oid collation);
+extern struct pg_locale_struct *lsm_collation_locale(Oid collation);
+extern void lsm_collation_put_sort_key(struct pg_locale_struct *locale,
+									   const char *data, int len, StringInfo out,
+									   void (*put) (StringInfo out, const char *data, int len));
+extern uint32 lsm_collations_digest(Relation index);
 
 /* ---- encode.c, encode_numeric.c ---- */
 
@@ -178,11 +255,10 @@ extern void lsm_pack_code(StringInfo out, int start);
 
 /*
  * Unpack the value part at the start of `bytes`, to which `mask` is XORed
- * first, into `raw`.  Returns its packed length; ERROR (data corrupted) if
- * it is none.
+ * first, into `raw`.  It has so many strings; 0: it is a numeric.  Returns its packed length; ERROR (data corrupted) if it is none.
  */
 extern uint32 lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask,
-							  bool is_numeric, StringInfo raw);
+							  int nstrings, StringInfo raw);
 
 /* ---- encode.c ---- */
 
@@ -230,7 +306,8 @@ extern void lsm_form_value(const LsmKeySpec *spec, Datum *values, bool *isnull,
 						   StringInfo out);
 
 /*
- * Fill values[0..] with the included columns; by-reference ones are palloc'd.
+ * Fill in the INCLUDE columns, which come behind the key columns, and those key
+ * columns that are kept; by-reference ones are palloc'd.
  */
 extern void lsm_deform_value(const LsmKeySpec *spec, LsmSlice value,
 							 Datum *values, bool *isnull);
@@ -295,6 +372,14 @@ typedef struct LsmColumnQuals
 	LsmOperatorQual *operators;
 } LsmColumnQuals;
 
+/* The labels of an enum, in its order, as of the beginning of a scan */
+typedef struct LsmLabels
+{
+	MemoryContext context;		/* of the scan */
+	int			n;				/* -1: not read yet */
+	Oid		   *oids;
+} LsmLabels;
+
 typedef struct LsmQuals
 {
 	bool		never;			/* contradictory: no entry matches */
@@ -303,6 +388,10 @@ typedef struct LsmQuals
 	int			nwalk;			/* leading columns lsm_quals_match must look
 								 * at */
 	LsmColumnQuals *columns;	/* the caller's, one per key column */
+	bool		by_labels;		/* points of the first column are in the order
+								 * of its enum, not of codes */
+	bool		all_labels;		/* ... and not what was asked for */
+	LsmLabels  *labels;			/* the caller's; NULL: order does not matter */
 } LsmQuals;
 
 /*
@@ -318,6 +407,17 @@ extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
  */
 extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
 							LsmSlice key);
+extern bool lsm_is_point(const LsmColumnQuals *column, LsmSlice code);
+extern bool lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec,
+							   LsmSlice code);
+
+/* ---- labels.c ---- */
+
+/*
+ * Make the first column's points, or all its labels if it has none, the points
+ * of a scan in the order of its enum.  False: none is left.
+ */
+extern bool lsm_quals_order_labels(LsmQuals *quals, const LsmKeySpec *spec);
 
 /* ---- multi_point.c ---- */
 

@@ -94,12 +94,12 @@ lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 		LsmSlice	code = {rest.data, lsm_code_length(&spec->columns[i], rest)};
 
 		isnull[i] = true;
-		if (spec->columns[i].returnable)
+		if (spec->columns[i].returnable && spec->columns[i].strings != LSM_STRINGS_KEY)
 			values[i] = lsm_decode_column(&spec->columns[i], code, &isnull[i]);
 		rest.data += code.len;
 		rest.len -= code.len;
 	}
-	lsm_deform_value(spec, value, values + spec->nkeys, isnull + spec->nkeys);
+	lsm_deform_value(spec, value, values, isnull);
 	scan->xs_hitup = heap_form_tuple(scan->xs_hitupdesc, values, isnull);
 	MemoryContextSwitchTo(old);
 }

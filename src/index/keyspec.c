@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xlog.h"
 #include "access/tableam.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_index.h"
@@ -19,7 +20,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/pg_locale.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "index/index.h"
@@ -85,32 +86,74 @@ type_has_collation(LsmColumnType type)
 		type == LSM_COLUMN_NAME;
 }
 
-/*
- * Whether memcmp() of codes is the operator class's order.  The *_pattern_ops
- * classes order by bytes whatever the collation.
- */
+/* The *_pattern_ops classes order by bytes whatever the collation. */
+static bool
+compares_by_pattern(Oid order_proc)
+{
+	return order_proc == F_BTTEXT_PATTERN_CMP || order_proc == F_BTBPCHAR_PATTERN_CMP;
+}
+
+LsmStrings
+lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
+{
+	if (rules == LSM_KEY_RULES_BYTES || !type_has_collation(lsm_column_type(opcintype)) ||
+		compares_by_pattern(order_proc))
+		return LSM_STRINGS_BYTES;
+	switch (lsm_collation_kind(collation))
+	{
+		case LSM_COLLATION_ICU:
+			return LSM_STRINGS_KEY_AND_BYTES;
+		case LSM_COLLATION_ICU_NONDETERMINISTIC:
+			return LSM_STRINGS_KEY;
+		default:
+			return LSM_STRINGS_BYTES;
+	}
+}
+
+/* Whether memcmp() of codes is the operator class's order. */
 bool
-lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc)
+lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 {
 	LsmColumnType type = lsm_column_type(opcintype);
 
 	if (type == LSM_COLUMN_ENUM)
 		return false;
-	if (!type_has_collation(type))
+	if (!type_has_collation(type) || compares_by_pattern(order_proc))
 		return true;
-	if (order_proc == F_BTTEXT_PATTERN_CMP || order_proc == F_BTBPCHAR_PATTERN_CMP)
-		return true;
-	return OidIsValid(collation) && lsm_collation_is_c(collation);
+	return lsm_strings_of(opcintype, collation, order_proc, rules) != LSM_STRINGS_BYTES ||
+		lsm_collation_kind(collation) == LSM_COLLATION_BYTES;
 }
 
-bool
-lsm_opclass_is_ordered(Oid opclass, Oid collation)
+static Oid
+opclass_order_proc(Oid opclass)
 {
 	Oid			type = get_opclass_input_type(opclass);
 
-	return lsm_column_is_ordered(type, collation,
-								 get_opfamily_proc(get_opclass_family(opclass),
-												   type, type, 1));
+	return get_opfamily_proc(get_opclass_family(opclass), type, type, 1);
+}
+
+bool
+lsm_opclass_is_ordered(Oid opclass, Oid collation, bool first)
+{
+	Oid			type = get_opclass_input_type(opclass);
+
+	if (first && lsm_column_type(type) == LSM_COLUMN_ENUM)
+		return true;
+	return lsm_column_is_ordered(type, collation, opclass_order_proc(opclass),
+								 LSM_KEY_RULES_CURRENT);
+}
+
+/*
+ * Under a nondeterministic collation what is equal has one sort key, which an
+ * operator class that compares bytes does not ask for.
+ */
+bool
+lsm_opclass_takes_collation(Oid opclass, Oid collation)
+{
+	return !OidIsValid(collation) || get_collation_isdeterministic(collation) ||
+		lsm_strings_of(get_opclass_input_type(opclass), collation,
+					   opclass_order_proc(opclass),
+					   LSM_KEY_RULES_CURRENT) == LSM_STRINGS_KEY;
 }
 
 /*
@@ -139,6 +182,9 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 {
 	int16		option = index->rd_indoption[column];
 	Oid			opcintype = index->rd_opcintype[column];
+	Oid			collation = index->rd_indcollation[column];
+	Oid			order_proc = index_getprocid(index, column + 1, 1);
+	uint32		rules = LSM_KEY_RULES_CURRENT;
 
 	spec->type = lsm_column_type(opcintype);
 	if (spec->type == LSM_COLUMN_INVALID)
@@ -149,9 +195,17 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 				 errhint("Use the operator classes that come with lsmam.")));
 	spec->descending = (option & INDOPTION_DESC) != 0;
 	spec->nulls_first = (option & INDOPTION_NULLS_FIRST) != 0;
-	spec->ordered = lsm_column_is_ordered(opcintype,
-										  index->rd_indcollation[column],
-										  index_getprocid(index, column + 1, 1));
+	spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
+	spec->locale = NULL;
+	spec->enum_type = spec->type == LSM_COLUMN_ENUM ?
+		TupleDescAttr(RelationGetDescr(index), column)->atttypid : InvalidOid;
+	if (spec->strings != LSM_STRINGS_BYTES)
+	{
+		rules = lsm_index_rules(index);
+		spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
+		spec->locale = lsm_collation_locale(collation);
+	}
+	spec->ordered = lsm_column_is_ordered(opcintype, collation, order_proc, rules);
 	spec->returnable = type_is_returnable(spec->type);
 }
 
@@ -164,14 +218,22 @@ lsm_key_spec_fill(Relation index, LsmKeySpec *spec)
 	spec->nincluded = IndexRelationGetNumberOfAttributes(index) - spec->nkeys;
 	spec->unique = index->rd_index->indisunique;
 	spec->nulls_distinct = !index->rd_index->indnullsnotdistinct;
+	spec->nkept = 0;
 	for (int i = 0; i < spec->nkeys; i++)
-		lsm_column_spec(index, i, &spec->columns[i]);
-	spec->included = NULL;
-	if (spec->nincluded > 0)
 	{
-		spec->included = CreateTemplateTupleDesc(spec->nincluded);
+		lsm_column_spec(index, i, &spec->columns[i]);
+		if (spec->columns[i].strings == LSM_STRINGS_KEY)
+			spec->kept[spec->nkept++] = i;
+	}
+	spec->stored = NULL;
+	if (spec->nincluded + spec->nkept > 0)
+	{
+		spec->stored = CreateTemplateTupleDesc(spec->nincluded + spec->nkept);
 		for (int i = 0; i < spec->nincluded; i++)
-			TupleDescCopyEntry(spec->included, i + 1, desc, spec->nkeys + i + 1);
+			TupleDescCopyEntry(spec->stored, i + 1, desc, spec->nkeys + i + 1);
+		for (int i = 0; i < spec->nkept; i++)
+			TupleDescCopyEntry(spec->stored, spec->nincluded + i + 1, desc,
+							   spec->kept[i] + 1);
 	}
 }
 
@@ -184,6 +246,68 @@ lsm_key_spec(Relation index)
 	return spec;
 }
 
+/* ---- rules ---- */
+
+static void
+warn_of_collations(Relation index)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_INDEX_CORRUPTED),
+			 errmsg("index \"%s\" was built with another version of a collation",
+					RelationGetRelationName(index)),
+			 errdetail("Strings may have been in another order then, or equal to others."),
+			 errhint("Rebuild the index with REINDEX.")));
+}
+
+uint32
+lsm_index_rules(Relation index)
+{
+	LsmKeyRules *known = index->rd_amcache;
+	LsmKeyRules rules;
+
+	if (known != NULL)
+		return known->version;
+
+	/* without storage of its own, or none that can be read */
+	if (!RELKIND_HAS_STORAGE(index->rd_rel->relkind) || RELATION_IS_OTHER_TEMP(index) ||
+		RecoveryInProgress())
+		return LSM_KEY_RULES_CURRENT;
+	lsm_tree_key_rules(lsm_index_open_tree(index), &rules);
+	if (rules.version > LSM_KEY_RULES_CURRENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" was built by a newer version of lsmam",
+						RelationGetRelationName(index)),
+				 errhint("Rebuild the index with REINDEX.")));
+	known = MemoryContextAlloc(index->rd_indexcxt, sizeof(LsmKeyRules));
+	*known = rules;
+	index->rd_amcache = known;
+	if (lsm_index_collations_changed(index))
+		warn_of_collations(index);
+	return rules.version;
+}
+
+bool
+lsm_index_collations_changed(Relation index)
+{
+	LsmKeyRules *known;
+
+	(void) lsm_index_rules(index);
+	known = index->rd_amcache;
+	return known != NULL && known->collations != 0 &&
+		known->collations != lsm_collations_digest(index);
+}
+
+void
+lsm_index_new_rules(Relation index, LsmKeyRules *rules)
+{
+	if (index->rd_amcache != NULL)
+		pfree(index->rd_amcache);
+	index->rd_amcache = NULL;
+	rules->version = LSM_KEY_RULES_CURRENT;
+	rules->collations = lsm_collations_digest(index);
+}
+
 void
 lsm_check_collations(Relation index)
 {
@@ -193,14 +317,17 @@ lsm_check_collations(Relation index)
 	{
 		Oid			collation = index->rd_indcollation[i];
 
-		if (OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		if (OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
+			lsm_strings_of(index->rd_opcintype[i], collation,
+						   index_getprocid(index, i + 1, 1),
+						   LSM_KEY_RULES_CURRENT) != LSM_STRINGS_KEY)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("lsm_index does not support nondeterministic collations"),
+					 errmsg("lsm_index does not support nondeterministic collations for operator classes that compare bytes"),
 					 errdetail("Column %d of index \"%s\" has collation \"%s\".",
 							   i + 1, RelationGetRelationName(index),
 							   get_collation_name(collation)),
-					 errhint("Use a btree index, or a deterministic collation for the index column.")));
+					 errhint("Use the default operator class, or a deterministic collation for the index column.")));
 	}
 }
 

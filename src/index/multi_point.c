@@ -111,11 +111,14 @@ lsm_points_sort(LsmSlice *points, int n)
  * Groups
  * ====================================================================== */
 
-/* Is the prefix the whole key, and its last column's list long enough? */
+/*
+ * Is the prefix the whole key, and its last column's list long enough, and in
+ * the order of codes?
+ */
 bool
 lsm_points_pay(const LsmQuals *quals, const LsmKeySpec *spec)
 {
-	return quals->nprefix == spec->nkeys &&
+	return quals->nprefix == spec->nkeys && !(quals->by_labels && quals->nprefix == 1) &&
 		quals->columns[quals->nprefix - 1].npoints >= FIRST_POINTS;
 }
 

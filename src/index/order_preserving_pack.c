@@ -186,18 +186,26 @@ lsm_pack_code(StringInfo out, int start)
 	pfree(history);
 }
 
-/* Is the byte appended last the last one of a code? */
+/*
+ * Is the byte appended last the last one of a code?  *nstrings: how many are
+ * still to end; 0: it is a numeric.
+ */
 static bool
-code_ends(const StringInfoData *raw, bool is_numeric, bool *escape)
+code_ends(const StringInfoData *raw, int *nstrings, bool *escape)
 {
 	uint8		byte = raw->data[raw->len - 1];
 
-	if (is_numeric)
+	if (*nstrings == 0)
 		return lsm_numeric_code_ends((uint8 *) raw->data, raw->len);
 	if (!*escape)
 		*escape = byte == LSM_STRING_ESCAPE;
 	else if (byte == LSM_STRING_END)
-		return true;
+	{
+		*escape = false;
+		if (*nstrings == 1)
+			return true;
+		(*nstrings)--;
+	}
 	else if (byte == LSM_STRING_ESCAPED_ZERO)
 		*escape = false;
 	else
@@ -206,7 +214,7 @@ code_ends(const StringInfoData *raw, bool is_numeric, bool *escape)
 }
 
 uint32
-lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask, bool is_numeric,
+lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask, int nstrings,
 				StringInfo raw)
 {
 	Packed		packed = {bytes, bytes + len, mask};
@@ -229,7 +237,7 @@ lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask, bool is_numeric,
 			{
 				byte = raw->data[before++];
 				appendStringInfoCharMacro(raw, byte);
-				ends = code_ends(raw, is_numeric, &escape);
+				ends = code_ends(raw, &nstrings, &escape);
 			}
 			if (n > 0)
 				lsm_code_corrupt();
@@ -239,7 +247,7 @@ lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask, bool is_numeric,
 		}
 		byte = get_byte(&packed);
 		appendStringInfoCharMacro(raw, byte);
-		ends = code_ends(raw, is_numeric, &escape);
+		ends = code_ends(raw, &nstrings, &escape);
 	}
 	pfree(history);
 	return packed.next - bytes;

@@ -62,6 +62,8 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	so->context = context;
 	so->key_context = AllocSetContextCreate(context, "lsm_index scan keys",
 											ALLOCSET_SMALL_SIZES);
+	so->labels.context = context;
+	so->labels.n = -1;
 	lsm_buffer_init(&so->position.current, 64);
 	lsm_buffer_init(&so->lower, 64);
 	lsm_buffer_init(&so->upper, 64);
@@ -163,7 +165,7 @@ rows_are_unique(IndexScanDesc scan)
 	if (!so->batched || !so->stable_tids || scan->xs_heapfetch == NULL ||
 		!scan->ignore_killed_tuples ||
 		!form->indisunique || !form->indimmediate || !form->indisvalid ||
-		so->quals.never || so->quals.nprefix != so->spec->nkeys)
+		so->quals.never || so->quals.nprefix != so->spec->nkeys || so->quals.all_labels)
 		return false;
 
 	/*
@@ -200,7 +202,7 @@ need_buffer(LsmScan *so, StringInfo buf)
  * whether an index-only scan is wanted.
  */
 static void
-prepare_scan(IndexScanDesc scan)
+prepare_scan(IndexScanDesc scan, bool in_order)
 {
 	LsmScan    *so = scan->opaque;
 	MemoryContext old;
@@ -215,6 +217,8 @@ prepare_scan(IndexScanDesc scan)
 		so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
 												  ALLOCSET_SMALL_SIZES);
 
+	so->quals.labels = in_order && scan->xs_snapshot != NULL &&
+		IsMVCCSnapshot(scan->xs_snapshot) ? &so->labels : NULL;
 	MemoryContextReset(so->key_context);
 	old = MemoryContextSwitchTo(so->key_context);
 	lsm_quals_prepare(&so->quals, so->spec, scan->keyData, scan->numberOfKeys);
@@ -369,7 +373,9 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 
 	need_cursor(so);
 	set_bounds(so);
-	lsm_predicate_lock(scan->indexRelation, lsm_slice(so->lower.data, so->prefix_bytes),
+	/* a label may be added before this transaction ends */
+	lsm_predicate_lock(scan->indexRelation,
+					   lsm_slice(so->lower.data, so->quals.all_labels ? 0 : so->prefix_bytes),
 					   scan->xs_snapshot);
 	so->direction = direction;
 	so->reposition = false;
@@ -670,7 +676,7 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	bool		found;
 
 	if (!so->prepared)
-		prepare_scan(scan);
+		prepare_scan(scan, true);
 	if (scan->kill_prior_tuple)
 		note_killed(scan);
 	scan->xs_recheck = so->quals.recheck;
@@ -689,7 +695,7 @@ lsm_index_get_bitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	int64		total = 0;
 
 	if (!so->prepared)
-		prepare_scan(scan);
+		prepare_scan(scan, false);
 	while (step_scan(scan, ForwardScanDirection, &tids[n]))
 	{
 		total++;

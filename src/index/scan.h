@@ -43,6 +43,7 @@ typedef struct LsmScan
 
 	bool		prepared;		/* quals are up to date */
 	LsmQuals	quals;
+	LsmLabels	labels;
 
 	ScanPosition position;
 	ScanPosition mark;

@@ -444,6 +444,8 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 {
 	quals->never = false;
 	quals->recheck = false;
+	quals->by_labels = false;
+	quals->all_labels = false;
 	quals->nprefix = 0;
 	quals->nwalk = 0;
 	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
@@ -461,6 +463,13 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 			return;
 		}
 
+	if (quals->labels != NULL && spec->columns[0].type == LSM_COLUMN_ENUM &&
+		!lsm_quals_order_labels(quals, spec))
+	{
+		quals->never = true;
+		return;
+	}
+
 	while (quals->nprefix < spec->nkeys && quals->columns[quals->nprefix].has_points)
 		quals->nprefix++;
 	for (int i = 0; i < spec->nkeys; i++)
@@ -473,15 +482,15 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	}
 }
 
-static bool
-is_point(const LsmColumnQuals *column, LsmSlice code)
+bool
+lsm_is_point(const LsmColumnQuals *column, LsmSlice code)
 {
 	return bsearch(&code, column->points, column->npoints, sizeof(LsmSlice),
 				   compare_slices) != NULL;
 }
 
-static bool
-operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec, LsmSlice code)
+bool
+lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec, LsmSlice code)
 {
 	LsmOperatorQual *qual;
 	bool		isnull;
@@ -519,11 +528,11 @@ lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec, LsmSlice key)
 		/* the walk itself takes care of the prefix and the column after it */
 		if (i > quals->nprefix)
 		{
-			if (column->has_points ? !is_point(column, code) : !code_within(column, code))
+			if (column->has_points ? !lsm_is_point(column, code) : !code_within(column, code))
 				return false;
 		}
 		if (column->operators != NULL &&
-			!operators_hold(column, &spec->columns[i], code))
+			!lsm_operators_hold(column, &spec->columns[i], code))
 			return false;
 		rest.data += code.len;
 		rest.len -= code.len;

@@ -47,6 +47,7 @@
 #include "utils/tuplesort.h"
 
 #include "am/am.h"
+#include "index/index.h"
 #include "sqlfunc/functions.h"
 #include "tree/tree.h"
 
@@ -367,6 +368,8 @@ verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
 	v.predicate = v.info->ii_Predicate == NIL ? NULL :
 		ExecPrepareQual(v.info->ii_Predicate, v.estate);
 
+	if (lsm_index_collations_changed(index))
+		put_index_problem(&v, "the index was built with another version of a collation");
 	if (find_equality(&v))
 	{
 		slot = table_slot_create(table, NULL);

@@ -91,7 +91,7 @@ create_init_fork(SMgrRelation srel, const RelFileLocator *rlocator)
 {
 	smgrcreate(srel, INIT_FORKNUM, false);
 	log_smgrcreate(rlocator, INIT_FORKNUM);
-	lsm_tree_create_init_fork(*rlocator, LSM_KIND_TABLE);
+	lsm_tree_create_init_fork(*rlocator, LSM_KIND_TABLE, NULL);
 }
 
 void
@@ -110,7 +110,7 @@ lsm_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocator
 
 	srel = RelationCreateStorage(*newrlocator, persistence, true);
 	lsm_tree_create(*newrlocator, srel->smgr_rlocator.backend, RelationGetRelid(rel),
-					persistence, LSM_KIND_TABLE);
+					persistence, LSM_KIND_TABLE, NULL);
 	if (persistence == RELPERSISTENCE_UNLOGGED)
 		create_init_fork(srel, newrlocator);
 	smgrclose(srel);

@@ -291,6 +291,19 @@ tree_read_identity(LsmHandle *handle)
 	return true;
 }
 
+void
+lsm_tree_key_rules(LsmTree *tree, LsmKeyRules *rules)
+{
+	LsmMetaPage *page;
+	Buffer		buffer;
+
+	Assert(tree->rel != NULL && !lsm_epoch_inside());
+	lsm_fork_check(tree->rel, tree->kind);
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
+	*rules = page->rules;
+	UnlockReleaseBuffer(buffer);
+}
+
 /*
  * Make the handle current: keyspace as the metapage says, control block found
  * or taken, and pinned.  REQUIRES: a lock on the relation, or a caller

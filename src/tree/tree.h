@@ -235,16 +235,35 @@ extern int	lsm_max_trees;		/* control blocks (restart) */
 /* ---- life cycle (tree.c, keyspace.c) ---- */
 
 /*
+ * How the keys of a tree are made, for those who make them; the tree keeps it.
+ * On disk, in the metapage.
+ */
+typedef struct LsmKeyRules
+{
+	uint32		version;		/* 0: before there were rules */
+	uint32		collations;		/* digest of what else keys depend on; 0: none */
+} LsmKeyRules;
+
+/*
  * Give the (empty, existing) main fork of `rlocator` a new keyspace: directory,
  * owner file, metapage.  `relid` is the relation the tree will belong to.
- * Logged if permanent.  Called by relation_set_new_filelocator, ambuild, and
- * truncation.  ERRORs if the directory cannot be made.
+ * `rules` may be NULL: zeroes.  Logged if permanent.  Called by
+ * relation_set_new_filelocator, ambuild, and truncation.  ERRORs if the
+ * directory cannot be made.
  */
 extern void lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
-							char relpersistence, LsmKind kind);
+							char relpersistence, LsmKind kind,
+							const LsmKeyRules *rules);
 
 /* Write and log the init fork of an unlogged relation: metapage with id 0. */
-extern void lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind);
+extern void lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind,
+									  const LsmKeyRules *rules);
+
+/*
+ * What the tree was created with; a look at the metapage.  REQUIRES: a handle
+ * with its relation, outside of epochs.
+ */
+extern void lsm_tree_key_rules(LsmTree *tree, LsmKeyRules *rules);
 
 /*
  * Throw away the tree's content in place (TRUNCATE in the creating

@@ -46,7 +46,8 @@
 /* ---- creation ---- */
 
 static void
-lsm_meta_template(LsmMetaPage *meta, RelFileLocator rlocator, LsmKind kind, uint64 keyspace_id)
+lsm_meta_template(LsmMetaPage *meta, RelFileLocator rlocator, LsmKind kind,
+				  const LsmKeyRules *rules, uint64 keyspace_id)
 {
 	memset(meta, 0, sizeof(*meta));
 	meta->magic = LSM_META_MAGIC;
@@ -62,6 +63,8 @@ lsm_meta_template(LsmMetaPage *meta, RelFileLocator rlocator, LsmKind kind, uint
 	meta->manifest_id = 1;
 	meta->manifest_root = InvalidBlockNumber;
 	meta->manifest_tail = InvalidBlockNumber;
+	if (rules != NULL)
+		meta->rules = *rules;
 }
 
 /*
@@ -173,7 +176,7 @@ lsm_log_empty_fork(RelFileLocator rlocator)
 
 void
 lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
-				char relpersistence, LsmKind kind)
+				char relpersistence, LsmKind kind, const LsmKeyRules *rules)
 {
 	SMgrRelation smgr = smgropen(rlocator, backend);
 	LsmMetaPage meta;
@@ -194,7 +197,7 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 	lsm_control_drop_fork(rlocator, backend);
 
 	id = lsm_keyspace_new(rlocator, backend);
-	lsm_meta_template(&meta, rlocator, kind, id);
+	lsm_meta_template(&meta, rlocator, kind, rules, id);
 	if (relpersistence == RELPERSISTENCE_TEMP)
 	{
 		PGAlignedBlock block;
@@ -229,7 +232,7 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
  * that needs it.
  */
 void
-lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind)
+lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind, const LsmKeyRules *rules)
 {
 	SMgrRelation smgr = smgropen(rlocator, INVALID_PROC_NUMBER);
 	PGAlignedBlock block;
@@ -240,7 +243,7 @@ lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind)
 		smgrcreate(smgr, INIT_FORKNUM, false);
 		log_smgrcreate(&rlocator, INIT_FORKNUM);
 	}
-	lsm_meta_template(&meta, rlocator, kind, 0);
+	lsm_meta_template(&meta, rlocator, kind, rules, 0);
 	lsm_meta_init((Page) block.data, &meta);
 	log_newpage(&rlocator, INIT_FORKNUM, 0, (Page) block.data, true);
 	PageSetChecksumInplace((Page) block.data, 0);
@@ -281,7 +284,7 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 	}
 	LSM_CRASH_POINT("reset_truncated");
 	lsm_tree_create(rel->rd_locator, rel->rd_backend, RelationGetRelid(rel),
-					relpersistence, kind);
+					relpersistence, kind, NULL);
 	LSM_CRASH_POINT("reset_created");
 	if (old_id != 0)
 	{
@@ -408,6 +411,7 @@ lsm_meta_assign(LsmTree *tree)
 {
 	LsmMetaPage *page;
 	LsmMetaPage meta;
+	LsmKeyRules rules;
 	Buffer		buffer;
 	uint64		id;
 
@@ -426,7 +430,8 @@ lsm_meta_assign(LsmTree *tree)
 		lsm_keyspace_remove(id);
 		return;
 	}
-	lsm_meta_template(&meta, tree->rlocator, (LsmKind) page->kind, id);
+	rules = page->rules;
+	lsm_meta_template(&meta, tree->rlocator, (LsmKind) page->kind, &rules, id);
 	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 				   tree->relpersistence);
 	UnlockReleaseBuffer(buffer);

@@ -293,7 +293,7 @@ lsm_meta_check(const LsmTree *tree, Page page)
 		meta->magic == LSM_META_MAGIC)
 	{
 		lsm_meta_check_version(meta, tree->rlocator, tree->backend);
-		if (((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + sizeof(LsmMetaPage) &&
+		if (((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + LSM_META_OLD_BYTES &&
 			(meta->kind == LSM_KIND_TABLE || meta->kind == LSM_KIND_INDEX))
 			return;
 	}

@@ -27,9 +27,10 @@
 
 /*
  * Formats of what hangs on a metapage: log pages, manifest, values.  3: table
- * trees have DELETE values.  Read from OLDEST on; an edit makes it VERSION.
+ * trees have DELETE values.  4: keys are made by rules that the metapage
+ * names.  Read from OLDEST on; an edit makes it VERSION.
  */
-#define LSM_META_VERSION	3
+#define LSM_META_VERSION	4
 #define LSM_META_OLDEST		2
 
 typedef struct LsmMetaPage
@@ -52,7 +53,11 @@ typedef struct LsmMetaPage
 	BlockNumber manifest_tail;	/* page the next edit appends to */
 	uint32		manifest_pages;
 	uint32		manifest_files; /* live files */
+	LsmKeyRules rules;			/* zeroes up to version 3 */
 } LsmMetaPage;
+
+/* Up to version 3.  Behind it the page has zeroes. */
+#define LSM_META_OLD_BYTES	offsetof(LsmMetaPage, rules)
 
 static inline bool
 lsm_meta_known(const LsmMetaPage *meta)

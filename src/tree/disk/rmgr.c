@@ -60,9 +60,10 @@ lsm_redo_meta(XLogReaderState *record)
 	Size		len;
 	char	   *data = XLogRecGetBlockData(record, 0, &len);
 
-	if (data == NULL || len != sizeof(meta))
+	if (data == NULL || (len != sizeof(meta) && len != LSM_META_OLD_BYTES))
 		lsm_redo_corrupt("metapage", 0);
-	memcpy(&meta, data, sizeof(meta));
+	memset(&meta, 0, sizeof(meta));
+	memcpy(&meta, data, len);
 	lsm_meta_init(page, &meta);
 	PageSetLSN(page, record->EndRecPtr);
 	MarkBufferDirty(buffer);

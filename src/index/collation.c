@@ -1,0 +1,185 @@
+/*-------------------------------------------------------------------------
+ *
+ * collation.c
+ *	  What collations do with strings, as far as the codes of strings depend on
+ *	  it.
+ *
+ * A collation is judged by what it does, not by its name: C.UTF-8 of libc
+ * compares bytes where its locale has no collation rules, and did not in older
+ * libraries.
+ *
+ * ICU's sort keys are trusted to order as ICU's comparison does; PostgreSQL
+ * relies on that for abbreviated keys and for hashes of strings.  libc's are
+ * not: glibc's strxfrm() and strcoll() disagree on few strings in thousands.
+ *
+ * No locks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <langinfo.h>
+
+#include "access/genam.h"
+#include "catalog/pg_collation.h"
+#include "common/hashfn.h"
+#include "utils/lsyscache.h"
+#include "utils/pg_locale.h"
+#include "utils/rel.h"
+
+#include "index/index.h"
+
+/*
+ * strcoll() of glibc compares bytes in a locale without collation rules.  The
+ * item is a word, of which only the low half is set.
+ */
+static bool
+libc_compares_bytes(pg_locale_t locale)
+{
+#ifdef __GLIBC__
+	const char *rules = locale == NULL ? nl_langinfo(_NL_COLLATE_NRULES) :
+		nl_langinfo_l(_NL_COLLATE_NRULES, locale->info.lt);
+
+	return (uint32) (uintptr_t) rules == 0;
+#else
+	return false;
+#endif
+}
+
+LsmCollationKind
+lsm_collation_kind(Oid collation)
+{
+	pg_locale_t locale;
+
+	if (!OidIsValid(collation))
+		return LSM_COLLATION_OTHER;
+	if (lsm_collation_is_c(collation))
+		return LSM_COLLATION_BYTES;
+	locale = pg_newlocale_from_collation(collation);
+
+	/* NULL: the process's own locale, before PostgreSQL 18 */
+	if (locale == NULL || locale->provider == COLLPROVIDER_LIBC)
+		return libc_compares_bytes(locale) ? LSM_COLLATION_BYTES : LSM_COLLATION_OTHER;
+#ifdef USE_ICU
+	if (locale->provider == COLLPROVIDER_ICU)
+		return get_collation_isdeterministic(collation) ?
+			LSM_COLLATION_ICU : LSM_COLLATION_ICU_NONDETERMINISTIC;
+#endif
+	return LSM_COLLATION_OTHER;
+}
+
+/*
+ * The locale to make sort keys with.  It stays as long as the process.
+ */
+struct pg_locale_struct *
+lsm_collation_locale(Oid collation)
+{
+	return pg_newlocale_from_collation(collation);
+}
+
+#ifdef USE_ICU
+
+/* Sort keys of most strings fit into this. */
+#define SHORT_KEY_BYTES	512
+
+#ifdef LSM_HAVE_STRNXFRM
+
+/* Bytes of the sort key, of which as many as fit are in `key` */
+static size_t
+make_sort_key(pg_locale_t locale, const char *data, int len, char *key, size_t room)
+{
+	return pg_strnxfrm(key, room, data, len, locale);
+}
+
+#else
+
+static size_t
+make_sort_key(pg_locale_t locale, const char *data, int len, char *key, size_t room)
+{
+	UChar	   *chars;
+	int32_t		nchars = icu_to_uchar(&chars, data, len);
+	int32_t		bytes = ucol_getSortKey(locale->info.icu.ucol, chars, nchars,
+										(uint8_t *) key, room);
+
+	pfree(chars);
+	if (bytes < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not make a collation key of a string")));
+	return bytes - 1;			/* ICU counts the zero at the end */
+}
+
+#endif
+
+/*
+ * Call `put` with the string's sort key, which has no zero at its end.
+ */
+void
+lsm_collation_put_sort_key(struct pg_locale_struct *locale, const char *data, int len,
+						   StringInfo out,
+						   void (*put) (StringInfo out, const char *data, int len))
+{
+	char		space[SHORT_KEY_BYTES];
+	size_t		bytes = make_sort_key(locale, data, len, space, sizeof(space));
+
+	if (bytes < sizeof(space))
+		put(out, space, (int) bytes);
+	else
+	{
+		char	   *key = palloc(bytes + 1);
+
+		bytes = make_sort_key(locale, data, len, key, bytes + 1);
+		put(out, key, (int) bytes);
+		pfree(key);
+	}
+}
+
+/* What sort keys of the collation are made by now. */
+static uint32
+collation_version(Oid collation)
+{
+	UVersionInfo version;
+
+	ucol_getVersion(pg_newlocale_from_collation(collation)->info.icu.ucol, version);
+	return DatumGetUInt32(hash_any((unsigned char *) version, sizeof(version)));
+}
+
+#else
+
+void
+lsm_collation_put_sort_key(struct pg_locale_struct *locale, const char *data, int len,
+						   StringInfo out,
+						   void (*put) (StringInfo out, const char *data, int len))
+{
+	elog(ERROR, "ICU is not supported in this build");
+}
+
+static uint32
+collation_version(Oid collation)
+{
+	return 0;
+}
+
+#endif
+
+/*
+ * A digest of the versions of the collations whose sort keys are in the index;
+ * 0: there are none.
+ */
+uint32
+lsm_collations_digest(Relation index)
+{
+	uint32		digest = 0;
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		if (lsm_strings_of(index->rd_opcintype[i], index->rd_indcollation[i],
+						   index_getprocid(index, i + 1, 1),
+						   LSM_KEY_RULES_CURRENT) == LSM_STRINGS_BYTES)
+			continue;
+		digest = hash_combine(digest, collation_version(index->rd_indcollation[i]));
+		if (digest == 0)
+			digest = 1;
+	}
+	return digest;
+}

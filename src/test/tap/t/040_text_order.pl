@@ -1,0 +1,196 @@
+# Text in order: databases of many locales against btree; indexes built before sort keys, and with another
+# version of a collation.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# ---- locales: those of libc are made here, in a directory of our own ----
+my @libc = qw(en_US de_DE sv_SE ja_JP th_TH);
+my $locpath = PostgreSQL::Test::Utils::tempdir();
+my %made;
+foreach my $name (@libc)
+{
+	$made{$name} = 1 if system("localedef -i $name -f UTF-8 $locpath/$name.UTF-8 >/dev/null 2>&1") == 0;
+}
+if (%made)
+{
+	# LOCPATH is all that is looked at
+	system("localedef -i C -f UTF-8 $locpath/C.utf8 >/dev/null 2>&1") == 0
+	  or system("cp -r /usr/lib/locale/C.utf8 $locpath/") == 0
+	  or BAIL_OUT('no C.UTF-8');
+	chmod 0755, $locpath;
+	$ENV{LOCPATH} = $locpath;
+}
+diag("NOT TESTED for want of localedef or its sources: locales of libc " . join(' ', grep { !$made{$_} } @libc))
+  if keys %made < @libc;
+
+my $node = lsm_node('text_order', conf => "autovacuum = off\nfull_page_writes = off\nallow_system_table_mods = on\nmax_wal_size = 1GB");
+lsm_start($node);
+
+# ---- strings that are hard to order ----
+my @ascii = (split(//, q{abcABC019 -_.,'!@}), 'ab', '10');
+my @every = (@ascii, map { chr } 0xe4, 0xf6, 0xfc, 0xdf, 0xe9, 0xe8, 0xc4, 0xf1, 0xe7, 0xe6, 0x153, 0x142, 0xf8, 0xc5, 0xe5,
+	0x4e00, 0x4e8c, 0x65e5, 0x672c, 0x30a2, 0x3041, 0x43a, 0x438, 0x416, 0x44f, 0x3b1, 0x3b2, 0x3a9, 0x301, 0x308, 0x200b, 0xad,
+	0x1f600, 0x5d0, 0x5d1, 0xe01, 0xe02, 0xe40, 0xe48, 0x2163, 0x2460, 0xfb01, 1, 0x10fffd);
+my $strings = lsm_long() ? 1000000 : 3000;
+srand(lsm_seed());
+my $file = PostgreSQL::Test::Utils::tempdir() . '/strings';
+open my $fh, '>:encoding(UTF-8)', $file or die "open: $!";
+foreach my $i (1 .. $strings)
+{
+	my $set = rand() < 0.5 ? \@ascii : \@every;
+	print $fh join('', map { $set->[rand @$set] } 1 .. 1 + rand 14) . "\n";
+}
+print $fh "$_\n" foreach '', ' ', 'a', 'a ', '-', "\x{ad}", "\x{ad}\x{ad}", "\x{200b}", 'co-op', 'coop', "e\x{301}", "\x{e9}", "c\x{f4}te", "cot\x{e9}",
+  'long ' x 700, 'long ' x 700 . 'a', 'Long ' x 700, "\x{e4}bc" x 3000, 'x' x 50000, 'x' x 50000 . 'X';
+close $fh;
+chmod 0644, $file;
+(my $dir = $file) =~ s{/strings$}{};
+chmod 0755, $dir;
+
+# ---- each locale ----
+my %databases = (
+	c => [ "LOCALE 'C'", 1 ],
+	c_utf8 => [ "LOCALE 'C.UTF-8'", 1 ],
+	icu_en => [ "LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'", 1 ],
+	icu_sv => [ "LOCALE_PROVIDER icu ICU_LOCALE 'sv' LOCALE 'C'", 1 ],
+	icu_th => [ "LOCALE_PROVIDER icu ICU_LOCALE 'th' LOCALE 'C'", 1 ],
+	icu_numeric => [ "LOCALE_PROVIDER icu ICU_LOCALE 'de-u-kn-true-ka-shifted' LOCALE 'C'", 1 ],
+	map { lc($_) => [ "LOCALE '$_.UTF-8'", 0 ] } keys %made);
+foreach my $name (sort keys %databases)
+{
+	my ($locale, $ordered) = @{ $databases{$name} };
+	my ($rc, $out, $err);
+	$node->safe_psql('postgres', "CREATE DATABASE $name TEMPLATE template0 ENCODING 'UTF8' $locale");
+	$node->safe_psql($name, qq{
+CREATE EXTENSION lsmam;
+CREATE DOMAIN words AS text;
+CREATE TABLE s (id serial, k text);
+COPY s (k) FROM '$file' (FORMAT csv, DELIMITER E'\\x02', QUOTE E'\\x03', NULL E'\\x04');
+CREATE TABLE h (id int, g int, k text, d words, b bpchar) USING heap;
+CREATE TABLE l (id int, g int, k text, d words, b bpchar) USING lsm;
+INSERT INTO h SELECT id, id % 5, k, k, k FROM s;
+INSERT INTO l SELECT * FROM h WHERE id % 3 > 0;
+CREATE TABLE u (k text PRIMARY KEY, b bpchar UNIQUE) USING lsm;
+INSERT INTO u SELECT DISTINCT ON (k) k, k FROM s ON CONFLICT DO NOTHING;
+CREATE INDEX ON h (k); CREATE INDEX ON h (g, k DESC, id); CREATE INDEX ON h (d); CREATE INDEX ON h (b)});
+	($rc, $out, $err) = $node->psql($name, q{
+CREATE INDEX ON l USING lsm (k); CREATE INDEX ON l USING lsm (g, k DESC, id); CREATE INDEX ON l USING lsm (d); CREATE INDEX ON l USING lsm (b);
+INSERT INTO l SELECT * FROM h WHERE id % 3 = 0;
+ANALYZE h, l});
+	is($rc, 0, "$name: indexes are built") or diag($err);
+	is(scalar(() = $err =~ /supports equality only/g), $ordered ? 0 : 4, "$name: CREATE INDEX tells") or diag($err);
+	is($node->safe_psql($name, q{SELECT string_agg(amname, ' ') FROM pg_index JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam WHERE indrelid = 'u'::regclass}),
+		$ordered ? 'lsm_index lsm_index' : 'btree btree', "$name: keys");
+	my $off = 'SET enable_seqscan = off; SET enable_bitmapscan = off; ' . ($ordered ? 'SET enable_sort = off; SET enable_hashjoin = off; SET enable_nestloop = off;' : '');
+	foreach my $query ('SELECT k FROM @ ORDER BY k', 'SELECT k FROM @ ORDER BY k DESC', 'SELECT d AS k FROM @ ORDER BY d', 'SELECT b AS k FROM @ ORDER BY b',
+		q{SELECT k FROM @ WHERE k > 'b' AND k <= 'Cé' ORDER BY k DESC}, q{SELECT k FROM @ WHERE k < '-1' ORDER BY k}, q{SELECT k FROM @ WHERE k >= 'я' ORDER BY k},
+		q{SELECT id::text || k AS k FROM @ WHERE g = 3 ORDER BY @.k, id DESC}, q{SELECT k FROM @ WHERE g = 1 AND k BETWEEN 'a' AND 'b' ORDER BY k, id DESC},
+		'SELECT min(k) || max(k) AS k FROM @', q{SELECT k FROM @ WHERE k LIKE 'ab%' ORDER BY k},
+		q{SELECT k FROM @ WHERE k IN ('', ' ', 'a', 'a ', 'ab', 'é', U&'e\0301', U&'\00ad') ORDER BY k}, q{SELECT count(*)::text AS k FROM @ a JOIN @ b USING (k)})
+	{
+		my $on = sub { my $t = $_[0]; (my $q = $query) =~ s/\@/$t/g; return $q };
+		is($node->safe_psql($name, "$off SELECT count(*), md5(string_agg(k, ',')) FROM (" . $on->('l') . ') q'),
+			$node->safe_psql($name, "$off SELECT count(*), md5(string_agg(k, ',')) FROM (" . $on->('h') . ') q'), "$name: as on btree: $query");
+		next unless $ordered && $query !~ /LIKE/;
+		my $plan = $node->safe_psql($name, "$off EXPLAIN (COSTS OFF) " . $on->('l'));
+		ok($plan =~ /Index/ && $plan !~ /Sort\b|Seq Scan/, "$name: in order by index: $query") or diag($plan);
+	}
+	is($node->safe_psql($name, q{SELECT count(*) FROM s WHERE NOT EXISTS (SELECT FROM l WHERE l.k = s.k)}), 0, "$name: each by its key");
+	($rc, $out, $err) = $node->psql($name, q{INSERT INTO u SELECT k || '' FROM s WHERE id = 1});
+	like($err, qr/duplicate key value violates unique constraint "u_pkey"/, "$name: a duplicate is refused");
+	is($node->safe_psql($name, q{SELECT * FROM lsm_verify('l') UNION ALL SELECT * FROM lsm_verify('u')}), '', "$name: lsm_verify");
+	$node->safe_psql($name, q{SELECT lsm_flush('l'); SELECT lsm_compact('l')});
+	is($node->safe_psql($name, "$off SELECT md5(string_agg(k, ',')) FROM (SELECT k FROM l ORDER BY k) q"),
+		$node->safe_psql($name, "$off SELECT md5(string_agg(k, ',')) FROM (SELECT k FROM h ORDER BY k) q"), "$name: as on btree, compacted");
+	$node->safe_psql('postgres', "DROP DATABASE $name");
+}
+
+# ---- metapages ----
+my $db = 'meta';
+$node->safe_psql('postgres', "CREATE DATABASE meta TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER icu ICU_LOCALE 'en' LOCALE 'C.UTF-8'");
+$node->safe_psql($db, q{
+CREATE EXTENSION lsmam;
+CREATE TABLE t (k text, n int) USING lsm;
+CREATE INDEX t_old ON t USING lsm (k COLLATE "C");
+CREATE UNIQUE INDEX t_new ON t USING lsm (k, n);
+CREATE TABLE e (k text) USING lsm;
+CREATE INDEX e_k ON e USING lsm (k);
+CREATE UNLOGGED TABLE un (k text) USING lsm;
+CREATE INDEX un_k ON un USING lsm (k);
+INSERT INTO un VALUES ('b'), ('A');
+INSERT INTO t SELECT chr(65 + g % 26) || chr(97 + g % 7) || g, g FROM generate_series(1, 2000) g;
+INSERT INTO t SELECT lower(k), -n FROM t;
+SELECT lsm_flush('t')});
+# what an older build has made: codes are bytes, whatever the collation
+my %fork = map { $_ => $node->data_dir . '/' . $node->safe_psql($db, "SELECT pg_relation_filepath('$_')") } qw(t_old t_new);
+$node->safe_psql($db, q{
+UPDATE pg_index SET indcollation = '100' WHERE indexrelid = 't_old'::regclass;
+UPDATE pg_attribute SET attcollation = 100 WHERE attrelid = 't_old'::regclass});
+$node->stop;
+
+sub patch
+{
+	my ($path, $offset, $template, $value) = @_;
+	open my $f, '+<:raw', $path or die "open: $!";
+	seek $f, $offset, 0;
+	read $f, my $bytes, length(pack($template, 0));
+	seek $f, $offset, 0;
+	print $f pack($template, $value);
+	close $f;
+	return unpack($template, $bytes);
+}
+# behind the page header: format at 4, rules behind the 96 bytes of version 3
+is(patch($fork{t_old}, 28, 'V', 3), 4, 'format of a new index');
+my $lower = patch($fork{t_old}, 12, 'v', 24 + 96);
+is($lower, 24 + 104, 'length of the metapage');
+is(patch($fork{t_old}, 24 + 96, 'V', 0), 1, 'rules of a new index');
+is(patch($fork{t_old}, 24 + 100, 'V', 0), 0, 'no sort keys, no version of them');
+my $version = patch($fork{t_new}, 24 + 100, 'V', 77);
+isnt($version, 0, 'version of sort keys');
+$node->start;
+
+my $off = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
+my $all = 'SELECT count(*), md5(string_agg(k, chr(10))) FROM (SELECT k FROM t ORDER BY k) q';
+$node->safe_psql($db, 'ALTER TABLE t ADD CONSTRAINT none CHECK (true)');
+my $expected = $node->safe_psql($db, "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; $all");
+my ($rc, $out, $err) = $node->psql($db, "$off SELECT n FROM t WHERE k = 'Xf75' AND n > 0");
+like($err, qr/index "t_new" was built with another version of a collation/, 'a warning') or diag($out);
+like($node->safe_psql($db, q{SELECT * FROM lsm_verify('t')}), qr/^t_new\|the index was built with another version of a collation$/m, 'lsm_verify tells');
+$node->safe_psql($db, 'REINDEX INDEX t_new');
+is($node->safe_psql($db, q{SELECT * FROM lsm_verify('t')}), '', 'not after REINDEX');
+($rc, $out, $err) = $node->psql($db, "$off $all");
+is($err, '', '... nor is there a warning');
+is($out, $expected, 'and it is in order');
+$node->safe_psql($db, 'DROP INDEX t_new');
+is($node->safe_psql($db, "$off SELECT n FROM t WHERE k = 'Xf75'; SELECT n FROM t WHERE k = 'xf75'"), "75\n-75", 'equality by an old index');
+like($node->safe_psql($db, "$off EXPLAIN SELECT n FROM t WHERE k = 'Xf75'"), qr/Index Scan using t_old/, '... is by the index');
+is($node->safe_psql($db, "$off $all"), $expected, 'order without it');
+like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM t ORDER BY k"), qr/Sort/, '... by a sort');
+is($node->safe_psql($db, "$off SELECT count(*) FROM t WHERE k > 'b' AND k < 'C'"), $node->safe_psql($db, "SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM t WHERE k > 'b' AND k < 'C'"),
+	'ranges by an old index');
+$node->safe_psql($db, q{INSERT INTO t VALUES ('Xf75', 3); DELETE FROM t WHERE n = 75; SELECT lsm_flush('t'); SELECT lsm_compact('t_old'); VACUUM t});
+is($node->safe_psql($db, "$off SELECT n FROM t WHERE k = 'Xf75'"), 3, 'written and compacted, it stays what it was');
+is($node->safe_psql($db, q{SELECT * FROM lsm_verify('t')}), '', '... and sound');
+like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM t ORDER BY k"), qr/Sort/, '... without order');
+$node->safe_psql($db, 'REINDEX INDEX t_old');
+like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM t ORDER BY k"), qr/^Index Only Scan using t_old/, 'REINDEX gives it order');
+is($node->safe_psql($db, q{SELECT * FROM lsm_verify('t')}), '', '... and it is sound');
+
+# rules go with the index: copied, moved, reset, replayed
+$node->safe_psql($db, q{INSERT INTO e VALUES ('b'), ('A'), ('a'), ('B'), ('é')});
+$node->stop('immediate');
+$node->start;
+is($node->safe_psql($db, q{SELECT count(*) FROM un}), 0, 'the unlogged table is empty after a crash');
+$node->safe_psql($db, q{INSERT INTO un VALUES ('b'), ('A'), ('a')});
+is($node->safe_psql($db, "$off SELECT string_agg(k, ' ') FROM (SELECT k FROM un ORDER BY k) q"), 'a A b', '... and its index in order');
+is($node->safe_psql($db, "$off SELECT string_agg(k, ' ') FROM (SELECT k FROM e ORDER BY k) q"), 'a A b B é', 'replayed');
+$node->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE meta');
+is($node->safe_psql('copy', "$off SELECT string_agg(k, ' ') FROM (SELECT k FROM e ORDER BY k) q"), 'a A b B é', 'copied');
+like($node->safe_psql('copy', "$off EXPLAIN SELECT k FROM e ORDER BY k"), qr/^Index Only Scan/, '... in order');
+is($node->safe_psql('copy', q{SELECT * FROM lsm_verify('e')}), '', '... and sound');
+$node->stop;
+done_testing();

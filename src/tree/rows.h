@@ -61,6 +61,19 @@ extern bool lsm_rows_seen(const struct IndexFetchTableData *fetch,
 						  const ItemPointerData *tid);
 
 /*
+ * The row of this TID is dead to everyone, which src/table has just told
+ * src/index (all_dead): who deleted it, or a later one; invalid if no snapshot
+ * ever saw it.
+ */
+extern void lsm_rows_note_dead(Relation table, const ItemPointerData *tid, TransactionId xid);
+
+/*
+ * What was noted of the row; false if something else was noted since: then
+ * lsm_prune_bound() is not too old, either.
+ */
+extern bool lsm_rows_deleter(Relation table, const ItemPointerData *tid, TransactionId *xid);
+
+/*
  * The rows that COPY (or insert_select.c, which does the same and of which the
  * same holds) has just given to the table together, whose index entries come
  * next, one by one, in the same order.  Indexes may write them together with

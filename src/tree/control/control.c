@@ -171,6 +171,7 @@ control_block_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->row_limit, 0);
 	pg_atomic_init_u64(&ctl->replaced, 0);
 	pg_atomic_init_u32(&ctl->churned, 0);
+	pg_atomic_init_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_init_u64(&ctl->next_file, 0);
 	pg_atomic_init_u64(&ctl->file_limit, 0);
 	pg_atomic_init_u32(&ctl->level0_runs, 0);
@@ -223,6 +224,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	pg_atomic_write_u64(&ctl->row_limit, 0);
 	pg_atomic_write_u64(&ctl->replaced, 0);
 	pg_atomic_write_u32(&ctl->churned, 0);
+	pg_atomic_write_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_write_u32(&ctl->memtable_kb, 0);
 	pg_atomic_write_u64(&ctl->next_file, 0);
 	pg_atomic_write_u64(&ctl->file_limit, 0);

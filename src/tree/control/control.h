@@ -130,6 +130,8 @@ typedef struct LsmTreeShared
 	uint64		compact_cursor[8];	/* per level: file number last compacted */
 	pg_atomic_uint64 replaced;	/* rows that have a newer version, about */
 	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
+	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
+									 * made final in any memtable */
 	ConditionVariable cv;		/* broadcast on any change of state, flush or
 								 * compaction ownership */
 
@@ -377,6 +379,7 @@ extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
 extern Size lsm_keylock_shmem_bytes(void);
 extern void lsm_keylock_shmem_init(void);
 extern void lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest);
+extern void lsm_key_changed_in(uint64 keyspace_id, LsmDigest lock_digest);
 
 /* For assertions: any key's lock is held by this process; this key's is. */
 extern bool lsm_key_lock_is_held(void);

@@ -68,6 +68,30 @@ lsm_rows_seen(const IndexFetchTableData *fetch, const ItemPointerData *tid)
 		ItemPointerEquals(unconstify(ItemPointerData *, tid), &seen_tid);
 }
 
+/* lsm_rows_note_dead; an invalid TID: nothing */
+static RelFileLocator dead_table;
+static ItemPointerData dead_tid;
+static TransactionId dead_xid;
+
+void
+lsm_rows_note_dead(Relation table, const ItemPointerData *tid, TransactionId xid)
+{
+	dead_table = table->rd_locator;
+	dead_tid = *tid;
+	dead_xid = xid;
+}
+
+bool
+lsm_rows_deleter(Relation table, const ItemPointerData *tid, TransactionId *xid)
+{
+	if (!ItemPointerIsValid(&dead_tid) ||
+		!RelFileLocatorEquals(table->rd_locator, dead_table) ||
+		!ItemPointerEquals(unconstify(ItemPointerData *, tid), &dead_tid))
+		return false;
+	*xid = dead_xid;
+	return true;
+}
+
 static LsmPruneRows prune_rows = NULL;
 
 void

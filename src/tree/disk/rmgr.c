@@ -22,7 +22,9 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/standby.h"
+#include "utils/memutils.h"
 
+#include "tree/control/control.h"
 #include "tree/disk/chunk.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
@@ -145,6 +147,32 @@ lsm_redo_append(XLogReaderState *record)
 		UnlockReleaseBuffer(buffer);
 }
 
+/* ---- conflicts ---- */
+
+/* Rows go that were deleted by `xid` or before. */
+static void
+lsm_redo_conflict(TransactionId xid, RelFileLocator rlocator)
+{
+	if (InHotStandby && TransactionIdIsNormal(xid))
+		ResolveRecoveryConflictWithSnapshot(xid, false, rlocator);
+}
+
+static void
+lsm_redo_horizon(XLogReaderState *record)
+{
+	LsmWalHorizon horizon;
+
+	(void) lsm_redo_header(record, &horizon, sizeof(horizon));
+	lsm_redo_conflict(horizon.xid, horizon.rlocator);
+
+	/*
+	 * Before any row identifier comes again, and any page of the table is
+	 * found all-visible: those records come behind this one.
+	 */
+	if (horizon.flags & LSM_HORIZON_VACUUMED)
+		lsm_key_changed_in(horizon.keyspace_id, LSM_INDEX_VACUUM_DIGEST);
+}
+
 /* ---- manifest ---- */
 
 static void
@@ -191,6 +219,7 @@ lsm_redo_edit(XLogReaderState *record)
 {
 	LsmWalEdit	edit;
 	const char *numbers = XLogRecGetData(record) + sizeof(edit);
+	RelFileLocator rlocator;
 	Buffer		meta_buffer;
 	uint32		i;
 
@@ -198,13 +227,8 @@ lsm_redo_edit(XLogReaderState *record)
 		lsm_redo_corrupt("edit", lsm_redo_block(record, 0));
 
 	/* rows were dropped or frozen that queries here may still see */
-	if (InHotStandby && TransactionIdIsNormal(edit.conflict_xid))
-	{
-		RelFileLocator rlocator;
-
-		XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
-		ResolveRecoveryConflictWithSnapshot(edit.conflict_xid, false, rlocator);
-	}
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+	lsm_redo_conflict(edit.conflict_xid, rlocator);
 
 	/* metapage locked until the chain it describes is there */
 	meta_buffer = lsm_redo_meta(record);
@@ -268,10 +292,28 @@ lsm_redo_remove(XLogReaderState *record)
 	lsm_keyspace_remove(remove.keyspace_id);
 }
 
+/* What one record takes; reset after each. */
+static MemoryContext redo_context = NULL;
+
+static void
+lsm_redo_startup(void)
+{
+	redo_context = AllocSetContextCreate(TopMemoryContext, "lsmam redo",
+										 ALLOCSET_DEFAULT_SIZES);
+}
+
+static void
+lsm_redo_cleanup(void)
+{
+	MemoryContextDelete(redo_context);
+	redo_context = NULL;
+}
+
 static void
 lsm_redo(XLogReaderState *record)
 {
 	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+	MemoryContext old = MemoryContextSwitchTo(redo_context);
 
 	switch (info)
 	{
@@ -300,9 +342,14 @@ lsm_redo(XLogReaderState *record)
 		case XLOG_LSM_KEYSPACE_REMOVE:
 			lsm_redo_remove(record);
 			break;
+		case XLOG_LSM_HORIZON:
+			lsm_redo_horizon(record);
+			break;
 		default:
 			elog(PANIC, "lsm_redo: unknown op code %u", info);
 	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(redo_context);
 }
 
 /* ---- description ---- */
@@ -378,6 +425,17 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 								 keyspace.rlocator.dbOid, keyspace.rlocator.relNumber);
 				break;
 			}
+		case XLOG_LSM_HORIZON:
+			{
+				LsmWalHorizon horizon;
+
+				memcpy(&horizon, data, sizeof(horizon));
+				appendStringInfo(buf, " owner %u/%u/%u conflict xid %u%s",
+								 horizon.rlocator.spcOid, horizon.rlocator.dbOid,
+								 horizon.rlocator.relNumber, horizon.xid,
+								 (horizon.flags & LSM_HORIZON_VACUUMED) ? ", vacuumed" : "");
+				break;
+			}
 		default:
 			break;
 	}
@@ -404,6 +462,8 @@ lsm_identify(uint8 info)
 			return "KEYSPACE_REMOVE";
 		case XLOG_LSM_META:
 			return "META";
+		case XLOG_LSM_HORIZON:
+			return "HORIZON";
 		default:
 			return NULL;
 	}
@@ -425,6 +485,8 @@ lsm_tree_rmgr_register(void)
 		.rm_redo = lsm_redo,
 		.rm_desc = lsm_desc,
 		.rm_identify = lsm_identify,
+		.rm_startup = lsm_redo_startup,
+		.rm_cleanup = lsm_redo_cleanup,
 		.rm_mask = lsm_mask,
 		.rm_decode = lsm_decode,
 	};

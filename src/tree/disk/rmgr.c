@@ -3,12 +3,13 @@
  * rmgr.c
  *	  The resource manager "lsmam": redo, description, consistency masks.
  *
- * Redo needs no catalog, takes no lock of ours, and never opens a sorted file.  It
- * recreates directories that are missing and does not mind files that are:
- * whatever is missing is removed by a later record.
+ * Redo needs no catalog and never opens a sorted file.  Redo recreates
+ * directories that are missing and does not mind files that are: whatever is
+ * missing is removed by a later record.
  *
- * Redo only brings pages and files up to date; it does not touch the
- * control blocks, which are empty until the first use after recovery.
+ * Redo brings pages and files up to date.  The control blocks are empty until
+ * the first use after recovery, but for those of trees that queries read on a
+ * hot standby: standby.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +29,7 @@
 #include "tree/disk/chunk.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
+#include "tree/disk/standby.h"
 #include "tree/disk/wal.h"
 
 static void
@@ -87,11 +89,16 @@ lsm_redo_block(XLogReaderState *record, int block_id)
 static void
 lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 {
+	const char *entries = data + sizeof(uint64);
+	uint32		entry_bytes = left - sizeof(uint64);
+	LsmStandbyAppend standby = {0};
+	RelFileLocator rlocator;
 	uint64		generation = 0;
 	int			i;
 
 	if (left < sizeof(generation))
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
 	memcpy(&generation, data, sizeof(generation));
 	data += sizeof(generation);
 	left -= sizeof(generation);
@@ -108,12 +115,15 @@ lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes;
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
+		if (i == 0)
+			(void) lsm_standby_note_append(&standby, &rlocator, page, LSM_PAGE_START);
 		UnlockReleaseBuffer(buffer);
 		data += bytes;
 		left -= bytes;
 	}
 	if (left != 0)
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	lsm_standby_append(&standby, entries, entry_bytes);
 }
 
 static void
@@ -122,6 +132,9 @@ lsm_redo_append(XLogReaderState *record)
 	LsmWalAppend append;
 	const char *data = XLogRecGetData(record) + sizeof(append);
 	uint32		bytes = lsm_redo_header(record, &append, sizeof(append));
+	LsmStandbyAppend standby = {0};
+	XLogRedoAction action;
+	RelFileLocator rlocator;
 	Buffer		buffer;
 
 	if (append.fresh)
@@ -130,7 +143,9 @@ lsm_redo_append(XLogReaderState *record)
 		return;
 	}
 
-	if (XLogReadBufferForRedo(record, 0, &buffer) == BLK_NEEDS_REDO)
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+	action = XLogReadBufferForRedo(record, 0, &buffer);
+	if (action == BLK_NEEDS_REDO)
 	{
 		Page		page = BufferGetPage(buffer);
 		PageHeader	header = (PageHeader) page;
@@ -143,8 +158,13 @@ lsm_redo_append(XLogReaderState *record)
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
 	}
+
+	/* a page that is newer than the record comes before there are readers */
+	if (action == BLK_NEEDS_REDO || action == BLK_RESTORED)
+		(void) lsm_standby_note_append(&standby, &rlocator, BufferGetPage(buffer), append.offset);
 	if (BufferIsValid(buffer))
 		UnlockReleaseBuffer(buffer);
+	lsm_standby_append(&standby, data, bytes);
 }
 
 /* ---- conflicts ---- */
@@ -220,6 +240,7 @@ lsm_redo_edit(XLogReaderState *record)
 	LsmWalEdit	edit;
 	const char *numbers = XLogRecGetData(record) + sizeof(edit);
 	RelFileLocator rlocator;
+	LsmTreeShared *ctl;
 	Buffer		meta_buffer;
 	uint32		i;
 
@@ -234,8 +255,12 @@ lsm_redo_edit(XLogReaderState *record)
 	meta_buffer = lsm_redo_meta(record);
 	for (i = 1; i <= XLogRecMaxBlockId(record); i++)
 		lsm_redo_manifest_block(record, i, edit.manifest_id);
+	ctl = lsm_standby_edit((LsmMetaPage *) ((char *) BufferGetPage(meta_buffer) + LSM_PAGE_START));
 	UnlockReleaseBuffer(meta_buffer);
+	if (ctl != NULL)
+		lsm_standby_drop_flushed(ctl, edit.keyspace_id);
 
+	lsm_standby_unlink_drain();
 	if (edit.nunlink == 0)
 		return;
 
@@ -249,8 +274,9 @@ lsm_redo_edit(XLogReaderState *record)
 		uint64		number;
 
 		memcpy(&number, numbers + i * sizeof(uint64), sizeof(uint64));
-		lsm_keyspace_unlink_file(edit.keyspace_id, number);
+		lsm_standby_unlink(edit.keyspace_id, number);
 	}
+	lsm_standby_unlink_drain();
 }
 
 /* ---- files and keyspaces ---- */
@@ -279,7 +305,13 @@ lsm_redo_keyspace(XLogReaderState *record)
 	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
 	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rlocator, keyspace.backend);
 	if (XLogRecHasBlockRef(record, 0))
+	{
+		RelFileLocator rlocator;
+
 		UnlockReleaseBuffer(lsm_redo_meta(record));
+		XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+		lsm_standby_keyspace(&rlocator, keyspace.keyspace_id);
+	}
 }
 
 static void
@@ -289,6 +321,8 @@ lsm_redo_remove(XLogReaderState *record)
 
 	(void) lsm_redo_header(record, &remove, sizeof(remove));
 	XLogFlush(record->EndRecPtr);	/* as in lsm_redo_edit */
+	if (InHotStandby)
+		lsm_control_drop(remove.keyspace_id);
 	lsm_keyspace_remove(remove.keyspace_id);
 }
 
@@ -305,6 +339,7 @@ lsm_redo_startup(void)
 static void
 lsm_redo_cleanup(void)
 {
+	lsm_standby_unlink_drain();
 	MemoryContextDelete(redo_context);
 	redo_context = NULL;
 }

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * row_notes.c
- *	  Notes that a table makes for its indexes about the rows it has written.
+ *	  Notes that a table makes for its indexes about rows.
  *
- * What is known of an update lives as long as the transaction that made it.
+ * What is known of single rows lives as long as the transaction that noted it.
  * A group of rows lives in the frame of who inserts it.
  *
  * Locking: none, all of it is this backend's.
@@ -18,64 +18,91 @@
 
 #include "am/row_notes.h"
 
-/* The row that this transaction wrote last */
-typedef struct WrittenRow
+/* A row of a table */
+typedef struct RowName
 {
 	RelFileLocator table;
-	ItemPointerData tid;
-	LsmReplaced replaced;
-	bool		keeps_keys;
-	MemoryContextCallback callback;
-} WrittenRow;
+	ItemPointerData tid;		/* invalid: no row */
+} RowName;
 
-static WrittenRow *written = NULL;	/* in TopTransactionContext */
-
-static void
-written_forget(void *arg)
+static inline RowName
+row_name(Relation table, const ItemPointerData *tid)
 {
-	written = NULL;
+	return (RowName) {table->rd_locator, *tid};
 }
 
-static WrittenRow *
-written_of_transaction(void)
+static inline bool
+row_is(RowName *row, Relation table, const ItemPointerData *tid)
 {
-	if (written == NULL)
-	{
-		WrittenRow *row = MemoryContextAllocZero(TopTransactionContext, sizeof(WrittenRow));
+	return ItemPointerIsValid(&row->tid) &&
+		RelFileLocatorEquals(table->rd_locator, row->table) &&
+		ItemPointerEquals(unconstify(ItemPointerData *, tid), &row->tid);
+}
 
-		row->callback.func = written_forget;
-		MemoryContextRegisterResetCallback(TopTransactionContext, &row->callback);
-		written = row;
+/* What a transaction notes */
+typedef struct RowNotes
+{
+	RowName		written;		/* the row written last, if it keeps its keys */
+	LsmReplaced replaced;
+	RowName		dead;			/* the row last found dead to everyone */
+	TransactionId deleter;
+	MemoryContextCallback callback;
+} RowNotes;
+
+static RowNotes *notes = NULL;	/* in TopTransactionContext */
+
+static void
+notes_forget(void *arg)
+{
+	notes = NULL;
+}
+
+static RowNotes *
+notes_of_transaction(void)
+{
+	if (notes == NULL)
+	{
+		RowNotes   *made = MemoryContextAllocZero(TopTransactionContext, sizeof(RowNotes));
+
+		made->callback.func = notes_forget;
+		MemoryContextRegisterResetCallback(TopTransactionContext, &made->callback);
+		notes = made;
 	}
-	return written;
+	return notes;
 }
 
 void
 lsm_notes_set_replaced(Relation table, const ItemPointerData *tid, const LsmReplaced *replaced)
 {
-	WrittenRow *row;
-
-	if (replaced == NULL)
+	if (replaced != NULL)
 	{
-		if (written != NULL)
-			written->keeps_keys = false;
-		return;
+		notes_of_transaction()->written = row_name(table, tid);
+		notes->replaced = *replaced;
 	}
-	row = written_of_transaction();
-	row->table = table->rd_locator;
-	row->tid = *tid;
-	row->replaced = *replaced;
-	row->keeps_keys = true;
+	else if (notes != NULL)
+		ItemPointerSetInvalid(&notes->written.tid);
 }
 
 const LsmReplaced *
 lsm_notes_get_replaced(Relation table, const ItemPointerData *tid)
 {
-	if (written == NULL || !written->keeps_keys ||
-		!RelFileLocatorEquals(table->rd_locator, written->table) ||
-		!ItemPointerEquals(unconstify(ItemPointerData *, tid), &written->tid))
-		return NULL;
-	return &written->replaced;
+	return notes != NULL && row_is(&notes->written, table, tid) ? &notes->replaced : NULL;
+}
+
+void
+lsm_notes_set_deleter(Relation table, const ItemPointerData *tid, TransactionId xid)
+{
+	notes_of_transaction()->dead = row_name(table, tid);
+	notes->deleter = xid;
+}
+
+bool
+lsm_notes_get_deleter(Relation table, const ItemPointerData *tid, TransactionId *xid)
+{
+	if (notes == NULL || !row_is(&notes->dead, table, tid))
+		return false;
+	*xid = notes->deleter;
+	return true;
 }
 
 /* The innermost, in its inserter's frame */

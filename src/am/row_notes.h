@@ -45,6 +45,21 @@ extern void lsm_notes_set_replaced(Relation table, const ItemPointerData *tid,
  */
 extern const LsmReplaced *lsm_notes_get_replaced(Relation table, const ItemPointerData *tid);
 
+/* ---- who deleted a dead row (row_notes.c) ---- */
+
+/*
+ * The table's word: the row is dead to everyone, as it has just told the index
+ * (all_dead).  `xid`: who deleted it, or a later one; invalid if no snapshot
+ * ever saw the row.  The transaction owns the note.
+ */
+extern void lsm_notes_set_deleter(Relation table, const ItemPointerData *tid, TransactionId xid);
+
+/*
+ * The index's question.  False: another row was noted since; then
+ * lsm_prune_bound() is not too old, either.
+ */
+extern bool lsm_notes_get_deleter(Relation table, const ItemPointerData *tid, TransactionId *xid);
+
 /* ---- rows written together (row_notes.c) ---- */
 
 /*

@@ -23,7 +23,6 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -34,7 +33,6 @@
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #include "tcop/utility.h"
-#include "utils/plancache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -253,23 +251,6 @@ lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_
  * ====================================================================== */
 
 /*
- * Plans made in recovery leave lsm indexes alone (index/cost.c).  After a
- * promotion they are right still, but sessions and their generic plans go on:
- * these are made anew.
- */
-static bool planned_in_recovery = false;
-
-static inline void
-forget_recovery_plans(void)
-{
-	if (unlikely(planned_in_recovery) && !RecoveryInProgress())
-	{
-		planned_in_recovery = false;
-		ResetPlanCache();
-	}
-}
-
-/*
  * A bitmap heap scan prefetches the blocks of its TIDs with PrefetchBuffer.
  * Those of an lsm table are virtual: there may be no such block in the main
  * fork, and from segment 2 on that is an error.
@@ -294,7 +275,6 @@ static void
 lsm_executor_start(QueryDesc *query_desc, int eflags)
 {
 	lsm_upgrade_check(query_desc->sourceText);
-	forget_recovery_plans();
 	if (prev_executor_start)
 		prev_executor_start(query_desc, eflags);
 	else
@@ -353,8 +333,6 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 	bool		together = lsm_insert_select_plan(parse);
 	PlannedStmt *plan;
 
-	forget_recovery_plans();
-	planned_in_recovery = RecoveryInProgress();
 	lsm_on_conflict_plan(parse);
 	if (prev_planner)
 		plan = prev_planner(parse, query_string, cursor_options, params);

@@ -29,7 +29,6 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
-#include "access/xlog.h"
 #include "catalog/pg_amop.h"
 #include "catalog/pg_statistic.h"
 #include "nodes/nodeFuncs.h"
@@ -234,16 +233,6 @@ lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 				break;
 			}
 		adjust_families(info);
-		if (RecoveryInProgress())
-		{
-			/*
-			 * the tree cannot be read; that its keys are unique is as true as
-			 * ever
-			 */
-			info->amhasgettuple = false;
-			info->amhasgetbitmap = false;
-			continue;
-		}
 		index = index_open(info->indexoid, NoLock);
 		if (!RELATION_IS_OTHER_TEMP(index))
 			adjust_size(info, index, rel);

@@ -67,13 +67,6 @@ StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_TID_BYTES <= LSM_MAX_KEY_BYTES,
 #define LSM_CODE_PLAIN_BYTES	4096
 
 /*
- * The lock (lsm_key_lock) whose counter VACUUM bumps when it has removed
- * index entries and before their TIDs can be used again: readers that must
- * know whether an entry they have read can still be trusted compare it.
- */
-#define LSM_INDEX_VACUUM_DIGEST	((LsmDigest) 0)
-
-/*
  * A scan that pins this block of the main fork keeps VACUUM from freeing TIDs.
  */
 #define LSM_INTERLOCK_BLOCK		0

@@ -79,10 +79,8 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 static void
 write_tombstones(LsmScan *so)
 {
-	TransactionId xid;
-
-	if (so->tombstones.n > 0 && lsm_prune_bound(&xid))
-		lsm_tombstones_write(&so->tombstones, so->tree, xid);
+	if (so->tombstones.n > 0)
+		lsm_tombstones_write(&so->tombstones, so->tree);
 }
 
 void
@@ -661,10 +659,12 @@ note_killed(IndexScanDesc scan)
 	if (!so->stable_tids || scan->xactStartedInRecovery ||
 		so->position.state != SCAN_ON_ENTRY)
 		return;
-	if (lsm_prune_bound(&xid) &&
-		lsm_tree_prune(so->tree, buffer_slice(&so->position.current), xid))
+	if (!lsm_notes_get_deleter(scan->heapRelation, &scan->xs_heaptid, &xid) &&
+		!lsm_prune_bound(&xid))
 		return;
-	lsm_tombstones_add(&so->tombstones, buffer_slice(&so->position.current));
+	if (lsm_tree_prune(so->tree, buffer_slice(&so->position.current), xid))
+		return;
+	lsm_tombstones_add(&so->tombstones, buffer_slice(&so->position.current), xid);
 	if (lsm_tombstones_full(&so->tombstones))
 		write_tombstones(so);
 }

@@ -78,6 +78,7 @@ typedef struct UniqueCheck
 	uint32		speculative_token;
 	int			ntombstones;
 	int			tombstone_bytes;
+	TransactionId tombstones_xid;	/* newest deleter of their rows */
 	LsmSlice	tombstones[MAX_TOMBSTONES];
 } UniqueCheck;
 
@@ -108,7 +109,7 @@ vacuum_interfered(UniqueCheck *check)
 }
 
 static void
-remember_dead(UniqueCheck *check, LsmSlice key)
+remember_dead(UniqueCheck *check, LsmSlice key, TransactionId xid)
 {
 	char	   *copy;
 	LsmUniqueInsert *insert = check->insert;
@@ -127,6 +128,10 @@ remember_dead(UniqueCheck *check, LsmSlice key)
 	memcpy(copy, key.data, key.len);
 	check->tombstones[check->ntombstones++] = lsm_slice(copy, key.len);
 	check->tombstone_bytes += key.len + 1;
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsNormal(check->tombstones_xid) ||
+		 TransactionIdFollows(xid, check->tombstones_xid)))
+		check->tombstones_xid = xid;
 }
 
 /*
@@ -146,10 +151,10 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 	{
 		TransactionId xid;
 
-		if (all_dead &&
-			!(insert->stable_tids && lsm_prune_bound(&xid) &&
-			  lsm_tree_prune(insert->tree, key, xid)))
-			remember_dead(check, key);
+		if (all_dead && insert->stable_tids &&
+			(lsm_notes_get_deleter(insert->table, &tid, &xid) || lsm_prune_bound(&xid)) &&
+			!lsm_tree_prune(insert->tree, key, xid))
+			remember_dead(check, key, xid);
 		return VERDICT_UNIQUE;
 	}
 	if (insert->check == UNIQUE_CHECK_PARTIAL)
@@ -199,6 +204,7 @@ check_unique(UniqueCheck *check, LsmDigest digest)
 	check->self_dead = false;
 	check->ntombstones = 0;
 	check->tombstone_bytes = 0;
+	check->tombstones_xid = InvalidTransactionId;
 	if (!insert->stable_tids)
 		lsm_stamp_take(insert->tree, LSM_INDEX_VACUUM_DIGEST, &check->vacuum_stamp);
 
@@ -243,6 +249,8 @@ try_insert(UniqueCheck *check, LsmDigest lock, const LsmStamp *stamp)
 		entries[1 + i].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
 	}
 
+	if (check->ntombstones > 0)
+		lsm_horizon_log(insert->tree, check->tombstones_xid, false);
 	lsm_write_begin(insert->tree, &write, entries, 1 + check->ntombstones);
 	lsm_key_lock(insert->tree, lock);
 	holds = lsm_stamp_holds(insert->tree, lock, stamp);

@@ -43,7 +43,6 @@ typedef struct DeleteBatch
 	LsmTree    *tree;
 	Relation	table;
 	bool		stable_tids;
-	TransactionId newest_deleter;	/* if stable_tids: of condemned rows */
 	MemoryContext context;		/* of the keys; reset when written */
 	int			n;
 	int			bytes;
@@ -60,39 +59,22 @@ batch_open(DeleteBatch *batch, Relation index)
 	batch->context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index vacuum",
 										   ALLOCSET_DEFAULT_SIZES);
 	batch->stable_tids = lsm_tids_are_stable(batch->table);
-	if (!lsm_prune_bound(&batch->newest_deleter))
-		batch->newest_deleter = InvalidTransactionId;
 }
 
 /*
- * What has been condemned is dead to everyone now, or was to the process that
- * dropped or forgot the row.  That may have been a moment ago, hence not once
- * for the whole walk: our own snapshot does not hold back the others, and what
- * they forget of the table is not in the log before its next flush.
+ * Whose deletions this makes final, the table's VACUUM has logged before it
+ * condemned the entries (heap's pruning, src/table/vacuum.c).
  */
-static void
-note_newest_deleter(DeleteBatch *batch)
-{
-	TransactionId xid = GetOldestNonRemovableTransactionId(batch->table);
-
-	TransactionIdRetreat(xid);
-	if (!TransactionIdIsValid(batch->newest_deleter) ||
-		TransactionIdFollows(xid, batch->newest_deleter))
-		batch->newest_deleter = xid;
-}
-
 static void
 batch_write(DeleteBatch *batch)
 {
 	LsmWrite	write;
 	int			n = 0;
 
-	if (batch->n > 0 && batch->stable_tids)
-		note_newest_deleter(batch);
 	for (int i = 0; i < batch->n; i++)
 	{
 		if (!batch->stable_tids ||
-			!lsm_tree_prune(batch->tree, batch->entries[i].key, batch->newest_deleter))
+			!lsm_tree_prune(batch->tree, batch->entries[i].key, InvalidTransactionId))
 			batch->entries[n++] = batch->entries[i];
 	}
 	if (n > 0)
@@ -178,7 +160,8 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	lsm_cursor_close(cursor);
 	batch_write(batch);
 
-	/* readers that relied on entries now deleted must notice */
+	/* readers that relied on entries now deleted must notice, on standbys, too */
+	lsm_horizon_log(tree, InvalidTransactionId, true);
 	lsm_key_lock(tree, LSM_INDEX_VACUUM_DIGEST);
 	lsm_key_unlock(tree, LSM_INDEX_VACUUM_DIGEST, true);
 	wait_for_scans(info->index);

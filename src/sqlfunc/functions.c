@@ -156,6 +156,7 @@ lsm_flush(PG_FUNCTION_ARGS)
 {
 	Oid			relid = PG_GETARG_OID(0);
 
+	PreventCommandDuringRecovery("lsm_flush()");
 	/* the worker takes its share of the trees */
 	if (settings_are_servers())
 	{
@@ -180,6 +181,7 @@ compact_fully(LsmTree *tree)
 Datum
 lsm_compact(PG_FUNCTION_ARGS)
 {
+	PreventCommandDuringRecovery("lsm_compact()");
 	for_each_tree(PG_GETARG_OID(0), ShareUpdateExclusiveLock, compact_fully);
 	PG_RETURN_VOID();
 }

@@ -167,9 +167,7 @@ lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
 		return LSM_PRUNE_NOT_YET;
 	lsm_key_encode(packed, key);
 
-	/* without xmax its inserter was rolled back */
-	if (lsm_tree_prune(tree, lsm_slice(key, sizeof(key)),
-						(row->flags & LSM_ROW_HAS_XMAX) ? row->xmax : InvalidTransactionId))
+	if (lsm_tree_prune(tree, lsm_slice(key, sizeof(key)), lsm_row_deleter(row)))
 		return LSM_PRUNE_DONE;
 	return LSM_PRUNE_IN_FILE;
 }
@@ -265,6 +263,9 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		*all_dead = true;
 		if (found)
 			*all_dead = lsm_row_prune(rel, fetch->tree, packed, &row) != LSM_PRUNE_NOT_YET;
+		if (*all_dead)
+			lsm_notes_set_deleter(rel, tid, found ? lsm_row_deleter(&row) :
+							   lsm_tree_pruned_xid(fetch->tree));
 	}
 	return false;
 }
@@ -373,10 +374,10 @@ lsm_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapsh
 
 /* The newest xid that a standby may still see in a removed row */
 static void
-advance_removed_xid(const LsmRow *row, TransactionId *newest)
+advance_removed_xid(TransactionId xid, TransactionId *newest)
 {
-	if ((row->flags & LSM_ROW_HAS_XMAX) && TransactionIdFollows(row->xmax, *newest))
-		*newest = row->xmax;
+	if (TransactionIdIsNormal(xid) && TransactionIdFollows(xid, *newest))
+		*newest = xid;
 }
 
 /* Check one entry; returns whether it can go. */
@@ -389,11 +390,14 @@ check_entry(Relation rel, LsmTree *tree, TM_IndexDeleteOp *delstate, int i,
 	LsmRow		row;
 
 	if (!lsm_fetch_row(rel, tree, lsm_tid_pack(&entry->tid), value, &row))
+	{
 		status->knowndeletable = true;
+		advance_removed_xid(lsm_tree_pruned_xid(tree), newest);
+	}
 	else if (status->knowndeletable || lsm_row_surely_dead(&row, vistest))
 	{
 		status->knowndeletable = true;
-		advance_removed_xid(&row, newest);
+		advance_removed_xid(lsm_row_deleter(&row), newest);
 	}
 	return status->knowndeletable;
 }

@@ -141,10 +141,8 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 static void
 write_tombstones(LsmTableScan *scan)
 {
-	TransactionId xid;
-
-	if (scan->tombstones.n > 0 && lsm_prune_bound(&xid))
-		lsm_tombstones_write(&scan->tombstones, lsm_table_tree(scan->base.rs_rd), xid);
+	if (scan->tombstones.n > 0)
+		lsm_tombstones_write(&scan->tombstones, lsm_table_tree(scan->base.rs_rd));
 }
 
 void
@@ -378,7 +376,7 @@ note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
 		!scan->batched)
 		return;
 	lsm_key_encode(packed, key);
-	lsm_tombstones_add(&scan->tombstones, lsm_slice(key, sizeof(key)));
+	lsm_tombstones_add(&scan->tombstones, lsm_slice(key, sizeof(key)), lsm_row_deleter(row));
 }
 
 /*

@@ -208,6 +208,10 @@ typedef struct LsmVacuum
 	LiveSet		live_tids;
 	StringInfoData value;		/* of rows looked up by dead_entry() */
 
+	/* of rows found dead, and what the log says of them so far */
+	TransactionId newest_deleter;
+	TransactionId logged_deleter;
+
 	double		live;			/* rows */
 	double		recently_dead;
 	double		dead;			/* seen; others have been dropped before */
@@ -236,6 +240,28 @@ check_failsafe(LsmVacuum *vac)
 	VacuumCostActive = false;
 	VacuumCostBalance = 0;
 	return true;
+}
+
+static void
+note_deleter(LsmVacuum *vac, TransactionId xid)
+{
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsNormal(vac->newest_deleter) ||
+		 TransactionIdFollows(xid, vac->newest_deleter)))
+		vac->newest_deleter = xid;
+}
+
+/*
+ * Index entries of the rows are about to go, which indexes of other kinds do
+ * not log with a horizon: they rely on heap's pruning to have done so.
+ */
+static void
+log_deleter(LsmVacuum *vac)
+{
+	if (vac->newest_deleter == vac->logged_deleter)
+		return;
+	lsm_horizon_log(vac->tree, vac->newest_deleter, false);
+	vac->logged_deleter = vac->newest_deleter;
 }
 
 static void
@@ -278,6 +304,7 @@ scan_rows(LsmVacuum *vac)
 		{
 			case HEAPTUPLE_DEAD:
 				vac->dead++;
+				note_deleter(vac, lsm_row_deleter(&row));
 				keep = false;
 				break;
 			case HEAPTUPLE_RECENTLY_DEAD:
@@ -303,7 +330,10 @@ scan_rows(LsmVacuum *vac)
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 }
 
-/* Callback of index_bulk_delete: can this entry go? */
+/*
+ * Callback of index_bulk_delete: can this entry go?  Then its row's deleter is
+ * in the log.
+ */
 static bool
 dead_entry(ItemPointer tid, void *state)
 {
@@ -316,8 +346,13 @@ dead_entry(ItemPointer tid, void *state)
 	if (live_contains(&vac->live_tids, packed))
 		return false;
 	if (!lsm_fetch_row(vac->rel, vac->tree, packed, &vac->value, &row))
-		return true;
-	return lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD;
+		note_deleter(vac, lsm_tree_pruned_xid(vac->tree));
+	else if (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD)
+		note_deleter(vac, lsm_row_deleter(&row));
+	else
+		return false;
+	log_deleter(vac);
+	return true;
 }
 
 static IndexVacuumInfo

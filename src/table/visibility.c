@@ -248,6 +248,19 @@ lsm_row_vacuum_status(const LsmRow *row, TransactionId oldest_xmin)
 	return status;
 }
 
+/*
+ * Who deleted a row that is dead to everyone: what a standby's snapshot has to
+ * be compared with.  Invalid if its inserter was rolled back.
+ */
+TransactionId
+lsm_row_deleter(const LsmRow *row)
+{
+	TransactionId dead_after;
+
+	(void) lsm_row_vacuum_horizon(row, &dead_after);
+	return dead_after;
+}
+
 bool
 lsm_row_surely_dead(const LsmRow *row, GlobalVisState *vistest)
 {

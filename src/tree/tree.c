@@ -229,6 +229,18 @@ tree_report_clone(LsmTree *tree)
 					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 }
 
+static void
+tree_report_unadopted(LsmTree *tree)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("relation \"%s\" cannot be read during recovery",
+					tree->rel != NULL ? RelationGetRelationName(tree->rel) :
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
+			 errdetail("It was copied by CREATE DATABASE, and the primary server has not opened it since."),
+			 errhint("Query the relation on the primary server once.")));
+}
+
 /*
  * Read from the metapage which keyspace the fork has, making one if it has none
  * and taking over a moved one.  The caller loops: false if it
@@ -278,6 +290,14 @@ tree_read_identity(LsmHandle *handle)
 		tree_report_clone(tree);
 	if (meta.dboid != tree->rlocator.dbOid || meta.spcoid != tree->rlocator.spcOid || meta.relfilenode != tree->rlocator.relNumber)
 	{
+		if (RecoveryInProgress())
+		{
+			/* the primary's to write down; until then the fork says it */
+			if (lsm_meta_keyspace(&meta, tree->rlocator.dbOid) != meta.keyspace_id)
+				tree_report_unadopted(tree);
+			lsm_handle_set_keyspace(handle, meta.keyspace_id);
+			return true;
+		}
 		if (tree->rel == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -404,11 +424,11 @@ lsm_tree_open(Relation rel, LsmKind kind, const LsmTreeOptions *options)
 	tree->rel = rel;
 	if (unlikely(!lsm_handle_current(handle)))
 	{
-		if (RecoveryInProgress())
+		if (RecoveryInProgress() && rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("LSM trees cannot be read during recovery"),
-					 errhint("Query the primary server.")));
+					 errmsg("cannot access temporary or unlogged relation \"%s\" during recovery",
+							RelationGetRelationName(rel))));
 		if (RELATION_IS_OTHER_TEMP(rel))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

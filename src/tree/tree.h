@@ -585,9 +585,25 @@ extern bool lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid);
 /*
  * *xid: every row that is dead to everyone, as this process sees it, was
  * deleted by *xid or by an older xid.  False: this process has no snapshot, so
- * there is no such bound.
+ * there is no such bound.  *xid may be far newer than the deletion, so that
+ * queries on a standby are canceled which lose nothing: it is for callers that
+ * do not know the row's deleter (lsm_notes_get_deleter).
  */
 extern bool lsm_prune_bound(TransactionId *xid);
+
+/*
+ * For who has just looked for an entry that must once have been there, and has
+ * missed it: not older than the deletion that took it out of a memtable.
+ */
+extern TransactionId lsm_tree_pruned_xid(LsmTree *tree);
+
+/*
+ * To be called before DELETE entries of rows that were deleted by `xid`, or
+ * before, are written to the tree: snapshots of standbys that may see the rows
+ * conflict.  An invalid xid: no snapshot ever saw them.  `vacuumed`: VACUUM
+ * has deleted its last entry of this index.
+ */
+extern void lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed);
 
 /* ---- tombstone.c ---- */
 
@@ -600,13 +616,17 @@ typedef struct LsmTombstones
 	MemoryContext context;
 	int			n;
 	int			bytes;			/* of entries */
+	TransactionId xid;			/* newest deleter of them */
 	LsmSlice   *keys;			/* LSM_MAX_TOMBSTONES of them; NULL until needed */
 } LsmTombstones;
 
 #define LSM_MAX_TOMBSTONES	64
 
-/* Remember a copy of the key in tombstones->context. */
-extern void lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key);
+/*
+ * Remember a copy of the key in tombstones->context.  `xid`: who deleted the
+ * row, or a later one; invalid if no snapshot ever saw it.
+ */
+extern void lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key, TransactionId xid);
 extern bool lsm_tombstones_full(const LsmTombstones *tombstones);
 
 /* Is the entry still there?  `scratch`: initialized. */
@@ -614,14 +634,19 @@ extern bool lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch
 
 /*
  * Write DELETE entries as far as that is possible without stalling and without
- * disk space, and empty the list.  REQUIRES: as lsm_tree_prune(); `xid`: not
- * older than the deletion of any of them, or invalid if no snapshot ever saw
- * them.
+ * disk space, and empty the list.  REQUIRES: as lsm_tree_prune().
  */
-extern void lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree, TransactionId xid);
+extern void lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree);
 
 /* The value of a DELETE entry */
 extern const char lsm_delete_value[1];
+
+/*
+ * The lock (lsm_key_lock) whose counter VACUUM bumps when it has removed
+ * index entries and before their TIDs can be used again: readers that must
+ * know whether an entry they have read can still be trusted compare it.
+ */
+#define LSM_INDEX_VACUUM_DIGEST	((LsmDigest) 0)
 
 /*
  * Conflict checks.  Take the stamp, read, begin the write, lock the key, and

@@ -128,6 +128,7 @@ lsm_control_shmem_init(void)
 		pg_atomic_init_u32(&lsm_control->nused, 0);
 		pg_atomic_init_u64(&lsm_control->clock, 1);
 		pg_atomic_init_u64(&lsm_control->drops, 0);
+		pg_atomic_init_u64(&lsm_control->fed_changes, 0);
 		lsm_control->free_first = lsm_control->free_last = CONTROL_NONE;
 		lsm_control->nbusy_free = 0;
 	}
@@ -175,6 +176,7 @@ control_block_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->row_limit, 0);
 	pg_atomic_init_u64(&ctl->replaced, 0);
 	pg_atomic_init_u32(&ctl->churned, 0);
+	pg_atomic_init_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_init_u64(&ctl->next_file, 0);
 	pg_atomic_init_u64(&ctl->file_limit, 0);
 	pg_atomic_init_u32(&ctl->level0_runs, 0);
@@ -210,6 +212,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	ctl->relid_confirmed = false;
 	ctl->options = unset;
 	ctl->state = LSM_STATE_UNLOADED;
+	ctl->fed = false;
 	ctl->loader_pid = 0;
 
 	/* an old stamp must not hold for the new tree */
@@ -227,6 +230,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	pg_atomic_write_u64(&ctl->row_limit, 0);
 	pg_atomic_write_u64(&ctl->replaced, 0);
 	pg_atomic_write_u32(&ctl->churned, 0);
+	pg_atomic_write_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_write_u32(&ctl->memtable_kb, 0);
 	pg_atomic_write_u64(&ctl->next_file, 0);
 	pg_atomic_write_u64(&ctl->file_limit, 0);
@@ -580,4 +584,16 @@ uint64
 lsm_control_drops(void)
 {
 	return pg_atomic_read_u64(&lsm_control->drops);
+}
+
+uint64
+lsm_control_fed_changes(void)
+{
+	return pg_atomic_read_u64(&lsm_control->fed_changes);
+}
+
+void
+lsm_control_count_fed(void)
+{
+	pg_atomic_fetch_add_u64(&lsm_control->fed_changes, 1);
 }

@@ -46,7 +46,10 @@ typedef enum LsmTreeState
 	LSM_STATE_UNLOADED = 0,		/* log pages only: no memtable; the fields
 								 * below "loaded" mean nothing */
 	LSM_STATE_LOADING,
-	LSM_STATE_LOADED
+	LSM_STATE_LOADED,
+	LSM_STATE_STANDBY			/* loaded in recovery: can be read, and redo
+								 * feeds it; the first use after recovery
+								 * unloads it */
 } LsmTreeState;
 
 /* What one process writes and others read or write apart begins a cache line */
@@ -122,6 +125,8 @@ typedef struct LsmTreeShared
 	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
 									 * sealed last; 0: none since the start */
 
+	bool		fed;			/* redo adds to the memtables: LOADING in
+								 * recovery, and STANDBY */
 	int			loader_pid;
 
 	/* one flusher, one compactor; 0 = none.  Reset by lsm_tree_abort_cleanup */
@@ -130,6 +135,8 @@ typedef struct LsmTreeShared
 	uint64		compact_cursor[8];	/* per level: file number last compacted */
 	pg_atomic_uint64 replaced;	/* rows that have a newer version, about */
 	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
+	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
+									 * made final in any memtable */
 	ConditionVariable cv;		/* broadcast on any change of state, flush or
 								 * compaction ownership */
 
@@ -260,6 +267,15 @@ extern LsmTreeShared *lsm_control_nth(int i);
  */
 extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks);
 
+/*
+ * Trees that are fed in recovery (disk/standby.c): their number of changes; a
+ * change, to be counted after ctl->fed is set and before a page is read; no
+ * more feeding, and no readers before the tree is loaded again.
+ */
+extern uint64 lsm_control_fed_changes(void);
+extern void lsm_control_count_fed(void);
+extern void lsm_control_stop_feeding(LsmTreeShared *ctl, uint64 keyspace_id);
+
 /* Change of the memtable set or version.  REQUIRES: ctl->lock exclusive. */
 static inline void
 lsm_set_change_begin(LsmTreeShared *ctl)
@@ -377,6 +393,7 @@ extern const LsmKindOps *lsm_kind_ops(LsmKind kind);
 extern Size lsm_keylock_shmem_bytes(void);
 extern void lsm_keylock_shmem_init(void);
 extern void lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest);
+extern void lsm_key_changed_in(uint64 keyspace_id, LsmDigest lock_digest);
 
 /* For assertions: any key's lock is held by this process; this key's is. */
 extern bool lsm_key_lock_is_held(void);

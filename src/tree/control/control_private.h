@@ -59,6 +59,7 @@ typedef struct ControlShared
 	int			nblocks;
 	pg_atomic_uint32 nused;		/* blocks ever used: the first ones */
 	pg_atomic_uint64 drops;
+	pg_atomic_uint64 fed_changes;
 
 	/* under the control table lock */
 	int			free_first;		/* freed blocks, oldest first */

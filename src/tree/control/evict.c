@@ -47,7 +47,8 @@ control_unload(ControlBlock *block, ControlRetirees *retirees)
 	Assert(control_memtables_idle(ctl));
 
 	lsm_set_change_begin(ctl);
-	if (control_memtable_count(ctl) > 0 || ctl->state == LSM_STATE_LOADED)
+	if (control_memtable_count(ctl) > 0 || ctl->state == LSM_STATE_LOADED ||
+		ctl->state == LSM_STATE_STANDBY)
 	{
 		if (ctl->active != NULL)
 			block->parted[n++] = ctl->active;
@@ -62,6 +63,7 @@ control_unload(ControlBlock *block, ControlRetirees *retirees)
 		Assert(retirees->n <= lengthof(retirees->tables));
 	}
 	ctl->state = LSM_STATE_UNLOADED;
+	ctl->fed = false;
 	ctl->active = NULL;
 	ctl->nsealed = 0;
 	control_close_slots(ctl);
@@ -173,7 +175,7 @@ control_candidates(ControlCandidate *list, bool evict, uint64 after,
 		if (last_used <= after || ctl == except ||
 			pg_atomic_read_u64(&ctl->keyspace_id) == 0)
 			continue;
-		if (evict ? (ctl->state != LSM_STATE_LOADED ||
+		if (evict ? ((ctl->state != LSM_STATE_LOADED && ctl->state != LSM_STATE_STANDBY) ||
 					 control_memtable_count(ctl) == 0)
 			: pg_atomic_read_u32(&block->pins) != 0)
 			continue;
@@ -409,7 +411,8 @@ lsm_control_evict(LsmTreeShared *except, int want_chunks)
 			if (!LWLockConditionalAcquire(&ctl->lock, LW_EXCLUSIVE))
 				continue;
 			if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 &&
-				ctl->state == LSM_STATE_LOADED && ctl->compact_pid == 0 &&
+				(ctl->state == LSM_STATE_LOADED || ctl->state == LSM_STATE_STANDBY) &&
+				ctl->compact_pid == 0 &&
 				control_memtables_idle(ctl))
 				nchunks += control_unload(list[i].block, &retirees);
 			LWLockRelease(&ctl->lock);
@@ -420,6 +423,31 @@ lsm_control_evict(LsmTreeShared *except, int want_chunks)
 		after = list[n - 1].last_used;
 	}
 	return nchunks;
+}
+
+/*
+ * A loader in recovery that is at work finds out when it has finished, and
+ * starts over.  REQUIRES: no lock held; in the startup process, or recovery has
+ * ended.
+ */
+void
+lsm_control_stop_feeding(LsmTreeShared *ctl, uint64 keyspace_id)
+{
+	ControlRetirees retirees;
+
+	retirees.n = 0;
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id)
+	{
+		ctl->fed = false;
+		if (ctl->state == LSM_STATE_STANDBY)
+		{
+			Assert(control_memtables_idle(ctl));
+			(void) control_unload((ControlBlock *) ctl, &retirees);
+		}
+	}
+	LWLockRelease(&ctl->lock);
+	lsm_control_retire(&retirees);
 }
 
 /* ----------------------------------------------------------------------
@@ -468,7 +496,8 @@ lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set)
 		int			n = 0;
 
 		set->stamp = lsm_set_stamp_read(ctl);
-		if (*(volatile LsmTreeState *) &ctl->state == LSM_STATE_LOADED)
+		if (*(volatile LsmTreeState *) &ctl->state == LSM_STATE_LOADED ||
+			*(volatile LsmTreeState *) &ctl->state == LSM_STATE_STANDBY)
 		{
 			LsmMemtable *active = *(LsmMemtable *volatile *) &ctl->active;
 			int			nsealed = *(volatile int *) &ctl->nsealed;

@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -328,6 +329,16 @@ lsm_tree_attach(LsmTreeShared *ctl)
 	return tree;
 }
 
+/* What redo feeds is not for those who write. */
+static inline bool
+can_be_read(LsmTreeShared *ctl)
+{
+	LsmTreeState state = *(volatile LsmTreeState *) &ctl->state;
+
+	return likely(state == LSM_STATE_LOADED) ||
+		(state == LSM_STATE_STANDBY && RecoveryInProgress());
+}
+
 /*
  * See control.h.  ERRORs as lsm_tree_open() and lsm_tree_load().
  */
@@ -348,8 +359,7 @@ lsm_tree_enter(LsmTree *tree)
 		if (likely(lsm_handle_current(handle)))
 		{
 			lsm_epoch_enter();
-			if (likely(*(volatile LsmTreeState *) &tree->ctl->state == LSM_STATE_LOADED &&
-					   lsm_handle_current(handle)))
+			if (likely(can_be_read(tree->ctl) && lsm_handle_current(handle)))
 			{
 				pg_read_barrier();
 				lsm_control_touch(tree->ctl);

@@ -90,13 +90,19 @@ lsm_keylock_shmem_init(void)
 }
 
 static inline uint32
-keylock_number(const LsmTree *tree, LsmDigest lock_digest)
+keylock_number_in(uint64 keyspace_id, LsmDigest lock_digest)
 {
 	/* ids are random and digests uniform, but their xor need not be */
-	uint64		h = murmurhash32((uint32) (tree->keyspace_id ^ lock_digest)) ^
-		(tree->keyspace_id >> 32) ^ (lock_digest >> 32);
+	uint64		h = murmurhash32((uint32) (keyspace_id ^ lock_digest)) ^
+		(keyspace_id >> 32) ^ (lock_digest >> 32);
 
 	return h % KEYLOCK_PARTITIONS;
+}
+
+static inline uint32
+keylock_number(const LsmTree *tree, LsmDigest lock_digest)
+{
+	return keylock_number_in(tree->keyspace_id, lock_digest);
 }
 
 static inline KeyPartition *
@@ -247,6 +253,13 @@ void
 lsm_key_changed(LsmTree *tree, LsmDigest lock_digest)
 {
 	partition_changed(keylock_partition(tree, lock_digest));
+}
+
+/* The same in redo, which has no handle. */
+void
+lsm_key_changed_in(uint64 keyspace_id, LsmDigest lock_digest)
+{
+	partition_changed(&keylocks->partitions[keylock_number_in(keyspace_id, lock_digest)]);
 }
 
 /*

@@ -3,12 +3,13 @@
  * rmgr.c
  *	  The resource manager "lsmam": redo, description, consistency masks.
  *
- * Redo needs no catalog, takes no lock of ours, and never opens a sorted file.
- * It recreates directories that are missing and does not mind files that are:
- * whatever is missing is removed by a later record.
+ * Redo needs no catalog and never opens a sorted file.  Redo recreates
+ * directories that are missing and does not mind files that are: whatever is
+ * missing is removed by a later record.
  *
- * Redo only brings pages and files up to date; it does not touch the
- * control blocks, which are empty until the first use after recovery.
+ * Redo brings pages and files up to date.  The control blocks are empty until
+ * the first use after recovery, but for those of trees that queries read on a
+ * hot standby: standby.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,10 +23,13 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/standby.h"
+#include "utils/memutils.h"
 
+#include "tree/control/control.h"
 #include "tree/disk/chunk.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
+#include "tree/disk/standby.h"
 #include "tree/disk/wal.h"
 
 static void
@@ -86,11 +90,16 @@ lsm_redo_block(XLogReaderState *record, int block_id)
 static void
 lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 {
+	const char *entries = data + sizeof(uint64);
+	uint32		entry_bytes = left - sizeof(uint64);
+	LsmStandbyAppend standby = {0};
+	RelFileLocator rlocator;
 	uint64		generation = 0;
 	int			i;
 
 	if (left < sizeof(generation))
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
 	memcpy(&generation, data, sizeof(generation));
 	data += sizeof(generation);
 	left -= sizeof(generation);
@@ -107,12 +116,15 @@ lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes;
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
+		if (i == 0)
+			(void) lsm_standby_note_append(&standby, &rlocator, page, LSM_PAGE_START);
 		UnlockReleaseBuffer(buffer);
 		data += bytes;
 		left -= bytes;
 	}
 	if (left != 0)
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	lsm_standby_append(&standby, entries, entry_bytes);
 }
 
 static void
@@ -121,6 +133,9 @@ lsm_redo_append(XLogReaderState *record)
 	LsmWalAppend append;
 	const char *data = XLogRecGetData(record) + sizeof(append);
 	uint32		bytes = lsm_redo_header(record, &append, sizeof(append));
+	LsmStandbyAppend standby = {0};
+	XLogRedoAction action;
+	RelFileLocator rlocator;
 	Buffer		buffer;
 
 	if (append.fresh)
@@ -129,7 +144,9 @@ lsm_redo_append(XLogReaderState *record)
 		return;
 	}
 
-	if (XLogReadBufferForRedo(record, 0, &buffer) == BLK_NEEDS_REDO)
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+	action = XLogReadBufferForRedo(record, 0, &buffer);
+	if (action == BLK_NEEDS_REDO)
 	{
 		Page		page = BufferGetPage(buffer);
 		PageHeader	header = (PageHeader) page;
@@ -142,8 +159,39 @@ lsm_redo_append(XLogReaderState *record)
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
 	}
+
+	/* a page that is newer than the record comes before there are readers */
+	if (action == BLK_NEEDS_REDO || action == BLK_RESTORED)
+		(void) lsm_standby_note_append(&standby, &rlocator, BufferGetPage(buffer), append.offset);
 	if (BufferIsValid(buffer))
 		UnlockReleaseBuffer(buffer);
+	lsm_standby_append(&standby, data, bytes);
+}
+
+/* ---- conflicts ---- */
+
+/* Rows go that were deleted by `xid` or before. */
+static void
+lsm_redo_conflict(TransactionId xid, RelFileLocator rlocator)
+{
+	if (InHotStandby && TransactionIdIsNormal(xid))
+		ResolveRecoveryConflictWithSnapshot(xid, false, rlocator);
+}
+
+static void
+lsm_redo_horizon(XLogReaderState *record)
+{
+	LsmWalHorizon horizon;
+
+	(void) lsm_redo_header(record, &horizon, sizeof(horizon));
+	lsm_redo_conflict(horizon.xid, horizon.rlocator);
+
+	/*
+	 * Before any row identifier comes again, and any page of the table is
+	 * found all-visible: those records come behind this one.
+	 */
+	if (horizon.flags & LSM_HORIZON_VACUUMED)
+		lsm_key_changed_in(horizon.keyspace_id, LSM_INDEX_VACUUM_DIGEST);
 }
 
 /* ---- manifest ---- */
@@ -192,6 +240,8 @@ lsm_redo_edit(XLogReaderState *record)
 {
 	LsmWalEdit	edit;
 	const char *numbers = XLogRecGetData(record) + sizeof(edit);
+	RelFileLocator rlocator;
+	LsmTreeShared *ctl;
 	Buffer		meta_buffer;
 	uint32		i;
 
@@ -199,20 +249,19 @@ lsm_redo_edit(XLogReaderState *record)
 		lsm_redo_corrupt("edit", lsm_redo_block(record, 0));
 
 	/* rows were dropped or frozen that queries here may still see */
-	if (InHotStandby && TransactionIdIsNormal(edit.conflict_xid))
-	{
-		RelFileLocator rlocator;
-
-		XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
-		ResolveRecoveryConflictWithSnapshot(edit.conflict_xid, false, rlocator);
-	}
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+	lsm_redo_conflict(edit.conflict_xid, rlocator);
 
 	/* metapage locked until the chain it describes is there */
 	meta_buffer = lsm_redo_meta(record);
 	for (i = 1; i <= XLogRecMaxBlockId(record); i++)
 		lsm_redo_manifest_block(record, i, edit.manifest_id);
+	ctl = lsm_standby_edit((LsmMetaPage *) ((char *) BufferGetPage(meta_buffer) + LSM_PAGE_START));
 	UnlockReleaseBuffer(meta_buffer);
+	if (ctl != NULL)
+		lsm_standby_drop_flushed(ctl, edit.keyspace_id);
 
+	lsm_standby_unlink_drain();
 	if (edit.nunlink == 0)
 		return;
 
@@ -226,8 +275,9 @@ lsm_redo_edit(XLogReaderState *record)
 		uint64		number;
 
 		memcpy(&number, numbers + i * sizeof(uint64), sizeof(uint64));
-		lsm_keyspace_unlink_file(edit.keyspace_id, number);
+		lsm_standby_unlink(edit.keyspace_id, number);
 	}
+	lsm_standby_unlink_drain();
 }
 
 /* ---- files and keyspaces ---- */
@@ -256,7 +306,13 @@ lsm_redo_keyspace(XLogReaderState *record)
 	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
 	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rlocator, keyspace.backend);
 	if (XLogRecHasBlockRef(record, 0))
+	{
+		RelFileLocator rlocator;
+
 		UnlockReleaseBuffer(lsm_redo_meta(record));
+		XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+		lsm_standby_keyspace(&rlocator, keyspace.keyspace_id);
+	}
 }
 
 static void
@@ -266,13 +322,34 @@ lsm_redo_remove(XLogReaderState *record)
 
 	(void) lsm_redo_header(record, &remove, sizeof(remove));
 	XLogFlush(record->EndRecPtr);	/* as in lsm_redo_edit */
+	if (InHotStandby)
+		lsm_control_drop(remove.keyspace_id);
 	lsm_keyspace_remove(remove.keyspace_id);
+}
+
+/* What one record takes; reset after each. */
+static MemoryContext redo_context = NULL;
+
+static void
+lsm_redo_startup(void)
+{
+	redo_context = AllocSetContextCreate(TopMemoryContext, "lsmam redo",
+										 ALLOCSET_DEFAULT_SIZES);
+}
+
+static void
+lsm_redo_cleanup(void)
+{
+	lsm_standby_unlink_drain();
+	MemoryContextDelete(redo_context);
+	redo_context = NULL;
 }
 
 static void
 lsm_redo(XLogReaderState *record)
 {
 	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+	MemoryContext old = MemoryContextSwitchTo(redo_context);
 
 	switch (info)
 	{
@@ -301,9 +378,14 @@ lsm_redo(XLogReaderState *record)
 		case XLOG_LSM_KEYSPACE_REMOVE:
 			lsm_redo_remove(record);
 			break;
+		case XLOG_LSM_HORIZON:
+			lsm_redo_horizon(record);
+			break;
 		default:
 			elog(PANIC, "lsm_redo: unknown op code %u", info);
 	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(redo_context);
 }
 
 /* ---- description ---- */
@@ -379,6 +461,17 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 								 keyspace.rlocator.dbOid, keyspace.rlocator.relNumber);
 				break;
 			}
+		case XLOG_LSM_HORIZON:
+			{
+				LsmWalHorizon horizon;
+
+				memcpy(&horizon, data, sizeof(horizon));
+				appendStringInfo(buf, " owner %u/%u/%u conflict xid %u%s",
+								 horizon.rlocator.spcOid, horizon.rlocator.dbOid,
+								 horizon.rlocator.relNumber, horizon.xid,
+								 (horizon.flags & LSM_HORIZON_VACUUMED) ? ", vacuumed" : "");
+				break;
+			}
 		default:
 			break;
 	}
@@ -405,6 +498,8 @@ lsm_identify(uint8 info)
 			return "KEYSPACE_REMOVE";
 		case XLOG_LSM_META:
 			return "META";
+		case XLOG_LSM_HORIZON:
+			return "HORIZON";
 		default:
 			return NULL;
 	}
@@ -426,6 +521,8 @@ lsm_tree_rmgr_register(void)
 		.rm_redo = lsm_redo,
 		.rm_desc = lsm_desc,
 		.rm_identify = lsm_identify,
+		.rm_startup = lsm_redo_startup,
+		.rm_cleanup = lsm_redo_cleanup,
 		.rm_mask = lsm_mask,
 		.rm_decode = lsm_decode,
 	};

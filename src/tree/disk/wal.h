@@ -30,6 +30,7 @@
 #define XLOG_LSM_KEYSPACE_REMOVE	0x50
 #define XLOG_LSM_META				0x60
 #define XLOG_LSM_FILE_CHUNK_LZ4		0x70
+#define XLOG_LSM_HORIZON			0x80
 
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that may
@@ -96,5 +97,24 @@ typedef struct LsmWalRemove
 {
 	uint64		keyspace_id;
 } LsmWalRemove;
+
+/*
+ * HORIZON: entries of rows that were deleted by `xid` or before are about to
+ * be deleted by entries of their own, or by an index of another kind.  On a
+ * standby, snapshots that may see such rows conflict with what comes next.
+ */
+typedef struct LsmWalHorizon
+{
+	uint64		keyspace_id;
+	RelFileLocator rlocator;
+	TransactionId xid;			/* may be invalid */
+	uint32		flags;
+} LsmWalHorizon;
+
+/*
+ * VACUUM has deleted all entries of an index that it was told to delete:
+ * row identifiers may be used again (LSM_INDEX_VACUUM_DIGEST).
+ */
+#define LSM_HORIZON_VACUUMED	0x0001
 
 #endif							/* LSM_WAL_H */

@@ -15,6 +15,10 @@
  * generation which was sealed before a crash is appended to after it does no
  * harm: nothing of it was published, or its pages would be free.
  *
+ * In recovery the loader shares the tree with the startup process: the
+ * memtables are in the control block from the start, and redo adds to them
+ * (disk/standby.c).  Nothing is flushed then.
+ *
  * Locking: ctl->lock only to change the state; content locks one at a time.
  * The state is put back by lsm_load_abort() after an error.
  *
@@ -35,11 +39,15 @@
 #include "tree/disk/disk.h"
 #include "tree/disk/log_entry.h"
 #include "tree/disk/page.h"
+#include "tree/disk/standby.h"
 #include "tree/memtable/memtable.h"
 #include "tree/write/write.h"
 
 /* Generations that can stay in memory: the sealed ones and the active one */
 #define LSM_LOAD_KEEP	(LSM_MAX_SEALED + 1)
+
+/* How often a loader in recovery asks for memory, milliseconds apart */
+#define LSM_LOAD_TRIES	5000
 
 typedef struct LsmLogPageRef
 {
@@ -58,6 +66,7 @@ typedef struct LsmLogScan
 static struct
 {
 	LsmTreeShared *ctl;			/* NULL: nothing */
+	bool		standby;		/* the memtables are in ctl, and redo feeds them */
 	LsmMemtable *kept[LSM_LOAD_KEEP];	/* oldest first */
 	int			nkept;
 	LsmMemtable *building;
@@ -74,6 +83,7 @@ lsm_load_acquire(LsmTree *tree)
 {
 	LsmTreeShared *ctl = tree->ctl;
 	bool		mine = false;
+	bool		stale = false;
 
 	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	for (;;)
@@ -89,12 +99,23 @@ lsm_load_acquire(LsmTree *tree)
 				ctl->state = LSM_STATE_LOADING;
 				ctl->loader_pid = MyProcPid;
 				loading.ctl = ctl;
+				ctl->fed = loading.standby = RecoveryInProgress();
 				mine = true;
 			}
 			else
-				wait = (ctl->state == LSM_STATE_LOADING);
+			{
+				stale = ctl->state == LSM_STATE_STANDBY && !RecoveryInProgress();
+				wait = ctl->state == LSM_STATE_LOADING;
+			}
 		}
 		LWLockRelease(&ctl->lock);
+		if (stale)
+		{
+			/* of a standby that has been promoted: nothing of it is believed */
+			lsm_control_stop_feeding(ctl, tree->keyspace_id);
+			stale = false;
+			continue;
+		}
 		if (!wait)
 			break;
 
@@ -105,6 +126,21 @@ lsm_load_acquire(LsmTree *tree)
 	return mine;
 }
 
+/* What redo and we have built so far.  REQUIRES: ctl->lock exclusive. */
+static void
+lsm_load_take_out(LsmTreeShared *ctl, LsmMemtable **retired, int *nretired)
+{
+	lsm_set_change_begin(ctl);
+	ctl->fed = false;
+	for (int i = 0; i < ctl->nsealed; i++)
+		retired[(*nretired)++] = ctl->sealed[i];
+	if (ctl->active != NULL)
+		retired[(*nretired)++] = ctl->active;
+	ctl->nsealed = 0;
+	ctl->active = NULL;
+	lsm_set_change_end(ctl);
+}
+
 /*
  * Safe to call at any time outside of locks.  Memtables not yet handed over are
  * known to no one else.
@@ -113,6 +149,8 @@ void
 lsm_load_abort(void)
 {
 	LsmTreeShared *ctl = loading.ctl;
+	LsmMemtable *retired[LSM_LOAD_KEEP];
+	int			nretired = 0;
 
 	if (ctl == NULL)
 		return;
@@ -126,10 +164,14 @@ lsm_load_abort(void)
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (ctl->state == LSM_STATE_LOADING && ctl->loader_pid == MyProcPid)
 	{
+		if (loading.standby)
+			lsm_load_take_out(ctl, retired, &nretired);
 		ctl->state = LSM_STATE_UNLOADED;
 		ctl->loader_pid = 0;
 	}
 	LWLockRelease(&ctl->lock);
+	while (nretired > 0)
+		lsm_memtable_retire(retired[--nretired]);
 	ConditionVariableBroadcast(&ctl->cv);
 }
 
@@ -178,6 +220,16 @@ lsm_load_publish(LsmTree *tree)
 	ConditionVariableBroadcast(&ctl->cv);
 }
 
+/* Redo may raise it at the same time. */
+static void
+lsm_load_raise(pg_atomic_uint64 *counter, uint64 value)
+{
+	uint64		old = pg_atomic_read_u64(counter);
+
+	while (old < value && !pg_atomic_compare_exchange_u64(counter, &old, value))
+		 /* try again */ ;
+}
+
 /*
  * Counters from the metapage.  Those of a control block that was loaded before
  * (evicted since) may be ahead of what the log shows: rows that
@@ -193,6 +245,13 @@ lsm_load_counters(LsmTree *tree)
 	SMgrRelation smgr;
 
 	copy = *meta;
+	if (copy.keyspace_id == tree->keyspace_id)
+	{
+		/* under the lock: redo of an edit stores newer ones */
+		pg_atomic_write_u64(&ctl->flushed_generation, copy.flushed_generation);
+		pg_atomic_write_u64(&ctl->manifest_id, copy.manifest_id);
+		pg_atomic_write_u64(&ctl->version_no, copy.version_no);
+	}
 	UnlockReleaseBuffer(buffer);
 	if (copy.keyspace_id != tree->keyspace_id)
 		ereport(ERROR,
@@ -207,15 +266,14 @@ lsm_load_counters(LsmTree *tree)
 	ctl->free_pages = (int64) ctl->nblocks - 1;
 	LWLockRelease(&ctl->alloc_lock);
 
-	pg_atomic_write_u64(&ctl->version_no, copy.version_no);
-	pg_atomic_write_u64(&ctl->flushed_generation, copy.flushed_generation);
-	pg_atomic_write_u64(&ctl->manifest_id, copy.manifest_id);
 	if (pg_atomic_read_u64(&ctl->manifest_pending) < copy.manifest_id)
 		pg_atomic_write_u64(&ctl->manifest_pending, copy.manifest_id);
-	if (copy.seq_limit > 0 && pg_atomic_read_u64(&ctl->seq) < copy.seq_limit - 1)
-		pg_atomic_write_u64(&ctl->seq, copy.seq_limit - 1);
-	if (pg_atomic_read_u64(&ctl->row_limit) < copy.row_limit)
-		pg_atomic_write_u64(&ctl->row_limit, copy.row_limit);
+	lsm_load_raise(&ctl->seq, Max(copy.seq_limit, 1) - 1);
+	lsm_load_raise(&ctl->row_limit, copy.row_limit);
+
+	/* file numbers are handed out after recovery */
+	if (loading.standby)
+		return;
 
 	/*
 	 * All below the metapage's next_file may have been handed out, by this
@@ -523,6 +581,181 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 	loading.building = NULL;
 }
 
+/* ---- in recovery ---- */
+
+/*
+ * One entry; redo may be adding others to the same memtable, or be dropping
+ * the memtable.
+ */
+static void
+lsm_load_feed(LsmTree *tree, uint64 generation, const LsmLogHeader *header, uint64 seq,
+			  const char *data)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	LsmSlice	key = lsm_slice(data + header->header_bytes, header->key_bytes);
+	LsmSlice	value = lsm_slice(key.data + key.len, header->value_bytes);
+
+	for (int tries = 0;; tries++)
+	{
+		LsmFed		fed;
+
+		lsm_epoch_enter();
+		fed = lsm_standby_feed(ctl, tree->keyspace_id, generation, seq, key, value);
+		lsm_epoch_exit();
+		if (fed != LSM_FED_FULL)
+			return;
+		if (tries > LSM_LOAD_TRIES)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("no memory for the entries of relation %s could be had",
+							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
+					 errhint("Increase lsm.memtable_memory on this server: it should be no less than the primary's.")));
+		CHECK_FOR_INTERRUPTS();
+		(void) lsm_control_evict(ctl, 16);
+		if (lsm_memtable_reclaim() == 0)
+			pg_usleep(1000L);
+	}
+}
+
+/*
+ * The rest of an entry that is longer than its first page.  False: the pages
+ * are used again, because the generation has been flushed meanwhile.
+ */
+static bool
+lsm_load_feed_spanning(LsmTree *tree, uint64 generation, BlockNumber block, BlockNumber next,
+					   uint32 total, BufferAccessStrategy strategy, StringInfo entry)
+{
+	while (entry->len < total)
+	{
+		Buffer		buffer;
+		Page		page;
+		bool		fits;
+
+		if (next == InvalidBlockNumber || next == block)
+			lsm_log_corrupt(tree, block, "an entry is cut off");
+		buffer = lsm_load_read_page(tree, next, strategy);
+		page = BufferGetPage(buffer);
+		fits = !PageIsNew(page) &&
+			PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
+			lsm_page_opaque(page)->type == LSM_PAGE_LOG &&
+			lsm_page_opaque(page)->owner == generation &&
+			(lsm_page_opaque(page)->flags & LSM_PAGE_CONTINUES) != 0 &&
+			((PageHeader) page)->pd_lower > LSM_PAGE_START;
+		block = next;
+		if (fits)
+		{
+			appendBinaryStringInfo(entry, (char *) page + LSM_PAGE_START,
+								   ((PageHeader) page)->pd_lower - LSM_PAGE_START);
+			next = lsm_page_opaque(page)->next;
+		}
+		UnlockReleaseBuffer(buffer);
+		if (!fits)
+		{
+			if (pg_atomic_read_u64(&tree->ctl->flushed_generation) < generation)
+				lsm_log_corrupt(tree, block, "not the continuation it should be");
+			return false;
+		}
+	}
+	return true;
+}
+
+/* REQUIRES: `page` is a copy. */
+static void
+lsm_load_feed_page(LsmTree *tree, BlockNumber block, Page page, BufferAccessStrategy strategy,
+				   StringInfo spanning)
+{
+	LsmPageOpaque *opaque = lsm_page_opaque(page);
+	const char *data = (char *) page + LSM_PAGE_START;
+	const char *end = (char *) page + ((PageHeader) page)->pd_lower;
+	uint64		seq = 0;
+
+	while (data < end)
+	{
+		LsmLogHeader header;
+
+		lsm_log_read_header(tree, block, data, end, &header);
+		if (lsm_log_header_total(&header) > end - data)
+		{
+			if (data != (char *) page + LSM_PAGE_START)
+				lsm_log_corrupt(tree, block, "an entry is cut off");
+			resetStringInfo(spanning);
+			appendBinaryStringInfo(spanning, data, end - data);
+			if (lsm_load_feed_spanning(tree, opaque->owner, block, opaque->next,
+									   lsm_log_header_total(&header), strategy, spanning))
+				lsm_load_feed(tree, opaque->owner, &header, header.seq_step, spanning->data);
+			return;
+		}
+		seq += header.seq_step;
+		lsm_load_feed(tree, opaque->owner, &header, seq, data);
+		data += lsm_log_header_total(&header);
+	}
+}
+
+/*
+ * Redo feeds the tree from now on; what has been replayed before is on pages.
+ */
+static void
+lsm_load_standby(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	PGAlignedBlock copy;
+	StringInfoData spanning;
+	BlockNumber nblocks;
+
+	lsm_control_count_fed();	/* a full barrier */
+	lsm_load_counters(tree);
+	initStringInfo(&spanning);
+	nblocks = smgrnblocks(smgropen(tree->rlocator, tree->backend), MAIN_FORKNUM);
+	for (BlockNumber block = 1; block < nblocks; block++)
+	{
+		Buffer		buffer = lsm_load_read_page(tree, block, strategy);
+		Page		page = BufferGetPage(buffer);
+		bool		wanted = false;
+
+		if (!PageIsNew(page) &&
+			(PageGetSpecialSize(page) != MAXALIGN(sizeof(LsmPageOpaque)) ||
+			 lsm_page_opaque(page)->type != LSM_PAGE_MANIFEST))
+		{
+			LsmPageOpaque *opaque = lsm_page_check(tree, page, block, LSM_PAGE_LOG);
+
+			wanted = opaque->owner > pg_atomic_read_u64(&ctl->flushed_generation) &&
+				(opaque->flags & LSM_PAGE_CONTINUES) == 0;
+		}
+		if (wanted)
+			memcpy(copy.data, page, BLCKSZ);
+		UnlockReleaseBuffer(buffer);
+		if (wanted)
+			lsm_load_feed_page(tree, block, copy.data, strategy, &spanning);
+	}
+}
+
+/* The tree can be read, unless redo has given it up or it was dropped. */
+static void
+lsm_load_publish_standby(LsmTree *tree)
+{
+	LsmTreeShared *ctl = loading.ctl;
+	bool		ok;
+
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	ok = pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id && ctl->fed;
+	if (ok)
+	{
+		lsm_set_change_begin(ctl);
+		ctl->state = LSM_STATE_STANDBY;
+		ctl->loader_pid = 0;
+		lsm_set_change_end(ctl);
+	}
+	LWLockRelease(&ctl->lock);
+	if (!ok)
+	{
+		lsm_load_abort();
+		return;
+	}
+	loading.ctl = NULL;
+	ConditionVariableBroadcast(&ctl->cv);
+}
+
 /*
  * See write.h.  ERRORs: corrupt pages (DATA_CORRUPTED), and what a flush
  * raises when the arena is too small for the log.
@@ -546,6 +779,14 @@ lsm_tree_load(LsmTree *tree)
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm load",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
+	if (loading.standby)
+	{
+		lsm_load_standby(tree);
+		lsm_load_publish_standby(tree);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(context);
+		return;
+	}
 	lsm_load_counters(tree);
 	if (!ctl->local)
 	{

@@ -19,27 +19,76 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "access/xlog.h"
+#include "access/xloginsert.h"
 #include "storage/proc.h"
 
 #include "tree/control/control.h"
+#include "tree/disk/page.h"
+#include "tree/disk/wal.h"
 #include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 #include "tree/write/write.h"
 
-/* Before the removal: a flush that misses the entry must not miss the xid. */
-void
-lsm_memtable_note_pruned(LsmMemtable *memtable, TransactionId xid)
+static void
+raise_xid(pg_atomic_uint32 *newest, TransactionId xid)
 {
-	uint32		newest = pg_atomic_read_u32(&memtable->pruned_xid);
+	uint32		old = pg_atomic_read_u32(newest);
 
 	while (TransactionIdIsNormal(xid) &&
-		   (!TransactionIdIsValid(newest) || TransactionIdFollows(xid, newest)) &&
-		   !pg_atomic_compare_exchange_u32(&memtable->pruned_xid, &newest, xid))
+		   (!TransactionIdIsValid(old) || TransactionIdFollows(xid, old)) &&
+		   !pg_atomic_compare_exchange_u32(newest, &old, xid))
 		 /* try again */ ;
 }
 
 /*
- * See tree.h.  A row that is dead to everyone now, or was when a scan of this
+ * Before the removal: neither a flush nor a reader that misses the entry must
+ * miss the xid.
+ */
+static void
+note_pruned(LsmTreeShared *ctl, LsmMemtable *memtable, TransactionId xid)
+{
+	raise_xid(&memtable->pruned_xid, xid);
+	raise_xid(&ctl->pruned_xid, xid);
+}
+
+/*
+ * See tree.h.  What was pruned and came back, because the tree was evicted and
+ * loaded again, is not missing.  What flushes, compactions and DELETE entries
+ * removed is accounted for in records that came before.
+ */
+TransactionId
+lsm_tree_pruned_xid(LsmTree *tree)
+{
+	TransactionId xid;
+
+	pg_read_barrier();			/* after the entry was missed */
+	lsm_tree_enter(tree);
+	xid = pg_atomic_read_u32(&tree->ctl->pruned_xid);
+	lsm_tree_exit(tree);
+	return xid;
+}
+
+/* See tree.h. */
+void
+lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed)
+{
+	LsmWalHorizon horizon;
+
+	if (!XLogStandbyInfoActive() || !lsm_tree_needs_wal(tree) ||
+		(!TransactionIdIsNormal(xid) && !vacuumed))
+		return;
+	horizon.keyspace_id = tree->keyspace_id;
+	horizon.rlocator = tree->rlocator;
+	horizon.xid = xid;
+	horizon.flags = vacuumed ? LSM_HORIZON_VACUUMED : 0;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &horizon, sizeof(horizon));
+	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_HORIZON);
+}
+
+/*
+ * See tree.h.  For who does not know better.  A row that is dead to everyone now, or was when a scan of this
  * database pruned it, was deleted before the oldest transaction that our
  * snapshot sees running: what is removable at any time precedes the xmin of
  * every snapshot that there is, the pruner's included, and later ones do not
@@ -95,7 +144,7 @@ lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 		}
 		if (value != NULL && value->data[0] == LSM_TAG_PUT)
 		{
-			lsm_memtable_note_pruned(set.tables[i], xid);
+			note_pruned(tree->ctl, set.tables[i], xid);
 			lsm_memtable_remove(set.tables[i], node);
 			found = true;
 		}

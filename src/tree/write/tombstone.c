@@ -9,8 +9,8 @@
  * any later time.  (An index entry of a heap table could meanwhile belong to a
  * new row.)
  *
- * To a standby the deletion comes with the flush of the generation, like that
- * of what was forgotten: see prune.c.
+ * A standby sees the DELETE as soon as it has replayed it, long before the
+ * flush: a record with the newest deleter comes before (lsm_horizon_log).
  *
  * It is an optimisation for which a reader should neither wait nor fail:
  * nothing is written when the tree's memtable is filling up (the writers' next
@@ -26,6 +26,7 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 
@@ -36,7 +37,7 @@
 const char	lsm_delete_value[1] = {LSM_TAG_DELETE};
 
 void
-lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key)
+lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key, TransactionId xid)
 {
 	char	   *copy;
 
@@ -46,6 +47,11 @@ lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key)
 	for (int i = tombstones->n - 1; i >= 0; i--)
 		if (lsm_slice_compare(tombstones->keys[i], key) == 0)
 			return;
+	if (tombstones->n == 0)
+		tombstones->xid = InvalidTransactionId;
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsNormal(tombstones->xid) || TransactionIdFollows(xid, tombstones->xid)))
+		tombstones->xid = xid;
 	if (tombstones->keys == NULL)
 		tombstones->keys = MemoryContextAlloc(tombstones->context,
 										 sizeof(LsmSlice) * LSM_MAX_TOMBSTONES);
@@ -89,7 +95,7 @@ lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
 }
 
 void
-lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree, TransactionId xid)
+lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 {
 	LsmEntry	entries[LSM_MAX_TOMBSTONES];
 	LsmWrite	write;
@@ -117,7 +123,7 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree, TransactionId xid
 		pfree(value.data);
 		if (nentries > 0 && lsm_write_begin_optional(tree, &write, entries, nentries))
 		{
-			lsm_memtable_note_pruned((LsmMemtable *) write.memtable, xid);
+			lsm_horizon_log(tree, tombstones->xid, false);
 			lsm_write_apply(&write);
 		}
 	}

@@ -11,16 +11,6 @@
 #include "tree/compaction/compaction.h"
 
 /* ======================================================================
- * prune.c
- * ====================================================================== */
-
-/*
- * Entries deleted by `xid` (invalid: seen by no one) will be missing in the
- * memtable.
- */
-extern void lsm_memtable_note_pruned(LsmMemtable *memtable, TransactionId xid);
-
-/* ======================================================================
  * log.c, load.c, write.c: entries in log pages (format: log_entry.h)
  * ====================================================================== */
 

@@ -407,6 +407,8 @@ lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const LsmLogHeader *header,
 	reserved = lsm_memtable_reserve(memtable, key.len, value.len);
 	if (reserved == NULL)
 		return false;
+
+	/* nobody else has the memtable yet: nodes can be linked all at once */
 	lsm_memtable_insert(memtable, reserved, seq, key, value,
 						lsm_memtable_digest(tree, key,
 											lsm_digest_key(filter_key.data, filter_key.len)),

@@ -10,7 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-my $seconds = lsm_long() ? 600 : 30;
+my $seconds = lsm_long() ? 120 : 30;
 my $little = '1MB';
 lsm_seed();
 my @schemes = qw(none blocked bloom elastic quotient cascade);
@@ -42,7 +42,7 @@ $standby->start;
 # ---- load ----
 
 my $script = '';
-foreach my $i (1 .. 4000)
+foreach my $i (1 .. (lsm_long() ? 200_000 : 30_000))
 {
 	my $s = $schemes[ int(rand(@schemes)) ];
 	my $a = 1 + int(rand(2000));
@@ -164,7 +164,7 @@ my $of_small = qr/canceling statement due to conflict with recovery|terminating 
 my $load = lsm_spawn_psql($primary, $file, "$ENV{TESTDIR}/standby_reads.out");
 clients_compare('under load', $seconds / 2, [ $standby, $of_heap ], [ $standby, $of_heap ], [ $small, $of_small ]);
 is($standby->safe_psql('postgres', "SELECT confl_snapshot FROM pg_stat_database_conflicts WHERE datname = 'postgres'"), '0', 'hot_standby_feedback: no snapshot conflicts');
-foreach my $round (1 .. (lsm_long() ? 30 : 2))
+foreach my $round (1 .. (lsm_long() ? 5 : 2))
 {
 	my @pids = lsm_pids($standby);
 	kill 'KILL', @pids;

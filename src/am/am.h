@@ -26,6 +26,9 @@ extern Oid	lsm_index_am_oid(void);
 extern bool lsm_relation_is_table(Relation rel);
 extern bool lsm_relation_is_index(Relation rel);
 
+/* True for a table whose TIDs are never used again: one of ours. */
+extern bool lsm_tids_are_stable(Relation table);
+
 /* What this room keeps in shared memory: from the two hooks. */
 extern void lsm_am_shmem_request(void);
 extern void lsm_am_shmem_init(void);

@@ -26,7 +26,7 @@
 extern Size lsm_arena_shmem_bytes(void);
 extern void lsm_arena_shmem_init(void);
 
-/* NULL: none free (after an attempt to reclaim what is retired). */
+/* NULL: none free. */
 extern void *lsm_arena_allocate_chunk(void);
 extern void lsm_arena_free_chunk(void *chunk);
 extern int	lsm_arena_free_chunks(void);

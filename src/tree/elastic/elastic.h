@@ -188,13 +188,16 @@ extern void lsm_elastic_shmem_init(void);
 /* The file (number 0: the keyspace) is gone: drop its state.  Never fails. */
 extern void lsm_elastic_forget(uint64 keyspace_id, uint64 number);
 
-/* The worker's part: settings, then units to load; true if there were any. */
-extern bool lsm_elastic_round(void);
-
 /* ---- elastic_load.c ---- */
 
 /* Load what is wanted; true if anything was. */
 extern bool lsm_elastic_load(void);
+
+/* The worker's part: settings, then units to load; true if there were any. */
+extern bool lsm_elastic_round(void);
+
+/* The lock is released: wake who is to load. */
+extern void lsm_elastic_wake(void);
 
 /*
  * What is wanted of one file, from the caller's mapping, as far as there is

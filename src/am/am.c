@@ -49,6 +49,20 @@ lsm_index_am_oid(void)
 	return am_oid(LSM_INDEX_AM_NAME, AMTYPE_INDEX);
 }
 
+Oid
+lsm_relation_am(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			am = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		ReleaseSysCache(tuple);
+	}
+	return am;
+}
+
 bool
 lsm_relation_is_table(Relation rel)
 {

@@ -23,6 +23,9 @@
 extern Oid	lsm_table_am_oid(void);
 extern Oid	lsm_index_am_oid(void);
 
+/* Access method of a relation; InvalidOid if there is none. */
+extern Oid	lsm_relation_am(Oid relid);
+
 extern bool lsm_relation_is_table(Relation rel);
 extern bool lsm_relation_is_index(Relation rel);
 

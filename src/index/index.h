@@ -489,19 +489,19 @@ typedef struct LsmUniqueInsert
  */
 extern bool lsm_insert_unique(LsmUniqueInsert *insert);
 
-/* ---- batch.c ---- */
+/* ---- group_insert.c ---- */
 
 /* Kept with the IndexInfo for the statement */
-typedef struct LsmInsertBatch LsmInsertBatch;
+typedef struct LsmGroupInsert LsmGroupInsert;
 
 /*
  * Is the row's entry in the index already?  If the row is the first of those
  * that COPY has written together, inserts their entries up to the first that
  * may be in conflict; if it is the one behind such a row, goes on from there.
- * *batch: NULL at first.  REQUIRES: current memory context is reset
+ * *group: NULL at first.  REQUIRES: current memory context is reset
  * afterwards.
  */
-extern bool lsm_batch_inserted(LsmInsertBatch **batch, Relation index, Relation table,
+extern bool lsm_group_inserted(LsmGroupInsert **group, Relation index, Relation table,
 							   const LsmKeySpec *spec, ItemPointer tid,
 							   IndexUniqueCheck check, IndexInfo *info);
 

@@ -6,7 +6,7 @@
  * A new version gets a fresh TID, so no one can know of it before it is
  * written: it needs no lock.  Only the completion of a speculative insert
  * changes a version that others can see; it goes through LsmRowChange
- * (modify.c).
+ * (row_change.c).
  *
  * Serializable transactions: written first, checked then (see modify.c).
  *

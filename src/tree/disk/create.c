@@ -18,21 +18,14 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
-#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/fd.h"
-#include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "tree/control/control.h"

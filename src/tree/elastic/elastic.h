@@ -7,8 +7,9 @@
  *		elastic_queue.c		what should be on (policy, no PostgreSQL)
  *		elastic_pool.c		memory
  *		elastic.c			the table of files
- *		elastic_probe.c		asking; noting accesses
  *		elastic_load.c		units come from filter files into memory
+ *		elastic_view.c		what a backend knows of an open file
+ *		elastic_probe.c		asking; noting accesses
  *		elastic_facts.c		what SQL functions show
  *		elastic_inherit.c	new files take over from those that they replace
  *

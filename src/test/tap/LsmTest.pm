@@ -224,7 +224,7 @@ sub lsm_set
 	return;
 }
 
-# With lsm.crash_point = '?': the next process of that kind ('worker', 'backend', 'any') that
+# With lsm.crash_point = '?': the next process of that kind ('worker', 'backend', 'startup', 'any') that
 # comes to the crash point, in a job of the relation's tree (0: any, or none), stops there until lsm_release().
 # A second one can be held at the same time: second => 1.
 sub lsm_hold

@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/chunk.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
@@ -95,36 +96,39 @@ lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 	LsmStandbyAppend standby = {0};
 	RelFileLocator rlocator;
 	uint64		generation = 0;
-	int			i;
+	int			last = XLogRecMaxBlockId(record);
 
 	if (left < sizeof(generation))
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
 	memcpy(&generation, data, sizeof(generation));
-	data += sizeof(generation);
-	left -= sizeof(generation);
+	if (entry_bytes > (last + 1) * LSM_PAGE_BYTES || entry_bytes <= last * LSM_PAGE_BYTES)
+		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 
-	for (i = 0; i <= XLogRecMaxBlockId(record); i++)
+	/*
+	 * The first page last: who reads it in recovery follows it to those that
+	 * continue it.
+	 */
+	for (int i = last; i >= 0; i--)
 	{
 		Buffer		buffer = XLogInitBufferForRedo(record, i);
 		Page		page = BufferGetPage(buffer);
-		uint32		bytes = Min(left, LSM_PAGE_BYTES);
+		uint32		start = i * LSM_PAGE_BYTES;
+		uint32		bytes = Min(entry_bytes - start, LSM_PAGE_BYTES);
 
 		lsm_page_init(page, LSM_PAGE_LOG, generation,
 					  i > 0 ? LSM_PAGE_CONTINUES : 0, lsm_redo_block(record, i + 1));
-		memcpy((char *) page + LSM_PAGE_START, data, bytes);
+		memcpy((char *) page + LSM_PAGE_START, entries + start, bytes);
 		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes;
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
 		if (i == 0)
 			(void) lsm_standby_note_append(&standby, &rlocator, page, LSM_PAGE_START);
 		UnlockReleaseBuffer(buffer);
-		data += bytes;
-		left -= bytes;
+		LSM_CRASH_POINT("redo_fresh_page");
 	}
-	if (left != 0)
-		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 	lsm_standby_append(&standby, entries, entry_bytes);
+	LSM_CRASH_POINT("redo_append_fed");
 }
 
 static void
@@ -165,7 +169,9 @@ lsm_redo_append(XLogReaderState *record)
 		(void) lsm_standby_note_append(&standby, &rlocator, BufferGetPage(buffer), append.offset);
 	if (BufferIsValid(buffer))
 		UnlockReleaseBuffer(buffer);
+	LSM_CRASH_POINT("redo_append_page");
 	lsm_standby_append(&standby, data, bytes);
+	LSM_CRASH_POINT("redo_append_fed");
 }
 
 /* ---- conflicts ---- */
@@ -185,6 +191,7 @@ lsm_redo_horizon(XLogReaderState *record)
 
 	(void) lsm_redo_header(record, &horizon, sizeof(horizon));
 	lsm_redo_conflict(horizon.xid, horizon.rlocator);
+	LSM_CRASH_POINT("redo_horizon");
 
 	/*
 	 * Before any row identifier comes again, and any page of the table is
@@ -251,15 +258,21 @@ lsm_redo_edit(XLogReaderState *record)
 	/* rows were dropped or frozen that queries here may still see */
 	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
 	lsm_redo_conflict(edit.conflict_xid, rlocator);
+	LSM_CRASH_POINT("redo_edit_conflict");
 
 	/* metapage locked until the chain it describes is there */
 	meta_buffer = lsm_redo_meta(record);
 	for (i = 1; i <= XLogRecMaxBlockId(record); i++)
+	{
+		LSM_CRASH_POINT("redo_edit_locked");
 		lsm_redo_manifest_block(record, i, edit.manifest_id);
+	}
 	ctl = lsm_standby_edit((LsmMetaPage *) ((char *) BufferGetPage(meta_buffer) + LSM_PAGE_START));
 	UnlockReleaseBuffer(meta_buffer);
+	LSM_CRASH_POINT("redo_edit_set");
 	if (ctl != NULL)
 		lsm_standby_drop_flushed(ctl, edit.keyspace_id);
+	LSM_CRASH_POINT("redo_edit_dropped");
 
 	lsm_standby_unlink_drain();
 	if (edit.nunlink == 0)
@@ -270,6 +283,7 @@ lsm_redo_edit(XLogReaderState *record)
 	 * consistent before this record (compare smgr_redo's truncation).
 	 */
 	XLogFlush(record->EndRecPtr);
+	LSM_CRASH_POINT("redo_edit_unlinks");
 	for (i = 0; i < edit.nunlink; i++)
 	{
 		uint64		number;
@@ -278,6 +292,7 @@ lsm_redo_edit(XLogReaderState *record)
 		lsm_standby_unlink(edit.keyspace_id, number);
 	}
 	lsm_standby_unlink_drain();
+	LSM_CRASH_POINT("redo_edit_done");
 }
 
 /* ---- files and keyspaces ---- */
@@ -296,6 +311,7 @@ lsm_redo_chunk(XLogReaderState *record)
 						 (chunk.flags & LSM_CHUNK_LAST) != 0, chunk.file_bytes);
 	if (content != logged)
 		pfree(content);
+	LSM_CRASH_POINT("redo_chunk");
 }
 
 static void
@@ -305,12 +321,14 @@ lsm_redo_keyspace(XLogReaderState *record)
 
 	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
 	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rlocator, keyspace.backend);
+	LSM_CRASH_POINT("redo_keyspace");
 	if (XLogRecHasBlockRef(record, 0))
 	{
 		RelFileLocator rlocator;
 
 		UnlockReleaseBuffer(lsm_redo_meta(record));
 		XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+		LSM_CRASH_POINT("redo_keyspace_meta");
 		lsm_standby_keyspace(&rlocator, keyspace.keyspace_id);
 	}
 }
@@ -322,9 +340,11 @@ lsm_redo_remove(XLogReaderState *record)
 
 	(void) lsm_redo_header(record, &remove, sizeof(remove));
 	XLogFlush(record->EndRecPtr);	/* as in lsm_redo_edit */
+	LSM_CRASH_POINT("redo_remove");
 	if (InHotStandby)
 		lsm_control_drop(remove.keyspace_id);
 	lsm_keyspace_remove(remove.keyspace_id);
+	LSM_CRASH_POINT("redo_removed");
 }
 
 /* What one record takes; reset after each. */
@@ -365,6 +385,7 @@ lsm_redo(XLogReaderState *record)
 
 				(void) lsm_redo_header(record, &page, sizeof(page));
 				lsm_redo_manifest_block(record, 0, page.manifest_id);
+				LSM_CRASH_POINT("redo_manifest_page");
 				break;
 			}
 		case XLOG_LSM_FILE_CHUNK:

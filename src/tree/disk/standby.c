@@ -42,6 +42,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/log_entry.h"
 #include "tree/disk/page.h"
@@ -245,6 +246,7 @@ lsm_standby_feed(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation, uint
 	memtable = enter_generation(ctl, keyspace_id, generation, &full);
 	if (memtable == NULL)
 		return full ? LSM_FED_FULL : LSM_FED_UNWANTED;
+	LSM_CRASH_POINT("standby_feeding");
 	reserved = lsm_memtable_reserve(memtable, key.len, value.len);
 	if (reserved != NULL)
 	{

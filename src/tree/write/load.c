@@ -36,6 +36,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/log_entry.h"
 #include "tree/disk/page.h"
@@ -171,7 +172,12 @@ lsm_load_abort(void)
 	}
 	LWLockRelease(&ctl->lock);
 	while (nretired > 0)
+	{
+		/* the startup process may be adding an entry, outside of any epoch */
+		while (pg_atomic_read_u32(&retired[nretired - 1]->writers) > 0)
+			pg_usleep(50L);
 		lsm_memtable_retire(retired[--nretired]);
+	}
 	ConditionVariableBroadcast(&ctl->cv);
 }
 
@@ -705,8 +711,11 @@ lsm_load_standby(LsmTree *tree)
 	StringInfoData spanning;
 	BlockNumber nblocks;
 
+	LSM_CRASH_POINT("standby_load_begun");
 	lsm_control_count_fed();	/* a full barrier */
+	LSM_CRASH_POINT("standby_load_registered");
 	lsm_load_counters(tree);
+	LSM_CRASH_POINT("standby_load_counters");
 	initStringInfo(&spanning);
 	nblocks = smgrnblocks(smgropen(tree->rlocator, tree->backend), MAIN_FORKNUM);
 	for (BlockNumber block = 1; block < nblocks; block++)
@@ -728,7 +737,10 @@ lsm_load_standby(LsmTree *tree)
 			memcpy(copy.data, page, BLCKSZ);
 		UnlockReleaseBuffer(buffer);
 		if (wanted)
+		{
+			LSM_CRASH_POINT("standby_load_page");
 			lsm_load_feed_page(tree, block, copy.data, strategy, &spanning);
+		}
 	}
 }
 
@@ -784,7 +796,9 @@ lsm_tree_load(LsmTree *tree)
 	if (loading.standby)
 	{
 		lsm_load_standby(tree);
+		LSM_CRASH_POINT("standby_load_read");
 		lsm_load_publish_standby(tree);
+		LSM_CRASH_POINT("standby_load_published");
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 		return;

@@ -72,7 +72,7 @@ $primary->safe_psql('postgres', join('', map { create($_) } 'warm', @cold) . 'CR
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby_streaming_delay = 60s\nlsm.crash_point = '?'\nstatement_timeout = 60s\nfsync = on\ncheckpoint_timeout = 1h");
+$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby_streaming_delay = 60s\nlsm.crash_point = '?'\nstatement_timeout = 60s\nfsync = on\nrecovery_init_sync_method = syncfs\ncheckpoint_timeout = 1h");
 
 # ---- a standby whose disk forgets ----
 
@@ -241,11 +241,12 @@ foreach my $step (!$parts{kill} ? () : $ENV{LSM_POINTS} ? split(' ', $ENV{LSM_PO
 		my $postmaster = $pids[0];
 		lsm_set($standby, 'lsm.crash_point' => $nth > 1 ? "$step:$nth" : $step);
 		$standby->reload;
+		usleep(100_000);
 		my $hit = 0;
 		foreach my $try (1 .. 3)
 		{
 			perform($does{$step}->('warm'));
-			my $end = time + ($step =~ /remove/ ? 15 : 5);
+			my $end = time + ($step =~ /remove/ ? 10 : 2);
 			until ($hit || time > $end)
 			{
 				push @pids, grep { my $p = $_; !grep { $_ == $p } @pids } lsm_pids($standby);
@@ -263,6 +264,7 @@ foreach my $step (!$parts{kill} ? () : $ENV{LSM_POINTS} ? split(' ', $ENV{LSM_PO
 			lsm_lose_unsynced($standby, $synced) if $losing;
 			$kills++;
 			lsm_clear_crashed($standby, @pids);
+			remember_files();
 			start_standby();
 		}
 		else

@@ -74,6 +74,9 @@ extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filte
 /* Directory and owner file, durable; existing ones are fine (redo). */
 extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
+/* of the name that a filter file has until redo has written all of it */
+#define LSM_REDO_SUFFIX	".redo"
+
 /* redo of a piece of a file: durable when it returns */
 extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 								 uint64 offset, const char *data, uint32 bytes,

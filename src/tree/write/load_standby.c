@@ -56,6 +56,9 @@ lsm_load_feed(LsmTree *tree, uint64 generation, const LsmLogHeader *header, uint
 		if (tries > LSM_LOAD_TRIES)
 			ereport(ERROR,
 					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 tree->rel != NULL ?
+					 errmsg("no memory for the entries of relation \"%s\" could be had",
+							RelationGetRelationName(tree->rel)) :
 					 errmsg("no memory for the entries of relation %s could be had",
 							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 					 errhint("Increase lsm.memtable_memory on this server: it should be no less than the primary's.")));

@@ -2,7 +2,7 @@
 # held at each of theirs while redo goes on, and the standby is killed at each step of redo.  Heap tables and their lsm twins
 # are equal to every snapshot all the time.  What was never synced under pg_lsm is lost at every second kill.
 #   LSM_LONG=1         each kill both ways, and at the third time that the step is passed, too
-#   LSM_POINTS="..."   kills at these only
+#   LSM_POINTS="..."   redo is held, and the standby killed, at these only
 #   LSM_PARTS="..."    of these parts: redo reader end kill
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 lsm_seed();
-my %parts = map { $_ => 1 } split ' ', $ENV{LSM_PARTS} // ($ENV{LSM_POINTS} ? 'kill' : 'redo reader end kill');
+my %parts = map { $_ => 1 } split ' ', $ENV{LSM_PARTS} // 'redo reader end kill';
 my $primary = lsm_node('primary', conf => "max_wal_senders = 8\nwal_keep_size = 512MB\nmax_wal_size = 1GB\nhot_standby = on\nautovacuum = off\n"
 	  . "lsm.memtable_size = 8MB\nlsm.target_file_size = 64kB\nlsm.compaction_workers = 0\nwal_receiver_status_interval = 1s\nfsync = off");
 $primary->append_conf('pg_hba.conf', "local replication all trust\n");
@@ -44,7 +44,17 @@ sub rewrite { my ($name) = @_; return join('', map { my $i = $number += 1; "BEGI
 sub vacuum { my ($name) = @_; return writes($name) . "VACUUM (INDEX_CLEANUP on) ${name}_h, ${name}_l;" . flush($name) . "VACUUM (INDEX_CLEANUP on) ${name}_h, ${name}_l;" . writes($name); }
 sub other { my ($name) = @_; $number++; return "CREATE TABLE other$number (i int PRIMARY KEY) USING lsm; INSERT INTO other$number SELECT generate_series(1, 100); DROP TABLE other$number;" . writes($name); }
 
+# The primary's filters are gone, and are built again; nothing else is written
+sub repair
+{
+	my ($name) = @_;
+	unlink grep { /\.flt$/ } lsm_files_of($primary);
+	return "SET client_min_messages = error; SET enable_seqscan = off; SELECT count(*) FROM ${name}_l WHERE id = 1; SELECT count(*) FROM ${name}_l WHERE n = 7; SELECT lsm_compact('${name}_l'); RESET client_min_messages;";
+}
+my %before = (redo_chunk_opened => sub { my ($name) = @_; return writes($name) . "SELECT lsm_compact('${name}_l');" });
+
 my %does = (
+	redo_chunk_opened => \&repair,
 	redo_append_page => \&writes, redo_append_fed => \&writes, standby_feeding => \&writes, redo_fresh_page => \&long_row,
 	redo_edit_conflict => \&flush, redo_edit_locked => \&flush, redo_edit_set => \&flush, redo_edit_dropped => \&flush,
 	redo_edit_unlinks => \&compact, redo_edit_done => \&compact, unlink_before => \&compact, unlink_after_first => \&compact,
@@ -55,6 +65,7 @@ my %does = (
 my @redo = grep { /^redo_/ } split ' ', slurp_file($ENV{LSM_CRASH_POINTS});
 is_deeply([ grep { !$does{$_} } @redo ], [], 'what brings redo to each of its steps is known');
 my @steps = sort keys %does;
+@steps = split ' ', $ENV{LSM_POINTS} if $ENV{LSM_POINTS};
 
 # (readers would wait for the lock)
 my @held = grep { $_ ne 'redo_edit_locked' } @steps;
@@ -157,6 +168,9 @@ foreach my $step ($parts{redo} ? @held : ())
 	my $bad = '';
 	foreach my $name ('warm', $step eq 'standby_feeding' ? () : "cold_$step")
 	{
+		perform($before{$step}->($name)) if $before{$step};
+		ok(caught_up(), 'redo has come to where it is to be held') if $before{$step};
+
 		# nobody has opened the trees of a cold one: they are loaded in the midst of the step
 		lsm_hold($standby, $step, 'startup');
 		perform($does{$step}->($name));
@@ -223,7 +237,7 @@ foreach my $who ($parts{end} ? ('backend', 'startup') : ())
 # ---- the standby is killed ----
 
 my $kills = 0;
-foreach my $step (!$parts{kill} ? () : $ENV{LSM_POINTS} ? split(' ', $ENV{LSM_POINTS}) : @steps)
+foreach my $step ($parts{kill} ? @steps : ())
 {
 	foreach my $variant (lsm_long() ? ([ 1, 0 ], [ 1, 1 ], [ 3, 1 ]) : ([ 1, $kills % 2 ]))
 	{
@@ -245,7 +259,7 @@ foreach my $step (!$parts{kill} ? () : $ENV{LSM_POINTS} ? split(' ', $ENV{LSM_PO
 		my $hit = 0;
 		foreach my $try (1 .. 3)
 		{
-			perform($does{$step}->('warm'));
+			perform(($before{$step} ? $before{$step}->('warm') : '') . $does{$step}->('warm'));
 			my $end = time + ($step =~ /remove/ ? 10 : 2);
 			until ($hit || time > $end)
 			{

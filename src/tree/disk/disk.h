@@ -74,6 +74,15 @@ extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filte
 /* Directory and owner file, durable; existing ones are fine (redo). */
 extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
+/*
+ * primary_memory.c: worker 0 of a server that is not in recovery notes its
+ * lsm.memtable_memory; redo of that; a comparison at the start of redo.
+ */
+extern void lsm_primary_memory_note(void);
+struct LsmWalMemory;
+extern void lsm_primary_memory_redo(const struct LsmWalMemory *record);
+extern void lsm_primary_memory_compare(void);
+
 /* of the name that a filter file has until redo has written all of it */
 #define LSM_REDO_SUFFIX	".redo"
 

@@ -355,6 +355,7 @@ lsm_redo_startup(void)
 {
 	redo_context = AllocSetContextCreate(TopMemoryContext, "lsmam redo",
 										 ALLOCSET_DEFAULT_SIZES);
+	lsm_primary_memory_compare();
 }
 
 static void
@@ -402,6 +403,14 @@ lsm_redo(XLogReaderState *record)
 		case XLOG_LSM_HORIZON:
 			lsm_redo_horizon(record);
 			break;
+		case XLOG_LSM_MEMORY:
+			{
+				LsmWalMemory memory;
+
+				(void) lsm_redo_header(record, &memory, sizeof(memory));
+				lsm_primary_memory_redo(&memory);
+				break;
+			}
 		default:
 			elog(PANIC, "lsm_redo: unknown op code %u", info);
 	}
@@ -417,11 +426,11 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 	char	   *data = XLogRecGetData(record);
 	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 
-	if (info != XLOG_LSM_LOG_APPEND)
+	if (info != XLOG_LSM_LOG_APPEND && info != XLOG_LSM_MEMORY)
 	{
 		uint64		keyspace_id;
 
-		/* every other record begins with it */
+		/* the others begin with it */
 		memcpy(&keyspace_id, data, sizeof(keyspace_id));
 		appendStringInfo(buf, "keyspace %016" PRIx64, keyspace_id);
 	}
@@ -493,6 +502,15 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 								 (horizon.flags & LSM_HORIZON_VACUUMED) ? ", vacuumed" : "");
 				break;
 			}
+		case XLOG_LSM_MEMORY:
+			{
+				LsmWalMemory memory;
+
+				memcpy(&memory, data, sizeof(memory));
+				appendStringInfo(buf, "memtable_memory " UINT64_FORMAT " kB",
+								 memory.memtable_memory_kb);
+				break;
+			}
 		default:
 			break;
 	}
@@ -521,6 +539,8 @@ lsm_identify(uint8 info)
 			return "META";
 		case XLOG_LSM_HORIZON:
 			return "HORIZON";
+		case XLOG_LSM_MEMORY:
+			return "MEMORY";
 		default:
 			return NULL;
 	}

@@ -31,6 +31,7 @@
 #define XLOG_LSM_META				0x60
 #define XLOG_LSM_FILE_CHUNK_LZ4		0x70
 #define XLOG_LSM_HORIZON			0x80
+#define XLOG_LSM_MEMORY				0xA0
 
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that may
@@ -116,5 +117,11 @@ typedef struct LsmWalHorizon
  * row identifiers may be used again (LSM_INDEX_VACUUM_DIGEST).
  */
 #define LSM_HORIZON_VACUUMED	0x0001
+
+/* MEMORY: the primary's lsm.memtable_memory, from now on */
+typedef struct LsmWalMemory
+{
+	uint64		memtable_memory_kb;
+} LsmWalMemory;
 
 #endif							/* LSM_WAL_H */

@@ -159,6 +159,8 @@ my $small = PostgreSQL::Test::Cluster->new('small');
 $small->init_from_backup($standby, 'cascade', has_streaming => 1);
 $small->append_conf('postgresql.conf', "hot_standby_feedback = off\nmax_standby_streaming_delay = 0\nlsm.memtable_memory = $little");
 $small->start;
+like(slurp_file($small->logfile), qr/lsm.memtable_memory is 1024 kB on this server and 32768 kB on the primary/, 'little memory: the standby says so');
+unlike(slurp_file($standby->logfile), qr/lsm.memtable_memory is .* on this server/, 'as much memory as the primary has: nothing is said');
 my $of_small = qr/canceling statement due to conflict with recovery|terminating connection due to conflict with recovery|no memory for the entries of relation .* could be had/;
 
 my $load = lsm_spawn_psql($primary, $file, "$ENV{TESTDIR}/standby_reads.out");

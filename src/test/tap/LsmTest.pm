@@ -337,10 +337,10 @@ sub lsm_lose_unsynced
 		next unless -d $dir;
 		my $inode = (stat($dir))[1];
 		my $known = $entries{$inode} // {};
-		foreach my $file (glob("$dir/*"))
+		foreach my $line (split /\n/, `stat -c '%i %W %n' '$dir'/* 2>/dev/null`)
 		{
+			my ($id, $file) = $line =~ /^(\d+ \d+) (.*)$/;
 			(my $name = $file) =~ s{.*/}{};
-			my ($id) = split /\n/, `stat -c '%i %W' '$file'`;
 			if (!$known->{$name})
 			{
 				unlink $file;

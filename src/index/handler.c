@@ -50,6 +50,16 @@ static relopt_enum_elt_def compression_values[] = {
 	{NULL}
 };
 
+static void
+flush_index(Relation index)
+{
+	lsm_tree_flush(lsm_index_open_tree(index));
+}
+
+static const LsmIndexOps index_ops = {
+	.flush = flush_index
+};
+
 /*
  * From _PG_init, once: registers the kind of trees and the storage parameters.
  * They apply to files written after a change, so changing them needs no more
@@ -59,6 +69,7 @@ void
 lsm_index_init(void)
 {
 	lsm_kind_register(LSM_KIND_INDEX, &lsm_index_kind_ops);
+	lsm_index_register(&index_ops);
 
 	index_relopt_kind = add_reloption_kind();
 	add_enum_reloption(index_relopt_kind, "filter_scheme",

@@ -12,9 +12,12 @@
 
 #include "access/htup_details.h"
 #include "access/visibilitymap.h"
+#include "access/xact.h"
 #include "executor/tuptable.h"
+#include "storage/predicate.h"
 #include "utils/memutils.h"
 
+#include "am/row_notes.h"
 #include "index/scan.h"
 
 void
@@ -24,57 +27,77 @@ lsm_guard_take_stamp(LsmScan *so)
 		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
 }
 
+/*
+ * Look at the row itself.  *dead: it is dead to everyone.  An lsm table keeps
+ * what it has found for the executor, who will ask for the same row next.
+ */
 static bool
-row_visible(IndexScanDesc scan, ItemPointer entry_tid)
+row_visible(IndexScanDesc scan, ItemPointer entry_tid, bool *dead)
 {
 	LsmScan    *so = scan->opaque;
+	IndexFetchTableData *fetch = scan->xs_heapfetch;
 	ItemPointerData tid = *entry_tid;
 	bool		call_again = false;
 	bool		visible;
 
-	if (so->fetch == NULL)
+	if (so->slot == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(so->context);
 
 		so->slot = table_slot_create(scan->heapRelation, NULL);
-		so->fetch = table_index_fetch_begin(scan->heapRelation);
+		if (!so->stable_tids)
+			so->fetch = table_index_fetch_begin(scan->heapRelation);
 		MemoryContextSwitchTo(old);
 	}
-	visible = table_index_fetch_tuple(so->fetch, &tid, scan->xs_snapshot, so->slot,
-									  &call_again, NULL);
+	if (so->stable_tids)
+		((LsmRowFetch *) fetch)->looking = true;
+	else
+		fetch = so->fetch;
+	visible = table_index_fetch_tuple(fetch, &tid, scan->xs_snapshot, so->slot, &call_again,
+									  so->stable_tids ? dead : NULL);
+	if (so->stable_tids)
+		((LsmRowFetch *) fetch)->looking = false;
 	ExecClearTuple(so->slot);
 	return visible;
 }
 
 /*
  * May the entry be given to an index-only scan?  The executor will look at the
- * visibility map and, if the page is all-visible, believe the entry.  But
+ * visibility map and, if the block is all-visible, believe the entry.  But
  * VACUUM may have deleted the entry since we read it, then freed the dead row
- * and marked the page all-visible.  nbtree keeps VACUUM from finishing, by a
+ * and marked the block all-visible.  nbtree keeps VACUUM from finishing, by a
  * pin on the leaf page; we must not block anyone between calls.
  *
- * Instead we look first.  If the page is all-visible now and VACUUM has not
+ * Instead we look first.  If the block is all-visible now and VACUUM has not
  * finished deleting entries since before we read this one, then its row was
- * not among the freed ones: it is visible.  Otherwise look at the row itself.
- * Either way the row is visible to our snapshot and stays so, whatever the
- * executor finds in the map a moment later.
+ * not among those: it is visible.  Otherwise look at the row itself.  Either
+ * way the row is visible to our snapshot and stays so, whatever the executor
+ * finds in the map a moment later.
+ *
+ * A serializable transaction locks before it looks: who ends a row clears the
+ * map before he looks for such locks.
+ *
+ * *dead: false was returned, and the row is dead to everyone.
  */
 bool
-lsm_guard_entry(IndexScanDesc scan, ItemPointer tid)
+lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead)
 {
 	LsmScan    *so = scan->opaque;
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
 	LsmStamp	now;
 
-	if (VM_ALL_VISIBLE(scan->heapRelation, ItemPointerGetBlockNumber(tid),
-					   &so->vm_buffer))
+	*dead = false;
+	if (IsolationIsSerializable())
+		PredicateLockPage(scan->heapRelation, block, scan->xs_snapshot);
+	if (VM_ALL_VISIBLE(scan->heapRelation, block, &so->vm_buffer))
 	{
 		pg_read_barrier();		/* the map before the counter */
-		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &now);
+		(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &now);
 		if (now.key_counter == so->guard_stamp.key_counter)
 			return true;
 		so->reposition = true;	/* with a new stamp */
 	}
-	return row_visible(scan, tid);
+	return row_visible(scan, tid, dead);
 }
 
 void

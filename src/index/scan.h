@@ -89,11 +89,12 @@ typedef struct LsmScan
 	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
 								 * freeing TIDs */
 
-	/* index-only scans of tables whose TIDs are used again */
+	/* index-only scans */
 	bool		guard;
 	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
 	Buffer		vm_buffer;
-	IndexFetchTableData *fetch;
+	IndexFetchTableData *fetch; /* of tables that are not ours; NULL until
+								 * needed */
 	TupleTableSlot *slot;
 
 	LsmKeySpec	own_spec;
@@ -106,7 +107,7 @@ typedef struct LsmScan
  * to be trusted as long as the counter stands (lsm_guard_entry).
  */
 extern void lsm_guard_take_stamp(LsmScan *so);
-extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid);
+extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead);
 
 /* Build the row of index columns that an index-only scan returns. */
 extern void lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value);

@@ -44,6 +44,7 @@ extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filte
  * Main fork of that name exists and is not empty; also if that cannot be
  * told.  Never an error.
  */
+extern uint64 lsm_vm_fork_blocks(SMgrRelation smgr);
 extern bool lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend);
 
 /* Directory and owner file, durable; existing ones are fine (redo). */

@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/tupmacs.h"
 #include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "executor/tuptable.h"
@@ -100,6 +101,78 @@ lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead)
 	return row_visible(scan, tid, dead);
 }
 
+/*
+ * The row of a scan whose columns all have values of fixed length, passed by
+ * value: such a row is written over the last one, unless it has NULLs.
+ */
+typedef struct LsmFixedTuple
+{
+	HeapTuple	tuple;
+	int			offsets[INDEX_MAX_KEYS];	/* of the columns, in the data */
+} LsmFixedTuple;
+
+void
+lsm_form_prepare(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+	LsmKeySpec *spec = so->spec;
+	TupleDesc	desc = scan->xs_hitupdesc;
+	LsmFixedTuple *fixed;
+	Datum		values[INDEX_MAX_KEYS] = {0};
+	bool		isnull[INDEX_MAX_KEYS] = {0};
+	MemoryContext old;
+	int			offset = 0;
+
+	so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
+											  ALLOCSET_SMALL_SIZES);
+	if (spec->nincluded + spec->nkept > 0)
+		return;
+	for (int i = 0; i < spec->nkeys; i++)
+		if (!TupleDescAttr(desc, i)->attbyval || !spec->columns[i].returnable)
+			return;
+
+	old = MemoryContextSwitchTo(so->context);
+	fixed = palloc(sizeof(LsmFixedTuple));
+	fixed->tuple = heap_form_tuple(desc, values, isnull);
+	MemoryContextSwitchTo(old);
+	for (int i = 0; i < spec->nkeys; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		offset = att_align_nominal(offset, att->attalign);
+		fixed->offsets[i] = offset;
+		offset += att->attlen;
+	}
+	Assert(fixed->tuple->t_data->t_hoff + offset == fixed->tuple->t_len);
+	so->fixed_tuple = fixed;
+}
+
+/* False: the entry has a NULL. */
+static inline bool
+fill_fixed_tuple(IndexScanDesc scan, LsmSlice rest)
+{
+	LsmScan    *so = scan->opaque;
+	LsmFixedTuple *fixed = so->fixed_tuple;
+	char	   *data = (char *) fixed->tuple->t_data + fixed->tuple->t_data->t_hoff;
+
+	for (int i = 0; i < so->spec->nkeys; i++)
+	{
+		const LsmColumnSpec *column = &so->spec->columns[i];
+		LsmSlice	code = {rest.data, lsm_code_length(column, rest)};
+		bool		isnull;
+		Datum		value = lsm_decode_column(column, code, &isnull);
+
+		if (unlikely(isnull))
+			return false;
+		store_att_byval(data + fixed->offsets[i], value,
+						TupleDescAttr(scan->xs_hitupdesc, i)->attlen);
+		rest.data += code.len;
+		rest.len -= code.len;
+	}
+	scan->xs_hitup = fixed->tuple;
+	return true;
+}
+
 void
 lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 {
@@ -110,6 +183,8 @@ lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 	bool		isnull[INDEX_MAX_KEYS];
 	MemoryContext old;
 
+	if (so->fixed_tuple != NULL && fill_fixed_tuple(scan, rest))
+		return;
 	MemoryContextReset(so->tuple_context);
 	old = MemoryContextSwitchTo(so->tuple_context);
 	for (int i = 0; i < spec->nkeys; i++)

@@ -211,8 +211,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	so->batched = scan->xs_snapshot != NULL &&
 		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable();
 	if (scan->xs_want_itup && so->tuple_context == NULL)
-		so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
-												  ALLOCSET_SMALL_SIZES);
+		lsm_form_prepare(scan);
 
 	so->quals.labels = in_order && scan->xs_snapshot != NULL &&
 		IsMVCCSnapshot(scan->xs_snapshot) ? &so->labels : NULL;
@@ -321,6 +320,7 @@ drop_batch(LsmScan *so)
 		so->batch->n = 0;
 	so->batch_next = 0;
 	so->batch_size = FIRST_BATCH_ENTRIES;
+	so->batch_inside = false;
 }
 
 static void
@@ -489,6 +489,10 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 		if (!lsm_cursor_fill(so->cursor, buffer_slice(&so->upper), so->batch_size, batch))
 			return false;
 		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
+
+		/* if the last one is, all are */
+		lsm_batch_entry(batch, batch->n - 1, key, value);
+		so->batch_inside = !beyond_walk(so, *key, ForwardScanDirection);
 	}
 	lsm_batch_entry(batch, so->batch_next++, key, value);
 	return true;
@@ -553,7 +557,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		if (so->reposition || so->direction != direction)
 			reposition(so, direction);
 		if (!step_cursor(so, direction, &key, &value) ||
-			beyond_walk(so, key, direction))
+			(!so->batch_inside && beyond_walk(so, key, direction)))
 			return false;
 
 		if (so->quals.nwalk > 0)

@@ -28,6 +28,7 @@
 
 #include "access/transam.h"
 #include "access/visibilitymap.h"
+#include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 
@@ -37,9 +38,9 @@
 #define MAX_BLOCKS			((BlockNumber) 1 << 30)
 
 /*
- * Indexes are gone through for the sake of the map if so many rows lie in
- * blocks that are not all-visible without that: this part of all rows, and not
- * fewer than this
+ * Autovacuum goes through the indexes for the sake of the map if so many rows
+ * lie in blocks that are not all-visible without that: this part of all rows,
+ * and not fewer than this
  */
 #define GAP_FRACTION		0.05
 #define GAP_ROWS			1000.0
@@ -129,7 +130,10 @@ lsm_all_visible_end_rows(LsmAllVisible *map, double live)
 		return;
 	if (map->block != InvalidBlockNumber)
 		close_block(map);
-	map->gaps_pay = map->gap_rows >= Max(GAP_ROWS, GAP_FRACTION * live);
+
+	/* who vacuums by hand wants it all */
+	map->gaps_pay = AmAutoVacuumWorkerProcess() ?
+		map->gap_rows >= Max(GAP_ROWS, GAP_FRACTION * live) : map->gap_rows > 0;
 	if (BufferIsValid(map->vm_buffer))
 		ReleaseBuffer(map->vm_buffer);
 	map->vm_buffer = InvalidBuffer;

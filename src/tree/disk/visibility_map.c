@@ -117,6 +117,7 @@ lsm_vm_mark(Relation rel, LsmTree *tree, BlockNumber nblocks)
 	if (BufferIsValid(buffer))
 		ReleaseBuffer(buffer);
 	raise_limit(tree, nblocks);
+	LSM_CRASH_POINT("map_marked");
 }
 
 /* Of blocks 4 i to 4 i + 3 of a page that begins with `first`, those wanted. */
@@ -192,6 +193,7 @@ lsm_vm_set(Relation rel, LsmTree *tree, BlockNumber nblocks, const uint8 *wanted
 	Buffer		buffer = InvalidBuffer;
 
 	Assert(!RelationUsesLocalBuffers(rel));
+	LSM_CRASH_POINT("map_decided");
 	for (uint64 first = 0; first < nblocks; first += BLOCKS_PER_PAGE)
 	{
 		uint8	   *bytes;

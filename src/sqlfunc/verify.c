@@ -214,9 +214,10 @@ verify_row(VerifyIndex *v, TupleTableSlot *slot)
 }
 
 /*
- * Note the rows that a complete scan of the index returns.  It is an index-only
- * scan, as the executor does it: a bit too many in the visibility map would
- * show rows that are not there.
+ * Note the rows that a complete scan of the index returns.  Of an lsm table it
+ * is an index-only scan, as the executor does it: a bit too many in the
+ * visibility map would show rows that are not there.  (Entries of heap tables
+ * name the first row of a HOT chain.)
  */
 static void
 scan_complete_index(VerifyIndex *v)
@@ -224,14 +225,16 @@ scan_complete_index(VerifyIndex *v)
 	Buffer		vm_buffer = InvalidBuffer;
 	ItemPointer tid;
 
-	v->scan->xs_want_itup = true;
+	v->scan->xs_want_itup = lsm_relation_is_table(v->table);
 	index_rescan(v->scan, NULL, 0, NULL, 0);
 	while ((tid = index_getnext_tid(v->scan, ForwardScanDirection)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (VM_ALL_VISIBLE(v->table, ItemPointerGetBlockNumber(tid), &vm_buffer) ||
-			index_fetch_heap(v->scan, v->index_slot))
-			tuplesort_putdatum(v->index_tids, tid_datum(&v->scan->xs_heaptid), false);
+		if (v->scan->xs_want_itup &&
+			VM_ALL_VISIBLE(v->table, ItemPointerGetBlockNumber(tid), &vm_buffer))
+			tuplesort_putdatum(v->index_tids, tid_datum(tid), false);
+		else if (index_fetch_heap(v->scan, v->index_slot))
+			tuplesort_putdatum(v->index_tids, tid_datum(&v->index_slot->tts_tid), false);
 	}
 	v->scan->xs_want_itup = false;
 	if (BufferIsValid(vm_buffer))

@@ -97,8 +97,8 @@ extern const LsmRowGroup *lsm_row_group_get(Relation table, const ItemPointerDat
 /*
  * What an lsm table's IndexFetchTableData begins with.  `seen`: the scan that
  * owns it has fetched the row of seen_tid last, and has found it visible.
- * `looking`: the scan asks for itself, and the executor may ask for the same
- * row next.
+ * `looking`: the scan asks for itself whether the row is visible, and wants
+ * nothing in the slot; the executor may ask for the same row next.
  */
 typedef struct LsmRowFetch
 {

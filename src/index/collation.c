@@ -20,12 +20,10 @@
 
 #include <langinfo.h>
 
-#include "access/genam.h"
 #include "catalog/pg_collation.h"
 #include "common/hashfn.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_locale.h"
-#include "utils/rel.h"
 
 #include "index/index.h"
 
@@ -135,8 +133,8 @@ lsm_collation_put_sort_key(struct pg_locale_struct *locale, const char *data, in
 }
 
 /* What sort keys of the collation are made by now. */
-static uint32
-collation_version(Oid collation)
+uint32
+lsm_collation_version(Oid collation)
 {
 	UVersionInfo version;
 
@@ -154,32 +152,10 @@ lsm_collation_put_sort_key(struct pg_locale_struct *locale, const char *data, in
 	elog(ERROR, "ICU is not supported in this build");
 }
 
-static uint32
-collation_version(Oid collation)
+uint32
+lsm_collation_version(Oid collation)
 {
 	return 0;
 }
 
 #endif
-
-/*
- * A digest of the versions of the collations whose sort keys are in the index;
- * 0: there are none.
- */
-uint32
-lsm_collations_digest(Relation index)
-{
-	uint32		digest = 0;
-
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-	{
-		if (lsm_strings_of(index->rd_opcintype[i], index->rd_indcollation[i],
-						   index_getprocid(index, i + 1, 1),
-						   LSM_KEY_RULES_CURRENT) == LSM_STRINGS_BYTES)
-			continue;
-		digest = hash_combine(digest, collation_version(index->rd_indcollation[i]));
-		if (digest == 0)
-			digest = 1;
-	}
-	return digest;
-}

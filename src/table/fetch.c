@@ -287,7 +287,8 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 			last_row_keep(&last_row, fetch->tree, packed, &stamp, &fetch->value);
 		note_seen(fetch, tid);
 		note_look(fetch, packed, snapshot, &row);
-		lsm_row_store(rel, &row, packed, slot);
+		if (!fetch->rows.looking)
+			lsm_row_store(rel, &row, packed, slot);
 		return true;
 	}
 	if (all_dead)

@@ -67,7 +67,6 @@ lsm_tree_logged_row_limit(LsmTree *tree)
 	return limit;
 }
 
-/* Blocks that the map's fork has room for: no bit is set beyond. */
 uint64
 lsm_vm_fork_blocks(SMgrRelation smgr)
 {

@@ -116,10 +116,9 @@ lsm_index_end_scan(IndexScanDesc scan)
 	if (BufferIsValid(so->interlock))
 		ReleaseBuffer(so->interlock);
 	if (so->fetch != NULL)
-	{
 		table_index_fetch_end(so->fetch);
+	if (so->slot != NULL)
 		ExecDropSingleTupleTableSlot(so->slot);
-	}
 	MemoryContextDelete(so->context);	/* `so` too */
 }
 
@@ -208,12 +207,11 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	pgstat_count_index_scan(scan->indexRelation);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
 	so->stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
-	so->guard = scan->xs_want_itup && !so->stable_tids;
+	so->guard = scan->xs_want_itup;
 	so->batched = scan->xs_snapshot != NULL &&
 		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable();
 	if (scan->xs_want_itup && so->tuple_context == NULL)
-		so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
-												  ALLOCSET_SMALL_SIZES);
+		lsm_form_prepare(scan);
 
 	so->quals.labels = in_order && scan->xs_snapshot != NULL &&
 		IsMVCCSnapshot(scan->xs_snapshot) ? &so->labels : NULL;
@@ -322,6 +320,7 @@ drop_batch(LsmScan *so)
 		so->batch->n = 0;
 	so->batch_next = 0;
 	so->batch_size = FIRST_BATCH_ENTRIES;
+	so->batch_inside = false;
 }
 
 static void
@@ -490,6 +489,10 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 		if (!lsm_cursor_fill(so->cursor, buffer_slice(&so->upper), so->batch_size, batch))
 			return false;
 		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
+
+		/* if the last one is, all are */
+		lsm_batch_entry(batch, batch->n - 1, key, value);
+		so->batch_inside = !beyond_walk(so, *key, ForwardScanDirection);
 	}
 	lsm_batch_entry(batch, so->batch_next++, key, value);
 	return true;
@@ -517,6 +520,28 @@ was_candidate(LsmScan *so, ItemPointer tid)
 	return false;
 }
 
+/*
+ * The row of the entry in position.current is dead to everyone.  A mark may be
+ * on it; that is only a key.
+ */
+static void
+kill_entry(IndexScanDesc scan, ItemPointer tid)
+{
+	LsmScan    *so = scan->opaque;
+	TransactionId xid;
+
+	if (!so->stable_tids || scan->xactStartedInRecovery)
+		return;
+	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) &&
+		!lsm_prune_bound(&xid))
+		return;
+	if (lsm_tree_prune(so->tree, buffer_slice(&so->position.current), xid))
+		return;
+	lsm_tombstones_add(&so->tombstones, buffer_slice(&so->position.current), xid);
+	if (lsm_tombstones_full(&so->tombstones))
+		write_tombstones(so);
+}
+
 /* Next matching entry of the walk; its key goes to position.current. */
 static bool
 step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
@@ -524,6 +549,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	LsmScan    *so = scan->opaque;
 	LsmSlice	key;
 	LsmSlice	value;
+	bool		dead;
 
 	for (;;)
 	{
@@ -531,7 +557,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		if (so->reposition || so->direction != direction)
 			reposition(so, direction);
 		if (!step_cursor(so, direction, &key, &value) ||
-			beyond_walk(so, key, direction))
+			(!so->batch_inside && beyond_walk(so, key, direction)))
 			return false;
 
 		if (so->quals.nwalk > 0)
@@ -552,8 +578,10 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		append_slice(&so->position.current, key);
 		if (scan->xs_want_itup)
 			lsm_form_index_tuple(scan, key, value);
-		if (!so->guard || lsm_guard_entry(scan, tid))
+		if (!so->guard || lsm_guard_entry(scan, tid, &dead))
 			return true;
+		if (dead)
+			kill_entry(scan, tid);
 	}
 }
 
@@ -646,29 +674,6 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	}
 }
 
-/*
- * The executor found the row of the entry returned last dead to everyone.  A
- * mark may be on it; that is only a key.
- */
-static void
-note_killed(IndexScanDesc scan)
-{
-	LsmScan    *so = scan->opaque;
-	TransactionId xid;
-
-	if (!so->stable_tids || scan->xactStartedInRecovery ||
-		so->position.state != SCAN_ON_ENTRY)
-		return;
-	if (!lsm_notes_get_deleter(scan->heapRelation, &scan->xs_heaptid, &xid) &&
-		!lsm_prune_bound(&xid))
-		return;
-	if (lsm_tree_prune(so->tree, buffer_slice(&so->position.current), xid))
-		return;
-	lsm_tombstones_add(&so->tombstones, buffer_slice(&so->position.current), xid);
-	if (lsm_tombstones_full(&so->tombstones))
-		write_tombstones(so);
-}
-
 bool
 lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 {
@@ -677,8 +682,8 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 
 	if (!so->prepared)
 		prepare_scan(scan, true);
-	if (scan->kill_prior_tuple)
-		note_killed(scan);
+	if (scan->kill_prior_tuple && so->position.state == SCAN_ON_ENTRY)
+		kill_entry(scan, &scan->xs_heaptid);
 	scan->xs_recheck = so->quals.recheck;
 	found = step_scan(scan, direction, &scan->xs_heaptid);
 	if (so->unique && so->stable_tids)

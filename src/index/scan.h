@@ -40,6 +40,7 @@ typedef struct LsmScan
 	MemoryContext entry_context;	/* reset for each entry looked at; may be
 									 * NULL */
 	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
+	struct LsmFixedTuple *fixed_tuple;	/* NULL: rows are not of fixed layout */
 
 	bool		prepared;		/* quals are up to date */
 	LsmQuals	quals;
@@ -59,6 +60,8 @@ typedef struct LsmScan
 	LsmBatch   *batch;			/* NULL until needed */
 	int			batch_next;
 	int			batch_size;		/* of the next one */
+	bool		batch_inside;	/* all entries of this one are within the
+								 * walk's upper bound */
 	bool		in_groups;		/* = ANY: points are looked for together, forward */
 	LsmPoints  *points;			/* NULL until needed */
 
@@ -89,11 +92,12 @@ typedef struct LsmScan
 	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
 								 * freeing TIDs */
 
-	/* index-only scans of tables whose TIDs are used again */
+	/* index-only scans */
 	bool		guard;
 	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
 	Buffer		vm_buffer;
-	IndexFetchTableData *fetch;
+	IndexFetchTableData *fetch; /* of tables that are not ours; NULL until
+								 * needed */
 	TupleTableSlot *slot;
 
 	LsmKeySpec	own_spec;
@@ -106,9 +110,13 @@ typedef struct LsmScan
  * to be trusted as long as the counter stands (lsm_guard_entry).
  */
 extern void lsm_guard_take_stamp(LsmScan *so);
-extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid);
+extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead);
 
-/* Build the row of index columns that an index-only scan returns. */
+/*
+ * Build the row of index columns that an index-only scan returns: prepare
+ * first.
+ */
+extern void lsm_form_prepare(IndexScanDesc scan);
 extern void lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value);
 
 #endif							/* LSM_INDEX_SCAN_H */

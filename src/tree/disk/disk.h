@@ -52,6 +52,12 @@ extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace
 extern bool lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend);
 
 /*
+ * Blocks that the fork of the visibility map has room for: no bit is set
+ * beyond.
+ */
+extern uint64 lsm_vm_fork_blocks(SMgrRelation smgr);
+
+/*
  * A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner
  * durable.
  */

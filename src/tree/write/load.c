@@ -281,6 +281,8 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->manifest_pending, copy.manifest_id);
 	lsm_load_raise(&ctl->seq, Max(copy.seq_limit, 1) - 1);
 	lsm_load_raise(&ctl->row_limit, copy.row_limit);
+	if (ctl->kind == LSM_KIND_TABLE && !ctl->local)
+		lsm_load_raise(&ctl->map_blocks, lsm_vm_fork_blocks(smgr));
 
 	/* file numbers are handed out after recovery */
 	if (loading.standby)

@@ -49,9 +49,9 @@ extern List *lsm_other_options(List *options);
 
 /*
  * Does lsm_index have a default operator class for keys of this type, and, if
- * `in_order`, keep their order?  `first`: as its first column.
+ * `in_order`, keep their order?
  */
-extern bool lsm_type_fits(Oid type, Oid collation, bool in_order, bool first);
+extern bool lsm_type_fits(Oid type, Oid collation, bool in_order);
 
 /* ---- default_index.c ---- */
 

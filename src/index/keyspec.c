@@ -105,23 +105,34 @@ lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 			return LSM_STRINGS_KEY_AND_BYTES;
 		case LSM_COLLATION_ICU_NONDETERMINISTIC:
 			return LSM_STRINGS_KEY;
+		case LSM_COLLATION_LIBC:
+			return rules < LSM_KEY_RULES_LIBC ? LSM_STRINGS_BYTES :
+				LSM_STRINGS_PRIMARY_AND_BYTES;
 		default:
 			return LSM_STRINGS_BYTES;
 	}
 }
 
-/* Whether memcmp() of codes is the operator class's order. */
-bool
-lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
+LsmOrder
+lsm_column_order(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 {
 	LsmColumnType type = lsm_column_type(opcintype);
 
 	if (type == LSM_COLUMN_ENUM)
-		return false;
+		return LSM_ORDER_GROUPS;
 	if (!type_has_collation(type) || compares_by_pattern(order_proc))
-		return true;
-	return lsm_strings_of(opcintype, collation, order_proc, rules) != LSM_STRINGS_BYTES ||
-		lsm_collation_kind(collation) == LSM_COLLATION_BYTES;
+		return LSM_ORDER_CODES;
+	switch (lsm_strings_of(opcintype, collation, order_proc, rules))
+	{
+		case LSM_STRINGS_KEY_AND_BYTES:
+		case LSM_STRINGS_KEY:
+			return LSM_ORDER_CODES;
+		case LSM_STRINGS_PRIMARY_AND_BYTES:
+			return LSM_ORDER_GROUPS;
+		default:
+			return lsm_collation_kind(collation) == LSM_COLLATION_BYTES ?
+				LSM_ORDER_CODES : LSM_ORDER_NONE;
+	}
 }
 
 static Oid
@@ -133,14 +144,11 @@ opclass_order_proc(Oid opclass)
 }
 
 bool
-lsm_opclass_is_ordered(Oid opclass, Oid collation, bool first)
+lsm_opclass_is_ordered(Oid opclass, Oid collation)
 {
-	Oid			type = get_opclass_input_type(opclass);
-
-	if (first && lsm_column_type(type) == LSM_COLUMN_ENUM)
-		return true;
-	return lsm_column_is_ordered(type, collation, opclass_order_proc(opclass),
-								 LSM_KEY_RULES_CURRENT);
+	return lsm_column_order(get_opclass_input_type(opclass), collation,
+							opclass_order_proc(opclass),
+							LSM_KEY_RULES_CURRENT) != LSM_ORDER_NONE;
 }
 
 /*
@@ -205,7 +213,9 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 		spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
 		spec->locale = lsm_collation_locale(collation);
 	}
-	spec->ordered = lsm_column_is_ordered(opcintype, collation, order_proc, rules);
+	spec->order = lsm_column_order(opcintype, collation, order_proc, rules);
+	spec->collation = collation;
+	spec->compare = index_getprocinfo(index, column + 1, 1);
 	spec->returnable = type_is_returnable(spec->type);
 }
 
@@ -270,7 +280,7 @@ lsm_index_rules(Relation index)
 
 	/* without storage of its own, or none that can be read */
 	if (!RELKIND_HAS_STORAGE(index->rd_rel->relkind) || RELATION_IS_OTHER_TEMP(index) ||
-		RecoveryInProgress())
+		(RecoveryInProgress() && !RelationIsPermanent(index)))
 		return LSM_KEY_RULES_CURRENT;
 	lsm_tree_key_rules(lsm_index_open_tree(index), &rules);
 	if (rules.version > LSM_KEY_RULES_CURRENT)
@@ -295,7 +305,7 @@ lsm_index_collations_changed(Relation index)
 	(void) lsm_index_rules(index);
 	known = index->rd_amcache;
 	return known != NULL && known->collations != 0 &&
-		known->collations != lsm_collations_digest(index);
+		known->collations != lsm_collations_digest(index, known->version);
 }
 
 void
@@ -305,7 +315,7 @@ lsm_index_new_rules(Relation index, LsmKeyRules *rules)
 		pfree(index->rd_amcache);
 	index->rd_amcache = NULL;
 	rules->version = LSM_KEY_RULES_CURRENT;
-	rules->collations = lsm_collations_digest(index);
+	rules->collations = lsm_collations_digest(index, rules->version);
 }
 
 void

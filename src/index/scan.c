@@ -93,6 +93,8 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
+	if (so->groups != NULL)
+		lsm_groups_reset(so->groups);
 	so->ncandidates = so->next_candidate = 0;
 	so->probe.filter_key.len = 0;
 	if (so->points != NULL)
@@ -109,6 +111,8 @@ lsm_index_end_scan(IndexScanDesc scan)
 	LsmScan    *so = scan->opaque;
 
 	write_tombstones(so);
+	if (so->groups != NULL)
+		lsm_groups_reset(so->groups);
 	if (so->cursor != NULL)
 		lsm_cursor_close(so->cursor);
 	if (BufferIsValid(so->vm_buffer))
@@ -181,6 +185,15 @@ rows_are_unique(IndexScanDesc scan)
 	return true;
 }
 
+static bool
+has_groups(const LsmKeySpec *spec)
+{
+	for (int i = 0; i < spec->nkeys; i++)
+		if (spec->columns[i].order == LSM_ORDER_GROUPS)
+			return true;
+	return false;
+}
+
 /* Some buffers are needed by few scans. */
 static StringInfo
 need_buffer(LsmScan *so, StringInfo buf)
@@ -233,6 +246,11 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 		MemoryContextSwitchTo(old);
 	}
 
+	so->sorts = so->quals.labels != NULL && has_groups(so->spec);
+	if (so->sorts && so->groups == NULL)
+		so->groups = lsm_groups_create(so, scan->indexRelation);
+	so->sorts = so->sorts && lsm_groups_prepare(so->groups);
+
 	so->unique = rows_are_unique(scan);
 	so->try_row_hint = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0;
 	mind_reused_tids(scan);
@@ -242,12 +260,6 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 /* ======================================================================
  * Walks
  * ====================================================================== */
-
-static LsmSlice
-buffer_slice(const StringInfoData *buf)
-{
-	return lsm_slice(buf->data, buf->len);
-}
 
 static void
 append_slice(StringInfo buf, LsmSlice s)
@@ -292,7 +304,7 @@ set_bounds(LsmScan *so)
 	so->lower_inclusive = so->upper_inclusive = true;
 	for (int i = 0; i < quals->nprefix; i++)
 		append_slice(&so->lower, quals->columns[i].points[so->position.point[i]]);
-	append_slice(&so->upper, buffer_slice(&so->lower));
+	append_slice(&so->upper, lsm_buffer_slice(&so->lower));
 	so->prefix_bytes = so->lower.len;
 	if (quals->nprefix == so->spec->nkeys)
 		return;
@@ -324,28 +336,25 @@ drop_batch(LsmScan *so)
 	so->batch_size = FIRST_BATCH_ENTRIES;
 }
 
+void
+lsm_walk_seek(LsmScan *so, LsmSlice prefix, bool beyond, ScanDirection direction)
+{
+	bool		forward = ScanDirectionIsForward(direction);
+
+	drop_batch(so);
+	if (prefix.len > 0 && forward == beyond)
+		lsm_cursor_seek(so->cursor, successor(so, prefix), !forward, direction);
+	else
+		lsm_cursor_seek(so->cursor, seek_slice(prefix), prefix.len > 0 && !forward, direction);
+}
+
 static void
 seek_range(LsmScan *so, ScanDirection direction)
 {
-	LsmSlice	lower = buffer_slice(&so->lower);
-	LsmSlice	upper = buffer_slice(&so->upper);
-
 	if (ScanDirectionIsForward(direction))
-	{
-		if (lower.len == 0 || so->lower_inclusive)
-			lsm_cursor_seek(so->cursor, seek_slice(lower), false, direction);
-		else
-			lsm_cursor_seek(so->cursor, successor(so, lower), false, direction);
-	}
+		lsm_walk_seek(so, lsm_buffer_slice(&so->lower), !so->lower_inclusive, direction);
 	else
-	{
-		if (upper.len == 0)
-			lsm_cursor_seek(so->cursor, upper, false, direction);
-		else if (so->upper_inclusive)
-			lsm_cursor_seek(so->cursor, successor(so, upper), true, direction);
-		else
-			lsm_cursor_seek(so->cursor, seek_slice(upper), true, direction);
-	}
+		lsm_walk_seek(so, lsm_buffer_slice(&so->upper), !so->upper_inclusive, direction);
 }
 
 static void
@@ -379,6 +388,8 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 	so->reposition = false;
 	drop_batch(so);
 	lsm_guard_take_stamp(so);
+	if (so->sorts)
+		lsm_groups_reset(so->groups);
 
 	if (so->in_groups && ScanDirectionIsForward(direction))
 	{
@@ -394,7 +405,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 		if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
 			return false;		/* would have been refused */
 		if (so->probe.filter_key.len == 0)
-			lsm_probe_begin(so->tree, &so->probe, buffer_slice(&so->lower));
+			lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
 		if (ScanDirectionIsForward(direction))
 			lsm_cursor_seek_point(so->cursor, &so->probe);
 		else
@@ -435,7 +446,14 @@ next_walk(LsmScan *so, ScanDirection direction)
 	return false;
 }
 
-/* Put the cursor right beyond the entry returned last. */
+void
+lsm_walk_seek_key(LsmScan *so, LsmSlice key, ScanDirection direction)
+{
+	drop_batch(so);
+	lsm_cursor_seek(so->cursor, key, true, direction);
+}
+
+/* Go on right beyond the entry returned last. */
 static void
 reposition(LsmScan *so, ScanDirection direction)
 {
@@ -443,9 +461,11 @@ reposition(LsmScan *so, ScanDirection direction)
 	set_bounds(so);
 	so->direction = direction;
 	so->reposition = false;
-	drop_batch(so);
 	lsm_guard_take_stamp(so);
-	lsm_cursor_seek(so->cursor, buffer_slice(&so->position.current), true, direction);
+	if (so->sorts)
+		lsm_groups_restart(so->groups, lsm_buffer_slice(&so->position.current), direction);
+	else
+		lsm_walk_seek_key(so, lsm_buffer_slice(&so->position.current), direction);
 }
 
 static bool
@@ -457,12 +477,12 @@ beyond_walk(LsmScan *so, LsmSlice key, ScanDirection direction)
 	{
 		if (so->upper.len == 0)
 			return false;
-		c = lsm_bound_compare(key, buffer_slice(&so->upper));
+		c = lsm_bound_compare(key, lsm_buffer_slice(&so->upper));
 		return c > 0 || (c == 0 && !so->upper_inclusive);
 	}
 	if (so->lower.len == 0)
 		return false;
-	c = lsm_bound_compare(key, buffer_slice(&so->lower));
+	c = lsm_bound_compare(key, lsm_buffer_slice(&so->lower));
 	return c < 0 || (c == 0 && !so->lower_inclusive);
 }
 
@@ -487,7 +507,7 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 			MemoryContextSwitchTo(old);
 		}
 		so->batch_next = 0;
-		if (!lsm_cursor_fill(so->cursor, buffer_slice(&so->upper), so->batch_size, batch))
+		if (!lsm_cursor_fill(so->cursor, lsm_buffer_slice(&so->upper), so->batch_size, batch))
 			return false;
 		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
 	}
@@ -517,6 +537,29 @@ was_candidate(LsmScan *so, ItemPointer tid)
 	return false;
 }
 
+bool
+lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
+{
+	for (;;)
+	{
+		MemoryContext old;
+		bool		matches;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!step_cursor(so, direction, key, value) ||
+			beyond_walk(so, *key, direction))
+			return false;
+		if (so->quals.nwalk == 0)
+			return true;
+		old = MemoryContextSwitchTo(so->entry_context);
+		matches = lsm_quals_match(&so->quals, so->spec, *key);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(so->entry_context);
+		if (matches)
+			return true;
+	}
+}
+
 /* Next matching entry of the walk; its key goes to position.current. */
 static bool
 step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
@@ -527,23 +570,16 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 
 	for (;;)
 	{
-		CHECK_FOR_INTERRUPTS();
+		bool		found;
+
 		if (so->reposition || so->direction != direction)
 			reposition(so, direction);
-		if (!step_cursor(so, direction, &key, &value) ||
-			beyond_walk(so, key, direction))
+		if (so->sorts)
+			found = lsm_groups_step(so->groups, direction, &key, &value);
+		else
+			found = lsm_walk_step(so, direction, &key, &value);
+		if (!found)
 			return false;
-
-		if (so->quals.nwalk > 0)
-		{
-			MemoryContext old = MemoryContextSwitchTo(so->entry_context);
-			bool		matches = lsm_quals_match(&so->quals, so->spec, key);
-
-			MemoryContextSwitchTo(old);
-			MemoryContextReset(so->entry_context);
-			if (!matches)
-				continue;
-		}
 
 		lsm_decode_tid(key, tid);
 		if (was_candidate(so, tid))
@@ -573,7 +609,7 @@ find_candidates(LsmScan *so)
 	set_bounds(so);
 	if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
 		return;
-	lsm_probe_begin(so->tree, &so->probe, buffer_slice(&so->lower));
+	lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
 	so->ncandidates = lsm_row_hint_get(so->tree, &so->probe, so->candidates);
 }
 
@@ -591,7 +627,7 @@ step_candidates(LsmScan *so, ItemPointer tid)
 	}
 	*tid = so->candidates[so->next_candidate++];
 	resetStringInfo(&so->position.current);
-	append_slice(&so->position.current, buffer_slice(&so->lower));
+	append_slice(&so->position.current, lsm_buffer_slice(&so->lower));
 	lsm_encode_tid(tid, &so->position.current);
 	so->position.state = SCAN_ON_ENTRY;
 	so->reposition = true;
@@ -662,9 +698,9 @@ note_killed(IndexScanDesc scan)
 	if (!lsm_notes_get_deleter(scan->heapRelation, &scan->xs_heaptid, &xid) &&
 		!lsm_prune_bound(&xid))
 		return;
-	if (lsm_tree_prune(so->tree, buffer_slice(&so->position.current), xid))
+	if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
 		return;
-	lsm_tombstones_add(&so->tombstones, buffer_slice(&so->position.current), xid);
+	lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
 	if (lsm_tombstones_full(&so->tombstones))
 		write_tombstones(so);
 }
@@ -720,7 +756,7 @@ copy_position(ScanPosition *to, const ScanPosition *from)
 	to->state = from->state;
 	memcpy(to->point, from->point, sizeof(to->point));
 	resetStringInfo(&to->current);
-	append_slice(&to->current, buffer_slice(&from->current));
+	append_slice(&to->current, lsm_buffer_slice(&from->current));
 }
 
 void

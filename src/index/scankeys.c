@@ -11,6 +11,9 @@
  *								over columns whose codes are not in the operator's order,
  *								constants that cannot be converted (constant.c)
  *
+ * Where codes give the order of groups only, a range is bounded by the group of
+ * its constant, and the operator is called for what is in that group.
+ *
  * Leading columns that have points make the prefix of the scan; the bounds of
  * the column after it limit the walk; all else is compared entry by entry, by
  * codes where possible.
@@ -116,16 +119,17 @@ add_point(LsmColumnQuals *column, LsmSlice code)
 	add_points(column, point, 1);
 }
 
-static void
+static LsmOperatorQual *
 add_operator(LsmColumnQuals *column, ScanKey key, Datum *args, int nargs)
 {
-	LsmOperatorQual *qual = palloc(sizeof(LsmOperatorQual));
+	LsmOperatorQual *qual = palloc0(sizeof(LsmOperatorQual));
 
 	qual->key = key;
 	qual->args = args;
 	qual->nargs = nargs;
 	qual->next = column->operators;
 	column->operators = qual;
+	return qual;
 }
 
 /*
@@ -157,10 +161,28 @@ needs_operator(const LsmColumnSpec *spec, StrategyNumber strategy,
 {
 	return constant->kind == LSM_CONSTANT_NEAR ||
 		constant->kind == LSM_CONSTANT_OPAQUE ||
-		(!spec->ordered && strategy != BTEqualStrategyNumber);
+		(spec->order != LSM_ORDER_CODES && strategy != BTEqualStrategyNumber);
 }
 
-/* Bounds around what may compare as asked to a constant of kind NEAR. */
+/* A range over groups, its constant a value of the column */
+static bool
+is_group_range(const LsmColumnSpec *spec, StrategyNumber strategy,
+			   const LsmConstant *constant)
+{
+	return spec->order == LSM_ORDER_GROUPS && strategy != BTEqualStrategyNumber &&
+		constant->kind == LSM_CONSTANT_EXACT;
+}
+
+static LsmSlice
+constant_group(const LsmColumnSpec *spec, const LsmConstant *constant)
+{
+	return lsm_slice(constant->value.data, lsm_code_group(spec, constant->value));
+}
+
+/*
+ * Bounds around what may compare as asked to a constant of kind NEAR, or where
+ * codes give the order of groups.
+ */
 static void
 add_near_bounds(LsmColumnQuals *column, const LsmColumnSpec *spec,
 				StrategyNumber strategy, const LsmConstant *constant)
@@ -168,7 +190,12 @@ add_near_bounds(LsmColumnQuals *column, const LsmColumnSpec *spec,
 	bool		is_less = strategy <= BTLessEqualStrategyNumber;
 	bool		is_greater = strategy >= BTGreaterEqualStrategyNumber;
 
-	if (constant->kind != LSM_CONSTANT_NEAR || !spec->ordered)
+	if (is_group_range(spec, strategy, constant))
+	{
+		add_bound(column, spec, is_greater, constant_group(spec, constant), true);
+		return;
+	}
+	if (constant->kind != LSM_CONSTANT_NEAR || spec->order != LSM_ORDER_CODES)
 		return;
 	if (!is_greater && constant->has_above)
 		add_bound(column, spec, false, constant->above, true);
@@ -196,8 +223,11 @@ prepare_scalar(LsmColumnQuals *column, const LsmColumnSpec *spec, ScanKey key)
 	lsm_constant_convert(spec, key->sk_subtype, key->sk_argument, &constant);
 	if (needs_operator(spec, key->sk_strategy, &constant))
 	{
+		LsmOperatorQual *qual = add_operator(column, key, &key->sk_argument, 1);
+
 		add_near_bounds(column, spec, key->sk_strategy, &constant);
-		add_operator(column, key, &key->sk_argument, 1);
+		if (is_group_range(spec, key->sk_strategy, &constant))
+			qual->group = constant_group(spec, &constant);
 		return true;
 	}
 	if (key->sk_strategy == BTEqualStrategyNumber)
@@ -386,6 +416,7 @@ prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
  * Putting it together
  * ====================================================================== */
 
+/* Bounds may be groups, which codes begin with. */
 static bool
 code_within(const LsmColumnQuals *column, LsmSlice code)
 {
@@ -395,13 +426,13 @@ code_within(const LsmColumnQuals *column, LsmSlice code)
 		return false;
 	if (column->has_lower)
 	{
-		c = lsm_slice_compare(code, column->lower);
+		c = lsm_bound_compare(code, column->lower);
 		if (c < 0 || (c == 0 && !column->lower_inclusive))
 			return false;
 	}
 	if (column->has_upper)
 	{
-		c = lsm_slice_compare(code, column->upper);
+		c = lsm_bound_compare(code, column->upper);
 		if (c > 0 || (c == 0 && !column->upper_inclusive))
 			return false;
 	}
@@ -446,6 +477,7 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	quals->recheck = false;
 	quals->by_labels = false;
 	quals->all_labels = false;
+	quals->by_groups = false;
 	quals->nprefix = 0;
 	quals->nwalk = 0;
 	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
@@ -472,6 +504,8 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 
 	while (quals->nprefix < spec->nkeys && quals->columns[quals->nprefix].has_points)
 		quals->nprefix++;
+	if (quals->labels != NULL)
+		lsm_quals_order_points(quals, spec);
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		LsmColumnQuals *column = &quals->columns[i];
@@ -489,23 +523,44 @@ lsm_is_point(const LsmColumnQuals *column, LsmSlice code)
 				   compare_slices) != NULL;
 }
 
+static bool
+operator_holds(LsmOperatorQual *qual, Datum value)
+{
+	for (int i = 0; i < qual->nargs; i++)
+		if (DatumGetBool(FunctionCall2Coll(&qual->key->sk_func,
+										   qual->key->sk_collation,
+										   value, qual->args[i])))
+			return true;
+	return false;
+}
+
 bool
 lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec, LsmSlice code)
 {
 	LsmOperatorQual *qual;
-	bool		isnull;
-	Datum		value = lsm_decode_column(spec, code, &isnull);
+	bool		decoded = false;
+	Datum		value = (Datum) 0;
 
-	if (isnull)
+	if (code.data[0] != LSM_CODE_NOT_NULL)
 		return false;
 	for (qual = column->operators; qual != NULL; qual = qual->next)
 	{
-		bool		holds = false;
+		/* another group than the argument's is before it, or behind it */
+		int			c = lsm_bound_compare(code, qual->group);
+		bool		holds;
 
-		for (int i = 0; i < qual->nargs && !holds; i++)
-			holds = DatumGetBool(FunctionCall2Coll(&qual->key->sk_func,
-												   qual->key->sk_collation,
-												   value, qual->args[i]));
+		if (c == 0)
+		{
+			bool		isnull;
+
+			if (!decoded)
+				value = lsm_decode_column(spec, code, &isnull);
+			decoded = true;
+			holds = operator_holds(qual, value);
+		}
+		else
+			holds = ((c < 0) != spec->descending) ==
+				(qual->key->sk_strategy <= BTLessEqualStrategyNumber);
 		if (!holds)
 			return false;
 	}

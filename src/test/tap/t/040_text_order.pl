@@ -1,5 +1,5 @@
 # Text in order: databases of many locales against btree; indexes built before sort keys, and with another
-# version of a collation.
+# version of a collation.  LSM_LOCALES="en_us icu_en": only these databases.
 use strict;
 use warnings;
 use LsmTest;
@@ -45,6 +45,9 @@ foreach my $i (1 .. $strings)
 	print $fh join('', map { $set->[rand @$set] } 1 .. 1 + rand 14) . "\n";
 }
 print $fh "$_\n" foreach '', ' ', 'a', 'a ', '-', "\x{ad}", "\x{ad}\x{ad}", "\x{200b}", 'co-op', 'coop', "e\x{301}", "\x{e9}", "c\x{f4}te", "cot\x{e9}",
+  (map { join '', map { ("\x{ad}", "\x{200b}", "\x{200d}", "\x{1}")[rand 4] } 1 .. 1 + rand 9 } 1 .. 700),
+  (map { join '', map { rand() < 0.5 ? uc : $_ } qw(r e s u m e), rand() < 0.3 ? "\x{301}" : '' } 1 .. 500),
+  ('dup') x 700, ('Dup') x 300, ('duplicate') x 300,
   'long ' x 700, 'long ' x 700 . 'a', 'Long ' x 700, "\x{e4}bc" x 3000, 'x' x 50000, 'x' x 50000 . 'X';
 close $fh;
 chmod 0644, $file;
@@ -59,7 +62,8 @@ my %databases = (
 	icu_sv => [ "LOCALE_PROVIDER icu ICU_LOCALE 'sv' LOCALE 'C'", 1 ],
 	icu_th => [ "LOCALE_PROVIDER icu ICU_LOCALE 'th' LOCALE 'C'", 1 ],
 	icu_numeric => [ "LOCALE_PROVIDER icu ICU_LOCALE 'de-u-kn-true-ka-shifted' LOCALE 'C'", 1 ],
-	map { lc($_) => [ "LOCALE '$_.UTF-8'", 0 ] } keys %made);
+	map { lc($_) => [ "LOCALE '$_.UTF-8'", 1 ] } keys %made);
+%databases = map { $_ => $databases{$_} } split(' ', $ENV{LSM_LOCALES}) if $ENV{LSM_LOCALES};
 foreach my $name (sort keys %databases)
 {
 	my ($locale, $ordered) = @{ $databases{$name} };
@@ -70,15 +74,20 @@ CREATE EXTENSION lsmam;
 CREATE DOMAIN words AS text;
 CREATE TABLE s (id serial, k text);
 COPY s (k) FROM '$file' (FORMAT csv, DELIMITER E'\\x02', QUOTE E'\\x03', NULL E'\\x04');
-CREATE TABLE h (id int, g int, k text, d words, b bpchar) USING heap;
-CREATE TABLE l (id int, g int, k text, d words, b bpchar) USING lsm;
-INSERT INTO h SELECT id, id % 5, k, k, k FROM s;
+CREATE TYPE odd AS ENUM ('z', 'm', 'A', 'x');
+ALTER TYPE odd ADD VALUE 'first' BEFORE 'z';
+CREATE TABLE h (id int, g int, k text, d words, b bpchar, w text, e odd) USING heap;
+CREATE TABLE l (id int, g int, k text, d words, b bpchar, w text, e odd) USING lsm;
+INSERT INTO h SELECT id, id % 5, k, k, k, left(k, 2), (ARRAY['first', 'm', 'A', 'x', NULL]::odd[])[1 + id % 7] FROM s;
+INSERT INTO h SELECT 10000000 + i, i % 5, NULL, NULL, NULL, CASE i % 2 WHEN 0 THEN 'a' END, 'm' FROM generate_series(1, 400) i;
 INSERT INTO l SELECT * FROM h WHERE id % 3 > 0;
 CREATE TABLE u (k text PRIMARY KEY, b bpchar UNIQUE) USING lsm;
 INSERT INTO u SELECT DISTINCT ON (k) k, k FROM s ON CONFLICT DO NOTHING;
-CREATE INDEX ON h (k); CREATE INDEX ON h (g, k DESC, id); CREATE INDEX ON h (d); CREATE INDEX ON h (b)});
+CREATE INDEX ON h (k); CREATE INDEX ON h (g, k DESC, id); CREATE INDEX ON h (d); CREATE INDEX ON h (b);
+CREATE INDEX ON h (w, k, id); CREATE INDEX ON h (g, e, w DESC, id)});
 	($rc, $out, $err) = $node->psql($name, q{
 CREATE INDEX ON l USING lsm (k); CREATE INDEX ON l USING lsm (g, k DESC, id); CREATE INDEX ON l USING lsm (d); CREATE INDEX ON l USING lsm (b);
+CREATE INDEX ON l USING lsm (w, k, id); CREATE INDEX ON l USING lsm (g, e, w DESC, id);
 INSERT INTO l SELECT * FROM h WHERE id % 3 = 0;
 ANALYZE h, l});
 	is($rc, 0, "$name: indexes are built") or diag($err);
@@ -90,6 +99,14 @@ ANALYZE h, l});
 		q{SELECT k FROM @ WHERE k > 'b' AND k <= 'Cé' ORDER BY k DESC}, q{SELECT k FROM @ WHERE k < '-1' ORDER BY k}, q{SELECT k FROM @ WHERE k >= 'я' ORDER BY k},
 		q{SELECT id::text || k AS k FROM @ WHERE g = 3 ORDER BY @.k, id DESC}, q{SELECT k FROM @ WHERE g = 1 AND k BETWEEN 'a' AND 'b' ORDER BY k, id DESC},
 		'SELECT min(k) || max(k) AS k FROM @', q{SELECT k FROM @ WHERE k LIKE 'ab%' ORDER BY k},
+		'SELECT id::text AS k FROM @ ORDER BY w, @.k, id', 'SELECT id::text AS k FROM @ ORDER BY w DESC, @.k DESC, id DESC',
+		q{SELECT id::text AS k FROM @ WHERE w > 'b' AND @.k < 'm' ORDER BY w, @.k, id LIMIT 1000}, q{SELECT id::text AS k FROM @ WHERE w = 'du' ORDER BY w, @.k, id},
+		q{SELECT id::text AS k FROM @ WHERE w = 'du' AND @.k >= 'Dup' ORDER BY w DESC, @.k DESC, id DESC}, q{SELECT id::text AS k FROM @ WHERE w IN ('Re', 'rE', 're', 'du') ORDER BY w, @.k, id},
+		'SELECT id::text AS k FROM @ ORDER BY g, e, w DESC, id', 'SELECT id::text AS k FROM @ ORDER BY g DESC, e DESC, w, id DESC',
+		q{SELECT id::text AS k FROM @ WHERE g = 2 AND e > 'm' ORDER BY e, w DESC, id}, q{SELECT id::text AS k FROM @ WHERE g = 4 AND e <= 'A' AND w >= 'a' ORDER BY e DESC, w, id DESC},
+		q{SELECT id::text AS k FROM @ WHERE g = 1 AND e = 'x' ORDER BY w DESC, id}, 'SELECT DISTINCT w AS k FROM @', q{SELECT @.k FROM @ WHERE @.k > 'dup' ORDER BY @.k LIMIT 10},
+		q{SELECT @.k FROM @ WHERE @.k <= 'dup' ORDER BY @.k DESC LIMIT 1100}, q{SELECT @.k FROM @ WHERE @.k >= U&'\00ad\200b' AND @.k < 'a' ORDER BY @.k LIMIT 900},
+		q{SELECT sum(hashtext(a.w || b.w))::text AS k FROM @ a JOIN @ b ON a.w = b.w AND a.id % 9 = b.id % 9},
 		q{SELECT k FROM @ WHERE k IN ('', ' ', 'a', 'a ', 'ab', 'é', U&'e\0301', U&'\00ad') ORDER BY k}, q{SELECT count(*)::text AS k FROM @ a JOIN @ b USING (k)})
 	{
 		my $on = sub { my $t = $_[0]; (my $q = $query) =~ s/\@/$t/g; return $q };
@@ -98,6 +115,17 @@ ANALYZE h, l});
 		next unless $ordered && $query !~ /LIKE/;
 		my $plan = $node->safe_psql($name, "$off EXPLAIN (COSTS OFF) " . $on->('l'));
 		ok($plan =~ /Index/ && $plan !~ /Sort\b|Seq Scan/, "$name: in order by index: $query") or diag($plan);
+	}
+	# to and fro
+	foreach my $order ('k', 'w, k, id', 'w DESC, k DESC, id DESC', 'g, e, w DESC, id')
+	{
+		my $output = $order eq 'k' ? 'k' : 'id';
+		my $fetch = join '; ', map { "FETCH $_ FROM c" } '3', 'BACKWARD 2', '5', '700', 'BACKWARD 300', '2', 'BACKWARD 1', 'PRIOR', 'NEXT', '1500', 'BACKWARD 1400', 'LAST', 'BACKWARD 600', '10', 'FIRST', 'PRIOR', 'NEXT', '300';
+		my %rows = map {
+			my $t = $_;
+			$t => $node->safe_psql($name, "$off BEGIN; DECLARE c SCROLL CURSOR FOR SELECT $output FROM $t ORDER BY $order; $fetch")
+		} qw(h l);
+		ok($rows{h} eq $rows{l} && length($rows{h}) > 1000, "$name: to and fro by $order");
 	}
 	is($node->safe_psql($name, q{SELECT count(*) FROM s WHERE NOT EXISTS (SELECT FROM l WHERE l.k = s.k)}), 0, "$name: each by its key");
 	($rc, $out, $err) = $node->psql($name, q{INSERT INTO u SELECT k || '' FROM s WHERE id = 1});
@@ -147,7 +175,7 @@ sub patch
 is(patch($fork{t_old}, 28, 'V', 3), 4, 'format of a new index');
 my $lower = patch($fork{t_old}, 12, 'v', 24 + 96);
 is($lower, 24 + 104, 'length of the metapage');
-is(patch($fork{t_old}, 24 + 96, 'V', 0), 1, 'rules of a new index');
+is(patch($fork{t_old}, 24 + 96, 'V', 0), 2, 'rules of a new index');
 is(patch($fork{t_old}, 24 + 100, 'V', 0), 0, 'no sort keys, no version of them');
 my $version = patch($fork{t_new}, 24 + 100, 'V', 77);
 isnt($version, 0, 'version of sort keys');

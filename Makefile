@@ -7,7 +7,7 @@
 #   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
 #   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
-#   make check-layers       the rooms' include rules
+#   make check-layers       the rooms' rules: includes, calls, circles
 #   make check-docs         links, names and line lengths in the documents
 #   make demo               pgbench on a throwaway server; calls make deps
 #   make debug              build for a debugger, on a private server of its own

@@ -2,14 +2,16 @@
  *
  * am.c
  *	  Which relations are ours; what this room keeps in shared memory; what
- *	  indexes ask of tables.
+ *	  indexes ask of tables, and tables of indexes.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/tableam.h"
 #include "catalog/pg_am.h"
+#include "commands/defrem.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "utils/builtins.h"
@@ -47,6 +49,20 @@ lsm_index_am_oid(void)
 	return am_oid(LSM_INDEX_AM_NAME, AMTYPE_INDEX);
 }
 
+Oid
+lsm_relation_am(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			am = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		ReleaseSysCache(tuple);
+	}
+	return am;
+}
+
 bool
 lsm_relation_is_table(Relation rel)
 {
@@ -77,6 +93,21 @@ lsm_table_prune(Relation table, const LsmDeadRow *dead, int n)
 	table_ops->prune(table, dead, n);
 }
 
+/* The index's, likewise */
+static const LsmIndexOps *index_ops = NULL;
+
+void
+lsm_index_register(const LsmIndexOps *ops)
+{
+	index_ops = ops;
+}
+
+void
+lsm_index_flush(Relation index)
+{
+	index_ops->flush(index);
+}
+
 void
 lsm_am_shmem_request(void)
 {
@@ -89,4 +120,28 @@ lsm_am_shmem_init(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	lsm_row_hint_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * Known by the name of the access method, which is part of the contract with
+ * the user.  The name is looked up once; later the access method is known by
+ * its functions.
+ */
+bool
+lsm_tids_are_stable(Relation table)
+{
+	static const TableAmRoutine *ours = NULL;
+	char	   *name;
+
+	if (table->rd_rel->relam == HEAP_TABLE_AM_OID || table->rd_tableam == NULL)
+		return false;
+	if (likely(table->rd_tableam == ours))
+		return true;
+	name = get_am_name(table->rd_rel->relam);
+	if (name == NULL)
+		return false;
+	if (strcmp(name, LSM_TABLE_AM_NAME) == 0)
+		ours = table->rd_tableam;
+	pfree(name);
+	return table->rd_tableam == ours;
 }

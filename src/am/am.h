@@ -23,8 +23,14 @@
 extern Oid	lsm_table_am_oid(void);
 extern Oid	lsm_index_am_oid(void);
 
+/* Access method of a relation; InvalidOid if there is none. */
+extern Oid	lsm_relation_am(Oid relid);
+
 extern bool lsm_relation_is_table(Relation rel);
 extern bool lsm_relation_is_index(Relation rel);
+
+/* True for a table whose TIDs are never used again: one of ours. */
+extern bool lsm_tids_are_stable(Relation table);
 
 /* What this room keeps in shared memory: from the two hooks. */
 extern void lsm_am_shmem_request(void);

@@ -50,21 +50,6 @@
 #define PARTITION_REASON	"PostgreSQL 15 supports keys of partitioned tables with btree only."
 #define REFRESH_REASON	"PostgreSQL 15 refreshes a materialized view concurrently with the help of a btree key only."
 
-/* Access method of a relation; InvalidOid if there is none. */
-Oid
-lsm_relation_am(Oid relid)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
-	Oid			am = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		am = ((Form_pg_class) GETSTRUCT(tuple))->relam;
-		ReleaseSysCache(tuple);
-	}
-	return am;
-}
-
 static int
 compare_unique_indexes(const ListCell *a, const ListCell *b)
 {

@@ -151,30 +151,6 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 	return lsm_type_fits(type, collation, in_order);
 }
 
-/* Storage parameters that are not lsm_index's */
-List *
-lsm_other_options(List *options)
-{
-	static const char *const ours[] = {
-		"filter_scheme", "bits_per_key", "elastic_units", "size_ratio",
-		"compression"
-	};
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, options)
-	{
-		DefElem    *def = lfirst_node(DefElem, lc);
-		bool		found = false;
-
-		for (int i = 0; i < lengthof(ours); i++)
-			found |= strcmp(def->defname, ours[i]) == 0;
-		if (!found)
-			result = lappend(result, def);
-	}
-	return result;
-}
-
 /* A constraint that names another AM's storage parameters keeps btree. */
 static bool
 options_fit(List *options)

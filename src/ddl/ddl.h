@@ -45,8 +45,6 @@ extern bool lsm_constraints_concern(Node *stmt);
 extern List *lsm_constraints_before(Node *stmt);
 extern void lsm_constraints_after(List *former_keys);
 
-extern List *lsm_other_options(List *options);
-
 /*
  * Does lsm_index have a default operator class for keys of this type, and, if
  * `in_order`, keep their order?
@@ -74,7 +72,6 @@ extern PlannedStmt *lsm_default_index_before(PlannedStmt *pstmt, const char *que
 
 /* ---- btree_keys.c ---- */
 
-extern Oid	lsm_relation_am(Oid relid);
 extern List *lsm_unique_indexes(Oid table, Oid am);
 extern void lsm_prepare_foreign_key(Oid relid, Constraint *constraint);
 extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
@@ -118,6 +115,11 @@ extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
 /* ---- swap_index.c ---- */
 
 extern Oid	lsm_swap_index(Oid index, const char *am, List *options);
+
+/* Storage parameters of an index as in WITH (...). */
 extern List *lsm_index_options_list(Oid index);
+
+/* ... those that are not lsm_index's */
+extern List *lsm_other_options(List *options);
 
 #endif							/* LSM_DDL_H */

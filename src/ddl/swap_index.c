@@ -52,6 +52,30 @@ lsm_index_options_list(Oid index)
 	return result;
 }
 
+/* Storage parameters that are not lsm_index's */
+List *
+lsm_other_options(List *options)
+{
+	static const char *const ours[] = {
+		"filter_scheme", "bits_per_key", "elastic_units", "size_ratio",
+		"compression"
+	};
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, options)
+	{
+		DefElem    *def = lfirst_node(DefElem, lc);
+		bool		found = false;
+
+		for (int i = 0; i < lengthof(ours); i++)
+			found |= strcmp(def->defname, ours[i]) == 0;
+		if (!found)
+			result = lappend(result, def);
+	}
+	return result;
+}
+
 /* CREATE INDEX of a plain index like this one. */
 static IndexStmt *
 index_statement(Relation table, Relation index, const char *am, List *options)

@@ -16,7 +16,7 @@
  * ExplainOneQuery_hook.  The statement is wrapped into an empty query that
  * does, and the hook unwraps it.
  *
- * Counts of parallel workers are included (tree/read/counters.c).  Those of
+ * Counts of parallel workers are included (tree/read/statistics.c).  Those of
  * statements inside functions are included, too, as in BUFFERS.
  *
  *-------------------------------------------------------------------------

@@ -5,9 +5,9 @@
  *
  * The executor inserts row by row: table, then indexes.  COPY collects rows
  * for table_multi_insert() and then inserts the index entries of each, which
- * lsm_index writes together, too (index/batch.c): fewer log records, and what
- * is looked at is fetched ahead.  Here an INSERT whose rows come from a query
- * or from a list of VALUES does what COPY does, under COPY's conditions:
+ * lsm_index writes together, too (index/group_insert.c): fewer log records,
+ * and what is looked at is fetched ahead.  Here an INSERT whose rows come from
+ * a query or from a list of VALUES does what COPY does, under COPY's conditions:
  * nothing that is evaluated between two rows may look at the table.  So no
  * triggers, no RETURNING, no ON CONFLICT, no options to check, and no volatile
  * function, but for a few that are known to look at nothing.  Stable and
@@ -54,24 +54,24 @@
 #include "executor/hooks.h"
 
 /*
- * A statement's first rows go one by one, the others in batches of at most so
+ * A statement's first rows go one by one, the others together, at most so
  * many
  */
 #define ONE_BY_ONE		16
-#define BATCH_ROWS		256
-#define BATCH_BYTES		65536
+#define BUFFER_ROWS		256
+#define BUFFER_BYTES		65536
 
-#define BATCH_MARK		"lsm: rows in batches"
+#define ROWS_MARK		"lsm: rows in batches"
 
 bool		lsm_insert_batching = true;
 
-typedef struct RowBatch
+typedef struct RowBuffer
 {
 	int			n;
 	int			nslots;			/* that have been made */
 	Size		bytes;
-	TupleTableSlot *slots[BATCH_ROWS];
-} RowBatch;
+	TupleTableSlot *slots[BUFFER_ROWS];
+} RowBuffer;
 
 /* ======================================================================
  * Planner: may rows be collected?
@@ -214,7 +214,7 @@ lsm_insert_select_mark(PlannedStmt *plan)
 		return;
 	modify = (ModifyTable *) plan->planTree;
 	if (list_length(modify->fdwPrivLists) == 1 && linitial(modify->fdwPrivLists) == NULL)
-		linitial(modify->fdwPrivLists) = list_make1(makeString(BATCH_MARK));
+		linitial(modify->fdwPrivLists) = list_make1(makeString(ROWS_MARK));
 }
 
 static bool
@@ -226,7 +226,7 @@ is_marked(const ModifyTable *modify)
 		return false;
 	private = linitial(modify->fdwPrivLists);
 	return list_length(private) == 1 && IsA(linitial(private), String) &&
-		strcmp(strVal(linitial(private)), BATCH_MARK) == 0;
+		strcmp(strVal(linitial(private)), ROWS_MARK) == 0;
 }
 
 /* ======================================================================
@@ -350,18 +350,18 @@ check_row(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 }
 
 static void
-collect_row(RowBatch *batch, ResultRelInfo *rri, TupleTableSlot *source, EState *estate)
+collect_row(RowBuffer *buffer, ResultRelInfo *rri, TupleTableSlot *source, EState *estate)
 {
 	TupleTableSlot *slot;
 
-	if (batch->n == batch->nslots)
-		batch->slots[batch->nslots++] = table_slot_create(rri->ri_RelationDesc,
-														  &estate->es_tupleTable);
-	slot = batch->slots[batch->n];
+	if (buffer->n == buffer->nslots)
+		buffer->slots[buffer->nslots++] = table_slot_create(rri->ri_RelationDesc,
+															&estate->es_tupleTable);
+	slot = buffer->slots[buffer->n];
 	ExecCopySlot(slot, source);
 	check_row(rri, slot, estate);
-	batch->bytes += ExecFetchSlotHeapTuple(slot, false, NULL)->t_len;
-	batch->n++;
+	buffer->bytes += ExecFetchSlotHeapTuple(slot, false, NULL)->t_len;
+	buffer->n++;
 }
 
 static void
@@ -384,7 +384,7 @@ may_wait_in_several_indexes(const ResultRelInfo *rri)
 }
 
 static void
-insert_together(RowBatch *batch, ResultRelInfo *rri, EState *estate)
+insert_together(RowBuffer *buffer, ResultRelInfo *rri, EState *estate)
 {
 	LsmRowGroup group;
 
@@ -393,13 +393,13 @@ insert_together(RowBatch *batch, ResultRelInfo *rri, EState *estate)
 	{
 		MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(estate));
 
-		table_multi_insert(rri->ri_RelationDesc, batch->slots, batch->n,
+		table_multi_insert(rri->ri_RelationDesc, buffer->slots, buffer->n,
 						   estate->es_output_cid, 0, NULL);
 		MemoryContextSwitchTo(old);
-		for (int i = 0; i < batch->n; i++)
+		for (int i = 0; i < buffer->n; i++)
 		{
 			ResetPerTupleExprContext(estate);
-			insert_index_entries(rri, batch->slots[i], estate);
+			insert_index_entries(rri, buffer->slots[i], estate);
 		}
 	}
 	PG_FINALLY();
@@ -410,22 +410,22 @@ insert_together(RowBatch *batch, ResultRelInfo *rri, EState *estate)
 }
 
 static void
-insert_batch(RowBatch *batch, ResultRelInfo *rri, EState *estate)
+insert_buffer(RowBuffer *buffer, ResultRelInfo *rri, EState *estate)
 {
 	Relation	rel = rri->ri_RelationDesc;
 
 	open_indexes(rri);
-	if (batch->n > 1)
-		insert_together(batch, rri, estate);
+	if (buffer->n > 1)
+		insert_together(buffer, rri, estate);
 	else
 	{
-		table_tuple_insert(rel, batch->slots[0], estate->es_output_cid, 0, NULL);
-		insert_index_entries(rri, batch->slots[0], estate);
+		table_tuple_insert(rel, buffer->slots[0], estate->es_output_cid, 0, NULL);
+		insert_index_entries(rri, buffer->slots[0], estate);
 	}
-	for (int i = 0; i < batch->n; i++)
-		ExecClearTuple(batch->slots[i]);
-	batch->n = 0;
-	batch->bytes = 0;
+	for (int i = 0; i < buffer->n; i++)
+		ExecClearTuple(buffer->slots[i]);
+	buffer->n = 0;
+	buffer->bytes = 0;
 }
 
 /* In place of ExecModifyTable(): all rows. */
@@ -435,7 +435,7 @@ insert_rows(PlanState *state)
 	ModifyTableState *modify = castNode(ModifyTableState, state);
 	EState	   *estate = state->state;
 	ResultRelInfo *rri = modify->resultRelInfo;
-	RowBatch   *batch;
+	RowBuffer  *buffer;
 	uint64		rows = 0;
 
 	CHECK_FOR_INTERRUPTS();
@@ -444,7 +444,7 @@ insert_rows(PlanState *state)
 	if (modify->mt_done)
 		return NULL;
 
-	batch = palloc0(sizeof(RowBatch));
+	buffer = palloc0(sizeof(RowBuffer));
 	for (;;)
 	{
 		TupleTableSlot *source;
@@ -453,13 +453,13 @@ insert_rows(PlanState *state)
 		source = ExecProcNode(outerPlanState(modify));
 		if (TupIsNull(source))
 			break;
-		collect_row(batch, rri, source, estate);
-		if (++rows <= ONE_BY_ONE || batch->n == BATCH_ROWS || batch->bytes >= BATCH_BYTES)
-			insert_batch(batch, rri, estate);
+		collect_row(buffer, rri, source, estate);
+		if (++rows <= ONE_BY_ONE || buffer->n == BUFFER_ROWS || buffer->bytes >= BUFFER_BYTES)
+			insert_buffer(buffer, rri, estate);
 	}
-	if (batch->n > 0)
-		insert_batch(batch, rri, estate);
-	pfree(batch);
+	if (buffer->n > 0)
+		insert_buffer(buffer, rri, estate);
+	pfree(buffer);
 	if (modify->canSetTag)
 		estate->es_processed += rows;
 	modify->mt_done = true;

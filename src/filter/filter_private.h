@@ -5,9 +5,9 @@
  *
  * How to add a scheme: write a file that defines a LsmFilterOps, declare it
  * below, and enter it in lsm_filter_ops_of() in filter.c.  The image's header,
- * checksums and bounds are dealt with in filter.c; a scheme only says how
- * large its payload is, fills it, judges a header's geometry, probes, and
- * knows its false positive rate.
+ * checksums and bounds are dealt with in header.c and filter.c; a scheme only
+ * says how large its payload is, fills it, judges a header's geometry, probes,
+ * and knows its false positive rate.
  *
  *-------------------------------------------------------------------------
  */
@@ -92,6 +92,19 @@ extern LsmFilterOps lsm_blocked_ops;
 
 /* Sets everything in *filter but `bits`.  False for bad parameters. */
 extern bool lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter);
+
+/* ---- header.c ---- */
+
+/*
+ * What all format versions have in common.  Returns NULL, or what is wrong.
+ */
+extern const char *lsm_filter_check_envelope(const uint8_t *image, size_t image_bytes,
+											 bool verify_checksum);
+
+/* Of a header whose envelope is right; NULL, or what is unknown. */
+extern const char *lsm_filter_header_scheme(const uint8_t *header, uint32_t *scheme);
+/* ... its numbers, and where the payload is. */
+extern void lsm_filter_read_header(const uint8_t *header, LsmFilter *filter);
 /* Writes the header of an image whose payload is written. */
 extern void lsm_filter_write_header(const LsmFilter *filter, uint8_t *image);
 /* Checksum of a part that the header's does not cover. */

@@ -124,6 +124,8 @@ extern void lsm_quotient_builder_open(LsmQuotientBuilder *builder, LsmQuotient *
 /* REQUIRES: fingerprint >= those before.  False: no room. */
 extern bool lsm_quotient_builder_add(LsmQuotientBuilder *builder, uint64_t fingerprint);
 
+/* ---- quotient_merge.c ---- */
+
 /*
  * Adds everything in the ninputs filters to `output`, which is empty, as one
  * sorted stream.  Their fingerprints may be longer than the output's, and are

@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * quotient_merge.c
- *	  Any number of quotient and cascade filters as one sorted stream, and
- *	  images written from it.
+ *	  Any number of quotient and cascade filters as one sorted stream;
+ *	  quotient filters merged in memory, or with a bit moved between quotient
+ *	  and remainder.
  *
  * No locks, no allocation: the heap lives in the caller's LsmFilterStreams,
  * where the i-th one holds input i and, in `heap`, the number of the input
@@ -218,73 +219,43 @@ lsm_stream_merge_next(LsmStreamMerge *merge, uint64_t *fingerprint)
 	return true;
 }
 
-static bool
-merge_source(void *arg, uint64_t *fingerprint)
-{
-	return lsm_stream_merge_next(arg, fingerprint);
-}
+/* ---- quotient filters from it ---- */
 
-/*
- * Plan the output with fingerprints no longer than those of the inputs: as for
- * fewer keys to be merged into than params say, if need be.  False: even
- * without any, n keys need longer ones.
- */
-static bool
-merge_plan(const LsmFilterParams *params, uint64_t n, const LsmFilter *inputs, int ninputs,
-		   LsmFilter *filter)
+bool
+lsm_quotient_merge(const LsmQuotient *inputs, int ninputs, LsmFilterStream *work,
+				   LsmQuotient *output)
 {
-	LsmFilterParams shorter = *params;
-	uint32_t	longest = LSM_QUOTIENT_FINGERPRINT_MAX;
-
-	if (params->scheme != LSM_FILTER_QUOTIENT && params->scheme != LSM_FILTER_CASCADE)
-		return false;
-	for (int i = 0; i < ninputs; i++)
-	{
-		if (inputs[i].scheme != LSM_FILTER_QUOTIENT && inputs[i].scheme != LSM_FILTER_CASCADE)
-			return false;
-		if (lsm_filter_fingerprint_bits(&inputs[i]) < longest)
-			longest = lsm_filter_fingerprint_bits(&inputs[i]);
-	}
-	for (;;)
-	{
-		if (!lsm_filter_plan(&shorter, n, filter))
-			return false;
-		if (lsm_filter_fingerprint_bits(filter) <= longest)
-			return true;
-		if (shorter.merge_keys <= n)
-			return false;
-		shorter.merge_keys /= 2;
-	}
-}
-
-LsmFilterStatus
-lsm_filter_merge(const LsmFilterParams *params, uint64_t n, const LsmFilter *inputs,
-				 int ninputs, LsmFilterStream *work, void *image, size_t image_bytes,
-				 size_t *used_bytes)
-{
-	LsmFilter	filter;
 	LsmStreamMerge merge;
-	uint8_t    *payload = (uint8_t *) image + LSM_FILTER_HEADER_BYTES;
-	bool		fits;
+	LsmQuotientBuilder builder;
+	uint64_t	fingerprint;
 
-	if (!merge_plan(params, n, inputs, ninputs, &filter) ||
-		image_bytes < LSM_FILTER_HEADER_BYTES + filter.payload_bytes)
-		return LSM_FILTER_INVALID;
-
-	lsm_stream_merge_open(&merge, work, lsm_filter_fingerprint_bits(&filter));
+	lsm_stream_merge_open(&merge, work, output->fingerprint_bits);
 	for (int i = 0; i < ninputs; i++)
 	{
-		if (!lsm_stream_merge_add_filter(&merge, &inputs[i]))
-			return LSM_FILTER_INVALID;
+		if (!lsm_stream_merge_add_quotient(&merge, &inputs[i]))
+			return false;
 	}
-	memset(payload, 0, filter.payload_bytes);
-	if (params->scheme == LSM_FILTER_QUOTIENT)
-		fits = lsm_quotient_fill_sorted(&filter, merge_source, &merge, payload);
-	else
-		fits = lsm_cascade_fill_sorted(&filter, merge_source, &merge, payload);
-	if (merge.damaged || !fits)
-		return LSM_FILTER_CORRUPT;
-	lsm_filter_write_header(&filter, image);
-	*used_bytes = (size_t) (LSM_FILTER_HEADER_BYTES + filter.payload_bytes);
-	return LSM_FILTER_OK;
+	lsm_quotient_builder_open(&builder, output);
+	while (lsm_stream_merge_next(&merge, &fingerprint))
+	{
+		if (!lsm_quotient_builder_add(&builder, fingerprint))
+			return false;
+	}
+	return !merge.damaged;
+}
+
+bool
+lsm_quotient_resize(const LsmQuotient *filter, bool grow, LsmQuotient *output, void *data)
+{
+	uint32_t	quotient_bits = lsm_log2(filter->nslots);
+	LsmFilterStream work;
+
+	if (!grow && filter->count > filter->nslots / 2)
+		return false;
+	if (!lsm_quotient_init(output,
+						   grow ? quotient_bits + 1 : quotient_bits - 1,
+						   grow ? filter->remainder_bits - 1 : filter->remainder_bits + 1,
+						   data))
+		return false;
+	return lsm_quotient_merge(filter, 1, &work, output);
 }

@@ -2,7 +2,7 @@
  *
  * quotient_stream.c
  *	  Quotient filters as sorted streams of fingerprints: reading one, writing
- *	  one, merging in memory, moving a bit between quotient and remainder.
+ *	  one.
  *
  * No locks: see quotient.h.
  *
@@ -173,45 +173,4 @@ lsm_quotient_builder_add(LsmQuotientBuilder *builder, uint64_t fingerprint)
 	builder->next = position + 1;
 	filter->count++;
 	return true;
-}
-
-/* ---- merging, resizing ---- */
-
-bool
-lsm_quotient_merge(const LsmQuotient *inputs, int ninputs, LsmFilterStream *work,
-				   LsmQuotient *output)
-{
-	LsmStreamMerge merge;
-	LsmQuotientBuilder builder;
-	uint64_t	fingerprint;
-
-	lsm_stream_merge_open(&merge, work, output->fingerprint_bits);
-	for (int i = 0; i < ninputs; i++)
-	{
-		if (!lsm_stream_merge_add_quotient(&merge, &inputs[i]))
-			return false;
-	}
-	lsm_quotient_builder_open(&builder, output);
-	while (lsm_stream_merge_next(&merge, &fingerprint))
-	{
-		if (!lsm_quotient_builder_add(&builder, fingerprint))
-			return false;
-	}
-	return !merge.damaged;
-}
-
-bool
-lsm_quotient_resize(const LsmQuotient *filter, bool grow, LsmQuotient *output, void *data)
-{
-	uint32_t	quotient_bits = lsm_log2(filter->nslots);
-	LsmFilterStream work;
-
-	if (!grow && filter->count > filter->nslots / 2)
-		return false;
-	if (!lsm_quotient_init(output,
-						   grow ? quotient_bits + 1 : quotient_bits - 1,
-						   grow ? filter->remainder_bits - 1 : filter->remainder_bits + 1,
-						   data))
-		return false;
-	return lsm_quotient_merge(filter, 1, &work, output);
 }

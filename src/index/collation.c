@@ -30,12 +30,10 @@
 #include <gnu/libc-version.h>
 #endif
 
-#include "access/genam.h"
 #include "catalog/pg_collation.h"
 #include "common/hashfn.h"
 #include "utils/lsyscache.h"
 #include "utils/pg_locale.h"
-#include "utils/rel.h"
 
 #include "index/index.h"
 
@@ -229,12 +227,9 @@ icu_version(Oid collation)
 
 /* ---- both ---- */
 
-/*
- * What sort keys or weights are made by now.  PostgreSQL, too, has no other
- * version of a collation of libc than that of the library.
- */
-static uint32
-collation_version(Oid collation, LsmStrings strings)
+/* PostgreSQL, too, has no other version of a collation of libc than the library's. */
+uint32
+lsm_collation_version(Oid collation, LsmStrings strings)
 {
 #ifdef __GLIBC__
 	if (strings == LSM_STRINGS_PRIMARY_AND_BYTES)
@@ -245,28 +240,4 @@ collation_version(Oid collation, LsmStrings strings)
 	}
 #endif
 	return icu_version(collation);
-}
-
-/*
- * A digest of the versions of the collations whose sort keys or weights are in
- * an index that was made by these rules; 0: there are none.
- */
-uint32
-lsm_collations_digest(Relation index, uint32 rules)
-{
-	uint32		digest = 0;
-
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-	{
-		LsmStrings	strings = lsm_strings_of(index->rd_opcintype[i],
-											 index->rd_indcollation[i],
-											 index_getprocid(index, i + 1, 1), rules);
-
-		if (strings == LSM_STRINGS_BYTES)
-			continue;
-		digest = hash_combine(digest, collation_version(index->rd_indcollation[i], strings));
-		if (digest == 0)
-			digest = 1;
-	}
-	return digest;
 }

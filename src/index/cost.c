@@ -383,11 +383,17 @@ index_correlation(PlannerInfo *root, const IndexOptInfo *info)
 	return correlation;
 }
 
-/* What core does not know about fetching the rows that the index scan finds */
+/*
+ * What core does not know about fetching the rows that the index scan finds;
+ * an index-only scan does not fetch those of all-visible blocks
+ */
 static Cost
-fetch_cost(PlannerInfo *root, const IndexOptInfo *info, Selectivity selectivity,
+fetch_cost(PlannerInfo *root, const IndexPath *path, Selectivity selectivity,
 		   double correlation)
 {
+	const IndexOptInfo *info = path->indexinfo;
+	double		fetched = path->path.pathtype == T_IndexOnlyScan ?
+		1 - info->rel->allvisfrac : 1;
 	RangeTblEntry *rte = planner_rt_fetch(info->rel->relid, root);
 	Relation	table = table_open(rte->relid, NoLock);
 	bool		ours = lsm_tids_are_stable(table);
@@ -398,7 +404,7 @@ fetch_cost(PlannerInfo *root, const IndexOptInfo *info, Selectivity selectivity,
 	if (!ours || pages <= SMALL_TABLE_PAGES)
 		return 0;
 	return (1 - SMALL_TABLE_PAGES / pages) *
-		selectivity * info->rel->tuples * cpu_operator_cost *
+		fetched * selectivity * info->rel->tuples * cpu_operator_cost *
 		(FETCH_OPERATORS + scattered * (SCATTERED_FETCH_OPERATORS - FETCH_OPERATORS));
 }
 
@@ -453,7 +459,7 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 
 	*correlation = index_correlation(root, info);
 	*total_cost = costs.indexTotalCost +
-		fetch_cost(root, info, *selectivity, *correlation);
+		fetch_cost(root, path, *selectivity, *correlation);
 	/*
 	 * one row is on one page, though it be a large part of a table with more
 	 * pages than rows

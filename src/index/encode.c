@@ -64,15 +64,6 @@ static const uint8 value_bytes[] = {
 	[LSM_COLUMN_ENUM] = 4
 };
 
-void
-lsm_code_corrupt(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("malformed key in an lsm_index tree"),
-			 errhint("Rebuild the index with REINDEX.")));
-}
-
 /* ======================================================================
  * Numbers
  * ====================================================================== */

@@ -45,6 +45,7 @@
 #include "nodes/pathnodes.h"
 #include "storage/itemptr.h"
 
+#include "am/am.h"
 #include "am/row_notes.h"
 #include "tree/tree.h"
 
@@ -160,8 +161,9 @@ typedef struct LsmKeySpec
 	LsmColumnSpec columns[INDEX_MAX_KEYS];
 } LsmKeySpec;
 
-/* ---- keyspec.c ---- */
+/* ---- opclass.c ---- */
 
+/* LSM_COLUMN_INVALID for a type that has no operator class of ours. */
 extern LsmColumnType lsm_column_type(Oid opcintype);
 
 /* `order_proc`: support function 1 of the operator class */
@@ -177,7 +179,20 @@ extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation);
 
 /* Can columns of this operator class have the collation? */
 extern bool lsm_opclass_takes_collation(Oid opclass, Oid collation);
-extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
+
+/*
+ * Are values of `type` that a class for `opcintype` knows as equal those that
+ * btree does?
+ */
+extern bool lsm_opclass_is_for_type(Oid opcintype, Oid type);
+
+/* ERROR if they are not for a key column. */
+extern void lsm_check_operator_classes(Relation index);
+
+/* ERROR if a column's collation is nondeterministic, and cannot be. */
+extern void lsm_check_collations(Relation index);
+
+/* ---- rules.c ---- */
 
 /*
  * LsmKeyRules.version of an index that is open, as its metapage has it.  A
@@ -192,24 +207,14 @@ extern bool lsm_index_collations_changed(Relation index);
 /* The rules of an index that is built now; forgets what was known of it. */
 extern void lsm_index_new_rules(Relation index, LsmKeyRules *rules);
 
+/* ---- keyspec.c ---- */
+
+/* `column` counts from 0.  ERROR for an operator class of someone else's. */
+extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
+
 /* Allocated in the current memory context. */
 extern LsmKeySpec *lsm_key_spec(Relation index);
 extern void lsm_key_spec_fill(Relation index, LsmKeySpec *spec);
-
-/*
- * Are values of `type` that a class for `opcintype` knows as equal those that
- * btree does?
- */
-extern bool lsm_opclass_is_for_type(Oid opcintype, Oid type);
-
-/* ERROR if they are not for a key column. */
-extern void lsm_check_operator_classes(Relation index);
-
-/* ERROR if a column's collation is nondeterministic, and cannot be. */
-extern void lsm_check_collations(Relation index);
-
-/* True for a table whose TIDs are never used again: one of ours. */
-extern bool lsm_tids_are_stable(Relation table);
 
 /* ---- collation.c ---- */
 
@@ -232,7 +237,9 @@ extern void lsm_collation_put_sort_key(struct pg_locale_struct *locale,
 extern void lsm_collation_put_primary(struct pg_locale_struct *locale,
 									  const char *data, int len, StringInfo out,
 									  void (*put) (StringInfo out, const char *data, int len));
-extern uint32 lsm_collations_digest(Relation index, uint32 rules);
+
+/* What sort keys or weights of the collation are made by now. */
+extern uint32 lsm_collation_version(Oid collation, LsmStrings strings);
 
 /* ---- encode.c, encode_numeric.c ---- */
 
@@ -292,6 +299,10 @@ extern uint32 lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask,
 extern void lsm_encode_columns(Relation index, const LsmKeySpec *spec,
 							   Datum *values, bool *isnull, StringInfo out);
 extern bool lsm_any_null(const LsmKeySpec *spec, const bool *isnull);
+
+/* ---- error.c ---- */
+
+/* ERROR: a key that is in the tree cannot be taken apart. */
 pg_noreturn extern void lsm_code_corrupt(void);
 
 /* a StringInfo for something short, in the current memory context */
@@ -428,12 +439,17 @@ typedef struct LsmQuals
 extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
 							  ScanKey keys, int nkeys);
 
+/* ---- match.c ---- */
+
 /*
  * Whether an entry within the bounds that the scan walks (points of the prefix,
  * range of the next column) matches the rest.  Leaks into the current context.
  */
 extern bool lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec,
 							LsmSlice key);
+
+/* Of one column: is the code within the bounds, is it a point, ... */
+extern bool lsm_code_within(const LsmColumnQuals *column, LsmSlice code);
 extern bool lsm_is_point(const LsmColumnQuals *column, LsmSlice code);
 extern bool lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec,
 							   LsmSlice code);
@@ -530,26 +546,33 @@ typedef struct LsmUniqueInsert
  */
 extern bool lsm_insert_unique(LsmUniqueInsert *insert);
 
-/* ---- batch.c ---- */
+/* ---- group_insert.c ---- */
 
 /* Kept with the IndexInfo for the statement */
-typedef struct LsmInsertBatch LsmInsertBatch;
+typedef struct LsmGroupInsert LsmGroupInsert;
 
 /*
  * Is the row's entry in the index already?  If the row is the first of those
  * that COPY has written together, inserts their entries up to the first that
  * may be in conflict; if it is the one behind such a row, goes on from there.
- * *batch: NULL at first.  REQUIRES: current memory context is reset
+ * *group: NULL at first.  REQUIRES: current memory context is reset
  * afterwards.
  */
-extern bool lsm_batch_inserted(LsmInsertBatch **batch, Relation index, Relation table,
+extern bool lsm_group_inserted(LsmGroupInsert **group, Relation index, Relation table,
 							   const LsmKeySpec *spec, ItemPointer tid,
 							   IndexUniqueCheck check, IndexInfo *info);
+
+/* ---- options.c ---- */
+
+extern void lsm_index_define_options(void);
+extern bytea *lsm_index_options(Datum reloptions, bool validate);
+
+/* The tree, with the index's storage parameters.  See lsm_tree_open. */
+extern LsmTree *lsm_index_open_tree(Relation index);
 
 /* ---- handler.c ---- */
 
 extern void lsm_index_init(void);
-extern LsmTree *lsm_index_open_tree(Relation index);
 
 /* ---- access method callbacks ---- */
 

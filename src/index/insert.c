@@ -26,7 +26,7 @@ typedef struct InsertState
 	IndexInfo  *info;
 	LsmKeySpec *spec;
 	bool		stable_tids;
-	LsmInsertBatch *batch;
+	LsmGroupInsert *group;
 	MemoryContext context;		/* reset after each insertion */
 	StringInfoData key;
 	StringInfoData value;
@@ -124,7 +124,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	bool		result = true;
 
 	if (state->stable_tids &&
-		lsm_batch_inserted(&state->batch, index, table, spec, tid, check, info))
+		lsm_group_inserted(&state->group, index, table, spec, tid, check, info))
 	{
 		MemoryContextSwitchTo(old);
 		return true;

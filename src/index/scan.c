@@ -38,9 +38,6 @@
 
 #include "index/scan.h"
 
-/* Entries of a walk's first batch: many are left after a few */
-#define FIRST_BATCH_ENTRIES	4
-
 /* ======================================================================
  * Begin, end, rescan
  * ====================================================================== */
@@ -120,10 +117,9 @@ lsm_index_end_scan(IndexScanDesc scan)
 	if (BufferIsValid(so->interlock))
 		ReleaseBuffer(so->interlock);
 	if (so->fetch != NULL)
-	{
 		table_index_fetch_end(so->fetch);
+	if (so->slot != NULL)
 		ExecDropSingleTupleTableSlot(so->slot);
-	}
 	MemoryContextDelete(so->context);	/* `so` too */
 }
 
@@ -194,20 +190,6 @@ has_groups(const LsmKeySpec *spec)
 	return false;
 }
 
-/* Some buffers are needed by few scans. */
-static StringInfo
-need_buffer(LsmScan *so, StringInfo buf)
-{
-	if (buf->data == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(so->context);
-
-		lsm_buffer_init(buf, 64);
-		MemoryContextSwitchTo(old);
-	}
-	return buf;
-}
-
 /*
  * What is left for the first call after a rescan: runtime keys are known, and
  * whether an index-only scan is wanted.
@@ -221,12 +203,11 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	pgstat_count_index_scan(scan->indexRelation);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
 	so->stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
-	so->guard = scan->xs_want_itup && !so->stable_tids;
+	so->guard = scan->xs_want_itup;
 	so->batched = scan->xs_snapshot != NULL &&
 		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable();
 	if (scan->xs_want_itup && so->tuple_context == NULL)
-		so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
-												  ALLOCSET_SMALL_SIZES);
+		lsm_form_prepare(scan);
 
 	so->quals.labels = in_order && scan->xs_snapshot != NULL &&
 		IsMVCCSnapshot(scan->xs_snapshot) ? &so->labels : NULL;
@@ -267,31 +248,6 @@ append_slice(StringInfo buf, LsmSlice s)
 	lsm_buffer_append(buf, s.data, s.len);
 }
 
-/*
- * Bounds may be longer than any key, which changes nothing about where they
- * lie between keys if they are cut: no key is that long.
- */
-static LsmSlice
-seek_slice(LsmSlice bound)
-{
-	return lsm_slice(bound.data, Min(bound.len, LSM_MAX_KEY_BYTES));
-}
-
-/* The least key that is greater than all that begin with `bound`. */
-static LsmSlice
-successor(LsmScan *so, LsmSlice bound)
-{
-	int			i;
-
-	bound = seek_slice(bound);
-	resetStringInfo(need_buffer(so, &so->seek));
-	append_slice(&so->seek, bound);
-	for (i = bound.len - 1; (uint8) so->seek.data[i] == 0xFF; i--)
-		Assert(i > 0);			/* the first byte is a marker */
-	so->seek.data[i]++;
-	return lsm_slice(so->seek.data, i + 1);
-}
-
 static void
 set_bounds(LsmScan *so)
 {
@@ -324,28 +280,6 @@ set_bounds(LsmScan *so)
 	}
 	else if (next->not_null)
 		append_slice(&so->upper, lsm_slice(&not_null, 1));
-}
-
-/* The cursor is about to be put elsewhere. */
-static inline void
-drop_batch(LsmScan *so)
-{
-	if (so->batch != NULL)
-		so->batch->n = 0;
-	so->batch_next = 0;
-	so->batch_size = FIRST_BATCH_ENTRIES;
-}
-
-void
-lsm_walk_seek(LsmScan *so, LsmSlice prefix, bool beyond, ScanDirection direction)
-{
-	bool		forward = ScanDirectionIsForward(direction);
-
-	drop_batch(so);
-	if (prefix.len > 0 && forward == beyond)
-		lsm_cursor_seek(so->cursor, successor(so, prefix), !forward, direction);
-	else
-		lsm_cursor_seek(so->cursor, seek_slice(prefix), prefix.len > 0 && !forward, direction);
 }
 
 static void
@@ -386,7 +320,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 					   scan->xs_snapshot);
 	so->direction = direction;
 	so->reposition = false;
-	drop_batch(so);
+	lsm_walk_drop_batch(so);
 	lsm_guard_take_stamp(so);
 	if (so->sorts)
 		lsm_groups_reset(so->groups);
@@ -446,13 +380,6 @@ next_walk(LsmScan *so, ScanDirection direction)
 	return false;
 }
 
-void
-lsm_walk_seek_key(LsmScan *so, LsmSlice key, ScanDirection direction)
-{
-	drop_batch(so);
-	lsm_cursor_seek(so->cursor, key, true, direction);
-}
-
 /* Go on right beyond the entry returned last. */
 static void
 reposition(LsmScan *so, ScanDirection direction)
@@ -468,62 +395,9 @@ reposition(LsmScan *so, ScanDirection direction)
 		lsm_walk_seek_key(so, lsm_buffer_slice(&so->position.current), direction);
 }
 
-static bool
-beyond_walk(LsmScan *so, LsmSlice key, ScanDirection direction)
-{
-	int			c;
-
-	if (ScanDirectionIsForward(direction))
-	{
-		if (so->upper.len == 0)
-			return false;
-		c = lsm_bound_compare(key, lsm_buffer_slice(&so->upper));
-		return c > 0 || (c == 0 && !so->upper_inclusive);
-	}
-	if (so->lower.len == 0)
-		return false;
-	c = lsm_bound_compare(key, lsm_buffer_slice(&so->lower));
-	return c < 0 || (c == 0 && !so->lower_inclusive);
-}
-
 /* ======================================================================
  * Entries
  * ====================================================================== */
-
-static bool
-step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
-{
-	LsmBatch   *batch = so->batch;
-
-	if (batch == NULL || so->batch_next >= batch->n)
-	{
-		if (batch == NULL)
-		{
-			MemoryContext old = MemoryContextSwitchTo(so->context);
-
-			batch = palloc0(sizeof(LsmBatch));
-			lsm_buffer_init(&batch->bytes, 1024);
-			so->batch = batch;
-			MemoryContextSwitchTo(old);
-		}
-		so->batch_next = 0;
-		if (!lsm_cursor_fill(so->cursor, lsm_buffer_slice(&so->upper), so->batch_size, batch))
-			return false;
-		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
-	}
-	lsm_batch_entry(batch, so->batch_next++, key, value);
-	return true;
-}
-
-/* The next entry of the tree in the direction. */
-static inline bool
-step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
-{
-	if (so->batched && ScanDirectionIsForward(direction) &&
-		so->quals.nprefix < so->spec->nkeys)
-		return step_batch(so, key, value);
-	return lsm_cursor_step(so->cursor, direction, key, value);
-}
 
 /* Has this row been returned before the walk? */
 static inline bool
@@ -537,27 +411,26 @@ was_candidate(LsmScan *so, ItemPointer tid)
 	return false;
 }
 
-bool
-lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
+/*
+ * The row of the entry in position.current is dead to everyone.  A mark may be
+ * on it; that is only a key.
+ */
+static void
+kill_entry(IndexScanDesc scan, ItemPointer tid)
 {
-	for (;;)
-	{
-		MemoryContext old;
-		bool		matches;
+	LsmScan    *so = scan->opaque;
+	TransactionId xid;
 
-		CHECK_FOR_INTERRUPTS();
-		if (!step_cursor(so, direction, key, value) ||
-			beyond_walk(so, *key, direction))
-			return false;
-		if (so->quals.nwalk == 0)
-			return true;
-		old = MemoryContextSwitchTo(so->entry_context);
-		matches = lsm_quals_match(&so->quals, so->spec, *key);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(so->entry_context);
-		if (matches)
-			return true;
-	}
+	if (!so->stable_tids || scan->xactStartedInRecovery)
+		return;
+	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) &&
+		!lsm_prune_bound(&xid))
+		return;
+	if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
+		return;
+	lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
+	if (lsm_tombstones_full(&so->tombstones))
+		write_tombstones(so);
 }
 
 /* Next matching entry of the walk; its key goes to position.current. */
@@ -567,6 +440,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	LsmScan    *so = scan->opaque;
 	LsmSlice	key;
 	LsmSlice	value;
+	bool		dead;
 
 	for (;;)
 	{
@@ -588,8 +462,10 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		append_slice(&so->position.current, key);
 		if (scan->xs_want_itup)
 			lsm_form_index_tuple(scan, key, value);
-		if (!so->guard || lsm_guard_entry(scan, tid))
+		if (!so->guard || lsm_guard_entry(scan, tid, &dead))
 			return true;
+		if (dead)
+			kill_entry(scan, tid);
 	}
 }
 
@@ -682,29 +558,6 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	}
 }
 
-/*
- * The executor found the row of the entry returned last dead to everyone.  A
- * mark may be on it; that is only a key.
- */
-static void
-note_killed(IndexScanDesc scan)
-{
-	LsmScan    *so = scan->opaque;
-	TransactionId xid;
-
-	if (!so->stable_tids || scan->xactStartedInRecovery ||
-		so->position.state != SCAN_ON_ENTRY)
-		return;
-	if (!lsm_notes_get_deleter(scan->heapRelation, &scan->xs_heaptid, &xid) &&
-		!lsm_prune_bound(&xid))
-		return;
-	if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
-		return;
-	lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
-	if (lsm_tombstones_full(&so->tombstones))
-		write_tombstones(so);
-}
-
 bool
 lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 {
@@ -713,8 +566,8 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 
 	if (!so->prepared)
 		prepare_scan(scan, true);
-	if (scan->kill_prior_tuple)
-		note_killed(scan);
+	if (scan->kill_prior_tuple && so->position.state == SCAN_ON_ENTRY)
+		kill_entry(scan, &scan->xs_heaptid);
 	scan->xs_recheck = so->quals.recheck;
 	found = step_scan(scan, direction, &scan->xs_heaptid);
 	if (so->unique && so->stable_tids)
@@ -764,7 +617,7 @@ lsm_index_mark_position(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	(void) need_buffer(so, &so->mark.current);
+	(void) lsm_scan_buffer(so, &so->mark.current);
 	copy_position(&so->mark, &so->position);
 }
 

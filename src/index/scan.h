@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scan.h
- *	  What scan.c and index_only.c share: the state of an index scan.
+ *	  What files share that are about index scans: the state of a scan.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,7 @@
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "storage/buf.h"
+#include "utils/memutils.h"
 
 #include "index/index.h"
 
@@ -40,6 +41,7 @@ typedef struct LsmScan
 	MemoryContext entry_context;	/* reset for each entry looked at; may be
 									 * NULL */
 	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
+	struct LsmFixedTuple *fixed_tuple;	/* NULL: rows are not of fixed layout */
 
 	bool		prepared;		/* quals are up to date */
 	LsmQuals	quals;
@@ -59,7 +61,10 @@ typedef struct LsmScan
 	LsmBatch   *batch;			/* NULL until needed */
 	int			batch_next;
 	int			batch_size;		/* of the next one */
+	bool		batch_inside;	/* all entries of this one are within the
+								 * walk's upper bound */
 	bool		in_groups;		/* = ANY: points are looked for together, forward */
+	LsmPoints  *points;			/* NULL until needed */
 
 	/*
 	 * Entries are to be returned in the order of values, and that of codes is
@@ -67,7 +72,6 @@ typedef struct LsmScan
 	 */
 	bool		sorts;
 	LsmGroups  *groups;			/* NULL until needed */
-	LsmPoints  *points;			/* NULL until needed */
 
 	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
 	StringInfoData lower;
@@ -96,23 +100,41 @@ typedef struct LsmScan
 	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
 								 * freeing TIDs */
 
-	/* index-only scans of tables whose TIDs are used again */
+	/* index-only scans */
 	bool		guard;
 	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
 	Buffer		vm_buffer;
-	IndexFetchTableData *fetch;
+	IndexFetchTableData *fetch; /* of tables that are not ours; NULL until
+								 * needed */
 	TupleTableSlot *slot;
 
 	LsmKeySpec	own_spec;
 } LsmScan;
 
-/* ---- walks (scan.c) ---- */
+/* ---- walks (walk.c) ---- */
 
 static inline LsmSlice
 lsm_buffer_slice(const StringInfoData *buf)
 {
 	return lsm_slice(buf->data, buf->len);
 }
+
+/* Some buffers are needed by few scans. */
+static inline StringInfo
+lsm_scan_buffer(LsmScan *so, StringInfo buf)
+{
+	if (buf->data == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(so->context);
+
+		lsm_buffer_init(buf, 64);
+		MemoryContextSwitchTo(old);
+	}
+	return buf;
+}
+
+/* The cursor is about to be put elsewhere. */
+extern void lsm_walk_drop_batch(LsmScan *so);
 
 /*
  * Put the cursor before the first entry, as seen in the direction, that begins
@@ -152,9 +174,13 @@ extern void lsm_groups_restart(LsmGroups *groups, LsmSlice key, ScanDirection di
  * to be trusted as long as the counter stands (lsm_guard_entry).
  */
 extern void lsm_guard_take_stamp(LsmScan *so);
-extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid);
+extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead);
 
-/* Build the row of index columns that an index-only scan returns. */
+/*
+ * Build the row of index columns that an index-only scan returns: prepare
+ * first.
+ */
+extern void lsm_form_prepare(IndexScanDesc scan);
 extern void lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value);
 
 #endif							/* LSM_INDEX_SCAN_H */

@@ -30,12 +30,6 @@
 
 #include "index/index.h"
 
-static int
-compare_slices(const void *a, const void *b)
-{
-	return lsm_slice_compare(*(const LsmSlice *) a, *(const LsmSlice *) b);
-}
-
 /* ======================================================================
  * Narrowing a column
  * ====================================================================== */
@@ -418,28 +412,6 @@ prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
 
 /* Bounds may be groups, which codes begin with. */
 static bool
-code_within(const LsmColumnQuals *column, LsmSlice code)
-{
-	int			c;
-
-	if (column->not_null && code.data[0] != LSM_CODE_NOT_NULL)
-		return false;
-	if (column->has_lower)
-	{
-		c = lsm_bound_compare(code, column->lower);
-		if (c < 0 || (c == 0 && !column->lower_inclusive))
-			return false;
-	}
-	if (column->has_upper)
-	{
-		c = lsm_bound_compare(code, column->upper);
-		if (c > 0 || (c == 0 && !column->upper_inclusive))
-			return false;
-	}
-	return true;
-}
-
-static bool
 has_bounds(const LsmColumnQuals *column)
 {
 	return column->not_null || column->has_lower || column->has_upper;
@@ -464,7 +436,7 @@ finish_column(LsmColumnQuals *column)
 	if (!has_bounds(column))
 		return column->npoints > 0;
 	for (int i = 0; i < column->npoints; i++)
-		if (code_within(column, column->points[i]))
+		if (lsm_code_within(column, column->points[i]))
 			column->points[kept++] = column->points[i];
 	column->npoints = kept;
 	return kept > 0;
@@ -514,83 +486,4 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 			(i > quals->nprefix && (column->has_points || has_bounds(column))))
 			quals->nwalk = i + 1;
 	}
-}
-
-bool
-lsm_is_point(const LsmColumnQuals *column, LsmSlice code)
-{
-	return bsearch(&code, column->points, column->npoints, sizeof(LsmSlice),
-				   compare_slices) != NULL;
-}
-
-static bool
-operator_holds(LsmOperatorQual *qual, Datum value)
-{
-	for (int i = 0; i < qual->nargs; i++)
-		if (DatumGetBool(FunctionCall2Coll(&qual->key->sk_func,
-										   qual->key->sk_collation,
-										   value, qual->args[i])))
-			return true;
-	return false;
-}
-
-bool
-lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec, LsmSlice code)
-{
-	LsmOperatorQual *qual;
-	bool		decoded = false;
-	Datum		value = (Datum) 0;
-
-	if (code.data[0] != LSM_CODE_NOT_NULL)
-		return false;
-	for (qual = column->operators; qual != NULL; qual = qual->next)
-	{
-		/* another group than the argument's is before it, or behind it */
-		int			c = lsm_bound_compare(code, qual->group);
-		bool		holds;
-
-		if (c == 0)
-		{
-			bool		isnull;
-
-			if (!decoded)
-				value = lsm_decode_column(spec, code, &isnull);
-			decoded = true;
-			holds = operator_holds(qual, value);
-		}
-		else
-			holds = ((c < 0) != spec->descending) ==
-				(qual->key->sk_strategy <= BTLessEqualStrategyNumber);
-		if (!holds)
-			return false;
-	}
-	return true;
-}
-
-bool
-lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec, LsmSlice key)
-{
-	LsmSlice	rest;
-
-	if (quals->nwalk == 0)
-		return true;
-	rest = lsm_key_columns(key);
-	for (int i = 0; i < quals->nwalk; i++)
-	{
-		const LsmColumnQuals *column = &quals->columns[i];
-		LsmSlice	code = {rest.data, lsm_code_length(&spec->columns[i], rest)};
-
-		/* the walk itself takes care of the prefix and the column after it */
-		if (i > quals->nprefix)
-		{
-			if (column->has_points ? !lsm_is_point(column, code) : !code_within(column, code))
-				return false;
-		}
-		if (column->operators != NULL &&
-			!lsm_operators_hold(column, &spec->columns[i], code))
-			return false;
-		rest.data += code.len;
-		rest.len -= code.len;
-	}
-	return true;
 }

@@ -5,7 +5,7 @@
  *
  * Every entry is visited once, in key order: CREATE INDEX CONCURRENTLY
  * collects TIDs through the callback, so none may be left out.  Entries whose
- * TIDs the callback condemns are deleted in batches while the walk goes on; a
+ * TIDs the callback condemns are deleted in groups while the walk goes on; a
  * deletion of the key just passed does not disturb the cursor.
  *
  * Entries of lsm tables that are in memory are forgotten (prune.c), like those
@@ -38,7 +38,7 @@
 /* Rewrite the files if more than this part of the entries was deleted */
 #define COMPACT_FRACTION	0.2
 
-typedef struct DeleteBatch
+typedef struct DeleteGroup
 {
 	LsmTree    *tree;
 	Relation	table;
@@ -47,18 +47,18 @@ typedef struct DeleteBatch
 	int			n;
 	int			bytes;
 	LsmEntry	entries[LSM_MAX_WRITE_ENTRIES];
-} DeleteBatch;
+} DeleteGroup;
 
 static void
-batch_open(DeleteBatch *batch, Relation index)
+group_open(DeleteGroup *group, Relation index)
 {
-	batch->tree = lsm_index_open_tree(index);
-	batch->table = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock);
-	batch->n = 0;
-	batch->bytes = 0;
-	batch->context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index vacuum",
+	group->tree = lsm_index_open_tree(index);
+	group->table = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock);
+	group->n = 0;
+	group->bytes = 0;
+	group->context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index vacuum",
 										   ALLOCSET_DEFAULT_SIZES);
-	batch->stable_tids = lsm_tids_are_stable(batch->table);
+	group->stable_tids = lsm_tids_are_stable(group->table);
 }
 
 /*
@@ -66,44 +66,44 @@ batch_open(DeleteBatch *batch, Relation index)
  * condemned the entries (heap's pruning, src/table/vacuum.c).
  */
 static void
-batch_write(DeleteBatch *batch)
+group_write(DeleteGroup *group)
 {
 	LsmWrite	write;
 	int			n = 0;
 
-	for (int i = 0; i < batch->n; i++)
+	for (int i = 0; i < group->n; i++)
 	{
-		if (!batch->stable_tids ||
-			!lsm_tree_prune(batch->tree, batch->entries[i].key, InvalidTransactionId))
-			batch->entries[n++] = batch->entries[i];
+		if (!group->stable_tids ||
+			!lsm_tree_prune(group->tree, group->entries[i].key, InvalidTransactionId))
+			group->entries[n++] = group->entries[i];
 	}
 	if (n > 0)
 	{
-		lsm_write_begin(batch->tree, &write, batch->entries, n);
+		lsm_write_begin(group->tree, &write, group->entries, n);
 		lsm_write_apply(&write);
 	}
-	MemoryContextReset(batch->context);
-	batch->n = 0;
-	batch->bytes = 0;
+	MemoryContextReset(group->context);
+	group->n = 0;
+	group->bytes = 0;
 }
 
 static void
-batch_add(DeleteBatch *batch, LsmSlice key)
+group_add(DeleteGroup *group, LsmSlice key)
 {
 	int			bytes = key.len + sizeof(lsm_delete_value);
 	LsmEntry   *entry;
 	char	   *copy;
 
-	if (batch->n == lengthof(batch->entries) ||
-		batch->bytes + bytes > LSM_MAX_ENTRY_BYTES)
-		batch_write(batch);
-	copy = MemoryContextAlloc(batch->context, key.len);
+	if (group->n == lengthof(group->entries) ||
+		group->bytes + bytes > LSM_MAX_ENTRY_BYTES)
+		group_write(group);
+	copy = MemoryContextAlloc(group->context, key.len);
 	memcpy(copy, key.data, key.len);
-	entry = &batch->entries[batch->n++];
+	entry = &group->entries[group->n++];
 	memset(entry, 0, sizeof(*entry));
 	entry->key = lsm_slice(copy, key.len);
 	entry->value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
-	batch->bytes += bytes;
+	group->bytes += bytes;
 }
 
 static BlockNumber
@@ -131,7 +131,7 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					  IndexBulkDeleteCallback callback, void *callback_state)
 {
 	LsmTree    *tree = lsm_index_open_tree(info->index);
-	DeleteBatch *batch = palloc(sizeof(DeleteBatch));
+	DeleteGroup *group = palloc(sizeof(DeleteGroup));
 	LsmTreeSize size;
 	LsmCursor  *cursor;
 	LsmSlice	key;
@@ -141,7 +141,7 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
-	batch_open(batch, info->index);
+	group_open(group, info->index);
 
 	cursor = lsm_cursor_open(tree);
 	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
@@ -151,14 +151,14 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 		lsm_decode_tid(key, &tid);
 		if (callback(&tid, callback_state))
 		{
-			batch_add(batch, key);
+			group_add(group, key);
 			stats->tuples_removed++;
 		}
 		else
 			remaining++;
 	}
 	lsm_cursor_close(cursor);
-	batch_write(batch);
+	group_write(group);
 
 	/* readers that relied on entries now deleted must notice, on standbys, too */
 	lsm_horizon_log(tree, InvalidTransactionId, true);
@@ -166,9 +166,9 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	lsm_key_unlock(tree, LSM_INDEX_VACUUM_DIGEST, true);
 	wait_for_scans(info->index);
 
-	MemoryContextDelete(batch->context);
-	table_close(batch->table, NoLock);
-	pfree(batch);
+	MemoryContextDelete(group->context);
+	table_close(group->table, NoLock);
+	pfree(group);
 	stats->num_index_tuples = remaining;
 	stats->estimated_count = false;
 	stats->num_pages = tree_pages(tree, &size);

@@ -56,16 +56,6 @@ lsm_relation_tree(Relation rel)
 	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
 }
 
-/*
- * CREATE INDEX CONCURRENTLY commits an index before it builds it; if the build
- * fails, the fork may have been left without a tree.
- */
-bool
-lsm_index_has_tree(Relation index)
-{
-	return index->rd_index->indislive && index->rd_index->indisready;
-}
-
 /* The lsm indexes of a table that can be used, each opened. */
 List *
 lsm_relation_open_indexes(Relation table, LOCKMODE lockmode)

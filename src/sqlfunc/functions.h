@@ -19,12 +19,6 @@
 /* REQUIRES: the relation is one of ours (am.h), and locked. */
 extern LsmTree *lsm_relation_tree(Relation rel);
 
-/*
- * False: the build of the index has failed, and its fork may have been left
- * without a tree.
- */
-extern bool lsm_index_has_tree(Relation index);
-
 extern List *lsm_relation_open_indexes(Relation table, LOCKMODE lockmode);
 extern void lsm_relation_close_indexes(List *indexes);
 
@@ -53,6 +47,12 @@ typedef enum LsmRight
  */
 extern Relation lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right,
 								  LOCKMODE lockmode);
+/*
+ * False: the build of the index has failed, and its fork may have been left
+ * without a tree.
+ */
+extern bool lsm_index_has_tree(Relation index);
+
 /* ERRORs unless it is an lsm table or index. */
 extern void lsm_relation_check_kind(Relation rel);
 

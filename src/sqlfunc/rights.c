@@ -43,6 +43,16 @@
  * Kind and rights
  * ====================================================================== */
 
+/*
+ * CREATE INDEX CONCURRENTLY commits an index before it builds it; if the build
+ * fails, the fork may have been left without a tree.
+ */
+bool
+lsm_index_has_tree(Relation index)
+{
+	return index->rd_index->indislive && index->rd_index->indisready;
+}
+
 static void
 report_wrong_kind(const char *relname)
 {

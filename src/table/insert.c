@@ -6,7 +6,7 @@
  * A new version gets a fresh TID, so no one can know of it before it is
  * written: it needs no lock.  Only the completion of a speculative insert
  * changes a version that others can see; it goes through LsmRowChange
- * (modify.c).
+ * (row_change.c).
  *
  * Serializable transactions: written first, checked then (see modify.c).
  *
@@ -106,32 +106,6 @@ write_new_rows(Relation rel, LsmTree *tree, LsmEntry *entries, int n, uint64 *pa
 		lsm_key_encode(packed[i], keys[i]);
 	}
 	lsm_write_apply(&write);
-}
-
-void
-lsm_reserve_rows(LsmTree *tree, int n)
-{
-	char		key[LSM_TID_BYTES];
-	uint16		no_attributes = 0;
-	LsmRow		dead;
-	LsmEntry	entry;
-	LsmWrite	write;
-	StringInfoData value;
-
-	memset(&dead, 0, sizeof(dead));
-	dead.flags = LSM_ROW_KILLED;
-	dead.body = (char *) &no_attributes;
-	dead.body_bytes = sizeof(no_attributes);
-	initStringInfo(&value);
-	lsm_row_encode(&value, &dead, true);
-
-	memset(&entry, 0, sizeof(entry));
-	entry.key = lsm_slice(key, sizeof(key));
-	entry.value = lsm_slice(value.data, value.len);
-	lsm_write_begin(tree, &write, &entry, 1);
-	lsm_key_encode(lsm_number_pack(lsm_write_allocate_rows(&write, n) + n - 1), key);
-	lsm_write_apply(&write);
-	pfree(value.data);
 }
 
 static void

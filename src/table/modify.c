@@ -3,11 +3,7 @@
  * modify.c
  *	  Update and delete of row versions.
  *
- * Changing an existing version goes through LsmRowChange: read it under a
- * stamp, decide, begin the write (which may stall or flush), lock the TID's
- * key, and apply only if the stamp still holds. Whoever loses the race reads
- * again.  So nothing waits under a key lock, and no decision is applied to a
- * header that it was not made for.
+ * Changing an existing version goes through LsmRowChange (row_change.c).
  *
  * Waits for other transactions follow heapam.c: first the heavyweight tuple
  * lock, which queues the waiters, then the transaction; the tuple lock is kept
@@ -33,6 +29,7 @@
 #include "utils/relcache.h"
 
 #include "table/table.h"
+#include "tree/visibility_map.h"
 
 /*
  * A row is "updated often" if fewer row numbers than this were handed out
@@ -40,188 +37,10 @@
  */
 #define BRIEF_ROWS		4096
 
-LsmTree *
-lsm_table_tree(Relation rel)
-{
-	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
-}
-
 static inline bool
 updated_often(const LsmRowChange *target, uint64 packed)
 {
 	return lsm_tid_number(packed) - lsm_tid_number(target->packed) < BRIEF_ROWS;
-}
-
-/* ---- LsmRowChange ---- */
-
-void
-lsm_row_change_init(LsmRowChange *target, Relation rel, LsmTree *tree,
-				const ItemPointerData *tid)
-{
-	target->rel = rel;
-	target->tree = tree;
-	target->tid = *tid;
-	target->packed = lsm_tid_pack(tid);
-	lsm_key_encode(target->packed, target->key);
-	target->lock_digest =
-		lsm_lock_digest(lsm_slice(target->key, LSM_TID_BYTES));
-	lsm_probe_begin_hashed(tree, &target->probe,
-						   lsm_slice(target->key, LSM_TID_BYTES),
-						   target->lock_digest);
-	initStringInfo(&target->value);
-}
-
-void
-lsm_row_change_free(LsmRowChange *target)
-{
-	pfree(target->value.data);
-}
-
-bool
-lsm_row_change_read(LsmRowChange *target)
-{
-	LsmSlice	last;
-
-	CHECK_FOR_INTERRUPTS();
-	if (lsm_fetch_last_row(target->tree, target->packed, target->lock_digest, &target->stamp,
-						   &last))
-	{
-		resetStringInfo(&target->value);
-		appendBinaryStringInfo(&target->value, last.data, last.len);
-	}
-	else
-	{
-		lsm_stamp_take(target->tree, target->lock_digest, &target->stamp);
-		if (!lsm_tree_get(target->tree, lsm_slice(target->key, LSM_TID_BYTES),
-						  &target->probe, &target->value))
-			return false;
-	}
-	lsm_row_decode(target->rel, target->packed,
-				   lsm_slice(target->value.data, target->value.len), &target->row);
-	if (target->row.partial)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("row (%u,%u) of table \"%s\" has lost its data",
-						ItemPointerGetBlockNumberNoCheck(&target->tid),
-						ItemPointerGetOffsetNumberNoCheck(&target->tid),
-						RelationGetRelationName(target->rel))));
-	return true;
-}
-
-bool
-lsm_row_change_apply(LsmRowChange *target, LsmWrite *write)
-{
-	bool		holds;
-
-	lsm_key_lock(target->tree, target->lock_digest);
-	holds = lsm_stamp_holds(target->tree, target->lock_digest, &target->stamp);
-	if (holds)
-		lsm_write_apply(write);
-	else
-		lsm_write_cancel(write);
-	lsm_key_unlock(target->tree, target->lock_digest, holds);
-	return holds;
-}
-
-bool
-lsm_row_change_override(LsmRowChange *target, const LsmRow *header)
-{
-	StringInfoData buf;
-	LsmEntry	entry;
-	LsmWrite	write;
-	bool		written;
-
-	initStringInfo(&buf);
-	lsm_row_encode(&buf, header, false);
-	memset(&entry, 0, sizeof(entry));
-	entry.key = lsm_slice(target->key, LSM_TID_BYTES);
-	entry.value = lsm_slice(buf.data, buf.len);
-	entry.digest = target->lock_digest;
-	entry.hashed = true;
-	entry.key_locked = true;
-	lsm_write_begin(target->tree, &write, &entry, 1);
-	written = lsm_row_change_apply(target, &write);
-	pfree(buf.data);
-	return written;
-}
-
-/*
- * The header that a change of the row's version begins with: finished
- * transactions are replaced by hint flags.  LSM_ROW_XMIN_COMMITTED may be
- * written because the WAL record of this header follows xmin's commit record:
- * if this header survives a crash, so does the commit.
- */
-void
-lsm_row_change_header(const LsmRowChange *target, TransactionId xid, LockTupleMode mode,
-				  LsmRow *header)
-{
-	const LsmRow *row = &target->row;
-	char	   *lockers;
-	int			i;
-
-	*header = *row;
-	header->partial = true;
-	header->body = NULL;
-	header->body_bytes = 0;
-
-	if (!(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN |
-						LSM_ROW_KILLED)) &&
-		!lsm_xid_running(row->xmin) && TransactionIdDidCommit(row->xmin))
-	{
-		header->flags |= LSM_ROW_XMIN_COMMITTED;
-		header->cmin = 0;
-	}
-
-	if ((row->flags & LSM_ROW_HAS_XMAX) && !(row->flags & LSM_ROW_XMAX_COMMITTED) &&
-		!lsm_xid_running(row->xmax))
-	{
-		if (TransactionIdDidCommit(row->xmax))
-			header->flags |= LSM_ROW_XMAX_COMMITTED;
-		else
-		{
-			header->flags &= ~LSM_ROW_XMAX_FLAGS;
-			header->xmax = InvalidTransactionId;
-			ItemPointerSetInvalid(&header->next);
-		}
-	}
-
-	lockers = row->nlockers > 0 ? palloc(row->nlockers * LSM_LOCKER_BYTES) : NULL;
-	header->lockers = lockers;
-	header->nlockers = 0;
-	for (i = 0; i < row->nlockers; i++)
-	{
-		TransactionId locker;
-		LockTupleMode held;
-
-		lsm_row_locker(row, i, &locker, &held);
-		if ((locker == xid && held <= mode) || !lsm_xid_running(locker))
-			continue;
-		lsm_locker_put(lockers + header->nlockers * LSM_LOCKER_BYTES, locker, held);
-		header->nlockers++;
-	}
-}
-
-void
-lsm_header_free(LsmRow *header)
-{
-	if (header->lockers)
-		pfree(unconstify(char *, header->lockers));
-	header->lockers = NULL;
-	header->nlockers = 0;
-}
-
-void
-lsm_row_change_failure(const LsmRowChange *target, TM_Result result, TM_FailureData *tmfd)
-{
-	const LsmRow *row = &target->row;
-
-	tmfd->ctid = target->tid;
-	if (row->flags & LSM_ROW_HAS_NEXT)
-		tmfd->ctid = row->next;
-	else if (row->flags & LSM_ROW_MOVED)
-		ItemPointerSetMovedPartitions(&tmfd->ctid);
-	tmfd->xmax = row->xmax;
-	tmfd->cmax = result == TM_SelfModified ? row->cmax : InvalidCommandId;
 }
 
 /* No such row: it is dead to everyone and its entries have been removed. */
@@ -511,6 +330,7 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	lsm_row_encode(&old_value, &old_header, false);
 	Assert(old_value.data == entries[1].value.data &&
 		   old_value.len == entries[1].value.len);
+	lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));
 	written = lsm_row_change_apply(target, &write);
 
 	pfree(old_value.data);

@@ -25,10 +25,9 @@
 
 #include "access/relscan.h"
 #include "access/xact.h"
-#include "pgstat.h"
 #include "utils/memutils.h"
 
-#include "table/table.h"
+#include "table/readahead.h"
 
 /* Rows of the first batch: a LIMIT should not pay for a full one */
 #define FIRST_BATCH_ROWS	4
@@ -98,33 +97,6 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 	return true;
 }
 
-/* The batch keeps the tuple: it is good until the next one is read. */
-static inline void
-keep_tuple(LsmBatch *batch, LsmSstEntry *entry, HeapTuple tuple)
-{
-	entry->value_offset = (char *) tuple - batch->bytes.data;
-	entry->value_bytes = 0;
-}
-
-static inline void
-store_kept(HeapTuple tuple, uint64 packed, TupleTableSlot *slot)
-{
-	HeapTupleTableSlot *heap_slot = (HeapTupleTableSlot *) slot;
-
-	/* ExecStoreHeapTuple(tuple, slot, false) */
-	if (TTS_SHOULDFREE(slot))
-		ExecClearTuple(slot);
-	slot->tts_flags &= ~TTS_FLAG_EMPTY;
-	slot->tts_nvalid = 0;
-	lsm_tid_unpack(packed, &slot->tts_tid);
-	slot->tts_tableOid = tuple->t_tableOid;
-	heap_slot->tuple = tuple;
-	heap_slot->off = 0;
-}
-
-/* Headers with more null flags than this are made one by one */
-#define MODEL_HEADER_BYTES	MAXALIGN(SizeofHeapTupleHeader)
-
 static void
 set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple tuple)
 {
@@ -139,81 +111,6 @@ set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple t
 	memset(model->mask, 0xFF, data_offset);
 	memcpy(&model->header, tuple->t_data, sizeof(model->header));
 	model->data_offset = data_offset;
-}
-
-/*
- * As lsm_row_form_in_place() for a row that begins like the model.  NULL, and
- * the value untouched, for others.
- */
-static inline HeapTuple
-form_alike(const LsmRowModel *model, char *value, uint32 value_bytes, uint64 packed,
-		   Oid relid)
-{
-	char	   *data = value + model->data_offset;
-	uint64		start[2];
-	HeapTupleHeader header;
-	HeapTuple	tuple;
-
-	if (unlikely(model->data_offset == 0 || value_bytes < sizeof(start) ||
-				 (char *) MAXALIGN(data) != data))
-		return NULL;
-	memcpy(start, value, sizeof(start));
-	if (unlikely((((start[0] ^ model->start[0]) & model->mask[0]) |
-				  ((start[1] ^ model->start[1]) & model->mask[1])) != 0))
-		return NULL;
-	header = (HeapTupleHeader) (data - MODEL_HEADER_BYTES);
-	tuple = (HeapTuple) ((char *) header - HEAPTUPLESIZE);
-	memcpy(header, &model->header, sizeof(model->header));
-	lsm_tid_unpack(packed, &header->t_ctid);
-	tuple->t_len = MODEL_HEADER_BYTES + (value_bytes - model->data_offset);
-	lsm_tid_unpack(packed, &tuple->t_self);
-	tuple->t_tableOid = relid;
-	tuple->t_data = header;
-	return tuple;
-}
-
-/*
- * Put the next row into the slot, if it is like the last one, and step over
- * it.  False: nothing has changed.
- */
-static inline bool
-next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
-{
-	LsmBatch   *batch = ahead->batch;
-	LsmSstEntry *entry = &batch->entries[ahead->next];
-	uint64		packed = lsm_ahead_key(ahead, ahead->next);
-	HeapTuple	tuple;
-
-	if (unlikely(entry->key_bytes != LSM_TID_BYTES || !TTS_IS_HEAPTUPLE(slot)))
-		return false;
-	tuple = form_alike(&ahead->model, batch->bytes.data + entry->value_offset,
-					   entry->value_bytes, packed, relid);
-	if (unlikely(tuple == NULL))
-		return false;
-	keep_tuple(batch, entry, tuple);
-	store_kept(tuple, packed, slot);
-	ahead->next++;
-	return true;
-}
-
-/*
- * lsm_scan_getnextslot - the next row of a sequential scan.
- *
- * All that most rows need is here, in one function: nothing is called for them.
- */
-bool
-lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
-{
-	LsmTableScan *scan = (LsmTableScan *) sscan;
-
-	if (likely(scan->batched && ScanDirectionIsForward(direction) && scan->positioned &&
-			   scan->base.rs_nkeys == 0 && !lsm_ahead_empty(&scan->ahead)) &&
-		next_alike(&scan->ahead, RelationGetRelid(scan->base.rs_rd), slot))
-	{
-		pgstat_count_heap_getnext(scan->base.rs_rd);
-		return true;
-	}
-	return lsm_scan_next_slot(scan, direction, slot);
 }
 
 /*
@@ -239,12 +136,12 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		return LSM_AHEAD_MALFORMED;
 	if (entry->value_bytes == 0)
 	{
-		store_kept((HeapTuple) value, packed, slot);
+		lsm_ahead_store_kept((HeapTuple) value, packed, slot);
 		return LSM_AHEAD_STORED;
 	}
 	if (likely(TTS_IS_HEAPTUPLE(slot)))
 	{
-		tuple = form_alike(&ahead->model, value, entry->value_bytes, packed, RelationGetRelid(rel));
+		tuple = lsm_ahead_form_alike(&ahead->model, value, entry->value_bytes, packed, RelationGetRelid(rel));
 		if (unlikely(tuple == NULL))
 		{
 			char		start[sizeof(ahead->model.start)];
@@ -259,8 +156,8 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		}
 		if (likely(tuple != NULL))
 		{
-			keep_tuple(batch, entry, tuple);
-			store_kept(tuple, packed, slot);
+			lsm_ahead_keep(batch, entry, tuple);
+			lsm_ahead_store_kept(tuple, packed, slot);
 			return LSM_AHEAD_STORED;
 		}
 	}

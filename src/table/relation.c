@@ -154,103 +154,6 @@ lsm_relation_nontransactional_truncate(Relation rel)
 
 /* ---- SET TABLESPACE ---- */
 
-/*
- * The table is copied, but its indexes stay as they are.  Should the
- * transaction roll back, they will have entries for the rows that it wrote to
- * the copy, and the original must never give these TIDs to other rows.  So the
- * copy may use only so many row numbers in this transaction, and the original
- * skips them for good: a dead row is written at the last one.  (At commit the
- * original goes away.)
- *
- * How many: in proportion to what there is, so that ANALYZE, which samples TID
- * blocks, still finds rows behind the gap.
- */
-#define MOVED_ROWS_MIN		((uint64) 1 << 22)
-#define MOVED_ROWS_MAX		((uint64) 1 << 30)
-#define MOVED_ROWS_FACTOR	4
-
-typedef struct MovedTable
-{
-	RelFileLocator copy;
-	uint64		row_limit;		/* the copy's, until the transaction ends */
-	struct MovedTable *next;
-} MovedTable;
-
-/* those of the current transaction, in TopTransactionContext */
-static MovedTable *moved_tables = NULL;
-
-static void
-forget_moved_tables(XactEvent event, void *arg)
-{
-	switch (event)
-	{
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			moved_tables = NULL;
-			break;
-		default:
-			break;
-	}
-}
-
-static MovedTable *
-find_moved_table(const RelFileLocator *rlocator)
-{
-	MovedTable *moved = moved_tables;
-
-	while (moved != NULL && !RelFileLocatorEquals(moved->copy, *rlocator))
-		moved = moved->next;
-	return moved;
-}
-
-/*
- * ERROR if the table was moved in this transaction and has no room for n more
- * rows.
- */
-void
-lsm_relation_check_room(Relation rel, LsmTree *tree, int n)
-{
-	MovedTable *moved;
-
-	if (likely(moved_tables == NULL))
-		return;
-	moved = find_moved_table(&rel->rd_locator);
-	if (moved == NULL || lsm_tree_row_limit(tree) + n <= moved->row_limit)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("too many rows for table \"%s\" in the transaction that changed its tablespace",
-					RelationGetRelationName(rel)),
-			 errhint("Commit after ALTER TABLE ... SET TABLESPACE.")));
-}
-
-/* `tree` is the original's, already copied. */
-static void
-reserve_moved_rows(Relation rel, LsmTree *tree, const RelFileLocator *copy)
-{
-	static bool registered = false;
-	uint64		limit = lsm_tree_row_limit(tree);
-	uint64		rows = Min(Max(limit * MOVED_ROWS_FACTOR, MOVED_ROWS_MIN), MOVED_ROWS_MAX);
-	MovedTable *source = find_moved_table(&rel->rd_locator);
-	MovedTable *moved;
-
-	/* moved twice: stay within what the first original has reserved */
-	if (source != NULL)
-		rows = (source->row_limit - Min(limit, source->row_limit)) / 2;
-	if (rows > 0)
-		lsm_reserve_rows(tree, (int) rows);
-
-	if (!registered)
-		RegisterXactCallback(forget_moved_tables, NULL);
-	registered = true;
-	moved = MemoryContextAlloc(TopTransactionContext, sizeof(MovedTable));
-	moved->copy = *copy;
-	moved->row_limit = limit + rows;
-	moved->next = moved_tables;
-	moved_tables = moved;
-}
-
 /* SET TABLESPACE.  The caller holds AccessExclusiveLock. */
 void
 lsm_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
@@ -259,7 +162,7 @@ lsm_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 
 	srel = RelationCreateStorage(*newrlocator, rel->rd_rel->relpersistence, true);
 	lsm_tree_copy(rel, LSM_KIND_TABLE, *newrlocator);
-	reserve_moved_rows(rel, lsm_table_tree(rel), newrlocator);
+	lsm_reserve_moved_rows(rel, lsm_table_tree(rel), newrlocator);
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
 		create_init_fork(srel, newrlocator);
 	RelationDropStorage(rel);
@@ -441,12 +344,24 @@ estimate_rows(Relation rel, uint64 row_limit, double entries, bool churned)
 }
 
 /*
+ * Which part of the table is all-visible: pg_class counts blocks of row
+ * identifiers.
+ */
+static double
+visible_fraction(Relation rel)
+{
+	double		visible = (BlockNumber) rel->rd_rel->relallvisible;
+	double		blocks = (BlockNumber) rel->rd_rel->relpages;
+
+	return blocks > 0 ? Min(visible / blocks, 1) : 0;
+}
+
+/*
  * lsm_relation_estimate_size - what the planner should expect.
  *
  * Pages: bytes of the data; those in memory as they will be in a file, for a
  * memtable grows in large pieces; more for compressed files, and for tables in
- * which rows come and go, as heap has bloat.  No page is all-visible:
- * index-only scans always look at the row.
+ * which rows come and go, as heap has bloat.
  */
 void
 lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
@@ -474,7 +389,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	if (churned)
 		bytes += (CHURNED_PAGES + Min(entries, CHURNED_MAX_ROWS) / CHURNED_ROWS_PER_PAGE) * BLCKSZ;
 	*pages = (BlockNumber) Min(ceil(bytes / BLCKSZ), (double) MaxBlockNumber);
-	*allvisfrac = 0;
+	*allvisfrac = visible_fraction(rel);
 
 	/*
 	 * A table never analyzed may be about to be filled: as for heap, do not

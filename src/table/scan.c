@@ -33,7 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#include "table/table.h"
+#include "table/readahead.h"
 
 /* Bitmap pages with at least this many exact TIDs are walked, not probed */
 #define BITMAP_WALK_TIDS	24
@@ -460,8 +460,9 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 	return false;
 }
 
-bool
-lsm_scan_next_slot(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
+/* Apart, so that lsm_scan_getnextslot() saves no registers for it. */
+static pg_noinline bool
+scan_next_slot(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 {
 	if (ScanDirectionIsNoMovement(direction))
 		return !TTS_EMPTY(slot);
@@ -469,6 +470,26 @@ lsm_scan_next_slot(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *
 		return false;
 	pgstat_count_heap_getnext(scan->base.rs_rd);
 	return true;
+}
+
+/*
+ * lsm_scan_getnextslot - the next row of a sequential scan.
+ *
+ * All that most rows need is here, in one function: nothing is called for them.
+ */
+bool
+lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlot *slot)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+
+	if (likely(scan->batched && ScanDirectionIsForward(direction) && scan->positioned &&
+			   scan->base.rs_nkeys == 0 && !lsm_ahead_empty(&scan->ahead)) &&
+		lsm_ahead_next_alike(&scan->ahead, RelationGetRelid(scan->base.rs_rd), slot))
+	{
+		pgstat_count_heap_getnext(scan->base.rs_rd);
+		return true;
+	}
+	return scan_next_slot(scan, direction, slot);
 }
 
 /* Any TIDs are fine: those beyond the rows there are just find nothing. */

@@ -253,7 +253,14 @@ extern bool lsm_xid_running(TransactionId xid);
 extern void lsm_check_conflict_out(Relation rel, const LsmRow *row, bool visible,
 								   Snapshot snapshot);
 
-/* ---- one row version about to be changed (modify.c) ---- */
+/* The table's tree.  See lsm_tree_open. */
+static inline LsmTree *
+lsm_table_tree(Relation rel)
+{
+	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
+}
+
+/* ---- one row version about to be changed (row_change.c) ---- */
 
 /*
  * The protocol for changing an existing version: read it under a stamp, decide
@@ -302,7 +309,7 @@ extern void lsm_header_free(LsmRow *header);
 extern void lsm_row_change_failure(const LsmRowChange *target, TM_Result result,
 							   TM_FailureData *tmfd);
 
-extern LsmTree *lsm_table_tree(Relation rel);
+/* ---- updates and deletions (modify.c) ---- */
 
 extern TM_Result lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
 								  Snapshot snapshot, Snapshot crosscheck, bool wait,
@@ -320,11 +327,6 @@ extern void lsm_header_of_new_row(LsmRow *header, TransactionId xid, CommandId c
 extern void lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
 							const LsmRow *header, uint64 packed);
 
-/*
- * Make the next n row numbers unusable, durably, by a dead row at the last of
- * them.
- */
-extern void lsm_reserve_rows(LsmTree *tree, int n);
 extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
 							 int options, BulkInsertState bistate);
 extern void lsm_tuple_insert_speculative(Relation rel, TupleTableSlot *slot,
@@ -487,14 +489,8 @@ extern void lsm_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key,
 							bool set_params, bool allow_strat, bool allow_sync,
 							bool allow_pagemode);
 
-/*
- * In readahead.c, for rows that have been read ahead and are like the last
- * one; others are for lsm_scan_next_slot().
- */
 extern bool lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction,
 								 TupleTableSlot *slot);
-extern bool lsm_scan_next_slot(LsmTableScan *scan, ScanDirection direction,
-							   TupleTableSlot *slot);
 extern void lsm_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid,
 								  ItemPointer maxtid);
 extern bool lsm_scan_getnextslot_tidrange(TableScanDesc sscan,
@@ -583,7 +579,21 @@ extern bool lsm_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot,
 										 Snapshot snapshot);
 extern TransactionId lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate);
 
-/* ---- the table as a whole (vacuum.c, rewrite.c, build.c) ---- */
+/* ---- row numbers of a moved table (moved_rows.c) ---- */
+
+/*
+ * ERROR if a table that SET TABLESPACE moved in this transaction has no room
+ * for n more rows.
+ */
+extern void lsm_relation_check_room(Relation rel, LsmTree *tree, int n);
+
+/*
+ * SET TABLESPACE: row numbers that the copy may use in this transaction, and
+ * the original (`tree`, already copied) never.
+ */
+extern void lsm_reserve_moved_rows(Relation rel, LsmTree *tree, const RelFileLocator *copy);
+
+/* ---- the table as a whole (relation.c, vacuum.c, rewrite.c, build.c) ---- */
 
 extern void lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
 									 TransactionId *FreezeLimit);
@@ -597,11 +607,6 @@ extern void lsm_relation_set_new_filelocator(Relation rel, const RelFileLocator 
 extern void lsm_relation_nontransactional_truncate(Relation rel);
 extern void lsm_relation_copy_data(Relation rel, const RelFileLocator *newrlocator);
 
-/*
- * ERROR if a table that SET TABLESPACE moved in this transaction has no room
- * for n more rows.
- */
-extern void lsm_relation_check_room(Relation rel, LsmTree *tree, int n);
 extern void lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable,
 										  Relation OldIndex, bool use_sort,
 										  TransactionId OldestXmin,

@@ -4,7 +4,7 @@
  *	  One round of background work.
  *
  * A worker is attached to no database and may not wait for a relation's lock
- * (publish.c).  A tree whose lock was not to be had, or whose job failed, is
+ * (publish_lock.c).  A tree whose lock was not to be had, or whose job failed, is
  * left alone for a while; its writers can always flush and compact for
  * themselves.
  *

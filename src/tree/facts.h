@@ -9,7 +9,9 @@
 #ifndef LSM_TREE_FACTS_H
 #define LSM_TREE_FACTS_H
 
-#include "tree/tree.h"
+#ifndef LSM_TREE_H
+#error "tree/tree.h includes this header"
+#endif
 
 /* ---- facts (for SQL functions, planner) ---- */
 

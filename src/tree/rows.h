@@ -8,7 +8,9 @@
 #ifndef LSM_TREE_ROWS_H
 #define LSM_TREE_ROWS_H
 
-#include "tree/tree.h"
+#ifndef LSM_TREE_H
+#error "tree/tree.h includes this header"
+#endif
 
 /* ---- row identifiers of table trees ---- */
 

@@ -571,7 +571,7 @@ extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool
  * keys could make the other transaction wait for us.  Of two entries with the
  * same filter key, the second counts as present.  Entries together at most
  * LSM_MAX_ENTRY_BYTES.  May load the tree, stall, flush and compact.
- * (insert_batch.c)
+ * (insert_absent.c)
  */
 extern int	lsm_write_if_absent(LsmTree *tree, const LsmEntry *entries, int n);
 

@@ -63,7 +63,10 @@ static void race_point(void);
 #define MEM_RACE_POINT() race_point()
 #endif
 
+#include "tree/memtable/retire.c"
 #include "tree/memtable/alloc.c"
+#include "tree/memtable/node.c"
+#include "tree/memtable/skiplist.c"
 #include "tree/memtable/digest_index.c"
 #include "tree/memtable/deferred_link.c"
 #include "tree/memtable/insert.c"

@@ -123,26 +123,6 @@ compact_run(LsmJob *job, LsmPlan *plan)
 	return true;
 }
 
-/*
- * Become the compactor.  False: someone else is, or the tree is not loaded (any
- * more).
- */
-bool
-lsm_compact_claim(LsmJob *job)
-{
-	LsmTreeShared *ctl = job->ctl;
-
-	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id &&
-		ctl->state == LSM_STATE_LOADED && ctl->compact_pid == 0)
-	{
-		ctl->compact_pid = MyProcPid;
-		job->owns_compaction = true;
-	}
-	LWLockRelease(&ctl->lock);
-	return job->owns_compaction;
-}
-
 LsmJob *
 lsm_compact_own(LsmTree *tree, LsmJobType type)
 {

@@ -98,7 +98,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	LsmJob	   *job = palloc0(sizeof(LsmJob));
 	bool		local_table;
 
-	lsm_publish_at_exit();
+	lsm_unlink_register();
 	job->cxt = cxt;
 	job->nest_level = GetCurrentTransactionNestLevel();
 	job->type = type;
@@ -138,6 +138,26 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 		GetOldestNonRemovableTransactionId(local_table ? tree->rel : NULL);
 	MemoryContextSwitchTo(old);
 	return job;
+}
+
+/*
+ * Become the compactor.  False: someone else is, or the tree is not loaded (any
+ * more).
+ */
+bool
+lsm_compact_claim(LsmJob *job)
+{
+	LsmTreeShared *ctl = job->ctl;
+
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id &&
+		ctl->state == LSM_STATE_LOADED && ctl->compact_pid == 0)
+	{
+		ctl->compact_pid = MyProcPid;
+		job->owns_compaction = true;
+	}
+	LWLockRelease(&ctl->lock);
+	return job->owns_compaction;
 }
 
 void

@@ -141,6 +141,12 @@ extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *im
 /* Finish the last file; make all of them durable and log them. */
 extern void lsm_job_finish(LsmJob *job);
 
+/*
+ * Become the compactor.  False: someone else is, or the tree is not loaded
+ * (any more).
+ */
+extern bool lsm_compact_claim(LsmJob *job);
+
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
 
@@ -170,7 +176,7 @@ extern Size lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 								  const LsmFilterParams *params,
 								  void *image, Size image_bytes);
 
-/* ---- publish.c ---- */
+/* ---- publish_lock.c ---- */
 
 /*
  * Make sure that the relation cannot go away: a backend has its lock already;
@@ -178,6 +184,11 @@ extern Size lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
  */
 extern bool lsm_publish_lock(LsmTree *tree);
 extern void lsm_publish_unlock(LsmTree *tree);
+
+/* After an error: the locks went with the transaction. */
+extern void lsm_publish_abort(void);
+
+/* ---- publish.c ---- */
 
 /*
  * Publish: edit, then `flushed` (if any) leaves the set.  False: the relation
@@ -188,14 +199,24 @@ extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
 /* The hints for writers and workers, after the version changed. */
 extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
 
+/* ---- unlink_queue.c ---- */
+
+/* Room for n more, so that queueing after the edit cannot fail. */
+extern void lsm_unlink_reserve(int n);
+
+/*
+ * Queue what the edit removed and did not add again.  REQUIRES: room reserved.
+ */
+extern void lsm_unlink_enqueue(LsmJob *job, const LsmEdit *edit);
+
 /*
  * Unlink what is queued and whose epoch has passed; `wait`: until all have.
  * REQUIRES: outside the epoch, no LWLock.
  */
 extern void lsm_unlink_drain(bool wait);
 
-extern void lsm_publish_at_exit(void);
-extern void lsm_publish_abort(void);
+/* Each process that publishes: at its first job. */
+extern void lsm_unlink_register(void);
 
 /* ---- compact.c ---- */
 
@@ -207,12 +228,6 @@ extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *leve
  * As long as it lasts, the tree stays loaded.
  */
 extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
-
-/*
- * Become the compactor.  False: someone else is, or the tree is not loaded
- * (any more).
- */
-extern bool lsm_compact_claim(LsmJob *job);
 
 /* ---- repair.c ---- */
 

@@ -37,7 +37,7 @@
  *	  loss of their block (lsm_job_current), publish only what they find
  *	  current under the relation's lock, and end otherwise, removing their
  *	  files.
- *	- The unlink queue (publish.c) holds no block but the keyspace's id and
+ *	- The unlink queue (unlink_queue.c) holds no block but the keyspace's id and
  *	  file numbers, which mean the same file for ever.
  *
  * A freed block waits in a queue until every epoch it was freed in has
@@ -153,8 +153,8 @@ lsm_control_ready(void)
 /*
  * First use of a block's memory.
  */
-static void
-control_block_construct(ControlBlock *block)
+void
+lsm_control_construct(ControlBlock *block)
 {
 	LsmTreeShared *ctl = &block->tree;
 
@@ -175,6 +175,7 @@ control_block_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->seq, 0);
 	pg_atomic_init_u64(&ctl->row_limit, 0);
 	pg_atomic_init_u64(&ctl->replaced, 0);
+	pg_atomic_init_u64(&ctl->map_blocks, 0);
 	pg_atomic_init_u32(&ctl->churned, 0);
 	pg_atomic_init_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_init_u64(&ctl->next_file, 0);
@@ -189,138 +190,12 @@ control_block_construct(ControlBlock *block)
 		pg_atomic_init_u64(&ctl->counters[i], 0);
 }
 
-/*
- * Give a free block to a keyspace, UNLOADED.  REQUIRES: nobody can reach the
- * block, control table lock held exclusively (shared blocks).
- */
-static void
-control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlocator,
-					 LsmKind kind, char relpersistence, bool local)
-{
-	static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
-	LsmTreeShared *ctl = &block->tree;
-
-	Assert(local || LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
-	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
-	Assert(pg_atomic_read_u32(&block->jobs) == 0);
-	Assert(ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0);
-	ctl->local = local;
-	ctl->rlocator = rlocator;
-	ctl->kind = kind;
-	ctl->relpersistence = relpersistence;
-	ctl->relid = InvalidOid;
-	ctl->relid_confirmed = false;
-	ctl->options = unset;
-	ctl->state = LSM_STATE_UNLOADED;
-	ctl->fed = false;
-	ctl->loader_pid = 0;
-
-	/* an old stamp must not hold for the new tree */
-	pg_atomic_fetch_add_u64(&ctl->set_stamp, 2);
-	ctl->active = NULL;
-	ctl->active_generation = 0;
-	ctl->nsealed = 0;
-	block->nparted = 0;
-	block->former_id = 0;
-	block->free_busy = false;
-
-	pg_atomic_write_u64(&ctl->version_no, 0);
-	pg_atomic_write_u64(&ctl->flushed_generation, 0);
-	pg_atomic_write_u64(&ctl->seq, 0);
-	pg_atomic_write_u64(&ctl->row_limit, 0);
-	pg_atomic_write_u64(&ctl->replaced, 0);
-	pg_atomic_write_u32(&ctl->churned, 0);
-	pg_atomic_write_u32(&ctl->pruned_xid, InvalidTransactionId);
-	pg_atomic_write_u32(&ctl->memtable_kb, 0);
-	pg_atomic_write_u64(&ctl->next_file, 0);
-	pg_atomic_write_u64(&ctl->file_limit, 0);
-	pg_atomic_write_u32(&ctl->level0_runs, 0);
-	pg_atomic_write_u32(&ctl->compaction_due, 0);
-	pg_atomic_write_u64(&ctl->last_used,
-						pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
-
-	ctl->nblocks = 0;
-	ctl->alloc_cursor = 0;
-	ctl->free_pages = 0;
-	pg_atomic_write_u64(&ctl->manifest_id, 0);
-	pg_atomic_write_u64(&ctl->manifest_pending, 0);
-	ctl->strays_removed = false;
-	control_close_slots(ctl);
-	ctl->flush_pid = 0;
-	ctl->compact_pid = 0;
-	memset(ctl->compact_cursor, 0, sizeof(ctl->compact_cursor));
-	for (int i = 0; i < LSM_NCOUNTERS; i++)
-		pg_atomic_write_u64(&ctl->counters[i], 0);
-
-	/* last, with a full barrier: from here on the block is the keyspace's */
-	pg_atomic_exchange_u64(&ctl->keyspace_id, keyspace_id);
-}
-
 /* ----------------------------------------------------------------------
- * finding and taking blocks
+ * finding blocks
  * ---------------------------------------------------------------------- */
 
-/*
- * Is the freed block fit for reuse?  What is read here without ctl->lock only
- * changes towards rest in a free block.
- */
-static bool
-control_reusable(ControlBlock *block)
-{
-	LsmTreeShared *ctl = &block->tree;
-
-	return !block->free_busy &&
-		pg_atomic_read_u32(&block->pins) == 0 &&
-		pg_atomic_read_u32(&block->jobs) == 0 &&
-		ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0 &&
-		lsm_epoch_passed(block->free_epoch);
-}
-
-/*
- * A block to assign, or NULL.  REQUIRES: control table lock exclusive.
- */
-static ControlBlock *
-control_take_free(void)
-{
-	int			before = CONTROL_NONE;
-	uint32		nused;
-
-	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
-	for (int i = lsm_control->free_first; i != CONTROL_NONE;)
-	{
-		ControlBlock *block = &lsm_control->blocks[i];
-		int			next = block->free_next;
-
-		if (control_reusable(block))
-		{
-			if (before == CONTROL_NONE)
-				lsm_control->free_first = next;
-			else
-				lsm_control->blocks[before].free_next = next;
-			if (lsm_control->free_last == i)
-				lsm_control->free_last = before;
-			block->free_next = CONTROL_NONE;
-			return block;
-		}
-		before = i;
-		i = next;
-	}
-
-	nused = pg_atomic_read_u32(&lsm_control->nused);
-	if (nused < lsm_control->nblocks)
-	{
-		ControlBlock *block = &lsm_control->blocks[nused];
-
-		control_block_construct(block);
-		pg_write_barrier();
-		pg_atomic_write_u32(&lsm_control->nused, nused + 1);
-		return block;
-	}
-	return NULL;
-}
-
-static ControlBlock *
-control_find_local(uint64 keyspace_id)
+ControlBlock *
+lsm_control_find_local(uint64 keyspace_id)
 {
 	for (int i = 0; i < nlocal_blocks; i++)
 	{
@@ -331,8 +206,8 @@ control_find_local(uint64 keyspace_id)
 }
 
 /* REQUIRES: control table lock. */
-static ControlBlock *
-control_find_shared(uint64 keyspace_id)
+ControlBlock *
+lsm_control_find_shared(uint64 keyspace_id)
 {
 	ControlEntry *entry;
 
@@ -347,167 +222,42 @@ control_find_shared(uint64 keyspace_id)
 LsmTreeShared *
 lsm_control_find(uint64 keyspace_id)
 {
-	ControlBlock *block = control_find_local(keyspace_id);
+	ControlBlock *block = lsm_control_find_local(keyspace_id);
 
 	Assert(keyspace_id != 0);
 	if (block == NULL)
 	{
 		LWLockAcquire(lsm_control_lock, LW_SHARED);
-		block = control_find_shared(keyspace_id);
+		block = lsm_control_find_shared(keyspace_id);
 		LWLockRelease(lsm_control_lock);
 	}
 	return block != NULL ? &block->tree : NULL;
 }
 
-static LsmTreeShared *
-control_get_local(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind)
-{
-	ControlBlock *block = control_find_local(keyspace_id);
-
-	if (block != NULL)
-		return &block->tree;
-
-	for (int i = 0; i < nlocal_blocks && block == NULL; i++)
-	{
-		if (pg_atomic_read_u64(&local_blocks[i]->tree.keyspace_id) == 0 &&
-			control_reusable(local_blocks[i]))
-			block = local_blocks[i];
-	}
-	if (block == NULL)
-	{
-		if (nlocal_blocks == local_capacity)
-		{
-			int			capacity = Max(8, local_capacity * 2);
-
-			if (local_blocks == NULL)
-				local_blocks = MemoryContextAlloc(TopMemoryContext,
-												  capacity * sizeof(ControlBlock *));
-			else
-				local_blocks = repalloc(local_blocks,
-										capacity * sizeof(ControlBlock *));
-			local_capacity = capacity;
-		}
-		/* kept for good; aligned as the type wants it */
-		block = (ControlBlock *)
-			TYPEALIGN(LSM_LINE_BYTES, MemoryContextAlloc(TopMemoryContext, sizeof(ControlBlock) + LSM_LINE_BYTES));
-		control_block_construct(block);
-		local_blocks[nlocal_blocks++] = block;
-	}
-	control_block_assign(block, keyspace_id, rlocator, kind, RELPERSISTENCE_TEMP, true);
-	return &block->tree;
-}
-
-/*
- * A free block for the keyspace, or NULL if there is none.  REQUIRES: control
- * table lock exclusive; no job of the keyspace's former block goes on.
- */
-static ControlBlock *
-control_take_for(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
-				 char relpersistence)
-{
-	ControlBlock *block = control_take_free();
-	ControlEntry *entry;
-
-	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
-	if (block == NULL)
-		return NULL;
-
-	/* all entries are preallocated, so there is one for each block */
-	entry = (ControlEntry *) hash_search(lsm_control_hash, &keyspace_id,
-										 HASH_ENTER_NULL, NULL);
-	if (entry == NULL)
-		elog(PANIC, "lsmam control table is corrupted");
-	entry->index = block - lsm_control->blocks;
-	control_block_assign(block, keyspace_id, rlocator, kind, relpersistence, false);
-	return block;
-}
-
-static void
-control_report_full(void)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("too many LSM trees are in use at the same time"),
-			 errdetail("All %d control blocks belong to trees that running transactions use.",
-					   lsm_control->nblocks),
-			 errhint("Increase the configuration parameter \"lsm.max_trees\", or use fewer tables and indexes in one transaction.")));
-}
-
-/*
- * Find or take the block of a keyspace.  A new block is UNLOADED.  When all
- * are taken, recycles those of trees that no transaction is using; sleeps, if
- * need be, until their epoch has passed.  The caller pins the block and checks
- * that it is still the keyspace's (lsm_control_pin).
- *
- * A keyspace gets a new block only when the jobs of its former one have
- * ended.  They have lost their block, look for that all the time and give up
- * then; until they have, we wait.  They wait for nothing that we might hold: a
- * worker's job takes heavyweight locks only if they are to be had, and a
- * backend's has the relation's lock, so that the fork cannot have moved.
- *
- * ERROR (ERRCODE_CONFIGURATION_LIMIT_EXCEEDED) if all blocks are in use.
- * REQUIRES: not inside an epoch, no lock held.
- */
-LsmTreeShared *
-lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
-				char relpersistence)
+/* A block more for temporary trees, free. */
+ControlBlock *
+lsm_control_add_local(void)
 {
 	ControlBlock *block;
 
-	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
-	Assert(keyspace_id != 0);
-	if (relpersistence == RELPERSISTENCE_TEMP)
-		return control_get_local(keyspace_id, rlocator, kind);
-
-	LWLockAcquire(lsm_control_lock, LW_SHARED);
-	block = control_find_shared(keyspace_id);
-	LWLockRelease(lsm_control_lock);
-
-	for (int tries = 0; block == NULL; tries++)
+	if (nlocal_blocks == local_capacity)
 	{
-		ControlRetirees retirees;
-		int			nfreed = 0;
-		bool		waiting;
-		bool		busy;
+		int			capacity = Max(8, local_capacity * 2);
 
-		retirees.n = 0;
-		LWLockAcquire(lsm_control_lock, LW_EXCLUSIVE);
-		block = control_find_shared(keyspace_id);
-		busy = block == NULL && lsm_control_former_busy(keyspace_id);
-		if (busy)
-			tries = 0;
-		else if (block == NULL &&
-				 (block = control_take_for(keyspace_id, rlocator, kind, relpersistence)) == NULL)
-		{
-			(void) lsm_control_reap(&retirees);
-			nfreed = lsm_control_recycle(&retirees);
-		}
-		waiting = lsm_control->free_first != CONTROL_NONE;
-		LWLockRelease(lsm_control_lock);
-		lsm_control_retire(&retirees);
-
-		if (block != NULL)
-			break;
-		if (busy)
-		{
-			lsm_control_wait_jobs(keyspace_id);
-			continue;
-		}
-
-		/*
-		 * What was freed just now needs its epoch to pass; older free blocks
-		 * may be waiting for a transaction to end, and we do not wait for
-		 * that long.
-		 */
-		if ((nfreed == 0 && !waiting) || tries >= 100)
-			control_report_full();
-		CHECK_FOR_INTERRUPTS();
-		if (nfreed > 0)
-			lsm_epoch_wait(lsm_epoch_advance());
+		if (local_blocks == NULL)
+			local_blocks = MemoryContextAlloc(TopMemoryContext,
+											  capacity * sizeof(ControlBlock *));
 		else
-			pg_usleep(10000L);
+			local_blocks = repalloc(local_blocks,
+									capacity * sizeof(ControlBlock *));
+		local_capacity = capacity;
 	}
-	return &block->tree;
+	/* kept for good; aligned as the type wants it */
+	block = (ControlBlock *)
+		TYPEALIGN(LSM_LINE_BYTES, MemoryContextAlloc(TopMemoryContext, sizeof(ControlBlock) + LSM_LINE_BYTES));
+	lsm_control_construct(block);
+	local_blocks[nlocal_blocks++] = block;
+	return block;
 }
 
 /*

@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * control_private.h
- *	  What control.c (blocks: taking, finding, pinning) and evict.c (unloading,
- *	  recycling and dropping them; the set of memtables) share.
+ *	  What the files about control blocks share: control.c (finding and pinning
+ *	  them), jobs.c, evict.c (unloading, recycling and dropping them), take.c and
+ *	  memtable_set.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -117,13 +118,27 @@ control_close_slots(LsmTreeShared *ctl)
 	}
 }
 
-/* ---- evict.c ---- */
+/* ---- control.c ---- */
+
+/* First use of a block's memory. */
+extern void lsm_control_construct(ControlBlock *block);
+
+/* A keyspace's block, or NULL.  Shared ones: REQUIRES the control table lock. */
+extern ControlBlock *lsm_control_find_local(uint64 keyspace_id);
+extern ControlBlock *lsm_control_find_shared(uint64 keyspace_id);
+
+/* A block more for temporary trees, free. */
+extern ControlBlock *lsm_control_add_local(void);
+
+/* ---- jobs.c ---- */
 
 /*
  * A job of a block that was the keyspace's goes on.  REQUIRES: control table
  * lock.
  */
 extern bool lsm_control_former_busy(uint64 keyspace_id);
+
+/* ---- evict.c ---- */
 
 /* Retire what was taken out.  REQUIRES: no lock held. */
 extern void lsm_control_retire(ControlRetirees *retirees);

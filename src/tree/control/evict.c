@@ -1,16 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * evict.c
- *	  Unloading, recycling and dropping control blocks, the jobs that outlive
- *	  them, and the readers' view of a tree's set of memtables.  Who may do
- *	  what: control.c.
- *
- * Eviction and readers.  A reader that found the tree loaded may take the set
- * of memtables only after the tree was evicted.  Its epoch protects the
- * memtables but they are no longer in the set, so an eviction leaves a copy of
- * the last set in the block ("parted"), which lsm_set_take() uses while the
- * state is not LOADED.  Readers that enter later see the state and load the
- * tree first.
+ *	  Unloading, recycling and dropping control blocks.  Who may do what:
+ *	  control.c.
  *
  * Locking: as in control.c.  The control table lock is taken inside
  * LsmTreeShared.lock; while it is held, LsmTreeShared.lock is only acquired
@@ -219,7 +211,7 @@ lsm_control_recycle(ControlRetirees *retirees)
 		if (keyspace_id != 0 && ctl->compact_pid == 0 &&
 			control_memtables_idle(ctl))
 		{
-			/* order against lsm_control_pin(): see the head of this file */
+			/* order against lsm_control_pin(): see control.c */
 			pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
 			if (pg_atomic_read_u32(&block->pins) == 0)
 			{
@@ -448,76 +440,4 @@ lsm_control_stop_feeding(LsmTreeShared *ctl, uint64 keyspace_id)
 	}
 	LWLockRelease(&ctl->lock);
 	lsm_control_retire(&retirees);
-}
-
-/* ----------------------------------------------------------------------
- * the set of memtables
- * ---------------------------------------------------------------------- */
-
-/*
- * An even reading of the set's stamp.  Who changes the set holds ctl->lock and
- * does a few stores, so this spins; after a while it sleeps, interruptibly.
- * REQUIRES: ctl->lock not held by us exclusively within a change.
- */
-uint64
-lsm_set_stamp_read(LsmTreeShared *ctl)
-{
-	for (int spins = 0;; spins++)
-	{
-		uint64		stamp = pg_atomic_read_u64(&ctl->set_stamp);
-
-		if ((stamp & 1) == 0)
-		{
-			pg_read_barrier();
-			return stamp;
-		}
-		if (spins < 1000)
-			pg_spin_delay();
-		else
-		{
-			CHECK_FOR_INTERRUPTS();
-			pg_usleep(100L);
-		}
-	}
-}
-
-/*
- * The tree's memtables at one moment, newest first.  REQUIRES: inside an epoch
- * (which keeps them), and the tree was loaded when it was entered.
- */
-void
-lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set)
-{
-	ControlBlock *block = (ControlBlock *) ctl;
-
-	Assert(lsm_epoch_inside());
-	for (;;)
-	{
-		int			n = 0;
-
-		set->stamp = lsm_set_stamp_read(ctl);
-		if (*(volatile LsmTreeState *) &ctl->state == LSM_STATE_LOADED ||
-			*(volatile LsmTreeState *) &ctl->state == LSM_STATE_STANDBY)
-		{
-			LsmMemtable *active = *(LsmMemtable *volatile *) &ctl->active;
-			int			nsealed = *(volatile int *) &ctl->nsealed;
-
-			if (active != NULL)
-				set->tables[n++] = active;
-			for (int i = Min(nsealed, LSM_MAX_SEALED) - 1; i >= 0; i--)
-				set->tables[n++] = *(LsmMemtable *volatile *) &ctl->sealed[i];
-		}
-		else
-		{
-			n = *(volatile int *) &block->nparted;
-			n = Min(n, CONTROL_MAX_SET);
-			for (int i = 0; i < n; i++)
-				set->tables[i] = *(LsmMemtable *volatile *) &block->parted[i];
-		}
-		set->n = n;
-
-		pg_read_barrier();
-		if (pg_atomic_read_u64(&ctl->set_stamp) == set->stamp)
-			return;
-	}
 }

@@ -21,7 +21,7 @@
  * source's list of files is the copied one all the while.  A file is unlinked
  * only if it is in no list: after the edit that took it out (publish.c), by
  * the job that has not published it (output_job.c), or as a stray at a load
- * (files.c).  What is being unlinked therefore was published before the lock
+ * (strays.c).  What is being unlinked therefore was published before the lock
  * was granted, and is not in the copy's list either.  The directory may well
  * show such files; looking there instead of at the list, one finds files that
  * are gone a moment later.  A keyspace is removed only when no fork names it,
@@ -34,13 +34,11 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "access/xloginsert.h"
 #include "catalog/pg_tablespace.h"
 #include "commands/dbcommands_xlog.h"
-#include "common/hashfn.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -54,42 +52,6 @@
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/disk/page.h"
-
-/* See disk.h. */
-uint64
-lsm_keyspace_derive(uint64 keyspace_id, Oid dboid)
-{
-	uint64		id = hash_bytes_extended((const unsigned char *) &keyspace_id,
-										 sizeof(keyspace_id), dboid);
-
-	return id != 0 ? id : 1;
-}
-
-/* See disk.h. */
-uint64
-lsm_meta_keyspace(const LsmMetaPage *meta, Oid dboid)
-{
-	if (meta->keyspace_id == 0 || meta->dboid == dboid)
-		return meta->keyspace_id;
-	return lsm_keyspace_derive(meta->keyspace_id, dboid);
-}
-
-/* See disk.h. */
-bool
-lsm_keyspace_exists(uint64 keyspace_id)
-{
-	char		path[MAXPGPATH];
-	struct stat st;
-
-	lsm_keyspace_dir(keyspace_id, path);
-	if (stat(path, &st) == 0)
-		return true;
-	if (errno != ENOENT)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not stat file \"%s\": %m", path)));
-	return false;
-}
 
 /*
  * What the copied fork's metapage names; false if it is no lsm tree.  Through

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * create.c
- *	  The metapage that names a keyspace: creation and reset of a tree, and
- *	  forks that were copied and get a keyspace of their own.
+ *	  Creation and reset of a tree, and forks that were copied and get a
+ *	  keyspace of their own.
  *
  * A keyspace belongs to one fork.  A copy made inside a transaction that can
  * still roll back gets a keyspace of its own whose files are hard links
@@ -18,21 +18,14 @@
  */
 #include "postgres.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
-#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/fd.h"
-#include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "tree/control/control.h"
@@ -65,62 +58,6 @@ lsm_meta_template(LsmMetaPage *meta, RelFileLocator rlocator, LsmKind kind,
 	meta->manifest_tail = InvalidBlockNumber;
 	if (rules != NULL)
 		meta->rules = *rules;
-}
-
-/*
- * Log the metapage together with the keyspace it names.  REQUIRES: critical
- * section; `buffer` invalid: without metapage.
- */
-static void
-lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileLocator rlocator,
-				 ProcNumber backend, Buffer buffer, const LsmMetaPage *meta)
-{
-	LsmWalKeyspace record;
-	XLogRecPtr	lsn;
-
-	Assert(CritSectionCount > 0 || !BufferIsValid(buffer));
-	memset(&record, 0, sizeof(record));
-	record.keyspace_id = keyspace_id;
-	record.rlocator = rlocator;
-	record.backend = backend;
-	XLogBeginInsert();
-	XLogRegisterData((char *) &record, sizeof(record));
-	if (BufferIsValid(buffer))
-	{
-		XLogRegisterBuffer(0, buffer, REGBUF_WILL_INIT | REGBUF_STANDARD);
-		XLogRegisterBufData(0, (char *) meta, sizeof(*meta));
-	}
-	lsn = XLogInsert(LSM_RMGR_ID, info);
-	if (BufferIsValid(buffer))
-		PageSetLSN(BufferGetPage(buffer), lsn);
-}
-
-/* See disk.h. */
-void
-lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator)
-{
-	START_CRIT_SECTION();
-	lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, keyspace_id, rlocator, INVALID_PROC_NUMBER,
-					 InvalidBuffer, NULL);
-	END_CRIT_SECTION();
-}
-
-/*
- * See page.h.  An unlogged tree's goes to the file at once: checkpoints leave
- * unlogged buffers alone, and the sweep reads block 0 from the file.
- */
-void
-lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
-			   RelFileLocator rlocator, ProcNumber backend, char relpersistence)
-{
-	START_CRIT_SECTION();
-	lsm_meta_init(BufferGetPage(buffer), meta);
-	MarkBufferDirty(buffer);
-	if (relpersistence == RELPERSISTENCE_PERMANENT)
-		lsm_keyspace_log(info, meta->keyspace_id, rlocator, backend, buffer, meta);
-	END_CRIT_SECTION();
-	if (relpersistence == RELPERSISTENCE_UNLOGGED)
-		FlushOneBuffer(buffer);
 }
 
 /*

@@ -28,7 +28,44 @@ struct XLogRecordBuffer;
 extern void lsm_decode(struct LogicalDecodingContext *ctx, struct XLogRecordBuffer *buf);
 
 /* ======================================================================
- * keyspace.c: directories, owner files, paths, file chunks; sweep.c: orphans
+ * metapage.c: block 0 and the keyspace it names (more of it in page.h)
+ * ====================================================================== */
+
+/*
+ * The keyspace that takes the named one's place in a copied database
+ */
+extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
+
+/* What the metapage of a fork in that database names; 0: none yet. */
+extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
+
+/*
+ * What block 0 of a main fork's file says; false if that is no lsm tree or
+ * cannot be read.  Never an error.
+ */
+extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id);
+
+/*
+ * Main fork of that name exists and is not empty; also if that cannot be
+ * told.  Never an error.
+ */
+extern bool lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend);
+
+/*
+ * Blocks that the fork of the visibility map has room for: no bit is set
+ * beyond.
+ */
+extern uint64 lsm_vm_fork_blocks(SMgrRelation smgr);
+
+/*
+ * A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner
+ * durable.
+ */
+extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator);
+
+/* ======================================================================
+ * keyspace.c: directories, owner files; files.c: paths, file chunks;
+ * strays.c; sweep.c: orphans
  * ====================================================================== */
 
 typedef struct LsmFileMeta LsmFileMeta; /* in manifest.h */
@@ -39,12 +76,6 @@ extern void lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char 
 extern void lsm_filter_temporary_path(const LsmTree *tree, uint64 number, char *path);
 extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter,
 								   char *path);
-
-/*
- * Main fork of that name exists and is not empty; also if that cannot be
- * told.  Never an error.
- */
-extern bool lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend);
 
 /* Directory and owner file, durable; existing ones are fine (redo). */
 extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
@@ -76,20 +107,6 @@ extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
 
 /* Log the removal, then remove directory and control block. */
 extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
-
-/*
- * A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner
- * durable.
- */
-extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator);
-
-/*
- * clone.c: the keyspace that takes the named one's place in a copied database
- */
-extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
-
-/* What the metapage of a fork in that database names; 0: none yet. */
-extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
 
 /* Its directory is there. */
 extern bool lsm_keyspace_exists(uint64 keyspace_id);
@@ -125,7 +142,10 @@ extern void lsm_file_unlink(const LsmTree *tree, uint64 number);
 /* Remove directory and content.  For temporary trees and the sweep. */
 extern void lsm_keyspace_remove(uint64 keyspace_id);
 
-/* Files in the directory that no version names; after recovery, at load. */
+/*
+ * strays.c: files in the directory that no version names; after recovery, at
+ * load
+ */
 extern void lsm_keyspace_remove_strays(LsmTree *tree);
 
 /* Called by the worker now and then. */
@@ -149,11 +169,6 @@ extern bool lsm_sweep_may_be_tree(const char *name, const char *path, Oid dboid)
 
 /* drop.c: keyspaces of relations that an ended transaction has dropped */
 
-/*
- * What block 0 of a main fork's file says; false if that is no lsm tree or
- * cannot be read.  Never an error.
- */
-extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id);
 extern Size lsm_drop_shmem_bytes(void);
 extern void lsm_drop_shmem_init(void);
 

@@ -30,9 +30,6 @@
  */
 #include "postgres.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/storage.h"
@@ -136,32 +133,6 @@ drop_copy_failed(void)
 }
 
 /* ---- the transaction's side ---- */
-
-/* See disk.h. */
-bool
-lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
-{
-	union
-	{
-		char		data[512];
-		int64		align;
-	}			head;
-	LsmMetaPage meta;
-	int			fd = open(path, O_RDONLY | PG_BINARY);
-	ssize_t		got;
-
-	if (fd < 0)
-		return false;
-	got = pg_pread(fd, head.data, sizeof(head.data), 0);
-	close(fd);
-	if (got != sizeof(head.data))
-		return false;
-	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
-	if (meta.magic != LSM_META_MAGIC || meta.keyspace_id == 0)
-		return false;
-	*keyspace_id = lsm_meta_keyspace(&meta, dboid);
-	return true;
-}
 
 static bool
 drop_read_file(RelFileLocator rlocator, uint64 *keyspace_id)

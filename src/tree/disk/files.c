@@ -2,7 +2,7 @@
  *
  * files.c
  *	  The files of a keyspace as far as the tree handles them whole: names,
- *	  logging their bytes, redo of that, links, unlinking, strays.
+ *	  logging their bytes, redo of that, links, unlinking.
  *
  * A file is complete and durable before its bytes are logged, and logged
  * before the edit that publishes it.  So redo that starts amid the chunks of a
@@ -60,14 +60,6 @@ lsm_filter_temporary_path(const LsmTree *tree, uint64 number, char *path)
 
 	lsm_file_path(tree, number, true, final);
 	snprintf(path, MAXPGPATH, "%.1000s.tmp", final);
-}
-
-static bool
-lsm_is_filter_temporary(const char *name)
-{
-	size_t		digits = strspn(name, "0123456789");
-
-	return digits >= 6 && strcmp(name + digits, ".flt.tmp") == 0;
 }
 
 /* See disk.h. */
@@ -398,71 +390,4 @@ void
 lsm_file_unlink(const LsmTree *tree, uint64 number)
 {
 	lsm_keyspace_unlink_file(tree->keyspace_id, number);
-}
-
-static int
-lsm_number_compare(const void *a, const void *b)
-{
-	uint64		l = *(const uint64 *) a;
-	uint64		r = *(const uint64 *) b;
-
-	return (l > r) - (l < r);
-}
-
-/*
- * See disk.h.  REQUIRES: state LOADING in a control block just taken,
- * so no flush, compaction or build of this tree is in progress anywhere:
- * when the block was taken, the last job of the keyspace's former one had ended
- * (control.c).
- *
- * If listed files are missing, the list is not what it should be, and
- * strays may be all there is of their rows (salvage.c): they stay.
- */
-void
-lsm_keyspace_remove_strays(LsmTree *tree)
-{
-	char		dir_path[MAXPGPATH];
-	LsmFileMeta *files;
-	uint64	   *live;
-	int			nlive;
-	int			i;
-	DIR		   *dir;
-	struct dirent *de;
-
-	files = lsm_manifest_read(tree, &nlive, NULL);
-	if (lsm_salvage_count_missing(tree, files, nlive) > 0)
-	{
-		pfree(files);
-		lsm_salvage_keep(tree);
-		return;
-	}
-	live = palloc(Max(nlive, 1) * sizeof(uint64));
-	for (i = 0; i < nlive; i++)
-		live[i] = files[i].number;
-	pfree(files);
-	qsort(live, nlive, sizeof(uint64), lsm_number_compare);
-
-	lsm_keyspace_dir(tree->keyspace_id, dir_path);
-	dir = AllocateDir(dir_path);
-	while ((de = ReadDirExtended(dir, dir_path, LOG)) != NULL)
-	{
-		char		path[MAXPGPATH];
-		uint64		number;
-		bool		filter;
-
-		if (!lsm_is_filter_temporary(de->d_name) &&
-			(!lsm_file_parse(de->d_name, &number, &filter) ||
-			 bsearch(&number, live, nlive, sizeof(uint64), lsm_number_compare) != NULL))
-			continue;
-		snprintf(path, sizeof(path), "%.700s/%.300s", dir_path, de->d_name);
-		if (unlink(path) < 0 && errno != ENOENT)
-			ereport(WARNING,
-					(errcode_for_file_access(),
-					 errmsg("could not remove file \"%s\": %m", path)));
-		else
-			ereport(DEBUG1,
-					(errmsg_internal("removed stray file \"%s\"", path)));
-	}
-	FreeDir(dir);
-	pfree(live);
 }

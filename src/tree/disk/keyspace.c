@@ -266,6 +266,23 @@ lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend)
 	return id;
 }
 
+/* See disk.h. */
+bool
+lsm_keyspace_exists(uint64 keyspace_id)
+{
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	lsm_keyspace_dir(keyspace_id, path);
+	if (stat(path, &st) == 0)
+		return true;
+	if (errno != ENOENT)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not stat file \"%s\": %m", path)));
+	return false;
+}
+
 /* ---- removal ---- */
 
 /*

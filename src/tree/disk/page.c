@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * page.c
- *	  Pages of a tree's main fork: access, allocation, the metapage.
+ *	  Pages of a tree's main fork: access and allocation.
  *
  * Trees are also worked on by a process without relcache (the worker), so
  * pages are read by relfilenode; only temporary trees, whose buffers are
@@ -27,8 +27,6 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include <sys/stat.h>
 
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -258,100 +256,4 @@ lsm_page_restart_search(LsmTree *tree)
 	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
 	ctl->free_pages = ctl->nblocks > 1 ? (int64) ctl->nblocks - 1 : 0;
 	LWLockRelease(&ctl->alloc_lock);
-}
-
-/* ---- metapage ---- */
-
-void
-lsm_meta_init(Page page, const LsmMetaPage *meta)
-{
-	PageInit(page, BLCKSZ, 0);
-	memcpy(PageGetContents(page), meta, sizeof(LsmMetaPage));
-	((PageHeader) page)->pd_lower =
-		((char *) PageGetContents(page) + sizeof(LsmMetaPage)) - (char *) page;
-}
-
-void
-lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rlocator, ProcNumber backend)
-{
-	if (meta->magic == LSM_META_MAGIC && !lsm_meta_known(meta))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("relation %s has lsm format version %u, but this server reads versions %u to %u",
-						lsm_relpath(rlocator, backend, MAIN_FORKNUM),
-						meta->format_version, LSM_META_OLDEST, LSM_META_VERSION),
-				 errhint("Install the release of lsmam that wrote the relation.")));
-}
-
-static void
-lsm_meta_check(const LsmTree *tree, Page page)
-{
-	LsmMetaPage *meta = (LsmMetaPage *) PageGetContents(page);
-
-	if (!PageIsNew(page) &&
-		((PageHeader) page)->pd_lower >= SizeOfPageHeaderData + sizeof(uint32) * 2 &&
-		meta->magic == LSM_META_MAGIC)
-	{
-		lsm_meta_check_version(meta, tree->rlocator, tree->backend);
-		if (((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + LSM_META_OLD_BYTES &&
-			(meta->kind == LSM_KIND_TABLE || meta->kind == LSM_KIND_INDEX))
-			return;
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("block 0 of relation %s is not a valid lsm metapage",
-					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
-			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
-}
-
-/*
- * Needs only rlocator, backend, relpersistence (and rel if temporary) of the
- * handle: lsm_tree_open() learns the keyspace id through it.
- */
-Buffer
-lsm_meta_read(LsmTree *tree, int mode, LsmMetaPage **meta)
-{
-	Buffer		buffer = lsm_page_read(tree, 0);
-
-	LockBuffer(buffer, mode);
-	lsm_meta_check(tree, BufferGetPage(buffer));
-	*meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
-	return buffer;
-}
-
-bool
-lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend)
-{
-	char	   *path = lsm_relpath(rlocator, backend, MAIN_FORKNUM);
-	struct stat st;
-	bool		there = stat(path, &st) == 0 ? st.st_size > 0 :
-		errno != ENOENT && errno != ENOTDIR;
-
-	pfree(path);
-	return there;
-}
-
-bool
-lsm_meta_current(LsmTree *tree)
-{
-	LsmMetaPage *meta;
-	Buffer		buffer;
-	bool		current;
-
-	/*
-	 * The relation lock held by the caller keeps the fork as it is; a dropped
-	 * one is empty until the next checkpoint and missing after it.
-	 */
-	if (!lsm_fork_exists(tree->rlocator, tree->backend))
-		return false;
-	buffer = lsm_page_read(tree, 0);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
-	current = !PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
-		meta->keyspace_id == tree->keyspace_id &&
-		meta->dboid == tree->rlocator.dbOid &&
-		meta->spcoid == tree->rlocator.spcOid &&
-		meta->relfilenode == tree->rlocator.relNumber;
-	UnlockReleaseBuffer(buffer);
-	return current;
 }

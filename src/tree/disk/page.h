@@ -2,7 +2,7 @@
  *
  * page.h
  *	  Pages of a tree's main fork: formats, access, allocation (page.c), the
- *	  metapage.
+ *	  metapage (metapage.c).
  *
  * Block 0 is the metapage.  Every other page carries an LsmPageOpaque in its
  * special space which, together with the metapage, tells whether the page is

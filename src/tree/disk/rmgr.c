@@ -194,6 +194,26 @@ lsm_redo_horizon(XLogReaderState *record)
 		lsm_key_changed_in(horizon.keyspace_id, LSM_INDEX_VACUUM_DIGEST);
 }
 
+/* Before a reader finds a block all-visible: see lsm_redo_visible(). */
+static void
+lsm_redo_map(XLogReaderState *record)
+{
+	LsmWalVisible visible;
+	LsmWalInvisible invisible;
+	RelFileLocator rlocator;
+
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == XLOG_LSM_INVISIBLE)
+	{
+		(void) lsm_redo_header(record, &invisible, sizeof(invisible));
+		lsm_redo_invisible(record, &invisible);
+		return;
+	}
+	(void) lsm_redo_header(record, &visible, sizeof(visible));
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+	lsm_redo_conflict(visible.newest_xmin, rlocator);
+	lsm_redo_visible(record, &visible);
+}
+
 /* ---- manifest ---- */
 
 static void
@@ -381,6 +401,10 @@ lsm_redo(XLogReaderState *record)
 		case XLOG_LSM_HORIZON:
 			lsm_redo_horizon(record);
 			break;
+		case XLOG_LSM_VISIBLE:
+		case XLOG_LSM_INVISIBLE:
+			lsm_redo_map(record);
+			break;
 		default:
 			elog(PANIC, "lsm_redo: unknown op code %u", info);
 	}
@@ -472,6 +496,23 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 								 (horizon.flags & LSM_HORIZON_VACUUMED) ? ", vacuumed" : "");
 				break;
 			}
+		case XLOG_LSM_VISIBLE:
+			{
+				LsmWalVisible visible;
+
+				memcpy(&visible, data, sizeof(visible));
+				appendStringInfo(buf, " bytes %u to %u, newest xmin %u", visible.first,
+								 visible.first + visible.bytes, visible.newest_xmin);
+				break;
+			}
+		case XLOG_LSM_INVISIBLE:
+			{
+				LsmWalInvisible invisible;
+
+				memcpy(&invisible, data, sizeof(invisible));
+				appendStringInfo(buf, " block %u of the page", invisible.number);
+				break;
+			}
 		default:
 			break;
 	}
@@ -500,12 +541,20 @@ lsm_identify(uint8 info)
 			return "META";
 		case XLOG_LSM_HORIZON:
 			return "HORIZON";
+		case XLOG_LSM_VISIBLE:
+			return "VISIBLE";
+		case XLOG_LSM_INVISIBLE:
+			return "INVISIBLE";
 		default:
 			return NULL;
 	}
 }
 
-/* wal_consistency_checking: all our pages are standard ones, without hints. */
+/*
+ * wal_consistency_checking: all our pages are standard ones, without hints.  Of
+ * a page of the visibility map, all but the header counts as unused: VACUUM's
+ * marks are not logged.
+ */
 static void
 lsm_mask(char *pagedata, BlockNumber blkno)
 {

@@ -465,14 +465,3 @@ lsm_elastic_shrink_to_budget(void)
 		lsm_elastic_follow(id);
 	}
 }
-
-bool
-lsm_elastic_round(void)
-{
-	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
-	lsm_elastic_configure();
-	lsm_elastic_shrink_to_budget();
-	lsm_elastic_sealed();
-	LWLockRelease(&lsm_elastic->lock);
-	return lsm_elastic_load();
-}

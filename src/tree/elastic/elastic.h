@@ -7,8 +7,9 @@
  *		elastic_queue.c		what should be on (policy, no PostgreSQL)
  *		elastic_pool.c		memory
  *		elastic.c			the table of files
- *		elastic_probe.c		asking; noting accesses
  *		elastic_load.c		units come from filter files into memory
+ *		elastic_view.c		what a backend knows of an open file
+ *		elastic_probe.c		asking; noting accesses
  *		elastic_facts.c		what SQL functions show
  *		elastic_inherit.c	new files take over from those that they replace
  *
@@ -188,13 +189,16 @@ extern void lsm_elastic_shmem_init(void);
 /* The file (number 0: the keyspace) is gone: drop its state.  Never fails. */
 extern void lsm_elastic_forget(uint64 keyspace_id, uint64 number);
 
-/* The worker's part: settings, then units to load; true if there were any. */
-extern bool lsm_elastic_round(void);
-
 /* ---- elastic_load.c ---- */
 
 /* Load what is wanted; true if anything was. */
 extern bool lsm_elastic_load(void);
+
+/* The worker's part: settings, then units to load; true if there were any. */
+extern bool lsm_elastic_round(void);
+
+/* The lock is released: wake who is to load. */
+extern void lsm_elastic_wake(void);
 
 /*
  * What is wanted of one file, from the caller's mapping, as far as there is

@@ -348,6 +348,15 @@ lsm_elastic_load(void)
 }
 
 void
+lsm_elastic_wake(void)
+{
+	if (*(volatile uint32 *) &lsm_elastic->nload > 0 &&
+		pg_atomic_read_u32(&lsm_elastic->woken) == 0 &&
+		pg_atomic_exchange_u32(&lsm_elastic->woken, 1) == 0)
+		lsm_worker_wake_first();
+}
+
+void
 lsm_elastic_load_file(uint32 file, uint64 serial, const LsmElastic *shape)
 {
 	uint32		from = 0;
@@ -366,4 +375,15 @@ lsm_elastic_load_file(uint32 file, uint64 serial, const LsmElastic *shape)
 			read_task(shape, &tasks[i]);
 		settle_tasks(ntasks);
 	}
+}
+
+bool
+lsm_elastic_round(void)
+{
+	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
+	lsm_elastic_configure();
+	lsm_elastic_shrink_to_budget();
+	lsm_elastic_sealed();
+	LWLockRelease(&lsm_elastic->lock);
+	return lsm_elastic_load();
 }

@@ -147,16 +147,13 @@ arena_map_chunk(void *chunk)
 }
 
 /*
- * A chunk of LSM_CHUNK_BYTES bytes, content undefined.  NULL if none is free,
- * also after destroying the retired memtables that no reader can see.
+ * A chunk of LSM_CHUNK_BYTES bytes, content undefined.  NULL if none is free.
  */
 void *
 lsm_arena_allocate_chunk(void)
 {
 	void	   *chunk = arena_pop();
 
-	if (chunk == NULL && lsm_memtable_reclaim() > 0)
-		chunk = arena_pop();
 	if (chunk != NULL)
 		arena_map_chunk(chunk);
 	return chunk;

@@ -47,7 +47,7 @@
  * index has a node of the key, linked or not, the write adds its value to that
  * node.  If the index cannot tell for the digest, the write links the list and
  * searches the skiplist.  Should two nodes of a key meet nevertheless, the
- * linked node gets both values (lsm_memnode_merge).
+ * linked node gets both values (merge_node).
  *
  * Locking: m->link_lock, a leaf.
  *
@@ -255,6 +255,20 @@ lsm_deferred_push(SkipList *m, LsmMemNode *node)
 					  mem_word(node) | ((uint64) count << MEM_POINTER_BITS)));
 }
 
+/* The node's key has another node, in the skiplist: that gets its value. */
+static void
+merge_node(SkipList *m, LsmMemNode *node, LsmMemNode *place)
+{
+	lsm_memnode_add_value(place, mem_pointer(mem_load_seq(&node->value)));
+
+	/* who finds it in the digest index goes on to the skiplist */
+	lsm_digest_index_give_up(m, node->digest);
+
+	/* unless it was counted as removed meanwhile */
+	if ((node_set_state(node, MEM_DEAD) & MEM_DEAD) == 0)
+		pg_atomic_fetch_sub_u64(&m->pub.entries, 1);
+}
+
 /*
  * places[i] is nodes[i] if that node was linked, else the node of the same key
  * that was in the skiplist already: merge the two.
@@ -265,7 +279,7 @@ finish_nodes(SkipList *m, LsmMemNode **nodes, LsmMemNode **places, int n)
 	for (int i = 0; i < n; i++)
 	{
 		if (unlikely(places[i] != nodes[i]))
-			lsm_memnode_merge(m, nodes[i], places[i]);
+			merge_node(m, nodes[i], places[i]);
 		else if (unlikely((node_set_state(nodes[i], MEM_LINKED) & MEM_DEAD) != 0))
 			lsm_memlist_unlink(m, nodes[i]);
 	}

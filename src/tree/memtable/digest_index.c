@@ -336,17 +336,12 @@ lsm_digest_index_find(SkipList *m, LsmDigest digest, uint64 prefix, LsmSlice key
 }
 
 int
-lsm_memtable_find_all(LsmMemtable *memtable, LsmDigest digest, LsmSlice filter_key,
-					  LsmMemNode **nodes)
+lsm_digest_index_find_all(SkipList *m, LsmDigest digest, LsmMemNode **nodes)
 {
-	SkipList   *m = (SkipList *) memtable;
 	uint64	   *buckets[MEM_MAX_INDEXES];
-	uint32		n;
+	uint32		n = index_buckets(m, digest, buckets);
 	int			nnodes = 0;
 
-	if (!lsm_memtable_may_hold(memtable, filter_key))
-		return 0;
-	n = index_buckets(m, digest, buckets);
 	while (n-- > 0)
 	{
 		LsmMemNode *entry = index_chain_search(mem_load(buckets[n]), digest);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * insert.c
- *	  Writing to a memtable: memory for entries, values of a node, insertion.
+ *	  Writing to a memtable: memory for entries, and insertion.
  *
  * Range: the nodes with the smallest and the largest key ever inserted
  * (min_node, max_node) answer many questions for absent keys: a memtable whose
@@ -14,8 +14,6 @@
  * value is the node's newest one, hidden by a newer one, or the base of a
  * newer PARTIAL.
  *
- * Values of a node: see node_add_value().
- *
  * Locking: none, but for the memtable's spinlock while memory is reserved, and
  * its link lock.
  *
@@ -27,106 +25,6 @@
 
 #include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
-
-/* ----------------------------------------------------------------------
- * values
- * ---------------------------------------------------------------------- */
-
-static inline LsmTag
-value_tag(const LsmMemValue *value)
-{
-	return (LsmTag) (unsigned char) value->data[0];
-}
-
-/*
- * `value`, a PUT or DELETE, is older than a PARTIAL that is the node's newest
- * value: make it the PARTIAL's base unless that has a newer one.
- *
- * The difficulty is a process B that at this moment replaces the PARTIAL P by
- * a newer PARTIAL Q: it copies P's base to Q's before it swaps the node's
- * pointer, and could miss ours.  So the node's word carries a counter beside
- * the pointer, and we raise it after P's base has been set.  If B read the
- * word before that, its swap fails and it starts over, now finding our base.
- * If B's swap comes first, our raising fails and we repeat with Q.  We return
- * only after the raise has succeeded (also if another process has set a newer
- * base: its own raise may still be to come) or the newest value no longer
- * needs a base; hence from our return on, every PARTIAL in place has a base
- * not older than `value`.  The counter wraps after 65536 late PUTs within one
- * such window of B, each with a lower sequence number than P, which cannot
- * happen.
- */
-static void
-node_raise_base(LsmMemNode *node, LsmMemValue *value)
-{
-	uint64		word = mem_load_seq(&node->value);
-
-	for (;;)
-	{
-		LsmMemValue *newest = mem_pointer(word);
-		LsmMemValue *base;
-
-		/* the newest value never gets older */
-		Assert(newest->seq >= value->seq);
-		if (value_tag(newest) != LSM_TAG_PARTIAL || newest->seq == value->seq)
-			return;
-
-		base = mem_load_seq(&newest->base);
-		MEM_RACE_POINT();
-		while ((base == NULL || base->seq < value->seq) &&
-			   !mem_cas(&newest->base, &base, value))
-			 /* try again */ ;
-
-		MEM_RACE_POINT();
-		/* on failure, word is reread by the swap */
-		if (mem_cas(&node->value, &word,
-					word + (UINT64CONST(1) << MEM_POINTER_BITS)))
-			return;
-	}
-}
-
-/*
- * Give the value its place among the node's values.
- *
- * Newer than the node's newest: it takes its place, a PARTIAL inheriting the
- * newest PUT or DELETE as its base.  Older: PUT and DELETE may be the base of
- * the newest; a PARTIAL is hidden by any newer value.  The same sequence
- * number: the same entry, replayed twice.
- */
-static void
-node_add_value(LsmMemNode *node, LsmMemValue *value)
-{
-	uint64		word = mem_load_seq(&node->value);
-
-	for (;;)
-	{
-		LsmMemValue *newest = mem_pointer(word);
-
-		if (newest->seq == value->seq)
-			return;
-		if (newest->seq > value->seq)
-		{
-			if (value_tag(value) != LSM_TAG_PARTIAL)
-				node_raise_base(node, value);
-			return;
-		}
-
-		if (value_tag(value) == LSM_TAG_PARTIAL)
-		{
-			/* after the word was read: see node_raise_base() */
-			if (value_tag(newest) == LSM_TAG_PARTIAL)
-				value->base = mem_load_seq(&newest->base);
-			else
-				value->base = newest;
-		}
-		MEM_RACE_POINT();
-		if (mem_cas(&node->value, &word, mem_word(value)))
-			return;
-	}
-}
-
-/* ----------------------------------------------------------------------
- * writing
- * ---------------------------------------------------------------------- */
 
 static int
 mem_random_height(void)
@@ -286,7 +184,7 @@ node_link(SkipList *m, LsmMemNode *node)
 
 	MEM_RACE_POINT();
 	if (place != node)
-		node_add_value(place, mem_pointer(node->value));
+		lsm_memnode_add_value(place, mem_pointer(node->value));
 	return place;
 }
 
@@ -314,7 +212,7 @@ node_index(SkipList *m, LsmMemNode *node, LsmMemNode *place)
 /*
  * A key that is not there: its node will be linked later (deferred_link.c).
  * It gets into the index first: should another node of the key be found when
- * it is linked, the index says so (lsm_memnode_merge).
+ * it is linked, the index says so (merge_node).
  */
 static void
 insert_unlinked(SkipList *m, LsmMemNode *node)
@@ -330,19 +228,6 @@ insert_unlinked(SkipList *m, LsmMemNode *node)
 	MEM_RACE_POINT();
 	lsm_deferred_push(m, node);
 	lsm_deferred_added(m, entries);
-}
-
-void
-lsm_memnode_merge(SkipList *m, LsmMemNode *node, LsmMemNode *place)
-{
-	node_add_value(place, mem_pointer(mem_load_seq(&node->value)));
-
-	/* who finds it in the digest index goes on to the skiplist */
-	lsm_digest_index_give_up(m, node->digest);
-
-	/* unless it was counted as removed meanwhile */
-	if ((node_set_state(node, MEM_DEAD) & MEM_DEAD) == 0)
-		pg_atomic_fetch_sub_u64(&m->pub.entries, 1);
 }
 
 /*
@@ -372,7 +257,7 @@ insert_entry(SkipList *m, const LsmEntry *entry, uint64 seq, bool alone)
 		place = lsm_digest_index_find(m, entry->digest, node->prefix, entry->key, &complete);
 		if (place != NULL)
 		{
-			node_add_value(place, mem_pointer(node->value));
+			lsm_memnode_add_value(place, mem_pointer(node->value));
 			return;
 		}
 		if (complete && later)
@@ -452,7 +337,7 @@ link_entries(SkipList *m, const LsmEntry *entries, int n, LsmMemNode **places)
 	for (; i < n; i++)
 	{
 		if (places[i] != nodes[i])
-			node_add_value(places[i], mem_pointer(nodes[i]->value));
+			lsm_memnode_add_value(places[i], mem_pointer(nodes[i]->value));
 	}
 }
 

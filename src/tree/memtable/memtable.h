@@ -26,7 +26,7 @@
 extern Size lsm_arena_shmem_bytes(void);
 extern void lsm_arena_shmem_init(void);
 
-/* NULL: none free (after an attempt to reclaim what is retired). */
+/* NULL: none free. */
 extern void *lsm_arena_allocate_chunk(void);
 extern void lsm_arena_free_chunk(void *chunk);
 extern int	lsm_arena_free_chunks(void);
@@ -60,7 +60,7 @@ extern uint64 lsm_epoch_safe(void);
 extern void lsm_epoch_wait(uint64 epoch);
 
 /* ======================================================================
- * memtable.c: one generation's entries
+ * memtable.c and what is below it: one generation's entries
  *
  * A skiplist ordered by key with lock-free readers and concurrent writers
  * (CAS), plus a hash index from the digest of the filter key to the nodes.
@@ -81,7 +81,7 @@ typedef struct LsmMemValue
 	char		data[FLEXIBLE_ARRAY_MEMBER];	/* tag byte first */
 } LsmMemValue;
 
-typedef struct LsmMemNode LsmMemNode;	/* private to memtable.c */
+typedef struct LsmMemNode LsmMemNode;	/* in memtable_private.h */
 
 typedef struct LsmMemtable
 {
@@ -101,8 +101,8 @@ typedef struct LsmMemtable
 	struct LsmMemtable *retire_next;
 
 	/*
-	 * private to memtable.c from here on: skiplist head, chunk list, digest
-	 * index; declared there as a struct that starts with this one
+	 * private to this room from here on: skiplist head, chunk list, digest
+	 * index; SkipList (memtable_private.h) starts with this struct
 	 */
 } LsmMemtable;
 

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * memtable_private.h
- *	  What memtable.c (skiplist, values), digest_index.c (digest index),
- *	  deferred_link.c (nodes linked later) and alloc.c (memory, creation,
- *	  retirement) share.
+ *	  What the files of a memtable share: alloc.c (memory), retire.c (its end),
+ *	  node.c (nodes and values), skiplist.c, digest_index.c, deferred_link.c
+ *	  (nodes linked later), insert.c and memtable.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -251,7 +251,64 @@ mem_prefetch_node(const LsmMemNode *node)
 		__builtin_prefetch(&node->prefix);
 }
 
-/* ---- memtable.c ---- */
+/* ---- node.c ---- */
+
+/* Give the value its place among the node's values. */
+extern void lsm_memnode_add_value(LsmMemNode *node, LsmMemValue *value);
+
+/* ---- skiplist.c ---- */
+
+/*
+ * The first node after `node` on the level that is not being removed; with
+ * `unlink`, those in between are unlinked.  *retry is set if `node` itself
+ * is being removed and the caller wanted to unlink.
+ */
+static inline LsmMemNode *
+list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
+{
+	LsmMemNode *link = mem_load(&mem_link(node, level));
+	LsmMemNode *next = link_node(link);
+
+	MEM_RACE_POINT();
+	if (unlink && link_marked(link))
+	{
+		*retry = true;
+		return NULL;
+	}
+	while (next != NULL)
+	{
+		LsmMemNode *after = mem_load(&mem_link(next, level));
+
+		if (!link_marked(after))
+			break;
+		if (unlink)
+		{
+			LsmMemNode *expected = next;
+
+			MEM_RACE_POINT();
+			/* fails if something was linked in between, or node marked */
+			if (!mem_cas(&mem_link(node, level), &expected, link_node(after)))
+			{
+				if (link_marked(expected))
+				{
+					*retry = true;
+					return NULL;
+				}
+				next = expected;
+				continue;
+			}
+		}
+		next = link_node(after);
+	}
+	return next;
+}
+
+/*
+ * The last node with a key < the argument (or the head); *found is the node
+ * after it, NULL at the end.
+ */
+extern LsmMemNode *lsm_memlist_search(SkipList *m, uint64 prefix, LsmSlice key,
+									  LsmMemNode **found);
 
 /* Link the node, or return the one that has its key already. */
 extern LsmMemNode *lsm_memlist_insert(SkipList *m, LsmMemNode *node, LsmSlice key);
@@ -310,11 +367,6 @@ lsm_deferred_link_all(SkipList *m)
 		lsm_deferred_wait(m);
 }
 
-/* ---- insert.c ---- */
-
-/* The node's key has another node, in the skiplist: that gets its value. */
-extern void lsm_memnode_merge(SkipList *m, LsmMemNode *node, LsmMemNode *place);
-
 /* ---- digest_index.c ---- */
 
 /* Entry with the digest, or NULL if no node with it was ever added. */
@@ -326,6 +378,9 @@ extern LsmMemNode *lsm_digest_index_search(SkipList *m, LsmDigest digest);
  */
 extern LsmMemNode *lsm_digest_index_find(SkipList *m, LsmDigest digest, uint64 prefix, LsmSlice key,
 									 bool *complete);
+
+/* lsm_memtable_find_all(), whatever the range of keys */
+extern int	lsm_digest_index_find_all(SkipList *m, LsmDigest digest, LsmMemNode **nodes);
 
 /*
  * True: the digest is new, and the caller counts it (lsm_digest_index_count).
@@ -353,5 +408,16 @@ extern char *lsm_memtable_allocate_run(SkipList *m, const Size *bytes, int n, in
 
 /* A whole chunk, which the caller has to keep track of; NULL as above. */
 extern void *lsm_memtable_allocate_chunk(SkipList *m);
+
+/*
+ * A chunk of the arena.  NULL if none is free, also after destroying the
+ * retired memtables that no reader can see.
+ */
+extern void *lsm_memtable_shared_chunk(void);
+
+/* ---- retire.c ---- */
+
+/* of memtables' link_lock */
+extern int	lsm_memtable_tranche(void);
 
 #endif							/* LSM_MEMTABLE_PRIVATE_H */

@@ -10,15 +10,11 @@
  * without waiting; notes that find no room are lost, as they are but a sample
  * anyway.
  *
- * Who gives a file state also loads its first units: a lookup has just opened
- * the file then, and other schemes read all of their filter there.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "utils/memutils.h"
 
 #include "tree/control/control.h"
 #include "tree/disk/disk.h"
@@ -52,95 +48,6 @@ static uint32 unplaced = 0;
  * A backend's view of a file
  * ====================================================================== */
 
-bool
-lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
-					  uint64 keyspace_id, uint64 number)
-{
-	uint32		nextents = lsm_elastic_extents(shape);
-	LsmElasticView *view;
-
-	view = MemoryContextAllocExtended(TopMemoryContext,
-									  offsetof(LsmElasticView, extents) +
-									  nextents * sizeof(uint32),
-									  MCXT_ALLOC_NO_OOM | MCXT_ALLOC_ZERO);
-	if (view == NULL)
-		return false;
-	view->shape = *shape;
-	view->keyspace_id = keyspace_id;
-	view->number = number;
-	view->lines = lsm_elastic_segment_lines(shape->units);
-	view->shift = view->lines == 1 ? 4 : 3;
-	view->nextents = nextents;
-	view->faults = lsm_sst_blob_faults();
-	StaticAssertStmt(LSM_ELASTIC_EXTENT_LINES == 16, "shift above");
-	StaticAssertStmt(LSM_ELASTIC_MAX_UNITS == LSM_ELASTIC_UNITS_MAX, "two names, one limit");
-	open->elastic = view;
-	return true;
-}
-
-void
-lsm_elastic_view_close(LsmOpenFile *open)
-{
-	if (open->elastic != NULL)
-		pfree(open->elastic);
-	open->elastic = NULL;
-}
-
-/*
- * Learn where the file's segments are, and give them state if they have none.
- * False: there is no room.
- */
-static bool
-view_attach(LsmElasticView *view)
-{
-	uint64		clock = *(volatile uint64 *) &lsm_elastic->queue.clock;
-	uint64		freed = pg_atomic_read_u64(&lsm_elastic->freed);
-	bool		added = false;
-	uint32		file;
-
-	view->serial = 0;
-	if (view->shape.unit_bytes > lsm_elastic->unit_bytes)
-		return false;
-	if (view->tried_clock != 0 && view->tried_freed == freed &&
-		clock - view->tried_clock < (uint64) lsm_elastic_lifetime)
-		return false;
-
-	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
-	file = lsm_elastic_find_file(view->keyspace_id, view->number);
-	if (file != LSM_ELASTIC_NONE &&
-		(lsm_elastic->files[file].rates.segments != view->shape.segments ||
-		 lsm_elastic->files[file].units != view->shape.units))
-	{
-		/* a number that was given out again */
-		lsm_elastic_drop_file(file);
-		file = LSM_ELASTIC_NONE;
-	}
-	if (file == LSM_ELASTIC_NONE)
-	{
-		file = lsm_elastic_add_file(view->keyspace_id, view->number, &view->shape, NULL, NULL);
-		added = file != LSM_ELASTIC_NONE;
-	}
-	if (file != LSM_ELASTIC_NONE)
-	{
-		uint32		extent = lsm_elastic->files[file].first_extent;
-
-		for (uint32 i = 0; i < view->nextents; i++)
-		{
-			view->extents[i] = extent;
-			extent = lsm_elastic->extents.next[extent];
-		}
-		view->file = file;
-		view->serial = pg_atomic_read_u64(&lsm_elastic->files[file].serial);
-	}
-	LWLockRelease(&lsm_elastic->lock);
-	if (added)
-		lsm_elastic_load_file(file, view->serial, &view->shape);
-	lsm_elastic_wake();
-	view->tried_clock = Max(clock, 1);
-	view->tried_freed = freed;
-	return view->serial != 0;
-}
-
 static inline bool
 view_valid(LsmElasticView *view)
 {
@@ -150,7 +57,7 @@ view_valid(LsmElasticView *view)
 		pg_read_barrier();		/* what the serial stands for is there */
 		return true;
 	}
-	return view_attach(view);
+	return lsm_elastic_view_attach(view);
 }
 
 static inline uint32
@@ -293,15 +200,6 @@ lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 /* ======================================================================
  * Noting
  * ====================================================================== */
-
-void
-lsm_elastic_wake(void)
-{
-	if (*(volatile uint32 *) &lsm_elastic->nload > 0 &&
-		pg_atomic_read_u32(&lsm_elastic->woken) == 0 &&
-		pg_atomic_exchange_u32(&lsm_elastic->woken, 1) == 0)
-		lsm_worker_wake_first();
-}
 
 static void
 settle_note(const Note *note)

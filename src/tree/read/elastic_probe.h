@@ -34,6 +34,8 @@ typedef struct LsmElasticView
 	uint32		extents[FLEXIBLE_ARRAY_MEMBER];
 } LsmElasticView;
 
+/* ---- elastic_view.c ---- */
+
 /* False: out of memory. */
 extern bool lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
 								  uint64 keyspace_id, uint64 number);
@@ -41,8 +43,13 @@ extern bool lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
 /* Never fails. */
 extern void lsm_elastic_view_close(LsmOpenFile *open);
 
-/* The lock is released: wake who is to load. */
-extern void lsm_elastic_wake(void);
+/*
+ * Learn where the file's segments are, and give them state if they have none.
+ * False: there is no room.
+ */
+extern bool lsm_elastic_view_attach(LsmElasticView *view);
+
+/* ---- elastic_probe.c ---- */
 
 /* Give what this backend has noted to the queue, if the lock is to be had. */
 extern void lsm_elastic_hand_over(bool wait);

@@ -51,6 +51,8 @@ typedef struct FileStatShared
 
 static FileStatShared *shared = NULL;
 
+LsmFilterCounts lsm_level_counts[LSM_MAX_LEVELS];
+
 /* open files with something to publish */
 static dlist_head filestats_pending = DLIST_STATIC_INIT(filestats_pending);
 

@@ -44,7 +44,7 @@ lsm_probe_has_answers(const LsmProbe *probe, const LsmVersion *version)
 	return unlikely(probe->filters_version == version->serial);
 }
 
-/* elastic.c: as the functions below, for files with an elastic filter. */
+/* elastic_probe.c: as the functions below, for files with an elastic filter. */
 extern bool lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 							LsmProbeCounts *counts);
 extern void lsm_elastic_note(const LsmOpenFile *open);

@@ -10,24 +10,25 @@
 
 #include "tree/disk/disk.h"
 
+/* ======================================================================
+ * counters.c, statistics.c, filestats.c: what happened
+ * ====================================================================== */
+
 extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
 
-/* This process' counts by level, as far as they are published. */
+/* All this process has counted since it started, ... */
+extern uint64 lsm_session_counters[LSM_NCOUNTERS];
+
+/* ... and by level, as far as it is published */
 extern LsmFilterCounts lsm_level_counts[LSM_MAX_LEVELS];
+
+/* Part of lsm_counters_publish(). */
+extern void lsm_counters_publish_trees(void);
 
 /* Move one handle's counts to its control block; the handle goes away. */
 extern void lsm_counters_forget(LsmTree *tree);
 
-/* ======================================================================
- * version.c, filecache.c: a backend's view of the files
- * ====================================================================== */
-
-typedef struct LsmVersion LsmVersion;	/* in version.h */
-
-/* Drop the handle's cached version. */
-extern void lsm_version_release(LsmTree *tree);
-
-/* counters.c */
+/* statistics.c */
 extern Size lsm_counters_shmem_bytes(void);
 extern void lsm_counters_shmem_init(void);
 
@@ -37,6 +38,15 @@ extern void lsm_filestats_shmem_init(void);
 extern void lsm_filestats_publish(void);
 
 extern void lsm_filestats_reset(Oid dboid);
+
+/* ======================================================================
+ * version.c, filecache.c: a backend's view of the files
+ * ====================================================================== */
+
+typedef struct LsmVersion LsmVersion;	/* in version.h */
+
+/* Drop the handle's cached version. */
+extern void lsm_version_release(LsmTree *tree);
 
 /* ERROR if files that are missing were left out of the version (salvage.c). */
 extern void lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version);

@@ -17,7 +17,7 @@
  *
  * In recovery the loader shares the tree with the startup process: the
  * memtables are in the control block from the start, and redo adds to them
- * (disk/standby.c).  Nothing is flushed then.
+ * (disk/standby.c).  Nothing is flushed then (load_standby.c).
  *
  * Locking: ctl->lock only to change the state; content locks one at a time.
  * The state is put back by lsm_load_abort() after an error.
@@ -37,30 +37,13 @@
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
 #include "tree/disk/disk.h"
-#include "tree/disk/log_entry.h"
 #include "tree/disk/page.h"
-#include "tree/disk/standby.h"
 #include "tree/memtable/memtable.h"
+#include "tree/write/load.h"
 #include "tree/write/write.h"
 
 /* Generations that can stay in memory: the sealed ones and the active one */
 #define LSM_LOAD_KEEP	(LSM_MAX_SEALED + 1)
-
-/* How often a loader in recovery asks for memory, milliseconds apart */
-#define LSM_LOAD_TRIES	5000
-
-typedef struct LsmLogPageRef
-{
-	uint64		generation;
-	BlockNumber block;
-} LsmLogPageRef;
-
-typedef struct LsmLogScan
-{
-	LsmLogPageRef *pages;
-	Size		npages;
-	Size		room;
-} LsmLogScan;
 
 /* What this backend is loading, for the clean-up after an error */
 static struct
@@ -220,6 +203,34 @@ lsm_load_publish(LsmTree *tree)
 	ConditionVariableBroadcast(&ctl->cv);
 }
 
+/* The tree can be read, unless redo has given it up or it was dropped. */
+static void
+lsm_load_publish_standby(LsmTree *tree)
+{
+	LsmTreeShared *ctl = loading.ctl;
+	bool		ok;
+
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	ok = pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id && ctl->fed;
+	if (ok)
+	{
+		lsm_set_change_begin(ctl);
+		ctl->state = LSM_STATE_STANDBY;
+		ctl->loader_pid = 0;
+		lsm_set_change_end(ctl);
+	}
+	LWLockRelease(&ctl->lock);
+	if (!ok)
+	{
+		lsm_load_abort();
+		return;
+	}
+	loading.ctl = NULL;
+	ConditionVariableBroadcast(&ctl->cv);
+}
+
+/* ---- counters ---- */
+
 /* Redo may raise it at the same time. */
 static void
 lsm_load_raise(pg_atomic_uint64 *counter, uint64 value)
@@ -270,6 +281,8 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->manifest_pending, copy.manifest_id);
 	lsm_load_raise(&ctl->seq, Max(copy.seq_limit, 1) - 1);
 	lsm_load_raise(&ctl->row_limit, copy.row_limit);
+	if (ctl->kind == LSM_KIND_TABLE && !ctl->local)
+		lsm_load_raise(&ctl->map_blocks, lsm_vm_fork_blocks(smgr));
 
 	/* file numbers are handed out after recovery */
 	if (loading.standby)
@@ -288,212 +301,7 @@ lsm_load_counters(LsmTree *tree)
 	}
 }
 
-/* ---- reading the log ---- */
-
-static Buffer
-lsm_load_read_page(LsmTree *tree, BlockNumber block, BufferAccessStrategy strategy)
-{
-	Buffer		buffer;
-
-	CHECK_FOR_INTERRUPTS();
-	buffer = ReadBufferWithoutRelcache(tree->rlocator, MAIN_FORKNUM, block,
-									   RBM_NORMAL, strategy,
-									   tree->relpersistence == RELPERSISTENCE_PERMANENT);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	return buffer;
-}
-
-static void
-lsm_load_add_page(LsmLogScan *scan, uint64 generation, BlockNumber block)
-{
-	if (scan->npages == scan->room)
-	{
-		scan->room = scan->room == 0 ? 256 : scan->room * 2;
-		if (scan->pages == NULL)
-			scan->pages = palloc(scan->room * sizeof(LsmLogPageRef));
-		else
-			scan->pages = repalloc_huge(scan->pages, scan->room * sizeof(LsmLogPageRef));
-	}
-	scan->pages[scan->npages].generation = generation;
-	scan->pages[scan->npages].block = block;
-	scan->npages++;
-}
-
-static int
-lsm_log_page_compare(const void *a, const void *b)
-{
-	const LsmLogPageRef *l = a;
-	const LsmLogPageRef *r = b;
-
-	if (l->generation != r->generation)
-		return l->generation < r->generation ? -1 : 1;
-	return (l->block > r->block) - (l->block < r->block);
-}
-
-/*
- * Find the log pages that are not flushed, in the order of generations.  Pages
- * that continue an entry are left out: they are reached from its first page.
- */
-static void
-lsm_load_scan(LsmTree *tree, BlockNumber nblocks, LsmLogScan *scan,
-			  BufferAccessStrategy strategy)
-{
-	uint64		flushed = pg_atomic_read_u64(&tree->ctl->flushed_generation);
-	BlockNumber block;
-
-	memset(scan, 0, sizeof(*scan));
-	for (block = 1; block < nblocks; block++)
-	{
-		Buffer		buffer = lsm_load_read_page(tree, block, strategy);
-		Page		page = BufferGetPage(buffer);
-
-		if (!PageIsNew(page))
-		{
-			LsmPageOpaque *opaque;
-
-			if (PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
-				lsm_page_opaque(page)->type == LSM_PAGE_MANIFEST)
-				opaque = lsm_page_check(tree, page, block, LSM_PAGE_MANIFEST);
-			else
-			{
-				opaque = lsm_page_check(tree, page, block, LSM_PAGE_LOG);
-				if (opaque->owner > flushed &&
-					(opaque->flags & LSM_PAGE_CONTINUES) == 0)
-					lsm_load_add_page(scan, opaque->owner, block);
-			}
-		}
-		UnlockReleaseBuffer(buffer);
-	}
-	if (scan->npages > 1)
-		qsort(scan->pages, scan->npages, sizeof(LsmLogPageRef), lsm_log_page_compare);
-}
-
-static void
-lsm_log_corrupt(LsmTree *tree, BlockNumber block, const char *what)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("corrupted log page in block %u of relation %s: %s", block,
-					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM), what),
-			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
-}
-
-/* The header of the entry at `data`, checked. */
-static void
-lsm_log_read_header(LsmTree *tree, BlockNumber block, const char *data, const char *end,
-					LsmLogHeader *header)
-{
-	if (!lsm_log_header_get(data, end, header) ||
-		header->key_bytes == 0 || header->value_bytes == 0 ||	/* a value has a tag */
-		header->key_bytes + header->value_bytes > LSM_MAX_ENTRY_BYTES ||
-		(tree->kind == LSM_KIND_INDEX && header->key_bytes < LSM_TID_BYTES) ||
-		header->seq_step == 0)
-		lsm_log_corrupt(tree, block, "impossible entry header");
-}
-
-/* Into the memtable and the counters; false: no memory. */
-static bool
-lsm_load_entry(LsmTree *tree, LsmMemtable *memtable, const LsmLogHeader *header,
-			   uint64 seq, const char *data)
-{
-	LsmTreeShared *ctl = tree->ctl;
-	LsmSlice	key = lsm_slice(data + header->header_bytes, header->key_bytes);
-	LsmSlice	value = lsm_slice(key.data + key.len, header->value_bytes);
-	LsmSlice	filter_key;
-	void	   *reserved;
-
-	filter_key = lsm_filter_key(tree, key);
-
-	reserved = lsm_memtable_reserve(memtable, key.len, value.len);
-	if (reserved == NULL)
-		return false;
-
-	/* nobody else has the memtable yet: nodes can be linked all at once */
-	lsm_memtable_insert(memtable, reserved, seq, key, value,
-						lsm_memtable_digest(tree, key,
-											lsm_digest_key(filter_key.data, filter_key.len)),
-						true);
-
-	if (seq > pg_atomic_read_u64(&ctl->seq))
-		pg_atomic_write_u64(&ctl->seq, seq);
-	if (tree->kind == LSM_KIND_TABLE && key.len == LSM_TID_BYTES)
-	{
-		uint64		limit = lsm_row_key_limit(key);
-
-		if (limit > pg_atomic_read_u64(&ctl->row_limit))
-			pg_atomic_write_u64(&ctl->row_limit, limit);
-	}
-	return true;
-}
-
-/*
- * Put together an entry that is longer than its first page.  `buffer`, locked,
- * is that page; it is released.
- */
-static void
-lsm_load_spanning(LsmTree *tree, uint64 generation, Buffer buffer,
-				  BufferAccessStrategy strategy, uint32 total, StringInfo entry)
-{
-	BlockNumber block = BufferGetBlockNumber(buffer);
-
-	resetStringInfo(entry);
-	for (;;)
-	{
-		Page		page = BufferGetPage(buffer);
-		LsmPageOpaque *opaque = lsm_page_opaque(page);
-		BlockNumber next = opaque->next;
-
-		appendBinaryStringInfo(entry, (char *) page + LSM_PAGE_START,
-							   ((PageHeader) page)->pd_lower - LSM_PAGE_START);
-		UnlockReleaseBuffer(buffer);
-		if (entry->len >= total)
-			break;
-		if (next == InvalidBlockNumber || next == block)
-			lsm_log_corrupt(tree, block, "an entry is cut off");
-
-		buffer = lsm_load_read_page(tree, next, strategy);
-		opaque = lsm_page_check(tree, BufferGetPage(buffer), next, LSM_PAGE_LOG);
-		if (opaque->owner != generation || (opaque->flags & LSM_PAGE_CONTINUES) == 0 ||
-			((PageHeader) BufferGetPage(buffer))->pd_lower == LSM_PAGE_START)
-			lsm_log_corrupt(tree, next, "not the continuation it should be");
-		block = next;
-	}
-}
-
-/* All entries of a page (and of those that continue it); false: no memory. */
-static bool
-lsm_load_page(LsmTree *tree, LsmMemtable *memtable, LsmLogPageRef ref,
-			  BufferAccessStrategy strategy, StringInfo spanning)
-{
-	Buffer		buffer = lsm_load_read_page(tree, ref.block, strategy);
-	Page		page = BufferGetPage(buffer);
-	const char *data = (char *) page + LSM_PAGE_START;
-	const char *end;
-	uint64		seq = 0;
-	bool		ok = true;
-
-	(void) lsm_page_check(tree, page, ref.block, LSM_PAGE_LOG);
-	end = (char *) page + ((PageHeader) page)->pd_lower;
-	while (ok && data < end)
-	{
-		LsmLogHeader header;
-
-		lsm_log_read_header(tree, ref.block, data, end, &header);
-		if (lsm_log_header_total(&header) > end - data)
-		{
-			if (data != (char *) page + LSM_PAGE_START)
-				lsm_log_corrupt(tree, ref.block, "an entry is cut off");
-			lsm_load_spanning(tree, ref.generation, buffer, strategy,
-							  lsm_log_header_total(&header), spanning);
-			return lsm_load_entry(tree, memtable, &header, header.seq_step, spanning->data);
-		}
-		seq += header.seq_step;
-		ok = lsm_load_entry(tree, memtable, &header, seq, data);
-		data += lsm_log_header_total(&header);
-	}
-	UnlockReleaseBuffer(buffer);
-	return ok;
-}
+/* ---- memory ---- */
 
 /*
  * One generation into loading.building.  False: the arena has no room; nothing
@@ -520,8 +328,6 @@ lsm_load_generation(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 	}
 	return true;
 }
-
-/* ---- memory ---- */
 
 /* Flush the oldest generation built so far. */
 static void
@@ -583,180 +389,7 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 	loading.building = NULL;
 }
 
-/* ---- in recovery ---- */
-
-/*
- * One entry; redo may be adding others to the same memtable, or be dropping
- * the memtable.
- */
-static void
-lsm_load_feed(LsmTree *tree, uint64 generation, const LsmLogHeader *header, uint64 seq,
-			  const char *data)
-{
-	LsmTreeShared *ctl = tree->ctl;
-	LsmSlice	key = lsm_slice(data + header->header_bytes, header->key_bytes);
-	LsmSlice	value = lsm_slice(key.data + key.len, header->value_bytes);
-
-	for (int tries = 0;; tries++)
-	{
-		LsmFed		fed;
-
-		lsm_epoch_enter();
-		fed = lsm_standby_feed(ctl, tree->keyspace_id, generation, seq, key, value);
-		lsm_epoch_exit();
-		if (fed != LSM_FED_FULL)
-			return;
-		if (tries > LSM_LOAD_TRIES)
-			ereport(ERROR,
-					(errcode(ERRCODE_OUT_OF_MEMORY),
-					 errmsg("no memory for the entries of relation %s could be had",
-							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
-					 errhint("Increase lsm.memtable_memory on this server: it should be no less than the primary's.")));
-		CHECK_FOR_INTERRUPTS();
-		(void) lsm_control_evict(ctl, 16);
-		if (lsm_memtable_reclaim() == 0)
-			pg_usleep(1000L);
-	}
-}
-
-/*
- * The rest of an entry that is longer than its first page.  False: the pages
- * are used again, because the generation has been flushed meanwhile.
- */
-static bool
-lsm_load_feed_spanning(LsmTree *tree, uint64 generation, BlockNumber block, BlockNumber next,
-					   uint32 total, BufferAccessStrategy strategy, StringInfo entry)
-{
-	while (entry->len < total)
-	{
-		Buffer		buffer;
-		Page		page;
-		bool		fits;
-
-		if (next == InvalidBlockNumber || next == block)
-			lsm_log_corrupt(tree, block, "an entry is cut off");
-		buffer = lsm_load_read_page(tree, next, strategy);
-		page = BufferGetPage(buffer);
-		fits = !PageIsNew(page) &&
-			PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
-			lsm_page_opaque(page)->type == LSM_PAGE_LOG &&
-			lsm_page_opaque(page)->owner == generation &&
-			(lsm_page_opaque(page)->flags & LSM_PAGE_CONTINUES) != 0 &&
-			((PageHeader) page)->pd_lower > LSM_PAGE_START;
-		block = next;
-		if (fits)
-		{
-			appendBinaryStringInfo(entry, (char *) page + LSM_PAGE_START,
-								   ((PageHeader) page)->pd_lower - LSM_PAGE_START);
-			next = lsm_page_opaque(page)->next;
-		}
-		UnlockReleaseBuffer(buffer);
-		if (!fits)
-		{
-			if (pg_atomic_read_u64(&tree->ctl->flushed_generation) < generation)
-				lsm_log_corrupt(tree, block, "not the continuation it should be");
-			return false;
-		}
-	}
-	return true;
-}
-
-/* REQUIRES: `page` is a copy. */
-static void
-lsm_load_feed_page(LsmTree *tree, BlockNumber block, Page page, BufferAccessStrategy strategy,
-				   StringInfo spanning)
-{
-	LsmPageOpaque *opaque = lsm_page_opaque(page);
-	const char *data = (char *) page + LSM_PAGE_START;
-	const char *end = (char *) page + ((PageHeader) page)->pd_lower;
-	uint64		seq = 0;
-
-	while (data < end)
-	{
-		LsmLogHeader header;
-
-		lsm_log_read_header(tree, block, data, end, &header);
-		if (lsm_log_header_total(&header) > end - data)
-		{
-			if (data != (char *) page + LSM_PAGE_START)
-				lsm_log_corrupt(tree, block, "an entry is cut off");
-			resetStringInfo(spanning);
-			appendBinaryStringInfo(spanning, data, end - data);
-			if (lsm_load_feed_spanning(tree, opaque->owner, block, opaque->next,
-									   lsm_log_header_total(&header), strategy, spanning))
-				lsm_load_feed(tree, opaque->owner, &header, header.seq_step, spanning->data);
-			return;
-		}
-		seq += header.seq_step;
-		lsm_load_feed(tree, opaque->owner, &header, seq, data);
-		data += lsm_log_header_total(&header);
-	}
-}
-
-/*
- * Redo feeds the tree from now on; what has been replayed before is on pages.
- */
-static void
-lsm_load_standby(LsmTree *tree)
-{
-	LsmTreeShared *ctl = tree->ctl;
-	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
-	PGAlignedBlock copy;
-	StringInfoData spanning;
-	BlockNumber nblocks;
-
-	lsm_control_count_fed();	/* a full barrier */
-	lsm_load_counters(tree);
-	initStringInfo(&spanning);
-	nblocks = smgrnblocks(smgropen(tree->rlocator, tree->backend), MAIN_FORKNUM);
-	for (BlockNumber block = 1; block < nblocks; block++)
-	{
-		Buffer		buffer = lsm_load_read_page(tree, block, strategy);
-		Page		page = BufferGetPage(buffer);
-		bool		wanted = false;
-
-		if (!PageIsNew(page) &&
-			(PageGetSpecialSize(page) != MAXALIGN(sizeof(LsmPageOpaque)) ||
-			 lsm_page_opaque(page)->type != LSM_PAGE_MANIFEST))
-		{
-			LsmPageOpaque *opaque = lsm_page_check(tree, page, block, LSM_PAGE_LOG);
-
-			wanted = opaque->owner > pg_atomic_read_u64(&ctl->flushed_generation) &&
-				(opaque->flags & LSM_PAGE_CONTINUES) == 0;
-		}
-		if (wanted)
-			memcpy(copy.data, page, BLCKSZ);
-		UnlockReleaseBuffer(buffer);
-		if (wanted)
-			lsm_load_feed_page(tree, block, copy.data, strategy, &spanning);
-	}
-}
-
-/* The tree can be read, unless redo has given it up or it was dropped. */
-static void
-lsm_load_publish_standby(LsmTree *tree)
-{
-	LsmTreeShared *ctl = loading.ctl;
-	bool		ok;
-
-	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-	ok = pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id && ctl->fed;
-	if (ok)
-	{
-		lsm_set_change_begin(ctl);
-		ctl->state = LSM_STATE_STANDBY;
-		ctl->loader_pid = 0;
-		lsm_set_change_end(ctl);
-	}
-	LWLockRelease(&ctl->lock);
-	if (!ok)
-	{
-		lsm_load_abort();
-		return;
-	}
-	loading.ctl = NULL;
-	ConditionVariableBroadcast(&ctl->cv);
-}
+/* ---- the load ---- */
 
 /*
  * See write.h.  ERRORs: corrupt pages (DATA_CORRUPTED), and what a flush
@@ -783,6 +416,8 @@ lsm_tree_load(LsmTree *tree)
 	old = MemoryContextSwitchTo(context);
 	if (loading.standby)
 	{
+		lsm_control_count_fed();	/* a full barrier */
+		lsm_load_counters(tree);
 		lsm_load_standby(tree);
 		lsm_load_publish_standby(tree);
 		MemoryContextSwitchTo(old);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * batch.c
+ * group_insert.c
  *	  Index entries of rows that COPY, or an INSERT of many rows, writes
  *	  together.
  *
@@ -13,17 +13,17 @@
  *
  * All other entries are left to their row's own call: keys that may be in the
  * index already, the second of two equal keys, keys that are too long.  So an
- * error is raised for the same row, and in the same order, as without batches.
+ * error is raised for the same row, and in the same order, as without groups.
  *
  * A key that may be there may have to be waited for: until another transaction
  * has ended. If keys of later rows were inserted before, that transaction
  * could wait for us on one of them, although both insert in the same order.
- * So the batch stops at such a key, and goes on with the row behind it when
+ * So the group stops at such a key, and goes on with the row behind it when
  * that has its turn.  (Between two unique indexes there is no such order: the
  * keys of one are inserted before those of the other.)
  *
  * Entries are written earlier than they would have been otherwise, by at most
- * a batch; in between nothing of the statement looks at the index, and to
+ * a group; in between nothing of the statement looks at the index, and to
  * others the rows are not visible before the transaction has committed.
  *
  * Serializable transactions write row by row: each entry has its own check for
@@ -41,7 +41,7 @@
 
 #include "index/index.h"
 
-struct LsmInsertBatch
+struct LsmGroupInsert
 {
 	MemoryContext context;		/* of the statement */
 	int			n;				/* rows */
@@ -55,14 +55,14 @@ struct LsmInsertBatch
 	bool	   *done;
 };
 
-/* Entries to be written together */
-typedef struct EntryGroup
+/* Entries to be written by one call */
+typedef struct WriteGroup
 {
 	int			n;
 	int			rows[LSM_MAX_ABSENT];
 	LsmEntry	entries[LSM_MAX_ABSENT];
 	uint32		bytes;
-} EntryGroup;
+} WriteGroup;
 
 /* Can the index be filled from slots without evaluating anything? */
 static bool
@@ -79,35 +79,35 @@ has_plain_columns(IndexInfo *info)
 	return true;
 }
 
-static LsmInsertBatch *
-batch_begin(LsmInsertBatch *batch, IndexInfo *info, const LsmRowGroup *rows)
+static LsmGroupInsert *
+group_insert_begin(LsmGroupInsert *insert, IndexInfo *info, const LsmRowGroup *rows)
 {
-	if (batch == NULL)
+	if (insert == NULL)
 	{
-		batch = MemoryContextAllocZero(info->ii_Context, sizeof(LsmInsertBatch));
-		batch->context = info->ii_Context;
+		insert = MemoryContextAllocZero(info->ii_Context, sizeof(LsmGroupInsert));
+		insert->context = info->ii_Context;
 	}
-	if (batch->room < rows->n)
+	if (insert->room < rows->n)
 	{
-		if (batch->room > 0)
+		if (insert->room > 0)
 		{
-			pfree(batch->tids);
-			pfree(batch->done);
+			pfree(insert->tids);
+			pfree(insert->done);
 		}
-		batch->room = 0;
-		batch->tids = MemoryContextAlloc(batch->context, rows->n * sizeof(ItemPointerData));
-		batch->done = MemoryContextAlloc(batch->context, rows->n * sizeof(bool));
-		batch->room = rows->n;
+		insert->room = 0;
+		insert->tids = MemoryContextAlloc(insert->context, rows->n * sizeof(ItemPointerData));
+		insert->done = MemoryContextAlloc(insert->context, rows->n * sizeof(bool));
+		insert->room = rows->n;
 	}
 	for (int i = 0; i < rows->n; i++)
 	{
-		batch->tids[i] = rows->slots[i]->tts_tid;
-		batch->done[i] = false;
+		insert->tids[i] = rows->slots[i]->tts_tid;
+		insert->done[i] = false;
 	}
-	batch->n = rows->n;
-	batch->next = batch->tried = 0;
-	batch->slots = rows->slots;
-	return batch;
+	insert->n = rows->n;
+	insert->next = insert->tried = 0;
+	insert->slots = rows->slots;
+	return insert;
 }
 
 /*
@@ -144,7 +144,7 @@ form_entry(const LsmKeySpec *spec, IndexInfo *info, TupleTableSlot *slot, LsmEnt
 
 /* Write entries that cannot conflict. */
 static void
-write_plain(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
+write_plain(LsmTree *tree, LsmGroupInsert *insert, WriteGroup *group)
 {
 	LsmWrite	write;
 
@@ -153,7 +153,7 @@ write_plain(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
 	lsm_write_begin(tree, &write, group->entries, group->n);
 	lsm_write_apply(&write);
 	for (int i = 0; i < group->n; i++)
-		batch->done[group->rows[i]] = true;
+		insert->done[group->rows[i]] = true;
 	group->n = 0;
 	group->bytes = 0;
 }
@@ -161,11 +161,11 @@ write_plain(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
 /*
  * Write entries that have to be unique.  False: the key of one entry may be in
  * the index already.  That row and those behind it are left to their own
- * calls, and the batch is tried again at the row behind it (later, the more
+ * calls, and the group is tried again at the row behind it (later, the more
  * often no entry at all could be written: backoff).
  */
 static bool
-write_unique(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
+write_unique(LsmTree *tree, LsmGroupInsert *insert, WriteGroup *group)
 {
 	int			n;
 	int			written;
@@ -175,28 +175,28 @@ write_unique(LsmTree *tree, LsmInsertBatch *batch, EntryGroup *group)
 	n = group->n;
 	written = lsm_write_if_absent(tree, group->entries, n);
 	for (int i = 0; i < written; i++)
-		batch->done[group->rows[i]] = true;
+		insert->done[group->rows[i]] = true;
 	group->n = 0;
 	group->bytes = 0;
 	if (written > 0)
-		batch->backoff = 0;
+		insert->backoff = 0;
 	if (written == n)
 		return true;
-	batch->tried = group->rows[written] + 1 + batch->backoff;
+	insert->tried = group->rows[written] + 1 + insert->backoff;
 	if (written == 0)
-		batch->backoff = Min(2 * batch->backoff + 1, LSM_MAX_ABSENT);
+		insert->backoff = Min(2 * insert->backoff + 1, LSM_MAX_ABSENT);
 	return false;
 }
 
 static inline bool
-group_has_room(const EntryGroup *group, const LsmEntry *entry)
+group_has_room(const WriteGroup *group, const LsmEntry *entry)
 {
 	return group->n < LSM_MAX_ABSENT &&
 		group->bytes + entry->key.len + entry->value.len <= LSM_MAX_ENTRY_BYTES;
 }
 
 static inline void
-group_add(EntryGroup *group, const LsmEntry *entry, int row)
+group_add(WriteGroup *group, const LsmEntry *entry, int row)
 {
 	group->rows[group->n] = row;
 	group->entries[group->n++] = *entry;
@@ -205,68 +205,68 @@ group_add(EntryGroup *group, const LsmEntry *entry, int row)
 
 /* From the row whose call it is on, as far as possible. */
 static void
-batch_write(LsmInsertBatch *batch, Relation index, const LsmKeySpec *spec, IndexInfo *info)
+group_insert_write(LsmGroupInsert *insert, Relation index, const LsmKeySpec *spec, IndexInfo *info)
 {
 	LsmTree    *tree = lsm_index_open_tree(index);
-	EntryGroup	plain;
-	EntryGroup	unique;
+	WriteGroup	plain;
+	WriteGroup	unique;
 	bool		go_on = true;
 
 	plain.n = unique.n = 0;
 	plain.bytes = unique.bytes = 0;
-	batch->tried = batch->n;
-	for (int i = batch->next; i < batch->n && go_on; i++)
+	insert->tried = insert->n;
+	for (int i = insert->next; i < insert->n && go_on; i++)
 	{
 		LsmEntry	entry;
 		bool		any_null;
 
-		if (batch->done[i])
+		if (insert->done[i])
 			continue;
-		if (!form_entry(spec, info, batch->slots[i], &entry, &any_null) ||
+		if (!form_entry(spec, info, insert->slots[i], &entry, &any_null) ||
 			entry.key.len + entry.value.len > LSM_MAX_ENTRY_BYTES)
 		{
 			/* its own call may wait, too */
-			batch->tried = i + 1;
+			insert->tried = i + 1;
 			break;
 		}
 		if (!spec->unique || (spec->nulls_distinct && any_null))
 		{
 			if (!group_has_room(&plain, &entry))
-				write_plain(tree, batch, &plain);
+				write_plain(tree, insert, &plain);
 			group_add(&plain, &entry, i);
 		}
 		else
 		{
 			if (!group_has_room(&unique, &entry))
-				go_on = write_unique(tree, batch, &unique);
+				go_on = write_unique(tree, insert, &unique);
 			if (go_on)
 				group_add(&unique, &entry, i);
 		}
 	}
-	write_plain(tree, batch, &plain);
-	(void) write_unique(tree, batch, &unique);
+	write_plain(tree, insert, &plain);
+	(void) write_unique(tree, insert, &unique);
 }
 
-/* The row's place in the batch, or -1.  Calls come in the order of the rows. */
+/* The row's place in the insert, or -1.  Calls come in the order of the rows. */
 static int
-batch_place(const LsmInsertBatch *batch, ItemPointer tid)
+group_insert_place(const LsmGroupInsert *insert, ItemPointer tid)
 {
-	for (int i = 0; i < batch->n; i++)
+	for (int i = 0; i < insert->n; i++)
 	{
-		int			at = (batch->next + i) % batch->n;
+		int			at = (insert->next + i) % insert->n;
 
-		if (ItemPointerEquals(&batch->tids[at], tid))
+		if (ItemPointerEquals(&insert->tids[at], tid))
 			return at;
 	}
 	return -1;
 }
 
 bool
-lsm_batch_inserted(LsmInsertBatch **inout, Relation index, Relation table,
+lsm_group_inserted(LsmGroupInsert **inout, Relation index, Relation table,
 				   const LsmKeySpec *spec, ItemPointer tid, IndexUniqueCheck check,
 				   IndexInfo *info)
 {
-	LsmInsertBatch *batch;
+	LsmGroupInsert *insert;
 	const LsmRowGroup *rows;
 	int			at;
 
@@ -274,25 +274,25 @@ lsm_batch_inserted(LsmInsertBatch **inout, Relation index, Relation table,
 		return false;
 	rows = lsm_row_group_get(table, tid);
 	if (rows != NULL && rows->n > 1 && has_plain_columns(info))
-		*inout = batch_begin(*inout, info, rows);
-	batch = *inout;
-	if (batch == NULL || batch->n == 0 || (at = batch_place(batch, tid)) < 0)
+		*inout = group_insert_begin(*inout, info, rows);
+	insert = *inout;
+	if (insert == NULL || insert->n == 0 || (at = group_insert_place(insert, tid)) < 0)
 		return false;
 
-	batch->next = at;
-	if (at >= batch->tried)
+	insert->next = at;
+	if (at >= insert->tried)
 	{
 		MemoryContext old;
-		MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "lsm_index batch",
+		MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "lsm_index rows",
 												   ALLOCSET_DEFAULT_SIZES);
 
 		old = MemoryContextSwitchTo(work);
-		batch_write(batch, index, spec, info);
+		group_insert_write(insert, index, spec, info);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(work);
 	}
-	batch->next = at + 1;
-	if (batch->next == batch->n)
-		batch->n = 0;			/* that was the last one */
-	return batch->done[at];
+	insert->next = at + 1;
+	if (insert->next == insert->n)
+		insert->n = 0;			/* that was the last one */
+	return insert->done[at];
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * insert_batch.c
- *	  Inserting many new keys at once.
+ * insert_absent.c
+ *	  Inserting many keys at once, if they are absent.
  *
  * For one key, the inserter of a unique index takes a stamp, looks for the
  * key, begins the write, locks the key and inserts if the stamp holds.  Here
@@ -39,12 +39,13 @@
 /* Keys whose filters are on their way while one is looked at */
 #define AHEAD	8
 
-typedef struct InsertBatch
+/* Keys of one call that are absent, as far as is known */
+typedef struct AbsentKeys
 {
 	int			n;				/* of the caller's entries, the first so many */
 	LsmEntry	entries[LSM_MAX_ABSENT];
 	LsmKeySet	keys;
-} InsertBatch;
+} AbsentKeys;
 
 static bool
 has_digest(const LsmKeySet *keys, LsmDigest digest)
@@ -59,7 +60,7 @@ has_digest(const LsmKeySet *keys, LsmDigest digest)
 
 /* The entries before the first that has the filter key of another one. */
 static void
-collect(LsmTree *tree, const LsmEntry *entries, int n, InsertBatch *absent)
+collect(LsmTree *tree, const LsmEntry *entries, int n, AbsentKeys *absent)
 {
 	LsmKeySet  *keys = &absent->keys;
 	LsmSlice	before = lsm_slice(NULL, 0);
@@ -87,7 +88,7 @@ collect(LsmTree *tree, const LsmEntry *entries, int n, InsertBatch *absent)
 
 /* Fetch what look() will look at. */
 static void
-announce(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent,
+announce(LsmTree *tree, const LsmEntry *entries, const AbsentKeys *absent,
 		 const LsmMemtableSet *set)
 {
 	for (int i = 0; i < absent->n; i++)
@@ -141,7 +142,7 @@ range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtable
  * rule out; absent->n: none.
  */
 static int
-next_suspect(LsmTree *tree, const LsmEntry *entries, const InsertBatch *absent, int from)
+next_suspect(LsmTree *tree, const LsmEntry *entries, const AbsentKeys *absent, int from)
 {
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_enter(tree, &set);
@@ -202,7 +203,7 @@ is_there(LsmTree *tree, const LsmEntry *entry, LsmDigest digest)
  * leave the others for another call.  REQUIRES: stamps taken before.
  */
 static void
-look(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
+look(LsmTree *tree, const LsmEntry *entries, AbsentKeys *absent)
 {
 	int			kept = 0;
 
@@ -221,7 +222,7 @@ look(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
  * changed.
  */
 static bool
-insert(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
+insert(LsmTree *tree, const LsmEntry *entries, AbsentKeys *absent)
 {
 	LsmWrite	write;
 	bool		holds;
@@ -246,7 +247,7 @@ insert(LsmTree *tree, const LsmEntry *entries, InsertBatch *absent)
 int
 lsm_write_if_absent(LsmTree *tree, const LsmEntry *entries, int n)
 {
-	InsertBatch		absent;
+	AbsentKeys	absent;
 
 	Assert(n <= LSM_MAX_ABSENT);
 	for (int round = 0; round < MAX_ROUNDS; round++)

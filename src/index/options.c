@@ -1,0 +1,131 @@
+/*-------------------------------------------------------------------------
+ *
+ * options.c
+ *	  The storage parameters of an index, and its tree, which is opened with
+ *	  them.
+ *
+ * No locks; the caller has the index open and locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/nbtree.h"
+#include "access/reloptions.h"
+#include "utils/rel.h"
+
+#include "index/index.h"
+
+/* In rd_options; "unset" values are those of LsmTreeOptions */
+typedef struct LsmIndexOptions
+{
+	int32		vl_len_;		/* varlena header (do not touch directly!) */
+	int			filter_scheme;
+	double		bits_per_key;
+	int			elastic_units;
+	int			size_ratio;
+	int			compression;
+	int			fillfactor;		/* no effect */
+	bool		deduplicate_items;	/* no effect */
+} LsmIndexOptions;
+
+static relopt_kind index_relopt_kind;
+
+static relopt_enum_elt_def filter_scheme_values[] = {
+	{"none", LSM_FILTER_NONE},
+	{"bloom", LSM_FILTER_BLOOM},
+	{"blocked", LSM_FILTER_BLOCKED},
+	{"elastic", LSM_FILTER_ELASTIC},
+	{"quotient", LSM_FILTER_QUOTIENT},
+	{"cascade", LSM_FILTER_CASCADE},
+	{NULL}
+};
+
+static relopt_enum_elt_def compression_values[] = {
+	{"none", LSM_COMPRESSION_NONE},
+	{"lz4", LSM_COMPRESSION_LZ4},
+	{"zstd", LSM_COMPRESSION_ZSTD},
+	{NULL}
+};
+
+/*
+ * Once, when the library is loaded.  The parameters apply to files written
+ * after a change, so changing them needs no more than a lock that keeps other
+ * changes away.
+ */
+void
+lsm_index_define_options(void)
+{
+	index_relopt_kind = add_reloption_kind();
+	add_enum_reloption(index_relopt_kind, "filter_scheme",
+					   "Filter built for each sorted file of the index",
+					   filter_scheme_values, -1,
+					   "Valid values are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", and \"cascade\".",
+					   ShareUpdateExclusiveLock);
+	add_real_reloption(index_relopt_kind, "bits_per_key",
+					   "Size of filters in bits per key",
+					   0, 1, 64, ShareUpdateExclusiveLock);
+	add_int_reloption(index_relopt_kind, "elastic_units",
+					  "Filter units per segment of elastic filters",
+					  0, 1, 16, ShareUpdateExclusiveLock);
+	add_int_reloption(index_relopt_kind, "size_ratio",
+					  "Size ratio between levels",
+					  0, 2, 100, ShareUpdateExclusiveLock);
+	add_enum_reloption(index_relopt_kind, "compression",
+					   "Compression of sorted files of the index",
+					   compression_values, -1,
+					   "Valid values are \"none\", \"lz4\", and \"zstd\".",
+					   ShareUpdateExclusiveLock);
+
+	/* btree's, for statements that set them for keys */
+	add_int_reloption(index_relopt_kind, "fillfactor",
+					  "Kept for a rebuild as btree; sorted files are always full",
+					  BTREE_DEFAULT_FILLFACTOR, BTREE_MIN_FILLFACTOR, 100,
+					  ShareUpdateExclusiveLock);
+	add_bool_reloption(index_relopt_kind, "deduplicate_items",
+					   "Kept for a rebuild as btree",
+					   true, ShareUpdateExclusiveLock);
+}
+
+bytea *
+lsm_index_options(Datum reloptions, bool validate)
+{
+	static const relopt_parse_elt fields[] = {
+		{"filter_scheme", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, filter_scheme)},
+		{"bits_per_key", RELOPT_TYPE_REAL, offsetof(LsmIndexOptions, bits_per_key)},
+		{"elastic_units", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, elastic_units)},
+		{"size_ratio", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, size_ratio)},
+		{"compression", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, compression)},
+		{"fillfactor", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, fillfactor)},
+		{"deduplicate_items", RELOPT_TYPE_BOOL, offsetof(LsmIndexOptions, deduplicate_items)}
+	};
+	LsmIndexOptions *options;
+
+	options = build_reloptions(reloptions, validate, index_relopt_kind,
+							   sizeof(LsmIndexOptions), fields, lengthof(fields));
+	if (validate && options != NULL && options->filter_scheme >= 0 &&
+		!lsm_filter_scheme_buildable(options->filter_scheme))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("filter scheme \"%s\" is not supported by this version of lsmam",
+						lsm_filter_scheme_name(options->filter_scheme)),
+				 errhint("Use \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", or \"cascade\".")));
+	return (bytea *) options;
+}
+
+LsmTree *
+lsm_index_open_tree(Relation index)
+{
+	LsmIndexOptions *set = (LsmIndexOptions *) index->rd_options;
+	LsmTreeOptions options = LSM_TREE_OPTIONS_UNSET;
+
+	if (set != NULL)
+	{
+		options.filter_scheme = set->filter_scheme;
+		options.bits_per_key = set->bits_per_key;
+		options.elastic_units = set->elastic_units;
+		options.size_ratio = set->size_ratio;
+		options.compression = set->compression;
+	}
+	return lsm_tree_open(index, LSM_KIND_INDEX, &options);
+}

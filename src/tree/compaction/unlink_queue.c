@@ -1,0 +1,189 @@
+/*-------------------------------------------------------------------------
+ *
+ * unlink_queue.c
+ *	  Files that an edit took out of a tree disappear, when nobody reads them any
+ *	  more.
+ *
+ * A removed file is cut to nothing before it is unlinked: a process that
+ * sleeps on an old version may have it mapped, which would hold the disk space
+ * for as long as it sleeps.  No one reads such a mapping again: every call
+ * compares version_no first.
+ *
+ * Locking: none; the queue is private to the process.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "storage/ipc.h"
+#include "utils/memutils.h"
+
+#include "tree/compaction/output_job.h"
+#include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/manifest.h"
+#include "tree/memtable/memtable.h"
+
+/* How long a process that ends waits for readers: a second */
+#define EXIT_TRIES		200
+#define EXIT_NAP_US		5000
+
+typedef struct Unlinked
+{
+	uint64		keyspace_id;
+	uint64		number;
+	uint64		epoch;
+} Unlinked;
+
+/*
+ * Process-local.  What a process that ends cannot wait for becomes a stray:
+ * the keyspace's next first load removes it.
+ */
+static Unlinked *unlink_queue = NULL;
+static int	unlink_queued = 0;
+static int	unlink_max = 0;
+
+/* Room for n more, so that queueing after the edit cannot fail. */
+void
+lsm_unlink_reserve(int n)
+{
+	if (unlink_queued + n > unlink_max)
+	{
+		int			max = Max(64, (unlink_queued + n) * 2);
+
+		if (unlink_queue == NULL)
+			unlink_queue = MemoryContextAlloc(TopMemoryContext, max * sizeof(Unlinked));
+		else
+			unlink_queue = repalloc(unlink_queue, max * sizeof(Unlinked));
+		unlink_max = max;
+	}
+}
+
+static void
+unlink_one(const Unlinked *file)
+{
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	for (int filter = 0; filter < 2; filter++)
+	{
+		lsm_keyspace_file_path(file->keyspace_id, file->number, filter, path);
+
+		/* failures do not matter: the unlink below reports what does */
+		if (stat(path, &st) == 0 && st.st_nlink == 1 && truncate(path, 0) != 0)
+			continue;
+	}
+	lsm_keyspace_unlink_file(file->keyspace_id, file->number);
+}
+
+/*
+ * While a copy of the relation (SET TABLESPACE) is not committed, two forks
+ * name the keyspace, and the older one may need the file again.
+ */
+static bool
+keyspace_is_shared(uint64 keyspace_id)
+{
+	LsmOwner   *owners = NULL;
+	int			n = lsm_keyspace_owners(keyspace_id, &owners);
+	int			alive = 0;
+
+	/* the files wait until it can be told, or become strays */
+	if (n == LSM_OWNERS_UNREADABLE)
+		return true;
+	for (int i = 0; i < n; i++)
+	{
+		if (lsm_fork_exists(owners[i].rlocator, owners[i].backend))
+			alive++;
+	}
+	if (owners != NULL)
+		pfree(owners);
+	return alive > 1;
+}
+
+void
+lsm_unlink_drain(bool wait)
+{
+	uint64		checked = 0;	/* keyspace whose owners were looked at */
+	bool		shared = false;
+	int			kept = 0;
+
+	if (unlink_queued == 0)
+		return;
+	Assert(!lsm_epoch_inside());
+	if (wait)
+		lsm_epoch_wait(unlink_queue[unlink_queued - 1].epoch);
+
+	LSM_CRASH_POINT("unlink_queue");
+	for (int i = 0; i < unlink_queued; i++)
+	{
+		Unlinked	file = unlink_queue[i];
+
+		if (file.keyspace_id != checked)
+		{
+			shared = keyspace_is_shared(file.keyspace_id);
+			checked = file.keyspace_id;
+		}
+		if (!shared && lsm_epoch_passed(file.epoch))
+			unlink_one(&file);
+		else
+			unlink_queue[kept++] = file;
+	}
+	unlink_queued = kept;
+}
+
+static void
+unlink_at_exit(int code, Datum arg)
+{
+	/* announcements last microseconds, unless a reader waits for storage */
+	for (int tries = 0; tries < EXIT_TRIES && unlink_queued > 0 &&
+		 !lsm_epoch_passed(unlink_queue[unlink_queued - 1].epoch); tries++)
+		pg_usleep(EXIT_NAP_US);
+
+	for (int i = 0; i < unlink_queued; i++)
+	{
+		if (lsm_epoch_passed(unlink_queue[i].epoch) &&
+			!keyspace_is_shared(unlink_queue[i].keyspace_id))
+			unlink_one(&unlink_queue[i]);
+	}
+	unlink_queued = 0;
+}
+
+/*
+ * Queue what the edit removed and did not add again.  REQUIRES: room reserved.
+ */
+void
+lsm_unlink_enqueue(LsmJob *job, const LsmEdit *edit)
+{
+	uint64		epoch = lsm_epoch_advance();
+
+	for (int i = 0; i < edit->nremoved; i++)
+	{
+		bool		moved = false;
+
+		for (int j = 0; j < edit->nadded && !moved; j++)
+			moved = edit->added[j].number == edit->removed[i];
+		if (!moved)
+		{
+			Assert(unlink_queued < unlink_max);
+			unlink_queue[unlink_queued].keyspace_id = job->keyspace_id;
+			unlink_queue[unlink_queued].number = edit->removed[i];
+			unlink_queue[unlink_queued].epoch = epoch;
+			unlink_queued++;
+		}
+	}
+}
+
+/* Each process that publishes: at its first job. */
+void
+lsm_unlink_register(void)
+{
+	static bool registered = false;
+
+	if (registered)
+		return;
+	before_shmem_exit(unlink_at_exit, (Datum) 0);
+	registered = true;
+}

@@ -1,0 +1,280 @@
+/*-------------------------------------------------------------------------
+ *
+ * take.c
+ *	  Taking a control block for a keyspace: a free one, or one that is recycled.
+ *
+ * How blocks live: control.c.
+ *
+ * Locking: the control table lock, exclusive while a block is taken and
+ * assigned; released before memtables are retired, and before any wait.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "tree/control/control.h"
+#include "tree/control/control_private.h"
+#include "tree/memtable/memtable.h"
+
+/*
+ * Give a free block to a keyspace, UNLOADED.  REQUIRES: nobody can reach the
+ * block, control table lock held exclusively (shared blocks).
+ */
+static void
+control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlocator,
+					 LsmKind kind, char relpersistence, bool local)
+{
+	static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
+	LsmTreeShared *ctl = &block->tree;
+
+	Assert(local || LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
+	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
+	Assert(pg_atomic_read_u32(&block->jobs) == 0);
+	Assert(ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0);
+	ctl->local = local;
+	ctl->rlocator = rlocator;
+	ctl->kind = kind;
+	ctl->relpersistence = relpersistence;
+	ctl->relid = InvalidOid;
+	ctl->relid_confirmed = false;
+	ctl->options = unset;
+	ctl->state = LSM_STATE_UNLOADED;
+	ctl->fed = false;
+	ctl->loader_pid = 0;
+
+	/* an old stamp must not hold for the new tree */
+	pg_atomic_fetch_add_u64(&ctl->set_stamp, 2);
+	ctl->active = NULL;
+	ctl->active_generation = 0;
+	ctl->nsealed = 0;
+	block->nparted = 0;
+	block->former_id = 0;
+	block->free_busy = false;
+
+	pg_atomic_write_u64(&ctl->version_no, 0);
+	pg_atomic_write_u64(&ctl->flushed_generation, 0);
+	pg_atomic_write_u64(&ctl->seq, 0);
+	pg_atomic_write_u64(&ctl->row_limit, 0);
+	pg_atomic_write_u64(&ctl->replaced, 0);
+	pg_atomic_write_u64(&ctl->map_blocks, 0);
+	pg_atomic_write_u32(&ctl->churned, 0);
+	pg_atomic_write_u32(&ctl->pruned_xid, InvalidTransactionId);
+	pg_atomic_write_u32(&ctl->memtable_kb, 0);
+	pg_atomic_write_u64(&ctl->next_file, 0);
+	pg_atomic_write_u64(&ctl->file_limit, 0);
+	pg_atomic_write_u32(&ctl->level0_runs, 0);
+	pg_atomic_write_u32(&ctl->compaction_due, 0);
+	pg_atomic_write_u64(&ctl->last_used,
+						pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
+
+	ctl->nblocks = 0;
+	ctl->alloc_cursor = 0;
+	ctl->free_pages = 0;
+	pg_atomic_write_u64(&ctl->manifest_id, 0);
+	pg_atomic_write_u64(&ctl->manifest_pending, 0);
+	ctl->strays_removed = false;
+	control_close_slots(ctl);
+	ctl->flush_pid = 0;
+	ctl->compact_pid = 0;
+	memset(ctl->compact_cursor, 0, sizeof(ctl->compact_cursor));
+	for (int i = 0; i < LSM_NCOUNTERS; i++)
+		pg_atomic_write_u64(&ctl->counters[i], 0);
+
+	/* last, with a full barrier: from here on the block is the keyspace's */
+	pg_atomic_exchange_u64(&ctl->keyspace_id, keyspace_id);
+}
+
+/*
+ * Is the freed block fit for reuse?  What is read here without ctl->lock only
+ * changes towards rest in a free block.
+ */
+static bool
+control_reusable(ControlBlock *block)
+{
+	LsmTreeShared *ctl = &block->tree;
+
+	return !block->free_busy &&
+		pg_atomic_read_u32(&block->pins) == 0 &&
+		pg_atomic_read_u32(&block->jobs) == 0 &&
+		ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0 &&
+		lsm_epoch_passed(block->free_epoch);
+}
+
+/*
+ * A block to assign, or NULL.  REQUIRES: control table lock exclusive.
+ */
+static ControlBlock *
+control_take_free(void)
+{
+	int			before = CONTROL_NONE;
+	uint32		nused;
+
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
+	for (int i = lsm_control->free_first; i != CONTROL_NONE;)
+	{
+		ControlBlock *block = &lsm_control->blocks[i];
+		int			next = block->free_next;
+
+		if (control_reusable(block))
+		{
+			if (before == CONTROL_NONE)
+				lsm_control->free_first = next;
+			else
+				lsm_control->blocks[before].free_next = next;
+			if (lsm_control->free_last == i)
+				lsm_control->free_last = before;
+			block->free_next = CONTROL_NONE;
+			return block;
+		}
+		before = i;
+		i = next;
+	}
+
+	nused = pg_atomic_read_u32(&lsm_control->nused);
+	if (nused < lsm_control->nblocks)
+	{
+		ControlBlock *block = &lsm_control->blocks[nused];
+
+		lsm_control_construct(block);
+		pg_write_barrier();
+		pg_atomic_write_u32(&lsm_control->nused, nused + 1);
+		return block;
+	}
+	return NULL;
+}
+
+static LsmTreeShared *
+control_get_local(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind)
+{
+	ControlBlock *block = lsm_control_find_local(keyspace_id);
+	LsmTreeShared *ctl;
+
+	if (block != NULL)
+		return &block->tree;
+
+	for (int i = 0; block == NULL && (ctl = lsm_control_nth_local(i)) != NULL; i++)
+	{
+		if (pg_atomic_read_u64(&ctl->keyspace_id) == 0 &&
+			control_reusable((ControlBlock *) ctl))
+			block = (ControlBlock *) ctl;
+	}
+	if (block == NULL)
+		block = lsm_control_add_local();
+	control_block_assign(block, keyspace_id, rlocator, kind, RELPERSISTENCE_TEMP, true);
+	return &block->tree;
+}
+
+/*
+ * A free block for the keyspace, or NULL if there is none.  REQUIRES: control
+ * table lock exclusive; no job of the keyspace's former block goes on.
+ */
+static ControlBlock *
+control_take_for(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
+				 char relpersistence)
+{
+	ControlBlock *block = control_take_free();
+	ControlEntry *entry;
+
+	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
+	if (block == NULL)
+		return NULL;
+
+	/* all entries are preallocated, so there is one for each block */
+	entry = (ControlEntry *) hash_search(lsm_control_hash, &keyspace_id,
+										 HASH_ENTER_NULL, NULL);
+	if (entry == NULL)
+		elog(PANIC, "lsmam control table is corrupted");
+	entry->index = block - lsm_control->blocks;
+	control_block_assign(block, keyspace_id, rlocator, kind, relpersistence, false);
+	return block;
+}
+
+static void
+control_report_full(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many LSM trees are in use at the same time"),
+			 errdetail("All %d control blocks belong to trees that running transactions use.",
+					   lsm_control->nblocks),
+			 errhint("Increase the configuration parameter \"lsm.max_trees\", or use fewer tables and indexes in one transaction.")));
+}
+
+/*
+ * Find or take the block of a keyspace.  A new block is UNLOADED.  When all
+ * are taken, recycles those of trees that no transaction is using; sleeps, if
+ * need be, until their epoch has passed.  The caller pins the block and checks
+ * that it is still the keyspace's (lsm_control_pin).
+ *
+ * A keyspace gets a new block only when the jobs of its former one have
+ * ended.  They have lost their block, look for that all the time and give up
+ * then; until they have, we wait.  They wait for nothing that we might hold: a
+ * worker's job takes heavyweight locks only if they are to be had, and a
+ * backend's has the relation's lock, so that the fork cannot have moved.
+ *
+ * ERROR (ERRCODE_CONFIGURATION_LIMIT_EXCEEDED) if all blocks are in use.
+ * REQUIRES: not inside an epoch, no lock held.
+ */
+LsmTreeShared *
+lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
+				char relpersistence)
+{
+	ControlBlock *block;
+
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
+	Assert(keyspace_id != 0);
+	if (relpersistence == RELPERSISTENCE_TEMP)
+		return control_get_local(keyspace_id, rlocator, kind);
+
+	LWLockAcquire(lsm_control_lock, LW_SHARED);
+	block = lsm_control_find_shared(keyspace_id);
+	LWLockRelease(lsm_control_lock);
+
+	for (int tries = 0; block == NULL; tries++)
+	{
+		ControlRetirees retirees;
+		int			nfreed = 0;
+		bool		waiting;
+		bool		busy;
+
+		retirees.n = 0;
+		LWLockAcquire(lsm_control_lock, LW_EXCLUSIVE);
+		block = lsm_control_find_shared(keyspace_id);
+		busy = block == NULL && lsm_control_former_busy(keyspace_id);
+		if (busy)
+			tries = 0;
+		else if (block == NULL &&
+				 (block = control_take_for(keyspace_id, rlocator, kind, relpersistence)) == NULL)
+		{
+			(void) lsm_control_reap(&retirees);
+			nfreed = lsm_control_recycle(&retirees);
+		}
+		waiting = lsm_control->free_first != CONTROL_NONE;
+		LWLockRelease(lsm_control_lock);
+		lsm_control_retire(&retirees);
+
+		if (block != NULL)
+			break;
+		if (busy)
+		{
+			lsm_control_wait_jobs(keyspace_id);
+			continue;
+		}
+
+		/*
+		 * What was freed just now needs its epoch to pass; older free blocks
+		 * may be waiting for a transaction to end, and we do not wait for
+		 * that long.
+		 */
+		if ((nfreed == 0 && !waiting) || tries >= 100)
+			control_report_full();
+		CHECK_FOR_INTERRUPTS();
+		if (nfreed > 0)
+			lsm_epoch_wait(lsm_epoch_advance());
+		else
+			pg_usleep(10000L);
+	}
+	return &block->tree;
+}

@@ -1,0 +1,230 @@
+/*-------------------------------------------------------------------------
+ *
+ * metapage.c
+ *	  Block 0 of a main fork: reading and writing it, and which keyspace it names.
+ *
+ * Locking: the metapage's content lock, as the caller of lsm_meta_read() asks.
+ * What reads the file instead of the buffer takes none, and may see an older
+ * state.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/xloginsert.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/bufpage.h"
+
+#include "tree/control/control.h"
+#include "tree/disk/disk.h"
+#include "tree/disk/page.h"
+#include "tree/disk/wal.h"
+
+/* ---- the keyspace it names ---- */
+
+/* See disk.h. */
+uint64
+lsm_keyspace_derive(uint64 keyspace_id, Oid dboid)
+{
+	uint64		id = hash_bytes_extended((const unsigned char *) &keyspace_id,
+										 sizeof(keyspace_id), dboid);
+
+	return id != 0 ? id : 1;
+}
+
+/* See disk.h. */
+uint64
+lsm_meta_keyspace(const LsmMetaPage *meta, Oid dboid)
+{
+	if (meta->keyspace_id == 0 || meta->dboid == dboid)
+		return meta->keyspace_id;
+	return lsm_keyspace_derive(meta->keyspace_id, dboid);
+}
+
+/* ---- reading ---- */
+
+void
+lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rlocator, ProcNumber backend)
+{
+	if (meta->magic == LSM_META_MAGIC && !lsm_meta_known(meta))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("relation %s has lsm format version %u, but this server reads versions %u to %u",
+						lsm_relpath(rlocator, backend, MAIN_FORKNUM),
+						meta->format_version, LSM_META_OLDEST, LSM_META_VERSION),
+				 errhint("Install the release of lsmam that wrote the relation.")));
+}
+
+static void
+lsm_meta_check(const LsmTree *tree, Page page)
+{
+	LsmMetaPage *meta = (LsmMetaPage *) PageGetContents(page);
+
+	if (!PageIsNew(page) &&
+		((PageHeader) page)->pd_lower >= SizeOfPageHeaderData + sizeof(uint32) * 2 &&
+		meta->magic == LSM_META_MAGIC)
+	{
+		lsm_meta_check_version(meta, tree->rlocator, tree->backend);
+		if (((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + LSM_META_OLD_BYTES &&
+			(meta->kind == LSM_KIND_TABLE || meta->kind == LSM_KIND_INDEX))
+			return;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("block 0 of relation %s is not a valid lsm metapage",
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
+			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
+}
+
+/*
+ * Needs only rlocator, backend, relpersistence (and rel if temporary) of the
+ * handle: lsm_tree_open() learns the keyspace id through it.
+ */
+Buffer
+lsm_meta_read(LsmTree *tree, int mode, LsmMetaPage **meta)
+{
+	Buffer		buffer = lsm_page_read(tree, 0);
+
+	LockBuffer(buffer, mode);
+	lsm_meta_check(tree, BufferGetPage(buffer));
+	*meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
+	return buffer;
+}
+
+bool
+lsm_meta_current(LsmTree *tree)
+{
+	LsmMetaPage *meta;
+	Buffer		buffer;
+	bool		current;
+
+	/*
+	 * The relation lock held by the caller keeps the fork as it is; a dropped
+	 * one is empty until the next checkpoint and missing after it.
+	 */
+	if (!lsm_fork_exists(tree->rlocator, tree->backend))
+		return false;
+	buffer = lsm_page_read(tree, 0);
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
+	current = !PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
+		meta->keyspace_id == tree->keyspace_id &&
+		meta->dboid == tree->rlocator.dbOid &&
+		meta->spcoid == tree->rlocator.spcOid &&
+		meta->relfilenode == tree->rlocator.relNumber;
+	UnlockReleaseBuffer(buffer);
+	return current;
+}
+
+/* ---- the file, past the buffers ---- */
+
+bool
+lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend)
+{
+	char	   *path = lsm_relpath(rlocator, backend, MAIN_FORKNUM);
+	struct stat st;
+	bool		there = stat(path, &st) == 0 ? st.st_size > 0 :
+		errno != ENOENT && errno != ENOTDIR;
+
+	pfree(path);
+	return there;
+}
+
+/* See disk.h. */
+bool
+lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
+{
+	union
+	{
+		char		data[512];
+		int64		align;
+	}			head;
+	LsmMetaPage meta;
+	int			fd = open(path, O_RDONLY | PG_BINARY);
+	ssize_t		got;
+
+	if (fd < 0)
+		return false;
+	got = pg_pread(fd, head.data, sizeof(head.data), 0);
+	close(fd);
+	if (got != sizeof(head.data))
+		return false;
+	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
+	if (meta.magic != LSM_META_MAGIC || meta.keyspace_id == 0)
+		return false;
+	*keyspace_id = lsm_meta_keyspace(&meta, dboid);
+	return true;
+}
+
+/* ---- writing ---- */
+
+void
+lsm_meta_init(Page page, const LsmMetaPage *meta)
+{
+	PageInit(page, BLCKSZ, 0);
+	memcpy(PageGetContents(page), meta, sizeof(LsmMetaPage));
+	((PageHeader) page)->pd_lower =
+		((char *) PageGetContents(page) + sizeof(LsmMetaPage)) - (char *) page;
+}
+
+/*
+ * Log the metapage together with the keyspace it names.  REQUIRES: critical
+ * section; `buffer` invalid: without metapage.
+ */
+static void
+lsm_keyspace_log(uint8 info, uint64 keyspace_id, RelFileLocator rlocator,
+				 ProcNumber backend, Buffer buffer, const LsmMetaPage *meta)
+{
+	LsmWalKeyspace record;
+	XLogRecPtr	lsn;
+
+	Assert(CritSectionCount > 0 || !BufferIsValid(buffer));
+	memset(&record, 0, sizeof(record));
+	record.keyspace_id = keyspace_id;
+	record.rlocator = rlocator;
+	record.backend = backend;
+	XLogBeginInsert();
+	XLogRegisterData((char *) &record, sizeof(record));
+	if (BufferIsValid(buffer))
+	{
+		XLogRegisterBuffer(0, buffer, REGBUF_WILL_INIT | REGBUF_STANDARD);
+		XLogRegisterBufData(0, (char *) meta, sizeof(*meta));
+	}
+	lsn = XLogInsert(LSM_RMGR_ID, info);
+	if (BufferIsValid(buffer))
+		PageSetLSN(BufferGetPage(buffer), lsn);
+}
+
+/* See disk.h. */
+void
+lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator)
+{
+	START_CRIT_SECTION();
+	lsm_keyspace_log(XLOG_LSM_KEYSPACE_CREATE, keyspace_id, rlocator, INVALID_PROC_NUMBER,
+					 InvalidBuffer, NULL);
+	END_CRIT_SECTION();
+}
+
+/*
+ * See page.h.  An unlogged tree's goes to the file at once: checkpoints leave
+ * unlogged buffers alone, and the sweep reads block 0 from the file.
+ */
+void
+lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
+			   RelFileLocator rlocator, ProcNumber backend, char relpersistence)
+{
+	START_CRIT_SECTION();
+	lsm_meta_init(BufferGetPage(buffer), meta);
+	MarkBufferDirty(buffer);
+	if (relpersistence == RELPERSISTENCE_PERMANENT)
+		lsm_keyspace_log(info, meta->keyspace_id, rlocator, backend, buffer, meta);
+	END_CRIT_SECTION();
+	if (relpersistence == RELPERSISTENCE_UNLOGGED)
+		FlushOneBuffer(buffer);
+}

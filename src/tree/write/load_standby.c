@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * load_standby.c
+ *	  Loading a tree in recovery: the log pages that redo has written before it
+ *	  began to feed the tree.
+ *
+ * The memtables are in the control block from the start, and the startup
+ * process adds to them, seals and drops them meanwhile (disk/standby.c).  An
+ * entry that both know comes with the same sequence number and goes in once.
+ * Nothing is flushed: that is the primary's business.
+ *
+ * Locking: content locks one at a time, a page copied before its entries go to
+ * the memtables.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/smgr.h"
+
+#include "tree/control/control.h"
+#include "tree/disk/log_entry.h"
+#include "tree/disk/page.h"
+#include "tree/disk/standby.h"
+#include "tree/memtable/memtable.h"
+#include "tree/write/load.h"
+
+/* How often a loader in recovery asks for memory, milliseconds apart */
+#define LSM_LOAD_TRIES	5000
+
+/*
+ * One entry; redo may be adding others to the same memtable, or be dropping
+ * the memtable.
+ */
+static void
+lsm_load_feed(LsmTree *tree, uint64 generation, const LsmLogHeader *header, uint64 seq,
+			  const char *data)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	LsmSlice	key = lsm_slice(data + header->header_bytes, header->key_bytes);
+	LsmSlice	value = lsm_slice(key.data + key.len, header->value_bytes);
+
+	for (int tries = 0;; tries++)
+	{
+		LsmFed		fed;
+
+		lsm_epoch_enter();
+		fed = lsm_standby_feed(ctl, tree->keyspace_id, generation, seq, key, value);
+		lsm_epoch_exit();
+		if (fed != LSM_FED_FULL)
+			return;
+		if (tries > LSM_LOAD_TRIES)
+			ereport(ERROR,
+					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 errmsg("no memory for the entries of relation %s could be had",
+							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
+					 errhint("Increase lsm.memtable_memory on this server: it should be no less than the primary's.")));
+		CHECK_FOR_INTERRUPTS();
+		(void) lsm_control_evict(ctl, 16);
+		if (lsm_memtable_reclaim() == 0)
+			pg_usleep(1000L);
+	}
+}
+
+/*
+ * The rest of an entry that is longer than its first page.  False: the pages
+ * are used again, because the generation has been flushed meanwhile.
+ */
+static bool
+lsm_load_feed_spanning(LsmTree *tree, uint64 generation, BlockNumber block, BlockNumber next,
+					   uint32 total, BufferAccessStrategy strategy, StringInfo entry)
+{
+	while (entry->len < total)
+	{
+		Buffer		buffer;
+		Page		page;
+		bool		fits;
+
+		if (next == InvalidBlockNumber || next == block)
+			lsm_log_corrupt(tree, block, "an entry is cut off");
+		buffer = lsm_load_read_page(tree, next, strategy);
+		page = BufferGetPage(buffer);
+		fits = !PageIsNew(page) &&
+			PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
+			lsm_page_opaque(page)->type == LSM_PAGE_LOG &&
+			lsm_page_opaque(page)->owner == generation &&
+			(lsm_page_opaque(page)->flags & LSM_PAGE_CONTINUES) != 0 &&
+			((PageHeader) page)->pd_lower > LSM_PAGE_START;
+		block = next;
+		if (fits)
+		{
+			appendBinaryStringInfo(entry, (char *) page + LSM_PAGE_START,
+								   ((PageHeader) page)->pd_lower - LSM_PAGE_START);
+			next = lsm_page_opaque(page)->next;
+		}
+		UnlockReleaseBuffer(buffer);
+		if (!fits)
+		{
+			if (pg_atomic_read_u64(&tree->ctl->flushed_generation) < generation)
+				lsm_log_corrupt(tree, block, "not the continuation it should be");
+			return false;
+		}
+	}
+	return true;
+}
+
+/* REQUIRES: `page` is a copy. */
+static void
+lsm_load_feed_page(LsmTree *tree, BlockNumber block, Page page, BufferAccessStrategy strategy,
+				   StringInfo spanning)
+{
+	LsmPageOpaque *opaque = lsm_page_opaque(page);
+	const char *data = (char *) page + LSM_PAGE_START;
+	const char *end = (char *) page + ((PageHeader) page)->pd_lower;
+	uint64		seq = 0;
+
+	while (data < end)
+	{
+		LsmLogHeader header;
+
+		lsm_log_read_header(tree, block, data, end, &header);
+		if (lsm_log_header_total(&header) > end - data)
+		{
+			if (data != (char *) page + LSM_PAGE_START)
+				lsm_log_corrupt(tree, block, "an entry is cut off");
+			resetStringInfo(spanning);
+			appendBinaryStringInfo(spanning, data, end - data);
+			if (lsm_load_feed_spanning(tree, opaque->owner, block, opaque->next,
+									   lsm_log_header_total(&header), strategy, spanning))
+				lsm_load_feed(tree, opaque->owner, &header, header.seq_step, spanning->data);
+			return;
+		}
+		seq += header.seq_step;
+		lsm_load_feed(tree, opaque->owner, &header, seq, data);
+		data += lsm_log_header_total(&header);
+	}
+}
+
+void
+lsm_load_standby(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
+	PGAlignedBlock copy;
+	StringInfoData spanning;
+	BlockNumber nblocks;
+
+	initStringInfo(&spanning);
+	nblocks = smgrnblocks(smgropen(tree->rlocator, tree->backend), MAIN_FORKNUM);
+	for (BlockNumber block = 1; block < nblocks; block++)
+	{
+		Buffer		buffer = lsm_load_read_page(tree, block, strategy);
+		Page		page = BufferGetPage(buffer);
+		bool		wanted = false;
+
+		if (!PageIsNew(page) &&
+			(PageGetSpecialSize(page) != MAXALIGN(sizeof(LsmPageOpaque)) ||
+			 lsm_page_opaque(page)->type != LSM_PAGE_MANIFEST))
+		{
+			LsmPageOpaque *opaque = lsm_page_check(tree, page, block, LSM_PAGE_LOG);
+
+			wanted = opaque->owner > pg_atomic_read_u64(&ctl->flushed_generation) &&
+				(opaque->flags & LSM_PAGE_CONTINUES) == 0;
+		}
+		if (wanted)
+			memcpy(copy.data, page, BLCKSZ);
+		UnlockReleaseBuffer(buffer);
+		if (wanted)
+			lsm_load_feed_page(tree, block, copy.data, strategy, &spanning);
+	}
+}

@@ -466,12 +466,6 @@ extern bool lsm_quals_order_labels(LsmQuals *quals, const LsmKeySpec *spec);
 
 typedef struct LsmGroups LsmGroups;
 
-/*
- * Put the points of the prefix's columns, which are sorted by code, into the
- * order of values.  For scans that may be wanted in order.
- */
-extern void lsm_quals_order_points(LsmQuals *quals, const LsmKeySpec *spec);
-
 /* ---- order_check.c ---- */
 
 typedef struct LsmOrderCheck LsmOrderCheck;

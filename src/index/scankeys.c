@@ -442,6 +442,37 @@ finish_column(LsmColumnQuals *column)
 	return kept > 0;
 }
 
+static int
+compare_codes(const void *a, const void *b, void *spec)
+{
+	return lsm_code_compare(spec, *(const LsmSlice *) a, *(const LsmSlice *) b);
+}
+
+/*
+ * Put the points of the prefix's columns, which are sorted by code, into the
+ * order of values.
+ */
+static void
+order_points(LsmQuals *quals, const LsmKeySpec *spec)
+{
+	for (int i = 0; i < quals->nprefix; i++)
+	{
+		LsmColumnQuals *column = &quals->columns[i];
+		LsmColumnSpec *each = unconstify(LsmColumnSpec *, &spec->columns[i]);
+		bool		sorted = true;
+
+		if (each->order != LSM_ORDER_GROUPS || (i == 0 && quals->by_labels))
+			continue;
+		for (int k = 1; k < column->npoints && sorted; k++)
+			sorted = lsm_code_compare(each, column->points[k - 1], column->points[k]) < 0;
+		if (sorted)
+			continue;
+		qsort_arg(column->points, column->npoints, sizeof(LsmSlice), compare_codes, each);
+		if (i == quals->nprefix - 1)
+			quals->by_groups = true;
+	}
+}
+
 void
 lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nkeys)
 {
@@ -477,7 +508,7 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	while (quals->nprefix < spec->nkeys && quals->columns[quals->nprefix].has_points)
 		quals->nprefix++;
 	if (quals->labels != NULL)
-		lsm_quals_order_points(quals, spec);
+		order_points(quals, spec);
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		LsmColumnQuals *column = &quals->columns[i];

@@ -156,11 +156,27 @@ INSERT INTO un VALUES ('b'), ('A');
 INSERT INTO t SELECT chr(65 + g % 26) || chr(97 + g % 7) || g, g FROM generate_series(1, 2000) g;
 INSERT INTO t SELECT lower(k), -n FROM t;
 SELECT lsm_flush('t')});
+if ($made{en_US})
+{
+	$node->safe_psql($db, q{
+CREATE COLLATION libc_en (provider = libc, locale = 'en_US.UTF-8');
+CREATE TABLE lt (k text COLLATE libc_en, n int) USING lsm;
+CREATE INDEX lt_old ON lt USING lsm (k COLLATE "C");
+CREATE INDEX lt_new ON lt USING lsm (k, n);
+INSERT INTO lt SELECT CASE n % 3 WHEN 0 THEN upper(k) ELSE k END, n FROM t});
+}
 # what an older build has made: codes are bytes, whatever the collation
 my %fork = map { $_ => $node->data_dir . '/' . $node->safe_psql($db, "SELECT pg_relation_filepath('$_')") } qw(t_old t_new);
 $node->safe_psql($db, q{
 UPDATE pg_index SET indcollation = '100' WHERE indexrelid = 't_old'::regclass;
 UPDATE pg_attribute SET attcollation = 100 WHERE attrelid = 't_old'::regclass});
+if ($made{en_US})
+{
+	$fork{$_} = $node->data_dir . '/' . $node->safe_psql($db, "SELECT pg_relation_filepath('$_')") foreach qw(lt_old lt_new);
+	$node->safe_psql($db, q{
+UPDATE pg_index SET indcollation = c.oid::text::oidvector FROM pg_collation c WHERE collname = 'libc_en' AND indexrelid = 'lt_old'::regclass;
+UPDATE pg_attribute SET attcollation = c.oid FROM pg_collation c WHERE collname = 'libc_en' AND attrelid = 'lt_old'::regclass});
+}
 $node->stop;
 
 sub patch
@@ -182,6 +198,11 @@ is(patch($fork{t_old}, 24 + 96, 'V', 0), 2, 'rules of a new index');
 is(patch($fork{t_old}, 24 + 100, 'V', 0), 0, 'no sort keys, no version of them');
 my $version = patch($fork{t_new}, 24 + 100, 'V', 77);
 isnt($version, 0, 'version of sort keys');
+if ($made{en_US})
+{
+	is(patch($fork{lt_old}, 24 + 96, 'V', 1), 2, 'rules of an index under libc');
+	isnt(patch($fork{lt_new}, 24 + 100, 'V', 77), 0, 'version of weights');
+}
 $node->start;
 
 my $off = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
@@ -210,6 +231,29 @@ like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM t ORDER BY k"), qr/Sort/,
 $node->safe_psql($db, 'REINDEX INDEX t_old');
 like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM t ORDER BY k"), qr/^Index Only Scan using t_old/, 'REINDEX gives it order');
 is($node->safe_psql($db, q{SELECT * FROM lsm_verify('t')}), '', '... and it is sound');
+
+if ($made{en_US})
+{
+	my $no = 'SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;';
+	my $lt = 'SELECT count(*), md5(string_agg(k, chr(10))) FROM (SELECT k FROM lt ORDER BY k) q';
+	my $range = q{SELECT count(*) FROM lt WHERE k > 'b' AND k < 'C'};
+	my $sorted = $node->safe_psql($db, "$no $lt; $range");
+	($rc, $out, $err) = $node->psql($db, "$off SELECT n FROM lt WHERE k = 'Xf75' AND n > 0");
+	like($err, qr/index "lt_new" was built with another version of a collation/, 'libc: a warning') or diag($out);
+	like($node->safe_psql($db, q{SELECT * FROM lsm_verify('lt')}), qr/^lt_new\|the index was built with another version of a collation$/, 'libc: lsm_verify tells');
+	$node->safe_psql($db, 'REINDEX INDEX lt_new');
+	($rc, $out, $err) = $node->psql($db, "$off $lt; $range");
+	is($err, '', 'libc: no warning after REINDEX');
+	is($out, $sorted, '... and it is in order');
+	$node->safe_psql($db, 'DROP INDEX lt_new');
+	is($node->safe_psql($db, "$off SELECT n FROM lt WHERE k = 'Yg76'"), 76, 'libc: equality by an old index');
+	is($node->safe_psql($db, "$off $lt; $range"), $sorted, '... and order and ranges without');
+	like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM lt ORDER BY k"), qr/Sort/, '... by a sort');
+	is($node->safe_psql($db, q{SELECT * FROM lsm_verify('lt')}), '', '... and it is sound');
+	$node->safe_psql($db, 'REINDEX INDEX lt_old');
+	like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM lt ORDER BY k"), qr/^Index Only Scan using lt_old/, 'libc: REINDEX gives it order');
+	is($node->safe_psql($db, "$off $lt; $range"), $sorted, '... which is right');
+}
 
 # rules go with the index: copied, moved, reset, replayed
 $node->safe_psql($db, q{INSERT INTO e VALUES ('b'), ('A'), ('a'), ('B'), ('é')});

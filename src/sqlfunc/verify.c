@@ -9,6 +9,7 @@
  *	- each visible row is found by an index scan for its key (which is given up
  *	  after KEY_SCAN_ROWS rows of that key: many duplicates would make it
  *	  quadratic), and, in a unique index, no other row is;
+ *	- entries are in the order of a collation of libc, as far as the keys say it;
  *	- each entry of the index tree carries a row identifier that the table has
  *	  given out.  Entries of rows that are gone are fine: VACUUM removes them
  *	  in its time.
@@ -317,6 +318,8 @@ static void
 verify_entries(VerifyIndex *v)
 {
 	LsmCursor  *cursor = lsm_cursor_open(lsm_relation_tree(v->index));
+	LsmOrderCheck *order = lsm_order_check_begin(lsm_key_spec(v->index));
+	bool		in_order = true;
 	LsmSlice	key;
 	LsmSlice	value;
 	uint64		highest = 0;
@@ -339,8 +342,12 @@ verify_entries(VerifyIndex *v)
 										  block, offset));
 		else
 			highest = Max(highest, (uint64) block * LSM_TID_OFFSETS + offset);
+		if (order != NULL && in_order)
+			in_order = lsm_order_check_next(order, lsm_key_columns(key));
 	}
 	lsm_cursor_close(cursor);
+	if (!in_order)
+		put_index_problem(v, "the order of entries is not that of the collation");
 
 	if (highest > table_row_limit(v->table))
 		put_index_problem(v, psprintf("entry points to row (%u,%u), which was never given out",

@@ -363,7 +363,7 @@ SELECT * FROM check_many(ARRAY[
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT a, b, d, id FROM many WHERE a = 3 AND b >= 'b2';
--- one unordered column (an enum) makes the whole index unordered
+-- an enum behind the first column
 EXPLAIN (COSTS OFF) SELECT a FROM many WHERE a < 3 ORDER BY a;
 SELECT a, b, d, id FROM many WHERE a = 3 AND b >= 'b2' EXCEPT SELECT a, b, d, id FROM many_copy WHERE a = 3 AND b >= 'b2';
 SELECT count(*) FROM (SELECT a, b, d, id FROM many WHERE a = 3 AND b >= 'b2') s;

@@ -86,6 +86,10 @@ RESET enable_indexscan;
 RESET enable_indexonlyscan;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) DELETE FROM rl WHERE (a, id) > (998, 7);
+-- behind a security barrier it bounds no scan, and nothing is left over
+CREATE VIEW rsb WITH (security_barrier) AS SELECT * FROM rl WHERE t = 1;
+EXPLAIN (COSTS OFF) SELECT * FROM rsb WHERE (a, id) > (990, 7) ORDER BY a, id LIMIT 3;
+DROP VIEW rsb;
 CREATE TABLE rp (a int, id int) PARTITION BY RANGE (a);
 CREATE TABLE rp1 PARTITION OF rp FOR VALUES FROM (0) TO (500) USING lsm;
 CREATE TABLE rp2 PARTITION OF rp FOR VALUES FROM (500) TO (1000) USING lsm;

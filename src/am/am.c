@@ -2,7 +2,7 @@
  *
  * am.c
  *	  Which relations are ours; what this room keeps in shared memory; what
- *	  indexes ask of tables.
+ *	  indexes ask of tables, and tables of indexes.
  *
  *-------------------------------------------------------------------------
  */
@@ -91,6 +91,21 @@ void
 lsm_table_prune(Relation table, const LsmDeadRow *dead, int n)
 {
 	table_ops->prune(table, dead, n);
+}
+
+/* The index's, likewise */
+static const LsmIndexOps *index_ops = NULL;
+
+void
+lsm_index_register(const LsmIndexOps *ops)
+{
+	index_ops = ops;
+}
+
+void
+lsm_index_flush(Relation index)
+{
+	index_ops->flush(index);
 }
 
 void

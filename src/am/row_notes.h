@@ -97,12 +97,15 @@ extern const LsmRowGroup *lsm_row_group_get(Relation table, const ItemPointerDat
 /*
  * What an lsm table's IndexFetchTableData begins with.  `seen`: the scan that
  * owns it has fetched the row of seen_tid last, and has found it visible.
+ * `looking`: the scan asks for itself whether the row is visible, and wants
+ * nothing in the slot; the executor may ask for the same row next.
  */
 typedef struct LsmRowFetch
 {
 	IndexFetchTableData base;
 	ItemPointerData seen_tid;
 	bool		seen;
+	bool		looking;
 } LsmRowFetch;
 
 /*
@@ -143,6 +146,19 @@ typedef struct LsmTableOps
 } LsmTableOps;
 
 extern void lsm_table_register(const LsmTableOps *ops);
+
+/* ---- indexes of a table that is vacuumed (am.c) ---- */
+
+/* Flush the index's tree.  REQUIRES: lsm_relation_is_index(). */
+extern void lsm_index_flush(Relation index);
+
+/* What tables ask of src/index; once, when loaded. */
+typedef struct LsmIndexOps
+{
+	void		(*flush) (Relation index);
+} LsmIndexOps;
+
+extern void lsm_index_register(const LsmIndexOps *ops);
 
 /* ---- newest rows of keys that are updated often (row_hint_cache.c) ---- */
 

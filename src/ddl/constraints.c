@@ -64,7 +64,7 @@ keys_may_be_lsm(Oid relid)
 }
 
 bool
-lsm_type_fits(Oid type, Oid collation, bool in_order, bool first)
+lsm_type_fits(Oid type, Oid collation, bool in_order)
 {
 	Oid			opclass;
 
@@ -75,7 +75,7 @@ lsm_type_fits(Oid type, Oid collation, bool in_order, bool first)
 		!lsm_opclass_is_for_type(get_opclass_input_type(opclass), type) ||
 		!lsm_opclass_takes_collation(opclass, collation))
 		return false;
-	return !in_order || lsm_opclass_is_ordered(opclass, collation, first);
+	return !in_order || lsm_opclass_is_ordered(opclass, collation);
 }
 
 static inline bool
@@ -85,7 +85,7 @@ new_keys_in_order(void)
 }
 
 static bool
-column_def_fits(ColumnDef *def, bool first)
+column_def_fits(ColumnDef *def)
 {
 	static const char *const serials[] = {
 		"smallserial", "serial2", "serial", "serial4", "bigserial", "serial8"
@@ -113,7 +113,7 @@ column_def_fits(ColumnDef *def, bool first)
 	ReleaseSysCache(typtup);
 	if (def->collClause != NULL)
 		collation = get_collation_oid(def->collClause->collname, true);
-	return lsm_type_fits(type, collation, new_keys_in_order(), first);
+	return lsm_type_fits(type, collation, new_keys_in_order());
 }
 
 /*
@@ -121,8 +121,7 @@ column_def_fits(ColumnDef *def, bool first)
  * same statement may add the column or change its type.
  */
 static bool
-column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order,
-			bool first)
+column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 {
 	AttrNumber	attnum;
 	Oid			type;
@@ -138,10 +137,10 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order,
 
 			if (cmd->subtype == AT_AddColumn &&
 				strcmp(castNode(ColumnDef, cmd->def)->colname, name) == 0)
-				return column_def_fits(castNode(ColumnDef, cmd->def), first);
+				return column_def_fits(castNode(ColumnDef, cmd->def));
 			if (cmd->subtype == AT_AlterColumnType &&
 				strcmp(cmd->name, name) == 0)
-				return column_def_fits(castNode(ColumnDef, cmd->def), first);
+				return column_def_fits(castNode(ColumnDef, cmd->def));
 		}
 	}
 
@@ -149,7 +148,7 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order,
 	if (attnum <= 0)
 		return false;
 	get_atttypetypmodcoll(relid, attnum, &type, &typmod, &collation);
-	return lsm_type_fits(type, collation, in_order, first);
+	return lsm_type_fits(type, collation, in_order);
 }
 
 /* A constraint that names another AM's storage parameters keeps btree. */
@@ -175,15 +174,14 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 
 	if (column != NULL)
 	{
-		if (!column_def_fits(column, true))
+		if (!column_def_fits(column))
 			return;
 	}
 	else
 	{
 		foreach(lc, constraint->keys)
 		{
-			if (!column_fits(relid, strVal(lfirst(lc)), alter, new_keys_in_order(),
-							 foreach_current_index(lc) == 0))
+			if (!column_fits(relid, strVal(lfirst(lc)), alter, new_keys_in_order()))
 				return;
 		}
 	}
@@ -406,7 +404,7 @@ restore_key(const FormerKey *key)
 			continue;
 		for (int i = 0; i < u->nkeys; i++)
 			if (!column_fits(key->relid, get_attname(key->relid, u->keys[i], false), NULL,
-							 in_order, i == 0))
+							 in_order))
 				return;
 		(void) lsm_swap_index(index, LSM_INDEX_AM_NAME, key->options);
 	}
@@ -546,8 +544,7 @@ adjust_index_stmt(IndexStmt *stmt)
 		IndexElem  *elem = lfirst_node(IndexElem, lc);
 
 		if (elem->name == NULL || elem->opclass != NIL ||
-			!column_fits(relid, elem->name, NULL, new_keys_in_order(),
-						 foreach_current_index(lc) == 0))
+			!column_fits(relid, elem->name, NULL, new_keys_in_order()))
 			return;
 	}
 	stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);

@@ -47,9 +47,9 @@ extern void lsm_constraints_after(List *former_keys);
 
 /*
  * Does lsm_index have a default operator class for keys of this type, and, if
- * `in_order`, keep their order?  `first`: as its first column.
+ * `in_order`, keep their order?
  */
-extern bool lsm_type_fits(Oid type, Oid collation, bool in_order, bool first);
+extern bool lsm_type_fits(Oid type, Oid collation, bool in_order);
 
 /* ---- default_index.c ---- */
 

@@ -121,7 +121,6 @@ columns_fit(Relation table, const IndexStmt *stmt)
 	foreach(lc, stmt->indexParams)
 	{
 		IndexElem  *element = lfirst_node(IndexElem, lc);
-		bool		first = foreach_current_index(lc) == 0;
 		Oid			type;
 		Oid			collation;
 
@@ -131,10 +130,10 @@ columns_fit(Relation table, const IndexStmt *stmt)
 		{
 			Oid			opclass = get_opclass_oid(lsm_index_am_oid(), element->opclass, true);
 
-			if (!OidIsValid(opclass) || !lsm_opclass_is_ordered(opclass, collation, first))
+			if (!OidIsValid(opclass) || !lsm_opclass_is_ordered(opclass, collation))
 				return false;
 		}
-		else if (!lsm_type_fits(type, collation, true, first))
+		else if (!lsm_type_fits(type, collation, true))
 			return false;
 	}
 	return true;

@@ -3,10 +3,9 @@
  * index_order.c
  *	  Which columns of an index have no order, and the NOTICE about it.
  *
- * The codes of text under collations of libc that do not compare bytes, and of
- * enums behind the first column, are canonical but not in the order of the
- * values: such a column of an lsm_index serves equality only.  Who asks for one
- * with CREATE INDEX ... USING lsm is told so; it is the one statement in which
+ * Text under a collation of a library whose order is not known (collation.c) has
+ * codes that are canonical but not in the order of the values: such a column of
+ * an lsm_index serves equality only.  Who asks for one with CREATE INDEX ... USING lsm is told so; it is the one statement in which
  * an access method is chosen by name.  Constraints are chosen by
  * lsm.constraint_index, REINDEX, ALTER TABLE and LIKE copy what was there.
  *
@@ -84,7 +83,7 @@ unordered_columns(Oid index)
 	collations = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
 															   Anum_pg_index_indcollation, &isnull));
 	for (int i = 0; i < ((Form_pg_index) GETSTRUCT(tuple))->indnkeyatts; i++)
-		if (!lsm_opclass_is_ordered(opclasses->values[i], collations->values[i], i == 0))
+		if (!lsm_opclass_is_ordered(opclasses->values[i], collations->values[i]))
 			result = lappend_int(result, i + 1);
 	ReleaseSysCache(tuple);
 	return result;
@@ -129,7 +128,6 @@ static void
 notice(Relation index, List *columns)
 {
 	StringInfoData names;
-	bool		collatable = true;
 	ListCell   *lc;
 
 	initStringInfo(&names);
@@ -139,24 +137,17 @@ notice(Relation index, List *columns)
 
 		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
 						 column_title(index, column));
-		collatable &= OidIsValid(index->rd_indcollation[column - 1]);
 	}
 	ereport(NOTICE,
 			(errmsg_plural("column %s of index \"%s\" supports equality only",
 						   "columns %s of index \"%s\" support equality only",
 						   list_length(columns),
 						   names.data, RelationGetRelationName(index)),
-			 collatable ?
-			 errdetail("lsm_index keeps the order of strings under collations of ICU and those that compare "
-					   "bytes, like \"C\".  A scan of this index returns nothing in order, and is not "
-					   "limited by a range of such a column.") :
-			 errdetail("lsm_index keeps the order of enums in the first column of an index only, and not that "
-					   "of strings under collations of libc that do not compare bytes.  A scan of this index "
-					   "returns nothing in order, and is not limited by a range of such a column."),
-			 collatable ?
+			 errdetail("lsm_index keeps the order of strings under collations of ICU, of glibc 2.28 or later, "
+					   "and those that compare bytes, like \"C\".  A scan of this index returns nothing "
+					   "in order, and is not limited by a range of such a column."),
 			 errhint("Use a btree index for order or ranges, or a collation of ICU or COLLATE \"C\" here "
-					 "and in the queries.  For equality and LIKE, text_pattern_ops will do.") :
-			 errhint("Use a btree index if order or ranges are needed.")));
+					 "and in the queries.  For equality and LIKE, text_pattern_ops will do.")));
 }
 
 /* After the statement, which has made the relations `created`. */

@@ -143,6 +143,17 @@ report_duplicate(BuildState *state, LsmSlice columns, LsmSlice value)
 								RelationGetRelationName(state->index))));
 }
 
+static void
+report_order(BuildState *state)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("could not create index \"%s\" in the order of its collations",
+					RelationGetRelationName(state->index)),
+			 errdetail("The library's strxfrm() contradicts its strcoll()."),
+			 errhint("Use a btree index, or a collation of ICU or COLLATE \"C\" here and in the queries.")));
+}
+
 /*
  * Write the sorted entries.  For uniqueness the columns of the last live entry
  * are compared: dead ones with the same columns may lie between two live ones,
@@ -152,6 +163,7 @@ static void
 write_entries(BuildState *state, LsmTree *tree)
 {
 	LsmBuild   *build = lsm_build_begin(tree);
+	LsmOrderCheck *order;
 	StringInfoData last_key;
 	StringInfoData last_alive;
 	Datum		datum;
@@ -160,6 +172,7 @@ write_entries(BuildState *state, LsmTree *tree)
 
 	initStringInfo(&last_key);
 	initStringInfo(&last_alive);
+	order = lsm_order_check_begin(state->spec);
 	while (tuplesort_getdatum(state->sort, true, true, &datum, &isnull, NULL))
 	{
 		bytea	   *item = DatumGetByteaPP(datum);
@@ -182,7 +195,11 @@ write_entries(BuildState *state, LsmTree *tree)
 
 		/* a row that was handed to us twice needs one entry */
 		if (lsm_slice_compare(key, lsm_slice(last_key.data, last_key.len)) != 0)
+		{
 			lsm_build_add(build, key, lsm_slice(data + key_bytes, len - key_bytes));
+			if (order != NULL && !lsm_order_check_next(order, columns))
+				report_order(state);
+		}
 		resetStringInfo(&last_key);
 		appendBinaryStringInfo(&last_key, key.data, key.len);
 

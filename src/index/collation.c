@@ -11,6 +11,12 @@
  * ICU's sort keys are trusted to order as ICU's comparison does; PostgreSQL
  * relies on that for abbreviated keys and for hashes of strings.  libc's are
  * not: glibc's strxfrm() and strcoll() disagree on few strings in thousands.
+ * But they agree on the first level.  strcoll() compares the primary weights of
+ * two strings as sequences of bytes, and goes on to the next level only if they
+ * are the same; strxfrm() writes the very sequence, up to the first byte 1,
+ * which is in no weight.  Where they differ is in levels with backward weights
+ * and in that which compares positions, of which localedef allows none in the
+ * first.  Builds and lsm_verify() look whether that is true.
  *
  * No locks.
  *
@@ -19,6 +25,10 @@
 #include "postgres.h"
 
 #include <langinfo.h>
+#include <string.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include "catalog/pg_collation.h"
 #include "common/hashfn.h"
@@ -26,6 +36,13 @@
 #include "utils/pg_locale.h"
 
 #include "index/index.h"
+
+/* Is it a library whose strcoll() and strxfrm() are known? */
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 28)
+#define LIBC_IS_KNOWN	true
+#else
+#define LIBC_IS_KNOWN	false
+#endif
 
 /*
  * strcoll() of glibc compares bytes in a locale without collation rules.  The
@@ -57,7 +74,12 @@ lsm_collation_kind(Oid collation)
 
 	/* NULL: the process's own locale, before PostgreSQL 18 */
 	if (locale == NULL || locale->provider == COLLPROVIDER_LIBC)
-		return libc_compares_bytes(locale) ? LSM_COLLATION_BYTES : LSM_COLLATION_OTHER;
+	{
+		if (libc_compares_bytes(locale))
+			return LSM_COLLATION_BYTES;
+		return LIBC_IS_KNOWN && get_collation_isdeterministic(collation) ?
+			LSM_COLLATION_LIBC : LSM_COLLATION_OTHER;
+	}
 #ifdef USE_ICU
 	if (locale->provider == COLLPROVIDER_ICU)
 		return get_collation_isdeterministic(collation) ?
@@ -75,10 +97,54 @@ lsm_collation_locale(Oid collation)
 	return pg_newlocale_from_collation(collation);
 }
 
-#ifdef USE_ICU
-
 /* Sort keys of most strings fit into this. */
 #define SHORT_KEY_BYTES	512
+
+/* ---- libc ---- */
+
+static size_t
+transform(pg_locale_t locale, const char *data, char *key, size_t room)
+{
+	return locale == NULL ? strxfrm(key, data, room) :
+		strxfrm_l(key, data, room, locale->info.lt);
+}
+
+/*
+ * Call `put` with the string's primary weights.
+ */
+void
+lsm_collation_put_primary(struct pg_locale_struct *locale, const char *data, int len,
+						  StringInfo out,
+						  void (*put) (StringInfo out, const char *data, int len))
+{
+	char		space[SHORT_KEY_BYTES];
+	char		short_string[SHORT_KEY_BYTES / 4];
+	char	   *string = len < sizeof(short_string) ? short_string : palloc(len + 1);
+	char	   *key = space;
+	size_t		bytes;
+
+	memcpy(string, data, len);
+	string[len] = '\0';
+	bytes = transform(locale, string, space, sizeof(space));
+	if (bytes >= sizeof(space))
+	{
+		size_t		room = bytes + 1;
+
+		key = MemoryContextAllocHuge(CurrentMemoryContext, room);
+		bytes = transform(locale, string, key, room);
+		if (bytes >= room)
+			elog(ERROR, "strxfrm() returned %zu and %zu for one string", room - 1, bytes);
+	}
+	put(out, key, (int) strcspn(key, "\1"));
+	if (key != space)
+		pfree(key);
+	if (string != short_string)
+		pfree(string);
+}
+
+/* ---- ICU ---- */
+
+#ifdef USE_ICU
 
 #ifdef LSM_HAVE_STRNXFRM
 
@@ -132,9 +198,8 @@ lsm_collation_put_sort_key(struct pg_locale_struct *locale, const char *data, in
 	}
 }
 
-/* What sort keys of the collation are made by now. */
-uint32
-lsm_collation_version(Oid collation)
+static uint32
+icu_version(Oid collation)
 {
 	UVersionInfo version;
 
@@ -152,10 +217,27 @@ lsm_collation_put_sort_key(struct pg_locale_struct *locale, const char *data, in
 	elog(ERROR, "ICU is not supported in this build");
 }
 
-uint32
-lsm_collation_version(Oid collation)
+static uint32
+icu_version(Oid collation)
 {
 	return 0;
 }
 
 #endif
+
+/* ---- both ---- */
+
+/* PostgreSQL, too, has no other version of a collation of libc than the library's. */
+uint32
+lsm_collation_version(Oid collation, LsmStrings strings)
+{
+#ifdef __GLIBC__
+	if (strings == LSM_STRINGS_PRIMARY_AND_BYTES)
+	{
+		const char *version = gnu_get_libc_version();
+
+		return DatumGetUInt32(hash_any((const unsigned char *) version, strlen(version)));
+	}
+#endif
+	return icu_version(collation);
+}

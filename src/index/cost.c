@@ -6,8 +6,8 @@
  * The main fork of an index holds the log and the list of files, not the
  * entries, so the planner's idea of its size is replaced
  * (lsm_index_adjust_info). PostgreSQL knows "ordered" as a property of the
- * access method; indexes with a key column whose codes are not in the
- * operator's order are made unordered there as well.
+ * access method; indexes with a key column whose order scans cannot make are
+ * made unordered there as well.
  *
  * IndexOptInfo.tree_height, which core uses for btree alone, carries the
  * number of levels: places in which a range scan has to look.
@@ -73,26 +73,35 @@
  * Which rules the keys of the index were made by makes a difference for columns
  * that current ones order otherwise than the oldest.
  */
-static bool
-info_column_ordered(const IndexOptInfo *info, int column)
+static LsmOrder
+info_column_order(const IndexOptInfo *info, int column)
 {
 	Oid			type = info->opcintype[column];
 	Oid			collation = info->indexcollations[column];
 	Oid			order_proc = get_opfamily_proc(info->opfamily[column], type, type, 1);
-	bool		ordered = lsm_column_is_ordered(type, collation, order_proc,
-												LSM_KEY_RULES_CURRENT);
+	LsmOrder	order = lsm_column_order(type, collation, order_proc,
+										 LSM_KEY_RULES_CURRENT);
 	Relation	index;
 
-	/* scans see to it (labels.c) */
-	if (column == 0 && lsm_column_type(type) == LSM_COLUMN_ENUM)
-		return true;
-	if (!ordered || info->hypothetical ||
-		lsm_column_is_ordered(type, collation, order_proc, LSM_KEY_RULES_BYTES))
-		return ordered;
+	if (info->hypothetical ||
+		lsm_column_order(type, collation, order_proc, LSM_KEY_RULES_BYTES) == order)
+		return order;
 	index = index_open(info->indexoid, NoLock);
-	ordered = lsm_column_is_ordered(type, collation, order_proc, lsm_index_rules(index));
+	order = lsm_column_order(type, collation, order_proc, lsm_index_rules(index));
 	index_close(index, NoLock);
-	return ordered;
+	return order;
+}
+
+/*
+ * Does a range of the column limit the walk?  Labels of an enum in the first
+ * column are walked one by one (labels.c); behind it all are one group.
+ */
+static bool
+range_limits_walk(const IndexOptInfo *info, int column)
+{
+	if (lsm_column_type(info->opcintype[column]) == LSM_COLUMN_ENUM)
+		return column == 0;
+	return info_column_order(info, column) != LSM_ORDER_NONE;
 }
 
 typedef struct FamilyMirror
@@ -225,7 +234,7 @@ lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 		if (info->amcostestimate != lsm_index_cost_estimate || info->hypothetical)
 			continue;
 		for (int i = 0; i < info->nkeycolumns; i++)
-			if (!info_column_ordered(info, i))
+			if (info_column_order(info, i) == LSM_ORDER_NONE)
 			{
 				info->sortopfamily = NULL;
 				info->reverse_sort = NULL;
@@ -324,7 +333,7 @@ find_bound_quals(PlannerInfo *root, IndexPath *path, BoundQuals *bound)
 				equal = true;
 				bound->scans *= elements;
 			}
-			else if (strategy != 0 && !info_column_ordered(info, column))
+			else if (strategy != 0 && !range_limits_walk(info, column))
 				continue;
 			bound->quals = lappend(bound->quals, rinfo);
 		}
@@ -374,11 +383,17 @@ index_correlation(PlannerInfo *root, const IndexOptInfo *info)
 	return correlation;
 }
 
-/* What core does not know about fetching the rows that the index scan finds */
+/*
+ * What core does not know about fetching the rows that the index scan finds;
+ * an index-only scan does not fetch those of all-visible blocks
+ */
 static Cost
-fetch_cost(PlannerInfo *root, const IndexOptInfo *info, Selectivity selectivity,
+fetch_cost(PlannerInfo *root, const IndexPath *path, Selectivity selectivity,
 		   double correlation)
 {
+	const IndexOptInfo *info = path->indexinfo;
+	double		fetched = path->path.pathtype == T_IndexOnlyScan ?
+		1 - info->rel->allvisfrac : 1;
 	RangeTblEntry *rte = planner_rt_fetch(info->rel->relid, root);
 	Relation	table = table_open(rte->relid, NoLock);
 	bool		ours = lsm_tids_are_stable(table);
@@ -389,7 +404,7 @@ fetch_cost(PlannerInfo *root, const IndexOptInfo *info, Selectivity selectivity,
 	if (!ours || pages <= SMALL_TABLE_PAGES)
 		return 0;
 	return (1 - SMALL_TABLE_PAGES / pages) *
-		selectivity * info->rel->tuples * cpu_operator_cost *
+		fetched * selectivity * info->rel->tuples * cpu_operator_cost *
 		(FETCH_OPERATORS + scattered * (SCATTERED_FETCH_OPERATORS - FETCH_OPERATORS));
 }
 
@@ -444,7 +459,7 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 
 	*correlation = index_correlation(root, info);
 	*total_cost = costs.indexTotalCost +
-		fetch_cost(root, info, *selectivity, *correlation);
+		fetch_cost(root, path, *selectivity, *correlation);
 	/*
 	 * one row is on one page, though it be a large part of a table with more
 	 * pages than rows

@@ -14,7 +14,8 @@
  *	strings, bytea			bytes with 00 escaped as 00 FF, then 00 01; bpchar
  *							without trailing blanks, name up to its end;
  *							under ICU's collations the sort key in the same
- *							manner, before them or instead (LsmStrings)
+ *							manner, before them or instead, under libc's the
+ *							primary weights before them (LsmStrings)
  *	timetz					UTC time, then zone
  *	interval				the 128-bit number of microseconds it is compared by
  *	enum					OID
@@ -248,7 +249,9 @@ put_string(StringInfo out, const char *data, int len)
 static void
 put_text(StringInfo out, const LsmColumnSpec *spec, const char *data, int len)
 {
-	if (spec->strings != LSM_STRINGS_BYTES)
+	if (spec->strings == LSM_STRINGS_PRIMARY_AND_BYTES)
+		lsm_collation_put_primary(spec->locale, data, len, out, put_string);
+	else if (spec->strings != LSM_STRINGS_BYTES)
 		lsm_collation_put_sort_key(spec->locale, data, len, out, put_string);
 	if (spec->strings != LSM_STRINGS_KEY)
 		put_string(out, data, len);
@@ -274,7 +277,8 @@ code_strings(const LsmColumnSpec *spec)
 {
 	if (spec->type == LSM_COLUMN_NUMERIC)
 		return 0;
-	return spec->strings == LSM_STRINGS_KEY_AND_BYTES ? 2 : 1;
+	return spec->strings == LSM_STRINGS_KEY_AND_BYTES ||
+		spec->strings == LSM_STRINGS_PRIMARY_AND_BYTES ? 2 : 1;
 }
 
 /*
@@ -573,6 +577,41 @@ lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 	if (1 + len > rest.len)
 		lsm_code_corrupt();
 	return 1 + len;
+}
+
+/*
+ * Enums: NULL or not.  Strings: the primary weights, which are not packed as
+ * far as that.
+ */
+uint32
+lsm_code_group(const LsmColumnSpec *spec, LsmSlice code)
+{
+	uint32		plain = Min(code.len - 1, LSM_CODE_PLAIN_BYTES);
+	uint32		bytes;
+
+	Assert(spec->order == LSM_ORDER_GROUPS && code.len >= 1);
+	if (code.data[0] != LSM_CODE_NOT_NULL || spec->strings != LSM_STRINGS_PRIMARY_AND_BYTES)
+		return 1;
+	bytes = string_code_length((const uint8 *) code.data + 1, plain,
+							   spec->descending ? 0xFF : 0, 1);
+	return 1 + (bytes > 0 ? bytes : plain);
+}
+
+int
+lsm_code_compare(const LsmColumnSpec *spec, LsmSlice a, LsmSlice b)
+{
+	int			c = lsm_slice_compare(a, b);
+	bool		isnull;
+	Datum		x;
+	Datum		y;
+
+	if (c == 0 || spec->order == LSM_ORDER_CODES ||
+		a.data[0] != LSM_CODE_NOT_NULL || b.data[0] != LSM_CODE_NOT_NULL)
+		return c;
+	x = lsm_decode_column(spec, a, &isnull);
+	y = lsm_decode_column(spec, b, &isnull);
+	c = DatumGetInt32(FunctionCall2Coll(spec->compare, spec->collation, x, y));
+	return spec->descending ? -c : c;
 }
 
 /*

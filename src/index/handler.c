@@ -15,11 +15,22 @@
 
 PG_FUNCTION_INFO_V1(lsm_index_handler);
 
+static void
+flush_index(Relation index)
+{
+	lsm_tree_flush(lsm_index_open_tree(index));
+}
+
+static const LsmIndexOps index_ops = {
+	.flush = flush_index
+};
+
 /* From _PG_init, once */
 void
 lsm_index_init(void)
 {
 	lsm_kind_register(LSM_KIND_INDEX, &lsm_index_kind_ops);
+	lsm_index_register(&index_ops);
 	lsm_index_define_options();
 }
 

@@ -19,14 +19,15 @@
  * a nondeterministic one has one sort key; there the entry's value keeps the
  * string itself.
  *
- * Two kinds of columns are canonical but not ordered by their codes: text
- * under a collation of libc that does not compare bytes (code = the bytes) and
- * enums (code = the OID, for the sort order may be rewritten by ALTER TYPE).
- * They serve equality; ranges over them are evaluated entry by entry with the
- * operator.  But an index whose first column is an enum is walked label by
- * label, in the order that they have when a scan begins (labels.c).
- * Text under ICU's collations in an index that was built before sort keys were
- * used serves equality, too: the metapage says so (LsmKeyRules).
+ * Two kinds of columns are ordered by their codes as far as groups of values
+ * (LSM_ORDER_GROUPS): text under a collation of libc that does not compare
+ * bytes (a group has the same primary weights) and enums (code = the OID, for
+ * the sort order may be rewritten by ALTER TYPE; all are one group).  Scans
+ * sort within groups (groups.c), and ask the operator about values in the group
+ * of a bound.  An index whose first column is an enum is walked label by label,
+ * in the order that they have when a scan begins (labels.c).
+ * Text in an index that was built before such codes were made serves equality
+ * only: the metapage says so (LsmKeyRules).
  *
  * Locking: nothing in this room keeps a lock or pin between calls of the
  * access method; the tree's rules (tree.h) are obeyed within each call.
@@ -106,29 +107,42 @@ typedef enum LsmColumnType
 typedef enum LsmStrings
 {
 	LSM_STRINGS_BYTES,			/* the bytes */
+	LSM_STRINGS_PRIMARY_AND_BYTES,	/* libc's primary weights, and the bytes */
 	LSM_STRINGS_KEY_AND_BYTES,	/* ICU's sort key, and the bytes for ties */
 	LSM_STRINGS_KEY				/* ICU's sort key alone: the collation is
 								 * nondeterministic; the entry's value keeps
 								 * the string */
 } LsmStrings;
 
+/* What the order of codes, by memcmp(), says about that of values */
+typedef enum LsmOrder
+{
+	LSM_ORDER_NONE,				/* nothing */
+	LSM_ORDER_GROUPS,			/* that of groups of values: codes that begin
+								 * alike (lsm_code_group) */
+	LSM_ORDER_CODES				/* it is the operator class's order */
+} LsmOrder;
+
 /*
  * Rules by which keys are made, LsmKeyRules.version.  On disk.  0: codes of
- * strings are their bytes under all collations.
+ * strings are their bytes under all collations; 1: under those of libc.
  */
 #define LSM_KEY_RULES_BYTES		0
-#define LSM_KEY_RULES_COLLATED	1
-#define LSM_KEY_RULES_CURRENT	LSM_KEY_RULES_COLLATED
+#define LSM_KEY_RULES_ICU		1
+#define LSM_KEY_RULES_LIBC		2
+#define LSM_KEY_RULES_CURRENT	LSM_KEY_RULES_LIBC
 
 typedef struct LsmColumnSpec
 {
 	LsmColumnType type;
 	LsmStrings	strings;
-	struct pg_locale_struct *locale;	/* of sort keys */
+	struct pg_locale_struct *locale;	/* of sort keys and weights */
 	bool		descending;
 	bool		nulls_first;
 	Oid			enum_type;		/* of an enum's column */
-	bool		ordered;		/* codes are in the operator class's order */
+	LsmOrder	order;
+	Oid			collation;
+	struct FmgrInfo *compare;	/* support function 1, the index's */
 	bool		returnable;		/* the code, or what the entry's value keeps,
 								 * gives back the very value */
 } LsmColumnSpec;
@@ -155,13 +169,13 @@ extern LsmColumnType lsm_column_type(Oid opcintype);
 /* `order_proc`: support function 1 of the operator class */
 extern LsmStrings lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc,
 								 uint32 rules);
-extern bool lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc,
-								  uint32 rules);
+extern LsmOrder lsm_column_order(Oid opcintype, Oid collation, Oid order_proc,
+								 uint32 rules);
 /*
- * Do scans return an index in the order of this column, which is the first one
- * or not, by an operator class of ours, if the index is built now?
+ * Do scans return an index in the order of such a column, by an operator class
+ * of ours, if the index is built now?
  */
-extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation, bool first);
+extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation);
 
 /* Can columns of this operator class have the collation? */
 extern bool lsm_opclass_takes_collation(Oid opclass, Oid collation);
@@ -211,6 +225,7 @@ typedef enum LsmCollationKind
 	LSM_COLLATION_BYTES,		/* compares bytes, like "C" */
 	LSM_COLLATION_ICU,			/* deterministic */
 	LSM_COLLATION_ICU_NONDETERMINISTIC,
+	LSM_COLLATION_LIBC,			/* of glibc, with rules */
 	LSM_COLLATION_OTHER			/* we have no order for it */
 } LsmCollationKind;
 
@@ -219,9 +234,12 @@ extern struct pg_locale_struct *lsm_collation_locale(Oid collation);
 extern void lsm_collation_put_sort_key(struct pg_locale_struct *locale,
 									   const char *data, int len, StringInfo out,
 									   void (*put) (StringInfo out, const char *data, int len));
+extern void lsm_collation_put_primary(struct pg_locale_struct *locale,
+									  const char *data, int len, StringInfo out,
+									  void (*put) (StringInfo out, const char *data, int len));
 
-/* What sort keys of the collation, one of ICU's, are made by now. */
-extern uint32 lsm_collation_version(Oid collation);
+/* What sort keys or weights of the collation are made by now. */
+extern uint32 lsm_collation_version(Oid collation, LsmStrings strings);
 
 /* ---- encode.c, encode_numeric.c ---- */
 
@@ -233,6 +251,18 @@ extern void lsm_encode_numeric(Datum value, StringInfo out);
 
 /* Bytes of the code at the start of `rest`; ERROR (data corrupted) if none. */
 extern uint32 lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest);
+
+/*
+ * Codes of a column whose order is that of groups: those of one group begin
+ * with so many bytes of `code`, and no others do.
+ */
+extern uint32 lsm_code_group(const LsmColumnSpec *spec, LsmSlice code);
+
+/*
+ * Compare two codes of the column as the operator class, DESC and NULLS FIRST
+ * do.  Leaks into the current memory context.
+ */
+extern int	lsm_code_compare(const LsmColumnSpec *spec, LsmSlice a, LsmSlice b);
 
 /* The value (palloc'd if by reference); canonical: 1.0 for 1.00. */
 extern Datum lsm_decode_column(const LsmColumnSpec *spec, LsmSlice code, bool *isnull);
@@ -295,7 +325,7 @@ lsm_key_columns(LsmSlice key)
 
 /*
  * How `key` lies to a bound made of codes of leading columns: 0 if it begins
- * with them.
+ * with them.  So for a code and the group that a bound stands for.
  */
 static inline int
 lsm_bound_compare(LsmSlice key, LsmSlice bound)
@@ -358,6 +388,8 @@ typedef struct LsmOperatorQual
 	ScanKey		key;
 	int			nargs;
 	Datum	   *args;
+	LsmSlice	group;			/* of the one argument; only codes in it need
+								 * the operator.  len 0: all do */
 } LsmOperatorQual;
 
 /* All that must hold for one column, in the order of codes (DESC applied) */
@@ -395,6 +427,8 @@ typedef struct LsmQuals
 	bool		by_labels;		/* points of the first column are in the order
 								 * of its enum, not of codes */
 	bool		all_labels;		/* ... and not what was asked for */
+	bool		by_groups;		/* points of the prefix's last column are not
+								 * in the order of codes */
 	LsmLabels  *labels;			/* the caller's; NULL: order does not matter */
 } LsmQuals;
 
@@ -427,6 +461,23 @@ extern bool lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec
  * of a scan in the order of its enum.  False: none is left.
  */
 extern bool lsm_quals_order_labels(LsmQuals *quals, const LsmKeySpec *spec);
+
+/* ---- groups.c ---- */
+
+typedef struct LsmGroups LsmGroups;
+
+/* ---- order_check.c ---- */
+
+typedef struct LsmOrderCheck LsmOrderCheck;
+
+/*
+ * Is the order of groups that of values?  Begin a look at entries in the order
+ * of codes; NULL: no column has groups by a collation.
+ */
+extern LsmOrderCheck *lsm_order_check_begin(const LsmKeySpec *spec);
+
+/* The columns of the next key; false: it should have come before others. */
+extern bool lsm_order_check_next(LsmOrderCheck *check, LsmSlice columns);
 
 /* ---- multi_point.c ---- */
 

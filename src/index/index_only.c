@@ -11,10 +11,14 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/tupmacs.h"
 #include "access/visibilitymap.h"
+#include "access/xact.h"
 #include "executor/tuptable.h"
+#include "storage/predicate.h"
 #include "utils/memutils.h"
 
+#include "am/row_notes.h"
 #include "index/scan.h"
 
 void
@@ -24,57 +28,149 @@ lsm_guard_take_stamp(LsmScan *so)
 		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
 }
 
+/*
+ * Look at the row itself.  *dead: it is dead to everyone.  An lsm table keeps
+ * what it has found for the executor, who will ask for the same row next.
+ */
 static bool
-row_visible(IndexScanDesc scan, ItemPointer entry_tid)
+row_visible(IndexScanDesc scan, ItemPointer entry_tid, bool *dead)
 {
 	LsmScan    *so = scan->opaque;
+	IndexFetchTableData *fetch = scan->xs_heapfetch;
 	ItemPointerData tid = *entry_tid;
 	bool		call_again = false;
 	bool		visible;
 
-	if (so->fetch == NULL)
+	if (so->slot == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(so->context);
 
 		so->slot = table_slot_create(scan->heapRelation, NULL);
-		so->fetch = table_index_fetch_begin(scan->heapRelation);
+		if (!so->stable_tids)
+			so->fetch = table_index_fetch_begin(scan->heapRelation);
 		MemoryContextSwitchTo(old);
 	}
-	visible = table_index_fetch_tuple(so->fetch, &tid, scan->xs_snapshot, so->slot,
-									  &call_again, NULL);
+	if (so->stable_tids)
+		((LsmRowFetch *) fetch)->looking = true;
+	else
+		fetch = so->fetch;
+	visible = table_index_fetch_tuple(fetch, &tid, scan->xs_snapshot, so->slot, &call_again,
+									  so->stable_tids ? dead : NULL);
+	if (so->stable_tids)
+		((LsmRowFetch *) fetch)->looking = false;
 	ExecClearTuple(so->slot);
 	return visible;
 }
 
 /*
  * May the entry be given to an index-only scan?  The executor will look at the
- * visibility map and, if the page is all-visible, believe the entry.  But
+ * visibility map and, if the block is all-visible, believe the entry.  But
  * VACUUM may have deleted the entry since we read it, then freed the dead row
- * and marked the page all-visible.  nbtree keeps VACUUM from finishing, by a
+ * and marked the block all-visible.  nbtree keeps VACUUM from finishing, by a
  * pin on the leaf page; we must not block anyone between calls.
  *
- * Instead we look first.  If the page is all-visible now and VACUUM has not
+ * Instead we look first.  If the block is all-visible now and VACUUM has not
  * finished deleting entries since before we read this one, then its row was
- * not among the freed ones: it is visible.  Otherwise look at the row itself.
- * Either way the row is visible to our snapshot and stays so, whatever the
- * executor finds in the map a moment later.
+ * not among those: it is visible.  Otherwise look at the row itself.  Either
+ * way the row is visible to our snapshot and stays so, whatever the executor
+ * finds in the map a moment later.
+ *
+ * A serializable transaction locks before it looks: who ends a row clears the
+ * map before he looks for such locks.
+ *
+ * *dead: false was returned, and the row is dead to everyone.
  */
 bool
-lsm_guard_entry(IndexScanDesc scan, ItemPointer tid)
+lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead)
 {
 	LsmScan    *so = scan->opaque;
+	BlockNumber block = ItemPointerGetBlockNumber(tid);
 	LsmStamp	now;
 
-	if (VM_ALL_VISIBLE(scan->heapRelation, ItemPointerGetBlockNumber(tid),
-					   &so->vm_buffer))
+	*dead = false;
+	if (IsolationIsSerializable())
+		PredicateLockPage(scan->heapRelation, block, scan->xs_snapshot);
+	if (VM_ALL_VISIBLE(scan->heapRelation, block, &so->vm_buffer))
 	{
 		pg_read_barrier();		/* the map before the counter */
-		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &now);
+		(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &now);
 		if (now.key_counter == so->guard_stamp.key_counter)
 			return true;
 		so->reposition = true;	/* with a new stamp */
 	}
-	return row_visible(scan, tid);
+	return row_visible(scan, tid, dead);
+}
+
+/*
+ * The row of a scan whose columns all have values of fixed length, passed by
+ * value: such a row is written over the last one, unless it has NULLs.
+ */
+typedef struct LsmFixedTuple
+{
+	HeapTuple	tuple;
+	int			offsets[INDEX_MAX_KEYS];	/* of the columns, in the data */
+} LsmFixedTuple;
+
+void
+lsm_form_prepare(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+	LsmKeySpec *spec = so->spec;
+	TupleDesc	desc = scan->xs_hitupdesc;
+	LsmFixedTuple *fixed;
+	Datum		values[INDEX_MAX_KEYS] = {0};
+	bool		isnull[INDEX_MAX_KEYS] = {0};
+	MemoryContext old;
+	int			offset = 0;
+
+	so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
+											  ALLOCSET_SMALL_SIZES);
+	if (spec->nincluded + spec->nkept > 0)
+		return;
+	for (int i = 0; i < spec->nkeys; i++)
+		if (!TupleDescAttr(desc, i)->attbyval || !spec->columns[i].returnable)
+			return;
+
+	old = MemoryContextSwitchTo(so->context);
+	fixed = palloc(sizeof(LsmFixedTuple));
+	fixed->tuple = heap_form_tuple(desc, values, isnull);
+	MemoryContextSwitchTo(old);
+	for (int i = 0; i < spec->nkeys; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		offset = att_align_nominal(offset, att->attalign);
+		fixed->offsets[i] = offset;
+		offset += att->attlen;
+	}
+	Assert(fixed->tuple->t_data->t_hoff + offset == fixed->tuple->t_len);
+	so->fixed_tuple = fixed;
+}
+
+/* False: the entry has a NULL. */
+static inline bool
+fill_fixed_tuple(IndexScanDesc scan, LsmSlice rest)
+{
+	LsmScan    *so = scan->opaque;
+	LsmFixedTuple *fixed = so->fixed_tuple;
+	char	   *data = (char *) fixed->tuple->t_data + fixed->tuple->t_data->t_hoff;
+
+	for (int i = 0; i < so->spec->nkeys; i++)
+	{
+		const LsmColumnSpec *column = &so->spec->columns[i];
+		LsmSlice	code = {rest.data, lsm_code_length(column, rest)};
+		bool		isnull;
+		Datum		value = lsm_decode_column(column, code, &isnull);
+
+		if (unlikely(isnull))
+			return false;
+		store_att_byval(data + fixed->offsets[i], value,
+						TupleDescAttr(scan->xs_hitupdesc, i)->attlen);
+		rest.data += code.len;
+		rest.len -= code.len;
+	}
+	scan->xs_hitup = fixed->tuple;
+	return true;
 }
 
 void
@@ -87,6 +183,8 @@ lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 	bool		isnull[INDEX_MAX_KEYS];
 	MemoryContext old;
 
+	if (so->fixed_tuple != NULL && fill_fixed_tuple(scan, rest))
+		return;
 	MemoryContextReset(so->tuple_context);
 	old = MemoryContextSwitchTo(so->tuple_context);
 	for (int i = 0; i < spec->nkeys; i++)

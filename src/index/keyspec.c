@@ -64,7 +64,9 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 		spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
 		spec->locale = lsm_collation_locale(collation);
 	}
-	spec->ordered = lsm_column_is_ordered(opcintype, collation, order_proc, rules);
+	spec->order = lsm_column_order(opcintype, collation, order_proc, rules);
+	spec->collation = collation;
+	spec->compare = index_getprocinfo(index, column + 1, 1);
 	spec->returnable = type_is_returnable(spec->type);
 }
 

@@ -10,6 +10,8 @@
  */
 #include "postgres.h"
 
+#include "access/stratnum.h"
+
 #include "index/index.h"
 
 static int
@@ -18,6 +20,7 @@ compare_slices(const void *a, const void *b)
 	return lsm_slice_compare(*(const LsmSlice *) a, *(const LsmSlice *) b);
 }
 
+/* Bounds may be groups, which codes begin with. */
 bool
 lsm_code_within(const LsmColumnQuals *column, LsmSlice code)
 {
@@ -27,13 +30,13 @@ lsm_code_within(const LsmColumnQuals *column, LsmSlice code)
 		return false;
 	if (column->has_lower)
 	{
-		c = lsm_slice_compare(code, column->lower);
+		c = lsm_bound_compare(code, column->lower);
 		if (c < 0 || (c == 0 && !column->lower_inclusive))
 			return false;
 	}
 	if (column->has_upper)
 	{
-		c = lsm_slice_compare(code, column->upper);
+		c = lsm_bound_compare(code, column->upper);
 		if (c > 0 || (c == 0 && !column->upper_inclusive))
 			return false;
 	}
@@ -47,23 +50,44 @@ lsm_is_point(const LsmColumnQuals *column, LsmSlice code)
 				   compare_slices) != NULL;
 }
 
+static bool
+operator_holds(LsmOperatorQual *qual, Datum value)
+{
+	for (int i = 0; i < qual->nargs; i++)
+		if (DatumGetBool(FunctionCall2Coll(&qual->key->sk_func,
+										   qual->key->sk_collation,
+										   value, qual->args[i])))
+			return true;
+	return false;
+}
+
 bool
 lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec, LsmSlice code)
 {
 	LsmOperatorQual *qual;
-	bool		isnull;
-	Datum		value = lsm_decode_column(spec, code, &isnull);
+	bool		decoded = false;
+	Datum		value = (Datum) 0;
 
-	if (isnull)
+	if (code.data[0] != LSM_CODE_NOT_NULL)
 		return false;
 	for (qual = column->operators; qual != NULL; qual = qual->next)
 	{
-		bool		holds = false;
+		/* another group than the argument's is before it, or behind it */
+		int			c = lsm_bound_compare(code, qual->group);
+		bool		holds;
 
-		for (int i = 0; i < qual->nargs && !holds; i++)
-			holds = DatumGetBool(FunctionCall2Coll(&qual->key->sk_func,
-												   qual->key->sk_collation,
-												   value, qual->args[i]));
+		if (c == 0)
+		{
+			bool		isnull;
+
+			if (!decoded)
+				value = lsm_decode_column(spec, code, &isnull);
+			decoded = true;
+			holds = operator_holds(qual, value);
+		}
+		else
+			holds = ((c < 0) != spec->descending) ==
+				(qual->key->sk_strategy <= BTLessEqualStrategyNumber);
 		if (!holds)
 			return false;
 	}

@@ -119,6 +119,7 @@ bool
 lsm_points_pay(const LsmQuals *quals, const LsmKeySpec *spec)
 {
 	return quals->nprefix == spec->nkeys && !(quals->by_labels && quals->nprefix == 1) &&
+		!quals->by_groups &&
 		quals->columns[quals->nprefix - 1].npoints >= FIRST_POINTS;
 }
 

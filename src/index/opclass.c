@@ -100,23 +100,34 @@ lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 			return LSM_STRINGS_KEY_AND_BYTES;
 		case LSM_COLLATION_ICU_NONDETERMINISTIC:
 			return LSM_STRINGS_KEY;
+		case LSM_COLLATION_LIBC:
+			return rules < LSM_KEY_RULES_LIBC ? LSM_STRINGS_BYTES :
+				LSM_STRINGS_PRIMARY_AND_BYTES;
 		default:
 			return LSM_STRINGS_BYTES;
 	}
 }
 
-/* Whether memcmp() of codes is the operator class's order. */
-bool
-lsm_column_is_ordered(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
+LsmOrder
+lsm_column_order(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 {
 	LsmColumnType type = lsm_column_type(opcintype);
 
 	if (type == LSM_COLUMN_ENUM)
-		return false;
+		return LSM_ORDER_GROUPS;
 	if (!type_has_collation(type) || compares_by_pattern(order_proc))
-		return true;
-	return lsm_strings_of(opcintype, collation, order_proc, rules) != LSM_STRINGS_BYTES ||
-		lsm_collation_kind(collation) == LSM_COLLATION_BYTES;
+		return LSM_ORDER_CODES;
+	switch (lsm_strings_of(opcintype, collation, order_proc, rules))
+	{
+		case LSM_STRINGS_KEY_AND_BYTES:
+		case LSM_STRINGS_KEY:
+			return LSM_ORDER_CODES;
+		case LSM_STRINGS_PRIMARY_AND_BYTES:
+			return LSM_ORDER_GROUPS;
+		default:
+			return lsm_collation_kind(collation) == LSM_COLLATION_BYTES ?
+				LSM_ORDER_CODES : LSM_ORDER_NONE;
+	}
 }
 
 static Oid
@@ -128,14 +139,11 @@ opclass_order_proc(Oid opclass)
 }
 
 bool
-lsm_opclass_is_ordered(Oid opclass, Oid collation, bool first)
+lsm_opclass_is_ordered(Oid opclass, Oid collation)
 {
-	Oid			type = get_opclass_input_type(opclass);
-
-	if (first && lsm_column_type(type) == LSM_COLUMN_ENUM)
-		return true;
-	return lsm_column_is_ordered(type, collation, opclass_order_proc(opclass),
-								 LSM_KEY_RULES_CURRENT);
+	return lsm_column_order(get_opclass_input_type(opclass), collation,
+							opclass_order_proc(opclass),
+							LSM_KEY_RULES_CURRENT) != LSM_ORDER_NONE;
 }
 
 /*

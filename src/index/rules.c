@@ -20,21 +20,23 @@
 #include "index/index.h"
 
 /*
- * A digest of the versions of the collations whose sort keys are in the index;
- * 0: there are none.
+ * A digest of the versions of the collations whose sort keys or weights are in
+ * an index that was made by these rules; 0: there are none.
  */
 static uint32
-collations_digest(Relation index)
+collations_digest(Relation index, uint32 rules)
 {
 	uint32		digest = 0;
 
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		if (lsm_strings_of(index->rd_opcintype[i], index->rd_indcollation[i],
-						   index_getprocid(index, i + 1, 1),
-						   LSM_KEY_RULES_CURRENT) == LSM_STRINGS_BYTES)
+		Oid			collation = index->rd_indcollation[i];
+		LsmStrings	strings = lsm_strings_of(index->rd_opcintype[i], collation,
+											 index_getprocid(index, i + 1, 1), rules);
+
+		if (strings == LSM_STRINGS_BYTES)
 			continue;
-		digest = hash_combine(digest, lsm_collation_version(index->rd_indcollation[i]));
+		digest = hash_combine(digest, lsm_collation_version(collation, strings));
 		if (digest == 0)
 			digest = 1;
 	}
@@ -63,7 +65,7 @@ lsm_index_rules(Relation index)
 
 	/* without storage of its own, or none that can be read */
 	if (!RELKIND_HAS_STORAGE(index->rd_rel->relkind) || RELATION_IS_OTHER_TEMP(index) ||
-		RecoveryInProgress())
+		(RecoveryInProgress() && !RelationIsPermanent(index)))
 		return LSM_KEY_RULES_CURRENT;
 	lsm_tree_key_rules(lsm_index_open_tree(index), &rules);
 	if (rules.version > LSM_KEY_RULES_CURRENT)
@@ -88,7 +90,7 @@ lsm_index_collations_changed(Relation index)
 	(void) lsm_index_rules(index);
 	known = index->rd_amcache;
 	return known != NULL && known->collations != 0 &&
-		known->collations != collations_digest(index);
+		known->collations != collations_digest(index, known->version);
 }
 
 void
@@ -98,5 +100,5 @@ lsm_index_new_rules(Relation index, LsmKeyRules *rules)
 		pfree(index->rd_amcache);
 	index->rd_amcache = NULL;
 	rules->version = LSM_KEY_RULES_CURRENT;
-	rules->collations = collations_digest(index);
+	rules->collations = collations_digest(index, rules->version);
 }

@@ -38,9 +38,6 @@
 
 #include "index/scan.h"
 
-/* Entries of a walk's first batch: many are left after a few */
-#define FIRST_BATCH_ENTRIES	4
-
 /* ======================================================================
  * Begin, end, rescan
  * ====================================================================== */
@@ -93,6 +90,8 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
+	if (so->groups != NULL)
+		lsm_groups_reset(so->groups);
 	so->ncandidates = so->next_candidate = 0;
 	so->probe.filter_key.len = 0;
 	if (so->points != NULL)
@@ -109,6 +108,8 @@ lsm_index_end_scan(IndexScanDesc scan)
 	LsmScan    *so = scan->opaque;
 
 	write_tombstones(so);
+	if (so->groups != NULL)
+		lsm_groups_reset(so->groups);
 	if (so->cursor != NULL)
 		lsm_cursor_close(so->cursor);
 	if (BufferIsValid(so->vm_buffer))
@@ -116,10 +117,9 @@ lsm_index_end_scan(IndexScanDesc scan)
 	if (BufferIsValid(so->interlock))
 		ReleaseBuffer(so->interlock);
 	if (so->fetch != NULL)
-	{
 		table_index_fetch_end(so->fetch);
+	if (so->slot != NULL)
 		ExecDropSingleTupleTableSlot(so->slot);
-	}
 	MemoryContextDelete(so->context);	/* `so` too */
 }
 
@@ -181,18 +181,13 @@ rows_are_unique(IndexScanDesc scan)
 	return true;
 }
 
-/* Some buffers are needed by few scans. */
-static StringInfo
-need_buffer(LsmScan *so, StringInfo buf)
+static bool
+has_groups(const LsmKeySpec *spec)
 {
-	if (buf->data == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(so->context);
-
-		lsm_buffer_init(buf, 64);
-		MemoryContextSwitchTo(old);
-	}
-	return buf;
+	for (int i = 0; i < spec->nkeys; i++)
+		if (spec->columns[i].order == LSM_ORDER_GROUPS)
+			return true;
+	return false;
 }
 
 /*
@@ -208,12 +203,11 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	pgstat_count_index_scan(scan->indexRelation);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
 	so->stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
-	so->guard = scan->xs_want_itup && !so->stable_tids;
+	so->guard = scan->xs_want_itup;
 	so->batched = scan->xs_snapshot != NULL &&
 		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable();
 	if (scan->xs_want_itup && so->tuple_context == NULL)
-		so->tuple_context = AllocSetContextCreate(so->context, "lsm_index tuple",
-												  ALLOCSET_SMALL_SIZES);
+		lsm_form_prepare(scan);
 
 	so->quals.labels = in_order && scan->xs_snapshot != NULL &&
 		IsMVCCSnapshot(scan->xs_snapshot) ? &so->labels : NULL;
@@ -233,6 +227,11 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 		MemoryContextSwitchTo(old);
 	}
 
+	so->sorts = so->quals.labels != NULL && has_groups(so->spec);
+	if (so->sorts && so->groups == NULL)
+		so->groups = lsm_groups_create(so, scan->indexRelation);
+	so->sorts = so->sorts && lsm_groups_prepare(so->groups);
+
 	so->unique = rows_are_unique(scan);
 	so->try_row_hint = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0;
 	mind_reused_tids(scan);
@@ -243,41 +242,10 @@ prepare_scan(IndexScanDesc scan, bool in_order)
  * Walks
  * ====================================================================== */
 
-static LsmSlice
-buffer_slice(const StringInfoData *buf)
-{
-	return lsm_slice(buf->data, buf->len);
-}
-
 static void
 append_slice(StringInfo buf, LsmSlice s)
 {
 	lsm_buffer_append(buf, s.data, s.len);
-}
-
-/*
- * Bounds may be longer than any key, which changes nothing about where they
- * lie between keys if they are cut: no key is that long.
- */
-static LsmSlice
-seek_slice(LsmSlice bound)
-{
-	return lsm_slice(bound.data, Min(bound.len, LSM_MAX_KEY_BYTES));
-}
-
-/* The least key that is greater than all that begin with `bound`. */
-static LsmSlice
-successor(LsmScan *so, LsmSlice bound)
-{
-	int			i;
-
-	bound = seek_slice(bound);
-	resetStringInfo(need_buffer(so, &so->seek));
-	append_slice(&so->seek, bound);
-	for (i = bound.len - 1; (uint8) so->seek.data[i] == 0xFF; i--)
-		Assert(i > 0);			/* the first byte is a marker */
-	so->seek.data[i]++;
-	return lsm_slice(so->seek.data, i + 1);
 }
 
 static void
@@ -292,7 +260,7 @@ set_bounds(LsmScan *so)
 	so->lower_inclusive = so->upper_inclusive = true;
 	for (int i = 0; i < quals->nprefix; i++)
 		append_slice(&so->lower, quals->columns[i].points[so->position.point[i]]);
-	append_slice(&so->upper, buffer_slice(&so->lower));
+	append_slice(&so->upper, lsm_buffer_slice(&so->lower));
 	so->prefix_bytes = so->lower.len;
 	if (quals->nprefix == so->spec->nkeys)
 		return;
@@ -314,38 +282,13 @@ set_bounds(LsmScan *so)
 		append_slice(&so->upper, lsm_slice(&not_null, 1));
 }
 
-/* The cursor is about to be put elsewhere. */
-static inline void
-drop_batch(LsmScan *so)
-{
-	if (so->batch != NULL)
-		so->batch->n = 0;
-	so->batch_next = 0;
-	so->batch_size = FIRST_BATCH_ENTRIES;
-}
-
 static void
 seek_range(LsmScan *so, ScanDirection direction)
 {
-	LsmSlice	lower = buffer_slice(&so->lower);
-	LsmSlice	upper = buffer_slice(&so->upper);
-
 	if (ScanDirectionIsForward(direction))
-	{
-		if (lower.len == 0 || so->lower_inclusive)
-			lsm_cursor_seek(so->cursor, seek_slice(lower), false, direction);
-		else
-			lsm_cursor_seek(so->cursor, successor(so, lower), false, direction);
-	}
+		lsm_walk_seek(so, lsm_buffer_slice(&so->lower), !so->lower_inclusive, direction);
 	else
-	{
-		if (upper.len == 0)
-			lsm_cursor_seek(so->cursor, upper, false, direction);
-		else if (so->upper_inclusive)
-			lsm_cursor_seek(so->cursor, successor(so, upper), true, direction);
-		else
-			lsm_cursor_seek(so->cursor, seek_slice(upper), true, direction);
-	}
+		lsm_walk_seek(so, lsm_buffer_slice(&so->upper), !so->upper_inclusive, direction);
 }
 
 static void
@@ -377,8 +320,10 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 					   scan->xs_snapshot);
 	so->direction = direction;
 	so->reposition = false;
-	drop_batch(so);
+	lsm_walk_drop_batch(so);
 	lsm_guard_take_stamp(so);
+	if (so->sorts)
+		lsm_groups_reset(so->groups);
 
 	if (so->in_groups && ScanDirectionIsForward(direction))
 	{
@@ -394,7 +339,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 		if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
 			return false;		/* would have been refused */
 		if (so->probe.filter_key.len == 0)
-			lsm_probe_begin(so->tree, &so->probe, buffer_slice(&so->lower));
+			lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
 		if (ScanDirectionIsForward(direction))
 			lsm_cursor_seek_point(so->cursor, &so->probe);
 		else
@@ -435,7 +380,7 @@ next_walk(LsmScan *so, ScanDirection direction)
 	return false;
 }
 
-/* Put the cursor right beyond the entry returned last. */
+/* Go on right beyond the entry returned last. */
 static void
 reposition(LsmScan *so, ScanDirection direction)
 {
@@ -443,67 +388,16 @@ reposition(LsmScan *so, ScanDirection direction)
 	set_bounds(so);
 	so->direction = direction;
 	so->reposition = false;
-	drop_batch(so);
 	lsm_guard_take_stamp(so);
-	lsm_cursor_seek(so->cursor, buffer_slice(&so->position.current), true, direction);
-}
-
-static bool
-beyond_walk(LsmScan *so, LsmSlice key, ScanDirection direction)
-{
-	int			c;
-
-	if (ScanDirectionIsForward(direction))
-	{
-		if (so->upper.len == 0)
-			return false;
-		c = lsm_bound_compare(key, buffer_slice(&so->upper));
-		return c > 0 || (c == 0 && !so->upper_inclusive);
-	}
-	if (so->lower.len == 0)
-		return false;
-	c = lsm_bound_compare(key, buffer_slice(&so->lower));
-	return c < 0 || (c == 0 && !so->lower_inclusive);
+	if (so->sorts)
+		lsm_groups_restart(so->groups, lsm_buffer_slice(&so->position.current), direction);
+	else
+		lsm_walk_seek_key(so, lsm_buffer_slice(&so->position.current), direction);
 }
 
 /* ======================================================================
  * Entries
  * ====================================================================== */
-
-static bool
-step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
-{
-	LsmBatch   *batch = so->batch;
-
-	if (batch == NULL || so->batch_next >= batch->n)
-	{
-		if (batch == NULL)
-		{
-			MemoryContext old = MemoryContextSwitchTo(so->context);
-
-			batch = palloc0(sizeof(LsmBatch));
-			lsm_buffer_init(&batch->bytes, 1024);
-			so->batch = batch;
-			MemoryContextSwitchTo(old);
-		}
-		so->batch_next = 0;
-		if (!lsm_cursor_fill(so->cursor, buffer_slice(&so->upper), so->batch_size, batch))
-			return false;
-		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
-	}
-	lsm_batch_entry(batch, so->batch_next++, key, value);
-	return true;
-}
-
-/* The next entry of the tree in the direction. */
-static inline bool
-step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
-{
-	if (so->batched && ScanDirectionIsForward(direction) &&
-		so->quals.nprefix < so->spec->nkeys)
-		return step_batch(so, key, value);
-	return lsm_cursor_step(so->cursor, direction, key, value);
-}
 
 /* Has this row been returned before the walk? */
 static inline bool
@@ -517,6 +411,28 @@ was_candidate(LsmScan *so, ItemPointer tid)
 	return false;
 }
 
+/*
+ * The row of the entry in position.current is dead to everyone.  A mark may be
+ * on it; that is only a key.
+ */
+static void
+kill_entry(IndexScanDesc scan, ItemPointer tid)
+{
+	LsmScan    *so = scan->opaque;
+	TransactionId xid;
+
+	if (!so->stable_tids || scan->xactStartedInRecovery)
+		return;
+	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) &&
+		!lsm_prune_bound(&xid))
+		return;
+	if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
+		return;
+	lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
+	if (lsm_tombstones_full(&so->tombstones))
+		write_tombstones(so);
+}
+
 /* Next matching entry of the walk; its key goes to position.current. */
 static bool
 step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
@@ -524,26 +440,20 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	LsmScan    *so = scan->opaque;
 	LsmSlice	key;
 	LsmSlice	value;
+	bool		dead;
 
 	for (;;)
 	{
-		CHECK_FOR_INTERRUPTS();
+		bool		found;
+
 		if (so->reposition || so->direction != direction)
 			reposition(so, direction);
-		if (!step_cursor(so, direction, &key, &value) ||
-			beyond_walk(so, key, direction))
+		if (so->sorts)
+			found = lsm_groups_step(so->groups, direction, &key, &value);
+		else
+			found = lsm_walk_step(so, direction, &key, &value);
+		if (!found)
 			return false;
-
-		if (so->quals.nwalk > 0)
-		{
-			MemoryContext old = MemoryContextSwitchTo(so->entry_context);
-			bool		matches = lsm_quals_match(&so->quals, so->spec, key);
-
-			MemoryContextSwitchTo(old);
-			MemoryContextReset(so->entry_context);
-			if (!matches)
-				continue;
-		}
 
 		lsm_decode_tid(key, tid);
 		if (was_candidate(so, tid))
@@ -552,8 +462,10 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		append_slice(&so->position.current, key);
 		if (scan->xs_want_itup)
 			lsm_form_index_tuple(scan, key, value);
-		if (!so->guard || lsm_guard_entry(scan, tid))
+		if (!so->guard || lsm_guard_entry(scan, tid, &dead))
 			return true;
+		if (dead)
+			kill_entry(scan, tid);
 	}
 }
 
@@ -573,7 +485,7 @@ find_candidates(LsmScan *so)
 	set_bounds(so);
 	if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
 		return;
-	lsm_probe_begin(so->tree, &so->probe, buffer_slice(&so->lower));
+	lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
 	so->ncandidates = lsm_row_hint_get(so->tree, &so->probe, so->candidates);
 }
 
@@ -591,7 +503,7 @@ step_candidates(LsmScan *so, ItemPointer tid)
 	}
 	*tid = so->candidates[so->next_candidate++];
 	resetStringInfo(&so->position.current);
-	append_slice(&so->position.current, buffer_slice(&so->lower));
+	append_slice(&so->position.current, lsm_buffer_slice(&so->lower));
 	lsm_encode_tid(tid, &so->position.current);
 	so->position.state = SCAN_ON_ENTRY;
 	so->reposition = true;
@@ -646,29 +558,6 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	}
 }
 
-/*
- * The executor found the row of the entry returned last dead to everyone.  A
- * mark may be on it; that is only a key.
- */
-static void
-note_killed(IndexScanDesc scan)
-{
-	LsmScan    *so = scan->opaque;
-	TransactionId xid;
-
-	if (!so->stable_tids || scan->xactStartedInRecovery ||
-		so->position.state != SCAN_ON_ENTRY)
-		return;
-	if (!lsm_notes_get_deleter(scan->heapRelation, &scan->xs_heaptid, &xid) &&
-		!lsm_prune_bound(&xid))
-		return;
-	if (lsm_tree_prune(so->tree, buffer_slice(&so->position.current), xid))
-		return;
-	lsm_tombstones_add(&so->tombstones, buffer_slice(&so->position.current), xid);
-	if (lsm_tombstones_full(&so->tombstones))
-		write_tombstones(so);
-}
-
 bool
 lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 {
@@ -677,8 +566,8 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 
 	if (!so->prepared)
 		prepare_scan(scan, true);
-	if (scan->kill_prior_tuple)
-		note_killed(scan);
+	if (scan->kill_prior_tuple && so->position.state == SCAN_ON_ENTRY)
+		kill_entry(scan, &scan->xs_heaptid);
 	scan->xs_recheck = so->quals.recheck;
 	found = step_scan(scan, direction, &scan->xs_heaptid);
 	if (so->unique && so->stable_tids)
@@ -720,7 +609,7 @@ copy_position(ScanPosition *to, const ScanPosition *from)
 	to->state = from->state;
 	memcpy(to->point, from->point, sizeof(to->point));
 	resetStringInfo(&to->current);
-	append_slice(&to->current, buffer_slice(&from->current));
+	append_slice(&to->current, lsm_buffer_slice(&from->current));
 }
 
 void
@@ -728,7 +617,7 @@ lsm_index_mark_position(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	(void) need_buffer(so, &so->mark.current);
+	(void) lsm_scan_buffer(so, &so->mark.current);
 	copy_position(&so->mark, &so->position);
 }
 

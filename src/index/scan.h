@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scan.h
- *	  What scan.c and index_only.c share: the state of an index scan.
+ *	  What files share that are about index scans: the state of a scan.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,7 @@
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "storage/buf.h"
+#include "utils/memutils.h"
 
 #include "index/index.h"
 
@@ -40,6 +41,7 @@ typedef struct LsmScan
 	MemoryContext entry_context;	/* reset for each entry looked at; may be
 									 * NULL */
 	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
+	struct LsmFixedTuple *fixed_tuple;	/* NULL: rows are not of fixed layout */
 
 	bool		prepared;		/* quals are up to date */
 	LsmQuals	quals;
@@ -59,8 +61,17 @@ typedef struct LsmScan
 	LsmBatch   *batch;			/* NULL until needed */
 	int			batch_next;
 	int			batch_size;		/* of the next one */
+	bool		batch_inside;	/* all entries of this one are within the
+								 * walk's upper bound */
 	bool		in_groups;		/* = ANY: points are looked for together, forward */
 	LsmPoints  *points;			/* NULL until needed */
+
+	/*
+	 * Entries are to be returned in the order of values, and that of codes is
+	 * another one (groups.c).
+	 */
+	bool		sorts;
+	LsmGroups  *groups;			/* NULL until needed */
 
 	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
 	StringInfoData lower;
@@ -89,15 +100,72 @@ typedef struct LsmScan
 	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
 								 * freeing TIDs */
 
-	/* index-only scans of tables whose TIDs are used again */
+	/* index-only scans */
 	bool		guard;
 	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
 	Buffer		vm_buffer;
-	IndexFetchTableData *fetch;
+	IndexFetchTableData *fetch; /* of tables that are not ours; NULL until
+								 * needed */
 	TupleTableSlot *slot;
 
 	LsmKeySpec	own_spec;
 } LsmScan;
+
+/* ---- walks (walk.c) ---- */
+
+static inline LsmSlice
+lsm_buffer_slice(const StringInfoData *buf)
+{
+	return lsm_slice(buf->data, buf->len);
+}
+
+/* Some buffers are needed by few scans. */
+static inline StringInfo
+lsm_scan_buffer(LsmScan *so, StringInfo buf)
+{
+	if (buf->data == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(so->context);
+
+		lsm_buffer_init(buf, 64);
+		MemoryContextSwitchTo(old);
+	}
+	return buf;
+}
+
+/* The cursor is about to be put elsewhere. */
+extern void lsm_walk_drop_batch(LsmScan *so);
+
+/*
+ * Put the cursor before the first entry, as seen in the direction, that begins
+ * with `prefix`; or, `beyond`, right behind the last one.
+ */
+extern void lsm_walk_seek(LsmScan *so, LsmSlice prefix, bool beyond,
+						  ScanDirection direction);
+
+/* Put the cursor right behind this key. */
+extern void lsm_walk_seek_key(LsmScan *so, LsmSlice key, ScanDirection direction);
+
+/* The walk's next entry, in the order of codes, that matches the quals. */
+extern bool lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key,
+						  LsmSlice *value);
+
+/* ---- groups (groups.c) ---- */
+
+extern LsmGroups *lsm_groups_create(LsmScan *so, Relation index);
+
+/* What the groups of the scan are, after its quals were prepared; false: none. */
+extern bool lsm_groups_prepare(LsmGroups *groups);
+
+/* A walk begins, the cursor is at its beginning; or the scan is over. */
+extern void lsm_groups_reset(LsmGroups *groups);
+
+/* The walk's next entry that matches, in the order of values. */
+extern bool lsm_groups_step(LsmGroups *groups, ScanDirection direction, LsmSlice *key,
+							LsmSlice *value);
+
+/* Go on behind this entry, or where it has been. */
+extern void lsm_groups_restart(LsmGroups *groups, LsmSlice key, ScanDirection direction);
 
 /* ---- index-only scans (index_only.c) ---- */
 
@@ -106,9 +174,13 @@ typedef struct LsmScan
  * to be trusted as long as the counter stands (lsm_guard_entry).
  */
 extern void lsm_guard_take_stamp(LsmScan *so);
-extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid);
+extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead);
 
-/* Build the row of index columns that an index-only scan returns. */
+/*
+ * Build the row of index columns that an index-only scan returns: prepare
+ * first.
+ */
+extern void lsm_form_prepare(IndexScanDesc scan);
 extern void lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value);
 
 #endif							/* LSM_INDEX_SCAN_H */

@@ -11,6 +11,9 @@
  *								over columns whose codes are not in the operator's order,
  *								constants that cannot be converted (constant.c)
  *
+ * Where codes give the order of groups only, a range is bounded by the group of
+ * its constant, and the operator is called for what is in that group.
+ *
  * Leading columns that have points make the prefix of the scan; the bounds of
  * the column after it limit the walk; all else is compared entry by entry, by
  * codes where possible.
@@ -110,16 +113,17 @@ add_point(LsmColumnQuals *column, LsmSlice code)
 	add_points(column, point, 1);
 }
 
-static void
+static LsmOperatorQual *
 add_operator(LsmColumnQuals *column, ScanKey key, Datum *args, int nargs)
 {
-	LsmOperatorQual *qual = palloc(sizeof(LsmOperatorQual));
+	LsmOperatorQual *qual = palloc0(sizeof(LsmOperatorQual));
 
 	qual->key = key;
 	qual->args = args;
 	qual->nargs = nargs;
 	qual->next = column->operators;
 	column->operators = qual;
+	return qual;
 }
 
 /*
@@ -151,10 +155,28 @@ needs_operator(const LsmColumnSpec *spec, StrategyNumber strategy,
 {
 	return constant->kind == LSM_CONSTANT_NEAR ||
 		constant->kind == LSM_CONSTANT_OPAQUE ||
-		(!spec->ordered && strategy != BTEqualStrategyNumber);
+		(spec->order != LSM_ORDER_CODES && strategy != BTEqualStrategyNumber);
 }
 
-/* Bounds around what may compare as asked to a constant of kind NEAR. */
+/* A range over groups, its constant a value of the column */
+static bool
+is_group_range(const LsmColumnSpec *spec, StrategyNumber strategy,
+			   const LsmConstant *constant)
+{
+	return spec->order == LSM_ORDER_GROUPS && strategy != BTEqualStrategyNumber &&
+		constant->kind == LSM_CONSTANT_EXACT;
+}
+
+static LsmSlice
+constant_group(const LsmColumnSpec *spec, const LsmConstant *constant)
+{
+	return lsm_slice(constant->value.data, lsm_code_group(spec, constant->value));
+}
+
+/*
+ * Bounds around what may compare as asked to a constant of kind NEAR, or where
+ * codes give the order of groups.
+ */
 static void
 add_near_bounds(LsmColumnQuals *column, const LsmColumnSpec *spec,
 				StrategyNumber strategy, const LsmConstant *constant)
@@ -162,7 +184,12 @@ add_near_bounds(LsmColumnQuals *column, const LsmColumnSpec *spec,
 	bool		is_less = strategy <= BTLessEqualStrategyNumber;
 	bool		is_greater = strategy >= BTGreaterEqualStrategyNumber;
 
-	if (constant->kind != LSM_CONSTANT_NEAR || !spec->ordered)
+	if (is_group_range(spec, strategy, constant))
+	{
+		add_bound(column, spec, is_greater, constant_group(spec, constant), true);
+		return;
+	}
+	if (constant->kind != LSM_CONSTANT_NEAR || spec->order != LSM_ORDER_CODES)
 		return;
 	if (!is_greater && constant->has_above)
 		add_bound(column, spec, false, constant->above, true);
@@ -190,8 +217,11 @@ prepare_scalar(LsmColumnQuals *column, const LsmColumnSpec *spec, ScanKey key)
 	lsm_constant_convert(spec, key->sk_subtype, key->sk_argument, &constant);
 	if (needs_operator(spec, key->sk_strategy, &constant))
 	{
+		LsmOperatorQual *qual = add_operator(column, key, &key->sk_argument, 1);
+
 		add_near_bounds(column, spec, key->sk_strategy, &constant);
-		add_operator(column, key, &key->sk_argument, 1);
+		if (is_group_range(spec, key->sk_strategy, &constant))
+			qual->group = constant_group(spec, &constant);
 		return true;
 	}
 	if (key->sk_strategy == BTEqualStrategyNumber)
@@ -380,6 +410,7 @@ prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
  * Putting it together
  * ====================================================================== */
 
+/* Bounds may be groups, which codes begin with. */
 static bool
 has_bounds(const LsmColumnQuals *column)
 {
@@ -411,6 +442,37 @@ finish_column(LsmColumnQuals *column)
 	return kept > 0;
 }
 
+static int
+compare_codes(const void *a, const void *b, void *spec)
+{
+	return lsm_code_compare(spec, *(const LsmSlice *) a, *(const LsmSlice *) b);
+}
+
+/*
+ * Put the points of the prefix's columns, which are sorted by code, into the
+ * order of values.
+ */
+static void
+order_points(LsmQuals *quals, const LsmKeySpec *spec)
+{
+	for (int i = 0; i < quals->nprefix; i++)
+	{
+		LsmColumnQuals *column = &quals->columns[i];
+		LsmColumnSpec *each = unconstify(LsmColumnSpec *, &spec->columns[i]);
+		bool		sorted = true;
+
+		if (each->order != LSM_ORDER_GROUPS || (i == 0 && quals->by_labels))
+			continue;
+		for (int k = 1; k < column->npoints && sorted; k++)
+			sorted = lsm_code_compare(each, column->points[k - 1], column->points[k]) < 0;
+		if (sorted)
+			continue;
+		qsort_arg(column->points, column->npoints, sizeof(LsmSlice), compare_codes, each);
+		if (i == quals->nprefix - 1)
+			quals->by_groups = true;
+	}
+}
+
 void
 lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nkeys)
 {
@@ -418,6 +480,7 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	quals->recheck = false;
 	quals->by_labels = false;
 	quals->all_labels = false;
+	quals->by_groups = false;
 	quals->nprefix = 0;
 	quals->nwalk = 0;
 	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
@@ -444,6 +507,8 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 
 	while (quals->nprefix < spec->nkeys && quals->columns[quals->nprefix].has_points)
 		quals->nprefix++;
+	if (quals->labels != NULL)
+		order_points(quals, spec);
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		LsmColumnQuals *column = &quals->columns[i];

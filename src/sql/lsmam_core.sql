@@ -66,6 +66,71 @@ LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION lsm_relation_size(pg_catalog.regclass) IS
 'bytes of a tree on disk: sorted files, filter files and the main fork';
 
+-- PostgreSQL's own see the forks only.  Of other access methods the answers are theirs.
+CREATE FUNCTION lsm_table_size(relation pg_catalog.regclass)
+RETURNS pg_catalog.int8
+LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED
+BEGIN ATOMIC
+	SELECT pg_catalog.pg_table_size(c.oid::pg_catalog.regclass) OPERATOR(pg_catalog.+)
+		CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name
+			AND c.relkind OPERATOR(pg_catalog.=) 'i'::pg_catalog."char"
+		THEN lsm_relation_size(c.oid::pg_catalog.regclass) OPERATOR(pg_catalog.-)
+			pg_catalog.pg_relation_size(c.oid::pg_catalog.regclass, 'main'::pg_catalog.text)
+		ELSE 0::pg_catalog.int8 END
+	FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+	WHERE c.oid OPERATOR(pg_catalog.=) relation::pg_catalog.oid;
+END;
+COMMENT ON FUNCTION lsm_table_size(pg_catalog.regclass) IS
+'bytes on disk of a table without its indexes, or of an index: as pg_table_size(), with sorted files';
+
+CREATE FUNCTION lsm_indexes_size(relation pg_catalog.regclass)
+RETURNS pg_catalog.int8
+LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED
+BEGIN ATOMIC
+	SELECT COALESCE(pg_catalog.sum(lsm_table_size(indexrelid::pg_catalog.regclass)), 0::pg_catalog.numeric)::pg_catalog.int8
+	FROM pg_catalog.pg_index WHERE indrelid OPERATOR(pg_catalog.=) relation::pg_catalog.oid;
+END;
+COMMENT ON FUNCTION lsm_indexes_size(pg_catalog.regclass) IS
+'bytes on disk of all indexes of a table: as pg_indexes_size(), with sorted files';
+
+CREATE FUNCTION lsm_total_relation_size(relation pg_catalog.regclass)
+RETURNS pg_catalog.int8
+LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED
+BEGIN ATOMIC
+	SELECT lsm_table_size(relation) OPERATOR(pg_catalog.+) lsm_indexes_size(relation);
+END;
+COMMENT ON FUNCTION lsm_total_relation_size(pg_catalog.regclass) IS
+'bytes on disk of a table with its indexes and TOAST: as pg_total_relation_size(), with sorted files';
+
+CREATE VIEW lsm_sizes AS
+SELECT n.nspname AS schemaname, c.relname, a.amname,
+	CASE WHEN s.may THEN lsm_table_size(c.oid::pg_catalog.regclass) END AS table_bytes,
+	CASE WHEN s.may THEN lsm_indexes_size(c.oid::pg_catalog.regclass) END AS indexes_bytes,
+	CASE WHEN s.may THEN lsm_total_relation_size(c.oid::pg_catalog.regclass) END AS total_bytes
+FROM pg_catalog.pg_class c
+	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam,
+	LATERAL (SELECT pg_catalog.has_any_column_privilege(c.oid, 'SELECT'::pg_catalog.text) OR
+		pg_catalog.pg_has_role(c.relowner, 'USAGE'::pg_catalog.text) OR
+		pg_catalog.pg_has_role('pg_stat_scan_tables'::pg_catalog.name, 'USAGE'::pg_catalog.text) AS may) s
+WHERE c.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['r', 'm']::pg_catalog."char"[]) AND
+	n.nspname OPERATOR(pg_catalog.<>) ALL (ARRAY['pg_catalog', 'information_schema', 'pg_toast']::pg_catalog.name[]) AND
+	(c.relpersistence OPERATOR(pg_catalog.<>) 't'::pg_catalog."char" OR
+	 c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema());
+COMMENT ON VIEW lsm_sizes IS
+'bytes on disk of all tables, lsm or not; NULL of those that the reader may not look at';
+GRANT SELECT ON lsm_sizes TO PUBLIC;
+
+CREATE VIEW lsm_schema_sizes AS
+SELECT schemaname, pg_catalog.count(*) AS tables,
+	pg_catalog.sum(table_bytes)::pg_catalog.int8 AS table_bytes,
+	pg_catalog.sum(indexes_bytes)::pg_catalog.int8 AS indexes_bytes,
+	pg_catalog.sum(total_bytes)::pg_catalog.int8 AS total_bytes
+FROM lsm_sizes GROUP BY schemaname;
+COMMENT ON VIEW lsm_schema_sizes IS
+'lsm_sizes summed up by schema';
+GRANT SELECT ON lsm_schema_sizes TO PUBLIC;
+
 CREATE FUNCTION lsm_levels(relation pg_catalog.regclass,
 	OUT level pg_catalog.int4,
 	OUT runs pg_catalog.int8,

@@ -35,6 +35,12 @@ typedef struct LsmIndexFetch
 	LsmTree    *tree;			/* good for the transaction, so for the scan */
 	StringInfoData value;		/* kept from row to row */
 	LsmFetchAhead ahead;
+
+	/* a row that the scan has looked at: `value` has it still */
+	bool		looked;
+	uint64		looked_at;		/* packed TID */
+	Snapshot	looked_for;
+	LsmRow		looked_row;
 } LsmIndexFetch;
 
 #define FIRST_VALUE_BYTES	200
@@ -219,6 +225,25 @@ lsm_table_fetch_end(IndexFetchTableData *data)
 	pfree(fetch);
 }
 
+/* Once: has the scan just looked at this row, and found it visible? */
+static inline bool
+was_looked_at(LsmIndexFetch *fetch, uint64 packed, Snapshot snapshot)
+{
+	bool		looked = fetch->looked;
+
+	fetch->looked = false;
+	return looked && fetch->looked_at == packed && fetch->looked_for == snapshot;
+}
+
+static inline void
+note_look(LsmIndexFetch *fetch, uint64 packed, Snapshot snapshot, const LsmRow *row)
+{
+	fetch->looked = fetch->rows.looking;
+	fetch->looked_at = packed;
+	fetch->looked_for = snapshot;
+	fetch->looked_row = *row;
+}
+
 static inline void
 note_seen(LsmIndexFetch *fetch, ItemPointer tid)
 {
@@ -242,6 +267,12 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	*call_again = false;		/* every version has a TID of its own */
 	if (all_dead)
 		*all_dead = false;
+	if (was_looked_at(fetch, packed, snapshot))
+	{
+		note_seen(fetch, tid);
+		lsm_row_store(rel, &fetch->looked_row, packed, slot);
+		return true;
+	}
 	if (lsm_fetch_from_ahead(&fetch->ahead, rel, fetch->tree, packed, snapshot,
 							 GetMemoryChunkContext(fetch), slot))
 	{
@@ -255,7 +286,9 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		if (wanted)
 			last_row_keep(&last_row, fetch->tree, packed, &stamp, &fetch->value);
 		note_seen(fetch, tid);
-		lsm_row_store(rel, &row, packed, slot);
+		note_look(fetch, packed, snapshot, &row);
+		if (!fetch->rows.looking)
+			lsm_row_store(rel, &row, packed, slot);
 		return true;
 	}
 	if (all_dead)

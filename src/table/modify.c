@@ -29,6 +29,7 @@
 #include "utils/relcache.h"
 
 #include "table/table.h"
+#include "tree/visibility_map.h"
 
 /*
  * A row is "updated often" if fewer row numbers than this were handed out
@@ -329,6 +330,7 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	lsm_row_encode(&old_value, &old_header, false);
 	Assert(old_value.data == entries[1].value.data &&
 		   old_value.len == entries[1].value.len);
+	lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));
 	written = lsm_row_change_apply(target, &write);
 
 	pfree(old_value.data);

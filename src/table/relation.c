@@ -344,12 +344,24 @@ estimate_rows(Relation rel, uint64 row_limit, double entries, bool churned)
 }
 
 /*
+ * Which part of the table is all-visible: pg_class counts blocks of row
+ * identifiers.
+ */
+static double
+visible_fraction(Relation rel)
+{
+	double		visible = (BlockNumber) rel->rd_rel->relallvisible;
+	double		blocks = (BlockNumber) rel->rd_rel->relpages;
+
+	return blocks > 0 ? Min(visible / blocks, 1) : 0;
+}
+
+/*
  * lsm_relation_estimate_size - what the planner should expect.
  *
  * Pages: bytes of the data; those in memory as they will be in a file, for a
  * memtable grows in large pieces; more for compressed files, and for tables in
- * which rows come and go, as heap has bloat.  No page is all-visible:
- * index-only scans always look at the row.
+ * which rows come and go, as heap has bloat.
  */
 void
 lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
@@ -377,7 +389,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	if (churned)
 		bytes += (CHURNED_PAGES + Min(entries, CHURNED_MAX_ROWS) / CHURNED_ROWS_PER_PAGE) * BLCKSZ;
 	*pages = (BlockNumber) Min(ceil(bytes / BLCKSZ), (double) MaxBlockNumber);
-	*allvisfrac = 0;
+	*allvisfrac = visible_fraction(rel);
 
 	/*
 	 * A table never analyzed may be about to be filled: as for heap, do not

@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 
 #include "table/table.h"
+#include "tree/visibility_map.h"
 
 void
 lsm_row_change_init(LsmRowChange *target, Relation rel, LsmTree *tree,
@@ -105,6 +106,8 @@ lsm_row_change_override(LsmRowChange *target, const LsmRow *header)
 	entry.hashed = true;
 	entry.key_locked = true;
 	lsm_write_begin(target->tree, &write, &entry, 1);
+	if (header->flags & (LSM_ROW_HAS_XMAX | LSM_ROW_KILLED))
+		lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));
 	written = lsm_row_change_apply(target, &write);
 	pfree(buf.data);
 	return written;

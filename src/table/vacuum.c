@@ -8,6 +8,7 @@
  * 3. Let every index delete the entries of the others.
  * 4. Compact the files that hold dead rows or xids beyond the freeze limit.
  * 5. Flush again; what the files then hold decides the new relfrozenxid.
+ * 6. Set bits in the visibility map (all_visible.c).
  *
  * Rows may vanish at any time before that (compactions drop them).  An entry
  * whose TID is not known to be alive is dead only if looking it up says so:
@@ -40,6 +41,8 @@
 #include "utils/pg_rusage.h"
 #include "utils/timestamp.h"
 
+#include "am/am.h"
+#include "table/all_visible.h"
 #include "table/table.h"
 
 /* ---- the set of live TIDs ---- */
@@ -221,7 +224,9 @@ typedef struct LsmVacuum
 	Relation   *indexes;
 	IndexBulkDeleteResult **stats;
 	int			index_scans;
+	bool		gone_through;	/* all indexes: see all_visible.h */
 	bool		compacted;
+	LsmAllVisible map;
 } LsmVacuum;
 
 static bool
@@ -279,12 +284,14 @@ scan_rows(LsmVacuum *vac)
 	if (vac->row_limit == 0)
 		return;
 
+	lsm_all_visible_start(&vac->map);
 	cursor = lsm_cursor_open(vac->tree);
 	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
 	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
 	{
 		uint64		packed = lsm_key_decode(key.data);
 		LsmRow		row;
+		HTSV_Result status;
 		bool		keep = true;
 
 		if (packed > lsm_number_pack(vac->row_limit - 1))
@@ -300,7 +307,9 @@ scan_rows(LsmVacuum *vac)
 				check_failsafe(vac);
 			}
 		}
-		switch (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin))
+		status = lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin);
+		lsm_all_visible_note(&vac->map, block, &row, status, vac->cutoffs.OldestXmin);
+		switch (status)
 		{
 			case HEAPTUPLE_DEAD:
 				vac->dead++;
@@ -326,6 +335,7 @@ scan_rows(LsmVacuum *vac)
 		}
 	}
 	live_close_block(&vac->live_tids);
+	lsm_all_visible_end_rows(&vac->map, vac->live);
 	lsm_cursor_close(cursor);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 }
@@ -389,6 +399,8 @@ indexes_need_vacuum(LsmVacuum *vac)
 		return true;
 	if (vac->kept >= (double) vac->row_limit)
 		return false;
+	if (lsm_all_visible_wants_indexes(&vac->map))
+		return true;
 	if (!AmAutoVacuumWorkerProcess() || vac->dead > 0)
 		return true;
 	entry = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
@@ -398,8 +410,10 @@ indexes_need_vacuum(LsmVacuum *vac)
 static void
 vacuum_indexes(LsmVacuum *vac)
 {
+	bool		for_map = lsm_all_visible_wants_indexes(&vac->map);
 	int			i;
 
+	vac->gone_through = vac->nindexes == 0;
 	if (!indexes_need_vacuum(vac))
 		return;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
@@ -408,10 +422,13 @@ vacuum_indexes(LsmVacuum *vac)
 	{
 		IndexVacuumInfo info = index_info(vac, i, true);
 
+		if (for_map && lsm_relation_is_index(vac->indexes[i]))
+			lsm_index_flush(vac->indexes[i]);
 		vac->stats[i] = index_bulk_delete(&info, vac->stats[i], dead_entry, vac);
 		if (check_failsafe(vac))
 			break;
 	}
+	vac->gone_through = for_map && i == vac->nindexes;
 	vac->index_scans++;
 	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, vac->index_scans);
 }
@@ -552,6 +569,7 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	LsmVacuum	vac;
 	TransactionId frozen_xid;
 	TransactionId oldest;
+	BlockNumber visible;
 	bool		frozen_xid_updated = false;
 	bool		minmulti_updated;
 	TimestampTz start = GetCurrentTimestamp();
@@ -570,6 +588,7 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	/* OldestXmin first: rows that come later are none of our business */
 	vac.tree = lsm_table_tree(rel);
 	vac.row_limit = lsm_tree_row_limit(vac.tree);
+	lsm_all_visible_begin(&vac.map, rel, vac.tree, vac.row_limit);
 	lsm_tree_flush(vac.tree);
 	scan_rows(&vac);
 	vacuum_indexes(&vac);
@@ -585,8 +604,10 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, frozen_xid))
 		frozen_xid = oldest;
 
+	visible = lsm_all_visible_finish(&vac.map, vac.gone_through);
+
 	/* there are no multixacts in the table, so nothing holds that back */
-	vac_update_relstats(rel, lsm_limit_blocks(vac.row_limit), vac.live, 0, 0,
+	vac_update_relstats(rel, lsm_limit_blocks(vac.row_limit), vac.live, visible, 0,
 						vac.nindexes > 0, frozen_xid, vac.cutoffs.OldestMxact,
 						&frozen_xid_updated, &minmulti_updated, false);
 	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared,

@@ -100,6 +100,7 @@ if wants layers; then
 	section layers
 	"$top/src/test/check-layers.sh" >"$results/layers.log" 2>&1
 	tap_results layers $? "$results/layers.log"
+	grep '^# circle: [^	]' "$results/layers.log"
 fi
 
 if wants docs; then

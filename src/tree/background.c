@@ -394,6 +394,7 @@ typedef struct Chore
 
 static Chore unlinking = {drain_unlinked, "while removing files"};
 static Chore dropping = {lsm_drop_keyspaces, "while removing dropped LSM trees"};
+static Chore noting = {lsm_primary_memory_note, "while noting settings for standbys"};
 static Chore sweeping = {lsm_sweep_orphans, "while looking for orphaned LSM trees"};
 static Chore loading = {load_units, "while loading filters"};
 /* A file that failed is not the next one, or has to wait by itself */
@@ -427,6 +428,7 @@ lsm_worker_round(int worker_no)
 		 * first: a flush may fail for lack of the room that the sweep gives
 		 * back
 		 */
+		do_chore(&noting);
 		do_chore(&dropping);
 		do_chore(&sweeping);
 		did |= flush_sealed();

@@ -224,7 +224,7 @@ sub lsm_set
 	return;
 }
 
-# With lsm.crash_point = '?': the next process of that kind ('worker', 'backend', 'any') that
+# With lsm.crash_point = '?': the next process of that kind ('worker', 'backend', 'startup', 'any') that
 # comes to the crash point, in a job of the relation's tree (0: any, or none), stops there until lsm_release().
 # A second one can be held at the same time: second => 1.
 sub lsm_hold
@@ -337,10 +337,10 @@ sub lsm_lose_unsynced
 		next unless -d $dir;
 		my $inode = (stat($dir))[1];
 		my $known = $entries{$inode} // {};
-		foreach my $file (glob("$dir/*"))
+		foreach my $line (split /\n/, `stat -c '%i %W %n' '$dir'/* 2>/dev/null`)
 		{
+			my ($id, $file) = $line =~ /^(\d+ \d+) (.*)$/;
 			(my $name = $file) =~ s{.*/}{};
-			my ($id) = split /\n/, `stat -c '%i %W' '$file'`;
 			if (!$known->{$name})
 			{
 				unlink $file;

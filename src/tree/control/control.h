@@ -134,6 +134,8 @@ typedef struct LsmTreeShared
 	int			compact_pid;
 	uint64		compact_cursor[8];	/* per level: file number last compacted */
 	pg_atomic_uint64 replaced;	/* rows that have a newer version, about */
+	pg_atomic_uint64 map_blocks;	/* no bit of the visibility map is set for
+									 * a block from here on */
 	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
 	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
 									 * made final in any memtable */

@@ -49,13 +49,14 @@ is_hold_of(const char *file, const char *name)
 	return sscanf(line, "%99s %19s %u", point, who, &relid) == 3 &&
 		strcmp(point, name) == 0 &&
 		!(strcmp(who, "worker") == 0 && !lsm_in_worker()) &&
-		!(strcmp(who, "backend") == 0 && lsm_in_worker()) &&
+		!(strcmp(who, "backend") == 0 && (lsm_in_worker() || AmStartupProcess())) &&
+		!(strcmp(who, "startup") == 0 && !AmStartupProcess()) &&
 		!(OidIsValid(relid) && relid != lsm_job_relid());
 }
 
 /*
  * Stop here, without crashing, if the file lsm_hold in the data directory says
- * "<point> <worker|backend|any> <relation OID or 0>" and all three fit: the
+ * "<point> <worker|backend|startup|any> <relation OID or 0>" and all three fit: the
  * OID is that of the tree whose job is in progress.  The first process that
  * finds it so renames the file to lsm_held, and goes on when that has been
  * removed.  Nothing can cancel it meanwhile: code around crash points relies

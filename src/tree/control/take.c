@@ -58,6 +58,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	pg_atomic_write_u64(&ctl->seq, 0);
 	pg_atomic_write_u64(&ctl->row_limit, 0);
 	pg_atomic_write_u64(&ctl->replaced, 0);
+	pg_atomic_write_u64(&ctl->map_blocks, 0);
 	pg_atomic_write_u32(&ctl->churned, 0);
 	pg_atomic_write_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_write_u32(&ctl->memtable_kb, 0);

@@ -52,6 +52,12 @@ extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace
 extern bool lsm_fork_exists(RelFileLocator rlocator, ProcNumber backend);
 
 /*
+ * Blocks that the fork of the visibility map has room for: no bit is set
+ * beyond.
+ */
+extern uint64 lsm_vm_fork_blocks(SMgrRelation smgr);
+
+/*
  * A record KEYSPACE_CREATE without metapage.  REQUIRES: directory and owner
  * durable.
  */
@@ -73,6 +79,18 @@ extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filte
 
 /* Directory and owner file, durable; existing ones are fine (redo). */
 extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
+
+/*
+ * primary_memory.c: worker 0 of a server that is not in recovery notes its
+ * lsm.memtable_memory; redo of that; a comparison at the start of redo.
+ */
+extern void lsm_primary_memory_note(void);
+struct LsmWalMemory;
+extern void lsm_primary_memory_redo(const struct LsmWalMemory *record);
+extern void lsm_primary_memory_compare(void);
+
+/* of the name that a filter file has until redo has written all of it */
+#define LSM_REDO_SUFFIX	".redo"
 
 /* redo of a piece of a file: durable when it returns */
 extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,

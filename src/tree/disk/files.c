@@ -227,26 +227,17 @@ lsm_chunk_content(const LsmWalChunk *chunk, char *logged, uint32 logged_bytes)
 	return NULL;				/* keep compiler quiet */
 }
 
-void
-lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
-					 uint64 offset, const char *data, uint32 bytes,
-					 bool last, uint64 file_bytes)
+/* For reading and writing; made if need be, with its directory. */
+static int
+lsm_redo_open(uint64 keyspace_id, const char *path)
 {
 	char		dir[MAXPGPATH];
-	char		path[MAXPGPATH];
-	uint32		done = 0;
-	int			fd;
+	int			fd = OpenTransientFile(path, O_RDWR | O_CREAT | PG_BINARY);
 
-	lsm_keyspace_dir(keyspace_id, dir);
-	lsm_keyspace_file_path(keyspace_id, number, filter, path);
-	if (offset == 0 && unlink(path) < 0 && errno != ENOENT)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not remove file \"%s\": %m", path)));
-	fd = OpenTransientFile(path, O_RDWR | O_CREAT | PG_BINARY);
 	if (fd < 0 && errno == ENOENT)
 	{
 		/* the directory went away later in the WAL, or came with no backup */
+		lsm_keyspace_dir(keyspace_id, dir);
 		if (MakePGDirectory(LSM_DIR) == 0)
 			fsync_fname(".", true);
 		if (MakePGDirectory(dir) == 0)
@@ -257,6 +248,13 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not open file \"%s\": %m", path)));
+	return fd;
+}
+
+static void
+lsm_redo_write(int fd, const char *path, uint64 offset, const char *data, uint32 bytes)
+{
+	uint32		done = 0;
 
 	while (done < bytes)
 	{
@@ -276,6 +274,38 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 		}
 		done += put;
 	}
+}
+
+/*
+ * A filter file grows under another name until it is complete: readers of a
+ * standby may have the one that it takes the place of.  If redo began behind
+ * the first chunk and there is no file of that name, the filter is complete in
+ * its place.
+ */
+void
+lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
+					 uint64 offset, const char *data, uint32 bytes,
+					 bool last, uint64 file_bytes)
+{
+	char		dir[MAXPGPATH];
+	char		final[MAXPGPATH];
+	char		path[MAXPGPATH];
+	bool		renamed;
+	int			fd;
+
+	lsm_keyspace_dir(keyspace_id, dir);
+	lsm_keyspace_file_path(keyspace_id, number, filter, final);
+	snprintf(path, sizeof(path), "%.1000s" LSM_REDO_SUFFIX, final);
+	renamed = filter && (offset == 0 || access(path, F_OK) == 0);
+	if (!renamed)
+		strlcpy(path, final, sizeof(path));
+	if (offset == 0 && unlink(path) < 0 && errno != ENOENT)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", path)));
+	fd = lsm_redo_open(keyspace_id, path);
+	LSM_CRASH_POINT("redo_chunk_opened");
+	lsm_redo_write(fd, path, offset, data, bytes);
 	if (last && ftruncate(fd, file_bytes) < 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
@@ -288,6 +318,10 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not close file \"%s\": %m", path)));
+	if (renamed && last && rename(path, final) < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not rename file \"%s\" to \"%s\": %m", path, final)));
 
 	/*
 	 * The directory entry.  A file that comes into being at a chunk in the

@@ -26,6 +26,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/chunk.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
@@ -95,36 +96,39 @@ lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 	LsmStandbyAppend standby = {0};
 	RelFileLocator rlocator;
 	uint64		generation = 0;
-	int			i;
+	int			last = XLogRecMaxBlockId(record);
 
 	if (left < sizeof(generation))
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
 	memcpy(&generation, data, sizeof(generation));
-	data += sizeof(generation);
-	left -= sizeof(generation);
+	if (entry_bytes > (last + 1) * LSM_PAGE_BYTES || entry_bytes <= last * LSM_PAGE_BYTES)
+		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 
-	for (i = 0; i <= XLogRecMaxBlockId(record); i++)
+	/*
+	 * The first page last: who reads it in recovery follows it to those that
+	 * continue it.
+	 */
+	for (int i = last; i >= 0; i--)
 	{
 		Buffer		buffer = XLogInitBufferForRedo(record, i);
 		Page		page = BufferGetPage(buffer);
-		uint32		bytes = Min(left, LSM_PAGE_BYTES);
+		uint32		start = i * LSM_PAGE_BYTES;
+		uint32		bytes = Min(entry_bytes - start, LSM_PAGE_BYTES);
 
 		lsm_page_init(page, LSM_PAGE_LOG, generation,
 					  i > 0 ? LSM_PAGE_CONTINUES : 0, lsm_redo_block(record, i + 1));
-		memcpy((char *) page + LSM_PAGE_START, data, bytes);
+		memcpy((char *) page + LSM_PAGE_START, entries + start, bytes);
 		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes;
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
 		if (i == 0)
 			(void) lsm_standby_note_append(&standby, &rlocator, page, LSM_PAGE_START);
 		UnlockReleaseBuffer(buffer);
-		data += bytes;
-		left -= bytes;
+		LSM_CRASH_POINT("redo_fresh_page");
 	}
-	if (left != 0)
-		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 	lsm_standby_append(&standby, entries, entry_bytes);
+	LSM_CRASH_POINT("redo_append_fed");
 }
 
 static void
@@ -165,7 +169,9 @@ lsm_redo_append(XLogReaderState *record)
 		(void) lsm_standby_note_append(&standby, &rlocator, BufferGetPage(buffer), append.offset);
 	if (BufferIsValid(buffer))
 		UnlockReleaseBuffer(buffer);
+	LSM_CRASH_POINT("redo_append_page");
 	lsm_standby_append(&standby, data, bytes);
+	LSM_CRASH_POINT("redo_append_fed");
 }
 
 /* ---- conflicts ---- */
@@ -185,6 +191,7 @@ lsm_redo_horizon(XLogReaderState *record)
 
 	(void) lsm_redo_header(record, &horizon, sizeof(horizon));
 	lsm_redo_conflict(horizon.xid, horizon.rlocator);
+	LSM_CRASH_POINT("redo_horizon");
 
 	/*
 	 * Before any row identifier comes again, and any page of the table is
@@ -192,6 +199,26 @@ lsm_redo_horizon(XLogReaderState *record)
 	 */
 	if (horizon.flags & LSM_HORIZON_VACUUMED)
 		lsm_key_changed_in(horizon.keyspace_id, LSM_INDEX_VACUUM_DIGEST);
+}
+
+/* Before a reader finds a block all-visible: see lsm_redo_visible(). */
+static void
+lsm_redo_map(XLogReaderState *record)
+{
+	LsmWalVisible visible;
+	LsmWalInvisible invisible;
+	RelFileLocator rlocator;
+
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == XLOG_LSM_INVISIBLE)
+	{
+		(void) lsm_redo_header(record, &invisible, sizeof(invisible));
+		lsm_redo_invisible(record, &invisible);
+		return;
+	}
+	(void) lsm_redo_header(record, &visible, sizeof(visible));
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+	lsm_redo_conflict(visible.newest_xmin, rlocator);
+	lsm_redo_visible(record, &visible);
 }
 
 /* ---- manifest ---- */
@@ -251,15 +278,21 @@ lsm_redo_edit(XLogReaderState *record)
 	/* rows were dropped or frozen that queries here may still see */
 	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
 	lsm_redo_conflict(edit.conflict_xid, rlocator);
+	LSM_CRASH_POINT("redo_edit_conflict");
 
 	/* metapage locked until the chain it describes is there */
 	meta_buffer = lsm_redo_meta(record);
 	for (i = 1; i <= XLogRecMaxBlockId(record); i++)
+	{
+		LSM_CRASH_POINT("redo_edit_locked");
 		lsm_redo_manifest_block(record, i, edit.manifest_id);
+	}
 	ctl = lsm_standby_edit((LsmMetaPage *) ((char *) BufferGetPage(meta_buffer) + LSM_PAGE_START));
 	UnlockReleaseBuffer(meta_buffer);
+	LSM_CRASH_POINT("redo_edit_set");
 	if (ctl != NULL)
 		lsm_standby_drop_flushed(ctl, edit.keyspace_id);
+	LSM_CRASH_POINT("redo_edit_dropped");
 
 	lsm_standby_unlink_drain();
 	if (edit.nunlink == 0)
@@ -270,6 +303,7 @@ lsm_redo_edit(XLogReaderState *record)
 	 * consistent before this record (compare smgr_redo's truncation).
 	 */
 	XLogFlush(record->EndRecPtr);
+	LSM_CRASH_POINT("redo_edit_unlinks");
 	for (i = 0; i < edit.nunlink; i++)
 	{
 		uint64		number;
@@ -278,6 +312,7 @@ lsm_redo_edit(XLogReaderState *record)
 		lsm_standby_unlink(edit.keyspace_id, number);
 	}
 	lsm_standby_unlink_drain();
+	LSM_CRASH_POINT("redo_edit_done");
 }
 
 /* ---- files and keyspaces ---- */
@@ -296,6 +331,7 @@ lsm_redo_chunk(XLogReaderState *record)
 						 (chunk.flags & LSM_CHUNK_LAST) != 0, chunk.file_bytes);
 	if (content != logged)
 		pfree(content);
+	LSM_CRASH_POINT("redo_chunk");
 }
 
 static void
@@ -305,12 +341,14 @@ lsm_redo_keyspace(XLogReaderState *record)
 
 	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
 	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rlocator, keyspace.backend);
+	LSM_CRASH_POINT("redo_keyspace");
 	if (XLogRecHasBlockRef(record, 0))
 	{
 		RelFileLocator rlocator;
 
 		UnlockReleaseBuffer(lsm_redo_meta(record));
 		XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+		LSM_CRASH_POINT("redo_keyspace_meta");
 		lsm_standby_keyspace(&rlocator, keyspace.keyspace_id);
 	}
 }
@@ -322,9 +360,11 @@ lsm_redo_remove(XLogReaderState *record)
 
 	(void) lsm_redo_header(record, &remove, sizeof(remove));
 	XLogFlush(record->EndRecPtr);	/* as in lsm_redo_edit */
+	LSM_CRASH_POINT("redo_remove");
 	if (InHotStandby)
 		lsm_control_drop(remove.keyspace_id);
 	lsm_keyspace_remove(remove.keyspace_id);
+	LSM_CRASH_POINT("redo_removed");
 }
 
 /* What one record takes; reset after each. */
@@ -335,6 +375,7 @@ lsm_redo_startup(void)
 {
 	redo_context = AllocSetContextCreate(TopMemoryContext, "lsmam redo",
 										 ALLOCSET_DEFAULT_SIZES);
+	lsm_primary_memory_compare();
 }
 
 static void
@@ -365,6 +406,7 @@ lsm_redo(XLogReaderState *record)
 
 				(void) lsm_redo_header(record, &page, sizeof(page));
 				lsm_redo_manifest_block(record, 0, page.manifest_id);
+				LSM_CRASH_POINT("redo_manifest_page");
 				break;
 			}
 		case XLOG_LSM_FILE_CHUNK:
@@ -381,6 +423,18 @@ lsm_redo(XLogReaderState *record)
 		case XLOG_LSM_HORIZON:
 			lsm_redo_horizon(record);
 			break;
+		case XLOG_LSM_MEMORY:
+			{
+				LsmWalMemory memory;
+
+				(void) lsm_redo_header(record, &memory, sizeof(memory));
+				lsm_primary_memory_redo(&memory);
+				break;
+			}
+		case XLOG_LSM_VISIBLE:
+		case XLOG_LSM_INVISIBLE:
+			lsm_redo_map(record);
+			break;
 		default:
 			elog(PANIC, "lsm_redo: unknown op code %u", info);
 	}
@@ -396,11 +450,11 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 	char	   *data = XLogRecGetData(record);
 	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 
-	if (info != XLOG_LSM_LOG_APPEND)
+	if (info != XLOG_LSM_LOG_APPEND && info != XLOG_LSM_MEMORY)
 	{
 		uint64		keyspace_id;
 
-		/* every other record begins with it */
+		/* the others begin with it */
 		memcpy(&keyspace_id, data, sizeof(keyspace_id));
 		appendStringInfo(buf, "keyspace %016" PRIx64, keyspace_id);
 	}
@@ -472,6 +526,32 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 								 (horizon.flags & LSM_HORIZON_VACUUMED) ? ", vacuumed" : "");
 				break;
 			}
+		case XLOG_LSM_MEMORY:
+			{
+				LsmWalMemory memory;
+
+				memcpy(&memory, data, sizeof(memory));
+				appendStringInfo(buf, "memtable_memory " UINT64_FORMAT " kB",
+								 memory.memtable_memory_kb);
+				break;
+			}
+		case XLOG_LSM_VISIBLE:
+			{
+				LsmWalVisible visible;
+
+				memcpy(&visible, data, sizeof(visible));
+				appendStringInfo(buf, " bytes %u to %u, newest xmin %u", visible.first,
+								 visible.first + visible.bytes, visible.newest_xmin);
+				break;
+			}
+		case XLOG_LSM_INVISIBLE:
+			{
+				LsmWalInvisible invisible;
+
+				memcpy(&invisible, data, sizeof(invisible));
+				appendStringInfo(buf, " block %u of the page", invisible.number);
+				break;
+			}
 		default:
 			break;
 	}
@@ -500,12 +580,22 @@ lsm_identify(uint8 info)
 			return "META";
 		case XLOG_LSM_HORIZON:
 			return "HORIZON";
+		case XLOG_LSM_MEMORY:
+			return "MEMORY";
+		case XLOG_LSM_VISIBLE:
+			return "VISIBLE";
+		case XLOG_LSM_INVISIBLE:
+			return "INVISIBLE";
 		default:
 			return NULL;
 	}
 }
 
-/* wal_consistency_checking: all our pages are standard ones, without hints. */
+/*
+ * wal_consistency_checking: all our pages are standard ones, without hints.  Of
+ * a page of the visibility map, all but the header counts as unused: VACUUM's
+ * marks are not logged.
+ */
 static void
 lsm_mask(char *pagedata, BlockNumber blkno)
 {

@@ -42,6 +42,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/log_entry.h"
 #include "tree/disk/page.h"
@@ -50,6 +51,9 @@
 
 /* Chunks to evict for when the arena is full */
 #define EVICT_CHUNKS	16
+
+/* For lsm_warn_about_file(): no file has this number */
+#define GIVEN_UP		PG_UINT64_MAX
 
 /* ======================================================================
  * Which trees are fed
@@ -245,6 +249,7 @@ lsm_standby_feed(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation, uint
 	memtable = enter_generation(ctl, keyspace_id, generation, &full);
 	if (memtable == NULL)
 		return full ? LSM_FED_FULL : LSM_FED_UNWANTED;
+	LSM_CRASH_POINT("standby_feeding");
 	reserved = lsm_memtable_reserve(memtable, key.len, value.len);
 	if (reserved != NULL)
 	{
@@ -276,11 +281,13 @@ feed_or_give_up(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation, uint6
 	fed = lsm_standby_feed(ctl, keyspace_id, generation, seq, key, value);
 	if (fed != LSM_FED_FULL)
 		return;
-	ereport(WARNING,
-			(errcode(ERRCODE_OUT_OF_MEMORY),
-			 errmsg("no memory is left for entries of an lsm tree that queries read during recovery"),
-			 errdetail("The tree is unloaded; the next query that needs the tree loads it again."),
-			 errhint("Increase lsm.memtable_memory on this server.")));
+	if (lsm_warn_about_file(keyspace_id, GIVEN_UP))
+		ereport(WARNING,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("no memory is left for entries of relation %s, which queries read during recovery",
+						lsm_relpath(ctl->rlocator, INVALID_PROC_NUMBER, MAIN_FORKNUM)),
+				 errdetail("The tree is unloaded; the next query that needs the tree loads it again."),
+				 errhint("Increase lsm.memtable_memory on this server: it should be no less than the primary's.")));
 	lsm_control_stop_feeding(ctl, keyspace_id);
 }
 

@@ -23,7 +23,9 @@ lsm_is_filter_temporary(const char *name)
 {
 	size_t		digits = strspn(name, "0123456789");
 
-	return digits >= 6 && strcmp(name + digits, ".flt.tmp") == 0;
+	return digits >= 6 &&
+		(strcmp(name + digits, ".flt.tmp") == 0 ||
+		 strcmp(name + digits, ".flt" LSM_REDO_SUFFIX) == 0);
 }
 
 static int

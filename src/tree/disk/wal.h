@@ -31,6 +31,9 @@
 #define XLOG_LSM_META				0x60
 #define XLOG_LSM_FILE_CHUNK_LZ4		0x70
 #define XLOG_LSM_HORIZON			0x80
+#define XLOG_LSM_VISIBLE			0x90
+#define XLOG_LSM_INVISIBLE			0xA0
+#define XLOG_LSM_MEMORY				0xB0
 
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that may
@@ -116,5 +119,39 @@ typedef struct LsmWalHorizon
  * row identifiers may be used again (LSM_INDEX_VACUUM_DIGEST).
  */
 #define LSM_HORIZON_VACUUMED	0x0001
+
+/* MEMORY: the primary's lsm.memtable_memory, from now on */
+typedef struct LsmWalMemory
+{
+	uint64		memtable_memory_kb;
+} LsmWalMemory;
+
+/*
+ * VISIBLE: block 0 is a page of the visibility map, its block data the bytes
+ * from `first` on.  Snapshots of standbys that do not see newest_xmin conflict.
+ */
+typedef struct LsmWalVisible
+{
+	uint64		keyspace_id;
+	TransactionId newest_xmin;	/* may be invalid */
+	uint16		first;
+	uint16		bytes;
+} LsmWalVisible;
+
+/*
+ * INVISIBLE: a block's bits in a page of the visibility map (block 0) are
+ * cleared.  The record that ends a row of the block comes behind it.
+ */
+typedef struct LsmWalInvisible
+{
+	uint64		keyspace_id;
+	uint32		number;			/* of the block, among those of the page */
+	uint32		unused;
+} LsmWalInvisible;
+
+struct XLogReaderState;
+extern void lsm_redo_visible(struct XLogReaderState *record, const LsmWalVisible *visible);
+extern void lsm_redo_invisible(struct XLogReaderState *record,
+							   const LsmWalInvisible *invisible);
 
 #endif							/* LSM_WAL_H */

@@ -123,16 +123,17 @@ lsm_memtable_destroy(LsmMemtable *memtable)
 /* ---- retirement ---- */
 
 /*
- * The memtable was unlinked from its tree, and no writer is registered:
- * destroy it when no reader can see it any more.
+ * The memtable was unlinked from its tree: destroy it when no reader can see
+ * it any more.  No writer is registered, or (a loader in recovery) the writer
+ * is inside an epoch, which keeps the memtable like a reader's.
  */
 void
 lsm_memtable_retire(LsmMemtable *memtable)
 {
-	Assert(pg_atomic_read_u32(&memtable->writers) == 0);
-
 	if (memtable->local)
 	{
+		Assert(pg_atomic_read_u32(&memtable->writers) == 0);
+
 		/* the only possible reader is this process */
 		if (lsm_epoch_inside())
 		{

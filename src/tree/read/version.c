@@ -18,6 +18,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/memtable/memtable.h"
@@ -330,6 +331,7 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 
 		lsm_tree_enter(tree);
 		lsm_set_take(tree->ctl, set);
+		LSM_CRASH_POINT("standby_set_taken");
 		pg_read_barrier();
 		version = tree->version;
 		if (likely(version != NULL &&

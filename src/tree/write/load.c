@@ -36,6 +36,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
 #include "tree/memtable/memtable.h"
@@ -154,7 +155,12 @@ lsm_load_abort(void)
 	}
 	LWLockRelease(&ctl->lock);
 	while (nretired > 0)
+	{
+		/* the startup process may be adding an entry, outside of any epoch */
+		while (pg_atomic_read_u32(&retired[nretired - 1]->writers) > 0)
+			pg_usleep(50L);
 		lsm_memtable_retire(retired[--nretired]);
+	}
 	ConditionVariableBroadcast(&ctl->cv);
 }
 
@@ -281,6 +287,8 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->manifest_pending, copy.manifest_id);
 	lsm_load_raise(&ctl->seq, Max(copy.seq_limit, 1) - 1);
 	lsm_load_raise(&ctl->row_limit, copy.row_limit);
+	if (ctl->kind == LSM_KIND_TABLE && !ctl->local)
+		lsm_load_raise(&ctl->map_blocks, lsm_vm_fork_blocks(smgr));
 
 	/* file numbers are handed out after recovery */
 	if (loading.standby)
@@ -414,10 +422,15 @@ lsm_tree_load(LsmTree *tree)
 	old = MemoryContextSwitchTo(context);
 	if (loading.standby)
 	{
+		LSM_CRASH_POINT("standby_load_begun");
 		lsm_control_count_fed();	/* a full barrier */
+		LSM_CRASH_POINT("standby_load_registered");
 		lsm_load_counters(tree);
+		LSM_CRASH_POINT("standby_load_counters");
 		lsm_load_standby(tree);
+		LSM_CRASH_POINT("standby_load_read");
 		lsm_load_publish_standby(tree);
+		LSM_CRASH_POINT("standby_load_published");
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 		return;

@@ -22,6 +22,7 @@
 #include "storage/smgr.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/log_entry.h"
 #include "tree/disk/page.h"
 #include "tree/disk/standby.h"
@@ -55,6 +56,9 @@ lsm_load_feed(LsmTree *tree, uint64 generation, const LsmLogHeader *header, uint
 		if (tries > LSM_LOAD_TRIES)
 			ereport(ERROR,
 					(errcode(ERRCODE_OUT_OF_MEMORY),
+					 tree->rel != NULL ?
+					 errmsg("no memory for the entries of relation \"%s\" could be had",
+							RelationGetRelationName(tree->rel)) :
 					 errmsg("no memory for the entries of relation %s could be had",
 							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 					 errhint("Increase lsm.memtable_memory on this server: it should be no less than the primary's.")));
@@ -169,6 +173,9 @@ lsm_load_standby(LsmTree *tree)
 			memcpy(copy.data, page, BLCKSZ);
 		UnlockReleaseBuffer(buffer);
 		if (wanted)
+		{
+			LSM_CRASH_POINT("standby_load_page");
 			lsm_load_feed_page(tree, block, copy.data, strategy, &spanning);
+		}
 	}
 }

@@ -57,7 +57,7 @@ my %locales = (
 	c_utf8 => [ "LOCALE 'C.UTF-8'", 1 ],
 	icu => [ "LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C.UTF-8'", 1 ],
 	icu_c => [ "LOCALE_PROVIDER icu ICU_LOCALE 'en-US' LOCALE 'C'", 1 ]);
-$locales{en_us} = [ "LOCALE 'en_US.UTF-8'", 0 ] if `locale -a 2>/dev/null` =~ /^en_US\.utf-?8$/mi;
+$locales{en_us} = [ "LOCALE 'en_US.UTF-8'", 1 ] if `locale -a 2>/dev/null` =~ /^en_US\.utf-?8$/mi;
 foreach my $name (sort keys %locales)
 {
 	my ($locale, $ordered) = @{ $locales{$name} };

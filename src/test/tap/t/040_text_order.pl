@@ -1,5 +1,5 @@
 # Text in order: databases of many locales against btree; indexes built before sort keys, and with another
-# version of a collation.
+# version of a collation.  LSM_LOCALES="en_us icu_en": only these databases.
 use strict;
 use warnings;
 use LsmTest;
@@ -35,7 +35,7 @@ my @ascii = (split(//, q{abcABC019 -_.,'!@}), 'ab', '10');
 my @every = (@ascii, map { chr } 0xe4, 0xf6, 0xfc, 0xdf, 0xe9, 0xe8, 0xc4, 0xf1, 0xe7, 0xe6, 0x153, 0x142, 0xf8, 0xc5, 0xe5,
 	0x4e00, 0x4e8c, 0x65e5, 0x672c, 0x30a2, 0x3041, 0x43a, 0x438, 0x416, 0x44f, 0x3b1, 0x3b2, 0x3a9, 0x301, 0x308, 0x200b, 0xad,
 	0x1f600, 0x5d0, 0x5d1, 0xe01, 0xe02, 0xe40, 0xe48, 0x2163, 0x2460, 0xfb01, 1, 0x10fffd);
-my $strings = lsm_long() ? 1000000 : 3000;
+my $strings = lsm_long() ? 1000000 : 2000;
 srand(lsm_seed());
 my $file = PostgreSQL::Test::Utils::tempdir() . '/strings';
 open my $fh, '>:encoding(UTF-8)', $file or die "open: $!";
@@ -45,6 +45,9 @@ foreach my $i (1 .. $strings)
 	print $fh join('', map { $set->[rand @$set] } 1 .. 1 + rand 14) . "\n";
 }
 print $fh "$_\n" foreach '', ' ', 'a', 'a ', '-', "\x{ad}", "\x{ad}\x{ad}", "\x{200b}", 'co-op', 'coop', "e\x{301}", "\x{e9}", "c\x{f4}te", "cot\x{e9}",
+  (map { join '', map { ("\x{ad}", "\x{200b}", "\x{200d}", "\x{1}")[rand 4] } 1 .. 1 + rand 9 } 1 .. 700),
+  (map { join '', map { rand() < 0.5 ? uc : $_ } qw(r e s u m e), rand() < 0.3 ? "\x{301}" : '' } 1 .. 500),
+  ('dup') x 700, ('Dup') x 300, ('duplicate') x 300,
   'long ' x 700, 'long ' x 700 . 'a', 'Long ' x 700, "\x{e4}bc" x 3000, 'x' x 50000, 'x' x 50000 . 'X';
 close $fh;
 chmod 0644, $file;
@@ -59,7 +62,8 @@ my %databases = (
 	icu_sv => [ "LOCALE_PROVIDER icu ICU_LOCALE 'sv' LOCALE 'C'", 1 ],
 	icu_th => [ "LOCALE_PROVIDER icu ICU_LOCALE 'th' LOCALE 'C'", 1 ],
 	icu_numeric => [ "LOCALE_PROVIDER icu ICU_LOCALE 'de-u-kn-true-ka-shifted' LOCALE 'C'", 1 ],
-	map { lc($_) => [ "LOCALE '$_.UTF-8'", 0 ] } keys %made);
+	map { lc($_) => [ "LOCALE '$_.UTF-8'", 1 ] } keys %made);
+%databases = map { $_ => $databases{$_} } split(' ', $ENV{LSM_LOCALES}) if $ENV{LSM_LOCALES};
 foreach my $name (sort keys %databases)
 {
 	my ($locale, $ordered) = @{ $databases{$name} };
@@ -70,15 +74,20 @@ CREATE EXTENSION lsmam;
 CREATE DOMAIN words AS text;
 CREATE TABLE s (id serial, k text);
 COPY s (k) FROM '$file' (FORMAT csv, DELIMITER E'\\x02', QUOTE E'\\x03', NULL E'\\x04');
-CREATE TABLE h (id int, g int, k text, d words, b bpchar) USING heap;
-CREATE TABLE l (id int, g int, k text, d words, b bpchar) USING lsm;
-INSERT INTO h SELECT id, id % 5, k, k, k FROM s;
+CREATE TYPE odd AS ENUM ('z', 'm', 'A', 'x');
+ALTER TYPE odd ADD VALUE 'first' BEFORE 'z';
+CREATE TABLE h (id int, g int, k text, d words, b bpchar, w text, e odd) USING heap;
+CREATE TABLE l (id int, g int, k text, d words, b bpchar, w text, e odd) USING lsm;
+INSERT INTO h SELECT id, id % 5, k, k, k, left(k, 2), (ARRAY['first', 'm', 'A', 'x', NULL]::odd[])[1 + id % 7] FROM s;
+INSERT INTO h SELECT 10000000 + i, i % 5, NULL, NULL, NULL, CASE i % 2 WHEN 0 THEN 'a' END, 'm' FROM generate_series(1, 400) i;
 INSERT INTO l SELECT * FROM h WHERE id % 3 > 0;
 CREATE TABLE u (k text PRIMARY KEY, b bpchar UNIQUE) USING lsm;
 INSERT INTO u SELECT DISTINCT ON (k) k, k FROM s ON CONFLICT DO NOTHING;
-CREATE INDEX ON h (k); CREATE INDEX ON h (g, k DESC, id); CREATE INDEX ON h (d); CREATE INDEX ON h (b)});
+CREATE INDEX ON h (k); CREATE INDEX ON h (g, k DESC, id); CREATE INDEX ON h (d); CREATE INDEX ON h (b);
+CREATE INDEX ON h (w, k, id); CREATE INDEX ON h (g, e, w DESC, id)});
 	($rc, $out, $err) = $node->psql($name, q{
 CREATE INDEX ON l USING lsm (k); CREATE INDEX ON l USING lsm (g, k DESC, id); CREATE INDEX ON l USING lsm (d); CREATE INDEX ON l USING lsm (b);
+CREATE INDEX ON l USING lsm (w, k, id); CREATE INDEX ON l USING lsm (g, e, w DESC, id);
 INSERT INTO l SELECT * FROM h WHERE id % 3 = 0;
 ANALYZE h, l});
 	is($rc, 0, "$name: indexes are built") or diag($err);
@@ -86,18 +95,40 @@ ANALYZE h, l});
 	is($node->safe_psql($name, q{SELECT string_agg(amname, ' ') FROM pg_index JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam WHERE indrelid = 'u'::regclass}),
 		$ordered ? 'lsm_index lsm_index' : 'btree btree', "$name: keys");
 	my $off = 'SET enable_seqscan = off; SET enable_bitmapscan = off; ' . ($ordered ? 'SET enable_sort = off; SET enable_hashjoin = off; SET enable_nestloop = off;' : '');
-	foreach my $query ('SELECT k FROM @ ORDER BY k', 'SELECT k FROM @ ORDER BY k DESC', 'SELECT d AS k FROM @ ORDER BY d', 'SELECT b AS k FROM @ ORDER BY b',
+	my @queries = ('SELECT k FROM @ ORDER BY k', 'SELECT k FROM @ ORDER BY k DESC', 'SELECT d AS k FROM @ ORDER BY d', 'SELECT b AS k FROM @ ORDER BY b',
 		q{SELECT k FROM @ WHERE k > 'b' AND k <= 'Cé' ORDER BY k DESC}, q{SELECT k FROM @ WHERE k < '-1' ORDER BY k}, q{SELECT k FROM @ WHERE k >= 'я' ORDER BY k},
 		q{SELECT id::text || k AS k FROM @ WHERE g = 3 ORDER BY @.k, id DESC}, q{SELECT k FROM @ WHERE g = 1 AND k BETWEEN 'a' AND 'b' ORDER BY k, id DESC},
 		'SELECT min(k) || max(k) AS k FROM @', q{SELECT k FROM @ WHERE k LIKE 'ab%' ORDER BY k},
-		q{SELECT k FROM @ WHERE k IN ('', ' ', 'a', 'a ', 'ab', 'é', U&'e\0301', U&'\00ad') ORDER BY k}, q{SELECT count(*)::text AS k FROM @ a JOIN @ b USING (k)})
+		'SELECT id::text AS k FROM @ ORDER BY w, @.k, id', 'SELECT id::text AS k FROM @ ORDER BY w DESC, @.k DESC, id DESC',
+		q{SELECT id::text AS k FROM @ WHERE w > 'b' AND @.k < 'm' ORDER BY w, @.k, id LIMIT 1000}, q{SELECT id::text AS k FROM @ WHERE w = 'du' ORDER BY w, @.k, id},
+		q{SELECT id::text AS k FROM @ WHERE w = 'du' AND @.k >= 'Dup' ORDER BY w DESC, @.k DESC, id DESC}, q{SELECT id::text AS k FROM @ WHERE w IN ('Re', 'rE', 're', 'du') ORDER BY w, @.k, id},
+		'SELECT id::text AS k FROM @ ORDER BY g, e, w DESC, id', 'SELECT id::text AS k FROM @ ORDER BY g DESC, e DESC, w, id DESC',
+		q{SELECT id::text AS k FROM @ WHERE g = 2 AND e > 'm' ORDER BY e, w DESC, id}, q{SELECT id::text AS k FROM @ WHERE g = 4 AND e <= 'A' AND w >= 'a' ORDER BY e DESC, w, id DESC},
+		q{SELECT id::text AS k FROM @ WHERE g = 1 AND e = 'x' ORDER BY w DESC, id}, 'SELECT DISTINCT w AS k FROM @ ORDER BY w', q{SELECT @.k FROM @ WHERE @.k > 'dup' ORDER BY @.k LIMIT 10},
+		q{SELECT @.k FROM @ WHERE @.k <= 'dup' ORDER BY @.k DESC LIMIT 1100}, q{SELECT @.k FROM @ WHERE @.k >= U&'\00ad\200b' AND @.k < 'a' ORDER BY @.k LIMIT 900},
+		q{SELECT sum(hashtext(a.w || b.w))::text AS k FROM @ a JOIN @ b ON a.w = b.w AND a.id % 9 = b.id % 9 AND a.id < 5000 AND b.id < 5000},
+		q{SELECT k FROM @ WHERE k IN ('', ' ', 'a', 'a ', 'ab', 'é', U&'e\0301', U&'\00ad') ORDER BY k}, q{SELECT count(*)::text AS k FROM @ a JOIN @ b USING (k)});
+	my @results = split /\n/, $node->safe_psql($name, "$off "
+		. join ';', map { my $q = $_; map { "SELECT count(*), md5(string_agg(k, ',')) FROM (" . $q =~ s/@/$_/gr . ') q' } qw(l h) } @queries);
+	my @plans = split /^--\n/m, $node->safe_psql($name, "$off "
+		. join '; SELECT \'--\';', map { 'EXPLAIN (COSTS OFF) ' . s/@/l/gr } @queries);
+	foreach my $i (0 .. $#queries)
 	{
-		my $on = sub { my $t = $_[0]; (my $q = $query) =~ s/\@/$t/g; return $q };
-		is($node->safe_psql($name, "$off SELECT count(*), md5(string_agg(k, ',')) FROM (" . $on->('l') . ') q'),
-			$node->safe_psql($name, "$off SELECT count(*), md5(string_agg(k, ',')) FROM (" . $on->('h') . ') q'), "$name: as on btree: $query");
-		next unless $ordered && $query !~ /LIKE/;
-		my $plan = $node->safe_psql($name, "$off EXPLAIN (COSTS OFF) " . $on->('l'));
-		ok($plan =~ /Index/ && $plan !~ /Sort\b|Seq Scan/, "$name: in order by index: $query") or diag($plan);
+		is($results[2 * $i], $results[2 * $i + 1], "$name: as on btree: $queries[$i]");
+		next unless $ordered && $queries[$i] !~ /LIKE/;
+		ok($plans[$i] =~ /Index/ && $plans[$i] !~ /Sort\b|Seq Scan/, "$name: in order by index: $queries[$i]") or diag($plans[$i]);
+	}
+	is(scalar @results, 2 * @queries, "$name: every query has an answer");
+	# to and fro
+	foreach my $order ('k', 'w, k, id', 'w DESC, k DESC, id DESC', 'g, e, w DESC, id')
+	{
+		my $output = $order eq 'k' ? 'k' : 'id';
+		my $fetch = join '; ', map { "FETCH $_ FROM c" } '3', 'BACKWARD 2', '5', '700', 'BACKWARD 300', '2', 'BACKWARD 1', 'PRIOR', 'NEXT', '1500', 'BACKWARD 1400', 'LAST', 'BACKWARD 600', '10', 'FIRST', 'PRIOR', 'NEXT', '300';
+		my %rows = map {
+			my $t = $_;
+			$t => $node->safe_psql($name, "$off BEGIN; DECLARE c SCROLL CURSOR FOR SELECT $output FROM $t ORDER BY $order; $fetch")
+		} qw(h l);
+		ok($rows{h} eq $rows{l} && length($rows{h}) > 1000, "$name: to and fro by $order");
 	}
 	is($node->safe_psql($name, q{SELECT count(*) FROM s WHERE NOT EXISTS (SELECT FROM l WHERE l.k = s.k)}), 0, "$name: each by its key");
 	($rc, $out, $err) = $node->psql($name, q{INSERT INTO u SELECT k || '' FROM s WHERE id = 1});
@@ -125,11 +156,27 @@ INSERT INTO un VALUES ('b'), ('A');
 INSERT INTO t SELECT chr(65 + g % 26) || chr(97 + g % 7) || g, g FROM generate_series(1, 2000) g;
 INSERT INTO t SELECT lower(k), -n FROM t;
 SELECT lsm_flush('t')});
+if ($made{en_US})
+{
+	$node->safe_psql($db, q{
+CREATE COLLATION libc_en (provider = libc, locale = 'en_US.UTF-8');
+CREATE TABLE lt (k text COLLATE libc_en, n int) USING lsm;
+CREATE INDEX lt_old ON lt USING lsm (k COLLATE "C");
+CREATE INDEX lt_new ON lt USING lsm (k, n);
+INSERT INTO lt SELECT CASE n % 3 WHEN 0 THEN upper(k) ELSE k END, n FROM t});
+}
 # what an older build has made: codes are bytes, whatever the collation
 my %fork = map { $_ => $node->data_dir . '/' . $node->safe_psql($db, "SELECT pg_relation_filepath('$_')") } qw(t_old t_new);
 $node->safe_psql($db, q{
 UPDATE pg_index SET indcollation = '100' WHERE indexrelid = 't_old'::regclass;
 UPDATE pg_attribute SET attcollation = 100 WHERE attrelid = 't_old'::regclass});
+if ($made{en_US})
+{
+	$fork{$_} = $node->data_dir . '/' . $node->safe_psql($db, "SELECT pg_relation_filepath('$_')") foreach qw(lt_old lt_new);
+	$node->safe_psql($db, q{
+UPDATE pg_index SET indcollation = c.oid::text::oidvector FROM pg_collation c WHERE collname = 'libc_en' AND indexrelid = 'lt_old'::regclass;
+UPDATE pg_attribute SET attcollation = c.oid FROM pg_collation c WHERE collname = 'libc_en' AND attrelid = 'lt_old'::regclass});
+}
 $node->stop;
 
 sub patch
@@ -147,10 +194,15 @@ sub patch
 is(patch($fork{t_old}, 28, 'V', 3), 4, 'format of a new index');
 my $lower = patch($fork{t_old}, 12, 'v', 24 + 96);
 is($lower, 24 + 104, 'length of the metapage');
-is(patch($fork{t_old}, 24 + 96, 'V', 0), 1, 'rules of a new index');
+is(patch($fork{t_old}, 24 + 96, 'V', 0), 2, 'rules of a new index');
 is(patch($fork{t_old}, 24 + 100, 'V', 0), 0, 'no sort keys, no version of them');
 my $version = patch($fork{t_new}, 24 + 100, 'V', 77);
 isnt($version, 0, 'version of sort keys');
+if ($made{en_US})
+{
+	is(patch($fork{lt_old}, 24 + 96, 'V', 1), 2, 'rules of an index under libc');
+	isnt(patch($fork{lt_new}, 24 + 100, 'V', 77), 0, 'version of weights');
+}
 $node->start;
 
 my $off = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
@@ -179,6 +231,29 @@ like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM t ORDER BY k"), qr/Sort/,
 $node->safe_psql($db, 'REINDEX INDEX t_old');
 like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM t ORDER BY k"), qr/^Index Only Scan using t_old/, 'REINDEX gives it order');
 is($node->safe_psql($db, q{SELECT * FROM lsm_verify('t')}), '', '... and it is sound');
+
+if ($made{en_US})
+{
+	my $no = 'SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;';
+	my $lt = 'SELECT count(*), md5(string_agg(k, chr(10))) FROM (SELECT k FROM lt ORDER BY k) q';
+	my $range = q{SELECT count(*) FROM lt WHERE k > 'b' AND k < 'C'};
+	my $sorted = $node->safe_psql($db, "$no $lt; $range");
+	($rc, $out, $err) = $node->psql($db, "$off SELECT n FROM lt WHERE k = 'Xf75' AND n > 0");
+	like($err, qr/index "lt_new" was built with another version of a collation/, 'libc: a warning') or diag($out);
+	like($node->safe_psql($db, q{SELECT * FROM lsm_verify('lt')}), qr/^lt_new\|the index was built with another version of a collation$/, 'libc: lsm_verify tells');
+	$node->safe_psql($db, 'REINDEX INDEX lt_new');
+	($rc, $out, $err) = $node->psql($db, "$off $lt; $range");
+	is($err, '', 'libc: no warning after REINDEX');
+	is($out, $sorted, '... and it is in order');
+	$node->safe_psql($db, 'DROP INDEX lt_new');
+	is($node->safe_psql($db, "$off SELECT n FROM lt WHERE k = 'Yg76'"), 76, 'libc: equality by an old index');
+	is($node->safe_psql($db, "$off $lt; $range"), $sorted, '... and order and ranges without');
+	like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM lt ORDER BY k"), qr/Sort/, '... by a sort');
+	is($node->safe_psql($db, q{SELECT * FROM lsm_verify('lt')}), '', '... and it is sound');
+	$node->safe_psql($db, 'REINDEX INDEX lt_old');
+	like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM lt ORDER BY k"), qr/^Index Only Scan using lt_old/, 'libc: REINDEX gives it order');
+	is($node->safe_psql($db, "$off $lt; $range"), $sorted, '... which is right');
+}
 
 # rules go with the index: copied, moved, reset, replayed
 $node->safe_psql($db, q{INSERT INTO e VALUES ('b'), ('A'), ('a'), ('B'), ('é')});

@@ -1,0 +1,54 @@
+-- Sizes on disk, sorted files included: as PostgreSQL's functions for other tables
+CREATE SCHEMA sizes;
+CREATE TABLE sizes.l (id int, v text) USING lsm;
+CREATE TABLE sizes.h (id int, v text) USING heap;
+CREATE INDEX l_id ON sizes.l USING lsm (id);
+CREATE INDEX l_b ON sizes.l USING btree (id);
+CREATE INDEX h_id ON sizes.h USING lsm (id);
+CREATE INDEX h_b ON sizes.h USING btree (id);
+INSERT INTO sizes.l SELECT i, repeat(md5(i::text), 3) FROM generate_series(1, 5000) i;
+INSERT INTO sizes.l SELECT 0, string_agg(md5(i::text), '') FROM generate_series(1, 3000) i;
+INSERT INTO sizes.h SELECT * FROM sizes.l;
+SELECT lsm_compact('sizes.l'), lsm_compact('sizes.h_id');
+-- of a table: forks, TOAST, files
+SELECT lsm_table_size('sizes.l') = pg_table_size('sizes.l') + lsm_relation_size('sizes.l') - pg_relation_size('sizes.l') AS sum,
+	lsm_table_size('sizes.l') > pg_table_size('sizes.l') + 200000 AS files,
+	pg_table_size('sizes.l') > pg_relation_size('sizes.l') + 90000 AS toast;
+SELECT lsm_table_size('sizes.h') = pg_table_size('sizes.h') AS heap, lsm_table_size('sizes.h_b') = pg_table_size('sizes.h_b') AS btree,
+	lsm_table_size('sizes.l_id') > pg_table_size('sizes.l_id') + 10000 AS lsm_index;
+-- with indexes, of any kind of table
+SELECT t, lsm_indexes_size(t) = (SELECT sum(lsm_table_size(indexrelid)) FROM pg_index WHERE indrelid = t) AS indexes,
+	lsm_indexes_size(t) > pg_indexes_size(t) + 10000 AS files,
+	lsm_total_relation_size(t) = lsm_table_size(t) + lsm_indexes_size(t) AS total
+FROM unnest(ARRAY['sizes.l', 'sizes.h']::regclass[]) t;
+SELECT lsm_total_relation_size('pg_class') = pg_total_relation_size('pg_class') AS catalog;
+SELECT lsm_table_size(NULL) IS NULL AS null, lsm_table_size(0) IS NULL AS none, lsm_indexes_size('sizes.l_id') AS of_index;
+CREATE TABLE sizes.p (id int PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE sizes.p1 PARTITION OF sizes.p FOR VALUES FROM (0) TO (10) USING lsm;
+CREATE INDEX p_id ON sizes.p USING lsm (id);
+SELECT lsm_table_size('sizes.p'), lsm_indexes_size('sizes.p'), lsm_total_relation_size('sizes.p'), lsm_total_relation_size('sizes.p1') > 0 AS partition;
+CREATE VIEW sizes.v AS SELECT 1;
+SELECT lsm_total_relation_size('sizes.v');
+CREATE TEMP TABLE sizes_t (id int) USING lsm;
+INSERT INTO sizes_t SELECT generate_series(1, 1000);
+SELECT relname FROM lsm_sizes WHERE relname = 'sizes_t' AND total_bytes > 0;
+-- the views
+SELECT relname, amname, table_bytes = lsm_table_size(('sizes.' || relname)::regclass) AS table, total_bytes = table_bytes + indexes_bytes AS total
+FROM lsm_sizes WHERE schemaname = 'sizes' ORDER BY relname;
+SELECT tables, total_bytes = table_bytes + indexes_bytes AS total,
+	total_bytes = (SELECT sum(total_bytes) FROM lsm_sizes WHERE schemaname = 'sizes') AS sum
+FROM lsm_schema_sizes WHERE schemaname = 'sizes';
+-- who may look at nothing sees that there is something, as in pg_class, and an error if he asks for more
+CREATE ROLE lsm_regress_sizes;
+GRANT USAGE ON SCHEMA sizes TO lsm_regress_sizes;
+GRANT SELECT (id) ON sizes.h TO lsm_regress_sizes;
+SET ROLE lsm_regress_sizes;
+SELECT relname, total_bytes IS NULL AS hidden FROM lsm_sizes WHERE schemaname = 'sizes' ORDER BY relname;
+SELECT lsm_total_relation_size('sizes.l');
+SELECT lsm_total_relation_size('sizes.h') > 0 AS allowed;
+RESET ROLE;
+SET client_min_messages = warning;
+DROP SCHEMA sizes CASCADE;
+DROP TABLE sizes_t;
+RESET client_min_messages;
+DROP ROLE lsm_regress_sizes;

@@ -1,0 +1,152 @@
+/*-------------------------------------------------------------------------
+ *
+ * walk.c
+ *	  Within one walk of an index scan: where the cursor is put, and the entries
+ *	  that match, in the order of codes.
+ *
+ * No lock or pin is held between calls.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "index/scan.h"
+
+/* Entries of a walk's first batch: many are left after a few */
+#define FIRST_BATCH_ENTRIES	4
+
+/*
+ * Bounds may be longer than any key, which changes nothing about where they
+ * lie between keys if they are cut: no key is that long.
+ */
+static LsmSlice
+seek_slice(LsmSlice bound)
+{
+	return lsm_slice(bound.data, Min(bound.len, LSM_MAX_KEY_BYTES));
+}
+
+/* The least key that is greater than all that begin with `bound`. */
+static LsmSlice
+successor(LsmScan *so, LsmSlice bound)
+{
+	int			i;
+
+	bound = seek_slice(bound);
+	resetStringInfo(lsm_scan_buffer(so, &so->seek));
+	lsm_buffer_append(&so->seek, bound.data, bound.len);
+	for (i = bound.len - 1; (uint8) so->seek.data[i] == 0xFF; i--)
+		Assert(i > 0);			/* the first byte is a marker */
+	so->seek.data[i]++;
+	return lsm_slice(so->seek.data, i + 1);
+}
+
+void
+lsm_walk_drop_batch(LsmScan *so)
+{
+	if (so->batch != NULL)
+		so->batch->n = 0;
+	so->batch_next = 0;
+	so->batch_size = FIRST_BATCH_ENTRIES;
+	so->batch_inside = false;
+}
+
+void
+lsm_walk_seek(LsmScan *so, LsmSlice prefix, bool beyond, ScanDirection direction)
+{
+	bool		forward = ScanDirectionIsForward(direction);
+
+	lsm_walk_drop_batch(so);
+	if (prefix.len > 0 && forward == beyond)
+		lsm_cursor_seek(so->cursor, successor(so, prefix), !forward, direction);
+	else
+		lsm_cursor_seek(so->cursor, seek_slice(prefix), prefix.len > 0 && !forward, direction);
+}
+
+void
+lsm_walk_seek_key(LsmScan *so, LsmSlice key, ScanDirection direction)
+{
+	lsm_walk_drop_batch(so);
+	lsm_cursor_seek(so->cursor, key, true, direction);
+}
+
+static bool
+beyond_walk(LsmScan *so, LsmSlice key, ScanDirection direction)
+{
+	int			c;
+
+	if (ScanDirectionIsForward(direction))
+	{
+		if (so->upper.len == 0)
+			return false;
+		c = lsm_bound_compare(key, lsm_buffer_slice(&so->upper));
+		return c > 0 || (c == 0 && !so->upper_inclusive);
+	}
+	if (so->lower.len == 0)
+		return false;
+	c = lsm_bound_compare(key, lsm_buffer_slice(&so->lower));
+	return c < 0 || (c == 0 && !so->lower_inclusive);
+}
+
+static bool
+step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
+{
+	LsmBatch   *batch = so->batch;
+
+	if (batch == NULL || so->batch_next >= batch->n)
+	{
+		if (batch == NULL)
+		{
+			MemoryContext old = MemoryContextSwitchTo(so->context);
+
+			batch = palloc0(sizeof(LsmBatch));
+			lsm_buffer_init(&batch->bytes, 1024);
+			so->batch = batch;
+			MemoryContextSwitchTo(old);
+		}
+		so->batch_next = 0;
+		if (!lsm_cursor_fill(so->cursor, lsm_buffer_slice(&so->upper), so->batch_size, batch))
+			return false;
+		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
+
+		/* if the last one is, all are */
+		lsm_batch_entry(batch, batch->n - 1, key, value);
+		so->batch_inside = !beyond_walk(so, *key, ForwardScanDirection);
+	}
+	lsm_batch_entry(batch, so->batch_next++, key, value);
+	return true;
+}
+
+/* The next entry of the tree in the direction. */
+static inline bool
+step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
+{
+	if (so->batched && ScanDirectionIsForward(direction) &&
+		so->quals.nprefix < so->spec->nkeys)
+		return step_batch(so, key, value);
+	return lsm_cursor_step(so->cursor, direction, key, value);
+}
+
+bool
+lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
+{
+	for (;;)
+	{
+		MemoryContext old;
+		bool		matches;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!step_cursor(so, direction, key, value) ||
+			(!so->batch_inside && beyond_walk(so, *key, direction)))
+			return false;
+		if (so->quals.nwalk == 0)
+			return true;
+		old = MemoryContextSwitchTo(so->entry_context);
+		matches = lsm_quals_match(&so->quals, so->spec, *key);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(so->entry_context);
+		if (matches)
+			return true;
+	}
+}

@@ -68,8 +68,21 @@ EXPLAIN (COSTS OFF) SELECT * FROM rl WHERE (b COLLATE "C", a) > ('v1', 7) AND a 
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM rh x JOIN rl y ON (y.a, y.id) > (x.a, x.id) WHERE x.id = 5;
--- the function called by hand with an operator of other types is no index condition
-EXPLAIN (COSTS OFF) SELECT * FROM rl WHERE lsm_row_bound(a, 'x'::text, 'int4ge'::regproc::oid) AND lsm_row_bound(a, 'x'::text, '>=(int4,int4)'::regoperator::oid);
+-- the function called by hand is what it says, by index or not
+SELECT count(*) FROM rl WHERE lsm_row_bound(a, 990, '>=(int4,int4)'::regoperator::oid);
+SELECT count(*) FROM rl WHERE lsm_row_bound(a, 990, '>=(int4,int4)'::regoperator::oid) AND (a, id) > (5, 5);
+SELECT count(*) = (SELECT count(*) FROM rh WHERE a >= 990) AS same FROM rl WHERE lsm_row_bound(a + 0, 990, '>=(int4,int4)'::regoperator::oid);
+SELECT lsm_row_bound(1, 2, '<=(int4,int4)'::regoperator::oid) AS t, lsm_row_bound(3, 2, '<=(int4,int4)'::regoperator::oid) AS f, lsm_row_bound(1, NULL::int, '<=(int4,int4)'::regoperator::oid) AS n;
+SELECT lsm_row_bound(a, 'x'::text, '>=(int4,int4)'::regoperator::oid) FROM rl LIMIT 1;
+SELECT lsm_row_bound(1, 2, '=(int4,int4)'::regoperator::oid);
+SELECT lsm_row_bound(1, 2, '+(int4,int4)'::regoperator::oid);
+SELECT lsm_row_bound(1, 2, 0);
+-- and asks for the right to call the operator's function
+CREATE FUNCTION my_le(int, int) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT $1 < $2 OR $1 = $2';
+CREATE OPERATOR <<=! (FUNCTION = my_le, LEFTARG = int, RIGHTARG = int);
+SELECT lsm_row_bound(1, 2, '<<=!(int4,int4)'::regoperator::oid);
+DROP OPERATOR <<=! (int, int);
+DROP FUNCTION my_le(int, int);
 RESET enable_seqscan;
 RESET enable_bitmapscan;
 SET plan_cache_mode = force_generic_plan;
@@ -86,6 +99,11 @@ RESET enable_indexscan;
 RESET enable_indexonlyscan;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) DELETE FROM rl WHERE (a, id) > (998, 7);
+UPDATE rl SET t = 9 WHERE (a, id) > (998, 7);
+UPDATE rh SET t = 9 WHERE (a, id) > (998, 7);
+DELETE FROM rl WHERE (5, 70) > (a, id);
+DELETE FROM rh WHERE (5, 70) > (a, id);
+SELECT (SELECT md5(array_agg(rl ORDER BY id)::text) FROM rl) = (SELECT md5(array_agg(rh ORDER BY id)::text) FROM rh) AS same, (SELECT count(*) FROM rl WHERE t = 9) > 0 AS updated;
 -- behind a security barrier it bounds no scan, and nothing is left over
 CREATE VIEW rsb WITH (security_barrier) AS SELECT * FROM rl WHERE t = 1;
 EXPLAIN (COSTS OFF) SELECT * FROM rsb WHERE (a, id) > (990, 7) ORDER BY a, id LIMIT 3;

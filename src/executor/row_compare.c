@@ -3,18 +3,17 @@
  * row_compare.c
  *	  Row comparisons, (a, b) > (x, y), as index ranges.
  *
- * PostgreSQL gives row comparisons to btree only.  So a clause is added beside
- * each before planning: lsm_row_bound(a, x, operator), a function that is true
- * whatever its arguments are.  Its support function gives lsm indexes what
- * follows from the row comparison, a >= x or a <= x, and tells the planner
- * that the clause itself takes away no row.  The row comparison stays: it is
- * the filter, and estimates the rows.
+ * PostgreSQL gives row comparisons to btree only.  So what follows from one is
+ * added beside it before planning: lsm_row_bound(a, x, operator), which means
+ * a >= x or a <= x.  To the planner it is a function whose support function
+ * says that it takes away no row, for the row comparison stays: it is the
+ * filter, and estimates the rows.  For lsm indexes the support function makes
+ * the index condition a >= x of it.  The operator itself would be counted
+ * twice in every estimate.
  *
- * The clause may stand for a >= x, as the planner cannot tell them apart:
- * wherever it puts the clause, a row for which a >= x is false or null cannot
- * be in the result.  The function is not leakproof, so that it waits for
- * quals of security barriers: the operator may not be.  What is left of the
- * clauses in the finished plan is taken out.
+ * The function is not leakproof, so that it waits for quals of security
+ * barriers: the operator may not be.  What is left of the clauses in the
+ * finished plan is taken out, since the row comparison says more.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +26,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
@@ -34,8 +34,10 @@
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/regproc.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -44,6 +46,12 @@
 
 PG_FUNCTION_INFO_V1(lsm_row_bound);
 PG_FUNCTION_INFO_V1(lsm_row_bound_support);
+
+/*
+ * What tells our clauses from a user's: no place in a query.  Copies keep it,
+ * and nobody else looks at it but to show the place of an error.
+ */
+#define ADDED_LOCATION	(-1000)
 
 /* ======================================================================
  * Adding the clauses
@@ -164,6 +172,7 @@ bound_clause(Query *query, RowCompareExpr *compare)
 	Oid			right_type;
 	Oid			op;
 	Oid			function;
+	FuncExpr   *clause;
 
 	if (compare->rctype == ROWCOMPARE_NE || compare->rctype == ROWCOMPARE_EQ)
 		return NULL;
@@ -184,12 +193,14 @@ bound_clause(Query *query, RowCompareExpr *compare)
 							 BTGreaterEqualStrategyNumber);
 	if (!OidIsValid(op))
 		return NULL;
-	return (Node *) makeFuncExpr(function, BOOLOID,
-								 list_make3(copyObject(left), copyObject(right),
-											makeConst(OIDOID, -1, InvalidOid, sizeof(Oid),
-													  ObjectIdGetDatum(op), false, true)),
-								 InvalidOid, linitial_oid(compare->inputcollids),
-								 COERCE_EXPLICIT_CALL);
+	clause = makeFuncExpr(function, BOOLOID,
+						  list_make3(copyObject(left), copyObject(right),
+									 makeConst(OIDOID, -1, InvalidOid, sizeof(Oid),
+											   ObjectIdGetDatum(op), false, true)),
+						  InvalidOid, linitial_oid(compare->inputcollids),
+						  COERCE_EXPLICIT_CALL);
+	clause->location = ADDED_LOCATION;
+	return (Node *) clause;
 }
 
 /* Clauses for the row comparisons at AND level. */
@@ -296,16 +307,10 @@ lsm_row_compare_plan(Query *query)
  * Taking them out of the plan
  * ====================================================================== */
 
-static bool
+static inline bool
 is_bound_clause(Node *node)
 {
-	char	   *name;
-
-	if (!IsA(node, FuncExpr) || list_length(((FuncExpr *) node)->args) != 3 ||
-		!OidIsValid(get_func_support(((FuncExpr *) node)->funcid)))
-		return false;
-	name = get_func_name(((FuncExpr *) node)->funcid);
-	return name != NULL && strcmp(name, "lsm_row_bound") == 0;
+	return IsA(node, FuncExpr) && ((FuncExpr *) node)->location == ADDED_LOCATION;
 }
 
 static List *
@@ -377,13 +382,7 @@ lsm_row_compare_clean(PlannedStmt *plan)
  * The function
  * ====================================================================== */
 
-Datum
-lsm_row_bound(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_BOOL(true);
-}
-
-/* Anybody may call the function: are the arguments what the operator takes? */
+/* Are these the types of what the operator takes? */
 static bool
 operator_takes(Oid op, Oid column, Oid bound)
 {
@@ -394,6 +393,72 @@ operator_takes(Oid op, Oid column, Oid bound)
 	if (left == ANYENUMOID && right == ANYENUMOID)
 		return column == bound && type_is_enum(column);
 	return column == left && bound == right;
+}
+
+/* Of a call: the operator it has checked */
+typedef struct BoundCall
+{
+	Oid			op;
+	FmgrInfo	function;
+} BoundCall;
+
+/* Is it a >= or <= of btree's? */
+static bool
+operator_bounds(Oid op)
+{
+	List	   *meanings = get_op_btree_interpretation(op);
+	ListCell   *lc;
+
+	foreach(lc, meanings)
+	{
+		int			strategy = ((OpBtreeInterpretation *) lfirst(lc))->strategy;
+
+		if (strategy == BTLessEqualStrategyNumber ||
+			strategy == BTGreaterEqualStrategyNumber)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Anybody may call it, with any operator: so it is one that a row comparison
+ * could name, and that the caller could call himself.
+ */
+static BoundCall *
+prepare_call(FunctionCallInfo fcinfo, Oid op)
+{
+	BoundCall  *call = fcinfo->flinfo->fn_extra;
+	RegProcedure code;
+
+	if (call != NULL && call->op == op)
+		return call;
+	code = get_opcode(op);
+	if (!RegProcedureIsValid(code) || !operator_bounds(op) ||
+		!operator_takes(op, get_fn_expr_argtype(fcinfo->flinfo, 0),
+						get_fn_expr_argtype(fcinfo->flinfo, 1)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("operator %s does not bound values of these types", format_operator(op))));
+	if (object_aclcheck(ProcedureRelationId, code, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(code));
+	call = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(BoundCall));
+	call->op = op;
+	fmgr_info_cxt(code, &call->function, fcinfo->flinfo->fn_mcxt);
+	fmgr_info_set_expr(fcinfo->flinfo->fn_expr, &call->function);
+	fcinfo->flinfo->fn_extra = call;
+	return call;
+}
+
+Datum
+lsm_row_bound(PG_FUNCTION_ARGS)
+{
+	BoundCall  *call;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		PG_RETURN_NULL();
+	call = prepare_call(fcinfo, PG_GETARG_OID(2));
+	PG_RETURN_DATUM(FunctionCall2Coll(&call->function, PG_GET_COLLATION(),
+									  PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
 }
 
 /* The index condition that the clause stands for, or NIL. */

@@ -39,7 +39,7 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C IMMUTABLE PARALLEL SAFE COST 0.000001
 SUPPORT lsm_row_bound_support;
 COMMENT ON FUNCTION lsm_row_bound(pg_catalog."any", pg_catalog."any", pg_catalog.oid) IS
-'true; the planner adds it to row comparisons, for lsm indexes';
+'column and value compared by this operator, <= or >=; the planner adds it to row comparisons, for lsm indexes';
 
 ---- maintenance ----
 

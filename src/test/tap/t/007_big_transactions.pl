@@ -77,7 +77,7 @@ sub directories_become
 	my $n = -1;
 	foreach (1 .. 2 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		$n = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_ls_dir('pg_lsm')});
+		$n = $node->safe_psql('postgres', q{SELECT count(*) FROM pg_ls_dir('pg_lsm') d WHERE d ~ '^[0-9a-f]{16}$'});
 		last if $n == $wanted;
 		usleep(500_000);
 	}

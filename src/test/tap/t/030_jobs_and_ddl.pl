@@ -258,7 +258,7 @@ check_all();
 my $left = -1;
 foreach (1 .. $PostgreSQL::Test::Utils::timeout_default)
 {
-	$left = $node->safe_psql('postgres', q{CHECKPOINT; SELECT count(*) FROM pg_ls_dir('pg_lsm')});
+	$left = $node->safe_psql('postgres', q{CHECKPOINT; SELECT count(*) FROM pg_ls_dir('pg_lsm') d WHERE d ~ '^[0-9a-f]{16}$'});
 	last if $left == 0;
 	usleep(500_000);
 }

@@ -290,6 +290,10 @@ lsm_heap_key_test(HeapTuple tuple, TupleDesc desc, int nkeys, ScanKey keys)
 #define object_ownercheck(classid, objectid, roleid) \
 	pg_class_ownercheck(objectid, roleid)
 
+/* REQUIRES: classid is ProcedureRelationId */
+#define object_aclcheck(classid, objectid, roleid, mode) \
+	pg_proc_aclcheck(objectid, roleid, mode)
+
 #endif							/* before 16 */
 
 #endif							/* LSM_COMPAT_H */

@@ -7,6 +7,7 @@
  *	  index_order.c.
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- INSERT of many rows: insert_select.c.
+ *	- Row comparisons as index ranges: row_compare.c.
  *	- Publications without lsm tables: publications.c.
  *	- Copies of tables that pg_repack makes: file_swap.c.
  *	- pg_upgrade: upgrade.c.
@@ -331,6 +332,7 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 			ParamListInfo params)
 {
 	bool		together = lsm_insert_select_plan(parse);
+	bool		bounds = lsm_row_compare_plan(parse);
 	PlannedStmt *plan;
 
 	lsm_on_conflict_plan(parse);
@@ -338,6 +340,8 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 		plan = prev_planner(parse, query_string, cursor_options, params);
 	else
 		plan = standard_planner(parse, query_string, cursor_options, params);
+	if (bounds)
+		lsm_row_compare_clean(plan);
 	if (together)
 		lsm_insert_select_mark(plan);
 	return plan;

@@ -37,6 +37,11 @@ extern bool lsm_insert_select_plan(Query *query);
 extern void lsm_insert_select_mark(PlannedStmt *plan);
 extern void lsm_insert_select_prepare(QueryDesc *query_desc, int eflags);
 
+/* ---- row_compare.c ---- */
+
+extern bool lsm_row_compare_plan(Query *query);
+extern void lsm_row_compare_clean(PlannedStmt *plan);
+
 /* ---- explain.c ---- */
 
 extern void lsm_explain_init(void);

@@ -17,7 +17,7 @@
  * an index qual for btree's bool family only.  The executor looks operators up
  * in the index's own family, with the same result.  IndexOptInfo.relam stays
  * true: it would get RowCompareExpr quals made, which ExecIndexBuildScanKeys
- * refuses.
+ * refuses (executor/row_compare.c has what they get instead).
  *
  *-------------------------------------------------------------------------
  */

@@ -26,6 +26,21 @@ LANGUAGE C STRICT;
 CREATE ACCESS METHOD lsm_index TYPE INDEX HANDLER lsm_index_handler;
 COMMENT ON ACCESS METHOD lsm_index IS 'index in an LSM tree (CREATE INDEX ... USING lsm)';
 
+---- planning ----
+
+CREATE FUNCTION lsm_row_bound_support(pg_catalog.internal)
+RETURNS pg_catalog.internal
+AS 'MODULE_PATHNAME'
+LANGUAGE C STRICT;
+
+CREATE FUNCTION lsm_row_bound(pg_catalog."any", pg_catalog."any", pg_catalog.oid)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME'
+LANGUAGE C IMMUTABLE PARALLEL SAFE COST 0.000001
+SUPPORT lsm_row_bound_support;
+COMMENT ON FUNCTION lsm_row_bound(pg_catalog."any", pg_catalog."any", pg_catalog.oid) IS
+'column and value compared by this operator, <= or >=; the planner adds it to row comparisons, for lsm indexes';
+
 ---- maintenance ----
 
 CREATE FUNCTION lsm_flush(relation pg_catalog.regclass)

@@ -1,0 +1,515 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_compare.c
+ *	  Row comparisons, (a, b) > (x, y), as index ranges.
+ *
+ * PostgreSQL gives row comparisons to btree only.  So what follows from one is
+ * added beside it before planning: lsm_row_bound(a, x, operator), which means
+ * a >= x or a <= x.  To the planner it is a function whose support function
+ * says that it takes away no row, for the row comparison stays: it is the
+ * filter, and estimates the rows.  For lsm indexes the support function makes
+ * the index condition a >= x of it.  The operator itself would be counted
+ * twice in every estimate.
+ *
+ * The function is not leakproof, so that it waits for quals of security
+ * barriers: the operator may not be.  What is left of the clauses in the
+ * finished plan is taken out, since the row comparison says more.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/stratnum.h"
+#include "access/table.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/plannodes.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/optimizer.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteManip.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/regproc.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "executor/hooks.h"
+#include "index/index.h"
+
+PG_FUNCTION_INFO_V1(lsm_row_bound);
+PG_FUNCTION_INFO_V1(lsm_row_bound_support);
+
+/*
+ * What tells our clauses from a user's: no place in a query.  Copies keep it,
+ * and nobody else looks at it but to show the place of an error.
+ */
+#define ADDED_LOCATION	(-1000)
+
+/* ======================================================================
+ * Adding the clauses
+ * ====================================================================== */
+
+/* lsm_row_bound beside the handler of the access method, if that is ours. */
+static Oid
+bound_function(Oid access_method)
+{
+	Oid			types[] = {ANYOID, ANYOID, OIDOID};
+	HeapTuple	tuple = SearchSysCache1(AMOID, ObjectIdGetDatum(access_method));
+	Oid			handler;
+	char	   *name;
+	Oid			function;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	handler = ((Form_pg_am) GETSTRUCT(tuple))->amhandler;
+	ReleaseSysCache(tuple);
+	name = get_func_name(handler);
+	if (name == NULL || strcmp(name, "lsm_index_handler") != 0)
+		return InvalidOid;
+	function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+							   CStringGetDatum("lsm_row_bound"),
+							   PointerGetDatum(buildoidvector(types, lengthof(types))),
+							   ObjectIdGetDatum(get_func_namespace(handler)));
+	if (!OidIsValid(function) || !OidIsValid(get_func_support(function)))
+		return InvalidOid;
+	return function;
+}
+
+/* The function, if an lsm index of the table has the column in its key. */
+static Oid
+function_for_column(Oid relid, AttrNumber column)
+{
+	Relation	table = table_open(relid, NoLock);
+	Oid			function = InvalidOid;
+	List	   *indexes = RelationGetIndexList(table);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+
+		for (int i = 0; i < form->indnkeyatts && !OidIsValid(function); i++)
+			if (form->indkey.values[i] == column)
+				function = bound_function(index->rd_rel->relam);
+		index_close(index, AccessShareLock);
+		if (OidIsValid(function))
+			break;
+	}
+	list_free(indexes);
+	table_close(table, NoLock);
+	return function;
+}
+
+static Node *
+strip_labels(Node *node)
+{
+	for (;;)
+	{
+		if (node != NULL && IsA(node, RelabelType))
+			node = (Node *) ((RelabelType *) node)->arg;
+		else if (node != NULL && IsA(node, CollateExpr))
+			node = (Node *) ((CollateExpr *) node)->arg;
+		else
+			return node;
+	}
+}
+
+/* The same for an expression: the column may be a view's or a join's. */
+static Oid
+function_for_expression(Query *query, Node *node)
+{
+	for (node = strip_labels(node);
+		 node != NULL && IsA(node, Var) &&
+		 ((Var *) node)->varlevelsup == 0 && ((Var *) node)->varattno > 0;
+		 node = strip_labels(node))
+	{
+		Var		   *var = (Var *) node;
+		RangeTblEntry *rte = rt_fetch(var->varno, query->rtable);
+		TargetEntry *target;
+
+		if (rte->rtekind == RTE_RELATION)
+		{
+			if (rte->relkind != RELKIND_RELATION &&
+				rte->relkind != RELKIND_MATVIEW &&
+				rte->relkind != RELKIND_PARTITIONED_TABLE)
+				return InvalidOid;
+			return function_for_column(rte->relid, var->varattno);
+		}
+		if (rte->rtekind == RTE_JOIN)
+			node = list_nth(rte->joinaliasvars, var->varattno - 1);
+		else if (rte->rtekind == RTE_SUBQUERY)
+		{
+			query = rte->subquery;
+			target = get_tle_by_resno(query->targetList, var->varattno);
+			if (target == NULL)
+				return InvalidOid;
+			node = (Node *) target->expr;
+		}
+		else
+			return InvalidOid;
+	}
+	return InvalidOid;
+}
+
+/* What is to be added for the clause, or NULL. */
+static Node *
+bound_clause(Query *query, RowCompareExpr *compare)
+{
+	Node	   *left = linitial(compare->largs);
+	Node	   *right = linitial(compare->rargs);
+	Oid			family = linitial_oid(compare->opfamilies);
+	int			strategy;
+	Oid			left_type;
+	Oid			right_type;
+	Oid			op;
+	Oid			function;
+	FuncExpr   *clause;
+
+	if (compare->rctype == ROWCOMPARE_NE || compare->rctype == ROWCOMPARE_EQ)
+		return NULL;
+	if (checkExprHasSubLink(left) || checkExprHasSubLink(right) ||
+		contain_volatile_functions(left) || contain_volatile_functions(right))
+		return NULL;
+	function = function_for_expression(query, left);
+	if (!OidIsValid(function))
+		function = function_for_expression(query, right);
+	if (!OidIsValid(function))
+		return NULL;
+
+	get_op_opfamily_properties(linitial_oid(compare->opnos), family, false,
+							   &strategy, &left_type, &right_type);
+	op = get_opfamily_member(family, left_type, right_type,
+							 strategy <= BTLessEqualStrategyNumber ?
+							 BTLessEqualStrategyNumber :
+							 BTGreaterEqualStrategyNumber);
+	if (!OidIsValid(op))
+		return NULL;
+	clause = makeFuncExpr(function, BOOLOID,
+						  list_make3(copyObject(left), copyObject(right),
+									 makeConst(OIDOID, -1, InvalidOid, sizeof(Oid),
+											   ObjectIdGetDatum(op), false, true)),
+						  InvalidOid, linitial_oid(compare->inputcollids),
+						  COERCE_EXPLICIT_CALL);
+	clause->location = ADDED_LOCATION;
+	return (Node *) clause;
+}
+
+/* Clauses for the row comparisons at AND level. */
+static List *
+bound_clauses(Query *query, Node *quals, List *clauses)
+{
+	ListCell   *lc;
+
+	if (quals == NULL)
+		return clauses;
+	if (IsA(quals, List))
+		foreach(lc, (List *) quals)
+			clauses = bound_clauses(query, lfirst(lc), clauses);
+	else if (is_andclause(quals))
+		clauses = bound_clauses(query, (Node *) ((BoolExpr *) quals)->args, clauses);
+	else if (IsA(quals, RowCompareExpr))
+	{
+		Node	   *clause = bound_clause(query, (RowCompareExpr *) quals);
+
+		if (clause != NULL)
+			clauses = lappend(clauses, clause);
+	}
+	return clauses;
+}
+
+static bool
+add_to_quals(Query *query, Node **quals)
+{
+	List	   *clauses = bound_clauses(query, *quals, NIL);
+
+	if (clauses == NIL)
+		return false;
+	*quals = (Node *) makeBoolExpr(AND_EXPR, lcons(*quals, clauses), -1);
+	return true;
+}
+
+static bool
+add_to_jointree(Query *query, Node *node)
+{
+	bool		added = false;
+	ListCell   *lc;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, FromExpr))
+	{
+		FromExpr   *from = (FromExpr *) node;
+
+		foreach(lc, from->fromlist)
+			added |= add_to_jointree(query, lfirst(lc));
+		added |= add_to_quals(query, &from->quals);
+	}
+	else if (IsA(node, JoinExpr))
+	{
+		JoinExpr   *join = (JoinExpr *) node;
+
+		added |= add_to_jointree(query, join->larg);
+		added |= add_to_jointree(query, join->rarg);
+		added |= add_to_quals(query, &join->quals);
+	}
+	return added;
+}
+
+static bool
+add_walker(Node *node, bool *added)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		Query	   *query = (Query *) node;
+
+		if (query->commandType != CMD_UTILITY)
+			*added |= add_to_jointree(query, (Node *) query->jointree);
+		return query_tree_walker(query, add_walker, added, 0);
+	}
+	return expression_tree_walker(node, add_walker, added);
+}
+
+static bool
+has_row_compare(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RowCompareExpr))
+		return true;
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, has_row_compare, context, 0);
+	return expression_tree_walker(node, has_row_compare, context);
+}
+
+/* Before planning; says whether lsm_row_compare_clean has something to do. */
+bool
+lsm_row_compare_plan(Query *query)
+{
+	bool		added = false;
+
+	if (has_row_compare((Node *) query, NULL))
+		(void) add_walker((Node *) query, &added);
+	return added;
+}
+
+/* ======================================================================
+ * Taking them out of the plan
+ * ====================================================================== */
+
+static inline bool
+is_bound_clause(Node *node)
+{
+	return IsA(node, FuncExpr) && ((FuncExpr *) node)->location == ADDED_LOCATION;
+}
+
+static List *
+without_bounds(List *quals)
+{
+	ListCell   *lc;
+
+	foreach(lc, quals)
+		if (is_bound_clause(lfirst(lc)))
+			quals = foreach_delete_current(quals, lc);
+	return quals;
+}
+
+static void clean_plan(Plan *plan);
+
+static void
+clean_plans(List *plans)
+{
+	ListCell   *lc;
+
+	foreach(lc, plans)
+		clean_plan(lfirst(lc));
+}
+
+static void
+clean_plan(Plan *plan)
+{
+	if (plan == NULL)
+		return;
+	plan->qual = without_bounds(plan->qual);
+	switch (nodeTag(plan))
+	{
+		case T_NestLoop:
+		case T_MergeJoin:
+		case T_HashJoin:
+			((Join *) plan)->joinqual = without_bounds(((Join *) plan)->joinqual);
+			break;
+		case T_BitmapHeapScan:
+			((BitmapHeapScan *) plan)->bitmapqualorig =
+				without_bounds(((BitmapHeapScan *) plan)->bitmapqualorig);
+			break;
+		case T_Append:
+			clean_plans(((Append *) plan)->appendplans);
+			break;
+		case T_MergeAppend:
+			clean_plans(((MergeAppend *) plan)->mergeplans);
+			break;
+		case T_SubqueryScan:
+			clean_plan(((SubqueryScan *) plan)->subplan);
+			break;
+		case T_CustomScan:
+			clean_plans(((CustomScan *) plan)->custom_plans);
+			break;
+		default:
+			break;
+	}
+	clean_plan(plan->lefttree);
+	clean_plan(plan->righttree);
+}
+
+void
+lsm_row_compare_clean(PlannedStmt *plan)
+{
+	clean_plan(plan->planTree);
+	clean_plans(plan->subplans);
+}
+
+/* ======================================================================
+ * The function
+ * ====================================================================== */
+
+/* Are these the types of what the operator takes? */
+static bool
+operator_takes(Oid op, Oid column, Oid bound)
+{
+	Oid			left;
+	Oid			right;
+
+	op_input_types(op, &left, &right);
+	if (left == ANYENUMOID && right == ANYENUMOID)
+		return column == bound && type_is_enum(column);
+	return column == left && bound == right;
+}
+
+/* Of a call: the operator it has checked */
+typedef struct BoundCall
+{
+	Oid			op;
+	FmgrInfo	function;
+} BoundCall;
+
+/* Is it a >= or <= of btree's? */
+static bool
+operator_bounds(Oid op)
+{
+	List	   *meanings = get_op_btree_interpretation(op);
+	ListCell   *lc;
+
+	foreach(lc, meanings)
+	{
+		int			strategy = ((OpBtreeInterpretation *) lfirst(lc))->strategy;
+
+		if (strategy == BTLessEqualStrategyNumber ||
+			strategy == BTGreaterEqualStrategyNumber)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Anybody may call it, with any operator: so it is one that a row comparison
+ * could name, and that the caller could call himself.
+ */
+static BoundCall *
+prepare_call(FunctionCallInfo fcinfo, Oid op)
+{
+	BoundCall  *call = fcinfo->flinfo->fn_extra;
+	RegProcedure code;
+
+	if (call != NULL && call->op == op)
+		return call;
+	code = get_opcode(op);
+	if (!RegProcedureIsValid(code) || !operator_bounds(op) ||
+		!operator_takes(op, get_fn_expr_argtype(fcinfo->flinfo, 0),
+						get_fn_expr_argtype(fcinfo->flinfo, 1)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("operator %s does not bound values of these types", format_operator(op))));
+	if (object_aclcheck(ProcedureRelationId, code, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(code));
+	call = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(BoundCall));
+	call->op = op;
+	fmgr_info_cxt(code, &call->function, fcinfo->flinfo->fn_mcxt);
+	fmgr_info_set_expr(fcinfo->flinfo->fn_expr, &call->function);
+	fcinfo->flinfo->fn_extra = call;
+	return call;
+}
+
+Datum
+lsm_row_bound(PG_FUNCTION_ARGS)
+{
+	BoundCall  *call;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		PG_RETURN_NULL();
+	call = prepare_call(fcinfo, PG_GETARG_OID(2));
+	PG_RETURN_DATUM(FunctionCall2Coll(&call->function, PG_GET_COLLATION(),
+									  PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
+}
+
+/* The index condition that the clause stands for, or NIL. */
+static List *
+index_condition(SupportRequestIndexCondition *req)
+{
+	FuncExpr   *clause = (FuncExpr *) req->node;
+	Oid			op;
+	Expr	   *column;
+	Expr	   *bound;
+
+	if (!IsA(clause, FuncExpr) || list_length(clause->args) != 3 ||
+		req->indexarg > 1 || !IsA(lthird(clause->args), Const) ||
+		((Const *) lthird(clause->args))->constisnull ||
+		req->index->amcostestimate != lsm_index_cost_estimate)
+		return NIL;
+	op = DatumGetObjectId(((Const *) lthird(clause->args))->constvalue);
+	column = list_nth(clause->args, req->indexarg);
+	bound = list_nth(clause->args, 1 - req->indexarg);
+	if (req->indexarg == 1)
+		op = get_commutator(op);
+	if (!OidIsValid(op) || !op_in_opfamily(op, req->opfamily) ||
+		!operator_takes(op, exprType((Node *) column), exprType((Node *) bound)) ||
+		(OidIsValid(req->indexcollation) &&
+		 req->indexcollation != clause->inputcollid) ||
+		!is_pseudo_constant_for_index(req->root, (Node *) bound, req->index))
+		return NIL;
+	return list_make1(make_opclause(op, BOOLOID, false, copyObject(column),
+									copyObject(bound), InvalidOid,
+									clause->inputcollid));
+}
+
+Datum
+lsm_row_bound_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	if (IsA(request, SupportRequestSelectivity))
+	{
+		((SupportRequestSelectivity *) request)->selectivity = 1.0;
+		PG_RETURN_POINTER(request);
+	}
+	if (IsA(request, SupportRequestIndexCondition))
+	{
+		SupportRequestIndexCondition *req = (SupportRequestIndexCondition *) request;
+		List	   *condition = index_condition(req);
+
+		/* nothing is left to ask of rows: the clause itself is true */
+		if (condition != NIL)
+			req->lossy = false;
+		PG_RETURN_POINTER(condition);
+	}
+	PG_RETURN_POINTER(NULL);
+}

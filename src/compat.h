@@ -34,6 +34,7 @@
 #include "pgstat.h"
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
+#include "storage/smgr.h"
 #include "storage/standby.h"
 #include "utils/guc_tables.h"
 #include "utils/pg_locale.h"
@@ -124,6 +125,16 @@ lsm_page_is_verified(Page page, BlockNumber block, Oid dboid)
 /* ---- new in PostgreSQL 18 ---- */
 
 #if PG_VERSION_NUM < 180000
+
+/* minor releases of February 2025 gave older versions 18's arguments */
+#if PG_VERSION_NUM >= 170003 || \
+	(PG_VERSION_NUM >= 160007 && PG_VERSION_NUM < 170000) || \
+	(PG_VERSION_NUM >= 150011 && PG_VERSION_NUM < 160000)
+#define smgrtruncate			smgrtruncate2
+#else
+#define smgrtruncate(reln, forks, nforks, old_nblocks, nblocks) \
+	smgrtruncate(reln, forks, nforks, nblocks)
+#endif
 
 #define index_beginscan(table, index, snapshot, instrument, nkeys, norderbys) \
 	index_beginscan(table, index, snapshot, nkeys, norderbys)

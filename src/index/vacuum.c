@@ -28,6 +28,7 @@
 #include "access/transam.h"
 #include "catalog/index.h"
 #include "commands/vacuum.h"
+#include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
@@ -175,6 +176,28 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	return stats;
 }
 
+/*
+ * The end of the main fork.  What is in memory has log pages that are not free,
+ * anywhere in the fork: VACUUM by hand flushes it if most of the fork can go
+ * then.
+ */
+static void
+truncate_fork(Relation index, LsmTree *tree)
+{
+	bool		automatic = AmAutoVacuumWorkerProcess();
+	BlockNumber least = automatic ? LSM_TRUNCATE_PAGES_AUTO : LSM_TRUNCATE_PAGES;
+	BlockNumber pages = RelationGetNumberOfBlocks(index);
+	LsmTreeSize size;
+
+	if (pages < least)
+		return;
+	lsm_tree_size(tree, &size);
+	if (!automatic && size.memtable_bytes > 0 &&
+		size.memtable_bytes / BLCKSZ < pages / 2)
+		lsm_tree_flush(tree);
+	(void) lsm_fork_truncate(tree, least, false);
+}
+
 IndexBulkDeleteResult *
 lsm_index_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
@@ -189,6 +212,8 @@ lsm_index_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	if (stats != NULL && stats->tuples_removed >
 		COMPACT_FRACTION * (stats->tuples_removed + stats->num_index_tuples))
 		lsm_tree_compact(tree, &request);
+
+	truncate_fork(info->index, tree);
 
 	if (stats == NULL)
 	{

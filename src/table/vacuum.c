@@ -226,6 +226,7 @@ typedef struct LsmVacuum
 	int			index_scans;
 	bool		gone_through;	/* all indexes: see all_visible.h */
 	bool		compacted;
+	BlockNumber truncated;		/* pages of the main fork */
 	LsmAllVisible map;
 } LsmVacuum;
 
@@ -481,6 +482,27 @@ compact_files(LsmVacuum *vac)
 	vac->compacted = true;
 }
 
+/*
+ * The end of the main fork: log pages of what is flushed now.  Where rows keep
+ * coming they are needed again soon, so autovacuum leaves them; and it does not
+ * wait, for it would do so in most tables.  The lock is bad for who waits for
+ * it, and for queries on standbys.
+ */
+static void
+truncate_fork(LsmVacuum *vac)
+{
+	bool		automatic = AmAutoVacuumWorkerProcess();
+
+	if (vac->params->truncate == VACOPTVALUE_DISABLED || vac->failsafe)
+		return;
+	if (automatic && lsm_tree_row_limit(vac->tree) != vac->row_limit)
+		return;
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
+	vac->truncated = lsm_fork_truncate(vac->tree,
+									   automatic ? LSM_TRUNCATE_PAGES_AUTO : LSM_TRUNCATE_PAGES,
+									   !automatic);
+}
+
 static void
 report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_xid,
 	   bool frozen_xid_updated)
@@ -501,12 +523,14 @@ report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_
 					   "removable cutoff: %u\n"
 					   "relfrozenxid: %s %u\n"
 					   "files: %s\n"
+					   "log pages: %u given back to the file system\n"
 					   "system usage: %s",
 					   vac->dead, vac->live, vac->recently_dead,
 					   vac->cutoffs.OldestXmin,
 					   frozen_xid_updated ? "new value" : "could not advance beyond",
 					   frozen_xid_updated ? frozen_xid : vac->rel->rd_rel->relfrozenxid,
 					   vac->compacted ? "compacted" : "nothing to compact",
+					   vac->truncated,
 					   pg_rusage_show(usage))));
 }
 
@@ -605,6 +629,7 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 		frozen_xid = oldest;
 
 	visible = lsm_all_visible_finish(&vac.map, vac.gone_through);
+	truncate_fork(&vac);
 
 	/* there are no multixacts in the table, so nothing holds that back */
 	vac_update_relstats(rel, lsm_limit_blocks(vac.row_limit), vac.live, visible, 0,

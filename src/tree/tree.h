@@ -741,6 +741,19 @@ typedef struct LsmCompactRequest
 /* Runs in this process until done.  REQUIRES: lock on the relation. */
 extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
 
+/*
+ * Give free pages at the end of the main fork back to the file system, if they
+ * are at least `least` and nobody else uses the relation; returns how many they
+ * were.  `patient`: wait for others, 5 s at most, as VACUUM does with a heap.
+ * Only pages of flushed memtables are free.  REQUIRES: VACUUM's lock on the
+ * relation.
+ */
+extern BlockNumber lsm_fork_truncate(LsmTree *tree, BlockNumber least, bool patient);
+
+/* Least numbers of pages: of VACUUM by hand, and of autovacuum. */
+#define LSM_TRUNCATE_PAGES		16
+#define LSM_TRUNCATE_PAGES_AUTO	1000
+
 /* Smallest xid in all files (not memtables: flush first), invalid if none. */
 extern TransactionId lsm_tree_min_xid(LsmTree *tree);
 

@@ -480,7 +480,7 @@ lsm_append_edit(LsmTree *tree, const LsmEdit *edit, const LsmFileSet *set,
 
 	lsm_fileset_put_record(data, edit->removed, edit->nremoved, edit->added, edit->nadded);
 	after = data->len > room ? (data->len - room + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES : 0;
-	if (after > LSM_EDIT_NEW_PAGES ||
+	if (edit->rewrite || after > LSM_EDIT_NEW_PAGES ||
 		meta->manifest_pages + after > LSM_CHAIN_MIN_PAGES)
 	{
 		StringInfoData snapshot;
@@ -488,7 +488,7 @@ lsm_append_edit(LsmTree *tree, const LsmEdit *edit, const LsmFileSet *set,
 		initStringInfo(&snapshot);
 		if (set->nfiles > 0)
 			lsm_fileset_put_record(&snapshot, NULL, 0, set->files, set->nfiles);
-		if (after > LSM_EDIT_NEW_PAGES ||
+		if (edit->rewrite || after > LSM_EDIT_NEW_PAGES ||
 			meta->manifest_pages + after > 2 * ((uint64) snapshot.len / LSM_PAGE_BYTES + 1))
 		{
 			lsm_manifest_write_chain(tree, meta, &snapshot);
@@ -540,7 +540,7 @@ lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)
 	meta.manifest_files = set.nfiles;
 
 	initStringInfo(&data);
-	if (edit->nadded > 0 || edit->nremoved > 0)
+	if (edit->nadded > 0 || edit->nremoved > 0 || edit->rewrite)
 		rewrite = !lsm_append_edit(tree, edit, &set, &meta, &data, &append);
 	XLogEnsureRecordSpace(1 + append.npages, 4 + 2 * append.npages);
 

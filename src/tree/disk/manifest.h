@@ -61,6 +61,7 @@ typedef struct LsmEdit
 	uint64	   *removed;
 	uint64		flushed_generation; /* 0: unchanged */
 	TransactionId conflict_xid; /* newest xid dropped or frozen, or invalid */
+	bool		rewrite;		/* a new chain in any case */
 } LsmEdit;
 
 /* All live files, palloc'd, any order; *version_no as of the same moment. */

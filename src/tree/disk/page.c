@@ -104,12 +104,8 @@ lsm_page_check(const LsmTree *tree, Page page, BlockNumber block, uint16 type)
 	return lsm_page_opaque(page);
 }
 
-/*
- * A page of another type or with a broken header is not free: leave it for
- * lsm_verify and for whoever reads it to complain.
- */
-static bool
-lsm_page_is_free(LsmTreeShared *ctl, Page page)
+bool
+lsm_page_is_free(Page page, uint64 flushed_generation, uint64 manifest_id, uint64 manifest_pending)
 {
 	LsmPageOpaque *opaque;
 
@@ -121,7 +117,7 @@ lsm_page_is_free(LsmTreeShared *ctl, Page page)
 	switch (opaque->type)
 	{
 		case LSM_PAGE_LOG:
-			return opaque->owner <= pg_atomic_read_u64(&ctl->flushed_generation);
+			return opaque->owner <= flushed_generation;
 		case LSM_PAGE_MANIFEST:
 
 			/*
@@ -129,8 +125,7 @@ lsm_page_is_free(LsmTreeShared *ctl, Page page)
 			 * and manifest_id after the root has flipped, so that pages of
 			 * neither chain look free in between.
 			 */
-			return opaque->owner != pg_atomic_read_u64(&ctl->manifest_id) &&
-				opaque->owner != pg_atomic_read_u64(&ctl->manifest_pending);
+			return opaque->owner != manifest_id && opaque->owner != manifest_pending;
 		default:
 			return false;
 	}
@@ -171,7 +166,10 @@ lsm_page_find_free(LsmTree *tree)
 			ReleaseBuffer(buffer);
 			continue;
 		}
-		if (lsm_page_is_free(ctl, BufferGetPage(buffer)))
+		if (lsm_page_is_free(BufferGetPage(buffer),
+							 pg_atomic_read_u64(&ctl->flushed_generation),
+							 pg_atomic_read_u64(&ctl->manifest_id),
+							 pg_atomic_read_u64(&ctl->manifest_pending)))
 			return buffer;
 		UnlockReleaseBuffer(buffer);
 	}
@@ -246,6 +244,17 @@ lsm_page_reuse(LsmTree *tree)
 	buffer = lsm_page_find_free(tree);
 	LWLockRelease(&ctl->alloc_lock);
 	return buffer;
+}
+
+void
+lsm_page_search_from(LsmTree *tree, BlockNumber block)
+{
+	LsmTreeShared *ctl = tree->ctl;
+
+	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+	ctl->alloc_cursor = block;
+	ctl->free_pages = ctl->nblocks > 1 ? (int64) ctl->nblocks - 1 : 0;
+	LWLockRelease(&ctl->alloc_lock);
 }
 
 void

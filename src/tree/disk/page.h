@@ -114,6 +114,14 @@ lsm_page_opaque(Page page)
 /* n pages at once: none of them is handed out twice. */
 extern void lsm_page_allocate_many(LsmTree *tree, int n, Buffer *buffers);
 
+/*
+ * Is the page free, if the tree's metapage and the rewrite of its manifest that
+ * is under way (0: none) say so?  A page of another type or with a broken
+ * header is not: leave it for lsm_verify and for whoever reads it to complain.
+ */
+extern bool lsm_page_is_free(Page page, uint64 flushed_generation, uint64 manifest_id,
+							 uint64 manifest_pending);
+
 /* Empty log or manifest page (critical section or redo). */
 extern void lsm_page_init(Page page, uint16 type, uint64 owner, uint16 flags,
 						  BlockNumber next);
@@ -134,6 +142,9 @@ extern void lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
 
 /* A new lap of the search for free pages: an edit has freed some. */
 extern void lsm_page_restart_search(LsmTree *tree);
+
+/* The same, from this block on. */
+extern void lsm_page_search_from(LsmTree *tree, BlockNumber block);
 
 /*
  * True if the main fork exists, is not empty and its metapage carries the

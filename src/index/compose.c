@@ -579,6 +579,7 @@ lsm_compose_collations(const LsmColumnSpec *spec)
 	return digest;
 }
 
+/* A sum, so that one more is always noticed */
 bool
 lsm_compose_dropped(const LsmColumnSpec *spec, uint32 *digest)
 {
@@ -591,7 +592,7 @@ lsm_compose_dropped(const LsmColumnSpec *spec, uint32 *digest)
 	for (int i = 0; i < parts->nattributes; i++)
 	{
 		if (parts->attributes[i].type == LSM_COLUMN_INVALID)
-			*digest = hash_combine(*digest, hash_combine(parts->type, i + 1));
+			*digest += hash_combine(parts->type, i + 1) % PG_UINT16_MAX + 1;
 		else
 			(void) lsm_compose_dropped(&parts->attributes[i], digest);
 	}

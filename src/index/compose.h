@@ -58,7 +58,10 @@ extern bool lsm_compose_fits(const LsmColumnSpec *spec, Datum value);
 /* A digest of the versions of collations that codes depend on; 0: of none. */
 extern uint32 lsm_compose_collations(const LsmColumnSpec *spec);
 
-/* A digest of the columns dropped from row types; false: there is no row type. */
+/*
+ * Adds what stands for the columns dropped from row types; modulo 2^16 a column
+ * adds something.  False: there is no row type.
+ */
 extern bool lsm_compose_dropped(const LsmColumnSpec *spec, uint32 *digest);
 
 #endif							/* LSM_COMPOSE_H */

@@ -81,6 +81,10 @@ lsm_put_tsvector(const LsmColumnSpec *spec, Datum value, StringInfo out)
 		pfree(v);
 }
 
+StaticAssertDecl(jbvNull == 0 && jbvString == 1 && jbvNumeric == 2 && jbvBool == 3 &&
+				 jbvArray == 0x10 && jbvObject == 0x11,
+				 "types of jsonb values are on disk");
+
 /* A scalar, or the beginning of an array or object */
 static void
 put_jsonb_value(const LsmColumnSpec *strings, const JsonbValue *v, StringInfo out)

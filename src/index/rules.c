@@ -19,7 +19,7 @@
 
 #include "index/compose.h"
 
-/* Of an index with row types its half of LsmKeyRules.collations is theirs. */
+/* Of an index with row types the upper half of LsmKeyRules.collations is theirs. */
 #define ROW_TYPES_SHIFT		16
 
 /* False: nothing of the column is composed. */
@@ -53,7 +53,7 @@ row_types_digest(Relation index, uint32 *digest)
 		if (composed_spec(index, i, &spec))
 			found |= lsm_compose_dropped(&spec, digest);
 	}
-	*digest = (*digest >> ROW_TYPES_SHIFT) ^ (*digest & 0xFFFF);
+	*digest &= 0xFFFF;
 	return found;
 }
 

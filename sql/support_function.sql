@@ -80,6 +80,24 @@ CREATE OPERATOR CLASS none_ops FOR TYPE ltree USING lsm_index AS
 CREATE INDEX ON t USING lsm (l none_ops);
 DROP TABLE t;
 DROP FUNCTION bad_code, worse_code CASCADE;
+-- an order of one's own needs codes of one's own
+CREATE FUNCTION reversed_cmp(int, int) RETURNS int LANGUAGE sql IMMUTABLE RETURN btint4cmp($2, $1);
+CREATE OPERATOR CLASS reversed_ops FOR TYPE int USING lsm_index AS
+	OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 reversed_cmp(int, int);
+CREATE TABLE t (i int) USING lsm;
+CREATE INDEX ON t USING lsm (i reversed_ops);
+CREATE FUNCTION reversed_code(int) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN int4send(-1 - $1 # (-2147483648));
+ALTER OPERATOR FAMILY reversed_ops USING lsm_index ADD FUNCTION 2 (int) reversed_code(int);
+CREATE INDEX t_i ON t USING lsm (i reversed_ops);
+INSERT INTO t SELECT generate_series(-9, 9);
+SET enable_seqscan = off;
+SELECT count(*) FROM t WHERE i < 3;
+SELECT string_agg(i::text, ' ' ORDER BY i) FROM t WHERE i >= 7 OR i BETWEEN -2 AND 1;
+SELECT * FROM lsm_verify('t');
+RESET enable_seqscan;
+DROP TABLE t;
+DROP OPERATOR FAMILY reversed_ops USING lsm_index;
+DROP FUNCTION reversed_cmp, reversed_code;
 
 -- codes of strings
 SELECT lsm_text_code('a' COLLATE "C") < lsm_text_code('ab' COLLATE "C") AS before;

@@ -159,6 +159,28 @@ check_composed(Relation index, int column)
 				 errhint("Use a btree index.")));
 }
 
+/*
+ * Our codes are in the order of our own classes.  ERROR if someone's class for
+ * the type compares otherwise, and has no function for codes.
+ */
+static void
+check_compare(Relation index, int column)
+{
+	Oid			opcintype = index->rd_opcintype[column];
+	Oid			opclass = GetDefaultOpClass(opcintype, lsm_index_am_oid());
+	Oid			compare = index_getprocid(index, column + 1, LSM_PROC_COMPARE);
+
+	if (lsm_class_column_type(index->rd_opfamily[column], opcintype) == LSM_COLUMN_FUNCTION ||
+		lsm_compares_by_pattern(compare) ||
+		(OidIsValid(opclass) && opclass_order_proc(opclass) == compare))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("lsm_index cannot encode values of type %s in the order of another operator class than its own",
+					format_type_be(opcintype)),
+			 errhint("Use the operator classes that come with lsmam, or one with support function 2 or 3.")));
+}
+
 /* ERROR if a key column would be compared in another way than btree does. */
 void
 lsm_check_operator_classes(Relation index)
@@ -182,5 +204,7 @@ lsm_check_operator_classes(Relation index)
 							 format_type_be(opcintype))));
 		if (class_is_composed(index->rd_opfamily[i], opcintype))
 			check_composed(index, i);
+		if (lsm_class_column_type(index->rd_opfamily[i], opcintype) != LSM_COLUMN_INVALID)
+			check_compare(index, i);
 	}
 }

@@ -107,4 +107,3 @@ SELECT lsm_text_code(s COLLATE "C" || t) FROM (SELECT 'a' COLLATE "POSIX" AS t, 
 SELECT lsm_text_code(a.s || b.s) FROM strings a, (SELECT 'x'::text COLLATE "fr-x-icu" AS s) b LIMIT 1;
 DROP TABLE strings;
 DROP EXTENSION citext, ltree, hstore CASCADE;
-DROP FUNCTION ops_twin, opc_same, opc_plan;

@@ -7,7 +7,7 @@ FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid
 WHERE t.relnamespace = 'public'::regnamespace ORDER BY 1, 2;
 
 CREATE TABLE t1 (id bigint PRIMARY KEY, u text UNIQUE, a int, b int, UNIQUE (a, b)) USING lsm;
-CREATE TABLE t2 (id int, p point, j int[]) USING lsm;
+CREATE TABLE t2 (id int, p point, j tsquery) USING lsm;
 ALTER TABLE t2 ADD PRIMARY KEY (id);
 ALTER TABLE t2 ADD CONSTRAINT t2_j UNIQUE (j);
 ALTER TABLE t2 ADD COLUMN x uuid UNIQUE, ADD COLUMN y serial, ADD UNIQUE (y);

@@ -1,7 +1,7 @@
 -- lsm.default_index: CREATE INDEX without USING on lsm tables
-CREATE TABLE di (a int, b text, c text COLLATE "C", d jsonb, e int[]) USING lsm;
+CREATE TABLE di (a int, b text, c text COLLATE "C", d jsonb, e tsquery) USING lsm;
 CREATE TABLE di_heap (a int) USING heap;
-INSERT INTO di SELECT g, 'b' || g, 'c' || g, '{}', '{1}' FROM generate_series(1, 100) g;
+INSERT INTO di SELECT g, 'b' || g, 'c' || g, '{}', 'a' FROM generate_series(1, 100) g;
 
 -- by default a btree
 CREATE INDEX di_btree ON di (a);
@@ -22,7 +22,7 @@ CREATE FUNCTION di_function() RETURNS void LANGUAGE sql AS
 	'CREATE INDEX di_sql1 ON di USING btree (a); CREATE INDEX di_sql2 ON di (a)';
 SELECT di_function();
 -- what lsm_index could not serve in order stays btree
-CREATE INDEX di_array ON di (e);
+CREATE INDEX di_tsquery ON di (e);
 CREATE INDEX di_opclass ON di (b text_pattern_ops);
 CREATE INDEX di_fastupdate ON di (a) WITH (deduplicate_items = off);
 -- parts of other statements, other tables

@@ -32,7 +32,7 @@ CREATE TABLE ko_order (i int UNIQUE, u uuid UNIQUE, n name UNIQUE, c text COLLAT
 	b bytea UNIQUE, bp char(3) COLLATE "C" UNIQUE, dc ko_c UNIQUE, di ko_int UNIQUE, s serial UNIQUE, num numeric UNIQUE,
 	UNIQUE (c, i), PRIMARY KEY (n, u)) USING lsm;
 CREATE TABLE ko_none (t text UNIQUE, v varchar(9) UNIQUE, bp char(3) UNIQUE, m ko_mood UNIQUE, dt ko_text UNIQUE, dm ko_enum UNIQUE,
-	icu text COLLATE "en-x-icu" UNIQUE, nm name COLLATE "en-x-icu" UNIQUE, a int[] UNIQUE, i int, UNIQUE (i, t), PRIMARY KEY (i, m)) USING lsm;
+	icu text COLLATE "en-x-icu" UNIQUE, nm name COLLATE "en-x-icu" UNIQUE, a tsquery UNIQUE, i int, UNIQUE (i, t), PRIMARY KEY (i, m)) USING lsm;
 SELECT * FROM key_order;
 
 -- LIKE: heap's keys as for new columns, lsm's as they were

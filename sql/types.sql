@@ -163,7 +163,7 @@ RESET timezone;
 DROP TABLE l, x;
 
 -- types and collations that are refused, or fall back
-CREATE TABLE l (p point, j jsonb, a int[], t text) USING lsm;
+CREATE TABLE l (p point, j tsquery, t text) USING lsm;
 CREATE INDEX ON l USING lsm (p);
 CREATE INDEX ON l USING lsm (j);
 CREATE COLLATION nd (provider = icu, locale = 'und', deterministic = false);

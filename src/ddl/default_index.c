@@ -130,7 +130,7 @@ columns_fit(Relation table, const IndexStmt *stmt)
 		{
 			Oid			opclass = get_opclass_oid(lsm_index_am_oid(), element->opclass, true);
 
-			if (!OidIsValid(opclass) || !lsm_opclass_is_ordered(opclass, collation))
+			if (!OidIsValid(opclass) || !lsm_opclass_is_ordered(opclass, type, collation))
 				return false;
 		}
 		else if (!lsm_type_fits(type, collation, true))

@@ -83,7 +83,8 @@ unordered_columns(Oid index)
 	collations = (oidvector *) DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple,
 															   Anum_pg_index_indcollation, &isnull));
 	for (int i = 0; i < ((Form_pg_index) GETSTRUCT(tuple))->indnkeyatts; i++)
-		if (!lsm_opclass_is_ordered(opclasses->values[i], collations->values[i]))
+		if (!lsm_opclass_is_ordered(opclasses->values[i],
+									get_atttype(index, i + 1), collations->values[i]))
 			result = lappend_int(result, i + 1);
 	ReleaseSysCache(tuple);
 	return result;
@@ -128,6 +129,7 @@ static void
 notice(Relation index, List *columns)
 {
 	StringInfoData names;
+	bool		strings = true;
 	ListCell   *lc;
 
 	initStringInfo(&names);
@@ -135,6 +137,7 @@ notice(Relation index, List *columns)
 	{
 		int			column = lfirst_int(lc);
 
+		strings &= lsm_class_has_collation(index->rd_opcintype[column - 1]);
 		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
 						 column_title(index, column));
 	}
@@ -143,9 +146,14 @@ notice(Relation index, List *columns)
 						   "columns %s of index \"%s\" support equality only",
 						   list_length(columns),
 						   names.data, RelationGetRelationName(index)),
+			 strings ?
 			 errdetail("lsm_index keeps the order of strings under collations of ICU, of glibc 2.28 or later, "
 					   "and those that compare bytes, like \"C\".  A scan of this index returns nothing "
+					   "in order, and is not limited by a range of such a column.") :
+			 errdetail("lsm_index does not keep the order of enums, and of strings under collations of libc, within other values, "
+					   "nor that of types whose codes serve equality.  A scan of this index returns nothing "
 					   "in order, and is not limited by a range of such a column."),
+			 !strings ? errhint("Use a btree index for order or ranges.") :
 			 errhint("Use a btree index for order or ranges, or a collation of ICU or COLLATE \"C\" here "
 					 "and in the queries.  For equality and LIKE, text_pattern_ops will do.")));
 }

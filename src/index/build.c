@@ -126,7 +126,7 @@ report_duplicate(BuildState *state, LsmSlice columns, LsmSlice value)
 	{
 		LsmSlice	code = {columns.data, lsm_code_length(&spec->columns[i], columns)};
 
-		if (spec->columns[i].strings != LSM_STRINGS_KEY)
+		if (!spec->columns[i].kept)
 			values[i] = lsm_decode_column(&spec->columns[i], code, &isnull[i]);
 		columns.data += code.len;
 		columns.len -= code.len;

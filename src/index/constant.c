@@ -29,7 +29,7 @@
 #include "utils/float.h"
 #include "utils/timestamp.h"
 
-#include "index/index.h"
+#include "index/compose.h"
 
 /*
  * No time zone is further from UTC: POSIX zone specifications allow up to 167
@@ -297,8 +297,14 @@ lsm_constant_convert(const LsmColumnSpec *spec, Oid type, Datum value,
 	memset(constant, 0, sizeof(*constant));
 	constant->kind = LSM_CONSTANT_OPAQUE;
 
+	if (lsm_type_is_composed(spec->type))
+	{
+		if (lsm_compose_fits(spec, value))
+			set_exact(spec, value, constant);
+	}
+
 	/* the operators of enums are polymorphic: the type may be the enum's own */
-	if (from == spec->type || spec->type == LSM_COLUMN_ENUM)
+	else if (from == spec->type || spec->type == LSM_COLUMN_ENUM)
 		set_exact(spec, value, constant);
 	else if (is_integer(spec->type) && is_integer(from))
 		convert_integer(spec, from, value, constant);

@@ -79,15 +79,26 @@ info_column_order(const IndexOptInfo *info, int column)
 	Oid			type = info->opcintype[column];
 	Oid			collation = info->indexcollations[column];
 	Oid			order_proc = get_opfamily_proc(info->opfamily[column], type, type, 1);
-	LsmOrder	order = lsm_column_order(type, collation, order_proc,
-										 LSM_KEY_RULES_CURRENT);
+	LsmColumnType kind = lsm_column_type(type);
+	bool		composed = kind == LSM_COLUMN_INVALID || lsm_type_is_composed(kind);
+	LsmOrder	order = composed ? LSM_ORDER_NONE :
+		lsm_scalar_order(type, collation, order_proc, LSM_KEY_RULES_CURRENT);
 	Relation	index;
 
 	if (info->hypothetical ||
-		lsm_column_order(type, collation, order_proc, LSM_KEY_RULES_BYTES) == order)
+		(!composed &&
+		 lsm_scalar_order(type, collation, order_proc, LSM_KEY_RULES_BYTES) == order))
 		return order;
 	index = index_open(info->indexoid, NoLock);
-	order = lsm_column_order(type, collation, order_proc, lsm_index_rules(index));
+	if (composed)
+	{
+		LsmColumnSpec spec;
+
+		lsm_column_spec(index, column, &spec);
+		order = spec.order;
+	}
+	else
+		order = lsm_scalar_order(type, collation, order_proc, lsm_index_rules(index));
 	index_close(index, NoLock);
 	return order;
 }
@@ -217,6 +228,17 @@ adjust_size(IndexOptInfo *info, Relation index, RelOptInfo *rel)
 	info->tree_height = (int) Min(size.levels, 64);
 }
 
+/* An index that scans could not use is none to the planner. */
+static bool
+has_codes(const IndexOptInfo *info)
+{
+	Relation	index = index_open(info->indexoid, NoLock);
+	bool		result = lsm_columns_have_codes(index);
+
+	index_close(index, NoLock);
+	return result;
+}
+
 /*
  * Called for each relation the planner looks at, after core has filled in
  * `rel`.  Its indexes are open and locked by the planner.
@@ -233,6 +255,11 @@ lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 
 		if (info->amcostestimate != lsm_index_cost_estimate || info->hypothetical)
 			continue;
+		if (!has_codes(info))
+		{
+			rel->indexlist = foreach_delete_current(rel->indexlist, lc);
+			continue;
+		}
 		for (int i = 0; i < info->nkeycolumns; i++)
 			if (info_column_order(info, i) == LSM_ORDER_NONE)
 			{

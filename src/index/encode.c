@@ -20,6 +20,10 @@
  *	interval				the 128-bit number of microseconds it is compared by
  *	enum					OID
  *	numeric					encode_numeric.c
+ *	inet					family, network with zeros behind it, its bits, address
+ *	bit						two strings: the bytes; how many bits of the last one
+ *							are used
+ *	others					a string, which compose.c and encode_document.c make
  *
  * Inverting the bytes of a prefix-free code reverses its order and leaves it
  * prefix-free.  No locks; detoasting may read the table's TOAST table.
@@ -30,22 +34,28 @@
 
 #include <math.h>
 
-#include "port/pg_bswap.h"
+#include "access/transam.h"
 #include "utils/builtins.h"
+#include "utils/cash.h"
 #include "utils/date.h"
 #include "utils/float.h"
+#include "utils/inet.h"
+#include "utils/pg_lsn.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
+#include "utils/varbit.h"
+#include "utils/xid8.h"
 
 #include "index/index.h"
+#include "index/integer_codes.h"
 
 #ifndef HAVE_INT128
 #error "lsmam needs a 128-bit integer type"
 #endif
 
 /* Bytes of the value part; 0: varies */
-static const uint8 value_bytes[] = {
+static const uint8 value_bytes[LSM_COLUMN_FUNCTION + 1] = {
 	[LSM_COLUMN_BOOL] = 1,
 	[LSM_COLUMN_INT2] = 2,
 	[LSM_COLUMN_INT4] = 4,
@@ -61,68 +71,18 @@ static const uint8 value_bytes[] = {
 	[LSM_COLUMN_TIMESTAMP] = 8,
 	[LSM_COLUMN_TIMESTAMPTZ] = 8,
 	[LSM_COLUMN_INTERVAL] = 16,
-	[LSM_COLUMN_ENUM] = 4
+	[LSM_COLUMN_ENUM] = 4,
+	[LSM_COLUMN_MONEY] = 8,
+	[LSM_COLUMN_PG_LSN] = 8,
+	[LSM_COLUMN_XID8] = 8,
+	[LSM_COLUMN_TID] = LSM_TID_BYTES,
+	[LSM_COLUMN_MACADDR] = sizeof(macaddr),
+	[LSM_COLUMN_MACADDR8] = sizeof(macaddr8)
 };
 
 /* ======================================================================
  * Numbers
  * ====================================================================== */
-
-static void
-put_uint32(StringInfo out, uint32 n)
-{
-	n = pg_hton32(n);
-	appendBinaryStringInfo(out, (char *) &n, sizeof(n));
-}
-
-static void
-put_uint64(StringInfo out, uint64 n)
-{
-	n = pg_hton64(n);
-	appendBinaryStringInfo(out, (char *) &n, sizeof(n));
-}
-
-static void
-put_int32(StringInfo out, int32 n)
-{
-	put_uint32(out, (uint32) n ^ ((uint32) 1 << 31));
-}
-
-static void
-put_int64(StringInfo out, int64 n)
-{
-	put_uint64(out, (uint64) n ^ (UINT64CONST(1) << 63));
-}
-
-static uint32
-get_uint32(const uint8 *bytes)
-{
-	uint32		n;
-
-	memcpy(&n, bytes, sizeof(n));
-	return pg_ntoh32(n);
-}
-
-static uint64
-get_uint64(const uint8 *bytes)
-{
-	uint64		n;
-
-	memcpy(&n, bytes, sizeof(n));
-	return pg_ntoh64(n);
-}
-
-static int32
-get_int32(const uint8 *bytes)
-{
-	return (int32) (get_uint32(bytes) ^ ((uint32) 1 << 31));
-}
-
-static int64
-get_int64(const uint8 *bytes)
-{
-	return (int64) (get_uint64(bytes) ^ (UINT64CONST(1) << 63));
-}
 
 static void
 put_float4(StringInfo out, float4 f)
@@ -223,8 +183,8 @@ get_interval(const uint8 *bytes)
  * Strings
  * ====================================================================== */
 
-static void
-put_string(StringInfo out, const char *data, int len)
+void
+lsm_put_string(StringInfo out, const char *data, int len)
 {
 	const char	end[2] = {LSM_STRING_ESCAPE, LSM_STRING_END};
 	const char	zero[2] = {LSM_STRING_ESCAPE, (char) LSM_STRING_ESCAPED_ZERO};
@@ -246,15 +206,15 @@ put_string(StringInfo out, const char *data, int len)
 	appendBinaryStringInfo(out, end, 2);
 }
 
-static void
-put_text(StringInfo out, const LsmColumnSpec *spec, const char *data, int len)
+void
+lsm_put_text(StringInfo out, const LsmColumnSpec *spec, const char *data, int len)
 {
 	if (spec->strings == LSM_STRINGS_PRIMARY_AND_BYTES)
-		lsm_collation_put_primary(spec->locale, data, len, out, put_string);
+		lsm_collation_put_primary(spec->locale, data, len, out, lsm_put_string);
 	else if (spec->strings != LSM_STRINGS_BYTES)
-		lsm_collation_put_sort_key(spec->locale, data, len, out, put_string);
+		lsm_collation_put_sort_key(spec->locale, data, len, out, lsm_put_string);
 	if (spec->strings != LSM_STRINGS_KEY)
-		put_string(out, data, len);
+		lsm_put_string(out, data, len);
 }
 
 static void
@@ -266,7 +226,7 @@ put_varlena(StringInfo out, const LsmColumnSpec *spec, Datum value)
 
 	if (spec->type == LSM_COLUMN_BPCHAR)
 		len = bpchartruelen(unconstify(char *, data), len);
-	put_text(out, spec, data, len);
+	lsm_put_text(out, spec, data, len);
 	if ((Pointer) v != DatumGetPointer(value))
 		pfree(v);
 }
@@ -277,6 +237,8 @@ code_strings(const LsmColumnSpec *spec)
 {
 	if (spec->type == LSM_COLUMN_NUMERIC)
 		return 0;
+	if (spec->type == LSM_COLUMN_BIT)
+		return 2;
 	return spec->strings == LSM_STRINGS_KEY_AND_BYTES ||
 		spec->strings == LSM_STRINGS_PRIMARY_AND_BYTES ? 2 : 1;
 }
@@ -340,12 +302,66 @@ get_varlena(const uint8 *bytes, uint32 len)
 	return PointerGetDatum(v);
 }
 
+/* Of a value, which may be no row identifier at all */
+static void
+put_tid(ItemPointer tid, StringInfo out)
+{
+	uint16		offset = pg_hton16(ItemPointerGetOffsetNumberNoCheck(tid));
+
+	put_uint32(out, ItemPointerGetBlockNumberNoCheck(tid));
+	appendBinaryStringInfo(out, (char *) &offset, sizeof(offset));
+}
+
+/* ======================================================================
+ * Bits
+ * ====================================================================== */
+
+/* bit_cmp(): the bytes, in the last of which unused bits are 0, then the length */
+static void
+put_bits(StringInfo out, Datum value)
+{
+	VarBit	   *v = DatumGetVarBitP(value);
+	char		used = VARBITLEN(v) == 0 ? 1 : (VARBITLEN(v) - 1) % BITS_PER_BYTE + 1;
+
+	lsm_put_string(out, (char *) VARBITS(v), VARBITBYTES(v));
+	lsm_put_string(out, &used, 1);
+	if ((Pointer) v != DatumGetPointer(value))
+		pfree(v);
+}
+
+static Datum
+get_bits(const uint8 *bytes, uint32 len)
+{
+	VarBit	   *v = palloc(VARBITHDRSZ + VARHDRSZ + len);
+	uint32		first = string_code_length(bytes, len, 0, 1);
+	int			nbytes;
+
+	if (first == 0 || len - first != 3)
+		lsm_code_corrupt();
+	nbytes = get_string(bytes, first, (char *) VARBITS(v));
+	SET_VARSIZE(v, VARHDRSZ + VARBITHDRSZ + nbytes);
+	VARBITLEN(v) = nbytes == 0 ? 0 : (nbytes - 1) * BITS_PER_BYTE + bytes[first];
+	return VarBitPGetDatum(v);
+}
+
 /* ======================================================================
  * Columns
  * ====================================================================== */
 
+/* The value part is one string, of what the type's own function makes. */
 static void
-put_value(const LsmColumnSpec *spec, Datum value, StringInfo out)
+put_composed(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	StringInfoData raw;
+
+	initStringInfo(&raw);
+	spec->put(spec, value, &raw);
+	lsm_put_string(out, raw.data, raw.len);
+	pfree(raw.data);
+}
+
+void
+lsm_put_value(const LsmColumnSpec *spec, Datum value, StringInfo out)
 {
 	switch (spec->type)
 	{
@@ -387,7 +403,7 @@ put_value(const LsmColumnSpec *spec, Datum value, StringInfo out)
 			put_varlena(out, spec, value);
 			break;
 		case LSM_COLUMN_NAME:
-			put_text(out, spec, NameStr(*DatumGetName(value)),
+			lsm_put_text(out, spec, NameStr(*DatumGetName(value)),
 					 strnlen(NameStr(*DatumGetName(value)), NAMEDATALEN));
 			break;
 		case LSM_COLUMN_UUID:
@@ -414,6 +430,40 @@ put_value(const LsmColumnSpec *spec, Datum value, StringInfo out)
 		case LSM_COLUMN_INTERVAL:
 			put_interval(out, DatumGetIntervalP(value));
 			break;
+		case LSM_COLUMN_MONEY:
+			put_int64(out, DatumGetCash(value));
+			break;
+		case LSM_COLUMN_PG_LSN:
+			put_uint64(out, DatumGetLSN(value));
+			break;
+		case LSM_COLUMN_XID8:
+			put_uint64(out, U64FromFullTransactionId(DatumGetFullTransactionId(value)));
+			break;
+		case LSM_COLUMN_TID:
+			put_tid((ItemPointer) DatumGetPointer(value), out);
+			break;
+		case LSM_COLUMN_MACADDR:
+			appendBinaryStringInfo(out, DatumGetPointer(value), sizeof(macaddr));
+			break;
+		case LSM_COLUMN_MACADDR8:
+			appendBinaryStringInfo(out, DatumGetPointer(value), sizeof(macaddr8));
+			break;
+		case LSM_COLUMN_INET:
+			lsm_put_inet(out, value);
+			break;
+		case LSM_COLUMN_BIT:
+			put_bits(out, value);
+			break;
+		case LSM_COLUMN_OIDVECTOR:
+		case LSM_COLUMN_TSVECTOR:
+		case LSM_COLUMN_JSONB:
+		case LSM_COLUMN_ARRAY:
+		case LSM_COLUMN_RANGE:
+		case LSM_COLUMN_MULTIRANGE:
+		case LSM_COLUMN_RECORD:
+		case LSM_COLUMN_FUNCTION:
+			put_composed(spec, value, out);
+			break;
 		case LSM_COLUMN_INVALID:
 			elog(ERROR, "invalid column type");
 	}
@@ -425,10 +475,10 @@ string_start(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
 	uint32		start;
 
+	if (spec->kept)
+		elog(ERROR, "a code of this kind cannot be decoded");
 	if (spec->strings == LSM_STRINGS_BYTES)
 		return 0;
-	if (spec->strings == LSM_STRINGS_KEY)
-		elog(ERROR, "the code of a string under a nondeterministic collation cannot be decoded");
 	start = string_code_length(bytes, len, 0, 1);
 	if (start == 0)
 		lsm_code_corrupt();
@@ -500,6 +550,38 @@ get_value(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 			return TimestampGetDatum(get_int64(bytes));
 		case LSM_COLUMN_INTERVAL:
 			return IntervalPGetDatum(get_interval(bytes));
+		case LSM_COLUMN_MONEY:
+			return CashGetDatum(get_int64(bytes));
+		case LSM_COLUMN_PG_LSN:
+			return LSNGetDatum(get_uint64(bytes));
+		case LSM_COLUMN_XID8:
+			return FullTransactionIdGetDatum(FullTransactionIdFromU64(get_uint64(bytes)));
+		case LSM_COLUMN_TID:
+			{
+				ItemPointer tid = palloc(sizeof(ItemPointerData));
+				uint32		block;
+				uint16		offset;
+
+				lsm_tid_read((const char *) bytes, &block, &offset);
+				ItemPointerSet(tid, block, offset);
+				return PointerGetDatum(tid);
+			}
+		case LSM_COLUMN_MACADDR:
+			return PointerGetDatum(memcpy(palloc(sizeof(macaddr)), bytes, sizeof(macaddr)));
+		case LSM_COLUMN_MACADDR8:
+			return PointerGetDatum(memcpy(palloc(sizeof(macaddr8)), bytes, sizeof(macaddr8)));
+		case LSM_COLUMN_INET:
+			return lsm_get_inet(bytes);
+		case LSM_COLUMN_BIT:
+			return get_bits(bytes, len);
+		case LSM_COLUMN_OIDVECTOR:
+		case LSM_COLUMN_TSVECTOR:
+		case LSM_COLUMN_JSONB:
+		case LSM_COLUMN_ARRAY:
+		case LSM_COLUMN_RANGE:
+		case LSM_COLUMN_MULTIRANGE:
+		case LSM_COLUMN_RECORD:
+		case LSM_COLUMN_FUNCTION:
 		case LSM_COLUMN_INVALID:
 			break;
 	}
@@ -527,7 +609,7 @@ lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 	}
 	appendStringInfoCharMacro(out, LSM_CODE_NOT_NULL);
 	start = out->len;
-	put_value(spec, value, out);
+	lsm_put_value(spec, value, out);
 	Assert(value_bytes[spec->type] == 0 || out->len - start == value_bytes[spec->type]);
 	if (unlikely(out->len - start > LSM_CODE_PLAIN_BYTES))
 		lsm_pack_code(out, start);
@@ -544,6 +626,8 @@ value_part_length(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len, uin
 	uint32		found;
 	StringInfoData raw;
 
+	if (spec->type == LSM_COLUMN_INET)
+		return lsm_inet_code_length(bytes, len, mask);
 	found = nstrings == 0 ? lsm_numeric_code_length(bytes, plain, mask) :
 		string_code_length(bytes, plain, mask, nstrings);
 	if (likely(found > 0))

@@ -40,7 +40,7 @@ lsm_index_handler(PG_FUNCTION_ARGS)
 	IndexAmRoutine *routine = makeNode(IndexAmRoutine);
 
 	routine->amstrategies = BTMaxStrategyNumber;
-	routine->amsupport = 1;
+	routine->amsupport = LSM_NPROCS;
 	routine->amoptsprocnum = 0;
 	routine->amcanorder = true; /* except as lsm_index_adjust_info says */
 	routine->amcanorderbyop = false;

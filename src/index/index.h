@@ -97,8 +97,38 @@ typedef enum LsmColumnType
 	LSM_COLUMN_TIMESTAMP,
 	LSM_COLUMN_TIMESTAMPTZ,
 	LSM_COLUMN_INTERVAL,
-	LSM_COLUMN_ENUM
+	LSM_COLUMN_ENUM,
+	LSM_COLUMN_MONEY,
+	LSM_COLUMN_PG_LSN,
+	LSM_COLUMN_XID8,
+	LSM_COLUMN_TID,
+	LSM_COLUMN_MACADDR,
+	LSM_COLUMN_MACADDR8,
+	LSM_COLUMN_INET,			/* cidr, too */
+	LSM_COLUMN_BIT,				/* varbit, too */
+
+	/* composed: the code is made of others, and is not decoded */
+	LSM_COLUMN_OIDVECTOR,
+	LSM_COLUMN_TSVECTOR,
+	LSM_COLUMN_JSONB,
+	LSM_COLUMN_ARRAY,
+	LSM_COLUMN_RANGE,
+	LSM_COLUMN_MULTIRANGE,
+	LSM_COLUMN_RECORD,
+	LSM_COLUMN_FUNCTION			/* a support function makes the code */
 } LsmColumnType;
+
+static inline bool
+lsm_type_is_composed(LsmColumnType type)
+{
+	return type >= LSM_COLUMN_OIDVECTOR;
+}
+
+/* Support functions of operator classes.  In the catalogs. */
+#define LSM_PROC_COMPARE	1
+#define LSM_PROC_CODE		2	/* makes codes in order */
+#define LSM_PROC_EQUALITY_CODE 3	/* makes codes that are equal if values are */
+#define LSM_NPROCS			3
 
 /*
  * What the code of a string is made of.  Strings of all types have one code
@@ -132,9 +162,12 @@ typedef enum LsmOrder
 #define LSM_KEY_RULES_LIBC		2
 #define LSM_KEY_RULES_CURRENT	LSM_KEY_RULES_LIBC
 
-typedef struct LsmColumnSpec
+typedef struct LsmColumnSpec LsmColumnSpec;
+
+struct LsmColumnSpec
 {
 	LsmColumnType type;
+	Oid			opcintype;
 	LsmStrings	strings;
 	struct pg_locale_struct *locale;	/* of sort keys and weights */
 	bool		descending;
@@ -145,7 +178,13 @@ typedef struct LsmColumnSpec
 	struct FmgrInfo *compare;	/* support function 1, the index's */
 	bool		returnable;		/* the code, or what the entry's value keeps,
 								 * gives back the very value */
-} LsmColumnSpec;
+	bool		kept;			/* the code cannot be decoded: the entry's
+								 * value keeps the column's */
+
+	/* of composed types: compose.c */
+	void		(*put) (const LsmColumnSpec *spec, Datum value, StringInfo out);
+	struct LsmParts *parts;
+};
 
 /* How the entries of one index are made */
 typedef struct LsmKeySpec
@@ -166,16 +205,29 @@ typedef struct LsmKeySpec
 /* LSM_COLUMN_INVALID for a type that has no operator class of ours. */
 extern LsmColumnType lsm_column_type(Oid opcintype);
 
+/* Likewise, by a class of ours, which may have a support function for codes */
+extern LsmColumnType lsm_class_column_type(Oid family, Oid opcintype);
+extern bool lsm_class_has_collation(Oid opcintype);
+extern bool lsm_compares_by_pattern(Oid order_proc);
+
 /* `order_proc`: support function 1 of the operator class */
 extern LsmStrings lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc,
 								 uint32 rules);
-extern LsmOrder lsm_column_order(Oid opcintype, Oid collation, Oid order_proc,
+
+/* Of types that are not composed */
+extern LsmOrder lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc,
 								 uint32 rules);
+
+/* ---- class_check.c ---- */
+
 /*
  * Do scans return an index in the order of such a column, by an operator class
  * of ours, if the index is built now?
  */
-extern bool lsm_opclass_is_ordered(Oid opclass, Oid collation);
+extern bool lsm_opclass_is_ordered(Oid opclass, Oid type, Oid collation);
+
+/* Have all types that `type` consists of codes? */
+extern bool lsm_opclass_has_codes(Oid opclass, Oid type, Oid collation);
 
 /* Can columns of this operator class have the collation? */
 extern bool lsm_opclass_takes_collation(Oid opclass, Oid collation);
@@ -192,6 +244,14 @@ extern void lsm_check_operator_classes(Relation index);
 /* ERROR if a column's collation is nondeterministic, and cannot be. */
 extern void lsm_check_collations(Relation index);
 
+/* ---- compose.c ---- */
+
+/*
+ * A code of the string, by whose bytes strings are ordered under the collation;
+ * palloc'd.  ERROR if it has none.
+ */
+extern bytea *lsm_compose_text(Oid collation, const char *data, int len);
+
 /* ---- rules.c ---- */
 
 /*
@@ -204,6 +264,9 @@ extern uint32 lsm_index_rules(Relation index);
 /* Does the index have sort keys of collations of other versions? */
 extern bool lsm_index_collations_changed(Relation index);
 
+/* Were columns dropped from row types since the index was built? */
+extern bool lsm_row_types_changed(Relation index);
+
 /* The rules of an index that is built now; forgets what was known of it. */
 extern void lsm_index_new_rules(Relation index, LsmKeyRules *rules);
 
@@ -211,6 +274,12 @@ extern void lsm_index_new_rules(Relation index, LsmKeyRules *rules);
 
 /* `column` counts from 0.  ERROR for an operator class of someone else's. */
 extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
+
+/*
+ * Can all columns be encoded as they were when the index was built?  Not if the
+ * types they consist of have changed.
+ */
+extern bool lsm_columns_have_codes(Relation index);
 
 /* Allocated in the current memory context. */
 extern LsmKeySpec *lsm_key_spec(Relation index);
@@ -247,6 +316,15 @@ extern uint32 lsm_collation_version(Oid collation, LsmStrings strings);
 extern void lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 							  StringInfo out);
 extern void lsm_encode_tid(ItemPointer tid, StringInfo out);
+
+/*
+ * Append the value part of a code alone, neither packed nor inverted; a string
+ * that ends; a string as the collation has it.
+ */
+extern void lsm_put_value(const LsmColumnSpec *spec, Datum value, StringInfo out);
+extern void lsm_put_string(StringInfo out, const char *data, int len);
+extern void lsm_put_text(StringInfo out, const LsmColumnSpec *spec, const char *data,
+						 int len);
 extern void lsm_encode_numeric(Datum value, StringInfo out);
 
 /* Bytes of the code at the start of `rest`; ERROR (data corrupted) if none. */
@@ -277,6 +355,14 @@ extern uint32 lsm_numeric_code_length(const uint8 *bytes, uint32 len, uint8 mask
 /* Does a numeric's code end with the last of these bytes? */
 extern bool lsm_numeric_code_ends(const uint8 *bytes, uint32 len);
 extern Datum lsm_decode_numeric(const uint8 *bytes, uint32 len);
+
+/* ---- encode_network.c ---- */
+
+extern void lsm_put_inet(StringInfo out, Datum value);
+extern Datum lsm_get_inet(const uint8 *bytes);
+
+/* As it begins, `mask` XORed to it; `len`: of all that is there */
+extern uint32 lsm_inet_code_length(const uint8 *bytes, uint32 len, uint8 mask);
 
 /* ---- order_preserving_pack.c ---- */
 

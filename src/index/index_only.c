@@ -192,7 +192,7 @@ lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 		LsmSlice	code = {rest.data, lsm_code_length(&spec->columns[i], rest)};
 
 		isnull[i] = true;
-		if (spec->columns[i].returnable && spec->columns[i].strings != LSM_STRINGS_KEY)
+		if (spec->columns[i].returnable && !spec->columns[i].kept)
 			values[i] = lsm_decode_column(&spec->columns[i], code, &isnull[i]);
 		rest.data += code.len;
 		rest.len -= code.len;
@@ -208,6 +208,11 @@ lsm_index_can_return(Relation index, int attno)
 	LsmColumnSpec spec;
 
 	if (attno > IndexRelationGetNumberOfKeyAttributes(index))
+		return true;
+
+	/* those are kept; the planner asks before we can tell it that types changed */
+	if (lsm_type_is_composed(lsm_class_column_type(index->rd_opfamily[attno - 1],
+												   index->rd_opcintype[attno - 1])))
 		return true;
 	lsm_column_spec(index, attno - 1, &spec);
 	return spec.returnable;

@@ -14,7 +14,7 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
-#include "index/index.h"
+#include "index/compose.h"
 
 /*
  * Values that differ but compare equal share a code, which gives back only one
@@ -36,6 +36,55 @@ type_is_returnable(LsmColumnType type)
 	}
 }
 
+static void
+refuse_type(Oid type)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("lsm_index cannot encode values of type %s", format_type_be(type)),
+			 errhint("Use the operator classes that come with lsmam, or one with support function 2 or 3.")));
+}
+
+static void
+composed_column(Relation index, int column, LsmColumnSpec *spec)
+{
+	Oid			culprit;
+	uint32		dropped = 0;
+
+	if (!lsm_compose_spec(index->rd_opfamily[column], index->rd_opcintype[column],
+						  TupleDescAttr(RelationGetDescr(index), column)->atttypid,
+						  index->rd_indcollation[column], spec, &culprit))
+		refuse_type(culprit);
+	if (lsm_compose_dropped(spec, &dropped) && lsm_row_types_changed(index))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s\" has values of row types from which columns were dropped",
+						RelationGetRelationName(index)),
+				 errdetail("Its keys were made while these types had other columns."),
+				 errhint("Rebuild the index with REINDEX.")));
+}
+
+bool
+lsm_columns_have_codes(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		LsmColumnSpec spec = {0};
+		Oid			culprit;
+		uint32		dropped = 0;
+
+		if (!lsm_type_is_composed(lsm_class_column_type(index->rd_opfamily[i],
+														index->rd_opcintype[i])))
+			continue;
+		if (!lsm_compose_spec(index->rd_opfamily[i], index->rd_opcintype[i],
+							  TupleDescAttr(RelationGetDescr(index), i)->atttypid,
+							  index->rd_indcollation[i], &spec, &culprit) ||
+			(lsm_compose_dropped(&spec, &dropped) && lsm_row_types_changed(index)))
+			return false;
+	}
+	return true;
+}
+
 void
 lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 {
@@ -45,15 +94,19 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 	Oid			order_proc = index_getprocid(index, column + 1, 1);
 	uint32		rules = LSM_KEY_RULES_CURRENT;
 
-	spec->type = lsm_column_type(opcintype);
+	memset(spec, 0, sizeof(LsmColumnSpec));
+	spec->type = lsm_class_column_type(index->rd_opfamily[column], opcintype);
 	if (spec->type == LSM_COLUMN_INVALID)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("lsm_index cannot encode values of type %s",
-						format_type_be(opcintype)),
-				 errhint("Use the operator classes that come with lsmam.")));
+		refuse_type(opcintype);
+	spec->opcintype = opcintype;
 	spec->descending = (option & INDOPTION_DESC) != 0;
 	spec->nulls_first = (option & INDOPTION_NULLS_FIRST) != 0;
+	spec->compare = index_getprocinfo(index, column + 1, LSM_PROC_COMPARE);
+	if (lsm_type_is_composed(spec->type))
+	{
+		composed_column(index, column, spec);
+		return;
+	}
 	spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
 	spec->locale = NULL;
 	spec->enum_type = spec->type == LSM_COLUMN_ENUM ?
@@ -64,9 +117,9 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 		spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
 		spec->locale = lsm_collation_locale(collation);
 	}
-	spec->order = lsm_column_order(opcintype, collation, order_proc, rules);
+	spec->order = lsm_scalar_order(opcintype, collation, order_proc, rules);
 	spec->collation = collation;
-	spec->compare = index_getprocinfo(index, column + 1, 1);
+	spec->kept = spec->strings == LSM_STRINGS_KEY;
 	spec->returnable = type_is_returnable(spec->type);
 }
 
@@ -83,7 +136,7 @@ lsm_key_spec_fill(Relation index, LsmKeySpec *spec)
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		lsm_column_spec(index, i, &spec->columns[i]);
-		if (spec->columns[i].strings == LSM_STRINGS_KEY)
+		if (spec->columns[i].kept)
 			spec->kept[spec->nkept++] = i;
 	}
 	spec->stored = NULL;

@@ -1,23 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * opclass.c
- *	  What operator classes mean: the types that have codes, whether their codes
- *	  are in order, and which classes may be used for a key column.
+ *	  What operator classes mean: the types that have codes, and whether these
+ *	  are in order.
  *
- * No locks; the caller has the index open and locked, if there is one.
+ * No locks.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "catalog/pg_am_d.h"
+#include "access/htup_details.h"
+#include "catalog/pg_opfamily.h"
 #include "catalog/pg_type_d.h"
-#include "commands/defrem.h"
-#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "index/index.h"
 
@@ -69,9 +67,65 @@ lsm_column_type(Oid opcintype)
 			return LSM_COLUMN_INTERVAL;
 		case ANYENUMOID:
 			return LSM_COLUMN_ENUM;
+		case MONEYOID:
+			return LSM_COLUMN_MONEY;
+		case PG_LSNOID:
+			return LSM_COLUMN_PG_LSN;
+		case XID8OID:
+			return LSM_COLUMN_XID8;
+		case TIDOID:
+			return LSM_COLUMN_TID;
+		case MACADDROID:
+			return LSM_COLUMN_MACADDR;
+		case MACADDR8OID:
+			return LSM_COLUMN_MACADDR8;
+		case INETOID:
+			return LSM_COLUMN_INET;
+		case BITOID:
+		case VARBITOID:
+			return LSM_COLUMN_BIT;
+		case OIDVECTOROID:
+			return LSM_COLUMN_OIDVECTOR;
+		case TSVECTOROID:
+			return LSM_COLUMN_TSVECTOR;
+		case JSONBOID:
+			return LSM_COLUMN_JSONB;
+		case ANYARRAYOID:
+			return LSM_COLUMN_ARRAY;
+		case ANYRANGEOID:
+			return LSM_COLUMN_RANGE;
+		case ANYMULTIRANGEOID:
+			return LSM_COLUMN_MULTIRANGE;
+		case RECORDOID:
+			return LSM_COLUMN_RECORD;
 		default:
 			return LSM_COLUMN_INVALID;
 	}
+}
+
+/* btree's support functions have other numbers. */
+static bool
+family_is_ours(Oid family)
+{
+	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(family));
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for operator family %u", family);
+	result = ((Form_pg_opfamily) GETSTRUCT(tuple))->opfmethod == lsm_index_am_oid();
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+LsmColumnType
+lsm_class_column_type(Oid family, Oid opcintype)
+{
+	if (!family_is_ours(family))
+		return lsm_column_type(opcintype);
+	if (OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_CODE)) ||
+		OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_EQUALITY_CODE)))
+		return LSM_COLUMN_FUNCTION;
+	return lsm_column_type(opcintype);
 }
 
 static bool
@@ -81,9 +135,15 @@ type_has_collation(LsmColumnType type)
 		type == LSM_COLUMN_NAME;
 }
 
+bool
+lsm_class_has_collation(Oid opcintype)
+{
+	return type_has_collation(lsm_column_type(opcintype));
+}
+
 /* The *_pattern_ops classes order by bytes whatever the collation. */
-static bool
-compares_by_pattern(Oid order_proc)
+bool
+lsm_compares_by_pattern(Oid order_proc)
 {
 	return order_proc == F_BTTEXT_PATTERN_CMP || order_proc == F_BTBPCHAR_PATTERN_CMP;
 }
@@ -92,7 +152,7 @@ LsmStrings
 lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 {
 	if (rules == LSM_KEY_RULES_BYTES || !type_has_collation(lsm_column_type(opcintype)) ||
-		compares_by_pattern(order_proc))
+		lsm_compares_by_pattern(order_proc))
 		return LSM_STRINGS_BYTES;
 	switch (lsm_collation_kind(collation))
 	{
@@ -109,13 +169,13 @@ lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 }
 
 LsmOrder
-lsm_column_order(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
+lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 {
 	LsmColumnType type = lsm_column_type(opcintype);
 
 	if (type == LSM_COLUMN_ENUM)
 		return LSM_ORDER_GROUPS;
-	if (!type_has_collation(type) || compares_by_pattern(order_proc))
+	if (!type_has_collation(type) || lsm_compares_by_pattern(order_proc))
 		return LSM_ORDER_CODES;
 	switch (lsm_strings_of(opcintype, collation, order_proc, rules))
 	{
@@ -127,95 +187,5 @@ lsm_column_order(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 		default:
 			return lsm_collation_kind(collation) == LSM_COLLATION_BYTES ?
 				LSM_ORDER_CODES : LSM_ORDER_NONE;
-	}
-}
-
-static Oid
-opclass_order_proc(Oid opclass)
-{
-	Oid			type = get_opclass_input_type(opclass);
-
-	return get_opfamily_proc(get_opclass_family(opclass), type, type, 1);
-}
-
-bool
-lsm_opclass_is_ordered(Oid opclass, Oid collation)
-{
-	return lsm_column_order(get_opclass_input_type(opclass), collation,
-							opclass_order_proc(opclass),
-							LSM_KEY_RULES_CURRENT) != LSM_ORDER_NONE;
-}
-
-/*
- * Under a nondeterministic collation what is equal has one sort key, which an
- * operator class that compares bytes does not ask for.
- */
-bool
-lsm_opclass_takes_collation(Oid opclass, Oid collation)
-{
-	return !OidIsValid(collation) || get_collation_isdeterministic(collation) ||
-		lsm_strings_of(get_opclass_input_type(opclass), collation,
-					   opclass_order_proc(opclass),
-					   LSM_KEY_RULES_CURRENT) == LSM_STRINGS_KEY;
-}
-
-void
-lsm_check_collations(Relation index)
-{
-	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
-
-	for (int i = 0; i < nkeys; i++)
-	{
-		Oid			collation = index->rd_indcollation[i];
-
-		if (OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
-			lsm_strings_of(index->rd_opcintype[i], collation,
-						   index_getprocid(index, i + 1, 1),
-						   LSM_KEY_RULES_CURRENT) != LSM_STRINGS_KEY)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("lsm_index does not support nondeterministic collations for operator classes that compare bytes"),
-					 errdetail("Column %d of index \"%s\" has collation \"%s\".",
-							   i + 1, RelationGetRelationName(index),
-							   get_collation_name(collation)),
-					 errhint("Use the default operator class, or a deterministic collation for the index column.")));
-	}
-}
-
-/*
- * Where there is no operator class for a type, PostgreSQL takes one for a type
- * that its values can be read as (citext as text).  If btree has one of its own
- * for it, or takes another one, values that are equal there would be different
- * to us, and a unique index would admit both.
- */
-bool
-lsm_opclass_is_for_type(Oid opcintype, Oid type)
-{
-	Oid			btree = GetDefaultOpClass(getBaseType(type), BTREE_AM_OID);
-
-	return OidIsValid(btree) && get_opclass_input_type(btree) == opcintype;
-}
-
-/* ERROR if a key column would be compared in another way than btree does. */
-void
-lsm_check_operator_classes(Relation index)
-{
-	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
-
-	for (int i = 0; i < nkeys; i++)
-	{
-		Oid			type = TupleDescAttr(RelationGetDescr(index), i)->atttypid;
-		Oid			opcintype = index->rd_opcintype[i];
-
-		if (!lsm_opclass_is_for_type(opcintype, type))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("lsm_index has no operator class for type %s",
-							format_type_be(type)),
-					 errdetail("Column %d of index \"%s\" would be compared as type %s, which knows other values as equal.",
-							   i + 1, RelationGetRelationName(index),
-							   format_type_be(opcintype)),
-					 errhint("Use a btree index, or an expression that casts the column to type %s.",
-							 format_type_be(opcintype))));
 	}
 }

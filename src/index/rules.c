@@ -17,7 +17,45 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "index/index.h"
+#include "index/compose.h"
+
+/* Of an index with row types the upper half of LsmKeyRules.collations is theirs. */
+#define ROW_TYPES_SHIFT		16
+
+/* False: nothing of the column is composed. */
+static bool
+composed_spec(Relation index, int column, LsmColumnSpec *spec)
+{
+	Oid			culprit;
+
+	memset(spec, 0, sizeof(LsmColumnSpec));
+	return lsm_type_is_composed(lsm_class_column_type(index->rd_opfamily[column],
+													  index->rd_opcintype[column])) &&
+		lsm_compose_spec(index->rd_opfamily[column], index->rd_opcintype[column],
+						 TupleDescAttr(RelationGetDescr(index), column)->atttypid,
+						 index->rd_indcollation[column], spec, &culprit);
+}
+
+/*
+ * A digest of the columns that the row types in the index have lost; false:
+ * there are no row types.
+ */
+static bool
+row_types_digest(Relation index, uint32 *digest)
+{
+	bool		found = false;
+
+	*digest = 0;
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		LsmColumnSpec spec;
+
+		if (composed_spec(index, i, &spec))
+			found |= lsm_compose_dropped(&spec, digest);
+	}
+	*digest &= 0xFFFF;
+	return found;
+}
 
 /*
  * A digest of the versions of the collations whose sort keys or weights are in
@@ -30,17 +68,41 @@ collations_digest(Relation index, uint32 rules)
 
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
+		LsmColumnSpec composed;
 		Oid			collation = index->rd_indcollation[i];
 		LsmStrings	strings = lsm_strings_of(index->rd_opcintype[i], collation,
 											 index_getprocid(index, i + 1, 1), rules);
 
-		if (strings == LSM_STRINGS_BYTES)
+		if (composed_spec(index, i, &composed))
+		{
+			uint32		parts = lsm_compose_collations(&composed);
+
+			if (parts == 0)
+				continue;
+			digest = hash_combine(digest, parts);
+		}
+		else if (strings == LSM_STRINGS_BYTES)
 			continue;
-		digest = hash_combine(digest, lsm_collation_version(collation, strings));
+		else
+			digest = hash_combine(digest, lsm_collation_version(collation, strings));
 		if (digest == 0)
 			digest = 1;
 	}
 	return digest;
+}
+
+/* What LsmKeyRules.collations is if the index is built now */
+static uint32
+rules_digest(Relation index, uint32 rules)
+{
+	uint32		collations = collations_digest(index, rules);
+	uint32		row_types;
+
+	if (!row_types_digest(index, &row_types))
+		return collations;
+	if (collations != 0)
+		collations = Max((collations >> ROW_TYPES_SHIFT) ^ (collations & 0xFFFF), 1);
+	return row_types << ROW_TYPES_SHIFT | collations;
 }
 
 static void
@@ -86,11 +148,29 @@ bool
 lsm_index_collations_changed(Relation index)
 {
 	LsmKeyRules *known;
+	uint32		row_types;
 
 	(void) lsm_index_rules(index);
 	known = index->rd_amcache;
-	return known != NULL && known->collations != 0 &&
-		known->collations != collations_digest(index, known->version);
+	if (known == NULL || known->collations == 0)
+		return false;
+	if (row_types_digest(index, &row_types))
+		return (known->collations & 0xFFFF) != 0 &&
+			(known->collations & 0xFFFF) != (rules_digest(index, known->version) & 0xFFFF);
+	return known->collations != collations_digest(index, known->version);
+}
+
+bool
+lsm_row_types_changed(Relation index)
+{
+	LsmKeyRules *known;
+	uint32		row_types;
+
+	if (!row_types_digest(index, &row_types))
+		return false;
+	(void) lsm_index_rules(index);
+	known = index->rd_amcache;
+	return known != NULL && known->collations >> ROW_TYPES_SHIFT != row_types;
 }
 
 void
@@ -100,5 +180,5 @@ lsm_index_new_rules(Relation index, LsmKeyRules *rules)
 		pfree(index->rd_amcache);
 	index->rd_amcache = NULL;
 	rules->version = LSM_KEY_RULES_CURRENT;
-	rules->collations = collations_digest(index, rules->version);
+	rules->collations = rules_digest(index, rules->version);
 }

@@ -203,8 +203,9 @@ add_near_bounds(LsmColumnQuals *column, const LsmColumnSpec *spec,
 
 /* column <strategy> constant.  False: contradiction. */
 static bool
-prepare_scalar(LsmColumnQuals *column, const LsmColumnSpec *spec, ScanKey key)
+prepare_scalar(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key)
 {
+	LsmColumnQuals *column = &quals->columns[key->sk_attno - 1];
 	LsmConstant constant;
 	bool		is_lower;
 	bool		inclusive;
@@ -217,7 +218,14 @@ prepare_scalar(LsmColumnQuals *column, const LsmColumnSpec *spec, ScanKey key)
 	lsm_constant_convert(spec, key->sk_subtype, key->sk_argument, &constant);
 	if (needs_operator(spec, key->sk_strategy, &constant))
 	{
-		LsmOperatorQual *qual = add_operator(column, key, &key->sk_argument, 1);
+		LsmOperatorQual *qual;
+
+		if (spec->kept)
+		{
+			quals->recheck = true;	/* an entry's key does not have the value */
+			return true;
+		}
+		qual = add_operator(column, key, &key->sk_argument, 1);
 
 		add_near_bounds(column, spec, key->sk_strategy, &constant);
 		if (is_group_range(spec, key->sk_strategy, &constant))
@@ -277,8 +285,9 @@ add_loosest_bound(LsmColumnQuals *column, const LsmColumnSpec *spec,
 
 /* column <strategy> ANY (array).  False: contradiction. */
 static bool
-prepare_array(LsmColumnQuals *column, const LsmColumnSpec *spec, ScanKey key)
+prepare_array(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key)
 {
+	LsmColumnQuals *column = &quals->columns[key->sk_attno - 1];
 	ArrayType  *array;
 	Oid			subtype = key->sk_subtype;
 	int16		typlen;
@@ -317,6 +326,11 @@ prepare_array(LsmColumnQuals *column, const LsmColumnSpec *spec, ScanKey key)
 
 	if (n == 0)
 		return false;
+	if (ask && spec->kept)
+	{
+		quals->recheck = true;
+		return true;
+	}
 	if (ask)
 	{
 		add_operator(column, key, elements, n);
@@ -402,8 +416,8 @@ prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
 		key->sk_strategy > BTGreaterStrategyNumber)
 		elog(ERROR, "invalid strategy number %d", key->sk_strategy);
 	if (key->sk_flags & SK_SEARCHARRAY)
-		return prepare_array(column, &spec->columns[i], key);
-	return prepare_scalar(column, &spec->columns[i], key);
+		return prepare_array(quals, &spec->columns[i], key);
+	return prepare_scalar(quals, &spec->columns[i], key);
 }
 
 /* ======================================================================

@@ -5,7 +5,7 @@
  *
  * The rules are btree's: the five comparison operators and the comparison
  * function for each pair of types of the family.  In addition the input type
- * must be one that we can encode.
+ * must be one that we can encode, or have a support function that does.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,6 @@
 
 #include "index/index.h"
 
-#define ORDER_PROC	1
 #define ALL_STRATEGIES \
 	((1 << BTLessStrategyNumber) | (1 << BTLessEqualStrategyNumber) | \
 	 (1 << BTEqualStrategyNumber) | (1 << BTGreaterEqualStrategyNumber) | \
@@ -34,9 +33,13 @@
 static bool
 validate_function(Form_pg_amproc form, const char *family)
 {
-	if (form->amprocnum == ORDER_PROC &&
+	if (form->amprocnum == LSM_PROC_COMPARE &&
 		check_amproc_signature(form->amproc, INT4OID, true, 2, 2,
 							   form->amproclefttype, form->amprocrighttype))
+		return true;
+	if ((form->amprocnum == LSM_PROC_CODE || form->amprocnum == LSM_PROC_EQUALITY_CODE) &&
+		form->amproclefttype == form->amprocrighttype &&
+		check_amproc_signature(form->amproc, BYTEAOID, true, 1, 1, form->amproclefttype))
 		return true;
 	ereport(INFO,
 			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -82,11 +85,11 @@ validate_groups(List *groups, Oid opcintype, const char *family)
 		types = list_append_unique_oid(types, group->lefttype);
 		types = list_append_unique_oid(types, group->righttype);
 		if (group->operatorset != ALL_STRATEGIES ||
-			group->functionset != (1 << ORDER_PROC))
+			(group->functionset & (1 << LSM_PROC_COMPARE)) == 0)
 		{
 			ereport(INFO,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("operator family \"%s\" of access method %s is missing operators or the support function for types %s and %s",
+					 errmsg("operator family \"%s\" of access method %s is missing operators or support function 1 for types %s and %s",
 							family, "lsm_index", format_type_be(group->lefttype),
 							format_type_be(group->righttype))));
 			result = false;
@@ -142,7 +145,7 @@ lsm_index_validate(Oid opclass)
 	result &= validate_groups(identify_opfamily_groups(operators, functions),
 							  classform->opcintype, family);
 
-	if (lsm_column_type(classform->opcintype) == LSM_COLUMN_INVALID)
+	if (lsm_class_column_type(classform->opcfamily, classform->opcintype) == LSM_COLUMN_INVALID)
 	{
 		ereport(INFO,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

@@ -41,6 +41,14 @@ SUPPORT lsm_row_bound_support;
 COMMENT ON FUNCTION lsm_row_bound(pg_catalog."any", pg_catalog."any", pg_catalog.oid) IS
 'column and value compared by this operator, <= or >=; the planner adds it to row comparisons, for lsm indexes';
 
+-- for support functions of operator classes
+CREATE FUNCTION lsm_text_code(string pg_catalog.text)
+RETURNS pg_catalog.bytea
+AS 'MODULE_PATHNAME'
+LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION lsm_text_code(pg_catalog.text) IS
+'bytes in whose order strings are under the collation of the call, for support functions of lsm_index';
+
 ---- maintenance ----
 
 CREATE FUNCTION lsm_flush(relation pg_catalog.regclass)

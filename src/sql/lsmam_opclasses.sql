@@ -392,3 +392,216 @@ DEFAULT FOR TYPE pg_catalog.anyenum USING lsm_index FAMILY enum_ops AS
 	OPERATOR 4 pg_catalog.>= (pg_catalog.anyenum, pg_catalog.anyenum),
 	OPERATOR 5 pg_catalog.> (pg_catalog.anyenum, pg_catalog.anyenum),
 	FUNCTION 1 (pg_catalog.anyenum, pg_catalog.anyenum) pg_catalog.enum_cmp(pg_catalog.anyenum, pg_catalog.anyenum);
+
+---- money_ops ----
+
+CREATE OPERATOR FAMILY money_ops USING lsm_index;
+
+CREATE OPERATOR CLASS money_ops
+DEFAULT FOR TYPE pg_catalog.money USING lsm_index FAMILY money_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.money, pg_catalog.money),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.money, pg_catalog.money),
+	OPERATOR 3 pg_catalog.= (pg_catalog.money, pg_catalog.money),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.money, pg_catalog.money),
+	OPERATOR 5 pg_catalog.> (pg_catalog.money, pg_catalog.money),
+	FUNCTION 1 (pg_catalog.money, pg_catalog.money) pg_catalog.cash_cmp(pg_catalog.money, pg_catalog.money);
+
+---- pg_lsn_ops ----
+
+CREATE OPERATOR FAMILY pg_lsn_ops USING lsm_index;
+
+CREATE OPERATOR CLASS pg_lsn_ops
+DEFAULT FOR TYPE pg_catalog.pg_lsn USING lsm_index FAMILY pg_lsn_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.pg_lsn, pg_catalog.pg_lsn),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.pg_lsn, pg_catalog.pg_lsn),
+	OPERATOR 3 pg_catalog.= (pg_catalog.pg_lsn, pg_catalog.pg_lsn),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.pg_lsn, pg_catalog.pg_lsn),
+	OPERATOR 5 pg_catalog.> (pg_catalog.pg_lsn, pg_catalog.pg_lsn),
+	FUNCTION 1 (pg_catalog.pg_lsn, pg_catalog.pg_lsn) pg_catalog.pg_lsn_cmp(pg_catalog.pg_lsn, pg_catalog.pg_lsn);
+
+---- tid_ops ----
+
+CREATE OPERATOR FAMILY tid_ops USING lsm_index;
+
+CREATE OPERATOR CLASS tid_ops
+DEFAULT FOR TYPE pg_catalog.tid USING lsm_index FAMILY tid_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.tid, pg_catalog.tid),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.tid, pg_catalog.tid),
+	OPERATOR 3 pg_catalog.= (pg_catalog.tid, pg_catalog.tid),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.tid, pg_catalog.tid),
+	OPERATOR 5 pg_catalog.> (pg_catalog.tid, pg_catalog.tid),
+	FUNCTION 1 (pg_catalog.tid, pg_catalog.tid) pg_catalog.bttidcmp(pg_catalog.tid, pg_catalog.tid);
+
+---- xid8_ops ----
+
+CREATE OPERATOR FAMILY xid8_ops USING lsm_index;
+
+CREATE OPERATOR CLASS xid8_ops
+DEFAULT FOR TYPE pg_catalog.xid8 USING lsm_index FAMILY xid8_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.xid8, pg_catalog.xid8),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.xid8, pg_catalog.xid8),
+	OPERATOR 3 pg_catalog.= (pg_catalog.xid8, pg_catalog.xid8),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.xid8, pg_catalog.xid8),
+	OPERATOR 5 pg_catalog.> (pg_catalog.xid8, pg_catalog.xid8),
+	FUNCTION 1 (pg_catalog.xid8, pg_catalog.xid8) pg_catalog.xid8cmp(pg_catalog.xid8, pg_catalog.xid8);
+
+---- network_ops ----
+
+CREATE OPERATOR FAMILY network_ops USING lsm_index;
+
+CREATE OPERATOR CLASS inet_ops
+DEFAULT FOR TYPE pg_catalog.inet USING lsm_index FAMILY network_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.inet, pg_catalog.inet),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.inet, pg_catalog.inet),
+	OPERATOR 3 pg_catalog.= (pg_catalog.inet, pg_catalog.inet),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.inet, pg_catalog.inet),
+	OPERATOR 5 pg_catalog.> (pg_catalog.inet, pg_catalog.inet),
+	FUNCTION 1 (pg_catalog.inet, pg_catalog.inet) pg_catalog.network_cmp(pg_catalog.inet, pg_catalog.inet);
+
+-- cidr is binary-coercible to inet
+CREATE OPERATOR CLASS cidr_ops
+FOR TYPE pg_catalog.inet USING lsm_index FAMILY network_ops AS
+	STORAGE pg_catalog.inet;
+
+---- macaddr_ops ----
+
+CREATE OPERATOR FAMILY macaddr_ops USING lsm_index;
+
+CREATE OPERATOR CLASS macaddr_ops
+DEFAULT FOR TYPE pg_catalog.macaddr USING lsm_index FAMILY macaddr_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.macaddr, pg_catalog.macaddr),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.macaddr, pg_catalog.macaddr),
+	OPERATOR 3 pg_catalog.= (pg_catalog.macaddr, pg_catalog.macaddr),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.macaddr, pg_catalog.macaddr),
+	OPERATOR 5 pg_catalog.> (pg_catalog.macaddr, pg_catalog.macaddr),
+	FUNCTION 1 (pg_catalog.macaddr, pg_catalog.macaddr) pg_catalog.macaddr_cmp(pg_catalog.macaddr, pg_catalog.macaddr);
+
+---- macaddr8_ops ----
+
+CREATE OPERATOR FAMILY macaddr8_ops USING lsm_index;
+
+CREATE OPERATOR CLASS macaddr8_ops
+DEFAULT FOR TYPE pg_catalog.macaddr8 USING lsm_index FAMILY macaddr8_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.macaddr8, pg_catalog.macaddr8),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.macaddr8, pg_catalog.macaddr8),
+	OPERATOR 3 pg_catalog.= (pg_catalog.macaddr8, pg_catalog.macaddr8),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.macaddr8, pg_catalog.macaddr8),
+	OPERATOR 5 pg_catalog.> (pg_catalog.macaddr8, pg_catalog.macaddr8),
+	FUNCTION 1 (pg_catalog.macaddr8, pg_catalog.macaddr8) pg_catalog.macaddr8_cmp(pg_catalog.macaddr8, pg_catalog.macaddr8);
+
+---- bit_ops ----
+
+CREATE OPERATOR FAMILY bit_ops USING lsm_index;
+
+CREATE OPERATOR CLASS bit_ops
+DEFAULT FOR TYPE pg_catalog."bit" USING lsm_index FAMILY bit_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog."bit", pg_catalog."bit"),
+	OPERATOR 2 pg_catalog.<= (pg_catalog."bit", pg_catalog."bit"),
+	OPERATOR 3 pg_catalog.= (pg_catalog."bit", pg_catalog."bit"),
+	OPERATOR 4 pg_catalog.>= (pg_catalog."bit", pg_catalog."bit"),
+	OPERATOR 5 pg_catalog.> (pg_catalog."bit", pg_catalog."bit"),
+	FUNCTION 1 (pg_catalog."bit", pg_catalog."bit") pg_catalog.bitcmp(pg_catalog."bit", pg_catalog."bit");
+
+---- varbit_ops ----
+
+CREATE OPERATOR FAMILY varbit_ops USING lsm_index;
+
+CREATE OPERATOR CLASS varbit_ops
+DEFAULT FOR TYPE pg_catalog.varbit USING lsm_index FAMILY varbit_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.varbit, pg_catalog.varbit),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.varbit, pg_catalog.varbit),
+	OPERATOR 3 pg_catalog.= (pg_catalog.varbit, pg_catalog.varbit),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.varbit, pg_catalog.varbit),
+	OPERATOR 5 pg_catalog.> (pg_catalog.varbit, pg_catalog.varbit),
+	FUNCTION 1 (pg_catalog.varbit, pg_catalog.varbit) pg_catalog.varbitcmp(pg_catalog.varbit, pg_catalog.varbit);
+
+---- oidvector_ops ----
+
+CREATE OPERATOR FAMILY oidvector_ops USING lsm_index;
+
+CREATE OPERATOR CLASS oidvector_ops
+DEFAULT FOR TYPE pg_catalog.oidvector USING lsm_index FAMILY oidvector_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.oidvector, pg_catalog.oidvector),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.oidvector, pg_catalog.oidvector),
+	OPERATOR 3 pg_catalog.= (pg_catalog.oidvector, pg_catalog.oidvector),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.oidvector, pg_catalog.oidvector),
+	OPERATOR 5 pg_catalog.> (pg_catalog.oidvector, pg_catalog.oidvector),
+	FUNCTION 1 (pg_catalog.oidvector, pg_catalog.oidvector) pg_catalog.btoidvectorcmp(pg_catalog.oidvector, pg_catalog.oidvector);
+
+---- array_ops ----
+
+CREATE OPERATOR FAMILY array_ops USING lsm_index;
+
+CREATE OPERATOR CLASS array_ops
+DEFAULT FOR TYPE pg_catalog.anyarray USING lsm_index FAMILY array_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.anyarray, pg_catalog.anyarray),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.anyarray, pg_catalog.anyarray),
+	OPERATOR 3 pg_catalog.= (pg_catalog.anyarray, pg_catalog.anyarray),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.anyarray, pg_catalog.anyarray),
+	OPERATOR 5 pg_catalog.> (pg_catalog.anyarray, pg_catalog.anyarray),
+	FUNCTION 1 (pg_catalog.anyarray, pg_catalog.anyarray) pg_catalog.btarraycmp(pg_catalog.anyarray, pg_catalog.anyarray);
+
+---- range_ops ----
+
+CREATE OPERATOR FAMILY range_ops USING lsm_index;
+
+CREATE OPERATOR CLASS range_ops
+DEFAULT FOR TYPE pg_catalog.anyrange USING lsm_index FAMILY range_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.anyrange, pg_catalog.anyrange),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.anyrange, pg_catalog.anyrange),
+	OPERATOR 3 pg_catalog.= (pg_catalog.anyrange, pg_catalog.anyrange),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.anyrange, pg_catalog.anyrange),
+	OPERATOR 5 pg_catalog.> (pg_catalog.anyrange, pg_catalog.anyrange),
+	FUNCTION 1 (pg_catalog.anyrange, pg_catalog.anyrange) pg_catalog.range_cmp(pg_catalog.anyrange, pg_catalog.anyrange);
+
+---- multirange_ops ----
+
+CREATE OPERATOR FAMILY multirange_ops USING lsm_index;
+
+CREATE OPERATOR CLASS multirange_ops
+DEFAULT FOR TYPE pg_catalog.anymultirange USING lsm_index FAMILY multirange_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.anymultirange, pg_catalog.anymultirange),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.anymultirange, pg_catalog.anymultirange),
+	OPERATOR 3 pg_catalog.= (pg_catalog.anymultirange, pg_catalog.anymultirange),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.anymultirange, pg_catalog.anymultirange),
+	OPERATOR 5 pg_catalog.> (pg_catalog.anymultirange, pg_catalog.anymultirange),
+	FUNCTION 1 (pg_catalog.anymultirange, pg_catalog.anymultirange) pg_catalog.multirange_cmp(pg_catalog.anymultirange, pg_catalog.anymultirange);
+
+---- record_ops ----
+
+CREATE OPERATOR FAMILY record_ops USING lsm_index;
+
+CREATE OPERATOR CLASS record_ops
+DEFAULT FOR TYPE pg_catalog.record USING lsm_index FAMILY record_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.record, pg_catalog.record),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.record, pg_catalog.record),
+	OPERATOR 3 pg_catalog.= (pg_catalog.record, pg_catalog.record),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.record, pg_catalog.record),
+	OPERATOR 5 pg_catalog.> (pg_catalog.record, pg_catalog.record),
+	FUNCTION 1 (pg_catalog.record, pg_catalog.record) pg_catalog.btrecordcmp(pg_catalog.record, pg_catalog.record);
+
+---- jsonb_ops ----
+
+CREATE OPERATOR FAMILY jsonb_ops USING lsm_index;
+
+CREATE OPERATOR CLASS jsonb_ops
+DEFAULT FOR TYPE pg_catalog.jsonb USING lsm_index FAMILY jsonb_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.jsonb, pg_catalog.jsonb),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.jsonb, pg_catalog.jsonb),
+	OPERATOR 3 pg_catalog.= (pg_catalog.jsonb, pg_catalog.jsonb),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.jsonb, pg_catalog.jsonb),
+	OPERATOR 5 pg_catalog.> (pg_catalog.jsonb, pg_catalog.jsonb),
+	FUNCTION 1 (pg_catalog.jsonb, pg_catalog.jsonb) pg_catalog.jsonb_cmp(pg_catalog.jsonb, pg_catalog.jsonb);
+
+---- tsvector_ops ----
+
+CREATE OPERATOR FAMILY tsvector_ops USING lsm_index;
+
+CREATE OPERATOR CLASS tsvector_ops
+DEFAULT FOR TYPE pg_catalog.tsvector USING lsm_index FAMILY tsvector_ops AS
+	OPERATOR 1 pg_catalog.< (pg_catalog.tsvector, pg_catalog.tsvector),
+	OPERATOR 2 pg_catalog.<= (pg_catalog.tsvector, pg_catalog.tsvector),
+	OPERATOR 3 pg_catalog.= (pg_catalog.tsvector, pg_catalog.tsvector),
+	OPERATOR 4 pg_catalog.>= (pg_catalog.tsvector, pg_catalog.tsvector),
+	OPERATOR 5 pg_catalog.> (pg_catalog.tsvector, pg_catalog.tsvector),
+	FUNCTION 1 (pg_catalog.tsvector, pg_catalog.tsvector) pg_catalog.tsvector_cmp(pg_catalog.tsvector, pg_catalog.tsvector);

@@ -41,6 +41,7 @@ PG_FUNCTION_INFO_V1(lsm_relation_size);
 PG_FUNCTION_INFO_V1(lsm_levels);
 PG_FUNCTION_INFO_V1(lsm_files);
 PG_FUNCTION_INFO_V1(lsm_full_version);
+PG_FUNCTION_INFO_V1(lsm_text_code);
 
 /* ======================================================================
  * What the other files use
@@ -326,4 +327,14 @@ lsm_full_version(PG_FUNCTION_ARGS)
 											  ""
 #endif
 											  )));
+}
+
+/* For support functions of operator classes of lsm_index */
+Datum
+lsm_text_code(PG_FUNCTION_ARGS)
+{
+	text	   *string = PG_GETARG_TEXT_PP(0);
+
+	PG_RETURN_BYTEA_P(lsm_compose_text(PG_GET_COLLATION(), VARDATA_ANY(string),
+									   VARSIZE_ANY_EXHDR(string)));
 }

@@ -394,7 +394,9 @@ verify_index(ReturnSetInfo *rsinfo, Relation table, Relation index)
 
 	if (lsm_index_collations_changed(index))
 		put_index_problem(&v, "the index was built with another version of a collation");
-	if (find_equality(&v))
+	if (!lsm_columns_have_codes(index))
+		put_index_problem(&v, "types of its columns have changed since the index was built");
+	else if (find_equality(&v))
 	{
 		slot = table_slot_create(table, NULL);
 		v.index_slot = table_slot_create(table, NULL);

@@ -254,7 +254,7 @@ CREATE OPERATOR trap.$operator (LEFTARG = $left, RIGHTARG = $right, FUNCTION = t
 	foreach my $function (@names)
 	{
 		# those that the script makes must not be there yet
-		my @arguments = $own{$function} ? ('int4', 'text', 'anyelement, anyelement', 'VARIADIC anyarray') : ('', 'anyelement', 'oid, int4', 'name, text', 'anyelement, anyelement', 'VARIADIC anyarray');
+		my @arguments = $own{$function} ? ('int4', $function eq 'lsm_text_code' ? 'name' : 'text', 'anyelement, anyelement', 'VARIADIC anyarray') : ('', 'anyelement', 'oid, int4', 'name, text', 'anyelement, anyelement', 'VARIADIC anyarray');
 		foreach my $arguments (@arguments)
 		{
 			my $returns = $arguments =~ /anyelement/ ? 'anyelement' : $arguments =~ /anyarray/ ? 'anyelement' : 'int4';

@@ -1,0 +1,109 @@
+-- Types of extensions, by a support function that makes codes.  The first two examples are those of docs/usage.md.
+SET client_min_messages = warning;
+CREATE EXTENSION citext;
+CREATE EXTENSION ltree;
+CREATE EXTENSION hstore;
+
+-- citext, in the order of the database's collation
+CREATE FUNCTION citext_code(citext) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN lsm_text_code(lower($1::text COLLATE "default"));
+
+CREATE OPERATOR CLASS citext_ops DEFAULT FOR TYPE citext USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+	FUNCTION 1 citext_cmp(citext, citext),
+	FUNCTION 2 citext_code(citext);
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'citext_ops';
+
+-- ltree: labels by their bytes, what is above before what is below
+CREATE FUNCTION ltree_code(ltree) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN lsm_text_code(replace(ltree2text($1), '.', E'\x01') COLLATE "C");
+
+CREATE OPERATOR CLASS ltree_ops DEFAULT FOR TYPE ltree USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+	FUNCTION 1 ltree_cmp(ltree, ltree),
+	FUNCTION 2 ltree_code(ltree);
+
+-- hstore: equality only.  Its own send function makes the same bytes of what is equal.
+CREATE FUNCTION hstore_code(hstore) RETURNS bytea
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN hstore_send($1);
+CREATE OPERATOR CLASS hstore_ops DEFAULT FOR TYPE hstore USING lsm_index AS
+	OPERATOR 1 #<#, OPERATOR 2 #<=#, OPERATOR 3 =, OPERATOR 4 #>=#, OPERATOR 5 #>#,
+	FUNCTION 1 hstore_cmp(hstore, hstore),
+	FUNCTION 3 hstore_code(hstore);
+
+SELECT ops_twin('citext', '{a,A,b,B,"",ab,Ab,"a ",Bob,bob,BOB,ä,Ä,NULL}');
+SELECT ops_twin('citext', '{a,A,b,B,"",ab,Ab,"a ",Bob,bob,BOB,ä,Ä,NULL}', 'COLLATE "POSIX"');
+SELECT ops_twin('citext[]', '{"{}","{a}","{A}","{a,b}","{A,B}","{a,NULL}","{Ab}",NULL}');
+CREATE DOMAIN mail AS citext;
+SELECT ops_twin('mail', '{a,A,b,B,"",Bob,bob,NULL}');
+SELECT ops_twin('ltree', '{"",Top,Top.Science,Top_Science,Top.Hobbies,top,Top.Science.Astronomy,TopS,T,A.B,AB,A.B.C,A_B,NULL}');
+SELECT ops_twin('hstore', ARRAY['', 'a=>1', 'a=>2', 'a=>1,b=>2', 'b=>2,a=>1', 'a=>NULL', 'a=>1,b=>NULL', NULL]);
+
+-- keys
+CREATE TABLE people (e citext PRIMARY KEY, m mail UNIQUE, path ltree UNIQUE, h hstore UNIQUE) USING lsm;
+SELECT c.relname, a.amname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam WHERE i.indrelid = 'people'::regclass ORDER BY 1;
+INSERT INTO people VALUES ('Bob', 'Bob@example.org', 'a.b', 'a=>1');
+INSERT INTO people VALUES ('bob', 'x', 'a.c', 'a=>2');
+INSERT INTO people VALUES ('alice', 'BOB@EXAMPLE.ORG', 'a.c', 'a=>2');
+INSERT INTO people VALUES ('BOB', 'y', 'a.c', 'a=>2') ON CONFLICT (e) DO UPDATE SET m = excluded.m RETURNING *;
+SELECT lsm_flush('people');
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT e FROM people WHERE e = 'BOB';
+SELECT e FROM people WHERE e = 'BOB';
+EXPLAIN (COSTS OFF) SELECT * FROM people WHERE e > 'a' ORDER BY e LIMIT 1;
+EXPLAIN (COSTS OFF) SELECT path FROM people WHERE path >= 'a' ORDER BY path LIMIT 1;
+DROP TABLE people;
+RESET enable_seqscan;
+
+-- functions that will not do
+CREATE FUNCTION bad_code(ltree) RETURNS bytea LANGUAGE sql STABLE RETURN '\x00'::bytea;
+CREATE OPERATOR CLASS bad_ops FOR TYPE ltree USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+	FUNCTION 1 ltree_cmp(ltree, ltree), FUNCTION 2 bad_code(ltree);
+CREATE TABLE t (l ltree) USING lsm;
+CREATE INDEX ON t USING lsm (l bad_ops);
+CREATE OR REPLACE FUNCTION bad_code(ltree) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN NULL::bytea;
+CREATE INDEX ON t USING lsm (l bad_ops);
+INSERT INTO t VALUES ('a');
+CREATE FUNCTION worse_code(ltree) RETURNS int LANGUAGE sql IMMUTABLE RETURN 1;
+CREATE OPERATOR CLASS worse_ops FOR TYPE ltree USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+	FUNCTION 1 ltree_cmp(ltree, ltree), FUNCTION 2 worse_code(ltree);
+SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'worse_ops';
+CREATE INDEX ON t USING lsm (l worse_ops);
+CREATE OPERATOR CLASS none_ops FOR TYPE ltree USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
+	FUNCTION 1 ltree_cmp(ltree, ltree);
+CREATE INDEX ON t USING lsm (l none_ops);
+DROP TABLE t;
+DROP FUNCTION bad_code, worse_code CASCADE;
+-- an order of one's own needs codes of one's own
+CREATE FUNCTION reversed_cmp(int, int) RETURNS int LANGUAGE sql IMMUTABLE RETURN btint4cmp($2, $1);
+CREATE OPERATOR CLASS reversed_ops FOR TYPE int USING lsm_index AS
+	OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 reversed_cmp(int, int);
+CREATE TABLE t (i int) USING lsm;
+CREATE INDEX ON t USING lsm (i reversed_ops);
+CREATE FUNCTION reversed_code(int) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN int4send(-1 - $1 # (-2147483648));
+ALTER OPERATOR FAMILY reversed_ops USING lsm_index ADD FUNCTION 2 (int) reversed_code(int);
+CREATE INDEX t_i ON t USING lsm (i reversed_ops);
+INSERT INTO t SELECT generate_series(-9, 9);
+SET enable_seqscan = off;
+SELECT count(*) FROM t WHERE i < 3;
+SELECT string_agg(i::text, ' ' ORDER BY i) FROM t WHERE i >= 7 OR i BETWEEN -2 AND 1;
+SELECT * FROM lsm_verify('t');
+RESET enable_seqscan;
+DROP TABLE t;
+DROP OPERATOR FAMILY reversed_ops USING lsm_index;
+DROP FUNCTION reversed_cmp, reversed_code;
+
+-- codes of strings
+SELECT lsm_text_code('a' COLLATE "C") < lsm_text_code('ab' COLLATE "C") AS before;
+CREATE TABLE strings AS SELECT s COLLATE "de-x-icu" FROM unnest('{a,A,b,B,ä,Ä,z,"",a b,a-b,ab}'::text[]) s;
+SELECT count(*) AS differ FROM strings a, strings b WHERE (a.s < b.s) <> (lsm_text_code(a.s) < lsm_text_code(b.s)) OR (a.s = b.s) <> (lsm_text_code(a.s) = lsm_text_code(b.s));
+SELECT lsm_text_code(s COLLATE "C" || t) FROM (SELECT 'a' COLLATE "POSIX" AS t, 'b'::text AS s) x;
+SELECT lsm_text_code(a.s || b.s) FROM strings a, (SELECT 'x'::text COLLATE "fr-x-icu" AS s) b LIMIT 1;
+DROP TABLE strings;
+DROP EXTENSION citext, ltree, hstore CASCADE;

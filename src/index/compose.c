@@ -1,0 +1,600 @@
+/*-------------------------------------------------------------------------
+ *
+ * compose.c
+ *	  What the codes of arrays, ranges, records and types with a support
+ *	  function of their own are made of: codes of other types, by their default
+ *	  operator classes.
+ *
+ *		array		of each element PART_VALUE and its code, or PART_NULL; PART_END;
+ *					number of dimensions, their sizes, their lower bounds
+ *		range		PART_END if empty; else PART_VALUE and the bounds
+ *		multirange	the ranges; PART_END
+ *		record		as an array's elements, but NULLs at the end are left out, and
+ *					PART_LAST ends it
+ *		function	what it returns
+ *
+ * A bound is infinite, or a value and whether it belongs to the range, in the
+ * order of range_cmp_bounds().
+ *
+ * ADD ATTRIBUTE gives NULLs to all values that exist, and does not tell the
+ * indexes: with and without NULLs at the end a record has one code.  As a NULL
+ * is greater than what is not, so is PART_LAST, which stands for any number of
+ * them.  DROP ATTRIBUTE takes values out of the middle; indexes that were built
+ * before are known by a digest (rules.c).
+ *
+ * A collation of libc gives codes that are in order as far as groups.  Of those
+ * nothing can be composed that is in order: the bytes of the strings are taken,
+ * for equality.  Likewise with enums.
+ *
+ * Codes are canonical, not the values: they are not decoded, but kept in the
+ * entries (LsmColumnSpec.kept).
+ *
+ * No locks; types are looked up in the catalogs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_collation_d.h"
+#include "catalog/pg_type_d.h"
+#include "catalog/pg_proc.h"
+#include "commands/defrem.h"
+#include "common/hashfn.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "parser/parse_coerce.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/multirangetypes.h"
+#include "utils/rangetypes.h"
+#include "utils/regproc.h"
+
+#include "index/compose.h"
+#include "index/integer_codes.h"
+
+/* On disk. */
+enum
+{
+	PART_END = 0x01,
+	PART_VALUE = 0x02,
+	PART_NULL = 0x03,
+	PART_LAST = 0x04
+};
+
+/* Of the bound of a range.  On disk. */
+enum
+{
+	BOUND_BELOW_ALL = 0x01,
+	BOUND_FINITE = 0x02,
+	BOUND_ABOVE_ALL = 0x03
+};
+
+static bool part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec,
+					  Oid *culprit);
+
+static void
+put_part(const LsmColumnSpec *spec, Datum value, bool isnull, StringInfo out)
+{
+	appendStringInfoCharMacro(out, isnull ? PART_NULL : PART_VALUE);
+	if (!isnull)
+		lsm_put_value(spec, value, out);
+}
+
+/* ======================================================================
+ * Arrays
+ * ====================================================================== */
+
+static void
+put_array(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	LsmParts   *parts = spec->parts;
+	ArrayType  *array = DatumGetArrayTypeP(value);
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+
+	check_stack_depth();
+	if (ARR_ELEMTYPE(array) != parts->element_type)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("array has elements of type %s, not %s",
+						format_type_be(ARR_ELEMTYPE(array)),
+						format_type_be(parts->element_type))));
+	deconstruct_array(array, parts->element_type, parts->typlen, parts->typbyval,
+					  parts->typalign, &elements, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		put_part(parts->element, elements[i], nulls[i], out);
+	appendStringInfoCharMacro(out, PART_END);
+	appendStringInfoCharMacro(out, ARR_NDIM(array));
+	for (int i = 0; i < ARR_NDIM(array); i++)
+		put_int32(out, ARR_DIMS(array)[i]);
+	for (int i = 0; i < ARR_NDIM(array); i++)
+		put_int32(out, ARR_LBOUND(array)[i]);
+	pfree(elements);
+	pfree(nulls);
+	if ((Pointer) array != DatumGetPointer(value))
+		pfree(array);
+}
+
+/* ======================================================================
+ * Ranges
+ * ====================================================================== */
+
+/*
+ * Behind a value that belongs to the range as its lower bound comes one that
+ * does not; with upper bounds it is the other way round.
+ */
+static void
+put_bound(const LsmParts *parts, const RangeBound *bound, StringInfo out)
+{
+	if (bound->infinite)
+	{
+		appendStringInfoCharMacro(out, bound->lower ? BOUND_BELOW_ALL : BOUND_ABOVE_ALL);
+		return;
+	}
+	appendStringInfoCharMacro(out, BOUND_FINITE);
+	lsm_put_value(parts->element, bound->val, out);
+	appendStringInfoCharMacro(out, bound->inclusive == bound->lower ? 0 : 1);
+}
+
+static void
+put_range(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	LsmParts   *parts = spec->parts;
+	RangeType  *range = DatumGetRangeTypeP(value);
+	RangeBound	lower;
+	RangeBound	upper;
+	bool		empty;
+
+	check_stack_depth();
+	range_deserialize(parts->range, range, &lower, &upper, &empty);
+	appendStringInfoCharMacro(out, empty ? PART_END : PART_VALUE);
+	if (!empty)
+	{
+		put_bound(parts, &lower, out);
+		put_bound(parts, &upper, out);
+	}
+	if ((Pointer) range != DatumGetPointer(value))
+		pfree(range);
+}
+
+static void
+put_multirange(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	LsmParts   *parts = spec->parts;
+	MultirangeType *ranges = DatumGetMultirangeTypeP(value);
+
+	check_stack_depth();
+	for (uint32 i = 0; i < ranges->rangeCount; i++)
+	{
+		RangeBound	lower;
+		RangeBound	upper;
+
+		multirange_get_bounds(parts->range->rngtype, ranges, i, &lower, &upper);
+		appendStringInfoCharMacro(out, PART_VALUE);
+		put_bound(parts, &lower, out);
+		put_bound(parts, &upper, out);
+	}
+	appendStringInfoCharMacro(out, PART_END);
+	if ((Pointer) ranges != DatumGetPointer(value))
+		pfree(ranges);
+}
+
+/* ======================================================================
+ * Records
+ * ====================================================================== */
+
+/* False: *culprit, the type of one of them, has no codes. */
+static bool
+attribute_specs(LsmParts *parts, TupleDesc desc, Oid *culprit)
+{
+	uint64		row_type = assign_record_type_identifier(desc->tdtypeid, desc->tdtypmod);
+	MemoryContext old;
+	LsmColumnSpec *specs;
+
+	if (parts->row_type == row_type && parts->nattributes == desc->natts)
+		return true;
+	old = MemoryContextSwitchTo(parts->context);
+	specs = palloc0(sizeof(LsmColumnSpec) * Max(desc->natts, 1));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attisdropped &&
+			!part_spec(att->atttypid, att->attcollation, InvalidOid, &specs[i], culprit))
+		{
+			MemoryContextSwitchTo(old);
+			return false;
+		}
+	}
+	MemoryContextSwitchTo(old);
+	parts->attributes = specs;
+	parts->nattributes = desc->natts;
+	parts->row_type = row_type;
+	return true;
+}
+
+static void
+put_record(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	LsmParts   *parts = spec->parts;
+	HeapTupleHeader record = DatumGetHeapTupleHeader(value);
+	TupleDesc	desc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(record),
+											  HeapTupleHeaderGetTypMod(record));
+	HeapTupleData tuple = {.t_len = HeapTupleHeaderGetDatumLength(record), .t_data = record};
+	Datum	   *values = palloc(sizeof(Datum) * Max(desc->natts, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(desc->natts, 1));
+	int			n = desc->natts;
+	Oid			culprit;
+
+	check_stack_depth();
+	if (!attribute_specs(parts, desc, &culprit))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("lsm_index cannot encode values of type %s", format_type_be(culprit)),
+				 errdetail("Type %s has a column of that type.",
+						   format_type_be(desc->tdtypeid)),
+				 errhint("Use a btree index.")));
+	ItemPointerSetInvalid(&tuple.t_self);
+	heap_deform_tuple(&tuple, desc, values, nulls);
+	while (n > 0 && (nulls[n - 1] || TupleDescAttr(desc, n - 1)->attisdropped))
+		n--;
+	for (int i = 0; i < n; i++)
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			put_part(&parts->attributes[i], values[i], nulls[i], out);
+	appendStringInfoCharMacro(out, PART_LAST);
+	ReleaseTupleDesc(desc);
+	pfree(values);
+	pfree(nulls);
+	if ((Pointer) record != DatumGetPointer(value))
+		pfree(record);
+}
+
+/*
+ * Has the record columns like those of the row type, as record_cmp() asks?
+ */
+static bool
+record_fits(const LsmParts *parts, HeapTupleHeader record)
+{
+	Oid			type = HeapTupleHeaderGetTypeId(record);
+	TupleDesc	ours;
+	TupleDesc	its;
+	int			i = 0;
+	int			k = 0;
+	bool		fits = true;
+
+	if (type == parts->type)
+		return true;
+	ours = lookup_rowtype_tupdesc(parts->type, -1);
+	its = lookup_rowtype_tupdesc(type, HeapTupleHeaderGetTypMod(record));
+	while (fits)
+	{
+		while (i < ours->natts && TupleDescAttr(ours, i)->attisdropped)
+			i++;
+		while (k < its->natts && TupleDescAttr(its, k)->attisdropped)
+			k++;
+		if (i == ours->natts || k == its->natts)
+			break;
+		fits = TupleDescAttr(ours, i)->atttypid == TupleDescAttr(its, k)->atttypid &&
+			TupleDescAttr(ours, i)->attcollation == TupleDescAttr(its, k)->attcollation;
+		i++;
+		k++;
+	}
+	fits = fits && i == ours->natts && k == its->natts;
+	ReleaseTupleDesc(its);
+	ReleaseTupleDesc(ours);
+	return fits;
+}
+
+/* ======================================================================
+ * Support functions
+ * ====================================================================== */
+
+static void
+put_result(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	LOCAL_FCINFO(fcinfo, 1);
+	Datum		result;
+	struct varlena *code;
+
+	InitFunctionCallInfoData(*fcinfo, &spec->parts->function, 1, spec->collation, NULL, NULL);
+	fcinfo->args[0].value = value;
+	fcinfo->args[0].isnull = false;
+	result = FunctionCallInvoke(fcinfo);
+	if (fcinfo->isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("support function %s returned NULL",
+						format_procedure(spec->parts->function.fn_oid))));
+	code = PG_DETOAST_DATUM_PACKED(result);
+	appendBinaryStringInfo(out, VARDATA_ANY(code), VARSIZE_ANY_EXHDR(code));
+}
+
+/* Nobody has looked at it if it was not amvalidate(). */
+static void
+check_function(Oid function, Oid opcintype)
+{
+	Oid		   *arguments;
+	int			n;
+
+	if (get_func_signature(function, &arguments, &n) != BYTEAOID || n != 1 ||
+		!IsBinaryCoercible(opcintype, arguments[0]))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("support function %s must take one argument of type %s and return type %s",
+						format_procedure(function), format_type_be(opcintype),
+						format_type_be(BYTEAOID))));
+	pfree(arguments);
+	if (func_volatile(function) != PROVOLATILE_IMMUTABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("support function %s must be marked IMMUTABLE",
+						format_procedure(function))));
+}
+
+/*
+ * The order that a function gives is that of the type's own collation; under
+ * another one its codes serve equality, which is the same under all that are
+ * deterministic.
+ */
+static LsmOrder
+function_spec(LsmColumnSpec *spec, Oid family)
+{
+	Oid			function = get_opfamily_proc(family, spec->opcintype, spec->opcintype,
+											 LSM_PROC_CODE);
+	bool		in_order = OidIsValid(function) &&
+		spec->collation == get_typcollation(spec->opcintype);
+
+	if (!OidIsValid(function))
+		function = get_opfamily_proc(family, spec->opcintype, spec->opcintype,
+									 LSM_PROC_EQUALITY_CODE);
+	check_function(function, spec->opcintype);
+	fmgr_info_cxt(function, &spec->parts->function, spec->parts->context);
+	return in_order ? LSM_ORDER_CODES : LSM_ORDER_NONE;
+}
+
+/* ======================================================================
+ * Specs
+ * ====================================================================== */
+
+static bool
+array_spec(LsmColumnSpec *spec, Oid *culprit)
+{
+	LsmParts   *parts = spec->parts;
+
+	parts->element_type = get_element_type(parts->type);
+	if (!OidIsValid(parts->element_type))
+	{
+		*culprit = parts->type;
+		return false;
+	}
+	get_typlenbyvalalign(parts->element_type, &parts->typlen, &parts->typbyval,
+						 &parts->typalign);
+	spec->put = put_array;
+	return part_spec(parts->element_type, spec->collation, InvalidOid, parts->element,
+					 culprit);
+}
+
+static bool
+range_spec(LsmColumnSpec *spec, Oid *culprit)
+{
+	LsmParts   *parts = spec->parts;
+	bool		multi = spec->type == LSM_COLUMN_MULTIRANGE;
+	TypeCacheEntry *range;
+
+	parts->range = lookup_type_cache(parts->type, multi ? TYPECACHE_MULTIRANGE_INFO :
+									 TYPECACHE_RANGE_INFO);
+	range = multi ? parts->range->rngtype : parts->range;
+	if (range == NULL || range->rngelemtype == NULL)
+	{
+		*culprit = parts->type;
+		return false;
+	}
+	spec->put = multi ? put_multirange : put_range;
+	return part_spec(range->rngelemtype->type_id, range->rng_collation,
+					 range->rng_cmp_proc_finfo.fn_oid, parts->element, culprit);
+}
+
+static bool
+record_spec(LsmColumnSpec *spec, Oid *culprit)
+{
+	LsmParts   *parts = spec->parts;
+	TupleDesc	desc;
+	bool		result;
+
+	if (parts->type == RECORDOID)
+	{
+		*culprit = parts->type;
+		return false;
+	}
+	desc = lookup_rowtype_tupdesc(parts->type, -1);
+	spec->put = put_record;
+	result = attribute_specs(parts, desc, culprit);
+	ReleaseTupleDesc(desc);
+	for (int i = 0; result && i < parts->nattributes; i++)
+		if (parts->attributes[i].type != LSM_COLUMN_INVALID &&
+			parts->attributes[i].order != LSM_ORDER_CODES)
+			spec->order = LSM_ORDER_NONE;
+	return result;
+}
+
+bool
+lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
+				 LsmColumnSpec *spec, Oid *culprit)
+{
+	LsmParts   *parts = palloc0(sizeof(LsmParts));
+	bool		result = true;
+
+	check_stack_depth();
+	parts->context = CurrentMemoryContext;
+	parts->type = getBaseType(type);
+	parts->element = palloc0(sizeof(LsmColumnSpec));
+	spec->parts = parts;
+	spec->opcintype = opcintype;
+	spec->type = lsm_class_column_type(family, opcintype);
+	spec->collation = collation;
+	spec->strings = LSM_STRINGS_BYTES;
+	spec->order = LSM_ORDER_CODES;
+	spec->kept = true;
+	spec->returnable = true;
+	switch (spec->type)
+	{
+		case LSM_COLUMN_OIDVECTOR:
+			spec->put = lsm_put_oidvector;
+			return true;
+		case LSM_COLUMN_TSVECTOR:
+			spec->put = lsm_put_tsvector;
+			return true;
+		case LSM_COLUMN_JSONB:
+			spec->put = lsm_put_jsonb;
+			result = part_spec(TEXTOID, DEFAULT_COLLATION_OID, InvalidOid,
+							   parts->element, culprit);
+			break;
+		case LSM_COLUMN_ARRAY:
+			result = array_spec(spec, culprit);
+			break;
+		case LSM_COLUMN_RANGE:
+		case LSM_COLUMN_MULTIRANGE:
+			result = range_spec(spec, culprit);
+			break;
+		case LSM_COLUMN_RECORD:
+			return record_spec(spec, culprit);
+		case LSM_COLUMN_FUNCTION:
+			spec->put = put_result;
+			spec->order = function_spec(spec, family);
+			return true;
+		default:
+			*culprit = opcintype;
+			return false;
+	}
+	if (result)
+		spec->order = parts->element->order;
+	return result;
+}
+
+/*
+ * How a value is encoded that is part of another one.  `order_proc`: what it is
+ * compared by; InvalidOid: by what btree's default operator class says.
+ */
+static bool
+part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec, Oid *culprit)
+{
+	Oid			base = getBaseType(type);
+	Oid			opclass = GetDefaultOpClass(base, lsm_index_am_oid());
+	Oid			opcintype;
+	Oid			family;
+	Oid			compare;
+
+	*culprit = type;
+	if (!OidIsValid(opclass))
+		return false;
+	opcintype = get_opclass_input_type(opclass);
+	family = get_opclass_family(opclass);
+	if (!OidIsValid(order_proc))
+		order_proc = lookup_type_cache(base, TYPECACHE_CMP_PROC)->cmp_proc;
+	compare = get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_COMPARE);
+	if (order_proc != compare && !lsm_compares_by_pattern(order_proc))
+		return false;
+
+	memset(spec, 0, sizeof(LsmColumnSpec));
+	if (lsm_class_column_type(family, opcintype) == LSM_COLUMN_FUNCTION &&
+		OidIsValid(collation) && !get_collation_isdeterministic(collation))
+		return false;
+	if (lsm_type_is_composed(lsm_class_column_type(family, opcintype)))
+		return lsm_compose_spec(family, opcintype, base, collation, spec, culprit);
+	spec->opcintype = opcintype;
+	spec->type = lsm_column_type(opcintype);
+	if (spec->type == LSM_COLUMN_INVALID)
+		return false;
+	spec->collation = collation;
+	spec->order = lsm_scalar_order(opcintype, collation, order_proc, LSM_KEY_RULES_CURRENT);
+	spec->strings = lsm_strings_of(opcintype, collation, order_proc, LSM_KEY_RULES_CURRENT);
+	if (spec->order != LSM_ORDER_CODES)
+	{
+		spec->order = LSM_ORDER_NONE;
+		spec->strings = LSM_STRINGS_BYTES;
+	}
+	if (OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
+		spec->strings != LSM_STRINGS_KEY && lsm_class_has_collation(opcintype))
+		return false;
+	if (spec->strings != LSM_STRINGS_BYTES)
+		spec->locale = lsm_collation_locale(collation);
+	return true;
+}
+
+/* What SQL calls lsm_text_code(): for support functions, the code of a text */
+bytea *
+lsm_compose_text(Oid collation, const char *data, int len)
+{
+	LsmColumnSpec spec;
+	StringInfoData code;
+	Oid			culprit;
+
+	if (!OidIsValid(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_INDETERMINATE_COLLATION),
+				 errmsg("could not determine which collation to use for a text's code"),
+				 errhint("Use the COLLATE clause to set the collation explicitly.")));
+	if (!part_spec(TEXTOID, collation, InvalidOid, &spec, &culprit) ||
+		spec.order != LSM_ORDER_CODES)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("strings have no codes in the order of collation \"%s\"",
+						get_collation_name(collation)),
+				 errhint("Use a collation of ICU or COLLATE \"C\". For equality alone, support function 3 of an operator class may use COLLATE \"C\".")));
+	initStringInfo(&code);
+	appendStringInfoSpaces(&code, VARHDRSZ);
+	lsm_put_text(&code, &spec, data, len);
+	SET_VARSIZE(code.data, code.len);
+	return (bytea *) code.data;
+}
+
+bool
+lsm_compose_fits(const LsmColumnSpec *spec, Datum value)
+{
+	if (spec->type == LSM_COLUMN_ARRAY)
+		return ARR_ELEMTYPE(DatumGetArrayTypeP(value)) == spec->parts->element_type;
+	if (spec->type == LSM_COLUMN_RECORD)
+		return record_fits(spec->parts, DatumGetHeapTupleHeader(value));
+	return true;
+}
+
+uint32
+lsm_compose_collations(const LsmColumnSpec *spec)
+{
+	uint32		digest = 0;
+
+	if (spec->strings != LSM_STRINGS_BYTES)
+		digest = lsm_collation_version(spec->collation, spec->strings);
+	if (spec->parts == NULL)
+		return digest;
+
+	/* a new attribute of a record, of a collation like others, is no change */
+	digest = Max(digest, lsm_compose_collations(spec->parts->element));
+	for (int i = 0; i < spec->parts->nattributes; i++)
+		digest = Max(digest, lsm_compose_collations(&spec->parts->attributes[i]));
+	return digest;
+}
+
+/* A sum, so that one more is always noticed */
+bool
+lsm_compose_dropped(const LsmColumnSpec *spec, uint32 *digest)
+{
+	const LsmParts *parts = spec->parts;
+	bool		found = spec->type == LSM_COLUMN_RECORD;
+
+	if (parts == NULL)
+		return false;
+	found |= lsm_compose_dropped(parts->element, digest);
+	for (int i = 0; i < parts->nattributes; i++)
+	{
+		if (parts->attributes[i].type == LSM_COLUMN_INVALID)
+			*digest += hash_combine(parts->type, i + 1) % PG_UINT16_MAX + 1;
+		else
+			(void) lsm_compose_dropped(&parts->attributes[i], digest);
+	}
+	return found;
+}

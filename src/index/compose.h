@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * compose.h
+ *	  Composed types: those whose codes are made of the codes of other types.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_COMPOSE_H
+#define LSM_COMPOSE_H
+
+#include "fmgr.h"
+#include "utils/typcache.h"
+
+#include "index/index.h"
+
+/* What the code of a composed type is made of.  Lives as long as its spec. */
+typedef struct LsmParts
+{
+	MemoryContext context;
+	Oid			type;			/* the column's, not a domain */
+	LsmColumnSpec *element;		/* of an array, a range's bounds, jsonb's
+								 * strings */
+	Oid			element_type;	/* of an array */
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	TypeCacheEntry *range;		/* of a range or multirange */
+	FmgrInfo	function;		/* of LSM_COLUMN_FUNCTION */
+
+	/* of a record: of the row type that was met last */
+	uint64		row_type;
+	int			nattributes;
+	LsmColumnSpec *attributes;	/* LSM_COLUMN_INVALID: it is dropped */
+} LsmParts;
+
+/* ---- encode_document.c ---- */
+
+extern void lsm_put_oidvector(const LsmColumnSpec *spec, Datum value, StringInfo out);
+extern void lsm_put_tsvector(const LsmColumnSpec *spec, Datum value, StringInfo out);
+extern void lsm_put_jsonb(const LsmColumnSpec *spec, Datum value, StringInfo out);
+
+/* ---- compose.c ---- */
+
+/*
+ * How a column of such a type is encoded by an operator class of ours; in the
+ * current memory context.  False: a type that it consists of, *culprit, has no
+ * codes.
+ */
+extern bool lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
+							 LsmColumnSpec *spec, Oid *culprit);
+
+/*
+ * Can a constant of the class's input type be encoded?  It cannot if it is an
+ * array or a record of other types: the operator has the last word then.
+ */
+extern bool lsm_compose_fits(const LsmColumnSpec *spec, Datum value);
+
+/* A digest of the versions of collations that codes depend on; 0: of none. */
+extern uint32 lsm_compose_collations(const LsmColumnSpec *spec);
+
+/*
+ * Adds what stands for the columns dropped from row types; modulo 2^16 a column
+ * adds something.  False: there is no row type.
+ */
+extern bool lsm_compose_dropped(const LsmColumnSpec *spec, uint32 *digest);
+
+#endif							/* LSM_COMPOSE_H */

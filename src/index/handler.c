@@ -54,6 +54,9 @@ lsm_index_handler(PG_FUNCTION_ARGS)
 	routine->amclusterable = true;
 	routine->ampredlocks = true;
 	routine->amcanparallel = false;
+#if PG_VERSION_NUM >= 170000
+	routine->amcanbuildparallel = true;
+#endif
 	routine->amcaninclude = true;
 	routine->amusemaintenanceworkmem = false;
 	routine->amparallelvacuumoptions = 0;

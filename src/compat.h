@@ -166,6 +166,8 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 
 #define log_lock_failures		false
 
+#define ps_offset_am			ps_offset	/* of ParallelIndexScanDescData */
+
 /* get_ordering_op_properties() tells btree's strategy */
 typedef int16 CompareType;
 

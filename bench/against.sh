@@ -78,19 +78,21 @@ median() {
 
 # compare LABEL SETUP STATEMENT
 compare() {
-	local side i
-	local clock="SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)"
+	local side i clock
+	local -A took=()
+	clock="SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)"
 	for side in old new; do
 		ask_side $side -c "SET client_min_messages = warning" -c "CREATE EXTENSION IF NOT EXISTS lsmam" -c "$2" >/dev/null || exit 1
 		ask_side $side -c "VACUUM ANALYZE" || exit 1
 		ask_side $side -c "$3" >/dev/null || exit 1
 	done
 	for ((i = 0; i < rounds; i++)); do
-		for side in old new; do
-			ask_side $side -c "SELECT 1" -c "$clock" -c "$3" -c "$clock" | sed -n '2p;$p' |
-				awk 'NR == 1 { a = $1 } END { printf "%d ", ($1 - a) / 1000 }'
+		# who goes first alternates: the second one of a pair finds other caches
+		for side in $([ $((i % 2)) -eq 0 ] && echo old new || echo new old); do
+			took[$side]=$(ask_side $side -c "SELECT 1" -c "$clock" -c "$3" -c "$clock" | sed -n '2p;$p' |
+				awk 'NR == 1 { a = $1 } END { printf "%d", ($1 - a) / 1000 }')
 		done
-		echo
+		echo "${took[old]} ${took[new]}"
 	done | median "$1" us old new
 }
 
@@ -101,11 +103,17 @@ tps_of() {
 }
 compare_tpcb() {
 	local side i
+	local -A took=()
 	for side in old new; do
 		as_postgres "$all/$side/$pg_bin/pgbench" -h "$all/$side" -p "${port_of[$side]}" -U postgres -i -q -s 5 postgres >/dev/null 2>&1 || exit 1
 	done
 	for ((i = 0; i < rounds; i++)); do
-		echo "$(tps_of new) $(tps_of old)"
+		if [ $((i % 2)) -eq 0 ]; then
+			took[new]=$(tps_of new) took[old]=$(tps_of old)
+		else
+			took[old]=$(tps_of old) took[new]=$(tps_of new)
+		fi
+		echo "${took[new]} ${took[old]}"
 	done | median "TPC-B, scale 5, asynchronous" tps new old
 }
 

@@ -92,8 +92,7 @@ filter_is_damaged(LsmTree *tree, const LsmFile *file)
 	const char *why;
 	bool		damaged;
 
-	if (file->filter_scheme == LSM_FILTER_NONE)
-		return false;
+	/* scheme none has a filter file, too, which says so: lsm_verify looks for it */
 	lsm_file_path(tree, file->number, true, path);
 	if (lsm_sst_map_blob(path, &blob, &err) != LSM_SST_OK)
 		return err.status != LSM_SST_NO_MEMORY;

@@ -104,18 +104,20 @@ write_entries(BuildState *state, LsmTree *tree)
 {
 	LsmBuild   *build = lsm_build_begin(tree);
 	LsmOrderCheck *order;
-	StringInfoData last_key;
+	LsmSlice	last_key = {0};
 	StringInfoData last_alive;
+	bytea	   *last = NULL;	/* has last_key */
 	Datum		datum;
 	bool		isnull;
 	uint64		done = 0;
 
-	initStringInfo(&last_key);
 	initStringInfo(&last_alive);
 	order = lsm_order_check_begin(state->spec);
+
+	/* tuplesort gives us copies, and what we have put is not toasted */
 	while (tuplesort_getdatum(state->sort, true, true, &datum, &isnull, NULL))
 	{
-		bytea	   *item = DatumGetByteaPP(datum);
+		bytea	   *item = (bytea *) DatumGetPointer(datum);
 		LsmBuildItem entry;
 		LsmSlice	columns;
 
@@ -131,25 +133,21 @@ write_entries(BuildState *state, LsmTree *tree)
 		}
 
 		/* a row that was handed to us twice needs one entry */
-		if (lsm_slice_compare(entry.key, lsm_slice(last_key.data, last_key.len)) != 0)
+		if (lsm_slice_compare(entry.key, last_key) != 0)
 		{
 			lsm_build_add(build, entry.key, entry.value);
 			if (order != NULL && !lsm_order_check_next(order, columns))
 				report_order(state);
 		}
-		resetStringInfo(&last_key);
-		appendBinaryStringInfo(&last_key, entry.key.data, entry.key.len);
-
-		/* tuplesort gave us a copy */
-		if ((Pointer) item != DatumGetPointer(datum))
-			pfree(item);
-		pfree(DatumGetPointer(datum));
+		if (last != NULL)
+			pfree(last);
+		last = item;
+		last_key = entry.key;
 		if (++done % PROGRESS_EVERY == 0)
 			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
 	}
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
 	lsm_build_finish(build);
-	pfree(last_key.data);
 	pfree(last_alive.data);
 }
 

@@ -30,8 +30,9 @@ typedef struct RowsToSort
 	LsmKeySpec *spec;
 	Tuplesortstate *sort;
 	MemoryContext context;		/* reset for each row */
-	StringInfoData item;
+	StringInfoData key;
 	StringInfoData value;
+	StringInfoData item;
 	double		nentries;
 } RowsToSort;
 
@@ -52,27 +53,27 @@ build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	LsmKeySpec *spec = state->spec;
 	MemoryContext old = MemoryContextSwitchTo(state->context);
 	StringInfo	item = &state->item;
-	int			key_bytes;
-	char		trailer[TRAILER_BYTES];
-	bytea	   *datum;
+	StringInfo	key = &state->key;
+	char	   *at;
 
-	lsm_encode_columns(index, spec, values, isnull, item);
-	lsm_encode_tid(tid, item);
-	key_bytes = item->len;
+	lsm_encode_columns(index, spec, values, isnull, key);
+	lsm_encode_tid(tid, key);
 	lsm_form_value(spec, values, isnull, &state->value);
-	lsm_check_entry_bytes(index, key_bytes, state->value.len);
+	lsm_check_entry_bytes(index, key->len, state->value.len);
 
-	trailer[0] = (alive ? LSM_ITEM_ALIVE : 0) |
+	resetStringInfo(item);
+	enlargeStringInfo(item, VARHDRSZ + key->len + state->value.len + TRAILER_BYTES);
+	at = item->data + VARHDRSZ;
+	memcpy(at, key->data, key->len);
+	at += key->len;
+	memcpy(at, state->value.data, state->value.len);
+	at += state->value.len;
+	at[0] = (alive ? LSM_ITEM_ALIVE : 0) |
 		(spec->nulls_distinct && lsm_any_null(spec, isnull) ? LSM_ITEM_EXEMPT : 0);
-	trailer[1] = (char) (key_bytes >> 8);
-	trailer[2] = (char) key_bytes;
-	appendBinaryStringInfo(item, state->value.data, state->value.len);
-	appendBinaryStringInfo(item, trailer, TRAILER_BYTES);
-
-	datum = palloc(VARHDRSZ + item->len);
-	SET_VARSIZE(datum, VARHDRSZ + item->len);
-	memcpy(VARDATA(datum), item->data, item->len);
-	tuplesort_putdatum(state->sort, PointerGetDatum(datum), false);
+	at[1] = (char) (key->len >> 8);
+	at[2] = (char) key->len;
+	SET_VARSIZE(item->data, at + TRAILER_BYTES - item->data);
+	tuplesort_putdatum(state->sort, PointerGetDatum(item->data), false);
 	state->nentries++;
 
 	MemoryContextSwitchTo(old);
@@ -88,8 +89,9 @@ lsm_build_scan(Relation table, Relation index, IndexInfo *info, Tuplesortstate *
 	state.spec = lsm_key_spec(index);
 	state.context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index build",
 										  ALLOCSET_DEFAULT_SIZES);
-	initStringInfo(&state.item);
+	initStringInfo(&state.key);
 	initStringInfo(&state.value);
+	initStringInfo(&state.item);
 	part->rows = table_index_build_scan(table, index, info, true, progress,
 										build_callback, &state, scan);
 	part->entries = state.nentries;

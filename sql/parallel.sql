@@ -80,6 +80,17 @@ CREATE UNIQUE INDEX l_again ON l USING lsm (id);
 INSERT INTO l (id) VALUES (20);
 ROLLBACK;
 
+-- old versions of a heap's rows that no entry leads to: old snapshots must not use the index
+CREATE TABLE hot (id int, n int) USING heap WITH (parallel_workers = 2, fillfactor = 50);
+INSERT INTO hot SELECT i, i FROM generate_series(1, 2000) i;
+BEGIN;
+UPDATE hot SET n = n + 1;
+CREATE INDEX hot_lsm ON hot USING lsm (n);
+CREATE INDEX hot_btree ON hot (n);
+SELECT indexrelid::regclass, indcheckxmin FROM pg_index WHERE indrelid = 'hot'::regclass ORDER BY 1;
+ROLLBACK;
+DROP TABLE hot;
+
 -- again, and again
 REINDEX INDEX l_r;
 REINDEX TABLE CONCURRENTLY l;

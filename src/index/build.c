@@ -177,7 +177,10 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 	if (workers > 0)
 		team = lsm_build_team_begin(table, index, info, workers);
 	if (team != NULL)
+	{
 		state.sort = lsm_build_team_join(team, &all);
+		info->ii_BrokenHotChain |= all.broken_hot_chain;
+	}
 	else
 	{
 		state.sort = lsm_build_sort_begin(maintenance_work_mem, NULL);

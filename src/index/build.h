@@ -33,6 +33,7 @@ typedef struct LsmBuildPart
 {
 	double		rows;			/* live ones */
 	double		entries;
+	bool		broken_hot_chain;	/* as IndexInfo's */
 } LsmBuildPart;
 
 /* `sort_kb` of memory; `coordinate`: NULL if this process sorts alone */

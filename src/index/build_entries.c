@@ -95,6 +95,7 @@ lsm_build_scan(Relation table, Relation index, IndexInfo *info, Tuplesortstate *
 	part->rows = table_index_build_scan(table, index, info, true, progress,
 										build_callback, &state, scan);
 	part->entries = state.nentries;
+	part->broken_hot_chain = info->ii_BrokenHotChain;
 	MemoryContextDelete(state.context);
 }
 

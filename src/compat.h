@@ -31,6 +31,8 @@
 #include "commands/vacuum.h"
 #include "common/relpath.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
 #include "pgstat.h"
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
@@ -113,6 +115,23 @@ lsm_page_is_verified(Page page, BlockNumber block, Oid dboid)
 #define lsm_stop_bitmap_prefetch(scan)	((scan)->prefetch_maximum = 0)
 #endif
 
+/*
+ * With how many workers is the index to be built?  PostgreSQL 17 has asked its
+ * planner already, older versions do for btree only.  REQUIRES: the planner can
+ * look at the index.
+ */
+static inline int
+lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
+{
+#if PG_VERSION_NUM >= 170000
+	return info->ii_ParallelWorkers;
+#else
+	if (!IsNormalProcessingMode())
+		return 0;
+	return plan_create_index_workers(RelationGetRelid(table), RelationGetRelid(index));
+#endif
+}
+
 /* The last parameter of ExecutorRun() and its hook, with the comma before it */
 #if PG_VERSION_NUM >= 180000
 #define EXECUTE_ONCE_PARAMETER
@@ -157,6 +176,8 @@ lsm_page_is_verified(Page page, BlockNumber block, Oid dboid)
 	ConditionalXactLockTableWait(xid)
 
 #define log_lock_failures		false
+
+#define ps_offset_am			ps_offset	/* of ParallelIndexScanDescData */
 
 /* get_ordering_op_properties() tells btree's strategy */
 typedef int16 CompareType;

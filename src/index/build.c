@@ -4,14 +4,6 @@
  *	  CREATE INDEX, REINDEX: scan the table, sort the entries, write sorted
  *	  files.
  *
- * Entries are sorted as bytea values
- *
- *		key | value | flags, 1 byte | length of key, 2 bytes
- *
- * by bytea's order, memcmp.  What follows the key never decides: column codes
- * are prefix-free and the TID after them has a fixed length, so of two
- * different keys neither is a prefix of the other and memcmp ends within them.
- *
  * The index and its storage are ours alone (ShareLock on the table and a new
  * relfilenode, or CREATE INDEX CONCURRENTLY, where no one inserts before the
  * build has committed).
@@ -20,31 +12,18 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
-#include "access/tableam.h"
 #include "catalog/index.h"
-#include "catalog/pg_type_d.h"
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/tuplesort.h"
-#include "utils/typcache.h"
 
-#include "index/index.h"
+#include "index/build.h"
 
 /* Phases in pg_stat_progress_create_index; 1 is set by the caller */
 #define PHASE_SCAN		2
 #define PHASE_SORT		3
 #define PHASE_WRITE		4
-
-#define ITEM_ALIVE		0x01	/* not a row that is dead but still visible to
-								 * some */
-#define ITEM_EXEMPT		0x02	/* has NULLs that are distinct */
-#define TRAILER_BYTES	3
 
 #define PROGRESS_EVERY	1024	/* entries */
 
@@ -55,10 +34,6 @@ typedef struct BuildState
 	LsmKeySpec *spec;
 	bool		unique;			/* check it; VACUUM FULL rebuilds without */
 	Tuplesortstate *sort;
-	MemoryContext context;		/* reset for each row */
-	StringInfoData item;
-	StringInfoData value;
-	double		nentries;
 } BuildState;
 
 char *
@@ -77,41 +52,6 @@ lsm_index_build_phase_name(int64 phase)
 		default:
 			return NULL;
 	}
-}
-
-static void
-build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
-			   bool alive, void *arg)
-{
-	BuildState *state = arg;
-	LsmKeySpec *spec = state->spec;
-	MemoryContext old = MemoryContextSwitchTo(state->context);
-	StringInfo	item = &state->item;
-	int			key_bytes;
-	char		trailer[TRAILER_BYTES];
-	bytea	   *datum;
-
-	lsm_encode_columns(index, spec, values, isnull, item);
-	lsm_encode_tid(tid, item);
-	key_bytes = item->len;
-	lsm_form_value(spec, values, isnull, &state->value);
-	lsm_check_entry_bytes(index, key_bytes, state->value.len);
-
-	trailer[0] = (alive ? ITEM_ALIVE : 0) |
-		(spec->nulls_distinct && lsm_any_null(spec, isnull) ? ITEM_EXEMPT : 0);
-	trailer[1] = (char) (key_bytes >> 8);
-	trailer[2] = (char) key_bytes;
-	appendBinaryStringInfo(item, state->value.data, state->value.len);
-	appendBinaryStringInfo(item, trailer, TRAILER_BYTES);
-
-	datum = palloc(VARHDRSZ + item->len);
-	SET_VARSIZE(datum, VARHDRSZ + item->len);
-	memcpy(VARDATA(datum), item->data, item->len);
-	tuplesort_putdatum(state->sort, PointerGetDatum(datum), false);
-	state->nentries++;
-
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(state->context);
 }
 
 static void
@@ -164,55 +104,50 @@ write_entries(BuildState *state, LsmTree *tree)
 {
 	LsmBuild   *build = lsm_build_begin(tree);
 	LsmOrderCheck *order;
-	StringInfoData last_key;
+	LsmSlice	last_key = {0};
 	StringInfoData last_alive;
+	bytea	   *last = NULL;	/* has last_key */
 	Datum		datum;
 	bool		isnull;
-	double		done = 0;
+	uint64		done = 0;
 
-	initStringInfo(&last_key);
 	initStringInfo(&last_alive);
 	order = lsm_order_check_begin(state->spec);
+
+	/* tuplesort gives us copies, and what we have put is not toasted */
 	while (tuplesort_getdatum(state->sort, true, true, &datum, &isnull, NULL))
 	{
-		bytea	   *item = DatumGetByteaPP(datum);
-		const char *data = VARDATA_ANY(item);
-		int			len = VARSIZE_ANY_EXHDR(item) - TRAILER_BYTES;
-		const uint8 *trailer = (const uint8 *) data + len;
-		int			key_bytes = ((int) trailer[1] << 8) | trailer[2];
-		LsmSlice	key = lsm_slice(data, key_bytes);
-		LsmSlice	columns = lsm_key_columns(key);
+		bytea	   *item = (bytea *) DatumGetPointer(datum);
+		LsmBuildItem entry;
+		LsmSlice	columns;
 
+		lsm_build_item_read(item, &entry);
+		columns = lsm_key_columns(entry.key);
 		CHECK_FOR_INTERRUPTS();
-		if (state->unique && trailer[0] == ITEM_ALIVE)
+		if (state->unique && entry.flags == LSM_ITEM_ALIVE)
 		{
 			if (lsm_slice_compare(columns, lsm_slice(last_alive.data, last_alive.len)) == 0)
-				report_duplicate(state, columns,
-								 lsm_slice(data + key_bytes, len - key_bytes));
+				report_duplicate(state, columns, entry.value);
 			resetStringInfo(&last_alive);
 			appendBinaryStringInfo(&last_alive, columns.data, columns.len);
 		}
 
 		/* a row that was handed to us twice needs one entry */
-		if (lsm_slice_compare(key, lsm_slice(last_key.data, last_key.len)) != 0)
+		if (lsm_slice_compare(entry.key, last_key) != 0)
 		{
-			lsm_build_add(build, key, lsm_slice(data + key_bytes, len - key_bytes));
+			lsm_build_add(build, entry.key, entry.value);
 			if (order != NULL && !lsm_order_check_next(order, columns))
 				report_order(state);
 		}
-		resetStringInfo(&last_key);
-		appendBinaryStringInfo(&last_key, key.data, key.len);
-
-		/* tuplesort gave us a copy */
-		if ((Pointer) item != DatumGetPointer(datum))
-			pfree(item);
-		pfree(DatumGetPointer(datum));
-		if (fmod(++done, PROGRESS_EVERY) == 0)
+		if (last != NULL)
+			pfree(last);
+		last = item;
+		last_key = entry.key;
+		if (++done % PROGRESS_EVERY == 0)
 			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
 	}
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
 	lsm_build_finish(build);
-	pfree(last_key.data);
 	pfree(last_alive.data);
 }
 
@@ -221,9 +156,11 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 {
 	IndexBuildResult *result = palloc0(sizeof(IndexBuildResult));
 	BuildState	state = {.table = table, .index = index};
+	LsmBuildTeam *team = NULL;
+	LsmBuildPart all = {0};
 	LsmTree    *tree;
-	Oid			less = lookup_type_cache(BYTEAOID, TYPECACHE_LT_OPR)->lt_opr;
 	LsmKeyRules rules;
+	int			workers;
 
 	lsm_check_operator_classes(index);
 	lsm_check_collations(index);
@@ -234,27 +171,33 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 	state.unique = info->ii_Unique;
 	tree = lsm_index_open_tree(index);
 
-	state.context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index build",
-										  ALLOCSET_DEFAULT_SIZES);
-	initStringInfo(&state.item);
-	initStringInfo(&state.value);
-	state.sort = tuplesort_begin_datum(BYTEAOID, less, InvalidOid, false,
-									   maintenance_work_mem, NULL, TUPLESORT_NONE);
-
+	/* the planner looks at the table's indexes, of which this is one now */
+	workers = lsm_plan_build_workers(table, index, info);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_SCAN);
-	result->heap_tuples = table_index_build_scan(table, index, info, true, true,
-												 build_callback, &state, NULL);
-	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL,
-								 (int64) state.nentries);
+	if (workers > 0)
+		team = lsm_build_team_begin(table, index, info, workers);
+	if (team != NULL)
+	{
+		state.sort = lsm_build_team_join(team, &all);
+		info->ii_BrokenHotChain |= all.broken_hot_chain;
+	}
+	else
+	{
+		state.sort = lsm_build_sort_begin(maintenance_work_mem, NULL);
+		lsm_build_scan(table, index, info, state.sort, NULL, true, &all);
+	}
+	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, (int64) all.entries);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_SORT);
 	tuplesort_performsort(state.sort);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_WRITE);
-	if (state.nentries > 0)
+	if (all.entries > 0)
 		write_entries(&state, tree);
 	tuplesort_end(state.sort);
+	if (team != NULL)
+		lsm_build_team_end(team);
 
-	result->index_tuples = state.nentries;
-	MemoryContextDelete(state.context);
+	result->heap_tuples = all.rows;
+	result->index_tuples = all.entries;
 	return result;
 }
 

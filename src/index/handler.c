@@ -25,6 +25,18 @@ static const LsmIndexOps index_ops = {
 	.flush = flush_index
 };
 
+static Size
+#if PG_VERSION_NUM >= 180000
+shared_scan_bytes(Relation index, int nkeys, int norderbys)
+#elif PG_VERSION_NUM >= 170000
+shared_scan_bytes(int nkeys, int norderbys)
+#else
+shared_scan_bytes(void)
+#endif
+{
+	return lsm_shared_scan_bytes();
+}
+
 /* From _PG_init, once */
 void
 lsm_index_init(void)
@@ -53,7 +65,10 @@ lsm_index_handler(PG_FUNCTION_ARGS)
 	routine->amstorage = false;
 	routine->amclusterable = true;
 	routine->ampredlocks = true;
-	routine->amcanparallel = false;
+	routine->amcanparallel = true;
+#if PG_VERSION_NUM >= 170000
+	routine->amcanbuildparallel = true;
+#endif
 	routine->amcaninclude = true;
 	routine->amusemaintenanceworkmem = false;
 	routine->amparallelvacuumoptions = 0;
@@ -78,9 +93,9 @@ lsm_index_handler(PG_FUNCTION_ARGS)
 	routine->amendscan = lsm_index_end_scan;
 	routine->ammarkpos = lsm_index_mark_position;
 	routine->amrestrpos = lsm_index_restore_position;
-	routine->amestimateparallelscan = NULL;
-	routine->aminitparallelscan = NULL;
-	routine->amparallelrescan = NULL;
+	routine->amestimateparallelscan = shared_scan_bytes;
+	routine->aminitparallelscan = lsm_shared_scan_init;
+	routine->amparallelrescan = lsm_index_parallel_rescan;
 
 	PG_RETURN_POINTER(routine);
 }

@@ -685,6 +685,13 @@ extern void lsm_index_end_scan(IndexScanDesc scan);
 extern void lsm_index_mark_position(IndexScanDesc scan);
 extern void lsm_index_restore_position(IndexScanDesc scan);
 
+/* ---- parallel_scan.c ---- */
+
+/* What a scan by several processes needs in shared memory */
+extern Size lsm_shared_scan_bytes(void);
+extern void lsm_shared_scan_init(void *target);
+extern void lsm_index_parallel_rescan(IndexScanDesc scan);
+
 /* ---- cost.c ---- */
 
 /* Body of a get_relation_info_hook. */

@@ -38,6 +38,8 @@
 
 #include "index/scan.h"
 
+static void make_units(LsmScan *so);
+
 /* ======================================================================
  * Begin, end, rescan
  * ====================================================================== */
@@ -90,6 +92,7 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
+	memset(&so->unit, 0, sizeof(LsmScanUnit));
 	if (so->groups != NULL)
 		lsm_groups_reset(so->groups);
 	so->ncandidates = so->next_candidate = 0;
@@ -199,6 +202,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 {
 	LsmScan    *so = scan->opaque;
 	MemoryContext old;
+	bool		makes_units = false;
 
 	pgstat_count_index_scan(scan->indexRelation);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
@@ -209,6 +213,9 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	if (scan->xs_want_itup && so->tuple_context == NULL)
 		lsm_form_prepare(scan);
 
+	so->shared = lsm_shared_scan(scan);
+	if (so->shared != NULL)
+		makes_units = lsm_shared_scan_begin(so);
 	so->quals.labels = in_order && scan->xs_snapshot != NULL &&
 		IsMVCCSnapshot(scan->xs_snapshot) ? &so->labels : NULL;
 	MemoryContextReset(so->key_context);
@@ -233,8 +240,11 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	so->sorts = so->sorts && lsm_groups_prepare(so->groups);
 
 	so->unique = rows_are_unique(scan);
-	so->try_row_hint = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0;
+	so->try_row_hint = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0 &&
+		so->shared == NULL;
 	mind_reused_tids(scan);
+	if (makes_units)
+		make_units(so);
 	so->prepared = true;
 }
 
@@ -303,6 +313,24 @@ need_cursor(LsmScan *so)
 	}
 }
 
+/* Only the piece of the walk that this process has taken */
+static void
+narrow_to_unit(LsmScan *so)
+{
+	if (so->unit.low.len > 0)
+	{
+		resetStringInfo(&so->lower);
+		append_slice(&so->lower, so->unit.low);
+		so->lower_inclusive = true;
+	}
+	if (so->unit.high.len > 0)
+	{
+		resetStringInfo(&so->upper);
+		append_slice(&so->upper, so->unit.high);
+		so->upper_inclusive = false;
+	}
+}
+
 /*
  * Begin the walk of the points in position.point, at its beginning as seen in
  * the direction.  False: no entry can be in it.
@@ -314,6 +342,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 
 	need_cursor(so);
 	set_bounds(so);
+	narrow_to_unit(so);
 	/* a label may be added before this transaction ends */
 	lsm_predicate_lock(scan->indexRelation,
 					   lsm_slice(so->lower.data, so->quals.all_labels ? 0 : so->prefix_bytes),
@@ -380,12 +409,48 @@ next_walk(LsmScan *so, ScanDirection direction)
 	return false;
 }
 
+/* The next walk that is for this process; false: there is none. */
+static bool
+next_own_walk(LsmScan *so, ScanDirection direction)
+{
+	if (so->shared == NULL)
+		return next_walk(so, direction);
+	if (so->unit.walks > 1)
+	{
+		so->unit.walks--;
+		return next_walk(so, direction);
+	}
+	return lsm_shared_scan_next(so, direction);
+}
+
+/* The units of a parallel scan, whose first process this is */
+static void
+make_units(LsmScan *so)
+{
+	if (so->quals.never)
+		;						/* there are none */
+	else if (!lsm_shared_scan_splits(so))
+		lsm_shared_scan_add_all(so);
+	else
+	{
+		need_cursor(so);
+		first_walk(so, ForwardScanDirection);
+		do
+		{
+			set_bounds(so);
+			lsm_shared_scan_add_walk(so);
+		} while (next_walk(so, ForwardScanDirection));
+	}
+	lsm_shared_scan_publish(so);
+}
+
 /* Go on right beyond the entry returned last. */
 static void
 reposition(LsmScan *so, ScanDirection direction)
 {
 	need_cursor(so);
 	set_bounds(so);
+	narrow_to_unit(so);
 	so->direction = direction;
 	so->reposition = false;
 	lsm_guard_take_stamp(so);
@@ -523,7 +588,13 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		return false;
 	if (so->position.state != SCAN_ON_ENTRY)
 	{
-		first_walk(so, direction);
+		if (so->shared == NULL)
+			first_walk(so, direction);
+		else if (!lsm_shared_scan_next(so, direction))
+		{
+			so->position.state = forward ? SCAN_PAST_LAST : SCAN_BEFORE_FIRST;
+			return false;
+		}
 		if (so->try_row_hint)
 			find_candidates(so);
 		if (so->ncandidates == 0)
@@ -549,7 +620,7 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 			return true;
 		}
 		CHECK_FOR_INTERRUPTS();
-		if (!next_walk(so, direction))
+		if (!next_own_walk(so, direction))
 		{
 			so->position.state = forward ? SCAN_PAST_LAST : SCAN_BEFORE_FIRST;
 			return false;
@@ -626,6 +697,9 @@ lsm_index_restore_position(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
+	/* the unit of the mark would be wanted back */
+	if (so->shared != NULL)
+		elog(ERROR, "a parallel scan of an lsm index cannot go back to a mark");
 	copy_position(&so->position, &so->mark);
 	so->ncandidates = 0;
 	so->reposition = true;

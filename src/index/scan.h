@@ -31,6 +31,19 @@ typedef struct ScanPosition
 	StringInfoData current;		/* key of the entry returned last */
 } ScanPosition;
 
+/* A parallel scan's shared state (parallel_scan.c) */
+typedef struct LsmSharedScan LsmSharedScan;
+
+/* What this process has taken of a parallel scan */
+typedef struct LsmScanUnit
+{
+	bool		alone;			/* everything, and has not begun */
+	uint64		walks;			/* left, the present one included */
+	LsmSlice	low;			/* first key of the walk; len 0: none, the walk's
+								 * own bound */
+	LsmSlice	high;			/* it ends before keys that begin so */
+} LsmScanUnit;
+
 typedef struct LsmScan
 {
 	LsmKeySpec *spec;			/* own_spec */
@@ -72,6 +85,9 @@ typedef struct LsmScan
 	 */
 	bool		sorts;
 	LsmGroups  *groups;			/* NULL until needed */
+
+	LsmSharedScan *shared;		/* NULL: the scan is this process's alone */
+	LsmScanUnit unit;
 
 	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
 	StringInfoData lower;
@@ -146,9 +162,44 @@ extern void lsm_walk_seek(LsmScan *so, LsmSlice prefix, bool beyond,
 /* Put the cursor right behind this key. */
 extern void lsm_walk_seek_key(LsmScan *so, LsmSlice key, ScanDirection direction);
 
+/* Is the key beyond the walk's end in the direction? */
+extern bool lsm_walk_is_beyond(LsmScan *so, LsmSlice key, ScanDirection direction);
+
+/*
+ * The walk's bounds as keys: from `low` to before `high` (empty: no bound).
+ * Copies in the current memory context.
+ */
+extern void lsm_walk_ends(LsmScan *so, LsmSlice *low, LsmSlice *high);
+
 /* The walk's next entry, in the order of codes, that matches the quals. */
 extern bool lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key,
 						  LsmSlice *value);
+
+/* ---- scans by several processes (parallel_scan.c) ---- */
+
+/* NULL: the scan is this process's alone */
+extern LsmSharedScan *lsm_shared_scan(IndexScanDesc scan);
+
+/*
+ * True: the caller makes the units, once the quals are prepared.  False: they
+ * are made, and so->labels are those of the process that has made them.
+ */
+extern bool lsm_shared_scan_begin(LsmScan *so);
+
+/*
+ * Are walks split?  Then lsm_shared_scan_add_walk() is called for each, in
+ * order, with its bounds set and a cursor; else lsm_shared_scan_add_all().
+ */
+extern bool lsm_shared_scan_splits(const LsmScan *so);
+extern void lsm_shared_scan_add_walk(LsmScan *so);
+extern void lsm_shared_scan_add_all(LsmScan *so);
+extern void lsm_shared_scan_publish(LsmScan *so);
+
+/*
+ * Take the next unit, which is in so->unit then; position.point is its first
+ * walk in the direction.  False: there are no more.
+ */
+extern bool lsm_shared_scan_next(LsmScan *so, ScanDirection direction);
 
 /* ---- groups (groups.c) ---- */
 

@@ -64,6 +64,27 @@ lsm_walk_seek(LsmScan *so, LsmSlice prefix, bool beyond, ScanDirection direction
 		lsm_cursor_seek(so->cursor, seek_slice(prefix), prefix.len > 0 && !forward, direction);
 }
 
+static LsmSlice
+copy_slice(LsmSlice slice)
+{
+	char	   *copy = palloc(slice.len + 1);
+
+	memcpy(copy, slice.data, slice.len);
+	return lsm_slice(copy, slice.len);
+}
+
+void
+lsm_walk_ends(LsmScan *so, LsmSlice *low, LsmSlice *high)
+{
+	LsmSlice	lower = lsm_buffer_slice(&so->lower);
+	LsmSlice	upper = lsm_buffer_slice(&so->upper);
+
+	*low = copy_slice(lower.len > 0 && !so->lower_inclusive ? successor(so, lower) :
+					  seek_slice(lower));
+	*high = copy_slice(upper.len > 0 && so->upper_inclusive ? successor(so, upper) :
+					   seek_slice(upper));
+}
+
 void
 lsm_walk_seek_key(LsmScan *so, LsmSlice key, ScanDirection direction)
 {
@@ -71,8 +92,8 @@ lsm_walk_seek_key(LsmScan *so, LsmSlice key, ScanDirection direction)
 	lsm_cursor_seek(so->cursor, key, true, direction);
 }
 
-static bool
-beyond_walk(LsmScan *so, LsmSlice key, ScanDirection direction)
+bool
+lsm_walk_is_beyond(LsmScan *so, LsmSlice key, ScanDirection direction)
 {
 	int			c;
 
@@ -112,7 +133,7 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 
 		/* if the last one is, all are */
 		lsm_batch_entry(batch, batch->n - 1, key, value);
-		so->batch_inside = !beyond_walk(so, *key, ForwardScanDirection);
+		so->batch_inside = !lsm_walk_is_beyond(so, *key, ForwardScanDirection);
 	}
 	lsm_batch_entry(batch, so->batch_next++, key, value);
 	return true;
@@ -138,7 +159,7 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 
 		CHECK_FOR_INTERRUPTS();
 		if (!step_cursor(so, direction, key, value) ||
-			(!so->batch_inside && beyond_walk(so, *key, direction)))
+			(!so->batch_inside && lsm_walk_is_beyond(so, *key, direction)))
 			return false;
 		if (so->quals.nwalk == 0)
 			return true;

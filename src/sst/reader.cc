@@ -608,6 +608,34 @@ size_t lsm_sst_reader_memory(const LsmSstReader* reader) {
   return reader->memory;
 }
 
+LsmSstStatus lsm_sst_find_block(LsmSstReader* reader, const void* key,
+                                size_t key_bytes, uint32_t* block,
+                                LsmSstError* err) {
+  return Guarded(reader->map, reader->path, err, [=]() noexcept {
+    if (!SearchIndex(reader, static_cast<const uint8_t*>(key), key_bytes,
+                     block))
+      return FailBlock(reader, err, Corrupt("its index is damaged"),
+                       reader->index_offset);
+    return LSM_SST_OK;
+  });
+}
+
+LsmSstStatus lsm_sst_separator(LsmSstReader* reader, uint32_t block, void* key,
+                               size_t room, size_t* key_bytes,
+                               LsmSstError* err) {
+  return Guarded(reader->map, reader->path, err, [=]() noexcept {
+    const uint8_t *separator, *after;
+    size_t bytes;
+    if (block >= reader->blocks ||
+        !IndexKey(reader, block, &separator, &bytes, &after))
+      return FailBlock(reader, err, Corrupt("its index is damaged"),
+                       reader->index_offset);
+    *key_bytes = std::min(bytes, room);
+    memcpy(key, separator, *key_bytes);
+    return LSM_SST_OK;
+  });
+}
+
 void lsm_sst_prefetch(LsmSstReader* reader, const void* key, size_t key_bytes) {
   // Private memory only: the block is guessed, ties are not looked into.
   const uint8_t* bytes = static_cast<const uint8_t*>(key);

@@ -141,6 +141,22 @@ extern uint64_t lsm_sst_blocks_read(const LsmSstReader *reader);
  */
 extern void lsm_sst_prefetch(LsmSstReader *reader, const void *key, size_t key_bytes);
 
+/*
+ * The data block in which the key is, or would be; the number of blocks if it
+ * is behind all of them.
+ */
+extern LsmSstStatus lsm_sst_find_block(LsmSstReader *reader, const void *key,
+									   size_t key_bytes, uint32_t *block,
+									   LsmSstError *err);
+
+/*
+ * Copies what separates the block from the next one: at or behind every key of
+ * the block, and before every key of the next.  At most `room` bytes of it.
+ */
+extern LsmSstStatus lsm_sst_separator(LsmSstReader *reader, uint32_t block,
+									  void *key, size_t room, size_t *key_bytes,
+									  LsmSstError *err);
+
 extern LsmSstStatus lsm_sst_iter_open(LsmSstReader *reader, LsmSstIter **iter,
 									  LsmSstError *err);
 extern void lsm_sst_iter_close(LsmSstIter *iter);

@@ -487,6 +487,18 @@ lsm_batch_entry(const LsmBatch *batch, int i, LsmSlice *key, LsmSlice *value)
 extern bool lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries,
 							LsmBatch *batch);
 
+/* ---- fences (fences.c) ---- */
+
+/*
+ * Keys that cut the tree's entries from `low` up to `high` (empty: from the
+ * first, to the last) into pieces of about the same size, each of at least
+ * min_bytes as far as that is known: at most max_fences of them, ascending, in
+ * the current memory context.  They need not be keys of the tree; who opens the
+ * tree later gets others.
+ */
+extern int	lsm_tree_fences(LsmTree *tree, LsmSlice low, LsmSlice high,
+							int max_fences, uint64 min_bytes, LsmSlice *fences);
+
 /* ---- writes (write.c) ---- */
 
 /*

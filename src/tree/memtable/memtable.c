@@ -207,6 +207,53 @@ lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key)
 }
 
 /*
+ * The nodes of one level, the highest that has enough of them.  A level has
+ * about half as many as the one below, so what is read of all levels is little
+ * more than what is returned.
+ */
+int
+lsm_memtable_sample(LsmMemtable *memtable, LsmSlice low, LsmSlice high, int max,
+					LsmMemNode **nodes, double *each)
+{
+	SkipList   *m = (SkipList *) memtable;
+	LsmMemNode *before = m->head;
+	uint64		low_prefix = key_prefix(low);
+	int			n = 0;
+
+	*each = 1;
+	lsm_deferred_link_all(m);
+	for (int level = (int) mem_load(&m->max_height) - 1; level >= 0 && n < max / 2; level--)
+	{
+		LsmMemNode *node = list_next(before, level, false, NULL);
+		uint64		stride = 1;
+
+		while (node != NULL && low.len > 0 && node_compare(node, low_prefix, low) < 0)
+		{
+			before = node;
+			node = list_next(node, level, false, NULL);
+		}
+		n = 0;
+		for (uint64 i = 0; node != NULL; i++)
+		{
+			if (high.len > 0 && node_compare(node, key_prefix(high), high) >= 0)
+				break;
+			if (n == max)
+			{
+				/* every second one */
+				for (n = 0; n < max / 2; n++)
+					nodes[n] = nodes[2 * n];
+				stride *= 2;
+			}
+			if (i % stride == 0)
+				nodes[n++] = node;
+			node = list_next(node, level, false, NULL);
+		}
+		*each = (double) (UINT64CONST(1) << level) * stride;
+	}
+	return n;
+}
+
+/*
  * Last node with a key <= the argument, or NULL.
  */
 LsmMemNode *

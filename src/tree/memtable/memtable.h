@@ -175,6 +175,14 @@ extern void lsm_memtable_prefetch(LsmMemtable *memtable, LsmDigest digest);
 extern void lsm_memtable_prefetch_newest(LsmMemtable *memtable, LsmDigest digest);
 extern LsmMemNode *lsm_memtable_seek(LsmMemtable *memtable, LsmSlice key);	/* first >= */
 extern LsmMemNode *lsm_memtable_seek_last(LsmMemtable *memtable, LsmSlice key); /* last <= */
+
+/*
+ * Some of the nodes with keys from `low` up to `high` (empty: without end), in
+ * order and about evenly spread: at most `max`, and not many fewer if there
+ * are so many.  *each: how many nodes each of them stands for.
+ */
+extern int	lsm_memtable_sample(LsmMemtable *memtable, LsmSlice low, LsmSlice high,
+								int max, LsmMemNode **nodes, double *each);
 extern LsmMemNode *lsm_memtable_first(LsmMemtable *memtable);
 extern LsmMemNode *lsm_memtable_last(LsmMemtable *memtable);
 extern LsmMemNode *lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node);

@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * build.h
+ *	  What the files of CREATE INDEX share: entries in a sort, and the team of
+ *	  processes that fill it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_INDEX_BUILD_H
+#define LSM_INDEX_BUILD_H
+
+#include "access/tableam.h"
+#include "utils/tuplesort.h"
+
+#include "index/index.h"
+
+/* ---- entries of the table in a sort (build_entries.c) ---- */
+
+#define LSM_ITEM_ALIVE	0x01	/* not a row that is dead but still visible to
+								 * some */
+#define LSM_ITEM_EXEMPT	0x02	/* has NULLs that are distinct */
+
+/* An entry as it comes out of the sort; points into the datum */
+typedef struct LsmBuildItem
+{
+	LsmSlice	key;
+	LsmSlice	value;
+	uint8		flags;
+} LsmBuildItem;
+
+/* One process's part of the table */
+typedef struct LsmBuildPart
+{
+	double		rows;			/* live ones */
+	double		entries;
+	bool		broken_hot_chain;	/* as IndexInfo's */
+} LsmBuildPart;
+
+/* `sort_kb` of memory; `coordinate`: NULL if this process sorts alone */
+extern Tuplesortstate *lsm_build_sort_begin(int sort_kb, SortCoordinate coordinate);
+
+/*
+ * Put the entries of all rows into the sort.  `scan`: this process's part of a
+ * parallel scan, which is ended here; NULL: the whole table.
+ */
+extern void lsm_build_scan(Relation table, Relation index, IndexInfo *info,
+						   Tuplesortstate *sort, TableScanDesc scan, bool progress,
+						   LsmBuildPart *part);
+
+/* `item`: a datum of the sort, not toasted */
+extern void lsm_build_item_read(const bytea *item, LsmBuildItem *entry);
+
+/* ---- several processes (parallel_build.c) ---- */
+
+typedef struct LsmBuildTeam LsmBuildTeam;
+
+/*
+ * Launch workers, and take part in the scan.  Returns when this process has
+ * nothing left to scan.  NULL: there are no workers, and nothing was done.
+ */
+extern LsmBuildTeam *lsm_build_team_begin(Relation table, Relation index,
+										  IndexInfo *info, int workers);
+
+/*
+ * Wait for the others.  Returns the sort in which what all have sorted is
+ * merged; *all: what they have found.
+ */
+extern Tuplesortstate *lsm_build_team_join(LsmBuildTeam *team, LsmBuildPart *all);
+
+/* REQUIRES: the sort was ended. */
+extern void lsm_build_team_end(LsmBuildTeam *team);
+
+#endif							/* LSM_INDEX_BUILD_H */

@@ -184,18 +184,16 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 static void
 truncate_fork(Relation index, LsmTree *tree)
 {
-	bool		automatic = AmAutoVacuumWorkerProcess();
-	BlockNumber least = automatic ? LSM_TRUNCATE_PAGES_AUTO : LSM_TRUNCATE_PAGES;
 	BlockNumber pages = RelationGetNumberOfBlocks(index);
 	LsmTreeSize size;
 
-	if (pages < least)
+	if (pages < LSM_TRUNCATE_PAGES)
 		return;
 	lsm_tree_size(tree, &size);
-	if (!automatic && size.memtable_bytes > 0 &&
+	if (!AmAutoVacuumWorkerProcess() && size.memtable_bytes > 0 &&
 		size.memtable_bytes / BLCKSZ < pages / 2)
 		lsm_tree_flush(tree);
-	(void) lsm_fork_truncate(tree, least, false);
+	(void) lsm_fork_truncate(tree, LSM_TRUNCATE_PAGES, false);
 }
 
 IndexBulkDeleteResult *

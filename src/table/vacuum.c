@@ -498,9 +498,7 @@ truncate_fork(LsmVacuum *vac)
 	if (automatic && lsm_tree_row_limit(vac->tree) != vac->row_limit)
 		return;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_TRUNCATE);
-	vac->truncated = lsm_fork_truncate(vac->tree,
-									   automatic ? LSM_TRUNCATE_PAGES_AUTO : LSM_TRUNCATE_PAGES,
-									   !automatic);
+	vac->truncated = lsm_fork_truncate(vac->tree, LSM_TRUNCATE_PAGES, !automatic);
 }
 
 static void

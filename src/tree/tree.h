@@ -762,9 +762,11 @@ extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
  */
 extern BlockNumber lsm_fork_truncate(LsmTree *tree, BlockNumber least, bool patient);
 
-/* Least numbers of pages: of VACUUM by hand, and of autovacuum. */
-#define LSM_TRUNCATE_PAGES		16
-#define LSM_TRUNCATE_PAGES_AUTO	1000
+/*
+ * As heap's.  Less is not worth the lock, which is replayed on standbys and
+ * cancels queries there.
+ */
+#define LSM_TRUNCATE_PAGES	1000
 
 /* Smallest xid in all files (not memtables: flush first), invalid if none. */
 extern TransactionId lsm_tree_min_xid(LsmTree *tree);

@@ -59,6 +59,14 @@ BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSE
 	  if $point =~ /adopt/;
 	print $fh "SELECT lsm_flush('t_l');\nDROP DATABASE IF EXISTS copy;\nCREATE DATABASE copy TEMPLATE postgres;\nDROP DATABASE copy;\n" if $point =~ /^clone/;
 	print $fh "SELECT lsm_compact('t_l');\n\\! rm -f $trees/*/*.flt\nSELECT count(*) FROM t_l WHERE id = 1;\nSELECT lsm_compact('t_l');\n" if $point =~ /^repair/;
+	if ($point =~ /^truncate_/)
+	{
+		# more free log pages at the end than VACUUM leaves
+		print $fh "SET lsm.memtable_size = '24MB';\n";
+		print $fh "INSERT INTO t_$_ SELECT 1000000000 + $r * 100000 + g, 1, (SELECT string_agg(md5(g::text || i), '') FROM generate_series(1, 32) i) FROM generate_series(1, 12000) g;\n"
+		  foreach 'h', 'l';
+		print $fh "VACUUM t_l;\n";
+	}
 	if ($point =~ /manifest/)
 	{
 		# many small edits

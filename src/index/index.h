@@ -419,6 +419,22 @@ lsm_bound_compare(LsmSlice key, LsmSlice bound)
 	return memcmp(key.data, bound.data, Min(key.len, bound.len));
 }
 
+/* Does the one bound, lower or upper, leave less than the other? */
+static inline bool
+lsm_bound_is_narrower(bool is_lower, LsmSlice one, bool one_inclusive,
+					  LsmSlice other, bool other_inclusive)
+{
+	int			c = lsm_bound_compare(one, other);
+
+	if (c != 0)
+		return (c > 0) == is_lower;
+
+	/* of keys that begin with the shorter one, it takes all or none */
+	if (one.len == other.len)
+		return !one_inclusive && other_inclusive;
+	return one.len < other.len ? !one_inclusive : other_inclusive;
+}
+
 /* ---- payload.c ---- */
 
 /* Replace the content of `out` by the value of a PUT entry. */
@@ -516,6 +532,17 @@ typedef struct LsmQuals
 	bool		by_groups;		/* points of the prefix's last column are not
 								 * in the order of codes */
 	LsmLabels  *labels;			/* the caller's; NULL: order does not matter */
+
+	/*
+	 * From a row comparison: bounds of the codes of row_column and those
+	 * after it.  That column has the row's first member as its own bound,
+	 * too.  len 0: none.
+	 */
+	int			row_column;
+	LsmSlice	row_lower;
+	LsmSlice	row_upper;
+	bool		row_lower_inclusive;
+	bool		row_upper_inclusive;
 } LsmQuals;
 
 /*

@@ -567,6 +567,14 @@ extern bool lsm_is_point(const LsmColumnQuals *column, LsmSlice code);
 extern bool lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec,
 							   LsmSlice code);
 
+/* ---- skip.c ---- */
+
+/*
+ * So many entries that do not match cost about as much as finding a place: a
+ * walk passes over the rest of their group then.
+ */
+#define LSM_SKIP_ENTRIES	128
+
 /* ---- labels.c ---- */
 
 /*

@@ -47,6 +47,7 @@ lsm_walk_drop_batch(LsmScan *so)
 {
 	if (so->batch != NULL)
 		so->batch->n = 0;
+	so->misses = 0;
 	so->batch_next = 0;
 	so->batch_size = FIRST_BATCH_ENTRIES;
 	so->batch_inside = false;
@@ -168,6 +169,10 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(so->entry_context);
 		if (matches)
+		{
+			so->misses = 0;
 			return true;
+		}
+		lsm_walk_missed(so, direction, *key);
 	}
 }

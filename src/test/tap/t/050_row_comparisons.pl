@@ -1,5 +1,5 @@
-# Random row comparisons, (a, b, c) > (x, y, z), by every way to scan an index, against a sequential scan: columns of many
-# types with few values and nulls, in any direction, behind equalities, with constants of other types, nulls and columns
+# Random row comparisons, (a, b, c) > (x, y, z), and conditions behind a gap of leading columns, by every way to scan an
+# index, against a sequential scan: columns of many types with few values and nulls, in any direction, behind equalities, with constants of other types, nulls and columns
 # of another table; in databases that compare bytes and by libc.
 use strict;
 use warnings;
@@ -65,6 +65,20 @@ sub comparison
 	}
 	return $clause;
 }
+# some of the index's columns, mostly not the first
+sub gap
+{
+	my (@index) = @_;
+	my @clauses;
+	foreach my $i (0 .. $#index)
+	{
+		my $c = $index[$i];
+		next if rand() < ($i == 0 ? 0.8 : 0.3);
+		push @clauses, one("r.$c = " . $values{$c}->(), "r.$c IS NULL", "r.$c IS NOT NULL", "r.$c " . one('<', '<=', '>', '>=') . ' ' . $values{$c}->(),
+			"r.$c IN (" . stored_not_null($c) . ', ' . stored_not_null($c) . ')', "r.$c BETWEEN " . stored_not_null($c) . ' AND ' . stored_not_null($c));
+	}
+	return @clauses ? join(' AND ', @clauses) : 'true';
+}
 sub stored_not_null { my ($c) = @_; my $v; do { $v = stored($c) } while $v eq 'NULL'; return $v; }
 
 my @ways = (
@@ -90,7 +104,9 @@ sub check_database
 		my $half = int(@rows / 2);
 		$node->safe_psql($db, "DROP TABLE IF EXISTS r; CREATE TABLE r (id int, " . join(', ', map { "$_ $own{$_}" } @columns) . ");"
 			  . "INSERT INTO r VALUES " . join(', ', @rows[ 0 .. $half ]) . "; CREATE INDEX r_i ON r USING lsm ($definition) INCLUDE (id); SELECT lsm_flush('r');"
-			  . "INSERT INTO r VALUES " . join(', ', @rows[ $half + 1 .. $#rows ]) . '; VACUUM ANALYZE r');
+			  . "INSERT INTO r VALUES " . join(', ', @rows[ $half + 1 .. $#rows ]) . ';'
+			  # groups that are worth passing over
+			  . (rand() < 0.5 ? 'INSERT INTO r SELECT id + k * 600, ' . join(', ', @columns) . ' FROM r, generate_series(1, 7) k;' : '') . 'VACUUM ANALYZE r');
 		my $script = "\\set QUIET on\n\\pset format unaligned\n\\pset tuples_only on\n";
 		my @queries;
 		foreach (1 .. 25)
@@ -100,6 +116,7 @@ sub check_database
 			my $query = rand() < 0.85 ? "SELECT md5(coalesce(string_agg(r.id::text, ',' ORDER BY r.id), '')) FROM r WHERE $clause"
 			  # members of another table
 			  : do { my @m = @index[ 0 .. 1 ]; my $op = one('<', '<=', '>', '>='); "SELECT md5(string_agg(n::text, ',' ORDER BY id)) FROM (SELECT o.id, (SELECT count(*) FROM r WHERE (r.$m[0], r.$m[1]) $op (o.$m[0], o.$m[1])) AS n FROM r o WHERE o.id < 20) q" };
+			$query = "SELECT md5(coalesce(string_agg(r.id::text, ',' ORDER BY r.id), '')) FROM r WHERE " . gap(@index) if rand() < 0.3;
 			push @queries, $query;
 			$script .= "\\echo query\nRESET ALL; SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;\n$query;\n";
 			$script .= "RESET ALL; SET enable_seqscan = off; $_->[1];\n$query;\n" foreach @ways;
@@ -120,7 +137,7 @@ sub check_database
 		}
 	}
 	is(join("\n", @wrong), '', "$db: every way gives the rows of a sequential scan");
-	cmp_ok($by_row, '>', $asked / 3, "$db: whole rows were index conditions");
+	cmp_ok($by_row, '>', $asked / 4, "$db: whole rows were index conditions");
 	return;
 }
 

@@ -718,8 +718,11 @@ extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
 
 typedef struct LsmBuild LsmBuild;
 
-/* REQUIRES: the tree is empty and exclusively ours.  Entries in key order. */
-extern LsmBuild *lsm_build_begin(LsmTree *tree);
+/*
+ * REQUIRES: the tree is empty and exclusively ours.  Entries in key order.
+ * `expected_bytes` of keys and values together; 0: not known.
+ */
+extern LsmBuild *lsm_build_begin(LsmTree *tree, uint64 expected_bytes);
 extern void lsm_build_add(LsmBuild *build, LsmSlice key, LsmSlice value);
 
 /* Publishes the files; from here they are part of the tree. */

@@ -38,7 +38,7 @@ sub upgrade
 }
 
 my $new = lsm_node('new');
-my $refusal = qr/ERROR:  pg_upgrade cannot transfer lsm tables and indexes\nDETAIL:  Database "postgres" has lsm table "public.t".\nHINT:  Use pg_dumpall/;
+my $refusal = qr/ERROR:  pg_upgrade by itself cannot transfer lsm tables and indexes\nDETAIL:  Database "postgres" has lsm table "public.t".\nHINT:  Run lsm_pg_upgrade/;
 my ($result, $log) = upgrade($new, '--check', 'live');
 ok(!$result, 'pg_upgrade --check beside the running server stops at an lsm table');
 like($log, $refusal, 'error and hint');
@@ -57,7 +57,7 @@ is($old->safe_psql('postgres', $sum), $all, 'the old cluster is whole');
 $old->safe_psql('postgres', 'ALTER TABLE t SET ACCESS METHOD heap; CREATE INDEX h_id ON h USING lsm (id)');
 ($result, $log) = upgrade($new);
 ok(!$result, 'pg_upgrade stops at an lsm index');
-like($log, qr/ERROR:  pg_upgrade cannot transfer lsm tables and indexes\nDETAIL:  Database "postgres" has lsm index "public.h_id"/, 'error');
+like($log, qr/ERROR:  pg_upgrade by itself cannot transfer lsm tables and indexes\nDETAIL:  Database "postgres" has lsm index "public.h_id"/, 'error');
 $old->start;
 is($old->safe_psql('postgres', 'SET enable_seqscan = off; SELECT v FROM h WHERE id = 77'), 'heap 77', 'the old index answers');
 

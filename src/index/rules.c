@@ -174,7 +174,7 @@ lsm_index_rules(Relation index)
 	if (!RELKIND_HAS_STORAGE(index->rd_rel->relkind) || RELATION_IS_OTHER_TEMP(index) ||
 		(RecoveryInProgress() && !RelationIsPermanent(index)))
 		return LSM_KEY_RULES_CURRENT;
-	lsm_tree_key_rules(lsm_index_open_tree(index), &rules);
+	lsm_tree_key_rules(lsm_tree_open(index, LSM_KIND_INDEX, NULL), &rules);
 	if (rules.version > LSM_KEY_RULES_CURRENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

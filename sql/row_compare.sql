@@ -38,6 +38,151 @@ BEGIN
 END $$;
 SELECT * FROM differences();
 
+-- the bound is that of the whole row: rows that are equal in the first columns are not read
+CREATE TABLE kh (t int, d date, n text COLLATE "C", id int) USING heap;
+INSERT INTO kh SELECT 1 + i % 2, CASE WHEN i % 101 = 0 THEN NULL ELSE date '2024-01-01' + i % 5 END, CASE WHEN i % 103 = 0 THEN NULL ELSE 'n' || i % 7 END, i FROM generate_series(1, 20000) i;
+CREATE TABLE kl (LIKE kh) USING lsm;
+INSERT INTO kl SELECT * FROM kh;
+CREATE INDEX kl_asc ON kl USING lsm (t, d, n, id);
+CREATE INDEX kl_desc ON kl USING lsm (t DESC, d DESC, n DESC, id DESC);
+CREATE INDEX kl_mixed ON kl USING lsm (d, n DESC, id);
+CREATE INDEX kl_expr ON kl USING lsm ((t * 10), (id % 100), id);
+CREATE INDEX kh_asc ON kh (t, d, n, id);
+CREATE INDEX kh_expr ON kh ((t * 10), (id % 100), id);
+VACUUM ANALYZE kh, kl;
+CREATE FUNCTION read_and_same(cond text) RETURNS TABLE (way text, same bool, exact bool) LANGUAGE plpgsql AS $$
+DECLARE
+	on_heap text;
+	on_lsm text;
+	line text;
+BEGIN
+	PERFORM set_config('enable_seqscan', 'off', true);
+	EXECUTE 'SELECT count(*) || md5(array_agg(id ORDER BY id)::text) FROM kh WHERE ' || cond INTO on_heap;
+	FOREACH way IN ARRAY ARRAY['indexscan', 'indexonlyscan', 'bitmapscan'] LOOP
+		PERFORM set_config('enable_indexscan', (way <> 'bitmapscan')::text, true), set_config('enable_indexonlyscan', (way = 'indexonlyscan')::text, true),
+			set_config('enable_bitmapscan', (way = 'bitmapscan')::text, true);
+		exact := true;
+		EXECUTE 'SELECT count(*) || md5(array_agg(id ORDER BY id)::text) FROM kl WHERE ' || cond INTO on_lsm;
+		FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM kl WHERE ' || cond LOOP
+			IF line ~ 'Rows Removed by (Filter|Index Recheck)' THEN
+				exact := substring(line FROM ': (\d+)')::int <= 200;
+			ELSIF line ~ 'Seq Scan' THEN
+				exact := NULL;
+			END IF;
+		END LOOP;
+		same := on_heap IS NOT DISTINCT FROM on_lsm;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+SELECT cond, op, array_agg(DISTINCT same) AS same, bool_and(exact) AS exact
+FROM unnest(ARRAY['(t, id) @ (1, 700)', '(t, d) @ (1, ''2024-01-03'')', '(t, d, n) @ (2, ''2024-01-03'', ''n3'')', '(t, d, n, id) @ (2, ''2024-01-03'', ''n3'', 9000)',
+	't = 2 AND (d, n, id) @ (''2024-01-02'', ''n4'', 5000)', '(''2024-01-02'', ''n4'') @ (d, n) AND t = 1', '(t, d) @ (1, NULL)', '(t, d, n) @ (1, ''2024-01-03'', NULL)', '(t, d) @ (1, ''infinity'')',
+	'(t, d, n) @ (2::bigint, ''2024-01-03 12:00''::timestamp, ''n3'')', '(d, n) @ (''2024-01-03'', ''n3'')', '(d, n, id) @ (''2024-01-03'', ''n3'', 40)',
+	't IN (1, 2) AND (d, n) @ (''2024-01-03'', ''n3'')', '(t, d) @ (1, ''2024-01-02'') AND (t, d) @ (1, ''2024-01-04'')', '(t, d) @ (1, ''2024-01-02'') AND t > 1', '(t * 10, id % 100) @ (10, 95)', '(t * 10, id % 100, id) @ (10, 95, 7000)',
+	'(t, id % 100) @ (1, 3)', '(t, t) @ (1, 1)', '(t, d, n) @ (1, d, ''n3'')', '(t, d, n) @ (2, ''2024-01-05'', repeat(''x'', 9000))']) WITH ORDINALITY AS c (cond, i),
+	unnest(ARRAY['<', '<=', '>', '>=']) AS op, read_and_same(replace(cond, '@', op))
+GROUP BY i, cond, op ORDER BY i, op;
+-- both ends
+SELECT DISTINCT same, exact FROM read_and_same('(t, d, n) > (1, ''2024-01-03'', ''n3'') AND (t, d, n) <= (1, ''2024-01-03'', ''n5'')');
+SELECT DISTINCT same, exact FROM read_and_same('(t, d, n) < (1, ''2024-01-03'', ''n3'') AND (t, d, n) >= (1, ''2024-01-03'', ''n5'')');
+SELECT DISTINCT same FROM read_and_same('(t, d) > (1, ''2024-01-02'') AND (d, n) < (''2024-01-04'', ''n2'')');
+
+-- the plans are btree's
+DROP INDEX kl_desc;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SET enable_indexonlyscan = off;
+EXPLAIN (COSTS OFF) SELECT * FROM kh WHERE (t, d, n) > (1, '2024-01-03', 'n3') ORDER BY t, d, n LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t, d, n) > (1, '2024-01-03', 'n3') ORDER BY t, d, n LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kh WHERE ('2024-01-03', 'n3') < (d, n) AND t = 1 ORDER BY t, d, n LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE ('2024-01-03', 'n3') < (d, n) AND t = 1 ORDER BY t, d, n LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kh WHERE (t, d, id + 0) < (1, '2024-01-03', 5) ORDER BY t DESC, d DESC LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t, d, id + 0) < (1, '2024-01-03', 5) ORDER BY t DESC, d DESC LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kh WHERE (t * 10, id % 100) > (10, 95) ORDER BY t * 10 LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t * 10, id % 100) > (10, 95) ORDER BY t * 10 LIMIT 3;
+RESET enable_indexonlyscan;
+EXPLAIN (COSTS OFF) SELECT t, d FROM kh WHERE (t, d) >= (2, '2024-01-03') ORDER BY t, d LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT t, d FROM kl WHERE (t, d) >= (2, '2024-01-03') ORDER BY t, d LIMIT 3;
+-- a page at a time, both ways, through the whole table; nested loops; a cursor back and forth
+CREATE FUNCTION pages(tab regclass, ascending bool) RETURNS TABLE (npages int, seen text) LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	last record;
+	text text := '';
+	n int;
+BEGIN
+	npages := 0;
+	EXECUTE format('SELECT t, d, n, id FROM %s WHERE d IS NOT NULL AND n IS NOT NULL ORDER BY t %2$s, d %2$s, n %2$s, id %2$s LIMIT 1', tab, CASE WHEN ascending THEN 'ASC' ELSE 'DESC' END) INTO last;
+	LOOP
+		n := 0;
+		FOR r IN EXECUTE format('SELECT t, d, n, id FROM %s WHERE (t, d, n, id) %s ($1, $2, $3, $4) ORDER BY t %3$s, d %3$s, n %3$s, id %3$s LIMIT 300', tab, CASE WHEN ascending THEN '>' ELSE '<' END, CASE WHEN ascending THEN 'ASC' ELSE 'DESC' END)
+			USING last.t, last.d, last.n, last.id LOOP
+			text := text || r.id || ',';
+			last := r;
+			n := n + 1;
+		END LOOP;
+		EXIT WHEN n = 0;
+		npages := npages + 1;
+	END LOOP;
+	seen := md5(text);
+	RETURN NEXT;
+END $$;
+SELECT (SELECT p FROM pages('kh', true) p) = (SELECT p FROM pages('kl', true) p) AS up, (SELECT p FROM pages('kh', false) p) = (SELECT p FROM pages('kl', false) p) AS down, (SELECT npages FROM pages('kl', true)) AS pages;
+EXPLAIN (COSTS OFF) SELECT y.* FROM kh x, LATERAL (SELECT * FROM kl y WHERE (y.t, y.d, y.n, y.id) > (x.t, x.d, x.n, x.id) ORDER BY t, d, n, id LIMIT 3) y WHERE x.id < 300;
+SELECT (SELECT md5(string_agg(y::text, ',' ORDER BY x.id, y.d, y.n, y.id)) FROM kh x, LATERAL (SELECT * FROM kl y WHERE (y.t, y.d, y.n, y.id) > (x.t, x.d, x.n, x.id) ORDER BY t, d, n, id LIMIT 3) y WHERE x.id < 300) =
+	(SELECT md5(string_agg(y::text, ',' ORDER BY x.id, y.d, y.n, y.id)) FROM kh x, LATERAL (SELECT * FROM kh y WHERE (y.t, y.d, y.n, y.id) > (x.t, x.d, x.n, x.id) ORDER BY t, d, n, id LIMIT 3) y WHERE x.id < 300) AS same;
+PREPARE next_page(int, date) AS SELECT t, d FROM kl WHERE (t, d) > ($1, $2) ORDER BY t, d LIMIT 2;
+SET plan_cache_mode = force_generic_plan;
+EXPLAIN (COSTS OFF) EXECUTE next_page(1, '2024-01-03');
+EXECUTE next_page(1, '2024-01-03');
+CREATE FUNCTION condition_of(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		IF line ~ 'Cond' THEN
+			RETURN NEXT trim(line);
+		END IF;
+	END LOOP;
+END $$;
+SELECT condition_of('EXECUTE next_page(1, ''2024-01-05'')');
+EXECUTE next_page(1, '2024-01-05');
+RESET plan_cache_mode;
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT id FROM kl WHERE (t, d, n, id) > (1, '2024-01-03', 'n3', 40) ORDER BY t, d, n, id;
+FETCH 3 c;
+FETCH BACKWARD 3 c;
+FETCH LAST c;
+FETCH PRIOR c;
+ROLLBACK;
+SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_index_scan_size = 0; SET min_parallel_table_scan_size = 0;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(id) FROM kl WHERE (t, d) > (1, '2024-01-03');
+SELECT condition_of('SELECT count(*), sum(id) FROM kl WHERE (t, d) > (1, ''2024-01-03'')');
+SELECT (SELECT (count(*), sum(id)) FROM kl WHERE (t, d) > (1, '2024-01-03')) = (SELECT (count(*), sum(id)) FROM kh WHERE (t, d) > (1, '2024-01-03')) AS same;
+SELECT (SELECT (count(*), sum(id)) FROM kl WHERE (t, d) > (1, '2024-01-03') AND (t, d) < (1, '2024-01-02')) = (SELECT (count(*), sum(id)) FROM kh WHERE false) AS same;
+RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_index_scan_size; RESET min_parallel_table_scan_size;
+-- row-level security: leakproof operators pass, as with btree; others wait
+CREATE ROLE row_reader;
+GRANT SELECT ON kh, kl TO row_reader;
+CREATE POLICY p ON kh USING (id % 2 = 0);
+CREATE POLICY p ON kl USING (id % 2 = 0);
+ALTER TABLE kh ENABLE ROW LEVEL SECURITY;
+ALTER TABLE kl ENABLE ROW LEVEL SECURITY;
+SET ROLE row_reader;
+EXPLAIN (COSTS OFF) SELECT * FROM kh WHERE (t, d) > (1, '2024-01-03') ORDER BY t, d LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t, d) > (1, '2024-01-03') ORDER BY t, d LIMIT 3;
+SELECT (SELECT array_agg(id ORDER BY id) FROM kl WHERE (t, d) > (1, '2024-01-03')) = (SELECT array_agg(id ORDER BY id) FROM kh WHERE (t, d) > (1, '2024-01-03')) AS same;
+EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t, d) > (1, '2024-01-03 12:00'::timestamp) ORDER BY t, d LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t * 10, id % 100) > (10, 95) ORDER BY t * 10 LIMIT 3;
+RESET ROLE;
+SELECT lsm_row_bound_leakproof(1, 2, '<=(int4,int4)'::regoperator::oid) AS t, lsm_row_bound_leakproof(3, 2, '<=(int4,int4)'::regoperator::oid) AS f;
+SELECT lsm_row_bound_leakproof(1::numeric, 2::numeric, '<=(numeric,numeric)'::regoperator::oid);
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+DROP TABLE kh, kl;
+DROP ROLE row_reader;
+DROP FUNCTION pages, read_and_same, condition_of;
+
 -- outer joins, with the comparison above and in the join
 SELECT count(*), count(y.id) FROM (SELECT (SELECT count(*) FROM rh x LEFT JOIN rh y ON (y.a, y.c) > (x.a, x.c) AND y.t = 1 WHERE x.id < 50) AS id) y,
 	(SELECT count(*) AS id FROM rl x LEFT JOIN rl y ON (y.a, y.c) > (x.a, x.c) AND y.t = 1 WHERE x.id < 50) z WHERE y.id = z.id;
@@ -104,7 +249,7 @@ UPDATE rh SET t = 9 WHERE (a, id) > (998, 7);
 DELETE FROM rl WHERE (5, 70) > (a, id);
 DELETE FROM rh WHERE (5, 70) > (a, id);
 SELECT (SELECT md5(array_agg(rl ORDER BY id)::text) FROM rl) = (SELECT md5(array_agg(rh ORDER BY id)::text) FROM rh) AS same, (SELECT count(*) FROM rl WHERE t = 9) > 0 AS updated;
--- behind a security barrier it bounds no scan, and nothing is left over
+-- a leakproof operator bounds a scan behind a security barrier, too
 CREATE VIEW rsb WITH (security_barrier) AS SELECT * FROM rl WHERE t = 1;
 EXPLAIN (COSTS OFF) SELECT * FROM rsb WHERE (a, id) > (990, 7) ORDER BY a, id LIMIT 3;
 DROP VIEW rsb;

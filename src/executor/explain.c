@@ -16,6 +16,10 @@
  * ExplainOneQuery_hook.  The statement is wrapped into an empty query that
  * does, and the hook unwraps it.
  *
+ * The copy of a plan that is explained is changed where it would show what no
+ * user can know (row_range.c): after it has run, which is when ExecutorFinish
+ * returns, and at once if it is not to run.
+ *
  * Counts of parallel workers are included (tree/read/statistics.c).  Those of
  * statements inside functions are included, too, as in BUFFERS.
  *
@@ -33,6 +37,7 @@
 #include "tree/tree.h"
 
 static ExecutorStart_hook_type prev_executor_start = NULL;
+static ExecutorFinish_hook_type prev_executor_finish = NULL;
 static ExecutorEnd_hook_type prev_executor_end = NULL;
 static ExplainOneQuery_hook_type prev_explain_one_query = NULL;
 
@@ -40,11 +45,12 @@ static ExplainOneQuery_hook_type prev_explain_one_query = NULL;
 typedef struct Started
 {
 	QueryDesc  *query_desc;
+	bool		shows_ranges;	/* before it is printed (row_range.c) */
 	LsmTotals	before;
 	struct Started *next;
 } Started;
 
-/* EXPLAIN (ANALYZE) at work; they nest, through functions */
+/* EXPLAIN at work; they nest, through functions */
 typedef struct Capture
 {
 	ExplainState *es;
@@ -160,6 +166,19 @@ print_structured(ExplainState *es, const LsmTotals *used)
 static void
 explain_executor_start(QueryDesc *query_desc, int eflags)
 {
+	bool		explain_only = (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0;
+	bool		shows_ranges = false;
+
+	if (capture != NULL && (explain_only || query_desc->instrument_options != 0) &&
+		lsm_row_range_is_hidden(query_desc->plannedstmt))
+	{
+		/* the original may be a prepared statement's */
+		query_desc->plannedstmt = copyObject(query_desc->plannedstmt);
+		if (explain_only)
+			lsm_row_range_show(query_desc->plannedstmt);
+		shows_ranges = !explain_only;
+	}
+
 	/*
 	 * EXPLAIN ANALYZE always instruments; functions' queries as a rule are
 	 * not
@@ -169,6 +188,7 @@ explain_executor_start(QueryDesc *query_desc, int eflags)
 		Started    *started = MemoryContextAlloc(capture->cxt, sizeof(Started));
 
 		started->query_desc = query_desc;
+		started->shows_ranges = shows_ranges;
 		lsm_counters_session(&started->before);
 		started->next = capture->started;
 		capture->started = started;
@@ -178,6 +198,25 @@ explain_executor_start(QueryDesc *query_desc, int eflags)
 		prev_executor_start(query_desc, eflags);
 	else
 		standard_ExecutorStart(query_desc, eflags);
+}
+
+/* The query, and its parallel workers, have done their work. */
+static void
+explain_executor_finish(QueryDesc *query_desc)
+{
+	if (prev_executor_finish)
+		prev_executor_finish(query_desc);
+	else
+		standard_ExecutorFinish(query_desc);
+
+	if (capture == NULL)
+		return;
+	for (Started *started = capture->started; started != NULL; started = started->next)
+		if (started->query_desc == query_desc && started->shows_ranges)
+		{
+			lsm_row_range_show(query_desc->plannedstmt);
+			break;
+		}
 }
 
 /* Takes the note out of the capture; NULL if there is none. */
@@ -290,13 +329,6 @@ explain_one_query(Query *query, int cursor_options, IntoClause *into,
 {
 	Capture		mine = {es, CurrentMemoryContext, NULL, capture};
 
-	if (!es->analyze)
-	{
-		explain_captured(query, cursor_options, into, es, query_string, params,
-						 query_env);
-		return;
-	}
-
 	capture = &mine;
 	PG_TRY();
 	{
@@ -367,6 +399,8 @@ lsm_explain_init(void)
 {
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = explain_executor_start;
+	prev_executor_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = explain_executor_finish;
 	prev_executor_end = ExecutorEnd_hook;
 	ExecutorEnd_hook = explain_executor_end;
 	prev_explain_one_query = ExplainOneQuery_hook;

@@ -10,16 +10,13 @@
 
 #include "executor/execdesc.h"
 #include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
 
 #include "compat.h"
 
 /* ---- hooks.c ---- */
 
 extern void lsm_hooks_init(void);
-
-/* ---- upgrade.c ---- */
-
-extern void lsm_upgrade_check(const char *query_string);
 
 /* ---- on_conflict.c ---- */
 
@@ -39,8 +36,33 @@ extern void lsm_insert_select_prepare(QueryDesc *query_desc, int eflags);
 
 /* ---- row_compare.c ---- */
 
+/*
+ * What tells our clauses from a user's: no place in a query.  Copies keep it,
+ * and nobody else looks at it but to show the place of an error.
+ */
+#define LSM_ADDED_LOCATION	(-1000)
+
 extern bool lsm_row_compare_plan(Query *query);
 extern void lsm_row_compare_clean(PlannedStmt *plan);
+
+/* ---- row_range.c ---- */
+
+/* The node's index conditions, which may have clauses of ours */
+extern void lsm_row_range_tighten(Plan *plan);
+
+/*
+ * EXPLAIN shows what an index-only scan asks of its index.  Is that a row in
+ * one of the plan's scans?  Then a copy of the plan, which is not executed any
+ * more, can be made to show the row comparison.
+ */
+extern bool lsm_row_range_is_hidden(PlannedStmt *plan);
+extern void lsm_row_range_show(PlannedStmt *plan);
+
+/* ---- plan_visit.c ---- */
+
+typedef void (*LsmPlanVisit) (Plan *plan, void *context);
+
+extern void lsm_plan_visit(PlannedStmt *plan, LsmPlanVisit visit, void *context);
 
 /* ---- explain.c ---- */
 

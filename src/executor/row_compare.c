@@ -12,8 +12,11 @@
  * twice in every estimate.
  *
  * The function is not leakproof, so that it waits for quals of security
- * barriers: the operator may not be.  What is left of the clauses in the
- * finished plan is taken out, since the row comparison says more.
+ * barriers: the operator may not be.  If all operators of the comparison are,
+ * so that the planner lets it pass before such quals, it is
+ * lsm_row_bound_leakproof().  In the finished plan the conditions become those
+ * of whole rows where the index has more of its columns (row_range.c), and what
+ * is left of the clauses is taken out, since the row comparison says more.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,23 +48,19 @@
 #include "index/index.h"
 
 PG_FUNCTION_INFO_V1(lsm_row_bound);
+PG_FUNCTION_INFO_V1(lsm_row_bound_leakproof);
 PG_FUNCTION_INFO_V1(lsm_row_bound_support);
-
-/*
- * What tells our clauses from a user's: no place in a query.  Copies keep it,
- * and nobody else looks at it but to show the place of an error.
- */
-#define ADDED_LOCATION	(-1000)
 
 /* ======================================================================
  * Adding the clauses
  * ====================================================================== */
 
-/* lsm_row_bound beside the handler of the access method, if that is ours. */
+/* The function beside the handler of the access method, if that is ours. */
 static Oid
-bound_function(Oid access_method)
+bound_function(Oid access_method, bool leakproof)
 {
 	Oid			types[] = {ANYOID, ANYOID, OIDOID};
+	const char *wanted = leakproof ? "lsm_row_bound_leakproof" : "lsm_row_bound";
 	HeapTuple	tuple = SearchSysCache1(AMOID, ObjectIdGetDatum(access_method));
 	Oid			handler;
 	char	   *name;
@@ -75,7 +74,7 @@ bound_function(Oid access_method)
 	if (name == NULL || strcmp(name, "lsm_index_handler") != 0)
 		return InvalidOid;
 	function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-							   CStringGetDatum("lsm_row_bound"),
+							   CStringGetDatum(wanted),
 							   PointerGetDatum(buildoidvector(types, lengthof(types))),
 							   ObjectIdGetDatum(get_func_namespace(handler)));
 	if (!OidIsValid(function) || !OidIsValid(get_func_support(function)))
@@ -83,9 +82,12 @@ bound_function(Oid access_method)
 	return function;
 }
 
-/* The function, if an lsm index of the table has the column in its key. */
+/*
+ * The function, if an lsm index of the table has the column in its key;
+ * `column` 0: an expression.
+ */
 static Oid
-function_for_column(Oid relid, AttrNumber column)
+function_for_column(Oid relid, AttrNumber column, bool leakproof)
 {
 	Relation	table = table_open(relid, NoLock);
 	Oid			function = InvalidOid;
@@ -99,7 +101,7 @@ function_for_column(Oid relid, AttrNumber column)
 
 		for (int i = 0; i < form->indnkeyatts && !OidIsValid(function); i++)
 			if (form->indkey.values[i] == column)
-				function = bound_function(index->rd_rel->relam);
+				function = bound_function(index->rd_rel->relam, leakproof);
 		index_close(index, AccessShareLock);
 		if (OidIsValid(function))
 			break;
@@ -123,26 +125,40 @@ strip_labels(Node *node)
 	}
 }
 
-/* The same for an expression: the column may be a view's or a join's. */
+/*
+ * The same for an expression: the column may be a view's or a join's, and an
+ * index may be on an expression.
+ */
 static Oid
-function_for_expression(Query *query, Node *node)
+function_for_expression(Query *query, Node *node, bool leakproof)
 {
-	for (node = strip_labels(node);
-		 node != NULL && IsA(node, Var) &&
-		 ((Var *) node)->varlevelsup == 0 && ((Var *) node)->varattno > 0;
-		 node = strip_labels(node))
+	bool		is_column = true;
+
+	for (;;)
 	{
-		Var		   *var = (Var *) node;
-		RangeTblEntry *rte = rt_fetch(var->varno, query->rtable);
+		Var		   *var;
+		RangeTblEntry *rte;
 		TargetEntry *target;
 
+		node = strip_labels(node);
+		if (node != NULL && !IsA(node, Var))
+		{
+			List	   *vars = pull_vars_of_level(node, 0);
+
+			is_column = false;
+			node = vars == NIL ? NULL : linitial(vars);
+		}
+		var = (Var *) node;
+		if (var == NULL || !IsA(var, Var) || var->varlevelsup != 0 || var->varattno <= 0)
+			return InvalidOid;
+		rte = rt_fetch(var->varno, query->rtable);
 		if (rte->rtekind == RTE_RELATION)
 		{
 			if (rte->relkind != RELKIND_RELATION &&
 				rte->relkind != RELKIND_MATVIEW &&
 				rte->relkind != RELKIND_PARTITIONED_TABLE)
 				return InvalidOid;
-			return function_for_column(rte->relid, var->varattno);
+			return function_for_column(rte->relid, is_column ? var->varattno : 0, leakproof);
 		}
 		if (rte->rtekind == RTE_JOIN)
 			node = list_nth(rte->joinaliasvars, var->varattno - 1);
@@ -157,7 +173,18 @@ function_for_expression(Query *query, Node *node)
 		else
 			return InvalidOid;
 	}
-	return InvalidOid;
+}
+
+/* As contain_leaked_vars() takes it, but for the arguments' own functions */
+static bool
+is_leakproof(const RowCompareExpr *compare)
+{
+	ListCell   *lc;
+
+	foreach(lc, compare->opnos)
+		if (!get_func_leakproof(get_opcode(lfirst_oid(lc))))
+			return false;
+	return true;
 }
 
 /* What is to be added for the clause, or NULL. */
@@ -171,6 +198,7 @@ bound_clause(Query *query, RowCompareExpr *compare)
 	Oid			left_type;
 	Oid			right_type;
 	Oid			op;
+	bool		leakproof;
 	Oid			function;
 	FuncExpr   *clause;
 
@@ -179,9 +207,10 @@ bound_clause(Query *query, RowCompareExpr *compare)
 	if (checkExprHasSubLink(left) || checkExprHasSubLink(right) ||
 		contain_volatile_functions(left) || contain_volatile_functions(right))
 		return NULL;
-	function = function_for_expression(query, left);
+	leakproof = is_leakproof(compare);
+	function = function_for_expression(query, left, leakproof);
 	if (!OidIsValid(function))
-		function = function_for_expression(query, right);
+		function = function_for_expression(query, right, leakproof);
 	if (!OidIsValid(function))
 		return NULL;
 
@@ -199,7 +228,7 @@ bound_clause(Query *query, RowCompareExpr *compare)
 											   ObjectIdGetDatum(op), false, true)),
 						  InvalidOid, linitial_oid(compare->inputcollids),
 						  COERCE_EXPLICIT_CALL);
-	clause->location = ADDED_LOCATION;
+	clause->location = LSM_ADDED_LOCATION;
 	return (Node *) clause;
 }
 
@@ -310,7 +339,7 @@ lsm_row_compare_plan(Query *query)
 static inline bool
 is_bound_clause(Node *node)
 {
-	return IsA(node, FuncExpr) && ((FuncExpr *) node)->location == ADDED_LOCATION;
+	return IsA(node, FuncExpr) && ((FuncExpr *) node)->location == LSM_ADDED_LOCATION;
 }
 
 static List *
@@ -324,23 +353,11 @@ without_bounds(List *quals)
 	return quals;
 }
 
-static void clean_plan(Plan *plan);
-
 static void
-clean_plans(List *plans)
+clean_node(Plan *plan, void *context)
 {
-	ListCell   *lc;
-
-	foreach(lc, plans)
-		clean_plan(lfirst(lc));
-}
-
-static void
-clean_plan(Plan *plan)
-{
-	if (plan == NULL)
-		return;
 	plan->qual = without_bounds(plan->qual);
+	lsm_row_range_tighten(plan);
 	switch (nodeTag(plan))
 	{
 		case T_NestLoop:
@@ -352,30 +369,15 @@ clean_plan(Plan *plan)
 			((BitmapHeapScan *) plan)->bitmapqualorig =
 				without_bounds(((BitmapHeapScan *) plan)->bitmapqualorig);
 			break;
-		case T_Append:
-			clean_plans(((Append *) plan)->appendplans);
-			break;
-		case T_MergeAppend:
-			clean_plans(((MergeAppend *) plan)->mergeplans);
-			break;
-		case T_SubqueryScan:
-			clean_plan(((SubqueryScan *) plan)->subplan);
-			break;
-		case T_CustomScan:
-			clean_plans(((CustomScan *) plan)->custom_plans);
-			break;
 		default:
 			break;
 	}
-	clean_plan(plan->lefttree);
-	clean_plan(plan->righttree);
 }
 
 void
 lsm_row_compare_clean(PlannedStmt *plan)
 {
-	clean_plan(plan->planTree);
-	clean_plans(plan->subplans);
+	lsm_plan_visit(plan, clean_node, NULL);
 }
 
 /* ======================================================================
@@ -449,6 +451,18 @@ prepare_call(FunctionCallInfo fcinfo, Oid op)
 	return call;
 }
 
+/* The same for operators that tell nothing of what they compare */
+Datum
+lsm_row_bound_leakproof(PG_FUNCTION_ARGS)
+{
+	if (!PG_ARGISNULL(2) && !get_func_leakproof(get_opcode(PG_GETARG_OID(2))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("operator %s is not leakproof",
+						format_operator(PG_GETARG_OID(2)))));
+	return lsm_row_bound(fcinfo);
+}
+
 Datum
 lsm_row_bound(PG_FUNCTION_ARGS)
 {
@@ -469,6 +483,7 @@ index_condition(SupportRequestIndexCondition *req)
 	Oid			op;
 	Expr	   *column;
 	Expr	   *bound;
+	OpExpr	   *condition;
 
 	if (!IsA(clause, FuncExpr) || list_length(clause->args) != 3 ||
 		req->indexarg > 1 || !IsA(lthird(clause->args), Const) ||
@@ -486,9 +501,11 @@ index_condition(SupportRequestIndexCondition *req)
 		 req->indexcollation != clause->inputcollid) ||
 		!is_pseudo_constant_for_index(req->root, (Node *) bound, req->index))
 		return NIL;
-	return list_make1(make_opclause(op, BOOLOID, false, copyObject(column),
-									copyObject(bound), InvalidOid,
-									clause->inputcollid));
+	condition = (OpExpr *) make_opclause(op, BOOLOID, false, copyObject(column),
+										 copyObject(bound), InvalidOid,
+										 clause->inputcollid);
+	condition->location = clause->location;
+	return list_make1(condition);
 }
 
 Datum

@@ -100,9 +100,9 @@ report_order(BuildState *state)
  * for entries of equal columns are in TID order.
  */
 static void
-write_entries(BuildState *state, LsmTree *tree)
+write_entries(BuildState *state, LsmTree *tree, uint64 bytes)
 {
-	LsmBuild   *build = lsm_build_begin(tree);
+	LsmBuild   *build = lsm_build_begin(tree, bytes);
 	LsmOrderCheck *order;
 	LsmSlice	last_key = {0};
 	StringInfoData last_alive;
@@ -191,7 +191,7 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 	tuplesort_performsort(state.sort);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_WRITE);
 	if (all.entries > 0)
-		write_entries(&state, tree);
+		write_entries(&state, tree, all.bytes);
 	tuplesort_end(state.sort);
 	if (team != NULL)
 		lsm_build_team_end(team);

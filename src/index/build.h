@@ -33,6 +33,7 @@ typedef struct LsmBuildPart
 {
 	double		rows;			/* live ones */
 	double		entries;
+	uint64		bytes;			/* of all entries */
 	bool		broken_hot_chain;	/* as IndexInfo's */
 } LsmBuildPart;
 

@@ -34,6 +34,7 @@ typedef struct RowsToSort
 	StringInfoData value;
 	StringInfoData item;
 	double		nentries;
+	uint64		bytes;
 } RowsToSort;
 
 Tuplesortstate *
@@ -75,6 +76,7 @@ build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	SET_VARSIZE(item->data, at + TRAILER_BYTES - item->data);
 	tuplesort_putdatum(state->sort, PointerGetDatum(item->data), false);
 	state->nentries++;
+	state->bytes += key->len + state->value.len;
 
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->context);
@@ -95,6 +97,7 @@ lsm_build_scan(Relation table, Relation index, IndexInfo *info, Tuplesortstate *
 	part->rows = table_index_build_scan(table, index, info, true, progress,
 										build_callback, &state, scan);
 	part->entries = state.nentries;
+	part->bytes = state.bytes;
 	part->broken_hot_chain = info->ii_BrokenHotChain;
 	MemoryContextDelete(state.context);
 }

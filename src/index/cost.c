@@ -284,6 +284,9 @@ lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 typedef struct BoundQuals
 {
 	List	   *quals;			/* those that limit it */
+	List	   *behind;			/* of the first column behind a gap; NIL: none */
+	int			gap_from;		/* first and last column of the gap */
+	int			gap_to;
 	int			equal_columns;	/* leading columns bound by = or IS NULL */
 	bool		found_array;
 	bool		found_is_null;
@@ -316,6 +319,81 @@ qual_strategy(PlannerInfo *root, const IndexOptInfo *info, int column,
 }
 
 /*
+ * Columns without equality before the first one whose quals tell a walk where
+ * to go on (skip.c)
+ */
+static void
+find_gap(const IndexOptInfo *info, const IndexPath *path, int from, int column,
+		 BoundQuals *bound)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, path->indexclauses)
+	{
+		IndexClause *iclause = lfirst_node(IndexClause, lc);
+
+		if (iclause->indexcol != column)
+			continue;
+		foreach(lc2, iclause->indexquals)
+		{
+			RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc2);
+			Expr	   *clause = rinfo->clause;
+			bool		equal = (IsA(clause, OpExpr) &&
+								 get_op_opfamily_strategy(((OpExpr *) clause)->opno,
+														  info->opfamily[column]) == BTEqualStrategyNumber) ||
+				(IsA(clause, ScalarArrayOpExpr) &&
+				 get_op_opfamily_strategy(((ScalarArrayOpExpr *) clause)->opno,
+										  info->opfamily[column]) == BTEqualStrategyNumber) ||
+				(IsA(clause, NullTest) &&
+				 ((NullTest *) clause)->nulltesttype == IS_NULL);
+
+			if (equal || info_column_order(info, column) == LSM_ORDER_CODES)
+				bound->behind = lappend(bound->behind, rinfo);
+		}
+	}
+	bound->gap_from = from;
+	bound->gap_to = column - 1;
+}
+
+/*
+ * A walk passes over what cannot match in each group of values of the columns
+ * in the gap.  Returns the groups, 0 if it does not, and what is looked at.
+ */
+static double
+skipped_groups(PlannerInfo *root, IndexOptInfo *info, const BoundQuals *bound,
+			   double *tuples)
+{
+	List	   *quals;
+	double		groups = 1;
+	double		looked_at;
+
+	if (bound->behind == NIL || *tuples <= LSM_SKIP_ENTRIES)
+		return 0;
+
+	/* not estimate_num_groups(): that is for the rows that the query finds */
+	for (int i = bound->gap_from; i <= bound->gap_to; i++)
+	{
+		VariableStatData variable;
+		bool		is_default;
+
+		examine_variable(root, (Node *) list_nth_node(TargetEntry, info->indextlist, i)->expr,
+						 0, &variable);
+		groups *= get_variable_numdistinct(&variable, &is_default);
+		ReleaseVariableStats(variable);
+		if (is_default)
+			return 0;
+	}
+	quals = add_predicate_to_index_quals(info, list_concat_copy(bound->quals, bound->behind));
+	looked_at = clauselist_selectivity(root, quals, info->rel->relid, JOIN_INNER, NULL) *
+		info->rel->tuples / bound->scans + groups * LSM_SKIP_ENTRIES;
+	if (looked_at >= *tuples)
+		return 0;
+	*tuples = looked_at;
+	return groups;
+}
+
+/*
  * Leading columns bound by equality, and the ranges of the column after
  * them: as in btcostestimate(), but for columns whose codes are not ordered a
  * range limits nothing.  Quals come in the order of columns.
@@ -338,7 +416,10 @@ find_bound_quals(PlannerInfo *root, IndexPath *path, BoundQuals *bound)
 		if (iclause->indexcol != column)
 		{
 			if (!equal || iclause->indexcol != column + 1)
+			{
+				find_gap(info, path, equal ? column + 1 : column, iclause->indexcol, bound);
 				break;
+			}
 			column++;
 			equal = false;
 		}
@@ -445,6 +526,7 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	GenericCosts costs = {0};
 	Cost		seek;
 	bool		one_row;
+	double		groups = 0;
 
 	find_bound_quals(root, path, &bound);
 	one_row = info->unique && bound.equal_columns == info->nkeycolumns &&
@@ -458,6 +540,7 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 		costs.numIndexTuples = rint(clauselist_selectivity(root, quals, info->rel->relid,
 														   JOIN_INNER, NULL) *
 									info->rel->tuples / bound.scans);
+		groups = skipped_groups(root, info, &bound, &costs.numIndexTuples);
 	}
 	/* zero would make it forget about bounds */
 	costs.numIndexTuples = Max(costs.numIndexTuples, 1);
@@ -480,6 +563,7 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	}
 	costs.indexStartupCost += seek;
 	costs.indexTotalCost += costs.num_sa_scans * seek;
+	costs.indexTotalCost += groups * seek + Min(groups, info->pages) * costs.spc_random_page_cost;
 
 	*startup_cost = costs.indexStartupCost;
 	*selectivity = costs.indexSelectivity;

@@ -439,6 +439,22 @@ lsm_bound_compare(LsmSlice key, LsmSlice bound)
 	return memcmp(key.data, bound.data, Min(key.len, bound.len));
 }
 
+/* Does the one bound, lower or upper, leave less than the other? */
+static inline bool
+lsm_bound_is_narrower(bool is_lower, LsmSlice one, bool one_inclusive,
+					  LsmSlice other, bool other_inclusive)
+{
+	int			c = lsm_bound_compare(one, other);
+
+	if (c != 0)
+		return (c > 0) == is_lower;
+
+	/* of keys that begin with the shorter one, it takes all or none */
+	if (one.len == other.len)
+		return !one_inclusive && other_inclusive;
+	return one.len < other.len ? !one_inclusive : other_inclusive;
+}
+
 /* ---- payload.c ---- */
 
 /* Replace the content of `out` by the value of a PUT entry. */
@@ -536,6 +552,17 @@ typedef struct LsmQuals
 	bool		by_groups;		/* points of the prefix's last column are not
 								 * in the order of codes */
 	LsmLabels  *labels;			/* the caller's; NULL: order does not matter */
+
+	/*
+	 * From a row comparison: bounds of the codes of row_column and those
+	 * after it.  That column has the row's first member as its own bound,
+	 * too.  len 0: none.
+	 */
+	int			row_column;
+	LsmSlice	row_lower;
+	LsmSlice	row_upper;
+	bool		row_lower_inclusive;
+	bool		row_upper_inclusive;
 } LsmQuals;
 
 /*
@@ -559,6 +586,14 @@ extern bool lsm_code_within(const LsmColumnQuals *column, LsmSlice code);
 extern bool lsm_is_point(const LsmColumnQuals *column, LsmSlice code);
 extern bool lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec,
 							   LsmSlice code);
+
+/* ---- skip.c ---- */
+
+/*
+ * So many entries that do not match cost about as much as finding a place: a
+ * walk passes over the rest of their group then.
+ */
+#define LSM_SKIP_ENTRIES	128
 
 /* ---- labels.c ---- */
 

@@ -98,6 +98,7 @@ take_part(SharedBuild *shared, Sharedsort *sharedsort, Relation table, Relation 
 	shared->ndone++;
 	shared->all.rows += part.rows;
 	shared->all.entries += part.entries;
+	shared->all.bytes += part.bytes;
 	shared->all.broken_hot_chain |= part.broken_hot_chain;
 	SpinLockRelease(&shared->mutex);
 	ConditionVariableSignal(&shared->done);

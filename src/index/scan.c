@@ -260,12 +260,25 @@ append_slice(StringInfo buf, LsmSlice s)
 	lsm_buffer_append(buf, s.data, s.len);
 }
 
+/* The bound of a row comparison, if there is one, against the column's own */
+static void
+narrow(LsmSlice *bound, bool *inclusive, bool is_lower, LsmSlice row, bool row_inclusive)
+{
+	if (row.len == 0 || (bound->len > 0 && !lsm_bound_is_narrower(is_lower, row, row_inclusive,
+																  *bound, *inclusive)))
+		return;
+	*bound = row;
+	*inclusive = row_inclusive;
+}
+
 static void
 set_bounds(LsmScan *so)
 {
 	LsmQuals   *quals = &so->quals;
 	const LsmColumnQuals *next;
 	const char	not_null = LSM_CODE_NOT_NULL;
+	LsmSlice	lower = {0};
+	LsmSlice	upper = {0};
 
 	resetStringInfo(&so->lower);
 	resetStringInfo(&so->upper);
@@ -280,18 +293,27 @@ set_bounds(LsmScan *so)
 	next = &quals->columns[quals->nprefix];
 	if (next->has_lower)
 	{
-		append_slice(&so->lower, next->lower);
+		lower = next->lower;
 		so->lower_inclusive = next->lower_inclusive;
 	}
 	else if (next->not_null)
-		append_slice(&so->lower, lsm_slice(&not_null, 1));
+		lower = lsm_slice(&not_null, 1);
 	if (next->has_upper)
 	{
-		append_slice(&so->upper, next->upper);
+		upper = next->upper;
 		so->upper_inclusive = next->upper_inclusive;
 	}
 	else if (next->not_null)
-		append_slice(&so->upper, lsm_slice(&not_null, 1));
+		upper = lsm_slice(&not_null, 1);
+	if (quals->row_column == quals->nprefix)
+	{
+		narrow(&lower, &so->lower_inclusive, true, quals->row_lower,
+			   quals->row_lower_inclusive);
+		narrow(&upper, &so->upper_inclusive, false, quals->row_upper,
+			   quals->row_upper_inclusive);
+	}
+	append_slice(&so->lower, lower);
+	append_slice(&so->upper, upper);
 }
 
 /*

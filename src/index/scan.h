@@ -98,6 +98,11 @@ typedef struct LsmScan
 	StringInfoData seek;		/* scratch; data NULL until needed, like the
 								 * mark's */
 
+	/* passing over entries that cannot match (skip.c) */
+	int			misses;			/* entries in a row that did not */
+	StringInfoData missed;		/* key of one of them; data NULL until needed */
+	StringInfoData skip;		/* where to go on; data NULL until needed */
+
 	/*
 	 * Of the rows with one key, the snapshot sees one at most.  The newest
 	 * ones are looked at before the walk (single key only), and when the one
@@ -176,6 +181,16 @@ extern void lsm_walk_ends(LsmScan *so, LsmSlice *low, LsmSlice *high);
 /* The walk's next entry, in the order of codes, that matches the quals. */
 extern bool lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key,
 						  LsmSlice *value);
+
+/* ---- skip.c ---- */
+
+/*
+ * The walk's last entry, with this key, did not match.  True: it goes on before
+ * the first entry, as seen in the direction, that begins with so->skip, or,
+ * `*beyond`, right behind the last one.
+ */
+extern bool lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key,
+							bool *beyond);
 
 /* ---- scans by several processes (parallel_scan.c) ---- */
 

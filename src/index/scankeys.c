@@ -24,9 +24,12 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/stratnum.h"
+#include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
 #include "index/index.h"
 
@@ -283,35 +286,22 @@ add_loosest_bound(LsmColumnQuals *column, const LsmColumnSpec *spec,
 	return found;
 }
 
-/* column <strategy> ANY (array).  False: contradiction. */
+/* column <strategy> ANY (the elements).  False: contradiction. */
 static bool
-prepare_array(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key)
+prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid type,
+				 Datum *elements, bool *nulls, int nelements)
 {
 	LsmColumnQuals *column = &quals->columns[key->sk_attno - 1];
-	ArrayType  *array;
 	Oid			subtype = key->sk_subtype;
-	int16		typlen;
-	bool		typbyval;
-	char		typalign;
-	Datum	   *elements;
-	bool	   *nulls;
-	int			nelements;
 	int			n = 0;
 	bool		ask = false;
 	LsmConstant *constants;
 	LsmSlice   *points;
 	int			npoints = 0;
 
-	if (key->sk_flags & SK_ISNULL)
-		return false;
 	column->not_null = true;
-
-	array = DatumGetArrayTypeP(key->sk_argument);
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
-	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign,
-					  &elements, &nulls, &nelements);
-	if (!OidIsValid(subtype) && lsm_column_type(ARR_ELEMTYPE(array)) != LSM_COLUMN_INVALID)
-		subtype = ARR_ELEMTYPE(array);
+	if (!OidIsValid(subtype) && lsm_column_type(type) != LSM_COLUMN_INVALID)
+		subtype = type;
 
 	constants = palloc(sizeof(LsmConstant) * Max(nelements, 1));
 	for (int i = 0; i < nelements; i++)
@@ -347,46 +337,220 @@ prepare_array(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key)
 	return true;
 }
 
+/* One value of a row comparison, for its column of the index */
+typedef struct RowMember
+{
+	Oid			type;
+	Datum		value;
+	bool		isnull;
+} RowMember;
+
+/* Another bound of the row's columns; the narrowest counts. */
+static void
+add_row_bound(LsmQuals *quals, int column, bool is_lower, LsmSlice code, bool inclusive)
+{
+	LsmSlice   *bound = is_lower ? &quals->row_lower : &quals->row_upper;
+	bool	   *bound_inclusive = is_lower ? &quals->row_lower_inclusive : &quals->row_upper_inclusive;
+
+	if (quals->row_lower.len == 0 && quals->row_upper.len == 0)
+		quals->row_column = column;
+	if (quals->row_column == column &&
+		(bound->len == 0 ||
+		 lsm_bound_is_narrower(is_lower, code, inclusive, *bound, *bound_inclusive)))
+	{
+		*bound = code;
+		*bound_inclusive = inclusive;
+	}
+}
+
 /*
- * ROW(a, b) <strategy> ROW(x, y): a bound on the first column, and the executor
- * checks the rest.  False: contradiction.
+ * The row's first members as one bound of codes: as far as its columns are in
+ * the same direction, codes give the order of values, and the members are
+ * values of the columns.  Members behind the bound decide ties.  Nothing
+ * compares to a null, so of the rows that are equal before it none matches.
+ */
+static void
+make_row_bound(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumber strategy,
+			   const RowMember *members, int n)
+{
+	const LsmColumnSpec *first = &spec->columns[column];
+	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
+	bool		inclusive = strategy == BTLessEqualStrategyNumber ||
+		strategy == BTGreaterEqualStrategyNumber;
+	StringInfoData code;
+
+	lsm_buffer_init(&code, 64);
+	for (int i = 0; i < n; i++)
+	{
+		const LsmColumnSpec *each = &spec->columns[column + i];
+		LsmConstant constant;
+		LsmSlice	part;
+
+		if (i > 0 && members[i].isnull)
+		{
+			inclusive = false;
+			break;
+		}
+		if (column + i >= spec->nkeys || each->descending != first->descending)
+		{
+			inclusive = true;
+			break;
+		}
+		lsm_constant_convert(each, members[i].type, members[i].value, &constant);
+		if (each->order == LSM_ORDER_NONE ||
+			(constant.kind != LSM_CONSTANT_EXACT && constant.kind != LSM_CONSTANT_GAP))
+		{
+			inclusive = true;
+			break;
+		}
+		if (constant.kind == LSM_CONSTANT_GAP)
+		{
+			/* no value is equal: from the one after it on, or from none */
+			inclusive = greater ? constant.has_above : constant.has_below;
+			part = greater ? constant.above : constant.below;
+			if (inclusive)
+				lsm_buffer_append(&code, part.data, part.len);
+			break;
+		}
+		if (each->order == LSM_ORDER_GROUPS)
+		{
+			part = constant_group(each, &constant);
+			lsm_buffer_append(&code, part.data, part.len);
+			inclusive = true;
+			break;
+		}
+		lsm_buffer_append(&code, constant.value.data, constant.value.len);
+	}
+	if (code.len > 0)
+		add_row_bound(quals, column, greater != first->descending,
+					  lsm_slice(code.data, code.len), inclusive);
+}
+
+/*
+ * ROW(a, b) <strategy> ROW(x, y): a bound on the first column, one on both for
+ * walks over the first, and the executor checks the rest.  False:
+ * contradiction.
  */
 static bool
-prepare_row(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
+prepare_row(LsmQuals *quals, const LsmKeySpec *spec, int i, StrategyNumber strategy,
+			const RowMember *members, int n)
 {
-	ScanKey		first = (ScanKey) DatumGetPointer(key->sk_argument);
-	int			i = first->sk_attno - 1;
-	StrategyNumber strategy = key->sk_strategy;
 	LsmColumnQuals *column = &quals->columns[i];
 	LsmConstant constant;
+	StrategyNumber loose = strategy;
 	bool		is_lower;
 	bool		inclusive;
 	LsmSlice	code;
 
-	Assert(first->sk_flags & SK_ROW_MEMBER);
-	Assert(i >= 0 && i < spec->nkeys);
+	Assert(i >= 0 && i < spec->nkeys && n > 0);
 	quals->recheck = true;
-	if (first->sk_flags & SK_ISNULL)
+	if (members[0].isnull)
 		return false;
 	column->not_null = true;
 
 	/* ties on the first column are decided by the others */
 	if (strategy == BTLessStrategyNumber)
-		strategy = BTLessEqualStrategyNumber;
+		loose = BTLessEqualStrategyNumber;
 	else if (strategy == BTGreaterStrategyNumber)
-		strategy = BTGreaterEqualStrategyNumber;
+		loose = BTGreaterEqualStrategyNumber;
 
-	lsm_constant_convert(&spec->columns[i], first->sk_subtype, first->sk_argument,
-						 &constant);
-	if (needs_operator(&spec->columns[i], strategy, &constant))
+	lsm_constant_convert(&spec->columns[i], members[0].type, members[0].value, &constant);
+	if (needs_operator(&spec->columns[i], loose, &constant))
 	{
-		add_near_bounds(column, &spec->columns[i], strategy, &constant);
+		add_near_bounds(column, &spec->columns[i], loose, &constant);
 		return true;
 	}
-	if (!constant_bound(&constant, strategy, &is_lower, &code, &inclusive))
+	if (!constant_bound(&constant, loose, &is_lower, &code, &inclusive))
 		return false;
 	add_bound(column, &spec->columns[i], is_lower, code, inclusive);
+	if (n > 1)
+		make_row_bound(quals, spec, i, strategy, members, n);
 	return true;
+}
+
+/* As btree's scans get it */
+static bool
+prepare_row_header(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
+{
+	ScanKey		first = (ScanKey) DatumGetPointer(key->sk_argument);
+	RowMember	members[INDEX_MAX_KEYS];
+	int			n = 0;
+
+	for (;;)
+	{
+		ScanKey		member = &first[n];
+
+		Assert(member->sk_flags & SK_ROW_MEMBER);
+		if (member->sk_attno != first->sk_attno + n)
+			break;
+		members[n].type = member->sk_subtype;
+		members[n].value = member->sk_argument;
+		members[n++].isnull = (member->sk_flags & SK_ISNULL) != 0;
+		if (member->sk_flags & SK_ROW_END)
+			return prepare_row(quals, spec, first->sk_attno - 1, key->sk_strategy, members, n);
+	}
+
+	/* what is left decides ties */
+	return prepare_row(quals, spec, first->sk_attno - 1,
+					   key->sk_strategy <= BTLessEqualStrategyNumber ?
+					   BTLessEqualStrategyNumber : BTGreaterEqualStrategyNumber, members, n);
+}
+
+/* As executor/row_range.c gives it: the only element of an array of records */
+static bool
+prepare_row_value(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key, Datum row)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(row);
+	TupleDesc	desc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header),
+											  HeapTupleHeaderGetTypMod(header));
+	HeapTupleData tuple;
+	Datum		values[INDEX_MAX_KEYS];
+	bool		nulls[INDEX_MAX_KEYS];
+	RowMember	members[INDEX_MAX_KEYS];
+	int			n = desc->natts;
+
+	if (n > INDEX_MAX_KEYS || n > spec->nkeys - (key->sk_attno - 1))
+		elog(ERROR, "row of %d values for an index with %d columns", n, spec->nkeys);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_tableOid = InvalidOid;
+	tuple.t_data = header;
+	heap_deform_tuple(&tuple, desc, values, nulls);
+	for (int i = 0; i < n; i++)
+	{
+		members[i].type = TupleDescAttr(desc, i)->atttypid;
+		members[i].value = values[i];
+		members[i].isnull = nulls[i];
+	}
+	ReleaseTupleDesc(desc);
+	return prepare_row(quals, spec, key->sk_attno - 1, key->sk_strategy, members, n);
+}
+
+/* column <strategy> ANY (array).  False: contradiction. */
+static bool
+prepare_array(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
+{
+	ArrayType  *array;
+	int16		typlen;
+	bool		typbyval;
+	char		typalign;
+	Datum	   *elements;
+	bool	   *nulls;
+	int			nelements;
+
+	if (key->sk_flags & SK_ISNULL)
+		return false;
+	array = DatumGetArrayTypeP(key->sk_argument);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+	deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign,
+					  &elements, &nulls, &nelements);
+	if (ARR_ELEMTYPE(array) == RECORDOID && key->sk_subtype != RECORDOID)
+	{
+		Assert(nelements == 1 && !nulls[0]);
+		return prepare_row_value(quals, spec, key, elements[0]);
+	}
+	return prepare_elements(quals, &spec->columns[key->sk_attno - 1], key,
+							ARR_ELEMTYPE(array), elements, nulls, nelements);
 }
 
 static bool
@@ -397,7 +561,7 @@ prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
 
 	Assert(i >= 0 && i < spec->nkeys);
 	if (key->sk_flags & SK_ROW_HEADER)
-		return prepare_row(quals, spec, key);
+		return prepare_row_header(quals, spec, key);
 	if (key->sk_flags & SK_SEARCHNULL)
 	{
 		StringInfoData buf;
@@ -416,7 +580,7 @@ prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
 		key->sk_strategy > BTGreaterStrategyNumber)
 		elog(ERROR, "invalid strategy number %d", key->sk_strategy);
 	if (key->sk_flags & SK_SEARCHARRAY)
-		return prepare_array(quals, &spec->columns[i], key);
+		return prepare_array(quals, spec, key);
 	return prepare_scalar(quals, &spec->columns[i], key);
 }
 
@@ -497,6 +661,7 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	quals->by_groups = false;
 	quals->nprefix = 0;
 	quals->nwalk = 0;
+	quals->row_lower = quals->row_upper = lsm_slice(NULL, 0);
 	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
 
 	for (int i = 0; i < nkeys; i++)

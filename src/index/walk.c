@@ -47,6 +47,7 @@ lsm_walk_drop_batch(LsmScan *so)
 {
 	if (so->batch != NULL)
 		so->batch->n = 0;
+	so->misses = 0;
 	so->batch_next = 0;
 	so->batch_size = FIRST_BATCH_ENTRIES;
 	so->batch_inside = false;
@@ -156,6 +157,7 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 	{
 		MemoryContext old;
 		bool		matches;
+		bool		beyond;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!step_cursor(so, direction, key, value) ||
@@ -168,6 +170,14 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(so->entry_context);
 		if (matches)
+		{
+			so->misses = 0;
 			return true;
+		}
+		if (lsm_walk_missed(so, direction, *key, &beyond))
+		{
+			lsm_guard_take_stamp(so);
+			lsm_walk_seek(so, lsm_buffer_slice(&so->skip), beyond, direction);
+		}
 	}
 }

@@ -41,6 +41,14 @@ SUPPORT lsm_row_bound_support;
 COMMENT ON FUNCTION lsm_row_bound(pg_catalog."any", pg_catalog."any", pg_catalog.oid) IS
 'column and value compared by this operator, <= or >=; the planner adds it to row comparisons, for lsm indexes';
 
+CREATE FUNCTION lsm_row_bound_leakproof(pg_catalog."any", pg_catalog."any", pg_catalog.oid)
+RETURNS pg_catalog.bool
+AS 'MODULE_PATHNAME'
+LANGUAGE C IMMUTABLE LEAKPROOF PARALLEL SAFE COST 0.000001
+SUPPORT lsm_row_bound_support;
+COMMENT ON FUNCTION lsm_row_bound_leakproof(pg_catalog."any", pg_catalog."any", pg_catalog.oid) IS
+'lsm_row_bound for leakproof operators';
+
 -- for support functions of operator classes
 CREATE FUNCTION lsm_text_code(string pg_catalog.text)
 RETURNS pg_catalog.bytea

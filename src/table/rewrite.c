@@ -94,7 +94,7 @@ begin_rewrite(LsmRewrite *rw, Relation old, Relation new, TransactionId OldestXm
 	rw->isnull = palloc(Max(natts, RelationGetDescr(old)->natts) * sizeof(bool));
 	initStringInfo(&rw->value);
 	rw->tree = lsm_table_tree(new);
-	rw->build = lsm_build_begin(rw->tree);
+	rw->build = lsm_build_begin(rw->tree, 0);
 }
 
 /*

@@ -256,8 +256,12 @@ extern int	lsm_target_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
 extern int	lsm_max_open_files;
 extern bool lsm_ignore_missing_files;	/* salvage.c */
+extern char *lsm_pg_upgrade;	/* data directory of the old cluster, or "" */
 extern int	lsm_compaction_workers;
 extern int	lsm_max_trees;		/* control blocks (restart) */
+
+/* Keyspaces are directories in this one, in the data directory. */
+#define LSM_DIR		"pg_lsm"
 
 /* ---- life cycle (tree.c, keyspace.c) ---- */
 
@@ -755,8 +759,11 @@ extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
 
 typedef struct LsmBuild LsmBuild;
 
-/* REQUIRES: the tree is empty and exclusively ours.  Entries in key order. */
-extern LsmBuild *lsm_build_begin(LsmTree *tree);
+/*
+ * REQUIRES: the tree is empty and exclusively ours.  Entries in key order.
+ * `expected_bytes` of keys and values together; 0: not known.
+ */
+extern LsmBuild *lsm_build_begin(LsmTree *tree, uint64 expected_bytes);
 extern void lsm_build_add(LsmBuild *build, LsmSlice key, LsmSlice value);
 
 /* Publishes the files; from here they are part of the tree. */

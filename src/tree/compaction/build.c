@@ -22,6 +22,14 @@
 
 #define FILES_PER_EDIT		64
 
+/*
+ * A file is logged by an idle worker while the next one is written
+ * (wal_offload.c).  What is built is cut into so many files, about, so that
+ * little is left to do at the end.
+ */
+#define FILES_OF_BUILD		12
+#define MIN_FILE_BYTES		(2 * 1024 * 1024)
+
 struct LsmBuild
 {
 	LsmJob	   *job;
@@ -29,12 +37,15 @@ struct LsmBuild
 };
 
 LsmBuild *
-lsm_build_begin(LsmTree *tree)
+lsm_build_begin(LsmTree *tree, uint64 expected_bytes)
 {
 	LsmBuild   *build = palloc0(sizeof(LsmBuild));
 
 	/* loaded, and not to be evicted: the edit needs the shared counters */
 	build->job = lsm_compact_own(tree, LSM_JOB_BUILD);
+	if (expected_bytes > 0)
+		build->job->cut_bytes = Min(build->job->target_bytes,
+									Max(expected_bytes / FILES_OF_BUILD, MIN_FILE_BYTES));
 	if (lsm_version_refresh(tree)->nfiles > 0)
 		elog(ERROR, "lsm tree to be built is not empty");
 	return build;

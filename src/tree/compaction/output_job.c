@@ -121,7 +121,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	initStringInfo(&job->fence_bytes);
 	job->compression = lsm_tree_compression(tree);
 	job->written_as = lsm_tree_written_as(tree);
-	job->target_bytes = (uint64) lsm_target_file_size_kb * 1024;
+	job->target_bytes = job->cut_bytes = (uint64) lsm_target_file_size_kb * 1024;
 
 	job->fate.flush = type == LSM_JOB_FLUSH;
 	job->fate.freeze_limit = InvalidTransactionId;
@@ -635,7 +635,7 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	if (job->unmeasured_bytes >= MEASURE_EVERY_BYTES && job->writer != NULL)
 	{
 		job->unmeasured_bytes = 0;
-		if (lsm_sst_writer_bytes(job->writer) >= job->target_bytes)
+		if (lsm_sst_writer_bytes(job->writer) >= job->cut_bytes)
 			job_close_file(job);
 	}
 	job->unmeasured_bytes += key.len + value.len;

@@ -58,7 +58,8 @@ typedef struct LsmJob
 	LsmFilterParams params;
 	LsmCompression compression;
 	uint32		written_as;		/* params and compression */
-	uint64		target_bytes;
+	uint64		target_bytes;	/* of a file of full size */
+	uint64		cut_bytes;		/* files end at this size, or before */
 	LsmSstWriter *writer;		/* NULL: no file open */
 	Size		unmeasured_bytes;	/* added since the file's size was looked
 									 * at */

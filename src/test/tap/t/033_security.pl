@@ -143,11 +143,11 @@ CREATE FUNCTION s.note() RETURNS void LANGUAGE plpgsql VOLATILE AS $$ BEGIN
 	BEGIN ALTER ROLE owner SUPERUSER; EXCEPTION WHEN OTHERS THEN NULL; END;
 END $$;
 CREATE FUNCTION s.f(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM s.note(); RETURN $1; END $$;
-CREATE TABLE s.e (id int) USING lsm WITH (autovacuum_analyze_threshold = 10);
+CREATE TABLE s.e (id int) USING lsm WITH (autovacuum_enabled = off, autovacuum_analyze_threshold = 10);
 CREATE INDEX e_f ON s.e USING lsm (s.f(id)) WHERE s.f(id) > 0;
 INSERT INTO s.e SELECT generate_series(1, 200);
 DELETE FROM s.e WHERE id % 2 = 0});
-	$node->safe_psql('postgres', 'TRUNCATE s.ran');
+	$node->safe_psql('postgres', 'TRUNCATE s.ran; ALTER TABLE s.e SET (autovacuum_enabled = on)');
 	ok(comes(q{SELECT autoanalyze_count > 0 AND (SELECT count(*) > 0 FROM s.ran) FROM pg_stat_user_tables WHERE relname = 'e'}, 't'), 'autovacuum analyzes');
 	is($node->safe_psql('postgres', q{SELECT DISTINCT who FROM s.ran}), 'owner', 'as the owner');
 	is($node->safe_psql('postgres', q{SELECT rolsuper FROM pg_roles WHERE rolname = 'owner'}), 'f', 'who is none the mightier');

@@ -15,6 +15,11 @@ my $node = lsm_node('leading', conf => q{
 autovacuum = off
 fsync = off
 lsm.memtable_size = 1MB
+max_parallel_workers_per_gather = 0
+min_parallel_table_scan_size = 0
+min_parallel_index_scan_size = 0
+parallel_setup_cost = 0
+parallel_tuple_cost = 0
 });
 lsm_start($node);
 
@@ -82,7 +87,7 @@ sub compare
 	my @bad;
 	my @kinds = @{ $columns_of{$t} };
 	my @plans = ('enable_bitmapscan = off', 'enable_indexscan = off');
-	my $script = "SET enable_seqscan = off;\n";
+	my $script = "SET enable_seqscan = off;\nSET max_parallel_workers_per_gather = " . (rand() < 0.3 ? 2 : 0) . ";\n";
 	my @questions = map { question($t) } 1 .. 12;
 	for my $q (@questions)
 	{

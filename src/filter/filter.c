@@ -137,6 +137,13 @@ lsm_filter_scheme_buildable(LsmFilterScheme scheme)
 	return lsm_filter_ops_of((uint32_t) scheme) != NULL;
 }
 
+bool
+lsm_filter_scheme_leads(LsmFilterScheme scheme)
+{
+	return scheme != LSM_FILTER_NONE && scheme != LSM_FILTER_ELASTIC &&
+		lsm_filter_scheme_buildable(scheme);
+}
+
 /* ---- building ---- */
 
 /*
@@ -149,7 +156,8 @@ lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter
 {
 	const LsmFilterOps *ops = lsm_filter_ops_of((uint32_t) params->scheme);
 
-	if (ops == NULL || ops->plan == NULL || nkeys > LSM_FILTER_KEYS_MAX)
+	if (ops == NULL || ops->plan == NULL || nkeys > LSM_FILTER_KEYS_MAX ||
+		params->leading > LSM_FILTER_LEADING_MAX)
 		return false;
 	/* written so that NaN fails */
 	if (params->scheme != LSM_FILTER_NONE &&
@@ -162,6 +170,8 @@ lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter
 	filter->nkeys = nkeys;
 	filter->bits_per_key = params->bits_per_key;
 	filter->merge_keys = params->merge_keys;
+	if (lsm_filter_scheme_leads(params->scheme))
+		filter->leading = params->leading;
 	ops->plan(filter);
 	return filter->payload_bytes <= SIZE_MAX - LSM_FILTER_HEADER_BYTES;
 }
@@ -230,6 +240,8 @@ lsm_filter_open(const void *image, size_t image_bytes, bool verify_checksum,
 	if (ops == NULL)
 		return lsm_filter_fail(LSM_FILTER_UNKNOWN, "filter scheme is unknown", why);
 	lsm_filter_read_header(header, filter);
+	if (filter->leading > (lsm_filter_scheme_leads((LsmFilterScheme) scheme) ? LSM_FILTER_LEADING_MAX : 0))
+		return lsm_filter_fail(LSM_FILTER_UNKNOWN, "number of leading columns is unknown", why);
 	if (filter->checked_bytes != 0 && !ops->checksums_parts)
 		return lsm_filter_fail(LSM_FILTER_UNKNOWN, "filter parameter is unknown", why);
 
@@ -319,7 +331,8 @@ lsm_filter_built_with(const LsmFilter *filter, const LsmFilterParams *params)
 {
 	return filter->scheme == (uint32_t) params->scheme &&
 		(params->scheme == LSM_FILTER_NONE ||
-		 filter->bits_per_key == params->bits_per_key);
+		 (filter->bits_per_key == params->bits_per_key &&
+		  (filter->leading == params->leading || !lsm_filter_scheme_leads(params->scheme))));
 }
 
 double

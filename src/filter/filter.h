@@ -76,11 +76,19 @@ typedef struct LsmFilterParams
 	 */
 	uint64_t	merge_keys;
 
+	/*
+	 * How many leading columns of the keys the digests of leading parts stand
+	 * for that are among those of the whole keys; 0: there are none.
+	 */
+	uint32_t	leading;
+
 	/* elastic only */
 	uint32_t	units;			/* 1..LSM_ELASTIC_UNITS_MAX per segment */
 	uint32_t	unit_bytes;		/* of one unit of a full segment: a power of two,
 								 * 64..LSM_ELASTIC_UNIT_BYTES_MAX */
 } LsmFilterParams;
+
+#define LSM_FILTER_LEADING_MAX		8
 
 #define LSM_ELASTIC_UNITS_MAX		16
 #define LSM_ELASTIC_UNIT_BYTES_MAX	8192
@@ -94,6 +102,7 @@ typedef struct LsmFilter
 	uint32_t	scheme;			/* LsmFilterScheme, or ~0 for "maybe" */
 	uint32_t	probes;			/* k; quotient, cascade: bits of a fingerprint +
 								 * 256 * bits of a remainder */
+	uint32_t	leading;		/* of LsmFilterParams */
 	uint64_t	nkeys;			/* distinct digests it was built from */
 	uint64_t	nbits;
 	uint64_t	nblocks;		/* cache lines (blocked), slots (quotient),
@@ -116,6 +125,12 @@ extern bool lsm_filter_scheme_parse(const char *name, LsmFilterScheme *scheme);
  * more).
  */
 extern bool lsm_filter_scheme_buildable(LsmFilterScheme scheme);
+
+/*
+ * True if filters of the scheme can have digests of leading parts, too.  Not
+ * elastic ones: a leading part has no segment of its own.
+ */
+extern bool lsm_filter_scheme_leads(LsmFilterScheme scheme);
 
 #define LSM_FILTER_HEADER_BYTES 64	/* of an image */
 

@@ -9,7 +9,10 @@
  *		 0	 8	magic
  *		 8	 2	format version
  *		10	 2	scheme (LsmFilterScheme)
- *		12	 2	digest id
+ *		12	 1	digest id
+ *		13	 1	leading columns; 0: digests of whole keys only.  Builds that do not
+ *				know of leading columns take both bytes for a digest id, and what
+ *				has some for an unknown one, which is "maybe".
  *		14	 2	k, probes per key
  *		16	 8	bits per key asked for, IEEE double
  *		24	 8	keys
@@ -32,6 +35,7 @@
 #define OFF_VERSION				8
 #define OFF_SCHEME				10
 #define OFF_DIGEST_ID			12
+#define OFF_LEADING				13
 #define OFF_PROBES				14
 #define OFF_BITS_PER_KEY		16
 #define OFF_NKEYS				24
@@ -94,7 +98,8 @@ lsm_filter_write_header(const LsmFilter *filter, uint8_t *header)
 	memcpy(header, filter_magic, sizeof(filter_magic));
 	put_le(header + OFF_VERSION, LSM_FILTER_FORMAT_VERSION, 2);
 	put_le(header + OFF_SCHEME, filter->scheme, 2);
-	put_le(header + OFF_DIGEST_ID, LSM_DIGEST_ID_XXH3_64, 2);
+	put_le(header + OFF_DIGEST_ID, LSM_DIGEST_ID_XXH3_64, 1);
+	put_le(header + OFF_LEADING, filter->leading, 1);
 	put_le(header + OFF_PROBES, filter->probes, 2);
 	put_double(header + OFF_BITS_PER_KEY, filter->bits_per_key);
 	put_le(header + OFF_NKEYS, filter->nkeys, 8);
@@ -149,7 +154,7 @@ lsm_filter_header_scheme(const uint8_t *header, uint32_t *scheme)
 {
 	if (get_le(header + OFF_VERSION, 2) != LSM_FILTER_FORMAT_VERSION)
 		return "format version is unknown";
-	if (get_le(header + OFF_DIGEST_ID, 2) != LSM_DIGEST_ID_XXH3_64)
+	if (get_le(header + OFF_DIGEST_ID, 1) != LSM_DIGEST_ID_XXH3_64)
 		return "digest function is unknown";
 	*scheme = (uint32_t) get_le(header + OFF_SCHEME, 2);
 	return NULL;
@@ -159,6 +164,7 @@ void
 lsm_filter_read_header(const uint8_t *header, LsmFilter *filter)
 {
 	filter->checked_bytes = get_le(header + OFF_CHECKED_LINES, 4) * LSM_FILTER_LINE_BYTES;
+	filter->leading = (uint32_t) get_le(header + OFF_LEADING, 1);
 	filter->probes = (uint32_t) get_le(header + OFF_PROBES, 2);
 	filter->nkeys = get_le(header + OFF_NKEYS, 8);
 	filter->nbits = get_le(header + OFF_NBITS, 8);

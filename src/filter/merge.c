@@ -33,6 +33,10 @@ merge_plan(const LsmFilterParams *params, uint64_t n, const LsmFilter *inputs, i
 	{
 		if (inputs[i].scheme != LSM_FILTER_QUOTIENT && inputs[i].scheme != LSM_FILTER_CASCADE)
 			return false;
+
+		/* leading parts would be missing, or be more than n allows for */
+		if (inputs[i].leading != params->leading)
+			return false;
 		if (lsm_filter_fingerprint_bits(&inputs[i]) < longest)
 			longest = lsm_filter_fingerprint_bits(&inputs[i]);
 	}

@@ -80,6 +80,12 @@ static const uint8 value_bytes[LSM_COLUMN_FUNCTION + 1] = {
 	[LSM_COLUMN_MACADDR8] = sizeof(macaddr8)
 };
 
+uint8
+lsm_value_bytes(LsmColumnType type)
+{
+	return value_bytes[type];
+}
+
 /* ======================================================================
  * Numbers
  * ====================================================================== */

@@ -317,6 +317,9 @@ extern void lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnul
 							  StringInfo out);
 extern void lsm_encode_tid(ItemPointer tid, StringInfo out);
 
+/* Of the value part of the type's codes; 0: they vary. */
+extern uint8 lsm_value_bytes(LsmColumnType type);
+
 /*
  * Append the value part of a code alone, neither packed nor inverted; a string
  * that ends; a string as the collation has it.
@@ -352,6 +355,9 @@ extern void lsm_decode_tid(LsmSlice key, ItemPointer tid);
  */
 extern uint32 lsm_numeric_code_length(const uint8 *bytes, uint32 len, uint8 mask);
 
+/* The same, but 0 for bytes that are no numeric's, too: never an error. */
+extern uint32 lsm_numeric_code_bytes(const uint8 *bytes, uint32 len, uint8 mask);
+
 /* Does a numeric's code end with the last of these bytes? */
 extern bool lsm_numeric_code_ends(const uint8 *bytes, uint32 len);
 extern Datum lsm_decode_numeric(const uint8 *bytes, uint32 len);
@@ -363,6 +369,20 @@ extern Datum lsm_get_inet(const uint8 *bytes);
 
 /* As it begins, `mask` XORed to it; `len`: of all that is there */
 extern uint32 lsm_inet_code_length(const uint8 *bytes, uint32 len, uint8 mask);
+
+/* ---- leading.c ---- */
+
+/*
+ * Which leading columns filters are to know (LsmTreeOptions.leading); -1: all
+ * but the last.  `filter_columns` is the storage parameter.
+ */
+extern uint64 lsm_leading_word(Relation index, int filter_columns);
+
+/* The same, as it was the first time (rules.c) */
+extern uint64 lsm_leading_known(Relation index, int filter_columns);
+
+/* LsmKindOps.leading_bytes */
+extern uint32 lsm_leading_bytes(uint64 leading, LsmSlice filter_key);
 
 /* ---- order_preserving_pack.c ---- */
 
@@ -684,6 +704,9 @@ extern bytea *lsm_index_options(Datum reloptions, bool validate);
 
 /* The tree, with the index's storage parameters.  See lsm_tree_open. */
 extern LsmTree *lsm_index_open_tree(Relation index);
+
+/* LsmTreeOptions.leading of the index's tree, without a look at the scheme */
+extern uint64 lsm_index_leading(Relation index);
 
 /* ---- handler.c ---- */
 

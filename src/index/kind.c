@@ -68,5 +68,6 @@ const LsmKindOps lsm_index_kind_ops = {
 	.merge = index_merge,
 	.fate = index_fate,
 	.min_xid = index_min_xid,
+	.leading_bytes = lsm_leading_bytes,
 	.check = index_check
 };

@@ -25,6 +25,7 @@ typedef struct LsmIndexOptions
 	int			elastic_units;
 	int			size_ratio;
 	int			compression;
+	int			filter_columns;
 	int			fillfactor;		/* no effect */
 	bool		deduplicate_items;	/* no effect */
 } LsmIndexOptions;
@@ -77,6 +78,10 @@ lsm_index_define_options(void)
 					   "Valid values are \"none\", \"lz4\", and \"zstd\".",
 					   ShareUpdateExclusiveLock);
 
+	add_int_reloption(index_relopt_kind, "filter_columns",
+					  "Leading columns that filters know beside the whole key",
+					  -1, -1, LSM_FILTER_LEADING_MAX, ShareUpdateExclusiveLock);
+
 	/* btree's, for statements that set them for keys */
 	add_int_reloption(index_relopt_kind, "fillfactor",
 					  "Kept for a rebuild as btree; sorted files are always full",
@@ -96,6 +101,7 @@ lsm_index_options(Datum reloptions, bool validate)
 		{"elastic_units", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, elastic_units)},
 		{"size_ratio", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, size_ratio)},
 		{"compression", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, compression)},
+		{"filter_columns", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, filter_columns)},
 		{"fillfactor", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, fillfactor)},
 		{"deduplicate_items", RELOPT_TYPE_BOOL, offsetof(LsmIndexOptions, deduplicate_items)}
 	};
@@ -113,6 +119,14 @@ lsm_index_options(Datum reloptions, bool validate)
 	return (bytea *) options;
 }
 
+uint64
+lsm_index_leading(Relation index)
+{
+	LsmIndexOptions *set = (LsmIndexOptions *) index->rd_options;
+
+	return lsm_leading_known(index, set != NULL ? set->filter_columns : -1);
+}
+
 LsmTree *
 lsm_index_open_tree(Relation index)
 {
@@ -127,5 +141,6 @@ lsm_index_open_tree(Relation index)
 		options.size_ratio = set->size_ratio;
 		options.compression = set->compression;
 	}
+	options.leading = lsm_index_leading(index);
 	return lsm_tree_open(index, LSM_KIND_INDEX, &options);
 }

@@ -4,7 +4,8 @@
  *	  The rules by which the keys of one index were made (LsmKeyRules, in its
  *	  metapage), and the versions of collations that went into them.
  *
- * What was read of them once is in rd_amcache.  No locks but that of the
+ * What was read of them once is in rd_amcache, and so is which leading columns
+ * filters know (leading.c), which depends on them.  No locks but that of the
  * metapage while it is read; the caller has the index open and locked.
  *
  *-------------------------------------------------------------------------
@@ -21,6 +22,49 @@
 
 /* Of an index with row types the upper half of LsmKeyRules.collations is theirs. */
 #define ROW_TYPES_SHIFT		16
+
+/* In rd_amcache */
+typedef struct IndexCache
+{
+	bool		has_rules;
+	bool		has_leading;
+	LsmKeyRules rules;
+	uint64		leading;
+} IndexCache;
+
+static IndexCache *
+index_cache(Relation index)
+{
+	if (index->rd_amcache == NULL)
+		index->rd_amcache = MemoryContextAllocZero(index->rd_indexcxt, sizeof(IndexCache));
+	return index->rd_amcache;
+}
+
+/* What was read of the rules, or NULL */
+static LsmKeyRules *
+known_rules(Relation index)
+{
+	IndexCache *cache = index->rd_amcache;
+
+	return cache != NULL && cache->has_rules ? &cache->rules : NULL;
+}
+
+uint64
+lsm_leading_known(Relation index, int filter_columns)
+{
+	IndexCache *cache = index->rd_amcache;
+
+	if (cache == NULL || !cache->has_leading)
+	{
+		uint64		leading = lsm_leading_word(index, filter_columns);
+
+		/* reading the catalogs may have emptied the cache */
+		cache = index_cache(index);
+		cache->leading = leading;
+		cache->has_leading = true;
+	}
+	return cache->leading;
+}
 
 /* False: nothing of the column is composed. */
 static bool
@@ -119,7 +163,8 @@ warn_of_collations(Relation index)
 uint32
 lsm_index_rules(Relation index)
 {
-	LsmKeyRules *known = index->rd_amcache;
+	LsmKeyRules *known = known_rules(index);
+	IndexCache *cache;
 	LsmKeyRules rules;
 
 	if (known != NULL)
@@ -129,16 +174,16 @@ lsm_index_rules(Relation index)
 	if (!RELKIND_HAS_STORAGE(index->rd_rel->relkind) || RELATION_IS_OTHER_TEMP(index) ||
 		(RecoveryInProgress() && !RelationIsPermanent(index)))
 		return LSM_KEY_RULES_CURRENT;
-	lsm_tree_key_rules(lsm_index_open_tree(index), &rules);
+	lsm_tree_key_rules(lsm_tree_open(index, LSM_KIND_INDEX, NULL), &rules);
 	if (rules.version > LSM_KEY_RULES_CURRENT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("index \"%s\" was built by a newer version of lsmam",
 						RelationGetRelationName(index)),
 				 errhint("Rebuild the index with REINDEX.")));
-	known = MemoryContextAlloc(index->rd_indexcxt, sizeof(LsmKeyRules));
-	*known = rules;
-	index->rd_amcache = known;
+	cache = index_cache(index);
+	cache->rules = rules;
+	cache->has_rules = true;
 	if (lsm_index_collations_changed(index))
 		warn_of_collations(index);
 	return rules.version;
@@ -151,7 +196,7 @@ lsm_index_collations_changed(Relation index)
 	uint32		row_types;
 
 	(void) lsm_index_rules(index);
-	known = index->rd_amcache;
+	known = known_rules(index);
 	if (known == NULL || known->collations == 0)
 		return false;
 	if (row_types_digest(index, &row_types))
@@ -169,7 +214,7 @@ lsm_row_types_changed(Relation index)
 	if (!row_types_digest(index, &row_types))
 		return false;
 	(void) lsm_index_rules(index);
-	known = index->rd_amcache;
+	known = known_rules(index);
 	return known != NULL && known->collations >> ROW_TYPES_SHIFT != row_types;
 }
 

@@ -206,6 +206,8 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 
 	pgstat_count_index_scan(scan->indexRelation);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
+	so->leading = lsm_index_leading(scan->indexRelation);
+	so->leading_columns = lsm_leading_columns(so->leading);
 	so->stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
 	so->guard = scan->xs_want_itup;
 	so->batched = scan->xs_snapshot != NULL &&
@@ -314,6 +316,23 @@ set_bounds(LsmScan *so)
 	append_slice(&so->upper, upper);
 }
 
+/*
+ * Entries of the walk begin with its prefix: filters that know the leading
+ * columns in it are asked.  A whole key is a point lookup's.  REQUIRES: bounds
+ * set, and not narrowed.
+ */
+static void
+limit_cursor(LsmScan *so)
+{
+	uint32		bytes = 0;
+
+	if (so->leading != 0 && so->quals.nprefix < so->spec->nkeys &&
+		so->quals.nprefix >= (int) so->leading_columns)
+		bytes = lsm_leading_bytes(so->leading, lsm_slice(so->lower.data, so->prefix_bytes));
+	lsm_cursor_limit(so->cursor, lsm_slice(so->lower.data, bytes),
+					 bytes > 0 ? so->leading_columns : 0);
+}
+
 static void
 seek_range(LsmScan *so, ScanDirection direction)
 {
@@ -364,6 +383,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 
 	need_cursor(so);
 	set_bounds(so);
+	limit_cursor(so);
 	narrow_to_unit(so);
 	/* a label may be added before this transaction ends */
 	lsm_predicate_lock(scan->indexRelation,
@@ -456,6 +476,7 @@ make_units(LsmScan *so)
 	else
 	{
 		need_cursor(so);
+		lsm_cursor_limit(so->cursor, lsm_slice(NULL, 0), 0);
 		first_walk(so, ForwardScanDirection);
 		do
 		{
@@ -472,6 +493,7 @@ reposition(LsmScan *so, ScanDirection direction)
 {
 	need_cursor(so);
 	set_bounds(so);
+	limit_cursor(so);
 	narrow_to_unit(so);
 	so->direction = direction;
 	so->reposition = false;

@@ -108,6 +108,8 @@ typedef struct LsmScan
 	 * ones are looked at before the walk (single key only), and when the one
 	 * has been found, the walk is over.
 	 */
+	uint64		leading;		/* lsm_index_leading() */
+	uint32		leading_columns;	/* of these */
 	bool		unique;
 	bool		try_row_hint;
 	LsmProbe	probe;			/* of the candidates' key; empty: none begun */

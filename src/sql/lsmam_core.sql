@@ -193,7 +193,8 @@ CREATE FUNCTION lsm_filters(relation pg_catalog.regclass,
 	OUT negatives pg_catalog.int8,
 	OUT true_positives pg_catalog.int8,
 	OUT false_positives pg_catalog.int8,
-	OUT measured_fpr pg_catalog.float8)
+	OUT measured_fpr pg_catalog.float8,
+	OUT filter_columns pg_catalog.int4)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;

@@ -18,7 +18,7 @@
 
 PG_FUNCTION_INFO_V1(lsm_filters);
 
-#define NFILTER_COLUMNS 16
+#define NFILTER_COLUMNS 17
 
 static Datum
 scheme_name(const LsmFilterInfo *filter)
@@ -54,6 +54,7 @@ put_file(ReturnSetInfo *rsinfo, const LsmFilterInfo *filter)
 	values[15] = Float8GetDatum(absent > 0 ?
 								(double) filter->counts.false_positives / absent : 0.0);
 	nulls[15] = absent == 0;
+	values[16] = Int32GetDatum((int32) filter->leading);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
@@ -79,10 +80,11 @@ put_segment(ReturnSetInfo *rsinfo, const LsmSegmentInfo *segment)
 	values[9] = Float8GetDatum(segment->accesses);
 	nulls[9] = !segment->tracked;
 	values[10] = Float8GetDatum(segment->expected_fpr);
-	for (int i = 11; i < NFILTER_COLUMNS - 1; i++)
+	for (int i = 11; i < 15; i++)
 		nulls[i] = true;
-	values[NFILTER_COLUMNS - 1] = Float8GetDatum(segment->measured_fpr);
-	nulls[NFILTER_COLUMNS - 1] = !segment->tracked || segment->accesses < 1;
+	values[15] = Float8GetDatum(segment->measured_fpr);
+	nulls[15] = !segment->tracked || segment->accesses < 1;
+	values[16] = Int32GetDatum(0);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

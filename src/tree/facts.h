@@ -169,7 +169,9 @@ typedef struct LsmFilterInfo
 	bool		known;			/* false: of a newer release, says "maybe" */
 	bool		current;		/* it is what the tree's settings ask for now */
 	uint32		scheme;
-	uint64		keys;			/* distinct filter keys; scheme none: entries */
+	uint32		leading;		/* leading columns that it knows */
+	uint64		keys;			/* distinct filter keys and leading parts;
+								 * scheme none: entries */
 	uint64		filter_bytes;
 	double		bits_per_key;	/* as it came out */
 	double		expected_fpr;	/* elastic: with all units on */

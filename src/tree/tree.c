@@ -373,7 +373,8 @@ tree_options_equal(const LsmTreeOptions *a, const LsmTreeOptions *b)
 		a->bits_per_key == b->bits_per_key &&
 		a->elastic_units == b->elastic_units &&
 		a->size_ratio == b->size_ratio &&
-		a->compression == b->compression;
+		a->compression == b->compression &&
+		a->leading == b->leading;
 }
 
 /*

@@ -179,6 +179,14 @@ typedef struct LsmKindOps
 	TransactionId (*min_xid) (LsmSlice value);
 
 	/*
+	 * Bytes of the leading columns (LsmTreeOptions.leading) of a filter key,
+	 * or of a part of one that has at least these columns; 0: they cannot be
+	 * told from the rest.  The same for all keys that begin with these bytes.
+	 * Never fails.  Index trees alone.
+	 */
+	uint32		(*leading_bytes) (uint64 leading, LsmSlice filter_key);
+
+	/*
 	 * One problem of a value's format for lsm_verify, or NULL (palloc'd
 	 * text).
 	 */
@@ -198,9 +206,28 @@ typedef struct LsmTreeOptions
 	int			elastic_units;	/* 0 unset */
 	int			size_ratio;		/* 0 unset */
 	int			compression;	/* LsmCompression, -1 unset */
+
+	/*
+	 * How the leading columns of a key are told from the rest, where filters
+	 * are to know them, too: for LsmKindOps.leading_bytes, one byte per column
+	 * from the lowest on.  0: filters know whole keys.  One word, so that
+	 * whoever reads it without a lock has all of it.
+	 */
+	uint64		leading;
 } LsmTreeOptions;
 
-#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1}
+#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1, 0}
+
+/* Of LsmTreeOptions.leading */
+static inline uint32
+lsm_leading_columns(uint64 leading)
+{
+	uint32		n = 0;
+
+	for (; leading != 0; leading >>= 8)
+		n++;
+	return n;
+}
 
 /* lsm.compression by the kind of tree: lsm_tree_compression() */
 #define LSM_COMPRESSION_AUTO	100
@@ -425,6 +452,16 @@ typedef struct LsmCursor LsmCursor;
 /* Allocated in the current memory context. */
 extern LsmCursor *lsm_cursor_open(LsmTree *tree);
 extern void lsm_cursor_close(LsmCursor *cursor);
+
+/*
+ * Until the next call: the caller wants nothing but entries whose keys begin
+ * with `leading`, the bytes of so many leading columns (of
+ * LsmTreeOptions.leading), so that others may be left out.  Filters that know
+ * leading columns are asked with one digest, which is computed here.  0 columns:
+ * all entries, as at the beginning.  To be followed by a seek unless the limit
+ * is what it was.
+ */
+extern void lsm_cursor_limit(LsmCursor *cursor, LsmSlice leading, uint32 columns);
 
 /*
  * Position before the first entry >= key (forward) or after the last entry

@@ -233,6 +233,27 @@ check_value(Verify *verify, LsmSlice key, LsmSlice value)
 	MemoryContextReset(verify->entry_cxt);
 }
 
+/* The filter has to admit the key's leading part, if it knows such parts. */
+static void
+check_leading(Verify *verify, LsmSlice filter_key)
+{
+	LsmTree    *tree = verify->tree;
+	uint32		columns = verify->filter.leading;
+	uint64		leading = tree->ctl->options.leading;
+	uint32		bytes;
+
+	/* of more columns than filters are to know now: where they end is unknown */
+	if (columns == 0 || columns > lsm_leading_columns(leading) ||
+		tree->ops->leading_bytes == NULL)
+		return;
+	if (columns < sizeof(leading))
+		leading &= (UINT64CONST(1) << (8 * columns)) - 1;
+	bytes = tree->ops->leading_bytes(leading, filter_key);
+	if (bytes > 0 && !lsm_filter_probe(&verify->filter, lsm_digest_key(filter_key.data, bytes)))
+		note_entry(verify, verify->filter_path,
+				   "filter denies leading columns of a key that is in the file");
+}
+
 static void
 check_entry(Verify *verify, LsmSlice key, LsmSlice value)
 {
@@ -267,6 +288,7 @@ check_entry(Verify *verify, LsmSlice key, LsmSlice value)
 							  lsm_digest_key(filter_key.data, filter_key.len)))
 			note_entry(verify, verify->filter_path,
 					   "filter denies a key that is in the file");
+		check_leading(verify, filter_key);
 	}
 	resetStringInfo(&verify->last_key);
 	appendBinaryStringInfo(&verify->last_key, key.data, key.len);

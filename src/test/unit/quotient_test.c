@@ -409,6 +409,110 @@ test_noise(void)
 	ok(sum > 0, "random bytes are walked within bounds");
 }
 
+/* An image of the digests of keys 0 .. n - 1, and of as many parts, numbers from 10^9 on. */
+static uint8_t *
+leading_image(const LsmFilterParams *params, uint64_t n, uint64_t parts, size_t *bytes)
+{
+	LsmDigest  *digests = alloc_or_die((n + parts) * sizeof(LsmDigest));
+	uint8_t    *image;
+
+	for (uint64_t i = 0; i < n + parts; i++)
+	{
+		uint64_t	key = i < n ? i : 1000000000 + i - n;
+
+		digests[i] = lsm_digest_key(&key, sizeof(key));
+	}
+	*bytes = lsm_filter_image_bytes(params, n + parts);
+	image = aligned_alloc(64, (*bytes + 63) / 64 * 64);
+	if (image == NULL || lsm_filter_build(params, digests, n + parts, image, *bytes) != LSM_FILTER_OK)
+		abort();
+	free(digests);
+	return image;
+}
+
+/* Whole keys and leading parts in one filter: none denied, and both as rarely in vain as planned. */
+static void
+test_leading(LsmFilterScheme scheme)
+{
+	const uint64_t n = 50000;
+	const uint64_t parts = 5000;
+	LsmFilterParams params = {.scheme = scheme, .bits_per_key = 10, .leading = 3};
+	size_t		bytes;
+	uint8_t    *image = leading_image(&params, n, parts, &bytes);
+	LsmFilter	filter;
+	uint64_t	denied = 0;
+	uint64_t	wrong = 0;
+	double		expected;
+
+	ok(lsm_filter_open(image, bytes, true, &filter, NULL) == LSM_FILTER_OK && filter.leading == 3 &&
+	   lsm_filter_built_with(&filter, &params), "%s: the header tells of 3 leading columns",
+	   lsm_filter_scheme_name(scheme));
+	expected = lsm_filter_expected_fpr(&filter);
+	for (uint64_t i = 0; i < n + parts; i++)
+	{
+		uint64_t	key = i < n ? i : 1000000000 + i - n;
+		uint64_t	absent = key + 2000000000;
+
+		denied += !lsm_filter_probe(&filter, lsm_digest_key(&key, sizeof(key)));
+		wrong += lsm_filter_probe(&filter, lsm_digest_key(&absent, sizeof(absent)));
+	}
+	ok(denied == 0, "%s: no key and no leading part is denied", lsm_filter_scheme_name(scheme));
+	ok(wrong < 1.3 * expected * (n + parts) + 20, "%s: false positive rate %g, expected %g",
+	   lsm_filter_scheme_name(scheme), (double) wrong / (n + parts), expected);
+	params.leading = 2;
+	ok(!lsm_filter_built_with(&filter, &params), "%s: of another number of columns it is another filter",
+	   lsm_filter_scheme_name(scheme));
+	params.leading = LSM_FILTER_LEADING_MAX + 1;
+	ok(lsm_filter_image_bytes(&params, n) == 0, "%s: more leading columns than there can be",
+	   lsm_filter_scheme_name(scheme));
+	free(image);
+}
+
+/* Inputs with the same leading parts: once in the output, which is not made of other inputs. */
+static void
+test_merge_leading(LsmFilterScheme scheme)
+{
+	const uint64_t n = 30000;
+	const uint64_t parts = 6000;
+	LsmFilterParams params = {.scheme = scheme, .bits_per_key = 10, .merge_keys = 4 * n, .leading = 1};
+	uint8_t    *images[4];
+	LsmFilter	inputs[4];
+	LsmFilterStream work[4];
+	LsmFilter	output;
+	size_t		room;
+	size_t		used = 0;
+	uint8_t    *image;
+	bool		same;
+
+	for (int i = 0; i < 4; i++)
+	{
+		size_t		bytes;
+
+		images[i] = leading_image(&params, n, parts, &bytes);
+		if (lsm_filter_open(images[i], bytes, true, &inputs[i], NULL) != LSM_FILTER_OK)
+			abort();
+	}
+	params.merge_keys = 0;
+	room = lsm_filter_image_bytes(&params, n + parts);
+	image = aligned_alloc(64, (room + 63) / 64 * 64);
+	same = lsm_filter_merge(&params, n + parts, inputs, 4, work, image, room, &used) == LSM_FILTER_OK &&
+		lsm_filter_open(image, used, true, &output, NULL) == LSM_FILTER_OK && output.leading == 1;
+	for (uint64_t i = 0; same && i < n + parts; i++)
+	{
+		uint64_t	key = i < n ? i : 1000000000 + i - n;
+
+		same = lsm_filter_probe(&output, lsm_digest_key(&key, sizeof(key)));
+	}
+	ok(same, "%s: four inputs of the same leading parts become one filter of their size",
+	   lsm_filter_scheme_name(scheme));
+	params.leading = 2;
+	ok(lsm_filter_merge(&params, n + parts, inputs, 4, work, image, room, &used) == LSM_FILTER_INVALID,
+	   "%s: inputs of another number of leading columns are refused", lsm_filter_scheme_name(scheme));
+	for (int i = 0; i < 4; i++)
+		free(images[i]);
+	free(image);
+}
+
 int
 main(void)
 {
@@ -421,6 +525,13 @@ main(void)
 	test_model(9, 3, 0.9, 7);
 	test_full();
 	test_merge();
+	for (int scheme = LSM_FILTER_BLOOM; scheme <= LSM_FILTER_CASCADE; scheme++)
+	{
+		if (lsm_filter_scheme_leads((LsmFilterScheme) scheme))
+			test_leading((LsmFilterScheme) scheme);
+	}
+	test_merge_leading(LSM_FILTER_QUOTIENT);
+	test_merge_leading(LSM_FILTER_CASCADE);
 	for (uint32_t r = 1; r <= 14; r += r < 4 ? 1 : 5)
 		test_fpr(SLOW_BUILD ? 14 : 18, r, 0.9);
 	test_fpr(SLOW_BUILD ? 14 : 18, 6, 0.5);

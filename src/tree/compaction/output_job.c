@@ -117,7 +117,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	initStringInfo(&job->rewritten);
 	initStringInfo(&job->last_key);
 	job->params = lsm_tree_filter_params(tree);
-	job->segment_keys = lsm_elastic_segment_keys(&job->params);
+	lsm_job_set_scheme(job, job->params.scheme);
 	initStringInfo(&job->fence_bytes);
 	job->compression = lsm_tree_compression(tree);
 	job->written_as = lsm_tree_written_as(tree);
@@ -138,6 +138,17 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 		GetOldestNonRemovableTransactionId(local_table ? tree->rel : NULL);
 	MemoryContextSwitchTo(old);
 	return job;
+}
+
+void
+lsm_job_set_scheme(LsmJob *job, LsmFilterScheme scheme)
+{
+	/* read once: another process may set the options meanwhile */
+	job->leading = lsm_filter_scheme_leads(scheme) && job->tree->ops->leading_bytes != NULL ?
+		job->tree->ctl->options.leading : 0;
+	job->params.scheme = scheme;
+	job->params.leading = lsm_leading_columns(job->leading);
+	job->segment_keys = lsm_elastic_segment_keys(&job->params);
 }
 
 /*
@@ -568,6 +579,24 @@ job_add_digest(LsmJob *job, LsmSlice filter_key)
 	job->digests[job->ndigests++] = lsm_digest_key(filter_key.data, filter_key.len);
 }
 
+/*
+ * The key's leading part, if it is not the one of the key before.  Keys are in
+ * the order of their bytes, so keys that share one stand together; and no
+ * leading part is the beginning of another one.
+ */
+static void
+job_add_leading(LsmJob *job, LsmSlice filter_key, uint32 common_bytes, bool first)
+{
+	uint32		bytes;
+
+	if (!first && job->last_leading_bytes > 0 && common_bytes >= job->last_leading_bytes)
+		return;
+	bytes = job->tree->ops->leading_bytes(job->leading, filter_key);
+	job->last_leading_bytes = bytes;
+	if (bytes > 0)
+		job_add_digest(job, lsm_slice(filter_key.data, bytes));
+}
+
 /* See output_job.h. */
 void
 lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes, bool first)
@@ -581,6 +610,8 @@ lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes, bo
 			job->ndigests % job->segment_keys == 0)
 			job_add_fence(job, filter_key, Min(common_bytes, job->last_filter_bytes));
 		job_add_digest(job, filter_key);
+		if (job->leading != 0)
+			job_add_leading(job, filter_key, common_bytes, first);
 	}
 	job->last_filter_bytes = filter_key.len;
 }

@@ -65,7 +65,11 @@ typedef struct LsmJob
 									 * at */
 	StringInfoData last_key;	/* of the file that is being finished */
 	uint32		last_filter_bytes;	/* of the entry added last */
-	LsmDigest  *digests;		/* of the file's distinct filter keys */
+	uint64		leading;		/* LsmTreeOptions.leading if the filter is to
+								 * know leading columns, else 0 */
+	uint32		last_leading_bytes; /* of the entry added last */
+	LsmDigest  *digests;		/* of the file's distinct filter keys, and of
+								 * their distinct leading parts */
 	uint64		ndigests;
 	uint64		max_digests;
 	uint32		segment_keys;	/* elastic: keys of a segment */
@@ -119,6 +123,12 @@ extern void lsm_job_reserve(LsmJob *job, uint64 bytes);
 
 /* ERROR: the job's block is not the tree's any more. */
 pg_noreturn extern void lsm_job_report_replaced(LsmJob *job);
+
+/*
+ * Filters are to be of this scheme: with leading columns, if the tree's are
+ * and the scheme allows it.
+ */
+extern void lsm_job_set_scheme(LsmJob *job, LsmFilterScheme scheme);
 
 /*
  * Decide about an entry (fate) and write what is left of it.  Ascending keys.

@@ -218,8 +218,7 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 
 	Assert(job->ctl->compact_pid == MyProcPid && job->version != NULL);
 	LSM_CRASH_POINT("repair_started");
-	job->params.scheme = (LsmFilterScheme) file->filter_scheme;
-	job->segment_keys = lsm_elastic_segment_keys(&job->params);
+	lsm_job_set_scheme(job, (LsmFilterScheme) file->filter_scheme);
 	read_sorted_file(job, file);
 	lsm_file_meta(file, &meta);
 	image = lsm_job_filter_image(job, &meta, &bytes, &chunk);

@@ -81,6 +81,8 @@ lsm_tree_filter_params(LsmTree *tree)
 		(options->filter_scheme >= 0 ? options->filter_scheme : lsm_filter_scheme);
 	params.bits_per_key = options->bits_per_key > 0 ? options->bits_per_key : lsm_bits_per_key;
 	params.merge_keys = 0;
+	params.leading = lsm_filter_scheme_leads(params.scheme) ?
+		lsm_leading_columns(options->leading) : 0;
 	params.units = options->elastic_units > 0 ? options->elastic_units : lsm_elastic_units;
 	params.unit_bytes = lsm_elastic_unit_size;
 	return params;
@@ -139,5 +141,7 @@ lsm_tree_written_as(LsmTree *tree)
 	}
 	bytes = snprintf(text, sizeof(text), "%d %.17g %u %u %d", (int) params.scheme,
 					 params.bits_per_key, units, unit_bytes, (int) lsm_tree_compression(tree));
+	if (params.leading > 0)
+		bytes += snprintf(text + bytes, sizeof(text) - bytes, " %u", params.leading);
 	return (uint32) lsm_digest_key(text, bytes);
 }

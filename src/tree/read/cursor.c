@@ -96,6 +96,8 @@ build_range(LsmCursor *cursor)
 		source->run = &version->runs[i];
 		source->last = version->runs[i].nfiles - 1;
 	}
+	if (cursor->limit_columns > 0)
+		lsm_limit_sources(cursor);
 }
 
 /* To be put before the sources that are there, which are older. */
@@ -270,7 +272,11 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 		LsmSource  *source = &cursor->sources[i];
 
 		if (!positioned)
+		{
 			lsm_source_position(cursor, source, forward);
+			if (source->asked)
+				lsm_limit_outcome(cursor, source, forward);
+		}
 		else if (source->consumed)
 		{
 			lsm_source_advance(cursor, source, forward);
@@ -705,6 +711,7 @@ lsm_cursor_open(LsmTree *tree)
 	cursor->unbounded = true;
 	init_buffer(&cursor->key, 128);
 	init_buffer(&cursor->filter_key, 128);
+	init_buffer(&cursor->limit_key, 128);
 	init_buffer(&cursor->value, 256);
 	cursor->callback.func = cursor_release;
 	cursor->callback.arg = cursor;
@@ -753,6 +760,24 @@ lsm_cursor_seek(LsmCursor *cursor, LsmSlice key, bool after,
 	if (key.len == 0)
 		side = forward ? LSM_BEFORE_KEY : LSM_AFTER_KEY;
 	set_position(cursor, key, side, key.len == 0);
+}
+
+void
+lsm_cursor_limit(LsmCursor *cursor, LsmSlice leading, uint32 columns)
+{
+	if (columns == cursor->limit_columns &&
+		(columns == 0 || (leading.len == (uint32) cursor->limit_key.len &&
+						  memcmp(leading.data, cursor->limit_key.data, leading.len) == 0)))
+		return;
+	cursor_count_blocks(cursor);
+	cursor_drop_sources(cursor);
+	cursor->limit_columns = columns;
+	if (columns == 0)
+		return;
+	resetStringInfo(&cursor->limit_key);
+	lsm_buffer_append(&cursor->limit_key, leading.data, leading.len);
+	lsm_probe_begin(cursor->tree, &cursor->limit,
+					lsm_slice(cursor->limit_key.data, leading.len));
 }
 
 static void

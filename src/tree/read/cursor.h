@@ -34,6 +34,8 @@ typedef struct LsmSource
 	const LsmRun *run;
 	int			first;
 	int			last;
+	bool		asked;			/* its filter has admitted the cursor's limit,
+								 * and what came of that is not counted yet */
 	int			at;				/* file that is open */
 	LsmOpenFile *open;			/* NULL: none */
 	LsmSstIter *iter;
@@ -67,6 +69,11 @@ struct LsmCursor
 	bool		asked;			/* filters were asked since the seek */
 	LsmProbe	probe;
 	StringInfoData filter_key;
+
+	/* limit.filter_key points to limit_key; 0 columns: there is no limit */
+	uint32		limit_columns;
+	LsmProbe	limit;
+	StringInfoData limit_key;
 
 	bool		built;			/* sources fit set, version and mode */
 	bool		positioned;		/* ... and stand at the position ... */
@@ -110,6 +117,16 @@ extern void lsm_source_take_entry(LsmCursor *cursor, LsmSource *source);
  * passed and the present one?
  */
 extern void lsm_source_refresh(LsmCursor *cursor, LsmSource *source);
+
+/* ---- limit.c ---- */
+
+/*
+ * Of the sources just made, leave those that may have entries within the limit.
+ */
+extern void lsm_limit_sources(LsmCursor *cursor);
+
+/* The source was positioned after its filter had admitted the limit. */
+extern void lsm_limit_outcome(LsmCursor *cursor, LsmSource *source, bool forward);
 
 /* What the open file has read. */
 static inline void

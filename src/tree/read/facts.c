@@ -124,6 +124,7 @@ read_filter_info(LsmTree *tree, LsmFile *file, LsmFilterInfo *info)
 	if (open->has_filter)
 	{
 		info->keys = open->filter.nkeys;
+		info->leading = open->filter.leading;
 		info->expected_fpr = lsm_filter_expected_fpr(&open->filter);
 	}
 	if (open->has_filter && info->keys > 0)

@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * leading.c
+ *	  The leading columns that filters know beside the whole key: which they
+ *	  are, and where they end in a key.
+ *
+ * Flushes and compactions run in workers that see no catalog.  So whoever
+ * opens an index leaves in shared memory, as one word (LsmTreeOptions.leading),
+ * what a code of each of these columns looks like.  The code of a column is no
+ * prefix of another one, and equal values have equal codes: so entries whose
+ * leading columns are equal begin with the same bytes, and no others do.
+ *
+ * No locks; the caller has the index open and locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/inet.h"
+#include "utils/rel.h"
+
+#include "index/index.h"
+
+/* A byte of the word: the size of the value part, or one of these */
+#define LEADING_NUMERIC		0x40
+#define LEADING_STRING		0x41
+#define LEADING_TWO_STRINGS	0x42
+#define LEADING_INET		0x43
+#define LEADING_DESCENDING	0x80	/* value part inverted */
+
+/* ======================================================================
+ * Where they end
+ * ====================================================================== */
+
+/* Length of a value part of so many strings; 0: it does not end here. */
+static uint32
+strings_bytes(const uint8 *bytes, uint32 len, uint8 mask, int nstrings)
+{
+	uint32		i = 0;
+
+	for (;;)
+	{
+		const uint8 *escape = i < len ? memchr(bytes + i, LSM_STRING_ESCAPE ^ mask, len - i) : NULL;
+
+		if (escape == NULL || escape + 1 >= bytes + len)
+			return 0;
+		i = escape + 2 - bytes;
+		if ((escape[1] ^ mask) == LSM_STRING_END && --nstrings == 0)
+			return i;
+	}
+}
+
+/*
+ * Length of a value part; 0: it is packed, or is none.  What would be an error
+ * to others is not one here: a filter is only worth time.
+ */
+static uint32
+value_part_bytes(uint8 how, const uint8 *bytes, uint32 len)
+{
+	uint8		mask = how & LEADING_DESCENDING ? 0xFF : 0;
+	uint32		plain = Min(len, LSM_CODE_PLAIN_BYTES);
+
+	how &= ~LEADING_DESCENDING;
+	switch (how)
+	{
+		case LEADING_NUMERIC:
+			return lsm_numeric_code_bytes(bytes, plain, mask);
+		case LEADING_STRING:
+			return strings_bytes(bytes, plain, mask, 1);
+		case LEADING_TWO_STRINGS:
+			return strings_bytes(bytes, plain, mask, 2);
+		case LEADING_INET:
+			return len > 0 ? lsm_inet_code_length(bytes, len, mask) : 0;
+		default:
+			return how;
+	}
+}
+
+uint32
+lsm_leading_bytes(uint64 leading, LsmSlice filter_key)
+{
+	const uint8 *bytes = (const uint8 *) filter_key.data;
+	uint32		at = 0;
+
+	for (; leading != 0; leading >>= 8)
+	{
+		uint32		len;
+
+		if (at >= filter_key.len)
+			return 0;
+		if (bytes[at++] != LSM_CODE_NOT_NULL)
+			continue;
+		len = value_part_bytes((uint8) leading, bytes + at, filter_key.len - at);
+		if (len == 0 || len > filter_key.len - at)
+			return 0;
+		at += len;
+	}
+	return at;
+}
+
+/* ======================================================================
+ * Which they are
+ * ====================================================================== */
+
+/* By which rules the strings of the index were made; no questions asked. */
+static uint32
+rules_of(Relation index)
+{
+	LsmKeyRules rules;
+
+	lsm_tree_key_rules(lsm_tree_open(index, LSM_KIND_INDEX, NULL), &rules);
+	return rules.version;
+}
+
+/* The word's byte of a column; 0: not a column for filters. */
+static uint8
+leading_byte(Relation index, int column)
+{
+	Oid			opcintype = index->rd_opcintype[column];
+	Oid			collation = index->rd_indcollation[column];
+	Oid			order_proc = index_getprocid(index, column + 1, LSM_PROC_COMPARE);
+	LsmColumnType type = lsm_class_column_type(index->rd_opfamily[column], opcintype);
+	uint32		rules = LSM_KEY_RULES_CURRENT;
+	LsmStrings	strings;
+	uint8		how;
+
+	if (type == LSM_COLUMN_INVALID)
+		return 0;
+	how = lsm_value_bytes(type);
+	if (type == LSM_COLUMN_NUMERIC)
+		how = LEADING_NUMERIC;
+	else if (type == LSM_COLUMN_INET)
+		how = LEADING_INET;
+	else if (type == LSM_COLUMN_BIT)
+		how = LEADING_TWO_STRINGS;
+	else if (lsm_type_is_composed(type))
+		how = LEADING_STRING;
+	else if (how == 0)
+	{
+		strings = lsm_strings_of(opcintype, collation, order_proc, rules);
+		if (strings != LSM_STRINGS_BYTES)
+		{
+			rules = rules_of(index);
+			if (rules > LSM_KEY_RULES_CURRENT)
+				return 0;
+			strings = lsm_strings_of(opcintype, collation, order_proc, rules);
+		}
+		how = strings == LSM_STRINGS_KEY_AND_BYTES || strings == LSM_STRINGS_PRIMARY_AND_BYTES ?
+			LEADING_TWO_STRINGS : LEADING_STRING;
+	}
+	if (index->rd_indoption[column] & INDOPTION_DESC)
+		how |= LEADING_DESCENDING;
+	return how;
+}
+
+uint64
+lsm_leading_word(Relation index, int filter_columns)
+{
+	int			nkeys = IndexRelationGetNumberOfKeyAttributes(index);
+	int			n = filter_columns < 0 ? nkeys - 1 : Min(filter_columns, nkeys - 1);
+	uint64		leading = 0;
+
+	n = Min(n, LSM_FILTER_LEADING_MAX);
+	for (int i = 0; i < n; i++)
+	{
+		uint8		how = leading_byte(index, i);
+
+		/* fewer columns than asked for */
+		if (how == 0)
+			break;
+		leading |= (uint64) how << (8 * i);
+	}
+	return leading;
+}

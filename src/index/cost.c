@@ -563,7 +563,13 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	}
 	costs.indexStartupCost += seek;
 	costs.indexTotalCost += costs.num_sa_scans * seek;
-	costs.indexTotalCost += groups * seek + Min(groups, info->pages) * costs.spc_random_page_cost;
+	if (groups > 0)
+	{
+		/* an index that bounds the walk is preferred to one about as good */
+		costs.indexTotalCost *= 1.1;
+		costs.indexTotalCost += groups * seek +
+			Min(groups, info->pages) * costs.spc_random_page_cost;
+	}
 
 	*startup_cost = costs.indexStartupCost;
 	*selectivity = costs.indexSelectivity;

@@ -76,6 +76,7 @@ else
 MODULE_big = lsmam
 EXTENSION = lsmam
 DATA_built = src/sql/lsmam--$(LSM_VERSION).sql
+SCRIPTS = src/bin/lsm_pg_upgrade
 PGFILEDESC = "lsmam - LSM tree access methods"
 
 # Directories of sources; src/README.md says what each is for.

@@ -207,6 +207,12 @@ define_tree_settings(void)
 							 &lsm_ignore_missing_files,
 							 false,
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomStringVariable("lsm.pg_upgrade",
+							   "Data directory of the old cluster, set by lsm_pg_upgrade.",
+							   "Lets pg_upgrade transfer lsm relations, whose sorted files it does not know.",
+							   &lsm_pg_upgrade,
+							   "",
+							   PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.compaction_workers",
 							"Background processes for compaction, besides the one for flushes.",
 							NULL,

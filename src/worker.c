@@ -55,6 +55,10 @@ lsm_worker_register(void)
 {
 	int			nworkers = 1 + lsm_compaction_workers;
 
+	/* forks and sorted files are not together yet */
+	if (IsBinaryUpgrade)
+		return;
+
 	for (int i = 0; i < nworkers; i++)
 	{
 		BackgroundWorker worker;

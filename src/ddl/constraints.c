@@ -21,6 +21,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/binary_upgrade.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am_d.h"
@@ -173,6 +174,12 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 		!options_fit(constraint->options))
 		return;
 
+	if (IsBinaryUpgrade)
+	{
+		if (lsm_upgrade_is_key(binary_upgrade_next_index_pg_class_oid))
+			constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
+		return;
+	}
 	if (column != NULL)
 	{
 		if (!column_def_fits(column))

@@ -51,6 +51,19 @@ extern void lsm_constraints_after(List *former_keys);
  */
 extern bool lsm_type_fits(Oid type, Oid collation, bool in_order);
 
+/* ---- upgrade.c ---- */
+
+/*
+ * Before the statement is executed: is it pg_upgrade, and may it go on?
+ */
+extern void lsm_upgrade_check(const char *query_string);
+
+/*
+ * In a server that pg_upgrade has started: was the constraint's index with this
+ * OID an lsm_index in the old cluster?
+ */
+extern bool lsm_upgrade_is_key(Oid index);
+
 /* ---- default_index.c ---- */
 
 /* lsm.default_index */

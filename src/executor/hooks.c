@@ -10,7 +10,7 @@
  *	- Row comparisons as index ranges: row_compare.c.
  *	- Publications without lsm tables: publications.c.
  *	- Copies of tables that pg_repack makes: file_swap.c.
- *	- pg_upgrade: upgrade.c.
+ *	- pg_upgrade: ddl/upgrade.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
  *	  numbers do not address the main fork.
  *	- Counters are published at the end of each statement.

@@ -18,10 +18,6 @@
 
 extern void lsm_hooks_init(void);
 
-/* ---- upgrade.c ---- */
-
-extern void lsm_upgrade_check(const char *query_string);
-
 /* ---- on_conflict.c ---- */
 
 extern void lsm_on_conflict_plan(Query *query);

@@ -103,7 +103,7 @@ typedef struct LsmScan
 	/* passing over entries that cannot match (skip.c) */
 	int			misses;			/* entries in a row that did not */
 	StringInfoData missed;		/* key of one of them; data NULL until needed */
-	StringInfoData skip;		/* scratch; data NULL until needed */
+	StringInfoData skip;		/* where to go on; data NULL until needed */
 
 	/*
 	 * Of the rows with one key, the snapshot sees one at most.  The newest
@@ -184,8 +184,13 @@ extern bool lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key,
 
 /* ---- skip.c ---- */
 
-/* The walk's last entry, with this key, did not match: it may go on elsewhere. */
-extern void lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key);
+/*
+ * The walk's last entry, with this key, did not match.  True: it goes on before
+ * the first entry, as seen in the direction, that begins with so->skip, or,
+ * `*beyond`, right behind the last one.
+ */
+extern bool lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key,
+							bool *beyond);
 
 /* ---- scans by several processes (parallel_scan.c) ---- */
 

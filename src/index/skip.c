@@ -148,11 +148,10 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 	return false;
 }
 
-void
-lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key)
+bool
+lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key, bool *beyond)
 {
 	int			prefix_bytes;
-	bool		beyond;
 
 	if (++so->misses == LOOK_ENTRIES)
 	{
@@ -160,12 +159,9 @@ lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key)
 		lsm_buffer_append(&so->missed, key.data, key.len);
 	}
 	if (so->misses < LSM_SKIP_ENTRIES)
-		return;
+		return false;
 	so->misses = 0;
-	if (!find_place(so, direction, key, &prefix_bytes, &beyond) ||
-		so->missed.len < prefix_bytes ||
-		memcmp(so->missed.data, key.data, prefix_bytes) != 0)
-		return;
-	lsm_guard_take_stamp(so);
-	lsm_walk_seek(so, lsm_buffer_slice(&so->skip), beyond, direction);
+	return find_place(so, direction, key, &prefix_bytes, beyond) &&
+		so->missed.len >= prefix_bytes &&
+		memcmp(so->missed.data, key.data, prefix_bytes) == 0;
 }

@@ -157,6 +157,7 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 	{
 		MemoryContext old;
 		bool		matches;
+		bool		beyond;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!step_cursor(so, direction, key, value) ||
@@ -174,6 +175,10 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 			so->misses = 0;
 			return true;
 		}
-		lsm_walk_missed(so, direction, *key);
+		if (lsm_walk_missed(so, direction, *key, &beyond))
+		{
+			lsm_guard_take_stamp(so);
+			lsm_walk_seek(so, lsm_buffer_slice(&so->skip), beyond, direction);
+		}
 	}
 }

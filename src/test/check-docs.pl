@@ -148,7 +148,8 @@ while ($source =~ /DefineCustom(\w+)Variable\("(lsm\.\w+)",.*?&lsm_\w+,\s*([^,;]
 	$said = { on => 'true', off => 'false' }->{$said} // $said;
 	push @settings, "$name: docs/usage.md says $shown, $guc $default"
 	  if ($type eq 'Enum' ? $default !~ /_\U$said\E$|_ON_\U$said\E$/
-		: $type eq 'Bool' ? $default ne $said : $default != $said);
+		: $type eq 'Bool' ? $default ne $said
+		: $type eq 'String' ? $default ne qq{"$said"} : $default != $said);
 }
 result('settings and their defaults are in docs/usage.md', @settings);
 

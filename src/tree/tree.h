@@ -229,8 +229,12 @@ extern int	lsm_target_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
 extern int	lsm_max_open_files;
 extern bool lsm_ignore_missing_files;	/* salvage.c */
+extern char *lsm_pg_upgrade;	/* data directory of the old cluster, or "" */
 extern int	lsm_compaction_workers;
 extern int	lsm_max_trees;		/* control blocks (restart) */
+
+/* Keyspaces are directories in this one, in the data directory. */
+#define LSM_DIR		"pg_lsm"
 
 /* ---- life cycle (tree.c, keyspace.c) ---- */
 

@@ -466,8 +466,6 @@ lsm_memtable_vacant(LsmMemtable *memtable)
 }
 
 /* A keyspace's directory, relative to PGDATA; MAXPGPATH. */
-#define LSM_DIR		"pg_lsm"
-
 extern void lsm_keyspace_dir(uint64 keyspace_id, char *path);
 
 #endif							/* LSM_CONTROL_H */

@@ -38,6 +38,7 @@ int			lsm_target_file_size_kb = 64 * 1024;
 int			lsm_compression = LSM_COMPRESSION_AUTO;
 int			lsm_max_open_files = 1000;
 bool		lsm_ignore_missing_files = false;
+char	   *lsm_pg_upgrade = NULL;
 int			lsm_compaction_workers = 1;
 int			lsm_max_trees = 16384;	/* about 1 kB each */
 

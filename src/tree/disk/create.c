@@ -120,14 +120,14 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 	uint64		id;
 
 	/*
-	 * pg_upgrade transfers relation files only: the main fork would name
-	 * sorted files that stay behind
+	 * pg_upgrade transfers relation files only: the main fork will name
+	 * sorted files that someone else has to transfer
 	 */
-	if (IsBinaryUpgrade)
+	if (IsBinaryUpgrade && lsm_pg_upgrade[0] == '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("pg_upgrade cannot transfer lsm tables and indexes"),
-				 errhint("Use pg_dumpall or pg_dump, or change the tables to heap and drop the lsm indexes in the old cluster first.")));
+				 errmsg("pg_upgrade by itself cannot transfer lsm tables and indexes"),
+				 errhint("Run lsm_pg_upgrade in its place.")));
 	if (smgrnblocks(smgr, MAIN_FORKNUM) != 0)
 		elog(ERROR, "main fork of relation %u (%s) is not empty", relid,
 			 lsm_relpath(rlocator, backend, MAIN_FORKNUM));

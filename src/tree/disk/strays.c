@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "storage/fd.h"
@@ -38,6 +39,24 @@ lsm_number_compare(const void *a, const void *b)
 }
 
 /*
+ * The list names files, and the keyspace is not there at all: the cluster was
+ * upgraded without pg_lsm, or restored without it.  Nothing has been written.
+ */
+static void
+require_directory(const LsmTree *tree)
+{
+	struct stat st;
+
+	if (lsm_ignore_missing_files || stat(tree->dir, &st) == 0 || errno != ENOENT)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("directory \"%s\" of lsm relation with OID %u is missing", tree->dir,
+					tree->ctl->relid),
+			 errhint("After pg_upgrade without lsm_pg_upgrade, stop the server and run \"lsm_pg_upgrade --transfer\".")));
+}
+
+/*
  * See disk.h.  REQUIRES: state LOADING in a control block just taken,
  * so no flush, compaction or build of this tree is in progress anywhere:
  * when the block was taken, the last job of the keyspace's former one had ended
@@ -60,6 +79,7 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 	files = lsm_manifest_read(tree, &nlive, NULL);
 	if (lsm_salvage_count_missing(tree, files, nlive) > 0)
 	{
+		require_directory(tree);
 		pfree(files);
 		lsm_salvage_keep(tree);
 		return;

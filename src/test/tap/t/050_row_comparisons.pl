@@ -141,7 +141,7 @@ sub check_database
 	return;
 }
 
-my $rounds = lsm_long() ? 300 : 12;
+my $rounds = lsm_long() ? 150 : 12;
 $node->safe_psql('postgres', "CREATE DATABASE bytes TEMPLATE template0 LOCALE 'C.UTF-8'");
 check_database('bytes', $rounds);
 if ($libc)

@@ -68,3 +68,34 @@ DROP TABLE eo_h, eo_l;
 DROP FUNCTION eo_compare;
 DROP DOMAIN eo_domain;
 DROP TYPE eo_state;
+-- a large group of labels, of which few or none match: each entry is looked at once, or passed over
+DO $$ BEGIN EXECUTE 'CREATE TYPE eo_many AS ENUM (' || (SELECT string_agg(quote_literal('l' || 59 - i), ', ') FROM generate_series(0, 59) i) || ')'; END $$;
+CREATE TABLE eo_large (k int, e eo_many, n int) USING lsm;
+CREATE INDEX eo_large_i ON eo_large USING lsm (k, e, n);
+INSERT INTO eo_large SELECT i % 2, ('l' || i % 60)::eo_many, CASE WHEN i % 60 < 30 THEN i ELSE -i END FROM generate_series(1, 60000) i;
+SELECT lsm_compact('eo_large_i');
+VACUUM ANALYZE eo_large;
+SET enable_bitmapscan = off;
+SET enable_sort = off;
+SET max_parallel_workers_per_gather = 0;
+CREATE FUNCTION eo_blocks(condition text, options text) RETURNS TABLE (n bigint, first text, blocks text) LANGUAGE plpgsql AS $$
+DECLARE
+	query text := 'SELECT e, n FROM eo_large WHERE k = 0 AND ' || condition || ' ORDER BY k, e ' || options || ', n ' || options;
+	line text;
+	read int;
+BEGIN
+	EXECUTE 'SELECT count(*), (array_agg(e::text || n))[1] FROM (' || query || ' OFFSET 0) q' INTO n, first;
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		read := coalesce(substring(line FROM 'blocks read=(\d+)')::int, read);
+	END LOOP;
+	blocks := CASE WHEN read < 1000 THEN 'few' ELSE read::text END;
+	RETURN NEXT;
+END $$;
+SELECT c, o, b.* FROM unnest(ARRAY['e >= ''l2''', 'e < ''l57''', 'e > ''l0''', 'e < ''l30''', 'n > 0', 'n < 0 AND e > ''l32''', 'n > 59900', 'e <> ''l7''']) c,
+	unnest(ARRAY['ASC', 'DESC']) o, LATERAL eo_blocks(c, o) b;
+DROP FUNCTION eo_blocks;
+DROP TABLE eo_large;
+DROP TYPE eo_many;
+RESET enable_bitmapscan;
+RESET enable_sort;
+RESET max_parallel_workers_per_gather;

@@ -194,5 +194,27 @@ DROP TABLE like_text;
 CREATE TABLE like_text (e citext) USING heap;
 CREATE UNIQUE INDEX ON like_text USING lsm (e);
 DROP TABLE like_text;
+-- nor may a column become one beneath an index: ALTER TABLE would not even read the values
+CREATE TABLE like_text (e text, n int UNIQUE) USING lsm;
+CREATE UNIQUE INDEX like_text_e ON like_text USING lsm (e);
+CREATE TABLE like_text_child () INHERITS (like_text);
+CREATE INDEX like_text_child_e ON like_text_child USING lsm (n, e);
+INSERT INTO like_text VALUES ('Bob', 1), ('bob', 2);
+ALTER TABLE like_text ALTER COLUMN e TYPE citext;
+DROP INDEX like_text_e;
+ALTER TABLE like_text ALTER COLUMN e TYPE mail;
+DROP INDEX like_text_child_e;
+ALTER TABLE like_text ALTER COLUMN e TYPE mail;
+CREATE UNIQUE INDEX like_text_e ON like_text USING btree (e);
+DELETE FROM like_text WHERE n = 1;
+CREATE INDEX like_text_e ON like_text USING lsm ((e::text));
+-- without a change of meaning, the index's files are kept
+ALTER TABLE like_text ALTER COLUMN e TYPE text;
+CREATE INDEX like_text_kept ON like_text USING lsm (e);
+SELECT pg_relation_filenode('like_text_kept') AS before \gset
+ALTER TABLE like_text ALTER COLUMN e TYPE varchar;
+SELECT pg_relation_filenode('like_text_kept') = :before AS kept;
+SELECT * FROM like_text WHERE e = 'bob';
+DROP TABLE like_text CASCADE;
 RESET lsm.constraint_index;
 DROP EXTENSION citext CASCADE;

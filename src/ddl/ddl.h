@@ -109,6 +109,7 @@ extern bool lsm_index_is_ordered(Oid index);
 extern bool lsm_index_is_asked_for(Node *stmt);
 extern LsmCreated *lsm_watch_created(LsmCreated *created);
 extern void lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created);
+extern void lsm_check_altered(const LsmCreated *created);
 
 /* ---- publications.c ---- */
 

@@ -5,9 +5,12 @@
  *
  * Text under a collation of a library whose order is not known (collation.c) has
  * codes that are canonical but not in the order of the values: such a column of
- * an lsm_index serves equality only.  Who asks for one with CREATE INDEX ... USING lsm is told so; it is the one statement in which
- * an access method is chosen by name.  Constraints are chosen by
- * lsm.constraint_index, REINDEX, ALTER TABLE and LIKE copy what was there.
+ * an lsm_index serves equality only.  Who asks for one with CREATE INDEX ...
+ * USING lsm is told so; it is the one statement in which an access method is
+ * chosen by name.  Constraints are chosen by lsm.constraint_index, REINDEX,
+ * ALTER TABLE and LIKE copy what was there.
+ *
+ * And what ALTER TABLE copies may not suit a column's new type: an error.
  *
  * The columns are read from the index that was made: only core knows types and
  * collations of expressions, and the name it has given.  Object access hooks
@@ -19,6 +22,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -186,5 +190,35 @@ lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created)
 			notice(index, columns);
 		relation_close(index, AccessShareLock);
 		break;
+	}
+}
+
+/*
+ * After ALTER TABLE, which has made the relations `created` and has them
+ * locked.  When a column's type becomes one whose values need not be rewritten,
+ * the new index takes over the file of the old one if their operator classes
+ * are the same; no build looks then whether the class suits the new type.
+ * ERROR if it does not.
+ */
+void
+lsm_check_altered(const LsmCreated *created)
+{
+	Oid			am = lsm_index_am_oid();
+	ListCell   *lc;
+
+	if (created->relations == NIL || !OidIsValid(am))
+		return;
+	CommandCounterIncrement();
+	foreach(lc, created->relations)
+	{
+		Oid			oid = lfirst_oid(lc);
+		Relation	index;
+
+		if (lsm_relation_am(oid) != am)
+			continue;			/* or dropped again */
+		index = relation_open(oid, AccessShareLock);
+		lsm_check_operator_classes(index);
+		lsm_check_collations(index);
+		relation_close(index, NoLock);
 	}
 }

@@ -136,9 +136,12 @@ copy_from(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 	PG_END_TRY();
 }
 
-/* An index that was asked for and has no order is worth a NOTICE. */
+/*
+ * An index that was asked for and has no order is worth a NOTICE.  ALTER TABLE
+ * may have made an index out of the file of an old one.
+ */
 static void
-create_index(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
+make_indexes(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 			 ProcessUtilityContext context, ParamListInfo params,
 			 QueryEnvironment *query_env, DestReceiver *dest, QueryCompletion *qc)
 {
@@ -155,7 +158,10 @@ create_index(PlannedStmt *pstmt, const char *query_string, bool read_only_tree,
 		(void) lsm_watch_created(before);
 	}
 	PG_END_TRY();
-	lsm_notice_unordered(castNode(IndexStmt, pstmt->utilityStmt), &created);
+	if (IsA(pstmt->utilityStmt, AlterTableStmt))
+		lsm_check_altered(&created);
+	else
+		lsm_notice_unordered(castNode(IndexStmt, pstmt->utilityStmt), &created);
 }
 
 static bool
@@ -209,8 +215,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		lsm_tree_note_fork_copies();
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
 		copy_from(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
-	else if (asked_for)
-		create_index(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
+	else if (asked_for || IsA(pstmt->utilityStmt, AlterTableStmt))
+		make_indexes(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
 	else
 		next_process_utility(pstmt, query_string, read_only_tree, context,
 							 params, query_env, dest, qc);

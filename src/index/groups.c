@@ -166,11 +166,12 @@ level_step(LsmGroups *groups, LsmSlice *key, LsmSlice *value)
 	}
 	if (groups->ended)
 		return false;
-	if (lsm_walk_step(groups->so, groups->direction, key, value) &&
-		lsm_bound_compare(*key, lsm_buffer_slice(&groups->levels[groups->depth].prefix)) == 0)
-		return true;
-	groups->ended = true;
-	return false;
+
+	/* what does not match may go on for long behind the level */
+	groups->so->within = lsm_buffer_slice(&groups->levels[groups->depth].prefix);
+	groups->ended = !lsm_walk_step(groups->so, groups->direction, key, value);
+	groups->so->within.len = 0;
+	return !groups->ended;
 }
 
 /* The cursor goes elsewhere. */
@@ -296,7 +297,21 @@ begin_sort(LsmGroups *groups)
 								 TUPLESORT_NONE);
 }
 
-/* Sort the values that the level's group has, as seen in the direction. */
+/* May entries with this code of the level's column match? */
+static bool
+value_matches(const LsmGroups *groups, LsmSlice code)
+{
+	const LsmQuals *quals = &groups->so->quals;
+	int			column = groups->levels[groups->depth].column;
+
+	return column >= quals->nwalk || quals->columns[column].operators == NULL ||
+		lsm_operators_hold(&quals->columns[column], level_spec(groups), code);
+}
+
+/*
+ * Sort the values that the level's group has, as seen in the direction, and
+ * that the quals let in.
+ */
 static void
 sort_values(LsmGroups *groups)
 {
@@ -331,10 +346,13 @@ sort_values(LsmGroups *groups)
 		}
 		else
 		{
-			bool		isnull;
-			Datum		value = lsm_decode_column(level_spec(groups), code, &isnull);
+			if (value_matches(groups, code))
+			{
+				bool		isnull;
+				Datum		value = lsm_decode_column(level_spec(groups), code, &isnull);
 
-			tuplesort_putdatum(level->values, value, isnull);
+				tuplesort_putdatum(level->values, value, isnull);
+			}
 			resetStringInfo(last);
 			lsm_buffer_append(last, key.data, start + code.len);
 			same = 0;

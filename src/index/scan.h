@@ -85,6 +85,8 @@ typedef struct LsmScan
 	 */
 	bool		sorts;
 	LsmGroups  *groups;			/* NULL until needed */
+	LsmSlice	within;			/* the walk's entries begin with this; len 0:
+								 * wherever its bounds let them be */
 
 	LsmSharedScan *shared;		/* NULL: the scan is this process's alone */
 	LsmScanUnit unit;

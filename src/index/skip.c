@@ -86,6 +86,19 @@ next_bound(const LsmColumnQuals *column, LsmSlice code, bool forward, LsmSlice *
 	return c < 0 || (c == 0 && !*inclusive) ? NEXT_CODE : NEXT_NONE;
 }
 
+/* Do the column's operators not hold for the code? */
+static bool
+code_fails(LsmScan *so, int column, LsmSlice code)
+{
+	MemoryContext old = MemoryContextSwitchTo(so->entry_context);
+	bool		holds = lsm_operators_hold(&so->quals.columns[column],
+										   &so->spec->columns[column], code);
+
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(so->entry_context);
+	return !holds;
+}
+
 /*
  * The first column of the key that cannot match: where its quals may hold again
  * goes to so->skip, with the columns before it.  False: there is none.
@@ -110,6 +123,15 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 			what = next_point(column, code, forward, &next);
 		else if (i > so->quals.nprefix)
 			what = next_bound(column, code, forward, &next, &inclusive);
+		if (what == NEXT_UNKNOWN && column->operators != NULL && code_fails(so, i, code))
+		{
+			/* equal values are alike */
+			resetStringInfo(lsm_scan_buffer(so, &so->skip));
+			*prefix_bytes = code.data + code.len - key.data;
+			lsm_buffer_append(&so->skip, key.data, *prefix_bytes);
+			*beyond = true;
+			return true;
+		}
 		if (what != NEXT_UNKNOWN)
 		{
 			resetStringInfo(lsm_scan_buffer(so, &so->skip));

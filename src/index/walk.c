@@ -161,7 +161,8 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 
 		CHECK_FOR_INTERRUPTS();
 		if (!step_cursor(so, direction, key, value) ||
-			(!so->batch_inside && lsm_walk_is_beyond(so, *key, direction)))
+			(!so->batch_inside && lsm_walk_is_beyond(so, *key, direction)) ||
+			(so->within.len > 0 && lsm_bound_compare(*key, so->within) != 0))
 			return false;
 		if (so->quals.nwalk == 0)
 			return true;

@@ -26,7 +26,7 @@ sub lsm_node
 	my ($name, %opt) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init(extra => [ '--encoding=UTF8', '--locale=C.UTF-8' ]);
+	$node->init(extra => [ '--encoding=UTF8', '--locale=C.UTF-8', @{ $opt{initdb} // [] } ]);
 	$node->append_conf('postgresql.conf', qq{
 shared_preload_libraries = 'lsmam'
 restart_after_crash = on

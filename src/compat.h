@@ -132,6 +132,13 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #endif
 }
 
+/* The number of this process's virtual transaction */
+#if PG_VERSION_NUM >= 170000
+#define lsm_local_transaction_id()	(MyProc->vxid.lxid)
+#else
+#define lsm_local_transaction_id()	(MyProc->lxid)
+#endif
+
 /* The last parameter of ExecutorRun() and its hook, with the comma before it */
 #if PG_VERSION_NUM >= 180000
 #define EXECUTE_ONCE_PARAMETER

@@ -39,7 +39,7 @@ lsm_chunk_pack(const char *data, uint32_t bytes, char *out)
 bool
 lsm_chunk_sound(const LsmWalChunk *chunk, uint64_t logged_bytes)
 {
-	uint32_t	known = LSM_CHUNK_FILTER | LSM_CHUNK_LAST | LSM_CHUNK_LZ4;
+	uint32_t	known = LSM_CHUNK_FILTER | LSM_CHUNK_LAST | LSM_CHUNK_LZ4 | LSM_CHUNK_TOGETHER;
 	bool		last = (chunk->flags & LSM_CHUNK_LAST) != 0;
 
 	if ((chunk->flags & ~known) != 0 || chunk->file_bytes > INT64_MAX ||

@@ -92,10 +92,14 @@ extern void lsm_primary_memory_compare(void);
 /* of the name that a filter file has until redo has written all of it */
 #define LSM_REDO_SUFFIX	".redo"
 
-/* redo of a piece of a file: durable when it returns */
+/*
+ * Redo of a piece of a file.  When it returns the piece is durable, or, if
+ * `together` (LSM_CHUNK_TOGETHER), all of the file is when its last piece is
+ * redone.
+ */
 extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 								 uint64 offset, const char *data, uint32 bytes,
-								 bool last, uint64 file_bytes);
+								 bool last, bool together, uint64 file_bytes);
 extern void lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number);
 
 /* Lines of the owner file: one per fork that may name the keyspace. */

@@ -7,8 +7,15 @@
  * A file is complete and durable before its bytes are logged, and logged
  * before the edit that publishes it.  So redo that starts amid the chunks of a
  * file (crash recovery, a backup) finds the rest of it in place, and writes
- * again what it says already.  Redo makes each chunk durable before it goes
- * on: a restartpoint between two chunks would otherwise forget the first.
+ * again what it says already.
+ *
+ * Redo syncs a file once, at its last chunk.  A restartpoint must then not let
+ * replay begin between two chunks before it has seen the last one, or a power
+ * failure could take away the first ones.  So who logs a file delays the start
+ * of checkpoints (DELAY_CHKPT_START): a checkpoint whose replay would begin
+ * amid the file writes its record, where restartpoints come from, only after
+ * the last chunk.  LSM_CHUNK_TOGETHER says that it was so; a chunk without it
+ * is synced for itself.
  *
  * A file is never overwritten in place but with its own bytes: it may
  * be a hard link (lsm_tree_copy).
@@ -25,6 +32,7 @@
 #include "miscadmin.h"
 #include "storage/copydir.h"
 #include "storage/fd.h"
+#include "storage/proc.h"
 
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
@@ -97,6 +105,75 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 }
 
 /*
+ * From here to allow_checkpoints() no checkpoint record is written whose
+ * replay begins here or later.  Checkpoints see it by the virtual transaction.
+ * Returns the redo pointer now.  Locking: WAL's insertion locks order the flag
+ * before the first chunk, and that before a later redo pointer.
+ */
+static XLogRecPtr
+delay_checkpoints(void)
+{
+	Assert(MyProc->delayChkptFlags == 0);
+	Assert(LocalTransactionIdIsValid(lsm_local_transaction_id()));
+	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
+	return GetRedoRecPtr();
+}
+
+/*
+ * If a checkpoint has begun, it waits for us, and looks again every 10 ms.
+ * It must not find us at the next file each time.
+ */
+static void
+allow_checkpoints(XLogRecPtr redo_before)
+{
+	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
+	if (GetRedoRecPtr() != redo_before)
+		pg_usleep(15 * 1000L);
+}
+
+/* True: all of the file is logged. */
+static bool
+lsm_file_log_chunks(int elevel, int fd, const char *path, LsmWalChunk *chunk, bool filter,
+					bool (*abandoned) (void))
+{
+	char	   *data = palloc(LSM_CHUNK_PIECE_BYTES);
+	char	   *scratch = palloc(LSM_CHUNK_PIECE_BYTES);
+	bool		last = false;
+
+	while (!last && (abandoned == NULL || !abandoned()))
+	{
+		ssize_t		got;
+
+		CHECK_FOR_INTERRUPTS();
+		chunk->bytes = Min(chunk->file_bytes - chunk->offset, LSM_CHUNK_PIECE_BYTES);
+		last = chunk->offset + chunk->bytes == chunk->file_bytes;
+		chunk->flags = LSM_CHUNK_TOGETHER | (filter ? LSM_CHUNK_FILTER : 0) |
+			(last ? LSM_CHUNK_LAST : 0);
+		got = pg_pread(fd, data, chunk->bytes, chunk->offset);
+		if (got < 0)
+			ereport(elevel,
+					(errcode_for_file_access(),
+					 errmsg("could not read file \"%s\": %m", path)));
+		else if (got != chunk->bytes)
+			ereport(elevel,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("could not read file \"%s\": read only %zd of %u bytes",
+							path, got, chunk->bytes)));
+		if (got != chunk->bytes)
+		{
+			last = false;
+			break;
+		}
+		lsm_chunk_log(chunk, data, scratch);
+		chunk->offset += chunk->bytes;
+		LSM_CRASH_POINT("chunk_logged");
+	}
+	pfree(data);
+	pfree(scratch);
+	return last;
+}
+
+/*
  * As lsm_keyspace_log_file(); what cannot be read is reported with `elevel`,
  * and then false.
  */
@@ -107,8 +184,8 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 	char		path[MAXPGPATH];
 	LsmWalChunk chunk;
 	struct stat st;
-	char	   *data;
-	char	   *scratch;
+	XLogRecPtr	redo;
+	bool		all;
 	int			fd;
 
 	lsm_keyspace_file_path(keyspace_id, number, filter, path);
@@ -129,39 +206,18 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 	chunk.keyspace_id = keyspace_id;
 	chunk.number = number;
 	chunk.file_bytes = st.st_size;
-	data = palloc(LSM_CHUNK_PIECE_BYTES);
-	scratch = palloc(LSM_CHUNK_PIECE_BYTES);
-	while ((chunk.flags & LSM_CHUNK_LAST) == 0 && (abandoned == NULL || !abandoned()))
+	redo = delay_checkpoints();
+	PG_TRY();
 	{
-		ssize_t		got;
-
-		CHECK_FOR_INTERRUPTS();
-		chunk.bytes = Min(chunk.file_bytes - chunk.offset, LSM_CHUNK_PIECE_BYTES);
-		chunk.flags = (filter ? LSM_CHUNK_FILTER : 0) |
-			(chunk.offset + chunk.bytes == chunk.file_bytes ? LSM_CHUNK_LAST : 0);
-		got = pg_pread(fd, data, chunk.bytes, chunk.offset);
-		if (got < 0)
-			ereport(elevel,
-					(errcode_for_file_access(),
-					 errmsg("could not read file \"%s\": %m", path)));
-		else if (got != chunk.bytes)
-			ereport(elevel,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("could not read file \"%s\": read only %zd of %u bytes",
-							path, got, chunk.bytes)));
-		if (got != chunk.bytes)
-		{
-			chunk.flags = 0;
-			break;
-		}
-		lsm_chunk_log(&chunk, data, scratch);
-		chunk.offset += chunk.bytes;
-		LSM_CRASH_POINT("chunk_logged");
+		all = lsm_file_log_chunks(elevel, fd, path, &chunk, filter, abandoned);
 	}
-	pfree(data);
-	pfree(scratch);
+	PG_FINALLY();
+	{
+		allow_checkpoints(redo);
+	}
+	PG_END_TRY();
 	CloseTransientFile(fd);
-	return (chunk.flags & LSM_CHUNK_LAST) != 0;
+	return all;
 }
 
 /* See disk.h. */
@@ -285,7 +341,7 @@ lsm_redo_write(int fd, const char *path, uint64 offset, const char *data, uint32
 void
 lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 					 uint64 offset, const char *data, uint32 bytes,
-					 bool last, uint64 file_bytes)
+					 bool last, bool together, uint64 file_bytes)
 {
 	char		dir[MAXPGPATH];
 	char		final[MAXPGPATH];
@@ -310,7 +366,11 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not truncate file \"%s\": %m", path)));
-	if (pg_fsync(fd) != 0)
+
+	/* a piece that need not be durable is written out meanwhile */
+	if (together && !last)
+		pg_flush_data(fd, offset, bytes);
+	else if (pg_fsync(fd) != 0)
 		ereport(data_sync_elevel(ERROR),
 				(errcode_for_file_access(),
 				 errmsg("could not fsync file \"%s\": %m", path)));
@@ -328,7 +388,7 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 	 * middle is one that a later record removes, or that the last chunk makes
 	 * durable.
 	 */
-	if (offset == 0 || last)
+	if (last || (offset == 0 && !together))
 		fsync_fname(dir, true);
 }
 

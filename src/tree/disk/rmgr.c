@@ -328,7 +328,8 @@ lsm_redo_chunk(XLogReaderState *record)
 	lsm_file_write_chunk(chunk.keyspace_id, chunk.number,
 						 (chunk.flags & LSM_CHUNK_FILTER) != 0, chunk.offset,
 						 content, chunk.bytes,
-						 (chunk.flags & LSM_CHUNK_LAST) != 0, chunk.file_bytes);
+						 (chunk.flags & LSM_CHUNK_LAST) != 0,
+						 (chunk.flags & LSM_CHUNK_TOGETHER) != 0, chunk.file_bytes);
 	if (content != logged)
 		pfree(content);
 	LSM_CRASH_POINT("redo_chunk");

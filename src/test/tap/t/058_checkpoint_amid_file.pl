@@ -1,0 +1,140 @@
+# Redo syncs a file once, after its last piece.  So no checkpoint may let a replay begin amid a file that is not complete
+# yet: while a file is being logged a CHECKPOINT waits, a standby that makes a restartpoint then and loses what it has not
+# synced has the whole file afterwards, and an error amid the file does not leave checkpoints waiting.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $primary = lsm_node('primary', conf => "max_wal_senders = 8\nwal_keep_size = 512MB\nmax_wal_size = 1GB\nhot_standby = on\nautovacuum = off\n"
+	  . "lsm.memtable_size = 32MB\nlsm.target_file_size = 16MB\nlsm.compression = none\ncheckpoint_timeout = 1h\nlsm.crash_point = '?'");
+$primary->append_conf('pg_hba.conf', "local replication all trust\n");
+lsm_start($primary);
+$primary->safe_psql('postgres', 'CREATE TABLE t (id int PRIMARY KEY, v text) USING lsm; CREATE TABLE small (id int PRIMARY KEY) USING lsm;');
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+my $synced = "$ENV{TESTDIR}/checkpoint_amid_file.synced";
+
+sub start_standby
+{
+	local $ENV{LD_PRELOAD} = $ENV{LSM_FAULTS_SO};
+	local $ENV{LSM_FAULTS_SYNC_LOG} = $synced;
+	$standby->start;
+	return;
+}
+
+sub kill_standby
+{
+	my @pids = lsm_pids($standby);
+	kill('KILL', @pids);
+	lsm_wait_gone($standby, @pids);
+	my $lost = lsm_lose_unsynced($standby, $synced);
+	lsm_clear_crashed($standby, @pids);
+	return $lost;
+}
+
+sub caught_up
+{
+	my $lsn = $primary->lsn('flush');
+	return $standby->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() >= '$lsn'");
+}
+
+my $content = q{SELECT count(*), sum(id), md5(string_agg(v, ',' ORDER BY id)) FROM t};
+
+lsm_set($standby, fsync => 'on');
+start_standby();
+
+foreach my $round (1 .. 3)
+{
+	# ---- a file of several pieces is held after its first ----
+
+	$primary->safe_psql('postgres', "INSERT INTO t SELECT g, repeat(md5(g::text), 20) FROM generate_series($round * 100000, $round * 100000 + 9000) g");
+	$primary->safe_psql('postgres', 'CHECKPOINT');
+	ok(caught_up(), "round $round: the rows are there");
+	$standby->safe_psql('postgres', 'CHECKPOINT');
+
+	lsm_hold($primary, 'chunk_logged', 'any', 0);
+	my $compaction = lsm_start_session($primary, 'postgres', 'compaction', q{SELECT lsm_compact('t')});
+	ok(lsm_wait_held($primary), "round $round: the first piece is logged");
+	my $checkpoint = lsm_start_session($primary, 'postgres', 'checkpoint', 'CHECKPOINT');
+	ok(!lsm_ended($checkpoint, 2), "round $round: CHECKPOINT waits");
+
+	# the standby makes the restartpoint that it can make, and loses power
+	ok(caught_up(), "round $round: the standby has the first piece");
+	$standby->safe_psql('postgres', 'CHECKPOINT');
+	cmp_ok(kill_standby(), '>', 0, "round $round: the standby had not synced it");
+	start_standby();
+	lsm_release($primary);
+	ok(lsm_ended($compaction), "round $round: the compaction ends");
+	ok(lsm_ended($checkpoint), "round $round: CHECKPOINT ends");
+	is(lsm_output('checkpoint'), '', '... without an error');
+	cmp_ok((sort { $b <=> $a } map { -s $_ } lsm_files_of($primary, qr/\.sst$/))[0], '>', 3 << 20, 'the file has several pieces');
+	ok(caught_up(), "round $round: the standby catches up");
+	is($standby->safe_psql('postgres', $content), $primary->safe_psql('postgres', $content), "round $round: the standby has all rows");
+	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', "round $round: and whole files");
+
+	# ---- from here a replay begins behind the file, or amid it: it is durable ----
+
+	$standby->safe_psql('postgres', 'CHECKPOINT');
+	kill_standby();
+	start_standby();
+	ok(caught_up(), "round $round: the standby catches up again");
+	is($standby->safe_psql('postgres', $content), $primary->safe_psql('postgres', $content), "round $round: the file was durable");
+	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', "round $round: and is whole");
+}
+
+# ---- a file is synced once ----
+
+{
+	$primary->safe_psql('postgres', "INSERT INTO t SELECT g, repeat(md5(g::text), 20) FROM generate_series(900000, 909000) g");
+	my $before = slurp_file($synced);
+	my %old = map { $_ => 1 } lsm_files_of($standby);
+	$primary->safe_psql('postgres', q{SELECT lsm_compact('t')});
+	ok(caught_up(), 'the standby has the file');
+	my %syncs;
+	$syncs{$_}++ foreach substr(slurp_file($synced), length $before) =~ /^(f \d+ \d+) /mg;
+	my ($file) = sort { -s $b <=> -s $a } grep { !$old{$_} } lsm_files_of($standby, qr/\.sst$/);
+	my ($id) = `stat -c '%i %W' '$file'` =~ /^(\d+ \d+)/;
+	is($syncs{"f $id"}, 1, 'redo has synced a file of ' . (-s $file) . ' bytes once');
+}
+
+# ---- an error amid a file ----
+
+{
+	my $session = $primary->background_psql('postgres', on_error_stop => 0);
+	$session->query_safe(q{INSERT INTO t SELECT g, repeat(md5(g::text), 20) FROM generate_series(950000, 951000) g});
+	$session->query('BEGIN');
+	$session->query('SAVEPOINT s');
+	$session->query(q{SET lsm.crash_point = 'chunk_logged!'});
+	$session->query(q{CREATE INDEX broken ON t USING lsm (v)});
+	like($session->{stderr}, qr/error at crash point chunk_logged/, 'an error amid a file');
+	$session->query('ROLLBACK TO s');
+	my $checkpoint = lsm_start_session($primary, 'postgres', 'checkpoint', 'CHECKPOINT');
+	ok(lsm_ended($checkpoint, 60), '... leaves no CHECKPOINT waiting for the session');
+	$session->query('COMMIT');
+	$session->quit;
+}
+
+# ---- many files one after the other, and checkpoints all the while ----
+
+{
+	$primary->safe_psql('postgres', q{INSERT INTO small SELECT generate_series(1, 200000); ALTER SYSTEM SET lsm.target_file_size = '64kB'; SELECT pg_reload_conf();});
+	my $compaction = lsm_start_session($primary, 'postgres', 'compaction', join('', map { "UPDATE small SET id = -id; SELECT lsm_compact('small'); " } 1 .. 3));
+	my $done = 0;
+	until (lsm_ended($compaction, 0.01))
+	{
+		$primary->safe_psql('postgres', 'CHECKPOINT');
+		$done++;
+	}
+	cmp_ok($done, '>', 1, "$done checkpoints beside the compactions");
+	ok(caught_up(), 'the standby catches up');
+	is($standby->safe_psql('postgres', q{SELECT count(*), sum(id) FROM small}), $primary->safe_psql('postgres', q{SELECT count(*), sum(id) FROM small}), 'the standby has all rows');
+	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('small')}), '', 'and whole files');
+}
+$standby->stop;
+$primary->stop;
+done_testing();

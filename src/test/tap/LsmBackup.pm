@@ -20,8 +20,8 @@ our @EXPORT = qw(backup_primary backup_load backup_load_end backup_jobs backup_w
   backup_restored backup_keyspace backup_archive_all backup_far);
 
 # Twins: NAME_h, NAME_l.  s lies in another tablespace; d and r are truncated, dropped, moved and indexed by the load;
-# still is never changed, so that its files are in WAL before any backup begins.
-my @twins = qw(a s d r still);
+# files of b are logged in several pieces; still is never changed, so that its files are in WAL before any backup begins.
+my @twins = qw(a s d r b still);
 my @loaders;
 my $restored = 0;
 my $far;
@@ -128,6 +128,20 @@ sub script_of_changes
 	return $sql;
 }
 
+sub script_of_compactions
+{
+	my ($stream) = @_;
+	my $sql = "SET client_min_messages = warning; SET lsm.target_file_size = '16MB';\n";
+	foreach my $n (1 .. 10_000)
+	{
+		my $text = 'string_agg(md5(g::text || i::text || random()::text), \'\')';
+		my $insert = $n % 20 == 1 ? "CREATE TEMP TABLE IF NOT EXISTS more (LIKE b_h) USING heap; TRUNCATE more; INSERT INTO more SELECT $n * 100 + g, g % 997, md5(($n * 100 + g)::text)::uuid, g % 50, (SELECT $text FROM generate_series(1, 50) i WHERE g > 0) FROM generate_series(1001, 3000) g;\nDELETE FROM b_h; DELETE FROM b_l; INSERT INTO b_h TABLE more; INSERT INTO b_l TABLE more;\n" : '';
+		$sql .= transaction($stream, $n, $insert . join '', map { "UPDATE b_$_ SET n = n + 1 WHERE id % 37 = $n % 37;\n" } 'h', 'l');
+		$sql .= "SELECT lsm_compact('b_l'); SELECT pg_sleep(0.3);\n";
+	}
+	return $sql;
+}
+
 # DDL: of twins together, and of whatever else has files
 sub script_of_ddl
 {
@@ -156,7 +170,7 @@ sub script_of_ddl
 sub backup_load
 {
 	my ($node) = @_;
-	my %scripts = (a => script_of_changes(1, 'a'), s => script_of_changes(2, 's'), ddl => script_of_ddl(9));
+	my %scripts = (a => script_of_changes(1, 'a'), s => script_of_changes(2, 's'), b => script_of_compactions(3), ddl => script_of_ddl(9));
 	foreach my $name (sort keys %scripts)
 	{
 		my $file = "$ENV{TESTDIR}/backup_$name.sql";
@@ -209,6 +223,7 @@ sub backup_wait_ddl { return wait_for_job($_[0], 2, $_[1]); }
 # ---- moments ----
 
 my $digest = join ' || ', map { "(SELECT '$_ ' || count(*) || ' ' || coalesce(md5(string_agg(t::text, ',' ORDER BY id)), '-') FROM ${_}_h t)" } @twins;
+my $ledger = q{SELECT string_agg(stream || ':' || n, ' ' ORDER BY stream) FROM (SELECT stream, max(n) AS n FROM ledger_h GROUP BY stream) m};
 
 sub backup_mark
 {
@@ -228,7 +243,7 @@ BEGIN;
 LOCK TABLE ledger_h IN SHARE MODE;
 INSERT INTO marks VALUES ('$name at');
 SELECT $digest;
-SELECT string_agg(stream || ':' || n, ' ' ORDER BY stream) FROM (SELECT stream, max(n) AS n FROM ledger_h GROUP BY stream) m;
+$ledger;
 SELECT pg_current_xact_id();
 SELECT pg_create_restore_point('$name');
 SELECT pg_current_wal_insert_lsn();
@@ -382,34 +397,49 @@ sub modes
 	return join ' ', sort keys %modes;
 }
 
-# Directories of trees that were dropped, or of temporary trees, are removed in the end.
+# Directories whose owner file names no fork that there is.  (Forks of transactions that were open when the WAL ended
+# stay, as those of heap tables do.)
+sub without_fork
+{
+	my ($node) = @_;
+	my $data = $node->data_dir;
+	return grep {
+		my $directory = $_;
+		my $owners = eval { slurp_file("$directory/owner") } // '';
+		my $forks = 0;
+		foreach (split /\n/, $owners)
+		{
+			my ($db, $space, $rel, $backend) = split / /;
+			my $file = ($backend < 0 ? '' : "t${backend}_") . $rel;
+			$forks += grep { -e "$_/$file" } glob($space == 1663 ? "$data/base/$db" : "$data/pg_tblspc/$space/PG_*/$db");
+		}
+		$forks == 0;
+	} glob(lsm_dir($node) . '/????????????????');
+}
+
+# Such directories, of dropped and of temporary trees, are removed in the end.
 sub orphans
 {
 	my ($node) = @_;
 	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 	while (1)
 	{
-		my $trees = 0;
 		$node->safe_psql('postgres', 'CHECKPOINT');
-		foreach my $db (split /\n/, $node->safe_psql('postgres', q{SELECT datname FROM pg_database WHERE datallowconn AND datname !~ '^template1'}))
-		{
-			$trees += $node->safe_psql($db, q{SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname ~ '^lsm' AND c.relkind IN ('r', 'i', 't') AND c.relpersistence <> 't'});
-		}
-		my $directories = () = glob(lsm_dir($node) . '/????????????????');
-		return '' if $directories == $trees;
-		return "$directories directories, $trees trees" if time > $end;
+		my @left = without_fork($node);
+		return join ' ', @left if !@left || time > $end;
 		usleep(500_000);
 	}
 }
 
 # `moment`: the state it must have; `at`: whether the row that the moment's own transaction wrote is there;
-# `present`, `absent`: names of marks; `started`: the server runs already.
+# `present`, `absent`: names of marks; `drop`: databases that were not restored; `started`: the server runs already.
 sub backup_check_restored
 {
 	my ($node, $what, %opt) = @_;
 	$node->start unless $opt{started};
 	$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die "$what: recovery does not end";
 	$restored++;
+	$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $_") foreach @{ $opt{drop} // [] };
 	my $wrong = differences($node);
 	$wrong .= $node->safe_psql('postgres', q{SELECT 'unlogged table is not empty' FROM unlogged_l LIMIT 1});
 	my %marks = map { $_ => 1 } split /\n/, $node->safe_psql('postgres', 'SELECT name FROM marks');
@@ -419,6 +449,8 @@ sub backup_check_restored
 	{
 		my $digest_now = $node->safe_psql('postgres', "$paths{sequential}; SELECT $digest");
 		$wrong .= "the twins are not those of $m->{name}: $digest_now instead of $m->{digest}\n" if $digest_now ne $m->{digest};
+		my $ledger_now = $node->safe_psql('postgres', $ledger);
+		$wrong .= "the transactions are not those of $m->{name}: $ledger_now instead of $m->{ledger}\n" if $ledger_now ne $m->{ledger};
 		push @present, "$m->{name} before";
 		push @absent, "$m->{name} after";
 		push @{ $opt{at} ? \@present : \@absent }, "$m->{name} at";

@@ -22,7 +22,23 @@ $primary->restart;
 my $restore = qq{cp "$archive/%f" "%p"};
 my $backups = $primary->backup_dir;
 
-# pg_basebackup; the directory, as a plain backup
+# pg_basebackup ends in an error if a directory goes away between the look at it and its opening: a keyspace, the
+# directory of a database.  It is to be run again then.
+sub run_base_backup
+{
+	my ($dir, @command) = @_;
+	foreach (1 .. 5)
+	{
+		my ($out, $err) = run_command([ 'pg_basebackup', @command ]);
+		return if -e "$dir/backup_manifest";
+		die "pg_basebackup: $err" if $err !~ m,could not open directory "./(pg_lsm|base)/,;
+		note($err);
+		system_or_bail('rm', '-rf', $dir, glob "$dir.far/*");
+	}
+	die 'pg_basebackup fails each time';
+}
+
+# The directory, as a plain backup
 sub base_backup
 {
 	my ($node, $name, @options) = @_;
@@ -30,11 +46,11 @@ sub base_backup
 	my @where = ('-D', "$backups/$name", '-c', 'fast', '-r', '32M', '--no-sync', '-d', $node->connstr('postgres'));
 	if (!grep { $_ eq 't' } @options)
 	{
-		system_or_bail('pg_basebackup', @where, '--tablespace-mapping', "@{[far_of($node)]}=$space", @options);
+		run_base_backup("$backups/$name", @where, '--tablespace-mapping', "@{[far_of($node)]}=$space", @options);
 		command_ok([ 'pg_verifybackup', "$backups/$name" ], "$name: pg_verifybackup");
 		return "$backups/$name";
 	}
-	system_or_bail('pg_basebackup', @where, @options);
+	run_base_backup("$backups/$name", @where, @options);
 	my $plain = "$backups/$name.plain";
 	mkdir $_, 0750 foreach $plain, $space;
 	foreach my $tar (glob "$backups/$name/*.tar*")

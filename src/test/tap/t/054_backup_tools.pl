@@ -249,6 +249,10 @@ foreach my $set (@sets)
 	}
 }
 
+# Without a database, which is to be dropped then, and so is what replay may have copied from it
+rest_restored('pgBackRest, without a database', $sets[-1]{label}, options => [ '--db-exclude=template', '--type=name', "--target=$sets[-1]{moment}{name}", '--target-action=promote' ],
+	moment => $sets[-1]{moment}, drop => [ 'template', 'copied' ], orphans => 1);
+
 # ---- barman recovers ----
 
 foreach my $b (@barmans)

@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
@@ -131,6 +132,21 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 	return plan_create_index_workers(RelationGetRelid(table), RelationGetRelid(index));
 #endif
 }
+
+/* What scan_analyze_next_block() learns of the block, beside the scan */
+#if PG_VERSION_NUM >= 170000
+#define LSM_ANALYZE_BLOCK_PARAMETERS	ReadStream *stream
+#else
+#define LSM_ANALYZE_BLOCK_PARAMETERS \
+	BlockNumber blockno, BufferAccessStrategy bstrategy
+#endif
+
+/* The number of this process's virtual transaction */
+#if PG_VERSION_NUM >= 170000
+#define lsm_local_transaction_id()	(MyProc->vxid.lxid)
+#else
+#define lsm_local_transaction_id()	(MyProc->lxid)
+#endif
 
 /* The last parameter of ExecutorRun() and its hook, with the comma before it */
 #if PG_VERSION_NUM >= 180000
@@ -327,5 +343,27 @@ lsm_heap_key_test(HeapTuple tuple, TupleDesc desc, int nkeys, ScanKey keys)
 	pg_proc_aclcheck(objectid, roleid, mode)
 
 #endif							/* before 16 */
+
+/* ---- names of our own that need those above ---- */
+
+/*
+ * A new last page of the main fork, zeroed and locked.  The relation is not
+ * temporary; it may have no entry in the relation cache.  REQUIRES: nobody
+ * else extends the fork meanwhile.
+ */
+static inline Buffer
+lsm_extend_fork(RelFileLocator rlocator, char relpersistence)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExtendBufferedRel(BMR_SMGR(smgropen(rlocator, INVALID_PROC_NUMBER),
+									  relpersistence),
+							 MAIN_FORKNUM, NULL,
+							 EB_SKIP_EXTENSION_LOCK | EB_LOCK_FIRST);
+#else
+	return ReadBufferWithoutRelcache(rlocator, MAIN_FORKNUM, P_NEW,
+									 RBM_ZERO_AND_LOCK, NULL,
+									 relpersistence == RELPERSISTENCE_PERMANENT);
+#endif
+}
 
 #endif							/* LSM_COMPAT_H */

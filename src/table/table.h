@@ -520,8 +520,8 @@ extern bool lsm_scan_sample_next_block(TableScanDesc sscan,
 extern bool lsm_scan_sample_next_tuple(TableScanDesc sscan,
 									   struct SampleScanState *scanstate,
 									   TupleTableSlot *slot);
-extern bool lsm_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno,
-										BufferAccessStrategy bstrategy);
+extern bool lsm_scan_analyze_next_block(TableScanDesc sscan,
+										LSM_ANALYZE_BLOCK_PARAMETERS);
 extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
 										TransactionId OldestXmin,
 										double *liverows, double *deadrows,

@@ -114,7 +114,7 @@ static XLogRecPtr
 delay_checkpoints(void)
 {
 	Assert(MyProc->delayChkptFlags == 0);
-	Assert(LocalTransactionIdIsValid(MyProc->lxid));
+	Assert(LocalTransactionIdIsValid(lsm_local_transaction_id()));
 	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
 	return GetRedoRecPtr();
 }

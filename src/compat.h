@@ -28,6 +28,7 @@
 #include "access/genam.h"
 #include "access/valid.h"
 #include "commands/defrem.h"
+#include "commands/explain.h"
 #include "commands/vacuum.h"
 #include "common/relpath.h"
 #include "executor/executor.h"
@@ -44,6 +45,10 @@
 #include "utils/rel.h"
 #include "utils/selfuncs.h"
 #include "utils/tuplesort.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
 #if PG_VERSION_NUM >= 170000
 #include "storage/procnumber.h"
 #else
@@ -141,6 +146,25 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 	BlockNumber blockno, BufferAccessStrategy bstrategy
 #endif
 
+/* What scan_bitmap_next_tuple() takes beside the scan */
+#if PG_VERSION_NUM >= 180000
+#define LSM_BITMAP_TUPLE_PARAMETERS \
+	TupleTableSlot *slot, bool *recheck, \
+	uint64 *lossy_pages, uint64 *exact_pages
+#else
+#define LSM_BITMAP_TUPLE_PARAMETERS \
+	struct TBMIterateResult *tbmres, TupleTableSlot *slot
+#endif
+
+/* The fields of RowCompareExpr and OpIndexInterpretation that tell the kind */
+#if PG_VERSION_NUM >= 180000
+#define lsm_row_cmptype			cmptype
+#define lsm_op_cmptype			cmptype
+#else
+#define lsm_row_cmptype			rctype
+#define lsm_op_cmptype			strategy
+#endif
+
 /* The number of this process's virtual transaction */
 #if PG_VERSION_NUM >= 170000
 #define lsm_local_transaction_id()	(MyProc->vxid.lxid)
@@ -193,12 +217,24 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 
 #define log_lock_failures		false
 
+#define ExplainOneUtility(stmt, into, es, pstate, params) \
+	ExplainOneUtility(stmt, into, es, (pstate)->p_sourcetext, params, \
+					  (pstate)->p_queryEnv)
+
 #define ps_offset_am			ps_offset	/* of ParallelIndexScanDescData */
 
 /* get_ordering_op_properties() tells btree's strategy */
 typedef int16 CompareType;
 
 #define COMPARE_LT				BTLessStrategyNumber
+#define COMPARE_LE				BTLessEqualStrategyNumber
+#define COMPARE_EQ				BTEqualStrategyNumber
+#define COMPARE_GE				BTGreaterEqualStrategyNumber
+#define COMPARE_GT				BTGreaterStrategyNumber
+#define COMPARE_NE				ROWCOMPARE_NE
+
+#define OpIndexInterpretation	OpBtreeInterpretation
+#define get_op_index_interpretation(opno) get_op_btree_interpretation(opno)
 
 #define pg_noreturn				pg_attribute_noreturn()
 

@@ -316,8 +316,14 @@ explain_captured(Query *query, int cursor_options, IntoClause *into,
 				 ParamListInfo params, QueryEnvironment *query_env)
 {
 	if (is_wrapped(query))
-		ExplainOneUtility(query->utilityStmt, into, es, query_string, params,
-						  query_env);
+	{
+		ParseState *pstate = make_parsestate(NULL);
+
+		pstate->p_sourcetext = query_string;
+		pstate->p_queryEnv = query_env;
+		ExplainOneUtility(query->utilityStmt, into, es, pstate, params);
+		free_parsestate(pstate);
+	}
 	else if (prev_explain_one_query)
 		prev_explain_one_query(query, cursor_options, into, es, query_string,
 							   params, query_env);

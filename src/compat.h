@@ -146,6 +146,17 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 	BlockNumber blockno, BufferAccessStrategy bstrategy
 #endif
 
+/* An index is descended once more: EXPLAIN ANALYZE of PostgreSQL 18 shows it */
+#if PG_VERSION_NUM >= 180000
+#define lsm_count_index_search(scan) \
+	do { \
+		if ((scan)->instrument) \
+			(scan)->instrument->nsearches++; \
+	} while (0)
+#else
+#define lsm_count_index_search(scan)	((void) (scan))
+#endif
+
 /* What scan_bitmap_next_tuple() takes beside the scan */
 #if PG_VERSION_NUM >= 180000
 #define LSM_BITMAP_TUPLE_PARAMETERS \
@@ -225,6 +236,9 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 
 /* get_ordering_op_properties() tells btree's strategy */
 typedef int16 CompareType;
+
+/* REQUIRES: get_ordering_op_properties() has named it, so it is btree's */
+#define get_opfamily_method(opfid) BTREE_AM_OID
 
 #define COMPARE_LT				BTLessStrategyNumber
 #define COMPARE_LE				BTLessEqualStrategyNumber

@@ -12,7 +12,7 @@ RETURN lsm_text_code(lower($1::text COLLATE "default"));
 CREATE OPERATOR CLASS citext_ops DEFAULT FOR TYPE citext USING lsm_index AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
 	FUNCTION 1 citext_cmp(citext, citext),
-	FUNCTION 2 citext_code(citext);
+	FUNCTION 11 citext_code(citext);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'citext_ops';
 
 -- ltree: labels by their bytes, what is above before what is below
@@ -23,7 +23,7 @@ RETURN lsm_text_code(replace(ltree2text($1), '.', E'\x01') COLLATE "C");
 CREATE OPERATOR CLASS ltree_ops DEFAULT FOR TYPE ltree USING lsm_index AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
 	FUNCTION 1 ltree_cmp(ltree, ltree),
-	FUNCTION 2 ltree_code(ltree);
+	FUNCTION 11 ltree_code(ltree);
 
 -- hstore: equality only.  Its own send function makes the same bytes of what is equal.
 CREATE FUNCTION hstore_code(hstore) RETURNS bytea
@@ -32,7 +32,7 @@ RETURN hstore_send($1);
 CREATE OPERATOR CLASS hstore_ops DEFAULT FOR TYPE hstore USING lsm_index AS
 	OPERATOR 1 #<#, OPERATOR 2 #<=#, OPERATOR 3 =, OPERATOR 4 #>=#, OPERATOR 5 #>#,
 	FUNCTION 1 hstore_cmp(hstore, hstore),
-	FUNCTION 3 hstore_code(hstore);
+	FUNCTION 12 hstore_code(hstore);
 
 SELECT ops_twin('citext', '{a,A,b,B,"",ab,Ab,"a ",Bob,bob,BOB,ä,Ä,NULL}');
 SELECT ops_twin('citext', '{a,A,b,B,"",ab,Ab,"a ",Bob,bob,BOB,ä,Ä,NULL}', 'COLLATE "POSIX"');
@@ -62,7 +62,7 @@ RESET enable_seqscan;
 CREATE FUNCTION bad_code(ltree) RETURNS bytea LANGUAGE sql STABLE RETURN '\x00'::bytea;
 CREATE OPERATOR CLASS bad_ops FOR TYPE ltree USING lsm_index AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
-	FUNCTION 1 ltree_cmp(ltree, ltree), FUNCTION 2 bad_code(ltree);
+	FUNCTION 1 ltree_cmp(ltree, ltree), FUNCTION 11 bad_code(ltree);
 CREATE TABLE t (l ltree) USING lsm;
 CREATE INDEX ON t USING lsm (l bad_ops);
 CREATE OR REPLACE FUNCTION bad_code(ltree) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN NULL::bytea;
@@ -71,7 +71,7 @@ INSERT INTO t VALUES ('a');
 CREATE FUNCTION worse_code(ltree) RETURNS int LANGUAGE sql IMMUTABLE RETURN 1;
 CREATE OPERATOR CLASS worse_ops FOR TYPE ltree USING lsm_index AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
-	FUNCTION 1 ltree_cmp(ltree, ltree), FUNCTION 2 worse_code(ltree);
+	FUNCTION 1 ltree_cmp(ltree, ltree), FUNCTION 11 worse_code(ltree);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'worse_ops';
 CREATE INDEX ON t USING lsm (l worse_ops);
 CREATE OPERATOR CLASS none_ops FOR TYPE ltree USING lsm_index AS
@@ -87,7 +87,7 @@ CREATE OPERATOR CLASS reversed_ops FOR TYPE int USING lsm_index AS
 CREATE TABLE t (i int) USING lsm;
 CREATE INDEX ON t USING lsm (i reversed_ops);
 CREATE FUNCTION reversed_code(int) RETURNS bytea LANGUAGE sql IMMUTABLE RETURN int4send(-1 - $1 # (-2147483648));
-ALTER OPERATOR FAMILY reversed_ops USING lsm_index ADD FUNCTION 2 (int) reversed_code(int);
+ALTER OPERATOR FAMILY reversed_ops USING lsm_index ADD FUNCTION 11 (int) reversed_code(int);
 CREATE INDEX t_i ON t USING lsm (i reversed_ops);
 INSERT INTO t SELECT generate_series(-9, 9);
 SET enable_seqscan = off;

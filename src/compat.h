@@ -28,12 +28,14 @@
 #include "access/genam.h"
 #include "access/valid.h"
 #include "commands/defrem.h"
+#include "commands/explain.h"
 #include "commands/vacuum.h"
 #include "common/relpath.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
@@ -43,6 +45,10 @@
 #include "utils/rel.h"
 #include "utils/selfuncs.h"
 #include "utils/tuplesort.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
 #if PG_VERSION_NUM >= 170000
 #include "storage/procnumber.h"
 #else
@@ -132,6 +138,44 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #endif
 }
 
+/* What scan_analyze_next_block() learns of the block, beside the scan */
+#if PG_VERSION_NUM >= 170000
+#define LSM_ANALYZE_BLOCK_PARAMETERS	ReadStream *stream
+#else
+#define LSM_ANALYZE_BLOCK_PARAMETERS \
+	BlockNumber blockno, BufferAccessStrategy bstrategy
+#endif
+
+/* An index is descended once more: EXPLAIN ANALYZE of PostgreSQL 18 shows it */
+#if PG_VERSION_NUM >= 180000
+#define lsm_count_index_search(scan) \
+	do { \
+		if ((scan)->instrument) \
+			(scan)->instrument->nsearches++; \
+	} while (0)
+#else
+#define lsm_count_index_search(scan)	((void) (scan))
+#endif
+
+/* What scan_bitmap_next_tuple() takes beside the scan */
+#if PG_VERSION_NUM >= 180000
+#define LSM_BITMAP_TUPLE_PARAMETERS \
+	TupleTableSlot *slot, bool *recheck, \
+	uint64 *lossy_pages, uint64 *exact_pages
+#else
+#define LSM_BITMAP_TUPLE_PARAMETERS \
+	struct TBMIterateResult *tbmres, TupleTableSlot *slot
+#endif
+
+/* The fields of RowCompareExpr and OpIndexInterpretation that tell the kind */
+#if PG_VERSION_NUM >= 180000
+#define lsm_row_cmptype			cmptype
+#define lsm_op_cmptype			cmptype
+#else
+#define lsm_row_cmptype			rctype
+#define lsm_op_cmptype			strategy
+#endif
+
 /* The number of this process's virtual transaction */
 #if PG_VERSION_NUM >= 170000
 #define lsm_local_transaction_id()	(MyProc->vxid.lxid)
@@ -184,12 +228,27 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 
 #define log_lock_failures		false
 
+#define ExplainOneUtility(stmt, into, es, pstate, params) \
+	ExplainOneUtility(stmt, into, es, (pstate)->p_sourcetext, params, \
+					  (pstate)->p_queryEnv)
+
 #define ps_offset_am			ps_offset	/* of ParallelIndexScanDescData */
 
 /* get_ordering_op_properties() tells btree's strategy */
 typedef int16 CompareType;
 
+/* REQUIRES: get_ordering_op_properties() has named it, so it is btree's */
+#define get_opfamily_method(opfid) BTREE_AM_OID
+
 #define COMPARE_LT				BTLessStrategyNumber
+#define COMPARE_LE				BTLessEqualStrategyNumber
+#define COMPARE_EQ				BTEqualStrategyNumber
+#define COMPARE_GE				BTGreaterEqualStrategyNumber
+#define COMPARE_GT				BTGreaterStrategyNumber
+#define COMPARE_NE				ROWCOMPARE_NE
+
+#define OpIndexInterpretation	OpBtreeInterpretation
+#define get_op_index_interpretation(opno) get_op_btree_interpretation(opno)
 
 #define pg_noreturn				pg_attribute_noreturn()
 
@@ -334,5 +393,27 @@ lsm_heap_key_test(HeapTuple tuple, TupleDesc desc, int nkeys, ScanKey keys)
 	pg_proc_aclcheck(objectid, roleid, mode)
 
 #endif							/* before 16 */
+
+/* ---- names of our own that need those above ---- */
+
+/*
+ * A new last page of the main fork, zeroed and locked.  The relation is not
+ * temporary; it may have no entry in the relation cache.  REQUIRES: nobody
+ * else extends the fork meanwhile.
+ */
+static inline Buffer
+lsm_extend_fork(RelFileLocator rlocator, char relpersistence)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExtendBufferedRel(BMR_SMGR(smgropen(rlocator, INVALID_PROC_NUMBER),
+									  relpersistence),
+							 MAIN_FORKNUM, NULL,
+							 EB_SKIP_EXTENSION_LOCK | EB_LOCK_FIRST);
+#else
+	return ReadBufferWithoutRelcache(rlocator, MAIN_FORKNUM, P_NEW,
+									 RBM_ZERO_AND_LOCK, NULL,
+									 relpersistence == RELPERSISTENCE_PERMANENT);
+#endif
+}
 
 #endif							/* LSM_COMPAT_H */

@@ -278,6 +278,9 @@ explain_standard(Query *query, int cursor_options, IntoClause *into,
 				 ExplainState *es, const char *query_string,
 				 ParamListInfo params, QueryEnvironment *query_env)
 {
+#if PG_VERSION_NUM >= 170000
+	standard_ExplainOneQuery(query, cursor_options, into, es, query_string, params, query_env);
+#else
 	PlannedStmt *plan;
 	instr_time	start;
 	instr_time	duration;
@@ -297,6 +300,7 @@ explain_standard(Query *query, int cursor_options, IntoClause *into,
 	}
 	ExplainOnePlan(plan, into, es, query_string, params, query_env, &duration,
 				   es->buffers ? &usage : NULL);
+#endif
 }
 
 /* A query of wrap_execute()'s: no planner ever sees it. */
@@ -312,8 +316,14 @@ explain_captured(Query *query, int cursor_options, IntoClause *into,
 				 ParamListInfo params, QueryEnvironment *query_env)
 {
 	if (is_wrapped(query))
-		ExplainOneUtility(query->utilityStmt, into, es, query_string, params,
-						  query_env);
+	{
+		ParseState *pstate = make_parsestate(NULL);
+
+		pstate->p_sourcetext = query_string;
+		pstate->p_queryEnv = query_env;
+		ExplainOneUtility(query->utilityStmt, into, es, pstate, params);
+		free_parsestate(pstate);
+	}
 	else if (prev_explain_one_query)
 		prev_explain_one_query(query, cursor_options, into, es, query_string,
 							   params, query_env);

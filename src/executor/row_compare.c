@@ -202,7 +202,7 @@ bound_clause(Query *query, RowCompareExpr *compare)
 	Oid			function;
 	FuncExpr   *clause;
 
-	if (compare->rctype == ROWCOMPARE_NE || compare->rctype == ROWCOMPARE_EQ)
+	if (compare->lsm_row_cmptype == COMPARE_NE || compare->lsm_row_cmptype == COMPARE_EQ)
 		return NULL;
 	if (checkExprHasSubLink(left) || checkExprHasSubLink(right) ||
 		contain_volatile_functions(left) || contain_volatile_functions(right))
@@ -408,15 +408,14 @@ typedef struct BoundCall
 static bool
 operator_bounds(Oid op)
 {
-	List	   *meanings = get_op_btree_interpretation(op);
+	List	   *meanings = get_op_index_interpretation(op);
 	ListCell   *lc;
 
 	foreach(lc, meanings)
 	{
-		int			strategy = ((OpBtreeInterpretation *) lfirst(lc))->strategy;
+		CompareType type = ((OpIndexInterpretation *) lfirst(lc))->lsm_op_cmptype;
 
-		if (strategy == BTLessEqualStrategyNumber ||
-			strategy == BTGreaterEqualStrategyNumber)
+		if (type == COMPARE_LE || type == COMPARE_GE)
 			return true;
 	}
 	return false;

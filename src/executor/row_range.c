@@ -67,7 +67,7 @@ commute_compare(const RowCompareExpr *compare)
 			return NULL;
 		result->opnos = lappend_oid(result->opnos, op);
 	}
-	result->rctype = (BTMaxStrategyNumber + 1) - compare->rctype;
+	result->lsm_row_cmptype = (BTMaxStrategyNumber + 1) - compare->lsm_row_cmptype;
 	result->largs = compare->rargs;
 	result->rargs = compare->largs;
 	return result;
@@ -138,7 +138,7 @@ member_bounds_column(const IndexConditions *conditions, const RowCompareExpr *co
 		return false;
 	get_op_opfamily_properties(op, index->rd_opfamily[column], false,
 							   &strategy, &left_type, &right_type);
-	if (strategy != (int) compare->rctype || right_type != exprType(right) ||
+	if (strategy != (int) compare->lsm_row_cmptype || right_type != exprType(right) ||
 		right_type == RECORDOID)
 		return false;
 	if (OidIsValid(collation) && collation != list_nth_oid(compare->inputcollids, member))
@@ -169,7 +169,7 @@ truncate_compare(const RowCompareExpr *compare, int n)
 	RowCompareExpr *result = makeNode(RowCompareExpr);
 
 	*result = *compare;
-	result->rctype = compare->rctype <= ROWCOMPARE_LE ? ROWCOMPARE_LE : ROWCOMPARE_GE;
+	result->lsm_row_cmptype = compare->lsm_row_cmptype <= COMPARE_LE ? COMPARE_LE : COMPARE_GE;
 	result->opnos = NIL;
 	for (int i = 0; i < n; i++)
 	{
@@ -181,7 +181,7 @@ truncate_compare(const RowCompareExpr *compare, int n)
 
 		get_op_opfamily_properties(list_nth_oid(compare->opnos, i), family, false,
 								   &strategy, &left_type, &right_type);
-		op = get_opfamily_member(family, left_type, right_type, result->rctype);
+		op = get_opfamily_member(family, left_type, right_type, result->lsm_row_cmptype);
 		if (!OidIsValid(op))
 			return NULL;
 		result->opnos = lappend_oid(result->opnos, op);

@@ -178,7 +178,7 @@ check_compare(Relation index, int column)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("lsm_index cannot encode values of type %s in the order of another operator class than its own",
 					format_type_be(opcintype)),
-			 errhint("Use the operator classes that come with lsmam, or one with support function 2 or 3.")));
+			 errhint("Use the operator classes that come with lsmam, or one with support function 11 or 12.")));
 }
 
 /* ERROR if a key column would be compared in another way than btree does. */

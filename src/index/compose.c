@@ -544,7 +544,7 @@ lsm_compose_text(Oid collation, const char *data, int len)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("strings have no codes in the order of collation \"%s\"",
 						get_collation_name(collation)),
-				 errhint("Use a collation of ICU or COLLATE \"C\". For equality alone, support function 3 of an operator class may use COLLATE \"C\".")));
+				 errhint("Use a collation of ICU or COLLATE \"C\". For equality alone, support function 12 of an operator class may use COLLATE \"C\".")));
 	initStringInfo(&code);
 	appendStringInfoSpaces(&code, VARHDRSZ);
 	lsm_put_text(&code, &spec, data, len);

@@ -29,6 +29,7 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/table.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_amop.h"
 #include "catalog/pg_statistic.h"
 #include "nodes/nodeFuncs.h"
@@ -185,6 +186,7 @@ mirrored_family(Oid family, Oid type)
 	if (!OidIsValid(less) ||
 		!get_ordering_op_properties(less, &btree_family, &btree_type, &comparison) ||
 		comparison != COMPARE_LT ||
+		get_opfamily_method(btree_family) != BTREE_AM_OID ||
 		!family_covers(family, btree_family))
 		btree_family = InvalidOid;
 

@@ -37,6 +37,23 @@ shared_scan_bytes(void)
 	return lsm_shared_scan_bytes();
 }
 
+#if PG_VERSION_NUM >= 180000
+/* Strategies are btree's, and so are the numbers of their meanings. */
+static CompareType
+translate_strategy(StrategyNumber strategy, Oid opfamily)
+{
+	return strategy >= BTLessStrategyNumber && strategy <= BTMaxStrategyNumber ?
+		(CompareType) strategy : COMPARE_INVALID;
+}
+
+static StrategyNumber
+translate_cmptype(CompareType cmptype, Oid opfamily)
+{
+	return cmptype >= COMPARE_LT && cmptype <= COMPARE_GT ?
+		(StrategyNumber) cmptype : InvalidStrategy;
+}
+#endif
+
 /* From _PG_init, once */
 void
 lsm_index_init(void)
@@ -68,6 +85,12 @@ lsm_index_handler(PG_FUNCTION_ARGS)
 	routine->amcanparallel = true;
 #if PG_VERSION_NUM >= 170000
 	routine->amcanbuildparallel = true;
+#endif
+#if PG_VERSION_NUM >= 180000
+	routine->amconsistentequality = true;
+	routine->amconsistentordering = true;
+	routine->amtranslatestrategy = translate_strategy;
+	routine->amtranslatecmptype = translate_cmptype;
 #endif
 	routine->amcaninclude = true;
 	routine->amusemaintenanceworkmem = false;

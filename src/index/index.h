@@ -124,11 +124,15 @@ lsm_type_is_composed(LsmColumnType type)
 	return type >= LSM_COLUMN_OIDVECTOR;
 }
 
-/* Support functions of operator classes.  In the catalogs. */
+/*
+ * Support functions of operator classes.  In the catalogs.  PostgreSQL 18 gives
+ * the numbers from 2 on, 6 the last of them now, the meaning that they have for
+ * btree, whatever the ordered access method.
+ */
 #define LSM_PROC_COMPARE	1
-#define LSM_PROC_CODE		2	/* makes codes in order */
-#define LSM_PROC_EQUALITY_CODE 3	/* makes codes that are equal if values are */
-#define LSM_NPROCS			3
+#define LSM_PROC_CODE		11	/* makes codes in order */
+#define LSM_PROC_EQUALITY_CODE 12	/* makes codes that are equal if values are */
+#define LSM_NPROCS			12
 
 /*
  * What the code of a string is made of.  Strings of all types have one code

@@ -173,8 +173,8 @@ fill_fixed_tuple(IndexScanDesc scan, LsmSlice rest)
 	return true;
 }
 
-void
-lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
+static void
+form_row(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 {
 	LsmScan    *so = scan->opaque;
 	LsmKeySpec *spec = so->spec;
@@ -200,6 +200,48 @@ lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 	lsm_deform_value(spec, value, values, isnull);
 	scan->xs_hitup = heap_form_tuple(scan->xs_hitupdesc, values, isnull);
 	MemoryContextSwitchTo(old);
+}
+
+/* An index tuple has no room for more than this and its header. */
+#define INDEX_TUPLE_VALUE_BYTES		4096
+
+/*
+ * The planner looks for the least and greatest value of the first column, and
+ * takes it from an IndexTuple only; since PostgreSQL 18 it asks us, too.
+ * NULL if the value does not fit into one.
+ */
+static IndexTuple
+form_planner_tuple(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+	TupleDesc	desc = scan->xs_itupdesc;
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	MemoryContext old;
+	IndexTuple	tuple;
+
+	if (so->fixed_tuple != NULL && scan->xs_hitup == so->fixed_tuple->tuple)
+		MemoryContextReset(so->tuple_context);
+	memset(isnull, true, sizeof(isnull));
+	values[0] = heap_getattr(scan->xs_hitup, 1, scan->xs_hitupdesc, &isnull[0]);
+	if (!isnull[0] && TupleDescAttr(desc, 0)->attlen == -1 &&
+		VARSIZE_ANY(DatumGetPointer(values[0])) > INDEX_TUPLE_VALUE_BYTES)
+		return NULL;
+	old = MemoryContextSwitchTo(so->tuple_context);
+	tuple = index_form_tuple(desc, values, isnull);
+	MemoryContextSwitchTo(old);
+	return tuple;
+}
+
+/* See scan.h. */
+bool
+lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
+{
+	form_row(scan, key, value);
+	if (likely(scan->xs_snapshot->snapshot_type != SNAPSHOT_NON_VACUUMABLE))
+		return true;
+	scan->xs_itup = form_planner_tuple(scan);
+	return scan->xs_itup != NULL;
 }
 
 bool

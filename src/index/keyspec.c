@@ -42,7 +42,7 @@ refuse_type(Oid type)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("lsm_index cannot encode values of type %s", format_type_be(type)),
-			 errhint("Use the operator classes that come with lsmam, or one with support function 2 or 3.")));
+			 errhint("Use the operator classes that come with lsmam, or one with support function 11 or 12.")));
 }
 
 static void

@@ -71,6 +71,7 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	so->interlock = InvalidBuffer;
 	MemoryContextSwitchTo(old);
 	scan->xs_hitupdesc = RelationGetDescr(index);
+	scan->xs_itupdesc = scan->xs_hitupdesc;
 	scan->opaque = so;
 	return scan;
 }
@@ -205,6 +206,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	bool		makes_units = false;
 
 	pgstat_count_index_scan(scan->indexRelation);
+	lsm_count_index_search(scan);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
 	so->leading = lsm_index_leading(scan->indexRelation);
 	so->leading_columns = lsm_leading_columns(so->leading);
@@ -569,8 +571,8 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 			continue;
 		resetStringInfo(&so->position.current);
 		append_slice(&so->position.current, key);
-		if (scan->xs_want_itup)
-			lsm_form_index_tuple(scan, key, value);
+		if (scan->xs_want_itup && !lsm_form_index_tuple(scan, key, value))
+			return false;
 		if (!so->guard || lsm_guard_entry(scan, tid, &dead))
 			return true;
 		if (dead)

@@ -248,9 +248,10 @@ extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead);
 
 /*
  * Build the row of index columns that an index-only scan returns: prepare
- * first.
+ * first.  False: it is the planner's scan for the least or greatest value, and
+ * the value is longer than it can take.
  */
 extern void lsm_form_prepare(IndexScanDesc scan);
-extern void lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value);
+extern bool lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value);
 
 #endif							/* LSM_INDEX_SCAN_H */

@@ -81,7 +81,9 @@ const TableAmRoutine lsm_table_methods = {
 
 	.relation_estimate_size = lsm_relation_estimate_size,
 
+#if PG_VERSION_NUM < 180000
 	.scan_bitmap_next_block = lsm_scan_bitmap_next_block,
+#endif
 	.scan_bitmap_next_tuple = lsm_scan_bitmap_next_tuple,
 	.scan_sample_next_block = lsm_scan_sample_next_block,
 	.scan_sample_next_tuple = lsm_scan_sample_next_tuple,

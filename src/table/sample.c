@@ -3,8 +3,8 @@
  * sample.c
  *	  TABLESAMPLE and ANALYZE: rows of chosen TID blocks.
  *
- * ANALYZE chooses among the blocks that lsm_table_size() told it of, and
- * prefetches them from the main fork, which has nothing to do with TID blocks.
+ * ANALYZE chooses among the blocks that lsm_table_size() told it of; before
+ * PostgreSQL 17 it prefetches them from the main fork, which has nothing to do with TID blocks.
  * Blocks of the first segment are harmless (prefetching beyond the end of a
  * file does nothing), later ones raise an error.  So it is told of at most one
  * segment's worth, and each of these stands for a stretch of the TID space, of
@@ -131,11 +131,10 @@ lsm_scan_sample_next_tuple(TableScanDesc sscan, SampleScanState *scanstate,
 
 /* ---- ANALYZE ---- */
 
-bool
-lsm_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno,
-							BufferAccessStrategy bstrategy)
+/* Point the scan at what stands behind a block that ANALYZE chose. */
+static bool
+analyze_block(LsmTableScan *scan, BlockNumber blockno)
 {
-	LsmTableScan *scan = (LsmTableScan *) sscan;
 	BlockNumber told = Min(scan->nblocks, LSM_ANALYZE_MAX_BLOCKS);
 	uint64		first;
 	uint64		stretch;
@@ -154,6 +153,21 @@ lsm_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno,
 		block += pg_prng_uint64_range(&pg_global_prng_state, 0, stretch - 1);
 	lsm_scan_set_range(scan, block << 16, (block << 16) | 0xFFFF);
 	return true;
+}
+
+bool
+lsm_scan_analyze_next_block(TableScanDesc sscan, LSM_ANALYZE_BLOCK_PARAMETERS)
+{
+#if PG_VERSION_NUM >= 170000
+	BufferAccessStrategy strategy;
+	BlockNumber blockno;
+
+	/* the stream reads nothing ahead: only its numbers are asked for */
+	blockno = read_stream_next_block(stream, &strategy);
+	if (!BlockNumberIsValid(blockno))
+		return false;
+#endif
+	return analyze_block((LsmTableScan *) sscan, blockno);
 }
 
 bool

@@ -155,6 +155,7 @@ lsm_scan_rescan(TableScanDesc sscan, ScanKey key, bool set_params, bool allow_st
 	if (scan->sample_context)
 		MemoryContextReset(scan->sample_context);
 	scan->sample_rows = NULL;
+	scan->bitmap_ntids = 0;
 	start_scan(scan, key);
 }
 
@@ -205,7 +206,11 @@ lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan)
 {
 	LsmParallelScan *shared = (LsmParallelScan *) pscan;
 
+#if PG_VERSION_NUM >= 180000
+	shared->base.phs_locator = rel->rd_locator;
+#else
 	shared->base.phs_relid = RelationGetRelid(rel);
+#endif
 	shared->base.phs_syncscan = false;
 	parallel_reset(rel, shared);
 	pg_atomic_init_u64(&shared->next_block, 0);
@@ -534,50 +539,52 @@ lsm_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction,
 /* ---- bitmap ---- */
 
 /*
- * lsm_scan_bitmap_next_block - prepare for the TIDs of one bitmap page.
+ * Prepare for the TIDs of one bitmap page, offsets[0 .. ntids - 1]; ntids is -1
+ * if the page is lossy.  False if there are none.  The offsets stay the
+ * caller's, until the next page.
  *
  * Nothing is read yet.  A few TIDs will be looked up one by one (their filters
  * say no in most levels); many, or a lossy page, are walked with the cursor.
  */
-bool
-lsm_scan_bitmap_next_block(TableScanDesc sscan, TBMIterateResult *tbmres)
+static bool
+bitmap_enter_block(LsmTableScan *scan, BlockNumber blockno, const OffsetNumber *offsets, int ntids)
 {
-	LsmTableScan *scan = (LsmTableScan *) sscan;
-	uint64		block = tbmres->blockno;
+	uint64		first = (uint64) blockno << 16;
 
+	scan->bitmap_block = blockno;
+	scan->bitmap_offsets = offsets;
+	scan->bitmap_ntids = ntids;
 	scan->bitmap_next = 0;
-	if (tbmres->ntuples == 0)
+	if (ntids == 0)
 		return false;
-	scan->bitmap_walk = tbmres->ntuples < 0 || tbmres->ntuples >= BITMAP_WALK_TIDS;
-	if (tbmres->ntuples < 0)
-		lsm_scan_set_range(scan, block << 16, (block << 16) | 0xFFFF);
+	scan->bitmap_walk = ntids < 0 || ntids >= BITMAP_WALK_TIDS;
+	if (ntids < 0)
+		lsm_scan_set_range(scan, first, first | 0xFFFF);
 	else
-		lsm_scan_set_range(scan, (block << 16) | tbmres->offsets[0],
-						   (block << 16) | tbmres->offsets[tbmres->ntuples - 1]);
+		lsm_scan_set_range(scan, first | offsets[0], first | offsets[ntids - 1]);
 	if (scan->bitmap_walk)
-		PredicateLockPage(scan->base.rs_rd, tbmres->blockno, scan->base.rs_snapshot);
+		PredicateLockPage(scan->base.rs_rd, blockno, scan->base.rs_snapshot);
 	return true;
 }
 
 static bool
-bitmap_walk_next(LsmTableScan *scan, TBMIterateResult *tbmres, uint64 *packed,
-				 LsmRow *row)
+bitmap_walk_next(LsmTableScan *scan, uint64 *packed, LsmRow *row)
 {
 	while (lsm_scan_step(scan, ForwardScanDirection, packed, row))
 	{
 		bool		visible;
 
-		if (tbmres->ntuples >= 0)
+		if (scan->bitmap_ntids >= 0)
 		{
 			OffsetNumber offset = (OffsetNumber) *packed;
 
 			/* both ascend */
-			while (scan->bitmap_next < tbmres->ntuples &&
-				   tbmres->offsets[scan->bitmap_next] < offset)
+			while (scan->bitmap_next < scan->bitmap_ntids &&
+				   scan->bitmap_offsets[scan->bitmap_next] < offset)
 				scan->bitmap_next++;
-			if (scan->bitmap_next >= tbmres->ntuples)
+			if (scan->bitmap_next >= scan->bitmap_ntids)
 				break;
-			if (tbmres->offsets[scan->bitmap_next] != offset)
+			if (scan->bitmap_offsets[scan->bitmap_next] != offset)
 				continue;
 		}
 		visible = lsm_row_visible(row, scan->base.rs_snapshot);
@@ -591,8 +598,7 @@ bitmap_walk_next(LsmTableScan *scan, TBMIterateResult *tbmres, uint64 *packed,
 }
 
 static bool
-bitmap_probe_next(LsmTableScan *scan, TBMIterateResult *tbmres, uint64 *packed,
-				  LsmRow *row)
+bitmap_probe_next(LsmTableScan *scan, uint64 *packed, LsmRow *row)
 {
 	if (scan->value.data == NULL)
 	{
@@ -601,13 +607,13 @@ bitmap_probe_next(LsmTableScan *scan, TBMIterateResult *tbmres, uint64 *packed,
 		initStringInfo(&scan->value);
 		MemoryContextSwitchTo(old);
 	}
-	while (scan->bitmap_next < tbmres->ntuples)
+	while (scan->bitmap_next < scan->bitmap_ntids)
 	{
 		bool		found;
 
 		CHECK_FOR_INTERRUPTS();
-		*packed = ((uint64) tbmres->blockno << 16) |
-			tbmres->offsets[scan->bitmap_next++];
+		*packed = ((uint64) scan->bitmap_block << 16) |
+			scan->bitmap_offsets[scan->bitmap_next++];
 		if (lsm_fetch_visible(scan->base.rs_rd, scan->tree, *packed,
 							  scan->base.rs_snapshot, &scan->value, row, &found))
 			return true;
@@ -615,22 +621,70 @@ bitmap_probe_next(LsmTableScan *scan, TBMIterateResult *tbmres, uint64 *packed,
 	return false;
 }
 
-bool
-lsm_scan_bitmap_next_tuple(TableScanDesc sscan, TBMIterateResult *tbmres,
-						   TupleTableSlot *slot)
+/* The next visible row of the page; false: no more. */
+static bool
+bitmap_block_next(LsmTableScan *scan, TupleTableSlot *slot)
 {
-	LsmTableScan *scan = (LsmTableScan *) sscan;
 	uint64		packed;
 	LsmRow		row;
 	bool		found;
 
 	if (scan->bitmap_walk)
-		found = bitmap_walk_next(scan, tbmres, &packed, &row);
+		found = bitmap_walk_next(scan, &packed, &row);
 	else
-		found = bitmap_probe_next(scan, tbmres, &packed, &row);
+		found = bitmap_probe_next(scan, &packed, &row);
 	if (!found)
 		return false;
 	lsm_row_store(scan->base.rs_rd, &row, packed, slot);
 	pgstat_count_heap_fetch(scan->base.rs_rd);
 	return true;
 }
+
+#if PG_VERSION_NUM >= 180000
+/*
+ * The next visible row of the bitmap's pages, of which the executor's iterator
+ * hands over one after the other.
+ */
+bool
+lsm_scan_bitmap_next_tuple(TableScanDesc sscan, LSM_BITMAP_TUPLE_PARAMETERS)
+{
+	LsmTableScan *scan = (LsmTableScan *) sscan;
+
+	while (scan->bitmap_ntids == 0 || !bitmap_block_next(scan, slot))
+	{
+		TBMIterateResult page;
+		int			ntids = -1;
+
+		CHECK_FOR_INTERRUPTS();
+		scan->bitmap_ntids = 0;
+		if (!tbm_iterate(&scan->base.st.rs_tbmiterator, &page))
+			return false;
+		if (page.lossy)
+			(*lossy_pages)++;
+		else
+		{
+			ntids = tbm_extract_page_tuple(&page, scan->bitmap_room, LSM_TID_OFFSETS);
+			if (ntids > LSM_TID_OFFSETS)
+				elog(ERROR, "bitmap page %u has %d rows", page.blockno, ntids);
+			(*exact_pages)++;
+		}
+		scan->bitmap_recheck = page.recheck;
+		(void) bitmap_enter_block(scan, page.blockno, scan->bitmap_room, ntids);
+	}
+	*recheck = scan->bitmap_recheck;
+	return true;
+}
+#else
+bool
+lsm_scan_bitmap_next_block(TableScanDesc sscan, TBMIterateResult *tbmres)
+{
+	return bitmap_enter_block((LsmTableScan *) sscan, tbmres->blockno, tbmres->offsets,
+							  tbmres->ntuples);
+}
+
+bool
+lsm_scan_bitmap_next_tuple(TableScanDesc sscan, LSM_BITMAP_TUPLE_PARAMETERS)
+{
+	return bitmap_block_next((LsmTableScan *) sscan, slot);
+}
+#endif

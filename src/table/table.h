@@ -465,8 +465,13 @@ typedef struct LsmTableScan
 
 	/* bitmap scan: the block at hand */
 	StringInfoData value;
+	BlockNumber bitmap_block;
+	const OffsetNumber *bitmap_offsets;
+	int			bitmap_ntids;	/* -1: all of the block's */
 	int			bitmap_next;
 	bool		bitmap_walk;	/* walk the range, else fetch one by one */
+	bool		bitmap_recheck; /* since 18: the executor is to recheck */
+	OffsetNumber bitmap_room[LSM_TID_OFFSETS];	/* since 18 */
 
 	/* TABLESAMPLE and ANALYZE: the block at hand */
 	BlockNumber sample_block;	/* InvalidBlockNumber before the first */
@@ -513,15 +518,14 @@ extern void lsm_scan_set_range(LsmTableScan *scan, uint64 low, uint64 high);
 extern bool lsm_scan_bitmap_next_block(TableScanDesc sscan,
 									   struct TBMIterateResult *tbmres);
 extern bool lsm_scan_bitmap_next_tuple(TableScanDesc sscan,
-									   struct TBMIterateResult *tbmres,
-									   TupleTableSlot *slot);
+									   LSM_BITMAP_TUPLE_PARAMETERS);
 extern bool lsm_scan_sample_next_block(TableScanDesc sscan,
 									   struct SampleScanState *scanstate);
 extern bool lsm_scan_sample_next_tuple(TableScanDesc sscan,
 									   struct SampleScanState *scanstate,
 									   TupleTableSlot *slot);
-extern bool lsm_scan_analyze_next_block(TableScanDesc sscan, BlockNumber blockno,
-										BufferAccessStrategy bstrategy);
+extern bool lsm_scan_analyze_next_block(TableScanDesc sscan,
+										LSM_ANALYZE_BLOCK_PARAMETERS);
 extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
 										TransactionId OldestXmin,
 										double *liverows, double *deadrows,

@@ -151,9 +151,7 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 
 		if (relpersistence == RELPERSISTENCE_PERMANENT && !XLogIsNeeded())
 			lsm_log_empty_fork(rlocator);
-		buffer = ReadBufferWithoutRelcache(rlocator, MAIN_FORKNUM, P_NEW,
-										   RBM_ZERO_AND_LOCK, NULL,
-										   relpersistence == RELPERSISTENCE_PERMANENT);
+		buffer = lsm_extend_fork(rlocator, relpersistence);
 		if (BufferGetBlockNumber(buffer) != 0)
 			elog(ERROR, "main fork of relation %u was extended by someone else", relid);
 		lsm_meta_store(buffer, &meta, XLOG_LSM_KEYSPACE_CREATE, rlocator, backend,

@@ -189,9 +189,7 @@ lsm_page_extend(LsmTree *tree)
 		buffer = ReadBufferExtended(tree->rel, MAIN_FORKNUM, P_NEW,
 									RBM_ZERO_AND_LOCK, NULL);
 	else
-		buffer = ReadBufferWithoutRelcache(tree->rlocator, MAIN_FORKNUM, P_NEW,
-										   RBM_ZERO_AND_LOCK, NULL,
-										   tree->relpersistence == RELPERSISTENCE_PERMANENT);
+		buffer = lsm_extend_fork(tree->rlocator, tree->relpersistence);
 	block = BufferGetBlockNumber(buffer);
 	if (block == 0)
 		elog(ERROR, "main fork of lsm relation %s has no metapage",

@@ -192,7 +192,7 @@ $databases{libc} = "LOCALE 'en_US.UTF-8'" if $libc;
 foreach my $db (sort keys %databases)
 {
 	$node->safe_psql('postgres', "CREATE DATABASE $db TEMPLATE template0 ENCODING 'UTF8' $databases{$db}");
-	my ($proc, $expression) = $db eq 'libc' ? (3, 'lower($1::text COLLATE "default") COLLATE "C"') : (2, 'lower($1::text COLLATE "default")');
+	my ($proc, $expression) = $db eq 'libc' ? (12, 'lower($1::text COLLATE "default") COLLATE "C"') : (11, 'lower($1::text COLLATE "default")');
 	$node->safe_psql($db, qq{
 CREATE EXTENSION lsmam;
 CREATE EXTENSION citext;

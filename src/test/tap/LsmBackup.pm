@@ -8,6 +8,7 @@ use warnings;
 
 use Exporter 'import';
 use File::Find;
+use File::Path qw(rmtree);
 use LsmTest;
 use POSIX ();
 use PostgreSQL::Test::Cluster;
@@ -432,11 +433,11 @@ sub orphans
 }
 
 # `moment`: the state it must have; `at`: whether the row that the moment's own transaction wrote is there;
-# `present`, `absent`: names of marks; `drop`: databases that were not restored; `started`: the server runs already.
+# `present`, `absent`: names of marks; `drop`: databases that were not restored; `keep`: the data directory.
 sub backup_check_restored
 {
 	my ($node, $what, %opt) = @_;
-	$node->start unless $opt{started};
+	$node->start;
 	$node->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die "$what: recovery does not end";
 	$restored++;
 	$node->safe_psql('postgres', "DROP DATABASE IF EXISTS $_") foreach @{ $opt{drop} // [] };
@@ -469,9 +470,8 @@ sub backup_check_restored
 	is($wrong, '', "$what: it goes on");
 	is(orphans($node), '', "$what: nothing remains of trees that are gone") if $opt{orphans};
 	$node->stop;
-	$wrong = '';
-	$wrong = "pg_checksums: $@" unless eval { PostgreSQL::Test::Utils::system_or_bail('pg_checksums', '--check', '-D', $node->data_dir); 1 };
-	is($wrong, '', "$what: all pages have their checksums") if $opt{checksums};
+	command_ok([ 'pg_checksums', '--check', '-D', $node->data_dir ], "$what: all pages have their checksums") if $opt{checksums};
+	rmtree($node->data_dir) unless $opt{keep};
 	return;
 }
 

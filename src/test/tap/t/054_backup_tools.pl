@@ -235,7 +235,7 @@ foreach my $set (@sets)
 	if ($set->{type} eq 'full')
 	{
 		$node = rest_restored($what, $set->{label}, options => [ '--type=immediate', '--target-action=promote' ],
-			checksums => 1, present => ["$set->{name} before"], absent => ["$moment->{name} after"]);
+			checksums => 1, keep => 1, present => ["$set->{name} before"], absent => ["$moment->{name} after"]);
 	}
 	elsif ($set->{type} eq 'diff')
 	{

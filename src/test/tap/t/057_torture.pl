@@ -2,7 +2,7 @@
 # and a full disk, all at once.  What PostgreSQL promises is checked all the time, on the primary and on a standby: the sum
 # of a bank, numbers that are given out once, a heap table and its lsm twin, lists that tell which transaction came after
 # which at each isolation level (LsmHistory.pm), and at the end all that was confirmed.
-#   LSM_LONG=1       for LSM_MINUTES (30), else for LSM_SECONDS (60)
+#   LSM_LONG=1       for LSM_MINUTES (30), else for LSM_SECONDS (45)
 #   LSM_SEED=N       repeats the choices (not the interleaving)
 use strict;
 use warnings;
@@ -16,7 +16,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 my $seed = lsm_seed();
-my $seconds = lsm_long() ? 60 * ($ENV{LSM_MINUTES} // 30) : $ENV{LSM_SECONDS} // 60;
+my $seconds = lsm_long() ? 60 * ($ENV{LSM_MINUTES} // 30) : $ENV{LSM_SECONDS} // 45;
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $full = "$dir/full";
 my $stop = "$dir/stop";
@@ -59,6 +59,10 @@ CREATE TABLE l_rc (k int PRIMARY KEY, v int[]) USING lsm; CREATE TABLE l_rr (k i
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
+
+# the slot keeps what the standby's snapshots see also while it is away
+$primary->safe_psql('postgres', q{SELECT pg_create_physical_replication_slot('standby')});
+$standby->append_conf('postgresql.conf', "primary_slot_name = 'standby'");
 start_node($standby);
 my $space = PostgreSQL::Test::Utils::tempdir();
 
@@ -92,6 +96,8 @@ sub send_sql
 	while (my $line = <$from>)
 	{
 		chomp $line;
+		# (psql may connect anew; there is no SQLSTATE then)
+		if ($line eq '@ ') { disconnect(); return 'lost'; }
 		return ($1, @lines) if $line =~ /^@ (\S+)$/;
 		push @lines, $line;
 	}
@@ -276,8 +282,10 @@ sub check_snapshot
 
 my @ddl = (
 	(map { ("SELECT lsm_flush('$_')", "SELECT lsm_compact('$_')", "VACUUM $_", "ANALYZE $_") } qw(bank tickets twin_l things part_l1 l_ser l_rr)),
-	'CREATE INDEX CONCURRENTLY extra ON twin_l USING lsm (n, v)', 'CREATE INDEX extra ON twin_l USING lsm (n)', 'DROP INDEX CONCURRENTLY IF EXISTS extra', 'DROP INDEX IF EXISTS extra', 'REINDEX TABLE twin_l', 'REINDEX TABLE CONCURRENTLY twin_l',
-	'REINDEX INDEX CONCURRENTLY bank_pkey', 'REINDEX TABLE tickets', 'VACUUM FULL twin_l', 'VACUUM FULL bank', 'CLUSTER tickets USING tickets_pkey',
+	# What was dead to the primary is in no index that is built there, nor in a table that is written anew.  A standby's older
+	# snapshot that reads it misses rows, of heap tables as well: nothing tells the standby.  So not of what is checked there.
+	(map { my $t = $_; map { s/%s/$t/gr } 'CREATE INDEX CONCURRENTLY extra ON %s USING lsm (k, v)', 'CREATE INDEX extra ON %s USING lsm (v)', 'REINDEX TABLE %s', 'REINDEX TABLE CONCURRENTLY %s', 'REINDEX INDEX CONCURRENTLY %s_pkey', 'VACUUM FULL %s', 'CLUSTER %s USING %s_pkey' } qw(l_rc l_rr)),
+	'DROP INDEX CONCURRENTLY IF EXISTS extra', 'DROP INDEX IF EXISTS extra',
 	'BEGIN; SELECT pg_advisory_xact_lock(1); TRUNCATE twin_h, twin_l; COMMIT', 'BEGIN; SELECT pg_advisory_xact_lock(1); ALTER TABLE twin_h ALTER n TYPE bigint; ALTER TABLE twin_l ALTER n TYPE bigint; COMMIT', 'BEGIN; SELECT pg_advisory_xact_lock(1); ALTER TABLE twin_h ALTER n TYPE int; ALTER TABLE twin_l ALTER n TYPE int; ROLLBACK',
 	'ALTER TABLE bank ADD COLUMN IF NOT EXISTS note text DEFAULT \'x\'', 'ALTER TABLE bank DROP COLUMN IF EXISTS note', 'ALTER TABLE twin_l SET (filter_scheme = bloom)', 'ALTER TABLE twin_l SET (filter_scheme = quotient)', 'ALTER TABLE twin_l RESET (filter_scheme)',
 	# (to older snapshots what ALTER TABLE has rewritten is empty: both, or none)
@@ -358,6 +366,7 @@ append_to_file($stop, 'stop');
 lsm_wait_up($_) foreach $primary, $standby;
 my @hanging = grep { !lsm_ended($child{$_}, 60) } sort keys %child;
 is("@hanging", '', 'nobody waits for ever');
+diag("$_: " . `ps -o pid,ppid,stat,wchan:30,etime,args -p $child{$_} --ppid $child{$_}`) foreach @hanging;
 foreach my $node (@hanging ? ($primary, $standby) : ())
 {
 	diag($node->name . ":\n" . $node->safe_psql('postgres', q{SELECT pid, backend_type, state, wait_event_type, wait_event, now() - query_start, left(query, 100), pg_blocking_pids(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()}));

@@ -66,7 +66,12 @@ RESET max_parallel_maintenance_workers;
 SET max_parallel_workers = 0;	-- none can be launched
 CREATE INDEX few_alone_2 ON few USING lsm (fails_in_worker(id));
 RESET max_parallel_workers;
+SET max_parallel_maintenance_workers = 0;
 SELECT * FROM lsm_verify('few');
+RESET max_parallel_maintenance_workers;
+DROP INDEX few_alone, few_alone_2;
+SELECT * FROM lsm_verify('few');
+SELECT * FROM lsm_verify('mine');
 
 -- unique keys: of live rows, once; NULLs; rows that are dead but still visible to some
 CREATE UNIQUE INDEX l_unique ON l USING lsm (r);

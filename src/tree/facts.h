@@ -93,10 +93,20 @@ typedef struct LsmTreeSize
 
 extern void lsm_tree_size(LsmTree *tree, LsmTreeSize *size);
 
-/* Smallest keys of the tree's files and sampled block boundaries are not needed
- * by anyone yet; `lsm_verify` walks everything: */
 typedef void (*LsmProblem) (void *arg, const char *object, const char *problem);
-extern void lsm_tree_verify(LsmTree *tree, LsmProblem report, void *arg);
+
+/*
+ * Is the list of files in order?  The number of files, their numbers in a
+ * palloc'd array; their bytes are added to *bytes.
+ */
+extern int	lsm_tree_verify_list(LsmTree *tree, LsmProblem report, void *arg,
+								 uint64 **numbers, uint64 *bytes);
+
+/*
+ * Read all of a file and its filter.  One that the list does not have any more
+ * has no problems.
+ */
+extern void lsm_tree_verify_file(LsmTree *tree, uint64 number, LsmProblem report, void *arg);
 
 extern uint64 lsm_tree_keyspace(const LsmTree *tree);
 

@@ -506,8 +506,38 @@ verify_run(LsmTree *tree, const LsmRun *run, LsmProblem report, void *arg)
 	}
 }
 
+/* See facts.h. */
+int
+lsm_tree_verify_list(LsmTree *tree, LsmProblem report, void *arg, uint64 **numbers,
+					 uint64 *bytes)
+{
+	LsmMemtableSet set;
+	LsmVersion *version = lsm_version_pin(lsm_version_enter(tree, &set));
+	int			nfiles = version->nfiles;
+
+	lsm_tree_exit(tree);
+	PG_TRY();
+	{
+		*numbers = palloc(Max(nfiles, 1) * sizeof(uint64));
+		for (int i = 0; i < version->nruns; i++)
+			verify_run(tree, &version->runs[i], report, arg);
+		for (int i = 0; i < nfiles; i++)
+		{
+			(*numbers)[i] = version->files[i].number;
+			*bytes += version->files[i].file_bytes + version->files[i].filter_bytes;
+		}
+	}
+	PG_FINALLY();
+	{
+		lsm_version_unpin(version);
+	}
+	PG_END_TRY();
+	return nfiles;
+}
+
+/* See facts.h. */
 void
-lsm_tree_verify(LsmTree *tree, LsmProblem report, void *arg)
+lsm_tree_verify_file(LsmTree *tree, uint64 number, LsmProblem report, void *arg)
 {
 	LsmMemtableSet set;
 	LsmVersion *version;
@@ -516,12 +546,10 @@ lsm_tree_verify(LsmTree *tree, LsmProblem report, void *arg)
 	lsm_tree_exit(tree);
 	PG_TRY();
 	{
-		for (int i = 0; i < version->nruns; i++)
-			verify_run(tree, &version->runs[i], report, arg);
 		for (int i = 0; i < version->nfiles; i++)
 		{
-			CHECK_FOR_INTERRUPTS();
-			verify_file(tree, &version->files[i], CurrentMemoryContext, report, arg);
+			if (version->files[i].number == number)
+				verify_file(tree, &version->files[i], CurrentMemoryContext, report, arg);
 		}
 	}
 	PG_FINALLY();

@@ -1,0 +1,446 @@
+/*-------------------------------------------------------------------------
+ *
+ * verify_index.c
+ *	  lsm_verify(): an lsm index against its table and the table against the
+ *	  index, under one snapshot.
+ *
+ *	- A complete index scan returns each visible row once, and no others.
+ *	- Each visible row is found by an index scan for its key (which is given up
+ *	  after KEY_SCAN_ROWS rows of that key: many duplicates would make it
+ *	  quadratic), and, in a unique index, no other row is.
+ *	- Entries are in the order of a collation of libc, as far as the keys say it.
+ *	- Each entry of the index tree carries a row identifier that the table has
+ *	  given out.  Entries of rows that are gone are fine: VACUUM removes them
+ *	  in its time.
+ *
+ * These are three tasks: rows, of which several processes may take pieces, the
+ * complete scan, and the entries.
+ *
+ * Locking: table and index are locked by who calls.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/stratnum.h"
+#include "access/tableam.h"
+#include "access/visibilitymap.h"
+#include "catalog/index.h"
+#include "catalog/pg_operator_d.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
+
+#include "am/am.h"
+#include "index/index.h"
+#include "sqlfunc/functions.h"
+#include "sqlfunc/verify.h"
+
+#define KEY_SCAN_ROWS	32
+
+struct LsmIndexCheck
+{
+	LsmVerifyNotes *notes;
+	int			relation;		/* number of the index there */
+	Relation	table;
+	Relation	index;
+	IndexInfo  *info;
+	ExprState  *predicate;
+	EState	   *estate;
+	Snapshot	snapshot;
+	int			sort_kb;
+	LsmVerifyStage stage;
+	IndexScanDesc scan;
+	TupleTableSlot *index_slot; /* row that the index scan returns */
+	FmgrInfo	equal[INDEX_MAX_KEYS];
+	Tuplesortstate *table_tids; /* of rows the index should have */
+	Tuplesortstate *index_tids; /* of rows it has */
+};
+
+static void
+put_index_problem(LsmIndexCheck *v, int64 place, const char *problem)
+{
+	lsm_verify_note(v->notes, v->relation, v->stage, place,
+					RelationGetRelationName(v->index), problem);
+}
+
+static char *
+tid_text(ItemPointer tid)
+{
+	return psprintf("(%u,%u)", ItemPointerGetBlockNumberNoCheck(tid),
+					ItemPointerGetOffsetNumberNoCheck(tid));
+}
+
+/* The operator by which a column of the index is looked up */
+static Oid
+equality_operator(Relation index, int column)
+{
+	return get_opfamily_member(index->rd_opfamily[column], index->rd_opcintype[column],
+							   index->rd_opcintype[column], BTEqualStrategyNumber);
+}
+
+static Tuplesortstate *
+begin_tid_sort(LsmIndexCheck *v)
+{
+	return tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid, false,
+								 v->sort_kb / 2, NULL, TUPLESORT_NONE);
+}
+
+static int64
+pack_tid(ItemPointer tid)
+{
+	return ((int64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+static char *
+packed_tid_text(int64 packed)
+{
+	return psprintf("(%u,%u)", (BlockNumber) (packed >> 16), (unsigned) (packed & 0xFFFF));
+}
+
+/* The keys by which the row would be looked up; true if one of them is NULL. */
+static bool
+make_scan_keys(LsmIndexCheck *v, TupleTableSlot *slot, ScanKey keys)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	bool		any_null = false;
+
+	FormIndexDatum(v->info, slot, v->estate, values, isnull);
+	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
+	{
+		if (isnull[i])
+		{
+			ScanKeyEntryInitialize(&keys[i], SK_ISNULL | SK_SEARCHNULL, i + 1,
+								   InvalidStrategy, InvalidOid, InvalidOid,
+								   InvalidOid, (Datum) 0);
+			any_null = true;
+		}
+		else
+			ScanKeyEntryInitializeWithInfo(&keys[i], 0, i + 1,
+										   BTEqualStrategyNumber, InvalidOid,
+										   v->index->rd_indcollation[i],
+										   &v->equal[i], values[i]);
+	}
+	return any_null;
+}
+
+/* Should the index have an entry of the row? */
+static bool
+row_is_indexed(LsmIndexCheck *v, TupleTableSlot *slot)
+{
+	ExprContext *econtext = GetPerTupleExprContext(v->estate);
+
+	econtext->ecxt_scantuple = slot;
+	return v->predicate == NULL || ExecQual(v->predicate, econtext);
+}
+
+/* Look the row up in the index. */
+static void
+look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
+{
+	ScanKeyData keys[INDEX_MAX_KEYS];
+	bool		any_null;
+	bool		unique;
+	bool		found = false;
+	int			nrows = 0;
+
+	any_null = make_scan_keys(v, slot, keys);
+	unique = v->info->ii_Unique && v->index->rd_index->indimmediate &&
+		(!any_null || v->info->ii_NullsNotDistinct);
+	index_rescan(v->scan, keys, v->info->ii_NumIndexKeyAttrs, NULL, 0);
+	while ((unique || !found) && nrows < KEY_SCAN_ROWS &&
+		   index_getnext_slot(v->scan, ForwardScanDirection, v->index_slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		nrows++;
+		if (ItemPointerEquals(&v->index_slot->tts_tid, &slot->tts_tid))
+			found = true;
+		else if (unique && !v->scan->xs_recheck)
+			put_index_problem(v, pack_tid(&slot->tts_tid), psprintf("rows %s and %s have the same key in a unique index",
+										  tid_text(&slot->tts_tid),
+										  tid_text(&v->index_slot->tts_tid)));
+	}
+	if (!found && nrows < KEY_SCAN_ROWS)
+		put_index_problem(v, pack_tid(&slot->tts_tid), psprintf("row %s is not found by its key",
+									  tid_text(&slot->tts_tid)));
+}
+
+/*
+ * Note the rows that a complete scan of the index returns.  Of an lsm table it
+ * is an index-only scan, as the executor does it: a bit too many in the
+ * visibility map would show rows that are not there.  (Entries of heap tables
+ * name the first row of a HOT chain.)
+ */
+static void
+scan_complete_index(LsmIndexCheck *v)
+{
+	Buffer		vm_buffer = InvalidBuffer;
+	ItemPointer tid;
+
+	v->scan->xs_want_itup = lsm_relation_is_table(v->table);
+	index_rescan(v->scan, NULL, 0, NULL, 0);
+	while ((tid = index_getnext_tid(v->scan, ForwardScanDirection)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (v->scan->xs_want_itup &&
+			VM_ALL_VISIBLE(v->table, ItemPointerGetBlockNumber(tid), &vm_buffer))
+			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_tid(tid)), false);
+		else if (index_fetch_heap(v->scan, v->index_slot))
+			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_tid(&v->index_slot->tts_tid)), false);
+	}
+	v->scan->xs_want_itup = false;
+	if (BufferIsValid(vm_buffer))
+		ReleaseBuffer(vm_buffer);
+}
+
+/* Next of a sorted list; false at its end. */
+static bool
+next_tid(Tuplesortstate *sort, int64 *tid)
+{
+	Datum		value;
+	bool		isnull;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!tuplesort_getdatum(sort, true, true, &value, &isnull, NULL))
+		return false;
+	*tid = DatumGetInt64(value);
+	return true;
+}
+
+/*
+ * The rows of the table and those of the complete index scan must be the same.
+ */
+static void
+compare_tids(LsmIndexCheck *v)
+{
+	int64		t = 0;
+	int64		i = 0;
+	int64		previous = -1;
+	bool		more_t;
+	bool		more_i;
+
+	tuplesort_performsort(v->table_tids);
+	tuplesort_performsort(v->index_tids);
+	more_t = next_tid(v->table_tids, &t);
+	more_i = next_tid(v->index_tids, &i);
+	while (more_t || more_i)
+	{
+		if (more_i && i == previous)
+		{
+			put_index_problem(v, 0, psprintf("a complete index scan returns row %s more than once",
+										  packed_tid_text(i)));
+			more_i = next_tid(v->index_tids, &i);
+		}
+		else if (!more_i || (more_t && t < i))
+		{
+			put_index_problem(v, 0, psprintf("a complete index scan does not return row %s",
+										  packed_tid_text(t)));
+			more_t = next_tid(v->table_tids, &t);
+		}
+		else if (!more_t || i < t)
+		{
+			put_index_problem(v, 0, psprintf("a complete index scan returns row %s, which should not be in the index",
+										  packed_tid_text(i)));
+			previous = i;
+			more_i = next_tid(v->index_tids, &i);
+		}
+		else
+		{
+			previous = i;
+			more_t = next_tid(v->table_tids, &t);
+			more_i = next_tid(v->index_tids, &i);
+		}
+	}
+}
+
+static uint64
+table_row_limit(Relation table)
+{
+	if (lsm_relation_is_table(table))
+		return lsm_tree_row_limit(lsm_relation_tree(table));
+	return (uint64) RelationGetNumberOfBlocks(table) * LSM_TID_OFFSETS;
+}
+
+/*
+ * Row identifiers of the entries: the last six bytes of each key, big-endian.
+ * The limit is read after the entries were, for both grow meanwhile.
+ */
+void
+lsm_index_check_entries(LsmIndexCheck *v)
+{
+	LsmCursor  *cursor = lsm_cursor_open(lsm_relation_tree(v->index));
+	LsmOrderCheck *order = lsm_order_check_begin(lsm_key_spec(v->index));
+	bool		in_order = true;
+	LsmSlice	key;
+	LsmSlice	value;
+	uint64		highest = 0;
+
+	v->stage = LSM_VERIFY_ENTRIES;
+	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
+	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+	{
+		uint32		block;
+		uint16		offset;
+
+		CHECK_FOR_INTERRUPTS();
+		if (key.len < LSM_TID_BYTES)
+		{
+			put_index_problem(v, 0, psprintf("key of %u bytes has no row identifier", key.len));
+			continue;
+		}
+		lsm_tid_read(key.data + key.len - LSM_TID_BYTES, &block, &offset);
+		if (offset < 1 || offset > LSM_TID_OFFSETS)
+			put_index_problem(v, 0, psprintf("entry points to row (%u,%u), which cannot exist",
+										  block, offset));
+		else
+			highest = Max(highest, (uint64) block * LSM_TID_OFFSETS + offset);
+		if (order != NULL && in_order)
+			in_order = lsm_order_check_next(order, lsm_key_columns(key));
+	}
+	lsm_cursor_close(cursor);
+	if (!in_order)
+		put_index_problem(v, 0, "the order of entries is not that of the collation");
+
+	if (highest > table_row_limit(v->table))
+		put_index_problem(v, 0, psprintf("entry points to row (%u,%u), which was never given out",
+									  (BlockNumber) ((highest - 1) / LSM_TID_OFFSETS),
+									  (unsigned) ((highest - 1) % LSM_TID_OFFSETS + 1)));
+}
+
+/*
+ * See verify.h.  An index whose heap-only chains are broken for old snapshots
+ * cannot be compared under the present one (see indcheckxmin in pg_index); nor
+ * one that is not ready.
+ */
+bool
+lsm_index_is_comparable(Relation index, Snapshot snapshot)
+{
+	if (!index->rd_index->indisvalid || !index->rd_index->indisready)
+		return false;
+	return !index->rd_index->indcheckxmin ||
+		TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data),
+							  snapshot->xmin);
+}
+
+/* See verify.h. */
+bool
+lsm_index_check_definition(LsmVerifyNotes *notes, int relation, Relation index)
+{
+	const char *name = RelationGetRelationName(index);
+
+	if (lsm_index_collations_changed(index))
+		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, 0, name,
+						"the index was built with another version of a collation");
+	if (!lsm_columns_have_codes(index))
+	{
+		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, 1, name,
+						"types of its columns have changed since the index was built");
+		return false;
+	}
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		if (OidIsValid(equality_operator(index, i)))
+			continue;
+		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, 1, name,
+						psprintf("operator family %u has no equality operator for type %u",
+								 index->rd_opfamily[i], index->rd_opcintype[i]));
+		return false;
+	}
+	return true;
+}
+
+/* See verify.h. */
+LsmIndexCheck *
+lsm_index_check_begin(LsmVerifyNotes *notes, int relation, Relation table, Relation index,
+					  Snapshot snapshot, int sort_kb)
+{
+	LsmIndexCheck *v = palloc0(sizeof(LsmIndexCheck));
+
+	v->notes = notes;
+	v->relation = relation;
+	v->table = table;
+	v->index = index;
+	v->snapshot = snapshot;
+	v->sort_kb = sort_kb;
+	PushActiveSnapshot(snapshot);	/* index expressions may need it */
+	v->info = BuildIndexInfo(index);
+	v->estate = CreateExecutorState();
+	v->predicate = v->info->ii_Predicate == NIL ? NULL :
+		ExecPrepareQual(v->info->ii_Predicate, v->estate);
+	v->index_slot = table_slot_create(table, NULL);
+	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
+		fmgr_info(get_opcode(equality_operator(index, i)), &v->equal[i]);
+	return v;
+}
+
+void
+lsm_index_check_end(LsmIndexCheck *v)
+{
+	ExecDropSingleTupleTableSlot(v->index_slot);
+	FreeExecutorState(v->estate);
+	PopActiveSnapshot();
+	pfree(v);
+}
+
+/* See verify.h. */
+void
+lsm_index_check_rows(LsmIndexCheck *v, TableScanDesc scan)
+{
+	TupleTableSlot *slot = table_slot_create(v->table, NULL);
+
+	v->stage = LSM_VERIFY_ROWS;
+	v->scan = index_beginscan(v->table, v->index, v->snapshot, NULL,
+							  v->info->ii_NumIndexKeyAttrs, 0);
+	/* do not trust in the key's uniqueness */
+	v->scan->ignore_killed_tuples = false;
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (row_is_indexed(v, slot))
+			look_up_row(v, slot);
+		ResetPerTupleExprContext(v->estate);
+	}
+	table_endscan(scan);
+	index_endscan(v->scan);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/* See verify.h. */
+void
+lsm_index_check_scan(LsmIndexCheck *v)
+{
+	TupleTableSlot *slot = table_slot_create(v->table, NULL);
+	TableScanDesc scan = table_beginscan_strat(v->table, v->snapshot, 0, NULL, true, false);
+
+	v->stage = LSM_VERIFY_SCAN;
+	v->table_tids = begin_tid_sort(v);
+	v->index_tids = begin_tid_sort(v);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (row_is_indexed(v, slot))
+			tuplesort_putdatum(v->table_tids, Int64GetDatum(pack_tid(&slot->tts_tid)), false);
+		ResetPerTupleExprContext(v->estate);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+
+	v->scan = index_beginscan(v->table, v->index, v->snapshot, NULL, 0, 0);
+	scan_complete_index(v);
+	index_endscan(v->scan);
+
+	compare_tids(v);
+	tuplesort_end(v->table_tids);
+	tuplesort_end(v->index_tids);
+}

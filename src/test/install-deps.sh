@@ -9,6 +9,7 @@ packages=(
 	postgresql-15 postgresql-server-dev-15 postgresql-client-15 locales
 	librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
 	rocksdb-tools libipc-run-perl postgresql-15-repack pgbackrest barman
+	patroni etcd-server curl
 	"$@"
 )
 

@@ -151,7 +151,9 @@ test_headers(void)
 	chunk.flags = 0;
 	ok(!lsm_chunk_sound(&chunk, 100), "a file longer than files can be");
 	chunk = good;
-	chunk.flags |= 0x08;
+	chunk.flags |= LSM_CHUNK_TOGETHER | LSM_CHUNK_FILTER;
+	ok(lsm_chunk_sound(&chunk, 100), "all flags of a plain piece");
+	chunk.flags |= 0x10;
 	ok(!lsm_chunk_sound(&chunk, 100), "an unknown flag");
 	chunk = good;
 	chunk.flags |= LSM_CHUNK_LZ4;

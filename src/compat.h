@@ -26,6 +26,7 @@
 
 #include "access/attmap.h"
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/valid.h"
 #include "commands/defrem.h"
 #include "commands/explain.h"
@@ -227,6 +228,9 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 	ConditionalXactLockTableWait(xid)
 
 #define log_lock_failures		false
+
+#define heap_form_minimal_tuple(desc, values, isnull, extra) \
+	heap_form_minimal_tuple(desc, values, isnull)
 
 #define ExplainOneUtility(stmt, into, es, pstate, params) \
 	ExplainOneUtility(stmt, into, es, (pstate)->p_sourcetext, params, \

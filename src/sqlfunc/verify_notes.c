@@ -46,7 +46,7 @@ share_note(SharedTuplestoreAccessor *shared, const LsmVerifyNote *note)
 	bool		nulls[lengthof(values)] = {0};
 
 	sts_puttuple(shared, NULL,
-				 heap_form_minimal_tuple(note_desc(), values, nulls));
+				 heap_form_minimal_tuple(note_desc(), values, nulls, 0));
 }
 
 static void

@@ -114,11 +114,12 @@ sub find_cycles
 	# serializable: no cycle at all.  Repeatable read: none of ww and wr, nor with one rw.  Read committed: none of ww and wr.
 	push @wrong, 'a cycle of ' . join(' -> ', @$_) foreach cycle(\%edge, $level eq 'ser' ? { ww => 1, wr => 1, rw => 1 } : { ww => 1, wr => 1 });
 	return @wrong if @wrong || $level ne 'rr';
+	my $order = order(\%edge);
 	foreach my $from (keys %edge)
 	{
 		foreach my $to (grep { $edge{$from}{$_}{rw} } keys %{ $edge{$from} })
 		{
-			my $path = reach(\%edge, $to, $from) or next;
+			my $path = reach(\%edge, $order, $to, $from) or next;
 			push @wrong, "a cycle with one rw (G-single): $from -rw-> " . join(' -> ', @$path);
 			return @wrong;
 		}
@@ -132,10 +133,32 @@ sub follow
 	return grep { my $k = $edge->{$from}{$_}; grep { $k->{$_} } keys %$kinds } keys %{ $edge->{$from} // {} };
 }
 
+# Places of transactions that are in the order of ww and wr.  REQUIRES: these have no cycle
+sub order
+{
+	my ($edge) = @_;
+	my (%in, %order, %to);
+	foreach my $from (keys %$edge)
+	{
+		$in{$from} //= 0;
+		$to{$from} = [ follow($edge, $from, { ww => 1, wr => 1 }) ];
+		$in{$_}++ foreach @{ $to{$from} };
+	}
+	my @free = grep { $in{$_} == 0 } keys %in;
+	while (defined(my $at = shift @free))
+	{
+		$order{$at} = keys %order;
+		foreach my $next (@{ $to{$at} // [] }) { push @free, $next if --$in{$next} == 0; }
+	}
+	return \%order;
+}
+
 # A path along ww and wr
 sub reach
 {
-	my ($edge, $from, $to) = @_;
+	my ($edge, $order, $from, $to) = @_;
+	# (those without such an edge are nowhere in the order)
+	return unless defined $order->{$from} && defined $order->{$to};
 	my %before = ($from => undef);
 	my @queue = ($from);
 	while (defined(my $at = shift @queue))
@@ -148,7 +171,7 @@ sub reach
 		}
 		foreach my $next (follow($edge, $at, { ww => 1, wr => 1 }))
 		{
-			next if exists $before{$next};
+			next if exists $before{$next} || $order->{$next} > $order->{$to};
 			$before{$next} = $at;
 			push @queue, $next;
 		}

@@ -15,6 +15,24 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
+# ---- what is looked for is found ----
+
+sub history
+{
+	my ($level, $final, @transactions) = @_;
+	return join('; ', history_anomalies($level, $final, map { my ($id, $status, @ops) = @$_; { id => $id, status => $status, ops => \@ops } } @transactions));
+}
+my @skew = ([ 'a', 'ok', [ 'r', 1, [] ], [ 'a', 2, 10 ] ], [ 'b', 'ok', [ 'r', 2, [] ], [ 'a', 1, 20 ] ]);
+my @both = ([ 'a', 'ok', [ 'r', 1, [] ], [ 'a', 1, 10 ] ], [ 'b', 'ok', [ 'r', 1, [] ], [ 'a', 1, 20 ] ]);
+like(history('ser', { 1 => [20], 2 => [10] }, @skew), qr/a cycle/, 'history: write skew is not serializable');
+is(history('rr', { 1 => [20], 2 => [10] }, @skew), '', 'history: it is repeatable read');
+like(history('rr', { 1 => [ 20, 10 ] }, @both), qr/G-single/, 'history: a lost update is not');
+is(history('rc', { 1 => [ 20, 10 ] }, @both), '', 'history: it is read committed');
+like(history('rc', { 1 => [20] }, @both), qr/0 of 1 of its numbers/, 'history: a commit is lost');
+like(history('rc', { 1 => [ 10, 20 ] }, [ 'a', 'fail', [ 'a', 1, 10 ] ], [ 'b', 'ok', [ 'a', 1, 20 ] ]), qr/G1a/, 'history: a rollback is seen');
+like(history('rc', { 1 => [ 10, 20 ] }, [ 'a', 'ok', [ 'a', 1, 10 ] ], [ 'b', 'ok', [ 'a', 1, 20 ] ], [ 'c', 'ok', [ 'r', 1, [20] ] ]), qr/has read \[20\]/, 'history: a read is no beginning of the list');
+like(history('rc', { 1 => [20], 2 => [10] }, [ 'a', 'ok', [ 'a', 2, 10 ], [ 'r', 1, [20] ] ], [ 'b', 'ok', [ 'a', 1, 20 ], [ 'r', 2, [10] ] ]), qr/a cycle/, 'history: each reads the other one');
+
 my $seed = lsm_seed();
 my $seconds = lsm_long() ? 60 * ($ENV{LSM_MINUTES} // 30) : $ENV{LSM_SECONDS} // 45;
 my $dir = PostgreSQL::Test::Utils::tempdir();

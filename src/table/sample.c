@@ -4,11 +4,12 @@
  *	  TABLESAMPLE and ANALYZE: rows of chosen TID blocks.
  *
  * ANALYZE chooses among the blocks that lsm_table_size() told it of; before
- * PostgreSQL 17 it prefetches them from the main fork, which has nothing to do with TID blocks.
- * Blocks of the first segment are harmless (prefetching beyond the end of a
- * file does nothing), later ones raise an error.  So it is told of at most one
- * segment's worth, and each of these stands for a stretch of the TID space, of
- * which one block is read and counted as many times as it stands for.
+ * PostgreSQL 17 it prefetches them from the main fork, which has nothing to do
+ * with TID blocks. Blocks of the first segment are harmless (prefetching beyond
+ * the end of a file does nothing), later ones raise an error.  So it is told of
+ * at most one segment's worth, and each of these stands for a stretch of the
+ * TID space, of which one block is read and counted as many times as it stands
+ * for.
  *
  *-------------------------------------------------------------------------
  */

@@ -197,7 +197,66 @@ $session->query_safe(q{COMMIT; RESET ROLE; BEGIN ISOLATION LEVEL SERIALIZABLE RE
 is($session->query(q{SELECT object || problem FROM lsm_verify('mine')}), '', 'in a serializable one');
 $session->query_safe('COMMIT');
 $session->quit;
-like($node->safe_psql('postgres', q{SELECT lookups > 0 FROM pg_stat_lsm WHERE relname = 'mine_n'}), qr/t/, 'what workers count is seen');
+
+# each row is looked up once in each index, whoever does it
+my %lookups;
+foreach my $way ('none', 'one', 'four')
+{
+	$node->safe_psql('postgres', "SELECT pg_stat_lsm_reset()");
+	$node->safe_psql('postgres', "$ways{$way} SELECT * FROM lsm_verify('mine')");
+	$lookups{$way} = $node->safe_psql('postgres', q{SELECT relname, lookups FROM pg_stat_lsm WHERE relname IN ('mine_n', 'mine_who') ORDER BY 1});
+}
+like($lookups{none}, qr/^mine_n\|[1-9]\d+\nmine_who\|[1-9]\d+$/, 'lookups are counted');
+is($lookups{$_}, $lookups{none}, "what workers count is seen, workers: $_") foreach 'one', 'four';
+
+# ---- errors that are caught; what this transaction has made ----
+
+$node->safe_psql('postgres', q{
+CREATE FUNCTION refuses(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+BEGIN
+	IF current_setting('test.refuses', true) = 'yes' AND $1 % 1000 = 900 THEN RAISE EXCEPTION 'refused'; END IF;
+	RETURN $1;
+END $$;
+SET ROLE owner;
+CREATE INDEX mine_refuses ON mine USING lsm (refuses(id));
+});
+is($node->safe_psql('postgres', "$many " . q{
+DO $$
+DECLARE caught int := 0;
+BEGIN
+	FOR i IN 1 .. 20 LOOP
+		BEGIN
+			SET LOCAL test.refuses = 'yes';
+			PERFORM * FROM lsm_verify('mine');
+		EXCEPTION WHEN raise_exception THEN caught := caught + 1;
+		END;
+		IF current_user <> session_user THEN RAISE EXCEPTION 'still %', current_user; END IF;
+		SET LOCAL test.refuses = 'no';
+		IF EXISTS (SELECT FROM lsm_verify('mine')) THEN RAISE EXCEPTION 'a problem'; END IF;
+	END LOOP;
+	IF caught <> 20 THEN RAISE EXCEPTION 'caught %', caught; END IF;
+END $$;
+SELECT count(*) FROM pg_ls_tmpdir();
+}), '0', 'errors are caught, and it works afterwards');
+is($node->safe_psql('postgres', "$many " . q{
+BEGIN;
+SET LOCAL ROLE owner;
+CREATE TABLE new_one (id int, v text) USING lsm;
+INSERT INTO new_one SELECT g, 'value ' || g FROM generate_series(1, 3000) g;
+CREATE INDEX new_one_v ON new_one USING lsm (v);
+SELECT * FROM lsm_verify('new_one');
+SAVEPOINT a;
+DELETE FROM new_one WHERE id % 3 = 0;
+TRUNCATE mine;
+INSERT INTO mine SELECT g, -g FROM generate_series(1, 2000) g;
+SELECT * FROM lsm_verify('new_one');
+SELECT * FROM lsm_verify('mine');
+ROLLBACK TO a;
+REINDEX INDEX new_one_v;
+SELECT * FROM lsm_verify('new_one');
+SELECT * FROM lsm_verify('mine');
+ROLLBACK;
+}), '', 'what the transaction itself has made, emptied, taken back');
 
 # ---- on a standby ----
 

@@ -118,7 +118,7 @@ build_runs(void)
 		Run		   *run = &runs[r];
 		uint8_t    *bytes = malloc(nkeys * 8 / per + 64);
 		uint32_t   *ends = malloc((nkeys / per + 8) * 4);
-		LsmElasticFences fences = {bytes, ends, 0};
+		LsmElasticNotes fences = {bytes, ends, 0};
 		size_t		image_bytes;
 		LsmFilter	filter;
 		LsmDigest  *scratch = malloc(per * sizeof(LsmDigest));

@@ -58,7 +58,7 @@ static uint64_t
 segment_positives(const LsmFilterParams *params, uint64_t first, uint64_t nprobes,
 				  double *expected)
 {
-	const LsmElasticFences none = {NULL, NULL, 0};
+	const LsmElasticNotes none = {NULL, NULL, 0};
 	uint32_t	nkeys = lsm_elastic_segment_keys(params);
 	size_t		image_bytes = lsm_elastic_image_bytes(params, nkeys, &none);
 	void	   *image = alloc_aligned_or_die(image_bytes);

@@ -53,7 +53,7 @@ SELECT lsm_compact('lf_i');
 SELECT DISTINCT filter_columns FROM lsm_filters('lf_i');
 ALTER INDEX lf_i SET (filter_columns = 9);
 ALTER INDEX lf_i SET (filter_columns = -2);
--- more than there are columns before the last; single columns; elastic filters have none
+-- more than there are columns before the last; single columns
 ALTER INDEX lf_i SET (filter_columns = 8);
 REINDEX INDEX lf_i;
 SELECT DISTINCT filter_columns FROM lsm_filters('lf_i');

@@ -36,12 +36,17 @@
  *		12	 4	keys of each segment but the last
  *		16	 4	bytes that all fences share at their beginning
  *		20	 4	bytes of all fences together
- *		24	40	0
+ *		24	 4	cache lines of the filter of leading parts; 0: there is none
+ *		28	 4	its probes
+ *		32	 8	leading parts in it
+ *		40	24	0
  *		64		one word per segment: the 8 bytes of its fence behind the shared
  *				ones, as an integer, first byte highest; 0 for segment 0
  *				one number of 4 bytes per segment: end of its fence
  *				one checksum of 4 bytes per unit: low half of XXH3_64bits
  *				the fences
+ *				0, up to the next cache line
+ *				filter of leading parts (blocked.c)
  *				0, up to where the units are aligned
  *				units: unit 0 of all segments, unit 1 of all segments, ..
  *
@@ -62,7 +67,12 @@
 #define OFF_SEGMENT_KEYS	12
 #define OFF_PREFIX_BYTES	16
 #define OFF_FENCE_BYTES		20
+#define OFF_LEADING_LINES	24
+#define OFF_LEADING_PROBES	28
+#define OFF_LEADING_KEYS	32
 #define OFF_WORDS			64
+
+#define LEADING_BITS_MAX	10.0	/* per leading part */
 
 #define ELASTIC_SEGMENT_KEYS_MAX	65536
 #define ELASTIC_SEGMENTS_MAX		(UINT32_C(1) << 24)
@@ -87,6 +97,8 @@ typedef struct ElasticLayout
 	uint32_t	stride;
 	uint32_t	full_lines;
 	uint32_t	last_lines;
+	uint32_t	leading_lines;
+	uint64_t	leading_at;		/* in the payload */
 	uint64_t	directory_bytes;
 	uint64_t	payload_bytes;
 } ElasticLayout;
@@ -130,21 +142,42 @@ lsm_elastic_segment_keys(const LsmFilterParams *params)
 	return n;
 }
 
+/* The first cache line at or behind a place in the payload. */
+static inline uint64_t
+elastic_align_line(uint64_t at)
+{
+	return (at + LSM_FILTER_LINE_BYTES - 1) / LSM_FILTER_LINE_BYTES * LSM_FILTER_LINE_BYTES;
+}
+
+/* Cache lines of the filter of leading parts; UINT64_MAX: too many. */
+static uint64_t
+elastic_leading_lines(const LsmFilterParams *params, uint64_t nkeys, uint64_t nleading)
+{
+	double		bits = params->bits_per_key < LEADING_BITS_MAX ? params->bits_per_key :
+		LEADING_BITS_MAX;
+
+	if (params->leading == 0 ||
+		(nleading > LSM_ELASTIC_LEADING_FREE && nleading > nkeys / 4))
+		return 0;
+	return nleading <= LSM_FILTER_KEYS_MAX ? lsm_filter_lines(nleading, bits) : UINT64_MAX;
+}
+
 static bool
 elastic_layout(const LsmFilterParams *params, uint64_t nkeys,
-			   const LsmElasticFences *fences, ElasticLayout *layout)
+			   const LsmElasticNotes *notes, ElasticLayout *layout)
 {
 	uint32_t	segment_keys = lsm_elastic_segment_keys(params);
 	double		unit_bits = params->bits_per_key / params->units;
+	uint64_t	leading_lines = elastic_leading_lines(params, nkeys, notes->nleading);
 	uint64_t	segments;
 	uint64_t	last_keys;
 	uint64_t	units_at;
 	uint32_t	alignment;
 
-	if (segment_keys == 0 || nkeys > LSM_FILTER_KEYS_MAX)
+	if (segment_keys == 0 || nkeys > LSM_FILTER_KEYS_MAX || leading_lines > UINT32_MAX)
 		return false;
 	segments = nkeys > 0 ? (nkeys + segment_keys - 1) / segment_keys : 1;
-	if (segments > ELASTIC_SEGMENTS_MAX || fences->n != segments - 1)
+	if (segments > ELASTIC_SEGMENTS_MAX || notes->n != segments - 1)
 		return false;
 	last_keys = nkeys - (segments - 1) * segment_keys;
 
@@ -158,8 +191,12 @@ elastic_layout(const LsmFilterParams *params, uint64_t nkeys,
 
 	/* a unit shall not lie across two pages if it can lie in one */
 	alignment = segments > 1 ? layout->stride : LSM_FILTER_LINE_BYTES;
-	units_at = LSM_FILTER_HEADER_BYTES + OFF_WORDS + segments * 12 +
-		segments * params->units * 4 + (fences->n > 0 ? fences->ends[fences->n - 1] : 0);
+	layout->leading_lines = (uint32_t) leading_lines;
+	layout->leading_at = elastic_align_line(OFF_WORDS + segments * 12 +
+											segments * params->units * 4 +
+											(notes->n > 0 ? notes->ends[notes->n - 1] : 0));
+	units_at = LSM_FILTER_HEADER_BYTES + layout->leading_at +
+		leading_lines * LSM_FILTER_LINE_BYTES;
 	units_at = (units_at + alignment - 1) / alignment * alignment;
 	layout->directory_bytes = units_at - LSM_FILTER_HEADER_BYTES;
 	layout->payload_bytes = layout->directory_bytes +
@@ -170,11 +207,11 @@ elastic_layout(const LsmFilterParams *params, uint64_t nkeys,
 
 size_t
 lsm_elastic_image_bytes(const LsmFilterParams *params, uint64_t nkeys,
-						const LsmElasticFences *fences)
+						const LsmElasticNotes *notes)
 {
 	ElasticLayout layout;
 
-	if (!elastic_layout(params, nkeys, fences, &layout))
+	if (!elastic_layout(params, nkeys, notes, &layout))
 		return 0;
 	return (size_t) (LSM_FILTER_HEADER_BYTES + layout.payload_bytes);
 }
@@ -215,19 +252,19 @@ elastic_load64(const uint8_t *from)
 
 /* Fences are in order: what the first and the last share, all share. */
 static uint32_t
-elastic_shared_prefix(const LsmElasticFences *fences)
+elastic_shared_prefix(const LsmElasticNotes *notes)
 {
-	const uint8_t *first = fences->bytes;
+	const uint8_t *first = notes->bytes;
 	const uint8_t *last;
 	uint32_t	first_bytes;
 	uint32_t	last_bytes;
 	uint32_t	shared = 0;
 
-	if (fences->n == 0)
+	if (notes->n == 0)
 		return 0;
-	last = fences->bytes + (fences->n > 1 ? fences->ends[fences->n - 2] : 0);
-	first_bytes = fences->ends[0];
-	last_bytes = (uint32_t) (fences->bytes + fences->ends[fences->n - 1] - last);
+	last = notes->bytes + (notes->n > 1 ? notes->ends[notes->n - 2] : 0);
+	first_bytes = notes->ends[0];
+	last_bytes = (uint32_t) (notes->bytes + notes->ends[notes->n - 1] - last);
 	while (shared < first_bytes && shared < last_bytes && first[shared] == last[shared])
 		shared++;
 	return shared;
@@ -235,25 +272,25 @@ elastic_shared_prefix(const LsmElasticFences *fences)
 
 static void
 elastic_write_directory(const LsmFilterParams *params, const ElasticLayout *layout,
-						const LsmElasticFences *fences, uint8_t *payload)
+						const LsmElasticNotes *notes, uint8_t *payload)
 {
-	uint32_t	prefix_bytes = elastic_shared_prefix(fences);
+	uint32_t	prefix_bytes = elastic_shared_prefix(notes);
 	uint32_t	start = 0;
 	uint8_t    *words = payload + OFF_WORDS;
 	uint8_t    *ends = words + (size_t) layout->segments * 8;
 	uint8_t    *fence_bytes = ends + (size_t) layout->segments * 4 +
 		(size_t) layout->segments * params->units * 4;
 
-	for (uint32_t i = 0; i < fences->n; i++)
+	for (uint32_t i = 0; i < notes->n; i++)
 	{
 		put_le(words + (size_t) (i + 1) * 8,
-			   elastic_word(fences->bytes + start + prefix_bytes,
-							fences->ends[i] - start - prefix_bytes), 8);
-		put_le(ends + (size_t) (i + 1) * 4, fences->ends[i], 4);
-		start = fences->ends[i];
+			   elastic_word(notes->bytes + start + prefix_bytes,
+							notes->ends[i] - start - prefix_bytes), 8);
+		put_le(ends + (size_t) (i + 1) * 4, notes->ends[i], 4);
+		start = notes->ends[i];
 	}
 	if (start > 0)
-		memcpy(fence_bytes, fences->bytes, start);
+		memcpy(fence_bytes, notes->bytes, start);
 	put_le(payload + OFF_UNITS, params->units, 4);
 	put_le(payload + OFF_UNIT_BYTES, layout->stride, 4);
 	put_le(payload + OFF_SEGMENTS, layout->segments, 4);
@@ -294,19 +331,35 @@ elastic_fill_units(const LsmFilterParams *params, const ElasticLayout *layout,
 	}
 }
 
+static void
+elastic_fill_leading(const ElasticLayout *layout, const LsmElasticNotes *notes, uint8_t *payload)
+{
+	LsmFilter	part = {0};
+
+	if (layout->leading_lines == 0)
+		return;
+	part.nblocks = layout->leading_lines;
+	part.probes = lsm_blocked_probes(notes->nleading, layout->leading_lines);
+	lsm_blocked_fill(&part, notes->leading, notes->nleading, payload + layout->leading_at);
+	put_le(payload + OFF_LEADING_LINES, layout->leading_lines, 4);
+	put_le(payload + OFF_LEADING_PROBES, part.probes, 4);
+	put_le(payload + OFF_LEADING_KEYS, notes->nleading, 8);
+}
+
 LsmFilterStatus
 lsm_elastic_build(const LsmFilterParams *params, const LsmDigest *digests, uint64_t n,
-				  const LsmElasticFences *fences, LsmDigest *scratch,
+				  const LsmElasticNotes *notes, LsmDigest *scratch,
 				  void *image, size_t image_bytes)
 {
 	ElasticLayout layout;
 	LsmFilter	filter = {0};
 	uint8_t    *payload = (uint8_t *) image + LSM_FILTER_HEADER_BYTES;
 
-	if (!elastic_layout(params, n, fences, &layout) ||
+	if (!elastic_layout(params, n, notes, &layout) ||
 		image_bytes < LSM_FILTER_HEADER_BYTES + layout.payload_bytes)
 		return LSM_FILTER_INVALID;
 	filter.scheme = LSM_FILTER_ELASTIC;
+	filter.leading = params->leading;
 	filter.nkeys = n;
 	filter.bits_per_key = params->bits_per_key;
 	filter.probes = lsm_blocked_probes(layout.segments > 1 ? layout.segment_keys : n,
@@ -316,13 +369,33 @@ lsm_elastic_build(const LsmFilterParams *params, const LsmDigest *digests, uint6
 	filter.nbits = (layout.payload_bytes - layout.directory_bytes) * 8;
 
 	memset(payload, 0, layout.payload_bytes);
-	elastic_write_directory(params, &layout, fences, payload);
+	elastic_write_directory(params, &layout, notes, payload);
+	elastic_fill_leading(&layout, notes, payload);
 	elastic_fill_units(params, &layout, filter.probes, digests, n, scratch, payload);
 	lsm_filter_write_header(&filter, image);
 	return LSM_FILTER_OK;
 }
 
 /* ---- opening ---- */
+
+static const char *
+elastic_parse_leading(const LsmFilter *filter, uint64_t leading_at, LsmElastic *elastic)
+{
+	const uint8_t *payload = filter->bits;
+
+	elastic->leading_lines = (uint32_t) get_le(payload + OFF_LEADING_LINES, 4);
+	elastic->leading_probes = (uint32_t) get_le(payload + OFF_LEADING_PROBES, 4);
+	elastic->nleading = get_le(payload + OFF_LEADING_KEYS, 8);
+	elastic->leading = payload + leading_at;
+	if (elastic->leading_lines == 0)
+		return NULL;
+	if (filter->leading == 0 ||
+		elastic->leading_probes < 1 || elastic->leading_probes > LSM_BLOCKED_PROBES_MAX ||
+		leading_at + (uint64_t) elastic->leading_lines * LSM_FILTER_LINE_BYTES >
+		filter->checked_bytes)
+		return "leading parts of an elastic filter are out of range";
+	return NULL;
+}
 
 /* Returns NULL, or what is wrong; then *elastic is not to be used. */
 static const char *
@@ -376,7 +449,7 @@ elastic_parse(const LsmFilter *filter, LsmElastic *elastic)
 	elastic->checksums = elastic->ends + (size_t) elastic->segments * 4;
 	elastic->fences = elastic->checksums + (size_t) elastic->segments * elastic->units * 4;
 	elastic->bits = payload + filter->checked_bytes;
-	return NULL;
+	return elastic_parse_leading(filter, elastic_align_line(directory_bytes), elastic);
 }
 
 LsmFilterStatus
@@ -545,6 +618,33 @@ lsm_elastic_prefetch(const LsmElastic *elastic, uint32_t segment, uint32_t unit,
 					   lsm_fast_range(elastic_remix(digest, unit),
 									  elastic_lines(elastic, segment)) *
 					   LSM_FILTER_LINE_BYTES);
+}
+
+/* ---- leading parts ---- */
+
+bool
+lsm_elastic_probe_leading(const LsmElastic *elastic, LsmDigest digest)
+{
+	LsmFilter	part;
+
+	/* all that the probe looks at */
+	part.bits = elastic->leading;
+	part.nblocks = elastic->leading_lines;
+	part.probes = elastic->leading_probes;
+	return lsm_blocked_ops.probe(&part, digest);
+}
+
+void
+lsm_elastic_prefetch_leading(const LsmElastic *elastic, LsmDigest digest)
+{
+	__builtin_prefetch(elastic->leading +
+					   lsm_fast_range(digest, elastic->leading_lines) * LSM_FILTER_LINE_BYTES);
+}
+
+double
+lsm_elastic_leading_fpr(const LsmElastic *elastic)
+{
+	return lsm_blocked_fpr(elastic->nleading, elastic->leading_lines, elastic->leading_probes);
 }
 
 double

@@ -140,8 +140,7 @@ lsm_filter_scheme_buildable(LsmFilterScheme scheme)
 bool
 lsm_filter_scheme_leads(LsmFilterScheme scheme)
 {
-	return scheme != LSM_FILTER_NONE && scheme != LSM_FILTER_ELASTIC &&
-		lsm_filter_scheme_buildable(scheme);
+	return scheme != LSM_FILTER_NONE && lsm_filter_scheme_buildable(scheme);
 }
 
 /* ---- building ---- */

@@ -126,10 +126,7 @@ extern bool lsm_filter_scheme_parse(const char *name, LsmFilterScheme *scheme);
  */
 extern bool lsm_filter_scheme_buildable(LsmFilterScheme scheme);
 
-/*
- * True if filters of the scheme can have digests of leading parts, too.  Not
- * elastic ones: a leading part has no segment of its own.
- */
+/* True if filters of the scheme can have digests of leading parts, too. */
 extern bool lsm_filter_scheme_leads(LsmFilterScheme scheme);
 
 #define LSM_FILTER_HEADER_BYTES 64	/* of an image */
@@ -261,23 +258,35 @@ extern LsmFilterStatus lsm_filter_merge(const LsmFilterParams *params, uint64_t 
 extern uint32_t lsm_elastic_segment_keys(const LsmFilterParams *params);
 
 /*
+ * What a builder notes beside the keys' digests.
+ *
  * Where segments 1, 2, .. begin (segment 0 has everything before): keys
  * ascending by memcmp, each greater than the last key of the segment before
  * and at most the first of its own.  Fence i is bytes[ends[i - 1] .. ends[i])
+ *
+ * Digests of leading parts (left in another order).  A leading part has no
+ * segment of its own, so they are one small blocked filter beside the
+ * directory, which is asked of all segments at once.  It is not elastic.  So it
+ * has at most ten bits for each, and none is held if there are more than
+ * LSM_ELASTIC_LEADING_FREE and more than one for four keys.
  */
-typedef struct LsmElasticFences
+typedef struct LsmElasticNotes
 {
 	const uint8_t *bytes;
 	const uint32_t *ends;
 	uint32_t	n;				/* segments - 1 */
-} LsmElasticFences;
+	LsmDigest  *leading;
+	uint64_t	nleading;
+} LsmElasticNotes;
+
+#define LSM_ELASTIC_LEADING_FREE	1024
 
 /*
  * Bytes of the image; 0 for bad parameters or a number of fences that does not
  * fit.
  */
 extern size_t lsm_elastic_image_bytes(const LsmFilterParams *params, uint64_t nkeys,
-									  const LsmElasticFences *fences);
+									  const LsmElasticNotes *fences);
 
 /*
  * As lsm_filter_build().  Digests in key order, one per distinct key; `scratch`
@@ -285,7 +294,7 @@ extern size_t lsm_elastic_image_bytes(const LsmFilterParams *params, uint64_t nk
  */
 extern LsmFilterStatus lsm_elastic_build(const LsmFilterParams *params,
 										 const LsmDigest *digests, uint64_t n,
-										 const LsmElasticFences *fences,
+										 const LsmElasticNotes *fences,
 										 LsmDigest *scratch,
 										 void *image, size_t image_bytes);
 
@@ -305,6 +314,10 @@ typedef struct LsmElastic
 	uint32_t	last_lines;
 	uint32_t	prefix_bytes;
 	uint32_t	fence_bytes;
+	uint32_t	leading_lines;	/* 0: leading parts are not known */
+	uint32_t	leading_probes;
+	uint64_t	nleading;
+	const uint8_t *leading;
 	const uint8_t *words;
 	const uint8_t *ends;
 	const uint8_t *checksums;
@@ -347,6 +360,20 @@ extern bool lsm_elastic_probe(const LsmElastic *elastic, uint32_t segment,
 
 extern void lsm_elastic_prefetch(const LsmElastic *elastic, uint32_t segment,
 								 uint32_t unit, const void *bits, LsmDigest digest);
+
+/* Does the filter know leading parts? */
+static inline bool
+lsm_elastic_leads(const LsmElastic *elastic)
+{
+	return elastic->leading_lines > 0;
+}
+
+/* False: no key has this leading part.  REQUIRES: lsm_elastic_leads(). */
+extern bool lsm_elastic_probe_leading(const LsmElastic *elastic, LsmDigest digest);
+extern void lsm_elastic_prefetch_leading(const LsmElastic *elastic, LsmDigest digest);
+
+/* False positive rate of lsm_elastic_probe_leading(). */
+extern double lsm_elastic_leading_fpr(const LsmElastic *elastic);
 
 /*
  * False positive rate of one unit of the segment; units are independent: with i

@@ -233,6 +233,15 @@ check_value(Verify *verify, LsmSlice key, LsmSlice value)
 	MemoryContextReset(verify->entry_cxt);
 }
 
+static bool
+admits_leading(const Verify *verify, LsmDigest digest)
+{
+	if (verify->has_elastic)
+		return !lsm_elastic_leads(&verify->elastic) ||
+			lsm_elastic_probe_leading(&verify->elastic, digest);
+	return lsm_filter_probe(&verify->filter, digest);
+}
+
 /* The filter has to admit the key's leading part, if it knows such parts. */
 static void
 check_leading(Verify *verify, LsmSlice filter_key)
@@ -249,7 +258,7 @@ check_leading(Verify *verify, LsmSlice filter_key)
 	if (columns < sizeof(leading))
 		leading &= (UINT64CONST(1) << (8 * columns)) - 1;
 	bytes = tree->ops->leading_bytes(leading, filter_key);
-	if (bytes > 0 && !lsm_filter_probe(&verify->filter, lsm_digest_key(filter_key.data, bytes)))
+	if (bytes > 0 && !admits_leading(verify, lsm_digest_key(filter_key.data, bytes)))
 		note_entry(verify, verify->filter_path,
 				   "filter denies leading columns of a key that is in the file");
 }
@@ -278,6 +287,7 @@ check_entry(Verify *verify, LsmSlice key, LsmSlice value)
 					  slice_equals(filter_key,
 								   lsm_filter_key(tree, lsm_slice(verify->last_key.data,
 																  verify->last_key.len))));
+		check_leading(verify, filter_key);
 	}
 	else if (verify->has_filter)
 	{

@@ -415,7 +415,7 @@ sub without_fork
 			$forks += grep { -e "$_/$file" } glob($space == 1663 ? "$data/base/$db" : "$data/pg_tblspc/$space/PG_*/$db");
 		}
 		$forks == 0;
-	} glob(lsm_dir($node) . '/????????????????');
+	} glob(lsm_dir($node) . '/{,pgsql_tmp}????????????????');
 }
 
 # Such directories, of dropped and of temporary trees, are removed in the end.

@@ -106,7 +106,7 @@ build(Built *built, double bits_per_key, uint32_t units, uint32_t unit_bytes,
 	uint32_t	segment_keys;
 	uint32_t	end = 0;
 	uint64_t	n = 0;
-	LsmElasticFences fences;
+	LsmElasticNotes fences;
 	LsmDigest  *scratch;
 	bool		good;
 
@@ -145,7 +145,7 @@ build(Built *built, double bits_per_key, uint32_t units, uint32_t unit_bytes,
 			built->fence_ends[built->nfences++] = end;
 		}
 	}
-	fences = (LsmElasticFences) {built->fence_bytes, built->fence_ends, built->nfences};
+	fences = (LsmElasticNotes) {built->fence_bytes, built->fence_ends, built->nfences};
 	scratch = alloc_aligned_or_die(segment_keys * sizeof(LsmDigest));
 	built->bytes = lsm_elastic_image_bytes(&built->params, n, &fences);
 	good = built->bytes > 0 && built->bytes % 64 == 0;
@@ -291,9 +291,9 @@ test_arguments(void)
 	bool		good = lsm_elastic_segment_keys(&params) == 2457;
 	LsmDigest	digest = 1;
 	uint8_t		image[4096];
-	LsmElasticFences none = {NULL, NULL, 0};
+	LsmElasticNotes none = {NULL, NULL, 0};
 	uint32_t	end = 1;
-	LsmElasticFences one = {(const uint8_t *) "a", &end, 1};
+	LsmElasticNotes one = {(const uint8_t *) "a", &end, 1};
 
 	good &= lsm_elastic_image_bytes(&params, 2457, &none) > 0;
 	good &= lsm_elastic_image_bytes(&params, 2458, &none) == 0;
@@ -324,7 +324,7 @@ static void
 test_empty(void)
 {
 	LsmFilterParams params = {.scheme = LSM_FILTER_ELASTIC, .bits_per_key = 10, .units = 6, .unit_bytes = 512};
-	LsmElasticFences none = {NULL, NULL, 0};
+	LsmElasticNotes none = {NULL, NULL, 0};
 	uint8_t    *image = alloc_aligned_or_die(4096);
 	size_t		bytes = lsm_elastic_image_bytes(&params, 0, &none);
 	LsmDigest	scratch[2457];
@@ -340,6 +340,140 @@ test_empty(void)
 	good &= lsm_filter_expected_fpr(&filter) == 0;
 	good &= lsm_filter_probe(&filter, 12345);
 	ok(good, "a filter without keys");
+	free(image);
+}
+
+/* An image over nkeys keys, with nleading leading parts; NULL: it is not to be had */
+static uint8_t *
+leading_image(uint64_t nkeys, uint64_t nleading, double bits_per_key, LsmFilter *filter,
+			  LsmElastic *elastic, size_t *bytes)
+{
+	LsmFilterParams params = {.scheme = LSM_FILTER_ELASTIC, .bits_per_key = bits_per_key,
+	.leading = 2, .units = 6, .unit_bytes = 512};
+	uint32_t	segment_keys = lsm_elastic_segment_keys(&params);
+	LsmDigest  *digests = alloc_aligned_or_die((nkeys + 1) * sizeof(LsmDigest));
+	LsmDigest  *leading = alloc_aligned_or_die((nleading + 1) * sizeof(LsmDigest));
+	LsmDigest  *scratch = alloc_aligned_or_die(segment_keys * sizeof(LsmDigest));
+	uint8_t    *fences = alloc_aligned_or_die(8 * (nkeys / segment_keys + 1));
+	uint32_t   *ends = alloc_aligned_or_die(4 * (nkeys / segment_keys + 1));
+	LsmElasticNotes notes = {fences, ends, 0, leading, nleading};
+	uint8_t    *image;
+
+	for (uint64_t i = 0; i < nkeys; i++)
+	{
+		digests[i] = lsm_digest_key(&i, sizeof(i));
+		if (i == 0 || i % segment_keys != 0)
+			continue;
+		for (int j = 0; j < 8; j++)
+			fences[8 * notes.n + j] = (uint8_t) (i >> (56 - 8 * j));
+		ends[notes.n] = 8 * (notes.n + 1);
+		notes.n++;
+	}
+	for (uint64_t i = 0; i < nleading; i++)
+	{
+		uint64_t	part = UINT64_C(1000000000000) + i;
+
+		leading[i] = lsm_digest_key(&part, sizeof(part));
+	}
+	*bytes = lsm_elastic_image_bytes(&params, nkeys, &notes);
+	image = alloc_aligned_or_die(*bytes);
+	memset(image, 0x5A, *bytes);
+	if (lsm_elastic_build(&params, digests, nkeys, &notes, scratch, image, *bytes) != LSM_FILTER_OK ||
+		lsm_filter_open(image, *bytes, true, filter, NULL) != LSM_FILTER_OK ||
+		lsm_elastic_open(filter, elastic, NULL) != LSM_FILTER_OK ||
+		!lsm_filter_built_with(filter, &params))
+	{
+		free(image);
+		image = NULL;
+	}
+	free(digests);
+	free(leading);
+	free(scratch);
+	free(fences);
+	free(ends);
+	return image;
+}
+
+/* All leading parts are admitted, others as the closed form says. */
+static void
+test_leading(uint64_t nkeys, uint64_t nleading, double bits_per_key)
+{
+	const uint64_t asked = 400000;
+	LsmFilter	filter;
+	LsmElastic	elastic;
+	size_t		bytes;
+	uint8_t    *image = leading_image(nkeys, nleading, bits_per_key, &filter, &elastic, &bytes);
+	uint64_t	admitted = 0;
+	double		expected;
+	double		measured;
+	bool		good = image != NULL && lsm_elastic_leads(&elastic) && filter.leading == 2;
+
+	for (uint64_t i = 0; good && i < nleading; i++)
+	{
+		uint64_t	part = UINT64_C(1000000000000) + i;
+
+		good = lsm_elastic_probe_leading(&elastic, lsm_digest_key(&part, sizeof(part)));
+	}
+	ok(good, "%llu leading parts of %llu keys: all are admitted", (unsigned long long) nleading,
+	   (unsigned long long) nkeys);
+	for (uint64_t i = 0; good && i < asked; i++)
+	{
+		uint64_t	part = UINT64_C(2000000000000) + i;
+
+		admitted += lsm_elastic_probe_leading(&elastic, lsm_digest_key(&part, sizeof(part)));
+	}
+	expected = good ? lsm_elastic_leading_fpr(&elastic) : 2;
+	measured = (double) admitted / (double) asked;
+	ok(fabs(measured - expected) < 0.1 * expected + 4 * sqrt(expected / (double) asked) + 0.02 / asked,
+	   "others: %.5f, expected %.5f", measured, expected);
+
+	/* keys are as before */
+	for (uint64_t i = 0; good && i < nkeys; i++)
+	{
+		uint8_t		key[8];
+		uint32_t	segment;
+
+		for (int j = 0; j < 8; j++)
+			key[j] = (uint8_t) (i >> (56 - 8 * j));
+		segment = lsm_elastic_find_segment(&elastic, key, 8);
+		for (uint32_t unit = 0; unit < elastic.units; unit++)
+			good &= lsm_elastic_probe(&elastic, segment, unit,
+									  lsm_elastic_unit(&elastic, segment, unit, true),
+									  lsm_digest_key(&i, sizeof(i)));
+	}
+	ok(good, "keys are where they were");
+	free(image);
+}
+
+static void
+test_leading_limits(void)
+{
+	LsmFilter	filter;
+	LsmElastic	elastic;
+	size_t		bytes;
+	size_t		without;
+	uint8_t    *image = leading_image(20000, 5001, 10, &filter, &elastic, &without);
+	bool		good = image != NULL && !lsm_elastic_leads(&elastic) && filter.leading == 2;
+
+	free(image);
+	image = leading_image(20000, 5000, 10, &filter, &elastic, &bytes);
+	good &= image != NULL && lsm_elastic_leads(&elastic) && bytes > without &&
+		bytes <= without + 5000 * 10 / 8 + 512 + 128;
+	free(image);
+	image = leading_image(1024, 1024, 10, &filter, &elastic, &bytes);
+	good &= image != NULL && lsm_elastic_leads(&elastic);
+	free(image);
+	image = leading_image(3000, 1025, 10, &filter, &elastic, &bytes);
+	good &= image != NULL && !lsm_elastic_leads(&elastic);
+	free(image);
+	ok(good, "more than one leading part for four keys, and many, are not held");
+
+	image = leading_image(20000, 500, 10, &filter, &elastic, &bytes);
+	good = image != NULL;
+	if (good)
+		image[elastic.leading - image] ^= 1;
+	good &= lsm_filter_open(image, bytes, true, &filter, NULL) == LSM_FILTER_CORRUPT;
+	ok(good, "damage to them is found when the image is opened");
 	free(image);
 }
 
@@ -432,6 +566,12 @@ main(void)
 {
 	test_arguments();
 	test_empty();
+	test_leading(20000, 500, 10);
+	test_leading(60000, 15000, 24);
+	test_leading(60000, 15000, 6);
+	test_leading(2000, 1, 10);
+	test_leading(0, 0, 10);
+	test_leading_limits();
 	test_members(0, 10, 6, 512, 100000);
 	test_members(0, 12, 3, 4096, 200000);
 	test_members(1, 8, 4, 256, 50000);

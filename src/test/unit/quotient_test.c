@@ -527,7 +527,7 @@ main(void)
 	test_merge();
 	for (int scheme = LSM_FILTER_BLOOM; scheme <= LSM_FILTER_CASCADE; scheme++)
 	{
-		if (lsm_filter_scheme_leads((LsmFilterScheme) scheme))
+		if (scheme != LSM_FILTER_ELASTIC)	/* built in its own way */
 			test_leading((LsmFilterScheme) scheme);
 	}
 	test_merge_leading(LSM_FILTER_QUOTIENT);

@@ -317,34 +317,41 @@ job_add_fence(LsmJob *job, LsmSlice filter_key, uint32 common_bytes)
 	job->fence_ends[job->nfences++] = job->fence_bytes.len;
 }
 
+static LsmElasticNotes
+job_elastic_notes(const LsmJob *job)
+{
+	LsmElasticNotes notes;
+
+	notes.bytes = (const uint8 *) job->fence_bytes.data;
+	notes.ends = job->fence_ends;
+	notes.n = job->nfences;
+	notes.leading = job->leading_digests;
+	notes.nleading = job->nleading;
+	return notes;
+}
+
 static Size
 job_filter_bytes(LsmJob *job, const LsmFilterParams *params)
 {
-	LsmElasticFences fences;
+	LsmElasticNotes notes = job_elastic_notes(job);
 
 	if (params->scheme != LSM_FILTER_ELASTIC)
 		return lsm_filter_image_bytes(params, job->ndigests);
-	fences.bytes = (const uint8 *) job->fence_bytes.data;
-	fences.ends = job->fence_ends;
-	fences.n = job->nfences;
-	return lsm_elastic_image_bytes(params, job->ndigests, &fences);
+	return lsm_elastic_image_bytes(params, job->ndigests, &notes);
 }
 
 static bool
 job_build_filter(LsmJob *job, const LsmFilterParams *params, void *image, Size bytes)
 {
-	LsmElasticFences fences;
+	LsmElasticNotes notes = job_elastic_notes(job);
 	LsmDigest  *scratch;
 	LsmFilterStatus status;
 
 	if (params->scheme != LSM_FILTER_ELASTIC)
 		return lsm_filter_build(params, job->digests, job->ndigests,
 								image, bytes) == LSM_FILTER_OK;
-	fences.bytes = (const uint8 *) job->fence_bytes.data;
-	fences.ends = job->fence_ends;
-	fences.n = job->nfences;
 	scratch = palloc(job->segment_keys * sizeof(LsmDigest));
-	status = lsm_elastic_build(params, job->digests, job->ndigests, &fences,
+	status = lsm_elastic_build(params, job->digests, job->ndigests, &notes,
 							   scratch, image, bytes);
 	pfree(scratch);
 	return status == LSM_FILTER_OK;
@@ -444,6 +451,7 @@ job_close_file(LsmJob *job)
 	if (!job->finishing)
 		lsm_wal_offload_offer(job, meta->number);
 	job->ndigests = 0;
+	job->nleading = 0;
 	job->dropped = false;
 	job->nfences = 0;
 	resetStringInfo(&job->fence_bytes);
@@ -559,24 +567,31 @@ job_open_file(LsmJob *job, LsmSlice key)
 			  LSM_FILE_SMALLEST_CUT);
 	job->nstarted++;
 	job->ndigests = 0;
+	job->nleading = 0;
+}
+
+/* Append the digest of the bytes to an array that grows. */
+static void
+job_append_digest(LsmJob *job, LsmDigest **digests, uint64 *n, uint64 *room, LsmSlice bytes)
+{
+	if (*n == *room)
+	{
+		uint64		wanted = Max(UINT64CONST(65536), *room * 2);
+
+		if (*digests == NULL)
+			*digests = MemoryContextAllocHuge(job->cxt, wanted * sizeof(LsmDigest));
+		else
+			*digests = repalloc_huge(*digests, wanted * sizeof(LsmDigest));
+		*room = wanted;
+	}
+	(*digests)[(*n)++] = lsm_digest_key(bytes.data, bytes.len);
 }
 
 static void
 job_add_digest(LsmJob *job, LsmSlice filter_key)
 {
-	if (job->params.scheme == LSM_FILTER_NONE)
-		return;
-	if (job->ndigests == job->max_digests)
-	{
-		uint64		n = Max(UINT64CONST(65536), job->max_digests * 2);
-
-		if (job->digests == NULL)
-			job->digests = MemoryContextAllocHuge(job->cxt, n * sizeof(LsmDigest));
-		else
-			job->digests = repalloc_huge(job->digests, n * sizeof(LsmDigest));
-		job->max_digests = n;
-	}
-	job->digests[job->ndigests++] = lsm_digest_key(filter_key.data, filter_key.len);
+	if (job->params.scheme != LSM_FILTER_NONE)
+		job_append_digest(job, &job->digests, &job->ndigests, &job->max_digests, filter_key);
 }
 
 /*
@@ -587,14 +602,18 @@ job_add_digest(LsmJob *job, LsmSlice filter_key)
 static void
 job_add_leading(LsmJob *job, LsmSlice filter_key, uint32 common_bytes, bool first)
 {
-	uint32		bytes;
+	LsmSlice	part;
 
 	if (!first && job->last_leading_bytes > 0 && common_bytes >= job->last_leading_bytes)
 		return;
-	bytes = job->tree->ops->leading_bytes(job->leading, filter_key);
-	job->last_leading_bytes = bytes;
-	if (bytes > 0)
-		job_add_digest(job, lsm_slice(filter_key.data, bytes));
+	part = lsm_slice(filter_key.data, job->tree->ops->leading_bytes(job->leading, filter_key));
+	job->last_leading_bytes = part.len;
+	if (part.len == 0)
+		return;
+	if (job->params.scheme == LSM_FILTER_ELASTIC)
+		job_append_digest(job, &job->leading_digests, &job->nleading, &job->max_leading, part);
+	else
+		job_add_digest(job, part);
 }
 
 /* See output_job.h. */

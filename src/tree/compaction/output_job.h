@@ -69,9 +69,12 @@ typedef struct LsmJob
 								 * know leading columns, else 0 */
 	uint32		last_leading_bytes; /* of the entry added last */
 	LsmDigest  *digests;		/* of the file's distinct filter keys, and of
-								 * their distinct leading parts */
+								 * their distinct leading parts, but elastic */
 	uint64		ndigests;
 	uint64		max_digests;
+	LsmDigest  *leading_digests;	/* elastic */
+	uint64		nleading;
+	uint64		max_leading;
 	uint32		segment_keys;	/* elastic: keys of a segment */
 	StringInfoData fence_bytes; /* where its segments begin */
 	uint32	   *fence_ends;

@@ -465,6 +465,13 @@ lsm_memtable_vacant(LsmMemtable *memtable)
 		pg_atomic_read_u64(&memtable->bytes) < LSM_EMPTY_SEAL_BYTES;
 }
 
+/*
+ * Keyspaces of temporary trees have ids with these first 24 bits.  Their
+ * directories have names that base backups and pg_rewind leave out, as they
+ * leave out temporary relations.
+ */
+#define LSM_TEMPORARY_KEYSPACES	UINT64CONST(0xffffff0000000000)
+
 /* A keyspace's directory, relative to PGDATA; MAXPGPATH. */
 extern void lsm_keyspace_dir(uint64 keyspace_id, char *path);
 

@@ -26,6 +26,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "storage/fd.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -397,5 +398,7 @@ lsm_tree_hint_misses(LsmTree *tree)
 void
 lsm_keyspace_dir(uint64 keyspace_id, char *path)
 {
-	snprintf(path, MAXPGPATH, "%s/%016" PRIx64, LSM_DIR, keyspace_id);
+	snprintf(path, MAXPGPATH, "%s/%s%016" PRIx64, LSM_DIR,
+			 keyspace_id >= LSM_TEMPORARY_KEYSPACES ? PG_TEMP_FILE_PREFIX : "",
+			 keyspace_id);
 }

@@ -159,6 +159,12 @@ extern void lsm_file_unlink(const LsmTree *tree, uint64 number);
 extern void lsm_keyspace_remove(uint64 keyspace_id);
 
 /*
+ * Remove the empty directories that this process has left to a base backup, if
+ * that is over.
+ */
+extern void lsm_keyspace_remove_kept(void);
+
+/*
  * strays.c: files in the directory that no version names; after recovery, at
  * load
  */

@@ -353,6 +353,7 @@ lsm_drop_keyspaces(void)
 
 	if (shared == NULL || RecoveryInProgress() || now < drop_next)
 		return;
+	lsm_keyspace_remove_kept();
 	if (drop_copies_about())
 	{
 		drop_next = TimestampTzPlusMilliseconds(now, DROP_INTERVAL_MS);

@@ -30,11 +30,14 @@
 #include "catalog/storage_xlog.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "replication/walsender.h"
+#include "replication/walsender_private.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
+#include "storage/spin.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -55,6 +58,8 @@ lsm_keyspace_parse(const char *name, uint64 *keyspace_id)
 {
 	char	   *end;
 
+	if (strncmp(name, PG_TEMP_FILE_PREFIX, strlen(PG_TEMP_FILE_PREFIX)) == 0)
+		name += strlen(PG_TEMP_FILE_PREFIX);
 	if (strlen(name) != 16 || strspn(name, "0123456789abcdef") != 16)
 		return false;
 	*keyspace_id = strtou64(name, &end, 16);
@@ -258,7 +263,10 @@ lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend)
 				ereport(ERROR,
 						(errcode(ERRCODE_INTERNAL_ERROR),
 						 errmsg("could not generate a random keyspace id")));
-		} while (id == 0);
+			if (backend != INVALID_PROC_NUMBER)
+				id |= LSM_TEMPORARY_KEYSPACES;
+		} while (id == 0 ||
+				 (id >= LSM_TEMPORARY_KEYSPACES && backend == INVALID_PROC_NUMBER));
 	} while (!lsm_keyspace_make_dir(id));
 	LSM_CRASH_POINT("create_dir_made");
 	lsm_owner_add(id, rlocator, backend);
@@ -286,20 +294,73 @@ lsm_keyspace_exists(uint64 keyspace_id)
 /* ---- removal ---- */
 
 /*
+ * pg_basebackup does not mind that a file goes away, but ends in an error if a
+ * directory does so between lstat() and opendir().  So a base backup's
+ * duration is none to remove directories in; they are emptied only.  Who has
+ * kept one removes it with the next one, and the sweep finds the others.
+ * Directories of temporary trees no backup looks into.
+ */
+#define KEPT_DIRECTORIES	1024
+static uint64 kept[KEPT_DIRECTORIES];
+static int	nkept = 0;
+
+/*
+ * It is on its way from before its checkpoint to the end of its connection.
+ * That it begins just now matters only if it comes to the directory before the
+ * caller does.
+ */
+static bool
+base_backup_runs(void)
+{
+	bool		runs = false;
+
+	for (int i = 0; WalSndCtl != NULL && i < max_wal_senders && !runs; i++)
+	{
+		WalSnd	   *sender = &WalSndCtl->walsnds[i];
+
+		if (sender->pid == 0)
+			continue;
+		SpinLockAcquire(&sender->mutex);
+		runs = sender->pid != 0 && sender->state == WALSNDSTATE_BACKUP;
+		SpinLockRelease(&sender->mutex);
+	}
+	return runs;
+}
+
+/* See disk.h. */
+void
+lsm_keyspace_remove_kept(void)
+{
+	if (nkept == 0 || base_backup_runs())
+		return;
+	while (nkept > 0)
+	{
+		char		path[MAXPGPATH];
+
+		lsm_keyspace_dir(kept[--nkept], path);
+		(void) rmdir(path);
+	}
+}
+
+/*
  * Failures are WARNINGs: what remains is an orphan that the sweep finds again.
  */
 void
 lsm_keyspace_remove(uint64 keyspace_id)
 {
+	bool		keep = keyspace_id < LSM_TEMPORARY_KEYSPACES && base_backup_runs();
 	char		path[MAXPGPATH];
 	struct stat st;
 
 	if (lsm_file_gone_hook != NULL)
 		lsm_file_gone_hook(keyspace_id, 0);
+	lsm_keyspace_remove_kept();
 	lsm_keyspace_dir(keyspace_id, path);
 	if (stat(path, &st) < 0 && errno == ENOENT)
 		return;
-	(void) rmtree(path, true);
+	(void) rmtree(path, !keep);
+	if (keep && nkept < KEPT_DIRECTORIES)
+		kept[nkept++] = keyspace_id;
 }
 
 /*

@@ -35,6 +35,8 @@ lsm_keyspace_derive(uint64 keyspace_id, Oid dboid)
 	uint64		id = hash_bytes_extended((const unsigned char *) &keyspace_id,
 										 sizeof(keyspace_id), dboid);
 
+	if (id >= LSM_TEMPORARY_KEYSPACES)
+		id -= LSM_TEMPORARY_KEYSPACES;
 	return id != 0 ? id : 1;
 }
 

@@ -197,6 +197,30 @@ lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	return true;
 }
 
+/*
+ * Does the file have a key with this leading part?  No units are asked, and
+ * nothing is noted.  REQUIRES: the file's filter knows leading parts.
+ */
+bool
+lsm_elastic_ask_leading(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
+						LsmProbeCounts *counts)
+{
+	LsmElasticView *view = open->elastic;
+	bool		maybe;
+
+	Assert(lsm_epoch_inside());
+	counts->probes++;
+	maybe = lsm_elastic_probe_leading(&view->shape, lsm_probe_digest(probe, counts));
+	if (unlikely(lsm_sst_blob_faults() != view->faults))
+		return distrust(tree, open);
+	if (maybe)
+		return true;
+	counts->negatives++;
+	lsm_file_counts(open)->negatives++;
+	lsm_probe_learn(open, false);
+	return false;
+}
+
 /* ======================================================================
  * Noting
  * ====================================================================== */

@@ -16,14 +16,32 @@
 
 #include "tree/control/control.h"
 #include "tree/read/cursor.h"
+#include "tree/read/elastic_probe.h"
 #include "tree/read/filecache.h"
 #include "tree/read/version.h"
 
 static inline bool
 knows_limit(const LsmCursor *cursor, const LsmOpenFile *open)
 {
-	return open->has_filter && open->elastic == NULL &&
-		open->filter.leading == cursor->limit_columns;
+	return open->has_filter && open->filter.leading == cursor->limit_columns &&
+		(open->elastic == NULL || lsm_elastic_leads(&open->elastic->shape));
+}
+
+static void
+prefetch_filter(const LsmCursor *cursor, const LsmOpenFile *open)
+{
+	if (open->elastic != NULL)
+		lsm_elastic_prefetch_leading(&open->elastic->shape, cursor->limit.digest);
+	else
+		lsm_filter_prefetch(&open->filter, cursor->limit.digest);
+}
+
+static bool
+ask_filter(LsmCursor *cursor, LsmOpenFile *open, LsmProbeCounts *counts)
+{
+	if (open->elastic != NULL)
+		return lsm_elastic_ask_leading(cursor->tree, &cursor->limit, open, counts);
+	return lsm_probe_filter(cursor->tree, &cursor->limit, open, counts);
 }
 
 static LsmOpenFile *
@@ -40,7 +58,7 @@ file_admits(LsmCursor *cursor, LsmSource *source, int at, LsmProbeCounts *counts
 
 	if (!knows_limit(cursor, open))
 		return true;
-	if (!lsm_probe_filter(cursor->tree, &cursor->limit, open, counts))
+	if (!ask_filter(cursor, open, counts))
 		return false;
 	source->asked = true;
 	return true;
@@ -85,7 +103,7 @@ lsm_limit_sources(LsmCursor *cursor)
 			continue;
 		open = open_file(cursor, source, source->first);
 		if (knows_limit(cursor, open))
-			lsm_filter_prefetch(&open->filter, cursor->limit.digest);
+			prefetch_filter(cursor, open);
 	}
 	for (int i = 0; i < cursor->nsources; i++)
 	{
@@ -123,7 +141,7 @@ lsm_limit_outcome(LsmCursor *cursor, LsmSource *source, bool forward)
 		return;
 	if (found || (source->first == source->last && began_outside(cursor, forward)))
 	{
-		lsm_probe_outcome(source->open, found, &counts);
+		lsm_probe_count_outcome(source->open, found, &counts);
 		lsm_probe_counts_add(cursor->tree, &counts);
 	}
 }

@@ -47,6 +47,8 @@ lsm_probe_has_answers(const LsmProbe *probe, const LsmVersion *version)
 /* elastic_probe.c: as the functions below, for files with an elastic filter. */
 extern bool lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 							LsmProbeCounts *counts);
+extern bool lsm_elastic_ask_leading(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
+									LsmProbeCounts *counts);
 extern void lsm_elastic_note(const LsmOpenFile *open);
 extern void lsm_elastic_prefetch_segment(const LsmProbe *probe, const LsmOpenFile *open);
 extern void lsm_elastic_prefetch_unit(const LsmProbe *probe, const LsmOpenFile *open);
@@ -104,7 +106,7 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
  * gain.
  */
 static inline void
-lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
+lsm_probe_count_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
 {
 	lsm_probe_learn(open, found);
 	if (found)
@@ -116,11 +118,16 @@ lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
 	if (found)
 		counts->true_positives++;
 	else
-	{
 		counts->false_positives++;
-		if (open->elastic != NULL)
-			lsm_elastic_note(open);
-	}
+}
+
+/* The same of a key: elastic filters learn from it which segments are hot. */
+static inline void
+lsm_probe_outcome(LsmOpenFile *open, bool found, LsmProbeCounts *counts)
+{
+	lsm_probe_count_outcome(open, found, counts);
+	if (!found && open->has_filter && open->elastic != NULL)
+		lsm_elastic_note(open);
 }
 
 static inline void

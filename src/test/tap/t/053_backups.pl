@@ -22,8 +22,8 @@ $primary->restart;
 my $restore = qq{cp "$archive/%f" "%p"};
 my $backups = $primary->backup_dir;
 
-# pg_basebackup ends in an error if a directory goes away between the look at it and its opening: a keyspace, the
-# directory of a database.  It is to be run again then.
+# pg_basebackup ends in an error if the directory of a database goes away between the look at it and its opening.  It
+# is to be run again then.
 sub run_base_backup
 {
 	my ($dir, @command) = @_;
@@ -31,7 +31,7 @@ sub run_base_backup
 	{
 		my ($out, $err) = run_command([ 'pg_basebackup', @command ]);
 		return if -e "$dir/backup_manifest";
-		die "pg_basebackup: $err" if $err !~ m,could not open directory "./(pg_lsm|base)/,;
+		die "pg_basebackup: $err" if $err !~ m,could not open directory "./base/,;
 		note($err);
 		system_or_bail('rm', '-rf', $dir, glob "$dir.far/*");
 	}

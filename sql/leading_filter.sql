@@ -60,6 +60,6 @@ SELECT DISTINCT filter_columns FROM lsm_filters('lf_i');
 CREATE INDEX lf_one ON lf USING lsm (tenant);
 CREATE INDEX lf_elastic ON lf USING lsm (tenant, ts) WITH (filter_scheme = elastic, filter_columns = 1);
 SELECT DISTINCT filter_columns FROM lsm_filters('lf_one');
-SELECT DISTINCT filter_columns FROM lsm_filters('lf_elastic');
+SELECT filter_columns FROM lsm_filters('lf_elastic') WHERE segment IS NULL;
 DROP TABLE lf;
 DROP FUNCTION lf_counts;

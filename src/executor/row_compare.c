@@ -26,6 +26,7 @@
 #include "access/stratnum.h"
 #include "access/table.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
@@ -111,6 +112,37 @@ function_for_column(Oid relid, AttrNumber column, bool leakproof)
 	return function;
 }
 
+/*
+ * The same for a table that others inherit from, which may have indexes where
+ * it has none.  They are locked as planning will lock them.
+ */
+static Oid
+function_for_tree(const RangeTblEntry *rte, AttrNumber column, bool leakproof)
+{
+	Oid			function = function_for_column(rte->relid, column, leakproof);
+	const char *name;
+	List	   *tables;
+	ListCell   *lc;
+
+	if (OidIsValid(function) || !rte->inh || rte->relkind != RELKIND_RELATION ||
+		!has_subclass(rte->relid))
+		return function;
+	name = column != 0 ? get_attname(rte->relid, column, false) : NULL;
+	tables = find_all_inheritors(rte->relid, rte->rellockmode, NULL);
+	foreach(lc, tables)
+	{
+		Oid			relid = lfirst_oid(lc);
+
+		if (OidIsValid(function) || relid == rte->relid ||
+			get_rel_relkind(relid) != RELKIND_RELATION)
+			continue;
+		function = function_for_column(relid, name != NULL ? get_attnum(relid, name) : 0,
+									   leakproof);
+	}
+	list_free(tables);
+	return function;
+}
+
 static Node *
 strip_labels(Node *node)
 {
@@ -158,7 +190,7 @@ function_for_expression(Query *query, Node *node, bool leakproof)
 				rte->relkind != RELKIND_MATVIEW &&
 				rte->relkind != RELKIND_PARTITIONED_TABLE)
 				return InvalidOid;
-			return function_for_column(rte->relid, is_column ? var->varattno : 0, leakproof);
+			return function_for_tree(rte, is_column ? var->varattno : 0, leakproof);
 		}
 		if (rte->rtekind == RTE_JOIN)
 			node = list_nth(rte->joinaliasvars, var->varattno - 1);

@@ -53,7 +53,7 @@ require_directory(const LsmTree *tree)
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 errmsg("directory \"%s\" of lsm relation with OID %u is missing", tree->dir,
 					tree->ctl->relid),
-			 errhint("After pg_upgrade without lsm_pg_upgrade, stop the server and run \"lsm_pg_upgrade --transfer\".")));
+			 errhint("If pg_upgrade was run without lsm_pg_upgrade, stop the server and run \"lsm_pg_upgrade --transfer\". If the cluster was restored, its backup lacks the directory.")));
 }
 
 /*

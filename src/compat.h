@@ -147,6 +147,22 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 	BlockNumber blockno, BufferAccessStrategy bstrategy
 #endif
 
+/*
+ * What a process waits for.  Before PostgreSQL 17 all that extensions wait for
+ * is one event, "Extension".
+ */
+#if PG_VERSION_NUM >= 170000
+#define LSM_WAIT_EVENT(name) \
+	__extension__ ({ \
+		static uint32 wait_event_ = 0; \
+		if (wait_event_ == 0) \
+			wait_event_ = WaitEventExtensionNew(name); \
+		wait_event_; \
+	})
+#else
+#define LSM_WAIT_EVENT(name)	PG_WAIT_EXTENSION
+#endif
+
 /* An index is descended once more: EXPLAIN ANALYZE of PostgreSQL 18 shows it */
 #if PG_VERSION_NUM >= 180000
 #define lsm_count_index_search(scan) \

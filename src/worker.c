@@ -190,7 +190,7 @@ worker_rest(void)
 	{
 		worker_exit_if_requested();
 		(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 LSM_WORKER_REST_TURN_MS, PG_WAIT_EXTENSION);
+						 LSM_WORKER_REST_TURN_MS, LSM_WAIT_EVENT("LsmWorkerPause"));
 	}
 }
 
@@ -245,6 +245,6 @@ lsm_worker_main(Datum main_arg)
 		if (!busy)
 			(void) WaitLatch(MyLatch,
 							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-							 LSM_WORKER_NAP_MS, PG_WAIT_EXTENSION);
+							 LSM_WORKER_NAP_MS, LSM_WAIT_EVENT("LsmWorkerMain"));
 	}
 }

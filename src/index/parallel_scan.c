@@ -149,7 +149,7 @@ lsm_shared_scan_begin(LsmScan *so)
 		SpinLockRelease(&shared->mutex);
 		if (state != UNITS_BEING_MADE)
 			break;
-		ConditionVariableSleep(&shared->made, PG_WAIT_EXTENSION);
+		ConditionVariableSleep(&shared->made, LSM_WAIT_EVENT("LsmParallelScan"));
 	}
 	ConditionVariableCancelSleep();
 	if (state == UNITS_NONE)

@@ -141,7 +141,7 @@ lsm_compact_own(LsmTree *tree, LsmJobType type)
 			return job;
 		}
 		lsm_job_end(job);
-		(void) ConditionVariableTimedSleep(&tree->ctl->cv, 1000, PG_WAIT_EXTENSION);
+		(void) ConditionVariableTimedSleep(&tree->ctl->cv, 1000, LSM_WAIT_EVENT("LsmCompaction"));
 		ConditionVariableCancelSleep();
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -226,7 +226,7 @@ lsm_compact_stall(LsmTree *tree)
 			ctl->compact_pid != 0;
 		LWLockRelease(&ctl->lock);
 		if (busy)
-			(void) ConditionVariableTimedSleep(&ctl->cv, 1000, PG_WAIT_EXTENSION);
+			(void) ConditionVariableTimedSleep(&ctl->cv, 1000, LSM_WAIT_EVENT("LsmCompaction"));
 		ConditionVariableCancelSleep();
 
 		/* nobody is at it: do it here.  False: nothing due, or lost a race */

@@ -261,7 +261,7 @@ lsm_flush_oldest(LsmTree *tree, bool conditional)
 				if (conditional)
 					return false;
 				(void) ConditionVariableTimedSleep(&tree->ctl->cv, 1000,
-												   PG_WAIT_EXTENSION);
+												   LSM_WAIT_EVENT("LsmFlush"));
 				ConditionVariableCancelSleep();
 				break;
 			case CLAIM_STALE:

@@ -196,7 +196,7 @@ lsm_wal_offload_wait(LsmJob *job, uint64 number)
 	Assert(slot >= 0);
 	ConditionVariablePrepareToSleep(&help->cv);
 	while ((state = get_state(slot)) == HELP_TAKEN)
-		(void) ConditionVariableTimedSleep(&help->cv, 1000, PG_WAIT_EXTENSION);
+		(void) ConditionVariableTimedSleep(&help->cv, 1000, LSM_WAIT_EVENT("LsmFileLog"));
 	ConditionVariableCancelSleep();
 	Assert(state == HELP_DONE || state == HELP_FAILED);
 	return state == HELP_DONE;

@@ -256,7 +256,7 @@ lsm_epoch_wait(uint64 epoch)
 	{
 		CHECK_FOR_INTERRUPTS();
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 timeout_ms, PG_WAIT_EXTENSION);
+						 timeout_ms, LSM_WAIT_EVENT("LsmEpoch"));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 		timeout_ms = Min(timeout_ms * 2, 20);

@@ -289,7 +289,7 @@ open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
 	blob.bytes = (size_t) Max(FileSize(open->page_file), 0);
 	if (blob.bytes >= sizeof(header) &&
 		FileRead(open->page_file, header, sizeof(header), 0,
-				 PG_WAIT_EXTENSION) == sizeof(header) &&
+				 LSM_WAIT_EVENT("LsmFilterRead")) == sizeof(header) &&
 		lsm_filter_open(header, blob.bytes, false, &open->filter,
 						&why) == LSM_FILTER_OK &&
 		lsm_filter_is_paged(&open->filter) &&
@@ -475,7 +475,7 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
 	StaticAssertStmt(sizeof(page) >= LSM_FILTER_PAGE_BYTES,
 					 "a filter page does not fit in a block");
 	n = FileRead(open->page_file, page.data, LSM_FILTER_PAGE_BYTES, (off_t) offset,
-				 PG_WAIT_EXTENSION);
+				 LSM_WAIT_EVENT("LsmFilterRead"));
 	lsm_count(tree, LSM_COUNT_BLOCKS_READ, 1);
 	if (likely(n == LSM_FILTER_PAGE_BYTES) &&
 		lsm_filter_probe_page(&open->filter, page.data, digest, &maybe) == LSM_FILTER_OK)

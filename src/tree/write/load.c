@@ -104,7 +104,7 @@ lsm_load_acquire(LsmTree *tree)
 			break;
 
 		/* checks for interrupts; the time-out is a safeguard only */
-		ConditionVariableTimedSleep(&ctl->cv, 1000, PG_WAIT_EXTENSION);
+		ConditionVariableTimedSleep(&ctl->cv, 1000, LSM_WAIT_EVENT("LsmLoad"));
 	}
 	ConditionVariableCancelSleep();
 	return mine;

@@ -46,6 +46,9 @@
 #include "utils/rel.h"
 #include "utils/selfuncs.h"
 #include "utils/tuplesort.h"
+#if PG_VERSION_NUM >= 170000
+#include "common/file_utils.h"
+#endif
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
 #include "commands/explain_state.h"

@@ -223,12 +223,17 @@ while [ \$(wc -l < $hold.served) -gt \$(cat $hold) ]; do touch $hold.waits; slee
 cp "$archive/\$1" "\$2"
 });
 	append_to_file($node->data_dir . '/postgresql.auto.conf', "restore_command = 'sh $script %f %p'\n");
-	my ($first) = slurp_file($node->data_dir . '/backup_label') =~ /^START WAL LOCATION.*file (\S+)\)/;
 	my $last = $primary->safe_psql('postgres', "SELECT pg_walfile_name('$moment->{lsn}')");
-	my $segments = grep { /^[0-9A-F]{24}$/ && $_ ge $first && $_ le $last } map { s,.*/,,r } glob "$archive/*";
-	note("$segments segments to replay");
+	my $kills = 0;
 	foreach my $kill (1 .. (lsm_long() ? 8 : 3))
 	{
+		# from the backup's beginning, or the last restartpoint
+		my $label = $node->data_dir . '/backup_label';
+		my ($first) = -e $label ? slurp_file($label) =~ /^START WAL LOCATION.*file (\S+)\)/
+		  : `pg_controldata -D '@{[$node->data_dir]}'` =~ /REDO WAL file:\s+(\S+)/;
+		my $segments = grep { /^[0-9A-F]{24}$/ && $_ ge $first && $_ le $last } map { s,.*/,,r } glob "$archive/*";
+		note("$segments segments to replay");
+		last if $segments < 5;
 		my $until = 2 + int(rand($segments - 3));
 		unlink $hold, "$hold.waits", "$hold.served";
 		append_to_file($hold, "$until\n");
@@ -241,7 +246,9 @@ cp "$archive/\$1" "\$2"
 		my @pids = lsm_pids($node);
 		kill 'KILL', @pids;
 		lsm_clear_crashed($node, @pids);
+		$kills++;
 	}
+	cmp_ok($kills, '>', 0, 'recovery was killed');
 	unlink $hold;
 	append_to_file($hold, "1000000\n");
 	return;

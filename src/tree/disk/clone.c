@@ -27,6 +27,16 @@
  * are gone a moment later.  A keyspace is removed only when no fork names it,
  * and the source's do.
  *
+ * Two forks may name one keyspace: a crash in the transaction of an ALTER INDEX
+ * SET TABLESPACE leaves the new fork behind, and STRATEGY file_copy copies what
+ * no relation has.  The fork whose metapage gives the fork's own number has the
+ * list that counts.  So these come first, and a keyspace is made once.  If the
+ * relation is gone, the list of what was left behind may be out of date: such a
+ * fork gets nothing.
+ *
+ * A derived keyspace may be there already, of a dropped database that had the
+ * copy's OID, until the sweep has found it.  No fork can name it.
+ *
  * If that fails, what CREATE DATABASE has copied is removed, as it would do
  * itself. The links are left to the sweep.
  *
@@ -45,6 +55,7 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/md.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
@@ -52,6 +63,15 @@
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/disk/page.h"
+
+/* What is copied, and how far that has come */
+typedef struct Clone
+{
+	Oid			from_dboid;
+	Oid			to_dboid;
+	bool		moved;			/* forks whose metapage gives another number */
+	HTAB	   *made;			/* ids of keyspaces that have been made */
+} Clone;
 
 /*
  * What the copied fork's metapage names; false if it is no lsm tree.  Through
@@ -103,12 +123,44 @@ clone_list_files(RelFileLocator copy, const LsmMetaPage *meta, bool permanent, i
 	return files;
 }
 
+/* All sorted files of the list are there. */
+static bool
+clone_has_files(uint64 keyspace_id, const LsmFileMeta *files, int nfiles)
+{
+	for (int i = 0; i < nfiles; i++)
+	{
+		char		path[MAXPGPATH];
+
+		lsm_keyspace_file_path(keyspace_id, files[i].number, false, path);
+		if (access(path, F_OK) != 0 && errno == ENOENT)
+			return false;
+	}
+	return true;
+}
+
+/* False: it has been made. */
+static bool
+clone_make_keyspace(Clone *clone, uint64 id, RelFileLocator copy, bool permanent)
+{
+	bool		made;
+
+	(void) hash_search(clone->made, &id, HASH_ENTER, &made);
+	if (made)
+		return false;
+	if (lsm_keyspace_exists(id))
+		lsm_keyspace_remove_logged(id);
+	lsm_keyspace_ensure(id, copy, INVALID_PROC_NUMBER);
+	if (permanent)
+		lsm_keyspace_log_new(id, copy);
+	return true;
+}
+
 /*
  * The copied fork, if it is an lsm tree's, gets a keyspace with links to the
  * original's files.
  */
 static void
-clone_tree(Oid from_dboid, RelFileLocator copy)
+clone_tree(Clone *clone, RelFileLocator copy)
 {
 	bool		permanent = !clone_is_unlogged(copy);
 	LsmMetaPage meta;
@@ -118,16 +170,20 @@ clone_tree(Oid from_dboid, RelFileLocator copy)
 	int			nfiles;
 
 	/* no keyspace: an unlogged relation that nobody has used since a crash */
-	if (!clone_read_meta(copy, permanent, &meta) || meta.keyspace_id == 0)
+	if (!clone_read_meta(copy, permanent, &meta) || meta.keyspace_id == 0 ||
+		(meta.relfilenode != copy.relNumber) != clone->moved)
 		return;
-	from = lsm_meta_keyspace(&meta, from_dboid);
+	from = lsm_meta_keyspace(&meta, clone->from_dboid);
 	to = lsm_meta_keyspace(&meta, copy.dbOid);
 	if (!lsm_keyspace_exists(from))
 		return;					/* the template cannot be read either */
-	lsm_keyspace_ensure(to, copy, INVALID_PROC_NUMBER);
-	if (permanent)
-		lsm_keyspace_log_new(to, copy);
 	files = clone_list_files(copy, &meta, permanent, &nfiles);
+	if ((clone->moved && !clone_has_files(from, files, nfiles)) ||
+		!clone_make_keyspace(clone, to, copy, permanent))
+	{
+		pfree(files);
+		return;
+	}
 	lsm_keyspace_link_files(from, to, files, nfiles, permanent);
 	pfree(files);
 	LSM_CRASH_POINT("clone_linked");
@@ -135,21 +191,21 @@ clone_tree(Oid from_dboid, RelFileLocator copy)
 
 /* All trees in the directory of the copy in one tablespace. */
 static void
-clone_directory(Oid from_dboid, Oid to_dboid, Oid spcoid)
+clone_directory(Clone *clone, Oid spcoid)
 {
-	char	   *path = GetDatabasePath(to_dboid, spcoid);
+	char	   *path = GetDatabasePath(clone->to_dboid, spcoid);
 	DIR		   *dir = AllocateDir(path);
 	struct dirent *de;
 
 	while ((de = ReadDir(dir, path)) != NULL)
 	{
-		RelFileLocator copy = {spcoid, to_dboid, atooid(de->d_name)};
+		RelFileLocator copy = {spcoid, clone->to_dboid, atooid(de->d_name)};
 		char		file[MAXPGPATH];
 
 		CHECK_FOR_INTERRUPTS();
 		snprintf(file, sizeof(file), "%.700s/%.300s", path, de->d_name);
-		if (lsm_sweep_may_be_tree(de->d_name, file, to_dboid))
-			clone_tree(from_dboid, copy);
+		if (lsm_sweep_may_be_tree(de->d_name, file, clone->to_dboid))
+			clone_tree(clone, copy);
 	}
 	FreeDir(dir);
 	pfree(path);
@@ -236,12 +292,20 @@ lsm_tree_clone_database(Oid from_dboid, Oid to_dboid)
 												  "lsm clone", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
 	CloneFailure failure;
+	HASHCTL		ids = {.keysize = sizeof(uint64),.entrysize = sizeof(uint64),.hcxt = context};
+	Clone		clone = {.from_dboid = from_dboid,.to_dboid = to_dboid};
 
+	clone.made = hash_create("lsm cloned keyspaces", 64, &ids,
+							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	clone_find_tablespaces(&failure, to_dboid);
 	PG_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
 	{
-		for (int i = 0; i < failure.nspcs; i++)
-			clone_directory(from_dboid, to_dboid, failure.spcoids[i]);
+		for (int pass = 0; pass < 2; pass++)
+		{
+			clone.moved = pass > 0;
+			for (int i = 0; i < failure.nspcs; i++)
+				clone_directory(&clone, failure.spcoids[i]);
+		}
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
 	MemoryContextSwitchTo(old);

@@ -97,6 +97,48 @@ is($node->safe_psql('crashed', 'SELECT count(*) FROM u'), 0, 'the unlogged table
 $node->safe_psql('crashed', q{INSERT INTO t VALUES (0, 'new'); ALTER INDEX t_v SET TABLESPACE pg_default});
 check('crashed', 'index moved', join('|', 5001, (split /\|/, $all)[1, 2]));
 
+# a crash leaves a fork that names an index's keyspace and is no relation's; then its list is out of date
+my $session = $node->background_psql('source');
+$session->query_safe('BEGIN; ALTER INDEX t_pkey SET TABLESPACE third; ALTER INDEX t_v SET TABLESPACE third');
+$node->safe_psql('postgres', 'CHECKPOINT');
+my @pids = lsm_pids($node);
+kill 'KILL', @pids;
+lsm_restart_after_crash($node, @pids);
+foreach my $what ('a fork is left over', 'it is out of date')
+{
+	foreach my $strategy ('wal_log', 'file_copy')
+	{
+		$node->safe_psql('postgres', "CREATE DATABASE left_over TEMPLATE source STRATEGY $strategy");
+		check('left_over', "$strategy: $what");
+		$node->safe_psql('postgres', 'DROP DATABASE left_over');
+	}
+	$node->safe_psql('source', q{BEGIN; DELETE FROM t; ROLLBACK; VACUUM t; SELECT lsm_compact('t'), lsm_compact('t_pkey'), lsm_compact('t_v')});
+}
+
+# ... and the relation is gone
+$node->safe_psql('postgres', 'CREATE DATABASE gone TEMPLATE source STRATEGY file_copy');
+$session = $node->background_psql('gone');
+$session->query_safe('BEGIN; ALTER INDEX t_v SET TABLESPACE third');
+$node->safe_psql('postgres', 'CHECKPOINT');
+@pids = lsm_pids($node);
+kill 'KILL', @pids;
+lsm_restart_after_crash($node, @pids);
+$node->safe_psql('gone', q{UPDATE t SET v = v || 'x'; VACUUM t; SELECT lsm_compact('t_v'); UPDATE t SET v = left(v, -1); DROP INDEX t_v; CREATE INDEX t_v ON t USING lsm (v)});
+$node->safe_psql('postgres', 'CREATE DATABASE left_over TEMPLATE gone STRATEGY file_copy');
+check('left_over', 'a fork is left over, without the relation');
+$node->safe_psql('postgres', 'DROP DATABASE left_over');
+$node->safe_psql('postgres', 'DROP DATABASE gone');
+
+# the OID of a dropped database: its files may be there still
+foreach my $time (1 .. 3)
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE same_oid TEMPLATE source OID = 70000');
+	check('same_oid', "the same OID, time $time");
+	$node->safe_psql('same_oid', q{DELETE FROM t WHERE id > 100; SELECT lsm_compact('t')});
+	$node->safe_psql('source', q{BEGIN; DELETE FROM t; ROLLBACK; VACUUM t; SELECT lsm_compact('t')});
+	$node->safe_psql('postgres', 'DROP DATABASE same_oid');
+}
+
 # two look alike: an index of an unopened copy moved and rolled back
 $node->safe_psql('postgres', 'CREATE DATABASE moved TEMPLATE source');
 $node->safe_psql('moved', q{BEGIN; ALTER INDEX t_pkey SET TABLESPACE other; INSERT INTO t VALUES (-1, 'gone'); ROLLBACK});

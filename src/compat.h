@@ -166,6 +166,13 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #define LSM_WAIT_EVENT(name)	PG_WAIT_EXTENSION
 #endif
 
+/*
+ * May a foreign key reference a unique index of any access method that says
+ * which operator is its equality, and REFRESH MATERIALIZED VIEW CONCURRENTLY
+ * use it?
+ */
+#define LSM_CORE_TAKES_ANY_KEY	(PG_VERSION_NUM >= 180000)
+
 /* An index is descended once more: EXPLAIN ANALYZE of PostgreSQL 18 shows it */
 #if PG_VERSION_NUM >= 180000
 #define lsm_count_index_search(scan) \

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * btree_keys.c
- *	  Uses of a unique index that PostgreSQL 15 supports for btree only.
+ *	  Uses of a unique index that PostgreSQL supports for btree only.
  *
- *	- being referenced by a foreign key: ATAddForeignKeyConstraint
+ *	- being referenced by a foreign key: ATAddForeignKeyConstraint (before 18)
  *	- becoming a constraint: transformIndexConstraint
  *	- matching the key of a partitioned table: DefineIndex
- *	- telling rows apart: REFRESH MATERIALIZED VIEW CONCURRENTLY
+ *	- telling rows apart: REFRESH MATERIALIZED VIEW CONCURRENTLY (before 18)
  *
  * Before a statement that asks for one of them, an lsm_index is replaced by a
  * btree, with a NOTICE unless the table is new in the transaction.  What will
@@ -45,10 +45,10 @@
 #include "am/am.h"
 #include "ddl/ddl.h"
 
-#define FOREIGN_KEY_REASON	"PostgreSQL 15 supports foreign keys that reference a btree key only."
-#define USING_INDEX_REASON	"PostgreSQL 15 makes constraints from btree indexes only."
-#define PARTITION_REASON	"PostgreSQL 15 supports keys of partitioned tables with btree only."
-#define REFRESH_REASON	"PostgreSQL 15 refreshes a materialized view concurrently with the help of a btree key only."
+#define FOREIGN_KEY_REASON	"PostgreSQL " PG_MAJORVERSION " supports foreign keys that reference a btree key only."
+#define USING_INDEX_REASON	"PostgreSQL " PG_MAJORVERSION " makes constraints from btree indexes only."
+#define PARTITION_REASON	"PostgreSQL " PG_MAJORVERSION " supports keys of partitioned tables with btree only."
+#define REFRESH_REASON	"PostgreSQL " PG_MAJORVERSION " refreshes a materialized view concurrently with the help of a btree key only."
 
 static int
 compare_unique_indexes(const ListCell *a, const ListCell *b)
@@ -216,7 +216,8 @@ lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
 	ListCell   *lc;
 	bool		locked = false;
 
-	if (constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL)
+	if (LSM_CORE_TAKES_ANY_KEY ||
+		constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL)
 		return;
 	pk = RangeVarGetRelid(constraint->pktable, NoLock, true);
 	if (!OidIsValid(pk) || get_rel_relkind(pk) != RELKIND_RELATION ||
@@ -431,7 +432,7 @@ lsm_prepare_refresh(RefreshMatViewStmt *stmt)
 	Oid			relid;
 	ListCell   *lc;
 
-	if (!stmt->concurrent || stmt->skipData)
+	if (LSM_CORE_TAKES_ANY_KEY || !stmt->concurrent || stmt->skipData)
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_MATVIEW ||

@@ -120,12 +120,13 @@ SELECT explain_json('SELECT 1 / (id - 90) FROM e WHERE id = 90');
 SELECT explain_text('SELECT * FROM e WHERE id = 91');
 
 -- parallel workers count for their leader
-SET force_parallel_mode = on;
+SELECT CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'force_parallel_mode' ELSE 'debug_parallel_query' END AS parallel \gset
+SET :parallel = on;
 SELECT j->0->'Plan'->>'Node Type' AS node, j->0->'LSM'->'Lookups' AS lookups, j->0->'LSM'->'Levels'->0->'Filter True Positives' AS hits
 FROM explain_json('SELECT * FROM e WHERE id = 92') j;
 SELECT pg_stat_lsm_reset();
 SELECT * FROM e WHERE id = 93;
-RESET force_parallel_mode;
+RESET :parallel;
 SELECT relname, lookups, digests FROM pg_stat_lsm WHERE relname IN ('e', 'e_pkey') ORDER BY relname;
 
 RESET enable_seqscan;

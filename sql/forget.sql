@@ -1,6 +1,13 @@
 -- Rows and index entries that scans took out of the memtables are, for a standby, removed by
 -- the flush: its record has to carry the newest transaction id that deleted one of them
 CREATE EXTENSION pg_walinspect;
+-- what has been logged since, by a function that has another name in each version
+CREATE FUNCTION forget_logged(since pg_lsn) RETURNS TABLE (start_lsn pg_lsn, resource_manager text, record_type text, description text) LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY EXECUTE 'SELECT start_lsn, resource_manager, record_type, description FROM ' ||
+		CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'pg_get_wal_records_info_till_end_of_wal($1)'
+		ELSE 'pg_get_wal_records_info($1, ''FFFFFFFF/FFFFFFFF'')' END USING since;
+END $$;
 SET enable_seqscan = off;
 CREATE TABLE forget_l (id int PRIMARY KEY, v int) USING lsm;
 INSERT INTO forget_l VALUES (1, 0);
@@ -26,7 +33,7 @@ SELECT relation, entries = 1 AS pruned FROM (
 -- what is counted has to be on disk
 SELECT pg_logical_emit_message(true, 'forget', '') IS NOT NULL AS flushed;
 SELECT count(*) AS edits, bool_and((regexp_match(description, 'conflict xid (\d+)'))[1]::bigint >= :deleter) AS accounted
-	FROM pg_get_wal_records_info_till_end_of_wal(:'start')
+	FROM forget_logged(:'start')
 	WHERE resource_manager = 'lsmam' AND record_type = 'EDIT';
 DROP TABLE forget_l;
 
@@ -48,7 +55,7 @@ SELECT count(*), sum(v) FROM forget_k;
 -- in a file, too, the deletions hide the rows and are no damage
 SELECT lsm_flush('forget_k');
 SELECT pg_logical_emit_message(true, 'forget', '') IS NOT NULL AS flushed;
-SELECT start_lsn < :'middle' AS first_scan, count(*) FROM pg_get_wal_records_info_till_end_of_wal(:'start')
+SELECT start_lsn < :'middle' AS first_scan, count(*) FROM forget_logged(:'start')
 	WHERE resource_manager = 'lsmam' AND record_type = 'LOG_APPEND' GROUP BY 1;
 SELECT * FROM forget_k ORDER BY id;
 SELECT * FROM forget_k WHERE ctid = '(0,1)';
@@ -66,7 +73,7 @@ CLOSE b;
 COMMIT;
 SELECT lsm_flush('forget_k');
 SELECT pg_logical_emit_message(true, 'forget', '') IS NOT NULL AS flushed;
-SELECT count(*) FROM pg_get_wal_records_info_till_end_of_wal(:'start')
+SELECT count(*) FROM forget_logged(:'start')
 	WHERE resource_manager = 'lsmam' AND record_type = 'LOG_APPEND';
 -- they go when they have met what they delete
 SELECT lsm_compact('forget_k');
@@ -82,7 +89,7 @@ DELETE FROM forget_v WHERE id > 4;
 SELECT pg_current_wal_insert_lsn() AS start \gset
 VACUUM forget_v;
 SELECT pg_logical_emit_message(true, 'forget', '') IS NOT NULL AS flushed;
-SELECT count(*) FROM pg_get_wal_records_info_till_end_of_wal(:'start')
+SELECT count(*) FROM forget_logged(:'start')
 	WHERE resource_manager = 'lsmam' AND record_type = 'LOG_APPEND';
 SELECT lsm_flush('forget_v');
 SELECT sum(entries) FROM lsm_files('forget_v_pkey');
@@ -139,9 +146,10 @@ SELECT lsm_flush('forget_m'), forget_kill();
 \o /dev/null
 EXPLAIN ANALYZE SELECT * FROM forget_m WHERE id > 100;
 \o
-SET force_parallel_mode = on;
+SELECT CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'force_parallel_mode' ELSE 'debug_parallel_query' END AS parallel \gset
+SET :parallel = on;
 SELECT count(*), sum(v) FROM forget_m WHERE id > 0;
-RESET force_parallel_mode;
+RESET :parallel;
 SELECT lsm_flush('forget_m'), forget_kill();
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
@@ -206,5 +214,6 @@ SELECT count(*), sum(v) FROM forget_h;
 SELECT lsm_flush('forget_h');
 EXPLAIN (COSTS OFF) SELECT * FROM forget_h WHERE id = 7;
 DROP TABLE forget_h;
+DROP FUNCTION forget_logged;
 DROP EXTENSION pg_walinspect;
 RESET ALL;

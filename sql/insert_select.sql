@@ -8,7 +8,7 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, WAL, FORMAT JSON) ' || statement INTO plan;
-	RETURN (plan -> 0 -> 'Plan' ->> 'WAL Records')::int < (plan -> 0 -> 'Plan' -> 'Plans' -> 0 ->> 'Actual Rows')::int;
+	RETURN (plan -> 0 -> 'Plan' ->> 'WAL Records')::int < (plan -> 0 -> 'Plan' -> 'Plans' -> 0 ->> 'Actual Rows')::numeric;
 END $$;
 
 CREATE SEQUENCE numbers;
@@ -71,7 +71,7 @@ SELECT count(*), sum(a) FROM u;
 CREATE TABLE h (id int PRIMARY KEY, seen int) USING heap;
 CREATE TABLE v (id int PRIMARY KEY, seen int) USING lsm;
 CREATE FUNCTION rows_of_h() RETURNS int LANGUAGE sql AS 'SELECT count(*)::int FROM h';
-CREATE FUNCTION rows_of_v() RETURNS int LANGUAGE sql AS 'SELECT count(*)::int FROM v';
+CREATE FUNCTION rows_of_v() RETURNS int LANGUAGE sql AS 'SELECT count(*)::int FROM insert_select.v';
 INSERT INTO h SELECT i, rows_of_h() FROM generate_series(1, 100) i;
 SELECT together('INSERT INTO v SELECT i, rows_of_v() FROM generate_series(1, 100) i');
 SELECT count(*) FROM h JOIN v USING (id, seen);
@@ -84,10 +84,10 @@ CREATE VIEW looking AS SELECT i, rows_of_v() FROM generate_series(301, 400) i;
 SELECT together('INSERT INTO v SELECT * FROM looking');
 CREATE FUNCTION numbers_of_v() RETURNS SETOF int LANGUAGE plpgsql AS 'BEGIN RETURN QUERY SELECT i FROM generate_series(401, 500) i; END';
 SELECT together('INSERT INTO v SELECT * FROM numbers_of_v()');
-CREATE FUNCTION step(int, int) RETURNS int LANGUAGE sql AS 'SELECT rows_of_v()';
+CREATE FUNCTION step(int, int) RETURNS int LANGUAGE sql AS 'SELECT insert_select.rows_of_v()';
 CREATE AGGREGATE looks(int) (SFUNC = step, STYPE = int);
 SELECT together('INSERT INTO v SELECT 500 + i, looks(i) FROM generate_series(1, 100) i GROUP BY i');
-CREATE DOMAIN looked AS int CHECK (rows_of_v() >= 0);
+CREATE DOMAIN looked AS int CHECK (insert_select.rows_of_v() >= 0);
 SELECT together('INSERT INTO v SELECT 600 + i, i::looked FROM generate_series(1, 100) i');
 ALTER TABLE v ADD CONSTRAINT looks CHECK (seen IS NULL OR rows_of_v() > 0);
 SELECT together('INSERT INTO v SELECT i FROM generate_series(701, 800) i');
@@ -118,7 +118,7 @@ CREATE TABLE y1 PARTITION OF y FOR VALUES FROM (0) TO (1000) USING lsm;
 SELECT together('INSERT INTO y1 SELECT i FROM generate_series(1, 100) i');
 DROP TABLE x, y;
 -- stable functions see what was there before
-CREATE FUNCTION stable_rows_of_v() RETURNS int LANGUAGE sql STABLE AS 'SELECT count(*)::int FROM v';
+CREATE FUNCTION stable_rows_of_v() RETURNS int LANGUAGE sql STABLE AS 'SELECT count(*)::int FROM insert_select.v';
 SELECT together('INSERT INTO v SELECT i, stable_rows_of_v() FROM generate_series(801, 900) i');
 SELECT id / 100, min(seen), max(seen), count(*) FROM (SELECT id - 1 AS id, seen FROM v) v GROUP BY 1 ORDER BY 1;
 

@@ -37,7 +37,7 @@ SELECT * FROM lsm_verify('h_lsm');
 -- workers take part: the leader waits for them
 CREATE FUNCTION fails_in_worker(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-	IF in_worker() THEN RAISE EXCEPTION 'this is a worker'; END IF;
+	IF public.in_worker() THEN RAISE EXCEPTION 'this is a worker'; END IF;
 	PERFORM pg_sleep(0.002);
 	RETURN $1;
 END $$;
@@ -54,7 +54,7 @@ DROP INDEX l_fails;
 CREATE TABLE few (id int) USING lsm WITH (parallel_workers = 2);
 INSERT INTO few SELECT generate_series(1, 100);
 CREATE FUNCTION unsafe(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL UNSAFE AS
-	'BEGIN IF in_worker() THEN RAISE EXCEPTION ''this is a worker''; END IF; RETURN $1; END';
+	'BEGIN IF public.in_worker() THEN RAISE EXCEPTION ''this is a worker''; END IF; RETURN $1; END';
 CREATE INDEX few_unsafe ON few USING lsm (unsafe(id));
 CREATE INDEX few_partly ON few USING lsm (id) WHERE unsafe(id) > 10;
 CREATE TEMP TABLE mine (id int) USING lsm WITH (parallel_workers = 2);

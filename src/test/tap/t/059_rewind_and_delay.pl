@@ -78,6 +78,7 @@ sub random_change
 # ---- load: sessions, each with tables of its own ----
 
 my @owned = ([ 'a', 'd1' ], [ 'b', 'e', 'd2' ], [ 'd3', 'big' ]);
+my $pause = lsm_long() ? 0.001 : 0.01;
 my %loads;
 my $scripts = 0;
 
@@ -87,7 +88,7 @@ sub load_start
 	foreach my $names (@owned)
 	{
 		my $file = "$dir/load" . ++$scripts;
-		append_to_file("$file.sql", "SET client_min_messages = warning;\n" . join('', map { random_change($names->[ int(rand(@$names)) ]) } 1 .. 6000));
+		append_to_file("$file.sql", "SET client_min_messages = warning;\n" . join('', map { random_change($names->[ int(rand(@$names)) ]) . "SELECT pg_sleep($pause);\n" } 1 .. 6000));
 		$loads{ $node->name }{ lsm_spawn_psql($node, "$file.sql", "$file.out") } = $file;
 	}
 	return;
@@ -366,16 +367,16 @@ if ($parts{delay})
 	{
 		whole('paused', $late, undef, some());
 		is(sums($late), $paused, 'paused: as before');
-		my $db = diverge($primary);
-		$primary->safe_psql('postgres', "DROP DATABASE $db");
-		kill_server($late) if $_ == 1;
-		next if $_ > 1;
+		last if $_ > 1;
+		kill_server($late);
 		$late->start;
 
 		# (the pause ends with the server: from wherever it stops again)
 		$late->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
 		$late->poll_query_until('postgres', q{SELECT pg_get_wal_replay_pause_state() = 'paused'}) or die 'not paused';
 		$paused = sums($late);
+		my $db = diverge($primary);
+		$primary->safe_psql('postgres', "DROP DATABASE $db");
 	}
 	is(load_stop($primary), '', 'the load');
 	$late->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
@@ -674,6 +675,7 @@ if ($parts{kills})
 			# while it recovers
 			kill_server($victim);
 			PostgreSQL::Test::Utils::system_log('pg_ctl', '-W', '-s', '-D', $victim->data_dir, '-l', $victim->logfile, 'start');
+			usleep(5_000) until lsm_pids($victim);
 			usleep(int(rand(400_000)));
 			$n++;
 			$kills{"$name, recovering"}++;
@@ -686,8 +688,7 @@ if ($parts{kills})
 		my $old = q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()};
 		$primary->poll_query_until('postgres', $old);
 		same("kill $n ($name)", $primary, $standby);
-		whole("kill $n ($name): primary", $primary);
-		whole("kill $n ($name): standby", $standby);
+		whole("kill $n ($name): $_->[0]", $_->[1], undef, map { $twins[ int(rand(@twins)) ] } 1 .. 4) foreach [ 'primary', $primary ], [ 'standby', $standby ];
 		next if rand() > 1 / 6;
 		fail_over("after $n kills", kill => rand() < 0.7, online => rand() < 0.5, usleep => int(rand(1_000_000)));
 		$kills{'of a primary before pg_rewind, at most'}++;

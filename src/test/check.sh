@@ -130,6 +130,11 @@ if wants regress || wants isolation || wants tap; then
 	# the server's user may be unable to enter the source tree
 	mkdir "$sandbox/src"
 	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/src/test" "$sandbox/src/"
+	# expected/ is PostgreSQL 15's; src/test/versions says what others print
+	major=$("$bindir/pg_config" --version | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
+	if [ -e "$top/src/test/versions/$major.patch" ]; then
+		(cd "$sandbox/src" && patch -s -p1 <"$top/src/test/versions/$major.patch") || failed=$((failed + 1))
+	fi
 	(cd "$top" && grep -rhoE 'LSM_CRASH_POINT\("[a-z_0-9]+"\)' src --include=*.c |
 		sed 's/.*"\(.*\)".*/\1/' | sort -u) >"$sandbox/src/crash_points"
 	[ "$(id -u)" -ne 0 ] || chown -R postgres "$sandbox/src"

@@ -45,10 +45,10 @@
 #include "am/am.h"
 #include "ddl/ddl.h"
 
-#define FOREIGN_KEY_REASON	"PostgreSQL " PG_MAJORVERSION " supports foreign keys that reference a btree key only."
-#define USING_INDEX_REASON	"PostgreSQL " PG_MAJORVERSION " makes constraints from btree indexes only."
-#define PARTITION_REASON	"PostgreSQL " PG_MAJORVERSION " supports keys of partitioned tables with btree only."
-#define REFRESH_REASON	"PostgreSQL " PG_MAJORVERSION " refreshes a materialized view concurrently with the help of a btree key only."
+#define FOREIGN_KEY_REASON	"PostgreSQL supports foreign keys that reference a btree key only, before version 18."
+#define USING_INDEX_REASON	"PostgreSQL makes constraints from btree indexes only."
+#define PARTITION_REASON	"Keys of partitioned tables are supported with btree only."
+#define REFRESH_REASON	"PostgreSQL refreshes a materialized view concurrently with the help of a btree key only, before version 18."
 
 static int
 compare_unique_indexes(const ListCell *a, const ListCell *b)

@@ -512,7 +512,7 @@ unique_index_of_partitions(IndexStmt *stmt)
 	ereport(NOTICE,
 			(errmsg("unique index of partitioned table \"%s\" is built as btree",
 					stmt->relation->relname),
-			 errdetail("PostgreSQL 15 supports keys of partitioned tables with btree only.")));
+			 errdetail("Keys of partitioned tables are supported with btree only.")));
 	stmt->accessMethod = pstrdup("btree");
 	stmt->options = lsm_other_options(stmt->options);
 }

@@ -237,8 +237,8 @@ tree_report_unadopted(LsmTree *tree)
 			 errmsg("relation \"%s\" cannot be read during recovery",
 					tree->rel != NULL ? RelationGetRelationName(tree->rel) :
 					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
-			 errdetail("It was copied by CREATE DATABASE, and the primary server has not opened it since."),
-			 errhint("Query the relation on the primary server once.")));
+			 errdetail("It was copied by CREATE DATABASE and moved to another tablespace, and the primary server has not opened it since."),
+			 errhint("Query it on the primary server once.")));
 }
 
 /*
@@ -292,10 +292,16 @@ tree_read_identity(LsmHandle *handle)
 	{
 		if (RecoveryInProgress())
 		{
-			/* the primary's to write down; until then the fork says it */
-			if (lsm_meta_keyspace(&meta, tree->rlocator.dbOid) != meta.keyspace_id)
+			uint64		named = lsm_meta_keyspace(&meta, tree->rlocator.dbOid);
+
+			/*
+			 * The primary's to write down; until then the fork says it.  A
+			 * fork that was moved within a copied database gets files of its
+			 * own then.
+			 */
+			if (named != meta.keyspace_id && meta.relfilenode != tree->rlocator.relNumber)
 				tree_report_unadopted(tree);
-			lsm_handle_set_keyspace(handle, meta.keyspace_id);
+			lsm_handle_set_keyspace(handle, named);
 			return true;
 		}
 		if (tree->rel == NULL)

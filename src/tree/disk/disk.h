@@ -40,6 +40,12 @@ extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
 extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
 
 /*
+ * Is the tree's keyspace what its metapage names?  In recovery that is what has
+ * taken the named one's place, until the primary writes it down.
+ */
+extern bool lsm_meta_names(const struct LsmMetaPage *meta, const LsmTree *tree);
+
+/*
  * What block 0 of a main fork's file says; false if that is no lsm tree or
  * cannot be read.  Never an error.
  */

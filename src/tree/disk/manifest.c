@@ -92,7 +92,7 @@ lsm_manifest_read_chain(LsmTree *tree, const LsmMetaPage *meta, StringInfo chain
 static void
 lsm_manifest_check_keyspace(const LsmTree *tree, const LsmMetaPage *meta)
 {
-	if (meta->keyspace_id != tree->keyspace_id)
+	if (!lsm_meta_names(meta, tree))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation %s has been replaced while it was in use",

@@ -49,6 +49,15 @@ lsm_meta_keyspace(const LsmMetaPage *meta, Oid dboid)
 	return lsm_keyspace_derive(meta->keyspace_id, dboid);
 }
 
+/* See disk.h. */
+bool
+lsm_meta_names(const LsmMetaPage *meta, const LsmTree *tree)
+{
+	return meta->keyspace_id == tree->keyspace_id ||
+		(RecoveryInProgress() &&
+		 lsm_meta_keyspace(meta, tree->rlocator.dbOid) == tree->keyspace_id);
+}
+
 /* ---- reading ---- */
 
 void

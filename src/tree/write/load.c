@@ -262,7 +262,7 @@ lsm_load_counters(LsmTree *tree)
 	SMgrRelation smgr;
 
 	copy = *meta;
-	if (copy.keyspace_id == tree->keyspace_id)
+	if (lsm_meta_names(&copy, tree))
 	{
 		/* under the lock: redo of an edit stores newer ones */
 		pg_atomic_write_u64(&ctl->flushed_generation, copy.flushed_generation);
@@ -270,7 +270,7 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->version_no, copy.version_no);
 	}
 	UnlockReleaseBuffer(buffer);
-	if (copy.keyspace_id != tree->keyspace_id)
+	if (!lsm_meta_names(&copy, tree))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation %s has been replaced while it was opened",

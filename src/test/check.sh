@@ -68,18 +68,18 @@ tap_results() {
 	echo "--- $1: $ok passed, $bad failed, $SECONDS s since start"
 }
 
-# as tap_results, from the output of pg_regress
+# as tap_results, from the output of pg_regress, which is TAP since 16
 regress_results() {
 	local ok bad
-	ok=$(grep -cE '\.\.\. ok' "$3")
-	bad=$(grep -cE '\.\.\. (FAILED|failed)' "$3")
+	ok=$(grep -cE '\.\.\. ok|^ok [0-9]+ +[-+] ' "$3")
+	bad=$(grep -cE '\.\.\. (FAILED|failed)|^not ok [0-9]+ +[-+] ' "$3")
 	if [ "$2" -ne 0 ] && [ "$bad" -eq 0 ]; then
 		bad=1
 		tail -20 "$3"
 	fi
 	passed=$((passed + ok))
 	failed=$((failed + bad))
-	[ "$bad" -eq 0 ] || grep -E '\.\.\. (FAILED|failed)' "$3"
+	[ "$bad" -eq 0 ] || grep -E '\.\.\. (FAILED|failed)|^not ok [0-9]+ +[-+] ' "$3"
 	echo "--- $1: $ok passed, $bad failed, $SECONDS s since start"
 }
 

@@ -11,8 +11,9 @@ CREATE FUNCTION explain_text(query text) RETURNS SETOF text LANGUAGE plpgsql AS 
 DECLARE
 	line text;
 BEGIN
-	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
-		RETURN NEXT regexp_replace(line, 'blocks read=\d+', 'blocks read=N');
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) ' || query LOOP
+		CONTINUE WHEN line ~ '^ *(Index Searches|Disabled):';	-- PostgreSQL 18's, as rows=1.00 is
+		RETURN NEXT regexp_replace(regexp_replace(line, 'blocks read=\d+', 'blocks read=N'), ' rows=(\d+)\.00 ', ' rows=\1 ');
 	END LOOP;
 END $$;
 CREATE FUNCTION explain_json(query text) RETURNS json LANGUAGE plpgsql AS $$

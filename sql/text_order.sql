@@ -148,7 +148,7 @@ INSERT INTO probes SELECT 'Schlüssel ' || i, i FROM generate_series(1, 1000) i;
 SELECT lsm_flush('probes');
 INSERT INTO probes SELECT 'Schlüssel ' || i, i FROM generate_series(1001, 2000) i;
 SELECT lsm_flush('probes');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM probes WHERE k = 'Schlüssel 500b';
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT * FROM probes WHERE k = 'Schlüssel 500b';
 SELECT * FROM probes WHERE k IN ('Schlüssel 500', 'Schlüssel 1500', 'schlüssel 1500') ORDER BY k;
 
 -- LIKE: where btree does it

@@ -212,7 +212,7 @@ if wants tap; then
 			[ -n "$chosen" ] || continue
 		fi
 		section "TAP $name"
-		as_postgres timeout "${LSM_TAP_TIMEOUT:-900}" perl "$test" >"$results/tap-$name.log" 2>&1
+		as_postgres timeout "${LSM_TAP_TIMEOUT:-1500}" perl "$test" >"$results/tap-$name.log" 2>&1
 		tap_results "$name" $? "$results/tap-$name.log"
 		cp "$sandbox"/tap/tmp_check/log/${name}_*.log "$results/" 2>/dev/null
 		# a test may name one message that it provokes

@@ -1,5 +1,5 @@
 # pg_upgrade of a cluster with lsm tables and indexes, by lsm_pg_upgrade: the tables are equal to their heap twins, every
-# key has the access method that it had, and goes on working; by copy and by link.  Without the script: pg_upgrade refuses,
+# key has the access method that it had, and goes on working; by copy, clone and link.  Without the script: pg_upgrade refuses,
 # with --check, too; if the sorted files are forgotten, tables say so and nothing is lost.
 use strict;
 use warnings;
@@ -173,6 +173,30 @@ ok($ok, 'lsm_pg_upgrade');
 lsm_start($new);
 check_new($new, 'copied', $before);
 ok(!glob($new->data_dir . '/pg_lsm/*upgrade*'), 'nothing is left over');
+
+# ---- by clone, where the file system can ----
+
+my $can = system("touch '$work/one' && cp --reflink=always '$work/one' '$work/two' 2>/dev/null") == 0;
+my $clone = new_cluster('new_clone');
+($ok, $out) = upgrade($old, $clone, "$bin/lsm_pg_upgrade", '--clone');
+if ($can)
+{
+	ok($ok, 'lsm_pg_upgrade --clone');
+	my ($file) = glob($clone->data_dir . '/pg_lsm/*/*.sst');
+	is((stat $file)[3], 1, 'files are not linked');
+	lsm_start($clone);
+	check_new($clone, 'cloned', $before);
+	$clone->stop;
+}
+else
+{
+	ok(!$ok, 'lsm_pg_upgrade --clone on a file system that cannot');
+	like($out, qr/could not clone file/, 'says so');
+	is(join(' ', glob($clone->data_dir . '/pg_lsm/*')), '', 'nothing is left over');
+}
+lsm_start($old);
+is(state_of($old), $before, 'the old cluster is as it was');
+$old->stop;
 
 # ---- again, from that one, by link ----
 

@@ -4,6 +4,7 @@
 #   make installcheck       pg_regress against a running server that preloads lsmam
 #   make deps               Debian packages that are missing, by apt-get
 #   make check              all tests, on private servers; calls make deps
+#   make check PG=17        tests on another version, in a chroot that is made; 17, 18
 #   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
 #   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
@@ -35,8 +36,14 @@ ifneq ($(filter $(CHECK_GOALS),$(MAKECMDGOALS)),)
 deps:
 	$(top)/src/test/install-deps.sh
 
+ifneq ($(filter-out 15,$(PG)),)
+check:
+	$(top)/src/test/install-deps.sh debootstrap
+	$(top)/src/test/check-chroot.sh $(PG)
+else
 check: deps
 	$(top)/src/test/check.sh
+endif
 
 check-pg:
 	$(top)/src/test/install-deps.sh dpkg-dev bzip2 xz-utils python3 zlib1g-dev

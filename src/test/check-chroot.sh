@@ -1,0 +1,80 @@
+#!/bin/bash
+# make check PG=17 (or 18): the tests on another major version, in a chroot of
+# the Debian release that has it.  The chroot is made by debootstrap at the
+# first call and kept in LSM_CHROOTS (/var/cache/lsmam); remove it to have it
+# made anew.  LSM_CHECK says what is run; without it what has passed there:
+# regress and isolation.  As root.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+major=${1:?usage: check-chroot.sh MAJOR}
+case $major in
+	17) suite=trixie ;;
+	18) suite=sid ;;
+	*)
+		echo "check: no Debian release is known to have PostgreSQL $major; 15, 17 and 18 are" >&2
+		exit 2
+		;;
+esac
+[ "$(id -u)" -eq 0 ] || {
+	echo "check: PG=$major needs root, to make a chroot" >&2
+	exit 1
+}
+cache=${LSM_CHROOTS:-/var/cache/lsmam}
+root=$cache/$suite
+mirror=${LSM_MIRROR:-http://deb.debian.org/debian}
+packages="make gcc g++ libc6-dev perl patch locales diffutils
+	postgresql-$major postgresql-server-dev-$major librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
+	libicu-dev rocksdb-tools libipc-run-perl curl ${LSM_CHROOT_PACKAGES:-}"
+
+# in_chroot COMMAND...: with mounts that end with it
+in_chroot() {
+	unshare --mount bash -c '
+		mount --bind /proc "$0/proc" && mount --rbind /dev "$0/dev" || exit 1
+		exec chroot "$@"' "$root" "$root" "$@"
+}
+
+if [ ! -x "$root/usr/bin/apt-get" ]; then
+	echo "check: making $root, Debian $suite"
+	mkdir -p "$cache"
+	debootstrap --variant=minbase --include=ca-certificates "$suite" "$root.new" "$mirror" >"$cache/$suite.log" 2>&1 || {
+		tail -20 "$cache/$suite.log"
+		exit 1
+	}
+	cp /etc/resolv.conf "$root.new/etc/"
+	mv "$root.new" "$root"
+fi
+missing=
+for package in $packages; do
+	chroot "$root" dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=" $package"
+done
+if [ -n "$missing" ]; then
+	echo "check: installing in $root:$missing"
+	# a mirror may be some weeks behind
+	# shellcheck disable=SC2086
+	in_chroot env DEBIAN_FRONTEND=noninteractive bash -c '
+		apt-get update -q -o Acquire::Check-Valid-Until=false && apt-get install -q -y --no-install-recommends "$@"' - $missing >"$cache/$suite.log" 2>&1 || {
+		tail -20 "$cache/$suite.log"
+		exit 1
+	}
+fi
+
+# its own copy of the sources, whose objects stay for the next time
+mkdir -p "$root/work/lsmam" "$root/tmp/lsmam"
+chmod 1777 "$root/tmp" "$root/tmp/lsmam"
+find "$root/work/lsmam" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+tar -C "$top" --exclude=./build --exclude=./.git -cf - . | tar -C "$root/work/lsmam" -xf -
+
+echo "check: PostgreSQL $(in_chroot "/usr/lib/postgresql/$major/bin/pg_config" --version | sed 's/^PostgreSQL //'), Debian $suite"
+settings=(LSM_CHECK="${LSM_CHECK:-regress isolation}")
+for name in LSM_REGRESS LSM_ISOLATION LSM_TAP LSM_TAP_TIMEOUT LSM_SEED LSM_LONG; do
+	[ -z "${!name:-}" ] || settings+=("$name=${!name}")
+done
+status=0
+in_chroot env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TMPDIR=/tmp/lsmam \
+	PG_CONFIG="/usr/lib/postgresql/$major/bin/pg_config" "${settings[@]}" \
+	bash -c 'cd /work/lsmam && src/test/check.sh' || status=$?
+rm -rf "$top/build/check-results-$major"
+mkdir -p "$top/build"
+cp -r "$root/work/lsmam/build/check-results" "$top/build/check-results-$major" 2>/dev/null || true
+echo "# logs: $top/build/check-results-$major"
+exit $status

@@ -63,6 +63,9 @@ my %databases = (
 	icu_th => [ "LOCALE_PROVIDER icu ICU_LOCALE 'th' LOCALE 'C'", 1 ],
 	icu_numeric => [ "LOCALE_PROVIDER icu ICU_LOCALE 'de-u-kn-true-ka-shifted' LOCALE 'C'", 1 ],
 	map { lc($_) => [ "LOCALE '$_.UTF-8'", 1 ] } keys %made);
+# ICU's sort keys contradict its comparisons, and amcheck finds fault with a btree, where punctuation is shifted and an
+# ignorable character stands before a combining one.
+my $contradictory = q{DELETE FROM s WHERE k ~ U&'[\0001\00ad\200b][\0301\0308\0e48]';};
 %databases = map { $_ => $databases{$_} } split(' ', $ENV{LSM_LOCALES}) if $ENV{LSM_LOCALES};
 foreach my $name (sort keys %databases)
 {
@@ -74,6 +77,7 @@ CREATE EXTENSION lsmam;
 CREATE DOMAIN words AS text;
 CREATE TABLE s (id serial, k text);
 COPY s (k) FROM '$file' (FORMAT csv, DELIMITER E'\\x02', QUOTE E'\\x03', NULL E'\\x04');
+@{[$locale =~ /shifted/ ? $contradictory : '']}
 CREATE TYPE odd AS ENUM ('z', 'm', 'A', 'x');
 ALTER TYPE odd ADD VALUE 'first' BEFORE 'z';
 CREATE TABLE h (id int, g int, k text, d words, b bpchar, w text, e odd) USING heap;

@@ -20,7 +20,7 @@
 # private copy of the PostgreSQL tree, so that they never mix.
 
 PG_CONFIG ?= pg_config
-LSM_VERSION := 1.0
+LSM_VERSION := 1.1
 
 top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 
@@ -82,7 +82,10 @@ else
 
 MODULE_big = lsmam
 EXTENSION = lsmam
-DATA_built = src/sql/lsmam--$(LSM_VERSION).sql
+# Version 1.0 and what came since: CREATE EXTENSION runs them all, so that an upgraded
+# database and a new one cannot differ.  Scripts of released versions never change.
+DATA_built = src/sql/lsmam--1.0.sql
+DATA = $(patsubst $(top)/%,%,$(wildcard $(top)/src/sql/lsmam--*--*.sql))
 SCRIPTS = src/bin/lsm_pg_upgrade
 PGFILEDESC = "lsmam - LSM tree access methods"
 
@@ -158,8 +161,8 @@ src/%.o: src/%.c
 
 -include $(wildcard $(addsuffix /.deps/*.d,src $(addprefix src/,$(lsm_rooms))))
 
-# The script users install is the core objects plus the operator classes.
-src/sql/lsmam--$(LSM_VERSION).sql: $(top)/src/sql/lsmam_core.sql $(top)/src/sql/lsmam_opclasses.sql
+# Version 1.0 is the core objects plus the operator classes.
+src/sql/lsmam--1.0.sql: $(top)/src/sql/lsmam_core.sql $(top)/src/sql/lsmam_opclasses.sql
 	@mkdir -p $(@D)
 	cat $^ > $@
 

@@ -1,5 +1,5 @@
 -- SQL functions and the view
-SELECT lsm_full_version() ~ '^lsmam 1\.0, PostgreSQL 1[5-9].*RocksDB [0-9.]+.*hashing with' AS version_ok;
+SELECT lsm_full_version() ~ '^lsmam 1\.1, PostgreSQL 1[5-9].*RocksDB [0-9.]+.*hashing with' AS version_ok;
 CREATE TABLE l (id int PRIMARY KEY, v text) USING lsm;
 CREATE INDEX l_v ON l USING lsm (v);
 CREATE TABLE h (id int) USING heap;

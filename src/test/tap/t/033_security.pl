@@ -218,7 +218,8 @@ sub dropped_goes
 	$node->safe_psql('hostile', q{CREATE SCHEMA trap AUTHORIZATION nobody; GRANT USAGE ON SCHEMA trap TO PUBLIC});
 
 	# every name of an operator, a function or a type in the script
-	my $script = slurp_file(`pg_config --sharedir` =~ s/\s+\z//r . '/extension/lsmam--1.0.sql');
+	my $extensions = `pg_config --sharedir` =~ s/\s+\z//r . '/extension';
+	my $script = join '', map { slurp_file($_) } sort glob "$extensions/lsmam--*.sql";
 	$script =~ s{/\*.*?\*/}{}sg;
 	$script =~ s/^\s*--.*$//mg;
 	$script =~ s/'(?:[^']|'')*'//g;

@@ -163,17 +163,17 @@ end_entries(EntryMaker *maker)
  *
  * A normal build indexes what anyone may see, a concurrent one what its
  * snapshot sees: then *own_snapshot has to be unregistered.  OldestXmin: valid
- * for a normal build.
+ * for a normal build.  The scan is not synchronized, whatever the caller
+ * allows: it may be limited to some blocks.
  */
 static TableScanDesc
-begin_build_scan(Relation table_rel, bool allow_sync, TransactionId OldestXmin,
-				 Snapshot *own_snapshot)
+begin_build_scan(Relation table_rel, TransactionId OldestXmin, Snapshot *own_snapshot)
 {
 	Snapshot	snapshot = SnapshotAny;
 
 	if (!TransactionIdIsValid(OldestXmin))
 		snapshot = *own_snapshot = RegisterSnapshot(GetTransactionSnapshot());
-	return table_beginscan_strat(table_rel, snapshot, 0, NULL, true, allow_sync);
+	return table_beginscan_strat(table_rel, snapshot, 0, NULL, true, false);
 }
 
 /* Only the rows of some TID blocks (BRIN). */
@@ -267,7 +267,7 @@ lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 
 	/* a parallel build has its scan, and snapshot, already */
 	if (!sscan)
-		sscan = begin_build_scan(table_rel, allow_sync, OldestXmin, &own_snapshot);
+		sscan = begin_build_scan(table_rel, OldestXmin, &own_snapshot);
 	scan = (LsmTableScan *) sscan;
 	Assert(sscan->rs_snapshot == SnapshotAny || IsMVCCSnapshot(sscan->rs_snapshot));
 	Assert((sscan->rs_snapshot == SnapshotAny) == TransactionIdIsValid(OldestXmin));

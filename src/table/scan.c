@@ -14,6 +14,11 @@
  * Parallel scans share a counter of TID blocks; each process takes pieces of
  * the TID space from it.
  *
+ * Scans of large tables are synchronized, as heap's are: one starts where
+ * another is, or the last one stopped, and comes to the rows before that when
+ * it has reached the end (syncscan.c of PostgreSQL).  So they read the same
+ * blocks of files at about the same time.  Parallel scans are not.
+ *
  * Serializable: the SIREAD lock is taken before the row is read (see
  * modify.c).
  *
@@ -23,6 +28,7 @@
 
 #include "access/relscan.h"
 #include "access/skey.h"
+#include "access/syncscan.h"
 #include "access/valid.h"
 #include "access/xact.h"
 #include "miscadmin.h"
@@ -31,12 +37,20 @@
 #include "port/atomics.h"
 #include "storage/predicate.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "table/readahead.h"
+#include "tree/facts.h"
 
 /* Bitmap pages with at least this many exact TIDs are walked, not probed */
 #define BITMAP_WALK_TIDS	24
+
+/*
+ * ss_report_location() keeps multiples of this only, which are few enough with
+ * heap's blocks.  Ours hold more rows: each is to be kept.
+ */
+#define SYNC_SCALE			16
 
 /* Shared state of a parallel scan */
 typedef struct LsmParallelScan
@@ -87,8 +101,71 @@ set_whole_range(LsmTableScan *scan)
 		lsm_scan_set_range(scan, 0, lsm_number_pack(scan->row_limit - 1));
 }
 
+/* ---- synchronized scans ---- */
+
+/*
+ * Is the table large?  As for heap: its files take more than a quarter of
+ * shared_buffers.  They are not read through these, but that is the size up to
+ * which a DBA expects scans to find tables in memory, and in one order.
+ */
+static bool
+is_large(LsmTableScan *scan)
+{
+	uint64		large_bytes = (uint64) (NBuffers / 4) * BLCKSZ;
+	LsmTreeSize size;
+
+	/* so few rows cannot be */
+	if (scan->row_limit * BLCKSZ <= large_bytes)
+		return false;
+	lsm_tree_size(scan->tree, &size);
+	return size.file_bytes + size.memtable_bytes > large_bytes;
+}
+
+/*
+ * Where to start.  A scan that starts over keeps its start, so that a cursor
+ * that is rewound shows the same rows again.
+ */
 static void
-start_scan(LsmTableScan *scan, ScanKey key)
+choose_start(LsmTableScan *scan, bool again)
+{
+	Relation	rel = scan->base.rs_rd;
+
+	scan->synchronized = scan->batched && synchronize_seqscans &&
+		scan->base.rs_parallel == NULL && (scan->base.rs_flags & SO_ALLOW_SYNC) != 0 &&
+		!RelationUsesLocalBuffers(rel) && scan->nblocks < MaxBlockNumber / SYNC_SCALE &&
+		is_large(scan);
+	if (!again)
+		scan->start_block = scan->synchronized ?
+			ss_get_location(rel, scan->nblocks * SYNC_SCALE) / SYNC_SCALE : 0;
+	/* a TRUNCATE may have come between */
+	if (scan->start_block >= scan->nblocks)
+		scan->start_block = 0;
+	scan->told_block = scan->start_block;
+}
+
+/* We are about to read this block: others may start here. */
+static inline void
+tell_block(LsmTableScan *scan, BlockNumber block)
+{
+	if (!scan->synchronized || block == scan->told_block)
+		return;
+	ss_report_location(scan->base.rs_rd, block * SYNC_SCALE);
+	scan->told_block = block;
+}
+
+/* Range of the first or the second round. */
+static void
+set_round(LsmTableScan *scan, bool second)
+{
+	Assert(scan->start_block > 0);
+	set_whole_range(scan);
+	lsm_scan_set_range(scan, second ? 0 : (uint64) scan->start_block << 16,
+					   second ? ((uint64) scan->start_block << 16) - 1 : scan->high);
+	scan->in_second = second;
+}
+
+static void
+start_scan(LsmTableScan *scan, ScanKey key, bool again)
 {
 	LsmParallelScan *shared = (LsmParallelScan *) scan->base.rs_parallel;
 
@@ -100,6 +177,7 @@ start_scan(LsmTableScan *scan, ScanKey key)
 	scan->block = 0;
 	scan->sample_block = InvalidBlockNumber;
 	set_whole_range(scan);
+	choose_start(scan, again);
 	lsm_ahead_reset(&scan->ahead);
 	if (scan->base.rs_flags & SO_TYPE_SEQSCAN)
 		pgstat_count_heap_scan(scan->base.rs_rd);
@@ -131,7 +209,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 		Assert(snapshot);
 		PredicateLockRelation(rel, snapshot);
 	}
-	start_scan(scan, key);
+	start_scan(scan, key, false);
 	return &scan->base;
 }
 
@@ -156,7 +234,7 @@ lsm_scan_rescan(TableScanDesc sscan, ScanKey key, bool set_params, bool allow_st
 		MemoryContextReset(scan->sample_context);
 	scan->sample_rows = NULL;
 	scan->bitmap_ntids = 0;
-	start_scan(scan, key);
+	start_scan(scan, key, true);
 }
 
 void
@@ -273,14 +351,49 @@ position(LsmTableScan *scan, ScanDirection direction)
 	scan->positioned = true;
 }
 
-/* The next entry of the batch; false: there is none up to the range's end. */
+/*
+ * The round at hand has ended.  If there is another in this direction, go to
+ * its beginning.
+ */
+static bool
+next_round(LsmTableScan *scan, ScanDirection direction)
+{
+	bool		second = ScanDirectionIsForward(direction);
+
+	if (scan->start_block == 0 || scan->in_second == second)
+		return false;
+	set_round(scan, second);
+	position(scan, direction);
+	return true;
+}
+
+/* Read the next batch; false: there is none up to the end of the last round. */
+static bool
+fill_ahead(LsmTableScan *scan)
+{
+	LsmAhead   *ahead = &scan->ahead;
+
+	while (!lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context))
+	{
+		if (!next_round(scan, ForwardScanDirection))
+		{
+			/* the next one starts where this one did */
+			tell_block(scan, scan->start_block);
+			return false;
+		}
+	}
+	if (ahead->batch->entries[0].key_bytes == LSM_TID_BYTES)
+		tell_block(scan, (BlockNumber) (lsm_ahead_key(ahead, 0) >> 16));
+	return true;
+}
+
+/* The next entry of the batch; false: there is none. */
 static bool
 batch_step(LsmTableScan *scan, LsmSlice *key, LsmSlice *value)
 {
 	LsmAhead   *ahead = &scan->ahead;
 
-	if (lsm_ahead_empty(ahead) &&
-		!lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context))
+	if (lsm_ahead_empty(ahead) && !fill_ahead(scan))
 		return false;
 	lsm_batch_entry(ahead->batch, ahead->next++, key, value);
 	return true;
@@ -339,6 +452,8 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 		{
 			if (parallel && !parallel_next_range(scan))
 				return false;
+			if (scan->start_block > 0)
+				set_round(scan, !ScanDirectionIsForward(direction));
 			if (scan->low > scan->high)
 				return false;
 			position(scan, direction);
@@ -360,6 +475,8 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 			}
 		}
 
+		if (next_round(scan, direction))
+			continue;
 		/* the end; a step the other way starts from there */
 		scan->positioned = false;
 		if (!parallel)
@@ -397,8 +514,7 @@ next_ahead(LsmTableScan *scan, TupleTableSlot *slot, uint64 *packed, LsmRow *row
 
 	if (!scan->positioned)
 		return LSM_AHEAD_MALFORMED;
-	if (lsm_ahead_empty(ahead) &&
-		!lsm_ahead_fill(ahead, scan->cursor, scan->high, scan->context))
+	if (lsm_ahead_empty(ahead) && !fill_ahead(scan))
 	{
 		scan->positioned = false;
 		return scan->base.rs_parallel == NULL ? LSM_AHEAD_END : LSM_AHEAD_MALFORMED;

@@ -460,6 +460,12 @@ typedef struct LsmTableScan
 	bool		positioned;		/* cursor is inside the range */
 	BlockNumber block;			/* of the last row, for progress */
 
+	/* rows from start_block on come first, those before in a second round */
+	BlockNumber start_block;
+	bool		in_second;
+	bool		synchronized;	/* tell others where we are */
+	BlockNumber told_block;		/* what we have told last */
+
 	LsmAhead	ahead;			/* if batched */
 	LsmTombstones	tombstones;			/* if batched: dead rows in sorted files */
 

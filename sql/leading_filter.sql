@@ -61,5 +61,11 @@ CREATE INDEX lf_one ON lf USING lsm (tenant);
 CREATE INDEX lf_elastic ON lf USING lsm (tenant, ts) WITH (filter_scheme = elastic, filter_columns = 1);
 SELECT DISTINCT filter_columns FROM lsm_filters('lf_one');
 SELECT filter_columns FROM lsm_filters('lf_elastic') WHERE segment IS NULL;
+-- keys take the parameter, too, and keep it when a column changes its type
+CREATE TABLE lf_key (a int, b int, UNIQUE (a, b) WITH (filter_columns = 1)) USING lsm;
+ALTER TABLE lf_key ADD PRIMARY KEY (b, a) WITH (filter_columns = 0);
+ALTER TABLE lf_key ALTER b TYPE bigint;
+SELECT relname, amname, reloptions FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE relname ~ '^lf_key_' ORDER BY 1;
+DROP TABLE lf_key;
 DROP TABLE lf;
 DROP FUNCTION lf_counts;

@@ -5,7 +5,7 @@
  *
  *	- being referenced by a foreign key: ATAddForeignKeyConstraint (before 18)
  *	- becoming a constraint: transformIndexConstraint
- *	- matching the key of a partitioned table: DefineIndex
+ *	- matching the key of a partitioned table: DefineIndex (before 18)
  *	- telling rows apart: REFRESH MATERIALIZED VIEW CONCURRENTLY (before 18)
  *
  * Before a statement that asks for one of them, an lsm_index is replaced by a
@@ -32,8 +32,10 @@
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am_d.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "commands/defrem.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -44,10 +46,16 @@
 
 #include "am/am.h"
 #include "ddl/ddl.h"
+#include "index/index.h"
+
+#define BTREE_NAME			"btree"
 
 #define FOREIGN_KEY_REASON	"PostgreSQL supports foreign keys that reference a btree key only, before version 18."
 #define USING_INDEX_REASON	"PostgreSQL makes constraints from btree indexes only."
-#define PARTITION_REASON	"Keys of partitioned tables are supported with btree only."
+#define PARTITION_REASON \
+	(LSM_CORE_TAKES_ANY_KEY ? \
+	 "The keys of partitions have the access method of the partitioned table's key." : \
+	 "Keys of partitioned tables are supported with btree only.")
 #define REFRESH_REASON	"PostgreSQL refreshes a materialized view concurrently with the help of a btree key only, before version 18."
 
 static int
@@ -112,36 +120,47 @@ lsm_unique_indexes(Oid table, Oid am)
 }
 
 /*
- * The table has been locked by the caller.  `reason` NULL: not worth telling.
+ * Rebuild a unique index with another access method, btree or lsm_index.  The
+ * table has been locked by the caller.  `reason` NULL: not worth telling.
  */
 static void
-make_btree(Oid index, const char *reason)
+rebuild_as(Oid index, const char *am, const char *reason)
 {
+	List	   *options = lsm_index_options_list(index);
+	List	   *others = lsm_other_options(options);
 	Relation	table = table_open(IndexGetRelation(index, false),
 								   AccessExclusiveLock);
 
 	if (reason != NULL && table->rd_createSubid == InvalidSubTransactionId)
 		ereport(NOTICE,
-				(errmsg("index \"%s\" of table \"%s\" is rebuilt as btree",
-						get_rel_name(index), RelationGetRelationName(table)),
+				(errmsg("index \"%s\" of table \"%s\" is rebuilt as %s",
+						get_rel_name(index), RelationGetRelationName(table), am),
 				 errdetail_internal("%s", reason)));
 	table_close(table, NoLock);
-	(void) lsm_swap_index(index, "btree", lsm_other_options(lsm_index_options_list(index)));
+	(void) lsm_swap_index(index, am, strcmp(am, BTREE_NAME) == 0 ? others :
+						  list_difference_ptr(options, others));
+}
+
+static inline void
+make_btree(Oid index, const char *reason)
+{
+	rebuild_as(index, BTREE_NAME, reason);
 }
 
 /*
  * ERROR unless the user owns the table.  One that is gone is core's to report.
  */
 static void
-check_owner(Oid table, Oid index, const char *reason)
+check_owner(Oid table, Oid index, const char *am, const char *reason)
 {
 	if (get_rel_relkind(table) == '\0' || object_ownercheck(RelationRelationId, table, GetUserId()))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("must be owner of table \"%s\" to have its index \"%s\" rebuilt as btree",
-					get_rel_name(table), get_rel_name(index)),
+			 errmsg("must be owner of table \"%s\" to have its index \"%s\" rebuilt as %s",
+					get_rel_name(table), get_rel_name(index), am),
 			 errdetail_internal("%s", reason),
+			 strcmp(am, BTREE_NAME) != 0 ? 0 :
 			 errhint("The owner can replace the index beforehand: CREATE UNIQUE INDEX ... USING btree, then ALTER TABLE ... DROP CONSTRAINT ..., ADD CONSTRAINT ... USING INDEX.")));
 }
 
@@ -151,11 +170,11 @@ check_owner(Oid table, Oid index, const char *reason)
  * looks again.
  */
 static void
-lock_owned(Oid table, Oid index, const char *reason)
+lock_owned(Oid table, Oid index, const char *am, const char *reason)
 {
-	check_owner(table, index, reason);
+	check_owner(table, index, am, reason);
 	LockRelationOid(table, AccessExclusiveLock);
-	check_owner(table, index, reason);
+	check_owner(table, index, am, reason);
 }
 
 /* ======================================================================
@@ -241,7 +260,7 @@ again:
 		if (locked)
 			make_btree(u->index, FOREIGN_KEY_REASON);
 		else
-			lock_owned(pk, u->index, FOREIGN_KEY_REASON);
+			lock_owned(pk, u->index, BTREE_NAME, FOREIGN_KEY_REASON);
 		locked = true;
 		goto again;
 	}
@@ -279,6 +298,7 @@ lsm_prepare_using_index(Oid relid, Oid index, bool for_now)
 /* A key of a partitioned table; columns NIL: more than plain columns */
 typedef struct ParentKey
 {
+	Oid			am;				/* btree or, since 18, lsm_index */
 	bool		primary;
 	bool		nulls_not_distinct;
 	List	   *columns;		/* names (String) */
@@ -304,7 +324,36 @@ same_key(Oid table, const LsmUniqueIndex *u, const ParentKey *key)
 	return true;
 }
 
-/* Indexes of a partition that serve one of the keys become btree. */
+/*
+ * Can it be rebuilt with the key's access method?  One that follows another
+ * key already is not asked.  A btree that serves no constraint may have any
+ * operator class: then core makes an index of its own.
+ */
+static bool
+can_follow(Oid table, const LsmUniqueIndex *u, Oid am)
+{
+	if (u->am == am || get_rel_relispartition(u->index))
+		return false;
+	if (am == BTREE_AM_OID)
+		return u->am == lsm_index_am_oid();
+	if (u->am != BTREE_AM_OID || !u->plain || !OidIsValid(get_index_constraint(u->index)))
+		return false;
+	for (int i = 0; i < u->nkeys; i++)
+	{
+		Oid			type;
+		int32		typmod;
+		Oid			collation;
+
+		get_atttypetypmodcoll(table, u->keys[i], &type, &typmod, &collation);
+		if (!lsm_type_fits(type, collation, false))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Indexes of a partition that serve one of the keys get its access method.
+ */
 static void
 match_keys(Oid table, List *keys)
 {
@@ -316,24 +365,27 @@ match_keys(Oid table, List *keys)
 		return;
 
 again:
-	foreach(lc, lsm_unique_indexes(table, lsm_index_am_oid()))
+	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
-		bool		serves = false;
+		ParentKey  *served = NULL;
 
 		foreach(lc2, keys)
 		{
-			serves |= same_key(table, u, lfirst(lc2));
+			ParentKey  *key = lfirst(lc2);
+
+			if (same_key(table, u, key) && can_follow(table, u, key->am))
+				served = key;
 		}
-		if (!serves)
+		if (served == NULL)
 			continue;
 		if (!locked)
 		{
-			lock_owned(table, u->index, PARTITION_REASON);
+			lock_owned(table, u->index, get_am_name(served->am), PARTITION_REASON);
 			locked = true;
 			goto again;
 		}
-		make_btree(u->index, PARTITION_REASON);
+		rebuild_as(u->index, get_am_name(served->am), PARTITION_REASON);
 	}
 }
 
@@ -351,11 +403,14 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 	if (!OidIsValid(relid) || !object_ownercheck(RelationRelationId, relid, GetUserId()) ||
 		!object_ownercheck(RelationRelationId, parent, GetUserId()))
 		return;
-	foreach(lc, lsm_unique_indexes(parent, BTREE_AM_OID))
+	foreach(lc, lsm_unique_indexes(parent, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
 		ParentKey  *key = palloc0(sizeof(ParentKey));
 
+		if (u->am != BTREE_AM_OID && u->am != lsm_index_am_oid())
+			continue;
+		key->am = u->am;
 		key->primary = u->primary;
 		key->nulls_not_distinct = u->nulls_not_distinct;
 		for (int i = 0; u->plain && i < u->nkeys; i++)
@@ -369,13 +424,15 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 
 /*
  * Before a unique index or constraint of a partitioned table on these columns
- * (names; NIL: not only plain columns) and its partitions.
+ * (names; NIL: not only plain columns) and its partitions.  `am`: what it will
+ * be, NULL for btree.
  */
 void
-lsm_prepare_parent_key(Oid parent, bool primary, bool nulls_not_distinct,
+lsm_prepare_parent_key(Oid parent, const char *am, bool primary, bool nulls_not_distinct,
 					   List *columns)
 {
-	ParentKey	key = {primary, nulls_not_distinct, columns};
+	bool		is_lsm = am != NULL && strcmp(am, LSM_INDEX_AM_NAME) == 0;
+	ParentKey	key = {is_lsm ? lsm_index_am_oid() : BTREE_AM_OID, primary, nulls_not_distinct, columns};
 	ListCell   *lc;
 
 	if (get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE ||
@@ -392,22 +449,25 @@ void
 lsm_prepare_attach_index(Oid parent, RangeVar *partition)
 {
 	Oid			index = RangeVarGetRelid(partition, NoLock, true);
+	Oid			am = lsm_relation_am(parent);
 	Oid			table;
 	ListCell   *lc;
 
-	if (!OidIsValid(index) || lsm_relation_am(index) != lsm_index_am_oid() ||
-		lsm_relation_am(parent) != BTREE_AM_OID ||
+	if (!OidIsValid(index) || (am != BTREE_AM_OID && am != lsm_index_am_oid()) ||
+		lsm_relation_am(index) == am ||
 		!object_ownercheck(RelationRelationId, index, GetUserId()) ||
 		!object_ownercheck(RelationRelationId, parent, GetUserId()))
 		return;
 	table = IndexGetRelation(index, true);
-	if (!OidIsValid(table))
+	if (!OidIsValid(table) || get_rel_relkind(table) != RELKIND_RELATION)
 		return;
 	LockRelationOid(table, AccessExclusiveLock);
-	foreach(lc, lsm_unique_indexes(table, lsm_index_am_oid()))
+	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
-		if (((LsmUniqueIndex *) lfirst(lc))->index == index)
-			make_btree(index, PARTITION_REASON);
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (u->index == index && can_follow(table, u, am))
+			rebuild_as(index, get_am_name(am), PARTITION_REASON);
 	}
 }
 

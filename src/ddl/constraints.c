@@ -20,10 +20,15 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/reloptions.h"
+#include "access/table.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/binary_upgrade.h"
 #include "catalog/dependency.h"
+#include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_collation.h"
@@ -50,34 +55,52 @@
 int			lsm_constraint_index = LSM_CONSTRAINT_AUTO;
 
 /*
- * A table whose keys lsm_index may serve: of ours, and no partition, for the
- * keys of partitioned tables are btree and a partition's key must match its
- * parent's.
+ * A partition's key must match its parent's, so all tables of the tree decide
+ * together: all leaves are of ours.  Where there are none yet, the next one
+ * will be of the access method that the partitioned table names, or the
+ * default one.
+ *
+ * A dump is restored in an order of its own, but makes keys when all
+ * partitions are there: each key finds the same answer.
+ */
+static bool
+partitions_are_lsm(Oid relid, Oid am)
+{
+	List	   *ancestors = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
+	Oid			root = ancestors != NIL ? llast_oid(ancestors) : relid;
+	Oid			root_am = lsm_relation_am(root);
+	bool		found = false;
+	ListCell   *lc;
+
+	foreach(lc, find_all_inheritors(root, NoLock, NULL))
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_PARTITIONED_TABLE)
+			continue;
+		if (lsm_relation_am(lfirst_oid(lc)) != am)
+			return false;
+		found = true;
+	}
+	if (found || OidIsValid(root_am))
+		return found || root_am == am;
+	return get_table_am_oid(default_table_access_method, true) == am;
+}
+
+/*
+ * A table whose keys lsm_index may serve.  Before 18, core matches keys of
+ * partitioned tables with the partition key for btree only.
  */
 static bool
 keys_may_be_lsm(Oid relid)
 {
 	Oid			am = lsm_table_am_oid();
 
-	return lsm_constraint_index != LSM_CONSTRAINT_BTREE &&
-		OidIsValid(am) && OidIsValid(relid) && lsm_relation_am(relid) == am &&
-		!get_rel_relispartition(relid);
-}
-
-bool
-lsm_type_fits(Oid type, Oid collation, bool in_order)
-{
-	Oid			opclass;
-
-	if (!OidIsValid(type))
+	if (lsm_constraint_index == LSM_CONSTRAINT_BTREE || !OidIsValid(am) || !OidIsValid(relid))
 		return false;
-	opclass = GetDefaultOpClass(type, lsm_index_am_oid());
-	if (!OidIsValid(opclass) ||
-		!lsm_opclass_is_for_type(get_opclass_input_type(opclass), type) ||
-		!lsm_opclass_takes_collation(opclass, collation) ||
-		!lsm_opclass_has_codes(opclass, type, collation))
-		return false;
-	return !in_order || lsm_opclass_is_ordered(opclass, type, collation);
+	if (!get_rel_relispartition(relid) && get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return lsm_relation_am(relid) == am;
+	if (IsBinaryUpgrade)
+		return true;			/* the list of keys knows */
+	return LSM_CORE_TAKES_ANY_KEY && partitions_are_lsm(relid, am);
 }
 
 static inline bool
@@ -236,12 +259,13 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 				  Constraint *constraint, ColumnDef *column)
 {
 	lsm_prepare_foreign_key(relid, constraint);
-	if (constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE)
-		lsm_prepare_parent_key(relid, constraint->contype == CONSTR_PRIMARY,
-							   constraint->nulls_not_distinct,
-							   constraint->keys);
 	if (ours)
 		choose_constraint_am(relid, alter, constraint, column);
+	if (constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE)
+		lsm_prepare_parent_key(relid, constraint->access_method,
+							   constraint->contype == CONSTR_PRIMARY,
+							   constraint->nulls_not_distinct,
+							   constraint->keys);
 	if (constraint->access_method != NULL &&
 		strcmp(constraint->access_method, LSM_TABLE_AM_NAME) == 0)
 		constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
@@ -249,9 +273,9 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 }
 
 /*
- * Does the statement add a foreign key of the table to itself?  Keys that it
- * adds before that must be btree: lsm_prepare_foreign_key() sees those only
- * that exist.
+ * Does the statement add a foreign key of the table to itself?  Before 18,
+ * keys that it adds before that must be btree: lsm_prepare_foreign_key() sees
+ * those only that exist.
  */
 static bool
 references_itself(AlterTableStmt *stmt, Oid relid)
@@ -259,6 +283,8 @@ references_itself(AlterTableStmt *stmt, Oid relid)
 	ListCell   *lc;
 	ListCell   *lc2;
 
+	if (LSM_CORE_TAKES_ANY_KEY)
+		return false;
 	foreach(lc, stmt->cmds)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
@@ -306,6 +332,28 @@ alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
 	return false;
 }
 
+static void
+store_options(Oid index, List *options)
+{
+	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
+	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(index));
+	Datum		values[Natts_pg_class] = {0};
+	bool		nulls[Natts_pg_class] = {0};
+	bool		replaces[Natts_pg_class] = {0};
+	HeapTuple	changed;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", index);
+	replaces[Anum_pg_class_reloptions - 1] = true;
+	values[Anum_pg_class_reloptions - 1] =
+		transformRelOptions((Datum) 0, options, NULL, NULL, false, false);
+	nulls[Anum_pg_class_reloptions - 1] = values[Anum_pg_class_reloptions - 1] == (Datum) 0;
+	changed = heap_modify_tuple(tuple, RelationGetDescr(pg_class), values, nulls, replaces);
+	CatalogTupleUpdate(pg_class, &changed->t_self, changed);
+	table_close(pg_class, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
 /*
  * Core makes the new key from the text of the constraint, which has the
  * storage parameters and not the access method: btree would refuse ours.
@@ -323,6 +371,12 @@ reset_our_options(Oid index, List *options)
 	foreach(lc, ours)
 	{
 		names = lappend(names, makeDefElem(lfirst_node(DefElem, lc)->defname, NULL, -1));
+	}
+	if (get_rel_relkind(index) == RELKIND_PARTITIONED_INDEX)
+	{
+		/* there is no statement for this */
+		store_options(index, lsm_other_options(options));
+		return;
 	}
 	cmd->subtype = AT_ResetRelOptions;
 	cmd->def = (Node *) names;
@@ -378,6 +432,17 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 
 			if (!OidIsValid(constraint) || !alters_column_of(stmt, table, u))
 				continue;
+			if (get_rel_relispartition(u->index))
+				continue;		/* it will be as its parent's is */
+			if (get_rel_relkind(u->index) == RELKIND_PARTITIONED_INDEX)
+			{
+				ereport(NOTICE,
+						(errmsg("key \"%s\" of partitioned table \"%s\" is rebuilt as btree",
+								get_rel_name(u->index), get_rel_name(table)),
+						 errdetail("ALTER COLUMN ... TYPE makes the keys of partitioned tables anew, as btree.")));
+				reset_our_options(u->index, lsm_index_options_list(u->index));
+				continue;
+			}
 			key = palloc(sizeof(FormerKey));
 			key->relid = table;
 			key->constraint = get_constraint_name(constraint);
@@ -402,8 +467,10 @@ restore_key(const FormerKey *key)
 	Oid			index = OidIsValid(constraint) ? get_constraint_index(constraint) : InvalidOid;
 	ListCell   *lc;
 
-	if (!OidIsValid(index) || get_index_ref_constraints(index) != NIL)
-		return;					/* dropped, or referenced by a foreign key */
+	if (!OidIsValid(index))
+		return;					/* dropped */
+	if (!LSM_CORE_TAKES_ANY_KEY && get_index_ref_constraints(index) != NIL)
+		return;					/* referenced by a foreign key */
 	foreach(lc, lsm_unique_indexes(key->relid, BTREE_AM_OID))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
@@ -496,16 +563,16 @@ prepare_unique_index(IndexStmt *stmt)
 			return;
 		columns = lappend(columns, makeString(elem->name));
 	}
-	lsm_prepare_parent_key(relid, stmt->primary, stmt->nulls_not_distinct, columns);
+	lsm_prepare_parent_key(relid, stmt->accessMethod, stmt->primary, stmt->nulls_not_distinct, columns);
 }
 
-/* DefineIndex matches a unique index with the partition key for btree only. */
+/* Before 18, DefineIndex matches with the partition key for btree only. */
 static void
 unique_index_of_partitions(IndexStmt *stmt)
 {
 	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 
-	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
+	if (LSM_CORE_TAKES_ANY_KEY || !OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
 		stmt->accessMethod == NULL ||
 		strcmp(stmt->accessMethod, LSM_INDEX_AM_NAME) != 0)
 		return;
@@ -525,8 +592,6 @@ adjust_index_stmt(IndexStmt *stmt)
 
 	if (!OidIsValid(lsm_index_am_oid()))
 		return;
-	if (stmt->unique)
-		prepare_unique_index(stmt);
 
 	/* pg_am.amname is unique: the name "lsm" is the table AM's */
 	if (stmt->accessMethod != NULL &&
@@ -534,6 +599,8 @@ adjust_index_stmt(IndexStmt *stmt)
 		stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
 	if (stmt->unique && !stmt->isconstraint)
 		unique_index_of_partitions(stmt);
+	if (stmt->unique)
+		prepare_unique_index(stmt);
 
 	/*
 	 * A constraint of CREATE TABLE comes here as a subcommand.  The table

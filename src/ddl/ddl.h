@@ -45,12 +45,6 @@ extern bool lsm_constraints_concern(Node *stmt);
 extern List *lsm_constraints_before(Node *stmt);
 extern void lsm_constraints_after(List *former_keys);
 
-/*
- * Does lsm_index have a default operator class for keys of this type, and, if
- * `in_order`, keep their order?
- */
-extern bool lsm_type_fits(Oid type, Oid collation, bool in_order);
-
 /* ---- upgrade.c ---- */
 
 /*
@@ -89,7 +83,7 @@ extern List *lsm_unique_indexes(Oid table, Oid am);
 extern void lsm_prepare_foreign_key(Oid relid, Constraint *constraint);
 extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
-extern void lsm_prepare_parent_key(Oid parent, bool primary,
+extern void lsm_prepare_parent_key(Oid parent, const char *am, bool primary,
 								   bool nulls_not_distinct, List *columns);
 extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
 extern void lsm_prepare_attach_index(Oid parent, RangeVar *partition);

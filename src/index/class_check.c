@@ -208,3 +208,19 @@ lsm_check_operator_classes(Relation index)
 			check_compare(index, i);
 	}
 }
+
+bool
+lsm_type_fits(Oid type, Oid collation, bool in_order)
+{
+	Oid			opclass;
+
+	if (!OidIsValid(type))
+		return false;
+	opclass = GetDefaultOpClass(type, lsm_index_am_oid());
+	if (!OidIsValid(opclass) ||
+		!lsm_opclass_is_for_type(get_opclass_input_type(opclass), type) ||
+		!lsm_opclass_takes_collation(opclass, collation) ||
+		!lsm_opclass_has_codes(opclass, type, collation))
+		return false;
+	return !in_order || lsm_opclass_is_ordered(opclass, type, collation);
+}

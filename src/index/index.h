@@ -233,6 +233,12 @@ extern bool lsm_opclass_is_ordered(Oid opclass, Oid type, Oid collation);
 /* Have all types that `type` consists of codes? */
 extern bool lsm_opclass_has_codes(Oid opclass, Oid type, Oid collation);
 
+/*
+ * Does lsm_index have a default operator class for keys of this type, and, if
+ * `in_order`, keep their order?
+ */
+extern bool lsm_type_fits(Oid type, Oid collation, bool in_order);
+
 /* Can columns of this operator class have the collation? */
 extern bool lsm_opclass_takes_collation(Oid opclass, Oid collation);
 

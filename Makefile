@@ -5,6 +5,8 @@
 #   make deps               Debian packages that are missing, by apt-get
 #   make check              all tests, on private servers; calls make deps
 #   make check PG=17        tests on another version, in a chroot that is made; 17, 18
+#   make check PG=all       all tests on 15, regression and isolation tests on 17 and 18
+#   make check-all          all tests on 15, 17 and 18: about two hours
 #   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
 #   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
@@ -26,7 +28,7 @@ top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 
 # ---- what needs no PostgreSQL at hand ----
 
-CHECK_GOALS := check check-unit check-unit-plain check-unit-sanitize check-layers check-docs \
+CHECK_GOALS := check check-all check-unit check-unit-plain check-unit-sanitize check-layers check-docs \
 	check-pg check-one debug format deps demo
 
 .PHONY: $(CHECK_GOALS)
@@ -36,7 +38,11 @@ ifneq ($(filter $(CHECK_GOALS),$(MAKECMDGOALS)),)
 deps:
 	$(top)/src/test/install-deps.sh
 
-ifneq ($(filter-out 15,$(PG)),)
+ifeq ($(PG),all)
+check: deps
+	$(top)/src/test/install-deps.sh debootstrap
+	$(top)/src/test/check-versions.sh "layers docs unit regress isolation tap" "regress isolation"
+else ifneq ($(filter-out 15,$(PG)),)
 check:
 	$(top)/src/test/install-deps.sh debootstrap
 	$(top)/src/test/check-chroot.sh $(PG)
@@ -44,6 +50,11 @@ else
 check: deps
 	$(top)/src/test/check.sh
 endif
+
+# On other versions what does not depend on the server's is left out.
+check-all: deps
+	$(top)/src/test/install-deps.sh debootstrap
+	$(top)/src/test/check-versions.sh "layers docs unit regress isolation tap" "unit regress isolation tap"
 
 check-pg:
 	$(top)/src/test/install-deps.sh dpkg-dev bzip2 xz-utils python3 zlib1g-dev

@@ -29,7 +29,7 @@ DECLARE
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, FORMAT yaml) ' || query INTO result;
 	RETURN QUERY SELECT regexp_replace(line, 'Blocks Read: \d+', 'Blocks Read: N')
-		FROM string_to_table(substr(result, strpos(result, '  LSM:')), E'\n') line
+		FROM string_to_table(substr(result, strpos(result, E'\n  LSM:') + 1), E'\n') line
 		WHERE line !~ 'Execution Time';
 END $$;
 CREATE FUNCTION explain_xml(query text) RETURNS text LANGUAGE plpgsql AS $$

@@ -70,7 +70,7 @@ RESET lsm.constraint_index;
 ALTER TABLE ONLY pk_c ADD CONSTRAINT pk_c_pkey PRIMARY KEY (id, t);
 ALTER INDEX pk_c_pkey ATTACH PARTITION pk_c1_pkey;
 SELECT * FROM pk_keys('^pk_c');
-SELECT indexrelid::regclass, indisvalid FROM pg_index WHERE indrelid IN ('pk_c'::regclass, 'pk_c1'::regclass) ORDER BY 1::text COLLATE "C";
+SELECT indexrelid::regclass, indisvalid FROM pg_index WHERE indrelid IN ('pk_c'::regclass, 'pk_c1'::regclass) ORDER BY indexrelid::regclass::text COLLATE "C";
 
 -- referenced by a foreign key, and by itself
 CREATE TABLE pk_d (id int PRIMARY KEY, above int REFERENCES pk_d) PARTITION BY HASH (id);

@@ -16,6 +16,9 @@
  * ExplainOneQuery_hook.  The statement is wrapped into an empty query that
  * does, and the hook unwraps it.
  *
+ * Since PostgreSQL 18 each node of the plan has its own counts, too
+ * (explain_nodes.c).
+ *
  * The copy of a plan that is explained is changed where it would show what no
  * user can know (row_range.c): after it has run, which is when ExecutorFinish
  * returns, and at once if it is not to run.
@@ -33,6 +36,7 @@
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 
+#include "executor/explain_counters.h"
 #include "executor/hooks.h"
 #include "tree/tree.h"
 
@@ -65,35 +69,15 @@ static Capture *capture = NULL;
  * Output
  * ====================================================================== */
 
-typedef struct ExplainCounter
-{
-	LsmCounter	counter;
-	const char *text;			/* in text format */
-	const char *label;			/* in the others */
-} ExplainCounter;
-
-static const ExplainCounter explain_counters[] = {
-	{LSM_COUNT_LOOKUPS, "lookups", "Lookups"},
-	{LSM_COUNT_DIGESTS, "digests", "Digests"},
-	{LSM_COUNT_FILTER_PROBES, "filter probes", "Filter Probes"},
-	{LSM_COUNT_FILTER_NEGATIVES, "negatives", "Filter Negatives"},
-	{LSM_COUNT_FILTER_TRUE_POSITIVES, "true positives", "Filter True Positives"},
-	{LSM_COUNT_FILTER_FALSE_POSITIVES, "false positives", "Filter False Positives"},
-	{LSM_COUNT_UNIT_PROBES, "unit probes", "Filter Unit Probes"},
-	{LSM_COUNT_BLOCKS_READ, "blocks read", "Blocks Read"},
-	{LSM_COUNT_MEMTABLE_HITS, "memtable hits", "Memtable Hits"},
-};
-
 /* False if nothing was counted in between. */
 static bool
 totals_subtract(const LsmTotals *after, const LsmTotals *before, LsmTotals *used)
 {
-	bool		any = false;
+	bool		any;
 
 	for (int i = 0; i < LSM_NCOUNTERS; i++)
 		used->counters[i] = after->counters[i] - before->counters[i];
-	for (int i = 0; i < lengthof(explain_counters); i++)
-		any |= used->counters[explain_counters[i].counter] != 0;
+	any = lsm_explain_any(used->counters);
 	for (int i = 0; i < LSM_MAX_LEVELS; i++)
 	{
 		const LsmFilterCounts *a = &after->levels[i];
@@ -109,12 +93,7 @@ totals_subtract(const LsmTotals *after, const LsmTotals *before, LsmTotals *used
 static void
 print_text(ExplainState *es, const LsmTotals *used)
 {
-	appendStringInfoSpaces(es->str, es->indent * 2);
-	appendStringInfoString(es->str, "LSM:");
-	for (int i = 0; i < lengthof(explain_counters); i++)
-		appendStringInfo(es->str, " %s=" UINT64_FORMAT, explain_counters[i].text,
-						 used->counters[explain_counters[i].counter]);
-	appendStringInfoChar(es->str, '\n');
+	lsm_explain_text(es, "LSM:", used->counters, true);
 	for (int i = 0; i < LSM_MAX_LEVELS; i++)
 	{
 		const LsmFilterCounts *level = &used->levels[i];
@@ -134,9 +113,7 @@ static void
 print_structured(ExplainState *es, const LsmTotals *used)
 {
 	ExplainOpenGroup("LSM", "LSM", true, es);
-	for (int i = 0; i < lengthof(explain_counters); i++)
-		ExplainPropertyUInteger(explain_counters[i].label, NULL,
-								used->counters[explain_counters[i].counter], es);
+	lsm_explain_properties(es, used->counters);
 	ExplainOpenGroup("Levels", "Levels", false, es);
 	for (int i = 0; i < LSM_MAX_LEVELS; i++)
 	{
@@ -198,6 +175,7 @@ explain_executor_start(QueryDesc *query_desc, int eflags)
 		prev_executor_start(query_desc, eflags);
 	else
 		standard_ExecutorStart(query_desc, eflags);
+	lsm_explain_nodes_watch(query_desc);
 }
 
 /* The query, and its parallel workers, have done their work. */
@@ -407,6 +385,7 @@ lsm_explain_statement(PlannedStmt *pstmt)
 void
 lsm_explain_init(void)
 {
+	lsm_explain_nodes_init();
 	prev_executor_start = ExecutorStart_hook;
 	ExecutorStart_hook = explain_executor_start;
 	prev_executor_finish = ExecutorFinish_hook;

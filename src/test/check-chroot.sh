@@ -3,7 +3,7 @@
 # the Debian release that has it.  The chroot is made by debootstrap at the
 # first call and kept in LSM_CHROOTS (/var/cache/lsmam); remove it to have it
 # made anew.  LSM_CHECK says what is run; without it what has passed there:
-# regress and isolation.  As root.
+# regress and isolation.  As root.  Exit code 77: the chroot could not be made.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 major=${1:?usage: check-chroot.sh MAJOR}
@@ -36,9 +36,10 @@ in_chroot() {
 if [ ! -x "$root/usr/bin/apt-get" ]; then
 	echo "check: making $root, Debian $suite"
 	mkdir -p "$cache"
+	rm -rf "$root.new"
 	debootstrap --variant=minbase --include=ca-certificates "$suite" "$root.new" "$mirror" >"$cache/$suite.log" 2>&1 || {
 		tail -20 "$cache/$suite.log"
-		exit 1
+		exit 77
 	}
 	cp /etc/resolv.conf "$root.new/etc/"
 	mv "$root.new" "$root"
@@ -54,7 +55,7 @@ if [ -n "$missing" ]; then
 	in_chroot env DEBIAN_FRONTEND=noninteractive bash -c '
 		apt-get update -q -o Acquire::Check-Valid-Until=false && apt-get install -q -y --no-install-recommends "$@"' - $missing >"$cache/$suite.log" 2>&1 || {
 		tail -20 "$cache/$suite.log"
-		exit 1
+		exit 77
 	}
 fi
 

@@ -171,6 +171,9 @@ extern void lsm_counters_publish(void);
  */
 extern void lsm_counters_session(LsmTotals *totals);
 
+/* This process's own, all trees together, LSM_NCOUNTERS of them; cheap. */
+extern void lsm_counters_own(uint64 *counters);
+
 /* The filter of a file and what became of the questions asked of it. */
 typedef struct LsmFilterInfo
 {

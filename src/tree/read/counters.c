@@ -40,6 +40,12 @@ lsm_count(LsmTree *tree, LsmCounter counter, uint64 n)
 	}
 }
 
+void
+lsm_counters_own(uint64 *counters)
+{
+	memcpy(counters, lsm_session_counters, sizeof(lsm_session_counters));
+}
+
 /*
  * Publish one handle's counts.  Without its control block (dropped, or
  * recycled for another tree) they are lost.

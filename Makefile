@@ -7,6 +7,7 @@
 #   make check PG=17        tests on another version, in a chroot that is made; 17, 18
 #   make check PG=all       all tests on 15, regression and isolation tests on 17 and 18
 #   make check-all          all tests on 15, 17 and 18: about two hours
+#   make check-upgrade      pg_upgrade from 15 to 17 to 18, in a chroot
 #   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
 #   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
@@ -29,7 +30,7 @@ top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 # ---- what needs no PostgreSQL at hand ----
 
 CHECK_GOALS := check check-all check-unit check-unit-plain check-unit-sanitize check-layers check-docs \
-	check-pg check-one debug format deps demo
+	check-pg check-one check-upgrade debug format deps demo
 
 .PHONY: $(CHECK_GOALS)
 
@@ -53,8 +54,13 @@ endif
 
 # On other versions what does not depend on the server's is left out.
 check-all: deps
-	$(top)/src/test/install-deps.sh debootstrap
+	$(top)/src/test/install-deps.sh debootstrap patchelf
 	$(top)/src/test/check-versions.sh "layers docs unit regress isolation tap" "unit regress isolation tap"
+	$(top)/src/test/check-upgrade.sh
+
+check-upgrade: deps
+	$(top)/src/test/install-deps.sh debootstrap patchelf
+	$(top)/src/test/check-upgrade.sh
 
 check-pg:
 	$(top)/src/test/install-deps.sh dpkg-dev bzip2 xz-utils python3 zlib1g-dev

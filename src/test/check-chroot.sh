@@ -3,10 +3,12 @@
 # the Debian release that has it.  The chroot is made by debootstrap at the
 # first call and kept in LSM_CHROOTS (/var/cache/lsmam); remove it to have it
 # made anew.  LSM_CHECK says what is run; without it what has passed there:
-# regress and isolation.  As root.  Exit code 77: the chroot could not be made.
+# regress and isolation.  With more arguments: this command instead, in the
+# copy of the sources there.  As root.  Exit code 77: the chroot could not be made.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
-major=${1:?usage: check-chroot.sh MAJOR}
+major=${1:?usage: check-chroot.sh MAJOR [COMMAND...]}
+shift
 case $major in
 	17) suite=trixie ;;
 	18) suite=sid ;;
@@ -67,13 +69,14 @@ tar -C "$top" --exclude=./build --exclude=./.git -cf - . | tar -C "$root/work/ls
 
 echo "check: PostgreSQL $(in_chroot "/usr/lib/postgresql/$major/bin/pg_config" --version | sed 's/^PostgreSQL //'), Debian $suite"
 settings=(LSM_CHECK="${LSM_CHECK:-regress isolation}")
-for name in LSM_REGRESS LSM_ISOLATION LSM_TAP LSM_TAP_TIMEOUT LSM_SEED LSM_LONG; do
+for name in LSM_REGRESS LSM_ISOLATION LSM_TAP LSM_TAP_TIMEOUT LSM_SEED LSM_LONG LSM_OLD_INSTALLS; do
 	[ -z "${!name:-}" ] || settings+=("$name=${!name}")
 done
 status=0
 in_chroot env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TMPDIR=/tmp/lsmam \
 	PG_CONFIG="/usr/lib/postgresql/$major/bin/pg_config" "${settings[@]}" \
-	bash -c 'cd /work/lsmam && src/test/check.sh' || status=$?
+	bash -c 'cd /work/lsmam && exec "$@"' - "${@:-src/test/check.sh}" || status=$?
+[ $# -eq 0 ] || exit $status
 rm -rf "$top/build/check-results-$major"
 mkdir -p "$top/build"
 cp -r "$root/work/lsmam/build/check-results" "$top/build/check-results-$major" 2>/dev/null || true

@@ -7,13 +7,13 @@ use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use File::Spec::Functions qw(rel2abs);
 
 lsm_seed();
 my $bin = (split /\n/, `which pg_upgrade`)[0];
 $bin =~ s,/pg_upgrade$,,;
 ok(-x "$bin/lsm_pg_upgrade", 'the script is installed');
 my $work = PostgreSQL::Test::Utils::tempdir();
-chdir $work or die;
 
 sub old_cluster
 {
@@ -113,9 +113,10 @@ sub check_new
 sub upgrade
 {
 	my ($old, $new, $program, @more) = @_;
-	my @command = ($program, '-b', $bin, '-B', $bin, '-d', $old->data_dir, '-D', $new->data_dir, '-p', $old->port, '-P', $new->port, '-s', $old->host, @more);
+	my @command = ($program, '-b', $bin, '-B', $bin, '-d', rel2abs($old->data_dir), '-D', rel2abs($new->data_dir), '-p', $old->port, '-P', $new->port, '-s', $old->host, @more);
 	my $out = '';
-	my $ok = IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>&1');
+	# it writes where it is run
+	my $ok = IPC::Run::run(\@command, '<', \undef, '>', \$out, '2>&1', init => sub { chdir $work });
 	note($out);
 	return ($ok, $out);
 }
@@ -145,7 +146,7 @@ $old->stop;
 
 $new = new_cluster('new_copy');
 {
-	local $ENV{PGOPTIONS} = '-c lsm.pg_upgrade=' . $old->data_dir;
+	local $ENV{PGOPTIONS} = '-c lsm.pg_upgrade=' . rel2abs($old->data_dir);
 	($ok, $out) = upgrade($old, $new, "$bin/pg_upgrade");
 	ok($ok, 'pg_upgrade by who knows the setting');
 }

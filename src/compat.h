@@ -173,15 +173,15 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
  */
 #define LSM_CORE_TAKES_ANY_KEY	(PG_VERSION_NUM >= 180000)
 
-/* An index is descended once more: EXPLAIN ANALYZE of PostgreSQL 18 shows it */
+/*
+ * Where an index scan counts its searches: for EXPLAIN ANALYZE of PostgreSQL
+ * 18, or in `own`.
+ */
 #if PG_VERSION_NUM >= 180000
-#define lsm_count_index_search(scan) \
-	do { \
-		if ((scan)->instrument) \
-			(scan)->instrument->nsearches++; \
-	} while (0)
+#define lsm_index_searches(scan, own) \
+	((scan)->instrument ? &(scan)->instrument->nsearches : (own))
 #else
-#define lsm_count_index_search(scan)	((void) (scan))
+#define lsm_index_searches(scan, own)	(own)
 #endif
 
 /* What scan_bitmap_next_tuple() takes beside the scan */

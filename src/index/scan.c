@@ -206,7 +206,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	bool		makes_units = false;
 
 	pgstat_count_index_scan(scan->indexRelation);
-	lsm_count_index_search(scan);
+	so->searches = lsm_index_searches(scan, &so->own_searches);
 	so->tree = lsm_index_open_tree(scan->indexRelation);
 	so->leading = lsm_index_leading(scan->indexRelation);
 	so->leading_columns = lsm_leading_columns(so->leading);
@@ -403,6 +403,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 		const LsmProbe *probe = lsm_points_probe(so->points, so->tree, &so->quals,
 												 so->position.point);
 
+		(*so->searches)++;
 		if (probe == NULL)
 			return false;
 		lsm_cursor_seek_point(so->cursor, probe);
@@ -411,6 +412,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 	{
 		if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
 			return false;		/* would have been refused */
+		(*so->searches)++;
 		if (so->probe.filter_key.len == 0)
 			lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
 		if (ScanDirectionIsForward(direction))
@@ -598,6 +600,8 @@ find_candidates(LsmScan *so)
 		return;
 	lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
 	so->ncandidates = lsm_row_hint_get(so->tree, &so->probe, so->candidates);
+	if (so->ncandidates > 0)
+		(*so->searches)++;
 }
 
 /*

@@ -57,6 +57,8 @@ typedef struct LsmScan
 	struct LsmFixedTuple *fixed_tuple;	/* NULL: rows are not of fixed layout */
 
 	bool		prepared;		/* quals are up to date */
+	uint64	   *searches;		/* how often the cursor was put somewhere */
+	uint64		own_searches;	/* that, if nobody asks */
 	LsmQuals	quals;
 	LsmLabels	labels;
 

@@ -58,6 +58,7 @@ lsm_walk_seek(LsmScan *so, LsmSlice prefix, bool beyond, ScanDirection direction
 {
 	bool		forward = ScanDirectionIsForward(direction);
 
+	(*so->searches)++;
 	lsm_walk_drop_batch(so);
 	if (prefix.len > 0 && forward == beyond)
 		lsm_cursor_seek(so->cursor, successor(so, prefix), !forward, direction);
@@ -89,6 +90,7 @@ lsm_walk_ends(LsmScan *so, LsmSlice *low, LsmSlice *high)
 void
 lsm_walk_seek_key(LsmScan *so, LsmSlice key, ScanDirection direction)
 {
+	(*so->searches)++;
 	lsm_walk_drop_batch(so);
 	lsm_cursor_seek(so->cursor, key, true, direction);
 }

@@ -201,6 +201,8 @@ if wants tap; then
 	export LSM_CRASH_POINTS=$sandbox/src/crash_points
 	export PERL5LIB=$pgxs_test/perl:$sandbox/src/test/tap${PERL5LIB:+:$PERL5LIB}
 	export TESTDIR=$sandbox/tap
+	# since 16
+	export TESTDATADIR=$sandbox/tap/tmp_check TESTLOGDIR=$sandbox/tap/tmp_check/log
 	cd "$sandbox/tap"
 	for test in "$sandbox"/src/test/tap/t/*.pl; do
 		name=$(basename "$test" .pl)

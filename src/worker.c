@@ -41,6 +41,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/ps_status.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "lsmam.h"
@@ -81,6 +82,20 @@ lsm_worker_register(void)
 }
 
 /*
+ * A snapshot, to be dropped at once.  TransactionIdIsInProgress() says "no" of
+ * whatever is before RecentXmin, which is that of the process's last snapshot.
+ * A worker that took none for 2^31 transaction ids (or none at all: RecentXmin
+ * begins with 3) would hear it of transactions that run, and forget their rows
+ * as those of aborted ones.  To keep the snapshot would hold back horizons.
+ */
+static void
+refresh_recent_xmin(void)
+{
+	PushActiveSnapshot(GetTransactionSnapshot());
+	PopActiveSnapshot();
+}
+
+/*
  * One round in its own transaction.  Memory of the round is the transaction's.
  */
 static bool
@@ -90,6 +105,7 @@ worker_round(int worker_no)
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
+	refresh_recent_xmin();
 	busy = lsm_worker_round(worker_no);
 	CommitTransactionCommand();
 	return busy;

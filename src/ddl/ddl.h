@@ -48,9 +48,10 @@ extern void lsm_constraints_after(List *former_keys);
 /* ---- upgrade.c ---- */
 
 /*
- * Before the statement is executed: is it pg_upgrade, and may it go on?
+ * Before the statement at `location` of the string (-1: at its beginning) is
+ * executed: is it pg_upgrade, and may it go on?
  */
-extern void lsm_upgrade_check(const char *query_string);
+extern void lsm_upgrade_check(const char *query_string, int location);
 
 /*
  * In a server that pg_upgrade has started: was the constraint's index with this

@@ -19,7 +19,8 @@
  *	  database with lsm relations answers no query.  (The new one has none.)
  *	- The server that --check finds running is as always.  pg_upgrade is known
  *	  by its question, in each database, for the libraries of C functions: its
- *	  text has been the same in all releases so far.
+ *	  text has been the same in all releases so far.  That of 18 asks several
+ *	  questions in one string.
  *
  *-------------------------------------------------------------------------
  */
@@ -137,7 +138,7 @@ lsm_upgrade_is_key(Oid index)
 }
 
 void
-lsm_upgrade_check(const char *query_string)
+lsm_upgrade_check(const char *query_string, int location)
 {
 	static bool checked = false;
 	StringInfoData keys;
@@ -145,7 +146,7 @@ lsm_upgrade_check(const char *query_string)
 
 	if (likely(!IsBinaryUpgrade))
 	{
-		if (likely(query_string == NULL || !asks_for_libraries(query_string)) ||
+		if (likely(query_string == NULL || !asks_for_libraries(query_string + Max(location, 0))) ||
 			lsm_pg_upgrade[0] != '\0')
 			return;
 	}

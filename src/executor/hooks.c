@@ -281,7 +281,7 @@ stop_bitmap_prefetch(PlanState *state, void *context)
 static void
 lsm_executor_start(QueryDesc *query_desc, int eflags)
 {
-	lsm_upgrade_check(query_desc->sourceText);
+	lsm_upgrade_check(query_desc->sourceText, query_desc->plannedstmt->stmt_location);
 	if (prev_executor_start)
 		prev_executor_start(query_desc, eflags);
 	else

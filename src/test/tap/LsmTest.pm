@@ -17,7 +17,8 @@ our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_differences lsm_spawn_psql lsm_long lsm_seed lsm_files_of lsm_dir
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
   lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
-  lsm_start_session lsm_output lsm_ended lsm_ended_or_waits);
+  lsm_start_session lsm_output lsm_ended lsm_ended_or_waits
+  lsm_no_checksums lsm_force_parallel lsm_version);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
 # then publishing logs file contents too.
@@ -47,6 +48,14 @@ max_wal_size = 64MB
 });
 	return $node;
 }
+
+# initdb's option for tests that write into pages: checksums are the default since 18
+sub lsm_no_checksums { return `initdb --help` =~ /no-data-checksums/ ? ('--no-data-checksums') : (); }
+
+# the setting's name since 16
+sub lsm_force_parallel { return lsm_version() < 16 ? 'force_parallel_mode' : 'debug_parallel_query'; }
+
+sub lsm_version { return `postgres --version` =~ / (\d+)/ ? $1 : die 'which version?'; }
 
 sub lsm_start
 {

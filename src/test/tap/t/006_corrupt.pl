@@ -11,7 +11,7 @@ use Test::More;
 lsm_seed();
 my $scheme = (qw(bloom blocked quotient cascade))[ int(rand(4)) ];
 note("filter scheme $scheme");
-my $node = lsm_node('corrupt', conf => "autovacuum = off\nlsm.filter_scheme = $scheme\nlsm.compression = " . (rand() < 0.5 ? 'lz4' : 'none'));
+my $node = lsm_node('corrupt', initdb => [ lsm_no_checksums() ], conf => "autovacuum = off\nlsm.filter_scheme = $scheme\nlsm.compression = " . (rand() < 0.5 ? 'lz4' : 'none'));
 lsm_start($node);
 lsm_create_twins($node, 't', 'id int PRIMARY KEY, n int, v text', '(n)');
 $node->safe_psql('postgres', qq{

@@ -188,7 +188,7 @@ my @ways = (
 	'SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;',
 	'SET enable_hashjoin = off; SET enable_nestloop = off;',
 	'SET enable_hashjoin = off; SET enable_mergejoin = off;',
-	'SET force_parallel_mode = on; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_indexscan = off;');
+	'SET ' . lsm_force_parallel() . ' = on; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_indexscan = off;');
 
 # equal values may look different, and which of them comes first is open
 sub shown

@@ -2,6 +2,7 @@
 # it must not mind the extension alone.
 use strict;
 use warnings;
+use File::Spec::Functions qw(rel2abs);
 use IPC::Run;
 use LsmTest;
 use PostgreSQL::Test::Cluster;
@@ -29,10 +30,9 @@ sub upgrade
 	my ($out, $err);
 
 	$old->stop unless $live;
-	chdir $PostgreSQL::Test::Utils::tmp_check or die "tmp_check: $!";
 	my $result = IPC::Run::run([ 'pg_upgrade', '--no-sync', '--link', '-b', $new->config_data('--bindir'), '-B', $new->config_data('--bindir'),
-			'-d', $old->data_dir, '-D', $new->data_dir, '-s', $new->host, '-p', $old->port, '-P', $new->port, '-U', $ENV{USER} // getpwuid($<),
-			grep { $_ ne 'live' } @options ], '>', \$out, '2>', \$err);
+			'-d', rel2abs($old->data_dir), '-D', rel2abs($new->data_dir), '-s', $new->host, '-p', $old->port, '-P', $new->port, '-U', $ENV{USER} // getpwuid($<),
+			grep { $_ ne 'live' } @options ], '>', \$out, '2>', \$err, init => sub { chdir $PostgreSQL::Test::Utils::tmp_check });
 	note("$out$err");
 	return ($result, "$out$err");
 }

@@ -70,7 +70,7 @@ ANALYZE part0, part1;});
 my $parallel = q{
 SET enable_seqscan = off; SET enable_bitmapscan = off; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0; SET min_parallel_index_scan_size = 0; SET max_parallel_workers_per_gather = 2;
-SET force_parallel_mode = on;};
+} . 'SET ' . lsm_force_parallel() . ' = on;';
 my $union = 'SELECT id FROM part0 WHERE id = 5 UNION ALL SELECT id FROM part1 WHERE id = 6';
 $node->safe_psql('postgres', 'SELECT pg_stat_lsm_reset()');
 my $plan = $node->safe_psql('postgres', "$parallel EXPLAIN (ANALYZE, TIMING off, SUMMARY off, COSTS off) $union");

@@ -8,7 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = lsm_node('formats', conf => "autovacuum = off\nfull_page_writes = off\nlsm.compression = none\nallow_in_place_tablespaces = on");
+my $node = lsm_node('formats', initdb => [ lsm_no_checksums() ], conf => "autovacuum = off\nfull_page_writes = off\nlsm.compression = none\nallow_in_place_tablespaces = on");
 lsm_start($node);
 $node->safe_psql('postgres', $_)
   foreach 'CREATE DATABASE formats', 'CREATE EXTENSION pg_walinspect', q{CREATE TABLESPACE other LOCATION ''};

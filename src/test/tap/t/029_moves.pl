@@ -53,7 +53,7 @@ sub wait_idle
 	my $idle = 0;
 	foreach (1 .. 20 * $PostgreSQL::Test::Utils::timeout_default)
 	{
-		$idle = $node->safe_psql('postgres', "SELECT bool_and(wait_event IS NOT DISTINCT FROM 'Extension') FROM pg_stat_activity WHERE backend_type LIKE 'lsm%'") eq 't' ? $idle + 1 : 0;
+		$idle = $node->safe_psql('postgres', "SELECT bool_and(wait_event IS NOT NULL AND wait_event IN ('Extension', 'LsmWorkerMain')) FROM pg_stat_activity WHERE backend_type LIKE 'lsm%'") eq 't' ? $idle + 1 : 0;
 		last if $idle == 3;
 		usleep(30_000);
 	}

@@ -120,8 +120,9 @@ foreach my $try (1 .. 50)
 	my $start = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
 	$node->safe_psql('formats', "UPDATE l SET n = n + 1 WHERE id < 20 + $try; SELECT lsm_flush('l')");
 	$node->safe_psql('postgres', q{SELECT pg_logical_emit_message(true, 'flush', '')});
+	my $records = lsm_version() < 16 ? "pg_get_wal_records_info_till_end_of_wal('$start')" : "pg_get_wal_records_info('$start', 'FFFFFFFF/FFFFFFFF')";
 	my $found = $node->safe_psql('postgres', qq{
-SELECT f.file_name, f.file_offset, record_length FROM pg_get_wal_records_info_till_end_of_wal('$start'), pg_walfile_name_offset(start_lsn) f
+SELECT f.file_name, f.file_offset, record_length FROM $records, pg_walfile_name_offset(start_lsn) f
 	WHERE resource_manager = 'lsmam' AND record_type = 'FILE_CHUNK_LZ4' AND f.file_offset % 8192 >= 40
 		AND f.file_offset % 8192 + record_length <= 8192 LIMIT 1});
 	@record = split /\|/, $found;

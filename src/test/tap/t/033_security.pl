@@ -67,6 +67,8 @@ CREATE SEQUENCE s.seq;
 INSERT INTO s.l SELECT i, 'v' || i FROM generate_series(1, 100) i;
 GRANT SELECT ON s.l TO reader});
 	my $holder = $node->background_psql('postgres', on_error_stop => 1);
+	# now, for GRANT locks the table since 18
+	$node->safe_psql('postgres', q{GRANT REFERENCES ON s.l TO nobody; CREATE SCHEMA n AUTHORIZATION nobody});
 	$holder->query_safe('BEGIN; LOCK TABLE s.l, s.h, s.plain IN ACCESS EXCLUSIVE MODE');
 	my (@waited, @allowed);
 	foreach my $function (@functions)
@@ -85,9 +87,8 @@ GRANT SELECT ON s.l TO reader});
 	# who has the right does wait: what we have just seen is not for want of a lock
 	like(answer('postgres', 'reader', q{SELECT * FROM lsm_levels('s.l')}), qr/55P03/, 'a reader waits for the lock');
 	like(answer('postgres', 'owner', q{SELECT lsm_flush('s.h_v')}), qr/55P03/, 'an owner waits for the lock');
-	# a foreign key that may not rebuild the key does not lock its table
-	$node->safe_psql('postgres', q{GRANT REFERENCES ON s.l TO nobody; CREATE SCHEMA n AUTHORIZATION nobody});
-	unlike(answer('postgres', 'nobody', 'CREATE TABLE n.fk (r int REFERENCES s.l)'), qr/55P03|ok/, 'nor does a foreign key');
+	# a foreign key that may not rebuild the key does not lock its table; since 18 none needs to
+	unlike(answer('postgres', 'nobody', 'CREATE TABLE n.fk (r int REFERENCES s.l)'), qr/55P03|ok/, 'nor does a foreign key') if lsm_version() < 18;
 	$holder->query_safe('ROLLBACK');
 
 	# rights that go away while the lock is waited for

@@ -148,7 +148,7 @@ INSERT INTO $t SELECT g, md5(g::text) FROM generate_series(1, 2000) g; SELECT ls
 {
 	my $offset = -s $node->logfile;
 	lsm_set($node, 'lsm.compaction_workers' => 1);
-	$node->restart('fast');
+	$node->restart;
 	unlike(log_since($offset), qr/FATAL|ERROR|WARNING/, 'fast shutdown with idle workers: nothing but LOG');
 
 	my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'lsm worker'};

@@ -323,9 +323,13 @@ drop_look(HTAB *named)
 		bool		gone = !lsm_sweep_owner_alive(it->keyspace_id) &&
 			!lsm_control_busy(it->keyspace_id);
 
-		/* a copy that lives: never ours to remove */
-		if (gone && hash_search(named, &it->keyspace_id, HASH_FIND, NULL) != NULL)
-			continue;
+		/*
+		 * A copy that lives, which is never ours to remove; or the fork
+		 * itself, which went after it was scanned: its transaction posts
+		 * before it removes files.  The next look tells.
+		 */
+		if (hash_search(named, &it->keyspace_id, HASH_FIND, NULL) != NULL)
+			gone = false;
 		it->looks = gone ? it->looks + 1 : 0;
 		if (it->looks >= DROP_LOOKS)
 		{

@@ -1,6 +1,6 @@
 # lsmam: LSM tree table and index access methods for PostgreSQL.
 #
-#   make && make install    build against $(PG_CONFIG) and install (release)
+#   make && make install    build against $(PG_CONFIG) and install (release); prefix=DIR: elsewhere
 #   make installcheck       pg_regress against a running server that preloads lsmam
 #   make deps               Debian packages that are missing, by apt-get
 #   make check              all tests, on private servers; calls make deps
@@ -10,6 +10,7 @@
 #   make check-upgrade      pg_upgrade from 15 to 17 to 18, in a chroot
 #   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
 #   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package
+#   make check-packages     Debian packages of all versions, or PG=17: built and used, in chroots
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
 #   make check-layers       the rooms' rules: includes, calls, circles
 #   make check-docs         links, names and line lengths in the documents
@@ -30,7 +31,7 @@ top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 # ---- what needs no PostgreSQL at hand ----
 
 CHECK_GOALS := check check-all check-unit check-unit-plain check-unit-sanitize check-layers check-docs \
-	check-pg check-one check-upgrade debug format deps demo
+	check-pg check-one check-packages check-upgrade debug format deps demo
 
 .PHONY: $(CHECK_GOALS)
 
@@ -42,7 +43,7 @@ deps:
 ifeq ($(PG),all)
 check: deps
 	$(top)/src/test/install-deps.sh debootstrap
-	$(top)/src/test/check-versions.sh "layers docs unit regress isolation tap" "regress isolation"
+	$(top)/src/test/check-versions.sh "layers docs install unit regress isolation tap" "install regress isolation"
 else ifneq ($(filter-out 15,$(PG)),)
 check:
 	$(top)/src/test/install-deps.sh debootstrap
@@ -55,7 +56,7 @@ endif
 # On other versions what does not depend on the server's is left out.
 check-all: deps
 	$(top)/src/test/install-deps.sh debootstrap patchelf
-	$(top)/src/test/check-versions.sh "layers docs unit regress isolation tap" "unit regress isolation tap"
+	$(top)/src/test/check-versions.sh "layers docs install unit regress isolation tap" "install unit regress isolation tap"
 	$(top)/src/test/check-upgrade.sh
 
 check-upgrade: deps
@@ -65,6 +66,10 @@ check-upgrade: deps
 check-pg:
 	$(top)/src/test/install-deps.sh dpkg-dev bzip2 xz-utils python3 zlib1g-dev
 	$(top)/src/test/pg/check-pg.sh
+
+check-packages:
+	$(top)/src/test/install-deps.sh debootstrap iproute2
+	$(top)/src/test/packages.sh $(filter-out all,$(PG))
 
 demo: deps
 	$(top)/bench/demo.sh
@@ -125,6 +130,13 @@ REGRESS_OPTS = --inputdir=$(top) --load-extension=lsmam
 # No bitcode: the C++ of src/sst has none, and inlining an AM gains nothing.
 override with_llvm := no
 
+# Debian's PGXS has directories that no prefix changes.
+ifeq ($(origin prefix),command line)
+override bindir := $(prefix)/bin
+override datadir := $(prefix)/share/postgresql
+override pkglibdir := $(prefix)/lib/postgresql
+endif
+
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
@@ -136,6 +148,12 @@ vpath %.c $(top)
 vpath %.cc $(top)
 vpath %.control $(top)
 endif
+
+# PGXS looks for SCRIPTS by their paths here.
+.PHONY: uninstall-scripts
+uninstall: uninstall-scripts
+uninstall-scripts:
+	rm -f $(addprefix '$(DESTDIR)$(bindir)'/,$(notdir $(SCRIPTS)))
 
 LSM_DEFS := -DLSM_VERSION='"$(LSM_VERSION)"'
 ifdef LSM_TESTING

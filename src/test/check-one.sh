@@ -5,7 +5,7 @@
 #   isolation/newest   src/test/isolation/specs/newest.spec
 #   tap/004            src/test/tap/t/004_*.pl, by prefix
 #   unit/memtable      src/test/unit/memtable*, by prefix, plain and sanitized
-#   layers, docs       the checks of that name
+#   layers, docs, install  the checks of that name
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -43,7 +43,7 @@ case $1 in
 		found "src/test/unit/$name"*.c "src/test/unit/$name"*.cc
 		export LSM_UNIT=$name
 		;;
-	layers | docs) ;;
-	*) usage 'KIND is regress, isolation, tap or unit, or T is layers or docs' ;;
+	layers | docs | install) ;;
+	*) usage 'KIND is regress, isolation, tap or unit, or T is layers, docs or install' ;;
 esac
 LSM_CHECK=$kind exec src/test/check.sh

@@ -2,7 +2,7 @@
 # make check: all tests on private servers.  The last line is
 # "N passed, N failed"; the exit code says whether N failed is 0.
 #
-#   LSM_CHECK="layers docs unit regress isolation tap"   what to run (default: all)
+#   LSM_CHECK="layers docs install unit regress isolation tap"   what to run (default: all)
 #   LSM_UNIT="memtable"                             unit tests, by prefix
 #   LSM_REGRESS="newest"                            regression tests, by name
 #   LSM_ISOLATION="newest"                          isolation tests, by name
@@ -12,7 +12,7 @@
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
-wanted=${LSM_CHECK:-layers docs unit regress isolation tap}
+wanted=${LSM_CHECK:-layers docs install unit regress isolation tap}
 # of this run; published as build/check-results at its end
 results=$(mktemp -d "${TMPDIR:-/tmp}/lsmam-results.XXXXXX")
 chmod 755 "$results"
@@ -107,6 +107,12 @@ if wants docs; then
 	section docs
 	"$top/src/test/check-docs.pl" >"$results/docs.log" 2>&1
 	tap_results docs $? "$results/docs.log"
+fi
+
+if wants install; then
+	section install
+	"$top/src/test/check-install.sh" >"$results/install.log" 2>&1
+	tap_results install $? "$results/install.log"
 fi
 
 if wants unit; then

@@ -6,7 +6,8 @@
 #   - every setting of guc.c is in docs/usage.md, with its default;
 #   - every page of docs/ is in its index;
 #   - README.md has at most 150 lines;
-#   - META.json can be read, and its version and file are right;
+#   - META.json can be read, and its version and file are right; so are the versions of the
+#     control file, debian/changelog and CHANGELOG.md;
 #   - lines have at most 80 columns, but in tables, code, links and the
 #     measurements of bench/.
 use strict;
@@ -174,7 +175,11 @@ if ($meta)
 }
 push @meta, 'lsmam.control: another version'
   unless slurp('lsmam.control') =~ /^default_version = '\Q$version\E'$/m;
-result('META.json, lsmam.control and Makefile agree', @meta);
+my ($packaged) = slurp('debian/changelog') =~ /^lsmam \((\S+)-[^-)]+\)/;
+push @meta, "debian/changelog: version $packaged is not $version.0" unless $packaged eq "$version.0";
+push @meta, "CHANGELOG.md: the newest is not $version"
+  unless slurp('CHANGELOG.md') =~ /^## (\S+?),/m && $1 eq $version;
+result('META.json, lsmam.control, debian/changelog, CHANGELOG.md and Makefile agree', @meta);
 
 print "1..$n\n";
 exit($failed ? 1 : 0);

@@ -86,11 +86,13 @@ lsm_worker_register(void)
  * whatever is before RecentXmin, which is that of the process's last snapshot.
  * A worker that took none for 2^31 transaction ids (or none at all: RecentXmin
  * begins with 3) would hear it of transactions that run, and forget their rows
- * as those of aborted ones.  To keep the snapshot would hold back horizons.
+ * as those of aborted ones.  To keep the snapshot would hold back horizons, and
+ * what default_transaction_isolation may ask for keeps it.
  */
 static void
 refresh_recent_xmin(void)
 {
+	XactIsoLevel = XACT_READ_COMMITTED;
 	PushActiveSnapshot(GetTransactionSnapshot());
 	PopActiveSnapshot();
 }

@@ -6,6 +6,7 @@ use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 # gone since 17
 my $threshold = `pg_config --version` =~ / 1[56]/ ? 'old_snapshot_threshold = 1min' : '';
@@ -60,6 +61,26 @@ $node->safe_psql('postgres', q{SELECT pg_drop_replication_slot('s')});
 	$node->safe_psql('subscribed', $_) foreach 'ALTER SUBSCRIPTION sub DISABLE', 'ALTER SUBSCRIPTION sub SET (slot_name = NONE)', 'DROP SUBSCRIPTION sub';
 	$node->safe_psql('published', q{SELECT pg_drop_replication_slot('sub')});
 }
+
+# A worker's job holds back no horizon, whatever isolation level transactions begin with.
+foreach my $level ('read committed', 'repeatable read', 'serializable')
+{
+	lsm_set($node, 'lsm.crash_point' => '?', default_transaction_isolation => $level);
+	$node->reload;
+	usleep(200_000);
+	$node->safe_psql('postgres', 'DROP TABLE IF EXISTS w; CREATE TABLE w (id int) USING lsm');
+	lsm_hold($node, 'flush_file_written', 'worker', $node->safe_psql('postgres', q{SELECT 'w'::regclass::oid}));
+	foreach my $i (1 .. 60)
+	{
+		$node->safe_psql('postgres', 'INSERT INTO w SELECT generate_series(1, 4000)');
+		last if lsm_wait_held($node, 0);
+	}
+	ok(lsm_wait_held($node), "$level: the worker is amid a flush");
+	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'lsm%' AND backend_xmin IS NOT NULL}), '0', "$level: it has no snapshot");
+	lsm_release($node);
+}
+lsm_set($node, 'lsm.crash_point' => '', default_transaction_isolation => 'read committed');
+$node->reload;
 
 # No reader of a tree finds out that its snapshot is too old: nothing it sees may go.
 # Takes minutes: PostgreSQL looks at times in whole minutes.

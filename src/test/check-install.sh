@@ -7,7 +7,8 @@ set -uo pipefail
 new_sandbox install
 trap 'rm -rf "$sandbox"' EXIT
 mkdir "$sandbox/src"
-tar -C "$top" --exclude=./build --exclude=./.git --exclude='*.o' --exclude='*.so' -cf - . | tar -C "$sandbox/src" -xf -
+tar -C "$top" --exclude=./build --exclude=./.git --exclude='*.o' --exclude='*.so' -cf - . |
+	tar -C "$sandbox/src" -xf -
 [ "$(id -u)" -ne 0 ] || chown -R postgres "$sandbox/src"
 pg_config=$(find_pg_config)
 n=0
@@ -49,7 +50,8 @@ run uninstall DESTDIR="$sandbox/src/dest"
 is "$(files "$sandbox/src/dest")" "" "make uninstall DESTDIR=... removes them"
 run install DESTDIR="$sandbox/src/dest" prefix=/opt/lsmam
 is "$(files "$sandbox/src/dest")" \
-	"$(wanted /opt/lsmam/lib/postgresql /opt/lsmam/share/postgresql /opt/lsmam/bin)" "make install prefix=... DESTDIR=..."
+	"$(wanted /opt/lsmam/lib/postgresql /opt/lsmam/share/postgresql /opt/lsmam/bin)" \
+	"make install prefix=... DESTDIR=..."
 run uninstall DESTDIR="$sandbox/src/dest" prefix=/opt/lsmam
 is "$(files "$sandbox/src/dest")" "" "make uninstall prefix=... DESTDIR=... removes them"
 # every script between two versions leads on from 1.0

@@ -2,8 +2,8 @@
 # make check-packages [PG="15 17"]: Debian packages for these major versions (all three), each
 # in chroots of the release that has that version.  As root.  Builds source and binary
 # package as an ordinary user, with the regression tests; lintian; an install into another prefix;
-# the package in a chroot that has nothing but the server (packages/use.sh); the autopkgtest; the
-# Dockerfile's commands.  The last line is "N passed, N failed".
+# the autopkgtest; the package in a chroot that has nothing but the server (packages/use.sh).  The
+# last line is "N passed, N failed".
 #
 # Three chroots of each release are kept in LSM_CHROOTS (/var/cache/lsmam): packages-SUITE as
 # debootstrap leaves it, -build and -server.  The packages stay in build/packages.
@@ -54,16 +54,17 @@ tap() {
 
 # in_chroot ROOT COMMAND...: with the network.  alone ROOT COMMAND...: with processes, network
 # and System V memory of its own, that end with it, servers among them
-clean_env="env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive"
+clean_env=(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+	DEBIAN_FRONTEND=noninteractive)
 in_chroot() {
 	unshare --mount bash -c '
 		mount --bind /proc "$0/proc" && mount --rbind /dev "$0/dev" || exit 1
-		exec chroot "$@"' "$1" "$1" $clean_env "${@:2}"
+		exec chroot "$@"' "$1" "$1" "${clean_env[@]}" "${@:2}"
 }
 alone() {
 	unshare --mount --pid --ipc --net --fork --kill-child bash -c '
 		mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && ip link set lo up || exit 1
-		exec chroot "$@"' "$1" "$1" $clean_env "${@:2}"
+		exec chroot "$@"' "$1" "$1" "${clean_env[@]}" "${@:2}"
 }
 as_builder() {
 	alone "$root" runuser -u builder -- env HOME=/home/builder bash -c "cd ~/lsmam-$version && $1"
@@ -97,13 +98,14 @@ make_chroot() {
 }
 
 check() {
-	local logs=$results/$major root deb
+	local logs=$results/$major root deb commit build_depends
+	mapfile -t build_depends < <(sed -n '/^Build-Depends:/,/^[^ ]/s/^ \([^ ,]*\).*/\1/p' \
+		"$top/debian/control.in" | sed 's/^debhelper-compat$/debhelper/')
 	rm -rf "$logs"
 	mkdir -p "$logs" "$cache"
 	{
 		make_chroot "" &&
-			make_chroot -build build-essential fakeroot lintian patch postgresql-server-dev-all \
-				$(sed -n '/^Build-Depends:/,/^[^ ]/s/^ \([^ ,]*\).*/\1/p' "$top/debian/control.in" | sed 's/debhelper-compat/debhelper/') &&
+			make_chroot -build build-essential fakeroot lintian patch "${build_depends[@]}" &&
 			make_chroot -server "postgresql-$major"
 	} >"$logs/chroots.log" 2>&1 || result 1 "chroots of Debian $suite" "$logs/chroots.log" || return
 
@@ -114,10 +116,10 @@ check() {
 	if commit=$(git -C "$top" stash create 2>/dev/null); then
 		git -C "$top" archive "${commit:-HEAD}"
 	else
-		tar -C "$top" --exclude=./build -cf - .
+		tar -C "$top" --exclude=./build --exclude=./.git -cf - .
 	fi | tar -C "$root/home/builder/lsmam-$version" -xf -
-	tar -C "$root/home/builder" --exclude="lsmam-$version/debian" -czf "$root/home/builder/lsmam_$version.orig.tar.gz" \
-		"lsmam-$version"
+	tar -C "$root/home/builder" --exclude="lsmam-$version/debian" \
+		-czf "$root/home/builder/lsmam_$version.orig.tar.gz" "lsmam-$version"
 	chroot "$root" chown -R builder: /home/builder
 
 	as_builder 'pg_buildext updatecontrol &&
@@ -126,7 +128,8 @@ check() {
 	deb=postgresql-$major-lsmam_$version-1_$(chroot "$root" dpkg --print-architecture).deb
 	find "$root/home/builder" -maxdepth 1 -type f -exec cp {} "$logs/" \;
 	# the package was never meant for Debian's own archive, so no bug asks for it
-	as_builder 'lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs ../*.changes' >"$logs/lintian.log" 2>&1
+	as_builder 'lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs \
+		../*.changes' >"$logs/lintian.log" 2>&1
 	result $? "lintian has no errors nor warnings" "$logs/lintian.log"
 
 	if [ "$major" -ge 18 ]; then
@@ -150,10 +153,12 @@ check() {
 	cp -a --reflink=auto "$cache/packages-$suite-server" "$scratch"
 	mkdir "$scratch/packages"
 	chmod 777 "$scratch/packages"
-	cp "$root"/home/builder/postgresql-"$major"-lsmam_*.deb "$top/src/test/packages/use.sh" "$scratch/packages/"
-	in_chroot "$scratch" apt-get install -q -y --no-install-recommends "/packages/$deb" >"$logs/install.log" 2>&1
+	cp "$root"/home/builder/postgresql-"$major"-lsmam_*.deb "$top/src/test/packages/use.sh" \
+		"$scratch/packages/"
+	in_chroot "$scratch" apt-get install -q -y --no-install-recommends "/packages/$deb" \
+		>"$logs/install.log" 2>&1
 	result $? "installation beside the server" "$logs/install.log" || return
-	alone "$scratch" /packages/use.sh "$major" "/packages/$deb" >"$logs/use.log" 2>&1
+	alone "$scratch" /packages/use.sh "$major" >"$logs/use.log" 2>&1
 	tap $? "use, replacement, removal" "$logs/use.log"
 	rm -rf "$scratch"
 	scratch=
@@ -164,7 +169,8 @@ major=
 	echo "packages: needs root, to make chroots" >&2
 	exit 1
 }
-for major in ${*:-15 17 18}; do
+[ $# -gt 0 ] || set -- 15 17 18
+for major; do
 	case $major in
 		15) suite=bookworm ;;
 		17) suite=trixie ;;

@@ -5,7 +5,8 @@ set -euo pipefail
 now=$(sed -n "s/^default_version = '\(.*\)'/\1/p" lsmam.control)
 sed -i "s/^default_version = .*/default_version = 'next'/" lsmam.control
 sed -i 's/^LSM_VERSION := .*/LSM_VERSION := next/' Makefile
-echo "CREATE FUNCTION lsm_next() RETURNS int LANGUAGE c AS 'MODULE_PATHNAME';" >"src/sql/lsmam--$now--next.sql"
+echo "CREATE FUNCTION lsm_next() RETURNS int LANGUAGE c AS 'MODULE_PATHNAME';" \
+	>"src/sql/lsmam--$now--next.sql"
 cat >>src/sqlfunc/functions.c <<'C'
 
 PG_FUNCTION_INFO_V1(lsm_next);

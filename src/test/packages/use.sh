@@ -1,11 +1,11 @@
 #!/bin/bash
-# use.sh MAJOR PACKAGE: called by packages.sh, as root in a chroot that has the server, the package
+# use.sh MAJOR: called by packages.sh, as root in a chroot that has the server, the package
 # just installed, and a cluster "main" that was never started.  Uses the package as an
 # administrator would; replaces and removes it while the server runs.  Prints TAP.
 set -uo pipefail
 major=$1
-package=$2
 name=postgresql-$major-lsmam
+data=/var/lib/postgresql/$major/main
 conf=/etc/postgresql/$major/main/conf.d/lsmam.conf
 log=/var/log/postgresql/postgresql-$major-main.log
 n=0
@@ -34,9 +34,15 @@ start_anew() {
 }
 same_rows='SELECT (SELECT count(*) FROM rows_heap), count(*), count(*) FILTER (WHERE h = l)
   FROM rows_heap h FULL JOIN rows_lsm l USING (id)'
+# a row more in both tables; what $same_rows should say then
+insert() {
+	sql -c "INSERT INTO rows_heap VALUES ($1, 'one more')" -c "INSERT INTO rows_lsm VALUES ($1, 'one more')"
+	rows=$(sql -c 'SELECT count(*) FROM rows_heap')
+	rows="$rows|$rows|$rows"
+}
 verified="SELECT count(*) FROM lsm_verify('rows_lsm')"
 # the library that the postmaster has mapped, and whether it is still on disk
-mapped() { grep -o '/[^ ]*/lsmam\.so.*' "/proc/$(head -1 "/var/lib/postgresql/$major/main/postmaster.pid")/maps" | sort -u; }
+mapped() { grep -o '/[^ ]*/lsmam\.so.*' "/proc/$(head -1 "$data/postmaster.pid")/maps" | sort -u; }
 library=/usr/lib/postgresql/$major/lib/lsmam.so
 
 # a session that reads a row now; and another one at its end, whose test is called NAME
@@ -83,18 +89,15 @@ UPDATE rows_lsm SET t = t || '!' WHERE id % 7 = 0;
 DELETE FROM rows_heap WHERE id % 11 = 0;
 DELETE FROM rows_lsm WHERE id % 11 = 0;
 SQL
-is "$(sql -c "SELECT amname FROM pg_am a JOIN pg_class c ON relam = a.oid WHERE relname LIKE 'rows_lsm%' ORDER BY relname")" \
-	$'lsm\nlsm_index\nlsm_index' 'table, key and index are ours'
-rows=$(sql -c 'SELECT count(*) FROM rows_heap')
-rows="$rows|$rows|$rows"
+is "$(sql -c "SELECT amname FROM pg_am a JOIN pg_class c ON relam = a.oid
+	WHERE relname LIKE 'rows_lsm%' ORDER BY relname")" $'lsm\nlsm_index\nlsm_index' 'table, key and index are ours'
+insert 0
 is "$(sql -c "$same_rows")" "$rows" 'lsm and heap have the same rows'
 like "$(sql -c "EXPLAIN SELECT u FROM rows_lsm WHERE t = 'row 8'")" 'rows_lsm_t_idx' 'the index is used'
 is "$(cluster restart)" '' 'restart'
 is "$(sql -c "$same_rows")" "$rows" 'the same rows after a restart'
 is "$(sql -c "$verified")" 0 'lsm_verify finds nothing'
-sql -c "INSERT INTO rows_heap VALUES (-1, 'before a crash')" -c "INSERT INTO rows_lsm VALUES (-1, 'before a crash')"
-rows=$(sql -c 'SELECT count(*) FROM rows_heap')
-rows="$rows|$rows|$rows"
+insert -1
 cluster stop -m immediate
 is "$(cluster start)" '' 'start after a crash'
 is "$(sql -c "$same_rows;$verified")" "$rows"$'\n0' 'the same rows after a crash'
@@ -108,24 +111,27 @@ result $? 'a new version is installed under the running server'
 is "$(mapped)" "$library (deleted)" 'the server keeps the old library'
 end_session 'a session goes on'
 is "$(sql -c 'SELECT lsm_full_version()')" "$version" 'a new session has the old library, too'
-is "$(sql -c "INSERT INTO rows_lsm VALUES (-2, 'old library'); INSERT INTO rows_heap VALUES (-2, 'old library')" \
-	-c "SELECT lsm_flush('rows_lsm')" -c "SET max_parallel_workers_per_gather = 2; SET min_parallel_table_scan_size = 0;
-	SET parallel_setup_cost = 0; SELECT count(*) > 0 FROM rows_lsm")" $'\nt' 'it reads, writes and flushes'
-rows=$(sql -c 'SELECT count(*) FROM rows_heap')
-rows="$rows|$rows|$rows"
-like "$(sql -c 'ALTER EXTENSION lsmam UPDATE')" "could not find function \"lsm_next\" in file \"$library\"" \
-	'ALTER EXTENSION UPDATE needs the new library'
-is "$(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'lsmam'" -c "$same_rows")" "$extversion"$'\n'"$rows" \
-	'and changes nothing without it'
+insert -2
+is "$(sql -c "SELECT lsm_flush('rows_lsm')" -c 'SET max_parallel_workers_per_gather = 2' \
+	-c 'SET min_parallel_table_scan_size = 0' -c 'SET parallel_setup_cost = 0' -c "$same_rows")" \
+	$'\n'"$rows" 'it writes, flushes and reads'
+too_new="could not find function \"lsm_next\" in file \"$library\""
+like "$(sql -c 'ALTER EXTENSION lsmam UPDATE')" "$too_new" 'ALTER EXTENSION UPDATE needs the new library'
+is "$(sql -c "SELECT extversion FROM pg_extension WHERE extname = 'lsmam'" -c "$same_rows")" \
+	"$extversion"$'\n'"$rows" 'and changes nothing without it'
+sql -c 'CREATE DATABASE other'
+like "$(sql -d other -c 'CREATE EXTENSION lsmam')" "$too_new" 'so does CREATE EXTENSION'
 is "$(cluster restart)" '' 'restart'
 is "$(mapped)" "$library" 'the server has the new library'
 like "$(sql -c 'SELECT lsm_full_version()')" '^lsmam next, ' 'and says so'
 is "$(sql -c "$same_rows;$verified")" "$rows"$'\n0' 'before ALTER EXTENSION UPDATE, rows are read as ever'
 is "$(sql -c 'ALTER EXTENSION lsmam UPDATE' -c 'SELECT lsm_next()')" 1 'ALTER EXTENSION UPDATE'
 is "$(sql -c "$same_rows;$verified")" "$rows"$'\n0' 'and after it'
+is "$(sql -d other -c 'CREATE EXTENSION lsmam' -c 'SELECT lsm_next()')" 1 'CREATE EXTENSION'
+sql -c 'DROP DATABASE other'
 
 # ---- removal while the server runs ----
-missing='ERROR:  could not access file "\$libdir/lsmam": No such file or directory'
+missing='ERROR:  could not access file "(\$libdir/)?lsmam": No such file or directory'
 begin_session
 dpkg -r "$name" >>/packages/dpkg.log 2>&1
 result $? 'the package is removed under the running server'
@@ -144,9 +150,7 @@ echo "shared_preload_libraries = 'lsmam'" >"$conf"
 dpkg -i "$next" >>/packages/dpkg.log 2>&1
 is "$(cluster start)" '' 'the package is back, and the server starts'
 is "$(sql -c "$same_rows;$verified")" "$rows"$'\n0' 'with all rows'
-sql -c "INSERT INTO rows_lsm VALUES (-3, 'in WAL')" -c "INSERT INTO rows_heap VALUES (-3, 'in WAL')"
-rows=$(sql -c 'SELECT count(*) FROM rows_heap')
-rows="$rows|$rows|$rows"
+insert -3
 cluster stop -m immediate
 rm "$conf"
 like "$(start_anew; cat "$log")" 'FATAL:  resource manager with ID [0-9]+ not registered' \
@@ -157,9 +161,9 @@ is "$(sql -c "$same_rows;$verified")" "$rows"$'\n0' 'with all rows, again'
 
 # ---- for good ----
 is "$(sql -c 'SET client_min_messages = error' -c 'DROP EXTENSION lsmam CASCADE' \
-	-c "SELECT count(*) FROM pg_class WHERE relname LIKE 'rows_lsm%'")" 0 'DROP EXTENSION CASCADE drops tables and indexes'
+	-c "SELECT count(*) FROM pg_class WHERE relname LIKE 'rows_lsm%'")" 0 \
+	'DROP EXTENSION CASCADE drops tables and indexes'
 # workers remove the files
-data=/var/lib/postgresql/$major/main
 for ((i = 0; i < 300; i++)); do
 	[ -n "$(find "$data/pg_lsm" -mindepth 2)" ] || break
 	sleep 0.1

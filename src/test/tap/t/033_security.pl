@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 use LsmTest;
+use LsmTrap;
 use File::Find;
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
@@ -218,73 +219,12 @@ sub dropped_goes
 	$node->safe_psql('postgres', 'CREATE DATABASE hostile TEMPLATE template0');
 	$node->safe_psql('hostile', q{CREATE SCHEMA trap AUTHORIZATION nobody; GRANT USAGE ON SCHEMA trap TO PUBLIC});
 
-	# every name of an operator, a function or a type in the script
-	my $extensions = `pg_config --sharedir` =~ s/\s+\z//r . '/extension';
-	my $script = join '', map { slurp_file($_) } sort glob "$extensions/lsmam--*.sql";
-	$script =~ s{/\*.*?\*/}{}sg;
-	$script =~ s/^\s*--.*$//mg;
-	$script =~ s/'(?:[^']|'')*'//g;
-	my (%function, %operator, %type);
-	$function{ lc $1 } = 1 while $script =~ /\b([a-z_0-9]+)\s*\(/gi;
-	$operator{$_} = 1 foreach $script =~ /(?<![\w.])([-+*\/<>=~!@#%^&|`?]+)/g;
-	$operator{$_} = 1 foreach $script =~ /pg_catalog\.([-+*\/<>=~!@#%^&|`?]+)/g;
-	$type{$_} = 1 foreach qw(internal regclass void record xid oid bytea text name int4 int8 float8 bool table_am_handler index_am_handler numeric);
-	$type{$1} = 1 while $script =~ /pg_catalog\.([a-z_0-9]+)/g;
-	my %own = map { $_ => 1 } $script =~ /CREATE FUNCTION (\w+)/g;
-	my @names = grep { /^[a-z]/ && $_ !~ /^(as|in|on|values|and|or|operator|returns|by)$/ } sort keys %function;
-	note("functions: @names");
-	note('operators: ' . join(' ', sort keys %operator));
-	my $sql = q{SET ROLE nobody;
-CREATE TABLE trap.ran (what text, who name); GRANT ALL ON trap.ran TO PUBLIC;
-CREATE FUNCTION trap.sprung(text) RETURNS void LANGUAGE sql VOLATILE AS $$ INSERT INTO trap.ran VALUES ($1, current_user) $$;
-};
-	my @types = qw(oid int4 int8 name text bool float8 xid regclass);
-	foreach my $operator (sort keys %operator)
-	{
-		my $n = 0;
-		foreach my $left (@types, 'anyelement')
-		{
-			foreach my $right (@types, 'anyelement')
-			{
-				next if ($left eq 'anyelement') != ($right eq 'anyelement');
-				my $f = 'op_' . join('_', map { ord } split //, $operator) . '_' . $n++;
-				$sql .= "CREATE FUNCTION trap.$f($left, $right) RETURNS bool LANGUAGE plpgsql AS \$\$ BEGIN PERFORM trap.sprung('$operator ($left, $right)'); RETURN true; END \$\$;
-CREATE OPERATOR trap.$operator (LEFTARG = $left, RIGHTARG = $right, FUNCTION = trap.$f);\n";
-			}
-		}
-	}
-	foreach my $function (@names)
-	{
-		# those that the script makes must not be there yet
-		my @arguments = $own{$function} ? ('int4', $function eq 'lsm_text_code' ? 'name' : 'text', 'anyelement, anyelement', 'VARIADIC anyarray') : ('', 'anyelement', 'oid, int4', 'name, text', 'anyelement, anyelement', 'VARIADIC anyarray');
-		foreach my $arguments (@arguments)
-		{
-			my $returns = $arguments =~ /anyelement/ ? 'anyelement' : $arguments =~ /anyarray/ ? 'anyelement' : 'int4';
-			$sql .= qq{CREATE FUNCTION trap."$function"($arguments) RETURNS $returns LANGUAGE plpgsql AS \$\$ BEGIN PERFORM trap.sprung('$function($arguments)'); RETURN NULL; END \$\$;\n};
-		}
-	}
-	$sql .= qq{CREATE TYPE trap."$_" AS (hostile int);\n} foreach sort grep { $_ !~ /^pg_/ } keys %type;
-	$sql .= qq{CREATE TABLE trap.$_ (oid oid, relname name, amname name, relam oid, relfilenode oid, reltablespace oid, datname name, dattablespace oid);\n} foreach qw(pg_class pg_am pg_database);
-	my ($rc, $out, $err) = $node->psql('hostile', $sql, on_error_stop => 0);
-	my @failed = $err =~ /ERROR:\s+(.*)/g;
-	note("not made: $_") foreach @failed;
-	my $made = $node->safe_psql('hostile', q{SELECT count(*) FROM pg_operator WHERE oprnamespace = 'trap'::regnamespace});
-	ok($made >= 82 * keys(%operator), "$made hostile operators are there");
-	$made = $node->safe_psql('hostile', q{SELECT count(DISTINCT proname) FROM pg_proc WHERE pronamespace = 'trap'::regnamespace});
-	ok($made >= @names, "$made hostile functions are there");
-
-	my $outside = q{
-SELECT DISTINCT pg_describe_object(d.refclassid, d.refobjid, 0)
-FROM pg_depend e JOIN pg_depend d ON (d.classid, d.objid) = (e.classid, e.objid)
-	OR d.classid = 'pg_rewrite'::regclass AND e.classid = 'pg_class'::regclass AND d.objid IN (SELECT oid FROM pg_rewrite WHERE ev_class = e.objid)
-WHERE e.deptype = 'e' AND e.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'lsmam')
-	AND d.refclassid <> 'pg_extension'::regclass AND d.refclassid <> 'pg_namespace'::regclass AND d.refobjid >= 16384
-	AND NOT EXISTS (SELECT FROM pg_depend m WHERE m.deptype = 'e' AND (m.classid, m.objid, m.refobjid) = (d.refclassid, d.refobjid, e.refobjid))};
+	lsm_lay_traps($node, 'hostile', 'nobody');
 	# first in the path, and by the session's own path
 	foreach my $how ('CREATE EXTENSION lsmam SCHEMA trap', 'SET search_path = trap, pg_catalog, public; CREATE EXTENSION lsmam')
 	{
 		is(answer('hostile', 'postgres', $how), 'ok', "$how");
-		is($node->safe_psql('hostile', $outside), '', 'the extension depends on nothing that is not pg_catalog\'s or its own');
+		is(lsm_foreign_dependencies($node, 'hostile'), '', 'the extension depends on nothing that is not pg_catalog\'s or its own');
 		$node->safe_psql('hostile', 'TRUNCATE trap.ran');
 		$node->safe_psql('hostile', q{CREATE TABLE t (id int PRIMARY KEY) USING lsm; INSERT INTO t SELECT generate_series(1, 10)});
 		is($node->safe_psql('hostile', q{SELECT relname, kind FROM trap.pg_stat_lsm ORDER BY 1}), "t|table\nt_pkey|index", 'the view works');

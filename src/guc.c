@@ -225,6 +225,12 @@ define_tree_settings(void)
 							&lsm_max_trees,
 							16384, 16, 1000000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.log_compaction_min_duration",
+							"Sets the minimum execution time above which flushes and compactions are logged.",
+							"Zero logs all of them. -1 turns logging them off.",
+							&lsm_log_compaction_min_duration,
+							600000, -1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomEnumVariable("lsm.constraint_index",
 							 "Index access method of PRIMARY KEY and UNIQUE constraints on lsm tables.",
 							 "\"auto\" means lsm_index where it keeps the order of all columns, else btree.  "

@@ -4,3 +4,195 @@
 \echo Use "ALTER EXTENSION lsmam UPDATE TO '1.1'" to load this file. \quit
 
 -- The rules of lsmam_core.sql hold here: all that is not ours is named with its schema.
+
+---- statistics ----
+
+CREATE FUNCTION lsm_tree_stats(
+	OUT dbid pg_catalog.oid,
+	OUT spcid pg_catalog.oid,
+	OUT relfilenode pg_catalog.oid,
+	OUT lookups pg_catalog.int8,
+	OUT digests pg_catalog.int8,
+	OUT filter_probes pg_catalog.int8,
+	OUT filter_negatives pg_catalog.int8,
+	OUT filter_true_positives pg_catalog.int8,
+	OUT filter_false_positives pg_catalog.int8,
+	OUT unit_probes pg_catalog.int8,
+	OUT blocks_read pg_catalog.int8,
+	OUT memtable_hits pg_catalog.int8,
+	OUT flushes pg_catalog.int8,
+	OUT compactions pg_catalog.int8,
+	OUT bytes_flushed pg_catalog.int8,
+	OUT bytes_compacted pg_catalog.int8,
+	OUT stall_ms pg_catalog.float8,
+	OUT stalls_level0 pg_catalog.int8,
+	OUT stall_level0_ms pg_catalog.float8,
+	OUT stalls_flush pg_catalog.int8,
+	OUT stall_flush_ms pg_catalog.float8,
+	OUT stalls_memory pg_catalog.int8,
+	OUT stall_memory_ms pg_catalog.float8,
+	OUT memtable_bytes pg_catalog.int8,
+	OUT filter_bytes pg_catalog.int8,
+	OUT level0_runs pg_catalog.int4,
+	OUT pending_compaction_bytes pg_catalog.int8)
+RETURNS SETOF pg_catalog.record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
+COMMENT ON FUNCTION lsm_tree_stats() IS
+'what is known of the trees in shared memory, all databases; see view pg_stat_lsm';
+
+-- The columns of version 1.0 keep their places.
+CREATE OR REPLACE VIEW pg_stat_lsm AS
+SELECT c.oid AS relid,
+	c.relname,
+	CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
+		THEN 'table'::pg_catalog.text ELSE 'index'::pg_catalog.text END AS kind,
+	coalesce(s.lookups, '0'::pg_catalog.int8) AS lookups,
+	coalesce(s.digests, '0'::pg_catalog.int8) AS digests,
+	coalesce(s.filter_probes, '0'::pg_catalog.int8) AS filter_probes,
+	coalesce(s.filter_negatives, '0'::pg_catalog.int8) AS filter_negatives,
+	coalesce(s.filter_true_positives, '0'::pg_catalog.int8) AS filter_true_positives,
+	coalesce(s.filter_false_positives, '0'::pg_catalog.int8) AS filter_false_positives,
+	coalesce(s.unit_probes, '0'::pg_catalog.int8) AS unit_probes,
+	coalesce(s.blocks_read, '0'::pg_catalog.int8) AS blocks_read,
+	coalesce(s.memtable_hits, '0'::pg_catalog.int8) AS memtable_hits,
+	coalesce(s.flushes, '0'::pg_catalog.int8) AS flushes,
+	coalesce(s.compactions, '0'::pg_catalog.int8) AS compactions,
+	coalesce(s.bytes_flushed, '0'::pg_catalog.int8) AS bytes_flushed,
+	coalesce(s.bytes_compacted, '0'::pg_catalog.int8) AS bytes_compacted,
+	coalesce(s.stall_ms, '0'::pg_catalog.float8) AS stall_ms,
+	coalesce(s.stalls_level0, '0'::pg_catalog.int8) AS stalls_level0,
+	coalesce(s.stall_level0_ms, '0'::pg_catalog.float8) AS stall_level0_ms,
+	coalesce(s.stalls_flush, '0'::pg_catalog.int8) AS stalls_flush,
+	coalesce(s.stall_flush_ms, '0'::pg_catalog.float8) AS stall_flush_ms,
+	coalesce(s.stalls_memory, '0'::pg_catalog.int8) AS stalls_memory,
+	coalesce(s.stall_memory_ms, '0'::pg_catalog.float8) AS stall_memory_ms,
+	coalesce(s.memtable_bytes, '0'::pg_catalog.int8) AS memtable_bytes,
+	s.filter_bytes,
+	s.level0_runs,
+	s.pending_compaction_bytes,
+	CASE WHEN s.bytes_flushed OPERATOR(pg_catalog.>) '0'::pg_catalog.int8
+		THEN (s.bytes_flushed OPERATOR(pg_catalog.+) s.bytes_compacted)::pg_catalog.float8
+			OPERATOR(pg_catalog./) s.bytes_flushed::pg_catalog.float8 END AS write_amplification
+FROM pg_catalog.pg_class c
+	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+		AND (a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
+			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name)
+	JOIN pg_catalog.pg_database d
+		ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+	LEFT JOIN lsm_tree_stats() s
+		ON s.dbid OPERATOR(pg_catalog.=) d.oid
+			AND s.relfilenode OPERATOR(pg_catalog.=) c.relfilenode
+			AND s.spcid OPERATOR(pg_catalog.=)
+				CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) '0'::pg_catalog.oid
+					THEN d.dattablespace ELSE c.reltablespace END
+WHERE c.relfilenode OPERATOR(pg_catalog.<>) '0'::pg_catalog.oid;
+COMMENT ON VIEW pg_stat_lsm IS
+'lsm tables and indexes of this database: what was counted since the start or pg_stat_lsm_reset()';
+
+CREATE FUNCTION lsm_level_stats(
+	OUT dbid pg_catalog.oid,
+	OUT spcid pg_catalog.oid,
+	OUT relfilenode pg_catalog.oid,
+	OUT level pg_catalog.int4,
+	OUT files pg_catalog.int8,
+	OUT bytes pg_catalog.int8,
+	OUT flushes pg_catalog.int8,
+	OUT bytes_flushed pg_catalog.int8,
+	OUT flush_ms pg_catalog.float8,
+	OUT compactions pg_catalog.int8,
+	OUT files_moved pg_catalog.int8,
+	OUT bytes_in pg_catalog.int8,
+	OUT bytes_out pg_catalog.int8,
+	OUT entries_dropped pg_catalog.int8,
+	OUT compaction_ms pg_catalog.float8)
+RETURNS SETOF pg_catalog.record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 300;
+COMMENT ON FUNCTION lsm_level_stats() IS
+'levels of the trees in shared memory, all databases; see view pg_stat_lsm_levels';
+
+CREATE VIEW pg_stat_lsm_levels AS
+SELECT c.oid AS relid,
+	c.relname,
+	CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
+		THEN 'table'::pg_catalog.text ELSE 'index'::pg_catalog.text END AS kind,
+	s.level,
+	s.files,
+	s.bytes,
+	s.flushes,
+	s.bytes_flushed,
+	s.flush_ms,
+	s.compactions,
+	s.files_moved,
+	s.bytes_in,
+	s.bytes_out,
+	s.entries_dropped,
+	s.compaction_ms
+FROM pg_catalog.pg_class c
+	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+		AND (a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
+			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name)
+	JOIN pg_catalog.pg_database d
+		ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+	JOIN lsm_level_stats() s
+		ON s.dbid OPERATOR(pg_catalog.=) d.oid
+			AND s.relfilenode OPERATOR(pg_catalog.=) c.relfilenode
+			AND s.spcid OPERATOR(pg_catalog.=)
+				CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) '0'::pg_catalog.oid
+					THEN d.dattablespace ELSE c.reltablespace END
+WHERE c.relfilenode OPERATOR(pg_catalog.<>) '0'::pg_catalog.oid;
+COMMENT ON VIEW pg_stat_lsm_levels IS
+'levels of lsm tables and indexes of this database, and the flushes and compactions that wrote to them';
+GRANT SELECT ON pg_stat_lsm_levels TO PUBLIC;
+
+---- jobs in progress ----
+
+CREATE FUNCTION lsm_progress(
+	OUT pid pg_catalog.int4,
+	OUT leader_pid pg_catalog.int4,
+	OUT datid pg_catalog.oid,
+	OUT command pg_catalog.text,
+	OUT relid pg_catalog.oid,
+	OUT phase pg_catalog.text,
+	OUT level_from pg_catalog.int4,
+	OUT level_to pg_catalog.int4,
+	OUT files_total pg_catalog.int8,
+	OUT files_done pg_catalog.int8,
+	OUT entries_total pg_catalog.int8,
+	OUT entries_done pg_catalog.int8,
+	OUT bytes_total pg_catalog.int8,
+	OUT bytes_done pg_catalog.int8,
+	OUT files_written pg_catalog.int8,
+	OUT bytes_written pg_catalog.int8,
+	OUT started_at pg_catalog.timestamptz)
+RETURNS SETOF pg_catalog.record
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
+COMMENT ON FUNCTION lsm_progress() IS
+'jobs of trees in progress, all databases; see view pg_stat_lsm_progress';
+
+CREATE VIEW pg_stat_lsm_progress AS
+SELECT p.pid,
+	p.leader_pid,
+	p.datid,
+	d.datname,
+	p.relid,
+	p.command,
+	p.phase,
+	p.level_from,
+	p.level_to,
+	p.files_total,
+	p.files_done,
+	p.entries_total,
+	p.entries_done,
+	p.bytes_total,
+	p.bytes_done,
+	p.files_written,
+	p.bytes_written,
+	p.started_at
+FROM lsm_progress() p
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.datid;
+COMMENT ON VIEW pg_stat_lsm_progress IS
+'flushes, compactions, builds, loads and lsm_verify() in progress, all databases';
+GRANT SELECT ON pg_stat_lsm_progress TO PUBLIC;

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * stats.c
- *	  SQL functions behind pg_stat_lsm, and lsm_elastic_stats().
+ *	  SQL functions behind pg_stat_lsm and pg_stat_lsm_levels, and
+ *	  lsm_elastic_stats().
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +16,8 @@
 #include "tree/tree.h"
 
 PG_FUNCTION_INFO_V1(lsm_stat_trees);
+PG_FUNCTION_INFO_V1(lsm_tree_stats);
+PG_FUNCTION_INFO_V1(lsm_level_stats);
 PG_FUNCTION_INFO_V1(pg_stat_lsm_reset);
 PG_FUNCTION_INFO_V1(lsm_elastic_stats);
 
@@ -25,6 +28,40 @@ PG_FUNCTION_INFO_V1(lsm_elastic_stats);
 StaticAssertDecl(LSM_COUNT_STALL_US == LSM_NCOUNTERS - 1 && LSM_NCOUNTERS == 14,
 				 "the columns of lsm_stat_trees() are others");
 
+/* Of lsm_tree_stats(), after those */
+#define NMORE_COLUMNS	(2 * LSM_NSTALLS + 4)
+
+/* Of lsm_level_stats() */
+#define NLEVEL_COLUMNS	(NIDENTITY + 12)
+
+static Datum
+us_as_ms(uint64 us)
+{
+	return Float8GetDatum((double) us / 1000.0);
+}
+
+static void
+put_identity(const LsmTreeStats *stats, Datum *values)
+{
+	values[0] = ObjectIdGetDatum(stats->dboid);
+	values[1] = ObjectIdGetDatum(stats->spcoid);
+	values[2] = ObjectIdGetDatum(stats->relfilenode);
+}
+
+static void
+put_counters(const LsmTreeStats *stats, Datum *values)
+{
+	put_identity(stats, values);
+	for (int i = 0; i < LSM_NCOUNTERS; i++)
+	{
+		uint64		value = stats->counters[i];
+
+		values[NIDENTITY + i] = i == LSM_COUNT_STALL_US ? us_as_ms(value) :
+			Int64GetDatum((int64) value);
+	}
+}
+
+/* As version 1.0 has it */
 Datum
 lsm_stat_trees(PG_FUNCTION_ARGS)
 {
@@ -41,19 +78,122 @@ lsm_stat_trees(PG_FUNCTION_ARGS)
 		Datum		values[NSTAT_COLUMNS];
 		bool		nulls[NSTAT_COLUMNS] = {0};
 
-		values[0] = ObjectIdGetDatum(stats.dboid);
-		values[1] = ObjectIdGetDatum(stats.spcoid);
-		values[2] = ObjectIdGetDatum(stats.relfilenode);
-		for (int i = 0; i < LSM_NCOUNTERS; i++)
-		{
-			uint64		value = stats.counters[i];
-
-			if (i == LSM_COUNT_STALL_US)
-				values[NIDENTITY + i] = Float8GetDatum((double) value / 1000.0);
-			else
-				values[NIDENTITY + i] = Int64GetDatum((int64) value);
-		}
+		put_counters(&stats, values);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* Bytes of units of the tree's elastic filters that are on */
+static uint64
+elastic_bytes(const LsmElasticUse *uses, int nuses, uint64 keyspace_id)
+{
+	uint64		bytes = 0;
+
+	for (int i = 0; i < nuses; i++)
+	{
+		if (uses[i].keyspace_id == keyspace_id)
+			bytes += uses[i].bytes;
+	}
+	return bytes;
+}
+
+Datum
+lsm_tree_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			nuses;
+	LsmElasticUse *uses = lsm_elastic_uses(&nuses);
+	LsmTreeStats stats;
+	int			iter = 0;
+
+	lsm_counters_publish();
+	InitMaterializedSRF(fcinfo, 0);
+	while (lsm_stats_next(&iter, &stats))
+	{
+		Datum		values[NSTAT_COLUMNS + NMORE_COLUMNS];
+		bool		nulls[NSTAT_COLUMNS + NMORE_COLUMNS] = {0};
+		int			i = NSTAT_COLUMNS;
+
+		put_counters(&stats, values);
+		for (int reason = 0; reason < LSM_NSTALLS; reason++)
+		{
+			values[i++] = Int64GetDatum((int64) stats.stalls[reason]);
+			values[i++] = us_as_ms(stats.stall_us[reason]);
+		}
+		values[i++] = Int64GetDatum((int64) stats.memtable_bytes);
+		if (!stats.known)
+			memset(&nulls[i], true, NSTAT_COLUMNS + NMORE_COLUMNS - i);
+		values[i++] = Int64GetDatum((int64) (stats.mapped_filter_bytes +
+											 elastic_bytes(uses, nuses, stats.keyspace_id)));
+		values[i++] = Int32GetDatum((int32) stats.level0_runs);
+		values[i++] = Int64GetDatum((int64) stats.pending_bytes);
+		Assert(i == lengthof(values));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+static bool
+is_level_known(const LsmTreeStats *stats, int level)
+{
+	if (stats->known && stats->level_files[level] > 0)
+		return true;
+	for (int i = 0; i < LSM_NWORK; i++)
+	{
+		if (stats->work[level][i] > 0 || (level == 0 && stats->work[LSM_WORK_FLUSHES][i] > 0))
+			return true;
+	}
+	return false;
+}
+
+/* Flushes write to level 0. */
+static void
+put_level(const LsmTreeStats *stats, int level, Datum *values, bool *nulls)
+{
+	const uint64 *work = stats->work[level];
+	uint64		flushes[LSM_NWORK] = {0};
+	int			i = NIDENTITY;
+
+	if (level == 0)
+		memcpy(flushes, stats->work[LSM_WORK_FLUSHES], sizeof(flushes));
+	put_identity(stats, values);
+	values[i++] = Int32GetDatum(level);
+	nulls[i] = nulls[i + 1] = !stats->known;
+	values[i++] = Int64GetDatum((int64) stats->level_files[level]);
+	values[i++] = Int64GetDatum((int64) stats->level_bytes[level]);
+	values[i++] = Int64GetDatum((int64) flushes[LSM_WORK_JOBS]);
+	values[i++] = Int64GetDatum((int64) flushes[LSM_WORK_BYTES_OUT]);
+	values[i++] = us_as_ms(flushes[LSM_WORK_US]);
+	values[i++] = Int64GetDatum((int64) work[LSM_WORK_JOBS]);
+	values[i++] = Int64GetDatum((int64) work[LSM_WORK_MOVED]);
+	values[i++] = Int64GetDatum((int64) work[LSM_WORK_BYTES_IN]);
+	values[i++] = Int64GetDatum((int64) work[LSM_WORK_BYTES_OUT]);
+	values[i++] = Int64GetDatum((int64) (work[LSM_WORK_DROPPED] + flushes[LSM_WORK_DROPPED]));
+	values[i++] = us_as_ms(work[LSM_WORK_US]);
+	Assert(i == NLEVEL_COLUMNS);
+}
+
+Datum
+lsm_level_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	LsmTreeStats stats;
+	int			iter = 0;
+
+	InitMaterializedSRF(fcinfo, 0);
+	while (lsm_stats_next(&iter, &stats))
+	{
+		for (int level = 0; level < LSM_MAX_LEVELS; level++)
+		{
+			Datum		values[NLEVEL_COLUMNS];
+			bool		nulls[NLEVEL_COLUMNS] = {0};
+
+			if (!is_level_known(&stats, level))
+				continue;
+			put_level(&stats, level, values, nulls);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		}
 	}
 	return (Datum) 0;
 }

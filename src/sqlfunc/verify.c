@@ -178,6 +178,8 @@ lsm_verify(PG_FUNCTION_ARGS)
 	if (rel->rd_rel->relkind == RELKIND_INDEX)
 		verify.table = relation_open(rel->rd_index->indrelid, AccessShareLock);
 
+	lsm_verify_progress_begin(&verify.notes.progress, RelationGetRelid(rel));
+
 	/* expressions and predicates of the indexes are the owner's */
 	lsm_become_owner(verify.table, &caller);
 	if (verify.table != rel)
@@ -200,6 +202,7 @@ lsm_verify(PG_FUNCTION_ARGS)
 	compare_indexes(&verify, with_table);
 	put_notes(rsinfo, &verify);
 	lsm_become_caller(&caller);
+	lsm_verify_progress_end(&verify.notes.progress);
 
 	if (verify.table != rel)
 		relation_close(verify.table, NoLock);

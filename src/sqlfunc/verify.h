@@ -45,10 +45,30 @@ typedef struct LsmVerifyNote
 	char	   *problem;
 } LsmVerifyNote;
 
+/* Of one process (verify_progress.c) */
+typedef struct LsmVerifyProgress
+{
+	LsmProgress job;
+	int			number;
+} LsmVerifyProgress;
+
+extern void lsm_verify_progress_begin(LsmVerifyProgress *progress, Oid relid);
+extern void lsm_verify_progress_end(LsmVerifyProgress *progress);
+
+/* So many files are to be looked at, by all processes; this one has done one. */
+extern void lsm_verify_progress_files(LsmVerifyProgress *progress, int files);
+extern void lsm_verify_progress_file(LsmVerifyProgress *progress, Oid relid);
+
+/* Something is to be done with an index; a row or entry of it was. */
+extern void lsm_verify_progress_index(LsmVerifyProgress *progress, Oid index,
+									  LsmProgressPhase phase);
+extern void lsm_verify_progress_entry(LsmVerifyProgress *progress);
+
 /* Of one process */
 typedef struct LsmVerifyNotes
 {
 	MemoryContext context;
+	LsmVerifyProgress progress;
 	SharedTuplestoreAccessor *shared;	/* of a worker: they go there */
 	LsmVerifyNote *notes;
 	int			n;

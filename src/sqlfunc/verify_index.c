@@ -193,6 +193,7 @@ scan_complete_index(LsmIndexCheck *v)
 	while ((tid = index_getnext_tid(v->scan, ForwardScanDirection)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
+		lsm_verify_progress_entry(&v->notes->progress);
 		if (v->scan->xs_want_itup &&
 			VM_ALL_VISIBLE(v->table, ItemPointerGetBlockNumber(tid), &vm_buffer))
 			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_tid(tid)), false);
@@ -287,6 +288,8 @@ lsm_index_check_entries(LsmIndexCheck *v)
 	uint64		highest = 0;
 
 	v->stage = LSM_VERIFY_ENTRIES;
+	lsm_verify_progress_index(&v->notes->progress, RelationGetRelid(v->index),
+							  LSM_PHASE_COMPARING_ENTRIES);
 	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
 	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
 	{
@@ -294,6 +297,7 @@ lsm_index_check_entries(LsmIndexCheck *v)
 		uint16		offset;
 
 		CHECK_FOR_INTERRUPTS();
+		lsm_verify_progress_entry(&v->notes->progress);
 		if (key.len < LSM_TID_BYTES)
 		{
 			put_index_problem(v, 0, psprintf("key of %u bytes has no row identifier", key.len));
@@ -400,6 +404,8 @@ lsm_index_check_rows(LsmIndexCheck *v, TableScanDesc scan)
 	TupleTableSlot *slot = table_slot_create(v->table, NULL);
 
 	v->stage = LSM_VERIFY_ROWS;
+	lsm_verify_progress_index(&v->notes->progress, RelationGetRelid(v->index),
+							  LSM_PHASE_COMPARING_ROWS);
 	v->scan = index_beginscan(v->table, v->index, v->snapshot, NULL,
 							  v->info->ii_NumIndexKeyAttrs, 0);
 	/* do not trust in the key's uniqueness */
@@ -407,6 +413,7 @@ lsm_index_check_rows(LsmIndexCheck *v, TableScanDesc scan)
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
+		lsm_verify_progress_entry(&v->notes->progress);
 		if (row_is_indexed(v, slot))
 			look_up_row(v, slot);
 		ResetPerTupleExprContext(v->estate);
@@ -424,11 +431,14 @@ lsm_index_check_scan(LsmIndexCheck *v)
 	TableScanDesc scan = table_beginscan_strat(v->table, v->snapshot, 0, NULL, true, false);
 
 	v->stage = LSM_VERIFY_SCAN;
+	lsm_verify_progress_index(&v->notes->progress, RelationGetRelid(v->index),
+							  LSM_PHASE_COMPARING_SCAN);
 	v->table_tids = begin_tid_sort(v);
 	v->index_tids = begin_tid_sort(v);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
+		lsm_verify_progress_entry(&v->notes->progress);
 		if (row_is_indexed(v, slot))
 			tuplesort_putdatum(v->table_tids, Int64GetDatum(pack_tid(&slot->tts_tid)), false);
 		ResetPerTupleExprContext(v->estate);

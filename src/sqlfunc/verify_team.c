@@ -179,6 +179,7 @@ take_files(Part *part)
 	Relation	rel = NULL;
 	int			task;
 
+	lsm_verify_progress_files(&part->notes->progress, part->shared->ntasks);
 	while (next_task(part->shared, part->shared->ntasks, &task))
 	{
 		if (rel == NULL || RelationGetRelid(rel) != files[task].relid)
@@ -188,6 +189,7 @@ take_files(Part *part)
 			rel = relation_open(files[task].relid, AccessShareLock);
 		}
 		lsm_verify_one_file(part->notes, &files[task], rel);
+		lsm_verify_progress_file(&part->notes->progress, files[task].relid);
 	}
 	if (rel != NULL)
 		relation_close(rel, NoLock);
@@ -260,11 +262,13 @@ lsm_verify_worker(dsm_segment *seg, shm_toc *toc)
 							  ParallelWorkerNumber + 1, &part.shared->fileset);
 	part.table = table_open(part.shared->table, AccessShareLock);
 	part.snapshot = GetActiveSnapshot();
+	lsm_verify_progress_begin(&notes.progress, part.shared->table);
 	InstrStartParallelQuery();
 	take_part(&part);
 	InstrEndParallelQuery(&buffer_usage[ParallelWorkerNumber],
 						  &wal_usage[ParallelWorkerNumber]);
 	sts_end_write(notes.shared);
+	lsm_verify_progress_end(&notes.progress);
 	table_close(part.table, NoLock);
 }
 
@@ -400,12 +404,14 @@ lsm_verify_files(LsmVerify *verify)
 
 	if (workers > 0 && work_as_team(&job, workers))
 		return;
+	lsm_verify_progress_files(&verify->notes.progress, verify->nfiles);
 	for (; file < verify->files + verify->nfiles; file++)
 	{
 		Relation	rel = relation_open(file->relid, NoLock);
 
 		CHECK_FOR_INTERRUPTS();
 		lsm_verify_one_file(&verify->notes, file, rel);
+		lsm_verify_progress_file(&verify->notes.progress, file->relid);
 		relation_close(rel, NoLock);
 	}
 }

@@ -146,6 +146,7 @@ while ($source =~ /DefineCustom(\w+)Variable\("(lsm\.\w+)",.*?&lsm_\w+,\s*([^,;]
 		next;
 	}
 	my $said = $shown =~ /^(\d+)(kB|MB)$/ ? $1 * ($2 eq 'MB' ? 1024 : 1) : $shown;
+	$said = $1 * { ms => 1, s => 1000, min => 60000 }->{$2} if $shown =~ /^(\d+)(ms|s|min)$/;
 	$said = { on => 'true', off => 'false' }->{$said} // $said;
 	push @settings, "$name: docs/usage.md says $shown, $guc $default"
 	  if ($type eq 'Enum' ? $default !~ /_\U$said\E$|_ON_\U$said\E$/

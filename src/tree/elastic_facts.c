@@ -43,6 +43,47 @@ lsm_elastic_read_stats(LsmElasticStats *stats)
 	LWLockRelease(&lsm_elastic->lock);
 }
 
+LsmElasticUse *
+lsm_elastic_uses(int *n)
+{
+	LsmElasticUse *uses = NULL;
+	int			max = 0;
+
+	*n = 0;
+	for (uint32 i = 0; i < lsm_elastic->nfiles; i++)
+	{
+		const LsmElasticFile *file = &lsm_elastic->files[i];
+		LsmElasticUse use = {0};
+
+		/* most are free; one that comes or goes now is seen the next time */
+		if (pg_atomic_read_u64(unconstify(pg_atomic_uint64 *, &file->serial)) == 0)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		LWLockAcquire(&lsm_elastic->lock, LW_SHARED);
+		if (pg_atomic_read_u64(unconstify(pg_atomic_uint64 *, &file->serial)) != 0)
+		{
+			LsmElasticWalk walk;
+
+			use.keyspace_id = file->keyspace_id;
+			lsm_elastic_walk_begin(&walk, i);
+			for (uint32 s = 0; s < file->rates.segments; s++)
+				use.bytes += (uint64) lsm_elastic_segment(&lsm_elastic->queue, lsm_elastic_walk_next(&walk))->on *
+					lsm_elastic->unit_bytes;
+		}
+		LWLockRelease(&lsm_elastic->lock);
+		if (use.bytes == 0)
+			continue;
+		if (*n == max)
+		{
+			max = Max(16, 2 * max);
+			uses = uses == NULL ? palloc(max * sizeof(LsmElasticUse)) :
+				repalloc(uses, max * sizeof(LsmElasticUse));
+		}
+		uses[(*n)++] = use;
+	}
+	return uses;
+}
+
 /* Shape of a file's elastic filter; false if it cannot be read (removed). */
 static bool
 read_shape(LsmTree *tree, uint64 number, LsmSstBlob *blob, LsmElastic *shape)

@@ -82,6 +82,16 @@ typedef struct LsmElasticStats
 
 extern void lsm_elastic_read_stats(LsmElasticStats *stats);
 
+/* Units that are on, of one file's filter */
+typedef struct LsmElasticUse
+{
+	uint64		keyspace_id;
+	uint64		bytes;
+} LsmElasticUse;
+
+/* Of all files that have state; palloc'd. */
+extern LsmElasticUse *lsm_elastic_uses(int *n);
+
 typedef struct LsmTreeSize
 {
 	uint64		file_bytes;		/* .sst and .flt */
@@ -116,6 +126,81 @@ extern uint64 lsm_tree_keyspace(const LsmTree *tree);
  */
 extern int *lsm_tree_hint_misses(LsmTree *tree);
 
+/* ---- jobs in progress (progress.c) ---- */
+
+typedef enum LsmProgressCommand
+{
+	LSM_PROGRESS_NONE,
+	LSM_PROGRESS_FLUSH,
+	LSM_PROGRESS_COMPACT,
+	LSM_PROGRESS_BUILD,			/* what CREATE INDEX, REINDEX, CLUSTER and
+								 * VACUUM FULL write */
+	LSM_PROGRESS_REPAIR,		/* of a filter */
+	LSM_PROGRESS_LOAD,			/* of memtables, from log pages */
+	LSM_PROGRESS_VERIFY
+} LsmProgressCommand;
+
+typedef enum LsmProgressPhase
+{
+	LSM_PHASE_STARTING,
+	LSM_PHASE_WAITING_WRITERS,
+	LSM_PHASE_WRITING,
+	LSM_PHASE_LOGGING,			/* files to the WAL */
+	LSM_PHASE_PUBLISHING,
+	LSM_PHASE_READING,
+	LSM_PHASE_CHECKING_FILES,
+	LSM_PHASE_COMPARING_SCAN,	/* an index with its table: rows, sorted */
+	LSM_PHASE_COMPARING_ENTRIES,
+	LSM_PHASE_COMPARING_ROWS	/* looked up */
+} LsmProgressPhase;
+
+/* A job; -1: there is no such number, or it is not known. */
+typedef struct LsmProgress
+{
+	LsmProgressCommand command;
+	LsmProgressPhase phase;
+	Oid			dboid;
+	Oid			relid;
+	int			level_from;
+	int			level_to;
+	int64		started_at;		/* TimestampTz */
+	int64		files_total;	/* to read */
+	int64		files_done;
+	int64		entries_total;
+	int64		entries_done;
+	int64		bytes_total;
+	int64		bytes_done;
+	int64		files_written;
+	int64		bytes_written;
+} LsmProgress;
+
+#define LSM_PROGRESS_UNKNOWN	(-1)
+
+/* All numbers unknown. */
+extern void lsm_progress_init(LsmProgress *job, LsmProgressCommand command,
+							  Oid dboid, Oid relid);
+
+/*
+ * Show a job of this process.  Returns its number for the calls that follow,
+ * which is negative if there is no room to show it.  `ends_itself`: its owner
+ * calls lsm_progress_end() after an error, too.  Else the abort of the
+ * (sub)transaction does.
+ */
+extern int	lsm_progress_begin(const LsmProgress *job, bool ends_itself);
+extern void lsm_progress_update(int number, const LsmProgress *job);
+extern void lsm_progress_end(int number);
+
+/* Who has a job. */
+typedef struct LsmProgressOwner
+{
+	int			pid;
+	int			leader_pid;		/* of a parallel worker; else 0 */
+	Oid			roleid;			/* session's; invalid: none */
+} LsmProgressOwner;
+
+/* The next job of any process; false at the end.  *iter starts at 0. */
+extern bool lsm_progress_next(int *iter, LsmProgressOwner *owner, LsmProgress *job);
+
 /* ---- statistics ---- */
 
 typedef enum LsmCounter
@@ -138,6 +223,31 @@ typedef enum LsmCounter
 } LsmCounter;
 
 #define LSM_MAX_LEVELS		8	/* 0..7 */
+
+/* Why a writer had to wait */
+typedef enum LsmStall
+{
+	LSM_STALL_LEVEL0,			/* too many runs in level 0 */
+	LSM_STALL_FLUSH,			/* its memtables wait for a flush */
+	LSM_STALL_MEMORY,			/* no memory for memtables */
+	LSM_NSTALLS
+} LsmStall;
+
+/* Flushes and compactions of a tree, by the level that they wrote to */
+typedef enum LsmWork
+{
+	LSM_WORK_JOBS,				/* that wrote files */
+	LSM_WORK_MOVED,				/* files that only changed their level */
+	LSM_WORK_BYTES_IN,			/* of sorted files, or of memtables */
+	LSM_WORK_BYTES_OUT,			/* of sorted files and filters */
+	LSM_WORK_DROPPED,			/* entries read and not written */
+	LSM_WORK_US,
+	LSM_NWORK
+} LsmWork;
+
+#define LSM_WORK_FLUSHES	LSM_MAX_LEVELS	/* their row; compactions have that
+											 * of their level */
+#define LSM_WORK_ROWS		(LSM_MAX_LEVELS + 1)
 
 /* What became of the questions asked of filters. */
 typedef struct LsmFilterCounts
@@ -212,6 +322,21 @@ typedef struct LsmTreeStats
 	Oid			relfilenode;
 	Oid			spcoid;
 	uint64		counters[LSM_NCOUNTERS];
+	uint64		keyspace_id;
+	uint64		stalls[LSM_NSTALLS];	/* writes that waited */
+	uint64		stall_us[LSM_NSTALLS];
+	uint64		work[LSM_WORK_ROWS][LSM_NWORK];
+
+	/* as of the last change of the list of files that was seen */
+	bool		known;			/* else none was since the start */
+	uint32		level_files[LSM_MAX_LEVELS];
+	uint64		level_bytes[LSM_MAX_LEVELS];	/* of sorted files */
+	uint32		level0_runs;
+	uint64		mapped_filter_bytes;	/* of filters that are in memory as a
+										 * whole */
+	uint64		pending_bytes;	/* that compactions will read */
+
+	uint64		memtable_bytes; /* now */
 } LsmTreeStats;
 extern bool lsm_stats_next(int *iter, LsmTreeStats *stats);
 extern void lsm_stats_reset(Oid dboid);

@@ -19,6 +19,7 @@
 #include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
+#include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -26,6 +27,7 @@
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
 #include "tree/control/handle.h"
+#include "tree/control/progress.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
 #include "tree/disk/repair_queue.h"
@@ -69,9 +71,10 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
 	bytes = add_size(bytes, lsm_elastic_shmem_bytes());
+	bytes = add_size(bytes, lsm_progress_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 13 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 14 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -105,6 +108,7 @@ lsm_tree_shmem_init(void)
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();
 	lsm_elastic_shmem_init();
+	lsm_progress_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -118,6 +122,7 @@ tree_cleanup(void)
 	lsm_epoch_abort();
 	lsm_write_abort();
 	lsm_flush_abort();
+	lsm_progress_abort();
 }
 
 /*
@@ -420,6 +425,27 @@ tree_share_identity(LsmTree *tree, Relation rel, const LsmTreeOptions *options)
 }
 
 /*
+ * Tell other processes the relation's name, for messages of workers, which are
+ * in no database.  Once per transaction, so that a new name comes around.
+ *
+ * Looked at without the lock: what is not this name, even half of one that is
+ * being written, leads to the lock, under which it is written again.
+ */
+static void
+tree_share_name(LsmTree *tree, Relation rel)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	const char *name = RelationGetRelationName(rel);
+
+	if (likely(strncmp(NameStr(ctl->work.relname), name, NAMEDATALEN) == 0))
+		return;
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id)
+		namestrcpy(&ctl->work.relname, name);
+	LWLockRelease(&ctl->lock);
+}
+
+/*
  * See tree.h.
  */
 LsmTree *
@@ -445,6 +471,7 @@ lsm_tree_open(Relation rel, LsmKind kind, const LsmTreeOptions *options)
 		tree->kind = kind;
 		tree->ops = lsm_kind_ops(kind);
 		tree_resolve(handle);
+		tree_share_name(tree, rel);
 	}
 	Assert(tree->kind == kind);
 

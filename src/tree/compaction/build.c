@@ -39,6 +39,8 @@ struct LsmBuild
 LsmBuild *
 lsm_build_begin(LsmTree *tree, uint64 expected_bytes)
 {
+	const LsmJobInput input = {LSM_PROGRESS_UNKNOWN, LSM_PROGRESS_UNKNOWN, LSM_PROGRESS_UNKNOWN,
+	LSM_PROGRESS_UNKNOWN};
 	LsmBuild   *build = palloc0(sizeof(LsmBuild));
 
 	/* loaded, and not to be evicted: the edit needs the shared counters */
@@ -48,6 +50,8 @@ lsm_build_begin(LsmTree *tree, uint64 expected_bytes)
 									Max(expected_bytes / FILES_OF_BUILD, MIN_FILE_BYTES));
 	if (lsm_version_refresh(tree)->nfiles > 0)
 		elog(ERROR, "lsm tree to be built is not empty");
+	lsm_job_report_begin(build->job, LSM_PROGRESS_BUILD, &input);
+	lsm_job_report_phase(build->job, LSM_PHASE_WRITING);
 	return build;
 }
 
@@ -56,7 +60,10 @@ lsm_build_add(LsmBuild *build, LsmSlice key, LsmSlice value)
 {
 	lsm_job_add(build->job, key, value);
 	if (++build->entries % 1000 == 0)
+	{
 		CHECK_FOR_INTERRUPTS();
+		lsm_job_report_entries(build->job, (int64) build->entries);
+	}
 }
 
 /* The level whose size the files fit, so that nothing is due right away. */
@@ -81,6 +88,7 @@ lsm_build_finish(LsmBuild *build)
 	LsmTree    *tree = job->tree;
 	int			level;
 
+	lsm_job_report_entries(job, (int64) build->entries);
 	lsm_job_finish(job);
 	level = build_level(tree, job->bytes);
 	for (int i = 0; i < job->nfiles; i++)

@@ -78,6 +78,7 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 		if (++entries % 1000 == 0)
 		{
 			CHECK_FOR_INTERRUPTS();
+			lsm_job_report_entries(job, lsm_merge_entries(merge));
 			if (!lsm_job_current(job))
 				return false;
 		}
@@ -89,8 +90,24 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 				lsm_compact_pause_hook();
 		}
 	}
+	lsm_job_report_entries(job, lsm_merge_entries(merge));
 	lsm_job_finish(job);
 	return true;
+}
+
+/* The work begins. */
+static void
+compact_report_begin(LsmJob *job, const LsmPlan *plan)
+{
+	LsmJobInput input = {.level = LSM_MAX_LEVELS,.files = plan->nfiles};
+
+	for (int i = 0; i < plan->nfiles; i++)
+	{
+		input.level = Min(input.level, plan->files[i]->level);
+		input.entries += plan->files[i]->entries;
+		input.bytes += plan->files[i]->file_bytes;
+	}
+	lsm_job_report_begin(job, LSM_PROGRESS_COMPACT, &input);
 }
 
 /*
@@ -106,8 +123,10 @@ compact_run(LsmJob *job, LsmPlan *plan)
 	job->level = plan->out_level;
 	job->run = plan->out_run;
 	edit_from_plan(plan, &edit);
+	compact_report_begin(job, plan);
 	if (!plan->move)
 	{
+		lsm_job_report_phase(job, LSM_PHASE_WRITING);
 		lsm_job_set_below(job, plan->below);
 		job->nsources = plan->nfiles;
 		job->sources = plan->files;
@@ -120,6 +139,7 @@ compact_run(LsmJob *job, LsmPlan *plan)
 		return false;
 	lsm_count(job->tree, LSM_COUNT_COMPACTIONS, 1);
 	lsm_count(job->tree, LSM_COUNT_BYTES_COMPACTED, job->bytes);
+	lsm_job_report_done(job, plan->move ? plan->nfiles : 0);
 	return true;
 }
 

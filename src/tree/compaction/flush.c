@@ -128,8 +128,10 @@ flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 	LsmMemNode *node = NULL;
 	bool		started = false;
 	bool		end = false;
+	int64		entries = 0;
 
 	initStringInfo(&value);
+	lsm_job_report_phase(job, LSM_PHASE_WRITING);
 	while (!end)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -159,10 +161,12 @@ flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 			}
 			lsm_job_entry(job, lsm_memnode_key(node), folded);
 			node = lsm_memtable_next(memtable, node);
+			entries++;
 		}
 		end = node == NULL;
 		if (sealed)
 			lsm_epoch_exit();
+		lsm_job_report_entries(job, entries);
 	}
 	MemoryContextSwitchTo(old);
 	return true;
@@ -180,7 +184,25 @@ flush_publish(LsmJob *job, uint64 generation, LsmMemtable *flushed)
 		return false;
 	lsm_count(job->tree, LSM_COUNT_FLUSHES, 1);
 	lsm_count(job->tree, LSM_COUNT_BYTES_FLUSHED, job->bytes);
+	lsm_job_report_done(job, 0);
 	return true;
+}
+
+/*
+ * The work begins.  REQUIRES: the memtable stays (the relation is locked, or it
+ * is ours).
+ */
+static void
+flush_report_begin(LsmJob *job, LsmMemtable *memtable)
+{
+	uint64		removed = pg_atomic_read_u64(&memtable->removed);
+	uint64		entries = pg_atomic_read_u64(&memtable->entries);
+	LsmJobInput input = {.level = LSM_PROGRESS_UNKNOWN,.files = LSM_PROGRESS_UNKNOWN};
+
+	/* an entry may be removed before its maker has counted it */
+	input.entries = entries - Min(entries, removed);
+	input.bytes = pg_atomic_read_u64(&memtable->bytes);
+	lsm_job_report_begin(job, LSM_PROGRESS_FLUSH, &input);
 }
 
 /* The memtable is ours to flush.  False: not possible now. */
@@ -197,8 +219,10 @@ flush_claimed(LsmJob *job, LsmMemtable *memtable, uint64 generation)
 	lsm_job_set_version(job, lsm_version_refresh(tree));
 	lsm_job_set_below(job, 0);
 	lsm_job_reserve(job, pg_atomic_read_u64(&memtable->bytes));
+	flush_report_begin(job, memtable);
 	lsm_publish_unlock(tree);
 
+	lsm_job_report_phase(job, LSM_PHASE_WAITING_WRITERS);
 	if (!flush_wait_writers(job, memtable) ||
 		!flush_entries(job, memtable, true))
 		return false;
@@ -295,6 +319,7 @@ lsm_flush_memtable(LsmTree *tree, LsmMemtable *memtable)
 	LSM_CRASH_POINT("flush_started");
 	lsm_job_set_version(job, lsm_version_refresh(tree));
 	lsm_job_set_below(job, 0);
+	flush_report_begin(job, memtable);
 	(void) flush_entries(job, memtable, false);
 	lsm_job_finish(job);
 	if (!flush_publish(job, memtable->generation, NULL))

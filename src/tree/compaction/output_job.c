@@ -56,6 +56,7 @@ job_release(void *arg)
 	LsmJob	   *job = arg;
 
 	lsm_control_job_release(&job->mark);
+	lsm_job_report_end(job);
 	if (job->writer != NULL)
 		lsm_sst_writer_abandon(job->writer);
 	job->writer = NULL;
@@ -107,6 +108,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	job->keyspace_id = tree->keyspace_id;
 	job->level = level;
 	job->run = run;
+	job->progress_number = LSM_PROGRESS_UNKNOWN;
 	lsm_control_job_begin(&job->mark, tree);
 	job->callback.func = job_release;
 	job->callback.arg = job;
@@ -727,5 +729,6 @@ lsm_job_finish(LsmJob *job)
 	lsm_sst_check(lsm_sst_sync_dir(job->tree->dir, &err), &err);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_dir_synced");
+	lsm_job_report_phase(job, LSM_PHASE_LOGGING);
 	job_log_files(job);
 }

@@ -9,6 +9,9 @@
 #ifndef LSM_OUTPUT_JOB_H
 #define LSM_OUTPUT_JOB_H
 
+#include "executor/instrument.h"
+#include "utils/pg_rusage.h"
+
 #include "tree/read/merge.h"
 
 typedef enum LsmJobType
@@ -92,6 +95,13 @@ typedef struct LsmJob
 	}			help[LSM_HELP_SLOTS];	/* files that others may log */
 	int			nhelp;
 	struct LsmInheritance *inheritance; /* elastic_inherit.c */
+
+	/* what is shown, counted and logged of it (job_report.c) */
+	LsmProgress progress;
+	int			progress_number;
+	instr_time	begun;
+	PGRUsage	usage;			/* then */
+	WalUsage	wal_usage;
 } LsmJob;
 
 /* ---- output_job.c ---- */
@@ -163,6 +173,31 @@ extern bool lsm_compact_claim(LsmJob *job);
 
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
+
+/* ---- job_report.c ---- */
+
+/* What the job reads; LSM_PROGRESS_UNKNOWN where that is not known. */
+typedef struct LsmJobInput
+{
+	int			level;			/* unknown: memtables */
+	int64		files;
+	int64		entries;
+	int64		bytes;
+} LsmJobInput;
+
+/* The work begins: from here on the job is seen in pg_stat_lsm_progress. */
+extern void lsm_job_report_begin(LsmJob *job, LsmProgressCommand command,
+								 const LsmJobInput *input);
+extern void lsm_job_report_phase(LsmJob *job, LsmProgressPhase phase);
+
+/* So many entries have been read.  Not for each of them. */
+extern void lsm_job_report_entries(LsmJob *job, int64 entries_done);
+
+/* Published: count it, and log it if it took long.  `moved` files. */
+extern void lsm_job_report_done(LsmJob *job, int moved);
+
+/* The job's end, whatever the outcome.  Never fails. */
+extern void lsm_job_report_end(LsmJob *job);
 
 /* ---- wal_offload.c ---- */
 
@@ -236,6 +271,12 @@ extern void lsm_unlink_register(void);
 
 /* Highest score of the version's levels; *level is its level. */
 extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level);
+
+/*
+ * What compactions will have to read, about, until none is due.  REQUIRES: one
+ * is due.
+ */
+extern uint64 lsm_pending_bytes(LsmTree *tree, LsmVersion *version);
 
 /*
  * A job that has become the tree's compactor, waiting for the one there is.

@@ -432,6 +432,41 @@ lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level)
 	return best;
 }
 
+/*
+ * What goes down meets its share of the next level, and what is then too much
+ * there goes down further.
+ */
+uint64
+lsm_pending_bytes(LsmTree *tree, LsmVersion *version)
+{
+	const uint64 *level_bytes = version->level_bytes;
+	double		pending = 0;
+	double		arriving = 0;
+
+	if (level0_score(tree, version) >= 1.0)
+	{
+		if (level0_goes_down(version))
+		{
+			arriving = level_bytes[0];
+			pending = arriving + level_bytes[1];
+		}
+		else
+		{
+			for (int i = 0; i < level0_tier(tree, version); i++)
+				pending += run_bytes(&version->runs[i]);
+		}
+	}
+	for (int i = 1; i < LSM_MAX_LEVELS - 1; i++)
+	{
+		double		bytes = level_bytes[i] + arriving;
+
+		arriving = Max(bytes - lsm_level_target(tree, i), 0.0);
+		if (arriving > 0)
+			pending += arriving * (1.0 + level_bytes[i + 1] / bytes);
+	}
+	return (uint64) pending;
+}
+
 /* The file of the level to compact next: round robin by number. */
 static int
 next_in_turn(LsmTree *tree, LsmRun *run, uint64 cursor)

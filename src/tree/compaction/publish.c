@@ -38,6 +38,7 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 	LsmTreeShared *ctl = tree->ctl;
 	int			level;
 	bool		due = lsm_compaction_score(tree, version, &level) >= 1.0;
+	uint64		pending_bytes = due ? lsm_pending_bytes(tree, version) : 0;
 
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
@@ -45,6 +46,7 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 	{
 		pg_atomic_write_u32(&ctl->level0_runs, version->level0_runs);
 		pg_atomic_write_u32(&ctl->compaction_due, due ? 1 : 0);
+		lsm_level_facts_set(ctl, version, pending_bytes);
 	}
 	LWLockRelease(&ctl->lock);
 	if (due && !ctl->local)
@@ -115,6 +117,7 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	XLogRecPtr	lsn;
 
 	Assert(!lsm_epoch_inside());
+	lsm_job_report_phase(job, LSM_PHASE_PUBLISHING);
 	lsm_unlink_reserve(edit->nremoved);
 	if (!lsm_publish_lock(tree))
 		return false;

@@ -135,7 +135,10 @@ collect_keys(LsmJob *job, const LsmFile *file, LsmSstIter *iter)
 		resetStringInfo(&job->last_key);
 		appendBinaryStringInfo(&job->last_key, key.data, key.len);
 		if (++entries % 1000 == 0)
+		{
 			CHECK_FOR_INTERRUPTS();
+			lsm_job_report_entries(job, (int64) entries);
+		}
 		lsm_sst_check(lsm_sst_iter_next(iter, &err), &err);
 	}
 	if (entries != file->entries)
@@ -212,18 +215,22 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	LsmFileMeta meta;
 	LsmEdit		edit = {0};
 	uint64		number = file->number;
+	const LsmJobInput input = {file->level, 1, file->entries, file->file_bytes};
 	Size		bytes;
 	void	   *chunk;
 	void	   *image;
 
 	Assert(job->ctl->compact_pid == MyProcPid && job->version != NULL);
 	LSM_CRASH_POINT("repair_started");
+	lsm_job_report_begin(job, LSM_PROGRESS_REPAIR, &input);
+	lsm_job_report_phase(job, LSM_PHASE_READING);
 	lsm_job_set_scheme(job, (LsmFilterScheme) file->filter_scheme);
 	read_sorted_file(job, file);
 	lsm_file_meta(file, &meta);
 	image = lsm_job_filter_image(job, &meta, &bytes, &chunk);
 	meta.filter_bytes = bytes;
 	meta.filter_check = lsm_filter_check(image, bytes);
+	lsm_job_report_phase(job, LSM_PHASE_WRITING);
 	if (!write_filter(tree, number, image, bytes))
 		return false;
 	pfree(chunk);

@@ -188,6 +188,7 @@ lsm_control_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->manifest_pending, 0);
 	for (int i = 0; i < LSM_NCOUNTERS; i++)
 		pg_atomic_init_u64(&ctl->counters[i], 0);
+	lsm_work_init(&ctl->work);
 }
 
 /* ----------------------------------------------------------------------

@@ -66,6 +66,25 @@ typedef struct LsmLogSlot
 } LsmLogSlot;
 
 /*
+ * What jobs and stalled writers count, and what the list of files amounts to.
+ * All of it is written seldom; without a lock, unless said otherwise.
+ */
+typedef struct LsmTreeWork
+{
+	pg_atomic_uint64 stalls[LSM_NSTALLS];
+	pg_atomic_uint64 stall_us[LSM_NSTALLS];
+	pg_atomic_uint64 jobs[LSM_WORK_ROWS][LSM_NWORK];
+
+	/* under ctl->lock */
+	bool		known;			/* the fields below are */
+	uint32		level_files[LSM_MAX_LEVELS];
+	uint64		level_bytes[LSM_MAX_LEVELS];
+	uint64		mapped_filter_bytes;
+	uint64		pending_bytes;
+	NameData	relname;		/* when a transaction last opened the tree */
+} LsmTreeWork;
+
+/*
  * In the order of who writes it how often, so that reading a tree takes no
  * cache line from those who write to it.
  */
@@ -158,6 +177,7 @@ typedef struct LsmTreeShared
 
 	/* reader/writer of counters need no lock */
 	pg_atomic_uint64 counters[LSM_NCOUNTERS] LSM_LINE_START;
+	LsmTreeWork work;
 } LsmTreeShared;
 
 /*
@@ -431,6 +451,18 @@ extern int	lsm_tree_nsealed(LsmTree *tree);
 
 /* tree.c: nobody will use the temporary tree in this fork again. */
 extern void lsm_tree_forget_fork(RelFileLocator rlocator, ProcNumber backend);
+
+/*
+ * work.c.  REQUIRES: the block is pinned.  `row`: the level that files were
+ * written to, or LSM_WORK_FLUSHES.
+ */
+extern void lsm_work_init(LsmTreeWork *work);
+extern void lsm_work_reset(LsmTreeWork *work);
+extern void lsm_work_count_job(LsmTreeShared *ctl, int row, const uint64 work[LSM_NWORK]);
+extern void lsm_work_count_stall(LsmTreeShared *ctl, LsmStall reason, uint64 us);
+
+/* False: the block is not the keyspace's any more.  No lock held. */
+extern bool lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats);
 
 /* worker_latch.c */
 extern Size lsm_worker_shmem_bytes(void);

@@ -81,6 +81,10 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	memset(ctl->compact_cursor, 0, sizeof(ctl->compact_cursor));
 	for (int i = 0; i < LSM_NCOUNTERS; i++)
 		pg_atomic_write_u64(&ctl->counters[i], 0);
+	lsm_work_reset(&ctl->work);
+	ctl->work.known = false;
+	ctl->work.pending_bytes = 0;
+	memset(&ctl->work.relname, 0, sizeof(NameData));
 
 	/* last, with a full barrier: from here on the block is the keyspace's */
 	pg_atomic_exchange_u64(&ctl->keyspace_id, keyspace_id);

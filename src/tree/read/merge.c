@@ -128,6 +128,7 @@ struct LsmMerge
 	uint64	   *words;			/* of their keys; all ones: perhaps the end */
 	int			nties;			/* whose entries were returned, newest first */
 	int		   *ties;
+	uint64		entries;		/* left behind */
 	StringInfoData value;
 };
 
@@ -267,6 +268,7 @@ merge_advance(LsmMerge *merge)
 	{
 		MergeInput *input = &merge->inputs[merge->ties[i]];
 
+		merge->entries++;
 		if (unlikely(lsm_sst_iter_step(input->iter, &input->entry, &err) != LSM_SST_OK))
 			lsm_sst_report(ERROR, &err);
 		merge_note_word(merge, merge->ties[i]);
@@ -310,6 +312,12 @@ merge_fold(LsmMerge *merge)
 		(void) lsm_fold_add(&fold, lsm_slice(entry->value, (uint32) entry->value_bytes));
 	}
 	return lsm_slice(merge->value.data, merge->value.len);
+}
+
+uint64
+lsm_merge_entries(const LsmMerge *merge)
+{
+	return merge->entries;
 }
 
 bool

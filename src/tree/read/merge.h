@@ -73,4 +73,7 @@ extern LsmMerge *lsm_merge_open(LsmTree *tree, const LsmSequence *sequences,
  */
 extern bool lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value);
 
+/* Entries of the files that have been left behind. */
+extern uint64 lsm_merge_entries(const LsmMerge *merge);
+
 #endif							/* LSM_MERGE_H */

@@ -10,7 +10,8 @@
  * resets them: the leader takes differences, and has waited for the end of its
  * workers whenever it looks.
  *
- * Locking: none but atomics; the control table lock (shared) to list trees.
+ * Locking: none but atomics; to list trees, the control table lock and each
+ * tree's, shared, one after the other.
  *
  *-------------------------------------------------------------------------
  */
@@ -169,7 +170,9 @@ lsm_stats_next(int *iter, LsmTreeStats *stats)
 		stats->spcoid = rlocator.spcOid;
 		for (int i = 0; i < LSM_NCOUNTERS; i++)
 			stats->counters[i] = pg_atomic_read_u64(&ctl->counters[i]);
-		return true;
+		stats->keyspace_id = keyspace_id;
+		if (lsm_work_read(ctl, keyspace_id, stats))
+			return true;
 	}
 	return false;
 }
@@ -219,5 +222,6 @@ lsm_stats_reset(Oid dboid)
 			continue;
 		for (int i = 0; i < LSM_NCOUNTERS; i++)
 			pg_atomic_write_u64(&ctl->counters[i], 0);
+		lsm_work_reset(&ctl->work);
 	}
 }

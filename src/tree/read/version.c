@@ -306,6 +306,7 @@ lsm_version_refresh(LsmTree *tree)
 
 	version = read_version(tree);
 	tree->version = version;
+	lsm_level_facts_seen(tree->ctl, version);
 
 	/* files that are gone: let go of their mappings */
 	if (old != NULL)

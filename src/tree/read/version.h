@@ -213,6 +213,12 @@ extern LsmVersion *lsm_version_refresh(LsmTree *tree);
 extern LsmVersion *lsm_version_pin(LsmVersion *version);
 extern void lsm_version_unpin(LsmVersion *version);
 extern bool lsm_version_has(const LsmVersion *version, uint64 number);
+
+/* level_facts.c */
+extern void lsm_level_facts_set(LsmTreeShared *ctl, const LsmVersion *version,
+								uint64 pending_bytes);
+extern void lsm_level_facts_seen(LsmTreeShared *ctl, const LsmVersion *version);
+
 extern void lsm_file_meta(const LsmFile *file, LsmFileMeta *meta);
 
 #endif							/* LSM_VERSION_H */

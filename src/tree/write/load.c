@@ -54,7 +54,12 @@ static struct
 	LsmMemtable *kept[LSM_LOAD_KEEP];	/* oldest first */
 	int			nkept;
 	LsmMemtable *building;
+	LsmProgress progress;		/* bytes of log pages */
+	int			progress_number;
 } loading;
+
+/* Log pages read between two reports of progress */
+#define LSM_LOAD_REPORT_PAGES	256
 
 /* ---- state machine ---- */
 
@@ -307,6 +312,23 @@ lsm_load_counters(LsmTree *tree)
 	}
 }
 
+/* ---- progress ---- */
+
+static void
+lsm_load_report_begin(LsmTree *tree)
+{
+	lsm_progress_init(&loading.progress, LSM_PROGRESS_LOAD, tree->rlocator.dbOid, tree->relid);
+	loading.progress.phase = LSM_PHASE_READING;
+	loading.progress_number = lsm_progress_begin(&loading.progress, false);
+}
+
+static void
+lsm_load_report(int64 bytes_done)
+{
+	loading.progress.bytes_done = bytes_done;
+	lsm_progress_update(loading.progress_number, &loading.progress);
+}
+
 /* ---- memory ---- */
 
 /*
@@ -331,6 +353,8 @@ lsm_load_generation(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 			loading.building = NULL;
 			return false;
 		}
+		if ((i + 1) % LSM_LOAD_REPORT_PAGES == 0)
+			lsm_load_report(loading.progress.bytes_done + (int64) LSM_LOAD_REPORT_PAGES * BLCKSZ);
 	}
 	return true;
 }
@@ -417,6 +441,7 @@ lsm_tree_load(LsmTree *tree)
 	if (!lsm_load_acquire(tree))
 		return;
 
+	lsm_load_report_begin(tree);
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm load",
 									ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(context);
@@ -431,6 +456,7 @@ lsm_tree_load(LsmTree *tree)
 		LSM_CRASH_POINT("standby_load_read");
 		lsm_load_publish_standby(tree);
 		LSM_CRASH_POINT("standby_load_published");
+		lsm_progress_end(loading.progress_number);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 		return;
@@ -446,6 +472,8 @@ lsm_tree_load(LsmTree *tree)
 		initStringInfo(&spanning);
 		strategy = GetAccessStrategy(BAS_BULKREAD);
 		lsm_load_scan(tree, ctl->nblocks, &scan, strategy);
+		loading.progress.bytes_total = (int64) scan.npages * BLCKSZ;
+		lsm_load_report(0);
 		for (first = 0; first < scan.npages;)
 		{
 			Size		end = first + 1;
@@ -455,9 +483,11 @@ lsm_tree_load(LsmTree *tree)
 				end++;
 			lsm_load_place(tree, &scan.pages[first], end - first, strategy, &spanning);
 			first = end;
+			lsm_load_report((int64) first * BLCKSZ);
 		}
 	}
 	lsm_load_publish(tree);
+	lsm_progress_end(loading.progress_number);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }

@@ -65,11 +65,16 @@ typedef struct LsmWriteState
 	uint64		need;			/* bytes, estimate */
 	LsmMemtable *memtable;		/* seen by the last attempt */
 	bool		flush_self;		/* no worker will flush this tree */
-	bool		stalled;
 	bool		compacted;		/* lsm_compact_stall was called */
+	bool		stalled;
 	int			tries;			/* for memory */
-	instr_time	start;			/* of the first stall */
 	instr_time	memory_start;	/* of the first lack of memory */
+
+	/* if stalled */
+	LsmStall	reason;			/* at present */
+	instr_time	since;			/* it is the reason */
+	uint64		stall_us[LSM_NSTALLS];	/* before */
+	bool		reasons[LSM_NSTALLS];	/* there were */
 } LsmWriteState;
 
 static inline uint64
@@ -78,14 +83,51 @@ lsm_memtable_limit(void)
 	return (uint64) lsm_memtable_size_kb * 1024;
 }
 
+/* The time since the last reason was found is that reason's. */
 static void
-lsm_write_stall_begin(LsmWriteState *state)
+lsm_write_stall_charge(LsmWriteState *state)
+{
+	instr_time	now;
+	instr_time	elapsed;
+
+	INSTR_TIME_SET_CURRENT(now);
+	elapsed = now;
+	INSTR_TIME_SUBTRACT(elapsed, state->since);
+	state->stall_us[state->reason] += INSTR_TIME_GET_MICROSEC(elapsed);
+	state->since = now;
+}
+
+static void
+lsm_write_stall_begin(LsmWriteState *state, LsmStall reason)
 {
 	if (!state->stalled)
 	{
-		INSTR_TIME_SET_CURRENT(state->start);
 		state->stalled = true;
+		memset(state->stall_us, 0, sizeof(state->stall_us));
+		memset(state->reasons, 0, sizeof(state->reasons));
+		INSTR_TIME_SET_CURRENT(state->since);
 	}
+	else if (reason != state->reason)
+		lsm_write_stall_charge(state);
+	state->reason = reason;
+	state->reasons[reason] = true;
+}
+
+/* Registered. */
+static void
+lsm_write_stall_end(LsmTree *tree, LsmWriteState *state)
+{
+	uint64		total = 0;
+
+	lsm_write_stall_charge(state);
+	for (int i = 0; i < LSM_NSTALLS; i++)
+	{
+		if (!state->reasons[i])
+			continue;
+		lsm_work_count_stall(tree->ctl, (LsmStall) i, state->stall_us[i]);
+		total += state->stall_us[i];
+	}
+	lsm_count(tree, LSM_COUNT_STALL_US, total);
 }
 
 /* ---- registration ---- */
@@ -193,9 +235,8 @@ lsm_write_reserve(LsmWrite *write)
  * errors (disk full) are ours.
  */
 static void
-lsm_write_flush_one(LsmTree *tree, LsmWriteState *state)
+lsm_write_flush_one(LsmTree *tree)
 {
-	lsm_write_stall_begin(state);
 	if (!lsm_flush_oldest(tree, false))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -213,7 +254,8 @@ lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 	if (!lsm_tree_seal(tree, state->memtable))
 	{
 		/* too many are waiting: the worker cannot keep up, or cannot at all */
-		lsm_write_flush_one(tree, state);
+		lsm_write_stall_begin(state, LSM_STALL_FLUSH);
+		lsm_write_flush_one(tree);
 		return;
 	}
 	if (!state->flush_self)
@@ -221,8 +263,9 @@ lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 		lsm_worker_wake();
 		return;
 	}
+	lsm_write_stall_begin(state, LSM_STALL_FLUSH);
 	while (lsm_tree_nsealed(tree) > 0)
-		lsm_write_flush_one(tree, state);
+		lsm_write_flush_one(tree);
 }
 
 /*
@@ -237,7 +280,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 	uint64		own_bytes = 0;
 	LsmTreeShared *ctl;
 
-	lsm_write_stall_begin(state);
+	lsm_write_stall_begin(state, LSM_STALL_MEMORY);
 	if (state->tries++ == 0)
 		INSTR_TIME_SET_CURRENT(state->memory_start);
 
@@ -247,7 +290,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 	/* our own tree first, if it holds much: the cost falls on who causes it */
 	if (lsm_tree_nsealed(tree) > 0)
 	{
-		lsm_write_flush_one(tree, state);
+		lsm_write_flush_one(tree);
 		lsm_memtable_reclaim();
 		return;
 	}
@@ -269,7 +312,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 		 lsm_control_evict(tree->ctl, 1) == 0))
 	{
 		if (lsm_tree_seal(tree, state->memtable))
-			lsm_write_flush_one(tree, state);
+			lsm_write_flush_one(tree);
 		lsm_memtable_reclaim();
 		return;
 	}
@@ -342,7 +385,7 @@ write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool
 {
 	Assert(registered_memtable == NULL);
 	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
-	memset(state, 0, sizeof(*state));
+	memset(state, 0, offsetof(LsmWriteState, reason));
 	state->need = lsm_write_prepare(tree, entries, nentries);
 	write->tree = tree;
 	write->entries = entries;
@@ -393,20 +436,14 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 				 * that makes no headway.
 				 */
 				state.compacted = true;
-				lsm_write_stall_begin(&state);
+				lsm_write_stall_begin(&state, LSM_STALL_LEVEL0);
 				lsm_compact_stall(tree);
 				break;
 		}
 	}
 
-	if (state.stalled)
-	{
-		instr_time	now;
-
-		INSTR_TIME_SET_CURRENT(now);
-		INSTR_TIME_SUBTRACT(now, state.start);
-		lsm_count(tree, LSM_COUNT_STALL_US, INSTR_TIME_GET_MICROSEC(now));
-	}
+	if (unlikely(state.stalled))
+		lsm_write_stall_end(tree, &state);
 }
 
 /*

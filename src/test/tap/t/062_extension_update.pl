@@ -153,7 +153,9 @@ is($node->safe_psql('old', q{SELECT count(*) FROM t UNION ALL SELECT count(*) FR
 is($node->safe_psql('old', q{SELECT * FROM lsm_verify('t')}), '', 'lsm_verify');
 
 # the same user's objects in a new database, and the catalogs
-$node->safe_psql('new', "CREATE EXTENSION lsmam; $tables");
+# (a star has become columns when the view was made)
+(my $named = $old_columns) =~ s/ /, /g;
+$node->safe_psql('new', 'CREATE EXTENSION lsmam; ' . $tables =~ s/SELECT \* FROM pg_stat_lsm/SELECT $named FROM pg_stat_lsm/r);
 is($node->safe_psql('new', $version), $default, 'a new database');
 is(dump_of('old', '--schema-only'), dump_of('new', '--schema-only'), 'upgraded and new database dump the same');
 my @of = map { $node->safe_psql($_, $members) } qw(old new);

@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * work.c
+ *	  What the control block knows of flushes, compactions and stalls.
+ *
+ * Counted when a job has ended or a stalled writer goes on, so straight into
+ * the control block.  Whoever counts has the block pinned.
+ *
+ * Locking: counters are atomics, and each is right by itself: a reader may see
+ * a job's bytes before its time.  The rest is under ctl->lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "tree/control/control.h"
+
+void
+lsm_work_init(LsmTreeWork *work)
+{
+	for (int i = 0; i < LSM_NSTALLS; i++)
+	{
+		pg_atomic_init_u64(&work->stalls[i], 0);
+		pg_atomic_init_u64(&work->stall_us[i], 0);
+	}
+	for (int row = 0; row < LSM_WORK_ROWS; row++)
+	{
+		for (int i = 0; i < LSM_NWORK; i++)
+			pg_atomic_init_u64(&work->jobs[row][i], 0);
+	}
+}
+
+void
+lsm_work_reset(LsmTreeWork *work)
+{
+	for (int i = 0; i < LSM_NSTALLS; i++)
+	{
+		pg_atomic_write_u64(&work->stalls[i], 0);
+		pg_atomic_write_u64(&work->stall_us[i], 0);
+	}
+	for (int row = 0; row < LSM_WORK_ROWS; row++)
+	{
+		for (int i = 0; i < LSM_NWORK; i++)
+			pg_atomic_write_u64(&work->jobs[row][i], 0);
+	}
+}
+
+void
+lsm_work_count_job(LsmTreeShared *ctl, int row, const uint64 work[LSM_NWORK])
+{
+	Assert(row >= 0 && row < LSM_WORK_ROWS);
+	for (int i = 0; i < LSM_NWORK; i++)
+	{
+		if (work[i] != 0)
+			pg_atomic_fetch_add_u64(&ctl->work.jobs[row][i], work[i]);
+	}
+}
+
+void
+lsm_work_count_stall(LsmTreeShared *ctl, LsmStall reason, uint64 us)
+{
+	pg_atomic_fetch_add_u64(&ctl->work.stalls[reason], 1);
+	pg_atomic_fetch_add_u64(&ctl->work.stall_us[reason], us);
+}
+
+static uint64
+memtables_bytes(LsmTreeShared *ctl)
+{
+	uint64		bytes = 0;
+
+	if (ctl->active != NULL)
+		bytes += pg_atomic_read_u64(&ctl->active->bytes);
+	for (int i = 0; i < ctl->nsealed; i++)
+		bytes += pg_atomic_read_u64(&ctl->sealed[i]->bytes);
+	return bytes;
+}
+
+/*
+ * Memtables that are in the set stay as long as the lock is held: they leave
+ * the set under the exclusive lock, and are retired later.
+ */
+bool
+lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats)
+{
+	const LsmTreeWork *work = &ctl->work;
+	bool		current;
+
+	for (int i = 0; i < LSM_NSTALLS; i++)
+	{
+		stats->stalls[i] = pg_atomic_read_u64(&ctl->work.stalls[i]);
+		stats->stall_us[i] = pg_atomic_read_u64(&ctl->work.stall_us[i]);
+	}
+	for (int row = 0; row < LSM_WORK_ROWS; row++)
+	{
+		for (int i = 0; i < LSM_NWORK; i++)
+			stats->work[row][i] = pg_atomic_read_u64(&ctl->work.jobs[row][i]);
+	}
+
+	LWLockAcquire(&ctl->lock, LW_SHARED);
+	current = pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id;
+	if (current)
+	{
+		stats->known = work->known;
+		memcpy(stats->level_files, work->level_files, sizeof(stats->level_files));
+		memcpy(stats->level_bytes, work->level_bytes, sizeof(stats->level_bytes));
+		stats->mapped_filter_bytes = work->mapped_filter_bytes;
+		stats->pending_bytes = work->pending_bytes;
+		stats->level0_runs = pg_atomic_read_u32(&ctl->level0_runs);
+		stats->memtable_bytes = memtables_bytes(ctl);
+	}
+	LWLockRelease(&ctl->lock);
+	return current;
+}

@@ -135,7 +135,7 @@ if wants regress || wants isolation || wants tap; then
 	passed=$((passed + 1))
 	# the server's user may be unable to enter the source tree
 	mkdir "$sandbox/src"
-	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/src/test" "$sandbox/src/"
+	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/ops" "$top/src/test" "$sandbox/src/"
 	# expected/ is PostgreSQL 15's; src/test/versions says what others print
 	major=$("$bindir/pg_config" --version | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
 	if [ -e "$top/src/test/versions/$major.patch" ]; then
@@ -203,6 +203,7 @@ if wants tap; then
 		"$top/src/test/tap/faults.c" -ldl || failed=$((failed + 1))
 	export PG_REGRESS=$pgxs_test/regress/pg_regress
 	export LSM_DOCS=$sandbox/src/docs
+	export LSM_OPS=$sandbox/src/ops
 	export LSM_FAULTS_SO=$sandbox/tap/faults.so
 	export LSM_CRASH_POINTS=$sandbox/src/crash_points
 	export PERL5LIB=$pgxs_test/perl:$sandbox/src/test/tap${PERL5LIB:+:$PERL5LIB}

@@ -10,6 +10,7 @@ packages=(
 	librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
 	rocksdb-tools libipc-run-perl postgresql-15-repack pgbackrest barman
 	patroni etcd-server curl
+	prometheus prometheus-postgres-exporter
 	"$@"
 )
 

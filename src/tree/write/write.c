@@ -26,6 +26,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "portability/instr_time.h"
 #include "utils/memutils.h"
 
@@ -333,7 +334,9 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 						LSM_MEMORY_WAIT_MS / 1000),
 				 errhint("Increase lsm.memtable_memory.")));
 	CHECK_FOR_INTERRUPTS();
+	pgstat_report_wait_start(LSM_WAIT_EVENT("LsmMemory"));
 	pg_usleep(Min(state->tries, 20) * 500L);
+	pgstat_report_wait_end();
 }
 
 /* ---- the door ---- */

@@ -61,6 +61,11 @@ if [ -n "$missing" ]; then
 	}
 fi
 
+in_chroot true || {
+	echo "check: nothing can be run in $root"
+	exit 77
+}
+
 # its own copy of the sources, whose objects stay for the next time
 mkdir -p "$root/work/lsmam" "$root/tmp/lsmam"
 chmod 1777 "$root/tmp" "$root/tmp/lsmam"

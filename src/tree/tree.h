@@ -484,6 +484,12 @@ extern void lsm_cursor_seek_point(LsmCursor *cursor, const LsmProbe *probe);
 extern void lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe);
 
 /*
+ * A new cursor reads nothing but memtables.  What was in one when the scan
+ * began is found there or, once the scan is over, in a sorted file.
+ */
+extern void lsm_cursor_memory_only(LsmCursor *cursor);
+
+/*
  * Next entry in the direction; false at the end (a later step in the other
  * direction returns the last entry again).  Newest value of each key, merged;
  * DELETEs are skipped, PARTIALs without a row too.  key and value point to the
@@ -797,6 +803,31 @@ typedef struct LsmCompactRequest
 
 /* Runs in this process until done.  REQUIRES: lock on the relation. */
 extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
+
+typedef struct LsmPurge
+{
+	/* Is the entry to go?  May be asked twice about some. */
+	bool		(*condemned) (void *state, LsmSlice key);
+	void	   *state;
+	MemoryContext context;		/* of what is below */
+	Size		max_bytes;		/* of it, about */
+
+	/* result */
+	uint64		nkept;			/* entries */
+	uint64		ncondemned;
+	LsmSlice   *left;			/* keys of condemned entries that are still in
+								 * files: the caller has to delete them */
+	uint64		nleft;
+} LsmPurge;
+
+/*
+ * Ask about every entry that is in a sorted file, and take those that are
+ * condemned out of the files that hold many.  An entry goes by its key, from
+ * all files: REQUIRES: an entry is condemned with all older ones of its key.
+ * Entries that are deleted already are asked about, too.  `condemned` may
+ * read other trees, but write to none.  REQUIRES: lock on the relation.
+ */
+extern void lsm_tree_purge(LsmTree *tree, LsmPurge *purge);
 
 /*
  * Give free pages at the end of the main fork back to the file system, if they

@@ -74,7 +74,10 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 
 	while (lsm_merge_next(merge, &key, &value))
 	{
-		lsm_job_entry(job, key, value);
+		if (job->drops != NULL && job->drops(job->drops_state, key, value))
+			job->dropped = true;
+		else
+			lsm_job_entry(job, key, value);
 		if (++entries % 1000 == 0)
 		{
 			CHECK_FOR_INTERRUPTS();
@@ -110,12 +113,8 @@ compact_report_begin(LsmJob *job, const LsmPlan *plan)
 	lsm_job_report_begin(job, LSM_PROGRESS_COMPACT, &input);
 }
 
-/*
- * False: the relation could not be locked for publishing, or the tree was
- * dropped or has moved (worker).
- */
-static bool
-compact_run(LsmJob *job, LsmPlan *plan)
+bool
+lsm_compact_run(LsmJob *job, LsmPlan *plan)
 {
 	LsmEdit		edit;
 
@@ -197,7 +196,7 @@ compact_due(LsmJob *job)
 			lsm_job_reserve(job, plan_bytes(plan));
 		lsm_publish_unlock(tree);
 		if (plan != NULL)
-			done = compact_run(job, plan);
+			done = lsm_compact_run(job, plan);
 	}
 	MemoryContextSwitchTo(old);
 	return done;
@@ -363,7 +362,7 @@ request_plan_wanted(Request *request, LsmVersion *version, int level)
 			(file->flags & (LSM_FILE_HAS_PARTIAL | LSM_FILE_HAS_DELETE)) &&
 			lsm_plan_overlaps_below(version, level, file))
 			return lsm_plan_push(version, level, i, i);
-		return lsm_plan_in_place(version, level, i);
+		return lsm_plan_rewrite(version, run, i, i);
 	}
 	return NULL;
 }
@@ -380,15 +379,9 @@ request_plan(LsmTree *tree, Request *request, LsmVersion *version)
 		if (request->mark == 0)
 			request->mark = pg_atomic_read_u64(&tree->ctl->next_file);
 
-		/* writers must not stall for as long as this takes */
-		if (level > 0 && version->level0_runs >= 2 * LSM_L0_COMPACT_RUNS)
-		{
-			plan = lsm_plan_level0_moves(version);
-			if (plan == NULL)
-				plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);
+		plan = level > 0 ? lsm_plan_relief(version) : NULL;
+		if (plan != NULL)
 			return plan;
-		}
-
 		if (level == 0)
 			plan = request_plan_level0(request, version);
 		else if (request->what->full && level < request->last)
@@ -431,7 +424,7 @@ request_step(LsmTree *tree, Request *request)
 	if (plan != NULL)
 	{
 		job->fate.freeze_limit = request->what->freeze_limit;
-		if (!compact_run(job, plan))
+		if (!lsm_compact_run(job, plan))
 			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
 	}
 	MemoryContextSwitchTo(old);

@@ -24,6 +24,11 @@ typedef enum LsmJobType
 /* Files that wait for being logged, of all jobs together (wal_offload.c) */
 #define LSM_HELP_SLOTS	16
 
+/* Is the entry to be left out?  Asked about each that a compaction reads. */
+typedef bool (*LsmJobDrops) (void *state, LsmSlice key, LsmSlice value);
+
+struct LsmPlan;
+
 typedef struct LsmJob
 {
 	LsmJobMark	mark;			/* among the process's active jobs */
@@ -51,6 +56,8 @@ typedef struct LsmJob
 	/* compaction: the files that are read, whose filters may be merged */
 	int			nsources;
 	LsmFile   **sources;
+	LsmJobDrops drops;			/* NULL: nothing is left out but for its fate */
+	void	   *drops_state;
 	bool		dropped;		/* an entry was, since the last file was
 								 * finished */
 	bool		finishing;		/* all of the sources has been read */
@@ -277,6 +284,13 @@ extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *leve
  * is due.
  */
 extern uint64 lsm_pending_bytes(LsmTree *tree, LsmVersion *version);
+
+/*
+ * Do what the plan says.  False: the relation could not be locked for
+ * publishing, or the tree was dropped or has moved (worker).  REQUIRES: the
+ * tree's compaction is owned; the plan is of the job's version.
+ */
+extern bool lsm_compact_run(LsmJob *job, struct LsmPlan *plan);
 
 /*
  * A job that has become the tree's compactor, waiting for the one there is.

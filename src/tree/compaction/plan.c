@@ -337,15 +337,45 @@ lsm_plan_push(LsmVersion *version, int level, int first, int last)
 	return plan;
 }
 
-/* A file rewritten at its level, together with those it touches. */
+/*
+ * Level 0 into level 1, where it is so deep that who owns the compaction for
+ * long has to do that step before others: writers must not stall for as long.
+ * NULL: it is not.
+ */
 LsmPlan *
-lsm_plan_in_place(LsmVersion *version, int level, int at)
+lsm_plan_relief(LsmVersion *version)
+{
+	LsmPlan    *plan;
+
+	if (version->level0_runs < 2 * LSM_L0_COMPACT_RUNS)
+		return NULL;
+	plan = lsm_plan_level0_moves(version);
+	if (plan == NULL)
+		plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);
+	return plan;
+}
+
+/*
+ * Files first..last of a run, rewritten where they are.  At levels >= 1 those
+ * they touch are rewritten with them, in level 0 the whole run.
+ */
+LsmPlan *
+lsm_plan_rewrite(LsmVersion *version, LsmRun *run, int first, int last)
 {
 	bool	   *picked = palloc0(version->nfiles * sizeof(bool));
+	bool	   *marks = &picked[run->files - version->files];
+	LsmPlan    *plan;
 
-	picked[&version->levels[level]->files[at] - version->files] = true;
-	mark_touching(version, level, picked);
-	return plan_from_marks(version, picked, level);
+	if (run->level == 0)
+		memset(marks, true, run->nfiles * sizeof(bool));
+	else
+	{
+		memset(marks + first, true, (last - first + 1) * sizeof(bool));
+		mark_touching(version, run->level, picked);
+	}
+	plan = plan_from_marks(version, picked, run->level);
+	plan->out_run = run->run;
+	return plan;
 }
 
 /* ======================================================================

@@ -52,7 +52,16 @@ extern LsmPlan *lsm_plan_level0_moves(LsmVersion *version);
 /* Files first..last of a level >= 1 into the next one. */
 extern LsmPlan *lsm_plan_push(LsmVersion *version, int level, int first, int last);
 
-/* A file rewritten at its level, together with those it touches. */
-extern LsmPlan *lsm_plan_in_place(LsmVersion *version, int level, int at);
+/*
+ * Level 0 into level 1, if it is so deep that who owns the compaction for long
+ * has to see to that first; else NULL.
+ */
+extern LsmPlan *lsm_plan_relief(LsmVersion *version);
+
+/*
+ * Files first..last of a run, rewritten where they are, and with them those
+ * that have to be: the order of the others stays right.
+ */
+extern LsmPlan *lsm_plan_rewrite(LsmVersion *version, LsmRun *run, int first, int last);
 
 #endif							/* LSM_PLAN_H */

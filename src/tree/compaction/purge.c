@@ -58,7 +58,8 @@ typedef struct Purge
 	LsmPurge   *what;
 	uint64		start;			/* files from this number on are ours or newer */
 	HTAB	   *done;			/* numbers of older files that were looked at */
-	int			at;				/* place in the version to go on from */
+	int			behind;			/* files at the version's end that need not be
+								 * looked at again, as far as is known */
 	Size		left_bytes;		/* of keys in what->left */
 	uint64		max_left;		/* room in what->left */
 } Purge;
@@ -96,29 +97,32 @@ run_of(LsmVersion *version, int at)
 
 /*
  * The next files to look at: some neighbours of a level, or a run of level 0.
- * NULL: there are none left.
+ * The oldest first, so that DELETE entries above have nothing to hide any more
+ * when their turn comes.  NULL: there are none left.
  */
 static LsmPlan *
 purge_plan(Purge *purge, LsmVersion *version)
 {
-	for (int tries = 0; tries < version->nfiles; tries++)
+	for (int at = version->nfiles - purge->behind - 1; at >= 0; at--)
 	{
-		int			at = (purge->at + tries) % version->nfiles;
 		LsmRun	   *run;
 		int			first;
 		int			last;
 
 		if (!purge_wants(purge, &version->files[at]))
 			continue;
-		purge->at = at;
+		purge->behind = version->nfiles - at - 1;
 		run = run_of(version, at);
 		first = last = at - (int) (run->files - version->files);
-		while (last + 1 < run->nfiles && last + 1 < first + GROUP_FILES &&
-			   purge_wants(purge, &run->files[last + 1]))
-			last++;
+		while (first > 0 && first > last - GROUP_FILES + 1 &&
+			   purge_wants(purge, &run->files[first - 1]))
+			first--;
 		return lsm_plan_rewrite(version, run, first, last);
 	}
-	return NULL;
+	if (purge->behind == 0)
+		return NULL;
+	purge->behind = 0;
+	return purge_plan(purge, version);
 }
 
 /*
@@ -274,7 +278,10 @@ purge_step(Purge *purge)
 	lsm_job_set_version(job, lsm_version_refresh(purge->tree));
 	plan = lsm_plan_relief(job->version);
 	if (plan != NULL)
+	{
+		purge->behind = 0;
 		purge_run(job, plan, purge_drops, purge);
+	}
 	else
 	{
 		plan = purge_plan(purge, job->version);

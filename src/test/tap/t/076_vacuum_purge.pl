@@ -82,6 +82,8 @@ foreach my $am ('lsm', 'heap')
 	same_by_index($t, "$am, again");
 
 	sql("DELETE FROM $t; VACUUM (INDEX_CLEANUP on) $t; SELECT lsm_flush('${t}_k'), lsm_flush('${t}_v'); VACUUM (INDEX_CLEANUP on) $t");
+	# nothing is to be vacuumed in an empty heap: DELETE entries stay until the next compaction
+	sql("SELECT lsm_compact('${t}_k'), lsm_compact('${t}_v')") if $am eq 'heap';
 	is(entries("${t}_$_"), 0, "$am: all rows gone, no entry of $_ left") foreach ('k', 'v');
 	sql("INSERT INTO $t VALUES (1, 'x')");
 	same_by_index($t, "$am, emptied");

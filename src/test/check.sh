@@ -159,6 +159,7 @@ max_connections = 50
 
 if wants regress || wants isolation; then
 	section "regression and isolation tests"
+	make_locales "$sandbox/locales"
 	start_server "$sandbox/regress" 65432 || exit 1
 	if wants regress; then
 		# test_setup makes what the others use
@@ -187,6 +188,7 @@ if wants regress || wants isolation; then
 		cp -r "$sandbox/src/test/isolation/out" "$results/isolation" 2>/dev/null
 	fi
 	stop_server "$sandbox/regress"
+	unset LOCPATH
 	cp "$sandbox/regress.log" "$results/server.log"
 	server_log_results "regression tests" "$sandbox/regress.log"
 fi

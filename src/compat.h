@@ -107,6 +107,11 @@ lsm_page_is_verified(Page page, BlockNumber block, Oid dboid)
 #define LSM_HAVE_STRNXFRM
 #endif
 
+/* The planner looks up where a column's values end in btree indexes only. */
+#if PG_VERSION_NUM < 180000
+#define LSM_ENDS_FROM_BTREE_ONLY
+#endif
+
 /* Is the collation, a valid one, "C"? */
 #if PG_VERSION_NUM >= 180000
 #define lsm_collation_is_c(collation) \

@@ -281,7 +281,7 @@ has_codes(const IndexOptInfo *info)
 static bool
 knows_ends(PlannerInfo *root, const IndexOptInfo *info)
 {
-#if PG_VERSION_NUM < 180000
+#ifdef LSM_ENDS_FROM_BTREE_ONLY
 	Relation	table;
 	bool		stable;
 

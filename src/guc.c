@@ -35,6 +35,19 @@ static const struct config_enum_entry filter_scheme_options[] = {
 	{"elastic", LSM_FILTER_ELASTIC, false},
 	{"quotient", LSM_FILTER_QUOTIENT, false},
 	{"cascade", LSM_FILTER_CASCADE, false},
+	{"ribbon", LSM_FILTER_RIBBON, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry filter_allocation_options[] = {
+	{"uniform", LSM_ALLOCATION_UNIFORM, false},
+	{"monkey", LSM_ALLOCATION_MONKEY, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry bottom_filter_options[] = {
+	{"same", LSM_FILTER_NONE, false},
+	{"ribbon", LSM_FILTER_RIBBON, false},
 	{NULL, 0, false}
 };
 
@@ -72,7 +85,7 @@ check_filter_scheme(int *newval, void **extra, GucSource source)
 		return true;
 	GUC_check_errdetail("Filter scheme \"%s\" is not available in this version.",
 						lsm_filter_scheme_name(*newval));
-	GUC_check_errhint("Available schemes are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\" and \"cascade\".");
+	GUC_check_errhint("Available schemes are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", \"cascade\" and \"ribbon\".");
 	return false;
 }
 
@@ -159,6 +172,18 @@ define_filter_settings(void)
 							 NULL,
 							 &lsm_bits_per_key,
 							 10.0, 1.0, 64.0,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.filter_allocation",
+							 "How lsm.bits_per_key is shared among the files of a tree.",
+							 "\"uniform\": all have as many. \"monkey\": small runs have more, and the largest one less.",
+							 &lsm_filter_allocation,
+							 LSM_ALLOCATION_UNIFORM, filter_allocation_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.bottom_filter",
+							 "Filter that is built for each sorted file in a tree's deepest level.",
+							 "\"same\": the one of all files.",
+							 &lsm_bottom_filter,
+							 LSM_FILTER_NONE, bottom_filter_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 

@@ -288,6 +288,7 @@ extern void lsm_counters_own(uint64 *counters);
 typedef struct LsmFilterInfo
 {
 	int			level;
+	uint64		run;			/* of level 0 */
 	uint64		number;			/* of the file */
 	bool		known;			/* false: of a newer release, says "maybe" */
 	bool		current;		/* it is what the tree's settings ask for now */
@@ -314,6 +315,10 @@ extern void lsm_tree_counters(LsmTree *tree, uint64 counters[LSM_NCOUNTERS]);
 
 /* What files written from now on get. */
 extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
+extern LsmFilterAllocation lsm_tree_filter_allocation(LsmTree *tree);
+
+/* ... in the deepest level, if they have that scheme above it */
+extern LsmFilterScheme lsm_tree_bottom_scheme(LsmTree *tree, LsmFilterScheme scheme);
 
 /* One row of pg_stat_lsm per tree known to shared memory; *iter starts at 0. */
 typedef struct LsmTreeStats

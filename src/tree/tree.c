@@ -385,6 +385,8 @@ tree_options_equal(const LsmTreeOptions *a, const LsmTreeOptions *b)
 		a->elastic_units == b->elastic_units &&
 		a->size_ratio == b->size_ratio &&
 		a->compression == b->compression &&
+		a->filter_allocation == b->filter_allocation &&
+		a->bottom_filter == b->bottom_filter &&
 		a->leading == b->leading;
 }
 

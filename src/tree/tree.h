@@ -206,6 +206,8 @@ typedef struct LsmTreeOptions
 	int			elastic_units;	/* 0 unset */
 	int			size_ratio;		/* 0 unset */
 	int			compression;	/* LsmCompression, -1 unset */
+	int			filter_allocation;	/* LsmFilterAllocation, -1 unset */
+	int			bottom_filter;	/* as lsm_bottom_filter, -1 unset */
 
 	/*
 	 * How the leading columns of a key are told from the rest, where filters
@@ -216,7 +218,7 @@ typedef struct LsmTreeOptions
 	uint64		leading;
 } LsmTreeOptions;
 
-#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1, 0}
+#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1, -1, -1, 0}
 
 /* Of LsmTreeOptions.leading */
 static inline uint32
@@ -238,9 +240,19 @@ typedef enum LsmElasticPolicy
 	LSM_ELASTIC_ON_COMPACTION
 } LsmElasticPolicy;
 
+/* How bits_per_key is shared among the files of a tree */
+typedef enum LsmFilterAllocation
+{
+	LSM_ALLOCATION_UNIFORM,		/* all alike */
+	LSM_ALLOCATION_MONKEY		/* by the size of their run (filter_plan.c) */
+} LsmFilterAllocation;
+
 extern bool lsm_hash_sharing;
 extern int	lsm_filter_scheme;
 extern double lsm_bits_per_key;
+extern int	lsm_filter_allocation;
+extern int	lsm_bottom_filter;	/* LSM_FILTER_RIBBON, or LSM_FILTER_NONE: no
+								 * other than that of all files */
 extern int	lsm_elastic_units;
 extern int	lsm_elastic_initial_units;
 extern int	lsm_elastic_memory_kb;

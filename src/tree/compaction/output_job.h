@@ -61,6 +61,8 @@ typedef struct LsmJob
 	LsmFilterParams params;
 	LsmCompression compression;
 	uint32		written_as;		/* params and compression */
+	bool		keeps_scheme;	/* filters are of the scheme of params, wherever
+								 * the file is */
 	uint64		target_bytes;	/* of a file of full size */
 	uint64		cut_bytes;		/* files end at this size, or before */
 	LsmSstWriter *writer;		/* NULL: no file open */
@@ -158,9 +160,12 @@ extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
 extern void lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes,
 								   bool first);
 
-/* The filter of these keys; freed with *chunk. */
-extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *image_bytes,
-								  void **chunk);
+/*
+ * The filter of these keys; freed with *chunk.  *scheme is its scheme.  REQUIRES:
+ * meta has the file's range.
+ */
+extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme *scheme,
+								  Size *image_bytes, void **chunk);
 
 /* Finish the last file; make all of them durable and log them. */
 extern void lsm_job_finish(LsmJob *job);
@@ -224,6 +229,16 @@ extern bool lsm_wal_offload_run(void);
 extern Size lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 								  const LsmFilterParams *params,
 								  void *image, Size image_bytes);
+
+/* ---- filter_plan.c ---- */
+
+/*
+ * Scheme and bits per key that the filter of the file is to have, where they
+ * differ by the file's place in the tree.  *params are what the tree's settings
+ * say.
+ */
+extern void lsm_job_plan_filter(const LsmJob *job, const LsmFileMeta *meta,
+								LsmFilterParams *params);
 
 /* ---- publish_lock.c ---- */
 

@@ -217,6 +217,7 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	uint64		number = file->number;
 	const LsmJobInput input = {file->level, 1, file->entries, file->file_bytes};
 	Size		bytes;
+	LsmFilterScheme scheme;
 	void	   *chunk;
 	void	   *image;
 
@@ -225,9 +226,11 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	lsm_job_report_begin(job, LSM_PROGRESS_REPAIR, &input);
 	lsm_job_report_phase(job, LSM_PHASE_READING);
 	lsm_job_set_scheme(job, (LsmFilterScheme) file->filter_scheme);
+	job->keeps_scheme = true;
 	read_sorted_file(job, file);
 	lsm_file_meta(file, &meta);
-	image = lsm_job_filter_image(job, &meta, &bytes, &chunk);
+	image = lsm_job_filter_image(job, &meta, &scheme, &bytes, &chunk);
+	Assert(scheme == file->filter_scheme);
 	meta.filter_bytes = bytes;
 	meta.filter_check = lsm_filter_check(image, bytes);
 	lsm_job_report_phase(job, LSM_PHASE_WRITING);

@@ -107,18 +107,26 @@ read_filter_info(LsmTree *tree, LsmFile *file, LsmFilterInfo *info)
 	LsmFilterParams params = lsm_tree_filter_params(tree);
 	LsmOpenFile *open;
 
+	/* filters of files differ: the settings are compared, not what came of them */
+	bool		by_place = lsm_tree_bottom_scheme(tree, params.scheme) != params.scheme ||
+		(lsm_filter_scheme_allocates(params.scheme) &&
+		 lsm_tree_filter_allocation(tree) != LSM_ALLOCATION_UNIFORM);
+
 	Assert(lsm_epoch_inside());
 	lsm_filecache_begin();
 	open = lsm_file_open(tree, file);
 	info->level = file->level;
+	info->run = file->run;
 	info->number = file->number;
 	info->filter_bytes = file->filter_bytes;
 	info->scheme = file->filter_scheme;
 	info->known = open->has_filter || file->filter_scheme == LSM_FILTER_NONE;
-	info->current = info->scheme == params.scheme &&
-		(!open->has_filter || lsm_filter_built_with(&open->filter, &params)) &&
-		(info->scheme != LSM_FILTER_ELASTIC ||
-		 file->written_as == lsm_tree_written_as(tree));
+	if (by_place || params.scheme == LSM_FILTER_ELASTIC)
+		info->current = file->written_as == lsm_tree_written_as(tree);
+	else
+		info->current = info->scheme == params.scheme;
+	if (!by_place)
+		info->current &= !open->has_filter || lsm_filter_built_with(&open->filter, &params);
 	info->keys = file->entries;
 	info->expected_fpr = 1.0;
 	if (open->has_filter)

@@ -353,7 +353,8 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, L
 	{
 		open->has_filter = open->filter.scheme != LSM_FILTER_NONE;
 		open->ones_say_no = open->filter.scheme == LSM_FILTER_QUOTIENT ||
-			open->filter.scheme == LSM_FILTER_CASCADE;
+			open->filter.scheme == LSM_FILTER_CASCADE ||
+			open->filter.scheme == LSM_FILTER_RIBBON;
 	}
 	else if (status != LSM_FILTER_UNKNOWN)
 	{

@@ -13,7 +13,7 @@ use Time::HiRes qw(time usleep);
 my $seconds = lsm_long() ? 120 : 30;
 my $little = '1MB';
 lsm_seed();
-my @schemes = qw(none blocked bloom elastic quotient cascade);
+my @schemes = qw(none blocked bloom elastic quotient cascade ribbon);
 my $primary = lsm_node('primary', conf => "max_wal_senders = 8\nwal_keep_size = 1GB\nmax_wal_size = 1GB\nhot_standby = on\n"
 	  . "autovacuum = off\nlsm.memtable_size = 128kB\nlsm.target_file_size = 128kB\nwal_receiver_status_interval = 1s\nfsync = off");
 $primary->append_conf('pg_hba.conf', "local replication all trust\n");

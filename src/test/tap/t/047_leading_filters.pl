@@ -47,7 +47,7 @@ if (!$has_locale)
 sql(q{CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)});
 $types{loose} = ['text COLLATE loose', q{(ARRAY['a','A','b','B','c'])[1 + r % 5]}];
 
-my @schemes = qw(blocked bloom quotient cascade elastic none);
+my @schemes = qw(blocked bloom quotient cascade elastic ribbon none);
 my %columns_of;
 
 sub literal
@@ -164,7 +164,7 @@ $node->append_conf('postgresql.conf', "lsm.memtable_size = 16MB\nlsm.target_file
 $node->reload;
 
 # what filters say is asked for at all, and leading columns alike under every scheme that knows them
-for my $scheme (qw(blocked bloom quotient cascade elastic))
+for my $scheme (qw(blocked bloom quotient cascade elastic ribbon))
 {
 	sql("CREATE TABLE q (a int, b int) USING lsm; CREATE INDEX q_i ON q USING lsm (a, b) WITH (filter_scheme = $scheme, bits_per_key = 10, size_ratio = 100)");
 	for my $run (1 .. 3)

@@ -1,7 +1,7 @@
 # false positives by memory: bits by the size of runs, ribbon, elastic against uniform blocked filters
 bench_start "
 autovacuum = off
-lsm.memtable_size = 1MB
+lsm.memtable_size = 64MB
 lsm.elastic_memory = 1MB
 lsm.elastic_initial_units = 6
 max_parallel_workers_per_gather = 0
@@ -34,9 +34,12 @@ rows_of() {
 {
 	echo "CREATE TABLE q ($(each '@ int8' | paste -sd,)) USING heap;"
 	rows_of 0 99 | head -1
+	# what is built goes to level 2
+	echo "SET lsm.memtable_size = '1MB';"
 	for name in $names; do
 		echo "CREATE INDEX q_$name ON q USING lsm ($name) WITH (size_ratio = 4, $(parameters "$name"));"
 	done
+	echo "RESET lsm.memtable_size;"
 	for first in 100 105 110 115; do rows_of $first $((first + 4)); done
 	echo "CALL settle('q%', 0);"
 } >"$sandbox/load.sql"

@@ -475,13 +475,20 @@ advise_cascade(Facts *facts)
 	return true;
 }
 
+/* Units that elastic filters in the place of the present ones would have on. */
+static int
+elastic_units(const Facts *facts)
+{
+	return Max(Min(Min(facts->units, LSM_ELASTIC_UNITS_MAX / 2), (int) facts->params.bits_per_key), 1);
+}
+
 /* Accesses concentrate on few files: give their filters the memory. */
 static bool
 advise_elastic(Facts *facts)
 {
 	double		bits_per_key = facts->params.bits_per_key;
 	double		uniform = wasted_with(facts, LSM_FILTER_BLOCKED, bits_per_key);
-	int			units = Max(Min(Min(facts->units, LSM_ELASTIC_UNITS_MAX / 2), (int) bits_per_key), 1);
+	int			units = elastic_units(facts);
 	double		elastic = wasted_with_elastic(facts, bits_per_key, units);
 
 	if (facts->params.scheme == LSM_FILTER_ELASTIC ||
@@ -554,7 +561,11 @@ advise_for_elastic(Facts *facts)
 	put_advice(facts, &advice);
 }
 
-/* Several runs of different size, and all filters alike. */
+/*
+ * Several runs of different size, and all filters alike.  Elastic filters would
+ * have the memory in small runs, too, but cost lookups time: they have to
+ * promise much more.
+ */
 static bool
 advise_allocation(Facts *facts)
 {
@@ -571,7 +582,8 @@ advise_allocation(Facts *facts)
 		return false;
 	uniform = wasted_with(facts, scheme, bits_per_key);
 	monkey = wasted_allocated(facts, scheme, bits_per_key, LSM_ALLOCATION_MONKEY);
-	if (monkey > ALLOCATION_GAIN * uniform)
+	if (monkey > ALLOCATION_GAIN * uniform ||
+		wasted_with_elastic(facts, bits_per_key, elastic_units(facts)) < monkey / 2)
 		return false;
 	advice.setting = "filter_allocation";
 	advice.current = "uniform";
@@ -641,8 +653,8 @@ advise(Facts *facts)
 		{
 			if (facts->params.scheme == LSM_FILTER_ELASTIC)
 				advise_for_elastic(facts);
-			else if (!advise_cascade(facts) && !advise_elastic(facts) &&
-					 !advise_allocation(facts))
+			else if (!advise_cascade(facts) && !advise_allocation(facts) &&
+					 !advise_elastic(facts))
 				(void) advise_bits(facts);
 		}
 		if (facts->rows == 0)

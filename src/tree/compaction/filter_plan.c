@@ -46,6 +46,9 @@
 /* What a flush writes is smaller than the memtable by about this */
 #define FLUSH_SHARE			0.25
 
+/* Any number will do */
+#define BUILD_ENTRIES		1000000
+
 /* Entries by run, and where the file at hand is among them */
 typedef struct Shape
 {
@@ -104,6 +107,24 @@ sinks(const LsmJob *job, const LsmFileMeta *meta)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * A build: its files are all there is, at the bottom.  How many they will be is
+ * not known, but only ratios count: one level and level 0 lie above.
+ */
+static void
+shape_build(const LsmJob *job, Shape *shape)
+{
+	uint64		ratio = lsm_tree_size_ratio(job->tree);
+
+	memset(shape, 0, sizeof(Shape));
+	shape->deepest = shape->own_level = 2;
+	shape->levels[2] = ratio * ratio * BUILD_ENTRIES;
+	shape->levels[1] = ratio * BUILD_ENTRIES;
+	shape->level0 = palloc(LSM_L0_COMPACT_RUNS * sizeof(uint64));
+	while (shape->nlevel0 < LSM_L0_COMPACT_RUNS)
+		shape->level0[shape->nlevel0++] = BUILD_ENTRIES / LSM_L0_COMPACT_RUNS;
 }
 
 /* The job's files are in the shape; those it was made of are not. */
@@ -220,18 +241,16 @@ lsm_job_plan_filter(const LsmJob *job, const LsmFileMeta *meta, LsmFilterParams 
 
 	if (!monkey && bottom == given)
 		return;
-	if (job->version == NULL)
-	{
-		/* a build: its files are all there is */
-		params->scheme = bottom;
-		return;
-	}
-	shape_read(job, meta, &shape);
 	if (job->keeps_scheme)
 		bottom = given;
+	if (job->version != NULL)
+		shape_read(job, meta, &shape);
+	else
+		shape_build(job, &shape);
 	if (monkey)
 	{
-		shape_fill(job, &shape);
+		if (job->version != NULL)
+			shape_fill(job, &shape);
 		allocate(&shape, given, bottom, params);
 		if (job->keeps_scheme)
 			params->scheme = given;

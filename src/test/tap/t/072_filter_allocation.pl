@@ -12,7 +12,7 @@ use Test::More;
 lsm_seed();
 my $rows = lsm_long() ? 4000 : 1000;    # of a run of level 0
 my $asked = lsm_long() ? 40000 : 20000;
-my $node = lsm_node('allocation', conf => "autovacuum = off\nfsync = off\nlsm.memtable_size = 256kB\nmax_parallel_workers_per_gather = 0");
+my $node = lsm_node('allocation', conf => "autovacuum = off\nfsync = off\nlsm.memtable_size = 64MB\nmax_parallel_workers_per_gather = 0");
 lsm_start($node);
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
@@ -35,7 +35,8 @@ sub rows
 my $flush = join ' ', map { "SELECT lsm_flush('q_$_');" } @names;
 
 sql("CREATE TABLE q (" . join(', ', map { "$_ int8" } @names) . ") USING heap; " . rows(0, 99));
-sql(join ' ', map { "CREATE INDEX q_$_->[0] ON q USING lsm ($_->[0]) WITH (size_ratio = 4, $_->[1]);" } @kinds);
+# (what is built goes to level 2; then a flush is one run, however large)
+sql("SET lsm.memtable_size = '256kB'; " . join ' ', map { "CREATE INDEX q_$_->[0] ON q USING lsm ($_->[0]) WITH (size_ratio = 4, $_->[1]);" } @kinds);
 sql(rows($_, $_ + 4) . $flush) foreach 100, 105, 110, 115;
 ok($node->poll_query_until('postgres', 'SELECT bool_and(n = 0) FROM (' . join(' UNION ALL ', map { "SELECT count(*) FILTER (WHERE level = 0) AS n FROM lsm_levels('q_$_')" } @names) . ') s'), 'level 0 has gone down');
 
@@ -53,11 +54,11 @@ foreach my $name (@names)
 	is($session->query_safe("SELECT count(*) FROM generate_series(0, $rows * 132 - 1, 7) g WHERE NOT EXISTS (SELECT FROM q WHERE $name = 2 * g OFFSET 0)"),
 		0, "$name: every key is found");
 	$session->query_safe('SELECT pg_stat_lsm_reset()');
-	is($session->query_safe("SELECT count(*) FROM generate_series(1, $asked) g, LATERAL (SELECT 1 FROM q WHERE $name = g * 2 * ($rows * 132 / $asked) + 1 OFFSET 0) s"),
+	is($session->query_safe("SELECT count(*) FROM generate_series(1, $asked) g, LATERAL (SELECT 1 FROM q WHERE $name = (g::int8 * 7919 % ($rows * 132)) * 2 + 1 OFFSET 0) s"),
 		0, "$name: absent keys are absent");
 	my ($probes, $false, $bytes, $theory) = split /\|/,
 	  $session->query_safe("SELECT sum(probes), sum(false_positives), sum(filter_bytes), sum((negatives + false_positives) * expected_fpr) FROM lsm_filters('q_$name')");
-	cmp_ok($probes, '>', 7.5 * $asked, "$name: every run was asked");
+	cmp_ok($probes, '>', 7.9 * $asked, "$name: every run was asked");
 	cmp_ok(abs($false - $theory), '<', 0.1 * $theory + 4 * sqrt($theory), "$name: $false false positives, $theory in theory");
 	note("$name: $false wasted reads of $asked lookups, $bytes bytes: ", $session->query_safe("SELECT string_agg(format('L%s %s %s bits', level, filter_scheme, round(bits_per_key::numeric, 1)), ', ') FROM lsm_filters('q_$name')"));
 	($wasted{$name}, $bytes{$name}) = ($false, $bytes);
@@ -71,7 +72,7 @@ is($session->query_safe("SELECT string_agg(DISTINCT filter_scheme, ' ') FROM lsm
 is($session->query_safe("SELECT string_agg(DISTINCT filter_scheme, ' ') FROM lsm_filters('q_bottom') WHERE level < 2"), 'blocked', 'and blocked above it');
 # what lsm_advise promises of uniform bits is what monkey does
 my ($setting, $suggested, $promise) = split /\|/, $session->query_safe(
-	"SELECT pg_stat_lsm_reset(); SELECT count(*) FROM generate_series(1, $asked) g, LATERAL (SELECT 1 FROM q WHERE uniform = g * 2 * ($rows * 132 / $asked) + 1 OFFSET 0) s; SELECT setting, suggested, expected_wasted_reads FROM lsm_advise('q_uniform')") =~ s/\A\s*0\n//r;
+	"SELECT pg_stat_lsm_reset(); SELECT count(*) FROM generate_series(1, $asked) g, LATERAL (SELECT 1 FROM q WHERE uniform = (g::int8 * 7919 % ($rows * 132)) * 2 + 1 OFFSET 0) s; SELECT setting, suggested, expected_wasted_reads FROM lsm_advise('q_uniform')") =~ s/\A\s*0\n//r;
 is("$setting $suggested", 'filter_allocation monkey', 'lsm_advise suggests it');
 cmp_ok(abs($promise * $asked / 1000 - $wasted{monkey}), '<', 0.25 * $wasted{monkey} + 30, "and promises $promise of 1000 lookups");
 $session->query_safe('COMMIT');
@@ -85,26 +86,22 @@ is(sql("SELECT string_agg(DISTINCT filter_scheme, ' ') FROM lsm_filters('q_mixed
 cmp_ok(sql("SELECT max(abs(bits_per_key - 10)) FROM lsm_filters('q_monkey')"), '<', 1, 'one level: about the average');
 
 # filters that are built again are of the same scheme
-foreach my $name ('mixed', 'ribbon')
+my $schemes = q{SELECT string_agg(format('%s %s', file, filter_scheme), ', ' ORDER BY file) FROM lsm_files};
+my %before = map { $_ => sql("$schemes('q_$_')") } @names;
+$node->stop;
+cmp_ok(unlink(glob(lsm_dir($node) . '/*/*.flt')), '>=', 5, 'filters are lost');
+$node->start;
+$node->psql('postgres', "SET client_min_messages = error; SELECT lsm_compact('q_$_')") foreach @names;
+foreach my $name (@names)
 {
-	my ($level, $file, $scheme) = split /\|/, sql("SELECT level, file, filter_scheme FROM lsm_filters('q_$name') LIMIT 1");
-	my ($flt) = glob(lsm_dir($node) . "/*/" . sprintf('%06d', $file) . '.flt');
-	($flt) = grep { -s $_ == sql("SELECT filter_bytes FROM lsm_filters('q_$name') WHERE file = $file") } glob(lsm_dir($node) . "/*/*$file.flt") if !$flt;
-	SKIP:
-	{
-		skip "no filter file $file", 3 if !$flt;
-		$node->stop;
-		unlink $flt;
-		$node->start;
-		$node->psql('postgres', "SET client_min_messages = error; SELECT lsm_compact('q_$name')");
-		is(sql("SELECT string_agg(problem, ' ') FROM lsm_verify('q_$name')"), '', "$name: mended");
-		is(sql("SELECT filter_scheme FROM lsm_filters('q_$name') WHERE file = $file"), $scheme, "$name: with the scheme that it had");
-	}
+	is(sql("SELECT string_agg(problem, ' ') FROM lsm_verify('q_$name')"), '', "$name: mended");
+	is(sql("$schemes('q_$name')"), $before{$name}, "$name: with the schemes that they had");
+	is(sql("SELECT string_agg(DISTINCT filter_scheme, ' ') FROM lsm_filters('q_$name')"), $name =~ /uniform|monkey/ ? 'blocked' : 'ribbon', "$name: which are known");
 }
 
 # keys in order: files that are written once, and moved
-sql(q{CREATE TABLE s (id int8) USING heap; CREATE INDEX s_id ON s USING lsm (id) WITH (filter_allocation = monkey, bottom_filter = ribbon, size_ratio = 4)});
-sql("INSERT INTO s SELECT g FROM generate_series($_ * 10000, $_ * 10000 + 9999) g; SELECT lsm_flush('s_id')") foreach 0 .. 11;
+sql(q{SET lsm.memtable_size = '256kB'; CREATE TABLE s (id int8) USING heap; CREATE INDEX s_id ON s USING lsm (id) WITH (filter_allocation = monkey, bottom_filter = ribbon, size_ratio = 4)});
+sql("SET lsm.memtable_size = '256kB'; INSERT INTO s SELECT g FROM generate_series($_ * 10000, $_ * 10000 + 9999) g; SELECT lsm_flush('s_id')") foreach 0 .. 11;
 ok($node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM lsm_levels('s_id') WHERE level = 0 AND runs >= 4}), 'files in order go down');
 is(sql(q{SELECT string_agg(DISTINCT filter_scheme, ' ') FROM lsm_filters('s_id')}), 'ribbon', 'files in order have the filters of the bottom');
 cmp_ok(sql(q{SELECT sum(filter_bytes) * 8.0 / sum(keys) FROM lsm_filters('s_id')}), '<', 10.3, 'and the average of bits');

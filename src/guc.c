@@ -45,8 +45,11 @@ static const struct config_enum_entry filter_allocation_options[] = {
 	{NULL, 0, false}
 };
 
+/* lsm_bottom_filter: none of its own */
+#define LSM_BOTTOM_SAME		LSM_FILTER_NONE
+
 static const struct config_enum_entry bottom_filter_options[] = {
-	{"same", LSM_FILTER_NONE, false},
+	{"same", LSM_BOTTOM_SAME, false},
 	{"ribbon", LSM_FILTER_RIBBON, false},
 	{NULL, 0, false}
 };
@@ -183,7 +186,7 @@ define_filter_settings(void)
 							 "Filter that is built for each sorted file in a tree's deepest level.",
 							 "\"same\": the one of all files.",
 							 &lsm_bottom_filter,
-							 LSM_FILTER_NONE, bottom_filter_options,
+							 LSM_BOTTOM_SAME, bottom_filter_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 

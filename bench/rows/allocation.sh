@@ -2,7 +2,7 @@
 bench_start "
 autovacuum = off
 lsm.memtable_size = 64MB
-lsm.elastic_memory = 1MB
+lsm.elastic_memory = $(scaled 660)kB
 lsm.elastic_initial_units = 6
 max_parallel_workers_per_gather = 0
 "
@@ -79,7 +79,7 @@ echo "$(of less 4) $(of uniform 4)" | report "memory, ribbon in the last level, 
 echo "$(of less 3) $(of uniform 3)" | report "their false positives" lower "per 1000" "1x" ribbon blocked
 
 # one level: what filters of the last level take at the same rate
-sql heap -c "ALTER INDEX q_ribbon SET (bits_per_key = 7.15)" -c "SELECT lsm_compact('q_ribbon'), lsm_compact('q_uniform')" >/dev/null
+sql heap -c "ALTER INDEX q_ribbon SET (bits_per_key = 7.15, filter_allocation = uniform)" -c "SELECT lsm_compact('q_ribbon'), lsm_compact('q_uniform')" >/dev/null
 sql heap -c "SELECT format('   one level: %s %s bits, rate %s', filter_scheme, round(bits_per_key::numeric, 2), round(expected_fpr::numeric, 5))
 	FROM (SELECT * FROM lsm_filters('q_uniform') UNION ALL SELECT * FROM lsm_filters('q_ribbon')) s"
 echo "$(sql heap -c "SELECT sum(filter_bytes) FROM lsm_filters('q_ribbon')") $(sql heap -c "SELECT sum(filter_bytes) FROM lsm_filters('q_uniform')")" |

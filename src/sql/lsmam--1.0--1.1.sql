@@ -196,3 +196,12 @@ FROM lsm_progress() p
 COMMENT ON VIEW pg_stat_lsm_progress IS
 'flushes, compactions, builds, loads and lsm_verify() in progress, all databases';
 GRANT SELECT ON pg_stat_lsm_progress TO PUBLIC;
+
+---- a picture ----
+
+CREATE FUNCTION lsm_report(trees pg_catalog.regclass[])
+RETURNS pg_catalog.text
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10000;
+COMMENT ON FUNCTION lsm_report(pg_catalog.regclass[]) IS
+'lsm tables with their lsm indexes, or lsm indexes, as one HTML page: levels, files, filters, work';

@@ -13,6 +13,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 
+#include "sqlfunc/functions.h"
 #include "tree/tree.h"
 
 PG_FUNCTION_INFO_V1(lsm_stat_trees);
@@ -84,9 +85,9 @@ lsm_stat_trees(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Bytes of units of the tree's elastic filters that are on */
-static uint64
-elastic_bytes(const LsmElasticUse *uses, int nuses, uint64 keyspace_id)
+/* See functions.h. */
+uint64
+lsm_elastic_tree_bytes(const LsmElasticUse *uses, int nuses, uint64 keyspace_id)
 {
 	uint64		bytes = 0;
 
@@ -125,7 +126,7 @@ lsm_tree_stats(PG_FUNCTION_ARGS)
 		if (!stats.known)
 			memset(&nulls[i], true, NSTAT_COLUMNS + NMORE_COLUMNS - i);
 		values[i++] = Int64GetDatum((int64) (stats.mapped_filter_bytes +
-											 elastic_bytes(uses, nuses, stats.keyspace_id)));
+											 lsm_elastic_tree_bytes(uses, nuses, stats.keyspace_id)));
 		values[i++] = Int32GetDatum((int32) stats.level0_runs);
 		values[i++] = Int64GetDatum((int64) stats.pending_bytes);
 		Assert(i == lengthof(values));

@@ -27,6 +27,8 @@ typedef struct LsmFileInfo
 	TransactionId min_xid;
 	LsmSlice	smallest;
 	LsmSlice	largest;
+	bool		smallest_cut;	/* these are the first bytes of it only */
+	bool		largest_cut;
 } LsmFileInfo;
 
 /* Files of the current version, newest level first; palloc'd copy. */

@@ -46,6 +46,8 @@ lsm_tree_files(LsmTree *tree, int *nfiles)
 		info->min_xid = file->min_xid;
 		info->smallest = lsm_slice(fences, file->smallest.len);
 		info->largest = lsm_slice(fences + file->smallest.len, file->largest.len);
+		info->smallest_cut = (file->flags & LSM_FILE_SMALLEST_CUT) != 0;
+		info->largest_cut = (file->flags & LSM_FILE_LARGEST_CUT) != 0;
 	}
 	*nfiles = version->nfiles;
 	lsm_version_unpin(version);

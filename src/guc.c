@@ -187,7 +187,7 @@ define_tree_settings(void)
 							"Size at which sorted files are cut.",
 							NULL,
 							&lsm_target_file_size_kb,
-							65536, 64, 1024 * 1024,
+							65536, 4, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("lsm.compression",
 							 "Compression of data blocks in sorted files.",

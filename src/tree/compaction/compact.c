@@ -312,11 +312,11 @@ request_plan_level0(Request *request, LsmVersion *version)
 	/* oldest first */
 	for (int i = version->level_files[0] - 1; i >= 0; i--)
 	{
-		LsmFile    *file = &version->files[i];
+		LsmFile    *file = lsm_version_file(version, i);
 		bool		wanted = request_wants(request, file);
 
 		if (wanted || (request->what->full && file->number < request->mark))
-			return lsm_plan_level0(version, file, wanted);
+			return lsm_plan_level0(version, i, wanted);
 	}
 	return NULL;
 }

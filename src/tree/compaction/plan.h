@@ -29,7 +29,7 @@ typedef struct LsmPlan
 extern double lsm_level_target(LsmTree *tree, int level);
 
 /* The oldest file of level 0, which must not be empty. */
-extern LsmFile *lsm_plan_oldest_level0(LsmVersion *version);
+extern int	lsm_plan_oldest_level0(LsmVersion *version);
 
 /* Any level below has keys in the file's range. */
 extern bool lsm_plan_overlaps_below(const LsmVersion *version, int level,
@@ -42,7 +42,7 @@ extern LsmPlan *lsm_plan_due(LsmTree *tree, LsmVersion *version);
  * Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not
  * just move.
  */
-extern LsmPlan *lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite);
+extern LsmPlan *lsm_plan_level0(LsmVersion *version, int seed, bool rewrite);
 
 /*
  * Files of level 0 that overlap nothing in levels 0 and 1; NULL: there is none.

@@ -250,17 +250,6 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	return true;
 }
 
-static LsmFile *
-find_file(LsmVersion *version, uint64 number)
-{
-	for (int i = 0; i < version->nfiles; i++)
-	{
-		if (version->files[i].number == number)
-			return &version->files[i];
-	}
-	return NULL;
-}
-
 /*
  * Look at the file's filter, and build it again if need be.  False: it is
  * damaged still.  REQUIRES: a job of this process (perhaps this one) owns the
@@ -274,7 +263,7 @@ repair_file(LsmJob *job, uint64 number)
 	bool		sound;
 
 	lsm_job_set_version(job, lsm_version_refresh(job->tree));
-	file = find_file(job->version, number);
+	file = lsm_version_find_file(job->version, number);
 	sound = file == NULL || !filter_is_damaged(job->tree, file) || rebuild_filter(job, file);
 	MemoryContextSwitchTo(old);
 	return sound;
@@ -287,7 +276,8 @@ lsm_repair_tree(LsmTree *tree)
 	int			n = version->nfiles;
 	uint64	   *numbers = palloc(Max(n, 1) * sizeof(uint64));
 
-	memcpy(numbers, version->numbers, n * sizeof(uint64));
+	for (int i = 0; i < n; i++)
+		numbers[i] = lsm_version_file(version, i)->number;
 	for (int i = 0; i < n; i++)
 	{
 		LsmJob	   *job;

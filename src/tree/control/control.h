@@ -170,6 +170,10 @@ typedef struct LsmTreeShared
 	pg_atomic_uint64 manifest_id;	/* = metapage's; pages of other manifests
 									 * are free ... */
 	pg_atomic_uint64 manifest_pending;	/* ... but for one being written */
+	uint32		manifest_limit; /* pages of the chain from which on a snapshot
+								 * is worth a look; 0: unknown; and ... */
+	uint32		manifest_looked;	/* ... files at the last look: under the
+									 * metapage's lock, exclusive */
 	bool		strays_removed; /* false in a block just taken; set by the
 								 * first load */
 

@@ -74,6 +74,8 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	ctl->free_pages = 0;
 	pg_atomic_write_u64(&ctl->manifest_id, 0);
 	pg_atomic_write_u64(&ctl->manifest_pending, 0);
+	ctl->manifest_limit = 0;
+	ctl->manifest_looked = 0;
 	ctl->strays_removed = false;
 	control_close_slots(ctl);
 	ctl->flush_pid = 0;

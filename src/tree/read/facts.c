@@ -30,7 +30,7 @@ lsm_tree_files(LsmTree *tree, int *nfiles)
 							MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (int i = 0; i < version->nfiles; i++)
 	{
-		const LsmFile *file = &version->files[i];
+		const LsmFile *file = lsm_version_file(version, i);
 		LsmFileInfo *info = &infos[i];
 		char	   *fences = palloc(file->smallest.len + file->largest.len + 1);
 
@@ -68,10 +68,10 @@ lsm_tree_size(LsmTree *tree, LsmTreeSize *size)
 		size->memtable_entries += entries - Min(entries, removed);
 		size->memtable_bytes += pg_atomic_read_u64(&set.tables[i]->bytes);
 	}
-	for (int i = 0; i < version->nfiles; i++)
+	for (int i = 0; i < version->nruns; i++)
 	{
-		size->file_bytes += version->files[i].file_bytes + version->files[i].filter_bytes;
-		size->file_entries += version->files[i].entries;
+		size->file_bytes += version->runs[i].file_bytes + version->runs[i].filter_bytes;
+		size->file_entries += version->runs[i].entries;
 	}
 	for (int i = 0; i < LSM_MAX_LEVELS; i++)
 	{
@@ -88,9 +88,9 @@ lsm_tree_min_xid(LsmTree *tree)
 	LsmVersion *version = lsm_version_enter(tree, &set);
 	TransactionId result = InvalidTransactionId;
 
-	for (int i = 0; i < version->nfiles; i++)
+	for (int i = 0; i < version->nruns; i++)
 	{
-		TransactionId xid = version->files[i].min_xid;
+		TransactionId xid = version->runs[i].min_xid;
 
 		if (TransactionIdIsNormal(xid) &&
 			(!TransactionIdIsValid(result) || TransactionIdPrecedes(xid, result)))
@@ -149,13 +149,14 @@ lsm_tree_filters(LsmTree *tree, int *nfilters)
 								MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 		for (int i = 0; i < version->nfiles; i++)
 		{
+			LsmFile    *file = lsm_version_file(version, i);
 			LsmVersion *current;
 
 			CHECK_FOR_INTERRUPTS();
 			current = lsm_version_enter(tree, &set);
 			if (current == version ||
-				lsm_version_has(current, version->files[i].number))
-				read_filter_info(tree, &version->files[i], &infos[(*nfilters)++]);
+				lsm_version_has(current, file->number))
+				read_filter_info(tree, file, &infos[(*nfilters)++]);
 			lsm_tree_exit(tree);
 		}
 	}

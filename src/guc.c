@@ -219,6 +219,12 @@ define_tree_settings(void)
 							&lsm_compaction_workers,
 							1, 0, 16,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.compaction_rate",
+							"Kilobytes per second that compactions may write, all together.",
+							"Zero means no limit.  Flushes are not limited, nor is a tree whose writers have to wait for its compaction.",
+							&lsm_compaction_rate_kb,
+							0, 0, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.max_trees",
 							"Trees (tables and indexes) that can be in use at the same time.",
 							NULL,

@@ -29,7 +29,7 @@ StaticAssertDecl(LSM_COUNT_STALL_US == LSM_NCOUNTERS - 1 && LSM_NCOUNTERS == 14,
 				 "the columns of lsm_stat_trees() are others");
 
 /* Of lsm_tree_stats(), after those */
-#define NMORE_COLUMNS	(2 * LSM_NSTALLS + 4)
+#define NMORE_COLUMNS	(2 * LSM_NSTALLS + 4 + 2 * LSM_NDELAYS)
 
 /* Of lsm_level_stats() */
 #define NLEVEL_COLUMNS	(NIDENTITY + 12)
@@ -122,6 +122,11 @@ lsm_tree_stats(PG_FUNCTION_ARGS)
 			values[i++] = us_as_ms(stats.stall_us[reason]);
 		}
 		values[i++] = Int64GetDatum((int64) stats.memtable_bytes);
+		for (int reason = 0; reason < LSM_NDELAYS; reason++)
+		{
+			values[i++] = Int64GetDatum((int64) stats.delays[reason]);
+			values[i++] = us_as_ms(stats.delay_us[reason]);
+		}
 		if (!stats.known)
 			memset(&nulls[i], true, NSTAT_COLUMNS + NMORE_COLUMNS - i);
 		values[i++] = Int64GetDatum((int64) (stats.mapped_filter_bytes +

@@ -233,6 +233,16 @@ typedef enum LsmStall
 	LSM_NSTALLS
 } LsmStall;
 
+/* Why a writer was delayed before it came to that */
+typedef enum LsmDelay
+{
+	LSM_DELAY_LEVEL0,			/* level 0 has many runs */
+	LSM_DELAY_FLUSH,			/* several of its memtables wait for a flush */
+	LSM_DELAY_MEMORY,			/* memory for memtables runs short */
+	LSM_DELAY_PENDING,			/* compactions have very much to do */
+	LSM_NDELAYS
+} LsmDelay;
+
 /* Flushes and compactions of a tree, by the level that they wrote to */
 typedef enum LsmWork
 {
@@ -325,6 +335,8 @@ typedef struct LsmTreeStats
 	uint64		keyspace_id;
 	uint64		stalls[LSM_NSTALLS];	/* writes that waited */
 	uint64		stall_us[LSM_NSTALLS];
+	uint64		delays[LSM_NDELAYS];	/* writes that were delayed */
+	uint64		delay_us[LSM_NDELAYS];
 	uint64		work[LSM_WORK_ROWS][LSM_NWORK];
 
 	/* as of the last change of the list of files that was seen */

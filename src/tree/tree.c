@@ -67,6 +67,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_wal_offload_shmem_bytes());
+	bytes = add_size(bytes, lsm_rate_shmem_bytes());
 	bytes = add_size(bytes, lsm_repair_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
@@ -104,6 +105,7 @@ lsm_tree_shmem_init(void)
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	lsm_wal_offload_shmem_init();
+	lsm_rate_shmem_init();
 	lsm_repair_shmem_init();
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();

@@ -259,6 +259,8 @@ extern bool lsm_ignore_missing_files;	/* salvage.c */
 extern char *lsm_pg_upgrade;	/* data directory of the old cluster, or "" */
 extern int	lsm_compaction_workers;
 extern int	lsm_max_trees;		/* control blocks (restart) */
+extern int	lsm_compaction_rate_kb; /* of all compactions, per second; 0: no
+									 * limit */
 extern int	lsm_log_compaction_min_duration;	/* ms; -1: never */
 
 /* Keyspaces are directories in this one, in the data directory. */

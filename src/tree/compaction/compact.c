@@ -30,6 +30,7 @@
 #include "tree/read/version.h"
 
 #define FILES_PER_PUSH		16	/* of one level in a step of a full compaction */
+#define PAUSE_EVERY_BYTES	(4 * 1024 * 1024)	/* of output: flushes may go first */
 
 /* ======================================================================
  * Doing it
@@ -58,6 +59,22 @@ edit_from_plan(LsmPlan *plan, LsmEdit *edit)
 
 void		(*lsm_compact_pause_hook) (void) = NULL;
 
+/* Let flushes through, and others to the disk. */
+static void
+compact_pause(LsmJob *job, uint64 *paused_at)
+{
+	uint64		written = job->bytes +
+		(job->writer != NULL ? lsm_sst_writer_bytes(job->writer) : 0);
+	bool		file_ended = job->bytes > *paused_at;	/* a part of one was */
+
+	lsm_rate_wait(job, written);
+	if (!file_ended && written < *paused_at + PAUSE_EVERY_BYTES)
+		return;
+	*paused_at = written;
+	if (lsm_compact_pause_hook != NULL)
+		lsm_compact_pause_hook();
+}
+
 /*
  * Merge the plan's files into new ones.  False: the tree was dropped or has
  * moved.
@@ -70,7 +87,8 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 	LsmSlice	key;
 	LsmSlice	value;
 	uint64		entries = 0;
-	int			written = 0;
+	uint64		paused_at = 0;
+	int			nfiles = 0;
 
 	while (lsm_merge_next(merge, &key, &value))
 	{
@@ -82,12 +100,10 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 			if (!lsm_job_current(job))
 				return false;
 		}
-		if (job->nfiles != written)
+		if (entries % 1000 == 0 || job->nfiles != nfiles)
 		{
-			/* a file was finished: let flushes through */
-			written = job->nfiles;
-			if (lsm_compact_pause_hook != NULL)
-				lsm_compact_pause_hook();
+			nfiles = job->nfiles;
+			compact_pause(job, &paused_at);
 		}
 	}
 	lsm_job_report_entries(job, lsm_merge_entries(merge));
@@ -211,6 +227,7 @@ lsm_compact_once(LsmTree *tree, bool conditional)
 
 	Assert(!lsm_epoch_inside());
 	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
+	job->limited = conditional;
 	if (lsm_compact_claim(job))
 		done = compact_due(job);
 	lsm_job_end(job);
@@ -431,6 +448,7 @@ request_step(LsmTree *tree, Request *request)
 	if (plan != NULL)
 	{
 		job->fate.freeze_limit = request->what->freeze_limit;
+		job->limited = true;
 		if (!compact_run(job, plan))
 			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
 	}

@@ -39,6 +39,8 @@ typedef struct LsmJob
 	bool		owns_flush;		/* ctl->flush_pid is ours */
 	bool		owns_compaction;	/* ctl->compact_pid is ours */
 	bool		published;		/* the files belong to the tree */
+	bool		limited;		/* lsm.compaction_rate applies ... */
+	uint64		paid_bytes;		/* ... and has been asked for so many */
 
 	/* deciding about entries */
 	LsmFateContext fate;
@@ -246,6 +248,9 @@ extern void lsm_publish_abort(void);
 extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
 
 /* The hints for writers and workers, after the version changed. */
+/* rate.c: the job has written so many bytes; sleeps if that was too fast. */
+extern void lsm_rate_wait(LsmJob *job, uint64 written);
+
 extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
 
 /* ---- unlink_queue.c ---- */

@@ -37,7 +37,8 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 {
 	LsmTreeShared *ctl = tree->ctl;
 	int			level;
-	bool		due = lsm_compaction_score(tree, version, &level) >= 1.0;
+	double		score = lsm_compaction_score(tree, version, &level);
+	bool		due = score >= 1.0;
 	uint64		pending_bytes = due ? lsm_pending_bytes(tree, version) : 0;
 
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
@@ -45,7 +46,9 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 		pg_atomic_read_u64(&ctl->version_no) == version->version_no)
 	{
 		pg_atomic_write_u32(&ctl->level0_runs, version->level0_runs);
-		pg_atomic_write_u32(&ctl->compaction_due, due ? 1 : 0);
+		pg_atomic_write_u32(&ctl->compaction_due, due ? (uint32) (Min(score, 1e6) * 100) : 0);
+		pg_atomic_write_u32(&ctl->pending_memtables,
+							(uint32) Min(pending_bytes / lsm_tree_base_bytes(tree), 1e9));
 		lsm_level_facts_set(ctl, version, pending_bytes);
 	}
 	LWLockRelease(&ctl->lock);

@@ -182,6 +182,7 @@ lsm_control_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->file_limit, 0);
 	pg_atomic_init_u32(&ctl->level0_runs, 0);
 	pg_atomic_init_u32(&ctl->compaction_due, 0);
+	pg_atomic_init_u32(&ctl->pending_memtables, 0);
 	pg_atomic_init_u64(&ctl->last_used, 0);
 	pg_atomic_init_u32(&ctl->memtable_kb, 0);
 	pg_atomic_init_u64(&ctl->manifest_id, 0);

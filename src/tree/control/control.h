@@ -73,6 +73,8 @@ typedef struct LsmTreeWork
 {
 	pg_atomic_uint64 stalls[LSM_NSTALLS];
 	pg_atomic_uint64 stall_us[LSM_NSTALLS];
+	pg_atomic_uint64 delays[LSM_NDELAYS];
+	pg_atomic_uint64 delay_us[LSM_NDELAYS];
 	pg_atomic_uint64 jobs[LSM_WORK_ROWS][LSM_NWORK];
 
 	/* under ctl->lock */
@@ -140,7 +142,10 @@ typedef struct LsmTreeShared
 	pg_atomic_uint64 file_limit;	/* ... which the metapage's next_file is; 0:
 									 * not loaded yet */
 	pg_atomic_uint32 level0_runs;	/* hint for stalls */
-	pg_atomic_uint32 compaction_due;	/* hint for workers */
+	pg_atomic_uint32 compaction_due;	/* hint for workers: 0, or the score in
+										 * percent */
+	pg_atomic_uint32 pending_memtables; /* hint for delays: what compactions
+										 * will read, in memtables */
 	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
 									 * sealed last; 0: none since the start */
 
@@ -460,6 +465,7 @@ extern void lsm_work_init(LsmTreeWork *work);
 extern void lsm_work_reset(LsmTreeWork *work);
 extern void lsm_work_count_job(LsmTreeShared *ctl, int row, const uint64 work[LSM_NWORK]);
 extern void lsm_work_count_stall(LsmTreeShared *ctl, LsmStall reason, uint64 us);
+extern void lsm_work_count_delay(LsmTreeShared *ctl, LsmDelay reason, uint64 us);
 
 /* False: the block is not the keyspace's any more.  No lock held. */
 extern bool lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats);

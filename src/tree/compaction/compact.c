@@ -57,8 +57,6 @@ edit_from_plan(LsmPlan *plan, LsmEdit *edit)
 	}
 }
 
-void		(*lsm_compact_pause_hook) (void) = NULL;
-
 /* Let flushes through, and others to the disk. */
 static void
 compact_pause(LsmJob *job, uint64 *paused_at)

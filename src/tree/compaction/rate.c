@@ -34,6 +34,8 @@
 
 int			lsm_compaction_rate_kb = 0;
 
+void		(*lsm_compact_pause_hook) (void) = NULL;
+
 #define LSM_RATE_BURST_US	100000
 #define LSM_RATE_NAP_US		10000
 

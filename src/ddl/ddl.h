@@ -78,6 +78,12 @@ extern int	lsm_default_index;
 extern PlannedStmt *lsm_default_index_before(PlannedStmt *pstmt, const char *query_string,
 											 bool part_of_other);
 
+/* ---- extension_tables.c ---- */
+
+/* Around a utility statement: which default_table_access_method it sees */
+extern int	lsm_extension_tables_begin(Node *stmt);
+extern void lsm_extension_tables_end(int nest_level);
+
 /* ---- btree_keys.c ---- */
 
 extern List *lsm_unique_indexes(Oid table, Oid am);

@@ -69,6 +69,7 @@ lsm_stat_trees(PG_FUNCTION_ARGS)
 	LsmTreeStats stats;
 	int			iter = 0;
 
+	lsm_tree_require_memory();
 	/* what this session counted in statements before this one */
 	lsm_counters_publish();
 
@@ -103,10 +104,12 @@ lsm_tree_stats(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int			nuses;
-	LsmElasticUse *uses = lsm_elastic_uses(&nuses);
+	LsmElasticUse *uses;
 	LsmTreeStats stats;
 	int			iter = 0;
 
+	lsm_tree_require_memory();
+	uses = lsm_elastic_uses(&nuses);
 	lsm_counters_publish();
 	InitMaterializedSRF(fcinfo, 0);
 	while (lsm_stats_next(&iter, &stats))
@@ -181,6 +184,7 @@ lsm_level_stats(PG_FUNCTION_ARGS)
 	LsmTreeStats stats;
 	int			iter = 0;
 
+	lsm_tree_require_memory();
 	InitMaterializedSRF(fcinfo, 0);
 	while (lsm_stats_next(&iter, &stats))
 	{
@@ -201,6 +205,7 @@ lsm_level_stats(PG_FUNCTION_ARGS)
 Datum
 pg_stat_lsm_reset(PG_FUNCTION_ARGS)
 {
+	lsm_tree_require_memory();
 	lsm_counters_publish();
 	lsm_stats_reset(MyDatabaseId);
 	PG_RETURN_VOID();
@@ -214,6 +219,7 @@ lsm_elastic_stats(PG_FUNCTION_ARGS)
 	Datum		values[13];
 	bool		nulls[13] = {0};
 
+	lsm_tree_require_memory();
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	lsm_elastic_read_stats(&stats);

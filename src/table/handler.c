@@ -21,6 +21,7 @@ PG_FUNCTION_INFO_V1(lsm_table_handler);
 static const TupleTableSlotOps *
 slot_callbacks(Relation rel)
 {
+	lsm_refuse_pglogical(rel);
 	return &TTSOpsHeapTuple;
 }
 
@@ -103,5 +104,6 @@ lsm_table_init(void)
 Datum
 lsm_table_handler(PG_FUNCTION_ARGS)
 {
+	lsm_tree_require_memory();
 	PG_RETURN_POINTER(&lsm_table_methods);
 }

@@ -603,6 +603,11 @@ extern void lsm_relation_check_room(Relation rel, LsmTree *tree, int n);
  */
 extern void lsm_reserve_moved_rows(Relation rel, LsmTree *tree, const RelFileLocator *copy);
 
+/* ---- code that takes the table for heap (caller.c) ---- */
+
+extern bool lsm_main_fork_is_read(Relation rel);
+extern void lsm_refuse_pglogical(Relation rel);
+
 /* ---- the table as a whole (relation.c, vacuum.c, rewrite.c, build.c) ---- */
 
 extern void lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,

@@ -201,10 +201,15 @@ if wants tap; then
 	fi
 	gcc -Wall -Wextra -Werror -O2 -shared -fPIC -o "$sandbox/tap/faults.so" \
 		"$top/src/test/tap/faults.c" -ldl || failed=$((failed + 1))
+	gcc -Wall -Wextra -Werror -Wno-unused-parameter -O2 -shared -fPIC -o "$sandbox/tap/rude.so" \
+		-isystem "$("$(find_pg_config)" --includedir-server)" "$top/src/test/tap/rude.c" || failed=$((failed + 1))
+	# 069 makes an extension
+	[ "$(id -u)" -ne 0 ] || chown postgres "$("$bindir/pg_config" --sharedir)/extension"
 	export PG_REGRESS=$pgxs_test/regress/pg_regress
 	export LSM_DOCS=$sandbox/src/docs
 	export LSM_OPS=$sandbox/src/ops
 	export LSM_FAULTS_SO=$sandbox/tap/faults.so
+	export LSM_RUDE_SO=$sandbox/tap/rude.so
 	export LSM_CRASH_POINTS=$sandbox/src/crash_points
 	export PERL5LIB=$pgxs_test/perl:$sandbox/src/test/tap${PERL5LIB:+:$PERL5LIB}
 	export TESTDIR=$sandbox/tap

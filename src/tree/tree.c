@@ -112,6 +112,12 @@ lsm_tree_shmem_init(void)
 	LWLockRelease(AddinShmemInitLock);
 }
 
+void
+lsm_tree_require_memory(void)
+{
+	(void) lsm_control_require(ERROR);
+}
+
 /* ----------------------------------------------------------------------
  * pins and the end of things
  * ---------------------------------------------------------------------- */

@@ -821,6 +821,13 @@ extern TransactionId lsm_tree_min_xid(LsmTree *tree);
 extern Size lsm_tree_shmem_bytes(void); /* shmem_request_hook */
 extern void lsm_tree_shmem_request(void);	/* asks for memory and LWLocks */
 extern void lsm_tree_shmem_init(void);	/* shmem_startup_hook */
+
+/*
+ * ERRORs if that hook was not called.  The access methods' handlers call this:
+ * no relation of ours is opened then.  So does what shows or uses shared memory
+ * without a relation.
+ */
+extern void lsm_tree_require_memory(void);
 extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
 
 /*
@@ -842,7 +849,7 @@ extern const char *lsm_worker_failed(int *rest_seconds);
  * Latch of worker i, for writers to wake it; called by the worker itself at
  * start.
  */
-extern void lsm_worker_register_latch(int worker_no);
+extern bool lsm_worker_register_latch(int worker_no);
 
 #include "tree/facts.h"
 #include "tree/rows.h"

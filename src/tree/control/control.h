@@ -199,6 +199,9 @@ extern void lsm_control_shmem_init(void);
 /* False: not in shared_preload_libraries. */
 extern bool lsm_control_ready(void);
 
+/* Is it?  If not, an error or a message of this level says so. */
+extern bool lsm_control_require(int elevel);
+
 /* False, and not pinned, if the block is not (any more) this keyspace's. */
 extern bool lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id);
 extern void lsm_control_unpin(LsmTreeShared *ctl);

@@ -374,6 +374,7 @@ static MemoryContext redo_context = NULL;
 static void
 lsm_redo_startup(void)
 {
+	(void) lsm_control_require(FATAL);
 	redo_context = AllocSetContextCreate(TopMemoryContext, "lsmam redo",
 										 ALLOCSET_DEFAULT_SIZES);
 	lsm_primary_memory_compare();

@@ -36,6 +36,7 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
+#include "replication/reorderbuffer.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
@@ -210,6 +211,33 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #define lsm_local_transaction_id()	(MyProc->lxid)
 #endif
 
+/*
+ * A tuple of t_len bytes for a decoded change, old or new; its t_data is set.
+ * PostgreSQL 17 has done away with a struct around it.
+ */
+static inline HeapTuple
+lsm_change_alloc_tuple(ReorderBuffer *rb, ReorderBufferChange *change, bool old, Size t_len)
+{
+	Size		bytes = t_len - SizeofHeapTupleHeader;
+#if PG_VERSION_NUM >= 180000
+	HeapTuple	tuple = ReorderBufferAllocTupleBuf(rb, bytes);
+#elif PG_VERSION_NUM >= 170000
+	HeapTuple	tuple = ReorderBufferGetTupleBuf(rb, bytes);
+#else
+	ReorderBufferTupleBuf *tuple = ReorderBufferGetTupleBuf(rb, bytes);
+#endif
+
+	if (old)
+		change->data.tp.oldtuple = tuple;
+	else
+		change->data.tp.newtuple = tuple;
+#if PG_VERSION_NUM >= 170000
+	return tuple;
+#else
+	return &tuple->tuple;
+#endif
+}
+
 /* The last parameter of ExecutorRun() and its hook, with the comma before it */
 #if PG_VERSION_NUM >= 180000
 #define EXECUTE_ONCE_PARAMETER
@@ -254,6 +282,8 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 	ConditionalXactLockTableWait(xid)
 
 #define log_lock_failures		false
+
+#define ReorderBufferAllocChange(rb)	ReorderBufferGetChange(rb)
 
 #define heap_form_minimal_tuple(desc, values, isnull, extra) \
 	heap_form_minimal_tuple(desc, values, isnull)
@@ -425,6 +455,17 @@ lsm_heap_key_test(HeapTuple tuple, TupleDesc desc, int nkeys, ScanKey keys)
 #endif							/* before 16 */
 
 /* ---- names of our own that need those above ---- */
+
+/* Which relation a decoded change belongs to */
+static inline void
+lsm_change_set_relation(ReorderBufferChange *change, const RelFileLocator *locator_)
+{
+#if PG_VERSION_NUM >= 160000
+	change->data.tp.rlocator = *locator_;
+#else
+	change->data.tp.relnode = *locator_;
+#endif
+}
 
 /*
  * A new last page of the main fork, zeroed and locked.  The relation is not

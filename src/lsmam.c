@@ -67,7 +67,6 @@ _PG_init(void)
 	lsm_table_init();
 	lsm_index_init();
 	lsm_hooks_init();
-	lsm_publications_init();
 	lsm_file_swap_init();
 	lsm_explain_init();
 

@@ -8,7 +8,6 @@
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- INSERT of many rows: insert_select.c.
  *	- Row comparisons as index ranges: row_compare.c.
- *	- Publications without lsm tables: publications.c.
  *	- Copies of tables that pg_repack makes: file_swap.c.
  *	- pg_upgrade: ddl/upgrade.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
@@ -227,7 +226,6 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		lsm_tree_forget_database(going);
 
 	lsm_constraints_after(former_keys);
-	lsm_publications_check();
 	lsm_counters_publish();
 }
 
@@ -250,7 +248,6 @@ lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_
 		else if (access == OAT_POST_CREATE)
 			lsm_index_order_note_created(object_id);
 	}
-	lsm_publications_note_access(access, class_id, object_id, sub_id);
 }
 
 /* ======================================================================

@@ -142,6 +142,9 @@ typedef struct LsmFateContext
 	bool		dying;
 } LsmFateContext;
 
+struct LogicalDecodingContext;
+struct XLogRecordBuffer;
+
 typedef struct LsmKindOps
 {
 	/*
@@ -191,6 +194,22 @@ typedef struct LsmKindOps
 	 * text).
 	 */
 	char	   *(*check) (LsmSlice key, LsmSlice value);
+
+	/*
+	 * Logical decoding has come to an entry of `relation` that was logged with
+	 * a note (LsmEntry.note): queue the change that it stands for.  `value` and
+	 * `note` lie unaligned.  ERRORs if they are malformed.  Table trees alone.
+	 */
+	void		(*decode) (struct LogicalDecodingContext *ctx,
+						   struct XLogRecordBuffer *record,
+						   const RelFileLocator *relation, LsmSlice value,
+						   LsmSlice note);
+
+	/*
+	 * Does the value, written by transaction `xid` without a note, insert,
+	 * update or delete a row?  Table trees alone.
+	 */
+	bool		(*changes_row) (LsmSlice value, TransactionId xid);
 } LsmKindOps;
 
 /* From _PG_init, once per kind. */
@@ -562,6 +581,13 @@ typedef struct LsmEntry
 								 * time: its lock is held at apply */
 	bool		short_lived;	/* likely to be pruned soon: not worth a place
 								 * in any order before one is asked for */
+
+	/*
+	 * What logical decoding is told of the entry (LsmKindOps.decode); empty:
+	 * nothing.  It is in the WAL record of the entry, and nowhere else: the
+	 * tree does not look at it.  Set before lsm_write_begin().
+	 */
+	LsmSlice	note;
 } LsmEntry;
 
 #define LSM_MAX_WRITE_ENTRIES	128
@@ -575,6 +601,8 @@ typedef struct LsmWrite
 	uint64		generation;
 	bool		active;
 	bool		optional;		/* lsm_write_begin_optional() */
+	char	   *notes;			/* tree's: room for those of the entries, or
+								 * NULL */
 } LsmWrite;
 
 /*
@@ -597,7 +625,7 @@ extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *e
 									 int nentries);
 
 /* Log (WAL, log page) and insert into the memtable; ends the write.  The bytes
- * are copied.  No memory failure, no wait but for buffer locks. */
+ * are copied, those of notes, too.  No memory failure, no wait but for buffer locks. */
 extern void lsm_write_apply(LsmWrite *write);
 extern void lsm_write_cancel(LsmWrite *write);
 

@@ -32,6 +32,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
+#include "tree/disk/log_notes.h"
 #include "tree/memtable/memtable.h"
 #include "tree/read/read.h"
 #include "tree/read/version.h"
@@ -386,6 +387,8 @@ static void
 write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool optional,
 		   LsmWriteState *state)
 {
+	Size		notes_room = lsm_log_notes_room(entries, nentries);
+
 	Assert(registered_memtable == NULL);
 	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	memset(state, 0, offsetof(LsmWriteState, reason));
@@ -396,6 +399,7 @@ write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool
 	write->memtable = NULL;
 	write->active = false;
 	write->optional = optional;
+	write->notes = notes_room > 0 ? MemoryContextAllocHuge(CurrentMemoryContext, notes_room) : NULL;
 }
 
 /*
@@ -531,6 +535,9 @@ lsm_write_cancel(LsmWrite *write)
 		write->active = false;
 		lsm_write_unregister();
 	}
+	if (write->notes != NULL)
+		pfree(write->notes);
+	write->notes = NULL;
 }
 
 void

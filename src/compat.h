@@ -45,6 +45,7 @@
 #include "utils/guc_tables.h"
 #include "utils/pg_locale.h"
 #include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/selfuncs.h"
 #include "utils/tuplesort.h"
 #if PG_VERSION_NUM >= 170000
@@ -175,6 +176,13 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #define LSM_CORE_TAKES_ANY_KEY	(PG_VERSION_NUM >= 180000)
 
 /*
+ * Does a subscriber find rows by a unique index of any access method with
+ * btree's strategy numbers?
+ */
+#define LSM_CORE_APPLIES_BY_ANY_KEY \
+	(PG_VERSION_NUM < 170000 || PG_VERSION_NUM >= 180000)
+
+/*
  * Where an index scan counts its searches: for EXPLAIN ANALYZE of PostgreSQL
  * 18, or in `own`.
  */
@@ -282,6 +290,9 @@ lsm_change_alloc_tuple(ReorderBuffer *rb, ReorderBufferChange *change, bool old,
 	ConditionalXactLockTableWait(xid)
 
 #define log_lock_failures		false
+
+#define RelationGetPrimaryKeyIndex(rel, deferrable_ok) \
+	RelationGetPrimaryKeyIndex(rel)
 
 #define ReorderBufferAllocChange(rb)	ReorderBufferGetChange(rb)
 

@@ -9,6 +9,7 @@
 
 #include "access/heaptoast.h"
 #include "fmgr.h"
+#include "replication/logicalworker.h"
 
 #include "table/table.h"
 
@@ -21,6 +22,8 @@ PG_FUNCTION_INFO_V1(lsm_table_handler);
 static const TupleTableSlotOps *
 slot_callbacks(Relation rel)
 {
+	if (!LSM_CORE_APPLIES_BY_ANY_KEY && IsLogicalWorker())
+		lsm_prepare_replica_key(rel);
 	return &TTSOpsHeapTuple;
 }
 

@@ -300,6 +300,10 @@ extern void lsm_row_decode_change(struct LogicalDecodingContext *ctx,
 								  LsmSlice note);
 extern bool lsm_row_is_changed(LsmSlice value, TransactionId xid);
 
+/* ---- rows of subscribers (replica_key.c) ---- */
+
+extern void lsm_prepare_replica_key(Relation rel);
+
 /* ---- one row version about to be changed (row_change.c) ---- */
 
 /*

@@ -52,7 +52,6 @@ BEGIN
 END $$});
 	# what these have not decoded by the end is all that there ever was
 	$node->safe_psql($db, "CREATE PUBLICATION everything FOR ALL TABLES WITH (publish = 'insert, truncate')");
-
 	$node->safe_psql($db, "SELECT pg_create_logical_replication_slot('old_text_$db', 'test_decoding'), pg_create_logical_replication_slot('old_out_$db', 'pgoutput')");
 }
 

@@ -187,6 +187,10 @@ sub decode_json
 	my ($text) = @_;
 	$text =~ s/^\{"action":"B"\}\n\{"action":"C"\}\n//mg;
 	$text =~ s/^\{"change":\[\]\}\n//mg;
+	# one change a line
+	$text =~ s/\},\{"kind"/},\n{"kind"/g;
+	$text =~ s/^\{"change":\[/$&\n/mg;
+	$text =~ s/\]\}$/\n]}/mg;
 	return map { rename_database($_) } split /\n/, $text;
 }
 
@@ -199,7 +203,7 @@ sub decode_transactions
 	my (@sorted, @rows);
 	foreach (@lines)
 	{
-		if (/^(?:table |[IUD] |\{"action":"[IUD]")/) { push @rows, $_; next; }
+		if (/^(?:table |[IUD] |\{"(?:action":"[IUD]"|kind"))/) { push @rows, s/,$//r; next; }
 		push @sorted, sort(@rows), $_;
 		@rows = ();
 	}

@@ -188,7 +188,9 @@ sub difference
 	{
 		my ($x, $y) = ($one->[$i] // '(end)', $two->[$i] // '(end)');
 		next if $x eq $y;
-		return sprintf "%s, line %d of %d and %d:\n  %.600s\n  %.600s\n", $what, $i + 1, scalar @$one, scalar @$two, $x, $y;
+		# where long lines begin to differ
+		my $at = ($x ^ $y) =~ /^(\0+)/ && length $1 > 300 ? length($1) - 100 : 0;
+		return sprintf "%s, line %d of %d and %d, from character %d:\n  %.400s\n  %.400s\n", $what, $i + 1, scalar @$one, scalar @$two, $at, map { length > $at ? substr $_, $at : '' } $x, $y;
 	}
 	return '';
 }

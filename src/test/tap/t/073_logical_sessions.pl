@@ -64,7 +64,7 @@ CREATE TABLE i (id int NOT NULL, a text, n int); CREATE UNIQUE INDEX i_i ON i US
 CREATE TABLE p (id int PRIMARY KEY, a text, n int) PARTITION BY RANGE (id);
 CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (MINVALUE) TO (15); CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (15) TO (MAXVALUE)});
 }
-$node->safe_psql('mixed', 'CREATE PUBLICATION both FOR TABLE h.t, l.t, h.f, l.f, h.i, l.i, h.p, l.p');
+$node->safe_psql('mixed', 'CREATE PUBLICATION twins FOR TABLE h.t, l.t, h.f, l.f, h.i, l.i, h.p, l.p');
 slots('mixed', 'mixed');
 
 my @statements = split /;\n/, q{INSERT INTO @t SELECT g, 'v' || g, g FROM generate_series(1, 30) g;
@@ -123,7 +123,7 @@ sub same_pairs
 $node->safe_psql('mixed', "BEGIN;\n$pairs;\nCOMMIT;");
 foreach my $plugin (map { $_->[0] } @plugins)
 {
-	cmp_ok(same_pairs("one transaction, $plugin", peek('mixed', 'mixed', $plugin, 'both')), '>', 100, 'they are many');
+	cmp_ok(same_pairs("one transaction, $plugin", peek('mixed', 'mixed', $plugin, 'twins')), '>', 100, 'they are many');
 }
 
 # ---- a slot is made while transactions run ----
@@ -145,7 +145,7 @@ ok(lsm_ended($making), 'the slot is made');
 $s[0]->query_safe('BEGIN; ' . both(2040) . '; DELETE FROM h.t WHERE id = 2030; DELETE FROM l.t WHERE id = 2030; COMMIT');
 foreach my $plugin ('text', 'out')
 {
-	my @lines = peek('mixed', 'during', $plugin, 'both');
+	my @lines = peek('mixed', 'during', $plugin, 'twins');
 	same_pairs("made while transactions run, $plugin", @lines);
 	my %seen = map { /(?:INSERT: id\[integer\]:|^I .*N: ')(20\d\d)/ ? ($1 => 1) : () } @lines;
 	ok($seen{2040}, "$plugin: the transaction that began afterwards");
@@ -170,8 +170,8 @@ $node->safe_psql('mixed', both(3020) . q{; COMMIT PREPARED 'ahead'});
 $_->quit foreach @s;
 foreach my $plugin ('text', 'out')
 {
-	my @all = grep { /20\d\d|30\d\d/ } peek('mixed', 'mixed', $plugin, 'both');
-	my @rest = grep { /^table|^I / } peek('mixed', 'ahead', $plugin, 'both');
+	my @all = grep { /20\d\d|30\d\d/ } peek('mixed', 'mixed', $plugin, 'twins');
+	my @rest = grep { /^table|^I / } peek('mixed', 'ahead', $plugin, 'twins');
 	same_pairs("advanced, $plugin", @rest);
 	is(join("\n", @rest), join("\n", grep { /\b30\d\d\b/ } @all), "$plugin: an advanced slot gives the rest");
 	is(scalar @rest, 8, "$plugin: which is the rows of what was not committed");

@@ -207,7 +207,7 @@ start_load(lsm_long() ? 60 : 8);
 usleep(500_000);
 foreach my $db (@pairs)
 {
-	my $connect = $pub->connstr($db);
+	my $connect = $pub->connstr($db) =~ s/'//gr;
 	$sub->safe_psql($db, "CREATE SUBSCRIPTION s_$db CONNECTION '$connect' PUBLICATION p WITH ($pairs{$db}[2])");
 }
 # while the copies run
@@ -314,7 +314,7 @@ SKIP:
 	$_->safe_psql('ll', 'CREATE TABLE bi (id int PRIMARY KEY, v text)') foreach $pub, $sub;
 	$pub->safe_psql('ll', 'CREATE PUBLICATION pb FOR TABLE bi');
 	$sub->safe_psql('ll', 'CREATE PUBLICATION pb FOR TABLE bi');
-	my ($there, $here) = map { $_->connstr('ll') } $pub, $sub;
+	my ($there, $here) = map { $_->connstr('ll') =~ s/'//gr } $pub, $sub;
 	$sub->safe_psql('ll', "CREATE SUBSCRIPTION b1 CONNECTION '$there' PUBLICATION pb WITH (origin = none, copy_data = false)");
 	$pub->safe_psql('ll', "CREATE SUBSCRIPTION b2 CONNECTION '$here' PUBLICATION pb WITH (origin = none, copy_data = false)");
 	$pub->safe_psql('ll', q{INSERT INTO bi SELECT g, 'of pub' FROM generate_series(1, 300) g});

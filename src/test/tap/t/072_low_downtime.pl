@@ -111,15 +111,14 @@ SELECT nextval('shop."Numbers"') FROM generate_series(1, 7)});
 	return;
 }
 
-my @ledger = ('SELECT count(*), sum(delta) FROM moves', 'SELECT count(*), sum(delta) FROM journal', 'SELECT (SELECT sum(balance) FROM accounts) = (SELECT sum(delta) FROM moves)', 'SELECT count(*) = (SELECT count(*) FROM touched) - (SELECT min(n) FROM (SELECT 0 AS n) z) FROM touched', 'SELECT sum(n) FROM nokey');
+my @ledger = ('SELECT count(*), sum(delta) FROM moves', 'SELECT count(*), sum(delta) FROM journal', 'SELECT (SELECT sum(balance) FROM accounts) = (SELECT sum(delta) FROM moves)', 'SELECT count(*) FROM touched', 'SELECT sum(n) FROM nokey');
 sub ledger_of { my ($node, $db) = @_; return join ' ', map { $node->safe_psql($db, $_) } @ledger; }
 
 sub move
 {
 	my ($what, $old, $new) = @_;
-	my $one = $old == $new;
 	$work = PostgreSQL::Test::Utils::tempdir();
-	my $name = $one ? 'app_lsm' : 'app_lsm';
+	my $name = 'app_lsm';
 	local $ENV{PGHOST} = $old->host;
 	local $ENV{PGPORT} = $old->port;
 	local $ENV{OLD} = $old->connstr('app') =~ s/'//gr;
@@ -153,6 +152,7 @@ sub move
 	$new->safe_psql($name, 'UPDATE nokey SET n = n - 1 WHERE id = 1; DROP TABLE aside');
 	is(run_block($what, $compare), '', "$what: it was put back");
 	run_block($what, $turn);
+	BAIL_OUT('nothing to go on with') if !$old->safe_psql('app', 'SELECT count(*) FROM pg_subscription');
 
 	# the other way round
 	$writers = start_load($new->connstr($name), "$work/load2");

@@ -208,7 +208,8 @@ usleep(500_000);
 foreach my $db (@pairs)
 {
 	my $connect = $pub->connstr($db) =~ s/'//gr;
-	$sub->safe_psql($db, "CREATE SUBSCRIPTION s_$db CONNECTION '$connect' PUBLICATION p WITH ($pairs{$db}[2])");
+	# A worker drops its slot behind a commit that was not flushed: after a crash the copy would never end
+	$sub->safe_psql($db, "CREATE SUBSCRIPTION s_$db CONNECTION '$connect' PUBLICATION p WITH ($pairs{$db}[2], synchronous_commit = on)");
 }
 # while the copies run
 lsm_kill_process($sub, 'postmaster');
@@ -217,6 +218,7 @@ lsm_kill_process($sub, 'postmaster');
 	lsm_restart_after_crash($sub, @pids);
 }
 wait_for_copies($_) foreach @pairs;
+$sub->safe_psql($_, "ALTER SUBSCRIPTION s_$_ SET (synchronous_commit = off)") foreach @pairs;
 end_load();
 safe_prepared();
 same_on_both('copied under load');

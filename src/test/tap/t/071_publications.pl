@@ -34,9 +34,9 @@ sub create_tables
 	my ($node, $db, $am) = @_;
 	my $index = $am eq 'lsm' ? 'lsm' : 'btree';
 	$node->safe_psql('postgres', "CREATE DATABASE $db");
-	$node->safe_psql('postgres', "ALTER DATABASE $db SET default_table_access_method = $am");
+	$node->safe_psql($db, 'CREATE EXTENSION lsmam');
+	$node->safe_psql($db, "ALTER DATABASE $db SET default_table_access_method = $am");
 	$node->safe_psql($db, qq{
-CREATE EXTENSION lsmam;
 CREATE FUNCTION noise(seed int, n int) RETURNS text LANGUAGE sql IMMUTABLE AS \$\$ SELECT left(string_agg(md5(seed || ':' || g), '' ORDER BY g), n) FROM generate_series(0, n / 32) g \$\$;
 CREATE TABLE accounts (aid int PRIMARY KEY, bid int, abalance int, filler char(84));
 CREATE TABLE tellers (tid int PRIMARY KEY, bid int, tbalance int, filler char(84));
@@ -46,6 +46,7 @@ CREATE TABLE whole (id int, v text, n int); ALTER TABLE whole REPLICA IDENTITY F
 CREATE TABLE ident (x serial, k text NOT NULL, n int NOT NULL, v text); CREATE UNIQUE INDEX ident_k ON ident USING $index (k, n); ALTER TABLE ident REPLICA IDENTITY USING INDEX ident_k;
 CREATE TABLE parts (id int PRIMARY KEY, v text, n int) PARTITION BY RANGE (id); CREATE TABLE parts1 PARTITION OF parts FOR VALUES FROM (MINVALUE) TO (500); CREATE TABLE parts2 PARTITION OF parts FOR VALUES FROM (500) TO (MAXVALUE);
 CREATE TABLE wide (id int PRIMARY KEY, v text, n int); ALTER TABLE wide ALTER v SET STORAGE EXTERNAL});
+	is($node->safe_psql($db, q{SELECT string_agg(DISTINCT amname, ' ') FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'}), $am, "$db: tables on the " . $node->name);
 	return;
 }
 foreach my $db (@pairs)

@@ -11,6 +11,7 @@ packages=(
 	rocksdb-tools libipc-run-perl postgresql-15-repack pgbackrest barman
 	patroni etcd-server curl
 	prometheus prometheus-postgres-exporter
+	postgresql-15-wal2json postgresql-15-pglogical
 	"$@"
 )
 

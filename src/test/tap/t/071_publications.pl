@@ -340,7 +340,8 @@ SKIP:
 		my ($node, $am) = @$x;
 		create_tables($node, 'pglogical', $am);
 		my $connect = $node->connstr('pglogical');
-		$node->safe_psql('pglogical', "CREATE EXTENSION pglogical; SELECT pglogical.create_node(node_name := '@{[$node->name]}', dsn := \$\$$connect\$\$)");
+		# pglogical writes to its own tables as to catalogs: they have to be heap
+		$node->safe_psql('pglogical', "SET default_table_access_method = heap; CREATE EXTENSION pglogical; SELECT pglogical.create_node(node_name := '@{[$node->name]}', dsn := \$\$$connect\$\$)");
 	}
 	$pub->safe_psql('pglogical', q{
 INSERT INTO accounts SELECT g, 1, 0, '' FROM generate_series(1, 2000) g; INSERT INTO wide SELECT g, noise(g, 100 * g), 0 FROM generate_series(1, 60) g;

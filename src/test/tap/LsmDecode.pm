@@ -187,7 +187,8 @@ sub decode_json
 	my ($text) = @_;
 	$text =~ s/^\{"action":"B"\}\n\{"action":"C"\}\n//mg;
 	$text =~ s/^\{"change":\[\]\}\n//mg;
-	# one change a line
+	# format 1: one change a line
+	return map { rename_database($_) } split /\n/, $text unless $text =~ /^\{"change":\[/;
 	$text =~ s/\},\{"kind"/},\n{"kind"/g;
 	$text =~ s/^\{"change":\[/$&\n/mg;
 	$text =~ s/\]\}$/\n]}/mg;

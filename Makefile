@@ -55,7 +55,7 @@ endif
 
 # On other versions what does not depend on the server's is left out.
 check-all: deps
-	$(top)/src/test/install-deps.sh debootstrap patchelf
+	$(top)/src/test/install-deps.sh debootstrap patchelf chromium
 	$(top)/src/test/check-versions.sh "layers docs install unit regress isolation tap" "install unit regress isolation tap"
 	$(top)/src/test/check-upgrade.sh
 

@@ -140,6 +140,14 @@ echo "no problem found"
 say "Long keys: $filter_keys of $filter_bytes bytes in $filter_runs runs, lookups with four kinds of filters"
 filter_experiment
 
+say "A picture of the trees"
+step="lsm_report"
+report=$filter_results/report.html
+sql -At -c "SELECT lsm_report(array_agg(c.oid ORDER BY c.relname)::regclass[]) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+	WHERE a.amname LIKE 'lsm%' AND c.relpersistence <> 't'" >"$report" || exit 1
+grep -q '^</html>$' "$report" || { echo "the page is not complete"; exit 1; }
+echo "$(grep -c '^<section ' "$report") trees; open it in a browser: $report"
+
 step="stop"
 must stop_server "$data"
 if grep -qE 'PANIC|terminated by signal' "$data.log"; then
@@ -158,3 +166,4 @@ SUMMARY
 cat "$filter_results/table.txt"
 echo
 echo "$filter_plot"
+echo "  Levels, files, filters in a browser: $report"

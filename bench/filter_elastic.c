@@ -169,7 +169,7 @@ build_blocked(double bits)
 
 		free(runs[r].blocked_image);
 		runs[r].blocked_image = alloc_aligned_or_die(bytes);
-		check(lsm_filter_build(&params, runs[r].digests, runs[r].n, runs[r].blocked_image, bytes));
+		check(lsm_filter_build(&params, runs[r].digests, runs[r].n, NULL, runs[r].blocked_image, bytes));
 		check(lsm_filter_open(runs[r].blocked_image, bytes, false, &runs[r].blocked, NULL));
 		total += bytes;
 	}

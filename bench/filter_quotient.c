@@ -149,10 +149,11 @@ static void
 bench_images(uint64_t n)
 {
 	static const LsmFilterScheme schemes[] = {
-		LSM_FILTER_BLOOM, LSM_FILTER_BLOCKED, LSM_FILTER_QUOTIENT
+		LSM_FILTER_BLOOM, LSM_FILTER_BLOCKED, LSM_FILTER_QUOTIENT, LSM_FILTER_RIBBON
 	};
 	LsmDigest  *digests = alloc_aligned_or_die(n * sizeof(LsmDigest));
 	LsmDigest  *absent = alloc_aligned_or_die(PROBES * sizeof(LsmDigest));
+	void	   *work = alloc_aligned_or_die(LSM_FILTER_WORK_MAX);
 
 	printf("\n## Images of %" PRIu64 " keys, all in RAM\n", n);
 	printf("| scheme | asked | bits per key | build ns/key | absent, million/s | present, million/s | FPR |\n|---|---|---|---|---|---|---|\n");
@@ -174,7 +175,7 @@ bench_images(uint64_t n)
 			for (uint64_t i = 0; i < n; i++)
 				digests[i] = digest_of(i);
 			build = cpu_s();
-			if (lsm_filter_build(&params, digests, n, image, bytes) != LSM_FILTER_OK)
+			if (lsm_filter_build(&params, digests, n, work, image, bytes) != LSM_FILTER_OK)
 				exit(1);
 			build = cpu_s() - build;
 			lsm_filter_open(image, bytes, false, &filter, NULL);
@@ -195,6 +196,7 @@ bench_images(uint64_t n)
 	}
 	free(digests);
 	free(absent);
+	free(work);
 }
 
 static void
@@ -219,7 +221,7 @@ bench_merge(uint64_t total, int ninputs)
 
 		for (uint64_t j = 0; j < each; j++)
 			digests[j] = digest_of((uint64_t) i * each + j);
-		lsm_filter_build(&params, digests, each, memory, input_bytes);
+		lsm_filter_build(&params, digests, each, NULL, memory, input_bytes);
 		lsm_filter_open(memory, input_bytes, false, &inputs[i], NULL);
 	}
 	merge = cpu_s();
@@ -232,7 +234,7 @@ bench_merge(uint64_t total, int ninputs)
 		digests[j] = digest_of(j);
 	hash = cpu_s() - hash;
 	build = cpu_s();
-	lsm_filter_build(&params, digests, each * (uint64_t) ninputs, image, bytes);
+	lsm_filter_build(&params, digests, each * (uint64_t) ninputs, NULL, image, bytes);
 	build = cpu_s() - build;
 	printf("| %d | %" PRIu64 " | %.0f | %.0f | %.0f |\n", ninputs, total,
 		   merge * 1e9 / (double) total, build * 1e9 / (double) total, hash * 1e9 / (double) total);

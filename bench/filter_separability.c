@@ -43,7 +43,7 @@ bloom_rate(double bits_per_key)
 
 	for (uint64_t i = 0; i < NKEYS; i++)
 		digests[i] = digest_of(i);
-	if (lsm_filter_build(&params, digests, NKEYS, image, image_bytes) != LSM_FILTER_OK ||
+	if (lsm_filter_build(&params, digests, NKEYS, NULL, image, image_bytes) != LSM_FILTER_OK ||
 		lsm_filter_open(image, image_bytes, true, &filter, &why) != LSM_FILTER_OK)
 		die("building a Bloom filter");
 	for (uint64_t i = 0; i < NPROBES; i++)

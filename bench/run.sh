@@ -9,7 +9,8 @@ results=${BENCH_RESULTS:-$top/build/bench}
 
 # Rows in the order of the table, with BENCH_SCALE and BENCH_ROUNDS for "all"
 rows="absent:0.25:7 found:0.25:7 select:0.5:7 points:0.5:3 tpcb:1:5 any1000:0.2:7 uuid-insert:0.5:3 copy:1:3
-seqscan:1:9 range100:0.2:7 size:1:1 sharing:0.25:15 tree-alone:0.5:9 larger-than-memory:0.2:7 memory:1:3"
+seqscan:1:9 range100:0.2:7 size:1:1 vacuum:0.1:3 sharing:0.25:15 tree-alone:0.5:9 larger-than-memory:0.2:7 memory:1:3
+allocation:1:1"
 
 list() {
 	local file

@@ -81,7 +81,7 @@ SELECT * FROM ap_lists();
 
 -- every scheme; `none`: all keys may be there
 CREATE TABLE ap_schemes (scheme text, n int);
-INSERT INTO ap_schemes SELECT s, i FROM unnest('{bloom,quotient,elastic,cascade,none,blocked}'::text[]) WITH ORDINALITY u (s, i);
+INSERT INTO ap_schemes SELECT s, i FROM unnest('{bloom,quotient,elastic,cascade,ribbon,none,blocked}'::text[]) WITH ORDINALITY u (s, i);
 CREATE FUNCTION ap_rebuild(scheme text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
 	EXECUTE format('ALTER INDEX ap_id SET (filter_scheme = %s)', scheme);

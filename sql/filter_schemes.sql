@@ -1,4 +1,4 @@
--- Filter schemes quotient and cascade: written by build, flush and compaction, probed by lookups
+-- Filter schemes quotient, cascade and ribbon: written by build, flush and compaction, probed by lookups
 CREATE TABLE fs (id int, v text) USING lsm;
 INSERT INTO fs SELECT i, 'v' || i FROM generate_series(2, 40000, 2) i;
 CREATE INDEX fs_quotient ON fs USING lsm (id) WITH (filter_scheme = quotient, bits_per_key = 32);
@@ -73,7 +73,9 @@ SELECT filter_scheme, entries FROM lsm_files('fm_lsm');
 SELECT * FROM lsm_verify('fm_lsm');
 -- entries that go: the filter is built
 DELETE FROM fm WHERE id % 3 = 0;
+SET client_min_messages = debug1;
 VACUUM fm;
+RESET client_min_messages;
 INSERT INTO fm SELECT i, 'd' FROM generate_series(12001, 13000) i;
 SELECT lsm_flush('fm_lsm');
 SET client_min_messages = debug1;
@@ -117,7 +119,33 @@ SELECT count(*), sum(id), count(*) FILTER (WHERE v = 'new') FROM ft;
 SELECT lsm_compact('ft');
 SELECT count(*), sum(id), count(*) FILTER (WHERE v = 'new') FROM ft;
 SELECT * FROM lsm_verify('ft');
+
+-- ribbon: never wrong with 32 bits, by build, flush and compaction; one key at a time and in groups
+CREATE TABLE fs_r (id int, v text) USING lsm;
+INSERT INTO fs_r SELECT i, 'v' || i FROM generate_series(2, 40000, 2) i;
+CREATE INDEX fs_ribbon ON fs_r USING lsm (id) WITH (filter_scheme = ribbon, bits_per_key = 32);
+SELECT filter_scheme, entries, filter_bytes * 8.0 / entries BETWEEN 31.5 AND 32.5 AS bits FROM lsm_files('fs_ribbon');
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT pg_stat_lsm_reset();
+SELECT count(*) FROM generate_series(10001, 16000) g, LATERAL (SELECT 1 FROM fs_r WHERE id = g OFFSET 0) s;
+SELECT lookups, digests, probes, negatives, true_positives, false_positives FROM fs_stats WHERE relname = 'fs_ribbon';
+SELECT pg_stat_lsm_reset();
+SELECT count(*) FROM fs_r WHERE id = ANY (ARRAY(SELECT generate_series(20001, 26000)));
+SELECT probes, negatives, true_positives, false_positives FROM fs_stats WHERE relname = 'fs_ribbon';
+INSERT INTO fs_r SELECT i, 'x' FROM generate_series(1, 4001, 4) i;
+SELECT lsm_flush('fs_ribbon');
+SELECT filter_scheme, sum(entries) FROM lsm_files('fs_ribbon') GROUP BY 1;
+SELECT count(*), count(DISTINCT f.id) FROM generate_series(1, 41000) g, LATERAL (SELECT id FROM fs_r WHERE id = g OFFSET 0) f;
+ALTER INDEX fs_ribbon SET (bits_per_key = 7);
+SELECT lsm_compact('fs_ribbon');
+SELECT filter_scheme, round(bits_per_key) AS bits, keys, expected_fpr BETWEEN 0.009 AND 0.012 AS rate FROM lsm_filters('fs_ribbon');
+SELECT count(*), count(DISTINCT f.id) FROM generate_series(1, 41000) g, LATERAL (SELECT id FROM fs_r WHERE id = g OFFSET 0) f;
+SELECT false_positives BETWEEN 100 AND 350 AS rate FROM fs_stats WHERE relname = 'fs_ribbon';
+SELECT * FROM lsm_verify('fs_ribbon');
+RESET enable_seqscan;
+RESET enable_bitmapscan;
 DROP VIEW fs_stats;
-DROP TABLE fs;
+DROP TABLE fs, fs_r;
 DROP TABLE fm, ft;
 DROP FUNCTION fs_ask;

@@ -61,6 +61,16 @@ CREATE INDEX lf_one ON lf USING lsm (tenant);
 CREATE INDEX lf_elastic ON lf USING lsm (tenant, ts) WITH (filter_scheme = elastic, filter_columns = 1);
 SELECT DISTINCT filter_columns FROM lsm_filters('lf_one');
 SELECT filter_columns FROM lsm_filters('lf_elastic') WHERE segment IS NULL;
+-- by default, up to the first column of an instant or a real number; more if asked for
+CREATE TABLE lf_types (a int, t timestamptz, f float8, d date, b bigint) USING lsm;
+CREATE INDEX lf_a_t ON lf_types USING lsm (a, t, b);
+CREATE INDEX lf_t_a ON lf_types USING lsm (t, a);
+CREATE INDEX lf_d_f ON lf_types USING lsm (a, d DESC, f, b);
+CREATE INDEX lf_asked ON lf_types USING lsm (a, t, b) WITH (filter_columns = 2);
+INSERT INTO lf_types SELECT i % 10, timestamptz '2026-01-01 UTC' + i * interval '1 s', i / 7.0, date '2026-01-01' + i % 5, i FROM generate_series(1, 100) i;
+SELECT lsm_flush('lf_types');
+SELECT i.name, f.filter_columns, f.keys FROM (VALUES ('lf_a_t'), ('lf_t_a'), ('lf_d_f'), ('lf_asked')) i (name), LATERAL lsm_filters(i.name::regclass) f;
+DROP TABLE lf_types;
 -- keys take the parameter, too, and keep it when a column changes its type
 CREATE TABLE lf_key (a int, b int, UNIQUE (a, b) WITH (filter_columns = 1)) USING lsm;
 ALTER TABLE lf_key ADD PRIMARY KEY (b, a) WITH (filter_columns = 0);

@@ -194,3 +194,26 @@ END $$;
 EXPLAIN (COSTS OFF) EXECUTE hot_row(3);
 RESET plan_cache_mode;
 DROP TABLE hot;
+-- where a column ends by now is looked up in the index: beyond the histogram there is more than one row
+CREATE TABLE ends (id bigint, t text COLLATE "C") USING lsm;
+INSERT INTO ends SELECT i, 'k' || i FROM generate_series(100001, 110000) i;
+ANALYZE ends;
+INSERT INTO ends SELECT i, 'k' || i FROM generate_series(110001, 120000) i;
+CREATE FUNCTION estimated_rows(query text) RETURNS float LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT JSON) ' || query INTO plan;
+	RETURN (plan -> 0 -> 'Plan' ->> 'Plan Rows')::float;
+END $$;
+SELECT estimated_rows('SELECT FROM ends WHERE id > 115000') < 5 AS id, estimated_rows('SELECT FROM ends WHERE t > ''k115000''') < 5 AS t;
+CREATE INDEX ends_id ON ends USING lsm (id DESC, t);
+CREATE INDEX ends_t ON ends USING lsm (t);
+SELECT estimated_rows('SELECT FROM ends WHERE id > 115000') BETWEEN 20 AND 500 AS id, estimated_rows('SELECT FROM ends WHERE t > ''k115000''') BETWEEN 20 AND 500 AS t;
+-- nor does that make a plan: not a scan more, no index twice
+SELECT count(*) FROM ends WHERE id > 119990;
+EXPLAIN (COSTS OFF) SELECT * FROM ends WHERE id > 119990 ORDER BY id;
+CLUSTER ends USING ends_id;
+SELECT id FROM ends LIMIT 1;
+DROP TABLE ends;
+DROP FUNCTION estimated_rows;

@@ -36,6 +36,7 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "pgstat.h"
+#include "replication/reorderbuffer.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
@@ -44,6 +45,7 @@
 #include "utils/guc_tables.h"
 #include "utils/pg_locale.h"
 #include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/selfuncs.h"
 #include "utils/tuplesort.h"
 #if PG_VERSION_NUM >= 170000
@@ -105,6 +107,11 @@ lsm_page_is_verified(Page page, BlockNumber block, Oid dboid)
 /* Sort keys of strings come from pg_strnxfrm(). */
 #if PG_VERSION_NUM >= 160000
 #define LSM_HAVE_STRNXFRM
+#endif
+
+/* The planner looks up where a column's values end in btree indexes only. */
+#if PG_VERSION_NUM < 180000
+#define LSM_ENDS_FROM_BTREE_ONLY
 #endif
 
 /* Is the collation, a valid one, "C"? */
@@ -174,6 +181,13 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #define LSM_CORE_TAKES_ANY_KEY	(PG_VERSION_NUM >= 180000)
 
 /*
+ * Does a subscriber find rows by a unique index of any access method with
+ * btree's strategy numbers?
+ */
+#define LSM_CORE_APPLIES_BY_ANY_KEY \
+	(PG_VERSION_NUM < 170000 || PG_VERSION_NUM >= 180000)
+
+/*
  * Where an index scan counts its searches: for EXPLAIN ANALYZE of PostgreSQL
  * 18, or in `own`.
  */
@@ -209,6 +223,33 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #else
 #define lsm_local_transaction_id()	(MyProc->lxid)
 #endif
+
+/*
+ * A tuple of t_len bytes for a decoded change, old or new; its t_data is set.
+ * PostgreSQL 17 has done away with a struct around it.
+ */
+static inline HeapTuple
+lsm_change_alloc_tuple(ReorderBuffer *rb, ReorderBufferChange *change, bool old, Size t_len)
+{
+	Size		bytes = t_len - SizeofHeapTupleHeader;
+#if PG_VERSION_NUM >= 180000
+	HeapTuple	tuple = ReorderBufferAllocTupleBuf(rb, bytes);
+#elif PG_VERSION_NUM >= 170000
+	HeapTuple	tuple = ReorderBufferGetTupleBuf(rb, bytes);
+#else
+	ReorderBufferTupleBuf *tuple = ReorderBufferGetTupleBuf(rb, bytes);
+#endif
+
+	if (old)
+		change->data.tp.oldtuple = tuple;
+	else
+		change->data.tp.newtuple = tuple;
+#if PG_VERSION_NUM >= 170000
+	return tuple;
+#else
+	return &tuple->tuple;
+#endif
+}
 
 /* The last parameter of ExecutorRun() and its hook, with the comma before it */
 #if PG_VERSION_NUM >= 180000
@@ -254,6 +295,11 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 	ConditionalXactLockTableWait(xid)
 
 #define log_lock_failures		false
+
+#define RelationGetPrimaryKeyIndex(rel, deferrable_ok) \
+	RelationGetPrimaryKeyIndex(rel)
+
+#define ReorderBufferAllocChange(rb)	ReorderBufferGetChange(rb)
 
 #define heap_form_minimal_tuple(desc, values, isnull, extra) \
 	heap_form_minimal_tuple(desc, values, isnull)
@@ -425,6 +471,17 @@ lsm_heap_key_test(HeapTuple tuple, TupleDesc desc, int nkeys, ScanKey keys)
 #endif							/* before 16 */
 
 /* ---- names of our own that need those above ---- */
+
+/* Which relation a decoded change belongs to */
+static inline void
+lsm_change_set_relation(ReorderBufferChange *change, const RelFileLocator *locator_)
+{
+#if PG_VERSION_NUM >= 160000
+	change->data.tp.rlocator = *locator_;
+#else
+	change->data.tp.relnode = *locator_;
+#endif
+}
 
 /*
  * A new last page of the main fork, zeroed and locked.  The relation is not

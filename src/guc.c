@@ -35,6 +35,22 @@ static const struct config_enum_entry filter_scheme_options[] = {
 	{"elastic", LSM_FILTER_ELASTIC, false},
 	{"quotient", LSM_FILTER_QUOTIENT, false},
 	{"cascade", LSM_FILTER_CASCADE, false},
+	{"ribbon", LSM_FILTER_RIBBON, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry filter_allocation_options[] = {
+	{"uniform", LSM_ALLOCATION_UNIFORM, false},
+	{"monkey", LSM_ALLOCATION_MONKEY, false},
+	{NULL, 0, false}
+};
+
+/* lsm_bottom_filter: none of its own */
+#define LSM_BOTTOM_SAME		LSM_FILTER_NONE
+
+static const struct config_enum_entry bottom_filter_options[] = {
+	{"same", LSM_BOTTOM_SAME, false},
+	{"ribbon", LSM_FILTER_RIBBON, false},
 	{NULL, 0, false}
 };
 
@@ -72,7 +88,7 @@ check_filter_scheme(int *newval, void **extra, GucSource source)
 		return true;
 	GUC_check_errdetail("Filter scheme \"%s\" is not available in this version.",
 						lsm_filter_scheme_name(*newval));
-	GUC_check_errhint("Available schemes are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\" and \"cascade\".");
+	GUC_check_errhint("Available schemes are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", \"cascade\" and \"ribbon\".");
 	return false;
 }
 
@@ -160,6 +176,18 @@ define_filter_settings(void)
 							 &lsm_bits_per_key,
 							 10.0, 1.0, 64.0,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.filter_allocation",
+							 "How lsm.bits_per_key is shared among the files of a tree.",
+							 "\"uniform\": all have as many. \"monkey\": small runs have more, and the largest one less.",
+							 &lsm_filter_allocation,
+							 LSM_ALLOCATION_UNIFORM, filter_allocation_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.bottom_filter",
+							 "Filter that is built for each sorted file in a tree's deepest level.",
+							 "\"same\": the one of all files.",
+							 &lsm_bottom_filter,
+							 LSM_BOTTOM_SAME, bottom_filter_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 }
 
 static void
@@ -187,7 +215,7 @@ define_tree_settings(void)
 							"Size at which sorted files are cut.",
 							NULL,
 							&lsm_target_file_size_kb,
-							65536, 64, 1024 * 1024,
+							65536, 4, 1024 * 1024,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomEnumVariable("lsm.compression",
 							 "Compression of data blocks in sorted files.",
@@ -219,6 +247,12 @@ define_tree_settings(void)
 							&lsm_compaction_workers,
 							1, 0, 16,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.compaction_rate",
+							"Kilobytes per second that compactions may write, all together.",
+							"Zero means no limit.  Flushes are not limited, nor is a tree whose writers have to wait for its compaction.",
+							&lsm_compaction_rate_kb,
+							0, 0, MAX_KILOBYTES,
+							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.max_trees",
 							"Trees (tables and indexes) that can be in use at the same time.",
 							NULL,

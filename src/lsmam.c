@@ -30,6 +30,9 @@ extern PGDLLEXPORT void _PG_init(void);
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
+/* Some libraries forget the hooks of those that were loaded before them. */
+static bool shmem_requested = false;
+
 static void
 lsm_shmem_request(void)
 {
@@ -37,11 +40,18 @@ lsm_shmem_request(void)
 		prev_shmem_request_hook();
 	lsm_tree_shmem_request();
 	lsm_am_shmem_request();
+	shmem_requested = true;
 }
 
 static void
 lsm_shmem_startup(void)
 {
+	if (!shmem_requested && !IsUnderPostmaster)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("lsmam could not request shared memory"),
+				 errdetail("A library after lsmam in shared_preload_libraries does not call the shmem_request_hook that it finds."),
+				 errhint("Name lsmam last in shared_preload_libraries.")));
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	lsm_tree_shmem_init();
@@ -67,7 +77,6 @@ _PG_init(void)
 	lsm_table_init();
 	lsm_index_init();
 	lsm_hooks_init();
-	lsm_publications_init();
 	lsm_file_swap_init();
 	lsm_explain_init();
 

@@ -229,7 +229,9 @@ lsm_worker_main(Datum main_arg)
 									ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(context);
 
-	lsm_worker_register_latch(worker_no);
+	/* it would not come to be by another start */
+	if (!lsm_worker_register_latch(worker_no))
+		proc_exit(0);
 
 	if (sigsetjmp(local_sigjmp_buf, 1) != 0)
 	{

@@ -9,7 +9,6 @@
 #define LSM_DDL_H
 
 #include "access/attnum.h"
-#include "catalog/objectaccess.h"
 #include "nodes/parsenodes.h"
 #include "utils/palloc.h"
 
@@ -78,6 +77,12 @@ extern int	lsm_default_index;
 extern PlannedStmt *lsm_default_index_before(PlannedStmt *pstmt, const char *query_string,
 											 bool part_of_other);
 
+/* ---- extension_tables.c ---- */
+
+/* Around a utility statement: which default_table_access_method it sees */
+extern int	lsm_extension_tables_begin(Node *stmt);
+extern void lsm_extension_tables_end(int nest_level);
+
 /* ---- btree_keys.c ---- */
 
 extern List *lsm_unique_indexes(Oid table, Oid am);
@@ -105,16 +110,6 @@ extern bool lsm_index_is_asked_for(Node *stmt);
 extern LsmCreated *lsm_watch_created(LsmCreated *created);
 extern void lsm_notice_unordered(IndexStmt *stmt, const LsmCreated *created);
 extern void lsm_check_altered(const LsmCreated *created);
-
-/* ---- publications.c ---- */
-
-extern void lsm_publications_init(void);
-extern void lsm_publications_note_access(ObjectAccessType access, Oid class, Oid object, int sub);
-
-/*
- * After a statement: ERROR if it has brought an lsm table into a publication.
- */
-extern void lsm_publications_check(void);
 
 /* ---- file_swap.c ---- */
 

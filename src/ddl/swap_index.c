@@ -58,7 +58,7 @@ lsm_other_options(List *options)
 {
 	static const char *const ours[] = {
 		"filter_scheme", "bits_per_key", "elastic_units", "size_ratio",
-		"compression", "filter_columns"
+		"compression", "filter_columns", "filter_allocation", "bottom_filter"
 	};
 	List	   *result = NIL;
 	ListCell   *lc;

@@ -8,8 +8,8 @@
  *	- ON CONFLICT with lsm_index: on_conflict.c.
  *	- INSERT of many rows: insert_select.c.
  *	- Row comparisons as index ranges: row_compare.c.
- *	- Publications without lsm tables: publications.c.
  *	- Copies of tables that pg_repack makes: file_swap.c.
+ *	- Tables of extensions: extension_tables.c.
  *	- pg_upgrade: ddl/upgrade.c.
  *	- Bitmap heap scans do not prefetch blocks of lsm tables: their block
  *	  numbers do not address the main fork.
@@ -188,6 +188,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	List	   *former_keys = NIL;
 	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
 	Oid			going = database_that_goes(pstmt->utilityStmt);
+	int			nest_level = lsm_extension_tables_begin(pstmt->utilityStmt);
 
 	pstmt = lsm_explain_statement(pstmt);
 	pstmt = lsm_default_index_before(pstmt, query_string,
@@ -220,6 +221,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	else
 		next_process_utility(pstmt, query_string, read_only_tree, context,
 							 params, query_env, dest, qc);
+	lsm_extension_tables_end(nest_level);
 	if (IsA(pstmt->utilityStmt, CreatedbStmt))
 		clone_trees((CreatedbStmt *) pstmt->utilityStmt);
 	lsm_tree_database_copy(false);
@@ -227,7 +229,6 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		lsm_tree_forget_database(going);
 
 	lsm_constraints_after(former_keys);
-	lsm_publications_check();
 	lsm_counters_publish();
 }
 
@@ -242,7 +243,10 @@ lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_
 	if (prev_object_access)
 		prev_object_access(access, class_id, object_id, sub_id, arg);
 	if (access == OAT_POST_CREATE && class_id == DatabaseRelationId)
+	{
+		lsm_tree_require_memory();
 		lsm_tree_database_copy(true);
+	}
 	if (class_id == RelationRelationId && sub_id == 0)
 	{
 		if (access == OAT_DROP)
@@ -250,7 +254,6 @@ lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_
 		else if (access == OAT_POST_CREATE)
 			lsm_index_order_note_created(object_id);
 	}
-	lsm_publications_note_access(access, class_id, object_id, sub_id);
 }
 
 /* ======================================================================

@@ -28,6 +28,7 @@ static const char *const filter_names[] = {
 	[LSM_FILTER_ELASTIC] = "elastic",
 	[LSM_FILTER_QUOTIENT] = "quotient",
 	[LSM_FILTER_CASCADE] = "cascade",
+	[LSM_FILTER_RIBBON] = "ribbon",
 };
 
 #define FILTER_NSCHEMES (sizeof(filter_names) / sizeof(filter_names[0]))
@@ -100,6 +101,7 @@ static const LsmFilterOps *const filter_ops[FILTER_NSCHEMES] = {
 	[LSM_FILTER_ELASTIC] = &lsm_elastic_ops,
 	[LSM_FILTER_QUOTIENT] = &lsm_quotient_ops,
 	[LSM_FILTER_CASCADE] = &lsm_cascade_ops,
+	[LSM_FILTER_RIBBON] = &lsm_ribbon_ops,
 };
 
 /* NULL for LSM_FILTER_SCHEME_MAYBE and all else that is not in this build. */
@@ -185,18 +187,37 @@ lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys)
 	return (size_t) (LSM_FILTER_HEADER_BYTES + filter.payload_bytes);
 }
 
+/* Of a filter that was planned. */
+static size_t
+filter_work_bytes(const LsmFilter *filter)
+{
+	const LsmFilterOps *ops = lsm_filter_ops_of(filter->scheme);
+
+	return ops->work_bytes != NULL ? ops->work_bytes(filter) : 0;
+}
+
+size_t
+lsm_filter_work_bytes(const LsmFilterParams *params, uint64_t nkeys)
+{
+	LsmFilter	filter;
+
+	return lsm_filter_plan(params, nkeys, &filter) ? filter_work_bytes(&filter) : 0;
+}
+
 LsmFilterStatus
 lsm_filter_build(const LsmFilterParams *params, LsmDigest *digests,
-				 uint64_t n, void *image, size_t image_bytes)
+				 uint64_t n, void *work, void *image, size_t image_bytes)
 {
 	LsmFilter	filter;
 	uint8_t    *payload = (uint8_t *) image + LSM_FILTER_HEADER_BYTES;
 
 	if (!lsm_filter_plan(params, n, &filter) ||
 		image_bytes < LSM_FILTER_HEADER_BYTES ||
-		image_bytes - LSM_FILTER_HEADER_BYTES < filter.payload_bytes)
+		image_bytes - LSM_FILTER_HEADER_BYTES < filter.payload_bytes ||
+		(work == NULL && filter_work_bytes(&filter) > 0))
 		return LSM_FILTER_INVALID;
 
+	filter.work = work;
 	memset(payload, 0, filter.payload_bytes);
 	lsm_filter_ops_of(filter.scheme)->fill(&filter, digests, n, payload);
 	lsm_filter_write_header(&filter, image);

@@ -51,7 +51,8 @@ typedef enum LsmFilterScheme
 	LSM_FILTER_BLOCKED = 2,
 	LSM_FILTER_ELASTIC = 3,
 	LSM_FILTER_QUOTIENT = 4,
-	LSM_FILTER_CASCADE = 5
+	LSM_FILTER_CASCADE = 5,
+	LSM_FILTER_RIBBON = 6
 } LsmFilterScheme;
 
 typedef enum LsmFilterStatus
@@ -101,12 +102,17 @@ typedef struct LsmFilter
 {
 	uint32_t	scheme;			/* LsmFilterScheme, or ~0 for "maybe" */
 	uint32_t	probes;			/* k; quotient, cascade: bits of a fingerprint +
-								 * 256 * bits of a remainder */
+								 * 256 * bits of a remainder; ribbon: columns +
+								 * 256 * share of blocks with one more */
 	uint32_t	leading;		/* of LsmFilterParams */
 	uint64_t	nkeys;			/* distinct digests it was built from */
 	uint64_t	nbits;
 	uint64_t	nblocks;		/* cache lines (blocked), slots (quotient),
-								 * pages (cascade) */
+								 * pages (cascade), blocks of slots (ribbon) */
+	uint64_t	wide_block;		/* ribbon: the first with a column more */
+	uint32_t	parts;			/* ribbon */
+	uint32_t	starts;			/* ribbon: slots of a part where a row may begin */
+	void	   *work;			/* memory for building */
 	double		bits_per_key;
 	uint64_t	merge_keys;		/* of LsmFilterParams, while building */
 	const uint8_t *bits;		/* payload within the image */
@@ -135,13 +141,23 @@ extern bool lsm_filter_scheme_leads(LsmFilterScheme scheme);
 extern size_t lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys);
 
 /*
+ * Bytes of memory that building such a filter takes meanwhile; 0: none.  Never
+ * more than LSM_FILTER_WORK_MAX.
+ */
+extern size_t lsm_filter_work_bytes(const LsmFilterParams *params, uint64_t nkeys);
+
+#define LSM_FILTER_WORK_MAX	(1024 * 1024)
+
+/*
  * Build an image from n digests (duplicates allowed, any order; left in
  * another order) into `image`, which has room for
  * lsm_filter_image_bytes(params, n) bytes and is aligned to 64 bytes.  Written
- * completely: header, payload, checksum.
+ * completely: header, payload, checksum.  `work` has
+ * lsm_filter_work_bytes(params, n) bytes, aligned for words of 64 bits, and may
+ * be NULL for none.
  */
 extern LsmFilterStatus lsm_filter_build(const LsmFilterParams *params,
-										LsmDigest *digests, uint64_t n,
+										LsmDigest *digests, uint64_t n, void *work,
 										void *image, size_t image_bytes);
 
 /*
@@ -183,6 +199,30 @@ extern bool lsm_filter_built_with(const LsmFilter *filter, const LsmFilterParams
  * blocked one of the bits of all its units, which err alike.
  */
 extern double lsm_filter_planned_fpr(const LsmFilterParams *params, uint64_t nkeys);
+
+/* ---- allocate.c: bits per key by the size of runs ---- */
+
+/* A run of sorted files, one filter of which is asked for each key. */
+typedef struct LsmFilterRun
+{
+	uint64_t	keys;			/* whose digests are in its filters */
+	LsmFilterScheme scheme;
+	double		bits_per_key;	/* out */
+} LsmFilterRun;
+
+/* Can filters of the scheme have different bits per key by run? */
+extern bool lsm_filter_scheme_allocates(LsmFilterScheme scheme);
+
+/*
+ * Sets bits_per_key of all runs, so that false positives are fewest for this
+ * many bits per key on the average of all keys.  A run of blocked filters may
+ * become one of bloom filters.  REQUIRES: lsm_filter_scheme_allocates() each.
+ */
+extern void lsm_filter_allocate(LsmFilterRun *runs, int nruns, double bits_per_key);
+
+/* The scheme, or a better one for so many bits. */
+extern LsmFilterScheme lsm_filter_scheme_for_bits(LsmFilterScheme scheme, double bits_per_key,
+												  uint64_t nkeys);
 
 /* ---- cascade.c: filters that stay on storage ---- */
 

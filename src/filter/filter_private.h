@@ -59,6 +59,11 @@ typedef struct LsmFilterOps
 						 uint64_t n, uint8_t *bits);
 
 	/*
+	 * Bytes that `fill` needs at filter->work; NULL: none.
+	 */
+	size_t		(*work_bytes) (const LsmFilter *filter);
+
+	/*
 	 * Judges probes, nbits and payload_bytes of an opened header (anything
 	 * may be in them) and sets what is derived from them.  Returns NULL, or
 	 * what is wrong.  After NULL a probe with any digest stays within
@@ -81,6 +86,7 @@ extern const LsmFilterOps lsm_bloom_ops;
 extern const LsmFilterOps lsm_quotient_ops;
 extern const LsmFilterOps lsm_cascade_ops;
 extern const LsmFilterOps lsm_elastic_ops;
+extern const LsmFilterOps lsm_ribbon_ops;
 
 /*
  * Not const: the constructor in blocked.c replaces the portable probe by the
@@ -121,6 +127,11 @@ extern uint32_t lsm_blocked_probes(uint64_t nkeys, uint64_t nblocks);
 extern double lsm_blocked_fpr(uint64_t nkeys, uint64_t nblocks, uint32_t probes);
 #define LSM_BLOCKED_PROBES_MAX	16
 
+/* ---- sort.c ---- */
+
+/* Ascending, in place. */
+extern void lsm_digest_sort(LsmDigest *digests, uint64_t n);
+
 /* ---- the two probes of blocked.c, which must agree bit for bit ---- */
 
 extern bool lsm_blocked_probe_portable(const LsmFilter *filter, LsmDigest digest);
@@ -160,6 +171,28 @@ get_le(const uint8_t *from, int nbytes)
 	for (int i = 0; i < nbytes; i++)
 		value |= (uint64_t) from[i] << (8 * i);
 	return value;
+}
+
+/* The same for words of 64 bits, at any alignment. */
+static inline uint64_t
+lsm_load_word(const uint8_t *at)
+{
+	uint64_t	word;
+
+	memcpy(&word, at, sizeof(word));
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	word = __builtin_bswap64(word);
+#endif
+	return word;
+}
+
+static inline void
+lsm_store_word(uint8_t *at, uint64_t word)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	word = __builtin_bswap64(word);
+#endif
+	memcpy(at, &word, sizeof(word));
 }
 
 /* May be called from a constructor; covers the operating system's support. */

@@ -13,10 +13,10 @@
  *		13	 1	leading columns; 0: digests of whole keys only.  Builds that do not
  *				know of leading columns take both bytes for a digest id, and what
  *				has some for an unknown one, which is "maybe".
- *		14	 2	k, probes per key
+ *		14	 2	k, probes per key, or what a scheme has in its place
  *		16	 8	bits per key asked for, IEEE double
  *		24	 8	keys
- *		32	 8	bits
+ *		32	 8	bits; ribbon: slots
  *		40	 8	payload bytes
  *		48	 8	checksum of the payload: XXH3_64bits
  *		56	 4	how many cache lines of the payload, from its start, that checksum

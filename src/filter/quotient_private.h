@@ -29,27 +29,6 @@ typedef enum LsmQuotientBits
 	LSM_SHIFTED					/* not in the slot of its quotient */
 } LsmQuotientBits;
 
-static inline uint64_t
-lsm_load_word(const uint8_t *at)
-{
-	uint64_t	word;
-
-	memcpy(&word, at, sizeof(word));
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	word = __builtin_bswap64(word);
-#endif
-	return word;
-}
-
-static inline void
-lsm_store_word(uint8_t *at, uint64_t word)
-{
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	word = __builtin_bswap64(word);
-#endif
-	memcpy(at, &word, sizeof(word));
-}
-
 /* Ones from bit 0 to bit `last`, 0..63. */
 static inline uint64_t
 lsm_ones_to(uint32_t last)
@@ -261,9 +240,5 @@ typedef enum LsmCascadeState
 } LsmCascadeState;
 
 extern LsmCascadeState lsm_cascade_page_state(const uint8_t *page, uint64_t page_no);
-
-/* ---- sort.c ---- */
-
-extern void lsm_digest_sort(LsmDigest *digests, uint64_t n);
 
 #endif							/* LSM_QUOTIENT_PRIVATE_H */

@@ -10,7 +10,8 @@
  * made unordered there as well.
  *
  * IndexOptInfo.tree_height, which core uses for btree alone, carries the
- * number of levels: places in which a range scan has to look.
+ * number of levels, places in which a range scan has to look, and how many
+ * leading columns filters know, which spare it some of them.
  *
  * IndexOptInfo.opfamily names btree's family where ours mirrors it: proofs of
  * uniqueness compare families with those of merge joins, and "WHERE b" becomes
@@ -62,6 +63,9 @@
 #define FETCH_OPERATORS		2.0
 #define SCATTERED_FETCH_OPERATORS	60.0
 #define SMALL_TABLE_PAGES	1000.0
+
+/* Of a level's entries to those of the one above, about */
+#define LEVEL_RATIO		10.0
 
 /* TID, lengths and tag of an entry in a sorted file, about */
 #define ENTRY_OVERHEAD_BYTES	12
@@ -207,6 +211,35 @@ adjust_families(IndexOptInfo *info)
 	}
 }
 
+/* ---- IndexOptInfo.tree_height ---- */
+
+#define HEIGHT_LEVELS_BITS	8
+
+static int
+set_height(int levels, int leading)
+{
+	return levels | leading << HEIGHT_LEVELS_BITS;
+}
+
+static int
+height_levels(const IndexOptInfo *info)
+{
+	return Max(info->tree_height & ((1 << HEIGHT_LEVELS_BITS) - 1), 1);
+}
+
+static int
+height_leading(const IndexOptInfo *info)
+{
+	return info->tree_height < 0 ? 0 : info->tree_height >> HEIGHT_LEVELS_BITS;
+}
+
+/* So many leading columns the filters of new files know. */
+static int
+filter_columns(Relation index)
+{
+	return (int) lsm_tree_filter_params(lsm_index_open_tree(index)).leading;
+}
+
 static void
 adjust_size(IndexOptInfo *info, Relation index, RelOptInfo *rel)
 {
@@ -227,7 +260,7 @@ adjust_size(IndexOptInfo *info, Relation index, RelOptInfo *rel)
 	if (info->indpred != NIL)
 		info->tuples = Min(rel->tuples,
 						   (double) size.file_entries + size.memtable_entries);
-	info->tree_height = (int) Min(size.levels, 64);
+	info->tree_height = set_height(size.levels, filter_columns(index));
 }
 
 /* An index that scans could not use is none to the planner. */
@@ -242,6 +275,53 @@ has_codes(const IndexOptInfo *info)
 }
 
 /*
+ * Where the values of a column begin and end by now, the planner looks up in an
+ * index; up to PostgreSQL 17 it does so in btree indexes only.
+ */
+static bool
+knows_ends(PlannerInfo *root, const IndexOptInfo *info)
+{
+#ifdef LSM_ENDS_FROM_BTREE_ONLY
+	Relation	table;
+	bool		stable;
+
+	if (info->sortopfamily == NULL || info->indpred != NIL || !info->canreturn[0] ||
+		info_column_order(info, 0) != LSM_ORDER_CODES)
+		return false;
+
+	/* rows of others are looked at again, which would be an error here */
+	table = table_open(planner_rt_fetch(info->rel->relid, root)->relid, NoLock);
+	stable = lsm_tids_are_stable(table);
+	table_close(table, NoLock);
+	return stable;
+#else
+	return false;
+#endif
+}
+
+/*
+ * The index once more, as a btree, of which no path can be made: it has no
+ * operators, and has to have some.
+ */
+static IndexOptInfo *
+make_ends(const IndexOptInfo *info)
+{
+	IndexOptInfo *ends = makeNode(IndexOptInfo);
+
+	memcpy(ends, info, sizeof(IndexOptInfo));
+	ends->relam = BTREE_AM_OID;
+	ends->ncolumns = ends->nkeycolumns = 1;
+	ends->opfamily = palloc0(sizeof(Oid));
+	ends->unique = false;
+	ends->amoptionalkey = false;
+	ends->amcanorderbyop = false;
+	ends->amhasgettuple = false;
+	ends->amhasgetbitmap = false;
+	ends->amcanparallel = false;
+	return ends;
+}
+
+/*
  * Called for each relation the planner looks at, after core has filled in
  * `rel`.  Its indexes are open and locked by the planner.
  */
@@ -249,6 +329,8 @@ void
 lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
 	ListCell   *lc;
+
+	List	   *ends = NIL;
 
 	foreach(lc, rel->indexlist)
 	{
@@ -275,7 +357,10 @@ lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *
 		if (!RELATION_IS_OTHER_TEMP(index))
 			adjust_size(info, index, rel);
 		index_close(index, NoLock);
+		if (knows_ends(root, info))
+			ends = lappend(ends, make_ends(info));
 	}
+	rel->indexlist = list_concat(rel->indexlist, ends);
 }
 
 /* ======================================================================
@@ -518,6 +603,23 @@ fetch_cost(PlannerInfo *root, const IndexPath *path, Selectivity selectivity,
 		(FETCH_OPERATORS + scattered * (SCATTERED_FETCH_OPERATORS - FETCH_OPERATORS));
 }
 
+/*
+ * Levels above the last one in which a range of so many entries is looked for.
+ * A level has a tenth of the next one's entries, or less.  So of few entries
+ * few levels have any, which filters tell that know the columns before the
+ * range.
+ */
+static double
+levels_beside_last(const IndexOptInfo *info, const BoundQuals *bound, double entries)
+{
+	double		others = height_levels(info) - 1;
+	int			leading = height_leading(info);
+
+	if (leading > 0 && bound->equal_columns >= leading)
+		others *= Min(entries / LEVEL_RATIO, 1.0);
+	return others;
+}
+
 void
 lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 						Cost *startup_cost, Cost *total_cost,
@@ -558,10 +660,10 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 		seek = LOOKUP_OPERATORS * cpu_operator_cost;
 	else
 	{
-		int			levels = Max(info->tree_height, 1);
+		double		others = levels_beside_last(info, &bound, costs.numIndexTuples);
 
-		seek = (levels + 1) * SEEK_OPERATORS * cpu_operator_cost;
-		costs.indexTotalCost += (levels - 1) * 0.5 * costs.spc_random_page_cost;
+		seek = (others + 2) * SEEK_OPERATORS * cpu_operator_cost;
+		costs.indexTotalCost += others * 0.5 * costs.spc_random_page_cost;
 	}
 	costs.indexStartupCost += seek;
 	costs.indexTotalCost += costs.num_sa_scans * seek;

@@ -623,25 +623,36 @@ lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 		invert(out->data + start, out->len - start);
 }
 
-/* Length of a value part of a type with values of any length. */
+/*
+ * Length of a value part of a type with values of any length, if it is not
+ * packed; 0: it does not end.
+ */
+static uint32
+plain_part_length(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len, uint8 mask)
+{
+	int			nstrings = code_strings(spec);
+
+	if (len < 1)
+		return 0;
+	if (spec->type == LSM_COLUMN_INET)
+		return lsm_inet_code_length(bytes, len, mask);
+	return nstrings == 0 ? lsm_numeric_code_length(bytes, len, mask) :
+		string_code_length(bytes, len, mask, nstrings);
+}
+
 static uint32
 value_part_length(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len, uint8 mask)
 {
-	int			nstrings = code_strings(spec);
 	uint32		plain = Min(len, LSM_CODE_PLAIN_BYTES);
-	uint32		found;
+	uint32		found = plain_part_length(spec, bytes, plain, mask);
 	StringInfoData raw;
 
-	if (spec->type == LSM_COLUMN_INET)
-		return lsm_inet_code_length(bytes, len, mask);
-	found = nstrings == 0 ? lsm_numeric_code_length(bytes, plain, mask) :
-		string_code_length(bytes, plain, mask, nstrings);
 	if (likely(found > 0))
 		return found;
 	if (len == plain)
 		lsm_code_corrupt();
 	initStringInfo(&raw);
-	found = lsm_unpack_code(bytes, len, mask, nstrings, &raw);
+	found = lsm_unpack_code(bytes, len, mask, code_strings(spec), &raw);
 	pfree(raw.data);
 	return found;
 }
@@ -667,6 +678,20 @@ lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 	if (1 + len > rest.len)
 		lsm_code_corrupt();
 	return 1 + len;
+}
+
+uint32
+lsm_cut_code_length(const LsmColumnSpec *spec, LsmSlice rest)
+{
+	uint32		len;
+
+	if (rest.len < 1 || rest.data[0] != LSM_CODE_NOT_NULL)
+		return rest.len < 1 ? 0 : 1;
+	len = value_bytes[spec->type];
+	if (len == 0)
+		len = plain_part_length(spec, (const uint8 *) rest.data + 1, rest.len - 1,
+								spec->descending ? 0xFF : 0);
+	return len == 0 || 1 + len > rest.len ? 0 : 1 + len;
 }
 
 /*

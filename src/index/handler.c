@@ -68,6 +68,7 @@ lsm_index_handler(PG_FUNCTION_ARGS)
 {
 	IndexAmRoutine *routine = makeNode(IndexAmRoutine);
 
+	lsm_tree_require_memory();
 	routine->amstrategies = BTMaxStrategyNumber;
 	routine->amsupport = LSM_NPROCS;
 	routine->amoptsprocnum = 0;

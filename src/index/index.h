@@ -344,6 +344,12 @@ extern void lsm_encode_numeric(Datum value, StringInfo out);
 extern uint32 lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest);
 
 /*
+ * The same in a key that was cut after less than LSM_CODE_PLAIN_BYTES; 0: the
+ * code does not end in what is left.
+ */
+extern uint32 lsm_cut_code_length(const LsmColumnSpec *spec, LsmSlice rest);
+
+/*
  * Codes of a column whose order is that of groups: those of one group begin
  * with so many bytes of `code`, and no others do.
  */

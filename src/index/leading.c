@@ -153,6 +153,29 @@ leading_byte(Relation index, int column)
 	return how;
 }
 
+/*
+ * Are ranges what the column is asked for, and its values nearly all different?
+ * Then leading parts with it would be as many as keys, and serve no scan that
+ * has points for the columns before it.
+ */
+static bool
+is_asked_for_ranges(Relation index, int column)
+{
+	switch (lsm_class_column_type(index->rd_opfamily[column], index->rd_opcintype[column]))
+	{
+		case LSM_COLUMN_TIMESTAMP:
+		case LSM_COLUMN_TIMESTAMPTZ:
+		case LSM_COLUMN_TIME:
+		case LSM_COLUMN_TIMETZ:
+		case LSM_COLUMN_INTERVAL:
+		case LSM_COLUMN_FLOAT4:
+		case LSM_COLUMN_FLOAT8:
+			return true;
+		default:
+			return false;
+	}
+}
+
 uint64
 lsm_leading_word(Relation index, int filter_columns)
 {
@@ -161,7 +184,7 @@ lsm_leading_word(Relation index, int filter_columns)
 	uint64		leading = 0;
 
 	n = Min(n, LSM_FILTER_LEADING_MAX);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && (filter_columns >= 0 || !is_asked_for_ranges(index, i)); i++)
 	{
 		uint8		how = leading_byte(index, i);
 

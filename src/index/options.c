@@ -25,6 +25,8 @@ typedef struct LsmIndexOptions
 	int			elastic_units;
 	int			size_ratio;
 	int			compression;
+	int			filter_allocation;
+	int			bottom_filter;
 	int			filter_columns;
 	int			fillfactor;		/* no effect */
 	bool		deduplicate_items;	/* no effect */
@@ -39,6 +41,19 @@ static relopt_enum_elt_def filter_scheme_values[] = {
 	{"elastic", LSM_FILTER_ELASTIC},
 	{"quotient", LSM_FILTER_QUOTIENT},
 	{"cascade", LSM_FILTER_CASCADE},
+	{"ribbon", LSM_FILTER_RIBBON},
+	{NULL}
+};
+
+static relopt_enum_elt_def filter_allocation_values[] = {
+	{"uniform", LSM_ALLOCATION_UNIFORM},
+	{"monkey", LSM_ALLOCATION_MONKEY},
+	{NULL}
+};
+
+static relopt_enum_elt_def bottom_filter_values[] = {
+	{"same", LSM_FILTER_NONE},
+	{"ribbon", LSM_FILTER_RIBBON},
 	{NULL}
 };
 
@@ -61,7 +76,7 @@ lsm_index_define_options(void)
 	add_enum_reloption(index_relopt_kind, "filter_scheme",
 					   "Filter built for each sorted file of the index",
 					   filter_scheme_values, -1,
-					   "Valid values are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", and \"cascade\".",
+					   "Valid values are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", \"cascade\", and \"ribbon\".",
 					   ShareUpdateExclusiveLock);
 	add_real_reloption(index_relopt_kind, "bits_per_key",
 					   "Size of filters in bits per key",
@@ -78,6 +93,16 @@ lsm_index_define_options(void)
 					   "Valid values are \"none\", \"lz4\", and \"zstd\".",
 					   ShareUpdateExclusiveLock);
 
+	add_enum_reloption(index_relopt_kind, "filter_allocation",
+					   "How bits per key are shared among the sorted files of the index",
+					   filter_allocation_values, -1,
+					   "Valid values are \"uniform\" and \"monkey\".",
+					   ShareUpdateExclusiveLock);
+	add_enum_reloption(index_relopt_kind, "bottom_filter",
+					   "Filter built for each sorted file in the deepest level of the index",
+					   bottom_filter_values, -1,
+					   "Valid values are \"same\" and \"ribbon\".",
+					   ShareUpdateExclusiveLock);
 	add_int_reloption(index_relopt_kind, "filter_columns",
 					  "Leading columns that filters know beside the whole key",
 					  -1, -1, LSM_FILTER_LEADING_MAX, ShareUpdateExclusiveLock);
@@ -101,6 +126,8 @@ lsm_index_options(Datum reloptions, bool validate)
 		{"elastic_units", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, elastic_units)},
 		{"size_ratio", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, size_ratio)},
 		{"compression", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, compression)},
+		{"filter_allocation", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, filter_allocation)},
+		{"bottom_filter", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, bottom_filter)},
 		{"filter_columns", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, filter_columns)},
 		{"fillfactor", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, fillfactor)},
 		{"deduplicate_items", RELOPT_TYPE_BOOL, offsetof(LsmIndexOptions, deduplicate_items)}
@@ -115,7 +142,7 @@ lsm_index_options(Datum reloptions, bool validate)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("filter scheme \"%s\" is not supported by this version of lsmam",
 						lsm_filter_scheme_name(options->filter_scheme)),
-				 errhint("Use \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", or \"cascade\".")));
+				 errhint("Use \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", \"cascade\", or \"ribbon\".")));
 	return (bytea *) options;
 }
 
@@ -140,6 +167,8 @@ lsm_index_open_tree(Relation index)
 		options.elastic_units = set->elastic_units;
 		options.size_ratio = set->size_ratio;
 		options.compression = set->compression;
+		options.filter_allocation = set->filter_allocation;
+		options.bottom_filter = set->bottom_filter;
 	}
 	options.leading = lsm_index_leading(index);
 	return lsm_tree_open(index, LSM_KIND_INDEX, &options);

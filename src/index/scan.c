@@ -31,6 +31,7 @@
 #include "miscadmin.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
+#include "replication/logicalworker.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -132,7 +133,9 @@ lsm_index_end_scan(IndexScanDesc scan)
  * us to a row that has reused the TID.  Whoever looks at it compares it with
  * the keys once more, unless one of them is IS NULL: ON CONFLICT, which has
  * such keys for NULLS NOT DISTINCT, takes NULL for different from NULL there.
- * Then the TIDs must not be used again before the scan has ended.
+ * Then the TIDs must not be used again before the scan has ended.  Neither must
+ * they when a subscriber looks for a row to update or delete: it believes the
+ * index.
  */
 static void
 mind_reused_tids(IndexScanDesc scan)
@@ -145,7 +148,7 @@ mind_reused_tids(IndexScanDesc scan)
 		return;
 	for (int i = 0; i < scan->numberOfKeys; i++)
 		null_keys |= (scan->keyData[i].sk_flags & SK_SEARCHNULL) != 0;
-	if (!null_keys)
+	if (!null_keys && !IsLogicalWorker())
 		so->quals.recheck = true;
 	else if (!BufferIsValid(so->interlock))
 		so->interlock = ReadBuffer(scan->indexRelation, LSM_INTERLOCK_BLOCK);

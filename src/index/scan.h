@@ -55,6 +55,8 @@ typedef struct LsmScan
 									 * NULL */
 	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
 	struct LsmFixedTuple *fixed_tuple;	/* NULL: rows are not of fixed layout */
+	struct LsmStringsTuple *strings_tuple;	/* NULL: nor have they only strings
+											 * beside what is passed by value */
 
 	bool		prepared;		/* quals are up to date */
 	uint64	   *searches;		/* how often the cursor was put somewhere */
@@ -130,6 +132,8 @@ typedef struct LsmScan
 	/* index-only scans */
 	bool		guard;
 	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
+	bool		guard_known;	/* guard_block was all-visible since then */
+	BlockNumber guard_block;
 	Buffer		vm_buffer;
 	IndexFetchTableData *fetch; /* of tables that are not ours; NULL until
 								 * needed */

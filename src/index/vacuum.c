@@ -3,15 +3,17 @@
  * vacuum.c
  *	  ambulkdelete and amvacuumcleanup.
  *
- * Every entry is visited once, in key order: CREATE INDEX CONCURRENTLY
- * collects TIDs through the callback, so none may be left out.  Entries whose
- * TIDs the callback condemns are deleted in groups while the walk goes on; a
- * deletion of the key just passed does not disturb the cursor.
+ * Every entry is asked about: CREATE INDEX CONCURRENTLY collects TIDs through
+ * the callback, so none may be left out.  First those in memory, in key order.
+ * Condemned ones are deleted in groups while the walk goes on; a deletion of
+ * the key just passed does not disturb the cursor.  Entries of lsm tables are
+ * forgotten (prune.c), like those that scans find dead: a DELETE would stay in
+ * the memtable until the flush, and every scan of the key would walk them all.
+ * A hot key gets hundreds from each VACUUM.
  *
- * Entries of lsm tables that are in memory are forgotten (prune.c), like those
- * that scans find dead: a DELETE would stay in the memtable until the flush,
- * and every scan of the key would walk them all. A hot key gets hundreds from
- * each VACUUM.
+ * Then those in sorted files: compaction takes condemned ones out where they
+ * are many (purge.c), and where they are few they get a DELETE each.  What is
+ * flushed between the two walks is asked about twice.
  *
  * On return every condemned entry is deleted or forgotten, the counter of
  * LSM_INDEX_VACUUM_DIGEST has been bumped, and no scan that may have read such
@@ -35,9 +37,6 @@
 #include "utils/rel.h"
 
 #include "index/index.h"
-
-/* Rewrite the files if more than this part of the entries was deleted */
-#define COMPACT_FRACTION	0.2
 
 typedef struct DeleteGroup
 {
@@ -127,39 +126,99 @@ wait_for_scans(Relation index)
 	UnlockReleaseBuffer(buffer);
 }
 
+/* ---- walking ---- */
+
+typedef struct BulkDelete
+{
+	IndexBulkDeleteCallback callback;
+	void	   *callback_state;
+	DeleteGroup group;
+} BulkDelete;
+
+/* LsmPurge.condemned */
+static bool
+entry_condemned(void *state, LsmSlice key)
+{
+	BulkDelete *bulk = (BulkDelete *) state;
+	ItemPointerData tid;
+
+	vacuum_delay_point(false);
+	lsm_decode_tid(key, &tid);
+	return bulk->callback(&tid, bulk->callback_state);
+}
+
+static void
+delete_in_memory(BulkDelete *bulk, IndexBulkDeleteResult *stats)
+{
+	LsmCursor  *cursor = lsm_cursor_open(bulk->group.tree);
+	LsmSlice	key;
+	LsmSlice	value;
+
+	lsm_cursor_memory_only(cursor);
+	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
+	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+	{
+		if (entry_condemned(bulk, key))
+		{
+			group_add(&bulk->group, key);
+			stats->tuples_removed++;
+		}
+		else
+			stats->num_index_tuples++;
+	}
+	lsm_cursor_close(cursor);
+	group_write(&bulk->group);
+}
+
+static void
+delete_in_files(BulkDelete *bulk, IndexBulkDeleteResult *stats)
+{
+	int			kb = AmAutoVacuumWorkerProcess() && autovacuum_work_mem != -1 ?
+		autovacuum_work_mem : maintenance_work_mem;
+	LsmTree    *tree = bulk->group.tree;
+	StringInfoData value;
+	LsmPurge	purge = {
+		.condemned = entry_condemned,
+		.state = bulk,
+		.context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index purge",
+										 ALLOCSET_DEFAULT_SIZES),
+		.max_bytes = (Size) kb * 1024
+	};
+
+	lsm_tree_purge(tree, &purge);
+	stats->tuples_removed += purge.ncondemned;
+	stats->num_index_tuples += purge.nkept;
+
+	/* those of earlier VACUUMs have their DELETE already */
+	initStringInfo(&value);
+	for (uint64 i = 0; i < purge.nleft; i++)
+	{
+		vacuum_delay_point(false);
+		if (lsm_tombstone_needed(tree, purge.left[i], &value))
+			group_add(&bulk->group, purge.left[i]);
+	}
+	group_write(&bulk->group);
+	pfree(value.data);
+	MemoryContextDelete(purge.context);
+}
+
 IndexBulkDeleteResult *
 lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 					  IndexBulkDeleteCallback callback, void *callback_state)
 {
-	LsmTree    *tree = lsm_index_open_tree(info->index);
-	DeleteGroup *group = palloc(sizeof(DeleteGroup));
+	BulkDelete *bulk = palloc(sizeof(BulkDelete));
+	LsmTree    *tree;
 	LsmTreeSize size;
-	LsmCursor  *cursor;
-	LsmSlice	key;
-	LsmSlice	value;
-	ItemPointerData tid;
-	double		remaining = 0;
 
 	if (stats == NULL)
 		stats = palloc0(sizeof(IndexBulkDeleteResult));
-	group_open(group, info->index);
-
-	cursor = lsm_cursor_open(tree);
-	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
-	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
-	{
-		vacuum_delay_point(false);
-		lsm_decode_tid(key, &tid);
-		if (callback(&tid, callback_state))
-		{
-			group_add(group, key);
-			stats->tuples_removed++;
-		}
-		else
-			remaining++;
-	}
-	lsm_cursor_close(cursor);
-	group_write(group);
+	stats->num_index_tuples = 0;
+	bulk->callback = callback;
+	bulk->callback_state = callback_state;
+	group_open(&bulk->group, info->index);
+	tree = bulk->group.tree;
+	delete_in_memory(bulk, stats);
+	delete_in_files(bulk, stats);
 
 	/* readers that relied on entries now deleted must notice, on standbys, too */
 	lsm_horizon_log(tree, InvalidTransactionId, true);
@@ -167,10 +226,9 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	lsm_key_unlock(tree, LSM_INDEX_VACUUM_DIGEST, true);
 	wait_for_scans(info->index);
 
-	MemoryContextDelete(group->context);
-	table_close(group->table, NoLock);
-	pfree(group);
-	stats->num_index_tuples = remaining;
+	MemoryContextDelete(bulk->group.context);
+	table_close(bulk->group.table, NoLock);
+	pfree(bulk);
 	stats->estimated_count = false;
 	stats->num_pages = tree_pages(tree, &size);
 	return stats;
@@ -201,15 +259,10 @@ lsm_index_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
 	LsmTree    *tree;
 	LsmTreeSize size;
-	LsmCompactRequest request = {.drop_dead = true};
 
 	if (info->analyze_only)
 		return stats;
 	tree = lsm_index_open_tree(info->index);
-
-	if (stats != NULL && stats->tuples_removed >
-		COMPACT_FRACTION * (stats->tuples_removed + stats->num_index_tuples))
-		lsm_tree_compact(tree, &request);
 
 	truncate_fork(info->index, tree);
 

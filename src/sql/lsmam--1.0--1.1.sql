@@ -32,6 +32,14 @@ CREATE FUNCTION lsm_tree_stats(
 	OUT stalls_memory pg_catalog.int8,
 	OUT stall_memory_ms pg_catalog.float8,
 	OUT memtable_bytes pg_catalog.int8,
+	OUT delays_level0 pg_catalog.int8,
+	OUT delay_level0_ms pg_catalog.float8,
+	OUT delays_flush pg_catalog.int8,
+	OUT delay_flush_ms pg_catalog.float8,
+	OUT delays_memory pg_catalog.int8,
+	OUT delay_memory_ms pg_catalog.float8,
+	OUT delays_pending pg_catalog.int8,
+	OUT delay_pending_ms pg_catalog.float8,
 	OUT filter_bytes pg_catalog.int8,
 	OUT level0_runs pg_catalog.int4,
 	OUT pending_compaction_bytes pg_catalog.int8)
@@ -73,7 +81,15 @@ SELECT c.oid AS relid,
 	s.pending_compaction_bytes,
 	CASE WHEN s.bytes_flushed OPERATOR(pg_catalog.>) '0'::pg_catalog.int8
 		THEN (s.bytes_flushed OPERATOR(pg_catalog.+) s.bytes_compacted)::pg_catalog.float8
-			OPERATOR(pg_catalog./) s.bytes_flushed::pg_catalog.float8 END AS write_amplification
+			OPERATOR(pg_catalog./) s.bytes_flushed::pg_catalog.float8 END AS write_amplification,
+	coalesce(s.delays_level0, '0'::pg_catalog.int8) AS delays_level0,
+	coalesce(s.delay_level0_ms, '0'::pg_catalog.float8) AS delay_level0_ms,
+	coalesce(s.delays_flush, '0'::pg_catalog.int8) AS delays_flush,
+	coalesce(s.delay_flush_ms, '0'::pg_catalog.float8) AS delay_flush_ms,
+	coalesce(s.delays_memory, '0'::pg_catalog.int8) AS delays_memory,
+	coalesce(s.delay_memory_ms, '0'::pg_catalog.float8) AS delay_memory_ms,
+	coalesce(s.delays_pending, '0'::pg_catalog.int8) AS delays_pending,
+	coalesce(s.delay_pending_ms, '0'::pg_catalog.float8) AS delay_pending_ms
 FROM pg_catalog.pg_class c
 	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
 		AND (a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
@@ -196,3 +212,12 @@ FROM lsm_progress() p
 COMMENT ON VIEW pg_stat_lsm_progress IS
 'flushes, compactions, builds, loads and lsm_verify() in progress, all databases';
 GRANT SELECT ON pg_stat_lsm_progress TO PUBLIC;
+
+---- a picture ----
+
+CREATE FUNCTION lsm_report(trees pg_catalog.regclass[])
+RETURNS pg_catalog.text
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10000;
+COMMENT ON FUNCTION lsm_report(pg_catalog.regclass[]) IS
+'lsm tables with their lsm indexes, or lsm indexes, as one HTML page: levels, files, filters, work';

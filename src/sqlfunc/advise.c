@@ -55,6 +55,12 @@ PG_FUNCTION_INFO_V1(lsm_advise);
 /* Uniform accesses: leave elastic if blocked wastes at most this share. */
 #define ELASTIC_LOSS		0.8
 
+/*
+ * Bits by the size of runs must promise to cut wasted reads at least to this
+ * share.
+ */
+#define ALLOCATION_GAIN		0.6
+
 #define NADVISE_COLUMNS		9
 
 /* All that is known of a tree. */
@@ -62,8 +68,10 @@ typedef struct Facts
 {
 	ReturnSetInfo *rsinfo;
 	Relation	rel;
+	LsmTree    *tree;
 	bool		is_table;
 	LsmFilterParams params;		/* what new files get */
+	LsmFilterAllocation allocation;
 	int			units;			/* elastic units of new files */
 	LsmFilterInfo *filters;
 	int			nfilters;
@@ -144,17 +152,65 @@ file_absent(const LsmFilterInfo *file)
 	return (double) (file->counts.negatives + file->counts.false_positives);
 }
 
-/* Wasted reads if all files had such a filter. */
-static double
-wasted_with(const Facts *facts, LsmFilterScheme scheme, double bits_per_key)
+/*
+ * The runs that the files make up, with what their filters would be on this
+ * average of bits.  run_of[] says for each file which is its.
+ */
+static LsmFilterRun *
+plan_runs(const Facts *facts, LsmFilterScheme scheme, double bits_per_key,
+		  LsmFilterAllocation allocation, int *run_of)
 {
-	LsmFilterParams params = {.scheme = scheme, .bits_per_key = bits_per_key};
+	LsmFilterRun *runs = palloc0(Max(facts->nfilters, 1) * sizeof(LsmFilterRun));
+	int			deepest = 0;
+	int			n = 0;
+
+	for (int i = 0; i < facts->nfilters; i++)
+		deepest = Max(deepest, facts->filters[i].level);
+	for (int i = 0; i < facts->nfilters; i++)
+	{
+		const LsmFilterInfo *file = &facts->filters[i];
+
+		/* files of a run stand together */
+		if (i == 0 || file->level != file[-1].level || file->run != file[-1].run)
+			n++;
+		run_of[i] = n - 1;
+		runs[n - 1].keys += file->keys;
+		runs[n - 1].bits_per_key = bits_per_key;
+		runs[n - 1].scheme = deepest > 0 && file->level == deepest ?
+			lsm_tree_bottom_scheme(facts->tree, scheme) : scheme;
+	}
+	if (allocation == LSM_ALLOCATION_MONKEY && lsm_filter_scheme_allocates(scheme))
+		lsm_filter_allocate(runs, n, bits_per_key);
+	return runs;
+}
+
+/* Wasted reads if all files had such a filter, bits being allocated like that. */
+static double
+wasted_allocated(const Facts *facts, LsmFilterScheme scheme, double bits_per_key,
+				 LsmFilterAllocation allocation)
+{
+	int		   *run_of = palloc(Max(facts->nfilters, 1) * sizeof(int));
+	LsmFilterRun *runs = plan_runs(facts, scheme, bits_per_key, allocation, run_of);
 	double		wasted = 0;
 
 	for (int i = 0; i < facts->nfilters; i++)
+	{
+		const LsmFilterRun *run = &runs[run_of[i]];
+		LsmFilterParams params = {.scheme = run->scheme,.bits_per_key = run->bits_per_key};
+
 		wasted += file_absent(&facts->filters[i]) *
 			lsm_filter_planned_fpr(&params, facts->filters[i].keys);
+	}
+	pfree(runs);
+	pfree(run_of);
 	return wasted;
+}
+
+/* ... as they are now. */
+static double
+wasted_with(const Facts *facts, LsmFilterScheme scheme, double bits_per_key)
+{
+	return wasted_allocated(facts, scheme, bits_per_key, facts->allocation);
 }
 
 static double
@@ -419,13 +475,20 @@ advise_cascade(Facts *facts)
 	return true;
 }
 
+/* Units that elastic filters in the place of the present ones would have on. */
+static int
+elastic_units(const Facts *facts)
+{
+	return Max(Min(Min(facts->units, LSM_ELASTIC_UNITS_MAX / 2), (int) facts->params.bits_per_key), 1);
+}
+
 /* Accesses concentrate on few files: give their filters the memory. */
 static bool
 advise_elastic(Facts *facts)
 {
 	double		bits_per_key = facts->params.bits_per_key;
 	double		uniform = wasted_with(facts, LSM_FILTER_BLOCKED, bits_per_key);
-	int			units = Max(Min(Min(facts->units, LSM_ELASTIC_UNITS_MAX / 2), (int) bits_per_key), 1);
+	int			units = elastic_units(facts);
 	double		elastic = wasted_with_elastic(facts, bits_per_key, units);
 
 	if (facts->params.scheme == LSM_FILTER_ELASTIC ||
@@ -498,6 +561,42 @@ advise_for_elastic(Facts *facts)
 	put_advice(facts, &advice);
 }
 
+/*
+ * Several runs of different size, and all filters alike.  Elastic filters would
+ * have the memory in small runs, too, but cost lookups time: they have to
+ * promise much more.
+ */
+static bool
+advise_allocation(Facts *facts)
+{
+	LsmFilterScheme scheme = facts->params.scheme;
+	double		bits_per_key = facts->params.bits_per_key;
+	double		uniform;
+	double		monkey;
+	Advice		advice = {0};
+	const char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(facts->rel)),
+												  RelationGetRelationName(facts->rel));
+
+	if (facts->allocation != LSM_ALLOCATION_UNIFORM || !lsm_filter_scheme_allocates(scheme) ||
+		facts->wasted <= FEW_WASTED * facts->lookups)
+		return false;
+	uniform = wasted_with(facts, scheme, bits_per_key);
+	monkey = wasted_allocated(facts, scheme, bits_per_key, LSM_ALLOCATION_MONKEY);
+	if (monkey > ALLOCATION_GAIN * uniform ||
+		wasted_with_elastic(facts, bits_per_key, elastic_units(facts)) < monkey / 2)
+		return false;
+	advice.setting = "filter_allocation";
+	advice.current = "uniform";
+	advice.suggested = "monkey";
+	advice.expected_wasted = monkey;
+	advice.expected_bytes = bytes_with(facts, bits_per_key);
+	advice.statement = facts->is_table ? "SET lsm.filter_allocation = monkey;" :
+		psprintf("ALTER INDEX %s SET (filter_allocation = monkey);", name);
+	advice.reason = reason_text(facts, "Small runs would get more bits per key and the largest one less, in the same memory: files get theirs when they are written.");
+	put_advice(facts, &advice);
+	return true;
+}
+
 /* The same filter, larger or smaller. */
 static bool
 advise_bits(Facts *facts)
@@ -554,7 +653,8 @@ advise(Facts *facts)
 		{
 			if (facts->params.scheme == LSM_FILTER_ELASTIC)
 				advise_for_elastic(facts);
-			else if (!advise_cascade(facts) && !advise_elastic(facts))
+			else if (!advise_cascade(facts) && !advise_allocation(facts) &&
+					 !advise_elastic(facts))
 				(void) advise_bits(facts);
 		}
 		if (facts->rows == 0)
@@ -573,7 +673,9 @@ advise_tree(ReturnSetInfo *rsinfo, Relation rel, const char *compact)
 	facts->rel = rel;
 	facts->compact = compact;
 	facts->is_table = lsm_relation_is_table(rel);
+	facts->tree = tree;
 	facts->params = lsm_tree_filter_params(tree);
+	facts->allocation = lsm_tree_filter_allocation(tree);
 	facts->units = facts->params.units;
 	if (facts->params.scheme == LSM_FILTER_ELASTIC)
 		facts->segments = lsm_tree_segments(tree, &facts->nsegments);

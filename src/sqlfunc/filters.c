@@ -88,31 +88,51 @@ put_segment(ReturnSetInfo *rsinfo, const LsmSegmentInfo *segment)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
-/*
- * The file's segments among all of the tree's.  What is expected of the file is
- * what its segments have on, not what it holds.
- */
-static int
-sum_segments(LsmFilterInfo *filter, const LsmSegmentInfo *segments, int nsegments)
+/* What is expected of the file is what its segments have on, not what it holds. */
+static void
+expect_of_segments(LsmFilterInfo *filter, const LsmSegmentInfo *segments, int n)
 {
 	double		keys = 0;
 	double		bits = 0;
 	double		false_positives = 0;
-	int			n = 0;
 
-	while (n < nsegments && segments[n].file == filter->number)
+	for (int i = 0; i < n; i++)
 	{
-		keys += segments[n].keys;
-		bits += segments[n].keys * segments[n].bits_per_key;
-		false_positives += segments[n].keys * segments[n].expected_fpr;
-		n++;
+		keys += segments[i].keys;
+		bits += segments[i].keys * segments[i].bits_per_key;
+		false_positives += segments[i].keys * segments[i].expected_fpr;
 	}
 	if (keys > 0)
 	{
 		filter->bits_per_key = bits / keys;
 		filter->expected_fpr = false_positives / keys;
 	}
-	return n;
+}
+
+/* See functions.h. */
+int
+lsm_filter_take_segments(LsmFilterInfo *filter, LsmSegmentInfo *segments, int nsegments,
+						 int *next, LsmSegmentInfo **first)
+{
+	int			begin = *next;
+	int			end;
+
+	*first = NULL;
+	if (filter->scheme != LSM_FILTER_ELASTIC)
+		return 0;
+	if (begin == nsegments || segments[begin].file != filter->number)
+	{
+		/* in the same order, unless the version has changed in between */
+		begin = 0;
+		while (begin < nsegments && segments[begin].file != filter->number)
+			begin++;
+	}
+	for (end = begin; end < nsegments && segments[end].file == filter->number;)
+		end++;
+	expect_of_segments(filter, segments + begin, end - begin);
+	*first = segments + begin;
+	*next = end;
+	return end - begin;
 }
 
 Datum
@@ -133,24 +153,14 @@ lsm_filters(PG_FUNCTION_ARGS)
 	segments = lsm_tree_segments(lsm_relation_tree(rel), &nsegments);
 	for (int i = 0; i < nfilters; i++)
 	{
-		int			first = next;
-		int			n = 0;
+		LsmSegmentInfo *first;
+		int			n;
 
 		CHECK_FOR_INTERRUPTS();
-		if (filters[i].scheme == LSM_FILTER_ELASTIC &&
-			(first == nsegments || segments[first].file != filters[i].number))
-		{
-			/* in the same order, unless the version has changed in between */
-			first = 0;
-			while (first < nsegments && segments[first].file != filters[i].number)
-				first++;
-		}
-		if (filters[i].scheme == LSM_FILTER_ELASTIC)
-			n = sum_segments(&filters[i], segments + first, nsegments - first);
-		next = first + n;
+		n = lsm_filter_take_segments(&filters[i], segments, nsegments, &next, &first);
 		put_file(rsinfo, &filters[i]);
 		for (int j = 0; j < n; j++)
-			put_segment(rsinfo, &segments[first + j]);
+			put_segment(rsinfo, &first[j]);
 	}
 	relation_close(rel, AccessShareLock);
 	return (Datum) 0;

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * functions.h
- *	  Helpers that the SQL functions in functions.c, filters.c, advise.c and
- *	  verify.c share.
+ *	  Helpers that the files of the SQL functions share.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +20,21 @@ extern LsmTree *lsm_relation_tree(Relation rel);
 
 extern List *lsm_relation_open_indexes(Relation table, LOCKMODE lockmode);
 extern void lsm_relation_close_indexes(List *indexes);
+
+/* ---- filters.c ---- */
+
+/*
+ * The file's segments among all of the tree's: the first, and their number.
+ * *next is where they are looked for first, and where those of the next file
+ * will be.  What is expected of the filter becomes what its segments have on.
+ */
+extern int	lsm_filter_take_segments(LsmFilterInfo *filter, LsmSegmentInfo *segments,
+									 int nsegments, int *next, LsmSegmentInfo **first);
+
+/* ---- stats.c ---- */
+
+/* Bytes of units of the tree's elastic filters that are on */
+extern uint64 lsm_elastic_tree_bytes(const LsmElasticUse *uses, int nuses, uint64 keyspace_id);
 
 /* ---- rights.c ---- */
 

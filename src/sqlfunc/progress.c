@@ -122,6 +122,7 @@ lsm_progress(PG_FUNCTION_ARGS)
 	LsmProgress job;
 	int			iter = 0;
 
+	lsm_tree_require_memory();
 	InitMaterializedSRF(fcinfo, 0);
 	while (lsm_progress_next(&iter, &owner, &job))
 	{

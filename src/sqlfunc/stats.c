@@ -13,6 +13,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 
+#include "sqlfunc/functions.h"
 #include "tree/tree.h"
 
 PG_FUNCTION_INFO_V1(lsm_stat_trees);
@@ -29,7 +30,7 @@ StaticAssertDecl(LSM_COUNT_STALL_US == LSM_NCOUNTERS - 1 && LSM_NCOUNTERS == 14,
 				 "the columns of lsm_stat_trees() are others");
 
 /* Of lsm_tree_stats(), after those */
-#define NMORE_COLUMNS	(2 * LSM_NSTALLS + 4)
+#define NMORE_COLUMNS	(2 * LSM_NSTALLS + 4 + 2 * LSM_NDELAYS)
 
 /* Of lsm_level_stats() */
 #define NLEVEL_COLUMNS	(NIDENTITY + 12)
@@ -69,6 +70,7 @@ lsm_stat_trees(PG_FUNCTION_ARGS)
 	LsmTreeStats stats;
 	int			iter = 0;
 
+	lsm_tree_require_memory();
 	/* what this session counted in statements before this one */
 	lsm_counters_publish();
 
@@ -84,9 +86,9 @@ lsm_stat_trees(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* Bytes of units of the tree's elastic filters that are on */
-static uint64
-elastic_bytes(const LsmElasticUse *uses, int nuses, uint64 keyspace_id)
+/* See functions.h. */
+uint64
+lsm_elastic_tree_bytes(const LsmElasticUse *uses, int nuses, uint64 keyspace_id)
 {
 	uint64		bytes = 0;
 
@@ -103,10 +105,12 @@ lsm_tree_stats(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int			nuses;
-	LsmElasticUse *uses = lsm_elastic_uses(&nuses);
+	LsmElasticUse *uses;
 	LsmTreeStats stats;
 	int			iter = 0;
 
+	lsm_tree_require_memory();
+	uses = lsm_elastic_uses(&nuses);
 	lsm_counters_publish();
 	InitMaterializedSRF(fcinfo, 0);
 	while (lsm_stats_next(&iter, &stats))
@@ -122,10 +126,15 @@ lsm_tree_stats(PG_FUNCTION_ARGS)
 			values[i++] = us_as_ms(stats.stall_us[reason]);
 		}
 		values[i++] = Int64GetDatum((int64) stats.memtable_bytes);
+		for (int reason = 0; reason < LSM_NDELAYS; reason++)
+		{
+			values[i++] = Int64GetDatum((int64) stats.delays[reason]);
+			values[i++] = us_as_ms(stats.delay_us[reason]);
+		}
 		if (!stats.known)
 			memset(&nulls[i], true, NSTAT_COLUMNS + NMORE_COLUMNS - i);
 		values[i++] = Int64GetDatum((int64) (stats.mapped_filter_bytes +
-											 elastic_bytes(uses, nuses, stats.keyspace_id)));
+											 lsm_elastic_tree_bytes(uses, nuses, stats.keyspace_id)));
 		values[i++] = Int32GetDatum((int32) stats.level0_runs);
 		values[i++] = Int64GetDatum((int64) stats.pending_bytes);
 		Assert(i == lengthof(values));
@@ -181,6 +190,7 @@ lsm_level_stats(PG_FUNCTION_ARGS)
 	LsmTreeStats stats;
 	int			iter = 0;
 
+	lsm_tree_require_memory();
 	InitMaterializedSRF(fcinfo, 0);
 	while (lsm_stats_next(&iter, &stats))
 	{
@@ -201,6 +211,7 @@ lsm_level_stats(PG_FUNCTION_ARGS)
 Datum
 pg_stat_lsm_reset(PG_FUNCTION_ARGS)
 {
+	lsm_tree_require_memory();
 	lsm_counters_publish();
 	lsm_stats_reset(MyDatabaseId);
 	PG_RETURN_VOID();
@@ -214,6 +225,7 @@ lsm_elastic_stats(PG_FUNCTION_ARGS)
 	Datum		values[13];
 	bool		nulls[13] = {0};
 
+	lsm_tree_require_memory();
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	lsm_elastic_read_stats(&stats);

@@ -19,13 +19,17 @@ size_t page_bytes;
 namespace {
 
 // Mappings of filter files, so that the handler knows its own.  Only changed
-// by code that reads no mapping, hence never while the handler walks it.
+// by code that reads no mapping, hence never while the handler walks it.  A
+// mapping keeps its slot; free slots have no bytes, and are chained.
 struct BlobRange {
   uint8_t* base;
   size_t bytes;
+  size_t next_free;
 };
+constexpr size_t kNoSlot = SIZE_MAX;
 BlobRange* blobs;
-size_t blob_count;
+size_t blob_count;  // slots that are or were in use
+size_t free_slot = kNoSlot;
 size_t blob_capacity;
 volatile uint64_t blob_faults;
 
@@ -150,7 +154,7 @@ LsmSstStatus lsm_sst_map_blob(const char* path, LsmSstBlob* blob,
   blob->data = nullptr;
   blob->bytes = 0;
 
-  if (blob_count == blob_capacity) {
+  if (free_slot == kNoSlot && blob_count == blob_capacity) {
     const size_t capacity = blob_capacity == 0 ? 64 : blob_capacity * 2;
     void* grown = realloc(blobs, capacity * sizeof(BlobRange));
     if (grown == nullptr) return FailMemory(err, "mapping", path);
@@ -161,9 +165,11 @@ LsmSstStatus lsm_sst_map_blob(const char* path, LsmSstBlob* blob,
   Mapping mapping;
   const LsmSstStatus status = MapFile(path, "filter file", &mapping, err);
   if (status != LSM_SST_OK) return status;
-  blobs[blob_count].base = const_cast<uint8_t*>(mapping.base);
-  blobs[blob_count].bytes = mapping.bytes;
-  blob_count++;
+  const size_t slot = free_slot != kNoSlot ? free_slot : blob_count++;
+  if (slot == free_slot) free_slot = blobs[slot].next_free;
+  blobs[slot].base = const_cast<uint8_t*>(mapping.base);
+  blobs[slot].bytes = mapping.bytes;
+  blob->slot = slot;
   blob->data = mapping.base;
   blob->bytes = mapping.bytes;
   return LSM_SST_OK;
@@ -171,11 +177,10 @@ LsmSstStatus lsm_sst_map_blob(const char* path, LsmSstBlob* blob,
 
 void lsm_sst_unmap_blob(LsmSstBlob* blob) {
   if (blob == nullptr || blob->data == nullptr) return;
-  for (size_t i = 0; i < blob_count; i++) {
-    if (blobs[i].base != blob->data) continue;
-    blobs[i] = blobs[--blob_count];
-    break;
-  }
+  blobs[blob->slot].base = nullptr;
+  blobs[blob->slot].bytes = 0;
+  blobs[blob->slot].next_free = free_slot;
+  free_slot = blob->slot;
   munmap(const_cast<void*>(blob->data), blob->bytes);
   blob->data = nullptr;
   blob->bytes = 0;

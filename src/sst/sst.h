@@ -260,6 +260,7 @@ typedef struct LsmSstBlob
 {
 	const void *data;
 	size_t		bytes;
+	size_t		slot;			/* mapping.cc's */
 } LsmSstBlob;
 extern LsmSstStatus lsm_sst_map_blob(const char *path, LsmSstBlob *blob, LsmSstError *err);
 extern void lsm_sst_unmap_blob(LsmSstBlob *blob);

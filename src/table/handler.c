@@ -9,6 +9,7 @@
 
 #include "access/heaptoast.h"
 #include "fmgr.h"
+#include "replication/logicalworker.h"
 
 #include "table/table.h"
 
@@ -21,6 +22,9 @@ PG_FUNCTION_INFO_V1(lsm_table_handler);
 static const TupleTableSlotOps *
 slot_callbacks(Relation rel)
 {
+	if (!LSM_CORE_APPLIES_BY_ANY_KEY && IsLogicalWorker())
+		lsm_prepare_replica_key(rel);
+	lsm_refuse_pglogical(rel);
 	return &TTSOpsHeapTuple;
 }
 
@@ -103,5 +107,6 @@ lsm_table_init(void)
 Datum
 lsm_table_handler(PG_FUNCTION_ARGS)
 {
+	lsm_tree_require_memory();
 	PG_RETURN_POINTER(&lsm_table_methods);
 }

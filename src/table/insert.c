@@ -33,12 +33,7 @@ forbid_parallel_insert(void)
 				 errmsg("cannot insert tuples in a parallel worker")));
 }
 
-/*
- * The relation's tuple as it will be stored: itself, or a toasted copy.
- *
- * NO_LOGICAL: logical decoding would collect the chunks for a row that it will
- * never see, and fail at the next row of a heap table.
- */
+/* The relation's tuple as it will be stored: itself, or a toasted copy. */
 static HeapTuple
 toast_new_tuple(Relation rel, HeapTuple tuple, int options)
 {
@@ -46,8 +41,7 @@ toast_new_tuple(Relation rel, HeapTuple tuple, int options)
 		rel->rd_rel->relkind != RELKIND_MATVIEW)
 		return tuple;
 	if (HeapTupleHasExternal(tuple) || tuple->t_len > TOAST_TUPLE_THRESHOLD)
-		return heap_toast_insert_or_update(rel, tuple, NULL,
-										   options | TABLE_INSERT_NO_LOGICAL);
+		return heap_toast_insert_or_update(rel, tuple, NULL, options);
 	return tuple;
 }
 
@@ -140,6 +134,9 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 	tree = lsm_table_tree(rel);
 	memset(&entry, 0, sizeof(entry));
 	entry.value = lsm_slice(value.data, value.len);
+	if (!(options & TABLE_INSERT_NO_LOGICAL))
+		entry.note = lsm_note_plain(rel, token != 0 ? LSM_CHANGE_SPECULATIVE :
+									LSM_CHANGE_INSERT);
 	write_new_rows(rel, tree, &entry, 1, &packed);
 
 	lsm_label_tuple(rel, tuple, slot, &header, packed);
@@ -183,6 +180,7 @@ lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 	LsmTree    *tree = lsm_table_tree(rel);
 	LsmRowChange	target;
 	LsmRow		header;
+	LsmSlice	note = lsm_note_plain(rel, succeeded ? LSM_CHANGE_CONFIRM : LSM_CHANGE_ABORT);
 
 	lsm_row_change_init(&target, rel, tree, &slot->tts_tid);
 	do
@@ -204,7 +202,7 @@ lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
 			header.xmin = InvalidTransactionId;
 			header.cmin = 0;
 		}
-	} while (!lsm_row_change_override(&target, &header));
+	} while (!lsm_row_change_override(&target, &header, note));
 
 	if (!succeeded)
 	{
@@ -279,6 +277,9 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 				break;
 			entries[i - first].value = lsm_slice(buf.data + offsets[i],
 												 offsets[i + 1] - offsets[i]);
+			if (!(options & TABLE_INSERT_NO_LOGICAL))
+				entries[i - first].note = i == nslots - 1 ?
+					lsm_note_plain(rel, LSM_CHANGE_INSERT) : lsm_note_insert_more(rel);
 		}
 		write_new_rows(rel, tree, entries, i - first, &packed[first]);
 		CHECK_FOR_INTERRUPTS();

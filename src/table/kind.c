@@ -5,7 +5,8 @@
  *	  and what becomes of a version.
  *
  * Runs in workers that belong to no database, and in backends inside a
- * transaction: clog and procarray only.  No locks.
+ * transaction: clog and procarray only.  No locks.  (What logical decoding asks:
+ * logical.c.)
  *
  * A version's row is written once, by the PUT that made it, so a value tagged
  * PUT has nothing older below it, at the bottom or not: it may be dropped as
@@ -314,4 +315,6 @@ const LsmKindOps lsm_table_kind_ops = {
 	.fate = decide_fate,
 	.min_xid = min_xid,
 	.check = check_value,
+	.decode = lsm_row_decode_change,
+	.changes_row = lsm_row_is_changed,
 };

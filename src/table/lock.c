@@ -274,7 +274,7 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 			{
 				lsm_row_change_header(&target, InvalidTransactionId, mode, &header);
 				lsm_header_add_locker(&header, xid, mode);
-				written = lsm_row_change_override(&target, &header);
+				written = lsm_row_change_override(&target, &header, lsm_slice(NULL, 0));
 				lsm_header_free(&header);
 			}
 			if (!written)
@@ -410,7 +410,7 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 		}
 		lsm_row_change_header(&target, InvalidTransactionId, mode, &header);
 		lsm_header_add_locker(&header, xid, mode);
-		written = lsm_row_change_override(&target, &header);
+		written = lsm_row_change_override(&target, &header, lsm_slice(NULL, 0));
 		lsm_header_free(&header);
 		if (written)
 			break;

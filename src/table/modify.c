@@ -130,6 +130,21 @@ finish_change(LsmRowChange *target, LockTupleMode mode, bool have_tuple_lock)
 	lsm_tuplock_release(target->rel, &target->tid, mode, have_tuple_lock);
 }
 
+/* The row's data never change: whoever is told of them first knows them. */
+static LsmSlice
+note_deletion(const LsmRowChange *target)
+{
+	HeapTuple	tuple;
+	LsmSlice	note;
+
+	if (likely(!RelationIsLogicallyLogged(target->rel)))
+		return lsm_slice(NULL, 0);
+	tuple = lsm_row_form_tuple(&target->row, target->packed, RelationGetRelid(target->rel));
+	note = lsm_note_change(target->rel, tuple, NULL);
+	heap_freetuple(tuple);
+	return note;
+}
+
 TM_Result
 lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot,
 				 Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
@@ -142,6 +157,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 	bool		have_tuple_lock = false;
 	bool		waited;
 	bool		written;
+	LsmSlice	note = lsm_slice(NULL, 0);
 
 	forbid_parallel("delete");
 	lsm_row_change_init(&target, rel, lsm_table_tree(rel), tid);
@@ -170,11 +186,14 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 			header.flags |= LSM_ROW_MOVED;
 		header.xmax = xid;
 		header.cmax = cid;
-		written = lsm_row_change_override(&target, &header);
+		if (note.len == 0)
+			note = note_deletion(&target);
+		written = lsm_row_change_override(&target, &header, note);
 		lsm_header_free(&header);
 		if (written)
 			break;
 	}
+	lsm_note_free(note);
 
 	if (result != TM_Ok)
 	{
@@ -278,7 +297,7 @@ header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
  */
 static bool
 write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandId cid,
-			 bool keys_intact, const LsmRow *new_header, uint64 *packed)
+			 bool keys_intact, const LsmRow *new_header, LsmSlice note, uint64 *packed)
 {
 	LsmRow		old_header;
 	StringInfoData old_value;
@@ -313,6 +332,7 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	entries[0].value = lsm_slice(new_value.data, new_value.len);
 	entries[0].probably_new = true;
 	entries[0].known_new = true;
+	entries[0].note = note;
 	entries[1].key = lsm_slice(target->key, LSM_TID_BYTES);
 	entries[1].value = lsm_slice(old_value.data, old_value.len);
 	entries[1].digest = target->lock_digest;
@@ -368,6 +388,7 @@ typedef struct LsmUpdate
 	bool		row_locked;		/* by lock_and_toast() */
 	bool		own_locks;		/* our transaction held locks before */
 	LsmRow		header;			/* of the new version; lsm_header_free() it */
+	LsmSlice	note;			/* for logical decoding; lsm_note_free() it */
 	uint64		packed;			/* its TID */
 } LsmUpdate;
 
@@ -406,13 +427,12 @@ lock_and_toast(LsmUpdate *update)
 	update->own_locks = before.own;
 	lsm_row_change_header(target, InvalidTransactionId, update->mode, &header);
 	lsm_header_add_locker(&header, update->xid, update->mode);
-	update->row_locked = lsm_row_change_override(target, &header);
+	update->row_locked = lsm_row_change_override(target, &header, lsm_slice(NULL, 0));
 	lsm_header_free(&header);
 	if (!update->row_locked)
 		return;
 	update->stored = heap_toast_insert_or_update(target->rel, update->newtup,
-												 update->oldtup,
-												 TABLE_INSERT_NO_LOGICAL);
+												 update->oldtup, 0);
 	lsm_row_check_size(update->stored);
 }
 
@@ -429,8 +449,10 @@ try_update(LsmUpdate *update)
 		lsm_row_check_size(update->stored);
 	header_of_new_version(&update->target.row, update->xid, update->cid,
 						  update->own_locks, &update->header);
+	if (update->note.len == 0)
+		update->note = lsm_note_change(update->target.rel, update->oldtup, update->newtup);
 	if (write_update(&update->target, update->stored, update->xid, update->cid,
-					 update->keys_intact, &update->header, &update->packed))
+					 update->keys_intact, &update->header, update->note, &update->packed))
 		return true;
 	lsm_header_free(&update->header);
 	return false;
@@ -523,6 +545,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 	}
 
 	lsm_row_change_free(&update.target);
+	lsm_note_free(update.note);
 	if (update.oldtup)
 		heap_freetuple(update.oldtup);
 	if (update.stored != update.newtup)

@@ -147,6 +147,13 @@ lsm_row_parse(LsmSlice value, LsmRow *row)
 	return parse_body(p, end, row);
 }
 
+const char *
+lsm_body_parse(LsmSlice body, LsmRow *row)
+{
+	memset(row, 0, sizeof(LsmRow));
+	return parse_body(body.data, body.data + body.len, row);
+}
+
 void
 lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *row)
 {
@@ -262,21 +269,17 @@ lsm_row_check_size(HeapTuple tuple)
 }
 
 /*
- * lsm_row_encode_tuple - append a complete value.
- *
  * The data is copied as it lies in the tuple, from t_hoff on: t_hoff is
  * MAXALIGNed, so the same bytes are good behind any other MAXALIGNed offset.
+ * Returns the end.
  */
-void
-lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
+static inline char *
+encode_body(char *p, HeapTuple tuple)
 {
 	HeapTupleHeader header = tuple->t_data;
 	uint16		attributes = HeapTupleHeaderGetNatts(header);
-	char	   *p;
 
 	Assert(attributes <= LSM_BODY_NATTS_MASK);
-	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple));
-	p = encode_header(out->data + out->len, row, LSM_TAG_PUT);
 	if (header->t_infomask & HEAP_HASNULL)
 		attributes |= LSM_BODY_HASNULL;
 	if (header->t_infomask & HEAP_HASVARWIDTH)
@@ -286,8 +289,25 @@ lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
 	p = put(p, &attributes, sizeof(attributes));
 	if (attributes & LSM_BODY_HASNULL)
 		p = put(p, header->t_bits, BITMAPLEN(attributes & LSM_BODY_NATTS_MASK));
-	p = put(p, (char *) header + header->t_hoff, tuple->t_len - header->t_hoff);
-	encode_end(out, p);
+	return put(p, (char *) header + header->t_hoff, tuple->t_len - header->t_hoff);
+}
+
+/* lsm_row_encode_tuple - append a complete value. */
+void
+lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
+{
+	char	   *p;
+
+	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple));
+	p = encode_header(out->data + out->len, row, LSM_TAG_PUT);
+	encode_end(out, encode_body(p, tuple));
+}
+
+void
+lsm_body_encode_tuple(StringInfo out, HeapTuple tuple)
+{
+	enlargeStringInfo(out, tuple_body_bytes(tuple));
+	encode_end(out, encode_body(out->data + out->len, tuple));
 }
 
 void
@@ -350,33 +370,34 @@ lsm_row_label_tuple(const LsmRow *row, HeapTuple tuple)
 	header->t_infomask2 = infomask2;
 }
 
-/*
- * lsm_row_form_tuple - the row as a heap tuple, in one chunk of the current
- * memory context, so that heap_freetuple() frees it.
- */
-HeapTuple
-lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
+/* Bytes of the row's null bitmap, and its attribute word */
+static inline uint32
+body_bitmap_bytes(const LsmRow *row, uint16 *attributes)
+{
+	memcpy(attributes, row->body, sizeof(*attributes));
+	return (*attributes & LSM_BODY_HASNULL) ? BITMAPLEN(*attributes & LSM_BODY_NATTS_MASK) : 0;
+}
+
+uint32
+lsm_body_tuple_bytes(const LsmRow *row)
 {
 	uint16		attributes;
-	uint32		bitmap_bytes = 0;
-	uint32		data_bytes;
-	uint32		hoff;
-	HeapTuple	tuple;
-	HeapTupleHeader header;
+	uint32		bitmap_bytes = body_bitmap_bytes(row, &attributes);
 
-	Assert(!row->partial);
-	memcpy(&attributes, row->body, sizeof(attributes));
-	if (attributes & LSM_BODY_HASNULL)
-		bitmap_bytes = BITMAPLEN(attributes & LSM_BODY_NATTS_MASK);
-	data_bytes = row->body_bytes - sizeof(attributes) - bitmap_bytes;
-	hoff = MAXALIGN(SizeofHeapTupleHeader + bitmap_bytes);
+	return MAXALIGN(SizeofHeapTupleHeader + bitmap_bytes) +
+		row->body_bytes - sizeof(attributes) - bitmap_bytes;
+}
 
-	tuple = (HeapTuple) palloc(HEAPTUPLESIZE + hoff + data_bytes);
+void
+lsm_body_fill_tuple(const LsmRow *row, HeapTuple tuple)
+{
+	uint16		attributes;
+	uint32		bitmap_bytes = body_bitmap_bytes(row, &attributes);
+	uint32		data_bytes = row->body_bytes - sizeof(attributes) - bitmap_bytes;
+	uint32		hoff = MAXALIGN(SizeofHeapTupleHeader + bitmap_bytes);
+	HeapTupleHeader header = tuple->t_data;
+
 	tuple->t_len = hoff + data_bytes;
-	lsm_tid_unpack(packed, &tuple->t_self);
-	tuple->t_tableOid = relid;
-	tuple->t_data = header = (HeapTupleHeader) ((char *) tuple + HEAPTUPLESIZE);
-
 	memset(header, 0, MAXALIGN(SizeofHeapTupleHeader));
 	header->t_hoff = hoff;
 	HeapTupleHeaderSetNatts(header, attributes & LSM_BODY_NATTS_MASK);
@@ -386,7 +407,6 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 		header->t_infomask |= HEAP_HASVARWIDTH;
 	if (attributes & LSM_BODY_HASEXTERNAL)
 		header->t_infomask |= HEAP_HASEXTERNAL;
-	lsm_row_label_tuple(row, tuple);
 	if (bitmap_bytes > 0)
 	{
 		memset((char *) header + SizeofHeapTupleHeader, 0, hoff - SizeofHeapTupleHeader);
@@ -394,6 +414,24 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 	}
 	memcpy((char *) header + hoff, row->body + sizeof(attributes) + bitmap_bytes,
 		   data_bytes);
+}
+
+/*
+ * lsm_row_form_tuple - the row as a heap tuple, in one chunk of the current
+ * memory context, so that heap_freetuple() frees it.
+ */
+HeapTuple
+lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
+{
+	HeapTuple	tuple;
+
+	Assert(!row->partial);
+	tuple = (HeapTuple) palloc(HEAPTUPLESIZE + lsm_body_tuple_bytes(row));
+	lsm_tid_unpack(packed, &tuple->t_self);
+	tuple->t_tableOid = relid;
+	tuple->t_data = (HeapTupleHeader) ((char *) tuple + HEAPTUPLESIZE);
+	lsm_body_fill_tuple(row, tuple);
+	lsm_row_label_tuple(row, tuple);
 	return tuple;
 }
 

@@ -90,7 +90,7 @@ lsm_row_change_apply(LsmRowChange *target, LsmWrite *write)
 }
 
 bool
-lsm_row_change_override(LsmRowChange *target, const LsmRow *header)
+lsm_row_change_override(LsmRowChange *target, const LsmRow *header, LsmSlice note)
 {
 	StringInfoData buf;
 	LsmEntry	entry;
@@ -105,6 +105,7 @@ lsm_row_change_override(LsmRowChange *target, const LsmRow *header)
 	entry.digest = target->lock_digest;
 	entry.hashed = true;
 	entry.key_locked = true;
+	entry.note = note;
 	lsm_write_begin(target->tree, &write, &entry, 1);
 	if (header->flags & (LSM_ROW_HAS_XMAX | LSM_ROW_KILLED))
 		lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));

@@ -199,6 +199,21 @@ extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
 /* Append a complete value whose body is the heap tuple's. */
 extern void lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple);
 
+/* Append the heap tuple's body. */
+extern void lsm_body_encode_tuple(StringInfo out, HeapTuple tuple);
+
+/* Decode nothing but a body; NULL or what is wrong (a constant string). */
+extern const char *lsm_body_parse(LsmSlice body, LsmRow *row);
+
+/* Length (t_len) of a heap tuple with the row's body */
+extern uint32 lsm_body_tuple_bytes(const LsmRow *row);
+
+/*
+ * Write t_len and the tuple at t_data, which has room for it, from the row's
+ * body, without system columns.
+ */
+extern void lsm_body_fill_tuple(const LsmRow *row, HeapTuple tuple);
+
 /* ERROR if the tuple's body is too long for an entry. */
 extern void lsm_row_check_size(HeapTuple tuple);
 
@@ -260,6 +275,35 @@ lsm_table_tree(Relation rel)
 	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
 }
 
+/* ---- logical decoding (logical.c) ---- */
+
+/* What happens to a row.  In WAL records. */
+typedef enum LsmChange
+{
+	LSM_CHANGE_INSERT = 1,
+	LSM_CHANGE_UPDATE = 2,
+	LSM_CHANGE_DELETE = 3,
+	LSM_CHANGE_SPECULATIVE = 4, /* insertion that waits for its completion */
+	LSM_CHANGE_CONFIRM = 5,
+	LSM_CHANGE_ABORT = 6
+} LsmChange;
+
+/* Notes (LsmEntry.note) of changes; empty if the table is not decoded. */
+extern LsmSlice lsm_note_plain(Relation rel, LsmChange change);
+extern LsmSlice lsm_note_insert_more(Relation rel);
+extern LsmSlice lsm_note_change(Relation rel, HeapTuple oldtup, HeapTuple newtup);
+extern void lsm_note_free(LsmSlice note);
+
+extern void lsm_row_decode_change(struct LogicalDecodingContext *ctx,
+								  struct XLogRecordBuffer *buf,
+								  const RelFileLocator *relation, LsmSlice value,
+								  LsmSlice note);
+extern bool lsm_row_is_changed(LsmSlice value, TransactionId xid);
+
+/* ---- rows of subscribers (replica_key.c) ---- */
+
+extern void lsm_prepare_replica_key(Relation rel);
+
 /* ---- one row version about to be changed (row_change.c) ---- */
 
 /*
@@ -293,8 +337,12 @@ extern bool lsm_row_change_read(LsmRowChange *target);
  */
 extern bool lsm_row_change_apply(LsmRowChange *target, LsmWrite *write);
 
-/* Begin and apply the write of one override with this header. */
-extern bool lsm_row_change_override(LsmRowChange *target, const LsmRow *header);
+/*
+ * Begin and apply the write of one override with this header.  `note`: for
+ * logical decoding; empty for all but changes of the row itself.
+ */
+extern bool lsm_row_change_override(LsmRowChange *target, const LsmRow *header,
+									LsmSlice note);
 extern void lsm_row_change_free(LsmRowChange *target);
 
 /*
@@ -602,6 +650,11 @@ extern void lsm_relation_check_room(Relation rel, LsmTree *tree, int n);
  * the original (`tree`, already copied) never.
  */
 extern void lsm_reserve_moved_rows(Relation rel, LsmTree *tree, const RelFileLocator *copy);
+
+/* ---- code that takes the table for heap (caller.c) ---- */
+
+extern bool lsm_main_fork_is_read(Relation rel);
+extern void lsm_refuse_pglogical(Relation rel);
 
 /* ---- the table as a whole (relation.c, vacuum.c, rewrite.c, build.c) ---- */
 

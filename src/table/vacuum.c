@@ -10,11 +10,12 @@
  * 5. Flush again; what the files then hold decides the new relfrozenxid.
  * 6. Set bits in the visibility map (all_visible.c).
  *
- * Rows may vanish at any time before that (compactions drop them).  An entry
- * whose TID is not known to be alive is dead only if looking it up says so:
- * its row was written before the entry was, hence whatever the index finds can
- * be looked up.  The set of live TIDs only saves lookups; it stops growing at
- * the memory limit. So nothing depends on how complete it is.
+ * Rows may vanish at any time before that (compactions drop them).  Step 2 sees
+ * every row below the limit that is there: the flush has waited for whoever
+ * had been given a number below it, and a row is written before its entries.
+ * So an entry below the limit whose TID is not among the live ones is dead: its
+ * row was dead in step 2, or gone.  But the set of live TIDs stops growing at
+ * the memory limit.  Then what it does not know is looked up.
  *
  * Step 5: xids of transactions that began later do not precede OldestXmin.
  * Older xids can only reach the memtable again by an override that copies a
@@ -214,6 +215,7 @@ typedef struct LsmVacuum
 	/* of rows found dead, and what the log says of them so far */
 	TransactionId newest_deleter;
 	TransactionId logged_deleter;
+	bool		deleters_logged;	/* of all rows that are not in live_tids */
 
 	double		live;			/* rows */
 	double		recently_dead;
@@ -341,6 +343,22 @@ scan_rows(LsmVacuum *vac)
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 }
 
+/* Look the row up: is it dead?  Then its deleter is in the log. */
+static bool
+row_is_dead(LsmVacuum *vac, uint64 packed)
+{
+	LsmRow		row;
+
+	if (!lsm_fetch_row(vac->rel, vac->tree, packed, &vac->value, &row))
+		note_deleter(vac, lsm_tree_pruned_xid(vac->tree));
+	else if (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD)
+		note_deleter(vac, lsm_row_deleter(&row));
+	else
+		return false;
+	log_deleter(vac);
+	return true;
+}
+
 /*
  * Callback of index_bulk_delete: can this entry go?  Then its row's deleter is
  * in the log.
@@ -350,19 +368,21 @@ dead_entry(ItemPointer tid, void *state)
 {
 	LsmVacuum  *vac = (LsmVacuum *) state;
 	uint64		packed = lsm_tid_pack(tid);
-	LsmRow		row;
 
 	if (vac->row_limit == 0 || packed > lsm_number_pack(vac->row_limit - 1))
 		return false;			/* came after us */
 	if (live_contains(&vac->live_tids, packed))
 		return false;
-	if (!lsm_fetch_row(vac->rel, vac->tree, packed, &vac->value, &row))
+	if (vac->live_tids.full)
+		return row_is_dead(vac, packed);
+	if (!vac->deleters_logged)
+	{
+		/* of all dead rows that were seen, and of those that were gone */
 		note_deleter(vac, lsm_tree_pruned_xid(vac->tree));
-	else if (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD)
-		note_deleter(vac, lsm_row_deleter(&row));
-	else
-		return false;
-	log_deleter(vac);
+		log_deleter(vac);
+		vac->deleters_logged = true;
+	}
+	Assert(row_is_dead(vac, packed));
 	return true;
 }
 

@@ -276,8 +276,9 @@ lsm_row_surely_dead(const LsmRow *row, GlobalVisState *vistest)
 /*
  * lsm_row_visible - does the snapshot see the row?
  *
- * A dirty snapshot's output fields are set.  ERRORs for a historic one:
- * logical decoding does not know this access method.
+ * A dirty snapshot's output fields are set.  ERRORs for a historic one, as an
+ * output plugin of logical decoding has: it would have to know which command of
+ * the decoded transaction has made a row.
  */
 bool
 lsm_row_visible(const LsmRow *row, Snapshot snapshot)

@@ -153,6 +153,9 @@ while ($source =~ /DefineCustom(\w+)Variable\("(lsm\.\w+)",.*?&lsm_\w+,\s*([^,;]
 		: $type eq 'Bool' ? $default ne $said
 		: $type eq 'String' ? $default ne qq{"$said"} : $default != $said);
 }
+my $model = `python3 bench/scale_model.py --check docs/scale.md 2>&1`;
+result('the table of docs/scale.md is what bench/scale_model.py prints', $? == 0 ? () : $model);
+
 result('settings and their defaults are in docs/usage.md', @settings);
 
 my $index = slurp('docs/README.md');

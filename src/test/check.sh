@@ -159,6 +159,7 @@ max_connections = 50
 
 if wants regress || wants isolation; then
 	section "regression and isolation tests"
+	make_locales "$sandbox/locales"
 	start_server "$sandbox/regress" 65432 || exit 1
 	if wants regress; then
 		# test_setup makes what the others use
@@ -187,6 +188,7 @@ if wants regress || wants isolation; then
 		cp -r "$sandbox/src/test/isolation/out" "$results/isolation" 2>/dev/null
 	fi
 	stop_server "$sandbox/regress"
+	unset LOCPATH
 	cp "$sandbox/regress.log" "$results/server.log"
 	server_log_results "regression tests" "$sandbox/regress.log"
 fi
@@ -201,10 +203,15 @@ if wants tap; then
 	fi
 	gcc -Wall -Wextra -Werror -O2 -shared -fPIC -o "$sandbox/tap/faults.so" \
 		"$top/src/test/tap/faults.c" -ldl || failed=$((failed + 1))
+	gcc -Wall -Wextra -Werror -Wno-unused-parameter -O2 -shared -fPIC -o "$sandbox/tap/rude.so" \
+		-isystem "$("$(find_pg_config)" --includedir-server)" "$top/src/test/tap/rude.c" || failed=$((failed + 1))
+	# 069 makes an extension
+	[ "$(id -u)" -ne 0 ] || chown postgres "$("$bindir/pg_config" --sharedir)/extension"
 	export PG_REGRESS=$pgxs_test/regress/pg_regress
 	export LSM_DOCS=$sandbox/src/docs
 	export LSM_OPS=$sandbox/src/ops
 	export LSM_FAULTS_SO=$sandbox/tap/faults.so
+	export LSM_RUDE_SO=$sandbox/tap/rude.so
 	export LSM_CRASH_POINTS=$sandbox/src/crash_points
 	export PERL5LIB=$pgxs_test/perl:$sandbox/src/test/tap${PERL5LIB:+:$PERL5LIB}
 	export TESTDIR=$sandbox/tap

@@ -11,6 +11,10 @@ packages=(
 	rocksdb-tools libipc-run-perl postgresql-15-repack pgbackrest barman
 	patroni etcd-server curl
 	prometheus prometheus-postgres-exporter
+	postgresql-15-cron postgresql-15-hypopg postgresql-15-pgaudit
+	postgresql-15-pg-qualstats postgresql-15-pg-stat-kcache
+	postgresql-15-pg-wait-sampling postgresql-15-set-user
+	postgresql-15-wal2json postgresql-15-pglogical
 	"$@"
 )
 

@@ -64,6 +64,21 @@ install_flavour() {
 	export PATH=$bindir:$PATH
 }
 
+# make_locales DIR: locales of libc for servers that are started from now on, as
+# far as the machine can make them
+make_locales() {
+	local dir=$1 name made=
+	mkdir -p "$dir"
+	for name in en_US; do
+		localedef -i $name -f UTF-8 "$dir/$name.UTF-8" >/dev/null 2>&1 && made=1
+	done
+	# LOCPATH is all that is looked at
+	localedef -i C -f UTF-8 "$dir/C.utf8" >/dev/null 2>&1 ||
+		cp -r /usr/lib/locale/C.utf8 "$dir/" 2>/dev/null || return 0
+	chmod -R a+rX "$dir"
+	[ -z "$made" ] || export LOCPATH=$dir
+}
+
 # start_server DIR PORT: initdb if need be, start; socket in $sandbox
 start_server() {
 	local data=$1 port=$2

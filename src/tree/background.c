@@ -149,7 +149,7 @@ typedef struct TreeGlance
 	int			nsealed;
 	bool		flushing;
 	bool		compacting;
-	bool		compaction_due;
+	uint32		compaction_due; /* the score in percent */
 } TreeGlance;
 
 /* False: nothing a worker can do for it. */
@@ -173,7 +173,7 @@ tree_glance(LsmTreeShared *ctl, TreeGlance *glance)
 	glance->compacting = ctl->compact_pid != 0;
 	LWLockRelease(&ctl->lock);
 	glance->version_no = pg_atomic_read_u64(&ctl->version_no);
-	glance->compaction_due = pg_atomic_read_u32(&ctl->compaction_due) != 0;
+	glance->compaction_due = pg_atomic_read_u32(&ctl->compaction_due);
 	return usable;
 }
 
@@ -197,28 +197,60 @@ flush_tree(LsmTreeShared *ctl, TreeNote *note)
 	return done;
 }
 
-/* Flush whatever is sealed. */
-static bool
-flush_sealed(void)
+/*
+ * The tree of which most memtables wait: its writers are the next to stop.
+ * NULL: nothing is sealed, or nothing that can be flushed now.
+ */
+static LsmTreeShared *
+find_sealed(TreeNote **note, int *ntrees)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	bool		did = false;
+	LsmTreeShared *neediest = NULL;
+	int			most = 0;
 
+	*ntrees = 0;
 	for (int i = 0;; i++)
 	{
 		LsmTreeShared *ctl = lsm_control_nth(i);
 		TreeGlance	glance;
-		TreeNote   *note;
+		TreeNote   *its;
 
 		if (ctl == NULL)
 			break;
 		if (!tree_glance(ctl, &glance) || glance.nsealed == 0 || glance.flushing)
 			continue;
-		note = tree_note(i, glance.keyspace_id);
-		if (note->flush.after > now)
+		its = tree_note(i, glance.keyspace_id);
+		if (its->flush.after > now)
 			continue;
+		++*ntrees;
+		if (glance.nsealed > most)
+		{
+			most = glance.nsealed;
+			neediest = ctl;
+			*note = its;
+		}
+	}
+	return neediest;
+}
+
+/*
+ * Flush what is sealed, as many memtables as there were trees that had one:
+ * writers may seal more all the time, and there is other work.
+ */
+static bool
+flush_sealed(void)
+{
+	TreeNote   *note;
+	LsmTreeShared *ctl;
+	int			ntrees;
+	bool		did = false;
+
+	ctl = find_sealed(&note, &ntrees);
+	for (int left = ntrees; ctl != NULL && left > 0; left--)
+	{
 		did |= flush_tree(ctl, note);
 		CHECK_FOR_INTERRUPTS();
+		ctl = find_sealed(&note, &ntrees);
 	}
 	return did;
 }
@@ -321,32 +353,78 @@ compact_tree(LsmTreeShared *ctl, TreeNote *note, const TreeGlance *glance)
 	return false;
 }
 
-/* One step for one tree, taking turns. */
+/*
+ * Trees with this score, in percent, go first: eight runs in level 0, or a
+ * level of twice its size.
+ */
+#define URGENT_SCORE	200
+
+/* One step for this tree, if there is anything to do and it may be tried. */
+static bool
+compact_nth(int i, TimestampTz now)
+{
+	LsmTreeShared *ctl = lsm_control_nth(i);
+	TreeGlance	glance;
+	TreeNote   *note;
+
+	if (!tree_glance(ctl, &glance) || glance.compacting)
+		return false;
+	note = tree_note(i, glance.keyspace_id);
+	if (note->compact.after > now ||
+		(glance.compaction_due == 0 && note->version_no == glance.version_no))
+		return false;
+	return compact_tree(ctl, note, &glance);
+}
+
+/*
+ * The tree that needs it most, of those that are urgent and not known to be at
+ * rest or in work; -1: none.
+ */
+static int
+find_urgent(int n, TimestampTz now)
+{
+	uint32		most = URGENT_SCORE - 1;
+	int			urgent = -1;
+
+	for (int i = 0; i < n; i++)
+	{
+		LsmTreeShared *ctl = lsm_control_nth(i);
+		uint32		score = pg_atomic_read_u32(&ctl->compaction_due);
+		TreeGlance	glance;
+
+		if (score > most && tree_glance(ctl, &glance) && !glance.compacting &&
+			tree_note(i, glance.keyspace_id)->compact.after <= now)
+		{
+			most = score;
+			urgent = i;
+		}
+	}
+	return urgent;
+}
+
+/* One step for one tree: the one that needs it most, or taking turns. */
 static bool
 compact_next(void)
 {
 	static int	next = 0;
 	TimestampTz now = GetCurrentTimestamp();
 	int			n = 0;
+	int			urgent;
 
 	while (lsm_control_nth(n) != NULL)
 		n++;
+	urgent = find_urgent(n, now);
+	if (urgent >= 0 && compact_nth(urgent, now))
+		return true;
 	for (int i = 0; i < n; i++)
 	{
 		int			at = (next + i) % n;
-		LsmTreeShared *ctl = lsm_control_nth(at);
-		TreeGlance	glance;
-		TreeNote   *note;
 
-		if (!tree_glance(ctl, &glance) || glance.compacting)
-			continue;
-		note = tree_note(at, glance.keyspace_id);
-		if (note->compact.after > now ||
-			(!glance.compaction_due && note->version_no == glance.version_no))
-			continue;
-		next = at + 1;
-		if (compact_tree(ctl, note, &glance))
+		if (compact_nth(at, now))
+		{
+			next = at + 1;
 			return true;
+		}
 		CHECK_FOR_INTERRUPTS();
 	}
 	return false;

@@ -89,7 +89,7 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
 	meta = *page;
 	UnlockReleaseBuffer(buffer);
-	files = lsm_manifest_read(tree, &nfiles, NULL);
+	files = lsm_manifest_read(tree, &nfiles);
 
 	id = lsm_keyspace_new(new_rlocator, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_TEMP)

@@ -27,6 +27,8 @@ typedef struct LsmFileInfo
 	TransactionId min_xid;
 	LsmSlice	smallest;
 	LsmSlice	largest;
+	bool		smallest_cut;	/* these are the first bytes of it only */
+	bool		largest_cut;
 } LsmFileInfo;
 
 /* Files of the current version, newest level first; palloc'd copy. */
@@ -233,6 +235,16 @@ typedef enum LsmStall
 	LSM_NSTALLS
 } LsmStall;
 
+/* Why a writer was delayed before it came to that */
+typedef enum LsmDelay
+{
+	LSM_DELAY_LEVEL0,			/* level 0 has many runs */
+	LSM_DELAY_FLUSH,			/* several of its memtables wait for a flush */
+	LSM_DELAY_MEMORY,			/* memory for memtables runs short */
+	LSM_DELAY_PENDING,			/* compactions have very much to do */
+	LSM_NDELAYS
+} LsmDelay;
+
 /* Flushes and compactions of a tree, by the level that they wrote to */
 typedef enum LsmWork
 {
@@ -288,6 +300,7 @@ extern void lsm_counters_own(uint64 *counters);
 typedef struct LsmFilterInfo
 {
 	int			level;
+	uint64		run;			/* of level 0 */
 	uint64		number;			/* of the file */
 	bool		known;			/* false: of a newer release, says "maybe" */
 	bool		current;		/* it is what the tree's settings ask for now */
@@ -314,6 +327,10 @@ extern void lsm_tree_counters(LsmTree *tree, uint64 counters[LSM_NCOUNTERS]);
 
 /* What files written from now on get. */
 extern LsmFilterParams lsm_tree_filter_params(LsmTree *tree);
+extern LsmFilterAllocation lsm_tree_filter_allocation(LsmTree *tree);
+
+/* ... in the deepest level, if they have that scheme above it */
+extern LsmFilterScheme lsm_tree_bottom_scheme(LsmTree *tree, LsmFilterScheme scheme);
 
 /* One row of pg_stat_lsm per tree known to shared memory; *iter starts at 0. */
 typedef struct LsmTreeStats
@@ -325,6 +342,8 @@ typedef struct LsmTreeStats
 	uint64		keyspace_id;
 	uint64		stalls[LSM_NSTALLS];	/* writes that waited */
 	uint64		stall_us[LSM_NSTALLS];
+	uint64		delays[LSM_NDELAYS];	/* writes that were delayed */
+	uint64		delay_us[LSM_NDELAYS];
 	uint64		work[LSM_WORK_ROWS][LSM_NWORK];
 
 	/* as of the last change of the list of files that was seen */

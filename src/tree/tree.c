@@ -67,6 +67,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_wal_offload_shmem_bytes());
+	bytes = add_size(bytes, lsm_rate_shmem_bytes());
 	bytes = add_size(bytes, lsm_repair_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
@@ -104,12 +105,19 @@ lsm_tree_shmem_init(void)
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	lsm_wal_offload_shmem_init();
+	lsm_rate_shmem_init();
 	lsm_repair_shmem_init();
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();
 	lsm_elastic_shmem_init();
 	lsm_progress_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+lsm_tree_require_memory(void)
+{
+	(void) lsm_control_require(ERROR);
 }
 
 /* ----------------------------------------------------------------------
@@ -385,6 +393,8 @@ tree_options_equal(const LsmTreeOptions *a, const LsmTreeOptions *b)
 		a->elastic_units == b->elastic_units &&
 		a->size_ratio == b->size_ratio &&
 		a->compression == b->compression &&
+		a->filter_allocation == b->filter_allocation &&
+		a->bottom_filter == b->bottom_filter &&
 		a->leading == b->leading;
 }
 

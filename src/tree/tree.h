@@ -142,6 +142,9 @@ typedef struct LsmFateContext
 	bool		dying;
 } LsmFateContext;
 
+struct LogicalDecodingContext;
+struct XLogRecordBuffer;
+
 typedef struct LsmKindOps
 {
 	/*
@@ -191,6 +194,22 @@ typedef struct LsmKindOps
 	 * text).
 	 */
 	char	   *(*check) (LsmSlice key, LsmSlice value);
+
+	/*
+	 * Logical decoding has come to an entry of `relation` that was logged with
+	 * a note (LsmEntry.note): queue the change that it stands for.  `value` and
+	 * `note` lie unaligned.  ERRORs if they are malformed.  Table trees alone.
+	 */
+	void		(*decode) (struct LogicalDecodingContext *ctx,
+						   struct XLogRecordBuffer *record,
+						   const RelFileLocator *relation, LsmSlice value,
+						   LsmSlice note);
+
+	/*
+	 * Does the value, written by transaction `xid` without a note, insert,
+	 * update or delete a row?  Table trees alone.
+	 */
+	bool		(*changes_row) (LsmSlice value, TransactionId xid);
 } LsmKindOps;
 
 /* From _PG_init, once per kind. */
@@ -206,6 +225,8 @@ typedef struct LsmTreeOptions
 	int			elastic_units;	/* 0 unset */
 	int			size_ratio;		/* 0 unset */
 	int			compression;	/* LsmCompression, -1 unset */
+	int			filter_allocation;	/* LsmFilterAllocation, -1 unset */
+	int			bottom_filter;	/* as lsm_bottom_filter, -1 unset */
 
 	/*
 	 * How the leading columns of a key are told from the rest, where filters
@@ -216,7 +237,7 @@ typedef struct LsmTreeOptions
 	uint64		leading;
 } LsmTreeOptions;
 
-#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1, 0}
+#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1, -1, -1, 0}
 
 /* Of LsmTreeOptions.leading */
 static inline uint32
@@ -238,9 +259,19 @@ typedef enum LsmElasticPolicy
 	LSM_ELASTIC_ON_COMPACTION
 } LsmElasticPolicy;
 
+/* How bits_per_key is shared among the files of a tree */
+typedef enum LsmFilterAllocation
+{
+	LSM_ALLOCATION_UNIFORM,		/* all alike */
+	LSM_ALLOCATION_MONKEY		/* by the size of their run (filter_plan.c) */
+} LsmFilterAllocation;
+
 extern bool lsm_hash_sharing;
 extern int	lsm_filter_scheme;
 extern double lsm_bits_per_key;
+extern int	lsm_filter_allocation;
+extern int	lsm_bottom_filter;	/* LSM_FILTER_RIBBON, or LSM_FILTER_NONE: no
+								 * other than that of all files */
 extern int	lsm_elastic_units;
 extern int	lsm_elastic_initial_units;
 extern int	lsm_elastic_memory_kb;
@@ -259,6 +290,8 @@ extern bool lsm_ignore_missing_files;	/* salvage.c */
 extern char *lsm_pg_upgrade;	/* data directory of the old cluster, or "" */
 extern int	lsm_compaction_workers;
 extern int	lsm_max_trees;		/* control blocks (restart) */
+extern int	lsm_compaction_rate_kb; /* of all compactions, per second; 0: no
+									 * limit */
 extern int	lsm_log_compaction_min_duration;	/* ms; -1: never */
 
 /* Keyspaces are directories in this one, in the data directory. */
@@ -484,6 +517,12 @@ extern void lsm_cursor_seek_point(LsmCursor *cursor, const LsmProbe *probe);
 extern void lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe);
 
 /*
+ * A new cursor reads nothing but memtables.  What was in one when the scan
+ * began is found there or, once the scan is over, in a sorted file.
+ */
+extern void lsm_cursor_memory_only(LsmCursor *cursor);
+
+/*
  * Next entry in the direction; false at the end (a later step in the other
  * direction returns the last entry again).  Newest value of each key, merged;
  * DELETEs are skipped, PARTIALs without a row too.  key and value point to the
@@ -562,6 +601,13 @@ typedef struct LsmEntry
 								 * time: its lock is held at apply */
 	bool		short_lived;	/* likely to be pruned soon: not worth a place
 								 * in any order before one is asked for */
+
+	/*
+	 * What logical decoding is told of the entry (LsmKindOps.decode); empty:
+	 * nothing.  It is in the WAL record of the entry, and nowhere else: the
+	 * tree does not look at it.  Set before lsm_write_begin().
+	 */
+	LsmSlice	note;
 } LsmEntry;
 
 #define LSM_MAX_WRITE_ENTRIES	128
@@ -575,6 +621,8 @@ typedef struct LsmWrite
 	uint64		generation;
 	bool		active;
 	bool		optional;		/* lsm_write_begin_optional() */
+	char	   *notes;			/* tree's: room for those of the entries, or
+								 * NULL */
 } LsmWrite;
 
 /*
@@ -597,7 +645,7 @@ extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *e
 									 int nentries);
 
 /* Log (WAL, log page) and insert into the memtable; ends the write.  The bytes
- * are copied.  No memory failure, no wait but for buffer locks. */
+ * are copied, those of notes, too.  No memory failure, no wait but for buffer locks. */
 extern void lsm_write_apply(LsmWrite *write);
 extern void lsm_write_cancel(LsmWrite *write);
 
@@ -798,6 +846,31 @@ typedef struct LsmCompactRequest
 /* Runs in this process until done.  REQUIRES: lock on the relation. */
 extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
 
+typedef struct LsmPurge
+{
+	/* Is the entry to go?  May be asked twice about some. */
+	bool		(*condemned) (void *state, LsmSlice key);
+	void	   *state;
+	MemoryContext context;		/* of what is below */
+	Size		max_bytes;		/* of it, about */
+
+	/* result */
+	uint64		nkept;			/* entries */
+	uint64		ncondemned;
+	LsmSlice   *left;			/* keys of condemned entries that are still in
+								 * files: the caller has to delete them */
+	uint64		nleft;
+} LsmPurge;
+
+/*
+ * Ask about every entry that is in a sorted file, and take those that are
+ * condemned out of the files that hold many.  An entry goes by its key, from
+ * all files: REQUIRES: an entry is condemned with all older ones of its key.
+ * Entries that are deleted already are asked about, too.  `condemned` may
+ * read other trees, but write to none.  REQUIRES: lock on the relation.
+ */
+extern void lsm_tree_purge(LsmTree *tree, LsmPurge *purge);
+
 /*
  * Give free pages at the end of the main fork back to the file system, if they
  * are at least `least` and nobody else uses the relation; returns how many they
@@ -821,6 +894,13 @@ extern TransactionId lsm_tree_min_xid(LsmTree *tree);
 extern Size lsm_tree_shmem_bytes(void); /* shmem_request_hook */
 extern void lsm_tree_shmem_request(void);	/* asks for memory and LWLocks */
 extern void lsm_tree_shmem_init(void);	/* shmem_startup_hook */
+
+/*
+ * ERRORs if that hook was not called.  The access methods' handlers call this:
+ * no relation of ours is opened then.  So does what shows or uses shared memory
+ * without a relation.
+ */
+extern void lsm_tree_require_memory(void);
 extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
 
 /*
@@ -842,7 +922,7 @@ extern const char *lsm_worker_failed(int *rest_seconds);
  * Latch of worker i, for writers to wake it; called by the worker itself at
  * start.
  */
-extern void lsm_worker_register_latch(int worker_no);
+extern bool lsm_worker_register_latch(int worker_no);
 
 #include "tree/facts.h"
 #include "tree/rows.h"

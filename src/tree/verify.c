@@ -438,12 +438,10 @@ still_listed(LsmTree *tree, const LsmFile *file)
 {
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_enter(tree, &set);
-	bool		result = false;
+	const LsmFile *found = lsm_version_find_file(version, file->number);
+	bool		result = found != NULL && found->filter_bytes == file->filter_bytes &&
+		found->filter_check == file->filter_check;
 
-	for (int i = 0; i < version->nfiles && !result; i++)
-		result = version->files[i].number == file->number &&
-			version->files[i].filter_bytes == file->filter_bytes &&
-			version->files[i].filter_check == file->filter_check;
 	lsm_tree_exit(tree);
 	return result;
 }
@@ -533,8 +531,10 @@ lsm_tree_verify_list(LsmTree *tree, LsmProblem report, void *arg, uint64 **numbe
 			verify_run(tree, &version->runs[i], report, arg);
 		for (int i = 0; i < nfiles; i++)
 		{
-			(*numbers)[i] = version->files[i].number;
-			*bytes += version->files[i].file_bytes + version->files[i].filter_bytes;
+			const LsmFile *file = lsm_version_file(version, i);
+
+			(*numbers)[i] = file->number;
+			*bytes += file->file_bytes + file->filter_bytes;
 		}
 	}
 	PG_FINALLY();
@@ -556,11 +556,10 @@ lsm_tree_verify_file(LsmTree *tree, uint64 number, LsmProblem report, void *arg)
 	lsm_tree_exit(tree);
 	PG_TRY();
 	{
-		for (int i = 0; i < version->nfiles; i++)
-		{
-			if (version->files[i].number == number)
-				verify_file(tree, &version->files[i], CurrentMemoryContext, report, arg);
-		}
+		LsmFile    *file = lsm_version_find_file(version, number);
+
+		if (file != NULL)
+			verify_file(tree, file, CurrentMemoryContext, report, arg);
 	}
 	PG_FINALLY();
 	{

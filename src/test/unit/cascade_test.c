@@ -148,7 +148,7 @@ test_full_page(void)
 		if (i >= N / 2)
 			digests[i] = (digests[i] >> 8) | UINT64_C(0x7700000000000000);
 	}
-	good = lsm_filter_build(&params, digests, N, memory, bytes) == LSM_FILTER_OK &&
+	good = lsm_filter_build(&params, digests, N, NULL, memory, bytes) == LSM_FILTER_OK &&
 		lsm_filter_open(memory, bytes, true, &filter, NULL) == LSM_FILTER_OK;
 	for (int i = 0; i < N; i++)
 		good &= lsm_filter_probe(&filter, digests[i]);

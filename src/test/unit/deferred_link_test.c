@@ -436,17 +436,22 @@ put_scattered(uint32 first, int n)
 static void
 test_bound(void)
 {
+	const int	many = 3 * MEM_MOST_UNLINKED;
+
 	begin_table();
-	ok(put_scattered(0, MEM_MOST_UNLINKED - 2) == MEM_MOST_UNLINKED - 2,
-	   "without readers writers leave many");
-	ok(put_scattered(1000, 1) == 0, "but not more than a bound");
-	ok(put_scattered(2000, 100) == 100 && count_nodes() == MEM_MOST_UNLINKED + 100, "then a reader links");
+	ok(put_scattered(0, many) == many && nunlinked() == many,
+	   "without readers no writer links");
+	ok(count_nodes() == many + 1 && nunlinked() == 0, "then a reader links");
 	ok(put_scattered(3000, 40) == MEM_MAX_UNLINKED - 1 && nunlinked() == 0,
 	   "behind it writers link when there are some");
 	ok(put_scattered(4000, 80) == 2 * MEM_MAX_UNLINKED - 1 && nunlinked() == 0,
 	   "then when there are twice as many");
-	ok(put_scattered(5000, 20) == 20 && count_nodes() == MEM_MOST_UNLINKED + 240 &&
+	ok(put_scattered(5000, 20) == 20 && count_nodes() == many + 141 &&
 	   put_scattered(6000, 40) == MEM_MAX_UNLINKED - 1, "a reader has them begin anew");
+	ok(put_scattered(10000, many) < MEM_MOST_UNLINKED + MEM_MOST_UNLINKED / 2 + many / 2 &&
+	   nunlinked() > MEM_MOST_UNLINKED,
+	   "when it would be more than one of them should pay for, they leave it to others");
+	ok(count_nodes() == 2 * many + 181 && nunlinked() == 0, "to the next reader");
 	lsm_memtable_destroy(table);
 	ok(arena_used == 0, "all chunks freed");
 }

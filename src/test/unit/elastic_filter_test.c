@@ -314,7 +314,7 @@ test_arguments(void)
 	good &= lsm_elastic_image_bytes(&params, 1, &none) == 0;
 	params.bits_per_key = 10;
 	good &= lsm_filter_image_bytes(&params, 1) == 0;
-	good &= lsm_filter_build(&params, &digest, 1, image, sizeof(image)) == LSM_FILTER_INVALID;
+	good &= lsm_filter_build(&params, &digest, 1, NULL, image, sizeof(image)) == LSM_FILTER_INVALID;
 	params.scheme = LSM_FILTER_BLOCKED;
 	good &= lsm_elastic_segment_keys(&params) == 0;
 	ok(good, "parameters out of range are refused");

@@ -65,7 +65,7 @@ build_image(Image *image, LsmFilterScheme scheme, double bits_per_key,
 		exit(1);
 	}
 	memset(image->memory, 0xa5, image->bytes);
-	good = lsm_filter_build(&params, digests, n, image->memory, image->bytes) == LSM_FILTER_OK &&
+	good = lsm_filter_build(&params, digests, n, NULL, image->memory, image->bytes) == LSM_FILTER_OK &&
 		lsm_filter_open(image->memory, image->bytes, true, &image->filter, &why) == LSM_FILTER_OK &&
 		why == NULL;
 	free(digests);
@@ -117,18 +117,18 @@ static void
 test_schemes(void)
 {
 	static const char *const names[] = {
-		"none", "bloom", "blocked", "elastic", "quotient", "cascade"
+		"none", "bloom", "blocked", "elastic", "quotient", "cascade", "ribbon"
 	};
 	LsmFilterScheme scheme;
 	bool		good = true;
 
-	for (uint32_t i = 0; i < 6; i++)
+	for (uint32_t i = 0; i < 7; i++)
 	{
 		good &= lsm_filter_scheme_name(i) != NULL && strcmp(lsm_filter_scheme_name(i), names[i]) == 0;
 		good &= lsm_filter_scheme_parse(names[i], &scheme) && (uint32_t) scheme == i;
 		good &= lsm_filter_scheme_buildable((LsmFilterScheme) i);
 	}
-	good &= lsm_filter_scheme_name(6) == NULL;
+	good &= lsm_filter_scheme_name(7) == NULL;
 	good &= lsm_filter_scheme_name(UINT32_MAX) == NULL;
 	good &= !lsm_filter_scheme_parse("blocke", &scheme);
 	good &= !lsm_filter_scheme_parse("", &scheme);
@@ -148,7 +148,7 @@ test_arguments(void)
 	{
 		params.bits_per_key = bad_bits[i];
 		good &= lsm_filter_image_bytes(&params, 1) == 0;
-		good &= lsm_filter_build(&params, &digest, 1, image, 4096) == LSM_FILTER_INVALID;
+		good &= lsm_filter_build(&params, &digest, 1, NULL, image, 4096) == LSM_FILTER_INVALID;
 	}
 	params.bits_per_key = NAN;
 	good &= lsm_filter_image_bytes(&params, 1) == 0;
@@ -166,9 +166,9 @@ test_arguments(void)
 	good &= lsm_filter_image_bytes(&params, (UINT64_C(1) << 40) + 1) == 0;
 	good &= lsm_filter_image_bytes(&params, UINT64_C(1) << 30) == 64 + (UINT64_C(10) << 30) / 8;
 	good &= lsm_filter_image_bytes(&params, 1) == 128;
-	good &= lsm_filter_build(&params, &digest, 1, image, 127) == LSM_FILTER_INVALID;
-	good &= lsm_filter_build(&params, &digest, 1, image, 0) == LSM_FILTER_INVALID;
-	good &= lsm_filter_build(&params, &digest, 1, image, 128) == LSM_FILTER_OK;
+	good &= lsm_filter_build(&params, &digest, 1, NULL, image, 127) == LSM_FILTER_INVALID;
+	good &= lsm_filter_build(&params, &digest, 1, NULL, image, 0) == LSM_FILTER_INVALID;
+	good &= lsm_filter_build(&params, &digest, 1, NULL, image, 128) == LSM_FILTER_OK;
 	ok(good, "sizes");
 	free(image);
 }
@@ -239,7 +239,7 @@ test_duplicates(LsmFilterScheme scheme)
 
 	for (int i = 0; i < 300; i++)
 		digests[i] = digest_of((uint64_t) (i * 7919 % 3));
-	good &= lsm_filter_build(&params, digests, 300, image, bytes) == LSM_FILTER_OK;
+	good &= lsm_filter_build(&params, digests, 300, NULL, image, bytes) == LSM_FILTER_OK;
 	good &= lsm_filter_open(image, bytes, true, &filter, NULL) == LSM_FILTER_OK;
 	for (int i = 0; i < 3; i++)
 		good &= lsm_filter_probe(&filter, digest_of((uint64_t) i));
@@ -247,7 +247,7 @@ test_duplicates(LsmFilterScheme scheme)
 
 	good = lsm_filter_image_bytes(&params, 0) <= 128;
 	bytes = lsm_filter_image_bytes(&params, 0);
-	good &= lsm_filter_build(&params, NULL, 0, image, bytes) == LSM_FILTER_OK;
+	good &= lsm_filter_build(&params, NULL, 0, NULL, image, bytes) == LSM_FILTER_OK;
 	good &= lsm_filter_open(image, bytes, true, &filter, NULL) == LSM_FILTER_OK;
 	good &= lsm_filter_probe(&filter, 0) == (scheme == LSM_FILTER_NONE);
 	good &= lsm_filter_probe(&filter, UINT64_MAX) == (scheme == LSM_FILTER_NONE);
@@ -537,7 +537,7 @@ test_hostile(LsmFilterScheme scheme)
 		{8, 2, 2, LSM_FILTER_UNKNOWN},
 		{8, 2, 0x0100, LSM_FILTER_UNKNOWN},
 		{10, 2, LSM_FILTER_ELASTIC, LSM_FILTER_CORRUPT},	/* scheme */
-		{10, 2, 6, LSM_FILTER_UNKNOWN},
+		{10, 2, 7, LSM_FILTER_UNKNOWN},
 		{10, 2, 0xffff, LSM_FILTER_UNKNOWN},
 		{12, 2, 2, LSM_FILTER_UNKNOWN}, /* digest id */
 		{56, 4, 1, LSM_FILTER_UNKNOWN}, /* checked lines */

@@ -40,7 +40,7 @@ build_image(Image *image, const LsmFilterParams *params, uint64_t first, uint64_
 	image->bytes = lsm_filter_image_bytes(params, n);
 	image->memory = alloc_or_die(image->bytes);
 	memset(image->memory, 0xa5, image->bytes);
-	good = lsm_filter_build(params, digests, n, image->memory, image->bytes) == LSM_FILTER_OK &&
+	good = lsm_filter_build(params, digests, n, NULL, image->memory, image->bytes) == LSM_FILTER_OK &&
 		lsm_filter_open(image->memory, image->bytes, true, &image->filter, NULL) == LSM_FILTER_OK;
 	free(digests);
 	return good;
@@ -140,12 +140,12 @@ check_duplicates(LsmFilterScheme scheme)
 
 	for (int i = 0; i < 300; i++)
 		digests[i] = digest_of((uint64_t) (i * 7919 % 3));
-	good &= lsm_filter_build(&params, digests, 300, memory, bytes) == LSM_FILTER_OK;
+	good &= lsm_filter_build(&params, digests, 300, NULL, memory, bytes) == LSM_FILTER_OK;
 	good &= lsm_filter_open(memory, bytes, true, &filter, NULL) == LSM_FILTER_OK;
 	for (int i = 0; i < 3; i++)
 		good &= lsm_filter_probe(&filter, digest_of((uint64_t) i));
 	ok(good, "%s: duplicates", lsm_filter_scheme_name(scheme));
-	good = lsm_filter_build(&params, digests, 300, memory, bytes - 1) == LSM_FILTER_INVALID;
+	good = lsm_filter_build(&params, digests, 300, NULL, memory, bytes - 1) == LSM_FILTER_INVALID;
 	ok(good, "%s: a buffer too small is refused", lsm_filter_scheme_name(scheme));
 	free(memory);
 }

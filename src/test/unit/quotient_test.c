@@ -424,7 +424,7 @@ leading_image(const LsmFilterParams *params, uint64_t n, uint64_t parts, size_t 
 	}
 	*bytes = lsm_filter_image_bytes(params, n + parts);
 	image = aligned_alloc(64, (*bytes + 63) / 64 * 64);
-	if (image == NULL || lsm_filter_build(params, digests, n + parts, image, *bytes) != LSM_FILTER_OK)
+	if (image == NULL || lsm_filter_build(params, digests, n + parts, NULL, image, *bytes) != LSM_FILTER_OK)
 		abort();
 	free(digests);
 	return image;

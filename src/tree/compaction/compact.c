@@ -30,6 +30,7 @@
 #include "tree/read/version.h"
 
 #define FILES_PER_PUSH		16	/* of one level in a step of a full compaction */
+#define PAUSE_EVERY_BYTES	(4 * 1024 * 1024)	/* of output: flushes may go first */
 
 /* ======================================================================
  * Doing it
@@ -56,7 +57,21 @@ edit_from_plan(LsmPlan *plan, LsmEdit *edit)
 	}
 }
 
-void		(*lsm_compact_pause_hook) (void) = NULL;
+/* Let flushes through, and others to the disk. */
+static void
+compact_pause(LsmJob *job, uint64 *paused_at)
+{
+	uint64		written = job->bytes +
+		(job->writer != NULL ? lsm_sst_writer_bytes(job->writer) : 0);
+	bool		file_ended = job->bytes > *paused_at;	/* a part of one was */
+
+	lsm_rate_wait(job, written);
+	if (!file_ended && written < *paused_at + PAUSE_EVERY_BYTES)
+		return;
+	*paused_at = written;
+	if (lsm_compact_pause_hook != NULL)
+		lsm_compact_pause_hook();
+}
 
 /*
  * Merge the plan's files into new ones.  False: the tree was dropped or has
@@ -70,11 +85,15 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 	LsmSlice	key;
 	LsmSlice	value;
 	uint64		entries = 0;
-	int			written = 0;
+	uint64		paused_at = 0;
+	int			nfiles = 0;
 
 	while (lsm_merge_next(merge, &key, &value))
 	{
-		lsm_job_entry(job, key, value);
+		if (job->drops != NULL && job->drops(job->drops_state, key, value))
+			job->dropped = true;
+		else
+			lsm_job_entry(job, key, value);
 		if (++entries % 1000 == 0)
 		{
 			CHECK_FOR_INTERRUPTS();
@@ -82,12 +101,10 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 			if (!lsm_job_current(job))
 				return false;
 		}
-		if (job->nfiles != written)
+		if (entries % 1000 == 0 || job->nfiles != nfiles)
 		{
-			/* a file was finished: let flushes through */
-			written = job->nfiles;
-			if (lsm_compact_pause_hook != NULL)
-				lsm_compact_pause_hook();
+			nfiles = job->nfiles;
+			compact_pause(job, &paused_at);
 		}
 	}
 	lsm_job_report_entries(job, lsm_merge_entries(merge));
@@ -110,12 +127,8 @@ compact_report_begin(LsmJob *job, const LsmPlan *plan)
 	lsm_job_report_begin(job, LSM_PROGRESS_COMPACT, &input);
 }
 
-/*
- * False: the relation could not be locked for publishing, or the tree was
- * dropped or has moved (worker).
- */
-static bool
-compact_run(LsmJob *job, LsmPlan *plan)
+bool
+lsm_compact_run(LsmJob *job, LsmPlan *plan)
 {
 	LsmEdit		edit;
 
@@ -197,7 +210,7 @@ compact_due(LsmJob *job)
 			lsm_job_reserve(job, plan_bytes(plan));
 		lsm_publish_unlock(tree);
 		if (plan != NULL)
-			done = compact_run(job, plan);
+			done = lsm_compact_run(job, plan);
 	}
 	MemoryContextSwitchTo(old);
 	return done;
@@ -211,6 +224,7 @@ lsm_compact_once(LsmTree *tree, bool conditional)
 
 	Assert(!lsm_epoch_inside());
 	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
+	job->limited = conditional;
 	if (lsm_compact_claim(job))
 		done = compact_due(job);
 	lsm_job_end(job);
@@ -312,11 +326,11 @@ request_plan_level0(Request *request, LsmVersion *version)
 	/* oldest first */
 	for (int i = version->level_files[0] - 1; i >= 0; i--)
 	{
-		LsmFile    *file = &version->files[i];
+		LsmFile    *file = lsm_version_file(version, i);
 		bool		wanted = request_wants(request, file);
 
 		if (wanted || (request->what->full && file->number < request->mark))
-			return lsm_plan_level0(version, file, wanted);
+			return lsm_plan_level0(version, i, wanted);
 	}
 	return NULL;
 }
@@ -363,7 +377,7 @@ request_plan_wanted(Request *request, LsmVersion *version, int level)
 			(file->flags & (LSM_FILE_HAS_PARTIAL | LSM_FILE_HAS_DELETE)) &&
 			lsm_plan_overlaps_below(version, level, file))
 			return lsm_plan_push(version, level, i, i);
-		return lsm_plan_in_place(version, level, i);
+		return lsm_plan_rewrite(version, run, i, i);
 	}
 	return NULL;
 }
@@ -380,15 +394,9 @@ request_plan(LsmTree *tree, Request *request, LsmVersion *version)
 		if (request->mark == 0)
 			request->mark = pg_atomic_read_u64(&tree->ctl->next_file);
 
-		/* writers must not stall for as long as this takes */
-		if (level > 0 && version->level0_runs >= 2 * LSM_L0_COMPACT_RUNS)
-		{
-			plan = lsm_plan_level0_moves(version);
-			if (plan == NULL)
-				plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);
+		plan = level > 0 ? lsm_plan_relief(version) : NULL;
+		if (plan != NULL)
 			return plan;
-		}
-
 		if (level == 0)
 			plan = request_plan_level0(request, version);
 		else if (request->what->full && level < request->last)
@@ -431,7 +439,8 @@ request_step(LsmTree *tree, Request *request)
 	if (plan != NULL)
 	{
 		job->fate.freeze_limit = request->what->freeze_limit;
-		if (!compact_run(job, plan))
+		job->limited = true;
+		if (!lsm_compact_run(job, plan))
 			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
 	}
 	MemoryContextSwitchTo(old);

@@ -47,6 +47,8 @@ extern void lsm_compact_stall(LsmTree *tree);
 extern void lsm_flush_abort(void);
 
 /* wal_offload.c */
+extern Size lsm_rate_shmem_bytes(void);
+extern void lsm_rate_shmem_init(void);
 extern Size lsm_wal_offload_shmem_bytes(void);
 extern void lsm_wal_offload_shmem_init(void);
 

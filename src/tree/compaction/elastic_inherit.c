@@ -249,7 +249,7 @@ gather_sources(LsmInheritance *inheritance, LsmJob *job, const LsmEdit *edit)
 
 	for (int i = 0; version != NULL && i < version->nfiles; i++)
 	{
-		LsmFile    *file = &version->files[i];
+		LsmFile    *file = lsm_version_file(version, i);
 		Shape		shape;
 
 		if (file->filter_scheme != LSM_FILTER_ELASTIC ||

@@ -58,11 +58,11 @@ source_outside(const LsmJob *job, const LsmFileMeta *meta, const LsmFile *file)
 
 /* The files that make up the output, or NIL. */
 static List *
-find_sources(const LsmJob *job, const LsmFileMeta *meta)
+find_sources(const LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme scheme)
 {
 	List	   *sources = NIL;
 
-	if (job->dropped || job->nsources == 0 || !can_merge(job->params.scheme))
+	if (job->dropped || job->nsources == 0 || !can_merge(scheme))
 		return NIL;
 	for (int i = 0; i < job->nsources; i++)
 	{
@@ -84,7 +84,7 @@ Size
 lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 					  const LsmFilterParams *params, void *image, Size image_bytes)
 {
-	List	   *sources = find_sources(job, meta);
+	List	   *sources = find_sources(job, meta, params->scheme);
 	int			n = list_length(sources);
 	LsmSstBlob *blobs = palloc0(Max(n, 1) * sizeof(LsmSstBlob));
 	LsmFilter  *filters = palloc0(Max(n, 1) * sizeof(LsmFilter));
@@ -140,7 +140,7 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 			Assert(lsm_filter_probe(&filter, job->digests[i]));
 	}
 #endif
-	if (job->nsources > 0 && can_merge(job->params.scheme))
+	if (job->nsources > 0 && can_merge(params->scheme))
 		ereport(DEBUG1,
 				(used > 0 ?
 				 errmsg_internal("lsm filter merged from %d filters", n) :

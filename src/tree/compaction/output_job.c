@@ -346,27 +346,33 @@ static bool
 job_build_filter(LsmJob *job, const LsmFilterParams *params, void *image, Size bytes)
 {
 	LsmElasticNotes notes = job_elastic_notes(job);
-	LsmDigest  *scratch;
+	bool		elastic = params->scheme == LSM_FILTER_ELASTIC;
+	Size		work_bytes = elastic ? job->segment_keys * sizeof(LsmDigest) :
+		lsm_filter_work_bytes(params, job->ndigests);
+	void	   *work = palloc(Max(work_bytes, 1));
 	LsmFilterStatus status;
 
-	if (params->scheme != LSM_FILTER_ELASTIC)
-		return lsm_filter_build(params, job->digests, job->ndigests,
-								image, bytes) == LSM_FILTER_OK;
-	scratch = palloc(job->segment_keys * sizeof(LsmDigest));
-	status = lsm_elastic_build(params, job->digests, job->ndigests, &notes,
-							   scratch, image, bytes);
-	pfree(scratch);
+	if (elastic)
+		status = lsm_elastic_build(params, job->digests, job->ndigests, &notes,
+								   work, image, bytes);
+	else
+		status = lsm_filter_build(params, job->digests, job->ndigests, work, image, bytes);
+	pfree(work);
 	return status == LSM_FILTER_OK;
 }
 
 /* See output_job.h. */
 void *
-lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *image_bytes, void **chunk)
+lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme *scheme,
+					 Size *image_bytes, void **chunk)
 {
 	LsmFilterParams params = job->params;
 	Size		bytes;
 	Size		merged;
 	void	   *image;
+
+	lsm_job_plan_filter(job, meta, &params);
+	*scheme = params.scheme;
 
 	/* keys of a file of full size, should this one be merged into such */
 	params.merge_keys = meta->file_bytes >= job->target_bytes ? 0 :
@@ -374,14 +380,14 @@ lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *image_bytes, vo
 	bytes = job_filter_bytes(job, &params);
 	if (bytes == 0)
 		elog(ERROR, "cannot size an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
-			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
+			 (int) params.scheme, params.bits_per_key, job->ndigests);
 	image = alloc_aligned(bytes, chunk);
 	merged = lsm_job_merge_filters(job, meta, &params, image, bytes);
 	if (merged > 0)
 		bytes = merged;
 	else if (!job_build_filter(job, &params, image, bytes))
 		elog(ERROR, "cannot build an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
-			 (int) job->params.scheme, job->params.bits_per_key, job->ndigests);
+			 (int) params.scheme, params.bits_per_key, job->ndigests);
 	*image_bytes = bytes;
 	return image;
 }
@@ -394,14 +400,15 @@ job_write_filter(LsmJob *job, LsmFileMeta *meta)
 	LsmSstStatus status;
 	Size		bytes;
 	void	   *chunk;
-	void	   *image = lsm_job_filter_image(job, meta, &bytes, &chunk);
+	LsmFilterScheme scheme;
+	void	   *image = lsm_job_filter_image(job, meta, &scheme, &bytes, &chunk);
 
 	lsm_file_path(job->tree, meta->number, true, path);
 	meta->filter_check = lsm_filter_check(image, bytes);
 	status = lsm_sst_write_blob(path, pg_file_create_mode, image, bytes, &err);
 	pfree(chunk);
 	lsm_sst_check(status, &err);
-	meta->filter_scheme = job->params.scheme;
+	meta->filter_scheme = scheme;
 	meta->filter_bytes = bytes;
 }
 

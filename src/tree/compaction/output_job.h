@@ -24,6 +24,11 @@ typedef enum LsmJobType
 /* Files that wait for being logged, of all jobs together (wal_offload.c) */
 #define LSM_HELP_SLOTS	16
 
+/* Is the entry to be left out?  Asked about each that a compaction reads. */
+typedef bool (*LsmJobDrops) (void *state, LsmSlice key, LsmSlice value);
+
+struct LsmPlan;
+
 typedef struct LsmJob
 {
 	LsmJobMark	mark;			/* among the process's active jobs */
@@ -39,6 +44,8 @@ typedef struct LsmJob
 	bool		owns_flush;		/* ctl->flush_pid is ours */
 	bool		owns_compaction;	/* ctl->compact_pid is ours */
 	bool		published;		/* the files belong to the tree */
+	bool		limited;		/* lsm.compaction_rate applies ... */
+	uint64		paid_bytes;		/* ... and has been asked for so many */
 
 	/* deciding about entries */
 	LsmFateContext fate;
@@ -51,6 +58,8 @@ typedef struct LsmJob
 	/* compaction: the files that are read, whose filters may be merged */
 	int			nsources;
 	LsmFile   **sources;
+	LsmJobDrops drops;			/* NULL: nothing is left out but for its fate */
+	void	   *drops_state;
 	bool		dropped;		/* an entry was, since the last file was
 								 * finished */
 	bool		finishing;		/* all of the sources has been read */
@@ -61,6 +70,8 @@ typedef struct LsmJob
 	LsmFilterParams params;
 	LsmCompression compression;
 	uint32		written_as;		/* params and compression */
+	bool		keeps_scheme;	/* filters are of the scheme of params, wherever
+								 * the file is */
 	uint64		target_bytes;	/* of a file of full size */
 	uint64		cut_bytes;		/* files end at this size, or before */
 	LsmSstWriter *writer;		/* NULL: no file open */
@@ -158,9 +169,12 @@ extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
 extern void lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes,
 								   bool first);
 
-/* The filter of these keys; freed with *chunk. */
-extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, Size *image_bytes,
-								  void **chunk);
+/*
+ * The filter of these keys; freed with *chunk.  *scheme is its scheme.  REQUIRES:
+ * meta has the file's range.
+ */
+extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme *scheme,
+								  Size *image_bytes, void **chunk);
 
 /* Finish the last file; make all of them durable and log them. */
 extern void lsm_job_finish(LsmJob *job);
@@ -225,6 +239,16 @@ extern Size lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 								  const LsmFilterParams *params,
 								  void *image, Size image_bytes);
 
+/* ---- filter_plan.c ---- */
+
+/*
+ * Scheme and bits per key that the filter of the file is to have, where they
+ * differ by the file's place in the tree.  *params are what the tree's settings
+ * say.
+ */
+extern void lsm_job_plan_filter(const LsmJob *job, const LsmFileMeta *meta,
+								LsmFilterParams *params);
+
 /* ---- publish_lock.c ---- */
 
 /*
@@ -246,6 +270,9 @@ extern void lsm_publish_abort(void);
 extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
 
 /* The hints for writers and workers, after the version changed. */
+/* rate.c: the job has written so many bytes; sleeps if that was too fast. */
+extern void lsm_rate_wait(LsmJob *job, uint64 written);
+
 extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
 
 /* ---- unlink_queue.c ---- */
@@ -277,6 +304,13 @@ extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *leve
  * is due.
  */
 extern uint64 lsm_pending_bytes(LsmTree *tree, LsmVersion *version);
+
+/*
+ * Do what the plan says.  False: the relation could not be locked for
+ * publishing, or the tree was dropped or has moved (worker).  REQUIRES: the
+ * tree's compaction is owned; the plan is of the job's version.
+ */
+extern bool lsm_compact_run(LsmJob *job, struct LsmPlan *plan);
 
 /*
  * A job that has become the tree's compactor, waiting for the one there is.

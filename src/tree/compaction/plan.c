@@ -88,17 +88,25 @@ range_overlaps(const Range *range, const LsmFile *file)
 	return range->high_cut && lsm_slice_has_prefix(file->smallest, range->high);
 }
 
+/*
+ * The first file of the run that the range overlaps, or nfiles.  Those that it
+ * overlaps stand side by side.
+ */
+static int
+first_overlap(const LsmRun *run, const Range *range)
+{
+	int			at = range->any ? lsm_run_find(run, range->low) : run->nfiles;
+
+	return at < run->nfiles && range_overlaps(range, &run->files[at]) ? at : run->nfiles;
+}
+
+/* Levels >= 1. */
 static bool
 overlaps_level(const LsmVersion *version, int level, const Range *range)
 {
 	const LsmRun *run = level < LSM_MAX_LEVELS ? version->levels[level] : NULL;
 
-	for (int i = 0; run != NULL && i < run->nfiles; i++)
-	{
-		if (range_overlaps(range, &run->files[i]))
-			return true;
-	}
-	return false;
+	return run != NULL && first_overlap(run, range) < run->nfiles;
 }
 
 bool
@@ -131,8 +139,7 @@ plan_begin(LsmVersion *version, int out_level)
 }
 
 /*
- * The files of the version marked in picked[], run by run, newest data first
- * (the order of version->files).
+ * The files of the version marked in picked[], run by run, newest data first.
  */
 static LsmPlan *
 plan_from_marks(LsmVersion *version, const bool *picked, int out_level)
@@ -148,7 +155,7 @@ plan_from_marks(LsmVersion *version, const bool *picked, int out_level)
 		sequence->nfiles = 0;
 		for (int i = 0; i < run->nfiles; i++)
 		{
-			if (picked[&run->files[i] - version->files])
+			if (picked[run->first + i])
 			{
 				plan->files[plan->nfiles++] = &run->files[i];
 				sequence->nfiles++;
@@ -186,7 +193,7 @@ static void
 mark_touching(LsmVersion *version, int level, bool *picked)
 {
 	LsmRun	   *run = version->levels[level];
-	bool	   *marks = run != NULL ? &picked[run->files - version->files] : NULL;
+	bool	   *marks = run != NULL ? &picked[run->first] : NULL;
 
 	for (int i = 0; run != NULL && i + 1 < run->nfiles; i++)
 	{
@@ -209,36 +216,36 @@ mark_level(LsmVersion *version, int level, const Range *range, bool *picked)
 	LsmRun	   *run = version->levels[level];
 	bool		any = false;
 
-	for (int i = 0; run != NULL && i < run->nfiles; i++)
+	for (int i = run != NULL ? first_overlap(run, range) : 0;
+		 run != NULL && i < run->nfiles && range_overlaps(range, &run->files[i]); i++)
 	{
-		if (range_overlaps(range, &run->files[i]))
-		{
-			picked[&run->files[i] - version->files] = true;
-			any = true;
-		}
+		picked[run->first + i] = true;
+		any = true;
 	}
 	mark_touching(version, level, picked);
 	return any;
 }
 
-/* Mark the level 0 files connected with `seed` by overlap. */
+/* Mark the level 0 files connected with the seed-th by overlap. */
 static int
-mark_connected(LsmVersion *version, LsmFile *seed, bool *picked, Range *range)
+mark_connected(LsmVersion *version, int seed, bool *picked, Range *range)
 {
 	int			n = 1;
 	bool		again = true;
 
-	picked[seed - version->files] = true;
-	range_add(range, seed);
+	picked[seed] = true;
+	range_add(range, lsm_version_file(version, seed));
 	while (again)
 	{
 		again = false;
 		for (int i = 0; i < version->level_files[0]; i++)
 		{
-			if (picked[i] || !range_overlaps(range, &version->files[i]))
+			LsmFile    *file = lsm_version_file(version, i);
+
+			if (picked[i] || !range_overlaps(range, file))
 				continue;
 			picked[i] = true;
-			range_add(range, &version->files[i]);
+			range_add(range, file);
 			n++;
 			again = true;
 		}
@@ -247,11 +254,11 @@ mark_connected(LsmVersion *version, LsmFile *seed, bool *picked, Range *range)
 }
 
 /*
- * Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not
- * just move.
+ * Level 0 into level 1, the files connected with the seed-th one.  `rewrite`:
+ * do not just move.
  */
 LsmPlan *
-lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite)
+lsm_plan_level0(LsmVersion *version, int seed, bool rewrite)
 {
 	bool	   *picked = palloc0(version->nfiles * sizeof(bool));
 	Range		range = {0};
@@ -274,13 +281,21 @@ lsm_plan_level0_moves(LsmVersion *version)
 
 	for (int i = 0; i < version->level_files[0]; i++)
 	{
-		LsmFile    *file = &version->files[i];
+		LsmFile    *file = lsm_version_file(version, i);
 		Range		range = {0};
 		bool		alone = true;
 
 		range_add(&range, file);
-		for (int j = 0; j < version->level_files[0] && alone; j++)
-			alone = j == i || !range_overlaps(&range, &version->files[j]);
+		for (int r = 0; r < version->level0_runs && alone; r++)
+		{
+			LsmRun	   *run = &version->runs[r];
+			int			at = first_overlap(run, &range);
+
+			/* of its own run it overlaps itself, and one that it touches */
+			if (run->first + at == i)
+				at++;
+			alone = at >= run->nfiles || !range_overlaps(&range, &run->files[at]);
+		}
 		if (alone && !overlaps_level(version, 1, &range))
 			plan->files[plan->nfiles++] = file;
 		if (plan->nfiles == MOVES_PER_EDIT)
@@ -302,7 +317,7 @@ plan_level0_together(LsmVersion *version, int nruns)
 		LsmRun	   *run = &version->runs[r];
 
 		for (int i = 0; i < run->nfiles; i++)
-			picked[&run->files[i] - version->files] = true;
+			picked[run->first + i] = true;
 	}
 	plan = plan_from_marks(version, picked, 0);
 	plan->out_run = version->runs[0].run;
@@ -310,10 +325,10 @@ plan_level0_together(LsmVersion *version, int nruns)
 }
 
 /* The oldest file of level 0. */
-LsmFile *
+int
 lsm_plan_oldest_level0(LsmVersion *version)
 {
-	return &version->files[version->level_files[0] - 1];
+	return version->level_files[0] - 1;
 }
 
 /* Files first..last of a level >= 1 into the next one. */
@@ -328,7 +343,7 @@ lsm_plan_push(LsmVersion *version, int level, int first, int last)
 
 	for (int i = first; i <= last; i++)
 	{
-		picked[&run->files[i] - version->files] = true;
+		picked[run->first + i] = true;
 		range_add(&range, &run->files[i]);
 	}
 	below = mark_level(version, level + 1, &range, picked);
@@ -337,15 +352,45 @@ lsm_plan_push(LsmVersion *version, int level, int first, int last)
 	return plan;
 }
 
-/* A file rewritten at its level, together with those it touches. */
+/*
+ * Level 0 into level 1, where it is so deep that who owns the compaction for
+ * long has to do that step before others: writers must not stall for as long.
+ * NULL: it is not.
+ */
 LsmPlan *
-lsm_plan_in_place(LsmVersion *version, int level, int at)
+lsm_plan_relief(LsmVersion *version)
+{
+	LsmPlan    *plan;
+
+	if (version->level0_runs < 2 * LSM_L0_COMPACT_RUNS)
+		return NULL;
+	plan = lsm_plan_level0_moves(version);
+	if (plan == NULL)
+		plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);
+	return plan;
+}
+
+/*
+ * Files first..last of a run, rewritten where they are.  At levels >= 1 those
+ * they touch are rewritten with them, in level 0 the whole run.
+ */
+LsmPlan *
+lsm_plan_rewrite(LsmVersion *version, LsmRun *run, int first, int last)
 {
 	bool	   *picked = palloc0(version->nfiles * sizeof(bool));
+	bool	   *marks = &picked[run->first];
+	LsmPlan    *plan;
 
-	picked[&version->levels[level]->files[at] - version->files] = true;
-	mark_touching(version, level, picked);
-	return plan_from_marks(version, picked, level);
+	if (run->level == 0)
+		memset(marks, true, run->nfiles * sizeof(bool));
+	else
+	{
+		memset(marks + first, true, (last - first + 1) * sizeof(bool));
+		mark_touching(version, run->level, picked);
+	}
+	plan = plan_from_marks(version, picked, run->level);
+	plan->out_run = run->run;
+	return plan;
 }
 
 /* ======================================================================
@@ -364,16 +409,6 @@ lsm_level_target(LsmTree *tree, int level)
 	return bytes;
 }
 
-static double
-run_bytes(const LsmRun *run)
-{
-	double		bytes = 0;
-
-	for (int i = 0; i < run->nfiles; i++)
-		bytes += run->files[i].file_bytes;
-	return bytes;
-}
-
 /* How many of the newest runs of level 0 are of about the same size. */
 static int
 level0_tier(LsmTree *tree, LsmVersion *version)
@@ -383,7 +418,7 @@ level0_tier(LsmTree *tree, LsmVersion *version)
 
 	for (n = 0; n < version->level0_runs; n++)
 	{
-		double		bytes = run_bytes(&version->runs[n]);
+		double		bytes = version->runs[n].file_bytes;
 
 		if (bytes > largest * TIER_RATIO)
 			break;
@@ -453,7 +488,7 @@ lsm_pending_bytes(LsmTree *tree, LsmVersion *version)
 		else
 		{
 			for (int i = 0; i < level0_tier(tree, version); i++)
-				pending += run_bytes(&version->runs[i]);
+				pending += version->runs[i].file_bytes;
 		}
 	}
 	for (int i = 1; i < LSM_MAX_LEVELS - 1; i++)
@@ -469,21 +504,11 @@ lsm_pending_bytes(LsmTree *tree, LsmVersion *version)
 
 /* The file of the level to compact next: round robin by number. */
 static int
-next_in_turn(LsmTree *tree, LsmRun *run, uint64 cursor)
+next_in_turn(LsmRun *run, uint64 cursor)
 {
-	int			next = -1;
-	int			lowest = 0;
+	int			next = lsm_run_number_after(run, cursor);
 
-	for (int i = 0; i < run->nfiles; i++)
-	{
-		uint64		number = run->files[i].number;
-
-		if (number < run->files[lowest].number)
-			lowest = i;
-		if (number > cursor && (next < 0 || number < run->files[next].number))
-			next = i;
-	}
-	return next >= 0 ? next : lowest;
+	return run->number_at[next < run->nfiles ? next : 0];
 }
 
 /*
@@ -501,7 +526,7 @@ plan_level_moves(LsmTree *tree, LsmVersion *version, int level, uint64 *cursor)
 	plan->move = true;
 	while (bytes > target && plan->nfiles < Min(MOVES_PER_EDIT, run->nfiles))
 	{
-		int			at = next_in_turn(tree, run, *cursor);
+		int			at = next_in_turn(run, *cursor);
 		LsmFile    *file = &run->files[at];
 		Range		range = {0};
 
@@ -539,7 +564,7 @@ lsm_plan_due(LsmTree *tree, LsmVersion *version)
 		if (plan == NULL)
 		{
 			LsmRun	   *run = version->levels[level];
-			int			at = next_in_turn(tree, run, cursors[level]);
+			int			at = next_in_turn(run, cursors[level]);
 
 			cursors[level] = run->files[at].number;
 			plan = lsm_plan_push(version, level, at, at);

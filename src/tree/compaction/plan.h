@@ -29,7 +29,7 @@ typedef struct LsmPlan
 extern double lsm_level_target(LsmTree *tree, int level);
 
 /* The oldest file of level 0, which must not be empty. */
-extern LsmFile *lsm_plan_oldest_level0(LsmVersion *version);
+extern int	lsm_plan_oldest_level0(LsmVersion *version);
 
 /* Any level below has keys in the file's range. */
 extern bool lsm_plan_overlaps_below(const LsmVersion *version, int level,
@@ -42,7 +42,7 @@ extern LsmPlan *lsm_plan_due(LsmTree *tree, LsmVersion *version);
  * Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not
  * just move.
  */
-extern LsmPlan *lsm_plan_level0(LsmVersion *version, LsmFile *seed, bool rewrite);
+extern LsmPlan *lsm_plan_level0(LsmVersion *version, int seed, bool rewrite);
 
 /*
  * Files of level 0 that overlap nothing in levels 0 and 1; NULL: there is none.
@@ -52,7 +52,16 @@ extern LsmPlan *lsm_plan_level0_moves(LsmVersion *version);
 /* Files first..last of a level >= 1 into the next one. */
 extern LsmPlan *lsm_plan_push(LsmVersion *version, int level, int first, int last);
 
-/* A file rewritten at its level, together with those it touches. */
-extern LsmPlan *lsm_plan_in_place(LsmVersion *version, int level, int at);
+/*
+ * Level 0 into level 1, if it is so deep that who owns the compaction for long
+ * has to see to that first; else NULL.
+ */
+extern LsmPlan *lsm_plan_relief(LsmVersion *version);
+
+/*
+ * Files first..last of a run, rewritten where they are, and with them those
+ * that have to be: the order of the others stays right.
+ */
+extern LsmPlan *lsm_plan_rewrite(LsmVersion *version, LsmRun *run, int first, int last);
 
 #endif							/* LSM_PLAN_H */

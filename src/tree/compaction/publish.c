@@ -37,7 +37,8 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 {
 	LsmTreeShared *ctl = tree->ctl;
 	int			level;
-	bool		due = lsm_compaction_score(tree, version, &level) >= 1.0;
+	double		score = lsm_compaction_score(tree, version, &level);
+	bool		due = score >= 1.0;
 	uint64		pending_bytes = due ? lsm_pending_bytes(tree, version) : 0;
 
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
@@ -45,7 +46,9 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 		pg_atomic_read_u64(&ctl->version_no) == version->version_no)
 	{
 		pg_atomic_write_u32(&ctl->level0_runs, version->level0_runs);
-		pg_atomic_write_u32(&ctl->compaction_due, due ? 1 : 0);
+		pg_atomic_write_u32(&ctl->compaction_due, due ? (uint32) (Min(score, 1e6) * 100) : 0);
+		pg_atomic_write_u32(&ctl->pending_memtables,
+							(uint32) Min(pending_bytes / lsm_tree_base_bytes(tree), 1e9));
 		lsm_level_facts_set(ctl, version, pending_bytes);
 	}
 	LWLockRelease(&ctl->lock);
@@ -110,6 +113,47 @@ newest_removed(LsmJob *job, LsmMemtable *flushed)
 	return removed;
 }
 
+static int
+compare_numbers(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The edit fits the list: nothing goes that is not there, nothing comes that
+ * is.  The list is read on for that, from where this process knows it.  Who
+ * else may change it meanwhile adds files of other numbers (a flush), or has
+ * the compaction, which is ours.
+ */
+static void
+check_edit(LsmTree *tree, const LsmEdit *edit)
+{
+	LsmVersion *version = lsm_version_refresh(tree);
+	uint64	   *removed = palloc(Max(edit->nremoved, 1) * sizeof(uint64));
+
+	for (int i = 0; i < edit->nremoved; i++)
+	{
+		if (!lsm_version_has(version, edit->removed[i]))
+			elog(ERROR, "lsm edit removes file " UINT64_FORMAT ", which is not there",
+				 edit->removed[i]);
+		removed[i] = edit->removed[i];
+	}
+	qsort(removed, edit->nremoved, sizeof(uint64), compare_numbers);
+	for (int i = 0; i < edit->nadded; i++)
+	{
+		uint64		number = edit->added[i].number;
+
+		if (lsm_version_has(version, number) &&
+			bsearch(&number, removed, edit->nremoved, sizeof(uint64), compare_numbers) == NULL)
+			elog(ERROR, "lsm edit adds file " UINT64_FORMAT ", which is there already",
+				 number);
+	}
+	pfree(removed);
+}
+
 bool
 lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 {
@@ -133,6 +177,7 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	}
 	Assert(tree->ctl == job->ctl && tree->keyspace_id == job->keyspace_id);
 
+	check_edit(tree, edit);
 	lsm_elastic_publish_prepare(job, edit);
 	publish_crash_point(job, false);
 	edit->conflict_xid = newest_removed(job, flushed);

@@ -217,6 +217,7 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	uint64		number = file->number;
 	const LsmJobInput input = {file->level, 1, file->entries, file->file_bytes};
 	Size		bytes;
+	LsmFilterScheme scheme;
 	void	   *chunk;
 	void	   *image;
 
@@ -225,9 +226,11 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	lsm_job_report_begin(job, LSM_PROGRESS_REPAIR, &input);
 	lsm_job_report_phase(job, LSM_PHASE_READING);
 	lsm_job_set_scheme(job, (LsmFilterScheme) file->filter_scheme);
+	job->keeps_scheme = true;
 	read_sorted_file(job, file);
 	lsm_file_meta(file, &meta);
-	image = lsm_job_filter_image(job, &meta, &bytes, &chunk);
+	image = lsm_job_filter_image(job, &meta, &scheme, &bytes, &chunk);
+	Assert(scheme == file->filter_scheme);
 	meta.filter_bytes = bytes;
 	meta.filter_check = lsm_filter_check(image, bytes);
 	lsm_job_report_phase(job, LSM_PHASE_WRITING);
@@ -250,17 +253,6 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	return true;
 }
 
-static LsmFile *
-find_file(LsmVersion *version, uint64 number)
-{
-	for (int i = 0; i < version->nfiles; i++)
-	{
-		if (version->files[i].number == number)
-			return &version->files[i];
-	}
-	return NULL;
-}
-
 /*
  * Look at the file's filter, and build it again if need be.  False: it is
  * damaged still.  REQUIRES: a job of this process (perhaps this one) owns the
@@ -274,7 +266,7 @@ repair_file(LsmJob *job, uint64 number)
 	bool		sound;
 
 	lsm_job_set_version(job, lsm_version_refresh(job->tree));
-	file = find_file(job->version, number);
+	file = lsm_version_find_file(job->version, number);
 	sound = file == NULL || !filter_is_damaged(job->tree, file) || rebuild_filter(job, file);
 	MemoryContextSwitchTo(old);
 	return sound;
@@ -287,7 +279,8 @@ lsm_repair_tree(LsmTree *tree)
 	int			n = version->nfiles;
 	uint64	   *numbers = palloc(Max(n, 1) * sizeof(uint64));
 
-	memcpy(numbers, version->numbers, n * sizeof(uint64));
+	for (int i = 0; i < n; i++)
+		numbers[i] = lsm_version_file(version, i)->number;
 	for (int i = 0; i < n; i++)
 	{
 		LsmJob	   *job;

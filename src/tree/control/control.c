@@ -151,6 +151,23 @@ lsm_control_ready(void)
 }
 
 /*
+ * See control.h.  The library was preloaded (_PG_init), so a process without
+ * shared memory is one whose postmaster has not called our hook.
+ */
+bool
+lsm_control_require(int elevel)
+{
+	if (likely(lsm_control_ready()))
+		return true;
+	ereport(elevel,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("lsmam has no shared memory"),
+			 errdetail("A library after lsmam in shared_preload_libraries does not call the shmem_startup_hook that it finds."),
+			 errhint("Name lsmam last in shared_preload_libraries, and restart the server.")));
+	return false;
+}
+
+/*
  * First use of a block's memory.
  */
 void
@@ -182,6 +199,7 @@ lsm_control_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->file_limit, 0);
 	pg_atomic_init_u32(&ctl->level0_runs, 0);
 	pg_atomic_init_u32(&ctl->compaction_due, 0);
+	pg_atomic_init_u32(&ctl->pending_memtables, 0);
 	pg_atomic_init_u64(&ctl->last_used, 0);
 	pg_atomic_init_u32(&ctl->memtable_kb, 0);
 	pg_atomic_init_u64(&ctl->manifest_id, 0);

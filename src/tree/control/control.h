@@ -73,6 +73,8 @@ typedef struct LsmTreeWork
 {
 	pg_atomic_uint64 stalls[LSM_NSTALLS];
 	pg_atomic_uint64 stall_us[LSM_NSTALLS];
+	pg_atomic_uint64 delays[LSM_NDELAYS];
+	pg_atomic_uint64 delay_us[LSM_NDELAYS];
 	pg_atomic_uint64 jobs[LSM_WORK_ROWS][LSM_NWORK];
 
 	/* under ctl->lock */
@@ -140,7 +142,10 @@ typedef struct LsmTreeShared
 	pg_atomic_uint64 file_limit;	/* ... which the metapage's next_file is; 0:
 									 * not loaded yet */
 	pg_atomic_uint32 level0_runs;	/* hint for stalls */
-	pg_atomic_uint32 compaction_due;	/* hint for workers */
+	pg_atomic_uint32 compaction_due;	/* hint for workers: 0, or the score in
+										 * percent */
+	pg_atomic_uint32 pending_memtables; /* hint for delays: what compactions
+										 * will read, in memtables */
 	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
 									 * sealed last; 0: none since the start */
 
@@ -170,6 +175,10 @@ typedef struct LsmTreeShared
 	pg_atomic_uint64 manifest_id;	/* = metapage's; pages of other manifests
 									 * are free ... */
 	pg_atomic_uint64 manifest_pending;	/* ... but for one being written */
+	uint32		manifest_limit; /* pages of the chain from which on a snapshot
+								 * is worth a look; 0: unknown; and ... */
+	uint32		manifest_looked;	/* ... files at the last look: under the
+									 * metapage's lock, exclusive */
 	bool		strays_removed; /* false in a block just taken; set by the
 								 * first load */
 
@@ -198,6 +207,9 @@ extern void lsm_control_shmem_init(void);
 
 /* False: not in shared_preload_libraries. */
 extern bool lsm_control_ready(void);
+
+/* Is it?  If not, an error or a message of this level says so. */
+extern bool lsm_control_require(int elevel);
 
 /* False, and not pinned, if the block is not (any more) this keyspace's. */
 extern bool lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id);
@@ -460,6 +472,7 @@ extern void lsm_work_init(LsmTreeWork *work);
 extern void lsm_work_reset(LsmTreeWork *work);
 extern void lsm_work_count_job(LsmTreeShared *ctl, int row, const uint64 work[LSM_NWORK]);
 extern void lsm_work_count_stall(LsmTreeShared *ctl, LsmStall reason, uint64 us);
+extern void lsm_work_count_delay(LsmTreeShared *ctl, LsmDelay reason, uint64 us);
 
 /* False: the block is not the keyspace's any more.  No lock held. */
 extern bool lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats);

@@ -77,11 +77,7 @@ handle_prepare_process(void)
 	if (handles != NULL)
 		return;
 
-	if (!lsm_control_ready())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("lsmam must be loaded via shared_preload_libraries"),
-				 errhint("Add \"lsmam\" to the configuration parameter \"shared_preload_libraries\" and restart the server.")));
+	(void) lsm_control_require(ERROR);
 
 	memset(&info, 0, sizeof(info));
 	info.keysize = sizeof(HandleKey);

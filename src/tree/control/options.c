@@ -24,6 +24,8 @@
 bool		lsm_hash_sharing = true;
 int			lsm_filter_scheme = LSM_FILTER_BLOCKED;
 double		lsm_bits_per_key = 10.0;
+int			lsm_filter_allocation = LSM_ALLOCATION_UNIFORM;
+int			lsm_bottom_filter = LSM_FILTER_NONE;
 int			lsm_elastic_units = 6;
 int			lsm_elastic_initial_units = 2;
 int			lsm_elastic_memory_kb = 64 * 1024;
@@ -88,6 +90,32 @@ lsm_tree_filter_params(LsmTree *tree)
 	return params;
 }
 
+LsmFilterAllocation
+lsm_tree_filter_allocation(LsmTree *tree)
+{
+	int			allocation = tree->ctl->options.filter_allocation;
+
+	return (LsmFilterAllocation) (allocation >= 0 ? allocation : lsm_filter_allocation);
+}
+
+/*
+ * Only where filters are in memory as a whole: the memory of elastic filters is
+ * shared out otherwise, and cascade's are on storage.
+ */
+LsmFilterScheme
+lsm_tree_bottom_scheme(LsmTree *tree, LsmFilterScheme scheme)
+{
+	int			bottom = tree->ctl->options.bottom_filter;
+
+	if (bottom < 0)
+		bottom = lsm_bottom_filter;
+	if (bottom == LSM_FILTER_RIBBON &&
+		(scheme == LSM_FILTER_BLOOM || scheme == LSM_FILTER_BLOCKED ||
+		 scheme == LSM_FILTER_QUOTIENT))
+		return LSM_FILTER_RIBBON;
+	return scheme;
+}
+
 int
 lsm_tree_size_ratio(LsmTree *tree)
 {
@@ -143,5 +171,10 @@ lsm_tree_written_as(LsmTree *tree)
 					 params.bits_per_key, units, unit_bytes, (int) lsm_tree_compression(tree));
 	if (params.leading > 0)
 		bytes += snprintf(text + bytes, sizeof(text) - bytes, " %u", params.leading);
+	if (lsm_filter_scheme_allocates(params.scheme) &&
+		lsm_tree_filter_allocation(tree) != LSM_ALLOCATION_UNIFORM)
+		bytes += snprintf(text + bytes, sizeof(text) - bytes, " monkey");
+	if (lsm_tree_bottom_scheme(tree, params.scheme) != params.scheme)
+		bytes += snprintf(text + bytes, sizeof(text) - bytes, " ribbon");
 	return (uint32) lsm_digest_key(text, bytes);
 }

@@ -66,6 +66,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	pg_atomic_write_u64(&ctl->file_limit, 0);
 	pg_atomic_write_u32(&ctl->level0_runs, 0);
 	pg_atomic_write_u32(&ctl->compaction_due, 0);
+	pg_atomic_write_u32(&ctl->pending_memtables, 0);
 	pg_atomic_write_u64(&ctl->last_used,
 						pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
 
@@ -74,6 +75,8 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	ctl->free_pages = 0;
 	pg_atomic_write_u64(&ctl->manifest_id, 0);
 	pg_atomic_write_u64(&ctl->manifest_pending, 0);
+	ctl->manifest_limit = 0;
+	ctl->manifest_looked = 0;
 	ctl->strays_removed = false;
 	control_close_slots(ctl);
 	ctl->flush_pid = 0;

@@ -23,6 +23,11 @@ lsm_work_init(LsmTreeWork *work)
 		pg_atomic_init_u64(&work->stalls[i], 0);
 		pg_atomic_init_u64(&work->stall_us[i], 0);
 	}
+	for (int i = 0; i < LSM_NDELAYS; i++)
+	{
+		pg_atomic_init_u64(&work->delays[i], 0);
+		pg_atomic_init_u64(&work->delay_us[i], 0);
+	}
 	for (int row = 0; row < LSM_WORK_ROWS; row++)
 	{
 		for (int i = 0; i < LSM_NWORK; i++)
@@ -37,6 +42,11 @@ lsm_work_reset(LsmTreeWork *work)
 	{
 		pg_atomic_write_u64(&work->stalls[i], 0);
 		pg_atomic_write_u64(&work->stall_us[i], 0);
+	}
+	for (int i = 0; i < LSM_NDELAYS; i++)
+	{
+		pg_atomic_write_u64(&work->delays[i], 0);
+		pg_atomic_write_u64(&work->delay_us[i], 0);
 	}
 	for (int row = 0; row < LSM_WORK_ROWS; row++)
 	{
@@ -61,6 +71,13 @@ lsm_work_count_stall(LsmTreeShared *ctl, LsmStall reason, uint64 us)
 {
 	pg_atomic_fetch_add_u64(&ctl->work.stalls[reason], 1);
 	pg_atomic_fetch_add_u64(&ctl->work.stall_us[reason], us);
+}
+
+void
+lsm_work_count_delay(LsmTreeShared *ctl, LsmDelay reason, uint64 us)
+{
+	pg_atomic_fetch_add_u64(&ctl->work.delays[reason], 1);
+	pg_atomic_fetch_add_u64(&ctl->work.delay_us[reason], us);
 }
 
 static uint64
@@ -89,6 +106,11 @@ lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats)
 	{
 		stats->stalls[i] = pg_atomic_read_u64(&ctl->work.stalls[i]);
 		stats->stall_us[i] = pg_atomic_read_u64(&ctl->work.stall_us[i]);
+	}
+	for (int i = 0; i < LSM_NDELAYS; i++)
+	{
+		stats->delays[i] = pg_atomic_read_u64(&ctl->work.delays[i]);
+		stats->delay_us[i] = pg_atomic_read_u64(&ctl->work.delay_us[i]);
 	}
 	for (int row = 0; row < LSM_WORK_ROWS; row++)
 	{

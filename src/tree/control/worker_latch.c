@@ -54,15 +54,19 @@ worker_withdraw(int code, Datum arg)
 	pg_atomic_write_u32(&workers->procs[my_worker_no], 0);
 }
 
-void
+/* False: there is no shared memory, which the log says. */
+bool
 lsm_worker_register_latch(int worker_no)
 {
+	if (!lsm_control_require(WARNING))
+		return false;
 	if (worker_no < 0 || worker_no >= MAX_WORKERS)
-		return;					/* comes by once per second anyway */
+		return true;			/* comes by once per second anyway */
 	my_worker_no = worker_no;
 	before_shmem_exit(worker_withdraw, (Datum) 0);
 	pg_atomic_write_u32(&workers->procs[worker_no], MyProcNumber + 1);
 	pg_memory_barrier();
+	return true;
 }
 
 void

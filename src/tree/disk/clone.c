@@ -118,7 +118,7 @@ clone_list_files(RelFileLocator copy, const LsmMetaPage *meta, bool permanent, i
 	tree->relpersistence = permanent ? RELPERSISTENCE_PERMANENT : RELPERSISTENCE_UNLOGGED;
 	tree->kind = (LsmKind) meta->kind;
 	tree->keyspace_id = meta->keyspace_id;
-	files = lsm_manifest_read(tree, nfiles, NULL);
+	files = lsm_manifest_read(tree, nfiles);
 	pfree(tree);
 	return files;
 }

@@ -266,7 +266,7 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
 		lsm_temporary_remember(id, tree->rlocator, tree->backend);
 	saved_id = tree->keyspace_id;
 	tree->keyspace_id = named;
-	files = lsm_manifest_read(tree, &nfiles, NULL);
+	files = lsm_manifest_read(tree, &nfiles);
 	tree->keyspace_id = saved_id;
 	lsm_keyspace_link_files(source, id, files, nfiles, lsm_tree_needs_wal(tree));
 	pfree(files);

@@ -1,14 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * decoding.c
- *	  Logical decoding meets our WAL records.
+ *	  Logical decoding of our WAL records.
  *
- * It makes nothing of them.  Publications refuse lsm tables
- * (src/ddl/publications.c), but any output plugin may be asked for whatever a
- * slot has passed, so whoever decodes past a row of an lsm table is told, once
- * per slot in a process.  A warning and no error: the slot may be there for
- * other tables.  Entries of indexes are no one's loss: their tables are
- * decoded, or warn.
+ * Rows come as entries with notes (log_notes.h), in records of their own type.
+ * What an entry and its note mean, the kind of the tree knows: it queues the
+ * changes.  The rules by which a record counts are those of core's decode.c.
+ *
+ * An append without notes is of no concern to decoding: entries of indexes, row
+ * locks, hints.  But before there were notes, rows were logged that way, too.
+ * Who meets such a row, in WAL that an older release has written, is told so,
+ * once per slot in a process.  It is a warning and no error: the slot may be
+ * there for other tables.
+ *
+ * Locking: none.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,52 +26,175 @@
 
 #include "tree/control/control.h"
 #include "tree/disk/disk.h"
-#include "tree/disk/log_entry.h"
+#include "tree/disk/log_notes.h"
 #include "tree/disk/wal.h"
 
-/*
- * Does the record write a row, as opposed to an index entry?  Keys of rows
- * have a length of their own.
- */
-static bool
-writes_row(XLogReaderState *record)
+/* The content of an append's record */
+typedef struct AppendReader
 {
-	const char *data = XLogRecGetData(record);
-	const char *end = data + XLogRecGetDataLen(record);
+	RelFileLocator relation;
+	int			nentries;		/* still to come */
+	LsmNoteReader notes;
+	const char *next;			/* entry */
+	const char *end;
+} AppendReader;
+
+static void
+malformed(XLogReaderState *record)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("lsm log append record at %X/%X is malformed",
+					LSN_FORMAT_ARGS(record->ReadRecPtr))));
+}
+
+/* REQUIRES: an append of either type */
+static void
+begin_append(AppendReader *reader, XLogReaderState *record)
+{
+	const char *p = XLogRecGetData(record);
+	const char *end = p + XLogRecGetDataLen(record);
+	LsmSlice	notes = lsm_slice(NULL, 0);
 	LsmWalAppend append;
+	uint32		generation_bytes;
+
+	if (end - p < (ptrdiff_t) sizeof(append))
+		malformed(record);
+	memcpy(&append, p, sizeof(append));
+	p += sizeof(append);
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == XLOG_LSM_LOG_APPEND_LOGICAL)
+	{
+		LsmWalNotes header;
+
+		if (end - p < (ptrdiff_t) sizeof(header))
+			malformed(record);
+		memcpy(&header, p, sizeof(header));
+		p += sizeof(header);
+		if ((uint64) (end - p) < header.bytes)
+			malformed(record);
+		notes = lsm_slice(p, header.bytes);
+		p += header.bytes;
+	}
+	generation_bytes = append.fresh ? sizeof(uint64) : 0;
+	if ((uint64) (end - p) < generation_bytes)
+		malformed(record);
+
+	XLogRecGetBlockTag(record, 0, &reader->relation, NULL, NULL);
+	reader->nentries = append.nentries;
+	lsm_note_reader_init(&reader->notes, notes);
+	reader->next = p + generation_bytes;
+	reader->end = end;
+}
+
+static bool
+next_entry(AppendReader *reader, XLogReaderState *record, LsmEntry *entry)
+{
 	LsmLogHeader header;
 
-	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) != XLOG_LSM_LOG_APPEND ||
-		end - data < sizeof(append))
+	if (reader->nentries == 0)
 		return false;
-	memcpy(&append, data, sizeof(append));
-	data += sizeof(append) + (append.fresh ? sizeof(uint64) : 0);
-	return data < end && lsm_log_header_get(data, end, &header) &&
-		header.key_bytes == LSM_TID_BYTES;
+	if (!lsm_log_header_get(reader->next, reader->end, &header) ||
+		lsm_log_header_total(&header) > (uint64) (reader->end - reader->next) ||
+		!lsm_note_next(&reader->notes, &entry->note))
+		malformed(record);
+	reader->nentries--;
+	entry->key = lsm_slice(reader->next + header.header_bytes, header.key_bytes);
+	entry->value = lsm_slice(entry->key.data + header.key_bytes, header.value_bytes);
+	reader->next += lsm_log_header_total(&header);
+	return true;
+}
+
+/* The output plugin does not want changes of this origin. */
+static bool
+filtered_by_origin(LogicalDecodingContext *ctx, RepOriginId origin)
+{
+	return ctx->callbacks.filter_by_origin_cb != NULL &&
+		filter_by_origin_cb_wrapper(ctx, origin);
+}
+
+static void
+decode_append(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
+{
+	const LsmKindOps *ops = lsm_kind_ops(LSM_KIND_TABLE);
+	AppendReader reader;
+	LsmEntry	entry;
+
+	begin_append(&reader, buf->record);
+	if (reader.relation.dbOid != ctx->slot->data.database ||
+		filtered_by_origin(ctx, XLogRecGetOrigin(buf->record)))
+		return;
+	while (next_entry(&reader, buf->record, &entry))
+	{
+		if (entry.note.len > 0)
+			ops->decode(ctx, buf, &reader.relation, entry.value, entry.note);
+	}
+}
+
+/*
+ * Does a record without notes change a row?  Only those of older releases do.
+ * Keys of rows have a length of their own.
+ */
+static bool
+changes_rows(LogicalDecodingContext *ctx, XLogReaderState *record)
+{
+	const LsmKindOps *ops = lsm_kind_ops(LSM_KIND_TABLE);
+	AppendReader reader;
+	LsmEntry	entry;
+
+	begin_append(&reader, record);
+	if (reader.relation.dbOid != ctx->slot->data.database)
+		return false;
+	while (next_entry(&reader, record, &entry))
+	{
+		if (entry.key.len != LSM_TID_BYTES)
+			return false;
+		if (ops->changes_row(entry.value, XLogRecGetXid(record)))
+			return true;
+	}
+	return false;
+}
+
+static void
+warn_of_old_rows(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
+{
+	static NameData warned;
+
+	if (strcmp(NameStr(warned), NameStr(ctx->slot->data.name)) == 0 ||
+		SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_CONSISTENT ||
+		SnapBuildXactNeedsSkip(ctx->snapshot_builder, buf->origptr) ||
+		!changes_rows(ctx, buf->record))
+		return;
+	warned = ctx->slot->data.name;
+	ereport(WARNING,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("logical decoding passes over changes of lsm tables that lsmam 1.0 has logged"),
+			 errdetail("Replication slot \"%s\" has come to one at %X/%X. Later changes, and those of other tables, are decoded.",
+					   NameStr(ctx->slot->data.name), LSN_FORMAT_ARGS(buf->origptr)),
+			 errhint("Nothing is to be done unless the changes of an lsm table are expected: then copy the table anew.")));
 }
 
 void
 lsm_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 {
-	static NameData warned;
-	XLogReaderState *record = buf->record;
-	RelFileLocator rlocator;
+	TransactionId xid = XLogRecGetXid(buf->record);
 
-	/* what is done for records of resource managers that decode nothing */
-	ReorderBufferProcessXid(ctx->reorder, XLogRecGetXid(record), buf->origptr);
+	ReorderBufferProcessXid(ctx->reorder, xid, buf->origptr);
 
-	if (ctx->fast_forward || strcmp(NameStr(warned), NameStr(ctx->slot->data.name)) == 0 ||
-		SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_CONSISTENT ||
-		SnapBuildXactNeedsSkip(ctx->snapshot_builder, buf->origptr) ||
-		!writes_row(record) ||
-		!XLogRecGetBlockTagExtended(record, 0, &rlocator, NULL, NULL, NULL) ||
-		rlocator.dbOid != ctx->slot->data.database)
+	if (SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_FULL_SNAPSHOT)
 		return;
-	warned = ctx->slot->data.name;
-	ereport(WARNING,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("logical decoding passes over changes of lsm tables"),
-			 errdetail("Replication slot \"%s\" has come to one. Changes of other tables are decoded.",
-					   NameStr(ctx->slot->data.name)),
-			 errhint("Nothing is to be done unless the changes of an lsm table are expected: then it has to be a heap table.")));
+	switch (XLogRecGetInfo(buf->record) & ~XLR_INFO_MASK)
+	{
+		case XLOG_LSM_LOG_APPEND_LOGICAL:
+			/* the base snapshot is built in fast-forward mode, too */
+			if (SnapBuildProcessChange(ctx->snapshot_builder, xid, buf->origptr) &&
+				!ctx->fast_forward)
+				decode_append(ctx, buf);
+			break;
+		case XLOG_LSM_LOG_APPEND:
+			if (!ctx->fast_forward)
+				warn_of_old_rows(ctx, buf);
+			break;
+		default:
+			break;
+	}
 }

@@ -88,7 +88,30 @@ lsm_file_parse(const char *name, uint64 *number, bool *filter)
 
 /* ---- logging ---- */
 
+/*
+ * WAL of files that is not flushed yet may be a quarter of WAL's buffers, and
+ * no more than this
+ */
+#define LSM_MAX_UNFLUSHED_BYTES		(1024 * 1024)
+
+/*
+ * Who logs a file flushes it as it goes on, and does not leave that to others.
+ * A file may be larger than WAL's buffers many times.  Writers would wait
+ * amid their insertions for a buffer, behind whoever writes all of it out, and
+ * commits behind the fsync of all of it.  So they wait for a piece at most.
+ */
 static void
+lsm_chunk_flush(XLogRecPtr end, XLogRecPtr *flushed)
+{
+	uint64		most = Min((uint64) XLOGbuffers * XLOG_BLCKSZ / 4, LSM_MAX_UNFLUSHED_BYTES);
+
+	if (end - *flushed < most)
+		return;
+	XLogFlush(end);
+	*flushed = end;
+}
+
+static XLogRecPtr
 lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 {
 	uint32		compressed = lsm_chunk_pack(data, chunk->bytes, scratch);
@@ -101,7 +124,7 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 		XLogRegisterData(scratch, compressed);
 	else if (chunk->bytes > 0)
 		XLogRegisterData(data, chunk->bytes);
-	(void) XLogInsert(LSM_RMGR_ID, compressed > 0 ? XLOG_LSM_FILE_CHUNK_LZ4 : XLOG_LSM_FILE_CHUNK);
+	return XLogInsert(LSM_RMGR_ID, compressed > 0 ? XLOG_LSM_FILE_CHUNK_LZ4 : XLOG_LSM_FILE_CHUNK);
 }
 
 /*
@@ -138,6 +161,7 @@ lsm_file_log_chunks(int elevel, int fd, const char *path, LsmWalChunk *chunk, bo
 {
 	char	   *data = palloc(LSM_CHUNK_PIECE_BYTES);
 	char	   *scratch = palloc(LSM_CHUNK_PIECE_BYTES);
+	XLogRecPtr	flushed = GetXLogInsertRecPtr();	/* before is others' */
 	bool		last = false;
 
 	while (!last && (abandoned == NULL || !abandoned()))
@@ -164,7 +188,7 @@ lsm_file_log_chunks(int elevel, int fd, const char *path, LsmWalChunk *chunk, bo
 			last = false;
 			break;
 		}
-		lsm_chunk_log(chunk, data, scratch);
+		lsm_chunk_flush(lsm_chunk_log(chunk, data, scratch), &flushed);
 		chunk->offset += chunk->bytes;
 		LSM_CRASH_POINT("chunk_logged");
 	}

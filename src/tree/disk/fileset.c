@@ -42,7 +42,7 @@ typedef struct LsmFileSetEntry
 /* ---- the set ---- */
 
 void
-lsm_fileset_init(LsmFileSet *set)
+lsm_fileset_init(LsmFileSet *set, uint32 expected, bool base)
 {
 	HASHCTL		ctl;
 
@@ -51,14 +51,17 @@ lsm_fileset_init(LsmFileSet *set)
 	ctl.keysize = sizeof(uint64);
 	ctl.entrysize = sizeof(LsmFileSetEntry);
 	ctl.hcxt = CurrentMemoryContext;
-	set->index = hash_create("lsm files", 256, &ctl,
+	set->base = base;
+	set->index = hash_create("lsm files", Max(expected, 64), &ctl,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	set->room = 64;
-	set->files = palloc(set->room * sizeof(LsmFileMeta));
+	set->room = Max(expected, 64);
+	set->files = MemoryContextAllocHuge(CurrentMemoryContext,
+										(Size) set->room * sizeof(LsmFileRecord));
 }
 
-bool
-lsm_fileset_add(LsmFileSet *set, const LsmFileMeta *file)
+/* False if the number is there already. */
+static bool
+lsm_fileset_add(LsmFileSet *set, const LsmFileRecord *file)
 {
 	LsmFileSetEntry *entry;
 	bool		found;
@@ -69,21 +72,40 @@ lsm_fileset_add(LsmFileSet *set, const LsmFileMeta *file)
 	if (set->nfiles == set->room)
 	{
 		set->room *= 2;
-		set->files = repalloc_huge(set->files, (Size) set->room * sizeof(LsmFileMeta));
+		set->files = repalloc_huge(set->files, (Size) set->room * sizeof(LsmFileRecord));
 	}
 	entry->at = set->nfiles;
 	set->files[set->nfiles++] = *file;
 	return true;
 }
 
-bool
+/* The number is in the list that the set builds upon, we believe. */
+static void
+lsm_fileset_remove_from_base(LsmFileSet *set, uint64 number)
+{
+	if (set->nremoved == set->removed_room)
+	{
+		set->removed_room = Max(64, set->removed_room * 2);
+		set->removed = set->removed == NULL ?
+			palloc(set->removed_room * sizeof(uint64)) :
+			repalloc_huge(set->removed, (Size) set->removed_room * sizeof(uint64));
+	}
+	set->removed[set->nremoved++] = number;
+}
+
+/* False if there is no such number. */
+static bool
 lsm_fileset_remove(LsmFileSet *set, uint64 number)
 {
 	LsmFileSetEntry *entry = hash_search(set->index, &number, HASH_FIND, NULL);
 	int			at;
 
 	if (entry == NULL)
-		return false;
+	{
+		if (set->base)
+			lsm_fileset_remove_from_base(set, number);
+		return set->base;
+	}
 	at = entry->at;
 	hash_search(set->index, &number, HASH_REMOVE, NULL);
 	set->nfiles--;
@@ -136,28 +158,59 @@ lsm_put_file(StringInfo out, const LsmFileMeta *file)
 	}
 }
 
-void
-lsm_fileset_put_record(StringInfo out, const uint64 *removed, int nremoved,
-			   const LsmFileMeta *added, int nadded)
+/* Begin a record; returns where. */
+static int
+lsm_record_begin(StringInfo out)
 {
 	LsmManifestRecord header;
 	int			start = out->len;
-	int			i;
 
 	memset(&header, 0, sizeof(header));
 	appendBinaryStringInfo(out, (char *) &header, sizeof(header));
-	lsm_put_varint(out, nremoved);
-	for (i = 0; i < nremoved; i++)
-		lsm_put_varint(out, removed[i]);
-	lsm_put_varint(out, nadded);
-	for (i = 0; i < nadded; i++)
-		lsm_put_file(out, &added[i]);
+	return start;
+}
+
+/* End the record that begins at `start`. */
+static void
+lsm_record_end(StringInfo out, int start)
+{
+	LsmManifestRecord header;
 
 	header.bytes = out->len - start - sizeof(header);
 	INIT_CRC32C(header.crc);
 	COMP_CRC32C(header.crc, out->data + start + sizeof(header), header.bytes);
 	FIN_CRC32C(header.crc);
 	memcpy(out->data + start, &header, sizeof(header));
+}
+
+void
+lsm_fileset_put_record(StringInfo out, const uint64 *removed, int nremoved,
+			   const LsmFileMeta *added, int nadded)
+{
+	int			start = lsm_record_begin(out);
+	int			i;
+
+	lsm_put_varint(out, nremoved);
+	for (i = 0; i < nremoved; i++)
+		lsm_put_varint(out, removed[i]);
+	lsm_put_varint(out, nadded);
+	for (i = 0; i < nadded; i++)
+		lsm_put_file(out, &added[i]);
+	lsm_record_end(out, start);
+}
+
+/* Files keep the bytes that they came with. */
+void
+lsm_fileset_put_snapshot(StringInfo out, const LsmFileSet *set)
+{
+	int			start = lsm_record_begin(out);
+	int			i;
+
+	lsm_put_varint(out, 0);
+	lsm_put_varint(out, set->nfiles);
+	for (i = 0; i < set->nfiles; i++)
+		appendBinaryStringInfo(out, set->files[i].data, set->files[i].bytes);
+	lsm_record_end(out, start);
 }
 
 /* ---- decoding ---- */
@@ -250,10 +303,13 @@ lsm_decode_record(LsmDecoder *d, LsmFileSet *set)
 	}
 	for (n = lsm_get_varint(d, PG_INT32_MAX); n > 0; n--)
 	{
+		LsmFileRecord record = {.data = d->at};
 		LsmFileMeta file;
 
 		lsm_get_file(d, &file);
-		if (!lsm_fileset_add(set, &file))
+		record.number = file.number;
+		record.bytes = d->at - record.data;
+		if (!lsm_fileset_add(set, &record))
 			lsm_manifest_corrupt(d->tree, "a file is added twice");
 	}
 	if (d->at != d->end)
@@ -289,4 +345,19 @@ lsm_fileset_decode(const LsmTree *tree, StringInfo chain, LsmFileSet *set)
 		lsm_decode_record(&d, set);
 		at = d.end;
 	}
+}
+
+LsmFileMeta *
+lsm_fileset_files(const LsmTree *tree, const LsmFileSet *set)
+{
+	LsmFileMeta *files = MemoryContextAllocHuge(CurrentMemoryContext,
+												Max(set->nfiles, 1) * sizeof(LsmFileMeta));
+
+	for (int i = 0; i < set->nfiles; i++)
+	{
+		LsmDecoder	d = {tree, set->files[i].data, set->files[i].data + set->files[i].bytes};
+
+		lsm_get_file(&d, &files[i]);
+	}
+	return files;
 }

@@ -16,22 +16,39 @@
 
 #include "tree/disk/manifest.h"
 
-/* index by number */
+/* A file as records say it: bytes of the chain, which outlives the set */
+typedef struct LsmFileRecord
+{
+	uint64		number;
+	const char *data;
+	uint32		bytes;
+} LsmFileRecord;
+
+/*
+ * What records make of a list of files.  With `base`, the list before the
+ * first record is not at hand: numbers that the set does not know are taken to
+ * be in that list, and noted as removed from it.
+ */
 typedef struct LsmFileSet
 {
-	LsmFileMeta *files;
+	LsmFileRecord *files;
 	int			nfiles;
 	int			room;
-	HTAB	   *index;
+	HTAB	   *index;			/* by number */
+	bool		base;
+	uint64	   *removed;		/* of the list before the first record */
+	int			nremoved;
+	int			removed_room;
 } LsmFileSet;
 
-extern void lsm_fileset_init(LsmFileSet *set);
+/* About so many files will be in it. */
+extern void lsm_fileset_init(LsmFileSet *set, uint32 expected, bool base);
 
-/* False if the number is there already. */
-extern bool lsm_fileset_add(LsmFileSet *set, const LsmFileMeta *file);
+/* Decoded files, palloc'd. */
+extern LsmFileMeta *lsm_fileset_files(const LsmTree *tree, const LsmFileSet *set);
 
-/* False if there is no such number. */
-extern bool lsm_fileset_remove(LsmFileSet *set, uint64 number);
+/* Append one record that adds all files of the set. */
+extern void lsm_fileset_put_snapshot(StringInfo out, const LsmFileSet *set);
 
 /* Append one record to `out`. */
 extern void lsm_fileset_put_record(StringInfo out, const uint64 *removed, int nremoved,

@@ -24,6 +24,13 @@
  * state to the end of the edit, serialises edits; readers hold it shared while
  * they read the chain, so no page of it is reused under them.
  *
+ * Neither a reader nor an edit reads the whole chain if it need not.  A reader
+ * goes on from where it came to last time, as long as the chain has the same
+ * id: what is in a chain does not change, and no two chains that a process may
+ * see have one id.  An edit reads the chain only to see what a snapshot would
+ * be: at first, and when the chain has come to ctl->manifest_limit pages, so
+ * that a chain which only grows is looked at each time that it has doubled.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -55,18 +62,21 @@
 /* ---- reading ---- */
 
 /*
- * The chain's bytes.  REQUIRES: metapage locked.
+ * The chain's bytes, or those behind `place`, which then moves to the end.
+ * False: that place is not in the chain.  REQUIRES: metapage locked.
  */
-static void
-lsm_manifest_read_chain(LsmTree *tree, const LsmMetaPage *meta, StringInfo chain)
+static bool
+lsm_manifest_read_chain(LsmTree *tree, const LsmMetaPage *meta, LsmManifestPlace *place,
+						StringInfo chain)
 {
-	BlockNumber block = meta->manifest_root;
-	BlockNumber last = InvalidBlockNumber;
-	uint32		npages = 0;
+	bool		amid = place->block != InvalidBlockNumber;
+	BlockNumber block = amid ? place->block : meta->manifest_root;
+	uint32		npages = amid ? place->pages - 1 : 0;
 
 	initStringInfo(chain);
 	while (block != InvalidBlockNumber)
 	{
+		uint32		start = amid ? place->offset : LSM_PAGE_START;
 		Buffer		buffer;
 		Page		page;
 		LsmPageOpaque *opaque;
@@ -77,16 +87,39 @@ lsm_manifest_read_chain(LsmTree *tree, const LsmMetaPage *meta, StringInfo chain
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		page = BufferGetPage(buffer);
 		opaque = lsm_page_check(tree, page, block, LSM_PAGE_MANIFEST);
-		if (opaque->owner != meta->manifest_id)
+		if (opaque->owner != meta->manifest_id || ((PageHeader) page)->pd_lower < start)
+		{
+			UnlockReleaseBuffer(buffer);
+			if (amid)
+				return false;
 			lsm_manifest_corrupt(tree, "a page of another list");
-		appendBinaryStringInfo(chain, (char *) page + LSM_PAGE_START,
-							   ((PageHeader) page)->pd_lower - LSM_PAGE_START);
-		last = block;
+		}
+		appendBinaryStringInfo(chain, (char *) page + start,
+							   ((PageHeader) page)->pd_lower - start);
+		place->block = block;
+		place->offset = ((PageHeader) page)->pd_lower;
 		block = opaque->next;
+		amid = false;
 		UnlockReleaseBuffer(buffer);
 	}
-	if (npages != meta->manifest_pages || last != meta->manifest_tail)
+	if (npages != meta->manifest_pages || place->block != meta->manifest_tail)
 		lsm_manifest_corrupt(tree, "pages are missing");
+	place->manifest_id = meta->manifest_id;
+	place->version_no = meta->version_no;
+	place->pages = npages;
+	place->files = meta->manifest_files;
+	return true;
+}
+
+static const LsmManifestPlace nowhere = {.block = InvalidBlockNumber};
+
+/* All of it.  REQUIRES: metapage locked. */
+static void
+lsm_manifest_read_all(LsmTree *tree, const LsmMetaPage *meta, LsmManifestPlace *place,
+					  StringInfo chain)
+{
+	*place = nowhere;
+	(void) lsm_manifest_read_chain(tree, meta, place, chain);
 }
 
 static void
@@ -99,11 +132,19 @@ lsm_manifest_check_keyspace(const LsmTree *tree, const LsmMetaPage *meta)
 						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 }
 
-/*
- * See disk.h.  ERRORs: DATA_CORRUPTED.
- */
-LsmFileMeta *
-lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no)
+/* Does the reader who came to `place` need no more than what follows? */
+static bool
+lsm_manifest_goes_on(const LsmMetaPage *meta, const LsmManifestPlace *place)
+{
+	return place->manifest_id == meta->manifest_id &&
+		place->version_no <= meta->version_no &&
+		place->pages > 0 && place->pages <= meta->manifest_pages;
+}
+
+/* See manifest.h.  ERRORs: DATA_CORRUPTED. */
+void
+lsm_manifest_read_change(LsmTree *tree, const LsmManifestPlace *since,
+						 LsmManifestChange *change)
 {
 	MemoryContext result_context = CurrentMemoryContext;
 	MemoryContext context;
@@ -111,33 +152,49 @@ lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no)
 	LsmMetaPage meta;
 	StringInfoData chain;
 	LsmFileSet	set;
-	LsmFileMeta *files;
 	Buffer		buffer;
 
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm manifest",
 									ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(context);
+	memset(change, 0, sizeof(*change));
 
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
 	meta = *page;
 	lsm_manifest_check_keyspace(tree, &meta);
-	lsm_manifest_read_chain(tree, &meta, &chain);
+	change->place = *since;
+	change->whole = !lsm_manifest_goes_on(&meta, since) ||
+		!lsm_manifest_read_chain(tree, &meta, &change->place, &chain);
+	if (change->whole)
+		lsm_manifest_read_all(tree, &meta, &change->place, &chain);
 	UnlockReleaseBuffer(buffer);
 
-	lsm_fileset_init(&set);
+	lsm_fileset_init(&set, change->whole ? meta.manifest_files : 0, !change->whole);
 	lsm_fileset_decode(tree, &chain, &set);
-	if (set.nfiles != meta.manifest_files)
+	if ((int64) (change->whole ? 0 : since->files) + set.nfiles - set.nremoved !=
+		meta.manifest_files)
 		lsm_manifest_corrupt(tree, "wrong number of files");
 
 	MemoryContextSwitchTo(result_context);
-	files = MemoryContextAllocHuge(result_context,
-								   Max(set.nfiles, 1) * sizeof(LsmFileMeta));
-	memcpy(files, set.files, set.nfiles * sizeof(LsmFileMeta));
-	*nfiles = set.nfiles;
-	if (version_no != NULL)
-		*version_no = meta.version_no;
+	change->files = lsm_fileset_files(tree, &set);
+	change->nfiles = set.nfiles;
+	change->nremoved = set.nremoved;
+	change->removed = palloc_extended(Max(set.nremoved, 1) * sizeof(uint64),
+									  MCXT_ALLOC_HUGE);
+	if (set.nremoved > 0)
+		memcpy(change->removed, set.removed, set.nremoved * sizeof(uint64));
 	MemoryContextDelete(context);
-	return files;
+}
+
+LsmFileMeta *
+lsm_manifest_read(LsmTree *tree, int *nfiles)
+{
+	LsmManifestChange change;
+
+	lsm_manifest_read_change(tree, &nowhere, &change);
+	pfree(change.removed);
+	*nfiles = change.nfiles;
+	return change.files;
 }
 
 /* ---- file numbers ---- */
@@ -177,29 +234,6 @@ lsm_manifest_reserve(LsmTree *tree, uint64 n)
 }
 
 /* ---- editing ---- */
-
-/*
- * Apply the edit to the set; errors show a bug of the caller, before anything
- * was changed.
- */
-static void
-lsm_edit_apply(LsmFileSet *set, const LsmEdit *edit)
-{
-	int			i;
-
-	for (i = 0; i < edit->nremoved; i++)
-	{
-		if (!lsm_fileset_remove(set, edit->removed[i]))
-			elog(ERROR, "lsm edit removes file " UINT64_FORMAT ", which is not there",
-				 edit->removed[i]);
-	}
-	for (i = 0; i < edit->nadded; i++)
-	{
-		if (!lsm_fileset_add(set, &edit->added[i]))
-			elog(ERROR, "lsm edit adds file " UINT64_FORMAT ", which is there already",
-				 edit->added[i].number);
-	}
-}
 
 /* Numbers removed for good: not those that only move; palloc'd. */
 static uint64 *
@@ -467,29 +501,66 @@ lsm_edit_update_meta(LsmTreeShared *ctl, const LsmEdit *edit, LsmMetaPage *meta)
 }
 
 /*
- * The edit's record into *data and places for it at the end of the chain.
- * False: that would leave too long a chain, and a snapshot has been written
- * instead, of what the edit makes of the files (*set).
+ * Is there anything to be said for a snapshot, with so many pages of a chain?
+ * Whoever knows nothing of the chain looks.
  */
 static bool
-lsm_append_edit(LsmTree *tree, const LsmEdit *edit, const LsmFileSet *set,
-				LsmMetaPage *meta, StringInfo data, LsmAppend *append)
+lsm_chain_due(LsmTreeShared *ctl, const LsmMetaPage *meta, uint32 pages)
 {
+	return ctl->manifest_limit == 0 || pages > ctl->manifest_limit ||
+		meta->manifest_files < ctl->manifest_looked / 2;
+}
+
+/*
+ * What a snapshot of the list would be, with the edit's record.
+ */
+static void
+lsm_manifest_snapshot(LsmTree *tree, const LsmMetaPage *meta, StringInfo record,
+					  StringInfo snapshot)
+{
+	LsmManifestPlace place;
+	StringInfoData chain;
+	LsmFileSet	set;
+
+	lsm_manifest_read_all(tree, meta, &place, &chain);
+	appendBinaryStringInfo(&chain, record->data, record->len);
+	lsm_fileset_init(&set, meta->manifest_files, false);
+	lsm_fileset_decode(tree, &chain, &set);
+	if (set.nfiles != meta->manifest_files)
+		lsm_manifest_corrupt(tree, "wrong number of files");
+	initStringInfo(snapshot);
+	if (set.nfiles > 0)
+		lsm_fileset_put_snapshot(snapshot, &set);
+}
+
+/*
+ * The edit's record into *data and places for it at the end of the chain.
+ * False: that would leave too long a chain, and a snapshot has been written
+ * instead.
+ */
+static bool
+lsm_append_edit(LsmTree *tree, const LsmEdit *edit, LsmMetaPage *meta, StringInfo data,
+				LsmAppend *append)
+{
+	LsmTreeShared *ctl = tree->ctl;
 	uint32		room = lsm_manifest_tail_room(tree, meta);
 	uint32		after;
 
 	lsm_fileset_put_record(data, edit->removed, edit->nremoved, edit->added, edit->nadded);
 	after = data->len > room ? (data->len - room + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES : 0;
 	if (edit->rewrite || after > LSM_EDIT_NEW_PAGES ||
-		meta->manifest_pages + after > LSM_CHAIN_MIN_PAGES)
+		lsm_chain_due(ctl, meta, meta->manifest_pages + after))
 	{
 		StringInfoData snapshot;
+		uint64		limit;
 
-		initStringInfo(&snapshot);
-		if (set->nfiles > 0)
-			lsm_fileset_put_record(&snapshot, NULL, 0, set->files, set->nfiles);
+		lsm_manifest_snapshot(tree, meta, data, &snapshot);
+		limit = Max(LSM_CHAIN_MIN_PAGES,
+					2 * ((uint64) snapshot.len / LSM_PAGE_BYTES + 1));
+		ctl->manifest_limit = (uint32) limit;
+		ctl->manifest_looked = meta->manifest_files;
 		if (edit->rewrite || after > LSM_EDIT_NEW_PAGES ||
-			meta->manifest_pages + after > 2 * ((uint64) snapshot.len / LSM_PAGE_BYTES + 1))
+			meta->manifest_pages + after > limit)
 		{
 			lsm_manifest_write_chain(tree, meta, &snapshot);
 			return false;
@@ -512,7 +583,6 @@ lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)
 	MemoryContext context;
 	LsmMetaPage *page;
 	LsmMetaPage meta;
-	LsmFileSet	set;
 	StringInfoData data;
 	LsmAppend	append;
 	Buffer		meta_buffer;
@@ -533,15 +603,13 @@ lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)
 	meta_buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	meta = *page;
 	lsm_manifest_check_keyspace(tree, &meta);
-	lsm_manifest_read_chain(tree, &meta, &data);
-	lsm_fileset_init(&set);
-	lsm_fileset_decode(tree, &data, &set);
-	lsm_edit_apply(&set, edit);
-	meta.manifest_files = set.nfiles;
+	if (edit->nremoved - edit->nadded > (int64) meta.manifest_files)
+		elog(ERROR, "lsm edit removes more files than there are");
+	meta.manifest_files += edit->nadded - edit->nremoved;
 
 	initStringInfo(&data);
 	if (edit->nadded > 0 || edit->nremoved > 0 || edit->rewrite)
-		rewrite = !lsm_append_edit(tree, edit, &set, &meta, &data, &append);
+		rewrite = !lsm_append_edit(tree, edit, &meta, &data, &append);
 	XLogEnsureRecordSpace(1 + append.npages, 4 + 2 * append.npages);
 
 	lsm_edit_update_meta(ctl, edit, &meta);

@@ -64,8 +64,40 @@ typedef struct LsmEdit
 	bool		rewrite;		/* a new chain in any case */
 } LsmEdit;
 
-/* All live files, palloc'd, any order; *version_no as of the same moment. */
-extern LsmFileMeta *lsm_manifest_read(LsmTree *tree, int *nfiles, uint64 *version_no);
+/* All live files, palloc'd, any order. */
+extern LsmFileMeta *lsm_manifest_read(LsmTree *tree, int *nfiles);
+
+/*
+ * Where a reader has come to: behind the last record of a chain.  All zeroes:
+ * nothing was read yet.
+ */
+typedef struct LsmManifestPlace
+{
+	uint64		manifest_id;
+	uint64		version_no;
+	BlockNumber block;			/* the tail then */
+	uint32		offset;			/* its pd_lower then */
+	uint32		pages;			/* of the chain up to the tail */
+	uint32		files;			/* live ones */
+} LsmManifestPlace;
+
+typedef struct LsmManifestChange
+{
+	bool		whole;			/* `files` are all live ones; else those that
+								 * came */
+	LsmFileMeta *files;
+	int			nfiles;
+	uint64	   *removed;		/* a file in both has moved */
+	int			nremoved;
+	LsmManifestPlace place;		/* now */
+} LsmManifestChange;
+
+/*
+ * What has become of the list since it was read up to *since, or all of it if
+ * there is another chain by now.  Everything is palloc'd.
+ */
+extern void lsm_manifest_read_change(LsmTree *tree, const LsmManifestPlace *since,
+									 LsmManifestChange *change);
 
 /*
  * Numbers for n more files, which no one else will be given: the metapage's
@@ -78,7 +110,8 @@ extern void lsm_manifest_reserve(LsmTree *tree, uint64 n);
  * Write and log the edit, update the metapage (flushed generation, limits from
  * ctl, version_no + 1) in the same record.  Sets ctl->version_no under the
  * metapage's lock, and returns the record's LSN (Invalid if not logged).
- * REQUIRES: relation cannot go away; files complete and durable.
+ * REQUIRES: relation cannot go away; files complete and durable; what is
+ * removed is in the list, and what is added is not (lsm_publish() looks).
  */
 extern XLogRecPtr lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit);
 

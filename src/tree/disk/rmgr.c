@@ -131,17 +131,36 @@ lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 	LSM_CRASH_POINT("redo_append_fed");
 }
 
+/* Notes are for logical decoding: how many bytes to pass over. */
+static uint32
+lsm_redo_notes(XLogReaderState *record, const char *data, uint32 left)
+{
+	LsmWalNotes notes;
+
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) != XLOG_LSM_LOG_APPEND_LOGICAL)
+		return 0;
+	if (left < sizeof(notes))
+		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	memcpy(&notes, data, sizeof(notes));
+	if (left - sizeof(notes) < notes.bytes)
+		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
+	return sizeof(notes) + notes.bytes;
+}
+
 static void
 lsm_redo_append(XLogReaderState *record)
 {
 	LsmWalAppend append;
 	const char *data = XLogRecGetData(record) + sizeof(append);
 	uint32		bytes = lsm_redo_header(record, &append, sizeof(append));
+	uint32		notes_bytes = lsm_redo_notes(record, data, bytes);
 	LsmStandbyAppend standby = {0};
 	XLogRedoAction action;
 	RelFileLocator rlocator;
 	Buffer		buffer;
 
+	data += notes_bytes;
+	bytes -= notes_bytes;
 	if (append.fresh)
 	{
 		lsm_redo_append_fresh(record, data, bytes);
@@ -374,6 +393,7 @@ static MemoryContext redo_context = NULL;
 static void
 lsm_redo_startup(void)
 {
+	(void) lsm_control_require(FATAL);
 	redo_context = AllocSetContextCreate(TopMemoryContext, "lsmam redo",
 										 ALLOCSET_DEFAULT_SIZES);
 	lsm_primary_memory_compare();
@@ -396,6 +416,7 @@ lsm_redo(XLogReaderState *record)
 	switch (info)
 	{
 		case XLOG_LSM_LOG_APPEND:
+		case XLOG_LSM_LOG_APPEND_LOGICAL:
 			lsm_redo_append(record);
 			break;
 		case XLOG_LSM_EDIT:
@@ -451,7 +472,8 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 	char	   *data = XLogRecGetData(record);
 	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 
-	if (info != XLOG_LSM_LOG_APPEND && info != XLOG_LSM_MEMORY)
+	if (info != XLOG_LSM_LOG_APPEND && info != XLOG_LSM_LOG_APPEND_LOGICAL &&
+		info != XLOG_LSM_MEMORY)
 	{
 		uint64		keyspace_id;
 
@@ -462,14 +484,23 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 	switch (info)
 	{
 		case XLOG_LSM_LOG_APPEND:
+		case XLOG_LSM_LOG_APPEND_LOGICAL:
 			{
 				LsmWalAppend append;
+				LsmWalNotes notes;
+				uint32		bytes = XLogRecGetDataLen(record) - sizeof(append);
 
 				memcpy(&append, data, sizeof(append));
+				if (info == XLOG_LSM_LOG_APPEND_LOGICAL)
+				{
+					memcpy(&notes, data + sizeof(append), sizeof(notes));
+					bytes -= sizeof(notes) + notes.bytes;
+				}
 				appendStringInfo(buf, "%u entries, %u bytes at offset %u%s",
-								 append.nentries,
-								 (uint32) (XLogRecGetDataLen(record) - sizeof(append)),
+								 append.nentries, bytes,
 								 append.offset, append.fresh ? " of new page" : "");
+				if (info == XLOG_LSM_LOG_APPEND_LOGICAL)
+					appendStringInfo(buf, "; %u bytes of notes", notes.bytes);
 				break;
 			}
 		case XLOG_LSM_EDIT:
@@ -565,6 +596,8 @@ lsm_identify(uint8 info)
 	{
 		case XLOG_LSM_LOG_APPEND:
 			return "LOG_APPEND";
+		case XLOG_LSM_LOG_APPEND_LOGICAL:
+			return "LOG_APPEND_LOGICAL";
 		case XLOG_LSM_EDIT:
 			return "EDIT";
 		case XLOG_LSM_MANIFEST_PAGE:

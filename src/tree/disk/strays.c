@@ -76,7 +76,7 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 	DIR		   *dir;
 	struct dirent *de;
 
-	files = lsm_manifest_read(tree, &nlive, NULL);
+	files = lsm_manifest_read(tree, &nlive);
 	if (lsm_salvage_count_missing(tree, files, nlive) > 0)
 	{
 		require_directory(tree);

@@ -34,6 +34,7 @@
 #define XLOG_LSM_VISIBLE			0x90
 #define XLOG_LSM_INVISIBLE			0xA0
 #define XLOG_LSM_MEMORY				0xB0
+#define XLOG_LSM_LOG_APPEND_LOGICAL	0xC0
 
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that may
@@ -48,6 +49,16 @@ typedef struct LsmWalAppend
 	uint8		nentries;
 	uint8		fresh;			/* pages are initialised by this record */
 } LsmWalAppend;
+
+/*
+ * LOG_APPEND_LOGICAL: the same, with wal_level = logical.  Behind LsmWalAppend
+ * come this struct and the notes of the entries (log_notes.h), which are for
+ * logical decoding alone; then whatever comes there in LOG_APPEND.
+ */
+typedef struct LsmWalNotes
+{
+	uint32		bytes;
+} LsmWalNotes;
 
 /*
  * EDIT.  Block 0 is the metapage, blocks 1.. are manifest pages, each with a

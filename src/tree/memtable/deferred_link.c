@@ -14,12 +14,13 @@
  * and the more there are the cheaper is each: half as many as are in the
  * skiplist, or more, are sorted and linked one behind the other, at a fraction
  * of what searches would cost.  So a memtable that nobody has read in order
- * keeps all its nodes for the flush, up to a bound.  Once it has been read,
- * writers link some hundred at a time, and search the places of many at the
- * same time, a step of each in turn, so that what they wait for arrives
- * meanwhile; each time no one has come in between, they wait for twice as
- * many.  A reader thus waits a small part of the time that the insertions
- * since the last one took.
+ * keeps all its nodes for the flush.  Once it has been read, writers link some
+ * hundred at a time, and search the places of many at the same time, a step of
+ * each in turn, so that what they wait for arrives meanwhile; each time no one
+ * has come in between, they wait for twice as many.  When that would be more
+ * than one writer should pay for, they leave all of them to the next reader or
+ * to the flush.  A reader thus waits a small part of the time that the
+ * insertions since the last one took, and a writer never for long.
  *
  * Everything that looks at the order (seek, first, last, next, prev, the
  * search for a key whose digest too many others have) begins with
@@ -69,12 +70,15 @@
 #endif
 
 /*
- * The same while no reader has come, or none for long.  A reader that comes
- * then waits for about a tenth of a second.
+ * No writer links more: one statement would pay for many.  Where that many come
+ * between two readers, the later one links them.
  */
 #ifndef MEM_MOST_UNLINKED
-#define MEM_MOST_UNLINKED	(UINT64CONST(1) << 20)
+#define MEM_MOST_UNLINKED	4096
 #endif
+
+/* Patience without end */
+#define UNTIL_READ		(UINT64CONST(1) << 62)
 
 /* Fewer are not worth sorting */
 #ifndef SORT_FROM
@@ -408,7 +412,7 @@ set_patience(SkipList *m, uint64 entries)
 void
 lsm_deferred_init(SkipList *m)
 {
-	set_patience(m, MEM_MOST_UNLINKED);
+	set_patience(m, UNTIL_READ);
 }
 
 void
@@ -423,10 +427,13 @@ lsm_deferred_wait(SkipList *m)
 void
 lsm_deferred_added(SkipList *m, uint64 entries)
 {
+	uint64		patience;
+
 	if (entries < __atomic_load_n(&m->link_at, __ATOMIC_RELAXED) ||
 		!LWLockConditionalAcquire(&m->link_lock, LW_EXCLUSIVE))
 		return;
 	link_all(m);
-	set_patience(m, Min(2 * __atomic_load_n(&m->patience, __ATOMIC_RELAXED), MEM_MOST_UNLINKED));
+	patience = 2 * __atomic_load_n(&m->patience, __ATOMIC_RELAXED);
+	set_patience(m, patience > MEM_MOST_UNLINKED ? UNTIL_READ : patience);
 	LWLockRelease(&m->link_lock);
 }

@@ -374,6 +374,18 @@ lsm_digest_index_count(SkipList *m, int n)
 }
 
 /*
+ * Segments of a table that one call allocates: a large table is made by many
+ * writers, since its pages are touched for the first time.
+ */
+#define SEGMENTS_AT_ONCE	4
+
+/*
+ * A table is not begun while it would be more than this part of the memtable:
+ * one that is about to be sealed needs none.
+ */
+#define LARGEST_PART		4
+
+/*
  * Add a larger table if the newest one is full.  Optional: without memory the
  * chains get longer, and the next reservation tries again.
  */
@@ -388,6 +400,9 @@ index_grow(SkipList *m)
 	if (n == MEM_MAX_INDEXES)
 		return;
 	nsegments = mem_index_buckets[n] / MEM_SEGMENT_BUCKETS;
+	if (mem_load(&m->pending_index) == NULL && nsegments > 1 &&
+		pg_atomic_read_u64(&m->pub.bytes) < LARGEST_PART * nsegments * LSM_CHUNK_BYTES)
+		return;
 
 	/* leave the last chunks to entries */
 	if (!m->pub.local && lsm_arena_free_chunks() < 2 * nsegments)
@@ -405,7 +420,7 @@ index_grow(SkipList *m)
 	 * If a local allocation raises an error, `growing` stays set and the
 	 * memtable lives on with the tables that it has.
 	 */
-	index = m->pending_index;
+	index = mem_load(&m->pending_index);
 	if (index == NULL)
 	{
 		index = lsm_memtable_allocate(m, offsetof(MemIndex, segments) +
@@ -415,10 +430,10 @@ index_grow(SkipList *m)
 			index->mask = mem_index_buckets[n] - 1;
 			index->nsegments = nsegments;
 			index->nfilled = 0;
-			m->pending_index = index;
+			mem_store(&m->pending_index, index);
 		}
 	}
-	while (index != NULL && index->nfilled < nsegments)
+	for (int i = 0; i < SEGMENTS_AT_ONCE && index != NULL && index->nfilled < nsegments; i++)
 	{
 		uint64	   *segment = (uint64 *) lsm_memtable_allocate_chunk(m);
 
@@ -429,7 +444,7 @@ index_grow(SkipList *m)
 	}
 	if (index != NULL && index->nfilled == nsegments)
 	{
-		m->pending_index = NULL;
+		mem_store(&m->pending_index, NULL);
 		m->indexes[n] = index;
 		mem_store(&m->nindexes, n + 1);
 	}

@@ -89,7 +89,7 @@ build_range(LsmCursor *cursor)
 
 	for (int i = 0; i < cursor->set.n; i++)
 		cursor_add_source(cursor)->memtable = cursor->set.tables[i];
-	for (int i = 0; i < version->nruns; i++)
+	for (int i = 0; i < version->nruns && !cursor->memory_only; i++)
 	{
 		LsmSource  *source = cursor_add_source(cursor);
 
@@ -718,6 +718,13 @@ lsm_cursor_open(LsmTree *tree)
 	MemoryContextRegisterResetCallback(cxt, &cursor->callback);
 	MemoryContextSwitchTo(old);
 	return cursor;
+}
+
+void
+lsm_cursor_memory_only(LsmCursor *cursor)
+{
+	Assert(!cursor->built && !cursor->point);
+	cursor->memory_only = true;
 }
 
 void

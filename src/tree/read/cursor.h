@@ -64,6 +64,8 @@ struct LsmCursor
 	bool		unbounded;
 	StringInfoData key;
 
+	bool		memory_only;	/* no files among the sources */
+
 	/* point mode: probe.filter_key points to filter_key */
 	bool		point;
 	bool		asked;			/* filters were asked since the seek */

@@ -30,7 +30,7 @@ lsm_tree_files(LsmTree *tree, int *nfiles)
 							MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (int i = 0; i < version->nfiles; i++)
 	{
-		const LsmFile *file = &version->files[i];
+		const LsmFile *file = lsm_version_file(version, i);
 		LsmFileInfo *info = &infos[i];
 		char	   *fences = palloc(file->smallest.len + file->largest.len + 1);
 
@@ -46,6 +46,8 @@ lsm_tree_files(LsmTree *tree, int *nfiles)
 		info->min_xid = file->min_xid;
 		info->smallest = lsm_slice(fences, file->smallest.len);
 		info->largest = lsm_slice(fences + file->smallest.len, file->largest.len);
+		info->smallest_cut = (file->flags & LSM_FILE_SMALLEST_CUT) != 0;
+		info->largest_cut = (file->flags & LSM_FILE_LARGEST_CUT) != 0;
 	}
 	*nfiles = version->nfiles;
 	lsm_version_unpin(version);
@@ -68,10 +70,10 @@ lsm_tree_size(LsmTree *tree, LsmTreeSize *size)
 		size->memtable_entries += entries - Min(entries, removed);
 		size->memtable_bytes += pg_atomic_read_u64(&set.tables[i]->bytes);
 	}
-	for (int i = 0; i < version->nfiles; i++)
+	for (int i = 0; i < version->nruns; i++)
 	{
-		size->file_bytes += version->files[i].file_bytes + version->files[i].filter_bytes;
-		size->file_entries += version->files[i].entries;
+		size->file_bytes += version->runs[i].file_bytes + version->runs[i].filter_bytes;
+		size->file_entries += version->runs[i].entries;
 	}
 	for (int i = 0; i < LSM_MAX_LEVELS; i++)
 	{
@@ -88,9 +90,9 @@ lsm_tree_min_xid(LsmTree *tree)
 	LsmVersion *version = lsm_version_enter(tree, &set);
 	TransactionId result = InvalidTransactionId;
 
-	for (int i = 0; i < version->nfiles; i++)
+	for (int i = 0; i < version->nruns; i++)
 	{
-		TransactionId xid = version->files[i].min_xid;
+		TransactionId xid = version->runs[i].min_xid;
 
 		if (TransactionIdIsNormal(xid) &&
 			(!TransactionIdIsValid(result) || TransactionIdPrecedes(xid, result)))
@@ -107,18 +109,26 @@ read_filter_info(LsmTree *tree, LsmFile *file, LsmFilterInfo *info)
 	LsmFilterParams params = lsm_tree_filter_params(tree);
 	LsmOpenFile *open;
 
+	/* filters of files differ: the settings are compared, not what came of them */
+	bool		by_place = lsm_tree_bottom_scheme(tree, params.scheme) != params.scheme ||
+		(lsm_filter_scheme_allocates(params.scheme) &&
+		 lsm_tree_filter_allocation(tree) != LSM_ALLOCATION_UNIFORM);
+
 	Assert(lsm_epoch_inside());
 	lsm_filecache_begin();
 	open = lsm_file_open(tree, file);
 	info->level = file->level;
+	info->run = file->run;
 	info->number = file->number;
 	info->filter_bytes = file->filter_bytes;
 	info->scheme = file->filter_scheme;
 	info->known = open->has_filter || file->filter_scheme == LSM_FILTER_NONE;
-	info->current = info->scheme == params.scheme &&
-		(!open->has_filter || lsm_filter_built_with(&open->filter, &params)) &&
-		(info->scheme != LSM_FILTER_ELASTIC ||
-		 file->written_as == lsm_tree_written_as(tree));
+	if (by_place || params.scheme == LSM_FILTER_ELASTIC)
+		info->current = file->written_as == lsm_tree_written_as(tree);
+	else
+		info->current = info->scheme == params.scheme;
+	if (!by_place)
+		info->current &= !open->has_filter || lsm_filter_built_with(&open->filter, &params);
 	info->keys = file->entries;
 	info->expected_fpr = 1.0;
 	if (open->has_filter)
@@ -149,13 +159,14 @@ lsm_tree_filters(LsmTree *tree, int *nfilters)
 								MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 		for (int i = 0; i < version->nfiles; i++)
 		{
+			LsmFile    *file = lsm_version_file(version, i);
 			LsmVersion *current;
 
 			CHECK_FOR_INTERRUPTS();
 			current = lsm_version_enter(tree, &set);
 			if (current == version ||
-				lsm_version_has(current, version->files[i].number))
-				read_filter_info(tree, &version->files[i], &infos[(*nfilters)++]);
+				lsm_version_has(current, file->number))
+				read_filter_info(tree, file, &infos[(*nfilters)++]);
 			lsm_tree_exit(tree);
 		}
 	}

@@ -2,8 +2,9 @@
  *
  * filecache.c
  *	  Sorted files and filters this process has open: readers over mapped
- *	  files, found by keyspace and file number, least recently used ones closed
- *	  beyond lsm.max_open_files.
+ *	  files, found by keyspace and file number.  Beyond lsm.max_open_files, or
+ *	  what the system has mappings for, those are closed that were not used for
+ *	  long.
  *
  * No lock: private to the process.  Nothing here is released by the end of a
  * transaction; pins belong to cursors, which give them back from memory
@@ -61,6 +62,9 @@ static LsmOpenFile **open_files = NULL;
 static int	nopen_files = 0;
 static int	max_open_files = 0;
 static LsmOpenFile **spare_files = NULL;
+
+/* Where the search for a file to close goes on, in open_files */
+static int	hand = 0;
 
 /* Of the open files, those with filter_damaged */
 static int	ndamaged_filters = 0;
@@ -143,15 +147,10 @@ close_file(LsmOpenFile *open)
 	open->filter_damaged = false;
 	open->idle_iter = NULL;
 	open->reader = NULL;
-	for (int i = 0; i < nopen_files; i++)
-	{
-		if (open_files[i] == open)
-		{
-			open_files[i] = open_files[--nopen_files];
-			spare_files[nspare_files++] = open;
-			break;
-		}
-	}
+	Assert(open_files[open->at] == open);
+	open_files[open->at] = open_files[--nopen_files];
+	open_files[open->at]->at = open->at;
+	spare_files[nspare_files++] = open;
 }
 
 /* No longer found by anyone; closed now or with its last pin. */
@@ -180,27 +179,95 @@ lsm_filecache_forget(uint64 keyspace_id, uint64 number)
 		forget_file(entry->open);
 }
 
-/* Close least recently used files until one more fits. */
+int
+lsm_filecache_count(void)
+{
+	return nopen_files;
+}
+
+bool
+lsm_filecache_nth(int i, uint64 keyspace_id, uint64 *number)
+{
+	*number = open_files[i]->number;
+	return open_files[i]->keyspace_id == keyspace_id && !open_files[i]->forgotten;
+}
+
+/*
+ * Close files until `most` are open.  A hand goes round and takes those that
+ * were not used since it came by last (the clock algorithm): whatever the number
+ * of open files, it seldom has to pass over many.
+ */
+static void
+close_down_to(int most)
+{
+	/* each is passed over once, and then not again unless it is in use */
+	for (int passes = 2 * nopen_files; nopen_files > most && passes > 0; passes--)
+	{
+		LsmOpenFile *open;
+
+		if (hand >= nopen_files)
+			hand = 0;
+		open = open_files[hand];
+		if (open->pins > 0 || open->last_operation == lsm_filecache_operation)
+			hand++;
+		else if (open->last_operation != open->seen_operation)
+		{
+			open->seen_operation = open->last_operation;
+			hand++;
+		}
+		else
+			forget_file(open);
+	}
+}
+
+/*
+ * A file takes two mappings, and perhaps a third for what the reader keeps in
+ * memory.  The system gives a process so many (vm.max_map_count), and whoever
+ * has them all gets no memory for anything else: so we keep away from that.
+ */
+#define MAPPINGS_PER_FILE	3
+#define MAPPINGS_OF_OTHERS	4096
+#define MAPPINGS_ASSUMED	65530
+
+static int
+mappable_files(void)
+{
+	static int	files = 0;
+	long		mappings = MAPPINGS_ASSUMED;
+	FILE	   *f;
+
+	if (files > 0)
+		return files;
+	f = AllocateFile("/proc/sys/vm/max_map_count", "r");
+	if (f != NULL)
+	{
+		if (fscanf(f, "%ld", &mappings) != 1)
+			mappings = MAPPINGS_ASSUMED;
+		FreeFile(f);
+	}
+	files = (int) Min(Max((mappings - MAPPINGS_OF_OTHERS) / MAPPINGS_PER_FILE, 16), 1000000);
+	return files;
+}
+
+/* Room for one more. */
 static void
 make_room(void)
 {
-	while (nopen_files >= lsm_max_open_files)
-	{
-		LsmOpenFile *victim = NULL;
+	close_down_to(Min(lsm_max_open_files, mappable_files()) - 1);
+}
 
-		for (int i = 0; i < nopen_files; i++)
-		{
-			LsmOpenFile *open = open_files[i];
+/*
+ * The system had no memory for a mapping.  Is there anything to be given up?
+ */
+static bool
+give_up_mappings(const LsmSstError *err)
+{
+	int			before = nopen_files;
 
-			if (open->pins == 0 &&
-				open->last_operation != lsm_filecache_operation &&
-				(victim == NULL || open->last_operation < victim->last_operation))
-				victim = open;
-		}
-		if (victim == NULL)
-			break;				/* all in use: exceed the limit */
-		forget_file(victim);
-	}
+	if (err->sys_errno != ENOMEM)
+		return false;
+	close_down_to(nopen_files / 2);
+	return nopen_files < before;
 }
 
 const char *
@@ -248,8 +315,11 @@ lsm_file_open_sorted(LsmTree *tree, const LsmFile *file)
 	char		path[MAXPGPATH];
 
 	lsm_file_path(tree, file->number, false, path);
-	if (lsm_sst_open(path, &reader, &err) != LSM_SST_OK)
-		lsm_sst_report(ERROR, &err);
+	while (lsm_sst_open(path, &reader, &err) != LSM_SST_OK)
+	{
+		if (!give_up_mappings(&err))
+			lsm_sst_report(ERROR, &err);
+	}
 	why = lsm_file_mismatch(file, reader);
 	if (why != NULL)
 	{
@@ -324,9 +394,16 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, L
 	lsm_file_path(tree, file->number, true, path);
 	if (file->filter_scheme == LSM_FILTER_CASCADE && open_paged_filter(path, file, open))
 		return true;
-	if (lsm_sst_map_blob(path, &open->blob, err) != LSM_SST_OK)
+	while (lsm_sst_map_blob(path, &open->blob, err) != LSM_SST_OK)
 	{
 		open->blob.data = NULL;
+		if (give_up_mappings(err))
+			continue;
+		if (err->sys_errno == ENOMEM)
+		{
+			close_unfinished(open);
+			lsm_sst_report(ERROR, err);
+		}
 		return false;
 	}
 	status = lsm_filter_open(open->blob.data, open->blob.bytes, true,
@@ -353,7 +430,8 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, L
 	{
 		open->has_filter = open->filter.scheme != LSM_FILTER_NONE;
 		open->ones_say_no = open->filter.scheme == LSM_FILTER_QUOTIENT ||
-			open->filter.scheme == LSM_FILTER_CASCADE;
+			open->filter.scheme == LSM_FILTER_CASCADE ||
+			open->filter.scheme == LSM_FILTER_RIBBON;
 	}
 	else if (status != LSM_FILTER_UNKNOWN)
 	{
@@ -444,6 +522,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	}
 	entry->open = open;
 	nspare_files--;
+	open->at = nopen_files;
 	open_files[nopen_files++] = open;
 	open->keyspace_id = tree->keyspace_id;
 	open->number = file->number;
@@ -456,6 +535,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open->hit_rate = 0;
 	open->blocks_counted = 0;
 	open->last_operation = lsm_filecache_operation;
+	open->seen_operation = 0;
 	open->filter_damaged = false;
 	file->open = open;
 	file->open_serial = open->serial;

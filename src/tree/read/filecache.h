@@ -23,6 +23,8 @@ typedef struct LsmOpenFile
 	uint64		serial;			/* changes when the file is closed or
 								 * forgotten */
 	uint64		last_operation; /* lsm_filecache_operation at the last use */
+	uint64		seen_operation; /* last_operation when the hand came by */
+	int			at;				/* in the array of open files */
 	int			pins;			/* iterators handed out */
 	uint8		level;			/* of the file in the version that used it
 								 * last */
@@ -146,6 +148,13 @@ lsm_file_counts(LsmOpenFile *open)
 
 /* The file is no longer part of the tree: close it when no one uses it. */
 extern void lsm_filecache_forget(uint64 keyspace_id, uint64 number);
+
+/*
+ * The open files, in an order that changes: their number; whether the i-th
+ * belongs to the keyspace, and its number then.
+ */
+extern int	lsm_filecache_count(void);
+extern bool lsm_filecache_nth(int i, uint64 keyspace_id, uint64 *number);
 
 static inline void
 lsm_sst_check(LsmSstStatus status, const LsmSstError *err)

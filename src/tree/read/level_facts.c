@@ -16,15 +16,6 @@
 #include "tree/control/control.h"
 #include "tree/read/version.h"
 
-/* A filter that a lookup has in memory as a whole, mapped */
-static bool
-is_mapped(const LsmFile *file)
-{
-	return file->filter_scheme != LSM_FILTER_NONE &&
-		file->filter_scheme != LSM_FILTER_ELASTIC &&
-		file->filter_scheme != LSM_FILTER_CASCADE;
-}
-
 /* REQUIRES: ctl->lock exclusive, the version is the current one. */
 void
 lsm_level_facts_set(LsmTreeShared *ctl, const LsmVersion *version, uint64 pending_bytes)
@@ -40,11 +31,8 @@ lsm_level_facts_set(LsmTreeShared *ctl, const LsmVersion *version, uint64 pendin
 		work->level_files[i] = version->level_files[i];
 		work->level_bytes[i] = version->level_bytes[i];
 	}
-	for (int i = 0; i < version->nfiles; i++)
-	{
-		if (is_mapped(&version->files[i]))
-			work->mapped_filter_bytes += version->files[i].filter_bytes;
-	}
+	for (int i = 0; i < version->nruns; i++)
+		work->mapped_filter_bytes += version->runs[i].mapped_filter_bytes;
 }
 
 /*

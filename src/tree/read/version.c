@@ -2,8 +2,8 @@
  *
  * version.c
  *	  A backend's copy of the list of sorted files: reading it from the
- *	  manifest, keeping it while ctl->version_no does not change, and finding
- *	  the file of a run that may hold a key.
+ *	  manifest, keeping it while ctl->version_no does not change.  Finding the
+ *	  file of a run that may hold a key: find.c.
  *
  * No lock: a version is private to the process.  What makes a lookup safe is
  * the order epoch, memtable set, version_no (lsm_version_enter): the publisher
@@ -78,20 +78,12 @@ compare_numbers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* REQUIRES: current context is the version's. */
-static void
-copy_file(LsmFile *file, const LsmFileMeta *meta)
+/*
+ * `fences` is where its fences go; returns what is behind them.
+ */
+static char *
+copy_file(LsmFile *file, const LsmFileMeta *meta, char *fences)
 {
-	char	   *fences = palloc(meta->smallest_bytes + meta->largest_bytes + 1);
-
-	if (meta->level >= LSM_MAX_LEVELS ||
-		meta->smallest_bytes > LSM_FENCE_BYTES ||
-		meta->largest_bytes > LSM_FENCE_BYTES)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("invalid entry in the file list of an lsm tree: file number " UINT64_FORMAT,
-						meta->number)));
-
 	file->number = meta->number;
 	file->run = meta->level == 0 ? meta->run : 0;
 	file->entries = meta->entries;
@@ -105,11 +97,45 @@ copy_file(LsmFile *file, const LsmFileMeta *meta)
 	file->filter_check = meta->filter_check;
 	file->written_as = meta->written_as;
 	memcpy(fences, meta->smallest, meta->smallest_bytes);
-	memcpy(fences + meta->smallest_bytes, meta->largest, meta->largest_bytes);
 	file->smallest = lsm_slice(fences, meta->smallest_bytes);
-	file->largest = lsm_slice(fences + meta->smallest_bytes, meta->largest_bytes);
+	fences += meta->smallest_bytes;
+	memcpy(fences, meta->largest, meta->largest_bytes);
+	file->largest = lsm_slice(fences, meta->largest_bytes);
 	file->open = NULL;
 	file->open_serial = 0;
+	return fences + meta->largest_bytes;
+}
+
+/*
+ * The files that came, in the order of compare_files(); in one chunk, like
+ * their fences.
+ */
+static LsmFile *
+copy_files(const LsmFileMeta *metas, int n)
+{
+	LsmFile    *files = MemoryContextAllocHuge(CurrentMemoryContext,
+											   Max(n, 1) * sizeof(LsmFile));
+	Size		bytes = 1;
+	char	   *fences;
+
+	for (int i = 0; i < n; i++)
+	{
+		const LsmFileMeta *meta = &metas[i];
+
+		if (meta->level >= LSM_MAX_LEVELS ||
+			meta->smallest_bytes > LSM_FENCE_BYTES ||
+			meta->largest_bytes > LSM_FENCE_BYTES)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("invalid entry in the file list of an lsm tree: file number " UINT64_FORMAT,
+							meta->number)));
+		bytes += meta->smallest_bytes + meta->largest_bytes;
+	}
+	fences = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+	for (int i = 0; i < n; i++)
+		fences = copy_file(&files[i], &metas[i], fences);
+	qsort(files, n, sizeof(LsmFile), compare_files);
+	return files;
 }
 
 void
@@ -134,12 +160,20 @@ lsm_file_meta(const LsmFile *file, LsmFileMeta *meta)
 	memcpy(meta->largest, file->largest.data, file->largest.len);
 }
 
-/* The fence arrays of a run.  REQUIRES: current context is the version's. */
+/* What a run's pointers point to; shared by versions. */
+typedef struct LsmRunBody
+{
+	MemoryContext cxt;
+	int			refcount;
+} LsmRunBody;
+
+/* The fence arrays of a run.  REQUIRES: current context is the body's. */
 static void
-arrange_run(LsmRun *run)
+arrange_fences(LsmRun *run)
 {
 	LsmSlice	first = run->files[0].smallest;
 	LsmSlice	last = run->files[run->nfiles - 1].largest;
+	Size		bytes = run->nfiles * sizeof(uint64);
 	uint32		n = 0;
 
 	/* what the outermost fences share, all keys in between share */
@@ -149,8 +183,8 @@ arrange_run(LsmRun *run)
 	run->prefix = first.data;
 	if (n > 0 && n <= sizeof(uint64))
 		run->prefix_word = lsm_word(first.data, n, 0) >> (64 - 8 * n);
-	run->smallest_words = palloc(run->nfiles * sizeof(uint64));
-	run->largest_words = palloc(run->nfiles * sizeof(uint64));
+	run->smallest_words = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+	run->largest_words = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
 	for (int i = 0; i < run->nfiles; i++)
 	{
 		LsmFile    *file = &run->files[i];
@@ -172,29 +206,225 @@ arrange_run(LsmRun *run)
 	}
 }
 
-/* REQUIRES: current context is the version's. */
+typedef struct NumberAt
+{
+	uint64		number;
+	uint32		at;
+} NumberAt;
+
+/* The run's files by number.  REQUIRES: current context is the body's. */
+static void
+arrange_numbers(LsmRun *run)
+{
+	NumberAt   *sorted = MemoryContextAllocHuge(CurrentMemoryContext,
+												run->nfiles * sizeof(NumberAt));
+	bool		ascending = true;
+
+	for (int i = 0; i < run->nfiles; i++)
+	{
+		sorted[i].number = run->files[i].number;
+		sorted[i].at = i;
+		ascending = ascending && (i == 0 || sorted[i - 1].number < sorted[i].number);
+	}
+	if (!ascending)
+		qsort(sorted, run->nfiles, sizeof(NumberAt), compare_numbers);
+	run->numbers = MemoryContextAllocHuge(CurrentMemoryContext, run->nfiles * sizeof(uint64));
+	run->number_at = MemoryContextAllocHuge(CurrentMemoryContext, run->nfiles * sizeof(uint32));
+	for (int i = 0; i < run->nfiles; i++)
+	{
+		run->numbers[i] = sorted[i].number;
+		run->number_at[i] = sorted[i].at;
+	}
+	pfree(sorted);
+}
+
+/* elastic units are counted for themselves, pages of cascade filters not at all */
+static bool
+filter_is_mapped(const LsmFile *file)
+{
+	return file->filter_scheme != LSM_FILTER_NONE &&
+		file->filter_scheme != LSM_FILTER_ELASTIC &&
+		file->filter_scheme != LSM_FILTER_CASCADE;
+}
+
+static void
+sum_up(LsmRun *run)
+{
+	run->min_xid = InvalidTransactionId;
+	for (int i = 0; i < run->nfiles; i++)
+	{
+		const LsmFile *file = &run->files[i];
+
+		run->entries += file->entries;
+		run->file_bytes += file->file_bytes;
+		run->filter_bytes += file->filter_bytes;
+		if (filter_is_mapped(file))
+			run->mapped_filter_bytes += file->filter_bytes;
+		if (TransactionIdIsNormal(file->min_xid) &&
+			(!TransactionIdIsValid(run->min_xid) ||
+			 TransactionIdPrecedes(file->min_xid, run->min_xid)))
+			run->min_xid = file->min_xid;
+	}
+}
+
+/* Copy a file with its fences; returns what is behind them. */
+static char *
+keep_file(LsmFile *to, const LsmFile *from, char *fences)
+{
+	*to = *from;
+	memcpy(fences, from->smallest.data, from->smallest.len);
+	to->smallest.data = fences;
+	fences += from->smallest.len;
+	memcpy(fences, from->largest.data, from->largest.len);
+	to->largest.data = fences;
+	return fences + from->largest.len;
+}
+
+/*
+ * A run of those files of `old` (or NULL) that are not among the removed
+ * numbers (ascending), and of those that came, in order.  False: it has no
+ * files.
+ */
+static bool
+make_run(LsmVersion *version, const LsmRun *old, const uint64 *removed, int nremoved,
+		 const LsmFile *came, int ncame, LsmRun *run)
+{
+	MemoryContext cxt = AllocSetContextCreate(version->cxt, "lsm run",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext outer = MemoryContextSwitchTo(cxt);
+	int			nold = old != NULL ? old->nfiles : 0;
+	int			i = 0;
+	int			j = 0;
+	Size		bytes = 1;
+	char	   *fences;
+
+	memset(run, 0, sizeof(*run));
+	for (int k = 0; k < nold; k++)
+		bytes += old->files[k].smallest.len + old->files[k].largest.len;
+	for (int k = 0; k < ncame; k++)
+		bytes += came[k].smallest.len + came[k].largest.len;
+	run->files = MemoryContextAllocHuge(cxt, Max(nold + ncame, 1) * sizeof(LsmFile));
+	fences = MemoryContextAllocHuge(cxt, bytes);
+
+	while (i < nold || j < ncame)
+	{
+		const LsmFile *next;
+
+		if (i < nold && nremoved > 0 &&
+			bsearch(&old->files[i].number, removed, nremoved, sizeof(uint64),
+					compare_numbers) != NULL)
+		{
+			i++;
+			continue;
+		}
+		if (j == ncame || (i < nold && compare_files(&old->files[i], &came[j]) < 0))
+			next = &old->files[i++];
+		else
+			next = &came[j++];
+		fences = keep_file(&run->files[run->nfiles++], next, fences);
+	}
+	if (run->nfiles > 0)
+	{
+		run->level = run->files[0].level;
+		run->run = run->files[0].run;
+		arrange_fences(run);
+		arrange_numbers(run);
+		sum_up(run);
+		run->body = palloc0(sizeof(LsmRunBody));
+		run->body->cxt = cxt;
+	}
+	MemoryContextSwitchTo(outer);
+	if (run->nfiles == 0)
+		MemoryContextDelete(cxt);
+	return run->nfiles > 0;
+}
+
+/* Is any of the numbers one of the run's? */
+static bool
+run_loses(const LsmRun *run, const uint64 *removed, int nremoved)
+{
+	for (int i = 0; i < nremoved; i++)
+	{
+		if (bsearch(&removed[i], run->numbers, run->nfiles, sizeof(uint64),
+					compare_numbers) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/* How many of the files belong to the first one's run. */
+static int
+files_of_run(const LsmFile *files, int n)
+{
+	int			count = 0;
+
+	while (count < n && files[count].level == files[0].level && files[count].run == files[0].run)
+		count++;
+	return count;
+}
+
+/*
+ * The order of runs: negative if that of the old version comes first, 0 if the
+ * files that came belong to it.
+ */
+static int
+compare_runs(const LsmRun *run, const LsmFile *file)
+{
+	if (run->level != file->level)
+		return run->level < file->level ? -1 : 1;
+	if (run->run != file->run)
+		return run->run > file->run ? -1 : 1;
+	return 0;
+}
+
+/*
+ * The runs of `old` (or NULL) as the files that went and came (in order) make
+ * them; a run that nothing has happened to is taken over.
+ */
+static void
+make_runs(LsmVersion *version, const LsmVersion *old, const LsmManifestChange *change,
+		  const LsmFile *came)
+{
+	int			nold = old != NULL ? old->nruns : 0;
+	int			nnew = 0;
+	int			i = 0;
+	int			j = 0;
+
+	for (int n = 0; n < change->nfiles; n += files_of_run(&came[n], change->nfiles - n))
+		nnew++;
+	version->runs = palloc0((nold + nnew + 1) * sizeof(LsmRun));
+	while (i < nold || j < change->nfiles)
+	{
+		int			c = i == nold ? 1 : j == change->nfiles ? -1 :
+			compare_runs(&old->runs[i], &came[j]);
+		const LsmRun *before = c <= 0 ? &old->runs[i++] : NULL;
+		int			n = c >= 0 ? files_of_run(&came[j], change->nfiles - j) : 0;
+		LsmRun	   *run = &version->runs[version->nruns];
+
+		if (n == 0 && !run_loses(before, change->removed, change->nremoved))
+		{
+			*run = *before;
+			version->nruns++;
+		}
+		else if (make_run(version, before, change->removed, change->nremoved,
+						  &came[j], n, run))
+			version->nruns++;
+		j += n;
+	}
+}
+
+/* What is known of the version from its runs. */
 static void
 arrange_runs(LsmVersion *version)
 {
-	version->runs = palloc0(Max(version->nfiles, 1) * sizeof(LsmRun));
-	for (int i = 0; i < version->nfiles;)
+	for (int i = 0; i < version->nruns; i++)
 	{
-		LsmFile    *file = &version->files[i];
-		LsmRun	   *run = &version->runs[version->nruns++];
+		LsmRun	   *run = &version->runs[i];
 
-		run->level = file->level;
-		run->run = file->run;
-		run->files = file;
-		while (i < version->nfiles &&
-			   version->files[i].level == run->level &&
-			   version->files[i].run == run->run)
-		{
-			version->level_files[run->level]++;
-			version->level_bytes[run->level] += version->files[i].file_bytes;
-			run->nfiles++;
-			i++;
-		}
-		arrange_run(run);
+		run->first = version->nfiles;
+		version->nfiles += run->nfiles;
+		version->level_files[run->level] += run->nfiles;
+		version->level_bytes[run->level] += run->file_bytes;
 		if (run->level == 0)
 			version->level0_runs++;
 		else
@@ -203,50 +433,104 @@ arrange_runs(LsmVersion *version)
 	}
 }
 
-static LsmVersion *
-read_version(LsmTree *tree)
+/* It is complete: nothing fails from here on. */
+static void
+keep_version(LsmVersion *version)
 {
+	MemoryContextSetParent(version->cxt, TopMemoryContext);
+	for (int i = 0; i < version->nruns; i++)
+	{
+		LsmRunBody *body = version->runs[i].body;
+
+		if (body->refcount++ == 0)
+			MemoryContextSetParent(body->cxt, TopMemoryContext);
+	}
+}
+
+/*
+ * Files of the keyspace that are open, and not in the version (or NULL): let go
+ * of their mappings.
+ */
+static void
+forget_files(uint64 keyspace_id, const LsmVersion *version)
+{
+	uint64		number;
+
+	/* backwards: what is closed leaves its place to the last one */
+	for (int i = lsm_filecache_count() - 1; i >= 0; i--)
+	{
+		if (lsm_filecache_nth(i, keyspace_id, &number) &&
+			(version == NULL || !lsm_version_has(version, number)))
+			lsm_filecache_forget(keyspace_id, number);
+	}
+}
+
+/* The same after a change. */
+static void
+forget_removed(const LsmVersion *version, const LsmManifestChange *change)
+{
+	if (change->whole)
+	{
+		forget_files(version->keyspace_id, version);
+		return;
+	}
+	for (int i = 0; i < change->nremoved; i++)
+	{
+		if (!lsm_version_has(version, change->removed[i]))
+			lsm_filecache_forget(version->keyspace_id, change->removed[i]);
+	}
+}
+
+/* `old`: what to go on from, if the list allows; or NULL. */
+static LsmVersion *
+read_version(LsmTree *tree, const LsmVersion *old)
+{
+	const LsmManifestPlace nowhere = {0};
 	MemoryContext cxt;
-	MemoryContext old;
+	MemoryContext scratch;
+	MemoryContext outer;
+	LsmManifestChange change;
 	LsmVersion *version;
-	LsmFileMeta *metas;
-	int			nfiles;
-	uint64		version_no;
+	LsmFile    *came;
 	bool		lenient = lsm_ignore_missing_files;
 	bool		salvaged;
 
-	metas = lsm_manifest_read(tree, &nfiles, &version_no);
-	salvaged = lenient && lsm_salvage_list(tree, &metas, &nfiles);
+	if (lenient)
+		old = NULL;
 
 	/* below the current context until it is complete */
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm version",
 								ALLOCSET_SMALL_SIZES);
-	old = MemoryContextSwitchTo(cxt);
-	version = palloc0(sizeof(LsmVersion));
+	scratch = AllocSetContextCreate(cxt, "lsm version change", ALLOCSET_SMALL_SIZES);
+	outer = MemoryContextSwitchTo(scratch);
+	lsm_manifest_read_change(tree, old != NULL ? &old->place : &nowhere, &change);
+	salvaged = lenient && lsm_salvage_list(tree, &change.files, &change.nfiles);
+	if (change.whole)
+		old = NULL;
+	qsort(change.removed, change.nremoved, sizeof(uint64), compare_numbers);
+	came = copy_files(change.files, change.nfiles);
+
+	version = MemoryContextAllocZero(cxt, sizeof(LsmVersion));
 	version->cxt = cxt;
 	version->serial = ++version_serial;
 	version->refcount = 1;
 	version->keyspace_id = tree->keyspace_id;
-	version->version_no = version_no;
+	version->version_no = change.place.version_no;
+	version->place = change.place;
 	version->lenient = lenient;
 	version->salvaged = salvaged;
 	version->deepest = -1;
-	version->nfiles = nfiles;
-	version->files = palloc(Max(nfiles, 1) * sizeof(LsmFile));
-	version->numbers = palloc(Max(nfiles, 1) * sizeof(uint64));
-	for (int i = 0; i < nfiles; i++)
-	{
-		copy_file(&version->files[i], &metas[i]);
-		version->numbers[i] = metas[i].number;
-	}
-	qsort(version->files, nfiles, sizeof(LsmFile), compare_files);
-	qsort(version->numbers, nfiles, sizeof(uint64), compare_numbers);
+	MemoryContextSwitchTo(cxt);
+	make_runs(version, old, &change, came);
 	arrange_runs(version);
-	MemoryContextSwitchTo(old);
-
-	if (metas != NULL)
-		pfree(metas);
-	MemoryContextSetParent(cxt, TopMemoryContext);
+	if (!salvaged && version->nfiles != change.place.files)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("file list of an lsm tree removes files that are not there")));
+	MemoryContextSwitchTo(outer);
+	keep_version(version);
+	forget_removed(version, &change);
+	MemoryContextDelete(scratch);
 	return version;
 }
 
@@ -267,16 +551,70 @@ void
 lsm_version_unpin(LsmVersion *version)
 {
 	Assert(version->refcount > 0);
-	if (--version->refcount == 0)
-		MemoryContextDelete(version->cxt);
+	if (--version->refcount > 0)
+		return;
+	for (int i = 0; i < version->nruns; i++)
+	{
+		LsmRunBody *body = version->runs[i].body;
+
+		Assert(body->refcount > 0);
+		if (--body->refcount == 0)
+			MemoryContextDelete(body->cxt);
+	}
+	MemoryContextDelete(version->cxt);
 }
 
-bool
-lsm_version_has(const LsmVersion *version, uint64 number)
+LsmFile *
+lsm_version_find_file(const LsmVersion *version, uint64 number)
 {
-	return version->nfiles > 0 &&
-		bsearch(&number, version->numbers, version->nfiles, sizeof(uint64),
-				compare_numbers) != NULL;
+	for (int i = 0; i < version->nruns; i++)
+	{
+		const LsmRun *run = &version->runs[i];
+		const uint64 *found = bsearch(&number, run->numbers, run->nfiles, sizeof(uint64),
+									  compare_numbers);
+
+		if (found != NULL)
+			return &run->files[run->number_at[found - run->numbers]];
+	}
+	return NULL;
+}
+
+LsmFile *
+lsm_version_file(const LsmVersion *version, int i)
+{
+	int			low = 0;
+	int			high = version->nruns - 1;
+
+	Assert(i >= 0 && i < version->nfiles);
+	/* the last run that does not begin behind it */
+	while (low < high)
+	{
+		int			middle = (low + high + 1) / 2;
+
+		if (version->runs[middle].first <= i)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return &version->runs[low].files[i - version->runs[low].first];
+}
+
+int
+lsm_run_number_after(const LsmRun *run, uint64 number)
+{
+	int			low = 0;
+	int			high = run->nfiles;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (run->numbers[middle] <= number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 void
@@ -287,8 +625,7 @@ lsm_version_release(LsmTree *tree)
 	if (version == NULL)
 		return;
 	tree->version = NULL;
-	for (int i = 0; i < version->nfiles; i++)
-		lsm_filecache_forget(version->keyspace_id, version->numbers[i]);
+	forget_files(version->keyspace_id, NULL);
 	lsm_version_unpin(version);
 }
 
@@ -297,26 +634,22 @@ lsm_version_refresh(LsmTree *tree)
 {
 	LsmVersion *old = tree->version;
 	LsmVersion *version;
+	bool		same;
 
 	Assert(!lsm_epoch_inside());
-	if (old != NULL && old->keyspace_id == tree->keyspace_id &&
-		old->lenient == lsm_ignore_missing_files &&
-		old->version_no == pg_atomic_read_u64(&tree->ctl->version_no))
+	same = old != NULL && old->keyspace_id == tree->keyspace_id &&
+		old->lenient == lsm_ignore_missing_files;
+	if (same && old->version_no == pg_atomic_read_u64(&tree->ctl->version_no))
 		return old;
 
-	version = read_version(tree);
+	version = read_version(tree, same ? old : NULL);
 	tree->version = version;
 	lsm_level_facts_seen(tree->ctl, version);
 
-	/* files that are gone: let go of their mappings */
 	if (old != NULL)
 	{
-		for (int i = 0; i < old->nfiles; i++)
-		{
-			if (old->keyspace_id != version->keyspace_id ||
-				!lsm_version_has(version, old->numbers[i]))
-				lsm_filecache_forget(old->keyspace_id, old->numbers[i]);
-		}
+		if (old->keyspace_id != version->keyspace_id)
+			forget_files(old->keyspace_id, NULL);
 		lsm_filecache_forget_damaged(version->keyspace_id);
 		lsm_version_unpin(old);
 	}
@@ -356,279 +689,4 @@ lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version)
 			 errmsg("cannot write to LSM tree of relation %s, of which files are missing",
 					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 			 errhint("With lsm.ignore_missing_files the table can only be read. Copy it to another one.")));
-}
-
-/* ======================================================================
- * Finding files
- * ====================================================================== */
-
-/*
- * The key's place relative to the run's common prefix: negative: before all
- * files; positive: after all; 0: *word is the key's integer.
- */
-static inline int
-run_word(const LsmRun *run, LsmSlice key, uint64 *word)
-{
-	if (run->prefix_bytes > 0)
-	{
-		int			c = memcmp(key.data, run->prefix,
-							   Min(key.len, run->prefix_bytes));
-
-		if (c != 0)
-			return c;
-		if (key.len < run->prefix_bytes)
-			return -1;
-	}
-	*word = lsm_word(key.data + run->prefix_bytes, key.len - run->prefix_bytes, 0);
-	return 0;
-}
-
-/* run_word() of a key whose words are known. */
-static inline int
-run_word_of(const LsmRun *run, const LsmKeyWords *words, uint64 *word)
-{
-	uint32		n = run->prefix_bytes;
-	uint64		head;
-
-	if (n == 0)
-	{
-		*word = words->first;
-		return 0;
-	}
-	if (unlikely(n > sizeof(uint64)))
-		return run_word(run, words->key, word);
-	head = words->first >> (64 - 8 * n);
-	if (head != run->prefix_word)
-		return head < run->prefix_word ? -1 : 1;
-	if (words->key.len < n)
-		return -1;
-	*word = n == sizeof(uint64) ? words->second :
-		(words->first << (8 * n)) | (words->second >> (64 - 8 * n));
-	return 0;
-}
-
-/*
- * Among files whose fences' integers equal the key's, from `low` on: by the
- * whole fences.
- */
-static int
-find_among_equal(const LsmRun *run, LsmSlice key, uint64 word, int low)
-{
-	int			high = run->nfiles;
-
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-
-		if (run->largest_words[middle] == word &&
-			lsm_file_before(&run->files[middle], key))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/*
- * As lsm_run_find() for a key that is neither before nor after all, `word` of
- * it.
- */
-static inline int
-find_by_word(const LsmRun *run, LsmSlice key, uint64 word)
-{
-	const uint64 *base = run->largest_words;
-	int			count = run->nfiles;
-	int			low;
-
-	/* first file whose integer is not smaller; no branch to be mispredicted */
-	while (count > 1)
-	{
-		int			half = count / 2;
-
-		base += base[half - 1] < word ? half : 0;
-		count -= half;
-	}
-	low = (int) (base - run->largest_words) + (*base < word ? 1 : 0);
-	if (low == run->nfiles || likely(run->largest_words[low] != word))
-		return low;
-	return find_among_equal(run, key, word, low);
-}
-
-int
-lsm_run_find(const LsmRun *run, LsmSlice key)
-{
-	uint64		word = 0;
-	int			c = run_word(run, key, &word);
-
-	if (c != 0)
-		return c < 0 ? 0 : run->nfiles;
-	return find_by_word(run, key, word);
-}
-
-/* lsm_run_beyond_prefix(), with what run_word() says. */
-static inline bool
-beyond_prefix(const LsmRun *run, int at, LsmSlice key, int c, uint64 word)
-{
-	uint64		smallest = run->smallest_words[at];
-
-	if (c == 0 && smallest != word)
-	{
-		uint32		rest = key.len - run->prefix_bytes;
-
-		if (smallest < word)
-			return false;
-
-		/* greater in the key's own bytes: it does not begin with them */
-		if (rest >= sizeof(word) ||
-			(rest > 0 && (smallest ^ word) >> (64 - 8 * rest) != 0))
-			return true;
-	}
-	return lsm_file_after(&run->files[at], key) &&
-		!lsm_slice_has_prefix(run->files[at].smallest, key);
-}
-
-bool
-lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key)
-{
-	uint64		word = 0;
-	int			c = run_word(run, key, &word);
-
-	return beyond_prefix(run, at, key, c, word);
-}
-
-int
-lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end)
-{
-	LsmSlice	key = words->key;
-	uint64		word = 0;
-	int			c = run_word_of(run, words, &word);
-	int			at = c == 0 ? find_by_word(run, key, word) : c < 0 ? 0 : run->nfiles;
-
-	for (*end = at; *end < run->nfiles; (*end)++)
-	{
-		/*
-		 * what begins with the key has its word: it is not behind a greater key
-		 */
-		if (*end > at && c == 0 && run->largest_words[*end - 1] > word &&
-			!(run->files[*end - 1].flags & LSM_FILE_LARGEST_CUT) &&
-			key.len >= run->prefix_bytes + sizeof(word))
-			break;
-		if (beyond_prefix(run, *end, key, c, word))
-			break;
-	}
-	return at;
-}
-
-/*
- * The same for a key of a group, if it is in none of the files, or in one of
- * them only.
- */
-static int
-find_one(const LsmRun *run, const LsmKeyWords *words)
-{
-	int			end;
-	int			at = lsm_run_find_prefix(run, words, &end);
-
-	return at == end ? LSM_NO_FILE : at + 1 == end ? at : LSM_SEVERAL_FILES;
-}
-
-/*
- * A key's own bytes stand for a range of integers.  Mostly that range lies
- * between the fences of the file of the key before, or before all files, or
- * behind them; else the search is made.
- */
-void
-lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at)
-{
-	int			last = 0;
-	uint64		first_word = run->smallest_words[0];
-	uint64		last_word = run->largest_words[run->nfiles - 1];
-
-	for (int i = 0; i < n; i++)
-	{
-		uint32		len = keys[i].key.len;
-		uint64		word = 0;
-		uint64		greatest;
-		int			c = run_word_of(run, &keys[i], &word);
-
-		if (likely(c == 0))
-		{
-			greatest = word;
-			if (len < run->prefix_bytes + sizeof(word))
-				greatest |= ~UINT64CONST(0) >> (8 * (len - run->prefix_bytes));
-			if (likely(run->smallest_words[last] < word && greatest < run->largest_words[last]))
-				at[i] = last;
-			else if (greatest < first_word || word > last_word)
-				at[i] = LSM_NO_FILE;
-			else
-			{
-				at[i] = find_one(run, &keys[i]);
-				if (at[i] >= 0)
-					last = at[i];
-			}
-		}
-		else if (len >= run->prefix_bytes)
-			at[i] = LSM_NO_FILE;
-		else
-			at[i] = find_one(run, &keys[i]);
-	}
-}
-
-bool
-lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low, LsmSlice high)
-{
-	Assert(low.len == high.len);
-	for (int i = 0; i < version->nruns; i++)
-	{
-		const LsmRun *run = &version->runs[i];
-		int			at = lsm_run_find(run, low);
-
-		if (at < run->nfiles && !lsm_run_beyond_prefix(run, at, high))
-			return true;
-	}
-	return false;
-}
-
-int
-lsm_run_find_last(const LsmRun *run, LsmSlice key)
-{
-	uint64		word = 0;
-	int			c = run_word(run, key, &word);
-	int			low = 0;
-	int			high = run->nfiles;
-
-	if (c < 0)
-		return -1;
-	if (c > 0)
-		return run->nfiles - 1;
-
-	/* number of files whose lower fence is <= key */
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-
-		if (run->smallest_words[middle] < word ||
-			(run->smallest_words[middle] == word &&
-			 !lsm_file_after(&run->files[middle], key)))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low - 1;
-}
-
-int
-lsm_run_find_exact(const LsmRun *run, const LsmKeyWords *words)
-{
-	LsmSlice	key = words->key;
-	uint64		word = 0;
-	int			at;
-
-	if (run_word_of(run, words, &word) != 0)
-		return -1;
-	at = find_by_word(run, key, word);
-	if (at == run->nfiles || run->smallest_words[at] > word ||
-		(run->smallest_words[at] == word && lsm_file_after(&run->files[at], key)))
-		return -1;
-	return at;
 }

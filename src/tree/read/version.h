@@ -7,6 +7,11 @@
  * process.  tree->version holds one reference; cursors and jobs hold their
  * own, because they look at its arrays between calls.
  *
+ * A run that is as it was in the version before is that one's: what a new
+ * version costs is what the runs that have changed cost, and the files of a
+ * large tree are in its last run or two.  Run bodies count the versions that
+ * have them.
+ *
  *-------------------------------------------------------------------------
  */
 #ifndef LSM_VERSION_H
@@ -49,8 +54,17 @@ typedef struct LsmRun
 {
 	int			level;
 	uint64		run;
+	int			first;			/* files in the version's runs before this one */
 	int			nfiles;
 	LsmFile    *files;
+	uint64	   *numbers;		/* of the files, ascending */
+	uint32	   *number_at;		/* whose they are, index into files */
+	uint64		entries;		/* of all files: sums */
+	uint64		file_bytes;
+	uint64		filter_bytes;
+	uint64		mapped_filter_bytes;
+	TransactionId min_xid;		/* and the oldest, or invalid */
+	struct LsmRunBody *body;	/* what all this is in (version.c) */
 	uint32		prefix_bytes;
 	uint64		prefix_word;	/* if 1 to 8 bytes: as an integer */
 	const char *prefix;
@@ -65,8 +79,8 @@ struct LsmVersion
 	uint64		serial;			/* no other of this process has it */
 	uint64		keyspace_id;
 	uint64		version_no;
+	LsmManifestPlace place;
 	int			nfiles;
-	LsmFile    *files;			/* run by run */
 	int			nruns;
 	LsmRun	   *runs;			/* newest data first: level 0 by generation
 								 * descending, then one run per level */
@@ -75,7 +89,6 @@ struct LsmVersion
 	LsmRun	   *levels[LSM_MAX_LEVELS]; /* [0] unused; NULL: empty */
 	int			level_files[LSM_MAX_LEVELS];
 	uint64		level_bytes[LSM_MAX_LEVELS];	/* of .sst */
-	uint64	   *numbers;		/* ascending */
 	bool		lenient;		/* made under lsm.ignore_missing_files */
 	bool		salvaged;		/* and files are missing: runs are in no order (salvage.c) */
 };
@@ -212,7 +225,21 @@ extern LsmVersion *lsm_version_enter(LsmTree *tree, LsmMemtableSet *set);
 extern LsmVersion *lsm_version_refresh(LsmTree *tree);
 extern LsmVersion *lsm_version_pin(LsmVersion *version);
 extern void lsm_version_unpin(LsmVersion *version);
-extern bool lsm_version_has(const LsmVersion *version, uint64 number);
+
+/* NULL: it has no such file. */
+extern LsmFile *lsm_version_find_file(const LsmVersion *version, uint64 number);
+
+static inline bool
+lsm_version_has(const LsmVersion *version, uint64 number)
+{
+	return lsm_version_find_file(version, number) != NULL;
+}
+
+/* The i-th file, run by run. */
+extern LsmFile *lsm_version_file(const LsmVersion *version, int i);
+
+/* Index of the first number greater than `number`; nfiles if there is none. */
+extern int	lsm_run_number_after(const LsmRun *run, uint64 number);
 
 /* level_facts.c */
 extern void lsm_level_facts_set(LsmTreeShared *ctl, const LsmVersion *version,

@@ -34,7 +34,7 @@
 
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
-#include "tree/disk/log_entry.h"
+#include "tree/disk/log_notes.h"
 #include "tree/disk/page.h"
 #include "tree/disk/wal.h"
 #include "tree/memtable/memtable.h"
@@ -52,30 +52,42 @@ StaticAssertDecl(LSM_MAX_WRITE_ENTRIES <= UINT8_MAX,
 				 "nentries of LsmWalAppend is too small");
 StaticAssertDecl(sizeof(LsmWalAppend) == 4 && sizeof(LsmPageOpaque) == 16,
 				 "on-disk structs changed size");
+StaticAssertDecl(sizeof(LsmWalNotes) == 4, "on-disk struct changed size");
 
 /*
  * Insert the WAL record of an append and stamp the pages.  The entry bytes are
  * taken from the pages themselves: page i holds bytes[i] of them from
  * its start on, but for the first of an existing page, from `offset` on.
+ * Notes of the entries, the n of the write from `first` on, go along.
  * REQUIRES: critical section, pages locked and dirty.
  */
 static void
-lsm_log_wal(uint64 generation, int nentries, bool fresh,
+lsm_log_wal(LsmWrite *write, int first, int n, bool fresh,
 			int npages, Buffer *buffers, uint16 offset, const uint16 *bytes)
 {
 	LsmWalAppend record;
+	LsmWalNotes notes = {0};
 	XLogRecPtr	lsn;
 	int			i;
 
 	Assert(CritSectionCount > 0 && npages > 0);
 	record.offset = offset;
-	record.nentries = nentries;
+	record.nentries = n;
 	record.fresh = fresh;
+	if (write->notes != NULL)
+		notes.bytes = lsm_log_notes_put(write->notes, &write->entries[first], n) - write->notes;
 
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, sizeof(record));
+	if (notes.bytes > 0)
+	{
+		XLogRegisterData((char *) &notes, sizeof(notes));
+		XLogRegisterData(write->notes, notes.bytes);
+		/* decoding drops the changes of unwanted origins row by row */
+		XLogSetRecordFlags(XLOG_INCLUDE_ORIGIN);
+	}
 	if (fresh)
-		XLogRegisterData((char *) &generation, sizeof(generation));
+		XLogRegisterData((char *) &write->generation, sizeof(write->generation));
 	for (i = 0; i < npages; i++)
 	{
 		XLogRegisterBuffer(i, buffers[i],
@@ -83,7 +95,8 @@ lsm_log_wal(uint64 generation, int nentries, bool fresh,
 		XLogRegisterData((char *) BufferGetPage(buffers[i]) +
 						 (i == 0 ? offset : LSM_PAGE_START), bytes[i]);
 	}
-	lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_LOG_APPEND);
+	lsn = XLogInsert(LSM_RMGR_ID, notes.bytes > 0 ? XLOG_LSM_LOG_APPEND_LOGICAL :
+					 XLOG_LSM_LOG_APPEND);
 	for (i = 0; i < npages; i++)
 		PageSetLSN(BufferGetPage(buffers[i]), lsn);
 }
@@ -303,7 +316,7 @@ lsm_log_append_slot(LsmWrite *write, int first)
 	bytes = out - (char *) page - offset;
 	MarkBufferDirty(buffer);
 	if (lsm_tree_needs_wal(tree))
-		lsm_log_wal(write->generation, n, fresh, 1, &buffer, offset, &bytes);
+		lsm_log_wal(write, first, n, fresh, 1, &buffer, offset, &bytes);
 	END_CRIT_SECTION();
 
 	UnlockReleaseBuffer(buffer);
@@ -354,8 +367,7 @@ lsm_log_append_spanning(LsmWrite *write, int first)
 		MarkBufferDirty(buffers[i]);
 	}
 	if (lsm_tree_needs_wal(tree))
-		lsm_log_wal(write->generation, 1, true, npages, buffers,
-					LSM_PAGE_START, bytes);
+		lsm_log_wal(write, first, 1, true, npages, buffers, LSM_PAGE_START, bytes);
 	END_CRIT_SECTION();
 
 	for (i = 0; i < npages; i++)

@@ -32,9 +32,11 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
+#include "tree/disk/log_notes.h"
 #include "tree/memtable/memtable.h"
 #include "tree/read/read.h"
 #include "tree/read/version.h"
+#include "tree/write/pacing.h"
 #include "tree/write/write.h"
 
 /* What a node costs beyond key and value, roughly (for sizing only) */
@@ -47,10 +49,22 @@
 #define LSM_MEMORY_WAIT_MS		60000
 
 /*
+ * A delay (pacing.c) is slept in naps of at most so much.  What is too little
+ * for a nap is kept for the next write, what is more than one write should
+ * wait is forgiven.
+ */
+#define LSM_DELAY_NAP_US		1000
+#define LSM_DELAY_LEAST_US		200
+#define LSM_DELAY_MOST_US		8000
+
+/*
  * The registration of this backend's write in progress.  Kept apart from the
  * LsmWrite, which lies on a stack frame that an error unwinds.
  */
 static LsmMemtable *registered_memtable = NULL;
+
+/* What this process has yet to wait for what it has written */
+static double delay_owed_us = 0.0;
 
 typedef enum LsmRegisterResult
 {
@@ -58,7 +72,8 @@ typedef enum LsmRegisterResult
 	LSM_REGISTER_RETRY,			/* control block changed hands: look again */
 	LSM_REGISTER_NO_ACTIVE,
 	LSM_REGISTER_FULL,			/* generation has reached its size */
-	LSM_REGISTER_LEVEL0			/* too many level 0 runs */
+	LSM_REGISTER_LEVEL0,		/* too many level 0 runs */
+	LSM_REGISTER_DELAY			/* wait a moment first */
 } LsmRegisterResult;
 
 typedef struct LsmWriteState
@@ -67,6 +82,8 @@ typedef struct LsmWriteState
 	LsmMemtable *memtable;		/* seen by the last attempt */
 	bool		flush_self;		/* no worker will flush this tree */
 	bool		compacted;		/* lsm_compact_stall was called */
+	bool		paid;			/* for what is to be written, by a delay */
+	LsmDelay	debt;			/* the reason for it */
 	bool		stalled;
 	int			tries;			/* for memory */
 	instr_time	memory_start;	/* of the first lack of memory */
@@ -131,6 +148,70 @@ lsm_write_stall_end(LsmTree *tree, LsmWriteState *state)
 	lsm_count(tree, LSM_COUNT_STALL_US, total);
 }
 
+/* ---- delays ---- */
+
+/*
+ * Add to what this process owes; true if it is time for a nap.  Looks at a few
+ * words that seldom change unless there is a debt.  Trees that no worker
+ * flushes have none: their writers do all work themselves.  REQUIRES: ctl->lock.
+ */
+static bool
+lsm_write_owes(LsmTreeShared *ctl, LsmWriteState *state)
+{
+	LsmDebt		debt;
+	double		share;
+
+	if (state->paid || state->flush_self)
+		return false;
+	debt.level0_runs = (int) pg_atomic_read_u32(&ctl->level0_runs);
+	debt.nsealed = ctl->nsealed;
+	debt.free_chunks = lsm_arena_free_chunks();
+	debt.total_chunks = lsm_arena_total_chunks();
+	debt.pending_memtables = pg_atomic_read_u32(&ctl->pending_memtables);
+	if (likely(debt.level0_runs < LSM_SOFT_LEVEL0_RUNS && debt.nsealed < LSM_SOFT_SEALED &&
+			   debt.free_chunks >= debt.total_chunks / LSM_SOFT_ARENA_PART &&
+			   debt.pending_memtables <= LSM_SOFT_MEMTABLES))
+	{
+		delay_owed_us = 0.0;
+		return false;
+	}
+
+	debt.fill = ctl->active == NULL ? 0.0 :
+		Min((double) pg_atomic_read_u64(&ctl->active->bytes) / lsm_memtable_limit(), 1.0);
+	share = lsm_debt_share(&debt, &state->debt);
+	delay_owed_us += lsm_debt_us(share, state->need);
+	state->paid = true;
+	return delay_owed_us >= LSM_DELAY_LEAST_US;
+}
+
+/*
+ * Nothing is held.  An interrupt ends it within a nap.
+ */
+static void
+lsm_write_delay(LsmTree *tree, LsmWriteState *state)
+{
+	double		left = Min(delay_owed_us, LSM_DELAY_MOST_US);
+	instr_time	start;
+	instr_time	now;
+	uint64		slept = 0;
+
+	Assert(registered_memtable == NULL);
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
+	delay_owed_us = 0.0;
+	INSTR_TIME_SET_CURRENT(start);
+	while (slept < left)
+	{
+		CHECK_FOR_INTERRUPTS();
+		pgstat_report_wait_start(LSM_WAIT_EVENT("LsmWriteDelay"));
+		pg_usleep((long) Max(Min(left - slept, LSM_DELAY_NAP_US), 1));
+		pgstat_report_wait_end();
+		INSTR_TIME_SET_CURRENT(now);
+		INSTR_TIME_SUBTRACT(now, start);
+		slept = INSTR_TIME_GET_MICROSEC(now);
+	}
+	lsm_work_count_delay(tree->ctl, state->debt, slept);
+}
+
 /* ---- registration ---- */
 
 /*
@@ -155,6 +236,8 @@ lsm_write_register(LsmTree *tree, LsmWrite *write, LsmWriteState *state)
 	else if (pg_atomic_read_u32(&ctl->level0_runs) >= LSM_L0_STOP_RUNS &&
 			 !state->compacted)
 		result = LSM_REGISTER_LEVEL0;
+	else if (lsm_write_owes(ctl, state))
+		result = LSM_REGISTER_DELAY;
 	else if (active == NULL)
 		result = LSM_REGISTER_NO_ACTIVE;
 	else if (!lsm_memtable_vacant(active) &&
@@ -386,6 +469,8 @@ static void
 write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool optional,
 		   LsmWriteState *state)
 {
+	Size		notes_room = lsm_log_notes_room(entries, nentries);
+
 	Assert(registered_memtable == NULL);
 	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	memset(state, 0, offsetof(LsmWriteState, reason));
@@ -396,6 +481,7 @@ write_init(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries, bool
 	write->memtable = NULL;
 	write->active = false;
 	write->optional = optional;
+	write->notes = notes_room > 0 ? MemoryContextAllocHuge(CurrentMemoryContext, notes_room) : NULL;
 }
 
 /*
@@ -442,6 +528,9 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 				lsm_write_stall_begin(&state, LSM_STALL_LEVEL0);
 				lsm_compact_stall(tree);
 				break;
+			case LSM_REGISTER_DELAY:
+				lsm_write_delay(tree, &state);
+				break;
 		}
 	}
 
@@ -460,6 +549,7 @@ lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int 
 	LsmRegisterResult result;
 
 	write_init(tree, write, entries, nentries, true, &state);
+	state.paid = true;			/* never waits */
 
 	result = lsm_write_register(tree, write, &state);
 	if (result == LSM_REGISTER_NO_ACTIVE && lsm_write_make_active(tree))
@@ -531,6 +621,9 @@ lsm_write_cancel(LsmWrite *write)
 		write->active = false;
 		lsm_write_unregister();
 	}
+	if (write->notes != NULL)
+		pfree(write->notes);
+	write->notes = NULL;
 }
 
 void

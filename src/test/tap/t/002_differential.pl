@@ -115,7 +115,7 @@ sub random_maintenance
 	elsif ($dice < 90) { push @script, 'CLUSTER t_l USING t_l_1'; }
 	elsif ($dice < 95) { push @script, 'ANALYZE t_l'; }
 	elsif ($dice < 98) { push @script, 'SET lsm.hash_sharing = ' . (rand() < 0.5 ? 'on' : 'off'); }
-	else               { push @script, "SET lsm.filter_scheme = " . (qw(none bloom blocked quotient cascade))[int(rand(5))]; }
+	else               { push @script, "SET lsm.filter_scheme = " . (qw(none bloom blocked quotient cascade ribbon))[int(rand(6))]; }
 	return;
 }
 

@@ -18,7 +18,7 @@ lsm_seed();
 my $kills   = $ENV{LSM_KILLS} // (lsm_long() ? 500 : 50);
 my $clients = 3;
 
-my $node = lsm_node('crash', conf => "log_min_messages = error\nlsm.filter_scheme = @{[(qw(blocked quotient cascade))[int(rand(3))]]}\nlsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\n"
+my $node = lsm_node('crash', conf => "log_min_messages = error\nlsm.filter_scheme = @{[(qw(blocked quotient cascade ribbon))[int(rand(4))]]}\nlsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\n"
 	. "lsm.size_ratio = 3\nsynchronous_commit = on");
 lsm_start($node);
 lsm_create_twins($node, 't', 'id int PRIMARY KEY, client int, n int, v text', '(n)', '(v, client)');

@@ -213,7 +213,7 @@ sub belongs
 	foreach my $line (split /\n/, eval { slurp_file("$keyspace/owner") } // '')
 	{
 		my ($db, $space, $file) = split ' ', $line;
-		my ($base) = $space == 1663 ? $node->data_dir . '/base' : glob($node->data_dir . "/pg_tblspc/$space/PG_15_*");
+		my ($base) = $space == 1663 ? $node->data_dir . '/base' : glob($node->data_dir . "/pg_tblspc/$space/PG_*");
 		return 1 if -s "$base/$db/$file";
 	}
 	return 0;
@@ -224,7 +224,7 @@ foreach (1 .. 2 * $PostgreSQL::Test::Utils::timeout_default)
 {
 	$node->safe_psql('postgres', 'CHECKPOINT');
 	my $metapages = '';
-	foreach my $fork (glob($node->data_dir . '/base/*/*'), glob($node->data_dir . '/pg_tblspc/*/PG_15_*/*/*'))
+	foreach my $fork (glob($node->data_dir . '/base/*/*'), glob($node->data_dir . '/pg_tblspc/*/PG_*/*/*'))
 	{
 		next unless $fork =~ m{/\d+$} && open(my $fh, '<:raw', $fork);
 		read($fh, $metapages, 512, length($metapages));

@@ -70,7 +70,7 @@ my %damage = (
 	'of another file' => sub { my ($other) = grep { $_ ne $_[0] } filters($_[0] =~ s{/[^/]*$}{}r); unlink $_[0]; system('cp', $other, $_[0]) == 0 or die });
 my @hows = sort keys %damage;
 
-foreach my $scheme (qw(bloom blocked elastic quotient cascade))
+foreach my $scheme (qw(bloom blocked elastic quotient cascade ribbon))
 {
 	my $dir = make($scheme);
 	is($node->safe_psql('postgres', $by_index . $ask), 4000, "$scheme: intact");
@@ -193,7 +193,7 @@ $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 $node->safe_psql('postgres', 'CREATE DATABASE source');
 $node->safe_psql('source', 'CREATE EXTENSION lsmam; CREATE TABLE plain (a int) USING heap; '
-	  . join(' ', map { "CREATE TABLE d_$_ (id int) USING heap; INSERT INTO d_$_ SELECT g FROM generate_series(2, 8000, 2) g; CREATE INDEX d_${_}_id ON d_$_ USING lsm (id) WITH (filter_scheme = $_); CREATE TABLE t_$_ (id int PRIMARY KEY, v text) USING lsm; SET lsm.filter_scheme = $_; INSERT INTO t_$_ SELECT g, md5(g::text) FROM generate_series(1, 3000) g; SELECT lsm_flush('t_$_');" } qw(none bloom blocked elastic quotient cascade)));
+	  . join(' ', map { "CREATE TABLE d_$_ (id int) USING heap; INSERT INTO d_$_ SELECT g FROM generate_series(2, 8000, 2) g; CREATE INDEX d_${_}_id ON d_$_ USING lsm (id) WITH (filter_scheme = $_); CREATE TABLE t_$_ (id int PRIMARY KEY, v text) USING lsm; SET lsm.filter_scheme = $_; INSERT INTO t_$_ SELECT g, md5(g::text) FROM generate_series(1, 3000) g; SELECT lsm_flush('t_$_');" } qw(none bloom blocked elastic quotient cascade ribbon)));
 $node->safe_psql('postgres', "CREATE DATABASE copy_$_ TEMPLATE source STRATEGY $_") foreach qw(wal_log file_copy);
 my @primary_filters = grep { /flt$/ } lsm_files_of($node);
 $node->wait_for_catchup($standby);
@@ -204,7 +204,7 @@ foreach my $server ($standby, $node)
 {
 	foreach my $db (qw(source copy_wal_log copy_file_copy))
 	{
-		foreach my $scheme (qw(none bloom blocked elastic quotient cascade))
+		foreach my $scheme (qw(none bloom blocked elastic quotient cascade ribbon))
 		{
 			my ($rc, $out, $err) = $server->psql($db, "$by_index SELECT count(*) FROM generate_series(1, 8000) g, LATERAL (SELECT 1 FROM d_$scheme WHERE id = g OFFSET 0) s; SELECT count(*), count(v) FROM t_$scheme; SELECT v = md5('77') FROM t_$scheme WHERE id = 77; SELECT * FROM lsm_verify('d_${scheme}_id'); SELECT * FROM lsm_verify('t_$scheme')");
 			is("$out$err", "4000\n3000|3000\nt", $server->name . ", $db, $scheme");

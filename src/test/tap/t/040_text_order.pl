@@ -1,5 +1,5 @@
 # Text in order: databases of many locales against btree; indexes built before sort keys, and with another
-# version of a collation.  LSM_LOCALES="en_us icu_en": only these databases.
+# version of a collation.  LSM_LOCALES="en_us icu_en": only these databases; LSM_STRINGS: how many (2000; long: a million).
 use strict;
 use warnings;
 use LsmTest;
@@ -35,7 +35,7 @@ my @ascii = (split(//, q{abcABC019 -_.,'!@}), 'ab', '10');
 my @every = (@ascii, map { chr } 0xe4, 0xf6, 0xfc, 0xdf, 0xe9, 0xe8, 0xc4, 0xf1, 0xe7, 0xe6, 0x153, 0x142, 0xf8, 0xc5, 0xe5,
 	0x4e00, 0x4e8c, 0x65e5, 0x672c, 0x30a2, 0x3041, 0x43a, 0x438, 0x416, 0x44f, 0x3b1, 0x3b2, 0x3a9, 0x301, 0x308, 0x200b, 0xad,
 	0x1f600, 0x5d0, 0x5d1, 0xe01, 0xe02, 0xe40, 0xe48, 0x2163, 0x2460, 0xfb01, 1, 0x10fffd);
-my $strings = lsm_long() ? 1000000 : 2000;
+my $strings = $ENV{LSM_STRINGS} // (lsm_long() ? 1000000 : 2000);
 srand(lsm_seed());
 my $file = PostgreSQL::Test::Utils::tempdir() . '/strings';
 open my $fh, '>:encoding(UTF-8)', $file or die "open: $!";
@@ -128,19 +128,22 @@ ANALYZE h, l});
 	{
 		my $output = $order eq 'k' ? 'k' : 'id';
 		my $fetch = join '; ', map { "FETCH $_ FROM c" } '3', 'BACKWARD 2', '5', '700', 'BACKWARD 300', '2', 'BACKWARD 1', 'PRIOR', 'NEXT', '1500', 'BACKWARD 1400', 'LAST', 'BACKWARD 600', '10', 'FIRST', 'PRIOR', 'NEXT', '300';
-		my %rows = map {
-			my $t = $_;
-			$t => $node->safe_psql($name, "$off BEGIN; DECLARE c SCROLL CURSOR FOR SELECT $output FROM $t ORDER BY $order; $fetch")
-		} qw(h l);
-		ok($rows{h} eq $rows{l} && length($rows{h}) > 1000, "$name: to and fro by $order");
+		# groups that do not fit into work_mem are read in another way
+		my @rows = map {
+			my ($t, $memory) = @$_;
+			$node->safe_psql($name, "$off SET work_mem = '$memory'; BEGIN; DECLARE c SCROLL CURSOR FOR SELECT $output FROM $t ORDER BY $order; $fetch")
+		} ([ 'h', '4MB' ], [ 'l', '4MB' ], [ 'l', '64kB' ]);
+		ok($rows[0] eq $rows[$_] && length($rows[0]) > 1000, "$name: to and fro by $order, " . ('', 'much memory', 'little memory')[$_])
+		  foreach 1, 2;
 	}
 	is($node->safe_psql($name, q{SELECT count(*) FROM s WHERE NOT EXISTS (SELECT FROM l WHERE l.k = s.k)}), 0, "$name: each by its key");
 	($rc, $out, $err) = $node->psql($name, q{INSERT INTO u SELECT k || '' FROM s WHERE id = 1});
 	like($err, qr/duplicate key value violates unique constraint "u_pkey"/, "$name: a duplicate is refused");
 	is($node->safe_psql($name, q{SELECT * FROM lsm_verify('l') UNION ALL SELECT * FROM lsm_verify('u')}), '', "$name: lsm_verify");
 	$node->safe_psql($name, q{SELECT lsm_flush('l'); SELECT lsm_compact('l')});
-	is($node->safe_psql($name, "$off SELECT md5(string_agg(k, ',')) FROM (SELECT k FROM l ORDER BY k) q"),
-		$node->safe_psql($name, "$off SELECT md5(string_agg(k, ',')) FROM (SELECT k FROM h ORDER BY k) q"), "$name: as on btree, compacted");
+	my $sorted = $node->safe_psql($name, "$off SELECT md5(string_agg(k, ',')) FROM (SELECT k FROM h ORDER BY k) q");
+	is($node->safe_psql($name, "$off SET work_mem = '$_'; SELECT md5(string_agg(k, ',')) FROM (SELECT k FROM l ORDER BY k) q"), $sorted,
+		"$name: as on btree, compacted, work_mem = $_") foreach '64kB', '64MB';
 	$node->safe_psql('postgres', "DROP DATABASE $name");
 }
 
@@ -257,6 +260,38 @@ if ($made{en_US})
 	$node->safe_psql($db, 'REINDEX INDEX lt_old');
 	like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM lt ORDER BY k"), qr/^Index Only Scan using lt_old/, 'libc: REINDEX gives it order');
 	is($node->safe_psql($db, "$off $lt; $range"), $sorted, '... which is right');
+}
+
+# a library whose strcoll() contradicts its strxfrm()
+my $contrary = PostgreSQL::Test::Utils::tempdir() . '/contrary.so';
+my $source = lsm_script('contrary', q{
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <locale.h>
+int strcoll_l(const char *a, const char *b, locale_t locale)
+{
+	int (*real) (const char *, const char *, locale_t) = dlsym(RTLD_NEXT, "strcoll_l");
+	return real(b, a, locale);
+}
+});
+SKIP:
+{
+	skip 'no locale, or no compiler', 5
+	  if !$made{en_US} || system("cc -x c -shared -fPIC -o $contrary $source -ldl >/dev/null 2>&1") != 0;
+	chmod 0755, $contrary, $contrary =~ s{/[^/]*$}{}r;
+	$node->stop;
+	{
+		local $ENV{LD_PRELOAD} = $contrary;
+		$node->start;
+	}
+	($rc, $out, $err) = $node->psql($db, 'CREATE INDEX lt_bad ON lt USING lsm (k)');
+	like($err, qr/could not create index "lt_bad" in the order of its collations.*strxfrm\(\) contradicts its strcoll\(\)/s, 'a contrary library: no index');
+	($rc, $out, $err) = $node->psql($db, 'REINDEX INDEX lt_old');
+	like($err, qr/could not create index "lt_old" in the order/, '... nor is one built again');
+	like($node->safe_psql($db, q{SELECT * FROM lsm_verify('lt')}), qr/^lt_old\|.*order/m, '... and lsm_verify tells');
+	$node->restart;
+	is($node->safe_psql($db, q{SELECT * FROM lsm_verify('lt'); SELECT count(*) FROM pg_class WHERE relname = 'lt_bad'}), '0', '... of that library');
+	like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM lt ORDER BY k"), qr/^Index Only Scan using lt_old/, '... the index is what it was');
 }
 
 # rules go with the index: copied, moved, reset, replayed

@@ -13,8 +13,9 @@ use Time::HiRes qw(time usleep);
 my $seconds = lsm_long() ? 120 : 30;
 my $little = '1MB';
 lsm_seed();
-my @schemes = qw(none blocked bloom elastic quotient cascade);
-my $primary = lsm_node('primary', conf => "max_wal_senders = 8\nwal_keep_size = 1GB\nmax_wal_size = 1GB\nhot_standby = on\n"
+my @schemes = qw(none blocked bloom elastic quotient cascade ribbon);
+# notes for logical decoding are in the records that redo feeds to trees; 043 is without them
+my $primary = lsm_node('primary', wal_level => 'logical', conf => "max_wal_senders = 8\nwal_keep_size = 1GB\nmax_wal_size = 1GB\nhot_standby = on\n"
 	  . "autovacuum = off\nlsm.memtable_size = 128kB\nlsm.target_file_size = 128kB\nwal_receiver_status_interval = 1s\nfsync = off");
 $primary->append_conf('pg_hba.conf', "local replication all trust\n");
 lsm_start($primary);

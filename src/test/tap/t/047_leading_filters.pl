@@ -47,7 +47,7 @@ if (!$has_locale)
 sql(q{CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)});
 $types{loose} = ['text COLLATE loose', q{(ARRAY['a','A','b','B','c'])[1 + r % 5]}];
 
-my @schemes = qw(blocked bloom quotient cascade elastic none);
+my @schemes = qw(blocked bloom quotient cascade elastic ribbon none);
 my %columns_of;
 
 sub literal
@@ -164,7 +164,7 @@ $node->append_conf('postgresql.conf', "lsm.memtable_size = 16MB\nlsm.target_file
 $node->reload;
 
 # what filters say is asked for at all, and leading columns alike under every scheme that knows them
-for my $scheme (qw(blocked bloom quotient cascade elastic))
+for my $scheme (qw(blocked bloom quotient cascade elastic ribbon))
 {
 	sql("CREATE TABLE q (a int, b int) USING lsm; CREATE INDEX q_i ON q USING lsm (a, b) WITH (filter_scheme = $scheme, bits_per_key = 10, size_ratio = 100)");
 	for my $run (1 .. 3)
@@ -194,5 +194,18 @@ for my $scheme (qw(blocked bloom quotient cascade elastic))
 	is(sql(q{SELECT * FROM lsm_verify('q_i')}), '', "$scheme: no problem found after compaction");
 	sql(q{DROP TABLE q});
 }
+
+# workers write for those who have opened the index since the crash, and know its leading columns from them
+$node->append_conf('postgresql.conf', "lsm.memtable_size = 1MB");
+$node->reload;
+sql(q{CREATE TABLE w (a int, b int) USING lsm; CREATE INDEX w_i ON w USING lsm (a, b) WITH (filter_columns = 1, size_ratio = 100)});
+sql(q{INSERT INTO w SELECT i % 100, i FROM generate_series(1, 40000) i});
+$node->stop('immediate');
+$node->start;
+# neither of these is a session that opens the index to use it
+sql(q{SELECT count(*) FROM lsm_sizes WHERE relname = 'w_i'; SELECT relpages FROM pg_class WHERE relname = 'w_i'});
+sql(q{INSERT INTO w SELECT i % 100, i FROM generate_series(40001, 80000) i});
+ok($node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM lsm_filters('w_i')}), 'workers write files after a crash');
+is(sql(q{SELECT DISTINCT filter_columns FROM lsm_filters('w_i')}), 1, '... and all know the leading column');
 $node->stop;
 done_testing();

@@ -1,0 +1,492 @@
+# lsm_report(): the page is well-formed, loads and runs nothing, says what the other functions say; names and keys that
+# want to be markup; who sees keys, who is refused, and without a lock; empty, temporary, unlogged trees, one file and a
+# thousand, all filter schemes, a standby, other encodings.  In Debian's chromium, if it is installed (make check-all
+# does that): nothing overflows or overlaps in light or dark, nothing is refused or run.
+use strict;
+use warnings;
+use LsmTest;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $tmp = $PostgreSQL::Test::Utils::tmp_check;
+my $node = lsm_node('report', conf => q{
+lsm.crash_point = '?'
+lsm.memtable_memory = 64MB
+lsm.memtable_size = 8MB
+lsm.target_file_size = 1MB
+lsm.elastic_memory = 1MB
+lsm.elastic_unit_size = 128
+autovacuum = off
+fsync = off
+max_wal_size = 2GB
+max_wal_senders = 4});
+$node->start;
+
+# names that are markup, in every place that has one
+my $hostile_db = q{<img src=x onerror="document.title='pwned'">};
+my $hostile_schema = q{'"><svg onload="document.title=1"><!--};
+my $hostile_table = q{"><script>document.title='pwned'</script>};
+my $hostile_index = "a\nb\tc\x01\x7f\x{202e}\x{200b}\x{0627}\x{0628}\x{1f600} ]]></title></style>&amp;";
+utf8::encode($hostile_index);
+sub quoted { my ($name) = @_; $name =~ s/"/""/g; return qq{"$name"}; }
+sub literal { my ($text) = @_; $text =~ s/'/''/g; return "'$text'"; }
+
+$node->safe_psql('postgres', 'CREATE DATABASE ' . quoted($hostile_db));
+$node->safe_psql('postgres', q{CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0;
+CREATE DATABASE bytes ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
+$node->safe_psql($_, 'CREATE EXTENSION lsmam') foreach 'postgres', 'latin', 'bytes', $hostile_db;
+
+# ---- what a page may consist of ----
+
+my %elements = map { $_ => 1 } qw(html head meta title style body header main section footer h1 h2 h3 p span bdi small code a
+  dl div dt dd ul li table thead tbody tfoot tr th td br details summary svg g rect path circle text);
+my %attributes = map { $_ => 1 } qw(lang charset http-equiv content name id class href title viewBox role aria-label width
+  height x y d cx cy r);
+my $npages = 0;
+
+# Of SQL that returns one: its file
+sub page_file
+{
+	my ($db, $sql, %opt) = @_;
+	my $file = "$tmp/page_" . ++$npages . '.html';
+	my $html = $node->safe_psql($db, ($opt{before} // '') . ";$sql", %{ $opt{psql} // {} });
+	unlink $file;
+	append_to_file($file, $html);
+	chmod 0644, $file;
+	return $file;
+}
+
+sub check_page
+{
+	my ($name, $file) = @_;
+	my $html = slurp_file($file);
+	my @bad;
+
+	# every < opens a tag of ours: what others wrote has none, nor a quote that ends an attribute
+	while ($html =~ /(<[^>]*>?)/g)
+	{
+		my $tag = $1;
+		next if $tag eq '<!DOCTYPE html>';
+		if ($tag !~ m{^</?([a-zA-Z0-9]+)((?: [a-zA-Z-]+="[^"<>]*")*)/?>\z}) { push @bad, $tag; next; }
+		push @bad, $tag unless $elements{$1};
+		my $rest = $2;
+		while ($rest =~ / ([a-zA-Z-]+)="([^"]*)"/g)
+		{
+			push @bad, $tag if !$attributes{$1} || ($1 eq 'href' && $2 !~ /^#t[1-9]\d*$/);
+		}
+	}
+	is(join("\n", splice(@bad, 0, 5)), '', "$name: nothing but its own tags and attributes");
+	unlike($html, qr/[^\x09\x0a\x20-\x7e]/, "$name: ASCII, whatever is read as");
+	my ($style) = $html =~ m{<style>(.*?)</style>}s;
+	unlike($style, qr/url\(|\@import|\@font-face|src:|expression|\\/, "$name: the style loads nothing");
+	like($html, qr/<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline';/, "$name: nor may anything");
+	is($node->safe_psql('postgres', "SELECT xml_is_well_formed_document(pg_read_file('$file'))"), 't', "$name: well-formed XML");
+	return $html;
+}
+
+# What a reader reads
+sub decoded
+{
+	my ($html) = @_;
+	$html =~ s/&#x([0-9A-F]+);/chr(hex $1)/gie;
+	$html =~ s/&#(\d+);/chr($1)/ge;
+	return $html;
+}
+
+sub report { my ($db, $name, $trees, %opt) = @_; return check_page($name, page_file($db, "SELECT lsm_report('{$trees}')", %opt)); }
+
+# SQLSTATE and message of the first error, or 'ok'
+sub answer
+{
+	my ($db, $role, $sql) = @_;
+	my ($rc, $out, $err) = $node->psql($db, "SET lock_timeout = '10s'; SET ROLE $role; $sql", extra_params => [ '-v', 'VERBOSITY=verbose' ], on_error_stop => 1);
+	return $rc == 0 ? 'ok' : $err =~ /ERROR:\s+(\S+: .*)/ ? $1 : $err;
+}
+
+# Rows of the list of all files: level, run, file, entries, ...
+sub listed_files
+{
+	my ($html) = @_;
+	my ($list) = $html =~ m{(?:<h3>Files</h3>|<summary>All [\d,]+ files</summary>).*?<tbody>(.*?)</tbody>}s or return ();
+	return map { [ map { s/<[^>]*>//gr } /<td[^>]*>(.*?)<\/td>/g ] } $list =~ /<tr>(.*?)<\/tr>/g;
+}
+
+# ---- empty, one file, temporary, unlogged ----
+
+$node->safe_psql('postgres', q{
+CREATE TABLE empty (id int PRIMARY KEY) USING lsm;
+CREATE TABLE one (id int PRIMARY KEY, v text) USING lsm;
+INSERT INTO one SELECT i, 'v' FROM generate_series(1, 3000) i; SELECT lsm_flush('one'); INSERT INTO one VALUES (5000);
+CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY) USING lsm; INSERT INTO unlogged VALUES (1); SELECT lsm_flush('unlogged');
+CREATE TABLE single (id int) USING heap; CREATE INDEX single_id ON single USING lsm (id); INSERT INTO single VALUES (42); SELECT lsm_flush('single');
+CREATE TABLE heap (id int PRIMARY KEY) USING heap;});
+my $html = report('postgres', 'empty', 'empty');
+like($html, qr/There are no sorted files yet/, 'a tree without files');
+unlike($html, qr/<svg class="fig"/, 'has no figure');
+is(() = $html =~ /<section id="t\d+">/g, 2, 'a table comes with its indexes');
+$html = report('postgres', 'one file', 'one');
+is(join(' ', decoded($html) =~ m{<text class="k(?: e| m)?"[^>]*>([^<]*)}g), '(0,1) ' . $node->safe_psql('postgres', 'SELECT max(ctid) FROM one WHERE id < 5000') . ' keys, in their order 1 3000 keys, in their order', 'the axis has its keys');
+like($html, qr{memory</text><rect class="mem"[^>]*><title>memtables: 1 entry,}, 'what is in memory');
+is(() = $html =~ /<section id="t\d+">/g, 2, 'the table and its key');
+is(() = report('postgres', 'named twice', 'one,one_pkey,one') =~ /<section id="t\d+">/g, 2, 'no tree comes twice');
+my @order = report('postgres', 'an index first', 'one_pkey,empty_pkey,one') =~ m{<h2><bdi>([^<]*)}g;
+is("@order", 'public.one_pkey public.empty_pkey public.one', 'in the order in which they are named');
+like(report('postgres', 'a single key', 'single'), qr{<rect class="blocked" x="104\.00" y="[\d.]+" width="819\.00"}, 'a single key has the axis for itself');
+like(report('postgres', 'unlogged', 'unlogged'), qr/<p class="sub">unlogged table\./, 'unlogged');
+like(report('postgres', 'temporary', 't', before => q{CREATE TEMP TABLE t (id int PRIMARY KEY) USING lsm; INSERT INTO t VALUES (1); SELECT lsm_flush('t') \g /dev/null
+}), qr/<p class="sub">temporary table\./, 'temporary');
+{
+	my $other = $node->background_psql('postgres');
+	$other->query_safe('CREATE TEMP TABLE theirs (id int) USING lsm');
+	my $oid = $other->query_safe(q{SELECT 'theirs'::regclass::oid});
+	like(answer('postgres', 'postgres', "SELECT lsm_report(ARRAY[$oid]::regclass[])"), qr/0A000/, 'of another session');
+	$other->quit;
+}
+like(answer('postgres', 'postgres', q{SELECT lsm_report('{one,heap}')}), qr/42809: "heap" is not an lsm table or index/, 'a heap table without an index of ours');
+like(answer('postgres', 'postgres', q{SELECT lsm_report('{heap_pkey}')}), qr/42809/, 'a btree index');
+like(answer('postgres', 'postgres', q{SELECT lsm_report(ARRAY['one', NULL]::regclass[])}), qr/22004/, 'a null among them');
+like(answer('postgres', 'postgres', q{SELECT lsm_report(ARRAY[1]::regclass[])}), qr/42P01/, 'no relation');
+is($node->safe_psql('postgres', q{SELECT lsm_report(NULL) IS NULL}), 't', 'NULL');
+like(report('postgres', 'no tree', ''), qr/<p class="sub">0 trees at /, 'no tree is a page, too');
+# a build that failed
+$node->psql('postgres', q{INSERT INTO heap SELECT generate_series(1, 10); CREATE UNIQUE INDEX CONCURRENTLY heap_failed ON heap USING lsm ((id % 2))});
+$node->safe_psql('postgres', 'CREATE INDEX heap_l ON heap USING lsm (id)');
+is(join(' ', report('postgres', 'beside a failed build', 'heap') =~ m{<h2><bdi>([^<]*)}g), 'public.heap_l', 'what has no tree is left out');
+like(answer('postgres', 'postgres', q{SELECT lsm_report('{heap_failed}')}), qr/55000/, 'or refused by name');
+
+# ---- all schemes, and what the other functions say ----
+
+$node->safe_psql('postgres', q{
+CREATE TABLE s (id int, v text) USING heap;
+INSERT INTO s SELECT i * 2, 'v' || i FROM generate_series(1, 30000) i;
+CREATE INDEX s_none ON s USING lsm (id) WITH (filter_scheme = none);
+CREATE INDEX s_bloom ON s USING lsm (id) WITH (filter_scheme = bloom, bits_per_key = 6);
+CREATE INDEX s_blocked ON s USING lsm (id DESC, v) WITH (filter_scheme = blocked);
+CREATE INDEX s_quotient ON s USING lsm (id) WITH (filter_scheme = quotient);
+CREATE INDEX s_cascade ON s USING lsm (v) WITH (filter_scheme = cascade);
+CREATE INDEX s_elastic ON s USING lsm (id) WITH (filter_scheme = elastic, bits_per_key = 16, elastic_units = 4);
+INSERT INTO s SELECT i * 2, 'w' || i FROM generate_series(1000, 4000) i; SELECT lsm_flush('s');
+INSERT INTO s SELECT i * 2, 'w' || i FROM generate_series(20000, 23000) i; SELECT lsm_flush('s');
+INSERT INTO s VALUES (1000000, 'x')});
+# lookups of absent keys, in one index after the other; the hot ones of s_elastic are at its beginning
+my $ask = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off;';
+foreach my $index (qw(s_none s_bloom s_blocked s_quotient s_cascade s_elastic))
+{
+	my $drop = join ' ', map { "DROP INDEX $_;" } grep { $_ ne $index } qw(s_none s_bloom s_blocked s_quotient s_cascade s_elastic);
+	my $condition = $index eq 's_cascade' ? q{v = 'v' || i || 'a'} : $index eq 's_blocked' ? q{id = i * 2 AND v = 'a'} : 'id = i * 2 + 1';
+	my $keys = $index eq 's_elastic' ? 'generate_series(1, 20) n, generate_series(1, 400) i' : 'generate_series(1, 8000) i';
+	is($node->safe_psql('postgres', "BEGIN; $drop $ask SELECT count(*) FROM $keys CROSS JOIN LATERAL (SELECT * FROM s WHERE $condition OFFSET 0) x; ROLLBACK"), '0', "$index: lookups of absent keys");
+}
+$node->poll_query_until('postgres', 'SELECT units_on = units_wanted FROM lsm_elastic_stats()');
+my $schemes = page_file('postgres', q{SELECT lsm_report('{s}')});
+$html = check_page('all schemes', $schemes);
+foreach my $section (split /(?=<section )/, $html)
+{
+	my ($index) = $section =~ m{<h2><bdi>public\.(\w+)} or next;
+	my ($scheme) = $index =~ /s_(\w+)/;
+	my %listed = map { $_->[2] => $_ } listed_files($section);
+	my @wrong;
+	foreach (split /\n/, $node->safe_psql('postgres', qq{SELECT f.level, f.run, f.file, f.entries, f.filter_scheme, round(100 * l.expected_fpr::numeric, 12), l.probes, l.false_positives,
+round(100 * l.measured_fpr::numeric, 12) FROM lsm_files('$index') f JOIN lsm_filters('$index') l USING (file) WHERE l.segment IS NULL}))
+	{
+		my ($level, $run, $number, $entries, $of, $expected, $probes, $false, $measured) = split /\|/, $_, -1;
+		my $row = $listed{$number} or do { push @wrong, "no file $number"; next; };
+		my ($l, $r, $n, $e, undef, $s, undef, undef, $x, $m, $f, $q) = map { s/,//gr } @$row;
+		push @wrong, "$number: @$row" if $l != $level || $r != $run || $e != $entries || $s ne $of || $f != $false || $q != $probes
+		  || $x !~ /%$/ || abs(($x =~ s/%//r) - $expected) > 0.005 + 0.02 * $expected
+		  || ($measured eq '' ? $m ne '&#x2013;' : abs(($m =~ s/%//r) - $measured) > 0.005 + 0.02 * $measured);
+	}
+	is("@wrong", '', "$index: its files are as lsm_files and lsm_filters say");
+	is(scalar(keys %listed), $node->safe_psql('postgres', "SELECT count(*) FROM lsm_files('$index')"), "$index: and no others");
+	is(() = $section =~ /<rect class="$scheme" x="[\d.]+" y="[\d.]+" width="[\d.]+" height="\d+"><title>file /g, scalar(keys %listed), "$index: each is drawn");
+	is(() = $section =~ /<g><path class="x" /g, scalar(keys %listed), "$index: and its expected rate");
+	is(() = $section =~ /^<g><path class="x" .*<(?:path class="ms|circle class="p)/mg, scalar(grep { $_->[9] =~ /%/ } values %listed), "$index: and the measured one");
+	cmp_ok(scalar(grep { $_->[9] =~ /%/ } values %listed), '>', 0, "$index: there is one");
+	is(($section =~ /Elastic filters: hotness/) ? 1 : 0, $scheme eq 'elastic' ? 1 : 0, "$index: a heat map");
+	my ($amplification) = $section =~ m{<dt>write amplification</dt><dd>([\d.]+)};
+	is($amplification, $node->safe_psql('postgres', "SELECT write_amplification::numeric(10, 2) FROM pg_stat_lsm WHERE relname = '$index'"), "$index: write amplification");
+}
+# of the heat map
+{
+	my ($section) = grep { /<h2><bdi>public\.s_elastic</ } split /(?=<section )/, $html;
+	my ($heat) = $section =~ m{(<h3>Elastic filters.*?</svg></div>\n<h3>)}s;
+	my ($units) = $node->safe_psql('postgres', q{SELECT sum(units_on) || ' of ' || sum(units) FROM lsm_filters('s_elastic') WHERE segment IS NOT NULL});
+	my ($on, $of) = (0, 0);
+	while ($heat =~ /&#10;units on: ([\d,]+) of ([\d,]+)/g) { $on += $1 =~ s/,//r; $of += $2 =~ s/,//r; }
+	is("$on of $of", $units, 'each unit is in one cell');
+	my %classes;
+	$classes{$1}++ while $heat =~ /<rect class="(h[0-5u])" x="[\d.]+" y="[\d.]+" width="[\d.]+" height="\d+"\/><title>/g;
+	ok($classes{h5} && $classes{h5} < $classes{h0} + ($classes{h1} // 0), 'few segments are hot') or diag(join ' ', %classes);
+	like($heat, qr/of the 1 MB of <code>lsm\.elastic_memory/, 'and the budget');
+}
+unlike($html, qr/class="bad"/, 'no filter is worse than it promises');
+is(() = $html =~ /<p class="cap">Each mark is a sorted file/g, 1, 'figures are explained once');
+
+# keys as the types write them
+my ($range) = decoded($html) =~ m{file \d+, level \d, run \d+\n[^<]*?\nkeys (46000, w23000[^\n<]*)};
+is($range, "46000, w23000 \x{2013} 40000, w20000", 'keys of several columns, in the order of the index');
+$node->safe_psql('postgres', q{CREATE TYPE mood AS ENUM ('sad', 'happy');
+CREATE TABLE k (m mood, a int[], t text, d date) USING heap;
+CREATE INDEX k_l ON k USING lsm (m, a, t, d DESC); INSERT INTO k VALUES ('sad', '{1}', '', '2026-01-31'), ('happy', NULL, NULL, NULL); SELECT lsm_flush('k_l')});
+$html = decoded(report('postgres', 'kinds of keys', 'k_l'));
+like($html, qr/keys sad, \\x02[0-9a-f]+(?:\.\.\.)?, '', 2026-01-31 \x{2013} happy, NULL, NULL, NULL/, 'enums, NULL, the empty string, dates; bytes of what is not decoded');
+
+# the list of files has the first 256 bytes of a key only; here they end in the midst of a character and of an escape
+$node->safe_psql('postgres', qq{CREATE TABLE long (i int, t text COLLATE "C", b bytea, x text COLLATE "de-x-icu") USING heap;
+CREATE INDEX long_t ON long USING lsm (i, t); CREATE INDEX long_d ON long USING lsm (t DESC); CREATE INDEX long_b ON long USING lsm (b, i); CREATE INDEX long_x ON long USING lsm (i, x, t);
+INSERT INTO long VALUES (7, 'a' || repeat('\xc3\xa9', 1000), decode(repeat('00', 1000), 'hex'), repeat('u', 1000)); SELECT lsm_flush('long')});
+$html = decoded(report('postgres', 'long keys', 'long'));
+like($html, qr/ title="7, a\x{e9}{124,125}\.\.\."/, 'a long key as far as it is known, the second of two columns');
+like($html, qr/ title="a\x{e9}{126,127}\.\.\."/, 'descending');
+like($html, qr/ title="\\x(?:00){60,}\.\.\."/, 'bytea');
+like($html, qr/keys 7, \\x02[0-9a-f]{30}\.\.\. \x{2013}/, 'what cannot be decoded');
+
+# ---- stalls ----
+
+$node->safe_psql('postgres', q{CREATE TABLE w (id int, v text) USING lsm; INSERT INTO w VALUES (1)});
+my $w = $node->safe_psql('postgres', q{SELECT 'w'::regclass::oid});
+unlike(report('postgres', 'no stalls', 'w'), qr/<h3>Stalls/, 'no stalls');
+lsm_hold($node, 'flush_started', 'worker', $w);
+my $pid = lsm_start_session($node, 'postgres', 'stalls', q{SET lsm.memtable_size = '64kB'; INSERT INTO w SELECT i, repeat('x', 100) FROM generate_series(1, 5000) i});
+ok(lsm_wait_held($node), 'the flush worker is held');
+ok(!lsm_ended($pid, 0.5), 'a writer stalls');
+lsm_release($node);
+ok(lsm_ended($pid), 'the writer goes on');
+my $stalls = $node->safe_psql('postgres', q{SELECT stalls_flush FROM pg_stat_lsm WHERE relname = 'w'});
+like(report('postgres', 'stalls', 'w'), qr{<td class="t">memtables waited for a flush</td><td>$stalls</td><td>[\d.]+ m?s</td>}, 'stalls by reason');
+
+# ---- who sees what ----
+
+$node->safe_psql('postgres', q{
+CREATE ROLE reader; CREATE ROLE col; CREATE ROLE monitor IN ROLE pg_monitor; CREATE ROLE nobody; CREATE ROLE owner; CREATE ROLE limited;
+CREATE TABLE p (k text, n int) USING lsm; ALTER TABLE p OWNER TO owner;
+CREATE INDEX p_k ON p USING lsm (k);
+-- the same sizes, once side by side and once over each other
+INSERT INTO p SELECT 'secret' || i, i FROM generate_series(1000, 1999) i; SELECT lsm_flush('p');
+INSERT INTO p SELECT 'secret' || i, i FROM generate_series(2000, 2999) i; SELECT lsm_flush('p');
+CREATE TABLE q (k text, n int) USING lsm; ALTER TABLE q OWNER TO owner;
+CREATE INDEX q_k ON q USING lsm (k);
+INSERT INTO q SELECT 'secret' || i * 2, i FROM generate_series(1000, 1999) i; SELECT lsm_flush('q');
+INSERT INTO q SELECT 'secret' || i * 2 + 1, i FROM generate_series(1000, 1999) i; SELECT lsm_flush('q');
+CREATE TABLE r (k text) USING lsm; INSERT INTO r VALUES ('secret'); SELECT lsm_flush('r'); ALTER TABLE r OWNER TO owner; ALTER TABLE r ENABLE ROW LEVEL SECURITY;
+CREATE INDEX r_k ON r USING lsm (k);
+GRANT SELECT ON p, q, r TO reader; GRANT SELECT (n) ON p TO col; GRANT ALL ON p TO nobody; REVOKE SELECT ON p FROM nobody});
+my $secret = join '|', 'secret', unpack('H*', 'secret'), '\(\d+,\d+\)';
+sub marks { my ($html) = @_; return join ' ', $html =~ /<rect class="blocked" (x="[\d.]+") y="[\d.]+" (width="[\d.]+")/g; }
+my %marks;
+foreach my $role (qw(postgres owner reader col monitor))
+{
+	my $file = page_file('postgres', q{SELECT lsm_report('{p,p_k}')}, before => "SET ROLE $role");
+	my $page = decoded(check_page($role, $file));
+	if ($role =~ /col|monitor/)
+	{
+		unlike($page, qr/$secret/, "$role sees no key");
+		like($page, qr/Key ranges are for roles that may read all rows/, "$role is told so");
+	}
+	else { like($page, qr/keys secret1000 \x{2013} secret1999/, "$role sees keys"); }
+	$marks{"$role p"} = marks($page);
+	is(() = $page =~ /<section id="t\d+">/g, 2, "$role sees both trees");
+}
+$marks{"$_ q"} = marks(report('postgres', "q, $_", 'q,q_k', before => "SET ROLE $_")) foreach qw(reader monitor);
+isnt($marks{'reader p'}, $marks{'reader q'}, 'who sees keys sees where files lie');
+is($marks{'monitor p'}, $marks{'monitor q'}, 'who does not sees nothing that depends on keys');
+like(decoded(report('postgres', 'row security, the owner', 'r', before => 'SET ROLE owner')), qr/keys secret/, 'row security does not apply to the owner');
+unlike(decoded(report('postgres', 'row security, a reader', 'r', before => 'SET ROLE reader')), qr/$secret/, 'but to a reader');
+$node->safe_psql('postgres', 'ALTER TABLE r FORCE ROW LEVEL SECURITY');
+unlike(decoded(report('postgres', 'row security, forced', 'r', before => 'SET ROLE owner')), qr/$secret/, 'forced: to the owner, too');
+
+# refused without waiting for a lock, whatever the place in the list; and nothing is said of the others
+{
+	my $holder = $node->background_psql('postgres');
+	$holder->query_safe('BEGIN; LOCK TABLE p, one, heap IN ACCESS EXCLUSIVE MODE');
+	foreach my $relation (qw(p p_k one one_pkey heap heap_l heap_pkey))
+	{
+		my $oid = $node->safe_psql('postgres', "SELECT '$relation'::regclass::oid");
+		like(answer('postgres', 'nobody', "SELECT lsm_report(ARRAY[$oid]::regclass[])"), $relation eq 'heap_pkey' ? qr/42809/ : qr/42501: permission denied for table/, "nobody: $relation");
+	}
+	like(answer('postgres', 'reader', q{SET lock_timeout = '100ms'; SELECT lsm_report('{p}')}), qr/55P03/, 'a reader waits');
+	$holder->query_safe('ROLLBACK');
+	$holder->quit;
+}
+like(answer('postgres', 'reader', q{SELECT lsm_report('{p,one}')}), qr/42501: permission denied for table one/, 'one of several: no page at all');
+is($node->safe_psql('postgres', q{BEGIN; SET LOCAL ROLE reader; SELECT count(*) FROM (SELECT lsm_report('{p}')) x; RESET ROLE;
+SELECT string_agg(DISTINCT mode, ' ') FROM pg_locks WHERE pid = pg_backend_pid() AND relation IN ('p'::regclass, 'p_k'::regclass)}), "1\nAccessShareLock", 'the lock is that of a reader');
+
+# ---- names and keys that want to be markup ----
+
+$node->safe_psql($hostile_db, 'CREATE SCHEMA ' . quoted($hostile_schema) . '; SET search_path = ' . quoted($hostile_schema) . ', public;
+CREATE TABLE ' . quoted($hostile_table) . ' (k text) USING lsm; CREATE INDEX ' . quoted($hostile_index) . ' ON ' . quoted($hostile_table) . ' USING lsm (k) WITH (filter_scheme = elastic);
+INSERT INTO ' . quoted($hostile_table) . q{ VALUES ('<script>document.title=''pwned''</script>'), ('zz"><svg onload=alert(1)> &lt;b&gt; ]]> -->'); SELECT lsm_flush(} . literal(quoted($hostile_table)) . q{)});
+my $oid = $node->safe_psql($hostile_db, q{SELECT oid FROM pg_class WHERE relam = (SELECT oid FROM pg_am WHERE amname = 'lsm')});
+my $hostile = page_file($hostile_db, "SELECT lsm_report(ARRAY[$oid]::regclass[])");
+my $page = decoded($html = check_page('hostile', $hostile));
+my $shown = q{"'""><svg onload=""document.title=1""><!--"."""><script>document.title='pwned'</script>"};
+is(() = $page =~ /\Q$shown\E/g, 3, 'schema and table, as SQL has them');
+is(() = $page =~ /\Q$hostile_db\E/g, 2, 'the database');
+like($page, qr/\."a\x{240a}b\x{2409}c\x{2401}\x{2421}\[U\+202E\]\[U\+200B\]\x{627}\x{628}\x{1f600} \]\]><\/title><\/style>&amp;"/, 'what is not seen is seen in the name of the index');
+like($page, qr/keys <script>document\.title='pwned'<\/script> \x{2013} zz"><svg onload=alert\(1\)> &lt;b&gt; \]\]> -->/, 'keys');
+
+# ---- other encodings ----
+
+$node->safe_psql('latin', qq{SET client_encoding = 'UTF8'; CREATE TABLE "t\xc3\xa4" (k text PRIMARY KEY) USING lsm; INSERT INTO "t\xc3\xa4" VALUES ('\xc3\xa9'); SELECT lsm_flush('"t\xc3\xa4"')});
+my $latin = q{SELECT lsm_report(ARRAY[oid]::regclass[]) FROM pg_class WHERE relname ~ '^t.$'};
+my %latin = map { $_ => check_page("LATIN1, for $_", page_file('latin', $latin, before => "SET client_encoding = '$_'")) =~ s/\d\d:\d\d:\d\d//gr } qw(LATIN1 UTF8);
+like(decoded($latin{UTF8}), qr/<bdi>public\."t\x{e4}"<.*keys \x{e9} /s, 'a database in LATIN1');
+is($latin{UTF8}, $latin{LATIN1}, 'the encoding of the client does not matter');
+$node->safe_psql('bytes', qq{SET client_encoding = 'SQL_ASCII'; CREATE TABLE t (k text PRIMARY KEY) USING lsm; INSERT INTO t VALUES (E'\\xff<\\xc3'), (E'z\\xfe<'); SELECT lsm_flush('t')});
+like(decoded(report('bytes', 'SQL_ASCII', 't')), qr/keys z\\xFE< \x{2013} \\xFF<\\xC3\n/, 'a database without an encoding');
+
+# ---- a thousand files ----
+
+$node->safe_psql('postgres', q{
+CREATE TABLE big (k text) USING heap; SET lsm.target_file_size = '64kB';
+INSERT INTO big SELECT repeat(md5(i::text), 60) FROM generate_series(1, 36000) i;
+CREATE INDEX big_k ON big USING lsm (k) WITH (filter_scheme = elastic, elastic_units = 4, bits_per_key = 16)});
+$node->safe_psql('postgres', "$ask SELECT count(*) FROM generate_series(1, 3000) i CROSS JOIN LATERAL (SELECT * FROM big WHERE k = md5((-i)::text) OFFSET 0) x");
+my $nfiles = $node->safe_psql('postgres', q{SELECT count(*) FROM lsm_files('big_k')});
+cmp_ok($nfiles, '>=', 1000, 'a thousand files');
+my $big = page_file('postgres', q{SELECT lsm_report('{big_k}')});
+$html = check_page('a thousand files', $big);
+is(scalar(listed_files($html)), $nfiles, 'all are listed');
+is(() = $html =~ /<rect class="elastic(?: o)?" x="[\d.]+" y="[\d.]+" width="[\d.]+" height="\d+"><title>file /g, $nfiles, 'and drawn');
+cmp_ok(-s $big, '<', 3_000_000, 'in a page of bearable size');
+
+# ---- a standby ----
+
+$node->backup('standby');
+my $standby = PostgreSQL::Test::Cluster->new('report_standby');
+$standby->init_from_backup($node, 'standby', has_streaming => 1);
+$standby->start;
+$node->wait_for_catchup($standby);
+$html = $standby->safe_psql('postgres', q{SELECT lsm_report('{one,s_elastic}')});
+append_to_file("$tmp/standby.html", $html);
+check_page('a standby', "$tmp/standby.html");
+like($html, qr/<p class="sub">3 trees, on a standby, at /, 'a standby says that it is one');
+is(scalar(listed_files($html)), 1, 'and has the files');
+foreach my $function (q{lsm_levels('unlogged')}, q{lsm_report('{unlogged}')})
+{
+	my ($rc, $out, $err) = $standby->psql('postgres', "SELECT * FROM $function");
+	like($err, qr/cannot (access|be accessed|read)|during recovery/, "an unlogged tree there: $function");
+}
+$standby->stop;
+
+# ---- in a browser ----
+
+my ($chromium) = grep { -x } map { "$_/chromium" } split /:/, $ENV{PATH};
+
+# chromium with a profile of its own; what it prints, and its messages
+sub browse
+{
+	my ($scheme, @args) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my ($out, $err) = ('', '');
+	local $ENV{HOME} = $dir;
+	my $ok = eval {
+		IPC::Run::run([ $chromium, qw(--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-quic --no-first-run
+		  --disable-background-networking --disable-component-update --disable-sync --hide-scrollbars --enable-logging=stderr),
+		  "--user-data-dir=$dir/profile", '--blink-settings=preferredColorScheme=' . ($scheme eq 'dark' ? 0 : 1), @args ],
+		  '<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(120));
+	};
+	diag("chromium: $err") unless $ok;
+	return ($out, join "\n", grep { /CONSOLE/ } split /\n/, $err);
+}
+
+# A page that has another one in a frame, and looks at it
+sub measure
+{
+	my ($html, $scheme, $width) = @_;
+	(my $quoted = $html) =~ s/&/&amp;/g;
+	$quoted =~ s/"/&quot;/g;
+	my $file = "$tmp/measure.html";
+	unlink $file;
+	append_to_file($file, qq{<!DOCTYPE html><meta charset="utf-8"><title>measure</title><pre id="result"></pre>
+<iframe id="frame" width="$width" height="900" srcdoc="$quoted"></iframe>
+<script>
+onload = () => {
+	const d = frame.contentDocument, root = d.documentElement, found = [];
+	d.querySelectorAll('details').forEach(e => { e.open = true; });
+	found.push('scheme ' + getComputedStyle(d.body).backgroundColor);
+	if (root.scrollWidth > root.clientWidth) found.push('overflow ' + root.scrollWidth + ' > ' + root.clientWidth);
+	if (frame.contentWindow.pwned || d.title === 'pwned' || d.scripts.length) found.push('script');
+	found.push('sections ' + d.querySelectorAll('section').length);
+	d.querySelectorAll('svg.fig').forEach(svg => {
+		const box = svg.getBoundingClientRect();
+		const texts = [...svg.querySelectorAll('text')].map(e => [e.firstChild.data, e.getBoundingClientRect()]);
+		texts.forEach(([t, a], i) => {
+			if (a.left < box.left - 1 || a.right > box.right + 1 || a.top < box.top - 1 || a.bottom > box.bottom + 1) found.push('outside: ' + t);
+			texts.slice(i + 1).forEach(([u, b]) => {
+				// lines of text may touch
+				if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4) found.push('overlap: ' + t + ' / ' + u);
+			});
+		});
+	});
+	// text that is cut off in a table or a figure beside it
+	d.querySelectorAll('dd, dt, h1, h2, p, summary, .key').forEach(e => { if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth) found.push('cut: ' + e.textContent.slice(0, 40)); });
+	result.textContent = found.join('\\n') + '\\nend';
+};
+</script>});
+	my ($dom, $console) = browse($scheme, '--window-size=1400,1000', '--virtual-time-budget=20000', '--dump-dom', "file://$file");
+	my ($result) = $dom =~ m{<pre id="result">(.*?)end</pre>}s;
+	return ($result // "no result: $dom", $console);
+}
+
+sub luminance
+{
+	my ($colour) = @_;
+	my @part = map { $_ /= 255; $_ <= 0.03928 ? $_ / 12.92 : (($_ + 0.055) / 1.055)**2.4 } @$colour;
+	return 0.2126 * $part[0] + 0.7152 * $part[1] + 0.0722 * $part[2];
+}
+sub contrast { my ($l, $m) = sort { $b <=> $a } map { luminance([@$_]) } @_; return ($l + 0.05) / ($m + 0.05); }
+
+# colours of both schemes, as the style has them: text can be read and marks be seen
+foreach my $scheme (split /\@media \(prefers-color-scheme:dark\)/, slurp_file($schemes) =~ /<style>(.*?)\}\}/s ? $1 : '')
+{
+	my %colour = map { /--(\w+):#(\w\w)(\w\w)(\w\w)/ ? ($1 => [ map { hex } $2, $3, $4 ]) : () } $scheme =~ /--\w+:#\w{6}/g;
+	my $name = luminance([ @{ $colour{bg} } ]) > 0.5 ? 'light' : 'dark';
+	foreach (qw(ink mute link bad)) { cmp_ok(contrast($colour{$_}, $colour{bg}), '>=', 4.5, "$name: contrast of $_"); }
+	foreach (qw(none bloom blocked elastic quotient cascade unknown ok ex)) { cmp_ok(contrast($colour{$_}, $colour{bg}), '>=', 3, "$name: contrast of $_"); }
+	my @heat = map { luminance([ @{ $colour{"h$_"} } ]) } 0 .. 5;
+	@heat = reverse @heat if $name eq 'light';
+	is("@heat", join(' ', sort { $a <=> $b } @heat), "$name: the hotter, the further from the page");
+}
+
+SKIP:
+{
+	skip 'chromium is not installed (apt-get install chromium)', 1 unless $chromium;
+	my %pages = ('one file' => page_file('postgres', q{SELECT lsm_report('{one}')}), 'all schemes' => $schemes, 'a thousand files' => $big, 'hostile names' => $hostile);
+	my %background = (light => 'rgb(255, 254, 251)', dark => 'rgb(23, 23, 21)');
+	foreach my $name (sort keys %pages)
+	{
+		my $html = slurp_file($pages{$name});
+		my $sections = () = $html =~ /<section /g;
+		foreach ([ 'light', 1280 ], [ 'dark', 400 ])
+		{
+			my ($scheme, $width) = @$_;
+			my ($result, $console) = measure($html, $scheme, $width);
+			is($result, "scheme $background{$scheme}\nsections $sections\n", "$name, $scheme, $width pixels: nothing overflows, overlaps or runs");
+			is($console, '', "$name, $scheme, $width pixels: nothing to complain of");
+		}
+		foreach my $scheme (qw(light dark))
+		{
+			my $png = "$tmp/" . ($name =~ s/ /_/gr) . "_$scheme.png";
+			my ($out, $console) = browse($scheme, '--window-size=1280,2000', "--screenshot=$png", "file://$pages{$name}");
+			is($console, '', "$name, $scheme: nothing to complain of");
+			my $bytes = -e $png ? slurp_file($png) : '';
+			is(substr($bytes, 0, 8), "\x89PNG\r\n\x1a\n", "$name, $scheme: a picture");
+			is(join('x', unpack('N2', substr($bytes, 16, 8))), '1280x2000', 'as large as asked for');
+		}
+	}
+	# escaping does it alone, and so does the policy; and we would see a script
+	my $without = slurp_file($hostile) =~ s/<meta http-equiv="Content-Security-Policy"[^>]*>//r;
+	unlike((measure($without, 'light', 1280))[0], qr/script/, 'without the policy nothing runs either');
+	my $script = q{</footer><script>window.pwned = 1; document.title = 'pwned'</script>};
+	like((measure($without =~ s/<\/footer>/$script/r, 'light', 1280))[0], qr/^script$/m, 'a script would be seen');
+	my ($result, $console) = measure(slurp_file($hostile) =~ s/<\/footer>/$script/r, 'light', 1280);
+	like($console, qr/Content Security Policy/, 'and the policy refuses it');
+}
+
+$node->stop;
+done_testing();

@@ -1,0 +1,285 @@
+/*-------------------------------------------------------------------------
+ *
+ * find.c
+ *	  The files of a run that may hold a key, or keys that begin alike.
+ *
+ * No lock: a version is private to the process, and does not change.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "tree/control/control.h"
+#include "tree/read/read.h"
+#include "tree/read/version.h"
+
+/*
+ * The key's place relative to the run's common prefix: negative: before all
+ * files; positive: after all; 0: *word is the key's integer.
+ */
+static inline int
+run_word(const LsmRun *run, LsmSlice key, uint64 *word)
+{
+	if (run->prefix_bytes > 0)
+	{
+		int			c = memcmp(key.data, run->prefix,
+							   Min(key.len, run->prefix_bytes));
+
+		if (c != 0)
+			return c;
+		if (key.len < run->prefix_bytes)
+			return -1;
+	}
+	*word = lsm_word(key.data + run->prefix_bytes, key.len - run->prefix_bytes, 0);
+	return 0;
+}
+
+/* run_word() of a key whose words are known. */
+static inline int
+run_word_of(const LsmRun *run, const LsmKeyWords *words, uint64 *word)
+{
+	uint32		n = run->prefix_bytes;
+	uint64		head;
+
+	if (n == 0)
+	{
+		*word = words->first;
+		return 0;
+	}
+	if (unlikely(n > sizeof(uint64)))
+		return run_word(run, words->key, word);
+	head = words->first >> (64 - 8 * n);
+	if (head != run->prefix_word)
+		return head < run->prefix_word ? -1 : 1;
+	if (words->key.len < n)
+		return -1;
+	*word = n == sizeof(uint64) ? words->second :
+		(words->first << (8 * n)) | (words->second >> (64 - 8 * n));
+	return 0;
+}
+
+/*
+ * Among files whose fences' integers equal the key's, from `low` on: by the
+ * whole fences.
+ */
+static int
+find_among_equal(const LsmRun *run, LsmSlice key, uint64 word, int low)
+{
+	int			high = run->nfiles;
+
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (run->largest_words[middle] == word &&
+			lsm_file_before(&run->files[middle], key))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * As lsm_run_find() for a key that is neither before nor after all, `word` of
+ * it.
+ */
+static inline int
+find_by_word(const LsmRun *run, LsmSlice key, uint64 word)
+{
+	const uint64 *base = run->largest_words;
+	int			count = run->nfiles;
+	int			low;
+
+	/* first file whose integer is not smaller; no branch to be mispredicted */
+	while (count > 1)
+	{
+		int			half = count / 2;
+
+		base += base[half - 1] < word ? half : 0;
+		count -= half;
+	}
+	low = (int) (base - run->largest_words) + (*base < word ? 1 : 0);
+	if (low == run->nfiles || likely(run->largest_words[low] != word))
+		return low;
+	return find_among_equal(run, key, word, low);
+}
+
+int
+lsm_run_find(const LsmRun *run, LsmSlice key)
+{
+	uint64		word = 0;
+	int			c = run_word(run, key, &word);
+
+	if (c != 0)
+		return c < 0 ? 0 : run->nfiles;
+	return find_by_word(run, key, word);
+}
+
+/* lsm_run_beyond_prefix(), with what run_word() says. */
+static inline bool
+beyond_prefix(const LsmRun *run, int at, LsmSlice key, int c, uint64 word)
+{
+	uint64		smallest = run->smallest_words[at];
+
+	if (c == 0 && smallest != word)
+	{
+		uint32		rest = key.len - run->prefix_bytes;
+
+		if (smallest < word)
+			return false;
+
+		/* greater in the key's own bytes: it does not begin with them */
+		if (rest >= sizeof(word) ||
+			(rest > 0 && (smallest ^ word) >> (64 - 8 * rest) != 0))
+			return true;
+	}
+	return lsm_file_after(&run->files[at], key) &&
+		!lsm_slice_has_prefix(run->files[at].smallest, key);
+}
+
+bool
+lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key)
+{
+	uint64		word = 0;
+	int			c = run_word(run, key, &word);
+
+	return beyond_prefix(run, at, key, c, word);
+}
+
+int
+lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end)
+{
+	LsmSlice	key = words->key;
+	uint64		word = 0;
+	int			c = run_word_of(run, words, &word);
+	int			at = c == 0 ? find_by_word(run, key, word) : c < 0 ? 0 : run->nfiles;
+
+	for (*end = at; *end < run->nfiles; (*end)++)
+	{
+		/*
+		 * what begins with the key has its word: it is not behind a greater key
+		 */
+		if (*end > at && c == 0 && run->largest_words[*end - 1] > word &&
+			!(run->files[*end - 1].flags & LSM_FILE_LARGEST_CUT) &&
+			key.len >= run->prefix_bytes + sizeof(word))
+			break;
+		if (beyond_prefix(run, *end, key, c, word))
+			break;
+	}
+	return at;
+}
+
+/*
+ * The same for a key of a group, if it is in none of the files, or in one of
+ * them only.
+ */
+static int
+find_one(const LsmRun *run, const LsmKeyWords *words)
+{
+	int			end;
+	int			at = lsm_run_find_prefix(run, words, &end);
+
+	return at == end ? LSM_NO_FILE : at + 1 == end ? at : LSM_SEVERAL_FILES;
+}
+
+/*
+ * A key's own bytes stand for a range of integers.  Mostly that range lies
+ * between the fences of the file of the key before, or before all files, or
+ * behind them; else the search is made.
+ */
+void
+lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at)
+{
+	int			last = 0;
+	uint64		first_word = run->smallest_words[0];
+	uint64		last_word = run->largest_words[run->nfiles - 1];
+
+	for (int i = 0; i < n; i++)
+	{
+		uint32		len = keys[i].key.len;
+		uint64		word = 0;
+		uint64		greatest;
+		int			c = run_word_of(run, &keys[i], &word);
+
+		if (likely(c == 0))
+		{
+			greatest = word;
+			if (len < run->prefix_bytes + sizeof(word))
+				greatest |= ~UINT64CONST(0) >> (8 * (len - run->prefix_bytes));
+			if (likely(run->smallest_words[last] < word && greatest < run->largest_words[last]))
+				at[i] = last;
+			else if (greatest < first_word || word > last_word)
+				at[i] = LSM_NO_FILE;
+			else
+			{
+				at[i] = find_one(run, &keys[i]);
+				if (at[i] >= 0)
+					last = at[i];
+			}
+		}
+		else if (len >= run->prefix_bytes)
+			at[i] = LSM_NO_FILE;
+		else
+			at[i] = find_one(run, &keys[i]);
+	}
+}
+
+bool
+lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low, LsmSlice high)
+{
+	Assert(low.len == high.len);
+	for (int i = 0; i < version->nruns; i++)
+	{
+		const LsmRun *run = &version->runs[i];
+		int			at = lsm_run_find(run, low);
+
+		if (at < run->nfiles && !lsm_run_beyond_prefix(run, at, high))
+			return true;
+	}
+	return false;
+}
+
+int
+lsm_run_find_last(const LsmRun *run, LsmSlice key)
+{
+	uint64		word = 0;
+	int			c = run_word(run, key, &word);
+	int			low = 0;
+	int			high = run->nfiles;
+
+	if (c < 0)
+		return -1;
+	if (c > 0)
+		return run->nfiles - 1;
+
+	/* number of files whose lower fence is <= key */
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (run->smallest_words[middle] < word ||
+			(run->smallest_words[middle] == word &&
+			 !lsm_file_after(&run->files[middle], key)))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low - 1;
+}
+
+int
+lsm_run_find_exact(const LsmRun *run, const LsmKeyWords *words)
+{
+	LsmSlice	key = words->key;
+	uint64		word = 0;
+	int			at;
+
+	if (run_word_of(run, words, &word) != 0)
+		return -1;
+	at = find_by_word(run, key, word);
+	if (at == run->nfiles || run->smallest_words[at] > word ||
+		(run->smallest_words[at] == word && lsm_file_after(&run->files[at], key)))
+		return -1;
+	return at;
+}

@@ -7,6 +7,7 @@
 #   LSM_REGRESS="newest"                            regression tests, by name
 #   LSM_ISOLATION="newest"                          isolation tests, by name
 #   LSM_TAP="002 005"                               TAP tests, by prefix
+#   LSM_JOBS=1                                      TAP tests at a time (default: one for each processor)
 #   LSM_LONG=1                                      long forms
 #   LSM_KEEP=1                                      keep the scratch directory
 set -uo pipefail
@@ -25,8 +26,13 @@ wants() { [[ " $wanted " == *" $1 "* ]]; }
 finish() {
 	local status=$?
 	if [ -n "$sandbox" ]; then
+		# tests that still run are sent away before their servers
+		if [ -n "$(jobs -pr)" ]; then
+			pkill -TERM -f "$sandbox/src/test/tap/t/" 2>/dev/null
+			wait
+		fi
 		mountpoint -q "$sandbox/smalldisk" && umount -l "$sandbox/smalldisk"
-		for data in "$sandbox"/regress "$sandbox"/tap/tmp_check/*/pgdata; do
+		for data in "$sandbox"/regress "$sandbox"/tap/*/tmp_check/*/pgdata; do
 			if [ -f "$data/postmaster.pid" ]; then
 				stop_server "$data" immediate 2>/dev/null
 			fi
@@ -94,6 +100,78 @@ server_log_results() {
 		echo "not ok - server log of $1 is clean"
 		echo "$bad" | sed 's/^/# /'
 	fi
+}
+
+# tap_wanted: the chosen tests.  Those that must run alone, and say so, come last.
+tap_wanted() {
+	local test name t alone=()
+	for test in "$sandbox"/src/test/tap/t/*.pl; do
+		name=$(basename "$test" .pl)
+		for t in ${LSM_TAP:-""}; do
+			[[ $name == "$t"* ]] || continue
+			if grep -q '^# runs alone:' "$test"; then
+				alone+=("$name")
+			else
+				echo "$name"
+			fi
+			break
+		done
+	done
+	[ ${#alone[@]} -eq 0 ] || printf '%s alone\n' "${alone[@]}"
+}
+
+# tap_run NAME: the test, in a directory of its own
+tap_run() {
+	local began=$SECONDS
+	export TESTDIR=$sandbox/tap/$1
+	# since 16
+	export TESTDATADIR=$TESTDIR/tmp_check TESTLOGDIR=$TESTDIR/tmp_check/log
+	as_postgres mkdir -p "$TESTDIR"
+	cd "$TESTDIR" || return
+	as_postgres timeout "${LSM_TAP_TIMEOUT:-2000}" perl "$sandbox/src/test/tap/t/$1.pl" >"$results/tap-$1.log" 2>&1
+	echo "$? $((SECONDS - began))" >"$results/tap-$1.status"
+}
+
+# tap_collect NAME: what a test that has ended says
+tap_collect() {
+	local status seconds provoked log bad
+	read -r status seconds <"$results/tap-$1.status"
+	rm -f "$results/tap-$1.status"
+	tap_results "$1 ($seconds s)" "$status" "$results/tap-$1.log"
+	cp "$sandbox/tap/$1"/tmp_check/log/"$1"_*.log "$results/" 2>/dev/null
+	# a test may name one message that it provokes
+	provoked=$(sed -n 's/^# log may say: //p' "$sandbox/src/test/tap/t/$1.pl")
+	for log in "$sandbox/tap/$1"/tmp_check/log/"$1"_*.log; do
+		[ -e "$log" ] || continue
+		bad=$(grep -nE 'TRAP:|PANIC:|terminated by signal (6|7|11)\b' "$log" |
+			grep -vE "${provoked:-^$}" | head -20)
+		[ -z "$bad" ] && continue
+		echo "not ok - $(basename "$log") shows a crash that the test did not ask for"
+		echo "$bad" | sed 's/^/# /'
+		failed=$((failed + 1))
+	done
+	[ -n "${LSM_KEEP:-}" ] || rm -rf "$sandbox/tap/$1"
+}
+
+# Some at a time: most of what they do is to wait, for servers to start and end.
+run_tap_tests() {
+	local name alone pid jobs=${LSM_JOBS:-$(nproc)}
+	local -A running=()
+	section "TAP tests, $jobs at a time"
+	while read -r name alone <&3; do
+		while [ ${#running[@]} -ge $([ -z "$alone" ] && echo "$jobs" || echo 1) ]; do
+			wait -n -p pid
+			tap_collect "${running[$pid]}"
+			unset "running[$pid]"
+		done
+		tap_run "$name" 3<&- &
+		running[$!]=$name
+	done 3< <(tap_wanted)
+	while [ ${#running[@]} -gt 0 ]; do
+		wait -n -p pid
+		tap_collect "${running[$pid]}"
+		unset "running[$pid]"
+	done
 }
 
 if wants layers; then
@@ -214,34 +292,7 @@ if wants tap; then
 	export LSM_RUDE_SO=$sandbox/tap/rude.so
 	export LSM_CRASH_POINTS=$sandbox/src/crash_points
 	export PERL5LIB=$pgxs_test/perl:$sandbox/src/test/tap${PERL5LIB:+:$PERL5LIB}
-	export TESTDIR=$sandbox/tap
-	# since 16
-	export TESTDATADIR=$sandbox/tap/tmp_check TESTLOGDIR=$sandbox/tap/tmp_check/log
-	cd "$sandbox/tap"
-	for test in "$sandbox"/src/test/tap/t/*.pl; do
-		name=$(basename "$test" .pl)
-		if [ -n "${LSM_TAP:-}" ]; then
-			chosen=
-			for t in $LSM_TAP; do
-				[[ $name == $t* ]] && chosen=1
-			done
-			[ -n "$chosen" ] || continue
-		fi
-		section "TAP $name"
-		as_postgres timeout "${LSM_TAP_TIMEOUT:-1500}" perl "$test" >"$results/tap-$name.log" 2>&1
-		tap_results "$name" $? "$results/tap-$name.log"
-		cp "$sandbox"/tap/tmp_check/log/${name}_*.log "$results/" 2>/dev/null
-		# a test may name one message that it provokes
-		provoked=$(sed -n 's/^# log may say: //p' "$test")
-		for log in "$sandbox"/tap/tmp_check/log/${name}_*.log; do
-			[ -e "$log" ] || continue
-			bad=$(grep -nE 'TRAP:|PANIC:|terminated by signal (6|7|11)\b' "$log" |
-				grep -vE "${provoked:-^$}" | head -20)
-			[ -z "$bad" ] && continue
-			echo "not ok - $(basename "$log") shows a crash that the test did not ask for"
-			echo "$bad" | sed 's/^/# /'
-			failed=$((failed + 1))
-		done
-		[ -n "${LSM_KEEP:-}" ] || rm -rf "$sandbox"/tap/tmp_check/t_${name}*
-	done
+	# who has which port, among tests that run at the same time
+	export PG_TEST_PORT_DIR=$sandbox/tap/ports
+	run_tap_tests
 fi

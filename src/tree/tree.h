@@ -296,6 +296,8 @@ extern int	lsm_log_compaction_min_duration;	/* ms; -1: never */
 
 /* Keyspaces are directories in this one, in the data directory. */
 #define LSM_DIR		"pg_lsm"
+/* "pg_lsm/0123456789abcdef", or with pgsql_tmp before the number */
+#define LSM_KEYSPACE_DIR_BYTES	40
 
 /* ---- life cycle (tree.c, keyspace.c) ---- */
 

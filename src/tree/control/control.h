@@ -359,8 +359,7 @@ struct LsmTree
 	const LsmKindOps *ops;
 	Relation	rel;			/* of the current call; used by temporary
 								 * trees only (local buffers need it) */
-	char		dir[MAXPGPATH]; /* "pg_lsm/0123456789abcdef", relative to
-								 * PGDATA */
+	char		dir[LSM_KEYSPACE_DIR_BYTES];	/* relative to PGDATA */
 	struct LsmVersion *version; /* cached; version.c */
 	int			memtable_rate;	/* of lookups that memtables answer: lookup.c */
 	int			row_hint_misses;	/* lookups in a row without a row noted:
@@ -517,7 +516,7 @@ lsm_memtable_vacant(LsmMemtable *memtable)
  */
 #define LSM_TEMPORARY_KEYSPACES	UINT64CONST(0xffffff0000000000)
 
-/* A keyspace's directory, relative to PGDATA; MAXPGPATH. */
+/* A keyspace's directory, relative to PGDATA; LSM_KEYSPACE_DIR_BYTES. */
 extern void lsm_keyspace_dir(uint64 keyspace_id, char *path);
 
 #endif							/* LSM_CONTROL_H */

@@ -394,7 +394,9 @@ lsm_tree_hint_misses(LsmTree *tree)
 void
 lsm_keyspace_dir(uint64 keyspace_id, char *path)
 {
-	snprintf(path, MAXPGPATH, "%s/%s%016" PRIx64, LSM_DIR,
+	StaticAssertStmt(sizeof(LSM_DIR) + sizeof(PG_TEMP_FILE_PREFIX) + 16 <= LSM_KEYSPACE_DIR_BYTES,
+					 "directories' names fit");
+	snprintf(path, LSM_KEYSPACE_DIR_BYTES, "%s/%s%016" PRIx64, LSM_DIR,
 			 keyspace_id >= LSM_TEMPORARY_KEYSPACES ? PG_TEMP_FILE_PREFIX : "",
 			 keyspace_id);
 }

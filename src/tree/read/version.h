@@ -76,6 +76,8 @@ struct LsmVersion
 {
 	MemoryContext cxt;
 	int			refcount;
+	bool		lenient;		/* made under lsm.ignore_missing_files */
+	bool		salvaged;		/* and files are missing: runs are in no order (salvage.c) */
 	uint64		serial;			/* no other of this process has it */
 	uint64		keyspace_id;
 	uint64		version_no;
@@ -89,8 +91,6 @@ struct LsmVersion
 	LsmRun	   *levels[LSM_MAX_LEVELS]; /* [0] unused; NULL: empty */
 	int			level_files[LSM_MAX_LEVELS];
 	uint64		level_bytes[LSM_MAX_LEVELS];	/* of .sst */
-	bool		lenient;		/* made under lsm.ignore_missing_files */
-	bool		salvaged;		/* and files are missing: runs are in no order (salvage.c) */
 };
 
 /*

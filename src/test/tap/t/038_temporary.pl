@@ -45,8 +45,7 @@ sub same_as_heap
 	$n //= $times;
 	$slack //= 1024;
 	my ($heap, $lsm) = (growth('heap', $script, $n), growth('lsm', $script, $n));
-	# 512 kB more than was needed before versions shared their runs: what takes them is not known
-	cmp_ok($lsm, '<', $heap + $slack + 512 + $n / 4, "$what, $n times: $lsm kB of private memory gained, heap $heap");
+	cmp_ok($lsm, '<', $heap + $slack + $n / 4, "$what, $n times: $lsm kB of private memory gained, heap $heap");
 	return;
 }
 

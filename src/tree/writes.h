@@ -1,0 +1,240 @@
+/*-------------------------------------------------------------------------
+ *
+ * writes.h
+ *	  Part of tree.h: writing entries, taking dead ones out, and the locks of
+ *	  keys with the stamps by which a reader knows that nothing has changed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef LSM_TREE_WRITES_H
+#define LSM_TREE_WRITES_H
+
+#ifndef LSM_TREE_H
+#error "tree/tree.h includes this header"
+#endif
+
+/* ---- writes (write.c) ---- */
+
+/*
+ * One entry to write.  `value_bytes` may be smaller at apply than at begin.
+ */
+typedef struct LsmEntry
+{
+	LsmSlice	key;			/* only its len matters at begin */
+	LsmSlice	value;			/* tag byte first; only its len matters at
+								 * begin */
+	LsmDigest	digest;			/* of the filter key, if `hashed`; the tree's
+								 * from lsm_write_apply on */
+	void	   *node;			/* tree's: reserved memory */
+	bool		hashed;			/* the caller has computed the digest */
+	bool		probably_new;	/* the key is most likely a new one, and no
+								 * one else writes it at the same time */
+	bool		known_new;		/* besides, the key is certainly new */
+	bool		key_locked;		/* no one else writes the key at the same
+								 * time: its lock is held at apply */
+	bool		short_lived;	/* likely to be pruned soon: not worth a place
+								 * in any order before one is asked for */
+
+	/*
+	 * What logical decoding is told of the entry (LsmKindOps.decode); empty:
+	 * nothing.  It is in the WAL record of the entry, and nowhere else: the
+	 * tree does not look at it.  Set before lsm_write_begin().
+	 */
+	LsmSlice	note;
+} LsmEntry;
+
+#define LSM_MAX_WRITE_ENTRIES	128
+
+typedef struct LsmWrite
+{
+	LsmTree    *tree;
+	LsmEntry   *entries;
+	int			nentries;
+	void	   *memtable;		/* tree's: generation registered in */
+	uint64		generation;
+	bool		active;
+	bool		optional;		/* lsm_write_begin_optional() */
+	char	   *notes;			/* tree's: room for those of the entries, or
+								 * NULL */
+} LsmWrite;
+
+/*
+ * Reserve memory for n entries (at most LSM_MAX_WRITE_ENTRIES, together at
+ * most LSM_MAX_ENTRY_BYTES unless n = 1) and register in the active
+ * generation.  May load the tree, stall, flush and compact (so: may ERROR with
+ * disk full).  NOT under a key lock.  One write is active per backend; it must
+ * be applied or cancelled before anything that waits; an ERROR cancels it.
+ */
+extern void lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
+							int nentries);
+
+/*
+ * As lsm_write_begin(), for entries that need not be written.  Neither waits
+ * nor flushes nor takes disk space.  False: nothing was begun.  True:
+ * lsm_write_apply() will write the first entries, as many as have room in log
+ * pages that exist.
+ */
+extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
+									 int nentries);
+
+/* Log (WAL, log page) and insert into the memtable; ends the write.  The bytes
+ * are copied, those of notes, too.  No memory failure, no wait but for buffer locks. */
+extern void lsm_write_apply(LsmWrite *write);
+extern void lsm_write_cancel(LsmWrite *write);
+
+/* begin + apply of one entry that no one else can know of yet */
+extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
+
+/*
+ * Write the index entry of a new row version that keeps the key of the version
+ * it replaces.  The entry is certainly new (LsmEntry.known_new).  The change
+ * is counted without the key lock (lsm_key_changed), so the stamps of
+ * uniqueness checks of this key fail.  `brief`: LsmEntry.short_lived.
+ */
+extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief);
+
+/* Most keys for lsm_write_if_absent(): their locks are held together */
+#define LSM_MAX_ABSENT	64
+
+/*
+ * Insert entries in order, up to the first one whose filter key may be in the
+ * tree already (lsm_tree_definitely_absent() is not sure).  Each is inserted
+ * as if it were checked and inserted under its key's lock.  Returns how many
+ * entries were inserted.  The next entry, which may be absent after all, is
+ * the caller's: the caller may have to wait for another transaction.  The
+ * entries behind it are the caller's, too: inserted before that wait, their
+ * keys could make the other transaction wait for us.  Of two entries with the
+ * same filter key, the second counts as present.  Entries together at most
+ * LSM_MAX_ENTRY_BYTES.  May load the tree, stall, flush and compact.
+ * (insert_absent.c)
+ */
+extern int	lsm_write_if_absent(LsmTree *tree, const LsmEntry *entries, int n);
+
+/*
+ * Take an entry that is dead to everyone out of the memtables, unlogged
+ * (prune.c).  False: it is not there as a whole.  REQUIRES: the key was PUT
+ * once and will not be written again.
+ */
+extern bool lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid);
+
+/*
+ * *xid: every row that is dead to everyone, as this process sees it, was
+ * deleted by *xid or by an older xid.  False: this process has no snapshot, so
+ * there is no such bound.  *xid may be far newer than the deletion, so that
+ * queries on a standby are canceled which lose nothing: it is for callers that
+ * do not know the row's deleter (lsm_notes_get_deleter).
+ */
+extern bool lsm_prune_bound(TransactionId *xid);
+
+/*
+ * For who has just looked for an entry that must once have been there, and has
+ * missed it: not older than the deletion that took it out of a memtable.
+ */
+extern TransactionId lsm_tree_pruned_xid(LsmTree *tree);
+
+/*
+ * To be called before DELETE entries of rows that were deleted by `xid`, or
+ * before, are written to the tree: snapshots of standbys that may see the rows
+ * conflict.  An invalid xid: no snapshot ever saw them.  `vacuumed`: VACUUM
+ * has deleted its last entry of this index.
+ */
+extern void lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed);
+
+/* ---- tombstone.c ---- */
+
+/*
+ * Entries found dead to everyone that cannot be forgotten, to be deleted
+ * together
+ */
+typedef struct LsmTombstones
+{
+	MemoryContext context;
+	int			n;
+	int			bytes;			/* of entries */
+	TransactionId xid;			/* newest deleter of them */
+	LsmSlice   *keys;			/* LSM_MAX_TOMBSTONES of them; NULL until needed */
+} LsmTombstones;
+
+#define LSM_MAX_TOMBSTONES	64
+
+/*
+ * Remember a copy of the key in tombstones->context.  `xid`: who deleted the
+ * row, or a later one; invalid if no snapshot ever saw it.
+ */
+extern void lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key, TransactionId xid);
+extern bool lsm_tombstones_full(const LsmTombstones *tombstones);
+
+/* Is the entry still there?  `scratch`: initialized. */
+extern bool lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch);
+
+/*
+ * Write DELETE entries as far as that is possible without stalling and without
+ * disk space, and empty the list.  REQUIRES: as lsm_tree_prune().
+ */
+extern void lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree);
+
+/* The value of a DELETE entry */
+extern const char lsm_delete_value[1];
+
+/*
+ * The lock (lsm_key_lock) whose counter VACUUM bumps when it has removed
+ * index entries and before their TIDs can be used again: readers that must
+ * know whether an entry they have read can still be trusted compare it.
+ */
+#define LSM_INDEX_VACUUM_DIGEST	((LsmDigest) 0)
+
+/*
+ * Conflict checks.  Take the stamp, read, begin the write, lock the key, and
+ * ask whether the stamp holds.  If the stamp holds, then since it was taken no
+ * change of the key's lock partition was counted, and the tree's memtables and
+ * files are the same.  Otherwise unlock, cancel and start over.  A writer that
+ * holds the key lock counts its change before it unlocks.  A writer without
+ * the lock counts its change once the entry can be found (lsm_write_kept_key).
+ */
+typedef struct LsmStamp
+{
+	uint64		set_stamp;		/* memtables and files */
+	uint64		key_counter;	/* changes of the key's partition */
+} LsmStamp;
+
+/*
+ * The digest that picks a key's lock; same function of the bytes for everyone.
+ */
+extern LsmDigest lsm_lock_digest(LsmSlice filter_key);
+extern void lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
+
+/*
+ * As lsm_stamp_take(), but without waiting and without an epoch, for a tree
+ * that this transaction has opened.  False: no stamp can be had now.  If two
+ * stamps, taken one after the other, are equal, then no writer that takes the
+ * key lock has changed what was read between them.
+ */
+extern bool lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
+
+/*
+ * lsm_tree_get(), and a stamp that was taken before the value was read.  For
+ * table trees only: there probe->digest is the lock digest, too.
+ */
+extern bool lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
+								 StringInfo value, LsmStamp *stamp);
+extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
+
+/* REQUIRES: key locked. */
+extern bool lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);
+
+/*
+ * The same without the lock, for who will not write: false if a change was
+ * counted before this call.
+ */
+extern bool lsm_stamp_held(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);
+
+/*
+ * Count a change that was made without the lock.  REQUIRES: its transaction
+ * has not ended.
+ */
+extern void lsm_key_changed(LsmTree *tree, LsmDigest lock_digest);
+
+/* `changed`: something was applied under the lock. */
+extern void lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed);
+
+#endif							/* LSM_TREE_WRITES_H */

@@ -6,8 +6,10 @@
  *
  *	- A complete index scan returns each visible row once, and no others.
  *	- Each visible row is found by an index scan for its key (which is given up
- *	  after KEY_SCAN_ROWS rows of that key: many duplicates would make it
- *	  quadratic), and, in a unique index, no other row is.
+ *	  after KEY_SCAN_ROWS rows or KEY_SCAN_ENTRIES entries of that key, and not
+ *	  begun for a key that took KEY_SCAN_BLOCKS blocks before: many duplicates
+ *	  would make it quadratic, and so would many entries of dead rows), and, in
+ *	  a unique index, no other row is.
  *	- Entries are in the order of a collation of libc, as far as the keys say it.
  *	- Each entry of the index tree carries a row identifier that the table has
  *	  given out.  Entries of rows that are gone are fine: VACUUM removes them
@@ -31,10 +33,12 @@
 #include "catalog/index.h"
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"
+#include "common/hashfn.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -45,7 +49,12 @@
 #include "sqlfunc/functions.h"
 #include "sqlfunc/verify.h"
 
-#define KEY_SCAN_ROWS	32
+#define KEY_SCAN_ROWS		32
+#define KEY_SCAN_ENTRIES	1024
+#define KEY_SCAN_BLOCKS		64
+
+/* Keys that are remembered as long, each in the place of its hash */
+#define LONG_KEYS			256
 
 struct LsmIndexCheck
 {
@@ -62,6 +71,7 @@ struct LsmIndexCheck
 	IndexScanDesc scan;
 	TupleTableSlot *index_slot; /* row that the index scan returns */
 	FmgrInfo	equal[INDEX_MAX_KEYS];
+	uint32		long_keys[LONG_KEYS];	/* hashes; 0: none */
 	Tuplesortstate *table_tids; /* of rows the index should have */
 	Tuplesortstate *index_tids; /* of rows it has */
 };
@@ -145,24 +155,62 @@ row_is_indexed(LsmIndexCheck *v, TupleTableSlot *slot)
 	return v->predicate == NULL || ExecQual(v->predicate, econtext);
 }
 
+/* Of the key's bytes: equal keys with other bytes count as different ones. */
+static uint32
+hash_keys(LsmIndexCheck *v, ScanKey keys)
+{
+	uint32		hash = 1;
+
+	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(RelationGetDescr(v->index), i);
+
+		if (!(keys[i].sk_flags & SK_ISNULL))
+			hash = hash_combine(hash, datum_image_hash(keys[i].sk_argument, att->attbyval,
+													   att->attlen));
+	}
+	return Max(hash, 1);
+}
+
+static uint64
+blocks_read(void)
+{
+	uint64		counters[LSM_NCOUNTERS];
+
+	lsm_counters_own(counters);
+	return counters[LSM_COUNT_BLOCKS_READ];
+}
+
 /* Look the row up in the index. */
 static void
 look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 {
 	ScanKeyData keys[INDEX_MAX_KEYS];
+	uint64		blocks = blocks_read();
+	uint32		hash;
 	bool		any_null;
 	bool		unique;
 	bool		found = false;
 	int			nrows = 0;
+	int			nentries = 0;
+	bool		more = true;
 
 	any_null = make_scan_keys(v, slot, keys);
 	unique = v->info->ii_Unique && v->index->rd_index->indimmediate &&
 		(!any_null || v->info->ii_NullsNotDistinct);
+	hash = hash_keys(v, keys);
+	if (v->long_keys[hash % LONG_KEYS] == hash)
+		return;
 	index_rescan(v->scan, keys, v->info->ii_NumIndexKeyAttrs, NULL, 0);
-	while ((unique || !found) && nrows < KEY_SCAN_ROWS &&
-		   index_getnext_slot(v->scan, ForwardScanDirection, v->index_slot))
+	while ((unique || !found) && nrows < KEY_SCAN_ROWS && nentries < KEY_SCAN_ENTRIES)
 	{
 		CHECK_FOR_INTERRUPTS();
+		more = index_getnext_tid(v->scan, ForwardScanDirection) != NULL;
+		if (!more)
+			break;
+		nentries++;
+		if (!index_fetch_heap(v->scan, v->index_slot))
+			continue;
 		nrows++;
 		if (ItemPointerEquals(&v->index_slot->tts_tid, &slot->tts_tid))
 			found = true;
@@ -171,7 +219,9 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 										  tid_text(&slot->tts_tid),
 										  tid_text(&v->index_slot->tts_tid)));
 	}
-	if (!found && nrows < KEY_SCAN_ROWS)
+	if (blocks_read() - blocks > KEY_SCAN_BLOCKS)
+		v->long_keys[hash % LONG_KEYS] = hash;
+	if (!found && !more)
 		put_index_problem(v, pack_tid(&slot->tts_tid), psprintf("row %s is not found by its key",
 									  tid_text(&slot->tts_tid)));
 }

@@ -31,6 +31,7 @@
 #include "tree/compaction/output_job.h"
 #include "tree/control/control.h"
 #include "tree/disk/disk.h"
+#include "tree/disk/page.h"
 #include "tree/elastic/elastic.h"
 #include "tree/memtable/memtable.h"
 
@@ -113,6 +114,7 @@ typedef struct TreeNote
 	uint64		version_no;		/* looked at for compaction */
 	Attempt		flush;
 	Attempt		compact;
+	Attempt		room;
 } TreeNote;
 
 /*
@@ -150,6 +152,7 @@ typedef struct TreeGlance
 	bool		flushing;
 	bool		compacting;
 	uint32		compaction_due; /* the score in percent */
+	uint32		wanted_log_bytes;
 } TreeGlance;
 
 /* False: nothing a worker can do for it. */
@@ -174,6 +177,7 @@ tree_glance(LsmTreeShared *ctl, TreeGlance *glance)
 	LWLockRelease(&ctl->lock);
 	glance->version_no = pg_atomic_read_u64(&ctl->version_no);
 	glance->compaction_due = pg_atomic_read_u32(&ctl->compaction_due);
+	glance->wanted_log_bytes = pg_atomic_read_u32(&ctl->wanted_log_bytes);
 	return usable;
 }
 
@@ -306,6 +310,76 @@ relieve_arena(void)
 	sealed = lsm_tree_seal(tree, found.active);
 	lsm_publish_unlock(tree);
 	return sealed && flush_tree(largest, note);
+}
+
+/* ======================================================================
+ * Room for what need not be written
+ * ====================================================================== */
+
+/* So much refused makes a flush worth while, before the memtable is full */
+#define FLUSH_WANTED_BYTES	(64 * 1024)
+
+/* What is added to a fork at a time, at most */
+#define ROOM_PAGES_MAX		256
+
+/*
+ * Scans want to write DELETE entries (tombstone.c).  What they lack is room in
+ * the memtable, or in the log's pages, and a flush makes both; where next to
+ * nothing is in memory, all of the log's few pages are in use, and the fork has
+ * to grow.
+ */
+static void
+make_room(LsmTree *tree, TreeNote *note, const TreeGlance *glance)
+{
+	bool		large = glance->active_bytes >= lsm_tree_base_bytes(tree) / 4;
+
+	if (large && glance->wanted_log_bytes < FLUSH_WANTED_BYTES)
+		return;
+	if (!lsm_publish_lock(tree))
+	{
+		note->room.after = after_ms(RETRY_AFTER_LOCK_MS);
+		return;
+	}
+	pg_atomic_write_u32(&tree->ctl->wanted_log_bytes, 0);
+	if (large)
+		(void) lsm_tree_seal(tree, glance->active);
+	else
+		lsm_page_add_free(tree, Min(ROOM_PAGES_MAX,
+									glance->wanted_log_bytes / LSM_PAGE_BYTES + 1));
+	lsm_publish_unlock(tree);
+}
+
+/* For all trees that ask.  What is sealed here, the caller flushes. */
+static void
+make_rooms(void)
+{
+	TimestampTz now = 0;
+
+	for (int i = 0;; i++)
+	{
+		LsmTreeShared *ctl = lsm_control_nth(i);
+		TreeGlance	glance;
+		TreeNote   *note;
+		LsmTree    *tree;
+
+		if (ctl == NULL)
+			break;
+		if (pg_atomic_read_u32(&ctl->wanted_log_bytes) == 0 ||
+			!tree_glance(ctl, &glance) || glance.nsealed > 0)
+			continue;
+		if (now == 0)
+			now = GetCurrentTimestamp();
+		note = tree_note(i, glance.keyspace_id);
+		if (note->room.after > now)
+			continue;
+		tree = lsm_tree_attach(ctl);
+		if (tree == NULL || tree->keyspace_id != glance.keyspace_id)
+			continue;
+		begin_attempt(&note->room, "while making room in the log of LSM tree \"%s\"", tree->dir);
+		make_room(tree, note, &glance);
+		end_attempt();
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 /*
@@ -509,6 +583,7 @@ lsm_worker_round(int worker_no)
 		do_chore(&noting);
 		do_chore(&dropping);
 		do_chore(&sweeping);
+		make_rooms();
 		did |= flush_sealed();
 		did |= relieve_arena();
 		do_chore(&loading);

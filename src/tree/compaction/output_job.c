@@ -39,6 +39,13 @@
 #include "tree/read/version.h"
 
 /*
+ * DELETEs of a file that are worth a compaction, if they are such a part of it
+ * (as in purge.c)
+ */
+#define MANY_DELETES		1000
+#define DELETES_FRACTION	0.15
+
+/*
  * An output file's size is looked at whenever so much was added: it grows by
  * blocks
  */
@@ -444,6 +451,8 @@ job_close_file(LsmJob *job)
 	meta->sst_check = (uint32) props.tail_digest;
 	meta->written_as = job->written_as;
 	meta->flags |= LSM_FILE_HAS_CHECKS;
+	if (job->ndeletes >= MANY_DELETES && job->ndeletes >= DELETES_FRACTION * meta->entries)
+		meta->flags |= LSM_FILE_MANY_DELETES;
 	Assert(props.entries == meta->entries);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_file_written");
@@ -577,6 +586,7 @@ job_open_file(LsmJob *job, LsmSlice key)
 	job->nstarted++;
 	job->ndigests = 0;
 	job->nleading = 0;
+	job->ndeletes = 0;
 }
 
 /* Append the digest of the bytes to an array that grows. */
@@ -680,7 +690,10 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	if ((uint8) value.data[0] == LSM_TAG_PARTIAL)
 		meta->flags |= LSM_FILE_HAS_PARTIAL;
 	else if ((uint8) value.data[0] == LSM_TAG_DELETE)
+	{
 		meta->flags |= LSM_FILE_HAS_DELETE;
+		job->ndeletes++;
+	}
 	else if (job->tree->ops->puts_stay)
 		return;
 	xid = job->tree->ops->min_xid(value);

@@ -88,6 +88,7 @@ typedef struct LsmJob
 	uint64		max_digests;
 	LsmDigest  *leading_digests;	/* elastic */
 	uint64		nleading;
+	uint64		ndeletes;		/* of the open file */
 	uint64		max_leading;
 	uint32		segment_keys;	/* elastic: keys of a segment */
 	StringInfoData fence_bytes; /* where its segments begin */

@@ -14,6 +14,10 @@
  * in Bigtable and Cassandra): a fourth of the runs that a lookup would have to
  * ask otherwise, for one more writing of what they hold.
  *
+ * Files of which many entries are DELETEs go down out of turn, until they have
+ * met what they delete: scans walk both, and find nothing.  (RocksDB marks such
+ * files for compaction, too.)
+ *
  * What may leave level 0: a file can go down only together with every older
  * file of level 0 that overlaps it.  We take whole sets of files connected by
  * overlap, which is more than needed and simple.
@@ -348,7 +352,8 @@ lsm_plan_push(LsmVersion *version, int level, int first, int last)
 	}
 	below = mark_level(version, level + 1, &range, picked);
 	plan = plan_from_marks(version, picked, level + 1);
-	plan->move = !below;
+	/* DELETEs with nothing below are left out */
+	plan->move = !below && !run->many_deletes;
 	return plan;
 }
 
@@ -432,16 +437,41 @@ level0_tier(LsmTree *tree, LsmVersion *version)
  * to ask.
  */
 static bool
-level0_goes_down(LsmVersion *version)
+level0_goes_down(const LsmVersion *version)
 {
 	return version->level0_runs >= LSM_L0_MAX_RUNS ||
 		version->level_bytes[0] * LEVEL0_DOWN_RATIO >= version->level_bytes[1];
+}
+
+/* Is level 0 to go down for the DELETEs that it has? */
+static bool
+level0_has_deletes(const LsmVersion *version)
+{
+	if (!level0_goes_down(version))
+		return false;
+	for (int i = 0; i < version->level0_runs; i++)
+	{
+		if (version->runs[i].many_deletes)
+			return true;
+	}
+	return false;
+}
+
+/* The level has such files, and what they delete may lie below. */
+static bool
+level_has_deletes(const LsmVersion *version, int level)
+{
+	return level < version->deepest && version->levels[level] != NULL &&
+		version->levels[level]->many_deletes;
 }
 
 static double
 level0_score(LsmTree *tree, LsmVersion *version)
 {
 	int			runs = version->level0_runs;
+
+	if (level0_has_deletes(version))
+		return Max(1.0, (double) runs / LSM_L0_COMPACT_RUNS);
 
 	if (runs >= LSM_L0_COMPACT_RUNS && !level0_goes_down(version))
 		runs = level0_tier(tree, version);
@@ -458,6 +488,8 @@ lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level)
 	{
 		double		score = version->level_bytes[i] / lsm_level_target(tree, i);
 
+		if (level_has_deletes(version, i))
+			score = Max(score, 1.0);
 		if (score > best)
 		{
 			best = score;
@@ -502,12 +534,20 @@ lsm_pending_bytes(LsmTree *tree, LsmVersion *version)
 	return (uint64) pending;
 }
 
-/* The file of the level to compact next: round robin by number. */
+/*
+ * The file of the level to compact next: one with many DELETEs, or round robin
+ * by number.
+ */
 static int
 next_in_turn(LsmRun *run, uint64 cursor)
 {
 	int			next = lsm_run_number_after(run, cursor);
 
+	for (int i = 0; run->many_deletes && i < run->nfiles; i++)
+	{
+		if (run->files[i].flags & LSM_FILE_MANY_DELETES)
+			return i;
+	}
 	return run->number_at[next < run->nfiles ? next : 0];
 }
 
@@ -552,15 +592,18 @@ lsm_plan_due(LsmTree *tree, LsmVersion *version)
 		return NULL;
 	if (level == 0)
 	{
-		plan = lsm_plan_level0_moves(version);
-		if (plan == NULL && !level0_goes_down(version))
+		bool		deletes = level0_has_deletes(version);
+
+		plan = deletes ? NULL : lsm_plan_level0_moves(version);
+		if (plan == NULL && !deletes && !level0_goes_down(version))
 			plan = plan_level0_together(version, level0_tier(tree, version));
 		if (plan == NULL)
-			plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);
+			plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), deletes);
 	}
 	else
 	{
-		plan = plan_level_moves(tree, version, level, &cursors[level]);
+		plan = level_has_deletes(version, level) ? NULL :
+			plan_level_moves(tree, version, level, &cursors[level]);
 		if (plan == NULL)
 		{
 			LsmRun	   *run = version->levels[level];

@@ -202,6 +202,7 @@ lsm_control_construct(ControlBlock *block)
 	pg_atomic_init_u32(&ctl->pending_memtables, 0);
 	pg_atomic_init_u64(&ctl->last_used, 0);
 	pg_atomic_init_u32(&ctl->memtable_kb, 0);
+	pg_atomic_init_u32(&ctl->wanted_log_bytes, 0);
 	pg_atomic_init_u64(&ctl->manifest_id, 0);
 	pg_atomic_init_u64(&ctl->manifest_pending, 0);
 	for (int i = 0; i < LSM_NCOUNTERS; i++)

@@ -161,6 +161,8 @@ typedef struct LsmTreeShared
 	pg_atomic_uint64 map_blocks;	/* no bit of the visibility map is set for
 									 * a block from here on */
 	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
+	pg_atomic_uint32 wanted_log_bytes;	/* hint for workers: what need not be
+										 * logged and has found no room */
 	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
 									 * made final in any memtable */
 	ConditionVariable cv;		/* broadcast on any change of state, flush or

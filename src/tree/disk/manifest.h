@@ -31,6 +31,8 @@
 										 * LsmFateContext.dying */
 #define LSM_FILE_HAS_CHECKS		0x20	/* sst_check, filter_check, written_as
 										 * are set */
+#define LSM_FILE_MANY_DELETES	0x40	/* many of its entries are DELETEs:
+										 * plan.c */
 
 struct LsmFileMeta
 {

@@ -244,6 +244,51 @@ lsm_page_reuse(LsmTree *tree)
 	return buffer;
 }
 
+/* Pages that are added before others may allocate again */
+#define LSM_ADD_BATCH	16
+
+/*
+ * They are the rest of the lap: behind the cursor, or it goes on with them.
+ * REQUIRES: alloc_lock.
+ */
+static void
+lsm_page_add_batch(LsmTree *tree, int n)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	BlockNumber first = InvalidBlockNumber;
+
+	for (int i = 0; i < n; i++)
+	{
+		Buffer		buffer = lsm_page_extend(tree);
+
+		if (i == 0)
+			first = BufferGetBlockNumber(buffer);
+		UnlockReleaseBuffer(buffer);
+	}
+	if (ctl->free_pages == 0)
+		ctl->alloc_cursor = first;
+	ctl->free_pages += n;
+}
+
+void
+lsm_page_add_free(LsmTree *tree, int n)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	bool		wanted;
+
+	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+	wanted = ctl->free_pages == 0;
+	for (int batch; wanted && n > 0; n -= batch)
+	{
+		batch = Min(n, LSM_ADD_BATCH);
+		lsm_page_add_batch(tree, batch);
+		LWLockRelease(&ctl->alloc_lock);
+		CHECK_FOR_INTERRUPTS();
+		LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+	}
+	LWLockRelease(&ctl->alloc_lock);
+}
+
 void
 lsm_page_search_from(LsmTree *tree, BlockNumber block)
 {

@@ -95,6 +95,13 @@ extern Buffer lsm_page_allocate(LsmTree *tree);
  * invalid.
  */
 extern Buffer lsm_page_reuse(LsmTree *tree);
+
+/*
+ * Add n free pages to the fork, if none are known to be free.  ERRORs with disk
+ * full; what was added by then stays.  REQUIRES: a lock on the relation; no
+ * content lock held.
+ */
+extern void lsm_page_add_free(LsmTree *tree, int n);
 extern bool lsm_tree_needs_wal(const LsmTree *tree);
 
 /* Pinned metapage, locked in `mode`, checked. */

@@ -258,6 +258,7 @@ sum_up(LsmRun *run)
 		run->entries += file->entries;
 		run->file_bytes += file->file_bytes;
 		run->filter_bytes += file->filter_bytes;
+		run->many_deletes |= (file->flags & LSM_FILE_MANY_DELETES) != 0;
 		if (filter_is_mapped(file))
 			run->mapped_filter_bytes += file->filter_bytes;
 		if (TransactionIdIsNormal(file->min_xid) &&

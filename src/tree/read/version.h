@@ -64,6 +64,7 @@ typedef struct LsmRun
 	uint64		filter_bytes;
 	uint64		mapped_filter_bytes;
 	TransactionId min_xid;		/* and the oldest, or invalid */
+	bool		many_deletes;	/* a file has LSM_FILE_MANY_DELETES */
 	struct LsmRunBody *body;	/* what all this is in (version.c) */
 	uint32		prefix_bytes;
 	uint64		prefix_word;	/* if 1 to 8 bytes: as an integer */

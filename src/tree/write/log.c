@@ -250,6 +250,20 @@ lsm_log_has_room(LsmTree *tree)
 	return false;
 }
 
+/* Beyond this nothing is added, so that the sum cannot overflow. */
+#define WANTED_LOG_BYTES_MAX	(64 * 1024 * 1024)
+
+void
+lsm_log_want_room(LsmTree *tree, uint32 bytes)
+{
+	pg_atomic_uint32 *wanted = &tree->ctl->wanted_log_bytes;
+
+	if (tree->ctl->local || pg_atomic_read_u32(wanted) >= WANTED_LOG_BYTES_MAX)
+		return;
+	if (pg_atomic_fetch_add_u32(wanted, bytes) == 0)
+		lsm_worker_wake_first();
+}
+
 /* As many entries as fit the slot's page. */
 static int
 lsm_log_append_slot(LsmWrite *write, int first)

@@ -15,8 +15,10 @@
  * It is an optimisation for which a reader should neither wait nor fail:
  * nothing is written when the tree's memtable is filling up (the writers' next
  * entries would have to wait for a flush), in a parallel worker, or in
- * recovery, and only what has room in the pages that the main fork has.  WAL
- * they need, as what heap prunes does.
+ * recovery, and only what has room in the pages that the main fork has.  Then
+ * the reader asks for room, which a worker makes, for later readers: they would
+ * look every dead row up again, thousands for a key that many rows have had.
+ * WAL they need, as what heap prunes does.
  *
  * Locking: as lsm_write_begin_optional/apply.  No key lock is needed: the
  * entry of a dead row is in no one's way.
@@ -69,16 +71,24 @@ lsm_tombstones_full(const LsmTombstones *tombstones)
 }
 
 static bool
-may_write(LsmTree *tree)
+may_write(void)
+{
+	return !RecoveryInProgress() && !IsInParallelMode() && !IsParallelWorker() &&
+		!lsm_ignore_missing_files;
+}
+
+/* What is not written for want of room is asked about again by the next scan. */
+static bool
+has_room(LsmTree *tree, int bytes)
 {
 	LsmTreeSize size;
 
-	if (RecoveryInProgress() || IsInParallelMode() || IsParallelWorker() ||
-		lsm_ignore_missing_files)
-		return false;
 	lsm_tree_size(tree, &size);
-	return size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2 &&
-		lsm_log_has_room(tree);
+	if (size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2 &&
+		lsm_log_has_room(tree))
+		return true;
+	lsm_log_want_room(tree, bytes);
+	return false;
 }
 
 /*
@@ -100,13 +110,14 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 	LsmEntry	entries[LSM_MAX_TOMBSTONES];
 	LsmWrite	write;
 	int			n = tombstones->n;
+	int			bytes = tombstones->bytes;
 
 	if (n == 0)
 		return;
 	StaticAssertStmt(LSM_MAX_TOMBSTONES <= LSM_MAX_WRITE_ENTRIES, "tombstones must fit into a write");
 	tombstones->n = 0;				/* also if the write fails */
 	tombstones->bytes = 0;
-	if (may_write(tree))
+	if (may_write() && has_room(tree, bytes))
 	{
 		StringInfoData value;
 		int			nentries = 0;

@@ -557,6 +557,16 @@ lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int 
 	return result == LSM_REGISTERED;
 }
 
+static void
+want_room_for_rest(LsmWrite *write, int first)
+{
+	uint32		bytes = 0;
+
+	for (int i = first; i < write->nentries; i++)
+		bytes += lsm_log_entry_room(&write->entries[i]);
+	lsm_log_want_room(write->tree, bytes);
+}
+
 void
 lsm_write_apply(LsmWrite *write)
 {
@@ -605,7 +615,10 @@ lsm_write_apply(LsmWrite *write)
 		{
 			n = lsm_log_append(write, i);
 			if (n == 0)
+			{
+				want_room_for_rest(write, i);
 				break;			/* optional, and no room */
+			}
 		}
 	}
 	lsm_write_cancel(write);

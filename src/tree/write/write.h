@@ -42,8 +42,11 @@ extern void lsm_log_prefetch(const LsmTree *tree);
 /* An optional write might find room.  A hint: nothing is locked. */
 extern bool lsm_log_has_room(LsmTree *tree);
 
-/* After an error: undo this backend's registration, if any (write.c). */
-extern void lsm_write_abort(void);
+/*
+ * So many bytes that need not be written have found no room: may a worker give
+ * them some (background.c).
+ */
+extern void lsm_log_want_room(LsmTree *tree, uint32 bytes);
 
 /* Wait until no writer is registered.  REQUIRES: sealed. */
 extern void lsm_memtable_wait_writers(LsmMemtable *memtable);

@@ -389,7 +389,9 @@ sub compare_twins
 
 	is($lsm->{output}, $heap->{output}, "$name: results");
 	unlike($heap->{output} . $lsm->{output}, qr/ERROR|WARNING/, "$name: no error");
-	unlike($lsm->{log}, qr/(?:WARNING|ERROR|FATAL|PANIC):/, "$name: nothing in the log");
+	# but for a job of TimescaleDB's, which Debian's build has no license for
+	unlike($lsm->{log} =~ s/^.*ERROR:  functionality not supported under the current "apache" license.*$//gmr,
+		qr/(?:WARNING|ERROR|FATAL|PANIC):/, "$name: nothing in the log");
 	is(explained_queries($lsm->{log}, 'l'), explained_queries($heap->{log}, 'h'), "$name: auto_explain");
 	like(explained_queries($lsm->{log}, 'l'), qr/SELECT v FROM p_X WHERE id = 77.*\n/, "$name: auto_explain saw statements");
 	like($lsm->{log}, qr/Query Text: .*SELECT v FROM p_l WHERE id = 77.*\n\tIndex Scan using p_l_pkey on p_l .*rows=1.*\n\t  Index Cond: \(id = 77\)/, "$name: auto_explain's plan");

@@ -27,6 +27,15 @@ mirror=${LSM_MIRROR:-http://deb.debian.org/debian}
 packages="make gcc g++ libc6-dev perl patch locales diffutils
 	postgresql-$major postgresql-server-dev-$major librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
 	libicu-dev rocksdb-tools libipc-run-perl curl ${LSM_CHROOT_PACKAGES:-}"
+# what some TAP tests would be skipped without, as make deps installs it for 15
+if [[ " ${LSM_CHECK:-} " == *" tap "* ]]; then
+	packages+=" pgbackrest barman patroni etcd-server prometheus prometheus-postgres-exporter chromium"
+	for name in repack cron hypopg pgaudit pg-qualstats pg-stat-kcache pg-wait-sampling set-user wal2json pglogical \
+		pg-hint-plan show-plans timescaledb partman rum pgvector plprofiler; do
+		packages+=" postgresql-$major-$name"
+	done
+	[ "$major" -lt 18 ] || packages+=" postgresql-18-pgsentinel postgresql-18-pg-ivm"
+fi
 
 # in_chroot COMMAND...: with mounts that end with it
 in_chroot() {
@@ -46,6 +55,9 @@ if [ ! -x "$root/usr/bin/apt-get" ]; then
 	cp /etc/resolv.conf "$root.new/etc/"
 	mv "$root.new" "$root"
 fi
+# packages start no services there
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
 missing=
 for package in $packages; do
 	chroot "$root" dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=" $package"

@@ -155,18 +155,23 @@ tap_collect() {
 
 # Some at a time: most of what they do is to wait, for servers to start and end.
 run_tap_tests() {
-	local name alone pid jobs=${LSM_JOBS:-$(nproc)}
+	local test name alone pid jobs=${LSM_JOBS:-$(nproc)}
 	local -A running=()
+	local -a tests
 	section "TAP tests, $jobs at a time"
-	while read -r name alone <&3; do
+	# not from a process substitution, which bash 5.3 waits for as for a test
+	mapfile -t tests <<<"$(tap_wanted)"
+	for test in "${tests[@]}"; do
+		read -r name alone <<<"$test"
+		[ -n "$name" ] || continue
 		while [ ${#running[@]} -ge $([ -z "$alone" ] && echo "$jobs" || echo 1) ]; do
 			wait -n -p pid
 			tap_collect "${running[$pid]}"
 			unset "running[$pid]"
 		done
-		tap_run "$name" 3<&- &
+		tap_run "$name" &
 		running[$!]=$name
-	done 3< <(tap_wanted)
+	done
 	while [ ${#running[@]} -gt 0 ]; do
 		wait -n -p pid
 		tap_collect "${running[$pid]}"

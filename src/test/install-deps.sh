@@ -14,7 +14,8 @@ packages=(
 	postgresql-15-cron postgresql-15-hypopg postgresql-15-pgaudit
 	postgresql-15-pg-qualstats postgresql-15-pg-stat-kcache
 	postgresql-15-pg-wait-sampling postgresql-15-set-user
-	postgresql-15-wal2json postgresql-15-pglogical
+	postgresql-15-wal2json postgresql-15-pglogical postgresql-15-partman
+	postgresql-15-rum postgresql-15-plprofiler
 	"$@"
 )
 

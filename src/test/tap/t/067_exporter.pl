@@ -1,5 +1,6 @@
 # The operators' kit, ops/: prometheus-postgres-exporter with our queries exposes what they name, as a role that is
-# in pg_monitor and nothing else; alerts and dashboard ask for nothing else; promtool likes the alerts.
+# in pg_monitor and nothing else; alerts and dashboard ask for nothing else; promtool likes the alerts.  A Prometheus
+# that scrapes the exporter answers all that the dashboard asks, and evaluates the alerts.
 use strict;
 use warnings;
 use LsmTest;
@@ -13,6 +14,12 @@ use Test::More;
 use Time::HiRes qw(usleep time);
 
 my $ops = $ENV{LSM_OPS};
+
+sub free_address
+{
+	my $free = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1');
+	return '127.0.0.1:' . $free->sockport;
+}
 
 # ---- what the queries name: metric => type ----
 
@@ -92,9 +99,7 @@ CREATE TABLE s."odd name" (id int PRIMARY KEY, v text) USING lsm;
 CREATE TABLE s.never (id int) USING lsm;
 INSERT INTO s."odd name" SELECT i, 'v' FROM generate_series(1, 5000) i; SELECT lsm_flush('s."odd name"'), lsm_compact('s."odd name"');
 SET enable_seqscan = off; SELECT count(*) FROM generate_series(4000, 6000) g WHERE EXISTS (SELECT FROM s."odd name" WHERE id = g);});
-	my $free = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1');
-	my $address = '127.0.0.1:' . $free->sockport;
-	$free->close;
+	my $address = free_address();
 	local $ENV{DATA_SOURCE_NAME} = 'user=monitor dbname=postgres sslmode=disable host=' . $node->host . ' port=' . $node->port;
 	my ($out, $err) = ('', '');
 	my $exporter = IPC::Run::start([ 'prometheus-postgres-exporter', "--web.listen-address=$address", "--extend.query-path=$ops/lsm-queries.yaml", '--disable-settings-metrics' ], '>', \$out, '2>', \$err);
@@ -126,6 +131,59 @@ SET enable_seqscan = off; SELECT count(*) FROM generate_series(4000, 6000) g WHE
 	{
 		my ($value) = $page =~ /^\Q$metric\E.*\} (\S+)$/m;
 		is(defined $value ? $value + 0 : 'nothing', $node->safe_psql('postgres', $queries{$metric}) + 0, $metric);
+	}
+
+	# ---- Prometheus, as the dashboard asks it ----
+
+  SKIP:
+	{
+		skip 'prometheus is not installed', 1 unless -x '/usr/bin/prometheus';
+		my $dir = PostgreSQL::Test::Utils::tempdir();
+		my $server = free_address();
+		append_to_file("$dir/prometheus.yaml", qq(global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: ["$ops/lsm-alerts.yaml"]
+scrape_configs: [{job_name: postgres, static_configs: [{targets: ["$address"]}]}]
+));
+		my $log = '';
+		my $prometheus = IPC::Run::start([ 'prometheus', "--config.file=$dir/prometheus.yaml", "--storage.tsdb.path=$dir/data", "--web.listen-address=$server" ], '>', \$log, '2>', \$log);
+		my $ask = sub {
+			my $answer = HTTP::Tiny->new(timeout => 10)->get("http://$server/api/v1/$_[0]");
+			$prometheus->pump_nb;
+			$exporter->pump_nb;
+			return JSON::PP->new->decode($answer->{content} =~ /^\{/ ? $answer->{content} : '{}');
+		};
+		my @wanted = map { my $title = $_->{title}; map { [ "$title: $_->{expr}", $_->{expr} ] } @{ $_->{targets} // [] } } @{ $dashboard->{panels} };
+		# false positives, which a ratio of the dashboard divides by
+		$node->safe_psql('postgres', 'CREATE TABLE s.work (id int) USING lsm; CREATE INDEX few_bits ON s.work USING lsm (id) WITH (filter_scheme = blocked, bits_per_key = 2)');
+		my %said;
+		$end = time + $PostgreSQL::Test::Utils::timeout_default;
+		do
+		{
+			$node->safe_psql('postgres', q{INSERT INTO s.work SELECT 2 * g FROM generate_series(1, 300) g; SELECT lsm_flush('s.work'), lsm_flush('s.few_bits');
+SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, 300) g, LATERAL (SELECT FROM s.work WHERE id = 2 * g + 1 OFFSET 0) x});
+			foreach my $panel (@wanted)
+			{
+				my ($name, $query) = @$panel;
+				# a series is named by all its labels: any value but the interval's
+				$query =~ s/\$__rate_interval/10s/g;
+				$query =~ s/\$\w+/.*/g;
+				$query =~ s/([^\w])/sprintf '%%%02X', ord $1/ge;
+				my $answer = $ask->("query?query=$query");
+				$said{$name} = ($answer->{status} // 'no answer') ne 'success' ? $answer->{error} // 'no answer' : @{ $answer->{data}{result} } ? 'values' : 'no value';
+			}
+			usleep(200_000);
+		} while ((grep { $_ ne 'values' } values %said) && time < $end);
+		is(join("\n", map { "$_: $said{$_}" } grep { $said{$_} ne 'values' } sort keys %said), '', 'Prometheus has values for each query of the dashboard') or diag($log);
+		my (@rules, @ill);
+		do
+		{
+			usleep(200_000);
+			@rules = map { @{ $_->{rules} } } @{ $ask->('rules')->{data}{groups} // [] };
+			@ill = map { "$_->{name}: $_->{health} " . ($_->{lastError} // '') } grep { $_->{health} ne 'ok' } @rules;
+		} while ((!@rules || grep { /: unknown/ } @ill) && time < $end);
+		is(scalar(@rules), scalar(() = $alerts =~ /alert: /g), 'Prometheus evaluates the alerts');
+		is(join("\n", @ill), '', 'all of which can be');
+		$prometheus->kill_kill;
 	}
 	$exporter->kill_kill;
 	$node->stop;

@@ -178,6 +178,102 @@ sql(q{INSERT INTO wide VALUES (1001, 'x')});
 like(sql("SELECT string_agg(DISTINCT resource_manager, ' ') FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn())"), qr/lsmam/,
 	'pg_walinspect names records of ours');
 
+# ---- indexes, partitions and a profiler of extensions ----
+
+# What an index of an extension finds on an lsm table, and what a scan of the heap twin finds.  The index sees rows
+# from before it and from after it, changes, a rollback, VACUUM and new rows.  What `query` gives must be determined.
+sub check_index
+{
+	my ($name, $columns, $index, $row, $query, $settings) = @_;
+	my $on = ($settings // '') . 'SET enable_seqscan = off;';
+	my $off = 'SET enable_indexscan = off; SET enable_bitmapscan = off;';
+	my @steps = (
+		[ 'filled', "INSERT INTO x_X SELECT g, $row FROM generate_series(301, 400) g" ],
+		[ 'changed', 'DELETE FROM x_X WHERE id % 3 = 0', 'UPDATE x_X SET id = id + 1000 WHERE id % 7 = 0',
+			"BEGIN; INSERT INTO x_X SELECT g + 5000, $row FROM generate_series(1, 50) g; ROLLBACK" ],
+		[ 'vacuumed', 'VACUUM x_X', "INSERT INTO x_X SELECT g, $row FROM generate_series(501, 600) g" ]);
+	foreach my $x ('h', 'l')
+	{
+		my $am = $x eq 'h' ? 'heap' : 'lsm';
+		sql(qq{CREATE TABLE x_$x (id int PRIMARY KEY, $columns) USING $am;
+INSERT INTO x_$x SELECT g, $row FROM generate_series(1, 300) g;
+CREATE INDEX x_${x}_i ON x_$x USING $index});
+	}
+	foreach my $step (@steps)
+	{
+		my ($when, @statements) = @$step;
+		foreach my $statement (@statements)
+		{
+			sql($statement =~ s/_X/_$_/gr) foreach ('h', 'l');
+		}
+		like(sql("$on EXPLAIN (COSTS off) " . $query =~ s/_X/_l/gr), qr/Index Scan (using|on) x_l_i/, "$name, $when: is used");
+		my $expected = sql($off . $query =~ s/_X/_h/gr);
+		cmp_ok(scalar(split /\n/, $expected), '>=', 5, "$name, $when: finds rows");
+		is(sql($on . $query =~ s/_X/_l/gr), $expected, "$name, $when: the rows of a heap table");
+	}
+	is(sql(q{SELECT count(*) FROM lsm_verify('x_l')}), '0', "$name: lsm_verify");
+	sql('DROP TABLE x_h, x_l');
+	return;
+}
+
+foreach my $extension ('vector', 'rum', 'bloom')
+{
+	if (have($extension)) { sql("CREATE EXTENSION $extension"); }
+	else { note("not installed: $extension"); }
+}
+check_index('bloom', 'a int, b int', 'bloom (a, b)', 'g % 5, g % 7', 'SELECT id FROM x_X WHERE a = 3 AND b = 4 ORDER BY id', 'SET enable_indexscan = off;');
+check_index('rum', 'v tsvector', 'rum (v rum_tsvector_ops)', q{to_tsvector('simple', 'a' || g % 5 || ' b' || g % 7)},
+	q{SELECT id FROM x_X WHERE v @@ 'a3 & b4' ORDER BY id}) if have('rum');
+if (have('vector'))
+{
+	# hnsw and ivfflat are approximate, unless they look at more than there is
+	my $near = q{SELECT round((v <-> '[3.1,4.2,50.3]')::numeric, 4) FROM x_X ORDER BY v <-> '[3.1,4.2,50.3]' LIMIT 20};
+	my $row = 'ARRAY[g % 17, g % 23, (g * 37) % 101]::vector';
+	check_index('ivfflat', 'v vector(3)', 'ivfflat (v vector_l2_ops) WITH (lists = 1)', $row, $near);
+	check_index('hnsw', 'v vector(3)', 'hnsw (v vector_l2_ops) WITH (m = 32, ef_construction = 200)', $row, $near, 'SET hnsw.ef_search = 1000;');
+}
+
+if (have('pg_partman'))
+{
+	my $native = sql(q{SELECT default_version < '5' FROM pg_available_extensions WHERE name = 'pg_partman'}) eq 't' ? q{p_type := 'native', } : '';
+	sql(qq{CREATE SCHEMA partman; CREATE EXTENSION pg_partman SCHEMA partman;
+SET default_table_access_method = lsm;
+CREATE TABLE part (id int NOT NULL, v text) PARTITION BY RANGE (id);
+CREATE INDEX ON part USING lsm (id);
+SELECT partman.create_parent(p_parent_table := 'public.part', p_control := 'id', p_interval := '1000', $native p_premake := 2, p_start_partition := '0');
+INSERT INTO part SELECT g, 'v' || g FROM generate_series(0, 2999) g;
+INSERT INTO part SELECT g, 'v' || g FROM generate_series(5000, 5009) g;});
+	is(sql(q{SELECT count(*) FROM part_default}), '10', 'pg_partman: rows without a partition');
+	sql(q{SET default_table_access_method = lsm; SELECT partman.partition_data_id('public.part', p_batch_count := 10)});
+	is(sql(q{SELECT count(*) FROM part_default; SELECT count(*), sum(id) FROM part; SELECT count(*) FROM part WHERE id BETWEEN 5000 AND 5009}),
+		"0\n3010|4548545\n10", '... are moved to one');
+	sql(q{UPDATE partman.part_config SET retention = '4000', retention_keep_table = false WHERE parent_table = 'public.part';
+SET default_table_access_method = lsm; SELECT partman.run_maintenance('public.part')});
+	is(sql(q{SELECT min(id), count(*) FROM part}), '1000|2010', '... and dropped by their age');
+	is(sql(q{SELECT string_agg(DISTINCT amname, ' ') FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid JOIN pg_am a ON a.oid = relam WHERE inhparent = 'part'::regclass}),
+		'lsm', '... all of which are lsm');
+	is(sql(q{SELECT count(*) FROM pg_inherits, lsm_verify(inhrelid) WHERE inhparent = 'part'::regclass}), '0', '... and verified');
+	sql(q{DELETE FROM partman.part_config; DROP TABLE part; DROP EXTENSION pg_partman; DROP SCHEMA partman CASCADE});
+}
+else { note('not installed: pg_partman'); }
+
+if (have('plprofiler'))
+{
+	preload('plprofiler', 'lsmam');
+	sql(q{CREATE EXTENSION plprofiler; CREATE TABLE profiled (id int PRIMARY KEY) USING lsm;
+CREATE FUNCTION profile_me() RETURNS void LANGUAGE plpgsql AS $$BEGIN
+	FOR i IN 1..7 LOOP
+		INSERT INTO profiled VALUES (i);
+	END LOOP;
+END$$});
+	is(sql(q{SELECT pl_profiler_set_enabled_local(true); SELECT profile_me();
+SELECT exec_count FROM pl_profiler_linestats_local() WHERE func_oid = 'profile_me()'::regprocedure AND line_number = 3; SELECT count(*) FROM profiled}) =~ s/^t\n//r, "\n7\n7",
+		'plprofiler counts statements on an lsm table');
+	sql('DROP TABLE profiled; DROP FUNCTION profile_me(); DROP EXTENSION plprofiler');
+	preload('lsmam');
+}
+else { note('not installed: plprofiler'); }
+
 # ---- tables of extensions ----
 
 lsm_set($node, default_table_access_method => 'lsm', 'lsm.default_index' => 'lsm');
@@ -293,7 +389,9 @@ sub compare_twins
 
 	is($lsm->{output}, $heap->{output}, "$name: results");
 	unlike($heap->{output} . $lsm->{output}, qr/ERROR|WARNING/, "$name: no error");
-	unlike($lsm->{log}, qr/(?:WARNING|ERROR|FATAL|PANIC):/, "$name: nothing in the log");
+	# but for a job of TimescaleDB's, which Debian's build has no license for
+	unlike($lsm->{log} =~ s/^.*ERROR:  functionality not supported under the current "apache" license.*$//gmr,
+		qr/(?:WARNING|ERROR|FATAL|PANIC):/, "$name: nothing in the log");
 	is(explained_queries($lsm->{log}, 'l'), explained_queries($heap->{log}, 'h'), "$name: auto_explain");
 	like(explained_queries($lsm->{log}, 'l'), qr/SELECT v FROM p_X WHERE id = 77.*\n/, "$name: auto_explain saw statements");
 	like($lsm->{log}, qr/Query Text: .*SELECT v FROM p_l WHERE id = 77.*\n\tIndex Scan using p_l_pkey on p_l .*rows=1.*\n\t  Index Cond: \(id = 77\)/, "$name: auto_explain's plan");
@@ -333,7 +431,7 @@ sub check_our_hooks
 	sql('DROP TABLE batch, child, parent');
 	$node->safe_psql('postgres', 'CREATE DATABASE copy_of_it TEMPLATE lsm_template');
 	is($node->safe_psql('copy_of_it', 'SELECT count(*), max(v) FROM t'), '100|v', "$name: CREATE DATABASE");
-	sql('DROP DATABASE copy_of_it');
+	sql('DROP DATABASE copy_of_it WITH (FORCE)');
 	return;
 }
 
@@ -394,6 +492,8 @@ sub check_cron
 
 $node->safe_psql('postgres', 'CREATE DATABASE lsm_template');
 $node->safe_psql('lsm_template', q{CREATE EXTENSION IF NOT EXISTS lsmam; CREATE TABLE t (id int PRIMARY KEY, v text) USING lsm; INSERT INTO t SELECT g, 'v' FROM generate_series(1, 100) g});
+# TimescaleDB's worker goes to all databases that let it
+$node->safe_psql('postgres', 'ALTER DATABASE lsm_template ALLOW_CONNECTIONS false');
 my @created;
 foreach my $last (0, 1)
 {

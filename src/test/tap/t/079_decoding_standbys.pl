@@ -62,17 +62,18 @@ sub in_both
 	return;
 }
 
+# Rows that come and go are a client's own: between DELETE in h and in l another session may commit
 my %script = (
 	rows => q{\set a random(1, 300)
 \set b random(1, 300)
 BEGIN;
 } . join(";\n", map { both($_) } 'UPDATE @t SET n = n + 1 WHERE id = least(:a, :b)', 'UPDATE @t SET n = n + 1 WHERE id = greatest(:a, :b)',
 		'SAVEPOINT s', 'DELETE FROM @f WHERE id = :b', 'ROLLBACK TO s', 'UPDATE @f SET a = noise(:b, 10 * :b) WHERE id = :a',
-		'INSERT INTO @i VALUES (:b, 1, noise(:a, 8 * :a)) ON CONFLICT (id) DO UPDATE SET n = @i.n + 1') . ";\nCOMMIT;\n",
-	come_and_go => q{\set a random(1, 1000000)
+		'INSERT INTO @i VALUES (:b / 3 * 3 + :client_id, 1, noise(:a, 8 * :a)) ON CONFLICT (id) DO UPDATE SET n = @i.n + 1') . ";\nCOMMIT;\n",
+	come_and_go => q{\set a random(1, 1000000) + 10000000 * :client_id
 BEGIN;
 } . join(";\n", map { both($_) } q{INSERT INTO @t SELECT 1000 + :a + g, g, 'many' FROM generate_series(1, 100) g ON CONFLICT DO NOTHING}, 'DELETE FROM @t WHERE id BETWEEN 1000 + :a AND 1080 + :a',
-		q{INSERT INTO @f VALUES (1000 + :a, 1, noise(:a, 3000)) ON CONFLICT DO NOTHING}, 'UPDATE @f SET n = n + 1 WHERE id = 1000 + :a', 'DELETE FROM @i WHERE id = :a % 300') . ";\nCOMMIT;\n",
+		q{INSERT INTO @f VALUES (1000 + :a, 1, noise(:a, 3000)) ON CONFLICT DO NOTHING}, 'UPDATE @f SET n = n + 1 WHERE id = 1000 + :a', 'DELETE FROM @i WHERE id = :a % 100 * 3 + :client_id') . ";\nCOMMIT;\n",
 	flush => q{SELECT lsm_flush('l.t'), lsm_flush('l.f'), lsm_compact('l.t');
 VACUUM h.t, l.t, h.i, l.i;
 \sleep 300 ms
@@ -208,7 +209,7 @@ SELECT pg_create_logical_replication_slot('out', 'pgoutput')});
 	$standby->safe_psql('postgres', q{SELECT count(*) FROM pg_logical_slot_get_binary_changes('out', NULL, NULL, 'proto_version', '1', 'publication_names', 'p')});
 	under_load($primary, sub { $standby->promote });
 	$primary->stop('immediate');
-	in_both($standby, 'UPDATE @t SET n = n + 1 WHERE id % 3 = 0', q{INSERT INTO @f SELECT 3000000 + g, g, noise(g, 4000) FROM generate_series(1, 50) g}, 'DELETE FROM @t WHERE id < 20');
+	in_both($standby, 'UPDATE @t SET n = n + 1 WHERE id % 3 = 0', q{INSERT INTO @f SELECT 100000000 + g, g, noise(g, 4000) FROM generate_series(1, 50) g}, 'DELETE FROM @t WHERE id < 20');
 	$standby->wait_for_catchup('s');
 	same_rows('after the promotion', $standby, $subscriber);
 	cmp_ok(same_changes('after the promotion', $standby, 'text'), '>', 500, '... of which there are many');

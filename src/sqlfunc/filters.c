@@ -140,6 +140,7 @@ lsm_filters(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	rel;
+	List	   *not_open;
 	LsmFilterInfo *filters;
 	int			nfilters;
 	LsmSegmentInfo *segments;
@@ -149,6 +150,7 @@ lsm_filters(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	rel = lsm_relation_open(PG_GETARG_OID(0), LSM_RELATION_TREE, LSM_RIGHT_FACTS,
 							AccessShareLock);
+	not_open = lsm_relations_not_open(list_make1(rel));
 	filters = lsm_tree_filters(lsm_relation_tree(rel), &nfilters);
 	segments = lsm_tree_segments(lsm_relation_tree(rel), &nsegments);
 	for (int i = 0; i < nfilters; i++)
@@ -162,6 +164,7 @@ lsm_filters(PG_FUNCTION_ARGS)
 		for (int j = 0; j < n; j++)
 			put_segment(rsinfo, &first[j]);
 	}
+	lsm_relations_let_go(not_open);
 	relation_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

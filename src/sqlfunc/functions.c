@@ -57,6 +57,35 @@ lsm_relation_tree(Relation rel)
 	return lsm_tree_open(rel, LSM_KIND_TABLE, NULL);
 }
 
+List *
+lsm_relations_not_open(List *relations)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, relations)
+	{
+		Relation	rel = lfirst(lc);
+
+		if ((lsm_relation_is_index(rel) || lsm_relation_is_table(rel)) &&
+			!lsm_tree_is_open(rel))
+			result = lappend(result, rel);
+	}
+	return result;
+}
+
+void
+lsm_relations_let_go(List *relations)
+{
+	ListCell   *lc;
+
+	foreach(lc, relations)
+	{
+		lsm_tree_let_go((Relation) lfirst(lc));
+	}
+	list_free(relations);
+}
+
 /* The lsm indexes of a table that can be used, each opened. */
 List *
 lsm_relation_open_indexes(Relation table, LOCKMODE lockmode)
@@ -103,21 +132,28 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 {
 	Relation	rel = lsm_relation_open(relid, LSM_RELATION_TREES, LSM_RIGHT_OWNER, lockmode);
 	List	   *indexes;
+	List	   *not_open = NIL;
 	ListCell   *lc;
 
 	if (lsm_relation_is_index(rel))
+	{
+		not_open = lsm_relations_not_open(list_make1(rel));
 		work(lsm_relation_tree(rel));
+		lsm_relations_let_go(not_open);
+	}
 	else
 	{
 		indexes = lsm_relation_open_indexes(rel, lockmode);
 		if (indexes == NIL)
 			lsm_relation_check_kind(rel);
+		not_open = lsm_relations_not_open(lcons(rel, list_copy(indexes)));
 		if (lsm_relation_is_table(rel))
 			work(lsm_relation_tree(rel));
 		foreach(lc, indexes)
 		{
 			work(lsm_relation_tree((Relation) lfirst(lc)));
 		}
+		lsm_relations_let_go(not_open);
 		lsm_relation_close_indexes(indexes);
 	}
 	relation_close(rel, NoLock);
@@ -182,15 +218,26 @@ lsm_compact(PG_FUNCTION_ARGS)
  * ====================================================================== */
 
 static Relation
-open_for_facts(Oid relid)
+open_for_facts(Oid relid, List **not_open)
 {
-	return lsm_relation_open(relid, LSM_RELATION_TREE, LSM_RIGHT_FACTS, AccessShareLock);
+	Relation	rel = lsm_relation_open(relid, LSM_RELATION_TREE, LSM_RIGHT_FACTS, AccessShareLock);
+
+	*not_open = lsm_relations_not_open(list_make1(rel));
+	return rel;
+}
+
+static void
+close_after_facts(Relation rel, List *not_open)
+{
+	lsm_relations_let_go(not_open);
+	relation_close(rel, AccessShareLock);
 }
 
 Datum
 lsm_relation_size(PG_FUNCTION_ARGS)
 {
-	Relation	rel = open_for_facts(PG_GETARG_OID(0));
+	List	   *not_open;
+	Relation	rel = open_for_facts(PG_GETARG_OID(0), &not_open);
 	LsmTreeSize size;
 	int64		bytes;
 
@@ -199,7 +246,7 @@ lsm_relation_size(PG_FUNCTION_ARGS)
 	/* not table_relation_size(): it counts the blocks TIDs span */
 	bytes = size.file_bytes +
 		(int64) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) * BLCKSZ;
-	relation_close(rel, AccessShareLock);
+	close_after_facts(rel, not_open);
 	PG_RETURN_INT64(bytes);
 }
 
@@ -221,11 +268,12 @@ lsm_levels(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	rel;
+	List	   *not_open;
 	LsmFileInfo *files;
 	int			nfiles;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = open_for_facts(PG_GETARG_OID(0));
+	rel = open_for_facts(PG_GETARG_OID(0), &not_open);
 	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
 	qsort(files, nfiles, sizeof(LsmFileInfo), compare_level_run);
 
@@ -254,7 +302,7 @@ lsm_levels(PG_FUNCTION_ARGS)
 		values[5] = Int64GetDatum(filter_bytes);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
-	relation_close(rel, AccessShareLock);
+	close_after_facts(rel, not_open);
 	return (Datum) 0;
 }
 
@@ -273,12 +321,13 @@ lsm_files(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	rel;
+	List	   *not_open;
 	LsmFileInfo *files;
 	int			nfiles;
 	bool		show_keys;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = open_for_facts(PG_GETARG_OID(0));
+	rel = open_for_facts(PG_GETARG_OID(0), &not_open);
 	show_keys = lsm_relation_may_show_keys(rel);
 	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
 
@@ -306,7 +355,7 @@ lsm_files(PG_FUNCTION_ARGS)
 		}
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
-	relation_close(rel, AccessShareLock);
+	close_after_facts(rel, not_open);
 	return (Datum) 0;
 }
 

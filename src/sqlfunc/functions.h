@@ -18,6 +18,14 @@
 /* REQUIRES: the relation is one of ours (am.h), and locked. */
 extern LsmTree *lsm_relation_tree(Relation rel);
 
+/*
+ * For functions that are done with a tree when they return, so that a statement
+ * can call them for more trees than there are control blocks: those of the
+ * relations whose trees the transaction has not opened yet; let go of them.
+ */
+extern List *lsm_relations_not_open(List *relations);
+extern void lsm_relations_let_go(List *relations);
+
 extern List *lsm_relation_open_indexes(Relation table, LOCKMODE lockmode);
 extern void lsm_relation_close_indexes(List *indexes);
 

@@ -168,6 +168,7 @@ lsm_verify(PG_FUNCTION_ARGS)
 	LsmVerify	verify = {.notes.context = CurrentMemoryContext};
 	Relation	rel;
 	List	   *indexes = NIL;
+	List	   *not_open;
 	bool		with_table = false;
 	LsmFormerUser caller;
 
@@ -197,6 +198,7 @@ lsm_verify(PG_FUNCTION_ARGS)
 		verify.relations = list_concat(verify.relations, indexes);
 	}
 
+	not_open = lsm_relations_not_open(list_append_unique_ptr(list_copy(verify.relations), verify.table));
 	list_files(&verify);
 	lsm_verify_files(&verify);
 	compare_indexes(&verify, with_table);
@@ -204,6 +206,7 @@ lsm_verify(PG_FUNCTION_ARGS)
 	lsm_become_caller(&caller);
 	lsm_verify_progress_end(&verify.notes.progress);
 
+	lsm_relations_let_go(not_open);
 	if (verify.table != rel)
 		relation_close(verify.table, NoLock);
 	else

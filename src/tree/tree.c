@@ -492,6 +492,19 @@ lsm_tree_open(Relation rel, LsmKind kind, const LsmTreeOptions *options)
 	return tree;
 }
 
+bool
+lsm_tree_is_open(Relation rel)
+{
+	return lsm_handle_current(lsm_handle_lookup(rel->rd_locator, rel->rd_backend));
+}
+
+void
+lsm_tree_let_go(Relation rel)
+{
+	Assert(!lsm_epoch_inside());
+	lsm_handle_unpin(lsm_handle_lookup(rel->rd_locator, rel->rd_backend));
+}
+
 /*
  * See tree.h.  Jobs in progress notice that their block is gone, and end.
  */

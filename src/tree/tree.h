@@ -351,6 +351,17 @@ extern void lsm_tree_reset(Relation rel, LsmKind kind);
 extern LsmTree *lsm_tree_open(Relation rel, LsmKind kind,
 							  const LsmTreeOptions *options);
 
+/* Has this transaction opened the relation's tree? */
+extern bool lsm_tree_is_open(Relation rel);
+
+/*
+ * The transaction opened the tree for one look, and may look at more trees than
+ * there are control blocks: another tree may have this one's.  Handles of the
+ * tree are not valid any more.  REQUIRES: no cursor and no job of this
+ * transaction uses the tree; outside of epochs.
+ */
+extern void lsm_tree_let_go(Relation rel);
+
 /*
  * Copy the tree to a new relfilenode (SET TABLESPACE of a table): flushes,
  * copies the main fork, and lets the copy adopt the sorted files.

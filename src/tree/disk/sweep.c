@@ -59,6 +59,14 @@
 #define LSM_SWEEP_INTERVAL_MS	10000
 #endif
 
+/*
+ * A pass opens a file for each tree.  With very many trees passes become rarer,
+ * so that they take half a percent of a processor; removal waits for two
+ * checkpoints in any case.
+ */
+#define LSM_SWEEP_REST			200
+#define LSM_SWEEP_MAX_INTERVAL_MS	300000
+
 /* Looks, first and last included */
 #define LSM_SWEEP_LOOKS			3
 /* Moves of the redo pointer */
@@ -387,6 +395,17 @@ lsm_sweep_clear_suspects(void)
 	}
 }
 
+/* When the next pass may begin, this one having begun at `begin`. */
+static TimestampTz
+lsm_sweep_after(TimestampTz begin)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	long		ms = TimestampDifferenceMilliseconds(begin, now);
+
+	ms = Min(ms, LSM_SWEEP_MAX_INTERVAL_MS / LSM_SWEEP_REST) * LSM_SWEEP_REST;
+	return TimestampTzPlusMilliseconds(now, Max(ms, LSM_SWEEP_INTERVAL_MS));
+}
+
 /*
  * One pass, at most every LSM_SWEEP_INTERVAL_MS.
  */
@@ -439,4 +458,5 @@ lsm_sweep_orphans(void)
 
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+	sweep_next = lsm_sweep_after(now);
 }

@@ -132,7 +132,7 @@ EXCEPTION WHEN OTHERS THEN RETURN sqlstate || ' ' || sqlerrm;
 END $$;
 CREATE VIEW lsm_sec.calls AS
 SELECT f || '(' || r || ')' AS call, lsm_sec.try(format('%s(%L)', f, 'lsm_sec.' || r)) AS answer
-FROM unnest(ARRAY['lsm_flush', 'lsm_compact', 'lsm_verify', 'lsm_levels', 'lsm_files', 'lsm_filters', 'lsm_advise', 'lsm_relation_size'])
+FROM unnest(ARRAY['lsm_flush', 'lsm_compact', 'lsm_verify', 'lsm_levels', 'lsm_files', 'lsm_filters', 'lsm_advise', 'lsm_relation_size', 'lsm_compression'])
 	WITH ORDINALITY AS f(f, n), unnest(ARRAY['l', 'l_v', 'plain', 'plain_pkey', 'vw']) WITH ORDINALITY AS r(r, m)
 WHERE r IN ('l', 'l_v') OR f IN ('lsm_compact', 'lsm_levels')
 ORDER BY n, m;

@@ -68,6 +68,14 @@ static const struct config_enum_entry compression_options[] = {
 	{NULL, 0, false}
 };
 
+static const struct config_enum_entry bottom_compression_options[] = {
+	{"same", LSM_COMPRESSION_SAME, false},
+	{"none", LSM_COMPRESSION_NONE, false},
+	{"lz4", LSM_COMPRESSION_LZ4, false},
+	{"zstd", LSM_COMPRESSION_ZSTD, false},
+	{NULL, 0, false}
+};
+
 static const struct config_enum_entry default_index_options[] = {
 	{"btree", LSM_DEFAULT_INDEX_BTREE, false},
 	{"lsm", LSM_DEFAULT_INDEX_LSM, false},
@@ -222,6 +230,12 @@ define_tree_settings(void)
 							 "\"auto\" means lz4 for tables and none for indexes.",
 							 &lsm_compression,
 							 LSM_COMPRESSION_AUTO, compression_options,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("lsm.bottom_compression",
+							 "Compression of data blocks in sorted files that have nothing below them.",
+							 "\"same\": the one of all files.",
+							 &lsm_bottom_compression,
+							 LSM_COMPRESSION_SAME, bottom_compression_options,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.max_open_files",
 							"Sorted files that one backend keeps open.",

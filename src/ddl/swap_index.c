@@ -58,7 +58,8 @@ lsm_other_options(List *options)
 {
 	static const char *const ours[] = {
 		"filter_scheme", "bits_per_key", "elastic_units", "size_ratio",
-		"compression", "filter_columns", "filter_allocation", "bottom_filter"
+		"compression", "filter_columns", "filter_allocation", "bottom_filter",
+		"bottom_compression"
 	};
 	List	   *result = NIL;
 	ListCell   *lc;

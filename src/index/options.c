@@ -27,6 +27,7 @@ typedef struct LsmIndexOptions
 	int			compression;
 	int			filter_allocation;
 	int			bottom_filter;
+	int			bottom_compression;
 	int			filter_columns;
 	int			fillfactor;		/* no effect */
 	bool		deduplicate_items;	/* no effect */
@@ -58,6 +59,14 @@ static relopt_enum_elt_def bottom_filter_values[] = {
 };
 
 static relopt_enum_elt_def compression_values[] = {
+	{"none", LSM_COMPRESSION_NONE},
+	{"lz4", LSM_COMPRESSION_LZ4},
+	{"zstd", LSM_COMPRESSION_ZSTD},
+	{NULL}
+};
+
+static relopt_enum_elt_def bottom_compression_values[] = {
+	{"same", LSM_COMPRESSION_SAME},
 	{"none", LSM_COMPRESSION_NONE},
 	{"lz4", LSM_COMPRESSION_LZ4},
 	{"zstd", LSM_COMPRESSION_ZSTD},
@@ -103,6 +112,11 @@ lsm_index_define_options(void)
 					   bottom_filter_values, -1,
 					   "Valid values are \"same\" and \"ribbon\".",
 					   ShareUpdateExclusiveLock);
+	add_enum_reloption(index_relopt_kind, "bottom_compression",
+					   "Compression of sorted files that have nothing of the index below them",
+					   bottom_compression_values, -1,
+					   "Valid values are \"same\", \"none\", \"lz4\", and \"zstd\".",
+					   ShareUpdateExclusiveLock);
 	add_int_reloption(index_relopt_kind, "filter_columns",
 					  "Leading columns that filters know beside the whole key",
 					  -1, -1, LSM_FILTER_LEADING_MAX, ShareUpdateExclusiveLock);
@@ -128,6 +142,7 @@ lsm_index_options(Datum reloptions, bool validate)
 		{"compression", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, compression)},
 		{"filter_allocation", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, filter_allocation)},
 		{"bottom_filter", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, bottom_filter)},
+		{"bottom_compression", RELOPT_TYPE_ENUM, offsetof(LsmIndexOptions, bottom_compression)},
 		{"filter_columns", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, filter_columns)},
 		{"fillfactor", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, fillfactor)},
 		{"deduplicate_items", RELOPT_TYPE_BOOL, offsetof(LsmIndexOptions, deduplicate_items)}
@@ -169,6 +184,7 @@ lsm_index_open_tree(Relation index)
 		options.compression = set->compression;
 		options.filter_allocation = set->filter_allocation;
 		options.bottom_filter = set->bottom_filter;
+		options.bottom_compression = set->bottom_compression;
 	}
 	options.leading = lsm_index_leading(index);
 	return lsm_tree_open(index, LSM_KIND_INDEX, &options);

@@ -213,6 +213,20 @@ COMMENT ON VIEW pg_stat_lsm_progress IS
 'flushes, compactions, builds, loads and lsm_verify() in progress, all databases';
 GRANT SELECT ON pg_stat_lsm_progress TO PUBLIC;
 
+---- compression ----
+
+CREATE FUNCTION lsm_compression(relation pg_catalog.regclass,
+	OUT level pg_catalog.int4,
+	OUT compression pg_catalog.text,
+	OUT files pg_catalog.int8,
+	OUT entries pg_catalog.int8,
+	OUT bytes pg_catalog.int8)
+RETURNS SETOF pg_catalog.record
+AS 'MODULE_PATHNAME', 'lsm_compression_by_level'
+LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 8;
+COMMENT ON FUNCTION lsm_compression(pg_catalog.regclass) IS
+'sorted files of a tree by level and compression, null for files that version 1.0 has written';
+
 ---- a picture ----
 
 CREATE FUNCTION lsm_report(trees pg_catalog.regclass[])

@@ -40,6 +40,7 @@ PG_FUNCTION_INFO_V1(lsm_compact);
 PG_FUNCTION_INFO_V1(lsm_relation_size);
 PG_FUNCTION_INFO_V1(lsm_levels);
 PG_FUNCTION_INFO_V1(lsm_files);
+PG_FUNCTION_INFO_V1(lsm_compression_by_level);
 PG_FUNCTION_INFO_V1(lsm_full_version);
 PG_FUNCTION_INFO_V1(lsm_text_code);
 
@@ -303,6 +304,56 @@ lsm_levels(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	close_after_facts(rel, not_open);
+	return (Datum) 0;
+}
+
+static int
+compare_level_compression(const void *a, const void *b)
+{
+	const LsmFileInfo *x = a;
+	const LsmFileInfo *y = b;
+
+	if (x->level != y->level)
+		return x->level < y->level ? -1 : 1;
+	return x->compression - y->compression;
+}
+
+Datum
+lsm_compression_by_level(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	LsmFileInfo *files;
+	int			nfiles;
+
+	InitMaterializedSRF(fcinfo, 0);
+	rel = open_for_facts(PG_GETARG_OID(0));
+	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
+	qsort(files, nfiles, sizeof(LsmFileInfo), compare_level_compression);
+
+	for (int i = 0, next; i < nfiles; i = next)
+	{
+		const char *name = lsm_compression_name(files[i].compression);
+		uint64		entries = 0;
+		uint64		bytes = 0;
+		Datum		values[5];
+		bool		nulls[5] = {0};
+
+		for (next = i; next < nfiles && compare_level_compression(&files[next], &files[i]) == 0; next++)
+		{
+			entries += files[next].entries;
+			bytes += files[next].file_bytes;
+		}
+		values[0] = Int32GetDatum(files[i].level);
+		nulls[1] = name == NULL;
+		if (name != NULL)
+			values[1] = CStringGetTextDatum(name);
+		values[2] = Int64GetDatum(next - i);
+		values[3] = Int64GetDatum(entries);
+		values[4] = Int64GetDatum(bytes);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	relation_close(rel, AccessShareLock);
 	return (Datum) 0;
 }
 

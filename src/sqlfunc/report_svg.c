@@ -107,6 +107,8 @@ put_file_title(StringInfo out, const LsmReportFile *file)
 					 info->number, info->level, info->run,
 					 lsm_text_of_entries(info->entries),
 					 lsm_text_bytes(info->file_bytes));
+	if (lsm_compression_name(info->compression) != NULL)
+		appendStringInfo(out, ", %s", lsm_compression_name(info->compression));
 	put_key_range(out, file, file);
 	appendStringInfo(out, "&#10;filter: %s", lsm_report_scheme(file));
 	if (info->filter_bytes > 0)

@@ -212,11 +212,13 @@ put_file(StringInfo out, const LsmReportTree *tree, const LsmReportFile *file)
 	const LsmFilterInfo *filter = &file->filter;
 	uint64		absent = lsm_report_absent(&filter->counts);
 	bool		known = file->filter_known;
+	const char *compression = lsm_compression_name(info->compression);
 
 	appendStringInfo(out, "<tr><td class=\"t\">%d</td><td>" UINT64_FORMAT "</td><td>" UINT64_FORMAT "</td>",
 					 info->level, info->run, info->number);
 	put_cell(out, lsm_text_count(info->entries));
 	put_cell(out, lsm_text_bytes(info->file_bytes));
+	appendStringInfo(out, "<td class=\"t\">%s</td>", compression != NULL ? compression : "&#x2013;");
 	appendStringInfo(out, "<td class=\"t\">%s</td>", lsm_report_scheme(file));
 	put_cell(out, info->filter_bytes > 0 ? lsm_text_bytes(info->filter_bytes) : "&#x2013;");
 	put_cell(out, known && info->filter_bytes > 0 ? lsm_text_number(filter->bits_per_key) : "&#x2013;");
@@ -238,7 +240,7 @@ static void
 begin_files(StringInfo out, const LsmReportTree *tree)
 {
 	appendStringInfo(out, "<div class=\"wide\"><table class=\"f\"><thead><tr><th class=\"t\">level</th><th>run</th><th>file</th>"
-					 "<th>entries</th><th>size</th><th class=\"t\">filter</th><th>filter<br/>size</th><th>bits<br/>per key</th>"
+					 "<th>entries</th><th>size</th><th class=\"t\">compression</th><th class=\"t\">filter</th><th>filter<br/>size</th><th>bits<br/>per key</th>"
 					 "<th>expected</th><th>measured</th><th>false<br/>positives</th><th>questions</th>%s</tr></thead>\n<tbody>",
 					 tree->show_keys ? "<th class=\"t\">smallest key</th><th class=\"t\">largest key</th>" : "");
 }

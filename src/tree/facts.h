@@ -24,6 +24,7 @@ typedef struct LsmFileInfo
 	uint64		file_bytes;
 	uint64		filter_bytes;
 	int			filter_scheme;
+	int			compression;	/* LsmCompression, -1 not known */
 	TransactionId min_xid;
 	LsmSlice	smallest;
 	LsmSlice	largest;

@@ -395,6 +395,7 @@ tree_options_equal(const LsmTreeOptions *a, const LsmTreeOptions *b)
 		a->compression == b->compression &&
 		a->filter_allocation == b->filter_allocation &&
 		a->bottom_filter == b->bottom_filter &&
+		a->bottom_compression == b->bottom_compression &&
 		a->leading == b->leading;
 }
 

@@ -227,6 +227,7 @@ typedef struct LsmTreeOptions
 	int			compression;	/* LsmCompression, -1 unset */
 	int			filter_allocation;	/* LsmFilterAllocation, -1 unset */
 	int			bottom_filter;	/* as lsm_bottom_filter, -1 unset */
+	int			bottom_compression; /* as lsm_bottom_compression, -1 unset */
 
 	/*
 	 * How the leading columns of a key are told from the rest, where filters
@@ -237,7 +238,7 @@ typedef struct LsmTreeOptions
 	uint64		leading;
 } LsmTreeOptions;
 
-#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1, -1, -1, 0}
+#define LSM_TREE_OPTIONS_UNSET {-1, 0.0, 0, 0, -1, -1, -1, -1, 0}
 
 /* Of LsmTreeOptions.leading */
 static inline uint32
@@ -252,6 +253,9 @@ lsm_leading_columns(uint64 leading)
 
 /* lsm.compression by the kind of tree: lsm_tree_compression() */
 #define LSM_COMPRESSION_AUTO	100
+
+/* lsm.bottom_compression: the one of all files */
+#define LSM_COMPRESSION_SAME	101
 
 typedef enum LsmElasticPolicy
 {
@@ -285,6 +289,8 @@ extern int	lsm_memtable_size_kb;	/* one tree's memtable */
 extern int	lsm_size_ratio;
 extern int	lsm_target_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */
+extern int	lsm_bottom_compression; /* LsmCompression or LSM_COMPRESSION_SAME */
+extern const char *lsm_compression_name(int compression);	/* or NULL */
 extern int	lsm_max_open_files;
 extern bool lsm_ignore_missing_files;	/* salvage.c */
 extern char *lsm_pg_upgrade;	/* data directory of the old cluster, or "" */

@@ -303,6 +303,11 @@ request_wants(const Request *request, const LsmFile *file)
 	if (file->number >= request->mark)
 		return false;
 
+	/* in the last level everything is written for it, also what was moved */
+	if (what->full && request->level == request->last &&
+		(!(file->flags & LSM_FILE_HAS_CHECKS) || file->written_as != request->written_as))
+		return true;
+
 	/*
 	 * What this request has written already needs another look only if
 	 * something in it may go once the level below has been seen.
@@ -458,7 +463,7 @@ lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *what)
 	owner = lsm_compact_own(tree, LSM_JOB_COMPACT);
 	request.what = what;
 	request.start = pg_atomic_read_u64(&tree->ctl->next_file);
-	request.written_as = lsm_tree_written_as(tree);
+	request.written_as = lsm_tree_written_as(tree, lsm_tree_bottom_compression(tree));
 	while (request_step(tree, &request))
 		CHECK_FOR_INTERRUPTS();
 	if (what->full)

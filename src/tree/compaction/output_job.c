@@ -129,7 +129,9 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	lsm_job_set_scheme(job, job->params.scheme);
 	initStringInfo(&job->fence_bytes);
 	job->compression = lsm_tree_compression(tree);
-	job->written_as = lsm_tree_written_as(tree);
+	job->bottom_compression = lsm_tree_bottom_compression(tree);
+	job->written_as = lsm_tree_written_as(tree, job->compression);
+	job->bottom_written_as = lsm_tree_written_as(tree, job->bottom_compression);
 	job->target_bytes = job->cut_bytes = (uint64) lsm_target_file_size_kb * 1024;
 
 	job->fate.flush = type == LSM_JOB_FLUSH;
@@ -449,7 +451,6 @@ job_close_file(LsmJob *job)
 	lsm_sst_check(lsm_sst_writer_finish(writer, &props, &err), &err);
 	meta->file_bytes = props.file_bytes;
 	meta->sst_check = (uint32) props.tail_digest;
-	meta->written_as = job->written_as;
 	meta->flags |= LSM_FILE_HAS_CHECKS;
 	if (job->ndeletes >= MANY_DELETES && job->ndeletes >= DELETES_FRACTION * meta->entries)
 		meta->flags |= LSM_FILE_MANY_DELETES;
@@ -535,7 +536,7 @@ lsm_job_report_replaced(LsmJob *job)
  * removal has left, is no one's to write over.
  */
 static uint64
-job_make_file(LsmJob *job)
+job_make_file(LsmJob *job, LsmCompression compression)
 {
 	for (;;)
 	{
@@ -547,7 +548,7 @@ job_make_file(LsmJob *job)
 		if (access(path, F_OK) != 0)
 		{
 			lsm_file_path(job->tree, number, false, path);
-			if (lsm_sst_writer_open(path, pg_file_create_mode, job->compression,
+			if (lsm_sst_writer_open(path, pg_file_create_mode, compression,
 									&job->writer, &err) == LSM_SST_OK)
 				return number;
 			job->writer = NULL;
@@ -559,9 +560,29 @@ job_make_file(LsmJob *job)
 	}
 }
 
+/*
+ * A file that begins with the key: whatever else it will hold, does nothing lie
+ * below it?  Then it is moved down as it is, if at all: rows that are only
+ * added are written once.
+ */
+static bool
+job_file_at_bottom(const LsmJob *job, LsmSlice key)
+{
+	for (int i = 0; i < job->nbelow; i++)
+	{
+		const LsmRun *run = job->below[i];
+
+		if (run->nfiles > 0 && !lsm_file_before(&run->files[run->nfiles - 1], key))
+			return false;
+	}
+	return true;
+}
+
 static void
 job_open_file(LsmJob *job, LsmSlice key)
 {
+	bool		bottom = job_file_at_bottom(job, key);
+	LsmCompression compression = bottom ? job->bottom_compression : job->compression;
 	LsmFileMeta *meta;
 
 	Assert(job->tree->ctl == job->ctl && job->tree->keyspace_id == job->keyspace_id);
@@ -577,7 +598,9 @@ job_open_file(LsmJob *job, LsmSlice key)
 	}
 	meta = &job->files[job->nstarted];
 	memset(meta, 0, sizeof(LsmFileMeta));
-	meta->number = job_make_file(job);
+	meta->number = job_make_file(job, compression);
+	meta->written_as = bottom ? job->bottom_written_as : job->written_as;
+	meta->flags = (uint8) ((compression + 1) << LSM_FILE_COMPRESSION_SHIFT);
 	meta->level = job->level;
 	meta->run = job->level == 0 ? job->run : 0;
 	meta->min_xid = InvalidTransactionId;

@@ -69,7 +69,9 @@ typedef struct LsmJob
 	uint64		run;
 	LsmFilterParams params;
 	LsmCompression compression;
+	LsmCompression bottom_compression;	/* of files with nothing below them */
 	uint32		written_as;		/* params and compression */
+	uint32		bottom_written_as;	/* params and bottom_compression */
 	bool		keeps_scheme;	/* filters are of the scheme of params, wherever
 								 * the file is */
 	uint64		target_bytes;	/* of a file of full size */

@@ -443,11 +443,14 @@ extern void lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_st
 extern int	lsm_tree_size_ratio(LsmTree *tree);
 extern LsmCompression lsm_tree_compression(LsmTree *tree);
 
+/* Of files that have nothing below them */
+extern LsmCompression lsm_tree_bottom_compression(LsmTree *tree);
+
 /*
- * Stands for the settings above that shape a file: equal settings, equal
- * number.
+ * Stands for the settings above that shape a file, and for its compression:
+ * equal settings, equal number.
  */
-extern uint32 lsm_tree_written_as(LsmTree *tree);
+extern uint32 lsm_tree_written_as(LsmTree *tree, LsmCompression compression);
 
 /*
  * What a memtable of the tree holds, bytes: level i is due at this * T^i.  The

@@ -38,6 +38,7 @@ int			lsm_memtable_size_kb = 64 * 1024;
 int			lsm_size_ratio = 10;
 int			lsm_target_file_size_kb = 64 * 1024;
 int			lsm_compression = LSM_COMPRESSION_AUTO;
+int			lsm_bottom_compression = LSM_COMPRESSION_SAME;
 int			lsm_max_open_files = 1000;
 bool		lsm_ignore_missing_files = false;
 char	   *lsm_pg_upgrade = NULL;
@@ -135,8 +136,7 @@ lsm_tree_base_bytes(LsmTree *tree)
 /*
  * auto: lz4 for tables, none for indexes.  A row's block is decompressed by
  * each lookup, which pays for itself where the space is: in rows.  An index
- * entry is prefix-compressed anyhow.  Levels make no difference: files of a
- * table that is only appended to are moved down as they are, never rewritten.
+ * entry is prefix-compressed anyhow.
  */
 LsmCompression
 lsm_tree_compression(LsmTree *tree)
@@ -151,8 +151,35 @@ lsm_tree_compression(LsmTree *tree)
 	return (LsmCompression) compression;
 }
 
+const char *
+lsm_compression_name(int compression)
+{
+	switch (compression)
+	{
+		case LSM_COMPRESSION_NONE:
+			return "none";
+		case LSM_COMPRESSION_LZ4:
+			return "lz4";
+		case LSM_COMPRESSION_ZSTD:
+			return "zstd";
+	}
+	return NULL;
+}
+
+LsmCompression
+lsm_tree_bottom_compression(LsmTree *tree)
+{
+	int			compression = tree->ctl->options.bottom_compression;
+
+	if (compression < 0)
+		compression = lsm_bottom_compression;
+	if (compression == LSM_COMPRESSION_SAME)
+		return lsm_tree_compression(tree);
+	return (LsmCompression) compression;
+}
+
 uint32
-lsm_tree_written_as(LsmTree *tree)
+lsm_tree_written_as(LsmTree *tree, LsmCompression compression)
 {
 	LsmFilterParams params = lsm_tree_filter_params(tree);
 	uint32		units = 0;
@@ -168,7 +195,7 @@ lsm_tree_written_as(LsmTree *tree)
 		unit_bytes = params.unit_bytes;
 	}
 	bytes = snprintf(text, sizeof(text), "%d %.17g %u %u %d", (int) params.scheme,
-					 params.bits_per_key, units, unit_bytes, (int) lsm_tree_compression(tree));
+					 params.bits_per_key, units, unit_bytes, (int) compression);
 	if (params.leading > 0)
 		bytes += snprintf(text + bytes, sizeof(text) - bytes, " %u", params.leading);
 	if (lsm_filter_scheme_allocates(params.scheme) &&

@@ -34,6 +34,9 @@
 #define LSM_FILE_MANY_DELETES	0x40	/* many of its entries are DELETEs:
 										 * plan.c */
 
+/* How data blocks are compressed: LsmCompression + 1, 0 in files of old */
+#define LSM_FILE_COMPRESSION_SHIFT	6
+
 struct LsmFileMeta
 {
 	uint64		number;
@@ -48,7 +51,7 @@ struct LsmFileMeta
 	uint32		sst_check;		/* of LsmSstProperties.tail_digest */
 	uint32		filter_check;	/* of the filter's header, which has the
 								 * payload's checksum */
-	uint32		written_as;		/* lsm_tree_written_as() */
+	uint32		written_as;		/* lsm_tree_written_as() of its compression */
 	uint16		smallest_bytes;
 	uint16		largest_bytes;
 	char		smallest[LSM_FENCE_BYTES];

@@ -43,6 +43,7 @@ lsm_tree_files(LsmTree *tree, int *nfiles)
 		info->file_bytes = file->file_bytes;
 		info->filter_bytes = file->filter_bytes;
 		info->filter_scheme = file->filter_scheme;
+		info->compression = (file->flags >> LSM_FILE_COMPRESSION_SHIFT) - 1;
 		info->min_xid = file->min_xid;
 		info->smallest = lsm_slice(fences, file->smallest.len);
 		info->largest = lsm_slice(fences + file->smallest.len, file->largest.len);
@@ -124,7 +125,9 @@ read_filter_info(LsmTree *tree, LsmFile *file, LsmFilterInfo *info)
 	info->scheme = file->filter_scheme;
 	info->known = open->has_filter || file->filter_scheme == LSM_FILTER_NONE;
 	if (by_place || params.scheme == LSM_FILTER_ELASTIC)
-		info->current = file->written_as == lsm_tree_written_as(tree);
+		info->current =
+			file->written_as == lsm_tree_written_as(tree, lsm_tree_compression(tree)) ||
+			file->written_as == lsm_tree_written_as(tree, lsm_tree_bottom_compression(tree));
 	else
 		info->current = info->scheme == params.scheme;
 	if (!by_place)

@@ -54,7 +54,7 @@ sub comes
 }
 
 # ---- a role without rights neither waits for a lock nor is waited for ----
-my @functions = qw(lsm_flush lsm_compact lsm_verify lsm_levels lsm_files lsm_filters lsm_advise lsm_relation_size lsm_report);
+my @functions = qw(lsm_flush lsm_compact lsm_verify lsm_levels lsm_files lsm_filters lsm_advise lsm_relation_size lsm_compression lsm_report);
 {
 	$node->safe_psql('postgres', q{
 SET ROLE owner;

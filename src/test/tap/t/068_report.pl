@@ -189,13 +189,13 @@ foreach my $section (split /(?=<section )/, $html)
 	my ($scheme) = $index =~ /s_(\w+)/;
 	my %listed = map { $_->[2] => $_ } listed_files($section);
 	my @wrong;
-	foreach (split /\n/, $node->safe_psql('postgres', qq{SELECT f.level, f.run, f.file, f.entries, f.filter_scheme, round(100 * l.expected_fpr::numeric, 12), l.probes, l.false_positives,
+	foreach (split /\n/, $node->safe_psql('postgres', qq{SELECT f.level, f.run, f.file, f.entries, (SELECT compression FROM lsm_compression('$index') c WHERE c.level = f.level), f.filter_scheme, round(100 * l.expected_fpr::numeric, 12), l.probes, l.false_positives,
 round(100 * l.measured_fpr::numeric, 12) FROM lsm_files('$index') f JOIN lsm_filters('$index') l USING (file) WHERE l.segment IS NULL}))
 	{
-		my ($level, $run, $number, $entries, $of, $expected, $probes, $false, $measured) = split /\|/, $_, -1;
+		my ($level, $run, $number, $entries, $compression, $of, $expected, $probes, $false, $measured) = split /\|/, $_, -1;
 		my $row = $listed{$number} or do { push @wrong, "no file $number"; next; };
-		my ($l, $r, $n, $e, undef, $s, undef, undef, $x, $m, $f, $q) = map { s/,//gr } @$row;
-		push @wrong, "$number: @$row" if $l != $level || $r != $run || $e != $entries || $s ne $of || $f != $false || $q != $probes
+		my ($l, $r, $n, $e, undef, $c, $s, undef, undef, $x, $m, $f, $q) = map { s/,//gr } @$row;
+		push @wrong, "$number: @$row" if $l != $level || $r != $run || $e != $entries || $c ne $compression || $s ne $of || $f != $false || $q != $probes
 		  || $x !~ /%$/ || abs(($x =~ s/%//r) - $expected) > 0.005 + 0.02 * $expected
 		  || ($measured eq '' ? $m ne '&#x2013;' : abs(($m =~ s/%//r) - $measured) > 0.005 + 0.02 * $measured);
 	}
@@ -203,8 +203,8 @@ round(100 * l.measured_fpr::numeric, 12) FROM lsm_files('$index') f JOIN lsm_fil
 	is(scalar(keys %listed), $node->safe_psql('postgres', "SELECT count(*) FROM lsm_files('$index')"), "$index: and no others");
 	is(() = $section =~ /<rect class="$scheme" x="[\d.]+" y="[\d.]+" width="[\d.]+" height="\d+"><title>file /g, scalar(keys %listed), "$index: each is drawn");
 	is(() = $section =~ /<g><path class="x" /g, scalar(keys %listed), "$index: and its expected rate");
-	is(() = $section =~ /^<g><path class="x" .*<(?:path class="ms|circle class="p)/mg, scalar(grep { $_->[9] =~ /%/ } values %listed), "$index: and the measured one");
-	cmp_ok(scalar(grep { $_->[9] =~ /%/ } values %listed), '>', 0, "$index: there is one");
+	is(() = $section =~ /^<g><path class="x" .*<(?:path class="ms|circle class="p)/mg, scalar(grep { $_->[10] =~ /%/ } values %listed), "$index: and the measured one");
+	cmp_ok(scalar(grep { $_->[10] =~ /%/ } values %listed), '>', 0, "$index: there is one");
 	is(($section =~ /Elastic filters: hotness/) ? 1 : 0, $scheme eq 'elastic' ? 1 : 0, "$index: a heat map");
 	my ($amplification) = $section =~ m{<dt>write amplification</dt><dd>([\d.]+)};
 	is($amplification, $node->safe_psql('postgres', "SELECT write_amplification::numeric(10, 2) FROM pg_stat_lsm WHERE relname = '$index'"), "$index: write amplification");

@@ -323,11 +323,12 @@ lsm_compression_by_level(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	rel;
+	List	   *not_open;
 	LsmFileInfo *files;
 	int			nfiles;
 
 	InitMaterializedSRF(fcinfo, 0);
-	rel = open_for_facts(PG_GETARG_OID(0));
+	rel = open_for_facts(PG_GETARG_OID(0), &not_open);
 	files = lsm_tree_files(lsm_relation_tree(rel), &nfiles);
 	qsort(files, nfiles, sizeof(LsmFileInfo), compare_level_compression);
 
@@ -353,7 +354,7 @@ lsm_compression_by_level(PG_FUNCTION_ARGS)
 		values[4] = Int64GetDatum(bytes);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
-	relation_close(rel, AccessShareLock);
+	close_after_facts(rel, not_open);
 	return (Datum) 0;
 }
 

@@ -11,6 +11,8 @@
  *	LSM_FAULTS_FULL		while this file exists, writes to files under pg_lsm fail
  *						with ENOSPC
  *	LSM_FAULTS_EIO		while this file exists, fsync of them fails with EIO
+ *	LSM_FAULTS_MAPS		while this file exists, a process that has mapped as many of
+ *						them as the number in the file says has no memory for more
  *
  * Only processes whose environment names them do anything.
  *
@@ -25,7 +27,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -196,3 +200,56 @@ ALLOCATE_FUNCTION(fallocate, -1, (int fd, int mode, off_t offset, off_t bytes), 
 ALLOCATE_FUNCTION(fallocate64, -1, (int fd, int mode, off64_t offset, off64_t bytes), (fd, mode, offset, bytes))
 ALLOCATE_FUNCTION(posix_fallocate, ENOSPC, (int fd, off_t offset, off_t bytes), (fd, offset, bytes))
 ALLOCATE_FUNCTION(posix_fallocate64, ENOSPC, (int fd, off64_t offset, off64_t bytes), (fd, offset, bytes))
+
+/* Mappings of our files that this process has; a process has one thread. */
+static void *mapped[8192];
+static int	nmapped = 0;
+
+static int
+mappings_allowed(void)
+{
+	const char *path = getenv("LSM_FAULTS_MAPS");
+	int			allowed = INT_MAX;
+	FILE	   *f = path != NULL ? fopen(path, "r") : NULL;
+
+	if (f != NULL)
+	{
+		if (fscanf(f, "%d", &allowed) != 1)
+			allowed = INT_MAX;
+		fclose(f);
+	}
+	return allowed;
+}
+
+void *
+mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	int			ours = fd >= 0 && getenv("LSM_FAULTS_MAPS") != NULL && is_ours(fd);
+	int			saved = errno;
+	void	   *result;
+
+	if (ours && (nmapped >= (int) (sizeof(mapped) / sizeof(mapped[0])) || nmapped >= mappings_allowed()))
+	{
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	errno = saved;
+	result = (void *) syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
+	if (ours && result != MAP_FAILED)
+		mapped[nmapped++] = result;
+	return result;
+}
+
+int
+munmap(void *address, size_t bytes)
+{
+	for (int i = 0; i < nmapped; i++)
+	{
+		if (mapped[i] == address)
+		{
+			mapped[i] = mapped[--nmapped];
+			break;
+		}
+	}
+	return (int) syscall(SYS_munmap, address, bytes);
+}

@@ -485,6 +485,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	LsmOpenFile *open;
 	LsmSstError err;
 	const char *why;
+	int			spare;
 	bool		usable;
 	bool		found;
 
@@ -505,8 +506,12 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	make_room();
 	filecache_prepare();
 
-	/* stays a spare one until everything has succeeded */
-	open = spare_files[nspare_files - 1];
+	/*
+	 * stays a spare one until everything has succeeded; behind it may come
+	 * those that are closed for want of mappings
+	 */
+	spare = nspare_files - 1;
+	open = spare_files[spare];
 	Assert(open->reader == NULL && open->pins == 0);
 	open->reader = lsm_file_open_sorted(tree, file);
 	usable = open_filter(tree, file, open, &why, &err);
@@ -521,7 +526,8 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 				 errmsg("out of memory")));
 	}
 	entry->open = open;
-	nspare_files--;
+	Assert(spare_files[spare] == open);
+	spare_files[spare] = spare_files[--nspare_files];
 	open->at = nopen_files;
 	open_files[nopen_files++] = open;
 	open->keyspace_id = tree->keyspace_id;

@@ -274,6 +274,40 @@ SELECT count(*) FROM ONLY ri WHERE (a, id) > (1, 15);
 DELETE FROM ri WHERE (a, id) > (1, 15);
 SELECT count(*) FROM ri;
 DROP TABLE ri CASCADE;
+-- subqueries that are evaluated once: their values bound the scan, as with btree
+CREATE FUNCTION comparisons(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		IF line ~ 'ROW\((y\.)?a, (y\.)?id\)' THEN
+			RETURN NEXT regexp_replace(line, '^ *([A-Z][A-Za-z ]*):.*', '\1');
+		END IF;
+	END LOOP;
+END $$;
+SET enable_seqscan = off;
+-- an index over (a, b, c) would cost the same
+DROP INDEX rl_abc;
+SELECT * FROM comparisons('SELECT * FROM rl WHERE (a, id) > (SELECT 990, 7)');
+SELECT * FROM comparisons('SELECT * FROM rl WHERE (a, id) <= ((SELECT 9), 7)');
+SELECT * FROM comparisons('SELECT * FROM rl WHERE ((SELECT 990), (SELECT 7)) < (a, id)');
+SELECT * FROM comparisons('SELECT * FROM rl WHERE (a, id) >= (SELECT a, id FROM rh WHERE id = 77)');
+SELECT * FROM comparisons('SELECT * FROM rh x LEFT JOIN rl y ON (y.a, y.id) < (SELECT 9, 7)');
+SELECT * FROM comparisons('SELECT (SELECT count(*) FROM rl WHERE (a, id) > (SELECT x.a, x.id)) FROM rh x');
+SELECT count(*), count(*) FILTER (WHERE l <> h) AS other, sum(l) > 0 AS some FROM (SELECT x.id, (SELECT count(*) FROM rl WHERE (a, id) > (SELECT x.a, x.id)) AS l,
+	(SELECT count(*) FROM rh WHERE (a, id) > (SELECT x.a, x.id)) AS h FROM rh x WHERE x.id % 100 = 3) q;
+SELECT count(*) FROM rl WHERE (a, id) > (SELECT a, id FROM rh WHERE id < 0);
+SELECT count(*) FROM rl WHERE (a, id) > (SELECT a, id FROM rh);
+SET enable_indexscan = off;
+SET enable_indexonlyscan = off;
+SET enable_bitmapscan = on;
+SELECT count(*), count(*) FILTER (WHERE l <> h) AS other FROM (SELECT x.id, (SELECT count(t) FROM rl WHERE (a, id) > ((SELECT 990), (SELECT x.id))) AS l,
+	(SELECT count(t) FROM rh WHERE (a, id) > ((SELECT 990), (SELECT x.id))) AS h FROM rh x WHERE x.id % 100 = 3) q;
+RESET enable_seqscan;
+RESET enable_indexscan;
+RESET enable_indexonlyscan;
+RESET enable_bitmapscan;
+DROP FUNCTION comparisons(text);
 DROP VIEW rv;
 DROP TABLE rh, rl;
 DROP FUNCTION differences();

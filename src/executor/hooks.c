@@ -327,6 +327,9 @@ lsm_executor_end(QueryDesc *query_desc)
  * Planner, start-up
  * ====================================================================== */
 
+/* The planner at work has been given bounds of row comparisons. */
+static bool bounds_added = false;
+
 static void
 lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent,
 					  RelOptInfo *rel)
@@ -334,6 +337,7 @@ lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent,
 	if (prev_get_relation_info)
 		prev_get_relation_info(root, relid, inhparent, rel);
 	lsm_index_adjust_info(root, relid, inhparent, rel);
+	bounds_added |= lsm_row_compare_plan_params(root->parse);
 }
 
 static PlannedStmt *
@@ -341,16 +345,19 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 			ParamListInfo params)
 {
 	bool		together = lsm_insert_select_plan(parse);
-	bool		bounds = lsm_row_compare_plan(parse);
+	bool		outer_bounds = bounds_added;	/* functions are planned amid
+												 * planning */
 	PlannedStmt *plan;
 
+	bounds_added = lsm_row_compare_plan(parse);
 	lsm_on_conflict_plan(parse);
 	if (prev_planner)
 		plan = prev_planner(parse, query_string, cursor_options, params);
 	else
 		plan = standard_planner(parse, query_string, cursor_options, params);
-	if (bounds)
+	if (bounds_added)
 		lsm_row_compare_clean(plan);
+	bounds_added = outer_bounds;
 	if (together)
 		lsm_insert_select_mark(plan);
 	return plan;

@@ -43,6 +43,7 @@ extern void lsm_insert_select_prepare(QueryDesc *query_desc, int eflags);
 #define LSM_ADDED_LOCATION	(-1000)
 
 extern bool lsm_row_compare_plan(Query *query);
+extern bool lsm_row_compare_plan_params(Query *query);
 extern void lsm_row_compare_clean(PlannedStmt *plan);
 
 /* ---- row_range.c ---- */

@@ -5,7 +5,8 @@
  *
  * PostgreSQL gives row comparisons to btree only.  So what follows from one is
  * added beside it before planning: lsm_row_bound(a, x, operator), which means
- * a >= x or a <= x.  To the planner it is a function whose support function
+ * a >= x or a <= x.  If x comes of a subquery, which would be planned twice, it
+ * is added once the planner has made a parameter of that.  To the planner it is a function whose support function
  * says that it takes away no row, for the row comparison stays: it is the
  * filter, and estimates the rows.  For lsm indexes the support function makes
  * the index condition a >= x of it.  The operator itself would be counted
@@ -35,6 +36,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
 #include "nodes/supportnodes.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
@@ -298,8 +300,52 @@ add_to_quals(Query *query, Node **quals)
 	return true;
 }
 
+/* Is there a parameter of the executor's, as subqueries become? */
 static bool
-add_to_jointree(Query *query, Node *node)
+has_exec_param(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+		return ((Param *) node)->paramkind == PARAM_EXEC;
+	return expression_tree_walker(node, has_exec_param, context);
+}
+
+/* The same in the midst of planning: quals are lists, subqueries parameters. */
+static bool
+add_to_planned_quals(Query *query, Node **quals)
+{
+	List	   *list = (List *) *quals;
+	List	   *clauses = NIL;
+	ListCell   *lc;
+
+	if (list == NIL || !IsA(list, List))
+		return false;
+	foreach(lc, list)
+	{
+		RowCompareExpr *compare = lfirst(lc);
+		Node	   *clause;
+
+		if (!IsA(compare, RowCompareExpr) ||
+			!(has_exec_param(linitial(compare->largs), NULL) ||
+			  has_exec_param(linitial(compare->rargs), NULL)) ||
+			contain_subplans(linitial(compare->largs)) ||
+			contain_subplans(linitial(compare->rargs)))
+			continue;
+		clause = bound_clause(query, compare);
+
+		/* equal() does not look at where a clause stood */
+		if (clause != NULL && !list_member(list, clause))
+			clauses = lappend(clauses, clause);
+	}
+	*quals = (Node *) list_concat(list, clauses);
+	return clauses != NIL;
+}
+
+typedef bool (*AddToQuals) (Query *query, Node **quals);
+
+static bool
+add_to_jointree(Query *query, Node *node, AddToQuals add)
 {
 	bool		added = false;
 	ListCell   *lc;
@@ -311,16 +357,16 @@ add_to_jointree(Query *query, Node *node)
 		FromExpr   *from = (FromExpr *) node;
 
 		foreach(lc, from->fromlist)
-			added |= add_to_jointree(query, lfirst(lc));
-		added |= add_to_quals(query, &from->quals);
+			added |= add_to_jointree(query, lfirst(lc), add);
+		added |= add(query, &from->quals);
 	}
 	else if (IsA(node, JoinExpr))
 	{
 		JoinExpr   *join = (JoinExpr *) node;
 
-		added |= add_to_jointree(query, join->larg);
-		added |= add_to_jointree(query, join->rarg);
-		added |= add_to_quals(query, &join->quals);
+		added |= add_to_jointree(query, join->larg, add);
+		added |= add_to_jointree(query, join->rarg, add);
+		added |= add(query, &join->quals);
 	}
 	return added;
 }
@@ -335,7 +381,7 @@ add_walker(Node *node, bool *added)
 		Query	   *query = (Query *) node;
 
 		if (query->commandType != CMD_UTILITY)
-			*added |= add_to_jointree(query, (Node *) query->jointree);
+			*added |= add_to_jointree(query, (Node *) query->jointree, add_to_quals);
 		return query_tree_walker(query, add_walker, added, 0);
 	}
 	return expression_tree_walker(node, add_walker, added);
@@ -353,7 +399,7 @@ has_row_compare(Node *node, void *context)
 	return expression_tree_walker(node, has_row_compare, context);
 }
 
-/* Before planning; says whether lsm_row_compare_clean has something to do. */
+/* Before planning; true: lsm_row_compare_clean() has something to do. */
 bool
 lsm_row_compare_plan(Query *query)
 {
@@ -362,6 +408,18 @@ lsm_row_compare_plan(Query *query)
 	if (has_row_compare((Node *) query, NULL))
 		(void) add_walker((Node *) query, &added);
 	return added;
+}
+
+/*
+ * When a table of the query becomes known to the planner: quals have not been
+ * given to tables yet, but subqueries that are evaluated once are parameters,
+ * which may stand in a clause twice.  True: lsm_row_compare_clean() has
+ * something to do.
+ */
+bool
+lsm_row_compare_plan_params(Query *query)
+{
+	return add_to_jointree(query, (Node *) query->jointree, add_to_planned_quals);
 }
 
 /* ======================================================================

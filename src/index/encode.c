@@ -775,20 +775,6 @@ lsm_encode_tid(ItemPointer tid, StringInfo out)
 }
 
 void
-lsm_decode_tid(LsmSlice key, ItemPointer tid)
-{
-	uint32		block;
-	uint16		offset;
-
-	if (key.len <= LSM_TID_BYTES)
-		lsm_code_corrupt();
-	lsm_tid_read(key.data + key.len - LSM_TID_BYTES, &block, &offset);
-	ItemPointerSet(tid, block, offset);
-	if (!ItemPointerIsValid(tid))
-		lsm_code_corrupt();
-}
-
-void
 lsm_encode_columns(Relation index, const LsmKeySpec *spec, Datum *values,
 				   bool *isnull, StringInfo out)
 {

@@ -363,7 +363,6 @@ extern int	lsm_code_compare(const LsmColumnSpec *spec, LsmSlice a, LsmSlice b);
 
 /* The value (palloc'd if by reference); canonical: 1.0 for 1.00. */
 extern Datum lsm_decode_column(const LsmColumnSpec *spec, LsmSlice code, bool *isnull);
-extern void lsm_decode_tid(LsmSlice key, ItemPointer tid);
 
 /*
  * `bytes`: an encoded numeric and possibly more; `mask` is XORed to it first.
@@ -443,6 +442,21 @@ lsm_key_columns(LsmSlice key)
 	if (unlikely(key.len <= LSM_TID_BYTES))
 		lsm_code_corrupt();
 	return lsm_slice(key.data, key.len - LSM_TID_BYTES);
+}
+
+/* Its TID */
+static inline void
+lsm_decode_tid(LsmSlice key, ItemPointer tid)
+{
+	uint32		block;
+	uint16		offset;
+
+	if (key.len <= LSM_TID_BYTES)
+		lsm_code_corrupt();
+	lsm_tid_read(key.data + key.len - LSM_TID_BYTES, &block, &offset);
+	ItemPointerSet(tid, block, offset);
+	if (!ItemPointerIsValid(tid))
+		lsm_code_corrupt();
 }
 
 /*

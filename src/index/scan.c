@@ -101,8 +101,9 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	so->probe.filter_key.len = 0;
 	if (so->points != NULL)
 		so->points->n = 0;
-	so->position.state = SCAN_FRESH;
-	so->mark.state = SCAN_FRESH;
+	so->position.state = so->mark.state = SCAN_FRESH;
+	so->uncopied.len = 0;
+	so->batch_plain = false;
 	if (so->fetch != NULL)
 		table_index_fetch_reset(so->fetch);
 }
@@ -215,8 +216,9 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	so->leading_columns = lsm_leading_columns(so->leading);
 	so->stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
 	so->guard = scan->xs_want_itup;
+	so->serializable = IsolationIsSerializable();
 	so->batched = scan->xs_snapshot != NULL &&
-		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !IsolationIsSerializable();
+		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !so->serializable;
 	if (scan->xs_want_itup && so->tuple_context == NULL)
 		lsm_form_prepare(scan);
 
@@ -504,6 +506,7 @@ reposition(LsmScan *so, ScanDirection direction)
 	narrow_to_unit(so);
 	so->direction = direction;
 	so->reposition = false;
+	lsm_copy_current(so);
 	lsm_guard_take_stamp(so);
 	if (so->sorts)
 		lsm_groups_restart(so->groups, lsm_buffer_slice(&so->position.current), direction);
@@ -542,11 +545,43 @@ kill_entry(IndexScanDesc scan, ItemPointer tid)
 	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) &&
 		!lsm_prune_bound(&xid))
 		return;
+	lsm_copy_current(so);
 	if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
 		return;
 	lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
 	if (lsm_tombstones_full(&so->tombstones))
 		write_tombstones(so);
+}
+
+/*
+ * What step_walk() does, as long as entries are at hand that need no look.
+ * Such a scan has no candidates: they are of whole keys.
+ */
+static bool
+step_plain(IndexScanDesc scan, ItemPointer tid)
+{
+	LsmScan    *so = scan->opaque;
+	LsmSlice	key;
+	LsmSlice	value;
+	bool		dead;
+
+	while (!so->reposition && lsm_walk_step_plain(so, &key, &value))
+	{
+		Assert(so->next_candidate == 0);
+		lsm_decode_tid(key, tid);
+		so->uncopied = key;
+		if (!so->guard || lsm_guard_knows(so, ItemPointerGetBlockNumber(tid)) ||
+			lsm_guard_entry(scan, tid, &dead))
+		{
+			/* the planner's scans, which may stop here, are not batched */
+			if (scan->xs_want_itup)
+				(void) lsm_form_index_tuple(scan, key, value);
+			return true;
+		}
+		if (dead)
+			kill_entry(scan, tid);
+	}
+	return false;
 }
 
 /* Next matching entry of the walk; its key goes to position.current. */
@@ -574,8 +609,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		lsm_decode_tid(key, tid);
 		if (was_candidate(so, tid))
 			continue;
-		resetStringInfo(&so->position.current);
-		append_slice(&so->position.current, key);
+		lsm_stand_at(so, key);
 		if (scan->xs_want_itup && !lsm_form_index_tuple(scan, key, value))
 			return false;
 		if (!so->guard || lsm_guard_entry(scan, tid, &dead))
@@ -620,8 +654,7 @@ step_candidates(LsmScan *so, ItemPointer tid)
 		return false;
 	}
 	*tid = so->candidates[so->next_candidate++];
-	resetStringInfo(&so->position.current);
-	append_slice(&so->position.current, lsm_buffer_slice(&so->lower));
+	lsm_stand_at(so, lsm_buffer_slice(&so->lower));
 	lsm_encode_tid(tid, &so->position.current);
 	so->position.state = SCAN_ON_ENTRY;
 	so->reposition = true;
@@ -637,6 +670,9 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	bool		walking = true;
 
 	Assert(!ScanDirectionIsNoMovement(direction));
+	if (so->position.state == SCAN_ON_ENTRY && forward && so->direction == direction &&
+		step_plain(scan, tid))
+		return true;
 	if (so->quals.never || so->position.state == (forward ? SCAN_PAST_LAST : SCAN_BEFORE_FIRST))
 		return false;
 	if (so->position.state != SCAN_ON_ENTRY)
@@ -742,6 +778,7 @@ lsm_index_mark_position(IndexScanDesc scan)
 	LsmScan    *so = scan->opaque;
 
 	(void) lsm_scan_buffer(so, &so->mark.current);
+	lsm_copy_current(so);
 	copy_position(&so->mark, &so->position);
 }
 
@@ -754,6 +791,7 @@ lsm_index_restore_position(IndexScanDesc scan)
 	if (so->shared != NULL)
 		elog(ERROR, "a parallel scan of an lsm index cannot go back to a mark");
 	copy_position(&so->position, &so->mark);
+	so->uncopied.len = 0;
 	so->ncandidates = 0;
 	so->reposition = true;
 }

@@ -44,6 +44,23 @@ typedef struct LsmScanUnit
 	LsmSlice	high;			/* it ends before keys that begin so */
 } LsmScanUnit;
 
+/*
+ * Blocks that were all-visible since the guard's stamp was taken: a few words of
+ * the visibility map, each where its number leads to.
+ */
+#define LSM_KNOWN_WORDS		128
+#define LSM_BLOCKS_PER_WORD	64
+
+typedef struct LsmKnownBlocks
+{
+	uint64		walk;			/* of the stamp; another: nothing is known */
+	uint64		bits;
+	uint32		number;
+} LsmKnownBlocks;
+
+/* How rows of index columns are written (index_row.c) */
+typedef struct LsmRowForm LsmRowForm;
+
 typedef struct LsmScan
 {
 	LsmKeySpec *spec;			/* own_spec */
@@ -54,9 +71,8 @@ typedef struct LsmScan
 	MemoryContext entry_context;	/* reset for each entry looked at; may be
 									 * NULL */
 	MemoryContext tuple_context;	/* of xs_hitup; may be NULL */
-	struct LsmFixedTuple *fixed_tuple;	/* NULL: rows are not of fixed layout */
-	struct LsmStringsTuple *strings_tuple;	/* NULL: nor have they only strings
-											 * beside what is passed by value */
+	LsmRowForm *row_form;	/* how rows are written from entries; NULL:
+									 * they are not */
 
 	bool		prepared;		/* quals are up to date */
 	uint64	   *searches;		/* how often the cursor was put somewhere */
@@ -66,6 +82,8 @@ typedef struct LsmScan
 
 	ScanPosition position;
 	ScanPosition mark;
+	LsmSlice	uncopied;		/* len > 0: what position.current should be, in
+								 * the batch */
 	ScanDirection direction;	/* of the cursor */
 	bool		reposition;		/* cursor is not at `current` */
 
@@ -80,6 +98,7 @@ typedef struct LsmScan
 	int			batch_size;		/* of the next one */
 	bool		batch_inside;	/* all entries of this one are within the
 								 * walk's upper bound */
+	bool		batch_plain;	/* and match the quals */
 	bool		in_groups;		/* = ANY: points are looked for together, forward */
 	LsmPoints  *points;			/* NULL until needed */
 
@@ -131,9 +150,10 @@ typedef struct LsmScan
 
 	/* index-only scans */
 	bool		guard;
+	bool		serializable;	/* the transaction is */
 	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
-	bool		guard_known;	/* guard_block was all-visible since then */
-	BlockNumber guard_block;
+	uint64		guard_walk;		/* its number, from 1 */
+	LsmKnownBlocks *guard_known;	/* NULL until needed */
 	Buffer		vm_buffer;
 	IndexFetchTableData *fetch; /* of tables that are not ours; NULL until
 								 * needed */
@@ -164,6 +184,30 @@ lsm_scan_buffer(LsmScan *so, StringInfo buf)
 	return buf;
 }
 
+/* The scan stands at the entry with this key. */
+static inline void
+lsm_stand_at(LsmScan *so, LsmSlice key)
+{
+	StringInfo	current = &so->position.current;
+
+	so->uncopied.len = 0;
+	if (unlikely(key.len >= (uint32) current->maxlen))
+	{
+		resetStringInfo(current);
+		enlargeStringInfo(current, key.len);
+	}
+	memcpy(current->data, key.data, key.len);
+	current->len = key.len;
+}
+
+/* Before position.current is read, or the batch is filled again */
+static inline void
+lsm_copy_current(LsmScan *so)
+{
+	if (so->uncopied.len > 0)
+		lsm_stand_at(so, so->uncopied);
+}
+
 /* The cursor is about to be put elsewhere. */
 extern void lsm_walk_drop_batch(LsmScan *so);
 
@@ -189,6 +233,20 @@ extern void lsm_walk_ends(LsmScan *so, LsmSlice *low, LsmSlice *high);
 /* The walk's next entry, in the order of codes, that matches the quals. */
 extern bool lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key,
 						  LsmSlice *value);
+
+/*
+ * Is the walk's next entry, forward, in a batch whose entries are all in the
+ * walk and match?  Then it is taken from there.  REQUIRES: entries are returned
+ * in the order of codes.
+ */
+static inline bool
+lsm_walk_step_plain(LsmScan *so, LsmSlice *key, LsmSlice *value)
+{
+	if (!so->batch_plain || so->batch_next >= so->batch->n)
+		return false;
+	lsm_batch_entry(so->batch, so->batch_next++, key, value);
+	return true;
+}
 
 /* ---- skip.c ---- */
 
@@ -243,7 +301,7 @@ extern bool lsm_groups_step(LsmGroups *groups, ScanDirection direction, LsmSlice
 /* Go on behind this entry, or where it has been. */
 extern void lsm_groups_restart(LsmGroups *groups, LsmSlice key, ScanDirection direction);
 
-/* ---- index-only scans (index_only.c) ---- */
+/* ---- index-only scans (index_only.c, index_row.c) ---- */
 
 /*
  * Before the cursor reads anything: entries read later than this stamp are
@@ -251,6 +309,18 @@ extern void lsm_groups_restart(LsmGroups *groups, LsmSlice key, ScanDirection di
  */
 extern void lsm_guard_take_stamp(LsmScan *so);
 extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead);
+
+static inline bool
+lsm_guard_knows(const LsmScan *so, BlockNumber block)
+{
+	const LsmKnownBlocks *word;
+
+	if (so->guard_known == NULL || so->serializable)
+		return false;
+	word = &so->guard_known[(block / LSM_BLOCKS_PER_WORD) % LSM_KNOWN_WORDS];
+	return word->number == block / LSM_BLOCKS_PER_WORD && word->walk == so->guard_walk &&
+		((word->bits >> (block % LSM_BLOCKS_PER_WORD)) & 1) != 0;
+}
 
 /*
  * Build the row of index columns that an index-only scan returns: prepare

@@ -50,7 +50,7 @@ lsm_walk_drop_batch(LsmScan *so)
 	so->misses = 0;
 	so->batch_next = 0;
 	so->batch_size = FIRST_BATCH_ENTRIES;
-	so->batch_inside = false;
+	so->batch_inside = so->batch_plain = false;
 }
 
 void
@@ -130,6 +130,7 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 			MemoryContextSwitchTo(old);
 		}
 		so->batch_next = 0;
+		lsm_copy_current(so);
 		if (!lsm_cursor_fill(so->cursor, lsm_buffer_slice(&so->upper), so->batch_size, batch))
 			return false;
 		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
@@ -137,6 +138,7 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 		/* if the last one is, all are */
 		lsm_batch_entry(batch, batch->n - 1, key, value);
 		so->batch_inside = !lsm_walk_is_beyond(so, *key, ForwardScanDirection);
+		so->batch_plain = so->batch_inside && so->quals.nwalk == 0 && !so->sorts;
 	}
 	lsm_batch_entry(batch, so->batch_next++, key, value);
 	return true;

@@ -120,4 +120,53 @@ foreach my $how ('plain', 'inserts', 'custom', 'directory')
 	is($node->safe_psql($how, $verify), '', "$how: lsm_verify");
 }
 
+# lsm.default_index: made under either setting and restored under either, the same indexes
+my $tables = q{
+CREATE TABLE d (id int, v text, w text COLLATE "C", r int4range) USING lsm;
+CREATE INDEX d_plain ON d (v);
+CREATE UNIQUE INDEX d_unique ON d (id DESC) INCLUDE (v) WHERE id > 0;
+CREATE INDEX d_expression ON d (lower(v), w);
+CREATE INDEX d_btree ON d USING btree (v);
+CREATE INDEX d_lsm ON d USING lsm (v);
+CREATE INDEX d_gist ON d USING gist (r);
+CREATE TABLE d_heap (id int) USING heap;
+CREATE INDEX d_heap_id ON d_heap (id);
+CREATE TABLE d_part (id int, v text) PARTITION BY RANGE (id);
+CREATE TABLE d_part_1 PARTITION OF d_part FOR VALUES FROM (0) TO (1000) USING lsm;
+CREATE INDEX d_part_1_v ON d_part_1 (v);
+INSERT INTO d SELECT i, 'v' || i, 'w' || i, int4range(i, i + 3) FROM generate_series(1, 300) i;
+INSERT INTO d_part SELECT i, 'v' || i FROM generate_series(1, 300) i};
+sub make_database
+{
+	my ($db, $setting) = @_;
+	$node->safe_psql('postgres', "CREATE DATABASE $db TEMPLATE template0");
+	$node->safe_psql('postgres', "ALTER DATABASE $db SET lsm.default_index = $setting");
+	return;
+}
+foreach my $made ('btree', 'lsm')
+{
+	make_database("made_$made", $made);
+	$node->safe_psql("made_$made", "CREATE EXTENSION lsmam; $tables");
+	my $indexes = $node->safe_psql("made_$made", $methods);
+	my $kind = $made eq 'lsm' ? 'lsm_index' : 'btree';
+	like($indexes, qr/^$_\|$kind\|$/m, "$made: $_") foreach qw(d_plain d_unique d_expression d_part_1_v);
+	like($indexes, qr/^$_$/m, "$made: $_") foreach 'd_btree\|btree\|', 'd_lsm\|lsm_index\|', 'd_heap_id\|btree\|';
+	my $dump = dump_of("made_$made");
+	append_to_file("$tmp/made_$made.sql", $dump);
+	$node->command_ok([ 'pg_dump', '-Fc', '-f', "$tmp/made_$made", $node->connstr("made_$made") ], "$made: pg_dump -Fc");
+	foreach my $setting ('btree', 'lsm')
+	{
+		my $db = "${made}_in_$setting";
+		make_database($_, $setting) foreach $db, "${db}_c";
+		$node->command_ok([ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($db), '-f', "$tmp/made_$made.sql" ], "$db: restored by psql");
+		$node->command_ok([ 'pg_restore', '-e', '-d', $node->connstr("${db}_c"), "$tmp/made_$made" ], "$db: restored by pg_restore");
+		foreach my $restored ($db, "${db}_c")
+		{
+			is($node->safe_psql($restored, $methods), $indexes, "$restored: the same indexes");
+			is(dump_of($restored), $dump, "$restored: dumps the same again");
+			is($node->safe_psql($restored, $verify =~ s/lsmam\.//r), '', "$restored: lsm_verify");
+		}
+	}
+}
+
 done_testing();

@@ -59,7 +59,7 @@ typedef struct Verify
 	uint64		entries;
 	uint64		filter_keys;	/* distinct ones */
 	TransactionId min_xid;
-	uint8		flags;
+	uint16		flags;
 	StringInfoData first_key;
 	StringInfoData last_key;
 } Verify;

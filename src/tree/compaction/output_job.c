@@ -422,7 +422,7 @@ job_write_filter(LsmJob *job, LsmFileMeta *meta)
 }
 
 static void
-set_fence(LsmSlice key, char *fence, uint16 *bytes, uint8 *flags, uint8 cut)
+set_fence(LsmSlice key, char *fence, uint16 *bytes, uint16 *flags, uint16 cut)
 {
 	*bytes = Min(key.len, LSM_FENCE_BYTES);
 	memcpy(fence, key.data, *bytes);
@@ -600,7 +600,7 @@ job_open_file(LsmJob *job, LsmSlice key)
 	memset(meta, 0, sizeof(LsmFileMeta));
 	meta->number = job_make_file(job, compression);
 	meta->written_as = bottom ? job->bottom_written_as : job->written_as;
-	meta->flags = (uint8) ((compression + 1) << LSM_FILE_COMPRESSION_SHIFT);
+	meta->flags = (uint16) ((compression + 1) << LSM_FILE_COMPRESSION_SHIFT);
 	meta->level = job->level;
 	meta->run = job->level == 0 ? job->run : 0;
 	meta->min_xid = InvalidTransactionId;

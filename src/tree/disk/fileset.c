@@ -278,7 +278,7 @@ lsm_get_file(LsmDecoder *d, LsmFileMeta *file)
 	file->min_xid = (TransactionId) lsm_get_varint(d, PG_UINT32_MAX);
 	file->level = (uint8) lsm_get_varint(d, LSM_MAX_LEVELS - 1);
 	file->filter_scheme = (uint8) lsm_get_varint(d, PG_UINT8_MAX);
-	file->flags = (uint8) lsm_get_varint(d, PG_UINT8_MAX);
+	file->flags = (uint16) lsm_get_varint(d, PG_UINT16_MAX);
 	file->smallest_bytes = (uint16) lsm_get_varint(d, LSM_FENCE_BYTES);
 	lsm_get_bytes(d, file->smallest, file->smallest_bytes);
 	file->largest_bytes = (uint16) lsm_get_varint(d, LSM_FENCE_BYTES);

@@ -31,11 +31,13 @@
 										 * LsmFateContext.dying */
 #define LSM_FILE_HAS_CHECKS		0x20	/* sst_check, filter_check, written_as
 										 * are set */
-#define LSM_FILE_MANY_DELETES	0x40	/* many of its entries are DELETEs:
-										 * plan.c */
 
 /* How data blocks are compressed: LsmCompression + 1, 0 in files of old */
 #define LSM_FILE_COMPRESSION_SHIFT	6
+#define LSM_FILE_COMPRESSION_MASK	0xC0
+
+#define LSM_FILE_MANY_DELETES	0x100	/* many of its entries are DELETEs:
+										 * plan.c */
 
 struct LsmFileMeta
 {
@@ -47,7 +49,7 @@ struct LsmFileMeta
 	TransactionId min_xid;		/* invalid if none */
 	uint8		level;
 	uint8		filter_scheme;
-	uint8		flags;
+	uint16		flags;
 	uint32		sst_check;		/* of LsmSstProperties.tail_digest */
 	uint32		filter_check;	/* of the filter's header, which has the
 								 * payload's checksum */

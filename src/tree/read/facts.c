@@ -43,7 +43,7 @@ lsm_tree_files(LsmTree *tree, int *nfiles)
 		info->file_bytes = file->file_bytes;
 		info->filter_bytes = file->filter_bytes;
 		info->filter_scheme = file->filter_scheme;
-		info->compression = (file->flags >> LSM_FILE_COMPRESSION_SHIFT) - 1;
+		info->compression = ((file->flags & LSM_FILE_COMPRESSION_MASK) >> LSM_FILE_COMPRESSION_SHIFT) - 1;
 		info->min_xid = file->min_xid;
 		info->smallest = lsm_slice(fences, file->smallest.len);
 		info->largest = lsm_slice(fences + file->smallest.len, file->largest.len);

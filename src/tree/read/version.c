@@ -35,7 +35,7 @@ static uint64 version_serial = 0;
 
 /* A cut fence stands for a longer key, which comes after the fence itself. */
 static int
-compare_fences(LsmSlice a, LsmSlice b, uint8 a_flags, uint8 b_flags, uint8 cut)
+compare_fences(LsmSlice a, LsmSlice b, uint16 a_flags, uint16 b_flags, uint16 cut)
 {
 	int			c = lsm_slice_compare(a, b);
 

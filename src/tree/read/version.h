@@ -34,7 +34,7 @@ typedef struct LsmFile
 	TransactionId min_xid;
 	uint8		level;
 	uint8		filter_scheme;
-	uint8		flags;			/* LSM_FILE_* */
+	uint16		flags;			/* LSM_FILE_* */
 	uint32		sst_check;		/* these as in LsmFileMeta */
 	uint32		filter_check;
 	uint32		written_as;

@@ -126,7 +126,8 @@ work('crashed');
 $node->stop('immediate');
 $node->start;
 same_rows('after a crash', 'crashed', $kept);
-comes_down('after a crash', 'crashed', work('crashed'), 2000) if work('crashed') > 2000;
+for (1 .. 100) { last if work('crashed') < 2000; usleep(100_000); }
+cmp_ok(work('crashed'), '<', 2000, 'after a crash: lookups need little in the end');
 sql('VACUUM crashed; VACUUM built');
 same_rows('after VACUUM', $_, sql("SELECT count(*), sum(id) FROM $_")) foreach 'crashed', 'built';
 $node->stop;

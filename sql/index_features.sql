@@ -125,3 +125,39 @@ REFRESH MATERIALIZED VIEW CONCURRENTLY mv;
 SELECT count(*) FROM mv WHERE k = 3;
 SELECT * FROM lsm_verify('mv');
 DROP MATERIALIZED VIEW mv;
+-- rows of index-only scans: every kind of column, key and INCLUDE, short and long, NULL or not
+CREATE TABLE ir (a int, b bigint, c date, d text COLLATE "C", e uuid, f macaddr, g bool, h oid, i int2, j timestamptz, k text COLLATE "C", l numeric, m name, n float8) USING lsm;
+INSERT INTO ir SELECT x * 7919 % 501 - 250, (x - 200) * 3000000000, date '1999-12-31' + x * 37 % 500 - 250, repeat(chr(97 + x % 26), x % 7 * x % 200), md5(x::text)::uuid,
+	macaddr '08:00:2b:01:02:03', x % 2 = 0, x, x - 200, timestamptz '2000-01-01 00:00Z' + (x - 200) * interval '1 day', repeat('k', x * 5 % 300), x / 7.0, 'n' || x % 9, x / 4.0
+FROM generate_series(1, 400) x;
+INSERT INTO ir SELECT CASE x % 3 WHEN 1 THEN x END, x, NULL, CASE x % 2 WHEN 1 THEN 'd' || x END, NULL, NULL, x % 2 = 0, x, x, NULL, CASE x % 4 WHEN 1 THEN 'k' || x END, NULL, NULL, NULL FROM generate_series(500, 560) x;
+INSERT INTO ir (a, d) VALUES (-2147483648, ''), (2147483647, repeat('long ', 900));
+CREATE INDEX ON ir USING lsm (a, d) INCLUDE (b, k, c, l, n);
+CREATE INDEX ON ir USING lsm (a DESC, b DESC, c DESC, j DESC, h DESC) INCLUDE (g, e, m);
+CREATE INDEX ON ir USING lsm (e, f, g, h, i, j, d);
+CREATE INDEX ON ir USING lsm (d, k, a);
+CREATE INDEX ON ir USING lsm (g, i, a) INCLUDE (d, i, k, h, n, f);
+SELECT lsm_flush('ir');
+VACUUM ANALYZE ir;
+CREATE FUNCTION index_rows(columns text, first text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT md5(string_agg(r::text, '','' ORDER BY r::text)), count(*) FROM (SELECT %s FROM ir WHERE %s ORDER BY %s) r', columns, 'true', first);
+	by_index record;
+	by_table record;
+	line text;
+	how text;
+BEGIN
+	PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true), set_config('enable_bitmapscan', 'off', true);
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		how := coalesce(how, substring(line FROM 'Index Only Scan'));
+	END LOOP;
+	EXECUTE query INTO by_index;
+	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_sort', 'on', true), set_config('enable_indexscan', 'off', true), set_config('enable_indexonlyscan', 'off', true);
+	EXECUTE query INTO by_table;
+	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_indexonlyscan', 'on', true);
+	RETURN concat_ws(' ', how, by_index = by_table, by_table.count);
+END $$;
+SELECT index_rows('a, d, b, k, c, l, n', 'a, d'), index_rows('a, b, c, j, h, g, e, m', 'a DESC, b DESC'), index_rows('e, f, g, h, i, j, d', 'e, f'),
+	index_rows('d, k, a', 'd, k'), index_rows('g, i, a, d, k, h, n, f', 'g, i');
+DROP FUNCTION index_rows(text, text);
+DROP TABLE ir;

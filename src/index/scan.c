@@ -167,11 +167,23 @@ rows_are_unique(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 	Form_pg_index form = scan->indexRelation->rd_index;
+	TransactionId xid;
 
 	if (!so->batched || !so->stable_tids || scan->xs_heapfetch == NULL ||
 		!scan->ignore_killed_tuples ||
 		!form->indisunique || !form->indimmediate || !form->indisvalid ||
 		so->quals.never || so->quals.nprefix != so->spec->nkeys || so->quals.all_labels)
+		return false;
+
+	/*
+	 * A snapshot that is older than a row of its own transaction may see
+	 * another row with that key, too: one that was deleted, and committed,
+	 * between the two.
+	 */
+	xid = GetTopTransactionIdIfAny();
+	if (TransactionIdIsValid(xid) &&
+		(IsolationUsesXactSnapshot() ||
+		 TransactionIdFollowsOrEquals(xid, scan->xs_snapshot->xmax)))
 		return false;
 
 	/*

@@ -27,6 +27,7 @@
 #include "access/attmap.h"
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/transam.h"
 #include "access/valid.h"
 #include "commands/defrem.h"
 #include "commands/explain.h"
@@ -148,6 +149,10 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 	return plan_create_index_workers(RelationGetRelid(table), RelationGetRelid(index));
 #endif
 }
+
+#if PG_VERSION_NUM < 170000
+#define TransamVariables	ShmemVariableCache
+#endif
 
 /* What scan_analyze_next_block() learns of the block, beside the scan */
 #if PG_VERSION_NUM >= 170000

@@ -156,6 +156,21 @@ mind_reused_tids(IndexScanDesc scan)
 }
 
 /*
+ * A snapshot that is older than a row of its own transaction may see another
+ * row with that key, too: one whose deletion was committed between the two.
+ * It is older in a REPEATABLE READ transaction, and for the second query that a
+ * rule makes of one.  Nothing was, if no transaction has ended between the
+ * snapshot and the last row that was written.  Of some snapshots nobody knows.
+ */
+static bool
+snapshot_may_see_two(Snapshot snapshot)
+{
+	return TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
+		(snapshot->snapXactCompletionCount == 0 || IsParallelWorker() ||
+		 lsm_last_write > snapshot->snapXactCompletionCount);
+}
+
+/*
  * Is there at most one row for each combination of points that the snapshot
  * sees?  A deferrable constraint is not: before it is checked, its own
  * transaction may see several.  Serializable transactions look at all entries,
@@ -167,7 +182,6 @@ rows_are_unique(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 	Form_pg_index form = scan->indexRelation->rd_index;
-	TransactionId xid;
 
 	if (!so->batched || !so->stable_tids || scan->xs_heapfetch == NULL ||
 		!scan->ignore_killed_tuples ||
@@ -175,15 +189,7 @@ rows_are_unique(IndexScanDesc scan)
 		so->quals.never || so->quals.nprefix != so->spec->nkeys || so->quals.all_labels)
 		return false;
 
-	/*
-	 * A snapshot that is older than a row of its own transaction may see
-	 * another row with that key, too: one that was deleted, and committed,
-	 * between the two.
-	 */
-	xid = GetTopTransactionIdIfAny();
-	if (TransactionIdIsValid(xid) &&
-		(IsolationUsesXactSnapshot() ||
-		 TransactionIdFollowsOrEquals(xid, scan->xs_snapshot->xmax)))
+	if (snapshot_may_see_two(scan->xs_snapshot))
 		return false;
 
 	/*

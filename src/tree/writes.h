@@ -80,6 +80,13 @@ extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *e
 /* Log (WAL, log page) and insert into the memtable; ends the write.  The bytes
  * are copied, those of notes, too.  No memory failure, no wait but for buffer locks. */
 extern void lsm_write_apply(LsmWrite *write);
+
+/*
+ * As many transactions had ended when this process last wrote
+ * (SnapshotData.snapXactCompletionCount): no snapshot of that number or a higher
+ * one is older than a row that this process has written.
+ */
+extern uint64 lsm_last_write;
 extern void lsm_write_cancel(LsmWrite *write);
 
 /* begin + apply of one entry that no one else can know of yet */

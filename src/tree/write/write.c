@@ -567,11 +567,16 @@ want_room_for_rest(LsmWrite *write, int first)
 	lsm_log_want_room(write->tree, bytes);
 }
 
+uint64		lsm_last_write = 0;
+
 void
 lsm_write_apply(LsmWrite *write)
 {
 	LsmTreeShared *ctl = write->tree->ctl;
 	int			i;
+
+	if (!write->optional)
+		lsm_last_write = TransamVariables->xactCompletionCount;
 
 	Assert(write->active && registered_memtable == write->memtable);
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == write->tree->keyspace_id);

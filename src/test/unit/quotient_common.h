@@ -15,18 +15,7 @@
 
 #include "tap.h"
 
-static LsmDigest
-digest_of(uint64_t number)
-{
-	return lsm_digest_key(&number, sizeof(number));
-}
-
-typedef struct Image
-{
-	uint8_t    *memory;
-	size_t		bytes;
-	LsmFilter	filter;
-} Image;
+#include "filter_image.h"
 
 /* From the keys first .. first + n - 1. */
 static bool

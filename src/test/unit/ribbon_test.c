@@ -17,20 +17,9 @@
 #include "filter/filter_private.h"
 #include "tap.h"
 
+#include "filter_image.h"
+
 #define MANY_KEYS	(SLOW_BUILD ? 200 * 1000 : 4 * 1000 * 1000)
-
-typedef struct Image
-{
-	uint8_t    *memory;
-	size_t		bytes;
-	LsmFilter	filter;
-} Image;
-
-static LsmDigest
-digest_of(uint64_t number)
-{
-	return lsm_digest_key(&number, sizeof(number));
-}
 
 /* Of these digests, which are left in another order.  Free image->memory. */
 static bool
@@ -323,27 +312,12 @@ test_arguments(void)
 static void
 test_group(void)
 {
-	LsmDigest	digests[LSM_FILTER_GROUP];
 	Image		image;
 	bool		good = build_keys(&image, 9, 0, 5000);
-	uint64_t	nyes = 0;
+	uint64_t	nyes;
+	uint64_t	nno;
 
-	for (uint32_t i = 0; i < 3000; i++)
-	{
-		uint32_t	n = i % (LSM_FILTER_GROUP + 1);
-		uint32_t	answer;
-
-		for (uint32_t j = 0; j < n; j++)
-			digests[j] = digest_of((uint64_t) (i * 31 + j) % 10000);
-		lsm_filter_prefetch_group(&image.filter, digests, n);
-		answer = lsm_filter_probe_group(&image.filter, digests, n);
-		for (uint32_t j = 0; j < n; j++)
-		{
-			good &= ((answer >> j) & 1) == lsm_filter_probe(&image.filter, digests[j]);
-			nyes += (answer >> j) & 1;
-		}
-		good &= n == LSM_FILTER_GROUP || answer >> n == 0;
-	}
+	good &= group_answers(&image.filter, &nyes, &nno);
 	ok(good && nyes > 20000, "a group of digests gets each one's answer");
 	free(image.memory);
 }

@@ -36,6 +36,7 @@
 #include "postgres.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
@@ -395,15 +396,28 @@ lsm_sweep_clear_suspects(void)
 	}
 }
 
-/* When the next pass may begin, this one having begun at `begin`. */
-static TimestampTz
-lsm_sweep_after(TimestampTz begin)
+/* Of this process, so far */
+static long
+lsm_sweep_cpu_ms(void)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	long		ms = TimestampDifferenceMilliseconds(begin, now);
+	struct rusage usage;
 
-	ms = Min(ms, LSM_SWEEP_MAX_INTERVAL_MS / LSM_SWEEP_REST) * LSM_SWEEP_REST;
-	return TimestampTzPlusMilliseconds(now, Max(ms, LSM_SWEEP_INTERVAL_MS));
+	getrusage(RUSAGE_SELF, &usage);
+	return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000L +
+		(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+}
+
+/*
+ * When the next pass may begin, this one having taken so much of a processor.
+ * Time counts for nothing: a pass that has waited for a slow disk, or removed
+ * much, need not rest for it.
+ */
+static TimestampTz
+lsm_sweep_after(long cpu_ms)
+{
+	long		ms = Min(cpu_ms, LSM_SWEEP_MAX_INTERVAL_MS / LSM_SWEEP_REST) * LSM_SWEEP_REST;
+
+	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Max(ms, LSM_SWEEP_INTERVAL_MS));
 }
 
 /*
@@ -413,6 +427,7 @@ void
 lsm_sweep_orphans(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	long		begin_cpu_ms;
 	MemoryContext context;
 	MemoryContext old;
 	XLogRecPtr	redo;
@@ -424,6 +439,7 @@ lsm_sweep_orphans(void)
 	if (now < sweep_next || RecoveryInProgress())
 		return;
 	sweep_next = TimestampTzPlusMilliseconds(now, LSM_SWEEP_INTERVAL_MS);
+	begin_cpu_ms = lsm_sweep_cpu_ms();
 	if (suspects == NULL)
 		suspects = lsm_id_table("lsm suspects", sizeof(LsmSuspect), TopMemoryContext);
 
@@ -458,5 +474,5 @@ lsm_sweep_orphans(void)
 
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-	sweep_next = lsm_sweep_after(now);
+	sweep_next = lsm_sweep_after(lsm_sweep_cpu_ms() - begin_cpu_ms);
 }

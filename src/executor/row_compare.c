@@ -6,11 +6,11 @@
  * PostgreSQL gives row comparisons to btree only.  So what follows from one is
  * added beside it before planning: lsm_row_bound(a, x, operator), which means
  * a >= x or a <= x.  If x comes of a subquery, which would be planned twice, it
- * is added once the planner has made a parameter of that.  To the planner it is a function whose support function
- * says that it takes away no row, for the row comparison stays: it is the
- * filter, and estimates the rows.  For lsm indexes the support function makes
- * the index condition a >= x of it.  The operator itself would be counted
- * twice in every estimate.
+ * is added once the planner has made a parameter of that.  To the planner it is
+ * a function whose support function says that it takes away no row, for the row
+ * comparison stays: it is the filter, and estimates the rows.  For lsm indexes
+ * the support function makes the index condition a >= x of it.  The operator
+ * itself would be counted twice in every estimate.
  *
  * The function is not leakproof, so that it waits for quals of security
  * barriers: the operator may not be.  If all operators of the comparison are,

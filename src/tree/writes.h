@@ -77,8 +77,11 @@ extern void lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
 extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *entries,
 									 int nentries);
 
-/* Log (WAL, log page) and insert into the memtable; ends the write.  The bytes
- * are copied, those of notes, too.  No memory failure, no wait but for buffer locks. */
+/*
+ * Log (WAL, log page) and insert into the memtable; ends the write.  The bytes
+ * are copied, those of notes, too.  No memory failure, no wait but for buffer
+ * locks.
+ */
 extern void lsm_write_apply(LsmWrite *write);
 
 /*

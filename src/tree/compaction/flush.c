@@ -247,7 +247,6 @@ lsm_flush_oldest(LsmTree *tree, bool conditional)
 	uint64		generation = 0;
 
 	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
-	Assert(!lsm_epoch_inside());
 	for (;;)
 	{
 		LsmMemtable *memtable = NULL;

@@ -69,7 +69,9 @@ tap_results() {
 	passed=$((passed + ok))
 	failed=$((failed + bad))
 	if [ "$bad" -gt 0 ]; then
-		grep -E '^not ok|^#' "$3" | head -60
+		# what stands under a failure; not what sessions of a test have said
+		grep -A14 -E '^not ok' "$3" | grep -E '^not ok|^#' | cut -c1-400 | head -60
+		grep -qE '^not ok' "$3" || tail -20 "$3"
 	fi
 	echo "--- $1: $ok passed, $bad failed, $SECONDS s since start"
 }

@@ -8,7 +8,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(decode_allow_plugins decode_pgoutput decode_text decode_json decode_transactions decode_ledger);
+our @EXPORT = qw(decode_allow_plugins decode_pgoutput decode_text decode_json decode_committed decode_torn decode_transactions decode_ledger);
 
 # A line of postgresql.conf: minor releases since November 2026 load output plugins of a list only
 sub decode_allow_plugins
@@ -101,14 +101,14 @@ sub read_message
 	my ($in, $s) = @_;
 	my $op = $in->char;
 	my %m = (op => $op);
-	my $xid = sub { $m{xid} = ordinal($s->{xids}, $in->int32); };
+	my $xid = sub { $m{xid} = $in->int32; };
 	if ($op eq 'B') { $in->skip(16); $xid->(); }
 	elsif ($op eq 'C') { $m{flags} = $in->int8; $in->skip(24); }
 	elsif ($op eq 'O') { $in->skip(8); $m{text} = $in->string; }
 	elsif ($op eq 'S') { $xid->(); $m{text} = $in->int8; $s->{streaming} = 1; }
 	elsif ($op eq 'E') { $s->{streaming} = 0; }
 	elsif ($op eq 'c') { $xid->(); $m{flags} = $in->int8; $in->skip(24); }
-	elsif ($op eq 'A') { $xid->(); $m{text} = ordinal($s->{xids}, $in->int32); $in->skip($in->left); }
+	elsif ($op eq 'A') { $xid->(); $m{sub} = $in->int32; $in->skip($in->left); }
 	elsif ($op eq 'b') { $in->skip(24); $xid->(); $m{text} = $in->string; }
 	elsif ($op =~ /^[PKp]$/) { $m{flags} = $in->int8; $in->skip(24); $xid->(); $m{text} = $in->string; }
 	elsif ($op eq 'r') { $m{flags} = $in->int8; $in->skip(32); $xid->(); $m{text} = $in->string; }
@@ -148,7 +148,7 @@ sub show_value
 sub show_message
 {
 	my ($m) = @_;
-	my @parts = ($m->{op}, map({ defined $m->{$_} ? "$_=$m->{$_}" : () } 'xid', 'flags', 'text'));
+	my @parts = ($m->{op}, map({ defined $m->{$_} ? "$_=$m->{$_}" : () } 'xid', 'sub', 'flags', 'text'));
 	if (my $r = $m->{relation})
 	{
 		push @parts, $r->{name};
@@ -162,21 +162,84 @@ sub show_message
 sub decode_messages
 {
 	my ($text) = @_;
-	my %state = (xids => {}, relations => {}, types => {}, streaming => 0);
+	my %state = (relations => {}, types => {}, streaming => 0);
 	return map { read_message(LsmDecode::Reader->new(pack 'H*', $_), \%state) } split /\n/, $text;
 }
 
-# ... and to lines
-sub decode_pgoutput { my ($text) = @_; return map { show_message($_) } decode_messages($text); }
+# Each message told which transaction it is of
+sub messages_of
+{
+	my @messages = decode_messages(@_);
+	my $now;
+	foreach my $m (@messages)
+	{
+		$m->{of} = $now = $m->{xid} // $now;
+	}
+	return @messages;
+}
+
+# ... and to lines, of the transactions that are wanted
+sub decode_pgoutput
+{
+	my ($text, $wanted) = @_;
+	my %xids;
+	my @lines;
+	foreach my $m (messages_of($text))
+	{
+		next if $wanted && !$wanted->($m->{of});
+		foreach (grep { defined $m->{$_} } 'xid', 'sub') { $m->{$_} = ordinal(\%xids, $m->{$_}); }
+		push @lines, show_message($m);
+	}
+	return @lines;
+}
 
 # ---- test_decoding ----
 
-sub decode_text
+# Lines, each with the transaction it is of.  One session's: a subtransaction that is rolled back is one of the
+# transaction that was streamed last.
+sub text_lines
 {
 	my ($text) = @_;
+	my ($now, $streamed);
+	return map {
+		my $line = { text => $_ };
+		if (/^BEGIN (\d+)|^(?:COMMIT|ROLLBACK) PREPARED .* txid (\d+)$|^(?:committing|preparing) streamed transaction TXN .*?(\d+)$/) { $now = $1 // $2 // $3; }
+		elsif (/^opening a streamed block for transaction TXN (\d+)/) { $now = $streamed = $1; }
+		elsif (/^aborting streamed \(sub\)transaction TXN (\d+)/) { $line->{sub} = $1; $now = $streamed; }
+		$line->{of} = $now;
+		$line;
+	} split /\n/, $text;
+}
+
+sub decode_text
+{
+	my ($text, $wanted) = @_;
 	my %xids;
 	# an xid stands behind these words only
-	return map { rename_database(s/^((?:BEGIN|COMMIT)(?: PREPARED)?|.*\b(?:TXN|txid))(:?) (\d+)/"$1$2 x" . ordinal(\%xids, $3)/er) } split /\n/, $text;
+	return map { rename_database($_->{text} =~ s/^((?:BEGIN|COMMIT)(?: PREPARED)?|.*\b(?:TXN|txid))(:?) (\d+)/"$1$2 x" . ordinal(\%xids, $3)/er) }
+	  grep { !$wanted || $wanted->($_->{of}) } text_lines($text);
+}
+
+# ---- transactions rolled back ----
+
+# What of a transaction is streamed that was rolled back before it was decoded, or decoded at its PREPARE, ends where
+# the decoder first looks into a catalog, and sees that: caches decide.  The same is true of its subtransactions.  So
+# these are left out where streams are compared whose rollbacks are random.
+
+# The number of each transaction that was committed, by its xid, from test_decoding's stream of committed ones
+sub decode_committed
+{
+	my ($text) = @_;
+	my $n = 0;
+	return map { $_ => ++$n } $text =~ /^BEGIN (\d+)$/mg;
+}
+
+# The xids of those some of whose subtransactions were streamed and rolled back
+sub decode_torn
+{
+	my ($text) = @_;
+	my @items = $text =~ /^[0-9a-f]{2,}$/m ? messages_of($text) : text_lines($text);
+	return map { $_->{of} } grep { defined $_->{sub} && $_->{sub} != $_->{of} } @items;
 }
 
 # ---- wal2json ----

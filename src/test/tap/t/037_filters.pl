@@ -195,11 +195,20 @@ $node->safe_psql('postgres', 'CREATE DATABASE source');
 $node->safe_psql('source', 'CREATE EXTENSION lsmam; CREATE TABLE plain (a int) USING heap; '
 	  . join(' ', map { "CREATE TABLE d_$_ (id int) USING heap; INSERT INTO d_$_ SELECT g FROM generate_series(2, 8000, 2) g; CREATE INDEX d_${_}_id ON d_$_ USING lsm (id) WITH (filter_scheme = $_); CREATE TABLE t_$_ (id int PRIMARY KEY, v text) USING lsm; SET lsm.filter_scheme = $_; INSERT INTO t_$_ SELECT g, md5(g::text) FROM generate_series(1, 3000) g; SELECT lsm_flush('t_$_');" } qw(none bloom blocked elastic quotient cascade ribbon)));
 $node->safe_psql('postgres', "CREATE DATABASE copy_$_ TEMPLATE source STRATEGY $_") foreach qw(wal_log file_copy);
-my @primary_filters = grep { /flt$/ } lsm_files_of($node);
-$node->wait_for_catchup($standby);
+# what workers are doing goes on: until both have the same
+my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+my (@primary_filters, @standby_filters);
+sub places_of { return join ' ', map { s{.*/pg_lsm/}{}r } @_; }
+while (1)
+{
+	$node->wait_for_catchup($standby);
+	@primary_filters = grep { /flt$/ } lsm_files_of($node);
+	@standby_filters = grep { /flt$/ } lsm_files_of($standby);
+	last if places_of(@primary_filters) eq places_of(@standby_filters) || time > $end;
+	sleep 1;
+}
+is(places_of(@standby_filters), places_of(@primary_filters), 'the standby has the filter files that the primary has');
 $standby->promote;
-my @standby_filters = grep { /flt$/ } lsm_files_of($standby);
-is(join(' ', map { s{.*/pg_lsm/}{}r } @standby_filters), join(' ', map { s{.*/pg_lsm/}{}r } @primary_filters), 'the standby has the filter files that the primary has');
 foreach my $server ($standby, $node)
 {
 	foreach my $db (qw(source copy_wal_log copy_file_copy))

@@ -68,7 +68,7 @@ sub read_scenarios
 		if ($line =~ /^--- (?!body$|peek$)(.*)/)
 		{
 			my ($name, %flag) = ($1);
-			$flag{$2} = 1 while $name =~ s/( (sorted|streamed|inserts|rewrites))$//;
+			$flag{$2} = 1 while $name =~ s/( (sorted|streamed|inserts|rewrites|rollbacks))$//;
 			push @scenarios, { name => $name, schema => sprintf('s%02d', 1 + @scenarios), setup => '', body => '', peeks => 0, %flag };
 			$part = 'setup';
 			next;
@@ -178,13 +178,33 @@ sub without_repetitions
 	return grep { !/^R (\S+)/ || ($last{$1} // '') ne $_ && ($last{$1} = $_) } @_;
 }
 
-sub view_of
+sub text_of
 {
 	my ($s, $db, $view) = @_;
 	my $file = "$out/$db/$s->{schema}.$view";
-	return ('nothing') unless -e $file;
-	my $text = slurp_file($file);
-	my @lines = $view =~ /^out/ ? without_repetitions(decode_pgoutput($text)) : $view =~ /^text/ ? decode_text($text) : decode_json($text);
+	return -e $file ? slurp_file($file) : undef;
+}
+
+# For random rollbacks: which transactions to compare, by xid.  A transaction is left out in all databases if it is in
+# one of them.
+sub wanted_of
+{
+	my ($s, $db) = @_;
+	return undef unless $s->{rollbacks};
+	my %number = map { $_ => { decode_committed(text_of($s, $_, 'text') // '') } } @databases;
+	foreach my $d ($s->{torn} ? () : @databases)
+	{
+		$s->{torn}{ $number{$d}{$_} // 0 } = 1 foreach map { decode_torn(text_of($s, $d, $_) // '') } grep { /^(text|out).*(streamed|two_phase)/ } @{ $s->{views} };
+	}
+	return sub { my $n = $number{$db}{ $_[0] // 0 }; return defined $n && !$s->{torn}{$n}; };
+}
+
+sub view_of
+{
+	my ($s, $db, $view) = @_;
+	my $text = text_of($s, $db, $view) // return ('nothing');
+	my $wanted = $view =~ /streamed|two_phase/ ? wanted_of($s, $db) : undef;
+	my @lines = $view =~ /^out/ ? without_repetitions(decode_pgoutput($text, $wanted)) : $view =~ /^text/ ? decode_text($text, $wanted) : decode_json($text);
 	return $s->{sorted} ? decode_transactions(@lines) : @lines;
 }
 
@@ -280,7 +300,7 @@ sub random_scenario
 		my $gid = ":'gid" . (1 + int rand(3)) . q{'};
 		$body .= rand() < 0.2 ? "PREPARE TRANSACTION $gid;\n" . pick('COMMIT', 'COMMIT', 'ROLLBACK') . " PREPARED $gid;\n" : pick('COMMIT', 'COMMIT', 'COMMIT', 'ROLLBACK') . ";\n";
 	}
-	return "--- random $number streamed\n" . q{
+	return "--- random $number streamed rollbacks\n" . q{
 CREATE TABLE t (id int PRIMARY KEY, a text, n int);
 CREATE TABLE f (id int PRIMARY KEY, a text, n int);
 ALTER TABLE f REPLICA IDENTITY FULL;
@@ -333,7 +353,7 @@ foreach my $db (@databases)
 		my $file = "$out/$db/old.$name";
 		$node->safe_psql($db, "\\o $file\nSELECT $what('old_${name}_$db', NULL, NULL, $options)");
 		my $text = slurp_file($file);
-		$ever{$db}{$name} = [ decode_transactions($name eq 'text' ? decode_text($text) : decode_pgoutput($text)) ];
+		$ever{$db}{$name} = [ decode_transactions($name eq 'text' ? decode_text($text) : without_repetitions(decode_pgoutput($text))) ];
 		next if $db eq 'heap';
 		is(difference($name, $ever{heap}{$name}, $ever{$db}{$name}), '', "after crashes, from the beginning: $db decodes as heap, $name");
 	}

@@ -29,7 +29,7 @@ packages="make gcc g++ libc6-dev perl patch locales diffutils
 	libicu-dev rocksdb-tools libipc-run-perl curl ${LSM_CHROOT_PACKAGES:-}"
 # what some TAP tests would be skipped without, as make deps installs it for 15
 if [[ " ${LSM_CHECK:-} " == *" tap "* ]]; then
-	packages+=" pgbackrest barman patroni etcd-server prometheus prometheus-postgres-exporter chromium"
+	packages+=" pgbackrest barman patroni python3-etcd python3-dnspython etcd-server prometheus prometheus-postgres-exporter chromium"
 	for name in repack cron hypopg pgaudit pg-qualstats pg-stat-kcache pg-wait-sampling set-user wal2json pglogical \
 		pg-hint-plan show-plans timescaledb partman rum pgvector plprofiler; do
 		packages+=" postgresql-$major-$name"

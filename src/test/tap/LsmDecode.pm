@@ -8,7 +8,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(decode_allow_plugins decode_pgoutput decode_text decode_json decode_committed decode_torn decode_transactions decode_ledger);
+our @EXPORT = qw(decode_allow_plugins decode_pgoutput decode_text decode_json decode_committed decode_applied decode_transactions decode_ledger);
 
 # A line of postgresql.conf: minor releases since November 2026 load output plugins of a list only
 sub decode_allow_plugins
@@ -20,8 +20,8 @@ sub decode_allow_plugins
 # Names instead of numbers that differ: the first seen is 1
 sub ordinal { my ($seen, $x) = @_; return $seen->{$x} //= 1 + keys %$seen; }
 
-# What a scenario names after its database; and positions, which errors tell
-sub rename_database { return $_[0] =~ s/_(?:heap2?|lsmb?)\b/_db/gr =~ s,\bLSN [0-9A-F]+/[0-9A-F]+,LSN,gr; }
+# What a scenario names after its database; and positions and files, which errors tell
+sub rename_database { return $_[0] =~ s/_(?:heap2?|lsmb?)\b/_db/gr =~ s,\bLSN [0-9A-F]+/[0-9A-F]+,LSN,gr =~ s,"base/\d+/\d+",a file,gr; }
 
 # ---- pgoutput ----
 
@@ -170,10 +170,13 @@ sub decode_messages
 sub messages_of
 {
 	my @messages = decode_messages(@_);
-	my $now;
+	my ($now, $streamed);
 	foreach my $m (@messages)
 	{
-		$m->{of} = $now = $m->{xid} // $now;
+		# a change in a block has the xid of its subtransaction
+		$now = $m->{xid} if defined $m->{xid} && !$streamed;
+		$streamed = $m->{op} eq 'S' || $streamed && $m->{op} ne 'E';
+		$m->{of} = $now;
 	}
 	return @messages;
 }
@@ -195,19 +198,14 @@ sub decode_pgoutput
 
 # ---- test_decoding ----
 
-# Lines, each with the transaction it is of.  One session's: a subtransaction that is rolled back is one of the
-# transaction that was streamed last.
+# Lines, each with the transaction it is of, not streamed
 sub text_lines
 {
 	my ($text) = @_;
-	my ($now, $streamed);
+	my $now;
 	return map {
-		my $line = { text => $_ };
-		if (/^BEGIN (\d+)|^(?:COMMIT|ROLLBACK) PREPARED .* txid (\d+)$|^(?:committing|preparing) streamed transaction TXN .*?(\d+)$/) { $now = $1 // $2 // $3; }
-		elsif (/^opening a streamed block for transaction TXN (\d+)/) { $now = $streamed = $1; }
-		elsif (/^aborting streamed \(sub\)transaction TXN (\d+)/) { $line->{sub} = $1; $now = $streamed; }
-		$line->{of} = $now;
-		$line;
+		$now = $1 if /^(?:BEGIN|(?:COMMIT|ROLLBACK) PREPARED .* txid) (\d+)$/;
+		{ text => $_, of => $now };
 	} split /\n/, $text;
 }
 
@@ -220,26 +218,32 @@ sub decode_text
 	  grep { !$wanted || $wanted->($_->{of}) } text_lines($text);
 }
 
-# ---- transactions rolled back ----
+# ---- what was rolled back ----
 
 # What of a transaction is streamed that was rolled back before it was decoded, or decoded at its PREPARE, ends where
-# the decoder first looks into a catalog, and sees that: caches decide.  The same is true of its subtransactions.  So
-# these are left out where streams are compared whose rollbacks are random.
+# the decoder first looks into a catalog and sees that: caches decide.  Where blocks end depends on sizes in memory.
 
-# The number of each transaction that was committed, by its xid, from test_decoding's stream of committed ones
-sub decode_committed
+# The xids of transactions that were committed, from test_decoding's stream of these
+sub decode_committed { my ($text) = @_; return $text =~ /^BEGIN (\d+)$/mg; }
+
+# The changes that are left of pgoutput's stream, blocks or not, in the order of commits: what a subscriber applies
+sub decode_applied
 {
 	my ($text) = @_;
-	my $n = 0;
-	return map { $_ => ++$n } $text =~ /^BEGIN (\d+)$/mg;
-}
-
-# The xids of those some of whose subtransactions were streamed and rolled back
-sub decode_torn
-{
-	my ($text) = @_;
-	my @items = $text =~ /^[0-9a-f]{2,}$/m ? messages_of($text) : text_lines($text);
-	return map { $_->{of} } grep { defined $_->{sub} && $_->{sub} != $_->{of} } @items;
+	my (%changes, @lines);
+	foreach my $m (messages_of($text))
+	{
+		my $of = $m->{of};
+		if ($m->{op} =~ /^[IUDTM]$/) { push @{ $changes{$of} }, { xid => delete $m->{xid} // $of, line => show_message($m) }; }
+		elsif ($m->{op} eq 'A') { $changes{$of} = [ $m->{sub} == $of ? () : grep { $_->{xid} != $m->{sub} } @{ $changes{$of} } ]; }
+		elsif ($m->{op} eq 'r') { delete $changes{$of}; }
+		elsif ($m->{op} =~ /^[CcK]$/)
+		{
+			my @left = map { $_->{line} } @{ delete $changes{$of} // [] };
+			push @lines, 'transaction', @left if @left;
+		}
+	}
+	return @lines;
 }
 
 # ---- wal2json ----

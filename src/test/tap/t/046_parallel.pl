@@ -50,23 +50,23 @@ END $$;
 -- a key of a scan: workers do not know it before the file is there, and so have not begun
 CREATE FUNCTION key_for_workers(k int) RETURNS int LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
-	IF in_worker() THEN PERFORM wait_for('go_worker'); END IF;
+	IF public.in_worker() THEN PERFORM public.wait_for('go_worker'); END IF;
 	RETURN k;
 END $$;
 -- a filter: the leader stays at the row
 CREATE FUNCTION leader_waits(id int) RETURNS bool LANGUAGE plpgsql PARALLEL SAFE AS $$
 BEGIN
-	IF NOT in_worker() THEN PERFORM wait_for('go_leader'); END IF;
+	IF NOT public.in_worker() THEN PERFORM public.wait_for('go_leader'); END IF;
 	RETURN true;
 END $$;
 CREATE FUNCTION worker_waits(id int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-	IF in_worker() THEN PERFORM wait_for('go_worker'); END IF;
+	IF public.in_worker() THEN PERFORM public.wait_for('go_worker'); END IF;
 	RETURN id;
 END $$;
 CREATE FUNCTION all_wait(id int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
-	PERFORM wait_for('go_worker');
+	PERFORM public.wait_for('go_worker');
 	RETURN id;
 END $$;
 CREATE TYPE mood AS ENUM ('c', 'a', 'e');

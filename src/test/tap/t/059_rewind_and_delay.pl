@@ -182,6 +182,20 @@ sub whole
 	return;
 }
 
+# Replay stops where nobody has to wait for it: not in the middle of a transaction that has locked a table.
+sub pause
+{
+	my ($node) = @_;
+	while (1)
+	{
+		$node->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
+		$node->poll_query_until('postgres', q{SELECT pg_get_wal_replay_pause_state() = 'paused'}) or die 'not paused';
+		return if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE backend_type = 'startup' AND mode = 'AccessExclusiveLock'}) == 0;
+		$node->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
+		usleep(int(rand(100_000)));
+	}
+}
+
 # Fewer of them where time is short
 sub some { return lsm_long() ? @twins : ('a', 'd1', 's1', 's3', $twins[ int(rand(@twins)) ]); }
 
@@ -359,8 +373,7 @@ if ($parts{delay})
 
 	# paused: the same at each look, whatever the primary does
 	$late->safe_psql('postgres', 'ALTER SYSTEM SET recovery_min_apply_delay = 0; SELECT pg_reload_conf()');
-	$late->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
-	$late->poll_query_until('postgres', q{SELECT pg_get_wal_replay_pause_state() = 'paused'}) or die 'not paused';
+	pause($late);
 	my $paused = sums($late, 'postgres');
 	diverge($primary);
 	foreach (1 .. 2)
@@ -372,8 +385,7 @@ if ($parts{delay})
 		$late->start;
 
 		# (the pause ends with the server: from wherever it stops again)
-		$late->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
-		$late->poll_query_until('postgres', q{SELECT pg_get_wal_replay_pause_state() = 'paused'}) or die 'not paused';
+		pause($late);
 		$paused = sums($late);
 		my $db = diverge($primary);
 		$primary->safe_psql('postgres', "DROP DATABASE $db");
@@ -385,8 +397,7 @@ if ($parts{delay})
 
 	# paused, then promoted: it stays where it was
 	load_start($primary);
-	$late->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
-	$late->poll_query_until('postgres', q{SELECT pg_get_wal_replay_pause_state() = 'paused'}) or die 'not paused';
+	pause($late);
 	$paused = sums($late);
 	diverge($primary);
 	is(load_stop($primary), '', 'the load');

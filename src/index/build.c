@@ -104,6 +104,7 @@ write_entries(BuildState *state, LsmTree *tree, uint64 bytes)
 {
 	LsmBuild   *build = lsm_build_begin(tree, bytes);
 	LsmOrderCheck *order;
+	LsmItemForm form;
 	LsmSlice	last_key = {0};
 	StringInfoData last_alive;
 	bytea	   *last = NULL;	/* has last_key */
@@ -113,15 +114,16 @@ write_entries(BuildState *state, LsmTree *tree, uint64 bytes)
 
 	initStringInfo(&last_alive);
 	order = lsm_order_check_begin(state->spec);
+	lsm_item_form_init(&form, state->spec);
 
 	/* tuplesort gives us copies, and what we have put is not toasted */
 	while (tuplesort_getdatum(state->sort, true, true, &datum, &isnull, NULL))
 	{
 		bytea	   *item = (bytea *) DatumGetPointer(datum);
-		LsmBuildItem entry;
+		LsmItem		entry;
 		LsmSlice	columns;
 
-		lsm_build_item_read(item, &entry);
+		lsm_item_read(&form, item, &entry);
 		columns = lsm_key_columns(entry.key);
 		CHECK_FOR_INTERRUPTS();
 		if (state->unique && entry.flags == LSM_ITEM_ALIVE)

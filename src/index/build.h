@@ -14,19 +14,49 @@
 
 #include "index/index.h"
 
-/* ---- entries of the table in a sort (build_entries.c) ---- */
+/* ---- an entry in a sort (build_item.c) ---- */
 
 #define LSM_ITEM_ALIVE	0x01	/* not a row that is dead but still visible to
 								 * some */
 #define LSM_ITEM_EXEMPT	0x02	/* has NULLs that are distinct */
 
-/* An entry as it comes out of the sort; points into the datum */
-typedef struct LsmBuildItem
+/* An integer column, packed */
+typedef struct LsmPackedColumn
+{
+	int			bytes;			/* of the value part of its code */
+	uint64		zero;			/* value part of the number 0 */
+	uint8		mask;			/* FF: inverted, for DESC */
+} LsmPackedColumn;
+
+/* How the entries of an index are packed, and memory for two unpacked keys */
+typedef struct LsmItemForm
+{
+	int			npacked;		/* columns, the first ones */
+	int			current;
+	StringInfoData buffers[2];
+	LsmPackedColumn columns[INDEX_MAX_KEYS];
+} LsmItemForm;
+
+typedef struct LsmItem
 {
 	LsmSlice	key;
 	LsmSlice	value;
 	uint8		flags;
-} LsmBuildItem;
+} LsmItem;
+
+extern void lsm_item_form_init(LsmItemForm *form, const LsmKeySpec *spec);
+
+/* Make `item` a bytea value whose order is that of keys. */
+extern void lsm_item_form(const LsmItemForm *form, LsmSlice key, LsmSlice value,
+						  uint8 flags, StringInfo item);
+
+/*
+ * `item`: what was made so, not toasted.  The value points into it; the key,
+ * too, or into memory that the call after the next one uses again.
+ */
+extern void lsm_item_read(LsmItemForm *form, const bytea *item, LsmItem *entry);
+
+/* ---- entries of the table in a sort (build_entries.c) ---- */
 
 /* One process's part of the table */
 typedef struct LsmBuildPart
@@ -47,9 +77,6 @@ extern Tuplesortstate *lsm_build_sort_begin(int sort_kb, SortCoordinate coordina
 extern void lsm_build_scan(Relation table, Relation index, IndexInfo *info,
 						   Tuplesortstate *sort, TableScanDesc scan, bool progress,
 						   LsmBuildPart *part);
-
-/* `item`: a datum of the sort, not toasted */
-extern void lsm_build_item_read(const bytea *item, LsmBuildItem *entry);
 
 /* ---- several processes (parallel_build.c) ---- */
 

@@ -3,13 +3,7 @@
  * build_entries.c
  *	  CREATE INDEX: the rows of the table as entries in a sort.
  *
- * Entries are sorted as bytea values
- *
- *		key | value | flags, 1 byte | length of key, 2 bytes
- *
- * by bytea's order, memcmp.  What follows the key never decides: column codes
- * are prefix-free and the TID after them has a fixed length, so of two
- * different keys neither is a prefix of the other and memcmp ends within them.
+ * No locks of its own.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,11 +17,10 @@
 
 #include "index/build.h"
 
-#define TRAILER_BYTES	3
-
 typedef struct RowsToSort
 {
 	LsmKeySpec *spec;
+	LsmItemForm form;
 	Tuplesortstate *sort;
 	MemoryContext context;		/* reset for each row */
 	StringInfoData key;
@@ -53,30 +46,21 @@ build_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	RowsToSort  *state = arg;
 	LsmKeySpec *spec = state->spec;
 	MemoryContext old = MemoryContextSwitchTo(state->context);
-	StringInfo	item = &state->item;
 	StringInfo	key = &state->key;
-	char	   *at;
+	StringInfo	value = &state->value;
+	uint8		flags = alive ? LSM_ITEM_ALIVE : 0;
 
 	lsm_encode_columns(index, spec, values, isnull, key);
 	lsm_encode_tid(tid, key);
-	lsm_form_value(spec, values, isnull, &state->value);
-	lsm_check_entry_bytes(index, key->len, state->value.len);
-
-	resetStringInfo(item);
-	enlargeStringInfo(item, VARHDRSZ + key->len + state->value.len + TRAILER_BYTES);
-	at = item->data + VARHDRSZ;
-	memcpy(at, key->data, key->len);
-	at += key->len;
-	memcpy(at, state->value.data, state->value.len);
-	at += state->value.len;
-	at[0] = (alive ? LSM_ITEM_ALIVE : 0) |
-		(spec->nulls_distinct && lsm_any_null(spec, isnull) ? LSM_ITEM_EXEMPT : 0);
-	at[1] = (char) (key->len >> 8);
-	at[2] = (char) key->len;
-	SET_VARSIZE(item->data, at + TRAILER_BYTES - item->data);
-	tuplesort_putdatum(state->sort, PointerGetDatum(item->data), false);
+	lsm_form_value(spec, values, isnull, value);
+	lsm_check_entry_bytes(index, key->len, value->len);
+	if (spec->nulls_distinct && lsm_any_null(spec, isnull))
+		flags |= LSM_ITEM_EXEMPT;
+	lsm_item_form(&state->form, lsm_slice(key->data, key->len),
+				  lsm_slice(value->data, value->len), flags, &state->item);
+	tuplesort_putdatum(state->sort, PointerGetDatum(state->item.data), false);
 	state->nentries++;
-	state->bytes += key->len + state->value.len;
+	state->bytes += key->len + value->len;
 
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->context);
@@ -89,6 +73,7 @@ lsm_build_scan(Relation table, Relation index, IndexInfo *info, Tuplesortstate *
 	RowsToSort	state = {.sort = sort};
 
 	state.spec = lsm_key_spec(index);
+	lsm_item_form_init(&state.form, state.spec);
 	state.context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index build",
 										  ALLOCSET_DEFAULT_SIZES);
 	initStringInfo(&state.key);
@@ -100,17 +85,4 @@ lsm_build_scan(Relation table, Relation index, IndexInfo *info, Tuplesortstate *
 	part->bytes = state.bytes;
 	part->broken_hot_chain = info->ii_BrokenHotChain;
 	MemoryContextDelete(state.context);
-}
-
-void
-lsm_build_item_read(const bytea *item, LsmBuildItem *entry)
-{
-	const char *data = VARDATA_ANY(item);
-	int			len = VARSIZE_ANY_EXHDR(item) - TRAILER_BYTES;
-	const uint8 *trailer = (const uint8 *) data + len;
-	int			key_bytes = ((int) trailer[1] << 8) | trailer[2];
-
-	entry->key = lsm_slice(data, key_bytes);
-	entry->value = lsm_slice(data + key_bytes, len - key_bytes);
-	entry->flags = trailer[0];
 }

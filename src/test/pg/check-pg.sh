@@ -1,6 +1,6 @@
 #!/bin/bash
-# make check-pg: PostgreSQL 15's own regression and isolation tests, all of them, on
-# lsm tables and lsm indexes, compared with the same tests on heap and btree.
+# make check-pg: PostgreSQL's own regression and isolation tests, all of them, on lsm tables and
+# lsm indexes, compared with the same tests on heap and btree.  in-chroot.sh runs it on 17 and 18.
 #
 #   CHECK_PG_CONFIGS="A B C"    A: lsm tables, btree indexes
 #                               B: heap tables, lsm_index for CREATE INDEX
@@ -51,7 +51,9 @@ fail() { failed=$((failed + 1)); echo "not ok - $1"; }
 # ---- what is needed ----
 
 section "source package"
-"$here/fetch-source.sh" "$cache" || { fail "source package"; exit 1; }
+pg_config=$(find_pg_config)
+major=$("$pg_config" --version | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
+"$here/fetch-source.sh" "$cache" "$major" || { fail "source package"; exit 1; }
 version=$(cat "$cache/source/.version")
 if [ "$flavour" = cassert ]; then
 	section "PostgreSQL $version with assertions"
@@ -222,7 +224,7 @@ for config in $configs; do
 		[ "$suite" = regress ] || dir=$isolation
 		if "$here/compare.py" --config "$config" --suite "$suite" --source "$dir" \
 			--baseline "$results/baseline/$suite" --results "$results/$config/$suite" \
-			--differences "$here/differences" --passed "$results/$config/$suite.log" \
+			--differences "$here/differences" --major "$major" --passed "$results/$config/$suite.log" \
 			--report "$results/$config/$suite.diff" --candidates "$results/$config/$suite.candidates" \
 			$(tests_of "$suite"); then
 			pass

@@ -9,8 +9,8 @@
  * statement is built by a function.  btree stays
  *	- where lsm_index has no operator class, or storage parameters are btree's;
  *	- for constraints, whose access method lsm.constraint_index chooses;
- *	- for unique indexes that PostgreSQL 15 wants to be btree: those of
- *	  partitioned tables and their partitions (DefineIndex), and of
+ *	- before PostgreSQL 18, for unique indexes that it wants to be btree: those
+ *	  of partitioned tables and their partitions (DefineIndex), and of
  *	  materialized views (is_usable_unique_index).
  *
  * To be preloaded after lsmam; does nothing in databases without the
@@ -88,7 +88,8 @@ index_fits(IndexStmt *stmt, const char *query_string)
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid))
 		return false;
-	if (stmt->unique && (get_rel_relkind(relid) != RELKIND_RELATION ||
+	if (PG_VERSION_NUM < 180000 &&
+		stmt->unique && (get_rel_relkind(relid) != RELKIND_RELATION ||
 						 get_rel_relispartition(relid)))
 		return false;
 	foreach(lc, stmt->indexParams)

@@ -151,7 +151,8 @@ run_suite() {
 	create_database "$config" $db || return 1
 	# Rebuilding a key as btree for a foreign key locks out readers, which permutations of
 	# alter-table-2 do not expect: the tester cancels what it waits for after this many seconds.
-	export PGISOLATIONTIMEOUT=12
+	# PostgreSQL 16 and later wait twice the other variable.
+	export PGISOLATIONTIMEOUT=12 PG_TEST_TIMEOUT_DEFAULT=6
 	as_postgres "$program" --bindir="$psql_bindir" --host="$sandbox" --port=65431 --user=postgres \
 		--inputdir="$dir" --outputdir="$sandbox/out" --schedule="$schedule" \
 		--use-existing --dbname=$db $extra >"$out/$suite.log" 2>&1

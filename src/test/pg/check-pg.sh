@@ -89,7 +89,7 @@ cp -r "$cache/source/src/test/regress" "$cache/source/src/test/isolation" "$sand
 
 # MODULE SOURCE: a loadable module of the tests
 module() {
-	gcc -O1 -g -fPIC -shared -fwrapv -fno-strict-aliasing -w -I"$(dirname "$2")" \
+	gcc -O1 -g -fPIC -shared -fwrapv -fno-strict-aliasing -w -I"$(dirname "$2")" -I"$top/src" \
 		-I"$("$pg_config" --includedir-server)" -o "$sandbox/modules/$1.so" "$2"
 }
 module regress "$cache/source/src/test/regress/regress.c" &&

@@ -36,6 +36,8 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 
+#include "compat.h"
+
 PG_MODULE_MAGIC;
 
 void		_PG_init(void);
@@ -88,7 +90,7 @@ index_fits(IndexStmt *stmt, const char *query_string)
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid))
 		return false;
-	if (PG_VERSION_NUM < 180000 &&
+	if (!LSM_CORE_TAKES_ANY_KEY &&
 		stmt->unique && (get_rel_relkind(relid) != RELKIND_RELATION ||
 						 get_rel_relispartition(relid)))
 		return false;

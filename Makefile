@@ -9,7 +9,8 @@
 #   make check-all          all tests on 15, 17 and 18: about two hours
 #   make check-upgrade      pg_upgrade from 15 to 17 to 18, in a chroot
 #   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
-#   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package
+#   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package;
+#                           PG=17 or 18: on that version, in its chroot
 #   make check-packages     Debian packages of all versions, or PG=17: built and used, in chroots
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
 #   make check-layers       the rooms' rules: includes, calls, circles
@@ -63,9 +64,15 @@ check-upgrade: deps
 	$(top)/src/test/install-deps.sh debootstrap patchelf
 	$(top)/src/test/check-upgrade.sh
 
+ifneq ($(filter-out 15,$(PG)),)
+check-pg:
+	$(top)/src/test/install-deps.sh debootstrap
+	$(top)/src/test/pg/in-chroot.sh $(PG)
+else
 check-pg:
 	$(top)/src/test/install-deps.sh dpkg-dev bzip2 xz-utils python3 zlib1g-dev
 	$(top)/src/test/pg/check-pg.sh
+endif
 
 check-packages:
 	$(top)/src/test/install-deps.sh debootstrap iproute2

@@ -2,7 +2,7 @@
 """Compares outputs of PostgreSQL's regression and isolation tests with those of a baseline.
 
     compare.py --config NAME --suite regress|isolation --source DIR --baseline DIR
-               --results DIR --differences FILE [--log pg_regress.log] [--write] [test ...]
+               --results DIR --differences FILE --major VERSION [--passed LOG] test ...
 
 An output is cut into pieces, one per SQL statement (regress) or per permutation (isolation).
 Pieces that differ are looked up in the list of differences.  Normalised before
@@ -12,11 +12,11 @@ they are compared:
   read from a cursor or a prepared statement do not show their ORDER BY: their rows are not sorted;
 - the access method's name lsm_index reads btree, where psql and pg_get_indexdef show it;
 - counters that lsmam adds to EXPLAIN (ANALYZE), also in JSON, are dropped, and its NOTICE that a
-  key is rebuilt as btree, which it says where PostgreSQL 15 supports btree keys only.
+  key is rebuilt as btree, which it says where PostgreSQL supports btree keys only.
 
 The list of differences, one a line, fields separated by tabs:
 
-    configurations  suite/test  class  statement's id  output's id  reason  statement
+    versions  configurations  suite/test  class  statement's id  output's id  reason  statement
 
 Ids are digests.  "*" as the output's id accepts any output; it is for outputs that
 are not the same in each run.  With it, class "plan" is accepted only where both
@@ -37,16 +37,21 @@ CLASSES = {
     'plan': 'plan choice: EXPLAIN output',
     'order': 'order of rows that no ORDER BY (or only a part of one) asks for: follows the plan',
     'catalog': 'catalog listings of the extra access methods',
-    'limit': 'limitation of PostgreSQL 15; the reason names its function',
+    'limit': 'limitation of PostgreSQL; the reason names its function',
     'noise': "differs between runs of PostgreSQL's own heap as well",
 }
 SEPARATOR = re.compile(r'^-+(\+-+)*$')
 ROWS = re.compile(r'^\((\d+) rows?\)$')
 
-COUNTERS = re.compile(r'^ +(LSM: lookups=|Level \d+: filter )')
+COUNTERS = re.compile(r'^ *(LSM( \(leader\))?: \w+|Level \d+: filter )')
 JSON_COUNTERS = re.compile(r'^ +"LSM": {')
-REBUILT = re.compile(r'^(\w+: )?NOTICE:  index ".*" of table ".*" is rebuilt as btree$|'
-                     r'^DETAIL:  PostgreSQL 15 (supports|makes) .* btree')
+REBUILT = re.compile(r'^(\w+: )?NOTICE:  index ".*" of table ".*" is rebuilt as (btree|lsm_index)$|'
+                     r'^DETAIL:  PostgreSQL (supports|makes|refreshes) .* btree |'
+                     r'^DETAIL:  Keys of partitioned tables are supported with btree only|'
+                     r'^DETAIL:  The keys of partitions have the access method of')
+
+# 15 says "test NAME ... ok", later versions "ok 7 - NAME"
+OK = re.compile(r'^(?:test)?\s*(\S+)\s+\.\.\.\s+ok\b|^ok\s+\d+\s+[-+]\s+(\S+)')
 
 
 def digest(text):
@@ -237,7 +242,8 @@ def compare_test(suite, base, ours):
 
 # ---- the list ----
 
-def read_list(path):
+def read_list(path, major):
+    """The lines of this version, without the first field"""
     entries = []
     if os.path.exists(path):
         for no, line in enumerate(open(path, errors='surrogateescape'), 1):
@@ -245,9 +251,10 @@ def read_list(path):
             if not line or line.startswith('#'):
                 continue
             fields = line.split('\t')
-            if len(fields) != 7 or fields[2] not in CLASSES or not fields[5]:
+            if len(fields) != 8 or fields[3] not in CLASSES or not fields[6]:
                 sys.exit('%s:%d: not a difference' % (path, no))
-            entries.append(fields)
+            if major in fields[0].split(','):
+                entries.append(fields[1:])
     return entries
 
 
@@ -273,7 +280,7 @@ def unused(entries, used, config, suite, tests):
 
 def main():
     p = argparse.ArgumentParser()
-    for name in ('config', 'suite', 'source', 'baseline', 'results', 'differences'):
+    for name in ('config', 'suite', 'source', 'baseline', 'results', 'differences', 'major'):
         p.add_argument('--' + name, required=True)
     p.add_argument('--candidates', help='write unlisted differences here, in the format of the list')
     p.add_argument('--report', help='write what differs here')
@@ -281,13 +288,13 @@ def main():
     p.add_argument('tests', nargs='+')
     args = p.parse_args()
 
-    entries = read_list(args.differences)
+    entries = read_list(args.differences, args.major)
     passed = set()
     if args.passed:
         for line in open(args.passed, errors='replace'):
-            m = re.match(r'^(?:test)?\s*(\S+)\s+\.\.\.\s+ok\b', line)
+            m = OK.match(line)
             if m:
-                passed.add(m.group(1))
+                passed.add(m.group(1) or m.group(2))
     counts, reordered, bad, missing, used = {}, 0, 0, 0, set()
     report, candidates = [], []
     for test in args.tests:
@@ -313,7 +320,7 @@ def main():
             report.append('==== %s %s (%s) %s\n' % (name, d[0], d[1] or '?', d[2][:400]))
             report += [l + '\n' for l in difflib.unified_diff(d[3], d[4], lineterm='', n=2)][2:]
             candidates.append('\t'.join([
-                args.config, name, d[1] or '?', d[0],
+                args.major, args.config, name, d[1] or '?', d[0],
                 '*' if d[1] else digest('\n'.join(d[4])),
                 {'plan': 'the plan differs', 'order': 'row order follows the plan'}.get(d[1], '?'),
                 d[2][:100]]) + '\n')

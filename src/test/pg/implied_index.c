@@ -9,8 +9,8 @@
  * statement is built by a function.  btree stays
  *	- where lsm_index has no operator class, or storage parameters are btree's;
  *	- for constraints, whose access method lsm.constraint_index chooses;
- *	- for unique indexes that PostgreSQL 15 wants to be btree: those of
- *	  partitioned tables and their partitions (DefineIndex), and of
+ *	- before PostgreSQL 18, for unique indexes that it wants to be btree: those
+ *	  of partitioned tables and their partitions (DefineIndex), and of
  *	  materialized views (is_usable_unique_index).
  *
  * To be preloaded after lsmam; does nothing in databases without the
@@ -35,6 +35,8 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+
+#include "compat.h"
 
 PG_MODULE_MAGIC;
 
@@ -88,7 +90,8 @@ index_fits(IndexStmt *stmt, const char *query_string)
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid))
 		return false;
-	if (stmt->unique && (get_rel_relkind(relid) != RELKIND_RELATION ||
+	if (!LSM_CORE_TAKES_ANY_KEY &&
+		stmt->unique && (get_rel_relkind(relid) != RELKIND_RELATION ||
 						 get_rel_relispartition(relid)))
 		return false;
 	foreach(lc, stmt->indexParams)

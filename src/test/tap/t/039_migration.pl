@@ -116,8 +116,10 @@ my %behind = (
 			is(methods_of($db, "'r','m'"), 'lsm', "$db: all tables are lsm");
 			is(method_of($db, 'pgbench_accounts_pkey'), 'lsm_index', "$db: a key");
 			is(method_of($db, 'customers_mail_key'), 'lsm_index', "$db: a key over text");
-			is(method_of($db, 'orders_pkey'), 'btree', "$db: a key that is referenced");
-			is(method_of($db, 'events_1_pkey'), 'btree', "$db: a key of a partition");
+			# core takes other access methods than btree there since 18
+			my $for_core = $node->pg_version < 18 ? 'btree' : 'lsm_index';
+			is(method_of($db, 'orders_pkey'), $for_core, "$db: a key that is referenced");
+			is(method_of($db, 'events_1_pkey'), $for_core, "$db: a key of a partition");
 			is(method_of($db, 'orders_placed'), 'btree', "$db: an index");
 			is(definitions_of($db), $definitions, "$db: the same definitions");
 		}

@@ -27,7 +27,7 @@ if (%made)
 diag("NOT TESTED for want of localedef or its sources: locales of libc " . join(' ', grep { !$made{$_} } @libc))
   if keys %made < @libc;
 
-my $node = lsm_node('text_order', conf => "autovacuum = off\nfull_page_writes = off\nallow_system_table_mods = on\nmax_wal_size = 1GB");
+my $node = lsm_node('text_order', initdb => [ lsm_no_checksums() ], conf => "autovacuum = off\nfull_page_writes = off\nallow_system_table_mods = on\nmax_wal_size = 1GB");
 lsm_start($node);
 
 # ---- strings that are hard to order ----

@@ -18,7 +18,7 @@ our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
   lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
   lsm_start_session lsm_output lsm_ended lsm_ended_or_waits
-  lsm_no_checksums lsm_force_parallel lsm_version);
+  lsm_no_checksums lsm_force_parallel lsm_version lsm_knows_stamps lsm_forget_stamps);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
 # then publishing logs file contents too.
@@ -56,6 +56,23 @@ sub lsm_no_checksums { return `initdb --help` =~ /no-data-checksums/ ? ('--no-da
 sub lsm_force_parallel { return lsm_version() < 16 ? 'force_parallel_mode' : 'debug_parallel_query'; }
 
 sub lsm_version { return `postgres --version` =~ / (\d+)/ ? $1 : die 'which version?'; }
+
+# Since November 2026, minor releases stamp each column, with an option that earlier releases of the next version refuse, of
+# heap tables, too.  Where the newer server is such a release, the older one forgets its stamps.
+sub lsm_knows_stamps
+{
+	my ($node) = @_;
+	my ($rc) = $node->psql('postgres', 'BEGIN; CREATE TABLE stamped (a int); ALTER TABLE stamped ALTER a SET (pg_attver = 1); ROLLBACK', on_error_stop => 1);
+	return $rc == 0;
+}
+
+sub lsm_forget_stamps
+{
+	my ($node, @databases) = @_;
+	note('forgets stamps: ' . $node->name);
+	$node->safe_psql($_, q{SET allow_system_table_mods = on; UPDATE pg_attribute SET attoptions = NULL WHERE attoptions::text ~ 'pg_attver'}) foreach @databases;
+	return;
+}
 
 sub lsm_start
 {

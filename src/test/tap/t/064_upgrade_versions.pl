@@ -134,8 +134,6 @@ sub step
 	return $to;
 }
 
-# Since November 2026, minor releases stamp each column, with an option that earlier releases of the next version refuse,
-# of heap tables, too.  Where the newer server is such a release, the older one forgets its stamps.
 my %knows_stamps;
 sub forget_stamps
 {
@@ -144,13 +142,10 @@ sub forget_stamps
 	{
 		my $probe = cluster('probe_' . keys %knows_stamps, $install);
 		$probe->start;
-		my ($rc) = $probe->psql('postgres', 'CREATE TABLE t (a int); ALTER TABLE t ALTER a SET (pg_attver = 1)', on_error_stop => 1);
-		$knows_stamps{$install} = $rc == 0;
+		$knows_stamps{$install} = lsm_knows_stamps($probe);
 		$probe->stop;
 	}
-	return if $knows_stamps{$install};
-	note("$install does not know the stamps of columns");
-	$node->safe_psql($_, q{SET allow_system_table_mods = on; UPDATE pg_attribute SET attoptions = NULL WHERE attoptions::text ~ 'pg_attver'}) foreach 'postgres', 'template1';
+	lsm_forget_stamps($node, 'postgres', 'template1') if !$knows_stamps{$install};
 	return;
 }
 

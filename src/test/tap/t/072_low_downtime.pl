@@ -42,7 +42,7 @@ sub run_block
 	my ($first) = $code =~ /^(.{1,70})/m;
 	my $out = '';
 	my $ok = IPC::Run::run([ 'sh', '-e', $file ], '<', \undef, '>', \$out, '2>&1', init => sub { chdir $work });
-	ok($ok && $out !~ /ERROR|FATAL/, "$what: $first") or diag($out);
+	ok($ok && $out !~ /ERROR|FATAL/, "$what: $first") or diag($out), BAIL_OUT('the next block would wait for this one');
 	return $out;
 }
 
@@ -125,6 +125,7 @@ sub move
 	local $ENV{NEW} = $new->connstr($name) =~ s/'//gr;
 	local $ENV{ADMIN} = $new->connstr('postgres') =~ s/'//gr;
 	old_database($old);
+	lsm_forget_stamps($old, 'app') if !lsm_knows_stamps($new);
 	my $writers = start_load($old->connstr('app'), "$work/load");
 	usleep(500_000);
 

@@ -17,6 +17,13 @@ FILE_BYTES = 64 * 2**20
 MEMTABLE_BYTES = 64 * 2**20
 RATIO = 10
 LIST_BYTES = 170.0      # of the list of files, per file and process
+FLUSH_SHARE = 0.20      # of a memtable's bytes, in the key's flushed file
+TABLE_WRITTEN = 1.5     # per byte flushed, of a table that grows
+L0_COMPACT_RUNS = 4     # from here on: src/tree/compaction/plan.c and control.h
+L0_MAX_RUNS = 8
+LEVEL0_DOWN_RATIO = 3
+TIER_RATIO = 2.0
+TIER_FLOOR = 0.25
 LEVEL0_RUNS = 2         # of one memtable each, on the average
 HOT_SHARE = 0.01        # of a table's segments that are looked into often
 HOT_BITS = 24.0         # of elastic filters there
@@ -30,9 +37,44 @@ def levels(size):
     return n
 
 
-def amplification(size):
-    """Bytes written per byte that came: flush, one merge within level 0, and half the ratio for each level."""
-    return 2 + levels(size) * (RATIO / 2 + 1)
+def level0_tier(level0):
+    """How many of the newest runs are merged within level 0: plan.c, level0_tier()."""
+    largest, n = MEMTABLE_BYTES * TIER_FLOOR, 0
+    while n < len(level0) and level0[n] <= largest * TIER_RATIO:
+        largest, n = max(largest, level0[n]), n + 1
+    return n
+
+
+def simulate(total, flush, level0=(), below=(0.0,) * 9):
+    """Bytes written per byte that came, and the levels at the end, when so many come in flushes of this size.
+
+    Keys come in random order: a flush covers them all, and a file covers as much of its level as it has of its bytes.
+    What is due, and what it moves or merges, is that of src/tree/compaction/plan.c.
+    """
+    level0, below, came, written = list(level0), list(below), 0.0, 0.0
+    while came < total:
+        size = min(flush, total - came)
+        came, written = came + size, written + size
+        level0.insert(0, size)
+        while True:
+            down = len(level0) >= L0_MAX_RUNS or sum(level0) * LEVEL0_DOWN_RATIO >= below[1]
+            tier = len(level0) if down or len(level0) < L0_COMPACT_RUNS else level0_tier(level0)
+            scores = [tier / L0_COMPACT_RUNS] + [below[i] / (MEMTABLE_BYTES * RATIO**i) for i in range(1, 8)]
+            due = max(range(8), key=lambda i: scores[i])
+            if scores[due] < 1:
+                break
+            if due > 0:     # a file into its part of the next level, which may be empty
+                size = min(FILE_BYTES, below[due])
+                if below[due + 1] > 0:
+                    written += size * (1 + below[due + 1] / below[due])
+                below[due], below[due + 1] = below[due] - size, below[due + 1] + size
+            elif down:
+                written += sum(level0) + below[1]
+                below[1], level0 = below[1] + sum(level0), []
+            else:
+                written += sum(level0[:tier])
+                level0[:tier] = [sum(level0[:tier])]
+    return written / total, level0, below
 
 
 def human(n):
@@ -43,18 +85,18 @@ def human(n):
 
 
 def table():
-    lines = ["| rows | servers | table | key | files | levels | filters | list, per process | WAL | written (model) |",
-             "|---|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| rows | servers | table | key | files | levels | filters | list, per process | WAL | written, table | written, key |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
     for exponent in (9, 11):
         for servers in (1, 3, 10):
             rows = 10**exponent / servers
             t, k = rows * ROW_BYTES, rows * KEY_BYTES
             files = (t + k) / FILE_BYTES
             filters = 2 * rows * FILTER_BITS / 8
-            lines.append("| 10^%d | %d | %s | %s | %d | %d, %d | %s | %s | %s | %s |" % (
+            lines.append("| 10^%d | %d | %s | %s | %d | %d, %d | %s | %s | %s | %s | %s |" % (
                 exponent, servers, human(t), human(k), files, levels(t), levels(k), human(filters),
                 human(files * LIST_BYTES), human(rows * WAL_BYTES),
-                human(t * amplification(t) + k * amplification(k))))
+                human(t * TABLE_WRITTEN), human(k * simulate(k, MEMTABLE_BYTES * FLUSH_SHARE)[0])))
     return "\n".join(lines) + "\n"
 
 

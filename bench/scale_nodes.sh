@@ -2,16 +2,18 @@
 # bench/scale_nodes.sh: what bench/scale_model.py reckons with, measured on 1, 2 and 3 servers of this machine
 # that share ROWS rows by hash.  Memtables and files are small (4 MB), so that there are levels.
 #
-#   ROWS=2000000   LOOKUPS=20000   per number of servers
+#   ROWS=2000000   LOOKUPS=100000   per number of servers
 #
-# Prints a row for each number of servers, all of them together: bytes and counts, which are the same on a busy machine.
-# Rates of lookups are not shown: the servers share processors.  A lookup goes to one server, by its key.
+# Prints, for each number of servers, all of them together: bytes and counts, which are the same on a busy machine; what
+# flushes and compactions wrote in the course of filling, and while each row was updated once, in random order; the
+# processor time of a lookup, on its server and by way of a front server with postgres_fdw.  Rates are not shown, for the
+# servers share the processors of this machine.
 set -euo pipefail
 {
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../src/test/lib.sh"
 rows=${ROWS:-2000000}
-lookups=${LOOKUPS:-20000}
+lookups=${LOOKUPS:-100000}
 unit=4
 new_sandbox nodes
 trap 'for d in "$sandbox"/n*; do [ -f "$d/postmaster.pid" ] && stop_server "$d" immediate; done; rm -rf "$sandbox"' EXIT
@@ -26,62 +28,108 @@ lsm.memtable_memory = 64MB
 lsm.target_file_size = ${unit}MB"
 sql() { as_postgres psql -h "$sandbox" -p "$1" -XAtq -v ON_ERROR_STOP=1 postgres; }
 
-load() {	# PORT SERVERS NUMBER: its rows, in an order that is not that of their keys
-	sql "$1" <<-SQL
-		CREATE EXTENSION lsmam;
-		CREATE TABLE t (id bigint PRIMARY KEY, n int, v text) USING lsm;
-		SELECT pg_current_wal_insert_lsn() AS begin \\gset
-		INSERT INTO t SELECT id, id, md5(id::text) FROM (SELECT g::bigint * 7368787 % $rows AS id FROM generate_series(0, $rows - 1) g) x
-		WHERE (hashint8(id) & 2147483647) % $2 = $3;
-		SELECT lsm_flush('t');
-		CREATE TABLE facts AS SELECT pg_current_wal_insert_lsn() - :'begin'::pg_lsn AS wal;
-	SQL
-	# until compactions have nothing to do
+settle() {	# until compactions have nothing to do
 	until [ "$(sql "$1" <<<"SELECT count(*) FROM pg_stat_lsm_progress")" = 0 ] && sleep 2 &&
 		[ "$(sql "$1" <<<"SELECT count(*) FROM pg_stat_lsm_progress")" = 0 ]; do sleep 1; done
 }
 
-facts() {	# PORT SERVERS NUMBER: rows, bytes of table, key, WAL; flushed, compacted of table, key; files, filters; probes, blocks read by lookups
+load() {	# PORT SERVERS NUMBER: its rows, in an order that is not that of their keys
+	sql "$1" <<-SQL
+		CREATE EXTENSION lsmam;
+		CREATE TABLE t (id bigint PRIMARY KEY, n int, v text) USING lsm;
+		CREATE TABLE parted (id bigint) PARTITION BY HASH (id);
+		SELECT pg_current_wal_insert_lsn() AS begin \\gset
+		INSERT INTO t SELECT id, id, md5(id::text) FROM (SELECT g::bigint * 7368787 % $rows AS id FROM generate_series(0, $rows - 1) g) x
+		WHERE satisfies_hash_partition('parted'::regclass, $2, $3, id);
+		SELECT lsm_flush('t');
+		CREATE TABLE facts AS SELECT pg_current_wal_insert_lsn() - :'begin'::pg_lsn AS wal;
+		-- processor time of a process, seconds
+		CREATE FUNCTION seconds(pid text) RETURNS float LANGUAGE sql VOLATILE AS \$\$
+			SELECT (f[12]::float + f[13]::float) / $(getconf CLK_TCK)
+			FROM string_to_array(substring(pg_read_file('/proc/' || pid || '/stat') from '\\) (.*)'), ' ') f \$\$;
+		CREATE VIEW fdw_seconds AS SELECT coalesce(sum(seconds(pid::text)), 0) AS s FROM pg_stat_activity WHERE application_name = 'postgres_fdw';
+	SQL
+	settle "$1"
+}
+
+facts() {	# PORT SERVERS NUMBER: rows, bytes of table, key, WAL; flushed, compacted, flushes of table, key; files, filters; probes, blocks read by lookups, their seconds
 	sql "$1" <<-SQL
 		CREATE TABLE before AS SELECT relname, filter_probes, blocks_read FROM pg_stat_lsm;
-		DO \$\$ DECLARE x bigint; k bigint; BEGIN FOR i IN 1..$lookups LOOP
+		CREATE TABLE spent (s float);
+		DO \$\$ DECLARE x bigint; k bigint; began float := seconds('self'); BEGIN FOR i IN 1..$lookups LOOP
 			k := (i * 7919::bigint) % $rows;
-			CONTINUE WHEN (hashint8(k) & 2147483647) % $2 <> $3;
-			SELECT n INTO STRICT x FROM t WHERE id = k; END LOOP; END \$\$;
+			CONTINUE WHEN NOT satisfies_hash_partition('parted'::regclass, $2, $3, k);
+			SELECT n INTO STRICT x FROM t WHERE id = k; END LOOP;
+			INSERT INTO spent VALUES (seconds('self') - began); END \$\$;
+		-- what the loop and the choice of keys cost
+		DO \$\$ DECLARE x bigint; k bigint; began float := seconds('self'); BEGIN FOR i IN 1..$lookups LOOP
+			k := (i * 7919::bigint) % $rows;
+			CONTINUE WHEN NOT satisfies_hash_partition('parted'::regclass, $2, $3, k);
+			END LOOP;
+			INSERT INTO spent VALUES (began - seconds('self')); END \$\$;
 		SELECT (SELECT count(*) FROM t), lsm_relation_size('t'), lsm_relation_size('t_pkey'), (SELECT wal FROM facts),
-			t.bytes_flushed, t.bytes_compacted, k.bytes_flushed, k.bytes_compacted,
+			t.bytes_flushed, t.bytes_compacted, t.flushes, k.bytes_flushed, k.bytes_compacted, k.flushes,
 			(SELECT count(*) FROM lsm_files('t')) + (SELECT count(*) FROM lsm_files('t_pkey')),
 			(SELECT sum(filter_bytes) FROM lsm_files('t')) + (SELECT sum(filter_bytes) FROM lsm_files('t_pkey')),
-			k.filter_probes - b.filter_probes, k.blocks_read - b.blocks_read
+			k.filter_probes - b.filter_probes, k.blocks_read - b.blocks_read, (SELECT sum(s) FROM spent)
 		FROM pg_stat_lsm t, pg_stat_lsm k, before b WHERE t.relname = 't' AND k.relname = 't_pkey' AND b.relname = 't_pkey';
 	SQL
 }
 
+front() {	# PORTS: seconds of the front server, which is the first, and of all behind it, for so many lookups
+	local first=$1 n=$# i=0 port
+	{
+		echo "CREATE EXTENSION IF NOT EXISTS postgres_fdw; CREATE TABLE all_t (id bigint, n int, v text) PARTITION BY HASH (id);
+		CREATE TABLE fdw (s float) PARTITION BY LIST (s);"
+		for port in "$@"; do
+			echo "CREATE SERVER s$i FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '$sandbox', port '$port', dbname 'postgres');
+			CREATE USER MAPPING FOR postgres SERVER s$i OPTIONS (user 'postgres');
+			CREATE FOREIGN TABLE t$i PARTITION OF all_t FOR VALUES WITH (MODULUS $n, REMAINDER $i) SERVER s$i OPTIONS (table_name 't');
+			CREATE FOREIGN TABLE fdw$i (s float) SERVER s$i OPTIONS (table_name 'fdw_seconds');"
+			i=$((i + 1))
+		done
+		local behind="SELECT sum(s) FROM ($(for i in $(seq 0 $((n - 1))); do [ "$i" = 0 ] || echo "UNION ALL"; echo "SELECT s FROM fdw$i"; done)) x"
+		# connections are there before
+		echo "SELECT s AS front FROM seconds('self') s \\gset
+		$behind; $behind \\g /dev/null
+		DO \$\$ DECLARE x bigint; BEGIN FOR i IN 1..$n * 20 LOOP SELECT n INTO x FROM all_t WHERE id = i; END LOOP; END \$\$;
+		SELECT seconds('self') AS front, ($behind) AS behind \\gset
+		DO \$\$ DECLARE x bigint; k bigint; BEGIN FOR i IN 1..$lookups LOOP
+			k := (i * 7919::bigint) % $rows; SELECT n INTO STRICT x FROM all_t WHERE id = k; END LOOP; END \$\$;
+		SELECT seconds('self') - :front, ($behind) - :behind;"
+	} | sql "$first" | tail -1
+}
+
+turn() {	# PORT: bytes flushed and compacted, and flushes, of table and key while each row is updated once, in random order
+	sql "$1" <<-SQL
+		DROP TABLE before;
+		CREATE TABLE before AS SELECT relname, bytes_flushed, bytes_compacted, flushes FROM pg_stat_lsm;
+		DO \$\$ DECLARE k bigint; BEGIN FOR i IN 0..$rows - 1 LOOP
+			k := (i * 6700417::bigint) % $rows; UPDATE t SET n = n + 1 WHERE id = k;
+			IF i % 1000 = 0 THEN COMMIT; END IF; END LOOP; END \$\$;
+		SELECT lsm_flush('t'), lsm_flush('t_pkey');
+	SQL
+	settle "$1"
+	sql "$1" <<-SQL
+		SELECT t.bytes_flushed - a.bytes_flushed, t.bytes_compacted - a.bytes_compacted, t.flushes - a.flushes,
+			k.bytes_flushed - b.bytes_flushed, k.bytes_compacted - b.bytes_compacted, k.flushes - b.flushes
+		FROM pg_stat_lsm t, before a, pg_stat_lsm k, before b
+		WHERE t.relname = 't' AND a.relname = 't' AND k.relname = 't_pkey' AND b.relname = 't_pkey';
+	SQL
+}
+
 for servers in 1 2 3; do
-	for i in $(seq "$servers"); do
-		start_server "$sandbox/n$servers$i" $((7730 + servers * 4 + i))
-		load $((7730 + servers * 4 + i)) "$servers" $((i - 1))
-	done
-	for i in $(seq "$servers"); do
-		facts $((7730 + servers * 4 + i)) "$servers" $((i - 1))
-	done >"$sandbox/facts"
-	python3 - "$servers" "$unit" "$lookups" "$here" "$sandbox/facts" <<-'PY'
-		import sys
-		servers, unit, lookups = map(int, sys.argv[1:4])
-		sys.path.insert(0, sys.argv[4])
-		sys.dont_write_bytecode = True
-		import scale_model as model
-		model.MEMTABLE_BYTES = model.FILE_BYTES = unit * 2**20
-		nodes = [[float(x) for x in line.split("|")] for line in open(sys.argv[5])]
-		rows, table, key, wal, tf, tc, kf, kc, files, filters, probes, blocks = map(sum, zip(*nodes))
-		if servers == 1:
-		    print("servers|rows|table, B/row|key, B/row|WAL, B/row|written per byte, table|model|key|model|files|model|bits per key|filters per lookup|blocks of the key per lookup")
-		print("|".join([str(servers), "%d" % rows] + ["%.1f" % x for x in (
-		    table / rows, key / rows, wal / rows, (tf + tc) / tf, model.amplification(table / servers),
-		    (kf + kc) / kf, model.amplification(key / servers))] + ["%d" % files, "%d" % ((table + key) / model.FILE_BYTES)] +
-		    ["%.1f" % (4 * filters / rows), "%.2f" % (probes / lookups), "%.2f" % (blocks / lookups)]))
-	PY
-	for i in $(seq "$servers"); do stop_server "$sandbox/n$servers$i"; done
+	ports=$(for i in $(seq "$servers"); do echo $((7730 + servers * 4 + i)); done)
+	for port in $ports; do start_server "$sandbox/n$port" "$port"; done
+	i=0
+	for port in $ports; do load "$port" "$servers" "$i"; i=$((i + 1)); done
+	i=0
+	for port in $ports; do facts "$port" "$servers" "$i"; i=$((i + 1)); done | grep '|' >"$sandbox/facts"
+	# shellcheck disable=SC2086
+	front $ports >"$sandbox/front"
+	for port in $ports; do turn "$port" | tail -1; done >"$sandbox/turn"
+	python3 "$here/scale_facts.py" "$servers" "$unit" "$lookups" "$sandbox/facts" "$sandbox/front" "$sandbox/turn"
+	for port in $ports; do stop_server "$sandbox/n$port"; done
 done
 exit 0
 }

@@ -42,6 +42,8 @@ lsm_guard_take_stamp(LsmScan *so)
 	so->guard_walk++;
 	if (so->guard)
 		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
+	else if (!so->stable_tids)	/* kill_heap_entry() needs the counter only */
+		(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
 }
 
 /*

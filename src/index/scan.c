@@ -549,6 +549,22 @@ was_candidate(LsmScan *so, ItemPointer tid)
 }
 
 /*
+ * Of an index of a heap table.  Entries that were read before another VACUUM
+ * than this one can no longer be trusted.
+ */
+static void
+kill_heap_entry(LsmScan *so, TransactionId xid)
+{
+	LsmTombstones *tombstones = &so->tombstones;
+
+	if (tombstones->vacuums != so->guard_stamp.key_counter)
+		lsm_tombstones_forget(tombstones);
+	tombstones->tids_reused = true;
+	tombstones->vacuums = so->guard_stamp.key_counter;
+	lsm_tombstones_add(tombstones, lsm_buffer_slice(&so->position.current), xid);
+}
+
+/*
  * The row of the entry in position.current is dead to everyone.  A mark may be
  * on it; that is only a key.
  */
@@ -558,15 +574,18 @@ kill_entry(IndexScanDesc scan, ItemPointer tid)
 	LsmScan    *so = scan->opaque;
 	TransactionId xid;
 
-	if (!so->stable_tids || scan->xactStartedInRecovery)
+	if (scan->xactStartedInRecovery)
 		return;
-	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) &&
+	if (!(so->stable_tids && lsm_notes_get_deleter(scan->heapRelation, tid, &xid)) &&
 		!lsm_prune_bound(&xid))
 		return;
 	lsm_copy_current(so);
-	if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
+	if (!so->stable_tids)
+		kill_heap_entry(so, xid);
+	else if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
 		return;
-	lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
+	else
+		lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
 	if (lsm_tombstones_full(&so->tombstones))
 		write_tombstones(so);
 }

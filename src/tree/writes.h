@@ -163,9 +163,15 @@ typedef struct LsmTombstones
 	int			bytes;			/* of entries */
 	TransactionId xid;			/* newest deleter of them */
 	LsmSlice   *keys;			/* LSM_MAX_TOMBSTONES of them; NULL until needed */
+	bool		tids_reused;	/* they are entries of a heap table's index: */
+	uint64		vacuums;		/* counter of LSM_INDEX_VACUUM_DIGEST before
+								 * they were read */
 } LsmTombstones;
 
 #define LSM_MAX_TOMBSTONES	64
+
+/* Fewer of a heap table's index cost less to look up again than to delete. */
+#define LSM_MIN_REUSED_TOMBSTONES	8
 
 /*
  * Remember a copy of the key in tombstones->context.  `xid`: who deleted the
@@ -173,13 +179,15 @@ typedef struct LsmTombstones
  */
 extern void lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key, TransactionId xid);
 extern bool lsm_tombstones_full(const LsmTombstones *tombstones);
+extern void lsm_tombstones_forget(LsmTombstones *tombstones);
 
 /* Is the entry still there?  `scratch`: initialized. */
 extern bool lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch);
 
 /*
  * Write DELETE entries as far as that is possible without stalling and without
- * disk space, and empty the list.  REQUIRES: as lsm_tree_prune().
+ * disk space, and empty the list.  REQUIRES: as lsm_tree_prune(), or
+ * tids_reused.
  */
 extern void lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree);
 

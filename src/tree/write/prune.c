@@ -14,6 +14,11 @@
  * a standby, so its edit record carries the newest transaction id whose
  * deletions were forgotten (pruned_xid), as if the flush had dropped them.
  *
+ * An entry of a heap table's index must not come back: VACUUM would not know
+ * of it, and its TID could belong to another row by then.  A logged DELETE
+ * takes its place first, and then leaves the memtable (lsm_write_apply_deletes).
+ * A flush writes the DELETE or nothing, a load finds it in the log.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -105,6 +110,15 @@ lsm_prune_bound(TransactionId *xid)
 	return true;
 }
 
+static LsmDigest
+entry_digest(LsmTree *tree, LsmSlice key)
+{
+	LsmSlice	filter_key = lsm_filter_key(tree, key);
+
+	return lsm_memtable_digest(tree, filter_key,
+							   lsm_digest_key(filter_key.data, filter_key.len));
+}
+
 /*
  * Unlink the key's node if it holds the whole entry: a PUT, or a PARTIAL over
  * a PUT in the same memtable.  Then nothing older can lie below, because the
@@ -119,10 +133,7 @@ lsm_prune_bound(TransactionId *xid)
 bool
 lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 {
-	LsmSlice	filter_key = lsm_filter_key(tree, key);
-	LsmDigest	digest =
-		lsm_memtable_digest(tree, filter_key,
-							lsm_digest_key(filter_key.data, filter_key.len));
+	LsmDigest	digest = entry_digest(tree, key);
 	LsmMemtableSet set;
 	bool		found = false;
 
@@ -151,4 +162,42 @@ lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 	}
 	lsm_tree_exit(tree);
 	return found;
+}
+
+static LsmMemNode *
+find_node(const LsmWrite *write, int i)
+{
+	return lsm_memtable_find((LsmMemtable *) write->memtable,
+							 entry_digest(write->tree, write->entries[i].key),
+							 write->entries[i].key);
+}
+
+/*
+ * See write.h.  The writer is registered: the memtable stays, and is not
+ * flushed, until the write has been applied.  A flush that begins between that
+ * and the removal writes the DELETE, which does no harm.
+ */
+void
+lsm_write_apply_deletes(LsmWrite *write)
+{
+	bool		whole[LSM_MAX_WRITE_ENTRIES];
+	int			n = write->nentries;
+
+	lsm_epoch_enter();
+	for (int i = 0; i < n; i++)
+	{
+		LsmMemNode *node = find_node(write, i);
+
+		whole[i] = node != NULL && lsm_memnode_value(node)->data[0] == LSM_TAG_PUT;
+	}
+	lsm_write_apply(write);
+	for (int i = 0; i < n; i++)
+	{
+		LsmMemNode *node = whole[i] ? find_node(write, i) : NULL;
+
+		/* there was no room to log the last ones, perhaps */
+		if (node != NULL && lsm_memnode_value(node)->data[0] == LSM_TAG_DELETE)
+			lsm_memtable_remove((LsmMemtable *) write->memtable, node);
+	}
+	lsm_epoch_exit();
 }

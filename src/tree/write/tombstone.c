@@ -4,10 +4,12 @@
  *	  Deleting entries that turned out to be dead to everyone, where
  *	  lsm_tree_prune() cannot: they lie in sorted files.
  *
- * Rows of lsm tables, and entries of their indexes.  TIDs of lsm tables are
- * never used again, so an entry found dead stays dead and can be deleted at
- * any later time.  (An index entry of a heap table could meanwhile belong to a
- * new row.)
+ * Rows of lsm tables, and entries of indexes.  TIDs of lsm tables are never
+ * used again, so an entry found dead stays dead and can be deleted at any later
+ * time.  An index entry of a heap table could meanwhile belong to a new row:
+ * VACUUM deletes the entry, frees the TID, and a row with the same key gets it.
+ * So these are deleted only if no VACUUM has finished deleting entries since
+ * before they were read.  nbtree, which marks entries, compares the page's LSN.
  *
  * A standby sees the DELETE as soon as it has replayed it, long before the
  * flush: a record with the newest deleter comes before (lsm_horizon_log).
@@ -20,8 +22,9 @@
  * look every dead row up again, thousands for a key that many rows have had.
  * WAL they need, as what heap prunes does.
  *
- * Locking: as lsm_write_begin_optional/apply.  No key lock is needed: the
- * entry of a dead row is in no one's way.
+ * Locking: as lsm_write_begin_optional/apply.  No key lock is needed for the
+ * key, for the entry of a dead row is in no one's way.  Where TIDs are used
+ * again, that of LSM_INDEX_VACUUM_DIGEST.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,6 +73,21 @@ lsm_tombstones_full(const LsmTombstones *tombstones)
 		tombstones->bytes + LSM_MAX_KEY_BYTES + (int) sizeof(lsm_delete_value) > LSM_MAX_ENTRY_BYTES;
 }
 
+static void
+free_keys(LsmTombstones *tombstones, int n)
+{
+	for (int i = 0; i < n; i++)
+		pfree(unconstify(char *, tombstones->keys[i].data));
+}
+
+void
+lsm_tombstones_forget(LsmTombstones *tombstones)
+{
+	free_keys(tombstones, tombstones->n);
+	tombstones->n = 0;
+	tombstones->bytes = 0;
+}
+
 static bool
 may_write(void)
 {
@@ -77,14 +95,20 @@ may_write(void)
 		!lsm_ignore_missing_files;
 }
 
-/* What is not written for want of room is asked about again by the next scan. */
+/*
+ * What is not written for want of room is asked about again by the next scan.
+ * A DELETE stays in the memtable, but for most of those with TIDs that are used
+ * again (lsm_write_apply_deletes): they may use more of it.
+ */
 static bool
-has_room(LsmTree *tree, int bytes)
+has_room(LsmTree *tree, const LsmTombstones *tombstones, int bytes)
 {
+	uint64		memtable_kb = (uint64) lsm_memtable_size_kb;
 	LsmTreeSize size;
 
 	lsm_tree_size(tree, &size);
-	if (size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2 &&
+	if (size.memtable_bytes / 1024 <
+		(tombstones->tids_reused ? memtable_kb / 8 * 7 : memtable_kb / 2) &&
 		lsm_log_has_room(tree))
 		return true;
 	lsm_log_want_room(tree, bytes);
@@ -104,6 +128,27 @@ lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
 	return lsm_tree_get(tree, key, &probe, scratch);
 }
 
+/*
+ * Apply, or cancel if VACUUM has deleted entries since they were read: TIDs may
+ * be others' by now.  VACUUM bumps the counter under the same lock, and lets
+ * TIDs be used again after that, so whatever is written with such a TID comes
+ * after our DELETE.
+ */
+static void
+apply_before_vacuum(LsmWrite *write, uint64 vacuums)
+{
+	LsmTree    *tree = write->tree;
+	LsmStamp	now;
+
+	lsm_key_lock(tree, LSM_INDEX_VACUUM_DIGEST);
+	(void) lsm_stamp_peek(tree, LSM_INDEX_VACUUM_DIGEST, &now);
+	if (now.key_counter == vacuums)
+		lsm_write_apply_deletes(write);
+	else
+		lsm_write_cancel(write);
+	lsm_key_unlock(tree, LSM_INDEX_VACUUM_DIGEST, false);
+}
+
 void
 lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 {
@@ -117,7 +162,8 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 	StaticAssertStmt(LSM_MAX_TOMBSTONES <= LSM_MAX_WRITE_ENTRIES, "tombstones must fit into a write");
 	tombstones->n = 0;				/* also if the write fails */
 	tombstones->bytes = 0;
-	if (may_write() && has_room(tree, bytes))
+	if ((!tombstones->tids_reused || n >= LSM_MIN_REUSED_TOMBSTONES) &&
+		may_write() && has_room(tree, tombstones, bytes))
 	{
 		StringInfoData value;
 		int			nentries = 0;
@@ -135,9 +181,11 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 		if (nentries > 0 && lsm_write_begin_optional(tree, &write, entries, nentries))
 		{
 			lsm_horizon_log(tree, tombstones->xid, false);
-			lsm_write_apply(&write);
+			if (tombstones->tids_reused)
+				apply_before_vacuum(&write, tombstones->vacuums);
+			else
+				lsm_write_apply(&write);
 		}
 	}
-	for (int i = 0; i < n; i++)
-		pfree(unconstify(char *, tombstones->keys[i].data));
+	free_keys(tombstones, n);
 }

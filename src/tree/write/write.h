@@ -48,6 +48,14 @@ extern bool lsm_log_has_room(LsmTree *tree);
  */
 extern void lsm_log_want_room(LsmTree *tree, uint32 bytes);
 
+/*
+ * lsm_write_apply() of DELETE entries that hide nothing but what is in the
+ * active memtable, if they hide something there: they are logged, and leave the
+ * memtable together with what they hide, so that no scan walks over them.
+ * REQUIRES: nobody PUTs these keys meanwhile.  (prune.c)
+ */
+extern void lsm_write_apply_deletes(LsmWrite *write);
+
 /* Wait until no writer is registered.  REQUIRES: sealed. */
 extern void lsm_memtable_wait_writers(LsmMemtable *memtable);
 

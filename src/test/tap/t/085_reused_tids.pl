@@ -1,0 +1,162 @@
+# lsm indexes of heap tables, whose row identifiers are used again: scans delete the entries of dead rows, and never that of
+# a row which got the identifier of a dead one, and its key, meanwhile.  A few rows in a page or two, changed without end by
+# several sessions, so that VACUUM, which does nothing else, gives each identifier to one row after the other; flushes,
+# compactions, kill -9, and a standby that reads along.
+#   LSM_SEED=...     the random statements of a run
+#   LSM_SECONDS=N    of each round (5; long: 60)
+use strict;
+use warnings;
+use LsmTest;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+my $seed = lsm_seed();
+my $seconds = $ENV{LSM_SECONDS} // (lsm_long() ? 60 : 5);
+my $keys = 12;
+my $node = lsm_node('reused', conf => "wal_level = replica\nmax_wal_senders = 5\nautovacuum = off\nfsync = off\nlsm.memtable_size = 64kB\nmax_connections = 30\n");
+lsm_start($node);
+my $dir = PostgreSQL::Test::Utils::tempdir();
+
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+# ---- dead entries are looked up once ----
+
+foreach my $am ('btree', 'lsm')
+{
+	sql("CREATE TABLE hot_$am (id bigint, st text, v int) USING heap; CREATE UNIQUE INDEX hot_${am}_id ON hot_$am USING $am (id); CREATE INDEX hot_${am}_st ON hot_$am USING $am (st, v); INSERT INTO hot_$am VALUES (1, 'ready', 1)");
+}
+my %time;
+foreach my $round (1 .. 3)
+{
+	foreach my $am ('btree', 'lsm')
+	{
+		my $began = time;
+		sql("SET enable_seqscan = off; SET synchronous_commit = off; DO \$\$ BEGIN FOR i IN 1 .. 2000 LOOP UPDATE hot_$am SET v = v + 1 WHERE id = 1; COMMIT; END LOOP; END \$\$");
+		$time{$am} += time - $began;
+	}
+}
+# 80 times, if every update met every dead entry
+cmp_ok($time{lsm}, '<', 10 * $time{btree} + 1, 'a row that is updated without end, without VACUUM');
+is(sql("SELECT * FROM lsm_verify('hot_lsm_id'); SELECT * FROM lsm_verify('hot_lsm_st')"), '', 'and its indexes are sound');
+sub entries_read
+{
+	my $count = q{SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'hot_lsm_id'};
+	my $before = sql($count);
+	sql('SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off; SELECT v FROM hot_lsm WHERE id = 1; SELECT pg_stat_force_next_flush()');
+	return sql($count) - $before;
+}
+sql('DO $$ BEGIN FOR i IN 1 .. 3000 LOOP UPDATE hot_lsm SET v = v + 1 WHERE id = 1; END LOOP; END $$');
+my $first = entries_read();
+my $now = $first;
+for (1 .. 100)
+{
+	$now = entries_read();
+	last if $now < 100;
+	usleep(100_000);
+}
+cmp_ok($first, '>', 2900, 'a transaction leaves dead rows');
+cmp_ok($now, '<', 100, 'later lookups read fewer entries');
+
+# ---- identifiers are used again ----
+
+sql(q{
+CREATE TABLE r (id int, k int, v text) USING heap;
+CREATE UNIQUE INDEX r_id ON r USING lsm (id);
+CREATE INDEX r_k ON r USING lsm (k) INCLUDE (id);
+CREATE INDEX r_v ON r USING lsm (v COLLATE "C", k);
+CREATE FUNCTION wrong() RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE expected text; got text;
+BEGIN
+	SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = on;
+	SELECT string_agg(id || ' ' || k || ' ' || v, ',' ORDER BY id) INTO expected FROM r;
+	SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = on;
+	SELECT string_agg(r.id || ' ' || r.k || ' ' || r.v, ',' ORDER BY r.id) INTO got FROM generate_series(1, 40) g, LATERAL (SELECT * FROM r WHERE id = g OFFSET 0) r;
+	IF got IS DISTINCT FROM expected THEN RETURN NEXT 'r_id: ' || coalesce(got, '') || ' but ' || coalesce(expected, ''); END IF;
+	SELECT string_agg(r.id || ' ' || r.k || ' ' || r.v, ',' ORDER BY r.id) INTO got FROM generate_series(0, 3) g, LATERAL (SELECT * FROM r WHERE k = g OFFSET 0) r;
+	IF got IS DISTINCT FROM expected THEN RETURN NEXT 'r_k: ' || coalesce(got, '') || ' but ' || coalesce(expected, ''); END IF;
+	SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = on;
+	SELECT string_agg(r.id || ' ' || r.k || ' ' || r.v, ',' ORDER BY r.id) INTO got FROM (VALUES ('a'), ('b')) g (v), LATERAL (SELECT * FROM r WHERE r.v COLLATE "C" = g.v OFFSET 0) r;
+	IF got IS DISTINCT FROM expected THEN RETURN NEXT 'r_v: ' || coalesce(got, '') || ' but ' || coalesce(expected, ''); END IF;
+END $$});
+
+# one statement each, in sessions without end
+my %loads = (
+	update => "SET enable_seqscan = off; UPDATE r SET k = (k + :n) % 4, v = CASE WHEN v = 'a' THEN 'b' ELSE 'a' END WHERE id = :id;",
+	same => "SET enable_seqscan = off; BEGIN; DELETE FROM r WHERE id = :id; INSERT INTO r VALUES (:id, :n, 'a') ON CONFLICT DO NOTHING; END;",
+	rolls_back => "SET enable_seqscan = off; BEGIN; UPDATE r SET v = 'b' WHERE k = :n AND v = 'a'; ROLLBACK;",
+	insert => "INSERT INTO r VALUES (:id, :n, 'b') ON CONFLICT DO NOTHING;",
+	delete => "SET enable_seqscan = off; DELETE FROM r WHERE id = :id AND k = :n;",
+	looks => "SET enable_seqscan = off; SELECT count(*) FROM r WHERE k = :n; SELECT count(*) FROM r WHERE id = :id; SELECT max(id) FROM r WHERE v COLLATE \"C\" = 'a' AND k >= :n;",
+	vacuum => 'VACUUM (TRUNCATE off) r; SELECT pg_sleep(0.002);',
+	jobs => "SELECT pg_sleep(0.2); SELECT lsm_flush('r_id'), lsm_flush('r_k'), lsm_flush('r_v'); SELECT pg_sleep(0.1); SELECT lsm_compact('r_id'), lsm_compact('r_k'), lsm_compact('r_v');");
+
+sub start_load
+{
+	my ($name, $clients) = @_;
+	my $file = "$dir/$name";
+	unlink $file;
+	append_to_file($file, "\\set id random(1, $keys)\n\\set n random(0, 3)\n" . join("\n", split(/(?<=;) /, $loads{$name})) . "\n");
+	my $pid = fork() // die "fork: $!";
+	return $pid if $pid;
+	open(STDOUT, '>', "$file.out");
+	open(STDERR, '>&', \*STDOUT);
+	exec('pgbench', '-n', '-c', $clients, '-T', 3600, '--max-tries=0', "--random-seed=$seed", '-f', $file, $node->connstr('postgres')) or POSIX::_exit(99);
+}
+
+my $standby;
+my $looks = 0;
+sub look_at
+{
+	my ($server) = @_;
+	$looks++;
+	my ($rc, $out, $err) = $server->psql('postgres', 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT wrong(); END');
+	# a standby's snapshot may be in the way of replay
+	return $out . ($server == $standby && $err =~ /conflict with recovery/ ? '' : $err);
+}
+
+$node->backup('b');
+$standby = PostgreSQL::Test::Cluster->new('reused_standby');
+$standby->init_from_backup($node, 'b', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "max_standby_streaming_delay = 1s\n");
+$standby->start;
+
+foreach my $round (1 .. 3)
+{
+	my @pids = map { start_load(@$_) } [ update => 2 ], [ same => 2 ], [ rolls_back => 1 ], [ insert => 1 ], [ delete => 1 ], [ looks => 2 ], [ vacuum => 1 ], [ jobs => 1 ];
+	my $end = time + $seconds;
+	my $wrong = '';
+	while (time < $end && $wrong eq '')
+	{
+		$wrong .= look_at($node);
+		$wrong .= look_at($standby);
+	}
+	is($wrong, '', "round $round: each look by an index finds what the table has");
+	my $crash = $round < 3;
+	if ($crash)
+	{
+		my @servers = lsm_pids($node);
+		lsm_kill_process($node, 'postmaster');
+		waitpid($_, 0) foreach @pids;
+		lsm_restart_after_crash($node, @servers);
+	}
+	else
+	{
+		kill('TERM', @pids);
+		waitpid($_, 0) foreach @pids;
+	}
+	my $errors = join '', map { slurp_file("$dir/$_.out") =~ /^(.*ERROR.*\n)/mg } keys %loads;
+	$errors =~ s/^.*deadlock detected.*\n//mg;
+	is($errors, '', "round $round: no statement has failed");
+	is(sql("SELECT wrong(); SELECT i, v.* FROM unnest('{r_id,r_k,r_v}'::regclass[]) i, lsm_verify(i) v"), '', "round $round: the indexes are sound");
+	$node->wait_for_catchup($standby);
+	is($standby->safe_psql('postgres', 'SELECT wrong()'), '', "round $round: the standby's, too");
+}
+cmp_ok($looks, '>', 20, "looks: $looks");
+my $reused = sql('SELECT max((ctid::text::point)[0]) FROM r');
+cmp_ok($reused, '<', 200, "identifiers were used again: the last page is $reused");
+$standby->stop;
+$node->stop;
+done_testing();

@@ -181,7 +181,9 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 		}
 		if (lsm_walk_missed(so, direction, *key, &beyond))
 		{
-			lsm_guard_take_stamp(so);
+			/* entries of a group that were read before are still to come */
+			if (!so->sorts)
+				lsm_guard_take_stamp(so);
 			lsm_walk_seek(so, lsm_buffer_slice(&so->skip), beyond, direction);
 		}
 	}

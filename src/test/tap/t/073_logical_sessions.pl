@@ -189,7 +189,7 @@ sub wait_for_each_other
 		[ 'INSERT INTO t VALUES (2, 1)', 'INSERT INTO t VALUES (2, 2) ON CONFLICT (id) DO UPDATE SET n = t.n + 10', 'ROLLBACK' ],
 		[ 'INSERT INTO t VALUES (3, 1) ON CONFLICT DO NOTHING', 'INSERT INTO t VALUES (3, 2) ON CONFLICT DO NOTHING', 'COMMIT' ],
 		[ 'INSERT INTO t VALUES (4, 1) ON CONFLICT DO NOTHING', 'INSERT INTO t VALUES (4, 2) ON CONFLICT DO NOTHING', 'ROLLBACK' ],
-		[ 'SAVEPOINT a; INSERT INTO t VALUES (5, 1, noise(1, 5000))', 'INSERT INTO t VALUES (5, 2, noise(2, 5000)) ON CONFLICT (id) DO UPDATE SET n = 3', 'ROLLBACK TO a; INSERT INTO t VALUES (50, 1); COMMIT' ],
+		[ 'SAVEPOINT a; INSERT INTO t VALUES (5, 1, noise(1, 5000))', 'INSERT INTO t VALUES (5, 2, noise(2, 5000)) ON CONFLICT (id) DO UPDATE SET n = 3', 'ROLLBACK TO a', 'INSERT INTO t VALUES (50, 1); COMMIT' ],
 		[ 'INSERT INTO t VALUES (6, 1, noise(1, 5000))', 'INSERT INTO t VALUES (6, 2, noise(2, 5000)) ON CONFLICT (id) DO UPDATE SET n = 3', 'COMMIT' ],
 		[ 'UPDATE t SET n = n + 1 WHERE id = 1', 'UPDATE t SET n = n + 100 WHERE id = 1', 'COMMIT' ],
 		[ 'DELETE FROM t WHERE id = 1', 'UPDATE t SET n = n + 100 WHERE id = 1', 'COMMIT' ],
@@ -203,11 +203,13 @@ sub wait_for_each_other
 		[ 'INSERT INTO u VALUES (3, 3)', 'INSERT INTO u VALUES (4, 3) ON CONFLICT (b) DO UPDATE SET a = 5', 'COMMIT' ]);
 	foreach my $step (@steps)
 	{
-		my ($first, $second, $end) = @$step;
+		my ($first, $second, $end, $after) = @$step;
 		$one->query("BEGIN; $first");
 		$start->("BEGIN; INSERT INTO log VALUES (1); $second; INSERT INTO log VALUES (2); COMMIT; ROLLBACK");
 		$one->query($end);
+		# the other one has ended when this returns
 		$two->query('SELECT 1');
+		$one->query($after) if defined $after;
 	}
 	$_->quit foreach $one, $two;
 	return map { my $plugin = $_->[0]; [ $plugin, peek($db, $db, $plugin, 'p') ] } @plugins;

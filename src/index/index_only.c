@@ -73,7 +73,7 @@ row_visible(IndexScanDesc scan, ItemPointer entry_tid, bool *dead)
 	else
 		fetch = so->fetch;
 	visible = table_index_fetch_tuple(fetch, &tid, scan->xs_snapshot, so->slot, &call_again,
-									  so->stable_tids ? dead : NULL);
+									  dead);
 	if (so->stable_tids)
 		((LsmRowFetch *) fetch)->looking = false;
 	ExecClearTuple(so->slot);

@@ -193,6 +193,9 @@ extern LsmMemNode *lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node);
 extern LsmSlice lsm_memnode_key(LsmMemNode *node);
 extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
 
+/* Has one of its values been a DELETE? */
+extern bool lsm_memnode_had_delete(LsmMemNode *node);
+
 /* Newest value; never NULL for a linked node. */
 extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
 

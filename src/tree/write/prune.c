@@ -122,7 +122,7 @@ entry_digest(LsmTree *tree, LsmSlice key)
 /*
  * Unlink the key's node if it holds the whole entry: a PUT, or a PARTIAL over
  * a PUT in the same memtable.  Then nothing older can lie below, because the
- * access methods PUT a key once.  True if the entry was found like that; else
+ * access methods PUT a key once where TIDs are not used again.  True if the entry was found like that; else
  * it may be in a sorted file and the caller has to write a DELETE, or leave it
  * to compaction.
  *
@@ -176,6 +176,11 @@ find_node(const LsmWrite *write, int i)
  * See write.h.  The writer is registered: the memtable stays, and is not
  * flushed, until the write has been applied.  A flush that begins between that
  * and the removal writes the DELETE, which does no harm.
+ *
+ * A node whose only values are PUTs hides nothing.  A key is PUT again only
+ * after a DELETE: that lies below, in an older memtable or a file, and goes on
+ * hiding what it hid; or it was taken out here, when there was nothing below;
+ * or it was a value of this very node (had_delete), which then must stay.
  */
 void
 lsm_write_apply_deletes(LsmWrite *write)
@@ -188,7 +193,8 @@ lsm_write_apply_deletes(LsmWrite *write)
 	{
 		LsmMemNode *node = find_node(write, i);
 
-		whole[i] = node != NULL && lsm_memnode_value(node)->data[0] == LSM_TAG_PUT;
+		whole[i] = node != NULL && !lsm_memnode_had_delete(node) &&
+			lsm_memnode_value(node)->data[0] == LSM_TAG_PUT;
 	}
 	lsm_write_apply(write);
 	for (int i = 0; i < n; i++)

@@ -73,6 +73,14 @@ lsm_tombstones_full(const LsmTombstones *tombstones)
 		tombstones->bytes + LSM_MAX_KEY_BYTES + (int) sizeof(lsm_delete_value) > LSM_MAX_ENTRY_BYTES;
 }
 
+/* Fewer cost less to look up again than to delete, unless they are long. */
+static bool
+worth_writing(const LsmTombstones *tombstones)
+{
+	return !tombstones->tids_reused || tombstones->n >= LSM_MIN_REUSED_TOMBSTONES ||
+		lsm_tombstones_full(tombstones);
+}
+
 static void
 free_keys(LsmTombstones *tombstones, int n)
 {
@@ -156,14 +164,14 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 	LsmWrite	write;
 	int			n = tombstones->n;
 	int			bytes = tombstones->bytes;
+	bool		write_them = worth_writing(tombstones);
 
 	if (n == 0)
 		return;
 	StaticAssertStmt(LSM_MAX_TOMBSTONES <= LSM_MAX_WRITE_ENTRIES, "tombstones must fit into a write");
 	tombstones->n = 0;				/* also if the write fails */
 	tombstones->bytes = 0;
-	if ((!tombstones->tids_reused || n >= LSM_MIN_REUSED_TOMBSTONES) &&
-		may_write() && has_room(tree, tombstones, bytes))
+	if (write_them && may_write() && has_room(tree, tombstones, bytes))
 	{
 		StringInfoData value;
 		int			nentries = 0;

@@ -155,58 +155,6 @@ mind_reused_tids(IndexScanDesc scan)
 		so->interlock = ReadBuffer(scan->indexRelation, LSM_INTERLOCK_BLOCK);
 }
 
-/*
- * A snapshot that is older than a row of its own transaction may see another
- * row with that key, too: one whose deletion was committed between the two.
- * It is older in a REPEATABLE READ transaction, and for the second query that a
- * rule makes of one.  Nothing was, if no transaction has ended between the
- * snapshot and the last row that was written.  Of some snapshots nobody knows.
- */
-static bool
-snapshot_may_see_two(Snapshot snapshot)
-{
-	return TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
-		(snapshot->snapXactCompletionCount == 0 || IsParallelWorker() ||
-		 lsm_last_write > snapshot->snapXactCompletionCount);
-}
-
-/*
- * Is there at most one row for each combination of points that the snapshot
- * sees?  A deferrable constraint is not: before it is checked, its own
- * transaction may see several.  Serializable transactions look at all entries,
- * since those of rows that they do not see tell of conflicts.  So does
- * lsm_verify(), which says so by ignore_killed_tuples.
- */
-static bool
-rows_are_unique(IndexScanDesc scan)
-{
-	LsmScan    *so = scan->opaque;
-	Form_pg_index form = scan->indexRelation->rd_index;
-
-	if (!so->batched || !so->stable_tids || scan->xs_heapfetch == NULL ||
-		!scan->ignore_killed_tuples ||
-		!form->indisunique || !form->indimmediate || !form->indisvalid ||
-		so->quals.never || so->quals.nprefix != so->spec->nkeys || so->quals.all_labels)
-		return false;
-
-	if (snapshot_may_see_two(scan->xs_snapshot))
-		return false;
-
-	/*
-	 * an older snapshot may see duplicates that were deleted before the index
-	 * was made
-	 */
-	if (!TransactionIdPrecedes(HeapTupleHeaderGetXmin(scan->indexRelation->rd_indextuple->t_data),
-							   scan->xs_snapshot->xmin))
-		return false;
-	for (int i = 0; i < scan->numberOfKeys; i++)
-	{
-		if (scan->keyData[i].sk_flags & SK_SEARCHNULL)
-			return false;
-	}
-	return true;
-}
-
 static bool
 has_groups(const LsmKeySpec *spec)
 {
@@ -266,9 +214,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 		so->groups = lsm_groups_create(so, scan->indexRelation);
 	so->sorts = so->sorts && lsm_groups_prepare(so->groups);
 
-	so->unique = rows_are_unique(scan);
-	so->try_row_hint = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0 &&
-		so->shared == NULL;
+	lsm_prepare_one_row(scan);
 	mind_reused_tids(scan);
 	if (makes_units)
 		make_units(so);

@@ -301,6 +301,14 @@ extern bool lsm_groups_step(LsmGroups *groups, ScanDirection direction, LsmSlice
 /* Go on behind this entry, or where it has been. */
 extern void lsm_groups_restart(LsmGroups *groups, LsmSlice key, ScanDirection direction);
 
+/* ---- one_row.c ---- */
+
+/*
+ * Set so->unique (each combination of points has one row at most that the
+ * snapshot sees) and so->try_row_hint.  REQUIRES: quals prepared.
+ */
+extern void lsm_prepare_one_row(IndexScanDesc scan);
+
 /* ---- index-only scans (index_only.c, index_row.c) ---- */
 
 /*

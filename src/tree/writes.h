@@ -83,14 +83,13 @@ extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *e
  * locks.
  */
 extern void lsm_write_apply(LsmWrite *write);
+extern void lsm_write_cancel(LsmWrite *write);
 
 /*
- * As many transactions had ended when this process last wrote
- * (SnapshotData.snapXactCompletionCount): no snapshot of that number or a higher
- * one is older than a row that this process has written.
+ * When this process last wrote, no transaction after this one had ended.  Read
+ * without a lock (PostgreSQL knows 64 bits of it, and writes them at once).
  */
-extern uint64 lsm_last_write;
-extern void lsm_write_cancel(LsmWrite *write);
+extern TransactionId lsm_last_write_completed_xid;
 
 /* begin + apply of one entry that no one else can know of yet */
 extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);

@@ -77,20 +77,13 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	return scan;
 }
 
-static void
-write_tombstones(LsmScan *so)
-{
-	if (so->tombstones.n > 0)
-		lsm_tombstones_write(&so->tombstones, so->tree);
-}
-
 void
 lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 				 int norderbys)
 {
 	LsmScan    *so = scan->opaque;
 
-	write_tombstones(so);
+	lsm_write_killed(so);
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
@@ -113,7 +106,7 @@ lsm_index_end_scan(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	write_tombstones(so);
+	lsm_write_killed(so);
 	if (so->groups != NULL)
 		lsm_groups_reset(so->groups);
 	if (so->cursor != NULL)
@@ -495,48 +488,6 @@ was_candidate(LsmScan *so, ItemPointer tid)
 }
 
 /*
- * Of an index of a heap table.  Entries that were read before another VACUUM
- * than this one can no longer be trusted.
- */
-static void
-kill_heap_entry(LsmScan *so, TransactionId xid)
-{
-	LsmTombstones *tombstones = &so->tombstones;
-
-	if (tombstones->vacuums != so->guard_stamp.key_counter)
-		lsm_tombstones_forget(tombstones);
-	tombstones->tids_reused = true;
-	tombstones->vacuums = so->guard_stamp.key_counter;
-	lsm_tombstones_add(tombstones, lsm_buffer_slice(&so->position.current), xid);
-}
-
-/*
- * The row of the entry in position.current is dead to everyone.  A mark may be
- * on it; that is only a key.
- */
-static void
-kill_entry(IndexScanDesc scan, ItemPointer tid)
-{
-	LsmScan    *so = scan->opaque;
-	TransactionId xid;
-
-	if (scan->xactStartedInRecovery)
-		return;
-	if (!(so->stable_tids && lsm_notes_get_deleter(scan->heapRelation, tid, &xid)) &&
-		!lsm_prune_bound(&xid))
-		return;
-	lsm_copy_current(so);
-	if (!so->stable_tids)
-		kill_heap_entry(so, xid);
-	else if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
-		return;
-	else
-		lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
-	if (lsm_tombstones_full(&so->tombstones))
-		write_tombstones(so);
-}
-
-/*
  * What step_walk() does, as long as entries are at hand that need no look.
  * Such a scan has no candidates: they are of whole keys.
  */
@@ -562,7 +513,7 @@ step_plain(IndexScanDesc scan, ItemPointer tid)
 			return true;
 		}
 		if (dead)
-			kill_entry(scan, tid);
+			lsm_kill_entry(scan, tid);
 	}
 	return false;
 }
@@ -598,7 +549,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		if (!so->guard || lsm_guard_entry(scan, tid, &dead))
 			return true;
 		if (dead)
-			kill_entry(scan, tid);
+			lsm_kill_entry(scan, tid);
 	}
 }
 
@@ -710,7 +661,7 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	if (!so->prepared)
 		prepare_scan(scan, true);
 	if (scan->kill_prior_tuple && so->position.state == SCAN_ON_ENTRY)
-		kill_entry(scan, &scan->xs_heaptid);
+		lsm_kill_entry(scan, &scan->xs_heaptid);
 	scan->xs_recheck = so->quals.recheck;
 	found = step_scan(scan, direction, &scan->xs_heaptid);
 	if (so->unique && so->stable_tids)

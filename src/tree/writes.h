@@ -235,6 +235,7 @@ extern bool lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp
 extern bool lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 								 StringInfo value, LsmStamp *stamp);
 extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
+extern bool lsm_key_lock_conditional(LsmTree *tree, LsmDigest lock_digest);
 
 /* REQUIRES: key locked. */
 extern bool lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);

@@ -38,7 +38,8 @@ extern int	lsm_arena_total_chunks(void);
  * A thing unlinked from shared memory (a memtable, a control block) or from
  * the version (a file) at epoch e may be freed when every announced epoch is
  * greater than e.  lsm_epoch_enter nests; announced only inside one call of
- * the tree's door and never across a wait.
+ * the tree's door and never across a wait, but for locks and pages in
+ * lsm_write_apply_deletes.
  * ====================================================================== */
 
 extern Size lsm_epoch_shmem_bytes(void);

@@ -44,7 +44,7 @@ struct LsmMemNode
 	uint32		value_room;		/* bytes reserved for the value */
 	uint16		key_bytes;		/* before insertion: room for the key */
 	uint8		height;			/* 0: an index entry only, not in the skiplist */
-	uint8		state;			/* MEM_LINKED, MEM_DEAD, MEM_INDEXED */
+	uint8		state;			/* MEM_LINKED and others */
 	uint64		prefix;			/* first 8 bytes of the key, big-endian, zero
 								 * padded: decides most comparisons */
 	struct LsmMemNode *next[FLEXIBLE_ARRAY_MEMBER]; /* mem_link() */

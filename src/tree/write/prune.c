@@ -122,9 +122,9 @@ entry_digest(LsmTree *tree, LsmSlice key)
 /*
  * Unlink the key's node if it holds the whole entry: a PUT, or a PARTIAL over
  * a PUT in the same memtable.  Then nothing older can lie below, because the
- * access methods PUT a key once where TIDs are not used again.  True if the entry was found like that; else
- * it may be in a sorted file and the caller has to write a DELETE, or leave it
- * to compaction.
+ * access methods PUT a key once where TIDs are not used again.  True if the
+ * entry was found like that; else it may be in a sorted file and the caller has
+ * to write a DELETE, or leave it to compaction.
  *
  * REQUIRES: the entry is dead to everyone, for good: no one will write the key
  * again, and a write of the key that comes at the same time may be lost.
@@ -174,8 +174,10 @@ find_node(const LsmWrite *write, int i)
 
 /*
  * See write.h.  The writer is registered: the memtable stays, and is not
- * flushed, until the write has been applied.  A flush that begins between that
- * and the removal writes the DELETE, which does no harm.
+ * flushed, until the write has been applied.  A flush or an eviction that begins
+ * between that and the removal has the DELETE, which does no harm.  So that the
+ * memtable stays until the removal, the epoch is announced during the write:
+ * that waits for LWLocks and pages, and who waits for epochs holds none.
  *
  * A node whose only values are PUTs hides nothing.  A key is PUT again only
  * after a DELETE: that lies below, in an older memtable or a file, and goes on

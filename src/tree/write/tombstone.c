@@ -2,7 +2,8 @@
  *
  * tombstone.c
  *	  Deleting entries that turned out to be dead to everyone, where
- *	  lsm_tree_prune() cannot: they lie in sorted files.
+ *	  lsm_tree_prune() cannot: they lie in sorted files, or their TIDs are used
+ *	  again.
  *
  * Rows of lsm tables, and entries of indexes.  TIDs of lsm tables are never
  * used again, so an entry found dead stays dead and can be deleted at any later
@@ -24,7 +25,7 @@
  *
  * Locking: as lsm_write_begin_optional/apply.  No key lock is needed for the
  * key, for the entry of a dead row is in no one's way.  Where TIDs are used
- * again, that of LSM_INDEX_VACUUM_DIGEST.
+ * again, that of LSM_INDEX_VACUUM_DIGEST, unless somebody has it.
  *
  *-------------------------------------------------------------------------
  */
@@ -71,14 +72,6 @@ lsm_tombstones_full(const LsmTombstones *tombstones)
 {
 	return tombstones->n >= LSM_MAX_TOMBSTONES ||
 		tombstones->bytes + LSM_MAX_KEY_BYTES + (int) sizeof(lsm_delete_value) > LSM_MAX_ENTRY_BYTES;
-}
-
-/* Fewer cost less to look up again than to delete, unless they are long. */
-static bool
-worth_writing(const LsmTombstones *tombstones)
-{
-	return !tombstones->tids_reused || tombstones->n >= LSM_MIN_REUSED_TOMBSTONES ||
-		lsm_tombstones_full(tombstones);
 }
 
 static void
@@ -136,6 +129,15 @@ lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
 	return lsm_tree_get(tree, key, &probe, scratch);
 }
 
+static bool
+vacuum_has_been(LsmTree *tree, const LsmTombstones *tombstones)
+{
+	LsmStamp	now;
+
+	(void) lsm_stamp_peek(tree, LSM_INDEX_VACUUM_DIGEST, &now);
+	return now.key_counter != tombstones->vacuums;
+}
+
 /*
  * Apply, or cancel if VACUUM has deleted entries since they were read: TIDs may
  * be others' by now.  VACUUM bumps the counter under the same lock, and lets
@@ -143,18 +145,35 @@ lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
  * after our DELETE.
  */
 static void
-apply_before_vacuum(LsmWrite *write, uint64 vacuums)
+apply_before_vacuum(LsmWrite *write, const LsmTombstones *tombstones)
 {
 	LsmTree    *tree = write->tree;
-	LsmStamp	now;
 
-	lsm_key_lock(tree, LSM_INDEX_VACUUM_DIGEST);
-	(void) lsm_stamp_peek(tree, LSM_INDEX_VACUUM_DIGEST, &now);
-	if (now.key_counter == vacuums)
-		lsm_write_apply_deletes(write);
-	else
+	if (!lsm_key_lock_conditional(tree, LSM_INDEX_VACUUM_DIGEST))
+	{
 		lsm_write_cancel(write);
+		return;
+	}
+	if (vacuum_has_been(tree, tombstones))
+		lsm_write_cancel(write);
+	else
+	{
+		lsm_horizon_log(tree, tombstones->xid, false);
+		lsm_write_apply_deletes(write);
+	}
 	lsm_key_unlock(tree, LSM_INDEX_VACUUM_DIGEST, false);
+}
+
+/*
+ * Where TIDs are used again: few cost less to look up again than to delete,
+ * unless they are long.
+ */
+static bool
+worth_writing(LsmTree *tree, const LsmTombstones *tombstones)
+{
+	return !tombstones->tids_reused ||
+		((tombstones->n >= LSM_MIN_REUSED_TOMBSTONES || lsm_tombstones_full(tombstones)) &&
+		 !vacuum_has_been(tree, tombstones));
 }
 
 void
@@ -164,7 +183,7 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 	LsmWrite	write;
 	int			n = tombstones->n;
 	int			bytes = tombstones->bytes;
-	bool		write_them = worth_writing(tombstones);
+	bool		write_them = n > 0 && worth_writing(tree, tombstones);
 
 	if (n == 0)
 		return;
@@ -188,11 +207,13 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 		pfree(value.data);
 		if (nentries > 0 && lsm_write_begin_optional(tree, &write, entries, nentries))
 		{
-			lsm_horizon_log(tree, tombstones->xid, false);
 			if (tombstones->tids_reused)
-				apply_before_vacuum(&write, tombstones->vacuums);
+				apply_before_vacuum(&write, tombstones);
 			else
+			{
+				lsm_horizon_log(tree, tombstones->xid, false);
 				lsm_write_apply(&write);
+			}
 		}
 	}
 	free_keys(tombstones, n);

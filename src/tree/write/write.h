@@ -49,10 +49,10 @@ extern bool lsm_log_has_room(LsmTree *tree);
 extern void lsm_log_want_room(LsmTree *tree, uint32 bytes);
 
 /*
- * lsm_write_apply() of DELETE entries that hide nothing but what is in the
- * active memtable, if they hide something there: they are logged, and leave the
- * memtable together with what they hide, so that no scan walks over them.
- * REQUIRES: nobody PUTs these keys meanwhile.  (prune.c)
+ * lsm_write_apply() of DELETE entries: they are logged, and those that hide an
+ * entry of the write's memtable, and nothing below, leave the memtable together
+ * with it, so that no scan walks over them.  REQUIRES: nobody PUTs these keys
+ * meanwhile.  (prune.c)
  */
 extern void lsm_write_apply_deletes(LsmWrite *write);
 

@@ -192,6 +192,37 @@ foreach my $round (1 .. 3)
 cmp_ok($looks, '>', 20, "looks: $looks");
 my $reused = sql('SELECT max((ctid::text::point)[0]) FROM r');
 cmp_ok($reused, '<', 200, "identifiers were used again: the last page is $reused");
+
+# ---- a standby's snapshot that says so to the primary is not in the way ----
+
+$standby->append_conf('postgresql.conf', "max_standby_streaming_delay = 0\nhot_standby_feedback = on\nwal_receiver_status_interval = 1s\n");
+$standby->restart;
+sql('CREATE TABLE told (id int, v int) USING heap; CREATE INDEX told_id ON told USING lsm (id, v); INSERT INTO told SELECT 1, 0');
+sql('DO $$ BEGIN FOR i IN 1 .. 200 LOOP UPDATE told SET v = v + 1 WHERE id = 1; COMMIT; END LOOP; END $$');
+$node->wait_for_catchup($standby);
+my ($in, $out) = ("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT 'sees ' || v FROM told WHERE id = 1;\n", '');
+my $reader = IPC::Run::start([ 'psql', '-XAtq', '-d', $standby->connstr('postgres') ], '<', \$in, '>', \$out, '2>&1');
+$reader->pump until $out =~ /sees 200\n/;
+$node->poll_query_until('postgres', 'SELECT backend_xmin IS NOT NULL FROM pg_stat_replication') or die 'no feedback';
+# numbers go on, so that snapshots of the primary are much newer
+sql('DO $$ BEGIN FOR i IN 1 .. 50 LOOP UPDATE told SET v = v + 1 WHERE id = 1; COMMIT; END LOOP; END $$');
+my $told = entries_read('SELECT v FROM told WHERE id = 1', 'told_id');
+for (1 .. 100)
+{
+	$now = entries_read('SELECT v FROM told WHERE id = 1', 'told_id');
+	last if $now < 100;
+	usleep(100_000);
+}
+cmp_ok($told, '>', 200, "there were dead entries: $told");
+cmp_ok($now, '<', 100, "most are deleted: $now");
+cmp_ok($now, '>=', 50, 'but for those that the standby needs');
+$node->wait_for_catchup($standby);
+$in .= "SELECT 'still sees ' || v FROM told WHERE id = 1;\nSET enable_seqscan = off;\nSELECT 'by index ' || v FROM told WHERE id = 1;\n";
+$reader->pump until $out =~ /by index|ERROR|FATAL/;
+like($out, qr/still sees 200\nby index 200\n/, 'the standby has the row yet');
+$in .= "COMMIT;\n\\q\n";
+$reader->finish;
+is($standby->safe_psql('postgres', q{SELECT confl_snapshot FROM pg_stat_database_conflicts WHERE datname = 'postgres'}), 0, 'and nothing was canceled');
 $standby->stop;
 $node->stop;
 done_testing();

@@ -26,6 +26,7 @@
 
 #include "access/attmap.h"
 #include "access/genam.h"
+#include "access/heapam_xlog.h"
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/valid.h"
@@ -369,6 +370,10 @@ typedef BackendId ProcNumber;
 /* ---- new in PostgreSQL 16 ---- */
 
 #if PG_VERSION_NUM < 160000
+
+/* heapam_xlog.h: the name since 16 */
+#define HeapTupleHeaderAdvanceConflictHorizon(tuple, xid) \
+	HeapTupleHeaderAdvanceLatestRemovedXid(tuple, xid)
 
 typedef RelFileNode RelFileLocator;
 

@@ -42,6 +42,8 @@ lsm_guard_take_stamp(LsmScan *so)
 	so->guard_walk++;
 	if (so->guard)
 		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
+	else if (!so->stable_tids)	/* kill_heap_entry() needs the counter only */
+		(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
 }
 
 /*
@@ -71,7 +73,7 @@ row_visible(IndexScanDesc scan, ItemPointer entry_tid, bool *dead)
 	else
 		fetch = so->fetch;
 	visible = table_index_fetch_tuple(fetch, &tid, scan->xs_snapshot, so->slot, &call_again,
-									  so->stable_tids ? dead : NULL);
+									  dead);
 	if (so->stable_tids)
 		((LsmRowFetch *) fetch)->looking = false;
 	ExecClearTuple(so->slot);

@@ -77,20 +77,13 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	return scan;
 }
 
-static void
-write_tombstones(LsmScan *so)
-{
-	if (so->tombstones.n > 0)
-		lsm_tombstones_write(&so->tombstones, so->tree);
-}
-
 void
 lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 				 int norderbys)
 {
 	LsmScan    *so = scan->opaque;
 
-	write_tombstones(so);
+	lsm_write_killed(so);
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
 	so->prepared = false;
@@ -113,7 +106,7 @@ lsm_index_end_scan(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	write_tombstones(so);
+	lsm_write_killed(so);
 	if (so->groups != NULL)
 		lsm_groups_reset(so->groups);
 	if (so->cursor != NULL)
@@ -153,58 +146,6 @@ mind_reused_tids(IndexScanDesc scan)
 		so->quals.recheck = true;
 	else if (!BufferIsValid(so->interlock))
 		so->interlock = ReadBuffer(scan->indexRelation, LSM_INTERLOCK_BLOCK);
-}
-
-/*
- * A snapshot that is older than a row of its own transaction may see another
- * row with that key, too: one whose deletion was committed between the two.
- * It is older in a REPEATABLE READ transaction, and for the second query that a
- * rule makes of one.  Nothing was, if no transaction has ended between the
- * snapshot and the last row that was written.  Of some snapshots nobody knows.
- */
-static bool
-snapshot_may_see_two(Snapshot snapshot)
-{
-	return TransactionIdIsValid(GetTopTransactionIdIfAny()) &&
-		(snapshot->snapXactCompletionCount == 0 || IsParallelWorker() ||
-		 lsm_last_write > snapshot->snapXactCompletionCount);
-}
-
-/*
- * Is there at most one row for each combination of points that the snapshot
- * sees?  A deferrable constraint is not: before it is checked, its own
- * transaction may see several.  Serializable transactions look at all entries,
- * since those of rows that they do not see tell of conflicts.  So does
- * lsm_verify(), which says so by ignore_killed_tuples.
- */
-static bool
-rows_are_unique(IndexScanDesc scan)
-{
-	LsmScan    *so = scan->opaque;
-	Form_pg_index form = scan->indexRelation->rd_index;
-
-	if (!so->batched || !so->stable_tids || scan->xs_heapfetch == NULL ||
-		!scan->ignore_killed_tuples ||
-		!form->indisunique || !form->indimmediate || !form->indisvalid ||
-		so->quals.never || so->quals.nprefix != so->spec->nkeys || so->quals.all_labels)
-		return false;
-
-	if (snapshot_may_see_two(scan->xs_snapshot))
-		return false;
-
-	/*
-	 * an older snapshot may see duplicates that were deleted before the index
-	 * was made
-	 */
-	if (!TransactionIdPrecedes(HeapTupleHeaderGetXmin(scan->indexRelation->rd_indextuple->t_data),
-							   scan->xs_snapshot->xmin))
-		return false;
-	for (int i = 0; i < scan->numberOfKeys; i++)
-	{
-		if (scan->keyData[i].sk_flags & SK_SEARCHNULL)
-			return false;
-	}
-	return true;
 }
 
 static bool
@@ -266,9 +207,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 		so->groups = lsm_groups_create(so, scan->indexRelation);
 	so->sorts = so->sorts && lsm_groups_prepare(so->groups);
 
-	so->unique = rows_are_unique(scan);
-	so->try_row_hint = so->unique && !scan->xs_want_itup && so->quals.nwalk == 0 &&
-		so->shared == NULL;
+	lsm_prepare_one_row(scan);
 	mind_reused_tids(scan);
 	if (makes_units)
 		make_units(so);
@@ -549,29 +488,6 @@ was_candidate(LsmScan *so, ItemPointer tid)
 }
 
 /*
- * The row of the entry in position.current is dead to everyone.  A mark may be
- * on it; that is only a key.
- */
-static void
-kill_entry(IndexScanDesc scan, ItemPointer tid)
-{
-	LsmScan    *so = scan->opaque;
-	TransactionId xid;
-
-	if (!so->stable_tids || scan->xactStartedInRecovery)
-		return;
-	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) &&
-		!lsm_prune_bound(&xid))
-		return;
-	lsm_copy_current(so);
-	if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
-		return;
-	lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
-	if (lsm_tombstones_full(&so->tombstones))
-		write_tombstones(so);
-}
-
-/*
  * What step_walk() does, as long as entries are at hand that need no look.
  * Such a scan has no candidates: they are of whole keys.
  */
@@ -597,7 +513,7 @@ step_plain(IndexScanDesc scan, ItemPointer tid)
 			return true;
 		}
 		if (dead)
-			kill_entry(scan, tid);
+			lsm_kill_entry(scan, tid);
 	}
 	return false;
 }
@@ -633,7 +549,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		if (!so->guard || lsm_guard_entry(scan, tid, &dead))
 			return true;
 		if (dead)
-			kill_entry(scan, tid);
+			lsm_kill_entry(scan, tid);
 	}
 }
 
@@ -745,7 +661,7 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	if (!so->prepared)
 		prepare_scan(scan, true);
 	if (scan->kill_prior_tuple && so->position.state == SCAN_ON_ENTRY)
-		kill_entry(scan, &scan->xs_heaptid);
+		lsm_kill_entry(scan, &scan->xs_heaptid);
 	scan->xs_recheck = so->quals.recheck;
 	found = step_scan(scan, direction, &scan->xs_heaptid);
 	if (so->unique && so->stable_tids)

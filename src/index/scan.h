@@ -145,6 +145,7 @@ typedef struct LsmScan
 
 	bool		stable_tids;
 	LsmTombstones	tombstones;
+	uint32		nstale;			/* dead entries read before another VACUUM */
 	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
 								 * freeing TIDs */
 
@@ -300,6 +301,25 @@ extern bool lsm_groups_step(LsmGroups *groups, ScanDirection direction, LsmSlice
 
 /* Go on behind this entry, or where it has been. */
 extern void lsm_groups_restart(LsmGroups *groups, LsmSlice key, ScanDirection direction);
+
+/* ---- kill.c ---- */
+
+/*
+ * The row of the entry in position.current is dead to everyone.  A mark may be
+ * on it; that is only a key.
+ */
+extern void lsm_kill_entry(IndexScanDesc scan, ItemPointer tid);
+
+/* Delete what has been collected. */
+extern void lsm_write_killed(LsmScan *so);
+
+/* ---- one_row.c ---- */
+
+/*
+ * Set so->unique (each combination of points has one row at most that the
+ * snapshot sees) and so->try_row_hint.  REQUIRES: quals prepared.
+ */
+extern void lsm_prepare_one_row(IndexScanDesc scan);
 
 /* ---- index-only scans (index_only.c, index_row.c) ---- */
 

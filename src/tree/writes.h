@@ -83,14 +83,13 @@ extern bool lsm_write_begin_optional(LsmTree *tree, LsmWrite *write, LsmEntry *e
  * locks.
  */
 extern void lsm_write_apply(LsmWrite *write);
+extern void lsm_write_cancel(LsmWrite *write);
 
 /*
- * As many transactions had ended when this process last wrote
- * (SnapshotData.snapXactCompletionCount): no snapshot of that number or a higher
- * one is older than a row that this process has written.
+ * When this process last wrote, no transaction after this one had ended.  Read
+ * without a lock (PostgreSQL knows 64 bits of it, and writes them at once).
  */
-extern uint64 lsm_last_write;
-extern void lsm_write_cancel(LsmWrite *write);
+extern TransactionId lsm_last_write_completed_xid;
 
 /* begin + apply of one entry that no one else can know of yet */
 extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
@@ -163,9 +162,15 @@ typedef struct LsmTombstones
 	int			bytes;			/* of entries */
 	TransactionId xid;			/* newest deleter of them */
 	LsmSlice   *keys;			/* LSM_MAX_TOMBSTONES of them; NULL until needed */
+	bool		tids_reused;	/* they are entries of a heap table's index: */
+	uint64		vacuums;		/* counter of LSM_INDEX_VACUUM_DIGEST before
+								 * they were read */
 } LsmTombstones;
 
 #define LSM_MAX_TOMBSTONES	64
+
+/* Fewer of a heap table's index cost less to look up again than to delete. */
+#define LSM_MIN_REUSED_TOMBSTONES	8
 
 /*
  * Remember a copy of the key in tombstones->context.  `xid`: who deleted the
@@ -173,13 +178,15 @@ typedef struct LsmTombstones
  */
 extern void lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key, TransactionId xid);
 extern bool lsm_tombstones_full(const LsmTombstones *tombstones);
+extern void lsm_tombstones_forget(LsmTombstones *tombstones);
 
 /* Is the entry still there?  `scratch`: initialized. */
 extern bool lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch);
 
 /*
  * Write DELETE entries as far as that is possible without stalling and without
- * disk space, and empty the list.  REQUIRES: as lsm_tree_prune().
+ * disk space, and empty the list.  REQUIRES: as lsm_tree_prune(), or
+ * tids_reused.
  */
 extern void lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree);
 
@@ -228,6 +235,7 @@ extern bool lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp
 extern bool lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 								 StringInfo value, LsmStamp *stamp);
 extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
+extern bool lsm_key_lock_conditional(LsmTree *tree, LsmDigest lock_digest);
 
 /* REQUIRES: key locked. */
 extern bool lsm_stamp_holds(LsmTree *tree, LsmDigest lock_digest, const LsmStamp *stamp);

@@ -235,6 +235,87 @@ test_all_dead(int n)
 	end_table(0);
 }
 
+/* ----------------------------------------------------------------------
+ * 4: DELETE entries are remembered
+ * ---------------------------------------------------------------------- */
+
+static void
+delete_key(int group, int n, uint64 seq)
+{
+	char		buffer[KEY_ROOM];
+
+	put(table, group_key(buffer, group, n), group_digest(group), seq, LSM_TAG_DELETE);
+}
+
+static void
+expect_deleted_once(int n, bool had)
+{
+	LsmMemNode *node = find_key(1, n);
+
+	expect(node != NULL && lsm_memnode_value(node)->data[0] == LSM_TAG_PUT, "there is a PUT");
+	expect(node != NULL && lsm_memnode_had_delete(node) == had, "and a DELETE before it, or none");
+}
+
+static void
+test_had_delete(void)
+{
+	begin_table();
+	put_key(1, 0, 4);
+	put_key(1, 0, 5);
+	put_key(1, 1, 6);			/* linked later */
+	delete_key(1, 2, 4);
+	put_key(1, 2, 5);
+	delete_key(1, 3, 6);		/* linked later */
+	put_key(1, 3, 7);
+	put_key(1, 4, 4);
+	delete_key(1, 4, 5);
+	put_key(1, 4, 7);
+	put_key(1, 5, 7);
+	delete_key(1, 5, 5);		/* comes late */
+	for (int linked = 0; linked < 2; linked++)
+	{
+		for (int n = 0; n < 6; n++)
+			expect_deleted_once(n, n >= 2);
+		(void) lsm_memtable_first(table);
+	}
+	end_table(6);
+	report(true, "a node knows that it had a DELETE");
+}
+
+static void
+hook_delete(void)
+{
+	delete_key(1, 1, 6);
+}
+
+/* While one process PUTs a key, another one's DELETE is in a node of its own. */
+static void
+test_merged_delete(void)
+{
+	int			nfound = 0;
+	int			at;
+
+	for (at = 1; wrong == NULL; at++)
+	{
+		begin_table();
+		put_key(1, 0, 3);
+		hook_at(at, hook_delete);
+		put_key(1, 1, 7);
+		race_countdown = 0;
+		if (hook_ran)
+		{
+			expect_deleted_once(1, true);
+			(void) lsm_memtable_first(table);
+			expect_deleted_once(1, true);
+			nfound++;
+		}
+		end_table(2);
+		if (!hook_ran)
+			break;
+	}
+	report(nfound > 2, "a DELETE in another node is remembered");
+}
+
 int
 main(void)
 {
@@ -255,6 +336,8 @@ main(void)
 	test_all_dead(20);
 	test_all_dead(1000);
 	report(true, "all nodes die before they are linked");
+	test_had_delete();
+	test_merged_delete();
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;
 }

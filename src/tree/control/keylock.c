@@ -205,6 +205,14 @@ lsm_key_lock(LsmTree *tree, LsmDigest lock_digest)
 	LWLockAcquire(&keylock_partition(tree, lock_digest)->p.lock, LW_EXCLUSIVE);
 }
 
+/* False: somebody has it.  REQUIRES: as lsm_key_lock(). */
+bool
+lsm_key_lock_conditional(LsmTree *tree, LsmDigest lock_digest)
+{
+	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
+	return LWLockConditionalAcquire(&keylock_partition(tree, lock_digest)->p.lock, LW_EXCLUSIVE);
+}
+
 static inline bool
 stamp_is_current(LsmTree *tree, const KeyPartition *partition, const LsmStamp *stamp)
 {

@@ -263,6 +263,8 @@ lsm_deferred_push(SkipList *m, LsmMemNode *node)
 static void
 merge_node(SkipList *m, LsmMemNode *node, LsmMemNode *place)
 {
+	if (lsm_memnode_had_delete(node))
+		(void) node_set_state(place, MEM_DELETED);
 	lsm_memnode_add_value(place, mem_pointer(mem_load_seq(&node->value)));
 
 	/* who finds it in the digest index goes on to the skiplist */

@@ -163,7 +163,7 @@ node_fill(LsmMemNode *node, uint64 seq, LsmSlice key, LsmSlice value, LsmDigest 
 	v->len = value.len;
 	memcpy(v->data, value.data, value.len);
 
-	node->state = MEM_LINKED;
+	node->state = MEM_LINKED | (value.data[0] == LSM_TAG_DELETE ? MEM_DELETED : 0);
 	node->prefix = key_prefix(key);
 	node->key_bytes = (uint16) key.len;
 	node->digest = digest;
@@ -220,7 +220,7 @@ insert_unlinked(SkipList *m, LsmMemNode *node)
 	uint64		entries;
 
 	/* before anyone comes to it by the skiplist */
-	node->state = MEM_INDEXED;
+	node->state = MEM_INDEXED | (node->state & MEM_DELETED);
 	range_add(m, node, node);
 	entries = pg_atomic_add_fetch_u64(&m->pub.entries, 1);
 	if (lsm_digest_index_add(m, node, node->digest))

@@ -87,8 +87,8 @@ lsm_memtable_create(uint64 generation, bool local)
 /*
  * Take the node out of the list: readers that come later do not meet it, those
  * that stand on it find their way on.  A value that someone adds to the node
- * at this moment is lost, so: only for a key that no one will write again, or
- * whose further writes mean nothing.  The digest index keeps its entry.
+ * at this moment is lost, so: only for a key that no one will write at the same
+ * time, or whose further writes mean nothing.  The digest index keeps its entry.
  *
  * Who finds that someone else is doing it need not wait for that: the node is
  * dead.

@@ -38,7 +38,8 @@ extern int	lsm_arena_total_chunks(void);
  * A thing unlinked from shared memory (a memtable, a control block) or from
  * the version (a file) at epoch e may be freed when every announced epoch is
  * greater than e.  lsm_epoch_enter nests; announced only inside one call of
- * the tree's door and never across a wait.
+ * the tree's door and never across a wait, but for locks and pages in
+ * lsm_write_apply_deletes.
  * ====================================================================== */
 
 extern Size lsm_epoch_shmem_bytes(void);
@@ -192,6 +193,9 @@ extern void lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node);
 extern LsmMemNode *lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node);
 extern LsmSlice lsm_memnode_key(LsmMemNode *node);
 extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
+
+/* Has one of its values been a DELETE? */
+extern bool lsm_memnode_had_delete(LsmMemNode *node);
 
 /* Newest value; never NULL for a linked node. */
 extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);

@@ -44,7 +44,7 @@ struct LsmMemNode
 	uint32		value_room;		/* bytes reserved for the value */
 	uint16		key_bytes;		/* before insertion: room for the key */
 	uint8		height;			/* 0: an index entry only, not in the skiplist */
-	uint8		state;			/* MEM_LINKED, MEM_DEAD, MEM_INDEXED */
+	uint8		state;			/* MEM_LINKED and others */
 	uint64		prefix;			/* first 8 bytes of the key, big-endian, zero
 								 * padded: decides most comparisons */
 	struct LsmMemNode *next[FLEXIBLE_ARRAY_MEMBER]; /* mem_link() */
@@ -55,12 +55,14 @@ struct LsmMemNode
  * LINKED: the node is in the skiplist, or its inserter is about to link it;
  * without that, it is in the list of nodes to be linked.  DEAD: removed; who
  * links nodes passes it over.  INDEXED: it is in the digest index (those
- * inserted many at a time may be there without saying so).  None is ever taken
- * back.
+ * inserted many at a time may be there without saying so).  DELETED: one of its
+ * values is or was a DELETE, so that something may lie below which no newer
+ * value says anything about.  None is ever taken back.
  */
 #define MEM_LINKED			1
 #define MEM_DEAD			2
 #define MEM_INDEXED			4
+#define MEM_DELETED			8
 
 /* The node's link on a level below its height */
 #define mem_link(node, level) ((node)->next[(node)->height - 1 - (level)])

@@ -35,6 +35,12 @@ lsm_memnode_value(LsmMemNode *node)
 	return mem_pointer(mem_load_seq(&node->value));
 }
 
+bool
+lsm_memnode_had_delete(LsmMemNode *node)
+{
+	return (mem_load(&node->state) & MEM_DELETED) != 0;
+}
+
 static inline LsmTag
 value_tag(const LsmMemValue *value)
 {
@@ -93,13 +99,16 @@ node_raise_base(LsmMemNode *node, LsmMemValue *value)
  * Newer than the node's newest: it takes its place, a PARTIAL inheriting the
  * newest PUT or DELETE as its base.  Older: PUT and DELETE may be the base of
  * the newest; a PARTIAL is hidden by any newer value.  The same sequence
- * number: the same entry, replayed twice.
+ * number: the same entry, replayed twice.  That it had a DELETE is known before
+ * that can be hidden by a newer value.
  */
 void
 lsm_memnode_add_value(LsmMemNode *node, LsmMemValue *value)
 {
 	uint64		word = mem_load_seq(&node->value);
 
+	if (value_tag(value) == LSM_TAG_DELETE)
+		(void) node_set_state(node, MEM_DELETED);
 	for (;;)
 	{
 		LsmMemValue *newest = mem_pointer(word);

@@ -14,6 +14,11 @@
  * a standby, so its edit record carries the newest transaction id whose
  * deletions were forgotten (pruned_xid), as if the flush had dropped them.
  *
+ * An entry of a heap table's index must not come back: VACUUM would not know
+ * of it, and its TID could belong to another row by then.  A logged DELETE
+ * takes its place first, and then leaves the memtable (lsm_write_apply_deletes).
+ * A flush writes the DELETE or nothing, a load finds it in the log.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -105,12 +110,21 @@ lsm_prune_bound(TransactionId *xid)
 	return true;
 }
 
+static LsmDigest
+entry_digest(LsmTree *tree, LsmSlice key)
+{
+	LsmSlice	filter_key = lsm_filter_key(tree, key);
+
+	return lsm_memtable_digest(tree, filter_key,
+							   lsm_digest_key(filter_key.data, filter_key.len));
+}
+
 /*
  * Unlink the key's node if it holds the whole entry: a PUT, or a PARTIAL over
  * a PUT in the same memtable.  Then nothing older can lie below, because the
- * access methods PUT a key once.  True if the entry was found like that; else
- * it may be in a sorted file and the caller has to write a DELETE, or leave it
- * to compaction.
+ * access methods PUT a key once where TIDs are not used again.  True if the
+ * entry was found like that; else it may be in a sorted file and the caller has
+ * to write a DELETE, or leave it to compaction.
  *
  * REQUIRES: the entry is dead to everyone, for good: no one will write the key
  * again, and a write of the key that comes at the same time may be lost.
@@ -119,10 +133,7 @@ lsm_prune_bound(TransactionId *xid)
 bool
 lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 {
-	LsmSlice	filter_key = lsm_filter_key(tree, key);
-	LsmDigest	digest =
-		lsm_memtable_digest(tree, filter_key,
-							lsm_digest_key(filter_key.data, filter_key.len));
+	LsmDigest	digest = entry_digest(tree, key);
 	LsmMemtableSet set;
 	bool		found = false;
 
@@ -151,4 +162,50 @@ lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 	}
 	lsm_tree_exit(tree);
 	return found;
+}
+
+static LsmMemNode *
+find_node(const LsmWrite *write, int i)
+{
+	return lsm_memtable_find((LsmMemtable *) write->memtable,
+							 entry_digest(write->tree, write->entries[i].key),
+							 write->entries[i].key);
+}
+
+/*
+ * See write.h.  The writer is registered: the memtable stays, and is not
+ * flushed, until the write has been applied.  A flush or an eviction that begins
+ * between that and the removal has the DELETE, which does no harm.  So that the
+ * memtable stays until the removal, the epoch is announced during the write:
+ * that waits for LWLocks and pages, and who waits for epochs holds none.
+ *
+ * A node whose only values are PUTs hides nothing.  A key is PUT again only
+ * after a DELETE: that lies below, in an older memtable or a file, and goes on
+ * hiding what it hid; or it was taken out here, when there was nothing below;
+ * or it was a value of this very node (had_delete), which then must stay.
+ */
+void
+lsm_write_apply_deletes(LsmWrite *write)
+{
+	bool		whole[LSM_MAX_WRITE_ENTRIES];
+	int			n = write->nentries;
+
+	lsm_epoch_enter();
+	for (int i = 0; i < n; i++)
+	{
+		LsmMemNode *node = find_node(write, i);
+
+		whole[i] = node != NULL && !lsm_memnode_had_delete(node) &&
+			lsm_memnode_value(node)->data[0] == LSM_TAG_PUT;
+	}
+	lsm_write_apply(write);
+	for (int i = 0; i < n; i++)
+	{
+		LsmMemNode *node = whole[i] ? find_node(write, i) : NULL;
+
+		/* there was no room to log the last ones, perhaps */
+		if (node != NULL && lsm_memnode_value(node)->data[0] == LSM_TAG_DELETE)
+			lsm_memtable_remove((LsmMemtable *) write->memtable, node);
+	}
+	lsm_epoch_exit();
 }

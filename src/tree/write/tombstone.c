@@ -2,12 +2,15 @@
  *
  * tombstone.c
  *	  Deleting entries that turned out to be dead to everyone, where
- *	  lsm_tree_prune() cannot: they lie in sorted files.
+ *	  lsm_tree_prune() cannot: they lie in sorted files, or their TIDs are used
+ *	  again.
  *
- * Rows of lsm tables, and entries of their indexes.  TIDs of lsm tables are
- * never used again, so an entry found dead stays dead and can be deleted at
- * any later time.  (An index entry of a heap table could meanwhile belong to a
- * new row.)
+ * Rows of lsm tables, and entries of indexes.  TIDs of lsm tables are never
+ * used again, so an entry found dead stays dead and can be deleted at any later
+ * time.  An index entry of a heap table could meanwhile belong to a new row:
+ * VACUUM deletes the entry, frees the TID, and a row with the same key gets it.
+ * So these are deleted only if no VACUUM has finished deleting entries since
+ * before they were read.  nbtree, which marks entries, compares the page's LSN.
  *
  * A standby sees the DELETE as soon as it has replayed it, long before the
  * flush: a record with the newest deleter comes before (lsm_horizon_log).
@@ -20,8 +23,9 @@
  * look every dead row up again, thousands for a key that many rows have had.
  * WAL they need, as what heap prunes does.
  *
- * Locking: as lsm_write_begin_optional/apply.  No key lock is needed: the
- * entry of a dead row is in no one's way.
+ * Locking: as lsm_write_begin_optional/apply.  No key lock is needed for the
+ * key, for the entry of a dead row is in no one's way.  Where TIDs are used
+ * again, that of LSM_INDEX_VACUUM_DIGEST, unless somebody has it.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,6 +74,21 @@ lsm_tombstones_full(const LsmTombstones *tombstones)
 		tombstones->bytes + LSM_MAX_KEY_BYTES + (int) sizeof(lsm_delete_value) > LSM_MAX_ENTRY_BYTES;
 }
 
+static void
+free_keys(LsmTombstones *tombstones, int n)
+{
+	for (int i = 0; i < n; i++)
+		pfree(unconstify(char *, tombstones->keys[i].data));
+}
+
+void
+lsm_tombstones_forget(LsmTombstones *tombstones)
+{
+	free_keys(tombstones, tombstones->n);
+	tombstones->n = 0;
+	tombstones->bytes = 0;
+}
+
 static bool
 may_write(void)
 {
@@ -77,14 +96,20 @@ may_write(void)
 		!lsm_ignore_missing_files;
 }
 
-/* What is not written for want of room is asked about again by the next scan. */
+/*
+ * What is not written for want of room is asked about again by the next scan.
+ * A DELETE stays in the memtable, but for most of those with TIDs that are used
+ * again (lsm_write_apply_deletes): they may use more of it.
+ */
 static bool
-has_room(LsmTree *tree, int bytes)
+has_room(LsmTree *tree, const LsmTombstones *tombstones, int bytes)
 {
+	uint64		memtable_kb = (uint64) lsm_memtable_size_kb;
 	LsmTreeSize size;
 
 	lsm_tree_size(tree, &size);
-	if (size.memtable_bytes / 1024 < (uint64) lsm_memtable_size_kb / 2 &&
+	if (size.memtable_bytes / 1024 <
+		(tombstones->tids_reused ? memtable_kb / 8 * 7 : memtable_kb / 2) &&
 		lsm_log_has_room(tree))
 		return true;
 	lsm_log_want_room(tree, bytes);
@@ -104,6 +129,53 @@ lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
 	return lsm_tree_get(tree, key, &probe, scratch);
 }
 
+static bool
+vacuum_has_been(LsmTree *tree, const LsmTombstones *tombstones)
+{
+	LsmStamp	now;
+
+	(void) lsm_stamp_peek(tree, LSM_INDEX_VACUUM_DIGEST, &now);
+	return now.key_counter != tombstones->vacuums;
+}
+
+/*
+ * Apply, or cancel if VACUUM has deleted entries since they were read: TIDs may
+ * be others' by now.  VACUUM bumps the counter under the same lock, and lets
+ * TIDs be used again after that, so whatever is written with such a TID comes
+ * after our DELETE.
+ */
+static void
+apply_before_vacuum(LsmWrite *write, const LsmTombstones *tombstones)
+{
+	LsmTree    *tree = write->tree;
+
+	if (!lsm_key_lock_conditional(tree, LSM_INDEX_VACUUM_DIGEST))
+	{
+		lsm_write_cancel(write);
+		return;
+	}
+	if (vacuum_has_been(tree, tombstones))
+		lsm_write_cancel(write);
+	else
+	{
+		lsm_horizon_log(tree, tombstones->xid, false);
+		lsm_write_apply_deletes(write);
+	}
+	lsm_key_unlock(tree, LSM_INDEX_VACUUM_DIGEST, false);
+}
+
+/*
+ * Where TIDs are used again: few cost less to look up again than to delete,
+ * unless they are long.
+ */
+static bool
+worth_writing(LsmTree *tree, const LsmTombstones *tombstones)
+{
+	return !tombstones->tids_reused ||
+		((tombstones->n >= LSM_MIN_REUSED_TOMBSTONES || lsm_tombstones_full(tombstones)) &&
+		 !vacuum_has_been(tree, tombstones));
+}
+
 void
 lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 {
@@ -111,13 +183,14 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 	LsmWrite	write;
 	int			n = tombstones->n;
 	int			bytes = tombstones->bytes;
+	bool		write_them = n > 0 && worth_writing(tree, tombstones);
 
 	if (n == 0)
 		return;
 	StaticAssertStmt(LSM_MAX_TOMBSTONES <= LSM_MAX_WRITE_ENTRIES, "tombstones must fit into a write");
 	tombstones->n = 0;				/* also if the write fails */
 	tombstones->bytes = 0;
-	if (may_write() && has_room(tree, bytes))
+	if (write_them && may_write() && has_room(tree, tombstones, bytes))
 	{
 		StringInfoData value;
 		int			nentries = 0;
@@ -134,10 +207,14 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 		pfree(value.data);
 		if (nentries > 0 && lsm_write_begin_optional(tree, &write, entries, nentries))
 		{
-			lsm_horizon_log(tree, tombstones->xid, false);
-			lsm_write_apply(&write);
+			if (tombstones->tids_reused)
+				apply_before_vacuum(&write, tombstones);
+			else
+			{
+				lsm_horizon_log(tree, tombstones->xid, false);
+				lsm_write_apply(&write);
+			}
 		}
 	}
-	for (int i = 0; i < n; i++)
-		pfree(unconstify(char *, tombstones->keys[i].data));
+	free_keys(tombstones, n);
 }

@@ -567,7 +567,7 @@ want_room_for_rest(LsmWrite *write, int first)
 	lsm_log_want_room(write->tree, bytes);
 }
 
-uint64		lsm_last_write = 0;
+TransactionId lsm_last_write_completed_xid = InvalidTransactionId;
 
 void
 lsm_write_apply(LsmWrite *write)
@@ -576,7 +576,7 @@ lsm_write_apply(LsmWrite *write)
 	int			i;
 
 	if (!write->optional)
-		lsm_last_write = TransamVariables->xactCompletionCount;
+		lsm_last_write_completed_xid = XidFromFullTransactionId(TransamVariables->latestCompletedXid);
 
 	Assert(write->active && registered_memtable == write->memtable);
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == write->tree->keyspace_id);

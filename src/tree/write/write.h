@@ -48,6 +48,14 @@ extern bool lsm_log_has_room(LsmTree *tree);
  */
 extern void lsm_log_want_room(LsmTree *tree, uint32 bytes);
 
+/*
+ * lsm_write_apply() of DELETE entries: they are logged, and those that hide an
+ * entry of the write's memtable, and nothing below, leave the memtable together
+ * with it, so that no scan walks over them.  REQUIRES: nobody PUTs these keys
+ * meanwhile.  (prune.c)
+ */
+extern void lsm_write_apply_deletes(LsmWrite *write);
+
 /* Wait until no writer is registered.  REQUIRES: sealed. */
 extern void lsm_memtable_wait_writers(LsmMemtable *memtable);
 

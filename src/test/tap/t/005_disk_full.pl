@@ -153,6 +153,23 @@ foreach my $scan (sort keys %scans)
 		like($out, qr/\b1000\b/, "full disk: $scan $round: its answer");
 	}
 }
+# the worker that scans ask for room says why there is none, and not all the time
+my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'lsm flush worker'};
+my $pid = $node->safe_psql('postgres', $worker);
+my $refused = 0;
+foreach (1 .. 100)
+{
+	$node->safe_psql('postgres', $scans{'index scan'});
+	$refused = () = slurp_file($node->logfile) =~ /No space left on device\n(?:.*\n)?.*while making room in the log/g;
+	last if $refused > 0;
+	usleep(100_000);
+}
+cmp_ok($refused, '>', 0, 'full disk: the worker cannot make room');
+my $until = time + 5;
+$node->safe_psql('postgres', $scans{'index scan'}) while time < $until;
+my $again = () = slurp_file($node->logfile) =~ /No space left on device\n(?:.*\n)?.*while making room in the log/g;
+cmp_ok($again - $refused, '<', 10, "full disk: it tries now and then: $refused, $again");
+is($node->safe_psql('postgres', $worker), $pid, 'full disk: it lives');
 # the log page in use has room: there they are deleted
 unlink "$dir/full";
 $node->safe_psql('postgres', q{INSERT INTO k_l VALUES (-1, 0)});

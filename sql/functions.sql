@@ -96,3 +96,11 @@ VACUUM l;
 DROP INDEX l_v;
 DROP TABLE l;
 DROP COLLATION lsm_ci;
+
+-- a partitioned table and its index have no tree; their leaves have
+CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (10) USING lsm;
+SELECT lsm_flush('p');
+SELECT * FROM lsm_verify('p_pkey');
+SELECT relid, lsm_flush(relid) FROM pg_partition_tree('p') WHERE isleaf;
+DROP TABLE p;

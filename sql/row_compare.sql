@@ -177,6 +177,9 @@ EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t * 10, id % 100) > (10, 95) ORDER B
 RESET ROLE;
 SELECT lsm_row_bound_leakproof(1, 2, '<=(int4,int4)'::regoperator::oid) AS t, lsm_row_bound_leakproof(3, 2, '<=(int4,int4)'::regoperator::oid) AS f;
 SELECT lsm_row_bound_leakproof(1::numeric, 2::numeric, '<=(numeric,numeric)'::regoperator::oid);
+SELECT lsm_row_bound_leakproof(1, 2, 0::oid);
+SELECT lsm_row_bound(1, 2, 0::oid);
+SELECT lsm_row_bound_leakproof(1, 2, NULL::oid);
 RESET enable_seqscan;
 RESET enable_bitmapscan;
 DROP TABLE kh, kl;

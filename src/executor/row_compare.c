@@ -544,7 +544,10 @@ prepare_call(FunctionCallInfo fcinfo, Oid op)
 Datum
 lsm_row_bound_leakproof(PG_FUNCTION_ARGS)
 {
-	if (!PG_ARGISNULL(2) && !get_func_leakproof(get_opcode(PG_GETARG_OID(2))))
+	RegProcedure code = PG_ARGISNULL(2) ? InvalidOid : get_opcode(PG_GETARG_OID(2));
+
+	/* what is no operator, lsm_row_bound() says */
+	if (RegProcedureIsValid(code) && !get_func_leakproof(code))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("operator %s is not leakproof",

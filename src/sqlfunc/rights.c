@@ -54,11 +54,13 @@ lsm_index_has_tree(Relation index)
 }
 
 static void
-report_wrong_kind(const char *relname)
+report_wrong_kind(const char *relname, char relkind)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-			 errmsg("\"%s\" is not an lsm table or index", relname)));
+			 errmsg("\"%s\" is not an lsm table or index", relname),
+			 RELKIND_HAS_PARTITIONS(relkind)
+			 ? errhint("Name its leaf partitions: pg_partition_tree() has them.") : 0));
 }
 
 /*
@@ -166,7 +168,7 @@ check_relation(Oid relid, LsmRelationKind kind, LsmRight right)
 				 errmsg("could not open relation with OID %u", relid)));
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (!kind_fits(form, kind))
-		report_wrong_kind(NameStr(form->relname));
+		report_wrong_kind(NameStr(form->relname), form->relkind);
 	if (form->relkind == RELKIND_INDEX)
 		table = IndexGetRelation(relid, true);
 	check_right(form, form->relkind == RELKIND_INDEX ? table : relid, right);
@@ -216,7 +218,7 @@ void
 lsm_relation_check_kind(Relation rel)
 {
 	if (!lsm_relation_is_index(rel) && !lsm_relation_is_table(rel))
-		report_wrong_kind(RelationGetRelationName(rel));
+		report_wrong_kind(RelationGetRelationName(rel), rel->rd_rel->relkind);
 }
 
 /* See functions.h. */

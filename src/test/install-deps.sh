@@ -37,5 +37,6 @@ fi
 
 export DEBIAN_FRONTEND=noninteractive
 echo "deps: installing with apt-get: ${missing[*]}"
-apt-get update -q
-apt-get install -q -y --no-install-recommends "${missing[@]}"
+# another program may hold the lock: unattended-upgrades, a second make check
+apt-get -o DPkg::Lock::Timeout=600 update -q
+apt-get -o DPkg::Lock::Timeout=600 install -q -y --no-install-recommends "${missing[@]}"

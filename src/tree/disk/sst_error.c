@@ -36,7 +36,7 @@ lsm_sst_report(int elevel, const LsmSstError *err)
 			break;
 		case LSM_SST_CORRUPT:
 			code = ERRCODE_DATA_CORRUPTED;
-			hint = "Restore the file from a backup.";
+			hint = "Restore the file from a backup, or REINDEX if it is that of an index.";
 			break;
 		case LSM_SST_UNSUPPORTED:
 			code = ERRCODE_FEATURE_NOT_SUPPORTED;

@@ -124,8 +124,12 @@ pg_prng_uint64(pg_prng_state *state)
 }
 
 void
+#if PG_VERSION_NUM < 160000
 ExceptionalCondition(const char *condition, const char *type,
 					 const char *file, int line)
+#else
+ExceptionalCondition(const char *condition, const char *file, int line)
+#endif
 {
 	printf("Bail out! assertion failed: %s (%s:%d)\n", condition, file, line);
 	abort();
@@ -143,7 +147,9 @@ AllocSetContextCreateInternal(MemoryContext parent, const char *name,
 							  Size minContextSize, Size initBlockSize,
 							  Size maxBlockSize)
 {
-	return (MemoryContext) calloc(1, sizeof(TestBlock));
+	TestBlock  *first = calloc(1, sizeof(TestBlock));
+
+	return (MemoryContext) first;
 }
 
 void *

@@ -73,7 +73,8 @@ foreach my $am ('lsm', 'heap')
 	sql("SELECT lsm_flush('${t}_k'), lsm_flush('${t}_v')");
 	my $before = entries("${t}_v");
 	sql("VACUUM (INDEX_CLEANUP on) $t; SELECT lsm_flush('${t}_v')");
-	is(entries("${t}_v"), $before, "$am, few: nothing more to delete");
+	# a compaction may take DELETE entries away meanwhile
+	cmp_ok(entries("${t}_v"), '<=', $before, "$am, few: nothing more to delete");
 
 	# new rows in the place of old ones, and no memory to remember keys in
 	sql("INSERT INTO $t SELECT i, md5(i::text) FROM generate_series(1, 95000, 2) i WHERE i % 100 = 1; DELETE FROM $t WHERE k % 40 = 3");

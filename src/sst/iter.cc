@@ -116,47 +116,6 @@ Verdict StepBackTo(LsmSstIter* it, uint32_t offset) noexcept {
   return kFine;
 }
 
-// What a search in a block looks for: the first entry that is >= key, or > key
-// if beyond is 1.
-struct Wanted {
-  const uint8_t* key;
-  size_t key_bytes;
-  int beyond;  // the answer compares >= this
-  // The answer counts only if it begins with so many bytes of the key.
-  size_t prefix_bytes;
-  // From `key` on, so many bytes can be read.
-  size_t readable_bytes;
-};
-
-// Wanted keys that are not longer are copied to where more can be read.
-constexpr size_t kPaddedKeyBytes = 64;
-
-// An entry's bytes after the first `shared`, which it has in common with the
-// wanted key, against the wanted key's.  A trailer follows them: 8 bytes can be
-// read.
-[[gnu::always_inline]] inline Likeness CompareOwn(const uint8_t* own,
-                                                  size_t own_bytes,
-                                                  const Wanted& wanted,
-                                                  uint32_t shared) noexcept {
-  const uint8_t* rest = wanted.key + shared;
-  const size_t rest_bytes = wanted.key_bytes - shared;
-  const size_t bytes = own_bytes < rest_bytes ? own_bytes : rest_bytes;
-  if (__builtin_expect(shared + sizeof(uint64_t) <= wanted.readable_bytes, 1)) {
-    const uint64_t x = LoadFixed64(own), y = LoadFixed64(rest);
-    const size_t common =
-        x == y ? sizeof(x) : static_cast<size_t>(__builtin_ctzll(x ^ y)) >> 3;
-    if (common < bytes && common < sizeof(x))
-      return Likeness{shared + common, own[common] < rest[common] ? -1 : 1};
-    if (bytes <= sizeof(x)) {
-      return Likeness{shared + bytes,
-                      own_bytes < rest_bytes ? -1 : own_bytes > rest_bytes};
-    }
-  }
-  Likeness likeness = Compare(own, own_bytes, rest, rest_bytes);
-  likeness.common += shared;
-  return likeness;
-}
-
 enum class Scan {
   kFound,      // the answer is the current entry
   kNone,       // next_entry is the end
@@ -237,19 +196,6 @@ enum class Scan {
   }
   it->next_entry = at;
   return Scan::kNone;
-}
-
-using Padded = uint8_t[kPaddedKeyBytes + sizeof(uint64_t)];
-
-inline Wanted Pad(const Wanted& asked, Padded& padded) noexcept {
-  Wanted wanted = asked;
-  if (asked.key_bytes <= kPaddedKeyBytes) {
-    if (asked.key_bytes > 0) memcpy(padded, asked.key, asked.key_bytes);
-    StoreFixed64(padded + asked.key_bytes, 0);
-    wanted.key = padded;
-    wanted.readable_bytes = asked.key_bytes + sizeof(uint64_t);
-  }
-  return wanted;
 }
 
 // Where the wanted entry ends, if keys are evenly spread over their block; the

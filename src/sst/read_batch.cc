@@ -8,35 +8,15 @@ using namespace lsm_sst;
 
 namespace {
 
-// Does a key lie within the bound of what is to be taken?
-inline bool WithinBound(const uint8_t* key, size_t key_bytes,
+// Does a key that compares so with the bound belong to what is to be taken?
+inline bool WithinBound(const Likeness& likeness,
                         const LsmSstBatch* take) noexcept {
-  const size_t bytes =
-      key_bytes < take->bound_bytes ? key_bytes : take->bound_bytes;
-  const int c = bytes > 0 ? memcmp(key, take->bound, bytes) : 0;
-  if (c != 0) return c < 0;
-  return take->bound_prefix || key_bytes < take->bound_bytes;
+  return likeness.order < 0 ||
+         (take->bound_prefix && likeness.common == take->bound_bytes);
 }
 
-// Where the entries end that are known to lie within the bound, since the key
-// of a later restart does; the current entry's own offset if it does not say
-// so.
-uint32_t EndOfWithin(const LsmSstIter* it, const LsmSstBatch* take) noexcept {
-  uint32_t end = it->entry;
-  if (take->bound_prefix && take->bound_bytes == 0) return UINT32_MAX;
-  for (uint32_t i = it->restarts; i-- > 0;) {
-    const uint32_t offset = RestartOffset(it, i);
-    uint32_t shared, non_shared, value_bytes;
-    if (offset <= it->entry || offset >= it->entries_bytes) break;
-    const uint8_t* p = GetEntry(it->base + offset, it->base + it->entries_bytes,
-                                &shared, &non_shared, &value_bytes);
-    if (p == nullptr || shared != 0 || non_shared < kKeyTrailerBytes) break;
-    if (WithinBound(p, non_shared - kKeyTrailerBytes, take)) {
-      end = offset;
-      break;
-    }
-  }
-  return end;
+inline bool Unbounded(const LsmSstBatch* take) noexcept {
+  return take->bound_prefix && take->bound_bytes == 0;
 }
 
 // Where a value of so many bytes goes, and what follows it.
@@ -74,9 +54,25 @@ struct Last {
   const uint8_t* key;
   size_t key_bytes;
   const uint8_t* trailer;  // null: the iterator's key is right
+  // So many bytes it has in common with the bound, within which it lies.
+  size_t matched;
 };
 
-void TakeBehind(LsmSstIter* it, LsmSstBatch* take, uint32_t within,
+// Is an entry within the bound that shares bytes with the last one and goes on
+// with its own?  Keys that have just been put together are slow to read: what
+// the last one has in common with the bound says most.
+inline bool OwnWithin(const uint8_t* own, size_t own_bytes, uint32_t shared,
+                      const Wanted& bound, const LsmSstBatch* take,
+                      size_t* matched) noexcept {
+  // As different as the last one, at the same place; or beginning with a
+  // prefix, as that does.
+  if (shared > *matched || Unbounded(take)) return true;
+  const Likeness likeness = CompareOwn(own, own_bytes, bound, shared);
+  *matched = likeness.common;
+  return WithinBound(likeness, take);
+}
+
+void TakeBehind(LsmSstIter* it, LsmSstBatch* take, const Wanted& bound,
                 Last* last) noexcept {
   // Copies: in memory, for all the compiler knows, every byte that is copied
   // might change them.
@@ -90,6 +86,7 @@ void TakeBehind(LsmSstIter* it, LsmSstBatch* take, uint32_t within,
   const uint8_t* last_key = last->key;
   size_t last_key_bytes = last->key_bytes;
   const uint8_t* trailer = last->trailer;
+  size_t matched = last->matched;
   while (to.n < to.max && end < limit) {
     uint32_t shared, non_shared, value_bytes;
     const uint8_t* p =
@@ -114,7 +111,7 @@ void TakeBehind(LsmSstIter* it, LsmSstBatch* take, uint32_t within,
       memcpy(key, last_key, shared);
       memcpy(key + shared, p, own_bytes);
     }
-    if (end - base >= within && !WithinBound(key, key_bytes, take)) break;
+    if (!OwnWithin(p, own_bytes, shared, bound, &to, &matched)) break;
     Append(&to, room, key_bytes, new_value, value_bytes);
     last_key = key;
     last_key_bytes = key_bytes;
@@ -125,7 +122,7 @@ void TakeBehind(LsmSstIter* it, LsmSstBatch* take, uint32_t within,
   }
   take->n = to.n;
   take->used = to.used;
-  *last = Last{last_key, last_key_bytes, trailer};
+  *last = Last{last_key, last_key_bytes, trailer, matched};
   it->entry = static_cast<uint32_t>(entry - base);
   it->value_offset = static_cast<uint32_t>(value - base);
   it->value_bytes = static_cast<uint32_t>(end - value);
@@ -160,12 +157,16 @@ LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter* it, LsmSstBatch* take, bool* ta
   }
 
   // Private memory only from here on.
-  const uint32_t within = EndOfWithin(it, take);
+  const Wanted bound{static_cast<const uint8_t*>(take->bound),
+                     take->bound_bytes, 0, 0, take->bound_readable};
   for (;;) {
     const size_t key_bytes = it->key_bytes - kKeyTrailerBytes;
-    // A key that has just been put together is slow to read: mostly not needed.
-    if ((it->entry >= within && !WithinBound(it->key, key_bytes, take)) ||
-        it->value_bytes == 0 || it->value[0] != take->first_byte)
+    // All keys begin with an empty prefix: a key that has just been put
+    // together need not be looked at.
+    Likeness likeness{0, 0};
+    if (!Unbounded(take)) likeness = CompareOwn(it->key, key_bytes, bound, 0);
+    if (!WithinBound(likeness, take) || it->value_bytes == 0 ||
+        it->value[0] != take->first_byte)
       return LSM_SST_OK;
     const Room room = RoomFor(take, key_bytes, it->value_bytes);
     if (room.end > take->capacity) return LSM_SST_OK;
@@ -173,8 +174,9 @@ LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter* it, LsmSstBatch* take, bool* ta
     memcpy(key, it->key, key_bytes);
     Append(take, room, key_bytes, it->value, it->value_bytes);
 
-    Last last = {reinterpret_cast<const uint8_t*>(key), key_bytes, nullptr};
-    TakeBehind(it, take, within, &last);
+    Last last = {reinterpret_cast<const uint8_t*>(key), key_bytes, nullptr,
+                 likeness.common};
+    TakeBehind(it, take, bound, &last);
     if (!StandAt(it, last)) {
       ForgetBlock(it);
       return FailMemory(err, "reading sorted file", it->reader->path);

@@ -185,6 +185,8 @@ extern LsmSstStatus lsm_sst_iter_prev(LsmSstIter *iter, LsmSstError *err);
 extern bool lsm_sst_iter_valid(const LsmSstIter *iter);
 /* REQUIRES: valid.  Point into the iterator; good until it moves. */
 extern const void *lsm_sst_iter_key(const LsmSstIter *iter, size_t *key_bytes);
+/* Behind the key so many more bytes can be read, whatever they are. */
+#define LSM_SST_KEY_SLACK 8
 extern const void *lsm_sst_iter_value(const LsmSstIter *iter, size_t *value_bytes);
 
 /* An entry where it lies in the iterator */
@@ -220,7 +222,9 @@ typedef struct LsmSstBatch
 	 */
 	const void *bound;
 	size_t		bound_bytes;
-	bool		bound_prefix;
+        size_t bound_readable; /* bytes that may be read there: a comparison
+								 * of words is faster */
+        bool		bound_prefix;
 	uint8_t		first_byte;
 
 	/* where to: entries are appended */

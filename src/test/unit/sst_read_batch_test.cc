@@ -27,9 +27,14 @@ bool TakeOnce(LsmSstIter *it, const Entries &entries, const std::string &bound,
   const uint8_t first_byte = (*rng)() % 8 == 0 ? 't' : 'v';
   std::vector<LsmSstEntry> copies(1 + (*rng)() % 64);
   std::vector<char> bytes(64 + (*rng)() % 8192);
+  // Behind the bound lies anything, or nothing that may be read.
+  std::vector<char> readable(bound.begin(), bound.end());
+  for (uint64_t i = (*rng)() % (2 * LSM_SST_KEY_SLACK); i > 0; i--)
+    readable.push_back(static_cast<char>((*rng)() % 3));
   LsmSstBatch take = {};
-  take.bound = bound.data();
+  take.bound = readable.data();
   take.bound_bytes = bound.size();
+  take.bound_readable = readable.size();
   take.bound_prefix = prefix;
   take.first_byte = first_byte;
   take.entries = copies.data();

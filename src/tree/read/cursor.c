@@ -513,22 +513,11 @@ batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value)
 	entry->value_bytes = value.len;
 }
 
-/*
- * Take from a source of files what comes before the other sources' entries, as
- * far as it lies in the present block and is whole.  False: nothing did.  Else
- * the source is at the last entry taken (consumed) or at the first that was
- * not.
- */
-static bool
-batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries,
-		   LsmBatch *batch)
+/* The first entry of the other sources, or NULL */
+static inline LsmSource *
+cursor_runner_up(LsmCursor *cursor, const LsmSource *source)
 {
-	LsmSstBatch	take;
-	LsmSstError err;
-	LsmSource  *next = NULL;
-	LsmSlice	bound;
-	int			before = batch->n;
-	bool		taken;
+	LsmSource *next = NULL;
 
 	for (int i = 0; i < cursor->nsources; i++)
 	{
@@ -538,17 +527,58 @@ batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries
 			(next == NULL || source_compare(other, next) < 0))
 			next = other;
 	}
-	take.bound_prefix = next == NULL ||
-		memcmp(next->key.data, limit.data, Min(next->key.len, limit.len)) > 0;
-	bound = take.bound_prefix ? limit : next->key;
-	if (lsm_file_before(&source->run->files[source->at], bound))
+	return next;
+}
+
+/*
+ * The sources' entries alternate where so few were taken at a time: fences are
+ * not worth a look.
+ */
+#define FEW_TAKEN 8
+
+/* Where what is to be taken from the source ends. */
+static inline void
+batch_set_bound(LsmCursor *cursor, const LsmSource *source, LsmSlice limit, uint64 limit_word,
+				LsmSstBatch *take)
+{
+	LsmSource *next = cursor_runner_up(cursor, source);
+	LsmSlice bound = limit;
+
+	take->bound_readable = limit.len;
+	take->bound_prefix = next == NULL ||
+		(next->word >= limit_word &&
+		 memcmp(next->key.data, limit.data, Min(next->key.len, limit.len)) > 0);
+	if (!take->bound_prefix)
+	{
+		bound = next->key;
+		take->bound_readable = bound.len + (next->memtable == NULL ? LSM_SST_KEY_SLACK : 0);
+	}
+	if (!source->alternates && lsm_file_before(&source->run->files[source->at], bound))
 	{
 		/* nothing in this file needs to be compared with it */
-		take.bound_prefix = true;
+		take->bound_prefix = true;
 		bound.len = 0;
 	}
-	take.bound = bound.data;
-	take.bound_bytes = bound.len;
+	take->bound = bound.data;
+	take->bound_bytes = bound.len;
+}
+
+/*
+ * Take from a source of files what comes before the other sources' entries, as
+ * far as it lies in the present block and is whole.  False: nothing did.  Else
+ * the source is at the last entry taken (consumed) or at the first that was
+ * not.
+ */
+static bool
+batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, uint64 limit_word,
+		   int max_entries, LsmBatch *batch)
+{
+	LsmSstBatch take;
+	LsmSstError err;
+	int before = batch->n;
+	bool taken;
+
+	batch_set_bound(cursor, source, limit, limit_word, &take);
 	take.first_byte = LSM_TAG_PUT;
 	take.entries = batch->entries;
 	take.n = batch->n;
@@ -561,6 +591,7 @@ batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries
 	lsm_sst_check(lsm_sst_iter_read_batch(source->iter, &take, &taken, &err), &err);
 	if (take.n == before)
 		return false;
+	source->alternates = !taken && take.n - before < FEW_TAKEN;
 	batch->n = take.n;
 	batch->bytes.len = take.used;
 	source->consumed = taken;
@@ -599,7 +630,7 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 		/* the last entry's sources stay: an idle cursor stands at it */
 		result = MERGE_FOUND;
 		if (nties == 1 && source->memtable == NULL &&
-			batch_take(cursor, source, limit, max_entries, batch))
+			batch_take(cursor, source, limit, limit_word, max_entries, batch))
 		{
 			behind = true;
 			if (batch->n >= max_entries)

@@ -39,6 +39,7 @@ typedef struct LsmSource
 	int			at;				/* file that is open */
 	LsmOpenFile *open;			/* NULL: none */
 	LsmSstIter *iter;
+	bool alternates; /* few entries were taken at a time */
 } LsmSource;
 
 typedef enum LsmCursorSide

@@ -164,6 +164,9 @@ collect_tree(const Report *page, Relation rel)
 											  RelationGetRelationName(rel));
 	report->show_keys = lsm_relation_may_show_keys(rel);
 	report->params = lsm_tree_filter_params(tree);
+	report->bottom_scheme = lsm_tree_bottom_scheme(tree, report->params.scheme);
+	report->averaged = lsm_tree_filter_allocation(tree) == LSM_ALLOCATION_MONKEY &&
+		lsm_filter_scheme_allocates(report->params.scheme);
 	collect_files(report, tree);
 	collect_sums(report);
 	lsm_tree_size(tree, &report->size);
@@ -214,7 +217,11 @@ put_heading(StringInfo out, const LsmReportTree *tree)
 	appendStringInfo(out, ". New files get filters of scheme %s",
 					 lsm_filter_scheme_name(tree->params.scheme));
 	if (tree->params.scheme != LSM_FILTER_NONE)
-		appendStringInfo(out, ", %g bits per key", tree->params.bits_per_key);
+		appendStringInfo(out, ", %g bits per key%s", tree->params.bits_per_key,
+						 tree->averaged ? " on average" : "");
+	if (tree->bottom_scheme != tree->params.scheme)
+		appendStringInfo(out, ", those of the deepest level of scheme %s",
+						 lsm_filter_scheme_name(tree->bottom_scheme));
 	appendStringInfoString(out, ".</p>\n");
 }
 
@@ -224,24 +231,44 @@ put_figure(StringInfo out, const char *name, const char *value, const char *note
 	appendStringInfo(out, "<div><dt>%s</dt><dd>%s<small>%s</small></dd></div>\n", name, value, note);
 }
 
+/* Writes that waited, and those that were only delayed */
+static void
+put_stalls(StringInfo out, const LsmTreeStats *stats)
+{
+	uint64		stalls = 0;
+	uint64		delays = 0;
+	uint64		delay_us = 0;
+	const char *delayed = "";
+
+	for (int reason = 0; reason < LSM_NSTALLS; reason++)
+		stalls += stats->stalls[reason];
+	for (int reason = 0; reason < LSM_NDELAYS; reason++)
+	{
+		delays += stats->delays[reason];
+		delay_us += stats->delay_us[reason];
+	}
+	if (delays > 0)
+		delayed = psprintf("; %s delayed, %s in all", lsm_text_of(delays, "write"),
+						   lsm_text_us(delay_us));
+	put_figure(out, "stalls",
+			   stalls == 0 ? "none" : lsm_text_us(stats->counters[LSM_COUNT_STALL_US]),
+			   psprintf("%s%s", stalls == 0 ? "no writer stood still" :
+						psprintf("%s waited", lsm_text_of(stalls, "write")), delayed));
+}
+
 static void
 put_activity(StringInfo out, const LsmReportTree *tree)
 {
 	const LsmTreeStats *stats = &tree->stats;
 	uint64		flushed = stats->counters[LSM_COUNT_BYTES_FLUSHED];
 	uint64		compacted = stats->counters[LSM_COUNT_BYTES_COMPACTED];
-	uint64		stalls = 0;
 
-	for (int reason = 0; reason < LSM_NSTALLS; reason++)
-		stalls += stats->stalls[reason];
 	put_figure(out, "point lookups", lsm_text_count(stats->counters[LSM_COUNT_LOOKUPS]),
 			   psprintf("%s read", lsm_text_of(stats->counters[LSM_COUNT_BLOCKS_READ], "block")));
 	put_figure(out, "write amplification",
 			   flushed > 0 ? psprintf("%.2f", (double) (flushed + compacted) / flushed) : "&#x2013;",
 			   psprintf("%s flushed, %s compacted", lsm_text_bytes(flushed), lsm_text_bytes(compacted)));
-	put_figure(out, "stalls",
-			   stalls == 0 ? "none" : lsm_text_us(stats->counters[LSM_COUNT_STALL_US]),
-			   stalls == 0 ? "no writer had to wait" : psprintf("%s waited", lsm_text_of(stalls, "write")));
+	put_stalls(out, stats);
 	if (stats->known)
 		put_figure(out, "to be compacted", lsm_text_bytes(stats->pending_bytes),
 				   psprintf("%s in level 0", lsm_text_of(tree->levels[0].runs, "run")));

@@ -73,6 +73,8 @@ typedef struct LsmReportTree
 	LsmReportSums sums;
 	LsmTreeSize size;
 	LsmFilterParams params;		/* what new files get */
+	LsmFilterScheme bottom_scheme;	/* ... in the deepest level */
+	bool		averaged;		/* bits per key are those of the tree's average */
 	uint64		main_fork_bytes;
 	LsmTreeStats stats;
 	bool		has_stats;

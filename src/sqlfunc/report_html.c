@@ -27,13 +27,13 @@ static const char *const colours =
 	"--bg:#fffefb;--ink:#1d1c1a;--mute:#615f58;--line:#d9d6cd;--soft:#f3f1ea;--link:#1f5a99;"
 	"--bad:#b3261e;--ok:#2b66a5;--ex:#8a877e;"
 	"--none:#8c8981;--bloom:#1f8a7c;--blocked:#4a78ad;--elastic:#b86414;--quotient:#7b5aa8;"
-	"--cascade:#a8487b;--unknown:#b3261e;"
+	"--cascade:#a8487b;--ribbon:#77801a;--unknown:#b3261e;"
 	"--h0:#eeebe2;--h1:#fbe0b8;--h2:#f5bb71;--h3:#e08d35;--h4:#b35b12;--h5:#6d3105}"
 	"@media (prefers-color-scheme:dark){:root{"
 	"--bg:#171715;--ink:#eceae3;--mute:#a5a29a;--line:#3b3a36;--soft:#22221f;--link:#8cbcf0;"
 	"--bad:#ff8a80;--ok:#7fb4ea;--ex:#85827a;"
 	"--none:#8c8981;--bloom:#3fb3a2;--blocked:#6fa0d8;--elastic:#e0913f;--quotient:#a68bd2;"
-	"--cascade:#d47fae;--unknown:#ff8a80;"
+	"--cascade:#d47fae;--ribbon:#b9c44e;--unknown:#ff8a80;"
 	"--h0:#2c2b28;--h1:#4d3513;--h2:#7d4c16;--h3:#b8701f;--h4:#ea9f4a;--h5:#ffdca8}}";
 
 static const char *const style =
@@ -58,7 +58,7 @@ static const char *const style =
 	"text.k{font-size:11px;unicode-bidi:isolate;direction:ltr}text.e{text-anchor:end}text.m{text-anchor:middle}"
 	"text.g{font-size:10px;text-anchor:end}text.bad{fill:var(--bad)}"
 	".none{fill:var(--none)}.bloom{fill:var(--bloom)}.blocked{fill:var(--blocked)}.elastic{fill:var(--elastic)}"
-	".quotient{fill:var(--quotient)}.cascade{fill:var(--cascade)}.unknown{fill:var(--unknown)}"
+	".quotient{fill:var(--quotient)}.cascade{fill:var(--cascade)}.ribbon{fill:var(--ribbon)}.unknown{fill:var(--unknown)}"
 	".o{fill-opacity:.68}.mem{fill:var(--soft);stroke:var(--mute);stroke-dasharray:4 3}"
 	".lane{fill:var(--soft)}.ax{stroke:var(--mute)}.gr{stroke:var(--line)}.gr.z{stroke-dasharray:2 3}"
 	".x{stroke:var(--ex);stroke-width:2}.ms{stroke:var(--ok);stroke-width:3}.ms.b{stroke:var(--bad)}"

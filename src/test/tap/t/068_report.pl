@@ -167,15 +167,16 @@ CREATE INDEX s_bloom ON s USING lsm (id) WITH (filter_scheme = bloom, bits_per_k
 CREATE INDEX s_blocked ON s USING lsm (id DESC, v) WITH (filter_scheme = blocked);
 CREATE INDEX s_quotient ON s USING lsm (id) WITH (filter_scheme = quotient);
 CREATE INDEX s_cascade ON s USING lsm (v) WITH (filter_scheme = cascade);
+CREATE INDEX s_ribbon ON s USING lsm (id) WITH (filter_scheme = ribbon, bits_per_key = 8);
 CREATE INDEX s_elastic ON s USING lsm (id) WITH (filter_scheme = elastic, bits_per_key = 16, elastic_units = 4);
 INSERT INTO s SELECT i * 2, 'w' || i FROM generate_series(1000, 4000) i; SELECT lsm_flush('s');
 INSERT INTO s SELECT i * 2, 'w' || i FROM generate_series(20000, 23000) i; SELECT lsm_flush('s');
 INSERT INTO s VALUES (1000000, 'x')});
 # lookups of absent keys, in one index after the other; the hot ones of s_elastic are at its beginning
 my $ask = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; SET enable_memoize = off;';
-foreach my $index (qw(s_none s_bloom s_blocked s_quotient s_cascade s_elastic))
+foreach my $index (qw(s_none s_bloom s_blocked s_quotient s_cascade s_ribbon s_elastic))
 {
-	my $drop = join ' ', map { "DROP INDEX $_;" } grep { $_ ne $index } qw(s_none s_bloom s_blocked s_quotient s_cascade s_elastic);
+	my $drop = join ' ', map { "DROP INDEX $_;" } grep { $_ ne $index } qw(s_none s_bloom s_blocked s_quotient s_cascade s_ribbon s_elastic);
 	my $condition = $index eq 's_cascade' ? q{v = 'v' || i || 'a'} : $index eq 's_blocked' ? q{id = i * 2 AND v = 'a'} : 'id = i * 2 + 1';
 	my $keys = $index eq 's_elastic' ? 'generate_series(1, 20) n, generate_series(1, 400) i' : 'generate_series(1, 8000) i';
 	is($node->safe_psql('postgres', "BEGIN; $drop $ask SELECT count(*) FROM $keys CROSS JOIN LATERAL (SELECT * FROM s WHERE $condition OFFSET 0) x; ROLLBACK"), '0', "$index: lookups of absent keys");
@@ -257,6 +258,15 @@ lsm_release($node);
 ok(lsm_ended($pid), 'the writer goes on');
 my $stalls = $node->safe_psql('postgres', q{SELECT stalls_flush FROM pg_stat_lsm WHERE relname = 'w'});
 like(report('postgres', 'stalls', 'w'), qr{<td class="t">memtables waited for a flush</td><td>$stalls</td><td>[\d.]+ m?s</td>}, 'stalls by reason');
+
+my $delays = $node->safe_psql('postgres', q{SELECT delays_level0 + delays_flush + delays_memory + delays_pending FROM pg_stat_lsm WHERE relname = 'w'});
+cmp_ok($delays, '>', 0, 'before, it was delayed');
+like(report('postgres', 'delays', 'w'), qr{<dt>stalls</dt><dd>[\d.]+ m?s<small>$stalls writes? waited; $delays writes? delayed, [\d.]+ \S+ in all</small>}, 'delays beside stalls');
+
+# ---- what new files get ----
+
+$node->safe_psql('postgres', q{CREATE INDEX w_bottom ON w USING lsm (id) WITH (bottom_filter = ribbon, filter_allocation = monkey, bits_per_key = 12)});
+like(report('postgres', 'filters of new files', 'w_bottom'), qr{New files get filters of scheme blocked, 12 bits per key on average, those of the deepest level of scheme ribbon\.}, 'filters of new files');
 
 # ---- who sees what ----
 
@@ -447,7 +457,7 @@ foreach my $scheme (split /\@media \(prefers-color-scheme:dark\)/, slurp_file($s
 	my %colour = map { /--(\w+):#(\w\w)(\w\w)(\w\w)/ ? ($1 => [ map { hex } $2, $3, $4 ]) : () } $scheme =~ /--\w+:#\w{6}/g;
 	my $name = luminance([ @{ $colour{bg} } ]) > 0.5 ? 'light' : 'dark';
 	foreach (qw(ink mute link bad)) { cmp_ok(contrast($colour{$_}, $colour{bg}), '>=', 4.5, "$name: contrast of $_"); }
-	foreach (qw(none bloom blocked elastic quotient cascade unknown ok ex)) { cmp_ok(contrast($colour{$_}, $colour{bg}), '>=', 3, "$name: contrast of $_"); }
+	foreach (qw(none bloom blocked elastic quotient cascade ribbon unknown ok ex)) { cmp_ok(contrast($colour{$_}, $colour{bg}), '>=', 3, "$name: contrast of $_"); }
 	my @heat = map { luminance([ @{ $colour{"h$_"} } ]) } 0 .. 5;
 	@heat = reverse @heat if $name eq 'light';
 	is("@heat", join(' ', sort { $a <=> $b } @heat), "$name: the hotter, the further from the page");

@@ -179,6 +179,15 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #define LSM_WAIT_EVENT(name)	PG_WAIT_EXTENSION
 #endif
 
+/* A nap of a process that waits for something with no latch to set */
+#define LSM_NAP(us, name) \
+	do \
+	{ \
+		pgstat_report_wait_start(LSM_WAIT_EVENT(name)); \
+		pg_usleep(us); \
+		pgstat_report_wait_end(); \
+	} while (0)
+
 /*
  * May a foreign key reference a unique index of any access method that says
  * which operator is its equality, and REFRESH MATERIALIZED VIEW CONCURRENTLY

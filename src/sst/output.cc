@@ -11,6 +11,8 @@
 
 #include "sst/sst.h"
 
+void (*lsm_sst_sync_hook)(bool begins) = nullptr;
+
 namespace lsm_sst {
 
 namespace {
@@ -50,10 +52,13 @@ int WriteAll(int fd, const uint8_t* data, size_t bytes) noexcept {
 }
 
 int SyncFd(int fd) noexcept {
-  while (fsync(fd) != 0) {
-    if (errno != EINTR) return errno;
-  }
-  return 0;
+  int result;
+  if (lsm_sst_sync_hook != nullptr) lsm_sst_sync_hook(true);
+  do {
+    result = fsync(fd) == 0 ? 0 : errno;
+  } while (result == EINTR);
+  if (lsm_sst_sync_hook != nullptr) lsm_sst_sync_hook(false);
+  return result;
 }
 
 // After EINTR the descriptor is gone on Linux.

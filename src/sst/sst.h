@@ -112,6 +112,9 @@ extern void lsm_sst_writer_abandon(LsmSstWriter *writer);
 extern LsmSstStatus lsm_sst_write_blob(const char *path, int mode, const void *data,
 									   size_t bytes, LsmSstError *err);
 
+/* Called before and after an fsync, if set: whoever waits may say so. */
+extern void (*lsm_sst_sync_hook)(bool begins);
+
 /* fsync of a directory, after files were created or removed in it. */
 extern LsmSstStatus lsm_sst_sync_dir(const char *path, LsmSstError *err);
 

@@ -158,6 +158,15 @@ result('the table of docs/scale.md is what bench/scale_model.py prints', $? == 0
 
 result('settings and their defaults are in docs/usage.md', @settings);
 
+# those of the macros' own definitions have no string
+my %waits;
+$waits{$_}++ foreach map { slurp($_) =~ /\bLSM_(?:WAIT_EVENT\(|NAP\([^;"]*)"(\w+)"/g } split /\n/, `git ls-files 'src/*.c' 2>/dev/null || find src -name '*.c'`;
+my ($events) = slurp('docs/usage.md') =~ /^What processes wait for(.*?)^In `psql`/ms;
+my %told = map { $_ => 1 } map { /`(Lsm\w+)`/g } grep { /^\| `Lsm/ } split /\n/, $events;
+result('docs/usage.md tells every wait event, and no other',
+	(map { "docs/usage.md lacks $_" } grep { !$told{$_} } sort keys %waits),
+	(map { "docs/usage.md has $_, which is nowhere" } grep { !$waits{$_} } sort keys %told));
+
 my $index = slurp('docs/README.md');
 result('docs/README.md lists every page',
 	grep { $_ ne 'docs/README.md' && index($index, '(' . basename($_) . ')') < 0 }

@@ -96,6 +96,7 @@ lsm_tree_shmem_init(void)
 {
 	lsm_handle_register(&tree_handle_ops);
 	lsm_publish_register();
+	lsm_sync_init();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	lsm_arena_shmem_init();
 	lsm_epoch_shmem_init();

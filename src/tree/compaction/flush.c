@@ -109,7 +109,7 @@ flush_wait_writers(LsmJob *job, LsmMemtable *memtable)
 		if (writers == 0)
 			break;
 		CHECK_FOR_INTERRUPTS();
-		pg_usleep(tries < 100 ? 50L : 1000L);
+		LSM_NAP(tries < 100 ? 50L : 1000L, "LsmWriters");
 	}
 	pg_memory_barrier();		/* see what they inserted */
 	return true;
@@ -384,7 +384,7 @@ lsm_tree_flush(LsmTree *tree)
 			 * row numbers may have been handed out; registered writers never
 			 * wait
 			 */
-			pg_usleep(100L);
+			LSM_NAP(100L, "LsmWriters");
 			continue;
 		}
 		if (active == NULL && !sealed)

@@ -113,9 +113,7 @@ lsm_rate_wait(LsmJob *job, uint64 written)
 	while (now_us() < start && rate_applies(job))
 	{
 		CHECK_FOR_INTERRUPTS();
-		pgstat_report_wait_start(LSM_WAIT_EVENT("LsmCompactionRate"));
-		pg_usleep(LSM_RATE_NAP_US);
-		pgstat_report_wait_end();
+		LSM_NAP(LSM_RATE_NAP_US, "LsmCompactionRate");
 		if (lsm_compact_pause_hook != NULL)
 			lsm_compact_pause_hook();
 

@@ -226,7 +226,7 @@ lsm_wal_offload_end(LsmJob *job)
 		 * the worker that is at it looks after each piece: a few milliseconds
 		 */
 		while (abandoned[slot] && get_state(slot) == HELP_ABANDONED)
-			pg_usleep(1000L);
+			LSM_NAP(1000L, "LsmFileLog");
 	}
 }
 

@@ -151,9 +151,7 @@ lsm_control_wait_jobs(uint64 keyspace_id)
 		LWLockRelease(lsm_control_lock);
 		if (busy)
 		{
-			pgstat_report_wait_start(LSM_WAIT_EVENT("LsmJobEnd"));
-			pg_usleep(1000L);
-			pgstat_report_wait_end();
+			LSM_NAP(1000L, "LsmJobEnd");
 		}
 	}
 }

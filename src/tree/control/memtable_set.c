@@ -45,7 +45,7 @@ lsm_set_stamp_read(LsmTreeShared *ctl)
 		else
 		{
 			CHECK_FOR_INTERRUPTS();
-			pg_usleep(100L);
+			LSM_NAP(100L, "LsmMemtables");
 		}
 	}
 }

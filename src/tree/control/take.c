@@ -282,7 +282,7 @@ lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
 		if (nfreed > 0)
 			lsm_epoch_wait(lsm_epoch_advance());
 		else
-			pg_usleep(10000L);
+			LSM_NAP(10000L, "LsmTrees");
 	}
 	return &block->tree;
 }

@@ -76,6 +76,12 @@ extern void lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator);
 
 typedef struct LsmFileMeta LsmFileMeta; /* in manifest.h */
 
+/* sync.c: once per process, or in the one that all others are forked from */
+extern void lsm_sync_init(void);
+
+/* pg_fsync() that pg_stat_activity shows */
+extern int lsm_file_sync(int fd);
+
 /* Number of "000042.sst" or "000042.flt"; false for any other name. */
 extern bool lsm_file_parse(const char *name, uint64 *number, bool *filter);
 extern void lsm_file_path(const LsmTree *tree, uint64 number, bool filter, char *path);

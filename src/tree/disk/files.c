@@ -30,6 +30,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/copydir.h"
 #include "storage/fd.h"
 #include "storage/proc.h"
@@ -151,7 +152,7 @@ allow_checkpoints(XLogRecPtr redo_before)
 {
 	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
 	if (GetRedoRecPtr() != redo_before)
-		pg_usleep(15 * 1000L);
+		LSM_NAP(15 * 1000L, "LsmCheckpoint");
 }
 
 /* True: all of the file is logged. */
@@ -173,7 +174,9 @@ lsm_file_log_chunks(int elevel, int fd, const char *path, LsmWalChunk *chunk, bo
 		last = chunk->offset + chunk->bytes == chunk->file_bytes;
 		chunk->flags = LSM_CHUNK_TOGETHER | (filter ? LSM_CHUNK_FILTER : 0) |
 			(last ? LSM_CHUNK_LAST : 0);
+		pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
 		got = pg_pread(fd, data, chunk->bytes, chunk->offset);
+		pgstat_report_wait_end();
 		if (got < 0)
 			ereport(elevel,
 					(errcode_for_file_access(),
@@ -394,7 +397,7 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 	/* a piece that need not be durable is written out meanwhile */
 	if (together && !last)
 		pg_flush_data(fd, offset, bytes);
-	else if (pg_fsync(fd) != 0)
+	else if (lsm_file_sync(fd) != 0)
 		ereport(data_sync_elevel(ERROR),
 				(errcode_for_file_access(),
 				 errmsg("could not fsync file \"%s\": %m", path)));

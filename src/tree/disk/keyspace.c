@@ -206,7 +206,7 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", tmp)));
 	}
-	if (pg_fsync(fd) != 0)
+	if (lsm_file_sync(fd) != 0)
 		ereport(data_sync_elevel(ERROR),
 				(errcode_for_file_access(),
 				 errmsg("could not fsync file \"%s\": %m", tmp)));

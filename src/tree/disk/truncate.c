@@ -36,6 +36,7 @@
 #include "catalog/storage.h"
 #include "catalog/storage_xlog.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "portability/instr_time.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
@@ -193,7 +194,9 @@ lock_relation(Relation rel, bool patient)
 		if (!patient || waited >= LOCK_PATIENCE_MS)
 			return false;
 		CHECK_FOR_INTERRUPTS();
+		pgstat_report_wait_start(WAIT_EVENT_VACUUM_TRUNCATE);
 		pg_usleep(LOCK_RETRY_MS * 1000L);
+		pgstat_report_wait_end();
 	}
 }
 

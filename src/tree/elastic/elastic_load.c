@@ -337,7 +337,7 @@ lsm_elastic_load(void)
 			/* memory that readers may still look at comes free in a moment */
 			if (!lsm_elastic_pool_waiting(&lsm_elastic->chunks) || ++tries > MEMORY_TRIES)
 				break;
-			pg_usleep(MEMORY_WAIT_US);
+			LSM_NAP(MEMORY_WAIT_US, "LsmMemory");
 			continue;
 		}
 		read_tasks(ntasks);

@@ -163,7 +163,7 @@ lsm_load_abort(void)
 	{
 		/* the startup process may be adding an entry, outside of any epoch */
 		while (pg_atomic_read_u32(&retired[nretired - 1]->writers) > 0)
-			pg_usleep(50L);
+			LSM_NAP(50L, "LsmWriters");
 		lsm_memtable_retire(retired[--nretired]);
 	}
 	ConditionVariableBroadcast(&ctl->cv);
@@ -397,7 +397,7 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 		if (tries == 0)
 		{
 			if (lsm_control_evict(tree->ctl, want) > 0)
-				pg_usleep(1000L);	/* readers leave their epochs */
+				LSM_NAP(1000L, "LsmEpoch");
 			lsm_memtable_reclaim();
 		}
 		else

@@ -65,7 +65,7 @@ lsm_load_feed(LsmTree *tree, uint64 generation, const LsmLogHeader *header, uint
 		CHECK_FOR_INTERRUPTS();
 		(void) lsm_control_evict(ctl, 16);
 		if (lsm_memtable_reclaim() == 0)
-			pg_usleep(1000L);
+			LSM_NAP(1000L, "LsmMemory");
 	}
 }
 

@@ -202,9 +202,7 @@ lsm_write_delay(LsmTree *tree, LsmWriteState *state)
 	while (slept < left)
 	{
 		CHECK_FOR_INTERRUPTS();
-		pgstat_report_wait_start(LSM_WAIT_EVENT("LsmWriteDelay"));
-		pg_usleep((long) Max(Min(left - slept, LSM_DELAY_NAP_US), 1));
-		pgstat_report_wait_end();
+		LSM_NAP((long) Max(Min(left - slept, LSM_DELAY_NAP_US), 1), "LsmWriteDelay");
 		INSTR_TIME_SET_CURRENT(now);
 		INSTR_TIME_SUBTRACT(now, start);
 		slept = INSTR_TIME_GET_MICROSEC(now);
@@ -324,7 +322,7 @@ lsm_write_flush_one(LsmTree *tree)
 	if (!lsm_flush_oldest(tree, false))
 	{
 		CHECK_FOR_INTERRUPTS();
-		pg_usleep(1000L);
+		LSM_NAP(1000L, "LsmFlush");
 	}
 }
 
@@ -417,9 +415,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 						LSM_MEMORY_WAIT_MS / 1000),
 				 errhint("Increase lsm.memtable_memory.")));
 	CHECK_FOR_INTERRUPTS();
-	pgstat_report_wait_start(LSM_WAIT_EVENT("LsmMemory"));
-	pg_usleep(Min(state->tries, 20) * 500L);
-	pgstat_report_wait_end();
+	LSM_NAP(Min(state->tries, 20) * 500L, "LsmMemory");
 }
 
 /* ---- the door ---- */
@@ -698,7 +694,7 @@ lsm_memtable_wait_writers(LsmMemtable *memtable)
 		if (tries < 100)
 			pg_spin_delay();
 		else
-			pg_usleep(tries < 200 ? 50L : 1000L);
+			LSM_NAP(tries < 200 ? 50L : 1000L, "LsmWriters");
 	}
 	pg_memory_barrier();		/* see what they inserted */
 }

@@ -29,7 +29,7 @@ sub rows
 my $next = 1;
 
 # (its name is known since PostgreSQL 17)
-my $waits = q{backend_type = 'client backend' AND wait_event_type = 'Extension' AND query ~ 't_l'};
+sub waits { return q{backend_type = 'client backend' AND wait_event_type = 'Extension' AND wait_event = '} . ($node->pg_version >= 17 ? 'LsmWriteDelay' : 'Extension') . q{' AND query ~ 't_l'}; }
 
 # The index has so many runs in level 0, of which a compaction that may write little per second makes no fewer: writers wait
 sub delayed
@@ -56,7 +56,7 @@ sub start_writers
 		push @pids, lsm_start_session($node, 'postgres', "writer$client", join("\n", map { rows($from + $_ * 1000, 1000) } 0 .. 99));
 	}
 	$next += $clients * 100_000;
-	ok($node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE $waits"), 'writers are amid a delay');
+	ok($node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE @{[waits()]}"), 'writers are amid a delay');
 	return @pids;
 }
 
@@ -91,7 +91,7 @@ is(sql('SELECT count(*) % 100 FROM t_l'), '0', 'a killed server: whole transacti
 
 delayed();
 @writers = start_writers(2);
-my ($victim) = split /\n/, sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY ($waits) DESC");
+my ($victim) = split /\n/, sql("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() ORDER BY (@{[waits()]}) DESC");
 kill('KILL', $victim);
 lsm_ended($_) foreach @writers;
 lsm_wait_up($node);
@@ -139,7 +139,7 @@ is_whole('a cancelled COPY');
 delayed();
 copy_file(60000);
 my $copy = lsm_start_session($node, 'postgres', 'copy', "\\copy t_l FROM '$file'\n");
-ok($node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE $waits AND query ~ 'COPY'"), 'a COPY amid a delay');
+ok($node->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE @{[waits()]} AND query ~ 'COPY'"), 'a COPY amid a delay');
 @pids = lsm_pids($node);
 lsm_kill_process($node, 'postmaster');
 kill('KILL', @pids);

@@ -314,3 +314,38 @@ DROP FUNCTION comparisons(text);
 DROP VIEW rv;
 DROP TABLE rh, rl;
 DROP FUNCTION differences();
+
+-- at the ends of the first column, and with other indexes that begin with it: the plans of heap and btree
+CREATE TABLE el (id int, a int, b int, c int, t text) USING lsm;
+INSERT INTO el SELECT g, g % 20, g % 1000, g, 'k' || (g % 20) FROM generate_series(1, 50000) g;
+CREATE TABLE eh USING heap AS SELECT * FROM el;
+CREATE INDEX el_ab ON el USING lsm (a, b);
+CREATE INDEX el_ac ON el USING lsm (a, c);
+CREATE INDEX el_tc ON el USING lsm (t COLLATE "C", c);
+CREATE INDEX eh_ab ON eh (a, b);
+CREATE INDEX eh_ac ON eh (a, c);
+CREATE INDEX eh_tc ON eh (t COLLATE "C", c);
+VACUUM ANALYZE el, eh;
+CREATE FUNCTION plan_with(q text, t text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	plan text = '';
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || replace(q, 'TT', t) LOOP
+		plan = plan || line || E'\n';
+	END LOOP;
+	RETURN regexp_replace(regexp_replace(plan, t || '_(\w+) on ' || t, 'TT_\1 on TT', 'g'), '\y' || t || '(_\w+)?\y', 'TT\1', 'g');
+END $$;
+SELECT q, plan_with(q, 'el') = plan_with(q, 'eh') AS same, plan_with(q, 'el') ~ 'Seq Scan|Sort' AS sorts
+FROM unnest(ARRAY[
+	'SELECT * FROM TT WHERE (a, c) > (19, 24000) ORDER BY a, c LIMIT 10',
+	'SELECT * FROM TT WHERE (a, c) < (0, 500) ORDER BY a DESC, c DESC LIMIT 10',
+	'SELECT * FROM TT WHERE (19, 24000) < (a, c) ORDER BY a, c LIMIT 10',
+	'SELECT * FROM TT WHERE (a, c) > (10, 500) ORDER BY a, c LIMIT 10',
+	'SELECT * FROM TT WHERE (a, c) > (19, 24000)',
+	'SELECT * FROM TT WHERE (t COLLATE "C", c) > (''k9'', 24000) ORDER BY t COLLATE "C", c LIMIT 10',
+	'SELECT * FROM TT WHERE a = 19 AND (a, c) > (19, 24000) ORDER BY a, c LIMIT 10',
+	'SELECT i.* FROM TT o JOIN TT i ON (i.a, i.c) > (o.a, o.c) WHERE o.id = 24999']) q;
+SELECT plan_with('SELECT * FROM TT WHERE (a, c) > (19, 24000) ORDER BY a, c LIMIT 10', 'el');
+DROP TABLE el, eh;
+DROP FUNCTION plan_with;

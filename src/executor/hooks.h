@@ -36,12 +36,6 @@ extern void lsm_insert_select_prepare(QueryDesc *query_desc, int eflags);
 
 /* ---- row_compare.c ---- */
 
-/*
- * What tells our clauses from a user's: no place in a query.  Copies keep it,
- * and nobody else looks at it but to show the place of an error.
- */
-#define LSM_ADDED_LOCATION	(-1000)
-
 extern bool lsm_row_compare_plan(Query *query);
 extern bool lsm_row_compare_plan_params(Query *query);
 extern void lsm_row_compare_clean(PlannedStmt *plan);

@@ -32,6 +32,7 @@
 #include "utils/rel.h"
 
 #include "executor/hooks.h"
+#include "index/index.h"
 
 /* A scan of one index, as far as it matters here */
 typedef struct IndexConditions

@@ -632,6 +632,7 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	bool		one_row;
 	double		groups = 0;
 
+	path = lsm_path_of_whole_rows(root, path);
 	find_bound_quals(root, path, &bound);
 	one_row = info->unique && bound.equal_columns == info->nkeycolumns &&
 		!bound.found_array && !bound.found_is_null;

@@ -780,6 +780,21 @@ extern Size lsm_shared_scan_bytes(void);
 extern void lsm_shared_scan_init(void *target);
 extern void lsm_index_parallel_rescan(IndexScanDesc scan);
 
+/* ---- row_cost.c ---- */
+
+/*
+ * What tells clauses and conditions that stand for row comparisons from a
+ * user's (executor/row_compare.c): no place in a query.  Copies keep it, and
+ * nobody else looks at it but to show the place of an error.
+ */
+#define LSM_ADDED_LOCATION (-1000)
+
+/*
+ * The path with whole row comparisons as its index conditions, where the index
+ * will be asked these; the path itself if there are none.  For estimates.
+ */
+extern IndexPath *lsm_path_of_whole_rows(PlannerInfo *root, IndexPath *path);
+
 /* ---- cost.c ---- */
 
 /* Body of a get_relation_info_hook. */

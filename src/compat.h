@@ -190,7 +190,7 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
  * Does ON CONFLICT ask the access method of a unique index which operator is
  * its equality?
  */
-#define LSM_CORE_ASKS_FOR_EQUALITY (PG_VERSION_NUM >= 180000)
+#define LSM_CORE_ASKS_FOR_EQUALITY	(PG_VERSION_NUM >= 180000)
 
 /*
  * Does a subscriber find rows by a unique index of any access method with

@@ -201,7 +201,7 @@ explain_executor_start(QueryDesc *query_desc, int eflags)
 	 * EXPLAIN ANALYZE always instruments; functions' queries as a rule are
 	 * not
 	 */
-	bool shown = explain_is_possible() &&
+	bool		shown = explain_is_possible() &&
 		(explain_only || query_desc->instrument_options != 0);
 	bool noted = shown && !explain_only;
 	bool		shows_ranges = false;

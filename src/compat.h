@@ -196,6 +196,12 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #define LSM_CORE_TAKES_ANY_KEY	(PG_VERSION_NUM >= 180000)
 
 /*
+ * Does ON CONFLICT ask the access method of a unique index which operator is
+ * its equality?
+ */
+#define LSM_CORE_ASKS_FOR_EQUALITY	(PG_VERSION_NUM >= 180000)
+
+/*
  * Does a subscriber find rows by a unique index of any access method with
  * btree's strategy numbers?
  */

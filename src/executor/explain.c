@@ -3,25 +3,30 @@
  * explain.c
  *	  EXPLAIN (ANALYZE) shows what the statement has cost in the trees.
  *
- * PostgreSQL 15 has no hook where ExplainOnePlan() prints, but ExecutorEnd
- * runs inside it, after the plan and before the query's group is closed.  So:
+ * ExecutorStart notes the counters for each instrumented query that may be the
+ * one that is explained.  When its plan has been printed, and before the
+ * query's group is closed, the difference is printed.  ExplainPrintPlan() has
+ * left the plan in es->pstmt, which tells the query.
  *
- *	- ExplainOneQuery_hook notes the ExplainState (a "capture").
- *	- ExecutorStart notes the counters for each instrumented query that starts
- *	  under the capture: the explained one, or one of a function that it calls.
- *	- ExecutorEnd prints the difference if the query that ends is the one whose
- *	  plan was printed last: ExplainPrintPlan() leaves its plan in es->pstmt.
+ * PostgreSQL 18 has a hook at that place, explain_per_plan_hook.  Older ones do
+ * not, but ExecutorEnd runs there.  So:
  *
- * EXPLAIN EXECUTE (also below CREATE TABLE AS) does not come through
- * ExplainOneQuery_hook.  The statement is wrapped into an empty query that
- * does, and the hook unwraps it.
+ *	- ExplainOneQuery_hook notes the ExplainState (a "capture"); queries that
+ *	  start under it are noted.
+ *	- ExecutorEnd prints, if the query that ends is the one whose plan the
+ *	  capture's EXPLAIN has printed last.
+ *	- EXPLAIN EXECUTE (also below CREATE TABLE AS) does not come through
+ *	  ExplainOneQuery_hook.  The statement is wrapped into an empty query that
+ *	  does, and the hook unwraps it.
  *
  * Since PostgreSQL 18 each node of the plan has its own counts, too
  * (explain_nodes.c).
  *
  * The copy of a plan that is explained is changed where it would show what no
  * user can know (row_range.c): after it has run, which is when ExecutorFinish
- * returns, and at once if it is not to run.
+ * returns, and at once if it is not to run.  PostgreSQL 18 does not tell who
+ * instruments a query, so there it is changed for auto_explain, too, if that
+ * is loaded after us.
  *
  * Counts of parallel workers are included (tree/read/statistics.c).  Those of
  * statements inside functions are included, too, as in BUFFERS.
@@ -30,6 +35,7 @@
  */
 #include "postgres.h"
 
+#include "access/parallel.h"
 #include "commands/explain.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
@@ -42,28 +48,37 @@
 
 static ExecutorStart_hook_type prev_executor_start = NULL;
 static ExecutorFinish_hook_type prev_executor_finish = NULL;
-static ExecutorEnd_hook_type prev_executor_end = NULL;
-static ExplainOneQuery_hook_type prev_explain_one_query = NULL;
 
-/* A query that started under a capture */
+/* A query that may be explained */
 typedef struct Started
 {
+	struct Started *next;
 	QueryDesc  *query_desc;
+	PlannedStmt *plan;
 	bool		shows_ranges;	/* before it is printed (row_range.c) */
 	LsmTotals	before;
-	struct Started *next;
+	MemoryContextCallback callback;
 } Started;
+
+/* Innermost first; they live as long as the executor's state */
+static Started *started_queries = NULL;
+
+#if PG_VERSION_NUM >= 180000
+static explain_per_plan_hook_type prev_per_plan = NULL;
+#else
 
 /* EXPLAIN at work; they nest, through functions */
 typedef struct Capture
 {
 	ExplainState *es;
-	MemoryContext cxt;			/* of `started` */
-	Started    *started;
 	struct Capture *outer;
 } Capture;
 
 static Capture *capture = NULL;
+
+static ExecutorEnd_hook_type prev_executor_end = NULL;
+static ExplainOneQuery_hook_type prev_explain_one_query = NULL;
+#endif
 
 /* ======================================================================
  * Output
@@ -136,18 +151,63 @@ print_structured(ExplainState *es, const LsmTotals *used)
 	ExplainCloseGroup("LSM", "LSM", true, es);
 }
 
+static void
+print_used(ExplainState *es, const Started *started)
+{
+	LsmTotals now;
+	LsmTotals used;
+
+	lsm_counters_session(&now);
+	if (!totals_subtract(&now, &started->before, &used))
+		return;
+	if (es->format == EXPLAIN_FORMAT_TEXT)
+		print_text(es, &used);
+	else
+		print_structured(es, &used);
+}
+
 /* ======================================================================
  * Executor
  * ====================================================================== */
+
+/* The query's memory goes away. */
+static void
+forget_started(void *arg)
+{
+	Started **link = &started_queries;
+
+	while (*link != arg)
+		link = &(*link)->next;
+	*link = (*link)->next;
+}
+
+/* Can a query that starts be explained?  PostgreSQL 18 does not tell more. */
+static bool
+explain_is_possible(void)
+{
+#if PG_VERSION_NUM >= 180000
+	return !IsParallelWorker();
+#else
+	return capture != NULL;
+#endif
+}
 
 static void
 explain_executor_start(QueryDesc *query_desc, int eflags)
 {
 	bool		explain_only = (eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0;
-	bool		shows_ranges = false;
 
-	if (capture != NULL && (explain_only || query_desc->instrument_options != 0) &&
-		lsm_row_range_is_hidden(query_desc->plannedstmt))
+	/*
+	 * EXPLAIN ANALYZE always instruments; functions' queries as a rule are
+	 * not
+	 */
+	bool		shown = explain_is_possible() &&
+		(explain_only || query_desc->instrument_options != 0);
+	bool noted = shown && !explain_only;
+	bool		shows_ranges = false;
+	LsmTotals before;
+
+	if (shown && lsm_row_range_is_hidden(query_desc->plannedstmt))
 	{
 		/* the original may be a prepared statement's */
 		query_desc->plannedstmt = copyObject(query_desc->plannedstmt);
@@ -155,65 +215,106 @@ explain_executor_start(QueryDesc *query_desc, int eflags)
 			lsm_row_range_show(query_desc->plannedstmt);
 		shows_ranges = !explain_only;
 	}
-
-	/*
-	 * EXPLAIN ANALYZE always instruments; functions' queries as a rule are
-	 * not
-	 */
-	if (capture != NULL && query_desc->instrument_options != 0)
-	{
-		Started    *started = MemoryContextAlloc(capture->cxt, sizeof(Started));
-
-		started->query_desc = query_desc;
-		started->shows_ranges = shows_ranges;
-		lsm_counters_session(&started->before);
-		started->next = capture->started;
-		capture->started = started;
-	}
+	if (noted)
+		lsm_counters_session(&before);
 
 	if (prev_executor_start)
 		prev_executor_start(query_desc, eflags);
 	else
 		standard_ExecutorStart(query_desc, eflags);
+
+	if (noted)
+	{
+		MemoryContext cxt = query_desc->estate->es_query_cxt;
+		Started *started = MemoryContextAlloc(cxt, sizeof(Started));
+
+		started->query_desc = query_desc;
+		started->plan = query_desc->plannedstmt;
+		started->shows_ranges = shows_ranges;
+		started->before = before;
+		started->callback.func = forget_started;
+		started->callback.arg = started;
+		MemoryContextRegisterResetCallback(cxt, &started->callback);
+		started->next = started_queries;
+		started_queries = started;
+	}
 	lsm_explain_nodes_watch(query_desc);
+}
+
+/* NULL: there is none */
+static Started *
+find_started(const QueryDesc *query_desc)
+{
+	Started *started = started_queries;
+
+	while (started != NULL && started->query_desc != query_desc)
+		started = started->next;
+	return started;
 }
 
 /* The query, and its parallel workers, have done their work. */
 static void
 explain_executor_finish(QueryDesc *query_desc)
 {
+	Started *started;
+
 	if (prev_executor_finish)
 		prev_executor_finish(query_desc);
 	else
 		standard_ExecutorFinish(query_desc);
 
-	if (capture == NULL)
+	started = find_started(query_desc);
+	if (started != NULL && started->shows_ranges)
+		lsm_row_range_show(query_desc->plannedstmt);
+}
+
+/* ======================================================================
+ * EXPLAIN of PostgreSQL 18
+ * ====================================================================== */
+
+#if PG_VERSION_NUM >= 180000
+
+/*
+ * `plan` may be the original of the copy that was executed.  A plan that is
+ * executed within itself, by functions, is explained innermost first.
+ */
+static void
+explain_plan(PlannedStmt *plan, IntoClause *into, ExplainState *es,
+			 const char *query_string, ParamListInfo params,
+			 QueryEnvironment *query_env)
+{
+	if (prev_per_plan)
+		prev_per_plan(plan, into, es, query_string, params, query_env);
+	if (!es->analyze)
 		return;
-	for (Started *started = capture->started; started != NULL; started = started->next)
-		if (started->query_desc == query_desc && started->shows_ranges)
+	for (Started *started = started_queries; started != NULL; started = started->next)
+	{
+		if (started->plan == es->pstmt)
 		{
-			lsm_row_range_show(query_desc->plannedstmt);
+			print_used(es, started);
 			break;
 		}
-}
-
-/* Takes the note out of the capture; NULL if there is none. */
-static Started *
-find_started(const QueryDesc *query_desc)
-{
-	for (Started **link = &capture->started; *link != NULL; link = &(*link)->next)
-	{
-		Started    *started = *link;
-
-		/* the latest: older ones of the same address ended by an error */
-		if (started->query_desc == query_desc)
-		{
-			*link = started->next;
-			return started;
-		}
 	}
-	return NULL;
 }
+
+PlannedStmt *
+lsm_explain_statement(PlannedStmt *pstmt)
+{
+	return pstmt;
+}
+
+static void
+explain_hooks_init(void)
+{
+	prev_per_plan = explain_per_plan_hook;
+	explain_per_plan_hook = explain_plan;
+}
+
+#else
+
+/* ======================================================================
+ * EXPLAIN before PostgreSQL 18
+ * ====================================================================== */
 
 static void
 explain_executor_end(QueryDesc *query_desc)
@@ -223,21 +324,7 @@ explain_executor_end(QueryDesc *query_desc)
 		Started    *started = find_started(query_desc);
 
 		if (started != NULL && capture->es->pstmt == query_desc->plannedstmt)
-		{
-			LsmTotals	now;
-			LsmTotals	used;
-
-			lsm_counters_session(&now);
-			if (totals_subtract(&now, &started->before, &used))
-			{
-				if (capture->es->format == EXPLAIN_FORMAT_TEXT)
-					print_text(capture->es, &used);
-				else
-					print_structured(capture->es, &used);
-			}
-		}
-		if (started != NULL)
-			pfree(started);
+			print_used(capture->es, started);
 	}
 
 	if (prev_executor_end)
@@ -245,10 +332,6 @@ explain_executor_end(QueryDesc *query_desc)
 	else
 		standard_ExecutorEnd(query_desc);
 }
-
-/* ======================================================================
- * EXPLAIN
- * ====================================================================== */
 
 /* As ExplainOneQuery does without a hook. */
 static void
@@ -315,7 +398,7 @@ explain_one_query(Query *query, int cursor_options, IntoClause *into,
 				  ExplainState *es, const char *query_string,
 				  ParamListInfo params, QueryEnvironment *query_env)
 {
-	Capture		mine = {es, CurrentMemoryContext, NULL, capture};
+	Capture mine = {es, capture};
 
 	capture = &mine;
 	PG_TRY();
@@ -382,6 +465,17 @@ lsm_explain_statement(PlannedStmt *pstmt)
 	return pstmt;
 }
 
+static void
+explain_hooks_init(void)
+{
+	prev_executor_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = explain_executor_end;
+	prev_explain_one_query = ExplainOneQuery_hook;
+	ExplainOneQuery_hook = explain_one_query;
+}
+
+#endif
+
 void
 lsm_explain_init(void)
 {
@@ -390,8 +484,5 @@ lsm_explain_init(void)
 	ExecutorStart_hook = explain_executor_start;
 	prev_executor_finish = ExecutorFinish_hook;
 	ExecutorFinish_hook = explain_executor_finish;
-	prev_executor_end = ExecutorEnd_hook;
-	ExecutorEnd_hook = explain_executor_end;
-	prev_explain_one_query = ExplainOneQuery_hook;
-	ExplainOneQuery_hook = explain_one_query;
+	explain_hooks_init();
 }

@@ -5,7 +5,7 @@
  *
  *	- DDL that concerns keys and their indexes: constraints.c, btree_keys.c,
  *	  index_order.c.
- *	- ON CONFLICT with lsm_index: on_conflict.c.
+ *	- ON CONFLICT with lsm_index: on_conflict.c, on_conflict_indexes.c.
  *	- INSERT of many rows: insert_select.c.
  *	- Row comparisons as index ranges: row_compare.c.
  *	- Copies of tables that pg_repack makes: file_swap.c.

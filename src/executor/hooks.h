@@ -21,7 +21,14 @@ extern void lsm_hooks_init(void);
 /* ---- on_conflict.c ---- */
 
 extern void lsm_on_conflict_plan(Query *query);
+
+/* ---- on_conflict_indexes.c ---- */
+
+#if LSM_CORE_ASKS_FOR_EQUALITY
+#define lsm_on_conflict_prepare(query_desc, eflags) ((void) 0)
+#else
 extern void lsm_on_conflict_prepare(QueryDesc *query_desc, int eflags);
+#endif
 
 /* ---- insert_select.c ---- */
 

@@ -56,6 +56,25 @@ foreach my $query ('SELECT * FROM t WHERE id = 78', 'EXECUTE p(79)', 'CREATE TAB
 }
 is($node->safe_psql('postgres', 'SELECT v FROM copied'), 'v80', 'EXPLAIN (ANALYZE) CREATE TABLE AS EXECUTE made the table');
 
+# auto_explain: PostgreSQL 18 counts for each node, and shows row comparisons to those who are loaded behind lsmam
+if (lsm_version() >= 18)
+{
+	$node->safe_psql('postgres', q{
+CREATE TABLE two (a int, b int, PRIMARY KEY (a, b)) USING lsm;
+INSERT INTO two SELECT i / 10, i % 10 FROM generate_series(1, 1000) i;
+SELECT lsm_compact('two');});
+	$node->safe_psql('postgres', 'VACUUM ANALYZE two');
+	my $from = -s $node->logfile;
+	$node->safe_psql('postgres', "$index EXECUTE p(81); DO \$\$ BEGIN PERFORM v FROM t WHERE id = 83; END \$\$");
+	$node->safe_psql('postgres', "$index SELECT a, b FROM two WHERE (a, b) > (98, 7)");
+	my %plans = map { /^\tQuery Text: (.*)\n((?:\t.*\n)*)/m ? ($1 => $2) : () } split /duration: [\d.]+ ms  plan:\n/, slurp_file($node->logfile, $from);
+	like($plans{$_}, qr/^\tIndex Scan using t_pkey on t .*\n(?:\t  .*\n)*\t  LSM: lookups=\d/m, "auto_explain: $_")
+		foreach grep { !/two/ } sort keys %plans;
+	is(scalar(keys %plans), 3, 'auto_explain: as many plans as statements') or diag(join "\n", %plans);
+	my ($row) = grep { /two/ } keys %plans;
+	like($plans{ $row // '' } // '', qr/^\tIndex Only Scan using two_pkey on two .*\n\t  Index Cond: \(ROW\(a, b\) > ROW\(98, 7\)\)/m, 'auto_explain: a row comparison');
+}
+
 # two partitions scanned by different workers
 $node->safe_psql('postgres', q{
 CREATE TABLE parts (id int, v text) PARTITION BY LIST (id);

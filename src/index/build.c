@@ -33,7 +33,7 @@ typedef struct BuildState
 	Relation	index;
 	LsmKeySpec *spec;
 	bool		unique;			/* check it; VACUUM FULL rebuilds without */
-	Tuplesortstate *sort;
+	LsmBuildSort *sort;
 } BuildState;
 
 char *
@@ -104,27 +104,17 @@ write_entries(BuildState *state, LsmTree *tree, uint64 bytes)
 {
 	LsmBuild   *build = lsm_build_begin(tree, bytes);
 	LsmOrderCheck *order;
-	LsmItemForm form;
+	LsmItem		entry;
 	LsmSlice	last_key = {0};
 	StringInfoData last_alive;
-	bytea	   *last = NULL;	/* has last_key */
-	Datum		datum;
-	bool		isnull;
 	uint64		done = 0;
 
 	initStringInfo(&last_alive);
 	order = lsm_order_check_begin(state->spec);
-	lsm_item_form_init(&form, state->spec);
-
-	/* tuplesort gives us copies, and what we have put is not toasted */
-	while (tuplesort_getdatum(state->sort, true, true, &datum, &isnull, NULL))
+	while (lsm_build_sort_next(state->sort, &entry))
 	{
-		bytea	   *item = (bytea *) DatumGetPointer(datum);
-		LsmItem		entry;
-		LsmSlice	columns;
+		LsmSlice	columns = lsm_key_columns(entry.key);
 
-		lsm_item_read(&form, item, &entry);
-		columns = lsm_key_columns(entry.key);
 		CHECK_FOR_INTERRUPTS();
 		if (state->unique && entry.flags == LSM_ITEM_ALIVE)
 		{
@@ -141,9 +131,6 @@ write_entries(BuildState *state, LsmTree *tree, uint64 bytes)
 			if (order != NULL && !lsm_order_check_next(order, columns))
 				report_order(state);
 		}
-		if (last != NULL)
-			pfree(last);
-		last = item;
 		last_key = entry.key;
 		if (++done % PROGRESS_EVERY == 0)
 			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
@@ -180,21 +167,21 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 		team = lsm_build_team_begin(table, index, info, workers);
 	if (team != NULL)
 	{
-		state.sort = lsm_build_team_join(team, &all);
+		state.sort = lsm_build_team_join(team, state.spec, &all);
 		info->ii_BrokenHotChain |= all.broken_hot_chain;
 	}
 	else
 	{
-		state.sort = lsm_build_sort_begin(maintenance_work_mem, NULL);
+		state.sort = lsm_build_sort_begin(state.spec, maintenance_work_mem, NULL);
 		lsm_build_scan(table, index, info, state.sort, NULL, true, &all);
 	}
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, (int64) all.entries);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_SORT);
-	tuplesort_performsort(state.sort);
+	lsm_build_sort_perform(state.sort);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_WRITE);
 	if (all.entries > 0)
 		write_entries(&state, tree, all.bytes);
-	tuplesort_end(state.sort);
+	lsm_build_sort_end(state.sort);
 	if (team != NULL)
 		lsm_build_team_end(team);
 

@@ -10,6 +10,7 @@
 #define LSM_INDEX_BUILD_H
 
 #include "access/tableam.h"
+#include "storage/sharedfileset.h"
 #include "utils/tuplesort.h"
 
 #include "index/index.h"
@@ -56,6 +57,71 @@ extern void lsm_item_form(const LsmItemForm *form, LsmSlice key, LsmSlice value,
  */
 extern void lsm_item_read(LsmItemForm *form, const bytea *item, LsmItem *entry);
 
+/* ---- entries with short keys (short_sort.c) ---- */
+
+/* In shared memory: runs that the processes of a team have written */
+typedef struct LsmShortRuns
+{
+	SharedFileSet files;
+	int			participants;
+	int			nruns[FLEXIBLE_ARRAY_MEMBER];	/* each changes its own */
+} LsmShortRuns;
+
+static inline Size
+lsm_short_runs_bytes(int participants)
+{
+	return offsetof(LsmShortRuns, nruns) + participants * sizeof(int);
+}
+
+/* Has the index one column, of a type whose codes have eight bytes at most? */
+extern bool lsm_sorts_short(const LsmKeySpec *spec);
+
+typedef struct LsmShortSort LsmShortSort;
+
+/*
+ * `shared`: NULL if this process sorts alone.  `participant` writes its entries
+ * as runs there; -1 reads all runs.  REQUIRES: lsm_sorts_short().
+ */
+extern LsmShortSort *lsm_short_sort_begin(const LsmKeySpec *spec, int sort_kb,
+										  LsmShortRuns *shared, int participant);
+extern void lsm_short_sort_put(LsmShortSort *sort, LsmSlice key, uint8 flags);
+extern void lsm_short_sort_perform(LsmShortSort *sort);
+extern bool lsm_short_sort_next(LsmShortSort *sort, LsmItem *entry);
+extern void lsm_short_sort_end(LsmShortSort *sort);
+
+/* ---- the sort of an index's entries (build_sort.c) ---- */
+
+typedef struct LsmBuildSort LsmBuildSort;
+typedef struct LsmSharedSort LsmSharedSort; /* in shared memory */
+
+extern Size lsm_shared_sort_bytes(int participants);
+extern void lsm_shared_sort_init(LsmSharedSort *shared, const LsmKeySpec *spec,
+								 int participants, dsm_segment *seg);
+extern void lsm_shared_sort_attach(LsmSharedSort *shared, dsm_segment *seg);
+
+/* This process's part of a sort by several */
+typedef struct LsmSortPart
+{
+	LsmSharedSort *shared;
+	int			number;			/* -1: reads what all have sorted */
+	int			participants;	/* those that have, for -1 */
+} LsmSortPart;
+
+/* `sort_kb` of memory; `part`: NULL if this process sorts alone */
+extern LsmBuildSort *lsm_build_sort_begin(const LsmKeySpec *spec, int sort_kb,
+										  const LsmSortPart *part);
+extern void lsm_build_sort_put(LsmBuildSort *sort, LsmSlice key, LsmSlice value, uint8 flags);
+
+/* Who does not read ends its sort then. */
+extern void lsm_build_sort_perform(LsmBuildSort *sort);
+
+/*
+ * The entries in the order of their keys; false at the end.  An entry is good
+ * until the call after the next one.
+ */
+extern bool lsm_build_sort_next(LsmBuildSort *sort, LsmItem *entry);
+extern void lsm_build_sort_end(LsmBuildSort *sort);
+
 /* ---- entries of the table in a sort (build_entries.c) ---- */
 
 /* One process's part of the table */
@@ -67,15 +133,12 @@ typedef struct LsmBuildPart
 	bool		broken_hot_chain;	/* as IndexInfo's */
 } LsmBuildPart;
 
-/* `sort_kb` of memory; `coordinate`: NULL if this process sorts alone */
-extern Tuplesortstate *lsm_build_sort_begin(int sort_kb, SortCoordinate coordinate);
-
 /*
  * Put the entries of all rows into the sort.  `scan`: this process's part of a
  * parallel scan, which is ended here; NULL: the whole table.
  */
 extern void lsm_build_scan(Relation table, Relation index, IndexInfo *info,
-						   Tuplesortstate *sort, TableScanDesc scan, bool progress,
+						   LsmBuildSort *sort, TableScanDesc scan, bool progress,
 						   LsmBuildPart *part);
 
 /* ---- several processes (parallel_build.c) ---- */
@@ -93,7 +156,8 @@ extern LsmBuildTeam *lsm_build_team_begin(Relation table, Relation index,
  * Wait for the others.  Returns the sort in which what all have sorted is
  * merged; *all: what they have found.
  */
-extern Tuplesortstate *lsm_build_team_join(LsmBuildTeam *team, LsmBuildPart *all);
+extern LsmBuildSort *lsm_build_team_join(LsmBuildTeam *team, const LsmKeySpec *spec,
+										 LsmBuildPart *all);
 
 /* REQUIRES: the sort was ended. */
 extern void lsm_build_team_end(LsmBuildTeam *team);

@@ -60,7 +60,7 @@ struct LsmBuildTeam
 {
 	ParallelContext *pcxt;
 	SharedBuild *shared;
-	Sharedsort *sort;
+	LsmSharedSort *sort;
 	Snapshot	snapshot;
 	int			participants;	/* as many as there are */
 	WalUsage   *wal_usage;
@@ -77,22 +77,19 @@ shared_scan(SharedBuild *shared)
 
 /* What every process does: a run of sorted entries, and what it has found */
 static void
-take_part(SharedBuild *shared, Sharedsort *sharedsort, Relation table, Relation index,
-		  int sort_kb, bool progress)
+take_part(SharedBuild *shared, LsmSharedSort *sharedsort, int number, Relation table,
+		  Relation index, int sort_kb, bool progress)
 {
-	SortCoordinate coordinate = palloc0(sizeof(SortCoordinateData));
+	LsmSortPart mine = {.shared = sharedsort, .number = number};
 	IndexInfo  *info = BuildIndexInfo(index);
-	Tuplesortstate *sort;
+	LsmBuildSort *sort;
 	LsmBuildPart part;
 
-	coordinate->isWorker = true;
-	coordinate->nParticipants = -1;
-	coordinate->sharedsort = sharedsort;
 	info->ii_Concurrent = shared->concurrent;
-	sort = lsm_build_sort_begin(sort_kb, coordinate);
+	sort = lsm_build_sort_begin(lsm_key_spec(index), sort_kb, &mine);
 	lsm_build_scan(table, index, info, sort,
 				   table_beginscan_parallel(table, shared_scan(shared)), progress, &part);
-	tuplesort_performsort(sort);
+	lsm_build_sort_perform(sort);
 
 	SpinLockAcquire(&shared->mutex);
 	shared->ndone++;
@@ -102,7 +99,7 @@ take_part(SharedBuild *shared, Sharedsort *sharedsort, Relation table, Relation 
 	shared->all.broken_hot_chain |= part.broken_hot_chain;
 	SpinLockRelease(&shared->mutex);
 	ConditionVariableSignal(&shared->done);
-	tuplesort_end(sort);
+	lsm_build_sort_end(sort);
 }
 
 /* The entry point of workers */
@@ -110,7 +107,7 @@ void
 lsm_index_build_worker(dsm_segment *seg, shm_toc *toc)
 {
 	SharedBuild *shared = shm_toc_lookup(toc, KEY_SHARED, false);
-	Sharedsort *sort = shm_toc_lookup(toc, KEY_SORT, false);
+	LsmSharedSort *sort = shm_toc_lookup(toc, KEY_SORT, false);
 	WalUsage   *wal_usage = shm_toc_lookup(toc, KEY_WAL_USAGE, false);
 	BufferUsage *buffer_usage = shm_toc_lookup(toc, KEY_BUFFER_USAGE, false);
 	LOCKMODE	table_lock = shared->concurrent ? ShareUpdateExclusiveLock : ShareLock;
@@ -122,10 +119,11 @@ lsm_index_build_worker(dsm_segment *seg, shm_toc *toc)
 	pgstat_report_activity(STATE_RUNNING, debug_query_string);
 	table = table_open(shared->table, table_lock);
 	index = index_open(shared->index, index_lock);
-	tuplesort_attach_shared(sort, seg);
+	lsm_shared_sort_attach(sort, seg);
 	InstrStartParallelQuery();
-	take_part(shared, sort, table, index, maintenance_work_mem / shared->participants,
-			  false);
+	/* the leader is number 0 */
+	take_part(shared, sort, 1 + ParallelWorkerNumber, table, index,
+			  maintenance_work_mem / shared->participants, false);
 	InstrEndParallelQuery(&buffer_usage[ParallelWorkerNumber],
 						  &wal_usage[ParallelWorkerNumber]);
 	index_close(index, index_lock);
@@ -142,7 +140,7 @@ estimate_shared(LsmBuildTeam *team, Relation table)
 	shm_toc_estimate_chunk(estimator,
 						   add_size(BUFFERALIGN(sizeof(SharedBuild)),
 									table_parallelscan_estimate(table, team->snapshot)));
-	shm_toc_estimate_chunk(estimator, tuplesort_estimate_shared(workers + 1));
+	shm_toc_estimate_chunk(estimator, lsm_shared_sort_bytes(workers + 1));
 	shm_toc_estimate_chunk(estimator, mul_size(sizeof(WalUsage), workers));
 	shm_toc_estimate_chunk(estimator, mul_size(sizeof(BufferUsage), workers));
 	shm_toc_estimate_keys(estimator, 4);
@@ -172,8 +170,8 @@ fill_shared(LsmBuildTeam *team, Relation table, Relation index, bool concurrent)
 	shm_toc_insert(pcxt->toc, KEY_SHARED, shared);
 	team->shared = shared;
 
-	team->sort = shm_toc_allocate(pcxt->toc, tuplesort_estimate_shared(pcxt->nworkers + 1));
-	tuplesort_initialize_shared(team->sort, pcxt->nworkers + 1, pcxt->seg);
+	team->sort = shm_toc_allocate(pcxt->toc, lsm_shared_sort_bytes(pcxt->nworkers + 1));
+	lsm_shared_sort_init(team->sort, lsm_key_spec(index), pcxt->nworkers + 1, pcxt->seg);
 	shm_toc_insert(pcxt->toc, KEY_SORT, team->sort);
 
 	team->wal_usage = shm_toc_allocate(pcxt->toc, mul_size(sizeof(WalUsage), pcxt->nworkers));
@@ -229,7 +227,7 @@ lsm_build_team_begin(Relation table, Relation index, IndexInfo *info, int worker
 		return NULL;
 	}
 	team->participants = pcxt->nworkers_launched + 1;
-	take_part(team->shared, team->sort, table, index,
+	take_part(team->shared, team->sort, 0, table, index,
 			  maintenance_work_mem / team->participants, true);
 
 	/* a worker that has failed to start must not be waited for */
@@ -237,11 +235,11 @@ lsm_build_team_begin(Relation table, Relation index, IndexInfo *info, int worker
 	return team;
 }
 
-Tuplesortstate *
-lsm_build_team_join(LsmBuildTeam *team, LsmBuildPart *all)
+LsmBuildSort *
+lsm_build_team_join(LsmBuildTeam *team, const LsmKeySpec *spec, LsmBuildPart *all)
 {
 	SharedBuild *shared = team->shared;
-	SortCoordinate coordinate = palloc0(sizeof(SortCoordinateData));
+	LsmSortPart reader = {.shared = team->sort,.number = -1,.participants = team->participants};
 
 	for (;;)
 	{
@@ -257,10 +255,7 @@ lsm_build_team_join(LsmBuildTeam *team, LsmBuildPart *all)
 	}
 	ConditionVariableCancelSleep();
 
-	coordinate->isWorker = false;
-	coordinate->nParticipants = team->participants;
-	coordinate->sharedsort = team->sort;
-	return lsm_build_sort_begin(maintenance_work_mem, coordinate);
+	return lsm_build_sort_begin(spec, maintenance_work_mem, &reader);
 }
 
 void

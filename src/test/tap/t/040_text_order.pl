@@ -63,6 +63,9 @@ my %databases = (
 	icu_th => [ "LOCALE_PROVIDER icu ICU_LOCALE 'th' LOCALE 'C'", 1 ],
 	icu_numeric => [ "LOCALE_PROVIDER icu ICU_LOCALE 'de-u-kn-true-ka-shifted' LOCALE 'C'", 1 ],
 	map { lc($_) => [ "LOCALE '$_.UTF-8'", 1 ] } keys %made);
+# the server's own provider
+$databases{builtin_c} = [ "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'", 1 ] if $node->pg_version >= 17;
+$databases{builtin_fast} = [ "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'PG_UNICODE_FAST' LOCALE 'C'", 1 ] if $node->pg_version >= 18;
 # ICU's sort keys contradict its comparisons, and amcheck finds fault with a btree, where punctuation is shifted and an
 # ignorable character stands before a combining one.
 my $contradictory = q{DELETE FROM s WHERE k ~ U&'[\0001\00ad\200b][\0301\0308\0e48]';};

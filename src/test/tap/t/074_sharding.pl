@@ -80,6 +80,7 @@ foreach my $where (qw(shard1 shard2 shard3))
 	cmp_ok($node{$where}->safe_psql('postgres', q{SELECT sum(n_live_tup + n_tup_ins) > 0 FROM pg_stat_user_tables WHERE relname LIKE 'accounts%'}), 'eq', 't', "$where has rows");
 }
 is($front->safe_psql('postgres', q{INSERT INTO accounts VALUES (7, 3, 0), (7, 300, 0) ON CONFLICT DO NOTHING RETURNING id}), '300', 'ON CONFLICT DO NOTHING');
+like($front->safe_psql('postgres', 'EXPLAIN (VERBOSE, COSTS OFF) INSERT INTO accounts_0 SELECT 7, i, 0 FROM generate_series(1000, 3000) i'), qr/Batch Size: 500/, 'rows are sent many at once');
 $front->safe_psql('postgres', 'DELETE FROM accounts WHERE tenant = 7 AND id = 300');
 like(($front->psql('postgres', 'INSERT INTO accounts VALUES (7, 3, 0)'))[2], qr/duplicate key value violates unique constraint "accounts_\d_pkey"/, 'keys are kept');
 like(($front->psql('postgres', 'INSERT INTO accounts VALUES (7, 3, 0) ON CONFLICT (tenant, id) DO UPDATE SET balance = 0'))[2],

@@ -15,8 +15,8 @@ for t in known unknown; do
 			RETURN 1000;
 		END \$\$;
 	SQL
-	# tenants 0 to 997; tenant 1000 + run is of this run alone; from 2001 on every second one is absent
-	for run in 0 1 2 3 4 5; do
+	# three runs in level 0 are not merged yet; tenants 0 to 997; tenant 1000 + run is of this run alone; from 2001 on every second one is absent
+	for run in 0 1 2; do
 		sql heap -o /dev/null -c "INSERT INTO $t SELECT CASE WHEN i % 1000 = 999 THEN 1000 + $run WHEN i % 1000 = 998 THEN 2000 + i / 1000 * 40 ELSE i % 998 END,
 				'2026-01-01'::timestamp + i * interval '1 second' + $run * interval '100 milliseconds', i FROM generate_series(1, $each) i" \
 			-c "SELECT lsm_flush('$t')"

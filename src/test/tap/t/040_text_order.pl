@@ -67,7 +67,7 @@ my %databases = (
 $databases{builtin_c} = [ "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'", 1 ] if $node->pg_version >= 17;
 $databases{builtin_fast} = [ "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'PG_UNICODE_FAST' LOCALE 'C'", 1 ] if $node->pg_version >= 18;
 # ICU's sort keys contradict its comparisons, and amcheck finds fault with a btree, where punctuation is shifted and an
-# ignorable character stands before a combining one.
+# ignorable character stands before a combining one.  Thai shifts by default.
 my $contradictory = q{DELETE FROM s WHERE k ~ U&'[\0001\00ad\200b][\0301\0308\0e48]';};
 %databases = map { $_ => $databases{$_} } split(' ', $ENV{LSM_LOCALES}) if $ENV{LSM_LOCALES};
 foreach my $name (sort keys %databases)
@@ -80,7 +80,7 @@ CREATE EXTENSION lsmam;
 CREATE DOMAIN words AS text;
 CREATE TABLE s (id serial, k text);
 COPY s (k) FROM '$file' (FORMAT csv, DELIMITER E'\\x02', QUOTE E'\\x03', NULL E'\\x04');
-@{[$locale =~ /shifted/ ? $contradictory : '']}
+@{[$locale =~ /shifted|'th'/ ? $contradictory : '']}
 CREATE TYPE odd AS ENUM ('z', 'm', 'A', 'x');
 ALTER TYPE odd ADD VALUE 'first' BEFORE 'z';
 CREATE TABLE h (id int, g int, k text, d words, b bpchar, w text, e odd) USING heap;
@@ -142,7 +142,7 @@ ANALYZE h, l});
 		  foreach 1, 2;
 	}
 	is($node->safe_psql($name, q{SELECT count(*) FROM s WHERE NOT EXISTS (SELECT FROM l WHERE l.k = s.k)}), 0, "$name: each by its key");
-	($rc, $out, $err) = $node->psql($name, q{INSERT INTO u SELECT k || '' FROM s WHERE id = 1});
+	($rc, $out, $err) = $node->psql($name, q{INSERT INTO u SELECT k || '' FROM u LIMIT 1});
 	like($err, qr/duplicate key value violates unique constraint "u_pkey"/, "$name: a duplicate is refused");
 	is($node->safe_psql($name, q{SELECT * FROM lsm_verify('l') UNION ALL SELECT * FROM lsm_verify('u')}), '', "$name: lsm_verify");
 	$node->safe_psql($name, q{SELECT lsm_flush('l'); SELECT lsm_compact('l')});

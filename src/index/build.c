@@ -100,9 +100,9 @@ report_order(BuildState *state)
  * for entries of equal columns are in TID order.
  */
 static void
-write_entries(BuildState *state, LsmTree *tree, uint64 bytes)
+write_entries(BuildState *state, LsmTree *tree, const LsmBuildPart *all)
 {
-	LsmBuild   *build = lsm_build_begin(tree, bytes);
+	LsmBuild   *build = lsm_build_begin(tree, all->bytes);
 	LsmOrderCheck *order;
 	LsmItem		entry;
 	LsmSlice	last_key = {0};
@@ -136,6 +136,13 @@ write_entries(BuildState *state, LsmTree *tree, uint64 bytes)
 			pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
 	}
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) done);
+
+	/* a temporary file that is too short looks like the end of a run */
+	if (done != (uint64) all->entries)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the sort of index \"%s\" has returned " UINT64_FORMAT " of %.0f entries",
+						RelationGetRelationName(state->index), done, all->entries)));
 	lsm_build_finish(build);
 	pfree(last_alive.data);
 }
@@ -180,7 +187,7 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 	lsm_build_sort_perform(state.sort);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_WRITE);
 	if (all.entries > 0)
-		write_entries(&state, tree, all.bytes);
+		write_entries(&state, tree, &all);
 	lsm_build_sort_end(state.sort);
 	if (team != NULL)
 		lsm_build_team_end(team);

@@ -10,33 +10,59 @@
 #define LSM_INDEX_BUILD_H
 
 #include "access/tableam.h"
+#include "storage/buffile.h"
 #include "storage/sharedfileset.h"
-#include "utils/tuplesort.h"
 
 #include "index/index.h"
 
-/* ---- an entry in a sort (build_item.c) ---- */
+/* ---- sorted runs in temporary files (sort_runs.c) ---- */
+
+/* In shared memory: the runs that the processes of a team have written */
+typedef struct LsmSharedRuns
+{
+	SharedFileSet files;
+	int			participants;
+	int			nruns[FLEXIBLE_ARRAY_MEMBER];	/* each changes its own */
+} LsmSharedRuns;
+
+extern Size lsm_shared_runs_bytes(int participants);
+extern void lsm_shared_runs_init(LsmSharedRuns *shared, int participants, dsm_segment *seg);
+extern void lsm_shared_runs_attach(LsmSharedRuns *shared, dsm_segment *seg);
+
+/* This process's part of a sort by several */
+typedef struct LsmSortPart
+{
+	LsmSharedRuns *runs;
+	int			number;			/* -1: reads what all have sorted */
+} LsmSortPart;
+
+/* The runs that a process writes, or those that it reads */
+typedef struct LsmSortRuns
+{
+	MemoryContext context;
+	LsmSharedRuns *shared;		/* NULL: this process sorts alone */
+	int			participant;	/* whose runs are written; -1: of none */
+	List	   *files;			/* of BufFile, written by this process alone */
+} LsmSortRuns;
+
+/* `part`: NULL if this process sorts alone */
+extern void lsm_runs_begin(LsmSortRuns *runs, const LsmSortPart *part);
+
+/* A file to write a run into, which is then given to lsm_run_finish() */
+extern BufFile *lsm_run_create(LsmSortRuns *runs);
+extern void lsm_run_finish(LsmSortRuns *runs, BufFile *file);
+
+/*
+ * All runs, at their beginnings, as a list of BufFile.  REQUIRES: a team's have
+ * all been finished.
+ */
+extern List *lsm_runs_open(LsmSortRuns *runs);
+
+/* ---- an entry in a sort ---- */
 
 #define LSM_ITEM_ALIVE	0x01	/* not a row that is dead but still visible to
 								 * some */
 #define LSM_ITEM_EXEMPT	0x02	/* has NULLs that are distinct */
-
-/* An integer column, packed */
-typedef struct LsmPackedColumn
-{
-	int			bytes;			/* of the value part of its code */
-	uint64		zero;			/* value part of the number 0 */
-	uint8		mask;			/* FF: inverted, for DESC */
-} LsmPackedColumn;
-
-/* How the entries of an index are packed, and memory for two unpacked keys */
-typedef struct LsmItemForm
-{
-	int			npacked;		/* columns, the first ones */
-	int			current;
-	StringInfoData buffers[2];
-	LsmPackedColumn columns[INDEX_MAX_KEYS];
-} LsmItemForm;
 
 typedef struct LsmItem
 {
@@ -45,74 +71,41 @@ typedef struct LsmItem
 	uint8		flags;
 } LsmItem;
 
-extern void lsm_item_form_init(LsmItemForm *form, const LsmKeySpec *spec);
-
-/* Make `item` a bytea value whose order is that of keys. */
-extern void lsm_item_form(const LsmItemForm *form, LsmSlice key, LsmSlice value,
-						  uint8 flags, StringInfo item);
-
-/*
- * `item`: what was made so, not toasted.  The value points into it; the key,
- * too, or into memory that the call after the next one uses again.
- */
-extern void lsm_item_read(LsmItemForm *form, const bytea *item, LsmItem *entry);
-
 /* ---- entries with short keys (short_sort.c) ---- */
-
-/* In shared memory: runs that the processes of a team have written */
-typedef struct LsmShortRuns
-{
-	SharedFileSet files;
-	int			participants;
-	int			nruns[FLEXIBLE_ARRAY_MEMBER];	/* each changes its own */
-} LsmShortRuns;
-
-static inline Size
-lsm_short_runs_bytes(int participants)
-{
-	return offsetof(LsmShortRuns, nruns) + participants * sizeof(int);
-}
 
 /* Has the index one column, of a type whose codes have eight bytes at most? */
 extern bool lsm_sorts_short(const LsmKeySpec *spec);
 
 typedef struct LsmShortSort LsmShortSort;
 
-/*
- * `shared`: NULL if this process sorts alone.  `participant` writes its entries
- * as runs there; -1 reads all runs.  REQUIRES: lsm_sorts_short().
- */
+/* As lsm_build_sort_begin() and so on.  REQUIRES: lsm_sorts_short(). */
 extern LsmShortSort *lsm_short_sort_begin(const LsmKeySpec *spec, int sort_kb,
-										  LsmShortRuns *shared, int participant);
+										  const LsmSortPart *part);
 extern void lsm_short_sort_put(LsmShortSort *sort, LsmSlice key, uint8 flags);
 extern void lsm_short_sort_perform(LsmShortSort *sort);
 extern bool lsm_short_sort_next(LsmShortSort *sort, LsmItem *entry);
 extern void lsm_short_sort_end(LsmShortSort *sort);
 
+/* ---- entries of any length (long_sort.c) ---- */
+
+typedef struct LsmLongSort LsmLongSort;
+
+extern LsmLongSort *lsm_long_sort_begin(int sort_kb, const LsmSortPart *part);
+extern void lsm_long_sort_put(LsmLongSort *sort, LsmSlice key, LsmSlice value, uint8 flags);
+extern void lsm_long_sort_perform(LsmLongSort *sort);
+extern bool lsm_long_sort_next(LsmLongSort *sort, LsmItem *entry);
+extern void lsm_long_sort_end(LsmLongSort *sort);
+
 /* ---- the sort of an index's entries (build_sort.c) ---- */
 
 typedef struct LsmBuildSort LsmBuildSort;
-typedef struct LsmSharedSort LsmSharedSort; /* in shared memory */
-
-extern Size lsm_shared_sort_bytes(int participants);
-extern void lsm_shared_sort_init(LsmSharedSort *shared, const LsmKeySpec *spec,
-								 int participants, dsm_segment *seg);
-extern void lsm_shared_sort_attach(LsmSharedSort *shared, dsm_segment *seg);
-
-/* This process's part of a sort by several */
-typedef struct LsmSortPart
-{
-	LsmSharedSort *shared;
-	int			number;			/* -1: reads what all have sorted */
-	int			participants;	/* those that have, for -1 */
-} LsmSortPart;
 
 /* `sort_kb` of memory; `part`: NULL if this process sorts alone */
 extern LsmBuildSort *lsm_build_sort_begin(const LsmKeySpec *spec, int sort_kb,
 										  const LsmSortPart *part);
 extern void lsm_build_sort_put(LsmBuildSort *sort, LsmSlice key, LsmSlice value, uint8 flags);
 
-/* Who does not read ends its sort then. */
+/* One of a team that only writes runs ends its sort then. */
 extern void lsm_build_sort_perform(LsmBuildSort *sort);
 
 /*

@@ -37,7 +37,7 @@
 
 /* Keys of what is in shared memory */
 #define KEY_SHARED			UINT64CONST(0x15A0000000000001)
-#define KEY_SORT			UINT64CONST(0x15A0000000000002)
+#define KEY_RUNS			UINT64CONST(0x15A0000000000002)
 #define KEY_QUERY			UINT64CONST(0x15A0000000000003)
 #define KEY_WAL_USAGE		UINT64CONST(0x15A0000000000004)
 #define KEY_BUFFER_USAGE	UINT64CONST(0x15A0000000000005)
@@ -60,7 +60,7 @@ struct LsmBuildTeam
 {
 	ParallelContext *pcxt;
 	SharedBuild *shared;
-	LsmSharedSort *sort;
+	LsmSharedRuns *runs;
 	Snapshot	snapshot;
 	int			participants;	/* as many as there are */
 	WalUsage   *wal_usage;
@@ -77,10 +77,10 @@ shared_scan(SharedBuild *shared)
 
 /* What every process does: a run of sorted entries, and what it has found */
 static void
-take_part(SharedBuild *shared, LsmSharedSort *sharedsort, int number, Relation table,
+take_part(SharedBuild *shared, LsmSharedRuns *runs, int number, Relation table,
 		  Relation index, int sort_kb, bool progress)
 {
-	LsmSortPart mine = {.shared = sharedsort, .number = number};
+	LsmSortPart mine = {.runs = runs,.number = number};
 	IndexInfo  *info = BuildIndexInfo(index);
 	LsmBuildSort *sort;
 	LsmBuildPart part;
@@ -107,7 +107,7 @@ void
 lsm_index_build_worker(dsm_segment *seg, shm_toc *toc)
 {
 	SharedBuild *shared = shm_toc_lookup(toc, KEY_SHARED, false);
-	LsmSharedSort *sort = shm_toc_lookup(toc, KEY_SORT, false);
+	LsmSharedRuns *runs = shm_toc_lookup(toc, KEY_RUNS, false);
 	WalUsage   *wal_usage = shm_toc_lookup(toc, KEY_WAL_USAGE, false);
 	BufferUsage *buffer_usage = shm_toc_lookup(toc, KEY_BUFFER_USAGE, false);
 	LOCKMODE	table_lock = shared->concurrent ? ShareUpdateExclusiveLock : ShareLock;
@@ -119,10 +119,10 @@ lsm_index_build_worker(dsm_segment *seg, shm_toc *toc)
 	pgstat_report_activity(STATE_RUNNING, debug_query_string);
 	table = table_open(shared->table, table_lock);
 	index = index_open(shared->index, index_lock);
-	lsm_shared_sort_attach(sort, seg);
+	lsm_shared_runs_attach(runs, seg);
 	InstrStartParallelQuery();
 	/* the leader is number 0 */
-	take_part(shared, sort, 1 + ParallelWorkerNumber, table, index,
+	take_part(shared, runs, 1 + ParallelWorkerNumber, table, index,
 			  maintenance_work_mem / shared->participants, false);
 	InstrEndParallelQuery(&buffer_usage[ParallelWorkerNumber],
 						  &wal_usage[ParallelWorkerNumber]);
@@ -140,7 +140,7 @@ estimate_shared(LsmBuildTeam *team, Relation table)
 	shm_toc_estimate_chunk(estimator,
 						   add_size(BUFFERALIGN(sizeof(SharedBuild)),
 									table_parallelscan_estimate(table, team->snapshot)));
-	shm_toc_estimate_chunk(estimator, lsm_shared_sort_bytes(workers + 1));
+	shm_toc_estimate_chunk(estimator, lsm_shared_runs_bytes(workers + 1));
 	shm_toc_estimate_chunk(estimator, mul_size(sizeof(WalUsage), workers));
 	shm_toc_estimate_chunk(estimator, mul_size(sizeof(BufferUsage), workers));
 	shm_toc_estimate_keys(estimator, 4);
@@ -170,9 +170,9 @@ fill_shared(LsmBuildTeam *team, Relation table, Relation index, bool concurrent)
 	shm_toc_insert(pcxt->toc, KEY_SHARED, shared);
 	team->shared = shared;
 
-	team->sort = shm_toc_allocate(pcxt->toc, lsm_shared_sort_bytes(pcxt->nworkers + 1));
-	lsm_shared_sort_init(team->sort, lsm_key_spec(index), pcxt->nworkers + 1, pcxt->seg);
-	shm_toc_insert(pcxt->toc, KEY_SORT, team->sort);
+	team->runs = shm_toc_allocate(pcxt->toc, lsm_shared_runs_bytes(pcxt->nworkers + 1));
+	lsm_shared_runs_init(team->runs, pcxt->nworkers + 1, pcxt->seg);
+	shm_toc_insert(pcxt->toc, KEY_RUNS, team->runs);
 
 	team->wal_usage = shm_toc_allocate(pcxt->toc, mul_size(sizeof(WalUsage), pcxt->nworkers));
 	shm_toc_insert(pcxt->toc, KEY_WAL_USAGE, team->wal_usage);
@@ -227,7 +227,7 @@ lsm_build_team_begin(Relation table, Relation index, IndexInfo *info, int worker
 		return NULL;
 	}
 	team->participants = pcxt->nworkers_launched + 1;
-	take_part(team->shared, team->sort, 0, table, index,
+	take_part(team->shared, team->runs, 0, table, index,
 			  maintenance_work_mem / team->participants, true);
 
 	/* a worker that has failed to start must not be waited for */
@@ -239,7 +239,7 @@ LsmBuildSort *
 lsm_build_team_join(LsmBuildTeam *team, const LsmKeySpec *spec, LsmBuildPart *all)
 {
 	SharedBuild *shared = team->shared;
-	LsmSortPart reader = {.shared = team->sort,.number = -1,.participants = team->participants};
+	LsmSortPart reader = {.runs = team->runs,.number = -1};
 
 	for (;;)
 	{

@@ -60,15 +60,11 @@ struct LsmShortSort
 {
 	MemoryContext context;
 	int			value_bytes;	/* of the code behind its marker */
-	LsmShortRuns *shared;		/* NULL: this process sorts alone */
-	int			participant;	/* whose runs are written; -1: of none */
+	LsmSortRuns runs;
 	size_t		max_entries;	/* in memory */
 	size_t		nentries;
 	size_t		room;
 	ShortEntry *entries;
-
-	/* runs written by this process alone */
-	List	   *files;
 
 	/* reading */
 	size_t		at;				/* in `entries` */
@@ -109,15 +105,14 @@ lsm_sorts_short(const LsmKeySpec *spec)
 
 /* See build.h. */
 LsmShortSort *
-lsm_short_sort_begin(const LsmKeySpec *spec, int sort_kb, LsmShortRuns *shared, int participant)
+lsm_short_sort_begin(const LsmKeySpec *spec, int sort_kb, const LsmSortPart *part)
 {
 	LsmShortSort *sort = palloc0(sizeof(LsmShortSort));
 
 	Assert(lsm_sorts_short(spec));
 	sort->context = CurrentMemoryContext;
 	sort->value_bytes = lsm_value_bytes(spec->columns[0].type);
-	sort->shared = shared;
-	sort->participant = participant;
+	lsm_runs_begin(&sort->runs, part);
 	sort->max_entries = Max((size_t) sort_kb * 1024 / sizeof(ShortEntry), MIN_RUN_ENTRIES);
 	initStringInfo(&sort->keys[0]);
 	initStringInfo(&sort->keys[1]);
@@ -131,12 +126,6 @@ sort_memory(LsmShortSort *sort)
 		sort_entries(sort->entries, sort->nentries);
 }
 
-static void
-run_name(char *name, int participant, int number)
-{
-	snprintf(name, MAXPGPATH, "lsm%d.%d", participant, number);
-}
-
 /* Sort what is in memory, and write it as a run. */
 static void
 write_run(LsmShortSort *sort)
@@ -144,24 +133,9 @@ write_run(LsmShortSort *sort)
 	BufFile    *file;
 
 	sort_memory(sort);
-	if (sort->shared != NULL)
-	{
-		char		name[MAXPGPATH];
-		int			number = sort->shared->nruns[sort->participant]++;
-
-		run_name(name, sort->participant, number);
-		file = BufFileCreateFileSet(&sort->shared->files.fs, name);
-	}
-	else
-		file = BufFileCreateTemp(false);
+	file = lsm_run_create(&sort->runs);
 	BufFileWrite(file, sort->entries, sort->nentries * sizeof(ShortEntry));
-	if (sort->shared != NULL)
-	{
-		BufFileExportFileSet(file);
-		BufFileClose(file);
-	}
-	else
-		sort->files = lappend(sort->files, file);
+	lsm_run_finish(&sort->runs, file);
 	sort->nentries = 0;
 }
 
@@ -170,10 +144,7 @@ make_room(LsmShortSort *sort)
 {
 	if (sort->room == sort->max_entries)
 	{
-		MemoryContext old = MemoryContextSwitchTo(sort->context);
-
 		write_run(sort);
-		MemoryContextSwitchTo(old);
 		return;
 	}
 	if (sort->entries == NULL)
@@ -236,78 +207,37 @@ compare_runs(Datum a, Datum b, void *arg)
 	return -compare_entries(&x->entries[x->at], &y->entries[y->at]);
 }
 
-static void
-add_run(LsmShortSort *sort, BufFile *file)
-{
-	ShortRun   *run = palloc(sizeof(ShortRun));
-
-	run->file = file;
-	if (run_read(run))
-		binaryheap_add_unordered(sort->heap, PointerGetDatum(run));
-}
-
-static void
-merge_begin(LsmShortSort *sort, int nruns)
-{
-	sort->heap = binaryheap_allocate(Max(nruns, 1), compare_runs, NULL);
-	if (sort->shared == NULL)
-	{
-		ListCell   *lc;
-
-		foreach(lc, sort->files)
-		{
-			BufFile    *file = lfirst(lc);
-
-			if (BufFileSeek(file, 0, 0, SEEK_SET) != 0)
-				ereport(ERROR,
-						(errcode_for_file_access(),
-						 errmsg("could not rewind a temporary file of an index build")));
-			add_run(sort, file);
-		}
-	}
-	else
-	{
-		for (int i = 0; i < sort->shared->participants; i++)
-		{
-			for (int number = 0; number < sort->shared->nruns[i]; number++)
-			{
-				char		name[MAXPGPATH];
-
-				run_name(name, i, number);
-				add_run(sort, BufFileOpenFileSet(&sort->shared->files.fs, name, O_RDONLY, false));
-			}
-		}
-	}
-	binaryheap_build(sort->heap);
-}
-
 /* See build.h. */
 void
 lsm_short_sort_perform(LsmShortSort *sort)
 {
-	int			nruns = list_length(sort->files);
+	List	   *files;
+	ListCell   *lc;
 
-	if (sort->shared != NULL && sort->participant >= 0)
+	if (sort->runs.shared == NULL && sort->runs.files == NIL)
 	{
-		write_run(sort);
+		sort_memory(sort);
 		return;
 	}
-	for (int i = 0; sort->shared != NULL && i < sort->shared->participants; i++)
-		nruns += sort->shared->nruns[i];
-	if (sort->shared == NULL)
-	{
-		if (nruns == 0)
-		{
-			sort_memory(sort);
-			return;
-		}
+	if (sort->runs.shared == NULL || sort->runs.participant >= 0)
 		write_run(sort);
-		nruns++;
-	}
 	if (sort->entries != NULL)
 		pfree(sort->entries);
 	sort->entries = NULL;
-	merge_begin(sort, nruns);
+	if (sort->runs.shared != NULL && sort->runs.participant >= 0)
+		return;
+
+	files = lsm_runs_open(&sort->runs);
+	sort->heap = binaryheap_allocate(Max(list_length(files), 1), compare_runs, NULL);
+	foreach(lc, files)
+	{
+		ShortRun   *run = palloc(sizeof(ShortRun));
+
+		run->file = lfirst(lc);
+		if (run_read(run))
+			binaryheap_add_unordered(sort->heap, PointerGetDatum(run));
+	}
+	binaryheap_build(sort->heap);
 }
 
 /* False at the end */

@@ -141,7 +141,8 @@ notice(Relation index, List *columns)
 	{
 		int			column = lfirst_int(lc);
 
-		strings &= lsm_class_has_collation(index->rd_opcintype[column - 1]);
+		strings &= lsm_class_has_collation(lsm_class_code_type(index->rd_opfamily[column - 1],
+																index->rd_opcintype[column - 1]));
 		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "",
 						 column_title(index, column));
 	}

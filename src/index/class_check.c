@@ -61,7 +61,8 @@ lsm_opclass_is_ordered(Oid opclass, Oid type, Oid collation)
 	if (class_is_composed(get_opclass_family(opclass), opcintype))
 		return composed_order(get_opclass_family(opclass), opcintype, type, collation,
 							  &order, &culprit) && order != LSM_ORDER_NONE;
-	return lsm_scalar_order(opcintype, collation, opclass_order_proc(opclass),
+	return lsm_scalar_order(lsm_class_code_type(get_opclass_family(opclass), opcintype),
+							collation, opclass_order_proc(opclass),
 							LSM_KEY_RULES_CURRENT) != LSM_ORDER_NONE;
 }
 
@@ -91,7 +92,7 @@ class_takes_collation(Oid family, Oid opcintype, Oid collation, Oid order_proc)
 	type = lsm_class_column_type(family, opcintype);
 	if (lsm_type_is_composed(type))
 		return type != LSM_COLUMN_FUNCTION;
-	return lsm_strings_of(opcintype, collation, order_proc,
+	return lsm_strings_of(lsm_class_code_type(family, opcintype), collation, order_proc,
 						  LSM_KEY_RULES_CURRENT) == LSM_STRINGS_KEY;
 }
 
@@ -171,6 +172,7 @@ check_compare(Relation index, int column)
 	Oid			compare = index_getprocid(index, column + 1, LSM_PROC_COMPARE);
 
 	if (lsm_class_column_type(index->rd_opfamily[column], opcintype) == LSM_COLUMN_FUNCTION ||
+		lsm_class_code_type(index->rd_opfamily[column], opcintype) != opcintype ||
 		lsm_compares_by_pattern(compare) ||
 		(OidIsValid(opclass) && opclass_order_proc(opclass) == compare))
 		return;
@@ -178,7 +180,7 @@ check_compare(Relation index, int column)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("lsm_index cannot encode values of type %s in the order of another operator class than its own",
 					format_type_be(opcintype)),
-			 errhint("Use the operator classes that come with lsmam, or one with support function 11 or 12.")));
+			 errhint("Use the operator classes that come with lsmam, or one with support function 11, 12 or 13.")));
 }
 
 /* ERROR if a key column would be compared in another way than btree does. */

@@ -290,73 +290,6 @@ record_fits(const LsmParts *parts, HeapTupleHeader record)
 }
 
 /* ======================================================================
- * Support functions
- * ====================================================================== */
-
-static void
-put_result(const LsmColumnSpec *spec, Datum value, StringInfo out)
-{
-	LOCAL_FCINFO(fcinfo, 1);
-	Datum		result;
-	struct varlena *code;
-
-	InitFunctionCallInfoData(*fcinfo, &spec->parts->function, 1, spec->collation, NULL, NULL);
-	fcinfo->args[0].value = value;
-	fcinfo->args[0].isnull = false;
-	result = FunctionCallInvoke(fcinfo);
-	if (fcinfo->isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("support function %s returned NULL",
-						format_procedure(spec->parts->function.fn_oid))));
-	code = PG_DETOAST_DATUM_PACKED(result);
-	appendBinaryStringInfo(out, VARDATA_ANY(code), VARSIZE_ANY_EXHDR(code));
-}
-
-/* Nobody has looked at it if it was not amvalidate(). */
-static void
-check_function(Oid function, Oid opcintype)
-{
-	Oid		   *arguments;
-	int			n;
-
-	if (get_func_signature(function, &arguments, &n) != BYTEAOID || n != 1 ||
-		!IsBinaryCoercible(opcintype, arguments[0]))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("support function %s must take one argument of type %s and return type %s",
-						format_procedure(function), format_type_be(opcintype),
-						format_type_be(BYTEAOID))));
-	pfree(arguments);
-	if (func_volatile(function) != PROVOLATILE_IMMUTABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-				 errmsg("support function %s must be marked IMMUTABLE",
-						format_procedure(function))));
-}
-
-/*
- * The order that a function gives is that of the type's own collation; under
- * another one its codes serve equality, which is the same under all that are
- * deterministic.
- */
-static LsmOrder
-function_spec(LsmColumnSpec *spec, Oid family)
-{
-	Oid			function = get_opfamily_proc(family, spec->opcintype, spec->opcintype,
-											 LSM_PROC_CODE);
-	bool		in_order = OidIsValid(function) &&
-		spec->collation == get_typcollation(spec->opcintype);
-
-	if (!OidIsValid(function))
-		function = get_opfamily_proc(family, spec->opcintype, spec->opcintype,
-									 LSM_PROC_EQUALITY_CODE);
-	check_function(function, spec->opcintype);
-	fmgr_info_cxt(function, &spec->parts->function, spec->parts->context);
-	return in_order ? LSM_ORDER_CODES : LSM_ORDER_NONE;
-}
-
-/* ======================================================================
  * Specs
  * ====================================================================== */
 
@@ -463,8 +396,7 @@ lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
 		case LSM_COLUMN_RECORD:
 			return record_spec(spec, culprit);
 		case LSM_COLUMN_FUNCTION:
-			spec->put = put_result;
-			spec->order = function_spec(spec, family);
+			lsm_function_spec(spec, family);
 			return true;
 		default:
 			*culprit = opcintype;
@@ -487,6 +419,7 @@ part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec, Oid *cul
 	Oid			opcintype;
 	Oid			family;
 	Oid			compare;
+	Oid			code_type;
 
 	*culprit = type;
 	if (!OidIsValid(opclass))
@@ -506,19 +439,29 @@ part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec, Oid *cul
 	if (lsm_type_is_composed(lsm_class_column_type(family, opcintype)))
 		return lsm_compose_spec(family, opcintype, base, collation, spec, culprit);
 	spec->opcintype = opcintype;
-	spec->type = lsm_column_type(opcintype);
+	code_type = lsm_class_code_type(family, opcintype);
+	spec->type = lsm_column_type(code_type);
 	if (spec->type == LSM_COLUMN_INVALID)
 		return false;
+	if (code_type != opcintype)
+	{
+		Oid			function = get_opfamily_proc(family, opcintype, opcintype,
+												 LSM_PROC_NORMAL_TEXT);
+
+		lsm_check_normal_text(function, opcintype);
+		spec->normal_text = palloc0(sizeof(FmgrInfo));
+		fmgr_info(function, spec->normal_text);
+	}
 	spec->collation = collation;
-	spec->order = lsm_scalar_order(opcintype, collation, order_proc, LSM_KEY_RULES_CURRENT);
-	spec->strings = lsm_strings_of(opcintype, collation, order_proc, LSM_KEY_RULES_CURRENT);
+	spec->order = lsm_scalar_order(code_type, collation, order_proc, LSM_KEY_RULES_CURRENT);
+	spec->strings = lsm_strings_of(code_type, collation, order_proc, LSM_KEY_RULES_CURRENT);
 	if (spec->order != LSM_ORDER_CODES)
 	{
 		spec->order = LSM_ORDER_NONE;
 		spec->strings = LSM_STRINGS_BYTES;
 	}
 	if (OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
-		spec->strings != LSM_STRINGS_KEY && lsm_class_has_collation(opcintype))
+		spec->strings != LSM_STRINGS_KEY && lsm_class_has_collation(code_type))
 		return false;
 	if (spec->strings != LSM_STRINGS_BYTES)
 		spec->locale = lsm_collation_locale(collation);

@@ -64,4 +64,15 @@ extern uint32 lsm_compose_collations(const LsmColumnSpec *spec);
  */
 extern bool lsm_compose_dropped(const LsmColumnSpec *spec, uint32 *digest);
 
+/* ---- support_function.c ---- */
+
+/* How a column is encoded whose class has support function 11 or 12 */
+extern void lsm_function_spec(LsmColumnSpec *spec, Oid family);
+
+/* ERROR if the function cannot be support function 13 of a class for the type. */
+extern void lsm_check_normal_text(Oid function, Oid opcintype);
+
+/* Append the string of the value's normal form. */
+extern void lsm_put_normal_text(const LsmColumnSpec *spec, Datum value, StringInfo out);
+
 #endif							/* LSM_COMPOSE_H */

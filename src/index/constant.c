@@ -292,11 +292,15 @@ void
 lsm_constant_convert(const LsmColumnSpec *spec, Oid type, Datum value,
 					 LsmConstant *constant)
 {
-	LsmColumnType from = OidIsValid(type) ? lsm_column_type(type) : spec->type;
+	LsmColumnType from = OidIsValid(type) && type != spec->opcintype ?
+		lsm_column_type(type) : spec->type;
 
 	memset(constant, 0, sizeof(*constant));
 	constant->kind = LSM_CONSTANT_OPAQUE;
 
+	/* only values of the type itself have a normal form */
+	if (spec->normal_text != NULL && OidIsValid(type) && type != spec->opcintype)
+		return;
 	if (lsm_type_is_composed(spec->type))
 	{
 		if (lsm_compose_fits(spec, value))

@@ -81,9 +81,10 @@
 static LsmOrder
 info_column_order(const IndexOptInfo *info, int column)
 {
-	Oid			type = info->opcintype[column];
+	Oid			opcintype = info->opcintype[column];
+	Oid			type = lsm_class_code_type(info->opfamily[column], opcintype);
 	Oid			collation = info->indexcollations[column];
-	Oid			order_proc = get_opfamily_proc(info->opfamily[column], type, type, 1);
+	Oid			order_proc = get_opfamily_proc(info->opfamily[column], opcintype, opcintype, 1);
 	LsmColumnType kind = lsm_column_type(type);
 	bool		composed = kind == LSM_COLUMN_INVALID || lsm_type_is_composed(kind);
 	LsmOrder	order = composed ? LSM_ORDER_NONE :

@@ -47,7 +47,7 @@
 #include "utils/varbit.h"
 #include "utils/xid8.h"
 
-#include "index/index.h"
+#include "index/compose.h"
 #include "index/integer_codes.h"
 
 #ifndef HAVE_INT128
@@ -404,6 +404,12 @@ lsm_put_value(const LsmColumnSpec *spec, Datum value, StringInfo out)
 			lsm_encode_numeric(value, out);
 			break;
 		case LSM_COLUMN_TEXT:
+			if (unlikely(spec->normal_text != NULL))
+			{
+				lsm_put_normal_text(spec, value, out);
+				break;
+			}
+			/* FALLTHROUGH */
 		case LSM_COLUMN_BPCHAR:
 		case LSM_COLUMN_BYTEA:
 			put_varlena(out, spec, value);
@@ -481,7 +487,7 @@ string_start(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
 	uint32		start;
 
-	if (spec->kept)
+	if (spec->opaque)
 		elog(ERROR, "a code of this kind cannot be decoded");
 	if (spec->strings == LSM_STRINGS_BYTES)
 		return 0;

@@ -132,7 +132,9 @@ lsm_type_is_composed(LsmColumnType type)
 #define LSM_PROC_COMPARE	1
 #define LSM_PROC_CODE		11	/* makes codes in order */
 #define LSM_PROC_EQUALITY_CODE 12	/* makes codes that are equal if values are */
-#define LSM_NPROCS			12
+#define LSM_PROC_NORMAL_TEXT 13 /* makes the text that stands for all values
+								 * which are equal */
+#define LSM_NPROCS			13
 
 /*
  * What the code of a string is made of.  Strings of all types have one code
@@ -182,8 +184,10 @@ struct LsmColumnSpec
 	struct FmgrInfo *compare;	/* support function 1, the index's */
 	bool		returnable;		/* the code, or what the entry's value keeps,
 								 * gives back the very value */
-	bool		kept;			/* the code cannot be decoded: the entry's
-								 * value keeps the column's */
+	bool		kept;			/* the entry's value keeps the column's */
+	bool		opaque;			/* the code cannot be decoded; it is kept */
+	struct FmgrInfo *normal_text;	/* support function 13, the index's or the
+									 * part's, or NULL */
 
 	/* of composed types: compose.c */
 	void		(*put) (const LsmColumnSpec *spec, Datum value, StringInfo out);
@@ -211,6 +215,13 @@ extern LsmColumnType lsm_column_type(Oid opcintype);
 
 /* Likewise, by a class of ours, which may have a support function for codes */
 extern LsmColumnType lsm_class_column_type(Oid family, Oid opcintype);
+
+/*
+ * The type by whose rules values are encoded and in order: TEXTOID for a class
+ * with support function 13, or opcintype.  What is said below about
+ * `opcintype` is meant of this one.
+ */
+extern Oid	lsm_class_code_type(Oid family, Oid opcintype);
 extern bool lsm_class_has_collation(Oid opcintype);
 extern bool lsm_compares_by_pattern(Oid order_proc);
 

@@ -42,7 +42,7 @@ refuse_type(Oid type)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("lsm_index cannot encode values of type %s", format_type_be(type)),
-			 errhint("Use the operator classes that come with lsmam, or one with support function 11 or 12.")));
+			 errhint("Use the operator classes that come with lsmam, or one with support function 11, 12 or 13.")));
 }
 
 static void
@@ -92,6 +92,7 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 	Oid			opcintype = index->rd_opcintype[column];
 	Oid			collation = index->rd_indcollation[column];
 	Oid			order_proc = index_getprocid(index, column + 1, 1);
+	Oid			code_type = lsm_class_code_type(index->rd_opfamily[column], opcintype);
 	uint32		rules = LSM_KEY_RULES_CURRENT;
 
 	memset(spec, 0, sizeof(LsmColumnSpec));
@@ -107,19 +108,25 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 		composed_column(index, column, spec);
 		return;
 	}
-	spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
+	if (code_type != opcintype)
+	{
+		spec->normal_text = index_getprocinfo(index, column + 1, LSM_PROC_NORMAL_TEXT);
+		lsm_check_normal_text(spec->normal_text->fn_oid, opcintype);
+	}
+	spec->strings = lsm_strings_of(code_type, collation, order_proc, rules);
 	spec->locale = NULL;
 	spec->enum_type = spec->type == LSM_COLUMN_ENUM ?
 		TupleDescAttr(RelationGetDescr(index), column)->atttypid : InvalidOid;
 	if (spec->strings != LSM_STRINGS_BYTES)
 	{
 		rules = lsm_index_rules(index);
-		spec->strings = lsm_strings_of(opcintype, collation, order_proc, rules);
+		spec->strings = lsm_strings_of(code_type, collation, order_proc, rules);
 		spec->locale = lsm_collation_locale(collation);
 	}
-	spec->order = lsm_scalar_order(opcintype, collation, order_proc, rules);
+	spec->order = lsm_scalar_order(code_type, collation, order_proc, rules);
 	spec->collation = collation;
-	spec->kept = spec->strings == LSM_STRINGS_KEY;
+	spec->opaque = spec->strings == LSM_STRINGS_KEY;
+	spec->kept = spec->opaque || spec->normal_text != NULL;
 	spec->returnable = type_is_returnable(spec->type);
 }
 

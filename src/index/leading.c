@@ -117,6 +117,7 @@ static uint8
 leading_byte(Relation index, int column)
 {
 	Oid			opcintype = index->rd_opcintype[column];
+	Oid			code_type = lsm_class_code_type(index->rd_opfamily[column], opcintype);
 	Oid			collation = index->rd_indcollation[column];
 	Oid			order_proc = index_getprocid(index, column + 1, LSM_PROC_COMPARE);
 	LsmColumnType type = lsm_class_column_type(index->rd_opfamily[column], opcintype);
@@ -137,13 +138,13 @@ leading_byte(Relation index, int column)
 		how = LEADING_STRING;
 	else if (how == 0)
 	{
-		strings = lsm_strings_of(opcintype, collation, order_proc, rules);
+		strings = lsm_strings_of(code_type, collation, order_proc, rules);
 		if (strings != LSM_STRINGS_BYTES)
 		{
 			rules = rules_of(index);
 			if (rules > LSM_KEY_RULES_CURRENT)
 				return 0;
-			strings = lsm_strings_of(opcintype, collation, order_proc, rules);
+			strings = lsm_strings_of(code_type, collation, order_proc, rules);
 		}
 		how = strings == LSM_STRINGS_KEY_AND_BYTES || strings == LSM_STRINGS_PRIMARY_AND_BYTES ?
 			LEADING_TWO_STRINGS : LEADING_STRING;

@@ -117,11 +117,23 @@ family_is_ours(Oid family)
 	return result;
 }
 
+/* See index.h. */
+Oid
+lsm_class_code_type(Oid family, Oid opcintype)
+{
+	if (family_is_ours(family) &&
+		OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_NORMAL_TEXT)))
+		return TEXTOID;
+	return opcintype;
+}
+
 LsmColumnType
 lsm_class_column_type(Oid family, Oid opcintype)
 {
 	if (!family_is_ours(family))
 		return lsm_column_type(opcintype);
+	if (OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_NORMAL_TEXT)))
+		return LSM_COLUMN_TEXT;
 	if (OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_CODE)) ||
 		OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_EQUALITY_CODE)))
 		return LSM_COLUMN_FUNCTION;

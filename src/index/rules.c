@@ -114,8 +114,9 @@ collations_digest(Relation index, uint32 rules)
 	{
 		LsmColumnSpec composed;
 		Oid			collation = index->rd_indcollation[i];
-		LsmStrings	strings = lsm_strings_of(index->rd_opcintype[i], collation,
-											 index_getprocid(index, i + 1, 1), rules);
+		LsmStrings	strings = lsm_strings_of(lsm_class_code_type(index->rd_opfamily[i],
+																   index->rd_opcintype[i]),
+											 collation, index_getprocid(index, i + 1, 1), rules);
 
 		if (composed_spec(index, i, &composed))
 		{

@@ -223,7 +223,7 @@ prepare_scalar(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key)
 	{
 		LsmOperatorQual *qual;
 
-		if (spec->kept)
+		if (spec->opaque)
 		{
 			quals->recheck = true;	/* an entry's key does not have the value */
 			return true;
@@ -316,7 +316,7 @@ prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid ty
 
 	if (n == 0)
 		return false;
-	if (ask && spec->kept)
+	if (ask && spec->opaque)
 	{
 		quals->recheck = true;
 		return true;

@@ -19,6 +19,7 @@
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type_d.h"
+#include "parser/parse_coerce.h"
 #include "utils/builtins.h"
 #include "utils/regproc.h"
 #include "utils/syscache.h"
@@ -40,6 +41,11 @@ validate_function(Form_pg_amproc form, const char *family)
 	if ((form->amprocnum == LSM_PROC_CODE || form->amprocnum == LSM_PROC_EQUALITY_CODE) &&
 		form->amproclefttype == form->amprocrighttype &&
 		check_amproc_signature(form->amproc, BYTEAOID, true, 1, 1, form->amproclefttype))
+		return true;
+	if (form->amprocnum == LSM_PROC_NORMAL_TEXT &&
+		form->amproclefttype == form->amprocrighttype &&
+		check_amproc_signature(form->amproc, TEXTOID, true, 1, 1, form->amproclefttype) &&
+		IsBinaryCoercible(form->amproclefttype, TEXTOID))
 		return true;
 	ereport(INFO,
 			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),

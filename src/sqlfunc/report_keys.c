@@ -145,7 +145,7 @@ put_columns(StringInfo text, KeyPrinter *printer, LsmSlice rest, bool cut)
 		}
 		if (code.data[0] != LSM_CODE_NOT_NULL)
 			appendStringInfoString(text, "NULL");
-		else if (column->kept || lsm_type_is_composed(column->type))
+		else if (column->opaque || lsm_type_is_composed(column->type))
 			put_bytes(text, code);
 		else
 		{

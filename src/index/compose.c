@@ -27,7 +27,7 @@
  * for equality.  Likewise with enums.
  *
  * Codes are canonical, not the values: they are not decoded, but kept in the
- * entries (LsmColumnSpec.kept).
+ * entries (LsmColumnSpec.kept, opaque).
  *
  * No locks; types are looked up in the catalogs.
  *
@@ -371,7 +371,7 @@ lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
 	spec->collation = collation;
 	spec->strings = LSM_STRINGS_BYTES;
 	spec->order = LSM_ORDER_CODES;
-	spec->kept = true;
+	spec->kept = spec->opaque = true;
 	spec->returnable = true;
 	switch (spec->type)
 	{

@@ -17,6 +17,10 @@
  * are fixed.  If a column behind has groups, too, those entries are sorted in
  * the same way: that is the next level.
  *
+ * A row comparison, (tenant, id) > ('x', 5), says of the values where they begin
+ * or end, and of the rows of 'x', if it is a value of a large group, too: they
+ * are walked from 5 on.
+ *
  * The position of a scan stays the key of the entry returned last.  After a
  * change of direction or a restored mark the group of that key is read again.
  *
@@ -58,6 +62,8 @@ typedef struct GroupLevel
 {
 	int			column;			/* whose groups are sorted; nkeys: none */
 	StringInfoData prefix;		/* which the level's entries begin with */
+	const LsmRowEnd *row_lower; /* what they are limited by behind it, */
+	const LsmRowEnd *row_upper; /* or NULL */
 	Tuplesortstate *values;		/* of a large group; else NULL */
 	StringInfoData group;		/* what its entries begin with */
 	uint32		start;			/* of the column's code in them */
@@ -151,6 +157,22 @@ set_pending(LsmGroups *groups, LsmSlice key, LsmSlice value)
 	groups->has_pending = true;
 }
 
+/* Is the key behind the end that a row comparison gives to the level? */
+static inline bool
+is_beyond_row(const LsmGroups *groups, LsmSlice key)
+{
+	const GroupLevel *level = &groups->levels[groups->depth];
+	bool		forward = ScanDirectionIsForward(groups->direction);
+	const LsmRowEnd *end = forward ? level->row_upper : level->row_lower;
+	int			c;
+
+	if (end == NULL)
+		return false;
+	c = lsm_bound_compare(lsm_slice(key.data + level->prefix.len, key.len - level->prefix.len),
+						  end->rest);
+	return c == 0 ? !end->inclusive : (c > 0) == forward;
+}
+
 /* The level's next entry, in the order of codes */
 static bool
 level_step(LsmGroups *groups, LsmSlice *key, LsmSlice *value)
@@ -171,6 +193,8 @@ level_step(LsmGroups *groups, LsmSlice *key, LsmSlice *value)
 	groups->so->within = lsm_buffer_slice(&groups->levels[groups->depth].prefix);
 	groups->ended = !lsm_walk_step(groups->so, groups->direction, key, value);
 	groups->so->within.len = 0;
+	if (!groups->ended)
+		groups->ended = is_beyond_row(groups, *key);
 	return !groups->ended;
 }
 
@@ -302,10 +326,17 @@ static bool
 value_matches(const LsmGroups *groups, LsmSlice code)
 {
 	const LsmQuals *quals = &groups->so->quals;
+	const LsmColumnSpec *spec = level_spec(groups);
 	int			column = groups->levels[groups->depth].column;
 
+	if (column == quals->row_group_column &&
+		((quals->row_group_lower.value.len > 0 &&
+		  lsm_code_compare(spec, code, quals->row_group_lower.value) < 0) ||
+		 (quals->row_group_upper.value.len > 0 &&
+		  lsm_code_compare(spec, code, quals->row_group_upper.value) > 0)))
+		return false;
 	return column >= quals->nwalk || quals->columns[column].operators == NULL ||
-		lsm_operators_hold(&quals->columns[column], level_spec(groups), code);
+		lsm_operators_hold(&quals->columns[column], spec, code);
 }
 
 /*
@@ -363,6 +394,47 @@ sort_values(LsmGroups *groups)
 	MemoryContextSwitchTo(old);
 }
 
+/* The rest of the row, if the value is its first member's */
+static const LsmRowEnd *
+find_row_end(LsmSlice code, const LsmRowEnd *end)
+{
+	return end->rest.len > 0 && lsm_slice_compare(code, end->value) == 0 ? end : NULL;
+}
+
+static void
+find_row_ends(LsmGroups *groups)
+{
+	const LsmQuals *quals = &groups->so->quals;
+	GroupLevel *level = &groups->levels[groups->depth];
+	LsmSlice	code = lsm_slice(level[1].prefix.data + level->start,
+								 level[1].prefix.len - level->start);
+
+	level[1].row_lower = level[1].row_upper = NULL;
+	if (level->column != quals->row_group_column)
+		return;
+	level[1].row_lower = find_row_end(code, &quals->row_group_lower);
+	level[1].row_upper = find_row_end(code, &quals->row_group_upper);
+}
+
+/* Go to the level's first entry. */
+static void
+level_enter(LsmGroups *groups)
+{
+	GroupLevel *level = &groups->levels[groups->depth];
+	const LsmRowEnd *end = ScanDirectionIsForward(groups->direction) ?
+		level->row_lower : level->row_upper;
+	uint32		bytes = level->prefix.len;
+
+	if (end == NULL)
+	{
+		level_seek(groups, lsm_buffer_slice(&level->prefix), false);
+		return;
+	}
+	lsm_buffer_append(&level->prefix, end->rest.data, end->rest.len);
+	level_seek(groups, lsm_buffer_slice(&level->prefix), !end->inclusive);
+	level->prefix.len = bytes;
+}
+
 /*
  * The next level gets the next value of the large group; false: there is none.
  */
@@ -381,6 +453,7 @@ next_value(LsmGroups *groups)
 		resetStringInfo(&level[1].prefix);
 		lsm_buffer_append(&level[1].prefix, level->group.data, level->start);
 		lsm_encode_column(level_spec(groups), value, isnull, &level[1].prefix);
+		find_row_ends(groups);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(groups->work);
@@ -396,7 +469,7 @@ enter_value(LsmGroups *groups)
 	if (next_value(groups))
 	{
 		groups->depth++;
-		level_seek(groups, lsm_buffer_slice(&level[1].prefix), false);
+		level_enter(groups);
 		return;
 	}
 	tuplesort_end(level->values);
@@ -545,7 +618,7 @@ skip_values(LsmGroups *groups, LsmSlice code)
 			continue;
 		groups->depth++;
 		if (c > 0)
-			level_seek(groups, lsm_buffer_slice(&level[1].prefix), false);
+			level_enter(groups);
 		return c == 0;
 	}
 	tuplesort_end(level->values);

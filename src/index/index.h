@@ -579,6 +579,17 @@ typedef struct LsmLabels
 	Oid		   *oids;
 } LsmLabels;
 
+/*
+ * One end of a row comparison whose first column is in order as far as groups:
+ * rows with the first member's value are compared by the columns behind it.
+ */
+typedef struct LsmRowEnd
+{
+	LsmSlice	value;			/* code of the first member; len 0: no such end */
+	LsmSlice	rest;			/* bound of the codes behind; len 0: none */
+	bool		inclusive;		/* of `rest` */
+} LsmRowEnd;
+
 typedef struct LsmQuals
 {
 	bool		never;			/* contradictory: no entry matches */
@@ -604,6 +615,11 @@ typedef struct LsmQuals
 	LsmSlice	row_upper;
 	bool		row_lower_inclusive;
 	bool		row_upper_inclusive;
+
+	/* The same, where row_group_column is in order as far as groups */
+	int			row_group_column;
+	LsmRowEnd	row_group_lower;
+	LsmRowEnd	row_group_upper;
 } LsmQuals;
 
 /*

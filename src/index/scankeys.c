@@ -364,23 +364,22 @@ add_row_bound(LsmQuals *quals, int column, bool is_lower, LsmSlice code, bool in
 }
 
 /*
- * The row's first members as one bound of codes: as far as its columns are in
- * the same direction, codes give the order of values, and the members are
- * values of the columns.  Members behind the bound decide ties.  Nothing
- * compares to a null, so of the rows that are equal before it none matches.
+ * Members of the row, beginning with number `from`, as one bound of codes: as
+ * far as its columns are in the same direction, codes give the order of values,
+ * and the members are values of the columns.  Members behind the bound decide
+ * ties.  Nothing compares to a null, so of the rows that are equal before it
+ * none matches.  Returns whether the bound is inclusive.
  */
-static void
-make_row_bound(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumber strategy,
-			   const RowMember *members, int n)
+static bool
+put_row_bound(const LsmKeySpec *spec, int column, StrategyNumber strategy,
+			  const RowMember *members, int from, int n, StringInfo code)
 {
 	const LsmColumnSpec *first = &spec->columns[column];
 	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
 	bool		inclusive = strategy == BTLessEqualStrategyNumber ||
 		strategy == BTGreaterEqualStrategyNumber;
-	StringInfoData code;
 
-	lsm_buffer_init(&code, 64);
-	for (int i = 0; i < n; i++)
+	for (int i = from; i < n; i++)
 	{
 		const LsmColumnSpec *each = &spec->columns[column + i];
 		LsmConstant constant;
@@ -409,21 +408,57 @@ make_row_bound(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumb
 			inclusive = greater ? constant.has_above : constant.has_below;
 			part = greater ? constant.above : constant.below;
 			if (inclusive)
-				lsm_buffer_append(&code, part.data, part.len);
+				lsm_buffer_append(code, part.data, part.len);
 			break;
 		}
 		if (each->order == LSM_ORDER_GROUPS)
 		{
 			part = constant_group(each, &constant);
-			lsm_buffer_append(&code, part.data, part.len);
+			lsm_buffer_append(code, part.data, part.len);
 			inclusive = true;
 			break;
 		}
-		lsm_buffer_append(&code, constant.value.data, constant.value.len);
+		lsm_buffer_append(code, constant.value.data, constant.value.len);
 	}
+	return inclusive;
+}
+
+static void
+make_row_bound(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumber strategy,
+			   const RowMember *members, int n)
+{
+	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
+	StringInfoData code;
+	bool		inclusive;
+
+	lsm_buffer_init(&code, 64);
+	inclusive = put_row_bound(spec, column, strategy, members, 0, n, &code);
 	if (code.len > 0)
-		add_row_bound(quals, column, greater != first->descending,
+		add_row_bound(quals, column, greater != spec->columns[column].descending,
 					  lsm_slice(code.data, code.len), inclusive);
+}
+
+/*
+ * Likewise, where the first column's order is that of groups.  Of several such
+ * comparisons the first counts; the executor checks all.
+ */
+static void
+make_row_end(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumber strategy,
+			 LsmSlice value, const RowMember *members, int n)
+{
+	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
+	LsmRowEnd  *end = greater != spec->columns[column].descending ?
+		&quals->row_group_lower : &quals->row_group_upper;
+	StringInfoData rest;
+
+	if (quals->row_group_lower.value.len == 0 && quals->row_group_upper.value.len == 0)
+		quals->row_group_column = column;
+	if (quals->row_group_column != column || end->value.len > 0)
+		return;
+	lsm_buffer_init(&rest, 64);
+	end->inclusive = put_row_bound(spec, column, strategy, members, 1, n, &rest);
+	end->value = value;
+	end->rest = lsm_slice(rest.data, rest.len);
 }
 
 /*
@@ -458,6 +493,8 @@ prepare_row(LsmQuals *quals, const LsmKeySpec *spec, int i, StrategyNumber strat
 	if (needs_operator(&spec->columns[i], loose, &constant))
 	{
 		add_near_bounds(column, &spec->columns[i], loose, &constant);
+		if (is_group_range(&spec->columns[i], loose, &constant))
+			make_row_end(quals, spec, i, strategy, constant.value, members, n);
 		return true;
 	}
 	if (!constant_bound(&constant, loose, &is_lower, &code, &inclusive))
@@ -662,6 +699,8 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	quals->nprefix = 0;
 	quals->nwalk = 0;
 	quals->row_lower = quals->row_upper = lsm_slice(NULL, 0);
+	memset(&quals->row_group_lower, 0, sizeof(LsmRowEnd));
+	memset(&quals->row_group_upper, 0, sizeof(LsmRowEnd));
 	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
 
 	for (int i = 0; i < nkeys; i++)

@@ -347,5 +347,19 @@ FROM unnest(ARRAY[
 	'SELECT * FROM TT WHERE a = 19 AND (a, c) > (19, 24000) ORDER BY a, c LIMIT 10',
 	'SELECT i.* FROM TT o JOIN TT i ON (i.a, i.c) > (o.a, o.c) WHERE o.id = 24999']) q;
 SELECT plan_with('SELECT * FROM TT WHERE (a, c) > (19, 24000) ORDER BY a, c LIMIT 10', 'el');
+
+-- two comparisons with one first member, in the index as a whole or with what it has of them
+SELECT q, plan_with(q, 'el') = plan_with(q, 'eh') AS same
+FROM unnest(ARRAY[
+	'SELECT * FROM TT WHERE (a, c) >= (0, 100) AND (a, c) < (0, 200) ORDER BY a, c',
+	'SELECT * FROM TT WHERE (a, c) < (19, 24100) AND (19, 24000) < (a, c) ORDER BY a, c']) q;
+SET enable_seqscan = off;
+DROP INDEX el_ab;
+SELECT substring(plan_with(q, 'el') FROM 'Index Cond[^\n]*') AS cond
+FROM unnest(ARRAY[
+	'SELECT a, c FROM TT WHERE (a, c, id) <= (10, 14100, 5) AND (a, c, id) >= (10, 14000, 1) ORDER BY a, c',
+	'SELECT a, c FROM TT WHERE (a, c, id) >= (10, 14000, 1) AND (a, c, id) <= (10, 14100, 5) ORDER BY a, c',
+	'SELECT a, c FROM TT WHERE (a, c, id) >= (10, 100, 5) AND (a, c, id) > (10, 14000, 1) ORDER BY a, c LIMIT 5']) q;
+RESET enable_seqscan;
 DROP TABLE el, eh;
 DROP FUNCTION plan_with;

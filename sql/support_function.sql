@@ -1,18 +1,18 @@
--- Types of extensions, by a support function that makes codes.  The first two examples are those of docs/usage.md.
+-- Types of extensions, by a support function that makes codes, or the text that is compared.  The first two examples are those of docs/usage.md.
 SET client_min_messages = warning;
 CREATE EXTENSION citext;
 CREATE EXTENSION ltree;
 CREATE EXTENSION hstore;
 
--- citext, in the order of the database's collation
-CREATE FUNCTION citext_code(citext) RETURNS bytea
+-- citext, by the text that it compares
+CREATE FUNCTION citext_text(citext) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN lsm_text_code(lower($1::text COLLATE "default"));
+RETURN lower($1::text COLLATE "default");
 
 CREATE OPERATOR CLASS citext_ops DEFAULT FOR TYPE citext USING lsm_index AS
 	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >,
 	FUNCTION 1 citext_cmp(citext, citext),
-	FUNCTION 11 citext_code(citext);
+	FUNCTION 13 citext_text(citext);
 SELECT amvalidate(oid) FROM pg_opclass WHERE opcname = 'citext_ops';
 
 -- ltree: labels by their bytes, what is above before what is below

@@ -74,13 +74,23 @@ commute_compare(const RowCompareExpr *compare)
 	return result;
 }
 
+/* Do both say that the column is less, or both that it is greater? */
+static bool
+same_direction(const RowCompareExpr *compare, const OpExpr *bound)
+{
+	int			strategy = get_op_opfamily_strategy(bound->opno, linitial_oid(compare->opfamilies));
+
+	return strategy != 0 && (strategy <= BTLessEqualStrategyNumber) ==
+		((int) compare->lsm_row_cmptype <= BTLessEqualStrategyNumber);
+}
+
 /*
  * The comparison among the quals that the condition on its first column comes
- * from, the column on its left; NULL: it is not there.  `*qual` is what it is
- * in the list.
+ * from, the column on its left; NULL: it is not there, or was used before.
+ * `*qual` is what it is in the list.
  */
 static RowCompareExpr *
-find_compare(List *quals, const OpExpr *bound, Node **qual)
+find_compare(List *quals, const List *used, const OpExpr *bound, Node **qual)
 {
 	ListCell   *lc;
 
@@ -88,7 +98,7 @@ find_compare(List *quals, const OpExpr *bound, Node **qual)
 	{
 		RowCompareExpr *compare = lfirst(lc);
 
-		if (!IsA(compare, RowCompareExpr))
+		if (!IsA(compare, RowCompareExpr) || list_member_ptr(used, compare))
 			continue;
 		*qual = (Node *) compare;
 		if (equal(linitial(compare->rargs), linitial(bound->args)) &&
@@ -96,7 +106,8 @@ find_compare(List *quals, const OpExpr *bound, Node **qual)
 			compare = commute_compare(compare);
 		if (compare != NULL &&
 			equal(linitial(compare->largs), linitial(bound->args)) &&
-			equal(linitial(compare->rargs), lsecond(bound->args)))
+			equal(linitial(compare->rargs), lsecond(bound->args)) &&
+			same_direction(compare, bound))
 			return compare;
 	}
 	return NULL;
@@ -139,8 +150,9 @@ member_bounds_column(const IndexConditions *conditions, const RowCompareExpr *co
 		return false;
 	get_op_opfamily_properties(op, index->rd_opfamily[column], false,
 							   &strategy, &left_type, &right_type);
-	if (strategy != (int) compare->lsm_row_cmptype || right_type != exprType(right) ||
-		right_type == RECORDOID)
+	if (strategy != (int) compare->lsm_row_cmptype || right_type == RECORDOID ||
+		(right_type != exprType(right) &&
+		 (right_type != ANYENUMOID || !type_is_enum(exprType(right)))))
 		return false;
 	if (OidIsValid(collation) && collation != list_nth_oid(compare->inputcollids, member))
 		return false;
@@ -225,12 +237,13 @@ range_condition(const RowCompareExpr *compare, Node *column)
 
 /*
  * One condition of an index scan: `asked` is what the index gets, `evaluated`
- * the same for the executor.  `quals`: of the scan of the table.  Returns the
- * qual among them that the condition says all of now, or NULL.
+ * the same for the executor.  `quals`: of the scan of the table, `used` those
+ * among them that conditions were made of.  Returns the qual that the condition
+ * says all of now, or NULL.
  */
 static Node *
 tighten_condition(const IndexConditions *conditions, ListCell *asked,
-				  ListCell *evaluated, List *quals)
+				  ListCell *evaluated, List *quals, List **used)
 {
 	OpExpr	   *bound = lfirst(asked);
 	Node	   *qual = NULL;
@@ -243,12 +256,13 @@ tighten_condition(const IndexConditions *conditions, ListCell *asked,
 	column = (Var *) strip_relabel(linitial(bound->args));
 	if (!IsA(column, Var) || column->varno != INDEX_VAR)
 		return NULL;
-	compare = find_compare(quals, lfirst(evaluated), &qual);
+	compare = find_compare(quals, *used, lfirst(evaluated), &qual);
 	if (compare == NULL)
 		return NULL;
 	n = count_members(conditions, compare, column->varattno - 1);
 	if (n < 2)
 		return NULL;
+	*used = lappend(*used, qual);
 	if (n < list_length(compare->largs))
 	{
 		qual = NULL;
@@ -267,6 +281,7 @@ tighten_conditions(Oid index, Index table, bool index_only, List *asked,
 				   List *evaluated, List *quals)
 {
 	IndexConditions conditions;
+	List	   *used = NIL;
 	ListCell   *a;
 	ListCell   *e;
 
@@ -278,7 +293,7 @@ tighten_conditions(Oid index, Index table, bool index_only, List *asked,
 	ChangeVarNodes((Node *) conditions.expressions, 1, table, 0);
 	forboth(a, asked, e, evaluated)
 	{
-		Node	   *qual = tighten_condition(&conditions, a, e, quals);
+		Node	   *qual = tighten_condition(&conditions, a, e, quals, &used);
 
 		if (qual != NULL)
 			quals = list_delete_ptr(quals, qual);

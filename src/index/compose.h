@@ -72,7 +72,7 @@ extern void lsm_function_spec(LsmColumnSpec *spec, Oid family);
 /* ERROR if the function cannot be support function 13 of a class for the type. */
 extern void lsm_check_normal_text(Oid function, Oid opcintype);
 
-/* Append the string of the value's normal form. */
-extern void lsm_put_normal_text(const LsmColumnSpec *spec, Datum value, StringInfo out);
+/* The value's normal form, a text, by support function 13 */
+extern Datum lsm_normal_text(const LsmColumnSpec *spec, Datum value);
 
 #endif							/* LSM_COMPOSE_H */

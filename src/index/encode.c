@@ -404,12 +404,9 @@ lsm_put_value(const LsmColumnSpec *spec, Datum value, StringInfo out)
 			lsm_encode_numeric(value, out);
 			break;
 		case LSM_COLUMN_TEXT:
-			if (unlikely(spec->normal_text != NULL))
-			{
-				lsm_put_normal_text(spec, value, out);
-				break;
-			}
-			/* FALLTHROUGH */
+			put_varlena(out, spec, unlikely(spec->normal_text != NULL) ?
+						lsm_normal_text(spec, value) : value);
+			break;
 		case LSM_COLUMN_BPCHAR:
 		case LSM_COLUMN_BYTEA:
 			put_varlena(out, spec, value);

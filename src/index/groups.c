@@ -321,6 +321,36 @@ begin_sort(LsmGroups *groups)
 								 TUPLESORT_NONE);
 }
 
+/*
+ * The end of a row comparison that counts for the values of the level's large
+ * group, or NULL: what is before them is as in the row.
+ */
+static const LsmRowEnd *
+level_row_end(const LsmGroups *groups, bool lower)
+{
+	const LsmScan *so = groups->so;
+	const LsmQuals *quals = &so->quals;
+	const GroupLevel *level = &groups->levels[groups->depth];
+	const LsmRowEnd *first = lower ? &quals->row_group_lower : &quals->row_group_upper;
+	const LsmRowEnd *before = lower ? level->row_lower : level->row_upper;
+	int			last = quals->nprefix - 1;
+	uint32		start = groups->depth > 0 ? level->prefix.len : so->prefix_bytes;
+
+	if (first->value.len == 0)
+		return NULL;
+	if (level->column == first->column)
+		return first;
+	if (groups->depth == 0)
+		before = last == first->column &&
+			lsm_slice_compare(quals->columns[last].points[so->position.point[last]],
+							  first->value) == 0 ? first : NULL;
+	if (before == NULL || before->next == NULL || before->next->column != level->column ||
+		lsm_slice_compare(before->rest, lsm_slice(level->group.data + start,
+												  level->group.len - start)) != 0)
+		return NULL;
+	return before->next;
+}
+
 /* May entries with this code of the level's column match? */
 static bool
 value_matches(const LsmGroups *groups, LsmSlice code)
@@ -329,11 +359,7 @@ value_matches(const LsmGroups *groups, LsmSlice code)
 	const LsmColumnSpec *spec = level_spec(groups);
 	int			column = groups->levels[groups->depth].column;
 
-	if (column == quals->row_group_column &&
-		((quals->row_group_lower.value.len > 0 &&
-		  lsm_code_compare(spec, code, quals->row_group_lower.value) < 0) ||
-		 (quals->row_group_upper.value.len > 0 &&
-		  lsm_code_compare(spec, code, quals->row_group_upper.value) > 0)))
+	if (!lsm_row_ends_admit(level_row_end(groups, true), level_row_end(groups, false), spec, code))
 		return false;
 	return column >= quals->nwalk || quals->columns[column].operators == NULL ||
 		lsm_operators_hold(&quals->columns[column], spec, code);
@@ -398,22 +424,19 @@ sort_values(LsmGroups *groups)
 static const LsmRowEnd *
 find_row_end(LsmSlice code, const LsmRowEnd *end)
 {
-	return end->rest.len > 0 && lsm_slice_compare(code, end->value) == 0 ? end : NULL;
+	return end != NULL && end->rest.len > 0 && lsm_slice_compare(code, end->value) == 0 ?
+		end : NULL;
 }
 
 static void
 find_row_ends(LsmGroups *groups)
 {
-	const LsmQuals *quals = &groups->so->quals;
 	GroupLevel *level = &groups->levels[groups->depth];
 	LsmSlice	code = lsm_slice(level[1].prefix.data + level->start,
 								 level[1].prefix.len - level->start);
 
-	level[1].row_lower = level[1].row_upper = NULL;
-	if (level->column != quals->row_group_column)
-		return;
-	level[1].row_lower = find_row_end(code, &quals->row_group_lower);
-	level[1].row_upper = find_row_end(code, &quals->row_group_upper);
+	level[1].row_lower = find_row_end(code, level_row_end(groups, true));
+	level[1].row_upper = find_row_end(code, level_row_end(groups, false));
 }
 
 /* Go to the level's first entry. */

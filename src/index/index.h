@@ -585,9 +585,12 @@ typedef struct LsmLabels
  */
 typedef struct LsmRowEnd
 {
-	LsmSlice	value;			/* code of the first member; len 0: no such end */
+	int			column;			/* of the member */
+	LsmSlice	value;			/* its code; len 0: no such end */
 	LsmSlice	rest;			/* bound of the codes behind; len 0: none */
 	bool		inclusive;		/* of `rest` */
+	struct LsmRowEnd *next;		/* of the member that `rest` has the group of,
+								 * or NULL */
 } LsmRowEnd;
 
 typedef struct LsmQuals
@@ -620,7 +623,29 @@ typedef struct LsmQuals
 	int			row_group_column;
 	LsmRowEnd	row_group_lower;
 	LsmRowEnd	row_group_upper;
+	bool		row_group_walk; /* lsm_quals_match must look at that column */
 } LsmQuals;
+
+/* Has a row comparison such ends, the column its first? */
+static inline bool
+lsm_has_row_ends(const LsmQuals *quals, int column)
+{
+	return column == quals->row_group_column &&
+		(quals->row_group_lower.value.len > 0 || quals->row_group_upper.value.len > 0);
+}
+
+/*
+ * Is a code of the ends' column within them, whatever is behind it?  NULL: no
+ * such end.
+ */
+extern bool lsm_row_ends_admit(const LsmRowEnd *lower, const LsmRowEnd *upper,
+							   const LsmColumnSpec *spec, LsmSlice code);
+
+static inline bool
+lsm_row_admits(const LsmQuals *quals, const LsmColumnSpec *spec, LsmSlice code)
+{
+	return lsm_row_ends_admit(&quals->row_group_lower, &quals->row_group_upper, spec, code);
+}
 
 /*
  * Digest the executor's keys.  Results live in the current memory context and

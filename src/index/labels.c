@@ -76,11 +76,15 @@ label_code(const LsmColumnSpec *spec, Oid label, bool isnull)
 }
 
 static bool
-is_wanted(const LsmColumnQuals *column, const LsmColumnSpec *spec, LsmSlice code)
+is_wanted(const LsmQuals *quals, const LsmColumnSpec *spec, LsmSlice code)
 {
+	const LsmColumnQuals *column = &quals->columns[0];
+
 	if (column->not_null && code.data[0] != LSM_CODE_NOT_NULL)
 		return false;
 	if (column->has_points && !lsm_is_point(column, code))
+		return false;
+	if (lsm_has_row_ends(quals, 0) && !lsm_row_admits(quals, spec, code))
 		return false;
 	return column->operators == NULL || lsm_operators_hold(column, spec, code);
 }
@@ -102,17 +106,17 @@ lsm_quals_order_labels(LsmQuals *quals, const LsmKeySpec *spec)
 
 	points = palloc(sizeof(LsmSlice) * (labels->n + 1));
 	null_code = label_code(first, InvalidOid, true);
-	if (first->nulls_first && is_wanted(column, first, null_code))
+	if (first->nulls_first && is_wanted(quals, first, null_code))
 		points[n++] = null_code;
 	for (int i = 0; i < labels->n; i++)
 	{
 		int			at = first->descending ? labels->n - 1 - i : i;
 		LsmSlice	code = label_code(first, labels->oids[at], false);
 
-		if (is_wanted(column, first, code))
+		if (is_wanted(quals, first, code))
 			points[n++] = code;
 	}
-	if (!first->nulls_first && is_wanted(column, first, null_code))
+	if (!first->nulls_first && is_wanted(quals, first, null_code))
 		points[n++] = null_code;
 
 	quals->by_labels = true;

@@ -95,6 +95,19 @@ lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec *spec, LsmS
 }
 
 bool
+lsm_row_ends_admit(const LsmRowEnd *lower, const LsmRowEnd *upper,
+				   const LsmColumnSpec *spec, LsmSlice code)
+{
+	bool		has_lower = lower != NULL && lower->value.len > 0;
+	bool		has_upper = upper != NULL && upper->value.len > 0;
+
+	if ((has_lower || has_upper) && code.data[0] != LSM_CODE_NOT_NULL)
+		return false;
+	return (!has_lower || lsm_code_compare(spec, code, lower->value) >= 0) &&
+		(!has_upper || lsm_code_compare(spec, code, upper->value) <= 0);
+}
+
+bool
 lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec, LsmSlice key)
 {
 	LsmSlice	rest;
@@ -115,6 +128,9 @@ lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec, LsmSlice key)
 		}
 		if (column->operators != NULL &&
 			!lsm_operators_hold(column, &spec->columns[i], code))
+			return false;
+		if (quals->row_group_walk && i == quals->row_group_column &&
+			!lsm_row_admits(quals, &spec->columns[i], code))
 			return false;
 		rest.data += code.len;
 		rest.len -= code.len;

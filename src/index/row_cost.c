@@ -37,19 +37,26 @@ is_origin(const RowCompareExpr *compare, const OpExpr *condition, Sides *sides)
 {
 	Node	   *column = linitial(condition->args);
 	Node	   *bound = lsecond(condition->args);
+	int			strategy;
 
 	sides->commuted = !equal(linitial(compare->largs), column) ||
 		!equal(linitial(compare->rargs), bound);
 	sides->columns = sides->commuted ? compare->rargs : compare->largs;
 	sides->bounds = sides->commuted ? compare->largs : compare->rargs;
-	return !sides->commuted ||
-		(equal(linitial(sides->columns), column) && equal(linitial(sides->bounds), bound));
+	if (sides->commuted &&
+		(!equal(linitial(sides->columns), column) || !equal(linitial(sides->bounds), bound)))
+		return false;
+
+	/* both say that the column is less, or both that it is greater */
+	strategy = get_op_opfamily_strategy(condition->opno, linitial_oid(compare->opfamilies));
+	return strategy != 0 && (strategy <= BTLessEqualStrategyNumber) ==
+		(((int) compare->lsm_row_cmptype <= BTLessEqualStrategyNumber) != sides->commuted);
 }
 
 /* Do the comparison's members bound the index's columns from `column` on? */
 static bool
-bounds_columns(PlannerInfo *root, const IndexOptInfo *info, const RowCompareExpr *compare, const Sides *sides,
-			   int column)
+bounds_columns(PlannerInfo *root, const IndexOptInfo *info, const RowCompareExpr *compare,
+			   const Sides *sides, int column)
 {
 	int			n = list_length(sides->columns);
 	int			wanted = compare->lsm_row_cmptype;
@@ -76,9 +83,10 @@ bounds_columns(PlannerInfo *root, const IndexOptInfo *info, const RowCompareExpr
 	return true;
 }
 
-/* The clause of the whole row among these, or NULL. */
+/* The clause of the whole row among these, but those used before, or NULL. */
 static RestrictInfo *
-find_whole_row(PlannerInfo *root, const IndexOptInfo *info, List *clauses, const OpExpr *condition, int column)
+find_whole_row(PlannerInfo *root, const IndexOptInfo *info, List *clauses, const List *used,
+			   const OpExpr *condition, int column)
 {
 	ListCell   *lc;
 
@@ -88,7 +96,7 @@ find_whole_row(PlannerInfo *root, const IndexOptInfo *info, List *clauses, const
 		RowCompareExpr *compare = (RowCompareExpr *) rinfo->clause;
 		Sides		sides;
 
-		if (IsA(compare, RowCompareExpr) && is_origin(compare, condition, &sides) &&
+		if (IsA(compare, RowCompareExpr) && !list_member_ptr(used, rinfo) && is_origin(compare, condition, &sides) &&
 			bounds_columns(root, info, compare, &sides, column))
 			return rinfo;
 	}
@@ -97,7 +105,8 @@ find_whole_row(PlannerInfo *root, const IndexOptInfo *info, List *clauses, const
 
 /* The same, for an index clause of the path; NULL if it is not one of ours. */
 static RestrictInfo *
-whole_row_of(PlannerInfo *root, const IndexPath *path, const IndexClause *iclause)
+whole_row_of(PlannerInfo *root, const IndexPath *path, const List *used,
+			 const IndexClause *iclause)
 {
 	const IndexOptInfo *info = path->indexinfo;
 	OpExpr	   *condition;
@@ -108,10 +117,10 @@ whole_row_of(PlannerInfo *root, const IndexPath *path, const IndexClause *iclaus
 	condition = (OpExpr *) linitial_node(RestrictInfo, iclause->indexquals)->clause;
 	if (!IsA(condition, OpExpr) || condition->location != LSM_ADDED_LOCATION)
 		return NULL;
-	found = find_whole_row(root, info, info->rel->baserestrictinfo, condition, iclause->indexcol);
+	found = find_whole_row(root, info, info->rel->baserestrictinfo, used, condition, iclause->indexcol);
 	if (found == NULL && path->path.param_info != NULL)
-		found = find_whole_row(root, info, path->path.param_info->ppi_clauses, condition,
-							   iclause->indexcol);
+		found = find_whole_row(root, info, path->path.param_info->ppi_clauses, used,
+							   condition, iclause->indexcol);
 	return found;
 }
 
@@ -120,14 +129,14 @@ IndexPath *
 lsm_path_of_whole_rows(PlannerInfo *root, IndexPath *path)
 {
 	List	   *clauses = NIL;
-	bool		found = false;
+	List	   *used = NIL;
 	IndexPath  *result;
 	ListCell   *lc;
 
 	foreach(lc, path->indexclauses)
 	{
 		IndexClause *iclause = lfirst_node(IndexClause, lc);
-		RestrictInfo *row = whole_row_of(root, path, iclause);
+		RestrictInfo *row = whole_row_of(root, path, used, iclause);
 
 		if (row != NULL)
 		{
@@ -136,11 +145,11 @@ lsm_path_of_whole_rows(PlannerInfo *root, IndexPath *path)
 			*whole = *iclause;
 			whole->indexquals = list_make1(row);
 			iclause = whole;
-			found = true;
+			used = lappend(used, row);
 		}
 		clauses = lappend(clauses, iclause);
 	}
-	if (!found)
+	if (used == NIL)
 		return path;
 	result = makeNode(IndexPath);
 	*result = *path;

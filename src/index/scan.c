@@ -235,6 +235,30 @@ narrow(LsmSlice *bound, bool *inclusive, bool is_lower, LsmSlice row, bool row_i
 	*inclusive = row_inclusive;
 }
 
+/*
+ * The prefix ends with the first member of a row comparison: it goes on with
+ * the others.
+ */
+static void
+narrow_to_row(LsmScan *so, LsmSlice *lower, LsmSlice *upper)
+{
+	const LsmQuals *quals = &so->quals;
+	int			last = quals->nprefix - 1;
+	LsmSlice	value;
+
+	if (last < 0 || !lsm_has_row_ends(quals, last))
+		return;
+	value = quals->columns[last].points[so->position.point[last]];
+	if (quals->row_group_lower.value.len > 0 &&
+		lsm_slice_compare(quals->row_group_lower.value, value) == 0)
+		narrow(lower, &so->lower_inclusive, true, quals->row_group_lower.rest,
+			   quals->row_group_lower.inclusive);
+	if (quals->row_group_upper.value.len > 0 &&
+		lsm_slice_compare(quals->row_group_upper.value, value) == 0)
+		narrow(upper, &so->upper_inclusive, false, quals->row_group_upper.rest,
+			   quals->row_group_upper.inclusive);
+}
+
 static void
 set_bounds(LsmScan *so)
 {
@@ -276,6 +300,7 @@ set_bounds(LsmScan *so)
 		narrow(&upper, &so->upper_inclusive, false, quals->row_upper,
 			   quals->row_upper_inclusive);
 	}
+	narrow_to_row(so, &lower, &upper);
 	append_slice(&so->lower, lower);
 	append_slice(&so->upper, upper);
 }

@@ -368,17 +368,19 @@ add_row_bound(LsmQuals *quals, int column, bool is_lower, LsmSlice code, bool in
  * far as its columns are in the same direction, codes give the order of values,
  * and the members are values of the columns.  Members behind the bound decide
  * ties.  Nothing compares to a null, so of the rows that are equal before it
- * none matches.  Returns whether the bound is inclusive.
+ * none matches.  Returns whether the bound is inclusive.  *group: the member of
+ * which it has the group only, and ends there; or -1.
  */
 static bool
 put_row_bound(const LsmKeySpec *spec, int column, StrategyNumber strategy,
-			  const RowMember *members, int from, int n, StringInfo code)
+			  const RowMember *members, int from, int n, StringInfo code, int *group)
 {
 	const LsmColumnSpec *first = &spec->columns[column];
 	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
 	bool		inclusive = strategy == BTLessEqualStrategyNumber ||
 		strategy == BTGreaterEqualStrategyNumber;
 
+	*group = -1;
 	for (int i = from; i < n; i++)
 	{
 		const LsmColumnSpec *each = &spec->columns[column + i];
@@ -416,6 +418,8 @@ put_row_bound(const LsmKeySpec *spec, int column, StrategyNumber strategy,
 			part = constant_group(each, &constant);
 			lsm_buffer_append(code, part.data, part.len);
 			inclusive = true;
+			if (constant.kind == LSM_CONSTANT_EXACT)
+				*group = i;
 			break;
 		}
 		lsm_buffer_append(code, constant.value.data, constant.value.len);
@@ -430,12 +434,38 @@ make_row_bound(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumb
 	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
 	StringInfoData code;
 	bool		inclusive;
+	int			group;
 
 	lsm_buffer_init(&code, 64);
-	inclusive = put_row_bound(spec, column, strategy, members, 0, n, &code);
+	inclusive = put_row_bound(spec, column, strategy, members, 0, n, &code, &group);
 	if (code.len > 0)
 		add_row_bound(quals, column, greater != spec->columns[column].descending,
 					  lsm_slice(code.data, code.len), inclusive);
+}
+
+/* The end at a member whose column's order is that of groups */
+static void
+put_row_end(const LsmKeySpec *spec, int column, StrategyNumber strategy,
+			const RowMember *members, int member, int n, LsmRowEnd *end)
+{
+	LsmConstant constant;
+	StringInfoData rest;
+	int			group;
+
+	lsm_constant_convert(&spec->columns[column + member], members[member].type,
+						 members[member].value, &constant);
+	Assert(constant.kind == LSM_CONSTANT_EXACT);
+	lsm_buffer_init(&rest, 64);
+	end->column = column + member;
+	end->value = constant.value;
+	end->inclusive = put_row_bound(spec, column, strategy, members, member + 1, n, &rest, &group);
+	end->rest = lsm_slice(rest.data, rest.len);
+	end->next = NULL;
+	if (group >= 0)
+	{
+		end->next = palloc0(sizeof(LsmRowEnd));
+		put_row_end(spec, column, strategy, members, group, n, end->next);
+	}
 }
 
 /*
@@ -444,21 +474,16 @@ make_row_bound(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumb
  */
 static void
 make_row_end(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumber strategy,
-			 LsmSlice value, const RowMember *members, int n)
+			 const RowMember *members, int n)
 {
 	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
 	LsmRowEnd  *end = greater != spec->columns[column].descending ?
 		&quals->row_group_lower : &quals->row_group_upper;
-	StringInfoData rest;
 
 	if (quals->row_group_lower.value.len == 0 && quals->row_group_upper.value.len == 0)
 		quals->row_group_column = column;
-	if (quals->row_group_column != column || end->value.len > 0)
-		return;
-	lsm_buffer_init(&rest, 64);
-	end->inclusive = put_row_bound(spec, column, strategy, members, 1, n, &rest);
-	end->value = value;
-	end->rest = lsm_slice(rest.data, rest.len);
+	if (quals->row_group_column == column && end->value.len == 0)
+		put_row_end(spec, column, strategy, members, 0, n, end);
 }
 
 /*
@@ -494,7 +519,7 @@ prepare_row(LsmQuals *quals, const LsmKeySpec *spec, int i, StrategyNumber strat
 	{
 		add_near_bounds(column, &spec->columns[i], loose, &constant);
 		if (is_group_range(&spec->columns[i], loose, &constant))
-			make_row_end(quals, spec, i, strategy, constant.value, members, n);
+			make_row_end(quals, spec, i, strategy, members, n);
 		return true;
 	}
 	if (!constant_bound(&constant, loose, &is_lower, &code, &inclusive))
@@ -699,6 +724,7 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	quals->nprefix = 0;
 	quals->nwalk = 0;
 	quals->row_lower = quals->row_upper = lsm_slice(NULL, 0);
+	quals->row_group_column = -1;
 	memset(&quals->row_group_lower, 0, sizeof(LsmRowEnd));
 	memset(&quals->row_group_upper, 0, sizeof(LsmRowEnd));
 	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
@@ -727,6 +753,13 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 		quals->nprefix++;
 	if (quals->labels != NULL)
 		order_points(quals, spec);
+
+	/* a label is not in a range of codes */
+	quals->row_group_walk = lsm_has_row_ends(quals, quals->row_group_column) &&
+		spec->columns[quals->row_group_column].type == LSM_COLUMN_ENUM &&
+		!(quals->by_labels && quals->row_group_column == 0);
+	if (quals->row_group_walk)
+		quals->nwalk = quals->row_group_column + 1;
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		LsmColumnQuals *column = &quals->columns[i];

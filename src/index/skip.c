@@ -86,14 +86,22 @@ next_bound(const LsmColumnQuals *column, LsmSlice code, bool forward, LsmSlice *
 	return c < 0 || (c == 0 && !*inclusive) ? NEXT_CODE : NEXT_NONE;
 }
 
-/* Do the column's operators not hold for the code? */
+/* Does a function have to say whether the code matches, and say that it does not? */
 static bool
 code_fails(LsmScan *so, int column, LsmSlice code)
 {
-	MemoryContext old = MemoryContextSwitchTo(so->entry_context);
-	bool		holds = lsm_operators_hold(&so->quals.columns[column],
-										   &so->spec->columns[column], code);
+	const LsmQuals *quals = &so->quals;
+	const LsmColumnSpec *spec = &so->spec->columns[column];
+	bool		operators = quals->columns[column].operators != NULL;
+	bool		row = quals->row_group_walk && column == quals->row_group_column;
+	MemoryContext old;
+	bool		holds;
 
+	if (!operators && !row)
+		return false;
+	old = MemoryContextSwitchTo(so->entry_context);
+	holds = (!operators || lsm_operators_hold(&quals->columns[column], spec, code)) &&
+		(!row || lsm_row_admits(quals, spec, code));
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(so->entry_context);
 	return !holds;
@@ -123,7 +131,7 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 			what = next_point(column, code, forward, &next);
 		else if (i > so->quals.nprefix)
 			what = next_bound(column, code, forward, &next, &inclusive);
-		if (what == NEXT_UNKNOWN && column->operators != NULL && code_fails(so, i, code))
+		if (what == NEXT_UNKNOWN && code_fails(so, i, code))
 		{
 			/* equal values are alike */
 			resetStringInfo(lsm_scan_buffer(so, &so->skip));

@@ -56,12 +56,10 @@ put_result(const LsmColumnSpec *spec, Datum value, StringInfo out)
 }
 
 /* See compose.h. */
-void
-lsm_put_normal_text(const LsmColumnSpec *spec, Datum value, StringInfo out)
+Datum
+lsm_normal_text(const LsmColumnSpec *spec, Datum value)
 {
-	struct varlena *text = call(spec->normal_text, spec->collation, value);
-
-	lsm_put_text(out, spec, VARDATA_ANY(text), VARSIZE_ANY_EXHDR(text));
+	return PointerGetDatum(call(spec->normal_text, spec->collation, value));
 }
 
 /* Nobody has looked at it if it was not amvalidate(). */

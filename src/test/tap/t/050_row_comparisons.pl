@@ -145,9 +145,43 @@ sub check_database
 my $rounds = lsm_long() ? 150 : 12;
 $node->safe_psql('postgres', "CREATE DATABASE bytes TEMPLATE template0 LOCALE 'C.UTF-8'");
 check_database('bytes', $rounds);
+# Pages of a large group: they begin where the row says, not where the group does
+sub check_pages
+{
+	my ($db) = @_;
+	$node->safe_psql($db, q{
+CREATE TYPE state AS ENUM ('ready', 'held', 'done');
+ALTER TYPE state ADD VALUE 'new' BEFORE 'ready';
+CREATE TABLE p (t text, e state, n int, b text) USING lsm;
+INSERT INTO p SELECT (ARRAY['x', 'y', 'Y'])[1 + i % 3], (enum_range(NULL::state))[1 + i % 4], i, (ARRAY['b', 'B', 'c'])[1 + i % 3 * i % 2] FROM generate_series(1, 60000) i;
+INSERT INTO p SELECT NULL, NULL, i, 'b' FROM generate_series(1, 1000) i;
+CREATE INDEX ON p USING lsm (t, n); CREATE INDEX ON p USING lsm (e, n); CREATE INDEX ON p USING lsm (t DESC, b DESC, n DESC);
+CREATE INDEX ON p USING lsm (b, e, n)});
+	$node->safe_psql($db, 'VACUUM ANALYZE p');
+	my $off = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET enable_incremental_sort = off;';
+	my $plain = 'SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;';
+	foreach my $page ([ q{(t, n) > ('y', 40000)}, 't, n' ], [ q{(t, n) >= ('Y', 59990)}, 't, n' ], [ q{(t, n) < ('y', 20000)}, 't DESC, n DESC' ],
+		[ q{(t, n) < ('Y', 20) AND (t, n) > ('y', 59900)}, 't, n' ], [ q{(t, n) <= ('y', 30) AND t >= 'y'}, 't, n' ],
+		[ q{(e, n) > ('held', 30000)}, 'e, n' ], [ q{(e, n) < ('held', 30000)}, 'e DESC, n DESC' ], [ q{(e, n) <= ('ready', 100) AND e > 'new'}, 'e, n' ],
+		[ q{(t, b, n) < ('y', 'B', 30000)}, 't DESC, b DESC, n DESC' ], [ q{(t, b, n) > ('y', 'b', 59000)}, 't, b, n' ],
+		[ q{b = 'b' AND (e, n) > ('held', 50000)}, 'b, e, n' ], [ q{b = 'b' AND (e, n) < ('held', 40)}, 'b, e DESC, n DESC' ])
+	{
+		my ($clause, $order) = @$page;
+		my $query = "SELECT t, e, n, b FROM p WHERE $clause ORDER BY $order LIMIT 50";
+		my $got = $node->safe_psql($db, "$off $query");
+		is($got, $node->safe_psql($db, "$plain $query"), "$db: a page of $clause");
+		my $plan = $node->safe_psql($db, "$off EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) $query");
+		my ($dropped) = $plan =~ /Rows Removed by \w[\w ]*: (\d+)/;
+		cmp_ok($dropped // 0, '<', 500, "$db: ... begins there") or diag($plan);
+		my ($blocks) = $plan =~ /blocks read=(\d+)/;
+		cmp_ok($blocks // 0, '<', 150, "$db: ... and reads no more than it takes") or diag($plan);
+	}
+}
+check_pages('bytes');
 if ($libc)
 {
 	$node->safe_psql('postgres', "CREATE DATABASE en TEMPLATE template0 LOCALE 'en_US.UTF-8'");
 	check_database('en', $rounds);
+	check_pages('en');
 }
 done_testing();

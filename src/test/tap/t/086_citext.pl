@@ -134,7 +134,7 @@ CREATE INDEX oc ON o USING lsm (c, id); CREATE INDEX oi ON o USING lsm (i, id)})
 }
 
 # ---- functions that will not do ----
-$node->safe_psql('postgres', q{CREATE EXTENSION lsmam; CREATE EXTENSION citext;
+$node->safe_psql('postgres', q{CREATE EXTENSION citext;
 CREATE FUNCTION volatile_text(citext) RETURNS text LANGUAGE sql VOLATILE RETURN lower($1::text);
 CREATE FUNCTION null_text(citext) RETURNS text LANGUAGE sql IMMUTABLE RETURN NULLIF(lower($1::text), 'null');
 CREATE FUNCTION uuid_text(uuid) RETURNS text LANGUAGE sql IMMUTABLE RETURN $1::text;

@@ -72,7 +72,9 @@ CREATE UNIQUE INDEX nulls ON many USING lsm_index (b, u);
 CREATE UNIQUE INDEX no_nulls ON many USING lsm_index (b, u) NULLS NOT DISTINCT;
 -- no room for temporary files
 SET temp_file_limit = '1MB';
+\set VERBOSITY sqlstate
 CREATE INDEX limited ON many USING lsm_index (s);
+\set VERBOSITY default
 RESET temp_file_limit;
 SELECT count(*) FROM many WHERE b = 77777;
 DROP SCHEMA build_long CASCADE;

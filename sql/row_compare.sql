@@ -360,6 +360,13 @@ FROM unnest(ARRAY[
 	'SELECT a, c FROM TT WHERE (a, c, id) <= (10, 14100, 5) AND (a, c, id) >= (10, 14000, 1) ORDER BY a, c',
 	'SELECT a, c FROM TT WHERE (a, c, id) >= (10, 14000, 1) AND (a, c, id) <= (10, 14100, 5) ORDER BY a, c',
 	'SELECT a, c FROM TT WHERE (a, c, id) >= (10, 100, 5) AND (a, c, id) > (10, 14000, 1) ORDER BY a, c LIMIT 5']) q;
+-- in the arms of an OR the first members
+SELECT plan_with(q, 'el')
+FROM unnest(ARRAY[
+	'SELECT * FROM TT WHERE (a, c) < (0, 200) OR (a, c) > (19, 24900)',
+	'SELECT * FROM TT WHERE (a, c) BETWEEN SYMMETRIC (5, 900) AND (5, 300)']) q;
+SELECT count(*), sum(id) FROM el WHERE (a, c) < (0, 200) OR (a, c) > (19, 24900) OR NOT ((a, c) > (2, 90) OR a IS NULL);
+SELECT count(*), sum(id) FROM eh WHERE (a, c) < (0, 200) OR (a, c) > (19, 24900) OR NOT ((a, c) > (2, 90) OR a IS NULL);
 RESET enable_seqscan;
 DROP TABLE el, eh;
 DROP FUNCTION plan_with;

@@ -289,13 +289,50 @@ bound_clauses(Query *query, Node *quals, List *clauses)
 	return clauses;
 }
 
+/*
+ * Likewise within the arms of ORs, each of which may be the scan of an index.
+ * The condition on the first column is all that they get: which comparison it
+ * comes from is not to be told in the finished plan, where it could be another
+ * arm's.
+ */
+static bool
+add_to_arms(Query *query, Node *quals)
+{
+	bool		added = false;
+	ListCell   *lc;
+
+	if (quals == NULL)
+		return false;
+	check_stack_depth();
+	if (IsA(quals, List))
+		foreach(lc, (List *) quals)
+			added |= add_to_arms(query, lfirst(lc));
+	else if (is_andclause(quals))
+		added = add_to_arms(query, (Node *) ((BoolExpr *) quals)->args);
+	else if (is_orclause(quals))
+	{
+		foreach(lc, ((BoolExpr *) quals)->args)
+		{
+			List	   *clauses = bound_clauses(query, lfirst(lc), NIL);
+
+			added |= add_to_arms(query, lfirst(lc));
+			if (clauses == NIL)
+				continue;
+			lfirst(lc) = makeBoolExpr(AND_EXPR, lcons(lfirst(lc), clauses), -1);
+			added = true;
+		}
+	}
+	return added;
+}
+
 static bool
 add_to_quals(Query *query, Node **quals)
 {
 	List	   *clauses = bound_clauses(query, *quals, NIL);
+	bool		added = add_to_arms(query, *quals);
 
 	if (clauses == NIL)
-		return false;
+		return added;
 	*quals = (Node *) makeBoolExpr(AND_EXPR, lcons(*quals, clauses), -1);
 	return true;
 }
@@ -432,15 +469,53 @@ is_bound_clause(Node *node)
 	return IsA(node, FuncExpr) && ((FuncExpr *) node)->location == LSM_ADDED_LOCATION;
 }
 
+static List *without_bounds(List *quals);
+
+/*
+ * The clause without them; NULL: nothing is left, which is true.  An OR with
+ * such an arm, which recheck conditions may have, is true as well.
+ */
+static Node *
+without_bound(Node *clause)
+{
+	List	   *args = NIL;
+	ListCell   *lc;
+
+	check_stack_depth();
+	if (is_bound_clause(clause))
+		return NULL;
+	if (is_andclause(clause))
+	{
+		args = without_bounds(((BoolExpr *) clause)->args);
+		return args == NIL ? NULL : (Node *) make_ands_explicit(args);
+	}
+	if (!is_orclause(clause))
+		return clause;
+	foreach(lc, ((BoolExpr *) clause)->args)
+	{
+		Node	   *arm = without_bound(lfirst(lc));
+
+		if (arm == NULL)
+			return NULL;
+		args = lappend(args, arm);
+	}
+	return (Node *) makeBoolExpr(OR_EXPR, args, ((BoolExpr *) clause)->location);
+}
+
 static List *
 without_bounds(List *quals)
 {
+	List	   *result = NIL;
 	ListCell   *lc;
 
 	foreach(lc, quals)
-		if (is_bound_clause(lfirst(lc)))
-			quals = foreach_delete_current(quals, lc);
-	return quals;
+	{
+		Node	   *clause = without_bound(lfirst(lc));
+
+		if (clause != NULL)
+			result = lappend(result, clause);
+	}
+	return result;
 }
 
 static void

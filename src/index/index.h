@@ -648,6 +648,12 @@ lsm_row_admits(const LsmQuals *quals, const LsmColumnSpec *spec, LsmSlice code)
 }
 
 /*
+ * Is the key a row comparison?  btree's kind, or the array of a record that
+ * executor/row_range.c makes.
+ */
+extern bool lsm_key_is_row(ScanKey key);
+
+/*
  * Digest the executor's keys.  Results live in the current memory context and
  * point into `keys`.
  */

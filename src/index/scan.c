@@ -235,6 +235,15 @@ narrow(LsmSlice *bound, bool *inclusive, bool is_lower, LsmSlice row, bool row_i
 	*inclusive = row_inclusive;
 }
 
+/* What the bound has behind the code, if it begins with that, or nothing */
+static LsmSlice
+behind(LsmSlice bound, LsmSlice code)
+{
+	if (bound.len < code.len || lsm_bound_compare(bound, code) != 0)
+		return lsm_slice(NULL, 0);
+	return lsm_slice(bound.data + code.len, bound.len - code.len);
+}
+
 /*
  * The prefix ends with the first member of a row comparison: it goes on with
  * the others.
@@ -246,9 +255,18 @@ narrow_to_row(LsmScan *so, LsmSlice *lower, LsmSlice *upper)
 	int			last = quals->nprefix - 1;
 	LsmSlice	value;
 
-	if (last < 0 || !lsm_has_row_ends(quals, last))
+	if (last < 0)
 		return;
 	value = quals->columns[last].points[so->position.point[last]];
+	if (quals->row_column == last)
+	{
+		narrow(lower, &so->lower_inclusive, true, behind(quals->row_lower, value),
+			   quals->row_lower_inclusive);
+		narrow(upper, &so->upper_inclusive, false, behind(quals->row_upper, value),
+			   quals->row_upper_inclusive);
+	}
+	if (!lsm_has_row_ends(quals, last))
+		return;
 	if (quals->row_group_lower.value.len > 0 &&
 		lsm_slice_compare(quals->row_group_lower.value, value) == 0)
 		narrow(lower, &so->lower_inclusive, true, quals->row_group_lower.rest,
@@ -694,6 +712,27 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	return found;
 }
 
+/*
+ * Is there a row comparison whose first column is in order as far as groups?
+ * Which entries it wants only a walk in order knows: value by value, or label
+ * by label.
+ */
+static bool
+rows_want_order(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+
+	for (int i = 0; i < scan->numberOfKeys; i++)
+	{
+		ScanKey		key = &scan->keyData[i];
+
+		if (lsm_key_is_row(key) &&
+			so->spec->columns[key->sk_attno - 1].order == LSM_ORDER_GROUPS)
+			return true;
+	}
+	return false;
+}
+
 int64
 lsm_index_get_bitmap(IndexScanDesc scan, TIDBitmap *tbm)
 {
@@ -703,7 +742,7 @@ lsm_index_get_bitmap(IndexScanDesc scan, TIDBitmap *tbm)
 	int64		total = 0;
 
 	if (!so->prepared)
-		prepare_scan(scan, false);
+		prepare_scan(scan, rows_want_order(scan));
 	while (step_scan(scan, ForwardScanDirection, &tids[n]))
 	{
 		total++;

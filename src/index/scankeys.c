@@ -615,6 +615,35 @@ prepare_array(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
 							ARR_ELEMTYPE(array), elements, nulls, nelements);
 }
 
+/* See index.h. */
+bool
+lsm_key_is_row(ScanKey key)
+{
+	if (key->sk_flags & SK_ROW_HEADER)
+		return true;
+	return (key->sk_flags & SK_SEARCHARRAY) != 0 && (key->sk_flags & SK_ISNULL) == 0 &&
+		key->sk_subtype != RECORDOID &&
+		ARR_ELEMTYPE(DatumGetArrayTypeP(key->sk_argument)) == RECORDOID;
+}
+
+/* Points of a row comparison's first column that are beyond its ends go. */
+static void
+drop_points_beyond_row(LsmQuals *quals, const LsmKeySpec *spec)
+{
+	LsmColumnQuals *column;
+	int			n = 0;
+
+	if (!lsm_has_row_ends(quals, quals->row_group_column))
+		return;
+	column = &quals->columns[quals->row_group_column];
+	if (!column->has_points)
+		return;
+	for (int i = 0; i < column->npoints; i++)
+		if (lsm_row_admits(quals, &spec->columns[quals->row_group_column], column->points[i]))
+			column->points[n++] = column->points[i];
+	column->npoints = n;
+}
+
 static bool
 prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
 {
@@ -724,7 +753,7 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	quals->nprefix = 0;
 	quals->nwalk = 0;
 	quals->row_lower = quals->row_upper = lsm_slice(NULL, 0);
-	quals->row_group_column = -1;
+	quals->row_column = quals->row_group_column = -1;
 	memset(&quals->row_group_lower, 0, sizeof(LsmRowEnd));
 	memset(&quals->row_group_upper, 0, sizeof(LsmRowEnd));
 	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
@@ -735,6 +764,7 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 			quals->never = true;
 			return;
 		}
+	drop_points_beyond_row(quals, spec);
 	for (int i = 0; i < spec->nkeys; i++)
 		if (!finish_column(&quals->columns[i]))
 		{

@@ -161,6 +161,7 @@ CREATE INDEX ON p USING lsm (b, e, n)});
 	my $off = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET enable_incremental_sort = off;';
 	my $plain = 'SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;';
 	foreach my $page ([ q{(t, n) > ('y', 40000)}, 't, n' ], [ q{(t, n) >= ('Y', 59990)}, 't, n' ], [ q{(t, n) < ('y', 20000)}, 't DESC, n DESC' ],
+		[ q{t IN ('x', 'Y') AND (t, n) > ('x', 59000) AND (t, n) < ('x', 59100)}, 't, n' ], [ q{(e, n) > ('held', 30000) AND (e, n) < ('held', 30100)}, 'e, n' ],
 		[ q{(t, n) < ('Y', 20) AND (t, n) > ('y', 59900)}, 't, n' ], [ q{(t, n) <= ('y', 30) AND t >= 'y'}, 't, n' ],
 		[ q{(e, n) > ('held', 30000)}, 'e, n' ], [ q{(e, n) < ('held', 30000)}, 'e DESC, n DESC' ], [ q{(e, n) <= ('ready', 100) AND e > 'new'}, 'e, n' ],
 		[ q{(t, b, n) < ('y', 'B', 30000)}, 't DESC, b DESC, n DESC' ], [ q{(t, b, n) > ('y', 'b', 59000)}, 't, b, n' ],
@@ -175,6 +176,10 @@ CREATE INDEX ON p USING lsm (b, e, n)});
 		cmp_ok($dropped // 0, '<', 500, "$db: ... begins there") or diag($plan);
 		my ($blocks) = $plan =~ /blocks read=(\d+)/;
 		cmp_ok($blocks // 0, '<', 150, "$db: ... and reads no more than it takes") or diag($plan);
+		next unless $clause =~ /^\((\w), n\).* AND \(\1, n\)/;
+		$plan = $node->safe_psql($db, "SET enable_seqscan = off; SET enable_indexscan = off; SET enable_indexonlyscan = off; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT n FROM p WHERE $clause");
+		($dropped) = $plan =~ /Rows Removed by \w[\w ]*: (\d+)/;
+		ok($plan =~ /Bitmap Index Scan/ && ($dropped // 0) < 500, "$db: ... so does a bitmap") or diag($plan);
 	}
 }
 check_pages('bytes');

@@ -277,7 +277,15 @@ sub switch_over
 {
 	my $leader = leader();
 	my ($other) = grep { $_ ne $leader } 'n1', 'n2';
-	my $answer = `curl -s -m 60 -X POST -d '{"leader": "$leader", "candidate": "$other"}' http://127.0.0.1:$rest_port{$leader}/switchover`;
+	my $answer;
+
+	# a follower that has just come back is not the synchronous one yet
+	foreach (1 .. 60)
+	{
+		$answer = `curl -s -m 60 -X POST -d '{"leader": "$leader", "candidate": "$other"}' http://127.0.0.1:$rest_port{$leader}/switchover`;
+		last if $answer !~ /does not match with sync_standby/;
+		sleep(1);
+	}
 	like($answer, qr/Successfully switched over/, "switchover from $leader to $other");
 	return $other;
 }

@@ -469,5 +469,9 @@ lsm_long_sort_end(LsmLongSort *sort)
 	if (sort->heap != NULL)
 		binaryheap_free(sort->heap);
 	free_memory(sort);
+	if (sort->chunks != NULL)
+		pfree(sort->chunks);
+	pfree(sort->copies[0].data);
+	pfree(sort->copies[1].data);
 	pfree(sort);
 }

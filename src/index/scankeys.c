@@ -784,12 +784,6 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	if (quals->labels != NULL)
 		order_points(quals, spec);
 
-	/* a label is not in a range of codes */
-	quals->row_group_walk = lsm_has_row_ends(quals, quals->row_group_column) &&
-		spec->columns[quals->row_group_column].type == LSM_COLUMN_ENUM &&
-		!(quals->by_labels && quals->row_group_column == 0);
-	if (quals->row_group_walk)
-		quals->nwalk = quals->row_group_column + 1;
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		LsmColumnQuals *column = &quals->columns[i];
@@ -798,4 +792,11 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 			(i > quals->nprefix && (column->has_points || has_bounds(column))))
 			quals->nwalk = i + 1;
 	}
+
+	/* a label is not in a range of codes */
+	quals->row_group_walk = lsm_has_row_ends(quals, quals->row_group_column) &&
+		spec->columns[quals->row_group_column].type == LSM_COLUMN_ENUM &&
+		!(quals->by_labels && quals->row_group_column == 0);
+	if (quals->row_group_walk)
+		quals->nwalk = Max(quals->nwalk, quals->row_group_column + 1);
 }

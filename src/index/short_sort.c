@@ -309,5 +309,7 @@ lsm_short_sort_end(LsmShortSort *sort)
 		binaryheap_free(sort->heap);
 	if (sort->entries != NULL)
 		pfree(sort->entries);
+	pfree(sort->keys[0].data);
+	pfree(sort->keys[1].data);
 	pfree(sort);
 }

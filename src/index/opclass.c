@@ -13,7 +13,9 @@
 #include "access/htup_details.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type_d.h"
+#include "common/hashfn.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -103,6 +105,23 @@ lsm_column_type(Oid opcintype)
 	}
 }
 
+/*
+ * What a class says of its codes takes eight looks into the system caches, and
+ * is asked for each column of each scan: it is kept until a catalog that it was
+ * read from changes.
+ */
+typedef struct ClassFacts
+{
+	Oid			family;
+	Oid			opcintype;
+	uint64		stamp;			/* known_stamp then */
+	Oid			code_type;
+	LsmColumnType column_type;
+} ClassFacts;
+
+static ClassFacts known[64];
+static uint64 known_stamp = 0;	/* 0: nobody has asked yet */
+
 /* btree's support functions have other numbers. */
 static bool
 family_is_ours(Oid family)
@@ -117,27 +136,68 @@ family_is_ours(Oid family)
 	return result;
 }
 
+static void
+read_class(ClassFacts *facts)
+{
+	Oid			family = facts->family;
+	Oid			type = facts->opcintype;
+
+	facts->code_type = type;
+	facts->column_type = lsm_column_type(type);
+	if (!family_is_ours(family))
+		return;
+	if (OidIsValid(get_opfamily_proc(family, type, type, LSM_PROC_NORMAL_TEXT)))
+	{
+		facts->code_type = TEXTOID;
+		facts->column_type = LSM_COLUMN_TEXT;
+	}
+	else if (OidIsValid(get_opfamily_proc(family, type, type, LSM_PROC_CODE)) ||
+			 OidIsValid(get_opfamily_proc(family, type, type, LSM_PROC_EQUALITY_CODE)))
+		facts->column_type = LSM_COLUMN_FUNCTION;
+}
+
+static void
+forget_classes(Datum arg, int cache, uint32 hash)
+{
+	known_stamp++;
+}
+
+/*
+ * What is stored is as old as the stamp that was read before the catalogs
+ * were: what changes meanwhile makes it void.
+ */
+static const ClassFacts *
+class_facts(Oid family, Oid opcintype)
+{
+	ClassFacts *entry = &known[hash_combine(family, opcintype) % lengthof(known)];
+	ClassFacts	facts = {.family = family,.opcintype = opcintype};
+
+	if (known_stamp == 0)
+	{
+		CacheRegisterSyscacheCallback(AMPROCNUM, forget_classes, (Datum) 0);
+		CacheRegisterSyscacheCallback(OPFAMILYOID, forget_classes, (Datum) 0);
+		CacheRegisterSyscacheCallback(AMNAME, forget_classes, (Datum) 0);
+		known_stamp = 1;
+	}
+	if (entry->family == family && entry->opcintype == opcintype && entry->stamp == known_stamp)
+		return entry;
+	facts.stamp = known_stamp;
+	read_class(&facts);
+	*entry = facts;
+	return entry;
+}
+
 /* See index.h. */
 Oid
 lsm_class_code_type(Oid family, Oid opcintype)
 {
-	if (family_is_ours(family) &&
-		OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_NORMAL_TEXT)))
-		return TEXTOID;
-	return opcintype;
+	return class_facts(family, opcintype)->code_type;
 }
 
 LsmColumnType
 lsm_class_column_type(Oid family, Oid opcintype)
 {
-	if (!family_is_ours(family))
-		return lsm_column_type(opcintype);
-	if (OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_NORMAL_TEXT)))
-		return LSM_COLUMN_TEXT;
-	if (OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_CODE)) ||
-		OidIsValid(get_opfamily_proc(family, opcintype, opcintype, LSM_PROC_EQUALITY_CODE)))
-		return LSM_COLUMN_FUNCTION;
-	return lsm_column_type(opcintype);
+	return class_facts(family, opcintype)->column_type;
 }
 
 static bool

@@ -4,7 +4,7 @@
 usage: plot.py [-o DIRECTORY] [-t svg|png] DIRECTORY [NAME...]
 
 DIRECTORY has the CSVs and summaries.  Names: ratios (rows of the table against their targets), fig1, fig5a, fig5b, fig6,
-fig7, fig8, fig9, demo (of bench/demo.sh); default: whatever there are data for.
+fig7, fig8, fig9, latency (per second, of run.sh latency), demo (of bench/demo.sh); default: whatever there are data for.
 """
 import argparse
 import collections
@@ -234,6 +234,38 @@ def draw_demo(figure, path):
     return machine
 
 
+def draw_latency(figure, path):
+    """Transactions and their p99 in each second; the turns of heap and of lsm one after the other."""
+    with open(path) as file:
+        machine = file.readline()[2:].strip()
+        loads = collections.OrderedDict()
+        for row in csv.DictReader(file):
+            turns = loads.setdefault(row["script"], collections.OrderedDict())
+            turns.setdefault(row["am"], collections.OrderedDict()).setdefault(int(row["round"]), []).append(row)
+    figure.clear()
+    figure.set_size_inches(4 * len(loads), 5)
+    for at, (load, turns) in enumerate(loads.items()):
+        above = figure.add_subplot(2, len(loads), at + 1)
+        below = figure.add_subplot(2, len(loads), len(loads) + at + 1, sharex=above)
+        for am, color in (("heap", "0.55"), ("lsm", "tab:blue")):
+            start = 0
+            for number, rows in turns[am].items():
+                seconds = range(start, start + len(rows))
+                label = am if number == 1 else None
+                above.plot(seconds, [int(r["tps"]) for r in rows], color=color, label=label)
+                below.plot(seconds, [float(r["p99_ms"]) for r in rows], color=color)
+                start += len(rows) + 1
+        above.set_ylim(bottom=0)
+        above.set_title(load)
+        below.set_yscale("log")
+        below.set_xlabel("second")
+        if at == 0:
+            above.set_ylabel("transactions per second")
+            below.set_ylabel("p99, ms")
+            above.legend()
+    return machine
+
+
 def footer(figure, machine):
     settings = machine.find(" settings=")
     figure.text(0.01, 0.005, machine[:settings] if settings > 0 else machine, fontsize=6, color="0.4")
@@ -250,12 +282,16 @@ def main():
     # the same SVG from the same data
     matplotlib.rcParams["svg.hashsalt"] = "lsmam"
     names = options.names or [n for n in FIGURES if os.path.exists(os.path.join(options.directory, n + ".csv"))] + ["ratios"]
+    if not options.names and os.path.exists(os.path.join(options.directory, "latency.series.csv")):
+        names.append("latency")
     for name in names:
         figure, axes = plt.subplots(figsize=(7, 4))
         if name == "ratios":
             machine = draw_ratios(axes, options.directory)
         elif name == "demo":
             machine = draw_demo(figure, os.path.join(options.directory, "demo.csv"))
+        elif name == "latency":
+            machine = draw_latency(figure, os.path.join(options.directory, "latency.series.csv"))
         elif name in FIGURES:
             machine, data = read_figure(os.path.join(options.directory, name + ".csv"))
             draw_figure(axes, name, data)

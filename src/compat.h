@@ -392,6 +392,9 @@ typedef BackendId ProcNumber;
 
 typedef RelFileNode RelFileLocator;
 
+/* commands/vacuum.h: what is in force, GUC or autovacuum's share */
+#define vacuum_cost_limit		VacuumCostLimit
+
 #define relNumber				relNode
 #define dbOid					dbNode
 #define spcOid					spcNode

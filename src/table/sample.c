@@ -183,6 +183,8 @@ lsm_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId OldestXmin,
 	{
 		bool		live = false;
 
+		lsm_vacuum_pay(row.body_bytes);
+
 		/* what counts as live: see heapam_scan_analyze_next_tuple */
 		switch (lsm_row_vacuum_status(&row, OldestXmin))
 		{

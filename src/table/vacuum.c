@@ -3,7 +3,8 @@
  * vacuum.c
  *	  VACUUM of an lsm table.
  *
- * 1. Flush, so that everything old is in files.
+ * 1. Flush, so that everything old is in files.  Where many rows are dead, do
+ *    step 4 now.
  * 2. Walk all rows below the row limit and note which TIDs are alive.
  * 3. Let every index delete the entries of the others.
  * 4. Compact the files that hold dead rows or xids beyond the freeze limit.
@@ -32,6 +33,7 @@
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
@@ -219,7 +221,7 @@ typedef struct LsmVacuum
 
 	double		live;			/* rows */
 	double		recently_dead;
-	double		dead;			/* seen; others have been dropped before */
+	double		dead;			/* seen, or dropped by us; not those that went before */
 	double		kept;			/* TIDs that must stay in the indexes */
 
 	int			nindexes;
@@ -272,6 +274,92 @@ log_deleter(LsmVacuum *vac)
 	vac->logged_deleter = vac->newest_deleter;
 }
 
+/* ---- rewriting files ---- */
+
+/* Rows of so many blocks are looked at to see how many are dead. */
+#define SAMPLE_BLOCKS	64
+
+/* Autovacuum rewrites files for the sake of dead rows if so many are. */
+#define DEAD_FRACTION	0.1
+
+/* Of the rows in files, which part may be removed?  About. */
+static double
+dead_fraction(LsmVacuum *vac)
+{
+	BlockNumber nblocks = lsm_limit_blocks(vac->row_limit);
+	BlockNumber stride = Max(nblocks / SAMPLE_BLOCKS, 1);
+	LsmCursor  *cursor = lsm_cursor_open(vac->tree);
+	double		dead = 0;
+	double		rows = 0;
+	uint64		block;
+
+	for (block = pg_prng_uint64_range(&pg_global_prng_state, 0, stride - 1);
+		 block < nblocks; block += stride)
+	{
+		char		from[LSM_TID_BYTES];
+		LsmSlice	key;
+		LsmSlice	value;
+
+		lsm_key_encode(block << 16, from);
+		lsm_cursor_seek(cursor, lsm_slice(from, sizeof(from)), false, ForwardScanDirection);
+		while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+		{
+			uint64		packed = lsm_key_decode(key.data);
+			LsmRow		row;
+
+			if (packed >> 16 != block)
+				break;
+			lsm_row_decode(vac->rel, packed, value, &row);
+			rows++;
+			if (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD)
+				dead++;
+		}
+		vacuum_delay_point(false);
+	}
+	lsm_cursor_close(cursor);
+	return rows > 0 ? dead / rows : 0;
+}
+
+/*
+ * Rewrite files without dead rows, or for old xids, which hold back
+ * relfrozenxid.
+ *
+ * Where many rows are dead this comes first, so that what is read next is half
+ * of it and in order: how many, a sample tells.  Index entries may outlive their
+ * rows, for no row number is given out twice.  Where rows are few, or what is
+ * dead lies together, they are counted first: all of them go if a user asked,
+ * else if they are many.  Returns how many rows went.
+ */
+static uint64
+compact_files(LsmVacuum *vac, bool drop_dead)
+{
+	LsmCompactRequest request;
+	TransactionId oldest = lsm_tree_min_xid(vac->tree);
+
+	if (vac->compacted)
+		return 0;
+	memset(&request, 0, sizeof(request));
+	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
+		request.freeze_limit = vac->cutoffs.FreezeLimit;
+	request.drop_dead = drop_dead && !vac->failsafe;
+	if (!TransactionIdIsValid(request.freeze_limit) && !request.drop_dead)
+		return 0;
+	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
+								 PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
+	lsm_tree_compact(vac->tree, &request);
+	vac->compacted = true;
+	return request.ndropped;
+}
+
+/* What the rows say, once they have been read */
+static bool
+dead_rows_pay(const LsmVacuum *vac)
+{
+	return vac->dead > 0 &&
+		(!AmAutoVacuumWorkerProcess() ||
+		 vac->dead >= DEAD_FRACTION * (vac->kept + vac->dead));
+}
+
 static void
 scan_rows(LsmVacuum *vac)
 {
@@ -280,6 +368,7 @@ scan_rows(LsmVacuum *vac)
 	LsmCursor  *cursor;
 	LsmSlice	key;
 	LsmSlice	value;
+	uint64		read_bytes = 0;
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, nblocks);
@@ -300,10 +389,13 @@ scan_rows(LsmVacuum *vac)
 		if (packed > lsm_number_pack(vac->row_limit - 1))
 			break;
 		lsm_row_decode(vac->rel, packed, value, &row);
+		read_bytes += key.len + value.len;
 		if (block != (BlockNumber) (packed >> 16))
 		{
 			block = (BlockNumber) (packed >> 16);
 			vacuum_delay_point(false);
+			lsm_vacuum_pay(read_bytes);
+			read_bytes = 0;
 			if (block % 1024 == 0)
 			{
 				pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, block);
@@ -479,30 +571,6 @@ cleanup_indexes(LsmVacuum *vac)
 }
 
 /*
- * Rewrite files for what is to be gained: all dead rows if a user asked,
- * else if they are many; old xids always (they hold back relfrozenxid).
- */
-static void
-compact_files(LsmVacuum *vac)
-{
-	LsmCompactRequest request;
-	TransactionId oldest = lsm_tree_min_xid(vac->tree);
-
-	memset(&request, 0, sizeof(request));
-	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
-		request.freeze_limit = vac->cutoffs.FreezeLimit;
-	if (vac->dead > 0 && !vac->failsafe)
-		request.drop_dead = !AmAutoVacuumWorkerProcess() ||
-			vac->dead >= 0.1 * (vac->kept + vac->dead);
-	if (!TransactionIdIsValid(request.freeze_limit) && !request.drop_dead)
-		return;
-	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
-								 PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
-	lsm_tree_compact(vac->tree, &request);
-	vac->compacted = true;
-}
-
-/*
  * The end of the main fork: log pages of what is flushed now.  Where rows keep
  * coming they are needed again soon, so autovacuum leaves them; and it does not
  * wait, for it would do so in most tables.  The lock is bad for who waits for
@@ -632,9 +700,11 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	vac.row_limit = lsm_tree_row_limit(vac.tree);
 	lsm_all_visible_begin(&vac.map, rel, vac.tree, vac.row_limit);
 	lsm_tree_flush(vac.tree);
+	if (!vac.failsafe && dead_fraction(&vac) >= DEAD_FRACTION)
+		vac.dead = (double) compact_files(&vac, true);
 	scan_rows(&vac);
 	vacuum_indexes(&vac);
-	compact_files(&vac);
+	(void) compact_files(&vac, dead_rows_pay(&vac));
 	cleanup_indexes(&vac);
 	vac_close_indexes(vac.nindexes, vac.indexes, NoLock);
 

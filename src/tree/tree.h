@@ -636,10 +636,13 @@ typedef struct LsmCompactRequest
 	bool		drop_dead;		/* rewrite every file that may hold dead
 								 * entries (has partial, deleted or dying
 								 * ones) */
+
+	/* result */
+	uint64		ndropped;		/* dead values (not DELETE entries and such) */
 } LsmCompactRequest;
 
 /* Runs in this process until done.  REQUIRES: lock on the relation. */
-extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
+extern void lsm_tree_compact(LsmTree *tree, LsmCompactRequest *request);
 
 typedef struct LsmPurge
 {
@@ -665,6 +668,12 @@ typedef struct LsmPurge
  * read other trees, but write to none.  REQUIRES: lock on the relation.
  */
 extern void lsm_tree_purge(LsmTree *tree, LsmPurge *purge);
+
+/*
+ * VACUUM, ANALYZE: so many bytes of a tree have been read by a cursor.  They are
+ * charged like pages of a heap; may sleep (vacuum_cost_delay).
+ */
+extern void lsm_vacuum_pay(uint64 read_bytes);
 
 /*
  * Give free pages at the end of the main fork back to the file system, if they

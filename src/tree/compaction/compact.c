@@ -57,15 +57,19 @@ edit_from_plan(LsmPlan *plan, LsmEdit *edit)
 	}
 }
 
-/* Let flushes through, and others to the disk. */
+/*
+ * Let flushes through, and others to the disk.  So many bytes have been read
+ * since the last time.
+ */
 static void
-compact_pause(LsmJob *job, uint64 *paused_at)
+compact_pause(LsmJob *job, uint64 read_bytes, uint64 *paused_at)
 {
 	uint64		written = job->bytes +
 		(job->writer != NULL ? lsm_sst_writer_bytes(job->writer) : 0);
 	bool		file_ended = job->bytes > *paused_at;	/* a part of one was */
 
 	lsm_rate_wait(job, written);
+	lsm_vacuum_pay_job(job, read_bytes, written);
 	if (!file_ended && written < *paused_at + PAUSE_EVERY_BYTES)
 		return;
 	*paused_at = written;
@@ -85,11 +89,13 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 	LsmSlice	key;
 	LsmSlice	value;
 	uint64		entries = 0;
+	uint64		read_bytes = 0;
 	uint64		paused_at = 0;
 	int			nfiles = 0;
 
 	while (lsm_merge_next(merge, &key, &value))
 	{
+		read_bytes += key.len + value.len;
 		if (job->drops != NULL && job->drops(job->drops_state, key, value))
 			job->dropped = true;
 		else
@@ -104,7 +110,8 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 		if (entries % 1000 == 0 || job->nfiles != nfiles)
 		{
 			nfiles = job->nfiles;
-			compact_pause(job, &paused_at);
+			compact_pause(job, read_bytes, &paused_at);
+			read_bytes = 0;
 		}
 	}
 	lsm_job_report_entries(job, lsm_merge_entries(merge));
@@ -285,7 +292,7 @@ lsm_compact_stall(LsmTree *tree)
  */
 typedef struct Request
 {
-	const LsmCompactRequest *what;
+	LsmCompactRequest *what;
 	uint64		start;			/* files from this number on are ours or newer */
 	int			level;
 	uint64		mark;			/* files from this number on came after the
@@ -447,6 +454,7 @@ request_step(LsmTree *tree, Request *request)
 		job->limited = true;
 		if (!lsm_compact_run(job, plan))
 			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
+		request->what->ndropped += job->nvalues_dropped;
 	}
 	MemoryContextSwitchTo(old);
 	lsm_job_end(job);
@@ -454,7 +462,7 @@ request_step(LsmTree *tree, Request *request)
 }
 
 void
-lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *what)
+lsm_tree_compact(LsmTree *tree, LsmCompactRequest *what)
 {
 	Request		request = {0};
 	LsmJob	   *owner;

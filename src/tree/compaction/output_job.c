@@ -285,6 +285,7 @@ lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 	if (fate == LSM_FATE_DROP)
 	{
 		job->dropped = true;
+		job->nvalues_dropped += (uint8) value.data[0] == LSM_TAG_PUT;
 		return;
 	}
 	if (fate == LSM_FATE_REWRITE)

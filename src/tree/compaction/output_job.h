@@ -46,6 +46,7 @@ typedef struct LsmJob
 	bool		published;		/* the files belong to the tree */
 	bool		limited;		/* lsm.compaction_rate applies ... */
 	uint64		paid_bytes;		/* ... and has been asked for so many */
+	uint64		charged_bytes;	/* written, that VACUUM has been charged for */
 
 	/* deciding about entries */
 	LsmFateContext fate;
@@ -60,6 +61,7 @@ typedef struct LsmJob
 	LsmFile   **sources;
 	LsmJobDrops drops;			/* NULL: nothing is left out but for its fate */
 	void	   *drops_state;
+	uint64		nvalues_dropped;	/* PUTs that no one can see any more */
 	bool		dropped;		/* an entry was, since the last file was
 								 * finished */
 	bool		finishing;		/* all of the sources has been read */
@@ -273,10 +275,18 @@ extern void lsm_publish_abort(void);
 extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
 
 /* The hints for writers and workers, after the version changed. */
-/* rate.c: the job has written so many bytes; sleeps if that was too fast. */
+extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
+
+/* ---- rate.c, vacuum_cost.c ---- */
+
+/* The job has written so many bytes in all; sleeps if that was too fast. */
 extern void lsm_rate_wait(LsmJob *job, uint64 written);
 
-extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
+/*
+ * In VACUUM: the job has read so many bytes since the last time, and written so
+ * many in all.  May sleep (vacuum_cost_delay).
+ */
+extern void lsm_vacuum_pay_job(LsmJob *job, uint64 read_bytes, uint64 written_bytes);
 
 /* ---- unlink_queue.c ---- */
 

@@ -367,7 +367,7 @@ lsm_plan_relief(LsmVersion *version)
 {
 	LsmPlan    *plan;
 
-	if (version->level0_runs < 2 * LSM_L0_COMPACT_RUNS)
+	if (version->level0_runs < LSM_L0_RELIEF_RUNS)
 		return NULL;
 	plan = lsm_plan_level0_moves(version);
 	if (plan == NULL)

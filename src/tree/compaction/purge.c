@@ -69,6 +69,7 @@ typedef struct PurgeGroup
 {
 	Purge	   *purge;
 	uint64		entries;		/* of all files */
+	uint64		nasked;			/* of them, from the first: what follows knows */
 	uint64		ncondemned;
 	uint64		ngarbage;		/* DELETE entries with nothing to hide, besides */
 	uint64		next;			/* entry that comes next when they are read again */
@@ -180,31 +181,41 @@ group_condemn(PurgeGroup *group, uint64 entry)
 	group->ncondemned++;
 }
 
-/* Ask about each entry.  Are the files to be written anew? */
+/*
+ * Ask about each entry, until enough are condemned.  Are the files to be written
+ * anew?
+ */
 static bool
-group_read(PurgeGroup *group, LsmPlan *plan, bool bottom)
+group_read(LsmJob *job, PurgeGroup *group, LsmPlan *plan, bool bottom)
 {
 	Purge	   *purge = group->purge;
 	LsmPurge   *what = purge->what;
 	LsmMerge   *merge;
 	LsmSlice	key;
 	LsmSlice	value;
-	uint64		entry = 0;
+	uint64		read_bytes = 0;
 	uint64		nleft = what->nleft;
 	bool		rewrite = false;
 
 	for (int i = 0; i < plan->nfiles; i++)
 		group->entries += plan->files[i]->entries;
 	merge = lsm_merge_open(purge->tree, plan->sequences, plan->nsequences);
-	for (; lsm_merge_next(merge, &key, &value); entry++)
+	while (!rewrite && lsm_merge_next(merge, &key, &value))
 	{
+		uint64		entry = group->nasked++;
+
 		if (entry >= group->entries)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATA_CORRUPTED),
 					 errmsg("sorted files of an lsm tree have more entries than their list says"),
 					 errhint("Run lsm_verify().")));
+		read_bytes += key.len + value.len;
 		if (entry % 1000 == 0)
+		{
 			CHECK_FOR_INTERRUPTS();
+			lsm_vacuum_pay_job(job, read_bytes, 0);
+			read_bytes = 0;
+		}
 		if ((uint8) value.data[0] != LSM_TAG_PUT)
 			group->ngarbage += bottom;
 		else if (!what->condemned(what->state, key))
@@ -212,7 +223,7 @@ group_read(PurgeGroup *group, LsmPlan *plan, bool bottom)
 		else
 		{
 			group_condemn(group, entry);
-			rewrite = rewrite || !purge_leave(purge, key);
+			rewrite = !purge_leave(purge, key);
 		}
 		rewrite = rewrite ||
 			group->ncondemned + group->ngarbage > REWRITE_FRACTION * group->entries;
@@ -223,18 +234,29 @@ group_read(PurgeGroup *group, LsmPlan *plan, bool bottom)
 	return rewrite;
 }
 
-/* LsmJobDrops, of files that group_read() has gone through. */
+/* LsmJobDrops, of files that group_read() has begun to go through. */
 static bool
 group_drops(void *state, LsmSlice key, LsmSlice value)
 {
-	PurgeGroup	   *group = (PurgeGroup *) state;
+	PurgeGroup *group = (PurgeGroup *) state;
+	LsmPurge   *what = group->purge->what;
 	uint64		entry = group->next++;
 
-	return group->condemned != NULL &&
-		((group->condemned[entry / 64] >> (entry % 64)) & 1) != 0;
+	if (entry < group->nasked)
+		return group->condemned != NULL &&
+			((group->condemned[entry / 64] >> (entry % 64)) & 1) != 0;
+	if ((uint8) value.data[0] != LSM_TAG_PUT)
+		return false;
+	if (!what->condemned(what->state, key))
+	{
+		what->nkept++;
+		return false;
+	}
+	what->ncondemned++;
+	return true;
 }
 
-/* LsmJobDrops, of files that were not. */
+/* LsmJobDrops, of files that it has not seen. */
 static bool
 purge_drops(void *state, LsmSlice key, LsmSlice value)
 {
@@ -260,7 +282,7 @@ purge_group(LsmJob *job, Purge *purge, LsmPlan *plan)
 {
 	PurgeGroup		group = {.purge = purge};
 
-	if (group_read(&group, plan, plan->below == job->version->nruns))
+	if (group_read(job, &group, plan, plan->below == job->version->nruns))
 		purge_run(job, plan, group_drops, &group);
 	for (int i = 0; i < plan->nfiles; i++)
 		(void) hash_search(purge->done, &plan->files[i]->number, HASH_ENTER, NULL);

@@ -39,6 +39,7 @@
 #define LSM_MAX_SEALED		4	/* sealed memtables waiting for a flush */
 #define LSM_L0_COMPACT_RUNS	4	/* compaction is due */
 #define LSM_L0_MAX_RUNS		8	/* ... into level 1, whatever that costs */
+#define LSM_L0_RELIEF_RUNS	8	/* ... before all that can wait */
 #define LSM_L0_STOP_RUNS	20	/* writers stall */
 
 typedef enum LsmTreeState

@@ -342,6 +342,7 @@ compact_files(LsmVacuum *vac, bool drop_dead)
 	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
 		request.freeze_limit = vac->cutoffs.FreezeLimit;
 	request.drop_dead = drop_dead && !vac->failsafe;
+	request.oldest_xid = vac->cutoffs.OldestXmin;
 	if (!TransactionIdIsValid(request.freeze_limit) && !request.drop_dead)
 		return 0;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,

@@ -636,6 +636,9 @@ typedef struct LsmCompactRequest
 	bool		drop_dead;		/* rewrite every file that may hold dead
 								 * entries (has partial, deleted or dying
 								 * ones) */
+	TransactionId oldest_xid;	/* valid: what the caller counts as dead is
+								 * so before it.  Of the relation's database;
+								 * compactions know one of all databases */
 
 	/* result */
 	uint64		ndropped;		/* dead values (not DELETE entries and such) */

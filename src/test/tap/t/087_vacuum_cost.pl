@@ -81,6 +81,23 @@ $reader->quit;
 is(removed('VACUUM VERBOSE t'), '20000 20000 0', 'later they are');
 sound(20000, 'after the snapshot');
 
+# a snapshot in another database holds back nothing here
+fill();
+query('CREATE DATABASE other');
+$reader = $node->background_psql('other', on_error_stop => 1);
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class');
+foreach my $case ([ 'id % 2 = 0', 20000, 20000 ], [ 'id < 600', 300, 19700 ])
+{
+	my ($which, $n, $left) = @$case;
+	query("DELETE FROM t WHERE $which");
+	is(removed('VACUUM VERBOSE t'), "$n $left 0", "beside a snapshot in another database: $n rows");
+	is(removed('VACUUM VERBOSE t'), "0 $left 0", 'once');
+	is(query("SELECT sum(entries) FROM lsm_levels('t')"), $left, 'from the files');
+}
+$reader->query_safe('COMMIT');
+$reader->quit;
+sound(19700, 'beside a snapshot in another database');
+
 # ---- it sleeps, and can be cancelled ----
 
 # 40,000 rows are some 400 pages to be read: 800 of cost, 80 naps

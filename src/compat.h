@@ -511,6 +511,17 @@ lsm_change_set_relation(ReorderBufferChange *change, const RelFileLocator *locat
 #endif
 }
 
+/* In a parallel worker: vacuum_cost_delay as the settings say */
+static inline void
+lsm_vacuum_update_costs(void)
+{
+#if PG_VERSION_NUM >= 160000
+	VacuumUpdateCosts();
+#else
+	VacuumCostActive = VacuumCostDelay > 0;
+#endif
+}
+
 /*
  * A new last page of the main fork, zeroed and locked.  The relation is not
  * temporary; it may have no entry in the relation cache.  REQUIRES: nobody

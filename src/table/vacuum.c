@@ -46,155 +46,8 @@
 
 #include "am/am.h"
 #include "table/all_visible.h"
+#include "table/dead_entries.h"
 #include "table/table.h"
-
-/* ---- the set of live TIDs ---- */
-
-#define LIVE_CHUNK_BLOCKS	1024
-#define LIVE_WORDS			((LSM_TID_OFFSETS + 63) / 64)
-
-/*
- * What a chunk says of one block; larger numbers are 2 + an index into `words`
- */
-#define LIVE_NONE			0
-#define LIVE_ALL			1
-
-typedef struct LiveSet
-{
-	MemoryContext context;
-	Size		max_bytes;
-	Size		used_bytes;
-	uint32	  **chunks;			/* by block / LIVE_CHUNK_BLOCKS, NULL = none */
-	uint64		nchunks;
-	uint64	   *words;			/* LIVE_WORDS per block that has dead TIDs too */
-	uint32		nbitmaps;
-	uint32		max_bitmaps;
-	bool		full;
-
-	/* the block being collected */
-	bool		open;
-	BlockNumber block;
-	int			count;
-	uint64		bits[LIVE_WORDS];
-} LiveSet;
-
-static void
-live_init(LiveSet *set, BlockNumber nblocks)
-{
-	int			kb = (AmAutoVacuumWorkerProcess() && autovacuum_work_mem != -1) ?
-		autovacuum_work_mem : maintenance_work_mem;
-
-	memset(set, 0, sizeof(LiveSet));
-	set->context = AllocSetContextCreate(CurrentMemoryContext, "lsm vacuum live TIDs",
-										 ALLOCSET_DEFAULT_SIZES);
-	set->max_bytes = (Size) kb * 1024;
-	set->nchunks = nblocks / LIVE_CHUNK_BLOCKS + 1;
-	set->chunks = MemoryContextAllocExtended(set->context,
-											 set->nchunks * sizeof(uint32 *),
-											 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	set->used_bytes = set->nchunks * sizeof(uint32 *);
-}
-
-/* Index of a new bitmap holding the open block's bits; false: no room. */
-static bool
-live_add_bitmap(LiveSet *set, uint32 *entry)
-{
-	if (set->nbitmaps == set->max_bitmaps)
-	{
-		uint32		n = Max(set->max_bitmaps * 2, 1024);
-		Size		bytes = (Size) n * LIVE_WORDS * sizeof(uint64);
-
-		/* while it grows, both copies exist */
-		if (n >= PG_UINT32_MAX / 2 || set->used_bytes + bytes > set->max_bytes)
-			return false;
-		if (set->words == NULL)
-			set->words = MemoryContextAllocHuge(set->context, bytes);
-		else
-			set->words = repalloc_huge(set->words, bytes);
-		set->used_bytes += bytes -
-			(Size) set->max_bitmaps * LIVE_WORDS * sizeof(uint64);
-		set->max_bitmaps = n;
-	}
-	memcpy(set->words + (Size) set->nbitmaps * LIVE_WORDS, set->bits, sizeof(set->bits));
-	*entry = 2 + set->nbitmaps++;
-	return true;
-}
-
-/* File what was collected of the open block. */
-static void
-live_close_block(LiveSet *set)
-{
-	uint32	  **chunk;
-	uint32		entry = LIVE_ALL;
-
-	if (!set->open)
-		return;
-	set->open = false;
-	if (set->count == 0 || set->full)
-		return;
-	chunk = &set->chunks[set->block / LIVE_CHUNK_BLOCKS];
-	if (*chunk == NULL)
-	{
-		Size		bytes = LIVE_CHUNK_BLOCKS * sizeof(uint32);
-
-		if (set->used_bytes + bytes > set->max_bytes)
-		{
-			set->full = true;
-			return;
-		}
-		*chunk = MemoryContextAllocZero(set->context, bytes);
-		set->used_bytes += bytes;
-	}
-	if (set->count < LSM_TID_OFFSETS && !live_add_bitmap(set, &entry))
-	{
-		set->full = true;
-		return;
-	}
-	(*chunk)[set->block % LIVE_CHUNK_BLOCKS] = entry;
-}
-
-/* Add a TID; they come in order. */
-static void
-live_add(LiveSet *set, uint64 packed)
-{
-	BlockNumber block = (BlockNumber) (packed >> 16);
-	int			bit = (int) (packed & 0xFFFF) - 1;
-
-	if (bit < 0 || bit >= LSM_TID_OFFSETS)
-		return;
-	if (!set->open || set->block != block)
-	{
-		live_close_block(set);
-		set->open = true;
-		set->block = block;
-		set->count = 0;
-		memset(set->bits, 0, sizeof(set->bits));
-	}
-	set->bits[bit / 64] |= UINT64CONST(1) << (bit % 64);
-	set->count++;
-}
-
-/* Known to be alive?  False says nothing. */
-static bool
-live_contains(const LiveSet *set, uint64 packed)
-{
-	BlockNumber block = (BlockNumber) (packed >> 16);
-	int			bit = (int) (packed & 0xFFFF) - 1;
-	uint32	   *chunk;
-	uint32		entry;
-
-	if (bit < 0 || bit >= LSM_TID_OFFSETS || block / LIVE_CHUNK_BLOCKS >= set->nchunks)
-		return false;
-	chunk = set->chunks[block / LIVE_CHUNK_BLOCKS];
-	if (chunk == NULL)
-		return false;
-	entry = chunk[block % LIVE_CHUNK_BLOCKS];
-	if (entry == LIVE_NONE)
-		return false;
-	if (entry == LIVE_ALL)
-		return true;
-	return (set->words[(Size) (entry - 2) * LIVE_WORDS + bit / 64] >> (bit % 64)) & 1;
-}
 
 /* ---- VACUUM ---- */
 
@@ -211,13 +64,7 @@ typedef struct LsmVacuum
 	struct VacuumCutoffs cutoffs;
 
 	uint64		row_limit;
-	LiveSet		live_tids;
-	StringInfoData value;		/* of rows looked up by dead_entry() */
-
-	/* of rows found dead, and what the log says of them so far */
-	TransactionId newest_deleter;
-	TransactionId logged_deleter;
-	bool		deleters_logged;	/* of all rows that are not in live_tids */
+	LsmDeadEntries entries;
 
 	double		live;			/* rows */
 	double		recently_dead;
@@ -250,28 +97,6 @@ check_failsafe(LsmVacuum *vac)
 	VacuumCostActive = false;
 	VacuumCostBalance = 0;
 	return true;
-}
-
-static void
-note_deleter(LsmVacuum *vac, TransactionId xid)
-{
-	if (TransactionIdIsNormal(xid) &&
-		(!TransactionIdIsNormal(vac->newest_deleter) ||
-		 TransactionIdFollows(xid, vac->newest_deleter)))
-		vac->newest_deleter = xid;
-}
-
-/*
- * Index entries of the rows are about to go, which indexes of other kinds do
- * not log with a horizon: they rely on heap's pruning to have done so.
- */
-static void
-log_deleter(LsmVacuum *vac)
-{
-	if (vac->newest_deleter == vac->logged_deleter)
-		return;
-	lsm_horizon_log(vac->tree, vac->newest_deleter, false);
-	vac->logged_deleter = vac->newest_deleter;
 }
 
 /* ---- rewriting files ---- */
@@ -373,7 +198,7 @@ scan_rows(LsmVacuum *vac)
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, nblocks);
-	live_init(&vac->live_tids, nblocks);
+	lsm_live_init(&vac->entries.live, nblocks);
 	if (vac->row_limit == 0)
 		return;
 
@@ -409,7 +234,7 @@ scan_rows(LsmVacuum *vac)
 		{
 			case HEAPTUPLE_DEAD:
 				vac->dead++;
-				note_deleter(vac, lsm_row_deleter(&row));
+				lsm_note_deleter(&vac->entries, lsm_row_deleter(&row));
 				keep = false;
 				break;
 			case HEAPTUPLE_RECENTLY_DEAD:
@@ -427,72 +252,13 @@ scan_rows(LsmVacuum *vac)
 		if (keep)
 		{
 			vac->kept++;
-			live_add(&vac->live_tids, packed);
+			lsm_live_add(&vac->entries.live, packed);
 		}
 	}
-	live_close_block(&vac->live_tids);
+	lsm_live_close(&vac->entries.live);
 	lsm_all_visible_end_rows(&vac->map, vac->live);
 	lsm_cursor_close(cursor);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
-}
-
-/* Look the row up: is it dead?  Then its deleter is in the log. */
-static bool
-row_is_dead(LsmVacuum *vac, uint64 packed)
-{
-	LsmRow		row;
-
-	if (!lsm_fetch_row(vac->rel, vac->tree, packed, &vac->value, &row))
-		note_deleter(vac, lsm_tree_pruned_xid(vac->tree));
-	else if (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD)
-		note_deleter(vac, lsm_row_deleter(&row));
-	else
-		return false;
-	log_deleter(vac);
-	return true;
-}
-
-/*
- * Callback of index_bulk_delete: can this entry go?  Then its row's deleter is
- * in the log.
- */
-static bool
-dead_entry(ItemPointer tid, void *state)
-{
-	LsmVacuum  *vac = (LsmVacuum *) state;
-	uint64		packed = lsm_tid_pack(tid);
-
-	if (vac->row_limit == 0 || packed > lsm_number_pack(vac->row_limit - 1))
-		return false;			/* came after us */
-	if (live_contains(&vac->live_tids, packed))
-		return false;
-	if (vac->live_tids.full)
-		return row_is_dead(vac, packed);
-	if (!vac->deleters_logged)
-	{
-		/* of all dead rows that were seen, and of those that were gone */
-		note_deleter(vac, lsm_tree_pruned_xid(vac->tree));
-		log_deleter(vac);
-		vac->deleters_logged = true;
-	}
-	Assert(row_is_dead(vac, packed));
-	return true;
-}
-
-static IndexVacuumInfo
-index_info(LsmVacuum *vac, int i, bool estimated)
-{
-	IndexVacuumInfo info;
-
-	memset(&info, 0, sizeof(info));
-	info.index = vac->indexes[i];
-	info.analyze_only = false;
-	info.report_progress = false;
-	info.estimated_count = estimated;
-	info.message_level = DEBUG2;
-	info.num_heap_tuples = estimated ? vac->rel->rd_rel->reltuples : vac->live;
-	info.strategy = vac->strategy;
-	return info;
 }
 
 /*
@@ -532,15 +298,19 @@ vacuum_indexes(LsmVacuum *vac)
 		return;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
-	for (i = 0; i < vac->nindexes; i++)
+	if (lsm_vacuum_team(&vac->entries, vac->nindexes, vac->indexes, for_map, vac->stats,
+						vac->kept + vac->dead, vac->params, vac->strategy))
+		i = vac->nindexes;
+	else
 	{
-		IndexVacuumInfo info = index_info(vac, i, true);
-
-		if (for_map && lsm_relation_is_index(vac->indexes[i]))
-			lsm_index_flush(vac->indexes[i]);
-		vac->stats[i] = index_bulk_delete(&info, vac->stats[i], dead_entry, vac);
-		if (check_failsafe(vac))
-			break;
+		for (i = 0; i < vac->nindexes; i++)
+		{
+			vac->stats[i] = lsm_delete_dead_entries(&vac->entries, vac->indexes[i], for_map,
+													vac->stats[i], vac->kept + vac->dead,
+													vac->strategy);
+			if (check_failsafe(vac))
+				break;
+		}
 	}
 	vac->gone_through = for_map && i == vac->nindexes;
 	vac->index_scans++;
@@ -559,8 +329,13 @@ cleanup_indexes(LsmVacuum *vac)
 								 PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
 	for (i = 0; i < vac->nindexes; i++)
 	{
-		IndexVacuumInfo info = index_info(vac, i, false);
+		IndexVacuumInfo info;
 
+		memset(&info, 0, sizeof(info));
+		info.index = vac->indexes[i];
+		info.message_level = DEBUG2;
+		info.num_heap_tuples = vac->live;
+		info.strategy = vac->strategy;
 		vac->stats[i] = index_vacuum_cleanup(&info, vac->stats[i]);
 		if (vac->stats[i] == NULL || vac->stats[i]->estimated_count)
 			continue;
@@ -655,16 +430,12 @@ begin_vacuum(LsmVacuum *vac)
 	vac_open_indexes(vac->rel, RowExclusiveLock, &vac->nindexes, &vac->indexes);
 	vac->stats = palloc0(Max(vac->nindexes, 1) * sizeof(IndexBulkDeleteResult *));
 
-	/*
-	 * indexes are vacuumed one after the other; heap says so of temporary
-	 * tables
-	 */
+	/* as heap says it */
 	if (vac->params->nworkers > 0 && vac->nindexes > 1 &&
 		RelationUsesLocalBuffers(vac->rel))
 		ereport(WARNING,
 				(errmsg("disabling parallel option of vacuum on \"%s\" --- cannot vacuum temporary tables in parallel",
 						RelationGetRelationName(vac->rel))));
-	initStringInfo(&vac->value);
 	check_failsafe(vac);
 }
 
@@ -700,6 +471,7 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	vac.tree = lsm_table_tree(rel);
 	vac.row_limit = lsm_tree_row_limit(vac.tree);
 	lsm_all_visible_begin(&vac.map, rel, vac.tree, vac.row_limit);
+	lsm_dead_entries_init(&vac.entries, rel, vac.tree, vac.cutoffs.OldestXmin, vac.row_limit);
 	lsm_tree_flush(vac.tree);
 	if (!vac.failsafe && dead_fraction(&vac) >= DEAD_FRACTION)
 		vac.dead = (double) compact_files(&vac, true);
@@ -730,6 +502,6 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	pgstat_progress_end_command();
 	report(&vac, &usage, start, frozen_xid, frozen_xid_updated);
 
-	MemoryContextDelete(vac.live_tids.context);
-	pfree(vac.value.data);
+	MemoryContextDelete(vac.entries.live.context);
+	pfree(vac.entries.value.data);
 }

@@ -1,0 +1,114 @@
+/*-------------------------------------------------------------------------
+ *
+ * dead_entries.c
+ *	  Which entries of an lsm table's indexes VACUUM may delete.
+ *
+ * An entry below the row limit whose TID is not among the live ones is dead
+ * (vacuum.c).  What the set of those has no room for is looked up.
+ *
+ * Index entries of the rows are about to go, which indexes of other kinds do
+ * not log with a horizon: they rely on heap's pruning to have done so.  So who
+ * condemns an entry has its row's deleter in the log before.  Each process does
+ * so for itself.
+ *
+ * Locking: none, beyond VACUUM's of the table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+
+#include "am/am.h"
+#include "table/dead_entries.h"
+
+void
+lsm_dead_entries_init(LsmDeadEntries *dead, Relation table, LsmTree *tree,
+					  TransactionId oldest_xmin, uint64 row_limit)
+{
+	memset(dead, 0, sizeof(LsmDeadEntries));
+	dead->table = table;
+	dead->tree = tree;
+	dead->oldest_xmin = oldest_xmin;
+	dead->row_limit = row_limit;
+	initStringInfo(&dead->value);
+}
+
+void
+lsm_note_deleter(LsmDeadEntries *dead, TransactionId xid)
+{
+	if (TransactionIdIsNormal(xid) &&
+		(!TransactionIdIsNormal(dead->newest_deleter) ||
+		 TransactionIdFollows(xid, dead->newest_deleter)))
+		dead->newest_deleter = xid;
+}
+
+static void
+log_deleter(LsmDeadEntries *dead)
+{
+	if (dead->newest_deleter == dead->logged_deleter)
+		return;
+	lsm_horizon_log(dead->tree, dead->newest_deleter, false);
+	dead->logged_deleter = dead->newest_deleter;
+}
+
+/* Look the row up: is it dead?  Then its deleter is in the log. */
+static bool
+row_is_dead(LsmDeadEntries *dead, uint64 packed)
+{
+	LsmRow		row;
+
+	if (!lsm_fetch_row(dead->table, dead->tree, packed, &dead->value, &row))
+		lsm_note_deleter(dead, lsm_tree_pruned_xid(dead->tree));
+	else if (lsm_row_vacuum_status(&row, dead->oldest_xmin) == HEAPTUPLE_DEAD)
+		lsm_note_deleter(dead, lsm_row_deleter(&row));
+	else
+		return false;
+	log_deleter(dead);
+	return true;
+}
+
+/*
+ * Callback of index_bulk_delete: can this entry go?  Then its row's deleter is
+ * in the log.
+ */
+static bool
+dead_entry(ItemPointer tid, void *state)
+{
+	LsmDeadEntries *dead = (LsmDeadEntries *) state;
+	uint64		packed = lsm_tid_pack(tid);
+
+	if (dead->row_limit == 0 || packed > lsm_number_pack(dead->row_limit - 1))
+		return false;			/* came after us */
+	if (lsm_live_contains(&dead->live, packed))
+		return false;
+	if (dead->live.full)
+		return row_is_dead(dead, packed);
+	if (!dead->deleters_logged)
+	{
+		/* of all dead rows that were seen, and of those that were gone */
+		lsm_note_deleter(dead, lsm_tree_pruned_xid(dead->tree));
+		log_deleter(dead);
+		dead->deleters_logged = true;
+	}
+	Assert(row_is_dead(dead, packed));
+	return true;
+}
+
+IndexBulkDeleteResult *
+lsm_delete_dead_entries(LsmDeadEntries *dead, Relation index, bool flush_first,
+						IndexBulkDeleteResult *stats, double rows,
+						BufferAccessStrategy strategy)
+{
+	IndexVacuumInfo info;
+
+	memset(&info, 0, sizeof(info));
+	info.index = index;
+	info.estimated_count = true;
+	info.message_level = DEBUG2;
+	info.num_heap_tuples = rows;
+	info.strategy = strategy;
+	if (flush_first && lsm_relation_is_index(index))
+		lsm_index_flush(index);
+	return index_bulk_delete(&info, stats, dead_entry, dead);
+}

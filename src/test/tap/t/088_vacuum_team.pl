@@ -1,0 +1,148 @@
+# VACUUM of an lsm table does its indexes in several processes, as that of a heap does: as many as asked for and as there
+# are indexes worth it, none with PARALLEL 0; what they leave is what one leaves; they end when they are told to, and
+# when one of them dies.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = lsm_node('vacuum_team', conf => q{
+lsm.memtable_size = 1MB
+min_parallel_index_scan_size = 0
+max_parallel_maintenance_workers = 3
+max_worker_processes = 16
+autovacuum = off});
+lsm_start($node);
+
+sub query { return $node->safe_psql('postgres', $_[0]); }
+
+my @indexes = ([ 'id', 'lsm' ], [ 'u', 'lsm' ], [ 'v', 'btree' ], [ 'g', 'lsm' ], [ 'a', 'gin' ], [ 'h', 'hash' ]);
+sub fill
+{
+	my ($rows) = @_;
+	query(q{DROP TABLE IF EXISTS t; CREATE TABLE t (id int, u text, v text, g int, a int[], h int) USING lsm;}
+		  . join('', map { "CREATE INDEX t_$_->[0] ON t USING $_->[1] ($_->[0]);" } @indexes)
+		  . qq{INSERT INTO t SELECT i, md5(i::text), md5((i / 2)::text), i % 100, ARRAY[i % 50], i FROM generate_series(1, $rows) i;
+		SELECT lsm_compact('t')});
+}
+
+# Each index alone, by what it finds
+sub sound
+{
+	my ($count, $what) = @_;
+	is(query(q{SELECT count(*) FROM lsm_verify('t')}), 0, "$what: verified");
+	is(query(q{SET enable_seqscan = off; SELECT (SELECT count(*) FROM t WHERE id > 0), (SELECT count(*) FROM t WHERE u > ''),
+		(SELECT count(*) FROM t WHERE v > ''), (SELECT count(*) FROM t WHERE g >= 0),
+		(SELECT count(*) FROM generate_series(0, 49) i, t WHERE a @> ARRAY[i]),
+		(SELECT count(*) FROM generate_series(1, 30) i, t WHERE h = i) - (SELECT count(*) FROM t WHERE id BETWEEN 1 AND 30)}),
+		join('|', ($count) x 5, 0), "$what: all rows, by each index");
+}
+
+# entries in the files of the lsm indexes
+my $entries = q{SELECT string_agg(n::text, ' ') FROM (SELECT (SELECT sum(entries) FROM lsm_levels(i::regclass)) n
+	FROM unnest(ARRAY['t_id', 't_u', 't_g']) WITH ORDINALITY AS x (i, o) ORDER BY o) y};
+
+# the most workers seen beside a VACUUM that sleeps: who finds no index left is gone before it is seen
+sub workers
+{
+	my ($statement, $at_least, $at_most) = @_;
+	my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'};
+	my $pid = lsm_start_session($node, 'postgres', 'vacuum', "SET vacuum_cost_delay = '20ms'; SET vacuum_cost_limit = 400; $statement;");
+	my $most = 0;
+	while (!lsm_ended($pid, 0.02))
+	{
+		my $n = query($workers);
+		$most = $n if $n > $most;
+	}
+	is(lsm_output('vacuum'), '', "$statement succeeds");
+	cmp_ok($most, '>=', $at_least, "$statement: $at_least workers or more");
+	return cmp_ok($most, '<=', $at_most, "$statement: $at_most workers or fewer");
+}
+
+# ---- how many, and what is left ----
+
+# gin is the leader's: it wants memory of its own
+foreach my $case ([ 'VACUUM t', 2, 3 ], [ 'VACUUM (PARALLEL 1) t', 1, 1 ], [ 'VACUUM (PARALLEL 0) t', 0, 0 ], [ 'VACUUM (PARALLEL 2, FREEZE) t', 1, 2 ])
+{
+	fill(30000);
+	query('DELETE FROM t WHERE id % 2 = 0');
+	workers(@$case);
+	sound(15000, $case->[0]);
+	is(query("SELECT lsm_flush('t'); $entries"), "\n15000 15000 15000", "$case->[0]: entries of dead rows are gone from the files");
+}
+fill(30000);
+query('DELETE FROM t WHERE id % 2 = 0; ALTER SYSTEM SET max_parallel_maintenance_workers = 0; SELECT pg_reload_conf()');
+workers('VACUUM t', 0, 0);
+sound(15000, 'no workers allowed');
+query('ALTER SYSTEM RESET max_parallel_maintenance_workers; SELECT pg_reload_conf()');
+fill(30000);
+query(q{DELETE FROM t WHERE id % 2 = 0; SET min_parallel_index_scan_size = '100MB'; VACUUM t});
+sound(15000, 'indexes that are not worth it');
+
+# few dead entries, and none
+query('DELETE FROM t WHERE id % 100 = 1');
+workers('VACUUM t', 0, 3);
+sound(14700, 'few dead rows');
+query('VACUUM (INDEX_CLEANUP ON) t');
+sound(14700, 'no dead rows');
+
+# ---- a snapshot, writers and readers beside it ----
+
+query('CREATE TABLE h (id int, u text, v text, g int, a int[], h int) USING heap; INSERT INTO h SELECT * FROM t');
+my $reader = $node->background_psql('postgres', on_error_stop => 1);
+my $sum = q{SELECT count(*), sum(id), sum(g) FROM t WHERE u > ''};
+my $before = $reader->query_safe("SET enable_seqscan = off; BEGIN ISOLATION LEVEL REPEATABLE READ; $sum");
+my $writes = lsm_start_session($node, 'postgres', 'writes', join('', map {
+	my $n = $_;
+	map { "UPDATE $_ SET v = md5(v), g = (g + $n) % 100 WHERE id % 37 = " . $n % 37 . ";"
+		. "DELETE FROM $_ WHERE id % 91 = " . $n % 91 . ";"
+		. "INSERT INTO $_ SELECT i, md5(i::text), md5((i / 2)::text), i % 100, ARRAY[i % 50], i FROM generate_series(" . (100000 + $n * 200) . "," . (100199 + $n * 200) . ") i;" } ('t', 'h') } 1 .. 60));
+my $rounds = 0;
+while (!lsm_ended($writes, 0.01)) { query('VACUUM (PARALLEL 3) t'); $rounds++; }
+is(lsm_output('writes'), '', "writers went on beside $rounds VACUUMs");
+cmp_ok($rounds, '>', 3, 'of which there were some');
+is($reader->query_safe($sum), $before, 'a snapshot sees what it saw');
+$reader->query_safe('COMMIT');
+$reader->quit;
+query('VACUUM t');
+my $same = query('SELECT count(*) FROM h');
+sound($same, 'beside writers');
+is(query('SELECT count(*) FROM (SELECT * FROM h EXCEPT ALL SELECT * FROM t) x'), 0, 'as the heap');
+is(query(q{SET enable_seqscan = off; SELECT count(*) FROM h JOIN LATERAL (SELECT * FROM t WHERE t.u = h.u AND t.id = h.id) x ON x.g = h.g AND x.v = h.v}), $same,
+	'row by row');
+
+# ---- ends ----
+
+sub amid
+{
+	my ($what, $do) = @_;
+	fill(30000);
+	query('DELETE FROM t WHERE id % 2 = 0');
+	my $pid = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 100; VACUUM (PARALLEL 2) t;});
+	ok($node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'VacuumDelay'}),
+		"$what: workers sleep");
+	$do->();
+	ok(lsm_ended($pid), "$what: VACUUM ends");
+	return;
+}
+amid('leader cancelled', sub { query(q{SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum}) });
+like(lsm_output('vacuum'), qr/canceling statement due to user request/, 'and says so');
+ok($node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker'}), 'no worker is left');
+sound(15000, 'after it');
+query('VACUUM t');
+sound(15000, 'and another VACUUM');
+
+amid('a worker terminated', sub { query(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parallel worker' LIMIT 1}) });
+like(lsm_output('vacuum'), qr/terminating connection due to administrator command|parallel worker/, 'and says so');
+query('VACUUM t');
+sound(15000, 'and another VACUUM');
+
+amid('a worker killed', sub { kill 'KILL', query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' LIMIT 1}) });
+lsm_wait_up($node);
+query('VACUUM t');
+sound(15000, 'after a crash');
+
+$node->stop;
+done_testing();

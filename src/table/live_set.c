@@ -27,7 +27,6 @@
 #define LIVE_NONE			0
 #define LIVE_ALL			1
 
-
 void
 lsm_live_init(LsmLiveSet *set, BlockNumber nblocks)
 {

@@ -116,6 +116,7 @@ dead_fraction(LsmVacuum *vac)
 	LsmCursor  *cursor = lsm_cursor_open(vac->tree);
 	double		dead = 0;
 	double		rows = 0;
+	uint64		read_bytes = 0;
 	uint64		block;
 
 	for (block = pg_prng_uint64_range(&pg_global_prng_state, 0, stride - 1);
@@ -135,11 +136,14 @@ dead_fraction(LsmVacuum *vac)
 			if (packed >> 16 != block)
 				break;
 			lsm_row_decode(vac->rel, packed, value, &row);
+			read_bytes += key.len + value.len;
 			rows++;
 			if (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD)
 				dead++;
 		}
-		vacuum_delay_point(false);
+		CHECK_FOR_INTERRUPTS();
+		lsm_vacuum_pay(read_bytes);
+		read_bytes = 0;
 	}
 	lsm_cursor_close(cursor);
 	return rows > 0 ? dead / rows : 0;
@@ -151,9 +155,9 @@ dead_fraction(LsmVacuum *vac)
  *
  * Where many rows are dead this comes first, so that what is read next is half
  * of it and in order: how many, a sample tells.  Index entries may outlive their
- * rows, for no row number is given out twice.  Where rows are few, or what is
- * dead lies together, they are counted first: all of them go if a user asked,
- * else if they are many.  Returns how many rows went.
+ * rows, for no row number is given out twice.  Where few are dead, or the sample
+ * has missed them, they are counted first: all of them go if a user asked, else
+ * if they are many.  Returns how many rows went.
  */
 static uint64
 compact_files(LsmVacuum *vac, bool drop_dead)
@@ -300,7 +304,11 @@ vacuum_indexes(LsmVacuum *vac)
 								 PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
 	if (lsm_vacuum_team(&vac->entries, vac->nindexes, vac->indexes, for_map, vac->stats,
 						vac->kept + vac->dead, vac->params, vac->strategy))
+	{
+		/* as core: before and after, not between two indexes */
+		(void) check_failsafe(vac);
 		i = vac->nindexes;
+	}
 	else
 	{
 		for (i = 0; i < vac->nindexes; i++)

@@ -357,6 +357,7 @@ need_cursor(LsmScan *so)
 		MemoryContext old = MemoryContextSwitchTo(so->context);
 
 		so->cursor = lsm_cursor_open(so->tree);
+		lsm_cursor_pass_gaps(so->cursor);
 		MemoryContextSwitchTo(old);
 	}
 }

@@ -26,6 +26,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
+#include "tree/control/gaps.h"
 #include "tree/control/handle.h"
 #include "tree/control/progress.h"
 #include "tree/disk/disk.h"
@@ -64,6 +65,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_memtable_shmem_bytes());
 	bytes = add_size(bytes, lsm_control_shmem_bytes());
 	bytes = add_size(bytes, lsm_keylock_shmem_bytes());
+	bytes = add_size(bytes, lsm_gaps_shmem_bytes());
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_wal_offload_shmem_bytes());
@@ -75,7 +77,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_progress_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 14 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 15 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -103,6 +105,7 @@ lsm_tree_shmem_init(void)
 	lsm_memtable_shmem_init();
 	lsm_control_shmem_init();
 	lsm_keylock_shmem_init();
+	lsm_gaps_shmem_init();
 	lsm_drop_shmem_init();
 	lsm_worker_shmem_init();
 	lsm_wal_offload_shmem_init();

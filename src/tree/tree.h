@@ -542,6 +542,12 @@ extern void lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe)
 extern void lsm_cursor_memory_only(LsmCursor *cursor);
 
 /*
+ * From now on the cursor of an index may pass over keys of which it is known
+ * that they have no entry.  Not for who must find entries of dead rows, too.
+ */
+extern void lsm_cursor_pass_gaps(LsmCursor *cursor);
+
+/*
  * Next entry in the direction; false at the end (a later step in the other
  * direction returns the last entry again).  Newest value of each key, merged;
  * DELETEs are skipped, PARTIALs without a row too.  key and value point to the

@@ -17,6 +17,7 @@
 
 #include "tree/compaction/output_job.h"
 #include "tree/control/control.h"
+#include "tree/control/gaps.h"
 #include "tree/disk/manifest.h"
 #include "tree/read/version.h"
 
@@ -103,6 +104,7 @@ lsm_build_finish(LsmBuild *build)
 		if (!lsm_publish(job, &edit, NULL))
 			elog(ERROR, "could not lock the relation of an lsm tree for a build");
 	}
+	lsm_gaps_forget(tree);		/* these entries have passed no memtable */
 	lsm_job_end(job);
 	build->job = NULL;
 	pfree(build);

@@ -13,7 +13,7 @@
  *	 6. buffer content locks: metapage before manifest pages; a log page is
  *		never locked together with those
  *	 7. control table lock, lsm_elastic->lock, a memtable's link lock (deferred_link.c),
- *		arena spinlock, epoch; only the epoch is used under lsm_elastic->lock
+ *		a slot's lock (gaps.c), arena spinlock, epoch; only the epoch is used under lsm_elastic->lock
  * File I/O is allowed under none of 2..5 and 7 (page I/O through the buffer
  * manager is allowed under 3..5).
  *
@@ -149,6 +149,7 @@ typedef struct LsmTreeShared
 										 * will read, in memtables */
 	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
 									 * sealed last; 0: none since the start */
+	pg_atomic_uint32 has_gaps;	/* there may be gaps of the tree: gaps.c */
 
 	bool		fed;			/* redo adds to the memtables: LOADING in
 								 * recovery, and STANDBY */

@@ -32,55 +32,10 @@
 
 /* Entries skipped (deleted ones) before the epoch is left for a moment */
 #define SKIPS_PER_EPOCH		1024
+
 /* ======================================================================
  * Building the sources
  * ====================================================================== */
-
-/* What the open files have read, before they are given back. */
-static void
-cursor_count_blocks(LsmCursor *cursor)
-{
-	for (int i = 0; i < cursor->nsources; i++)
-		lsm_source_count_blocks(cursor, &cursor->sources[i]);
-}
-
-/* Never fails. */
-static void
-cursor_drop_sources(LsmCursor *cursor)
-{
-	for (int i = 0; i < cursor->nsources; i++)
-		lsm_source_close_file(cursor, &cursor->sources[i]);
-	cursor->nsources = 0;
-	cursor->built = false;
-	cursor->positioned = false;
-}
-
-static LsmSource *
-cursor_add_source(LsmCursor *cursor)
-{
-	LsmSource  *source;
-
-	if (cursor->nsources == cursor->max_sources)
-	{
-		int			n = Max(8, cursor->max_sources * 2);
-
-		if (cursor->sources == NULL)
-		{
-			cursor->sources = MemoryContextAlloc(cursor->cxt, n * sizeof(LsmSource));
-			cursor->ties = MemoryContextAlloc(cursor->cxt, n * sizeof(int));
-		}
-		else
-		{
-			cursor->sources = repalloc(cursor->sources, n * sizeof(LsmSource));
-			cursor->ties = repalloc(cursor->ties, n * sizeof(int));
-		}
-		cursor->max_sources = n;
-	}
-	source = &cursor->sources[cursor->nsources];
-	memset(source, 0, sizeof(LsmSource));
-	cursor->nsources++;
-	return source;
-}
 
 static void
 build_range(LsmCursor *cursor)
@@ -88,145 +43,16 @@ build_range(LsmCursor *cursor)
 	LsmVersion *version = cursor->version;
 
 	for (int i = 0; i < cursor->set.n; i++)
-		cursor_add_source(cursor)->memtable = cursor->set.tables[i];
+		lsm_sources_add(cursor)->memtable = cursor->set.tables[i];
 	for (int i = 0; i < version->nruns && !cursor->memory_only; i++)
 	{
-		LsmSource  *source = cursor_add_source(cursor);
+		LsmSource  *source = lsm_sources_add(cursor);
 
 		source->run = &version->runs[i];
 		source->last = version->runs[i].nfiles - 1;
 	}
 	if (cursor->limit_columns > 0)
 		lsm_limit_sources(cursor);
-}
-
-/* To be put before the sources that are there, which are older. */
-static void
-build_point_memtables(LsmCursor *cursor)
-{
-	LsmSource	found[1 + LSM_MAX_SEALED];
-	int			nfiles = cursor->nsources;
-	int			n;
-
-	for (int i = 0; i < cursor->set.n; i++)
-	{
-		LsmSource  *source = cursor_add_source(cursor);
-
-		source->memtable = cursor->set.tables[i];
-		if (!lsm_source_find_points(cursor, source, i))
-			cursor->nsources--;
-	}
-	n = cursor->nsources - nfiles;
-	if (n == 0 || nfiles == 0)
-		return;
-	memcpy(found, cursor->sources + nfiles, n * sizeof(LsmSource));
-	memmove(cursor->sources + n, cursor->sources, nfiles * sizeof(LsmSource));
-	memcpy(cursor->sources, found, n * sizeof(LsmSource));
-}
-
-/*
- * One source per file whose fences admit the filter key (more than one of
- * a run where many entries share it); prefetch their filters.
- */
-static void
-build_point_files(LsmCursor *cursor)
-{
-	LsmVersion *version = cursor->version;
-	LsmKeyWords words = lsm_key_words(cursor->probe.filter_key);
-	bool		filters_version = lsm_probe_has_answers(&cursor->probe, version);
-	bool		more = false;
-
-	for (int i = 0; i < version->nruns; i++)
-	{
-		LsmRun	   *run = &version->runs[i];
-		int			end;
-
-		if (filters_version && (((cursor->probe.maybe_runs | cursor->probe.unprobed_runs) >> i) & 1) == 0)
-			continue;
-		for (int at = lsm_run_find_prefix(run, &words, &end); at < end; at++)
-		{
-			LsmFile    *file = &run->files[at];
-			LsmSource  *source;
-			LsmOpenFile *open;
-
-			source = cursor_add_source(cursor);
-			source->run = run;
-			source->first = source->last = source->at = at;
-			open = lsm_file_open(cursor->tree, file);
-			lsm_probe_prefetch(&cursor->probe, open);
-			more |= open->elastic != NULL;
-		}
-	}
-	for (int i = 0; more && i < cursor->nsources; i++)
-	{
-		LsmSource  *source = &cursor->sources[i];
-
-		if (source->run != NULL)
-			lsm_probe_prefetch_more(&cursor->probe,
-									lsm_file_open(cursor->tree,
-												  &source->run->files[source->at]));
-	}
-}
-
-/* Has the source's filter been asked by lsm_tree_multi_lookup()? */
-static inline bool
-admitted_before(const LsmCursor *cursor, const LsmSource *source)
-{
-	return lsm_probe_has_answers(&cursor->probe, cursor->version) &&
-		((cursor->probe.maybe_runs >> (source->run - cursor->version->runs)) & 1) != 0;
-}
-
-/*
- * First build after a seek: ask the filters, position what remains at the end
- * of the range where the scan starts, and drop what has no entry of the key.
- */
-static void
-ask_point_filters(LsmCursor *cursor, bool forward)
-{
-	LsmProbeCounts counts = {0};
-	int			kept = 0;
-	bool		memtable_hit = false;
-
-	for (int i = 0; i < cursor->nsources; i++)
-	{
-		LsmSource  *source = &cursor->sources[i];
-
-		if (source->memtable != NULL)
-		{
-			lsm_source_position(cursor, source, forward);
-			memtable_hit |= source->valid;
-		}
-		else
-		{
-			LsmOpenFile *open = lsm_file_open(cursor->tree,
-											  &source->run->files[source->first]);
-
-			if (admitted_before(cursor, source) ||
-				lsm_probe_filter(cursor->tree, &cursor->probe, open, &counts))
-			{
-				lsm_source_position(cursor, source, forward);
-				lsm_file_count_blocks(cursor->tree, open);
-				lsm_probe_outcome(open, source->valid, &counts);
-			}
-			if (!source->valid)
-				lsm_source_close_file(cursor, source);
-		}
-		if (source->valid)
-		{
-			/* the files of those behind are not open yet: a plain move */
-			if (kept != i)
-			{
-				cursor->sources[kept] = *source;
-				source->open = NULL;
-			}
-			kept++;
-		}
-	}
-	cursor->nsources = kept;
-	cursor->asked = true;
-	if (memtable_hit)
-		lsm_count(cursor->tree, LSM_COUNT_MEMTABLE_HITS, 1);
-	lsm_probe_counts_add(cursor->tree, &counts);
 }
 
 /*
@@ -244,14 +70,9 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 	{
 		bool		asking = cursor->point && !cursor->asked;
 
-		cursor_drop_sources(cursor);
+		lsm_sources_drop(cursor);
 		if (cursor->point)
-		{
-			/* fetched while the fences are looked at */
-			lsm_probe_prefetch_memtables(cursor->tree, &cursor->set, &cursor->probe);
-			build_point_files(cursor);
-			build_point_memtables(cursor);
-		}
+			lsm_point_build(cursor);
 		else
 			build_range(cursor);
 		cursor->built = true;
@@ -259,7 +80,7 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 		{
 			/* on an error the sources are dropped and built again */
 			cursor->built = false;
-			ask_point_filters(cursor, forward);
+			lsm_point_ask_filters(cursor, forward);
 			cursor->built = true;
 			positioned = true;
 		}
@@ -308,8 +129,8 @@ cursor_enter(LsmCursor *cursor)
 	}
 	lsm_tree_exit(tree);
 
-	cursor_count_blocks(cursor);
-	cursor_drop_sources(cursor);
+	lsm_sources_count_blocks(cursor);
+	lsm_sources_drop(cursor);
 	if (cursor->version != NULL)
 	{
 		LsmVersion *version = cursor->version;
@@ -410,6 +231,24 @@ stand_at(LsmCursor *cursor, LsmSlice key)
 	cursor->unbounded = false;
 }
 
+/*
+ * Forward, an entry is skipped: `last` is the last one returned by this call,
+ * of n, or NULL.  The position moves over skipped entries, too: no one can tell
+ * the difference, and a scan that has to start over starts here.  True: many
+ * were skipped, leave the epoch.
+ */
+static inline bool
+skip_entry(LsmCursor *cursor, LsmSlice key, int n, const LsmSlice *last)
+{
+	if (lsm_cursor_skips_on(cursor, n))
+		cursor->skipped++;
+	else
+		lsm_gap_run_begin(cursor, last);
+	cursor->skipped_in = n;
+	stand_at(cursor, key);
+	return cursor->skipped % (cursor->passes_gaps ? LSM_SKIPS_PER_GAP : SKIPS_PER_EPOCH) == 0;
+}
+
 /* REQUIRES: prepared for the direction. */
 static MergeResult
 cursor_merge(LsmCursor *cursor, bool forward)
@@ -418,25 +257,38 @@ cursor_merge(LsmCursor *cursor, bool forward)
 	{
 		int			nties = cursor_pick(cursor, forward);
 		LsmSource  *source;
+		LsmSlice	key;
+		bool		many = false;
 
 		if (nties == 0)
 			return MERGE_END;
-
-		/*
-		 * The position moves over skipped entries too: no one can tell the
-		 * difference, and a scan that has to start over starts here.
-		 */
-		stand_at(cursor, cursor->sources[cursor->ties[0]].key);
+		key = cursor->sources[cursor->ties[0]].key;
 		if (fold_ties(cursor, nties) == LSM_TAG_PUT)
+		{
+			stand_at(cursor, key);
+			cursor->skipped = 0;
 			return MERGE_FOUND;
+		}
+		if (forward)
+			many = skip_entry(cursor, key, 0, NULL);
+		else
+			stand_at(cursor, key);
 		for (int i = 0; i < nties; i++)
 		{
 			source = &cursor->sources[cursor->ties[i]];
 			lsm_source_advance(cursor, source, forward);
 			lsm_source_count_blocks(cursor, source);
 		}
+		if (many)
+			break;
 	}
 	return MERGE_PAUSE;
+}
+
+static void
+end_run(LsmCursor *cursor, bool found, LsmSlice key)
+{
+	lsm_gap_run_end(cursor, found ? &key : NULL);
 }
 
 bool
@@ -453,8 +305,13 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 		forward != (cursor->side == LSM_BEFORE_KEY))
 		return false;
 
+	if (!forward)
+		cursor->skipped = 0;
 	for (;;)
 	{
+		if (forward && lsm_gap_is_due(cursor))
+			lsm_gap_pass(cursor);
+		cursor->sought = false;
 		cursor_enter(cursor);
 		cursor_prepare(cursor, forward);
 		cursor->positioned = false;
@@ -465,6 +322,8 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 			break;
 		CHECK_FOR_INTERRUPTS();
 	}
+	if (unlikely(cursor->watch != 0))
+		end_run(cursor, result == MERGE_FOUND, lsm_slice(cursor->key.data, cursor->key.len));
 	if (result == MERGE_END)
 	{
 		/* behind the last entry: a step back returns it again */
@@ -600,6 +459,22 @@ batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, uint64 limit_wo
 	return true;
 }
 
+static inline LsmSlice
+batch_key(const LsmBatch *batch, int i)
+{
+	return lsm_slice(batch->bytes.data + batch->entries[i].key_offset,
+					 batch->entries[i].key_bytes);
+}
+
+/* `behind`: the batch's last entry is the one before. */
+static bool
+batch_skip(LsmCursor *cursor, LsmSlice key, const LsmBatch *batch, bool behind)
+{
+	LsmSlice	last = behind ? batch_key(batch, batch->n - 1) : lsm_slice(NULL, 0);
+
+	return skip_entry(cursor, key, batch->n, behind ? &last : NULL);
+}
+
 /*
  * The merge of a batch.  Memtables are not looked at again for what was
  * inserted since the call began: the next call does that.
@@ -611,8 +486,9 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 	uint64		limit_word = lsm_word(limit.data, limit.len, 0);
 	MergeResult result = MERGE_PAUSE;
 	bool		behind = false; /* the position is the batch's last entry */
+	bool		many = false;	/* skipped */
 
-	for (int skipped = 0; skipped < SKIPS_PER_EPOCH;)
+	while (!many)
 	{
 		int			nties = cursor_pick(cursor, true);
 		LsmSource  *source;
@@ -648,27 +524,17 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 		{
 			for (int i = 0; i < nties; i++)
 				cursor->sources[cursor->ties[i]].consumed = true;
-			behind = tag == LSM_TAG_PUT;
-			if (behind)
-				batch_append(batch, source->key, value);
-			else
-			{
-				stand_at(cursor, source->key);
-				skipped++;
-			}
-		}
-		else if (fold_ties(cursor, nties) == LSM_TAG_PUT)
-		{
-			batch_append(batch, source->key,
-						 lsm_slice(cursor->value.data, cursor->value.len));
-			behind = true;
 		}
 		else
 		{
-			stand_at(cursor, source->key);
-			behind = false;
-			skipped++;
+			tag = fold_ties(cursor, nties);
+			value = lsm_slice(cursor->value.data, cursor->value.len);
 		}
+		if (tag == LSM_TAG_PUT)
+			batch_append(batch, source->key, value);
+		else
+			many = batch_skip(cursor, source->key, batch, behind);
+		behind = tag == LSM_TAG_PUT;
 		if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
 			break;
 		for (int i = 0; i < nties; i++)
@@ -676,8 +542,11 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 		result = MERGE_PAUSE;
 	}
 	if (behind)
-		stand_at(cursor, lsm_slice(batch->bytes.data + batch->entries[batch->n - 1].key_offset,
-								   batch->entries[batch->n - 1].key_bytes));
+	{
+		stand_at(cursor, batch_key(batch, batch->n - 1));
+		cursor->skipped = 0;
+	}
+	cursor->skipped_in = 0;		/* the next batch begins with none */
 	return result;
 }
 
@@ -693,14 +562,19 @@ lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *ba
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (lsm_gap_is_due(cursor))
+			lsm_gap_pass(cursor);
+		cursor->sought = false;
 		cursor_enter(cursor);
 		cursor_prepare(cursor, true);
 		cursor->positioned = false;
 		result = cursor_merge_batch(cursor, limit, max_entries, batch);
 		cursor->positioned = true;
-		cursor_count_blocks(cursor);
+		lsm_sources_count_blocks(cursor);
 		lsm_tree_exit(cursor->tree);
 	} while (result == MERGE_PAUSE && batch->n == 0);
+	if (unlikely(cursor->watch != 0))
+		end_run(cursor, batch->n > 0, batch->n > 0 ? batch_key(batch, 0) : lsm_slice(NULL, 0));
 	return batch->n > 0;
 }
 
@@ -714,7 +588,7 @@ cursor_release(void *arg)
 {
 	LsmCursor  *cursor = arg;
 
-	cursor_drop_sources(cursor);
+	lsm_sources_drop(cursor);
 	if (cursor->version != NULL)
 		lsm_version_unpin(cursor->version);
 	cursor->version = NULL;
@@ -761,25 +635,8 @@ lsm_cursor_memory_only(LsmCursor *cursor)
 void
 lsm_cursor_close(LsmCursor *cursor)
 {
-	cursor_count_blocks(cursor);
+	lsm_sources_count_blocks(cursor);
 	MemoryContextDelete(cursor->cxt);
-}
-
-static void
-set_position(LsmCursor *cursor, LsmSlice key, LsmCursorSide side, bool unbounded)
-{
-	/* the key may be the one the cursor returned */
-	if (key.data != cursor->key.data)
-	{
-		resetStringInfo(&cursor->key);
-		if (key.len > 0)
-			lsm_buffer_append(&cursor->key, key.data, key.len);
-	}
-	else
-		cursor->key.len = key.len;
-	cursor->side = side;
-	cursor->unbounded = unbounded;
-	cursor->positioned = false;
 }
 
 void
@@ -792,12 +649,14 @@ lsm_cursor_seek(LsmCursor *cursor, LsmSlice key, bool after,
 	if (cursor->point)
 	{
 		cursor->point = false;
-		cursor_count_blocks(cursor);
-		cursor_drop_sources(cursor);
+		lsm_sources_count_blocks(cursor);
+		lsm_sources_drop(cursor);
 	}
 	if (key.len == 0)
 		side = forward ? LSM_BEFORE_KEY : LSM_AFTER_KEY;
-	set_position(cursor, key, side, key.len == 0);
+	lsm_cursor_put(cursor, key, side);
+	cursor->sought = true;
+	cursor->skipped = 0;
 }
 
 void
@@ -807,8 +666,8 @@ lsm_cursor_limit(LsmCursor *cursor, LsmSlice leading, uint32 columns)
 		(columns == 0 || (leading.len == (uint32) cursor->limit_key.len &&
 						  memcmp(leading.data, cursor->limit_key.data, leading.len) == 0)))
 		return;
-	cursor_count_blocks(cursor);
-	cursor_drop_sources(cursor);
+	lsm_sources_count_blocks(cursor);
+	lsm_sources_drop(cursor);
 	cursor->limit_columns = columns;
 	if (columns == 0)
 		return;
@@ -823,8 +682,8 @@ seek_point(LsmCursor *cursor, const LsmProbe *probe)
 {
 	LsmSlice	key = probe->filter_key;
 
-	cursor_count_blocks(cursor);
-	cursor_drop_sources(cursor);
+	lsm_sources_count_blocks(cursor);
+	lsm_sources_drop(cursor);
 	if (key.data != cursor->filter_key.data)
 	{
 		resetStringInfo(&cursor->filter_key);
@@ -834,20 +693,22 @@ seek_point(LsmCursor *cursor, const LsmProbe *probe)
 	cursor->probe.filter_key = lsm_slice(cursor->filter_key.data, key.len);
 	cursor->point = true;
 	cursor->asked = false;
+	cursor->sought = false;
+	cursor->skipped = 0;
 }
 
 void
 lsm_cursor_seek_point(LsmCursor *cursor, const LsmProbe *probe)
 {
 	seek_point(cursor, probe);
-	set_position(cursor, cursor->probe.filter_key, LSM_BEFORE_KEY, false);
+	lsm_cursor_put(cursor, cursor->probe.filter_key, LSM_BEFORE_KEY);
 }
 
 void
 lsm_cursor_seek_point_last(LsmCursor *cursor, const LsmProbe *probe)
 {
 	seek_point(cursor, probe);
-	set_position(cursor, cursor->probe.filter_key, LSM_AFTER_KEY, false);
+	lsm_cursor_put(cursor, cursor->probe.filter_key, LSM_AFTER_KEY);
 
 	/* the last possible row identifier */
 	if (cursor->tree->kind == LSM_KIND_INDEX)

@@ -9,6 +9,7 @@
 #ifndef LSM_CURSOR_H
 #define LSM_CURSOR_H
 
+#include "tree/control/gaps.h"
 #include "tree/read/lookup.h"
 #include "tree/read/merge.h"
 
@@ -67,6 +68,18 @@ struct LsmCursor
 
 	bool		memory_only;	/* no files among the sources */
 
+	/*
+	 * Forward: entries skipped since the last one returned or the seek, where
+	 * that was, and what is being found out about the keys from there on.
+	 */
+	bool		passes_gaps;	/* and may begin behind them */
+	bool		sought;			/* no entry has been read since the seek */
+	int			skipped;
+	int			skipped_in;		/* while the batch had so many entries */
+	LsmCursorSide run_side;
+	StringInfoData run_start;	/* data NULL until needed */
+	uint64		watch;			/* gaps.h; 0: none */
+
 	/* point mode: probe.filter_key points to filter_key */
 	bool		point;
 	bool		asked;			/* filters were asked since the seek */
@@ -101,6 +114,18 @@ struct LsmCursor
  */
 extern bool lsm_source_find_points(LsmCursor *cursor, LsmSource *source, int nth);
 
+/* Another one, empty, behind those that there are. */
+extern LsmSource *lsm_sources_add(LsmCursor *cursor);
+
+/*
+ * All of them go; the next step makes them anew.  Never fails, and needs no
+ * epoch.
+ */
+extern void lsm_sources_drop(LsmCursor *cursor);
+
+/* What the open files have read, before they are given back. */
+extern void lsm_sources_count_blocks(LsmCursor *cursor);
+
 /* Gives the iterator back.  Never fails, and needs no epoch. */
 extern void lsm_source_close_file(LsmCursor *cursor, LsmSource *source);
 
@@ -120,6 +145,80 @@ extern void lsm_source_take_entry(LsmCursor *cursor, LsmSource *source);
  * passed and the present one?
  */
 extern void lsm_source_refresh(LsmCursor *cursor, LsmSource *source);
+
+/*
+ * Stand there; the sources are positioned by the next step.  The key may be the
+ * cursor's own, shorter or with a byte more.
+ */
+static inline void
+lsm_cursor_put(LsmCursor *cursor, LsmSlice key, LsmCursorSide side)
+{
+	if (key.data != cursor->key.data)
+	{
+		resetStringInfo(&cursor->key);
+		if (key.len > 0)
+			lsm_buffer_append(&cursor->key, key.data, key.len);
+	}
+	else
+	{
+		cursor->key.len = key.len;
+		enlargeStringInfo(&cursor->key, 1);
+	}
+	cursor->side = side;
+	cursor->unbounded = key.len == 0;
+	cursor->positioned = false;
+}
+
+/* ---- pass_gap.c; forward only ---- */
+
+/* Entries skipped in a row before a gap is looked for, and then again */
+#define LSM_SKIPS_PER_GAP	64
+
+/* An entry is about to be skipped, the batch (if there is one) has n by now. */
+static inline bool
+lsm_cursor_skips_on(const LsmCursor *cursor, int n)
+{
+	return cursor->skipped > 0 && cursor->skipped_in == n;
+}
+
+/*
+ * The entries to be skipped begin behind the cursor's position, or behind the
+ * key, if there is one.
+ */
+extern void lsm_gap_run_begin(LsmCursor *cursor, const LsmSlice *key);
+
+/*
+ * The cursor was just put somewhere, or has skipped many entries: put it behind
+ * the gap that it is in, if that is known, or else see that it becomes known.
+ * REQUIRES: outside the epoch.
+ */
+extern void lsm_gap_pass(LsmCursor *cursor);
+
+/*
+ * The run of skipped entries has ended before the key; at the end of the tree
+ * or of what is wanted, key NULL.  REQUIRES: outside the epoch.
+ */
+extern void lsm_gap_run_end(LsmCursor *cursor, const LsmSlice *key);
+
+/* Is it time for lsm_gap_pass()? */
+static inline bool
+lsm_gap_is_due(const LsmCursor *cursor)
+{
+	return cursor->passes_gaps &&
+		(cursor->sought ? !cursor->point && lsm_gaps_any(cursor->tree->ctl) :
+		 cursor->skipped >= LSM_SKIPS_PER_GAP && cursor->skipped % LSM_SKIPS_PER_GAP == 0);
+}
+
+/* ---- point_sources.c ---- */
+
+/* What may have entries of the point; filters are prefetched. */
+extern void lsm_point_build(LsmCursor *cursor);
+
+/*
+ * First build after a seek: ask the filters, position what remains at the end
+ * of the range where the scan starts, and drop what has no entry of the key.
+ */
+extern void lsm_point_ask_filters(LsmCursor *cursor, bool forward);
 
 /* ---- limit.c ---- */
 

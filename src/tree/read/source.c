@@ -15,6 +15,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "utils/memutils.h"
 
 #include "tree/control/control.h"
 #include "tree/memtable/memtable.h"
@@ -453,4 +454,50 @@ lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward)
 			source->node = lsm_memtable_prev(source->memtable, source->node);
 		memtable_settle(cursor, source, forward);
 	}
+}
+
+/* ---- all of a cursor's ---- */
+
+LsmSource *
+lsm_sources_add(LsmCursor *cursor)
+{
+	LsmSource  *source;
+
+	if (cursor->nsources == cursor->max_sources)
+	{
+		int			n = Max(8, cursor->max_sources * 2);
+
+		if (cursor->sources == NULL)
+		{
+			cursor->sources = MemoryContextAlloc(cursor->cxt, n * sizeof(LsmSource));
+			cursor->ties = MemoryContextAlloc(cursor->cxt, n * sizeof(int));
+		}
+		else
+		{
+			cursor->sources = repalloc(cursor->sources, n * sizeof(LsmSource));
+			cursor->ties = repalloc(cursor->ties, n * sizeof(int));
+		}
+		cursor->max_sources = n;
+	}
+	source = &cursor->sources[cursor->nsources];
+	memset(source, 0, sizeof(LsmSource));
+	cursor->nsources++;
+	return source;
+}
+
+void
+lsm_sources_count_blocks(LsmCursor *cursor)
+{
+	for (int i = 0; i < cursor->nsources; i++)
+		lsm_source_count_blocks(cursor, &cursor->sources[i]);
+}
+
+void
+lsm_sources_drop(LsmCursor *cursor)
+{
+	for (int i = 0; i < cursor->nsources; i++)
+		lsm_source_close_file(cursor, &cursor->sources[i]);
+	cursor->nsources = 0;
+	cursor->built = false;
+	cursor->positioned = false;
 }

@@ -32,6 +32,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
+#include "tree/control/gaps.h"
 #include "tree/disk/log_notes.h"
 #include "tree/memtable/memtable.h"
 #include "tree/read/read.h"
@@ -607,6 +608,7 @@ lsm_write_apply(LsmWrite *write)
 
 		lsm_memtable_insert_many((LsmMemtable *) write->memtable, write->entries,
 								 write->nentries, seq);
+		/* no gaps: local trees have none */
 	}
 	else
 	{
@@ -620,6 +622,7 @@ lsm_write_apply(LsmWrite *write)
 				want_room_for_rest(write, i);
 				break;			/* optional, and no room */
 			}
+			lsm_gaps_written(write->tree, &write->entries[i], n);
 		}
 	}
 	lsm_write_cancel(write);

@@ -185,8 +185,8 @@ asked_by_analyze(void)
 /*
  * lsm_table_size - bytes of the TID blocks up to the high-water mark.
  *
- * ANALYZE is told of at most LSM_ANALYZE_MAX_BLOCKS: see sample.c.  Who is known
- * to read the main fork block by block is told of that: see caller.c.
+ * ANALYZE is told of fewer blocks: see sample.c.  Who is known to read the main
+ * fork block by block is told of that: see caller.c.
  */
 uint64
 lsm_table_size(Relation rel, ForkNumber forkNumber)
@@ -200,8 +200,8 @@ lsm_table_size(Relation rel, ForkNumber forkNumber)
 		return (uint64) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) * BLCKSZ;
 
 	nblocks = lsm_limit_blocks(lsm_tree_row_limit(lsm_table_tree(rel)));
-	if (nblocks > LSM_ANALYZE_MAX_BLOCKS && asked_by_analyze())
-		nblocks = LSM_ANALYZE_MAX_BLOCKS;
+	if (asked_by_analyze())
+		nblocks = lsm_analyze_tell_blocks(rel, nblocks);
 	return (uint64) nblocks * BLCKSZ;
 }
 

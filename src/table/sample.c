@@ -3,17 +3,25 @@
  * sample.c
  *	  TABLESAMPLE and ANALYZE: rows of chosen TID blocks.
  *
- * ANALYZE chooses among the blocks that lsm_table_size() told it of; before
- * PostgreSQL 17 it prefetches them from the main fork, which has nothing to do
- * with TID blocks. Blocks of the first segment are harmless (prefetching beyond
- * the end of a file does nothing), later ones raise an error.  So it is told of
- * at most one segment's worth, and each of these stands for a stretch of the
- * TID space, of which one block is read and counted as many times as it stands
- * for.
+ * ANALYZE chooses among the blocks that lsm_table_size() told it of.  These are
+ * not TID blocks, for a table whose rows come and go has few rows in many of
+ * those: a queue of 1,000 rows through which 100 million have gone would be
+ * taken for empty.  It is told of as many blocks as its entries would fill, and
+ * each of them stands for a stretch of the TID space.  A stretch is read as a
+ * whole, since what is empty in it costs nothing.
+ *
+ * Before PostgreSQL 17 it prefetches the blocks that it chose from the main
+ * fork, which has nothing to do with them.  Blocks of the first segment are
+ * harmless (prefetching beyond the end of a file does nothing), later ones raise
+ * an error.  So it is told of at most one segment's worth.  Where there are more
+ * entries, a part of each stretch is read, somewhere in it, and its rows are
+ * counted as many times as the part fits into the stretch.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <math.h>
 
 #include "access/tsmapi.h"
 #include "access/xact.h"
@@ -132,27 +140,58 @@ lsm_scan_sample_next_tuple(TableScanDesc sscan, SampleScanState *scanstate,
 
 /* ---- ANALYZE ---- */
 
+/*
+ * What ANALYZE was told of last: it begins a scan of that relation, after that.
+ */
+static struct
+{
+	Oid			relid;
+	BlockNumber told;
+	BlockNumber nblocks;		/* TID blocks */
+	double		part;			/* of each stretch is read */
+}			analyzed;
+
+/* Of the table with so many TID blocks, tell ANALYZE of so many. */
+BlockNumber
+lsm_analyze_tell_blocks(Relation rel, BlockNumber nblocks)
+{
+	LsmTreeSize size;
+	double		full_blocks;
+
+	lsm_tree_size(lsm_table_tree(rel), &size);
+	full_blocks = ceil(((double) size.file_entries + (double) size.memtable_entries) /
+					   LSM_TID_OFFSETS);
+	full_blocks = Min(Max(full_blocks, 1), (double) nblocks);
+	analyzed.relid = RelationGetRelid(rel);
+	analyzed.nblocks = nblocks;
+	analyzed.told = (BlockNumber) Min(full_blocks, (double) LSM_ANALYZE_MAX_BLOCKS);
+	analyzed.part = analyzed.told / Max(full_blocks, 1);
+	return analyzed.told;
+}
+
 /* Point the scan at what stands behind a block that ANALYZE chose. */
 static bool
 analyze_block(LsmTableScan *scan, BlockNumber blockno)
 {
-	BlockNumber told = Min(scan->nblocks, LSM_ANALYZE_MAX_BLOCKS);
 	uint64		first;
 	uint64		stretch;
-	uint64		block;
+	uint64		length;
 
-	if (blockno >= told)
-		return false;			/* cannot be: row limits only grow */
+	if (analyzed.relid != RelationGetRelid(scan->base.rs_rd))
+		elog(ERROR, "ANALYZE has not asked for the size of table \"%s\"",
+			 RelationGetRelationName(scan->base.rs_rd));
+	if (blockno >= analyzed.told)
+		return false;			/* cannot be */
 
 	/* the stretch of TID blocks that this one stands for */
-	first = (uint64) blockno * scan->nblocks / told;
-	stretch = (uint64) (blockno + 1) * scan->nblocks / told - first;
+	first = (uint64) blockno * analyzed.nblocks / analyzed.told;
+	stretch = (uint64) (blockno + 1) * analyzed.nblocks / analyzed.told - first;
 	Assert(stretch >= 1);
-	scan->sample_scale = (double) stretch;
-	block = first;
-	if (stretch > 1)
-		block += pg_prng_uint64_range(&pg_global_prng_state, 0, stretch - 1);
-	lsm_scan_set_range(scan, block << 16, (block << 16) | 0xFFFF);
+	length = Max((uint64) rint(stretch * analyzed.part), 1);
+	if (length < stretch)
+		first += pg_prng_uint64_range(&pg_global_prng_state, 0, stretch - length);
+	scan->sample_scale = (double) stretch / length;
+	lsm_scan_set_range(scan, first << 16, ((first + length - 1) << 16) | 0xFFFF);
 	return true;
 }
 

@@ -679,6 +679,12 @@ extern void lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable,
 										  double *tups_vacuumed,
 										  double *tups_recently_dead);
 extern uint64 lsm_table_size(Relation rel, ForkNumber forkNumber);
+
+/*
+ * ANALYZE is about to choose among the blocks of a table, of whose TIDs there
+ * are so many blocks: returns how many it is told of (sample.c).
+ */
+extern BlockNumber lsm_analyze_tell_blocks(Relation rel, BlockNumber nblocks);
 extern bool lsm_relation_needs_toast_table(Relation rel);
 extern Oid	lsm_relation_toast_am(Relation rel);
 extern void lsm_relation_estimate_size(Relation rel, int32 *attr_widths,

@@ -33,7 +33,6 @@
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
-#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
@@ -101,41 +100,44 @@ check_failsafe(LsmVacuum *vac)
 
 /* ---- rewriting files ---- */
 
-/* Rows of so many blocks are looked at to see how many are dead. */
-#define SAMPLE_BLOCKS	64
+/* So many rows at so many places are looked at to see how many are dead. */
+#define SAMPLE_PLACES	64
+#define SAMPLE_ROWS		256
 
 /* Autovacuum rewrites files for the sake of dead rows if so many are. */
 #define DEAD_FRACTION	0.1
 
-/* Of the rows in files, which part may be removed?  About. */
+/*
+ * Which part of the rows may be removed?  About: of some that lie at places
+ * between which there is about as much data.
+ */
 static double
 dead_fraction(LsmVacuum *vac)
 {
-	BlockNumber nblocks = lsm_limit_blocks(vac->row_limit);
-	BlockNumber stride = Max(nblocks / SAMPLE_BLOCKS, 1);
+	LsmSlice	starts[SAMPLE_PLACES];
+	int			nstarts;
 	LsmCursor  *cursor = lsm_cursor_open(vac->tree);
 	double		dead = 0;
 	double		rows = 0;
 	uint64		read_bytes = 0;
-	uint64		block;
 
-	for (block = pg_prng_uint64_range(&pg_global_prng_state, 0, stride - 1);
-		 block < nblocks; block += stride)
+	starts[0] = lsm_slice(NULL, 0);
+	nstarts = 1 + lsm_tree_fences(vac->tree, lsm_slice(NULL, 0), lsm_slice(NULL, 0),
+								  SAMPLE_PLACES - 1, 1, &starts[1]);
+	for (int i = 0; i < nstarts; i++)
 	{
-		char		from[LSM_TID_BYTES];
 		LsmSlice	key;
 		LsmSlice	value;
 
-		lsm_key_encode(block << 16, from);
-		lsm_cursor_seek(cursor, lsm_slice(from, sizeof(from)), false, ForwardScanDirection);
-		while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+		lsm_cursor_seek(cursor, starts[i], false, ForwardScanDirection);
+		for (int n = 0; n < SAMPLE_ROWS &&
+			 lsm_cursor_step(cursor, ForwardScanDirection, &key, &value); n++)
 		{
-			uint64		packed = lsm_key_decode(key.data);
 			LsmRow		row;
 
-			if (packed >> 16 != block)
+			if (i + 1 < nstarts && lsm_slice_compare(key, starts[i + 1]) >= 0)
 				break;
-			lsm_row_decode(vac->rel, packed, value, &row);
+			lsm_row_decode(vac->rel, lsm_key_decode(key.data), value, &row);
 			read_bytes += key.len + value.len;
 			rows++;
 			if (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD)

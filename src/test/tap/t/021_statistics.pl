@@ -15,6 +15,7 @@ auto_explain.log_min_duration = 0
 auto_explain.log_analyze = on
 auto_explain.log_nested_statements = on
 compute_query_id = on
+allow_in_place_tablespaces = on
 autovacuum = off});
 lsm_start($node);
 $node->safe_psql('postgres', q{
@@ -100,6 +101,36 @@ is($node->safe_psql('postgres', q{SELECT sum(lookups), sum(filter_probes) FROM p
 # the next statement of a leader starts from zero
 like($node->safe_psql('postgres', "$parallel $union; $union; EXPLAIN (ANALYZE, TIMING off, SUMMARY off, COSTS off) $union"),
 	qr/LSM: lookups=4 /, 'statements before are not counted');
+
+# ---- ANALYZE of a table through which millions of rows have gone: queues, counters ----
+
+# a SET TABLESPACE that is rolled back uses up some ten millions of row numbers
+$node->safe_psql('postgres', q{CREATE TABLESPACE elsewhere LOCATION ''});
+my $burn = join '', map { 'BEGIN; ALTER TABLE q SET TABLESPACE elsewhere; ROLLBACK;' } 1 .. 3;
+$node->safe_psql('postgres', qq{CREATE TABLE q (id int, v text) USING lsm; INSERT INTO q VALUES (1, 'old'); $burn
+	INSERT INTO q SELECT i, 'v' || i % 10 FROM generate_series(2, 1000) i});
+cmp_ok($node->safe_psql('postgres', q{SELECT max((ctid::text::point)[0]) FROM q}), '>', 100_000, 'rows lie far apart');
+my $known = q{SELECT (SELECT reltuples FROM pg_class WHERE relname = 'q'), (SELECT n_distinct FROM pg_stats WHERE tablename = 'q' AND attname = 'v'),
+	(SELECT n_live_tup FROM pg_stat_user_tables WHERE relname = 'q'), (SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'q')};
+foreach my $statement ('VACUUM ANALYZE q', 'ANALYZE q', 'SET default_statistics_target = 10; ANALYZE q')
+{
+	$node->safe_psql('postgres', $statement);
+	is($node->safe_psql('postgres', $known), '1000|11|1000|0', "$statement finds all rows");
+}
+like($node->safe_psql('postgres', q{EXPLAIN SELECT * FROM q WHERE v = 'v1'}), qr/rows=(9|10)\d /, 'and plans know');
+$node->safe_psql('postgres', 'UPDATE q SET v = v; ANALYZE q');
+is($node->safe_psql('postgres', $known), '1000|11|1000|1000', 'dead ones, too');
+$node->safe_psql('postgres', 'VACUUM q');
+is($node->safe_psql('postgres', $known), '1000|11|1000|0', 'until VACUUM');
+
+# rows in two places, as many
+$node->safe_psql('postgres', qq{TRUNCATE q; INSERT INTO q SELECT i, 'v' || i % 10 FROM generate_series(1, 20000) i; $burn
+	INSERT INTO q SELECT i, 'v' || i % 10 FROM generate_series(20001, 40000) i; DELETE FROM q WHERE id % 2 = 0; SELECT lsm_flush('q')});
+$node->safe_psql('postgres', 'ANALYZE q');
+like($node->safe_psql('postgres', $known), qr/^20000\|5\|20000\|/, 'rows in two places, most dead ones gone with a flush');
+$node->safe_psql('postgres', 'VACUUM ANALYZE q');
+is($node->safe_psql('postgres', $known), '20000|5|20000|0', 'and after VACUUM');
+is($node->safe_psql('postgres', q{SELECT sum(entries) FROM lsm_levels('q')}), 20000, 'whose sample has seen what is dead');
 
 $node->stop;
 done_testing();

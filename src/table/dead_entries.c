@@ -18,6 +18,8 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 #include "am/am.h"
 #include "table/dead_entries.h"
@@ -95,13 +97,37 @@ dead_entry(ItemPointer tid, void *state)
 	return true;
 }
 
+/* As heap says it.  Names are asked for before: an error is no time for it. */
+typedef struct IndexNames
+{
+	const char *index;
+	const char *schema;
+	const char *table;
+} IndexNames;
+
+static void
+error_context(void *arg)
+{
+	const IndexNames *names = arg;
+
+	errcontext("while vacuuming index \"%s\" of relation \"%s.%s\"",
+			   names->index, names->schema, names->table);
+}
+
 IndexBulkDeleteResult *
 lsm_delete_dead_entries(LsmDeadEntries *dead, Relation index, bool flush_first,
 						IndexBulkDeleteResult *stats, double rows,
 						BufferAccessStrategy strategy)
 {
 	IndexVacuumInfo info;
+	IndexNames	names = {
+		RelationGetRelationName(index),
+		get_namespace_name(RelationGetNamespace(dead->table)),
+		RelationGetRelationName(dead->table)
+	};
+	ErrorContextCallback context = {error_context_stack, error_context, &names};
 
+	error_context_stack = &context;
 	memset(&info, 0, sizeof(info));
 	info.index = index;
 	info.estimated_count = true;
@@ -110,5 +136,7 @@ lsm_delete_dead_entries(LsmDeadEntries *dead, Relation index, bool flush_first,
 	info.strategy = strategy;
 	if (flush_first && lsm_relation_is_index(index))
 		lsm_index_flush(index);
-	return index_bulk_delete(&info, stats, dead_entry, dead);
+	stats = index_bulk_delete(&info, stats, dead_entry, dead);
+	error_context_stack = context.previous;
+	return stats;
 }

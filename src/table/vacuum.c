@@ -33,6 +33,7 @@
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
@@ -376,16 +377,18 @@ truncate_fork(LsmVacuum *vac)
 }
 
 static void
-report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_xid,
-	   bool frozen_xid_updated)
+report(LsmVacuum *vac, PGRUsage *usage, const WalUsage *wal_before, TimestampTz start,
+	   TransactionId frozen_xid, bool frozen_xid_updated)
 {
 	VacuumParams *params = vac->params;
+	WalUsage	wal = {0};
 
 	if (!vac->verbose &&
 		(!AmAutoVacuumWorkerProcess() || params->log_min_duration < 0 ||
 		 !TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
 									 params->log_min_duration)))
 		return;
+	WalUsageAccumDiff(&wal, &pgWalUsage, wal_before);
 	ereport(vac->verbose ? INFO : LOG,
 			(errmsg("finished vacuuming \"%s.%s.%s\": index scans: %d",
 					get_database_name(MyDatabaseId),
@@ -396,6 +399,7 @@ report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_
 					   "relfrozenxid: %s %u\n"
 					   "files: %s\n"
 					   "log pages: %u given back to the file system\n"
+					   "WAL usage: %lld records, %lld full page images, %llu bytes\n"
 					   "system usage: %s",
 					   vac->dead, vac->live, vac->recently_dead,
 					   vac->cutoffs.OldestXmin,
@@ -403,6 +407,8 @@ report(LsmVacuum *vac, PGRUsage *usage, TimestampTz start, TransactionId frozen_
 					   frozen_xid_updated ? frozen_xid : vac->rel->rd_rel->relfrozenxid,
 					   vac->compacted ? "compacted" : "nothing to compact",
 					   vac->truncated,
+					   (long long) wal.wal_records, (long long) wal.wal_fpi,
+					   (unsigned long long) wal.wal_bytes,
 					   pg_rusage_show(usage))));
 }
 
@@ -449,6 +455,12 @@ begin_vacuum(LsmVacuum *vac)
 	check_failsafe(vac);
 }
 
+static void
+error_context(void *arg)
+{
+	errcontext("while vacuuming relation \"%s\"", (const char *) arg);
+}
+
 /*
  * lsm_relation_vacuum - VACUUM.
  *
@@ -466,7 +478,11 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	bool		minmulti_updated;
 	TimestampTz start = GetCurrentTimestamp();
 	PGRUsage	usage;
+	WalUsage	wal_before = pgWalUsage;
+	ErrorContextCallback context = {error_context_stack, error_context,
+	psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel))};
 
+	error_context_stack = &context;
 	pg_rusage_init(&usage);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
 
@@ -510,7 +526,8 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 						 (PgStat_Counter) vac.live,
 						 (PgStat_Counter) vac.recently_dead, start);
 	pgstat_progress_end_command();
-	report(&vac, &usage, start, frozen_xid, frozen_xid_updated);
+	error_context_stack = context.previous;
+	report(&vac, &usage, &wal_before, start, frozen_xid, frozen_xid_updated);
 
 	MemoryContextDelete(vac.entries.live.context);
 	pfree(vac.entries.value.data);

@@ -301,6 +301,11 @@ lsm_vacuum_team(LsmDeadEntries *dead, int nindexes, Relation *indexes, bool flus
 	pg_atomic_write_u32(&shared->cost_balance, VacuumCostBalance);
 	VacuumCostBalance = 0;
 	LaunchParallelWorkers(pcxt);
+	ereport((params->options & VACOPT_VERBOSE) != 0 ? INFO : DEBUG2,
+			(errmsg(ngettext("launched %d parallel vacuum worker for index vacuuming (planned: %d)",
+							 "launched %d parallel vacuum workers for index vacuuming (planned: %d)",
+							 pcxt->nworkers_launched),
+					pcxt->nworkers_launched, workers)));
 	share_costs(shared);
 	PG_TRY();
 	{

@@ -81,6 +81,15 @@ fill(30000);
 query(q{DELETE FROM t WHERE id % 2 = 0; SET min_parallel_index_scan_size = '100MB'; VACUUM t});
 sound(15000, 'indexes that are not worth it');
 
+# what VERBOSE says, and errors
+fill(30000);
+my ($rc, $out, $err) = $node->psql('postgres', 'DELETE FROM t WHERE id % 2 = 0; VACUUM (VERBOSE, PARALLEL 2) t');
+like($err, qr/launched 2 parallel vacuum workers for index vacuuming \(planned: 2\)/, 'VERBOSE says how many');
+like($err, qr/WAL usage: [1-9]\d* records, .* [1-9]\d{3,} bytes/, 'and what WAL was written, by all of them');
+fill(30000);
+(undef, undef, $err) = $node->psql('postgres', q{DELETE FROM t WHERE id % 2 = 0; SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 1; SET statement_timeout = '1s'; VACUUM (PARALLEL 0) t});
+like($err, qr/canceling statement.*CONTEXT:  while vacuuming (index "t_\w" of )?relation "public.t"/s, 'an error says where');
+
 # few dead entries, and none
 query('DELETE FROM t WHERE id % 100 = 1');
 workers('VACUUM t', 0, 3);

@@ -267,6 +267,12 @@ define_tree_settings(void)
 							&lsm_compaction_rate_kb,
 							0, 0, MAX_KILOBYTES,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomBoolVariable("lsm.compaction_by_scans",
+							 "Compacts indexes whose scans have merged several runs as long as a compaction takes.",
+							 NULL,
+							 &lsm_compaction_by_scans,
+							 true,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.max_trees",
 							"Trees (tables and indexes) that can be in use at the same time.",
 							NULL,

@@ -1,5 +1,8 @@
 # index-only scans, lsm_index of an lsm table against btree of heap: one run, and several that alternate
-bench_start "lsm.memtable_size = 64MB"
+bench_start "
+lsm.memtable_size = 64MB
+lsm.compaction_by_scans = off
+"
 say "index-only scans"
 
 n=$(scaled 1000000)

@@ -296,6 +296,7 @@ extern bool lsm_ignore_missing_files;	/* salvage.c */
 extern char *lsm_pg_upgrade;	/* data directory of the old cluster, or "" */
 extern int	lsm_compaction_workers;
 extern int	lsm_max_trees;		/* control blocks (restart) */
+extern bool lsm_compaction_by_scans;	/* scans that merge runs pay for theirs */
 extern int	lsm_compaction_rate_kb; /* of all compactions, per second; 0: no
 									 * limit */
 extern int	lsm_log_compaction_min_duration;	/* ms; -1: never */

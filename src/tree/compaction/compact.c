@@ -213,6 +213,8 @@ compact_due(LsmJob *job)
 		lsm_job_set_version(job, lsm_version_refresh(tree));
 		lsm_publish_hints(tree, job->version);
 		plan = lsm_plan_due(tree, job->version);
+		if (plan == NULL)
+			plan = lsm_plan_paid(tree, job->version);
 		if (plan != NULL && !plan->move)
 			lsm_job_reserve(job, plan_bytes(plan));
 		lsm_publish_unlock(tree);

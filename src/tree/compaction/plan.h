@@ -39,6 +39,14 @@ extern bool lsm_plan_overlaps_below(const LsmVersion *version, int level,
 extern LsmPlan *lsm_plan_due(LsmTree *tree, LsmVersion *version);
 
 /*
+ * scan_debt.c: how many entries scans have to merge before the next step is
+ * worth it to them, 0: there is none; and that step, if they have, whose price
+ * is taken off then.  NULL: they have not.  REQUIRES: compaction owned.
+ */
+extern uint64 lsm_scan_price(const LsmTree *tree, const LsmVersion *version);
+extern LsmPlan *lsm_plan_paid(LsmTree *tree, LsmVersion *version);
+
+/*
  * Level 0 into level 1, the files connected with `seed`.  `rewrite`: do not
  * just move.
  */

@@ -23,6 +23,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/compaction/plan.h"
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
@@ -47,6 +48,7 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 	{
 		pg_atomic_write_u32(&ctl->level0_runs, version->level0_runs);
 		pg_atomic_write_u32(&ctl->compaction_due, due ? (uint32) (Min(score, 1e6) * 100) : 0);
+		pg_atomic_write_u64(&ctl->scan_price, ctl->local ? 0 : lsm_scan_price(tree, version));
 		pg_atomic_write_u32(&ctl->pending_memtables,
 							(uint32) Min(pending_bytes / lsm_tree_base_bytes(tree), 1e9));
 		lsm_level_facts_set(ctl, version, pending_bytes);

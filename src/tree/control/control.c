@@ -195,6 +195,8 @@ lsm_control_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->map_blocks, 0);
 	pg_atomic_init_u32(&ctl->churned, 0);
 	pg_atomic_init_u32(&ctl->has_gaps, 0);
+	pg_atomic_init_u64(&ctl->scan_price, 0);
+	pg_atomic_init_u64(&ctl->merged, 0);
 	pg_atomic_init_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_init_u64(&ctl->next_file, 0);
 	pg_atomic_init_u64(&ctl->file_limit, 0);

@@ -149,6 +149,8 @@ typedef struct LsmTreeShared
 										 * will read, in memtables */
 	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
 									 * sealed last; 0: none since the start */
+	pg_atomic_uint64 scan_price;	/* hint: so many merged entries pay for a
+									 * compaction; 0: there is none to pay for */
 	pg_atomic_uint32 has_gaps;	/* there may be gaps of the tree: gaps.c */
 
 	bool		fed;			/* redo adds to the memtables: LOADING in
@@ -190,6 +192,8 @@ typedef struct LsmTreeShared
 
 	/* reader/writer of counters need no lock */
 	pg_atomic_uint64 counters[LSM_NCOUNTERS] LSM_LINE_START;
+	pg_atomic_uint64 merged;	/* entries that scans have merged from several
+								 * runs, and not yet spent: scan_debt.c */
 	LsmTreeWork work;
 } LsmTreeShared;
 
@@ -370,6 +374,7 @@ struct LsmTree
 								 * row_hint_cache.c */
 	LsmTreeOptions options;
 	uint64		counters[LSM_NCOUNTERS];	/* not yet published */
+	uint32		merged;			/* nor these: LsmTreeShared.merged */
 	bool		counters_pending;
 	dlist_node	counters_node;
 };

@@ -63,6 +63,8 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	pg_atomic_write_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_write_u32(&ctl->memtable_kb, 0);
 	pg_atomic_write_u32(&ctl->has_gaps, 0);
+	pg_atomic_write_u64(&ctl->scan_price, 0);
+	pg_atomic_write_u64(&ctl->merged, 0);
 	pg_atomic_write_u32(&ctl->wanted_log_bytes, 0);
 	pg_atomic_write_u64(&ctl->next_file, 0);
 	pg_atomic_write_u64(&ctl->file_limit, 0);

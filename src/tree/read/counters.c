@@ -40,6 +40,31 @@ lsm_count(LsmTree *tree, LsmCounter counter, uint64 n)
 	}
 }
 
+/* So many are counted before others hear of them. */
+#define MERGED_AT_ONCE	4096
+
+bool		lsm_compaction_by_scans = true;
+
+void
+lsm_count_merged(LsmTree *tree, int n)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	uint64		price;
+	uint64		merged;
+
+	tree->merged += n;
+	if (likely(tree->merged < MERGED_AT_ONCE))
+		return;
+	merged = pg_atomic_add_fetch_u64(&ctl->merged, tree->merged);
+	tree->merged = 0;
+	price = pg_atomic_read_u64(&ctl->scan_price);
+	if (price == 0 || merged < price || !lsm_compaction_by_scans ||
+		pg_atomic_read_u32(&ctl->compaction_due) != 0)
+		return;
+	pg_atomic_write_u32(&ctl->compaction_due, 100);
+	lsm_worker_wake();
+}
+
 void
 lsm_counters_own(uint64 *counters)
 {

@@ -550,6 +550,17 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 	return result;
 }
 
+/* Are there entries of several runs still to come? */
+static inline bool
+merges_runs(const LsmCursor *cursor)
+{
+	int			nruns = 0;
+
+	for (int i = 0; i < cursor->nsources; i++)
+		nruns += cursor->sources[i].run != NULL && cursor->sources[i].valid;
+	return nruns > 1;
+}
+
 bool
 lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batch)
 {
@@ -573,6 +584,8 @@ lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *ba
 		lsm_sources_count_blocks(cursor);
 		lsm_tree_exit(cursor->tree);
 	} while (result == MERGE_PAUSE && batch->n == 0);
+	if (batch->n > 0 && merges_runs(cursor))
+		lsm_count_merged(cursor->tree, batch->n);
 	if (unlikely(cursor->watch != 0))
 		end_run(cursor, batch->n > 0, batch->n > 0 ? batch_key(batch, 0) : lsm_slice(NULL, 0));
 	return batch->n > 0;

@@ -16,6 +16,12 @@
 
 extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
 
+/*
+ * A scan has merged so many entries from several runs.  REQUIRES: outside the
+ * epoch.
+ */
+extern void lsm_count_merged(LsmTree *tree, int n);
+
 /* All this process has counted since it started, ... */
 extern uint64 lsm_session_counters[LSM_NCOUNTERS];
 

@@ -272,7 +272,7 @@ slot_clear(GapSlot *slot)
 	pg_atomic_write_u32(&slot->writes, 0);
 }
 
-/* A scan asks: for the table's clocks. */
+/* A scan uses a gap, or is about to find one. */
 static void
 slot_asked(GapSlot *slot, TimestampTz now)
 {
@@ -280,33 +280,46 @@ slot_asked(GapSlot *slot, TimestampTz now)
 	pg_atomic_write_u32(&slot->writes, 0);
 }
 
+/* The gap that the key is in, or NULL.  REQUIRES: the slot's lock. */
+static Gap *
+find_gap(GapSlot *slot, LsmSlice key)
+{
+	for (int i = 0; i < slot->ngaps; i++)
+		if (gap_covers(&slot->gaps[i], key))
+			return &slot->gaps[i];
+	return NULL;
+}
+
+/*
+ * Most scans of an index begin elsewhere: they look with the lock shared, and
+ * do not count as asking.
+ */
 bool
 lsm_gaps_find(LsmTree *tree, LsmSlice key, LsmGapKey *high)
 {
 	GapSlot    *slot = slot_of(tree);
 	TimestampTz now;
-	bool		found = false;
+	Gap		   *gap;
 
 	if (!lsm_gaps_any(tree->ctl))
 		return false;
+	LWLockAcquire(&slot->lock, LW_SHARED);
+	gap = slot_is(slot, tree) ? find_gap(slot, key) : NULL;
+	LWLockRelease(&slot->lock);
+	if (gap == NULL)
+		return false;
+
 	now = GetCurrentTimestamp();
 	LWLockAcquire(&slot->lock, LW_EXCLUSIVE);
-	if (slot_is(slot, tree))
+	gap = slot_is(slot, tree) ? find_gap(slot, key) : NULL;
+	if (gap != NULL)
 	{
 		slot_asked(slot, now);
-		for (int i = 0; i < slot->ngaps && !found; i++)
-		{
-			Gap		   *gap = &slot->gaps[i];
-
-			if (!gap_covers(gap, key))
-				continue;
-			gap->used = ++slot->clock;
-			*high = gap->high;
-			found = true;
-		}
+		gap->used = ++slot->clock;
+		*high = gap->high;
 	}
 	LWLockRelease(&slot->lock);
-	return found;
+	return gap != NULL;
 }
 
 uint64
@@ -410,15 +423,6 @@ concerns_watch(const GapSlot *slot, LsmSlice key)
 		(!slot->written || lsm_slice_compare(key, key_slice(&slot->written_least)) < 0);
 }
 
-static bool
-concerns_gaps(const GapSlot *slot, LsmSlice key)
-{
-	for (int i = 0; i < slot->ngaps; i++)
-		if (gap_covers(&slot->gaps[i], key))
-			return true;
-	return false;
-}
-
 /* A DELETE leaves a gap a gap. */
 static inline bool
 entry_counts(const LsmEntry *entry)
@@ -427,11 +431,11 @@ entry_counts(const LsmEntry *entry)
 }
 
 static bool
-concerns(const GapSlot *slot, const LsmEntry *entries, int n)
+concerns(GapSlot *slot, const LsmEntry *entries, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (entry_counts(&entries[i]) &&
-			(concerns_watch(slot, entries[i].key) || concerns_gaps(slot, entries[i].key)))
+			(concerns_watch(slot, entries[i].key) || find_gap(slot, entries[i].key) != NULL))
 			return true;
 	return false;
 }

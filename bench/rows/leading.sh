@@ -1,5 +1,5 @@
 # one tenant's newest rows, of runs that all overlap: filters that know leading columns against those that do not
-bench_start
+bench_start "lsm.compaction_by_scans = off"
 say "leading columns"
 
 each=$(scaled 100000)

@@ -43,6 +43,7 @@ static int	barrier;
 #define pg_atomic_write_u32(p, v) __atomic_store_n(&(p)->value, v, __ATOMIC_SEQ_CST)
 #define pg_atomic_read_u64(p) __atomic_load_n(&(p)->value, __ATOMIC_RELAXED)
 
+#include "assertion.h"
 #include "tree/control/gaps.c"
 
 static int64 now_us = INT64CONST(1000000000);
@@ -64,18 +65,6 @@ ShmemInitStruct(const char *name, Size size, bool *found)
 {
 	*found = false;
 	return calloc(1, size);
-}
-
-void
-#if PG_VERSION_NUM < 160000
-ExceptionalCondition(const char *condition, const char *type,
-					 const char *file, int line)
-#else
-ExceptionalCondition(const char *condition, const char *file, int line)
-#endif
-{
-	printf("Bail out! assertion failed: %s (%s:%d)\n", condition, file, line);
-	abort();
 }
 
 /* ---- a tree ---- */

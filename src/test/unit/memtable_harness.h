@@ -72,6 +72,8 @@ static void race_point(void);
 #include "tree/memtable/insert.c"
 #include "tree/memtable/memtable.c"
 
+#include "assertion.h"
+
 MemoryContext TopMemoryContext = NULL;
 pg_prng_state pg_global_prng_state;
 
@@ -121,18 +123,6 @@ pg_prng_uint64(pg_prng_state *state)
 		bits |= bits << 1;
 	}
 	return bits;
-}
-
-void
-#if PG_VERSION_NUM < 160000
-ExceptionalCondition(const char *condition, const char *type,
-					 const char *file, int line)
-#else
-ExceptionalCondition(const char *condition, const char *file, int line)
-#endif
-{
-	printf("Bail out! assertion failed: %s (%s:%d)\n", condition, file, line);
-	abort();
 }
 
 /* local memtables: a context is a list of blocks */

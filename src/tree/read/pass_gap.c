@@ -101,6 +101,9 @@ put_before(LsmCursor *cursor, LsmSlice key)
 static void
 begin_watch(LsmCursor *cursor, LsmSlice low)
 {
+	/* set since the cursor was opened: files may be missing to it alone */
+	if (unlikely(lsm_ignore_missing_files))
+		return;
 	cursor->watch = lsm_gaps_watch(cursor->tree, low);
 	if (cursor->watch != 0)
 	{
@@ -162,6 +165,7 @@ lsm_gap_pass(LsmCursor *cursor)
 	else if (cursor->skipped >= SKIPS_PER_WATCH && lsm_slice_has_prefix(here, known_prefix(cursor)))
 	{
 		lsm_gaps_learn(tree, cursor->watch, here);
+		cursor->watch = 0;
 		begin_watch(cursor, here);
 		put_before(cursor, here);
 	}

@@ -8,6 +8,7 @@
  *	- ON CONFLICT with lsm_index: on_conflict.c, on_conflict_indexes.c.
  *	- INSERT of many rows: insert_select.c.
  *	- Row comparisons as index ranges: row_compare.c.
+ *	- Rows of index-only scans without a tuple in between: index_only_rows.c.
  *	- Copies of tables that pg_repack makes: file_swap.c.
  *	- Tables of extensions: extension_tables.c.
  *	- pg_upgrade: ddl/upgrade.c.
@@ -265,20 +266,25 @@ lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_
  * Those of an lsm table are virtual: there may be no such block in the main
  * fork, and from segment 2 on that is an error.
  */
+static void
+stop_bitmap_prefetch(BitmapHeapScanState *scan)
+{
+	Relation	rel = scan->ss.ss_currentRelation;
+
+	if (rel != NULL && lsm_relation_is_table(rel))
+		lsm_stop_bitmap_prefetch(scan);
+}
+
 static bool
-stop_bitmap_prefetch(PlanState *state, void *context)
+adjust_scan(PlanState *state, void *context)
 {
 	if (state == NULL)
 		return false;
 	if (IsA(state, BitmapHeapScanState))
-	{
-		BitmapHeapScanState *scan = (BitmapHeapScanState *) state;
-		Relation	rel = scan->ss.ss_currentRelation;
-
-		if (rel != NULL && lsm_relation_is_table(rel))
-			lsm_stop_bitmap_prefetch(scan);
-	}
-	return planstate_tree_walker(state, stop_bitmap_prefetch, context);
+		stop_bitmap_prefetch((BitmapHeapScanState *) state);
+	else if (IsA(state, IndexOnlyScanState))
+		lsm_index_only_rows_prepare((IndexOnlyScanState *) state);
+	return planstate_tree_walker(state, adjust_scan, context);
 }
 
 static void
@@ -292,7 +298,7 @@ lsm_executor_start(QueryDesc *query_desc, int eflags)
 
 	lsm_on_conflict_prepare(query_desc, eflags);
 	lsm_insert_select_prepare(query_desc, eflags);
-	(void) stop_bitmap_prefetch(query_desc->planstate, NULL);
+	(void) adjust_scan(query_desc->planstate, NULL);
 }
 
 /*

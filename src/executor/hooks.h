@@ -9,6 +9,7 @@
 #define LSM_HOOKS_H
 
 #include "executor/execdesc.h"
+#include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
 #include "nodes/plannodes.h"
 
@@ -40,6 +41,11 @@ extern bool lsm_insert_batching;
 extern bool lsm_insert_select_plan(Query *query);
 extern void lsm_insert_select_mark(PlannedStmt *plan);
 extern void lsm_insert_select_prepare(QueryDesc *query_desc, int eflags);
+
+/* ---- index_only_rows.c ---- */
+
+/* After ExecutorStart */
+extern void lsm_index_only_rows_prepare(IndexOnlyScanState *node);
 
 /* ---- row_compare.c ---- */
 

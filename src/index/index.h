@@ -826,6 +826,14 @@ extern IndexScanDesc lsm_index_begin_scan(Relation index, int nkeys, int norderb
 extern void lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
 							 ScanKey orderbys, int norderbys);
 extern bool lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction);
+
+/*
+ * An index-only scan that goes forward: the columns of the next row, none of
+ * which is NULL, which need not be looked at in the table.  They may point to
+ * what the next call changes.  False: lsm_index_get_tuple() has to be asked.
+ */
+extern bool lsm_index_next_row(IndexScanDesc scan, Datum *values);
+
 extern int64 lsm_index_get_bitmap(IndexScanDesc scan, TIDBitmap *tbm);
 extern void lsm_index_end_scan(IndexScanDesc scan);
 extern void lsm_index_mark_position(IndexScanDesc scan);

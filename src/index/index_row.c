@@ -4,8 +4,9 @@
  *	  The rows of index columns that index-only scans return.
  *
  * A row is mostly written straight over the last one, from the parts of the
- * entry.  Rows with NULLs, and columns of other kinds, are decoded to values
- * first.
+ * entry; or its values go to the executor's slot, and what they point to is
+ * written there.  Rows with NULLs, and columns of other kinds, are decoded to
+ * values first.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,6 +36,7 @@ typedef struct Part
 {
 	PartKind	kind;			/* of key columns */
 	int			bytes;			/* -1: a varlena */
+	bool		by_value;
 	Size		align;			/* less one */
 	uint64		flip;			/* bits of an integer's code that differ from
 								 * those of the value */
@@ -91,17 +93,21 @@ pad_varlena(char *data, Size offset)
 
 /* As heap_fill_tuple() would; returns where the string ends. */
 static inline Size
-put_string(char *data, Size offset, LsmSlice string)
+put_string(char *data, Size offset, LsmSlice string, Datum *value)
 {
 	if (string.len + VARHDRSZ_SHORT <= VARATT_SHORT_MAX)
 	{
 		SET_VARSIZE_SHORT(data + offset, string.len + VARHDRSZ_SHORT);
+		if (value != NULL)
+			*value = PointerGetDatum(data + offset);
 		offset += VARHDRSZ_SHORT;
 	}
 	else
 	{
 		offset = pad_varlena(data, offset);
 		SET_VARSIZE(data + offset, string.len + VARHDRSZ);
+		if (value != NULL)
+			*value = PointerGetDatum(data + offset);
 		offset += VARHDRSZ;
 	}
 	memcpy(data + offset, string.data, string.len);
@@ -112,9 +118,9 @@ put_string(char *data, Size offset, LsmSlice string)
  * The INCLUDE columns, as they are stored: in the layout of a row's, but not
  * behind the same columns.  0: there is a NULL.
  */
-static Size
+static inline Size
 put_included(const LsmKeySpec *spec, const LsmRowForm *row, char *data, Size offset,
-			 LsmSlice value)
+			 LsmSlice value, Datum *values)
 {
 	const char *from = value.data + 2;
 	Size		bytes = value.len - 2;
@@ -156,6 +162,8 @@ put_included(const LsmKeySpec *spec, const LsmRowForm *row, char *data, Size off
 		if (len > bytes || at > bytes - len)
 			lsm_code_corrupt();
 		memcpy(data + offset, from + at, len);
+		if (values != NULL)
+			values[i] = fetch_att(data + offset, part->by_value, part->bytes);
 		offset += len;
 		at += len;
 	}
@@ -177,16 +185,16 @@ reserve_row(LsmScan *so, Size entry_bytes)
 
 /*
  * A key column at `at`: what follows it in the key; NULL: it is NULL, or has to
- * be decoded.
+ * be decoded.  Its value, if that is asked for, need not be in the row.
  */
-static inline const char *
+static pg_attribute_always_inline const char *
 put_key_part(const LsmColumnSpec *column, const Part *part, const char *at, const char *end,
-			 char *data, Size *offset)
+			 char *data, Size *offset, Datum *value)
 {
 	const uint8 *code = (const uint8 *) at + 1;
 	LsmSlice	string;
 	LsmSlice	whole;
-	Datum		value;
+	Datum		decoded;
 	bool		isnull;
 
 	if (unlikely(end - at < 2 || *at != LSM_CODE_NOT_NULL))
@@ -195,7 +203,7 @@ put_key_part(const LsmColumnSpec *column, const Part *part, const char *at, cons
 	{
 		at = plain_string(at + 1, end, part->kind == PART_WEIGHTED_STRING, &string);
 		if (at != NULL)
-			*offset = put_string(data, *offset, string);
+			*offset = put_string(data, *offset, string, value);
 		return at;
 	}
 	if (unlikely(part->kind != PART_BY_VALUE && end - at <= part->bytes))
@@ -209,35 +217,49 @@ put_key_part(const LsmColumnSpec *column, const Part *part, const char *at, cons
 			{
 				uint32		n = get_uint32(code) ^ (uint32) part->flip;
 
-				memcpy(data, &n, sizeof(n));
+				if (value != NULL)
+					*value = Int32GetDatum((int32) n);	/* as fetch_att() does */
+				else
+					memcpy(data, &n, sizeof(n));
 				break;
 			}
 		case PART_UINT64:
 			{
 				uint64		n = get_uint64(code) ^ part->flip;
 
-				memcpy(data, &n, sizeof(n));
+				if (value != NULL)
+					*value = UInt64GetDatum(n);
+				else
+					memcpy(data, &n, sizeof(n));
 				break;
 			}
 		case PART_AS_IT_IS:
 			memcpy(data, code, part->bytes);
+			if (value != NULL)
+				*value = PointerGetDatum(data);
 			break;
 		default:
 			whole = lsm_slice(at, end - at);
 			whole.len = lsm_code_length(column, whole);
-			value = lsm_decode_column(column, whole, &isnull);
-			store_att_byval(data, value, part->bytes);
+			decoded = lsm_decode_column(column, whole, &isnull);
+			if (value != NULL)
+				*value = decoded;
+			else
+				store_att_byval(data, decoded, part->bytes);
 			return at + whole.len;
 	}
 	return at + 1 + part->bytes;
 }
 
-/* False: something has to be decoded. */
-static bool
-write_row(IndexScanDesc scan, LsmSlice key, LsmSlice value)
+/*
+ * The columns go into the room behind the row's header; or, as values, to
+ * `values`, which may point there.  Where they end goes to *end_offset.  False:
+ * something has to be decoded.
+ */
+static pg_attribute_always_inline bool
+write_columns(LsmScan *so, LsmSlice key, LsmSlice value, Datum *values, Size *end_offset)
 {
-	LsmScan    *so = scan->opaque;
-	LsmRowForm *row = so->row_form;
+	const LsmRowForm *row = so->row_form;
 	const LsmKeySpec *spec = so->spec;
 	LsmSlice	columns = lsm_key_columns(key);
 	const char *at = columns.data;
@@ -249,16 +271,40 @@ write_row(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 	data = (char *) row->tuple.t_data + ROW_HEADER;
 	for (int i = 0; i < spec->nkeys; i++)
 	{
-		at = put_key_part(&spec->columns[i], &row->parts[i], at, end, data, &offset);
+		at = put_key_part(&spec->columns[i], &row->parts[i], at, end, data, &offset,
+						  values == NULL ? NULL : &values[i]);
 		if (unlikely(at == NULL))
 			return false;
 	}
 	if (spec->nincluded > 0)
 	{
-		offset = put_included(spec, row, data, offset, value);
+		offset = put_included(spec, row, data, offset, value,
+							  values == NULL ? NULL : values + spec->nkeys);
 		if (offset == 0)
 			return false;
 	}
+	*end_offset = offset;
+	return true;
+}
+
+bool
+lsm_form_values(LsmScan *so, LsmSlice key, LsmSlice value, Datum *values)
+{
+	Size		end;
+
+	return so->row_form != NULL && write_columns(so, key, value, values, &end);
+}
+
+/* False: something has to be decoded. */
+static bool
+write_row(IndexScanDesc scan, LsmSlice key, LsmSlice value)
+{
+	LsmScan    *so = scan->opaque;
+	LsmRowForm *row = so->row_form;
+	Size		offset;
+
+	if (!write_columns(so, key, value, NULL, &offset))
+		return false;
 	row->tuple.t_len = ROW_HEADER + offset;
 	HeapTupleHeaderSetDatumLength(row->tuple.t_data, row->tuple.t_len);
 	scan->xs_hitup = &row->tuple;
@@ -340,6 +386,7 @@ prepare_parts(const LsmKeySpec *spec, TupleDesc desc, Part *parts)
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 
 		parts[i].bytes = att->attlen;
+		parts[i].by_value = att->attbyval;
 		parts[i].align = att_align_nominal(1, att->attalign) - 1;
 		if (i >= spec->nkeys ? att->attlen < -1 :
 			!prepare_key_part(&spec->columns[i], att, &parts[i]))

@@ -350,4 +350,10 @@ lsm_guard_knows(const LsmScan *so, BlockNumber block)
 extern void lsm_form_prepare(IndexScanDesc scan);
 extern bool lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value);
 
+/*
+ * The same columns as values, none of which is NULL; what they point to is good
+ * until the next row.  False: lsm_form_index_tuple() has to be asked.
+ */
+extern bool lsm_form_values(LsmScan *so, LsmSlice key, LsmSlice value, Datum *values);
+
 #endif							/* LSM_INDEX_SCAN_H */

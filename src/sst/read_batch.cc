@@ -37,7 +37,10 @@ inline Room RoomFor(const LsmSstBatch* take, size_t key_bytes,
 // The key is there; the value is copied.
 inline void Append(LsmSstBatch* take, const Room& room, size_t key_bytes,
                    const uint8_t* value, size_t value_bytes) noexcept {
-  memcpy(take->bytes + room.value_at, value, value_bytes);
+  if (value_bytes == 1)  // an index's, if it includes no columns
+    take->bytes[room.value_at] = static_cast<char>(value[0]);
+  else
+    memcpy(take->bytes + room.value_at, value, value_bytes);
   LsmSstEntry* entry = &take->entries[take->n++];
   entry->key_offset = take->used;
   entry->key_bytes = static_cast<uint32_t>(key_bytes);
@@ -107,6 +110,15 @@ void TakeBehind(LsmSstIter* it, LsmSstBatch* take, const Wanted& bound,
       const uint64_t before =
           LoadFixed64(last_key) & ((uint64_t{1} << (8 * shared)) - 1);
       StoreFixed64(key, before | (LoadFixed64(p) << (8 * shared)));
+    } else if (key_bytes <= 16 && p + 16 <= limit &&
+               to.used + 32 <= to.capacity) {
+      // A short one: what is copied beyond its end is written over.
+      const uint64_t first = LoadFixed64(last_key);
+      const uint64_t second = LoadFixed64(last_key + 8);
+      StoreFixed64(key, first);
+      StoreFixed64(key + 8, second);
+      StoreFixed64(key + shared, LoadFixed64(p));
+      StoreFixed64(key + shared + 8, LoadFixed64(p + 8));
     } else {
       memcpy(key, last_key, shared);
       memcpy(key + shared, p, own_bytes);

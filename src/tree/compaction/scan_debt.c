@@ -32,7 +32,7 @@
  * reading them from one run (docs/decisions.md, "Compactions that scans have
  * paid for"); and a step as much as writing so many entries.
  */
-#define MERGED_PER_WRITTEN	10
+#define MERGED_PER_WRITTEN	30
 #define STEP_ENTRIES		100000
 
 /*

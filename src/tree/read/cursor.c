@@ -172,12 +172,7 @@ fold_ties(LsmCursor *cursor, int nties)
 		if (source->memtable != NULL)
 			(void) lsm_fold_add_memvalue(&fold, lsm_memnode_value(source->node));
 		else
-		{
-			size_t		len;
-			const void *data = lsm_sst_iter_value(source->iter, &len);
-
-			(void) lsm_fold_add(&fold, lsm_slice(data, (uint32) len));
-		}
+			(void) lsm_fold_add(&fold, lsm_source_file_value(source));
 	}
 	return fold.tag;
 }
@@ -339,17 +334,12 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 static inline LsmSlice
 source_value(const LsmSource *source)
 {
-	size_t		len;
-	const void *data;
+	LsmMemValue *value;
 
-	if (source->memtable != NULL)
-	{
-		LsmMemValue *value = lsm_memnode_value(source->node);
-
-		return lsm_slice(value->data, value->len);
-	}
-	data = lsm_sst_iter_value(source->iter, &len);
-	return lsm_slice(data, (uint32) len);
+	if (source->memtable == NULL)
+		return lsm_source_file_value(source);
+	value = lsm_memnode_value(source->node);
+	return lsm_slice(value->data, value->len);
 }
 
 static void
@@ -505,7 +495,21 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 
 		/* the last entry's sources stay: an idle cursor stands at it */
 		result = MERGE_FOUND;
-		if (nties == 1 && source->memtable == NULL &&
+		if (source->ahead != NULL || source->alternates)
+		{
+			int			before = batch->n;
+
+			lsm_ahead_merge(cursor, limit, max_entries, batch);
+			if (batch->n > before)
+			{
+				behind = true;
+				if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
+					break;
+				result = MERGE_PAUSE;
+				continue;
+			}
+		}
+		if (nties == 1 && source->memtable == NULL && source->ahead == NULL &&
 			batch_take(cursor, source, limit, limit_word, max_entries, batch))
 		{
 			behind = true;
@@ -520,7 +524,8 @@ cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch 
 		/* nearly all entries are whole and in one place: copied once */
 		value = source_value(source);
 		tag = value.len > 0 ? (uint8) value.data[0] : 0;
-		if (likely(tag == LSM_TAG_PUT) || tag == LSM_TAG_DELETE)
+		if ((likely(tag == LSM_TAG_PUT) || tag == LSM_TAG_DELETE) &&
+			likely(nties == 1 || !cursor->version->salvaged))
 		{
 			for (int i = 0; i < nties; i++)
 				cursor->sources[cursor->ties[i]].consumed = true;

@@ -13,6 +13,20 @@
 #include "tree/read/lookup.h"
 #include "tree/read/merge.h"
 
+/* Entries of a source of files that were copied before they are wanted */
+typedef struct LsmAhead
+{
+	int			n;
+	int			at;				/* present entry */
+	bool		taken;			/* the iterator stands at the last of them; else
+								 * at the first behind */
+	int			words_behind;	/* words are of the keys from there on; -1: none
+								 * were made */
+	char	   *bytes;
+	LsmSstEntry entries[LSM_BATCH_ENTRIES]; /* offsets into bytes */
+	uint64		words[LSM_BATCH_ENTRIES];	/* from `at` on */
+} LsmAhead;
+
 typedef struct LsmSource
 {
 	/* present entry */
@@ -40,7 +54,8 @@ typedef struct LsmSource
 	int			at;				/* file that is open */
 	LsmOpenFile *open;			/* NULL: none */
 	LsmSstIter *iter;
-	bool alternates; /* few entries were taken at a time */
+	bool		alternates;		/* few entries were taken at a time */
+	LsmAhead   *ahead;			/* NULL: the present entry is the iterator's */
 } LsmSource;
 
 typedef enum LsmCursorSide
@@ -100,6 +115,10 @@ struct LsmCursor
 	LsmMemNode **points;		/* room for CURSOR_FEW_POINTS of each memtable */
 	LsmMemNode **many_points;	/* or, once needed, for as many as there can be */
 	int		   *ties;
+	LsmAhead  **aheads;			/* of the sources with the same number; NULL until
+								 * needed */
+	int			max_aheads;
+	int			words_behind;	/* where words of keys that were read ahead begin */
 	StringInfoData value;
 };
 
@@ -168,6 +187,32 @@ lsm_cursor_put(LsmCursor *cursor, LsmSlice key, LsmCursorSide side)
 	cursor->unbounded = key.len == 0;
 	cursor->positioned = false;
 }
+
+/* The value of a source of files */
+static inline LsmSlice
+lsm_source_file_value(const LsmSource *source)
+{
+	const LsmAhead *ahead = source->ahead;
+	size_t		len;
+	const void *data;
+
+	if (ahead != NULL)
+		return lsm_slice(ahead->bytes + ahead->entries[ahead->at].value_offset,
+						 ahead->entries[ahead->at].value_bytes);
+	data = lsm_sst_iter_value(source->iter, &len);
+	return lsm_slice(data, (uint32) len);
+}
+
+/* ---- ahead.c; forward only ---- */
+
+/*
+ * Append entries of sources that alternate, or have been read ahead, up to where
+ * something else has to be looked at; perhaps none.  Each source then stands at
+ * an entry that was not appended, or, the batch being full, is consumed.
+ * REQUIRES: none is consumed.
+ */
+extern void lsm_ahead_merge(LsmCursor *cursor, LsmSlice limit, int max_entries,
+							LsmBatch *batch);
 
 /* ---- pass_gap.c; forward only ---- */
 

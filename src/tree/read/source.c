@@ -28,6 +28,7 @@
 void
 lsm_source_close_file(LsmCursor *cursor, LsmSource *source)
 {
+	source->ahead = NULL;
 	if (source->open == NULL)
 		return;
 	lsm_file_release_iter(source->open, source->iter);
@@ -407,6 +408,7 @@ void
 lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward)
 {
 	source->consumed = false;
+	source->ahead = NULL;
 	if (source->points != NULL)
 		points_position(cursor, source, forward);
 	else if (source->memtable != NULL)
@@ -421,7 +423,27 @@ lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward)
 void
 lsm_source_take_entry(LsmCursor *cursor, LsmSource *source)
 {
+	Assert(source->ahead == NULL);
 	source->consumed = false;
+	files_settle(cursor, source, true);
+}
+
+/* Of entries read ahead; behind the last of them the iterator is asked again. */
+static void
+step_ahead(LsmCursor *cursor, LsmSource *source)
+{
+	LsmAhead   *ahead = source->ahead;
+	LsmSstError err;
+
+	if (++ahead->at < ahead->n)
+	{
+		source_take_key(source, lsm_slice(ahead->bytes + ahead->entries[ahead->at].key_offset,
+										  ahead->entries[ahead->at].key_bytes));
+		return;
+	}
+	source->ahead = NULL;
+	if (ahead->taken)
+		lsm_sst_check(lsm_sst_iter_next(source->iter, &err), &err);
 	files_settle(cursor, source, true);
 }
 
@@ -436,6 +458,11 @@ lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward)
 	{
 		source->at_point += forward ? 1 : -1;
 		points_settle(source);
+	}
+	else if (source->ahead != NULL)
+	{
+		Assert(forward);
+		step_ahead(cursor, source);
 	}
 	else if (source->memtable == NULL)
 	{

@@ -49,15 +49,15 @@ sub becomes_one
 	return is(query(q{SELECT scan('t', 1)}), $rows, "$what: all entries");
 }
 
-# a step of 20,000 entries costs 10 * (20,000 + 100,000)
+# a step of 20,000 entries costs 30 * (20,000 + 100,000)
 foreach my $am ('lsm', 'heap')
 {
 	fill($am);
 	my $before = runs('t_k');
-	is(query(q{SELECT scan('t', 40)}), 40 * $rows, "$am: scans that have not paid");
+	is(query(q{SELECT scan('t', 120)}), 120 * $rows, "$am: scans that have not paid");
 	sleep 1;
 	is(runs('t_k'), $before, "$am: leave it as it is");
-	query(q{SELECT scan('t', 40)});
+	query(q{SELECT scan('t', 100)});
 	becomes_one($am);
 }
 
@@ -65,7 +65,7 @@ foreach my $am ('lsm', 'heap')
 query(q{ALTER SYSTEM SET lsm.compaction_by_scans = off; SELECT pg_reload_conf()});
 fill('heap');
 my $before = runs('t_k');
-query(q{SELECT scan('t', 100)});
+query(q{SELECT scan('t', 250)});
 sleep 1;
 is(runs('t_k'), $before, 'switched off');
 query(q{ALTER SYSTEM RESET lsm.compaction_by_scans; SELECT pg_reload_conf()});

@@ -145,5 +145,17 @@ foreach my $runs (1, 2, 3, 5, 9)
 	}
 }
 
+# ---- the same entries in several runs: rows of a heap table come back to where they were ----
+
+query(q{CREATE TABLE h (k int, v text); CREATE INDEX h_k ON h USING lsm (k) INCLUDE (v); INSERT INTO h SELECT hashint4(i), 'v' || i FROM generate_series(1, 6000) i; SELECT lsm_flush('h_k')});
+for my $run (1 .. 3)
+{
+	query(q{CREATE TABLE gone AS SELECT * FROM h WHERE k BETWEEN 0 AND 400000000 AND k % 2 = 0 ORDER BY ctid; DELETE FROM h WHERE k BETWEEN 0 AND 400000000 AND k % 2 = 0; VACUUM h;
+		INSERT INTO h SELECT * FROM gone; DROP TABLE gone; INSERT INTO h SELECT hashint4(i) & 268435455, 'new' FROM generate_series(} . 1000 * $run . ', ' . (1000 * $run + 300) . q{) i; SELECT lsm_flush('h_k'); VACUUM h});
+	is(query("$by_index SELECT count(*), count(DISTINCT k), sum(hashtext(v)), bool_and(k >= 0 OR k < 0) FROM h WHERE k > -2147483648"),
+		query('SET enable_indexscan = off; SET enable_indexonlyscan = off; SELECT count(*), count(DISTINCT k), sum(hashtext(v)), true FROM h'), "$run runs above with the same entries");
+	cmp_ok(query(q{SELECT sum(entries) FROM lsm_levels('h_k')}), '>', query('SELECT count(*) FROM h'), 'entries that are there twice') if $run == 1;
+}
+
 $node->stop;
 done_testing();

@@ -104,9 +104,12 @@ level_spec(const LsmGroups *groups)
 	return &groups->so->spec->columns[groups->levels[groups->depth].column];
 }
 
-/* The code of the level's column in a key; *start: where it is */
-static LsmSlice
-find_code(const LsmGroups *groups, LsmSlice key, uint32 *start)
+/*
+ * What the key has from the code of the level's column on; *start: where that
+ * is
+ */
+static inline LsmSlice
+from_code(const LsmGroups *groups, LsmSlice key, uint32 *start)
 {
 	const LsmColumnSpec *columns = groups->so->spec->columns;
 	const GroupLevel *level = &groups->levels[groups->depth];
@@ -124,7 +127,16 @@ find_code(const LsmGroups *groups, LsmSlice key, uint32 *start)
 		rest.len -= len;
 	}
 	*start = rest.data - key.data;
-	return lsm_slice(rest.data, lsm_code_length(&columns[i], rest));
+	return rest;
+}
+
+/* The code itself */
+static LsmSlice
+find_code(const LsmGroups *groups, LsmSlice key, uint32 *start)
+{
+	LsmSlice	rest = from_code(groups, key, start);
+
+	return lsm_slice(rest.data, lsm_code_length(level_spec(groups), rest));
 }
 
 static LsmSlice
@@ -147,9 +159,23 @@ add_entry(LsmGroups *groups, LsmSlice key, LsmSlice value)
 	lsm_buffer_append(&groups->bytes, value.data, value.len);
 }
 
+/* The entry was one too many.  In a batch it can stay where it is. */
 static void
-set_pending(LsmGroups *groups, LsmSlice key, LsmSlice value)
+give_back(LsmGroups *groups, LsmSlice key, LsmSlice value)
 {
+	LsmScan    *so = groups->so;
+	LsmSlice	last;
+	LsmSlice	unused;
+
+	if (so->batch_plain && so->batch_next > 0)
+	{
+		lsm_batch_entry(so->batch, so->batch_next - 1, &last, &unused);
+		if (last.data == key.data)
+		{
+			so->batch_next--;
+			return;
+		}
+	}
 	resetStringInfo(&groups->pending);
 	lsm_buffer_append(&groups->pending, key.data, key.len);
 	lsm_buffer_append(&groups->pending, value.data, value.len);
@@ -277,7 +303,7 @@ read_group(LsmGroups *groups)
 
 		if (lsm_bound_compare(key, group) != 0)
 		{
-			set_pending(groups, key, value);
+			give_back(groups, key, value);
 			break;
 		}
 		if (groups->n == SMALL_GROUP_ENTRIES)
@@ -600,6 +626,34 @@ lsm_groups_step(LsmGroups *groups, ScanDirection direction, LsmSlice *key, LsmSl
 		groups->depth--;
 		enter_value(groups);
 	}
+}
+
+/*
+ * The group of a string ends with its primary weights, however long what
+ * follows them is.
+ */
+bool
+lsm_groups_step_alone(LsmGroups *groups, LsmSlice *key, LsmSlice *value)
+{
+	LsmScan    *so = groups->so;
+	LsmSlice	code;
+	LsmSlice	next;
+	LsmSlice	unused;
+	uint32		start;
+
+	Assert(so->batch_plain);
+	if (groups->next < groups->n || groups->has_pending || groups->ended ||
+		groups->depth > 0 || !ScanDirectionIsForward(groups->direction) ||
+		so->batch_next + 1 >= so->batch->n)
+		return false;
+	lsm_batch_entry(so->batch, so->batch_next, key, value);
+	lsm_batch_entry(so->batch, so->batch_next + 1, &next, &unused);
+	code = from_code(groups, *key, &start);
+	if (lsm_bound_compare(next, lsm_slice(key->data,
+										  start + lsm_code_group(level_spec(groups), code))) == 0)
+		return false;
+	so->batch_next++;
+	return true;
 }
 
 /* Within a small group that `key` is, or was, in. */

@@ -236,15 +236,22 @@ extern bool lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key,
 						  LsmSlice *value);
 
 /*
+ * Forward: the walk's next entry is alone in its group, as is seen from the
+ * batch's next entries.  REQUIRES: batch_plain.
+ */
+extern bool lsm_groups_step_alone(LsmGroups *groups, LsmSlice *key, LsmSlice *value);
+
+/*
  * Is the walk's next entry, forward, in a batch whose entries are all in the
- * walk and match?  Then it is taken from there.  REQUIRES: entries are returned
- * in the order of codes.
+ * walk and match?  Then it is taken from there.
  */
 static inline bool
 lsm_walk_step_plain(LsmScan *so, LsmSlice *key, LsmSlice *value)
 {
 	if (!so->batch_plain || so->batch_next >= so->batch->n)
 		return false;
+	if (unlikely(so->sorts))
+		return lsm_groups_step_alone(so->groups, key, value);
 	lsm_batch_entry(so->batch, so->batch_next++, key, value);
 	return true;
 }

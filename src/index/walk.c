@@ -138,7 +138,7 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 		/* if the last one is, all are */
 		lsm_batch_entry(batch, batch->n - 1, key, value);
 		so->batch_inside = !lsm_walk_is_beyond(so, *key, ForwardScanDirection);
-		so->batch_plain = so->batch_inside && so->quals.nwalk == 0 && !so->sorts;
+		so->batch_plain = so->batch_inside && so->quals.nwalk == 0;
 	}
 	lsm_batch_entry(batch, so->batch_next++, key, value);
 	return true;

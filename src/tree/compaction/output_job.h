@@ -309,8 +309,8 @@ extern void lsm_unlink_register(void);
 
 /* ---- compact.c ---- */
 
-/* Highest score of the version's levels; *level is its level. */
-extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level);
+/* 1.0 or more: a step of compaction is due; the more, the more urgent. */
+extern double lsm_compaction_score(LsmTree *tree, LsmVersion *version);
 
 /*
  * What compactions will have to read, about, until none is due.  REQUIRES: one

@@ -18,6 +18,10 @@
  * met what they delete: scans walk both, and find nothing.  (RocksDB marks such
  * files for compaction, too.)
  *
+ * Files that move down are as small as they were flushed, and where keys only
+ * grow, that would be all that ever happens to them: small files that stand side
+ * by side are written together where they are, in tiers.
+ *
  * What may leave level 0: a file can go down only together with every older
  * file of level 0 that overlaps it.  We take whole sets of files connected by
  * overlap, which is more than needed and simple.
@@ -50,6 +54,10 @@
  * below are alike
  */
 #define TIER_FLOOR			0.25
+
+/* So many small files are worth one, if none has more than a fourth of it. */
+#define SMALL_FILES		8
+#define SMALL_SHARE		4
 
 typedef struct Range
 {
@@ -478,8 +486,58 @@ level0_score(LsmTree *tree, LsmVersion *version)
 	return (double) runs / LSM_L0_COMPACT_RUNS;
 }
 
-double
-lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level)
+/*
+ * How many files of the run from this one on are to become one, 0: none.  Each
+ * entry is written again for each time that what it is in has grown to four
+ * times its size at least, until it is in a file of half the size wanted.
+ */
+static int
+small_files_from(const LsmRun *run, int first)
+{
+	uint64		target_bytes = (uint64) lsm_target_file_size_kb * 1024;
+	uint64		bytes = 0;
+	uint64		largest = 0;
+	int			n = 0;
+
+	for (int i = first; i < run->nfiles; i++)
+	{
+		uint64		file_bytes = run->files[i].file_bytes;
+
+		if (file_bytes > target_bytes / 2 || bytes + file_bytes > target_bytes)
+			break;
+		bytes += file_bytes;
+		largest = Max(largest, file_bytes);
+		if (i - first + 1 >= SMALL_FILES && largest * SMALL_SHARE <= bytes)
+			n = i - first + 1;
+	}
+	return n;
+}
+
+/* Of levels >= 1; NULL: there are none. */
+static LsmRun *
+find_small_files(const LsmVersion *version, int *first, int *last)
+{
+	for (int r = version->level0_runs; r < version->nruns; r++)
+	{
+		LsmRun	   *run = &version->runs[r];
+
+		for (int i = 0; i + SMALL_FILES <= run->nfiles; i++)
+		{
+			int			n = small_files_from(run, i);
+
+			if (n == 0)
+				continue;
+			*first = i;
+			*last = i + n - 1;
+			return run;
+		}
+	}
+	return NULL;
+}
+
+/* As the sizes of levels have it */
+static double
+level_score(LsmTree *tree, LsmVersion *version, int *level)
 {
 	double		best = level0_score(tree, version);
 
@@ -497,6 +555,19 @@ lsm_compaction_score(LsmTree *tree, LsmVersion *version, int *level)
 		}
 	}
 	return best;
+}
+
+double
+lsm_compaction_score(LsmTree *tree, LsmVersion *version)
+{
+	int			level;
+	double		score = level_score(tree, version, &level);
+	int			first;
+	int			last;
+
+	if (score < 1.0 && find_small_files(version, &first, &last) != NULL)
+		return 1.0;
+	return score;
 }
 
 /*
@@ -588,8 +659,14 @@ lsm_plan_due(LsmTree *tree, LsmVersion *version)
 	LsmPlan    *plan;
 	int			level;
 
-	if (lsm_compaction_score(tree, version, &level) < 1.0)
-		return NULL;
+	if (level_score(tree, version, &level) < 1.0)
+	{
+		int			first;
+		int			last;
+		LsmRun	   *run = find_small_files(version, &first, &last);
+
+		return run != NULL ? lsm_plan_rewrite(version, run, first, last) : NULL;
+	}
 	if (level == 0)
 	{
 		bool		deletes = level0_has_deletes(version);

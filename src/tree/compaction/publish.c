@@ -37,8 +37,7 @@ void
 lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 {
 	LsmTreeShared *ctl = tree->ctl;
-	int			level;
-	double		score = lsm_compaction_score(tree, version, &level);
+	double		score = lsm_compaction_score(tree, version);
 	bool		due = score >= 1.0;
 	uint64		pending_bytes = due ? lsm_pending_bytes(tree, version) : 0;
 

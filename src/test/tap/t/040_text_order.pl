@@ -149,6 +149,13 @@ ANALYZE h, l});
 	my $sorted = $node->safe_psql($name, "$off SELECT md5(string_agg(k, ',')) FROM (SELECT k FROM h ORDER BY k) q");
 	is($node->safe_psql($name, "$off SET work_mem = '$_'; SELECT md5(string_agg(k, ',')) FROM (SELECT k FROM l ORDER BY k) q"), $sorted,
 		"$name: as on btree, compacted, work_mem = $_") foreach '64kB', '64MB';
+	# values that index-only scans hand over, most of them alone in their group
+	$node->safe_psql($name, 'VACUUM h; VACUUM l');
+	foreach my $query ('SELECT @.k FROM @ ORDER BY @.k', 'SELECT w || @.k || id AS k FROM @ ORDER BY w, @.k, id', q{SELECT k FROM @ WHERE k > 'a' AND k < 'm' ORDER BY k})
+	{
+		my @results = map { $node->safe_psql($name, "$off SELECT count(*), md5(string_agg(k, ',')) FROM (" . $query =~ s/@/$_/gr . ') q') } qw(l h);
+		is($results[0], $results[1], "$name: as on btree, after VACUUM: $query");
+	}
 	$node->safe_psql('postgres', "DROP DATABASE $name");
 }
 

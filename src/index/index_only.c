@@ -100,12 +100,12 @@ row_visible(IndexScanDesc scan, ItemPointer entry_tid, bool *dead)
  * A serializable transaction locks before it looks: who ends a row clears the
  * map before he looks for such locks.
  *
- * guard_block() is the first of these two looks; false: nothing is known.
+ * lsm_guard_block() is the first of these two looks; false: nothing is known.
  *
  * *dead: false was returned, and the row is dead to everyone.
  */
-static bool
-guard_block(IndexScanDesc scan, BlockNumber block)
+bool
+lsm_guard_block(IndexScanDesc scan, BlockNumber block)
 {
 	LsmScan    *so = scan->opaque;
 	LsmStamp	now;
@@ -132,42 +132,5 @@ bool
 lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead)
 {
 	*dead = false;
-	return guard_block(scan, ItemPointerGetBlockNumber(tid)) || row_visible(scan, tid, dead);
-}
-
-/* ======================================================================
- * Rows for the executor's slot
- * ====================================================================== */
-
-/*
- * REQUIRES, of the caller: the scan goes forward.
- *
- * What lsm_index_get_tuple() does with an entry that is at hand, matches, and
- * is all-visible.  The entry that may not be taken is left where it is: it is
- * the next one that lsm_index_get_tuple() finds.
- */
-bool
-lsm_index_next_row(IndexScanDesc scan, Datum *values)
-{
-	LsmScan    *so = scan->opaque;
-	ItemPointerData tid;
-	LsmSlice	key;
-	LsmSlice	value;
-
-	if (!so->prepared || !so->guard || so->position.state != SCAN_ON_ENTRY ||
-		so->reposition || so->quals.recheck || !ScanDirectionIsForward(so->direction) ||
-		!lsm_walk_step_plain(so, &key, &value))
-		return false;
-	Assert(so->next_candidate == 0 && !scan->kill_prior_tuple);
-	lsm_decode_tid(key, &tid);
-	if (!guard_block(scan, ItemPointerGetBlockNumber(&tid)) ||
-		!lsm_form_values(so, key, value, values))
-	{
-		so->batch_next--;
-		return false;
-	}
-	so->uncopied = key;
-	scan->xs_heaptid = tid;
-	pgstat_count_index_tuples(scan->indexRelation, 1);
-	return true;
+	return lsm_guard_block(scan, ItemPointerGetBlockNumber(tid)) || row_visible(scan, tid, dead);
 }

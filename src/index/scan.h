@@ -335,6 +335,7 @@ extern void lsm_prepare_one_row(IndexScanDesc scan);
  * to be trusted as long as the counter stands (lsm_guard_entry).
  */
 extern void lsm_guard_take_stamp(LsmScan *so);
+extern bool lsm_guard_block(IndexScanDesc scan, BlockNumber block);
 extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead);
 
 static inline bool

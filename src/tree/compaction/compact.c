@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
+#include "utils/timestamp.h"
 
 #include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
@@ -31,6 +32,7 @@
 
 #define FILES_PER_PUSH		16	/* of one level in a step of a full compaction */
 #define PAUSE_EVERY_BYTES	(4 * 1024 * 1024)	/* of output: flushes may go first */
+#define LOOK_EVERY_MS		1000	/* whether the relation is still there */
 
 /* ======================================================================
  * Doing it
@@ -78,6 +80,26 @@ compact_pause(LsmJob *job, uint64 read_bytes, uint64 *paused_at)
 }
 
 /*
+ * Is the result still wanted?  The block tells of moves.  Of a dropped relation
+ * it knows nothing: that has lost its main fork, which is looked for once in a
+ * while.
+ */
+static bool
+compact_wanted(LsmJob *job, TimestampTz *next_look)
+{
+	LsmTree    *tree = job->tree;
+	TimestampTz now;
+
+	if (!lsm_job_current(job))
+		return false;
+	now = GetCurrentTimestamp();
+	if (now < *next_look)
+		return true;
+	*next_look = TimestampTzPlusMilliseconds(now, LOOK_EVERY_MS);
+	return lsm_fork_exists(tree->rlocator, tree->backend);
+}
+
+/*
  * Merge the plan's files into new ones.  False: the tree was dropped or has
  * moved.
  */
@@ -91,6 +113,7 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 	uint64		entries = 0;
 	uint64		read_bytes = 0;
 	uint64		paused_at = 0;
+	TimestampTz next_look = 0;
 	int			nfiles = 0;
 
 	while (lsm_merge_next(merge, &key, &value))
@@ -104,7 +127,7 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 		{
 			CHECK_FOR_INTERRUPTS();
 			lsm_job_report_entries(job, lsm_merge_entries(merge));
-			if (!lsm_job_current(job))
+			if (!compact_wanted(job, &next_look))
 				return false;
 		}
 		if (entries % 1000 == 0 || job->nfiles != nfiles)

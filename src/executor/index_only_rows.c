@@ -8,8 +8,8 @@
  * after it has looked at the visibility map that the index has looked at.  Here
  * the node asks the index first.  Whatever is not the plain case (the first
  * row, the end of a batch, NULLs, blocks that are not all-visible, a row that
- * EvalPlanQual puts in, steps backward) is left to the node's own function, for
- * that row.  Both leave the scan at the entry returned last, so either can go
+ * EvalPlanQual puts in) is left to the node's own function, for that row.  Both
+ * leave the scan at the entry returned last, so either can go
  * on after the other.
  *
  *-------------------------------------------------------------------------
@@ -28,10 +28,10 @@ static ExecProcNodeMtd core_proc = NULL;
 
 /* The scan's next row is in the slot; false: ask the node's own function. */
 static inline bool
-next_row(IndexOnlyScanState *node, TupleTableSlot *slot)
+next_row(IndexOnlyScanState *node, ScanDirection direction, TupleTableSlot *slot)
 {
 	(void) ExecClearTuple(slot);
-	if (!lsm_index_next_row(node->ioss_ScanDesc, slot->tts_values))
+	if (!lsm_index_next_row(node->ioss_ScanDesc, direction, slot->tts_values))
 		return false;
 	memset(slot->tts_isnull, false, slot->tts_tupleDescriptor->natts * sizeof(bool));
 	(void) ExecStoreVirtualTuple(slot);
@@ -45,19 +45,21 @@ index_only_rows(PlanState *state)
 	IndexOnlyScanState *node = castNode(IndexOnlyScanState, state);
 	TupleTableSlot *slot = node->ss.ss_ScanTupleSlot;
 	ExprContext *econtext = state->ps_ExprContext;
+	ScanDirection direction = state->state->es_direction;
 
+	if (ScanDirectionIsBackward(castNode(IndexOnlyScan, state->plan)->indexorderdir))
+		direction = ScanDirectionIsForward(direction) ? BackwardScanDirection : ForwardScanDirection;
 	if (state->state->es_epq_active != NULL || node->ioss_ScanDesc == NULL ||
-		!ScanDirectionIsForward(state->state->es_direction) ||
 		(node->ioss_NumRuntimeKeys != 0 && !node->ioss_RuntimeKeysReady))
 		return core_proc(state);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (state->qual == NULL && state->ps_ProjInfo == NULL)
-			return next_row(node, slot) ? slot : core_proc(state);
+			return next_row(node, direction, slot) ? slot : core_proc(state);
 
 		ResetExprContext(econtext);
-		if (!next_row(node, slot))
+		if (!next_row(node, direction, slot))
 			return core_proc(state);
 		econtext->ecxt_scantuple = slot;
 		if (ExecQual(state->qual, econtext))
@@ -94,7 +96,6 @@ lsm_index_only_rows_prepare(IndexOnlyScanState *node)
 	PlanState  *state = &node->ss.ps;
 
 	if (node->ioss_RelationDesc == NULL || !lsm_relation_is_index(node->ioss_RelationDesc) ||
-		!ScanDirectionIsForward(castNode(IndexOnlyScan, state->plan)->indexorderdir) ||
 		!slot_fits(node->ioss_RelationDesc, node->ss.ss_ScanTupleSlot))
 		return;
 	if (core_proc == NULL)

@@ -643,7 +643,7 @@ lsm_groups_step_alone(LsmGroups *groups, LsmSlice *key, LsmSlice *value)
 
 	Assert(so->batch_plain);
 	if (groups->next < groups->n || groups->has_pending || groups->ended ||
-		groups->depth > 0 || !ScanDirectionIsForward(groups->direction) ||
+		groups->depth > 0 || groups->direction != so->direction ||
 		so->batch_next + 1 >= so->batch->n)
 		return false;
 	lsm_batch_entry(so->batch, so->batch_next, key, value);

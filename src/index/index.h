@@ -828,11 +828,11 @@ extern void lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
 extern bool lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction);
 
 /*
- * An index-only scan that goes forward: the columns of the next row, none of
+ * An index-only scan: the columns of the next row in the direction, none of
  * which is NULL, which need not be looked at in the table.  They may point to
  * what the next call changes.  False: lsm_index_get_tuple() has to be asked.
  */
-extern bool lsm_index_next_row(IndexScanDesc scan, Datum *values);
+extern bool lsm_index_next_row(IndexScanDesc scan, ScanDirection direction, Datum *values);
 
 extern int64 lsm_index_get_bitmap(IndexScanDesc scan, TIDBitmap *tbm);
 extern void lsm_index_end_scan(IndexScanDesc scan);

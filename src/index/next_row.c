@@ -19,7 +19,7 @@
 
 /* See index.h. */
 bool
-lsm_index_next_row(IndexScanDesc scan, Datum *values)
+lsm_index_next_row(IndexScanDesc scan, ScanDirection direction, Datum *values)
 {
 	LsmScan    *so = scan->opaque;
 	ItemPointerData tid;
@@ -27,7 +27,7 @@ lsm_index_next_row(IndexScanDesc scan, Datum *values)
 	LsmSlice	value;
 
 	if (!so->prepared || !so->guard || so->position.state != SCAN_ON_ENTRY ||
-		so->reposition || so->quals.recheck || !ScanDirectionIsForward(so->direction) ||
+		so->reposition || so->quals.recheck || so->direction != direction ||
 		!lsm_walk_step_plain(so, &key, &value))
 		return false;
 	Assert(so->next_candidate == 0 && !scan->kill_prior_tuple);

@@ -648,7 +648,7 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	bool		walking = true;
 
 	Assert(!ScanDirectionIsNoMovement(direction));
-	if (so->position.state == SCAN_ON_ENTRY && forward && so->direction == direction &&
+	if (so->position.state == SCAN_ON_ENTRY && so->direction == direction &&
 		step_plain(scan, tid))
 		return true;
 	if (so->quals.never || so->position.state == (forward ? SCAN_PAST_LAST : SCAN_BEFORE_FIRST))

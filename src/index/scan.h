@@ -88,7 +88,7 @@ typedef struct LsmScan
 	bool		reposition;		/* cursor is not at `current` */
 
 	/*
-	 * Range walks forward: entries read ahead, of which batch_next .. n - 1
+	 * Range walks: entries read ahead in `direction`, of which batch_next .. n - 1
 	 * are still to be looked at.  An MVCC snapshot does not care when an
 	 * entry is read, as long as its row is looked at later.
 	 */
@@ -236,14 +236,14 @@ extern bool lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key,
 						  LsmSlice *value);
 
 /*
- * Forward: the walk's next entry is alone in its group, as is seen from the
- * batch's next entries.  REQUIRES: batch_plain.
+ * The walk's next entry is alone in its group, as is seen from the batch's next
+ * entries.  REQUIRES: batch_plain.
  */
 extern bool lsm_groups_step_alone(LsmGroups *groups, LsmSlice *key, LsmSlice *value);
 
 /*
- * Is the walk's next entry, forward, in a batch whose entries are all in the
- * walk and match?  Then it is taken from there.
+ * Is the walk's next entry, in the cursor's direction, in a batch whose entries
+ * are all in the walk and match?  Then it is taken from there.
  */
 static inline bool
 lsm_walk_step_plain(LsmScan *so, LsmSlice *key, LsmSlice *value)

@@ -114,7 +114,7 @@ lsm_walk_is_beyond(LsmScan *so, LsmSlice key, ScanDirection direction)
 }
 
 static bool
-step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
+step_batch(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
 {
 	LsmBatch   *batch = so->batch;
 
@@ -131,13 +131,15 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 		}
 		so->batch_next = 0;
 		lsm_copy_current(so);
-		if (!lsm_cursor_fill(so->cursor, lsm_buffer_slice(&so->upper), so->batch_size, batch))
+		if (!lsm_cursor_fill(so->cursor, direction,
+							 lsm_buffer_slice(ScanDirectionIsForward(direction) ? &so->upper : &so->lower),
+							 so->batch_size, batch))
 			return false;
 		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
 
 		/* if the last one is, all are */
 		lsm_batch_entry(batch, batch->n - 1, key, value);
-		so->batch_inside = !lsm_walk_is_beyond(so, *key, ForwardScanDirection);
+		so->batch_inside = !lsm_walk_is_beyond(so, *key, direction);
 		so->batch_plain = so->batch_inside && so->quals.nwalk == 0;
 	}
 	lsm_batch_entry(batch, so->batch_next++, key, value);
@@ -148,9 +150,8 @@ step_batch(LsmScan *so, LsmSlice *key, LsmSlice *value)
 static inline bool
 step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
 {
-	if (so->batched && ScanDirectionIsForward(direction) &&
-		so->quals.nprefix < so->spec->nkeys)
-		return step_batch(so, key, value);
+	if (so->batched && so->quals.nprefix < so->spec->nkeys)
+		return step_batch(so, direction, key, value);
 	return lsm_cursor_step(so->cursor, direction, key, value);
 }
 

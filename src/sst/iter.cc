@@ -90,15 +90,7 @@ LsmSstStatus Settle(LsmSstIter* it, LsmSstError* err) noexcept {
 // Makes the last entry that starts before `offset` the current one.
 // REQUIRES: a current block, offset > 0.
 Verdict StepBackTo(LsmSstIter* it, uint32_t offset) noexcept {
-  uint32_t low = 0;
-  uint32_t high = it->restarts - 1;
-  while (low < high) {
-    const uint32_t middle = low + (high - low + 1) / 2;
-    if (RestartOffset(it, middle) < offset)
-      low = middle;
-    else
-      high = middle - 1;
-  }
+  const uint32_t low = RestartBefore(it, offset);
   Verdict verdict = GoToRestart(it, low);
   if (!verdict.ok()) return verdict;
   // The entries up to the next restart; the first line is there.

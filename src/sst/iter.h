@@ -190,6 +190,20 @@ inline uint32_t RestartOffset(const LsmSstIter* it, uint32_t i) noexcept {
   return LoadFixed32(it->base + it->entries_bytes + size_t{i} * 4);
 }
 
+// The last restart before `offset`, or the first one.
+inline uint32_t RestartBefore(const LsmSstIter* it, uint32_t offset) noexcept {
+  uint32_t low = 0;
+  uint32_t high = it->restarts - 1;
+  while (low < high) {
+    const uint32_t middle = low + (high - low + 1) / 2;
+    if (RestartOffset(it, middle) < offset)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
 }  // namespace lsm_sst
 
 #endif  // LSM_SST_ITER_H

@@ -141,6 +141,100 @@ void TakeBehind(LsmSstIter* it, LsmSstBatch* take, const Wanted& bound,
   it->next_entry = static_cast<uint32_t>(end - base);
 }
 
+// ---- backward ----
+
+// Entries of one restart.  Our writer makes 16; of more, each is stepped to.
+constexpr int kMaxInterval = 64;
+
+// An entry of the block, and where its key was copied to.
+struct Step {
+  uint32_t entry;
+  uint32_t value_offset;
+  uint32_t next_entry;
+  LsmSstEntry copy;
+};
+
+struct Interval {
+  uint32_t begin;  // of its restart
+  int n;
+  int unwanted;  // all behind so many are wanted
+  Step steps[kMaxInterval];
+};
+
+inline bool WithinBoundBack(const uint8_t* key, size_t key_bytes,
+                            const LsmSstBatch* take) noexcept {
+  if (take->bound_bytes == 0 && take->bound_prefix) return true;
+  const Likeness likeness =
+      Compare(key, key_bytes, static_cast<const uint8_t*>(take->bound),
+              take->bound_bytes);
+  return likeness.order > 0 || (likeness.order == 0 && take->bound_prefix);
+}
+
+// Copies the entries of a restart that begin before `end`, where one ends.  Of
+// *take only the room is used up.  False: there is too little of that, or
+// something is in any way unusual.
+bool CopyInterval(const LsmSstIter* it, uint32_t end, LsmSstBatch* take,
+                  Interval* interval) noexcept {
+  LsmSstBatch to = *take;
+  uint8_t* bytes = reinterpret_cast<uint8_t*>(to.bytes);
+  const uint8_t* last_key = nullptr;
+  size_t last_key_bytes = 0;
+  uint32_t at = RestartOffset(it, RestartBefore(it, end));
+  interval->begin = at;
+  interval->n = interval->unwanted = 0;
+  while (at < end) {
+    uint32_t shared, non_shared, value_bytes;
+    const uint8_t* p =
+        GetEntry(it->base + at, it->base + end, &shared, &non_shared,
+                 &value_bytes);
+    if (p == nullptr || non_shared < kKeyTrailerBytes ||
+        shared > last_key_bytes || interval->n == kMaxInterval)
+      return false;
+    const size_t own_bytes = non_shared - kKeyTrailerBytes;
+    const size_t key_bytes = shared + own_bytes;
+    const Room room = RoomFor(&to, key_bytes, value_bytes);
+    if (p[own_bytes] != kTypeValue || room.end > to.capacity) return false;
+    uint8_t* key = bytes + to.used;
+    if (shared > 0) memcpy(key, last_key, shared);
+    memcpy(key + shared, p, own_bytes);
+    memcpy(bytes + room.value_at, p + non_shared, value_bytes);
+    Step* step = &interval->steps[interval->n++];
+    step->entry = at;
+    step->value_offset = static_cast<uint32_t>(p - it->base) + non_shared;
+    step->next_entry = at = step->value_offset + value_bytes;
+    step->copy = LsmSstEntry{to.used, static_cast<uint32_t>(key_bytes),
+                             static_cast<uint32_t>(room.value_at), value_bytes};
+    to.used = static_cast<uint32_t>(room.end);
+    if (value_bytes == 0 || p[non_shared] != to.first_byte ||
+        !WithinBoundBack(key, key_bytes, take))
+      interval->unwanted = interval->n;
+    last_key = key;
+    last_key_bytes = key_bytes;
+  }
+  take->used = to.used;
+  return at == end;
+}
+
+// Makes an entry that was copied the iterator's.  False: no memory, and nothing
+// has changed.
+bool StandAtStep(LsmSstIter* it, const Step& step,
+                 const LsmSstBatch* take) noexcept {
+  const size_t key_bytes = step.copy.key_bytes;
+  const size_t with_trailer = key_bytes + kKeyTrailerBytes;
+  if (with_trailer > it->key_capacity && !GrowKey(it, with_trailer))
+    return false;
+  memcpy(it->key, take->bytes + step.copy.key_offset, key_bytes);
+  memcpy(it->key + key_bytes,
+         it->base + step.value_offset - kKeyTrailerBytes, kKeyTrailerBytes);
+  it->key_bytes = static_cast<uint32_t>(with_trailer);
+  it->entry = step.entry;
+  it->next_entry = step.next_entry;
+  it->value_offset = step.value_offset;
+  it->value_bytes = step.copy.value_bytes;
+  it->value = it->base + step.value_offset;
+  return true;
+}
+
 // Makes the last entry taken the iterator's.
 bool StandAt(LsmSstIter* it, const Last& last) noexcept {
   if (last.trailer == nullptr) return true;
@@ -204,4 +298,41 @@ LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter* it, LsmSstBatch* take, bool* ta
     }
     it->value = it->base + it->value_offset;
   }
+}
+
+LsmSstStatus lsm_sst_iter_read_batch_back(LsmSstIter* it, LsmSstBatch* take,
+                                          bool* taken, LsmSstError* err) {
+  *taken = false;
+  if (__builtin_expect(!it->valid, 0)) {
+    return Fail(err, LSM_SST_INVALID, 0,
+                "iterator over sorted file \"%s\" is not at an entry",
+                it->reader->path);
+  }
+  if (!it->buffered || it->part) {
+    const LsmSstStatus status = BufferCurrent(it, err);
+    if (status != LSM_SST_OK) return status;
+  }
+
+  // Private memory only from here on.
+  Interval interval;
+  uint32_t end = it->next_entry;
+  while (end > 0 && take->n < take->max &&
+         CopyInterval(it, end, take, &interval)) {
+    int low = interval.n - (take->max - take->n);
+    if (low < interval.unwanted) low = interval.unwanted;
+    for (int i = interval.n - 1; i >= low; i--)
+      take->entries[take->n++] = interval.steps[i].copy;
+    // At the last one taken, or at the one that is not wanted.
+    const bool stopped = take->n < take->max && interval.unwanted > 0;
+    if (low < interval.n || stopped) {
+      *taken = !stopped;
+      if (!StandAtStep(it, interval.steps[stopped ? low - 1 : low], take)) {
+        ForgetBlock(it);
+        return FailMemory(err, "reading sorted file", it->reader->path);
+      }
+    }
+    if (stopped) break;
+    end = low > 0 ? 0 : interval.begin;
+  }
+  return LSM_SST_OK;
 }

@@ -252,6 +252,15 @@ extern LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter *iter, LsmSstBatch *take,
 									  bool *taken, LsmSstError *err);
 
 /*
+ * The same backward: the current entry and those before it in the same block,
+ * in this order.  Wanted are keys greater than `bound`, if bound_prefix also
+ * the bound itself.  Bytes of entries that find no place may be used up.
+ * REQUIRES: valid, n < max.
+ */
+extern LsmSstStatus lsm_sst_iter_read_batch_back(LsmSstIter *iter, LsmSstBatch *take,
+										   bool *taken, LsmSstError *err);
+
+/*
  * Reads the whole file twice, with our reader and with RocksDB's
  * SstFileReader, checks every block checksum, the key order and that both
  * agree; calls back (may be NULL) for each entry.  A callback that returns

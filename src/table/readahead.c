@@ -91,7 +91,8 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 	}
 	lsm_key_encode(high, limit);
 	ahead->next = 0;
-	if (!lsm_cursor_fill(cursor, lsm_slice(limit, sizeof(limit)), ahead->size, ahead->batch))
+	if (!lsm_cursor_fill(cursor, ForwardScanDirection, lsm_slice(limit, sizeof(limit)), ahead->size,
+						 ahead->batch))
 		return false;
 	ahead->size = Min(ahead->size * 4, LSM_BATCH_ENTRIES);
 	return true;

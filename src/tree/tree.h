@@ -585,14 +585,14 @@ lsm_batch_entry(const LsmBatch *batch, int i, LsmSlice *key, LsmSlice *value)
 }
 
 /*
- * Replace the batch's content by copies of the next entries forward, at least
- * one and at most max_entries, up to the last that begins with `limit` (empty:
- * without end); false: there is none.  The entries are those at some moment
- * during the call, and the cursor stands at the last of them.  For readers
- * that may take an entry's older state: MVCC snapshots.
+ * Replace the batch's content by copies of the next entries in the direction, at
+ * least one and at most max_entries, up to the last that begins with `limit`
+ * (empty: without end); false: there is none.  The entries are those at some
+ * moment during the call, and the cursor stands at the last of them.  For
+ * readers that may take an entry's older state: MVCC snapshots.
  */
-extern bool lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries,
-							LsmBatch *batch);
+extern bool lsm_cursor_fill(LsmCursor *cursor, ScanDirection direction, LsmSlice limit,
+							int max_entries, LsmBatch *batch);
 
 /* ---- fences (fences.c) ---- */
 

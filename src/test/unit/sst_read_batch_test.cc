@@ -1,5 +1,5 @@
-// lsm_sst_iter_read_batch() against a model: which entries it copies, where it puts
-// them, where it leaves the iterator.
+// lsm_sst_iter_read_batch() and its twin backward against a model: which entries
+// they copy, where they put them, where they leave the iterator.
 
 #include "sst_harness.h"
 
@@ -98,6 +98,145 @@ bool TakeOnce(LsmSstIter *it, const Entries &entries, const std::string &bound,
   return At(it, entries, *where);
 }
 
+// The same backward.
+bool TakeBackOnce(LsmSstIter *it, const Entries &entries,
+                  const std::string &bound, Entries::const_iterator *where,
+                  std::mt19937_64 *rng, Counts *counts) {
+  const bool prefix = (*rng)() % 2 == 0;
+  const uint8_t first_byte = (*rng)() % 8 == 0 ? 't' : 'v';
+  std::vector<LsmSstEntry> copies(1 + (*rng)() % 64);
+  std::vector<char> bytes(64 + (*rng)() % 8192);
+  const std::vector<char> exact(bound.begin(), bound.end());
+  LsmSstBatch take = {};
+  take.bound = exact.data();
+  take.bound_bytes = take.bound_readable = bound.size();
+  take.bound_prefix = prefix;
+  take.first_byte = first_byte;
+  take.entries = copies.data();
+  take.max = static_cast<int>(copies.size());
+  take.bytes = bytes.data();
+  take.used = static_cast<uint32_t>((*rng)() % 32);
+  take.capacity = static_cast<uint32_t>(bytes.size());
+  take.headroom = (*rng)() % 2 == 0 ? 0 : 56;
+  take.aligned = static_cast<uint32_t>((*rng)() % 12);
+  const auto wanted = [&](const std::pair<const std::string, std::string> &entry) {
+    return (entry.first > bound || (prefix && entry.first == bound)) &&
+           !entry.second.empty() &&
+           static_cast<uint8_t>(entry.second[0]) == first_byte;
+  };
+
+  const uint32_t used = take.used;
+  bool taken = false;
+  LsmSstError err;
+  if (lsm_sst_iter_read_batch_back(it, &take, &taken, &err) != LSM_SST_OK) {
+    Note(err);
+    return false;
+  }
+  if (take.used < used || take.used > take.capacity || take.n > take.max)
+    return false;
+  for (int i = 0; i < take.n; i++) {
+    const LsmSstEntry &copy = copies[i];
+    const std::string &key = (*where)->first;
+    const std::string &value = (*where)->second;
+    if (!wanted(**where) || copy.key_offset < used ||
+        copy.key_bytes != key.size() || copy.value_bytes != value.size() ||
+        copy.value_offset < copy.key_offset + key.size() + take.headroom ||
+        (copy.value_offset + take.aligned) % 8 != 0 ||
+        copy.value_offset + copy.value_bytes > take.used ||
+        key.compare(0, std::string::npos, &bytes[copy.key_offset],
+                    key.size()) != 0 ||
+        value.compare(0, std::string::npos, &bytes[copy.value_offset],
+                      value.size()) != 0)
+      return false;
+    const bool last = i + 1 == take.n;
+    if (last && taken) break;
+    // If it was not taken, there is one more.
+    if (*where == entries.begin()) return false;
+    --*where;
+  }
+  counts->copied += take.n;
+  if (taken) {
+    if (take.n == 0) return false;
+    if (take.n == take.max)
+      counts->full++;
+    else
+      counts->within_block++;
+  } else if (!wanted(**where)) {
+    counts->unwanted++;
+  } else {
+    // Too little room for what one restart has, before anything was taken.
+    if (take.n > 0) return false;
+    counts->no_room++;
+  }
+  return At(it, entries, *where);
+}
+
+void TestReadBatchBack(const char *what, const Entries &entries, int calls) {
+  for (const LsmCompression compression : kCompressions) {
+    const std::string path = Path("back.sst");
+    const std::vector<std::string> keys = KeysOf(entries);
+    std::mt19937_64 rng(12);
+    LsmSstReader *reader;
+    LsmSstIter *it;
+    LsmSstError err;
+    Counts counts = {};
+    if (WriteEntries(path, compression, entries, nullptr, &err) != LSM_SST_OK ||
+        lsm_sst_open(path.c_str(), &reader, &err) != LSM_SST_OK ||
+        lsm_sst_iter_open(reader, &it, &err) != LSM_SST_OK) {
+      Check(false, "back, %s, %s: set up", what, CompressionName(compression));
+      Note(err);
+      continue;
+    }
+    bool good = true;
+    bool valid = false;
+    Entries::const_iterator where = entries.end();
+    for (int i = 0; i < calls && good; i++) {
+      if (!valid || rng() % 50 == 0) {
+        const std::string key = ProbeKey(keys, &rng);
+        const bool last = rng() % 2 == 0;
+        good = (last ? lsm_sst_iter_seek_last(it, key.data(), key.size(), &err)
+                     : lsm_sst_iter_seek(it, key.data(), key.size(), &err)) ==
+               LSM_SST_OK;
+        where = last ? entries.upper_bound(key) : entries.lower_bound(key);
+        valid = last ? where != entries.begin() : where != entries.end();
+        if (valid && last) --where;
+        if (!valid) continue;
+      } else if (rng() % 2 == 0) {
+        good = lsm_sst_iter_prev(it, &err) == LSM_SST_OK;
+        valid = where != entries.begin();
+        if (!valid) continue;
+        --where;
+      } else if (rng() % 8 == 0) {
+        good = lsm_sst_iter_next(it, &err) == LSM_SST_OK;
+        valid = ++where != entries.end();
+        if (!valid) continue;
+      }
+      Entries::const_iterator behind = where;
+      for (uint64_t n = rng() % 100; n > 0 && behind != entries.begin(); n--)
+        --behind;
+      std::string bound;
+      if (behind != entries.begin()) bound = behind->first;
+      if (rng() % 8 == 0) bound = "\x01";
+      if (rng() % 4 == 0 && !bound.empty()) bound.pop_back();
+      good = good && TakeBackOnce(it, entries, bound, &where, &rng, &counts) &&
+             At(it, entries, where);
+    }
+    Check(good, "back, %s, %s: %d calls agree with the model", what,
+          CompressionName(compression), calls);
+    printf("# copied %lu, within a block %lu, full %lu, no room %lu, "
+           "unwanted %lu\n",
+           counts.copied, counts.within_block, counts.full, counts.no_room,
+           counts.unwanted);
+    Check(counts.copied > uint64_t(calls) / 2 && counts.within_block > 0 &&
+              counts.full > 0 && counts.no_room > 0 && counts.unwanted > 0,
+          "back, %s, %s: all ways to end were seen", what,
+          CompressionName(compression));
+    lsm_sst_iter_close(it);
+    lsm_sst_close(reader);
+    unlink(path.c_str());
+  }
+}
+
 void TestReadBatch(const char *what, const Entries &entries, int calls) {
   for (const LsmCompression compression : kCompressions) {
     const std::string path = Path("take.sst");
@@ -179,5 +318,7 @@ int main(int argc, char **argv) {
   if (!Begin(argc, argv)) return 1;
   TestReadBatch("all shapes", RandomEntries(50000, 5), 100000);
   TestReadBatch("rows", RowEntries(50000), 100000);
+  TestReadBatchBack("all shapes", RandomEntries(50000, 5), 100000);
+  TestReadBatchBack("rows", RowEntries(50000), 100000);
   return End();
 }

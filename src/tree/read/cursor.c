@@ -30,9 +30,6 @@
 #include "tree/read/read.h"
 #include "tree/read/version.h"
 
-/* Entries skipped (deleted ones) before the epoch is left for a moment */
-#define SKIPS_PER_EPOCH		1024
-
 /* ======================================================================
  * Building the sources
  * ====================================================================== */
@@ -55,12 +52,8 @@ build_range(LsmCursor *cursor)
 		lsm_limit_sources(cursor);
 }
 
-/*
- * Make the sources stand at the position for a step in the direction.
- * REQUIRES: inside the epoch, set and version current.
- */
-static void
-cursor_prepare(LsmCursor *cursor, bool forward)
+void
+lsm_cursor_prepare(LsmCursor *cursor, bool forward)
 {
 	bool		positioned = cursor->positioned && cursor->forward == forward;
 
@@ -110,12 +103,8 @@ cursor_prepare(LsmCursor *cursor, bool forward)
 	cursor->positioned = true;
 }
 
-/*
- * Enter the tree, with set and version current; sources of older ones are
- * dropped.
- */
-static void
-cursor_enter(LsmCursor *cursor)
+void
+lsm_cursor_enter(LsmCursor *cursor)
 {
 	LsmTree    *tree = cursor->tree;
 
@@ -147,16 +136,8 @@ cursor_enter(LsmCursor *cursor)
  * The merge
  * ====================================================================== */
 
-static inline int
-source_compare(const LsmSource *a, const LsmSource *b)
-{
-	if (a->word != b->word)
-		return a->word < b->word ? -1 : 1;
-	return lsm_slice_compare(a->key, b->key);
-}
-
-static LsmTag
-fold_ties(LsmCursor *cursor, int nties)
+LsmTag
+lsm_cursor_fold(LsmCursor *cursor, int nties)
 {
 	LsmFold		fold;
 
@@ -177,97 +158,30 @@ fold_ties(LsmCursor *cursor, int nties)
 	return fold.tag;
 }
 
-typedef enum MergeResult
-{
-	MERGE_FOUND,
-	MERGE_END,
-	MERGE_PAUSE					/* much was skipped: leave the epoch, go on */
-} MergeResult;
-
-/* The next entry's sources go to ties; their number, 0 at the end. */
-static inline int
-cursor_pick(LsmCursor *cursor, bool forward)
-{
-	int			nties = 0;
-	LsmSource  *best = NULL;
-
-	for (int i = 0; i < cursor->nsources; i++)
-	{
-		LsmSource  *source = &cursor->sources[i];
-		int			c;
-
-		if (!source->valid)
-			continue;
-		c = best == NULL ? -1 : source_compare(source, best);
-		if (best != NULL && !forward)
-			c = -c;
-		if (c < 0)
-		{
-			best = source;
-			nties = 0;
-		}
-		if (c <= 0)
-			cursor->ties[nties++] = i;
-	}
-	return nties;
-}
-
-static inline void
-stand_at(LsmCursor *cursor, LsmSlice key)
-{
-	if (unlikely(key.len >= (uint32) cursor->key.maxlen))
-	{
-		resetStringInfo(&cursor->key);
-		enlargeStringInfo(&cursor->key, key.len);
-	}
-	memcpy(cursor->key.data, key.data, key.len);
-	cursor->key.len = key.len;
-	cursor->side = LSM_AT_KEY;
-	cursor->unbounded = false;
-}
-
-/*
- * Forward, an entry is skipped: `last` is the last one returned by this call,
- * of n, or NULL.  The position moves over skipped entries, too: no one can tell
- * the difference, and a scan that has to start over starts here.  True: many
- * were skipped, leave the epoch.
- */
-static inline bool
-skip_entry(LsmCursor *cursor, LsmSlice key, int n, const LsmSlice *last)
-{
-	if (lsm_cursor_skips_on(cursor, n))
-		cursor->skipped++;
-	else
-		lsm_gap_run_begin(cursor, last);
-	cursor->skipped_in = n;
-	stand_at(cursor, key);
-	return cursor->skipped % (cursor->passes_gaps ? LSM_SKIPS_PER_GAP : SKIPS_PER_EPOCH) == 0;
-}
-
 /* REQUIRES: prepared for the direction. */
-static MergeResult
+static LsmMergeResult
 cursor_merge(LsmCursor *cursor, bool forward)
 {
-	for (int skipped = 0; skipped < SKIPS_PER_EPOCH; skipped++)
+	for (int skipped = 0; skipped < LSM_SKIPS_PER_EPOCH; skipped++)
 	{
-		int			nties = cursor_pick(cursor, forward);
+		int			nties = lsm_cursor_pick(cursor, forward);
 		LsmSource  *source;
 		LsmSlice	key;
 		bool		many = false;
 
 		if (nties == 0)
-			return MERGE_END;
+			return LSM_MERGE_END;
 		key = cursor->sources[cursor->ties[0]].key;
-		if (fold_ties(cursor, nties) == LSM_TAG_PUT)
+		if (lsm_cursor_fold(cursor, nties) == LSM_TAG_PUT)
 		{
-			stand_at(cursor, key);
+			lsm_cursor_stand_at(cursor, key);
 			cursor->skipped = 0;
-			return MERGE_FOUND;
+			return LSM_MERGE_FOUND;
 		}
 		if (forward)
-			many = skip_entry(cursor, key, 0, NULL);
+			many = lsm_cursor_skip(cursor, key, 0, NULL);
 		else
-			stand_at(cursor, key);
+			lsm_cursor_stand_at(cursor, key);
 		for (int i = 0; i < nties; i++)
 		{
 			source = &cursor->sources[cursor->ties[i]];
@@ -277,7 +191,7 @@ cursor_merge(LsmCursor *cursor, bool forward)
 		if (many)
 			break;
 	}
-	return MERGE_PAUSE;
+	return LSM_MERGE_PAUSE;
 }
 
 static void
@@ -291,7 +205,7 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 				LsmSlice *key, LsmSlice *value)
 {
 	bool		forward = ScanDirectionIsForward(direction);
-	MergeResult result;
+	LsmMergeResult result;
 
 	Assert(!ScanDirectionIsNoMovement(direction));
 
@@ -307,19 +221,19 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 		if (forward && lsm_gap_is_due(cursor))
 			lsm_gap_pass(cursor);
 		cursor->sought = false;
-		cursor_enter(cursor);
-		cursor_prepare(cursor, forward);
+		lsm_cursor_enter(cursor);
+		lsm_cursor_prepare(cursor, forward);
 		cursor->positioned = false;
 		result = cursor_merge(cursor, forward);
 		cursor->positioned = true;
 		lsm_tree_exit(cursor->tree);
-		if (result != MERGE_PAUSE)
+		if (result != LSM_MERGE_PAUSE)
 			break;
 		CHECK_FOR_INTERRUPTS();
 	}
 	if (unlikely(cursor->watch != 0))
-		end_run(cursor, result == MERGE_FOUND, lsm_slice(cursor->key.data, cursor->key.len));
-	if (result == MERGE_END)
+		end_run(cursor, result == LSM_MERGE_FOUND, lsm_slice(cursor->key.data, cursor->key.len));
+	if (result == LSM_MERGE_END)
 	{
 		/* behind the last entry: a step back returns it again */
 		if (cursor->side == LSM_AT_KEY)
@@ -329,271 +243,6 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 	*key = lsm_slice(cursor->key.data, cursor->key.len);
 	*value = lsm_slice(cursor->value.data, cursor->value.len);
 	return true;
-}
-
-static inline LsmSlice
-source_value(const LsmSource *source)
-{
-	LsmMemValue *value;
-
-	if (source->memtable == NULL)
-		return lsm_source_file_value(source);
-	value = lsm_memnode_value(source->node);
-	return lsm_slice(value->data, value->len);
-}
-
-static void
-batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value)
-{
-	LsmSstEntry *entry = &batch->entries[batch->n++];
-	uint32		at = batch->bytes.len;
-	uint32		value_at = TYPEALIGN(8, at + key.len + batch->headroom + batch->aligned) -
-		batch->aligned;
-	uint32		end = value_at + value.len;
-
-	if (unlikely(end >= (uint32) batch->bytes.maxlen))
-		enlargeStringInfo(&batch->bytes, end - at);
-	memcpy(batch->bytes.data + at, key.data, key.len);
-	memcpy(batch->bytes.data + value_at, value.data, value.len);
-	batch->bytes.len = end;
-	entry->key_offset = at;
-	entry->key_bytes = key.len;
-	entry->value_offset = value_at;
-	entry->value_bytes = value.len;
-}
-
-/* The first entry of the other sources, or NULL */
-static inline LsmSource *
-cursor_runner_up(LsmCursor *cursor, const LsmSource *source)
-{
-	LsmSource *next = NULL;
-
-	for (int i = 0; i < cursor->nsources; i++)
-	{
-		LsmSource  *other = &cursor->sources[i];
-
-		if (other != source && other->valid &&
-			(next == NULL || source_compare(other, next) < 0))
-			next = other;
-	}
-	return next;
-}
-
-/*
- * The sources' entries alternate where so few were taken at a time: fences are
- * not worth a look.
- */
-#define FEW_TAKEN 8
-
-/* Where what is to be taken from the source ends. */
-static inline void
-batch_set_bound(LsmCursor *cursor, const LsmSource *source, LsmSlice limit, uint64 limit_word,
-				LsmSstBatch *take)
-{
-	LsmSource *next = cursor_runner_up(cursor, source);
-	LsmSlice bound = limit;
-
-	take->bound_readable = limit.len;
-	take->bound_prefix = next == NULL ||
-		(next->word >= limit_word &&
-		 memcmp(next->key.data, limit.data, Min(next->key.len, limit.len)) > 0);
-	if (!take->bound_prefix)
-	{
-		bound = next->key;
-		take->bound_readable = bound.len + (next->memtable == NULL ? LSM_SST_KEY_SLACK : 0);
-	}
-	if (!source->alternates && lsm_file_before(&source->run->files[source->at], bound))
-	{
-		/* nothing in this file needs to be compared with it */
-		take->bound_prefix = true;
-		bound.len = 0;
-	}
-	take->bound = bound.data;
-	take->bound_bytes = bound.len;
-}
-
-/*
- * Take from a source of files what comes before the other sources' entries, as
- * far as it lies in the present block and is whole.  False: nothing did.  Else
- * the source is at the last entry taken (consumed) or at the first that was
- * not.
- */
-static bool
-batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, uint64 limit_word,
-		   int max_entries, LsmBatch *batch)
-{
-	LsmSstBatch take;
-	LsmSstError err;
-	int before = batch->n;
-	bool taken;
-
-	batch_set_bound(cursor, source, limit, limit_word, &take);
-	take.first_byte = LSM_TAG_PUT;
-	take.entries = batch->entries;
-	take.n = batch->n;
-	take.max = max_entries;
-	take.bytes = batch->bytes.data;
-	take.used = batch->bytes.len;
-	take.capacity = Min(batch->bytes.maxlen - 1, LSM_BATCH_BYTES);
-	take.headroom = batch->headroom;
-	take.aligned = batch->aligned;
-	lsm_sst_check(lsm_sst_iter_read_batch(source->iter, &take, &taken, &err), &err);
-	if (take.n == before)
-		return false;
-	source->alternates = !taken && take.n - before < FEW_TAKEN;
-	batch->n = take.n;
-	batch->bytes.len = take.used;
-	source->consumed = taken;
-	if (!taken)
-		lsm_source_take_entry(cursor, source);
-	return true;
-}
-
-static inline LsmSlice
-batch_key(const LsmBatch *batch, int i)
-{
-	return lsm_slice(batch->bytes.data + batch->entries[i].key_offset,
-					 batch->entries[i].key_bytes);
-}
-
-/* `behind`: the batch's last entry is the one before. */
-static bool
-batch_skip(LsmCursor *cursor, LsmSlice key, const LsmBatch *batch, bool behind)
-{
-	LsmSlice	last = behind ? batch_key(batch, batch->n - 1) : lsm_slice(NULL, 0);
-
-	return skip_entry(cursor, key, batch->n, behind ? &last : NULL);
-}
-
-/*
- * The merge of a batch.  Memtables are not looked at again for what was
- * inserted since the call began: the next call does that.
- * REQUIRES: prepared forward.
- */
-static MergeResult
-cursor_merge_batch(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batch)
-{
-	uint64		limit_word = lsm_word(limit.data, limit.len, 0);
-	MergeResult result = MERGE_PAUSE;
-	bool		behind = false; /* the position is the batch's last entry */
-	bool		many = false;	/* skipped */
-
-	while (!many)
-	{
-		int			nties = cursor_pick(cursor, true);
-		LsmSource  *source;
-		LsmSlice	value;
-		int			tag;
-
-		result = MERGE_END;
-		if (nties == 0)
-			break;
-		source = &cursor->sources[cursor->ties[0]];
-		if (source->word >= limit_word &&
-			memcmp(source->key.data, limit.data, Min(source->key.len, limit.len)) > 0)
-			break;
-
-		/* the last entry's sources stay: an idle cursor stands at it */
-		result = MERGE_FOUND;
-		if (source->ahead != NULL || source->alternates)
-		{
-			int			before = batch->n;
-
-			lsm_ahead_merge(cursor, limit, max_entries, batch);
-			if (batch->n > before)
-			{
-				behind = true;
-				if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
-					break;
-				result = MERGE_PAUSE;
-				continue;
-			}
-		}
-		if (nties == 1 && source->memtable == NULL && source->ahead == NULL &&
-			batch_take(cursor, source, limit, limit_word, max_entries, batch))
-		{
-			behind = true;
-			if (batch->n >= max_entries)
-				break;
-			if (source->consumed)
-				lsm_source_advance(cursor, source, true);
-			result = MERGE_PAUSE;
-			continue;
-		}
-
-		/* nearly all entries are whole and in one place: copied once */
-		value = source_value(source);
-		tag = value.len > 0 ? (uint8) value.data[0] : 0;
-		if ((likely(tag == LSM_TAG_PUT) || tag == LSM_TAG_DELETE) &&
-			likely(nties == 1 || !cursor->version->salvaged))
-		{
-			for (int i = 0; i < nties; i++)
-				cursor->sources[cursor->ties[i]].consumed = true;
-		}
-		else
-		{
-			tag = fold_ties(cursor, nties);
-			value = lsm_slice(cursor->value.data, cursor->value.len);
-		}
-		if (tag == LSM_TAG_PUT)
-			batch_append(batch, source->key, value);
-		else
-			many = batch_skip(cursor, source->key, batch, behind);
-		behind = tag == LSM_TAG_PUT;
-		if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
-			break;
-		for (int i = 0; i < nties; i++)
-			lsm_source_advance(cursor, &cursor->sources[cursor->ties[i]], true);
-		result = MERGE_PAUSE;
-	}
-	if (behind)
-	{
-		stand_at(cursor, batch_key(batch, batch->n - 1));
-		cursor->skipped = 0;
-	}
-	cursor->skipped_in = 0;		/* the next batch begins with none */
-	return result;
-}
-
-/* Are there entries of several runs still to come? */
-static inline bool
-merges_runs(const LsmCursor *cursor)
-{
-	int			nruns = 0;
-
-	for (int i = 0; i < cursor->nsources; i++)
-		nruns += cursor->sources[i].run != NULL && cursor->sources[i].valid;
-	return nruns > 1;
-}
-
-bool
-lsm_cursor_fill(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batch)
-{
-	MergeResult result;
-
-	Assert(!cursor->point);
-	Assert(max_entries > 0 && max_entries <= LSM_BATCH_ENTRIES);
-	batch->n = 0;
-	resetStringInfo(&batch->bytes);
-	do
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (lsm_gap_is_due(cursor))
-			lsm_gap_pass(cursor);
-		cursor->sought = false;
-		cursor_enter(cursor);
-		cursor_prepare(cursor, true);
-		cursor->positioned = false;
-		result = cursor_merge_batch(cursor, limit, max_entries, batch);
-		cursor->positioned = true;
-		lsm_sources_count_blocks(cursor);
-		lsm_tree_exit(cursor->tree);
-	} while (result == MERGE_PAUSE && batch->n == 0);
-	if (batch->n > 0 && merges_runs(cursor))
-		lsm_count_merged(cursor->tree, batch->n);
-	if (unlikely(cursor->watch != 0))
-		end_run(cursor, batch->n > 0, batch->n > 0 ? batch_key(batch, 0) : lsm_slice(NULL, 0));
-	return batch->n > 0;
 }
 
 /* ======================================================================

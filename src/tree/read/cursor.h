@@ -156,8 +156,8 @@ extern void lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forwa
 /* Step past the entry.  Blocks read are left for the caller to count. */
 extern void lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward);
 
-/* Take the entry to which the caller has moved the iterator forward. */
-extern void lsm_source_take_entry(LsmCursor *cursor, LsmSource *source);
+/* Take the entry to which the caller has moved the iterator. */
+extern void lsm_source_take_entry(LsmCursor *cursor, LsmSource *source, bool forward);
 
 /*
  * A memtable, forward only: has something been inserted between the last node
@@ -252,6 +252,104 @@ lsm_gap_is_due(const LsmCursor *cursor)
 	return cursor->passes_gaps &&
 		(cursor->sought ? !cursor->point && lsm_gaps_any(cursor->tree->ctl) :
 		 cursor->skipped >= LSM_SKIPS_PER_GAP && cursor->skipped % LSM_SKIPS_PER_GAP == 0);
+}
+
+/* ---- the merge (cursor.c; batch.c has the one of many entries) ---- */
+
+/* Entries skipped (deleted ones) before the epoch is left for a moment */
+#define LSM_SKIPS_PER_EPOCH	1024
+
+/*
+ * Enter the tree, with set and version current; sources of older ones are
+ * dropped.
+ */
+extern void lsm_cursor_enter(LsmCursor *cursor);
+
+/*
+ * Make the sources stand at the position for a step in the direction.
+ * REQUIRES: inside the epoch, set and version current.
+ */
+extern void lsm_cursor_prepare(LsmCursor *cursor, bool forward);
+
+/*
+ * Fold the values of the first nties of cursor->ties into cursor->value; the
+ * sources are consumed.
+ */
+extern LsmTag lsm_cursor_fold(LsmCursor *cursor, int nties);
+
+static inline int
+lsm_source_compare(const LsmSource *a, const LsmSource *b)
+{
+	if (a->word != b->word)
+		return a->word < b->word ? -1 : 1;
+	return lsm_slice_compare(a->key, b->key);
+}
+
+typedef enum LsmMergeResult
+{
+	LSM_MERGE_FOUND,
+	LSM_MERGE_END,
+	LSM_MERGE_PAUSE					/* much was skipped: leave the epoch, go on */
+} LsmMergeResult;
+
+/* The next entry's sources go to ties; their number, 0 at the end. */
+static inline int
+lsm_cursor_pick(LsmCursor *cursor, bool forward)
+{
+	int			nties = 0;
+	LsmSource  *best = NULL;
+
+	for (int i = 0; i < cursor->nsources; i++)
+	{
+		LsmSource  *source = &cursor->sources[i];
+		int			c;
+
+		if (!source->valid)
+			continue;
+		c = best == NULL ? -1 : lsm_source_compare(source, best);
+		if (best != NULL && !forward)
+			c = -c;
+		if (c < 0)
+		{
+			best = source;
+			nties = 0;
+		}
+		if (c <= 0)
+			cursor->ties[nties++] = i;
+	}
+	return nties;
+}
+
+static inline void
+lsm_cursor_stand_at(LsmCursor *cursor, LsmSlice key)
+{
+	if (unlikely(key.len >= (uint32) cursor->key.maxlen))
+	{
+		resetStringInfo(&cursor->key);
+		enlargeStringInfo(&cursor->key, key.len);
+	}
+	memcpy(cursor->key.data, key.data, key.len);
+	cursor->key.len = key.len;
+	cursor->side = LSM_AT_KEY;
+	cursor->unbounded = false;
+}
+
+/*
+ * Forward, an entry is skipped: `last` is the last one returned by this call,
+ * of n, or NULL.  The position moves over skipped entries, too: no one can tell
+ * the difference, and a scan that has to start over starts here.  True: many
+ * were skipped, leave the epoch.
+ */
+static inline bool
+lsm_cursor_skip(LsmCursor *cursor, LsmSlice key, int n, const LsmSlice *last)
+{
+	if (lsm_cursor_skips_on(cursor, n))
+		cursor->skipped++;
+	else
+		lsm_gap_run_begin(cursor, last);
+	cursor->skipped_in = n;
+	lsm_cursor_stand_at(cursor, key);
+	return cursor->skipped % (cursor->passes_gaps ? LSM_SKIPS_PER_GAP : LSM_SKIPS_PER_EPOCH) == 0;
 }
 
 /* ---- point_sources.c ---- */

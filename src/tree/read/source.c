@@ -421,11 +421,11 @@ lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward)
 }
 
 void
-lsm_source_take_entry(LsmCursor *cursor, LsmSource *source)
+lsm_source_take_entry(LsmCursor *cursor, LsmSource *source, bool forward)
 {
 	Assert(source->ahead == NULL);
 	source->consumed = false;
-	files_settle(cursor, source, true);
+	files_settle(cursor, source, forward);
 }
 
 /* Of entries read ahead; behind the last of them the iterator is asked again. */

@@ -1,6 +1,6 @@
 # Index-only scans give the executor values, not tuples, and fall back to its own function for the rows that are not the
 # plain case; runs that alternate are read ahead.  What is returned is what a heap table with btree returns: of each
-# type, with NULLs in between, from cursors that go to and fro, beside rows that are not visible to all, for any number of
+# type, with NULLs in between, from cursors that go to and fro, forward and backward, beside rows that are not visible to all, for any number of
 # runs in any order; and what is counted is what heap counts.
 use strict;
 use warnings;
@@ -52,6 +52,7 @@ foreach my $type (sort keys %values)
 	my $returned = query(q{SELECT pg_index_column_has_property('l_v_id_idx', 1, 'returnable')}) eq 't';
 	same(q{SELECT md5(string_agg(id || ':' || coalesce(v::text, 'NULL'), ',' ORDER BY v, id)) FROM (SELECT v, id FROM l ORDER BY v, id OFFSET 0) x}, "$type: key", !$returned || $type =~ /^(jsonb|int\[\])$/);
 	same(q{SELECT md5(string_agg(id || ':' || coalesce(v::text, 'NULL'), ',' ORDER BY id)) FROM (SELECT id, v FROM l WHERE id BETWEEN 100 AND 2900 ORDER BY id OFFSET 0) x}, "$type: INCLUDE");
+	same(q{SELECT md5(string_agg(id || ':' || coalesce(v::text, 'NULL'), ',')) FROM (SELECT id, v FROM l WHERE id BETWEEN 100 AND 2900 ORDER BY id DESC OFFSET 0) x}, "$type: INCLUDE, backward");
 	same(q{SELECT count(*), count(v), sum(id) FROM l WHERE id > 5 AND v::text LIKE '%1%'}, "$type: filter");
 	query('DROP TABLE h; DROP TABLE l');
 }
@@ -131,6 +132,9 @@ foreach my $runs (1, 2, 3, 5, 9)
 		{
 			if ($vacuumed) { query('VACUUM (ANALYZE) h; VACUUM (ANALYZE) l'); }
 			same(q{SELECT count(*), md5(string_agg(k, ',')) FROM (SELECT k FROM l ORDER BY k OFFSET 0) x}, "$what: strings", 1);
+			same(q{SELECT count(*), md5(string_agg(k, ',')) FROM (SELECT k FROM l ORDER BY k DESC OFFSET 0) x}, "$what: strings, backward", 1);
+			same(q{SELECT count(*), md5(string_agg(i || v, ',')) FROM (SELECT i, v FROM l WHERE i > 17 AND i <= 11800 ORDER BY i DESC OFFSET 0) x}, "$what: INCLUDE, backward", 1);
+			same(q{SELECT md5(string_agg(x::text, ',')) FROM (SELECT (SELECT array_agg(i) FROM (SELECT i FROM l WHERE i <= g AND i >= g - 400 ORDER BY i DESC LIMIT g % 90) y) AS x FROM generate_series(1, 12000, 501) g) z}, "$what: LIMIT, backward", 1);
 			same(q{SELECT count(*), md5(string_agg(i || v, ',')) FROM (SELECT i, v FROM l WHERE i BETWEEN 17 AND 11800 ORDER BY i OFFSET 0) x}, "$what: INCLUDE", 1);
 			same(q{SELECT md5(string_agg(x::text, ',')) FROM (SELECT (SELECT array_agg(i) FROM (SELECT i FROM l WHERE i >= g ORDER BY i LIMIT g % 90) y) AS x FROM generate_series(1, 12000, 501) g) z}, "$what: LIMIT", 1);
 			is(query(q{SELECT count(*), sum(hashtext(l::text)) FROM l}), query(q{SELECT count(*), sum(hashtext(h::text)) FROM h}), "$what: sequential scan");

@@ -314,6 +314,8 @@ LsmSstStatus lsm_sst_iter_read_batch_back(LsmSstIter* it, LsmSstBatch* take,
   }
 
   // Private memory only from here on.
+  if (it->value_bytes == 0 || it->value[0] != take->first_byte)
+    return LSM_SST_OK;
   Interval interval;
   uint32_t end = it->next_entry;
   while (end > 0 && take->n < take->max &&

@@ -9,8 +9,7 @@
  * the node asks the index first.  Whatever is not the plain case (the first
  * row, the end of a batch, NULLs, blocks that are not all-visible, a row that
  * EvalPlanQual puts in) is left to the node's own function, for that row.  Both
- * leave the scan at the entry returned last, so either can go
- * on after the other.
+ * leave the scan at the entry returned last, so either can go on after the other.
  *
  *-------------------------------------------------------------------------
  */

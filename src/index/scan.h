@@ -88,9 +88,9 @@ typedef struct LsmScan
 	bool		reposition;		/* cursor is not at `current` */
 
 	/*
-	 * Range walks: entries read ahead in `direction`, of which batch_next .. n - 1
-	 * are still to be looked at.  An MVCC snapshot does not care when an
-	 * entry is read, as long as its row is looked at later.
+	 * Range walks: entries read ahead in `direction`, of which
+	 * batch_next .. n - 1 are still to be looked at.  An MVCC snapshot does
+	 * not care when an entry is read, as long as its row is looked at later.
 	 */
 	bool		batched;		/* the snapshot allows it */
 	LsmBatch   *batch;			/* NULL until needed */

@@ -212,7 +212,8 @@ bool CopyInterval(const LsmSstIter* it, uint32_t end, LsmSstBatch* take,
     last_key_bytes = key_bytes;
   }
   take->used = to.used;
-  return at == end;
+  // None: the block's first restart is damaged, which a step back will say.
+  return at == end && interval->n > 0;
 }
 
 // Makes an entry that was copied the iterator's.  False: no memory, and nothing

@@ -236,6 +236,16 @@ bool StandAtStep(LsmSstIter* it, const Step& step,
   return true;
 }
 
+// The current entry's block, in private memory.
+LsmSstStatus Begin(LsmSstIter* it, LsmSstError* err) noexcept {
+  if (__builtin_expect(!it->valid, 0)) {
+    return Fail(err, LSM_SST_INVALID, 0,
+                "iterator over sorted file \"%s\" is not at an entry",
+                it->reader->path);
+  }
+  return !it->buffered || it->part ? BufferCurrent(it, err) : LSM_SST_OK;
+}
+
 // Makes the last entry taken the iterator's.
 bool StandAt(LsmSstIter* it, const Last& last) noexcept {
   if (last.trailer == nullptr) return true;
@@ -253,15 +263,8 @@ bool StandAt(LsmSstIter* it, const Last& last) noexcept {
 LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter* it, LsmSstBatch* take, bool* taken,
                                LsmSstError* err) {
   *taken = false;
-  if (__builtin_expect(!it->valid, 0)) {
-    return Fail(err, LSM_SST_INVALID, 0,
-                "iterator over sorted file \"%s\" is not at an entry",
-                it->reader->path);
-  }
-  if (!it->buffered || it->part) {
-    const LsmSstStatus status = BufferCurrent(it, err);
-    if (status != LSM_SST_OK) return status;
-  }
+  const LsmSstStatus status = Begin(it, err);
+  if (status != LSM_SST_OK) return status;
 
   // Private memory only from here on.
   const Wanted bound{static_cast<const uint8_t*>(take->bound),
@@ -304,15 +307,8 @@ LsmSstStatus lsm_sst_iter_read_batch(LsmSstIter* it, LsmSstBatch* take, bool* ta
 LsmSstStatus lsm_sst_iter_read_batch_back(LsmSstIter* it, LsmSstBatch* take,
                                           bool* taken, LsmSstError* err) {
   *taken = false;
-  if (__builtin_expect(!it->valid, 0)) {
-    return Fail(err, LSM_SST_INVALID, 0,
-                "iterator over sorted file \"%s\" is not at an entry",
-                it->reader->path);
-  }
-  if (!it->buffered || it->part) {
-    const LsmSstStatus status = BufferCurrent(it, err);
-    if (status != LSM_SST_OK) return status;
-  }
+  const LsmSstStatus status = Begin(it, err);
+  if (status != LSM_SST_OK) return status;
 
   // Private memory only from here on.
   if (it->value_bytes == 0 || it->value[0] != take->first_byte)

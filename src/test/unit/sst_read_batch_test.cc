@@ -19,6 +19,21 @@ struct Counts {
   uint64_t copied, within_block, full, no_room, unwanted;
 };
 
+// Has the copy the entry's key and value, and the value its place behind the key?
+bool IsCopyOf(const LsmSstEntry &copy,
+              const std::pair<const std::string, std::string> &entry,
+              const LsmSstBatch &take) {
+  const std::string &key = entry.first;
+  const std::string &value = entry.second;
+  const uint32_t behind = copy.key_offset + copy.key_bytes + take.headroom;
+  return copy.key_bytes == key.size() && copy.value_bytes == value.size() &&
+         copy.value_offset >= behind && copy.value_offset <= behind + 7 &&
+         (copy.value_offset + take.aligned) % 8 == 0 &&
+         memcmp(take.bytes + copy.key_offset, key.data(), key.size()) == 0 &&
+         memcmp(take.bytes + copy.value_offset, value.data(), value.size()) ==
+             0;
+}
+
 // One call from `where`, which is left at the iterator's entry.  False: wrong.
 bool TakeOnce(LsmSstIter *it, const Entries &entries, const std::string &bound,
               Entries::const_iterator *where, std::mt19937_64 *rng,
@@ -55,19 +70,9 @@ bool TakeOnce(LsmSstIter *it, const Entries &entries, const std::string &bound,
   }
   for (int i = 0; i < take.n; i++, ++*where) {
     const LsmSstEntry &copy = copies[i];
-    if (*where == entries.end() || !Wanted(**where, bound, prefix, first_byte))
-      return false;
-    const std::string &key = (*where)->first;
-    const std::string &value = (*where)->second;
-    if (copy.key_offset != end || copy.key_bytes != key.size() ||
-        copy.value_offset < end + key.size() + take.headroom ||
-        copy.value_offset > end + key.size() + take.headroom + 7 ||
-        (copy.value_offset + take.aligned) % 8 != 0 ||
-        copy.value_bytes != value.size() ||
-        key.compare(0, std::string::npos, &bytes[copy.key_offset],
-                    key.size()) != 0 ||
-        value.compare(0, std::string::npos, &bytes[copy.value_offset],
-                      value.size()) != 0)
+    if (*where == entries.end() || copy.key_offset != end ||
+        !Wanted(**where, bound, prefix, first_byte) ||
+        !IsCopyOf(copy, **where, take))
       return false;
     end = copy.value_offset + copy.value_bytes;
     if (end > take.capacity) return false;
@@ -136,17 +141,9 @@ bool TakeBackOnce(LsmSstIter *it, const Entries &entries,
     return false;
   for (int i = 0; i < take.n; i++) {
     const LsmSstEntry &copy = copies[i];
-    const std::string &key = (*where)->first;
-    const std::string &value = (*where)->second;
     if (!wanted(**where) || copy.key_offset < used ||
-        copy.key_bytes != key.size() || copy.value_bytes != value.size() ||
-        copy.value_offset < copy.key_offset + key.size() + take.headroom ||
-        (copy.value_offset + take.aligned) % 8 != 0 ||
         copy.value_offset + copy.value_bytes > take.used ||
-        key.compare(0, std::string::npos, &bytes[copy.key_offset],
-                    key.size()) != 0 ||
-        value.compare(0, std::string::npos, &bytes[copy.value_offset],
-                      value.size()) != 0)
+        !IsCopyOf(copy, **where, take))
       return false;
     const bool last = i + 1 == take.n;
     if (last && taken) break;

@@ -490,6 +490,7 @@ level0_score(LsmTree *tree, LsmVersion *version)
  * How many files of the run from this one on are to become one, 0: none.  Each
  * entry is written again for each time that what it is in has grown to four
  * times its size at least, until it is in a file of half the size wanted.
+ * Files that touch others would be written with these, whatever their size.
  */
 static int
 small_files_from(const LsmRun *run, int first)
@@ -499,6 +500,8 @@ small_files_from(const LsmRun *run, int first)
 	uint64		largest = 0;
 	int			n = 0;
 
+	if (first > 0 && touches_next(run, first - 1))
+		return 0;
 	for (int i = first; i < run->nfiles; i++)
 	{
 		uint64		file_bytes = run->files[i].file_bytes;
@@ -507,7 +510,8 @@ small_files_from(const LsmRun *run, int first)
 			break;
 		bytes += file_bytes;
 		largest = Max(largest, file_bytes);
-		if (i - first + 1 >= SMALL_FILES && largest * SMALL_SHARE <= bytes)
+		if (i - first + 1 >= SMALL_FILES && largest * SMALL_SHARE <= bytes &&
+			!touches_next(run, i))
 			n = i - first + 1;
 	}
 	return n;

@@ -197,6 +197,9 @@ cmp_ok($reused, '<', 200, "identifiers were used again: the last page is $reused
 
 $standby->append_conf('postgresql.conf', "max_standby_streaming_delay = 0\nhot_standby_feedback = on\nwal_receiver_status_interval = 1s\n");
 $standby->restart;
+# those of the looks above may have been in the way of replay
+my $canceled = q{SELECT confl_snapshot FROM pg_stat_database_conflicts WHERE datname = 'postgres'};
+my $canceled_before = $standby->safe_psql('postgres', $canceled);
 sql('CREATE TABLE told (id int, v int) USING heap; CREATE INDEX told_id ON told USING lsm (id, v); INSERT INTO told SELECT 1, 0');
 sql('DO $$ BEGIN FOR i IN 1 .. 200 LOOP UPDATE told SET v = v + 1 WHERE id = 1; COMMIT; END LOOP; END $$');
 $node->wait_for_catchup($standby);
@@ -222,7 +225,7 @@ $reader->pump until $out =~ /by index|ERROR|FATAL/;
 like($out, qr/still sees 200\nby index 200\n/, 'the standby has the row yet');
 $in .= "COMMIT;\n\\q\n";
 $reader->finish;
-is($standby->safe_psql('postgres', q{SELECT confl_snapshot FROM pg_stat_database_conflicts WHERE datname = 'postgres'}), 0, 'and nothing was canceled');
+is($standby->safe_psql('postgres', $canceled), $canceled_before, 'and nothing was canceled');
 $standby->stop;
 $node->stop;
 done_testing();

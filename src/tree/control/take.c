@@ -18,6 +18,9 @@
 #include "tree/control/control_private.h"
 #include "tree/memtable/memtable.h"
 
+/* Naps of 10 ms for blocks that are all in use: a second */
+#define CONTROL_TRIES		100
+
 /*
  * Give a free block to a keyspace, UNLOADED.  REQUIRES: nobody can reach the
  * block, control table lock held exclusively (shared blocks).
@@ -156,6 +159,27 @@ control_take_free(void)
 	return NULL;
 }
 
+/*
+ * Is there a block that no transaction and no job holds?  It can be had soon:
+ * what it may still wait for is an epoch, a lock, or somebody else who is just
+ * taking it.  Reads without ctl->lock.  REQUIRES: control table lock.
+ */
+static bool
+control_any_unpinned(void)
+{
+	Assert(LWLockHeldByMe(lsm_control_lock));
+	for (int i = 0; i < lsm_control->nblocks; i++)
+	{
+		ControlBlock *block = &lsm_control->blocks[i];
+
+		if (i >= (int) pg_atomic_read_u32(&lsm_control->nused) ||
+			(pg_atomic_read_u32(&block->pins) == 0 &&
+			 pg_atomic_read_u32(&block->jobs) == 0))
+			return true;
+	}
+	return false;
+}
+
 static LsmTreeShared *
 control_get_local(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind)
 {
@@ -216,7 +240,9 @@ control_report_full(void)
 /*
  * Find or take the block of a keyspace.  A new block is UNLOADED.  When all
  * are taken, recycles those of trees that no transaction is using; sleeps, if
- * need be, until their epoch has passed.  The caller pins the block and checks
+ * need be, until their epoch has passed, which takes as long as it takes: who
+ * is inside an epoch may wait for a page or for WAL.  Blocks that transactions
+ * use are waited for for a second.  The caller pins the block and checks
  * that it is still the keyspace's (lsm_control_pin).
  *
  * A keyspace gets a new block only when the jobs of its former one have
@@ -233,6 +259,7 @@ lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
 				char relpersistence)
 {
 	ControlBlock *block;
+	int			tries = 0;
 
 	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	Assert(keyspace_id != 0);
@@ -243,26 +270,23 @@ lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
 	block = lsm_control_find_shared(keyspace_id);
 	LWLockRelease(lsm_control_lock);
 
-	for (int tries = 0; block == NULL; tries++)
+	while (block == NULL)
 	{
 		ControlRetirees retirees;
 		int			nfreed = 0;
-		bool		waiting;
 		bool		busy;
 
 		retirees.n = 0;
 		LWLockAcquire(lsm_control_lock, LW_EXCLUSIVE);
 		block = lsm_control_find_shared(keyspace_id);
 		busy = block == NULL && lsm_control_former_busy(keyspace_id);
-		if (busy)
-			tries = 0;
-		else if (block == NULL &&
-				 (block = control_take_for(keyspace_id, rlocator, kind, relpersistence)) == NULL)
+		if (block == NULL && !busy &&
+			(block = control_take_for(keyspace_id, rlocator, kind, relpersistence)) == NULL)
 		{
 			(void) lsm_control_reap(&retirees);
 			nfreed = lsm_control_recycle(&retirees);
+			tries = nfreed > 0 || control_any_unpinned() ? 0 : tries + 1;
 		}
-		waiting = lsm_control->free_first != CONTROL_NONE;
 		LWLockRelease(lsm_control_lock);
 		lsm_control_retire(&retirees);
 
@@ -273,13 +297,7 @@ lsm_control_get(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
 			lsm_control_wait_jobs(keyspace_id);
 			continue;
 		}
-
-		/*
-		 * What was freed just now needs its epoch to pass; older free blocks
-		 * may be waiting for a transaction to end, and we do not wait for
-		 * that long.
-		 */
-		if ((nfreed == 0 && !waiting) || tries >= 100)
+		if (tries >= CONTROL_TRIES)
 			control_report_full();
 		CHECK_FOR_INTERRUPTS();
 		if (nfreed > 0)

@@ -501,6 +501,21 @@ churn_writer(int me)
 	}
 }
 
+/* The node before; several are found at a time, as many as it comes. */
+static LsmMemNode *
+churn_prev(LsmMemNode *node, LsmMemNode **nodes, int *at, int *n)
+{
+	if (*at == *n)
+	{
+		*at = 0;
+		*n = lsm_memtable_prev_many(table, node, random_next() % 7, nodes,
+									1 + random_next() % LSM_MEMTABLE_MAX_PREV);
+		if (*n == 0)
+			return NULL;
+	}
+	return nodes[(*at)++];
+}
+
 /*
  * A pass meets every key once, in order, and all that stayed before it began.
  */
@@ -509,6 +524,9 @@ churn_pass(bool forward)
 {
 	bool		must[CHURN_KEYS];
 	int			last = forward ? -1 : CHURN_KEYS;
+	LsmMemNode *nodes[LSM_MEMTABLE_MAX_PREV];
+	int			at = 0;
+	int			found = 0;
 	LsmMemNode *node;
 
 	for (int n = 0; n < CHURN_KEYS; n++)
@@ -524,7 +542,7 @@ churn_pass(bool forward)
 			return;
 		must[n] = false;
 		last = n;
-		node = forward ? lsm_memtable_next(table, node) : lsm_memtable_prev(table, node);
+		node = forward ? lsm_memtable_next(table, node) : churn_prev(node, nodes, &at, &found);
 	}
 	for (int n = 0; n < CHURN_KEYS; n++)
 		expect(!must[n], forward ? "a pass meets every key that stays" :

@@ -133,6 +133,27 @@ test_unique(void)
 	for (node = lsm_memtable_last(table); node; node = lsm_memtable_prev(table, node))
 		backward++;
 	ok(backward == NKEYS, "all nodes backward");
+	for (int level = 2; level <= 6; level += 2)
+	{
+		LsmMemNode *nodes[LSM_MEMTABLE_MAX_PREV];
+		uint64		searches = 0;
+		int			n;
+
+		backward = 1;
+		node = lsm_memtable_last(table);
+		for (; (n = lsm_memtable_prev_many(table, node, level, nodes, 16)) > 0; node = nodes[n - 1])
+		{
+			searches++;
+			backward += n;
+			for (int i = 0; i < n; i++)
+				expect(lsm_memtable_next(table, nodes[i]) == (i == 0 ? node : nodes[i - 1]),
+					   "the nearest first");
+		}
+		/* a node has neighbours on its level after 2^level others, on average */
+		expect(backward == NKEYS && searches >= NKEYS / 16 - 1 &&
+			   searches < NKEYS * 3 / Min(1 << level, 16), "and not by as many searches");
+	}
+	ok(wrong == NULL, wrong ? wrong : "several backward at a time");
 	for (uint32 n = 0; n < NKEYS; n++)
 	{
 		LsmSlice	key = make_key(buffer, n);

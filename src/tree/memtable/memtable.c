@@ -337,16 +337,42 @@ lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node)
 }
 
 /*
- * The node before, or NULL.  There are no links back: a search.
+ * There are no links back.  What lies some levels up a little before the node
+ * is the place to begin with; from there nodes are walked forward, and the last
+ * ones kept.  What is linked on the way may be missed, as it would be by who
+ * has passed it.
  */
+int
+lsm_memtable_prev_many(LsmMemtable *memtable, LsmMemNode *node, int level,
+					   LsmMemNode **nodes, int max)
+{
+	SkipList   *m = (SkipList *) memtable;
+	LsmSlice	key = lsm_memnode_key(node);
+	LsmMemNode *passed[LSM_MEMTABLE_MAX_PREV];
+	LsmMemNode *at;
+	int			n = 0;
+
+	Assert(max > 0 && max <= LSM_MEMTABLE_MAX_PREV);
+	lsm_deferred_link_all(m);
+	at = lsm_memlist_search_level(m, node->prefix, key, level);
+	if (at == m->head)
+		at = list_next(at, 0, false, NULL);
+	while (at != NULL && node_compare(at, node->prefix, key) < 0)
+	{
+		fetch_behind(at);
+		passed[n++ % max] = at;
+		at = list_next(at, 0, false, NULL);
+	}
+	for (int i = 0; i < Min(n, max); i++)
+		nodes[i] = passed[(n - 1 - i) % max];
+	return Min(n, max);
+}
+
+/* The node before, or NULL. */
 LsmMemNode *
 lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node)
 {
-	SkipList   *m = (SkipList *) memtable;
-	LsmMemNode *found;
 	LsmMemNode *before;
 
-	lsm_deferred_link_all(m);
-	before = lsm_memlist_search(m, node->prefix, lsm_memnode_key(node), &found);
-	return before == m->head ? NULL : before;
+	return lsm_memtable_prev_many(memtable, node, 0, &before, 1) > 0 ? before : NULL;
 }

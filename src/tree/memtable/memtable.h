@@ -191,6 +191,14 @@ extern LsmMemNode *lsm_memtable_next(LsmMemtable *memtable, LsmMemNode *node);
 /* Unlinks the node.  A value added at the same time is lost. */
 extern void lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node);
 extern LsmMemNode *lsm_memtable_prev(LsmMemtable *memtable, LsmMemNode *node);
+
+/*
+ * Those before, the nearest first: 2^level of them, more or less, and at most
+ * `max`; returns how many, 0 if there is none.  One search in place of many.
+ */
+#define LSM_MEMTABLE_MAX_PREV	16
+extern int	lsm_memtable_prev_many(LsmMemtable *memtable, LsmMemNode *node, int level,
+								   LsmMemNode **nodes, int max);
 extern LsmSlice lsm_memnode_key(LsmMemNode *node);
 extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
 

@@ -312,6 +312,10 @@ list_next(LsmMemNode *node, int level, bool unlink, bool *retry)
 extern LsmMemNode *lsm_memlist_search(SkipList *m, uint64 prefix, LsmSlice key,
 									  LsmMemNode **found);
 
+/* The last such node of a level, or of the highest one. */
+extern LsmMemNode *lsm_memlist_search_level(SkipList *m, uint64 prefix, LsmSlice key,
+											int level);
+
 /* Link the node, or return the one that has its key already. */
 extern LsmMemNode *lsm_memlist_insert(SkipList *m, LsmMemNode *node, LsmSlice key);
 

@@ -88,15 +88,16 @@ note_tail(SkipList *m, LsmMemNode *node, int level)
 #define LEVELS_AHEAD	3
 
 /*
- * Descend to the last node with a key < the argument (or the head); *found is
- * the node after it, NULL at the end.  If `preds` is given it receives the
+ * Descend to the last node of the level `lowest` (or of the highest one, if
+ * that is below) with a key < the argument, or the head; *found is the node
+ * after it on that level, NULL at the end.  If `preds` is given it receives the
  * last node before the key on the first `height` levels, or more; levels
  * nobody uses yet get the head.  With `preds`, nodes being removed are
  * unlinked on the way.
  */
 static LsmMemNode *
 list_search(SkipList *m, uint64 prefix, LsmSlice key, LsmMemNode **found,
-			LsmMemNode **preds, int height)
+			LsmMemNode **preds, int height, int lowest)
 {
 	int			level;
 	LsmMemNode *node;
@@ -149,7 +150,7 @@ restart:
 		bigger = next;
 		if (preds != NULL)
 			preds[level] = node;
-		if (level == 0)
+		if (level <= lowest)
 			break;
 		level--;
 	}
@@ -161,7 +162,15 @@ restart:
 LsmMemNode *
 lsm_memlist_search(SkipList *m, uint64 prefix, LsmSlice key, LsmMemNode **found)
 {
-	return list_search(m, prefix, key, found, NULL, 1);
+	return list_search(m, prefix, key, found, NULL, 1, 0);
+}
+
+LsmMemNode *
+lsm_memlist_search_level(SkipList *m, uint64 prefix, LsmSlice key, int level)
+{
+	LsmMemNode *found;
+
+	return list_search(m, prefix, key, &found, NULL, 1, level);
 }
 
 /*
@@ -232,7 +241,7 @@ list_insert(SkipList *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, boo
 	{
 		found = NULL;
 		if (!known)
-			(void) list_search(m, node->prefix, key, &found, preds, node->height);
+			(void) list_search(m, node->prefix, key, &found, preds, node->height, 0);
 		known = false;
 		if (found == NULL || node_compare(found, node->prefix, key) != 0)
 		{
@@ -262,7 +271,7 @@ list_insert(SkipList *m, LsmMemNode *node, LsmSlice key, LsmMemNode **preds, boo
 	{
 		while (!link_marked(mem_load(&mem_link(node, level))) &&
 			   list_link(node, level, preds[level], key) == NULL)
-			(void) list_search(m, node->prefix, key, &found, preds, node->height);
+			(void) list_search(m, node->prefix, key, &found, preds, node->height, 0);
 		note_tail(m, node, level);
 	}
 	return node;
@@ -276,7 +285,7 @@ list_undo_removed(SkipList *m, LsmMemNode *node, LsmSlice key)
 	LsmMemNode *found;
 
 	if (node_unlinked(node))
-		(void) list_search(m, node->prefix, key, &found, preds, node->height);
+		(void) list_search(m, node->prefix, key, &found, preds, node->height, 0);
 }
 
 LsmMemNode *
@@ -318,5 +327,5 @@ lsm_memlist_unlink(SkipList *m, LsmMemNode *node)
 			 /* try again */ ;
 		MEM_RACE_POINT();
 	}
-	(void) list_search(m, node->prefix, lsm_memnode_key(node), &found, preds, node->height);
+	(void) list_search(m, node->prefix, lsm_memnode_key(node), &found, preds, node->height, 0);
 }

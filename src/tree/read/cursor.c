@@ -85,6 +85,8 @@ lsm_cursor_prepare(LsmCursor *cursor, bool forward)
 	{
 		LsmSource  *source = &cursor->sources[i];
 
+		/* nodes that were found in another epoch may have been removed */
+		source->at_back = source->nback = source->back_level = 0;
 		if (!positioned)
 		{
 			lsm_source_position(cursor, source, forward);

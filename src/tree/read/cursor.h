@@ -44,6 +44,10 @@ typedef struct LsmSource
 								 * NULL: the memtable's order is asked */
 	int			npoints;
 	int			at_point;		/* present entry */
+	LsmMemNode **back;			/* backward: the next nodes, for this call */
+	int			nback;
+	int			at_back;
+	int			back_level;		/* how high up the next search for them ends */
 
 	/* ... or files first..last of a run */
 	const LsmRun *run;
@@ -114,6 +118,7 @@ struct LsmCursor
 	LsmSource  *sources;		/* newest first */
 	LsmMemNode **points;		/* room for CURSOR_FEW_POINTS of each memtable */
 	LsmMemNode **many_points;	/* or, once needed, for as many as there can be */
+	LsmMemNode **back;			/* room for each memtable's nodes backward */
 	int		   *ties;
 	LsmAhead  **aheads;			/* of the sources with the same number; NULL until
 								 * needed */

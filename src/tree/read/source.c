@@ -74,6 +74,39 @@ source_take_key(LsmSource *source, LsmSlice key)
 	source->word = lsm_word(key.data, key.len, 0);
 }
 
+/* Searches back end on these levels, one after the other. */
+#define BACK_LEVEL_STEP		2
+#define BACK_LEVEL_MAX		4
+
+/*
+ * The node before the source's, or NULL.  The first one is searched for alone,
+ * for a scan often wants no more; then some are found at a time.
+ */
+static LsmMemNode *
+memtable_step_back(LsmCursor *cursor, LsmSource *source)
+{
+	if (source->at_back == source->nback)
+	{
+		int			level = source->back_level;
+
+		source->back_level = Min(level + BACK_LEVEL_STEP, BACK_LEVEL_MAX);
+		if (level == 0)
+			return lsm_memtable_prev(source->memtable, source->node);
+		if (cursor->back == NULL)
+			cursor->back = MemoryContextAlloc(cursor->cxt, sizeof(LsmMemNode *) *
+											  (1 + LSM_MAX_SEALED) * LSM_MEMTABLE_MAX_PREV);
+		/* memtables are the first sources */
+		Assert(source - cursor->sources <= LSM_MAX_SEALED);
+		source->back = cursor->back + (source - cursor->sources) * LSM_MEMTABLE_MAX_PREV;
+		source->nback = lsm_memtable_prev_many(source->memtable, source->node, level,
+											   source->back, LSM_MEMTABLE_MAX_PREV);
+		source->at_back = 0;
+		if (source->nback == 0)
+			return NULL;
+	}
+	return source->back[source->at_back++];
+}
+
 /* Take the node's entry, passing over what is to be skipped. */
 static void
 memtable_settle(LsmCursor *cursor, LsmSource *source, bool forward)
@@ -97,7 +130,7 @@ memtable_settle(LsmCursor *cursor, LsmSource *source, bool forward)
 			source->node = lsm_memtable_next(source->memtable, source->node);
 		}
 		else
-			source->node = lsm_memtable_prev(source->memtable, source->node);
+			source->node = memtable_step_back(cursor, source);
 	}
 }
 
@@ -478,7 +511,7 @@ lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward)
 			source->node = lsm_memtable_next(source->memtable, source->node);
 		}
 		else
-			source->node = lsm_memtable_prev(source->memtable, source->node);
+			source->node = memtable_step_back(cursor, source);
 		memtable_settle(cursor, source, forward);
 	}
 }

@@ -12,7 +12,7 @@
  * The entries of a group, with the same columns before, lie next to each other.
  * Most groups are small, mostly a single string: they are read to their end and
  * sorted in memory.  Of a group with more entries than that, which may be many
- * rows with one string, the different values are sorted, by a tuplesort; for
+ * rows with one string, the different values are sorted (value_sort.c); for
  * each of them its entries are walked, in which the columns before and this one
  * are fixed.  If a column behind has groups, too, those entries are sorted in
  * the same way: that is the next level.
@@ -39,7 +39,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/tuplesort.h"
 
 #include "index/scan.h"
 
@@ -64,7 +63,7 @@ typedef struct GroupLevel
 	StringInfoData prefix;		/* which the level's entries begin with */
 	const LsmRowEnd *row_lower; /* what they are limited by behind it, */
 	const LsmRowEnd *row_upper; /* or NULL */
-	Tuplesortstate *values;		/* of a large group; else NULL */
+	LsmValueSort *values;		/* of a large group; else NULL */
 	StringInfoData group;		/* what its entries begin with */
 	uint32		start;			/* of the column's code in them */
 } GroupLevel;
@@ -73,7 +72,7 @@ struct LsmGroups
 {
 	LsmScan    *so;
 	Relation	index;
-	MemoryContext sorts;		/* of tuplesorts and buffers */
+	MemoryContext sorts;		/* of sorts of values */
 	MemoryContext work;			/* of comparisons; reset after each group */
 	int			nlevels;		/* with groups; the one behind has none */
 	int			depth;			/* level that is read */
@@ -331,7 +330,7 @@ read_group(LsmGroups *groups)
  * Large groups
  * ====================================================================== */
 
-static Tuplesortstate *
+static LsmValueSort *
 begin_sort(LsmGroups *groups)
 {
 	int			column = groups->levels[groups->depth].column;
@@ -343,8 +342,7 @@ begin_sort(LsmGroups *groups)
 
 	if (spec->type == LSM_COLUMN_ENUM)
 		type = getBaseType(spec->enum_type);
-	return tuplesort_begin_datum(type, op, spec->collation, false, work_mem, NULL,
-								 TUPLESORT_NONE);
+	return lsm_value_sort_begin(groups->sorts, type, op, spec->collation);
 }
 
 /*
@@ -401,14 +399,13 @@ sort_values(LsmGroups *groups)
 	GroupLevel *level = &groups->levels[groups->depth];
 	LsmScan    *so = groups->so;
 	LsmSlice	group = lsm_buffer_slice(&level->group);
-	MemoryContext old = MemoryContextSwitchTo(groups->sorts);
+	MemoryContext old = MemoryContextSwitchTo(groups->work);
 	StringInfo	last = &groups->pending;
 	int			same = 0;
 	LsmSlice	key;
 	LsmSlice	unused;
 
 	level->values = begin_sort(groups);
-	MemoryContextSwitchTo(groups->work);
 	groups->has_pending = false;
 	resetStringInfo(last);
 	lsm_walk_seek(so, group, false, ForwardScanDirection);
@@ -434,7 +431,7 @@ sort_values(LsmGroups *groups)
 				bool		isnull;
 				Datum		value = lsm_decode_column(level_spec(groups), code, &isnull);
 
-				tuplesort_putdatum(level->values, value, isnull);
+				lsm_value_sort_put(level->values, value, isnull);
 			}
 			resetStringInfo(last);
 			lsm_buffer_append(last, key.data, start + code.len);
@@ -442,7 +439,7 @@ sort_values(LsmGroups *groups)
 			MemoryContextReset(groups->work);
 		}
 	}
-	tuplesort_performsort(level->values);
+	lsm_value_sort_perform(level->values);
 	MemoryContextSwitchTo(old);
 }
 
@@ -496,7 +493,7 @@ next_value(LsmGroups *groups)
 	bool		isnull;
 	bool		found;
 
-	found = tuplesort_getdatum(level->values, true, true, &value, &isnull, NULL);
+	found = lsm_value_sort_next(level->values, &value, &isnull);
 	if (found)
 	{
 		resetStringInfo(&level[1].prefix);
@@ -521,7 +518,7 @@ enter_value(LsmGroups *groups)
 		level_enter(groups);
 		return;
 	}
-	tuplesort_end(level->values);
+	lsm_value_sort_end(level->values);
 	level->values = NULL;
 	level_seek(groups, lsm_buffer_slice(&level->group), true);
 }
@@ -579,7 +576,7 @@ lsm_groups_reset(LsmGroups *groups)
 	for (int i = 0; i <= groups->depth; i++)
 	{
 		if (groups->levels[i].values != NULL)
-			tuplesort_end(groups->levels[i].values);
+			lsm_value_sort_end(groups->levels[i].values);
 		groups->levels[i].values = NULL;
 	}
 	groups->depth = 0;
@@ -698,7 +695,7 @@ skip_values(LsmGroups *groups, LsmSlice code)
 			level_enter(groups);
 		return c == 0;
 	}
-	tuplesort_end(level->values);
+	lsm_value_sort_end(level->values);
 	level->values = NULL;
 	level_seek(groups, lsm_buffer_slice(&level->group), true);
 	return false;

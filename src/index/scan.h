@@ -292,6 +292,22 @@ extern void lsm_shared_scan_publish(LsmScan *so);
  */
 extern bool lsm_shared_scan_next(LsmScan *so, ScanDirection direction);
 
+/* ---- values of a large group, in order (value_sort.c) ---- */
+
+typedef struct LsmValueSort LsmValueSort;
+
+/* In the order of the operator, a type's < or >; the caller ends it. */
+extern LsmValueSort *lsm_value_sort_begin(MemoryContext parent, Oid type, Oid op,
+										  Oid collation);
+
+/* REQUIRES: no two are equal; not yet performed. */
+extern void lsm_value_sort_put(LsmValueSort *sort, Datum value, bool isnull);
+extern void lsm_value_sort_perform(LsmValueSort *sort);
+
+/* The next one, valid until the end; NULL is the last.  False: there is none. */
+extern bool lsm_value_sort_next(LsmValueSort *sort, Datum *value, bool *isnull);
+extern void lsm_value_sort_end(LsmValueSort *sort);
+
 /* ---- groups (groups.c) ---- */
 
 extern LsmGroups *lsm_groups_create(LsmScan *so, Relation index);

@@ -360,10 +360,25 @@ visible_fraction(Relation rel)
 }
 
 /*
+ * The bytes of rows in memory, as they will be in a file: a memtable grows in
+ * large pieces.  What a row of a table never analyzed takes nobody knows, but
+ * rows are in the log, which is in the main fork: that may have more pages than
+ * are in use, but not fewer.
+ */
+static double
+memtable_data_bytes(Relation rel, const LsmTreeSize *size, double width)
+{
+	double		bytes = (double) size->memtable_entries * width;
+
+	if (rel->rd_rel->reltuples < 0 && bytes < (double) size->memtable_bytes)
+		bytes = Max(bytes, (double) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) * BLCKSZ);
+	return Min(bytes, (double) size->memtable_bytes);
+}
+
+/*
  * lsm_relation_estimate_size - what the planner should expect.
  *
- * Pages: bytes of the data; those in memory as they will be in a file, for a
- * memtable grows in large pieces; more for compressed files, and for tables in
+ * Pages: bytes of the data; more for compressed files, and for tables in
  * which rows come and go, as heap has bloat.
  */
 void
@@ -386,8 +401,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 						 lsm_tree_note_replaced(tree, 0, 0), entries);
 	churned = rows_come_and_go(row_limit, living, CHURNED_RATIO);
 	*tuples = estimate_rows(rel, row_limit, entries, churned);
-	bytes = (double) size.file_bytes +
-		Min((double) size.memtable_bytes, (double) size.memtable_entries * width);
+	bytes = (double) size.file_bytes + memtable_data_bytes(rel, &size, width);
 	bytes = bytes_to_scan(rel, bytes, *tuples, width);
 	if (churned)
 		bytes += (CHURNED_PAGES + Min(entries, CHURNED_MAX_ROWS) / CHURNED_ROWS_PER_PAGE) * BLCKSZ;

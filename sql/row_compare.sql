@@ -370,3 +370,106 @@ SELECT count(*), sum(id) FROM eh WHERE (a, c) < (0, 200) OR (a, c) > (19, 24900)
 RESET enable_seqscan;
 DROP TABLE el, eh;
 DROP FUNCTION plan_with;
+
+-- first members of types that are made of others: arrays, ranges, records
+CREATE TYPE rc_pair AS (a int, b int);
+CREATE TABLE rc_made_h AS SELECT array[g % 30, g % 7] v, int4range(g % 50, g % 50 + g % 9) r, row(g % 40, g % 5)::rc_pair c,
+	int4multirange(int4range(g % 30, g % 30 + 1 + g % 9)) m, g id FROM generate_series(1, 5000) g;
+CREATE TABLE rc_made USING lsm AS SELECT * FROM rc_made_h;
+CREATE INDEX ON rc_made USING lsm (v, id);
+CREATE INDEX ON rc_made USING lsm (r, id);
+CREATE INDEX ON rc_made USING lsm (c, id);
+CREATE INDEX ON rc_made USING lsm (m, id);
+CREATE INDEX ON rc_made USING lsm (id, v);
+VACUUM ANALYZE rc_made;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+EXPLAIN (COSTS OFF) SELECT v, id FROM rc_made WHERE (v, id) > (array[25, 3], 70) ORDER BY v, id LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT r, id FROM rc_made WHERE (r, id) <= (int4range(40, 45), 70) ORDER BY r DESC, id DESC LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT c, id FROM rc_made WHERE (c, id) > (row(30, 3)::rc_pair, 70) ORDER BY c, id LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT m, id FROM rc_made WHERE (m, id) >= ('{[20,25)}'::int4multirange, 70) ORDER BY m, id LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT id, v FROM rc_made WHERE (id, v) < (500, array[25, 3]) ORDER BY id, v LIMIT 10;
+DO $$
+DECLARE
+	sets text[] := ARRAY['v, id', 'r, id', 'c, id', 'm, id', 'id, v'];
+	members text;
+	query text;
+	rows text;
+	wanted text;
+BEGIN
+	PERFORM setseed(0.3);
+	FOR i IN 1..200 LOOP
+		members := sets[1 + i % 5];
+		query := format('SELECT string_agg(x::text, '','') FROM (SELECT %s FROM %%s WHERE (%s) %s (SELECT %s FROM rc_made_h WHERE id = %s)'
+			' ORDER BY %s LIMIT 20) x',
+			members, members, (ARRAY['<', '<=', '>', '>='])[1 + i % 4],
+			replace(members, 'id', CASE i % 3 WHEN 0 THEN 'id' WHEN 1 THEN 'id + 1' ELSE 'nullif(id, id)' END), 1 + (random() * 4999)::int,
+			CASE i % 2 WHEN 0 THEN members ELSE replace(members, ',', ' DESC,') || ' DESC' END);
+		EXECUTE format(query, 'rc_made_h') INTO wanted;
+		EXECUTE format(query, 'rc_made') INTO rows;
+		IF rows IS DISTINCT FROM wanted THEN
+			RAISE WARNING 'differs: %', query;
+		END IF;
+	END LOOP;
+END
+$$;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+DROP TABLE rc_made, rc_made_h;
+DROP TYPE rc_pair;
+
+-- an enum behind the first column: what is before the row is passed over label by label
+CREATE TYPE rc_mood AS ENUM ('bad', 'meh', 'good');
+ALTER TYPE rc_mood ADD VALUE 'worst' BEFORE 'bad';
+CREATE TABLE rc_inner_h AS SELECT g % 3 t, (ARRAY['meh', 'worst', 'good', 'bad'])[1 + g / 3 % 4]::rc_mood e, g % 5 n, g id FROM generate_series(1, 12000) g;
+CREATE TABLE rc_inner USING lsm AS SELECT * FROM rc_inner_h;
+CREATE INDEX ON rc_inner USING lsm (t, e, id);
+CREATE INDEX ON rc_inner USING lsm (n DESC, e DESC, id DESC);
+VACUUM ANALYZE rc_inner;
+CREATE FUNCTION rc_removed(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	result int := 0;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) ' || query LOOP
+		result := result + coalesce(substring(line FROM 'Rows Removed by .*: (\d+)')::int, 0);
+		IF line ~ 'Sort|Seq Scan' THEN
+			RAISE WARNING '%', line;
+		END IF;
+	END LOOP;
+	RETURN result;
+END
+$$;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT q, rc_removed(q) < 10 AS few FROM unnest(ARRAY[
+	$$SELECT t, e, id FROM rc_inner WHERE (t, e, id) > (1, 'good', 6000) ORDER BY t, e, id LIMIT 10$$,
+	$$SELECT t, e, id FROM rc_inner WHERE (t, e, id) <= (1, 'bad', 6000) ORDER BY t DESC, e DESC, id DESC LIMIT 10$$,
+	$$SELECT n, e, id FROM rc_inner WHERE (n, e, id) < (3, 'bad', 6000) ORDER BY n DESC, e DESC, id DESC LIMIT 10$$,
+	$$SELECT n, e, id FROM rc_inner WHERE (n, e, id) > (3, 'meh', 6000) ORDER BY n, e, id LIMIT 10$$]) q;
+DO $$
+DECLARE
+	members text;
+	query text;
+	rows text;
+	wanted text;
+BEGIN
+	FOR i IN 1..240 LOOP
+		members := (ARRAY['t, e, id', 'n, e, id', 't, e'])[1 + i % 3];
+		query := format('SELECT string_agg(x::text, '','') FROM (SELECT %s FROM %%s WHERE (%s) %s (%s, %L%s) ORDER BY %s LIMIT 20) x',
+			members, members, (ARRAY['<', '<=', '>', '>='])[1 + i % 4], i % 4, (enum_range(NULL::rc_mood))[1 + i / 12 % 4],
+			CASE WHEN members ~ 'id' THEN ', ' || i * 50 ELSE '' END,
+			CASE i % 2 WHEN 0 THEN members ELSE replace(members, ',', ' DESC,') || ' DESC' END);
+		EXECUTE format(query, 'rc_inner_h') INTO wanted;
+		EXECUTE format(query, 'rc_inner') INTO rows;
+		IF rows IS DISTINCT FROM wanted THEN
+			RAISE WARNING 'differs: %', query;
+		END IF;
+	END LOOP;
+END
+$$;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+DROP TABLE rc_inner, rc_inner_h;
+DROP FUNCTION rc_removed;
+DROP TYPE rc_mood;

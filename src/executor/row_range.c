@@ -150,9 +150,9 @@ member_bounds_column(const IndexConditions *conditions, const RowCompareExpr *co
 		return false;
 	get_op_opfamily_properties(op, index->rd_opfamily[column], false,
 							   &strategy, &left_type, &right_type);
+	/* a record in the array that stands for the row would be taken for it */
 	if (strategy != (int) compare->lsm_row_cmptype || right_type == RECORDOID ||
-		(right_type != exprType(right) &&
-		 (right_type != ANYENUMOID || !type_is_enum(exprType(right)))))
+		!lsm_type_is_taken(right_type, exprType(right)))
 		return false;
 	if (OidIsValid(collation) && collation != list_nth_oid(compare->inputcollids, member))
 		return false;

@@ -346,6 +346,25 @@ begin_sort(LsmGroups *groups)
 }
 
 /*
+ * The end of a row comparison whose members before the level's column are codes,
+ * if the level's large group has them; or NULL.
+ */
+static const LsmRowEnd *
+inner_row_end(const LsmGroups *groups, bool lower)
+{
+	const LsmScan *so = groups->so;
+	const GroupLevel *level = &groups->levels[groups->depth];
+	const LsmRowEnd *end = lower ? &so->quals.row_inner_lower : &so->quals.row_inner_upper;
+
+	if (groups->depth > 0 || end->value.len == 0 || end->column != level->column ||
+		end->first != so->quals.nprefix ||
+		lsm_slice_compare(end->before, lsm_slice(level->group.data + so->prefix_bytes,
+												 level->start - so->prefix_bytes)) != 0)
+		return NULL;
+	return end;
+}
+
+/*
  * The end of a row comparison that counts for the values of the level's large
  * group, or NULL: what is before them is as in the row.
  */
@@ -360,10 +379,10 @@ level_row_end(const LsmGroups *groups, bool lower)
 	int			last = quals->nprefix - 1;
 	uint32		start = groups->depth > 0 ? level->prefix.len : so->prefix_bytes;
 
-	if (first->value.len == 0)
-		return NULL;
-	if (level->column == first->column)
+	if (first->value.len > 0 && level->column == first->column)
 		return first;
+	if (groups->depth == 0 && first->value.len == 0)
+		return inner_row_end(groups, lower);
 	if (groups->depth == 0)
 		before = last == first->column &&
 			lsm_slice_compare(quals->columns[last].points[so->position.point[last]],

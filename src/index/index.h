@@ -591,6 +591,10 @@ typedef struct LsmRowEnd
 	bool		inclusive;		/* of `rest` */
 	struct LsmRowEnd *next;		/* of the member that `rest` has the group of,
 								 * or NULL */
+
+	/* of row_inner_lower and row_inner_upper */
+	int			first;			/* column of the row's first member */
+	LsmSlice	before;			/* the codes of those before this one */
 } LsmRowEnd;
 
 typedef struct LsmQuals
@@ -624,6 +628,13 @@ typedef struct LsmQuals
 	LsmRowEnd	row_group_lower;
 	LsmRowEnd	row_group_upper;
 	bool		row_group_walk; /* lsm_quals_match must look at that column */
+
+	/*
+	 * The same, where a later member is the first one that is in order as far
+	 * as groups: for entries that have the members before it
+	 */
+	LsmRowEnd	row_inner_lower;
+	LsmRowEnd	row_inner_upper;
 } LsmQuals;
 
 /* Has a row comparison such ends, the column its first? */

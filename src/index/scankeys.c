@@ -427,22 +427,6 @@ put_row_bound(const LsmKeySpec *spec, int column, StrategyNumber strategy,
 	return inclusive;
 }
 
-static void
-make_row_bound(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumber strategy,
-			   const RowMember *members, int n)
-{
-	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
-	StringInfoData code;
-	bool		inclusive;
-	int			group;
-
-	lsm_buffer_init(&code, 64);
-	inclusive = put_row_bound(spec, column, strategy, members, 0, n, &code, &group);
-	if (code.len > 0)
-		add_row_bound(quals, column, greater != spec->columns[column].descending,
-					  lsm_slice(code.data, code.len), inclusive);
-}
-
 /* The end at a member whose column's order is that of groups */
 static void
 put_row_end(const LsmKeySpec *spec, int column, StrategyNumber strategy,
@@ -466,6 +450,45 @@ put_row_end(const LsmKeySpec *spec, int column, StrategyNumber strategy,
 		end->next = palloc0(sizeof(LsmRowEnd));
 		put_row_end(spec, column, strategy, members, group, n, end->next);
 	}
+}
+
+/*
+ * The end at a later member, for entries that have the members before it.  Of
+ * several such comparisons the first counts; the executor checks all.
+ */
+static void
+make_inner_end(const LsmKeySpec *spec, int column, StrategyNumber strategy,
+			   const RowMember *members, int group, int n, LsmRowEnd *end)
+{
+	StringInfoData before;
+	int			unused;
+
+	if (end->value.len > 0)
+		return;
+	lsm_buffer_init(&before, 64);
+	(void) put_row_bound(spec, column, strategy, members, 0, group, &before, &unused);
+	put_row_end(spec, column, strategy, members, group, n, end);
+	end->first = column;
+	end->before = lsm_slice(before.data, before.len);
+}
+
+static void
+make_row_bound(LsmQuals *quals, const LsmKeySpec *spec, int column, StrategyNumber strategy,
+			   const RowMember *members, int n)
+{
+	bool		greater = strategy >= BTGreaterEqualStrategyNumber;
+	bool		is_lower = greater != spec->columns[column].descending;
+	StringInfoData code;
+	bool		inclusive;
+	int			group;
+
+	lsm_buffer_init(&code, 64);
+	inclusive = put_row_bound(spec, column, strategy, members, 0, n, &code, &group);
+	if (code.len > 0)
+		add_row_bound(quals, column, is_lower, lsm_slice(code.data, code.len), inclusive);
+	if (group > 0)
+		make_inner_end(spec, column, strategy, members, group, n,
+					   is_lower ? &quals->row_inner_lower : &quals->row_inner_upper);
 }
 
 /*
@@ -756,6 +779,8 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 	quals->row_column = quals->row_group_column = -1;
 	memset(&quals->row_group_lower, 0, sizeof(LsmRowEnd));
 	memset(&quals->row_group_upper, 0, sizeof(LsmRowEnd));
+	memset(&quals->row_inner_lower, 0, sizeof(LsmRowEnd));
+	memset(&quals->row_inner_upper, 0, sizeof(LsmRowEnd));
 	memset(quals->columns, 0, sizeof(LsmColumnQuals) * spec->nkeys);
 
 	for (int i = 0; i < nkeys; i++)

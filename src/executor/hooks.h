@@ -53,13 +53,13 @@ extern bool lsm_row_compare_plan(Query *query);
 extern bool lsm_row_compare_plan_params(Query *query);
 extern void lsm_row_compare_clean(PlannedStmt *plan);
 
-/* May a value of the type be where an operator declares the other type? */
-extern bool lsm_type_is_taken(Oid declared, Oid type);
-
 /* ---- row_range.c ---- */
 
 /* The node's index conditions, which may have clauses of ours */
 extern void lsm_row_range_tighten(Plan *plan);
+
+/* May a value of the type be where an operator declares the other type? */
+extern bool lsm_type_is_taken(Oid declared, Oid type);
 
 /*
  * EXPLAIN shows what an index-only scan asks of its index.  Is that a row in

@@ -549,26 +549,6 @@ lsm_row_compare_clean(PlannedStmt *plan)
  * The function
  * ====================================================================== */
 
-bool
-lsm_type_is_taken(Oid declared, Oid type)
-{
-	switch (declared)
-	{
-		case ANYENUMOID:
-			return type_is_enum(type);
-		case ANYARRAYOID:
-			return OidIsValid(get_element_type(type));
-		case ANYRANGEOID:
-			return type_is_range(type);
-		case ANYMULTIRANGEOID:
-			return type_is_multirange(type);
-		case RECORDOID:
-			return type == RECORDOID || type_is_rowtype(type);
-		default:
-			return declared == type;
-	}
-}
-
 /* Are these the types of what the operator takes? */
 static bool
 operator_takes(Oid op, Oid column, Oid bound)

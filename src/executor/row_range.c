@@ -132,6 +132,26 @@ is_index_column(const IndexConditions *conditions, Node *node, int column)
 	return equal(node, strip_relabel(list_nth(conditions->expressions, nexpressions)));
 }
 
+bool
+lsm_type_is_taken(Oid declared, Oid type)
+{
+	switch (declared)
+	{
+		case ANYENUMOID:
+			return type_is_enum(type);
+		case ANYARRAYOID:
+			return OidIsValid(get_element_type(type));
+		case ANYRANGEOID:
+			return type_is_range(type);
+		case ANYMULTIRANGEOID:
+			return type_is_multirange(type);
+		case RECORDOID:
+			return type == RECORDOID || type_is_rowtype(type);
+		default:
+			return declared == type;
+	}
+}
+
 /* Does the comparison's member, counted from 0, bound the column? */
 static bool
 member_bounds_column(const IndexConditions *conditions, const RowCompareExpr *compare,

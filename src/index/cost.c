@@ -67,6 +67,9 @@
 /* Of a level's entries to those of the one above, about */
 #define LEVEL_RATIO		10.0
 
+/* Whether fewer tuples are read in groups is not worth asking the catalogs. */
+#define MANY_TUPLES			1000.0
+
 /* TID, lengths and tag of an entry in a sorted file, about */
 #define ENTRY_OVERHEAD_BYTES	12
 
@@ -621,6 +624,19 @@ levels_beside_last(const IndexOptInfo *info, const BoundQuals *bound, double ent
 	return others;
 }
 
+/*
+ * A scan sorts within groups of values, of the columns that are not fixed.  Of
+ * two indexes about as good the one without is preferred.
+ */
+static bool
+reads_groups(const IndexOptInfo *info, int equal_columns)
+{
+	for (int i = equal_columns; i < info->nkeycolumns; i++)
+		if (info_column_order(info, i) == LSM_ORDER_GROUPS)
+			return true;
+	return false;
+}
+
 void
 lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 						Cost *startup_cost, Cost *total_cost,
@@ -669,6 +685,8 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	}
 	costs.indexStartupCost += seek;
 	costs.indexTotalCost += costs.num_sa_scans * seek;
+	if (costs.numIndexTuples > MANY_TUPLES && reads_groups(info, bound.equal_columns))
+		costs.indexTotalCost += costs.numIndexTuples * cpu_operator_cost;
 	if (groups > 0)
 	{
 		/* an index that bounds the walk is preferred to one about as good */

@@ -4,18 +4,14 @@
  *	  The values of a large group in order, as far as they are asked for.
  *
  * A page of ten rows asks for ten values, of which the group may have tens of
- * thousands, and a comparison of strings under libc takes most of a
- * microsecond.  So as long as the values fit into work_mem they are sorted as
- * they are taken: R. Paredes and G. Navarro, "Optimal incremental sorting"
- * (2006).  The array is split at a pivot, its first part at another one, and so
- * on, until the first value stands alone; the pivots that were passed are kept,
- * for they are in their places.  The first k of n values take O(n + k log k)
- * comparisons, all of them as many as quicksort.
- *
- * Pivots are drawn.  Values come in the order of their bytes, which for strings
- * of a few lengths took PostgreSQL's quicksort ten times as many comparisons as
- * an order without meaning.  What goes to a tuplesort, because it does not fit,
- * is shuffled for the same reason.
+ * thousands, and a comparison of strings under libc can take microseconds.  So
+ * as long as the values fit into work_mem they are sorted as they are taken:
+ * R. Paredes and G. Navarro, "Optimal incremental sorting" (2006).  The array is
+ * split at a pivot, its first part at another one, and so on, until the first
+ * value stands alone; the pivots that were passed are kept, for they are in
+ * their places.  The first k of n values take O(n + k log k) comparisons, all of
+ * them as many as quicksort.  Pivots are medians of three that are drawn, so
+ * that no order in which values come is a bad one.
  *
  * No locks.
  *
@@ -35,6 +31,9 @@
 
 /* So many values are sorted by insertion. */
 #define FEW_VALUES	8
+
+/* Of so many values the pivot is looked for with care. */
+#define MANY_VALUES	64
 
 /* What a copy takes beside its bytes, about */
 #define COPY_OVERHEAD_BYTES	16
@@ -94,12 +93,6 @@ swap_values(LsmValueSort *sort, int i, int j)
 	sort->values[j] = value;
 }
 
-static inline int
-draw(int first, int last)
-{
-	return first + (int) pg_prng_uint64_range(&pg_global_prng_state, 0, last - first);
-}
-
 /* They do not fit into memory. */
 static void
 spill(LsmValueSort *sort)
@@ -108,8 +101,6 @@ spill(LsmValueSort *sort)
 
 	sort->spilled = tuplesort_begin_datum(sort->type, sort->op, sort->collation, false,
 										  work_mem, NULL, TUPLESORT_NONE);
-	for (int i = sort->n - 1; i > 0; i--)
-		swap_values(sort, i, draw(0, i));
 	for (int i = 0; i < sort->n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -195,6 +186,34 @@ sort_few(LsmValueSort *sort, int first, int end)
 	}
 }
 
+static inline int
+draw(int first, int end)
+{
+	return first + (int) (pg_prng_uint64(&pg_global_prng_state) % (end - first));
+}
+
+/* A median of three; few values are not worth the comparisons. */
+static int
+choose_pivot(LsmValueSort *sort, int first, int end)
+{
+	int			a = draw(first, end);
+	int			b = draw(first, end);
+	int			c = draw(first, end);
+	Datum	   *values = sort->values;
+
+	if (end - first < MANY_VALUES)
+		return a;
+	if (compare_values(sort, values[a], values[b]) < 0)
+	{
+		if (compare_values(sort, values[b], values[c]) < 0)
+			return b;
+		return compare_values(sort, values[a], values[c]) < 0 ? c : a;
+	}
+	if (compare_values(sort, values[a], values[c]) < 0)
+		return a;
+	return compare_values(sort, values[b], values[c]) < 0 ? c : b;
+}
+
 /*
  * Split what is from `first` to before `end` at one of them; its place.  Values
  * are different, so that it does not matter where equal ones go.
@@ -205,7 +224,7 @@ split(LsmValueSort *sort, int first, int end)
 	int			place = first;
 	Datum		pivot;
 
-	swap_values(sort, draw(first, end - 1), end - 1);
+	swap_values(sort, choose_pivot(sort, first, end), end - 1);
 	pivot = sort->values[end - 1];
 	for (int i = first; i < end - 1; i++)
 	{

@@ -18,6 +18,16 @@
  * and in that which compares positions, of which localedef allows none in the
  * first.  Builds and lsm_verify() look whether that is true.
  *
+ * And they agree on strings that have weights on the last level only: Hangul and
+ * emoji in many locales, punctuation.  The levels before are empty for both, and
+ * the last one is forward, with positions, in all sections.  There both compare,
+ * one by one, how many characters without a weight came before, and the weights
+ * of the one that has some; strxfrm() writes that number as UTF-8 does, and the
+ * end is less than anything.  What the two call equal is in the order of bytes.
+ * So for these strings all that strxfrm() writes is an order (weights_test).
+ * Strings that have weights on levels between, accents alone, come behind them
+ * and are one group.
+ *
  * No locks.
  *
  *-------------------------------------------------------------------------
@@ -110,17 +120,40 @@ transform(pg_locale_t locale, const char *data, char *key, size_t room)
 }
 
 /*
- * Call `put` with the string's primary weights.
+ * What of strxfrm()'s key says where the string is; the length of the key's
+ * beginning, or a constant in *key.
+ */
+static int
+weights_of(LsmStrings strings, const char **key, size_t bytes)
+{
+	static const char primary_end[] = {LSM_WEIGHTS_SEPARATOR, '\0'};
+	static const char between[] = {LSM_WEIGHTS_SEPARATOR, LSM_WEIGHTS_SEPARATOR + 1};
+
+	if (bytes == 0 || (*key)[0] != LSM_WEIGHTS_SEPARATOR ||
+		strings != LSM_STRINGS_WEIGHTS_AND_BYTES)
+		return (int) strcspn(*key, primary_end);
+	if (bytes >= 2 && (*key)[1] == LSM_WEIGHTS_SEPARATOR &&
+		(bytes == 2 || (*key)[2] == LSM_WEIGHTS_SEPARATOR))
+		return (int) bytes;
+	*key = between;
+	return sizeof(between);
+}
+
+/*
+ * Call `put` with the string's primary weights, or, as far as there are none
+ * and `strings` say so, with what says where it is among those.
  */
 void
-lsm_collation_put_primary(struct pg_locale_struct *locale, const char *data, int len,
-						  StringInfo out,
+lsm_collation_put_weights(struct pg_locale_struct *locale, LsmStrings strings,
+						  const char *data, int len, StringInfo out,
 						  void (*put) (StringInfo out, const char *data, int len))
 {
 	char		space[SHORT_KEY_BYTES];
 	char		short_string[SHORT_KEY_BYTES / 4];
 	char	   *string = len < sizeof(short_string) ? short_string : palloc(len + 1);
 	char	   *key = space;
+	const char *weights;
+	int			nweights;
 	size_t		bytes;
 
 	memcpy(string, data, len);
@@ -135,7 +168,9 @@ lsm_collation_put_primary(struct pg_locale_struct *locale, const char *data, int
 		if (bytes >= room)
 			elog(ERROR, "strxfrm() returned %zu and %zu for one string", room - 1, bytes);
 	}
-	put(out, key, (int) strcspn(key, "\1"));
+	weights = key;
+	nweights = weights_of(strings, &weights, bytes);
+	put(out, weights, nweights);
 	if (key != space)
 		pfree(key);
 	if (string != short_string)
@@ -232,7 +267,7 @@ uint32
 lsm_collation_version(Oid collation, LsmStrings strings)
 {
 #ifdef __GLIBC__
-	if (strings == LSM_STRINGS_PRIMARY_AND_BYTES)
+	if (lsm_strings_are_libc(strings))
 	{
 		const char *version = gnu_get_libc_version();
 

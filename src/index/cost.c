@@ -318,6 +318,7 @@ make_ends(const IndexOptInfo *info)
 	ends->opfamily = palloc0(sizeof(Oid));
 	ends->unique = false;
 	ends->amoptionalkey = false;
+	ends->amsearchnulls = false;
 	ends->amcanorderbyop = false;
 	ends->amhasgettuple = false;
 	ends->amhasgetbitmap = false;

@@ -215,8 +215,8 @@ lsm_put_string(StringInfo out, const char *data, int len)
 void
 lsm_put_text(StringInfo out, const LsmColumnSpec *spec, const char *data, int len)
 {
-	if (spec->strings == LSM_STRINGS_PRIMARY_AND_BYTES)
-		lsm_collation_put_primary(spec->locale, data, len, out, lsm_put_string);
+	if (lsm_strings_are_libc(spec->strings))
+		lsm_collation_put_weights(spec->locale, spec->strings, data, len, out, lsm_put_string);
 	else if (spec->strings != LSM_STRINGS_BYTES)
 		lsm_collation_put_sort_key(spec->locale, data, len, out, lsm_put_string);
 	if (spec->strings != LSM_STRINGS_KEY)
@@ -246,7 +246,7 @@ code_strings(const LsmColumnSpec *spec)
 	if (spec->type == LSM_COLUMN_BIT)
 		return 2;
 	return spec->strings == LSM_STRINGS_KEY_AND_BYTES ||
-		spec->strings == LSM_STRINGS_PRIMARY_AND_BYTES ? 2 : 1;
+		lsm_strings_are_libc(spec->strings) ? 2 : 1;
 }
 
 /*
@@ -699,19 +699,24 @@ lsm_cut_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 
 /*
  * Enums: NULL or not.  Strings: the primary weights, which are not packed as
- * far as that.
+ * far as that; those with weights on the last level only are in order, each a
+ * group of its own.
  */
 uint32
-lsm_code_group(const LsmColumnSpec *spec, LsmSlice code)
+lsm_code_group(const LsmColumnSpec *spec, LsmSlice rest)
 {
-	uint32		plain = Min(code.len - 1, LSM_CODE_PLAIN_BYTES);
+	uint32		plain = Min(rest.len - 1, LSM_CODE_PLAIN_BYTES);
+	const uint8 *value = (const uint8 *) rest.data + 1;
+	uint8		mask = spec->descending ? 0xFF : 0;
 	uint32		bytes;
 
-	Assert(spec->order == LSM_ORDER_GROUPS && code.len >= 1);
-	if (code.data[0] != LSM_CODE_NOT_NULL || spec->strings != LSM_STRINGS_PRIMARY_AND_BYTES)
+	Assert(spec->order == LSM_ORDER_GROUPS && rest.len >= 1);
+	if (rest.data[0] != LSM_CODE_NOT_NULL || !lsm_strings_are_libc(spec->strings))
 		return 1;
-	bytes = string_code_length((const uint8 *) code.data + 1, plain,
-							   spec->descending ? 0xFF : 0, 1);
+	if (plain > 1 && (value[0] ^ mask) == LSM_WEIGHTS_SEPARATOR &&
+		(value[1] ^ mask) == LSM_WEIGHTS_SEPARATOR)
+		return lsm_code_length(spec, rest);
+	bytes = string_code_length(value, plain, mask, 1);
 	return 1 + (bytes > 0 ? bytes : plain);
 }
 

@@ -144,11 +144,20 @@ typedef enum LsmStrings
 {
 	LSM_STRINGS_BYTES,			/* the bytes */
 	LSM_STRINGS_PRIMARY_AND_BYTES,	/* libc's primary weights, and the bytes */
+	LSM_STRINGS_WEIGHTS_AND_BYTES,	/* the same; of a string with weights on the
+									 * last level only, these */
 	LSM_STRINGS_KEY_AND_BYTES,	/* ICU's sort key, and the bytes for ties */
 	LSM_STRINGS_KEY				/* ICU's sort key alone: the collation is
 								 * nondeterministic; the entry's value keeps
 								 * the string */
 } LsmStrings;
+
+/* Do libc's weights come before the bytes? */
+static inline bool
+lsm_strings_are_libc(LsmStrings strings)
+{
+	return strings == LSM_STRINGS_PRIMARY_AND_BYTES || strings == LSM_STRINGS_WEIGHTS_AND_BYTES;
+}
 
 /* What the order of codes, by memcmp(), says about that of values */
 typedef enum LsmOrder
@@ -161,12 +170,14 @@ typedef enum LsmOrder
 
 /*
  * Rules by which keys are made, LsmKeyRules.version.  On disk.  0: codes of
- * strings are their bytes under all collations; 1: under those of libc.
+ * strings are their bytes under all collations; 1: under those of libc; 2: those
+ * of libc have primary weights only.
  */
 #define LSM_KEY_RULES_BYTES		0
 #define LSM_KEY_RULES_ICU		1
 #define LSM_KEY_RULES_LIBC		2
-#define LSM_KEY_RULES_CURRENT	LSM_KEY_RULES_LIBC
+#define LSM_KEY_RULES_WEIGHTS	3
+#define LSM_KEY_RULES_CURRENT	LSM_KEY_RULES_WEIGHTS
 
 typedef struct LsmColumnSpec LsmColumnSpec;
 
@@ -324,9 +335,12 @@ extern struct pg_locale_struct *lsm_collation_locale(Oid collation);
 extern void lsm_collation_put_sort_key(struct pg_locale_struct *locale,
 									   const char *data, int len, StringInfo out,
 									   void (*put) (StringInfo out, const char *data, int len));
-extern void lsm_collation_put_primary(struct pg_locale_struct *locale,
+extern void lsm_collation_put_weights(struct pg_locale_struct *locale, LsmStrings strings,
 									  const char *data, int len, StringInfo out,
 									  void (*put) (StringInfo out, const char *data, int len));
+
+/* Between the levels of libc's weights, and in none of them */
+#define LSM_WEIGHTS_SEPARATOR	'\1'
 
 /* What sort keys or weights of the collation are made by now. */
 extern uint32 lsm_collation_version(Oid collation, LsmStrings strings);
@@ -361,10 +375,10 @@ extern uint32 lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest);
 extern uint32 lsm_cut_code_length(const LsmColumnSpec *spec, LsmSlice rest);
 
 /*
- * Codes of a column whose order is that of groups: those of one group begin
- * with so many bytes of `code`, and no others do.
+ * Codes of a column whose order is that of groups: those of the group of the
+ * code at the start of `rest` begin with so many bytes of it, and no others do.
  */
-extern uint32 lsm_code_group(const LsmColumnSpec *spec, LsmSlice code);
+extern uint32 lsm_code_group(const LsmColumnSpec *spec, LsmSlice rest);
 
 /*
  * Compare two codes of the column as the operator class, DESC and NULLS FIRST

@@ -146,7 +146,7 @@ leading_byte(Relation index, int column)
 				return 0;
 			strings = lsm_strings_of(code_type, collation, order_proc, rules);
 		}
-		how = strings == LSM_STRINGS_KEY_AND_BYTES || strings == LSM_STRINGS_PRIMARY_AND_BYTES ?
+		how = strings == LSM_STRINGS_KEY_AND_BYTES || lsm_strings_are_libc(strings) ?
 			LEADING_TWO_STRINGS : LEADING_STRING;
 	}
 	if (index->rd_indoption[column] & INDOPTION_DESC)

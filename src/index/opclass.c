@@ -234,7 +234,8 @@ lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 			return LSM_STRINGS_KEY;
 		case LSM_COLLATION_LIBC:
 			return rules < LSM_KEY_RULES_LIBC ? LSM_STRINGS_BYTES :
-				LSM_STRINGS_PRIMARY_AND_BYTES;
+				rules < LSM_KEY_RULES_WEIGHTS ? LSM_STRINGS_PRIMARY_AND_BYTES :
+				LSM_STRINGS_WEIGHTS_AND_BYTES;
 		default:
 			return LSM_STRINGS_BYTES;
 	}
@@ -255,6 +256,7 @@ lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 		case LSM_STRINGS_KEY:
 			return LSM_ORDER_CODES;
 		case LSM_STRINGS_PRIMARY_AND_BYTES:
+		case LSM_STRINGS_WEIGHTS_AND_BYTES:
 			return LSM_ORDER_GROUPS;
 		default:
 			return lsm_collation_kind(collation) == LSM_COLLATION_BYTES ?

@@ -38,7 +38,7 @@ struct LsmOrderCheck
 static inline bool
 is_checked(const LsmColumnSpec *spec)
 {
-	return spec->strings == LSM_STRINGS_PRIMARY_AND_BYTES;
+	return lsm_strings_are_libc(spec->strings);
 }
 
 LsmOrderCheck *

@@ -46,6 +46,9 @@ foreach my $i (1 .. $strings)
 }
 print $fh "$_\n" foreach '', ' ', 'a', 'a ', '-', "\x{ad}", "\x{ad}\x{ad}", "\x{200b}", 'co-op', 'coop', "e\x{301}", "\x{e9}", "c\x{f4}te", "cot\x{e9}",
   (map { join '', map { ("\x{ad}", "\x{200b}", "\x{200d}", "\x{1}")[rand 4] } 1 .. 1 + rand 9 } 1 .. 700),
+  # Hangul, emoji, punctuation, accents and what has no weight: in many locales without primary weights
+  (map { join '', map { ("\x{ad00}", "\x{ae40}", "\x{d55c}", '!', '-', '@', ' ', "\x{1f600}", "\x{2665}", "\x{301}", "\x{308}", "\x{1}")[rand 4 * (1 + rand 3)] } 1 .. 1 + rand 6 } 1 .. 1500),
+  (map { join '', map { chr(0xac00 + 28 * rand 20) } 1 .. 1 + rand 3 } 1 .. 800),
   (map { join '', map { rand() < 0.5 ? uc : $_ } qw(r e s u m e), rand() < 0.3 ? "\x{301}" : '' } 1 .. 500),
   ('dup') x 700, ('Dup') x 300, ('duplicate') x 300,
   'long ' x 700, 'long ' x 700 . 'a', 'Long ' x 700, "\x{e4}bc" x 3000, 'x' x 50000, 'x' x 50000 . 'X';
@@ -182,6 +185,7 @@ CREATE COLLATION libc_en (provider = libc, locale = 'en_US.UTF-8');
 CREATE TABLE lt (k text COLLATE libc_en, n int) USING lsm;
 CREATE INDEX lt_old ON lt USING lsm (k COLLATE "C");
 CREATE INDEX lt_new ON lt USING lsm (k, n);
+CREATE INDEX lt_primary ON lt USING lsm (n, k);
 INSERT INTO lt SELECT CASE n % 3 WHEN 0 THEN upper(k) ELSE k END, n FROM t});
 }
 # what an older build has made: codes are bytes, whatever the collation
@@ -191,7 +195,7 @@ UPDATE pg_index SET indcollation = '100' WHERE indexrelid = 't_old'::regclass;
 UPDATE pg_attribute SET attcollation = 100 WHERE attrelid = 't_old'::regclass});
 if ($made{en_US})
 {
-	$fork{$_} = $node->data_dir . '/' . $node->safe_psql($db, "SELECT pg_relation_filepath('$_')") foreach qw(lt_old lt_new);
+	$fork{$_} = $node->data_dir . '/' . $node->safe_psql($db, "SELECT pg_relation_filepath('$_')") foreach qw(lt_old lt_new lt_primary);
 	$node->safe_psql($db, q{
 UPDATE pg_index SET indcollation = c.oid::text::oidvector FROM pg_collation c WHERE collname = 'libc_en' AND indexrelid = 'lt_old'::regclass;
 UPDATE pg_attribute SET attcollation = c.oid FROM pg_collation c WHERE collname = 'libc_en' AND attrelid = 'lt_old'::regclass});
@@ -213,13 +217,15 @@ sub patch
 is(patch($fork{t_old}, 28, 'V', 3), 4, 'format of a new index');
 my $lower = patch($fork{t_old}, 12, 'v', 24 + 96);
 is($lower, 24 + 104, 'length of the metapage');
-is(patch($fork{t_old}, 24 + 96, 'V', 0), 2, 'rules of a new index');
+is(patch($fork{t_old}, 24 + 96, 'V', 0), 3, 'rules of a new index');
 is(patch($fork{t_old}, 24 + 100, 'V', 0), 0, 'no sort keys, no version of them');
 my $version = patch($fork{t_new}, 24 + 100, 'V', 77);
 isnt($version, 0, 'version of sort keys');
 if ($made{en_US})
 {
-	is(patch($fork{lt_old}, 24 + 96, 'V', 1), 2, 'rules of an index under libc');
+	is(patch($fork{lt_old}, 24 + 96, 'V', 1), 3, 'rules of an index under libc');
+	# strings that have primary weights have had the same codes before
+	is(patch($fork{lt_primary}, 24 + 96, 'V', 2), 3, '... and of another');
 	isnt(patch($fork{lt_new}, 24 + 100, 'V', 77), 0, 'version of weights');
 }
 $node->start;
@@ -272,6 +278,28 @@ if ($made{en_US})
 	$node->safe_psql($db, 'REINDEX INDEX lt_old');
 	like($node->safe_psql($db, "$off EXPLAIN SELECT k FROM lt ORDER BY k"), qr/^Index Only Scan using lt_old/, 'libc: REINDEX gives it order');
 	is($node->safe_psql($db, "$off $lt; $range"), $sorted, '... which is right');
+
+	# strings without primary weights, in an index that was built when all of them were one group, and in a new one
+	$node->safe_psql($db, q{
+CREATE INDEX lt_weights ON lt USING lsm (n, k);
+INSERT INTO lt SELECT (SELECT string_agg(chr(CASE hashint4(g * 7 + i) & 7 WHEN 0 THEN 33 WHEN 1 THEN 769 WHEN 2 THEN 45 ELSE 44032 + 28 * ((hashint4(g + i) >> 3) & 63) END), '')
+	FROM generate_series(1, 1 + g % 5) i), g % 3 FROM generate_series(1, 6000) g;
+INSERT INTO lt VALUES ('', 0), (NULL, 0), (U&'\\0301', 0), ('!', 0), (U&'\\00ad', 0);
+ANALYZE lt});
+	my @orders = ('SELECT n, k FROM lt WHERE n < 3 ORDER BY n, k', q{SELECT n, k FROM lt WHERE n = 1 AND k > '김' ORDER BY k DESC}, q{SELECT n, k FROM lt WHERE (n, k) >= (1, '!') AND n < 3 ORDER BY n, k LIMIT 700});
+	my $ordered = sub { my ($set) = @_; return $node->safe_psql($db, "$set " . join '; ', map { "SELECT count(*), md5(string_agg(n || k, chr(10))) FROM ($_) q" } @orders); };
+	my $wanted = $ordered->($no);
+	my $blocks = sub { return $node->safe_psql($db, "$off EXPLAIN (ANALYZE) SELECT k FROM lt WHERE n = 1 ORDER BY n, k LIMIT 5") =~ /Index Only Scan.*blocks read=(\d+)/s ? $1 : 'none'; };
+	$node->safe_psql($db, q{SELECT lsm_flush('lt_primary'); SELECT lsm_flush('lt_weights'); VACUUM lt; UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'lt_weights'::regclass});
+	is($ordered->($off), $wanted, 'strings without primary weights, rules of 1.0');
+	my $many = $blocks->();
+	$node->safe_psql($db, q{UPDATE pg_index SET indisvalid = indexrelid = 'lt_weights'::regclass WHERE indexrelid IN ('lt_weights'::regclass, 'lt_primary'::regclass)});
+	is($ordered->($off), $wanted, '... and of a new index');
+	my $few = $blocks->();
+	ok($few =~ /^\d+$/ && $many =~ /^\d+$/ && $few <= 2 && $many > 5 * $few, '... of which a page reads little') or diag("few: $few, many: $many");
+	$node->safe_psql($db, q{UPDATE pg_index SET indisvalid = true WHERE indexrelid = 'lt_primary'::regclass});
+	is($node->safe_psql($db, q{SELECT * FROM lsm_verify('lt')}), '', '... both are sound');
+	$node->safe_psql($db, 'DROP INDEX lt_primary, lt_weights');
 }
 
 # a library whose strcoll() contradicts its strxfrm()

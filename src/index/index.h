@@ -21,8 +21,9 @@
  *
  * Two kinds of columns are ordered by their codes as far as groups of values
  * (LSM_ORDER_GROUPS): text under a collation of libc that does not compare
- * bytes (a group has the same primary weights) and enums (code = the OID, for
- * the sort order may be rewritten by ALTER TYPE; all are one group).  Scans
+ * bytes (a group has the same primary weights; a string with weights on the
+ * last level only is one of its own) and enums (code = the OID, for the sort
+ * order may be rewritten by ALTER TYPE; all are one group).  Scans
  * sort within groups (groups.c), and ask the operator about values in the group
  * of a bound.  An index whose first column is an enum is walked label by label,
  * in the order that they have when a scan begins (labels.c).

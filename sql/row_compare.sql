@@ -389,6 +389,8 @@ EXPLAIN (COSTS OFF) SELECT r, id FROM rc_made WHERE (r, id) <= (int4range(40, 45
 EXPLAIN (COSTS OFF) SELECT c, id FROM rc_made WHERE (c, id) > (row(30, 3)::rc_pair, 70) ORDER BY c, id LIMIT 10;
 EXPLAIN (COSTS OFF) SELECT m, id FROM rc_made WHERE (m, id) >= ('{[20,25)}'::int4multirange, 70) ORDER BY m, id LIMIT 10;
 EXPLAIN (COSTS OFF) SELECT id, v FROM rc_made WHERE (id, v) < (500, array[25, 3]) ORDER BY id, v LIMIT 10;
+-- rows that are compared with the constant row of an arm, of a type of its own
+SELECT count(*), min(id) FROM (SELECT c, id FROM rc_made UNION ALL SELECT ROW(1, 2)::rc_pair, 5) s WHERE (c, id) > (ROW(39, 4), 4990);
 DO $$
 DECLARE
 	sets text[] := ARRAY['v, id', 'r, id', 'c, id', 'm, id', 'id, v'];
@@ -444,6 +446,7 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 SELECT q, rc_removed(q) < 10 AS few FROM unnest(ARRAY[
 	$$SELECT t, e, id FROM rc_inner WHERE (t, e, id) > (1, 'good', 6000) ORDER BY t, e, id LIMIT 10$$,
+	$$SELECT t, e, id FROM rc_inner WHERE t = 1 AND (t, e, id) > (1, 'good', 6000) ORDER BY t, e, id LIMIT 10$$,
 	$$SELECT t, e, id FROM rc_inner WHERE (t, e, id) <= (1, 'bad', 6000) ORDER BY t DESC, e DESC, id DESC LIMIT 10$$,
 	$$SELECT n, e, id FROM rc_inner WHERE (n, e, id) < (3, 'bad', 6000) ORDER BY n DESC, e DESC, id DESC LIMIT 10$$,
 	$$SELECT n, e, id FROM rc_inner WHERE (n, e, id) > (3, 'meh', 6000) ORDER BY n, e, id LIMIT 10$$]) q;
@@ -456,8 +459,8 @@ DECLARE
 BEGIN
 	FOR i IN 1..240 LOOP
 		members := (ARRAY['t, e, id', 'n, e, id', 't, e'])[1 + i % 3];
-		query := format('SELECT string_agg(x::text, '','') FROM (SELECT %s FROM %%s WHERE (%s) %s (%s, %L%s) ORDER BY %s LIMIT 20) x',
-			members, members, (ARRAY['<', '<=', '>', '>='])[1 + i % 4], i % 4, (enum_range(NULL::rc_mood))[1 + i / 12 % 4],
+		query := format('SELECT string_agg(x::text, '','') FROM (SELECT %s FROM %%s WHERE %s(%s) %s (%s, %L%s) ORDER BY %s LIMIT 20) x',
+			members, CASE i % 5 WHEN 0 THEN left(members, 1) || ' = ANY (ARRAY[1, 2]) AND ' WHEN 1 THEN left(members, 1) || ' = 1 AND ' ELSE '' END, members, (ARRAY['<', '<=', '>', '>='])[1 + i % 4], i % 4, (enum_range(NULL::rc_mood))[1 + i / 12 % 4],
 			CASE WHEN members ~ 'id' THEN ', ' || i * 50 ELSE '' END,
 			CASE i % 2 WHEN 0 THEN members ELSE replace(members, ',', ' DESC,') || ' DESC' END);
 		EXECUTE format(query, 'rc_inner_h') INTO wanted;

@@ -534,6 +534,10 @@ clean_node(Plan *plan, void *context)
 			((BitmapHeapScan *) plan)->bitmapqualorig =
 				without_bounds(((BitmapHeapScan *) plan)->bitmapqualorig);
 			break;
+		case T_Result:
+			((Result *) plan)->resconstantqual = (Node *)
+				without_bounds((List *) ((Result *) plan)->resconstantqual);
+			break;
 		default:
 			break;
 	}
@@ -549,7 +553,10 @@ lsm_row_compare_clean(PlannedStmt *plan)
  * The function
  * ====================================================================== */
 
-/* Are these the types of what the operator takes? */
+/*
+ * Are these the types of what the operator takes?  Two records may be of
+ * different types, of which their comparison makes an error if need be.
+ */
 static bool
 operator_takes(Oid op, Oid column, Oid bound)
 {
@@ -558,7 +565,7 @@ operator_takes(Oid op, Oid column, Oid bound)
 
 	op_input_types(op, &left, &right);
 	return lsm_type_is_taken(left, column) && lsm_type_is_taken(right, bound) &&
-		(left == column || left != right || column == bound);
+		(left == column || left != right || left == RECORDOID || column == bound);
 }
 
 /* Of a call: the operator it has checked */

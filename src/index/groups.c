@@ -355,13 +355,20 @@ inner_row_end(const LsmGroups *groups, bool lower)
 	const LsmScan *so = groups->so;
 	const GroupLevel *level = &groups->levels[groups->depth];
 	const LsmRowEnd *end = lower ? &so->quals.row_inner_lower : &so->quals.row_inner_upper;
+	LsmSlice	members;
 
-	if (groups->depth > 0 || end->value.len == 0 || end->column != level->column ||
-		end->first != so->quals.nprefix ||
-		lsm_slice_compare(end->before, lsm_slice(level->group.data + so->prefix_bytes,
-												 level->start - so->prefix_bytes)) != 0)
+	if (groups->depth > 0 || end->value.len == 0 || end->column != level->column)
 		return NULL;
-	return end;
+	members = lsm_buffer_slice(&level->group);
+	for (int i = 0; i < end->first; i++)
+	{
+		uint32		len = lsm_code_length(&so->spec->columns[i], members);
+
+		members.data += len;
+		members.len -= len;
+	}
+	members.len = level->group.data + level->start - members.data;
+	return lsm_slice_compare(end->before, members) == 0 ? end : NULL;
 }
 
 /*

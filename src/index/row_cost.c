@@ -69,10 +69,16 @@ bounds_columns(PlannerInfo *root, const IndexOptInfo *info, const RowCompareExpr
 	{
 		Oid			op = list_nth_oid(compare->opnos, i);
 		Oid			collation = info->indexcollations[column + i];
+		Oid			left;
+		Oid			right;
 
 		if (sides->commuted)
 			op = get_commutator(op);
-		if (!OidIsValid(op) ||
+		if (!OidIsValid(op))
+			return false;
+		op_input_types(op, &left, &right);
+		/* the index is not asked about records within the row (row_range.c) */
+		if (right == RECORDOID ||
 			get_op_opfamily_strategy(op, info->opfamily[column + i]) != wanted ||
 			!match_index_to_operand(list_nth(sides->columns, i), column + i,
 									(IndexOptInfo *) info) ||

@@ -194,7 +194,7 @@ int
 main(void)
 {
 	static const char *const names[] = {"en_US", "sv_SE", "th_TH", "fr_CA", "hu_HU", "ja_JP", "ko_KR"};
-	int			n = getenv("LSM_UNIT_SHORT") != NULL ? 500 : 4000;
+	int			n = getenv("LSM_UNIT_SHORT") != NULL ? 500 : 1500;
 	char		path[4096];
 
 	if (getcwd(path, sizeof(path)) == NULL || setenv("LOCPATH", path, 1) != 0)

@@ -351,14 +351,24 @@ like(decoded(report('bytes', 'SQL_ASCII', 't')), qr/keys z\\xFE< \x{2013} \\xFF<
 
 # ---- a thousand files ----
 
+# in the configuration: workers write files of a fourth of this size together
+$node->append_conf('postgresql.conf', "lsm.target_file_size = '64kB'");
+$node->reload;
 $node->safe_psql('postgres', q{
-CREATE TABLE big (k text) USING heap; SET lsm.target_file_size = '64kB';
+CREATE TABLE big (k text) USING heap;
 INSERT INTO big SELECT repeat(md5(i::text), 60) FROM generate_series(1, 36000) i;
 CREATE INDEX big_k ON big USING lsm (k) WITH (filter_scheme = elastic, elastic_units = 4, bits_per_key = 16)});
 $node->safe_psql('postgres', "$ask SELECT count(*) FROM generate_series(1, 3000) i CROSS JOIN LATERAL (SELECT * FROM big WHERE k = md5((-i)::text) OFFSET 0) x");
-my $nfiles = $node->safe_psql('postgres', q{SELECT count(*) FROM lsm_files('big_k')});
+# The ends of what two processes built may be such files, so the count must be the same before and after.
+my ($nfiles, $big);
+foreach (1 .. 60)
+{
+	$nfiles = $node->safe_psql('postgres', q{SELECT count(*) FROM lsm_files('big_k')});
+	$big = page_file('postgres', q{SELECT lsm_report('{big_k}')});
+	last if $nfiles == $node->safe_psql('postgres', q{SELECT count(*) FROM lsm_files('big_k')});
+	usleep(500_000);
+}
 cmp_ok($nfiles, '>=', 1000, 'a thousand files');
-my $big = page_file('postgres', q{SELECT lsm_report('{big_k}')});
 $html = check_page('a thousand files', $big);
 is(scalar(listed_files($html)), $nfiles, 'all are listed');
 is(() = $html =~ /<rect class="elastic(?: o)?" x="[\d.]+" y="[\d.]+" width="[\d.]+" height="\d+"><title>file /g, $nfiles, 'and drawn');

@@ -36,10 +36,12 @@ constexpr uint32_t kFetches = 16;
 // Behind where an entry probably ends: this part of the block.
 constexpr size_t kGuessSlackShare = 16;
 // Stepping through this many blocks in a row is taken for a scan, which then
-// asks for so many bytes ahead.  The call costs a short range scan of blocks in
-// the page cache a fifth of its time.
+// asks for so many bytes ahead, twice as many each time up to the most.  The
+// kernel looks at each of the pages, there or not: the most would cost a short
+// range scan of blocks in the page cache more than the blocks themselves.
 constexpr uint32_t kScanBlocks = 16;
-constexpr uint64_t kReadaheadBytes = 512 * 1024;
+constexpr uint32_t kLeastReadaheadBytes = 32 * 1024;
+constexpr uint32_t kMostReadaheadBytes = 512 * 1024;
 // After so many, the next block is fetched from memory, too.
 constexpr uint32_t kFetchBlocks = 2;
 constexpr uint64_t kMaxFetchBytes = 4096 + 64;
@@ -389,12 +391,15 @@ void ReadAhead(LsmSstIter* it, uint32_t block) noexcept {
   if (++it->scanned_blocks < kScanBlocks) return;
   const LsmSstReader* reader = it->reader;
   // A little early, so that it arrives in time.
-  if (it->block_offset + kReadaheadBytes / 2 < it->readahead_end) return;
+  if (it->block_offset + it->readahead_bytes / 2 < it->readahead_end) return;
   if (block + 1 >= reader->blocks) return;
   uint64_t begin = it->block_offset > it->readahead_end ? it->block_offset
                                                         : it->readahead_end;
   begin &= ~uint64_t{page_bytes - 1};
-  uint64_t end = begin + kReadaheadBytes;
+  if (it->readahead_bytes < kMostReadaheadBytes)
+    it->readahead_bytes =
+        it->readahead_bytes == 0 ? kLeastReadaheadBytes : it->readahead_bytes * 2;
+  uint64_t end = begin + it->readahead_bytes;
   if (end > reader->props.data_bytes) end = reader->props.data_bytes;
   if (begin >= end) return;
   madvise(const_cast<uint8_t*>(reader->map.base) + begin,
@@ -494,6 +499,7 @@ inline LsmSstStatus Position(LsmSstIter* it, LsmSstError* err,
 void StopScan(LsmSstIter* it) noexcept {
   it->stepped = false;
   it->scanned_blocks = 0;
+  it->readahead_bytes = 0;
   it->readahead_end = 0;
 }
 

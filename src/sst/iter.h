@@ -54,6 +54,7 @@ struct LsmSstIter {
   size_t buffer_capacity;
 
   uint32_t scanned_blocks;
+  uint32_t readahead_bytes;  // asked for last
   uint64_t readahead_end;
 
   LsmSstIter* next_spare;

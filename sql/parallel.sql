@@ -186,7 +186,7 @@ RESET max_parallel_workers;
 
 -- every process has a part
 CREATE FUNCTION slowly(int) RETURNS int LANGUAGE plpgsql PARALLEL SAFE AS
-	'BEGIN PERFORM pg_sleep(0.0002); RETURN pg_backend_pid(); END';
+	'BEGIN PERFORM pg_sleep(0.001); RETURN pg_backend_pid(); END';
 SELECT count(*) > 1 AS several FROM (SELECT slowly(id) AS pid FROM l WHERE r < 4000 GROUP BY 1) s;
 
 SET enable_hashjoin = off;

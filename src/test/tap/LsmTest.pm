@@ -5,6 +5,7 @@ package LsmTest;
 use strict;
 use warnings;
 
+use Cwd ();
 use Exporter 'import';
 use File::Find;
 use POSIX ();
@@ -18,6 +19,7 @@ our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
   lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
   lsm_start_session lsm_output lsm_ended lsm_ended_or_waits
+  lsm_wait_clients lsm_wait_logged
   lsm_no_checksums lsm_force_parallel lsm_version lsm_knows_stamps lsm_forget_stamps);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
@@ -144,6 +146,10 @@ sub lsm_clear_crashed
 {
 	my ($node, @pids) = @_;
 	lsm_wait_gone($node, @pids);
+
+	# those that have come since: every process of a server is in its directory
+	my $dir = Cwd::realpath($node->data_dir);
+	lsm_wait_gone($node, map { m{^/proc/(\d+)/} && (readlink($_) // '') eq $dir ? $1 : () } glob('/proc/[0-9]*/cwd'));
 	$node->{_pid} = undef;
 
 	# where nobody reaps orphans, the dead postmaster's pid still looks alive
@@ -174,6 +180,30 @@ sub lsm_wait_up
 		usleep(100_000);
 	}
 	die 'the server does not come back';
+}
+
+# No client is there but the one that asks.  psql ends before its session does: until then the session may finish a
+# statement, and has not reported its statistics.
+sub lsm_wait_clients
+{
+	my ($node) = @_;
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'})
+	  or die 'clients stay';
+	return;
+}
+
+# The server's log has, from the offset on, what the expression looks for.
+sub lsm_wait_logged
+{
+	my ($node, $offset, $expression) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	until (substr(slurp_file($node->logfile), $offset) =~ $expression)
+	{
+		die "nothing in the log matches $expression" if time > $end;
+		usleep(50_000);
+	}
+	return;
 }
 
 # Tables NAME_h (heap, btree) and NAME_l (lsm, lsm keys) of the same columns.

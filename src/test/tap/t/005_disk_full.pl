@@ -154,10 +154,11 @@ foreach my $scan (sort keys %scans)
 	}
 }
 # the worker that scans ask for room says why there is none, and not all the time
-my $worker = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'lsm flush worker'};
+my $worker = q{SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE backend_type = 'lsm worker'};
 my $pid = $node->safe_psql('postgres', $worker);
+like($pid, qr/^\d+/, 'there are workers');
 my $refused = 0;
-foreach (1 .. 100)
+foreach (1 .. 1200)
 {
 	$node->safe_psql('postgres', $scans{'index scan'});
 	$refused = () = slurp_file($node->logfile) =~ /No space left on device\n(?:.*\n)?.*while making room in the log/g;

@@ -130,7 +130,7 @@ CREATE INDEX NAME_l_v ON NAME_l USING lsm (v)}, $pair));
 			lsm_ended($writer);
 		}
 	}
-	return lsm_wait_held($node, 0);
+	return lsm_wait_held($node, 60);
 }
 
 # The command, and what a session that comes first to the new fork does: loads the tree, and makes files
@@ -160,7 +160,7 @@ sub run_pair
 	my $ddl_pid;
 	if ($ddl->{database})
 	{
-		lsm_ended($pair->{job_pid}, 1);
+		lsm_ended($pair->{job_pid}, 5);
 		$ddl_pid = lsm_start_session($node, 'postgres', 'ddl', named($ddl->{sql}, $pair));
 	}
 	else

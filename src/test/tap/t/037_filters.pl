@@ -140,7 +140,7 @@ foreach my $scheme (qw(bloom blocked elastic quotient cascade ribbon))
 	mkdir "$flt.tmp";
 	my $offset = -s $node->logfile;
 	is($node->safe_psql('postgres', "SET client_min_messages = error; $by_index $ask"), 4000, 'no room: right');
-	for (1 .. 100) { last if substr(slurp_file($node->logfile), $offset) =~ /could not create filter file/; usleep(100_000); }
+	for (1 .. 1200) { last if substr(slurp_file($node->logfile), $offset) =~ /could not create filter file/; usleep(100_000); }
 	my $log = substr(slurp_file($node->logfile), $offset);
 	like($log, qr/WARNING:  could not create filter file "pg_lsm[^"]*\.flt\.tmp"/, 'no room: a warning');
 	unlike($log, qr/ERROR|FATAL|PANIC/, 'no room: nothing worse');

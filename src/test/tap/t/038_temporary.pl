@@ -115,7 +115,7 @@ sub temporary_directories
 	return $n;
 }
 
-for (1 .. 50) { last if temporary_directories() == 0; usleep(100_000); }
+for (1 .. 1200) { last if temporary_directories() == 0; usleep(100_000); }
 is(temporary_directories(), 0, 'nothing temporary is left after the session');
 
 # anything else, again and again, on a table that stays

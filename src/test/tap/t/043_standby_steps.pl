@@ -263,7 +263,7 @@ foreach my $step ($parts{kill} ? @steps : ())
 		foreach my $try (1 .. 3)
 		{
 			perform(($before{$step} ? $before{$step}->('warm') : '') . $does{$step}->('warm'));
-			my $end = time + ($step =~ /remove/ ? 10 : 2);
+			my $end = time + ($try == 3 ? 60 : $step =~ /remove/ ? 10 : 2);
 			until ($hit || time > $end)
 			{
 				push @pids, grep { my $p = $_; !grep { $_ == $p } @pids } lsm_pids($standby);

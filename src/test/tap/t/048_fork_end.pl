@@ -60,6 +60,8 @@ $reader->query_safe('COMMIT');
 my ($rc, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE) t_l');
 like($err, qr/log pages: [1-9]\d* given back/, 'VERBOSE says so');
 cmp_ok(pages('t_l'), '<', 40, 'the fork is short');
+# those of indexes are tried once, and a worker may have the lock
+for (1 .. 20) { last if pages('t_l_2') < 40; sql('VACUUM t_l'); }
 cmp_ok(pages('t_l_2'), '<', 40, 'those of indexes are, too');
 is(lsm_differences($node, 't'), '', 'and nothing is gone');
 
@@ -82,7 +84,8 @@ foreach my $point ('truncate_list_moved', 'truncate_logged', 'truncate_done')
 		lsm_set($node, 'lsm.crash_point' => $point);
 		$node->reload;
 		usleep(100_000);
-		$node->psql('postgres', 'VACUUM (INDEX_CLEANUP off) t_l');
+		# without the lock it does not come to the point
+		foreach (1 .. 10) { last if ($node->psql('postgres', 'VACUUM (INDEX_CLEANUP off) t_l'))[0] != 0; }
 		lsm_wait_gone($node, @pids);
 		lsm_set($node, 'lsm.crash_point' => '');
 		lsm_restart_after_crash($node, @pids);

@@ -32,7 +32,7 @@ sub slow_backup
 {
 	my ($node, $name) = @_;
 	my $dir = "$backups/$name";
-	my $run = IPC::Run::start([ 'pg_basebackup', '-D', $dir, '-c', 'fast', '-X', 'none', '-r', '1M', '--no-sync', '--no-verify-checksums',
+	my $run = IPC::Run::start([ 'pg_basebackup', '-D', $dir, '-c', 'fast', '-X', 'none', '-r', '128k', '--no-sync', '--no-verify-checksums',
 			'--no-manifest', '-d', $node->connstr('postgres') ], '>', \my $out, '2>', \my $err);
 	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_progress_basebackup WHERE phase = 'streaming database files'})
 	  or die 'the backup does not begin';

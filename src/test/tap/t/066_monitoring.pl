@@ -102,10 +102,11 @@ SELECT count(*) FROM pg_stat_lsm_progress; ROLLBACK; SELECT count(*) FROM pg_sta
 }
 $pid = held_flush('s5', q{SELECT lsm_flush('s5')});
 my $backend = progress('pid');
+my $killed_at = -s $node->logfile;
 kill 'KILL', $backend;
 waitpid($pid, 0);
 lsm_release($node);
-usleep(500_000);
+lsm_wait_logged($node, $killed_at, qr/was terminated by signal 9/);
 lsm_wait_up($node);
 is(progress('count(*)', "pid = $backend"), '0', 'killed: the row is gone');
 
@@ -134,9 +135,10 @@ for (my $n = 0; $n < 20 && $runs < 20; $n++)
 is($runs, 20, 'twenty runs in level 0');
 is($node->safe_psql('postgres', q{SELECT pending_compaction_bytes >= (SELECT bytes FROM pg_stat_lsm_levels WHERE relname = 'r_l' AND level = 0) FROM pg_stat_lsm WHERE relname = 'r_l'}), 't', 'compactions have to read them all');
 $pid = lsm_start_session($node, 'postgres', 'stalls', q{INSERT INTO r VALUES ('stalled')});
-ok(!lsm_ended($pid, 1.5), 'a writer stalls');
 my $event = $node->pg_version >= 17 ? 'LsmCompaction' : 'Extension';
-is($node->safe_psql('postgres', q{SELECT wait_event_type, wait_event FROM pg_stat_activity WHERE query LIKE '%stalled%' AND pid <> pg_backend_pid()}), "Extension|$event", 'and says so');
+ok($node->poll_query_until('postgres', qq{SELECT count(*) = 1 FROM pg_stat_activity WHERE query LIKE '%stalled%' AND pid <> pg_backend_pid()
+	AND wait_event_type = 'Extension' AND wait_event = '$event'}), 'a writer stalls, and says so');
+ok(!lsm_ended($pid, 1.5), 'it does not go on');
 released('compaction');
 ok(lsm_ended($pid), 'the writer goes on');
 is($node->safe_psql('postgres', q{SELECT stalls_level0, stall_level0_ms > 500, stalls_flush, stalls_memory, stall_ms = stall_level0_ms FROM pg_stat_lsm WHERE relname = 'r_l'}), '1|t|0|0|t', 'its stall was counted');
@@ -148,12 +150,19 @@ $node->safe_psql('postgres', q{TRUNCATE w; INSERT INTO w VALUES (1)});
 lsm_hold($node, 'flush_started', 'worker', $w);
 $pid = lsm_start_session($node, 'postgres', 'flushes', q{SET lsm.memtable_size = '64kB'; INSERT INTO w SELECT i, repeat('x', 100) FROM generate_series(1, 5000) i});
 ok(lsm_wait_held($node), 'the flush worker is held');
-ok(!lsm_ended($pid, 1.5), 'a writer stalls');
+ok(!lsm_ended_or_waits($node, $pid) && !lsm_ended($pid, 3), 'a writer stalls');
 released('flush by the worker');
 ok(lsm_ended($pid), 'the writer goes on');
 is($node->safe_psql('postgres', q{SELECT stalls_flush > 0, stall_flush_ms > 500, stalls_level0, stalls_memory, abs(stall_ms - stall_flush_ms) < 0.01 FROM pg_stat_lsm WHERE relname = 'w'}), 't|t|0|0|t', 'its stall was counted');
-$node->safe_psql('postgres', q{SET lsm.memtable_size = '64MB'; INSERT INTO w SELECT i, repeat('y', 100) FROM generate_series(1, 150000) i});
-is($node->safe_psql('postgres', q{SELECT stalls_memory > 0, stall_memory_ms > 0, abs(stall_ms - stall_flush_ms - stall_memory_ms - stall_level0_ms) < 0.01 FROM pg_stat_lsm WHERE relname = 'w'}), 't|t|t', 'a writer needs more than there is');
+lsm_hold($node, 'flush_started', 'worker', $w);
+$pid = lsm_start_session($node, 'postgres', 'memory', q{SET lsm.memtable_size = '64MB'; INSERT INTO w SELECT i, repeat('y', 100) FROM generate_series(1, 150000) i});
+for (1 .. 600) { last if lsm_wait_held($node, 0) || lsm_ended($pid, 0.1); }
+# until it is no longer delayed but stands still
+my ($was, $is) = (-1, 0);
+while ($was != $is && !lsm_ended($pid, 3)) { $was = $is; $is = $node->safe_psql('postgres', q{SELECT delays_memory FROM pg_stat_lsm WHERE relname = 'w'}); }
+lsm_release($node);
+ok(lsm_ended($pid), 'a writer that needs more than there is goes on');
+is($node->safe_psql('postgres', q{SELECT stalls_memory > 0, stall_memory_ms > 0, abs(stall_ms - stall_flush_ms - stall_memory_ms - stall_level0_ms) < 0.01 FROM pg_stat_lsm WHERE relname = 'w'}), 't|t|t', 'its stalls were counted');
 
 # ---- what else is shown: builds, lsm_verify and its workers ----
 
@@ -217,7 +226,7 @@ $node->safe_psql('postgres', q{CREATE TABLE e (id int, k int) USING heap; INSERT
 CREATE INDEX e_elastic ON e USING lsm (id) WITH (filter_scheme = elastic); CREATE INDEX e_cascade ON e USING lsm (k) WITH (filter_scheme = cascade);
 SET enable_seqscan = off; SELECT count(*) FROM generate_series(1, 50) g, e WHERE e.id = 1000 * g AND e.id < 0;
 SELECT count(*) FROM generate_series(30000, 30100) g WHERE EXISTS (SELECT FROM e WHERE e.id = g);});
-$node->poll_query_until('postgres', q{SELECT units_on > 0 FROM lsm_elastic_stats()});
+ok($node->poll_query_until('postgres', q{SELECT units_on > 0 AND units_on = units_wanted FROM lsm_elastic_stats()}), 'units are on');
 is($node->safe_psql('postgres', q{SELECT (SELECT sum(filter_bytes) FROM pg_stat_lsm WHERE relname = 'e_elastic') = used_bytes, used_bytes > 0 FROM lsm_elastic_stats()}), 't|t', 'memory of elastic filters is that of the units that are on');
 ok($node->poll_query_until('postgres', q{SELECT filter_bytes = 0 FROM pg_stat_lsm WHERE relname = 'e_cascade'}), 'cascade filters need none');
 

@@ -138,7 +138,8 @@ sub end_load { kill 'TERM', @load; waitpid $_, 0 foreach @load; @load = (); retu
 
 sub safe_prepared
 {
-	# a crash may leave them
+	# a crash may leave them, and the last statements of the load run on for a moment
+	lsm_wait_clients($pub);
 	foreach my $db (@pairs)
 	{
 		foreach my $gid (split /\n/, $pub->safe_psql($db, 'SELECT gid FROM pg_prepared_xacts WHERE database = current_database()'))
@@ -233,10 +234,16 @@ foreach my $kill (@kills)
 	}
 	else
 	{
-		my $pid = 0;
-		foreach (1 .. 100) { last if $pid = pid_of($node, $kill); usleep(50_000); }
-		ok($pid && kill('KILL', $pid), "a $kill is killed");
-		usleep(300_000);
+		my $offset = -s $node->logfile;
+		my $killed = 0;
+		foreach (1 .. 1200)
+		{
+			my $pid = pid_of($node, $kill);
+			last if $killed = $pid && kill('KILL', $pid);
+			usleep(50_000);
+		}
+		ok($killed, "a $kill is killed");
+		lsm_wait_logged($node, $offset, qr/was terminated by signal 9/);
 		lsm_wait_up($node);
 	}
 	usleep(700_000);

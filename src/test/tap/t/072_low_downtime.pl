@@ -161,6 +161,8 @@ sub move
 	is(waitpid($writers, POSIX::WNOHANG()), 0, "$what: users of the new database") or diag(slurp_file("$work/load2"));
 	kill 'TERM', $writers;
 	waitpid($writers, 0);
+	# the last statements of its sessions run on for a moment
+	lsm_wait_clients($new);
 	my $end = $new->safe_psql($name, 'SELECT pg_current_wal_insert_lsn()');
 	$new->poll_query_until($name, "SELECT confirmed_flush_lsn >= '$end' FROM pg_replication_slots WHERE slot_name = 'app_back'") or die 'the old database does not follow';
 	my ($after, $there) = (ledger_of($new, $name), ledger_of($old, 'app'));

@@ -9,7 +9,7 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 my $conf = q{
-lsm.compaction_rate = 8kB
+lsm.compaction_rate = 1kB
 lsm.memtable_size = 64MB
 lsm.memtable_memory = 256MB
 autovacuum = off

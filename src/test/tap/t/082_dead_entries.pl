@@ -30,7 +30,7 @@ sub comes_down
 	my ($what, $table, $first, $limit) = @_;
 	my $now = $first;
 	cmp_ok($first, '>', $limit, "$what: there is something to be won");
-	for (1 .. 100)
+	for (1 .. 1200)
 	{
 		$now = work($table);
 		last if $now < $limit;
@@ -126,7 +126,7 @@ work('crashed');
 $node->stop('immediate');
 $node->start;
 same_rows('after a crash', 'crashed', $kept);
-for (1 .. 100) { last if work('crashed') < 2000; usleep(100_000); }
+for (1 .. 1200) { last if work('crashed') < 2000; usleep(100_000); }
 cmp_ok(work('crashed'), '<', 2000, 'after a crash: lookups need little in the end');
 sql('VACUUM crashed; VACUUM built');
 same_rows('after VACUUM', $_, sql("SELECT count(*), sum(id) FROM $_")) foreach 'crashed', 'built';

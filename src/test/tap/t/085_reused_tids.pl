@@ -59,7 +59,7 @@ make_dead_rows();
 my $first = entries_read($lookup, 'hot_lsm_id');
 my $now = $first;
 # some are left where there is no room
-for (1 .. 100)
+for (1 .. 1200)
 {
 	$now = entries_read($lookup, 'hot_lsm_id');
 	last if $now < 100;
@@ -77,7 +77,7 @@ sub pages_read
 }
 make_dead_rows();
 $first = pages_read();
-for (1 .. 200)
+for (1 .. 1200)
 {
 	$now = pages_read();
 	last if $now < 5;
@@ -210,7 +210,7 @@ $node->poll_query_until('postgres', 'SELECT backend_xmin IS NOT NULL FROM pg_sta
 # numbers go on, so that snapshots of the primary are much newer
 sql('DO $$ BEGIN FOR i IN 1 .. 50 LOOP UPDATE told SET v = v + 1 WHERE id = 1; COMMIT; END LOOP; END $$');
 my $told = entries_read('SELECT v FROM told WHERE id = 1', 'told_id');
-for (1 .. 100)
+for (1 .. 1200)
 {
 	$now = entries_read('SELECT v FROM told WHERE id = 1', 'told_id');
 	last if $now < 100;

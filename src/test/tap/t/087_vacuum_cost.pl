@@ -101,7 +101,7 @@ sound(19700, 'beside a snapshot in another database');
 # ---- it sleeps, and can be cancelled ----
 
 # 40,000 rows are some 400 pages to be read: 800 of cost, 80 naps
-my $slow = q{SET vacuum_cost_delay = '10ms'; SET vacuum_cost_limit = 10; SET vacuum_cost_page_miss = 2;};
+my $slow = q{SET vacuum_cost_delay = '50ms'; SET vacuum_cost_limit = 10; SET vacuum_cost_page_miss = 2;};
 foreach my $statement ('VACUUM t', 'ANALYZE t')
 {
 	fill();
@@ -111,7 +111,8 @@ foreach my $statement ('VACUUM t', 'ANALYZE t')
 	query('UPDATE t SET v = u WHERE id % 3 = 0');
 	my $with_naps = takes("$slow $statement");
 	note("$statement: $fast s, with delays $with_naps s");
-	cmp_ok($with_naps, '>', $fast + 0.4, "$statement is slower with delays");
+	# not compared with what it takes without: that may be anything on a busy machine
+	cmp_ok($with_naps, '>', 2, "$statement is slower with delays");
 }
 fill();
 query('UPDATE t SET v = u WHERE id % 3 = 0');
@@ -126,7 +127,7 @@ foreach my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap')
 {
 	fill();
 	query('UPDATE t SET v = u WHERE id % 3 = 0');
-	my $vacuum = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 200; VACUUM t;});
+	my $vacuum = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 20; VACUUM t;});
 	ok($node->poll_query_until('postgres', qq{SELECT count(*) > 0 FROM pg_stat_activity JOIN pg_stat_progress_vacuum USING (pid)
 		WHERE wait_event = 'VacuumDelay' AND phase = '$phase'}), "it sleeps while $phase");
 	query(q{SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum});
@@ -138,11 +139,11 @@ foreach my $phase ('scanning heap', 'vacuuming indexes', 'vacuuming heap')
 # VACUUM owns the compactions of what it rewrites, and sleeps; writers fill level 0 meanwhile
 fill();
 query('UPDATE t SET v = u WHERE id % 3 = 0; SELECT pg_stat_lsm_reset()');
-my $vacuum = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 200; VACUUM t;});
+my $vacuum = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 50; VACUUM t;});
 ok($node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity JOIN pg_stat_progress_vacuum USING (pid)
 	WHERE wait_event = 'VacuumDelay' AND phase IN ('vacuuming heap', 'vacuuming indexes')}), 'VACUUM sleeps amid its files');
 my $rows = 40000;
-while (!lsm_ended($vacuum, 0.01) && $rows < 300_000)
+while (!lsm_ended($vacuum, 0.01) && $rows < 150_000)
 {
 	query("INSERT INTO t SELECT i, md5(i::text), md5((i / 2)::text) FROM generate_series($rows + 1, $rows + 5000) i");
 	$rows += 5000;

@@ -49,7 +49,7 @@ sub workers
 {
 	my ($statement, $at_least, $at_most) = @_;
 	my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'};
-	my $pid = lsm_start_session($node, 'postgres', 'vacuum', "SET vacuum_cost_delay = '20ms'; SET vacuum_cost_limit = 400; $statement;");
+	my $pid = lsm_start_session($node, 'postgres', 'vacuum', "SET vacuum_cost_delay = '20ms'; SET vacuum_cost_limit = 100; $statement;");
 	my $most = 0;
 	while (!lsm_ended($pid, 0.02))
 	{
@@ -129,7 +129,7 @@ sub amid
 	my ($what, $do) = @_;
 	fill(30000);
 	query('DELETE FROM t WHERE id % 2 = 0');
-	my $pid = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 100; VACUUM (PARALLEL 2) t;});
+	my $pid = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 20; VACUUM (PARALLEL 2) t;});
 	ok($node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'VacuumDelay'}),
 		"$what: workers sleep");
 	$do->();

@@ -71,6 +71,7 @@ stop_both() {
 	local status=$?
 	stop_server "$lsm_data" immediate
 	stop_server "$heap_data" immediate
+	rmdir $groups/lsmam-bench-lsm $groups/lsmam-bench-heap
 	data=
 	(exit $status)
 	bench_cleanup
@@ -94,12 +95,14 @@ probe() {
 	awk -F'|' -v n="$3" '$1 == "read" { printf "%.0f\n", $2 / n }' "$sandbox/chunk.out" >>"$sandbox/read.$what.$1"
 	sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' "$sandbox/chunk.out" | awk -v n="$3" '{ print $1 * 1000 / n }'
 }
-declare -A nprobes=([lsm]=$(scaled 100000) [heap]=$(scaled 20000))
-one_found() { probe "$1" '' "${nprobes[$1]}"; }
-one_absent() { probe "$1" absent "${nprobes[$1]}"; }
+# Absent keys are many for lsm: it reads next to nothing.
+declare -A nabsent=([lsm]=$(scaled 200000) [heap]=$(scaled 10000))
+one_found() { probe "$1" '' "$(scaled 10000)"; }
+one_absent() { probe "$1" absent "${nabsent[$1]}"; }
 for what in found absent; do
+	# first both fill their caches with what as many keys need
 	for side in lsm heap; do
-		for _ in 1 2 3; do one_$what $side >/dev/null; done
+		probe $side "$([ $what = found ] || echo absent)" "$(scaled 50000)" >/dev/null
 	done
 	rm "$sandbox"/read.$what.*
 	rounds=${BENCH_ROUNDS:-7} interleave "$what among $n" lower us/key "$([ $what = found ] && echo 2x || echo 20x)" lsm heap one_$what

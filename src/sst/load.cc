@@ -1,5 +1,8 @@
 // Data blocks become an iterator's: found, verified, decompressed.
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+
 #include <cstring>
 
 #include "sst/iter.h"
@@ -10,6 +13,32 @@ namespace {
 
 // Shorter blocks are decompressed as a whole.
 constexpr size_t kPartBytes = 512;
+
+// Of so many blocks in a row, if this many page faults waited for storage, data
+// is larger than memory.  A look at the count costs as much as a short lookup.
+constexpr uint32_t kBlocksPerLook = 256;
+constexpr long kManyFaults = 32;
+
+uint32_t blocks_found;
+long faults_before;
+bool beyond_memory;
+
+// A block on two pages would be waited for twice: ask for both.  Where pages
+// are in memory the call would be most of a lookup.
+void FetchPages(const LsmSstIter* it) noexcept {
+  if (++blocks_found % kBlocksPerLook == 0) {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    beyond_memory = usage.ru_majflt - faults_before >= kManyFaults;
+    faults_before = usage.ru_majflt;
+  }
+  if (__builtin_expect(!beyond_memory, 1)) return;
+  if (it->block_end <= it->readahead_end) return;
+  const uint64_t begin = it->block_offset & ~uint64_t{page_bytes - 1};
+  if (it->block_end - begin <= page_bytes) return;
+  madvise(const_cast<uint8_t*>(it->reader->map.base) + begin,
+          static_cast<size_t>(it->block_end - begin), MADV_WILLNEED);
+}
 
 // The shape of the decompressed block; it is the current one then.
 LsmSstStatus TakeShape(LsmSstIter* it, uint32_t block,
@@ -38,6 +67,7 @@ LsmSstStatus FindBlock(LsmSstIter* it, uint32_t block, BlockHandle* handle,
   it->block_offset = handle->offset;
   it->block_end = handle->offset + handle->bytes + kBlockTrailerBytes;
   reader->blocks_read++;
+  FetchPages(it);
 
   const uint8_t* contents = reader->map.base + handle->offset;
   // Its end tells how to read it: restarts, type.  Its beginning is needed if

@@ -38,7 +38,7 @@ evict() {
 
 rows_of() { echo "SELECT md5('$1' || i)::uuid AS id, i AS a, 'value ' || i AS b FROM generate_series($2::bigint, $3) i"; }
 
-# As in row uuid-insert: nbtree's leaves as full as random inserts leave them; lsm gets the last 30% by inserts.
+# load SIDE SIZE_FUNCTION.  As in row uuid-insert: nbtree's leaves as full as random inserts leave them; lsm gets the last 30% by inserts.
 load() {
 	local options= first_bulk=$n loading=$SECONDS
 	[ "$1" = lsm ] && first_bulk=$((n * 7 / 10)) || options="WITH (fillfactor = 70)"
@@ -48,18 +48,17 @@ load() {
 	sql "$1" -c "VACUUM ANALYZE t"
 	[ "$1" = heap ] || settle lsm t
 	sql "$1" -c CHECKPOINT
-	echo "   $1: $n rows in $((SECONDS - loading)) s, table $2 MB, index $3 MB" |
-		sed "s|table $2|table $(sql "$1" -c "SELECT $2('t') / 1048576")|; s|index $3|index $(sql "$1" -c "SELECT $2('t_pkey') / 1048576")|"
+	echo "   $1: $n rows in $((SECONDS - loading)) s, table and index of $(sql "$1" -c "SELECT format('%s and %s', $2('t') / 1048576, $2('t_pkey') / 1048576)") MB"
 }
 
 bench_start "$settings"
 say "$n rows by uuid, $memory_mb MB of memory for each side"
-load lsm lsm_relation_size pkey
+load lsm lsm_relation_size
 show_levels lsm t_pkey
 port=${ports[heap]}
 lsm_data=$data
 server_new "$sandbox/heap"
-load heap pg_relation_size pkey
+load heap pg_relation_size
 stop_server "$data"
 for side in lsm heap; do group_new $side; done
 evict "$lsm_data"

@@ -397,8 +397,8 @@ void ReadAhead(LsmSstIter* it, uint32_t block) noexcept {
                                                         : it->readahead_end;
   begin &= ~uint64_t{page_bytes - 1};
   if (it->readahead_bytes < kMostReadaheadBytes)
-    it->readahead_bytes =
-        it->readahead_bytes == 0 ? kLeastReadaheadBytes : it->readahead_bytes * 2;
+    it->readahead_bytes = it->readahead_bytes == 0 ? kLeastReadaheadBytes
+                                                   : it->readahead_bytes * 2;
   uint64_t end = begin + it->readahead_bytes;
   if (end > reader->props.data_bytes) end = reader->props.data_bytes;
   if (begin >= end) return;

@@ -147,9 +147,10 @@ sub lsm_clear_crashed
 	my ($node, @pids) = @_;
 	lsm_wait_gone($node, @pids);
 
-	# those that have come since: every process of a server is in its directory
+	# Those that have come since: every process of a server is in its directory.  So is a restore_command, which may
+	# wait for a test.
 	my $dir = Cwd::realpath($node->data_dir);
-	lsm_wait_gone($node, map { m{^/proc/(\d+)/} && (readlink($_) // '') eq $dir ? $1 : () } glob('/proc/[0-9]*/cwd'));
+	lsm_wait_gone($node, map { (readlink("$_/cwd") // '') eq $dir && (readlink("$_/exe") // '') =~ m{/postgres( \(deleted\))?$} ? m{(\d+)$} : () } glob('/proc/[0-9]*'));
 	$node->{_pid} = undef;
 
 	# where nobody reaps orphans, the dead postmaster's pid still looks alive

@@ -111,7 +111,9 @@ lsm_worker_failed(int *rest_seconds)
 typedef struct TreeNote
 {
 	uint64		keyspace_id;	/* the note is about */
-	uint64		version_no;		/* looked at for compaction */
+	uint64		version_no;		/* looked at for compaction, beside ... */
+	uint32		claimed_levels; /* ... who compacted these: nothing was due
+								 * in the others */
 	Attempt		flush;
 	Attempt		compact;
 	Attempt		room;
@@ -150,7 +152,7 @@ typedef struct TreeGlance
 	LsmMemtable *active;
 	int			nsealed;
 	bool		flushing;
-	bool		compacting;
+	uint32		claimed_levels; /* being compacted, or planned for */
 	uint32		compaction_due; /* the score in percent */
 	uint32		wanted_log_bytes;
 } TreeGlance;
@@ -173,7 +175,7 @@ tree_glance(LsmTreeShared *ctl, TreeGlance *glance)
 	glance->active_bytes = glance->active != NULL ?
 		pg_atomic_read_u64(&ctl->active->bytes) : 0;
 	glance->flushing = ctl->flush_pid != 0;
-	glance->compacting = ctl->compact_pid != 0;
+	glance->claimed_levels = lsm_claimed_levels(ctl);
 	LWLockRelease(&ctl->lock);
 	glance->version_no = pg_atomic_read_u64(&ctl->version_no);
 	glance->compaction_due = pg_atomic_read_u32(&ctl->compaction_due);
@@ -408,23 +410,54 @@ static bool
 compact_tree(LsmTreeShared *ctl, TreeNote *note, const TreeGlance *glance)
 {
 	LsmTree    *tree = lsm_tree_attach(ctl);
-	bool		done;
+	TreeGlance	after;
+	LsmCompactResult result;
 
 	if (tree == NULL || tree->keyspace_id != note->keyspace_id)
 		return false;
 	begin_attempt(&note->compact, "while compacting LSM tree \"%s\"", tree->dir);
-	done = lsm_compact_once(tree, true);
+	result = lsm_compact_once(tree, true);
 	end_attempt();
 	note->compact.after = 0;
-	if (done)
+	if (result == LSM_COMPACT_DONE)
 		return true;
 
-	/* nothing due after all, or no lock: it says so if it is still due */
-	if (pg_atomic_read_u32(&ctl->compaction_due) != 0)
-		note->compact.after = after_ms(RETRY_AFTER_LOCK_MS);
-	else
+	if (result == LSM_COMPACT_NOTHING)
+	{
 		note->version_no = glance->version_no;
+		note->claimed_levels = glance->claimed_levels;
+
+		/* it says so if something is due all the same */
+		if (glance->claimed_levels == 0 && pg_atomic_read_u32(&ctl->compaction_due) != 0)
+			note->compact.after = after_ms(RETRY_AFTER_LOCK_MS);
+	}
+	else if (tree_glance(ctl, &after) && after.claimed_levels == LSM_ALL_LEVELS)
+	{
+		/* look again when that has changed */
+		note->version_no = after.version_no;
+		note->claimed_levels = after.claimed_levels;
+	}
+	else
+		note->compact.after = after_ms(RETRY_AFTER_LOCK_MS);
 	return false;
+}
+
+/*
+ * May a step be due that this worker could make?  Beside a step that another
+ * makes, only if compaction_due says so; and not again before something
+ * changes.
+ */
+static bool
+worth_a_try(const TreeNote *note, const TreeGlance *glance, TimestampTz now)
+{
+	bool		same = note->version_no == glance->version_no &&
+		note->claimed_levels == glance->claimed_levels;
+
+	if (note->compact.after > now || glance->claimed_levels == LSM_ALL_LEVELS)
+		return false;
+	if (glance->claimed_levels != 0)
+		return glance->compaction_due != 0 && !same;
+	return glance->compaction_due != 0 || !same;
 }
 
 /*
@@ -433,29 +466,29 @@ compact_tree(LsmTreeShared *ctl, TreeNote *note, const TreeGlance *glance)
  */
 #define URGENT_SCORE	200
 
-/* One step for this tree, if there is anything to do and it may be tried. */
+/*
+ * One step for this tree, if there is anything to do and it may be tried.
+ * `beside`: though others compact it.
+ */
 static bool
-compact_nth(int i, TimestampTz now)
+compact_nth(int i, bool beside, TimestampTz now)
 {
 	LsmTreeShared *ctl = lsm_control_nth(i);
 	TreeGlance	glance;
 	TreeNote   *note;
 
-	if (!tree_glance(ctl, &glance) || glance.compacting)
+	if (!tree_glance(ctl, &glance) || (glance.claimed_levels != 0 && !beside))
 		return false;
 	note = tree_note(i, glance.keyspace_id);
-	if (note->compact.after > now ||
-		(glance.compaction_due == 0 && note->version_no == glance.version_no))
-		return false;
-	return compact_tree(ctl, note, &glance);
+	return worth_a_try(note, &glance, now) && compact_tree(ctl, note, &glance);
 }
 
 /*
- * The tree that needs it most, of those that are urgent and not known to be at
- * rest or in work; -1: none.
+ * The tree that needs it most, of those that are urgent, and not known to be at
+ * rest; -1: none.
  */
 static int
-find_urgent(int n, TimestampTz now)
+find_urgent(int n, bool beside, TimestampTz now)
 {
 	uint32		most = URGENT_SCORE - 1;
 	int			urgent = -1;
@@ -466,8 +499,9 @@ find_urgent(int n, TimestampTz now)
 		uint32		score = pg_atomic_read_u32(&ctl->compaction_due);
 		TreeGlance	glance;
 
-		if (score > most && tree_glance(ctl, &glance) && !glance.compacting &&
-			tree_note(i, glance.keyspace_id)->compact.after <= now)
+		if (score > most && tree_glance(ctl, &glance) &&
+			(glance.claimed_levels == 0 || beside) &&
+			worth_a_try(tree_note(i, glance.keyspace_id), &glance, now))
 		{
 			most = score;
 			urgent = i;
@@ -478,23 +512,19 @@ find_urgent(int n, TimestampTz now)
 
 /* One step for one tree: the one that needs it most, or taking turns. */
 static bool
-compact_next(void)
+compact_one(int n, bool beside)
 {
 	static int	next = 0;
 	TimestampTz now = GetCurrentTimestamp();
-	int			n = 0;
-	int			urgent;
+	int			urgent = find_urgent(n, beside, now);
 
-	while (lsm_control_nth(n) != NULL)
-		n++;
-	urgent = find_urgent(n, now);
-	if (urgent >= 0 && compact_nth(urgent, now))
+	if (urgent >= 0 && compact_nth(urgent, beside, now))
 		return true;
 	for (int i = 0; i < n; i++)
 	{
 		int			at = (next + i) % n;
 
-		if (compact_nth(at, now))
+		if (compact_nth(at, beside, now))
 		{
 			next = at + 1;
 			return true;
@@ -502,6 +532,20 @@ compact_next(void)
 		CHECK_FOR_INTERRUPTS();
 	}
 	return false;
+}
+
+/*
+ * Trees that nobody compacts come first: how much a tree needs it says its most
+ * urgent step, and that is most likely the one which is being made.
+ */
+static bool
+compact_next(void)
+{
+	int			n = 0;
+
+	while (lsm_control_nth(n) != NULL)
+		n++;
+	return compact_one(n, false) || compact_one(n, true);
 }
 
 /* ======================================================================

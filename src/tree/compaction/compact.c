@@ -3,10 +3,7 @@
  * compact.c
  *	  Leveled compaction: doing what plan.c says is due, and requests for more.
  *
- * One compactor per tree: ctl->compact_pid, under ctl->lock.  Only the
- * compactor removes files from the version, so the files it reads stay.
- * Flushes go on meanwhile: they only add to level 0, and what they add is
- * newer than everything the step has taken.
+ * Who compacts which levels, and why the files that a step reads stay: claim.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -161,12 +158,20 @@ bool
 lsm_compact_run(LsmJob *job, LsmPlan *plan)
 {
 	LsmEdit		edit;
+	uint32		levels PG_USED_FOR_ASSERTS_ONLY = lsm_plan_levels(plan);
 
+	/* claim.c: nothing passes a level that another has */
+	Assert(lsm_claim_covers(job->ctl, levels));
+	Assert((levels & ~(LSM_LEVEL_BIT(plan->out_level) | LSM_LEVEL_BIT(plan->out_level) >> 1)) == 0);
 	LSM_CRASH_POINT("compact_started");
 	job->level = plan->out_level;
 	job->run = plan->out_run;
 	edit_from_plan(plan, &edit);
 	compact_report_begin(job, plan);
+#ifdef LSM_TESTING
+	if (plan->out_level > 2)
+		LSM_CRASH_POINT("compact_started_deep");
+#endif
 	if (!plan->move)
 	{
 		lsm_job_report_phase(job, LSM_PHASE_WRITING);
@@ -198,7 +203,7 @@ lsm_compact_own(LsmTree *tree, LsmJobType type)
 		lsm_tree_exit(tree);
 		ConditionVariablePrepareToSleep(&tree->ctl->cv);
 		job = lsm_job_begin(tree, type, 1, 0);
-		if (lsm_compact_claim(job))
+		if (lsm_claim_whole(job))
 		{
 			ConditionVariableCancelSleep();
 			return job;
@@ -220,47 +225,77 @@ plan_bytes(const LsmPlan *plan)
 	return bytes;
 }
 
-/* One due step.  REQUIRES: job owns the compaction. */
-static bool
+/* The next step, and what it takes; NULL: none is due. */
+static LsmPlan *
+plan_step(LsmJob *job)
+{
+	LsmTree    *tree = job->tree;
+	LsmPlan    *plan;
+
+	lsm_job_set_version(job, lsm_version_refresh(tree));
+
+	/* beside others: the one who published last has set them */
+	if (job->others_levels == 0)
+		lsm_publish_hints(tree, job->version);
+	plan = lsm_plan_due(tree, job->version, job->others_levels);
+	if (plan == NULL && job->others_levels == 0)
+		plan = lsm_plan_paid(tree, job->version);
+	if (plan != NULL)
+		lsm_claim_keep(job, lsm_plan_levels(plan));
+	if (plan != NULL && !plan->move)
+		lsm_job_reserve(job, plan_bytes(plan));
+	return plan;
+}
+
+/* One due step.  REQUIRES: job has the claim of a planner. */
+static LsmCompactResult
 compact_due(LsmJob *job)
 {
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
-	LsmTree    *tree = job->tree;
-	LsmPlan    *plan;
-	bool		done = false;
+	LsmCompactResult result = LSM_COMPACT_NOT_NOW;
 
-	Assert(job->owns_compaction && job->ctl->compact_pid == MyProcPid);
+	Assert(job->claim != NULL && job->claim->levels == LSM_ALL_LEVELS);
 	/* also to see whether publishing will be possible */
-	if (lsm_publish_lock(tree))
+	if (lsm_publish_lock(job->tree))
 	{
-		lsm_job_set_version(job, lsm_version_refresh(tree));
-		lsm_publish_hints(tree, job->version);
-		plan = lsm_plan_due(tree, job->version);
+		LsmPlan    *plan = plan_step(job);
+
+		lsm_publish_unlock(job->tree);
 		if (plan == NULL)
-			plan = lsm_plan_paid(tree, job->version);
-		if (plan != NULL && !plan->move)
-			lsm_job_reserve(job, plan_bytes(plan));
-		lsm_publish_unlock(tree);
-		if (plan != NULL)
-			done = lsm_compact_run(job, plan);
+			result = LSM_COMPACT_NOTHING;
+		else if (lsm_compact_run(job, plan))
+			result = LSM_COMPACT_DONE;
 	}
 	MemoryContextSwitchTo(old);
-	return done;
+	return result;
 }
 
-bool
+LsmCompactResult
 lsm_compact_once(LsmTree *tree, bool conditional)
 {
 	LsmJob	   *job;
-	bool		done = false;
+	LsmCompactResult result = LSM_COMPACT_NOT_NOW;
 
 	Assert(!lsm_epoch_inside());
 	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
 	job->limited = conditional;
-	if (lsm_compact_claim(job))
-		done = compact_due(job);
+	if (lsm_claim_plan(job))
+		result = compact_due(job);
 	lsm_job_end(job);
-	return done;
+	return result;
+}
+
+/* Somebody compacts level 0, or the one that it goes down to, or plans. */
+static bool
+level0_busy(LsmTree *tree, LsmTreeShared *ctl)
+{
+	bool		busy;
+
+	LWLockAcquire(&ctl->lock, LW_SHARED);
+	busy = pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
+		(lsm_claimed_levels(ctl) & (LSM_LEVEL_BIT(0) | LSM_LEVEL_BIT(1))) != 0;
+	LWLockRelease(&ctl->lock);
+	return busy;
 }
 
 /*
@@ -287,23 +322,15 @@ lsm_compact_stall(LsmTree *tree)
 		}
 
 		ConditionVariablePrepareToSleep(&ctl->cv);
-		LWLockAcquire(&ctl->lock, LW_SHARED);
-		busy = pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
-			ctl->compact_pid != 0;
-		LWLockRelease(&ctl->lock);
+		busy = level0_busy(tree, ctl);
 		if (busy)
 			(void) ConditionVariableTimedSleep(&ctl->cv, 1000, LSM_WAIT_EVENT("LsmCompaction"));
 		ConditionVariableCancelSleep();
 
 		/* nobody is at it: do it here.  False: nothing due, or lost a race */
-		if (!busy && !lsm_compact_once(tree, false))
-		{
-			LWLockAcquire(&ctl->lock, LW_SHARED);
-			busy = ctl->compact_pid != 0;
-			LWLockRelease(&ctl->lock);
-			if (!busy)
-				return;
-		}
+		if (!busy && lsm_compact_once(tree, false) != LSM_COMPACT_DONE &&
+			!level0_busy(tree, ctl))
+			return;
 	}
 }
 

@@ -34,8 +34,16 @@ extern bool lsm_flush_oldest(LsmTree *tree, bool conditional);
  */
 extern void lsm_flush_memtable(LsmTree *tree, LsmMemtable *memtable);
 
-/* Do one due compaction; false if none is due or someone else is at it. */
-extern bool lsm_compact_once(LsmTree *tree, bool conditional);
+typedef enum LsmCompactResult
+{
+	LSM_COMPACT_DONE,
+	LSM_COMPACT_NOTHING,		/* is due that can be done beside others */
+	LSM_COMPACT_NOT_NOW			/* who plans, who waits for all levels, or who
+								 * has the relation's lock is in the way */
+} LsmCompactResult;
+
+/* Do one due step of compaction.  `conditional`: worker. */
+extern LsmCompactResult lsm_compact_once(LsmTree *tree, bool conditional);
 
 /* A writer found level 0 too deep: compact or wait. */
 extern void lsm_compact_stall(LsmTree *tree);

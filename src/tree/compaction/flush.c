@@ -237,7 +237,7 @@ flush_compact_local(LsmTree *tree)
 	if (!tree->ctl->local)
 		return;
 	while (pg_atomic_read_u32(&tree->ctl->compaction_due) != 0 &&
-		   lsm_compact_once(tree, false))
+		   lsm_compact_once(tree, false) == LSM_COMPACT_DONE)
 		CHECK_FOR_INTERRUPTS();
 }
 

@@ -76,7 +76,7 @@ job_release(void *arg)
 	}
 	if (job->version != NULL)
 		lsm_version_unpin(job->version);
-	if (job->owns_flush || job->owns_compaction)
+	if (job->owns_flush || job->claim != NULL)
 	{
 		LsmTreeShared *ctl = job->ctl;
 
@@ -87,10 +87,13 @@ job_release(void *arg)
 		LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 		if (job->owns_flush && ctl->flush_pid == MyProcPid)
 			ctl->flush_pid = 0;
-		if (job->owns_compaction && ctl->compact_pid == MyProcPid)
-			ctl->compact_pid = 0;
+		lsm_claim_release(job);
 		LWLockRelease(&ctl->lock);
 		ConditionVariableBroadcast(&ctl->cv);
+
+		/* who looked meanwhile may have found a level taken */
+		if (!ctl->local && pg_atomic_read_u32(&ctl->compaction_due) != 0)
+			lsm_worker_wake();
 	}
 
 	/* last: from here on the keyspace may get another block */
@@ -160,26 +163,6 @@ lsm_job_set_scheme(LsmJob *job, LsmFilterScheme scheme)
 	job->params.scheme = scheme;
 	job->params.leading = lsm_leading_columns(job->leading);
 	job->segment_keys = lsm_elastic_segment_keys(&job->params);
-}
-
-/*
- * Become the compactor.  False: someone else is, or the tree is not loaded (any
- * more).
- */
-bool
-lsm_compact_claim(LsmJob *job)
-{
-	LsmTreeShared *ctl = job->ctl;
-
-	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id &&
-		ctl->state == LSM_STATE_LOADED && ctl->compact_pid == 0)
-	{
-		ctl->compact_pid = MyProcPid;
-		job->owns_compaction = true;
-	}
-	LWLockRelease(&ctl->lock);
-	return job->owns_compaction;
 }
 
 void

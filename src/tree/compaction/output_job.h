@@ -42,7 +42,8 @@ typedef struct LsmJob
 	LsmTreeShared *ctl;
 	uint64		keyspace_id;
 	bool		owns_flush;		/* ctl->flush_pid is ours */
-	bool		owns_compaction;	/* ctl->compact_pid is ours */
+	LsmClaim   *claim;			/* in ctl, or NULL */
+	uint32		others_levels;	/* claimed by others when this one was */
 	bool		published;		/* the files belong to the tree */
 	bool		limited;		/* lsm.compaction_rate applies ... */
 	uint64		paid_bytes;		/* ... and has been asked for so many */
@@ -184,12 +185,6 @@ extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilte
 /* Finish the last file; make all of them durable and log them. */
 extern void lsm_job_finish(LsmJob *job);
 
-/*
- * Become the compactor.  False: someone else is, or the tree is not loaded
- * (any more).
- */
-extern bool lsm_compact_claim(LsmJob *job);
-
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
 
@@ -307,6 +302,29 @@ extern void lsm_unlink_drain(bool wait);
 /* Each process that publishes: at its first job. */
 extern void lsm_unlink_register(void);
 
+/* ---- claim.c ---- */
+
+/*
+ * For planning a step: all levels but job->others_levels, those that others
+ * have.  False: somebody has all of them or plans, a request waits (and the job
+ * is `limited`), or the tree is not loaded (any more).
+ */
+extern bool lsm_claim_plan(LsmJob *job);
+
+/* The step has been planned: it takes these levels. */
+extern void lsm_claim_keep(LsmJob *job, uint32 levels);
+
+/* All levels.  False: somebody has one; then workers hold back for a while. */
+extern bool lsm_claim_whole(LsmJob *job);
+
+/* REQUIRES: ctl->lock, exclusive. */
+extern void lsm_claim_release(LsmJob *job);
+
+#ifdef USE_ASSERT_CHECKING
+/* This process has claimed these levels (for this job, or one around it). */
+extern bool lsm_claim_covers(const LsmTreeShared *ctl, uint32 levels);
+#endif
+
 /* ---- compact.c ---- */
 
 /* 1.0 or more: a step of compaction is due; the more, the more urgent. */
@@ -320,14 +338,14 @@ extern uint64 lsm_pending_bytes(LsmTree *tree, LsmVersion *version);
 
 /*
  * Do what the plan says.  False: the relation could not be locked for
- * publishing, or the tree was dropped or has moved (worker).  REQUIRES: the
- * tree's compaction is owned; the plan is of the job's version.
+ * publishing, or the tree was dropped or has moved (worker).  REQUIRES: this
+ * process has claimed the plan's levels; the plan is of the job's version.
  */
 extern bool lsm_compact_run(LsmJob *job, struct LsmPlan *plan);
 
 /*
- * A job that has become the tree's compactor, waiting for the one there is.
- * As long as it lasts, the tree stays loaded.
+ * A job that has all levels, waiting for who has some.  As long as it lasts,
+ * the tree stays loaded.
  */
 extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
 
@@ -335,7 +353,7 @@ extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
 
 /*
  * Build filters of the tree's files again that are missing or damaged.
- * REQUIRES: a job of this process owns the tree's compaction.
+ * REQUIRES: a job of this process has claimed all levels.
  */
 extern void lsm_repair_tree(LsmTree *tree);
 

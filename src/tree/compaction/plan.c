@@ -27,7 +27,7 @@
  * overlap, which is more than needed and simple.
  *
  * Locking: none.  The version is the caller's; files that a plan names stay as
- * long as the caller owns the tree's compaction.
+ * long as the caller has claimed their levels (claim.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -185,6 +185,16 @@ plan_from_marks(LsmVersion *version, const bool *picked, int out_level)
 		   version->runs[plan->below].level <= out_level)
 		plan->below++;
 	return plan;
+}
+
+uint32
+lsm_plan_levels(const LsmPlan *plan)
+{
+	uint32		levels = LSM_LEVEL_BIT(plan->out_level);
+
+	for (int i = 0; i < plan->nfiles; i++)
+		levels |= LSM_LEVEL_BIT(plan->files[i]->level);
+	return levels;
 }
 
 /* A cut fence leaves open where one file ends and the next begins. */
@@ -517,14 +527,16 @@ small_files_from(const LsmRun *run, int first)
 	return n;
 }
 
-/* Of levels >= 1; NULL: there are none. */
+/* Of levels >= 1 that others do not have; NULL: there are none. */
 static LsmRun *
-find_small_files(const LsmVersion *version, int *first, int *last)
+find_small_files(const LsmVersion *version, uint32 others_levels, int *first, int *last)
 {
 	for (int r = version->level0_runs; r < version->nruns; r++)
 	{
 		LsmRun	   *run = &version->runs[r];
 
+		if (others_levels & LSM_LEVEL_BIT(run->level))
+			continue;
 		for (int i = 0; i + SMALL_FILES <= run->nfiles; i++)
 		{
 			int			n = small_files_from(run, i);
@@ -539,39 +551,35 @@ find_small_files(const LsmVersion *version, int *first, int *last)
 	return NULL;
 }
 
-/* As the sizes of levels have it */
+/* As the sizes of levels have it; 1.0 or more: a step is due.  Returns the most. */
 static double
-level_score(LsmTree *tree, LsmVersion *version, int *level)
+score_levels(LsmTree *tree, LsmVersion *version, double *scores)
 {
-	double		best = level0_score(tree, version);
+	double		most = level0_score(tree, version);
 
-	*level = 0;
+	memset(scores, 0, LSM_MAX_LEVELS * sizeof(double));
+	scores[0] = most;
 	for (int i = 1; i < LSM_MAX_LEVELS - 1; i++)
 	{
-		double		score = version->level_bytes[i] / lsm_level_target(tree, i);
-
+		scores[i] = version->level_bytes[i] / lsm_level_target(tree, i);
 		if (level_has_deletes(version, i))
-			score = Max(score, 1.0);
-		if (score > best)
-		{
-			best = score;
-			*level = i;
-		}
+			scores[i] = Max(scores[i], 1.0);
+		most = Max(most, scores[i]);
 	}
-	return best;
+	return most;
 }
 
 double
 lsm_compaction_score(LsmTree *tree, LsmVersion *version)
 {
-	int			level;
-	double		score = level_score(tree, version, &level);
+	double		scores[LSM_MAX_LEVELS];
+	double		most = score_levels(tree, version, scores);
 	int			first;
 	int			last;
 
-	if (score < 1.0 && find_small_files(version, &first, &last) != NULL)
+	if (most < 1.0 && find_small_files(version, 0, &first, &last) != NULL)
 		return 1.0;
-	return score;
+	return most;
 }
 
 /*
@@ -655,44 +663,106 @@ plan_level_moves(LsmTree *tree, LsmVersion *version, int level, uint64 *cursor)
 	return plan->nfiles > 0 ? plan : NULL;
 }
 
-/* NULL: nothing is due.  REQUIRES: compaction owned. */
-LsmPlan *
-lsm_plan_due(LsmTree *tree, LsmVersion *version)
+/* The levels that the next step of this one takes. */
+static uint32
+step_levels(LsmVersion *version, int level)
 {
-	uint64	   *cursors = tree->ctl->compact_cursor;
-	LsmPlan    *plan;
-	int			level;
+	if (level == 0 && !level0_goes_down(version) && lsm_plan_level0_moves(version) == NULL)
+		return LSM_LEVEL_BIT(0);
+	return LSM_LEVEL_BIT(level) | LSM_LEVEL_BIT(level + 1);
+}
 
-	if (level_score(tree, version, &level) < 1.0)
+/*
+ * The level whose step is due and the most urgent of those that can be made
+ * beside others; -1: there is none.  A step that has to wait for one of its
+ * levels comes next: what is less urgent may not get in its way.  Else two
+ * processes that each go on with their levels would keep it off for good.  But
+ * a deep level 0 does not wait for that: writers would stand still.
+ */
+static int
+choose_level(LsmVersion *version, double *scores, uint32 others_levels)
+{
+	bool		relief = version->level0_runs >= LSM_L0_RELIEF_RUNS;
+	uint32		taken = others_levels;
+
+	for (;;)
 	{
-		int			first;
-		int			last;
-		LsmRun	   *run = find_small_files(version, &first, &last);
+		int			best = 0;
+		uint32		levels;
 
-		return run != NULL ? lsm_plan_rewrite(version, run, first, last) : NULL;
+		for (int i = 1; i < LSM_MAX_LEVELS - 1; i++)
+		{
+			if (scores[i] > scores[best])
+				best = i;
+		}
+		if (scores[best] < 1.0)
+			return -1;
+		levels = step_levels(version, best);
+		if ((levels & (best == 0 && relief ? others_levels : taken)) == 0)
+			return best;
+
+		/* all of its levels are taken: it is being made */
+		if ((levels & others_levels) != levels)
+			taken |= levels;
+		scores[best] = 0;
 	}
-	if (level == 0)
-	{
-		bool		deletes = level0_has_deletes(version);
+}
 
-		plan = deletes ? NULL : lsm_plan_level0_moves(version);
-		if (plan == NULL && !deletes && !level0_goes_down(version))
-			plan = plan_level0_together(version, level0_tier(tree, version));
-		if (plan == NULL)
-			plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), deletes);
+static LsmPlan *
+plan_level0_due(LsmTree *tree, LsmVersion *version)
+{
+	bool		deletes = level0_has_deletes(version);
+	LsmPlan    *plan = NULL;
+
+	if (!deletes)
+		plan = lsm_plan_level0_moves(version);
+	if (plan == NULL && !deletes && !level0_goes_down(version))
+		plan = plan_level0_together(version, level0_tier(tree, version));
+	if (plan == NULL)
+		plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), deletes);
+	return plan;
+}
+
+static LsmPlan *
+plan_level_due(LsmTree *tree, LsmVersion *version, int level)
+{
+	uint64	   *cursor = &tree->ctl->compact_cursor[level];
+	LsmRun	   *run = version->levels[level];
+	LsmPlan    *plan = NULL;
+	int			at;
+
+	if (!level_has_deletes(version, level))
+		plan = plan_level_moves(tree, version, level, cursor);
+	if (plan != NULL)
+		return plan;
+	at = next_in_turn(run, *cursor);
+	*cursor = run->files[at].number;
+	return lsm_plan_push(version, level, at, at);
+}
+
+/* See plan.h. */
+LsmPlan *
+lsm_plan_due(LsmTree *tree, LsmVersion *version, uint32 others_levels)
+{
+	double		scores[LSM_MAX_LEVELS];
+	LsmPlan    *plan = NULL;
+
+	if (score_levels(tree, version, scores) >= 1.0)
+	{
+		int			level = choose_level(version, scores, others_levels);
+
+		if (level >= 0)
+			plan = level == 0 ? plan_level0_due(tree, version) : plan_level_due(tree, version, level);
 	}
 	else
 	{
-		plan = level_has_deletes(version, level) ? NULL :
-			plan_level_moves(tree, version, level, &cursors[level]);
-		if (plan == NULL)
-		{
-			LsmRun	   *run = version->levels[level];
-			int			at = next_in_turn(run, cursors[level]);
+		int			first;
+		int			last;
+		LsmRun	   *run = find_small_files(version, others_levels, &first, &last);
 
-			cursors[level] = run->files[at].number;
-			plan = lsm_plan_push(version, level, at, at);
-		}
+		if (run != NULL)
+			plan = lsm_plan_rewrite(version, run, first, last);
 	}
+	Assert(plan == NULL || (lsm_plan_levels(plan) & others_levels) == 0);
 	return plan;
 }

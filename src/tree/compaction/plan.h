@@ -35,13 +35,20 @@ extern int	lsm_plan_oldest_level0(LsmVersion *version);
 extern bool lsm_plan_overlaps_below(const LsmVersion *version, int level,
 									const LsmFile *file);
 
-/* The next step; NULL: nothing is due.  REQUIRES: compaction owned. */
-extern LsmPlan *lsm_plan_due(LsmTree *tree, LsmVersion *version);
+/*
+ * The next step that takes none of these levels; NULL: no such is due.
+ * REQUIRES: the claim of a planner.
+ */
+extern LsmPlan *lsm_plan_due(LsmTree *tree, LsmVersion *version, uint32 others_levels);
+
+/* The levels that the plan takes files from or puts files into, by bits */
+extern uint32 lsm_plan_levels(const LsmPlan *plan);
 
 /*
  * scan_debt.c: how many entries scans have to merge before the next step is
  * worth it to them, 0: there is none; and that step, if they have, whose price
- * is taken off then.  NULL: they have not.  REQUIRES: compaction owned.
+ * is taken off then.  NULL: they have not.  REQUIRES: the claim of a planner, and
+ * that nobody else has one.
  */
 extern uint64 lsm_scan_price(const LsmTree *tree, const LsmVersion *version);
 extern LsmPlan *lsm_plan_paid(LsmTree *tree, LsmVersion *version);

@@ -126,18 +126,23 @@ compare_numbers(const void *a, const void *b)
 /*
  * The edit fits the list: nothing goes that is not there, nothing comes that
  * is.  The list is read on for that, from where this process knows it.  Who
- * else may change it meanwhile adds files of other numbers (a flush), or has
- * the compaction, which is ours.
+ * else may change it meanwhile adds files of other numbers (a flush), or changes
+ * levels that we have not claimed.
  */
 static void
-check_edit(LsmTree *tree, const LsmEdit *edit)
+check_edit(const LsmJob *job, const LsmEdit *edit)
 {
-	LsmVersion *version = lsm_version_refresh(tree);
+	LsmVersion *version = lsm_version_refresh(job->tree);
 	uint64	   *removed = palloc(Max(edit->nremoved, 1) * sizeof(uint64));
+	uint32		levels PG_USED_FOR_ASSERTS_ONLY = 0;
 
 	for (int i = 0; i < edit->nremoved; i++)
 	{
-		if (!lsm_version_has(version, edit->removed[i]))
+		const LsmFile *file = lsm_version_find_file(version, edit->removed[i]);
+
+		if (file != NULL)
+			levels |= LSM_LEVEL_BIT(file->level);
+		else
 			elog(ERROR, "lsm edit removes file " UINT64_FORMAT ", which is not there",
 				 edit->removed[i]);
 		removed[i] = edit->removed[i];
@@ -147,12 +152,15 @@ check_edit(LsmTree *tree, const LsmEdit *edit)
 	{
 		uint64		number = edit->added[i].number;
 
+		if (job->type != LSM_JOB_FLUSH)
+			levels |= LSM_LEVEL_BIT(edit->added[i].level);
 		if (lsm_version_has(version, number) &&
 			bsearch(&number, removed, edit->nremoved, sizeof(uint64), compare_numbers) == NULL)
 			elog(ERROR, "lsm edit adds file " UINT64_FORMAT ", which is there already",
 				 number);
 	}
 	pfree(removed);
+	Assert(levels == 0 || lsm_claim_covers(job->ctl, levels));
 }
 
 bool
@@ -178,7 +186,7 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	}
 	Assert(tree->ctl == job->ctl && tree->keyspace_id == job->keyspace_id);
 
-	check_edit(tree, edit);
+	check_edit(job, edit);
 	lsm_elastic_publish_prepare(job, edit);
 	publish_crash_point(job, false);
 	edit->conflict_xid = newest_removed(job, flushed);

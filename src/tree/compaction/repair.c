@@ -11,8 +11,8 @@
  * and renames it: who reads meanwhile sees the damaged file or the new one.
  * lsm_compact() does the same for all files of its tree.
  *
- * It is one step of the tree's compactor, as others are: files of the version
- * stay meanwhile, there is no other one at work on the same file, and it ends
+ * It is a step of compaction that claims the file's level (claim.c): files of
+ * that level stay meanwhile, nobody else works on the same file, and it ends
  * with an edit of the list of files, in which the file takes its own place.
  * The edit is needed for what the list says of the filter, which is another
  * one if settings have changed since the first was built (scheme and file stay
@@ -205,8 +205,8 @@ write_filter(LsmTree *tree, uint64 number, const void *image, Size bytes)
 }
 
 /*
- * REQUIRES: a job of this process owns the compaction; the file is in the
- * job's version.
+ * REQUIRES: a job of this process has claimed the file's level; the file is in
+ * the job's version.
  */
 static bool
 rebuild_filter(LsmJob *job, const LsmFile *file)
@@ -221,7 +221,7 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	void	   *chunk;
 	void	   *image;
 
-	Assert(job->ctl->compact_pid == MyProcPid && job->version != NULL);
+	Assert(lsm_claim_covers(job->ctl, LSM_LEVEL_BIT(file->level)) && job->version != NULL);
 	LSM_CRASH_POINT("repair_started");
 	lsm_job_report_begin(job, LSM_PROGRESS_REPAIR, &input);
 	lsm_job_report_phase(job, LSM_PHASE_READING);
@@ -254,19 +254,17 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 }
 
 /*
- * Look at the file's filter, and build it again if need be.  False: it is
- * damaged still.  REQUIRES: a job of this process (perhaps this one) owns the
- * compaction.
+ * Look at the filter of a file of the job's version, and build it again if need
+ * be.  False: it is damaged still.  REQUIRES: a job of this process (perhaps
+ * this one) has claimed the file's level, if there is such a file.
  */
 static bool
 repair_file(LsmJob *job, uint64 number)
 {
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
-	LsmFile    *file;
+	const LsmFile *file = lsm_version_find_file(job->version, number);
 	bool		sound;
 
-	lsm_job_set_version(job, lsm_version_refresh(job->tree));
-	file = lsm_version_find_file(job->version, number);
 	sound = file == NULL || !filter_is_damaged(job->tree, file) || rebuild_filter(job, file);
 	MemoryContextSwitchTo(old);
 	return sound;
@@ -287,6 +285,7 @@ lsm_repair_tree(LsmTree *tree)
 
 		CHECK_FOR_INTERRUPTS();
 		job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
+		lsm_job_set_version(job, lsm_version_refresh(tree));
 		(void) repair_file(job, numbers[i]);
 		lsm_job_end(job);
 	}
@@ -301,10 +300,22 @@ lsm_repair_tree(LsmTree *tree)
 static bool
 repair_claimed(LsmJob *job, const LsmRepairRequest *request)
 {
+	const LsmFile *file;
+
 	/* before the work, to see whether publishing will be possible */
-	if (!lsm_compact_claim(job) || !lsm_publish_lock(job->tree))
+	if (!lsm_claim_plan(job) || !lsm_publish_lock(job->tree))
 		return false;
+	lsm_job_set_version(job, lsm_version_refresh(job->tree));
 	lsm_publish_unlock(job->tree);
+	file = lsm_version_find_file(job->version, request->number);
+	if (file != NULL)
+	{
+		uint32		levels = LSM_LEVEL_BIT(file->level);
+
+		if (levels & job->others_levels)
+			return false;
+		lsm_claim_keep(job, levels);
+	}
 	if (repair_file(job, request->number))
 		lsm_repair_done(request);
 	return true;

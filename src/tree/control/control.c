@@ -15,7 +15,7 @@
  *	  while there are neither writers nor jobs.
  *	- Evicted, that is, its memtables are retired and the block stays: by
  *	  anybody who is short of memory, while no writer is registered and nobody
- *	  flushes, compacts or loads it (control_memtables_idle, compact_pid).
+ *	  flushes, compacts or loads it (control_memtables_idle, claims).
  *	- Recycled for another tree: by who needs a block, if nobody has it pinned.
  *	  All who write or have a job have it pinned.
  *	- Dropped, in use or not: by who knows that its fork is gone or is not the
@@ -45,9 +45,10 @@
  * has noticed.
  *
  * One block with jobs.  As long as a job of its former block goes on, a
- * keyspace gets no new block (lsm_control_get waits).  So the directory has
- * one compactor, the files it reads stay, and what the first load finds in the
- * directory, but not in the list of files, is nobody's.
+ * keyspace gets no new block (lsm_control_get waits).  So all who compact in
+ * the directory have their claims in one block, the files they read stay, and
+ * what the first load finds in the directory, but not in the list of files, is
+ * nobody's.
  *
  * File numbers.  A number is handed out once in the life of a keyspace.  What
  * is handed out is below the metapage's next_file.  Only the keyspace's block

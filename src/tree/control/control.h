@@ -87,6 +87,20 @@ typedef struct LsmTreeWork
 	NameData	relname;		/* when a transaction last opened the tree */
 } LsmTreeWork;
 
+/* No two have a level in common, but for one who plans */
+#define LSM_MAX_CLAIMS		LSM_MAX_LEVELS
+
+/* Levels by their bits */
+#define LSM_LEVEL_BIT(level) (1u << (level))
+#define LSM_ALL_LEVELS		(LSM_LEVEL_BIT(LSM_MAX_LEVELS) - 1)
+
+/* Levels that a process compacts (compaction/claim.c); pid 0: none */
+typedef struct LsmClaim
+{
+	int			pid;
+	uint32		levels;
+} LsmClaim;
+
 /*
  * In the order of who writes it how often, so that reading a tree takes no
  * cache line from those who write to it.
@@ -157,10 +171,12 @@ typedef struct LsmTreeShared
 								 * recovery, and STANDBY */
 	int			loader_pid;
 
-	/* one flusher, one compactor; 0 = none.  Reset by lsm_tree_abort_cleanup */
+	/* one flusher, 0 = none; who compacts.  Given up by lsm_flush_abort */
 	int			flush_pid;
-	int			compact_pid;
-	uint64		compact_cursor[8];	/* per level: file number last compacted */
+	LsmClaim	claims[LSM_MAX_CLAIMS];
+	TimestampTz whole_wanted;	/* until then a request waits for all levels */
+	uint64		compact_cursor[LSM_MAX_LEVELS]; /* file number last compacted;
+												 * who plans has it */
 	pg_atomic_uint64 replaced;	/* rows that have a newer version, about */
 	pg_atomic_uint64 map_blocks;	/* no bit of the visibility map is set for
 									 * a block from here on */
@@ -196,6 +212,20 @@ typedef struct LsmTreeShared
 								 * runs, and not yet spent: scan_debt.c */
 	LsmTreeWork work;
 } LsmTreeShared;
+
+/*
+ * Levels that are being compacted.  REQUIRES: ctl->lock, or a block that nobody
+ * can reach.
+ */
+static inline uint32
+lsm_claimed_levels(const LsmTreeShared *ctl)
+{
+	uint32		levels = 0;
+
+	for (int i = 0; i < LSM_MAX_CLAIMS; i++)
+		levels |= ctl->claims[i].levels;
+	return levels;
+}
 
 /*
  * What survives an eviction (state UNLOADED, same keyspace): seq and

@@ -208,7 +208,7 @@ lsm_control_recycle(ControlRetirees *retirees)
 		if (!LWLockConditionalAcquire(&ctl->lock, LW_EXCLUSIVE))
 			continue;
 		keyspace_id = pg_atomic_read_u64(&ctl->keyspace_id);
-		if (keyspace_id != 0 && ctl->compact_pid == 0 &&
+		if (keyspace_id != 0 && lsm_claimed_levels(ctl) == 0 &&
 			control_memtables_idle(ctl))
 		{
 			/* order against lsm_control_pin(): see control.c */
@@ -404,7 +404,7 @@ lsm_control_evict(LsmTreeShared *except, int want_chunks)
 				continue;
 			if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 &&
 				(ctl->state == LSM_STATE_LOADED || ctl->state == LSM_STATE_STANDBY) &&
-				ctl->compact_pid == 0 &&
+				lsm_claimed_levels(ctl) == 0 &&
 				control_memtables_idle(ctl))
 				nchunks += control_unload(list[i].block, &retirees);
 			LWLockRelease(&ctl->lock);

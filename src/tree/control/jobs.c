@@ -21,7 +21,7 @@ dlist_head	lsm_job_marks = DLIST_STATIC_INIT(lsm_job_marks);
 
 /*
  * The job counts itself first, then checks the block's identity under
- * ctl->lock (flush_claim, compact_claim), before it makes a file.  The
+ * ctl->lock (flush_claim, claim.c), before it makes a file.  The
  * identity is cleared under that lock, and the count looked at later.  So
  * either the job sees that the block was dropped, or who takes the keyspace's
  * next block sees the job.

@@ -35,7 +35,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	Assert(local || LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
 	Assert(pg_atomic_read_u32(&block->jobs) == 0);
-	Assert(ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0);
+	Assert(ctl->flush_pid == 0 && lsm_claimed_levels(ctl) == 0 && ctl->loader_pid == 0);
 	ctl->local = local;
 	ctl->rlocator = rlocator;
 	ctl->kind = kind;
@@ -87,7 +87,8 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	ctl->strays_removed = false;
 	control_close_slots(ctl);
 	ctl->flush_pid = 0;
-	ctl->compact_pid = 0;
+	memset(ctl->claims, 0, sizeof(ctl->claims));
+	ctl->whole_wanted = 0;
 	memset(ctl->compact_cursor, 0, sizeof(ctl->compact_cursor));
 	for (int i = 0; i < LSM_NCOUNTERS; i++)
 		pg_atomic_write_u64(&ctl->counters[i], 0);
@@ -112,7 +113,7 @@ control_reusable(ControlBlock *block)
 	return !block->free_busy &&
 		pg_atomic_read_u32(&block->pins) == 0 &&
 		pg_atomic_read_u32(&block->jobs) == 0 &&
-		ctl->flush_pid == 0 && ctl->compact_pid == 0 && ctl->loader_pid == 0 &&
+		ctl->flush_pid == 0 && lsm_claimed_levels(ctl) == 0 && ctl->loader_pid == 0 &&
 		lsm_epoch_passed(block->free_epoch);
 }
 

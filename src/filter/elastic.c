@@ -417,6 +417,8 @@ elastic_parse(const LsmFilter *filter, LsmElastic *elastic)
 	elastic->fence_bytes = (uint32_t) get_le(payload + OFF_FENCE_BYTES, 4);
 	elastic->nkeys = filter->nkeys;
 	elastic->probes = filter->probes;
+	elastic->check = (uint32_t) lsm_digest_key(payload - LSM_FILTER_HEADER_BYTES,
+											   LSM_FILTER_HEADER_BYTES);
 
 	if (elastic->units < 1 || elastic->units > LSM_ELASTIC_UNITS_MAX ||
 		elastic->segments < 1 || elastic->segments > ELASTIC_SEGMENTS_MAX ||

@@ -340,7 +340,7 @@ extern LsmFilterStatus lsm_elastic_build(const LsmFilterParams *params,
 
 /*
  * The parts of an open image; fields are private to src/filter but for the
- * first.
+ * first, and the check.
  */
 typedef struct LsmElastic
 {
@@ -356,6 +356,9 @@ typedef struct LsmElastic
 	uint32_t	fence_bytes;
 	uint32_t	leading_lines;	/* 0: leading parts are not known */
 	uint32_t	leading_probes;
+	uint32_t	check;			/* tells this image from others: the header's
+								 * digest, which has a checksum of the units'
+								 * checksums */
 	uint64_t	nleading;
 	const uint8_t *leading;
 	const uint8_t *words;

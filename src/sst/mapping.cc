@@ -19,12 +19,13 @@ size_t page_bytes;
 namespace {
 
 // Mappings of filter files, so that the handler knows its own.  Only changed
-// by code that reads no mapping, hence never while the handler walks it.  A
-// mapping keeps its slot; free slots have no bytes, and are chained.
+// by code that reads no mapping, hence never while the handler walks it; the
+// handler itself only notes the fault.  A mapping keeps its slot; free slots have no bytes, and are chained.
 struct BlobRange {
   uint8_t* base;
   size_t bytes;
   size_t next_free;
+  volatile bool faulted;
 };
 constexpr size_t kNoSlot = SIZE_MAX;
 BlobRange* blobs;
@@ -50,6 +51,7 @@ bool ReplaceBlobPage(uint8_t* address) noexcept {
     if (fresh == MAP_FAILED) return false;
     memset(fresh, 0xff, page_bytes);
     mprotect(fresh, page_bytes, PROT_READ);
+    blobs[i].faulted = true;
     blob_faults = blob_faults + 1;
     return true;
   }
@@ -169,6 +171,7 @@ LsmSstStatus lsm_sst_map_blob(const char* path, LsmSstBlob* blob,
   if (slot == free_slot) free_slot = blobs[slot].next_free;
   blobs[slot].base = const_cast<uint8_t*>(mapping.base);
   blobs[slot].bytes = mapping.bytes;
+  blobs[slot].faulted = false;
   blob->slot = slot;
   blob->data = mapping.base;
   blob->bytes = mapping.bytes;
@@ -187,3 +190,7 @@ void lsm_sst_unmap_blob(LsmSstBlob* blob) {
 }
 
 uint64_t lsm_sst_blob_faults(void) { return blob_faults; }
+
+bool lsm_sst_blob_faulted(const LsmSstBlob* blob) {
+  return blob->data != nullptr && blobs[blob->slot].faulted;
+}

@@ -283,10 +283,15 @@ extern void lsm_sst_unmap_blob(LsmSstBlob *blob);
 /*
  * Pages of mapped filter files that could not be read (media error, truncated
  * file) since the process started.  Such a page reads as all ones, "maybe" to
- * a Bloom filter; a checksum over the image fails.  A caller that sees the
- * count grow should warn.
+ * a Bloom filter; a checksum over the image fails.  Files that are no longer
+ * part of a tree are truncated, and may be mapped for a moment all the same: so
+ * a caller that sees the count grow asks whose page it was, and warns if it is
+ * of a file that counts.
  */
 extern uint64_t lsm_sst_blob_faults(void);
+
+/* Is a page of this one among them?  REQUIRES: mapped, or data NULL. */
+extern bool lsm_sst_blob_faulted(const LsmSstBlob *blob);
 
 /* "RocksDB 7.8.3" and the like. */
 extern const char *lsm_sst_library_version(void);

@@ -404,14 +404,26 @@ void TestBusError() {
   LsmSstBlob blob;
   lsm_sst_write_blob(blob_path.c_str(), 0600, zeros.data(), zeros.size(), &err);
   lsm_sst_map_blob(blob_path.c_str(), &blob, &err);
+  LsmSstBlob other_blob;
+  const std::string other_path = Path("bus_other.flt");
+  lsm_sst_write_blob(other_path.c_str(), 0600, zeros.data(), zeros.size(),
+                     &err);
+  lsm_sst_map_blob(other_path.c_str(), &other_blob, &err);
   if (truncate(blob_path.c_str(), 4096) != 0) abort();
   const uint64_t before = lsm_sst_blob_faults();
   const volatile uint8_t *bytes = static_cast<const uint8_t *>(blob.data);
   good = bytes[0] == 0 && bytes[5000] == 0xff && bytes[65535] == 0xff;
   Check(good && lsm_sst_blob_faults() == before + 2,
         "unreadable pages of a filter file read as ones");
+  Check(lsm_sst_blob_faulted(&blob) && !lsm_sst_blob_faulted(&other_blob),
+        "it is known of which filter file they are");
   lsm_sst_unmap_blob(&blob);
+  lsm_sst_map_blob(other_path.c_str(), &blob, &err);
+  Check(!lsm_sst_blob_faulted(&blob), "a new mapping has no faults");
+  lsm_sst_unmap_blob(&blob);
+  lsm_sst_unmap_blob(&other_blob);
   unlink(blob_path.c_str());
+  unlink(other_path.c_str());
 
   // Somebody else's fault goes to somebody else's handler.
   fflush(stdout);

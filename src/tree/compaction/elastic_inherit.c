@@ -70,6 +70,7 @@ typedef struct SourceRun
 typedef struct Heir
 {
 	uint64		number;
+	uint32		check;
 	uint32		segments;
 	double	   *hotness;
 	uint8	   *units;
@@ -214,7 +215,8 @@ add_source_file(LsmInheritance *inheritance, SourceRun *run, uint64 keyspace_id,
 
 	LWLockAcquire(&lsm_elastic->lock, LW_SHARED);
 	slot = lsm_elastic_find_file(keyspace_id, file->number);
-	if (slot != LSM_ELASTIC_NONE && lsm_elastic->files[slot].rates.segments == shape->segments)
+	if (slot != LSM_ELASTIC_NONE && lsm_elastic->files[slot].check == shape->check &&
+		lsm_elastic->files[slot].rates.segments == shape->segments)
 	{
 		lsm_elastic_walk_begin(&walk, slot);
 		for (int i = 0; i < n; i++)
@@ -316,6 +318,7 @@ inherit_file(LsmInheritance *inheritance, const LsmFileMeta *meta,
 	double		start = position(inheritance, smallest);
 
 	heir->number = meta->number;
+	heir->check = shape->check;
 	heir->segments = shape->segments;
 	heir->limit = (int) shape->units;
 	heir->unit_fpr = lsm_elastic_unit_fpr(shape, 0);
@@ -475,6 +478,7 @@ raise_heir(uint64 keyspace_id, const Heir *heir, bool claim)
 		LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
 		file = lsm_elastic_find_file(keyspace_id, heir->number);
 		if (file == LSM_ELASTIC_NONE ||
+			lsm_elastic->files[file].check != heir->check ||
 			lsm_elastic->files[file].rates.segments != heir->segments)
 		{
 			LWLockRelease(&lsm_elastic->lock);

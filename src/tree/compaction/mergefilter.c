@@ -89,7 +89,6 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 	LsmSstBlob *blobs = palloc0(Max(n, 1) * sizeof(LsmSstBlob));
 	LsmFilter  *filters = palloc0(Max(n, 1) * sizeof(LsmFilter));
 	LsmFilterStream *work = palloc(Max(n, 1) * sizeof(LsmFilterStream));
-	uint64		faults = lsm_sst_blob_faults();
 	LsmFilterStatus status = n > 0 ? LSM_FILTER_OK : LSM_FILTER_INVALID;
 	size_t		used = 0;
 
@@ -119,6 +118,9 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 								  image, image_bytes, &used);
 	for (int i = 0; i < n; i++)
 	{
+		/* pages that could not be read were ones to the merge */
+		if (lsm_sst_blob_faulted(&blobs[i]))
+			status = LSM_FILTER_CORRUPT;
 		if (blobs[i].data != NULL)
 			lsm_sst_unmap_blob(&blobs[i]);
 	}
@@ -127,8 +129,7 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 	pfree(filters);
 	pfree(work);
 
-	/* pages that could not be read were ones to the merge */
-	if (status != LSM_FILTER_OK || lsm_sst_blob_faults() != faults)
+	if (status != LSM_FILTER_OK)
 		used = 0;
 #ifdef USE_ASSERT_CHECKING
 	if (used > 0)

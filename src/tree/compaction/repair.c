@@ -79,11 +79,17 @@ units_are_sound(const LsmFilter *filter)
 	return true;
 }
 
-/* All of it is read.  That memory is short says nothing about the filter. */
-static bool
-filter_is_damaged(LsmTree *tree, const LsmFile *file)
+typedef enum FilterState
 {
-	uint64		faults = lsm_sst_blob_faults();
+	FILTER_SOUND,
+	FILTER_DAMAGED,
+	FILTER_UNKNOWN				/* memory or file handles are short */
+} FilterState;
+
+/* All of it is read. */
+static FilterState
+filter_state(LsmTree *tree, const LsmFile *file)
+{
 	char		path[MAXPGPATH];
 	LsmSstBlob	blob;
 	LsmSstError err;
@@ -95,14 +101,16 @@ filter_is_damaged(LsmTree *tree, const LsmFile *file)
 	/* scheme none has a filter file, too, which says so: lsm_verify looks for it */
 	lsm_file_path(tree, file->number, true, path);
 	if (lsm_sst_map_blob(path, &blob, &err) != LSM_SST_OK)
-		return err.status != LSM_SST_NO_MEMORY;
+		return err.status == LSM_SST_NO_MEMORY || err.sys_errno == EMFILE || err.sys_errno == ENFILE ?
+			FILTER_UNKNOWN : FILTER_DAMAGED;
 	status = lsm_filter_open(blob.data, blob.bytes, true, &filter, &why);
 	damaged = (status != LSM_FILTER_OK && status != LSM_FILTER_UNKNOWN) ||
 		lsm_filter_mismatch(file, &blob) != NULL;
 	if (!damaged && status == LSM_FILTER_OK && filter.scheme == LSM_FILTER_ELASTIC)
 		damaged = !units_are_sound(&filter);
+	damaged = damaged || lsm_sst_blob_faulted(&blob);
 	lsm_sst_unmap_blob(&blob);
-	return damaged || lsm_sst_blob_faults() != faults;
+	return damaged ? FILTER_DAMAGED : FILTER_SOUND;
 }
 
 static uint32
@@ -255,7 +263,7 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 
 /*
  * Look at the filter of a file of the job's version, and build it again if need
- * be.  False: it is damaged still.  REQUIRES: a job of this process (perhaps
+ * be.  False: it is damaged still, or cannot be read now.  REQUIRES: a job of this process (perhaps
  * this one) has claimed the file's level, if there is such a file.
  */
 static bool
@@ -263,9 +271,10 @@ repair_file(LsmJob *job, uint64 number)
 {
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
 	const LsmFile *file = lsm_version_find_file(job->version, number);
-	bool		sound;
+	FilterState state = file != NULL ? filter_state(job->tree, file) : FILTER_SOUND;
+	bool		sound = state == FILTER_SOUND ||
+		(state == FILTER_DAMAGED && rebuild_filter(job, file));
 
-	sound = file == NULL || !filter_is_damaged(job->tree, file) || rebuild_filter(job, file);
 	MemoryContextSwitchTo(old);
 	return sound;
 }

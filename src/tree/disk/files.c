@@ -410,6 +410,10 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 				(errcode_for_file_access(),
 				 errmsg("could not rename file \"%s\" to \"%s\": %m", path, final)));
 
+	/* what was loaded of the one before */
+	if (renamed && last && lsm_file_gone_hook != NULL)
+		lsm_file_gone_hook(keyspace_id, number);
+
 	/*
 	 * The directory entry.  A file that comes into being at a chunk in the
 	 * middle is one that a later record removes, or that the last chunk makes

@@ -391,8 +391,9 @@ lsm_elastic_add_file(uint64 keyspace_id, uint64 number, const LsmElastic *shape,
 	slot->keyspace_id = keyspace_id;
 	slot->number = number;
 	slot->last_access = lsm_elastic->queue.clock;
-	slot->units = shape->units;
-	slot->lines = lsm_elastic_segment_lines(shape->units);
+	slot->check = shape->check;
+	slot->units = (uint16) shape->units;
+	slot->lines = (uint16) lsm_elastic_segment_lines(shape->units);
 	slot->first_extent = first_extent;
 	slot->rates.segments = shape->segments;
 	slot->rates.unit_fpr = (float) lsm_elastic_unit_fpr(shape, 0);

@@ -77,11 +77,15 @@ typedef struct LsmElasticFile
 	uint64		keyspace_id;
 	uint64		number;
 	uint64		last_access;	/* clock */
-	uint32		units;			/* per segment */
-	uint32		lines;			/* of one segment's state */
+	uint32		check;			/* of the filter that units come from */
+	uint16		units;			/* per segment */
+	uint16		lines;			/* of one segment's state */
 	uint32		first_extent;
 	uint32		next;			/* in the bucket, or of the free ones */
 } LsmElasticFile;
+
+/* readers look at the serial, others write last_access */
+StaticAssertDecl(sizeof(LsmElasticFile) == LSM_ELASTIC_LINE, "one cache line each");
 
 /* LsmElasticSegment.flags */
 #define LSM_ELASTIC_LOADING		0x01	/* in the hands of a loader */

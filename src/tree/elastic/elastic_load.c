@@ -12,9 +12,16 @@
  * the budget.
  *
  * A unit whose checksum is wrong is never used: the segment stays with the
- * units before it, which is right if slower, and a warning says so.
+ * units before it, which is right if slower, and a warning says so.  Only units
+ * of the filter that the state is of are used: one that was built again with
+ * other options may have the same shape, and would say no to keys that are
+ * there.
  *
- * Nothing here raises an error, so no memory is lost in between.
+ * A file may go while it is read here.  Its state is dropped first
+ * (unlink_queue.c), so what was found is of no interest.
+ *
+ * Nothing here raises an error, so no memory is lost in between.  (A crash point
+ * that is told to fail does, in test builds.)
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +29,7 @@
 
 #include "port/pg_bitutils.h"
 
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/repair_queue.h"
 #include "tree/elastic/elastic.h"
@@ -38,7 +46,10 @@ typedef enum LoadResult
 {
 	LOAD_READ,
 	LOAD_DAMAGED,				/* from unit `nread` on */
-	LOAD_MISSING
+	LOAD_MISSING,				/* the file, or the filter has made way for
+								 * another one */
+	LOAD_GONE,					/* the file has no state any more */
+	LOAD_LATER					/* memory or file handles were short */
 } LoadResult;
 
 typedef struct LoadTask
@@ -46,6 +57,7 @@ typedef struct LoadTask
 	uint64		keyspace_id;
 	uint64		number;
 	uint64		serial;
+	uint32		check;
 	uint32		file;
 	uint32		id;
 	uint32		segment;
@@ -86,6 +98,7 @@ take_task(uint32 id, LoadTask *task)
 	task->keyspace_id = slot->keyspace_id;
 	task->number = slot->number;
 	task->serial = pg_atomic_read_u64(&slot->serial);
+	task->check = slot->check;
 	task->file = segment->file;
 	task->id = id;
 	task->segment = segment->number;
@@ -195,24 +208,30 @@ read_file(LoadTask *first, int n)
 	LsmSstError err;
 	LsmFilter	filter;
 	LsmElastic	shape;
+	LoadResult	otherwise = LOAD_DAMAGED;
 	bool		good = false;
-	bool		missing = false;
 
 	lsm_keyspace_file_path(first->keyspace_id, first->number, true, path);
 	if (lsm_sst_map_blob(path, &blob, &err) == LSM_SST_OK)
 	{
 		good = lsm_filter_open(blob.data, blob.bytes, true, &filter, NULL) == LSM_FILTER_OK &&
-			lsm_elastic_open(&filter, &shape, NULL) == LSM_FILTER_OK &&
-			shape.unit_bytes <= lsm_elastic->unit_bytes;
+			lsm_elastic_open(&filter, &shape, NULL) == LSM_FILTER_OK;
+		if (good && shape.check != first->check)
+			otherwise = LOAD_MISSING;
+		good = good && otherwise == LOAD_DAMAGED && shape.unit_bytes <= lsm_elastic->unit_bytes;
 	}
 	else
 	{
 		blob.data = NULL;
-		missing = err.status == LSM_SST_MISSING;
+		if (err.status == LSM_SST_MISSING)
+			otherwise = LOAD_MISSING;
+		else if (err.status == LSM_SST_NO_MEMORY || err.sys_errno == EMFILE ||
+				 err.sys_errno == ENFILE)
+			otherwise = LOAD_LATER;
 	}
 	for (int i = 0; i < n; i++)
 	{
-		first[i].result = missing ? LOAD_MISSING : LOAD_DAMAGED;
+		first[i].result = otherwise;
 		if (good)
 			read_task(&shape, &first[i]);
 	}
@@ -266,10 +285,16 @@ settle_task(LoadTask *task)
 			lsm_elastic_pool_give(&lsm_elastic->chunks, task->chunks[i]);
 	}
 	if (!alive)
+	{
+		task->result = LOAD_GONE;
 		return;
+	}
 	if (task->result == LOAD_MISSING)
 	{
-		/* removed, and a reader that had an old version gave it state again */
+		/*
+		 * removed or built again, and a reader that had an old version gave
+		 * it state again
+		 */
 		lsm_elastic_drop_file(task->file);
 		return;
 	}
@@ -299,15 +324,22 @@ warn_damaged(int ntasks)
 	}
 }
 
-static void
+/* False: nothing could be read now. */
+static bool
 settle_tasks(int ntasks)
 {
+	bool		any = false;
+
 	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < ntasks; i++)
+	{
 		settle_task(&tasks[i]);
+		any |= tasks[i].result != LOAD_LATER;
+	}
 	lsm_elastic_sealed();
 	LWLockRelease(&lsm_elastic->lock);
 	warn_damaged(ntasks);
+	return any;
 }
 
 /*
@@ -340,8 +372,10 @@ lsm_elastic_load(void)
 			LSM_NAP(MEMORY_WAIT_US, "LsmMemory");
 			continue;
 		}
+		LSM_CRASH_POINT("elastic_units_taken");
 		read_tasks(ntasks);
-		settle_tasks(ntasks);
+		if (!settle_tasks(ntasks))
+			break;				/* the worker comes by again */
 		did = true;
 	}
 	return did;
@@ -373,7 +407,7 @@ lsm_elastic_load_file(uint32 file, uint64 serial, const LsmElastic *shape)
 			return;
 		for (int i = 0; i < ntasks; i++)
 			read_task(shape, &tasks[i]);
-		settle_tasks(ntasks);
+		(void) settle_tasks(ntasks);
 	}
 }
 

@@ -143,17 +143,21 @@ lsm_elastic_note(const LsmOpenFile *open)
 }
 
 /*
- * A page of some mapped filter could not be read.  It reads as ones, which in a
- * directory would lead to the wrong segment: do without the filter.
+ * Pages of mapped filters could not be read.  If one is of this filter, it
+ * reads as ones, which in a directory would lead to the wrong segment: do
+ * without the filter.
  */
 static bool
 distrust(LsmTree *tree, LsmOpenFile *open)
 {
 	char		path[MAXPGPATH];
 
+	open->elastic->faults = lsm_sst_blob_faults();
+	if (!lsm_sst_blob_faulted(&open->blob))
+		return false;
 	lsm_file_path(tree, open->number, true, path);
 	lsm_file_filter_damaged(open,
-							psprintf("could not read filter files, perhaps \"%s\": one was truncated or the storage reported an error",
+							psprintf("could not read filter file \"%s\": the file was truncated or the storage reported an error",
 									 path),
 							NULL);
 	return true;
@@ -173,8 +177,8 @@ lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	uint32		on;
 
 	Assert(lsm_epoch_inside());
-	if (unlikely(lsm_sst_blob_faults() != view->faults))
-		return distrust(tree, open);
+	if (unlikely(lsm_sst_blob_faults() != view->faults) && distrust(tree, open))
+		return true;
 	if (!view_valid(view))
 		return true;
 	segment = lsm_elastic_segment(&lsm_elastic->queue, view_segment_id(view, number));
@@ -211,8 +215,8 @@ lsm_elastic_ask_leading(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	Assert(lsm_epoch_inside());
 	counts->probes++;
 	maybe = lsm_elastic_probe_leading(&view->shape, lsm_probe_digest(probe, counts));
-	if (unlikely(lsm_sst_blob_faults() != view->faults))
-		return distrust(tree, open);
+	if (unlikely(lsm_sst_blob_faults() != view->faults) && distrust(tree, open))
+		return true;
 	if (maybe)
 		return true;
 	counts->negatives++;

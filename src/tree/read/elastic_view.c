@@ -72,10 +72,11 @@ lsm_elastic_view_attach(LsmElasticView *view)
 	LWLockAcquire(&lsm_elastic->lock, LW_EXCLUSIVE);
 	file = lsm_elastic_find_file(view->keyspace_id, view->number);
 	if (file != LSM_ELASTIC_NONE &&
-		(lsm_elastic->files[file].rates.segments != view->shape.segments ||
+		(lsm_elastic->files[file].check != view->shape.check ||
+		 lsm_elastic->files[file].rates.segments != view->shape.segments ||
 		 lsm_elastic->files[file].units != view->shape.units))
 	{
-		/* a number that was given out again */
+		/* of another filter: it was built again, perhaps with other options */
 		lsm_elastic_drop_file(file);
 		file = LSM_ELASTIC_NONE;
 	}

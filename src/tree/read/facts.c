@@ -167,8 +167,11 @@ lsm_tree_filters(LsmTree *tree, int *nfilters)
 
 			CHECK_FOR_INTERRUPTS();
 			current = lsm_version_enter(tree, &set);
-			if (current == version ||
-				lsm_version_has(current, file->number))
+
+			/* its filter may have been built again */
+			if (current != version)
+				file = lsm_version_find_file(current, file->number);
+			if (file != NULL)
 				read_filter_info(tree, file, &infos[(*nfilters)++]);
 			lsm_tree_exit(tree);
 		}

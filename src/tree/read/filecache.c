@@ -179,6 +179,26 @@ lsm_filecache_forget(uint64 keyspace_id, uint64 number)
 		forget_file(entry->open);
 }
 
+/*
+ * A file whose filter was built again stays in its level, and one that moves does
+ * not.  A filter that is built with the options of the former one is equal to
+ * what that was before it was damaged, check and all.
+ */
+void
+lsm_filecache_forget_other(const LsmFile *file, uint64 keyspace_id, bool edited)
+{
+	FileKey		key = {keyspace_id, file->number};
+	FileEntry  *entry;
+
+	if (file_hash == NULL)
+		return;
+	entry = hash_search(file_hash, &key, HASH_FIND, NULL);
+	if (entry != NULL &&
+		(entry->open->filter_check != file->filter_check ||
+		 (edited && entry->open->level == file->level)))
+		forget_file(entry->open);
+}
+
 int
 lsm_filecache_count(void)
 {
@@ -399,7 +419,7 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, L
 		open->blob.data = NULL;
 		if (give_up_mappings(err))
 			continue;
-		if (err->sys_errno == ENOMEM)
+		if (err->sys_errno == ENOMEM || err->sys_errno == EMFILE || err->sys_errno == ENFILE)
 		{
 			close_unfinished(open);
 			lsm_sst_report(ERROR, err);
@@ -533,6 +553,8 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open->keyspace_id = tree->keyspace_id;
 	open->number = file->number;
 	open->level = file->level;
+	open->filter_check = file->filter_check;
+	open->faults_seen = 0;
 	open->counts_entry = NULL;
 	open->dboid = tree->rlocator.dbOid;
 	open->serial++;
@@ -577,19 +599,19 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
 /*
  * Pages that cannot be read turn into ones, once and for good, when they are
  * first touched (sst/mapping.h).  So whoever touches one must notice, also if
- * the probe said maybe.  The count is of all filters mapped here: a page of
- * another scheme's may cost this filter its use, which is harmless.
+ * the probe said maybe.  The count is of all filters mapped here; one that is
+ * mapped for a moment may be of a file that has just gone.
  */
 bool
 lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open)
 {
-	static uint64 faults_seen = 0;
-	uint64		faults = lsm_sst_blob_faults();
 	char		path[MAXPGPATH];
 
-	if (likely(faults == faults_seen))
+	if (likely(lsm_sst_blob_faults() == open->faults_seen))
 		return false;
-	faults_seen = faults;
+	open->faults_seen = lsm_sst_blob_faults();
+	if (!lsm_sst_blob_faulted(&open->blob))
+		return false;
 	lsm_file_path(tree, open->number, true, path);
 	lsm_file_filter_damaged(open,
 							psprintf("could not read filter file \"%s\": the file was truncated or the storage reported an error",

@@ -26,6 +26,7 @@ typedef struct LsmOpenFile
 	uint64		seen_operation; /* last_operation when the hand came by */
 	int			at;				/* in the array of open files */
 	int			pins;			/* iterators handed out */
+	uint32		filter_check;	/* as the list had it */
 	uint8		level;			/* of the file in the version that used it
 								 * last */
 	bool		forgotten;		/* no longer found; closed with the last pin */
@@ -36,6 +37,7 @@ typedef struct LsmOpenFile
 	LsmSstReader *reader;
 	LsmSstIter *idle_iter;		/* one kept for the next user; or NULL */
 	LsmSstBlob	blob;
+	uint64		faults_seen;	/* lsm_sst_blob_faults() when last looked at */
 	LsmFilter	filter;
 
 	/* filestats.c: what became of questions to the filter, not yet published */
@@ -148,6 +150,12 @@ lsm_file_counts(LsmOpenFile *open)
 
 /* The file is no longer part of the tree: close it when no one uses it. */
 extern void lsm_filecache_forget(uint64 keyspace_id, uint64 number);
+
+/*
+ * The same, if the filter may be another one than the list has now.  `edited`:
+ * the file was taken from the list and put into it again.
+ */
+extern void lsm_filecache_forget_other(const LsmFile *file, uint64 keyspace_id, bool edited);
 
 /*
  * The open files, in an order that changes: their number; whether the i-th

@@ -449,6 +449,21 @@ keep_version(LsmVersion *version)
 }
 
 /*
+ * Close the file if the version does not have it, or has it with a filter that
+ * was built again.
+ */
+static void
+forget_changed(uint64 keyspace_id, const LsmVersion *version, uint64 number, bool edited)
+{
+	const LsmFile *file = version != NULL ? lsm_version_find_file(version, number) : NULL;
+
+	if (file == NULL)
+		lsm_filecache_forget(keyspace_id, number);
+	else
+		lsm_filecache_forget_other(file, keyspace_id, edited);
+}
+
+/*
  * Files of the keyspace that are open, and not in the version (or NULL): let go
  * of their mappings.
  */
@@ -460,9 +475,8 @@ forget_files(uint64 keyspace_id, const LsmVersion *version)
 	/* backwards: what is closed leaves its place to the last one */
 	for (int i = lsm_filecache_count() - 1; i >= 0; i--)
 	{
-		if (lsm_filecache_nth(i, keyspace_id, &number) &&
-			(version == NULL || !lsm_version_has(version, number)))
-			lsm_filecache_forget(keyspace_id, number);
+		if (lsm_filecache_nth(i, keyspace_id, &number))
+			forget_changed(keyspace_id, version, number, false);
 	}
 }
 
@@ -476,10 +490,7 @@ forget_removed(const LsmVersion *version, const LsmManifestChange *change)
 		return;
 	}
 	for (int i = 0; i < change->nremoved; i++)
-	{
-		if (!lsm_version_has(version, change->removed[i]))
-			lsm_filecache_forget(version->keyspace_id, change->removed[i]);
-	}
+		forget_changed(version->keyspace_id, version, change->removed[i], true);
 }
 
 /* `old`: what to go on from, if the list allows; or NULL. */

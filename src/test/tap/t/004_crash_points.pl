@@ -11,8 +11,8 @@ use Test::More;
 use Time::HiRes qw(usleep time);
 
 lsm_seed();
-# (those of standbys: 043_standby_steps)
-my @points = grep { !/^(redo|standby)_/ } split ' ', $ENV{LSM_POINTS} // slurp_file($ENV{LSM_CRASH_POINTS});
+# (those of standbys: 043_standby_steps; of a tree that need not be so deep: 094_side_by_side)
+my @points = grep { !/^(redo|standby)_|_deep$/ } split ' ', $ENV{LSM_POINTS} // slurp_file($ENV{LSM_CRASH_POINTS});
 ok(@points > 0, 'there are crash points');
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $round = 0;
@@ -58,6 +58,13 @@ BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSE
 	print $fh "ALTER INDEX t_l_1 SET TABLESPACE other; ALTER INDEX t_l_1 SET TABLESPACE pg_default;\n"
 	  if $point =~ /adopt/;
 	print $fh "SELECT lsm_flush('t_l');\nDROP DATABASE IF EXISTS copy;\nCREATE DATABASE copy TEMPLATE postgres;\nDROP DATABASE copy;\n" if $point =~ /^clone/;
+	if ($point =~ /^elastic/)
+	{
+		print $fh "ALTER INDEX t_l_1 SET (filter_scheme = elastic);\n";
+		print $fh "BEGIN;\n";
+		print $fh "INSERT INTO t_$_ SELECT 2000000000 + $r * 1000 + g, g % 50, 'elastic' FROM generate_series(1, 900) g;\n" foreach 'h', 'l';
+		print $fh "COMMIT;\nSELECT lsm_flush('t_l_1');\nALTER INDEX t_l_1 RESET (filter_scheme);\n";
+	}
 	print $fh "SELECT lsm_compact('t_l');\n\\! rm -f $trees/*/*.flt\nSELECT count(*) FROM t_l WHERE id = 1;\nSELECT lsm_compact('t_l');\n" if $point =~ /^repair/;
 	if ($point =~ /^truncate_/)
 	{

@@ -20,7 +20,8 @@ namespace {
 
 // Mappings of filter files, so that the handler knows its own.  Only changed
 // by code that reads no mapping, hence never while the handler walks it; the
-// handler itself only notes the fault.  A mapping keeps its slot; free slots have no bytes, and are chained.
+// handler itself only notes the fault.  A mapping keeps its slot; free slots
+// have no bytes, and are chained.
 struct BlobRange {
   uint8_t* base;
   size_t bytes;

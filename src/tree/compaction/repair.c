@@ -263,8 +263,9 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 
 /*
  * Look at the filter of a file of the job's version, and build it again if need
- * be.  False: it is damaged still, or cannot be read now.  REQUIRES: a job of this process (perhaps
- * this one) has claimed the file's level, if there is such a file.
+ * be.  False: it is damaged still, or cannot be read now.  REQUIRES: a job of
+ * this process (perhaps this one) has claimed the file's level, if there is
+ * such a file.
  */
 static bool
 repair_file(LsmJob *job, uint64 number)

@@ -19,7 +19,7 @@ our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
   lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
   lsm_start_session lsm_output lsm_ended lsm_ended_or_waits
-  lsm_wait_clients lsm_wait_logged
+  lsm_wait_clients lsm_wait_logged lsm_flip_bits
   lsm_no_checksums lsm_force_parallel lsm_version lsm_knows_stamps lsm_forget_stamps);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
@@ -432,6 +432,20 @@ sub lsm_files_of
 	  if -d lsm_dir($node);
 	@files = sort @files;
 	return @files;
+}
+
+# Bits of the byte at this offset: those of the mask, or one of them.
+sub lsm_flip_bits
+{
+	my ($file, $at, $mask) = @_;
+	$mask //= 1 << int(rand(8));
+	open my $fh, '+<:raw', $file or die "$file: $!";
+	seek($fh, $at, 0);
+	read($fh, my $byte, 1) == 1 or die "$file: no byte at $at";
+	seek($fh, $at, 0);
+	print $fh chr(ord($byte) ^ $mask);
+	close $fh or die "$file: $!";
+	return;
 }
 
 1;

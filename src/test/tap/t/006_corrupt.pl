@@ -95,18 +95,6 @@ sub with_damage
 	return;
 }
 
-sub flip
-{
-	my ($file, $offset) = @_;
-	open my $fh, '+<:raw', $file or die;
-	seek $fh, $offset, 0;
-	read $fh, my $byte, 1;
-	seek $fh, $offset, 0;
-	print $fh chr(ord($byte) ^ (1 << int(rand(8))));
-	close $fh;
-	return;
-}
-
 my @sst = grep { /\.sst$/ } lsm_files_of($node);
 my @flt = grep { /\.flt$/ } lsm_files_of($node);
 cmp_ok(scalar(@sst), '>=', 4, 'there are sorted files');
@@ -130,7 +118,7 @@ foreach my $i (1 .. (lsm_long() ? 60 : 6))
 {
 	my $file = $i % 3 == 0 ? $bigflt : $any->(@sst);
 	my $offset = int(rand(-s $file));
-	with_damage("bit flip at $offset of " . ($file =~ s{.*/}{}r), $file, undef, sub { flip($_[0], $offset) });
+	with_damage("bit flip at $offset of " . ($file =~ s{.*/}{}r), $file, undef, sub { lsm_flip_bits($_[0], $offset) });
 }
 
 # a whole valid file of another one in its place: of the same tree, with as many
@@ -232,7 +220,7 @@ CREATE INDEX d_id ON d USING lsm_index (id) WITH (filter_scheme = $scheme);});
 
 	# one bit
 	my $offset = 4096 + int(rand((-s $flt) - 4096));
-	flip($flt, $offset);
+	lsm_flip_bits($flt, $offset);
 	($rc, $out, $err) = $node->psql('postgres', $index_only . $ask);
 	like($err, qr/WARNING: .*filter file ".*" is corrupt.*checksum/s, "$scheme: bit flipped at $offset");
 	is($out, 50000, "$scheme: bit flipped: the right answer");

@@ -218,18 +218,7 @@ $node->safe_psql('postgres', 'ALTER SYSTEM SET lsm.elastic_initial_units = 3');
 $node->stop;
 my $flt = (sort { -s $b <=> -s $a } lsm_files_of($node, qr/\.flt$/))[0];
 my $units_at = (-s $flt) - int((60000 + 127) / 128) * 4 * 64;
-sub flip
-{
-	my ($file, $at) = @_;
-	open my $fh, '+<:raw', $file or die $!;
-	seek $fh, $at, 0;
-	read $fh, my $byte, 1;
-	seek $fh, $at, 0;
-	print $fh chr(ord($byte) ^ 0x5a);
-	close $fh;
-	return;
-}
-flip($flt, $units_at + 10 * 64 + 3);
+lsm_flip_bits($flt, $units_at + 10 * 64 + 3, 0x5a);
 
 # nobody builds it again meanwhile
 lsm_set($node, 'lsm.crash_point' => 'repair_started!');
@@ -246,8 +235,8 @@ like($node->safe_psql('postgres', q{SELECT problem FROM lsm_verify('f')}), qr/ch
 
 # A damaged directory: the same.  Then the filter is built again, and its units come.
 $node->stop;
-flip($flt, $units_at + 10 * 64 + 3);
-flip($flt, 64 + 64 + 20);
+lsm_flip_bits($flt, $units_at + 10 * 64 + 3, 0x5a);
+lsm_flip_bits($flt, 64 + 64 + 20);
 $node->start;
 my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$found");
 like($err, qr/WARNING:  XX001: filter file ".*\.flt" is corrupt/, 'damaged directory: a warning');

@@ -47,25 +47,13 @@ SELECT lsm_flush('d_id');});
 	return $dir;
 }
 
-sub flip
-{
-	my ($file, $offset) = @_;
-	open my $fh, '+<:raw', $file or die "$file: $!";
-	seek $fh, $offset, 0;
-	read $fh, my $byte, 1;
-	seek $fh, $offset, 0;
-	print $fh chr(ord($byte) ^ 0x55);
-	close $fh;
-	return;
-}
-
 my %damage = (
 	'missing' => sub { unlink $_[0] },
 	'empty' => sub { truncate($_[0], 0) },
 	'cut' => sub { truncate($_[0], int((-s $_[0]) / 2)) },
 	'longer' => sub { append_to_file($_[0], 'x' x 5000) },
-	'header' => sub { flip($_[0], 20) },
-	'bit flipped' => sub { flip($_[0], 64 + int(rand((-s $_[0]) - 64))) },
+	'header' => sub { lsm_flip_bits($_[0], 20) },
+	'bit flipped' => sub { lsm_flip_bits($_[0], 64 + int(rand((-s $_[0]) - 64))) },
 	'a directory' => sub { unlink $_[0]; mkdir $_[0] },
 	'of another file' => sub { my ($other) = grep { $_ ne $_[0] } filters($_[0] =~ s{/[^/]*$}{}r); unlink $_[0]; system('cp', $other, $_[0]) == 0 or die });
 my @hows = sort keys %damage;

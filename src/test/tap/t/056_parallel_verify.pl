@@ -82,13 +82,7 @@ foreach my $file (@files)
 	push @damaged, $file;
 	system('cp', '-p', $file, "$file.saved") == 0 or die;
 	if (rand() < 0.2) { truncate($file, int((-s $file) / 2)) or die; next; }
-	open my $fh, '+<:raw', $file or die;
-	my $offset = int(rand(-s $file));
-	seek $fh, $offset, 0;
-	read $fh, my $byte, 1;
-	seek $fh, $offset, 0;
-	print $fh chr(ord($byte) ^ (1 << int(rand(8))));
-	close $fh;
+	lsm_flip_bits($file, int(rand(-s $file)));
 }
 note('damaged: ' . join(' ', @damaged));
 

@@ -79,14 +79,7 @@ my ($number, $bytes) = split /\|/, sql(q{SELECT file, bytes FROM lsm_files('t_l'
 my ($path) = grep { -s $_ == $bytes } lsm_files_of($node, qr/^0*$number\.sst$/);
 ok($path, 'there is a file');
 $node->stop;
-{
-	open my $file, '+<:raw', $path or die;
-	seek $file, 2000, 0;
-	read $file, my $byte, 1;
-	seek $file, 2000, 0;
-	print $file chr(ord($byte) ^ 1);
-	close $file;
-}
+lsm_flip_bits($path, 2000);
 lsm_start($node);
 foreach my $query (q{SELECT count(*), sum(length(v)) FROM t_l},
 	q{SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM generate_series(0, 7999) g, LATERAL (SELECT v FROM t_l WHERE id = g OFFSET 0) s WHERE s.v IS NOT NULL},

@@ -52,13 +52,7 @@ sub only_filter
 sub flip
 {
 	my ($file, $units, $unit_bytes, $unit) = @_;
-	my $at = (-s $file) - ($units - $unit) * $unit_bytes + 5;
-	open my $fh, '+<:raw', $file or die $!;
-	seek $fh, $at, 0;
-	read $fh, my $byte, 1;
-	seek $fh, $at, 0;
-	print $fh chr(ord($byte) ^ 0x5a);
-	close $fh;
+	lsm_flip_bits($file, (-s $file) - ($units - $unit) * $unit_bytes + 5);
 	return;
 }
 

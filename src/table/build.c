@@ -14,12 +14,14 @@
 
 #include "access/genam.h"
 #include "access/transam.h"
+#include "access/visibilitymap.h"
 #include "access/xact.h"
 #include "catalog/index.h"
 #include "commands/progress.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
@@ -39,10 +41,17 @@ typedef struct Verdict
 /*
  * Judge a version without a snapshot.  `unique`: indexing a row whose
  * transaction runs could report, or miss, a duplicate.
+ *
+ * Horizons go backward: VACUUM takes no notice of transactions in other
+ * databases, and may have set the bit of a block with a row that was dead to all
+ * and has stayed in its file; the snapshot that we run under holds such a row
+ * to be recently dead.  The bit promises that no entry names it.  It is still
+ * true that nobody sees the row: who ends one takes the bit away.  And nobody
+ * does so, or sets one, meanwhile: we hold a lock that conflicts with both.
  */
 static Verdict
-judge(Relation rel, const LsmRow *row, TransactionId OldestXmin, bool anyvisible,
-	  bool unique)
+judge(Relation rel, uint64 packed, const LsmRow *row, Buffer *vm_buffer,
+	  TransactionId OldestXmin, bool anyvisible, bool unique)
 {
 	Verdict		v = {false, false, false, InvalidTransactionId};
 
@@ -54,7 +63,8 @@ judge(Relation rel, const LsmRow *row, TransactionId OldestXmin, bool anyvisible
 			v.index_it = v.alive = v.count = true;
 			break;
 		case HEAPTUPLE_RECENTLY_DEAD:
-			v.index_it = true;	/* for old snapshots */
+			/* for old snapshots */
+			v.index_it = !VM_ALL_VISIBLE(rel, (BlockNumber) (packed >> 16), vm_buffer);
 			break;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 			v.index_it = v.alive = true;
@@ -87,12 +97,12 @@ judge(Relation rel, const LsmRow *row, TransactionId OldestXmin, bool anyvisible
  * again, into *value: its header may have changed meanwhile.
  */
 static Verdict
-judge_and_wait(Relation rel, uint64 packed, LsmRow *row, StringInfo value,
+judge_and_wait(Relation rel, uint64 packed, LsmRow *row, StringInfo value, Buffer *vm_buffer,
 			   TransactionId OldestXmin, bool anyvisible, bool unique)
 {
 	for (;;)
 	{
-		Verdict		v = judge(rel, row, OldestXmin, anyvisible, unique);
+		Verdict		v = judge(rel, packed, row, vm_buffer, OldestXmin, anyvisible, unique);
 		ItemPointerData tid;
 
 		if (!TransactionIdIsValid(v.xwait))
@@ -216,6 +226,7 @@ build_from_scan(Relation table_rel, Relation index_rel, IndexInfo *index_info,
 	bool		unique = index_info->ii_Unique || index_info->ii_ExclusionOps != NULL;
 	BlockNumber reported = InvalidBlockNumber;
 	double		reltuples = 0;
+	Buffer		vm_buffer = InvalidBuffer;
 	EntryMaker	maker;
 	StringInfoData value;
 	uint64		packed;
@@ -231,7 +242,7 @@ build_from_scan(Relation table_rel, Relation index_rel, IndexInfo *index_info,
 		if (progress)
 			report_blocks_done(scan, &reported);
 		if (snapshot == SnapshotAny)
-			v = judge_and_wait(table_rel, packed, &row, &value, OldestXmin,
+			v = judge_and_wait(table_rel, packed, &row, &value, &vm_buffer, OldestXmin,
 							   anyvisible, unique);
 		else
 		{
@@ -245,6 +256,8 @@ build_from_scan(Relation table_rel, Relation index_rel, IndexInfo *index_info,
 					 v.alive, callback_state);
 	}
 	end_entries(&maker);
+	if (BufferIsValid(vm_buffer))
+		ReleaseBuffer(vm_buffer);
 	pfree(value.data);
 	return reltuples;
 }

@@ -238,6 +238,16 @@ MERGE INTO li USING (VALUES (1, 'm'), (3, 'n')) s (id, c) ON li.id = s.id
 SELECT * FROM li ORDER BY id;
 DROP TABLE li, li2, li3;
 DROP COLLATION ci;
+
+-- rows that are frozen at once, and updated in the same transaction: the check waits for COMMIT
+BEGIN;
+CREATE TABLE fz (id int, pid int REFERENCES pk DEFERRABLE INITIALLY DEFERRED);
+COPY fz FROM stdin WITH (FREEZE);
+1	-999
+\.
+UPDATE fz SET id = 2;
+COMMIT;
+SELECT count(*) FROM pg_class WHERE relname = 'fz';
 RESET default_table_access_method;
 DROP TABLE fk, fk2, fk3, self, self2, self3;
 DROP VIEW pk_view;

@@ -117,6 +117,15 @@ CREATE TABLE y (a int) PARTITION BY RANGE (abs(a::looked));
 CREATE TABLE y1 PARTITION OF y FOR VALUES FROM (0) TO (1000) USING lsm;
 SELECT together('INSERT INTO y1 SELECT i FROM generate_series(1, 100) i');
 DROP TABLE x, y;
+-- a column that is left out
+CREATE TABLE z (id int) USING lsm;
+CREATE FUNCTION rows_of_z() RETURNS int LANGUAGE sql AS 'SELECT count(*)::int FROM insert_select.z';
+CREATE DOMAIN few AS int CHECK (insert_select.rows_of_z() < 20);
+ALTER TABLE z ADD d few;
+INSERT INTO z (id) SELECT generate_series(1, 100);
+SELECT count(*) FROM z;
+DROP TABLE z;
+DROP DOMAIN few;
 -- stable functions see what was there before
 CREATE FUNCTION stable_rows_of_v() RETURNS int LANGUAGE sql STABLE AS 'SELECT count(*)::int FROM insert_select.v';
 SELECT together('INSERT INTO v SELECT i, stable_rows_of_v() FROM generate_series(801, 900) i');

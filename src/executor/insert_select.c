@@ -155,6 +155,10 @@ makes_domain(Node *node)
 			return any_holds_domain(((RangeTblFunction *) node)->funccoltypes);
 		case T_TableFunc:
 			return any_holds_domain(((TableFunc *) node)->coltypes);
+#if PG_VERSION_NUM >= 170000
+		case T_JsonExpr:
+			return holds_domain(exprType(node));
+#endif
 		default:
 			return false;
 	}
@@ -183,6 +187,27 @@ may_look(Node *node, void *context)
 	return expression_tree_walker(node, may_look, context);
 }
 
+/* The planner gives such a column a NULL, and makes a value of the domain of it. */
+static bool
+leaves_out_domain(Relation rel, const List *targets)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	Bitmapset  *given = NULL;
+	ListCell   *lc;
+
+	foreach(lc, targets)
+		given = bms_add_member(given, lfirst_node(TargetEntry, lc)->resno);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute attr = TupleDescAttr(desc, i);
+
+		if (!attr->attisdropped && !bms_is_member(attr->attnum, given) &&
+			get_typtype(attr->atttypid) == TYPTYPE_DOMAIN)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Before planning, which changes the query: is it an INSERT whose rows may be
  * collected?
@@ -191,7 +216,7 @@ bool
 lsm_insert_select_plan(Query *query)
 {
 	Relation	target;
-	bool		is_lsm;
+	bool		may_be;
 
 	/* one row of VALUES has no range table entry */
 	if (query->commandType != CMD_INSERT || list_length(query->rtable) < 2 ||
@@ -199,9 +224,9 @@ lsm_insert_select_plan(Query *query)
 		query->withCheckOptions != NIL || query->hasModifyingCTE)
 		return false;
 	target = relation_open(rt_fetch(query->resultRelation, query->rtable)->relid, NoLock);
-	is_lsm = lsm_relation_is_table(target);
+	may_be = lsm_relation_is_table(target) && !leaves_out_domain(target, query->targetList);
 	relation_close(target, NoLock);
-	return is_lsm && !may_look((Node *) query, NULL);
+	return may_be && !may_look((Node *) query, NULL);
 }
 
 /* `plan` is that of such a query. */

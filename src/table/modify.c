@@ -268,7 +268,7 @@ header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
 	char	   *lockers = NULL;
 	int			i;
 
-	lsm_header_of_new_row(header, xid, cid, 0);
+	lsm_header_of_new_row(header, xid, cid, false);
 	header->flags |= LSM_ROW_UPDATED;
 	if (old->nlockers > 0)
 		lockers = palloc(old->nlockers * LSM_LOCKER_BYTES);

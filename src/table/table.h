@@ -371,7 +371,7 @@ extern TM_Result lsm_tuple_update(Relation rel, ItemPointer otid,
 /* ---- new rows (insert.c) ---- */
 
 extern void lsm_header_of_new_row(LsmRow *header, TransactionId xid, CommandId cid,
-								  int options);
+								  bool frozen);
 extern void lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
 							const LsmRow *header, uint64 packed);
 

@@ -275,6 +275,7 @@ lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 	double		reltuples;
 
 	Assert(OidIsValid(index_rel->rd_rel->relam));
+	lsm_tree_require_files(lsm_table_tree(table_rel));
 	if (!IsBootstrapProcessingMode() && !index_info->ii_Concurrent)
 		OldestXmin = GetOldestNonRemovableTransactionId(table_rel);
 
@@ -337,6 +338,7 @@ lsm_index_validate_scan(Relation table_rel, Relation index_rel, IndexInfo *index
 	LsmRow		row;
 
 	Assert(OidIsValid(index_rel->rd_rel->relam));
+	lsm_tree_require_files(lsm_table_tree(table_rel));
 	begin_entries(&maker, table_rel, index_info);
 	sscan = table_beginscan_strat(table_rel, snapshot, 0, NULL, true, false);
 	scan = (LsmTableScan *) sscan;

@@ -293,8 +293,9 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	}
 	if (all_dead)
 	{
-		*all_dead = true;
-		if (found)
+		/* it may be in a file that is missing, and will come back with it */
+		*all_dead = !lsm_ignore_missing_files;
+		if (found && *all_dead)
 			*all_dead = lsm_row_prune(rel, fetch->tree, packed, &row) != LSM_PRUNE_NOT_YET;
 		if (*all_dead)
 			lsm_notes_set_deleter(rel, tid, found ? lsm_row_deleter(&row) :

@@ -385,6 +385,7 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 	Tuplesortstate *sort = NULL;
 	HeapTuple	tuple;
 
+	lsm_tree_require_files(lsm_table_tree(OldTable));
 	lsm_table_limit_horizons(OldTable, &OldestXmin, xid_cutoff);
 	begin_rewrite(&rw, OldTable, NewTable, OldestXmin, *xid_cutoff);
 	if (use_sort)

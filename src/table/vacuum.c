@@ -495,6 +495,7 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 
 	/* OldestXmin first: rows that come later are none of our business */
 	vac.tree = lsm_table_tree(rel);
+	lsm_tree_require_files(vac.tree);	/* what is not found counts as dead */
 	vac.row_limit = lsm_tree_row_limit(vac.tree);
 	lsm_all_visible_begin(&vac.map, rel, vac.tree, vac.row_limit);
 	lsm_dead_entries_init(&vac.entries, rel, vac.tree, vac.cutoffs.OldestXmin, vac.row_limit);
@@ -515,6 +516,7 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, frozen_xid))
 		frozen_xid = oldest;
 
+	lsm_tree_age_pruned_xid(vac.tree, vac.cutoffs.FreezeLimit);
 	visible = lsm_all_visible_finish(&vac.map, vac.gone_through);
 	truncate_fork(&vac);
 

@@ -329,6 +329,13 @@ extern void lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid rel
 							char relpersistence, LsmKind kind,
 							const LsmKeyRules *rules);
 
+/*
+ * ERROR if files of the tree are missing, and the session reads it without them
+ * (lsm.ignore_missing_files): for who takes what is not there for gone.
+ * REQUIRES: as a read.
+ */
+extern void lsm_tree_require_files(LsmTree *tree);
+
 /* Write and log the init fork of an unlogged relation: metapage with id 0. */
 extern void lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind,
 									  const LsmKeyRules *rules);

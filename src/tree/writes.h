@@ -142,6 +142,12 @@ extern bool lsm_prune_bound(TransactionId *xid);
 extern TransactionId lsm_tree_pruned_xid(LsmTree *tree);
 
 /*
+ * If that xid precedes `before`, log it for standbys one last time, and forget
+ * it: with 2^31 xids after it, it would seem to be one to come.
+ */
+extern void lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before);
+
+/*
  * To be called before DELETE entries of rows that were deleted by `xid`, or
  * before, are written to the tree: snapshots of standbys that may see the rows
  * conflict.  An invalid xid: no snapshot ever saw them.  `vacuumed`: VACUUM

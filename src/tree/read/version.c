@@ -690,6 +690,17 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 	}
 }
 
+/* See tree.h. */
+void
+lsm_tree_require_files(LsmTree *tree)
+{
+	if (likely(!lsm_ignore_missing_files))
+		return;
+	lsm_tree_enter(tree);
+	lsm_tree_exit(tree);
+	lsm_salvage_forbid(tree, lsm_version_refresh(tree));
+}
+
 /* See read.h. */
 void
 lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version)

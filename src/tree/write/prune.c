@@ -92,6 +92,22 @@ lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed)
 	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_HORIZON);
 }
 
+/* See tree.h. */
+void
+lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before)
+{
+	TransactionId xid = lsm_tree_pruned_xid(tree);
+	uint32		expected = xid;
+
+	if (!TransactionIdIsNormal(xid) || !TransactionIdPrecedes(xid, before))
+		return;
+	lsm_horizon_log(tree, xid, false);
+	lsm_tree_enter(tree);
+	(void) pg_atomic_compare_exchange_u32(&tree->ctl->pruned_xid, &expected,
+										  InvalidTransactionId);
+	lsm_tree_exit(tree);
+}
+
 /*
  * See tree.h.  For who does not know better.  A row that is dead to everyone now, or was when a scan of this
  * database pruned it, was deleted before the oldest transaction that our

@@ -216,4 +216,16 @@ EXPLAIN (COSTS OFF) SELECT * FROM ends WHERE id > 119990 ORDER BY id;
 CLUSTER ends USING ends_id;
 SELECT id FROM ends LIMIT 1;
 DROP TABLE ends;
+-- many dead rows at the end: the planner gives up after a hundred blocks, whoever holds them back
+CREATE TABLE ends (id bigint) USING lsm WITH (autovacuum_enabled = off);
+INSERT INTO ends SELECT i FROM generate_series(1, 200000) i;
+CREATE INDEX ends_id ON ends USING lsm (id);
+SELECT lsm_flush('ends');
+ANALYZE ends;
+DELETE FROM ends WHERE id <= 190000;
+SELECT lsm_flush('ends'), lsm_flush('ends_id');
+SELECT lookups AS before FROM pg_stat_lsm WHERE relname = 'ends' \gset
+SELECT estimated_rows('SELECT FROM ends WHERE id < 10') >= 1;
+SELECT lookups - :before < 100 * 291 + 1000 AS few FROM pg_stat_lsm WHERE relname = 'ends';
+DROP TABLE ends;
 DROP FUNCTION estimated_rows;

@@ -174,7 +174,9 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	so->leading = lsm_index_leading(scan->indexRelation);
 	so->leading_columns = lsm_leading_columns(so->leading);
 	so->stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
-	so->guard = scan->xs_want_itup;
+	/* where a column ends the planner asks with a limit, and looks at rows itself */
+	so->guard = scan->xs_want_itup &&
+		(scan->xs_snapshot == NULL || scan->xs_snapshot->snapshot_type != SNAPSHOT_NON_VACUUMABLE);
 	so->serializable = IsolationIsSerializable();
 	so->batched = scan->xs_snapshot != NULL &&
 		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !so->serializable;

@@ -60,5 +60,12 @@ SELECT count(*) FROM (SELECT k, row_number() OVER () n FROM (SELECT k FROM lc_gr
 SET work_mem = '64kB';
 SELECT count(*) FROM (SELECT k, row_number() OVER () n FROM (SELECT k FROM lc_group ORDER BY k) q) l JOIN lc_group_heap h USING (k) WHERE l.n = h.n;
 RESET work_mem;
+-- points that are sorted by value, in little memory
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT (SELECT count(k) FROM lc_group WHERE k = ANY (ARRAY(SELECT CASE WHEN i % 2 = 0 THEN md5((i / 2)::text) ELSE upper(md5((i / 2)::text)) END FROM generate_series(1, 20000) i UNION ALL SELECT 'qwertyuiop'))),
+	(SELECT sum(used_bytes) < 10e6 AS little FROM pg_backend_memory_contexts WHERE name LIKE 'lsm_index%');
+RESET enable_seqscan;
+RESET enable_bitmapscan;
 DROP FUNCTION lc_differences;
 DROP TABLE lc, lc_key, lc_heap, lc_group, lc_group_heap;

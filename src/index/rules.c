@@ -193,17 +193,19 @@ lsm_index_rules(Relation index)
 bool
 lsm_index_collations_changed(Relation index)
 {
-	LsmKeyRules *known;
+	const LsmKeyRules *cached;
+	LsmKeyRules known;
 	uint32		row_types;
 
 	(void) lsm_index_rules(index);
-	known = known_rules(index);
-	if (known == NULL || known->collations == 0)
+	cached = known_rules(index);
+	if (cached == NULL || cached->collations == 0)
 		return false;
+	known = *cached;			/* reading catalogs may empty the cache */
 	if (row_types_digest(index, &row_types))
-		return (known->collations & 0xFFFF) != 0 &&
-			(known->collations & 0xFFFF) != (rules_digest(index, known->version) & 0xFFFF);
-	return known->collations != collations_digest(index, known->version);
+		return (known.collations & 0xFFFF) != 0 &&
+			(known.collations & 0xFFFF) != (rules_digest(index, known.version) & 0xFFFF);
+	return known.collations != collations_digest(index, known.version);
 }
 
 bool

@@ -27,8 +27,10 @@
 #include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "catalog/pg_type.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/typcache.h"
 
 #include "index/index.h"
@@ -303,11 +305,13 @@ prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid ty
 	if (!OidIsValid(subtype) && lsm_column_type(type) != LSM_COLUMN_INVALID)
 		subtype = type;
 
-	constants = palloc(sizeof(LsmConstant) * Max(nelements, 1));
+	constants = palloc_extended(sizeof(LsmConstant) * Max(nelements, 1), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < nelements; i++)
 	{
 		if (nulls[i])
 			continue;			/* column = NULL: not true */
+		if (i % 1000 == 0)
+			CHECK_FOR_INTERRUPTS();
 		elements[n] = elements[i];
 		lsm_constant_convert(spec, subtype, elements[n], &constants[n]);
 		ask |= needs_operator(spec, key->sk_strategy, &constants[n]);
@@ -329,7 +333,7 @@ prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid ty
 	if (key->sk_strategy != BTEqualStrategyNumber)
 		return add_loosest_bound(column, spec, key->sk_strategy, constants, n);
 
-	points = palloc(sizeof(LsmSlice) * n);
+	points = palloc_extended(sizeof(LsmSlice) * n, MCXT_ALLOC_HUGE);
 	for (int i = 0; i < n; i++)
 		if (constants[i].kind == LSM_CONSTANT_EXACT)
 			points[npoints++] = constants[i].value;
@@ -734,10 +738,48 @@ finish_column(LsmColumnQuals *column)
 	return kept > 0;
 }
 
-static int
-compare_codes(const void *a, const void *b, void *spec)
+/* Codes that are compared as values are decoded into the context. */
+typedef struct ValueOrder
 {
-	return lsm_code_compare(spec, *(const LsmSlice *) a, *(const LsmSlice *) b);
+	const LsmColumnSpec *spec;
+	MemoryContext context;
+	int			ncompared;		/* since it was reset */
+} ValueOrder;
+
+#define COMPARED_PER_RESET	100
+
+static int
+compare_values(const void *a, const void *b, void *state)
+{
+	ValueOrder *order = (ValueOrder *) state;
+	MemoryContext old = MemoryContextSwitchTo(order->context);
+	int			c = lsm_code_compare(order->spec, *(const LsmSlice *) a, *(const LsmSlice *) b);
+
+	MemoryContextSwitchTo(old);
+	if (++order->ncompared == COMPARED_PER_RESET)
+	{
+		MemoryContextReset(order->context);
+		order->ncompared = 0;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return c;
+}
+
+/* False: they were in order. */
+static bool
+order_by_value(LsmSlice *points, int npoints, const LsmColumnSpec *spec)
+{
+	ValueOrder	order = {spec};
+	bool		sorted = true;
+
+	order.context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index points",
+										  ALLOCSET_DEFAULT_SIZES);
+	for (int i = 1; i < npoints && sorted; i++)
+		sorted = compare_values(&points[i - 1], &points[i], &order) < 0;
+	if (!sorted)
+		qsort_arg(points, npoints, sizeof(LsmSlice), compare_values, &order);
+	MemoryContextDelete(order.context);
+	return !sorted;
 }
 
 /*
@@ -750,17 +792,11 @@ order_points(LsmQuals *quals, const LsmKeySpec *spec)
 	for (int i = 0; i < quals->nprefix; i++)
 	{
 		LsmColumnQuals *column = &quals->columns[i];
-		LsmColumnSpec *each = unconstify(LsmColumnSpec *, &spec->columns[i]);
-		bool		sorted = true;
+		const LsmColumnSpec *each = &spec->columns[i];
 
 		if (each->order != LSM_ORDER_GROUPS || (i == 0 && quals->by_labels))
 			continue;
-		for (int k = 1; k < column->npoints && sorted; k++)
-			sorted = lsm_code_compare(each, column->points[k - 1], column->points[k]) < 0;
-		if (sorted)
-			continue;
-		qsort_arg(column->points, column->npoints, sizeof(LsmSlice), compare_codes, each);
-		if (i == quals->nprefix - 1)
+		if (order_by_value(column->points, column->npoints, each) && i == quals->nprefix - 1)
 			quals->by_groups = true;
 	}
 }

@@ -616,6 +616,7 @@ lsm_worker_round(int worker_no)
 		return false;
 
 	lsm_compact_pause_hook = worker_pause;
+	lsm_rate_note_server();
 	units_loaded = file_logged = filter_repaired = false;
 	do_chore(&unlinking);
 	if (worker_no == 0)

@@ -272,10 +272,21 @@ extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
 /* The hints for writers and workers, after the version changed. */
 extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
 
-/* ---- rate.c, vacuum_cost.c ---- */
+/* ---- rate.c, give_way.c, vacuum_cost.c ---- */
 
 /* The job has written so many bytes in all; sleeps if that was too fast. */
 extern void lsm_rate_wait(LsmJob *job, uint64 written);
+
+/* For workers: the rate in the configuration file is this process's. */
+extern void lsm_rate_note_server(void);
+
+/*
+ * To be called after each millisecond of work or so.  Where sessions want the
+ * processors, a worker or autovacuum naps, as lsm.background_share has it and
+ * as far as the work is not urgent.  NULL: it is not.  REQUIRES: outside the
+ * epoch, no LWLock.
+ */
+extern void lsm_give_way(LsmJob *job);
 
 /*
  * In VACUUM: the job has read so many bytes since the last time, and written so

@@ -124,6 +124,20 @@ $written = stat_of('bytes_compacted') - $written;
 cmp_ok(time - $start, '>', 0.5 * $written / (500 * 1024), "$written bytes at 500 kB per second");
 cmp_ok($written, '>', 1_000_000, 'which is more than a second');
 
+# ---- what one user takes for slow keeps nobody else waiting ----
+
+$node->append_conf('postgresql.conf', "lsm.compaction_rate = '20MB'\n");
+$node->reload;
+ok($node->poll_query_until('postgres', q{SELECT current_setting('lsm.compaction_rate') = '20MB'}), 'a rate for all');
+sleep 1.5;						# workers have seen it
+my ($rc, $out, $err) = $node->psql('postgres', q{SET client_min_messages = error; CREATE ROLE slow; SET ROLE slow; SET lsm.compaction_rate = 1; CREATE TEMP TABLE slow (id int, v text) USING lsm;
+INSERT INTO slow SELECT i, md5(i::text) || md5((-i)::text) FROM generate_series(1, 100000) i; SELECT lsm_flush('slow');
+UPDATE slow SET v = md5(v) || md5(id::text); SELECT lsm_flush('slow'); SET lsm.compression = none; SET statement_timeout = '500ms'; SELECT lsm_compact('slow')}, on_error_stop => 0);
+like($err, qr/canceling statement due to statement timeout/, 'a session with a rate of its own waits');
+$start = time;
+$node->safe_psql('postgres', q{SET lsm.bits_per_key = 12; SELECT lsm_compact('r_l')});
+cmp_ok(time - $start, '<', 30, 'others do not');
+
 # ---- WAL of a file ----
 
 $node->safe_psql('postgres', sprintf("INSERT INTO r $random", 300000));

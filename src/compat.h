@@ -188,6 +188,13 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 		pgstat_report_wait_end(); \
 	} while (0)
 
+/* JSON_VALUE() and its kind, which convert to a type without another node */
+#if PG_VERSION_NUM >= 170000
+#define LSM_IS_JSON_EXPR(node)	IsA(node, JsonExpr)
+#else
+#define LSM_IS_JSON_EXPR(node)	false
+#endif
+
 /*
  * May a foreign key reference a unique index of any access method that says
  * which operator is its equality, and REFRESH MATERIALIZED VIEW CONCURRENTLY

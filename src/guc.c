@@ -267,6 +267,12 @@ define_tree_settings(void)
 							&lsm_compaction_rate_kb,
 							0, 0, MAX_KILOBYTES,
 							PGC_USERSET, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.background_share",
+							"Percentage of the time that a flush or compaction in the background works while sessions want the processors.",
+							"The nearer a tree comes to where its writers are slowed down, the more it is.",
+							&lsm_background_share,
+							25, 1, 100,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("lsm.compaction_by_scans",
 							 "Compacts indexes whose scans have merged several runs as long as a compaction takes.",
 							 NULL,

@@ -143,6 +143,8 @@ any_holds_domain(const List *types)
 static bool
 makes_domain(Node *node)
 {
+	if (LSM_IS_JSON_EXPR(node))
+		return holds_domain(exprType(node));
 	switch (nodeTag(node))
 	{
 		case T_CoerceToDomain:
@@ -155,10 +157,6 @@ makes_domain(Node *node)
 			return any_holds_domain(((RangeTblFunction *) node)->funccoltypes);
 		case T_TableFunc:
 			return any_holds_domain(((TableFunc *) node)->coltypes);
-#if PG_VERSION_NUM >= 170000
-		case T_JsonExpr:
-			return holds_domain(exprType(node));
-#endif
 		default:
 			return false;
 	}

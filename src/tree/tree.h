@@ -299,6 +299,7 @@ extern int	lsm_max_trees;		/* control blocks (restart) */
 extern bool lsm_compaction_by_scans;	/* scans that merge runs pay for theirs */
 extern int	lsm_compaction_rate_kb; /* of all compactions, per second; 0: no
 									 * limit */
+extern int	lsm_background_share;	/* percent, where sessions want processors */
 extern int	lsm_log_compaction_min_duration;	/* ms; -1: never */
 
 /* Keyspaces are directories in this one, in the data directory. */

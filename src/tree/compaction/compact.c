@@ -67,6 +67,8 @@ compact_pause(LsmJob *job, uint64 read_bytes, uint64 *paused_at)
 		(job->writer != NULL ? lsm_sst_writer_bytes(job->writer) : 0);
 	bool		file_ended = job->bytes > *paused_at;	/* a part of one was */
 
+	if (lsm_in_worker())
+		lsm_give_way(job);
 	lsm_rate_wait(job, written);
 	lsm_vacuum_pay_job(job, read_bytes, written);
 	if (!file_ended && written < *paused_at + PAUSE_EVERY_BYTES)

@@ -137,6 +137,7 @@ flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 		CHECK_FOR_INTERRUPTS();
 		if (sealed)
 		{
+			lsm_give_way(job);
 			lsm_epoch_enter();
 			if (!still_sealed(job, memtable))
 			{

@@ -33,13 +33,16 @@
  * large sum is paid in parts.  NULL: no tree whose level 0 matters.
  */
 static void
-pay(uint64 read_bytes, uint64 written_bytes, LsmTreeShared *ctl)
+pay(uint64 read_bytes, uint64 written_bytes, LsmJob *job)
 {
 	static uint64 rest = 0;		/* in bytes times cost of a page */
+	LsmTreeShared *ctl = job != NULL ? job->ctl : NULL;
 	uint64		cost;
 
 	if (!VacuumCostActive)
 		return;
+	if (ctl == NULL || pg_atomic_read_u32(&ctl->level0_runs) < LSM_L0_RELIEF_RUNS)
+		lsm_give_way(job);
 	rest += read_bytes * VacuumCostPageMiss + written_bytes * VacuumCostPageDirty;
 	cost = rest / BLCKSZ;
 	rest %= BLCKSZ;
@@ -72,5 +75,5 @@ lsm_vacuum_pay_job(LsmJob *job, uint64 read_bytes, uint64 written_bytes)
 	uint64		written = written_bytes - Min(written_bytes, job->charged_bytes);
 
 	job->charged_bytes = written_bytes;
-	pay(read_bytes, written, job->ctl);
+	pay(read_bytes, written, job);
 }

@@ -1,0 +1,106 @@
+# Where all processors are busy, a background job works for a part of the time only (lsm.background_share), but for
+# all of it if it is urgent or somebody waits for it.  Measured as the CPU time of the worker while other processes
+# compute.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use POSIX ();
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+plan skip_all => 'CPU time of other processes is read from /proc' unless -r '/proc/self/stat';
+
+my $node = lsm_node('give_way', conf => "autovacuum = off\nfsync = off\nsynchronous_commit = off\nlsm.crash_point = '?'\nlsm.background_share = 2\nlsm.memtable_size = 64MB\nlsm.memtable_memory = 256MB\nlsm.target_file_size = 32MB\nlsm.compaction_workers = 1");
+lsm_start($node);
+my $worker = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND application_name = ''}) || '';
+($worker) = grep { slurp_file("/proc/$_/cmdline") =~ /lsm compaction worker/ } split /\n/, $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'lsm%'});
+ok($worker, 'the compaction worker is known');
+my $ticks = POSIX::sysconf(POSIX::_SC_CLK_TCK());
+
+# CPU time of a process, seconds
+sub cpu
+{
+	my @fields = split / /, slurp_file("/proc/$worker/stat") =~ s/.*\) //sr;
+	return ($fields[11] + $fields[12]) / $ticks;
+}
+
+# share of the time that the worker computes, over so many seconds
+sub share_over
+{
+	my ($seconds) = @_;
+	my ($start, $before) = (time, cpu());
+	sleep $seconds;
+	return (cpu() - $before) / (time - $start);
+}
+
+my @hogs;
+sub hogs_start
+{
+	my $n = 3 * (() = slurp_file("/proc/cpuinfo") =~ /^processor\s*:/mg);
+	foreach (1 .. $n)
+	{
+		my $pid = fork() // die "fork: $!";
+		if ($pid == 0)
+		{
+			# a group of its own, if the kernel schedules by session
+			POSIX::setsid();
+			my $end = time + 300;
+			1 while time < $end;
+			POSIX::_exit(0);
+		}
+		push @hogs, $pid;
+	}
+	return;
+}
+
+sub hogs_end
+{
+	kill 'KILL', @hogs;
+	waitpid($_, 0) foreach splice @hogs;
+	return;
+}
+END { hogs_end(); }
+
+# four runs, which are one step of compaction; the worker is held before it
+$node->safe_psql('postgres', q{CREATE TABLE t (k text, n int) USING lsm; CREATE INDEX t_k ON t USING lsm (k)});
+my $index = $node->safe_psql('postgres', q{SELECT 't_k'::regclass::oid});
+lsm_hold($node, 'compact_started', 'worker', $index);
+$node->safe_psql('postgres', qq{INSERT INTO t SELECT md5(i::text) || md5((-i)::text), i FROM generate_series($_ * 200000, $_ * 200000 + 199999) i; SELECT lsm_flush('t_k')}) foreach 1 .. 4;
+ok(lsm_wait_held($node), 'a compaction of the index begins');
+hogs_start();
+lsm_release($node);
+sleep 0.2;
+my $small = share_over(2);
+cmp_ok($small, '<', 0.1, sprintf('lsm.background_share = 2: %.3f of the time beside others', $small));
+cmp_ok($small, '>', 0, 'which is not nothing');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_lsm_progress WHERE relid = 't_k'::regclass}), '1', 'the compaction is in progress');
+
+# a new setting counts at once
+lsm_set($node, 'lsm.background_share' => 100);
+$node->reload;
+my ($start, $before) = (time, cpu());
+ok($node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_lsm_progress WHERE relid = 't_k'::regclass}), 'with 100 it ends');
+my $large = (cpu() - $before) / (time - $start);
+cmp_ok($large, '>', 2 * $small, sprintf('at a share of %.3f', $large));
+
+# who waits for it is not kept waiting: the request is served as soon as the step is over
+lsm_set($node, 'lsm.background_share' => 1);
+$node->reload;
+hogs_end();
+ok($node->poll_query_until('postgres', q{SELECT current_setting('lsm.background_share') = '1'}), 'lsm.background_share = 1');
+sleep 1.5;
+lsm_hold($node, 'compact_started', 'worker', $index);
+$node->safe_psql('postgres', qq{INSERT INTO t SELECT md5(i::text) || md5((-i)::text), i FROM generate_series($_ * 200000, $_ * 200000 + 199999) i; SELECT lsm_flush('t_k')}) foreach 11 .. 14;
+ok(lsm_wait_held($node), 'another compaction begins');
+hogs_start();
+lsm_release($node);
+$start = time;
+$node->safe_psql('postgres', q{SELECT lsm_compact('t_k')});
+cmp_ok(time - $start, '<', 60, 'lsm_compact() does not wait for a worker that naps');
+hogs_end();
+is($node->safe_psql('postgres', q{SELECT count(*) FROM lsm_verify('t')}), '0', 'lsm_verify');
+is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM t WHERE k >= ''}), '1600000', 'all rows are found');
+$node->stop;
+done_testing();

@@ -106,6 +106,41 @@ waited_for(LsmTreeShared *ctl)
 	return result;
 }
 
+/* What waits in all trees together: a worker is not one tree's alone. */
+typedef struct Waiting
+{
+	uint64		looked_us;
+	int			nflushes;		/* trees of which a memtable is sealed */
+	int			ncompactions;	/* trees of which a step is due */
+	uint32		score;			/* the highest compaction_due */
+} Waiting;
+
+/* Unlocked: a hint, and not looked at anew within REMEMBER_US. */
+static const Waiting *
+look_at_all(void)
+{
+	static Waiting all;
+	uint64		now_us = clock_us(CLOCK_MONOTONIC);
+
+	if (all.looked_us != 0 && now_us - all.looked_us < REMEMBER_US)
+		return &all;
+	memset(&all, 0, sizeof(all));
+	all.looked_us = now_us;
+	for (int i = 0;; i++)
+	{
+		LsmTreeShared *ctl = lsm_control_nth(i);
+		uint32		score;
+
+		if (ctl == NULL)
+			break;
+		score = pg_atomic_read_u32(&ctl->compaction_due);
+		all.score = Max(all.score, score);
+		all.ncompactions += score >= 100;
+		all.nflushes += ctl->nsealed > 0;
+	}
+	return &all;
+}
+
 /*
  * How urgent a flush is, 0 to 1: it had better be over when the memtable that
  * is being filled is half full.
@@ -124,32 +159,19 @@ flush_need(LsmJob *job)
 		fill = (double) pg_atomic_read_u64(&ctl->active->bytes) /
 			lsm_tree_base_bytes(job->tree);
 	LWLockRelease(&ctl->lock);
-	return Min(2 * fill, 1.0);
+	return Min(2 * fill + Max(look_at_all()->nflushes - 1, 0) / 4.0, 1.0);
 }
 
-/*
- * How urgent compactions are, 0 to 1.  The worker is not this tree's alone.
- */
+/* How urgent compactions are, 0 to 1. */
 static double
 compaction_need(void)
 {
-	uint32		most = 0;
-	int			ndue = 0;
+	const Waiting *all = look_at_all();
 
-	for (int i = 0;; i++)
-	{
-		LsmTreeShared *ctl = lsm_control_nth(i);
-		uint32		score;
-
-		if (ctl == NULL)
-			break;
-		score = pg_atomic_read_u32(&ctl->compaction_due);
-		most = Max(most, score);
-		ndue += score >= 100;
-	}
-	if (most >= URGENT_SCORE)
+	if (all->score >= URGENT_SCORE)
 		return 1.0;
-	return Min((most > 100 ? (most - 100) / 100.0 : 0.0) + Max(ndue - 1, 0) / 4.0, 1.0);
+	return Min((all->score > 100 ? (all->score - 100) / 100.0 : 0.0) +
+			   Max(all->ncompactions - 1, 0) / 4.0, 1.0);
 }
 
 static double

@@ -212,6 +212,25 @@ worker_rest(void)
 	}
 }
 
+/*
+ * What is meant for sessions in postgresql.conf must not end a long job, which
+ * is one transaction.  Autovacuum does the same.
+ */
+static void
+worker_disable_timeouts(void)
+{
+	static const char *const timeouts[] = {
+		"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout",
+		"idle_session_timeout",
+#if PG_VERSION_NUM >= 170000
+		"transaction_timeout",
+#endif
+	};
+
+	for (int i = 0; i < lengthof(timeouts); i++)
+		SetConfigOption(timeouts[i], "0", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
 void
 lsm_worker_main(Datum main_arg)
 {
@@ -224,6 +243,7 @@ lsm_worker_main(Datum main_arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	worker_disable_timeouts();
 
 	context = AllocSetContextCreate(TopMemoryContext, "lsm worker",
 									ALLOCSET_DEFAULT_SIZES);

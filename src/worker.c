@@ -221,14 +221,15 @@ worker_disable_timeouts(void)
 {
 	static const char *const timeouts[] = {
 		"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout",
-		"idle_session_timeout",
-#if PG_VERSION_NUM >= 170000
-		"transaction_timeout",
-#endif
+		"idle_session_timeout", "transaction_timeout"
 	};
 
 	for (int i = 0; i < lengthof(timeouts); i++)
-		SetConfigOption(timeouts[i], "0", PGC_SUSET, PGC_S_OVERRIDE);
+	{
+		/* the last one is new in 17 */
+		if (GetConfigOption(timeouts[i], true, false) != NULL)
+			SetConfigOption(timeouts[i], "0", PGC_SUSET, PGC_S_OVERRIDE);
+	}
 }
 
 void

@@ -180,6 +180,53 @@ SELECT lsm_row_bound_leakproof(1::numeric, 2::numeric, '<=(numeric,numeric)'::re
 SELECT lsm_row_bound_leakproof(1, 2, 0::oid);
 SELECT lsm_row_bound(1, 2, 0::oid);
 SELECT lsm_row_bound_leakproof(1, 2, NULL::oid);
+-- what is wrong with a call is said before a row is seen, and tells nothing of rows that are not to be seen
+CREATE TABLE rc_pay (who name, salary int, wage numeric) USING heap;
+INSERT INTO rc_pay VALUES ('somebody', 81234, 7), ('row_reader', 3, 5);
+CREATE INDEX rc_pay_wage ON rc_pay USING lsm (wage);
+ALTER TABLE rc_pay ENABLE ROW LEVEL SECURITY;
+CREATE POLICY p ON rc_pay USING (who = current_user);
+CREATE VIEW rc_pay_barrier WITH (security_barrier) AS SELECT * FROM rc_pay WHERE salary < 100;
+GRANT SELECT ON rc_pay, rc_pay_barrier TO row_reader;
+CREATE FUNCTION rc_answer(query text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	answer text;
+BEGIN
+	EXECUTE query INTO answer;
+	RETURN answer;
+EXCEPTION WHEN OTHERS THEN
+	RETURN SQLERRM;
+END $$;
+SET ROLE row_reader;
+SELECT q, rc_answer('SELECT count(*) FROM rc_pay WHERE ' || q) AS by_policy, rc_answer('SELECT count(*) FROM rc_pay_barrier WHERE ' || q) AS by_view
+FROM unnest(ARRAY['lsm_row_bound_leakproof(1, 2, salary)', 'lsm_row_bound_leakproof(1, 2, salary - 81234 + ''<=(numeric,numeric)''::regoperator::int)',
+	-- an error from a row would tell what quals before it say of the row
+	'salary <= 80000 OR lsm_row_bound_leakproof(salary, 2, salary)', 'salary <= 90000 OR lsm_row_bound_leakproof(salary, 2, salary)',
+	'salary <= 80000 OR lsm_row_bound_leakproof(salary, 2, 0)', 'salary <= 90000 OR lsm_row_bound_leakproof(salary, 2, 0)',
+	'salary <= 80000 OR lsm_row_bound_leakproof(salary, 2, ''=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsm_row_bound_leakproof(salary, 2, ''=(int4,int4)''::regoperator)',
+	'salary <= 80000 OR lsm_row_bound_leakproof(wage, 2, ''<=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsm_row_bound_leakproof(wage, 2, ''<=(int4,int4)''::regoperator)',
+	'lsm_row_bound_leakproof(wage, 6::numeric, ''<=(numeric,numeric)''::regoperator)',
+	'salary <= 80000 OR lsm_row_bound_leakproof(salary, 2, NULL)', 'lsm_row_bound_leakproof(NULL::int, NULL::int, salary)',
+	'lsm_row_bound_leakproof(salary, 3, ''<=(int4,int4)''::regoperator)']) q;
+SET plan_cache_mode = force_generic_plan;
+PREPARE rc_pay_bound(oid) AS SELECT count(*) FROM rc_pay WHERE lsm_row_bound_leakproof(salary, 3, $1);
+EXECUTE rc_pay_bound('<=(int4,int4)'::regoperator);
+SET plan_cache_mode = force_custom_plan;
+EXECUTE rc_pay_bound('<=(int4,int4)'::regoperator);
+DEALLOCATE rc_pay_bound;
+RESET plan_cache_mode;
+RESET ROLE;
+-- without the right to the operator's function, neither
+BEGIN;
+REVOKE EXECUTE ON FUNCTION int4ge FROM PUBLIC;
+SET ROLE row_reader;
+SELECT q, rc_answer('SELECT count(*) FROM rc_pay WHERE ' || q)
+FROM unnest(ARRAY['salary <= 80000 OR lsm_row_bound_leakproof(salary, 1, ''>=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsm_row_bound_leakproof(salary, 1, ''>=(int4,int4)''::regoperator)',
+	'lsm_row_bound_leakproof(1, 2, ''>=(int4,int4)''::regoperator)']) q;
+ROLLBACK;
+DROP FUNCTION rc_answer;
+DROP VIEW rc_pay_barrier;
+DROP TABLE rc_pay;
 RESET enable_seqscan;
 RESET enable_bitmapscan;
 DROP TABLE kh, kl;

@@ -27,6 +27,34 @@ CREATE TABLE sizes.p (id int PRIMARY KEY) PARTITION BY RANGE (id);
 CREATE TABLE sizes.p1 PARTITION OF sizes.p FOR VALUES FROM (0) TO (10) USING lsm;
 CREATE INDEX p_id ON sizes.p USING lsm (id);
 SELECT lsm_table_size('sizes.p'), lsm_indexes_size('sizes.p'), lsm_total_relation_size('sizes.p'), lsm_total_relation_size('sizes.p1') > 0 AS partition;
+-- one with an access method, which it can have since 17, is no different
+DO $$
+BEGIN
+	EXECUTE 'CREATE TABLE sizes.pam (id int) PARTITION BY RANGE (id)' || CASE WHEN current_setting('server_version_num')::int >= 170000 THEN ' USING lsm' ELSE '' END;
+END $$;
+CREATE TABLE sizes.pam1 PARTITION OF sizes.pam FOR VALUES FROM (0) TO (10) USING lsm;
+CREATE INDEX pam_id ON sizes.pam USING lsm (id);
+INSERT INTO sizes.pam SELECT generate_series(0, 9);
+SELECT lsm_table_size('sizes.pam'), lsm_indexes_size('sizes.pam'), lsm_total_relation_size('sizes.pam');
+SELECT lsm_relation_size('sizes.pam');
+SELECT lsm_flush('sizes.pam');
+SELECT * FROM lsm_levels('sizes.pam');
+SELECT * FROM lsm_verify('sizes.pam');
+SELECT * FROM lsm_advise('sizes.pam');
+SELECT lsm_report(ARRAY['sizes.pam']::regclass[]);
+VACUUM sizes.pam;
+ANALYZE sizes.pam;
+SELECT count(*) FROM sizes.pam;
+DROP TABLE sizes.pam;
+-- what is not there, as pg_relation_size() says it; what is not there yet
+SELECT lsm_relation_size(0) IS NULL AS none, lsm_relation_size(NULL) IS NULL AS null, lsm_total_relation_size(0) IS NULL AS total, pg_relation_size(0) IS NULL AS core;
+CREATE TABLE sizes.twice (id int) USING lsm;
+INSERT INTO sizes.twice VALUES (1), (1);
+CREATE UNIQUE INDEX CONCURRENTLY twice_id ON sizes.twice USING lsm (id);
+UPDATE pg_index SET indisready = false WHERE indexrelid = 'sizes.twice_id'::regclass;
+SELECT lsm_table_size('sizes.twice_id') = pg_table_size('sizes.twice_id') AS not_built, lsm_relation_size('sizes.twice_id') = pg_relation_size('sizes.twice_id') AS fork;
+SELECT count(*) FROM lsm_sizes WHERE schemaname = 'sizes' AND total_bytes IS NULL;
+DROP TABLE sizes.twice;
 CREATE VIEW sizes.v AS SELECT 1;
 SELECT lsm_total_relation_size('sizes.v');
 CREATE TEMP TABLE sizes_t (id int) USING lsm;

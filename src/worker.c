@@ -212,6 +212,26 @@ worker_rest(void)
 	}
 }
 
+/*
+ * What is meant for sessions in postgresql.conf must not end a long job, which
+ * is one transaction.  Autovacuum does the same.
+ */
+static void
+worker_disable_timeouts(void)
+{
+	static const char *const timeouts[] = {
+		"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout",
+		"idle_session_timeout", "transaction_timeout"
+	};
+
+	for (int i = 0; i < lengthof(timeouts); i++)
+	{
+		/* the last one is new in 17 */
+		if (GetConfigOption(timeouts[i], true, false) != NULL)
+			SetConfigOption(timeouts[i], "0", PGC_SUSET, PGC_S_OVERRIDE);
+	}
+}
+
 void
 lsm_worker_main(Datum main_arg)
 {
@@ -224,6 +244,7 @@ lsm_worker_main(Datum main_arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+	worker_disable_timeouts();
 
 	context = AllocSetContextCreate(TopMemoryContext, "lsm worker",
 									ALLOCSET_DEFAULT_SIZES);

@@ -63,10 +63,12 @@ lsm_relation_am(Oid relid)
 	return am;
 }
 
+/* Since 17 a partitioned table has an access method, and still no tree. */
 bool
 lsm_relation_is_table(Relation rel)
 {
-	return OidIsValid(rel->rd_rel->relam) &&
+	return rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE &&
+		OidIsValid(rel->rd_rel->relam) &&
 		rel->rd_rel->relam == lsm_table_am_oid();
 }
 

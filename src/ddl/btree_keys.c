@@ -19,7 +19,8 @@
  * anything is locked.
  *
  * Locks: an index is replaced under AccessExclusiveLock on its table, which is
- * taken before any weaker one.
+ * taken before any weaker one.  Tables above it in a tree of partitions, as far
+ * as the statement locks them, are locked before it, as core does.
  *
  *-------------------------------------------------------------------------
  */
@@ -351,6 +352,23 @@ can_follow(Oid table, const LsmUniqueIndex *u, Oid am)
 	return true;
 }
 
+/* The key that the index serves and is to follow, or NULL. */
+static const ParentKey *
+key_to_follow(Oid table, const LsmUniqueIndex *u, List *keys)
+{
+	const ParentKey *served = NULL;
+	ListCell   *lc;
+
+	foreach(lc, keys)
+	{
+		const ParentKey *key = lfirst(lc);
+
+		if (same_key(table, u, key) && can_follow(table, u, key->am))
+			served = key;
+	}
+	return served;
+}
+
 /*
  * Indexes of a partition that serve one of the keys get its access method.
  */
@@ -358,7 +376,6 @@ static void
 match_keys(Oid table, List *keys)
 {
 	ListCell   *lc;
-	ListCell   *lc2;
 	bool		locked = false;
 
 	if (get_rel_relkind(table) != RELKIND_RELATION)
@@ -368,15 +385,8 @@ again:
 	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
-		ParentKey  *served = NULL;
+		const ParentKey *served = key_to_follow(table, u, keys);
 
-		foreach(lc2, keys)
-		{
-			ParentKey  *key = lfirst(lc2);
-
-			if (same_key(table, u, key) && can_follow(table, u, key->am))
-				served = key;
-		}
 		if (served == NULL)
 			continue;
 		if (!locked)
@@ -387,6 +397,22 @@ again:
 		}
 		rebuild_as(u->index, get_am_name(served->am), PARTITION_REASON);
 	}
+}
+
+/* Does match_keys() do something? */
+static bool
+keys_differ(Oid table, List *keys)
+{
+	ListCell   *lc;
+
+	if (get_rel_relkind(table) != RELKIND_RELATION)
+		return false;
+	foreach(lc, lsm_unique_indexes(table, InvalidOid))
+	{
+		if (key_to_follow(table, lfirst(lc), keys) != NULL)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -425,22 +451,37 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 /*
  * Before a unique index or constraint of a partitioned table on these columns
  * (names; NIL: not only plain columns) and its partitions.  `am`: what it will
- * be, NULL for btree.
+ * be, NULL for btree.  The caller has locked the table with `lockmode`.
  */
 void
-lsm_prepare_parent_key(Oid parent, const char *am, bool primary, bool nulls_not_distinct,
-					   List *columns)
+lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool primary,
+					   bool nulls_not_distinct, List *columns)
 {
 	bool		is_lsm = am != NULL && strcmp(am, LSM_INDEX_AM_NAME) == 0;
 	ParentKey	key = {is_lsm ? lsm_index_am_oid() : BTREE_AM_OID, primary, nulls_not_distinct, columns};
+	List	   *keys = list_make1(&key);
+	List	   *tables;
+	bool		differ = false;
 	ListCell   *lc;
 
 	if (get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE ||
 		!object_ownercheck(RelationRelationId, parent, GetUserId()))
 		return;
-	foreach(lc, find_all_inheritors(parent, NoLock, NULL))
+	tables = find_all_inheritors(parent, NoLock, NULL);
+	foreach(lc, tables)
 	{
-		match_keys(lfirst_oid(lc), list_make1(&key));
+		differ |= keys_differ(lfirst_oid(lc), keys);
+	}
+	if (!differ)
+		return;
+
+	/* a partition that has partitions, before those, as the statement does */
+	foreach(lc, tables)
+	{
+		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_PARTITIONED_TABLE)
+			LockRelationOid(lfirst_oid(lc), lockmode);
+		else
+			match_keys(lfirst_oid(lc), keys);
 	}
 }
 

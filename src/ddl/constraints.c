@@ -262,7 +262,8 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 	if (ours)
 		choose_constraint_am(relid, alter, constraint, column);
 	if (constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE)
-		lsm_prepare_parent_key(relid, constraint->access_method,
+		lsm_prepare_parent_key(relid, AlterTableGetLockLevel(alter->cmds),
+							   constraint->access_method,
 							   constraint->contype == CONSTR_PRIMARY,
 							   constraint->nulls_not_distinct,
 							   constraint->keys);
@@ -400,7 +401,10 @@ reset_our_options(Oid index, List *options)
 	CommandCounterIncrement();
 }
 
-/* The keys of the table and its children that the statement will rebuild. */
+/*
+ * The keys of the table, which is locked, and its children that the statement
+ * will rebuild.
+ */
 static List *
 former_keys(AlterTableStmt *stmt, Oid relid)
 {
@@ -489,6 +493,63 @@ restore_key(const FormerKey *key)
  * Statements
  * ====================================================================== */
 
+/* Is one of them a key? */
+static bool
+has_key(List *constraints)
+{
+	ListCell   *lc;
+
+	foreach(lc, constraints)
+	{
+		Constraint *constraint = (Constraint *) lfirst(lc);
+
+		if (IsA(constraint, Constraint) &&
+			(constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE))
+			return true;
+	}
+	return false;
+}
+
+/* Do we lock children of the table before core does? */
+static bool
+locks_children(AlterTableStmt *stmt, Oid relid)
+{
+	bool		partitioned = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE;
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AlterColumnType || cmd->subtype == AT_AttachPartition)
+			return true;
+		if (!partitioned)
+			continue;
+		if ((cmd->subtype == AT_AddConstraint && has_key(list_make1(cmd->def))) ||
+			(cmd->subtype == AT_AddColumn && has_key(castNode(ColumnDef, cmd->def)->constraints)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Everyone locks parents before their children.  So the table gets the lock
+ * that the statement takes before we lock a child.  Rights first, as core does.
+ * Returns the table: the name may be another's by the time we have the lock.
+ */
+static Oid
+lock_parent(RangeVar *name, Oid relid, LOCKMODE lockmode)
+{
+	char		relkind = get_rel_relkind(relid);
+
+	if ((relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE &&
+		 relkind != RELKIND_FOREIGN_TABLE) ||
+		!object_ownercheck(RelationRelationId, relid, GetUserId()))
+		return relid;			/* core will complain */
+	return RangeVarGetRelidExtended(name, lockmode, RVR_MISSING_OK,
+									RangeVarCallbackOwnsRelation, NULL);
+}
+
 /* Returns the FormerKeys. */
 static List *
 adjust_alter_table(AlterTableStmt *stmt)
@@ -516,6 +577,10 @@ adjust_alter_table(AlterTableStmt *stmt)
 		}
 		return NIL;
 	}
+	if (locks_children(stmt, relid))
+		relid = lock_parent(stmt->relation, relid, AlterTableGetLockLevel(stmt->cmds));
+	if (!OidIsValid(relid))
+		return NIL;
 	ours = keys_may_be_lsm(relid) && !references_itself(stmt, relid);
 
 	foreach(lc, stmt->cmds)
@@ -549,6 +614,7 @@ adjust_alter_table(AlterTableStmt *stmt)
 static void
 prepare_unique_index(IndexStmt *stmt)
 {
+	LOCKMODE	lockmode = stmt->concurrent ? ShareUpdateExclusiveLock : ShareLock;
 	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	List	   *columns = NIL;
 	ListCell   *lc;
@@ -563,7 +629,12 @@ prepare_unique_index(IndexStmt *stmt)
 			return;
 		columns = lappend(columns, makeString(elem->name));
 	}
-	lsm_prepare_parent_key(relid, stmt->accessMethod, stmt->primary, stmt->nulls_not_distinct, columns);
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return;
+	relid = lock_parent(stmt->relation, relid, lockmode);
+	if (OidIsValid(relid))
+		lsm_prepare_parent_key(relid, lockmode, stmt->accessMethod, stmt->primary,
+							   stmt->nulls_not_distinct, columns);
 }
 
 /* Before 18, DefineIndex matches with the partition key for btree only. */

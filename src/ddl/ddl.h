@@ -89,7 +89,7 @@ extern List *lsm_unique_indexes(Oid table, Oid am);
 extern void lsm_prepare_foreign_key(Oid relid, Constraint *constraint);
 extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
-extern void lsm_prepare_parent_key(Oid parent, const char *am, bool primary,
+extern void lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool primary,
 								   bool nulls_not_distinct, List *columns);
 extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
 extern void lsm_prepare_attach_index(Oid parent, RangeVar *partition);

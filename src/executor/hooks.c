@@ -187,6 +187,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 					DestReceiver *dest, QueryCompletion *qc)
 {
 	List	   *former_keys = NIL;
+	CreatedbStmt *createdb = NULL;
 	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
 	Oid			going = database_that_goes(pstmt->utilityStmt);
 	int			nest_level = lsm_extension_tables_begin(pstmt->utilityStmt);
@@ -215,6 +216,13 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	}
 	if (sets_tablespace(pstmt->utilityStmt))
 		lsm_tree_note_fork_copies();
+	if (IsA(pstmt->utilityStmt, CreatedbStmt))
+		createdb = copyObject((CreatedbStmt *) pstmt->utilityStmt);
+
+	/*
+	 * Not to be touched from here on: CALL of a procedure that rolls back lets
+	 * go of the cached plan that it is in.
+	 */
 	if (IsA(pstmt->utilityStmt, CopyStmt) && castNode(CopyStmt, pstmt->utilityStmt)->is_from)
 		copy_from(pstmt, query_string, read_only_tree, context, params, query_env, dest, qc);
 	else if (asked_for || IsA(pstmt->utilityStmt, AlterTableStmt))
@@ -223,8 +231,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		next_process_utility(pstmt, query_string, read_only_tree, context,
 							 params, query_env, dest, qc);
 	lsm_extension_tables_end(nest_level);
-	if (IsA(pstmt->utilityStmt, CreatedbStmt))
-		clone_trees((CreatedbStmt *) pstmt->utilityStmt);
+	if (createdb != NULL)
+		clone_trees(createdb);
 	lsm_tree_database_copy(false);
 	if (OidIsValid(going))
 		lsm_tree_forget_database(going);

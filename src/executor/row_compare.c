@@ -7,10 +7,10 @@
  * added beside it before planning: lsm_row_bound(a, x, operator), which means
  * a >= x or a <= x.  If x comes of a subquery, which would be planned twice, it
  * is added once the planner has made a parameter of that.  To the planner it is
- * a function whose support function says that it takes away no row, for the row
- * comparison stays: it is the filter, and estimates the rows.  For lsm indexes
- * the support function makes the index condition a >= x of it.  The operator
- * itself would be counted twice in every estimate.
+ * a function (row_bound.c) whose support function says that it takes away no
+ * row, for the row comparison stays: it is the filter, and estimates the rows.
+ * For lsm indexes the support function makes the index condition a >= x of it.
+ * The operator itself would be counted twice in every estimate.
  *
  * The function is not leakproof, so that it waits for quals of security
  * barriers: the operator may not be.  If all operators of the comparison are,
@@ -30,29 +30,21 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "fmgr.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
-#include "nodes/supportnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/regproc.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
 #include "executor/hooks.h"
 #include "index/index.h"
-
-PG_FUNCTION_INFO_V1(lsm_row_bound);
-PG_FUNCTION_INFO_V1(lsm_row_bound_leakproof);
-PG_FUNCTION_INFO_V1(lsm_row_bound_support);
 
 /* ======================================================================
  * Adding the clauses
@@ -209,16 +201,19 @@ function_for_expression(Query *query, Node *node, bool leakproof)
 	}
 }
 
-/* As contain_leaked_vars() takes it, but for the arguments' own functions */
+/*
+ * As contain_leaked_vars() takes it, but for the arguments' own functions.  The
+ * operator that bounds may be none of the comparison's.
+ */
 static bool
-is_leakproof(const RowCompareExpr *compare)
+is_leakproof(const RowCompareExpr *compare, Oid bound_op)
 {
 	ListCell   *lc;
 
 	foreach(lc, compare->opnos)
 		if (!get_func_leakproof(get_opcode(lfirst_oid(lc))))
 			return false;
-	return true;
+	return get_func_leakproof(get_opcode(bound_op));
 }
 
 /* What is to be added for the clause, or NULL. */
@@ -241,13 +236,6 @@ bound_clause(Query *query, RowCompareExpr *compare)
 	if (checkExprHasSubLink(left) || checkExprHasSubLink(right) ||
 		contain_volatile_functions(left) || contain_volatile_functions(right))
 		return NULL;
-	leakproof = is_leakproof(compare);
-	function = function_for_expression(query, left, leakproof);
-	if (!OidIsValid(function))
-		function = function_for_expression(query, right, leakproof);
-	if (!OidIsValid(function))
-		return NULL;
-
 	get_op_opfamily_properties(linitial_oid(compare->opnos), family, false,
 							   &strategy, &left_type, &right_type);
 	op = get_opfamily_member(family, left_type, right_type,
@@ -255,6 +243,13 @@ bound_clause(Query *query, RowCompareExpr *compare)
 							 BTLessEqualStrategyNumber :
 							 BTGreaterEqualStrategyNumber);
 	if (!OidIsValid(op))
+		return NULL;
+
+	leakproof = is_leakproof(compare, op);
+	function = function_for_expression(query, left, leakproof);
+	if (!OidIsValid(function))
+		function = function_for_expression(query, right, leakproof);
+	if (!OidIsValid(function))
 		return NULL;
 	clause = makeFuncExpr(function, BOOLOID,
 						  list_make3(copyObject(left), copyObject(right),
@@ -547,159 +542,4 @@ void
 lsm_row_compare_clean(PlannedStmt *plan)
 {
 	lsm_plan_visit(plan, clean_node, NULL);
-}
-
-/* ======================================================================
- * The function
- * ====================================================================== */
-
-/*
- * Are these the types of what the operator takes?  Two records may be of
- * different types, of which their comparison makes an error if need be.
- */
-static bool
-operator_takes(Oid op, Oid column, Oid bound)
-{
-	Oid			left;
-	Oid			right;
-
-	op_input_types(op, &left, &right);
-	return lsm_type_is_taken(left, column) && lsm_type_is_taken(right, bound) &&
-		(left == column || left != right || left == RECORDOID || column == bound);
-}
-
-/* Of a call: the operator it has checked */
-typedef struct BoundCall
-{
-	Oid			op;
-	FmgrInfo	function;
-} BoundCall;
-
-/* Is it a >= or <= of btree's? */
-static bool
-operator_bounds(Oid op)
-{
-	List	   *meanings = get_op_index_interpretation(op);
-	ListCell   *lc;
-
-	foreach(lc, meanings)
-	{
-		CompareType type = ((OpIndexInterpretation *) lfirst(lc))->lsm_op_cmptype;
-
-		if (type == COMPARE_LE || type == COMPARE_GE)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Anybody may call it, with any operator: so it is one that a row comparison
- * could name, and that the caller could call himself.
- */
-static BoundCall *
-prepare_call(FunctionCallInfo fcinfo, Oid op)
-{
-	BoundCall  *call = fcinfo->flinfo->fn_extra;
-	RegProcedure code;
-
-	if (call != NULL && call->op == op)
-		return call;
-	code = get_opcode(op);
-	if (!RegProcedureIsValid(code) || !operator_bounds(op) ||
-		!operator_takes(op, get_fn_expr_argtype(fcinfo->flinfo, 0),
-						get_fn_expr_argtype(fcinfo->flinfo, 1)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("operator %s does not bound values of these types", format_operator(op))));
-	if (object_aclcheck(ProcedureRelationId, code, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(code));
-	call = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(BoundCall));
-	call->op = op;
-	fmgr_info_cxt(code, &call->function, fcinfo->flinfo->fn_mcxt);
-	fmgr_info_set_expr(fcinfo->flinfo->fn_expr, &call->function);
-	fcinfo->flinfo->fn_extra = call;
-	return call;
-}
-
-/* The same for operators that tell nothing of what they compare */
-Datum
-lsm_row_bound_leakproof(PG_FUNCTION_ARGS)
-{
-	RegProcedure code = PG_ARGISNULL(2) ? InvalidOid : get_opcode(PG_GETARG_OID(2));
-
-	/* what is no operator, lsm_row_bound() says */
-	if (RegProcedureIsValid(code) && !get_func_leakproof(code))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("operator %s is not leakproof",
-						format_operator(PG_GETARG_OID(2)))));
-	return lsm_row_bound(fcinfo);
-}
-
-Datum
-lsm_row_bound(PG_FUNCTION_ARGS)
-{
-	BoundCall  *call;
-
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
-		PG_RETURN_NULL();
-	call = prepare_call(fcinfo, PG_GETARG_OID(2));
-	PG_RETURN_DATUM(FunctionCall2Coll(&call->function, PG_GET_COLLATION(),
-									  PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)));
-}
-
-/* The index condition that the clause stands for, or NIL. */
-static List *
-index_condition(SupportRequestIndexCondition *req)
-{
-	FuncExpr   *clause = (FuncExpr *) req->node;
-	Oid			op;
-	Expr	   *column;
-	Expr	   *bound;
-	OpExpr	   *condition;
-
-	if (!IsA(clause, FuncExpr) || list_length(clause->args) != 3 ||
-		req->indexarg > 1 || !IsA(lthird(clause->args), Const) ||
-		((Const *) lthird(clause->args))->constisnull ||
-		req->index->amcostestimate != lsm_index_cost_estimate)
-		return NIL;
-	op = DatumGetObjectId(((Const *) lthird(clause->args))->constvalue);
-	column = list_nth(clause->args, req->indexarg);
-	bound = list_nth(clause->args, 1 - req->indexarg);
-	if (req->indexarg == 1)
-		op = get_commutator(op);
-	if (!OidIsValid(op) || !op_in_opfamily(op, req->opfamily) ||
-		!operator_takes(op, exprType((Node *) column), exprType((Node *) bound)) ||
-		(OidIsValid(req->indexcollation) &&
-		 req->indexcollation != clause->inputcollid) ||
-		!is_pseudo_constant_for_index(req->root, (Node *) bound, req->index))
-		return NIL;
-	condition = (OpExpr *) make_opclause(op, BOOLOID, false, copyObject(column),
-										 copyObject(bound), InvalidOid,
-										 clause->inputcollid);
-	condition->location = clause->location;
-	return list_make1(condition);
-}
-
-Datum
-lsm_row_bound_support(PG_FUNCTION_ARGS)
-{
-	Node	   *request = (Node *) PG_GETARG_POINTER(0);
-
-	if (IsA(request, SupportRequestSelectivity))
-	{
-		((SupportRequestSelectivity *) request)->selectivity = 1.0;
-		PG_RETURN_POINTER(request);
-	}
-	if (IsA(request, SupportRequestIndexCondition))
-	{
-		SupportRequestIndexCondition *req = (SupportRequestIndexCondition *) request;
-		List	   *condition = index_condition(req);
-
-		/* nothing is left to ask of rows: the clause itself is true */
-		if (condition != NIL)
-			req->lossy = false;
-		PG_RETURN_POINTER(condition);
-	}
-	PG_RETURN_POINTER(NULL);
 }

@@ -5,6 +5,25 @@
 
 -- The rules of lsmam_core.sql hold here: all that is not ours is named with its schema.
 
+---- facts ----
+
+-- A partitioned table has an access method since PostgreSQL 17, and nothing on disk.
+CREATE OR REPLACE FUNCTION lsm_table_size(relation pg_catalog.regclass)
+RETURNS pg_catalog.int8
+LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED
+BEGIN ATOMIC
+	SELECT pg_catalog.pg_table_size(c.oid::pg_catalog.regclass) OPERATOR(pg_catalog.+)
+		CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
+				AND c.relkind OPERATOR(pg_catalog.<>) 'p'::pg_catalog."char"
+			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name
+				AND c.relkind OPERATOR(pg_catalog.=) 'i'::pg_catalog."char"
+		THEN lsm_relation_size(c.oid::pg_catalog.regclass) OPERATOR(pg_catalog.-)
+			pg_catalog.pg_relation_size(c.oid::pg_catalog.regclass, 'main'::pg_catalog.text)
+		ELSE 0::pg_catalog.int8 END
+	FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+	WHERE c.oid OPERATOR(pg_catalog.=) relation::pg_catalog.oid;
+END;
+
 ---- statistics ----
 
 CREATE FUNCTION lsm_tree_stats(

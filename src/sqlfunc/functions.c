@@ -234,15 +234,26 @@ close_after_facts(Relation rel, List *not_open)
 	relation_close(rel, AccessShareLock);
 }
 
+/*
+ * As pg_relation_size(): NULL of what a query found in the catalog and is gone
+ * by now, and no error of an index that is being built, or was not.
+ */
 Datum
 lsm_relation_size(PG_FUNCTION_ARGS)
 {
-	List	   *not_open;
-	Relation	rel = open_for_facts(PG_GETARG_OID(0), &not_open);
-	LsmTreeSize size;
+	Relation	rel = lsm_relation_try_open(PG_GETARG_OID(0), LSM_RELATION_TREE,
+											LSM_RIGHT_FACTS, AccessShareLock);
+	List	   *not_open = NIL;
+	LsmTreeSize size = {0};
 	int64		bytes;
 
-	lsm_tree_size(lsm_relation_tree(rel), &size);
+	if (rel == NULL)
+		PG_RETURN_NULL();
+	if (!lsm_relation_is_index(rel) || lsm_index_has_tree(rel))
+	{
+		not_open = lsm_relations_not_open(list_make1(rel));
+		lsm_tree_size(lsm_relation_tree(rel), &size);
+	}
 
 	/* not table_relation_size(): it counts the blocks TIDs span */
 	bytes = size.file_bytes +

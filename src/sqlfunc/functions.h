@@ -65,10 +65,17 @@ typedef enum LsmRight
 /*
  * Opens and locks, the table of an index first.  ERRORs before it asks for a
  * lock if kind or right are missing, or the relation is another session's
- * temporary one.
+ * temporary one; then, if it is gone, or an index has not been built.
  */
 extern Relation lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right,
 								  LOCKMODE lockmode);
+/*
+ * The same, but NULL if the relation is not there, and of an index that has not
+ * been built, too.
+ */
+extern Relation lsm_relation_try_open(Oid relid, LsmRelationKind kind, LsmRight right,
+									  LOCKMODE lockmode);
+
 /*
  * False: the build of the index has failed, and its fork may have been left
  * without a tree.

@@ -543,7 +543,11 @@ lsm_report(PG_FUNCTION_ARGS)
 	page.uses = lsm_elastic_uses(&page.nuses);
 	page.context = AllocSetContextCreate(CurrentMemoryContext, "lsm_report", ALLOCSET_DEFAULT_SIZES);
 	for (int i = 0; i < nrelids; i++)
+	{
+		/* one that has been seen does nothing else that would ask */
+		CHECK_FOR_INTERRUPTS();
 		add_relation(&page, DatumGetObjectId(relids[i]));
+	}
 	initStringInfo(&out);
 	put_page(&out, &page);
 	PG_RETURN_TEXT_P(cstring_to_text_with_len(out.data, out.len));

@@ -87,10 +87,15 @@ has_lsm_index(Oid table)
 	return found;
 }
 
-/* Is it what the function works on? */
+/*
+ * Is it what the function works on?  A partitioned table is not, whatever
+ * access method it has for its partitions (since 17).
+ */
 static bool
 kind_fits(Form_pg_class form, LsmRelationKind kind)
 {
+	if (form->relkind == RELKIND_PARTITIONED_TABLE)
+		return false;
 	if (OidIsValid(form->relam) &&
 		form->relam == (form->relkind == RELKIND_INDEX ? lsm_index_am_oid() : lsm_table_am_oid()))
 		return true;
@@ -100,10 +105,13 @@ kind_fits(Form_pg_class form, LsmRelationKind kind)
 		has_lsm_index(form->oid);
 }
 
+/* False, too, if the table has just been dropped. */
 static bool
 may_read_rows(Oid table)
 {
-	return pg_class_aclcheck(table, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+	bool		is_missing = false;
+
+	return pg_class_aclcheck_ext(table, GetUserId(), ACL_SELECT, &is_missing) == ACLCHECK_OK;
 }
 
 /*
@@ -111,20 +119,19 @@ may_read_rows(Oid table)
  * us.
  */
 static bool
-may_see_facts(Oid table)
+may_see_facts(Oid table, Oid owner)
 {
 	Oid			user = GetUserId();
 
-	return may_read_rows(table) ||
-		object_ownercheck(RelationRelationId, table, user) ||
+	return may_read_rows(table) || has_privs_of_role(user, owner) ||
 		pg_attribute_aclcheck_all(table, user, ACL_SELECT, ACLMASK_ANY) == ACLCHECK_OK ||
 		has_privs_of_role(user, ROLE_PG_STAT_SCAN_TABLES);
 }
 
 /*
- * ERROR unless the user has the right.  `table`: of an index, else the
- * relation itself; invalid if it was dropped a moment ago, which opening the
- * index will report.
+ * ERROR unless the user has the right.  `table`: of an index, which has the
+ * same owner, else the relation itself; invalid if it was dropped a moment ago,
+ * which will be seen under the lock.
  */
 static void
 check_right(Form_pg_class form, Oid table, LsmRight right)
@@ -134,7 +141,7 @@ check_right(Form_pg_class form, Oid table, LsmRight right)
 	switch (right)
 	{
 		case LSM_RIGHT_OWNER:
-			if (!object_ownercheck(RelationRelationId, form->oid, GetUserId()))
+			if (!has_privs_of_role(GetUserId(), form->relowner))
 				aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(form->relkind),
 							   NameStr(form->relname));
 			break;
@@ -142,52 +149,58 @@ check_right(Form_pg_class form, Oid table, LsmRight right)
 			granted = !OidIsValid(table) || may_read_rows(table);
 			break;
 		case LSM_RIGHT_FACTS:
-			granted = !OidIsValid(table) || may_see_facts(table);
+			granted = !OidIsValid(table) || may_see_facts(table, form->relowner);
 			break;
 	}
 	if (!granted)
-		aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(get_rel_relkind(table)),
-					   get_rel_name(table));
+	{
+		char		relkind = get_rel_relkind(table);
+		char	   *relname = get_rel_name(table);
+
+		if (relname != NULL)
+			aclcheck_error(ACLCHECK_NO_PRIV, get_relkind_objtype(relkind), relname);
+	}
 }
 
 /*
- * ERROR unless the relation is there, of the right kind and the user has the
- * right.  Returns the table of an index, else InvalidOid.  Takes no lock on
- * the relation.
+ * ERROR unless the relation is of the right kind and the user has the right.
+ * False: it is not there.  *table is the table of an index, else InvalidOid.
+ * Takes no lock on the relation.
  */
-static Oid
-check_relation(Oid relid, LsmRelationKind kind, LsmRight right)
+static bool
+check_relation(Oid relid, LsmRelationKind kind, LsmRight right, Oid *table)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	Form_pg_class form;
-	Oid			table = InvalidOid;
 
+	*table = InvalidOid;
 	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open relation with OID %u", relid)));
+		return false;
 	form = (Form_pg_class) GETSTRUCT(tuple);
 	if (!kind_fits(form, kind))
 		report_wrong_kind(NameStr(form->relname), form->relkind);
 	if (form->relkind == RELKIND_INDEX)
-		table = IndexGetRelation(relid, true);
-	check_right(form, form->relkind == RELKIND_INDEX ? table : relid, right);
+		*table = IndexGetRelation(relid, true);
+	check_right(form, form->relkind == RELKIND_INDEX ? *table : relid, right);
 	if (form->relpersistence == RELPERSISTENCE_TEMP &&
 		!isTempOrTempToastNamespace(form->relnamespace))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot access temporary tables of other sessions")));
 	ReleaseSysCache(tuple);
-	return table;
+	return true;
 }
 
 /* See functions.h. */
 Relation
-lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right, LOCKMODE lockmode)
+lsm_relation_try_open(Oid relid, LsmRelationKind kind, LsmRight right, LOCKMODE lockmode)
 {
 	uint64		seen = SharedInvalidMessageCounter;
-	Oid			table = check_relation(relid, kind, right);
-	Relation	rel;
+	Oid			table;
+	Oid			table_now;
+
+	if (!check_relation(relid, kind, right, &table))
+		return NULL;
 
 	/* the table of an index first, as everyone does */
 	if (OidIsValid(table))
@@ -199,12 +212,26 @@ lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right, LOCKMODE lock
 	 * else; even the OID may have been given to another relation.
 	 */
 	if (seen != SharedInvalidMessageCounter &&
-		check_relation(relid, kind, right) != table)
+		(!check_relation(relid, kind, right, &table_now) || table_now != table))
+	{
+		UnlockRelationOid(relid, lockmode);
+		if (OidIsValid(table))
+			UnlockRelationOid(table, lockmode);
+		return NULL;
+	}
+	return relation_open(relid, NoLock);
+}
+
+/* See functions.h. */
+Relation
+lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right, LOCKMODE lockmode)
+{
+	Relation	rel = lsm_relation_try_open(relid, kind, right, lockmode);
+
+	if (rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("could not open relation with OID %u", relid)));
-
-	rel = relation_open(relid, NoLock);
 	if (lsm_relation_is_index(rel) && !lsm_index_has_tree(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

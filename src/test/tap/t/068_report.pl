@@ -9,7 +9,7 @@ use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(time usleep);
 
 my $tmp = $PostgreSQL::Test::Utils::tmp_check;
 my $node = lsm_node('report', conf => q{
@@ -507,6 +507,23 @@ SKIP:
 	my ($result, $console) = measure(slurp_file($hostile) =~ s/<\/footer>/$script/r, 'light', 1280);
 	like($console, qr/Content Security Policy/, 'and the policy refuses it');
 }
+
+# ---- a long list of the same tree can be cancelled ----
+
+$node->safe_psql('postgres', 'CREATE TABLE again (id int) USING lsm');
+sub seconds_of
+{
+	my ($n, $settings) = @_;
+	my $start = time;
+	my ($rc, $out, $err) = $node->psql('postgres', "$settings; SELECT length(lsm_report(array_fill('again'::regclass, ARRAY[$n]))) > 0");
+	return (time - $start, "$out$err");
+}
+my ($short, $said) = seconds_of(2_000_000, 'SET statement_timeout = 0');
+is($said, 't', 'a tree that is named again and again');
+my ($long, $error) = seconds_of(20_000_000, q{SET statement_timeout = '1s'});
+like($error, qr/canceling statement due to statement timeout/, 'a report that takes longer than it may');
+# to its end it would take ten times as long
+cmp_ok($long, '<', 2 + 4 * $short, 'ends soon');
 
 $node->stop;
 done_testing();

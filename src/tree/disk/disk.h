@@ -159,6 +159,14 @@ extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter
 								  bool (*abandoned) (void));
 
 /*
+ * Files that are about to be removed and are in no list: whoever replays WAL
+ * removes them, too.  Durable on return.  Does not fail and takes no memory:
+ * for the abort of a transaction, too.  REQUIRES: the numbers are not given
+ * out again, not even after a crash; whoever was logging the files has ended.
+ */
+extern void lsm_files_log_removal(uint64 keyspace_id, const uint64 *numbers, int n);
+
+/*
  * warned.c: may this process say again that something is wrong with the file
  * (0: the owner file)?  Then not for a while.
  */

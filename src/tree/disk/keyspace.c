@@ -364,9 +364,10 @@ lsm_keyspace_remove(uint64 keyspace_id)
 }
 
 /*
- * The record is flushed first: what it says will be done on a standby, too,
- * before any change that relies on it.  A crash between the two leaves an
- * orphan.
+ * Jobs end first: what they log of their files would make the directory again
+ * when it is replayed behind the record.  The record is flushed before the
+ * removal: what it says will be done on a standby, too, before any change that
+ * relies on it.  A crash between the two leaves an orphan.
  */
 void
 lsm_keyspace_remove_logged(uint64 keyspace_id)
@@ -374,12 +375,12 @@ lsm_keyspace_remove_logged(uint64 keyspace_id)
 	LsmWalRemove record;
 	XLogRecPtr	lsn;
 
+	lsm_control_drop(keyspace_id);
+	lsm_control_wait_jobs(keyspace_id);
 	record.keyspace_id = keyspace_id;
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, sizeof(record));
 	lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_KEYSPACE_REMOVE);
 	XLogFlush(lsn);
-	lsm_control_drop(keyspace_id);
-	lsm_control_wait_jobs(keyspace_id);
 	lsm_keyspace_remove(keyspace_id);
 }

@@ -1,5 +1,6 @@
-# Copied and moved databases where their copying is not the last thing that happens.  Sessions that have read one on a standby,
-# before the primary has opened it, go on after a promotion.
+# Copied and moved databases where their copying is not the last thing that happens.  Sessions that have read one on a standby, before
+# the primary has opened it, go on after a promotion; with wal_level = minimal, one that takes the OID of another one that was
+# copied from the same template is whole after a crash.
 use strict;
 use warnings;
 use LsmTest;
@@ -77,4 +78,48 @@ $standby->restart;
 is($standby->safe_psql($_, q{SELECT count(*) FROM t_l; SELECT count(*) FROM t_k WHERE i > 0; SELECT count(*) FROM lsm_verify('t_l'); SELECT count(*) FROM lsm_verify('t_k_i')}), "5201\n5201\n0\n0", "$_: after a restart") foreach @dbs;
 $standby->stop;
 
+# ---- wal_level = minimal ----
+
+my $minimal = lsm_node('minimal', wal_level => 'minimal', conf => "max_wal_senders = 0\nautovacuum = off\ncheckpoint_timeout = 1h\nmax_wal_size = 1GB");
+lsm_start($minimal);
+$minimal->safe_psql('postgres', 'CREATE DATABASE a');
+$minimal->safe_psql('a', "CREATE EXTENSION lsmam; $create");
+
+sub crash
+{
+	my @pids = lsm_pids($minimal);
+	kill('KILL', @pids);
+	lsm_clear_crashed($minimal, @pids);
+	$minimal->start;
+	return;
+}
+
+foreach my $strategy ('wal_log', 'file_copy')
+{
+	my $copy = "CREATE DATABASE c TEMPLATE a STRATEGY $strategy OID " . ($strategy eq 'wal_log' ? 700_001 : 700_002);
+	my %before = map { $_ => 1 } grep { -d $_ } glob(lsm_dir($minimal) . '/*');
+	$minimal->safe_psql('postgres', $copy);
+	my @derived = grep { -d $_ && !$before{$_} } glob(lsm_dir($minimal) . '/*');
+	is(scalar(@derived), 3, "$strategy: keyspaces of the copy");
+	$minimal->safe_psql('postgres', $_) foreach 'DROP DATABASE c', $copy;
+	crash();
+	whole("$strategy: an OID that comes again at once", $minimal, 'c', $right);
+	crash();
+	whole("$strategy: once more", $minimal, 'c', $right);
+
+	# it has been removed meanwhile
+	$minimal->safe_psql('postgres', 'DROP DATABASE c');
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	while ((grep { -d $_ } @derived) && time < $end)
+	{
+		$minimal->safe_psql('postgres', 'CHECKPOINT');
+		usleep(500_000);
+	}
+	is(join(' ', grep { -d $_ } @derived), '', "$strategy: they go with the database");
+	$minimal->safe_psql('postgres', $copy);
+	crash();
+	whole("$strategy: an OID that comes again later", $minimal, 'c', $right);
+	$minimal->safe_psql('postgres', 'DROP DATABASE c');
+}
+$minimal->stop;
 done_testing();

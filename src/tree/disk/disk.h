@@ -130,6 +130,9 @@ typedef struct LsmOwner
 #define LSM_OWNERS_UNREADABLE	(-2)
 extern int	lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners);
 
+/* The name of an owner file that is being written */
+extern bool lsm_owner_is_temporary(const char *name);
+
 /* "0123456789abcdef" to an id; false if it is something else */
 extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
 

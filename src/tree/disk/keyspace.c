@@ -49,6 +49,7 @@
 void		(*lsm_file_gone_hook) (uint64 keyspace_id, uint64 number) = NULL;
 
 #define LSM_OWNER_FILE		"owner"
+#define LSM_OWNER_TEMPORARY	LSM_OWNER_FILE ".tmp."	/* and a pid */
 #define LSM_OWNER_MAX_BYTES	65536
 
 /* ---- names ---- */
@@ -169,8 +170,16 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 	return n > 0 ? n : LSM_OWNERS_NONE;
 }
 
+/* See disk.h. */
+bool
+lsm_owner_is_temporary(const char *name)
+{
+	return strncmp(name, LSM_OWNER_TEMPORARY, strlen(LSM_OWNER_TEMPORARY)) == 0;
+}
+
 /*
- * Replace the owner file, durably.
+ * Replace the owner file, durably.  What a crash or an error leaves of it is a
+ * stray (strays.c).
  */
 static void
 lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
@@ -184,7 +193,7 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 
 	lsm_keyspace_dir(keyspace_id, dir);
 	snprintf(path, sizeof(path), "%.900s/%s", dir, LSM_OWNER_FILE);
-	snprintf(tmp, sizeof(tmp), "%.900s/%s.tmp.%d", dir, LSM_OWNER_FILE, MyProcPid);
+	snprintf(tmp, sizeof(tmp), "%.900s/" LSM_OWNER_TEMPORARY "%d", dir, MyProcPid);
 	initStringInfo(&text);
 	for (i = 0; i < n; i++)
 		appendStringInfo(&text, "%u %u %u %d\n", owners[i].rlocator.dbOid,

@@ -2,7 +2,7 @@
  *
  * strays.c
  *	  Files in a keyspace's directory that its list of files does not name: what
- *	  jobs have left that a crash cut short.
+ *	  jobs have left that a crash cut short, and whoever wrote an owner file.
  *
  * Locking: none but the metapage's, for reading the list.
  *
@@ -21,10 +21,12 @@
 #include "tree/disk/manifest.h"
 
 static bool
-lsm_is_filter_temporary(const char *name)
+lsm_is_temporary(const char *name)
 {
 	size_t		digits = strspn(name, "0123456789");
 
+	if (lsm_owner_is_temporary(name))
+		return true;
 	return digits >= 6 &&
 		(strcmp(name + digits, ".flt.tmp") == 0 ||
 		 strcmp(name + digits, ".flt" LSM_REDO_SUFFIX) == 0);
@@ -131,7 +133,8 @@ remove_strays(const char *dir, List *names)
  * See disk.h.  REQUIRES: state LOADING in a control block just taken,
  * so no flush, compaction or build of this tree is in progress anywhere:
  * when the block was taken, the last job of the keyspace's former one had ended
- * (control.c).
+ * (control.c).  Nor is the owner file being written: that comes before the fork
+ * names the keyspace, and the block is taken afterwards.
  *
  * If listed files are missing, the list is not what it should be, and
  * strays may be all there is of their rows (salvage.c): they stay.
@@ -171,7 +174,7 @@ lsm_keyspace_remove_strays(LsmTree *tree)
 		uint64		number = 0;
 		bool		filter;
 
-		if (!lsm_is_filter_temporary(de->d_name) &&
+		if (!lsm_is_temporary(de->d_name) &&
 			(!lsm_file_parse(de->d_name, &number, &filter) ||
 			 bsearch(&number, live, nlive, sizeof(uint64), lsm_number_compare) != NULL))
 			continue;

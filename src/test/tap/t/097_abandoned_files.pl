@@ -1,6 +1,6 @@
 # Files of a job that is not published go on the standby, too, if they were logged: the relation's lock is not to be had, the
-# job fails, its process is terminated, the
-# primary is killed.  What a crash left of writing an owner file goes with the first load.
+# job fails, its process is terminated, the primary is killed.  What a crash left of writing an owner file goes with the first
+# load.
 use strict;
 use warnings;
 use LsmTest;

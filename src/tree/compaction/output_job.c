@@ -10,7 +10,8 @@
  * lsm_flush_abort() from the abort of the (sub)transaction it was begun in,
  * when LWLocks and buffers have been released.  Ending one that was not
  * published removes its files: nothing refers to them, and no one else has
- * files of their numbers (control.c).
+ * files of their numbers (control.c).  What was logged of them goes on
+ * standbys, too, by a record that says so.
  *
  * Only ctl->lock is taken here, and only to give up ownership.
  *
@@ -56,6 +57,29 @@
  * Life cycle
  * ====================================================================== */
 
+/*
+ * Nothing was published.  The files were made by us, with numbers that no one
+ * else has.  Never fails.
+ */
+static void
+job_remove_files(LsmJob *job)
+{
+	uint64		numbers[64];
+	int			n = 0;
+
+	for (int i = 0; job->logged && i < job->nstarted; i++)
+	{
+		numbers[n++] = job->files[i].number;
+		if (n == lengthof(numbers) || i + 1 == job->nstarted)
+		{
+			lsm_files_log_removal(job->keyspace_id, numbers, n);
+			n = 0;
+		}
+	}
+	for (int i = 0; i < job->nstarted; i++)
+		lsm_keyspace_unlink_file(job->keyspace_id, job->files[i].number);
+}
+
 /* Context callback: everything a job holds goes here.  Never fails. */
 static void
 job_release(void *arg)
@@ -69,11 +93,7 @@ job_release(void *arg)
 	job->writer = NULL;
 	lsm_wal_offload_end(job);
 	if (!job->published)
-	{
-		/* made by us, with numbers that no one else has */
-		for (int i = 0; i < job->nstarted; i++)
-			lsm_keyspace_unlink_file(job->keyspace_id, job->files[i].number);
-	}
+		job_remove_files(job);
 	if (job->version != NULL)
 		lsm_version_unpin(job->version);
 	if (job->owns_flush || job->claim != NULL)
@@ -725,6 +745,7 @@ job_log_files(LsmJob *job)
 {
 	bool	   *helped = MemoryContextAllocZero(job->cxt, job->nfiles * sizeof(bool));
 
+	job->logged |= lsm_file_needs_log(job->tree);
 	for (int i = job->nfiles - 1; i >= 0; i--)
 	{
 		/* nothing will be published */

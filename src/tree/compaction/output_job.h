@@ -103,6 +103,7 @@ typedef struct LsmJob
 	LsmFileMeta *files;			/* finished ones, then the one being written */
 	int			nfiles;			/* finished */
 	int			nstarted;
+	bool		logged;			/* files are in WAL, or parts of them */
 	int			max_files;
 	uint64		bytes;			/* of finished files and filters */
 	struct

@@ -12,11 +12,10 @@
  * a file are in WAL before the edit that adds it.
  *
  * A job that fails forsakes its files, and waits until the worker that is at
- * one has seen that, after a piece at most.  What was logged is a stray to
- * redo, like any file of a job that failed after having logged it; but no
- * piece of it comes later, when the keyspace may be gone or have another file
- * of this number. A worker that fails says so, and the job does it itself,
- * from the beginning.
+ * one has seen that, after a piece at most.  So no piece of a file comes behind
+ * the record by which redo removes what was logged (lsm_files_log_removal), or
+ * when the keyspace is gone.  A worker that fails says so, and the job does it
+ * itself, from the beginning.
  *
  * Locking: a spinlock, for a few words at a time; waiting is for the condition
  * variable, by the job only, which holds no lock then.
@@ -145,6 +144,7 @@ lsm_wal_offload_offer(LsmJob *job, uint64 number)
 	SpinLockRelease(&help->mutex);
 	if (slot == LSM_HELP_SLOTS)
 		return;
+	job->logged = true;			/* it may be, from now on */
 	job->help[job->nhelp].slot = slot;
 	job->help[job->nhelp++].number = number;
 	lsm_worker_wake_first();

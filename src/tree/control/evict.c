@@ -309,10 +309,10 @@ lsm_control_drop(uint64 keyspace_id)
 }
 
 /*
- * For who has found that the fork of this very block is gone.  The keyspace
- * may have another block by now, in another fork: that one is none of the
- * caller's business.  The caller's pin keeps the block from being given to the
- * keyspace again.  REQUIRES: as lsm_control_drop.
+ * For who has found that the fork of this very block is gone, or does not name
+ * the keyspace yet.  The keyspace may have another block by now, in another
+ * fork: that one is none of the caller's business.  The caller's pin keeps the
+ * block from being given to the keyspace again.  REQUIRES: as lsm_control_drop.
  */
 void
 lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id)

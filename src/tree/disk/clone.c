@@ -37,6 +37,11 @@
  * A derived keyspace may be there already, of a dropped database that had the
  * copy's OID, until the sweep has found it.  No fork can name it.
  *
+ * With wal_level = minimal the links are not logged.  A record that removes the
+ * derived keyspace, which the sweep may have written for that database, must
+ * not be replayed over them: a checkpoint comes first.  And we write none, as
+ * nobody else would replay it.
+ *
  * If that fails, what CREATE DATABASE has copied is removed, as it would do
  * itself. The links are left to the sweep.
  *
@@ -51,6 +56,7 @@
 #include "commands/dbcommands_xlog.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
+#include "postmaster/bgwriter.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
@@ -71,6 +77,8 @@ typedef struct Clone
 	Oid			to_dboid;
 	bool		moved;			/* forks whose metapage gives another number */
 	HTAB	   *made;			/* ids of keyspaces that have been made */
+	bool		unlogged;		/* links are not logged: redo begins behind
+								 * whatever was before */
 } Clone;
 
 /*
@@ -138,6 +146,22 @@ clone_has_files(uint64 keyspace_id, const LsmFileMeta *files, int nfiles)
 	return true;
 }
 
+/* The keyspace of a dropped database goes, if it is there. */
+static void
+clone_remove_former(uint64 id)
+{
+	if (!lsm_keyspace_exists(id))
+		return;
+	if (XLogIsNeeded())
+	{
+		lsm_keyspace_remove_logged(id);
+		return;
+	}
+	lsm_control_drop(id);
+	lsm_control_wait_jobs(id);
+	lsm_keyspace_remove(id);
+}
+
 /* False: it has been made. */
 static bool
 clone_make_keyspace(Clone *clone, uint64 id, RelFileLocator copy, bool permanent)
@@ -147,8 +171,12 @@ clone_make_keyspace(Clone *clone, uint64 id, RelFileLocator copy, bool permanent
 	(void) hash_search(clone->made, &id, HASH_ENTER, &made);
 	if (made)
 		return false;
-	if (lsm_keyspace_exists(id))
-		lsm_keyspace_remove_logged(id);
+	if (permanent && !XLogIsNeeded() && !clone->unlogged)
+	{
+		RequestCheckpoint(CHECKPOINT_IMMEDIATE | CHECKPOINT_FORCE | CHECKPOINT_WAIT);
+		clone->unlogged = true;
+	}
+	clone_remove_former(id);
 	lsm_keyspace_ensure(id, copy, INVALID_PROC_NUMBER);
 	if (permanent)
 		lsm_keyspace_log_new(id, copy);

@@ -178,6 +178,9 @@ lsm_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 {
 	TransactionId xid = XLogRecGetXid(buf->record);
 
+	/* it may come behind the end of its transaction */
+	if ((XLogRecGetInfo(buf->record) & ~XLR_INFO_MASK) == XLOG_LSM_FILES_REMOVE)
+		return;
 	ReorderBufferProcessXid(ctx->reorder, xid, buf->origptr);
 
 	if (SnapBuildCurrentState(ctx->snapshot_builder) < SNAPBUILD_FULL_SNAPSHOT)

@@ -130,6 +130,9 @@ typedef struct LsmOwner
 #define LSM_OWNERS_UNREADABLE	(-2)
 extern int	lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners);
 
+/* The name of an owner file that is being written */
+extern bool lsm_owner_is_temporary(const char *name);
+
 /* "0123456789abcdef" to an id; false if it is something else */
 extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
 
@@ -157,6 +160,14 @@ extern bool lsm_file_needs_log(const LsmTree *tree);
  */
 extern bool lsm_keyspace_log_file(uint64 keyspace_id, uint64 number, bool filter,
 								  bool (*abandoned) (void));
+
+/*
+ * Files that are about to be removed and are in no list: whoever replays WAL
+ * removes them, too.  Durable on return.  Does not fail and takes no memory:
+ * for the abort of a transaction, too.  REQUIRES: the numbers are not given
+ * out again, not even after a crash; whoever was logging the files has ended.
+ */
+extern void lsm_files_log_removal(uint64 keyspace_id, const uint64 *numbers, int n);
 
 /*
  * warned.c: may this process say again that something is wrong with the file

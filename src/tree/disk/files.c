@@ -489,6 +489,52 @@ lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
 
 /* ---- removal ---- */
 
+/* One record has so many numbers at most */
+#define LSM_MAX_REMOVED		1024
+
+/* See disk.h. */
+void
+lsm_files_log_removal(uint64 keyspace_id, const uint64 *numbers, int n)
+{
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
+
+	/* what an error, or the end of the process, has cut short */
+	XLogResetInsertion();
+	for (int first = 0; first < n; first += LSM_MAX_REMOVED)
+	{
+		LsmWalFilesRemove record = {0};
+
+		record.keyspace_id = keyspace_id;
+		record.nfiles = Min(n - first, LSM_MAX_REMOVED);
+		XLogBeginInsert();
+		XLogRegisterData((char *) &record, sizeof(record));
+		XLogRegisterData((char *) (numbers + first), record.nfiles * sizeof(uint64));
+		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_FILES_REMOVE);
+	}
+
+	/*
+	 * Before the files go: should the record be lost, the first load finds
+	 * them here as strays, and says so again.
+	 */
+	if (n > 0)
+		XLogFlush(lsn);
+}
+
+/* The filter of a file, if who logged it did not come to its end. */
+static void
+unlink_half_redone(uint64 keyspace_id, uint64 number)
+{
+	char		final[MAXPGPATH];
+	char		path[MAXPGPATH];
+
+	lsm_keyspace_file_path(keyspace_id, number, true, final);
+	snprintf(path, sizeof(path), "%.1000s" LSM_REDO_SUFFIX, final);
+	if (unlink(path) < 0 && errno != ENOENT)
+		ereport(WARNING,
+				(errcode_for_file_access(),
+				 errmsg("could not remove file \"%s\": %m", path)));
+}
+
 void
 lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number)
 {
@@ -509,6 +555,8 @@ lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number)
 		if (filter == 0)
 			LSM_CRASH_POINT("unlink_after_first");
 	}
+	if (RecoveryInProgress())
+		unlink_half_redone(keyspace_id, number);
 }
 
 void

@@ -49,6 +49,7 @@
 void		(*lsm_file_gone_hook) (uint64 keyspace_id, uint64 number) = NULL;
 
 #define LSM_OWNER_FILE		"owner"
+#define LSM_OWNER_TEMPORARY	LSM_OWNER_FILE ".tmp."	/* and a pid */
 #define LSM_OWNER_MAX_BYTES	65536
 
 /* ---- names ---- */
@@ -169,8 +170,16 @@ lsm_keyspace_owners(uint64 keyspace_id, LsmOwner **owners)
 	return n > 0 ? n : LSM_OWNERS_NONE;
 }
 
+/* See disk.h. */
+bool
+lsm_owner_is_temporary(const char *name)
+{
+	return strncmp(name, LSM_OWNER_TEMPORARY, strlen(LSM_OWNER_TEMPORARY)) == 0;
+}
+
 /*
- * Replace the owner file, durably.
+ * Replace the owner file, durably.  What a crash or an error leaves of it is a
+ * stray (strays.c).
  */
 static void
 lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
@@ -184,7 +193,7 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 
 	lsm_keyspace_dir(keyspace_id, dir);
 	snprintf(path, sizeof(path), "%.900s/%s", dir, LSM_OWNER_FILE);
-	snprintf(tmp, sizeof(tmp), "%.900s/%s.tmp.%d", dir, LSM_OWNER_FILE, MyProcPid);
+	snprintf(tmp, sizeof(tmp), "%.900s/" LSM_OWNER_TEMPORARY "%d", dir, MyProcPid);
 	initStringInfo(&text);
 	for (i = 0; i < n; i++)
 		appendStringInfo(&text, "%u %u %u %d\n", owners[i].rlocator.dbOid,
@@ -364,9 +373,10 @@ lsm_keyspace_remove(uint64 keyspace_id)
 }
 
 /*
- * The record is flushed first: what it says will be done on a standby, too,
- * before any change that relies on it.  A crash between the two leaves an
- * orphan.
+ * Jobs end first: what they log of their files would make the directory again
+ * when it is replayed behind the record.  The record is flushed before the
+ * removal: what it says will be done on a standby, too, before any change that
+ * relies on it.  A crash between the two leaves an orphan.
  */
 void
 lsm_keyspace_remove_logged(uint64 keyspace_id)
@@ -374,12 +384,12 @@ lsm_keyspace_remove_logged(uint64 keyspace_id)
 	LsmWalRemove record;
 	XLogRecPtr	lsn;
 
+	lsm_control_drop(keyspace_id);
+	lsm_control_wait_jobs(keyspace_id);
 	record.keyspace_id = keyspace_id;
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, sizeof(record));
 	lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_KEYSPACE_REMOVE);
 	XLogFlush(lsn);
-	lsm_control_drop(keyspace_id);
-	lsm_control_wait_jobs(keyspace_id);
 	lsm_keyspace_remove(keyspace_id);
 }

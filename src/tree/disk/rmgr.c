@@ -282,6 +282,19 @@ lsm_redo_manifest_block(XLogReaderState *record, int block_id, uint64 manifest_i
 }
 
 static void
+lsm_redo_unlink(uint64 keyspace_id, const char *numbers, uint32 n)
+{
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint64		number;
+
+		memcpy(&number, numbers + i * sizeof(uint64), sizeof(uint64));
+		lsm_standby_unlink(keyspace_id, number);
+	}
+	lsm_standby_unlink_drain();
+}
+
+static void
 lsm_redo_edit(XLogReaderState *record)
 {
 	LsmWalEdit	edit;
@@ -289,7 +302,6 @@ lsm_redo_edit(XLogReaderState *record)
 	RelFileLocator rlocator;
 	LsmTreeShared *ctl;
 	Buffer		meta_buffer;
-	uint32		i;
 
 	if (lsm_redo_header(record, &edit, sizeof(edit)) / sizeof(uint64) < edit.nunlink)
 		lsm_redo_corrupt("edit", lsm_redo_block(record, 0));
@@ -301,7 +313,7 @@ lsm_redo_edit(XLogReaderState *record)
 
 	/* metapage locked until the chain it describes is there */
 	meta_buffer = lsm_redo_meta(record);
-	for (i = 1; i <= XLogRecMaxBlockId(record); i++)
+	for (int i = 1; i <= XLogRecMaxBlockId(record); i++)
 	{
 		LSM_CRASH_POINT("redo_edit_locked");
 		lsm_redo_manifest_block(record, i, edit.manifest_id);
@@ -323,14 +335,7 @@ lsm_redo_edit(XLogReaderState *record)
 	 */
 	XLogFlush(record->EndRecPtr);
 	LSM_CRASH_POINT("redo_edit_unlinks");
-	for (i = 0; i < edit.nunlink; i++)
-	{
-		uint64		number;
-
-		memcpy(&number, numbers + i * sizeof(uint64), sizeof(uint64));
-		lsm_standby_unlink(edit.keyspace_id, number);
-	}
-	lsm_standby_unlink_drain();
+	lsm_redo_unlink(edit.keyspace_id, numbers, edit.nunlink);
 	LSM_CRASH_POINT("redo_edit_done");
 }
 
@@ -387,6 +392,21 @@ lsm_redo_remove(XLogReaderState *record)
 	LSM_CRASH_POINT("redo_removed");
 }
 
+/*
+ * A stray may be a file that an earlier edit took out, and that a query here
+ * still reads.
+ */
+static void
+lsm_redo_files_remove(XLogReaderState *record)
+{
+	LsmWalFilesRemove remove;
+
+	if (lsm_redo_header(record, &remove, sizeof(remove)) / sizeof(uint64) < remove.nfiles)
+		elog(PANIC, "lsm record about files to be removed is too short");
+	XLogFlush(record->EndRecPtr);	/* as in lsm_redo_edit */
+	lsm_redo_unlink(remove.keyspace_id, XLogRecGetData(record) + sizeof(remove), remove.nfiles);
+}
+
 /* What one record takes; reset after each. */
 static MemoryContext redo_context = NULL;
 
@@ -441,6 +461,9 @@ lsm_redo(XLogReaderState *record)
 			break;
 		case XLOG_LSM_KEYSPACE_REMOVE:
 			lsm_redo_remove(record);
+			break;
+		case XLOG_LSM_FILES_REMOVE:
+			lsm_redo_files_remove(record);
 			break;
 		case XLOG_LSM_HORIZON:
 			lsm_redo_horizon(record);
@@ -547,6 +570,14 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 								 keyspace.rlocator.dbOid, keyspace.rlocator.relNumber);
 				break;
 			}
+		case XLOG_LSM_FILES_REMOVE:
+			{
+				LsmWalFilesRemove remove;
+
+				memcpy(&remove, data, sizeof(remove));
+				appendStringInfo(buf, " unlinks %u", remove.nfiles);
+				break;
+			}
 		case XLOG_LSM_HORIZON:
 			{
 				LsmWalHorizon horizon;
@@ -610,6 +641,8 @@ lsm_identify(uint8 info)
 			return "KEYSPACE_CREATE";
 		case XLOG_LSM_KEYSPACE_REMOVE:
 			return "KEYSPACE_REMOVE";
+		case XLOG_LSM_FILES_REMOVE:
+			return "FILES_REMOVE";
 		case XLOG_LSM_META:
 			return "META";
 		case XLOG_LSM_HORIZON:

@@ -35,6 +35,7 @@
 #define XLOG_LSM_INVISIBLE			0xA0
 #define XLOG_LSM_MEMORY				0xB0
 #define XLOG_LSM_LOG_APPEND_LOGICAL	0xC0
+#define XLOG_LSM_FILES_REMOVE		0xD0
 
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that may
@@ -111,6 +112,18 @@ typedef struct LsmWalRemove
 {
 	uint64		keyspace_id;
 } LsmWalRemove;
+
+/*
+ * FILES_REMOVE: files that are in no list, and never will be again: those of a
+ * job that was not published, or strays.
+ */
+typedef struct LsmWalFilesRemove
+{
+	uint64		keyspace_id;
+	uint32		nfiles;
+	uint32		unused;
+	/* uint64 numbers follow */
+} LsmWalFilesRemove;
 
 /*
  * HORIZON: entries of rows that were deleted by `xid` or before are about to

@@ -64,6 +64,21 @@ static struct
 /* ---- state machine ---- */
 
 /*
+ * Of a standby that has been promoted: nothing of it is believed.  A fork that
+ * was copied or moved, and that the primary had not opened since, had its block
+ * without saying so itself.  Whoever finds the block gone opens the fork anew,
+ * and writes the fork's metapage first.
+ */
+static void
+lsm_load_forget_standby(LsmTree *tree)
+{
+	if (lsm_meta_current(tree))
+		lsm_control_stop_feeding(tree->ctl, tree->keyspace_id);
+	else
+		lsm_control_drop_block(tree->ctl, tree->keyspace_id);
+}
+
+/*
  * Become the loader.  False: nothing to do any more (someone else has loaded
  * it, or the control block belongs to another tree: the caller looks again).
  */
@@ -100,8 +115,7 @@ lsm_load_acquire(LsmTree *tree)
 		LWLockRelease(&ctl->lock);
 		if (stale)
 		{
-			/* of a standby that has been promoted: nothing of it is believed */
-			lsm_control_stop_feeding(ctl, tree->keyspace_id);
+			lsm_load_forget_standby(tree);
 			stale = false;
 			continue;
 		}

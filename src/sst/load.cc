@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <climits>
 #include <cstring>
 
 #include "sst/iter.h"
@@ -174,7 +175,8 @@ LsmSstStatus LoadPart(LsmSstIter* it, uint32_t block,
       !CompressedBlockSize(kTypeLz4, contents, handle.bytes, &payload,
                            &raw_bytes)
            .ok() ||
-      raw_bytes < kPartBytes || raw_bytes > kKeptBytes)
+      raw_bytes < kPartBytes || raw_bytes > kKeptBytes ||
+      contents + handle.bytes - payload > INT_MAX)
     return ReadBlock(it, block, handle, false, err);
   if (!ReserveBuffer(it, raw_bytes))
     return FailMemory(err, "reading sorted file", reader->path);

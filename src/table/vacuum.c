@@ -496,6 +496,7 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	/* OldestXmin first: rows that come later are none of our business */
 	vac.tree = lsm_table_tree(rel);
 	lsm_tree_require_files(vac.tree);	/* what is not found counts as dead */
+	lsm_tree_note_horizon(vac.tree, vac.cutoffs.OldestXmin);
 	vac.row_limit = lsm_tree_row_limit(vac.tree);
 	lsm_all_visible_begin(&vac.map, rel, vac.tree, vac.row_limit);
 	lsm_dead_entries_init(&vac.entries, rel, vac.tree, vac.cutoffs.OldestXmin, vac.row_limit);

@@ -148,6 +148,17 @@ extern TransactionId lsm_tree_pruned_xid(LsmTree *tree);
 extern void lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before);
 
 /*
+ * Horizons go backward: VACUUM takes no notice of other databases, the snapshot
+ * of who builds an index or rewrites the table does.  What was dead to all once
+ * is so for ever, and VACUUM may have removed what belongs to it elsewhere (its
+ * index entries, its values in the TOAST table) though the row is still there.
+ * VACUUM notes its horizon; whoever has computed one gets the later of the two.
+ * It is lost with the tree's control block.
+ */
+extern void lsm_tree_note_horizon(LsmTree *tree, TransactionId oldest_xmin);
+extern TransactionId lsm_tree_horizon(LsmTree *tree, TransactionId oldest_xmin);
+
+/*
  * To be called before DELETE entries of rows that were deleted by `xid`, or
  * before, are written to the tree: snapshots of standbys that may see the rows
  * conflict.  An invalid xid: no snapshot ever saw them.  `vacuumed`: VACUUM

@@ -133,6 +133,11 @@ look_at_all(void)
 
 		if (ctl == NULL)
 			break;
+
+		/* a block that is free, or not loaded, has what it had before */
+		if (pg_atomic_read_u64(&ctl->keyspace_id) == 0 || ctl->state != LSM_STATE_LOADED ||
+			ctl->local)
+			continue;
 		score = pg_atomic_read_u32(&ctl->compaction_due);
 		all.score = Max(all.score, score);
 		all.ncompactions += score >= 100;

@@ -157,7 +157,7 @@ lsm_rate_wait(LsmJob *job, uint64 written)
 		return;
 	start = rate_take(written - job->paid_bytes, rate_kb);
 	job->paid_bytes = written;
-	while (now_us() < start && rate_applies(job))
+	while (now_us() < start && rate_applies(job) && lsm_job_current(job))
 	{
 		CHECK_FOR_INTERRUPTS();
 		LSM_NAP(LSM_RATE_NAP_US, "LsmCompactionRate");

@@ -185,6 +185,8 @@ typedef struct LsmTreeShared
 										 * logged and has found no room */
 	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
 									 * made final in any memtable */
+	pg_atomic_uint32 vacuumed_xmin; /* rows deleted before it were dead to all
+									 * when VACUUM came last */
 	ConditionVariable cv;		/* broadcast on any change of state, flush or
 								 * compaction ownership */
 

@@ -37,9 +37,11 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "access/xlog.h"
+#include "catalog/pg_tablespace_d.h"
 #include "common/hashfn.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
@@ -169,6 +171,25 @@ lsm_sweep_read_fork(const char *path, Oid dboid, uint64 *keyspace_id)
 	return LSM_FORK_TREE;
 }
 
+/*
+ * A tablespace has its directory as long as it is in pg_tblspc.  If it has not,
+ * its file system is not mounted, or is another one: what it holds is not known,
+ * and nobody's to give up.
+ */
+static bool
+lsm_sweep_tablespace_is_away(Oid spcoid)
+{
+	char		link[MAXPGPATH];
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	if (spcoid == DEFAULTTABLESPACE_OID || spcoid == GLOBALTABLESPACE_OID)
+		return false;
+	snprintf(link, sizeof(link), "pg_tblspc/%u", spcoid);
+	snprintf(path, sizeof(path), "%s/%s", link, TABLESPACE_VERSION_DIRECTORY);
+	return lstat(link, &st) == 0 && stat(path, &st) != 0;
+}
+
 /* One of the forks the owner file lists names the keyspace, or might. */
 bool
 lsm_sweep_owner_alive(uint64 keyspace_id)
@@ -185,6 +206,9 @@ lsm_sweep_owner_alive(uint64 keyspace_id)
 									   MAIN_FORKNUM);
 		uint64		named = 0;
 		LsmForkState state = lsm_sweep_read_fork(path, owners[i].rlocator.dbOid, &named);
+
+		if (state == LSM_FORK_GONE && lsm_sweep_tablespace_is_away(owners[i].rlocator.spcOid))
+			state = LSM_FORK_UNREADABLE;
 
 		pfree(path);
 		if (state == LSM_FORK_UNSURE || state == LSM_FORK_UNREADABLE ||
@@ -296,6 +320,18 @@ lsm_sweep_scan_tablespace(const char *path, HTAB *named)
 	return complete;
 }
 
+/* False: it is away, or cannot be read. */
+static bool
+lsm_sweep_tablespace_there(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		return true;
+	lsm_sweep_unreadable(path);
+	return false;
+}
+
 /* See disk.h. */
 HTAB *
 lsm_sweep_scan_cluster(void)
@@ -316,7 +352,8 @@ lsm_sweep_scan_cluster(void)
 			continue;
 		snprintf(path, sizeof(path), "pg_tblspc/%.300s/%s", de->d_name,
 				 TABLESPACE_VERSION_DIRECTORY);
-		complete &= lsm_sweep_scan_tablespace(path, named);
+		complete &= lsm_sweep_tablespace_there(path) &&
+			lsm_sweep_scan_tablespace(path, named);
 	}
 	FreeDir(dir);
 	if (complete)

@@ -32,17 +32,31 @@ LsmElasticShared *lsm_elastic = NULL;
  * Shared memory
  * ====================================================================== */
 
+/*
+ * The setting as it was when the server started: shared memory is made anew
+ * after a crash, in the size that was asked for then.
+ */
+static uint64
+elastic_sized_bytes(void)
+{
+	static int	sized_kb = -1;
+
+	if (sized_kb < 0)
+		sized_kb = lsm_elastic_memory_kb;
+	return (uint64) sized_kb * 1024;
+}
+
 static uint32
 elastic_chunk_count(void)
 {
-	return Max(1, (uint64) lsm_elastic_memory_kb * 1024 / lsm_elastic_unit_size);
+	return Max(1, elastic_sized_bytes() / lsm_elastic_unit_size);
 }
 
 /* One state of 64 bytes for each 512 bytes of units. */
 static uint32
 elastic_extent_count(void)
 {
-	return Max(MIN_EXTENTS, (uint64) lsm_elastic_memory_kb * 1024 / 8 / LSM_ELASTIC_EXTENT_BYTES);
+	return Max(MIN_EXTENTS, elastic_sized_bytes() / 8 / LSM_ELASTIC_EXTENT_BYTES);
 }
 
 static uint32

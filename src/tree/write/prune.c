@@ -92,6 +92,39 @@ lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed)
 	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_HORIZON);
 }
 
+/*
+ * With no VACUUM for a thousand million xids, what it noted may be one that is
+ * to come.
+ */
+static bool
+is_later_horizon(TransactionId noted, TransactionId oldest_xmin)
+{
+	return TransactionIdIsNormal(noted) && TransactionIdFollows(noted, oldest_xmin) &&
+		noted - oldest_xmin < (uint32) 1 << 30;
+}
+
+/* See writes.h. */
+void
+lsm_tree_note_horizon(LsmTree *tree, TransactionId oldest_xmin)
+{
+	lsm_tree_enter(tree);
+	if (!is_later_horizon(pg_atomic_read_u32(&tree->ctl->vacuumed_xmin), oldest_xmin))
+		pg_atomic_write_u32(&tree->ctl->vacuumed_xmin, oldest_xmin);
+	lsm_tree_exit(tree);
+}
+
+/* See writes.h. */
+TransactionId
+lsm_tree_horizon(LsmTree *tree, TransactionId oldest_xmin)
+{
+	TransactionId noted;
+
+	lsm_tree_enter(tree);
+	noted = pg_atomic_read_u32(&tree->ctl->vacuumed_xmin);
+	lsm_tree_exit(tree);
+	return is_later_horizon(noted, oldest_xmin) ? noted : oldest_xmin;
+}
+
 /* See tree.h. */
 void
 lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before)

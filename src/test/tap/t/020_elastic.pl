@@ -261,5 +261,13 @@ kill 'KILL', $pids[0];
 lsm_restart_after_crash($node, @pids);
 is($node->safe_psql('postgres', $found), '60000', 'after a crash');
 is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('f')}), '', 'lsm_verify after a crash');
+
+# A new size by reload is for the next start, also if shared memory is made again before.
+$node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.elastic_memory = '512MB'});
+$node->reload;
+$node->poll_query_until('postgres', q{SELECT current_setting('lsm.elastic_memory') = '512MB'}) or die;
+kill 'KILL', $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'});
+lsm_wait_up($node);
+is($node->safe_psql('postgres', 'SELECT count(*) > 0 FROM f'), 't', 'more elastic memory by reload: the server comes up again after a crash');
 $node->stop;
 done_testing();

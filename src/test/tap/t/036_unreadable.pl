@@ -245,5 +245,26 @@ is($node->safe_psql('moved', q{SET enable_seqscan = off; SELECT (SELECT count(*)
 foreach my $owner (glob(lsm_dir($node) . '/*/owner')) { truncate($owner, 0); }
 $node->safe_psql('postgres', 'CREATE DATABASE blind TEMPLATE source');
 is($node->safe_psql('blind', q{SELECT (SELECT count(*) FROM t_l), (SELECT count(*) FROM lsm_verify('t_l'))}), '20000|0', 'without owner files, too');
+
+# a tablespace whose file system is not mounted: its trees are no orphans
+$node->safe_psql('source', q{CREATE TABLE away (id int PRIMARY KEY, v text) USING lsm TABLESPACE other; CREATE TABLE plain (id int) USING heap;
+INSERT INTO away SELECT i, md5(i::text) FROM generate_series(1, 5000) i; SELECT lsm_flush('away'), lsm_flush('away_pkey'); CHECKPOINT});
+my $other = $node->data_dir . '/pg_tblspc/' . $node->safe_psql('postgres', q{SELECT oid FROM pg_tablespace WHERE spcname = 'other'});
+my ($mounted) = glob("$other/PG_*");
+my $unmounted = $node->data_dir . '_unmounted';
+my $logged = -s $node->logfile;
+$node->stop;
+rename($mounted, $unmounted) or die "$mounted: $!";
+$node->start;
+for (1 .. 5)
+{
+	$node->safe_psql('source', 'INSERT INTO plain VALUES (1); CHECKPOINT');
+	usleep(2_500_000);
+}
+like(substr(slurp_file($node->logfile), $logged), qr/WARNING:  could not read "pg_tblspc\/\d+\/PG_[^"]*": No such file or directory/, 'a tablespace is not there: the log says so');
+$node->stop;
+rename($unmounted, $mounted) or die "$mounted: $!";
+$node->start;
+is($node->safe_psql('source', q{SELECT (SELECT count(*) FROM away), (SELECT count(*) FROM lsm_verify('away'))}), '5000|0', 'and its trees stay');
 $node->stop;
 done_testing();

@@ -68,5 +68,31 @@ foreach my $am ('lsm', 'btree')
 	}
 }
 
+# The same of a table with values in a TOAST table, which VACUUM has removed.
+{
+	my $other = $node->background_psql('other');
+	$other->query_safe('BEGIN; SELECT pg_current_xact_id()');
+	sql(q{DROP TABLE t;
+		CREATE TABLE t (a int PRIMARY KEY, v text) USING lsm WITH (autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0,
+			toast.autovacuum_vacuum_threshold = 50, toast.autovacuum_vacuum_scale_factor = 0);
+		ALTER TABLE t ALTER v SET STORAGE EXTERNAL});
+	sql(q{INSERT INTO t SELECT i, repeat(md5(i::text), 100) FROM generate_series(1, 5000) i; SELECT lsm_flush('t')});
+	sql(q{DELETE FROM t WHERE a <= 100; SELECT lsm_flush('t')});
+	my $before = vacuumed();
+	ok($node->poll_query_until('postgres', "SELECT autovacuum_count > $before FROM pg_stat_all_tables WHERE relname = 't'"), 'autovacuum came');
+	sql(q{INSERT INTO t SELECT i, 'x' FROM generate_series(100001, 100100) i; DELETE FROM t WHERE a > 100000});
+	ok($node->poll_query_until('postgres', "SELECT autovacuum_count > $before + 1 FROM pg_stat_all_tables WHERE relname = 't'"), 'and again');
+	sql('VACUUM ' . sql(q{SELECT reltoastrelid::regclass FROM pg_class WHERE relname = 't'}));
+	my ($rc, $out, $err) = $node->psql('postgres', 'CREATE INDEX ON t USING lsm (md5(v)); CREATE INDEX ON t USING btree (md5(v))');
+	is($err, '', 'CREATE INDEX reads no row of which values are gone');
+	($rc, $out, $err) = $node->psql('postgres', 'VACUUM FULL t');
+	is($err, '', 'VACUUM FULL, too');
+	($rc, $out, $err) = $node->psql('postgres', 'CLUSTER t USING t_pkey');
+	is($err, '', 'CLUSTER, too');
+	is(sql('SELECT count(*), sum(length(v)) FROM t'), '4900|15680000', 'all rows are there');
+	$other->query_safe('COMMIT');
+	$other->quit;
+}
+
 $node->stop;
 done_testing();

@@ -132,3 +132,16 @@ INSERT INTO pq VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET k = 9;
 INSERT INTO pq VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET k = 9 RETURNING *;
 DROP TABLE pq;
 DROP VIEW key_indexes;
+
+-- a transaction that is read-only, as all are on a standby: nothing is locked or rebuilt before core says no
+CREATE TABLE ro (id int PRIMARY KEY, v text) USING lsm;
+CREATE UNIQUE INDEX ro_v ON ro USING lsm (v);
+BEGIN READ ONLY;
+ALTER TABLE ro ADD CONSTRAINT ro_v_key UNIQUE USING INDEX ro_v, ALTER COLUMN id TYPE bigint;
+ROLLBACK;
+SET lsm.constraint_index = btree;
+BEGIN READ ONLY;
+ALTER TABLE ro ADD CONSTRAINT ro_v_key UNIQUE USING INDEX ro_v;
+ROLLBACK;
+RESET lsm.constraint_index;
+DROP TABLE ro;

@@ -711,6 +711,8 @@ lsm_constraints_concern(Node *stmt)
 List *
 lsm_constraints_before(Node *stmt)
 {
+	if (XactReadOnly)
+		return NIL;				/* core will refuse it, on standbys, too */
 	if (IsA(stmt, AlterTableStmt))
 		return adjust_alter_table((AlterTableStmt *) stmt);
 	if (IsA(stmt, IndexStmt))

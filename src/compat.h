@@ -196,6 +196,17 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #endif
 
 /*
+ * What atomics promise, a full barrier, GCC's exchanges and additions are not on
+ * ARM64 before LSE: a later read may pass the store.  For who reads next what
+ * others write before they look at what he has written.
+ */
+#if defined(__x86_64__) || defined(__i386__)
+#define LSM_FULL_BARRIER_AFTER_ATOMIC()	pg_compiler_barrier()
+#else
+#define LSM_FULL_BARRIER_AFTER_ATOMIC()	pg_memory_barrier()
+#endif
+
+/*
  * May a foreign key reference a unique index of any access method that says
  * which operator is its equality, and REFRESH MATERIALIZED VIEW CONCURRENTLY
  * use it?

@@ -295,7 +295,8 @@ lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id)
 {
 	ControlBlock *block = (ControlBlock *) ctl;
 
-	pg_atomic_fetch_add_u32(&block->pins, 1);	/* full barrier */
+	pg_atomic_fetch_add_u32(&block->pins, 1);
+	LSM_FULL_BARRIER_AFTER_ATOMIC();
 	if (pg_atomic_read_u64(&ctl->keyspace_id) != keyspace_id)
 	{
 		pg_atomic_fetch_sub_u32(&block->pins, 1);

@@ -87,6 +87,7 @@ control_block_free(ControlBlock *block, uint64 keyspace_id)
 	if (hash_search(lsm_control_hash, &keyspace_id, HASH_REMOVE, NULL) == NULL)
 		elog(PANIC, "lsmam control table is corrupted");
 	pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
+	LSM_FULL_BARRIER_AFTER_ATOMIC();
 	pg_atomic_fetch_add_u64(&lsm_control->drops, 1);
 	block->former_id = keyspace_id;
 
@@ -213,6 +214,7 @@ lsm_control_recycle(ControlRetirees *retirees)
 		{
 			/* order against lsm_control_pin(): see control.c */
 			pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
+			LSM_FULL_BARRIER_AFTER_ATOMIC();
 			if (pg_atomic_read_u32(&block->pins) == 0)
 			{
 				/* whoever has a job has the block pinned */
@@ -279,6 +281,7 @@ control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileLocator *moved
 	{
 		/* only this process could be using it, and it has come here */
 		pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
+		LSM_FULL_BARRIER_AFTER_ATOMIC();
 		block->free_epoch = lsm_epoch_advance();
 	}
 	else

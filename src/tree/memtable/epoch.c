@@ -126,6 +126,7 @@ lsm_epoch_enter(void)
 
 		/* the exchange is the full barrier of the proof above */
 		pg_atomic_exchange_u64(slot, epoch);
+		LSM_FULL_BARRIER_AFTER_ATOMIC();
 		now = pg_atomic_read_u64(&epochs->u.s.current);
 		if (now == epoch)
 			break;

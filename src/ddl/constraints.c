@@ -98,8 +98,6 @@ keys_may_be_lsm(Oid relid)
 		return false;
 	if (!get_rel_relispartition(relid) && get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return lsm_relation_am(relid) == am;
-	if (IsBinaryUpgrade)
-		return true;			/* the list of keys knows */
 	return LSM_CORE_TAKES_ANY_KEY && partitions_are_lsm(relid, am);
 }
 
@@ -197,12 +195,6 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 		!options_fit(constraint->options))
 		return;
 
-	if (IsBinaryUpgrade)
-	{
-		if (lsm_upgrade_is_key(binary_upgrade_next_index_pg_class_oid))
-			constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
-		return;
-	}
 	if (column != NULL)
 	{
 		if (!column_def_fits(column))
@@ -550,6 +542,26 @@ lock_parent(RangeVar *name, Oid relid, LOCKMODE lockmode)
 									RangeVarCallbackOwnsRelation, NULL);
 }
 
+/*
+ * Statements of pg_upgrade make what the old cluster had, whatever settings and
+ * the table's access method would make of it: a file of its own kind will take
+ * the place of each index.
+ */
+static void
+restore_access_methods(AlterTableStmt *stmt, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_AddConstraint && has_key(list_make1(cmd->def)) &&
+			lsm_upgrade_is_key(relid, binary_upgrade_next_index_pg_class_oid))
+			castNode(Constraint, cmd->def)->access_method = pstrdup(LSM_INDEX_AM_NAME);
+	}
+}
+
 /* Returns the FormerKeys. */
 static List *
 adjust_alter_table(AlterTableStmt *stmt)
@@ -566,6 +578,11 @@ adjust_alter_table(AlterTableStmt *stmt)
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid))
 		return NIL;
+	if (lsm_upgrade_has_list())
+	{
+		restore_access_methods(stmt, relid);
+		return NIL;
+	}
 	if (stmt->objtype == OBJECT_INDEX)
 	{
 		foreach(lc, stmt->cmds)

@@ -53,10 +53,16 @@ extern void lsm_constraints_after(List *former_keys);
 extern void lsm_upgrade_check(const char *query_string, int location);
 
 /*
- * In a server that pg_upgrade has started: was the constraint's index with this
- * OID an lsm_index in the old cluster?
+ * A server that pg_upgrade has started, and that is told which keys were
+ * lsm_index in the old cluster.
  */
-extern bool lsm_upgrade_is_key(Oid index);
+extern bool lsm_upgrade_has_list(void);
+
+/*
+ * In such a server: was the index with this OID, of a constraint of this table,
+ * an lsm_index in the old cluster?  ERROR if there is no list and should be.
+ */
+extern bool lsm_upgrade_is_key(Oid table, Oid index);
 
 /* ---- default_index.c ---- */
 

@@ -7,9 +7,9 @@
  *
  * A constraint's statement in a dump does not say which access method serves
  * it, and the file that pg_upgrade transfers is of one.  So the old server
- * leaves a list of its keys that are lsm_index in each database, and the new
- * one looks there when it makes a key: lsm.pg_upgrade is the old cluster's data
- * directory.
+ * leaves a list of its keys that are lsm_index in each database that has the
+ * extension, and the new one looks there when it makes a key: lsm.pg_upgrade is
+ * the old cluster's data directory.
  *
  * The upgrade itself ends in lsm_tree_create(), in the new cluster.  That is
  * too late for --check, which creates nothing and said that the clusters were
@@ -26,6 +26,8 @@
  */
 #include "postgres.h"
 
+#include <sys/stat.h>
+
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
@@ -36,7 +38,9 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "am/am.h"
@@ -105,6 +109,11 @@ write_keys(const StringInfoData *keys)
 	char		temporary[MAXPGPATH + 16];
 	FILE	   *file;
 
+	/* there may never have been a tree */
+	if (MakePGDirectory(LSM_DIR) < 0 && errno != EEXIST)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not create directory \"%s\": %m", LSM_DIR)));
 	keys_path(DataDir, path);
 	snprintf(temporary, sizeof(temporary), "%s.%d", path, MyProcPid);
 	file = AllocateFile(temporary, PG_BINARY_W);
@@ -116,25 +125,87 @@ write_keys(const StringInfoData *keys)
 	(void) durable_rename(temporary, path, ERROR);
 }
 
-bool
-lsm_upgrade_is_key(Oid index)
+/*
+ * The old server left no list.  1.0 did so in databases where it found no lsm
+ * relation: then no table is of ours.  (It left one if there was an index of
+ * ours only, so that a key of a heap table is none.)  ERROR if that cannot be.
+ */
+static void
+require_no_list(const char *path, Oid table)
 {
-	char		path[MAXPGPATH];
-	unsigned	oid;
-	FILE	   *file;
-	bool		found = false;
+	char		version[MAXPGPATH];
+	struct stat st;
+	int			save_errno = errno;
 
-	keys_path(lsm_pg_upgrade, path);
-	file = AllocateFile(path, PG_BINARY_R);
+	snprintf(version, sizeof(version), "%.900s/PG_VERSION", lsm_pg_upgrade);
+	if (save_errno == ENOENT && stat(version, &st) == 0 &&
+		lsm_relation_am(table) != lsm_table_am_oid())
+		return;
+	errno = save_errno;
+	ereport(ERROR,
+			(errcode_for_file_access(),
+			 errmsg("could not open file \"%s\": %m", path),
+			 errhint("Let lsm_pg_upgrade run pg_upgrade.")));
+}
+
+/* The list, sorted, in memory that lasts; NULL if there is no file. */
+static Oid *
+read_keys(const char *path, int *n)
+{
+	FILE	   *file = AllocateFile(path, PG_BINARY_R);
+	Oid		   *keys;
+	int			room = 64;
+	unsigned	oid;
+
 	if (file == NULL)
+		return NULL;
+	keys = MemoryContextAlloc(TopMemoryContext, room * sizeof(Oid));
+	*n = 0;
+	while (fscanf(file, "%u", &oid) == 1)
+	{
+		if (*n == room)
+		{
+			room *= 2;
+			keys = repalloc_huge(keys, room * sizeof(Oid));
+		}
+		keys[(*n)++] = oid;
+	}
+	if (ferror(file) || !feof(file))
 		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not open file \"%s\": %m", path),
-				 errhint("Let lsm_pg_upgrade run pg_upgrade.")));
-	while (!found && fscanf(file, "%u", &oid) == 1)
-		found = oid == index;
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("could not read file \"%s\"", path)));
 	FreeFile(file);
-	return found;
+	qsort(keys, *n, sizeof(Oid), oid_cmp);
+	return keys;
+}
+
+/* See ddl.h. */
+bool
+lsm_upgrade_is_key(Oid table, Oid index)
+{
+	static Oid *keys = NULL;
+	static int	n = 0;
+
+	if (keys == NULL)
+	{
+		char		path[MAXPGPATH];
+
+		keys_path(lsm_pg_upgrade, path);
+		keys = read_keys(path, &n);
+		if (keys == NULL)
+		{
+			require_no_list(path, table);
+			return false;
+		}
+	}
+	return bsearch(&index, keys, n, sizeof(Oid), oid_cmp) != NULL;
+}
+
+/* See ddl.h. */
+bool
+lsm_upgrade_has_list(void)
+{
+	return IsBinaryUpgrade && lsm_pg_upgrade[0] != '\0';
 }
 
 void
@@ -155,7 +226,7 @@ lsm_upgrade_check(const char *query_string, int location)
 	initStringInfo(&keys);
 	relid = find_lsm_relation(&keys);
 	checked = true;
-	if (OidIsValid(relid) && lsm_pg_upgrade[0] != '\0')
+	if (lsm_pg_upgrade[0] != '\0' && OidIsValid(lsm_index_am_oid()))
 		write_keys(&keys);
 	pfree(keys.data);
 	if (!OidIsValid(relid) || lsm_pg_upgrade[0] != '\0')

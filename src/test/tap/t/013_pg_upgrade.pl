@@ -72,7 +72,11 @@ foreach my $how ('live', 'stopped')
 	like($log, qr/DETAIL:  Database "side" has lsm table "public.u"/, 'named');
 }
 $old->start;
-$old->safe_psql('side', 'DROP TABLE u');
+# of heap, but keys of partitions can be of either
+$old->safe_psql('side', q{DROP TABLE u;
+CREATE TABLE p (a int PRIMARY KEY) PARTITION BY RANGE (a);
+CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100);
+INSERT INTO p SELECT generate_series(0, 99)});
 my $last = lsm_node('last');
 foreach my $how ('live', 'stopped')
 {
@@ -85,6 +89,7 @@ $old->start;
 ok($result, 'pg_upgrade goes through with the extension alone') or diag($log);
 $last->start;
 is($last->safe_psql('postgres', $sum), $all, 'rows in the new cluster');
+is($last->safe_psql('side', 'SET enable_seqscan = off; SELECT a FROM p WHERE a = 77'), '77', 'and by a key of partitions');
 $last->safe_psql('postgres', q{ALTER TABLE t SET ACCESS METHOD lsm; SELECT lsm_flush('t')});
 is($last->safe_psql('postgres', $sum), $all, 'rows in lsm again');
 is($last->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', 'lsm_verify');

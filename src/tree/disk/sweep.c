@@ -320,14 +320,19 @@ lsm_sweep_scan_tablespace(const char *path, HTAB *named)
 	return complete;
 }
 
-/* False: it is away, or cannot be read. */
-static bool
-lsm_sweep_tablespace_there(const char *path)
-{
-	struct stat st;
+/* DROP TABLESPACE removes the directory, and then the link. */
+#define DROP_TABLESPACE_US	100000
 
-	if (stat(path, &st) == 0)
+/* False: it is away. */
+static bool
+lsm_sweep_tablespace_there(Oid spcoid, const char *path)
+{
+	if (!lsm_sweep_tablespace_is_away(spcoid))
 		return true;
+	LSM_NAP(DROP_TABLESPACE_US, "LsmSweep");
+	if (!lsm_sweep_tablespace_is_away(spcoid))
+		return true;
+	errno = ENOENT;
 	lsm_sweep_unreadable(path);
 	return false;
 }
@@ -352,7 +357,7 @@ lsm_sweep_scan_cluster(void)
 			continue;
 		snprintf(path, sizeof(path), "pg_tblspc/%.300s/%s", de->d_name,
 				 TABLESPACE_VERSION_DIRECTORY);
-		complete &= lsm_sweep_tablespace_there(path) &&
+		complete &= lsm_sweep_tablespace_there(atooid(de->d_name), path) &&
 			lsm_sweep_scan_tablespace(path, named);
 	}
 	FreeDir(dir);
@@ -494,6 +499,10 @@ lsm_sweep_orphans(void)
 	{
 		if (hash_search(named, &ids[i], HASH_FIND, NULL) != NULL ||
 			!lsm_sweep_suspect(ids[i], redo))
+			continue;
+
+		/* a database of that OID may have been copied since the look */
+		if (lsm_sweep_owner_alive(ids[i]))
 			continue;
 		LSM_CRASH_POINT("sweep_before_remove");
 		lsm_keyspace_remove_logged(ids[i]);

@@ -183,6 +183,16 @@ lsm_load_abort(void)
 	ConditionVariableBroadcast(&ctl->cv);
 }
 
+/* As lsm_load_forget_standby(), of a block that we have begun to load. */
+static void
+lsm_load_give_up(LsmTree *tree)
+{
+	LsmTreeShared *ctl = loading.ctl;
+
+	lsm_load_abort();
+	lsm_control_drop_block(ctl, tree->keyspace_id);
+}
+
 /*
  * Hand the memtables over and declare the tree loaded.  If the tree was dropped
  * meanwhile, give up: the caller looks again.
@@ -270,8 +280,11 @@ lsm_load_raise(pg_atomic_uint64 *counter, uint64 value)
  * Counters from the metapage.  Those of a control block that was loaded before
  * (evicted since) may be ahead of what the log shows: rows that
  * were handed out and not yet logged.  They never go back.
+ *
+ * False: it is a copied fork that the primary has not opened, in a block that
+ * was taken on a standby, and this is no standby any more.
  */
-static void
+static bool
 lsm_load_counters(LsmTree *tree)
 {
 	LsmTreeShared *ctl = tree->ctl;
@@ -289,6 +302,9 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->version_no, copy.version_no);
 	}
 	UnlockReleaseBuffer(buffer);
+	if (copy.keyspace_id != tree->keyspace_id && !RecoveryInProgress() &&
+		lsm_meta_keyspace(&copy, tree->rlocator.dbOid) == tree->keyspace_id)
+		return false;
 	if (!lsm_meta_names(&copy, tree))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -311,7 +327,7 @@ lsm_load_counters(LsmTree *tree)
 
 	/* file numbers are handed out after recovery */
 	if (loading.standby)
-		return;
+		return true;
 
 	/*
 	 * All below the metapage's next_file may have been handed out, by this
@@ -324,6 +340,7 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->next_file, copy.next_file);
 		pg_atomic_write_u64(&ctl->file_limit, copy.next_file);
 	}
+	return true;
 }
 
 /* ---- progress ---- */
@@ -435,6 +452,51 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 
 /* ---- the load ---- */
 
+static void
+lsm_load_fed(LsmTree *tree)
+{
+	LSM_CRASH_POINT("standby_load_counters");
+	lsm_load_standby(tree);
+	LSM_CRASH_POINT("standby_load_read");
+	lsm_load_publish_standby(tree);
+	LSM_CRASH_POINT("standby_load_published");
+}
+
+static void
+lsm_load_logged(LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	LsmLogScan	scan;
+	StringInfoData spanning;
+	BufferAccessStrategy strategy;
+
+	if (!ctl->local)
+	{
+		if (!ctl->strays_removed)
+		{
+			lsm_keyspace_remove_strays(tree);
+			ctl->strays_removed = true;
+		}
+		initStringInfo(&spanning);
+		strategy = GetAccessStrategy(BAS_BULKREAD);
+		lsm_load_scan(tree, ctl->nblocks, &scan, strategy);
+		loading.progress.bytes_total = (int64) scan.npages * BLCKSZ;
+		lsm_load_report(0);
+		for (Size first = 0; first < scan.npages;)
+		{
+			Size		end = first + 1;
+
+			while (end < scan.npages &&
+				   scan.pages[end].generation == scan.pages[first].generation)
+				end++;
+			lsm_load_place(tree, &scan.pages[first], end - first, strategy, &spanning);
+			first = end;
+			lsm_load_report((int64) first * BLCKSZ);
+		}
+	}
+	lsm_load_publish(tree);
+}
+
 /*
  * See write.h.  ERRORs: corrupt pages (DATA_CORRUPTED), and what a flush
  * raises when the arena is too small for the log.
@@ -442,13 +504,8 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 void
 lsm_tree_load(LsmTree *tree)
 {
-	LsmTreeShared *ctl = tree->ctl;
 	MemoryContext context;
 	MemoryContext old;
-	LsmLogScan	scan;
-	StringInfoData spanning;
-	BufferAccessStrategy strategy;
-	Size		first;
 
 	Assert(!lsm_epoch_inside());
 	Assert(loading.ctl == NULL);
@@ -464,43 +521,13 @@ lsm_tree_load(LsmTree *tree)
 		LSM_CRASH_POINT("standby_load_begun");
 		lsm_control_count_fed();	/* a full barrier */
 		LSM_CRASH_POINT("standby_load_registered");
-		lsm_load_counters(tree);
-		LSM_CRASH_POINT("standby_load_counters");
-		lsm_load_standby(tree);
-		LSM_CRASH_POINT("standby_load_read");
-		lsm_load_publish_standby(tree);
-		LSM_CRASH_POINT("standby_load_published");
-		lsm_progress_end(loading.progress_number);
-		MemoryContextSwitchTo(old);
-		MemoryContextDelete(context);
-		return;
 	}
-	lsm_load_counters(tree);
-	if (!ctl->local)
-	{
-		if (!ctl->strays_removed)
-		{
-			lsm_keyspace_remove_strays(tree);
-			ctl->strays_removed = true;
-		}
-		initStringInfo(&spanning);
-		strategy = GetAccessStrategy(BAS_BULKREAD);
-		lsm_load_scan(tree, ctl->nblocks, &scan, strategy);
-		loading.progress.bytes_total = (int64) scan.npages * BLCKSZ;
-		lsm_load_report(0);
-		for (first = 0; first < scan.npages;)
-		{
-			Size		end = first + 1;
-
-			while (end < scan.npages &&
-				   scan.pages[end].generation == scan.pages[first].generation)
-				end++;
-			lsm_load_place(tree, &scan.pages[first], end - first, strategy, &spanning);
-			first = end;
-			lsm_load_report((int64) first * BLCKSZ);
-		}
-	}
-	lsm_load_publish(tree);
+	if (!lsm_load_counters(tree))
+		lsm_load_give_up(tree);
+	else if (loading.standby)
+		lsm_load_fed(tree);
+	else
+		lsm_load_logged(tree);
 	lsm_progress_end(loading.progress_number);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

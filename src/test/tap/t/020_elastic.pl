@@ -266,8 +266,14 @@ is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('f')}), '', 'lsm_veri
 $node->safe_psql('postgres', q{ALTER SYSTEM SET lsm.elastic_memory = '512MB'});
 $node->reload;
 $node->poll_query_until('postgres', q{SELECT current_setting('lsm.elastic_memory') = '512MB'}) or die;
-kill 'KILL', $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'});
-lsm_wait_up($node);
+my $writer = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'});
+kill 'KILL', $writer;
+for (1 .. 600)
+{
+	my ($rc, $out) = eval { $node->psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'}) };
+	last if defined $rc && $rc == 0 && $out ne '' && $out ne $writer;
+	usleep(100_000);
+}
 is($node->safe_psql('postgres', 'SELECT count(*) > 0 FROM f'), 't', 'more elastic memory by reload: the server comes up again after a crash');
 $node->stop;
 done_testing();

@@ -152,6 +152,7 @@ extern void lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before);
  * of who builds an index or rewrites the table does.  What was dead to all once
  * is so for ever, and VACUUM may have removed what belongs to it elsewhere (its
  * index entries, its values in the TOAST table) though the row is still there.
+ * (Where the TOAST table is vacuumed alone, nobody notes it; so it is with heap.)
  * VACUUM notes its horizon; whoever has computed one gets the later of the two.
  * It is lost with the tree's control block.
  */

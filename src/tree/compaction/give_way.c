@@ -35,6 +35,7 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "postmaster/interrupt.h"
+#include "storage/proc.h"
 #include "storage/proclist.h"
 #include "storage/spin.h"
 #include "utils/guc.h"
@@ -111,6 +112,7 @@ typedef struct Waiting
 {
 	uint64		looked_us;
 	int			nflushes;		/* trees of which a memtable is sealed */
+	int			nsealed;		/* memtables of one tree, at most */
 	int			ncompactions;	/* trees of which a step is due */
 	uint32		score;			/* the highest compaction_due */
 } Waiting;
@@ -142,6 +144,7 @@ look_at_all(void)
 		all.score = Max(all.score, score);
 		all.ncompactions += score >= 100;
 		all.nflushes += ctl->nsealed > 0;
+		all.nsealed = Max(all.nsealed, ctl->nsealed);
 	}
 	return &all;
 }
@@ -179,14 +182,28 @@ compaction_need(void)
 			   Max(all->ncompactions - 1, 0) / 4.0, 1.0);
 }
 
+/* Whoever has both to do has to think of what waits behind the one, too. */
 static double
 need(LsmJob *job)
 {
+	bool		one_worker = lsm_compaction_workers == 0;
+
 	if (job == NULL)
 		return 0.0;
-	if (waited_for(job->ctl))
+	if (waited_for(job->ctl) || (one_worker && look_at_all()->nsealed > 1))
 		return 1.0;
-	return job->type == LSM_JOB_FLUSH ? flush_need(job) : compaction_need();
+	if (job->type == LSM_JOB_FLUSH)
+		return one_worker ? Max(flush_need(job), compaction_need()) : flush_need(job);
+	return compaction_need();
+}
+
+/* Autovacuum that has to be over before xids run out does not give way. */
+static bool
+gives_way(void)
+{
+	return lsm_in_worker() ||
+		(AmAutoVacuumWorkerProcess() &&
+		 (MyProc->statusFlags & PROC_VACUUM_FOR_WRAPAROUND) == 0);
 }
 
 /* See output_job.h. */
@@ -196,7 +213,7 @@ lsm_give_way(LsmJob *job)
 	double		share = lsm_background_share / 100.0;
 	uint64		burst_us;
 
-	if (lsm_background_share >= 100 || (!lsm_in_worker() && !AmAutoVacuumWorkerProcess()))
+	if (lsm_background_share >= 100 || !gives_way())
 		return;
 	burst_us = burst_to_pay_us();
 	for (int i = 0; burst_us > 0 && i < NAPS_MAX; i++)

@@ -53,6 +53,7 @@ static RateShared *rate = NULL;
 
 /* Of this process, by a rate that is lower than the server's */
 static uint64 own_paid_until_us = 0;
+static int	own_rate_kb = 0;
 
 Size
 lsm_rate_shmem_bytes(void)
@@ -124,8 +125,13 @@ rate_take(uint64 bytes, int rate_kb)
 	}
 	if (server_rate_kb == 0 || rate_kb < server_rate_kb)
 	{
-		uint64		own_start = start_after(own_paid_until_us);
+		uint64		own_start;
 
+		/* what was taken at another rate, perhaps for a job that was canceled */
+		if (own_rate_kb != rate_kb)
+			own_paid_until_us = 0;
+		own_rate_kb = rate_kb;
+		own_start = start_after(own_paid_until_us);
 		own_paid_until_us = own_start + cost_us(bytes, rate_kb);
 		start = Max(start, own_start);
 	}

@@ -9,7 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep time);
 
-my $primary = lsm_node('primary', conf => "max_wal_senders = 8\nmax_wal_size = 1GB");
+my $primary = lsm_node('primary', conf => "max_wal_senders = 8\nmax_wal_size = 1GB\nwal_keep_size = 2GB");
 $primary->append_conf('postgresql.conf', "fsync = off");
 append_to_file($primary->data_dir . '/pg_hba.conf', "local replication all trust\n");
 lsm_start($primary);

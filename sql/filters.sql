@@ -74,6 +74,18 @@ SELECT lsm_compact('f');
 SELECT pg_stat_lsm_reset();
 CALL look_up(2, 10000, 2);
 SELECT tree, setting, wasted_reads, statement, reason FROM lsm_advise('f');
+-- what is proposed for a table leaves its indexes alone
+SET effective_cache_size = '16kB';
+SELECT statement AS propose FROM lsm_advise('f') WHERE tree = 'f'::regclass \gset
+SELECT :'propose' AS statement;
+:propose
+SELECT DISTINCT filter_scheme AS "table" FROM lsm_filters('f');
+SELECT DISTINCT filter_scheme AS index FROM lsm_filters('f_id');
+RESET effective_cache_size;
+RESET lsm.filter_scheme;
+RESET lsm.bits_per_key;
+ALTER INDEX f_id RESET (elastic_units);
+SELECT lsm_compact('f');
 -- filters that do not fit in memory
 SET effective_cache_size = '16kB';
 SELECT pg_stat_lsm_reset();

@@ -22,7 +22,7 @@ SELECT t, lsm_indexes_size(t) = (SELECT sum(lsm_table_size(indexrelid)) FROM pg_
 	lsm_total_relation_size(t) = lsm_table_size(t) + lsm_indexes_size(t) AS total
 FROM unnest(ARRAY['sizes.l', 'sizes.h']::regclass[]) t;
 SELECT lsm_total_relation_size('pg_class') = pg_total_relation_size('pg_class') AS catalog;
-SELECT lsm_table_size(NULL) IS NULL AS null, lsm_table_size(0) IS NULL AS none, lsm_indexes_size('sizes.l_id') AS of_index;
+SELECT lsm_table_size(NULL) IS NULL AS null, lsm_table_size(0) IS NULL AS none, lsm_indexes_size(0) IS NULL AS no_indexes, lsm_indexes_size('sizes.l_id') AS of_index;
 CREATE TABLE sizes.p (id int PRIMARY KEY) PARTITION BY RANGE (id);
 CREATE TABLE sizes.p1 PARTITION OF sizes.p FOR VALUES FROM (0) TO (10) USING lsm;
 CREATE INDEX p_id ON sizes.p USING lsm (id);

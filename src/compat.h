@@ -540,6 +540,15 @@ lsm_vacuum_update_costs(void)
 #endif
 }
 
+/* Since 16, vacuum_delay_point() looks at the settings again, unless told. */
+static inline void
+lsm_vacuum_failsafe(bool active)
+{
+#if PG_VERSION_NUM >= 160000
+	VacuumFailsafeActive = active;
+#endif
+}
+
 /*
  * A new last page of the main fork, zeroed and locked.  The relation is not
  * temporary; it may have no entry in the relation cache.  REQUIRES: nobody

@@ -174,13 +174,6 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 	return lsm_type_fits(type, collation, in_order);
 }
 
-/* A constraint that names another AM's storage parameters keeps btree. */
-static bool
-options_fit(List *options)
-{
-	return lsm_other_options(options) == NIL;
-}
-
 /* Let a PRIMARY KEY or UNIQUE constraint of an ALTER TABLE use lsm_index. */
 static void
 choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
@@ -191,8 +184,10 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 	if (constraint->contype != CONSTR_PRIMARY &&
 		constraint->contype != CONSTR_UNIQUE)
 		return;
+
+	/* one that names another AM's storage parameters keeps btree */
 	if (constraint->indexname != NULL || constraint->access_method != NULL ||
-		!options_fit(constraint->options))
+		!lsm_options_fit(constraint->options))
 		return;
 
 	if (column != NULL)
@@ -697,7 +692,7 @@ adjust_index_stmt(IndexStmt *stmt)
 	if (!stmt->isconstraint || stmt->excludeOpNames != NIL || OidIsValid(stmt->indexOid) ||
 		stmt->accessMethod == NULL ||
 		strcmp(stmt->accessMethod, "btree") != 0 ||
-		!options_fit(stmt->options))
+		!lsm_options_fit(stmt->options))
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!keys_may_be_lsm(relid))

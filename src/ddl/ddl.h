@@ -132,4 +132,7 @@ extern List *lsm_index_options_list(Oid index);
 /* ... those that are not lsm_index's */
 extern List *lsm_other_options(List *options);
 
+/* Does lsm_index take all of them? */
+extern bool lsm_options_fit(List *options);
+
 #endif							/* LSM_DDL_H */

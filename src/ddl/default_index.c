@@ -116,7 +116,7 @@ columns_fit(Relation table, const IndexStmt *stmt)
 {
 	ListCell   *lc;
 
-	if (stmt->excludeOpNames != NIL || lsm_other_options(stmt->options) != NIL)
+	if (stmt->excludeOpNames != NIL || !lsm_options_fit(stmt->options))
 		return false;
 	foreach(lc, stmt->indexParams)
 	{

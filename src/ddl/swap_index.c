@@ -77,6 +77,25 @@ lsm_other_options(List *options)
 	return result;
 }
 
+/*
+ * Has lsm_index these storage parameters, with or without effect?  Those that
+ * it takes for btree's sake say nothing of what a user wants.
+ */
+bool
+lsm_options_fit(List *options)
+{
+	ListCell   *lc;
+
+	foreach(lc, lsm_other_options(options))
+	{
+		const char *name = lfirst_node(DefElem, lc)->defname;
+
+		if (strcmp(name, "fillfactor") != 0 && strcmp(name, "deduplicate_items") != 0)
+			return false;
+	}
+	return true;
+}
+
 /* CREATE INDEX of a plain index like this one. */
 static IndexStmt *
 index_statement(Relation table, Relation index, const char *am, List *options)

@@ -59,6 +59,7 @@ static relopt_enum_elt_def bottom_filter_values[] = {
 };
 
 static relopt_enum_elt_def compression_values[] = {
+	{"auto", LSM_COMPRESSION_AUTO},
 	{"none", LSM_COMPRESSION_NONE},
 	{"lz4", LSM_COMPRESSION_LZ4},
 	{"zstd", LSM_COMPRESSION_ZSTD},
@@ -99,7 +100,7 @@ lsm_index_define_options(void)
 	add_enum_reloption(index_relopt_kind, "compression",
 					   "Compression of sorted files of the index",
 					   compression_values, -1,
-					   "Valid values are \"none\", \"lz4\", and \"zstd\".",
+					   "Valid values are \"auto\", \"none\", \"lz4\", and \"zstd\".",
 					   ShareUpdateExclusiveLock);
 
 	add_enum_reloption(index_relopt_kind, "filter_allocation",

@@ -130,11 +130,15 @@ lsm_deform_value(const LsmKeySpec *spec, LsmSlice value, Datum *values, bool *is
 void
 lsm_check_entry_bytes(Relation index, int key_bytes, int value_bytes)
 {
+	bool		included = IndexRelationGetNumberOfAttributes(index) >
+		IndexRelationGetNumberOfKeyAttributes(index);
+
 	if (key_bytes + value_bytes > LSM_MAX_ENTRY_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("index entry of %d bytes exceeds lsm_index maximum %d for index \"%s\"",
 						key_bytes + value_bytes, LSM_MAX_ENTRY_BYTES,
 						RelationGetRelationName(index)),
-				 errhint("Do not INCLUDE columns with large values.")));
+				 included ? errhint("Do not INCLUDE columns with large values.") :
+				 errhint("Consider a function index of an MD5 hash of the value.")));
 }

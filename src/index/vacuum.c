@@ -38,6 +38,9 @@
 
 #include "index/index.h"
 
+/* Xids that old are no news to any snapshot of a standby that lives. */
+#define PRUNED_XID_AGE	((TransactionId) 1 << 27)
+
 typedef struct DeleteGroup
 {
 	LsmTree    *tree;
@@ -254,6 +257,16 @@ truncate_fork(Relation index, LsmTree *tree)
 	(void) lsm_fork_truncate(tree, LSM_TRUNCATE_PAGES, false);
 }
 
+/* Memtables of an index that is hardly written may stay for ever. */
+static void
+age_pruned_xid(LsmTree *tree)
+{
+	TransactionId before = ReadNextTransactionId() - PRUNED_XID_AGE;
+
+	if (TransactionIdIsNormal(before))
+		lsm_tree_age_pruned_xid(tree, before);
+}
+
 IndexBulkDeleteResult *
 lsm_index_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 {
@@ -265,6 +278,7 @@ lsm_index_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	tree = lsm_index_open_tree(info->index);
 
 	truncate_fork(info->index, tree);
+	age_pruned_xid(tree);
 
 	if (stats == NULL)
 	{

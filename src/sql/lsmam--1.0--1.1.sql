@@ -24,6 +24,17 @@ BEGIN ATOMIC
 	WHERE c.oid OPERATOR(pg_catalog.=) relation::pg_catalog.oid;
 END;
 
+-- NULL of a relation that is not there, as pg_indexes_size()
+CREATE OR REPLACE FUNCTION lsm_indexes_size(relation pg_catalog.regclass)
+RETURNS pg_catalog.int8
+LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED
+BEGIN ATOMIC
+	SELECT COALESCE(pg_catalog.sum(lsm_table_size(indexrelid::pg_catalog.regclass)), 0::pg_catalog.numeric)::pg_catalog.int8
+	FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_index ON indrelid OPERATOR(pg_catalog.=) c.oid
+	WHERE c.oid OPERATOR(pg_catalog.=) relation::pg_catalog.oid
+	GROUP BY c.oid;
+END;
+
 ---- statistics ----
 
 CREATE FUNCTION lsm_tree_stats(

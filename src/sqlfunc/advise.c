@@ -298,6 +298,29 @@ compact_statement(const Facts *facts, const char *name)
 	return psprintf("SELECT %s(%s::regclass);", facts->compact, quote_literal_cstr(name));
 }
 
+/*
+ * The table's lsm indexes keep the filters that they have: the settings of the
+ * statement's session would be theirs, too.
+ */
+static void
+keep_indexes(const Facts *facts, StringInfo text)
+{
+	List	   *indexes = lsm_relation_open_indexes(facts->rel, AccessShareLock);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = (Relation) lfirst(lc);
+		LsmFilterParams params = lsm_tree_filter_params(lsm_relation_tree(index));
+
+		appendStringInfo(text, "ALTER INDEX %s SET (filter_scheme = %s, bits_per_key = %g, elastic_units = %d); ",
+						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(index)),
+													RelationGetRelationName(index)),
+						 lsm_filter_scheme_name(params.scheme), params.bits_per_key, params.units);
+	}
+	lsm_relation_close_indexes(indexes);
+}
+
 /* Statement that gives the tree another filter. */
 static const char *
 filter_statement(const Facts *facts, LsmFilterScheme scheme, double bits_per_key,
@@ -312,6 +335,7 @@ filter_statement(const Facts *facts, LsmFilterScheme scheme, double bits_per_key
 	if (facts->is_table)
 	{
 		/* tables have no options: what the session that writes has set */
+		keep_indexes(facts, &text);
 		appendStringInfo(&text, "SET lsm.filter_scheme = %s; ",
 						 lsm_filter_scheme_name(scheme));
 		if (bits)
@@ -339,7 +363,7 @@ reason_text(const Facts *facts, const char *reason)
 {
 	if (!facts->is_table)
 		return reason;
-	return psprintf("%s Set it in postgresql.conf, too: files of tables follow the settings of the process that writes them.",
+	return psprintf("%s Set it in postgresql.conf, too: files of tables follow the settings of the process that writes them, as do those of indexes without storage parameters of their own.",
 					reason);
 }
 
@@ -552,10 +576,7 @@ advise_for_elastic(Facts *facts)
 	advice.expected_bytes = -1;
 	advice.statement = psprintf("ALTER SYSTEM SET lsm.elastic_memory = '%s';", advice.suggested);
 	if (suggested <= stats.reserved_bytes)
-	{
-		advice.statement = psprintf("%s SELECT pg_reload_conf();", advice.statement);
 		advice.reason = "The budget is used up, and false positives are many. The server has reserved as much when it started: reloading the configuration will do.";
-	}
 	else
 		advice.reason = "The budget is used up, and false positives are many. All that was reserved at the start of the server is in use, so that the setting takes effect at the next start.";
 	put_advice(facts, &advice);

@@ -249,6 +249,13 @@ lsm_relation_size(PG_FUNCTION_ARGS)
 
 	if (rel == NULL)
 		PG_RETURN_NULL();
+
+	/* on a standby it has an init fork only, as pg_relation_size() has it */
+	if (RecoveryInProgress() && !RelationIsPermanent(rel))
+	{
+		relation_close(rel, AccessShareLock);
+		PG_RETURN_INT64(0);
+	}
 	if (!lsm_relation_is_index(rel) || lsm_index_has_tree(rel))
 	{
 		not_open = lsm_relations_not_open(list_make1(rel));

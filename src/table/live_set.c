@@ -145,61 +145,91 @@ lsm_live_contains(const LsmLiveSet *set, uint64 packed)
 
 /* ---- for other processes ---- */
 
-/* Followed by entries of all chunks, then by the bitmaps */
+/*
+ * Followed by the bitmaps; by the number of each chunk among those that there
+ * are, from 1 on, or 0; and by these.  Most of the numbers of a table that is
+ * written for years are of rows that are gone.
+ */
 typedef struct LiveFlat
 {
 	uint64		nchunks;
+	uint64		npresent;
 	uint64		nbitmaps;
 	bool		full;
 } LiveFlat;
 
+#define CHUNK_BYTES		(LIVE_CHUNK_BLOCKS * sizeof(uint32))
+
 static inline Size
-flat_entries_bytes(uint64 nchunks)
+flat_bitmaps_bytes(uint64 nbitmaps)
 {
-	return mul_size(nchunks, LIVE_CHUNK_BLOCKS * sizeof(uint32));
+	return mul_size(nbitmaps, LSM_LIVE_WORDS * sizeof(uint64));
+}
+
+static uint64
+count_present(const LsmLiveSet *set)
+{
+	uint64		npresent = 0;
+
+	for (uint64 i = 0; i < set->nchunks; i++)
+		npresent += set->chunks[i] != NULL;
+	return npresent;
 }
 
 Size
 lsm_live_flat_bytes(const LsmLiveSet *set)
 {
-	return add_size(add_size(MAXALIGN(sizeof(LiveFlat)), flat_entries_bytes(set->nchunks)),
-					mul_size(set->nbitmaps, LSM_LIVE_WORDS * sizeof(uint64)));
+	Size		bytes = MAXALIGN(sizeof(LiveFlat));
+
+	bytes = add_size(bytes, flat_bitmaps_bytes(set->nbitmaps));
+	bytes = add_size(bytes, mul_size(set->nchunks, sizeof(uint32)));
+	return add_size(bytes, mul_size(count_present(set), CHUNK_BYTES));
 }
 
 void
 lsm_live_flatten(const LsmLiveSet *set, char *flat)
 {
 	LiveFlat   *head = (LiveFlat *) flat;
-	char	   *at = flat + MAXALIGN(sizeof(LiveFlat));
+	char	   *words = flat + MAXALIGN(sizeof(LiveFlat));
+	uint32	   *numbers = (uint32 *) (words + flat_bitmaps_bytes(set->nbitmaps));
+	char	   *at = (char *) (numbers + set->nchunks);
 
 	Assert(!set->open);
 	head->nchunks = set->nchunks;
+	head->npresent = 0;
 	head->nbitmaps = set->nbitmaps;
 	head->full = set->full;
+	if (set->nbitmaps > 0)
+		memcpy(words, set->words, flat_bitmaps_bytes(set->nbitmaps));
 	for (uint64 i = 0; i < set->nchunks; i++)
 	{
-		if (set->chunks[i] != NULL)
-			memcpy(at, set->chunks[i], flat_entries_bytes(1));
-		else
-			memset(at, 0, flat_entries_bytes(1));
-		at += flat_entries_bytes(1);
+		numbers[i] = 0;
+		if (set->chunks[i] == NULL)
+			continue;
+		numbers[i] = (uint32) ++head->npresent;
+		memcpy(at, set->chunks[i], CHUNK_BYTES);
+		at += CHUNK_BYTES;
 	}
-	if (set->nbitmaps > 0)
-		memcpy(at, set->words, set->nbitmaps * LSM_LIVE_WORDS * sizeof(uint64));
 }
 
 void
 lsm_live_attach(LsmLiveSet *set, char *flat)
 {
 	LiveFlat   *head = (LiveFlat *) flat;
-	char	   *at = flat + MAXALIGN(sizeof(LiveFlat));
+	char	   *words = flat + MAXALIGN(sizeof(LiveFlat));
+	uint32	   *numbers = (uint32 *) (words + flat_bitmaps_bytes(head->nbitmaps));
+	char	   *first = (char *) (numbers + head->nchunks);
 
 	memset(set, 0, sizeof(LsmLiveSet));
 	set->nchunks = head->nchunks;
 	set->nbitmaps = (uint32) head->nbitmaps;
 	set->full = head->full;
+	set->words = (uint64 *) words;
 	set->chunks = MemoryContextAllocHuge(CurrentMemoryContext, set->nchunks * sizeof(uint32 *));
 	for (uint64 i = 0; i < set->nchunks; i++)
-		set->chunks[i] = (uint32 *) (at + flat_entries_bytes(i));
-	set->words = (uint64 *) (at + flat_entries_bytes(set->nchunks));
+	{
+		Assert(numbers[i] <= head->npresent);
+		set->chunks[i] = numbers[i] == 0 ? NULL :
+			(uint32 *) (first + (numbers[i] - 1) * CHUNK_BYTES);
+	}
 }

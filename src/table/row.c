@@ -265,7 +265,8 @@ lsm_row_check_size(HeapTuple tuple)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("row is too big: size %zu, maximum size %zu",
-						(Size) bytes, (Size) LSM_ROW_BODY_MAX_BYTES)));
+						(Size) bytes, (Size) LSM_ROW_BODY_MAX_BYTES),
+				 errhint("Use fewer or narrower columns, or types whose values can be stored out of line.")));
 }
 
 /*

@@ -96,6 +96,7 @@ check_failsafe(LsmVacuum *vac)
 	/* from here on, haste matters more than the load on the server */
 	VacuumCostActive = false;
 	VacuumCostBalance = 0;
+	lsm_vacuum_failsafe(true);
 	return true;
 }
 
@@ -174,6 +175,7 @@ compact_files(LsmVacuum *vac, bool drop_dead)
 	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
 		request.freeze_limit = vac->cutoffs.FreezeLimit;
 	request.drop_dead = drop_dead && !vac->failsafe;
+	request.urgent = vac->failsafe || vac->params->is_wraparound;
 	request.oldest_xid = vac->cutoffs.OldestXmin;
 	if (!TransactionIdIsValid(request.freeze_limit) && !request.drop_dead)
 		return 0;
@@ -431,11 +433,43 @@ lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
 		*FreezeLimit = *OldestXmin;
 }
 
+/*
+ * Autovacuum has come lest multixacts wrap around, of which the table has none.
+ * (Not if xids would have brought it, too, by its own rule.)
+ */
+static bool
+only_multixacts(const LsmVacuum *vac)
+{
+	const StdRdOptions *options = (const StdRdOptions *) vac->rel->rd_options;
+	int			max_age = autovacuum_freeze_max_age;
+	TransactionId limit;
+
+	if (!vac->params->is_wraparound || !AmAutoVacuumWorkerProcess())
+		return false;
+	if (options != NULL && options->autovacuum.freeze_max_age >= 0)
+		max_age = Min(max_age, options->autovacuum.freeze_max_age);
+	limit = ReadNextTransactionId() - max_age;
+	if (limit < FirstNormalTransactionId)
+		limit -= FirstNormalTransactionId;
+	return TransactionIdIsNormal(vac->cutoffs.relfrozenxid) &&
+		!TransactionIdPrecedes(vac->cutoffs.relfrozenxid, limit);
+}
+
+static void
+advance_relminmxid(const LsmVacuum *vac)
+{
+	Form_pg_class class = vac->rel->rd_rel;
+	bool		frozen_xid_updated;
+	bool		minmulti_updated;
+
+	vac_update_relstats(vac->rel, class->relpages, class->reltuples, class->relallvisible, 0,
+						class->relhasindex, InvalidTransactionId, vac->cutoffs.OldestMxact,
+						&frozen_xid_updated, &minmulti_updated, false);
+}
+
 static void
 begin_vacuum(LsmVacuum *vac)
 {
-	vac->aggressive = vacuum_get_cutoffs(vac->rel, vac->params, &vac->cutoffs);
-	lsm_table_limit_horizons(vac->rel, &vac->cutoffs.OldestXmin, &vac->cutoffs.FreezeLimit);
 	if (vac->verbose)
 		ereport(INFO,
 				(errmsg("%svacuuming \"%s.%s.%s\"",
@@ -453,6 +487,41 @@ begin_vacuum(LsmVacuum *vac)
 				(errmsg("disabling parallel option of vacuum on \"%s\" --- cannot vacuum temporary tables in parallel",
 						RelationGetRelationName(vac->rel))));
 	check_failsafe(vac);
+}
+
+/* Row numbers come once.  In time, so that VACUUM FULL is no emergency. */
+static void
+warn_of_row_limit(const LsmVacuum *vac)
+{
+	if (vac->row_limit < LSM_MAX_ROWS / 10 * 9)
+		return;
+	ereport(WARNING,
+			(errmsg("table \"%s\" has used %.1f%% of its row identifiers",
+					RelationGetRelationName(vac->rel),
+					100.0 * (double) vac->row_limit / (double) LSM_MAX_ROWS),
+			 errdetail("Each row version takes one, and none is used again."),
+			 errhint("Rewrite the table with VACUUM FULL.")));
+}
+
+/*
+ * What is in memory is flushed.  Where something has to be frozen, rows that
+ * are changed from here on must not bring old inserters back, once the files
+ * are written anew; nor must those that were changed a moment ago, so that they
+ * are flushed, too.
+ */
+static void
+begin_freezing(LsmVacuum *vac)
+{
+	TransactionId limit = InvalidTransactionId;
+	TransactionId oldest;
+
+	lsm_tree_flush(vac->tree);
+	oldest = lsm_tree_min_xid(vac->tree);
+	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
+		limit = vac->cutoffs.FreezeLimit;
+	lsm_tree_note_freeze_limit(vac->tree, limit);
+	if (TransactionIdIsValid(limit))
+		lsm_tree_flush(vac->tree);
 }
 
 static void
@@ -491,6 +560,16 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	vac.params = params;
 	vac.strategy = bstrategy;
 	vac.verbose = (params->options & VACOPT_VERBOSE) != 0;
+	lsm_vacuum_failsafe(false);
+	vac.aggressive = vacuum_get_cutoffs(rel, params, &vac.cutoffs);
+	lsm_table_limit_horizons(rel, &vac.cutoffs.OldestXmin, &vac.cutoffs.FreezeLimit);
+	if (only_multixacts(&vac))
+	{
+		advance_relminmxid(&vac);
+		pgstat_progress_end_command();
+		error_context_stack = context.previous;
+		return;
+	}
 	begin_vacuum(&vac);
 
 	/* OldestXmin first: rows that come later are none of our business */
@@ -498,9 +577,10 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	lsm_tree_require_files(vac.tree);	/* what is not found counts as dead */
 	lsm_tree_note_horizon(vac.tree, vac.cutoffs.OldestXmin);
 	vac.row_limit = lsm_tree_row_limit(vac.tree);
+	warn_of_row_limit(&vac);
 	lsm_all_visible_begin(&vac.map, rel, vac.tree, vac.row_limit);
 	lsm_dead_entries_init(&vac.entries, rel, vac.tree, vac.cutoffs.OldestXmin, vac.row_limit);
-	lsm_tree_flush(vac.tree);
+	begin_freezing(&vac);
 	if (!vac.failsafe && dead_fraction(&vac) >= DEAD_FRACTION)
 		vac.dead = (double) compact_files(&vac, true);
 	scan_rows(&vac);

@@ -29,6 +29,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/control/clock.h"
 #include "tree/control/control.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
@@ -42,7 +43,7 @@
 static TimestampTz
 after_ms(int ms)
 {
-	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms);
+	return TimestampTzPlusMilliseconds(lsm_monotonic_now(), ms);
 }
 
 /* ======================================================================
@@ -210,7 +211,7 @@ flush_tree(LsmTreeShared *ctl, TreeNote *note)
 static LsmTreeShared *
 find_sealed(TreeNote **note, int *ntrees)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = lsm_monotonic_now();
 	LsmTreeShared *neediest = NULL;
 	int			most = 0;
 
@@ -269,7 +270,7 @@ static bool
 relieve_arena(void)
 {
 	int			total = lsm_arena_total_chunks();
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = lsm_monotonic_now();
 	LsmTreeShared *largest = NULL;
 	TreeGlance	found = {0};
 	TreeNote   *note = NULL;
@@ -370,7 +371,7 @@ make_rooms(void)
 			!tree_glance(ctl, &glance) || glance.nsealed > 0)
 			continue;
 		if (now == 0)
-			now = GetCurrentTimestamp();
+			now = lsm_monotonic_now();
 		note = tree_note(i, glance.keyspace_id);
 		if (note->room.after > now)
 			continue;
@@ -515,7 +516,7 @@ static bool
 compact_one(int n, bool beside)
 {
 	static int	next = 0;
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = lsm_monotonic_now();
 	int			urgent = find_urgent(n, beside, now);
 
 	if (urgent >= 0 && compact_nth(urgent, beside, now))
@@ -600,7 +601,7 @@ static Chore logging = {help_logging, "while logging a file for another process"
 static void
 do_chore(Chore *chore)
 {
-	if (chore->attempt.failures > 0 && chore->attempt.after > GetCurrentTimestamp())
+	if (chore->attempt.failures > 0 && chore->attempt.after > lsm_monotonic_now())
 		return;
 	begin_attempt(&chore->attempt, "%s", chore->name);
 	chore->work();

@@ -17,6 +17,9 @@
 #define LSM_TID_OFFSETS		291 /* offsets 1..291 are used:
 								 * MaxHeapTuplesPerPage */
 
+/* Block numbers up to MaxBlockNumber: 1.2e12 rows */
+#define LSM_MAX_ROWS		((uint64) MaxBlockNumber * LSM_TID_OFFSETS)
+
 /*
  * n successive row numbers (0-based; block = number / 291, offset = 1 + number
  * % 291); returns the first.  Never handed out again once one of them is

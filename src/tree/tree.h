@@ -651,6 +651,7 @@ typedef struct LsmCompactRequest
 	bool		drop_dead;		/* rewrite every file that may hold dead
 								 * entries (has partial, deleted or dying
 								 * ones) */
+	bool		urgent;			/* lsm.compaction_rate is no limit */
 	TransactionId oldest_xid;	/* valid: what the caller counts as dead is
 								 * so before it.  Of the relation's database;
 								 * compactions know one of all databases */

@@ -142,8 +142,9 @@ extern bool lsm_prune_bound(TransactionId *xid);
 extern TransactionId lsm_tree_pruned_xid(LsmTree *tree);
 
 /*
- * If that xid precedes `before`, log it for standbys one last time, and forget
- * it: with 2^31 xids after it, it would seem to be one to come.
+ * If that xid, or the one that a memtable's flush would log, precedes `before`,
+ * log it for standbys one last time, and forget it: with 2^31 xids after it, it
+ * would seem to be one to come.
  */
 extern void lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before);
 
@@ -153,11 +154,26 @@ extern void lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before);
  * is so for ever, and VACUUM may have removed what belongs to it elsewhere (its
  * index entries, its values in the TOAST table) though the row is still there.
  * (Where the TOAST table is vacuumed alone, nobody notes it; so it is with heap.)
- * VACUUM notes its horizon; whoever has computed one gets the later of the two.
- * It is lost with the tree's control block.
+ * VACUUM notes its horizon, as does a writer who seals a table's memtable (who
+ * flushes it may be in no database, and know a horizon of all databases only);
+ * whoever has computed one gets the later of the two.  It is lost with the
+ * tree's control block.
  */
 extern void lsm_tree_note_horizon(LsmTree *tree, TransactionId oldest_xmin);
 extern TransactionId lsm_tree_horizon(LsmTree *tree, TransactionId oldest_xmin);
+
+/*
+ * VACUUM freezes in files.  A change of a row copies its header, so a row that
+ * is locked or updated again and again would keep its inserter's xid for good,
+ * and relfrozenxid with it: changes that come while VACUUM is at work, or after
+ * it, freeze inserters before its limit themselves.  All snapshots see these as
+ * committed; those of standbys conflict, here and now.  Each VACUUM of a table
+ * has to call this.  Invalid: changes freeze nothing.
+ */
+extern void lsm_tree_note_freeze_limit(LsmTree *tree, TransactionId limit);
+
+/* Is the committed inserter of a row that is being changed to be frozen? */
+extern bool lsm_tree_freezes(LsmTree *tree, TransactionId xid);
 
 /*
  * To be called before DELETE entries of rows that were deleted by `xid`, or

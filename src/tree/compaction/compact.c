@@ -352,6 +352,7 @@ typedef struct Request
 	uint64		mark;			/* files from this number on came after the
 								 * level's turn began */
 	int			last;			/* full: everything goes to this level */
+	int			reliefs;		/* steps in a row that are not the request's */
 	uint32		written_as;		/* full: so shall every file be */
 } Request;
 
@@ -460,7 +461,7 @@ request_plan(LsmTree *tree, Request *request, LsmVersion *version)
 		if (request->mark == 0)
 			request->mark = pg_atomic_read_u64(&tree->ctl->next_file);
 
-		plan = level > 0 ? lsm_plan_relief(version) : NULL;
+		plan = level > 0 ? lsm_plan_relief(version, &request->reliefs) : NULL;
 		if (plan != NULL)
 			return plan;
 		if (level == 0)
@@ -508,7 +509,7 @@ request_step(LsmTree *tree, Request *request)
 		if (TransactionIdIsNormal(request->what->oldest_xid) &&
 			TransactionIdFollows(request->what->oldest_xid, job->fate.oldest_xid))
 			job->fate.oldest_xid = request->what->oldest_xid;
-		job->limited = true;
+		job->limited = !request->what->urgent;
 		if (!lsm_compact_run(job, plan))
 			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
 		request->what->ndropped += job->nvalues_dropped;

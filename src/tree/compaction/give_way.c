@@ -12,10 +12,10 @@
  *
  * That is for no one's good where a processor is idle.  A process that has been
  * preempted had something that another wanted (though that may have been the
- * kernel): only then, and for a while after it, do we nap.  (Priorities of the kernel would do the same, but nice(2) is
- * ignored among processes that are leaders of sessions, as PostgreSQL's are, if
- * the kernel groups by session; and nobody may take it back for himself when
- * work becomes urgent.)
+ * kernel): only then, and for a while after it, do we nap.  (Priorities of the
+ * kernel would do the same, but nice(2) is ignored among processes that are
+ * leaders of sessions, as PostgreSQL's are, if the kernel groups by session; and
+ * nobody may take it back for himself when work becomes urgent.)
  *
  * Work becomes urgent, and the share grows up to all of the time, as the tree
  * comes near to where writers are slowed down (pacing.h).  The share is all of

@@ -162,14 +162,16 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	job->fate.newest_removed_xid = InvalidTransactionId;
 
 	/*
-	 * Conservative (all databases) unless the relation is at hand; a worker
-	 * is in no database.  Entries of indexes have no xids, and the function
-	 * takes no index.
+	 * All databases unless the relation is at hand; a worker is in no
+	 * database, so it takes what somebody has noted who was.  Entries of
+	 * indexes have no xids, and the function takes no index.
 	 */
 	local_table = tree->ctl->local &&
 		tree->rel->rd_rel->relkind != RELKIND_INDEX;
 	job->fate.oldest_xid =
 		GetOldestNonRemovableTransactionId(local_table ? tree->rel : NULL);
+	if (tree->kind == LSM_KIND_TABLE)
+		job->fate.oldest_xid = lsm_control_later_horizon(tree->ctl, job->fate.oldest_xid);
 	MemoryContextSwitchTo(old);
 	return job;
 }

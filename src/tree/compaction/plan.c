@@ -59,6 +59,9 @@
 #define SMALL_FILES		8
 #define SMALL_SHARE		4
 
+/* Before a step of the owner's own */
+#define RELIEFS_IN_A_ROW	4
+
 typedef struct Range
 {
 	bool		any;
@@ -376,17 +379,20 @@ lsm_plan_push(LsmVersion *version, int level, int first, int last)
 }
 
 /*
- * Level 0 into level 1, where it is so deep that who owns the compaction for
- * long has to do that step before others: writers must not stall for as long.
- * NULL: it is not.
+ * See plan.h.  Writers must not stand still for as long as the owner works, and
+ * the owner must not work for as long as they write.
  */
 LsmPlan *
-lsm_plan_relief(LsmVersion *version)
+lsm_plan_relief(LsmVersion *version, int *in_a_row)
 {
 	LsmPlan    *plan;
 
-	if (version->level0_runs < LSM_L0_RELIEF_RUNS)
+	if (version->level0_runs < LSM_L0_RELIEF_RUNS || *in_a_row >= RELIEFS_IN_A_ROW)
+	{
+		*in_a_row = 0;
 		return NULL;
+	}
+	(*in_a_row)++;
 	plan = lsm_plan_level0_moves(version);
 	if (plan == NULL)
 		plan = lsm_plan_level0(version, lsm_plan_oldest_level0(version), false);

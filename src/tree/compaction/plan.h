@@ -69,9 +69,11 @@ extern LsmPlan *lsm_plan_push(LsmVersion *version, int level, int first, int las
 
 /*
  * Level 0 into level 1, if it is so deep that who owns the compaction for long
- * has to see to that first; else NULL.
+ * has to see to that first; else NULL.  NULL, too, after some such steps in a
+ * row: the owner's own work goes on, however fast others write.  *in_a_row
+ * counts them, and is 0 at first.
  */
-extern LsmPlan *lsm_plan_relief(LsmVersion *version);
+extern LsmPlan *lsm_plan_relief(LsmVersion *version, int *in_a_row);
 
 /*
  * Files first..last of a run, rewritten where they are, and with them those

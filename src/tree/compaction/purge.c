@@ -60,6 +60,7 @@ typedef struct Purge
 	HTAB	   *done;			/* numbers of older files that were looked at */
 	int			behind;			/* files at the version's end that need not be
 								 * looked at again, as far as is known */
+	int			reliefs;		/* steps in a row that are not the purge's */
 	Size		left_bytes;		/* of keys in what->left */
 	uint64		max_left;		/* room in what->left */
 } Purge;
@@ -297,7 +298,7 @@ purge_step(Purge *purge)
 	LsmPlan    *plan;
 
 	lsm_job_set_version(job, lsm_version_refresh(purge->tree));
-	plan = lsm_plan_relief(job->version);
+	plan = lsm_plan_relief(job->version, &purge->reliefs);
 	if (plan != NULL)
 	{
 		purge->behind = 0;

@@ -22,6 +22,7 @@
 #ifndef LSM_CONTROL_H
 #define LSM_CONTROL_H
 
+#include "access/transam.h"
 #include "lib/ilist.h"
 #include "port/atomics.h"
 #include "storage/block.h"
@@ -186,7 +187,9 @@ typedef struct LsmTreeShared
 	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
 									 * made final in any memtable */
 	pg_atomic_uint32 vacuumed_xmin; /* rows deleted before it were dead to all
-									 * when VACUUM came last */
+									 * when VACUUM or a writer's seal came last */
+	pg_atomic_uint32 freeze_limit;	/* changes of rows freeze inserters before
+									 * it; invalid: none */
 	ConditionVariable cv;		/* broadcast on any change of state, flush or
 								 * compaction ownership */
 
@@ -423,6 +426,20 @@ extern LsmTree *lsm_tree_attach(LsmTreeShared *ctl);
  */
 extern void lsm_tree_enter(LsmTree *tree);
 extern void lsm_tree_exit(LsmTree *tree);
+
+/*
+ * The later of what was noted (writes.h) and of one's own.  With nothing noted
+ * for a thousand million xids, it may be one that is to come.  REQUIRES: the
+ * block is the tree's and stays so.
+ */
+static inline TransactionId
+lsm_control_later_horizon(LsmTreeShared *ctl, TransactionId oldest_xmin)
+{
+	TransactionId noted = pg_atomic_read_u32(&ctl->vacuumed_xmin);
+
+	return TransactionIdIsNormal(noted) && TransactionIdFollows(noted, oldest_xmin) &&
+		noted - oldest_xmin < (uint32) 1 << 30 ? noted : oldest_xmin;
+}
 
 static inline uint32
 lsm_filter_key_bytes(LsmKind kind, uint32 key_bytes)

@@ -14,21 +14,20 @@
 
 #include "tree/control/control.h"
 
-/* Block numbers up to MaxBlockNumber: 1.2e12 rows */
-#define LSM_MAX_ROWS	((uint64) MaxBlockNumber * LSM_TID_OFFSETS)
-
 static uint64
 lsm_rows_take(LsmTreeShared *ctl, int n)
 {
-	uint64		first;
+	uint64		first = pg_atomic_read_u64(&ctl->row_limit);
 
 	Assert(n > 0);
-	if (pg_atomic_read_u64(&ctl->row_limit) + n > LSM_MAX_ROWS)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("lsm table has used up its row identifiers"),
-				 errhint("Rewrite the table with VACUUM FULL.")));
-	first = pg_atomic_fetch_add_u64(&ctl->row_limit, n);
+	do
+	{
+		if (first + n > LSM_MAX_ROWS)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("lsm table has used up its row identifiers"),
+					 errhint("Rewrite the table with VACUUM FULL.")));
+	} while (!pg_atomic_compare_exchange_u64(&ctl->row_limit, &first, first + n));
 	return first;
 }
 

@@ -42,6 +42,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "tree/control/clock.h"
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
@@ -290,7 +291,7 @@ static void
 drop_take(void)
 {
 	uint64		ids[DROP_RING];
-	TimestampTz give_up = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), DROP_GIVE_UP_MS);
+	TimestampTz give_up = TimestampTzPlusMilliseconds(lsm_monotonic_now(), DROP_GIVE_UP_MS);
 	int			n;
 
 	if (dropped == NULL)
@@ -314,7 +315,7 @@ drop_take(void)
 static void
 drop_look(HTAB *named)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = lsm_monotonic_now();
 	int			kept = 0;
 
 	for (int i = 0; i < ndropped; i++)
@@ -349,7 +350,7 @@ drop_look(HTAB *named)
 void
 lsm_drop_keyspaces(void)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = lsm_monotonic_now();
 	MemoryContext context;
 	MemoryContext old;
 	HTAB	   *named;
@@ -385,5 +386,5 @@ lsm_drop_keyspaces(void)
 
 	/* looking costs time that grows with the number of relations */
 	drop_next = TimestampTzPlusMilliseconds(now, named != NULL ? DROP_INTERVAL_MS : DROP_BLIND_MS) +
-		DROP_DUTY * (GetCurrentTimestamp() - now);
+		DROP_DUTY * (lsm_monotonic_now() - now);
 }

@@ -14,6 +14,7 @@
 #include "storage/spin.h"
 #include "utils/timestamp.h"
 
+#include "tree/control/clock.h"
 #include "tree/control/control.h"
 #include "tree/disk/repair_queue.h"
 
@@ -92,7 +93,7 @@ lsm_repair_request(uint64 keyspace_id, uint64 number)
 bool
 lsm_repair_take(LsmRepairRequest *taken)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = lsm_monotonic_now();
 	bool		found = false;
 
 	if (pg_atomic_read_u32(&shared->n) == 0)
@@ -135,7 +136,7 @@ lsm_repair_done(const LsmRepairRequest *taken)
 void
 lsm_repair_postpone(const LsmRepairRequest *taken)
 {
-	TimestampTz after = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), RETRY_AFTER_LOCK_MS);
+	TimestampTz after = TimestampTzPlusMilliseconds(lsm_monotonic_now(), RETRY_AFTER_LOCK_MS);
 	LsmRepairRequest *request;
 
 	SpinLockAcquire(&shared->mutex);

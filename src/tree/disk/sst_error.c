@@ -40,7 +40,7 @@ lsm_sst_report(int elevel, const LsmSstError *err)
 			break;
 		case LSM_SST_UNSUPPORTED:
 			code = ERRCODE_FEATURE_NOT_SUPPORTED;
-			hint = "The file was written by a newer or different version of lsmam.";
+			hint = "Install the release of lsmam that wrote the file.";
 			break;
 		case LSM_SST_NO_MEMORY:
 			code = ERRCODE_OUT_OF_MEMORY;

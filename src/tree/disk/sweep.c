@@ -51,6 +51,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "tree/control/clock.h"
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
@@ -459,7 +460,7 @@ lsm_sweep_after(long cpu_ms)
 {
 	long		ms = Min(cpu_ms, LSM_SWEEP_MAX_INTERVAL_MS / LSM_SWEEP_REST) * LSM_SWEEP_REST;
 
-	return TimestampTzPlusMilliseconds(GetCurrentTimestamp(), Max(ms, LSM_SWEEP_INTERVAL_MS));
+	return TimestampTzPlusMilliseconds(lsm_monotonic_now(), Max(ms, LSM_SWEEP_INTERVAL_MS));
 }
 
 /*
@@ -468,7 +469,7 @@ lsm_sweep_after(long cpu_ms)
 void
 lsm_sweep_orphans(void)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz now = lsm_monotonic_now();
 	long		begin_cpu_ms;
 	MemoryContext context;
 	MemoryContext old;

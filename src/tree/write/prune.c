@@ -27,6 +27,7 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "storage/proc.h"
+#include "utils/snapmgr.h"
 
 #include "tree/control/control.h"
 #include "tree/disk/page.h"
@@ -92,24 +93,17 @@ lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed)
 	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_HORIZON);
 }
 
-/*
- * With no VACUUM for a thousand million xids, what it noted may be one that is
- * to come.
- */
-static bool
-is_later_horizon(TransactionId noted, TransactionId oldest_xmin)
-{
-	return TransactionIdIsNormal(noted) && TransactionIdFollows(noted, oldest_xmin) &&
-		noted - oldest_xmin < (uint32) 1 << 30;
-}
-
 /* See writes.h. */
 void
 lsm_tree_note_horizon(LsmTree *tree, TransactionId oldest_xmin)
 {
+	uint32		noted;
+
 	lsm_tree_enter(tree);
-	if (!is_later_horizon(pg_atomic_read_u32(&tree->ctl->vacuumed_xmin), oldest_xmin))
-		pg_atomic_write_u32(&tree->ctl->vacuumed_xmin, oldest_xmin);
+	noted = pg_atomic_read_u32(&tree->ctl->vacuumed_xmin);
+	while (lsm_control_later_horizon(tree->ctl, oldest_xmin) == oldest_xmin &&
+		   !pg_atomic_compare_exchange_u32(&tree->ctl->vacuumed_xmin, &noted, oldest_xmin))
+		 /* try again */ ;
 	lsm_tree_exit(tree);
 }
 
@@ -117,27 +111,72 @@ lsm_tree_note_horizon(LsmTree *tree, TransactionId oldest_xmin)
 TransactionId
 lsm_tree_horizon(LsmTree *tree, TransactionId oldest_xmin)
 {
-	TransactionId noted;
+	TransactionId later;
 
 	lsm_tree_enter(tree);
-	noted = pg_atomic_read_u32(&tree->ctl->vacuumed_xmin);
+	later = lsm_control_later_horizon(tree->ctl, oldest_xmin);
 	lsm_tree_exit(tree);
-	return is_later_horizon(noted, oldest_xmin) ? noted : oldest_xmin;
+	return later;
 }
 
-/* See tree.h. */
+/* See writes.h. */
 void
-lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before)
+lsm_tree_note_freeze_limit(LsmTree *tree, TransactionId limit)
 {
-	TransactionId xid = lsm_tree_pruned_xid(tree);
-	uint32		expected = xid;
+	TransactionId newest = limit;
+
+	if (TransactionIdIsValid(limit))
+	{
+		TransactionIdRetreat(newest);
+		lsm_horizon_log(tree, newest, false);
+	}
+	lsm_tree_enter(tree);
+	pg_atomic_write_u32(&tree->ctl->freeze_limit, limit);
+	lsm_tree_exit(tree);
+}
+
+/*
+ * See writes.h.  VACUUM comes at least once in 2^31 xids (relfrozenxid has to
+ * go on), and replaces the limit, which was 10^9 xids old then at most.  So a
+ * limit that is too old to compare with seems to lie 1.1 * 10^9 xids ahead of
+ * RecentXmin, at least.  One that is right may lie ahead of it, too: RecentXmin
+ * takes notice of other databases.
+ */
+bool
+lsm_tree_freezes(LsmTree *tree, TransactionId xid)
+{
+	TransactionId limit;
+
+	lsm_tree_enter(tree);
+	limit = pg_atomic_read_u32(&tree->ctl->freeze_limit);
+	lsm_tree_exit(tree);
+	return TransactionIdIsNormal(limit) && TransactionIdIsNormal(xid) &&
+		TransactionIdPrecedes(xid, limit) &&
+		(int32) (limit - RecentXmin) < (int32) 1 << 30;
+}
+
+static void
+age_xid(LsmTree *tree, pg_atomic_uint32 *newest, TransactionId before)
+{
+	uint32		xid = pg_atomic_read_u32(newest);
 
 	if (!TransactionIdIsNormal(xid) || !TransactionIdPrecedes(xid, before))
 		return;
 	lsm_horizon_log(tree, xid, false);
+	(void) pg_atomic_compare_exchange_u32(newest, &xid, InvalidTransactionId);
+}
+
+/* See writes.h. */
+void
+lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before)
+{
+	LsmMemtableSet set;
+
 	lsm_tree_enter(tree);
-	(void) pg_atomic_compare_exchange_u32(&tree->ctl->pruned_xid, &expected,
-										  InvalidTransactionId);
+	age_xid(tree, &tree->ctl->pruned_xid, before);
+	lsm_set_take(tree->ctl, &set);
+	for (int i = 0; i < set.n; i++)
+		age_xid(tree, &set.tables[i]->pruned_xid, before);
 	lsm_tree_exit(tree);
 }
 

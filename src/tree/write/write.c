@@ -28,6 +28,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 
 #include "tree/compaction/compaction.h"
@@ -328,12 +329,24 @@ lsm_write_flush_one(LsmTree *tree)
 }
 
 /*
+ * Whoever flushes may be in no database.  Its horizon would take notice of what
+ * slots hold of the catalogs.
+ */
+static void
+note_horizon(LsmTree *tree)
+{
+	if (tree->kind == LSM_KIND_TABLE && tree->rel != NULL)
+		lsm_tree_note_horizon(tree, GetOldestNonRemovableTransactionId(tree->rel));
+}
+
+/*
  * The active memtable has reached its size: seal it and see that it is flushed.
  */
 static void
 lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 {
 	pg_atomic_write_u32(&tree->ctl->memtable_kb, lsm_memtable_size_kb);
+	note_horizon(tree);
 	if (!lsm_tree_seal(tree, state->memtable))
 	{
 		/* too many are waiting: the worker cannot keep up, or cannot at all */

@@ -33,11 +33,12 @@ lsm_start($primary);
 $primary->backup('first', backup_options => [ '-c', 'fast', '--no-sync' ]);
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'first', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "lsm.crash_point = '?'");
 $standby->start;
 $primary->safe_psql('postgres', q{CREATE TABLESPACE space LOCATION ''; CREATE DATABASE a});
 $primary->safe_psql('a', "CREATE EXTENSION lsmam; $create");
 my $right = $primary->safe_psql('a', $all);
-$primary->safe_psql('postgres', "CREATE DATABASE $_ TEMPLATE a STRATEGY " . (/file/ ? 'file_copy' : 'wal_log')) foreach 'c', 'c_file', 'moved', 'c_moved';
+$primary->safe_psql('postgres', "CREATE DATABASE $_ TEMPLATE a STRATEGY " . (/file/ ? 'file_copy' : 'wal_log')) foreach 'c', 'c_file', 'moved', 'c_moved', 'ended', 'ended_file';
 $primary->safe_psql('moved', "$all;");
 $primary->safe_psql('postgres', "ALTER DATABASE $_ SET TABLESPACE space") foreach 'moved', 'c_moved';
 $primary->safe_psql('a', 'ALTER INDEX t_k_i SET TABLESPACE space');
@@ -56,8 +57,29 @@ foreach my $db (@dbs)
 	$first{$db} = [ map { split /\n/, $open{$db}->query("FETCH 10 FROM $_") } 'k', 'l', 's' ];
 	is(scalar(@{ $first{$db} }), 30, "$db: cursors on the standby");
 }
+
+# Loads that end before they are complete leave blocks that say nothing.
+my @ended = ('ended', 'ended_file');
+foreach my $db (@ended)
+{
+	foreach my $x ('k', 'l')
+	{
+		lsm_hold($standby, 'standby_load_counters', 'backend');
+		my $session = lsm_start_session($standby, $db, "${db}_$x", "SET enable_seqscan = off; SELECT count(*) FROM t_$x WHERE i > 0");
+		ok(lsm_wait_held($standby), "$db: a load is held");
+		$standby->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '$db'");
+		lsm_release($standby);
+		ok(lsm_ended($session), "$db: the session ends");
+		like(lsm_output("${db}_$x"), qr/terminating connection/, "$db: in the midst of the load");
+	}
+}
 $primary->stop;
 $standby->promote;
+foreach my $db (@ended)
+{
+	whole("$db: loads ended before the promotion", $standby, $db, $right);
+	$standby->safe_psql($db, join(';', map { "DELETE FROM t_$_ WHERE i = 6000; INSERT INTO t_$_ VALUES (6001, 0, 'y'); INSERT INTO t_$_ SELECT i, 0, 'z' FROM generate_series(7001, 7100) i" } 'k', 'l'));
+}
 foreach my $db (@dbs)
 {
 	my ($rows, $failed) = $idle{$db}->query("$all;");
@@ -75,7 +97,7 @@ foreach my $db (@dbs)
 	$_->quit foreach $idle{$db}, $open{$db};
 }
 $standby->restart;
-is($standby->safe_psql($_, q{SELECT count(*) FROM t_l; SELECT count(*) FROM t_k WHERE i > 0; SELECT count(*) FROM lsm_verify('t_l'); SELECT count(*) FROM lsm_verify('t_k_i')}), "5201\n5201\n0\n0", "$_: after a restart") foreach @dbs;
+is($standby->safe_psql($_, q{SELECT count(*) FROM t_l; SELECT count(*) FROM t_k WHERE i > 0; SELECT count(*) FROM lsm_verify('t_l'); SELECT count(*) FROM lsm_verify('t_k_i')}), "5201\n5201\n0\n0", "$_: after a restart") foreach @dbs, @ended;
 $standby->stop;
 
 # ---- wal_level = minimal ----

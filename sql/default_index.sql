@@ -21,10 +21,11 @@ DO $$ BEGIN CREATE INDEX di_do ON di (a); EXECUTE 'CREATE INDEX di_execute ON di
 CREATE FUNCTION di_function() RETURNS void LANGUAGE sql AS
 	'CREATE INDEX di_sql1 ON di USING btree (a); CREATE INDEX di_sql2 ON di (a)';
 SELECT di_function();
+-- btree's storage parameters, which lsm_index takes, too
+CREATE INDEX di_fastupdate ON di (a) WITH (deduplicate_items = off);
 -- what lsm_index could not serve in order stays btree
 CREATE INDEX di_tsquery ON di (e);
 CREATE INDEX di_opclass ON di (b text_pattern_ops);
-CREATE INDEX di_fastupdate ON di (a) WITH (deduplicate_items = off);
 -- parts of other statements, other tables
 CREATE TABLE di_like (LIKE di INCLUDING INDEXES) USING lsm;
 CREATE SCHEMA di_schema CREATE TABLE s (a int) CREATE INDEX s_a ON s (a);

@@ -24,14 +24,10 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "access/xlog.h"
-#include "access/xloginsert.h"
 #include "storage/proc.h"
-#include "utils/snapmgr.h"
 
 #include "tree/control/control.h"
 #include "tree/disk/page.h"
-#include "tree/disk/wal.h"
 #include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
 #include "tree/write/write.h"
@@ -73,86 +69,6 @@ lsm_tree_pruned_xid(LsmTree *tree)
 	xid = pg_atomic_read_u32(&tree->ctl->pruned_xid);
 	lsm_tree_exit(tree);
 	return xid;
-}
-
-/* See tree.h. */
-void
-lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed)
-{
-	LsmWalHorizon horizon;
-
-	if (!XLogStandbyInfoActive() || !lsm_tree_needs_wal(tree) ||
-		(!TransactionIdIsNormal(xid) && !vacuumed))
-		return;
-	horizon.keyspace_id = tree->keyspace_id;
-	horizon.rlocator = tree->rlocator;
-	horizon.xid = xid;
-	horizon.flags = vacuumed ? LSM_HORIZON_VACUUMED : 0;
-	XLogBeginInsert();
-	XLogRegisterData((char *) &horizon, sizeof(horizon));
-	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_HORIZON);
-}
-
-/* See writes.h. */
-void
-lsm_tree_note_horizon(LsmTree *tree, TransactionId oldest_xmin)
-{
-	uint32		noted;
-
-	lsm_tree_enter(tree);
-	noted = pg_atomic_read_u32(&tree->ctl->vacuumed_xmin);
-	while (lsm_control_later_horizon(tree->ctl, oldest_xmin) == oldest_xmin &&
-		   !pg_atomic_compare_exchange_u32(&tree->ctl->vacuumed_xmin, &noted, oldest_xmin))
-		 /* try again */ ;
-	lsm_tree_exit(tree);
-}
-
-/* See writes.h. */
-TransactionId
-lsm_tree_horizon(LsmTree *tree, TransactionId oldest_xmin)
-{
-	TransactionId later;
-
-	lsm_tree_enter(tree);
-	later = lsm_control_later_horizon(tree->ctl, oldest_xmin);
-	lsm_tree_exit(tree);
-	return later;
-}
-
-/* See writes.h. */
-void
-lsm_tree_note_freeze_limit(LsmTree *tree, TransactionId limit)
-{
-	TransactionId newest = limit;
-
-	if (TransactionIdIsValid(limit))
-	{
-		TransactionIdRetreat(newest);
-		lsm_horizon_log(tree, newest, false);
-	}
-	lsm_tree_enter(tree);
-	pg_atomic_write_u32(&tree->ctl->freeze_limit, limit);
-	lsm_tree_exit(tree);
-}
-
-/*
- * See writes.h.  VACUUM comes at least once in 2^31 xids (relfrozenxid has to
- * go on), and replaces the limit, which was 10^9 xids old then at most.  So a
- * limit that is too old to compare with seems to lie 1.1 * 10^9 xids ahead of
- * RecentXmin, at least.  One that is right may lie ahead of it, too: RecentXmin
- * takes notice of other databases.
- */
-bool
-lsm_tree_freezes(LsmTree *tree, TransactionId xid)
-{
-	TransactionId limit;
-
-	lsm_tree_enter(tree);
-	limit = pg_atomic_read_u32(&tree->ctl->freeze_limit);
-	lsm_tree_exit(tree);
-	return TransactionIdIsNormal(limit) && TransactionIdIsNormal(xid) &&
-		TransactionIdPrecedes(xid, limit) &&
-		(int32) (limit - RecentXmin) < (int32) 1 << 30;
 }
 
 static void

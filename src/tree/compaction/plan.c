@@ -60,7 +60,7 @@
 #define SMALL_SHARE		4
 
 /* Before a step of the owner's own */
-#define RELIEFS_IN_A_ROW	4
+#define RELIEFS_IN_A_ROW	1
 
 typedef struct Range
 {

@@ -237,14 +237,6 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 
 /* ---- copied forks ---- */
 
-static bool
-lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
-{
-	return meta->dboid == tree->rlocator.dbOid &&
-		meta->spcoid == tree->rlocator.spcOid &&
-		meta->relfilenode == tree->rlocator.relNumber;
-}
-
 /*
  * The fork that ours was copied from is still there: the move is not
  * committed, or it is and its process has not come to delete the old fork.

@@ -40,10 +40,17 @@ extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
 extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
 
 /*
+ * Does the metapage say that it is this fork's?  That of a fork which was
+ * copied or moved does not, until somebody has opened it (lsm_meta_adopt).
+ */
+extern bool lsm_meta_is_own(const LsmTree *tree, const struct LsmMetaPage *meta);
+
+/*
  * Is the tree's keyspace what its metapage names?  In recovery that is what has
  * taken the named one's place, until the primary writes it down.
  */
-extern bool lsm_meta_names(const struct LsmMetaPage *meta, const LsmTree *tree);
+extern bool lsm_meta_names(const struct LsmMetaPage *meta, const LsmTree *tree,
+						   bool recovery);
 
 /*
  * What block 0 of a main fork's file says; false if that is no lsm tree or

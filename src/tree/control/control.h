@@ -5,7 +5,7 @@
  *	  handle on it: entering and leaving, key locks, settings, worker latches.
  *
  * Lock order, outermost first:
- *	 1. heavyweight locks: database, relation
+ *	 1. heavyweight locks: database, relation, keyspace
  *	 2. key lock (lsm_key_lock)
  *	 3. LsmTreeShared.lock
  *	 4. LsmLogSlot.lock

@@ -1,6 +1,8 @@
-# Keyspaces that are being made while checkpoints go by: no fork names them yet, and the sweep keeps them.  An index that has moved twice is whole after the
+# Keyspaces that are being made while checkpoints go by: no fork names them yet, and the sweep keeps them.  Keyspaces of a
+# copied database whose ids come again, since the database is dropped and copied again under the same OID: files that wait to be
+# unlinked, on the primary and on a standby, are those of the first one.  An index that has moved twice is whole after the
 # second move is rolled back.
-#   LSM_PARTS="..."   of these parts: rollback sweep
+#   LSM_PARTS="..."   of these parts: rollback sweep ids
 use strict;
 use warnings;
 use LsmTest;
@@ -15,7 +17,7 @@ $node->append_conf('pg_hba.conf', "local replication all trust\n");
 lsm_start($node);
 $node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION ''");
 
-my %parts = map { $_ => 1 } split ' ', $ENV{LSM_PARTS} // 'rollback sweep';
+my %parts = map { $_ => 1 } split ' ', $ENV{LSM_PARTS} // 'rollback sweep ids';
 my $create = 'CREATE TABLE t (i int, v text) USING lsm; CREATE INDEX t_i ON t USING lsm (i); INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, 2000) i; SELECT lsm_flush(\'t\'); INSERT INTO t SELECT i, md5(i::text) FROM generate_series(2001, 2100) i;';
 my $rows = 'SELECT count(*), sum(i), count(DISTINCT v) FROM t';
 my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(v), sum(i) FROM t WHERE i > 0';
@@ -128,5 +130,117 @@ if ($parts{sweep})
 	whole($node, $_, "$_: after a restart") foreach 'tables', 'indexes', 'origin', 'copied';
 }
 
+# ---- ids that come again ----
+
+if (!$parts{ids})
+{
+	$node->stop;
+	done_testing();
+	exit;
+}
+$node->safe_psql('postgres', $create =~ s/\bt\b/p/gr =~ s/t_i/p_i/gr);
+$node->backup('first', backup_options => [ '-c', 'fast', '--no-sync' ]);
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'first', has_streaming => 1);
+$standby->start;
+my $copy = 'CREATE DATABASE c TEMPLATE origin OID 700003';
+
+sub caught_up
+{
+	my $lsn = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
+	return $standby->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() >= '$lsn'") || die 'the standby does not catch up';
+}
+
+# The epoch of a reader that is held goes on
+sub held_reader
+{
+	my ($server, $name) = @_;
+	lsm_hold($server, 'standby_set_taken', 'backend');
+	my $reader = lsm_start_session($server, 'postgres', $name, 'SELECT count(*) FROM p');
+	ok(lsm_wait_held($server), "$name: a reader is held");
+	return $reader;
+}
+
+sub files { return map { sprintf('%06d.sst', $_) } split /\n/, $node->safe_psql('c', q{SELECT file FROM lsm_files('t_i')}); }
+
+# on a standby
+my @derived = map { s{.*/}{}r } new_directories(sub { $node->safe_psql('postgres', $copy) });
+is(scalar(@derived), 2, 'keyspaces of the copy');
+my %first = map { $_ => 1 } files();
+my $reader = held_reader($standby, 'standby');
+# a file that goes, and not as it is to another level
+$node->safe_psql('c', q{DELETE FROM t WHERE i % 2 = 0; SELECT lsm_compact('t'), lsm_compact('t_i')});
+is(join(' ', grep { $first{$_} } files()), '', 'other files are in the list');
+caught_up();
+$node->safe_psql('postgres', 'DROP DATABASE c');
+$node->safe_psql('postgres', $copy);
+caught_up();
+lsm_release($standby);
+ok(lsm_ended($reader), 'the reader goes on');
+$node->safe_psql('postgres', q{INSERT INTO p VALUES (0, 'x'); SELECT lsm_flush('p')});
+caught_up();
+whole($standby, 'c', 'standby: the second one has its files');
+whole($node, 'c', 'primary: so it has here');
+
+# On the primary, in a worker: it has replaced a file of the copy, and waits for the reader to remove them.
+my $from = 10_000;
+
+# All over the keys.  (Memtables wait for the reader, too.)
+sub insert_until_replaced
+{
+	my %first = map { $_ => 1 } files();
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $replaced = 0;
+	while (!$replaced && time < $end)
+	{
+		$node->safe_psql('c', "INSERT INTO t SELECT 1 + i * 7919 % 2000, md5(i::text) FROM generate_series($from, $from + 999) i");
+		$from += 1000;
+		my %now = map { $_ => 1 } files();
+		$replaced = grep { !$now{$_} } keys %first;
+	}
+	ok($replaced, 'a worker has replaced a file');
+	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM pg_stat_lsm_progress') or die 'a job does not end';
+	return;
+}
+
+sub copy_under_worker
+{
+	my ($name) = @_;
+	my $reader = held_reader($node, $name);
+	insert_until_replaced();
+	lsm_hold($node, 'unlink_queue', 'worker', 0, second => 1);
+	ok(lsm_wait_held($node, undef, second => 1), "$name: files wait to be unlinked");
+	$node->safe_psql('postgres', 'DROP DATABASE c');
+	$node->safe_psql('postgres', $copy);
+	lsm_release($node);
+	ok(lsm_ended($reader), "$name: the reader goes on");
+	return;
+}
+
+copy_under_worker('unlinking');
+lsm_release($node, second => 1);
+usleep(500_000);
+whole($node, 'c', 'primary: the second one has its files');
+caught_up();
+whole($standby, 'c', 'standby: so it has here');
+
+# What the worker knows of the list of files is that of the first one, too.
+copy_under_worker('list');
+my $more = 0;
+foreach my $i (1 .. 40)
+{
+	$node->safe_psql('c', "INSERT INTO t VALUES (-$i, 'more $i'); SELECT lsm_flush('t'), lsm_flush('t_i')" . ($i % 8 ? '' : "; SELECT lsm_compact('t'), lsm_compact('t_i')"));
+	$more++;
+}
+my $logged = -s $node->logfile;
+my $old_from = $from;
+lsm_release($node, second => 1);
+insert_until_replaced();
+$more += $from - $old_from;
+is($node->safe_psql('c', 'SELECT count(*), count(DISTINCT v) FROM t'), join('|', (2100 + $more) x 2), 'list: rows of the second one');
+is($node->safe_psql('c', 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(v) FROM t WHERE i > -1000'), 2100 + $more, 'list: by index');
+is($node->safe_psql('c', q{SELECT * FROM lsm_verify('t')}), '', 'list: lsm_verify');
+unlike(substr(slurp_file($node->logfile), $logged), qr/WARNING|ERROR/, 'list: the worker has nothing to complain of');
+$standby->stop;
 $node->stop;
 done_testing();

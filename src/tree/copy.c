@@ -25,6 +25,7 @@
 #include "utils/rel.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/disk/page.h"
@@ -67,7 +68,9 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 /*
  * See tree.h; an unlogged relation's init fork is the caller's.  The copy gets
  * a keyspace of its own with hard links to the files, so either fork can live
- * on when the transaction ends; the other's directory is then an orphan.
+ * on when the transaction ends; the other's directory is then an orphan.  It is
+ * locked until the new fork names it: logging large files takes any number of
+ * checkpoints.
  */
 void
 lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
@@ -99,6 +102,7 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
 	lsm_keyspace_link_files(meta.keyspace_id, id, files, nfiles,
 							relpersistence == RELPERSISTENCE_PERMANENT);
 	pfree(files);
+	LSM_CRASH_POINT("copy_linked");
 
 	meta.keyspace_id = id;
 	meta.dboid = new_rlocator.dbOid;
@@ -115,4 +119,5 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
 	/* they were written past the buffers: no checkpoint knows of them */
 	if (relpersistence != RELPERSISTENCE_TEMP)
 		smgrimmedsync(dst, MAIN_FORKNUM);
+	lsm_keyspace_unlock(id, ExclusiveLock);
 }

@@ -307,7 +307,7 @@ extern void lsm_unlink_enqueue(LsmJob *job, const LsmEdit *edit);
 
 /*
  * Unlink what is queued and whose epoch has passed; `wait`: until all have.
- * REQUIRES: outside the epoch, no LWLock.
+ * REQUIRES: in a transaction; outside the epoch, no LWLock.
  */
 extern void lsm_unlink_drain(bool wait);
 

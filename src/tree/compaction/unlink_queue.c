@@ -9,7 +9,15 @@
  * for as long as it sleeps.  No one reads such a mapping again: every call
  * compares version_no first.
  *
- * Locking: none; the queue is private to the process.
+ * A file waits here as long as the control block lives that it was queued by.
+ * Then it is the next block's first load that removes it, as a stray.  It need
+ * not be the same tree any more: if a copied database is dropped and copied
+ * again under the same OID, its keyspaces have the ids they had, and numbers of
+ * the template's files come again (clone.c).  The first database's blocks are
+ * dropped before there is a second one.
+ *
+ * Locking: the queue is private to the process.  While files are unlinked, the
+ * keyspace's lock, shared and if it is free: nobody makes the keyspace then.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,11 +44,13 @@ typedef struct Unlinked
 	uint64		keyspace_id;
 	uint64		number;
 	uint64		epoch;
+	LsmTreeShared *ctl;			/* NULL: a temporary tree */
+	uint64		life;			/* the block's */
 } Unlinked;
 
 /*
- * Process-local.  What a process that ends cannot wait for becomes a stray:
- * the keyspace's next first load removes it.
+ * Process-local.  What a process that ends cannot wait for becomes a stray,
+ * too.
  */
 static Unlinked *unlink_queue = NULL;
 static int	unlink_queued = 0;
@@ -82,6 +92,13 @@ unlink_one(const Unlinked *file)
 	lsm_keyspace_unlink_file(file->keyspace_id, file->number);
 }
 
+/* It is not ours any more. */
+static bool
+is_left_to_strays(const Unlinked *file)
+{
+	return file->ctl != NULL && !lsm_control_lives(file->ctl, file->keyspace_id, file->life);
+}
+
 /*
  * While a copy of the relation (SET TABLESPACE) is not committed, two forks
  * name the keyspace, and the older one may need the file again.
@@ -106,11 +123,33 @@ keyspace_is_shared(uint64 keyspace_id)
 	return alive > 1;
 }
 
+/* Files of one keyspace, from the queue's i-th on; returns where they end. */
+static int
+drain_keyspace(int i, int *kept)
+{
+	uint64		id = unlink_queue[i].keyspace_id;
+	bool		locked = lsm_keyspace_lock_if_free(id, ShareLock);
+	bool		shared = !locked || keyspace_is_shared(id);
+
+	for (; i < unlink_queued && unlink_queue[i].keyspace_id == id; i++)
+	{
+		Unlinked	file = unlink_queue[i];
+
+		if (is_left_to_strays(&file))
+			continue;
+		if (!shared && lsm_epoch_passed(file.epoch))
+			unlink_one(&file);
+		else
+			unlink_queue[(*kept)++] = file;
+	}
+	if (locked)
+		lsm_keyspace_unlock(id, ShareLock);
+	return i;
+}
+
 void
 lsm_unlink_drain(bool wait)
 {
-	uint64		checked = 0;	/* keyspace whose owners were looked at */
-	bool		shared = false;
 	int			kept = 0;
 
 	if (unlink_queued == 0)
@@ -120,20 +159,8 @@ lsm_unlink_drain(bool wait)
 		lsm_epoch_wait(unlink_queue[unlink_queued - 1].epoch);
 
 	LSM_CRASH_POINT("unlink_queue");
-	for (int i = 0; i < unlink_queued; i++)
-	{
-		Unlinked	file = unlink_queue[i];
-
-		if (file.keyspace_id != checked)
-		{
-			shared = keyspace_is_shared(file.keyspace_id);
-			checked = file.keyspace_id;
-		}
-		if (!shared && lsm_epoch_passed(file.epoch))
-			unlink_one(&file);
-		else
-			unlink_queue[kept++] = file;
-	}
+	for (int i = 0; i < unlink_queued;)
+		i = drain_keyspace(i, &kept);
 	unlink_queued = kept;
 }
 
@@ -148,6 +175,7 @@ unlink_at_exit(int code, Datum arg)
 	for (int i = 0; i < unlink_queued; i++)
 	{
 		if (lsm_epoch_passed(unlink_queue[i].epoch) &&
+			!is_left_to_strays(&unlink_queue[i]) &&
 			!keyspace_is_shared(unlink_queue[i].keyspace_id))
 			unlink_one(&unlink_queue[i]);
 	}
@@ -174,6 +202,8 @@ lsm_unlink_enqueue(LsmJob *job, const LsmEdit *edit)
 			unlink_queue[unlink_queued].keyspace_id = job->keyspace_id;
 			unlink_queue[unlink_queued].number = edit->removed[i];
 			unlink_queue[unlink_queued].epoch = epoch;
+			unlink_queue[unlink_queued].ctl = job->ctl->local ? NULL : job->ctl;
+			unlink_queue[unlink_queued].life = job->ctl->life;
 			unlink_queued++;
 		}
 	}

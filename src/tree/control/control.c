@@ -339,6 +339,16 @@ lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
 	return *keyspace_id != 0;
 }
 
+/* See control.h. */
+bool
+lsm_control_lives(LsmTreeShared *ctl, uint64 keyspace_id, uint64 life)
+{
+	if (pg_atomic_read_u64(&ctl->keyspace_id) != keyspace_id)
+		return false;
+	pg_read_barrier();
+	return *(volatile uint64 *) &ctl->life == life;
+}
+
 /*
  * i-th block, NULL past the last one that was ever used; may be free.
  */

@@ -5,7 +5,7 @@
  *	  handle on it: entering and leaving, key locks, settings, worker latches.
  *
  * Lock order, outermost first:
- *	 1. heavyweight locks: database, relation
+ *	 1. heavyweight locks: database, relation, keyspace
  *	 2. key lock (lsm_key_lock)
  *	 3. LsmTreeShared.lock
  *	 4. LsmLogSlot.lock
@@ -122,6 +122,7 @@ typedef struct LsmTreeShared
 	 * keyspace_id 0 = block is free
 	 */
 	pg_atomic_uint64 keyspace_id LSM_LINE_START;
+	uint64		life;			/* changes whenever the block is taken */
 	bool		local;			/* a temporary tree's, in backend memory */
 	RelFileLocator rlocator;
 	LsmKind		kind;
@@ -265,6 +266,12 @@ extern void lsm_control_touch(LsmTreeShared *ctl);
 extern bool lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
 								 RelFileLocator *rlocator, LsmKind *kind,
 								 char *relpersistence);
+
+/*
+ * Has the block been the keyspace's all the time since its `life` was this?
+ * Needs no pin.
+ */
+extern bool lsm_control_lives(LsmTreeShared *ctl, uint64 keyspace_id, uint64 life);
 
 /*
  * The keyspace's log lives in this fork; a block that says otherwise is

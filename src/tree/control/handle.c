@@ -132,6 +132,14 @@ lsm_handle_pin(LsmHandle *handle)
 		lsm_control_unpin(tree->ctl);
 		return false;
 	}
+
+	/*
+	 * A session outlives no database that it is in.  A worker does, and knows
+	 * files of a copied one whose names may come again: docs/recovery.md.
+	 */
+	if (handle->life != tree->ctl->life && lsm_in_worker())
+		ops->release(tree);
+	handle->life = tree->ctl->life;
 	handle->pinned = tree->ctl;
 	dlist_push_tail(&pinned_handles, &handle->pinned_node);
 	return true;

@@ -15,6 +15,7 @@ typedef struct LsmHandle
 {
 	LsmTree		tree;			/* first; begins with the hash key */
 	LsmTreeShared *pinned;		/* block this handle pins, or NULL */
+	uint64		life;			/* of the block that was pinned last */
 	dlist_node	pinned_node;	/* valid if pinned */
 } LsmHandle;
 
@@ -34,8 +35,8 @@ typedef struct LsmHandleOps
 	void		(*load) (LsmTree *tree);
 
 	/*
-	 * The handle goes away, or gets another keyspace: let go of its version
-	 * and counts.
+	 * The handle goes away, or gets another keyspace, or its keyspace may be
+	 * another one of the same id: let go of its version and counts.
 	 */
 	void		(*release) (LsmTree *tree);
 

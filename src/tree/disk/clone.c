@@ -35,7 +35,9 @@
  * fork gets nothing.
  *
  * A derived keyspace may be there already, of a dropped database that had the
- * copy's OID, until the sweep has found it.  No fork can name it.
+ * copy's OID, until the sweep has found it.  No fork can name it.  The sweep may
+ * be about to remove it, and a worker to unlink files of it: the keyspace's lock
+ * lets them end first.
  *
  * With wal_level = minimal the links are not logged.  A record that removes the
  * derived keyspace, which the sweep may have written for that database, must
@@ -176,8 +178,10 @@ clone_make_keyspace(Clone *clone, uint64 id, RelFileLocator copy, bool permanent
 		RequestCheckpoint(CHECKPOINT_IMMEDIATE | CHECKPOINT_FORCE | CHECKPOINT_WAIT);
 		clone->unlogged = true;
 	}
+	lsm_keyspace_lock(id);
 	clone_remove_former(id);
 	lsm_keyspace_ensure(id, copy, INVALID_PROC_NUMBER);
+	lsm_keyspace_unlock(id, ExclusiveLock);
 	if (permanent)
 		lsm_keyspace_log_new(id, copy);
 	return true;

@@ -12,7 +12,8 @@
  * Locking: everything here is done by whoever has the relation to himself, but
  * for lsm_meta_adopt(), which takes the relation's page lock (a heavyweight
  * lock, of page 0), and lsm_meta_assign(), which decides races by the
- * metapage's content lock.  No file I/O under an LWLock.
+ * metapage's content lock.  No file I/O under an LWLock.  A new keyspace is
+ * locked until block 0 names it (lsm_keyspace_reserve()).
  *
  *-------------------------------------------------------------------------
  */
@@ -158,6 +159,7 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 					   relpersistence);
 		UnlockReleaseBuffer(buffer);
 	}
+	lsm_keyspace_unlock(id, ExclusiveLock);
 	LSM_CRASH_POINT("create_logged");
 }
 
@@ -237,14 +239,6 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 
 /* ---- copied forks ---- */
 
-static bool
-lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
-{
-	return meta->dboid == tree->rlocator.dbOid &&
-		meta->spcoid == tree->rlocator.spcOid &&
-		meta->relfilenode == tree->rlocator.relNumber;
-}
-
 /*
  * The fork that ours was copied from is still there: the move is not
  * committed, or it is and its process has not come to delete the old fork.
@@ -252,16 +246,16 @@ lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
  * before the commit (publish_xact_callback), and ours is not open yet.  The
  * directory stays as long as our metapage names it (sweep.c), which the
  * caller's lock ensures.  `named`: by the metapage; `source`: whose directory
- * has the files.
+ * has the files.  The new keyspace's id is reserved.
  */
-static uint64
-lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
+static void
+lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source, uint64 id)
 {
 	LsmFileMeta *files;
 	int			nfiles;
 	uint64		saved_id;
-	uint64		id = lsm_keyspace_new(tree->rlocator, tree->backend);
 
+	lsm_keyspace_make(id, tree->rlocator, tree->backend);
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
 		lsm_temporary_remember(id, tree->rlocator, tree->backend);
 	saved_id = tree->keyspace_id;
@@ -270,15 +264,15 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source)
 	tree->keyspace_id = saved_id;
 	lsm_keyspace_link_files(source, id, files, nfiles, lsm_tree_needs_wal(tree));
 	pfree(files);
-	return id;
+	LSM_CRASH_POINT("adopt_linked");
 }
 
 /*
- * Make the keyspace that a copied fork is to have the fork's own.  REQUIRES:
- * the page lock of lsm_meta_adopt.
+ * Make the keyspace that a copied fork is to have the fork's own; `new_id` if
+ * it is to have another one.  REQUIRES: the locks of lsm_meta_adopt.
  */
 static void
-meta_adopt_locked(LsmTree *tree)
+meta_adopt_locked(LsmTree *tree, uint64 new_id)
 {
 	LsmMetaPage *page;
 	LsmMetaPage meta;
@@ -301,11 +295,17 @@ meta_adopt_locked(LsmTree *tree)
 	 * The same relfilenode elsewhere is a database that was copied, with a
 	 * keyspace made for it (clone.c), or moved (ALTER DATABASE SET
 	 * TABLESPACE); another one is ALTER INDEX SET TABLESPACE.  In a copied
-	 * database we do not know where that came from.
+	 * database we do not know where that came from.  Nor may we go by the
+	 * fork that is named, if the move can still roll back: when nobody opens
+	 * the index between two moves, it is the one from before the first.
 	 */
 	if (old.relNumber != tree->rlocator.relNumber &&
-		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend)))
-		id = lsm_meta_own_keyspace(tree, meta.keyspace_id, id);
+		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend) ||
+		 tree->rel->rd_firstRelfilelocatorSubid != InvalidSubTransactionId))
+	{
+		lsm_meta_own_keyspace(tree, meta.keyspace_id, id, new_id);
+		id = new_id;
+	}
 	else
 	{
 		lsm_owner_add(id, tree->rlocator, tree->backend);
@@ -329,15 +329,21 @@ meta_adopt_locked(LsmTree *tree)
 /*
  * See disk.h.  Sessions that open the fork at the same time do this one
  * after the other: the second finds it done.  Were they to overlap, the second
- * would link files of a directory that nobody names any more.
+ * would link files of a directory that nobody names any more.  The id of the
+ * keyspace that may have to be made is locked first: who has locked a page takes
+ * no other heavyweight lock.
  */
 void
 lsm_meta_adopt(LsmTree *tree)
 {
+	uint64		new_id;
+
 	Assert(!lsm_epoch_inside());
+	new_id = lsm_keyspace_reserve(tree->backend);
 	LockPage(tree->rel, 0, ExclusiveLock);
-	meta_adopt_locked(tree);
+	meta_adopt_locked(tree, new_id);
 	UnlockPage(tree->rel, 0, ExclusiveLock);
+	lsm_keyspace_unlock(new_id, ExclusiveLock);
 }
 
 /* See disk.h. */
@@ -363,6 +369,7 @@ lsm_meta_assign(LsmTree *tree)
 	{
 		UnlockReleaseBuffer(buffer);
 		lsm_keyspace_remove(id);
+		lsm_keyspace_unlock(id, ExclusiveLock);
 		return;
 	}
 	rules = page->rules;
@@ -370,4 +377,5 @@ lsm_meta_assign(LsmTree *tree)
 	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 				   tree->relpersistence);
 	UnlockReleaseBuffer(buffer);
+	lsm_keyspace_unlock(id, ExclusiveLock);
 }

@@ -9,6 +9,8 @@
 #ifndef LSM_DISK_H
 #define LSM_DISK_H
 
+#include "storage/lockdefs.h"
+
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
 #include "tree/disk/page.h"
@@ -40,10 +42,17 @@ extern uint64 lsm_keyspace_derive(uint64 keyspace_id, Oid dboid);
 extern uint64 lsm_meta_keyspace(const struct LsmMetaPage *meta, Oid dboid);
 
 /*
+ * Does the metapage say that it is this fork's?  That of a fork which was
+ * copied or moved does not, until somebody has opened it (lsm_meta_adopt).
+ */
+extern bool lsm_meta_is_own(const LsmTree *tree, const struct LsmMetaPage *meta);
+
+/*
  * Is the tree's keyspace what its metapage names?  In recovery that is what has
  * taken the named one's place, until the primary writes it down.
  */
-extern bool lsm_meta_names(const struct LsmMetaPage *meta, const LsmTree *tree);
+extern bool lsm_meta_names(const struct LsmMetaPage *meta, const LsmTree *tree,
+						   bool recovery);
 
 /*
  * What block 0 of a main fork's file says; false if that is no lsm tree or
@@ -135,6 +144,16 @@ extern bool lsm_owner_is_temporary(const char *name);
 
 /* "0123456789abcdef" to an id; false if it is something else */
 extern bool lsm_keyspace_parse(const char *name, uint64 *keyspace_id);
+
+/*
+ * The keyspace's heavyweight lock.  Exclusive: its maker, as long as nothing
+ * need name it, and who removes it because nothing does.  Share: who unlinks
+ * files of it.  Only makers wait.  An error releases it with the transaction.
+ * REQUIRES: in a transaction; no LWLock held, not inside an epoch.
+ */
+extern void lsm_keyspace_lock(uint64 keyspace_id);
+extern bool lsm_keyspace_lock_if_free(uint64 keyspace_id, LOCKMODE mode);
+extern void lsm_keyspace_unlock(uint64 keyspace_id, LOCKMODE mode);
 
 /* Log the removal, then remove directory and control block. */
 extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
@@ -247,9 +266,14 @@ extern void lsm_sst_report(int elevel, const LsmSstError *err);
 extern void (*lsm_file_gone_hook) (uint64 keyspace_id, uint64 number);
 
 /*
- * For who makes keyspaces (create.c, copy.c): directory and owner file,
- * durable.
+ * For who makes keyspaces (create.c, copy.c): a new random id, which nobody else
+ * has or gets; directory and owner file under such an id, durable; both.  The
+ * keyspace is locked; the caller unlocks it when the fork's block 0 names it, in
+ * a buffer or on disk.
  */
+extern uint64 lsm_keyspace_reserve(ProcNumber backend);
+extern void lsm_keyspace_make(uint64 keyspace_id, RelFileLocator rlocator,
+							  ProcNumber backend);
 extern uint64 lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend);
 extern void lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 

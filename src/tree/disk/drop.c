@@ -24,7 +24,8 @@
  *	  (a commit that deletes files flushes its record whatever
  *	  synchronous_commit says).
  *
- * Locking: a spinlock for the ring.  The pass runs in worker 0 only.
+ * Locking: a spinlock for the ring; the keyspace's lock, if it is free, for a
+ * look and for the removal.  The pass runs in worker 0 only.
  *
  *-------------------------------------------------------------------------
  */
@@ -321,8 +322,10 @@ drop_look(HTAB *named)
 	for (int i = 0; i < ndropped; i++)
 	{
 		Dropped    *it = &dropped[i];
-		bool		gone = !lsm_sweep_owner_alive(it->keyspace_id) &&
+		bool		locked = lsm_keyspace_lock_if_free(it->keyspace_id, ExclusiveLock);
+		bool		gone = locked && !lsm_sweep_owner_alive(it->keyspace_id) &&
 			!lsm_control_busy(it->keyspace_id);
+		bool		removed = false;
 
 		/*
 		 * A copy that lives, which is never ours to remove; or the fork
@@ -336,9 +339,11 @@ drop_look(HTAB *named)
 		{
 			LSM_CRASH_POINT("drop_before_remove");
 			lsm_keyspace_remove_logged(it->keyspace_id);
-			continue;
+			removed = true;
 		}
-		if (it->give_up > now)
+		if (locked)
+			lsm_keyspace_unlock(it->keyspace_id, ExclusiveLock);
+		if (!removed && it->give_up > now)
 			dropped[kept++] = *it;
 	}
 	ndropped = kept;

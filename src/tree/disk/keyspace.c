@@ -16,6 +16,9 @@
  * TABLESPACE and CREATE DATABASE copy forks without asking anyone.
  *
  * Locking: everything here is done by whoever has the relation to himself.
+ * From before its directory is made until a fork names it, a keyspace is locked
+ * by its maker: a heavyweight lock on the id, which removal and unlinking take
+ * as well, and never wait for.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,6 +39,7 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "storage/smgr.h"
 #include "storage/spin.h"
 #include "utils/memutils.h"
@@ -65,6 +69,53 @@ lsm_keyspace_parse(const char *name, uint64 *keyspace_id)
 		return false;
 	*keyspace_id = strtou64(name, &end, 16);
 	return *keyspace_id != 0;
+}
+
+/* ---- the lock ---- */
+
+/*
+ * Nobody else has locks of this type: contrib/userlock, for which it is
+ * reserved, went with PostgreSQL 8.2.  pg_locks shows ours as "userlock", with
+ * the id's halves as classid and objid.
+ */
+static void
+lsm_keyspace_lock_tag(uint64 keyspace_id, LOCKTAG *tag)
+{
+	memset(tag, 0, sizeof(*tag));
+	tag->locktag_field2 = (uint32) (keyspace_id >> 32);
+	tag->locktag_field3 = (uint32) keyspace_id;
+	tag->locktag_type = LOCKTAG_USERLOCK;
+	tag->locktag_lockmethodid = DEFAULT_LOCKMETHOD;
+}
+
+/* See disk.h. */
+void
+lsm_keyspace_lock(uint64 keyspace_id)
+{
+	LOCKTAG		tag;
+
+	lsm_keyspace_lock_tag(keyspace_id, &tag);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+}
+
+/* See disk.h. */
+bool
+lsm_keyspace_lock_if_free(uint64 keyspace_id, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+
+	lsm_keyspace_lock_tag(keyspace_id, &tag);
+	return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/* See disk.h. */
+void
+lsm_keyspace_unlock(uint64 keyspace_id, LOCKMODE mode)
+{
+	LOCKTAG		tag;
+
+	lsm_keyspace_lock_tag(keyspace_id, &tag);
+	(void) LockRelease(&tag, mode, false);
 }
 
 /* ---- directory and owner file ---- */
@@ -258,28 +309,20 @@ lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber back
 	lsm_owner_add(keyspace_id, rlocator, backend);
 }
 
-/* A directory with an owner file under a new random id; durable. */
-uint64
-lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend)
+static uint64
+lsm_keyspace_random_id(bool temporary)
 {
 	uint64		id;
 
 	do
 	{
-		do
-		{
-			if (!pg_strong_random(&id, sizeof(id)))
-				ereport(ERROR,
-						(errcode(ERRCODE_INTERNAL_ERROR),
-						 errmsg("could not generate a random keyspace id")));
-			if (backend != INVALID_PROC_NUMBER)
-				id |= LSM_TEMPORARY_KEYSPACES;
-		} while (id == 0 ||
-				 (id >= LSM_TEMPORARY_KEYSPACES && backend == INVALID_PROC_NUMBER));
-	} while (!lsm_keyspace_make_dir(id));
-	LSM_CRASH_POINT("create_dir_made");
-	lsm_owner_add(id, rlocator, backend);
-	LSM_CRASH_POINT("create_owner_written");
+		if (!pg_strong_random(&id, sizeof(id)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate a random keyspace id")));
+		if (temporary)
+			id |= LSM_TEMPORARY_KEYSPACES;
+	} while (id == 0 || (id >= LSM_TEMPORARY_KEYSPACES && !temporary));
 	return id;
 }
 
@@ -298,6 +341,42 @@ lsm_keyspace_exists(uint64 keyspace_id)
 				(errcode_for_file_access(),
 				 errmsg("could not stat file \"%s\": %m", path)));
 	return false;
+}
+
+/* See disk.h. */
+uint64
+lsm_keyspace_reserve(ProcNumber backend)
+{
+	for (;;)
+	{
+		uint64		id = lsm_keyspace_random_id(backend != INVALID_PROC_NUMBER);
+
+		lsm_keyspace_lock(id);
+		if (!lsm_keyspace_exists(id))
+			return id;
+		lsm_keyspace_unlock(id, ExclusiveLock);
+	}
+}
+
+/* See disk.h. */
+void
+lsm_keyspace_make(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
+{
+	if (!lsm_keyspace_make_dir(keyspace_id))
+		elog(ERROR, "keyspace %016" PRIx64 " exists already", keyspace_id);
+	LSM_CRASH_POINT("create_dir_made");
+	lsm_owner_add(keyspace_id, rlocator, backend);
+	LSM_CRASH_POINT("create_owner_written");
+}
+
+/* See disk.h. */
+uint64
+lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend)
+{
+	uint64		id = lsm_keyspace_reserve(backend);
+
+	lsm_keyspace_make(id, rlocator, backend);
+	return id;
 }
 
 /* ---- removal ---- */

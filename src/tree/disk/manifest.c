@@ -125,7 +125,7 @@ lsm_manifest_read_all(LsmTree *tree, const LsmMetaPage *meta, LsmManifestPlace *
 static void
 lsm_manifest_check_keyspace(const LsmTree *tree, const LsmMetaPage *meta)
 {
-	if (!lsm_meta_names(meta, tree))
+	if (!lsm_meta_names(meta, tree, RecoveryInProgress()))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation %s has been replaced while it was in use",

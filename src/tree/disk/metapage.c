@@ -51,10 +51,19 @@ lsm_meta_keyspace(const LsmMetaPage *meta, Oid dboid)
 
 /* See disk.h. */
 bool
-lsm_meta_names(const LsmMetaPage *meta, const LsmTree *tree)
+lsm_meta_is_own(const LsmTree *tree, const LsmMetaPage *meta)
+{
+	return meta->dboid == tree->rlocator.dbOid &&
+		meta->spcoid == tree->rlocator.spcOid &&
+		meta->relfilenode == tree->rlocator.relNumber;
+}
+
+/* See disk.h. */
+bool
+lsm_meta_names(const LsmMetaPage *meta, const LsmTree *tree, bool recovery)
 {
 	return meta->keyspace_id == tree->keyspace_id ||
-		(RecoveryInProgress() &&
+		(recovery &&
 		 lsm_meta_keyspace(meta, tree->rlocator.dbOid) == tree->keyspace_id);
 }
 
@@ -125,10 +134,7 @@ lsm_meta_current(LsmTree *tree)
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
 	current = !PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
-		meta->keyspace_id == tree->keyspace_id &&
-		meta->dboid == tree->rlocator.dbOid &&
-		meta->spcoid == tree->rlocator.spcOid &&
-		meta->relfilenode == tree->rlocator.relNumber;
+		meta->keyspace_id == tree->keyspace_id && lsm_meta_is_own(tree, meta);
 	UnlockReleaseBuffer(buffer);
 	return current;
 }

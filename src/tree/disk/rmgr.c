@@ -365,6 +365,8 @@ lsm_redo_keyspace(XLogReaderState *record)
 	LsmWalKeyspace keyspace;
 
 	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == XLOG_LSM_KEYSPACE_CREATE)
+		lsm_standby_unlink_forget(keyspace.keyspace_id);
 	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rlocator, keyspace.backend);
 	LSM_CRASH_POINT("redo_keyspace");
 	if (XLogRecHasBlockRef(record, 0))
@@ -388,6 +390,7 @@ lsm_redo_remove(XLogReaderState *record)
 	LSM_CRASH_POINT("redo_remove");
 	if (InHotStandby)
 		lsm_control_drop(remove.keyspace_id);
+	lsm_standby_unlink_forget(remove.keyspace_id);
 	lsm_keyspace_remove(remove.keyspace_id);
 	LSM_CRASH_POINT("redo_removed");
 }

@@ -471,6 +471,20 @@ lsm_standby_unlink(uint64 keyspace_id, uint64 number)
 	unlink_queued++;
 }
 
+/* See standby.h. */
+void
+lsm_standby_unlink_forget(uint64 keyspace_id)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < unlink_queued; i++)
+	{
+		if (unlink_queue[i].keyspace_id != keyspace_id)
+			unlink_queue[kept++] = unlink_queue[i];
+	}
+	unlink_queued = kept;
+}
+
 void
 lsm_standby_unlink_drain(void)
 {

@@ -62,4 +62,10 @@ extern void lsm_standby_drop_flushed(LsmTreeShared *ctl, uint64 keyspace_id);
 extern void lsm_standby_unlink(uint64 keyspace_id, uint64 number);
 extern void lsm_standby_unlink_drain(void);
 
+/*
+ * The keyspace is removed, or made, and its id may be that of a database copied
+ * before, under the same OID: file numbers come again.
+ */
+extern void lsm_standby_unlink_forget(uint64 keyspace_id);
+
 #endif							/* LSM_STANDBY_H */

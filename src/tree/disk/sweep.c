@@ -11,6 +11,7 @@
  *	  trusted as long as it exists), and
  *	- no main fork of any database names it in block 0 (copies made by ALTER
  *	  INDEX SET TABLESPACE and CREATE DATABASE, which we do not hear of), and
+ *	- nobody is making it, and
  *	- that was so at each of at least three looks, between the first and
  *	  the last of which the redo pointer has moved twice.
  *
@@ -19,17 +20,26 @@
  * so that block 0 of every permanent fork there was at the first look is on
  * disk at the last: reading files instead of buffers overlooks nothing.
  * Unlogged and temporary trees write their metapage through at once
- * (keyspace.c).  A tree that is just being created has a directory, but for a
- * moment no fork: it is not a moment that two checkpoints fit into.  A fork
- * that is moved from one place to the other while we read both could be missed
- * once, but not at three looks.
+ * (metapage.c).  A fork that is moved from one place to the other while we read
+ * both could be missed once, but not at three looks.
+ *
+ * A keyspace that is being made has a directory, and no fork names it.  That
+ * takes any number of checkpoints: all its files may be logged meanwhile (SET
+ * TABLESPACE).  Its maker has it locked, from before there is a directory until
+ * block 0 names it, in a buffer at least (keyspace.c).  A look at a keyspace
+ * that is locked is none, and those before it are forgotten.  So at the first
+ * look that counts block 0 was what it is.  The redo pointer is watched from
+ * then on: at that look it is read behind the lock, at later ones before the
+ * files are.
  *
  * When in doubt, keep: a fork or directory that cannot be read (a WARNING)
  * ends the pass without removal, since it may name any keyspace, and so does
  * any error; a keyspace whose owner file cannot be read is none of ours.
  *
- * Runs in the worker, which has no database: reads files only.  No locks.
- * What is remembered between passes is local; after a restart it begins anew.
+ * Runs in the worker, which has no database: reads files only.  What is
+ * remembered between passes is local; after a restart it begins anew.
+ *
+ * Locking: the keyspace's lock, if it is free, for a look and for the removal.
  *
  *-------------------------------------------------------------------------
  */
@@ -400,7 +410,10 @@ lsm_sweep_list(int *n)
 	return ids;
 }
 
-/* Note that the keyspace looks like an orphan; true if often enough. */
+/*
+ * Note that the keyspace looks like an orphan; true if often enough.  `redo`:
+ * from before the look.  REQUIRES: the keyspace is locked.
+ */
 static bool
 lsm_sweep_suspect(uint64 id, XLogRecPtr redo)
 {
@@ -410,11 +423,12 @@ lsm_sweep_suspect(uint64 id, XLogRecPtr redo)
 	suspect = hash_search(suspects, &id, HASH_ENTER, &found);
 	if (!found)
 	{
-		suspect->redo = redo;
+		/* a checkpoint that began amid the look may know less than we do */
+		suspect->redo = GetRedoRecPtr();
 		suspect->moves = 0;
 		suspect->looks = 0;
 	}
-	else if (suspect->redo != redo)
+	else if (redo > suspect->redo)
 	{
 		suspect->redo = redo;
 		suspect->moves++;
@@ -424,7 +438,34 @@ lsm_sweep_suspect(uint64 id, XLogRecPtr redo)
 	return suspect->looks >= LSM_SWEEP_LOOKS && suspect->moves >= LSM_SWEEP_MOVES;
 }
 
-/* Those that no longer look like orphans, or are gone. */
+/*
+ * One look at a keyspace that no fork on disk names; it is removed if that was
+ * the last.
+ */
+static void
+lsm_sweep_look(uint64 id, XLogRecPtr redo)
+{
+	if (!lsm_keyspace_lock_if_free(id, ExclusiveLock))
+		return;
+
+	/* a database of that OID may have been copied since the files were read */
+	if (lsm_sweep_suspect(id, redo) && !lsm_sweep_owner_alive(id))
+	{
+		LSM_CRASH_POINT("sweep_before_remove");
+		lsm_keyspace_remove_logged(id);
+		ereport(DEBUG1,
+				(errmsg_internal("removed orphaned keyspace %016" PRIx64, id)));
+		LSM_CRASH_POINT("sweep_after_remove");
+
+		/*
+		 * what could not be removed is tried again after two more checkpoints
+		 */
+		(void) hash_search(suspects, &id, HASH_REMOVE, NULL);
+	}
+	lsm_keyspace_unlock(id, ExclusiveLock);
+}
+
+/* Those that no longer look like orphans, or are gone, or are being made. */
 static void
 lsm_sweep_clear_suspects(void)
 {
@@ -491,31 +532,14 @@ lsm_sweep_orphans(void)
 	old = MemoryContextSwitchTo(context);
 	sweep_pass++;
 
-	/* before the look: a move after it counts from the next look on */
 	redo = GetRedoRecPtr();
 	ids = lsm_sweep_list(&n);
 	if (n > 0)
 		named = lsm_sweep_scan_cluster();
 	for (i = 0; i < n && named != NULL; i++)
 	{
-		if (hash_search(named, &ids[i], HASH_FIND, NULL) != NULL ||
-			!lsm_sweep_suspect(ids[i], redo))
-			continue;
-
-		/* a database of that OID may have been copied since the look */
-		if (lsm_sweep_owner_alive(ids[i]))
-			continue;
-		LSM_CRASH_POINT("sweep_before_remove");
-		lsm_keyspace_remove_logged(ids[i]);
-		ereport(DEBUG1,
-				(errmsg_internal("removed orphaned keyspace %016" PRIx64,
-								 ids[i])));
-		LSM_CRASH_POINT("sweep_after_remove");
-
-		/*
-		 * what could not be removed is tried again after two more checkpoints
-		 */
-		(void) hash_search(suspects, &ids[i], HASH_REMOVE, NULL);
+		if (hash_search(named, &ids[i], HASH_FIND, NULL) == NULL)
+			lsm_sweep_look(ids[i], redo);
 	}
 	lsm_sweep_clear_suspects();
 

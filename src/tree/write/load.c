@@ -281,20 +281,24 @@ lsm_load_raise(pg_atomic_uint64 *counter, uint64 value)
  * (evicted since) may be ahead of what the log shows: rows that
  * were handed out and not yet logged.  They never go back.
  *
- * False: it is a copied fork that the primary has not opened, in a block that
- * was taken on a standby, and this is no standby any more.
+ * False: it is a fork, copied or moved, that the primary has not opened, in a
+ * block that was taken on a standby, and this is no standby any more.
  */
 static bool
 lsm_load_counters(LsmTree *tree)
 {
+	/* once: recovery may end while we look */
+	bool		recovery = RecoveryInProgress();
 	LsmTreeShared *ctl = tree->ctl;
 	LsmMetaPage *meta;
 	LsmMetaPage copy;
 	Buffer		buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &meta);
 	SMgrRelation smgr;
+	bool		named;
 
 	copy = *meta;
-	if (lsm_meta_names(&copy, tree))
+	named = lsm_meta_names(&copy, tree, recovery);
+	if (named)
 	{
 		/* under the lock: redo of an edit stores newer ones */
 		pg_atomic_write_u64(&ctl->flushed_generation, copy.flushed_generation);
@@ -302,10 +306,9 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->version_no, copy.version_no);
 	}
 	UnlockReleaseBuffer(buffer);
-	if (copy.keyspace_id != tree->keyspace_id && !RecoveryInProgress() &&
-		lsm_meta_keyspace(&copy, tree->rlocator.dbOid) == tree->keyspace_id)
+	if (!recovery && !lsm_meta_is_own(tree, &copy))
 		return false;
-	if (!lsm_meta_names(&copy, tree))
+	if (!named)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("relation %s has been replaced while it was opened",

@@ -57,6 +57,10 @@ BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSE
 	print $fh "SELECT lsm_compact('t_l');\nTRUNCATE extra;\nDROP TABLE extra;\nCHECKPOINT;\n";
 	print $fh "ALTER INDEX t_l_1 SET TABLESPACE other; ALTER INDEX t_l_1 SET TABLESPACE pg_default;\n"
 	  if $point =~ /adopt/;
+	print $fh "BEGIN; ALTER INDEX t_l_1 SET TABLESPACE other; SELECT lsm_flush('t_l_1'); COMMIT; ALTER INDEX t_l_1 SET TABLESPACE pg_default;\n"
+	  if $point eq 'adopt_linked';
+	print $fh "ALTER TABLE t_l SET TABLESPACE other; ALTER TABLE t_l SET TABLESPACE pg_default;\n"
+	  if $point eq 'copy_linked';
 	print $fh "SELECT lsm_flush('t_l');\nDROP DATABASE IF EXISTS copy;\nCREATE DATABASE copy TEMPLATE postgres;\nDROP DATABASE copy;\n" if $point =~ /^clone/;
 	if ($point =~ /^elastic/)
 	{
@@ -101,6 +105,15 @@ sub named_by_a_fork
 	{
 		my ($db, $spc, $relfilenode) = split ' ', $line;
 		return 1 if -s $node->data_dir . "/base/$db/$relfilenode";
+	}
+
+	# or it was copied by ALTER INDEX, which no owner file knows of
+	foreach my $fork (grep { m,/\d+$, } glob($node->data_dir . '/pg_tblspc/*/PG_*/*/*'))
+	{
+		open my $fh, '<:raw', $fork or next;
+		next unless read($fh, my $head, 40) == 40;
+		my $named = sprintf('%016x', unpack('x32 Q', $head));
+		return 1 if $file =~ m,/$named/,;
 	}
 	return 0;
 }

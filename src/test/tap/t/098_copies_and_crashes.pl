@@ -42,6 +42,9 @@ $primary->safe_psql('postgres', "CREATE DATABASE $_ TEMPLATE a STRATEGY " . (/fi
 $primary->safe_psql('moved', "$all;");
 $primary->safe_psql('postgres', "ALTER DATABASE $_ SET TABLESPACE space") foreach 'moved', 'c_moved';
 $primary->safe_psql('a', 'ALTER INDEX t_k_i SET TABLESPACE space');
+$primary->safe_psql('postgres', 'CREATE DATABASE ended_moved');
+$primary->safe_psql('ended_moved', "CREATE EXTENSION lsmam; $create");
+$primary->safe_psql('ended_moved', 'ALTER INDEX t_k_i SET TABLESPACE space');
 my $lsn = $primary->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
 $standby->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() >= '$lsn'") or die 'the standby does not catch up';
 
@@ -58,25 +61,40 @@ foreach my $db (@dbs)
 	is(scalar(@{ $first{$db} }), 30, "$db: cursors on the standby");
 }
 
-# Loads that end before they are complete leave blocks that say nothing.
-my @ended = ('ended', 'ended_file');
+# Loads that end before they are complete leave blocks that say nothing, to sessions that know them.
+my @ended = ('ended', 'ended_file', 'ended_moved');
+my $waits = PostgreSQL::Test::Utils::tempdir() . '/wait';
+my @loaders;
+append_to_file($waits, '');
 foreach my $db (@ended)
 {
 	foreach my $x ('k', 'l')
 	{
+		my $count = "SET enable_seqscan = off; SELECT count(*) FROM t_$x WHERE i > 0;\n";
 		lsm_hold($standby, 'standby_load_counters', 'backend');
-		my $session = lsm_start_session($standby, $db, "${db}_$x", "SET enable_seqscan = off; SELECT count(*) FROM t_$x WHERE i > 0");
+		push @loaders, [ "${db}_$x", lsm_start_session($standby, $db, "${db}_$x", "\\set ON_ERROR_STOP 0\n$count\\! while [ -e $waits ]; do sleep 0.02; done\n$count") ];
 		ok(lsm_wait_held($standby), "$db: a load is held");
-		$standby->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '$db'");
+		$standby->safe_psql('postgres', "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = '$db' AND state = 'active'");
 		lsm_release($standby);
-		ok(lsm_ended($session), "$db: the session ends");
-		like(lsm_output("${db}_$x"), qr/terminating connection/, "$db: in the midst of the load");
+		$standby->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = '$db' AND state = 'active'") or die 'a load goes on';
 	}
 }
 $primary->stop;
 $standby->promote;
+unlink $waits;
+foreach my $loader (@loaders)
+{
+	my ($name, $session) = @$loader;
+	ok(lsm_ended($session), "$name: a session goes on after the promotion");
+	like(lsm_output($name), qr/^ERROR:  canceling statement[^\n]*\n5101\n$/, "$name: its load was canceled, and then it has all rows");
+}
 foreach my $db (@ended)
 {
+	# it has written down whose the fork is: workers keep off one that says otherwise
+	my ($file, $place) = split /\|/, $standby->safe_psql($db, q{CHECKPOINT; SELECT pg_relation_filepath(c.oid), concat_ws(' ', d.oid, CASE reltablespace WHEN 0 THEN dattablespace ELSE reltablespace END, pg_relation_filenode(c.oid)) FROM pg_class c, pg_database d WHERE relname = 't_k_i' AND datname = current_database()});
+	open my $fh, '<:raw', $standby->data_dir . "/$file" or die "$file: $!";
+	read($fh, my $page, 64);
+	is(join(' ', unpack('x24 x16 L3', $page)), $place, "$db: the metapage is its own");
 	whole("$db: loads ended before the promotion", $standby, $db, $right);
 	$standby->safe_psql($db, join(';', map { "DELETE FROM t_$_ WHERE i = 6000; INSERT INTO t_$_ VALUES (6001, 0, 'y'); INSERT INTO t_$_ SELECT i, 0, 'z' FROM generate_series(7001, 7100) i" } 'k', 'l'));
 }

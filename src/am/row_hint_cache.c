@@ -45,7 +45,7 @@
 
 #include "am/row_notes.h"
 
-#define NEWEST_SLOTS		4096
+#define NEWEST_SLOTS		16384	/* 2 MB */
 #define NEWEST_KEY_BYTES	32	/* longer keys are not noted */
 
 /*

@@ -9,6 +9,7 @@
 #ifndef LSM_AM_H
 #define LSM_AM_H
 
+#include "lib/stringinfo.h"
 #include "utils/rel.h"
 
 #include "compat.h"
@@ -31,6 +32,18 @@ extern bool lsm_relation_is_index(Relation rel);
 
 /* True for a table whose TIDs are never used again: one of ours. */
 extern bool lsm_tids_are_stable(Relation table);
+
+/*
+ * A StringInfo of so many bytes at first, in the current memory context: a
+ * usual one has 1 kB, which is more than most keys and rows need.
+ */
+static inline void
+lsm_buffer_init(StringInfo buf, int bytes)
+{
+	buf->data = (char *) palloc(bytes);
+	buf->maxlen = bytes;
+	resetStringInfo(buf);
+}
 
 /* What this room keeps in shared memory: from the two hooks. */
 extern void lsm_am_shmem_request(void);

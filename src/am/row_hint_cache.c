@@ -25,6 +25,13 @@
  * xmin is one's own, that may still be undone, and nothing is known about
  * `before`.)
  *
+ * A deletion does not come here, since it writes no entry.  The slot then names
+ * two dead rows, and each lookup of the key would look for them in vain.  So
+ * the scan that finds `newest` dead to everyone gives the slot up
+ * (lsm_row_hint_forget).  That is allowed at any time and for any row: without
+ * the slot, the index is looked at.  The rows that wait in `dead` are left to
+ * the walks over the key that come from then on.
+ *
  * Locking: none.  A slot has a version number, odd while it is written; who
  * finds it odd, or changed after reading, goes without.
  *
@@ -38,7 +45,7 @@
 
 #include "am/row_notes.h"
 
-#define NEWEST_SLOTS		4096
+#define NEWEST_SLOTS		16384	/* 2 MB */
 #define NEWEST_KEY_BYTES	32	/* longer keys are not noted */
 
 /*
@@ -183,6 +190,29 @@ lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced
 	pg_write_barrier();
 	pg_atomic_write_u32(&slot->s.version, version + 2);
 	return n;
+}
+
+/*
+ * The version has to be the same from before the look at the slot to the
+ * change: then what is given up is what was looked at, and no note of a newer
+ * row that has come meanwhile.
+ */
+void
+lsm_row_hint_forget(LsmTree *tree, const LsmProbe *probe, const ItemPointerData *tid)
+{
+	RowHintSlot *slot = slot_of(tree, probe->digest);
+	uint32		version = pg_atomic_read_u32(&slot->s.version);
+
+	if ((version & 1) != 0 || probe->filter_key.len > NEWEST_KEY_BYTES)
+		return;
+	pg_read_barrier();
+	if (!rows_are_for(&slot->s.rows, tree, probe->filter_key) ||
+		!ItemPointerEquals(&slot->s.rows.newest, unconstify(ItemPointerData *, tid)) ||
+		!pg_atomic_compare_exchange_u32(&slot->s.version, &version, version + 1))
+		return;
+	slot->s.rows.keyspace_id = 0;	/* no tree's */
+	pg_write_barrier();
+	pg_atomic_write_u32(&slot->s.version, version + 2);
 }
 
 /* Where nothing is noted, mostly, it is not worth a wait for memory. */

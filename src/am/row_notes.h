@@ -183,6 +183,14 @@ extern int	lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key,
 extern int	lsm_row_hint_get(LsmTree *tree, const LsmProbe *probe,
 							 ItemPointerData tids[LSM_NEWEST_ROWS]);
 
+/*
+ * This row, the first of those that lsm_row_hint_get() has returned for the
+ * probe, is dead to everyone.  Unless a newer row of the key was noted
+ * meanwhile, none is known from now on.
+ */
+extern void lsm_row_hint_forget(LsmTree *tree, const LsmProbe *probe,
+								const ItemPointerData *tid);
+
 /* Is it worth asking, before each lookup? */
 extern bool lsm_row_hint_worth(LsmTree *tree);
 

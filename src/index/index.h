@@ -217,8 +217,11 @@ typedef struct LsmKeySpec
 	TupleDesc	stored;			/* of what is in the value: the INCLUDE
 								 * columns, then the kept ones; NULL if none */
 	uint8		kept[INDEX_MAX_KEYS];	/* their numbers, from 0 */
-	LsmColumnSpec columns[INDEX_MAX_KEYS];
+	LsmColumnSpec columns[INDEX_MAX_KEYS];	/* allocated are the first nkeys */
 } LsmKeySpec;
+
+#define LSM_KEY_SPEC_BYTES(nkeys) \
+	(offsetof(LsmKeySpec, columns) + (nkeys) * sizeof(LsmColumnSpec))
 
 /* ---- opclass.c ---- */
 
@@ -316,6 +319,8 @@ extern bool lsm_columns_have_codes(Relation index);
 
 /* Allocated in the current memory context. */
 extern LsmKeySpec *lsm_key_spec(Relation index);
+
+/* REQUIRES: room for LSM_KEY_SPEC_BYTES() of the index's key columns. */
 extern void lsm_key_spec_fill(Relation index, LsmKeySpec *spec);
 
 /* ---- collation.c ---- */
@@ -451,15 +456,6 @@ extern bool lsm_any_null(const LsmKeySpec *spec, const bool *isnull);
 
 /* ERROR: a key that is in the tree cannot be taken apart. */
 pg_noreturn extern void lsm_code_corrupt(void);
-
-/* a StringInfo for something short, in the current memory context */
-static inline void
-lsm_buffer_init(StringInfo buf, int bytes)
-{
-	buf->data = (char *) palloc(bytes);
-	buf->maxlen = bytes;
-	resetStringInfo(buf);
-}
 
 /* The columns' part of a key: what filters and locks are about. */
 static inline LsmSlice

@@ -48,8 +48,8 @@ insert_state(Relation index, Relation table, IndexInfo *info)
 	state->stable_tids = lsm_tids_are_stable(table);
 	state->context = AllocSetContextCreate(info->ii_Context, "lsm_index insert",
 										   ALLOCSET_SMALL_SIZES);
-	initStringInfo(&state->key);
-	initStringInfo(&state->value);
+	lsm_buffer_init(&state->key, 64);
+	lsm_buffer_init(&state->value, 32);
 	MemoryContextSwitchTo(old);
 	info->ii_AmCache = state;
 	return state;

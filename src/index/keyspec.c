@@ -161,7 +161,7 @@ lsm_key_spec_fill(Relation index, LsmKeySpec *spec)
 LsmKeySpec *
 lsm_key_spec(Relation index)
 {
-	LsmKeySpec *spec = palloc(sizeof(LsmKeySpec));
+	LsmKeySpec *spec = palloc(LSM_KEY_SPEC_BYTES(IndexRelationGetNumberOfKeyAttributes(index)));
 
 	lsm_key_spec_fill(index, spec);
 	return spec;

@@ -6,6 +6,14 @@
  * They leave the memtable at once, where that is allowed (prune.c), or are
  * deleted together at the scan's end, or when they are many (tombstone.c).
  *
+ * A row that was noted as its key's newest was not met as an entry, and may
+ * have none any more.  Its note is given up (row_hint_cache.c), and the entry
+ * leaves the memtable, if it is there.  A DELETE is not asked for: there would
+ * be a lookup of the entry behind it, in vain as a rule.  If the entry is in a
+ * file, the next scan of the key, which has no note to begin with, meets it.
+ * A note whose newest row is not dead to everyone stays, and the row before
+ * that one, if it is dead, is looked at by scans that do not see the newest.
+ *
  * Standbys have to know who deleted the rows: their snapshots that still see
  * these are in the way.  A transaction that is too new would cancel queries
  * that lose nothing, hot_standby_feedback or not.  An lsm table tells who it
@@ -109,25 +117,35 @@ lsm_write_killed(LsmScan *so)
 		lsm_tombstones_write(&so->tombstones, so->tree);
 }
 
+/* Of an index of an lsm table */
+static void
+kill_entry(IndexScanDesc scan, ItemPointer tid)
+{
+	LsmScan    *so = scan->opaque;
+	bool		candidate = so->ncandidates > 0;
+	TransactionId xid;
+
+	/* the probe is still that of the candidates' key: no walk has begun */
+	if (candidate && so->next_candidate == 1)
+		lsm_row_hint_forget(so->tree, &so->probe, tid);
+	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) && !lsm_prune_bound(&xid))
+		return;
+	if (!lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid) && !candidate)
+		lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
+}
+
 void
 lsm_kill_entry(IndexScanDesc scan, ItemPointer tid)
 {
 	LsmScan    *so = scan->opaque;
-	TransactionId xid;
 
 	if (scan->xactStartedInRecovery)
 		return;
 	lsm_copy_current(so);
-	if (!so->stable_tids)
-		kill_heap_entry(scan, tid);
+	if (so->stable_tids)
+		kill_entry(scan, tid);
 	else
-	{
-		if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) && !lsm_prune_bound(&xid))
-			return;
-		if (lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
-			return;
-		lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
-	}
+		kill_heap_entry(scan, tid);
 	if (lsm_tombstones_full(&so->tombstones))
 		lsm_write_killed(so);
 }

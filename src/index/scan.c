@@ -53,7 +53,8 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 												  "lsm_index scan",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	LsmScan    *so = palloc0(sizeof(LsmScan));
+	LsmScan    *so = palloc0(offsetof(LsmScan, own_spec) +
+							 LSM_KEY_SPEC_BYTES(IndexRelationGetNumberOfKeyAttributes(index)));
 
 	Assert(norderbys == 0);
 	so->spec = &so->own_spec;

@@ -160,7 +160,7 @@ typedef struct LsmScan
 								 * needed */
 	TupleTableSlot *slot;
 
-	LsmKeySpec	own_spec;
+	LsmKeySpec	own_spec;		/* the last, for it ends with its columns */
 } LsmScan;
 
 /* ---- walks (walk.c) ---- */

@@ -43,8 +43,6 @@ typedef struct LsmIndexFetch
 	LsmRow		looked_row;
 } LsmIndexFetch;
 
-#define FIRST_VALUE_BYTES	200
-
 #define LAST_ROW_BYTES	2048
 
 /*
@@ -199,13 +197,7 @@ lsm_table_fetch_begin(Relation rel)
 
 	fetch->rows.base.rel = rel;
 	fetch->tree = lsm_table_tree(rel);
-
-	/*
-	 * a StringInfo of less than usual, for which the query's context has room
-	 */
-	fetch->value.maxlen = FIRST_VALUE_BYTES;
-	fetch->value.data = palloc(FIRST_VALUE_BYTES);
-	resetStringInfo(&fetch->value);
+	lsm_buffer_init(&fetch->value, LSM_FIRST_VALUE_BYTES);
 	return &fetch->rows.base;
 }
 

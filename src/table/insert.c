@@ -139,8 +139,7 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 		header.flags |= LSM_ROW_SPECULATIVE;
 		header.token = token;
 	}
-	initStringInfo(&value);
-	lsm_row_encode_tuple(&value, &header, stored);
+	lsm_row_value_init(&value, &header, stored);
 
 	tree = lsm_table_tree(rel);
 	memset(&entry, 0, sizeof(entry));

@@ -300,7 +300,7 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 			 bool keys_intact, const LsmRow *new_header, LsmSlice note, uint64 *packed)
 {
 	LsmRow		old_header;
-	StringInfoData old_value;
+	LsmHeaderValue old_value;
 	StringInfoData new_value;
 	LsmEntry	entries[2];
 	LsmWrite	write;
@@ -322,10 +322,8 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	old_header.cmax = cid;
 	old_header.next = target->tid;
 
-	initStringInfo(&old_value);
-	initStringInfo(&new_value);
-	lsm_row_encode(&old_value, &old_header, false);
-	lsm_row_encode_tuple(&new_value, new_header, stored);
+	lsm_header_value_init(&old_value, &old_header);
+	lsm_row_value_init(&new_value, new_header, stored);
 
 	memset(entries, 0, sizeof(entries));
 	entries[0].key = lsm_slice(key, sizeof(key));
@@ -334,11 +332,11 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	entries[0].known_new = true;
 	entries[0].note = note;
 	entries[1].key = lsm_slice(target->key, LSM_TID_BYTES);
-	entries[1].value = lsm_slice(old_value.data, old_value.len);
+	entries[1].value = lsm_slice(old_value.buf.data, old_value.buf.len);
 	entries[1].digest = target->lock_digest;
 	entries[1].hashed = true;
 	entries[1].key_locked = true;
-	Assert(2 * LSM_TID_BYTES + new_value.len + old_value.len <= LSM_MAX_ENTRY_BYTES);
+	Assert(2 * LSM_TID_BYTES + new_value.len + old_value.buf.len <= LSM_MAX_ENTRY_BYTES);
 
 	lsm_relation_check_room(target->rel, target->tree, 1);
 	lsm_write_begin(target->tree, &write, entries, 2);
@@ -346,14 +344,14 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	lsm_key_encode(*packed, key);
 	entries[0].short_lived = updated_often(target, *packed);
 	lsm_tid_unpack(*packed, &old_header.next);
-	resetStringInfo(&old_value);
-	lsm_row_encode(&old_value, &old_header, false);
-	Assert(old_value.data == entries[1].value.data &&
-		   old_value.len == entries[1].value.len);
+	resetStringInfo(&old_value.buf);
+	lsm_row_encode(&old_value.buf, &old_header, false);
+	Assert(old_value.buf.data == entries[1].value.data &&
+		   old_value.buf.len == entries[1].value.len);
 	lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));
 	written = lsm_row_change_apply(target, &write);
 
-	pfree(old_value.data);
+	lsm_header_value_free(&old_value);
 	pfree(new_value.data);
 	lsm_header_free(&old_header);
 	return written;

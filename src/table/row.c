@@ -244,6 +244,24 @@ lsm_row_encode(StringInfo out, const LsmRow *row, bool body)
 	encode_end(out, p);
 }
 
+void
+lsm_header_value_init(LsmHeaderValue *value, const LsmRow *header)
+{
+	int			bytes = LSM_ROW_HEADER_BYTES(header->nlockers) + 1;
+
+	value->buf.data = header->nlockers == 0 ? value->bytes : palloc(bytes);
+	value->buf.maxlen = bytes;
+	resetStringInfo(&value->buf);
+	lsm_row_encode(&value->buf, header, false);
+}
+
+void
+lsm_header_value_free(LsmHeaderValue *value)
+{
+	if (value->buf.data != value->bytes)
+		pfree(value->buf.data);
+}
+
 /* Bytes of the tuple's body in our format */
 static inline uint32
 tuple_body_bytes(HeapTuple tuple)
@@ -302,6 +320,13 @@ lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
 	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple));
 	p = encode_header(out->data + out->len, row, LSM_TAG_PUT);
 	encode_end(out, encode_body(p, tuple));
+}
+
+void
+lsm_row_value_init(StringInfo value, const LsmRow *row, HeapTuple tuple)
+{
+	lsm_buffer_init(value, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple) + 1);
+	lsm_row_encode_tuple(value, row, tuple);
 }
 
 void

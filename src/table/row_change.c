@@ -34,7 +34,7 @@ lsm_row_change_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 	lsm_probe_begin_hashed(tree, &target->probe,
 						   lsm_slice(target->key, LSM_TID_BYTES),
 						   target->lock_digest);
-	initStringInfo(&target->value);
+	lsm_buffer_init(&target->value, LSM_FIRST_VALUE_BYTES);
 }
 
 void
@@ -92,16 +92,15 @@ lsm_row_change_apply(LsmRowChange *target, LsmWrite *write)
 bool
 lsm_row_change_override(LsmRowChange *target, const LsmRow *header, LsmSlice note)
 {
-	StringInfoData buf;
+	LsmHeaderValue value;
 	LsmEntry	entry;
 	LsmWrite	write;
 	bool		written;
 
-	initStringInfo(&buf);
-	lsm_row_encode(&buf, header, false);
+	lsm_header_value_init(&value, header);
 	memset(&entry, 0, sizeof(entry));
 	entry.key = lsm_slice(target->key, LSM_TID_BYTES);
-	entry.value = lsm_slice(buf.data, buf.len);
+	entry.value = lsm_slice(value.buf.data, value.buf.len);
 	entry.digest = target->lock_digest;
 	entry.hashed = true;
 	entry.key_locked = true;
@@ -110,7 +109,7 @@ lsm_row_change_override(LsmRowChange *target, const LsmRow *header, LsmSlice not
 	if (header->flags & (LSM_ROW_HAS_XMAX | LSM_ROW_KILLED))
 		lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));
 	written = lsm_row_change_apply(target, &write);
-	pfree(buf.data);
+	lsm_header_value_free(&value);
 	return written;
 }
 

@@ -39,6 +39,7 @@
 #include "nodes/lockoptions.h"
 #include "utils/snapmgr.h"
 
+#include "am/am.h"
 #include "am/row_notes.h"
 #include "tree/tree.h"
 
@@ -198,6 +199,26 @@ extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
 
 /* Append a complete value whose body is the heap tuple's. */
 extern void lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple);
+
+/* The same in a StringInfo that is made for it, and is as long as it takes. */
+extern void lsm_row_value_init(StringInfo value, const LsmRow *row, HeapTuple tuple);
+
+/* Of a StringInfo for values of rows, most of which are shorter */
+#define LSM_FIRST_VALUE_BYTES	200
+
+/*
+ * A header's value, without body.  If it has no lockers, as hardly any has, it
+ * lies in the caller's frame.
+ */
+typedef struct LsmHeaderValue
+{
+	StringInfoData buf;
+	char		bytes[LSM_ROW_HEADER_BYTES(0) + 1];
+} LsmHeaderValue;
+
+/* The caller frees it.  It stays where it is if a header as long is put there. */
+extern void lsm_header_value_init(LsmHeaderValue *value, const LsmRow *header);
+extern void lsm_header_value_free(LsmHeaderValue *value);
 
 /* Append the heap tuple's body. */
 extern void lsm_body_encode_tuple(StringInfo out, HeapTuple tuple);

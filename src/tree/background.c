@@ -322,21 +322,39 @@ relieve_arena(void)
 /* So much refused makes a flush worth while, before the memtable is full */
 #define FLUSH_WANTED_BYTES	(64 * 1024)
 
-/* What is added to a fork at a time, at most */
+/*
+ * What is added to a fork at a time, at most; and what is added though less is
+ * asked for, of a fork that is not small, so that the next scans need not ask
+ */
 #define ROOM_PAGES_MAX		256
+#define ROOM_PAGES_AHEAD	16
+
+static uint32
+room_pages(const LsmTree *tree, uint32 wanted_bytes)
+{
+	uint32		pages = wanted_bytes / LSM_PAGE_BYTES + 1;
+
+	pages = Max(pages, Min(tree->ctl->nblocks / 4, ROOM_PAGES_AHEAD));
+	return Min(pages, ROOM_PAGES_MAX);
+}
 
 /*
  * Scans want to write DELETE entries (tombstone.c).  What they lack is room in
- * the memtable, or in the log's pages, and a flush makes both; where next to
- * nothing is in memory, all of the log's few pages are in use, and the fork has
- * to grow.
+ * the memtable, or in the log's pages, and a flush makes both, where much is in
+ * memory and much is wanted.  Else the fork has to grow, if it has no free
+ * pages: a scan that finds no room has looked its dead rows up in vain, and so
+ * will the next one.  Where it has some, or the memtable is half full, it is the
+ * memtable that refuses: what is wanted adds up until a flush is worth while.
  */
 static void
 make_room(LsmTree *tree, TreeNote *note, const TreeGlance *glance)
 {
-	bool		large = glance->active_bytes >= lsm_tree_base_bytes(tree) / 4;
+	double		base_bytes = lsm_tree_base_bytes(tree);
+	bool		large = glance->active_bytes >= base_bytes / 4;
+	bool		flush = large && glance->wanted_log_bytes >= FLUSH_WANTED_BYTES;
 
-	if (large && glance->wanted_log_bytes < FLUSH_WANTED_BYTES)
+	if (large && !flush &&
+		(glance->active_bytes >= base_bytes / 2 || tree->ctl->free_pages > 0))
 		return;
 	if (!lsm_publish_lock(tree))
 	{
@@ -344,11 +362,10 @@ make_room(LsmTree *tree, TreeNote *note, const TreeGlance *glance)
 		return;
 	}
 	pg_atomic_write_u32(&tree->ctl->wanted_log_bytes, 0);
-	if (large)
+	if (flush)
 		(void) lsm_tree_seal(tree, glance->active);
 	else
-		lsm_page_add_free(tree, Min(ROOM_PAGES_MAX,
-									glance->wanted_log_bytes / LSM_PAGE_BYTES + 1));
+		lsm_page_add_free(tree, room_pages(tree, glance->wanted_log_bytes));
 	lsm_publish_unlock(tree);
 }
 

@@ -62,6 +62,7 @@ typedef struct LsmLogSlot
 {
 	LWLock		lock LSM_LINE_START;	/* held while appending to the slot's page */
 	BlockNumber block;			/* InvalidBlockNumber: none open */
+	uint32		room;			/* left in that page */
 	uint64		generation;		/* of that page */
 	uint64		last_seq;		/* of the page's last entry */
 	Buffer		recent_buffer;	/* where it was last; a hint */

@@ -109,13 +109,21 @@ lsm_log_insert(LsmWrite *write, int first, int n, uint64 seq)
 	LSM_CRASH_POINT("append_after_memtable");
 }
 
+/* Without the slot's lock this is a hint. */
+static inline bool
+lsm_log_slot_fits(const LsmLogSlot *slot, uint64 generation, uint32 bytes)
+{
+	return slot->block != InvalidBlockNumber && slot->generation == generation &&
+		slot->room >= bytes;
+}
+
 /*
  * Any slot no one is at, one's own first; else wait for one's own, whose
  * holder waits for page I/O at most.  An optional write does not wait (NULL),
- * and prefers a slot whose page is of its generation.
+ * and prefers a slot whose page has room for it.
  */
 static LsmLogSlot *
-lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
+lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, uint32 bytes, bool optional)
 {
 	int			own = MyProcNumber % LSM_LOG_SLOTS;
 	int			i;
@@ -126,8 +134,7 @@ lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, bool optional)
 
 		if (!LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
 			continue;
-		if (!optional || i == LSM_LOG_SLOTS - 1 ||
-			(slot->block != InvalidBlockNumber && slot->generation == generation))
+		if (!optional || i == LSM_LOG_SLOTS - 1 || lsm_log_slot_fits(slot, generation, bytes))
 			return slot;
 		LWLockRelease(&slot->lock);
 	}
@@ -235,7 +242,7 @@ lsm_log_slot_page(LsmTree *tree, LsmLogSlot *slot, uint64 generation,
 }
 
 bool
-lsm_log_has_room(LsmTree *tree)
+lsm_log_has_room(LsmTree *tree, uint32 bytes)
 {
 	LsmTreeShared *ctl = tree->ctl;
 
@@ -243,8 +250,7 @@ lsm_log_has_room(LsmTree *tree)
 		return true;
 	for (int i = 0; i < LSM_LOG_SLOTS; i++)
 	{
-		if (ctl->slots[i].block != InvalidBlockNumber &&
-			ctl->slots[i].generation == ctl->active_generation)
+		if (lsm_log_slot_fits(&ctl->slots[i], ctl->active_generation, bytes))
 			return true;
 	}
 	return false;
@@ -270,8 +276,8 @@ lsm_log_append_slot(LsmWrite *write, int first)
 {
 	LsmTree    *tree = write->tree;
 	LsmTreeShared *ctl = tree->ctl;
-	LsmLogSlot *slot = lsm_log_lock_slot(ctl, write->generation, write->optional);
 	uint32		need = lsm_log_entry_room(&write->entries[first]);
+	LsmLogSlot *slot = lsm_log_lock_slot(ctl, write->generation, need, write->optional);
 	Buffer		buffer;
 	Page		page;
 	char	   *out;
@@ -323,10 +329,13 @@ lsm_log_append_slot(LsmWrite *write, int first)
 	for (i = 0; i < n; i++)
 		out = lsm_log_entry_put(out, &write->entries[first + i],
 								i == 0 ? seq - last_seq : 1);
-	if (slot->block == BufferGetBlockNumber(buffer))
-		slot->last_seq = seq + n - 1;
 	((PageHeader) page)->pd_lower = out - (char *) page;
 	Assert(((PageHeader) page)->pd_lower <= ((PageHeader) page)->pd_upper);
+	if (slot->block == BufferGetBlockNumber(buffer))
+	{
+		slot->last_seq = seq + n - 1;
+		slot->room = ((PageHeader) page)->pd_upper - ((PageHeader) page)->pd_lower;
+	}
 	bytes = out - (char *) page - offset;
 	MarkBufferDirty(buffer);
 	if (lsm_tree_needs_wal(tree))

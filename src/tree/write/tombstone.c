@@ -37,10 +37,13 @@
 #include "access/xlog.h"
 
 #include "tree/control/control.h"
+#include "tree/disk/log_entry.h"
 #include "tree/memtable/memtable.h"
 #include "tree/write/write.h"
 
 const char	lsm_delete_value[1] = {LSM_TAG_DELETE};
+
+#define DELETE_VALUE	lsm_slice(lsm_delete_value, sizeof(lsm_delete_value))
 
 void
 lsm_tombstones_add(LsmTombstones *tombstones, LsmSlice key, TransactionId xid)
@@ -96,21 +99,34 @@ may_write(void)
 		!lsm_ignore_missing_files;
 }
 
+static uint64
+memtable_kb(LsmTree *tree)
+{
+	LsmMemtableSet set;
+	uint64		bytes = 0;
+
+	lsm_tree_enter(tree);
+	lsm_set_take(tree->ctl, &set);
+	for (int i = 0; i < set.n; i++)
+		bytes += pg_atomic_read_u64(&set.tables[i]->bytes);
+	lsm_tree_exit(tree);
+	return bytes / 1024;
+}
+
 /*
- * What is not written for want of room is asked about again by the next scan.
+ * What is not written for want of room is asked about again by the next scan,
+ * and by the one after it: the question comes before all that costs more.
  * A DELETE stays in the memtable, but for most of those with TIDs that are used
  * again (lsm_write_apply_deletes): they may use more of it.
  */
 static bool
 has_room(LsmTree *tree, const LsmTombstones *tombstones, int bytes)
 {
-	uint64		memtable_kb = (uint64) lsm_memtable_size_kb;
-	LsmTreeSize size;
+	LsmEntry	first = {.key = tombstones->keys[0], .value = DELETE_VALUE};
+	uint64		limit_kb = (uint64) lsm_memtable_size_kb;
 
-	lsm_tree_size(tree, &size);
-	if (size.memtable_bytes / 1024 <
-		(tombstones->tids_reused ? memtable_kb / 8 * 7 : memtable_kb / 2) &&
-		lsm_log_has_room(tree))
+	limit_kb = tombstones->tids_reused ? limit_kb / 8 * 7 : limit_kb / 2;
+	if (lsm_log_has_room(tree, lsm_log_entry_room(&first)) && memtable_kb(tree) < limit_kb)
 		return true;
 	lsm_log_want_room(tree, bytes);
 	return false;
@@ -202,7 +218,7 @@ lsm_tombstones_write(LsmTombstones *tombstones, LsmTree *tree)
 			if (!lsm_tombstone_needed(tree, tombstones->keys[i], &value))
 				continue;
 			entries[nentries].key = tombstones->keys[i];
-			entries[nentries++].value = lsm_slice(lsm_delete_value, sizeof(lsm_delete_value));
+			entries[nentries++].value = DELETE_VALUE;
 		}
 		pfree(value.data);
 		if (nentries > 0 && lsm_write_begin_optional(tree, &write, entries, nentries))

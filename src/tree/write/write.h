@@ -39,8 +39,11 @@ extern int	lsm_log_append(LsmWrite *write, int first);
 /* Fetch the page that it will most likely go to. */
 extern void lsm_log_prefetch(const LsmTree *tree);
 
-/* An optional write might find room.  A hint: nothing is locked. */
-extern bool lsm_log_has_room(LsmTree *tree);
+/*
+ * An optional write whose first entry takes so many bytes
+ * (lsm_log_entry_room()) might find room.  A hint: nothing is locked.
+ */
+extern bool lsm_log_has_room(LsmTree *tree, uint32 bytes);
 
 /*
  * So many bytes that need not be written have found no room: may a worker give

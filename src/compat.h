@@ -42,6 +42,7 @@
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "storage/smgr.h"
 #include "storage/standby.h"
 #include "utils/guc_tables.h"
@@ -499,6 +500,7 @@ lsm_heap_key_test(HeapTuple tuple, TupleDesc desc, int nkeys, ScanKey keys)
 #define HeapKeyTest				lsm_heap_key_test
 
 #define dead_tuples				n_dead_tuples	/* of PgStat_StatTabEntry */
+#define ins_since_vacuum		inserts_since_vacuum
 
 #define pgstat_count_heap_update(rel, hot, newpage) \
 	pgstat_count_heap_update(rel, hot)
@@ -537,6 +539,17 @@ lsm_vacuum_update_costs(void)
 	VacuumUpdateCosts();
 #else
 	VacuumCostActive = VacuumCostDelay > 0;
+#endif
+}
+
+/* Without an error where there is no room for the lock */
+static inline LockAcquireResult
+lsm_lock_if_free(const LOCKTAG *tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 180000
+	return LockAcquireExtended(tag, mode, false, true, false, NULL, false);
+#else
+	return LockAcquireExtended(tag, mode, false, true, false, NULL);
 #endif
 }
 

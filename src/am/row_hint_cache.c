@@ -11,11 +11,12 @@
  * others, in memtables and files.
  *
  * What is noted is a hint as to who is newest, but exact as to who has the
- * key: a slot holds keyspace id and key in full, and rows of lsm tables keep
- * their keys and TIDs for ever. Whether the row is to be seen is for the
- * snapshot to say; if it is not, or if nothing is noted, the index is looked
- * at.  Two rows are kept, since while a transaction runs, only it sees the
- * newest one.
+ * key: a slot holds the life of the tree's control block and the key in full,
+ * and rows of lsm tables keep their keys and TIDs for ever.  (Not the keyspace's
+ * id: that of a copied database comes again with its OID, and TIDs with it.)
+ * Whether the row is to be seen is for the snapshot to say; if it is not, or if
+ * nothing is noted, the index is looked at.  Two rows are kept, since while a
+ * transaction runs, only it sees the newest one.
  *
  * Exact, too, is which rows are dead.  The slot says that `newest` was made by
  * an update of `before`, so that the xmin of the one is the xmax of the other.
@@ -57,7 +58,7 @@
 
 typedef struct RowHintRows
 {
-	uint64		keyspace_id;
+	uint64		life;			/* of the tree; 0: none's */
 	uint16		key_bytes;
 	ItemPointerData newest;
 	ItemPointerData before;		/* which `newest` has replaced */
@@ -110,7 +111,7 @@ slot_of(const LsmTree *tree, LsmDigest digest)
 static inline bool
 rows_are_for(const RowHintRows *rows, const LsmTree *tree, LsmSlice key)
 {
-	return rows->keyspace_id == lsm_tree_keyspace(tree) && rows->key_bytes == key.len &&
+	return rows->life == lsm_tree_life(tree) && rows->key_bytes == key.len &&
 		memcmp(rows->key, key.data, key.len) == 0;
 }
 
@@ -172,7 +173,7 @@ lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced
 		return 0;
 	if (!rows_are_for(&rows, tree, key))
 	{
-		rows.keyspace_id = lsm_tree_keyspace(tree);
+		rows.life = lsm_tree_life(tree);
 		rows.key_bytes = (uint16) key.len;
 		memcpy(rows.key, key.data, key.len);
 		rows.ndead = 0;
@@ -210,7 +211,7 @@ lsm_row_hint_forget(LsmTree *tree, const LsmProbe *probe, const ItemPointerData 
 		!ItemPointerEquals(&slot->s.rows.newest, unconstify(ItemPointerData *, tid)) ||
 		!pg_atomic_compare_exchange_u32(&slot->s.version, &version, version + 1))
 		return;
-	slot->s.rows.keyspace_id = 0;	/* no tree's */
+	slot->s.rows.life = 0;
 	pg_write_barrier();
 	pg_atomic_write_u32(&slot->s.version, version + 2);
 }

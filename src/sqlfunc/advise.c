@@ -24,6 +24,7 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
+#include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -313,10 +314,11 @@ keep_indexes(const Facts *facts, StringInfo text)
 		Relation	index = (Relation) lfirst(lc);
 		LsmFilterParams params = lsm_tree_filter_params(lsm_relation_tree(index));
 
-		appendStringInfo(text, "ALTER INDEX %s SET (filter_scheme = %s, bits_per_key = %g, elastic_units = %d); ",
+		appendStringInfo(text, "ALTER INDEX %s SET (filter_scheme = %s, bits_per_key = %s, elastic_units = %d); ",
 						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(index)),
 													RelationGetRelationName(index)),
-						 lsm_filter_scheme_name(params.scheme), params.bits_per_key, params.units);
+						 lsm_filter_scheme_name(params.scheme),
+						 float8out_internal(params.bits_per_key), params.units);
 	}
 	lsm_relation_close_indexes(indexes);
 }
@@ -354,6 +356,15 @@ filter_statement(const Facts *facts, LsmFilterScheme scheme, double bits_per_key
 		appendStringInfoString(&text, "); ");
 	}
 	appendStringInfoString(&text, compact_statement(facts, name));
+	if (facts->is_table)
+	{
+		/* what the session writes next is another matter */
+		appendStringInfoString(&text, " RESET lsm.filter_scheme;");
+		if (bits)
+			appendStringInfoString(&text, " RESET lsm.bits_per_key;");
+		if (units > 0)
+			appendStringInfoString(&text, " RESET lsm.elastic_units;");
+	}
 	return text.data;
 }
 

@@ -433,9 +433,32 @@ lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
 		*FreezeLimit = *OldestXmin;
 }
 
+/* Do the table's changes call for autovacuum, by its own rule? */
+static bool
+changes_call(const LsmVacuum *vac)
+{
+	PgStat_StatTabEntry *entry = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
+	const StdRdOptions *options = (const StdRdOptions *) vac->rel->rd_options;
+	const AutoVacOpts *own = options != NULL ? &options->autovacuum : NULL;
+	double		rows = Max(vac->rel->rd_rel->reltuples, 0);
+	double		dead_limit = own != NULL && own->vacuum_threshold >= 0 ?
+		own->vacuum_threshold : autovacuum_vac_thresh;
+	double		dead_scale = own != NULL && own->vacuum_scale_factor >= 0 ?
+		own->vacuum_scale_factor : autovacuum_vac_scale;
+	double		insert_limit = own != NULL && own->vacuum_ins_threshold >= -1 ?
+		own->vacuum_ins_threshold : autovacuum_vac_ins_thresh;
+	double		insert_scale = own != NULL && own->vacuum_ins_scale_factor >= 0 ?
+		own->vacuum_ins_scale_factor : autovacuum_vac_ins_scale;
+
+	return entry != NULL &&
+		(entry->dead_tuples > dead_limit + dead_scale * rows ||
+		 (insert_limit >= 0 && entry->ins_since_vacuum > insert_limit + insert_scale * rows));
+}
+
 /*
  * Autovacuum has come lest multixacts wrap around, of which the table has none.
- * (Not if xids would have brought it, too, by its own rule.)
+ * (Not if something else would have brought it, too: it says so of each visit,
+ * for as long as the oldest multixact does not go.)
  */
 static bool
 only_multixacts(const LsmVacuum *vac)
@@ -452,7 +475,7 @@ only_multixacts(const LsmVacuum *vac)
 	if (limit < FirstNormalTransactionId)
 		limit -= FirstNormalTransactionId;
 	return TransactionIdIsNormal(vac->cutoffs.relfrozenxid) &&
-		!TransactionIdPrecedes(vac->cutoffs.relfrozenxid, limit);
+		!TransactionIdPrecedes(vac->cutoffs.relfrozenxid, limit) && !changes_call(vac);
 }
 
 static void

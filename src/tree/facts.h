@@ -124,6 +124,13 @@ extern void lsm_tree_verify_file(LsmTree *tree, uint64 number, LsmProblem report
 extern uint64 lsm_tree_keyspace(const LsmTree *tree);
 
 /*
+ * The same number for all who have the tree, as long as its control block is the
+ * tree's; after that never again.  (The keyspace's id comes again with the OID
+ * of a copied database.)  REQUIRES: the tree has been used.
+ */
+extern uint64 lsm_tree_life(const LsmTree *tree);
+
+/*
  * A number that the handle keeps for row_hint_cache.c: lookups in a row for
  * whose key no row was noted.
  */

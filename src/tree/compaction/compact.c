@@ -18,6 +18,7 @@
 #include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
 #include "tree/compaction/plan.h"
+#include "tree/control/clock.h"
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
@@ -91,7 +92,7 @@ compact_wanted(LsmJob *job, TimestampTz *next_look)
 
 	if (!lsm_job_current(job))
 		return false;
-	now = GetCurrentTimestamp();
+	now = lsm_monotonic_now();
 	if (now < *next_look)
 		return true;
 	*next_look = TimestampTzPlusMilliseconds(now, LOOK_EVERY_MS);

@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "storage/proc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 
@@ -272,7 +273,8 @@ purge_run(LsmJob *job, LsmPlan *plan, LsmJobDrops drops, void *state)
 {
 	job->drops = drops;
 	job->drops_state = state;
-	job->limited = true;
+	/* the failsafe does without indexes */
+	job->limited = (MyProc->statusFlags & PROC_VACUUM_FOR_WRAPAROUND) == 0;
 	if (!lsm_compact_run(job, plan))
 		elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
 }

@@ -96,7 +96,7 @@ unlink_one(const Unlinked *file)
 static bool
 is_left_to_strays(const Unlinked *file)
 {
-	return file->ctl != NULL && !lsm_control_lives(file->ctl, file->keyspace_id, file->life);
+	return file->ctl != NULL && !lsm_control_lives(file->ctl, file->life);
 }
 
 /*

@@ -130,6 +130,7 @@ lsm_control_shmem_init(void)
 		pg_atomic_init_u64(&lsm_control->clock, 1);
 		pg_atomic_init_u64(&lsm_control->drops, 0);
 		pg_atomic_init_u64(&lsm_control->fed_changes, 0);
+		pg_atomic_init_u64(&lsm_control->lives, 0);
 		lsm_control->free_first = lsm_control->free_last = CONTROL_NONE;
 		lsm_control->nbusy_free = 0;
 	}
@@ -341,11 +342,8 @@ lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
 
 /* See control.h. */
 bool
-lsm_control_lives(LsmTreeShared *ctl, uint64 keyspace_id, uint64 life)
+lsm_control_lives(LsmTreeShared *ctl, uint64 life)
 {
-	if (pg_atomic_read_u64(&ctl->keyspace_id) != keyspace_id)
-		return false;
-	pg_read_barrier();
 	return *(volatile uint64 *) &ctl->life == life;
 }
 

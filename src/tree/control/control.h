@@ -123,7 +123,8 @@ typedef struct LsmTreeShared
 	 * keyspace_id 0 = block is free
 	 */
 	pg_atomic_uint64 keyspace_id LSM_LINE_START;
-	uint64		life;			/* changes whenever the block is taken */
+	uint64		life;			/* another one of all blocks whenever it is
+								 * taken, or freed */
 	bool		local;			/* a temporary tree's, in backend memory */
 	RelFileLocator rlocator;
 	LsmKind		kind;
@@ -269,10 +270,10 @@ extern bool lsm_control_identity(LsmTreeShared *ctl, uint64 *keyspace_id,
 								 char *relpersistence);
 
 /*
- * Has the block been the keyspace's all the time since its `life` was this?
+ * Has the block been the same keyspace's all the time since its `life` was this?
  * Needs no pin.
  */
-extern bool lsm_control_lives(LsmTreeShared *ctl, uint64 keyspace_id, uint64 life);
+extern bool lsm_control_lives(LsmTreeShared *ctl, uint64 life);
 
 /*
  * The keyspace's log lives in this fork; a block that says otherwise is

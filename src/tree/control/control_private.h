@@ -61,6 +61,7 @@ typedef struct ControlShared
 	pg_atomic_uint32 nused;		/* blocks ever used: the first ones */
 	pg_atomic_uint64 drops;
 	pg_atomic_uint64 fed_changes;
+	pg_atomic_uint64 lives;		/* given out: no two blocks have had the same */
 
 	/* under the control table lock */
 	int			free_first;		/* freed blocks, oldest first */

@@ -86,6 +86,7 @@ control_block_free(ControlBlock *block, uint64 keyspace_id)
 	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	if (hash_search(lsm_control_hash, &keyspace_id, HASH_REMOVE, NULL) == NULL)
 		elog(PANIC, "lsmam control table is corrupted");
+	ctl->life = pg_atomic_add_fetch_u64(&lsm_control->lives, 1);
 	pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
 	LSM_FULL_BARRIER_AFTER_ATOMIC();
 	pg_atomic_fetch_add_u64(&lsm_control->drops, 1);

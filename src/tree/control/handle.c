@@ -393,6 +393,15 @@ lsm_tree_keyspace(const LsmTree *tree)
 	return tree->keyspace_id;
 }
 
+uint64
+lsm_tree_life(const LsmTree *tree)
+{
+	const LsmHandle *handle = (const LsmHandle *) tree;
+
+	Assert(handle->life != 0);
+	return handle->life;
+}
+
 int *
 lsm_tree_hint_misses(LsmTree *tree)
 {

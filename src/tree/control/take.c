@@ -36,7 +36,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
 	Assert(pg_atomic_read_u32(&block->jobs) == 0);
 	Assert(ctl->flush_pid == 0 && lsm_claimed_levels(ctl) == 0 && ctl->loader_pid == 0);
-	ctl->life++;
+	ctl->life = pg_atomic_add_fetch_u64(&lsm_control->lives, 1);
 	ctl->local = local;
 	ctl->rlocator = rlocator;
 	ctl->kind = kind;

@@ -321,6 +321,10 @@ meta_adopt_locked(LsmTree *tree, uint64 new_id)
 	meta.relfilenode = tree->rlocator.relNumber;
 	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 				   tree->relpersistence);
+
+	/* the lock goes; on disk the fork may name another keyspace (sweep.c) */
+	if (id == new_id && tree->relpersistence == RELPERSISTENCE_PERMANENT)
+		FlushOneBuffer(buffer);
 	UnlockReleaseBuffer(buffer);
 	lsm_control_move(id, tree->rlocator);
 	LSM_CRASH_POINT("adopted");

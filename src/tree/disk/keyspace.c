@@ -105,7 +105,9 @@ lsm_keyspace_lock_if_free(uint64 keyspace_id, LOCKMODE mode)
 	LOCKTAG		tag;
 
 	lsm_keyspace_lock_tag(keyspace_id, &tag);
-	return LockAcquire(&tag, mode, false, true) != LOCKACQUIRE_NOT_AVAIL;
+
+	/* a lock table that is full says no, too */
+	return lsm_lock_if_free(&tag, mode) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 /* See disk.h. */

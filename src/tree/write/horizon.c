@@ -13,7 +13,6 @@
 #include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
-#include "utils/snapmgr.h"
 
 #include "tree/control/control.h"
 #include "tree/disk/wal.h"
@@ -80,11 +79,8 @@ lsm_tree_note_freeze_limit(LsmTree *tree, TransactionId limit)
 }
 
 /*
- * See writes.h.  VACUUM comes at least once in 2^31 xids (relfrozenxid has to
- * go on), and replaces the limit, which was 10^9 xids old then at most.  So a
- * limit that is too old to compare with seems to lie 1.1 * 10^9 xids ahead of
- * RecentXmin, at least.  One that is right may lie ahead of it, too: RecentXmin
- * takes notice of other databases.
+ * See writes.h.  A limit that nobody has replaced for 2^31 xids seems to be one
+ * to come.
  */
 bool
 lsm_tree_freezes(LsmTree *tree, TransactionId xid)
@@ -96,5 +92,5 @@ lsm_tree_freezes(LsmTree *tree, TransactionId xid)
 	lsm_tree_exit(tree);
 	return TransactionIdIsNormal(limit) && TransactionIdIsNormal(xid) &&
 		TransactionIdPrecedes(xid, limit) &&
-		(int32) (limit - RecentXmin) < (int32) 1 << 30;
+		TransactionIdPrecedesOrEquals(limit, ReadNextTransactionId());
 }

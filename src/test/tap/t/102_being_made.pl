@@ -130,6 +130,25 @@ if ($parts{sweep})
 	whole($node, $_, "$_: after a restart") foreach 'tables', 'indexes', 'origin', 'copied';
 }
 
+# ---- rows that come again ----
+
+# What was noted of hot keys is the first copy's: the second one gives the same row numbers to other keys.
+if ($parts{rollback})
+{
+	my $copy = 'CREATE DATABASE again TEMPLATE keyed OID 700005';
+	my $row = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT id, v FROM k WHERE id = 1';
+	$node->safe_psql('postgres', 'CREATE DATABASE keyed');
+	$node->safe_psql('keyed', q{CREATE EXTENSION lsmam; CREATE TABLE k (id int NOT NULL, v text) USING lsm; CREATE UNIQUE INDEX k_id ON k USING lsm (id); INSERT INTO k SELECT i, 'first' FROM generate_series(1, 100) i; SELECT lsm_flush('k')});
+	$node->safe_psql('postgres', $copy);
+	$node->safe_psql('again', "UPDATE k SET v = 'changed' WHERE id = 1");
+	is($node->safe_psql('again', $row), '1|changed', 'a row is changed in a copy');
+	$node->safe_psql('postgres', $_) foreach 'DROP DATABASE again', $copy;
+	$node->safe_psql('again', "INSERT INTO k VALUES (999, 'other')");
+	is($node->safe_psql('again', $row), '1|first', 'the second copy has its own');
+	is($node->safe_psql('again', "SET enable_seqscan = off; SET enable_bitmapscan = off; UPDATE k SET v = 'second' WHERE id = 1; SELECT id, v FROM k WHERE id IN (1, 999) ORDER BY id; SELECT * FROM lsm_verify('k')"), "1|second\n999|other", 'and changes it');
+	$node->safe_psql('postgres', 'DROP DATABASE again');
+}
+
 # ---- ids that come again ----
 
 if (!$parts{ids})

@@ -110,7 +110,7 @@ foreach my $change ('SELECT FROM t WHERE id = 5 FOR KEY SHARE', 'SELECT FROM t W
 # ---- lsm.compaction_rate, and wraparound ----
 
 {
-	sql(q{CREATE TABLE w (id int, pad text) USING lsm; INSERT INTO w SELECT i, (SELECT string_agg(md5(random()::text || j), '') FROM generate_series(1, 8) j) FROM generate_series(1, 30000) i; SELECT lsm_flush('w')});
+	sql(q{CREATE TABLE w (id int, pad text) USING lsm WITH (autovacuum_enabled = off); INSERT INTO w SELECT i, (SELECT string_agg(md5(random()::text || j), '') FROM generate_series(1, 8) j) FROM generate_series(1, 30000) i; SELECT lsm_flush('w')});
 	my $bytes = sql(q{SELECT sum(bytes) FROM lsm_levels('w')});
 	lsm_set($node, 'lsm.compaction_rate' => '32kB');
 	$node->reload;

@@ -140,10 +140,10 @@ if ($parts{rollback})
 	$node->safe_psql('postgres', 'CREATE DATABASE keyed');
 	$node->safe_psql('keyed', q{CREATE EXTENSION lsmam; CREATE TABLE k (id int NOT NULL, v text) USING lsm; CREATE UNIQUE INDEX k_id ON k USING lsm (id); INSERT INTO k SELECT i, 'first' FROM generate_series(1, 100) i; SELECT lsm_flush('k')});
 	$node->safe_psql('postgres', $copy);
-	$node->safe_psql('again', "UPDATE k SET v = 'changed' WHERE id = 1");
+	$node->safe_psql('again', "SET enable_seqscan = off; UPDATE k SET v = 'change' WHERE id = 1; UPDATE k SET v = 'changed' WHERE id = 1");
 	is($node->safe_psql('again', $row), '1|changed', 'a row is changed in a copy');
 	$node->safe_psql('postgres', $_) foreach 'DROP DATABASE again', $copy;
-	$node->safe_psql('again', "INSERT INTO k VALUES (999, 'other')");
+	$node->safe_psql('again', "INSERT INTO k SELECT i, 'other' FROM generate_series(990, 999) i");
 	is($node->safe_psql('again', $row), '1|first', 'the second copy has its own');
 	is($node->safe_psql('again', "SET enable_seqscan = off; SET enable_bitmapscan = off; UPDATE k SET v = 'second' WHERE id = 1; SELECT id, v FROM k WHERE id IN (1, 999) ORDER BY id; SELECT * FROM lsm_verify('k')"), "1|second\n999|other", 'and changes it');
 	$node->safe_psql('postgres', 'DROP DATABASE again');

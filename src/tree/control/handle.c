@@ -172,6 +172,7 @@ void
 lsm_handle_trim(void)
 {
 	bool		too_many;
+	bool		left = false;
 	uint64		drops;
 	HASH_SEQ_STATUS seq;
 	LsmHandle *handle;
@@ -182,19 +183,23 @@ lsm_handle_trim(void)
 	drops = lsm_control_drops();
 	if (!too_many && drops == drops_seen)
 		return;
-	drops_seen = drops;
 
 	hash_seq_init(&seq, handles);
 	while ((handle = (LsmHandle *) hash_seq_search(&seq)) != NULL)
 	{
 		LsmTree    *tree = &handle->tree;
+		bool		lost = tree->ctl == NULL ||
+			pg_atomic_read_u64(&tree->ctl->keyspace_id) != tree->keyspace_id;
 
 		/* removing the entry just returned is allowed during a scan */
-		if (handle->pinned == NULL &&
-			(too_many || tree->ctl == NULL ||
-			 pg_atomic_read_u64(&tree->ctl->keyspace_id) != tree->keyspace_id))
+		if (handle->pinned == NULL && (too_many || lost))
 			handle_forget(handle);
+		else
+			left |= lost;
 	}
+
+	/* what is pinned goes the next time */
+	drops_seen = left ? drops - 1 : drops;
 }
 
 /*

@@ -27,6 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/storage.h"
@@ -421,14 +422,22 @@ base_backup_runs(void)
 void
 lsm_keyspace_remove_kept(void)
 {
+	bool		locks = IsTransactionState();
+
 	if (nkept == 0 || base_backup_runs())
 		return;
 	while (nkept > 0)
 	{
+		uint64		id = kept[--nkept];
 		char		path[MAXPGPATH];
 
-		lsm_keyspace_dir(kept[--nkept], path);
+		/* somebody makes it again; else the sweep will find it (redo is alone) */
+		if (locks && !lsm_keyspace_lock_if_free(id, ExclusiveLock))
+			continue;
+		lsm_keyspace_dir(id, path);
 		(void) rmdir(path);
+		if (locks)
+			lsm_keyspace_unlock(id, ExclusiveLock);
 	}
 }
 

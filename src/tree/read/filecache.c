@@ -511,6 +511,13 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 
 	filecache_prepare();
 	entry = hash_search(file_hash, &key, HASH_FIND, NULL);
+
+	/* of a database that is gone, whose keyspace's id has come again, perhaps */
+	if (entry != NULL && entry->open->life != lsm_tree_life(tree))
+	{
+		forget_file(entry->open);
+		entry = NULL;
+	}
 	if (entry != NULL)
 	{
 		open = entry->open;
@@ -552,6 +559,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open_files[nopen_files++] = open;
 	open->keyspace_id = tree->keyspace_id;
 	open->number = file->number;
+	open->life = lsm_tree_life(tree);
 	open->level = file->level;
 	open->filter_check = file->filter_check;
 	open->faults_seen = 0;

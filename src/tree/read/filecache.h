@@ -20,6 +20,7 @@ typedef struct LsmOpenFile
 {
 	uint64		keyspace_id;
 	uint64		number;
+	uint64		life;			/* lsm_tree_life() when it was opened */
 	uint64		serial;			/* changes when the file is closed or
 								 * forgotten */
 	uint64		last_operation; /* lsm_filecache_operation at the last use */

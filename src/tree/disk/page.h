@@ -169,9 +169,10 @@ extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rloca
  * the relation's: ALTER INDEX SET TABLESPACE copied the fork.  If the fork it
  * was copied from is gone (committed), the tree takes over its keyspace; if it
  * is still there, or this transaction has made the copy and may roll back, the
- * tree gets a keyspace of its own with hard links to the files.  Read the metapage again afterwards: the
- * keyspace id may have changed.  REQUIRES: a lock on the relation; tree's
- * rlocator, backend, relpersistence, kind, rel set; not inside an epoch.
+ * tree gets a keyspace of its own with hard links to the files.  Read the
+ * metapage again afterwards: the keyspace id may have changed.  REQUIRES: a lock
+ * on the relation; tree's rlocator, backend, relpersistence, kind, rel set; not
+ * inside an epoch.
  */
 extern void lsm_meta_adopt(LsmTree *tree);
 

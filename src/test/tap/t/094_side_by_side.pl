@@ -64,6 +64,8 @@ ok(hold_deep('a'), 'a step of lower levels is held');
 my $before = steps('a_l_1');
 query(insert_sql(3000, 'a')) foreach 1 .. 20;
 ok($node->poll_query_until('postgres', "SELECT compactions > $before + 3 FROM pg_stat_lsm WHERE relname = 'a_l_1'"), 'others go on beside it');
+# with level 0 and the next held, nobody takes level 0 down: writers would stand still at 20 runs
+ok($node->poll_query_until('postgres', q{SELECT count(DISTINCT run) < 8 FROM lsm_files('a_l_1') WHERE level = 0}), 'level 0 has few runs');
 lsm_hold($node, 'compact_file_written', 'worker', query(q{SELECT 'a_l_1'::regclass::oid}), second => 1);
 for (my $n = 0; $n < 40 && !lsm_wait_held($node, 0, second => 1); $n++) { query(insert_sql(500, 'a')); }
 ok(lsm_wait_held($node, undef, second => 1), 'a second step is held, too');

@@ -130,7 +130,7 @@ tap_run() {
 	export TESTDATADIR=$TESTDIR/tmp_check TESTLOGDIR=$TESTDIR/tmp_check/log
 	as_postgres mkdir -p "$TESTDIR"
 	cd "$TESTDIR" || return
-	as_postgres timeout "${LSM_TAP_TIMEOUT:-2000}" perl "$sandbox/src/test/tap/t/$1.pl" >"$results/tap-$1.log" 2>&1
+	as_postgres timeout "${LSM_TAP_TIMEOUT:-1200}" perl "$sandbox/src/test/tap/t/$1.pl" >"$results/tap-$1.log" 2>&1
 	echo "$? $((SECONDS - began))" >"$results/tap-$1.status"
 }
 

@@ -82,3 +82,30 @@ SELECT * FROM lsm_verify('own');
 SELECT * FROM lsm_verify('own_wide');
 DROP FUNCTION looked_at(regclass);
 DROP TABLE own, own_wide;
+
+-- CLUSTER keeps both command ids of a row that its own transaction has made and ended: older cursors see the same as before
+CREATE TABLE own_cluster (id int PRIMARY KEY) USING lsm;
+CREATE FUNCTION own_ids() RETURNS text LANGUAGE plpgsql STABLE AS
+$$ BEGIN RETURN (SELECT string_agg(id::text, ' ' ORDER BY id) FROM own_cluster); END $$;
+BEGIN;
+INSERT INTO own_cluster VALUES (1), (2), (3), (4);
+DELETE FROM own_cluster WHERE id = 1;
+DECLARE own_c CURSOR FOR SELECT own_ids() FROM generate_series(1, 5);
+FETCH own_c;
+INSERT INTO own_cluster VALUES (5), (6), (7);
+DELETE FROM own_cluster WHERE id IN (2, 5);
+SAVEPOINT s;
+DELETE FROM own_cluster WHERE id IN (3, 6);
+ROLLBACK TO s;
+FETCH own_c;
+CLUSTER own_cluster USING own_cluster_pkey;
+FETCH own_c;
+DELETE FROM own_cluster WHERE id = 4;
+SET LOCAL enable_indexscan = off;
+CLUSTER own_cluster USING own_cluster_pkey;
+FETCH own_c;
+SELECT own_ids();
+COMMIT;
+SELECT own_ids();
+DROP FUNCTION own_ids();
+DROP TABLE own_cluster;

@@ -172,6 +172,29 @@ link_versions(LsmRewrite *rw, LsmRow *row, uint64 old, uint64 new)
 	}
 }
 
+/*
+ * The header of a version from the old table.  Its tuple has one command id;
+ * where the version needs both, the row is read once more.
+ */
+static void
+header_of_old(LsmRewrite *rw, HeapTuple tuple, LsmRow *row)
+{
+	LsmRow		old;
+
+	lsm_row_from_tuple(tuple, row);
+	if (!(row->flags & LSM_ROW_HAS_XMAX) ||
+		(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)) ||
+		!TransactionIdIsCurrentTransactionId(row->xmin))
+		return;
+	if (!lsm_fetch_row(rw->old, lsm_table_tree(rw->old), lsm_tid_pack(&tuple->t_self),
+					   &rw->value, &old))
+		elog(ERROR, "row (%u,%u) of table \"%s\" is gone",
+			 ItemPointerGetBlockNumber(&tuple->t_self),
+			 ItemPointerGetOffsetNumber(&tuple->t_self),
+			 RelationGetRelationName(rw->old));
+	row->cmin = old.cmin;
+}
+
 /* Copy one version; dropped columns are nulled, large values toasted anew. */
 static void
 copy_version(LsmRewrite *rw, HeapTuple tuple, LsmRow *row)
@@ -241,9 +264,9 @@ end_rewrite(LsmRewrite *rw)
 /*
  * Whether to copy a version; *ended: its xmax counts.
  *
- * A row that our own transaction has both made and ended can be seen by no one
- * any more: no scan of ours is open, and if the subtransaction that ended it
- * rolls back, so does this rewrite.
+ * A version that our own transaction has both made and ended is copied, too:
+ * a cursor's older snapshot may see it, and chains lead over it from versions
+ * that others see to those that they have to change.
  */
 static bool
 must_copy(LsmRewrite *rw, const LsmRow *row, bool *ended, double *recently_dead)
@@ -261,9 +284,6 @@ must_copy(LsmRewrite *rw, const LsmRow *row, bool *ended, double *recently_dead)
 					 RelationGetRelationName(rw->old));
 			return true;
 		case HEAPTUPLE_DELETE_IN_PROGRESS:
-			if (!(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)) &&
-				TransactionIdIsCurrentTransactionId(row->xmin))
-				return false;
 			if (!TransactionIdIsCurrentTransactionId(row->xmax))
 				elog(WARNING, "concurrent delete in progress within table \"%s\"",
 					 RelationGetRelationName(rw->old));
@@ -294,7 +314,7 @@ copy_sorted(LsmRewrite *rw, Tuplesortstate *sort)
 		bool		ended;
 
 		CHECK_FOR_INTERRUPTS();
-		lsm_row_from_tuple(tuple, &row);
+		header_of_old(rw, tuple, &row);
 		(void) must_copy(rw, &row, &ended, &ignored);
 		header_of_copy(rw, &row, ended);
 		copy_version(rw, tuple, &row);
@@ -398,7 +418,7 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 		LsmRow		row;
 		bool		ended;
 
-		lsm_row_from_tuple(tuple, &row);
+		header_of_old(&rw, tuple, &row);
 		if (!must_copy(&rw, &row, &ended, tups_recently_dead))
 		{
 			*tups_vacuumed += 1;

@@ -65,6 +65,7 @@ lsm_ahead_free(LsmAhead *ahead)
 {
 	if (ahead->batch == NULL)
 		return;
+	pfree(ahead->again.data);
 	pfree(ahead->batch->bytes.data);
 	pfree(ahead->batch);
 	ahead->batch = NULL;
@@ -84,6 +85,7 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 		MemoryContext old = MemoryContextSwitchTo(context);
 		LsmBatch   *batch = palloc0(sizeof(LsmBatch));
 
+		initStringInfo(&ahead->again);
 		initStringInfo(&batch->bytes);
 		batch->headroom = LSM_ROW_HEADROOM;
 		ahead->batch = batch;
@@ -96,6 +98,48 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 		return false;
 	ahead->size = Min(ahead->size * 4, LSM_BATCH_ENTRIES);
 	return true;
+}
+
+/*
+ * Is the clog of one of the row's transactions gone, and the row does not say
+ * what became of it?
+ */
+static bool
+outlived_clog(const LsmRow *row)
+{
+	TransactionId oldest = TransamVariables->oldestClogXid;
+
+	if (!(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)) &&
+		TransactionIdPrecedes(row->xmin, oldest))
+		return true;
+	return (row->flags & LSM_ROW_HAS_XMAX) && !(row->flags & LSM_ROW_XMAX_COMMITTED) &&
+		TransactionIdPrecedes(row->xmax, oldest);
+}
+
+/*
+ * A cursor may rest for days on what it has read ahead.  Its snapshot does not
+ * keep the clog of transactions before it, once VACUUM has frozen their rows
+ * and those of all other tables.  The tree has the row with what became of it.
+ * False: the row is gone, so the snapshot does not see it; *row is one that
+ * nobody has to remove.
+ */
+static bool
+read_again(LsmAhead *ahead, Relation rel, uint64 packed, LsmRow *row)
+{
+	LsmTree    *tree = lsm_table_tree(rel);
+	char		data[LSM_TID_BYTES];
+	LsmSlice	key = lsm_slice(data, sizeof(data));
+	LsmProbe	probe;
+
+	lsm_key_encode(packed, data);
+	lsm_probe_begin(tree, &probe, key);
+	if (lsm_tree_get(tree, key, &probe, &ahead->again))
+	{
+		lsm_row_decode(rel, packed, lsm_slice(ahead->again.data, ahead->again.len), row);
+		return true;
+	}
+	row->flags = LSM_ROW_XMIN_FROZEN;
+	return false;
 }
 
 static void
@@ -164,6 +208,8 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 	}
 
 	lsm_row_decode(rel, packed, lsm_slice(value, entry->value_bytes), row);
+	if (unlikely(outlived_clog(row)) && !read_again(ahead, rel, packed, row))
+		return LSM_AHEAD_HIDDEN;
 	if (!lsm_row_visible(row, snapshot))
 		return LSM_AHEAD_HIDDEN;
 	/* the next batch will be aligned to rows like this one */

@@ -451,6 +451,7 @@ typedef struct LsmAhead
 	TransactionId visible_xmin; /* its rows are visible to the snapshot; or
 								 * Invalid */
 	LsmRowModel model;			/* for the snapshot */
+	StringInfoData again;		/* a row that was read once more */
 } LsmAhead;
 
 /* May rows be read ahead for this snapshot, in this transaction? */

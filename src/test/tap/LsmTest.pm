@@ -19,7 +19,7 @@ our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
   lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
   lsm_start_session lsm_output lsm_ended lsm_ended_or_waits
-  lsm_wait_clients lsm_wait_logged lsm_flip_bits
+  lsm_wait_clients lsm_wait_logged lsm_flip_bits lsm_jump_xid
   lsm_no_checksums lsm_force_parallel lsm_version lsm_knows_stamps lsm_forget_stamps);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
@@ -445,6 +445,27 @@ sub lsm_flip_bits
 	seek($fh, $at, 0);
 	print $fh chr(ord($byte) ^ $mask);
 	close $fh or die "$file: $!";
+	return;
+}
+
+# Stop a running node, whose next transaction id is then `distance` ahead (rounded to a file of pg_xact).
+sub lsm_jump_xid
+{
+	my ($node, $distance) = @_;
+	my $segment = 1048576;		# transaction ids per file of pg_xact
+	my ($full) = $node->safe_psql('postgres', 'SELECT pg_snapshot_xmax(pg_current_snapshot())::text');
+	$node->stop;
+	my $next = int(($full + $distance) / $segment) * $segment;
+	my ($epoch, $xid) = (int($next / 2**32), $next % 2**32);
+	($xid, $next) = ($segment, $next + $segment) if $xid < 3;
+	my $file = sprintf('%s/pg_xact/%04X', $node->data_dir, $xid / $segment);
+	if (!-e $file)
+	{
+		open my $fh, '>', $file or die;
+		print $fh "\0" x ($segment / 4);
+		close $fh;
+	}
+	$node->command_ok([ 'pg_resetwal', '-x', $xid, '-e', $epoch, '-D', $node->data_dir ], "next transaction id $epoch:$xid");
 	return;
 }
 

@@ -9,7 +9,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $segment = 1048576;			# transaction ids per file of pg_xact
 my $node = lsm_node('wraparound', conf => "fsync = off\nlog_min_messages = error\nautovacuum_vacuum_cost_delay = 0\nmax_prepared_transactions = 5");
 lsm_start($node);
 lsm_create_twins($node, 't', 'id int PRIMARY KEY, v text, n int DEFAULT 0, big text', '(v)');
@@ -48,31 +47,11 @@ sub check
 	return;
 }
 
-# Start over with the next transaction id `distance` ahead (rounded to a file of pg_xact)
-sub jump
-{
-	my ($distance) = @_;
-	my ($full) = $node->safe_psql('postgres', 'SELECT pg_snapshot_xmax(pg_current_snapshot())::text');
-	$node->stop;
-	my $next = int(($full + $distance) / $segment) * $segment;
-	my ($epoch, $xid) = (int($next / 2**32), $next % 2**32);
-	($xid, $next) = ($segment, $next + $segment) if $xid < 3;
-	my $file = sprintf('%s/pg_xact/%04X', $node->data_dir, $xid / $segment);
-	if (!-e $file)
-	{
-		open my $fh, '>', $file or die;
-		print $fh "\0" x ($segment / 4);
-		close $fh;
-	}
-	$node->command_ok([ 'pg_resetwal', '-x', $xid, '-e', $epoch, '-D', $node->data_dir ], "next transaction id $epoch:$xid");
-	return;
-}
-
 # ---- around the circle, autovacuum at work ----
 foreach my $round (1 .. 5)
 {
 	change($round);
-	jump(950_000_000);
+	lsm_jump_xid($node, 950_000_000);
 	$node->start;
 	check("round $round");
 	ok($node->poll_query_until('postgres', q{SELECT bool_and(age(relfrozenxid) < 100000000) FROM pg_class WHERE relname IN ('t_l', 't_h') OR oid IN (SELECT reltoastrelid FROM pg_class WHERE relname = 't_l')}),
@@ -105,7 +84,7 @@ foreach my $mode ('a session', 'single-user mode')
 	$node->restart;
 	change($mode eq 'a session' ? 7 : 8);
 	my $age = $node->safe_psql('postgres', 'SELECT max(age(datfrozenxid)) FROM pg_database');
-	jump(2**31 - $age - 2 * $segment);
+	lsm_jump_xid($node, 2**31 - $age - 2_097_152);
 	if ($mode eq 'a session')
 	{
 		$node->start;

@@ -30,6 +30,7 @@
 #include "access/htup_details.h"
 #include "access/transam.h"
 #include "access/valid.h"
+#include "catalog/pg_attribute.h"
 #include "commands/defrem.h"
 #include "commands/explain.h"
 #include "commands/vacuum.h"
@@ -50,6 +51,7 @@
 #include "utils/rel.h"
 #include "utils/relcache.h"
 #include "utils/selfuncs.h"
+#include "utils/syscache.h"
 #include "utils/tuplesort.h"
 #if PG_VERSION_NUM >= 170000
 #include "common/file_utils.h"
@@ -539,6 +541,33 @@ lsm_vacuum_update_costs(void)
 	VacuumUpdateCosts();
 #else
 	VacuumCostActive = VacuumCostDelay > 0;
+#endif
+}
+
+/* ALTER COLUMN ... SET EXPRESSION, which makes indexes anew, too */
+#if PG_VERSION_NUM >= 170000
+#define LSM_SETS_EXPRESSION(cmd)	((cmd)->subtype == AT_SetExpression)
+#else
+#define LSM_SETS_EXPRESSION(cmd)	false
+#endif
+
+/* Of a column; negative or 0: none of its own, or no statistics */
+static inline int
+lsm_statistics_target(Relation rel, AttrNumber attnum)
+{
+#if PG_VERSION_NUM >= 170000
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(RelationGetRelid(rel)),
+										Int16GetDatum(attnum));
+	Datum		target;
+	bool		isnull = true;
+
+	if (!HeapTupleIsValid(tuple))
+		return -1;
+	target = SysCacheGetAttr(ATTNUM, tuple, Anum_pg_attribute_attstattarget, &isnull);
+	ReleaseSysCache(tuple);
+	return isnull ? -1 : DatumGetInt16(target);
+#else
+	return TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attstattarget;
 #endif
 }
 

@@ -7,8 +7,8 @@
  * not TID blocks, for a table whose rows come and go has few rows in many of
  * those: a queue of 1,000 rows through which 100 million have gone would be
  * taken for empty.  It is told of as many blocks as its entries would fill, and
- * each of them stands for a stretch of the TID space.  A stretch is read as a
- * whole, since what is empty in it costs nothing.
+ * each of them stands for a stretch of the TID space.  What is empty in it costs
+ * nothing.
  *
  * Before PostgreSQL 17 it prefetches the blocks that it chose from the main
  * fork, which has nothing to do with them.  Blocks of the first segment are
@@ -16,6 +16,11 @@
  * an error.  So it is told of at most one segment's worth.  Where there are more
  * entries, a part of each stretch is read, somewhere in it, and its rows are
  * counted as many times as the part fits into the stretch.
+ *
+ * Nor are more rows read than a sample needs.  ANALYZE asks for a block per row
+ * of its sample, since a block of a heap is read as a whole or not at all; a
+ * block of ours has several times as many rows.  While it reads them, its
+ * snapshot keeps dead rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +30,7 @@
 
 #include "access/tsmapi.h"
 #include "access/xact.h"
+#include "commands/vacuum.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
@@ -148,24 +154,53 @@ static struct
 	Oid			relid;
 	BlockNumber told;
 	BlockNumber nblocks;		/* TID blocks */
-	double		part;			/* of each stretch is read */
+	double		part;			/* of each stretch that is read */
 }			analyzed;
+
+/* Rows read for each of the sample: it should not come from few stretches */
+#define READ_PER_SAMPLED	16
+
+/*
+ * Rows of the sample for the table's columns (std_typanalyze): ANALYZE does not
+ * tell.
+ */
+static double
+sample_rows(Relation rel)
+{
+	int			target = default_statistics_target;
+
+	for (int i = 0; i < RelationGetDescr(rel)->natts; i++)
+		target = Max(target, lsm_statistics_target(rel, i + 1));
+	return 300.0 * target;
+}
 
 /* Of the table with so many TID blocks, tell ANALYZE of so many. */
 BlockNumber
 lsm_analyze_tell_blocks(Relation rel, BlockNumber nblocks)
 {
 	LsmTreeSize size;
+	double		entries;
 	double		full_blocks;
+	double		wanted;
+	double		read;
 
 	lsm_tree_size(lsm_table_tree(rel), &size);
-	full_blocks = ceil(((double) size.file_entries + (double) size.memtable_entries) /
-					   LSM_TID_OFFSETS);
+	entries = (double) size.file_entries + (double) size.memtable_entries;
+	full_blocks = ceil(entries / LSM_TID_OFFSETS);
 	full_blocks = Min(Max(full_blocks, 1), (double) nblocks);
 	analyzed.relid = RelationGetRelid(rel);
 	analyzed.nblocks = nblocks;
 	analyzed.told = (BlockNumber) Min(full_blocks, (double) LSM_ANALYZE_MAX_BLOCKS);
-	analyzed.part = analyzed.told / Max(full_blocks, 1);
+	wanted = sample_rows(rel);
+
+	/*
+	 * if the blocks that it asks for are read as a whole; entries that are
+	 * dead are in no sample
+	 */
+	if (rel->rd_rel->reltuples >= 0)
+		entries = Min(entries, rel->rd_rel->reltuples);
+	read = Max(entries * Min(wanted / analyzed.told, 1), 1);
+	analyzed.part = Min(READ_PER_SAMPLED * wanted / read, 1);
 	return analyzed.told;
 }
 
@@ -183,15 +218,17 @@ analyze_block(LsmTableScan *scan, BlockNumber blockno)
 	if (blockno >= analyzed.told)
 		return false;			/* cannot be */
 
-	/* the stretch of TID blocks that this one stands for */
+	/* the stretch of row numbers that this one stands for */
 	first = (uint64) blockno * analyzed.nblocks / analyzed.told;
 	stretch = (uint64) (blockno + 1) * analyzed.nblocks / analyzed.told - first;
 	Assert(stretch >= 1);
+	first *= LSM_TID_OFFSETS;
+	stretch *= LSM_TID_OFFSETS;
 	length = Max((uint64) rint(stretch * analyzed.part), 1);
 	if (length < stretch)
 		first += pg_prng_uint64_range(&pg_global_prng_state, 0, stretch - length);
 	scan->sample_scale = (double) stretch / length;
-	lsm_scan_set_range(scan, first << 16, ((first + length - 1) << 16) | 0xFFFF);
+	lsm_scan_set_range(scan, lsm_number_pack(first), lsm_number_pack(first + length - 1));
 	return true;
 }
 

@@ -197,13 +197,18 @@ need(LsmJob *job)
 	return compaction_need();
 }
 
-/* Autovacuum that has to be over before xids run out does not give way. */
+/*
+ * Autovacuum that has to be over before xids run out does not give way.
+ * ANALYZE does not either: it has a snapshot, for which dead rows have to stay.
+ * A row that is updated all the time has thousands of versions after some
+ * seconds, which its next updates go past.
+ */
 static bool
 gives_way(void)
 {
 	return lsm_in_worker() ||
 		(AmAutoVacuumWorkerProcess() &&
-		 (MyProc->statusFlags & PROC_VACUUM_FOR_WRAPAROUND) == 0);
+		 (MyProc->statusFlags & (PROC_IN_VACUUM | PROC_VACUUM_FOR_WRAPAROUND)) == PROC_IN_VACUUM);
 }
 
 /* See output_job.h. */

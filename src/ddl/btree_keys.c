@@ -106,7 +106,8 @@ lsm_unique_indexes(Oid table, Oid am)
 		u->plain = heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
 			heap_attisnull(tuple, Anum_pg_index_indexprs, NULL);
 		u->nkeys = form->indnkeyatts;
-		memcpy(u->keys, form->indkey.values, sizeof(AttrNumber) * u->nkeys);
+		u->ncolumns = form->indnatts;
+		memcpy(u->keys, form->indkey.values, sizeof(AttrNumber) * u->ncolumns);
 		result = lappend(result, u);
 	}
 	systable_endscan(scan);

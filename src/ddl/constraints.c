@@ -140,6 +140,28 @@ column_def_fits(ColumnDef *def)
 }
 
 /*
+ * ADD COLUMN IF NOT EXISTS of one that does: nothing is done.  What the same
+ * statement drops is gone by then.
+ */
+static bool
+column_is_there(Oid relid, const AlterTableStmt *stmt, const AlterTableCmd *cmd)
+{
+	const char *name = castNode(ColumnDef, cmd->def)->colname;
+	ListCell   *lc;
+
+	if (!cmd->missing_ok || get_attnum(relid, name) == InvalidAttrNumber)
+		return false;
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *other = lfirst_node(AlterTableCmd, lc);
+
+		if (other->subtype == AT_DropColumn && strcmp(other->name, name) == 0)
+			return false;
+	}
+	return true;
+}
+
+/*
  * Column `name` of the table as it will be after `alter` (may be NULL): the
  * same statement may add the column or change its type.
  */
@@ -158,7 +180,7 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 		{
 			AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
-			if (cmd->subtype == AT_AddColumn &&
+			if (cmd->subtype == AT_AddColumn && !column_is_there(relid, alter, cmd) &&
 				strcmp(castNode(ColumnDef, cmd->def)->colname, name) == 0)
 				return column_def_fits(castNode(ColumnDef, cmd->def));
 			if (cmd->subtype == AT_AlterColumnType &&
@@ -240,6 +262,28 @@ adjust_using_index(Oid relid, bool ours, Constraint *constraint)
 	return lsm_prepare_using_index(relid, index, ours) && ours ? list_make1(key) : NIL;
 }
 
+/*
+ * A dump names the storage parameters of a key that was an lsm_index.  Where
+ * it will be btree, they would be errors.
+ */
+static void
+forget_our_options(Oid relid, Constraint *constraint)
+{
+	List	   *others;
+
+	if ((constraint->contype != CONSTR_PRIMARY && constraint->contype != CONSTR_UNIQUE) ||
+		constraint->access_method != NULL)
+		return;
+	others = lsm_other_options(constraint->options);
+	if (list_length(others) == list_length(constraint->options))
+		return;
+	ereport(NOTICE,
+			(errmsg("storage parameters of lsm_index are ignored for a key of table \"%s\"",
+					get_rel_name(relid)),
+			 errdetail("The key is built as btree.")));
+	constraint->options = others;
+}
+
 /* Returns a list of FormerKeys. */
 static List *
 adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
@@ -248,6 +292,7 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 	lsm_prepare_foreign_key(relid, constraint);
 	if (ours)
 		choose_constraint_am(relid, alter, constraint, column);
+	forget_our_options(relid, constraint);
 	if (constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE)
 		lsm_prepare_parent_key(relid, AlterTableGetLockLevel(alter->cmds),
 							   constraint->access_method,
@@ -280,7 +325,7 @@ references_itself(AlterTableStmt *stmt, Oid relid)
 
 		if (cmd->subtype == AT_AddConstraint)
 			constraints = list_make1(cmd->def);
-		else if (cmd->subtype == AT_AddColumn)
+		else if (cmd->subtype == AT_AddColumn && !column_is_there(relid, stmt, cmd))
 			constraints = castNode(ColumnDef, cmd->def)->constraints;
 		foreach(lc2, constraints)
 		{
@@ -300,6 +345,13 @@ references_itself(AlterTableStmt *stmt, Oid relid)
  * ALTER COLUMN ... TYPE
  * ====================================================================== */
 
+/* Are indexes that have the column, INCLUDE columns too, made anew? */
+static bool
+rebuilds_indexes(const AlterTableCmd *cmd)
+{
+	return cmd->subtype == AT_AlterColumnType || LSM_SETS_EXPRESSION(cmd);
+}
+
 static bool
 alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
 {
@@ -310,10 +362,10 @@ alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 		AttrNumber	attnum;
 
-		if (cmd->subtype != AT_AlterColumnType)
+		if (!rebuilds_indexes(cmd))
 			continue;
 		attnum = get_attnum(relid, cmd->name);
-		for (int i = 0; i < u->nkeys; i++)
+		for (int i = 0; i < u->ncolumns; i++)
 			if (u->keys[i] == attnum)
 				return true;
 	}
@@ -403,7 +455,7 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 
 	foreach(lc, stmt->cmds)
 	{
-		alters |= lfirst_node(AlterTableCmd, lc)->subtype == AT_AlterColumnType;
+		alters |= rebuilds_indexes(lfirst_node(AlterTableCmd, lc));
 	}
 	if (!alters || !object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return NIL;
@@ -430,7 +482,7 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 				ereport(NOTICE,
 						(errmsg("key \"%s\" of partitioned table \"%s\" is rebuilt as btree",
 								get_rel_name(u->index), get_rel_name(table)),
-						 errdetail("ALTER COLUMN ... TYPE makes the keys of partitioned tables anew, as btree.")));
+						 errdetail("The statement makes keys of partitioned tables anew, as btree.")));
 				reset_our_options(u->index, lsm_index_options_list(u->index));
 				continue;
 			}
@@ -508,7 +560,7 @@ locks_children(AlterTableStmt *stmt, Oid relid)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
-		if (cmd->subtype == AT_AlterColumnType || cmd->subtype == AT_AttachPartition)
+		if (rebuilds_indexes(cmd) || cmd->subtype == AT_AttachPartition)
 			return true;
 		if (!partitioned)
 			continue;
@@ -604,7 +656,7 @@ adjust_alter_table(AlterTableStmt *stmt)
 								 adjust_constraint(relid, ours, stmt,
 												   castNode(Constraint, cmd->def),
 												   NULL));
-		else if (cmd->subtype == AT_AddColumn)
+		else if (cmd->subtype == AT_AddColumn && !column_is_there(relid, stmt, cmd))
 		{
 			ColumnDef  *def = castNode(ColumnDef, cmd->def);
 
@@ -664,6 +716,7 @@ unique_index_of_partitions(IndexStmt *stmt)
 					stmt->relation->relname),
 			 errdetail("Keys of partitioned tables are supported with btree only.")));
 	stmt->accessMethod = pstrdup("btree");
+	lsm_name_btree_classes(stmt);
 	stmt->options = lsm_other_options(stmt->options);
 }
 
@@ -680,7 +733,8 @@ adjust_index_stmt(IndexStmt *stmt)
 	if (stmt->accessMethod != NULL &&
 		strcmp(stmt->accessMethod, LSM_TABLE_AM_NAME) == 0)
 		stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
-	if (stmt->unique && !stmt->isconstraint)
+	/* a constraint names an access method if LIKE has copied it */
+	if (stmt->unique && stmt->excludeOpNames == NIL)
 		unique_index_of_partitions(stmt);
 	if (stmt->unique)
 		prepare_unique_index(stmt);

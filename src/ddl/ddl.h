@@ -25,7 +25,8 @@ typedef struct LsmUniqueIndex
 	bool		nulls_not_distinct;
 	bool		plain;			/* neither expressions nor predicate */
 	int			nkeys;
-	AttrNumber	keys[INDEX_MAX_KEYS];
+	int			ncolumns;		/* with those of INCLUDE */
+	AttrNumber	keys[INDEX_MAX_KEYS];	/* the keys, then the others */
 } LsmUniqueIndex;
 
 /* ---- constraints.c ---- */
@@ -123,6 +124,12 @@ extern void lsm_file_swap_init(void);
 extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
 
 /* ---- swap_index.c ---- */
+
+/*
+ * The statement was about an lsm_index, and will make a btree: operator classes
+ * that it names are ours.  btree has those of the same name, in pg_catalog.
+ */
+extern void lsm_name_btree_classes(IndexStmt *stmt);
 
 extern Oid	lsm_swap_index(Oid index, const char *am, List *options);
 

@@ -24,6 +24,7 @@
 #include "access/xact.h"
 #include "catalog/dependency.h"
 #include "catalog/index.h"
+#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
 #include "nodes/makefuncs.h"
@@ -96,6 +97,25 @@ lsm_options_fit(List *options)
 	return true;
 }
 
+/* See ddl.h. */
+void
+lsm_name_btree_classes(IndexStmt *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, stmt->indexParams)
+	{
+		IndexElem  *elem = lfirst_node(IndexElem, lc);
+		List	   *name;
+
+		if (elem->opclass == NIL)
+			continue;
+		name = list_make2(makeString(pstrdup("pg_catalog")), llast(elem->opclass));
+		if (OidIsValid(get_opclass_oid(BTREE_AM_OID, name, true)))
+			elem->opclass = name;
+	}
+}
+
 /* CREATE INDEX of a plain index like this one. */
 static IndexStmt *
 index_statement(Relation table, Relation index, const char *am, List *options)
@@ -107,6 +127,8 @@ index_statement(Relation table, Relation index, const char *am, List *options)
 	IndexStmt  *stmt = generateClonedIndexStmt(name, index, map, NULL);
 
 	stmt->accessMethod = pstrdup(am);
+	if (strcmp(am, "btree") == 0)
+		lsm_name_btree_classes(stmt);
 	stmt->options = options;
 	stmt->primary = false;
 	stmt->isconstraint = false;

@@ -87,6 +87,14 @@ take_xmin_hints(LsmRow *row, const LsmRow *other)
 	row->cmin = 0;
 }
 
+/* Of two states with an xmax that is not known to have committed */
+static bool
+xmax_was_undone(const LsmRow *row)
+{
+	return (row->flags & LSM_ROW_HAS_XMAX) && !lsm_xid_running(row->xmax) &&
+		!TransactionIdDidCommit(row->xmax);
+}
+
 /*
  * Two states of the same row.  An xmax of a transaction that was rolled back
  * may win over a later state without: it is looked up, so that does no harm.
@@ -104,7 +112,9 @@ settle_rows(LsmSlice a, LsmSlice b, StringInfo out)
 	}
 	parse(a, &row);
 	parse(b, &other);
-	if (header_rank(&other) > header_rank(&row))
+	if (header_rank(&other) > header_rank(&row) ||
+		(header_rank(&other) == 1 && header_rank(&row) == 1 &&
+		 row.xmax != other.xmax && xmax_was_undone(&row)))
 	{
 		LsmRow		swap = row;
 

@@ -190,7 +190,10 @@ lsm_job_set_scheme(LsmJob *job, LsmFilterScheme scheme)
 void
 lsm_job_end(LsmJob *job)
 {
+	/* a warning about a file would look for interrupts amid job_release() */
+	HOLD_INTERRUPTS();
 	MemoryContextDelete(job->cxt);
+	RESUME_INTERRUPTS();
 }
 
 /*

@@ -271,8 +271,10 @@ lsm_key_changed_in(uint64 keyspace_id, LsmDigest lock_digest)
 }
 
 /*
- * `changed`: something was applied under the lock.  Errors under the lock need
- * no care: nothing was applied, and the transaction's abort releases the lock.
+ * `changed`: something was applied under the lock.  After an error the
+ * transaction's abort releases the lock.  The first of several records may have
+ * been applied then, which no counter tells: its entries are of the transaction
+ * that aborts, or say of dead ones that they are dead.
  */
 void
 lsm_key_unlock(LsmTree *tree, LsmDigest lock_digest, bool changed)

@@ -56,7 +56,7 @@ extern bool lsm_meta_names(const struct LsmMetaPage *meta, const LsmTree *tree,
 
 /*
  * What block 0 of a main fork's file says; false if that is no lsm tree or
- * cannot be read.  Never an error.
+ * cannot be read: errno says why then, or is 0.  Never an error.
  */
 extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id);
 

@@ -51,6 +51,8 @@
 
 #define DROP_RING			1024
 #define DROP_PER_TRANSACTION	256
+/* Forks looked at for them: heap's are among them, each costs a file read */
+#define DROP_FORKS			1024
 #define DROP_LOOKS			2
 #define DROP_GIVE_UP_MS		60000
 #define DROP_INTERVAL_MS	1000
@@ -183,7 +185,7 @@ drop_collect(bool commit)
 		return;
 	if (commit)
 		nstaying = smgrGetPendingDeletes(false, &staying);
-	for (int i = 0; i < ngoing && nending < DROP_PER_TRANSACTION; i++)
+	for (int i = 0; i < Min(ngoing, DROP_FORKS) && nending < DROP_PER_TRANSACTION; i++)
 	{
 		uint64		id;
 		bool		stays = false;

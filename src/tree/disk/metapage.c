@@ -169,7 +169,16 @@ lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
 	if (fd < 0)
 		return false;
 	got = pg_pread(fd, head.data, sizeof(head.data), 0);
+	if (got < 0)
+	{
+		int			save_errno = errno;
+
+		close(fd);
+		errno = save_errno;
+		return false;
+	}
 	close(fd);
+	errno = 0;
 	if (got != sizeof(head.data))
 		return false;
 	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));

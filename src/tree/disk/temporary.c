@@ -89,7 +89,9 @@ named_in_directory(const char *path, uint64 keyspace_id)
 		if (strncmp(de->d_name, prefix, strlen(prefix)) != 0)
 			continue;
 		snprintf(file, sizeof(file), "%.700s/%.300s", path, de->d_name);
-		named = lsm_fork_read_keyspace(file, MyDatabaseId, &id) && id == keyspace_id;
+		errno = 0;
+		named = lsm_fork_read_keyspace(file, MyDatabaseId, &id) ? id == keyspace_id :
+			errno != 0 && errno != ENOENT;
 	}
 	if (dir != NULL)
 		FreeDir(dir);

@@ -78,3 +78,19 @@ DROP TABLE h, l, big;
 CREATE TEMP TABLE l (id int PRIMARY KEY, v int UNIQUE) USING lsm;
 VACUUM (PARALLEL 1) l;
 DROP TABLE l;
+
+-- ANALYZE reads 16 rows for each of its sample, and counts them for all; not of a sample that is as large as the table
+CREATE TABLE l (id int, v int) USING lsm;
+INSERT INTO l SELECT i, i % 7 FROM generate_series(1, 200000) i;
+SET default_statistics_target = 1;
+ANALYZE l;
+SELECT reltuples BETWEEN 180000 AND 220000 AS right FROM pg_class WHERE relname = 'l';
+DELETE FROM l WHERE id / 1000 % 2 = 0;
+VACUUM l;
+ANALYZE l;
+SELECT reltuples BETWEEN 70000 AND 130000 AS right FROM pg_class WHERE relname = 'l';
+ALTER TABLE l ALTER v SET STATISTICS 1000;
+ANALYZE l;
+SELECT reltuples AS all, n_distinct FROM pg_class, pg_stats WHERE relname = 'l' AND tablename = 'l' AND attname = 'v';
+RESET default_statistics_target;
+DROP TABLE l;

@@ -201,6 +201,8 @@ lsm_analyze_tell_blocks(Relation rel, BlockNumber nblocks)
 		entries = Min(entries, rel->rd_rel->reltuples);
 	read = Max(entries * Min(wanted / analyzed.told, 1), 1);
 	analyzed.part = Min(READ_PER_SAMPLED * wanted / read, 1);
+	/* reltuples may be old: no stretch has more rows than a full block, then */
+	analyzed.part = Min(analyzed.part, analyzed.told / Max(full_blocks, 1));
 	return analyzed.told;
 }
 

@@ -452,9 +452,11 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 	ListCell   *lc;
 	ListCell   *lc2;
 	bool		alters = false;
+	bool		sets_expression = false;
 
 	foreach(lc, stmt->cmds)
 	{
+		sets_expression |= LSM_SETS_EXPRESSION(lfirst_node(AlterTableCmd, lc));
 		alters |= rebuilds_indexes(lfirst_node(AlterTableCmd, lc));
 	}
 	if (!alters || !object_ownercheck(RelationRelationId, relid, GetUserId()))
@@ -482,7 +484,8 @@ former_keys(AlterTableStmt *stmt, Oid relid)
 				ereport(NOTICE,
 						(errmsg("key \"%s\" of partitioned table \"%s\" is rebuilt as btree",
 								get_rel_name(u->index), get_rel_name(table)),
-						 errdetail("The statement makes keys of partitioned tables anew, as btree.")));
+						 errdetail("ALTER COLUMN ... %s makes the keys of partitioned tables anew, as btree.",
+								   sets_expression ? "SET EXPRESSION" : "TYPE")));
 				reset_our_options(u->index, lsm_index_options_list(u->index));
 				continue;
 			}

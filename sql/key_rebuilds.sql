@@ -34,6 +34,20 @@ SELECT * FROM kr_include ORDER BY id;
 SELECT * FROM lsm_verify('kr_include');
 DROP TABLE kr_include;
 
+-- the expression of a generated column, which PostgreSQL 17 can change
+CREATE TABLE kr_generated (id int, g int GENERATED ALWAYS AS (id * 2) STORED, PRIMARY KEY (id) INCLUDE (g) WITH (bits_per_key = 12),
+	UNIQUE (g)) USING lsm;
+INSERT INTO kr_generated SELECT generate_series(1, 1000);
+DO $$
+BEGIN
+	IF current_setting('server_version_num')::int >= 170000 THEN
+		EXECUTE 'ALTER TABLE kr_generated ALTER g SET EXPRESSION AS (id * 3)';
+		ASSERT (SELECT count(*) FROM kr_generated WHERE g = 300 AND id = 100) = 1;
+	END IF;
+END $$;
+SELECT * FROM kr_keys('^kr_generated');
+DROP TABLE kr_generated;
+
 -- operator classes that are not the type's own
 CREATE MATERIALIZED VIEW kr_mv USING lsm AS SELECT i::text AS c FROM generate_series(1, 9) i;
 CREATE UNIQUE INDEX ON kr_mv USING lsm (c text_pattern_ops);

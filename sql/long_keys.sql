@@ -37,4 +37,36 @@ SELECT count(*) FROM long_l a WHERE EXISTS (SELECT FROM long_l b WHERE b.k = a.k
 SELECT * FROM lsm_verify('long_k');
 DROP TABLE long_l;
 DROP FUNCTION long_key;
+-- Points in groups: what the keys of a run share ends before, at and behind the
+-- end of its fences
+SET lsm.target_file_size = '64kB';
+CREATE FUNCTION long_points(bytes int) RETURNS TABLE (files bigint, points bigint, both_ends bigint, absent bigint, bitmap bigint, gone bigint)
+	LANGUAGE plpgsql AS $$
+DECLARE
+	here text[];
+	away text[];
+BEGIN
+	CREATE TABLE long_p (i int, k text COLLATE "C") USING lsm;
+	INSERT INTO long_p SELECT i, repeat('p', bytes) || to_char(i * 2, 'FM00000') ||
+		(SELECT string_agg(md5(i || ':' || j), '') FROM generate_series(1, 12) j) FROM generate_series(1, 1500) i;
+	CREATE INDEX long_pk ON long_p USING lsm (k);
+	here := ARRAY(SELECT k FROM long_p ORDER BY hashint4(i));
+	away := ARRAY(SELECT repeat('p', bytes) || to_char(i * 2 + 1, 'FM00000') FROM generate_series(1, 1500) i);
+	files := (SELECT l.files FROM lsm_levels('long_pk') l);
+	points := (SELECT count(DISTINCT k) FROM long_p WHERE k = ANY (here));
+	both_ends := (SELECT count(*) FROM long_p WHERE k = ANY (here[1:700] || repeat('p', bytes - 1) || repeat('p', bytes + 1) || repeat('q', bytes)));
+	absent := (SELECT count(*) FROM long_p WHERE k = ANY (away));
+	SET enable_indexscan = off;
+	SET enable_bitmapscan = on;
+	bitmap := (SELECT count(*) FROM long_p WHERE k = ANY (here[1:1000]));
+	DELETE FROM long_p WHERE k = ANY (here[1:1000]);
+	GET DIAGNOSTICS gone = ROW_COUNT;
+	SET enable_indexscan = on;
+	SET enable_bitmapscan = off;
+	DROP TABLE long_p;
+	files := (files > 5)::int;
+	RETURN NEXT;
+END $$;
+SELECT bytes, p.* FROM unnest(ARRAY[100, 247, 248, 249, 250, 252, 254, 255, 256, 257, 290]) bytes, long_points(bytes) p;
+DROP FUNCTION long_points;
 RESET ALL;

@@ -3,6 +3,12 @@
  * find.c
  *	  The files of a run that may hold a key, or keys that begin alike.
  *
+ * A fence's word says where the file's first or last key lies, except where
+ * the fence is cut before the word ends.  Such a word is a bound from outside
+ * only (zeros below the first key, ones above the last): it tells what the file
+ * does not have.  That a key lies between the file's first and last key, so
+ * that no other file has it, such a word does not tell (words_vague).
+ *
  * No lock: a version is private to the process, and does not change.
  *
  *-------------------------------------------------------------------------
@@ -12,6 +18,54 @@
 #include "tree/control/control.h"
 #include "tree/read/read.h"
 #include "tree/read/version.h"
+
+/* Is the fence cut where its word behind `prefix_bytes` goes on? */
+static inline bool
+ends_in_word(LsmSlice fence, bool cut, uint32 prefix_bytes)
+{
+	return cut && fence.len - prefix_bytes < sizeof(uint64);
+}
+
+void
+lsm_run_arrange(LsmRun *run)
+{
+	LsmSlice	first = run->files[0].smallest;
+	LsmSlice	last = run->files[run->nfiles - 1].largest;
+	Size		bytes = run->nfiles * sizeof(uint64);
+	uint32		n = 0;
+
+	/* what the outermost fences share, all keys in between share */
+	while (n < first.len && n < last.len && first.data[n] == last.data[n])
+		n++;
+	run->prefix_bytes = n;
+	run->prefix = first.data;
+	if (n > 0 && n <= sizeof(uint64))
+		run->prefix_word = lsm_word(first.data, n, 0) >> (64 - 8 * n);
+	run->smallest_words = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+	run->largest_words = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
+	for (int i = 0; i < run->nfiles; i++)
+	{
+		LsmFile    *file = &run->files[i];
+		bool		cut = (file->flags & LSM_FILE_LARGEST_CUT) != 0;
+
+		/*
+		 * A fence shorter than the prefix cannot be between the outermost
+		 * ones; a damaged list must not make us read beyond it.
+		 */
+		if (file->smallest.len < n || file->largest.len < n)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("file list of an lsm tree is out of order: file number " UINT64_FORMAT,
+							file->number)));
+		run->smallest_words[i] = lsm_word(file->smallest.data + n,
+										  file->smallest.len - n, 0);
+		run->largest_words[i] = lsm_word(file->largest.data + n,
+										 file->largest.len - n, cut ? 0xFF : 0);
+		run->words_vague |=
+			ends_in_word(file->smallest, file->flags & LSM_FILE_SMALLEST_CUT, n) ||
+			ends_in_word(file->largest, file->flags & LSM_FILE_LARGEST_CUT, n);
+	}
+}
 
 /*
  * The key's place relative to the run's common prefix: negative: before all
@@ -186,7 +240,8 @@ find_one(const LsmRun *run, const LsmKeyWords *words)
 /*
  * A key's own bytes stand for a range of integers.  Mostly that range lies
  * between the fences of the file of the key before, or before all files, or
- * behind them; else the search is made.
+ * behind them; else the search is made.  Between the fences of one file lies
+ * what follows its first key and precedes its last one: vague words do not say.
  */
 void
 lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at)
@@ -207,7 +262,8 @@ lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at)
 			greatest = word;
 			if (len < run->prefix_bytes + sizeof(word))
 				greatest |= ~UINT64CONST(0) >> (8 * (len - run->prefix_bytes));
-			if (likely(run->smallest_words[last] < word && greatest < run->largest_words[last]))
+			if (likely(!run->words_vague && run->smallest_words[last] < word &&
+					   greatest < run->largest_words[last]))
 				at[i] = last;
 			else if (greatest < first_word || word > last_word)
 				at[i] = LSM_NO_FILE;

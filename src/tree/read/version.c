@@ -167,45 +167,6 @@ typedef struct LsmRunBody
 	int			refcount;
 } LsmRunBody;
 
-/* The fence arrays of a run.  REQUIRES: current context is the body's. */
-static void
-arrange_fences(LsmRun *run)
-{
-	LsmSlice	first = run->files[0].smallest;
-	LsmSlice	last = run->files[run->nfiles - 1].largest;
-	Size		bytes = run->nfiles * sizeof(uint64);
-	uint32		n = 0;
-
-	/* what the outermost fences share, all keys in between share */
-	while (n < first.len && n < last.len && first.data[n] == last.data[n])
-		n++;
-	run->prefix_bytes = n;
-	run->prefix = first.data;
-	if (n > 0 && n <= sizeof(uint64))
-		run->prefix_word = lsm_word(first.data, n, 0) >> (64 - 8 * n);
-	run->smallest_words = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
-	run->largest_words = MemoryContextAllocHuge(CurrentMemoryContext, bytes);
-	for (int i = 0; i < run->nfiles; i++)
-	{
-		LsmFile    *file = &run->files[i];
-		bool		cut = (file->flags & LSM_FILE_LARGEST_CUT) != 0;
-
-		/*
-		 * A fence shorter than the prefix cannot be between the outermost
-		 * ones; a damaged list must not make us read beyond it.
-		 */
-		if (file->smallest.len < n || file->largest.len < n)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("file list of an lsm tree is out of order: file number " UINT64_FORMAT,
-							file->number)));
-		run->smallest_words[i] = lsm_word(file->smallest.data + n,
-										  file->smallest.len - n, 0);
-		run->largest_words[i] = lsm_word(file->largest.data + n,
-										 file->largest.len - n, cut ? 0xFF : 0);
-	}
-}
-
 typedef struct NumberAt
 {
 	uint64		number;
@@ -328,7 +289,7 @@ make_run(LsmVersion *version, const LsmRun *old, const uint64 *removed, int nrem
 	{
 		run->level = run->files[0].level;
 		run->run = run->files[0].run;
-		arrange_fences(run);
+		lsm_run_arrange(run);
 		arrange_numbers(run);
 		sum_up(run);
 		run->body = palloc0(sizeof(LsmRunBody));

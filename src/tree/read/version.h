@@ -71,6 +71,7 @@ typedef struct LsmRun
 	const char *prefix;
 	uint64	   *smallest_words;
 	uint64	   *largest_words;
+	bool		words_vague;	/* some word is of a fence cut before its end */
 } LsmRun;
 
 struct LsmVersion
@@ -178,6 +179,12 @@ lsm_file_may_hold(const LsmFile *file, LsmSlice key)
 {
 	return !lsm_file_after(file, key) && !lsm_file_before(file, key);
 }
+
+/*
+ * What the functions below need to know of the run's files.  REQUIRES: current
+ * context is the run's.  ERROR if the files are out of order.
+ */
+extern void lsm_run_arrange(LsmRun *run);
 
 /* Index of the first file that is not entirely before `key`; nfiles if none. */
 extern int	lsm_run_find(const LsmRun *run, LsmSlice key);

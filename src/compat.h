@@ -71,7 +71,68 @@
 #include "storage/relfilenode.h"
 #endif
 
+/*
+ * Structs of the server that we fill, as far as their fields differ between
+ * versions.  A field that a version adds, and that we do not name, is 0 only if
+ * the whole struct was zeroed: a new version's headers are held against this
+ * list.
+ *
+ * IndexVacuumInfo	lsm_vacuum_info(), nobody else.  16: heaprel, which index
+ *					methods look at without asking whether it is there.
+ * IndexInfo		BuildIndexInfo() only, in parallel_build.c, build.c of the
+ *					table, verify_index.c; on_conflict_indexes.c adds ii_Unique*
+ *					before 18.  16: ii_Summarizing, 18: ii_WithoutOverlaps.
+ * IndexAmRoutine	index/handler.c, zeroed.  16: amsummarizing, 17:
+ *					amcanbuildparallel, aminsertcleanup (nothing of ours outlives
+ *					an insert), 18: amcanhash (there is no hash support
+ *					function), amconsistent*, amgettreeheight (asked by cost
+ *					functions of core's methods only), amtranslate*.
+ * TableAmRoutine	table/handler.c, zeroed; the callbacks' types are compared by
+ *					the compiler.
+ * TableScanDesc	table/scan.c, zeroed.  18: rs_tbmiterator, which the executor
+ *					fills and ends.
+ * ParallelTableScanDesc	table/scan.c.  18: phs_locator for phs_relid.
+ * IndexScanDesc	RelationGetIndexScan(), index/scan.c adds opaque.
+ *					18: instrument, set by index_beginscan(), NULL elsewhere.
+ * SnapshotData		InitDirtySnapshot() in table/lock.c, index/unique.c: core,
+ *					too, sets nothing but the type, and so reads nothing else.
+ * TM_FailureData	table/row_change.c, table/modify.c, table/lock.c: the same
+ *					fields in all versions.
+ * TupleTableSlot	table_slot_create() and its like; slots are core's heap
+ *					slots.  17: is_current_xact_tuple, which those have.
+ * VacuumCutoffs	vacuum_get_cutoffs(), below for 15.
+ * VacuumParams, ReindexParams, ClusterParams, CopyFromState	made by core only.
+ * ReorderBufferChange	table/logical.c, from ReorderBufferAllocChange(), zeroed.
+ *					16: rlocator for relnode, 17: tuples, 18: no subxid (never
+ *					set for a tuple's change).
+ * ArrayExpr		executor/row_range.c, zeroed.  18: list_start, list_end, read
+ *					when a query's text is jumbled, which is before.
+ * IndexOptInfo, IndexPath, IndexClause, RowCompareExpr, PlannedStmt,
+ * ExplainStmt, ModifyTable, ModifyTableState	copies of core's as a whole.
+ * Query			executor/explain.c, zeroed, before 17.
+ * OnConflictSetState	on_conflict_indexes.c, zeroed, before 18.
+ * AlterTableCmd	ddl/constraints.c, zeroed: the same fields in all versions.
+ * BackgroundWorker	worker.c, zeroed.  17: a longer bgw_library_name.
+ * BufferUsage, WalUsage	zeroed, or copies.
+ * xl_smgr_truncate, xl_dbase_drop_rec	disk/create.c, truncate.c, clone.c: the
+ *					same fields, by their names since 16.
+ * IndexBulkDeleteResult, IndexBuildResult, IndexFetchTableData, HeapTupleData,
+ * SortSupportData, HASHCTL, RmgrData, LOCKTAG	the same fields in all versions.
+ */
+
 /* ---- names of our own ---- */
+
+/* The table that an index to be vacuumed belongs to */
+static inline void
+lsm_vacuum_info_set_table(IndexVacuumInfo *info, Relation table)
+{
+#if PG_VERSION_NUM >= 160000
+	info->heaprel = table;
+#else
+	(void) info;
+	(void) table;
+#endif
+}
 
 /*
  * The path of a fork, in the current memory context.  PostgreSQL 18's

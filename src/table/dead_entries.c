@@ -114,12 +114,29 @@ error_context(void *arg)
 			   names->index, names->schema, names->table);
 }
 
+/* See dead_entries.h. */
+IndexVacuumInfo
+lsm_vacuum_info(Relation table, Relation index, double rows, bool estimated,
+				BufferAccessStrategy strategy)
+{
+	IndexVacuumInfo info;
+
+	memset(&info, 0, sizeof(info));
+	info.index = index;
+	lsm_vacuum_info_set_table(&info, table);
+	info.estimated_count = estimated;
+	info.message_level = DEBUG2;
+	info.num_heap_tuples = rows;
+	info.strategy = strategy;
+	return info;
+}
+
 IndexBulkDeleteResult *
 lsm_delete_dead_entries(LsmDeadEntries *dead, Relation index, bool flush_first,
 						IndexBulkDeleteResult *stats, double rows,
 						BufferAccessStrategy strategy)
 {
-	IndexVacuumInfo info;
+	IndexVacuumInfo info = lsm_vacuum_info(dead->table, index, rows, true, strategy);
 	IndexNames	names = {
 		RelationGetRelationName(index),
 		get_namespace_name(RelationGetNamespace(dead->table)),
@@ -128,12 +145,6 @@ lsm_delete_dead_entries(LsmDeadEntries *dead, Relation index, bool flush_first,
 	ErrorContextCallback context = {error_context_stack, error_context, &names};
 
 	error_context_stack = &context;
-	memset(&info, 0, sizeof(info));
-	info.index = index;
-	info.estimated_count = true;
-	info.message_level = DEBUG2;
-	info.num_heap_tuples = rows;
-	info.strategy = strategy;
 	if (flush_first && lsm_relation_is_index(index))
 		lsm_index_flush(index);
 	stats = index_bulk_delete(&info, stats, dead_entry, dead);

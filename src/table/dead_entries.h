@@ -38,6 +38,13 @@ extern void lsm_dead_entries_init(LsmDeadEntries *dead, Relation table, LsmTree 
 /* A row that is dead, and not to be added to the live ones, was deleted by xid. */
 extern void lsm_note_deleter(LsmDeadEntries *dead, TransactionId xid);
 
+/*
+ * What an index's VACUUM is told.  Both steps, deletion and cleanup, have it
+ * from here.  `rows`: there are in the table, or about so many (`estimated`).
+ */
+extern IndexVacuumInfo lsm_vacuum_info(Relation table, Relation index, double rows,
+									   bool estimated, BufferAccessStrategy strategy);
+
 /* Have an index delete entries of rows that are dead or gone; result as its. */
 extern IndexBulkDeleteResult *lsm_delete_dead_entries(LsmDeadEntries *dead, Relation index,
 													  bool flush_first,

@@ -342,13 +342,9 @@ cleanup_indexes(LsmVacuum *vac)
 								 PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
 	for (i = 0; i < vac->nindexes; i++)
 	{
-		IndexVacuumInfo info;
+		IndexVacuumInfo info = lsm_vacuum_info(vac->rel, vac->indexes[i], vac->live, false,
+											   vac->strategy);
 
-		memset(&info, 0, sizeof(info));
-		info.index = vac->indexes[i];
-		info.message_level = DEBUG2;
-		info.num_heap_tuples = vac->live;
-		info.strategy = vac->strategy;
 		vac->stats[i] = index_vacuum_cleanup(&info, vac->stats[i]);
 		if (vac->stats[i] == NULL || vac->stats[i]->estimated_count)
 			continue;

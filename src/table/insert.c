@@ -45,30 +45,15 @@ toast_new_tuple(Relation rel, HeapTuple tuple, int options)
 	return tuple;
 }
 
-/*
- * Are the rows to be frozen at once (COPY FREEZE)?  A frozen row has no xid left.
- * Triggers of foreign keys ask for it: whether the transaction that updates a
- * row has inserted it, so that the INSERT's check will come to nothing.
- */
-static bool
-inserts_frozen(Relation rel, int options)
-{
-	return (options & TABLE_INSERT_FROZEN) != 0 && rel->trigdesc == NULL;
-}
-
 void
 lsm_header_of_new_row(LsmRow *header, TransactionId xid, CommandId cid, bool frozen)
 {
 	memset(header, 0, sizeof(LsmRow));
 	ItemPointerSetInvalid(&header->next);
-	if (frozen)
-	{
-		header->flags = LSM_ROW_XMIN_FROZEN;
-		header->xmin = FrozenTransactionId;
-		return;
-	}
 	header->xmin = xid;
 	header->cmin = cid;
+	if (frozen)
+		lsm_row_freeze(header);
 }
 
 /* Let the caller's tuple and slot say what was stored: RETURNING shows it. */
@@ -133,7 +118,7 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 
 	stored = toast_new_tuple(rel, tuple, options);
 	lsm_row_check_size(stored);
-	lsm_header_of_new_row(&header, xid, cid, inserts_frozen(rel, options));
+	lsm_header_of_new_row(&header, xid, cid, (options & TABLE_INSERT_FROZEN) != 0);
 	if (token != 0)
 	{
 		header.flags |= LSM_ROW_SPECULATIVE;
@@ -254,7 +239,7 @@ lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid
 	forbid_parallel_insert();
 	offsets = palloc((nslots + 1) * sizeof(int));
 	packed = palloc(nslots * sizeof(uint64));
-	lsm_header_of_new_row(&header, xid, cid, inserts_frozen(rel, options));
+	lsm_header_of_new_row(&header, xid, cid, (options & TABLE_INSERT_FROZEN) != 0);
 	initStringInfo(&buf);
 	for (i = 0; i < nslots; i++)
 	{

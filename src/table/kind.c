@@ -81,9 +81,13 @@ take_xmin_hints(LsmRow *row, const LsmRow *other)
 
 	if ((row->flags & (hints | LSM_ROW_KILLED)) || !(other->flags & hints))
 		return;
-	row->flags |= other->flags & hints;
+	if (other->flags & LSM_ROW_XMIN_FROZEN)
+	{
+		lsm_row_freeze(row);
+		return;
+	}
+	row->flags |= LSM_ROW_XMIN_COMMITTED;
 	row->flags &= ~LSM_ROW_SPECULATIVE;
-	row->xmin = other->xmin;
 	row->cmin = 0;
 }
 
@@ -244,9 +248,7 @@ decide_fate(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo rewritt
 		TransactionIdPrecedes(row.xmin, cx->freeze_limit))
 	{
 		note_removed(cx, row.xmin);
-		row.flags &= ~LSM_ROW_XMIN_COMMITTED;
-		row.flags |= LSM_ROW_XMIN_FROZEN;
-		row.cmin = 0;
+		lsm_row_freeze(&row);
 		changed = true;
 	}
 

@@ -154,6 +154,10 @@ set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple t
 	memset(model->mask, 0, sizeof(model->mask));
 	memcpy(model->start, value, data_offset);
 	memset(model->mask, 0xFF, data_offset);
+	model->own_xmin = HeapTupleHeaderXminFrozen(tuple->t_data) &&
+		TransactionIdIsNormal(HeapTupleHeaderGetRawXmin(tuple->t_data));
+	if (model->own_xmin)
+		memset((char *) model->mask + LSM_ROW_XMIN_OFFSET, 0, sizeof(TransactionId));
 	memcpy(&model->header, tuple->t_data, sizeof(model->header));
 	model->data_offset = data_offset;
 }

@@ -63,6 +63,9 @@ lsm_ahead_form_alike(const LsmRowModel *model, char *value, uint32 value_bytes,
 	header = (HeapTupleHeader) (data - MODEL_HEADER_BYTES);
 	tuple = (HeapTuple) ((char *) header - HEAPTUPLESIZE);
 	memcpy(header, &model->header, sizeof(model->header));
+	if (model->own_xmin)
+		memcpy(&header->t_choice.t_heap.t_xmin, (char *) start + LSM_ROW_XMIN_OFFSET,
+			   sizeof(TransactionId));
 	lsm_tid_unpack(packed, &header->t_ctid);
 	tuple->t_len = MODEL_HEADER_BYTES + (value_bytes - model->data_offset);
 	lsm_tid_unpack(packed, &tuple->t_self);

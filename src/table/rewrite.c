@@ -114,10 +114,7 @@ header_of_copy(LsmRewrite *rw, LsmRow *row, bool ended)
 	{
 		row->cmin = 0;
 		if (TransactionIdPrecedes(row->xmin, rw->freeze_limit))
-		{
-			row->flags &= ~LSM_ROW_XMIN_COMMITTED;
-			row->flags |= LSM_ROW_XMIN_FROZEN;
-		}
+			lsm_row_freeze(row);
 	}
 	if (!ended)
 	{

@@ -31,6 +31,31 @@ take(const char **p, const char *end, void *to, size_t n)
 	return true;
 }
 
+static inline const char *
+parse_xmin(const char **p, const char *end, LsmRow *row)
+{
+	uint16		which = row->flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_XMIN_KEPT | LSM_ROW_KILLED);
+	TransactionId xid;
+
+	if (unlikely((which & LSM_ROW_XMIN_KEPT) &&
+				 which != (LSM_ROW_XMIN_FROZEN | LSM_ROW_XMIN_KEPT)))
+		return "header keeps the xmin of a row that is not frozen";
+	if (which & LSM_ROW_KILLED)
+		return NULL;
+	row->xmin = FrozenTransactionId;
+	if (which == LSM_ROW_XMIN_FROZEN)
+		return NULL;
+	if (!take(p, end, &xid, sizeof(xid)))
+		return "xmin is cut off";
+	if (!TransactionIdIsNormal(xid))
+		return "xmin is not a normal transaction id";
+	if (which & LSM_ROW_XMIN_KEPT)
+		row->frozen_xmin = xid;
+	else
+		row->xmin = xid;
+	return NULL;
+}
+
 static const char *
 parse_lockers(const char **p, const char *end, LsmRow *row)
 {
@@ -104,14 +129,9 @@ lsm_row_parse(LsmSlice value, LsmRow *row)
 	if (!(row->flags & LSM_ROW_HAS_XMAX) && (row->flags & LSM_ROW_XMAX_FLAGS) != 0)
 		return "header describes a missing xmax";
 
-	if (row->flags & LSM_ROW_KILLED)
-		row->xmin = InvalidTransactionId;
-	else if (row->flags & LSM_ROW_XMIN_FROZEN)
-		row->xmin = FrozenTransactionId;
-	else if (!take(&p, end, &row->xmin, sizeof(row->xmin)))
-		return "xmin is cut off";
-	else if (!TransactionIdIsNormal(row->xmin))
-		return "xmin is not a normal transaction id";
+	problem = parse_xmin(&p, end, row);
+	if (problem)
+		return problem;
 	if ((row->flags & LSM_ROW_HAS_CMIN) &&
 		!take(&p, end, &row->cmin, sizeof(row->cmin)))
 		return "cmin is cut off";
@@ -183,7 +203,10 @@ encode_header(char *p, const LsmRow *row, uint8 tag)
 	uint16		flags = row->flags;
 
 	/* the flags that say what is stored are ours to set */
-	flags &= ~(LSM_ROW_HAS_CMIN | LSM_ROW_HAS_LOCKERS);
+	flags &= ~(LSM_ROW_HAS_CMIN | LSM_ROW_HAS_LOCKERS | LSM_ROW_XMIN_KEPT);
+	if ((flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)) == LSM_ROW_XMIN_FROZEN &&
+		TransactionIdIsValid(row->frozen_xmin))
+		flags |= LSM_ROW_XMIN_KEPT;
 	if (row->cmin != 0)
 		flags |= LSM_ROW_HAS_CMIN;
 	if (row->nlockers > 0)
@@ -192,10 +215,12 @@ encode_header(char *p, const LsmRow *row, uint8 tag)
 
 	*p++ = (char) tag;
 	p = put(p, &flags, sizeof(flags));
-	if (!(flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)))
+	if ((flags & LSM_ROW_XMIN_KEPT) || !(flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)))
 	{
-		Assert(TransactionIdIsNormal(row->xmin));
-		p = put(p, &row->xmin, sizeof(row->xmin));
+		TransactionId xmin = lsm_row_shown_xmin(row);
+
+		Assert(TransactionIdIsNormal(xmin));
+		p = put(p, &xmin, sizeof(xmin));
 	}
 	if (flags & LSM_ROW_HAS_CMIN)
 		p = put(p, &row->cmin, sizeof(row->cmin));
@@ -344,7 +369,7 @@ lsm_row_label_tuple(const LsmRow *row, HeapTuple tuple)
 	uint16		infomask2 = header->t_infomask2 & ~HEAP2_XACT_MASK;
 	CommandId	cid = row->cmin;
 
-	HeapTupleHeaderSetXmin(header, row->xmin);
+	HeapTupleHeaderSetXmin(header, lsm_row_shown_xmin(row));
 	if (row->flags & LSM_ROW_XMIN_FROZEN)
 		infomask |= HEAP_XMIN_FROZEN;
 	else if (row->flags & LSM_ROW_KILLED)
@@ -475,8 +500,9 @@ HeapTuple
 lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed, Oid relid,
 					  Snapshot snapshot, TransactionId visible_xmin, uint32 *data_offset)
 {
-	const uint16 plain = LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN | LSM_ROW_UPDATED;
-	uint32		at = 1 + sizeof(uint16);
+	const uint16 plain = LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN | LSM_ROW_XMIN_KEPT |
+		LSM_ROW_UPDATED;
+	uint32		at = LSM_ROW_XMIN_OFFSET;
 	uint16		flags;
 	uint16		attributes;
 	TransactionId xmin = FrozenTransactionId;
@@ -490,13 +516,17 @@ lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed, Oid relid,
 	memcpy(&flags, value + 1, sizeof(flags));
 	if (flags & ~plain)
 		return NULL;
-	if (!(flags & LSM_ROW_XMIN_FROZEN))
+	if ((flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_XMIN_KEPT)) != LSM_ROW_XMIN_FROZEN)
 	{
 		memcpy(&xmin, value + at, sizeof(xmin));
 		at += sizeof(xmin);
-		if (!TransactionIdIsNormal(xmin) ||
-			(xmin != visible_xmin &&
-			 (!(flags & LSM_ROW_XMIN_COMMITTED) || !NormalTransactionIdPrecedes(xmin, snapshot->xmin))))
+		if (!TransactionIdIsNormal(xmin))
+			return NULL;
+		if (!(flags & LSM_ROW_XMIN_FROZEN) &&
+			((flags & LSM_ROW_XMIN_KEPT) ||
+			 (xmin != visible_xmin &&
+			  (!(flags & LSM_ROW_XMIN_COMMITTED) ||
+			   !NormalTransactionIdPrecedes(xmin, snapshot->xmin)))))
 			return NULL;
 	}
 	memcpy(&attributes, value + at, sizeof(attributes));
@@ -577,9 +607,13 @@ lsm_row_from_tuple(HeapTuple tuple, LsmRow *row)
 	CommandId	cid = HeapTupleHeaderGetRawCommandId(header);
 
 	memset(row, 0, sizeof(LsmRow));
-	row->xmin = HeapTupleHeaderGetRawXmin(header);
+	row->xmin = HeapTupleHeaderGetXmin(header);
 	if (HeapTupleHeaderXminFrozen(header))
+	{
 		row->flags |= LSM_ROW_XMIN_FROZEN;
+		if (TransactionIdIsNormal(HeapTupleHeaderGetRawXmin(header)))
+			row->frozen_xmin = HeapTupleHeaderGetRawXmin(header);
+	}
 	else if (!TransactionIdIsValid(row->xmin))
 		row->flags |= LSM_ROW_KILLED;
 	else if (HeapTupleHeaderXminCommitted(header))

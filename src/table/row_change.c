@@ -142,12 +142,7 @@ lsm_row_change_header(const LsmRowChange *target, TransactionId xid, LockTupleMo
 
 	if ((header->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_KILLED)) == LSM_ROW_XMIN_COMMITTED &&
 		lsm_tree_freezes(target->tree, header->xmin))
-	{
-		header->flags &= ~(LSM_ROW_XMIN_COMMITTED | LSM_ROW_SPECULATIVE);
-		header->flags |= LSM_ROW_XMIN_FROZEN;
-		header->xmin = FrozenTransactionId;
-		header->cmin = 0;
-	}
+		lsm_row_freeze(header);
 
 	if ((row->flags & LSM_ROW_HAS_XMAX) && !(row->flags & LSM_ROW_XMAX_COMMITTED) &&
 		!lsm_xid_running(row->xmax))

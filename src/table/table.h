@@ -12,7 +12,7 @@
  *
  *	tag			1 byte		LsmTag
  *	flags		2			LSM_ROW_*
- *	xmin		4			unless XMIN_FROZEN or KILLED
+ *	xmin		4			unless KILLED, or XMIN_FROZEN without XMIN_KEPT
  *	cmin		4			if HAS_CMIN, else 0
  *	xmax, cmax	4 + 4		if HAS_XMAX
  *	next TID	6			if HAS_NEXT: where the new version is
@@ -51,8 +51,9 @@ extern void lsm_table_init(void);
 /* ---- row format (row.c) ---- */
 
 #define LSM_ROW_XMIN_COMMITTED	0x0001
-#define LSM_ROW_XMIN_FROZEN		0x0002	/* committed, in everyone's past; xmin
-										 * not stored */
+#define LSM_ROW_XMIN_FROZEN		0x0002	/* committed, in everyone's past */
+#define LSM_ROW_XMIN_KEPT		0x0004	/* XMIN_FROZEN, and xmin is stored;
+										 * older builds left it out */
 #define LSM_ROW_HAS_XMAX		0x0008
 #define LSM_ROW_XMAX_COMMITTED	0x0010
 #define LSM_ROW_KEYS_UPDATED	0x0020	/* xmax deleted or changed a key
@@ -65,7 +66,7 @@ extern void lsm_table_init(void);
 										 * xmin not stored */
 #define LSM_ROW_HAS_CMIN		0x0800
 #define LSM_ROW_UPDATED			0x1000	/* made by an UPDATE */
-#define LSM_ROW_FLAGS			0x1FFB	/* all of the above */
+#define LSM_ROW_FLAGS			0x1FFF	/* all of the above */
 
 /* everything that describes xmax */
 #define LSM_ROW_XMAX_FLAGS \
@@ -97,6 +98,10 @@ typedef struct LsmRow
 {
 	uint16		flags;
 	TransactionId xmin;			/* FrozenTransactionId, Invalid if killed */
+	TransactionId frozen_xmin;	/* of a frozen row: who made it, or Invalid if
+								 * that is not known.  To be shown, and no
+								 * more: its clog may be gone, or another
+								 * transaction's */
 	CommandId	cmin;
 	TransactionId xmax;			/* Invalid unless HAS_XMAX */
 	CommandId	cmax;
@@ -108,6 +113,25 @@ typedef struct LsmRow
 	const char *body;			/* from the attribute word on */
 	uint32		body_bytes;
 } LsmRow;
+
+/* The row's maker has committed, and every snapshot sees that. */
+static inline void
+lsm_row_freeze(LsmRow *row)
+{
+	Assert(TransactionIdIsNormal(row->xmin));
+	row->flags &= ~(LSM_ROW_XMIN_COMMITTED | LSM_ROW_SPECULATIVE);
+	row->flags |= LSM_ROW_XMIN_FROZEN;
+	row->frozen_xmin = row->xmin;
+	row->xmin = FrozenTransactionId;
+	row->cmin = 0;
+}
+
+/* What the row has in its column xmin, as heap has it */
+static inline TransactionId
+lsm_row_shown_xmin(const LsmRow *row)
+{
+	return TransactionIdIsValid(row->frozen_xmin) ? row->frozen_xmin : row->xmin;
+}
 
 /* TIDs as 48-bit numbers in TID order, and as keys */
 static inline uint64
@@ -255,6 +279,9 @@ extern HeapTuple lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 p
 /* The header of a tuple made by lsm_row_form_tuple (lockers are lost). */
 extern void lsm_row_from_tuple(HeapTuple tuple, LsmRow *row);
 
+/* Where xmin stands in a value */
+#define LSM_ROW_XMIN_OFFSET		3
+
 /*
  * A row of which lsm_row_form_in_place() has made a tuple.  Rows whose values
  * begin with the same bytes, up to the data, get the same header, and the
@@ -265,6 +292,8 @@ typedef struct LsmRowModel
 	uint32		data_offset;	/* where data begin; 0: there is no model */
 	uint64		start[2];		/* the bytes before */
 	uint64		mask[2];		/* ones for these bytes */
+	bool		own_xmin;		/* each row has its own, which the mask leaves
+								 * out: all are frozen */
 	HeapTupleHeaderData header;
 } LsmRowModel;
 

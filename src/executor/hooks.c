@@ -16,6 +16,7 @@
  *	  numbers do not address the main fork.
  *	- Counters are published at the end of each statement.
  *	- Files of dropped relations stay while CREATE DATABASE copies.
+ *	- Databases that are moved or dropped.
  *
  * Every hook calls the one installed before it.
  *
@@ -23,7 +24,9 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "access/xact.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
@@ -35,8 +38,9 @@
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #include "tcop/utility.h"
+#include "utils/fmgroids.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
+#include "utils/snapmgr.h"
 
 #include "am/am.h"
 #include "am/row_notes.h"
@@ -80,26 +84,6 @@ clone_trees(CreatedbStmt *stmt)
 	from = get_database_oid(template, false);
 	to = get_database_oid(stmt->dbname, false);
 	lsm_tree_clone_database(from, to);
-}
-
-/*
- * The database that the statement moves or drops, if it succeeds, or invalid.
- */
-static Oid
-database_that_goes(Node *stmt)
-{
-	ListCell   *lc;
-
-	if (IsA(stmt, DropdbStmt))
-		return get_database_oid(castNode(DropdbStmt, stmt)->dbname, true);
-	if (!IsA(stmt, AlterDatabaseStmt))
-		return InvalidOid;
-	foreach(lc, castNode(AlterDatabaseStmt, stmt)->options)
-	{
-		if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
-			return get_database_oid(castNode(AlterDatabaseStmt, stmt)->dbname, true);
-	}
-	return InvalidOid;
 }
 
 static void
@@ -189,7 +173,6 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	List	   *former_keys = NIL;
 	CreatedbStmt *createdb = NULL;
 	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
-	Oid			going = database_that_goes(pstmt->utilityStmt);
 	int			nest_level = lsm_extension_tables_begin(pstmt->utilityStmt);
 
 	pstmt = lsm_explain_statement(pstmt);
@@ -234,28 +217,82 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	if (createdb != NULL)
 		clone_trees(createdb);
 	lsm_tree_database_copy(false);
-	if (OidIsValid(going))
-		lsm_tree_forget_database(going);
 
 	lsm_constraints_after(former_keys);
 	lsm_counters_publish();
 }
 
+/* pg_database.dattablespace as the snapshot sees it; invalid if there is none */
+static Oid
+database_tablespace(Relation catalog, Oid dboid, Snapshot snapshot)
+{
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			tablespace = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_database_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(dboid));
+	scan = systable_beginscan(catalog, DatabaseOidIndexId, true, snapshot, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		tablespace = ((Form_pg_database) GETSTRUCT(tuple))->dattablespace;
+	systable_endscan(scan);
+	return tablespace;
+}
+
+/*
+ * The command in progress has changed the database's row: the tablespace, too?
+ * movedb() does that when it has copied the files, and holds its lock on the
+ * database until it has removed the old ones.  Other commands that alter a
+ * database do not keep its sessions out.
+ */
+static bool
+database_moves(Oid dboid)
+{
+	Relation	catalog = table_open(DatabaseRelationId, AccessShareLock);
+	Oid			before = database_tablespace(catalog, dboid, NULL);
+	Oid			after = database_tablespace(catalog, dboid, SnapshotSelf);
+
+	table_close(catalog, AccessShareLock);
+	return before != after;
+}
+
 /*
  * createdb() tells of the new database when all that could refuse the
- * statement has been looked at, and before the first file is copied.
+ * statement has been looked at, and before the first file is copied; dropdb()
+ * of the database that goes when it has the lock on it, and before it has
+ * looked at most of what could refuse the statement.
  */
+static void
+object_access_database(ObjectAccessType access, Oid dboid)
+{
+	switch (access)
+	{
+		case OAT_POST_CREATE:
+			lsm_tree_require_memory();
+			lsm_tree_database_copy(true);
+			break;
+		case OAT_POST_ALTER:
+			if (database_moves(dboid))
+				lsm_tree_note_database_move(dboid);
+			break;
+		case OAT_DROP:
+			lsm_tree_note_database_drop(dboid);
+			break;
+		default:
+			break;
+	}
+}
+
 static void
 lsm_object_access(ObjectAccessType access, Oid class_id, Oid object_id, int sub_id,
 				  void *arg)
 {
 	if (prev_object_access)
 		prev_object_access(access, class_id, object_id, sub_id, arg);
-	if (access == OAT_POST_CREATE && class_id == DatabaseRelationId)
-	{
-		lsm_tree_require_memory();
-		lsm_tree_database_copy(true);
-	}
+	if (class_id == DatabaseRelationId && sub_id == 0)
+		object_access_database(access, object_id);
 	if (class_id == RelationRelationId && sub_id == 0)
 	{
 		if (access == OAT_DROP)

@@ -406,23 +406,25 @@ tree_options_equal(const LsmTreeOptions *a, const LsmTreeOptions *b)
 /*
  * Tell other processes which relation the tree belongs to, and its options.
  * `options` NULL leaves those as they are (a new block's are unset).
+ *
+ * Of an index that has taken over the fork of another one, the relcache does
+ * not say that it is new, since the fork is not: if that is rolled back, it is
+ * the other index whose lock counts.
  */
 static void
 tree_share_identity(LsmTree *tree, Relation rel, const LsmTreeOptions *options)
 {
 	LsmTreeShared *ctl = tree->ctl;
 	Oid			relid = RelationGetRelid(rel);
-	bool		confirmed;
-
-	confirmed = rel->rd_createSubid == InvalidSubTransactionId &&
-		rel->rd_newRelfilelocatorSubid == InvalidSubTransactionId &&
-		rel->rd_firstRelfilelocatorSubid == InvalidSubTransactionId;
+	bool		confirmed = !lsm_fork_may_roll_back(rel);
 
 	/* unlocked: whoever changes it has opened the same relation */
 	if (likely(ctl->relid == relid && (ctl->relid_confirmed || !confirmed) &&
 			   (options == NULL || tree_options_equal(&ctl->options, options))))
 		return;
 
+	if (ctl->relid != relid)
+		lsm_publish_note_taken(relid);
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id)
 	{
@@ -514,7 +516,7 @@ lsm_tree_let_go(Relation rel)
  * See tree.h.  Jobs in progress notice that their block is gone, and end.
  */
 void
-lsm_tree_forget_database(Oid dboid)
+lsm_tree_note_database_move(Oid dboid)
 {
 	if (lsm_control_ready())
 		lsm_control_drop_database(dboid);
@@ -526,4 +528,11 @@ lsm_tree_note_drop(Oid relid)
 {
 	lsm_publish_note_drop(relid);
 	lsm_temporary_note_drop();
+}
+
+/* See tree.h. */
+void
+lsm_tree_note_database_drop(Oid dboid)
+{
+	lsm_publish_note_database_drop(dboid);
 }

@@ -428,10 +428,19 @@ extern void lsm_tree_note_drop(Oid relid);
 extern void lsm_tree_database_copy(bool begins);
 
 /*
- * The database was moved to another tablespace, or dropped: nothing known of
- * its trees holds any more.
+ * The database is being moved to another tablespace: its forks are copied, and
+ * what is known of them in the old place does not hold any more.  If the move is
+ * rolled back, that is read again.  REQUIRES: core's exclusive lock on the
+ * database, and that nobody is in it.
  */
-extern void lsm_tree_forget_database(Oid dboid);
+extern void lsm_tree_note_database_move(Oid dboid);
+
+/*
+ * This transaction begins to drop the database, unless somebody is in it.  What
+ * is known of it is forgotten when the transaction commits.  REQUIRES: core's
+ * exclusive lock on the database.
+ */
+extern void lsm_tree_note_database_drop(Oid dboid);
 
 /*
  * A database was copied in this transaction, which still has the source locked:

@@ -66,7 +66,14 @@ extern void (*lsm_compact_pause_hook) (void);
 /* From postmaster start: keep workers off relations that are being dropped. */
 extern void lsm_publish_register(void);
 
-/* This transaction drops the relation. */
+/* This transaction drops the relation; the database. */
 extern void lsm_publish_note_drop(Oid relid);
+extern void lsm_publish_note_database_drop(Oid dboid);
+
+/*
+ * The tree is from now on known as this relation's, which the transaction may
+ * have made of another one.
+ */
+extern void lsm_publish_note_taken(Oid relid);
 
 #endif							/* LSM_COMPACTION_H */

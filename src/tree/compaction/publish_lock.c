@@ -4,15 +4,22 @@
  *	  The relation's lock, for who makes files part of a tree or takes numbers for
  *	  them: that the relation cannot go away meanwhile.
  *
- * Workers and dropped relations.  A worker is attached to no database and
- * cannot look at pg_class.  It locks the relation and looks at the main fork.
- * But a transaction that drops a relation unlinks the fork only after it has
- * released its locks (CommitTransaction).  So while the transaction still
- * holds its locks, it clears relid_confirmed in the control block
- * (publish_xact_callback), and a worker that has the relation's lock looks at
- * relid_confirmed.  A transaction that drops a relation whose fork another
- * relation has taken clears relid_confirmed, too: the fork's users no longer
- * lock the old OID.
+ * Workers and forks that go.  A worker is attached to no database and cannot
+ * look at pg_class.  It locks the relation and looks at the main fork.  But a
+ * transaction that drops a relation unlinks the fork only after it has released
+ * its locks (CommitTransaction), and so does one that is rolled back with a
+ * fork of its own (AbortTransaction, AbortSubTransaction).  What a worker logged
+ * there in between would come after the record that removes the fork: redo
+ * fails.  So while the transaction still holds its locks, it clears
+ * relid_confirmed in the control block (publish_xact_callback), and a worker
+ * that has the relation's lock looks at relid_confirmed.  A transaction that
+ * drops a relation whose fork another relation has taken clears
+ * relid_confirmed, too: the fork's users no longer lock the old OID.  Likewise
+ * one that is rolled back after it has taken a fork over.
+ *
+ * relid_confirmed is raised by who opens the tree through the relation, if the
+ * relation and its fork stay whatever becomes of the transaction
+ * (lsm_fork_may_roll_back).
  *
  * Locking: database and relation lock, heavyweight, RowExclusive, never waited
  * for by a worker; ctl->lock to read or clear relid_confirmed.
@@ -142,53 +149,24 @@ lsm_publish_abort(void)
 	locked_depth = 0;
 }
 
-/* Of this transaction, in its memory */
-static List *dropped_relids = NIL;
+/* The transaction's, in its memory: relations that it drops; that it has made */
+static List *dropped_relids = NIL;	/* known as those of trees; databases */
+static List *taken_relids = NIL;
+static List *dropped_databases = NIL;
+static bool registered = false;
 
-/*
- * Relations about to be dropped: workers must not touch their trees any more.
- * At PRE_COMMIT the locks are still held; should the transaction abort after
- * all, the next user of the relation confirms it again.
- */
-static void
-publish_xact_callback(XactEvent event, void *arg)
+static List *
+publish_note(List *oids, Oid oid)
 {
-	RelFileLocator *rlocators = NULL;
-	List	   *relids = dropped_relids;
-	int			n;
+	MemoryContext old;
 
-	/* its memory goes with the transaction */
-	dropped_relids = NIL;
-	if (event != XACT_EVENT_PRE_COMMIT && event != XACT_EVENT_PRE_PREPARE)
-		return;
-	if (lsm_in_worker())
-		return;
-	n = smgrGetPendingDeletes(true, &rlocators);
-	if (n == 0 && relids == NIL)
-		return;
-	for (int i = 0;; i++)
-	{
-		LsmTreeShared *ctl = lsm_control_nth(i);
-		bool		ends;
-
-		if (ctl == NULL)
-			break;
-		if (pg_atomic_read_u64(&ctl->keyspace_id) == 0)
-			continue;
-
-		/* our lock on the relation keeps its block's identity as it is */
-		ends = ctl->rlocator.dbOid == MyDatabaseId && list_member_oid(relids, ctl->relid);
-		for (int j = 0; j < n && !ends; j++)
-			ends = RelFileLocatorEquals(ctl->rlocator, rlocators[j]);
-		if (ends)
-		{
-			LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-			ctl->relid_confirmed = false;
-			LWLockRelease(&ctl->lock);
-		}
-	}
-	if (rlocators != NULL)
-		pfree(rlocators);
+	/* without callbacks nobody would forget it */
+	if (!registered || lsm_in_worker())
+		return NIL;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	oids = lappend_oid(oids, oid);
+	MemoryContextSwitchTo(old);
+	return oids;
 }
 
 /*
@@ -199,10 +177,125 @@ publish_xact_callback(XactEvent event, void *arg)
 void
 lsm_publish_note_drop(Oid relid)
 {
-	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	dropped_relids = publish_note(dropped_relids, relid);
+}
 
-	dropped_relids = lappend_oid(dropped_relids, relid);
-	MemoryContextSwitchTo(old);
+/* See compaction.h. */
+void
+lsm_publish_note_taken(Oid relid)
+{
+	taken_relids = publish_note(taken_relids, relid);
+}
+
+/* See compaction.h. */
+void
+lsm_publish_note_database_drop(Oid dboid)
+{
+	dropped_databases = publish_note(dropped_databases, dboid);
+}
+
+static void
+publish_keep_off(LsmTreeShared *ctl)
+{
+	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
+	ctl->relid_confirmed = false;
+	LWLockRelease(&ctl->lock);
+}
+
+/*
+ * Workers keep off the trees in forks that go if the transaction commits or, if
+ * not `commit`, is rolled back, and off those that are known to be the
+ * relations'.  Also called in an abort, where nothing may fail: core has just
+ * asked for the same list.  REQUIRES: the locks on these relations, which also
+ * keep their blocks' identities.
+ */
+static void
+publish_keep_off_ending(bool commit, const List *relids)
+{
+	RelFileLocator *rlocators = NULL;
+	LsmTreeShared *ctl;
+	int			n = smgrGetPendingDeletes(commit, &rlocators);
+
+	for (int i = 0; (n > 0 || relids != NIL) && (ctl = lsm_control_nth(i)) != NULL; i++)
+	{
+		bool		ends;
+
+		if (pg_atomic_read_u64(&ctl->keyspace_id) == 0)
+			continue;
+		ends = ctl->rlocator.dbOid == MyDatabaseId && list_member_oid(relids, ctl->relid);
+		for (int j = 0; j < n && !ends; j++)
+			ends = RelFileLocatorEquals(ctl->rlocator, rlocators[j]);
+		if (ends)
+			publish_keep_off(ctl);
+	}
+	if (rlocators != NULL)
+		pfree(rlocators);
+}
+
+/*
+ * DROP DATABASE has failed, perhaps after it has thrown away the database's
+ * buffers: pages on disk may be older than the log says, and nobody may add to
+ * them.  Core lets nobody in then.  If it has not come so far, the database's
+ * sessions confirm their relations again.
+ */
+static void
+publish_keep_off_databases(void)
+{
+	LsmTreeShared *ctl;
+
+	for (int i = 0; dropped_databases != NIL && (ctl = lsm_control_nth(i)) != NULL; i++)
+	{
+		if (list_member_oid(dropped_databases, ctl->rlocator.dbOid))
+			publish_keep_off(ctl);
+	}
+}
+
+/*
+ * Locks are held in all of these, those of an aborted transaction, too.  Should
+ * a transaction abort after PRE_COMMIT, the next user of a relation that it
+ * would have dropped confirms it again.
+ */
+static void
+publish_xact_callback(XactEvent event, void *arg)
+{
+	ListCell   *lc;
+
+	if (lsm_in_worker())
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			publish_keep_off_ending(true, dropped_relids);
+
+			/* the files are gone, and nobody can connect */
+			foreach(lc, dropped_databases)
+				lsm_control_drop_database(lfirst_oid(lc));
+			return;
+		case XACT_EVENT_PRE_PREPARE:
+			publish_keep_off_ending(true, dropped_relids);
+			publish_keep_off_ending(false, taken_relids);
+			return;
+		case XACT_EVENT_ABORT:
+			publish_keep_off_ending(false, taken_relids);
+			publish_keep_off_databases();
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+			break;
+		default:
+			return;
+	}
+
+	/* their memory goes with the transaction */
+	dropped_relids = taken_relids = dropped_databases = NIL;
+}
+
+static void
+publish_subxact_callback(SubXactEvent event, SubTransactionId mySubid,
+						 SubTransactionId parentSubid, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB && !lsm_in_worker())
+		publish_keep_off_ending(false, taken_relids);
 }
 
 /*
@@ -256,16 +349,19 @@ lsm_tree_take_over(Relation rel)
 
 #ifdef LSM_TESTING
 /*
- * Committed, and visible to all: but files of dropped relations are still
- * there.
+ * Committed, and visible to all, or rolled back: but files that go are still
+ * there.  Owners of portals are released in the midst of a transaction.
  */
 static void
 publish_release_callback(ResourceReleasePhase phase, bool is_commit,
 						 bool is_top_level, void *arg)
 {
-	if (phase == RESOURCE_RELEASE_AFTER_LOCKS && is_commit && is_top_level &&
-		!lsm_in_worker())
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || lsm_in_worker() || IsTransactionState())
+		return;
+	if (is_commit && is_top_level)
 		LSM_CRASH_POINT("locks_released");
+	else if (!is_commit)
+		LSM_CRASH_POINT("abort_locks_released");
 }
 #endif
 
@@ -273,11 +369,10 @@ publish_release_callback(ResourceReleasePhase phase, bool is_commit,
 void
 lsm_publish_register(void)
 {
-	static bool registered = false;
-
 	if (registered)
 		return;
 	RegisterXactCallback(publish_xact_callback, NULL);
+	RegisterSubXactCallback(publish_subxact_callback, NULL);
 #ifdef LSM_TESTING
 	RegisterResourceReleaseCallback(publish_release_callback, NULL);
 #endif

@@ -90,23 +90,32 @@ control_memtable_count(LsmTreeShared *ctl)
 }
 
 /*
+ * Is a writer registered?  REQUIRES: ctl->lock exclusive (writers register
+ * under it); or a free block, where none registers any more, and the control
+ * table lock, under which its memtables are taken out.
+ */
+static inline bool
+control_has_writers(LsmTreeShared *ctl)
+{
+	if (ctl->active != NULL && pg_atomic_read_u32(&ctl->active->writers) != 0)
+		return true;
+	for (int i = 0; i < ctl->nsealed; i++)
+	{
+		if (pg_atomic_read_u32(&ctl->sealed[i]->writers) != 0)
+			return true;
+	}
+	return false;
+}
+
+/*
  * True if nobody is using the memtables by other right than an epoch.
- * REQUIRES: ctl->lock exclusive (writers register under it).
+ * REQUIRES: ctl->lock exclusive.
  */
 static inline bool
 control_memtables_idle(LsmTreeShared *ctl)
 {
-	if (ctl->flush_pid != 0 || ctl->loader_pid != 0 ||
-		ctl->state == LSM_STATE_LOADING)
-		return false;
-	if (ctl->active != NULL && pg_atomic_read_u32(&ctl->active->writers) != 0)
-		return false;
-	for (int i = 0; i < ctl->nsealed; i++)
-	{
-		if (pg_atomic_read_u32(&ctl->sealed[i]->writers) != 0)
-			return false;
-	}
-	return true;
+	return ctl->flush_pid == 0 && ctl->loader_pid == 0 &&
+		ctl->state != LSM_STATE_LOADING && !control_has_writers(ctl);
 }
 
 static inline void
@@ -134,8 +143,8 @@ extern ControlBlock *lsm_control_add_local(void);
 /* ---- jobs.c ---- */
 
 /*
- * A job of a block that was the keyspace's goes on.  REQUIRES: control table
- * lock.
+ * A job of a block that was the keyspace's goes on, or a write to one.
+ * REQUIRES: control table lock.
  */
 extern bool lsm_control_former_busy(uint64 keyspace_id);
 

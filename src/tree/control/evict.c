@@ -14,6 +14,7 @@
 
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "storage/procarray.h"
 
 #include "tree/control/control.h"
 #include "tree/control/control_private.h"
@@ -276,6 +277,8 @@ control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileLocator *moved
 		return;
 	}
 
+	/* who drops the block has seen to that, but for redo, which may feed it */
+	Assert(!control_has_writers(ctl) || RecoveryInProgress());
 	if (control_memtables_idle(ctl))
 		(void) control_unload(block, &retirees);
 	if (ctl->local)
@@ -344,13 +347,15 @@ lsm_control_move(uint64 keyspace_id, RelFileLocator rlocator)
  * ALTER DATABASE SET TABLESPACE has copied all forks, DROP DATABASE removed
  * them.  Neither tells relation by relation, and files of the old place may
  * stay for good (a failure to remove them is a warning).  REQUIRES: as
- * lsm_control_drop; the database cannot be connected to.
+ * lsm_control_drop; nobody is in the database or can come in: core has locked it,
+ * and counted.
  */
 void
 lsm_control_drop_database(Oid dboid)
 {
 	LsmTreeShared *ctl;
 
+	Assert(CountDBBackends(dboid) == 0);
 	for (int i = 0; (ctl = lsm_control_nth(i)) != NULL; i++)
 	{
 		uint64		id;

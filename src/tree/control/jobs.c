@@ -101,7 +101,7 @@ lsm_control_former_busy(uint64 keyspace_id)
 		ControlBlock *block = &lsm_control->blocks[i];
 
 		if (block->former_id == keyspace_id &&
-			pg_atomic_read_u32(&block->jobs) > 0)
+			(pg_atomic_read_u32(&block->jobs) > 0 || control_has_writers(&block->tree)))
 			return true;
 	}
 	return false;
@@ -133,7 +133,7 @@ lsm_control_busy(uint64 keyspace_id)
 /*
  * Jobs look for the loss of their block every thousand entries and between
  * files, so this takes milliseconds, or as long as one file takes to be made
- * durable.  REQUIRES: no lock of src/tree held, not inside an epoch.
+ * durable.  Writers wait for nothing but LWLocks.  REQUIRES: no lock of src/tree held, not inside an epoch.
  */
 void
 lsm_control_wait_jobs(uint64 keyspace_id)

@@ -207,7 +207,8 @@ control_get_local(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind)
 
 /*
  * A free block for the keyspace, or NULL if there is none.  REQUIRES: control
- * table lock exclusive; no job of the keyspace's former block goes on.
+ * table lock exclusive; neither a job nor a write of the keyspace's former block
+ * goes on.
  */
 static ControlBlock *
 control_take_for(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
@@ -217,6 +218,7 @@ control_take_for(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
 	ControlEntry *entry;
 
 	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
+	Assert(!lsm_control_former_busy(keyspace_id));
 	if (block == NULL)
 		return NULL;
 
@@ -253,7 +255,9 @@ control_report_full(void)
  * ended.  They have lost their block, look for that all the time and give up
  * then; until they have, we wait.  They wait for nothing that we might hold: a
  * worker's job takes heavyweight locks only if they are to be had, and a
- * backend's has the relation's lock, so that the fork cannot have moved.
+ * backend's has the relation's lock, so that the fork cannot have moved.  A
+ * writer has that lock, too: on a primary there is none, but redo may be adding
+ * an entry to the former block.
  *
  * ERROR (ERRCODE_CONFIGURATION_LIMIT_EXCEEDED) if all blocks are in use.
  * REQUIRES: not inside an epoch, no lock held.

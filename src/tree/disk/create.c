@@ -301,7 +301,7 @@ meta_adopt_locked(LsmTree *tree, uint64 new_id)
 	 */
 	if (old.relNumber != tree->rlocator.relNumber &&
 		(id != meta.keyspace_id || lsm_fork_exists(old, tree->backend) ||
-		 tree->rel->rd_firstRelfilelocatorSubid != InvalidSubTransactionId))
+		 lsm_fork_may_roll_back(tree->rel)))
 	{
 		lsm_meta_own_keyspace(tree, meta.keyspace_id, id, new_id);
 		id = new_id;

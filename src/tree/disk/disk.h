@@ -61,6 +61,12 @@ extern bool lsm_meta_names(const struct LsmMetaPage *meta, const LsmTree *tree,
 extern bool lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id);
 
 /*
+ * May the relation's fork, or the relation, be this transaction's, and go with
+ * its rollback?  Of an index that has taken over an older fork: no.
+ */
+extern bool lsm_fork_may_roll_back(Relation rel);
+
+/*
  * Main fork of that name exists and is not empty; also if that cannot be
  * told.  Never an error.
  */

@@ -7,7 +7,8 @@
  * relations in pg_class (pg_repack), and not their access methods.  Then an
  * access method meets pages of another one.  We say whose they are and how to
  * read them; heap, given our pages, crashes, so such an exchange has to be
- * found before it commits (src/ddl/file_swap.c).
+ * found before it commits (src/ddl/file_swap.c).  And whether a fork is a
+ * transaction's own.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,6 +16,7 @@
 
 #include "access/htup_details.h"
 #include "access/nbtree.h"
+#include "access/parallel.h"
 #include "catalog/pg_am_d.h"
 #include "storage/bufmgr.h"
 #include "storage/smgr.h"
@@ -22,6 +24,19 @@
 
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
+
+/*
+ * See disk.h.  A parallel worker has built its relcache anew, without what the
+ * leader has done in the transaction: it takes nothing for committed.
+ */
+bool
+lsm_fork_may_roll_back(Relation rel)
+{
+	return IsParallelWorker() ||
+		rel->rd_createSubid != InvalidSubTransactionId ||
+		rel->rd_newRelfilelocatorSubid != InvalidSubTransactionId ||
+		rel->rd_firstRelfilelocatorSubid != InvalidSubTransactionId;
+}
 
 /*
  * A damaged metapage of ours must not be taken for a heap page, which has no

@@ -33,6 +33,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/control/gaps.h"
 #include "tree/disk/log_notes.h"
 #include "tree/memtable/memtable.h"
@@ -546,6 +547,7 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 
 	if (unlikely(state.stalled))
 		lsm_write_stall_end(tree, &state);
+	LSM_CRASH_POINT("write_begun");
 }
 
 /*

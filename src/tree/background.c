@@ -573,6 +573,7 @@ compact_next(void)
 static bool units_loaded;
 static bool file_logged;
 static bool filter_repaired;
+static bool file_unshared;
 
 /* What is done for all trees together, in the order of a round */
 static void
@@ -599,6 +600,12 @@ repair_filter(void)
 	filter_repaired = lsm_repair_do();
 }
 
+static void
+unshare_file(void)
+{
+	file_unshared = lsm_unshare_one_file();
+}
+
 typedef struct Chore
 {
 	void		(*work) (void);
@@ -613,6 +620,7 @@ static Chore sweeping = {lsm_sweep_orphans, "while looking for orphaned LSM tree
 static Chore loading = {load_units, "while loading filters"};
 /* A file that failed is not the next one, or has to wait by itself */
 static Chore repairing = {repair_filter, "while building a filter again", {.once = true}};
+static Chore unsharing = {unshare_file, "while parting files that LSM trees share"};
 static Chore logging = {help_logging, "while logging a file for another process", {.once = true}};
 
 static void
@@ -635,7 +643,7 @@ lsm_worker_round(int worker_no)
 
 	lsm_compact_pause_hook = worker_pause;
 	lsm_rate_note_server();
-	units_loaded = file_logged = filter_repaired = false;
+	units_loaded = file_logged = filter_repaired = file_unshared = false;
 	do_chore(&unlinking);
 	if (worker_no == 0)
 	{
@@ -651,6 +659,8 @@ lsm_worker_round(int worker_no)
 		did |= relieve_arena();
 		do_chore(&loading);
 	}
+	if (worker_no == Min(lsm_compaction_workers, 1))
+		do_chore(&unsharing);
 	if (!did && (worker_no > 0 || lsm_compaction_workers == 0))
 	{
 		do_chore(&repairing);
@@ -666,5 +676,5 @@ lsm_worker_round(int worker_no)
 	lsm_counters_publish();
 
 	/* units that come and go all the time must not keep us from compacting */
-	return did || units_loaded;
+	return did || units_loaded || file_unshared;
 }

@@ -67,7 +67,7 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 
 /*
  * See tree.h; an unlogged relation's init fork is the caller's.  The copy gets
- * a keyspace of its own with hard links to the files, so either fork can live
+ * a keyspace of its own with copies of the files, so either fork can live
  * on when the transaction ends; the other's directory is then an orphan.  It is
  * locked until the new fork names it: logging large files takes any number of
  * checkpoints.
@@ -99,15 +99,17 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
 		lsm_temporary_remember(id, new_rlocator, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)
 		lsm_keyspace_log_new(id, new_rlocator);
-	lsm_keyspace_link_files(meta.keyspace_id, id, files, nfiles,
+	lsm_keyspace_copy_files(meta.keyspace_id, id, files, nfiles,
 							relpersistence == RELPERSISTENCE_PERMANENT);
 	pfree(files);
-	LSM_CRASH_POINT("copy_linked");
+	LSM_CRASH_POINT("copy_copied");
 
 	meta.keyspace_id = id;
 	meta.dboid = new_rlocator.dbOid;
 	meta.spcoid = new_rlocator.spcOid;
 	meta.relfilenode = new_rlocator.relNumber;
+	if (relpersistence == RELPERSISTENCE_PERMANENT)
+		lsm_log_fork_end(new_rlocator);
 	dst = smgropen(new_rlocator, rel->rd_backend);
 	nblocks = smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM);
 	for (block = 0; block < nblocks; block++)

@@ -2,7 +2,7 @@
  *
  * clone.c
  *	  CREATE DATABASE copies main forks without asking anyone; here their trees
- *	  get keyspaces of their own, with hard links to the sorted files.
+ *	  get keyspaces of their own, with copies of the sorted files.
  *
  * The copy's metapage still names the original's keyspace, and which one is to
  * take its place must follow from that alone: its id is a function of the
@@ -10,10 +10,10 @@
  * database's OID names the derived keyspace, for the sweep as well as for the
  * first user, who then writes the metapage (lsm_meta_adopt).
  *
- * The links are made in the transaction of CREATE DATABASE, after the copying.
+ * The files are copied in the transaction of CREATE DATABASE, after the forks.
  * The copied forks say which trees there are (an owner file is a hint, and may
  * not know where an index was moved), and the copied list of files says what
- * is linked: all of it, and nothing else.
+ * is copied: all of it, and nothing else.
  *
  * None of these files goes away meanwhile.  CREATE DATABASE holds a lock on
  * the source database from before the copying until its transaction ends.  It
@@ -39,13 +39,13 @@
  * be about to remove it, and a worker to unlink files of it: the keyspace's lock
  * lets them end first.
  *
- * With wal_level = minimal the links are not logged.  A record that removes the
+ * With wal_level = minimal the copies are not logged.  A record that removes the
  * derived keyspace, which the sweep may have written for that database, must
  * not be replayed over them: a checkpoint comes first.  And we write none, as
  * nobody else would replay it.
  *
- * If that fails, what CREATE DATABASE has copied is removed, as it would do
- * itself. The links are left to the sweep.
+ * If that fails, for want of room as a rule, what CREATE DATABASE has copied is
+ * removed, as it would do itself, and then the keyspaces.
  *
  *-------------------------------------------------------------------------
  */
@@ -79,7 +79,7 @@ typedef struct Clone
 	Oid			to_dboid;
 	bool		moved;			/* forks whose metapage gives another number */
 	HTAB	   *made;			/* ids of keyspaces that have been made */
-	bool		unlogged;		/* links are not logged: redo begins behind
+	bool		unlogged;		/* copies are not logged: redo begins behind
 								 * whatever was before */
 } Clone;
 
@@ -148,9 +148,9 @@ clone_has_files(uint64 keyspace_id, const LsmFileMeta *files, int nfiles)
 	return true;
 }
 
-/* The keyspace of a dropped database goes, if it is there. */
+/* The keyspace of a database that is not there goes, if it is there. */
 static void
-clone_remove_former(uint64 id)
+clone_remove_keyspace(uint64 id)
 {
 	if (!lsm_keyspace_exists(id))
 		return;
@@ -179,7 +179,7 @@ clone_make_keyspace(Clone *clone, uint64 id, RelFileLocator copy, bool permanent
 		clone->unlogged = true;
 	}
 	lsm_keyspace_lock(id);
-	clone_remove_former(id);
+	clone_remove_keyspace(id);
 	lsm_keyspace_ensure(id, copy, INVALID_PROC_NUMBER);
 	lsm_keyspace_unlock(id, ExclusiveLock);
 	if (permanent)
@@ -188,7 +188,7 @@ clone_make_keyspace(Clone *clone, uint64 id, RelFileLocator copy, bool permanent
 }
 
 /*
- * The copied fork, if it is an lsm tree's, gets a keyspace with links to the
+ * The copied fork, if it is an lsm tree's, gets a keyspace with copies of the
  * original's files.
  */
 static void
@@ -216,9 +216,9 @@ clone_tree(Clone *clone, RelFileLocator copy)
 		pfree(files);
 		return;
 	}
-	lsm_keyspace_link_files(from, to, files, nfiles, permanent);
+	lsm_keyspace_copy_files(from, to, files, nfiles, permanent);
 	pfree(files);
-	LSM_CRASH_POINT("clone_linked");
+	LSM_CRASH_POINT("clone_copied");
 }
 
 /* All trees in the directory of the copy in one tablespace. */
@@ -248,6 +248,7 @@ clone_directory(Clone *clone, Oid spcoid)
 typedef struct CloneFailure
 {
 	Oid			dboid;			/* of the copy */
+	HTAB	   *made;			/* see Clone */
 	int			nspcs;			/* tablespaces in which it has a directory */
 	Oid		   *spcoids;
 } CloneFailure;
@@ -294,6 +295,8 @@ clone_failed(int code, Datum arg)
 {
 	CloneFailure *failure = (CloneFailure *) DatumGetPointer(arg);
 	xl_dbase_drop_rec record;
+	HASH_SEQ_STATUS scan;
+	uint64	   *id;
 
 	DropDatabaseBuffers(failure->dboid);
 	ForgetDatabaseSyncRequests(failure->dboid);
@@ -307,6 +310,9 @@ clone_failed(int code, Datum arg)
 							path)));
 		pfree(path);
 	}
+	hash_seq_init(&scan, failure->made);
+	while ((id = hash_seq_search(&scan)) != NULL)
+		clone_remove_keyspace(*id);
 	if (failure->nspcs == 0)
 		return;
 	record.db_id = failure->dboid;
@@ -329,6 +335,7 @@ lsm_tree_clone_database(Oid from_dboid, Oid to_dboid)
 
 	clone.made = hash_create("lsm cloned keyspaces", 64, &ids,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	failure.made = clone.made;
 	clone_find_tablespaces(&failure, to_dboid);
 	PG_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
 	{

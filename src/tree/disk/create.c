@@ -5,9 +5,9 @@
  *	  keyspace of their own.
  *
  * A keyspace belongs to one fork.  A copy made inside a transaction that can
- * still roll back gets a keyspace of its own whose files are hard links
- * (sorted files are immutable): if both forks shared one, edits of the new one
- * would unlink files that the old one, back after a rollback, still names.
+ * still roll back gets a keyspace of its own with copies of the files: if both
+ * forks shared one, edits of the new one would unlink files that the old one,
+ * back after a rollback, still names.
  *
  * Locking: everything here is done by whoever has the relation to himself, but
  * for lsm_meta_adopt(), which takes the relation's page lock (a heavyweight
@@ -92,19 +92,14 @@ lsm_control_drop_fork(RelFileLocator rlocator, ProcNumber backend)
 	}
 }
 
-/*
- * Say in the WAL that the fork is empty.  Below wal_level replica core does
- * not log that it truncates a relation created in the same transaction, while
- * we log everything: redo would bring back log pages of the tree that was
- * there before, and a load could not tell them from those of the new one.
- */
-static void
-lsm_log_empty_fork(RelFileLocator rlocator)
+/* See page.h. */
+void
+lsm_log_fork_end(RelFileLocator rlocator)
 {
 	xl_smgr_truncate record;
 
 	memset(&record, 0, sizeof(record));
-	record.blkno = 0;
+	record.blkno = smgrnblocks(smgropen(rlocator, INVALID_PROC_NUMBER), MAIN_FORKNUM);
 	record.rlocator = rlocator;
 	record.flags = SMGR_TRUNCATE_HEAP;
 	XLogBeginInsert();
@@ -150,8 +145,8 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 	{
 		Buffer		buffer;
 
-		if (relpersistence == RELPERSISTENCE_PERMANENT && !XLogIsNeeded())
-			lsm_log_empty_fork(rlocator);
+		if (relpersistence == RELPERSISTENCE_PERMANENT)
+			lsm_log_fork_end(rlocator);
 		buffer = lsm_extend_fork(rlocator, relpersistence);
 		if (BufferGetBlockNumber(buffer) != 0)
 			elog(ERROR, "main fork of relation %u was extended by someone else", relid);
@@ -262,9 +257,9 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source, uint64 id)
 	tree->keyspace_id = named;
 	files = lsm_manifest_read(tree, &nfiles);
 	tree->keyspace_id = saved_id;
-	lsm_keyspace_link_files(source, id, files, nfiles, lsm_tree_needs_wal(tree));
+	lsm_keyspace_copy_files(source, id, files, nfiles, lsm_tree_needs_wal(tree));
 	pfree(files);
-	LSM_CRASH_POINT("adopt_linked");
+	LSM_CRASH_POINT("adopt_copied");
 }
 
 /*
@@ -312,6 +307,8 @@ meta_adopt_locked(LsmTree *tree, uint64 new_id)
 		if (tree->relpersistence == RELPERSISTENCE_TEMP)
 			lsm_temporary_remember(id, tree->rlocator, tree->backend);
 	}
+	if (lsm_tree_needs_wal(tree))
+		lsm_log_fork_end(tree->rlocator);
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	Assert(page->keyspace_id == meta.keyspace_id && !lsm_meta_is_own(tree, page));
 	meta = *page;
@@ -333,7 +330,7 @@ meta_adopt_locked(LsmTree *tree, uint64 new_id)
 /*
  * See disk.h.  Sessions that open the fork at the same time do this one
  * after the other: the second finds it done.  Were they to overlap, the second
- * would link files of a directory that nobody names any more.  The id of the
+ * would copy files of a directory that nobody names any more.  The id of the
  * keyspace that may have to be made is locked first: who has locked a page takes
  * no other heavyweight lock.
  */

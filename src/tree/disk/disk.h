@@ -168,11 +168,27 @@ extern void lsm_keyspace_remove_logged(uint64 keyspace_id);
 extern bool lsm_keyspace_exists(uint64 keyspace_id);
 
 /*
- * files.c: hard links (or copies) of the files in another keyspace; durable,
- * and logged if `log`.
+ * file_copy.c: a file with the same bytes, durable but for its directory entry.
+ * ERRORs if it cannot be written.  What cannot be read is reported with
+ * `elevel`, and then there is no copy: false.
  */
-extern void lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
+extern bool lsm_file_copy(const char *source, const char *target, int elevel);
+
+/*
+ * files.c: copies of the files in another keyspace; durable, and logged if
+ * `log`.  An error leaves none of them.
+ */
+extern void lsm_keyspace_copy_files(uint64 from, uint64 to, const LsmFileMeta *files,
 									int nfiles, bool log);
+
+/*
+ * unshare.c: part a file from one that it shares its bytes with, if there are
+ * any; true if one was.  Called by one worker in every round.
+ */
+extern bool lsm_unshare_one_file(void);
+
+/* What the name of a file ends in while it is copied there */
+#define LSM_COPY_SUFFIX		".copy"
 
 /* If XLogIsNeeded() and the tree is permanent: the file's bytes as
  * file-chunk records. */

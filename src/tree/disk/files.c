@@ -2,7 +2,7 @@
  *
  * files.c
  *	  The files of a keyspace as far as the tree handles them whole: names,
- *	  logging their bytes, redo of that, links, unlinking.
+ *	  logging their bytes, redo of that, copies, unlinking.
  *
  * A file is complete and durable before its bytes are logged, and logged
  * before the edit that publishes it.  So redo that starts amid the chunks of a
@@ -17,8 +17,12 @@
  * the last chunk.  LSM_CHUNK_TOGETHER says that it was so; a chunk without it
  * is synced for itself.
  *
- * A file is never overwritten in place but with its own bytes: it may
- * be a hard link (lsm_tree_copy).
+ * No two keyspaces share a file.  We would not mind, as we never write to one
+ * but what it says already.  Others write here, too: pg_rewind and pgBackRest
+ * open a file that is there, empty it and write what another server has of that
+ * name, or had a moment ago.  So a copied tree gets copies.  Links there are
+ * all the same: of older versions, until they are parted (unshare.c), and to
+ * a cluster that pg_upgrade --link has left behind.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,7 +35,6 @@
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/copydir.h"
 #include "storage/fd.h"
 #include "storage/proc.h"
 
@@ -423,10 +426,10 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 		fsync_fname(dir, true);
 }
 
-/* ---- links ---- */
+/* ---- copies ---- */
 
 static void
-lsm_file_link(uint64 from, uint64 to, uint64 number, bool filter, bool required)
+copy_named_file(uint64 from, uint64 to, uint64 number, bool filter)
 {
 	char		source[MAXPGPATH];
 	char		target[MAXPGPATH];
@@ -434,23 +437,33 @@ lsm_file_link(uint64 from, uint64 to, uint64 number, bool filter, bool required)
 
 	lsm_keyspace_file_path(from, number, filter, source);
 	lsm_keyspace_file_path(to, number, filter, target);
-	if (!required && (stat(source, &st) < 0 || !S_ISREG(st.st_mode)))
+	if (filter && (stat(source, &st) < 0 || !S_ISREG(st.st_mode)))
 		return;
-	if (link(source, target) == 0)
-		return;
-	if (errno == ENOENT && !required)
-		return;
-	if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ||
-		errno == EMLINK || errno == EXDEV)
+	(void) lsm_file_copy(source, target, filter ? WARNING : ERROR);
+}
+
+static void
+copy_and_log(uint64 from, uint64 to, const LsmFileMeta *files, int nfiles, bool log)
+{
+	char		dir[MAXPGPATH];
+
+	for (int i = 0; i < nfiles; i++)
 	{
-		/* a file system without links */
-		copy_file(source, target);
-		fsync_fname(target, false);
-		return;
+		copy_named_file(from, to, files[i].number, false);
+		LSM_CRASH_POINT("clone_begun");
+		copy_named_file(from, to, files[i].number, true);
 	}
-	ereport(ERROR,
-			(errcode_for_file_access(),
-			 errmsg("could not link file \"%s\" to \"%s\": %m", source, target)));
+	lsm_keyspace_dir(to, dir);
+	fsync_fname(dir, true);
+
+	if (!log || !XLogIsNeeded())
+		return;
+	for (int i = 0; i < nfiles; i++)
+	{
+		lsm_file_log_present(to, files[i].number, false);
+		if (files[i].filter_bytes > 0)
+			(void) lsm_keyspace_log_file_as(WARNING, to, files[i].number, true, NULL);
+	}
 }
 
 /*
@@ -459,32 +472,24 @@ lsm_file_link(uint64 from, uint64 to, uint64 number, bool filter, bool required)
  * being there when it replays this).  `files` is what the copy's list says: a
  * sorted file of it that is missing is an error.  A filter file that is
  * missing or cannot be read is not: who reads the copy finds that out, and has
- * it built again.
+ * it built again.  The room that copies take is given back at an error: it may
+ * be for want of room.
  */
 void
-lsm_keyspace_link_files(uint64 from, uint64 to, const LsmFileMeta *files,
+lsm_keyspace_copy_files(uint64 from, uint64 to, const LsmFileMeta *files,
 						int nfiles, bool log)
 {
-	char		dir[MAXPGPATH];
-	int			i;
-
-	for (i = 0; i < nfiles; i++)
+	PG_TRY();
 	{
-		CHECK_FOR_INTERRUPTS();
-		lsm_file_link(from, to, files[i].number, false, true);
-		lsm_file_link(from, to, files[i].number, true, false);
+		copy_and_log(from, to, files, nfiles, log);
 	}
-	lsm_keyspace_dir(to, dir);
-	fsync_fname(dir, true);
-
-	if (!log || !XLogIsNeeded())
-		return;
-	for (i = 0; i < nfiles; i++)
+	PG_CATCH();
 	{
-		lsm_file_log_present(to, files[i].number, false);
-		if (files[i].filter_bytes > 0)
-			(void) lsm_keyspace_log_file_as(WARNING, to, files[i].number, true, NULL);
+		for (int i = 0; i < nfiles; i++)
+			lsm_keyspace_unlink_file(to, files[i].number);
+		PG_RE_THROW();
 	}
+	PG_END_TRY();
 }
 
 /* ---- removal ---- */

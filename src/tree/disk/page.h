@@ -169,7 +169,7 @@ extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rloca
  * the relation's: ALTER INDEX SET TABLESPACE copied the fork.  If the fork it
  * was copied from is gone (committed), the tree takes over its keyspace; if it
  * is still there, or this transaction has made the copy and may roll back, the
- * tree gets a keyspace of its own with hard links to the files.  Read the
+ * tree gets a keyspace of its own with copies of the files.  Read the
  * metapage again afterwards: the keyspace id may have changed.  REQUIRES: a lock
  * on the relation; tree's rlocator, backend, relpersistence, kind, rel set; not
  * inside an epoch.
@@ -182,5 +182,16 @@ extern void lsm_meta_adopt(LsmTree *tree);
  * metapage again afterwards.  Same REQUIRES.
  */
 extern void lsm_meta_assign(LsmTree *tree);
+
+/*
+ * create.c: say in the WAL where a permanent tree's fork ends, when it becomes
+ * the tree's.  What it is extended by is not logged, so whoever replays that
+ * could have something else there: pages of a relation that had this fork's
+ * place before, below wal_level replica in a transaction that core does not
+ * log the truncation of; or, behind pg_rewind, of an unlogged one that had its
+ * number on a server which has gone its own way.  REQUIRES: nobody else extends
+ * the fork.
+ */
+extern void lsm_log_fork_end(RelFileLocator rlocator);
 
 #endif							/* LSM_PAGE_H */

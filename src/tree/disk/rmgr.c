@@ -22,6 +22,7 @@
 #include "access/xlogutils.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/smgr.h"
 #include "storage/standby.h"
 #include "utils/memutils.h"
 
@@ -339,6 +340,36 @@ lsm_redo_edit(XLogReaderState *record)
 	LSM_CRASH_POINT("redo_edit_done");
 }
 
+/* ---- the end of the fork ---- */
+
+/* As smgr_redo() does it, which has the reasons. */
+static void
+lsm_redo_cut(XLogReaderState *record)
+{
+	ForkNumber	fork = MAIN_FORKNUM;
+	LsmWalCut	cut;
+	RelFileLocator rlocator;
+	SMgrRelation smgr;
+	BlockNumber end = lsm_redo_block(record, 0);
+	BlockNumber old;
+
+	(void) lsm_redo_header(record, &cut, sizeof(cut));
+	if (end == InvalidBlockNumber)
+		elog(PANIC, "lsm cut record names no block");
+	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
+	smgr = smgropen(rlocator, INVALID_PROC_NUMBER);
+	smgrcreate(smgr, MAIN_FORKNUM, true);
+	XLogFlush(record->EndRecPtr);
+	XLogTruncateRelation(rlocator, MAIN_FORKNUM, end);
+	old = smgrnblocks(smgr, MAIN_FORKNUM);
+	if (end >= old)
+		return;
+	START_CRIT_SECTION();
+	smgrtruncate(smgr, &fork, 1, &old, &end);
+	END_CRIT_SECTION();
+	LSM_CRASH_POINT("redo_cut");
+}
+
 /* ---- files and keyspaces ---- */
 
 static void
@@ -467,6 +498,9 @@ lsm_redo(XLogReaderState *record)
 			break;
 		case XLOG_LSM_FILES_REMOVE:
 			lsm_redo_files_remove(record);
+			break;
+		case XLOG_LSM_CUT:
+			lsm_redo_cut(record);
 			break;
 		case XLOG_LSM_HORIZON:
 			lsm_redo_horizon(record);
@@ -648,6 +682,8 @@ lsm_identify(uint8 info)
 			return "FILES_REMOVE";
 		case XLOG_LSM_META:
 			return "META";
+		case XLOG_LSM_CUT:
+			return "CUT";
 		case XLOG_LSM_HORIZON:
 			return "HORIZON";
 		case XLOG_LSM_MEMORY:

@@ -2,7 +2,8 @@
  *
  * strays.c
  *	  Files in a keyspace's directory that its list of files does not name: what
- *	  jobs have left that a crash cut short, and whoever wrote an owner file.
+ *	  jobs have left that a crash cut short, and whoever wrote an owner file or
+ *	  parted a file from another.
  *
  * Locking: none but the metapage's, for reading the list.
  *
@@ -29,6 +30,8 @@ lsm_is_temporary(const char *name)
 		return true;
 	return digits >= 6 &&
 		(strcmp(name + digits, ".flt.tmp") == 0 ||
+		 strcmp(name + digits, ".sst" LSM_COPY_SUFFIX) == 0 ||
+		 strcmp(name + digits, ".flt" LSM_COPY_SUFFIX) == 0 ||
 		 strcmp(name + digits, ".flt" LSM_REDO_SUFFIX) == 0);
 }
 

@@ -8,9 +8,19 @@
  * gives them back, as it does with a heap's empty end.
  *
  * RelationTruncate() is not used, for it takes blocks of the visibility map
- * for blocks of the main fork, and here they are blocks of row numbers.  The
- * WAL record is its own, though, with the main fork alone: PostgreSQL's redo
- * does the rest.
+ * for blocks of the main fork, and here they are blocks of row numbers.  Nor is
+ * its WAL record, which says where the fork ends and not which blocks go.
+ *
+ * Who reads WAL for the blocks that have changed (pg_rewind) has to find them.
+ * A page becomes free by an edit, which does not name it; then it may be cut
+ * away, and be a page again that the fork is extended by, which is not logged
+ * before its first use.  That page is zero, where another server that has not
+ * come to the edit still has entries.  So a block leaves the fork by a record
+ * that refers to it: to as many blocks, from the end, as a record may, and each
+ * record is a truncation by itself.  Were the blocks named first and cut by a
+ * record of its own, a checkpoint and the end of the common history could come
+ * between the two.  With heap, the record by which a block lost its last row
+ * has named it.
  *
  * Locking: AccessExclusiveLock on the relation, tried for, never waited for
  * beyond `patience`.  All who read or write the fork hold a lock on the
@@ -34,7 +44,6 @@
 #include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/storage.h"
-#include "catalog/storage_xlog.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
@@ -48,6 +57,7 @@
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/disk/page.h"
+#include "tree/disk/wal.h"
 
 /* As VACUUM of a heap: milliseconds */
 #define LOCK_RETRY_MS		50
@@ -143,6 +153,30 @@ move_list(LsmTree *tree, BlockNumber block)
 	LSM_CRASH_POINT("truncate_list_moved");
 }
 
+/* REQUIRES: critical section, XLogEnsureRecordSpace(XLR_MAX_BLOCK_ID). */
+static void
+log_cut(const LsmTree *tree, BlockNumber old, BlockNumber end)
+{
+	static PGAlignedBlock no_page;	/* for wal_consistency_checking */
+	LsmWalCut	record = {tree->keyspace_id};
+	RelFileLocator rlocator = tree->rlocator;
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
+
+	while (old > end)
+	{
+		int			n = Min(old - end, XLR_MAX_BLOCK_ID + 1);
+
+		old -= n;
+		XLogBeginInsert();
+		XLogRegisterData((char *) &record, sizeof(record));
+		for (int i = 0; i < n; i++)
+			XLogRegisterBlock(i, &rlocator, MAIN_FORKNUM, old + i, no_page.data,
+							  REGBUF_WILL_INIT);
+		lsn = XLogInsert(LSM_RMGR_ID, XLOG_LSM_CUT);
+	}
+	XLogFlush(lsn);
+}
+
 /* REQUIRES: AccessExclusiveLock; all blocks from `end` on are free. */
 static void
 cut_fork(LsmTree *tree, BlockNumber end)
@@ -152,11 +186,11 @@ cut_fork(LsmTree *tree, BlockNumber end)
 	SMgrRelation smgr = RelationGetSmgr(rel);
 	ForkNumber	fork = MAIN_FORKNUM;
 	BlockNumber old = smgrnblocks(smgr, MAIN_FORKNUM);
-	xl_smgr_truncate record;
 
 	Assert(end >= 1 && end < old);
 	smgr->smgr_targblock = InvalidBlockNumber;
 	RelationPreTruncate(rel);
+	XLogEnsureRecordSpace(XLR_MAX_BLOCK_ID, 0);
 
 	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
 
@@ -166,12 +200,7 @@ cut_fork(LsmTree *tree, BlockNumber end)
 	START_CRIT_SECTION();
 	if (lsm_tree_needs_wal(tree))
 	{
-		record.blkno = end;
-		record.rlocator = tree->rlocator;
-		record.flags = SMGR_TRUNCATE_HEAP;
-		XLogBeginInsert();
-		XLogRegisterData((char *) &record, sizeof(record));
-		XLogFlush(XLogInsert(RM_SMGR_ID, XLOG_SMGR_TRUNCATE | XLR_SPECIAL_REL_UPDATE));
+		log_cut(tree, old, end);
 		LSM_CRASH_POINT("truncate_logged");
 	}
 	smgrtruncate(smgr, &fork, 1, &old, &end);

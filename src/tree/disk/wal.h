@@ -36,6 +36,7 @@
 #define XLOG_LSM_MEMORY				0xB0
 #define XLOG_LSM_LOG_APPEND_LOGICAL	0xC0
 #define XLOG_LSM_FILES_REMOVE		0xD0
+#define XLOG_LSM_CUT				0xE0
 
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that may
@@ -124,6 +125,15 @@ typedef struct LsmWalFilesRemove
 	uint32		unused;
 	/* uint64 numbers follow */
 } LsmWalFilesRemove;
+
+/*
+ * CUT: the main fork ends before block 0 of the record.  Its blocks, all
+ * WILL_INIT and without data, are the last ones of the fork, which go.
+ */
+typedef struct LsmWalCut
+{
+	uint64		keyspace_id;
+} LsmWalCut;
 
 /*
  * HORIZON: entries of rows that were deleted by `xid` or before are about to

@@ -58,9 +58,9 @@ BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSE
 	print $fh "ALTER INDEX t_l_1 SET TABLESPACE other; ALTER INDEX t_l_1 SET TABLESPACE pg_default;\n"
 	  if $point =~ /adopt/;
 	print $fh "BEGIN; ALTER INDEX t_l_1 SET TABLESPACE other; SELECT lsm_flush('t_l_1'); COMMIT; ALTER INDEX t_l_1 SET TABLESPACE pg_default;\n"
-	  if $point eq 'adopt_linked';
+	  if $point eq 'adopt_copied';
 	print $fh "ALTER TABLE t_l SET TABLESPACE other; ALTER TABLE t_l SET TABLESPACE pg_default;\n"
-	  if $point eq 'copy_linked';
+	  if $point eq 'copy_copied';
 	print $fh "SELECT lsm_flush('t_l');\nDROP DATABASE IF EXISTS copy;\nCREATE DATABASE copy TEMPLATE postgres;\nDROP DATABASE copy;\n" if $point =~ /^clone/;
 	if ($point =~ /^elastic/)
 	{

@@ -114,10 +114,10 @@ if ($parts{sweep})
 	$node->safe_psql('tables', 'CREATE UNLOGGED TABLE u (i int) USING lsm; INSERT INTO u VALUES (1)');
 	$node->safe_psql('postgres', 'CREATE DATABASE copied TEMPLATE origin');
 	$node->safe_psql('copied', 'ALTER INDEX t_i SET TABLESPACE other');
-	held_pair([ 'SET TABLESPACE of a table', 'tables', 'copy_linked', "ALTER TABLE t SET TABLESPACE other; $rows", $right ],
-		[ 'first use of an index that is being moved', 'indexes', 'adopt_linked', "BEGIN; ALTER INDEX t_i SET TABLESPACE other; $by_index; COMMIT", $right_by_index ]);
-	held_pair([ 'SET TABLESPACE of a temporary table', 'origin', 'copy_linked', 'CREATE TEMP TABLE own (i int) USING lsm; INSERT INTO own SELECT generate_series(1, 500); SELECT lsm_flush(\'own\'); ALTER TABLE own SET TABLESPACE other; SELECT count(*) FROM own', 500, 2 ],
-		[ 'first use of an index that was moved in a copied database', 'copied', 'adopt_linked', $by_index, $right_by_index ]);
+	held_pair([ 'SET TABLESPACE of a table', 'tables', 'copy_copied', "ALTER TABLE t SET TABLESPACE other; $rows", $right ],
+		[ 'first use of an index that is being moved', 'indexes', 'adopt_copied', "BEGIN; ALTER INDEX t_i SET TABLESPACE other; $by_index; COMMIT", $right_by_index ]);
+	held_pair([ 'SET TABLESPACE of a temporary table', 'origin', 'copy_copied', 'CREATE TEMP TABLE own (i int) USING lsm; INSERT INTO own SELECT generate_series(1, 500); SELECT lsm_flush(\'own\'); ALTER TABLE own SET TABLESPACE other; SELECT count(*) FROM own', 500, 2 ],
+		[ 'first use of an index that was moved in a copied database', 'copied', 'adopt_copied', $by_index, $right_by_index ]);
 	$node->stop('immediate');
 	$node->start;
 	held_pair([ 'an unlogged table after a crash', 'tables', 'create_owner_written', 'SELECT count(*) FROM u; INSERT INTO u VALUES (1), (2)', 0 ],

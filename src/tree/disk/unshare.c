@@ -42,7 +42,11 @@
 #include "tree/disk/disk.h"
 
 /* Until the next look, if a file could not be parted at this one */
+#ifdef LSM_TESTING
+#define AGAIN_MS		2000
+#else
 #define AGAIN_MS		60000
+#endif
 
 /* This part of the file system stays free: WAL may be there, too. */
 #define ROOM_LEFT		10

@@ -235,4 +235,257 @@ sub steps
 }
 
 steps() if $parts{steps};
+
+# ---- links that an older version has made ----
+
+# As it would have made them: files of the same name and content become one.
+sub link_files
+{
+	my ($node) = @_;
+	my %first;
+	my $links = 0;
+	foreach my $file (lsm_files_of($node))
+	{
+		my $key = (split m{/}, $file)[-1] . ' ' . `md5sum < $file`;
+		my $of = $first{$key} //= $file;
+		next if $of eq $file;
+		unlink $file;
+		link($of, $file) or die "link: $!";
+		$links++;
+	}
+	return $links;
+}
+
+sub parted
+{
+	my ($node) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	usleep(50_000) while shared_files($node) && time < $end;
+	return scalar(shared_files($node));
+}
+
+sub links
+{
+	my $node = lsm_node('links', conf => "autovacuum = off\nfsync = off\n");
+	lsm_start($node);
+	sql($node, 'CREATE DATABASE a');
+	sql($node, 'CREATE EXTENSION lsmam', 'a');
+	create_twins($node, 'a', 'k');
+	sql($node, change('k', kilobytes(1, 300)) . "SELECT lsm_flush('k_lsm'), lsm_flush('k_lsm_t'), lsm_flush('k_lsm_pkey');", 'a');
+	sql($node, "CREATE DATABASE $_ TEMPLATE a") foreach 'b', 'c';
+	$node->stop;
+	cmp_ok(link_files($node), '>=', 12, 'files are links again');
+
+	# one that leads out of pg_lsm
+	my ($outside) = lsm_files_of($node);
+	link($outside, $node->data_dir . '/other_cluster') or die "link: $!";
+	$node->start;
+	my $count = 'SET enable_seqscan = off; SELECT count(*) FROM k_lsm WHERE id > 0';
+	my $reader = $node->background_psql('b', on_error_die => 1);
+	is($reader->query_safe($count), 300, 'a session reads on');
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	my $among = sub { my %n; $n{ (stat $_)[1] }++ foreach lsm_files_of($node); return scalar(grep { $_ > 1 } values %n); };
+	usleep(50_000) while $among->() && time < $end;
+	is($among->(), 0, 'no two of them are one');
+	is(scalar(shared_files($node)), 1, 'the other cluster keeps its link');
+	is($reader->query_safe($count), 300, 'and the session goes on');
+	$reader->quit;
+	is(wrong($node, $_, 'k'), '', "links: database $_") foreach 'a', 'b', 'c';
+	sql($node, change('k', 'UPDATE %s SET n = n + 1') . "SELECT lsm_compact('k_lsm')", $_) foreach 'a', 'b', 'c';
+	is(wrong($node, $_, 'k'), '', "links: database $_, changed") foreach 'a', 'b', 'c';
+	$node->restart;
+	is(wrong($node, $_, 'k'), '', "links: database $_, after a restart") foreach 'a', 'b', 'c';
+	$node->stop;
+	return;
+}
+
+links() if $parts{links};
+
+# ---- a full disk ----
+
+sub used { my ($node) = @_; my $sum = 0; $sum += -s $_ foreach lsm_files_of($node, qr/./); return $sum; }
+
+sub full
+{
+	my $node = lsm_node('full', conf => "autovacuum = off\nfsync = off\nallow_in_place_tablespaces = on\nlsm.compression = none\nlsm.compaction_workers = 1\n");
+	symlink($ENV{LSM_SMALL_DISK}, lsm_dir($node)) or die "symlink: $!";
+	lsm_start($node);
+	sql($node, 'CREATE DATABASE a');
+	sql($node, "CREATE TABLESPACE space LOCATION ''");
+	sql($node, 'CREATE EXTENSION lsmam', 'a');
+	create_twins($node, 'a', 'k', 1);
+	sql($node, change('k', kilobytes(1, 9000)) . "SELECT lsm_flush('k_lsm');", 'a');
+	sql($node, 'CREATE DATABASE b TEMPLATE a');
+	my $before = used($node);
+	foreach my $strategy ('wal_log', 'file_copy')
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "CREATE DATABASE c TEMPLATE a STRATEGY $strategy");
+		like($err, qr/could not write file "pg_lsm.*No space left on device/, "$strategy: no room for a copied database");
+		cmp_ok(used($node), '<=', $before, "$strategy: nothing is left of it");
+	}
+	my ($rc, $out, $err) = $node->psql('a', 'ALTER TABLE k_lsm SET TABLESPACE space');
+	like($err, qr/could not write file "pg_lsm.*No space left on device/, 'nor for a moved table');
+	is(scalar(grep { /\.sst$/ && -s $_ } lsm_files_of($node)), scalar(grep { /\.sst$/ } lsm_files_of($node)), 'no file is half there');
+	cmp_ok(used($node), '<', $before + 1000, 'nothing is left of it, either');
+	is(wrong($node, $_, 'k'), '', "full: database $_") foreach 'a', 'b';
+
+	# links of an older version stay, and work, until there is room
+	$node->stop;
+	cmp_ok(link_files($node), '>', 0, 'files are links again');
+	my $filler = $ENV{LSM_SMALL_DISK} . '/filler';
+	system('dd', 'if=/dev/zero', "of=$filler", 'bs=1M', 'count=20', 'status=none');
+	my $offset = -s $node->logfile;
+	$node->start;
+	lsm_wait_logged($node, $offset, qr/WARNING:  file "pg_lsm.*is shared with another LSM tree, and there is no room for a copy/);
+	is(wrong($node, $_, 'k'), '', "no room for parting: database $_") foreach 'a', 'b';
+	unlink $filler;
+	is(parted($node), 0, 'parted when there is room');
+	is(wrong($node, $_, 'k'), '', "parted: database $_") foreach 'a', 'b';
+	sql($node, 'DROP DATABASE b');
+	usleep(100_000) while used($node) > 0.7 * $before;
+	sql($node, 'CREATE DATABASE c TEMPLATE a');
+	is(wrong($node, 'c', 'k'), '', 'there is room for a copy');
+	$node->stop;
+	unlink lsm_dir($node);
+	return;
+}
+
+SKIP:
+{
+	skip 'no small disk (needs root to mount a tmpfs)', 1 unless $ENV{LSM_SMALL_DISK};
+	full() if $parts{full};
+}
+
+# ---- to and fro, under load ----
+
+my %loads;
+my $scripts = 0;
+my $number = 0;
+
+sub random_change
+{
+	my ($name) = @_;
+	my ($way, $a, $n) = (rand(), 1 + int(rand(3000)), 10_000 + 20 * ++$number);
+	return $way < 0.35 ? change($name, "INSERT INTO %s SELECT g, g % 97, repeat(md5(g::text), 8) FROM generate_series($n, $n + 15) g")
+	  : $way < 0.6 ? change($name, "UPDATE %s SET n = n + 1, t = left(t, 200) || 'z$n' WHERE id BETWEEN $a AND $a + 10")
+	  : $way < 0.75 ? change($name, "DELETE FROM %s WHERE id BETWEEN $a AND $a + 5")
+	  : $way < 0.8 ? "SELECT count(*) FROM ${name}_lsm WHERE t >= 'z';\n"
+	  : $way < 0.88 ? "SELECT lsm_flush('${name}_lsm'), lsm_flush('${name}_lsm_t');\n"
+	  : $way < 0.93 ? "VACUUM ${name}_lsm, ${name}_heap;\n"
+	  : $way < 0.95 ? "SELECT lsm_compact('${name}_lsm');\n"
+	  : $way < 0.96 ? change($name, 'TRUNCATE %s') . change($name, kilobytes(1, 1500))
+	  : $way < 0.98 ? "ALTER TABLE ${name}_lsm SET TABLESPACE " . (rand() < 0.5 ? 'space' : 'pg_default') . ";\n"
+	  : "ALTER INDEX ${name}_lsm_t SET TABLESPACE " . (rand() < 0.5 ? 'space' : 'pg_default') . ";\n";
+}
+
+sub load_start
+{
+	my ($node) = @_;
+	foreach my $name ('p', 'q')
+	{
+		my $file = "$dir/load" . ++$scripts;
+		append_to_file("$file.sql", join('', map { random_change($name) } 1 .. 3000));
+		$loads{ $node->name }{ lsm_spawn_psql($node, "$file.sql", "$file.out") } = $file;
+	}
+	return;
+}
+
+# What went wrong
+sub load_stop
+{
+	my ($node) = @_;
+	my $wrong = '';
+	foreach my $pid (keys %{ $loads{ $node->name } })
+	{
+		my $file = delete $loads{ $node->name }{$pid};
+		kill('TERM', $pid);
+		waitpid($pid, 0);
+		$wrong .= slurp_file("$file.out.err");
+	}
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'});
+	return $wrong;
+}
+
+END
+{
+	# they must not outlive a test that dies
+	my $status = $?;
+	kill('KILL', map { keys %$_ } values %loads);
+	$? = $status;
+}
+
+# Databases copied in both ways, under numbers that the other server gives, too, and some of them changed
+sub copies
+{
+	my ($node, $round, $side) = @_;
+	my @dbs;
+	foreach my $i (0 .. 3)
+	{
+		my $db = 'c' . ($i < 2 ? "_$round" : "_${side}_$round") . "_$i";
+		sql($node, "CREATE DATABASE $db TEMPLATE tmpl STRATEGY " . ($i % 2 ? 'file_copy' : 'wal_log') . ($i < 2 ? ' OID ' . (900_000 + 10 * $round + $i) : ''));
+		sql($node, change('k', "UPDATE %s SET n = n + $i + 1 WHERE id % 3 = 0") . change('k', kilobytes(2000, 2000 + 300 * ($side + 1))) . "SELECT lsm_compact('k_lsm');", $db) if rand() < 0.6;
+		push @dbs, $db;
+	}
+	sql($node, change('k', 'UPDATE %s SET n = n + 1 WHERE id % 7 = ' . $side) . "SELECT lsm_compact('k_lsm'); VACUUM k_lsm;", 'tmpl');
+	return @dbs;
+}
+
+sub load
+{
+	my ($primary, $standby) = pair('load', sub {
+		my ($node) = @_;
+		lsm_set($node, 'lsm.memtable_size' => '4MB', 'lsm.target_file_size' => '512kB', 'max_standby_streaming_delay' => 0);
+		$node->reload;
+		sql($node, "CREATE TABLESPACE space LOCATION ''");
+		create_twins($node, 'postgres', $_) foreach 'p', 'q';
+		sql($node, change($_, kilobytes(1, 2000))) foreach 'p', 'q';
+		sql($node, 'CREATE DATABASE tmpl');
+		sql($node, 'CREATE EXTENSION lsmam', 'tmpl');
+		create_twins($node, 'tmpl', 'k');
+		sql($node, change('k', kilobytes(1, 600)) . "SELECT lsm_flush('k_lsm');", 'tmpl');
+	});
+	my @dbs = ('tmpl');
+	foreach my $round (1 .. (lsm_long() ? 10 : 2))
+	{
+		load_start($primary);
+		push @dbs, copies($primary, 2 * $round, 0);
+		sql($primary, 'CHECKPOINT');
+		caught_up($primary, $standby);
+		sql($standby, 'CHECKPOINT');
+		usleep(int(rand(1_000_000)));
+		$standby->promote;
+		load_start($standby);
+		my @its = copies($standby, 2 * $round + 1, 1);
+		copies($primary, 2 * $round + 1, 0);
+		is(load_stop($primary), '', "round $round: the load on the old primary");
+		is(wrong($primary, 'postgres', 'p', 'q'), '', "round $round: the old primary");
+		if ($round % 2) { $primary->stop; }
+		else
+		{
+			# pg_rewind starts it once, alone, to end cleanly: not with this configuration
+			kill_server($primary);
+			lsm_set($primary, 'primary_conninfo' => '');
+			$primary->start;
+			$primary->stop;
+		}
+		sql($standby, 'CHECKPOINT');
+		rewind("round $round", $primary, $standby, 1);
+		is(load_stop($standby), '', "round $round: the load on the new primary");
+		$primary->start;
+		($primary, $standby) = ($standby, $primary);
+		caught_up($primary, $standby);
+		is(scalar(shared_files($standby)), 0, "round $round: no file is shared");
+		push @dbs, @its;
+		foreach my $node ($standby, $primary)
+		{
+			is(wrong($node, 'postgres', 'p', 'q'), '', "round $round: " . $node->name);
+			is(wrong($node, $_, 'k'), '', "round $round: " . $node->name . ", $_") foreach @dbs;
+		}
+	}
+	$standby->stop;
+	$primary->stop;
+	return;
+}
+
+load() if $parts{load};
 done_testing();

@@ -155,14 +155,14 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 	LsmBuildTeam *team = NULL;
 	LsmBuildPart all = {0};
 	LsmTree    *tree;
-	LsmKeyRules rules;
+	LsmKeyMaking making;
 	int			workers;
 
 	lsm_check_operator_classes(index);
 	lsm_check_collations(index);
-	lsm_index_new_rules(index, &rules);
+	lsm_index_new_making(index, &making);
 	lsm_tree_create(index->rd_locator, index->rd_backend, RelationGetRelid(index),
-					index->rd_rel->relpersistence, LSM_KIND_INDEX, &rules);
+					index->rd_rel->relpersistence, LSM_KIND_INDEX, &making);
 	state.spec = lsm_key_spec(index);
 	state.unique = info->ii_Unique;
 	tree = lsm_index_open_tree(index);
@@ -200,8 +200,8 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 void
 lsm_index_build_empty(Relation index)
 {
-	LsmKeyRules rules;
+	LsmKeyMaking making;
 
-	lsm_index_new_rules(index, &rules);
-	lsm_tree_create_init_fork(index->rd_locator, LSM_KIND_INDEX, &rules);
+	lsm_index_new_making(index, &making);
+	lsm_tree_create_init_fork(index->rd_locator, LSM_KIND_INDEX, &making);
 }

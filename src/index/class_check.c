@@ -57,13 +57,17 @@ lsm_opclass_is_ordered(Oid opclass, Oid type, Oid collation)
 	Oid			opcintype = get_opclass_input_type(opclass);
 	LsmOrder	order;
 	Oid			culprit;
+	Oid			code_type;
+	Oid			order_proc;
 
 	if (class_is_composed(get_opclass_family(opclass), opcintype))
 		return composed_order(get_opclass_family(opclass), opcintype, type, collation,
 							  &order, &culprit) && order != LSM_ORDER_NONE;
-	return lsm_scalar_order(lsm_class_code_type(get_opclass_family(opclass), opcintype),
-							collation, opclass_order_proc(opclass),
-							LSM_KEY_RULES_CURRENT) != LSM_ORDER_NONE;
+	code_type = lsm_class_code_type(get_opclass_family(opclass), opcintype);
+	order_proc = opclass_order_proc(opclass);
+	return lsm_scalar_order(code_type, collation, order_proc,
+							lsm_strings_of(code_type, collation, order_proc,
+										   LSM_KEY_RULES_CURRENT)) != LSM_ORDER_NONE;
 }
 
 bool

@@ -98,6 +98,25 @@ lsm_collation_kind(Oid collation)
 	return LSM_COLLATION_OTHER;
 }
 
+bool
+lsm_collation_makes(Oid collation, LsmStrings strings)
+{
+	LsmCollationKind kind = lsm_collation_kind(collation);
+
+	switch (strings)
+	{
+		case LSM_STRINGS_PRIMARY_AND_BYTES:
+		case LSM_STRINGS_WEIGHTS_AND_BYTES:
+			return kind == LSM_COLLATION_LIBC;
+		case LSM_STRINGS_KEY_AND_BYTES:
+			return kind == LSM_COLLATION_ICU;
+		case LSM_STRINGS_KEY:
+			return kind == LSM_COLLATION_ICU_NONDETERMINISTIC;
+		default:
+			return kind != LSM_COLLATION_ICU_NONDETERMINISTIC;
+	}
+}
+
 /*
  * The locale to make sort keys with.  It stays as long as the process.
  */

@@ -362,6 +362,7 @@ lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
 	bool		result = true;
 
 	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	parts->context = CurrentMemoryContext;
 	parts->type = getBaseType(type);
 	parts->element = palloc0(sizeof(LsmColumnSpec));
@@ -453,8 +454,8 @@ part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec, Oid *cul
 		fmgr_info(function, spec->normal_text);
 	}
 	spec->collation = collation;
-	spec->order = lsm_scalar_order(code_type, collation, order_proc, LSM_KEY_RULES_CURRENT);
 	spec->strings = lsm_strings_of(code_type, collation, order_proc, LSM_KEY_RULES_CURRENT);
+	spec->order = lsm_scalar_order(code_type, collation, order_proc, spec->strings);
 	if (spec->order != LSM_ORDER_CODES)
 	{
 		spec->order = LSM_ORDER_NONE;
@@ -505,21 +506,59 @@ lsm_compose_fits(const LsmColumnSpec *spec, Datum value)
 	return true;
 }
 
-uint32
-lsm_compose_collations(const LsmColumnSpec *spec)
+void
+lsm_collations_add(LsmCollations *all, Oid collation, LsmStrings strings, bool by_function)
 {
-	uint32		digest = 0;
+	LsmCollationUse use = {.collation = collation,.strings = strings,.by_function = by_function};
 
+	for (int i = 0; i < all->n; i++)
+		if (all->uses[i].collation == collation && all->uses[i].strings == strings &&
+			all->uses[i].by_function == by_function)
+			return;
+	if (all->n == all->room)
+	{
+		all->room = Max(all->room * 2, 4);
+		all->uses = all->n == 0 ? palloc(sizeof(use) * all->room) :
+			repalloc(all->uses, sizeof(use) * all->room);
+	}
+	all->uses[all->n++] = use;
+}
+
+/*
+ * What a support function calls, nobody knows.  lsm_text_code() has codes under
+ * ICU's collations, of which it gets the column's or names one, most likely the
+ * database's.
+ */
+static void
+function_collation(LsmCollations *all, Oid collation)
+{
+	LsmCollationKind kind = lsm_collation_kind(collation);
+
+	if (kind == LSM_COLLATION_ICU)
+		lsm_collations_add(all, collation, LSM_STRINGS_KEY_AND_BYTES, true);
+	else if (kind == LSM_COLLATION_ICU_NONDETERMINISTIC)
+		lsm_collations_add(all, collation, LSM_STRINGS_KEY, true);
+}
+
+void
+lsm_compose_collations(const LsmColumnSpec *spec, LsmCollations *all)
+{
+	const LsmParts *parts = spec->parts;
+
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	if (spec->strings != LSM_STRINGS_BYTES)
-		digest = lsm_collation_version(spec->collation, spec->strings);
-	if (spec->parts == NULL)
-		return digest;
-
-	/* a new attribute of a record, of a collation like others, is no change */
-	digest = Max(digest, lsm_compose_collations(spec->parts->element));
-	for (int i = 0; i < spec->parts->nattributes; i++)
-		digest = Max(digest, lsm_compose_collations(&spec->parts->attributes[i]));
-	return digest;
+		lsm_collations_add(all, spec->collation, spec->strings, false);
+	if (spec->type == LSM_COLUMN_FUNCTION)
+	{
+		function_collation(all, spec->collation);
+		function_collation(all, DEFAULT_COLLATION_OID);
+	}
+	if (parts == NULL)
+		return;
+	lsm_compose_collations(parts->element, all);
+	for (int i = 0; i < parts->nattributes; i++)
+		lsm_compose_collations(&parts->attributes[i], all);
 }
 
 /* A sum, so that one more is always noticed */
@@ -529,6 +568,8 @@ lsm_compose_dropped(const LsmColumnSpec *spec, uint32 *digest)
 	const LsmParts *parts = spec->parts;
 	bool		found = spec->type == LSM_COLUMN_RECORD;
 
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
 	if (parts == NULL)
 		return false;
 	found |= lsm_compose_dropped(parts->element, digest);

@@ -55,8 +55,26 @@ extern bool lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
  */
 extern bool lsm_compose_fits(const LsmColumnSpec *spec, Datum value);
 
-/* A digest of the versions of collations that codes depend on; 0: of none. */
-extern uint32 lsm_compose_collations(const LsmColumnSpec *spec);
+/* Collations that codes depend on; each once, in the current memory context */
+typedef struct LsmCollationUse
+{
+	Oid			collation;
+	LsmStrings	strings;		/* not LSM_STRINGS_BYTES */
+	bool		by_function;	/* a support function may ask for it */
+} LsmCollationUse;
+
+typedef struct LsmCollations
+{
+	LsmCollationUse *uses;
+	int			n;
+	int			room;
+} LsmCollations;
+
+extern void lsm_collations_add(LsmCollations *all, Oid collation, LsmStrings strings,
+							   bool by_function);
+
+/* Add those of a composed type's parts. */
+extern void lsm_compose_collations(const LsmColumnSpec *spec, LsmCollations *all);
 
 /*
  * Adds what stands for the columns dropped from row types; modulo 2^16 a column

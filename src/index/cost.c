@@ -78,8 +78,8 @@
  * ====================================================================== */
 
 /*
- * Which rules the keys of the index were made by makes a difference for columns
- * that current ones order otherwise than the oldest.
+ * What the codes of its strings consist of, the index knows.  That makes a
+ * difference for columns whose order is not that of bytes.
  */
 static LsmOrder
 info_column_order(const IndexOptInfo *info, int column)
@@ -91,12 +91,14 @@ info_column_order(const IndexOptInfo *info, int column)
 	LsmColumnType kind = lsm_column_type(type);
 	bool		composed = kind == LSM_COLUMN_INVALID || lsm_type_is_composed(kind);
 	LsmOrder	order = composed ? LSM_ORDER_NONE :
-		lsm_scalar_order(type, collation, order_proc, LSM_KEY_RULES_CURRENT);
+		lsm_scalar_order(type, collation, order_proc,
+						 lsm_strings_of(type, collation, order_proc, LSM_KEY_RULES_CURRENT));
+	LsmStrings	strings;
 	Relation	index;
 
 	if (info->hypothetical ||
 		(!composed &&
-		 lsm_scalar_order(type, collation, order_proc, LSM_KEY_RULES_BYTES) == order))
+		 lsm_scalar_order(type, collation, order_proc, LSM_STRINGS_BYTES) == order))
 		return order;
 	index = index_open(info->indexoid, NoLock);
 	if (composed)
@@ -106,8 +108,10 @@ info_column_order(const IndexOptInfo *info, int column)
 		lsm_column_spec(index, column, &spec);
 		order = spec.order;
 	}
+	else if (lsm_index_strings(index, column, &strings))
+		order = lsm_scalar_order(type, collation, order_proc, strings);
 	else
-		order = lsm_scalar_order(type, collation, order_proc, lsm_index_rules(index));
+		order = LSM_ORDER_NONE;
 	index_close(index, NoLock);
 	return order;
 }
@@ -274,6 +278,8 @@ has_codes(const IndexOptInfo *info)
 	Relation	index = index_open(info->indexoid, NoLock);
 	bool		result = lsm_columns_have_codes(index);
 
+	if (!result)
+		lsm_index_warn_of_collations(index);
 	index_close(index, NoLock);
 	return result;
 }

@@ -244,9 +244,12 @@ extern bool lsm_compares_by_pattern(Oid order_proc);
 extern LsmStrings lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc,
 								 uint32 rules);
 
+/* Could it be anything but LSM_STRINGS_BYTES, here or on another system? */
+extern bool lsm_strings_vary(Oid opcintype, Oid collation, Oid order_proc);
+
 /* Of types that are not composed */
 extern LsmOrder lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc,
-								 uint32 rules);
+								 LsmStrings strings);
 
 /* ---- class_check.c ---- */
 
@@ -291,20 +294,28 @@ extern bytea *lsm_compose_text(Oid collation, const char *data, int len);
 /* ---- rules.c ---- */
 
 /*
- * LsmKeyRules.version of an index that is open, as its metapage has it.  A
- * look at the metapage the first time; warns if the versions of the collations
- * have changed since the index was built.
+ * What codes of strings consist of in a column (from 0) of an open index, as
+ * its metapage has it; a look at that the first time.  LSM_STRINGS_BYTES for
+ * columns of others.  False: a newer build has made the index.
  */
-extern uint32 lsm_index_rules(Relation index);
+extern bool lsm_index_strings(Relation index, int column, LsmStrings *strings);
 
-/* Does the index have sort keys of collations of other versions? */
+/* ERROR: so it is. */
+pg_noreturn extern void lsm_index_newer(Relation index);
+
+/*
+ * Do collations make other keys of strings than when the index was built?  A
+ * WARNING of it, once while the relcache has the index; an ERROR.
+ */
 extern bool lsm_index_collations_changed(Relation index);
+extern void lsm_index_warn_of_collations(Relation index);
+extern void lsm_index_require_collations(Relation index);
 
 /* Were columns dropped from row types since the index was built? */
 extern bool lsm_row_types_changed(Relation index);
 
-/* The rules of an index that is built now; forgets what was known of it. */
-extern void lsm_index_new_rules(Relation index, LsmKeyRules *rules);
+/* Of an index that is built now; forgets what was known of it. */
+extern void lsm_index_new_making(Relation index, LsmKeyMaking *making);
 
 /* ---- keyspec.c ---- */
 
@@ -313,14 +324,17 @@ extern void lsm_column_spec(Relation index, int column, LsmColumnSpec *spec);
 
 /*
  * Can all columns be encoded as they were when the index was built?  Not if the
- * types they consist of have changed.
+ * types they consist of have changed, or the collations have.
  */
 extern bool lsm_columns_have_codes(Relation index);
 
 /* Allocated in the current memory context. */
 extern LsmKeySpec *lsm_key_spec(Relation index);
 
-/* REQUIRES: room for LSM_KEY_SPEC_BYTES() of the index's key columns. */
+/*
+ * ERROR if keys are made in another way now than when the index was built.
+ * REQUIRES: room for LSM_KEY_SPEC_BYTES() of the index's key columns.
+ */
 extern void lsm_key_spec_fill(Relation index, LsmKeySpec *spec);
 
 /* ---- collation.c ---- */
@@ -348,8 +362,19 @@ extern void lsm_collation_put_weights(struct pg_locale_struct *locale, LsmString
 /* Between the levels of libc's weights, and in none of them */
 #define LSM_WEIGHTS_SEPARATOR	'\1'
 
-/* What sort keys or weights of the collation are made by now. */
+/* Can codes of strings under the collation be of this kind now? */
+extern bool lsm_collation_makes(Oid collation, LsmStrings strings);
+
+/*
+ * What sort keys or weights of the collation are made by now.  REQUIRES:
+ * lsm_collation_makes().
+ */
 extern uint32 lsm_collation_version(Oid collation, LsmStrings strings);
+
+/* ---- collation_sample.c ---- */
+
+/* A digest of those of a fixed sample of strings.  REQUIRES: likewise */
+extern uint32 lsm_collation_sample(Oid collation, LsmStrings strings);
 
 /* ---- encode.c, encode_numeric.c ---- */
 
@@ -424,7 +449,7 @@ extern uint32 lsm_inet_code_length(const uint8 *bytes, uint32 len, uint8 mask);
  */
 extern uint64 lsm_leading_word(Relation index, int filter_columns);
 
-/* The same, as it was the first time (rules.c) */
+/* The same, as it was the first time */
 extern uint64 lsm_leading_known(Relation index, int filter_columns);
 
 /* LsmKindOps.leading_bytes */

@@ -82,7 +82,7 @@ lsm_columns_have_codes(Relation index)
 			(lsm_compose_dropped(&spec, &dropped) && lsm_row_types_changed(index)))
 			return false;
 	}
-	return true;
+	return !lsm_index_collations_changed(index);
 }
 
 void
@@ -93,7 +93,6 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 	Oid			collation = index->rd_indcollation[column];
 	Oid			order_proc = index_getprocid(index, column + 1, 1);
 	Oid			code_type = lsm_class_code_type(index->rd_opfamily[column], opcintype);
-	uint32		rules = LSM_KEY_RULES_CURRENT;
 
 	memset(spec, 0, sizeof(LsmColumnSpec));
 	spec->type = lsm_class_column_type(index->rd_opfamily[column], opcintype);
@@ -113,17 +112,14 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 		spec->normal_text = index_getprocinfo(index, column + 1, LSM_PROC_NORMAL_TEXT);
 		lsm_check_normal_text(spec->normal_text->fn_oid, opcintype);
 	}
-	spec->strings = lsm_strings_of(code_type, collation, order_proc, rules);
+	if (!lsm_index_strings(index, column, &spec->strings))
+		lsm_index_newer(index);
 	spec->locale = NULL;
 	spec->enum_type = spec->type == LSM_COLUMN_ENUM ?
 		TupleDescAttr(RelationGetDescr(index), column)->atttypid : InvalidOid;
 	if (spec->strings != LSM_STRINGS_BYTES)
-	{
-		rules = lsm_index_rules(index);
-		spec->strings = lsm_strings_of(code_type, collation, order_proc, rules);
 		spec->locale = lsm_collation_locale(collation);
-	}
-	spec->order = lsm_scalar_order(code_type, collation, order_proc, rules);
+	spec->order = lsm_scalar_order(code_type, collation, order_proc, spec->strings);
 	spec->collation = collation;
 	spec->opaque = spec->strings == LSM_STRINGS_KEY;
 	spec->kept = spec->opaque || spec->normal_text != NULL;
@@ -140,6 +136,7 @@ lsm_key_spec_fill(Relation index, LsmKeySpec *spec)
 	spec->unique = index->rd_index->indisunique;
 	spec->nulls_distinct = !index->rd_index->indnullsnotdistinct;
 	spec->nkept = 0;
+	lsm_index_require_collations(index);
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		lsm_column_spec(index, i, &spec->columns[i]);

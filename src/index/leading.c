@@ -19,7 +19,7 @@
 #include "utils/inet.h"
 #include "utils/rel.h"
 
-#include "index/index.h"
+#include "index/rules.h"
 
 /* A byte of the word: the size of the value part, or one of these */
 #define LEADING_NUMERIC		0x40
@@ -102,26 +102,12 @@ lsm_leading_bytes(uint64 leading, LsmSlice filter_key)
  * Which they are
  * ====================================================================== */
 
-/* By which rules the strings of the index were made; no questions asked. */
-static uint32
-rules_of(Relation index)
-{
-	LsmKeyRules rules;
-
-	lsm_tree_key_rules(lsm_tree_open(index, LSM_KIND_INDEX, NULL), &rules);
-	return rules.version;
-}
-
 /* The word's byte of a column; 0: not a column for filters. */
 static uint8
 leading_byte(Relation index, int column)
 {
 	Oid			opcintype = index->rd_opcintype[column];
-	Oid			code_type = lsm_class_code_type(index->rd_opfamily[column], opcintype);
-	Oid			collation = index->rd_indcollation[column];
-	Oid			order_proc = index_getprocid(index, column + 1, LSM_PROC_COMPARE);
 	LsmColumnType type = lsm_class_column_type(index->rd_opfamily[column], opcintype);
-	uint32		rules = LSM_KEY_RULES_CURRENT;
 	LsmStrings	strings;
 	uint8		how;
 
@@ -138,14 +124,8 @@ leading_byte(Relation index, int column)
 		how = LEADING_STRING;
 	else if (how == 0)
 	{
-		strings = lsm_strings_of(code_type, collation, order_proc, rules);
-		if (strings != LSM_STRINGS_BYTES)
-		{
-			rules = rules_of(index);
-			if (rules > LSM_KEY_RULES_CURRENT)
-				return 0;
-			strings = lsm_strings_of(code_type, collation, order_proc, rules);
-		}
+		if (!lsm_index_strings(index, column, &strings))
+			return 0;
 		how = strings == LSM_STRINGS_KEY_AND_BYTES || lsm_strings_are_libc(strings) ?
 			LEADING_TWO_STRINGS : LEADING_STRING;
 	}
@@ -195,4 +175,21 @@ lsm_leading_word(Relation index, int filter_columns)
 		leading |= (uint64) how << (8 * i);
 	}
 	return leading;
+}
+
+uint64
+lsm_leading_known(Relation index, int filter_columns)
+{
+	LsmIndexCache *cache = index->rd_amcache;
+
+	if (cache == NULL || !cache->has_leading)
+	{
+		uint64		leading = lsm_leading_word(index, filter_columns);
+
+		/* reading the catalogs may have emptied the cache */
+		cache = lsm_index_cache(index);
+		cache->leading = leading;
+		cache->has_leading = true;
+	}
+	return cache->leading;
 }

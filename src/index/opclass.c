@@ -220,11 +220,17 @@ lsm_compares_by_pattern(Oid order_proc)
 	return order_proc == F_BTTEXT_PATTERN_CMP || order_proc == F_BTBPCHAR_PATTERN_CMP;
 }
 
+bool
+lsm_strings_vary(Oid opcintype, Oid collation, Oid order_proc)
+{
+	return type_has_collation(lsm_column_type(opcintype)) && OidIsValid(collation) &&
+		!lsm_compares_by_pattern(order_proc) && !lsm_collation_is_c(collation);
+}
+
 LsmStrings
 lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 {
-	if (rules == LSM_KEY_RULES_BYTES || !type_has_collation(lsm_column_type(opcintype)) ||
-		lsm_compares_by_pattern(order_proc))
+	if (rules == LSM_KEY_RULES_BYTES || !lsm_strings_vary(opcintype, collation, order_proc))
 		return LSM_STRINGS_BYTES;
 	switch (lsm_collation_kind(collation))
 	{
@@ -242,7 +248,7 @@ lsm_strings_of(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 }
 
 LsmOrder
-lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
+lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc, LsmStrings strings)
 {
 	LsmColumnType type = lsm_column_type(opcintype);
 
@@ -250,7 +256,7 @@ lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc, uint32 rules)
 		return LSM_ORDER_GROUPS;
 	if (!type_has_collation(type) || lsm_compares_by_pattern(order_proc))
 		return LSM_ORDER_CODES;
-	switch (lsm_strings_of(opcintype, collation, order_proc, rules))
+	switch (strings)
 	{
 		case LSM_STRINGS_KEY_AND_BYTES:
 		case LSM_STRINGS_KEY:

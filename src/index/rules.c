@@ -1,12 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * rules.c
- *	  The rules by which the keys of one index were made (LsmKeyRules, in its
- *	  metapage), and the versions of collations that went into them.
+ *	  How the keys of one index were made (LsmKeyMaking, in its metapage), and
+ *	  whether they are made so now.
  *
- * What was read of them once is in rd_amcache, and so is which leading columns
- * filters know (leading.c), which depends on them.  No locks but that of the
- * metapage while it is read; the caller has the index open and locked.
+ * What a collation makes of a string is nobody's promise: it comes from the C
+ * library, its locales' data, or ICU.  Where it has changed, keys that are in
+ * the index are not found by those that are made now.  So an index says what
+ * the codes of its columns consist of, of which versions the collations were,
+ * and what they made of a sample of strings.  With a difference it is no index:
+ * to the planner it does not exist, for the others it is an error, until it is
+ * built anew.  Codes that consist of bytes alone depend on nothing, and go on
+ * to serve equality if the collation has got rules.
+ *
+ * What was read once is in rd_amcache.  No locks but that of the metapage while
+ * it is read; the caller has the index open and locked.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,56 +23,51 @@
 #include "access/genam.h"
 #include "access/xlog.h"
 #include "common/hashfn.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "index/compose.h"
+#include "index/rules.h"
+
+StaticAssertDecl(INDEX_MAX_KEYS <= LSM_KEY_COLUMNS,
+				 "the metapage must have room for each column's layout");
 
 /* Of an index with row types the upper half of LsmKeyRules.collations is theirs. */
 #define ROW_TYPES_SHIFT		16
 
-/* In rd_amcache */
-typedef struct IndexCache
-{
-	bool		has_rules;
-	bool		has_leading;
-	LsmKeyRules rules;
-	uint64		leading;
-} IndexCache;
-
-static IndexCache *
-index_cache(Relation index)
+LsmIndexCache *
+lsm_index_cache(Relation index)
 {
 	if (index->rd_amcache == NULL)
-		index->rd_amcache = MemoryContextAllocZero(index->rd_indexcxt, sizeof(IndexCache));
+		index->rd_amcache = MemoryContextAllocZero(index->rd_indexcxt, sizeof(LsmIndexCache));
 	return index->rd_amcache;
 }
 
-/* What was read of the rules, or NULL */
-static LsmKeyRules *
-known_rules(Relation index)
+/* False: it has no storage of its own, or none that can be read. */
+static bool
+read_making(Relation index, LsmKeyMaking *making)
 {
-	IndexCache *cache = index->rd_amcache;
+	LsmIndexCache *cache = index->rd_amcache;
 
-	return cache != NULL && cache->has_rules ? &cache->rules : NULL;
-}
-
-uint64
-lsm_leading_known(Relation index, int filter_columns)
-{
-	IndexCache *cache = index->rd_amcache;
-
-	if (cache == NULL || !cache->has_leading)
+	if (cache == NULL || !cache->has_making)
 	{
-		uint64		leading = lsm_leading_word(index, filter_columns);
-
-		/* reading the catalogs may have emptied the cache */
-		cache = index_cache(index);
-		cache->leading = leading;
-		cache->has_leading = true;
+		if (!RELKIND_HAS_STORAGE(index->rd_rel->relkind) || RELATION_IS_OTHER_TEMP(index) ||
+			(RecoveryInProgress() && !RelationIsPermanent(index)))
+			return false;
+		lsm_tree_key_making(lsm_tree_open(index, LSM_KIND_INDEX, NULL), making);
+		cache = lsm_index_cache(index);
+		cache->making = *making;
+		cache->has_making = true;
 	}
-	return cache->leading;
+	*making = cache->making;
+	return true;
 }
+
+/* ======================================================================
+ * Composed columns
+ * ====================================================================== */
 
 /* False: nothing of the column is composed. */
 static bool
@@ -101,132 +104,349 @@ row_types_digest(Relation index, uint32 *digest)
 	return found;
 }
 
+bool
+lsm_row_types_changed(Relation index)
+{
+	LsmKeyMaking making;
+	uint32		row_types;
+
+	return row_types_digest(index, &row_types) && read_making(index, &making) &&
+		making.rules.collations >> ROW_TYPES_SHIFT != row_types;
+}
+
+/* ======================================================================
+ * Layouts of columns
+ * ====================================================================== */
+
+/* Of strings of the column, if it is built by these rules now */
+static LsmStrings
+strings_by_rules(Relation index, int column, uint32 rules)
+{
+	return lsm_strings_of(lsm_class_code_type(index->rd_opfamily[column],
+											  index->rd_opcintype[column]),
+						  index->rd_indcollation[column],
+						  index_getprocid(index, column + 1, LSM_PROC_COMPARE), rules);
+}
+
+/* The part of LsmKeyRules.collations that is about collations */
+static uint32
+collations_part(Relation index, uint32 collations)
+{
+	uint32		row_types;
+
+	if (collations == 0 || !row_types_digest(index, &row_types))
+		return collations;
+	return collations & 0xFFFF;
+}
+
 /*
- * A digest of the versions of the collations whose sort keys or weights are in
- * an index that was made by these rules; 0: there are none.
+ * An older build has noted no layouts, but a version if there is a collation
+ * that makes more than bytes.
+ */
+static LsmStrings
+strings_of_old(Relation index, int column, const LsmKeyRules *rules)
+{
+	LsmStrings	strings = strings_by_rules(index, column, rules->version);
+
+	return strings == LSM_STRINGS_BYTES || collations_part(index, rules->collations) == 0 ?
+		LSM_STRINGS_BYTES : strings;
+}
+
+bool
+lsm_index_strings(Relation index, int column, LsmStrings *strings)
+{
+	LsmKeyMaking making;
+	uint8		layout;
+
+	*strings = LSM_STRINGS_BYTES;
+	if (!lsm_strings_vary(lsm_class_code_type(index->rd_opfamily[column],
+											  index->rd_opcintype[column]),
+						  index->rd_indcollation[column],
+						  index_getprocid(index, column + 1, LSM_PROC_COMPARE)))
+		return true;
+	if (!read_making(index, &making))
+	{
+		*strings = strings_by_rules(index, column, LSM_KEY_RULES_CURRENT);
+		return true;
+	}
+	if (making.rules.version > LSM_KEY_RULES_CURRENT)
+		return false;
+	if (making.origin.known == 0)
+	{
+		*strings = strings_of_old(index, column, &making.rules);
+		return true;
+	}
+	layout = making.origin.layouts[column];
+	if (layout == 0 || layout > LSM_STRINGS_KEY + 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("the metapage of index \"%s\" has no layout of column %d",
+						RelationGetRelationName(index), column + 1)));
+	*strings = layout - 1;
+	return true;
+}
+
+/* ======================================================================
+ * Digests of collations
+ * ====================================================================== */
+
+/*
+ * Those that the codes of the column depend on, but for their bytes.  `strings`:
+ * the layout of a column that is not composed.
+ */
+static LsmCollations
+column_collations(Relation index, int column, LsmStrings strings)
+{
+	LsmCollations all = {0};
+	LsmColumnSpec composed;
+
+	if (composed_spec(index, column, &composed))
+		lsm_compose_collations(&composed, &all);
+	else if (strings != LSM_STRINGS_BYTES)
+		lsm_collations_add(&all, index->rd_indcollation[column], strings, false);
+	return all;
+}
+
+/*
+ * Of versions, as older builds have it: of a composed column only the greatest
+ * hash counts, and support functions do not.
  */
 static uint32
-collations_digest(Relation index, uint32 rules)
+old_versions(Relation index, const LsmStrings *strings)
 {
 	uint32		digest = 0;
 
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		LsmColumnSpec composed;
-		Oid			collation = index->rd_indcollation[i];
-		LsmStrings	strings = lsm_strings_of(lsm_class_code_type(index->rd_opfamily[i],
-																   index->rd_opcintype[i]),
-											 collation, index_getprocid(index, i + 1, 1), rules);
+		LsmCollations all = column_collations(index, i, strings[i]);
+		uint32		greatest = 0;
 
-		if (composed_spec(index, i, &composed))
+		for (int k = 0; k < all.n; k++)
 		{
-			uint32		parts = lsm_compose_collations(&composed);
+			const LsmCollationUse *use = &all.uses[k];
 
-			if (parts == 0)
-				continue;
-			digest = hash_combine(digest, parts);
+			if (!use->by_function)
+				greatest = Max(greatest, lsm_collation_version(use->collation, use->strings));
 		}
-		else if (strings == LSM_STRINGS_BYTES)
+		if (greatest == 0)
 			continue;
-		else
-			digest = hash_combine(digest, lsm_collation_version(collation, strings));
+		digest = hash_combine(digest, greatest);
 		if (digest == 0)
 			digest = 1;
 	}
 	return digest;
 }
 
-/* What LsmKeyRules.collations is if the index is built now */
-static uint32
-rules_digest(Relation index, uint32 rules)
+static int
+compare_words(const void *a, const void *b)
 {
-	uint32		collations = collations_digest(index, rules);
+	uint32		x = *(const uint32 *) a;
+	uint32		y = *(const uint32 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/*
+ * Add a column's set, whatever order it was met in.  A collation that another
+ * one behaves like counts once.
+ */
+static uint32
+combine_set(uint32 digest, uint32 *facts, int n)
+{
+	qsort(facts, n, sizeof(uint32), compare_words);
+	for (int k = 0; k < n; k++)
+		if (k == 0 || facts[k] != facts[k - 1])
+			digest = hash_combine(digest, facts[k]);
+	return n > 0 && digest == 0 ? 1 : digest;
+}
+
+/* Of versions, and of what they make of the sample; 0: there are none. */
+static void
+digests(Relation index, const LsmStrings *strings, uint32 *versions, uint32 *sample)
+{
+	*versions = *sample = 0;
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		LsmCollations all = column_collations(index, i, strings[i]);
+		uint32	   *facts = palloc(sizeof(uint32) * (all.n + 1));
+
+		for (int k = 0; k < all.n; k++)
+			facts[k] = lsm_collation_version(all.uses[k].collation, all.uses[k].strings);
+		*versions = combine_set(*versions, facts, all.n);
+		for (int k = 0; k < all.n; k++)
+			facts[k] = lsm_collation_sample(all.uses[k].collation, all.uses[k].strings);
+		*sample = combine_set(*sample, facts, all.n);
+	}
+}
+
+/* As LsmKeyRules.collations has it, row types included */
+static uint32
+fold_versions(Relation index, uint32 versions)
+{
 	uint32		row_types;
 
 	if (!row_types_digest(index, &row_types))
-		return collations;
-	if (collations != 0)
-		collations = Max((collations >> ROW_TYPES_SHIFT) ^ (collations & 0xFFFF), 1);
-	return row_types << ROW_TYPES_SHIFT | collations;
+		return versions;
+	if (versions != 0)
+		versions = Max((versions >> ROW_TYPES_SHIFT) ^ (versions & 0xFFFF), 1);
+	return row_types << ROW_TYPES_SHIFT | versions;
 }
 
-static void
-warn_of_collations(Relation index)
+void
+lsm_index_new_making(Relation index, LsmKeyMaking *making)
 {
-	ereport(WARNING,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-			 errmsg("index \"%s\" was built with another version of a collation",
-					RelationGetRelationName(index)),
-			 errdetail("Strings may have been in another order then, or equal to others."),
-			 errhint("Rebuild the index with REINDEX.")));
+	LsmStrings	strings[INDEX_MAX_KEYS];
+	uint32		versions;
+
+	if (index->rd_amcache != NULL)
+		pfree(index->rd_amcache);
+	index->rd_amcache = NULL;
+	memset(making, 0, sizeof(LsmKeyMaking));
+	making->rules.version = LSM_KEY_RULES_CURRENT;
+	making->origin.known = 1;
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		strings[i] = strings_by_rules(index, i, LSM_KEY_RULES_CURRENT);
+		making->origin.layouts[i] = strings[i] + 1;
+	}
+	digests(index, strings, &versions, &making->origin.sample);
+	making->rules.collations = fold_versions(index, versions);
 }
 
-uint32
-lsm_index_rules(Relation index)
+/* ======================================================================
+ * Is it as it was?
+ * ====================================================================== */
+
+static LsmMismatch
+find_mismatch(Relation index)
 {
-	LsmKeyRules *known = known_rules(index);
-	IndexCache *cache;
-	LsmKeyRules rules;
+	LsmStrings	strings[INDEX_MAX_KEYS];
+	LsmKeyMaking making;
+	uint32		versions;
+	uint32		sample;
 
-	if (known != NULL)
-		return known->version;
+	if (!read_making(index, &making))
+		return LSM_MISMATCH_NONE;
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		/* an index of a newer build: who opens it says so */
+		if (!lsm_index_strings(index, i, &strings[i]))
+			return LSM_MISMATCH_NONE;
+		if (!lsm_collation_makes(index->rd_indcollation[i], strings[i]))
+			return LSM_MISMATCH_LAYOUT;
+	}
+	digests(index, strings, &versions, &sample);
+	if (making.origin.known == 0)
+		versions = old_versions(index, strings);
+	if (collations_part(index, making.rules.collations) !=
+		collations_part(index, fold_versions(index, versions)))
+		return LSM_MISMATCH_VERSION;
+	if (making.origin.known != 0 && making.origin.sample != sample)
+		return LSM_MISMATCH_SAMPLE;
+	return LSM_MISMATCH_NONE;
+}
 
-	/* without storage of its own, or none that can be read */
-	if (!RELKIND_HAS_STORAGE(index->rd_rel->relkind) || RELATION_IS_OTHER_TEMP(index) ||
-		(RecoveryInProgress() && !RelationIsPermanent(index)))
-		return LSM_KEY_RULES_CURRENT;
-	lsm_tree_key_rules(lsm_tree_open(index, LSM_KIND_INDEX, NULL), &rules);
-	if (rules.version > LSM_KEY_RULES_CURRENT)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("index \"%s\" was built by a newer version of lsmam",
-						RelationGetRelationName(index)),
-				 errhint("Rebuild the index with REINDEX.")));
-	cache = index_cache(index);
-	cache->rules = rules;
-	cache->has_rules = true;
-	if (lsm_index_collations_changed(index))
-		warn_of_collations(index);
-	return rules.version;
+/* Do the codes of a column depend on more than values and catalogs? */
+static bool
+depends_on_collations(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		Oid			family = index->rd_opfamily[i];
+		Oid			opcintype = index->rd_opcintype[i];
+
+		if (lsm_type_is_composed(lsm_class_column_type(family, opcintype)) ||
+			lsm_strings_vary(lsm_class_code_type(family, opcintype), index->rd_indcollation[i],
+							 index_getprocid(index, i + 1, LSM_PROC_COMPARE)))
+			return true;
+	}
+	return false;
+}
+
+static LsmMismatch
+index_mismatch(Relation index)
+{
+	LsmIndexCache *cache = index->rd_amcache;
+	LsmMismatch mismatch = LSM_MISMATCH_NONE;
+
+	if (likely(cache != NULL && cache->has_mismatch))
+		return cache->mismatch;
+	if (depends_on_collations(index))
+	{
+		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+													  "lsm_index collations",
+													  ALLOCSET_SMALL_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		mismatch = find_mismatch(index);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(context);
+	}
+	cache = lsm_index_cache(index);
+	cache->mismatch = mismatch;
+	cache->has_mismatch = true;
+	return mismatch;
 }
 
 bool
 lsm_index_collations_changed(Relation index)
 {
-	const LsmKeyRules *cached;
-	LsmKeyRules known;
-	uint32		row_types;
-
-	(void) lsm_index_rules(index);
-	cached = known_rules(index);
-	if (cached == NULL || cached->collations == 0)
-		return false;
-	known = *cached;			/* reading catalogs may empty the cache */
-	if (row_types_digest(index, &row_types))
-		return (known.collations & 0xFFFF) != 0 &&
-			(known.collations & 0xFFFF) != (rules_digest(index, known.version) & 0xFFFF);
-	return known.collations != collations_digest(index, known.version);
+	return index_mismatch(index) != LSM_MISMATCH_NONE;
 }
 
-bool
-lsm_row_types_changed(Relation index)
+static int
+mismatch_detail(LsmMismatch mismatch)
 {
-	LsmKeyRules *known;
-	uint32		row_types;
+	switch (mismatch)
+	{
+		case LSM_MISMATCH_LAYOUT:
+			return errdetail("The collation of one of its columns does not give strings the kind of keys any more that the index has.");
+		case LSM_MISMATCH_VERSION:
+			return errdetail("The C library or ICU has another version than when the index was built.");
+		default:
+			return errdetail("The C library or ICU gives strings other keys than when the index was built.");
+	}
+}
 
-	if (!row_types_digest(index, &row_types))
-		return false;
-	(void) lsm_index_rules(index);
-	known = known_rules(index);
-	return known != NULL && known->collations >> ROW_TYPES_SHIFT != row_types;
+static void
+report_mismatch(int elevel, Relation index, LsmMismatch mismatch)
+{
+	ereport(elevel,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("index \"%s\" was built with another version of a collation",
+					RelationGetRelationName(index)),
+			 mismatch_detail(mismatch),
+			 errhint("Rebuild the index: REINDEX INDEX %s.",
+					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(index)),
+												RelationGetRelationName(index)))));
 }
 
 void
-lsm_index_new_rules(Relation index, LsmKeyRules *rules)
+lsm_index_warn_of_collations(Relation index)
 {
-	if (index->rd_amcache != NULL)
-		pfree(index->rd_amcache);
-	index->rd_amcache = NULL;
-	rules->version = LSM_KEY_RULES_CURRENT;
-	rules->collations = rules_digest(index, rules->version);
+	LsmMismatch mismatch = index_mismatch(index);
+
+	if (mismatch == LSM_MISMATCH_NONE || lsm_index_cache(index)->warned)
+		return;
+	lsm_index_cache(index)->warned = true;
+	report_mismatch(WARNING, index, mismatch);
+}
+
+void
+lsm_index_require_collations(Relation index)
+{
+	LsmMismatch mismatch = index_mismatch(index);
+
+	if (unlikely(mismatch != LSM_MISMATCH_NONE))
+		report_mismatch(ERROR, index, mismatch);
+}
+
+void
+lsm_index_newer(Relation index)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("index \"%s\" was built by a newer version of lsmam",
+					RelationGetRelationName(index)),
+			 errhint("Rebuild the index with REINDEX.")));
 }

@@ -394,8 +394,11 @@ lsm_index_check_definition(LsmVerifyNotes *notes, int relation, Relation index)
 	const char *name = RelationGetRelationName(index);
 
 	if (lsm_index_collations_changed(index))
+	{
 		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, 0, name,
 						"the index was built with another version of a collation");
+		return false;
+	}
 	if (!lsm_columns_have_codes(index))
 	{
 		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, 1, name,

@@ -335,7 +335,7 @@ tree_read_identity(LsmHandle *handle)
 }
 
 void
-lsm_tree_key_rules(LsmTree *tree, LsmKeyRules *rules)
+lsm_tree_key_making(LsmTree *tree, LsmKeyMaking *making)
 {
 	LsmMetaPage *page;
 	Buffer		buffer;
@@ -343,7 +343,8 @@ lsm_tree_key_rules(LsmTree *tree, LsmKeyRules *rules)
 	Assert(tree->rel != NULL && !lsm_epoch_inside());
 	lsm_fork_check(tree->rel, tree->kind);
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
-	*rules = page->rules;
+	making->rules = page->rules;
+	making->origin = page->origin;
 	UnlockReleaseBuffer(buffer);
 }
 

@@ -316,19 +316,39 @@ extern int	lsm_log_compaction_min_duration;	/* ms; -1: never */
 typedef struct LsmKeyRules
 {
 	uint32		version;		/* 0: before there were rules */
-	uint32		collations;		/* digest of what else keys depend on; 0: none */
+	uint32		collations;		/* digest of the versions of what else keys
+								 * depend on; 0: none */
 } LsmKeyRules;
+
+/*
+ * What the environment of those who have made the tree did to keys.  On disk,
+ * in the metapage; zeroes in those of older builds.
+ */
+#define LSM_KEY_COLUMNS		32
+
+typedef struct LsmKeyOrigin
+{
+	uint32		known;			/* 1, or 0: an older build */
+	uint32		sample;			/* digest of keys of a sample; 0: none */
+	uint8		layouts[LSM_KEY_COLUMNS];	/* of a column's codes, counted from 1 */
+} LsmKeyOrigin;
+
+typedef struct LsmKeyMaking
+{
+	LsmKeyRules rules;
+	LsmKeyOrigin origin;
+} LsmKeyMaking;
 
 /*
  * Give the (empty, existing) main fork of `rlocator` a new keyspace: directory,
  * owner file, metapage.  `relid` is the relation the tree will belong to.
- * `rules` may be NULL: zeroes.  Logged if permanent.  Called by
+ * `making` may be NULL: zeroes.  Logged if permanent.  Called by
  * relation_set_new_filelocator, ambuild, and truncation.  ERRORs if the
  * directory cannot be made.
  */
 extern void lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 							char relpersistence, LsmKind kind,
-							const LsmKeyRules *rules);
+							const LsmKeyMaking *making);
 
 /*
  * ERROR if files of the tree are missing, and the session reads it without them
@@ -339,13 +359,13 @@ extern void lsm_tree_require_files(LsmTree *tree);
 
 /* Write and log the init fork of an unlogged relation: metapage with id 0. */
 extern void lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind,
-									  const LsmKeyRules *rules);
+									  const LsmKeyMaking *making);
 
 /*
  * What the tree was created with; a look at the metapage.  REQUIRES: a handle
  * with its relation, outside of epochs.
  */
-extern void lsm_tree_key_rules(LsmTree *tree, LsmKeyRules *rules);
+extern void lsm_tree_key_making(LsmTree *tree, LsmKeyMaking *making);
 
 /*
  * Throw away the tree's content in place (TRUNCATE in the creating

@@ -41,7 +41,7 @@
 
 static void
 lsm_meta_template(LsmMetaPage *meta, RelFileLocator rlocator, LsmKind kind,
-				  const LsmKeyRules *rules, uint64 keyspace_id)
+				  const LsmKeyMaking *making, uint64 keyspace_id)
 {
 	memset(meta, 0, sizeof(*meta));
 	meta->magic = LSM_META_MAGIC;
@@ -57,8 +57,11 @@ lsm_meta_template(LsmMetaPage *meta, RelFileLocator rlocator, LsmKind kind,
 	meta->manifest_id = 1;
 	meta->manifest_root = InvalidBlockNumber;
 	meta->manifest_tail = InvalidBlockNumber;
-	if (rules != NULL)
-		meta->rules = *rules;
+	if (making != NULL)
+	{
+		meta->rules = making->rules;
+		meta->origin = making->origin;
+	}
 }
 
 /*
@@ -109,7 +112,7 @@ lsm_log_fork_end(RelFileLocator rlocator)
 
 void
 lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
-				char relpersistence, LsmKind kind, const LsmKeyRules *rules)
+				char relpersistence, LsmKind kind, const LsmKeyMaking *making)
 {
 	SMgrRelation smgr = smgropen(rlocator, backend);
 	LsmMetaPage meta;
@@ -130,7 +133,7 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 	lsm_control_drop_fork(rlocator, backend);
 
 	id = lsm_keyspace_new(rlocator, backend);
-	lsm_meta_template(&meta, rlocator, kind, rules, id);
+	lsm_meta_template(&meta, rlocator, kind, making, id);
 	if (relpersistence == RELPERSISTENCE_TEMP)
 	{
 		PGAlignedBlock block;
@@ -164,7 +167,7 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
  * that needs it.
  */
 void
-lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind, const LsmKeyRules *rules)
+lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind, const LsmKeyMaking *making)
 {
 	SMgrRelation smgr = smgropen(rlocator, INVALID_PROC_NUMBER);
 	PGAlignedBlock block;
@@ -175,7 +178,7 @@ lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind, const LsmKeyRul
 		smgrcreate(smgr, INIT_FORKNUM, false);
 		log_smgrcreate(&rlocator, INIT_FORKNUM);
 	}
-	lsm_meta_template(&meta, rlocator, kind, rules, 0);
+	lsm_meta_template(&meta, rlocator, kind, making, 0);
 	lsm_meta_init((Page) block.data, &meta);
 	log_newpage(&rlocator, INIT_FORKNUM, 0, (Page) block.data, true);
 	PageSetChecksumInplace((Page) block.data, 0);
@@ -353,7 +356,7 @@ lsm_meta_assign(LsmTree *tree)
 {
 	LsmMetaPage *page;
 	LsmMetaPage meta;
-	LsmKeyRules rules;
+	LsmKeyMaking making;
 	Buffer		buffer;
 	uint64		id;
 
@@ -373,8 +376,9 @@ lsm_meta_assign(LsmTree *tree)
 		lsm_keyspace_unlock(id, ExclusiveLock);
 		return;
 	}
-	rules = page->rules;
-	lsm_meta_template(&meta, tree->rlocator, (LsmKind) page->kind, &rules, id);
+	making.rules = page->rules;
+	making.origin = page->origin;
+	lsm_meta_template(&meta, tree->rlocator, (LsmKind) page->kind, &making, id);
 	lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
 				   tree->relpersistence);
 	UnlockReleaseBuffer(buffer);

@@ -28,9 +28,10 @@
 /*
  * Formats of what hangs on a metapage: log pages, manifest, values.  3: table
  * trees have DELETE values.  4: keys are made by rules that the metapage
- * names.  Read from OLDEST on; an edit makes it VERSION.
+ * names.  5: so is what the environment did to them.  Read from OLDEST on; an
+ * edit makes it VERSION.
  */
-#define LSM_META_VERSION	4
+#define LSM_META_VERSION	5
 #define LSM_META_OLDEST		2
 
 typedef struct LsmMetaPage
@@ -54,10 +55,12 @@ typedef struct LsmMetaPage
 	uint32		manifest_pages;
 	uint32		manifest_files; /* live files */
 	LsmKeyRules rules;			/* zeroes up to version 3 */
+	LsmKeyOrigin origin;		/* zeroes up to version 4 */
 } LsmMetaPage;
 
-/* Up to version 3.  Behind it the page has zeroes. */
+/* Up to version 3, and of version 4.  Behind it the page has zeroes. */
 #define LSM_META_OLD_BYTES	offsetof(LsmMetaPage, rules)
+#define LSM_META_RULES_BYTES (LSM_META_OLD_BYTES + sizeof(LsmKeyRules))
 
 static inline bool
 lsm_meta_known(const LsmMetaPage *meta)

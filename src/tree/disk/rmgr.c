@@ -66,7 +66,8 @@ lsm_redo_meta(XLogReaderState *record)
 	Size		len;
 	char	   *data = XLogRecGetBlockData(record, 0, &len);
 
-	if (data == NULL || (len != sizeof(meta) && len != LSM_META_OLD_BYTES))
+	if (data == NULL || (len != sizeof(meta) && len != LSM_META_RULES_BYTES &&
+						 len != LSM_META_OLD_BYTES))
 		lsm_redo_corrupt("metapage", 0);
 	memset(&meta, 0, sizeof(meta));
 	memcpy(&meta, data, len);

@@ -42,7 +42,7 @@ sub format_version
 
 $node->stop;
 my $current = format_version();
-is($current, 4, 'format of a new table');
+is($current, 5, 'format of a new table');
 
 format_version(2);
 $node->start;

@@ -213,16 +213,26 @@ sub patch
 	close $f;
 	return unpack($template, $bytes);
 }
+
+# As before version 5: behind the rules there is nothing.
+sub make_older
+{
+	my ($path, $format) = @_;
+	is(patch($path, 28, 'V', $format), 5, 'format of a new index');
+	patch($path, 24 + 104 + 4 * $_, 'V', 0) foreach 0 .. 15;
+	return patch($path, 12, 'v', 24 + ($format < 4 ? 96 : 104));
+}
+
 # behind the page header: format at 4, rules behind the 96 bytes of version 3
-is(patch($fork{t_old}, 28, 'V', 3), 4, 'format of a new index');
-my $lower = patch($fork{t_old}, 12, 'v', 24 + 96);
-is($lower, 24 + 104, 'length of the metapage');
+cmp_ok(make_older($fork{t_old}, 3), '>', 24 + 104, 'length of the metapage');
+make_older($fork{t_new}, 4);
 is(patch($fork{t_old}, 24 + 96, 'V', 0), 3, 'rules of a new index');
 is(patch($fork{t_old}, 24 + 100, 'V', 0), 0, 'no sort keys, no version of them');
 my $version = patch($fork{t_new}, 24 + 100, 'V', 77);
 isnt($version, 0, 'version of sort keys');
 if ($made{en_US})
 {
+	make_older($fork{$_}, 4) foreach qw(lt_old lt_new lt_primary);
 	is(patch($fork{lt_old}, 24 + 96, 'V', 1), 3, 'rules of an index under libc');
 	# strings that have primary weights have had the same codes before
 	is(patch($fork{lt_primary}, 24 + 96, 'V', 2), 3, '... and of another');

@@ -20,6 +20,11 @@
 
 #include "filter/filter_private.h"
 
+/* Digests are on disk. */
+#if XXH_VERSION_NUMBER < 800
+#error "XXH3 gives the same digests from xxhash 0.8.0 on only"
+#endif
+
 /* Up to here XXH3 is scalar; fixed by its specification. */
 #define XXH3_SCALAR_BYTES	240
 

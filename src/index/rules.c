@@ -260,23 +260,26 @@ combine_set(uint32 digest, uint32 *facts, int n)
 	return n > 0 && digest == 0 ? 1 : digest;
 }
 
-/* Of versions, and of what they make of the sample; 0: there are none. */
-static void
-digests(Relation index, const LsmStrings *strings, uint32 *versions, uint32 *sample)
+/*
+ * Of what `fact` says of the index's collations, in columns of these layouts;
+ * 0: there are none.
+ */
+static uint32
+digest_collations(Relation index, const LsmStrings *strings,
+				  uint32 (*fact) (Oid collation, LsmStrings strings))
 {
-	*versions = *sample = 0;
+	uint32		digest = 0;
+
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
 		LsmCollations all = column_collations(index, i, strings[i]);
 		uint32	   *facts = palloc(sizeof(uint32) * (all.n + 1));
 
 		for (int k = 0; k < all.n; k++)
-			facts[k] = lsm_collation_version(all.uses[k].collation, all.uses[k].strings);
-		*versions = combine_set(*versions, facts, all.n);
-		for (int k = 0; k < all.n; k++)
-			facts[k] = lsm_collation_sample(all.uses[k].collation, all.uses[k].strings);
-		*sample = combine_set(*sample, facts, all.n);
+			facts[k] = fact(all.uses[k].collation, all.uses[k].strings);
+		digest = combine_set(digest, facts, all.n);
 	}
+	return digest;
 }
 
 /* As LsmKeyRules.collations has it, row types included */
@@ -296,7 +299,6 @@ void
 lsm_index_new_making(Relation index, LsmKeyMaking *making)
 {
 	LsmStrings	strings[INDEX_MAX_KEYS];
-	uint32		versions;
 
 	if (index->rd_amcache != NULL)
 		pfree(index->rd_amcache);
@@ -309,8 +311,9 @@ lsm_index_new_making(Relation index, LsmKeyMaking *making)
 		strings[i] = strings_by_rules(index, i, LSM_KEY_RULES_CURRENT);
 		making->origin.layouts[i] = strings[i] + 1;
 	}
-	digests(index, strings, &versions, &making->origin.sample);
-	making->rules.collations = fold_versions(index, versions);
+	making->origin.sample = digest_collations(index, strings, lsm_collation_sample);
+	making->rules.collations =
+		fold_versions(index, digest_collations(index, strings, lsm_collation_version));
 }
 
 /* ======================================================================
@@ -318,30 +321,28 @@ lsm_index_new_making(Relation index, LsmKeyMaking *making)
  * ====================================================================== */
 
 static LsmMismatch
-find_mismatch(Relation index)
+find_mismatch(Relation index, const LsmKeyMaking *making)
 {
 	LsmStrings	strings[INDEX_MAX_KEYS];
-	LsmKeyMaking making;
 	uint32		versions;
-	uint32		sample;
 
-	if (!read_making(index, &making))
-		return LSM_MISMATCH_NONE;
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
 		/* an index of a newer build: who opens it says so */
 		if (!lsm_index_strings(index, i, &strings[i]))
 			return LSM_MISMATCH_NONE;
-		if (!lsm_collation_makes(index->rd_indcollation[i], strings[i]))
+		if (!lsm_type_is_composed(lsm_class_column_type(index->rd_opfamily[i],
+														index->rd_opcintype[i])) &&
+			!lsm_collation_makes(index->rd_indcollation[i], strings[i]))
 			return LSM_MISMATCH_LAYOUT;
 	}
-	digests(index, strings, &versions, &sample);
-	if (making.origin.known == 0)
-		versions = old_versions(index, strings);
-	if (collations_part(index, making.rules.collations) !=
+	versions = making->origin.known == 0 ? old_versions(index, strings) :
+		digest_collations(index, strings, lsm_collation_version);
+	if (collations_part(index, making->rules.collations) !=
 		collations_part(index, fold_versions(index, versions)))
 		return LSM_MISMATCH_VERSION;
-	if (making.origin.known != 0 && making.origin.sample != sample)
+	if (making->origin.known != 0 &&
+		making->origin.sample != digest_collations(index, strings, lsm_collation_sample))
 		return LSM_MISMATCH_SAMPLE;
 	return LSM_MISMATCH_NONE;
 }
@@ -368,17 +369,22 @@ index_mismatch(Relation index)
 {
 	LsmIndexCache *cache = index->rd_amcache;
 	LsmMismatch mismatch = LSM_MISMATCH_NONE;
+	LsmKeyMaking making;
 
 	if (likely(cache != NULL && cache->has_mismatch))
 		return cache->mismatch;
 	if (depends_on_collations(index))
 	{
-		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-													  "lsm_index collations",
-													  ALLOCSET_SMALL_SIZES);
-		MemoryContext old = MemoryContextSwitchTo(context);
+		MemoryContext context;
+		MemoryContext old;
 
-		mismatch = find_mismatch(index);
+		/* it may be there after a promotion */
+		if (!read_making(index, &making))
+			return LSM_MISMATCH_NONE;
+		context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index collations",
+										ALLOCSET_SMALL_SIZES);
+		old = MemoryContextSwitchTo(context);
+		mismatch = find_mismatch(index, &making);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 	}

@@ -132,6 +132,8 @@ foreach my $table (@tables)
 	like(verified($table), qr/^${table}_k\|the index was built with another version of a collation$/m, "$table, changed: lsm_verify");
 	($rc, $out, $err) = $node->psql('postgres', "BEGIN; DELETE FROM $table WHERE k = 'Key7'; SELECT count(*) FROM $table; ROLLBACK");
 	is($out, 999, "$table, changed: a row can be deleted");
+	($rc, $out, $err) = $node->psql('postgres', "CLUSTER $table USING ${table}_k");
+	like($err, qr/ERROR:  $complaint/, "$table, changed: a scan that no planner asks for");
 	($rc, $out, $err) = $node->psql('postgres', "VACUUM $table; SELECT lsm_flush('${table}_k'); SELECT lsm_compact('${table}_k'); SELECT length(lsm_report(ARRAY['${table}_k'::regclass])) > 0");
 	unlike($err, qr/ERROR/, "$table, changed: VACUUM, compaction") or diag($err);
 }
@@ -148,6 +150,52 @@ is_sound($_, 'built anew') foreach @tables;
 like($err, qr/duplicate key value violates unique constraint "pk_pkey"/, 'the primary key, built anew');
 ($rc, $out, $err) = $node->psql('postgres', q{INSERT INTO pk VALUES ('key1001'); DELETE FROM pk WHERE k = 'key1'; SELECT count(*) FROM pk});
 is($out, 1000, '... takes rows') or diag($err);
+
+# ---- another version of the library; indexes of builds before there was a sample ----
+# behind the page header: format at 4, rules at 96, which are 8 bytes
+sub make_older
+{
+	my (@indexes) = @_;
+	my @paths = map { $node->data_dir . '/' . $node->safe_psql('postgres', "SELECT pg_relation_filepath('$_')") } @indexes;
+	$node->stop;
+	foreach my $path (@paths)
+	{
+		open my $f, '+<:raw', $path or die "open: $!";
+		foreach my $part ([ 12, pack('v', 24 + 104) ], [ 28, pack('V', 4) ], [ 24 + 104, "\0" x 64 ])
+		{
+			seek $f, $part->[0], 0;
+			print $f $part->[1];
+		}
+		close $f;
+	}
+	$node->start;
+	return;
+}
+make_older(qw(pk_pkey c_lsm_k c_heap_k));
+is_sound($_, 'of an older build') foreach qw(c_lsm c_heap);
+($rc, $out, $err) = $node->psql('postgres', q{INSERT INTO pk VALUES ('key7')});
+like($err, qr/duplicate key value violates unique constraint "pk_pkey"/, 'of an older build: a duplicate is refused');
+is($node->safe_psql('postgres', "$by_index SELECT count(*) FROM pk a WHERE k = ANY (ARRAY(SELECT k FROM pk)); SELECT * FROM lsm_verify('pk')"), 1000, '... what is there is found');
+my $newer = "$dir/newer.so";
+my $version = lsm_script('newer', q{
+const char *gnu_get_libc_version(void);
+const char *gnu_get_libc_version(void) { return "2.99"; }
+});
+SKIP:
+{
+	skip 'no compiler', 1 if system("cc -x c -shared -fPIC -o $newer $version >/dev/null 2>&1") != 0;
+	chmod 0755, $newer;
+	with_data('two', $newer);
+	foreach my $table (qw(en_lsm en_heap))
+	{
+		reads($table, 'newer library');
+		refuses($table, 'newer library');
+	}
+	is_sound($_, 'newer library, bytes') foreach qw(c_lsm c_heap);
+	($rc, $out, $err) = $node->psql('postgres', q{INSERT INTO pk VALUES ('key7')});
+	like($err, qr/ERROR:  $complaint.*another version than when/s, 'newer library, index of an older build');
+	is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('pk')}), 'pk_pkey|the index was built with another version of a collation', '... lsm_verify');
+}
 
 # ---- what was built of bytes does not depend on rules that come ----
 with_data('one');
@@ -225,15 +273,19 @@ CREATE DOMAIN word AS text COLLATE icu;
 CREATE TYPE words AS RANGE (subtype = text, collation = icu);
 CREATE TYPE inner_row AS (a int, w text COLLATE icu);
 CREATE TYPE outer_row AS (i inner_row, n int);
-CREATE TYPE plain_row AS (a int, b text COLLATE "C")});
-	my %composed = (plain => [ 'text COLLATE icu', '%' ], ci => [ 'text COLLATE icu_ci', '%' ], dom => [ 'word', '%' ], arr => [ 'text[] COLLATE icu', 'ARRAY[%, %]' ],
+CREATE TYPE plain_row AS (a int, b text COLLATE "C");
+CREATE FUNCTION icu_code(text) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN lsm_text_code($1 COLLATE icu);
+CREATE OPERATOR CLASS icu_code_ops FOR TYPE text USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 bttextcmp(text, text), FUNCTION 11 icu_code(text)});
+	my %class = (function => 'icu_code_ops');
+	my %composed = (function => [ 'text COLLATE icu', '%' ], plain => [ 'text COLLATE icu', '%' ], ci => [ 'text COLLATE icu_ci', '%' ], dom => [ 'word', '%' ], arr => [ 'text[] COLLATE icu', 'ARRAY[%, %]' ], ciarr => [ 'text[] COLLATE icu_ci', 'ARRAY[%]' ],
 		ran => [ 'words', q{words(%, 'zzzz')} ], row => [ 'inner_row', 'ROW(1, %)::inner_row' ], nested => [ 'outer_row', 'ROW(ROW(1, %), 2)::outer_row' ],
 		rows => [ 'outer_row[]', 'ARRAY[ROW(ROW(1, %), 2)]::outer_row[]' ]);
 	foreach my $name (sort keys %composed)
 	{
 		my ($type, $value) = @{ $composed{$name} };
 		my $of = sub { my ($text) = @_; return $value =~ s/%/$text/gr; };
-		$node->safe_psql('postgres', "CREATE TABLE x_$name (k $type, n int) USING lsm; CREATE UNIQUE INDEX x_${name}_k ON x_$name USING lsm_index (k);
+		$node->safe_psql('postgres', "CREATE TABLE x_$name (k $type, n int) USING lsm; CREATE UNIQUE INDEX x_${name}_k ON x_$name USING lsm_index (k @{[$class{$name} // '']});
 INSERT INTO x_$name SELECT @{[$of->(q{('key' || i)})]}, i FROM generate_series(1, 200) i");
 	}
 	$node->safe_psql('postgres', q{CREATE TABLE x_bytes (k plain_row, n int) USING lsm; CREATE UNIQUE INDEX x_bytes_k ON x_bytes USING lsm_index (k); INSERT INTO x_bytes VALUES (ROW(1, 'a'), 1)});

@@ -6,8 +6,8 @@
 #   LSM_SEED=N       repeats the choices (not the interleaving)
 use strict;
 use warnings;
-use IPC::Open2;
 use LsmHistory;
+use LsmSession;
 use LsmTest;
 use POSIX ();
 use PostgreSQL::Test::Cluster;
@@ -90,42 +90,11 @@ my $space = PostgreSQL::Test::Utils::tempdir();
 
 # ---- sessions ----
 
-# One psql after the other, to which statements are sent one by one
-my ($session_node, $session, $from, $to);
-
-sub disconnect
-{
-	return unless $session;
-	close $to;
-	close $from;
-	waitpid($session, 0);
-	$session = undef;
-	return;
-}
+# Of a process
+my $session;
 
 # (SQLSTATE, lines); SQLSTATE is 'lost' if there is no answer
-sub send_sql
-{
-	my ($sql) = @_;
-	unless ($session)
-	{
-		open(STDERR, '>', '/dev/null');
-		$session = open2($from, $to, 'psql', '-XAtq', '-d', $session_node->connstr('postgres'));
-		$to->autoflush(1);
-	}
-	my @lines;
-	unless (print $to "$sql;\n\\echo \@ :SQLSTATE\n") { disconnect(); return 'lost'; }
-	while (my $line = <$from>)
-	{
-		chomp $line;
-		# (psql may connect anew; there is no SQLSTATE then)
-		if ($line eq '@ ') { disconnect(); return 'lost'; }
-		return ($1, @lines) if $line =~ /^@ (\S+)$/;
-		push @lines, $line;
-	}
-	disconnect();
-	return 'lost';
-}
+sub send_sql { return $session->ask($_[0]); }
 
 # A process that does something again and again until the end
 my %child;
@@ -138,7 +107,7 @@ sub child
 	if ($pid) { $child{$name} = $pid; return; }
 	$SIG{PIPE} = 'IGNORE';
 	srand($seed + length($name) * 1000 + ord(substr($name, -1)));
-	($session, $session_node) = (undef, $node);
+	$session = LsmSession->new($node, begin => 'SET client_min_messages = error');
 	open my $log, '>>', "$dir/$name.log" or POSIX::_exit(98);
 	$log->autoflush(1);
 	until (-e $stop)

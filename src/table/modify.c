@@ -288,6 +288,28 @@ header_of_new_version(const LsmRow *old, TransactionId xid, CommandId cid,
 }
 
 /*
+ * An update is as strong as the strongest lock that its transaction has on the
+ * row: who waits for FOR UPDATE must not find, in the end, that it need not have
+ * waited, and take the old version (heap: compute_new_xmax_infomask).  A lock
+ * of a subtransaction that has ended well counts, too: if it is undone, so is
+ * the update.
+ */
+static bool
+locked_for_update(const LsmRow *row)
+{
+	for (int i = 0; i < row->nlockers; i++)
+	{
+		TransactionId locker;
+		LockTupleMode mode;
+
+		lsm_row_locker(row, i, &locker, &mode);
+		if (mode == LockTupleExclusive && TransactionIdIsCurrentTransactionId(locker))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Write the new version and the old one's end in one write, so usually in one
  * log record.  The new version goes first: whoever sees the link finds what it
  * points to.
@@ -316,7 +338,7 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 					  &old_header);
 	Assert(!(old_header.flags & LSM_ROW_HAS_XMAX));
 	old_header.flags |= LSM_ROW_HAS_XMAX | LSM_ROW_HAS_NEXT;
-	if (!keys_intact)
+	if (!keys_intact || locked_for_update(&target->row))
 		old_header.flags |= LSM_ROW_KEYS_UPDATED;
 	old_header.xmax = xid;
 	old_header.cmax = cid;

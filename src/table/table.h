@@ -56,8 +56,8 @@ extern void lsm_table_init(void);
 										 * older builds left it out */
 #define LSM_ROW_HAS_XMAX		0x0008
 #define LSM_ROW_XMAX_COMMITTED	0x0010
-#define LSM_ROW_KEYS_UPDATED	0x0020	/* xmax deleted or changed a key
-										 * column */
+#define LSM_ROW_KEYS_UPDATED	0x0020	/* xmax deleted, changed a key
+										 * column, or had locked for that */
 #define LSM_ROW_HAS_NEXT		0x0040	/* xmax updated */
 #define LSM_ROW_MOVED			0x0080	/* xmax moved it to another partition */
 #define LSM_ROW_HAS_LOCKERS		0x0100

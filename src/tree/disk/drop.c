@@ -79,6 +79,10 @@ static bool copying = false;
 static uint64 ending[DROP_PER_TRANSACTION];
 static int	nending = 0;
 
+/* Trees' forks that go if it commits */
+static RelFileLocator leaving[DROP_PER_TRANSACTION];
+static int	nleaving = 0;
+
 /* ---- shared memory ---- */
 
 static void drop_xact_callback(XactEvent event, void *arg);
@@ -180,7 +184,7 @@ drop_collect(bool commit)
 	int			ngoing = smgrGetPendingDeletes(commit, &going);
 	int			nstaying = 0;
 
-	nending = 0;
+	nending = nleaving = 0;
 	if (ngoing == 0)
 		return;
 	if (commit)
@@ -192,6 +196,8 @@ drop_collect(bool commit)
 
 		if (!drop_find_keyspace(going[i], &id))
 			continue;
+		if (commit && nleaving < DROP_PER_TRANSACTION)
+			leaving[nleaving++] = going[i];
 		for (int j = 0; j < nstaying && !stays; j++)
 		{
 			uint64		other;
@@ -219,6 +225,21 @@ drop_post(void)
 	lsm_worker_wake();
 }
 
+/*
+ * This process's handles of the forks that have just gone.  The worker will
+ * drop their control blocks, and lsm_handle_trim() throws away what has lost
+ * its block, but a session that goes on making trees is faster: each would
+ * leave it a version.  Cursors have been closed by the end of a transaction that
+ * commits.
+ */
+static void
+drop_forget_handles(void)
+{
+	for (int i = 0; i < nleaving; i++)
+		lsm_tree_forget_fork(leaving[i], INVALID_PROC_NUMBER);
+	nleaving = 0;
+}
+
 static void
 drop_xact_callback(XactEvent event, void *arg)
 {
@@ -231,6 +252,7 @@ drop_xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 			lsm_tree_database_copy(false);
+			drop_forget_handles();
 			if (nending > 0)
 				drop_post();
 			break;
@@ -241,7 +263,7 @@ drop_xact_callback(XactEvent event, void *arg)
 				drop_post();
 			break;
 		default:
-			nending = 0;
+			nending = nleaving = 0;
 			break;
 	}
 }

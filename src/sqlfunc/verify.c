@@ -90,7 +90,7 @@ put_notes(ReturnSetInfo *rsinfo, const LsmVerify *verify)
 
 /* ---- trees by themselves ---- */
 
-/* The list of files of each tree, and all these files */
+/* The log and the list of files of each tree, and all these files */
 static void
 list_files(LsmVerify *verify)
 {
@@ -101,10 +101,16 @@ list_files(LsmVerify *verify)
 		Relation	rel = lfirst(lc);
 		LsmFileNotes to = {&verify->notes, foreach_current_index(lc), LSM_VERIFY_LIST, 0};
 		uint64	   *numbers;
-		int			n = lsm_tree_verify_list(lsm_relation_tree(rel), lsm_verify_note_file, &to,
-											 &numbers, &verify->file_bytes);
-		Size		bytes = (verify->nfiles + n) * sizeof(LsmVerifyFile);
+		LsmTree    *tree = lsm_relation_tree(rel);
+		Size		bytes;
+		int			n;
 
+		/* the list of files cannot be had if the log cannot be read */
+		if (!lsm_tree_verify_log(tree, lsm_verify_note_file, &to))
+			continue;
+		n = lsm_tree_verify_list(tree, lsm_verify_note_file, &to, &numbers,
+								 &verify->file_bytes);
+		bytes = (verify->nfiles + n) * sizeof(LsmVerifyFile);
 		if (n > 0)
 			verify->files = verify->files == NULL ? palloc(bytes) :
 				repalloc(verify->files, bytes);

@@ -424,9 +424,13 @@ lsm_verify_indexes(LsmVerify *verify)
 	SharedVerify alone = {.participants = 1};
 	Part		part = {.shared = &alone, .notes = &verify->notes, .table = verify->table,
 	.snapshot = verify->snapshot};
-	int			workers = count_workers(verify->table,
-										(uint64) RelationGetNumberOfBlocks(verify->table) * BLCKSZ);
+	int			workers;
 
+	/* of a table that cannot be read, not even the size is to be had */
+	if (verify->nindexes == 0)
+		return;
+	workers = count_workers(verify->table,
+							(uint64) RelationGetNumberOfBlocks(verify->table) * BLCKSZ);
 	for (int i = 0; workers > 0 && i < verify->nindexes; i++)
 	{
 		Relation	index = list_nth(verify->relations, verify->indexes[i]);

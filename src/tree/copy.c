@@ -104,6 +104,7 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
 	pfree(files);
 	LSM_CRASH_POINT("copy_copied");
 
+	meta.format_version = LSM_META_VERSION;
 	meta.keyspace_id = id;
 	meta.dboid = new_rlocator.dbOid;
 	meta.spcoid = new_rlocator.spcOid;

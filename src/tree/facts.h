@@ -109,6 +109,12 @@ extern void lsm_tree_size(LsmTree *tree, LsmTreeSize *size);
 typedef void (*LsmProblem) (void *arg, const char *object, const char *problem);
 
 /*
+ * Log pages that are not flushed.  False: there are problems for which the tree
+ * cannot be loaded, and it is not.
+ */
+extern bool lsm_tree_verify_log(LsmTree *tree, LsmProblem report, void *arg);
+
+/*
  * Is the list of files in order?  The number of files, their numbers in a
  * palloc'd array; their bytes are added to *bytes.
  */

@@ -19,7 +19,7 @@ our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
   lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
   lsm_start_session lsm_output lsm_ended lsm_ended_or_waits
-  lsm_wait_clients lsm_wait_logged lsm_flip_bits lsm_jump_xid
+  lsm_wait_clients lsm_wait_logged lsm_flip_bits lsm_crc32c lsm_seal_meta lsm_jump_xid
   lsm_no_checksums lsm_force_parallel lsm_version lsm_knows_stamps lsm_forget_stamps);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
@@ -444,6 +444,34 @@ sub lsm_flip_bits
 	read($fh, my $byte, 1) == 1 or die "$file: no byte at $at";
 	seek($fh, $at, 0);
 	print $fh chr(ord($byte) ^ $mask);
+	close $fh or die "$file: $!";
+	return;
+}
+
+my @crc_table = map { my $c = $_; $c = $c & 1 ? ($c >> 1) ^ 0x82F63B78 : $c >> 1 for 1 .. 8; $c } 0 .. 255;
+
+sub lsm_crc32c
+{
+	my ($data) = @_;
+	my $crc = 0xFFFFFFFF;
+	$crc = $crc_table[ ($crc ^ $_) & 0xFF ] ^ ($crc >> 8) foreach unpack('C*', $data);
+	return $crc ^ 0xFFFFFFFF;
+}
+
+# A metapage that was changed by hand is as a build of its version would have written it.
+sub lsm_seal_meta
+{
+	my ($file) = @_;
+	open my $fh, '+<:raw', $file or die "$file: $!";
+	seek($fh, 24, 0);
+	read($fh, my $content, 1000) == 1000 or die "$file: no metapage";
+	my $version = unpack('x4 V', $content);
+	my $used = $version < 4 ? 96 : 104;
+	substr($content, $used) = "\0" x (1000 - $used) if $version < 5;
+	substr($content, 104, 4) = "\0" x 4;
+	substr($content, 104, 4) = pack('V', lsm_crc32c($content)) if $version >= 5;
+	seek($fh, 24, 0);
+	print $fh $content;
 	close $fh or die "$file: $!";
 	return;
 }

@@ -184,6 +184,7 @@ lsm_control_construct(ControlBlock *block)
 
 	pg_atomic_init_u64(&ctl->keyspace_id, 0);
 	LWLockInitialize(&ctl->lock, lsm_control->tree_tranche);
+	LWLockInitialize(&ctl->chain_lock, lsm_control->alloc_tranche);
 	LWLockInitialize(&ctl->alloc_lock, lsm_control->alloc_tranche);
 	for (int i = 0; i < LSM_LOG_SLOTS; i++)
 		LWLockInitialize(&ctl->slots[i].lock, lsm_control->slot_tranche);

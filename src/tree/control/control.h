@@ -9,7 +9,7 @@
  *	 2. key lock (lsm_key_lock)
  *	 3. LsmTreeShared.lock
  *	 4. LsmLogSlot.lock
- *	 5. LsmTreeShared.alloc_lock
+ *	 5. LsmTreeShared.chain_lock, then alloc_lock
  *	 6. buffer content locks: metapage before manifest pages; a log page is
  *		never locked together with those
  *	 7. control table lock, lsm_elastic->lock, a memtable's link lock (deferred_link.c),
@@ -49,10 +49,21 @@ typedef enum LsmTreeState
 								 * below "loaded" mean nothing */
 	LSM_STATE_LOADING,
 	LSM_STATE_LOADED,
-	LSM_STATE_STANDBY			/* loaded in recovery: can be read, and redo
+	LSM_STATE_STANDBY,			/* loaded in recovery: can be read, and redo
 								 * feeds it; the first use after recovery
 								 * unloads it */
+	LSM_STATE_INCOMPLETE		/* loaded without what was lost of the log: can
+								 * be read, under lsm.ignore_missing_files; who
+								 * comes without that unloads it */
 } LsmTreeState;
+
+/* Its memtables are those that the fields say. */
+static inline bool
+lsm_state_is_loaded(LsmTreeState state)
+{
+	return state == LSM_STATE_LOADED || state == LSM_STATE_STANDBY ||
+		state == LSM_STATE_INCOMPLETE;
+}
 
 /* What one process writes and others read or write apart begins a cache line */
 #define LSM_LINE_BYTES		64
@@ -196,6 +207,8 @@ typedef struct LsmTreeShared
 	ConditionVariable cv;		/* broadcast on any change of state, flush or
 								 * compaction ownership */
 
+	LWLock		chain_lock;		/* the ends of generations' lists of pages
+								 * (LsmMemtable.log_first, log_last) */
 	LWLock		alloc_lock;		/* page allocation in the main fork */
 	BlockNumber nblocks;		/* of the main fork */
 	BlockNumber alloc_cursor;	/* where the search for a free page goes on */

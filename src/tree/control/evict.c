@@ -40,8 +40,7 @@ control_unload(ControlBlock *block, ControlRetirees *retirees)
 	Assert(control_memtables_idle(ctl));
 
 	lsm_set_change_begin(ctl);
-	if (control_memtable_count(ctl) > 0 || ctl->state == LSM_STATE_LOADED ||
-		ctl->state == LSM_STATE_STANDBY)
+	if (control_memtable_count(ctl) > 0 || lsm_state_is_loaded(ctl->state))
 	{
 		if (ctl->active != NULL)
 			block->parted[n++] = ctl->active;
@@ -170,8 +169,7 @@ control_candidates(ControlCandidate *list, bool evict, uint64 after,
 		if (last_used <= after || ctl == except ||
 			pg_atomic_read_u64(&ctl->keyspace_id) == 0)
 			continue;
-		if (evict ? ((ctl->state != LSM_STATE_LOADED && ctl->state != LSM_STATE_STANDBY) ||
-					 control_memtable_count(ctl) == 0)
+		if (evict ? (!lsm_state_is_loaded(ctl->state) || control_memtable_count(ctl) == 0)
 			: pg_atomic_read_u32(&block->pins) != 0)
 			continue;
 		if (n == CONTROL_BATCH && list[n - 1].last_used <= last_used)
@@ -412,7 +410,7 @@ lsm_control_evict(LsmTreeShared *except, int want_chunks)
 			if (!LWLockConditionalAcquire(&ctl->lock, LW_EXCLUSIVE))
 				continue;
 			if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 &&
-				(ctl->state == LSM_STATE_LOADED || ctl->state == LSM_STATE_STANDBY) &&
+				lsm_state_is_loaded(ctl->state) &&
 				lsm_claimed_levels(ctl) == 0 &&
 				control_memtables_idle(ctl))
 				nchunks += control_unload(list[i].block, &retirees);
@@ -427,9 +425,9 @@ lsm_control_evict(LsmTreeShared *except, int want_chunks)
 }
 
 /*
- * A loader in recovery that is at work finds out when it has finished, and
- * starts over.  REQUIRES: no lock held; in the startup process, or recovery has
- * ended.
+ * Of a tree that was loaded in recovery, or without what was lost of its log.  A
+ * loader in recovery that is at work finds out when it has finished, and starts
+ * over.  REQUIRES: no lock held; in the startup process, or recovery has ended.
  */
 void
 lsm_control_stop_feeding(LsmTreeShared *ctl, uint64 keyspace_id)
@@ -441,7 +439,7 @@ lsm_control_stop_feeding(LsmTreeShared *ctl, uint64 keyspace_id)
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id)
 	{
 		ctl->fed = false;
-		if (ctl->state == LSM_STATE_STANDBY)
+		if (ctl->state == LSM_STATE_STANDBY || ctl->state == LSM_STATE_INCOMPLETE)
 		{
 			Assert(control_memtables_idle(ctl));
 			(void) control_unload((ControlBlock *) ctl, &retirees);

@@ -346,7 +346,8 @@ can_be_read(LsmTreeShared *ctl)
 	LsmTreeState state = *(volatile LsmTreeState *) &ctl->state;
 
 	return likely(state == LSM_STATE_LOADED) ||
-		(state == LSM_STATE_STANDBY && RecoveryInProgress());
+		(state == LSM_STATE_STANDBY && RecoveryInProgress()) ||
+		(state == LSM_STATE_INCOMPLETE && lsm_ignore_missing_files);
 }
 
 /*

@@ -65,8 +65,7 @@ lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set)
 		int			n = 0;
 
 		set->stamp = lsm_set_stamp_read(ctl);
-		if (*(volatile LsmTreeState *) &ctl->state == LSM_STATE_LOADED ||
-			*(volatile LsmTreeState *) &ctl->state == LSM_STATE_STANDBY)
+		if (lsm_state_is_loaded(*(volatile LsmTreeState *) &ctl->state))
 		{
 			LsmMemtable *active = *(LsmMemtable *volatile *) &ctl->active;
 			int			nsealed = *(volatile int *) &ctl->nsealed;

@@ -98,9 +98,9 @@ clone_read_meta(RelFileLocator rlocator, bool permanent, LsmMetaPage *meta)
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	memcpy(meta, PageGetContents(page), sizeof(LsmMetaPage));
 	is_tree = !PageIsNew(page) && meta->magic == LSM_META_MAGIC;
-	UnlockReleaseBuffer(buffer);
 	if (is_tree)
-		lsm_meta_check_version(meta, rlocator, INVALID_PROC_NUMBER);
+		lsm_meta_check(page, rlocator, INVALID_PROC_NUMBER);
+	UnlockReleaseBuffer(buffer);
 	return is_tree;
 }
 

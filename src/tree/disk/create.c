@@ -210,7 +210,7 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
-		if (!PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
+		if (lsm_meta_valid(BufferGetPage(buffer)) &&
 			meta->dboid == rel->rd_locator.dbOid &&
 			meta->relfilenode == rel->rd_locator.relNumber)
 			old_id = meta->keyspace_id;

@@ -34,6 +34,7 @@ typedef struct AppendReader
 {
 	RelFileLocator relation;
 	int			nentries;		/* still to come */
+	bool		noted;			/* there are notes */
 	LsmNoteReader notes;
 	const char *next;			/* entry */
 	const char *end;
@@ -48,21 +49,22 @@ malformed(XLogReaderState *record)
 					LSN_FORMAT_ARGS(record->ReadRecPtr))));
 }
 
-/* REQUIRES: an append of either type */
+/* REQUIRES: an append of any type */
 static void
 begin_append(AppendReader *reader, XLogReaderState *record)
 {
 	const char *p = XLogRecGetData(record);
 	const char *end = p + XLogRecGetDataLen(record);
 	LsmSlice	notes = lsm_slice(NULL, 0);
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 	LsmWalAppend append;
-	uint32		generation_bytes;
+	uint32		before_entries;
 
 	if (end - p < (ptrdiff_t) sizeof(append))
 		malformed(record);
 	memcpy(&append, p, sizeof(append));
 	p += sizeof(append);
-	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == XLOG_LSM_LOG_APPEND_LOGICAL)
+	if (info != XLOG_LSM_LOG_APPEND)
 	{
 		LsmWalNotes header;
 
@@ -75,14 +77,16 @@ begin_append(AppendReader *reader, XLogReaderState *record)
 		notes = lsm_slice(p, header.bytes);
 		p += header.bytes;
 	}
-	generation_bytes = append.fresh ? sizeof(uint64) : 0;
-	if ((uint64) (end - p) < generation_bytes)
+	before_entries = (append.fresh ? sizeof(uint64) : 0) +
+		(info == XLOG_LSM_LOG_APPEND_HEADED ? sizeof(LsmLogHead) : 0);
+	if ((uint64) (end - p) < before_entries)
 		malformed(record);
 
 	XLogRecGetBlockTag(record, 0, &reader->relation, NULL, NULL);
 	reader->nentries = append.nentries;
+	reader->noted = notes.len > 0;
 	lsm_note_reader_init(&reader->notes, notes);
-	reader->next = p + generation_bytes;
+	reader->next = p + before_entries;
 	reader->end = end;
 }
 
@@ -120,7 +124,7 @@ decode_append(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 	LsmEntry	entry;
 
 	begin_append(&reader, buf->record);
-	if (reader.relation.dbOid != ctx->slot->data.database ||
+	if (!reader.noted || reader.relation.dbOid != ctx->slot->data.database ||
 		filtered_by_origin(ctx, XLogRecGetOrigin(buf->record)))
 		return;
 	while (next_entry(&reader, buf->record, &entry))
@@ -187,6 +191,7 @@ lsm_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 		return;
 	switch (XLogRecGetInfo(buf->record) & ~XLR_INFO_MASK)
 	{
+		case XLOG_LSM_LOG_APPEND_HEADED:
 		case XLOG_LSM_LOG_APPEND_LOGICAL:
 			/* the base snapshot is built in fast-forward mode, too */
 			if (SnapBuildProcessChange(ctx->snapshot_builder, xid, buf->origptr) &&

@@ -41,6 +41,9 @@ typedef struct LsmFileSet
 	int			removed_room;
 } LsmFileSet;
 
+/* Bytes of the shortest record of a file: a varint for each of its fields */
+#define LSM_FILE_RECORD_LEAST	11
+
 /* About so many files will be in it. */
 extern void lsm_fileset_init(LsmFileSet *set, uint32 expected, bool base);
 

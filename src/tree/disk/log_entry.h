@@ -3,8 +3,8 @@
  * log_entry.h
  *	  The format of entries in log pages and in the WAL records of appends.
  *
- * A log page's content is a sequence of entries without padding, up to
- * pd_lower:
+ * A log page's content is a head and a sequence of entries without padding, up
+ * to pd_lower:
  *
  *		key bytes		varint
  *		value bytes		varint, at least 1
@@ -15,7 +15,14 @@
  * the high bit set.  Sequence numbers of one page ascend.
  *
  * An entry longer than a page begins a page of its own and goes on in the
- * pages chained to it.
+ * pages chained to it.  These have no head, nor have pages that were written
+ * before format version 5.
+ *
+ * The heads show that a page is lost, or is not as it was written last.  The
+ * pages of a generation are a list by `next`, which the metapage begins
+ * (LsmLogRoot).  A page that was left because it was full is named by the next
+ * one of the same slot, with its checksum.  Whatever makes such a reference
+ * true is in one WAL record with it, so no crash leaves one that is not.
  *
  * Locking: none, pure functions.
  *
@@ -24,7 +31,40 @@
 #ifndef LSM_LOG_ENTRY_H
 #define LSM_LOG_ENTRY_H
 
+#include "port/pg_crc32c.h"
+#include "storage/block.h"
+
 #include "tree/tree.h"
+
+typedef struct LsmLogHead
+{
+	BlockNumber next;			/* the page that was begun after this one, or
+								 * Invalid; not in the checksum */
+	BlockNumber before;			/* the slot's page before, or Invalid */
+	pg_crc32c	before_crc;
+	pg_crc32c	crc;			/* lsm_log_crc_begin(), and of the entries */
+} LsmLogHead;
+
+/* Of a page, or of a whole entry that is longer than one */
+static inline pg_crc32c
+lsm_log_crc_add(pg_crc32c crc, const char *entries, Size bytes)
+{
+	COMP_CRC32C(crc, entries, bytes);
+	return crc;
+}
+
+/* A page that has come to another place is damaged, too. */
+static inline pg_crc32c
+lsm_log_crc_begin(uint64 generation, BlockNumber block, const LsmLogHead *head)
+{
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	crc = lsm_log_crc_add(crc, (const char *) &generation, sizeof(generation));
+	crc = lsm_log_crc_add(crc, (const char *) &block, sizeof(block));
+	crc = lsm_log_crc_add(crc, (const char *) &head->before, sizeof(head->before));
+	return lsm_log_crc_add(crc, (const char *) &head->before_crc, sizeof(head->before_crc));
+}
 
 #define LSM_VARINT_MAX_BYTES	10
 /* 2 bytes for the length of a key, 3 for that of a value */

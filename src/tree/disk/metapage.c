@@ -18,10 +18,12 @@
 #include "access/xloginsert.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
+#include "port/pg_crc32c.h"
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
 #include "tree/disk/wal.h"
@@ -67,12 +69,86 @@ lsm_meta_names(const LsmMetaPage *meta, const LsmTree *tree, bool recovery)
 		 lsm_meta_keyspace(meta, tree->rlocator.dbOid) == tree->keyspace_id);
 }
 
-/* ---- reading ---- */
+/* ---- checks ---- */
 
-void
-lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rlocator, ProcNumber backend)
+/* REQUIRES: LSM_META_BYTES at `content`. */
+static pg_crc32c
+lsm_meta_crc(const char *content)
 {
-	if (meta->magic == LSM_META_MAGIC && !lsm_meta_known(meta))
+	static const char zeroes[sizeof(((LsmMetaPage *) NULL)->crc)] = {0};
+	Size		behind = offsetof(LsmMetaPage, crc) + sizeof(zeroes);
+	pg_crc32c	crc;
+
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, content, offsetof(LsmMetaPage, crc));
+	COMP_CRC32C(crc, zeroes, sizeof(zeroes));
+	COMP_CRC32C(crc, content + behind, LSM_META_BYTES - behind);
+	FIN_CRC32C(crc);
+	return crc;
+}
+
+/*
+ * Is the content as it was written?  Releases to come keep the checksum where it
+ * is.  Of those before it, the rest of the page is as they left it, so that a
+ * version that has lost a bit is not believed to be one of theirs.  REQUIRES:
+ * LSM_META_BYTES at `content`; the magic number is right.
+ */
+static bool
+lsm_meta_intact(const char *content)
+{
+	const LsmMetaPage *meta = (const LsmMetaPage *) content;
+	Size		used = meta->format_version < 4 ? LSM_META_OLD_BYTES : offsetof(LsmMetaPage, crc);
+
+	if (meta->format_version >= LSM_META_CHECKED)
+		return EQ_CRC32C(lsm_meta_crc(content), meta->crc);
+	for (Size i = used; i < LSM_META_BYTES; i++)
+	{
+		if (content[i] != 0)
+			return false;
+	}
+	return true;
+}
+
+static inline bool
+lsm_meta_known(const LsmMetaPage *meta)
+{
+	return meta->format_version >= LSM_META_OLDEST && meta->format_version <= LSM_META_VERSION;
+}
+
+/* It may be of a version that is not known. */
+static bool
+lsm_meta_recognized(Page page)
+{
+	const LsmMetaPage *meta = (const LsmMetaPage *) PageGetContents(page);
+
+	return !PageIsNew(page) &&
+		((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + LSM_META_OLD_BYTES &&
+		meta->magic == LSM_META_MAGIC && lsm_meta_intact(PageGetContents(page)) &&
+		(meta->kind == LSM_KIND_TABLE || meta->kind == LSM_KIND_INDEX ||
+		 !lsm_meta_known(meta));
+}
+
+/* See page.h. */
+bool
+lsm_meta_valid(Page page)
+{
+	return lsm_meta_recognized(page) &&
+		lsm_meta_known((LsmMetaPage *) PageGetContents(page));
+}
+
+/* See page.h. */
+void
+lsm_meta_check(Page page, RelFileLocator rlocator, ProcNumber backend)
+{
+	const LsmMetaPage *meta = (const LsmMetaPage *) PageGetContents(page);
+
+	if (!lsm_meta_recognized(page))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("block 0 of relation %s is not a valid lsm metapage",
+						lsm_relpath(rlocator, backend, MAIN_FORKNUM)),
+				 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
+	if (!lsm_meta_known(meta))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("relation %s has lsm format version %u, but this server reads versions %u to %u",
@@ -81,26 +157,7 @@ lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rlocator, ProcNum
 				 errhint("Install the release of lsmam that wrote the relation.")));
 }
 
-static void
-lsm_meta_check(const LsmTree *tree, Page page)
-{
-	LsmMetaPage *meta = (LsmMetaPage *) PageGetContents(page);
-
-	if (!PageIsNew(page) &&
-		((PageHeader) page)->pd_lower >= SizeOfPageHeaderData + sizeof(uint32) * 2 &&
-		meta->magic == LSM_META_MAGIC)
-	{
-		lsm_meta_check_version(meta, tree->rlocator, tree->backend);
-		if (((PageHeader) page)->pd_lower >= MAXALIGN(SizeOfPageHeaderData) + LSM_META_OLD_BYTES &&
-			(meta->kind == LSM_KIND_TABLE || meta->kind == LSM_KIND_INDEX))
-			return;
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED),
-			 errmsg("block 0 of relation %s is not a valid lsm metapage",
-					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
-			 errhint("Rebuild the index with REINDEX, or restore the table from a backup.")));
-}
+/* ---- reading ---- */
 
 /*
  * Needs only rlocator, backend, relpersistence (and rel if temporary) of the
@@ -112,7 +169,7 @@ lsm_meta_read(LsmTree *tree, int mode, LsmMetaPage **meta)
 	Buffer		buffer = lsm_page_read(tree, 0);
 
 	LockBuffer(buffer, mode);
-	lsm_meta_check(tree, BufferGetPage(buffer));
+	lsm_meta_check(BufferGetPage(buffer), tree->rlocator, tree->backend);
 	*meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
 	return buffer;
 }
@@ -133,7 +190,9 @@ lsm_meta_current(LsmTree *tree)
 	buffer = lsm_page_read(tree, 0);
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	meta = (LsmMetaPage *) PageGetContents(BufferGetPage(buffer));
-	current = !PageIsNew(BufferGetPage(buffer)) && lsm_meta_known(meta) &&
+	if (!PageIsNew(BufferGetPage(buffer)) && meta->magic == LSM_META_MAGIC)
+		lsm_meta_check(BufferGetPage(buffer), tree->rlocator, tree->backend);
+	current = lsm_meta_valid(BufferGetPage(buffer)) &&
 		meta->keyspace_id == tree->keyspace_id && lsm_meta_is_own(tree, meta);
 	UnlockReleaseBuffer(buffer);
 	return current;
@@ -159,9 +218,10 @@ lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
 {
 	union
 	{
-		char		data[512];
+		char		data[MAXALIGN(SizeOfPageHeaderData) + LSM_META_BYTES];
 		int64		align;
 	}			head;
+	const char *content = head.data + MAXALIGN(SizeOfPageHeaderData);
 	LsmMetaPage meta;
 	int			fd = open(path, O_RDONLY | PG_BINARY);
 	ssize_t		got;
@@ -181,8 +241,16 @@ lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
 	errno = 0;
 	if (got != sizeof(head.data))
 		return false;
-	memcpy(&meta, head.data + MAXALIGN(SizeOfPageHeaderData), sizeof(meta));
-	if (meta.magic != LSM_META_MAGIC || meta.keyspace_id == 0)
+	memcpy(&meta, content, sizeof(meta));
+	if (meta.magic != LSM_META_MAGIC)
+		return false;
+	if (!lsm_meta_intact(content))
+	{
+		/* damaged, or being written: it may name any keyspace */
+		errno = EIO;
+		return false;
+	}
+	if (meta.keyspace_id == 0)
 		return false;
 	*keyspace_id = lsm_meta_keyspace(&meta, dboid);
 	return true;
@@ -190,11 +258,16 @@ lsm_fork_read_keyspace(const char *path, Oid dboid, uint64 *keyspace_id)
 
 /* ---- writing ---- */
 
+/* See page.h.  Redo writes what older releases have logged as they did. */
 void
 lsm_meta_init(Page page, const LsmMetaPage *meta)
 {
+	LsmMetaPage *stored = (LsmMetaPage *) PageGetContents(page);
+
 	PageInit(page, BLCKSZ, 0);
-	memcpy(PageGetContents(page), meta, sizeof(LsmMetaPage));
+	memcpy(stored, meta, sizeof(LsmMetaPage));
+	stored->crc = meta->format_version >= LSM_META_CHECKED ?
+		lsm_meta_crc(PageGetContents(page)) : 0;
 	((PageHeader) page)->pd_lower =
 		((char *) PageGetContents(page) + sizeof(LsmMetaPage)) - (char *) page;
 }
@@ -242,9 +315,10 @@ lsm_keyspace_log_new(uint64 keyspace_id, RelFileLocator rlocator)
  * unlogged buffers alone, and the sweep reads block 0 from the file.
  */
 void
-lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
+lsm_meta_store(Buffer buffer, LsmMetaPage *meta, uint8 info,
 			   RelFileLocator rlocator, ProcNumber backend, char relpersistence)
 {
+	meta->format_version = LSM_META_VERSION;
 	START_CRIT_SECTION();
 	lsm_meta_init(BufferGetPage(buffer), meta);
 	MarkBufferDirty(buffer);
@@ -253,4 +327,50 @@ lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
 	END_CRIT_SECTION();
 	if (relpersistence == RELPERSISTENCE_UNLOGGED)
 		FlushOneBuffer(buffer);
+}
+
+/* ---- first pages of generations ---- */
+
+/* See page.h. */
+BlockNumber
+lsm_meta_root(const LsmMetaPage *meta, uint64 generation)
+{
+	for (int i = 0; i < LSM_LOG_ROOTS; i++)
+	{
+		if (meta->log_roots[i].generation == generation)
+			return meta->log_roots[i].block;
+	}
+	return InvalidBlockNumber;
+}
+
+/*
+ * See page.h.  The page is logged before the metapage says so: never does a
+ * metapage name one that a crash has taken away.
+ */
+void
+lsm_meta_note_root(LsmTree *tree, uint64 generation, BlockNumber block)
+{
+	LsmMetaPage *page;
+	LsmMetaPage meta;
+	Buffer		buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
+
+	meta = *page;
+	if (lsm_meta_is_own(tree, &meta) && lsm_meta_root(&meta, generation) == InvalidBlockNumber)
+	{
+		Assert(generation > meta.flushed_generation);
+		for (int i = 0; i < LSM_LOG_ROOTS; i++)
+		{
+			if (meta.log_roots[i].generation > meta.flushed_generation)
+				continue;
+			meta.log_roots[i] = (LsmLogRoot)
+			{
+				.generation = generation,.block = block
+			};
+			lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
+						   tree->relpersistence);
+			break;
+		}
+	}
+	UnlockReleaseBuffer(buffer);
+	LSM_CRASH_POINT("root_noted");
 }

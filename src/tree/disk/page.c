@@ -87,13 +87,21 @@ lsm_page_sound(Page page)
 		PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
 		header->pd_lower >= LSM_PAGE_START &&
 		header->pd_lower <= header->pd_upper &&
-		header->pd_upper == header->pd_special;
+		header->pd_upper == header->pd_special &&
+		(lsm_page_head(page) == NULL ||
+		 header->pd_lower >= LSM_PAGE_START + sizeof(LsmLogHead));
+}
+
+bool
+lsm_page_valid(Page page, uint16 type)
+{
+	return lsm_page_sound(page) && lsm_page_opaque(page)->type == type;
 }
 
 LsmPageOpaque *
 lsm_page_check(const LsmTree *tree, Page page, BlockNumber block, uint16 type)
 {
-	if (!lsm_page_sound(page) || lsm_page_opaque(page)->type != type)
+	if (!lsm_page_valid(page, type))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("block %u of relation %s is not a valid lsm %s page",

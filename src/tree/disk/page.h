@@ -21,6 +21,7 @@
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 
+#include "tree/disk/log_entry.h"
 #include "tree/tree.h"
 
 #define LSM_META_MAGIC		0x4C534D54	/* "LSMT" */
@@ -28,11 +29,26 @@
 /*
  * Formats of what hangs on a metapage: log pages, manifest, values.  3: table
  * trees have DELETE values.  4: keys are made by rules that the metapage
- * names.  5: so is what the environment did to them.  Read from OLDEST on; an
- * edit makes it VERSION.
+ * names.  5: so is what the environment did to them; the metapage has a
+ * checksum, and log pages have heads.  Read from OLDEST on; whoever writes the
+ * metapage makes it VERSION.
  */
 #define LSM_META_VERSION	5
 #define LSM_META_OLDEST		2
+#define LSM_META_CHECKED	5	/* from here on, whatever else will follow */
+
+/*
+ * The first page of a generation that is not flushed yet.  One may be missing,
+ * after a crash, but none is wrong.
+ */
+typedef struct LsmLogRoot
+{
+	uint64		generation;
+	BlockNumber block;
+	uint32		unused;
+} LsmLogRoot;
+
+#define LSM_LOG_ROOTS		6
 
 typedef struct LsmMetaPage
 {
@@ -55,19 +71,22 @@ typedef struct LsmMetaPage
 	uint32		manifest_pages;
 	uint32		manifest_files; /* live files */
 	LsmKeyRules rules;			/* zeroes up to version 3 */
-	LsmKeyOrigin origin;		/* zeroes up to version 4 */
+	uint32		crc;			/* zero up to version 4, as is what follows */
+	LsmLogRoot	log_roots[LSM_LOG_ROOTS];	/* of generations that are flushed,
+											 * places are free */
+	LsmKeyOrigin origin;
 } LsmMetaPage;
 
-/* Up to version 3, and of version 4.  Behind it the page has zeroes. */
+/* Up to version 3.  Behind it the page has zeroes. */
 #define LSM_META_OLD_BYTES	offsetof(LsmMetaPage, rules)
-#define LSM_META_RULES_BYTES (LSM_META_OLD_BYTES + sizeof(LsmKeyRules))
 
-static inline bool
-lsm_meta_known(const LsmMetaPage *meta)
-{
-	return meta->magic == LSM_META_MAGIC &&
-		meta->format_version >= LSM_META_OLDEST && meta->format_version <= LSM_META_VERSION;
-}
+/*
+ * The checksum, CRC-32C, is that of so many bytes of the page's content, taken
+ * with zeroes in place of the checksum.  Behind LsmMetaPage they are zeroes.
+ */
+#define LSM_META_BYTES		1000
+
+StaticAssertDecl(sizeof(LsmMetaPage) <= LSM_META_BYTES, "the checksum covers the metapage");
 
 #define LSM_PAGE_LOG		0x4C47
 #define LSM_PAGE_MANIFEST	0x4D46
@@ -83,6 +102,7 @@ typedef struct LsmPageOpaque
 
 #define LSM_PAGE_CONTINUES	0x0001	/* log: page begins in the middle of an
 									 * entry */
+#define LSM_PAGE_HEADED		0x0002	/* log: page begins with an LsmLogHead */
 
 extern Buffer lsm_page_read(LsmTree *tree, BlockNumber block);
 
@@ -121,6 +141,21 @@ lsm_page_opaque(Page page)
 	return (LsmPageOpaque *) PageGetSpecialPointer(page);
 }
 
+/* The head of a log page that has one, and where entries begin */
+static inline LsmLogHead *
+lsm_page_head(Page page)
+{
+	return lsm_page_opaque(page)->flags & LSM_PAGE_HEADED ?
+		(LsmLogHead *) ((char *) page + LSM_PAGE_START) : NULL;
+}
+
+static inline char *
+lsm_page_entries(Page page)
+{
+	return (char *) page + LSM_PAGE_START +
+		(lsm_page_head(page) != NULL ? sizeof(LsmLogHead) : 0);
+}
+
 /* n pages at once: none of them is handed out twice. */
 extern void lsm_page_allocate_many(LsmTree *tree, int n, Buffer *buffers);
 
@@ -136,19 +171,30 @@ extern bool lsm_page_is_free(Page page, uint64 flushed_generation, uint64 manife
 extern void lsm_page_init(Page page, uint16 type, uint64 owner, uint16 flags,
 						  BlockNumber next);
 
+extern bool lsm_page_valid(Page page, uint16 type);
+
 /* ERROR (DATA_CORRUPTED) unless it is a sound page of this type. */
 extern LsmPageOpaque *lsm_page_check(const LsmTree *tree, Page page,
 									 BlockNumber block, uint16 type);
 
-/* Metapage with this content (critical section or redo). */
+/* Metapage with this content, and its checksum (critical section or redo). */
 extern void lsm_meta_init(Page page, const LsmMetaPage *meta);
 
 /*
  * Write the metapage back with new content, `info` being the record that says
  * so.  REQUIRES: buffer exclusively locked.
  */
-extern void lsm_meta_store(Buffer buffer, const LsmMetaPage *meta, uint8 info,
+extern void lsm_meta_store(Buffer buffer, LsmMetaPage *meta, uint8 info,
 						   RelFileLocator rlocator, ProcNumber backend, char relpersistence);
+
+/*
+ * Say in the metapage that this page is the first of its generation.  REQUIRES:
+ * the generation cannot be flushed meanwhile; no content lock held.
+ */
+extern void lsm_meta_note_root(LsmTree *tree, uint64 generation, BlockNumber block);
+
+/* The first page of a generation that is not flushed, as far as it is known. */
+extern BlockNumber lsm_meta_root(const LsmMetaPage *meta, uint64 generation);
 
 /* A new lap of the search for free pages: an edit has freed some. */
 extern void lsm_page_restart_search(LsmTree *tree);
@@ -163,9 +209,17 @@ extern void lsm_page_search_from(LsmTree *tree, BlockNumber block);
  */
 extern bool lsm_meta_current(LsmTree *tree);
 
-/* ERROR if it is of a format that another release has written. */
-extern void lsm_meta_check_version(const LsmMetaPage *meta, RelFileLocator rlocator,
-								   ProcNumber backend);
+/*
+ * Is it a metapage that this build reads, and as it was written?  Of a damaged
+ * one nothing is to be believed.
+ */
+extern bool lsm_meta_valid(Page page);
+
+/*
+ * ERROR if it is not: it is damaged (DATA_CORRUPTED), or of a format that
+ * another release has written.
+ */
+extern void lsm_meta_check(Page page, RelFileLocator rlocator, ProcNumber backend);
 
 /*
  * For lsm_tree_open, when the metapage's relfilenode (not its database) is not

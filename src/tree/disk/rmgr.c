@@ -66,8 +66,7 @@ lsm_redo_meta(XLogReaderState *record)
 	Size		len;
 	char	   *data = XLogRecGetBlockData(record, 0, &len);
 
-	if (data == NULL || (len != sizeof(meta) && len != LSM_META_RULES_BYTES &&
-						 len != LSM_META_OLD_BYTES))
+	if (data == NULL || len > sizeof(meta) || len < LSM_META_OLD_BYTES)
 		lsm_redo_corrupt("metapage", 0);
 	memset(&meta, 0, sizeof(meta));
 	memcpy(&meta, data, len);
@@ -90,17 +89,41 @@ lsm_redo_block(XLogReaderState *record, int block_id)
 	return block;
 }
 
+/* The page before in the generation's list says which one comes next. */
 static void
-lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
+lsm_redo_link(XLogReaderState *record, int block_id)
 {
+	Buffer		buffer;
+
+	if (XLogReadBufferForRedo(record, block_id, &buffer) == BLK_NEEDS_REDO)
+	{
+		Page		page = BufferGetPage(buffer);
+
+		if (lsm_page_head(page) == NULL)
+			lsm_redo_corrupt("log append", lsm_redo_block(record, block_id));
+		lsm_page_head(page)->next = lsm_redo_block(record, 0);
+		PageSetLSN(page, record->EndRecPtr);
+		MarkBufferDirty(buffer);
+	}
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
+}
+
+static void
+lsm_redo_append_fresh(XLogReaderState *record, const LsmWalAppend *append, const char *data,
+					  uint32 left)
+{
+	bool		headed = (XLogRecGetInfo(record) & ~XLR_INFO_MASK) == XLOG_LSM_LOG_APPEND_HEADED;
+	bool		linked = headed && (append->fresh & LSM_APPEND_LINKED) != 0;
+	uint32		head_bytes = headed ? sizeof(LsmLogHead) : 0;
 	const char *entries = data + sizeof(uint64);
 	uint32		entry_bytes = left - sizeof(uint64);
 	LsmStandbyAppend standby = {0};
 	RelFileLocator rlocator;
 	uint64		generation = 0;
-	int			last = XLogRecMaxBlockId(record);
+	int			last = XLogRecMaxBlockId(record) - (linked ? 1 : 0);
 
-	if (left < sizeof(generation))
+	if (left < sizeof(generation) + head_bytes || last < 0)
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 	XLogRecGetBlockTag(record, 0, &rlocator, NULL, NULL);
 	memcpy(&generation, data, sizeof(generation));
@@ -119,7 +142,8 @@ lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 		uint32		bytes = Min(entry_bytes - start, LSM_PAGE_BYTES);
 
 		lsm_page_init(page, LSM_PAGE_LOG, generation,
-					  i > 0 ? LSM_PAGE_CONTINUES : 0, lsm_redo_block(record, i + 1));
+					  i > 0 ? LSM_PAGE_CONTINUES : headed ? LSM_PAGE_HEADED : 0,
+					  i < last ? lsm_redo_block(record, i + 1) : InvalidBlockNumber);
 		memcpy((char *) page + LSM_PAGE_START, entries + start, bytes);
 		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes;
 		PageSetLSN(page, record->EndRecPtr);
@@ -129,7 +153,9 @@ lsm_redo_append_fresh(XLogReaderState *record, const char *data, uint32 left)
 		UnlockReleaseBuffer(buffer);
 		LSM_CRASH_POINT("redo_fresh_page");
 	}
-	lsm_standby_append(&standby, entries, entry_bytes);
+	if (linked)
+		lsm_redo_link(record, last + 1);
+	lsm_standby_append(&standby, entries + head_bytes, entry_bytes - head_bytes);
 	LSM_CRASH_POINT("redo_append_fed");
 }
 
@@ -139,7 +165,7 @@ lsm_redo_notes(XLogReaderState *record, const char *data, uint32 left)
 {
 	LsmWalNotes notes;
 
-	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) != XLOG_LSM_LOG_APPEND_LOGICAL)
+	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == XLOG_LSM_LOG_APPEND)
 		return 0;
 	if (left < sizeof(notes))
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
@@ -165,7 +191,7 @@ lsm_redo_append(XLogReaderState *record)
 	bytes -= notes_bytes;
 	if (append.fresh)
 	{
-		lsm_redo_append_fresh(record, data, bytes);
+		lsm_redo_append_fresh(record, &append, data, bytes);
 		return;
 	}
 
@@ -180,6 +206,8 @@ lsm_redo_append(XLogReaderState *record)
 			bytes > header->pd_upper - header->pd_lower)
 			lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 		memcpy((char *) page + append.offset, data, bytes);
+		if (lsm_page_head(page) != NULL)
+			lsm_page_head(page)->crc = lsm_log_crc_add(lsm_page_head(page)->crc, data, bytes);
 		header->pd_lower += bytes;
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
@@ -471,6 +499,7 @@ lsm_redo(XLogReaderState *record)
 	switch (info)
 	{
 		case XLOG_LSM_LOG_APPEND:
+		case XLOG_LSM_LOG_APPEND_HEADED:
 		case XLOG_LSM_LOG_APPEND_LOGICAL:
 			lsm_redo_append(record);
 			break;
@@ -533,8 +562,8 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 	char	   *data = XLogRecGetData(record);
 	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 
-	if (info != XLOG_LSM_LOG_APPEND && info != XLOG_LSM_LOG_APPEND_LOGICAL &&
-		info != XLOG_LSM_MEMORY)
+	if (info != XLOG_LSM_LOG_APPEND && info != XLOG_LSM_LOG_APPEND_HEADED &&
+		info != XLOG_LSM_LOG_APPEND_LOGICAL && info != XLOG_LSM_MEMORY)
 	{
 		uint64		keyspace_id;
 
@@ -545,14 +574,15 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 	switch (info)
 	{
 		case XLOG_LSM_LOG_APPEND:
+		case XLOG_LSM_LOG_APPEND_HEADED:
 		case XLOG_LSM_LOG_APPEND_LOGICAL:
 			{
 				LsmWalAppend append;
-				LsmWalNotes notes;
+				LsmWalNotes notes = {0};
 				uint32		bytes = XLogRecGetDataLen(record) - sizeof(append);
 
 				memcpy(&append, data, sizeof(append));
-				if (info == XLOG_LSM_LOG_APPEND_LOGICAL)
+				if (info != XLOG_LSM_LOG_APPEND)
 				{
 					memcpy(&notes, data + sizeof(append), sizeof(notes));
 					bytes -= sizeof(notes) + notes.bytes;
@@ -560,7 +590,9 @@ lsm_desc(StringInfo buf, XLogReaderState *record)
 				appendStringInfo(buf, "%u entries, %u bytes at offset %u%s",
 								 append.nentries, bytes,
 								 append.offset, append.fresh ? " of new page" : "");
-				if (info == XLOG_LSM_LOG_APPEND_LOGICAL)
+				if (append.fresh & LSM_APPEND_LINKED)
+					appendStringInfoString(buf, " that follows another");
+				if (notes.bytes > 0)
 					appendStringInfo(buf, "; %u bytes of notes", notes.bytes);
 				break;
 			}
@@ -665,6 +697,8 @@ lsm_identify(uint8 info)
 	{
 		case XLOG_LSM_LOG_APPEND:
 			return "LOG_APPEND";
+		case XLOG_LSM_LOG_APPEND_HEADED:
+			return "LOG_APPEND_HEADED";
 		case XLOG_LSM_LOG_APPEND_LOGICAL:
 			return "LOG_APPEND_LOGICAL";
 		case XLOG_LSM_EDIT:

@@ -301,7 +301,7 @@ feed_or_give_up(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation, uint6
 static bool
 seq_before(Page page, uint16 offset, uint64 *seq)
 {
-	const char *at = (char *) page + LSM_PAGE_START;
+	const char *at = lsm_page_entries(page);
 	const char *end = (char *) page + offset;
 
 	*seq = 0;
@@ -314,7 +314,7 @@ seq_before(Page page, uint16 offset, uint64 *seq)
 		*seq += header.seq_step;
 		at += lsm_log_header_total(&header);
 	}
-	return at == end;
+	return at == end || offset == LSM_PAGE_START;	/* the head comes, too */
 }
 
 /* See standby.h. */

@@ -36,7 +36,8 @@
 #define XLOG_LSM_MEMORY				0xB0
 #define XLOG_LSM_LOG_APPEND_LOGICAL	0xC0
 #define XLOG_LSM_FILES_REMOVE		0xD0
-#define XLOG_LSM_CUT				0xE0
+#define XLOG_LSM_LOG_APPEND_HEADED	0xE0
+#define XLOG_LSM_CUT				0xF0
 
 /*
  * LOG_APPEND.  Blocks 0..npages-1 are the log pages; either one page that may
@@ -61,6 +62,15 @@ typedef struct LsmWalNotes
 {
 	uint32		bytes;
 } LsmWalNotes;
+
+/*
+ * LOG_APPEND_HEADED: fresh pages, the first of which has a head (LsmLogHead),
+ * which begins what the page holds.  LsmWalNotes always follow, and may say that
+ * there are no notes.  With LSM_APPEND_LINKED, one more block reference is the
+ * page whose head now names the first as the one that comes next.
+ */
+#define LSM_APPEND_FRESH	0x01	/* of LsmWalAppend.fresh */
+#define LSM_APPEND_LINKED	0x02
 
 /*
  * EDIT.  Block 0 is the metapage, blocks 1.. are manifest pages, each with a

@@ -58,6 +58,8 @@ lsm_memtable_create(uint64 generation, bool local)
 	pg_atomic_init_u64(&m->pub.entries, 0);
 	pg_atomic_init_u64(&m->pub.removed, 0);
 	pg_atomic_init_u32(&m->pub.pruned_xid, InvalidTransactionId);
+	m->pub.log_first = m->pub.log_last = InvalidBlockNumber;
+	m->pub.log_rooted = false;
 	m->context = context;
 	SpinLockInit(&m->mutex);
 	LWLockInitialize(&m->link_lock, lsm_memtable_tranche());

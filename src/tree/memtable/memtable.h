@@ -97,6 +97,15 @@ typedef struct LsmMemtable
 	pg_atomic_uint32 pruned_xid; /* newest whose deletion lsm_tree_prune()
 									 * made final, or invalid: set before the
 									 * removal */
+
+	/*
+	 * The generation's list of log pages: its ends, under ctl->chain_lock, and
+	 * whether the metapage says where it begins.  Invalid: there is none yet
+	 */
+	BlockNumber log_first;
+	BlockNumber log_last;
+	bool		log_rooted;
+
 	/* retirement (owned by lsm_memtable_retire) */
 	uint64		retire_epoch;
 	struct LsmMemtable *retire_next;

@@ -666,11 +666,11 @@ lsm_tree_require_files(LsmTree *tree)
 void
 lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version)
 {
-	if (!version->salvaged)
+	if (!version->salvaged && tree->ctl->state != LSM_STATE_INCOMPLETE)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot write to LSM tree of relation %s, of which files are missing",
+			 errmsg("cannot write to LSM tree of relation %s, of which files or log pages are missing",
 					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 			 errhint("With lsm.ignore_missing_files the table can only be read. Copy it to another one.")));
 }

@@ -51,6 +51,7 @@ static struct
 {
 	LsmTreeShared *ctl;			/* NULL: nothing */
 	bool		standby;		/* the memtables are in ctl, and redo feeds them */
+	bool		incomplete;		/* some of the log is lost */
 	LsmMemtable *kept[LSM_LOAD_KEEP];	/* oldest first */
 	int			nkept;
 	LsmMemtable *building;
@@ -88,6 +89,7 @@ lsm_load_acquire(LsmTree *tree)
 	LsmTreeShared *ctl = tree->ctl;
 	bool		mine = false;
 	bool		stale = false;
+	bool		partial = false;
 
 	Assert(!lsm_epoch_inside() && !lsm_key_lock_is_held());
 	for (;;)
@@ -104,11 +106,13 @@ lsm_load_acquire(LsmTree *tree)
 				ctl->loader_pid = MyProcPid;
 				loading.ctl = ctl;
 				ctl->fed = loading.standby = RecoveryInProgress();
+				loading.incomplete = false;
 				mine = true;
 			}
 			else
 			{
 				stale = ctl->state == LSM_STATE_STANDBY && !RecoveryInProgress();
+				partial = ctl->state == LSM_STATE_INCOMPLETE && !lsm_ignore_missing_files;
 				wait = ctl->state == LSM_STATE_LOADING;
 			}
 		}
@@ -117,6 +121,12 @@ lsm_load_acquire(LsmTree *tree)
 		{
 			lsm_load_forget_standby(tree);
 			stale = false;
+			continue;
+		}
+		if (partial)
+		{
+			lsm_control_stop_feeding(ctl, tree->keyspace_id);
+			partial = false;
 			continue;
 		}
 		if (!wait)
@@ -228,7 +238,7 @@ lsm_load_publish(LsmTree *tree)
 		ctl->slots[i].block = InvalidBlockNumber;
 		ctl->slots[i].generation = 0;
 	}
-	ctl->state = LSM_STATE_LOADED;
+	ctl->state = loading.incomplete ? LSM_STATE_INCOMPLETE : LSM_STATE_LOADED;
 	ctl->loader_pid = 0;
 	lsm_set_change_end(ctl);
 	LWLockRelease(&ctl->lock);
@@ -370,8 +380,8 @@ lsm_load_report(int64 bytes_done)
  * is left of it.
  */
 static bool
-lsm_load_generation(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
-					bool local, BufferAccessStrategy strategy, StringInfo spanning)
+lsm_load_generation(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages, Size npages,
+					bool local)
 {
 	Size		i;
 
@@ -381,7 +391,7 @@ lsm_load_generation(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 		return false;
 	for (i = 0; i < npages; i++)
 	{
-		if (!lsm_load_page(tree, loading.building, pages[i], strategy, spanning))
+		if (!lsm_load_page(tree, loading.building, &pages[i], scan))
 		{
 			lsm_memtable_destroy(loading.building);
 			loading.building = NULL;
@@ -390,7 +400,22 @@ lsm_load_generation(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 		if ((i + 1) % LSM_LOAD_REPORT_PAGES == 0)
 			lsm_load_report(loading.progress.bytes_done + (int64) LSM_LOAD_REPORT_PAGES * BLCKSZ);
 	}
+	lsm_log_list_ends(pages, npages, &loading.building->log_first, &loading.building->log_last);
+	loading.incomplete |= scan->incomplete;
 	return true;
+}
+
+/* What is not all that there was must not look like it. */
+static void
+lsm_load_flush(LsmTree *tree, LsmMemtable *memtable)
+{
+	if (loading.incomplete)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("no memory for what is left of the log of relation %s",
+						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
+				 errhint("Increase lsm.memtable_memory.")));
+	lsm_flush_memtable(tree, memtable);
 }
 
 /* Flush the oldest generation built so far. */
@@ -399,7 +424,7 @@ lsm_load_flush_kept(LsmTree *tree)
 {
 	LsmMemtable *oldest = loading.kept[0];
 
-	lsm_flush_memtable(tree, oldest);
+	lsm_load_flush(tree, oldest);
 	loading.nkept--;
 	memmove(&loading.kept[0], &loading.kept[1], loading.nkept * sizeof(loading.kept[0]));
 	lsm_memtable_destroy(oldest);
@@ -411,8 +436,7 @@ lsm_load_flush_kept(LsmTree *tree)
  * at last in backend memory, and flushed at once.
  */
 static void
-lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
-			   BufferAccessStrategy strategy, StringInfo spanning)
+lsm_load_place(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages, Size npages)
 {
 	int			want = 1 + npages / (LSM_CHUNK_BYTES / BLCKSZ);
 	int			tries;
@@ -422,7 +446,7 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 
 	for (tries = 0; tries < 3 && want <= lsm_arena_total_chunks(); tries++)
 	{
-		if (lsm_load_generation(tree, pages, npages, false, strategy, spanning))
+		if (lsm_load_generation(tree, scan, pages, npages, false))
 		{
 			loading.kept[loading.nkept++] = loading.building;
 			loading.building = NULL;
@@ -446,9 +470,9 @@ lsm_load_place(LsmTree *tree, const LsmLogPageRef *pages, Size npages,
 	/* generations flush in order */
 	while (loading.nkept > 0)
 		lsm_load_flush_kept(tree);
-	if (!lsm_load_generation(tree, pages, npages, true, strategy, spanning))
+	if (!lsm_load_generation(tree, scan, pages, npages, true))
 		elog(ERROR, "could not build a memtable in backend memory");
-	lsm_flush_memtable(tree, loading.building);
+	lsm_load_flush(tree, loading.building);
 	lsm_memtable_destroy(loading.building);
 	loading.building = NULL;
 }
@@ -469,9 +493,7 @@ static void
 lsm_load_logged(LsmTree *tree)
 {
 	LsmTreeShared *ctl = tree->ctl;
-	LsmLogScan	scan;
-	StringInfoData spanning;
-	BufferAccessStrategy strategy;
+	LsmLogScan	scan = {.lenient = lsm_ignore_missing_files && tree->kind == LSM_KIND_TABLE};
 
 	if (!ctl->local)
 	{
@@ -480,9 +502,11 @@ lsm_load_logged(LsmTree *tree)
 			lsm_keyspace_remove_strays(tree);
 			ctl->strays_removed = true;
 		}
-		initStringInfo(&spanning);
-		strategy = GetAccessStrategy(BAS_BULKREAD);
-		lsm_load_scan(tree, ctl->nblocks, &scan, strategy);
+		initStringInfo(&scan.spanning);
+		scan.strategy = GetAccessStrategy(BAS_BULKREAD);
+		lsm_load_scan(tree, ctl->nblocks, &scan);
+		lsm_log_check_lists(tree, &scan);
+		loading.incomplete = scan.incomplete;
 		loading.progress.bytes_total = (int64) scan.npages * BLCKSZ;
 		lsm_load_report(0);
 		for (Size first = 0; first < scan.npages;)
@@ -492,7 +516,7 @@ lsm_load_logged(LsmTree *tree)
 			while (end < scan.npages &&
 				   scan.pages[end].generation == scan.pages[first].generation)
 				end++;
-			lsm_load_place(tree, &scan.pages[first], end - first, strategy, &spanning);
+			lsm_load_place(tree, &scan, &scan.pages[first], end - first);
 			first = end;
 			lsm_load_report((int64) first * BLCKSZ);
 		}

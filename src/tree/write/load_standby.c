@@ -87,12 +87,7 @@ lsm_load_feed_spanning(LsmTree *tree, uint64 generation, BlockNumber block, Bloc
 			lsm_log_corrupt(tree, block, "an entry is cut off");
 		buffer = lsm_load_read_page(tree, next, strategy);
 		page = BufferGetPage(buffer);
-		fits = !PageIsNew(page) &&
-			PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
-			lsm_page_opaque(page)->type == LSM_PAGE_LOG &&
-			lsm_page_opaque(page)->owner == generation &&
-			(lsm_page_opaque(page)->flags & LSM_PAGE_CONTINUES) != 0 &&
-			((PageHeader) page)->pd_lower > LSM_PAGE_START;
+		fits = lsm_log_page_continues(page, generation);
 		block = next;
 		if (fits)
 		{
@@ -117,26 +112,31 @@ lsm_load_feed_page(LsmTree *tree, BlockNumber block, Page page, BufferAccessStra
 				   StringInfo spanning)
 {
 	LsmPageOpaque *opaque = lsm_page_opaque(page);
-	const char *data = (char *) page + LSM_PAGE_START;
+	const char *data = lsm_page_entries(page);
 	const char *end = (char *) page + ((PageHeader) page)->pd_lower;
 	uint64		seq = 0;
+	LsmLogHeader header;
 
+	if (lsm_log_page_spans(tree, page, &header))
+	{
+		resetStringInfo(spanning);
+		appendBinaryStringInfo(spanning, data, end - data);
+		if (!lsm_load_feed_spanning(tree, opaque->owner, block, opaque->next,
+									lsm_log_header_total(&header), strategy, spanning))
+			return;
+		if (!lsm_log_entries_intact(page, block, spanning->data, spanning->len))
+			lsm_log_corrupt(tree, block, "wrong checksum of a long entry");
+		lsm_load_feed(tree, opaque->owner, &header, header.seq_step, spanning->data);
+		return;
+	}
+	if (!lsm_log_page_intact(page, block))
+		lsm_log_corrupt(tree, block, "wrong checksum");
 	while (data < end)
 	{
-		LsmLogHeader header;
-
-		lsm_log_read_header(tree, block, data, end, &header);
+		if (!lsm_log_read_header(tree, data, end, &header))
+			lsm_log_corrupt(tree, block, "impossible entry header");
 		if (lsm_log_header_total(&header) > end - data)
-		{
-			if (data != (char *) page + LSM_PAGE_START)
-				lsm_log_corrupt(tree, block, "an entry is cut off");
-			resetStringInfo(spanning);
-			appendBinaryStringInfo(spanning, data, end - data);
-			if (lsm_load_feed_spanning(tree, opaque->owner, block, opaque->next,
-									   lsm_log_header_total(&header), strategy, spanning))
-				lsm_load_feed(tree, opaque->owner, &header, header.seq_step, spanning->data);
-			return;
-		}
+			lsm_log_corrupt(tree, block, "an entry is cut off");
 		seq += header.seq_step;
 		lsm_load_feed(tree, opaque->owner, &header, seq, data);
 		data += lsm_log_header_total(&header);

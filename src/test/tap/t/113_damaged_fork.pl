@@ -1,0 +1,174 @@
+# Damage in a tree's main fork, without data checksums: a bit of the metapage, log pages that come back as
+# zeroes or as they were before.  An error that names the block and the relation, or the right answer; never
+# rows that are silently missing.  What is left can be read.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+lsm_seed();
+my $node = lsm_node('damaged', initdb => [ lsm_no_checksums() ], conf => "autovacuum = off\nlsm.memtable_size = 1MB\nwal_level = minimal\nmax_wal_senders = 0\nrestart_after_crash = off");
+lsm_start($node);
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+sub path { return $node->data_dir . '/' . sql("SELECT pg_relation_filepath('$_[0]')"); }
+
+sub get_page
+{
+	my ($file, $block) = @_;
+	open my $fh, '<:raw', $file or die "$file: $!";
+	seek($fh, $block * 8192, 0);
+	read($fh, my $page, 8192) == 8192 or die "$file: no block $block";
+	close $fh;
+	return $page;
+}
+
+sub put_page
+{
+	my ($file, $block, $page) = @_;
+	open my $fh, '+<:raw', $file or die "$file: $!";
+	seek($fh, $block * 8192, 0);
+	print $fh $page;
+	close $fh or die "$file: $!";
+	return;
+}
+
+# 'right', or the error with its code, or 'WRONG: what came'
+sub answer
+{
+	my ($query, $expected) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$query");
+	return $err =~ /ERROR:\s+(.*)/ ? $1 : 'WRONG: ' . $err if $err =~ /ERROR|FATAL|PANIC|server closed/;
+	return $out eq $expected ? 'right' : "WRONG: $out";
+}
+
+# ---- one bit of a metapage ----
+
+my @bits = map { my $at = 24 + $_; [ $at, $at < 136 ? int(rand(8)) : 0 ] } 0 .. 119;
+push @bits, map { [ $_, int(rand(8)) ] } (12 .. 19), map { 24 + int(rand(1000)) } 1 .. 5;
+sql(join '', map { "CREATE TABLE m$_ (id int, v text) USING lsm; INSERT INTO m$_ SELECT g, 'row ' || g FROM generate_series(1, 100) g;" } 0 .. $#bits);
+sql(join '', map { "SELECT lsm_flush('m$_');" } 0 .. $#bits);
+sql(join '', map { "INSERT INTO m$_ VALUES (101, 'last');" } 0 .. $#bits);
+my @paths = split /\n/, sql(join '', map { "SELECT pg_relation_filepath('m$_');" } 0 .. $#bits);
+$node->stop;
+lsm_flip_bits($node->data_dir . "/$paths[$_]", $bits[$_][0], 1 << $bits[$_][1]) foreach 0 .. $#bits;
+$node->start;
+my ($wrong, $noticed) = ('', 0);
+foreach my $i (0 .. $#bits)
+{
+	my $what = answer("SELECT count(*), sum(id) FROM m$i", '101|5151');
+	$noticed++ if $what =~ /^XX001: .*block 0 of (relation|file) "?\Q$paths[$i]\E/;
+	$wrong .= "bit $bits[$i][1] of byte $bits[$i][0]: $what\n"
+	  unless $what eq 'right' || $what =~ /^XX001: .*\Q$paths[$i]\E/;
+}
+is($wrong, '', 'a bit of a metapage: noticed, or harmless');
+cmp_ok($noticed, '>=', 112, 'those of its content are noticed');
+my $kept = 0;
+$kept += -d $_ foreach glob(lsm_dir($node) . '/*');
+cmp_ok($kept, '>=', scalar(@bits), 'their files are kept');
+like(answer("SELECT * FROM lsm_verify('m8')", ''), qr/^XX001: .*block 0 of .*\Q$paths[8]\E/, 'lsm_verify says so, too');
+
+# ---- log pages ----
+
+# 2,000 rows in one session are a dozen of pages; the first thousand is there when the first copy is taken
+my $rows = sub { "INSERT INTO $_[0] SELECT g, repeat('x', 20) || g FROM generate_series($_[1], $_[2]) g;" };
+sql('CREATE TABLE p0 (id int, v text) USING lsm; ' . $rows->('p0', 1, 1000));
+my $pages = sql("SELECT pg_relation_size('p0') / 8192");
+cmp_ok($pages, '>=', 5, 'there are log pages');
+my $all = $pages * 2 + 4;
+sql(join '', map { "CREATE TABLE p$_ (id int, v text) USING lsm; " . $rows->("p$_", 1, 1000) } 1 .. 3 * $all);
+my @log = split /\n/, sql(join '', map { "SELECT pg_relation_filepath('p$_');" } 0 .. 3 * $all);
+$_ = $node->data_dir . "/$_" foreach @log;
+$node->stop;
+my @before;
+foreach my $i (0 .. 3 * $all)
+{
+	my $n = (-s $log[$i]) / 8192;
+	$before[$i] = [ map { get_page($log[$i], $_) } 0 .. $n - 1 ];
+}
+$node->start;
+sql(join '', map { $rows->("p$_", 1001, 2000) } 0 .. 3 * $all);
+my $count = sql("SELECT pg_relation_size('p0') / 8192");
+$node->stop;
+my @damage;
+my $i = 1;
+foreach my $block (1 .. $count - 1)
+{
+	push @damage, [ $i++, $block, 'zeroes', "\0" x 8192 ];
+	next if $block >= @{ $before[$i] } || $before[$i][$block] eq get_page($log[$i], $block);
+	push @damage, [ $i, $block, 'an older page', $before[$i][$block] ];
+	$i++;
+}
+cmp_ok($i, '<=', 3 * $all, 'enough tables');
+
+# one bit of each page's content
+foreach my $block (1 .. $count - 1)
+{
+	my $page = get_page($log[$i], $block);
+	my ($lower) = unpack('x12 v', $page);
+	my $at = 24 + int(rand($lower - 24));
+	substr($page, $at, 1) = chr(ord(substr($page, $at, 1)) ^ 1 << int(rand(8)));
+	push @damage, [ $i++, $block, "a bit of byte $at", $page ];
+}
+put_page($log[$_->[0]], $_->[1], $_->[3]) foreach @damage;
+$node->start;
+$wrong = '';
+$noticed = 0;
+foreach my $d (@damage)
+{
+	my ($table, $block, $what) = @$d;
+	my $answer = answer("SELECT count(*), count(DISTINCT v), sum(id) FROM p$table", '2000|2000|2001000');
+	my $reported = sql("SELECT object, problem FROM lsm_verify('p$table')");
+	$noticed++ if $answer =~ /^XX001: .*block \d+ of relation /;
+	$wrong .= "$what in block $block: $answer\n" unless $answer eq 'right' || $answer =~ /^XX001: .*\bblock $block of relation /;
+	$wrong .= "$what in block $block: not reported by lsm_verify, but $answer: $reported\n" if $answer ne 'right' && $reported !~ /\bblock $block\b/;
+}
+is($wrong, '', 'a lost, old or damaged log page: noticed, or harmless, and reported by lsm_verify');
+is($noticed, scalar(@damage), 'all of them are noticed');
+
+# nobody writes to what has lost something, and what is left can be read
+my ($table) = map { $_->[0] } grep { $_->[1] == 3 && $_->[2] eq 'zeroes' } @damage;
+like(answer("INSERT INTO p$table VALUES (0, 'new')", ''), qr/^XX001: /, 'no one can write to it');
+my ($rc, $out, $err) = $node->psql('postgres', "SET lsm.ignore_missing_files = on; SELECT count(*) > 1500, count(*) < 2000 FROM p$table; SELECT count(*) FROM p$table WHERE v <> repeat('x', 20) || id");
+is($out, "t|t\n0", 'lsm.ignore_missing_files reads what is left');
+like($err, qr/WARNING:  .*block 3 of relation/, 'with a warning');
+like(answer("SET lsm.ignore_missing_files = on; INSERT INTO p$table VALUES (0, 'new')", ''), qr/^55000: cannot write/, 'which cannot write');
+like(answer("SELECT count(*) FROM p$table", ''), qr/^XX001: .*block 3 of relation/, 'others still get the error');
+sql("SET lsm.ignore_missing_files = on; CREATE TABLE copy USING lsm AS TABLE p$table; SELECT count(*) FROM copy");
+is(answer("SELECT count(*) FROM lsm_flush('p$table')", ''), answer("SELECT count(*) FROM p$table", ''), 'nor is it flushed');
+is(sql('SELECT count(*), sum(id) FROM p0'), '2000|2001000', 'the others are whole');
+is(sql('SELECT * FROM lsm_verify(\'p0\')'), '', 'lsm_verify has nothing to say of them');
+
+# ---- what is legal ----
+
+# pages that a crash has left behind as zeroes, pages that were added free, numbers that nobody has logged,
+# several generations, several writers
+sql('CREATE TABLE c (id int, v text) USING lsm');
+my $script = "$ENV{TESTDIR}/writers.sql";
+append_to_file($script, "\\set n random(1, 1000000000)\nINSERT INTO c SELECT :n, repeat('y', 1 + (:n % 9000)::int) FROM generate_series(1, 1 + :n % 20);\n");
+foreach my $round (1 .. (lsm_long() ? 20 : 3))
+{
+	my $pgbench = fork();
+	if ($pgbench == 0)
+	{
+		open STDERR, '>', '/dev/null';
+		exec('pgbench', '-n', '-c', '6', '-j', '2', '-T', '600', '-f', $script, '-d', $node->connstr('postgres')) or POSIX::_exit(99);
+	}
+	$node->poll_query_until('postgres', "SELECT count(*) > $round * 300 FROM c") or die;
+	sql("SELECT lsm_flush('c')") if $round % 2 == 0;
+	$node->stop('immediate');
+	waitpid($pgbench, 0);
+	$node->start;
+	is(sql("SELECT object, problem FROM lsm_verify('c')"), '', "crash $round: nothing is wrong");
+	my $path = path('c');
+	$node->stop;
+	append_to_file($path, "\0" x (8192 * $round));
+	$node->start;
+	is(sql("SELECT object, problem FROM lsm_verify('c')"), '', "crash $round: nor with pages of zeroes at the end");
+	sql("INSERT INTO c SELECT -g, 'after' FROM generate_series(1, 2000) g");
+	is(sql("SELECT count(*) FROM c WHERE id BETWEEN -2000 AND -1"), 2000 * $round, 'written to');
+}
+$node->stop;
+done_testing();

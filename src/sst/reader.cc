@@ -282,6 +282,13 @@ void WarmIndex(LsmSstReader* reader) noexcept {
   if (IsLarge(reader)) large_bytes += bytes;
 }
 
+// See LsmSstProperties.
+uint64_t TailDigest(const LsmSstReader* reader) noexcept {
+  const size_t tail_bytes = std::min(reader->map.bytes, kTailBytes);
+  return lsm_digest_key(reader->map.base + reader->map.bytes - tail_bytes,
+                        tail_bytes);
+}
+
 // Everything that reads the mapping.  What it allocates hangs off the reader,
 // so that nothing is lost when a fault cuts it short.
 LsmSstStatus Load(LsmSstReader* reader, LsmSstError* err) noexcept {
@@ -344,9 +351,7 @@ LsmSstStatus Load(LsmSstReader* reader, LsmSstError* err) noexcept {
 
   reader->props = p.props;
   reader->props.file_bytes = reader->map.bytes;
-  const size_t tail_bytes = std::min(reader->map.bytes, kTailBytes);
-  reader->props.tail_digest =
-      lsm_digest_key(file + reader->map.bytes - tail_bytes, tail_bytes);
+  reader->props.tail_digest = TailDigest(reader);
   reader->props.raw_key_bytes -= p.props.entries * kKeyTrailerBytes;
   reader->index = file + footer.index.offset;
   reader->index_offset = footer.index.offset;
@@ -577,6 +582,15 @@ LsmSstStatus lsm_sst_open(const char* path, LsmSstReader** reader_out,
   if (status == LSM_SST_OK) {
     status = Guarded(reader->map, reader->path, err,
                      [=]() noexcept { return Load(reader, err); });
+  }
+  // Whoever knows what the file should be can tell another format from damage.
+  if (status == LSM_SST_UNSUPPORTED && err != nullptr) {
+    const LsmSstStatus read =
+        Guarded(reader->map, reader->path, err, [=]() noexcept {
+          err->tail_digest = TailDigest(reader);
+          return LSM_SST_OK;
+        });
+    if (read != LSM_SST_OK) status = read;
   }
   if (status != LSM_SST_OK) {
     lsm_sst_close(reader);

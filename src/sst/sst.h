@@ -42,6 +42,8 @@ typedef struct LsmSstError
 	LsmSstStatus status;
 	int			sys_errno;		/* 0 if none */
 	char		message[512];	/* names the file; no trailing period */
+	uint64_t	tail_digest;	/* of lsm_sst_open(), LSM_SST_UNSUPPORTED: as
+								 * in LsmSstProperties */
 } LsmSstError;
 
 typedef enum LsmCompression

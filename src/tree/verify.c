@@ -20,6 +20,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/disk/repair_queue.h"
@@ -432,18 +433,41 @@ check_file(Verify *verify)
  * The tree
  * ====================================================================== */
 
-/* Not any more, either, if its filter was built again while we looked. */
-static bool
-still_listed(LsmTree *tree, const LsmFile *file)
+/*
+ * What was found may concern the file, and its filter, unless that was built
+ * again while we looked.
+ */
+static void
+still_listed(LsmTree *tree, const LsmFile *file, bool *listed, bool *same_filter)
 {
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_enter(tree, &set);
 	const LsmFile *found = lsm_version_find_file(version, file->number);
-	bool		result = found != NULL && found->filter_bytes == file->filter_bytes &&
-		found->filter_check == file->filter_check;
 
+	*listed = found != NULL;
+	*same_filter = found != NULL && found->filter_bytes == file->filter_bytes &&
+		found->filter_check == file->filter_check;
 	lsm_tree_exit(tree);
-	return result;
+}
+
+static void
+report_problems(Verify *verify, LsmProblem report, void *arg)
+{
+	ListCell   *object;
+	ListCell   *problem;
+	bool		listed;
+	bool		same_filter;
+
+	still_listed(verify->tree, verify->file, &listed, &same_filter);
+	if (verify->filter_problems && same_filter)
+		lsm_repair_request(verify->tree->keyspace_id, verify->file->number);
+	forboth(object, verify->objects, problem, verify->problems)
+	{
+		bool		of_filter = strcmp(lfirst(object), verify->filter_path) == 0;
+
+		if (of_filter ? same_filter : listed)
+			report(arg, (char *) lfirst(object), (char *) lfirst(problem));
+	}
 }
 
 static void
@@ -454,8 +478,6 @@ verify_file(LsmTree *tree, const LsmFile *file, MemoryContext parent,
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	Verify	   *verify = palloc0(sizeof(Verify));
-	ListCell   *object;
-	ListCell   *problem;
 
 	verify->tree = tree;
 	verify->cxt = cxt;
@@ -479,14 +501,10 @@ verify_file(LsmTree *tree, const LsmFile *file, MemoryContext parent,
 	MemoryContextSwitchTo(old);
 
 	/* a file that a compaction has removed meanwhile has no problems */
-	if (verify->problems != NIL && still_listed(tree, file))
+	if (verify->problems != NIL)
 	{
-		if (verify->filter_problems)
-			lsm_repair_request(tree->keyspace_id, file->number);
-		forboth(object, verify->objects, problem, verify->problems)
-		{
-			report(arg, (char *) lfirst(object), (char *) lfirst(problem));
-		}
+		LSM_CRASH_POINT("verify_file_seen");
+		report_problems(verify, report, arg);
 	}
 	MemoryContextDelete(cxt);
 }

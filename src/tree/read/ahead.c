@@ -374,7 +374,8 @@ lsm_ahead_merge(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *ba
 	};
 	int			before = batch->n;
 
-	if (cursor->nsources > MAX_SOURCES)
+	/* what is there twice is in no order then, and has to be settled */
+	if (cursor->nsources > MAX_SOURCES || unlikely(cursor->version->salvaged))
 		return;
 	while (gather_sources(&merge) && prepare_words(&merge))
 	{

@@ -290,6 +290,14 @@ give_up_mappings(const LsmSstError *err)
 	return nopen_files < before;
 }
 
+void
+lsm_file_settle_error(const LsmFile *file, LsmSstError *err)
+{
+	if (err->status == LSM_SST_UNSUPPORTED && (file->flags & LSM_FILE_HAS_CHECKS) &&
+		(uint32) err->tail_digest != file->sst_check)
+		err->status = LSM_SST_CORRUPT;
+}
+
 const char *
 lsm_file_mismatch(const LsmFile *file, const LsmSstReader *reader)
 {
@@ -338,7 +346,10 @@ lsm_file_open_sorted(LsmTree *tree, const LsmFile *file)
 	while (lsm_sst_open(path, &reader, &err) != LSM_SST_OK)
 	{
 		if (!give_up_mappings(&err))
+		{
+			lsm_file_settle_error(file, &err);
 			lsm_sst_report(ERROR, &err);
+		}
 	}
 	why = lsm_file_mismatch(file, reader);
 	if (why != NULL)

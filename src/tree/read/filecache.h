@@ -89,6 +89,12 @@ lsm_file_open(LsmTree *tree, LsmFile *file)
 }
 
 /*
+ * The file could not be opened.  If it is not the one that the list means, it
+ * is not one of another format, but damaged.
+ */
+extern void lsm_file_settle_error(const LsmFile *file, LsmSstError *err);
+
+/*
  * NULL, or what tells that the file of this name is not the one that the file
  * list means: another file has been copied in its place.
  */

@@ -1,6 +1,6 @@
 -- Settings and index options
 SELECT name, setting, unit, context, vartype, enumvals FROM pg_settings WHERE name LIKE 'lsm.%'
-	AND name NOT IN ('lsm.crash_point', 'lsm.memtable_memory') ORDER BY name;
+	AND name NOT IN ('lsm.crash_point', 'lsm.second_opinion', 'lsm.memtable_memory') ORDER BY name;
 SET lsm.filter_scheme = 'cuckoo';
 SET lsm.bits_per_key = 0.5;
 SET lsm.bits_per_key = 65;

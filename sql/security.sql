@@ -320,7 +320,7 @@ SELECT proname, coalesce(proacl::text !~ '[{,]=', false) AS restricted, prosecde
 WHERE EXISTS (SELECT FROM pg_depend m WHERE m.deptype = 'e' AND m.classid = 'pg_proc'::regclass AND m.objid = p.oid
 	AND m.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'lsmam')) ORDER BY 1;
 -- settings that are not the session's to change
-SELECT name, context FROM pg_settings WHERE name LIKE 'lsm.%' AND context <> 'user' AND name <> 'lsm.crash_point' ORDER BY 1;
+SELECT name, context FROM pg_settings WHERE name LIKE 'lsm.%' AND context <> 'user' AND name NOT IN ('lsm.crash_point', 'lsm.second_opinion') ORDER BY 1;
 
 SET client_min_messages = warning;
 DROP SCHEMA lsm_sec, lsm_own CASCADE;

@@ -318,6 +318,14 @@ define_tree_settings(void)
 							   "",
 							   PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 #endif
+#ifdef USE_ASSERT_CHECKING
+	DefineCustomIntVariable("lsm.second_opinion",
+							"Builds with assertions: of so many answers of shortcuts, one is derived again the slow way.",
+							"A difference ends the server.  0 is off.",
+							&lsm_second_opinion,
+							0, 0, INT_MAX,
+							PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+#endif
 }
 
 void

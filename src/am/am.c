@@ -95,6 +95,21 @@ lsm_table_prune(Relation table, const LsmDeadRow *dead, int n)
 	table_ops->prune(table, dead, n);
 }
 
+#ifdef USE_ASSERT_CHECKING
+void
+lsm_table_doubt_visible(Relation table, const ItemPointerData *tid, Snapshot snapshot,
+						bool visible, const char *shortcut)
+{
+	table_ops->doubt_visible(table, tid, snapshot, visible, shortcut);
+}
+
+void
+lsm_table_doubt_dead(Relation table, const ItemPointerData *tid, const char *shortcut)
+{
+	table_ops->doubt_dead(table, tid, shortcut);
+}
+#endif
+
 /* The index's, likewise */
 static const LsmIndexOps *index_ops = NULL;
 

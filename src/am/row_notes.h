@@ -143,7 +143,22 @@ extern void lsm_table_prune(Relation table, const LsmDeadRow *dead, int n);
 typedef struct LsmTableOps
 {
 	void		(*prune) (Relation table, const LsmDeadRow *dead, int n);
+#ifdef USE_ASSERT_CHECKING
+	void		(*doubt_visible) (Relation table, const ItemPointerData *tid, Snapshot snapshot,
+								  bool visible, const char *shortcut);
+	void		(*doubt_dead) (Relation table, const ItemPointerData *tid, const char *shortcut);
+#endif
 } LsmTableOps;
+
+#ifdef USE_ASSERT_CHECKING
+/*
+ * Second opinions: the snapshot, if it is an MVCC one, sees the row, or does
+ * not; the row is dead to everyone.  REQUIRES: an lsm table.
+ */
+extern void lsm_table_doubt_visible(Relation table, const ItemPointerData *tid, Snapshot snapshot,
+									bool visible, const char *shortcut);
+extern void lsm_table_doubt_dead(Relation table, const ItemPointerData *tid, const char *shortcut);
+#endif
 
 extern void lsm_table_register(const LsmTableOps *ops);
 

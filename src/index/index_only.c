@@ -132,5 +132,8 @@ bool
 lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead)
 {
 	*dead = false;
-	return lsm_guard_block(scan, ItemPointerGetBlockNumber(tid)) || row_visible(scan, tid, dead);
+	if (!lsm_guard_block(scan, ItemPointerGetBlockNumber(tid)))
+		return row_visible(scan, tid, dead);
+	lsm_doubt_bit(scan, tid);
+	return true;
 }

@@ -87,11 +87,28 @@ note_row_hint(InsertState *state, LsmTree *tree, Relation table, const LsmReplac
 	{
 		key->len = columns.len;
 		lsm_encode_tid(&dead[i].tid, key);
+		LSM_DOUBT(true, lsm_table_doubt_dead(table, &dead[i].tid, "lsm_row_hint_note()"));
 		(void) lsm_tree_prune(tree, lsm_slice(key->data, key->len), dead[i].xid);
 	}
 	if (n > 0)
 		lsm_table_prune(table, dead, n);
 }
+
+#ifdef USE_ASSERT_CHECKING
+/* The old version has an entry of the same key. */
+static void
+doubt_kept_key(const InsertState *state, LsmTree *tree, const LsmReplaced *kept)
+{
+	LsmSlice	columns = lsm_key_columns(lsm_slice(state->key.data, state->key.len));
+	StringInfoData key;
+
+	lsm_buffer_init(&key, columns.len + LSM_TID_BYTES + 1);
+	lsm_buffer_append(&key, columns.data, columns.len);
+	lsm_encode_tid(unconstify(ItemPointerData *, &kept->tid), &key);
+	lsm_opinion_entry(tree, lsm_slice(key.data, key.len), "lsm_notes_get_replaced()");
+	pfree(key.data);
+}
+#endif
 
 /*
  * An update that keeps the key cannot make a duplicate: the old version holds
@@ -143,6 +160,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 		LsmSlice	value = lsm_slice(state->value.data, state->value.len);
 
 		Assert(check == UNIQUE_CHECK_NO || spec->unique);
+		LSM_DOUBT(spec->unique && kept != NULL, doubt_kept_key(state, tree, kept));
 
 		/* of a valid index, no one else inserts the entry of a row just made */
 		if (check != UNIQUE_CHECK_EXISTING && kept)

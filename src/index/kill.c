@@ -134,6 +134,20 @@ kill_entry(IndexScanDesc scan, ItemPointer tid)
 		lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
 }
 
+#ifdef USE_ASSERT_CHECKING
+/* See scan.h.  A bitmap scan does not know the table. */
+void
+lsm_doubt_gap(void *arg, LsmSlice key)
+{
+	IndexScanDesc scan = arg;
+	ItemPointerData tid;
+
+	lsm_decode_tid(key, &tid);
+	if (scan->heapRelation != NULL)
+		lsm_table_doubt_dead(scan->heapRelation, &tid, "lsm_gaps_find()");
+}
+#endif
+
 void
 lsm_kill_entry(IndexScanDesc scan, ItemPointer tid)
 {
@@ -142,6 +156,7 @@ lsm_kill_entry(IndexScanDesc scan, ItemPointer tid)
 	if (scan->xactStartedInRecovery)
 		return;
 	lsm_copy_current(so);
+	LSM_DOUBT(so->stable_tids, lsm_table_doubt_dead(scan->heapRelation, tid, "lsm_kill_entry()"));
 	if (so->stable_tids)
 		kill_entry(scan, tid);
 	else

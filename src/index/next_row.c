@@ -38,6 +38,7 @@ lsm_index_next_row(IndexScanDesc scan, ScanDirection direction, Datum *values)
 		so->batch_next--;
 		return false;
 	}
+	lsm_doubt_bit(scan, &tid);
 	so->uncopied = key;
 	scan->xs_heaptid = tid;
 	pgstat_count_index_tuples(scan->indexRelation, 1);

@@ -111,6 +111,36 @@ row_hint_pays(IndexScanDesc scan)
 		!scan->xs_want_itup && so->quals.nwalk == 0 && so->shared == NULL;
 }
 
+#ifdef USE_ASSERT_CHECKING
+#define DOUBTED_ENTRIES	1000
+
+/* The row has an entry, and no other row of the key is seen.  See scan.h. */
+void
+lsm_doubt_one_row(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+	LsmSlice   *keys = palloc(DOUBTED_ENTRIES * sizeof(LsmSlice));
+	LsmSlice	key;
+	int			n;
+
+	lsm_copy_current(so);
+	key = lsm_buffer_slice(&so->position.current);
+	lsm_opinion_entry(so->tree, key, "lsm_row_hint_get()");
+	n = lsm_opinion_keys(so->tree, lsm_key_columns(key), keys, DOUBTED_ENTRIES);
+	for (int i = 0; i < n; i++)
+	{
+		ItemPointerData tid;
+
+		lsm_decode_tid(keys[i], &tid);
+		if (!ItemPointerEquals(&tid, &scan->xs_heaptid))
+			lsm_table_doubt_visible(scan->heapRelation, &tid, scan->xs_snapshot, false,
+									"lsm_row_was_seen()");
+		pfree(unconstify(char *, keys[i].data));
+	}
+	pfree(keys);
+}
+#endif
+
 /* See scan.h. */
 void
 lsm_prepare_one_row(IndexScanDesc scan)

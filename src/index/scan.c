@@ -393,6 +393,10 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 	LsmScan    *so = scan->opaque;
 
 	need_cursor(so);
+#ifdef USE_ASSERT_CHECKING
+	if (so->stable_tids)
+		lsm_cursor_doubt_gaps(so->cursor, lsm_doubt_gap, scan);
+#endif
 	set_bounds(so);
 	limit_cursor(so);
 	narrow_to_unit(so);
@@ -554,6 +558,8 @@ step_plain(IndexScanDesc scan, ItemPointer tid)
 		if (!so->guard || lsm_guard_knows(so, ItemPointerGetBlockNumber(tid)) ||
 			lsm_guard_entry(scan, tid, &dead))
 		{
+			if (so->guard)
+				lsm_doubt_bit(scan, tid);
 			/* the planner's scans, which may stop here, are not batched */
 			if (scan->xs_want_itup)
 				(void) lsm_form_index_tuple(scan, key, value);
@@ -673,6 +679,7 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	else if (so->unique && so->stable_tids &&
 			 lsm_row_was_seen(scan->xs_heapfetch, &scan->xs_heaptid))
 	{
+		LSM_DOUBT(true, lsm_doubt_one_row(scan));
 		so->ncandidates = 0;
 		walking = false;
 	}

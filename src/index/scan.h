@@ -344,6 +344,14 @@ extern void lsm_write_killed(LsmScan *so);
  */
 extern void lsm_prepare_one_row(IndexScanDesc scan);
 
+#ifdef USE_ASSERT_CHECKING
+/* A gap hides the entry: its row is dead to everyone.  `arg`: the scan. */
+extern void lsm_doubt_gap(void *arg, LsmSlice key);
+
+/* The scan ends with the row that it has returned last. */
+extern void lsm_doubt_one_row(IndexScanDesc scan);
+#endif
+
 /* ---- index-only scans (index_only.c, index_row.c) ---- */
 
 /*
@@ -364,6 +372,15 @@ lsm_guard_knows(const LsmScan *so, BlockNumber block)
 	word = &so->guard_known[(block / LSM_BLOCKS_PER_WORD) % LSM_KNOWN_WORDS];
 	return word->number == block / LSM_BLOCKS_PER_WORD && word->walk == so->guard_walk &&
 		((word->bits >> (block % LSM_BLOCKS_PER_WORD)) & 1) != 0;
+}
+
+/* The row of an entry that is believed without a look is one that is seen. */
+static inline void
+lsm_doubt_bit(IndexScanDesc scan, ItemPointer tid)
+{
+	LSM_DOUBT(((LsmScan *) scan->opaque)->stable_tids,
+			  lsm_table_doubt_visible(scan->heapRelation, tid, scan->xs_snapshot, true,
+									  "lsm_guard_block()"));
 }
 
 /*

@@ -104,6 +104,7 @@ lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *sta
 		stamp->set_stamp != last->stamp.set_stamp)
 		return false;
 	*value = lsm_slice(last->value, last->bytes);
+	LSM_DOUBT(true, lsm_row_doubt_kept(tree, packed, digest, stamp, *value));
 	return true;
 }
 

@@ -94,7 +94,11 @@ const TableAmRoutine lsm_table_methods = {
 };
 
 static const LsmTableOps table_ops = {
-	.prune = lsm_table_prune_rows
+	.prune = lsm_table_prune_rows,
+#ifdef USE_ASSERT_CHECKING
+	.doubt_visible = lsm_row_doubt_visible,
+	.doubt_dead = lsm_row_doubt_dead
+#endif
 };
 
 void

@@ -666,6 +666,15 @@ extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
 /* Rows that are known to be dead to everyone: see lsm_table_prune(). */
 extern void lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n);
 
+#ifdef USE_ASSERT_CHECKING
+/* row_opinion.c */
+extern void lsm_row_doubt_visible(Relation rel, const ItemPointerData *tid, Snapshot snapshot,
+								  bool visible, const char *shortcut);
+extern void lsm_row_doubt_dead(Relation rel, const ItemPointerData *tid, const char *shortcut);
+extern void lsm_row_doubt_kept(LsmTree *tree, uint64 packed, LsmDigest digest,
+							   const LsmStamp *stamp, LsmSlice kept);
+#endif
+
 /*
  * The same, as the snapshot sees it, with serializable bookkeeping; `found`:
  * exists.

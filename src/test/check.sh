@@ -9,6 +9,7 @@
 #   LSM_TAP="002 005"                               TAP tests, by prefix
 #   LSM_JOBS=1                                      TAP tests at a time (default: one for each processor)
 #   LSM_LONG=1                                      long forms
+#   LSM_SECOND_OPINION=1                            lsm.second_opinion of the servers
 #   LSM_KEEP=1                                      keep the scratch directory
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -240,6 +241,9 @@ lsm.memtable_memory = 64MB
 max_prepared_transactions = 10
 log_min_messages = warning
 max_connections = 50
+"
+[ -z "${LSM_SECOND_OPINION:-}" ] || server_conf+="
+lsm.second_opinion = $LSM_SECOND_OPINION
 "
 
 if wants regress || wants isolation; then

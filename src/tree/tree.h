@@ -631,6 +631,50 @@ lsm_batch_entry(const LsmBatch *batch, int i, LsmSlice *key, LsmSlice *value)
 extern bool lsm_cursor_fill(LsmCursor *cursor, ScanDirection direction, LsmSlice limit,
 							int max_entries, LsmBatch *batch);
 
+/* ---- second opinions (second_opinion.c) ---- */
+
+#ifdef USE_ASSERT_CHECKING
+
+extern int	lsm_second_opinion; /* of so many answers one is derived again */
+
+/* Is the answer one of these? */
+extern bool lsm_opinion_due(void);
+
+/* `call` asks for a second opinion, if what it doubts is claimed at all. */
+#define LSM_DOUBT(claimed, call) \
+	do { if ((claimed) && lsm_opinion_due()) (call); } while (0)
+
+/* The end: `what` is so, and the shortcut has said something else. */
+extern void lsm_opinion_differ(const LsmTree *tree, const char *shortcut, LsmSlice key,
+							   const char *what) pg_attribute_noreturn();
+
+/*
+ * The slow reader: as lsm_tree_get(), with *found in place of its result; false:
+ * something could not be read.  REQUIRES, as those below: outside of epochs.
+ */
+extern bool lsm_opinion_read(LsmTree *tree, LsmSlice key, StringInfo value, bool *found);
+
+/* The tree has an entry of the key. */
+extern void lsm_opinion_entry(LsmTree *tree, LsmSlice key, const char *shortcut);
+
+/*
+ * Copies of the keys of all entries with the filter key, deleted ones, too, at
+ * most `max`: a key may come more than once.  In the current memory context.
+ */
+extern int	lsm_opinion_keys(LsmTree *tree, LsmSlice filter_key, LsmSlice *keys, int max);
+
+/*
+ * The cursor may pass over the entries of rows that are dead to everyone, for
+ * they may come back after they were pruned (gaps.c): `doubt` is to be told of
+ * those that a gap hides, and knows whether they are such.
+ */
+extern void lsm_cursor_doubt_gaps(LsmCursor *cursor, void (*doubt) (void *arg, LsmSlice key),
+								  void *arg);
+
+#else
+#define LSM_DOUBT(claimed, call)	((void) 0)
+#endif
+
 /* ---- fences (fences.c) ---- */
 
 /*

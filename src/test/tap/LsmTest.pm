@@ -46,6 +46,7 @@ max_prepared_transactions = 10
 autovacuum_naptime = 1s
 checkpoint_timeout = 30s
 max_wal_size = 64MB
+@{[ $ENV{LSM_SECOND_OPINION} ? "lsm.second_opinion = $ENV{LSM_SECOND_OPINION}" : '' ]}
 @{[ $opt{conf} // '' ]}
 });
 	return $node;

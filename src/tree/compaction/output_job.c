@@ -37,6 +37,7 @@
 #include "tree/disk/manifest.h"
 #include "tree/read/filecache.h"
 #include "tree/read/read.h"
+#include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
 /*
@@ -248,7 +249,7 @@ lsm_job_set_below(LsmJob *job, int first)
 static bool
 job_at_bottom(LsmJob *job, LsmSlice key)
 {
-	for (int i = 0; i < job->nbelow; i++)
+	for (int i = 0; i < job->nbelow && !LSM_LIE("bottom"); i++)
 	{
 		const LsmRun *run = job->below[i];
 		int			at = job->below_at[i];
@@ -259,6 +260,7 @@ job_at_bottom(LsmJob *job, LsmSlice key)
 		if (at < run->nfiles && !lsm_file_after(&run->files[at], key))
 			return false;
 	}
+	LSM_DOUBT(true, lsm_opinion_bottom(job->tree, job->below, job->nbelow, key));
 	return true;
 }
 

@@ -131,4 +131,15 @@ lsm_crash_point_hit(const char *name)
 		pause();
 }
 
+/* lsm.crash_point is "name~". */
+bool
+lsm_crash_point_lies(const char *name)
+{
+	const char *wanted = lsm_crash_point_name;
+	Size		len = strlen(name);
+
+	return wanted != NULL && wanted[0] != '\0' && strncmp(wanted, name, len) == 0 &&
+		wanted[len] == '~' && wanted[len + 1] == '\0';
+}
+
 #endif							/* LSM_TESTING */

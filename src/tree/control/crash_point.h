@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * crash_point.h
- *	  Crash points and hold points of test builds (-DLSM_TESTING).
+ *	  Crash points, hold points and lies of test builds (-DLSM_TESTING).
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,12 @@
 extern char *lsm_crash_point_name;
 extern void lsm_crash_point_hit(const char *name);
 #define LSM_CRASH_POINT(name) lsm_crash_point_hit(name)
+
+/* Is what follows to be wrong?  So that a test sees who finds out. */
+extern bool lsm_crash_point_lies(const char *name);
+#define LSM_LIE(name)	unlikely(lsm_crash_point_lies(name))
 #else
+#define LSM_LIE(name)	false
 #define LSM_CRASH_POINT(name) ((void) 0)
 #endif
 

@@ -12,8 +12,9 @@
  *
  * A gap is [low, high): of no key in it the tree, all its memtables and files
  * merged, has an entry.  That is a fact about the tree, whatever snapshot a
- * scan has.  A compaction does not change it, an eviction and a load bring back
- * nothing but entries of dead rows that had been pruned (prune.c).  Only a
+ * scan has.  A compaction does not change it.  An eviction and a load bring back
+ * nothing but entries of dead rows that had been pruned (prune.c), and so does a
+ * flush that had read them before that.  Only a
  * write can end it, and the writer sees to that before anyone can expect to
  * find the entry, which is when the writer goes on after lsm_write_apply():
  *

@@ -267,7 +267,7 @@ lsm_vm_clear(Relation rel, LsmTree *tree, BlockNumber block)
 	SMgrRelation smgr;
 
 	Assert(!lsm_key_lock_is_held());
-	if (likely(block >= pg_atomic_read_u64(&tree->ctl->map_blocks)))
+	if (likely(block >= pg_atomic_read_u64(&tree->ctl->map_blocks)) || LSM_LIE("vm_clear"))
 		return;
 
 	/* VACUUM may have extended the fork: its message may still be on its way */

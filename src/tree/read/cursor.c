@@ -28,6 +28,7 @@
 #include "tree/read/lookup.h"
 #include "tree/read/merge.h"
 #include "tree/read/read.h"
+#include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
 /* ======================================================================
@@ -79,6 +80,7 @@ lsm_cursor_prepare(LsmCursor *cursor, bool forward)
 		}
 		else
 			positioned = false;
+		LSM_DOUBT(cursor->point, lsm_opinion_points(cursor, forward, asking));
 	}
 
 	for (int i = 0; i < cursor->nsources; i++)

@@ -98,6 +98,10 @@ struct LsmCursor
 	LsmCursorSide run_side;
 	StringInfoData run_start;	/* data NULL until needed */
 	uint64		watch;			/* gaps.h; 0: none */
+#ifdef USE_ASSERT_CHECKING
+	void		(*doubt_gap) (void *arg, LsmSlice key);
+	void	   *doubt_gap_arg;
+#endif
 
 	/* point mode: probe.filter_key points to filter_key */
 	bool		point;

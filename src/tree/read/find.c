@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/read/read.h"
 #include "tree/read/version.h"
 
@@ -154,6 +155,8 @@ find_by_word(const LsmRun *run, LsmSlice key, uint64 word)
 		count -= half;
 	}
 	low = (int) (base - run->largest_words) + (*base < word ? 1 : 0);
+	if (LSM_LIE("fence") && low < run->nfiles)
+		return low + 1;
 	if (low == run->nfiles || likely(run->largest_words[low] != word))
 		return low;
 	return find_among_equal(run, key, word, low);
@@ -262,7 +265,7 @@ lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at)
 			greatest = word;
 			if (len < run->prefix_bytes + sizeof(word))
 				greatest |= ~UINT64CONST(0) >> (8 * (len - run->prefix_bytes));
-			if (likely(!run->words_vague && run->smallest_words[last] < word &&
+			if (likely((!run->words_vague || LSM_LIE("vague_words")) && run->smallest_words[last] < word &&
 					   greatest < run->largest_words[last]))
 				at[i] = last;
 			else if (greatest < first_word || word > last_word)

@@ -18,6 +18,7 @@
 #include "tree/read/cursor.h"
 #include "tree/read/elastic_probe.h"
 #include "tree/read/filecache.h"
+#include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
 static inline bool
@@ -114,6 +115,7 @@ lsm_limit_sources(LsmCursor *cursor)
 	}
 	cursor->nsources = kept;
 	lsm_probe_counts_add(cursor->tree, &counts);
+	LSM_DOUBT(true, lsm_opinion_limit(cursor));
 }
 
 /* Does the source stand where all entries within the limit are before it? */

@@ -22,6 +22,7 @@
 #include "tree/read/lookup.h"
 #include "tree/read/merge.h"
 #include "tree/read/read.h"
+#include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
 /* In place of the number of candidate files (lsm_tree_get_stamped) */
@@ -373,6 +374,7 @@ lsm_definitely_absent_in(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *v
 		absent = absent_in_files(tree, version, probe, files, &counts);
 	if (absent)
 		lsm_probe_counts_add(tree, &counts);
+	LSM_DOUBT(absent, lsm_opinion_absent(tree, set, version, probe, "lsm_definitely_absent_in()"));
 	return absent;
 }
 
@@ -395,6 +397,42 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 {
 	return lsm_tree_get_stamped(tree, key, probe, value, NULL);
 }
+
+#ifdef USE_ASSERT_CHECKING
+typedef struct GetAgain
+{
+	LsmTree    *tree;
+	const LsmMemtableSet *set;
+	LsmVersion *version;
+	LsmSlice	key;
+	const LsmProbe *probe;
+} GetAgain;
+
+/* LsmOpinionAgain: as lsm_tree_get_stamped(), for whatever number of files */
+static void
+get_again(void *arg, LsmFold *fold)
+{
+	GetAgain   *get = (GetAgain *) arg;
+	LsmProbeCounts counts = {0};
+
+	lsm_filecache_begin();
+	if (get_from_memtables(get->tree, get->set, get->key, get->probe, fold))
+		return;
+	if (lsm_probe_has_answers(get->probe, get->version))
+		get_from_answers(get->tree, get->version, get->key, get->probe, fold, &counts);
+	else
+		get_from_runs(get->tree, get->version, get->key, get->probe, fold, &counts);
+}
+
+static void
+doubt_get(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version, LsmSlice key,
+		  const LsmProbe *probe, const LsmFold *fold)
+{
+	GetAgain	again = {tree, set, version, key, probe};
+
+	lsm_opinion_value(tree, set, version, key, fold, get_again, &again, "lsm_tree_get()");
+}
+#endif
 
 bool
 lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
@@ -448,6 +486,7 @@ lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 			get_from_runs(tree, version, key, probe, &fold, &counts);
 		lsm_probe_counts_add(tree, &counts);
 	}
+	LSM_DOUBT(true, doubt_get(tree, &set, version, key, probe, &fold));
 	lsm_tree_exit(tree);
 	return fold.tag == LSM_TAG_PUT;
 }

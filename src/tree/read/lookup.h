@@ -9,6 +9,7 @@
 #ifndef LSM_LOOKUP_H
 #define LSM_LOOKUP_H
 
+#include "tree/control/crash_point.h"
 #include "tree/read/filecache.h"
 
 /* Counted locally and added once per call. */
@@ -92,7 +93,7 @@ lsm_probe_filter(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 		maybe = lsm_filter_probe(&open->filter, digest);
 	if (unlikely(open->ones_say_no) && lsm_file_filter_faulted(tree, open))
 		return true;
-	if (maybe)
+	if (maybe && !LSM_LIE("filter"))
 		return true;
 	counts->negatives++;
 	lsm_file_counts(open)->negatives++;

@@ -19,6 +19,7 @@
 #include "tree/read/filecache.h"
 #include "tree/read/lookup.h"
 #include "tree/read/read.h"
+#include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
 #define SIFT_RUNS	32			/* with more, keys are looked up one by one */
@@ -250,6 +251,8 @@ lsm_tree_multi_lookup(LsmTree *tree, LsmProbe *probes, int n, bool *absent)
 	{
 		absent[i] = (probes[i].maybe_runs | probes[i].unprobed_runs) == 0 && ((known >> i) & 1) == 0;
 		nabsent += absent[i];
+		LSM_DOUBT(absent[i], lsm_opinion_absent(tree, &set, version, &probes[i],
+												"lsm_tree_multi_lookup()"));
 	}
 	lsm_tree_exit(tree);
 	return nabsent;

@@ -28,6 +28,7 @@
 #include "tree/control/gaps.h"
 #include "tree/read/cursor.h"
 #include "tree/read/read.h"
+#include "tree/read/second_opinion.h"
 
 /* What is known by then is told at once: no watch lasts for long. */
 #define SKIPS_PER_WATCH	4096
@@ -157,7 +158,10 @@ lsm_gap_pass(LsmCursor *cursor)
 	if (cursor->unbounded)
 		here.len = 0;
 	if (lsm_gaps_find(tree, here, &high))
+	{
+		LSM_DOUBT(true, lsm_opinion_gap(cursor, here, &high));
 		pass(cursor, &high);
+	}
 	else if (cursor->sought)
 		return;
 	else if (cursor->watch == 0)

@@ -22,6 +22,7 @@
 #include "tree/memtable/memtable_private.h"
 #include "tree/read/cursor.h"
 #include "tree/read/filecache.h"
+#include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
 /* Never fails. */
@@ -450,6 +451,7 @@ lsm_source_position(LsmCursor *cursor, LsmSource *source, bool forward)
 	{
 		files_position(cursor, source, forward);
 		lsm_source_count_blocks(cursor, source);
+		LSM_DOUBT(!cursor->point, lsm_opinion_position(cursor, source, forward));
 	}
 }
 

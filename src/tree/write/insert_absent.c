@@ -26,6 +26,7 @@
 #include "tree/read/cursor.h"
 #include "tree/read/lookup.h"
 #include "tree/read/read.h"
+#include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
 /*
@@ -113,7 +114,7 @@ announce(LsmTree *tree, const LsmEntry *entries, const AbsentKeys *absent,
  */
 static bool
 range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtableSet *set,
-				const LsmVersion *version)
+				LsmVersion *version)
 {
 	LsmSlice	low = lsm_filter_key(tree, entries[0].key);
 	LsmSlice	high = low;
@@ -134,7 +135,10 @@ range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtable
 		if (lsm_memtable_may_hold_between(set->tables[t], low, high))
 			return false;
 	}
-	return !lsm_version_may_hold_between(version, low, high);
+	if (lsm_version_may_hold_between(version, low, high))
+		return false;
+	LSM_DOUBT(true, lsm_opinion_vacant(tree, set, version, low, high, "range_is_vacant()"));
+	return true;
 }
 
 /*

@@ -30,6 +30,7 @@
 #include "tree/disk/page.h"
 #include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
+#include "tree/read/second_opinion.h"
 #include "tree/write/write.h"
 
 static void
@@ -141,6 +142,7 @@ lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 	LsmMemtableSet set;
 	bool		found = false;
 
+	LSM_DOUBT(true, lsm_opinion_whole(tree, key));
 	lsm_tree_enter(tree);
 	lsm_set_take(tree->ctl, &set);
 	for (int i = 0; i < set.n && !found; i++)

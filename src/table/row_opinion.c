@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_opinion.c
+ *	  Second opinions about rows, in builds with assertions: what an index says
+ *	  of a row without having looked at it, and what a row that was kept is now.
+ *	  Rows are read by the slow reader of the tree (second_opinion.c), so that
+ *	  nothing that shortcuts keep is used or changed.
+ *
+ * What is claimed does not change while it is checked: a snapshot that is in
+ * use goes on to see, or not to see, what it did, and a row that is dead to
+ * everyone stays so.  A row that was kept is claimed for as long as its stamp
+ * holds; the stamp is compared once more under the key's lock, where every
+ * change that the slow reader can have seen has been counted.
+ *
+ * Locking: the key's lock, for a moment, if a kept row differs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "utils/snapmgr.h"
+
+#include "table/table.h"
+
+#ifdef USE_ASSERT_CHECKING
+
+/* False: it is unknown whether there is one. */
+static bool
+slow_row(Relation rel, uint64 packed, StringInfo value, LsmRow *row, bool *found)
+{
+	char		key[LSM_TID_BYTES];
+
+	lsm_key_encode(packed, key);
+	if (!lsm_opinion_read(lsm_table_tree(rel), lsm_slice(key, sizeof(key)), value, found))
+		return false;
+	if (*found)
+		lsm_row_decode(rel, packed, lsm_slice(value->data, value->len), row);
+	return true;
+}
+
+static void
+row_differs(Relation rel, uint64 packed, const char *shortcut, const char *what)
+{
+	char		key[LSM_TID_BYTES];
+
+	lsm_key_encode(packed, key);
+	lsm_opinion_differ(lsm_table_tree(rel), shortcut, lsm_slice(key, sizeof(key)), what);
+}
+
+/* LsmTableOps.doubt_visible */
+void
+lsm_row_doubt_visible(Relation rel, const ItemPointerData *tid, Snapshot snapshot, bool visible,
+					  const char *shortcut)
+{
+	uint64		packed = lsm_tid_pack(tid);
+	StringInfoData value;
+	LsmRow		row;
+	bool		found;
+
+	if (snapshot == NULL || !IsMVCCSnapshot(snapshot) || lsm_ignore_missing_files)
+		return;
+	initStringInfo(&value);
+	if (slow_row(rel, packed, &value, &row, &found) &&
+		(found && lsm_row_visible(&row, snapshot)) != visible)
+		row_differs(rel, packed, shortcut,
+					visible ? "the snapshot does not see the row" : "the snapshot sees the row");
+	pfree(value.data);
+}
+
+/* LsmTableOps.doubt_dead */
+void
+lsm_row_doubt_dead(Relation rel, const ItemPointerData *tid, const char *shortcut)
+{
+	uint64		packed = lsm_tid_pack(tid);
+	StringInfoData value;
+	LsmRow		row;
+	bool		found;
+
+	if (RecoveryInProgress() || lsm_ignore_missing_files)
+		return;
+	initStringInfo(&value);
+	if (slow_row(rel, packed, &value, &row, &found) && found &&
+		!lsm_row_surely_dead(&row, GlobalVisTestFor(rel)))
+		row_differs(rel, packed, shortcut, "the row is not dead to everyone");
+	pfree(value.data);
+}
+
+/* The kept value of the row is what is there, as long as the stamp holds. */
+void
+lsm_row_doubt_kept(LsmTree *tree, uint64 packed, LsmDigest digest, const LsmStamp *stamp,
+				   LsmSlice kept)
+{
+	char		key[LSM_TID_BYTES];
+	StringInfoData value;
+	bool		found;
+	bool		holds;
+
+	lsm_key_encode(packed, key);
+	initStringInfo(&value);
+	if (!lsm_opinion_read(tree, lsm_slice(key, sizeof(key)), &value, &found))
+		 /* who knows */ ;
+	else if (!found || value.len != kept.len || memcmp(value.data, kept.data, kept.len) != 0)
+	{
+		lsm_key_lock(tree, digest);
+		holds = lsm_stamp_holds(tree, digest, stamp);
+		lsm_key_unlock(tree, digest, false);
+		if (holds)
+			lsm_opinion_differ(tree, "lsm_fetch_last_row()", lsm_slice(key, sizeof(key)),
+							   found ? "the row has another value" : "there is no row");
+	}
+	pfree(value.data);
+}
+
+#endif							/* USE_ASSERT_CHECKING */

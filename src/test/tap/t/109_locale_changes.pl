@@ -161,12 +161,13 @@ sub make_older
 	foreach my $path (@paths)
 	{
 		open my $f, '+<:raw', $path or die "open: $!";
-		foreach my $part ([ 12, pack('v', 24 + 104) ], [ 28, pack('V', 4) ], [ 24 + 104, "\0" x 64 ])
+		foreach my $part ([ 12, pack('v', 24 + 104) ], [ 28, pack('V', 4) ])
 		{
 			seek $f, $part->[0], 0;
 			print $f $part->[1];
 		}
 		close $f;
+		lsm_seal_meta($path);
 	}
 	$node->start;
 	return;

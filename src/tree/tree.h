@@ -645,8 +645,8 @@ extern bool lsm_opinion_due(void);
 	do { if ((claimed) && lsm_opinion_due()) (call); } while (0)
 
 /* The end: `what` is so, and the shortcut has said something else. */
-extern void lsm_opinion_differ(const LsmTree *tree, const char *shortcut, LsmSlice key,
-							   const char *what) pg_attribute_noreturn();
+pg_noreturn extern void lsm_opinion_differ(const LsmTree *tree, const char *shortcut, LsmSlice key,
+										   const char *what);
 
 /*
  * The slow reader: as lsm_tree_get(), with *found in place of its result; false:

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * second_opinion.c
- *	  The slow reader: what a tree has, from all memtables and all files of a
- *	  version, without fences, filters, digests, gaps or hints.  In builds with
+ *	  Answers of shortcuts, derived again from all memtables and all files of a
+ *	  version as the slow reader reads them (slow_reader.c).  In builds with
  *	  assertions, one in lsm.second_opinion of the answers that say "not here",
- *	  "dead" or "same" is derived again by it, and a difference ends the server,
- *	  with the name of the shortcut and the key.
+ *	  "dead" or "same" comes here, and a difference ends the server, with the
+ *	  name of the shortcut and the key.
  *
  * Why there is no false alarm
  *	- The caller is inside the epoch in which he has taken set and version, and
@@ -23,10 +23,15 @@
  *	  before; then the slow reader has found the same node again, which was there
  *	  all the time, for in an epoch no node comes back at the same address.  If
  *	  writers do not end, as one that is held, or the caller himself, there is no
- *	  opinion.
+ *	  opinion.  Of values, which change in place, the same is asked: that both
+ *	  slow readings have met the same values in memtables.
+ *	- lsm_opinion_entry() reads once: what it is asked about is an entry of a row
+ *	  that the caller's snapshot sees, or that the caller has just replaced, which
+ *	  was there before the call and stays.
  *
- * Locking: none.  The wait for writers (WRITERS_MS at most) happens inside the
- * caller's epoch, which none of these writers waits for.
+ * Locking: none.  The wait for writers (two seconds at most) happens inside the
+ * caller's epoch.  A registered writer does not wait for epochs: one that finds
+ * no memory unregisters first.
  *
  *-------------------------------------------------------------------------
  */

@@ -16,11 +16,20 @@ plan skip_all => 'needs localedef and its sources'
 	(map { "collating-symbol <new$_>" } 0 .. 9), 'reorder-after <S0065>', (map { "<new$_>" } 0 .. 9),
 	(map { "<UE00$_> <new$_>;<BASE>;<MIN>;IGNORE" } 0 .. 9), 'reorder-end', 'END LC_COLLATE'}sme;
 append_to_file("$dir/en_MORE", $more);
-my %of = (one => { 'en_US.UTF-8' => 'en_US', 'C.utf8' => 'en_US' }, two => { 'en_US.UTF-8' => "$dir/en_MORE", 'C.utf8' => 'C' });
+my %of = (
+	one => { 'en_US.UTF-8' => 'en_US', 'C.utf8' => 'en_US', 'en_US.ISO-8859-1' => 'en_US', 'ja_JP.EUC-JP' => 'ja_JP' },
+	two => { 'en_US.UTF-8' => "$dir/en_MORE", 'C.utf8' => 'C', 'en_US.ISO-8859-1' => 'sv_SE', 'ja_JP.EUC-JP' => 'en_US' });
 foreach my $set (keys %of)
 {
 	mkdir "$dir/$set";
-	system("localedef -i $of{$set}{$_} -f UTF-8 $dir/$set/$_ >/dev/null 2>&1") == 0 or BAIL_OUT("localedef: $set, $_") foreach keys %{ $of{$set} };
+	foreach my $name (keys %{ $of{$set} })
+	{
+		my ($charset) = $name =~ /\.([A-Z].*)/;
+		$charset //= 'UTF-8';
+		# it complains of characters that the encoding does not have
+		system("localedef -c -i $of{$set}{$name} -f $charset $dir/$set/$name >/dev/null 2>&1");
+		BAIL_OUT("localedef: $set, $name") if !-e "$dir/$set/$name/LC_COLLATE";
+	}
 }
 chmod 0755, $dir;
 
@@ -66,6 +75,32 @@ SET lsm.constraint_index = lsm;
 CREATE TABLE pk (k text COLLATE en PRIMARY KEY) USING lsm;
 INSERT INTO pk SELECT 'key' || i FROM generate_series(1, 1000) i});
 is($node->safe_psql('postgres', q{SELECT amname FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE relname = 'pk_pkey'}), 'lsm_index', 'a primary key by lsm_index');
+
+my %encodings = (latin1 => [ 'LATIN1', 'en_US.ISO-8859-1' ], euc_jp => [ 'EUC_JP', 'ja_JP.EUC-JP' ]);
+foreach my $name (sort keys %encodings)
+{
+	my ($encoding, $locale) = @{ $encodings{$name} };
+	$node->safe_psql('postgres', "CREATE DATABASE $name TEMPLATE template0 ENCODING '$encoding' LOCALE '$locale'");
+	$node->safe_psql($name, q{
+CREATE EXTENSION lsmam;
+SET lsm.constraint_index = lsm;
+CREATE TABLE pk (k text PRIMARY KEY) USING lsm;
+INSERT INTO pk SELECT 'key' || i FROM generate_series(1, 100) i});
+}
+
+# In databases of other encodings: is a duplicate refused, and as what?
+sub encodings_say
+{
+	my ($complaint, $problems, $what) = @_;
+	foreach my $name (sort keys %encodings)
+	{
+		my ($rc, $out, $err) = $node->psql($name, q{INSERT INTO pk VALUES ('key7')});
+		like($err, qr/ERROR:  $complaint/, "$name, $what: a duplicate is refused");
+		is($node->safe_psql($name, q{SET enable_seqscan = off; SELECT count(*) FROM pk WHERE k = 'key7'}), 1, "$name, $what: a key is found");
+		is($node->safe_psql($name, q{SELECT * FROM lsm_verify('pk')}), $problems, "$name, $what: lsm_verify");
+	}
+	return;
+}
 
 my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off;';
 my $no_index = 'SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;';
@@ -116,6 +151,7 @@ sub is_sound
 }
 
 is_sound($_, 'as built') foreach @tables;
+encodings_say('duplicate key value', '', 'as built');
 $node->backup($backup);
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, $backup, has_streaming => 1);
@@ -139,8 +175,11 @@ foreach my $table (@tables)
 }
 my ($rc, $out, $err) = $node->psql('postgres', q{INSERT INTO pk VALUES ('key7')});
 like($err, qr/ERROR:  $complaint/, 'a primary key');
+encodings_say($complaint, 'pk_pkey|the index was built with another version of a collation', 'changed');
+
 with_data('one');
 is_sound($_, 'changed back') foreach @tables;
+encodings_say('duplicate key value', '', 'changed back');
 
 # ---- REINDEX ----
 with_data('two');
@@ -305,6 +344,13 @@ INSERT INTO x_$name SELECT @{[$of->(q{('key' || i)})]}, i FROM generate_series(1
 		like($err, qr/duplicate key value/, "what has no sort key, $what");
 	};
 	$checks->(0, 'as built');
+	# the first string of a type comes, then another one
+	$node->safe_psql('postgres', q{CREATE TYPE grown AS (a int); CREATE TABLE x_grown (k grown); CREATE UNIQUE INDEX x_grown_k ON x_grown USING lsm_index (k); INSERT INTO x_grown VALUES (ROW(1));
+ALTER TYPE grown ADD ATTRIBUTE w text COLLATE icu});
+	like(($node->psql('postgres', q{INSERT INTO x_grown VALUES (ROW(1, NULL))}))[2], qr/ERROR:  $complaint/, 'a type gets its first string');
+	is($node->safe_psql('postgres', q{REINDEX TABLE x_grown; ALTER TYPE grown ADD ATTRIBUTE w2 text COLLATE icu; INSERT INTO x_grown VALUES (ROW(1, NULL, 'b')); SELECT count(*) FROM x_grown}), 2, '... and another one');
+	like(($node->psql('postgres', q{INSERT INTO x_grown VALUES (ROW(1, NULL, NULL))}))[2], qr/duplicate key value/, '... and a duplicate is one');
+
 	with_data('one', $other);
 	$checks->(1, 'other sort keys');
 	$node->safe_psql('postgres', "REINDEX TABLE x_$_") foreach keys %composed;

@@ -69,15 +69,21 @@ read_making(Relation index, LsmKeyMaking *making)
  * Composed columns
  * ====================================================================== */
 
-/* False: nothing of the column is composed. */
+static bool
+column_is_composed(Relation index, int column)
+{
+	return lsm_type_is_composed(lsm_class_column_type(index->rd_opfamily[column],
+													  index->rd_opcintype[column]));
+}
+
+/* False: nothing of the column is composed, or a part has no codes any more. */
 static bool
 composed_spec(Relation index, int column, LsmColumnSpec *spec)
 {
 	Oid			culprit;
 
 	memset(spec, 0, sizeof(LsmColumnSpec));
-	return lsm_type_is_composed(lsm_class_column_type(index->rd_opfamily[column],
-													  index->rd_opcintype[column])) &&
+	return column_is_composed(index, column) &&
 		lsm_compose_spec(index->rd_opfamily[column], index->rd_opcintype[column],
 						 TupleDescAttr(RelationGetDescr(index), column)->atttypid,
 						 index->rd_indcollation[column], spec, &culprit);
@@ -117,6 +123,15 @@ lsm_row_types_changed(Relation index)
 /* ======================================================================
  * Layouts of columns
  * ====================================================================== */
+
+static bool
+strings_vary(Relation index, int column)
+{
+	return lsm_strings_vary(lsm_class_code_type(index->rd_opfamily[column],
+												index->rd_opcintype[column]),
+							index->rd_indcollation[column],
+							index_getprocid(index, column + 1, LSM_PROC_COMPARE));
+}
 
 /* Of strings of the column, if it is built by these rules now */
 static LsmStrings
@@ -159,10 +174,7 @@ lsm_index_strings(Relation index, int column, LsmStrings *strings)
 	uint8		layout;
 
 	*strings = LSM_STRINGS_BYTES;
-	if (!lsm_strings_vary(lsm_class_code_type(index->rd_opfamily[column],
-											  index->rd_opcintype[column]),
-						  index->rd_indcollation[column],
-						  index_getprocid(index, column + 1, LSM_PROC_COMPARE)))
+	if (!strings_vary(index, column))
 		return true;
 	if (!read_making(index, &making))
 	{
@@ -324,16 +336,24 @@ static LsmMismatch
 find_mismatch(Relation index, const LsmKeyMaking *making)
 {
 	LsmStrings	strings[INDEX_MAX_KEYS];
+	LsmColumnSpec composed;
 	uint32		versions;
 
+	/*
+	 * An index of a newer build, or with types that are not what they were:
+	 * keyspec.c says so, and the set of collations may be another one with
+	 * them.
+	 */
+	if (lsm_row_types_changed(index))
+		return LSM_MISMATCH_NONE;
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		/* an index of a newer build: who opens it says so */
-		if (!lsm_index_strings(index, i, &strings[i]))
+		bool		is_composed = column_is_composed(index, i);
+
+		if (!lsm_index_strings(index, i, &strings[i]) ||
+			(is_composed && !composed_spec(index, i, &composed)))
 			return LSM_MISMATCH_NONE;
-		if (!lsm_type_is_composed(lsm_class_column_type(index->rd_opfamily[i],
-														index->rd_opcintype[i])) &&
-			!lsm_collation_makes(index->rd_indcollation[i], strings[i]))
+		if (!is_composed && !lsm_collation_makes(index->rd_indcollation[i], strings[i]))
 			return LSM_MISMATCH_LAYOUT;
 	}
 	versions = making->origin.known == 0 ? old_versions(index, strings) :
@@ -352,15 +372,8 @@ static bool
 depends_on_collations(Relation index)
 {
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-	{
-		Oid			family = index->rd_opfamily[i];
-		Oid			opcintype = index->rd_opcintype[i];
-
-		if (lsm_type_is_composed(lsm_class_column_type(family, opcintype)) ||
-			lsm_strings_vary(lsm_class_code_type(family, opcintype), index->rd_indcollation[i],
-							 index_getprocid(index, i + 1, LSM_PROC_COMPARE)))
+		if (column_is_composed(index, i) || strings_vary(index, i))
 			return true;
-	}
 	return false;
 }
 

@@ -351,6 +351,9 @@ ALTER TYPE grown ADD ATTRIBUTE w text COLLATE icu});
 	is($node->safe_psql('postgres', q{REINDEX TABLE x_grown; ALTER TYPE grown ADD ATTRIBUTE w2 text COLLATE icu; INSERT INTO x_grown VALUES (ROW(1, NULL, 'b')); SELECT count(*) FROM x_grown}), 2, '... and another one');
 	like(($node->psql('postgres', q{INSERT INTO x_grown VALUES (ROW(1, NULL, NULL))}))[2], qr/duplicate key value/, '... and a duplicate is one');
 
+	$node->safe_psql('postgres', 'ALTER TYPE grown DROP ATTRIBUTE w, DROP ATTRIBUTE w2');
+	like(($node->psql('postgres', q{INSERT INTO x_grown VALUES (ROW(2))}))[2], qr/ERROR:  index "x_grown_k" has values of row types from which columns were dropped/, '... and has none again');
+
 	with_data('one', $other);
 	$checks->(1, 'other sort keys');
 	$node->safe_psql('postgres', "REINDEX TABLE x_$_") foreach keys %composed;

@@ -47,7 +47,7 @@ sub with_data
 }
 
 $ENV{LOCPATH} = "$dir/one";
-$node = lsm_node('locales', conf => "autovacuum = off\nmax_wal_senders = 5\nwal_keep_size = 256MB");
+$node = lsm_node('locales', initdb => [ lsm_no_checksums() ], conf => "autovacuum = off\nmax_wal_senders = 5\nwal_keep_size = 256MB");
 $node->append_conf('pg_hba.conf', "local replication all trust\n");
 lsm_start($node);
 my $backup = 'base';

@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 my $node = lsm_node('moves', conf => "allow_in_place_tablespaces = on\nautovacuum = off\nlsm.crash_point = '?'\nfsync = off\n"
-	  . "lsm.memtable_size = 64kB\nlsm.compaction_workers = 0\nmax_wal_senders = 4\nhot_standby = on\nmax_wal_size = 1GB\ncheckpoint_timeout = 1h");
+	  . "lsm.memtable_size = 64kB\nlsm.compaction_workers = 0\nmax_wal_senders = 4\nhot_standby = on\nmax_wal_size = 1GB\ncheckpoint_timeout = 1h\nbgwriter_lru_maxpages = 0\nshared_buffers = 64MB");
 $node->append_conf('pg_hba.conf', "local replication all trust\n");
 lsm_start($node);
 $node->safe_psql('template1', 'CREATE EXTENSION lsmam');
@@ -123,6 +123,40 @@ foreach my $command ('ALTER DATABASE wanted SET TABLESPACE other', 'DROP DATABAS
 	$node->safe_psql('postgres', 'ALTER DATABASE wanted RENAME TO spare; ALTER DATABASE used RENAME TO wanted') if $command =~ /^ALTER/;
 	$node->safe_psql('wanted', 'DELETE FROM l WHERE id >= 1000; DELETE FROM h WHERE id >= 1000') if $command =~ /^ALTER/;
 }
+
+# ---- a DROP that fails when the database's buffers are gone ----
+
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+new_database('half');
+# what is on disk of the list of files is older than what the log says
+$node->safe_psql('half', q{SELECT lsm_flush('l'); CHECKPOINT; UPDATE l SET v = 'second' WHERE id < 50; SELECT lsm_flush('l')});
+lsm_hold($node, 'flush_file_written', 'worker', $node->safe_psql('half', q{SELECT 'l'::regclass::oid}));
+$node->safe_psql('half', q{INSERT INTO l SELECT i, 'third ' || i, repeat('x', 500) FROM generate_series(1001, 1130) i});
+ok(lsm_wait_held($node), 'a worker flushes');
+my ($checkpointer) = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+kill 'STOP', $checkpointer;
+my $dropper = lsm_start_session($node, 'postgres', 'dropper', 'DROP DATABASE half');
+$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event ~ '^Checkpoint(Start|Done)$' AND query ~ '^DROP DATABASE half'}) or die 'no checkpoint';
+$node->safe_psql('postgres', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query ~ '^DROP DATABASE half'});
+ok(lsm_ended($dropper), 'DROP DATABASE is canceled');
+like(lsm_output('dropper'), qr/ERROR:  canceling statement due to user request/, 'with an error');
+kill 'CONT', $checkpointer;
+my ($rc, $out, $err) = $node->psql('half', 'SELECT 1');
+like($err, qr/cannot connect to invalid database "half"/, 'the database is invalid');
+lsm_release($node);
+# a worker that could not publish tries again after half a second
+usleep(1_300_000);
+my $lsn = $node->safe_psql('postgres', 'CREATE TABLE sent (n int) USING heap; SELECT pg_current_wal_insert_lsn()');
+ok(eval { $standby->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() >= '$lsn'") }, 'nobody writes to it: the standby follows');
+$node->safe_psql('postgres', 'DROP DATABASE half');
+$lsn = $node->safe_psql('postgres', 'SELECT pg_current_wal_insert_lsn()');
+ok(eval { $standby->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() >= '$lsn'") }, 'it can be dropped');
+$standby->stop;
+unlike(slurp_file($standby->logfile), qr/TRAP:|PANIC:/, 'no crash of the standby');
+unlike(slurp_file($node->logfile), qr/corrupted file list/, 'workers keep off its trees');
 
 # ---- ledgers ----
 

@@ -372,11 +372,21 @@ lsm_standby_append(LsmStandbyAppend *append, const char *data, uint32 bytes)
 void
 lsm_standby_keyspace(const RelFileLocator *rlocator, uint64 keyspace_id)
 {
-	FedTree    *fed;
+	LsmTreeShared *ctl;
 
-	if (InHotStandby && (fed = find_fed_tree(rlocator)) != NULL &&
-		fed->keyspace_id != keyspace_id)
-		lsm_control_drop(fed->keyspace_id);
+	for (int i = 0; InHotStandby && (ctl = lsm_control_nth(i)) != NULL; i++)
+	{
+		uint64		id;
+		RelFileLocator its;
+		LsmKind		kind;
+		char		relpersistence;
+
+		/* fed or not: a block that was evicted, sessions still know */
+		if (ctl->rlocator.relNumber == rlocator->relNumber &&
+			lsm_control_identity(ctl, &id, &its, &kind, &relpersistence) &&
+			RelFileLocatorEquals(its, *rlocator) && id != keyspace_id)
+			lsm_control_drop(id);
+	}
 }
 
 /* See standby.h.  Locking: as lsm_manifest_edit(). */

@@ -40,6 +40,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 
 typedef struct Temporary
@@ -63,6 +64,7 @@ static bool forks_copied = false;
 static void
 release(const Temporary *it)
 {
+	LSM_CRASH_POINT("temporary_gone");
 	lsm_tree_forget_fork(it->rlocator, it->backend);
 	lsm_control_drop(it->keyspace_id);
 	lsm_keyspace_remove(it->keyspace_id);
@@ -150,11 +152,32 @@ lsm_temporary_release_all(void)
 
 /* ---- when to look ---- */
 
+/*
+ * The transaction has ended, and an error would be one in its commit or abort,
+ * which ends in a PANIC.  What fails, for want of memory or descriptors, is left
+ * to the next look.
+ */
 static void
 transaction_memory_goes(void *arg)
 {
+	MemoryContext old = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+
 	look_at_end = false;
-	lsm_temporary_release_gone();
+	PG_TRY();
+	{
+		lsm_temporary_release_gone();
+	}
+	PG_CATCH();
+	{
+		/* nobody else holds any here; an error also lets interrupts in */
+		LWLockReleaseAll();
+		InterruptHoldoffCount = holdoff;
+		MemoryContextSwitchTo(old);
+		FlushErrorState();
+		look_now = true;
+	}
+	PG_END_TRY();
 }
 
 static void

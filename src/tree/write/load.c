@@ -292,7 +292,8 @@ lsm_load_raise(pg_atomic_uint64 *counter, uint64 value)
  * were handed out and not yet logged.  They never go back.
  *
  * False: it is a fork, copied or moved, that the primary has not opened, in a
- * block that was taken on a standby, and this is no standby any more.
+ * block that was taken on a standby, and this is no standby any more; or it is
+ * one, and the primary has opened the fork since its metapage was read.
  */
 static bool
 lsm_load_counters(LsmTree *tree)
@@ -316,7 +317,7 @@ lsm_load_counters(LsmTree *tree)
 		pg_atomic_write_u64(&ctl->version_no, copy.version_no);
 	}
 	UnlockReleaseBuffer(buffer);
-	if (!recovery && !lsm_meta_is_own(tree, &copy))
+	if (recovery ? !named : !lsm_meta_is_own(tree, &copy))
 		return false;
 	if (!named)
 		ereport(ERROR,

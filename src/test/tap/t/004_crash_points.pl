@@ -31,6 +31,8 @@ CREATE INDEX extra_v ON extra USING lsm (v);
 BEGIN; CREATE TABLE twice (i int PRIMARY KEY) USING lsm; INSERT INTO twice SELECT generate_series(1, 500); TRUNCATE twice; INSERT INTO twice VALUES (1); COMMIT;
 DROP TABLE twice;
 BEGIN; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolled_back SELECT generate_series(1, 500); ROLLBACK;
+CREATE TEMPORARY TABLE temporary (i int) USING lsm;
+DROP TABLE temporary;
 -- for the sweep: at the end of the transaction no one knows of it
 BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSERT INTO rolled_back SELECT generate_series(1, 500); ROLLBACK TO s; COMMIT;
 };

@@ -180,7 +180,7 @@ my $rounds = lsm_long() ? 20 : 1;
 foreach my $move ('stays', 'moves')
 {
 	my @connect = $move eq 'moves' ? '-C' : ();
-	my $transactions = $rounds * ($move eq 'moves' ? 100 : 3000);
+	my $transactions = $rounds * ($move eq 'moves' ? 50 : 1500);
 	my $file = $node->logfile . ".pgbench_$move";
 	my $pid = fork() // die;
 	if ($pid == 0)

@@ -19,6 +19,7 @@ $primary->safe_psql('postgres', "CREATE EXTENSION pg_walinspect; CREATE TABLESPA
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "lsm.memtable_memory = 6MB\n");
 $standby->start;
 
 sub sql { return $primary->safe_psql('postgres', $_[0]); }
@@ -179,6 +180,48 @@ lsm_restart_after_crash($primary, @pids);
 ok(lsm_ended($pid), 'the session has gone with the server');
 is(-s $primary->data_dir . "/$path" // 0, 0, 'no fork is left after a crash');
 follows('a crash');
+
+# ---- the log of an older build: the list of files grows when the fork is gone ----
+
+# neither the replay from the last restartpoint nor images of pages make it again
+sql('ALTER SYSTEM SET full_page_writes = off');
+sql('SELECT pg_reload_conf()');
+$primary->poll_query_until('postgres', 'SHOW full_page_writes', 'off') or die;
+my $x = "CREATE TABLE x (id int, v text) USING lsm; INSERT INTO x $few; SELECT lsm_flush('x'); INSERT INTO x $few";
+$path = sql("$x; SELECT '=', pg_relation_filepath('x')") =~ s/^.*=\|//sr;
+sql('CHECKPOINT');
+follows('a fork');
+$standby->safe_psql('postgres', 'CHECKPOINT');
+$standby->stop;
+unlink $standby->data_dir . "/$path" or die $!;
+$standby->start;
+sql("SELECT lsm_flush('x')");
+follows('an edit of a fork that is missing');
+sql('DROP TABLE x');
+follows('and the fork goes');
+
+# ---- a fork gets another keyspace on the primary, while no session of the standby has its tree in memory ----
+
+sql("$existing; CREATE TABLE large (id int, v text) USING lsm; CREATE TABLE large_2 (LIKE large) USING lsm");
+sql("ALTER INDEX x_v SET TABLESPACE other");
+follows('a moved index');
+my $reader = $standby->background_psql('postgres', on_error_stop => 0);
+my $look = q{SET enable_seqscan = off; SELECT count(*) FROM x WHERE v > ''};
+is($reader->query($look), '200', 'read under the name of its former place');
+sql("SET lsm.memtable_size = '8MB'; INSERT INTO large SELECT i, repeat('x', 1000) FROM generate_series(1, 4000) i; INSERT INTO large_2 SELECT * FROM large");
+follows('much to be read');
+is($standby->safe_psql('postgres', "SELECT count(*) FROM $_"), '4000', 'which leaves no memory for others') foreach 'large', 'large_2';
+sql("INSERT INTO x $few; SELECT lsm_flush('x')");
+follows('the primary opens it');
+is($reader->query($look), '400', 'read under its own');
+$reader->quit;
+
+# ---- the end of a transaction raises no error ----
+
+is(sql(q{CREATE TEMPORARY TABLE tmp (i int) USING lsm; INSERT INTO tmp VALUES (1); SET lsm.crash_point = 'temporary_gone!'; DROP TABLE tmp; SET lsm.crash_point = '';
+BEGIN; CREATE TEMPORARY TABLE tmp (i int) USING lsm; SET lsm.crash_point = 'temporary_gone!'; COMMIT; DROP TABLE tmp; SET lsm.crash_point = '';
+BEGIN; CREATE TEMPORARY TABLE tmp (i int) USING lsm; SET LOCAL lsm.crash_point = 'temporary_gone!'; ROLLBACK;
+CREATE TEMPORARY TABLE tmp (i int) USING lsm; INSERT INTO tmp VALUES (2); SELECT * FROM tmp}), '2', 'temporary trees are given back later');
 
 unlike(slurp_file($primary->logfile) . slurp_file($standby->logfile), qr/TRAP:|PANIC:|terminated by signal (?!9)/, 'no crash');
 $standby->stop;

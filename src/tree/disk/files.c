@@ -35,6 +35,7 @@
 #include "access/xloginsert.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "portability/instr_time.h"
 #include "storage/fd.h"
 #include "storage/proc.h"
 
@@ -132,30 +133,55 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 }
 
 /*
+ * Checkpoints are not delayed for longer than this, and for one file, without
+ * a gap that they can begin in
+ */
+#define LSM_DELAY_MAX_US	1000000
+
+typedef struct Delay
+{
+	XLogRecPtr	redo;			/* from before it */
+	instr_time	begin;
+} Delay;
+
+/*
  * From here to allow_checkpoints() no checkpoint record is written whose
  * replay begins here or later.  Checkpoints see it by the virtual transaction.
- * Returns the redo pointer now.  Locking: WAL's insertion locks order the flag
- * before the first chunk, and that before a later redo pointer.
+ * Locking: WAL's insertion locks order the flag before the first chunk, and
+ * that before a later redo pointer.
  */
-static XLogRecPtr
-delay_checkpoints(void)
+static void
+delay_checkpoints(Delay *delay)
 {
 	Assert(MyProc->delayChkptFlags == 0);
 	Assert(LocalTransactionIdIsValid(lsm_local_transaction_id()));
+
+	/* before the flag, or a checkpoint that finds it may have moved it already */
+	delay->redo = GetRedoRecPtr();
+	INSTR_TIME_SET_CURRENT(delay->begin);
 	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
-	return GetRedoRecPtr();
 }
 
 /*
  * If a checkpoint has begun, it waits for us, and looks again every 10 ms.
- * It must not find us at the next file each time.
+ * It must not find us at the next file each time.  That one has begun the redo
+ * pointer tells, as a rule: a checkpoint moves it first and looks for us later,
+ * so it may have done that before we read it.  Hence the gap now and then.
  */
 static void
-allow_checkpoints(XLogRecPtr redo_before)
+allow_checkpoints(const Delay *delay)
 {
+	static uint64 delayed_us = 0;	/* since the last gap */
+	instr_time	now;
+
 	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
-	if (GetRedoRecPtr() != redo_before)
-		LSM_NAP(15 * 1000L, "LsmCheckpoint");
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, delay->begin);
+	delayed_us += INSTR_TIME_GET_MICROSEC(now);
+	if (GetRedoRecPtr() == delay->redo && delayed_us < LSM_DELAY_MAX_US)
+		return;
+	delayed_us = 0;
+	LSM_NAP(15 * 1000L, "LsmCheckpoint");
 }
 
 /* True: all of the file is logged. */
@@ -214,7 +240,7 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 	char		path[MAXPGPATH];
 	LsmWalChunk chunk;
 	struct stat st;
-	XLogRecPtr	redo;
+	Delay		delay;
 	bool		all;
 	int			fd;
 
@@ -236,14 +262,14 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 	chunk.keyspace_id = keyspace_id;
 	chunk.number = number;
 	chunk.file_bytes = st.st_size;
-	redo = delay_checkpoints();
+	delay_checkpoints(&delay);
 	PG_TRY();
 	{
 		all = lsm_file_log_chunks(elevel, fd, path, &chunk, filter, abandoned);
 	}
 	PG_FINALLY();
 	{
-		allow_checkpoints(redo);
+		allow_checkpoints(&delay);
 	}
 	PG_END_TRY();
 	CloseTransientFile(fd);

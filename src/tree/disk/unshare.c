@@ -4,9 +4,9 @@
  *	  Files that two keyspaces share are parted.
  *
  * What writes here and is not PostgreSQL must not change one tree by writing to
- * another's file (files.c).  Version 1.1 and older gave copied trees hard links.
- * One worker looks for them once in its life, and gives all but one of the
- * keyspaces that share a file a copy under the same name.
+ * another's file (files.c).  Version 1.0 gave copied trees hard links.  One worker
+ * looks for them once in its life, and gives all but one of the keyspaces that
+ * share a file a copy under the same name.
  *
  * Links that lead out of pg_lsm are none of ours: pg_upgrade --link makes them,
  * and the cluster at their other end is not to be started again.

@@ -406,6 +406,22 @@ lsm_load_generation(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages,
 	return true;
 }
 
+/*
+ * Once per block, when the log has been read, or is about to be flushed, whose
+ * files may have the numbers of strays.  If a page of it is not what it should
+ * be, the metapage may be older than its pages (pg_resetwal), and a stray all
+ * there is of rows whose pages are used again: then they stay.
+ */
+static void
+lsm_load_remove_strays(LsmTree *tree)
+{
+	if (!tree->ctl->strays_removed && !loading.incomplete)
+	{
+		lsm_keyspace_remove_strays(tree);
+		tree->ctl->strays_removed = true;
+	}
+}
+
 /* What is not all that there was must not look like it. */
 static void
 lsm_load_flush(LsmTree *tree, LsmMemtable *memtable)
@@ -416,6 +432,7 @@ lsm_load_flush(LsmTree *tree, LsmMemtable *memtable)
 				 errmsg("no memory for what is left of the log of relation %s",
 						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 				 errhint("Increase lsm.memtable_memory.")));
+	lsm_load_remove_strays(tree);
 	lsm_flush_memtable(tree, memtable);
 }
 
@@ -498,11 +515,6 @@ lsm_load_logged(LsmTree *tree)
 
 	if (!ctl->local)
 	{
-		if (!ctl->strays_removed)
-		{
-			lsm_keyspace_remove_strays(tree);
-			ctl->strays_removed = true;
-		}
 		initStringInfo(&scan.spanning);
 		scan.strategy = GetAccessStrategy(BAS_BULKREAD);
 		lsm_load_scan(tree, ctl->nblocks, &scan);
@@ -521,6 +533,7 @@ lsm_load_logged(LsmTree *tree)
 			first = end;
 			lsm_load_report((int64) first * BLCKSZ);
 		}
+		lsm_load_remove_strays(tree);
 	}
 	lsm_load_publish(tree);
 }

@@ -64,8 +64,8 @@ BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSE
 	print $fh "ALTER TABLE t_l SET TABLESPACE other; ALTER TABLE t_l SET TABLESPACE pg_default;\n"
 	  if $point eq 'copy_copied';
 	print $fh "SELECT lsm_flush('t_l');\nDROP DATABASE IF EXISTS copy;\nCREATE DATABASE copy TEMPLATE postgres;\nDROP DATABASE copy;\n" if $point =~ /^clone/;
-	# one file under two names, for the worker that comes with the restart
-	print $fh "SELECT lsm_flush('t_l');\n\\! f=`ls $trees/*/*.sst | head -n 1`; ln \$f `dirname \$f`/999999.sst\n" if $point =~ /^unshare/;
+	# one file under two names, in an orphan's directory, for the worker that comes with the restart
+	print $fh "SELECT lsm_flush('t_l');\n\\! f=`ls $trees/*/*.sst | head -n 1`; d=$trees/0000000000000001; mkdir -p \$d; ln \$f \$d/00000$r.sst; ln \$f \$d/10000$r.sst\n" if $point =~ /^unshare/;
 	if ($point =~ /^elastic/)
 	{
 		print $fh "ALTER INDEX t_l_1 SET (filter_scheme = elastic);\n";

@@ -166,14 +166,17 @@ sub observer_digests
 sub observer_new
 {
 	my ($primary, $standby) = @_;
-	my $o = bless { primary => $primary, standby => $standby, dir => PostgreSQL::Test::Utils::tempdir(), space => PostgreSQL::Test::Utils::tempdir(),
+	my $o = bless { primary => $primary, standby => $standby, dir => PostgreSQL::Test::Utils::tempdir(),
 		step => 0, wrong => [], history => [], counts => {}, observers => [], dumps => [] };
-	$primary->safe_psql('postgres', "CREATE TABLESPACE far LOCATION '$o->{space}'");
+
+	# (the standby must not have its files in the same directory: allow_in_place_tablespaces is on)
+	$primary->safe_psql('postgres', q{CREATE TABLESPACE far LOCATION ''});
 	$primary->safe_psql('postgres', create($_) . load($_, 4, 0, $ids, 0)) foreach observer_tables();
 	$primary->safe_psql('postgres', q{SELECT pg_create_logical_replication_slot('stream', 'test_decoding')}) if $primary->safe_psql('postgres', 'SHOW wal_level') eq 'logical';
 	$o->{writer}[$_] = { number => $_, session => LsmSession->new($primary, begin => "SET lock_timeout = '200ms'") } foreach 0 .. $writers - 1;
 	$o->{ddl} = LsmSession->new($primary, begin => "SET lock_timeout = '50ms'; SET client_min_messages = error");
 	$o->{maintenance} = LsmSession->new($primary, begin => "SET lock_timeout = '200ms'; SET client_min_messages = error");
+	$o->{elder} = LsmSession->new($primary, begin => "SET lock_timeout = '200ms'");
 	$o->{gate} = LsmSession->new($primary);
 	$o->{sweep} = { session => LsmSession->new($primary) };
 	$o->{slow}{$_} = { name => $_, session => LsmSession->new($primary, begin => 'SET client_min_messages = error') } foreach 'concurrent index', 'vacuum';
@@ -198,6 +201,7 @@ sub note_history
 sub wrong
 {
 	my ($o, $text, $since) = @_;
+	$text = join("\n", (split /\n/, $text)[ 0 .. 29 ], '...') if ($text =~ tr/\n//) > 40;
 	push @{ $o->{wrong} }, "step $o->{step}: $text";
 	return if @{ $o->{wrong} } > 3;
 	my @since = grep { /^step (\d+)/ && $1 >= $since } @{ $o->{history} };
@@ -373,6 +377,9 @@ sub collect
 		answered($o, $slow->{name}, $slow->{since}, undef, $state, @lines);
 		count($o, $slow->{name}) if $state eq '00000';
 		$slow->{since} = 0;
+		next unless $slow->{no_standby};
+		caught_up($o) if $o->{standby};
+		$slow->{no_standby} = 0;
 	}
 	return;
 }
@@ -404,36 +411,50 @@ sub commands
 		[ 'reindex', sub { my ($t) = @_; return 'BEGIN; ' . both($t, 'REINDEX TABLE %s') . "; $end" } ],
 		[ 'create as', sub { my ($t) = @_; return "BEGIN; CREATE TABLE ${t}_nh USING heap AS SELECT * FROM ${t}_h; CREATE TABLE ${t}_nl USING $tables{$t}{am} AS SELECT * FROM ${t}_l; DROP TABLE ${t}_h, ${t}_l; ALTER TABLE ${t}_nh RENAME TO ${t}_h; ALTER TABLE ${t}_nl RENAME TO ${t}_l; @{[ indexes($t) ]} @{[ $change->($t) ]}; $end" } ],
 		[ 'create', sub { my ($t) = @_; return "BEGIN; DROP TABLE ${t}_h, ${t}_l; @{[ create($t) ]} @{[ $refill->($t) ]}; @{[ $change->($t) ]}; @{[ $refill->($t) ]}; $end" } ],
-		[ 'cluster', sub { my ($t) = @_; return 'BEGIN; ' . both($t, 'CLUSTER %s USING %s_id') . "; $end" } ],
+		[ 'cluster', sub { my ($t) = @_; return "BEGIN; @{[ $change->($t) ]}; COMMIT; BEGIN; " . both($t, 'CLUSTER %s USING %s_id') . "; $end" } ],
 		[ 'cluster amid changes', sub { my ($t) = @_; return "BEGIN; @{[ $change->($t) ]}; " . both($t, 'CLUSTER %s USING %s_id') . "; @{[ $change->($t) ]}; $end" } ],
 		[ 'vacuum full', sub { my ($t) = @_; return "BEGIN; @{[ $change->($t) ]}; COMMIT; " . both($t, 'VACUUM FULL %s') } ],
 		[ 'many tables', sub { return 'BEGIN; ' . join('; ', map { my $t = $_; $change->($t), both($t, 'ALTER TABLE %s ALTER n TYPE int USING n + 0') } observer_tables()) . "; $end" } ]);
 }
 
-# Then snapshots that are older look at the table, which they have not locked before.
+# Then snapshots that are older look at the table, which they have not locked before; and one that is younger, of which a
+# transaction that is older than the command changes rows: what the command, or the jobs that it has set going, take for
+# dead to everyone is not.
 sub ddl_step
 {
 	my ($o) = @_;
-	my ($name, $sql) = @{ pick(commands($o)) };
+	my ($name, $sql) = @{ pick(grep { !$o->{about_standby} || $_->[0] !~ /index|cluster|vacuum/ } commands($o)) };
 	my $t = ddl_table($o);
+	my $elder = rand() < 0.7 && $o->{elder};
+	if ($elder)
+	{
+		observe($o, 'repeatable read');
+		act($o, 'elder', $elder, 'BEGIN; SELECT pg_current_xact_id()');
+	}
 	unless (act($o, 'ddl', $o->{ddl}, $sql->($t)))
 	{
 		$o->{ddl}->ask('ROLLBACK');
+		$elder->ask('ROLLBACK') if $elder;
 		count($o, 'commands without their lock');
 		return;
 	}
 	count($o, $name);
-	return if rand() < 0.3;
-	my @older = grep { $_->{kind} !~ /cursor|standby/ && $_->{looks_from} > $o->{step} } @{ $o->{observers} };
-	@older = @older[ 0, 1 ] if @older > 2;
+	my @looking = reverse grep { $_->{kind} !~ /cursor|standby/ && $_->{looks_from} > $o->{step} } @{ $o->{observers} };
+	@looking = @looking[ 0, 1 ] if @looking > 2;
+	if ($elder)
+	{
+		push @looking, observe($o, 'repeatable read') // ();
+		act($o, 'elder', $elder, change_twins($t, q{UPDATE %s SET v = md5(v)}, 'id % 2 = 0') . '; COMMIT') or $elder->ask('ROLLBACK');
+		act($o, 'maintenance', $o->{maintenance}, flush_sql($t));
+	}
 	foreach my $look (1 .. 3)
 	{
-		look($o, $_, $t) foreach @older;
-		my @ended = grep { !seen($o, $_) } @older;
+		look($o, $_, $t) foreach @looking;
+		my @ended = grep { !seen($o, $_) } @looking;
 		leave($o, @ended);
-		@older = grep { !$_->{left} } @older;
+		@looking = grep { !$_->{left} } @looking;
 	}
-	leave($o, @older);
+	leave($o, @looking);
 	return;
 }
 
@@ -441,23 +462,31 @@ sub ddl_step
 sub slow_step
 {
 	my ($o) = @_;
-	my $slow = $o->{slow}{ pick('concurrent index', 'vacuum', 'vacuum', 'vacuum') };
+	my $slow = $o->{slow}{ pick($o->{about_standby} ? () : 'concurrent index', 'vacuum', 'vacuum') };
 	return if $slow->{since};
 	my $t = other_table($o);
 	my $sql = $slow->{name} eq 'vacuum' ? 'VACUUM ' . pick('', '', '(INDEX_CLEANUP on) ', '(FREEZE) ') . "${t}_h, ${t}_l"
-	  : pick("REINDEX TABLE CONCURRENTLY ${t}_l", "CREATE INDEX CONCURRENTLY IF NOT EXISTS ${t}_l_slow ON ${t}_l USING $tables{$t}{keys} (v)", "DROP INDEX CONCURRENTLY IF EXISTS ${t}_l_slow");
+	  : pick("REINDEX TABLE CONCURRENTLY ${t}_l", ("CREATE INDEX CONCURRENTLY IF NOT EXISTS ${t}_l_slow ON ${t}_l USING $tables{$t}{keys} (v)", "DROP INDEX CONCURRENTLY IF EXISTS ${t}_l_slow") x 2);
 	$slow->{since} = $o->{step};
+
+	# What an older snapshot of a standby sees is in no index that is made so: heap's neither.
+	$slow->{no_standby} = $sql =~ /^REINDEX/;
+	leave($o, standby_observers($o)) if $slow->{no_standby};
 	note_history($o, "$slow->{name} begins", $sql);
 	$slow->{session}->send($sql);
 	return;
 }
 
+# Of what is ours and can be used
+sub trees { my ($t) = @_; return "pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname IN ('lsm', 'lsm_index') AND c.relname ~ '^${t}_l' AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indexrelid = c.oid AND NOT i.indisvalid)"; }
+
+sub flush_sql { my ($t) = @_; return 'SELECT lsm_flush(c.oid) FROM ' . trees($t); }
+
 sub maintenance_step
 {
 	my ($o) = @_;
 	my $t = pick(observer_tables());
-	my $trees = "FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE a.amname IN ('lsm', 'lsm_index') AND c.relname ~ '^${t}_l' AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indexrelid = c.oid AND NOT i.indisvalid)";
-	my ($name, $sql) = @{ pick([ 'flush', "SELECT lsm_flush(c.oid) $trees" ], [ 'flush', "SELECT lsm_flush(c.oid) $trees" ], [ 'compact', "SELECT lsm_compact(c.oid) $trees" ],
+	my ($name, $sql) = @{ pick([ 'flush', flush_sql($t) ], [ 'flush', flush_sql($t) ], [ 'compact', 'SELECT lsm_compact(c.oid) FROM ' . trees($t) ],
 		[ 'analyze', "ANALYZE ${t}_h, ${t}_l" ], [ 'checkpoint', 'CHECKPOINT' ]) };
 	count($o, $name) if act($o, 'maintenance', $o->{maintenance}, $sql);
 	return;
@@ -502,7 +531,7 @@ sub observe
 	$ob->{snapshot} = $lines[0] if $kind eq 'repeatable read';
 	push @{ $o->{observers} }, $ob;
 	count($o, "observer: $kind");
-	return;
+	return $ob;
 }
 
 sub look
@@ -610,7 +639,7 @@ sub stream_step
 {
 	my ($o) = @_;
 	return if $o->{primary}->safe_psql('postgres', 'SHOW wal_level') ne 'logical';
-	my ($state, @lines) = $o->{maintenance}->ask(q{SELECT xid || ' ' || md5(regexp_replace(data, 'table public\.(.*)_[hl]:', '\1')), data ~ '_h:' FROM pg_logical_slot_get_changes('stream', NULL, NULL) WHERE data ~ '^table public\.[abc]_[hl]:'});
+	my ($state, @lines) = $o->{maintenance}->ask(q{SELECT xid || ' ' || md5(change) || ' ' || left(change, 40), heap FROM (SELECT xid, regexp_replace(data, '^table public\.(.)_[hl]:', '\1') AS change, data ~ '^table public\.._h' AS heap FROM pg_logical_slot_get_changes('stream', NULL, NULL) WHERE data ~ '^table public\.[abc]_[hl]:') x});
 	wrong($o, "stream: $state @lines", $o->{step}) if $state ne '00000';
 	my %sum;
 	foreach my $line (@lines)
@@ -619,31 +648,48 @@ sub stream_step
 		$sum{$change} += $heap eq 't' ? 1 : -1;
 	}
 	my @differ = grep { $sum{$_} != 0 } sort keys %sum;
-	wrong($o, 'stream: ' . @differ . " of the changes differ, such as $differ[0]", $o->{step}) if @differ;
+	wrong($o, 'stream: ' . @differ . " of the changes differ, such as $differ[0] ($sum{$differ[0]}) and $differ[-1] ($sum{$differ[-1]})", $o->{step} - 25) if @differ;
 	count($o, 'streams');
 	$o->{counts}{compared} += keys %sum;
 	return;
 }
 
+# It is away for some steps, or none.  Then it is looked at as soon as it answers.
 sub restart_standby
 {
 	my ($o) = @_;
 	my $standby = $o->{standby};
 	leave($o, standby_observers($o));
 	my $how = pick('fast', 'immediate', 'kill');
+	my @pids = lsm_pids($standby);
 	if ($how eq 'kill')
 	{
-		my @pids = lsm_pids($standby);
 		kill('KILL', $pids[0]);
-		lsm_restart_after_crash($standby, @pids);
+		lsm_clear_crashed($standby, @pids);
 	}
-	else { $standby->stop($how); $standby->start; }
-	note_history($o, 'standby', "restarted: $how");
+	else { $standby->stop($how); }
+	note_history($o, 'standby', "stops: $how");
+	foreach (1 .. int(rand(4))) { pick(\&write_step, \&ddl_step, \&maintenance_step)->($o); }
+	$standby->start;
+	note_history($o, 'standby', 'starts');
 	count($o, "restarts: $how");
 
 	# What an index is built of, or a table written anew, is what somebody sees; a standby that was killed may be back at
 	# an earlier state than the one that its feedback spoke of, and nothing tells its queries.
-	caught_up($o) if rand() < 0.7 || $how ne 'fast';
+	caught_up($o) unless $o->{about_standby};
+	observe($o, 'standby') foreach 1 .. 2;
+	foreach my $ob (standby_observers($o))
+	{
+		$ob->{looks_from} = $o->{step};
+		foreach my $t (observer_tables())
+		{
+			$ob->{session}->send(join('; ', map { look_sql($t, $_) } @looks[ 0 .. 9, 15, 19 ]));
+			next if seen($o, $ob);
+			leave($o, $ob);
+			last;
+		}
+	}
+	leave($o, standby_observers($o)) if rand() < 0.5;
 	return;
 }
 
@@ -666,8 +712,8 @@ sub observer_step
 	leave($o, grep { $_->{locked}{$ddl} } @{ $o->{observers} });
 	my @kinds = ('repeatable read', 'repeatable read', 'serializable', 'cursor', 'held cursor', 'importer', 'importer');
 	observe($o, pick(@kinds)) if rand() < 0.4 && @{ $o->{observers} } - standby_observers($o) < 6;
-	observe($o, 'standby') if $o->{standby} && rand() < 0.2 && standby_observers($o) < 2;
-	my $way = rand();
+	observe($o, 'standby') if $o->{standby} && rand() < 0.2 && standby_observers($o) < 2 && !$o->{slow}{'concurrent index'}{no_standby};
+	my $way = $o->{about_standby} && rand() < 0.1 ? 1 : rand();
 	my $action = $way < 0.48 ? \&write_step : $way < 0.66 ? \&ddl_step : $way < 0.78 ? \&maintenance_step : $way < 0.85 ? \&sweep_step : $way < 0.945 ? \&slow_step
 	  : $way < 0.97 ? \&stream_step : $way < 0.985 ? \&dump_step : sub { restart_standby($o) if $o->{standby} };
 	with_looks($o, sub { $action->($o) });
@@ -699,10 +745,12 @@ sub end
 	return;
 }
 
-# So many steps, and their end
+# So many steps, and their end.  about_standby: the standby is restarted again and again, beside commands of which
+# its snapshots may see any state
 sub observer_run
 {
-	my ($o, $steps) = @_;
+	my ($o, $steps, %opt) = @_;
+	$o->{about_standby} = $opt{about_standby};
 	return if eval { observer_step($o) foreach 1 .. $steps; end($o); 1 };
 	wrong($o, $@ . activity($o), $o->{step} - 10);
 	return;

@@ -1,8 +1,9 @@
 # Snapshots of every kind look at twins again and again by every plan, while everything that may happen to tables happens to
 # them: see LsmObserver.pm.
-#   LSM_STEPS=N      so many steps (400)
-#   LSM_LONG=1       rounds of so many steps for LSM_MINUTES (120)
-#   LSM_SEED=N       repeats the choices
+#   LSM_STEPS=N           so many steps (300)
+#   LSM_LONG=1            rounds of so many steps for LSM_MINUTES (120), the standby restarted again and again in every second one
+#   LSM_ABOUT_STANDBY=1   that in each of them
+#   LSM_SEED=N            repeats the choices
 use strict;
 use warnings;
 use LsmObserver;
@@ -13,10 +14,10 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $seed = lsm_seed();
-my $steps = $ENV{LSM_STEPS} // 400;
+my $steps = $ENV{LSM_STEPS} // 300;
 my $primary = lsm_node('primary', wal_level => 'logical', conf => "max_wal_senders = 8\nmax_replication_slots = 4\nwal_keep_size = 256MB\nhot_standby = on\nfsync = off\ndeadlock_timeout = 100ms\n"
 	  . "lsm.memtable_size = 64kB\nlsm.target_file_size = 32kB\nlsm.size_ratio = 3\nautovacuum_naptime = 2s\nhot_standby_feedback = on\nwal_receiver_status_interval = 1s\n"
-	  . 'wal_retrieve_retry_interval = 100ms');
+	  . "wal_retrieve_retry_interval = 100ms\nallow_in_place_tablespaces = on");
 $primary->append_conf('pg_hba.conf', "local replication all trust\n");
 lsm_start($primary);
 
@@ -31,10 +32,10 @@ $standby->start;
 my $observer = observer_new($primary, $standby);
 my $end = time + 60 * ($ENV{LSM_MINUTES} // 120);
 my $began = time;
-do
+for (my $round = 0; $round == 0 || (lsm_long() && time < $end && observer_wrong($observer) == 0); $round++)
 {
-	observer_run($observer, $steps);
-} while (lsm_long() && time < $end && observer_wrong($observer) == 0);
+	observer_run($observer, $steps, about_standby => $round % 2 == 1 || $ENV{LSM_ABOUT_STANDBY});
+}
 diag(sprintf('%.0f s; ', time - $began) . join(', ', observer_counts($observer)));
 my @wrong = observer_wrong($observer);
 is(join("\n", @wrong > 10 ? @wrong[ 0 .. 9 ] : @wrong), '', 'all snapshots see of lsm tables what they see of heap tables, all the time');

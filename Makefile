@@ -174,6 +174,12 @@ ifdef DEBUG
 LSM_DEFS += -O0 -g3 -fno-omit-frame-pointer -U_FORTIFY_SOURCE
 endif
 
+# In a shared library of a server that knows nothing of it.  What it finds is in the server's log.
+ifdef UBSAN
+LSM_DEFS += -fsanitize=undefined -fno-sanitize=vptr
+SHLIB_LINK += -lubsan
+endif
+
 override CFLAGS_SL += -fno-semantic-interposition
 
 LSM_WARN := -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \

@@ -513,7 +513,7 @@ lsm_decode_tid(LsmSlice key, ItemPointer tid)
 static inline int
 lsm_bound_compare(LsmSlice key, LsmSlice bound)
 {
-	return memcmp(key.data, bound.data, Min(key.len, bound.len));
+	return lsm_bytes_compare(key.data, bound.data, Min(key.len, bound.len));
 }
 
 /* Does the one bound, lower or upper, leave less than the other? */

@@ -244,7 +244,7 @@ add_fence(LsmScan *so, uint64 walk, LsmSlice key, LsmSlice *last)
 	unit = add_unit(shared, walk, 1);
 	unit->fence = shared->used;
 	unit->fence_bytes = most;
-	memcpy(shared->bytes + shared->used, key.data, most);
+	lsm_bytes_copy(shared->bytes + shared->used, key.data, most);
 	shared->used += most;
 	*last = lsm_slice(shared->bytes + unit->fence, most);
 	return true;

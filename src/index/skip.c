@@ -171,5 +171,5 @@ lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key, bool *beyond
 	so->misses = 0;
 	return find_place(so, direction, key, &prefix_bytes, beyond) &&
 		so->missed.len >= prefix_bytes &&
-		memcmp(so->missed.data, key.data, prefix_bytes) == 0;
+		lsm_bytes_compare(so->missed.data, key.data, prefix_bytes) == 0;
 }

@@ -71,7 +71,7 @@ copy_slice(LsmSlice slice)
 {
 	char	   *copy = palloc(slice.len + 1);
 
-	memcpy(copy, slice.data, slice.len);
+	lsm_bytes_copy(copy, slice.data, slice.len);
 	return lsm_slice(copy, slice.len);
 }
 

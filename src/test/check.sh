@@ -10,6 +10,7 @@
 #   LSM_JOBS=1                                      TAP tests at a time (default: one for each processor)
 #   LSM_LONG=1                                      long forms
 #   LSM_SECOND_OPINION=1                            lsm.second_opinion of the servers
+#   LSM_UBSAN=1                                     with a build that reports undefined behaviour
 #   LSM_KEEP=1                                      keep the scratch directory
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -95,7 +96,7 @@ regress_results() {
 # A server that crashed must not go unnoticed even if every query's output is right.
 server_log_results() {
 	local bad
-	bad=$(grep -nE 'TRAP:|PANIC:|was terminated by signal|resource was not closed|leak:' "$2" | head -20)
+	bad=$(grep -nE 'TRAP:|PANIC:|was terminated by signal|resource was not closed|leak:|runtime error:' "$2" | head -20)
 	if [ -z "$bad" ]; then
 		passed=$((passed + 1))
 	else
@@ -212,7 +213,9 @@ fi
 if wants regress || wants isolation || wants tap; then
 	section "build with assertions and crash points"
 	new_sandbox check
-	if ! install_flavour testing LSM_TESTING=1 ASSERT=1 >"$results/build.log" 2>&1; then
+	flavour=(testing)
+	[ -z "${LSM_UBSAN:-}" ] || flavour=(ubsan UBSAN=1)
+	if ! install_flavour "${flavour[@]}" LSM_TESTING=1 ASSERT=1 >"$results/build.log" 2>&1; then
 		echo "not ok - the extension builds"
 		tail -40 "$results/build.log"
 		failed=$((failed + 1))

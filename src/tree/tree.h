@@ -41,13 +41,30 @@ typedef struct LsmSlice
 	uint32		len;
 } LsmSlice;
 
+/*
+ * A slice without bytes may have no data: NULL, which memcpy() and memcmp() do not
+ * take even with a length of 0, for the compiler may conclude that it is none.
+ */
+static inline int
+lsm_bytes_compare(const char *a, const char *b, uint32 bytes)
+{
+	return bytes > 0 ? memcmp(a, b, bytes) : 0;
+}
+
+static inline void
+lsm_bytes_copy(char *to, const char *from, uint32 bytes)
+{
+	if (bytes > 0)
+		memcpy(to, from, bytes);
+}
+
 /* appendBinaryStringInfo(), where there is nearly always room */
 static inline void
 lsm_buffer_append(StringInfo buf, const char *data, uint32 bytes)
 {
 	if (unlikely((Size) buf->len + bytes >= (Size) buf->maxlen))
 		enlargeStringInfo(buf, bytes);
-	memcpy(buf->data + buf->len, data, bytes);
+	lsm_bytes_copy(buf->data + buf->len, data, bytes);
 	buf->len += bytes;
 	buf->data[buf->len] = '\0';
 }
@@ -64,7 +81,7 @@ lsm_slice(const void *data, uint32 len)
 static inline int
 lsm_slice_compare(LsmSlice a, LsmSlice b)
 {
-	int			c = memcmp(a.data, b.data, Min(a.len, b.len));
+	int			c = lsm_bytes_compare(a.data, b.data, Min(a.len, b.len));
 
 	return c != 0 ? c : (a.len > b.len) - (a.len < b.len);
 }

@@ -132,7 +132,7 @@ static double
 position(const LsmInheritance *inheritance, LsmSlice key)
 {
 	LsmSlice	prefix = inheritance->prefix;
-	int			c = memcmp(key.data, prefix.data, Min(key.len, prefix.len));
+	int			c = lsm_bytes_compare(key.data, prefix.data, Min(key.len, prefix.len));
 
 	if (c < 0 || (c == 0 && key.len < prefix.len))
 		return 0;

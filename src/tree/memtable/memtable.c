@@ -185,8 +185,8 @@ lsm_memtable_may_hold_between(LsmMemtable *memtable, LsmSlice low, LsmSlice high
 	min = mem_load(&m->min_node);
 	if (max == NULL || min == NULL)
 		return false;
-	return memcmp(low.data, node_key_data(max), Min(low.len, max->key_bytes)) <= 0 &&
-		memcmp(high.data, node_key_data(min), Min(high.len, min->key_bytes)) >= 0;
+	return lsm_bytes_compare(low.data, node_key_data(max), Min(low.len, max->key_bytes)) <= 0 &&
+		lsm_bytes_compare(high.data, node_key_data(min), Min(high.len, min->key_bytes)) >= 0;
 }
 
 bool

@@ -198,7 +198,7 @@ key_prefix(LsmSlice key)
 {
 	uint64		prefix = 0;
 
-	memcpy(&prefix, key.data, Min(key.len, sizeof(prefix)));
+	lsm_bytes_copy((char *) &prefix, key.data, Min(key.len, sizeof(prefix)));
 	return pg_ntoh64(prefix);
 }
 

@@ -196,7 +196,7 @@ prepare_words(Merge *merge)
 			high = last;
 	}
 	if ((merge->stops && lsm_slice_compare(merge->stop, low) <= 0) ||
-		memcmp(high.data, merge->limit.data, Min(high.len, merge->limit.len)) > 0)
+		lsm_bytes_compare(high.data, merge->limit.data, Min(high.len, merge->limit.len)) > 0)
 		return false;
 	while (common < (int) Min(low.len, high.len) && low.data[common] == high.data[common])
 		common++;

@@ -91,7 +91,7 @@ batch_set_bound(LsmCursor *cursor, const LsmSource *source, LsmSlice limit, uint
 	take->bound_readable = limit.len;
 	take->bound_prefix = next == NULL ||
 		(next->word >= limit_word &&
-		 memcmp(next->key.data, limit.data, Min(next->key.len, limit.len)) > 0);
+		 lsm_bytes_compare(next->key.data, limit.data, Min(next->key.len, limit.len)) > 0);
 	if (!take->bound_prefix)
 	{
 		bound = next->key;
@@ -251,7 +251,7 @@ merge_forward(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batc
 			break;
 		source = &cursor->sources[cursor->ties[0]];
 		if (source->word >= limit_word &&
-			memcmp(source->key.data, limit.data, Min(source->key.len, limit.len)) > 0)
+			lsm_bytes_compare(source->key.data, limit.data, Min(source->key.len, limit.len)) > 0)
 			break;
 
 		/* the last entry's sources stay: an idle cursor stands at it */
@@ -318,7 +318,7 @@ merge_backward(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *bat
 		if (nties == 0)
 			break;
 		source = &cursor->sources[cursor->ties[0]];
-		if (memcmp(source->key.data, limit.data, Min(source->key.len, limit.len)) < 0)
+		if (lsm_bytes_compare(source->key.data, limit.data, Min(source->key.len, limit.len)) < 0)
 			break;
 
 		result = LSM_MERGE_FOUND;

@@ -152,7 +152,7 @@ static inline bool
 lsm_slice_has_prefix(LsmSlice slice, LsmSlice prefix)
 {
 	return slice.len >= prefix.len &&
-		memcmp(slice.data, prefix.data, prefix.len) == 0;
+		lsm_bytes_compare(slice.data, prefix.data, prefix.len) == 0;
 }
 
 /* All keys of the file precede `key`. */

@@ -34,7 +34,12 @@
  * the walks over the key that come from then on.
  *
  * Locking: none.  A slot has a version number, odd while it is written; who
- * finds it odd, or changed after reading, goes without.
+ * finds it odd, or changed after reading, goes without.  Who makes it odd by an
+ * exchange needs a barrier before he writes: atomics.h promises that the
+ * exchange is one, but on ARM64 before LSE GCC makes a loop of it that ends with
+ * a store-release, which later stores may pass.  A reader could then see new
+ * rows between two equal, even versions.  What was read before the exchange
+ * needs none: the exchange succeeds only if nobody has written since.
  *
  *-------------------------------------------------------------------------
  */
@@ -106,6 +111,16 @@ static inline RowHintSlot *
 slot_of(const LsmTree *tree, LsmDigest digest)
 {
 	return &slots[(digest ^ lsm_tree_keyspace(tree)) % NEWEST_SLOTS];
+}
+
+/* False: someone has been there since the version was read. */
+static inline bool
+slot_begin_write(RowHintSlot *slot, uint32 version)
+{
+	if (!pg_atomic_compare_exchange_u32(&slot->s.version, &version, version + 1))
+		return false;
+	pg_write_barrier();
+	return true;
 }
 
 static inline bool
@@ -185,7 +200,7 @@ lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key, const LsmReplaced
 	rows.newest = *tid;
 	rows.before = replaced->tid;
 
-	if (!pg_atomic_compare_exchange_u32(&slot->s.version, &version, version + 1))
+	if (!slot_begin_write(slot, version))
 		return 0;
 	slot->s.rows = rows;
 	pg_write_barrier();
@@ -209,7 +224,7 @@ lsm_row_hint_forget(LsmTree *tree, const LsmProbe *probe, const ItemPointerData 
 	pg_read_barrier();
 	if (!rows_are_for(&slot->s.rows, tree, probe->filter_key) ||
 		!ItemPointerEquals(&slot->s.rows.newest, unconstify(ItemPointerData *, tid)) ||
-		!pg_atomic_compare_exchange_u32(&slot->s.version, &version, version + 1))
+		!slot_begin_write(slot, version))
 		return;
 	slot->s.rows.life = 0;
 	pg_write_barrier();

@@ -47,7 +47,6 @@
 
 #include "port/atomics.h"
 #include "storage/shmem.h"
-#include "utils/snapmgr.h"
 
 #include "am/row_notes.h"
 
@@ -150,13 +149,9 @@ rows_add_dead(RowHintRows *rows, const ItemPointerData *tid, TransactionId xid)
 static int
 rows_take_dead(RowHintRows *rows, Relation table, LsmDeadRow *dead)
 {
-	GlobalVisState *vistest;
 	int			n = 0;
 
-	if (rows->ndead == 0)
-		return 0;
-	vistest = GlobalVisTestFor(table);
-	while (n < rows->ndead && GlobalVisTestIsRemovableXid(vistest, rows->dead[n].xid))
+	while (n < rows->ndead && lsm_xid_removable(table, rows->dead[n].xid))
 	{
 		dead[n] = rows->dead[n];
 		n++;

@@ -55,8 +55,8 @@ extern const LsmReplaced *lsm_notes_get_replaced(Relation table, const ItemPoint
 extern void lsm_notes_set_deleter(Relation table, const ItemPointerData *tid, TransactionId xid);
 
 /*
- * The index's question.  False: another row was noted since; then
- * lsm_prune_bound() is not too old, either.
+ * The index's question.  False: another row was noted since, so the entry must
+ * stay: nobody can tell standbys who deleted the row.
  */
 extern bool lsm_notes_get_deleter(Relation table, const ItemPointerData *tid, TransactionId *xid);
 

@@ -128,7 +128,7 @@ kill_entry(IndexScanDesc scan, ItemPointer tid)
 	/* the probe is still that of the candidates' key: no walk has begun */
 	if (candidate && so->next_candidate == 1)
 		lsm_row_hint_forget(so->tree, &so->probe, tid);
-	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid) && !lsm_prune_bound(&xid))
+	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid))
 		return;
 	if (!lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid) && !candidate)
 		lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);

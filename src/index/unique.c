@@ -152,7 +152,7 @@ check_entry(UniqueCheck *check, LsmSlice key, ItemPointer entry_tid)
 		TransactionId xid;
 
 		if (all_dead && insert->stable_tids &&
-			(lsm_notes_get_deleter(insert->table, &tid, &xid) || lsm_prune_bound(&xid)) &&
+			lsm_notes_get_deleter(insert->table, &tid, &xid) &&
 			!lsm_tree_prune(insert->tree, key, xid))
 			remember_dead(check, key, xid);
 		return VERDICT_UNIQUE;

@@ -23,7 +23,6 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
-#include "storage/procarray.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
 
@@ -277,8 +276,7 @@ lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 	Assert(OidIsValid(index_rel->rd_rel->relam));
 	lsm_tree_require_files(lsm_table_tree(table_rel));
 	if (!IsBootstrapProcessingMode() && !index_info->ii_Concurrent)
-		OldestXmin = lsm_tree_horizon(lsm_table_tree(table_rel),
-									  GetOldestNonRemovableTransactionId(table_rel));
+		OldestXmin = lsm_tree_horizon(lsm_table_tree(table_rel));
 
 	/* a parallel build has its scan, and snapshot, already */
 	if (!sscan)

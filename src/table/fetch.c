@@ -168,7 +168,7 @@ lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
 	char		key[LSM_TID_BYTES];
 
 	if (RecoveryInProgress() ||
-		!lsm_row_surely_dead(row, GlobalVisTestFor(rel)))
+		!lsm_row_surely_dead(row, rel))
 		return LSM_PRUNE_NOT_YET;
 	lsm_key_encode(packed, key);
 
@@ -410,7 +410,7 @@ advance_removed_xid(TransactionId xid, TransactionId *newest)
 /* Check one entry; returns whether it can go. */
 static bool
 check_entry(Relation rel, LsmTree *tree, TM_IndexDeleteOp *delstate, int i,
-			GlobalVisState *vistest, StringInfo value, TransactionId *newest)
+			StringInfo value, TransactionId *newest)
 {
 	TM_IndexDelete *entry = &delstate->deltids[i];
 	TM_IndexStatus *status = &delstate->status[entry->id];
@@ -421,7 +421,7 @@ check_entry(Relation rel, LsmTree *tree, TM_IndexDeleteOp *delstate, int i,
 		status->knowndeletable = true;
 		advance_removed_xid(lsm_tree_pruned_xid(tree), newest);
 	}
-	else if (status->knowndeletable || lsm_row_surely_dead(&row, vistest))
+	else if (status->knowndeletable || lsm_row_surely_dead(&row, rel))
 	{
 		status->knowndeletable = true;
 		advance_removed_xid(lsm_row_deleter(&row), newest);
@@ -440,7 +440,6 @@ TransactionId
 lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 {
 	LsmTree    *tree = lsm_table_tree(rel);
-	GlobalVisState *vistest = GlobalVisTestFor(rel);
 	TransactionId newest = InvalidTransactionId;
 	StringInfoData value;
 	int			freed = 0;
@@ -451,7 +450,7 @@ lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 	if (!delstate->bottomup)
 	{
 		for (i = 0; i < delstate->ndeltids; i++)
-			check_entry(rel, tree, delstate, i, vistest, &value, &newest);
+			check_entry(rel, tree, delstate, i, &value, &newest);
 		pfree(value.data);
 		return newest;
 	}
@@ -462,7 +461,7 @@ lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate)
 
 		Assert(!status->knowndeletable);
 		if (status->promising &&
-			check_entry(rel, tree, delstate, i, vistest, &value, &newest))
+			check_entry(rel, tree, delstate, i, &value, &newest))
 			freed += status->freespace;
 	}
 

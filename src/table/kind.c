@@ -141,7 +141,12 @@ running(LsmFateContext *cx, TransactionId xid)
 {
 	if (xid == cx->running_xid)
 		return true;
-	if (TransactionIdPrecedes(xid, cx->oldest_xid) || !lsm_xid_running(xid))
+	if (TransactionIdPrecedes(xid, cx->oldest_xid))
+	{
+		Assert(!lsm_xid_running(xid));
+		return false;
+	}
+	if (!lsm_xid_running(xid))
 		return false;
 	cx->running_xid = xid;
 	return true;
@@ -238,6 +243,10 @@ decide_fate(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo rewritt
 		if ((row.flags & LSM_ROW_XMAX_COMMITTED) &&
 			TransactionIdPrecedes(row.xmax, cx->oldest_xid))
 		{
+#ifdef USE_ASSERT_CHECKING
+			if (OidIsValid(cx->database))
+				lsm_assert_removable(cx->database, row.xmax);
+#endif
 			note_removed(cx, row.xmax);
 			return dead_fate(&row, rewritten);
 		}

@@ -25,7 +25,6 @@
 #include "commands/progress.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/procarray.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
@@ -404,7 +403,7 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 
 	lsm_tree_require_files(lsm_table_tree(OldTable));
 	lsm_table_limit_horizons(OldTable, &OldestXmin, xid_cutoff);
-	OldestXmin = lsm_tree_horizon(lsm_table_tree(OldTable), OldestXmin);
+	OldestXmin = lsm_tree_horizon(lsm_table_tree(OldTable));
 	begin_rewrite(&rw, OldTable, NewTable, OldestXmin, *xid_cutoff);
 	if (use_sort)
 		sort = tuplesort_begin_cluster(RelationGetDescr(OldTable), OldIndex,

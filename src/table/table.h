@@ -310,7 +310,7 @@ extern TM_Result lsm_row_changeable(const LsmRow *row, CommandId curcid);
 extern HTSV_Result lsm_row_vacuum_status(const LsmRow *row, TransactionId oldest_xmin);
 extern HTSV_Result lsm_row_vacuum_horizon(const LsmRow *row, TransactionId *dead_after);
 extern TransactionId lsm_row_deleter(const LsmRow *row);
-extern bool lsm_row_surely_dead(const LsmRow *row, GlobalVisState *vistest);
+extern bool lsm_row_surely_dead(const LsmRow *row, Relation table);
 
 /* Is this xid a live locker: ours or another running transaction's? */
 extern bool lsm_xid_running(TransactionId xid);

@@ -38,7 +38,6 @@
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
-#include "storage/procarray.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/pg_rusage.h"
@@ -176,7 +175,6 @@ compact_files(LsmVacuum *vac, bool drop_dead)
 		request.freeze_limit = vac->cutoffs.FreezeLimit;
 	request.drop_dead = drop_dead && !vac->failsafe;
 	request.urgent = vac->failsafe || vac->params->is_wraparound;
-	request.oldest_xid = vac->cutoffs.OldestXmin;
 	if (!TransactionIdIsValid(request.freeze_limit) && !request.drop_dead)
 		return 0;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
@@ -421,7 +419,7 @@ void
 lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
 						 TransactionId *FreezeLimit)
 {
-	TransactionId horizon = GetOldestNonRemovableTransactionId(rel);
+	TransactionId horizon = lsm_tree_horizon_now(lsm_table_tree(rel));
 
 	if (TransactionIdPrecedes(horizon, *OldestXmin))
 		*OldestXmin = horizon;

@@ -262,15 +262,25 @@ lsm_row_deleter(const LsmRow *row)
 }
 
 bool
-lsm_row_surely_dead(const LsmRow *row, GlobalVisState *vistest)
+lsm_row_surely_dead(const LsmRow *row, Relation table)
 {
 	TransactionId dead_after;
 	HTSV_Result status = lsm_row_vacuum_horizon(row, &dead_after);
 
-	if (status == HEAPTUPLE_RECENTLY_DEAD &&
-		GlobalVisTestIsRemovableXid(vistest, dead_after))
-		status = HEAPTUPLE_DEAD;
-	return status == HEAPTUPLE_DEAD;
+	return status == HEAPTUPLE_DEAD ||
+		(status == HEAPTUPLE_RECENTLY_DEAD && lsm_xid_removable(table, dead_after));
+}
+
+/* By a test that PostgreSQL has chosen, who removes nothing by it */
+static bool
+visible_non_vacuumable(const LsmRow *row, Snapshot snapshot)
+{
+	TransactionId dead_after;
+	HTSV_Result status = lsm_row_vacuum_horizon(row, &dead_after);
+
+	return status != HEAPTUPLE_DEAD &&
+		(status != HEAPTUPLE_RECENTLY_DEAD ||
+		 !GlobalVisTestIsRemovableXid(snapshot->vistest, dead_after));
 }
 
 /*
@@ -296,7 +306,7 @@ lsm_row_visible(const LsmRow *row, Snapshot snapshot)
 		case SNAPSHOT_DIRTY:
 			return visible_dirty(row, snapshot);
 		case SNAPSHOT_NON_VACUUMABLE:
-			return !lsm_row_surely_dead(row, snapshot->vistest);
+			return visible_non_vacuumable(row, snapshot);
 		case SNAPSHOT_HISTORIC_MVCC:
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

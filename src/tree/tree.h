@@ -139,9 +139,10 @@ typedef struct LsmFateContext
 	bool		bottom;			/* no older entry of this key can lie below
 								 * the output */
 	bool		flush;			/* a flush; else a compaction */
-	TransactionId oldest_xid;	/* GetOldestNonRemovableTransactionId(): a row
-								 * whose committed deleter precedes it is seen
-								 * by no one */
+	Oid			database;		/* whose snapshots may see the rows; invalid:
+								 * a temporary tree */
+	TransactionId oldest_xid;	/* lsm_tree_horizon(): a row whose committed
+								 * deleter precedes it is seen by no one */
 	TransactionId freeze_limit; /* xids before it may be frozen; invalid =
 								 * none */
 
@@ -742,9 +743,6 @@ typedef struct LsmCompactRequest
 								 * entries (has partial, deleted or dying
 								 * ones) */
 	bool		urgent;			/* lsm.compaction_rate is no limit */
-	TransactionId oldest_xid;	/* valid: what the caller counts as dead is
-								 * so before it.  Of the relation's database;
-								 * compactions know one of all databases */
 
 	/* result */
 	uint64		ndropped;		/* dead values (not DELETE entries and such) */

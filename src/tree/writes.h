@@ -127,15 +127,6 @@ extern int	lsm_write_if_absent(LsmTree *tree, const LsmEntry *entries, int n);
 extern bool lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid);
 
 /*
- * *xid: every row that is dead to everyone, as this process sees it, was
- * deleted by *xid or by an older xid.  False: this process has no snapshot, so
- * there is no such bound.  *xid may be far newer than the deletion, so that
- * queries on a standby are canceled which lose nothing: it is for callers that
- * do not know the row's deleter (lsm_notes_get_deleter).
- */
-extern bool lsm_prune_bound(TransactionId *xid);
-
-/*
  * For who has just looked for an entry that must once have been there, and has
  * missed it: not older than the deletion that took it out of a memtable.
  */
@@ -147,20 +138,6 @@ extern TransactionId lsm_tree_pruned_xid(LsmTree *tree);
  * would seem to be one to come.
  */
 extern void lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before);
-
-/*
- * Horizons go backward: VACUUM takes no notice of other databases, the snapshot
- * of who builds an index or rewrites the table does.  What was dead to all once
- * is so for ever, and VACUUM may have removed what belongs to it elsewhere (its
- * index entries, its values in the TOAST table) though the row is still there.
- * (Where the TOAST table is vacuumed alone, nobody notes it; so it is with heap.)
- * VACUUM notes its horizon, as does a writer who seals a table's memtable (who
- * flushes it may be in no database, and know a horizon of all databases only);
- * whoever has computed one gets the later of the two.  It is lost with the
- * tree's control block.
- */
-extern void lsm_tree_note_horizon(LsmTree *tree, TransactionId oldest_xmin);
-extern TransactionId lsm_tree_horizon(LsmTree *tree, TransactionId oldest_xmin);
 
 /*
  * VACUUM freezes in files.  A change of a row copies its header, so a row that
@@ -182,6 +159,42 @@ extern bool lsm_tree_freezes(LsmTree *tree, TransactionId xid);
  * has deleted its last entry of this index.
  */
 extern void lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed);
+
+/* ---- what may be removed (removable.c) ---- */
+
+/*
+ * Rows whose committed deleter precedes it are dead to everyone, for ever: as
+ * is known now of what is running.
+ */
+extern TransactionId lsm_tree_horizon_now(LsmTree *tree);
+
+/*
+ * Horizons go backward: VACUUM takes no notice of other databases, the snapshot
+ * of who builds an index or rewrites the table does.  What was dead to all once
+ * is so for ever, and VACUUM may have removed what belongs to it elsewhere (its
+ * index entries, its values in the TOAST table) though the row is still there.
+ * (Where the TOAST table is vacuumed alone, nobody notes it; so it is with heap.)
+ * VACUUM notes its horizon, as does a writer who seals a table's memtable (who
+ * flushes it may be in no database, and know a horizon of all databases only).
+ * lsm_tree_horizon() is the later of what was noted and of the one of now.  The
+ * note is lost with the tree's control block.
+ */
+extern void lsm_tree_note_horizon(LsmTree *tree, TransactionId horizon);
+extern TransactionId lsm_tree_horizon(LsmTree *tree);
+
+/*
+ * Does the xid precede a horizon of the table?  Mostly without a look at what
+ * is running: false may be out of date.  REQUIRES: a snapshot.
+ */
+extern bool lsm_xid_removable(Relation table, TransactionId xid);
+
+/*
+ * What `xid` of this database has deleted is about to be removed: nobody needs
+ * it.
+ */
+#ifdef USE_ASSERT_CHECKING
+extern void lsm_assert_removable(Oid database, TransactionId xid);
+#endif
 
 /* ---- tombstone.c ---- */
 

@@ -507,9 +507,6 @@ request_step(LsmTree *tree, Request *request)
 	if (plan != NULL)
 	{
 		job->fate.freeze_limit = request->what->freeze_limit;
-		if (TransactionIdIsNormal(request->what->oldest_xid) &&
-			TransactionIdFollows(request->what->oldest_xid, job->fate.oldest_xid))
-			job->fate.oldest_xid = request->what->oldest_xid;
 		job->limited = !request->what->urgent;
 		if (!lsm_compact_run(job, plan))
 			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");

@@ -23,10 +23,8 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
-#include "catalog/pg_class.h"
 #include "common/file_perm.h"
 #include "miscadmin.h"
-#include "storage/procarray.h"
 #include "utils/memutils.h"
 
 #include "tree/compaction/compaction.h"
@@ -128,7 +126,6 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	LsmJob	   *job = palloc0(sizeof(LsmJob));
-	bool		local_table;
 
 	lsm_unlink_register();
 	job->cxt = cxt;
@@ -162,17 +159,8 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	job->fate.freeze_limit = InvalidTransactionId;
 	job->fate.newest_removed_xid = InvalidTransactionId;
 
-	/*
-	 * All databases unless the relation is at hand; a worker is in no
-	 * database, so it takes what somebody has noted who was.  Entries of
-	 * indexes have no xids, and the function takes no index.
-	 */
-	local_table = tree->ctl->local &&
-		tree->rel->rd_rel->relkind != RELKIND_INDEX;
-	job->fate.oldest_xid =
-		GetOldestNonRemovableTransactionId(local_table ? tree->rel : NULL);
-	if (tree->kind == LSM_KIND_TABLE)
-		job->fate.oldest_xid = lsm_control_later_horizon(tree->ctl, job->fate.oldest_xid);
+	job->fate.database = tree->ctl->local ? InvalidOid : tree->rlocator.dbOid;
+	job->fate.oldest_xid = lsm_control_later_horizon(tree, lsm_tree_horizon_now(tree));
 	MemoryContextSwitchTo(old);
 	return job;
 }

@@ -450,18 +450,10 @@ extern void lsm_tree_enter(LsmTree *tree);
 extern void lsm_tree_exit(LsmTree *tree);
 
 /*
- * The later of what was noted (writes.h) and of one's own.  With nothing noted
- * for a thousand million xids, it may be one that is to come.  REQUIRES: the
- * block is the tree's and stays so.
+ * The later of what was noted (lsm_tree_note_horizon) and of one's own.
+ * REQUIRES: the block is the tree's and stays so.
  */
-static inline TransactionId
-lsm_control_later_horizon(LsmTreeShared *ctl, TransactionId oldest_xmin)
-{
-	TransactionId noted = pg_atomic_read_u32(&ctl->vacuumed_xmin);
-
-	return TransactionIdIsNormal(noted) && TransactionIdFollows(noted, oldest_xmin) &&
-		noted - oldest_xmin < (uint32) 1 << 30 ? noted : oldest_xmin;
-}
+extern TransactionId lsm_control_later_horizon(const LsmTree *tree, TransactionId now);
 
 static inline uint32
 lsm_filter_key_bytes(LsmKind kind, uint32 key_bytes)

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * horizon.c
- *	  What VACUUM and writers leave in the control block for those who flush,
- *	  build indexes or change rows later, and what standbys are told of it.
+ *	  What standbys are told before something goes, and the limit for freezing
+ *	  that VACUUM leaves in the control block for those who change rows later.
+ *	  (What may go: removable.c.)
  *
- * Locking: none; the values are atomic.
+ * Locking: none; the limit is atomic.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,32 +35,6 @@ lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed)
 	XLogBeginInsert();
 	XLogRegisterData((char *) &horizon, sizeof(horizon));
 	(void) XLogInsert(LSM_RMGR_ID, XLOG_LSM_HORIZON);
-}
-
-/* See writes.h. */
-void
-lsm_tree_note_horizon(LsmTree *tree, TransactionId oldest_xmin)
-{
-	uint32		noted;
-
-	lsm_tree_enter(tree);
-	noted = pg_atomic_read_u32(&tree->ctl->vacuumed_xmin);
-	while (lsm_control_later_horizon(tree->ctl, oldest_xmin) == oldest_xmin &&
-		   !pg_atomic_compare_exchange_u32(&tree->ctl->vacuumed_xmin, &noted, oldest_xmin))
-		 /* try again */ ;
-	lsm_tree_exit(tree);
-}
-
-/* See writes.h. */
-TransactionId
-lsm_tree_horizon(LsmTree *tree, TransactionId oldest_xmin)
-{
-	TransactionId later;
-
-	lsm_tree_enter(tree);
-	later = lsm_control_later_horizon(tree->ctl, oldest_xmin);
-	lsm_tree_exit(tree);
-	return later;
 }
 
 /* See writes.h. */

@@ -24,7 +24,6 @@
 #include "postgres.h"
 
 #include "access/transam.h"
-#include "storage/proc.h"
 
 #include "tree/control/control.h"
 #include "tree/disk/page.h"
@@ -95,24 +94,6 @@ lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before)
 	for (int i = 0; i < set.n; i++)
 		age_xid(tree, &set.tables[i]->pruned_xid, before);
 	lsm_tree_exit(tree);
-}
-
-/*
- * See tree.h.  For who does not know better.  A row that is dead to everyone now, or was when a scan of this
- * database pruned it, was deleted before the oldest transaction that our
- * snapshot sees running: what is removable at any time precedes the xmin of
- * every snapshot that there is, the pruner's included, and later ones do not
- * go back behind that.  Rows that a flush or compaction dropped are accounted
- * for in an edit record already.
- */
-bool
-lsm_prune_bound(TransactionId *xid)
-{
-	*xid = MyProc->xmin;
-	if (!TransactionIdIsNormal(*xid))
-		return false;
-	TransactionIdRetreat(*xid);
-	return true;
 }
 
 static LsmDigest

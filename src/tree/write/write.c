@@ -28,7 +28,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "portability/instr_time.h"
-#include "storage/procarray.h"
 #include "utils/memutils.h"
 
 #include "tree/compaction/compaction.h"
@@ -337,7 +336,7 @@ static void
 note_horizon(LsmTree *tree)
 {
 	if (tree->kind == LSM_KIND_TABLE && tree->rel != NULL)
-		lsm_tree_note_horizon(tree, GetOldestNonRemovableTransactionId(tree->rel));
+		lsm_tree_note_horizon(tree, lsm_tree_horizon_now(tree));
 }
 
 /*

@@ -103,9 +103,9 @@ files_have_none(const LsmTree *tree, const LsmRun *run, int first, int end, cons
 {
 	for (int at = first; at < end; at++)
 	{
-		LsmSstIter *iter = lsm_slow_first_entry(tree, &run->files[at], range);
+		LsmSstIter *iter;
 
-		if (iter != NULL)
+		if (lsm_slow_first_entry(tree, &run->files[at], range, &iter) && iter != NULL)
 			differ_by_file(tree, shortcut, lsm_slow_iter_key(iter), &run->files[at]);
 	}
 }
@@ -196,9 +196,8 @@ fold_files(const LsmTree *tree, const LsmVersion *version, const LsmSlowRange *r
 		const void *data;
 		size_t		bytes;
 
-		if (lsm_slow_open(tree, file) == NULL)
+		if (!lsm_slow_first_entry(tree, file, range, &iter))
 			return false;
-		iter = lsm_slow_first_entry(tree, file, range);
 		if (iter == NULL)
 			continue;
 		data = lsm_sst_iter_value(iter, &bytes);
@@ -396,9 +395,11 @@ keys_of_memtable(const LsmTree *tree, LsmMemtable *memtable, const LsmSlowRange 
 static void
 keys_of_file(const LsmTree *tree, const LsmFile *file, const LsmSlowRange *range, Keys *keys)
 {
-	LsmSstIter *iter = lsm_slow_first_entry(tree, file, range);
+	LsmSstIter *iter;
 	LsmSstError err;
 
+	if (!lsm_slow_first_entry(tree, file, range, &iter))
+		return;
 	while (iter != NULL && lsm_sst_iter_valid(iter) && keys->n < keys->max)
 	{
 		int			place = lsm_slow_place(tree, range, lsm_slow_iter_key(iter));

@@ -7,12 +7,12 @@
  * Memtables are read by their skiplists, files by readers and iterators that
  * nobody else uses: neither counters nor the file cache, hit rates or elastic
  * filters learn of it.  Small sources are walked from one end to the other;
- * large ones are sought in, and walked for one question in WALK_ONE_IN.  Nodes
+ * large ones are sought in, and walked now and then, the larger the less.  Nodes
  * that were to be linked later are linked by whoever reads in order: with a
  * second opinion for each answer, few nodes of a memtable stay unlinked.
  *
- * A file that cannot be read has nothing, as far as is known here: who reads it
- * for its content says what is wrong.
+ * What is wrong with a file that cannot be read says who reads it for its
+ * content.
  *
  * Locking: none; the caller is inside an epoch, or owns a job's version.
  *
@@ -29,7 +29,9 @@
 #ifdef USE_ASSERT_CHECKING
 
 #define WALK_ENTRIES	200
-#define WALK_ONE_IN		64
+
+/* Of larger sources, so many entries are walked for a question on average. */
+#define WALK_SHARE		32
 
 #define WRITERS_MS		2000
 
@@ -65,7 +67,7 @@ is_walked(uint64 entries)
 {
 	static uint32 questions = 0;
 
-	return entries <= WALK_ENTRIES || ++questions % WALK_ONE_IN == 0;
+	return entries <= WALK_ENTRIES || ++questions % (entries / WALK_SHARE) == 0;
 }
 
 /* ======================================================================
@@ -209,24 +211,28 @@ lsm_slow_iter_from(LsmSstIter *iter, const LsmFile *file, LsmSlice low)
 	return true;
 }
 
-LsmSstIter *
-lsm_slow_first_entry(const LsmTree *tree, const LsmFile *file, const LsmSlowRange *range)
+bool
+lsm_slow_first_entry(const LsmTree *tree, const LsmFile *file, const LsmSlowRange *range,
+					 LsmSstIter **found)
 {
 	LsmSstIter *iter = lsm_slow_open(tree, file);
 	LsmSstError err;
 
+	*found = NULL;
 	if (iter == NULL || !lsm_slow_iter_from(iter, file, range->low))
-		return NULL;
+		return false;
 	while (lsm_sst_iter_valid(iter))
 	{
 		int			place = lsm_slow_place(tree, range, lsm_slow_iter_key(iter));
 
+		if (place == 0)
+			*found = iter;
 		if (place <= 0)
-			return place == 0 ? iter : NULL;
+			return true;
 		if (lsm_sst_iter_next(iter, &err) != LSM_SST_OK)
-			return NULL;
+			return false;
 	}
-	return NULL;
+	return true;
 }
 
 #endif							/* USE_ASSERT_CHECKING */

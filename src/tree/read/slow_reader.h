@@ -68,9 +68,12 @@ extern LsmSstIter *lsm_slow_open(const LsmTree *tree, const LsmFile *file);
 /* Put the iterator at the first key that is not less.  False: unreadable. */
 extern bool lsm_slow_iter_from(LsmSstIter *iter, const LsmFile *file, LsmSlice low);
 
-/* The iterator, or NULL, if the file has nothing in the range. */
-extern LsmSstIter *lsm_slow_first_entry(const LsmTree *tree, const LsmFile *file,
-										const LsmSlowRange *range);
+/*
+ * *found: the iterator, or NULL, if the file has nothing in the range.  False:
+ * unreadable.
+ */
+extern bool lsm_slow_first_entry(const LsmTree *tree, const LsmFile *file,
+								 const LsmSlowRange *range, LsmSstIter **found);
 
 static inline LsmSlice
 lsm_slow_iter_key(LsmSstIter *iter)

@@ -22,9 +22,9 @@
  *	  keyspace's any more.  That is who has replaced the fork's content
  *	  (lsm_tree_create, lsm_tree_reset), who opens the fork that the keyspace
  *	  has moved to (lsm_control_move), who removes the keyspace (sweep.c,
- *	  drop.c), who has moved or dropped the whole database, and a worker that
- *	  has locked the relation and found the fork gone.  The worker means the
- *	  block it has pinned and no other.
+ *	  drop.c), who moves or drops the whole database and has it locked, and a
+ *	  worker that has locked the relation and found the fork gone.  The worker
+ *	  means the block it has pinned and no other.
  *
  * A dropped block is never again the keyspace's as long as anybody has it
  * pinned.  So pointer and keyspace id together, checked while the block is
@@ -44,11 +44,12 @@
  * passed, all pins are gone and whoever still flushes, compacts or loads it
  * has noticed.
  *
- * One block with jobs.  As long as a job of its former block goes on, a
- * keyspace gets no new block (lsm_control_get waits).  So all who compact in
- * the directory have their claims in one block, the files they read stay, and
- * what the first load finds in the directory, but not in the list of files, is
- * nobody's.
+ * One block with jobs, and with writers.  As long as a job of its former block
+ * goes on, or a writer is registered there, a keyspace gets no new block
+ * (lsm_control_get waits).  So all who hand out numbers and pages do so by one
+ * block, all who compact in the directory have their claims in one block, the
+ * files they read stay, and what the first load finds in the directory, but not
+ * in the list of files, is nobody's.
  *
  * File numbers.  A number is handed out once in the life of a keyspace.  What
  * is handed out is below the metapage's next_file.  Only the keyspace's block

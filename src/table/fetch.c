@@ -57,11 +57,13 @@ typedef struct LsmIndexFetch
  * the executor asks for the old version once more, by TID, and so do we to
  * change it.  A cache of this backend, of one row, which outlives transactions:
  * it is believed as long as its stamp says that reading again would find the
- * same.
+ * same.  Stamps are of one life of the tree's control block: redo, which adds
+ * rows to a standby's tree, counts none of them, and a promotion begins a new
+ * life.
  */
 typedef struct LastRow
 {
-	uint64		keyspace_id;	/* 0: none */
+	uint64		life;			/* of the tree's control block; 0: none */
 	uint64		packed;
 	LsmStamp	stamp;			/* taken before the row was read */
 	uint32		in_vain;		/* rows since an update asked */
@@ -75,14 +77,14 @@ static inline void
 last_row_keep(LastRow *last, LsmTree *tree, uint64 packed, const LsmStamp *stamp,
 			  const StringInfoData *value)
 {
-	last->keyspace_id = 0;
+	last->life = 0;
 	if (value->len > LAST_ROW_BYTES)
 		return;
 	last->packed = packed;
 	last->stamp = *stamp;
 	last->bytes = value->len;
 	memcpy(last->value, value->data, value->len);
-	last->keyspace_id = lsm_tree_keyspace(tree);
+	last->life = lsm_tree_life(tree);
 }
 
 static inline bool
@@ -97,8 +99,8 @@ lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *sta
 	LastRow    *last = &last_row;
 
 	last->in_vain = 0;
-	if (last->keyspace_id == 0 || last->packed != packed ||
-		last->keyspace_id != lsm_tree_keyspace(tree) ||
+	if (last->packed != packed || last->life == 0 ||
+		last->life != lsm_tree_life(tree) ||
 		!lsm_stamp_peek(tree, digest, stamp) ||
 		stamp->key_counter != last->stamp.key_counter ||
 		stamp->set_stamp != last->stamp.set_stamp)

@@ -99,6 +99,7 @@ extern const LsmRowGroup *lsm_row_group_get(Relation table, const ItemPointerDat
  * owns it has fetched the row of seen_tid last, and has found it visible.
  * `looking`: the scan asks for itself whether the row is visible, and wants
  * nothing in the slot; the executor may ask for the same row next.
+ * `met_hidden`: the snapshot did not see a row that was asked for.
  */
 typedef struct LsmRowFetch
 {
@@ -106,6 +107,7 @@ typedef struct LsmRowFetch
 	ItemPointerData seen_tid;
 	bool		seen;
 	bool		looking;
+	bool		met_hidden;
 } LsmRowFetch;
 
 /*
@@ -125,6 +127,20 @@ lsm_row_was_seen(IndexFetchTableData *fetch, ItemPointer tid)
 	LsmRowFetch *rows = (LsmRowFetch *) fetch;
 
 	return rows != NULL && rows->seen && ItemPointerEquals(&rows->seen_tid, tid);
+}
+
+/* Since this was asked last */
+static inline bool
+lsm_row_fetch_met_hidden(IndexFetchTableData *fetch)
+{
+	LsmRowFetch *rows = (LsmRowFetch *) fetch;
+	bool		met;
+
+	if (rows == NULL)
+		return false;
+	met = rows->met_hidden;
+	rows->met_hidden = false;
+	return met;
 }
 
 /* ---- dead rows (am.c) ---- */

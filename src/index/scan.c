@@ -211,6 +211,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	so->sorts = so->sorts && lsm_groups_prepare(so->groups);
 
 	lsm_prepare_one_row(scan);
+	lsm_present_prepare(scan);
 	mind_reused_tids(scan);
 	if (makes_units)
 		make_units(so);
@@ -594,7 +595,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 			return false;
 
 		lsm_decode_tid(key, tid);
-		if (was_candidate(so, tid))
+		if (was_candidate(so, tid) || lsm_present_was_returned(so, tid))
 			continue;
 		lsm_stand_at(so, key);
 		if (scan->xs_want_itup && !lsm_form_index_tuple(scan, key, value))
@@ -699,6 +700,12 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		CHECK_FOR_INTERRUPTS();
 		if (!next_own_walk(so, direction))
 		{
+			if (lsm_present_again(scan))
+			{
+				first_walk(so, direction);
+				walking = start_walk(scan, direction);
+				continue;
+			}
 			so->position.state = forward ? SCAN_PAST_LAST : SCAN_BEFORE_FIRST;
 			return false;
 		}
@@ -718,6 +725,8 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 		lsm_kill_entry(scan, &scan->xs_heaptid);
 	scan->xs_recheck = so->quals.recheck;
 	found = step_scan(scan, direction, &scan->xs_heaptid);
+	if (found && so->present)
+		lsm_present_note(so, &scan->xs_heaptid);
 	if (so->unique && so->stable_tids)
 		lsm_row_fetch_forget(scan->xs_heapfetch);
 	return found;

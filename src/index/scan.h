@@ -143,6 +143,13 @@ typedef struct LsmScan
 								 * them over */
 	ItemPointerData candidates[LSM_NEWEST_ROWS];
 
+	/* snapshots that see what is there now (present.c) */
+	bool		present;
+	ItemPointerData *returned;	/* by all passes; NULL until needed */
+	int			nreturned;
+	int			nsorted;		/* so many by former passes, sorted */
+	int			returned_room;
+
 	bool		stable_tids;
 	LsmTombstones	tombstones;
 	uint32		nstale;			/* dead entries read before another VACUUM */
@@ -162,6 +169,20 @@ typedef struct LsmScan
 
 	LsmKeySpec	own_spec;		/* the last, for it ends with its columns */
 } LsmScan;
+
+/* ---- scans of what is there now (present.c) ---- */
+
+/* Before a scan begins. */
+extern void lsm_present_prepare(IndexScanDesc scan);
+
+/* The row is returned.  REQUIRES: so->present. */
+extern void lsm_present_note(LsmScan *so, const ItemPointerData *tid);
+
+/* Has a former pass returned it? */
+extern bool lsm_present_was_returned(const LsmScan *so, const ItemPointerData *tid);
+
+/* The scan is at its end: must it begin once more? */
+extern bool lsm_present_again(IndexScanDesc scan);
 
 /* ---- walks (walk.c) ---- */
 

@@ -286,6 +286,7 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 			lsm_row_store(rel, &row, packed, slot);
 		return true;
 	}
+	fetch->rows.met_hidden = true;
 	if (all_dead)
 	{
 		/* it may be in a file that is missing, and will come back with it */

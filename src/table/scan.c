@@ -175,6 +175,7 @@ start_scan(LsmTableScan *scan, ScanKey key, bool again)
 	scan->row_limit = shared ? shared->row_limit : lsm_tree_row_limit(scan->tree);
 	scan->nblocks = lsm_limit_blocks(scan->row_limit);
 	scan->block = 0;
+	scan->met_hidden = false;
 	scan->sample_block = InvalidBlockNumber;
 	set_whole_range(scan);
 	choose_start(scan, again);
@@ -536,6 +537,30 @@ passes_keys(LsmTableScan *scan, TupleTableSlot *slot)
 					   scan->base.rs_nkeys, scan->base.rs_key);
 }
 
+/*
+ * The scan is at its end.  Under a snapshot that sees what is there now, a row
+ * that was updated after the scan's start is gone, and its successor may be
+ * above the limit: go on there, as scans of indexes begin once more (present.c).
+ * That ends when nobody updates rows beside us; what we change ourselves does
+ * not bring us here, for who scans like this writes nothing meanwhile.
+ */
+static bool
+look_further(LsmTableScan *scan)
+{
+	uint64		before = scan->row_limit;
+
+	if (!scan->met_hidden || scan->base.rs_parallel != NULL)
+		return false;
+	scan->met_hidden = false;
+	scan->row_limit = lsm_tree_row_limit(scan->tree);
+	scan->nblocks = lsm_limit_blocks(scan->row_limit);
+	if (scan->row_limit == before)
+		return false;
+	Assert(scan->start_block == 0);
+	lsm_scan_set_range(scan, lsm_number_pack(before), lsm_number_pack(scan->row_limit - 1));
+	return true;
+}
+
 /* The next visible row of the range that passes the scan keys. */
 static bool
 next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
@@ -563,12 +588,18 @@ next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 			bool		visible;
 
 			if (!lsm_scan_step(scan, direction, &packed, &row))
+			{
+				if (look_further(scan))
+					continue;
 				break;
+			}
 			visible = lsm_row_visible(&row, scan->base.rs_snapshot);
 			if (!scan->batched) /* else not serializable */
 				lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
 			if (!visible)
 			{
+				scan->met_hidden |= scan->base.rs_snapshot->snapshot_type == SNAPSHOT_DIRTY ||
+					scan->base.rs_snapshot->snapshot_type == SNAPSHOT_SELF;
 				note_hidden(scan, packed, &row);
 				continue;
 			}

@@ -552,6 +552,8 @@ typedef struct LsmTableScan
 	uint64		row_limit;		/* row numbers at or above came after the
 								 * start */
 	BlockNumber nblocks;		/* TID blocks below row_limit */
+	bool		met_hidden;		/* a row that a snapshot of the present did not
+								 * see */
 
 	/* what is being walked: packed TIDs, inclusive */
 	uint64		low;

@@ -22,6 +22,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/memtable/memtable.h"
 #include "tree/read/cursor.h"
 #include "tree/read/filecache.h"
@@ -244,6 +245,7 @@ lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
 			cursor->side = forward ? LSM_AFTER_KEY : LSM_BEFORE_KEY;
 		return false;
 	}
+	LSM_CRASH_POINT("entry_found");
 	*key = lsm_slice(cursor->key.data, cursor->key.len);
 	*value = lsm_slice(cursor->value.data, cursor->value.len);
 	return true;

@@ -163,6 +163,11 @@ compare_indexes(LsmVerify *verify, bool with_table)
 			verify->indexes[verify->nindexes++] = i;
 	}
 	lsm_verify_indexes(verify);
+	if (with_table && table_readable)
+	{
+		lsm_verify_rows(verify);
+		lsm_verify_map(verify);
+	}
 	PopActiveSnapshot();
 	UnregisterSnapshot(verify->snapshot);
 }

@@ -3,7 +3,7 @@
  * verify.h
  *	  What the files of lsm_verify() share: verify.c (the function),
  *	  verify_notes.c (what was found), verify_index.c (an index against its
- *	  table), verify_team.c (several processes).
+ *	  table), verify_rows.c (the table), verify_team.c (several processes).
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,9 @@ typedef enum LsmVerifyStage
 	LSM_VERIFY_DEFINITION,		/* of an index, as are those that follow */
 	LSM_VERIFY_ROWS,			/* of the table, looked up; packed row identifier */
 	LSM_VERIFY_SCAN,
-	LSM_VERIFY_ENTRIES
+	LSM_VERIFY_ENTRIES,
+	LSM_VERIFY_TABLE,			/* rows of the table by themselves */
+	LSM_VERIFY_MAP				/* visibility map, against indexes of others */
 } LsmVerifyStage;
 
 /* ---- what was found (verify_notes.c) ---- */
@@ -136,6 +138,13 @@ typedef struct LsmVerify
  */
 extern void lsm_verify_files(LsmVerify *verify);
 extern void lsm_verify_indexes(LsmVerify *verify);
+
+/*
+ * The rows of the table; its visibility map.  REQUIRES: it is lsm's and can be
+ * read; the snapshot is active.  (verify_rows.c)
+ */
+extern void lsm_verify_rows(LsmVerify *verify);
+extern void lsm_verify_map(LsmVerify *verify);
 
 /* ---- an index (verify_index.c) ---- */
 

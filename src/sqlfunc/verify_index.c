@@ -4,7 +4,8 @@
  *	  lsm_verify(): an lsm index against its table and the table against the
  *	  index, under one snapshot.
  *
- *	- A complete index scan returns each visible row once, and no others.
+ *	- A complete index scan returns each visible row once, and no others, and
+ *	  values that the rows have.
  *	- Each visible row is found by an index scan for its key (which is given up
  *	  after KEY_SCAN_ROWS rows or KEY_SCAN_ENTRIES entries of that key, and not
  *	  begun for a key that took KEY_SCAN_BLOCKS blocks before: many duplicates
@@ -226,6 +227,40 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 									  tid_text(&slot->tts_tid)));
 }
 
+/* What an index-only scan returns of the row must be what the row has. */
+static void
+compare_values(LsmIndexCheck *v, TupleTableSlot *slot)
+{
+	TupleDesc	desc = v->scan->xs_hitupdesc;
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	ExprContext *econtext = GetPerTupleExprContext(v->estate);
+	MemoryContext old;
+
+	if (v->scan->xs_hitup == NULL)
+		return;
+	econtext->ecxt_scantuple = slot;
+	FormIndexDatum(v->info, slot, v->estate, values, isnull);
+	old = MemoryContextSwitchTo(GetPerTupleMemoryContext(v->estate));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		bool		null;
+		Datum		value;
+
+		if (!index_can_return(v->index, i + 1))
+			continue;
+		value = heap_getattr(v->scan->xs_hitup, i + 1, desc, &null);
+		if (null == isnull[i] &&
+			(null || datum_image_eq(value, values[i], att->attbyval, att->attlen)))
+			continue;
+		put_index_problem(v, 0, psprintf("column %d of row %s is not what an index-only scan returns",
+										 i + 1, tid_text(&slot->tts_tid)));
+	}
+	MemoryContextSwitchTo(old);
+	ResetPerTupleExprContext(v->estate);
+}
+
 /*
  * Note the rows that a complete scan of the index returns.  Of an lsm table it
  * is an index-only scan, as the executor does it: a bit too many in the
@@ -238,17 +273,24 @@ scan_complete_index(LsmIndexCheck *v)
 	Buffer		vm_buffer = InvalidBuffer;
 	ItemPointer tid;
 
-	v->scan->xs_want_itup = lsm_relation_is_table(v->table);
+	v->scan->xs_want_itup = true;
 	index_rescan(v->scan, NULL, 0, NULL, 0);
 	while ((tid = index_getnext_tid(v->scan, ForwardScanDirection)) != NULL)
 	{
+		ItemPointerData its = *tid;
+		bool		trusted = lsm_relation_is_table(v->table) &&
+			VM_ALL_VISIBLE(v->table, ItemPointerGetBlockNumber(tid), &vm_buffer);
+		bool		found;
+
 		CHECK_FOR_INTERRUPTS();
 		lsm_verify_progress_entry(&v->notes->progress);
-		if (v->scan->xs_want_itup &&
-			VM_ALL_VISIBLE(v->table, ItemPointerGetBlockNumber(tid), &vm_buffer))
-			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_tid(tid)), false);
-		else if (index_fetch_heap(v->scan, v->index_slot))
+		found = index_fetch_heap(v->scan, v->index_slot);
+		if (trusted)
+			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_tid(&its)), false);
+		else if (found)
 			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_tid(&v->index_slot->tts_tid)), false);
+		if (found)
+			compare_values(v, v->index_slot);
 	}
 	v->scan->xs_want_itup = false;
 	if (BufferIsValid(vm_buffer))

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "sst/reader.h"
+#include "sst/iter.h"
 #include "sst/rocksdb_compat.h"
 
 using namespace lsm_sst;
@@ -70,6 +70,22 @@ LsmSstStatus CheckIndex(const LsmSstReader* reader, LsmSstError* err) noexcept {
   return LSM_SST_OK;
 }
 
+// The key must lie where a search of the index looks for it: not behind the
+// separator of its block, and behind that of the block before.  REQUIRES:
+// CheckIndex() is content; inside Guarded().
+bool IsInItsBlock(const LsmSstReader* reader, uint32_t block, const void* key,
+                  size_t key_bytes) noexcept {
+  const uint8_t* bytes = static_cast<const uint8_t*>(key);
+  const uint8_t *separator, *after;
+  size_t separator_bytes;
+  if (!IndexKey(reader, block, &separator, &separator_bytes, &after) ||
+      CompareKeys(bytes, key_bytes, separator, separator_bytes) > 0)
+    return false;
+  return block == 0 ||
+         (IndexKey(reader, block - 1, &separator, &separator_bytes, &after) &&
+          CompareKeys(bytes, key_bytes, separator, separator_bytes) > 0);
+}
+
 // Our reader alone: every block's checksum, the key order, the counts.
 LsmSstStatus CheckAlone(LsmSstReader* reader, LsmSstIter* it,
                         LsmSstError* err) {
@@ -90,6 +106,15 @@ LsmSstStatus CheckAlone(LsmSstReader* reader, LsmSstIter* it,
                     before.size(), static_cast<const uint8_t*>(key),
                     key_bytes) >= 0)
       return FailEntry(err, reader->path, entries, "keys are out of order");
+    bool found = false;
+    status = Guarded(reader->map, reader->path, err, [&]() noexcept {
+      found = IsInItsBlock(reader, it->block, key, key_bytes);
+      return LSM_SST_OK;
+    });
+    if (status != LSM_SST_OK) return status;
+    if (!found)
+      return FailEntry(err, reader->path, entries,
+                       "the index does not lead to its key");
     before.assign(static_cast<const char*>(key), key_bytes);
     entries++;
     key_total += key_bytes;

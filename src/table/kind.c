@@ -336,6 +336,7 @@ const LsmKindOps lsm_table_kind_ops = {
 	.fate = decide_fate,
 	.min_xid = min_xid,
 	.check = check_value,
+	.check_row = lsm_row_check,
 	.decode = lsm_row_decode_change,
 	.changes_row = lsm_row_is_changed,
 };

@@ -218,6 +218,10 @@ extern const char *lsm_row_parse(LsmSlice value, LsmRow *row);
 /* Decode or ERROR (ERRCODE_DATA_CORRUPTED). */
 extern void lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *row);
 
+/* See LsmKindOps.check_row (verify_row.c). */
+extern char *lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin,
+						   bool *hidden);
+
 /* Append a value: tag, header and, with `body`, the row's body. */
 extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
 

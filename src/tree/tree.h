@@ -214,6 +214,15 @@ typedef struct LsmKindOps
 	char	   *(*check) (LsmSlice key, LsmSlice value);
 
 	/*
+	 * As check(), of a whole value: does it fit the relation, and the
+	 * transactions that there have been?  *hidden: a snapshot whose xmin this
+	 * is, or one that is as old, may not see the row, or a later one may not.
+	 * Table trees alone.
+	 */
+	char	   *(*check_row) (Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin,
+							  bool *hidden);
+
+	/*
 	 * Logical decoding has come to an entry of `relation` that was logged with
 	 * a note (LsmEntry.note): queue the change that it stands for.  `value` and
 	 * `note` lie unaligned.  ERRORs if they are malformed.  Table trees alone.

@@ -585,3 +585,11 @@ lsm_tree_verify_file(LsmTree *tree, uint64 number, LsmProblem report, void *arg)
 	}
 	PG_END_TRY();
 }
+
+/* See facts.h. */
+char *
+lsm_tree_check_row(LsmTree *tree, Relation rel, LsmSlice key, LsmSlice value,
+				   TransactionId xmin, bool *hidden)
+{
+	return tree->ops->check_row(rel, key, value, xmin, hidden);
+}

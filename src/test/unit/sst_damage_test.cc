@@ -3,6 +3,7 @@
 // scratch files]
 
 #include "sst_harness.h"
+#include "sst/reader.h"
 
 namespace {
 
@@ -260,6 +261,52 @@ void TestDamageBehindChecksum(LsmCompression compression, int rounds) {
   unlink(path.c_str());
 }
 
+// A separator below the last key of its block, under a checksum that is right:
+// a search does not find what is between them.
+void TestSeparator() {
+  const std::string path = Path("separator.sst");
+  Entries entries;
+  for (int i = 0; i < 2000; i++) {
+    char key[16];
+    snprintf(key, sizeof(key), "%08d", i);
+    entries[key] = std::string(40, 'x');
+  }
+  LsmSstError err;
+  LsmSstProperties props;
+  LsmSstReader *reader;
+  if (WriteEntries(path, LSM_COMPRESSION_NONE, entries, &props, &err) !=
+          LSM_SST_OK ||
+      lsm_sst_open(path.c_str(), &reader, &err) != LSM_SST_OK) {
+    Check(false, "%s", err.message);
+    return;
+  }
+  const uint8_t *key, *after;
+  size_t key_bytes;
+  lsm_sst::Footer footer;
+  const bool found = lsm_sst::IndexKey(reader, 3, &key, &key_bytes, &after) &&
+                     lsm_sst::ParseFooter(reader->map.base, reader->map.bytes,
+                                          &footer)
+                         .ok();
+  const size_t at = found ? static_cast<size_t>(key - reader->map.base) : 0;
+  lsm_sst_close(reader);
+  Check(found && lsm_sst_verify(path.c_str(), nullptr, nullptr, nullptr,
+                                &err) == LSM_SST_OK,
+        "a file whose separators are right");
+  std::string image = ReadFile(path);
+  image[at + key_bytes - 1]--;
+  uint8_t *index = reinterpret_cast<uint8_t *>(&image[footer.index.offset]);
+  const uint32_t checksum =
+      lsm_sst::BlockChecksum(index, footer.index.bytes, 0);
+  memcpy(index + footer.index.bytes + 1, &checksum, sizeof(checksum));
+  WriteFile(path, image.data(), image.size());
+  Check(lsm_sst_verify(path.c_str(), nullptr, nullptr, nullptr, &err) ==
+                LSM_SST_CORRUPT &&
+            strstr(err.message, "does not lead to its key") != nullptr,
+        "a wrong separator is reported");
+  Note(err);
+  unlink(path.c_str());
+}
+
 // ---- full disk ----
 
 void TestDiskFull() {
@@ -497,6 +544,7 @@ int main(int argc, char **argv) {
   for (const LsmCompression compression :
        {LSM_COMPRESSION_NONE, LSM_COMPRESSION_LZ4})
     TestDamageBehindChecksum(compression, 60);
+  TestSeparator();
   TestDiskFull();
   TestBusError();
   TestRestartAtEnd();

@@ -92,15 +92,18 @@ clone_read_meta(RelFileLocator rlocator, bool permanent, LsmMetaPage *meta)
 {
 	Buffer		buffer = ReadBufferWithoutRelcache(rlocator, MAIN_FORKNUM, 0, RBM_NORMAL,
 												   NULL, permanent);
-	Page		page = BufferGetPage(buffer);
+	PGAlignedBlock copy;
+	Page		page = (Page) copy.data;
 	bool		is_tree;
 
+	/* who fails here drops the buffers of the copied database at once */
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	memcpy(page, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
 	memcpy(meta, PageGetContents(page), sizeof(LsmMetaPage));
 	is_tree = !PageIsNew(page) && meta->magic == LSM_META_MAGIC;
 	if (is_tree)
 		lsm_meta_check(page, rlocator, INVALID_PROC_NUMBER);
-	UnlockReleaseBuffer(buffer);
 	return is_tree;
 }
 

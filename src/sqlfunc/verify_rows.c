@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * verify_rows.c
+ *	  lsm_verify(): the rows of an lsm table, and its visibility map.
+ *
+ *	- Each row can be decoded, and fits the table and the transactions that
+ *	  there have been.
+ *	- In blocks that are all-visible no row is hidden from a snapshot that may
+ *	  still be in use, and no entry of an index that index-only scans use names
+ *	  a row that the present snapshot does not see.  (Of lsm indexes,
+ *	  verify_index.c looks at that.)
+ *
+ * A block may become all-visible meanwhile, but not one with rows that this
+ * snapshot does not see: VACUUM's horizon does not pass it.  While an index scan
+ * stands at an entry, VACUUM cannot have removed it, nor set the block's bit.
+ *
+ * Locking: the table is locked by who calls.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/amapi.h"
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "access/tableam.h"
+#include "access/visibilitymap.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "am/am.h"
+#include "sqlfunc/functions.h"
+#include "sqlfunc/verify.h"
+
+static void
+note_row(LsmVerify *verify, LsmVerifyStage stage, int64 place, const char *problem)
+{
+	lsm_verify_note(&verify->notes, 0, stage, place, RelationGetRelationName(verify->table),
+					problem);
+}
+
+/* The bit of the row's block: read after the row was. */
+static void
+check_hidden(LsmVerify *verify, LsmSlice key, Buffer *vm_buffer)
+{
+	uint32		block;
+	uint16		offset;
+
+	lsm_tid_read(key.data, &block, &offset);
+	if (VM_ALL_VISIBLE(verify->table, block, vm_buffer))
+		note_row(verify, LSM_VERIFY_TABLE, ((int64) block << 16) | offset,
+				 psprintf("block %u is marked all-visible, but row (%u,%u) is not visible to all",
+						  block, block, offset));
+}
+
+void
+lsm_verify_rows(LsmVerify *verify)
+{
+	LsmTree    *tree = lsm_relation_tree(verify->table);
+	LsmCursor  *cursor = lsm_cursor_open(tree);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm verify row",
+											  ALLOCSET_SMALL_SIZES);
+	Buffer		vm_buffer = InvalidBuffer;
+	LsmSlice	key;
+	LsmSlice	value;
+
+	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
+	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
+	{
+		MemoryContext old;
+		char	   *problem;
+		bool		hidden;
+
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(cxt);
+		old = MemoryContextSwitchTo(cxt);
+		problem = lsm_tree_check_row(tree, verify->table, key, value,
+									 verify->snapshot->xmin, &hidden);
+		if (problem != NULL)
+			note_row(verify, LSM_VERIFY_TABLE, 0, problem);
+		else if (hidden)
+			check_hidden(verify, key, &vm_buffer);
+		MemoryContextSwitchTo(old);
+	}
+	lsm_cursor_close(cursor);
+	if (BufferIsValid(vm_buffer))
+		ReleaseBuffer(vm_buffer);
+	MemoryContextDelete(cxt);
+}
+
+/* Can an index-only scan use it, and does a scan without keys return it all? */
+static bool
+serves_index_only_scans(Relation index, Snapshot snapshot)
+{
+	return index->rd_indam->amgettuple != NULL && index->rd_indam->amcanreturn != NULL &&
+		index->rd_indam->amoptionalkey && index_can_return(index, 1) &&
+		lsm_index_is_comparable(index, snapshot);
+}
+
+static void
+check_entries_of(LsmVerify *verify, Relation index)
+{
+	IndexScanDesc scan = index_beginscan(verify->table, index, verify->snapshot, NULL, 0, 0);
+	TupleTableSlot *slot = table_slot_create(verify->table, NULL);
+	Buffer		vm_buffer = InvalidBuffer;
+	ItemPointer tid;
+
+	scan->xs_want_itup = true;
+	index_rescan(scan, NULL, 0, NULL, 0);
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		ItemPointerData its = *tid;
+
+		CHECK_FOR_INTERRUPTS();
+		if (VM_ALL_VISIBLE(verify->table, ItemPointerGetBlockNumber(&its), &vm_buffer) &&
+			!index_fetch_heap(scan, slot))
+			note_row(verify, LSM_VERIFY_MAP, 0,
+					 psprintf("block %u is marked all-visible, but index \"%s\" has an entry of row (%u,%u), which is not visible",
+							  ItemPointerGetBlockNumber(&its), RelationGetRelationName(index),
+							  ItemPointerGetBlockNumber(&its), ItemPointerGetOffsetNumber(&its)));
+	}
+	if (BufferIsValid(vm_buffer))
+		ReleaseBuffer(vm_buffer);
+	ExecDropSingleTupleTableSlot(slot);
+	index_endscan(scan);
+}
+
+void
+lsm_verify_map(LsmVerify *verify)
+{
+	List	   *oids = RelationGetIndexList(verify->table);
+	ListCell   *lc;
+
+	foreach(lc, oids)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (!lsm_relation_is_index(index) && serves_index_only_scans(index, verify->snapshot))
+			check_entries_of(verify, index);
+		index_close(index, NoLock);
+	}
+	list_free(oids);
+}

@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * verify_row.c
+ *	  lsm_verify: a row version by itself, as contrib/amcheck looks at one of a
+ *	  heap.
+ *
+ * Locks: none, beyond the caller's of the relation.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/toast_internals.h"
+#include "access/transam.h"
+#include "access/tupmacs.h"
+
+#include "table/table.h"
+
+/* Has there been such a transaction, and is it known what became of it? */
+static bool
+xid_is_plausible(TransactionId xid)
+{
+	return !TransactionIdIsNormal(xid) ||
+		(TransactionIdPrecedes(xid, XidFromFullTransactionId(ReadNextFullTransactionId())) &&
+		 !TransactionIdPrecedes(xid, TransamVariables->oldestXid));
+}
+
+static char *
+check_xids(const LsmRow *row)
+{
+	if (!xid_is_plausible(row->xmin))
+		return psprintf("xmin %u is impossible", row->xmin);
+	if ((row->flags & LSM_ROW_HAS_XMAX) && !xid_is_plausible(row->xmax))
+		return psprintf("xmax %u is impossible", row->xmax);
+	for (int i = 0; i < row->nlockers; i++)
+	{
+		TransactionId xid;
+		LockTupleMode mode;
+
+		lsm_row_locker(row, i, &xid, &mode);
+		if (!xid_is_plausible(xid))
+			return psprintf("transaction id %u of a row lock is impossible", xid);
+	}
+	return NULL;
+}
+
+/* A varlena at `at`; its bytes, or 0 with *problem. */
+static uint32
+check_varlena(Relation rel, Form_pg_attribute att, const char *at, uint32 left, char **problem)
+{
+	uint32		header = VARATT_IS_1B_E(at) ? VARHDRSZ_EXTERNAL :
+		VARATT_IS_1B(at) ? VARHDRSZ_SHORT : VARHDRSZ;
+	uint32		bytes;
+
+	if (left < header ||
+		(VARATT_IS_1B_E(at) && VARTAG_EXTERNAL(at) != VARTAG_ONDISK))
+	{
+		*problem = psprintf("attribute %u has a malformed header", att->attnum);
+		return 0;
+	}
+	bytes = VARSIZE_ANY(at);
+	if (bytes < header || bytes > left)
+		*problem = psprintf("attribute %u has an impossible length of %u bytes", att->attnum,
+							bytes);
+	else if (VARATT_IS_1B_E(at))
+	{
+		struct varatt_external pointer;
+
+		VARATT_EXTERNAL_GET_POINTER(pointer, at);
+		if (pointer.va_toastrelid != rel->rd_rel->reltoastrelid)
+			*problem = psprintf("attribute %u is said to be in TOAST table %u", att->attnum,
+								pointer.va_toastrelid);
+		else if (pointer.va_rawsize < VARHDRSZ ||
+				 VARATT_EXTERNAL_GET_EXTSIZE(pointer) > pointer.va_rawsize - VARHDRSZ)
+			*problem = psprintf("attribute %u has an impossible TOAST pointer", att->attnum);
+	}
+	else if (VARATT_IS_4B_C(at) &&
+			 (bytes < VARHDRSZ_COMPRESSED ||
+			  TOAST_COMPRESS_METHOD(at) > TOAST_LZ4_COMPRESSION_ID))
+		*problem = psprintf("attribute %u has a malformed header of compressed data", att->attnum);
+	return bytes;
+}
+
+/* `data`, aligned, is where attributes begin. */
+static char *
+check_attributes(Relation rel, int natts, const bits8 *nulls, const char *data, uint32 bytes)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	uint32		at = 0;
+	char	   *problem = NULL;
+
+	for (int i = 0; i < natts && problem == NULL; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (nulls != NULL && att_isnull(i, nulls))
+			continue;
+		at = att->attlen == -1 && at < bytes && data[at] != 0 ? at : att_align_nominal(at, att->attalign);
+		if (att->attlen > 0)
+			at += att->attlen;
+		else if (at >= bytes)
+			at = bytes + 1;
+		else if (att->attlen == -1)
+			at += check_varlena(rel, att, data + at, bytes - at, &problem);
+		else
+			at += strnlen(data + at, bytes - at) + 1;
+		if (problem == NULL && at > bytes)
+			problem = psprintf("attribute %u ends behind the row", att->attnum);
+	}
+	return problem;
+}
+
+static char *
+check_body(Relation rel, const LsmRow *row)
+{
+	uint16		word;
+	int			natts;
+	char	   *copy;
+	uint32		before = sizeof(word);
+	uint32		bitmap = 0;
+
+	memcpy(&word, row->body, sizeof(word));
+	natts = word & LSM_BODY_NATTS_MASK;
+	if (natts > RelationGetDescr(rel)->natts)
+		return psprintf("row has %d attributes, but the table has %d", natts,
+						RelationGetDescr(rel)->natts);
+	if (word & LSM_BODY_HASNULL)
+		bitmap = BITMAPLEN(natts);
+	copy = palloc(MAXALIGN(bitmap) + row->body_bytes + MAXIMUM_ALIGNOF);
+	memcpy(copy, row->body + before, bitmap);
+	memcpy(copy + MAXALIGN(bitmap), row->body + before + bitmap,
+		   row->body_bytes - before - bitmap);
+	return check_attributes(rel, natts, bitmap > 0 ? (bits8 *) copy : NULL,
+							copy + MAXALIGN(bitmap), row->body_bytes - before - bitmap);
+}
+
+static bool
+is_hidden(const LsmRow *row, TransactionId xmin)
+{
+	TransactionId dead_after;
+
+	switch (lsm_row_vacuum_horizon(row, &dead_after))
+	{
+		case HEAPTUPLE_DEAD:
+			return false;
+		case HEAPTUPLE_RECENTLY_DEAD:
+			return !TransactionIdPrecedes(dead_after, xmin);
+		case HEAPTUPLE_LIVE:
+			return TransactionIdIsNormal(row->xmin) && !TransactionIdPrecedes(row->xmin, xmin);
+		default:
+			return true;
+	}
+}
+
+char *
+lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin, bool *hidden)
+{
+	char	   *problem = lsm_table_kind_ops.check(key, value);
+	LsmRow		row;
+
+	*hidden = false;
+	if (problem != NULL || value.data[0] == LSM_TAG_DELETE)
+		return problem;
+	(void) lsm_row_parse(value, &row);
+	problem = check_xids(&row);
+	if (problem == NULL && !row.partial)
+		problem = check_body(rel, &row);
+	if (problem != NULL)
+		return psprintf("row (%u,%u): %s", (BlockNumber) (lsm_key_decode(key.data) >> 16),
+						(OffsetNumber) lsm_key_decode(key.data), problem);
+	*hidden = is_hidden(&row, xmin);
+	return NULL;
+}

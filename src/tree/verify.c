@@ -20,7 +20,6 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
-#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/disk/repair_queue.h"
@@ -502,10 +501,7 @@ verify_file(LsmTree *tree, const LsmFile *file, MemoryContext parent,
 
 	/* a file that a compaction has removed meanwhile has no problems */
 	if (verify->problems != NIL)
-	{
-		LSM_CRASH_POINT("verify_file_seen");
 		report_problems(verify, report, arg);
-	}
 	MemoryContextDelete(cxt);
 }
 

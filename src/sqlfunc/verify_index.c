@@ -254,8 +254,12 @@ compare_values(LsmIndexCheck *v, TupleTableSlot *slot)
 		if (null == isnull[i] &&
 			(null || datum_image_eq(value, values[i], att->attbyval, att->attlen)))
 			continue;
+
+		/* a file that problems go to may be made in the context of now */
+		MemoryContextSwitchTo(old);
 		put_index_problem(v, 0, psprintf("column %d of row %s is not what an index-only scan returns",
 										 i + 1, tid_text(&slot->tts_tid)));
+		MemoryContextSwitchTo(GetPerTupleMemoryContext(v->estate));
 	}
 	MemoryContextSwitchTo(old);
 	ResetPerTupleExprContext(v->estate);

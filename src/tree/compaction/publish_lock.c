@@ -149,9 +149,9 @@ lsm_publish_abort(void)
 	locked_depth = 0;
 }
 
-/* The transaction's, in its memory: relations that it drops; that it has made */
-static List *dropped_relids = NIL;	/* known as those of trees; databases */
-static List *taken_relids = NIL;
+/* The transaction's, in its memory */
+static List *dropped_relids = NIL;
+static List *taken_relids = NIL;	/* first known as those of a tree */
 static List *dropped_databases = NIL;
 static bool registered = false;
 
@@ -281,6 +281,8 @@ publish_xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
 			break;
 		default:
 			return;

@@ -53,7 +53,8 @@ CREATE MATERIALIZED VIEW seen USING lsm AS SELECT id, m FROM key_lsm;
 CREATE TABLE dropped (id int, gone int, v text) USING lsm; INSERT INTO dropped SELECT g, g, 'd' || g FROM generate_series(1, 100) g; ALTER TABLE dropped DROP COLUMN gone;
 SELECT lsm_flush('key_lsm'), lsm_flush('on_heap_v');
 DELETE FROM key_lsm WHERE id % 10 = 0;
-UPDATE key_lsm SET m = 'sad' WHERE id % 7 = 0});
+UPDATE key_lsm SET m = 'sad' WHERE id % 7 = 0;
+VACUUM (FREEZE) key_btree; VACUUM (FREEZE) on_heap});
 	}
 	foreach my $x ('h', 'l')
 	{
@@ -65,7 +66,9 @@ UPDATE key_lsm SET m = 'sad' WHERE id % 7 = 0});
 
 sub new_cluster { my ($name) = @_; return lsm_node($name, conf => 'autovacuum = off'); }
 
-my $summary = q{
+# which transaction made a row is shown, as in heap tables, whether it is frozen or not
+my $makers = join '; ', map { "SELECT 'makers', '$_', count(DISTINCT xmin::text), md5(string_agg(xmin::text, ',' ORDER BY id)) FROM $_" } 'key_lsm', 'key_btree', 'on_heap', 'child';
+my $summary = qq{
 SELECT 'am', c.oid, c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.relnamespace = 'public'::regnamespace ORDER BY c.oid;
 SELECT 'key_lsm', count(*), md5(string_agg(id || m::text || j::text || md5(big), ',' ORDER BY id)) FROM key_lsm;
 SELECT 'key_btree', count(*), md5(string_agg(id || b, ',' ORDER BY id)) FROM key_btree;
@@ -74,6 +77,7 @@ SELECT 'on_heap', count(*), sum(id) FROM on_heap; SELECT 'unlogged', count(*) FR
 SELECT 'seen', count(*), count(DISTINCT m) FROM seen; SELECT 'dropped', * FROM dropped WHERE id = 50;
 SET enable_seqscan = off;
 SELECT 'by index', (SELECT count(*) FROM key_lsm WHERE m = 'meh'), (SELECT count(*) FROM key_lsm WHERE j = '{"k": 3}'), (SELECT string_agg(DISTINCT m::text, ',') FROM key_lsm WHERE m > 'sad'), (SELECT count(*) FROM on_heap WHERE v = 'v7'), (SELECT count(*) FROM part WHERE b = 77);
+$makers;
 SELECT 'frozen', relname, relfrozenxid, relminmxid FROM pg_class WHERE relname IN ('key_lsm', 't_l', 'seen') ORDER BY relname;
 };
 my @tables = ('key_lsm', 'key_btree', 'parent', 'child', 'part1', 'part2', 'unlogged', 'empty', 'seen', 'dropped', 'on_heap_v');
@@ -101,7 +105,9 @@ sub check_new
 	like($err, qr/foreign key/, "$what: foreign keys hold");
 	$node->safe_psql('postgres', "INSERT INTO t_$_ SELECT $ids + g, g % 50, 'new' FROM generate_series(1, 2000) g; DELETE FROM t_$_ WHERE n = 3; UPDATE t_$_ SET n = n + 1 WHERE id % 5 = 0") foreach 'h', 'l';
 	$ids += 10_000;
-	$node->safe_psql('postgres', q{SELECT lsm_flush('t_l'); SELECT lsm_compact('t_l'); VACUUM t_l; VACUUM FREEZE key_lsm});
+	my $made = $node->safe_psql('postgres', $makers);
+	$node->safe_psql('postgres', q{SELECT lsm_flush('t_l'); SELECT lsm_compact('t_l'); VACUUM t_l; VACUUM FREEZE key_lsm; VACUUM FREEZE key_btree; VACUUM FREEZE on_heap; VACUUM FREEZE child});
+	is($node->safe_psql('postgres', $makers), $made, "$what: frozen rows show their makers");
 	is(lsm_differences($node, 't'), '', "$what: writes, flush, compaction");
 	$node->stop('immediate');
 	lsm_start($node);

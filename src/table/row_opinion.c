@@ -81,7 +81,7 @@ lsm_row_doubt_dead(Relation rel, const ItemPointerData *tid, const char *shortcu
 		return;
 	initStringInfo(&value);
 	if (slow_row(rel, packed, &value, &row, &found) && found &&
-		!lsm_row_surely_dead(&row, GlobalVisTestFor(rel)))
+		!lsm_row_surely_dead(&row, rel))
 		row_differs(rel, packed, shortcut, "the row is not dead to everyone");
 	pfree(value.data);
 }

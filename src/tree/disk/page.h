@@ -30,8 +30,8 @@
  * Formats of what hangs on a metapage: log pages, manifest, values.  3: table
  * trees have DELETE values.  4: keys are made by rules that the metapage
  * names.  5: so is what the environment did to them; the metapage has a
- * checksum, and log pages have heads.  Read from OLDEST on; whoever writes the
- * metapage makes it VERSION.
+ * checksum, log pages have heads, and frozen rows may keep their xmin.  Read
+ * from OLDEST on; whoever writes the metapage makes it VERSION.
  */
 #define LSM_META_VERSION	5
 #define LSM_META_OLDEST		2

@@ -25,7 +25,7 @@ BEGIN
 	EXECUTE 'SELECT count(*) FROM ' ||
 		CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'pg_get_wal_records_info_till_end_of_wal($1)'
 		ELSE 'pg_get_wal_records_info($1, ''FFFFFFFF/FFFFFFFF'')' END ||
-		' WHERE resource_manager = ''lsmam'' AND record_type = ''LOG_APPEND''' INTO n USING since;
+		' WHERE resource_manager = ''lsmam'' AND record_type LIKE ''LOG_APPEND%''' INTO n USING since;
 	RETURN n;
 END $$;
 

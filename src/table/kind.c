@@ -306,36 +306,12 @@ min_xid(LsmSlice value)
 	return min;
 }
 
-static char *
-check_value(LsmSlice key, LsmSlice value)
-{
-	LsmRow		row;
-	const char *problem;
-	uint64		packed;
-
-	if (key.len != LSM_TID_BYTES)
-		return psprintf("key has %u bytes instead of %d", key.len, LSM_TID_BYTES);
-	packed = lsm_key_decode(key.data);
-	if ((packed & 0xFFFF) < 1 || (packed & 0xFFFF) > LSM_TID_OFFSETS)
-		return psprintf("TID (%u,%u) is impossible",
-						(BlockNumber) (packed >> 16), (OffsetNumber) packed);
-	if (is_delete(value))
-		return value.len == 1 ? NULL :
-			psprintf("TID (%u,%u): value of a deleted row has %u bytes",
-					 (BlockNumber) (packed >> 16), (OffsetNumber) packed, value.len);
-	problem = lsm_row_parse(value, &row);
-	if (problem)
-		return psprintf("TID (%u,%u): %s",
-						(BlockNumber) (packed >> 16), (OffsetNumber) packed, problem);
-	return NULL;
-}
-
 const LsmKindOps lsm_table_kind_ops = {
 	.merge = merge_row,
 	.settle = settle_rows,
 	.fate = decide_fate,
 	.min_xid = min_xid,
-	.check = check_value,
+	.check = lsm_value_check,
 	.check_row = lsm_row_check,
 	.decode = lsm_row_decode_change,
 	.changes_row = lsm_row_is_changed,

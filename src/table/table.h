@@ -218,7 +218,8 @@ extern const char *lsm_row_parse(LsmSlice value, LsmRow *row);
 /* Decode or ERROR (ERRCODE_DATA_CORRUPTED). */
 extern void lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *row);
 
-/* See LsmKindOps.check_row (verify_row.c). */
+/* See LsmKindOps.check and check_row (verify_row.c). */
+extern char *lsm_value_check(LsmSlice key, LsmSlice value);
 extern char *lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin,
 						   bool *hidden);
 

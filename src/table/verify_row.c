@@ -17,6 +17,31 @@
 
 #include "table/table.h"
 
+/* See table.h. */
+char *
+lsm_value_check(LsmSlice key, LsmSlice value)
+{
+	LsmRow		row;
+	const char *problem;
+	uint64		packed;
+
+	if (key.len != LSM_TID_BYTES)
+		return psprintf("key has %u bytes instead of %d", key.len, LSM_TID_BYTES);
+	packed = lsm_key_decode(key.data);
+	if ((packed & 0xFFFF) < 1 || (packed & 0xFFFF) > LSM_TID_OFFSETS)
+		return psprintf("TID (%u,%u) is impossible",
+						(BlockNumber) (packed >> 16), (OffsetNumber) packed);
+	if (value.data[0] == LSM_TAG_DELETE)
+		return value.len == 1 ? NULL :
+			psprintf("TID (%u,%u): value of a deleted row has %u bytes",
+					 (BlockNumber) (packed >> 16), (OffsetNumber) packed, value.len);
+	problem = lsm_row_parse(value, &row);
+	if (problem)
+		return psprintf("TID (%u,%u): %s",
+						(BlockNumber) (packed >> 16), (OffsetNumber) packed, problem);
+	return NULL;
+}
+
 /* Has there been such a transaction, and is it known what became of it? */
 static bool
 xid_is_plausible(TransactionId xid)
@@ -156,7 +181,7 @@ is_hidden(const LsmRow *row, TransactionId xmin)
 char *
 lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin, bool *hidden)
 {
-	char	   *problem = lsm_table_kind_ops.check(key, value);
+	char	   *problem = lsm_value_check(key, value);
 	LsmRow		row;
 
 	*hidden = false;

@@ -112,7 +112,7 @@ my $lsn = $primary->lsn('flush');
 # a commit that waits for its record: all before it is on disk then
 $primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP on) heap; CREATE TABLE flushed (n int) USING heap');
 my $kinds = $primary->safe_psql('postgres', sprintf q{SELECT string_agg(what, ' ' ORDER BY start_lsn)
-FROM (SELECT start_lsn, CASE WHEN record_type = 'HORIZON' AND description ~ 'vacuumed' THEN 'vacuumed' WHEN record_type = 'LOG_APPEND' THEN 'append' WHEN resource_manager = 'Heap2' AND record_type IN ('VACUUM', 'PRUNE_VACUUM_CLEANUP') THEN 'reuse' END AS what
+FROM (SELECT start_lsn, CASE WHEN record_type = 'HORIZON' AND description ~ 'vacuumed' THEN 'vacuumed' WHEN record_type LIKE 'LOG_APPEND%' THEN 'append' WHEN resource_manager = 'Heap2' AND record_type IN ('VACUUM', 'PRUNE_VACUUM_CLEANUP') THEN 'reuse' END AS what
 FROM pg_get_wal_records_info('%s', '%s')) r WHERE what IS NOT NULL}, $lsn, $primary->lsn('flush'));
 like($kinds, qr/append vacuumed( append| vacuumed)* reuse/, 'VACUUM of a heap table: entries go, standbys are told, row identifiers become free');
 

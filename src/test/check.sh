@@ -124,15 +124,17 @@ tap_wanted() {
 	[ ${#alone[@]} -eq 0 ] || printf '%s alone\n' "${alone[@]}"
 }
 
-# tap_run NAME: the test, in a directory of its own
+# tap_run NAME: the test, in a directory of its own.  One that takes longer than
+# others says so.
 tap_run() {
-	local began=$SECONDS
+	local began=$SECONDS limit
+	limit=$(sed -n 's/^# may take: \([0-9]*\) s$/\1/p' "$sandbox/src/test/tap/t/$1.pl")
 	export TESTDIR=$sandbox/tap/$1
 	# since 16
 	export TESTDATADIR=$TESTDIR/tmp_check TESTLOGDIR=$TESTDIR/tmp_check/log
 	as_postgres mkdir -p "$TESTDIR"
 	cd "$TESTDIR" || return
-	as_postgres timeout "${LSM_TAP_TIMEOUT:-1200}" perl "$sandbox/src/test/tap/t/$1.pl" >"$results/tap-$1.log" 2>&1
+	as_postgres timeout "${LSM_TAP_TIMEOUT:-${limit:-1200}}" perl "$sandbox/src/test/tap/t/$1.pl" >"$results/tap-$1.log" 2>&1
 	echo "$? $((SECONDS - began))" >"$results/tap-$1.status"
 }
 

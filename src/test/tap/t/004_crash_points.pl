@@ -2,6 +2,7 @@
 # compares.  Twice: as kill -9 leaves the disk, and as a power failure leaves it (what
 # was not synced under pg_lsm is lost).
 #   LSM_POINTS="name name"   only these
+# may take: 2700 s
 use strict;
 use warnings;
 use LsmTest;

@@ -204,6 +204,7 @@ lsm_compact_own(LsmTree *tree, LsmJobType type)
 
 		lsm_tree_enter(tree);
 		lsm_tree_exit(tree);
+		lsm_tree_require_files(tree);
 		ConditionVariablePrepareToSleep(&tree->ctl->cv);
 		job = lsm_job_begin(tree, type, 1, 0);
 		if (lsm_claim_whole(job))

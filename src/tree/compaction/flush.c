@@ -298,6 +298,7 @@ lsm_flush_oldest(LsmTree *tree, bool conditional)
 				 */
 				lsm_tree_enter(tree);
 				lsm_tree_exit(tree);
+				lsm_tree_require_files(tree);
 				break;
 		}
 		CHECK_FOR_INTERRUPTS();

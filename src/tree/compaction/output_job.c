@@ -213,7 +213,7 @@ void
 lsm_job_set_version(LsmJob *job, LsmVersion *version)
 {
 	Assert(job->version == NULL);
-	lsm_salvage_forbid(job->tree, version);
+	lsm_salvage_forbid(job->tree, version, false);
 	job->version = lsm_version_pin(version);
 }
 

@@ -85,8 +85,13 @@ unlink_one(const Unlinked *file)
 	{
 		lsm_keyspace_file_path(file->keyspace_id, file->number, filter, path);
 
-		/* failures do not matter: the unlink below reports what does */
-		if (stat(path, &st) == 0 && st.st_nlink == 1 && truncate(path, 0) != 0)
+		/*
+		 * Not if others than this tree's readers may have it mapped.  A file
+		 * has one name less after it was noted as parted.  Failures do not
+		 * matter: the unlink below reports what does.
+		 */
+		if (stat(path, &st) == 0 && st.st_nlink == 1 && !lsm_control_has_parted() &&
+			truncate(path, 0) != 0)
 			continue;
 	}
 	lsm_keyspace_unlink_file(file->keyspace_id, file->number);

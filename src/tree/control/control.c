@@ -130,6 +130,7 @@ lsm_control_shmem_init(void)
 		pg_atomic_init_u32(&lsm_control->nused, 0);
 		pg_atomic_init_u64(&lsm_control->clock, 1);
 		pg_atomic_init_u64(&lsm_control->drops, 0);
+		pg_atomic_init_u32(&lsm_control->parted, 0);
 		pg_atomic_init_u64(&lsm_control->fed_changes, 0);
 		pg_atomic_init_u64(&lsm_control->lives, 0);
 		lsm_control->free_first = lsm_control->free_last = CONTROL_NONE;
@@ -371,6 +372,23 @@ uint64
 lsm_control_drops(void)
 {
 	return pg_atomic_read_u64(&lsm_control->drops);
+}
+
+/* See control.h. */
+void
+lsm_control_note_parted(void)
+{
+	/* the exchange is a full barrier: before the file gets its new name */
+	pg_atomic_exchange_u32(&lsm_control->parted, 1);
+	LSM_FULL_BARRIER_AFTER_ATOMIC();
+}
+
+/* See control.h. */
+bool
+lsm_control_has_parted(void)
+{
+	pg_memory_barrier();
+	return pg_atomic_read_u32(&lsm_control->parted) != 0;
 }
 
 uint64

@@ -297,6 +297,13 @@ extern void lsm_control_move(uint64 keyspace_id, RelFileLocator rlocator);
 /* Counts drops and reuses of blocks, for backends that cache handles. */
 extern uint64 lsm_control_drops(void);
 
+/*
+ * Files that two keyspaces shared have been parted since the server started:
+ * sessions may have the one keyspace's old file mapped, which is the other's.
+ */
+extern void lsm_control_note_parted(void);
+extern bool lsm_control_has_parted(void);
+
 /* i-th local block of this backend (temporary trees), NULL past the end. */
 extern LsmTreeShared *lsm_control_nth_local(int i);
 

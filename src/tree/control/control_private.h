@@ -60,6 +60,7 @@ typedef struct ControlShared
 	int			nblocks;
 	pg_atomic_uint32 nused;		/* blocks ever used: the first ones */
 	pg_atomic_uint64 drops;
+	pg_atomic_uint32 parted;
 	pg_atomic_uint64 fed_changes;
 	pg_atomic_uint64 lives;		/* given out: no two blocks have had the same */
 

@@ -13,7 +13,8 @@
  *
  * The copy is durable before it is renamed to where the file is.  Its bytes are
  * the same, so a process that has the file mapped goes on with that, and WAL
- * need not know.  What a crash leaves is a stray.
+ * need not know.  From then on the other keyspace does not empty a file that it
+ * removes (lsm_control_note_parted).  What a crash leaves is a stray.
  *
  * Locking: the keyspace's lock, exclusive and if it is free, for a file: who
  * unlinks what edits took out waits, and a keyspace that is made again under a
@@ -38,6 +39,7 @@
 #include "utils/timestamp.h"
 
 #include "tree/control/clock.h"
+#include "tree/control/control.h"
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 
@@ -170,6 +172,7 @@ part_locked(const SharedFile *file)
 	char		copy[MAXPGPATH];
 	char		dir[MAXPGPATH];
 	struct stat st;
+	struct stat now;
 	bool		copied;
 
 	lsm_keyspace_file_path(file->keyspace_id, file->number, file->filter, path);
@@ -192,11 +195,14 @@ part_locked(const SharedFile *file)
 	if (!copied)
 		return false;
 	LSM_CRASH_POINT("unshare_copied");
-	if (access(path, F_OK) != 0)
+
+	/* gone, or a filter that was built again */
+	if (stat(path, &now) != 0 || now.st_ino != st.st_ino)
 	{
 		(void) unlink(copy);
 		return true;
 	}
+	lsm_control_note_parted();
 	if (rename(copy, path) != 0)
 		return false;			/* a load took the copy for a stray */
 	LSM_CRASH_POINT("unshare_renamed");

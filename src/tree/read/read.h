@@ -54,7 +54,10 @@ typedef struct LsmVersion LsmVersion;	/* in version.h */
 /* Drop the handle's cached version. */
 extern void lsm_version_release(LsmTree *tree);
 
-/* ERROR if files that are missing were left out of the version (salvage.c). */
-extern void lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version);
+/*
+ * ERROR if files that are missing were left out of the version (salvage.c), or
+ * if log pages were (`incomplete`: the tree is loaded so).
+ */
+extern void lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version, bool incomplete);
 
 #endif							/* LSM_READ_H */

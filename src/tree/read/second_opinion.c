@@ -318,8 +318,8 @@ lsm_opinion_whole(LsmTree *tree, LsmSlice key)
 
 	initStringInfo(&value);
 	pg_read_barrier();
-	if (set.n > 0 && pg_atomic_read_u64(&tree->ctl->set_stamp) == set.stamp &&
-		!version->salvaged)
+	if (set.n > 0 && set.tables[0] == *(LsmMemtable *volatile *) &tree->ctl->active &&
+		pg_atomic_read_u64(&tree->ctl->set_stamp) == set.stamp && !version->salvaged)
 		node = lsm_slow_first_node(tree, set.tables[0], &range);
 	if (node != NULL && node_is_whole(node))
 	{

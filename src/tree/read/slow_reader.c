@@ -145,6 +145,7 @@ lsm_slow_writers_end(LsmMemtable *memtable)
 typedef struct SlowFile
 {
 	uint64		keyspace_id;	/* 0: free */
+	uint64		life;			/* of the tree's block: ids of copies come again */
 	uint64		number;
 	LsmSstReader *reader;
 	LsmSstIter *iter;
@@ -173,7 +174,8 @@ lsm_slow_open(const LsmTree *tree, const LsmFile *file)
 	for (int i = 0; i < SLOW_FILES; i++)
 	{
 		if (slow_files[i].number == file->number &&
-			slow_files[i].keyspace_id == tree->keyspace_id)
+			slow_files[i].keyspace_id == tree->keyspace_id &&
+			slow_files[i].life == lsm_tree_life(tree))
 			return slow_files[i].iter;
 	}
 	slow = &slow_files[hand++ % SLOW_FILES];
@@ -190,6 +192,7 @@ lsm_slow_open(const LsmTree *tree, const LsmFile *file)
 		return NULL;
 	}
 	slow->keyspace_id = tree->keyspace_id;
+	slow->life = lsm_tree_life(tree);
 	slow->number = file->number;
 	return slow->iter;
 }

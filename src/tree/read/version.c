@@ -655,18 +655,26 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 void
 lsm_tree_require_files(LsmTree *tree)
 {
+	LsmTreeState state;
+
 	if (likely(!lsm_ignore_missing_files))
 		return;
-	lsm_tree_enter(tree);
-	lsm_tree_exit(tree);
-	lsm_salvage_forbid(tree, lsm_version_refresh(tree));
+
+	/* another session may unload what is not whole, but not inside the epoch */
+	do
+	{
+		lsm_tree_enter(tree);
+		state = *(volatile LsmTreeState *) &tree->ctl->state;
+		lsm_tree_exit(tree);
+	} while (!lsm_state_is_loaded(state));
+	lsm_salvage_forbid(tree, lsm_version_refresh(tree), state == LSM_STATE_INCOMPLETE);
 }
 
 /* See read.h. */
 void
-lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version)
+lsm_salvage_forbid(LsmTree *tree, const LsmVersion *version, bool incomplete)
 {
-	if (!version->salvaged && tree->ctl->state != LSM_STATE_INCOMPLETE)
+	if (!version->salvaged && !incomplete)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

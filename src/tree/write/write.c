@@ -503,7 +503,7 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 	LsmWriteState state;
 
 	if (unlikely(lsm_ignore_missing_files))
-		lsm_salvage_forbid(tree, lsm_version_refresh(tree));
+		lsm_salvage_forbid(tree, lsm_version_refresh(tree), false);
 	write_init(tree, write, entries, nentries, false, &state);
 
 	while (!write->active)
@@ -519,6 +519,8 @@ lsm_write_begin(LsmTree *tree, LsmWrite *write, LsmEntry *entries, int nentries)
 				lsm_write_make_room(tree, &state);
 				break;
 			case LSM_REGISTER_RETRY:
+				/* not loaded, or not as a whole */
+				lsm_tree_require_files(tree);
 				break;
 			case LSM_REGISTER_NO_ACTIVE:
 				if (!lsm_write_make_active(tree))

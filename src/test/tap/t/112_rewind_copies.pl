@@ -281,17 +281,23 @@ sub links
 	link($outside, $node->data_dir . '/other_cluster') or die "link: $!";
 	$node->start;
 	my $count = 'SET enable_seqscan = off; SELECT count(*) FROM k_lsm WHERE id > 0';
-	my $reader = $node->background_psql('b', on_error_die => 1);
-	is($reader->query_safe($count), 300, 'a session reads on');
+	my %reader = map { $_ => $node->background_psql($_, on_error_die => 1) } 'a', 'b', 'c';
+	is($reader{$_}->query_safe($count), 300, "a session reads on in $_") foreach sort keys %reader;
 	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 	my $among = sub { my %n; $n{ (stat $_)[1] }++ foreach lsm_files_of($node); return scalar(grep { $_ > 1 } values %n); };
 	usleep(50_000) while $among->() && time < $end;
 	is($among->(), 0, 'no two of them are one');
 	is(scalar(shared_files($node)), 1, 'the other cluster keeps its link');
-	is($reader->query_safe($count), 300, 'and the session goes on');
-	$reader->quit;
+	is($reader{$_}->query_safe($count), 300, "and goes on in $_") foreach sort keys %reader;
 	is(wrong($node, $_, 'k'), '', "links: database $_") foreach 'a', 'b', 'c';
-	sql($node, change('k', 'UPDATE %s SET n = n + 1') . "SELECT lsm_compact('k_lsm')", $_) foreach 'a', 'b', 'c';
+
+	# whoever keeps the old file removes it, while others have it mapped
+	foreach my $db ('a', 'b', 'c')
+	{
+		sql($node, change('k', 'UPDATE %s SET n = n + 1') . "SELECT lsm_compact('k_lsm')", $db);
+		is($reader{$_}->query_safe($count), 300, "$db has new files: the session in $_") foreach sort keys %reader;
+	}
+	$_->quit foreach values %reader;
 	is(wrong($node, $_, 'k'), '', "links: database $_, changed") foreach 'a', 'b', 'c';
 	$node->restart;
 	is(wrong($node, $_, 'k'), '', "links: database $_, after a restart") foreach 'a', 'b', 'c';

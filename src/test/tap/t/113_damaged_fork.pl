@@ -136,6 +136,12 @@ is($out, "t|t\n0", 'lsm.ignore_missing_files reads what is left');
 like($err, qr/WARNING:  .*block 3 of relation/, 'with a warning');
 like(answer("SET lsm.ignore_missing_files = on; INSERT INTO p$table VALUES (0, 'new')", ''), qr/^55000: cannot write/, 'which cannot write');
 like(answer("SELECT count(*) FROM p$table", ''), qr/^XX001: .*block 3 of relation/, 'others still get the error');
+# as the first that looks at it
+foreach my $way ("INSERT INTO p$table VALUES (0, 'new')", "SELECT lsm_flush('p$table')", "SELECT lsm_compact('p$table')", "VACUUM p$table")
+{
+	like(answer("SELECT count(*) FROM p$table", ''), qr/^XX001: /, 'it is not loaded');
+	like(answer("SET lsm.ignore_missing_files = on; SET statement_timeout = '60s'; $way", ''), qr/^55000: /, "with lsm.ignore_missing_files, refused: $way");
+}
 sql("SET lsm.ignore_missing_files = on; CREATE TABLE copy USING lsm AS TABLE p$table; SELECT count(*) FROM copy");
 is(answer("SELECT count(*) FROM lsm_flush('p$table')", ''), answer("SELECT count(*) FROM p$table", ''), 'nor is it flushed');
 is(sql('SELECT count(*), sum(id) FROM p0'), '2000|2001000', 'the others are whole');

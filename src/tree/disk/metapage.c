@@ -88,12 +88,11 @@ lsm_meta_crc(const char *content)
 }
 
 /*
- * Is the content as it was written?  Releases to come keep the checksum where it
- * is.  Of those before it, the rest of the page is as they left it, so that a
- * version that has lost a bit is not believed to be one of theirs.  REQUIRES:
- * LSM_META_BYTES at `content`; the magic number is right.
+ * See page.h.  Releases to come keep the checksum where it is.  Of those before
+ * it, the rest of the page is as they left it, so that a version that has lost a
+ * bit is not believed to be one of theirs.
  */
-static bool
+bool
 lsm_meta_intact(const char *content)
 {
 	const LsmMetaPage *meta = (const LsmMetaPage *) content;

@@ -216,6 +216,12 @@ extern bool lsm_meta_current(LsmTree *tree);
 extern bool lsm_meta_valid(Page page);
 
 /*
+ * Is a metapage's content as it was written, by whatever build?  REQUIRES:
+ * LSM_META_BYTES at `content`; the magic number is right.
+ */
+extern bool lsm_meta_intact(const char *content);
+
+/*
  * ERROR if it is not: it is damaged (DATA_CORRUPTED), or of a format that
  * another release has written.
  */

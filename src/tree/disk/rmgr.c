@@ -316,7 +316,8 @@ lsm_redo_manifest_block(XLogReaderState *record, int block_id, uint64 manifest_i
  * 1.0 let workers add to the list of files of a fork after the record of the
  * rollback that removes it.  Or a later record removes it, and has done so before
  * a crash.  Either way nobody will look at the list, and no standby should end
- * because of it: what is missing is left out.
+ * because of it: what is missing is left out.  A fork is made by a record before
+ * its first metapage, so a metapage does not make one, either.
  */
 static bool
 lsm_redo_fork_is_missing(XLogReaderState *record)
@@ -449,9 +450,14 @@ static void
 lsm_redo_keyspace(XLogReaderState *record)
 {
 	LsmWalKeyspace keyspace;
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
 
 	(void) lsm_redo_header(record, &keyspace, sizeof(keyspace));
-	if ((XLogRecGetInfo(record) & ~XLR_INFO_MASK) == XLOG_LSM_KEYSPACE_CREATE)
+
+	/* a metapage alone would make it a fork again, for an edit that follows */
+	if (info == XLOG_LSM_META && lsm_redo_fork_is_missing(record))
+		return;
+	if (info == XLOG_LSM_KEYSPACE_CREATE)
 		lsm_standby_unlink_forget(keyspace.keyspace_id);
 	lsm_keyspace_ensure(keyspace.keyspace_id, keyspace.rlocator, keyspace.backend);
 	LSM_CRASH_POINT("redo_keyspace");

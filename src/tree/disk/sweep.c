@@ -55,6 +55,7 @@
 #include "common/hashfn.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
 #include "utils/hsearch.h"
@@ -136,22 +137,42 @@ lsm_sweep_unreadable(const char *path)
 			 errdetail("Files of dropped LSM trees are not removed as long as this is so.")));
 }
 
+/* So often a block is read that looks damaged */
+#define DAMAGED_TRIES	5
+
+/* What is read of block 0 */
+typedef union ForkHead
+{
+	char		data[MAXALIGN(SizeOfPageHeaderData) + LSM_META_BYTES];
+	PageHeaderData header;
+	int64		align;
+} ForkHead;
+
+/*
+ * Is it a damaged metapage, or one that is being written?  It might name any
+ * keyspace: the one that is its own must not be given up for that.  Of the magic
+ * number, one bit may be wrong.
+ */
+static bool
+lsm_sweep_is_damaged(const ForkHead *head)
+{
+	const LsmMetaPage *meta = (const LsmMetaPage *)
+		(head->data + MAXALIGN(SizeOfPageHeaderData));
+
+	if (meta->magic != LSM_META_MAGIC)
+		return pg_popcount32(meta->magic ^ LSM_META_MAGIC) == 1;
+	return !lsm_meta_intact((const char *) meta);
+}
+
 /* What block 0 of a file in this database says. */
 static LsmForkState
 lsm_sweep_read_fork(const char *path, Oid dboid, uint64 *keyspace_id)
 {
-	union
-	{
-		char		data[512];
-		PageHeaderData header;
-		int64		align;
-	}			head;
+	ForkHead	head;
 	LsmMetaPage meta;
 	ssize_t		got;
 	int			fd;
 
-	StaticAssertStmt(MAXALIGN(SizeOfPageHeaderData) + sizeof(LsmMetaPage) <= sizeof(head),
-					 "metapage is longer than what is read of it");
 	fd = OpenTransientFile(path, O_RDONLY | PG_BINARY);
 	if (fd < 0)
 	{
@@ -160,7 +181,20 @@ lsm_sweep_read_fork(const char *path, Oid dboid, uint64 *keyspace_id)
 		lsm_sweep_unreadable(path);
 		return LSM_FORK_UNREADABLE;
 	}
-	got = pg_pread(fd, head.data, sizeof(head.data), 0);
+	for (int tries = 0; tries < DAMAGED_TRIES; tries++)
+	{
+		got = pg_pread(fd, head.data, sizeof(head.data), 0);
+		if (got < (ssize_t) sizeof(head.data) || head.header.pd_upper == 0 ||
+			!lsm_sweep_is_damaged(&head))
+			break;
+		if (tries + 1 == DAMAGED_TRIES)
+		{
+			got = -1;
+			errno = EIO;
+		}
+		else
+			pg_usleep(1000L);	/* it may be being written */
+	}
 	if (got < 0 && errno != EISDIR)
 	{
 		lsm_sweep_unreadable(path);

@@ -468,6 +468,9 @@ typedef BackendId ProcNumber;
 
 #if PG_VERSION_NUM < 160000
 
+/* c.h: what is handed to smgr is aligned for direct I/O since 16 */
+#define PGIOAlignedBlock		PGAlignedBlock
+
 /* heapam_xlog.h: the name since 16 */
 #define HeapTupleHeaderAdvanceConflictHorizon(tuple, xid) \
 	HeapTupleHeaderAdvanceLatestRemovedXid(tuple, xid)

@@ -30,8 +30,8 @@
  * with verification.
  *
  * A page does not say to which filter it belongs.  It need not: who reads pages
- * has opened the file that it reads them from, and has compared that file's
- * header with the list of files.  A filter that is built again is another file,
+ * has opened the file that it reads them from, has compared that file's header
+ * with the list of files, and sees after each read that it still is that file.  A filter that is built again is another file,
  * which takes the name of the former one; neither is written to once it has a
  * name.  While the list does not mean the new one yet, its header is not the one
  * that is looked for, unless the two filters are equal.

@@ -165,6 +165,13 @@ lsm_leading_word(Relation index, int filter_columns)
 	uint64		leading = 0;
 
 	n = Min(n, LSM_FILTER_LEADING_MAX);
+
+	/*
+	 * The layout of an old index would be a guess now, and filters outlive
+	 * its being refused.
+	 */
+	if (n > 0 && lsm_index_collations_changed(index))
+		return 0;
 	for (int i = 0; i < n && (filter_columns >= 0 || !is_asked_for_ranges(index, i)); i++)
 	{
 		uint8		how = leading_byte(index, i);

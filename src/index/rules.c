@@ -345,14 +345,14 @@ find_mismatch(Relation index, const LsmKeyMaking *making)
 	 * them.
 	 */
 	if (lsm_row_types_changed(index))
-		return LSM_MISMATCH_NONE;
+		return LSM_MISMATCH_UNKNOWN;
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
 		bool		is_composed = column_is_composed(index, i);
 
 		if (!lsm_index_strings(index, i, &strings[i]) ||
 			(is_composed && !composed_spec(index, i, &composed)))
-			return LSM_MISMATCH_NONE;
+			return LSM_MISMATCH_UNKNOWN;
 		if (!is_composed && !lsm_collation_makes(index->rd_indcollation[i], strings[i]))
 			return LSM_MISMATCH_LAYOUT;
 	}
@@ -377,12 +377,18 @@ depends_on_collations(Relation index)
 	return false;
 }
 
+/*
+ * ALTER TYPE of a row type tells the relcache of an index nothing, nor does its
+ * rollback: what depends on such types is found out anew each time.
+ */
 static LsmMismatch
 index_mismatch(Relation index)
 {
 	LsmIndexCache *cache = index->rd_amcache;
 	LsmMismatch mismatch = LSM_MISMATCH_NONE;
 	LsmKeyMaking making;
+	bool		settled = true;
+	uint32		unused;
 
 	if (likely(cache != NULL && cache->has_mismatch))
 		return cache->mismatch;
@@ -398,9 +404,14 @@ index_mismatch(Relation index)
 										ALLOCSET_SMALL_SIZES);
 		old = MemoryContextSwitchTo(context);
 		mismatch = find_mismatch(index, &making);
+		settled = mismatch != LSM_MISMATCH_UNKNOWN && !row_types_digest(index, &unused);
+		if (mismatch == LSM_MISMATCH_UNKNOWN)
+			mismatch = LSM_MISMATCH_NONE;
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 	}
+	if (!settled)
+		return mismatch;
 	cache = lsm_index_cache(index);
 	cache->mismatch = mismatch;
 	cache->has_mismatch = true;
@@ -423,7 +434,7 @@ mismatch_detail(LsmMismatch mismatch)
 		case LSM_MISMATCH_VERSION:
 			return errdetail("The C library or ICU has another version than when the index was built.");
 		default:
-			return errdetail("The C library or ICU gives strings other keys than when the index was built.");
+			return errdetail("The C library or ICU gives strings other keys than when the index was built, or a row type in it has got a string under another collation.");
 	}
 }
 

@@ -5,14 +5,18 @@
  *
  *	- Each row can be decoded, and fits the table and the transactions that
  *	  there have been.
- *	- In blocks that are all-visible no row is hidden from a snapshot that may
- *	  still be in use, and no entry of an index that index-only scans use names
+ *	- In blocks that are all-visible the present snapshot sees each row that is
+ *	  not deleted, and none that is, and no entry of an index that index-only scans use names
  *	  a row that the present snapshot does not see.  (Of lsm indexes,
  *	  verify_index.c looks at that.)
  *
- * A block may become all-visible meanwhile, but not one with rows that this
- * snapshot does not see: VACUUM's horizon does not pass it.  While an index scan
- * stands at an entry, VACUUM cannot have removed it, nor set the block's bit.
+ * A block may become all-visible meanwhile, but not one with a row that this
+ * snapshot does not see, or sees though it is deleted: who sets the bit has found
+ * that every snapshot in the database knows the row's maker, or its deleter, to
+ * have ended.  (The snapshot's xmin says less: other databases' xids are in it.)
+ * A deleted row that it does not see is found by the entries that name it.  While
+ * an index scan stands at an entry, VACUUM cannot have removed it, nor set the
+ * block's bit.
  *
  * Locking: the table is locked by who calls.
  *
@@ -20,11 +24,11 @@
  */
 #include "postgres.h"
 
-#include "access/amapi.h"
 #include "access/genam.h"
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "access/visibilitymap.h"
+#include "catalog/pg_am_d.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -79,7 +83,7 @@ lsm_verify_rows(LsmVerify *verify)
 		MemoryContextReset(cxt);
 		old = MemoryContextSwitchTo(cxt);
 		problem = lsm_tree_check_row(tree, verify->table, key, value,
-									 verify->snapshot->xmin, &hidden);
+									 verify->snapshot, &hidden);
 		if (problem != NULL)
 			note_row(verify, LSM_VERIFY_TABLE, 0, problem);
 		else if (hidden)
@@ -92,12 +96,15 @@ lsm_verify_rows(LsmVerify *verify)
 	MemoryContextDelete(cxt);
 }
 
-/* Can an index-only scan use it, and does a scan without keys return it all? */
+/*
+ * Can what an index-only scan returns be compared?  Only a btree's scan pins the
+ * page of its entry; GiST and SP-GiST look at a copy, whose entries VACUUM may
+ * have removed.
+ */
 static bool
 serves_index_only_scans(Relation index, Snapshot snapshot)
 {
-	return index->rd_indam->amgettuple != NULL && index->rd_indam->amcanreturn != NULL &&
-		index->rd_indam->amoptionalkey && index_can_return(index, 1) &&
+	return index->rd_rel->relam == BTREE_AM_OID &&
 		lsm_index_is_comparable(index, snapshot);
 }
 

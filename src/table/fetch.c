@@ -57,9 +57,11 @@ typedef struct LsmIndexFetch
  * the executor asks for the old version once more, by TID, and so do we to
  * change it.  A cache of this backend, of one row, which outlives transactions:
  * it is believed as long as its stamp says that reading again would find the
- * same.  Stamps are of one life of the tree's control block: redo, which adds
- * rows to a standby's tree, counts none of them, and a promotion begins a new
- * life.
+ * same.  Stamps are of one life of the tree's control block.  Redo, which adds
+ * rows to a standby's tree, counts none of them; after a promotion whoever
+ * enters the tree first loads it anew, which changes the set's stamp, and the
+ * scan that finds the row to be changed has entered it before the kept row is
+ * asked for.
  */
 typedef struct LastRow
 {

@@ -404,6 +404,10 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 	lsm_tree_require_files(lsm_table_tree(OldTable));
 	lsm_table_limit_horizons(OldTable, &OldestXmin, xid_cutoff);
 	OldestXmin = lsm_tree_horizon(lsm_table_tree(OldTable));
+
+	/* of two horizons the later one may be older: a standby has come back */
+	if (TransactionIdPrecedes(OldestXmin, *xid_cutoff))
+		*xid_cutoff = OldestXmin;
 	begin_rewrite(&rw, OldTable, NewTable, OldestXmin, *xid_cutoff);
 	if (use_sort)
 		sort = tuplesort_begin_cluster(RelationGetDescr(OldTable), OldIndex,

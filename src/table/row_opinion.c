@@ -80,8 +80,10 @@ lsm_row_doubt_dead(Relation rel, const ItemPointerData *tid, const char *shortcu
 	if (RecoveryInProgress() || lsm_ignore_missing_files)
 		return;
 	initStringInfo(&value);
+
+	/* not lsm_row_surely_dead(): its "no" may be out of date */
 	if (slow_row(rel, packed, &value, &row, &found) && found &&
-		!lsm_row_surely_dead(&row, rel))
+		lsm_row_vacuum_status(&row, lsm_tree_horizon(lsm_table_tree(rel))) != HEAPTUPLE_DEAD)
 		row_differs(rel, packed, shortcut, "the row is not dead to everyone");
 	pfree(value.data);
 }

@@ -220,7 +220,7 @@ extern void lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *
 
 /* See LsmKindOps.check and check_row (verify_row.c). */
 extern char *lsm_value_check(LsmSlice key, LsmSlice value);
-extern char *lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin,
+extern char *lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot,
 						   bool *hidden);
 
 /* Append a value: tag, header and, with `body`, the row's body. */

@@ -161,7 +161,7 @@ check_body(Relation rel, const LsmRow *row)
 }
 
 static bool
-is_hidden(const LsmRow *row, TransactionId xmin)
+is_hidden(const LsmRow *row, Snapshot snapshot)
 {
 	TransactionId dead_after;
 
@@ -170,16 +170,17 @@ is_hidden(const LsmRow *row, TransactionId xmin)
 		case HEAPTUPLE_DEAD:
 			return false;
 		case HEAPTUPLE_RECENTLY_DEAD:
-			return !TransactionIdPrecedes(dead_after, xmin);
+			/* dead to all when the bit was set, unless this snapshot sees it */
+			return lsm_row_visible(row, snapshot);
 		case HEAPTUPLE_LIVE:
-			return TransactionIdIsNormal(row->xmin) && !TransactionIdPrecedes(row->xmin, xmin);
+			return !lsm_row_visible(row, snapshot);
 		default:
 			return true;
 	}
 }
 
 char *
-lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin, bool *hidden)
+lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot, bool *hidden)
 {
 	char	   *problem = lsm_value_check(key, value);
 	LsmRow		row;
@@ -194,6 +195,6 @@ lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin, bo
 	if (problem != NULL)
 		return psprintf("row (%u,%u): %s", (BlockNumber) (lsm_key_decode(key.data) >> 16),
 						(OffsetNumber) lsm_key_decode(key.data), problem);
-	*hidden = is_hidden(&row, xmin);
+	*hidden = is_hidden(&row, snapshot);
 	return NULL;
 }

@@ -41,7 +41,7 @@ static void
 lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 			  const LsmMetaPage *new_meta)
 {
-	PGAlignedBlock data;
+	PGIOAlignedBlock data;
 	Page		page = (Page) data.data;
 
 	smgrread(RelationGetSmgr(rel), MAIN_FORKNUM, block, data.data);

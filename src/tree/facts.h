@@ -116,7 +116,7 @@ extern bool lsm_tree_verify_log(LsmTree *tree, LsmProblem report, void *arg);
 
 /* See LsmKindOps.check_row. */
 extern char *lsm_tree_check_row(LsmTree *tree, Relation rel, LsmSlice key, LsmSlice value,
-								TransactionId xmin, bool *hidden);
+								Snapshot snapshot, bool *hidden);
 
 /*
  * Is the list of files in order?  The number of files, their numbers in a

@@ -215,11 +215,10 @@ typedef struct LsmKindOps
 
 	/*
 	 * As check(), of a whole value: does it fit the relation, and the
-	 * transactions that there have been?  *hidden: a snapshot whose xmin this
-	 * is, or one that is as old, may not see the row, or a later one may not.
-	 * Table trees alone.
+	 * transactions that there have been?  *hidden: the snapshot proves that not
+	 * all see the row.  Table trees alone.
 	 */
-	char	   *(*check_row) (Relation rel, LsmSlice key, LsmSlice value, TransactionId xmin,
+	char	   *(*check_row) (Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot,
 							  bool *hidden);
 
 	/*

@@ -585,7 +585,7 @@ lsm_tree_verify_file(LsmTree *tree, uint64 number, LsmProblem report, void *arg)
 /* See facts.h. */
 char *
 lsm_tree_check_row(LsmTree *tree, Relation rel, LsmSlice key, LsmSlice value,
-				   TransactionId xmin, bool *hidden)
+				   Snapshot snapshot, bool *hidden)
 {
-	return tree->ops->check_row(rel, key, value, xmin, hidden);
+	return tree->ops->check_row(rel, key, value, snapshot, hidden);
 }

@@ -153,7 +153,7 @@ check_entries(VerifyLog *verify, BlockNumber block, Page page)
 
 /* The page that a slot has found full is as it was then. */
 static void
-check_before(VerifyLog *verify, uint64 generation, const LsmLogHead *head, BlockNumber nblocks)
+check_before(VerifyLog *verify, uint64 generation, const LsmLogHead *head)
 {
 	PGAlignedBlock data;
 	Page		page = (Page) data.data;
@@ -161,7 +161,9 @@ check_before(VerifyLog *verify, uint64 generation, const LsmLogHead *head, Block
 
 	if (head->before == InvalidBlockNumber)
 		return;
-	if (head->before >= nblocks)
+	/* the fork may have grown since */
+	if (head->before >= smgrnblocks(smgropen(verify->tree->rlocator, verify->tree->backend),
+									MAIN_FORKNUM))
 	{
 		note_page(verify, generation, head->before, "its entries are lost");
 		return;
@@ -174,7 +176,7 @@ check_before(VerifyLog *verify, uint64 generation, const LsmLogHead *head, Block
 }
 
 static void
-check_page(VerifyLog *verify, BlockNumber block, BlockNumber nblocks)
+check_page(VerifyLog *verify, BlockNumber block)
 {
 	PGAlignedBlock data;
 	Page		page = (Page) data.data;
@@ -198,7 +200,7 @@ check_page(VerifyLog *verify, BlockNumber block, BlockNumber nblocks)
 		note_page(verify, generation, block, problem);
 	if (lsm_page_head(page) == NULL)
 		return;
-	check_before(verify, generation, lsm_page_head(page), nblocks);
+	check_before(verify, generation, lsm_page_head(page));
 	if (verify->nlisted == verify->room)
 	{
 		verify->room = verify->room == 0 ? 256 : verify->room * 2;
@@ -302,7 +304,7 @@ lsm_tree_verify_log(LsmTree *tree, LsmProblem report, void *arg)
 	memcpy(roots, verify.meta.log_roots, sizeof(roots));
 	nblocks = smgrnblocks(smgropen(tree->rlocator, tree->backend), MAIN_FORKNUM);
 	for (BlockNumber block = 1; block < nblocks; block++)
-		check_page(&verify, block, nblocks);
+		check_page(&verify, block);
 	for (int i = 0; i < LSM_LOG_ROOTS; i++)
 	{
 		if (roots[i].generation > verify.meta.flushed_generation)

@@ -93,7 +93,8 @@ control_memtable_count(LsmTreeShared *ctl)
 /*
  * Is a writer registered?  REQUIRES: ctl->lock exclusive (writers register
  * under it); or a free block, where none registers any more, and the control
- * table lock, under which its memtables are taken out.
+ * table lock, under which its memtables are taken out.  In recovery a loader
+ * does so under ctl->lock: then "yes" may be out of date, and is asked again.
  */
 static inline bool
 control_has_writers(LsmTreeShared *ctl)

@@ -218,7 +218,6 @@ control_take_for(uint64 keyspace_id, RelFileLocator rlocator, LsmKind kind,
 	ControlEntry *entry;
 
 	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
-	Assert(!lsm_control_former_busy(keyspace_id));
 	if (block == NULL)
 		return NULL;
 

@@ -136,7 +136,7 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 	lsm_meta_template(&meta, rlocator, kind, making, id);
 	if (relpersistence == RELPERSISTENCE_TEMP)
 	{
-		PGAlignedBlock block;
+		PGIOAlignedBlock block;
 
 		/* no local buffer knows the page yet, and there is no Relation here */
 		lsm_temporary_remember(id, rlocator, backend);
@@ -170,7 +170,7 @@ void
 lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind, const LsmKeyMaking *making)
 {
 	SMgrRelation smgr = smgropen(rlocator, INVALID_PROC_NUMBER);
-	PGAlignedBlock block;
+	PGIOAlignedBlock block;
 	LsmMetaPage meta;
 
 	if (!smgrexists(smgr, INIT_FORKNUM))

@@ -334,6 +334,9 @@ lsm_meta_store(Buffer buffer, LsmMetaPage *meta, uint8 info,
 BlockNumber
 lsm_meta_root(const LsmMetaPage *meta, uint64 generation)
 {
+	StaticAssertStmt(LSM_LOG_ROOTS > LSM_MAX_SEALED + 1,
+					 "each generation that is not flushed needs a place");
+
 	for (int i = 0; i < LSM_LOG_ROOTS; i++)
 	{
 		if (meta->log_roots[i].generation == generation)

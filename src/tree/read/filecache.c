@@ -28,6 +28,8 @@
  */
 #include "postgres.h"
 
+#include <sys/stat.h>
+
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/wait_event.h"
@@ -394,13 +396,31 @@ open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
 		lsm_filter_open(header, blob.bytes, false, &open->filter,
 						&why) == LSM_FILTER_OK &&
 		lsm_filter_is_paged(&open->filter) &&
-		lsm_filter_mismatch(file, &blob) == NULL)
+		lsm_filter_mismatch(file, &blob) == NULL &&
+		fstat(FileGetRawDesc(open->page_file), &open->page_stat) == 0)
 	{
 		open->has_filter = true;
 		return true;
 	}
 	close_filter(open);
 	return false;
+}
+
+/*
+ * What was read is of the file whose header was looked at: PostgreSQL closes
+ * descriptors when it runs short of them, and opens the name again.  That may
+ * be a filter's that was built anew, of another shape, before the list of files
+ * says so.  REQUIRES: a read of it, just now.
+ */
+static inline bool
+page_file_is_same(const LsmOpenFile *open)
+{
+	struct stat now;
+
+	return fstat(FileGetRawDesc(open->page_file), &now) == 0 &&
+		now.st_ino == open->page_stat.st_ino &&
+		now.st_mtim.tv_sec == open->page_stat.st_mtim.tv_sec &&
+		now.st_mtim.tv_nsec == open->page_stat.st_mtim.tv_nsec;
 }
 
 /*
@@ -604,6 +624,12 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
 	n = FileRead(open->page_file, page.data, LSM_FILTER_PAGE_BYTES, (off_t) offset,
 				 LSM_WAIT_EVENT("LsmFilterRead"));
 	lsm_count(tree, LSM_COUNT_BLOCKS_READ, 1);
+	if (n >= 0 && unlikely(!page_file_is_same(open)))
+	{
+		/* until the list of files has the new one */
+		open->has_filter = false;
+		return true;
+	}
 	if (likely(n == LSM_FILTER_PAGE_BYTES) &&
 		lsm_filter_probe_page(&open->filter, page.data, digest, &maybe) == LSM_FILTER_OK)
 		return maybe;

@@ -345,8 +345,10 @@ INSERT INTO x_$name SELECT @{[$of->(q{('key' || i)})]}, i FROM generate_series(1
 	};
 	$checks->(0, 'as built');
 	# the first string of a type comes, then another one
-	$node->safe_psql('postgres', q{CREATE TYPE grown AS (a int); CREATE TABLE x_grown (k grown); CREATE UNIQUE INDEX x_grown_k ON x_grown USING lsm_index (k); INSERT INTO x_grown VALUES (ROW(1));
-ALTER TYPE grown ADD ATTRIBUTE w text COLLATE icu});
+	$node->safe_psql('postgres', q{CREATE TYPE grown AS (a int); CREATE TABLE x_grown (k grown); CREATE UNIQUE INDEX x_grown_k ON x_grown USING lsm_index (k); INSERT INTO x_grown VALUES (ROW(1))});
+	# what a session has found of a type that is rolled back
+	is($node->safe_psql('postgres', q{SET client_min_messages = error; BEGIN; ALTER TYPE grown ADD ATTRIBUTE w text COLLATE icu; SELECT count(*) FROM x_grown; ROLLBACK; INSERT INTO x_grown VALUES (ROW(4)); DELETE FROM x_grown WHERE k = ROW(4)::grown}), 1, 'a type that gets a string in a transaction that is rolled back');
+	$node->safe_psql('postgres', 'ALTER TYPE grown ADD ATTRIBUTE w text COLLATE icu');
 	like(($node->psql('postgres', q{INSERT INTO x_grown VALUES (ROW(1, NULL))}))[2], qr/ERROR:  $complaint/, 'a type gets its first string');
 	is($node->safe_psql('postgres', q{REINDEX TABLE x_grown; ALTER TYPE grown ADD ATTRIBUTE w2 text COLLATE icu; INSERT INTO x_grown VALUES (ROW(1, NULL, 'b')); SELECT count(*) FROM x_grown}), 2, '... and another one');
 	like(($node->psql('postgres', q{INSERT INTO x_grown VALUES (ROW(1, NULL, NULL))}))[2], qr/duplicate key value/, '... and a duplicate is one');

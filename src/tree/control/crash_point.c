@@ -13,6 +13,7 @@
 
 #include "miscadmin.h"
 #include "storage/pmsignal.h"
+#include "storage/proc.h"
 #include "storage/procsignal.h"
 
 #include "tree/control/control.h"
@@ -88,9 +89,9 @@ hold_if_wanted(const char *name)
 /*
  * Crash here if the GUC lsm.crash_point names this point: "name", or "name:N"
  * for the Nth time that this process passes it.  kill -9 of the postmaster
- * first (nothing is written by an orderly shutdown), then of ourselves; the
- * other processes end when they notice.  "name!": fail here, each time.  "?":
- * what hold_if_wanted() says.
+ * first (nothing is written by an orderly shutdown), then of all others, who
+ * might wait for ever for a lock that we have, and of ourselves.  "name!": fail
+ * here, each time.  "?": what hold_if_wanted() says.
  */
 void
 lsm_crash_point_hit(const char *name)
@@ -125,7 +126,16 @@ lsm_crash_point_hit(const char *name)
 		return;
 
 	if (IsUnderPostmaster)
+	{
 		(void) kill(PostmasterPid, SIGKILL);
+		for (uint32 i = 0; i < ProcGlobal->allProcCount; i++)
+		{
+			int			pid = ProcGlobal->allProcs[i].pid;
+
+			if (pid != 0 && pid != MyProcPid)
+				(void) kill(pid, SIGKILL);
+		}
+	}
 	(void) kill(getpid(), SIGKILL);
 	for (;;)
 		pause();

@@ -45,6 +45,15 @@ sub rewrite { my ($name) = @_; return join('', map { my $i = $number += 1; "BEGI
 sub vacuum { my ($name) = @_; return writes($name) . "VACUUM (INDEX_CLEANUP on) ${name}_h, ${name}_l;" . flush($name) . "VACUUM (INDEX_CLEANUP on) ${name}_h, ${name}_l;" . writes($name); }
 sub other { my ($name) = @_; $number++; return "CREATE TABLE other$number (i int PRIMARY KEY) USING lsm; INSERT INTO other$number SELECT generate_series(1, 100); DROP TABLE other$number;" . writes($name); }
 
+# More free log pages at the end than VACUUM leaves
+sub cut
+{
+	my ($name) = @_;
+	my $from = $number += 20_000;
+	return "SET lsm.memtable_size = '24MB';" . join('', map { "INSERT INTO ${name}_$_ SELECT $from - 19000 + g, g % 50, (SELECT string_agg(md5(g::text || i), '') FROM generate_series(1, 32) i) FROM generate_series(1, 12000) g;" } 'h', 'l')
+	  . "VACUUM ${name}_l; RESET lsm.memtable_size;" . writes($name);
+}
+
 # The primary's filters are gone, and are built again; nothing else is written
 sub repair
 {
@@ -60,7 +69,7 @@ my %does = (
 	redo_edit_conflict => \&flush, redo_edit_locked => \&flush, redo_edit_set => \&flush, redo_edit_dropped => \&flush,
 	redo_edit_unlinks => \&compact, redo_edit_done => \&compact, unlink_before => \&compact, unlink_after_first => \&compact,
 	redo_chunk => \&flush, redo_horizon => \&vacuum, redo_keyspace => \&other, redo_keyspace_meta => \&other,
-	redo_remove => \&other, redo_removed => \&other, redo_manifest_page => \&rewrite);
+	redo_remove => \&other, redo_removed => \&other, redo_manifest_page => \&rewrite, redo_cut => \&cut);
 
 # all that the code has are known here
 my @redo = grep { /^redo_/ } split ' ', slurp_file($ENV{LSM_CRASH_POINTS});
@@ -69,7 +78,7 @@ my @steps = sort keys %does;
 @steps = split ' ', $ENV{LSM_POINTS} if $ENV{LSM_POINTS};
 
 # (readers would wait for the lock)
-my @held = grep { $_ ne 'redo_edit_locked' && (lsm_long() || $_ ne 'redo_manifest_page') } @steps;
+my @held = grep { $_ ne 'redo_edit_locked' && $_ ne 'redo_cut' && (lsm_long() || $_ ne 'redo_manifest_page') } @steps;
 my @loads = grep { /^standby_load_/ } split ' ', slurp_file($ENV{LSM_CRASH_POINTS});
 push @loads, 'standby_feeding';
 

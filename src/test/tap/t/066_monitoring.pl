@@ -186,7 +186,7 @@ foreach my $end ('COMMIT', 'pg_cancel_backend', 'pg_terminate_backend')
 {
 	$pid = lsm_start_session($node, 'postgres', 'verify', q{SET lsm_test.wait = on; SELECT * FROM lsm_verify('waits')});
 	ok($node->poll_query_until('postgres', qq{SELECT count(*) = 1 FROM pg_stat_lsm_progress JOIN pg_stat_activity USING (pid) WHERE command = 'verify' AND relid = $waits_f AND wait_event = 'advisory'}), 'lsm_verify waits');
-	is(progress('command, phase, files_done = files_total, entries_done, bytes_total', "relid = $waits_f"), 'verify|looking rows up|t|0|', 'its row');
+	is(progress('command, phase, files_done = files_total, entries_done, bytes_total', "relid = $waits_f"), 'verify|comparing index by scan|t|3000|', 'its row');
 	if ($end eq 'COMMIT') { $lock->query_safe('SELECT pg_advisory_unlock(42)'); }
 	else { $node->safe_psql('postgres', "SELECT $end(pid) FROM pg_stat_lsm_progress WHERE command = 'verify'"); }
 	ok(lsm_ended($pid), "ended by $end");

@@ -91,6 +91,15 @@ begin_append(AppendReader *reader, XLogReaderState *record)
 }
 
 static bool
+is_noted(XLogReaderState *record)
+{
+	AppendReader reader;
+
+	begin_append(&reader, record);
+	return reader.noted;
+}
+
+static bool
 next_entry(AppendReader *reader, XLogReaderState *record, LsmEntry *entry)
 {
 	LsmLogHeader header;
@@ -124,7 +133,7 @@ decode_append(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 	LsmEntry	entry;
 
 	begin_append(&reader, buf->record);
-	if (!reader.noted || reader.relation.dbOid != ctx->slot->data.database ||
+	if (reader.relation.dbOid != ctx->slot->data.database ||
 		filtered_by_origin(ctx, XLogRecGetOrigin(buf->record)))
 		return;
 	while (next_entry(&reader, buf->record, &entry))
@@ -192,6 +201,10 @@ lsm_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 	switch (XLogRecGetInfo(buf->record) & ~XLR_INFO_MASK)
 	{
 		case XLOG_LSM_LOG_APPEND_HEADED:
+			/* one without notes may have no xid to give a snapshot to */
+			if (!is_noted(buf->record))
+				break;
+			/* FALLTHROUGH */
 		case XLOG_LSM_LOG_APPEND_LOGICAL:
 			/* the base snapshot is built in fast-forward mode, too */
 			if (SnapBuildProcessChange(ctx->snapshot_builder, xid, buf->origptr) &&

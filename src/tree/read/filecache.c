@@ -384,6 +384,7 @@ open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
 	char		header[LSM_FILTER_HEADER_BYTES];
 	LsmSstBlob	blob = {header, 0}; /* as far as checks look at it */
 	const char *why;
+	struct stat st;
 
 	open->page_file = PathNameOpenFile(path, O_RDONLY | PG_BINARY);
 	if (open->page_file < 0)
@@ -397,8 +398,9 @@ open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
 						&why) == LSM_FILTER_OK &&
 		lsm_filter_is_paged(&open->filter) &&
 		lsm_filter_mismatch(file, &blob) == NULL &&
-		fstat(FileGetRawDesc(open->page_file), &open->page_stat) == 0)
+		fstat(FileGetRawDesc(open->page_file), &st) == 0)
 	{
+		open->page_inode = st.st_ino;
 		open->has_filter = true;
 		return true;
 	}
@@ -410,7 +412,8 @@ open_paged_filter(const char *path, const LsmFile *file, LsmOpenFile *open)
  * What was read is of the file whose header was looked at: PostgreSQL closes
  * descriptors when it runs short of them, and opens the name again.  That may
  * be a filter's that was built anew, of another shape, before the list of files
- * says so.  REQUIRES: a read of it, just now.
+ * says so.  One that is damaged in place is the same, and is reported.
+ * REQUIRES: a read of it, just now.
  */
 static inline bool
 page_file_is_same(const LsmOpenFile *open)
@@ -418,9 +421,7 @@ page_file_is_same(const LsmOpenFile *open)
 	struct stat now;
 
 	return fstat(FileGetRawDesc(open->page_file), &now) == 0 &&
-		now.st_ino == open->page_stat.st_ino &&
-		now.st_mtim.tv_sec == open->page_stat.st_mtim.tv_sec &&
-		now.st_mtim.tv_nsec == open->page_stat.st_mtim.tv_nsec;
+		now.st_ino == open->page_inode;
 }
 
 /*

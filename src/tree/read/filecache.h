@@ -52,7 +52,7 @@ typedef struct LsmOpenFile
 	bool		paged;			/* filter is read page by page from page_file,
 								 * not mapped */
 	File		page_file;
-	struct stat page_stat;		/* of it, when its header was looked at */
+	ino_t		page_inode;		/* of it, when its header was looked at */
 	struct LsmElasticView *elastic; /* elastic filter: elastic.h; else NULL */
 } LsmOpenFile;
 

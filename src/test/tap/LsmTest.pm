@@ -7,7 +7,9 @@ use warnings;
 
 use Cwd ();
 use Exporter 'import';
+use Fcntl ':flock';
 use File::Find;
+use File::Path 'remove_tree';
 use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -20,6 +22,7 @@ our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
   lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
   lsm_start_session lsm_output lsm_ended lsm_ended_or_waits
   lsm_wait_clients lsm_wait_logged lsm_flip_bits lsm_crc32c lsm_seal_meta lsm_jump_xid
+  lsm_on_small_disk lsm_off_small_disk lsm_link_files
   lsm_no_checksums lsm_force_parallel lsm_version lsm_knows_stamps lsm_forget_stamps);
 
 # A node, initialised but not started.  wal_level replica unless told otherwise:
@@ -420,6 +423,47 @@ sub lsm_dir
 {
 	my ($node) = @_;
 	return $node->data_dir . '/pg_lsm';
+}
+
+# The trees of a node that has not run yet lie on the small disk, which is empty and this test's alone.  REQUIRES: there is one.
+my $small_disk;
+
+sub lsm_on_small_disk
+{
+	my ($node) = @_;
+	open $small_disk, '>', "$ENV{LSM_SMALL_DISK}.lock" or die "$ENV{LSM_SMALL_DISK}.lock: $!";
+	flock($small_disk, LOCK_EX) or die "flock: $!";
+	remove_tree($ENV{LSM_SMALL_DISK}, { keep_root => 1 });
+	symlink($ENV{LSM_SMALL_DISK}, lsm_dir($node)) or die "symlink: $!";
+	return;
+}
+
+# REQUIRES: the node is stopped.
+sub lsm_off_small_disk
+{
+	my ($node) = @_;
+	unlink lsm_dir($node);
+	close $small_disk;
+	return;
+}
+
+# Makes links of copied databases' files, as version 1.0 had them: files of the same name and content become one.
+# REQUIRES: the node is stopped.  Returns how many.
+sub lsm_link_files
+{
+	my ($node) = @_;
+	my %first;
+	my $links = 0;
+	foreach my $file (lsm_files_of($node))
+	{
+		my $key = (split m{/}, $file)[-1] . ' ' . `md5sum < $file`;
+		my $of = $first{$key} //= $file;
+		next if $of eq $file;
+		unlink $file;
+		link($of, $file) or die "link: $!";
+		$links++;
+	}
+	return $links;
 }
 
 # Sorted and filter files in the data directory.

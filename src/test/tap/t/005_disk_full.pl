@@ -37,7 +37,7 @@ SKIP:
 {
 	skip 'no small disk (needs root to mount a tmpfs)', 6 unless $ENV{LSM_SMALL_DISK};
 	my $node = lsm_node('tmpfs', conf => "lsm.memtable_memory = 8MB\nlsm.memtable_size = 1MB\nlsm.compression = none\nautovacuum = off");
-	symlink($ENV{LSM_SMALL_DISK}, lsm_dir($node)) or die "symlink: $!";
+	lsm_on_small_disk($node);
 	lsm_start($node);
 	lsm_create_twins($node, 't', 'id int PRIMARY KEY, n int, v text', '(n)');
 	my ($err, $next) = fill($node, 1, 60);
@@ -65,7 +65,7 @@ SKIP:
 	is($rc, 0, 'there is room after TRUNCATE and the sweep') or diag($e);
 	is(lsm_differences($node, 't'), '', 'same after making room');
 	$node->stop;
-	unlink lsm_dir($node);
+	lsm_off_small_disk($node);
 }
 
 my $dir = PostgreSQL::Test::Utils::tempdir();

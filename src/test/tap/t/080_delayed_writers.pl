@@ -156,7 +156,7 @@ SKIP:
 {
 	skip 'no small disk (needs root to mount a tmpfs)', 8 unless $ENV{LSM_SMALL_DISK};
 	$node = lsm_node('delayed_full', conf => "$conf\nlsm.memtable_memory = 16MB\nlsm.memtable_size = 1MB\nlsm.compression = none");
-	symlink($ENV{LSM_SMALL_DISK}, lsm_dir($node)) or die "symlink: $!";
+	lsm_on_small_disk($node);
 	lsm_start($node);
 	lsm_create_twins($node, 't', 'id int PRIMARY KEY, k text', '(k)');
 	($next, $err) = (1, '');
@@ -188,6 +188,6 @@ SKIP:
 	is($rc, 0, 'it goes on when there is room') or diag($err);
 	is(lsm_differences($node, 't'), '', 'with the same rows');
 	$node->stop;
-	unlink lsm_dir($node);
+	lsm_off_small_disk($node);
 }
 done_testing();

@@ -238,24 +238,6 @@ steps() if $parts{steps};
 
 # ---- links that an older version has made ----
 
-# As it would have made them: files of the same name and content become one.
-sub link_files
-{
-	my ($node) = @_;
-	my %first;
-	my $links = 0;
-	foreach my $file (lsm_files_of($node))
-	{
-		my $key = (split m{/}, $file)[-1] . ' ' . `md5sum < $file`;
-		my $of = $first{$key} //= $file;
-		next if $of eq $file;
-		unlink $file;
-		link($of, $file) or die "link: $!";
-		$links++;
-	}
-	return $links;
-}
-
 sub parted
 {
 	my ($node) = @_;
@@ -274,7 +256,7 @@ sub links
 	sql($node, change('k', kilobytes(1, 300)) . "SELECT lsm_flush('k_lsm'), lsm_flush('k_lsm_t'), lsm_flush('k_lsm_pkey');", 'a');
 	sql($node, "CREATE DATABASE $_ TEMPLATE a") foreach 'b', 'c';
 	$node->stop;
-	cmp_ok(link_files($node), '>=', 12, 'files are links again');
+	cmp_ok(lsm_link_files($node), '>=', 12, 'files are links again');
 
 	# one that leads out of pg_lsm
 	my ($outside) = lsm_files_of($node);
@@ -314,7 +296,7 @@ sub used { my ($node) = @_; my $sum = 0; $sum += -s $_ foreach lsm_files_of($nod
 sub full
 {
 	my $node = lsm_node('full', conf => "autovacuum = off\nfsync = off\nallow_in_place_tablespaces = on\nlsm.compression = none\nlsm.compaction_workers = 1\n");
-	symlink($ENV{LSM_SMALL_DISK}, lsm_dir($node)) or die "symlink: $!";
+	lsm_on_small_disk($node);
 	lsm_start($node);
 	sql($node, 'CREATE DATABASE a');
 	sql($node, "CREATE TABLESPACE space LOCATION ''");
@@ -337,7 +319,7 @@ sub full
 
 	# links of an older version stay, and work, until there is room
 	$node->stop;
-	cmp_ok(link_files($node), '>', 0, 'files are links again');
+	cmp_ok(lsm_link_files($node), '>', 0, 'files are links again');
 	my $filler = $ENV{LSM_SMALL_DISK} . '/filler';
 	system('dd', 'if=/dev/zero', "of=$filler", 'bs=1M', 'count=20', 'status=none');
 	my $offset = -s $node->logfile;
@@ -352,7 +334,7 @@ sub full
 	sql($node, 'CREATE DATABASE c TEMPLATE a');
 	is(wrong($node, 'c', 'k'), '', 'there is room for a copy');
 	$node->stop;
-	unlink lsm_dir($node);
+	lsm_off_small_disk($node);
 	return;
 }
 

@@ -320,13 +320,6 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #define lsm_op_cmptype			strategy
 #endif
 
-/* The number of this process's virtual transaction */
-#if PG_VERSION_NUM >= 170000
-#define lsm_local_transaction_id()	(MyProc->vxid.lxid)
-#else
-#define lsm_local_transaction_id()	(MyProc->lxid)
-#endif
-
 /*
  * A tuple of t_len bytes for a decoded change, old or new; its t_data is set.
  * PostgreSQL 17 has done away with a struct around it.

@@ -20,9 +20,7 @@
 #define LSM_CHUNK_FILTER	0x01	/* of the .flt, else of the .sst */
 #define LSM_CHUNK_LAST		0x02
 #define LSM_CHUNK_LZ4		0x04	/* an LZ4 block of them follows */
-#define LSM_CHUNK_TOGETHER	0x08	/* no replay begins after this piece that
-									 * did not have the file's last one: redo
-									 * syncs the file once, at the end */
+#define LSM_CHUNK_TOGETHER	0x08	/* older builds': not looked at */
 
 /*
  * FILE_CHUNK, FILE_CHUNK_LZ4: the bytes follow.  The record type only keeps

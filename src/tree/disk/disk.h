@@ -94,8 +94,13 @@ typedef struct LsmFileMeta LsmFileMeta; /* in manifest.h */
 /* sync.c: once per process, or in the one that all others are forked from */
 extern void lsm_sync_init(void);
 
-/* pg_fsync() that pg_stat_activity shows */
-extern int lsm_file_sync(int fd);
+/*
+ * Durable on return, in redo before a restartpoint needs it: the file, which
+ * has that name or gets it, and the names in a directory.  ERROR, or PANIC
+ * (data_sync_elevel()), if that fails.
+ */
+extern void lsm_sync_file(int fd, const char *path);
+extern void lsm_sync_dir(const char *path);
 
 /* Number of "000042.sst" or "000042.flt"; false for any other name. */
 extern bool lsm_file_parse(const char *name, uint64 *number, bool *filter);
@@ -119,14 +124,10 @@ extern void lsm_primary_memory_compare(void);
 /* of the name that a filter file has until redo has written all of it */
 #define LSM_REDO_SUFFIX	".redo"
 
-/*
- * Redo of a piece of a file.  When it returns the piece is durable, or, if
- * `together` (LSM_CHUNK_TOGETHER), all of the file is when its last piece is
- * redone.
- */
+/* Redo of a piece of a file */
 extern void lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 								 uint64 offset, const char *data, uint32 bytes,
-								 bool last, bool together, uint64 file_bytes);
+								 bool last, uint64 file_bytes);
 extern void lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number);
 
 /* Lines of the owner file: one per fork that may name the keyspace. */

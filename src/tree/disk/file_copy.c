@@ -115,10 +115,7 @@ copy_content(Copying *c)
 static void
 sync_and_close(Copying *c)
 {
-	if (lsm_file_sync(c->to) != 0)
-		ereport(data_sync_elevel(ERROR),
-				(errcode_for_file_access(),
-				 errmsg("could not fsync file \"%s\": %m", c->target)));
+	lsm_sync_file(c->to, c->target);
 	if (CloseTransientFile(c->to) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),

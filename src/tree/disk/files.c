@@ -9,13 +9,8 @@
  * file (crash recovery, a backup) finds the rest of it in place, and writes
  * again what it says already.
  *
- * Redo syncs a file once, at its last chunk.  A restartpoint must then not let
- * replay begin between two chunks before it has seen the last one, or a power
- * failure could take away the first ones.  So who logs a file delays the start
- * of checkpoints (DELAY_CHKPT_START): a checkpoint whose replay would begin
- * amid the file writes its record, where restartpoints come from, only after
- * the last chunk.  LSM_CHUNK_TOGETHER says that it was so; a chunk without it
- * is synced for itself.
+ * Nothing keeps checkpoints away meanwhile.  A restartpoint whose replay would
+ * begin between two chunks makes the first ones durable (sync.c).
  *
  * No two keyspaces share a file.  We would not mind, as we never write to one
  * but what it says already.  Others write here, too: pg_rewind and pgBackRest
@@ -132,58 +127,6 @@ lsm_chunk_log(LsmWalChunk *chunk, char *data, char *scratch)
 	return XLogInsert(LSM_RMGR_ID, compressed > 0 ? XLOG_LSM_FILE_CHUNK_LZ4 : XLOG_LSM_FILE_CHUNK);
 }
 
-/*
- * Checkpoints are not delayed for longer than this, and for one file, without
- * a gap that they can begin in
- */
-#define LSM_DELAY_MAX_US	1000000
-
-typedef struct Delay
-{
-	XLogRecPtr	redo;			/* from before it */
-	instr_time	begin;
-} Delay;
-
-/*
- * From here to allow_checkpoints() no checkpoint record is written whose
- * replay begins here or later.  Checkpoints see it by the virtual transaction.
- * Locking: WAL's insertion locks order the flag before the first chunk, and
- * that before a later redo pointer.
- */
-static void
-delay_checkpoints(Delay *delay)
-{
-	Assert(MyProc->delayChkptFlags == 0);
-	Assert(LocalTransactionIdIsValid(lsm_local_transaction_id()));
-
-	/* before the flag, or a checkpoint that finds it may have moved it already */
-	delay->redo = GetRedoRecPtr();
-	INSTR_TIME_SET_CURRENT(delay->begin);
-	MyProc->delayChkptFlags |= DELAY_CHKPT_START;
-}
-
-/*
- * If a checkpoint has begun, it waits for us, and looks again every 10 ms.
- * It must not find us at the next file each time.  That one has begun the redo
- * pointer tells, as a rule: a checkpoint moves it first and looks for us later,
- * so it may have done that before we read it.  Hence the gap now and then.
- */
-static void
-allow_checkpoints(const Delay *delay)
-{
-	static uint64 delayed_us = 0;	/* since the last gap */
-	instr_time	now;
-
-	MyProc->delayChkptFlags &= ~DELAY_CHKPT_START;
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_SUBTRACT(now, delay->begin);
-	delayed_us += INSTR_TIME_GET_MICROSEC(now);
-	if (GetRedoRecPtr() == delay->redo && delayed_us < LSM_DELAY_MAX_US)
-		return;
-	delayed_us = 0;
-	LSM_NAP(15 * 1000L, "LsmCheckpoint");
-}
-
 /* True: all of the file is logged. */
 static bool
 lsm_file_log_chunks(int elevel, int fd, const char *path, LsmWalChunk *chunk, bool filter,
@@ -201,8 +144,7 @@ lsm_file_log_chunks(int elevel, int fd, const char *path, LsmWalChunk *chunk, bo
 		CHECK_FOR_INTERRUPTS();
 		chunk->bytes = Min(chunk->file_bytes - chunk->offset, LSM_CHUNK_PIECE_BYTES);
 		last = chunk->offset + chunk->bytes == chunk->file_bytes;
-		chunk->flags = LSM_CHUNK_TOGETHER | (filter ? LSM_CHUNK_FILTER : 0) |
-			(last ? LSM_CHUNK_LAST : 0);
+		chunk->flags = (filter ? LSM_CHUNK_FILTER : 0) | (last ? LSM_CHUNK_LAST : 0);
 		pgstat_report_wait_start(WAIT_EVENT_DATA_FILE_READ);
 		got = pg_pread(fd, data, chunk->bytes, chunk->offset);
 		pgstat_report_wait_end();
@@ -240,7 +182,6 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 	char		path[MAXPGPATH];
 	LsmWalChunk chunk;
 	struct stat st;
-	Delay		delay;
 	bool		all;
 	int			fd;
 
@@ -262,16 +203,7 @@ lsm_keyspace_log_file_as(int elevel, uint64 keyspace_id, uint64 number, bool fil
 	chunk.keyspace_id = keyspace_id;
 	chunk.number = number;
 	chunk.file_bytes = st.st_size;
-	delay_checkpoints(&delay);
-	PG_TRY();
-	{
-		all = lsm_file_log_chunks(elevel, fd, path, &chunk, filter, abandoned);
-	}
-	PG_FINALLY();
-	{
-		allow_checkpoints(&delay);
-	}
-	PG_END_TRY();
+	all = lsm_file_log_chunks(elevel, fd, path, &chunk, filter, abandoned);
 	CloseTransientFile(fd);
 	return all;
 }
@@ -351,9 +283,9 @@ lsm_redo_open(uint64 keyspace_id, const char *path)
 		/* the directory went away later in the WAL, or came with no backup */
 		lsm_keyspace_dir(keyspace_id, dir);
 		if (MakePGDirectory(LSM_DIR) == 0)
-			fsync_fname(".", true);
+			lsm_sync_dir(".");
 		if (MakePGDirectory(dir) == 0)
-			fsync_fname(LSM_DIR, true);
+			lsm_sync_dir(LSM_DIR);
 		fd = OpenTransientFile(path, O_RDWR | O_CREAT | PG_BINARY);
 	}
 	if (fd < 0)
@@ -397,7 +329,7 @@ lsm_redo_write(int fd, const char *path, uint64 offset, const char *data, uint32
 void
 lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 					 uint64 offset, const char *data, uint32 bytes,
-					 bool last, bool together, uint64 file_bytes)
+					 bool last, uint64 file_bytes)
 {
 	char		dir[MAXPGPATH];
 	char		final[MAXPGPATH];
@@ -423,13 +355,9 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 				(errcode_for_file_access(),
 				 errmsg("could not truncate file \"%s\": %m", path)));
 
-	/* a piece that need not be durable is written out meanwhile */
-	if (together && !last)
+	lsm_sync_file(fd, last ? final : path);
+	if (!last)
 		pg_flush_data(fd, offset, bytes);
-	else if (lsm_file_sync(fd) != 0)
-		ereport(data_sync_elevel(ERROR),
-				(errcode_for_file_access(),
-				 errmsg("could not fsync file \"%s\": %m", path)));
 	if (CloseTransientFile(fd) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
@@ -443,13 +371,8 @@ lsm_file_write_chunk(uint64 keyspace_id, uint64 number, bool filter,
 	if (renamed && last && lsm_file_gone_hook != NULL)
 		lsm_file_gone_hook(keyspace_id, number);
 
-	/*
-	 * The directory entry.  A file that comes into being at a chunk in the
-	 * middle is one that a later record removes, or that the last chunk makes
-	 * durable.
-	 */
-	if (last || (offset == 0 && !together))
-		fsync_fname(dir, true);
+	if (last || offset == 0)
+		lsm_sync_dir(dir);
 }
 
 /* ---- copies ---- */
@@ -480,7 +403,7 @@ copy_and_log(uint64 from, uint64 to, const LsmFileMeta *files, int nfiles, bool 
 		copy_named_file(from, to, files[i].number, true);
 	}
 	lsm_keyspace_dir(to, dir);
-	fsync_fname(dir, true);
+	lsm_sync_dir(dir);
 
 	if (!log || !XLogIsNeeded())
 		return;

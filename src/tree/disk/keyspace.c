@@ -146,11 +146,11 @@ lsm_keyspace_make_dir(uint64 keyspace_id)
 	char		path[MAXPGPATH];
 
 	if (lsm_make_directory(LSM_DIR))
-		fsync_fname(".", true);
+		lsm_sync_dir(".");
 	lsm_keyspace_dir(keyspace_id, path);
 	if (!lsm_make_directory(path))
 		return false;
-	fsync_fname(LSM_DIR, true);
+	lsm_sync_dir(LSM_DIR);
 	return true;
 }
 
@@ -269,15 +269,16 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", tmp)));
 	}
-	if (lsm_file_sync(fd) != 0)
-		ereport(data_sync_elevel(ERROR),
-				(errcode_for_file_access(),
-				 errmsg("could not fsync file \"%s\": %m", tmp)));
+	lsm_sync_file(fd, path);
 	if (CloseTransientFile(fd) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not close file \"%s\": %m", tmp)));
-	(void) durable_rename(tmp, path, ERROR);
+	if (rename(tmp, path) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not rename file \"%s\" to \"%s\": %m", tmp, path)));
+	lsm_sync_dir(dir);
 	pfree(text.data);
 }
 

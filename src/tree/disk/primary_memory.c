@@ -104,7 +104,7 @@ lsm_primary_memory_redo(const LsmWalMemory *record)
 	struct stat st;
 
 	if (stat(LSM_DIR, &st) < 0 && MakePGDirectory(LSM_DIR) == 0)
-		fsync_fname(".", true);
+		lsm_sync_dir(".");
 	if (read_memory() != (int) record->memtable_memory_kb &&
 		write_memory(record->memtable_memory_kb))
 		compare_memory(record->memtable_memory_kb);

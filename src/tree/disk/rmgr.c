@@ -439,8 +439,7 @@ lsm_redo_chunk(XLogReaderState *record)
 	lsm_file_write_chunk(chunk.keyspace_id, chunk.number,
 						 (chunk.flags & LSM_CHUNK_FILTER) != 0, chunk.offset,
 						 content, chunk.bytes,
-						 (chunk.flags & LSM_CHUNK_LAST) != 0,
-						 (chunk.flags & LSM_CHUNK_TOGETHER) != 0, chunk.file_bytes);
+						 (chunk.flags & LSM_CHUNK_LAST) != 0, chunk.file_bytes);
 	if (content != logged)
 		pfree(content);
 	LSM_CRASH_POINT("redo_chunk");
@@ -512,12 +511,14 @@ lsm_redo_startup(void)
 	redo_context = AllocSetContextCreate(TopMemoryContext, "lsmam redo",
 										 ALLOCSET_DEFAULT_SIZES);
 	lsm_primary_memory_compare();
+	lsm_sync_redo_begins();
 }
 
 static void
 lsm_redo_cleanup(void)
 {
 	lsm_standby_unlink_drain();
+	lsm_sync_redo_ends();
 	MemoryContextDelete(redo_context);
 	redo_context = NULL;
 }
@@ -792,4 +793,5 @@ lsm_tree_rmgr_register(void)
 	};
 
 	RegisterCustomRmgr(LSM_RMGR_ID, &rmgr);
+	lsm_sync_rmgr_register();
 }

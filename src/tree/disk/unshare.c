@@ -207,7 +207,7 @@ part_locked(const SharedFile *file)
 		return false;			/* a load took the copy for a stray */
 	LSM_CRASH_POINT("unshare_renamed");
 	lsm_keyspace_dir(file->keyspace_id, dir);
-	fsync_fname(dir, true);
+	lsm_sync_dir(dir);
 	return true;
 }
 

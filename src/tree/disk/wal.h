@@ -193,6 +193,14 @@ typedef struct LsmWalInvisible
 	uint32		unused;
 } LsmWalInvisible;
 
+/*
+ * sync.c: with our resource manager; with rm_startup and rm_cleanup.  Between
+ * these what lsm_sync_file() and lsm_sync_dir() are asked for is put off.
+ */
+extern void lsm_sync_rmgr_register(void);
+extern void lsm_sync_redo_begins(void);
+extern void lsm_sync_redo_ends(void);
+
 struct XLogReaderState;
 extern void lsm_redo_visible(struct XLogReaderState *record, const LsmWalVisible *visible);
 extern void lsm_redo_invisible(struct XLogReaderState *record,

@@ -1,6 +1,6 @@
-# Redo syncs a file once, after its last piece.  So no checkpoint may let a replay begin amid a file that is not complete
-# yet: while a file is being logged a CHECKPOINT waits, a standby that makes a restartpoint then and loses what it has not
-# synced has the whole file afterwards, and an error amid the file does not leave checkpoints waiting.
+# Redo syncs nothing by itself: what it has written is durable before a restartpoint lets a replay begin behind it, and when
+# recovery ends.  So a checkpoint may come amid a file that is being logged; a standby that makes a restartpoint there and loses
+# what it has not synced has the whole file afterwards; and a file is synced once, or never if it is removed before.
 use strict;
 use warnings;
 use LsmTest;
@@ -43,6 +43,26 @@ sub caught_up
 	return $standby->poll_query_until('postgres', "SELECT pg_last_wal_replay_lsn() >= '$lsn'");
 }
 
+# True: there is one at the last checkpoint record that was replayed
+sub restartpoint
+{
+	my $redo = q{SELECT redo_lsn FROM pg_control_checkpoint()};
+	my $before = $standby->safe_psql('postgres', $redo);
+	$standby->safe_psql('postgres', 'CHECKPOINT');
+	return $standby->safe_psql('postgres', $redo) ne $before ? 1 : 0;
+}
+
+# Those that were synced since `from`, as often as they were
+sub syncs
+{
+	my ($from) = @_;
+	my %syncs;
+	$syncs{$_}++ foreach substr(slurp_file($synced), $from) =~ /^f (\d+ \d+) /mg;
+	return %syncs;
+}
+
+sub identity { my ($id) = `stat -c '%i %W' '$_[0]'` =~ /^(\d+ \d+)/; return $id; }
+
 my $content = q{SELECT count(*), sum(id), md5(string_agg(v, ',' ORDER BY id)) FROM t};
 
 lsm_set($standby, fsync => 'on');
@@ -60,46 +80,58 @@ foreach my $round (1 .. 3)
 	lsm_hold($primary, 'chunk_logged', 'any', 0);
 	my $compaction = lsm_start_session($primary, 'postgres', 'compaction', q{SELECT lsm_compact('t')});
 	ok(lsm_wait_held($primary), "round $round: the first piece is logged");
-	my $checkpoint = lsm_start_session($primary, 'postgres', 'checkpoint', 'CHECKPOINT');
-	ok(!lsm_ended($checkpoint, 2), "round $round: CHECKPOINT waits");
+	$primary->safe_psql('postgres', 'CHECKPOINT');
 
-	# the standby makes the restartpoint that it can make, and loses power
+	# the standby makes a restartpoint amid the file, and loses power
 	ok(caught_up(), "round $round: the standby has the first piece");
-	$standby->safe_psql('postgres', 'CHECKPOINT');
-	cmp_ok(kill_standby(), '>', 0, "round $round: the standby had not synced it");
+	is(restartpoint(), 1, "round $round: a restartpoint amid the file");
+	is(kill_standby(), 0, "round $round: all before it is durable");
 	start_standby();
 	lsm_release($primary);
 	ok(lsm_ended($compaction), "round $round: the compaction ends");
-	ok(lsm_ended($checkpoint), "round $round: CHECKPOINT ends");
-	is(lsm_output('checkpoint'), '', '... without an error');
 	cmp_ok((sort { $b <=> $a } map { -s $_ } lsm_files_of($primary, qr/\.sst$/))[0], '>', 3 << 20, 'the file has several pieces');
 	ok(caught_up(), "round $round: the standby catches up");
 	is($standby->safe_psql('postgres', $content), $primary->safe_psql('postgres', $content), "round $round: the standby has all rows");
 	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', "round $round: and whole files");
 
-	# ---- from here a replay begins behind the file, or amid it: it is durable ----
+	# ---- what no restartpoint has seen is lost, and comes again ----
 
-	$standby->safe_psql('postgres', 'CHECKPOINT');
-	kill_standby();
+	cmp_ok(kill_standby(), '>', 0, "round $round: the rest of the file is not synced yet");
+	start_standby();
+	ok(caught_up(), "round $round: the standby has it again");
+	is($standby->safe_psql('postgres', $content), $primary->safe_psql('postgres', $content), "round $round: with all rows");
+
+	# ---- from here a replay begins behind the file: it is durable ----
+
+	$primary->safe_psql('postgres', 'CHECKPOINT');
+	ok(caught_up(), "round $round: the standby has the checkpoint's record");
+	is(restartpoint(), 1, "round $round: a restartpoint there");
+	is(kill_standby(), 0, "round $round: nothing is lost");
 	start_standby();
 	ok(caught_up(), "round $round: the standby catches up again");
 	is($standby->safe_psql('postgres', $content), $primary->safe_psql('postgres', $content), "round $round: the file was durable");
 	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', "round $round: and is whole");
 }
 
-# ---- a file is synced once ----
+# ---- a file is synced once, and not before it has to be; none that is gone by then ----
 
 {
-	$primary->safe_psql('postgres', "INSERT INTO t SELECT g, repeat(md5(g::text), 20) FROM generate_series(900000, 909000) g");
-	my $before = slurp_file($synced);
 	my %old = map { $_ => 1 } lsm_files_of($standby);
-	$primary->safe_psql('postgres', q{SELECT lsm_compact('t')});
-	ok(caught_up(), 'the standby has the file');
-	my %syncs;
-	$syncs{$_}++ foreach substr(slurp_file($synced), length $before) =~ /^(f \d+ \d+) /mg;
-	my ($file) = sort { -s $b <=> -s $a } grep { !$old{$_} } lsm_files_of($standby, qr/\.sst$/);
-	my ($id) = `stat -c '%i %W' '$file'` =~ /^(\d+ \d+)/;
-	is($syncs{"f $id"}, 1, 'redo has synced a file of ' . (-s $file) . ' bytes once');
+	my $from = length slurp_file($synced);
+	foreach my $i (1 .. 3)
+	{
+		$primary->safe_psql('postgres', "INSERT INTO t SELECT g, repeat(md5(g::text), 20) FROM generate_series(900000 + $i * 3000, 900000 + $i * 3000 + 2999) g; SELECT lsm_compact('t')");
+	}
+	ok(caught_up(), 'the standby has the files');
+	my %syncs = syncs($from);
+	is(join(', ', %syncs), '', 'it has synced none of them');
+	my @new = grep { !$old{$_} } lsm_files_of($standby);
+	$primary->safe_psql('postgres', 'CHECKPOINT');
+	ok(caught_up(), 'the standby has the record of a checkpoint');
+	%syncs = syncs($from);
+	cmp_ok(scalar(@new), '>', 0, 'there are new files');
+	is(join(' ', grep { ($syncs{ identity($_) } // 0) != 1 } @new), '', 'each has been synced once');
+	cmp_ok(scalar(keys %syncs), '<=', scalar(@new), 'and none that is gone');
 }
 
 # ---- an error amid a file ----
@@ -113,8 +145,7 @@ foreach my $round (1 .. 3)
 	$session->query(q{CREATE INDEX broken ON t USING lsm (v)});
 	like($session->{stderr}, qr/error at crash point chunk_logged/, 'an error amid a file');
 	$session->query('ROLLBACK TO s');
-	my $checkpoint = lsm_start_session($primary, 'postgres', 'checkpoint', 'CHECKPOINT');
-	ok(lsm_ended($checkpoint, 60), '... leaves no CHECKPOINT waiting for the session');
+	$primary->safe_psql('postgres', 'CHECKPOINT');
 	$session->query('COMMIT');
 	$session->quit;
 }
@@ -135,6 +166,19 @@ foreach my $round (1 .. 3)
 	is($standby->safe_psql('postgres', q{SELECT count(*), sum(id) FROM small}), $primary->safe_psql('postgres', q{SELECT count(*), sum(id) FROM small}), 'the standby has all rows');
 	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('small')}), '', 'and whole files');
 }
+
+# ---- recovery ends: all is durable before the first checkpoint of the new primary ----
+
+$primary->safe_psql('postgres', q{INSERT INTO t SELECT g, repeat(md5(g::text), 20) FROM generate_series(970000, 979000) g; SELECT lsm_compact('t'); CREATE TABLE late USING lsm AS SELECT g AS id, 'late'::text AS v FROM generate_series(1, 5000) g; SELECT lsm_flush('late')});
+ok(caught_up(), 'the standby has a new table');
+my $expected = $primary->safe_psql('postgres', $content);
+$primary->stop('immediate');
+$standby->promote;
+$standby->safe_psql('postgres', 'CHECKPOINT');
+kill_standby();
+start_standby();
+is($standby->safe_psql('postgres', $content), $expected, 'promoted, checkpoint, power failure: all rows');
+is($standby->safe_psql('postgres', 'SELECT count(*), sum(id) FROM late'), '5000|12502500', 'and those of a new table');
+is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', 'and whole files');
 $standby->stop;
-$primary->stop;
 done_testing();

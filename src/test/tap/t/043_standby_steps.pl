@@ -43,6 +43,7 @@ sub flush { my ($name) = @_; return writes($name) . "SELECT lsm_flush('${name}_h
 sub compact { my ($name) = @_; return flush($name) . "SELECT lsm_compact('${name}_h'), lsm_compact('${name}_l');" . writes($name); }
 sub rewrite { my ($name) = @_; return join('', map { my $i = $number += 1; "BEGIN; INSERT INTO ${name}_h VALUES (-$i, 1, 'm'); INSERT INTO ${name}_l VALUES (-$i, 1, 'm'); COMMIT; SELECT lsm_flush('${name}_l');" } 1 .. 400); }
 sub vacuum { my ($name) = @_; return writes($name) . "VACUUM (INDEX_CLEANUP on) ${name}_h, ${name}_l;" . flush($name) . "VACUUM (INDEX_CLEANUP on) ${name}_h, ${name}_l;" . writes($name); }
+sub checkpoint { my ($name) = @_; return compact($name) . "CHECKPOINT;" . writes($name); }
 sub other { my ($name) = @_; $number++; return "CREATE TABLE other$number (i int PRIMARY KEY) USING lsm; INSERT INTO other$number SELECT generate_series(1, 100); DROP TABLE other$number;" . writes($name); }
 
 # More free log pages at the end than VACUUM leaves
@@ -68,7 +69,7 @@ my %does = (
 	redo_append_page => \&writes, redo_append_fed => \&writes, standby_feeding => \&writes, redo_fresh_page => \&long_row,
 	redo_edit_conflict => \&flush, redo_edit_locked => \&flush, redo_edit_set => \&flush, redo_edit_dropped => \&flush,
 	redo_edit_unlinks => \&compact, redo_edit_done => \&compact, unlink_before => \&compact, unlink_after_first => \&compact,
-	redo_chunk => \&flush, redo_horizon => \&vacuum, redo_keyspace => \&other, redo_keyspace_meta => \&other,
+	redo_chunk => \&flush, redo_sync_files => \&checkpoint, redo_horizon => \&vacuum, redo_keyspace => \&other, redo_keyspace_meta => \&other,
 	redo_remove => \&other, redo_removed => \&other, redo_manifest_page => \&rewrite, redo_cut => \&cut);
 
 # all that the code has are known here

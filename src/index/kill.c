@@ -30,7 +30,9 @@
 #include "access/heapam_xlog.h"
 #include "access/htup_details.h"
 #include "access/relscan.h"
+#include "access/table.h"
 #include "access/transam.h"
+#include "catalog/index.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
@@ -135,16 +137,24 @@ kill_entry(IndexScanDesc scan, ItemPointer tid)
 }
 
 #ifdef USE_ASSERT_CHECKING
-/* See scan.h.  A bitmap scan does not know the table. */
+/*
+ * See scan.h.  A bitmap scan does not know the table, which its executor node
+ * has open.  Entries of a heap table's dead rows do not come back.
+ */
 void
 lsm_doubt_gap(void *arg, LsmSlice key)
 {
 	IndexScanDesc scan = arg;
+	Oid			table_id = IndexGetRelation(RelationGetRelid(scan->indexRelation), false);
+	Relation	table = table_open(table_id, NoLock);
 	ItemPointerData tid;
 
 	lsm_decode_tid(key, &tid);
-	if (scan->heapRelation != NULL)
-		lsm_table_doubt_dead(scan->heapRelation, &tid, "lsm_gaps_find()");
+	if (!lsm_tids_are_stable(table))
+		lsm_opinion_differ(((LsmScan *) scan->opaque)->tree, "lsm_gaps_find()", key,
+						   "it has an entry");
+	lsm_table_doubt_dead(table, &tid, "lsm_gaps_find()");
+	table_close(table, NoLock);
 }
 #endif
 

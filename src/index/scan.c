@@ -395,8 +395,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 
 	need_cursor(so);
 #ifdef USE_ASSERT_CHECKING
-	if (so->stable_tids)
-		lsm_cursor_doubt_gaps(so->cursor, lsm_doubt_gap, scan);
+	lsm_cursor_doubt_gaps(so->cursor, lsm_doubt_gap, scan);
 #endif
 	set_bounds(so);
 	limit_cursor(so);

@@ -8,7 +8,10 @@
  *
  * What is claimed does not change while it is checked: a snapshot that is in
  * use goes on to see, or not to see, what it did, and a row that is dead to
- * everyone stays so.  A row that was kept is claimed for as long as its stamp
+ * everyone stays so.  What may be removed by one horizon may be removed for ever,
+ * and a horizon that is computed now may be older than that one (removable.c).
+ * So a row that is not dead by the horizon of now has to have a deleter that has
+ * committed, and that nobody's snapshot takes for running.  A row that was kept is claimed for as long as its stamp
  * holds; the stamp is compared once more under the key's lock, where every
  * change that the slow reader can have seen has been counted.
  *
@@ -18,6 +21,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xlog.h"
 #include "utils/snapmgr.h"
 
@@ -68,6 +72,18 @@ lsm_row_doubt_visible(Relation rel, const ItemPointerData *tid, Snapshot snapsho
 	pfree(value.data);
 }
 
+static bool
+dead_to_everyone(Relation rel, const LsmRow *row)
+{
+	if (lsm_row_vacuum_status(row, lsm_tree_horizon(lsm_table_tree(rel))) == HEAPTUPLE_DEAD)
+		return true;
+	if (RelationUsesLocalBuffers(rel) ||
+		lsm_row_vacuum_status(row, ReadNextTransactionId()) != HEAPTUPLE_DEAD)
+		return false;
+	lsm_assert_removable(rel->rd_locator.dbOid, lsm_row_deleter(row));
+	return true;
+}
+
 /* LsmTableOps.doubt_dead */
 void
 lsm_row_doubt_dead(Relation rel, const ItemPointerData *tid, const char *shortcut)
@@ -80,10 +96,7 @@ lsm_row_doubt_dead(Relation rel, const ItemPointerData *tid, const char *shortcu
 	if (RecoveryInProgress() || lsm_ignore_missing_files)
 		return;
 	initStringInfo(&value);
-
-	/* not lsm_row_surely_dead(): its "no" may be out of date */
-	if (slow_row(rel, packed, &value, &row, &found) && found &&
-		lsm_row_vacuum_status(&row, lsm_tree_horizon(lsm_table_tree(rel))) != HEAPTUPLE_DEAD)
+	if (slow_row(rel, packed, &value, &row, &found) && found && !dead_to_everyone(rel, &row))
 		row_differs(rel, packed, shortcut, "the row is not dead to everyone");
 	pfree(value.data);
 }

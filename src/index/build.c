@@ -182,6 +182,13 @@ lsm_index_build(Relation table, Relation index, IndexInfo *info)
 		state.sort = lsm_build_sort_begin(state.spec, maintenance_work_mem, NULL);
 		lsm_build_scan(table, index, info, state.sort, NULL, true, &all);
 	}
+
+	/*
+	 * Without its collation's locale an index would be one without an order
+	 * for good.  With no entry it is built even so, as a btree, for TRUNCATE.
+	 */
+	if (all.entries > 0)
+		lsm_index_require_locales(index);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_TOTAL, (int64) all.entries);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, PHASE_SORT);
 	lsm_build_sort_perform(state.sort);

@@ -35,15 +35,20 @@
 #include "postgres.h"
 
 #include <langinfo.h>
+#include <locale.h>
 #include <string.h>
 #ifdef __GLIBC__
 #include <gnu/libc-version.h>
 #endif
 
+#include "access/htup_details.h"
 #include "catalog/pg_collation.h"
 #include "common/hashfn.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/pg_locale.h"
+#include "utils/syscache.h"
 
 #include "index/index.h"
 
@@ -71,12 +76,76 @@ libc_compares_bytes(pg_locale_t locale)
 #endif
 }
 
+/* As pg_newlocale_from_collation() asks for it */
+static bool
+libc_has_locale(const char *collate, const char *ctype)
+{
+	locale_t	half = newlocale(LC_COLLATE_MASK, collate, (locale_t) 0);
+	locale_t	whole;
+
+	if (half == (locale_t) 0)
+		return false;
+	whole = newlocale(LC_CTYPE_MASK, ctype, half);
+	freelocale(whole != (locale_t) 0 ? whole : half);
+	return whole != (locale_t) 0;
+}
+
+static char *
+collation_name(HeapTuple tuple, AttrNumber attribute)
+{
+	bool		isnull;
+	Datum		name = SysCacheGetAttr(COLLOID, tuple, attribute, &isnull);
+
+	return isnull ? pstrdup("") : TextDatumGetCString(name);
+}
+
+static bool
+look_for_locale(Oid collation)
+{
+	HeapTuple	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	bool		found = true;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", collation);
+
+	/* ICU takes any name; of the default collation the server has asked */
+	if (((Form_pg_collation) GETSTRUCT(tuple))->collprovider == COLLPROVIDER_LIBC)
+	{
+		char	   *collate = collation_name(tuple, Anum_pg_collation_collcollate);
+		char	   *ctype = collation_name(tuple, Anum_pg_collation_collctype);
+
+		found = libc_has_locale(collate, ctype);
+		pfree(collate);
+		pfree(ctype);
+	}
+	ReleaseSysCache(tuple);
+	return found;
+}
+
+/* What was found is remembered, as PostgreSQL remembers the locale. */
+bool
+lsm_collation_is_there(Oid collation)
+{
+	static List *found = NIL;
+	MemoryContext old;
+
+	if (collation == DEFAULT_COLLATION_OID || collation == C_COLLATION_OID ||
+		list_member_oid(found, collation))
+		return true;
+	if (!look_for_locale(collation))
+		return false;
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	found = lappend_oid(found, collation);
+	MemoryContextSwitchTo(old);
+	return true;
+}
+
 LsmCollationKind
 lsm_collation_kind(Oid collation)
 {
 	pg_locale_t locale;
 
-	if (!OidIsValid(collation))
+	if (!OidIsValid(collation) || !lsm_collation_is_there(collation))
 		return LSM_COLLATION_OTHER;
 	if (lsm_collation_is_c(collation))
 		return LSM_COLLATION_BYTES;

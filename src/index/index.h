@@ -311,6 +311,9 @@ extern bool lsm_index_collations_changed(Relation index);
 extern void lsm_index_warn_of_collations(Relation index);
 extern void lsm_index_require_collations(Relation index);
 
+/* ERROR, that of PostgreSQL, if the locale of a collation is not installed. */
+extern void lsm_index_require_locales(Relation index);
+
 /* Were columns dropped from row types since the index was built? */
 extern bool lsm_row_types_changed(Relation index);
 
@@ -347,8 +350,16 @@ typedef enum LsmCollationKind
 	LSM_COLLATION_ICU,			/* deterministic */
 	LSM_COLLATION_ICU_NONDETERMINISTIC,
 	LSM_COLLATION_LIBC,			/* of glibc, with rules */
-	LSM_COLLATION_OTHER			/* we have no order for it */
+	LSM_COLLATION_OTHER			/* we have no order for it, or its locale is not
+								 * there */
 } LsmCollationKind;
+
+/*
+ * Is its locale installed on this system?  If not, PostgreSQL raises an error
+ * when it is asked for the locale, and PostgreSQL 18 when it is asked whether
+ * the collation is "C".
+ */
+extern bool lsm_collation_is_there(Oid collation);
 
 extern LsmCollationKind lsm_collation_kind(Oid collation);
 extern struct pg_locale_struct *lsm_collation_locale(Oid collation);

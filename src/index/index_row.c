@@ -499,19 +499,3 @@ lsm_form_index_tuple(IndexScanDesc scan, LsmSlice key, LsmSlice value)
 	scan->xs_itup = form_planner_tuple(scan);
 	return scan->xs_itup != NULL;
 }
-
-bool
-lsm_index_can_return(Relation index, int attno)
-{
-	LsmColumnSpec spec;
-
-	if (attno > IndexRelationGetNumberOfKeyAttributes(index))
-		return true;
-
-	/* those are kept; the planner asks before we can tell it that types changed */
-	if (lsm_type_is_composed(lsm_class_column_type(index->rd_opfamily[attno - 1],
-												   index->rd_opcintype[attno - 1])))
-		return true;
-	lsm_column_spec(index, attno - 1, &spec);
-	return spec.returnable;
-}

@@ -36,6 +36,18 @@ type_is_returnable(LsmColumnType type)
 	}
 }
 
+/*
+ * The planner asks before we can tell it that the index is of no use, so types
+ * alone decide.  What is composed is kept in the entries.
+ */
+bool
+lsm_index_can_return(Relation index, int attno)
+{
+	return attno > IndexRelationGetNumberOfKeyAttributes(index) ||
+		type_is_returnable(lsm_class_column_type(index->rd_opfamily[attno - 1],
+												 index->rd_opcintype[attno - 1]));
+}
+
 static void
 refuse_type(Oid type)
 {

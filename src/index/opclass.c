@@ -224,7 +224,8 @@ bool
 lsm_strings_vary(Oid opcintype, Oid collation, Oid order_proc)
 {
 	return type_has_collation(lsm_column_type(opcintype)) && OidIsValid(collation) &&
-		!lsm_compares_by_pattern(order_proc) && !lsm_collation_is_c(collation);
+		!lsm_compares_by_pattern(order_proc) &&
+		(!lsm_collation_is_there(collation) || !lsm_collation_is_c(collation));
 }
 
 LsmStrings

@@ -332,6 +332,30 @@ lsm_index_new_making(Relation index, LsmKeyMaking *making)
  * Is it as it was?
  * ====================================================================== */
 
+/*
+ * The first of the columns' collations whose locale is not installed, or
+ * InvalidOid.  What is composed of strings under a collation of libc has their
+ * bytes, and needs no locale.
+ */
+static Oid
+collation_not_there(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (!column_is_composed(index, i) && strings_vary(index, i) &&
+			!lsm_collation_is_there(index->rd_indcollation[i]))
+			return index->rd_indcollation[i];
+	return InvalidOid;
+}
+
+void
+lsm_index_require_locales(Relation index)
+{
+	Oid			collation = collation_not_there(index);
+
+	if (OidIsValid(collation))
+		(void) lsm_collation_locale(collation); /* PostgreSQL says what is missing */
+}
+
 static LsmMismatch
 find_mismatch(Relation index, const LsmKeyMaking *making)
 {
@@ -404,6 +428,8 @@ index_mismatch(Relation index)
 										ALLOCSET_SMALL_SIZES);
 		old = MemoryContextSwitchTo(context);
 		mismatch = find_mismatch(index, &making);
+		if (mismatch > LSM_MISMATCH_UNKNOWN && OidIsValid(collation_not_there(index)))
+			mismatch = LSM_MISMATCH_NOT_THERE;
 		settled = mismatch != LSM_MISMATCH_UNKNOWN && !row_types_digest(index, &unused);
 		if (mismatch == LSM_MISMATCH_UNKNOWN)
 			mismatch = LSM_MISMATCH_NONE;
@@ -429,6 +455,8 @@ mismatch_detail(LsmMismatch mismatch)
 {
 	switch (mismatch)
 	{
+		case LSM_MISMATCH_NOT_THERE:
+			return errdetail("The locale of the collation of one of its columns is not installed.");
 		case LSM_MISMATCH_LAYOUT:
 			return errdetail("The collation of one of its columns does not give strings the kind of keys any more that the index has.");
 		case LSM_MISMATCH_VERSION:
@@ -436,6 +464,16 @@ mismatch_detail(LsmMismatch mismatch)
 		default:
 			return errdetail("The C library or ICU gives strings other keys than when the index was built, or a row type in it has got a string under another collation.");
 	}
+}
+
+static int
+mismatch_hint(Relation index, LsmMismatch mismatch)
+{
+	if (mismatch == LSM_MISMATCH_NOT_THERE)
+		return errhint("Install the locale on this system, and begin a new session.");
+	return errhint("Rebuild the index: REINDEX INDEX %s.",
+				   quote_qualified_identifier(get_namespace_name(RelationGetNamespace(index)),
+											  RelationGetRelationName(index)));
 }
 
 static void
@@ -446,9 +484,7 @@ report_mismatch(int elevel, Relation index, LsmMismatch mismatch)
 			 errmsg("index \"%s\" was built with another version of a collation",
 					RelationGetRelationName(index)),
 			 mismatch_detail(mismatch),
-			 errhint("Rebuild the index: REINDEX INDEX %s.",
-					 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(index)),
-												RelationGetRelationName(index)))));
+			 mismatch_hint(index, mismatch)));
 }
 
 void

@@ -15,6 +15,7 @@ typedef enum LsmMismatch
 {
 	LSM_MISMATCH_NONE,
 	LSM_MISMATCH_UNKNOWN,		/* types are not what they were */
+	LSM_MISMATCH_NOT_THERE,		/* the locale of a collation is not installed */
 	LSM_MISMATCH_LAYOUT,		/* codes of the kind that a column has cannot be
 								 * made */
 	LSM_MISMATCH_VERSION,		/* another version of ICU or of the C library */

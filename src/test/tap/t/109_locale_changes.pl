@@ -7,7 +7,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# ---- two sets of data: in the second, C.UTF-8 has no rules, and en_US ten characters more, behind e ----
+# ---- sets of data: in the second, C.UTF-8 has no rules, and en_US ten characters more, behind e; in another one, en_US is missing ----
 my $sources = $ENV{I18NPATH} // '/usr/share/i18n';
 my $dir = PostgreSQL::Test::Utils::tempdir();
 plan skip_all => 'needs localedef and its sources'
@@ -18,6 +18,7 @@ plan skip_all => 'needs localedef and its sources'
 append_to_file("$dir/en_MORE", $more);
 my %of = (
 	one => { 'en_US.UTF-8' => 'en_US', 'C.utf8' => 'en_US', 'en_US.ISO-8859-1' => 'en_US', 'ja_JP.EUC-JP' => 'ja_JP' },
+	none => { 'C.utf8' => 'en_US' },
 	two => { 'en_US.UTF-8' => "$dir/en_MORE", 'C.utf8' => 'C', 'en_US.ISO-8859-1' => 'sv_SE', 'ja_JP.EUC-JP' => 'en_US' });
 foreach my $set (keys %of)
 {
@@ -180,6 +181,32 @@ encodings_say($complaint, 'pk_pkey|the index was built with another version of a
 with_data('one');
 is_sound($_, 'changed back') foreach @tables;
 encodings_say('duplicate key value', '', 'changed back');
+
+# ---- a locale is not installed: what needs it is an error, as with heap and btree; all else goes on ----
+with_data('none');
+my $absent = qr/index "\w+" was built with another version of a collation\nDETAIL:  The locale of the collation of one of its columns is not installed\.\nHINT:  Install the locale on this system/;
+foreach my $table (qw(en_lsm en_heap))
+{
+	foreach my $query ('SELECT count(*), sum(n) FROM @', 'SELECT n, count(*) FROM @ GROUP BY n ORDER BY n', 'SELECT count(k) FROM @ WHERE n = 3',
+		'WITH d AS (DELETE FROM @ WHERE n = 4 RETURNING n) SELECT count(*) FROM d')
+	{
+		my @answers = map { $node->safe_psql('postgres', "SET client_min_messages = error; BEGIN; $by_index " . $query =~ s/\@/$_/gr . '; ROLLBACK') } $table, "${table}_twin";
+		is($answers[0], $answers[1], "$table, not installed: $query");
+	}
+	like(($node->psql('postgres', "SELECT count(*) FROM $table"))[2], qr/WARNING:  $absent/, "$table, not installed: a warning");
+	unlike($node->safe_psql('postgres', "$by_index EXPLAIN SELECT k FROM $table WHERE n = 3"), qr/Index/, "$table, not installed: no plan has the index");
+	like(($node->psql('postgres', $_))[2], qr/ERROR:  $absent/, "$table, not installed: $_")
+	  foreach "INSERT INTO $table VALUES ('new', 7)", "UPDATE $table SET k = 'new' WHERE n = 3";
+	like(($node->psql('postgres', "REINDEX INDEX ${table}_k"))[2], qr/ERROR:  could not create locale "en_US.UTF-8"/, "$table, not installed: REINDEX");
+	my $foreign = 'the index was built with another version of a collation';
+	is(verified($table), "${table}_k|$foreign\n${table}_nk|$foreign", "$table, not installed: lsm_verify");
+	unlike(($node->psql('postgres', "VACUUM $table; SELECT lsm_flush('${table}_k'); BEGIN; DROP INDEX ${table}_k; ROLLBACK; BEGIN; TRUNCATE $table; INSERT INTO $table VALUES ('a', 1), ('b', 2); ROLLBACK"))[2], qr/ERROR/, "$table, not installed: VACUUM, DROP INDEX, TRUNCATE");
+	is($node->safe_psql('postgres', "SELECT count(*) FROM $table"), 1000, "$table, not installed: nothing came, nothing went");
+}
+is_sound($_, 'not installed') foreach qw(c_lsm c_heap);
+
+with_data('one');
+is_sound($_, 'installed again') foreach @tables;
 
 # ---- REINDEX ----
 with_data('two');

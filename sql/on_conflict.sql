@@ -162,5 +162,54 @@ CREATE UNIQUE INDEX oo_b ON oo USING btree (t text_pattern_ops);
 EXPLAIN (COSTS OFF) INSERT INTO oo (t) VALUES ('a') ON CONFLICT (t text_pattern_ops) DO NOTHING;
 DROP VIEW oo_v;
 DROP TABLE oo;
-DROP FUNCTION op_row, op_stmt, oc_put;
+-- rows that an index-only scan returns, as a session's first statement: heap is the oracle
 RESET default_table_access_method;
+CREATE TABLE os (id int PRIMARY KEY, n int) USING lsm;
+INSERT INTO os SELECT i, i % 10 FROM generate_series(1, 3000) i;
+CREATE INDEX os_n ON os USING lsm (n, id);
+VACUUM (ANALYZE) os;
+CREATE TABLE oi_l (id int, n int, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE oi_l1 PARTITION OF oi_l FOR VALUES FROM (0) TO (20) USING lsm;
+CREATE TABLE oi_l2 (n int, id int NOT NULL) USING lsm;
+ALTER TABLE oi_l ATTACH PARTITION oi_l2 FOR VALUES FROM (20) TO (100);
+CREATE TABLE oi_l3 PARTITION OF oi_l FOR VALUES FROM (100) TO (1500) USING lsm;
+CREATE TABLE oi_l4 PARTITION OF oi_l FOR VALUES FROM (1500) TO (10000) USING lsm;
+CREATE TABLE oi_p (id int PRIMARY KEY, n int) USING lsm;
+CREATE TABLE oi_h (id int PRIMARY KEY, n int) USING heap;
+CREATE TABLE oi_hp (id int PRIMARY KEY, n int) USING heap;
+INSERT INTO oi_l SELECT i, -i FROM generate_series(1, 40, 3) i;
+INSERT INTO oi_p SELECT i, -i FROM generate_series(1, 40, 3) i;
+INSERT INTO oi_h SELECT i, -i FROM generate_series(1, 40, 3) i;
+INSERT INTO oi_hp SELECT i, -i FROM generate_series(1, 40, 3) i;
+ALTER DATABASE :DBNAME SET enable_seqscan = off;
+ALTER DATABASE :DBNAME SET enable_bitmapscan = off;
+\c -
+INSERT INTO oi_l (id) SELECT id FROM os WHERE id < 2500 ON CONFLICT (id) DO NOTHING;
+EXPLAIN (COSTS OFF) INSERT INTO oi_l (id) SELECT id FROM os WHERE id < 2500 ON CONFLICT (id) DO NOTHING;
+INSERT INTO oi_p (id) SELECT id FROM os WHERE id < 2500 ON CONFLICT (id) DO NOTHING;
+INSERT INTO oi_h (id) SELECT id FROM os WHERE id < 2500 ON CONFLICT (id) DO NOTHING;
+INSERT INTO oi_hp (id) SELECT id FROM os WHERE id < 2500 ON CONFLICT (id) DO NOTHING;
+\c -
+INSERT INTO oi_l SELECT id, n FROM os WHERE n < 3 ON CONFLICT (id) DO UPDATE SET n = excluded.n + 1000;
+INSERT INTO oi_p SELECT id, n FROM os WHERE n < 3 ON CONFLICT (id) DO UPDATE SET n = excluded.n + 1000;
+INSERT INTO oi_h SELECT id, n FROM os WHERE n < 3 ON CONFLICT (id) DO UPDATE SET n = excluded.n + 1000;
+INSERT INTO oi_hp SELECT id, n FROM os WHERE n < 3 ON CONFLICT (id) DO UPDATE SET n = excluded.n + 1000;
+\c -
+-- several nodes, RETURNING, a filter, sub-selects, in WITH, in a function, ended early
+WITH l AS (INSERT INTO oi_l SELECT id, n FROM os WHERE n = 4 AND id % 3 > 0 ON CONFLICT (id) DO UPDATE SET n = excluded.n * (SELECT count(id) FROM os WHERE id > 5) RETURNING *),
+	p AS (INSERT INTO oi_p SELECT id, n FROM os WHERE n = 4 AND id % 3 > 0 ON CONFLICT (id) DO UPDATE SET n = excluded.n * (SELECT count(id) FROM os WHERE id > 5) RETURNING *),
+	h AS (INSERT INTO oi_h SELECT id, n FROM os WHERE n = 4 AND id % 3 > 0 ON CONFLICT (id) DO UPDATE SET n = excluded.n * (SELECT count(id) FROM os WHERE id > 5) RETURNING *),
+	hp AS (INSERT INTO oi_hp SELECT id, n FROM os WHERE n = 4 AND id % 3 > 0 ON CONFLICT (id) DO UPDATE SET n = excluded.n * (SELECT count(id) FROM os WHERE id > 5) RETURNING *)
+SELECT count(*), count(l), count(p), count(h) FROM hp FULL JOIN h USING (id, n) FULL JOIN l USING (id, n) FULL JOIN p USING (id, n);
+INSERT INTO oi_l SELECT id, (SELECT max(o.id) FROM os o WHERE o.n = os.n) FROM os WHERE id IN (SELECT id FROM os WHERE n > 7 AND id < 40) ON CONFLICT (id) DO UPDATE SET n = excluded.n RETURNING *;
+INSERT INTO oi_h SELECT id, (SELECT max(o.id) FROM os o WHERE o.n = os.n) FROM os WHERE id IN (SELECT id FROM os WHERE n > 7 AND id < 40) ON CONFLICT (id) DO UPDATE SET n = excluded.n RETURNING *;
+INSERT INTO oi_l (id) SELECT id FROM os ORDER BY id LIMIT 7 ON CONFLICT DO NOTHING;
+INSERT INTO oi_l (id) SELECT id FROM os WHERE id = ANY (ARRAY[3, 9000]) ON CONFLICT (id) DO UPDATE SET n = 5 RETURNING *;
+INSERT INTO oi_h (id) SELECT id FROM os WHERE id = ANY (ARRAY[3, 9000]) ON CONFLICT (id) DO UPDATE SET n = 5 RETURNING *;
+(SELECT * FROM oi_l EXCEPT SELECT * FROM oi_h) UNION ALL (SELECT * FROM oi_h EXCEPT SELECT * FROM oi_l);
+(SELECT * FROM oi_p EXCEPT SELECT * FROM oi_hp) UNION ALL (SELECT * FROM oi_hp EXCEPT SELECT * FROM oi_p);
+ALTER DATABASE :DBNAME RESET enable_seqscan;
+ALTER DATABASE :DBNAME RESET enable_bitmapscan;
+\c -
+DROP TABLE os, oi_l, oi_p, oi_h, oi_hp;
+DROP FUNCTION op_row, op_stmt, oc_put;

@@ -341,9 +341,10 @@ lsm_executor_start(QueryDesc *query_desc, int eflags)
 	else
 		standard_ExecutorStart(query_desc, eflags);
 
+	/* scans first: the others wrap what a node's function is by then */
+	(void) adjust_scan(query_desc->planstate, NULL);
 	lsm_on_conflict_prepare(query_desc, eflags);
 	lsm_insert_select_prepare(query_desc, eflags);
-	(void) adjust_scan(query_desc->planstate, NULL);
 }
 
 /*

@@ -16,13 +16,14 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "executor/nodeIndexonlyscan.h"
 #include "miscadmin.h"
 #include "nodes/plannodes.h"
 
 #include "executor/hooks.h"
 #include "index/index.h"
 
-/* ExecIndexOnlyScan(), which is static; NULL until one was seen */
+/* ExecIndexOnlyScan(), which is static; NULL until it was asked for */
 static ExecProcNodeMtd core_proc = NULL;
 
 /* The scan's next row is in the slot; false: ask the node's own function. */
@@ -86,8 +87,29 @@ slot_fits(Relation index, const TupleTableSlot *slot)
 }
 
 /*
- * Another extension may have put a function of its own there; all nodes of the
- * core have the same one.
+ * Which function core gives to a node.  What is found in a node that is there
+ * may be another extension's, so a node is made for this: one without columns
+ * and conditions, which opens no index and ends with the executor's state.
+ */
+static ExecProcNodeMtd
+find_core_proc(const IndexOnlyScanState *node)
+{
+	const IndexOnlyScan *plan = castNode(IndexOnlyScan, node->ss.ps.plan);
+	EState	   *estate = node->ss.ps.state;
+	MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+	IndexOnlyScan *bare = makeNode(IndexOnlyScan);
+	IndexOnlyScanState *made;
+
+	bare->scan.scanrelid = plan->scan.scanrelid;
+	bare->indexid = plan->indexid;
+	bare->indextlist = plan->indextlist;
+	made = ExecInitIndexOnlyScan(bare, estate, EXEC_FLAG_EXPLAIN_ONLY);
+	MemoryContextSwitchTo(old);
+	return made->ss.ps.ExecProcNode;
+}
+
+/*
+ * A node whose function another extension has replaced is left alone.
  */
 void
 lsm_index_only_rows_prepare(IndexOnlyScanState *node)
@@ -98,7 +120,7 @@ lsm_index_only_rows_prepare(IndexOnlyScanState *node)
 		!slot_fits(node->ioss_RelationDesc, node->ss.ss_ScanTupleSlot))
 		return;
 	if (core_proc == NULL)
-		core_proc = state->ExecProcNodeReal;
+		core_proc = find_core_proc(node);
 	if (state->ExecProcNodeReal == core_proc)
 		ExecSetExecProcNode(state, index_only_rows);
 }

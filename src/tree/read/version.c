@@ -629,6 +629,20 @@ lsm_version_refresh(LsmTree *tree)
 	return version;
 }
 
+/*
+ * The tree was loaded without damaged log pages, of which its loader was
+ * warned.  What a client is told is not for epochs.
+ */
+static void
+warn_of_incomplete(LsmTree *tree)
+{
+	lsm_tree_exit(tree);
+	ereport(WARNING,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("log pages of relation %s are missing, and reading goes on without them",
+					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
+}
+
 LsmVersion *
 lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 {
@@ -645,7 +659,14 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 				   version->version_no == pg_atomic_read_u64(&tree->ctl->version_no) &&
 				   version->keyspace_id == tree->keyspace_id &&
 				   version->lenient == lsm_ignore_missing_files))
-			return version;
+		{
+			if (likely(!lsm_ignore_missing_files) ||
+				*(volatile LsmTreeState *) &tree->ctl->state != LSM_STATE_INCOMPLETE ||
+				!lsm_warn_about_file(tree->keyspace_id, LSM_LOST_LOG_PAGES))
+				return version;
+			warn_of_incomplete(tree);
+			continue;
+		}
 		lsm_tree_exit(tree);
 		(void) lsm_version_refresh(tree);
 	}

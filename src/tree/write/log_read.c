@@ -20,6 +20,7 @@
 #include "storage/bufmgr.h"
 
 #include "tree/control/control.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/log_entry.h"
 #include "tree/disk/page.h"
 #include "tree/memtable/memtable.h"
@@ -151,6 +152,9 @@ lsm_log_damage(LsmTree *tree, LsmLogScan *scan, BlockNumber block, const char *w
 {
 	lsm_log_report(scan->lenient ? WARNING : ERROR, tree, block, what);
 	scan->incomplete = true;
+
+	/* so that this session is not told twice (version.c) */
+	(void) lsm_warn_about_file(tree->keyspace_id, LSM_LOST_LOG_PAGES);
 }
 
 /* ---- entries ---- */

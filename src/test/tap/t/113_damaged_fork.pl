@@ -146,6 +146,11 @@ like(answer("INSERT INTO p$table VALUES (0, 'new')", ''), qr/^XX001: /, 'no one 
 my ($rc, $out, $err) = $node->psql('postgres', "SET lsm.ignore_missing_files = on; SELECT count(*) > 1500, count(*) < 2000 FROM p$table; SELECT count(*) FROM p$table WHERE v <> repeat('x', 20) || id");
 is($out, "t|t\n0", 'lsm.ignore_missing_files reads what is left');
 like($err, qr/WARNING:  .*block 3 of relation/, 'with a warning');
+foreach my $session ('another session', 'one more')
+{
+	($rc, $out, $err) = $node->psql('postgres', "SET lsm.ignore_missing_files = on; SELECT count(*) < 2000 FROM p$table; SELECT count(*) < 2000 FROM p$table");
+	is("$out " . scalar(() = $err =~ /^.*WARNING:  .*log pages of relation .* are missing/mg), "t\nt 1", "$session: one warning") or diag($err);
+}
 like(answer("SET lsm.ignore_missing_files = on; INSERT INTO p$table VALUES (0, 'new')", ''), qr/^55000: cannot write/, 'which cannot write');
 like(answer("SELECT count(*) FROM p$table", ''), qr/^XX001: .*block 3 of relation/, 'others still get the error');
 # as the first that looks at it

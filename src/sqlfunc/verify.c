@@ -58,12 +58,12 @@ compare_notes(const void *a, const void *b)
 	return compare_int64(x->seq, y->seq);
 }
 
-/* Rows of the result, in order; of an index, not more than are worth it. */
+/* Rows of the result, in order; of a relation, not more than are worth it. */
 static void
 put_notes(ReturnSetInfo *rsinfo, const LsmVerify *verify)
 {
 	const LsmVerifyNotes *notes = &verify->notes;
-	int			compared = 0;	/* problems of comparing the present index */
+	int			compared = 0;	/* problems of comparing the present relation */
 
 	if (notes->n > 0)
 		qsort(notes->notes, notes->n, sizeof(LsmVerifyNote), compare_notes);
@@ -80,7 +80,7 @@ put_notes(ReturnSetInfo *rsinfo, const LsmVerify *verify)
 		{
 			if (compared > LSM_VERIFY_MAX_PROBLEMS + 1)
 				continue;
-			problem = "more problems of this index are not listed";
+			problem = "more problems of this relation are not listed";
 		}
 		values[0] = CStringGetTextDatum(note->object);
 		values[1] = CStringGetTextDatum(problem);

@@ -47,25 +47,94 @@ note_row(LsmVerify *verify, LsmVerifyStage stage, int64 place, const char *probl
 					problem);
 }
 
+/* What is wrong with a row as it was read; or NULL */
+typedef struct RowProblem
+{
+	const char *text;
+	int64		place;
+} RowProblem;
+
 /* The bit of the row's block: read after the row was. */
-static void
+static RowProblem
 check_hidden(LsmVerify *verify, LsmSlice key, Buffer *vm_buffer)
 {
+	RowProblem	problem = {0};
 	uint32		block;
 	uint16		offset;
 
 	lsm_tid_read(key.data, &block, &offset);
 	if (VM_ALL_VISIBLE(verify->table, block, vm_buffer))
-		note_row(verify, LSM_VERIFY_TABLE, ((int64) block << 16) | offset,
-				 psprintf("block %u is marked all-visible, but row (%u,%u) is not visible to all",
-						  block, block, offset));
+	{
+		problem.text = psprintf("block %u is marked all-visible, but row (%u,%u) is not visible to all",
+								block, block, offset);
+		problem.place = ((int64) block << 16) | offset;
+	}
+	return problem;
+}
+
+static RowProblem
+check_value(LsmVerify *verify, LsmSlice key, LsmSlice value, Buffer *vm_buffer)
+{
+	RowProblem	problem = {0};
+	bool		hidden;
+
+	problem.text = lsm_tree_check_row(lsm_relation_tree(verify->table), verify->table, key, value,
+									  verify->snapshot, &hidden);
+	if (problem.text == NULL && hidden)
+		return check_hidden(verify, key, vm_buffer);
+	return problem;
+}
+
+/* The row as it is now; false: it is gone. */
+static bool
+read_again(LsmVerify *verify, LsmSlice key, StringInfo value)
+{
+	LsmCursor  *cursor = lsm_cursor_open(lsm_relation_tree(verify->table));
+	LsmSlice	found;
+	LsmSlice	now;
+	bool		there;
+
+	lsm_cursor_seek(cursor, key, false, ForwardScanDirection);
+	there = lsm_cursor_step(cursor, ForwardScanDirection, &found, &now) &&
+		lsm_slice_compare(found, key) == 0;
+	if (there)
+		appendBinaryStringInfo(value, now.data, now.len);
+	lsm_cursor_close(cursor);
+	return there;
+}
+
+/*
+ * The cursor may have read the row long ago, from files that are no more the
+ * tree's: since then its maker may have ended and VACUUM removed it, or frozen
+ * it and forgotten the transaction.  What is said of a row must be true of it
+ * when it is read again and is still the same.
+ */
+static void
+check_row(LsmVerify *verify, LsmSlice key, LsmSlice value, Buffer *vm_buffer)
+{
+	RowProblem	problem = check_value(verify, key, value, vm_buffer);
+	bool		same = false;
+
+	while (problem.text != NULL && !same)
+	{
+		StringInfoData now;
+
+		CHECK_FOR_INTERRUPTS();
+		initStringInfo(&now);
+		if (!read_again(verify, key, &now))
+			return;
+		same = lsm_slice_compare(lsm_slice(now.data, now.len), value) == 0;
+		value = lsm_slice(now.data, now.len);
+		problem = check_value(verify, key, value, vm_buffer);
+	}
+	if (problem.text != NULL)
+		note_row(verify, LSM_VERIFY_TABLE, problem.place, problem.text);
 }
 
 void
 lsm_verify_rows(LsmVerify *verify)
 {
-	LsmTree    *tree = lsm_relation_tree(verify->table);
-	LsmCursor  *cursor = lsm_cursor_open(tree);
+	LsmCursor  *cursor = lsm_cursor_open(lsm_relation_tree(verify->table));
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm verify row",
 											  ALLOCSET_SMALL_SIZES);
 	Buffer		vm_buffer = InvalidBuffer;
@@ -76,18 +145,11 @@ lsm_verify_rows(LsmVerify *verify)
 	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
 	{
 		MemoryContext old;
-		char	   *problem;
-		bool		hidden;
 
 		CHECK_FOR_INTERRUPTS();
 		MemoryContextReset(cxt);
 		old = MemoryContextSwitchTo(cxt);
-		problem = lsm_tree_check_row(tree, verify->table, key, value,
-									 verify->snapshot, &hidden);
-		if (problem != NULL)
-			note_row(verify, LSM_VERIFY_TABLE, 0, problem);
-		else if (hidden)
-			check_hidden(verify, key, &vm_buffer);
+		check_row(verify, key, value, &vm_buffer);
 		MemoryContextSwitchTo(old);
 	}
 	lsm_cursor_close(cursor);

@@ -20,6 +20,7 @@
 #include "utils/memutils.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/disk/repair_queue.h"
@@ -587,5 +588,11 @@ char *
 lsm_tree_check_row(LsmTree *tree, Relation rel, LsmSlice key, LsmSlice value,
 				   Snapshot snapshot, bool *hidden)
 {
-	return tree->ops->check_row(rel, key, value, snapshot, hidden);
+	char	   *problem;
+
+	LSM_CRASH_POINT("verify_row_read");
+	problem = tree->ops->check_row(rel, key, value, snapshot, hidden);
+	if (*hidden)
+		LSM_CRASH_POINT("verify_row_hidden");
+	return problem;
 }

@@ -66,7 +66,7 @@ $node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int 
 verify_all('some entries are wrong', qr/^t_lies\|row .* is not found by its key\n.*t_part\|a complete index scan returns row/s, 't', 'h', 't_part');
 $node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN -$1; END';
 CREATE OR REPLACE FUNCTION lies_alone(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL RESTRICTED AS 'BEGIN RETURN -$1; END';});
-verify_all('all entries are wrong', qr/more problems of this index are not listed/, 't', 'h', 't_alone');
+verify_all('all entries are wrong', qr/more problems of this relation are not listed/, 't', 'h', 't_alone');
 is(scalar(() = $node->safe_psql('postgres', "$many SELECT * FROM lsm_verify('t')") =~ /^t_lies\|/mg), 101, 'as many problems of an index as are worth it');
 $node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN $1; END';
 CREATE OR REPLACE FUNCTION lies_alone(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL RESTRICTED AS 'BEGIN RETURN $1; END';});
@@ -251,6 +251,44 @@ SELECT * FROM lsm_verify('new_one');
 SELECT * FROM lsm_verify('mine');
 ROLLBACK;
 }), '', 'what the transaction itself has made, emptied, taken back');
+
+# ---- beside who ends, freezes and removes ----
+
+lsm_set($node, 'lsm.crash_point' => '?');
+$node->restart;
+$node->safe_psql('postgres', q{CREATE TABLE young (id int, v text) USING lsm; INSERT INTO young VALUES (1, 'a'), (2, 'b')});
+my $verify = "SET max_parallel_maintenance_workers = 0; SELECT * FROM lsm_verify('young')";
+sub beside
+{
+	my ($what, $point, $sql) = @_;
+	lsm_hold($node, $point, 'backend');
+	my $pid = lsm_start_session($node, 'postgres', 'verify', $verify);
+	ok(lsm_wait_held($node), "$what: lsm_verify is held");
+	$sql->();
+	lsm_release($node);
+	ok(lsm_ended($pid, 60), "$what: it ends");
+	is(lsm_output('verify'), '', "$what: nothing is wrong");
+	return;
+}
+
+my $writer = $node->background_psql('postgres');
+foreach my $change (q{INSERT INTO young VALUES (0, 'c')}, q{DELETE FROM young})
+{
+	$writer->query_safe('BEGIN');
+	$writer->query_safe($change);
+	beside($change, 'verify_row_hidden', sub {
+		$writer->query_safe('ROLLBACK');
+		$node->safe_psql('postgres', 'VACUUM young');
+	});
+	$node->safe_psql('postgres', 'UPDATE young SET v = v');
+	$node->safe_psql('postgres', 'VACUUM young');
+}
+$writer->quit;
+beside('frozen meanwhile', 'verify_row_read', sub {
+	$node->safe_psql('postgres', 'ALTER DATABASE template0 ALLOW_CONNECTIONS true');
+	$node->safe_psql('postgres', 'SELECT txid_current()') foreach 1 .. 5;
+	$node->safe_psql($_, 'VACUUM (FREEZE)') foreach 'template0', 'template1', 'postgres';
+});
 
 # ---- on a standby ----
 

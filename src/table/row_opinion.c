@@ -13,7 +13,10 @@
  * So a row that is not dead by the horizon of now has to have a deleter that has
  * committed, and that nobody's snapshot takes for running.  A row that was kept is claimed for as long as its stamp
  * holds; the stamp is compared once more under the key's lock, where every
- * change that the slow reader can have seen has been counted.
+ * change that the slow reader can have seen has been counted.  There is one
+ * exception: who publishes files that have the row in other words (frozen) makes
+ * them readable a moment before the set's stamp changes.  So the version must
+ * have settled first: then the stamp has changed since it came.
  *
  * Locking: the key's lock, for a moment, if a kept row differs.
  *
@@ -117,8 +120,10 @@ lsm_row_doubt_kept(LsmTree *tree, uint64 packed, LsmDigest digest, const LsmStam
 		 /* who knows */ ;
 	else if (!found || value.len != kept.len || memcmp(value.data, kept.data, kept.len) != 0)
 	{
+		holds = lsm_opinion_version_settled(tree);
+		pg_memory_barrier();
 		lsm_key_lock(tree, digest);
-		holds = lsm_stamp_holds(tree, digest, stamp);
+		holds = holds && lsm_stamp_holds(tree, digest, stamp);
 		lsm_key_unlock(tree, digest, false);
 		if (holds)
 			lsm_opinion_differ(tree, "lsm_fetch_last_row()", lsm_slice(key, sizeof(key)),

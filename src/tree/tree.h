@@ -680,6 +680,13 @@ pg_noreturn extern void lsm_opinion_differ(const LsmTree *tree, const char *shor
  */
 extern bool lsm_opinion_read(LsmTree *tree, LsmSlice key, StringInfo value, bool *found);
 
+/*
+ * False: files of a job may be readable that has not changed the set's stamp
+ * yet.  True: the stamp has changed since the version became what it was when
+ * this was called.
+ */
+extern bool lsm_opinion_version_settled(const LsmTree *tree);
+
 /* The tree has an entry of the key. */
 extern void lsm_opinion_entry(LsmTree *tree, LsmSlice key, const char *shortcut);
 

@@ -193,6 +193,9 @@ lsm_control_construct(ControlBlock *block)
 	ConditionVariableInit(&ctl->cv);
 	pg_atomic_init_u64(&ctl->set_stamp, 0);
 	pg_atomic_init_u64(&ctl->version_no, 0);
+#ifdef USE_ASSERT_CHECKING
+	pg_atomic_init_u64(&ctl->settled_version, 0);
+#endif
 	pg_atomic_init_u64(&ctl->flushed_generation, 0);
 	pg_atomic_init_u64(&ctl->seq, 0);
 	pg_atomic_init_u64(&ctl->row_limit, 0);

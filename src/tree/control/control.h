@@ -167,6 +167,10 @@ typedef struct LsmTreeShared
 	LsmMemtable *sealed[LSM_MAX_SEALED];	/* oldest first */
 
 	pg_atomic_uint64 version_no;	/* = metapage's, after each edit */
+#ifdef USE_ASSERT_CHECKING
+	pg_atomic_uint64 settled_version;	/* one that was there when set_stamp
+										 * last changed */
+#endif
 	pg_atomic_uint64 flushed_generation;
 	pg_atomic_uint64 next_file; /* next file number; below file_limit ... */
 	pg_atomic_uint64 file_limit;	/* ... which the metapage's next_file is; 0:
@@ -390,6 +394,9 @@ lsm_set_change_begin(LsmTreeShared *ctl)
 	Assert((pg_atomic_read_u64(&ctl->set_stamp) & 1) == 0);
 	pg_atomic_fetch_add_u64(&ctl->set_stamp, 1);
 	pg_write_barrier();
+#ifdef USE_ASSERT_CHECKING
+	pg_atomic_write_u64(&ctl->settled_version, pg_atomic_read_u64(&ctl->version_no));
+#endif
 }
 
 static inline void

@@ -349,6 +349,16 @@ lsm_opinion_read(LsmTree *tree, LsmSlice key, StringInfo value, bool *found)
 }
 
 /* See tree.h. */
+bool
+lsm_opinion_version_settled(const LsmTree *tree)
+{
+	LsmTreeShared *ctl = tree->ctl;
+	uint64		version_no = pg_atomic_read_u64(&ctl->version_no);
+
+	return version_no == pg_atomic_read_u64(&ctl->settled_version);
+}
+
+/* See tree.h. */
 void
 lsm_opinion_entry(LsmTree *tree, LsmSlice key, const char *shortcut)
 {

@@ -110,5 +110,33 @@ cmp_ok($rounds, '>', 0, 'flushes and compactions went on beside them');
 ok(!$node->log_contains(qr/PANIC|TRAP/, $at), 'nobody was accused');
 is(query(q{SELECT count(*) FROM lsm_verify('t')}), 0, 'lsm_verify');
 
+# a kept row, while a job that has frozen it is between its edit and the change of the set
+query(q{
+CREATE TABLE kept (id int, v int) USING lsm;
+CREATE INDEX kept_id ON kept USING lsm (id);
+INSERT INTO kept SELECT i, 0 FROM generate_series(1, 100) i});
+query(q{SELECT lsm_flush('kept')});
+query(q{UPDATE kept SET v = 1 WHERE id <> 50});
+query(q{SELECT lsm_flush('kept')});
+query(q{CREATE FUNCTION waits(int) RETURNS int LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(77); RETURN $1; END'});
+lsm_set($node, 'lsm.crash_point' => '?');
+lsm_set($node, 'lsm.compaction_workers' => 0);
+$node->restart;
+$at = -s $node->logfile;
+my $door = lsm_start_session($node, 'postgres', 'door', "BEGIN; SELECT pg_advisory_lock(77);\nSELECT pg_sleep(600);");
+$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND granted}) or die;
+my $updater = lsm_start_session($node, 'postgres', 'updater', q{UPDATE kept SET v = waits(v + 1) WHERE id = 50});
+$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted}) or die;
+lsm_hold($node, 'compact_after_edit', 'backend');
+my $vacuum = lsm_start_session($node, 'postgres', 'vacuum', 'VACUUM (FREEZE) kept');
+ok(lsm_wait_held($node), 'VACUUM is held between edit and set');
+query(q{SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted});
+ok(lsm_ended($updater, 60), 'the update ends beside it') or diag(lsm_output('updater'));
+lsm_release($node);
+ok(lsm_ended($vacuum, 60), 'VACUUM ends') or diag(lsm_output('vacuum'));
+lsm_ended($door, 60);
+ok(!$node->log_contains(qr/PANIC|TRAP/, $at), 'nobody was accused');
+is(query(q{SELECT count(*), sum(v) FROM kept}), '100|100', 'the rows');
+
 $node->stop;
 done_testing();

@@ -122,6 +122,7 @@ lsm_redo_append_fresh(XLogReaderState *record, const LsmWalAppend *append, const
 	RelFileLocator rlocator;
 	uint64		generation = 0;
 	int			last = XLogRecMaxBlockId(record) - (linked ? 1 : 0);
+	Buffer		buffer = InvalidBuffer;
 
 	if (left < sizeof(generation) + head_bytes || last < 0)
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
@@ -132,15 +133,17 @@ lsm_redo_append_fresh(XLogReaderState *record, const LsmWalAppend *append, const
 
 	/*
 	 * The first page last: who reads it in recovery follows it to those that
-	 * continue it.
+	 * continue it.  It stays locked until the page before it names it, as on the
+	 * primary: who finds it finds it in the list.
 	 */
 	for (int i = last; i >= 0; i--)
 	{
-		Buffer		buffer = XLogInitBufferForRedo(record, i);
-		Page		page = BufferGetPage(buffer);
 		uint32		start = i * LSM_PAGE_BYTES;
 		uint32		bytes = Min(entry_bytes - start, LSM_PAGE_BYTES);
+		Page		page;
 
+		buffer = XLogInitBufferForRedo(record, i);
+		page = BufferGetPage(buffer);
 		lsm_page_init(page, LSM_PAGE_LOG, generation,
 					  i > 0 ? LSM_PAGE_CONTINUES : headed ? LSM_PAGE_HEADED : 0,
 					  i < last ? lsm_redo_block(record, i + 1) : InvalidBlockNumber);
@@ -149,12 +152,14 @@ lsm_redo_append_fresh(XLogReaderState *record, const LsmWalAppend *append, const
 		PageSetLSN(page, record->EndRecPtr);
 		MarkBufferDirty(buffer);
 		if (i == 0)
-			(void) lsm_standby_note_append(&standby, &rlocator, page, LSM_PAGE_START);
+			break;
 		UnlockReleaseBuffer(buffer);
 		LSM_CRASH_POINT("redo_fresh_page");
 	}
+	(void) lsm_standby_note_append(&standby, &rlocator, BufferGetPage(buffer), LSM_PAGE_START);
 	if (linked)
 		lsm_redo_link(record, last + 1);
+	UnlockReleaseBuffer(buffer);
 	lsm_standby_append(&standby, entries + head_bytes, entry_bytes - head_bytes);
 	LSM_CRASH_POINT("redo_append_fed");
 }

@@ -23,6 +23,7 @@
 
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/log_entry.h"
 #include "tree/disk/page.h"
 #include "tree/disk/standby.h"
@@ -106,6 +107,67 @@ lsm_load_feed_spanning(LsmTree *tree, uint64 generation, BlockNumber block, Bloc
 	return true;
 }
 
+/*
+ * The page in the block is one of the generation's list, and is as it was when
+ * `crc` was written, if that is not NULL.  Redo writes a page before anything
+ * names it (rmgr.c).  If the generation is flushed meanwhile, the page may be
+ * used again.
+ */
+static void
+lsm_load_check_named(LsmTree *tree, uint64 generation, BlockNumber block, const pg_crc32c *crc,
+					 BufferAccessStrategy strategy)
+{
+	BlockNumber nblocks = smgrnblocks(smgropen(tree->rlocator, tree->backend), MAIN_FORKNUM);
+	bool		there = false;
+	bool		same = false;
+
+	if (block < nblocks)
+	{
+		Buffer		buffer = lsm_load_read_page(tree, block, strategy);
+		Page		page = BufferGetPage(buffer);
+
+		there = lsm_page_valid(page, LSM_PAGE_LOG) && lsm_page_head(page) != NULL &&
+			lsm_page_opaque(page)->owner == generation;
+		same = there && (crc == NULL || EQ_CRC32C(lsm_page_head(page)->crc, *crc));
+		UnlockReleaseBuffer(buffer);
+	}
+	if (!same && pg_atomic_read_u64(&tree->ctl->flushed_generation) < generation)
+		lsm_log_corrupt(tree, block,
+						there ? "it is not as it was written last" : "its entries are lost");
+}
+
+/* Are the pages there that this one and the metapage name? */
+static void
+lsm_load_check_head(LsmTree *tree, Page page, BufferAccessStrategy strategy)
+{
+	const LsmLogHead *head = lsm_page_head(page);
+	uint64		generation = lsm_page_opaque(page)->owner;
+
+	if (head == NULL)
+		return;
+	if (head->before != InvalidBlockNumber)
+		lsm_load_check_named(tree, generation, head->before, &head->before_crc, strategy);
+	if (head->next != InvalidBlockNumber)
+		lsm_load_check_named(tree, generation, head->next, NULL, strategy);
+}
+
+static void
+lsm_load_check_roots(LsmTree *tree, BufferAccessStrategy strategy)
+{
+	LsmMetaPage *page;
+	LsmMetaPage meta;
+	Buffer		buffer = lsm_meta_read(tree, BUFFER_LOCK_SHARE, &page);
+
+	meta = *page;
+	UnlockReleaseBuffer(buffer);
+	for (int i = 0; i < LSM_LOG_ROOTS; i++)
+	{
+		if (meta.log_roots[i].generation > meta.flushed_generation)
+			lsm_load_check_named(tree, meta.log_roots[i].generation, meta.log_roots[i].block,
+								 NULL, strategy);
+	}
+}
+
 /* REQUIRES: `page` is a copy. */
 static void
 lsm_load_feed_page(LsmTree *tree, BlockNumber block, Page page, BufferAccessStrategy strategy,
@@ -176,6 +238,8 @@ lsm_load_standby(LsmTree *tree)
 		{
 			LSM_CRASH_POINT("standby_load_page");
 			lsm_load_feed_page(tree, block, copy.data, strategy, &spanning);
+			lsm_load_check_head(tree, copy.data, strategy);
 		}
 	}
+	lsm_load_check_roots(tree, strategy);
 }

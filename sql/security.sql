@@ -77,6 +77,41 @@ SELECT step, who, super, array_agg(DISTINCT what) FILTER (WHERE what <> 'constan
 SELECT rolname FROM pg_roles WHERE rolname LIKE 'lsm_regress%' AND rolsuper;
 TRUNCATE lsm_sec.ran;
 
+-- names that the owner's functions leave open are not the caller's to fill
+SET ROLE lsm_regress_owner;
+CREATE FUNCTION lsm_sec.w(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN lower(t); END $$;
+CREATE FUNCTION lsm_sec.wi(t text) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT lower($1) $$;
+CREATE FUNCTION lsm_sec.wp(t text) RETURNS bool LANGUAGE sql IMMUTABLE AS $$ SELECT upper($1) <> 'X' $$;
+CREATE TABLE lsm_sec.open_l (t text COLLATE "C") USING lsm;
+CREATE TABLE lsm_sec.open_h (t text COLLATE "C") USING heap;
+INSERT INTO lsm_sec.open_l VALUES ('A'), ('b');
+INSERT INTO lsm_sec.open_h VALUES ('A'), ('b');
+CREATE INDEX open_l1 ON lsm_sec.open_l USING lsm (lsm_sec.w(t));
+CREATE INDEX open_l2 ON lsm_sec.open_l USING lsm (lsm_sec.wi(t)) WHERE lsm_sec.wp(t);
+CREATE INDEX open_h1 ON lsm_sec.open_h USING lsm (lsm_sec.w(t));
+CREATE INDEX open_h2 ON lsm_sec.open_h USING lsm (lsm_sec.wi(t)) WHERE lsm_sec.wp(t);
+GRANT SELECT ON lsm_sec.open_l, lsm_sec.open_h TO lsm_regress_nobody;
+SET ROLE lsm_regress_nobody;
+CREATE FUNCTION lsm_own.lower(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM lsm_sec.note('lower'); RETURN pg_catalog.lower(t); END $$;
+CREATE FUNCTION lsm_own.upper(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM lsm_sec.note('upper'); RETURN pg_catalog.upper(t); END $$;
+SET lsm_sec.step = 'open names';
+SET search_path = lsm_own, pg_catalog, public;
+SELECT * FROM lsm_verify('lsm_sec.open_l'::regclass);
+SELECT * FROM lsm_verify('lsm_sec.open_h'::regclass);
+-- a session keeps an index's expressions as it has first simplified them
+\c -
+SET ROLE lsm_regress_nobody;
+SET lsm_sec.step = 'open names';
+SET search_path = lsm_own, pg_catalog, public;
+SELECT count(*) FROM lsm_sec.open_l, lsm_sec.open_h WHERE open_l.t = 'A' AND open_h.t = 'A';
+SELECT * FROM lsm_verify('lsm_sec.open_l'::regclass);
+SELECT * FROM lsm_verify('lsm_sec.open_h'::regclass);
+RESET search_path;
+RESET ROLE;
+SELECT DISTINCT what, who FROM lsm_sec.ran WHERE who <> 'lsm_regress_nobody' ORDER BY 1, 2;
+DROP TABLE lsm_sec.open_l, lsm_sec.open_h;
+TRUNCATE lsm_sec.ran;
+
 -- these need none of it
 SET lsm_sec.step = 'maintenance';
 SELECT lsm_flush('lsm_sec.t'), lsm_flush('lsm_sec.h'), lsm_compact('lsm_sec.t'), lsm_compact('lsm_sec.h');

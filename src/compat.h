@@ -448,7 +448,10 @@ typedef BackendId ProcNumber;
 
 #define AmAutoVacuumWorkerProcess()	IsAutoVacuumWorkerProcess()
 
-#define RestrictSearchPath()	((void) 0)
+/* guc.h: for the GUC nest level of who runs code of another role */
+#define RestrictSearchPath() \
+	((void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, \
+							  PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false))
 
 #define LockHeldByMe(tag, mode, or_stronger)	LockHeldByMe(tag, mode)
 #define estimate_array_length(root, array)	estimate_array_length(array)

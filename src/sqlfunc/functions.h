@@ -97,11 +97,21 @@ typedef struct LsmFormerUser
 
 /*
  * From here on, and until lsm_become_caller() or an error, functions in index
- * expressions, predicates and the like run as the table's owner and can change
- * no setting for good.  Before anything looks at an expression: simplifying it
- * calls functions.
+ * expressions, predicates and the like run as the table's owner, can change no
+ * setting for good, and find names in pg_catalog only: search_path is the
+ * caller's.  Before anything looks at an expression: simplifying it calls
+ * functions.
  */
 extern void lsm_become_owner(Relation table, LsmFormerUser *former);
 extern void lsm_become_caller(const LsmFormerUser *former);
+
+/*
+ * What the owner's rights may evaluate of an index.  The relation cache has
+ * expressions and predicate as the session simplified them when it first met
+ * the index: functions in SQL have been inlined, with the names that the
+ * caller's search_path gave them then.
+ */
+extern List *lsm_owner_expressions(Relation index);
+extern List *lsm_owner_predicate(Relation index);
 
 #endif							/* LSM_FUNCTIONS_H */

@@ -25,10 +25,16 @@
 #include "catalog/objectaddress.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
 #include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/nodes.h"
+#include "optimizer/optimizer.h"
 #include "storage/lmgr.h"
 #include "storage/sinval.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -272,6 +278,51 @@ lsm_become_owner(Relation table, LsmFormerUser *former)
 						   former->sec_context | SECURITY_RESTRICTED_OPERATION);
 	former->guc_level = NewGUCNestLevel();
 	RestrictSearchPath();
+}
+
+/*
+ * Expressions or predicate of an index, as the catalog has them; NULL: it has
+ * none.
+ */
+static Node *
+read_expressions(Relation index, AttrNumber column)
+{
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(RelationGetRelid(index)));
+	Node	   *result = NULL;
+	bool		isnull;
+	Datum		string;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for index %u", RelationGetRelid(index));
+	string = SysCacheGetAttr(INDEXRELID, tuple, column, &isnull);
+	if (!isnull)
+		result = eval_const_expressions(NULL, stringToNode(TextDatumGetCString(string)));
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* See functions.h. */
+List *
+lsm_owner_expressions(Relation index)
+{
+	List	   *result = (List *) read_expressions(index, Anum_pg_index_indexprs);
+
+	fix_opfuncids((Node *) result);
+	return result;
+}
+
+/* See functions.h. */
+List *
+lsm_owner_predicate(Relation index)
+{
+	Node	   *qual = read_expressions(index, Anum_pg_index_indpred);
+	List	   *result;
+
+	if (qual == NULL)
+		return NIL;
+	result = make_ands_implicit(canonicalize_qual((Expr *) qual, false));
+	fix_opfuncids((Node *) result);
+	return result;
 }
 
 /* See functions.h. */

@@ -478,6 +478,8 @@ lsm_index_check_begin(LsmVerifyNotes *notes, int relation, Relation table, Relat
 	v->sort_kb = sort_kb;
 	PushActiveSnapshot(snapshot);	/* index expressions may need it */
 	v->info = BuildIndexInfo(index);
+	v->info->ii_Expressions = lsm_owner_expressions(index);
+	v->info->ii_Predicate = lsm_owner_predicate(index);
 	v->estate = CreateExecutorState();
 	v->predicate = v->info->ii_Predicate == NIL ? NULL :
 		ExecPrepareQual(v->info->ii_Predicate, v->estate);

@@ -136,8 +136,8 @@ is_parallel_safe_index(Relation index)
 				return false;
 		}
 	}
-	return !is_unsafe_node((Node *) RelationGetIndexExpressions(index), NULL) &&
-		!is_unsafe_node((Node *) RelationGetIndexPredicate(index), NULL);
+	return !is_unsafe_node((Node *) lsm_owner_expressions(index), NULL) &&
+		!is_unsafe_node((Node *) lsm_owner_predicate(index), NULL);
 }
 
 /* As many as for a scan of so many bytes, see compute_parallel_worker() */

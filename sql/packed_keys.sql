@@ -111,12 +111,12 @@ INSERT INTO packed_u SELECT repeat('x', 5000 + i), 100 + i FROM generate_series(
 SELECT count(*), min(length(k)), max(length(k)), sum(id) FROM packed_u;
 SELECT id FROM packed_u WHERE k = repeat('x', 5021);
 SELECT id FROM packed_u WHERE k > repeat('x', 5021) ORDER BY k;
--- a value of 20 MB
-INSERT INTO packed_u SELECT repeat('long', 5000000), -1;
+-- a value of 2 MB
+INSERT INTO packed_u SELECT repeat('long', 500000), -1;
 SELECT length(k) FROM packed_u WHERE id = -1;
-SELECT id FROM packed_u WHERE k = repeat('long', 5000000);
-SELECT count(*) FROM packed_u WHERE k = repeat('long', 4999999);
-SELECT min(id) FROM packed_u WHERE k >= repeat('long', 4999999) AND k < repeat('long', 5000001);
+SELECT id FROM packed_u WHERE k = repeat('long', 500000);
+SELECT count(*) FROM packed_u WHERE k = repeat('long', 499999);
+SELECT min(id) FROM packed_u WHERE k >= repeat('long', 499999) AND k < repeat('long', 500001);
 SELECT * FROM lsm_verify('packed_u_pkey');
 DROP TABLE packed_u;
 -- the limit: noise cannot be packed, and neither can several columns of 4 kB

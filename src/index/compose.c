@@ -47,6 +47,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/multirangetypes.h"
 #include "utils/rangetypes.h"
@@ -72,8 +73,26 @@ enum
 	BOUND_ABOVE_ALL = 0x03
 };
 
-static bool part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec,
-					  Oid *culprit);
+/*
+ * The specs of parts that are known already, while a spec is made.  A type of
+ * types that each have the one below them twice has 2^depth parts, but few
+ * different ones.
+ */
+typedef struct PartKey
+{
+	Oid			type;
+	Oid			collation;
+	Oid			order_proc;
+} PartKey;
+
+typedef struct KnownPart
+{
+	PartKey		key;
+	LsmColumnSpec spec;
+} KnownPart;
+
+static bool part_spec(Oid type, Oid collation, Oid order_proc, HTAB *known,
+					  LsmColumnSpec *spec, Oid *culprit);
 
 static void
 put_part(const LsmColumnSpec *spec, Datum value, bool isnull, StringInfo out)
@@ -106,7 +125,10 @@ put_array(const LsmColumnSpec *spec, Datum value, StringInfo out)
 	deconstruct_array(array, parts->element_type, parts->typlen, parts->typbyval,
 					  parts->typalign, &elements, &nulls, &n);
 	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		put_part(parts->element, elements[i], nulls[i], out);
+	}
 	appendStringInfoCharMacro(out, PART_END);
 	appendStringInfoCharMacro(out, ARR_NDIM(array));
 	for (int i = 0; i < ARR_NDIM(array); i++)
@@ -173,6 +195,7 @@ put_multirange(const LsmColumnSpec *spec, Datum value, StringInfo out)
 		RangeBound	lower;
 		RangeBound	upper;
 
+		CHECK_FOR_INTERRUPTS();
 		multirange_get_bounds(parts->range->rngtype, ranges, i, &lower, &upper);
 		appendStringInfoCharMacro(out, PART_VALUE);
 		put_bound(parts, &lower, out);
@@ -187,30 +210,48 @@ put_multirange(const LsmColumnSpec *spec, Datum value, StringInfo out)
  * Records
  * ====================================================================== */
 
-/* False: *culprit, the type of one of them, has no codes. */
+static HTAB *
+known_parts(void)
+{
+	HASHCTL		ctl = {.keysize = sizeof(PartKey),.entrysize = sizeof(KnownPart),
+	.hcxt = CurrentMemoryContext};
+
+	return hash_create("parts of an lsm_index column", 32, &ctl,
+					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
+/*
+ * False: *culprit, the type of one of them, has no codes.  `known`: NULL if the
+ * record is not part of another one.
+ */
 static bool
-attribute_specs(LsmParts *parts, TupleDesc desc, Oid *culprit)
+attribute_specs(LsmParts *parts, TupleDesc desc, HTAB *known, Oid *culprit)
 {
 	uint64		row_type = assign_record_type_identifier(desc->tdtypeid, desc->tdtypmod);
+	HTAB	   *own = NULL;
+	bool		result = true;
 	MemoryContext old;
 	LsmColumnSpec *specs;
 
 	if (parts->row_type == row_type && parts->nattributes == desc->natts)
 		return true;
+	if (known == NULL)
+		known = own = known_parts();
 	old = MemoryContextSwitchTo(parts->context);
 	specs = palloc0(sizeof(LsmColumnSpec) * Max(desc->natts, 1));
-	for (int i = 0; i < desc->natts; i++)
+	for (int i = 0; result && i < desc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 
-		if (!att->attisdropped &&
-			!part_spec(att->atttypid, att->attcollation, InvalidOid, &specs[i], culprit))
-		{
-			MemoryContextSwitchTo(old);
-			return false;
-		}
+		if (!att->attisdropped)
+			result = part_spec(att->atttypid, att->attcollation, InvalidOid, known,
+							   &specs[i], culprit);
 	}
 	MemoryContextSwitchTo(old);
+	if (own != NULL)
+		hash_destroy(own);
+	if (!result)
+		return false;
 	parts->attributes = specs;
 	parts->nattributes = desc->natts;
 	parts->row_type = row_type;
@@ -231,7 +272,7 @@ put_record(const LsmColumnSpec *spec, Datum value, StringInfo out)
 	Oid			culprit;
 
 	check_stack_depth();
-	if (!attribute_specs(parts, desc, &culprit))
+	if (!attribute_specs(parts, desc, NULL, &culprit))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("lsm_index cannot encode values of type %s", format_type_be(culprit)),
@@ -294,7 +335,7 @@ record_fits(const LsmParts *parts, HeapTupleHeader record)
  * ====================================================================== */
 
 static bool
-array_spec(LsmColumnSpec *spec, Oid *culprit)
+array_spec(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
 {
 	LsmParts   *parts = spec->parts;
 
@@ -307,12 +348,12 @@ array_spec(LsmColumnSpec *spec, Oid *culprit)
 	get_typlenbyvalalign(parts->element_type, &parts->typlen, &parts->typbyval,
 						 &parts->typalign);
 	spec->put = put_array;
-	return part_spec(parts->element_type, spec->collation, InvalidOid, parts->element,
-					 culprit);
+	return part_spec(parts->element_type, spec->collation, InvalidOid, known,
+					 parts->element, culprit);
 }
 
 static bool
-range_spec(LsmColumnSpec *spec, Oid *culprit)
+range_spec(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
 {
 	LsmParts   *parts = spec->parts;
 	bool		multi = spec->type == LSM_COLUMN_MULTIRANGE;
@@ -328,11 +369,11 @@ range_spec(LsmColumnSpec *spec, Oid *culprit)
 	}
 	spec->put = multi ? put_multirange : put_range;
 	return part_spec(range->rngelemtype->type_id, range->rng_collation,
-					 range->rng_cmp_proc_finfo.fn_oid, parts->element, culprit);
+					 range->rng_cmp_proc_finfo.fn_oid, known, parts->element, culprit);
 }
 
 static bool
-record_spec(LsmColumnSpec *spec, Oid *culprit)
+record_spec(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
 {
 	LsmParts   *parts = spec->parts;
 	TupleDesc	desc;
@@ -345,7 +386,7 @@ record_spec(LsmColumnSpec *spec, Oid *culprit)
 	}
 	desc = lookup_rowtype_tupdesc(parts->type, -1);
 	spec->put = put_record;
-	result = attribute_specs(parts, desc, culprit);
+	result = attribute_specs(parts, desc, known, culprit);
 	ReleaseTupleDesc(desc);
 	for (int i = 0; result && i < parts->nattributes; i++)
 		if (parts->attributes[i].type != LSM_COLUMN_INVALID &&
@@ -354,9 +395,9 @@ record_spec(LsmColumnSpec *spec, Oid *culprit)
 	return result;
 }
 
-bool
-lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
-				 LsmColumnSpec *spec, Oid *culprit)
+static bool
+composed_spec(Oid family, Oid opcintype, Oid type, Oid collation, HTAB *known,
+			  LsmColumnSpec *spec, Oid *culprit)
 {
 	LsmParts   *parts = palloc0(sizeof(LsmParts));
 	bool		result = true;
@@ -384,18 +425,18 @@ lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
 			return true;
 		case LSM_COLUMN_JSONB:
 			spec->put = lsm_put_jsonb;
-			result = part_spec(TEXTOID, DEFAULT_COLLATION_OID, InvalidOid,
+			result = part_spec(TEXTOID, DEFAULT_COLLATION_OID, InvalidOid, known,
 							   parts->element, culprit);
 			break;
 		case LSM_COLUMN_ARRAY:
-			result = array_spec(spec, culprit);
+			result = array_spec(spec, known, culprit);
 			break;
 		case LSM_COLUMN_RANGE:
 		case LSM_COLUMN_MULTIRANGE:
-			result = range_spec(spec, culprit);
+			result = range_spec(spec, known, culprit);
 			break;
 		case LSM_COLUMN_RECORD:
-			return record_spec(spec, culprit);
+			return record_spec(spec, known, culprit);
 		case LSM_COLUMN_FUNCTION:
 			lsm_function_spec(spec, family);
 			return true;
@@ -408,12 +449,16 @@ lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
 	return result;
 }
 
-/*
- * How a value is encoded that is part of another one.  `order_proc`: what it is
- * compared by; InvalidOid: by what btree's default operator class says.
- */
+bool
+lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
+				 LsmColumnSpec *spec, Oid *culprit)
+{
+	return composed_spec(family, opcintype, type, collation, NULL, spec, culprit);
+}
+
 static bool
-part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec, Oid *culprit)
+make_part_spec(Oid type, Oid collation, Oid order_proc, HTAB *known,
+			   LsmColumnSpec *spec, Oid *culprit)
 {
 	Oid			base = getBaseType(type);
 	Oid			opclass = GetDefaultOpClass(base, lsm_index_am_oid());
@@ -438,7 +483,7 @@ part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec, Oid *cul
 		OidIsValid(collation) && !get_collation_isdeterministic(collation))
 		return false;
 	if (lsm_type_is_composed(lsm_class_column_type(family, opcintype)))
-		return lsm_compose_spec(family, opcintype, base, collation, spec, culprit);
+		return composed_spec(family, opcintype, base, collation, known, spec, culprit);
 	spec->opcintype = opcintype;
 	code_type = lsm_class_code_type(family, opcintype);
 	spec->type = lsm_column_type(code_type);
@@ -469,6 +514,33 @@ part_spec(Oid type, Oid collation, Oid order_proc, LsmColumnSpec *spec, Oid *cul
 	return true;
 }
 
+/*
+ * How a value is encoded that is part of another one.  `order_proc`: what it is
+ * compared by; InvalidOid: by what btree's default operator class says.  Parts
+ * that are alike share their LsmParts.
+ */
+static bool
+part_spec(Oid type, Oid collation, Oid order_proc, HTAB *known, LsmColumnSpec *spec,
+		  Oid *culprit)
+{
+	PartKey		key = {type, collation, order_proc};
+	KnownPart  *part = known == NULL ? NULL : hash_search(known, &key, HASH_FIND, NULL);
+
+	if (part != NULL)
+	{
+		*spec = part->spec;
+		return true;
+	}
+	if (!make_part_spec(type, collation, order_proc, known, spec, culprit))
+		return false;
+	if (known != NULL)
+	{
+		part = hash_search(known, &key, HASH_ENTER, NULL);
+		part->spec = *spec;
+	}
+	return true;
+}
+
 /* What SQL calls lsm_text_code(): for support functions, the code of a text */
 bytea *
 lsm_compose_text(Oid collation, const char *data, int len)
@@ -482,7 +554,7 @@ lsm_compose_text(Oid collation, const char *data, int len)
 				(errcode(ERRCODE_INDETERMINATE_COLLATION),
 				 errmsg("could not determine which collation to use for a text's code"),
 				 errhint("Use the COLLATE clause to set the collation explicitly.")));
-	if (!part_spec(TEXTOID, collation, InvalidOid, &spec, &culprit) ||
+	if (!part_spec(TEXTOID, collation, InvalidOid, NULL, &spec, &culprit) ||
 		spec.order != LSM_ORDER_CODES)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -540,10 +612,13 @@ function_collation(LsmCollations *all, Oid collation)
 		lsm_collations_add(all, collation, LSM_STRINGS_KEY, true);
 }
 
-void
-lsm_compose_collations(const LsmColumnSpec *spec, LsmCollations *all)
+/* Numbers walks over a spec, which look at parts that are shared once. */
+static uint64 last_walk;
+
+static void
+walk_collations(const LsmColumnSpec *spec, uint64 walk, LsmCollations *all)
 {
-	const LsmParts *parts = spec->parts;
+	LsmParts   *parts = spec->parts;
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
@@ -554,31 +629,72 @@ lsm_compose_collations(const LsmColumnSpec *spec, LsmCollations *all)
 		function_collation(all, spec->collation);
 		function_collation(all, DEFAULT_COLLATION_OID);
 	}
-	if (parts == NULL)
+	if (parts == NULL || parts->walk == walk)
 		return;
-	lsm_compose_collations(parts->element, all);
+	parts->walk = walk;
+	walk_collations(parts->element, walk, all);
 	for (int i = 0; i < parts->nattributes; i++)
-		lsm_compose_collations(&parts->attributes[i], all);
+		walk_collations(&parts->attributes[i], walk, all);
 }
 
-/* A sum, so that one more is always noticed */
+void
+lsm_compose_collations(const LsmColumnSpec *spec, LsmCollations *all)
+{
+	walk_collations(spec, ++last_walk, all);
+}
+
+/*
+ * With as many columns in all, a sum that counts those of shared parts each
+ * time says nothing in 16 bits.
+ */
+#define MANY_COLUMNS	(UINT64CONST(1) << 16)
+
+/*
+ * Into the parts: a sum, so that one more is always noticed.  Parts that are
+ * shared count each time, as in the metapages of indexes that were built before
+ * parts were shared; in *once they count once.
+ */
+static void
+walk_dropped(LsmParts *parts, uint64 walk, uint32 *once)
+{
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	if (parts->walk == walk)
+		return;
+	parts->dropped = 0;
+	parts->columns = parts->nattributes;
+	for (int i = -1; i < parts->nattributes; i++)
+	{
+		const LsmColumnSpec *spec = i < 0 ? parts->element : &parts->attributes[i];
+
+		if (i >= 0 && spec->type == LSM_COLUMN_INVALID)
+		{
+			uint32		column = hash_combine(parts->type, i + 1) % PG_UINT16_MAX + 1;
+
+			parts->dropped += column;
+			*once += column;
+		}
+		else if (spec->parts != NULL)
+		{
+			walk_dropped(spec->parts, walk, once);
+			parts->dropped += spec->parts->dropped;
+			parts->columns = Min(parts->columns + spec->parts->columns, MANY_COLUMNS);
+		}
+	}
+	parts->walk = walk;
+}
+
 bool
 lsm_compose_dropped(const LsmColumnSpec *spec, uint32 *digest)
 {
-	const LsmParts *parts = spec->parts;
-	bool		found = spec->type == LSM_COLUMN_RECORD;
+	bool		found = false;
+	uint32		once = 0;
 
-	check_stack_depth();
-	CHECK_FOR_INTERRUPTS();
-	if (parts == NULL)
+	if (spec->parts == NULL)
 		return false;
-	found |= lsm_compose_dropped(parts->element, digest);
-	for (int i = 0; i < parts->nattributes; i++)
-	{
-		if (parts->attributes[i].type == LSM_COLUMN_INVALID)
-			*digest += hash_combine(parts->type, i + 1) % PG_UINT16_MAX + 1;
-		else
-			(void) lsm_compose_dropped(&parts->attributes[i], digest);
-	}
+	walk_dropped(spec->parts, ++last_walk, &once);
+	*digest += spec->parts->columns < MANY_COLUMNS ? spec->parts->dropped : once;
+	for (; spec->parts != NULL && !found; spec = spec->parts->element)
+		found = spec->type == LSM_COLUMN_RECORD;
 	return found;
 }

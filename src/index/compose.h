@@ -31,6 +31,11 @@ typedef struct LsmParts
 	uint64		row_type;
 	int			nattributes;
 	LsmColumnSpec *attributes;	/* LSM_COLUMN_INVALID: it is dropped */
+
+	/* for walks over specs, whose parts may be shared */
+	uint64		walk;			/* the last one that was here */
+	uint64		columns;		/* what lsm_compose_dropped() found: of all */
+	uint32		dropped;		/* parts; digest of dropped columns */
 } LsmParts;
 
 /* ---- encode_document.c ---- */

@@ -604,26 +604,30 @@ invert(char *bytes, int len)
 		bytes[i] = ~bytes[i];
 }
 
-void
+/* See index.h. */
+Size
 lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 				  StringInfo out)
 {
 	int			start;
+	Size		raw;
 
 	if (isnull)
 	{
 		appendStringInfoCharMacro(out, spec->nulls_first ?
 								  LSM_CODE_NULL_FIRST : LSM_CODE_NULL_LAST);
-		return;
+		return 0;
 	}
 	appendStringInfoCharMacro(out, LSM_CODE_NOT_NULL);
 	start = out->len;
 	lsm_put_value(spec, value, out);
 	Assert(value_bytes[spec->type] == 0 || out->len - start == value_bytes[spec->type]);
-	if (unlikely(out->len - start > LSM_CODE_PLAIN_BYTES))
+	raw = out->len - start;
+	if (unlikely(raw > LSM_CODE_PLAIN_BYTES))
 		lsm_pack_code(out, start);
 	if (spec->descending)
 		invert(out->data + start, out->len - start);
+	return raw;
 }
 
 /*
@@ -786,9 +790,21 @@ void
 lsm_encode_columns(Relation index, const LsmKeySpec *spec, Datum *values,
 				   bool *isnull, StringInfo out)
 {
+	Size		raw = 0;
+
 	resetStringInfo(out);
 	for (int i = 0; i < spec->nkeys; i++)
-		lsm_encode_column(&spec->columns[i], values[i], isnull[i], out);
+	{
+		Size		bytes = lsm_encode_column(&spec->columns[i], values[i], isnull[i], out);
+
+		raw = Max(raw, bytes);
+	}
+	if (raw > LSM_CODE_MAX_RAW_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index column size %zu exceeds lsm_index maximum %d for index \"%s\"",
+						raw, LSM_CODE_MAX_RAW_BYTES, RelationGetRelationName(index)),
+				 errhint("Consider a function index of an MD5 hash of the value.")));
 	if (out->len > LSM_INDEX_MAX_CODE_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),

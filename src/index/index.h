@@ -70,6 +70,13 @@ StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_TID_BYTES <= LSM_MAX_KEY_BYTES,
 #define LSM_CODE_PLAIN_BYTES	4096
 
 /*
+ * Longest value part that new entries may have before it is packed.  Whoever
+ * steps over a code unpacks it.  btree's keys are shorter, for what compresses
+ * values there does not make less than 1/255 of them.
+ */
+#define LSM_CODE_MAX_RAW_BYTES	(4 * 1024 * 1024)
+
+/*
  * A scan that pins this block of the main fork keeps VACUUM from freeing TIDs.
  */
 #define LSM_INTERLOCK_BLOCK		0
@@ -389,8 +396,8 @@ extern uint32 lsm_collation_sample(Oid collation, LsmStrings strings);
 
 /* ---- encode.c, encode_numeric.c ---- */
 
-/* Append the column's code. */
-extern void lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
+/* Append the column's code; bytes of its value part before it is packed. */
+extern Size lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 							  StringInfo out);
 extern void lsm_encode_tid(ItemPointer tid, StringInfo out);
 

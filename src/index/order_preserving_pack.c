@@ -36,7 +36,12 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
+
 #include "index/index.h"
+
+/* Values may be as long as values can be: so many bytes without a look. */
+#define BYTES_PER_CHECK	(64 * 1024)
 
 #define CONTEXT_BYTES	6
 #define HISTORY_BITS	12
@@ -77,7 +82,11 @@ predict(History *history, const uint8 *raw, uint32 place)
 	uint32		before;
 
 	for (; history->noted < place; history->noted++)
+	{
+		if (history->noted % BYTES_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
 		*history_slot(history, raw, history->noted) = history->noted;
+	}
 	if (place - history->last_run < CONTEXT_BYTES)
 		return 0;
 	before = *history_slot(history, raw, place);
@@ -171,7 +180,10 @@ lsm_pack_code(StringInfo out, int start)
 			uint32		n = 0;
 
 			while (i + n < len && raw[before + n] == raw[i + n])
-				n++;
+			{
+				if (++n % BYTES_PER_CHECK == 0)
+					CHECK_FOR_INTERRUPTS();
+			}
 			put_run(out, n, i + n < len && raw[i + n] > raw[before + n]);
 			i += n;
 			history->last_run = i + 1;
@@ -195,6 +207,8 @@ code_ends(const StringInfoData *raw, int *nstrings, bool *escape)
 {
 	uint8		byte = raw->data[raw->len - 1];
 
+	if (raw->len % BYTES_PER_CHECK == 0)
+		CHECK_FOR_INTERRUPTS();
 	if (*nstrings == 0)
 		return lsm_numeric_code_ends((uint8 *) raw->data, raw->len);
 	if (!*escape)

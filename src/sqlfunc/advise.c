@@ -320,7 +320,7 @@ keep_indexes(const Facts *facts, StringInfo text)
 						 lsm_filter_scheme_name(params.scheme),
 						 float8out_internal(params.bits_per_key), params.units);
 	}
-	lsm_relation_close_indexes(indexes);
+	lsm_relation_close_indexes(indexes, AccessShareLock);
 }
 
 /* Statement that gives the tree another filter. */
@@ -733,6 +733,7 @@ lsm_advise(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Relation	rel;
 	List	   *indexes = NIL;
+	List	   *not_open;
 	ListCell   *lc;
 	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
 	const char *compact = quote_qualified_identifier(get_namespace_name(schema), "lsm_compact");
@@ -742,6 +743,7 @@ lsm_advise(PG_FUNCTION_ARGS)
 							AccessShareLock);
 	if (rel->rd_rel->relkind != RELKIND_INDEX)
 		indexes = lsm_relation_open_indexes(rel, AccessShareLock);
+	not_open = lsm_relations_not_open(lcons(rel, list_copy(indexes)));
 	if (indexes == NIL || lsm_relation_is_table(rel))
 	{
 		lsm_relation_check_kind(rel);
@@ -751,7 +753,8 @@ lsm_advise(PG_FUNCTION_ARGS)
 	{
 		advise_tree(rsinfo, (Relation) lfirst(lc), compact);
 	}
-	lsm_relation_close_indexes(indexes);
-	relation_close(rel, NoLock);
+	lsm_relations_let_go(not_open);
+	lsm_relation_close_indexes(indexes, AccessShareLock);
+	lsm_relation_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

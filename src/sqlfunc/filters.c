@@ -165,6 +165,6 @@ lsm_filters(PG_FUNCTION_ARGS)
 			put_segment(rsinfo, &first[j]);
 	}
 	lsm_relations_let_go(not_open);
-	relation_close(rel, AccessShareLock);
+	lsm_relation_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

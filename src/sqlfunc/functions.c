@@ -87,7 +87,7 @@ lsm_relations_let_go(List *relations)
 	list_free(relations);
 }
 
-/* The lsm indexes of a table that can be used, each opened. */
+/* The lsm indexes of a table that can be used, each opened and locked. */
 List *
 lsm_relation_open_indexes(Relation table, LOCKMODE lockmode)
 {
@@ -109,13 +109,13 @@ lsm_relation_open_indexes(Relation table, LOCKMODE lockmode)
 }
 
 void
-lsm_relation_close_indexes(List *indexes)
+lsm_relation_close_indexes(List *indexes, LOCKMODE lockmode)
 {
 	ListCell   *lc;
 
 	foreach(lc, indexes)
 	{
-		index_close((Relation) lfirst(lc), NoLock);
+		index_close((Relation) lfirst(lc), lockmode);
 	}
 	list_free(indexes);
 }
@@ -155,7 +155,7 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 			work(lsm_relation_tree((Relation) lfirst(lc)));
 		}
 		lsm_relations_let_go(not_open);
-		lsm_relation_close_indexes(indexes);
+		lsm_relation_close_indexes(indexes, NoLock);
 	}
 	relation_close(rel, NoLock);
 }
@@ -231,7 +231,7 @@ static void
 close_after_facts(Relation rel, List *not_open)
 {
 	lsm_relations_let_go(not_open);
-	relation_close(rel, AccessShareLock);
+	lsm_relation_close(rel, AccessShareLock);
 }
 
 /*
@@ -253,7 +253,7 @@ lsm_relation_size(PG_FUNCTION_ARGS)
 	/* on a standby it has an init fork only, as pg_relation_size() has it */
 	if (RecoveryInProgress() && !RelationIsPermanent(rel))
 	{
-		relation_close(rel, AccessShareLock);
+		lsm_relation_close(rel, AccessShareLock);
 		PG_RETURN_INT64(0);
 	}
 	if (!lsm_relation_is_index(rel) || lsm_index_has_tree(rel))

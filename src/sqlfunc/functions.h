@@ -27,7 +27,7 @@ extern List *lsm_relations_not_open(List *relations);
 extern void lsm_relations_let_go(List *relations);
 
 extern List *lsm_relation_open_indexes(Relation table, LOCKMODE lockmode);
-extern void lsm_relation_close_indexes(List *indexes);
+extern void lsm_relation_close_indexes(List *indexes, LOCKMODE lockmode);
 
 /* ---- filters.c ---- */
 
@@ -75,6 +75,12 @@ extern Relation lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight righ
  */
 extern Relation lsm_relation_try_open(Oid relid, LsmRelationKind kind, LsmRight right,
 									  LOCKMODE lockmode);
+
+/*
+ * Lets go of what these have locked, the table of an index, too: for functions
+ * that only look, so that nobody waits for the end of the transaction.
+ */
+extern void lsm_relation_close(Relation rel, LOCKMODE lockmode);
 
 /*
  * False: the build of the index has failed, and its fork may have been left

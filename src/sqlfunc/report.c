@@ -431,20 +431,23 @@ add_relation(Report *page, Oid relid)
 {
 	Relation	rel = lsm_relation_open(relid, LSM_RELATION_TREES, LSM_RIGHT_FACTS, AccessShareLock);
 	List	   *indexes = NIL;
+	List	   *not_open;
 	ListCell   *lc;
 
 	if (!lsm_relation_is_index(rel))
 		indexes = lsm_relation_open_indexes(rel, AccessShareLock);
 	if (indexes == NIL)
 		lsm_relation_check_kind(rel);
+	not_open = lsm_relations_not_open(lcons(rel, list_copy(indexes)));
 	if (lsm_relation_is_index(rel) || lsm_relation_is_table(rel))
 		add_tree(page, rel);
 	foreach(lc, indexes)
 	{
 		add_tree(page, (Relation) lfirst(lc));
 	}
-	lsm_relation_close_indexes(indexes);
-	relation_close(rel, NoLock);
+	lsm_relations_let_go(not_open);
+	lsm_relation_close_indexes(indexes, AccessShareLock);
+	lsm_relation_close(rel, AccessShareLock);
 }
 
 static void

@@ -248,6 +248,18 @@ lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right, LOCKMODE lock
 
 /* See functions.h. */
 void
+lsm_relation_close(Relation rel, LOCKMODE lockmode)
+{
+	Oid			table = rel->rd_rel->relkind == RELKIND_INDEX ?
+		rel->rd_index->indrelid : InvalidOid;
+
+	relation_close(rel, lockmode);
+	if (OidIsValid(table))
+		UnlockRelationOid(table, lockmode);
+}
+
+/* See functions.h. */
+void
 lsm_relation_check_kind(Relation rel)
 {
 	if (!lsm_relation_is_index(rel) && !lsm_relation_is_table(rel))

@@ -219,9 +219,9 @@ lsm_verify(PG_FUNCTION_ARGS)
 
 	lsm_relations_let_go(not_open);
 	if (verify.table != rel)
-		relation_close(verify.table, NoLock);
+		relation_close(verify.table, AccessShareLock);
 	else
-		lsm_relation_close_indexes(indexes);
-	relation_close(rel, NoLock);
+		lsm_relation_close_indexes(indexes, AccessShareLock);
+	lsm_relation_close(rel, AccessShareLock);
 	return (Datum) 0;
 }

@@ -210,7 +210,7 @@ lsm_verify_map(LsmVerify *verify)
 
 		if (!lsm_relation_is_index(index) && serves_index_only_scans(index, verify->snapshot))
 			check_entries_of(verify, index);
-		index_close(index, NoLock);
+		index_close(index, AccessShareLock);
 	}
 	list_free(oids);
 }

@@ -185,14 +185,14 @@ take_files(Part *part)
 		if (rel == NULL || RelationGetRelid(rel) != files[task].relid)
 		{
 			if (rel != NULL)
-				relation_close(rel, NoLock);
+				relation_close(rel, AccessShareLock);
 			rel = relation_open(files[task].relid, AccessShareLock);
 		}
 		lsm_verify_one_file(part->notes, &files[task], rel);
 		lsm_verify_progress_file(&part->notes->progress, files[task].relid);
 	}
 	if (rel != NULL)
-		relation_close(rel, NoLock);
+		relation_close(rel, AccessShareLock);
 }
 
 static void
@@ -212,7 +212,7 @@ compare_index(Part *part, const IndexTask *task, bool with_scan, bool with_entri
 	if (rows != NULL)
 		lsm_index_check_rows(check, rows);
 	lsm_index_check_end(check);
-	index_close(index, NoLock);
+	index_close(index, AccessShareLock);
 }
 
 /* What cannot be divided first; who has finished helps with the rows. */
@@ -269,7 +269,7 @@ lsm_verify_worker(dsm_segment *seg, shm_toc *toc)
 						  &wal_usage[ParallelWorkerNumber]);
 	sts_end_write(notes.shared);
 	lsm_verify_progress_end(&notes.progress);
-	table_close(part.table, NoLock);
+	table_close(part.table, AccessShareLock);
 }
 
 /* ---- the leader ---- */

@@ -137,7 +137,7 @@ big="DROP TABLE IF EXISTS b; CREATE TABLE b (id int PRIMARY KEY, v int, t text);
 	INSERT INTO b SELECT (g * 7919::bigint) % 1000003, g, md5(g::text) FROM generate_series(1, 1000000) g"
 key="((i * 7919::bigint) % 999983)::int"
 # what lies in files
-flush="SELECT lsm_flush('b'), lsm_flush('b_pkey')"
+flush="SELECT lsm_flush('b'::regclass), lsm_flush('b_pkey'::regclass)"
 wanted found && compare "20,000 point selects of 1 M rows in files" "$big; $flush" \
 	"DO \$\$ DECLARE x int; BEGIN FOR i IN 1..20000 LOOP SELECT v INTO x FROM b WHERE id = $key; END LOOP; END \$\$"
 wanted absent && compare "50,000 point selects of absent keys" "${big/(g \* 7919::bigint) % 1000003/2 * ((g * 7919::bigint) % 1000003)}; $flush" \

@@ -69,7 +69,7 @@ say "pgbench -i -s $scale: tables USING lsm, primary keys in lsm_index"
 step="pgbench -i"
 must bench -i -q -s "$scale" 2>&1 | tail -2
 [ "${PIPESTATUS[0]}" -eq 0 ] || exit 1
-must sql -c "SELECT c.relname, a.amname, pg_size_pretty(lsm_relation_size(c.oid)) AS size
+must sql -c "SELECT c.relname, a.amname, pg_size_pretty(lsm_relation_size(c.oid::regclass)) AS size
 	FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 	WHERE a.amname LIKE 'lsm%' ORDER BY c.relname"
 keys=$(sql -At -c "SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
@@ -100,9 +100,9 @@ echo "balances of accounts, tellers and branches equal the history"
 
 say "Levels"
 step="lsm_levels"
-must sql -q -c "SELECT lsm_flush('pgbench_accounts')" -o /dev/null
-must sql -c "SELECT 'pgbench_accounts' AS tree, * FROM lsm_levels('pgbench_accounts')
-	UNION ALL SELECT 'pgbench_accounts_pkey', * FROM lsm_levels('pgbench_accounts_pkey')"
+must sql -q -c "SELECT lsm_flush('pgbench_accounts'::regclass)" -o /dev/null
+must sql -c "SELECT 'pgbench_accounts' AS tree, * FROM lsm_levels('pgbench_accounts'::regclass)
+	UNION ALL SELECT 'pgbench_accounts_pkey', * FROM lsm_levels('pgbench_accounts_pkey'::regclass)"
 
 say "Point selects, hash sharing on and off in turn, $clients clients, $seconds s each"
 selects=5
@@ -129,10 +129,10 @@ unshared=$(median "$sandbox/tps.off")
 step="lsm_verify"
 say "lsm_verify"
 problems=$(sql -At -c "SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = c.relam,
-	LATERAL lsm_verify(c.oid) v WHERE a.amname = 'lsm'") || exit 1
+	LATERAL lsm_verify(c.oid::regclass) v WHERE a.amname = 'lsm'") || exit 1
 [ "$problems" = 0 ] || {
 	sql -c "SELECT c.relname, v.* FROM pg_class c JOIN pg_am a ON a.oid = c.relam,
-		LATERAL lsm_verify(c.oid) v WHERE a.amname = 'lsm' LIMIT 20"
+		LATERAL lsm_verify(c.oid::regclass) v WHERE a.amname = 'lsm' LIMIT 20"
 	exit 1
 }
 echo "no problem found"

@@ -92,7 +92,7 @@ filter_load() {
 		for index in $filter_indexes; do
 			for ((run = 0; run < filter_runs; run++)); do
 				echo "INSERT INTO $index SELECT demo_key(hash, 0), 1 FROM stored WHERE no % $filter_runs = $run;"
-				echo "SELECT lsm_flush('$index') \\g /dev/null"
+				echo "SELECT lsm_flush('$index'::regclass) \\g /dev/null"
 			done
 		done
 		echo "\\! touch $sandbox/loaded"
@@ -233,7 +233,7 @@ filter_memory() {
 	case $1 in
 		none) echo 0 ;;
 		elastic) sql -At -c "SELECT (used_bytes + state_bytes) / 1024 FROM lsm_elastic_stats()" ;;
-		*) sql -At -c "SELECT round(sum(filter_bytes) / 1024.0) FROM lsm_files('$1_key')" ;;
+		*) sql -At -c "SELECT round(sum(filter_bytes) / 1024.0) FROM lsm_files('$1_key'::regclass)" ;;
 	esac
 }
 
@@ -328,7 +328,7 @@ filter_experiment() {
 	filter_load
 	filter_settings lsm.elastic_memory 64kB
 	must sql -c "SELECT c.relname AS index, sum(l.runs) AS runs, string_agg(format('L%s: %s', level, entries), ', ' ORDER BY level) AS keys
-		FROM pg_class c, lsm_levels(c.oid) l WHERE c.relname IN ('none_key', 'blocked_key', 'small_key', 'elastic_key') GROUP BY 1 ORDER BY 1"
+		FROM pg_class c, lsm_levels(c.oid::regclass) l WHERE c.relname IN ('none_key', 'blocked_key', 'small_key', 'elastic_key') GROUP BY 1 ORDER BY 1"
 	step="lookups, files in the page cache"
 	filter_warm
 	step="lookups, files not in the page cache"

@@ -108,7 +108,7 @@ SQL
 		sql >/dev/null <<SQL
 SET lsm.memtable_size = '64MB';
 INSERT INTO $1 SELECT 2 * k FROM generate_series(0::bigint, $keys - 1) k WHERE $key % 1000 BETWEEN $part;
-SELECT lsm_flush('$1_id');
+SELECT lsm_flush('$1_id'::regclass);
 SQL
 	done
 }
@@ -117,14 +117,14 @@ SQL
 settle() {
 	local before= now
 	for _ in $(seq 100); do
-		now=$(sql -c "SELECT (SELECT string_agg(l::text, ';') FROM lsm_levels('$1_id') l), s.units_on, s.units_wanted FROM lsm_elastic_stats() s")
+		now=$(sql -c "SELECT (SELECT string_agg(l::text, ';') FROM lsm_levels('$1_id'::regclass) l), s.units_on, s.units_wanted FROM lsm_elastic_stats() s")
 		[ "$now" = "$before" ] && return
 		before=$now
 		sleep 1.1
 	done
 }
 
-filter_bytes() { sql -c "SELECT sum(filter_bytes) FROM lsm_files('$1_id')"; }
+filter_bytes() { sql -c "SELECT sum(filter_bytes) FROM lsm_files('$1_id'::regclass)"; }
 
 # what states of the elastic index take, counted as part of its memory
 state_bytes=0
@@ -191,7 +191,7 @@ done
 load e "filter_scheme = elastic, bits_per_key = $((units * 2)), elastic_units = $units"
 for b in $bits_list; do settle "b$b"; done
 settle e
-sql -F ' ' -c "SELECT 'levels', * FROM lsm_levels('e_id')"
+sql -F ' ' -c "SELECT 'levels', * FROM lsm_levels('e_id'::regclass)"
 sql -F ' ' -c "SELECT 'states', state_bytes, 'bytes', segments, 'segments' FROM lsm_elastic_stats()"
 [ "$states" = 0 ] || state_bytes=$(sql -c "SELECT state_bytes FROM lsm_elastic_stats()")
 
@@ -300,7 +300,7 @@ run_writes() {
 		printf '%-24s' "$name"
 		for round in 1 2 3 4 5 6 7 8; do
 			sql >/dev/null -c "INSERT INTO w SELECT 2 * ((i * 7919 + $round * 104729) % $keys) FROM generate_series(1::bigint, $probes / 3) i" \
-				-c "SELECT lsm_flush('w_id')"
+				-c "SELECT lsm_flush('w_id'::regclass)"
 			settle w
 			probes=$((probes / 3)) one writes 0.99 range 100 6 "$name" w 1
 			awk -v f="$false" -v p="$fprobes" 'BEGIN { printf " %6.2f", 1000 * f / p }'

@@ -136,14 +136,14 @@ settle() { settled=$(sql "$1" -c "CALL settle('$2%', 0)"); }
 
 # drain DATABASE TABLE: flush, and wait until no compaction is due
 drain() {
-	sql "$1" -o /dev/null -c "SELECT lsm_flush('$2')"
+	sql "$1" -o /dev/null -c "SELECT lsm_flush('$2'::regclass)"
 	settle "$1" "$2"
 }
 
 # show_levels DATABASE TREE
 show_levels() {
 	sql "$1" -c "SELECT '   $2: ' || string_agg('L' || level || ' ' || runs || ' runs ' || entries, ', ' ORDER BY level)
-		FROM lsm_levels('$2')"
+		FROM lsm_levels('$2'::regclass)"
 }
 
 # show_written DATABASE TABLE: what flushes and compactions have written since the statistics were reset

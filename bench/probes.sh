@@ -46,14 +46,14 @@ probes_load() {
 # compacted; so that lookups do not depend on what the last compaction happened to leave
 probes_level0() {
 	local runs flushes i slice
-	sql heap -o /dev/null -c "SELECT lsm_flush('l_pkey')"
+	sql heap -o /dev/null -c "SELECT lsm_flush('l_pkey'::regclass)"
 	settle heap l
-	runs=$(sql heap -c "SELECT coalesce(sum(runs), 0) FROM lsm_levels('l_pkey') WHERE level = 0")
+	runs=$(sql heap -c "SELECT coalesce(sum(runs), 0) FROM lsm_levels('l_pkey'::regclass) WHERE level = 0")
 	flushes=$((runs < 3 ? 3 - runs : 4))
 	slice=$(($1 / 500 / flushes + 1))
 	for ((i = 0; i < flushes; i++)); do
 		sql heap -o /dev/null -c "INSERT INTO l SELECT * FROM h OFFSET (SELECT count(*) FROM l) LIMIT $slice" \
-			-c "SELECT lsm_flush('l_pkey')"
+			-c "SELECT lsm_flush('l_pkey'::regclass)"
 		settle heap l
 	done
 }

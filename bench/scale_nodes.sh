@@ -41,7 +41,7 @@ load() {	# PORT SERVERS NUMBER: its rows, in an order that is not that of their 
 		SELECT pg_current_wal_insert_lsn() AS begin \\gset
 		INSERT INTO t SELECT id, id, md5(id::text) FROM (SELECT g::bigint * 7368787 % $rows AS id FROM generate_series(0, $rows - 1) g) x
 		WHERE satisfies_hash_partition('parted'::regclass, $2, $3, id);
-		SELECT lsm_flush('t');
+		SELECT lsm_flush('t'::regclass);
 		CREATE TABLE facts AS SELECT pg_current_wal_insert_lsn() - :'begin'::pg_lsn AS wal;
 		-- processor time of a process, seconds
 		CREATE FUNCTION seconds(pid text) RETURNS float LANGUAGE sql VOLATILE AS \$\$
@@ -67,10 +67,10 @@ facts() {	# PORT SERVERS NUMBER: rows, bytes of table, key, WAL; flushed, compac
 			CONTINUE WHEN NOT satisfies_hash_partition('parted'::regclass, $2, $3, k);
 			END LOOP;
 			INSERT INTO spent VALUES (began - seconds('self')); END \$\$;
-		SELECT (SELECT count(*) FROM t), lsm_relation_size('t'), lsm_relation_size('t_pkey'), (SELECT wal FROM facts),
+		SELECT (SELECT count(*) FROM t), lsm_relation_size('t'::regclass), lsm_relation_size('t_pkey'::regclass), (SELECT wal FROM facts),
 			t.bytes_flushed, t.bytes_compacted, t.flushes, k.bytes_flushed, k.bytes_compacted, k.flushes,
-			(SELECT count(*) FROM lsm_files('t')) + (SELECT count(*) FROM lsm_files('t_pkey')),
-			(SELECT sum(filter_bytes) FROM lsm_files('t')) + (SELECT sum(filter_bytes) FROM lsm_files('t_pkey')),
+			(SELECT count(*) FROM lsm_files('t'::regclass)) + (SELECT count(*) FROM lsm_files('t_pkey'::regclass)),
+			(SELECT sum(filter_bytes) FROM lsm_files('t'::regclass)) + (SELECT sum(filter_bytes) FROM lsm_files('t_pkey'::regclass)),
 			k.filter_probes - b.filter_probes, k.blocks_read - b.blocks_read, (SELECT sum(s) FROM spent)
 		FROM pg_stat_lsm t, pg_stat_lsm k, before b WHERE t.relname = 't' AND k.relname = 't_pkey' AND b.relname = 't_pkey';
 	SQL
@@ -107,7 +107,7 @@ turn() {	# PORT: bytes flushed and compacted, and flushes, of table and key whil
 		DO \$\$ DECLARE k bigint; BEGIN FOR i IN 0..$rows - 1 LOOP
 			k := (i * 6700417::bigint) % $rows; UPDATE t SET n = n + 1 WHERE id = k;
 			IF i % 1000 = 0 THEN COMMIT; END IF; END LOOP; END \$\$;
-		SELECT lsm_flush('t'), lsm_flush('t_pkey');
+		SELECT lsm_flush('t'::regclass), lsm_flush('t_pkey'::regclass);
 	SQL
 	settle "$1"
 	sql "$1" <<-SQL

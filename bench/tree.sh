@@ -82,7 +82,7 @@ tree_grow() {
 	tree_runs=$1
 	ask session "SELECT tree_walk('i');"
 	[ "$answer" = $((tree_n * tree_runs)) ] || die "the tree has $answer entries"
-	ask session "SELECT sum(runs) FROM lsm_levels('i');"
+	ask session "SELECT sum(runs) FROM lsm_levels('i'::regclass);"
 	[ "$answer" = "$tree_runs" ] || die "the tree has $answer runs instead of $tree_runs"
 }
 

@@ -123,6 +123,11 @@ extern void lsm_check_altered(const LsmCreated *created);
 extern void lsm_file_swap_init(void);
 extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
 
+/* ---- dependencies.c ---- */
+
+extern bool lsm_index_record_classes(Oid index);
+extern List *lsm_repair_index_dependencies(void);
+
 /* ---- swap_index.c ---- */
 
 /*

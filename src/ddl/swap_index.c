@@ -7,8 +7,9 @@
  * own index_concurrently_swap(), as in REINDEX CONCURRENTLY: name, constraint
  * (which keeps its OID: views and foreign keys that depend on it stay),
  * comments, statistics, REPLICA IDENTITY, CLUSTER, triggers of deferrable
- * constraints. Then the old index is dropped.  All in the transaction of the
- * caller.
+ * constraints.  What depends on the old index then depends on the new one, and
+ * dependencies.c sees to the operator classes that the new one depends on.  Then
+ * the old index is dropped.  All in the transaction of the caller.
  *
  * Locks: AccessExclusiveLock on the table, which dropping an index needs, from
  * the beginning and until the transaction ends.
@@ -179,6 +180,7 @@ lsm_swap_index(Oid index, const char *am, List *options)
 								  RelationGetNamespace(table_rel), false);
 	index_concurrently_swap(new.objectId, index, old_name);
 	CommandCounterIncrement();
+	(void) lsm_index_record_classes(new.objectId);
 
 	table_close(table_rel, NoLock);
 	performDeletion(&old, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);

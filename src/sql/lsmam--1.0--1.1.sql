@@ -265,3 +265,15 @@ AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED COST 10000;
 COMMENT ON FUNCTION lsm_report(pg_catalog.regclass[]) IS
 'lsm tables with their lsm indexes, or lsm indexes, as one HTML page: levels, files, filters, work';
+
+---- repair ----
+
+-- Version 1.0 let an index that had taken the place of another depend on that one's operator classes.
+CREATE FUNCTION lsm_repair_dependencies()
+RETURNS SETOF pg_catalog.regclass
+AS 'MODULE_PATHNAME'
+LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION lsm_repair_dependencies() IS
+'let all indexes depend on their own operator classes; returns those that did not';
+REVOKE ALL ON FUNCTION lsm_repair_dependencies() FROM PUBLIC;
+SELECT lsm_repair_dependencies();

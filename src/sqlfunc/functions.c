@@ -31,6 +31,7 @@
 #include "utils/syscache.h"
 
 #include "am/am.h"
+#include "ddl/ddl.h"
 #include "index/index.h"
 #include "sqlfunc/functions.h"
 #include "tree/tree.h"
@@ -43,6 +44,7 @@ PG_FUNCTION_INFO_V1(lsm_files);
 PG_FUNCTION_INFO_V1(lsm_compression_by_level);
 PG_FUNCTION_INFO_V1(lsm_full_version);
 PG_FUNCTION_INFO_V1(lsm_text_code);
+PG_FUNCTION_INFO_V1(lsm_repair_dependencies);
 
 /* ======================================================================
  * What the other files use
@@ -212,6 +214,25 @@ lsm_compact(PG_FUNCTION_ARGS)
 	PreventCommandDuringRecovery("lsm_compact()");
 	for_each_tree(PG_GETARG_OID(0), ShareUpdateExclusiveLock, compact_fully);
 	PG_RETURN_VOID();
+}
+
+Datum
+lsm_repair_dependencies(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ListCell   *lc;
+
+	PreventCommandDuringRecovery("lsm_repair_dependencies()");
+	PreventCommandIfReadOnly("lsm_repair_dependencies()");
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	foreach(lc, lsm_repair_index_dependencies())
+	{
+		Datum		value = ObjectIdGetDatum(lfirst_oid(lc));
+		bool		is_null = false;
+
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &is_null);
+	}
+	return (Datum) 0;
 }
 
 /* ======================================================================

@@ -523,3 +523,19 @@ RESET enable_bitmapscan;
 DROP TABLE rc_inner, rc_inner_h;
 DROP FUNCTION rc_removed;
 DROP TYPE rc_mood;
+
+-- an error that is caught amid planning does not change what is planned around it
+CREATE TABLE rc_caught (a int, b int) USING lsm;
+CREATE INDEX ON rc_caught USING lsm (a, b);
+CREATE FUNCTION rc_catches() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	EXECUTE 'SELECT 1 / 0 FROM rc_caught';
+EXCEPTION WHEN division_by_zero THEN RETURN 5;
+END $$;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+EXPLAIN (COSTS OFF) SELECT * FROM rc_caught WHERE (a, b) > (rc_catches(), 7);
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+DROP TABLE rc_caught;
+DROP FUNCTION rc_catches;

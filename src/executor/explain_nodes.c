@@ -77,7 +77,10 @@ find_counts(const PlanState *node)
 	return NULL;
 }
 
-/* Of nodes that are watched */
+/*
+ * Of nodes that are watched.  An error may be caught by a function that a node
+ * of another query calls, which goes on.
+ */
 static TupleTableSlot *
 count_node(PlanState *node)
 {
@@ -93,9 +96,16 @@ count_node(PlanState *node)
 	lsm_counters_own(before);
 	below = of_others;
 	below_query = query;
-	slot = counts->proc(node);
-	below = above;
-	below_query = above_query;
+	PG_TRY();
+	{
+		slot = counts->proc(node);
+	}
+	PG_FINALLY();
+	{
+		below = above;
+		below_query = above_query;
+	}
+	PG_END_TRY();
 	lsm_counters_own(after);
 	for (int i = 0; i < LSM_NCOUNTERS; i++)
 	{
@@ -133,7 +143,7 @@ watch_node(PlanState *node, void *context)
 	return planstate_tree_walker(node, watch_node, context);
 }
 
-/* The query's memory goes away, after an error perhaps amid a node. */
+/* The query's memory goes away.  No node of it is running any more. */
 static void
 forget(void *arg)
 {
@@ -147,8 +157,6 @@ forget(void *arg)
 			break;
 		}
 	}
-	if (below_query == watched)
-		below_query = NULL;
 }
 
 void

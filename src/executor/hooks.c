@@ -393,23 +393,38 @@ lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent,
 }
 
 static PlannedStmt *
+next_planner(Query *parse, const char *query_string, int cursor_options,
+			 ParamListInfo params)
+{
+	return prev_planner ?
+		prev_planner(parse, query_string, cursor_options, params) :
+		standard_planner(parse, query_string, cursor_options, params);
+}
+
+/*
+ * Functions are planned amid planning, and may catch an error of it.
+ */
+static PlannedStmt *
 lsm_planner(Query *parse, const char *query_string, int cursor_options,
 			ParamListInfo params)
 {
 	bool		together = lsm_insert_select_plan(parse);
-	bool		outer_bounds = bounds_added;	/* functions are planned amid
-												 * planning */
+	bool		outer_bounds = bounds_added;
 	PlannedStmt *plan;
 
-	bounds_added = lsm_row_compare_plan(parse);
-	lsm_on_conflict_plan(parse);
-	if (prev_planner)
-		plan = prev_planner(parse, query_string, cursor_options, params);
-	else
-		plan = standard_planner(parse, query_string, cursor_options, params);
-	if (bounds_added)
-		lsm_row_compare_clean(plan);
-	bounds_added = outer_bounds;
+	PG_TRY();
+	{
+		bounds_added = lsm_row_compare_plan(parse);
+		lsm_on_conflict_plan(parse);
+		plan = next_planner(parse, query_string, cursor_options, params);
+		if (bounds_added)
+			lsm_row_compare_clean(plan);
+	}
+	PG_FINALLY();
+	{
+		bounds_added = outer_bounds;
+	}
+	PG_END_TRY();
 	if (together)
 		lsm_insert_select_mark(plan);
 	return plan;

@@ -611,6 +611,13 @@ lsm_vacuum_update_costs(void)
 #define LSM_SETS_EXPRESSION(cmd)	false
 #endif
 
+/* Is it a key that gist serves? */
+#if PG_VERSION_NUM >= 180000
+#define LSM_WITHOUT_OVERLAPS(constraint)	((constraint)->without_overlaps)
+#else
+#define LSM_WITHOUT_OVERLAPS(constraint)	false
+#endif
+
 /* Of a column; negative or 0: none of its own, or no statistics */
 static inline int
 lsm_statistics_target(Relation rel, AttrNumber attnum)

@@ -301,12 +301,16 @@ lsm_prepare_using_index(Oid relid, Oid index, bool for_now)
 typedef struct ParentKey
 {
 	Oid			am;				/* btree or, since 18, lsm_index */
+	bool		constraint;
 	bool		primary;
 	bool		nulls_not_distinct;
 	List	   *columns;		/* names (String) */
 } ParentKey;
 
-/* Does the index of a partition serve the key? */
+/*
+ * Does the index of a partition serve the key?  That of a constraint takes a
+ * constraint's only.
+ */
 static bool
 same_key(Oid table, const LsmUniqueIndex *u, const ParentKey *key)
 {
@@ -315,6 +319,8 @@ same_key(Oid table, const LsmUniqueIndex *u, const ParentKey *key)
 
 	if (u->primary && key->primary)
 		return true;			/* there can only be one */
+	if (key->constraint && !OidIsValid(get_index_constraint(u->index)))
+		return false;
 	if (!u->plain || u->nkeys != list_length(key->columns) ||
 		u->nulls_not_distinct != key->nulls_not_distinct)
 		return false;
@@ -438,6 +444,7 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 		if (u->am != BTREE_AM_OID && u->am != lsm_index_am_oid())
 			continue;
 		key->am = u->am;
+		key->constraint = OidIsValid(get_index_constraint(u->index));
 		key->primary = u->primary;
 		key->nulls_not_distinct = u->nulls_not_distinct;
 		for (int i = 0; u->plain && i < u->nkeys; i++)
@@ -455,11 +462,12 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
  * be, NULL for btree.  The caller has locked the table with `lockmode`.
  */
 void
-lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool primary,
-					   bool nulls_not_distinct, List *columns)
+lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool constraint,
+					   bool primary, bool nulls_not_distinct, List *columns)
 {
 	bool		is_lsm = am != NULL && strcmp(am, LSM_INDEX_AM_NAME) == 0;
-	ParentKey	key = {is_lsm ? lsm_index_am_oid() : BTREE_AM_OID, primary, nulls_not_distinct, columns};
+	ParentKey	key = {is_lsm ? lsm_index_am_oid() : BTREE_AM_OID, constraint, primary,
+	nulls_not_distinct, columns};
 	List	   *keys = list_make1(&key);
 	List	   *tables;
 	bool		differ = false;
@@ -468,6 +476,8 @@ lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool prima
 	if (get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE ||
 		!object_ownercheck(RelationRelationId, parent, GetUserId()))
 		return;
+	if (!is_lsm && am != NULL && strcmp(am, BTREE_NAME) != 0)
+		return;					/* WITHOUT OVERLAPS is for gist */
 	tables = find_all_inheritors(parent, NoLock, NULL);
 	foreach(lc, tables)
 	{

@@ -9,10 +9,10 @@
  *	  would make a table that is read in the order of its key slow, and nobody
  *	  asked for that.
  *	- Statements that need a btree get one: btree_keys.c.
- *	- ALTER COLUMN ... TYPE makes a new btree for each key, ADD CONSTRAINT ...
- *	  USING INDEX wants one: after the statement those that were lsm_index
- *	  become lsm_index again, under the statement's lock, unless "auto" and a
- *	  new type would cost them their order.
+ *	- ALTER COLUMN ... TYPE makes a new btree for each key (former_keys.c), ADD
+ *	  CONSTRAINT ... USING INDEX wants one: after the statement those that were
+ *	  lsm_index become lsm_index again, under the statement's lock, unless
+ *	  "auto" and a new type would cost them their order.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,7 +52,22 @@
 #include "ddl/ddl.h"
 #include "index/index.h"
 
-int			lsm_constraint_index = LSM_CONSTRAINT_AUTO;
+/* The table's access method after the statement */
+static Oid
+table_am_after(Oid relid, const AlterTableStmt *stmt)
+{
+	Oid			am = lsm_relation_am(relid);
+	ListCell   *lc;
+
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (cmd->subtype == AT_SetAccessMethod)
+			am = get_table_am_oid(cmd->name != NULL ? cmd->name : default_table_access_method, true);
+	}
+	return am;
+}
 
 /*
  * A partition's key must match its parent's, so all tables of the tree decide
@@ -64,19 +79,21 @@ int			lsm_constraint_index = LSM_CONSTRAINT_AUTO;
  * partitions are there: each key finds the same answer.
  */
 static bool
-partitions_are_lsm(Oid relid, Oid am)
+partitions_are_lsm(Oid relid, Oid its_am, Oid am)
 {
 	List	   *ancestors = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
 	Oid			root = ancestors != NIL ? llast_oid(ancestors) : relid;
-	Oid			root_am = lsm_relation_am(root);
+	Oid			root_am = root == relid ? its_am : lsm_relation_am(root);
 	bool		found = false;
 	ListCell   *lc;
 
 	foreach(lc, find_all_inheritors(root, NoLock, NULL))
 	{
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_PARTITIONED_TABLE)
+		Oid			table = lfirst_oid(lc);
+
+		if (get_rel_relkind(table) == RELKIND_PARTITIONED_TABLE)
 			continue;
-		if (lsm_relation_am(lfirst_oid(lc)) != am)
+		if ((table == relid ? its_am : lsm_relation_am(table)) != am)
 			return false;
 		found = true;
 	}
@@ -86,19 +103,20 @@ partitions_are_lsm(Oid relid, Oid am)
 }
 
 /*
- * A table whose keys lsm_index may serve.  Before 18, core matches keys of
- * partitioned tables with the partition key for btree only.
+ * A table, of access method `its_am`, whose keys lsm_index may serve.  Before
+ * 18, core matches keys of partitioned tables with the partition key for btree
+ * only.
  */
 static bool
-keys_may_be_lsm(Oid relid)
+keys_may_be_lsm(Oid relid, Oid its_am)
 {
 	Oid			am = lsm_table_am_oid();
 
 	if (lsm_constraint_index == LSM_CONSTRAINT_BTREE || !OidIsValid(am) || !OidIsValid(relid))
 		return false;
 	if (!get_rel_relispartition(relid) && get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		return lsm_relation_am(relid) == am;
-	return LSM_CORE_TAKES_ANY_KEY && partitions_are_lsm(relid, am);
+		return its_am == am;
+	return LSM_CORE_TAKES_ANY_KEY && partitions_are_lsm(relid, its_am, am);
 }
 
 static inline bool
@@ -209,7 +227,7 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 
 	/* one that names another AM's storage parameters keeps btree */
 	if (constraint->indexname != NULL || constraint->access_method != NULL ||
-		!lsm_options_fit(constraint->options))
+		LSM_WITHOUT_OVERLAPS(constraint) || !lsm_options_fit(constraint->options))
 		return;
 
 	if (column != NULL)
@@ -229,32 +247,21 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 }
 
 /*
- * A key that is served by lsm_index before the statement, and shall be after it
- */
-typedef struct FormerKey
-{
-	Oid			relid;
-	char	   *constraint;
-	List	   *options;
-	bool		ordered;
-} FormerKey;
-
-/*
- * ADD CONSTRAINT ... USING INDEX with an lsm_index.  A list of the FormerKey,
+ * ADD CONSTRAINT ... USING INDEX with an lsm_index.  A list of the LsmFormerKey,
  * or NIL.
  */
 static List *
 adjust_using_index(Oid relid, bool ours, Constraint *constraint)
 {
 	Oid			index;
-	FormerKey  *key;
+	LsmFormerKey *key;
 
 	if (constraint->indexname == NULL)
 		return NIL;
 	index = get_relname_relid(constraint->indexname, get_rel_namespace(relid));
 	if (!OidIsValid(index))
 		return NIL;
-	key = palloc(sizeof(FormerKey));
+	key = palloc(sizeof(LsmFormerKey));
 	key->relid = relid;
 	key->constraint = constraint->conname ? constraint->conname : constraint->indexname;
 	key->options = lsm_index_options_list(index);
@@ -284,7 +291,7 @@ forget_our_options(Oid relid, Constraint *constraint)
 	constraint->options = others;
 }
 
-/* Returns a list of FormerKeys. */
+/* Returns a list of LsmFormerKeys. */
 static List *
 adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 				  Constraint *constraint, ColumnDef *column)
@@ -293,9 +300,10 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 	if (ours)
 		choose_constraint_am(relid, alter, constraint, column);
 	forget_our_options(relid, constraint);
-	if (constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE)
+	if (alter->relation->inh && !LSM_WITHOUT_OVERLAPS(constraint) &&
+		(constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE))
 		lsm_prepare_parent_key(relid, AlterTableGetLockLevel(alter->cmds),
-							   constraint->access_method,
+							   constraint->access_method, true,
 							   constraint->contype == CONSTR_PRIMARY,
 							   constraint->nulls_not_distinct,
 							   constraint->keys);
@@ -342,196 +350,6 @@ references_itself(AlterTableStmt *stmt, Oid relid)
 }
 
 /* ======================================================================
- * ALTER COLUMN ... TYPE
- * ====================================================================== */
-
-/* Are indexes that have the column, INCLUDE columns too, made anew? */
-static bool
-rebuilds_indexes(const AlterTableCmd *cmd)
-{
-	return cmd->subtype == AT_AlterColumnType || LSM_SETS_EXPRESSION(cmd);
-}
-
-static bool
-alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
-{
-	ListCell   *lc;
-
-	foreach(lc, stmt->cmds)
-	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-		AttrNumber	attnum;
-
-		if (!rebuilds_indexes(cmd))
-			continue;
-		attnum = get_attnum(relid, cmd->name);
-		for (int i = 0; i < u->ncolumns; i++)
-			if (u->keys[i] == attnum)
-				return true;
-	}
-	return false;
-}
-
-static void
-store_options(Oid index, List *options)
-{
-	Relation	pg_class = table_open(RelationRelationId, RowExclusiveLock);
-	HeapTuple	tuple = SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(index));
-	Datum		values[Natts_pg_class] = {0};
-	bool		nulls[Natts_pg_class] = {0};
-	bool		replaces[Natts_pg_class] = {0};
-	HeapTuple	changed;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", index);
-	replaces[Anum_pg_class_reloptions - 1] = true;
-	values[Anum_pg_class_reloptions - 1] =
-		transformRelOptions((Datum) 0, options, NULL, NULL, false, false);
-	nulls[Anum_pg_class_reloptions - 1] = values[Anum_pg_class_reloptions - 1] == (Datum) 0;
-	changed = heap_modify_tuple(tuple, RelationGetDescr(pg_class), values, nulls, replaces);
-	CatalogTupleUpdate(pg_class, &changed->t_self, changed);
-	table_close(pg_class, RowExclusiveLock);
-	CommandCounterIncrement();
-}
-
-/*
- * Core makes the new key from the text of the constraint, which has the
- * storage parameters and not the access method: btree would refuse ours.
- */
-static void
-reset_our_options(Oid index, List *options)
-{
-	AlterTableCmd *cmd = makeNode(AlterTableCmd);
-	List	   *ours = list_difference_ptr(options, lsm_other_options(options));
-	List	   *names = NIL;
-	ListCell   *lc;
-
-	if (ours == NIL)
-		return;
-	foreach(lc, ours)
-	{
-		names = lappend(names, makeDefElem(lfirst_node(DefElem, lc)->defname, NULL, -1));
-	}
-	if (get_rel_relkind(index) == RELKIND_PARTITIONED_INDEX)
-	{
-		/* there is no statement for this */
-		store_options(index, lsm_other_options(options));
-		return;
-	}
-	cmd->subtype = AT_ResetRelOptions;
-	cmd->def = (Node *) names;
-	cmd->behavior = DROP_RESTRICT;
-
-	/*
-	 * No event trigger learns of it: it is no command of its own, and one
-	 * around us that runs the function with our statement has none in
-	 * progress that it could be part of.
-	 */
-	EventTriggerInhibitCommandCollection();
-	PG_TRY();
-	{
-		AlterTableInternal(index, list_make1(cmd), false);
-	}
-	PG_FINALLY();
-	{
-		EventTriggerUndoInhibitCommandCollection();
-	}
-	PG_END_TRY();
-	CommandCounterIncrement();
-}
-
-/*
- * The keys of the table, which is locked, and its children that the statement
- * will rebuild.
- */
-static List *
-former_keys(AlterTableStmt *stmt, Oid relid)
-{
-	List	   *result = NIL;
-	List	   *tables;
-	ListCell   *lc;
-	ListCell   *lc2;
-	bool		alters = false;
-	bool		sets_expression = false;
-
-	foreach(lc, stmt->cmds)
-	{
-		sets_expression |= LSM_SETS_EXPRESSION(lfirst_node(AlterTableCmd, lc));
-		alters |= rebuilds_indexes(lfirst_node(AlterTableCmd, lc));
-	}
-	if (!alters || !object_ownercheck(RelationRelationId, relid, GetUserId()))
-		return NIL;
-
-	/* the lock that the statement takes */
-	tables = stmt->relation->inh ? find_all_inheritors(relid, AccessExclusiveLock, NULL) :
-		list_make1_oid(relid);
-	foreach(lc, tables)
-	{
-		Oid			table = lfirst_oid(lc);
-
-		foreach(lc2, lsm_unique_indexes(table, lsm_index_am_oid()))
-		{
-			LsmUniqueIndex *u = lfirst(lc2);
-			Oid			constraint = get_index_constraint(u->index);
-			FormerKey  *key;
-
-			if (!OidIsValid(constraint) || !alters_column_of(stmt, table, u))
-				continue;
-			if (get_rel_relispartition(u->index))
-				continue;		/* it will be as its parent's is */
-			if (get_rel_relkind(u->index) == RELKIND_PARTITIONED_INDEX)
-			{
-				ereport(NOTICE,
-						(errmsg("key \"%s\" of partitioned table \"%s\" is rebuilt as btree",
-								get_rel_name(u->index), get_rel_name(table)),
-						 errdetail("ALTER COLUMN ... %s makes the keys of partitioned tables anew, as btree.",
-								   sets_expression ? "SET EXPRESSION" : "TYPE")));
-				reset_our_options(u->index, lsm_index_options_list(u->index));
-				continue;
-			}
-			key = palloc(sizeof(FormerKey));
-			key->relid = table;
-			key->constraint = get_constraint_name(constraint);
-			key->options = lsm_index_options_list(u->index);
-			key->ordered = lsm_index_is_ordered(u->index);
-			reset_our_options(u->index, key->options);
-			result = lappend(result, key);
-		}
-	}
-	return result;
-}
-
-/*
- * A key that had no order was wanted like that, and is lsm_index again in any
- * case.
- */
-static void
-restore_key(const FormerKey *key)
-{
-	bool		in_order = key->ordered && lsm_constraint_index != LSM_CONSTRAINT_LSM;
-	Oid			constraint = get_relation_constraint_oid(key->relid, key->constraint, true);
-	Oid			index = OidIsValid(constraint) ? get_constraint_index(constraint) : InvalidOid;
-	ListCell   *lc;
-
-	if (!OidIsValid(index))
-		return;					/* dropped */
-	if (!LSM_CORE_TAKES_ANY_KEY && get_index_ref_constraints(index) != NIL)
-		return;					/* referenced by a foreign key */
-	foreach(lc, lsm_unique_indexes(key->relid, BTREE_AM_OID))
-	{
-		LsmUniqueIndex *u = lfirst(lc);
-
-		if (u->index != index)
-			continue;
-		for (int i = 0; i < u->nkeys; i++)
-			if (!column_fits(key->relid, get_attname(key->relid, u->keys[i], false), NULL,
-							 in_order))
-				return;
-		(void) lsm_swap_index(index, LSM_INDEX_AM_NAME, key->options);
-	}
-}
-
-/* ======================================================================
  * Statements
  * ====================================================================== */
 
@@ -556,14 +374,14 @@ has_key(List *constraints)
 static bool
 locks_children(AlterTableStmt *stmt, Oid relid)
 {
-	bool		partitioned = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE;
+	bool		partitioned = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && stmt->relation->inh;
 	ListCell   *lc;
 
 	foreach(lc, stmt->cmds)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
-		if (rebuilds_indexes(cmd) || cmd->subtype == AT_AttachPartition)
+		if (lsm_rebuilds_indexes(cmd) || cmd->subtype == AT_AttachPartition)
 			return true;
 		if (!partitioned)
 			continue;
@@ -585,7 +403,7 @@ lock_parent(RangeVar *name, Oid relid, LOCKMODE lockmode)
 	char		relkind = get_rel_relkind(relid);
 
 	if ((relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE &&
-		 relkind != RELKIND_FOREIGN_TABLE) ||
+		 relkind != RELKIND_FOREIGN_TABLE && relkind != RELKIND_COMPOSITE_TYPE) ||
 		!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return relid;			/* core will complain */
 	return RangeVarGetRelidExtended(name, lockmode, RVR_MISSING_OK,
@@ -612,7 +430,7 @@ restore_access_methods(AlterTableStmt *stmt, Oid relid)
 	}
 }
 
-/* Returns the FormerKeys. */
+/* Returns the LsmFormerKeys. */
 static List *
 adjust_alter_table(AlterTableStmt *stmt)
 {
@@ -622,7 +440,8 @@ adjust_alter_table(AlterTableStmt *stmt)
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	if ((stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_INDEX) ||
+	if ((stmt->objtype != OBJECT_TABLE && stmt->objtype != OBJECT_INDEX &&
+		 stmt->objtype != OBJECT_FOREIGN_TABLE && stmt->objtype != OBJECT_TYPE) ||
 		!OidIsValid(lsm_index_am_oid()))
 		return NIL;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
@@ -648,7 +467,8 @@ adjust_alter_table(AlterTableStmt *stmt)
 		relid = lock_parent(stmt->relation, relid, AlterTableGetLockLevel(stmt->cmds));
 	if (!OidIsValid(relid))
 		return NIL;
-	ours = keys_may_be_lsm(relid) && !references_itself(stmt, relid);
+	ours = keys_may_be_lsm(relid, table_am_after(relid, stmt)) &&
+		!references_itself(stmt, relid);
 
 	foreach(lc, stmt->cmds)
 	{
@@ -672,7 +492,7 @@ adjust_alter_table(AlterTableStmt *stmt)
 		else if (cmd->subtype == AT_AttachPartition)
 			lsm_prepare_attach(relid, castNode(PartitionCmd, cmd->def)->name);
 	}
-	return list_concat(former, former_keys(stmt, relid));
+	return list_concat(former, lsm_former_keys(stmt, relid));
 }
 
 /*
@@ -700,7 +520,7 @@ prepare_unique_index(IndexStmt *stmt)
 		return;
 	relid = lock_parent(stmt->relation, relid, lockmode);
 	if (OidIsValid(relid))
-		lsm_prepare_parent_key(relid, lockmode, stmt->accessMethod, stmt->primary,
+		lsm_prepare_parent_key(relid, lockmode, stmt->accessMethod, stmt->isconstraint, stmt->primary,
 							   stmt->nulls_not_distinct, columns);
 }
 
@@ -752,7 +572,7 @@ adjust_index_stmt(IndexStmt *stmt)
 		!lsm_options_fit(stmt->options))
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	if (!keys_may_be_lsm(relid))
+	if (!keys_may_be_lsm(relid, lsm_relation_am(relid)))
 		return;
 	foreach(lc, stmt->indexParams)
 	{
@@ -802,6 +622,6 @@ lsm_constraints_after(List *former_keys)
 	CommandCounterIncrement();
 	foreach(lc, former_keys)
 	{
-		restore_key(lfirst(lc));
+		lsm_restore_key(lfirst(lc));
 	}
 }

@@ -31,16 +31,6 @@ typedef struct LsmUniqueIndex
 
 /* ---- constraints.c ---- */
 
-/* lsm.constraint_index */
-typedef enum LsmConstraintIndex
-{
-	LSM_CONSTRAINT_AUTO,
-	LSM_CONSTRAINT_LSM,
-	LSM_CONSTRAINT_BTREE
-} LsmConstraintIndex;
-
-extern int	lsm_constraint_index;
-
 extern bool lsm_constraints_concern(Node *stmt);
 extern List *lsm_constraints_before(Node *stmt);
 extern void lsm_constraints_after(List *former_keys);
@@ -96,8 +86,8 @@ extern List *lsm_unique_indexes(Oid table, Oid am);
 extern void lsm_prepare_foreign_key(Oid relid, Constraint *constraint);
 extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
-extern void lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool primary,
-								   bool nulls_not_distinct, List *columns);
+extern void lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool constraint,
+								   bool primary, bool nulls_not_distinct, List *columns);
 extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
 extern void lsm_prepare_attach_index(Oid parent, RangeVar *partition);
 
@@ -122,6 +112,34 @@ extern void lsm_check_altered(const LsmCreated *created);
 
 extern void lsm_file_swap_init(void);
 extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
+
+/* ---- former_keys.c ---- */
+
+/* lsm.constraint_index */
+typedef enum LsmConstraintIndex
+{
+	LSM_CONSTRAINT_AUTO,
+	LSM_CONSTRAINT_LSM,
+	LSM_CONSTRAINT_BTREE
+} LsmConstraintIndex;
+
+extern int	lsm_constraint_index;
+
+/*
+ * A key that is served by lsm_index before the statement, and shall be after it
+ */
+typedef struct LsmFormerKey
+{
+	Oid			relid;
+	char	   *constraint;
+	List	   *options;
+	bool		ordered;
+} LsmFormerKey;
+
+/* Are indexes that have the column, INCLUDE columns too, made anew? */
+extern bool lsm_rebuilds_indexes(const AlterTableCmd *cmd);
+extern List *lsm_former_keys(AlterTableStmt *stmt, Oid relid);
+extern void lsm_restore_key(const LsmFormerKey *key);
 
 /* ---- dependencies.c ---- */
 

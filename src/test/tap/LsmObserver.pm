@@ -204,6 +204,7 @@ sub wrong
 	$text = join("\n", (split /\n/, $text)[ 0 .. 29 ], '...') if ($text =~ tr/\n//) > 40;
 	push @{ $o->{wrong} }, "step $o->{step}: $text";
 	return if @{ $o->{wrong} } > 3;
+	append_to_file("$PostgreSQL::Test::Utils::log_path/115_observer_history.log", join("\n", @{ $o->{history} }, '')) if @{ $o->{wrong} } == 1;
 	my @since = grep { /^step (\d+)/ && $1 >= $since } @{ $o->{history} };
 	@since = @since[ -60 .. -1 ] if @since > 60;
 	diag("step $o->{step}: $text\n" . join("\n", @since));
@@ -639,19 +640,37 @@ sub stream_step
 {
 	my ($o) = @_;
 	return if $o->{primary}->safe_psql('postgres', 'SHOW wal_level') ne 'logical';
-	my ($state, @lines) = $o->{maintenance}->ask(q{SELECT xid || ' ' || md5(change) || ' ' || left(change, 40), heap FROM (SELECT xid, regexp_replace(data, '^table public\.(.)_[hl]:', '\1') AS change, data ~ '^table public\.._h' AS heap FROM pg_logical_slot_get_changes('stream', NULL, NULL) WHERE data ~ '^table public\.[abc]_[hl]:') x});
-	wrong($o, "stream: $state @lines", $o->{step}) if $state ne '00000';
-	my %sum;
+	my ($state, @lines) = $o->{maintenance}->ask(q{SELECT xid || ' ' || data FROM pg_logical_slot_get_changes('stream', NULL, NULL)});
+	my $since = $o->{streamed} // 0;
+	$o->{streamed} = $o->{step};
+	wrong($o, "stream: $state @lines[0 .. ($#lines > 5 ? 5 : $#lines)]", $since) if $state ne '00000';
+	my (%heap, %lsm);
 	foreach my $line (@lines)
 	{
-		my ($change, $heap) = split /\|/, $line;
-		$sum{$change} += $heap eq 't' ? 1 : -1;
+		next unless $line =~ /^(\d+) table public\.([abc])_([hl]): (.*)$/;
+		($3 eq 'h' ? \%heap : \%lsm)->{"$1 $2"}{$4}++;
 	}
-	my @differ = grep { $sum{$_} != 0 } sort keys %sum;
-	wrong($o, 'stream: ' . @differ . " of the changes differ, such as $differ[0] ($sum{$differ[0]}) and $differ[-1] ($sum{$differ[-1]})", $o->{step} - 25) if @differ;
+	my @differ;
+	foreach my $of (sort keys %{ { %heap, %lsm } })
+	{
+		my ($h, $l) = map { $_->{$of} // {} } \%heap, \%lsm;
+		$o->{counts}{compared} += keys %$h;
+		my ($only_h, $only_l) = (alone($h, $l), alone($l, $h));
+		push @differ, "transaction and table $of: $only_h; $only_l" if "$only_h$only_l" ne '00';
+	}
 	count($o, 'streams');
-	$o->{counts}{compared} += keys %sum;
+	return unless @differ;
+	append_to_file("$PostgreSQL::Test::Utils::log_path/115_observer_stream.log", join("\n", @lines, ''));
+	wrong($o, join("\n", 'stream: heap has alone, lsm has alone:', @differ), $since);
 	return;
+}
+
+# What one of two counts of changes has more of
+sub alone
+{
+	my ($of, $other) = @_;
+	my @alone = grep { $of->{$_} > ($other->{$_} // 0) } sort keys %$of;
+	return @alone . (@alone ? ', such as ' . substr($alone[0], 0, 300) : '');
 }
 
 # It is away for some steps, or none.  Then it is looked at as soon as it answers.

@@ -59,7 +59,12 @@ sub ready
 			return 1;
 		}
 		my $left = $end - time;
-		return 0 unless IO::Select->new($self->{from})->can_read($left > 0 ? $left : 0);
+		unless (IO::Select->new($self->{from})->can_read($left > 0 ? $left : 0))
+		{
+			# or a signal has come, as of a child that has ended
+			return 0 if $left <= 0;
+			next;
+		}
 		my $read = sysread($self->{from}, $self->{rest}, 65536, length $self->{rest});
 		$self->{state} = 'lost' unless $read;
 	}

@@ -7,11 +7,12 @@
 use strict;
 use warnings;
 use LsmObserver;
+use LsmSession;
 use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(setitimer time ITIMER_REAL);
 
 my $seed = lsm_seed();
 my $steps = $ENV{LSM_STEPS} // 300;
@@ -28,6 +29,17 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "primary_slot_name = 'standby'\nmax_standby_streaming_delay = 10s\n");
 $standby->start;
+
+# A signal, as of a child that has ended, ends no wait for an answer.
+{
+	my $session = LsmSession->new($primary);
+	$session->ask('SELECT 1');
+	local $SIG{ALRM} = sub { };
+	setitimer(ITIMER_REAL, 0.01, 0.01);
+	my ($state, @lines) = eval { $session->ask('SELECT pg_sleep(0.5), 1') };
+	setitimer(ITIMER_REAL, 0);
+	is("$state @lines", '00000 |1', 'a session waits for its answer');
+}
 
 my $observer = observer_new($primary, $standby);
 my $end = time + 60 * ($ENV{LSM_MINUTES} // 120);

@@ -31,11 +31,12 @@ my $writers = 3;
 # What may happen to a statement: serialization, deadlock, a lock's time-out
 my $allowed = qr/^(40001|40P01|55P03)$/;
 
-# keys: which kind the indexes of the lsm twin are; long: texts that agree in more bytes than fences have; am: what the twin is
+# keys: which kind the indexes of the lsm twin are; long: texts that agree in more bytes than fences have; am: what the twin is;
+# identity: what the stream says of old rows
 my %tables = (
-	a => { keys => 'lsm_index', long => 1, am => 'lsm' },
-	b => { keys => 'btree', long => 0, am => 'lsm' },
-	c => { keys => 'lsm_index', long => 1, am => 'heap' });
+	a => { keys => 'lsm_index', long => 1, am => 'lsm', identity => 'USING INDEX %s_id' },
+	b => { keys => 'btree', long => 0, am => 'lsm', identity => 'FULL' },
+	c => { keys => 'lsm_index', long => 1, am => 'heap', identity => 'DEFAULT' });
 
 sub observer_tables { return sort keys %tables; }
 
@@ -73,7 +74,7 @@ sub indexes
 		my $name = "${t}_$twin";
 		$sql .= "CREATE UNIQUE INDEX ${name}_id ON $name USING $kind (id); CREATE UNIQUE INDEX ${name}_k ON $name USING $kind (k); CREATE INDEX ${name}_n ON $name USING $kind (n) INCLUDE (id); ";
 	}
-	return $sql;
+	return $sql . both($t, "ALTER TABLE %s REPLICA IDENTITY $tables{$t}{identity}") . '; ';
 }
 
 sub columns { return '(id int NOT NULL, k text COLLATE "C" NOT NULL, n int NOT NULL, v text)'; }
@@ -413,7 +414,7 @@ sub commands
 		[ 'create index', sub { my ($t) = @_; my $kind = $tables{$t}{keys}; return "BEGIN; CREATE INDEX IF NOT EXISTS ${t}_h_v ON ${t}_h (n, v); CREATE INDEX IF NOT EXISTS ${t}_l_v ON ${t}_l USING $kind (n, v); $end" } ],
 		[ 'drop index', sub { my ($t) = @_; return 'BEGIN; ' . both($t, 'DROP INDEX IF EXISTS %s_v') . "; $end" } ],
 		[ 'reindex', sub { my ($t) = @_; return 'BEGIN; ' . both($t, 'REINDEX TABLE %s') . "; $end" } ],
-		[ 'create as', sub { my ($t) = @_; return "BEGIN; CREATE TABLE ${t}_nh USING heap AS SELECT * FROM ${t}_h; CREATE TABLE ${t}_nl USING $tables{$t}{am} AS SELECT * FROM ${t}_l; DROP TABLE ${t}_h, ${t}_l; ALTER TABLE ${t}_nh RENAME TO ${t}_h; ALTER TABLE ${t}_nl RENAME TO ${t}_l; @{[ indexes($t) ]} @{[ $change->($t) ]}; $end" } ],
+		[ 'create as', sub { my ($t) = @_; return "BEGIN; CREATE TABLE ${t}_nh USING heap AS SELECT * FROM ${t}_h; CREATE TABLE ${t}_nl USING $tables{$t}{am} AS SELECT * FROM ${t}_l; DROP TABLE ${t}_h, ${t}_l; ALTER TABLE ${t}_nh RENAME TO ${t}_h; ALTER TABLE ${t}_nl RENAME TO ${t}_l; @{[ both($t, 'ALTER TABLE %s ALTER id SET NOT NULL') ]}; @{[ indexes($t) ]} @{[ $change->($t) ]}; $end" } ],
 		[ 'create', sub { my ($t) = @_; return "BEGIN; DROP TABLE ${t}_h, ${t}_l; @{[ create($t) ]} @{[ $refill->($t) ]}; @{[ $change->($t) ]}; @{[ $refill->($t) ]}; $end" } ],
 		[ 'cluster', sub { my ($t) = @_; return "BEGIN; @{[ $change->($t) ]}; COMMIT; BEGIN; " . both($t, 'CLUSTER %s USING %s_id') . "; $end" } ],
 		[ 'cluster amid changes', sub { my ($t) = @_; return "BEGIN; @{[ $change->($t) ]}; " . both($t, 'CLUSTER %s USING %s_id') . "; @{[ $change->($t) ]}; $end" } ],
@@ -642,7 +643,7 @@ sub dump_ended
 	return;
 }
 
-# What is decoded of twins differs in their names only.  (What row a deletion was of is nothing that a table without a key says.)
+# What is decoded of twins differs in their names only.
 sub stream_step
 {
 	my ($o) = @_;

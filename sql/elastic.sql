@@ -8,6 +8,8 @@ INSERT INTO e SELECT * FROM h;
 -- duplicates, so that a key has many entries
 INSERT INTO e SELECT 40, 'x' FROM generate_series(1, 500);
 SELECT lsm_flush('e');
+-- one file for each, also if a worker has flushed before
+DO $$ BEGIN PERFORM lsm_compact('e_id'), lsm_compact('e_k'); END $$;
 SELECT DISTINCT filter_scheme FROM lsm_files('e_id') UNION ALL SELECT DISTINCT filter_scheme FROM lsm_files('e_k');
 SELECT * FROM lsm_verify('e');
 

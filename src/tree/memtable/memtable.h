@@ -214,6 +214,9 @@ extern LsmDigest lsm_memnode_digest(LsmMemNode *node);
 /* Has one of its values been a DELETE? */
 extern bool lsm_memnode_had_delete(LsmMemNode *node);
 
+/* Has it been removed?  It leaves the list a little later. */
+extern bool lsm_memnode_removed(const LsmMemNode *node);
+
 /* Newest value; never NULL for a linked node. */
 extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
 

@@ -41,6 +41,12 @@ lsm_memnode_had_delete(LsmMemNode *node)
 	return (mem_load(&node->state) & MEM_DELETED) != 0;
 }
 
+bool
+lsm_memnode_removed(const LsmMemNode *node)
+{
+	return node_dead(node);
+}
+
 static inline LsmTag
 value_tag(const LsmMemValue *value)
 {

@@ -87,7 +87,10 @@ node_from(LsmMemtable *memtable, LsmSlice low)
 	return node;
 }
 
-/* The node, or the first behind it, that is in the range; NULL: none. */
+/*
+ * The node, or the first behind it, that is in the range; NULL: none.  A node
+ * that was removed is none, though it may be a while until it leaves the list.
+ */
 static LsmMemNode *
 node_in_range(const LsmTree *tree, LsmMemtable *memtable, const LsmSlowRange *range, LsmMemNode *node)
 {
@@ -95,8 +98,10 @@ node_in_range(const LsmTree *tree, LsmMemtable *memtable, const LsmSlowRange *ra
 	{
 		int			place = lsm_slow_place(tree, range, lsm_memnode_key(node));
 
-		if (place <= 0)
-			return place == 0 ? node : NULL;
+		if (place < 0)
+			return NULL;
+		if (place == 0 && !lsm_memnode_removed(node))
+			return node;
 		node = lsm_memtable_next(memtable, node);
 	}
 	return NULL;

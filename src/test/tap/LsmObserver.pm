@@ -633,6 +633,9 @@ sub dump_ended
 	{
 		# its workers do not wait for a lock
 		wrong($o, "pg_dump: $err", $dump->{since}) unless $err =~ /could not obtain lock|lock timeout/;
+
+		# the next round has its name again
+		rmtree($dump->{dir});
 		return;
 	}
 	my $text = `pg_restore -a -f - '$dump->{dir}' 2>&1`;

@@ -172,6 +172,71 @@ drop_find_keyspace(RelFileLocator rlocator, uint64 *keyspace_id)
 	return drop_read_file(rlocator, keyspace_id);
 }
 
+/* ---- forks that stay ---- */
+
+typedef struct StayingFork
+{
+	uint64		keyspace_id;
+	RelFileLocator rlocator;
+} StayingFork;
+
+static int
+compare_staying(const void *a, const void *b)
+{
+	uint64		left = ((const StayingFork *) a)->keyspace_id;
+	uint64		right = ((const StayingFork *) b)->keyspace_id;
+
+	return left < right ? -1 : left > right;
+}
+
+/*
+ * The trees that this transaction has made, in the order of keyspaces, palloc'd:
+ * a fork is read once, however many go away.
+ */
+static StayingFork *
+read_staying(int *n)
+{
+	RelFileLocator *made;
+	int			nmade = smgrGetPendingDeletes(false, &made);
+	StayingFork *staying;
+
+	*n = 0;
+	if (nmade == 0)
+		return NULL;
+	staying = palloc_extended(nmade * sizeof(StayingFork), MCXT_ALLOC_HUGE);
+	for (int i = 0; i < nmade; i++)
+	{
+		staying[*n].rlocator = made[i];
+		if (drop_read_file(made[i], &staying[*n].keyspace_id))
+			(*n)++;
+	}
+	pfree(made);
+	qsort(staying, *n, sizeof(StayingFork), compare_staying);
+	return staying;
+}
+
+/* Does another fork, which stays, name the keyspace? */
+static bool
+keyspace_stays(const StayingFork *staying, int n, uint64 keyspace_id, RelFileLocator going)
+{
+	int			low = 0;
+	int			high = n;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+
+		if (staying[middle].keyspace_id < keyspace_id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < n && staying[low].keyspace_id == keyspace_id; low++)
+		if (!RelFileLocatorEquals(staying[low].rlocator, going))
+			return true;
+	return false;
+}
+
 /*
  * Keyspaces whose fork goes away with this transaction's end, but for those
  * that a fork which stays names as well.
@@ -180,7 +245,7 @@ static void
 drop_collect(bool commit)
 {
 	RelFileLocator *going;
-	RelFileLocator *staying = NULL;
+	StayingFork *staying = NULL;
 	int			ngoing = smgrGetPendingDeletes(commit, &going);
 	int			nstaying = 0;
 
@@ -188,24 +253,16 @@ drop_collect(bool commit)
 	if (ngoing == 0)
 		return;
 	if (commit)
-		nstaying = smgrGetPendingDeletes(false, &staying);
+		staying = read_staying(&nstaying);
 	for (int i = 0; i < Min(ngoing, DROP_FORKS) && nending < DROP_PER_TRANSACTION; i++)
 	{
 		uint64		id;
-		bool		stays = false;
 
 		if (!drop_find_keyspace(going[i], &id))
 			continue;
 		if (commit && nleaving < DROP_PER_TRANSACTION)
 			leaving[nleaving++] = going[i];
-		for (int j = 0; j < nstaying && !stays; j++)
-		{
-			uint64		other;
-
-			stays = drop_read_file(staying[j], &other) && other == id &&
-				!RelFileLocatorEquals(staying[j], going[i]);
-		}
-		if (!stays)
+		if (!keyspace_stays(staying, nstaying, id, going[i]))
 			ending[nending++] = id;
 	}
 	pfree(going);

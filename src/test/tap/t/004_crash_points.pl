@@ -12,8 +12,8 @@ use Test::More;
 use Time::HiRes qw(usleep time);
 
 lsm_seed();
-# (those of standbys: 043_standby_steps; of a tree that need not be so deep: 094_side_by_side)
-my @points = grep { !/^(redo|standby)_|_deep$/ } split ' ', $ENV{LSM_POINTS} // slurp_file($ENV{LSM_CRASH_POINTS});
+# (those of standbys: 043_standby_steps; of a tree that need not be so deep: 094_side_by_side; of lsm_verify, which only reads: 056_parallel_verify)
+my @points = grep { !/^(redo|standby|verify)_|_deep$/ } split ' ', $ENV{LSM_POINTS} // slurp_file($ENV{LSM_CRASH_POINTS});
 ok(@points > 0, 'there are crash points');
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $round = 0;

@@ -87,7 +87,7 @@ tar -C "$top" --exclude=./build --exclude=./.git -cf - . | tar -C "$root/work/ls
 echo "check: PostgreSQL $(in_chroot "/usr/lib/postgresql/$major/bin/pg_config" --version | sed 's/^PostgreSQL //'), Debian $suite"
 settings=(LSM_CHECK="${LSM_CHECK:-regress isolation}")
 for name in LSM_REGRESS LSM_ISOLATION LSM_JOBS LSM_TAP LSM_TAP_TIMEOUT LSM_SEED LSM_LONG LSM_OLD_INSTALLS LSM_KEEP \
-	LSM_STEPS LSM_MINUTES LSM_ABOUT_STANDBY LSM_SECOND_OPINION LSM_POINTS LSM_PARTS \
+	LSM_TIER LSM_PART LSM_STEPS LSM_MINUTES LSM_ABOUT_STANDBY LSM_SECOND_OPINION LSM_POINTS LSM_PARTS \
 	CHECK_PG_CONFIGS CHECK_PG_SUITES CHECK_PG_CASSERT CHECK_PG_BASELINE CHECK_PG_MIRROR; do
 	[ -z "${!name:-}" ] || settings+=("$name=${!name}")
 done

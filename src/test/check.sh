@@ -2,18 +2,24 @@
 # make check: all tests on private servers.  The last line is
 # "N passed, N failed"; the exit code says whether N failed is 0.
 #
-#   LSM_CHECK="layers docs install unit regress isolation tap"   what to run (default: all)
+#   LSM_CHECK="layers docs install unit regress isolation tap"   what to run (default: all).  Also: unit-plain; versions:
+#                                                   regression and isolation tests on 17 and 18
+#   LSM_TIER=check                                  of the TAP tests those that say so ("# tier: check"); some of these do less then
+#   LSM_TIER=rest                                   what that leaves
+#   LSM_PART=2/6                                    one of so many parts, of about the same time
+#   LSM_BEGIN=n LSM_UNTIL=seconds                   in the order of names, from the n-th job on, what ends by then (see pool.sh)
 #   LSM_UNIT="memtable"                             unit tests, by prefix
 #   LSM_REGRESS="newest"                            regression tests, by name
 #   LSM_ISOLATION="newest"                          isolation tests, by name
 #   LSM_TAP="002 005"                               TAP tests, by prefix
-#   LSM_JOBS=1                                      TAP tests at a time (default: one for each processor)
+#   LSM_JOBS=1                                      jobs at a time (default: one for each processor)
 #   LSM_LONG=1                                      long forms
 #   LSM_SECOND_OPINION=1                            lsm.second_opinion of the servers
 #   LSM_UBSAN=1                                     with a build that reports undefined behaviour
 #   LSM_KEEP=1                                      keep the scratch directory
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/pool.sh"
 
 wanted=${LSM_CHECK:-layers docs install unit regress isolation tap}
 # of this run; published as build/check-results at its end
@@ -106,28 +112,27 @@ server_log_results() {
 	fi
 }
 
-# tap_wanted: the chosen tests.  Those that must run alone, and say so, come last.
+# tap_wanted: the chosen tests
 tap_wanted() {
-	local test name t alone=()
-	for test in "$sandbox"/src/test/tap/t/*.pl; do
+	local test name t
+	for test in "$top"/src/test/tap/t/*.pl; do
 		name=$(basename "$test" .pl)
+		case ${LSM_TIER:-} in
+			check) grep -q '^# tier: check' "$test" || continue ;;
+			# those that do less in that tier have more to do
+			rest) ! grep -q '^# tier: check' "$test" || grep -q 'LSM_TIER' "$test" || continue ;;
+		esac
 		for t in ${LSM_TAP:-""}; do
-			[[ $name == "$t"* ]] || continue
-			if grep -q '^# runs alone:' "$test"; then
-				alone+=("$name")
-			else
-				echo "$name"
-			fi
-			break
+			[[ $name != "$t"* ]] || echo "$name"
+			[[ $name != "$t"* ]] || break
 		done
 	done
-	[ ${#alone[@]} -eq 0 ] || printf '%s alone\n' "${alone[@]}"
 }
 
 # tap_run NAME: the test, in a directory of its own.  One that takes longer than
 # others says so.
 tap_run() {
-	local began=$SECONDS limit
+	local limit
 	limit=$(sed -n 's/^# may take: \([0-9]*\) s$/\1/p' "$sandbox/src/test/tap/t/$1.pl")
 	export TESTDIR=$sandbox/tap/$1
 	# since 16
@@ -135,15 +140,12 @@ tap_run() {
 	as_postgres mkdir -p "$TESTDIR"
 	cd "$TESTDIR" || return
 	as_postgres timeout "${LSM_TAP_TIMEOUT:-${limit:-1200}}" perl "$sandbox/src/test/tap/t/$1.pl" >"$results/tap-$1.log" 2>&1
-	echo "$? $((SECONDS - began))" >"$results/tap-$1.status"
 }
 
-# tap_collect NAME: what a test that has ended says
+# tap_collect NAME STATUS SECONDS: what a test that has ended says
 tap_collect() {
-	local status seconds provoked log bad
-	read -r status seconds <"$results/tap-$1.status"
-	rm -f "$results/tap-$1.status"
-	tap_results "$1 ($seconds s)" "$status" "$results/tap-$1.log"
+	local provoked log bad
+	tap_results "$1 ($3 s)" "$2" "$results/tap-$1.log"
 	cp "$sandbox/tap/$1"/tmp_check/log/"$1"_*.log "$results/" 2>/dev/null
 	# a test may name one message that it provokes
 	provoked=$(sed -n 's/^# log may say: //p' "$sandbox/src/test/tap/t/$1.pl")
@@ -159,30 +161,108 @@ tap_collect() {
 	[ -n "${LSM_KEEP:-}" ] || rm -rf "$sandbox/tap/$1"
 }
 
-# Some at a time: most of what they do is to wait, for servers to start and end.
-run_tap_tests() {
-	local test name alone pid jobs=${LSM_JOBS:-$(nproc)}
-	local -A running=()
-	local -a tests
-	section "TAP tests, $jobs at a time"
-	# not from a process substitution, which bash 5.3 waits for as for a test
-	mapfile -t tests <<<"$(tap_wanted)"
-	for test in "${tests[@]}"; do
-		read -r name alone <<<"$test"
-		[ -n "$name" ] || continue
-		while [ ${#running[@]} -ge $([ -z "$alone" ] && echo "$jobs" || echo 1) ]; do
-			wait -n -p pid
-			tap_collect "${running[$pid]}"
-			unset "running[$pid]"
-		done
-		tap_run "$name" &
-		running[$!]=$name
+# Regression and isolation tests, on one server.
+sql_run() {
+	make_locales "$sandbox/locales"
+	start_server "$sandbox/regress" 65432 >"$results/regress.log" 2>&1 || return
+	if wants regress; then
+		# test_setup makes what the others use
+		chosen=(--schedule="$sandbox/src/test/regress_schedule")
+		[ -z "${LSM_REGRESS:-}" ] || chosen=(test_setup $LSM_REGRESS)
+		as_postgres "$pgxs_test/regress/pg_regress" --bindir="$bindir" \
+			--host="$sandbox" --port=65432 --user=postgres \
+			--inputdir="$sandbox/src" --outputdir="$sandbox/src" \
+			--load-extension=lsmam --dbname=regression \
+			"${chosen[@]}" >"$results/regress.log" 2>&1
+		echo $? >"$results/regress.status"
+	fi
+	if wants isolation; then
+		as_postgres mkdir -p "$sandbox/src/test/isolation/out"
+		chosen=(--schedule="$sandbox/src/test/isolation/schedule")
+		[ -z "${LSM_ISOLATION:-}" ] || chosen=($LSM_ISOLATION)
+		as_postgres "$pgxs_test/isolation/pg_isolation_regress" --bindir="$bindir" \
+			--host="$sandbox" --port=65432 --user=postgres \
+			--inputdir="$sandbox/src/test/isolation" \
+			--outputdir="$sandbox/src/test/isolation/out" \
+			--load-extension=lsmam --dbname=isolation_regression \
+			"${chosen[@]}" >"$results/isolation.log" 2>&1
+		echo $? >"$results/isolation.status"
+	fi
+	stop_server "$sandbox/regress"
+}
+
+sql_collect() {
+	local kind
+	for kind in regress isolation; do
+		wants $kind || continue
+		# none: the server has not started
+		regress_results $kind "$(cat "$results/$kind.status" 2>/dev/null || echo 1)" "$results/$kind.log"
+		rm -f "$results/$kind.status"
 	done
-	while [ ${#running[@]} -gt 0 ]; do
-		wait -n -p pid
-		tap_collect "${running[$pid]}"
-		unset "running[$pid]"
-	done
+	cp -r "$sandbox/src/results" "$sandbox/src/regression.diffs" "$results/" 2>/dev/null
+	cp -r "$sandbox/src/test/isolation/out" "$results/isolation" 2>/dev/null
+	cp "$sandbox/regress.log" "$results/server.log"
+	server_log_results "regression tests" "$sandbox/regress.log"
+}
+
+# A version's chroot that cannot be made, for want of a network, say, is no failure where
+# jobs may be left out.
+version_collect() {
+	local summary
+	cat "$results/$1.log"
+	if [ "$2" -eq 77 ] && [ -n "${LSM_UNTIL:-}" ]; then
+		echo "# left out: $1"
+		left_out=$((left_out + 1))
+		return
+	fi
+	summary=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$results/$1.log" | tail -1)
+	[ -n "$summary" ] || summary='0 passed, 1 failed'
+	passed=$((passed + ${summary%% passed*}))
+	summary=${summary#*, }
+	failed=$((failed + ${summary%% failed}))
+	echo "--- $1 ($3 s), $SECONDS s since start"
+}
+
+# ---- jobs, some at a time: most of what they do is to wait, for servers to start and end ----
+
+jobs_wanted() {
+	if [ "${LSM_TIER:-}" != rest ]; then
+		! wants unit || printf '%s\n' unit-plain unit-sanitize
+		! wants unit-plain || echo unit-plain
+	fi
+	if { wants regress || wants isolation; } && [ "${LSM_TIER:-}" != rest ]; then
+		echo sql
+	fi
+	! wants tap || tap_wanted
+	! wants versions || printf '%s\n' version-17 version-18
+}
+
+job_run() {
+	local began=$SECONDS status
+	case $1 in
+		unit-*) "$top/src/test/check-unit.sh" "${1#unit-}" >"$results/$1.log" 2>&1 ;;
+		version-*)
+			LSM_CHECK="install regress isolation" LSM_TIER='' LSM_PART='' LSM_BEGIN='' LSM_UNTIL='' \
+				"$top/src/test/check-chroot.sh" "${1#version-}" >"$results/$1.log" 2>&1
+			;;
+		sql) sql_run ;;
+		*) tap_run "$1" ;;
+	esac
+	status=$?
+	echo "$status $((SECONDS - began))" >"$results/$1.status"
+}
+
+job_collect() {
+	local status seconds summary
+	read -r status seconds <"$results/$1.status"
+	rm -f "$results/$1.status"
+	echo "$seconds $1" >>"$results/times"
+	case $1 in
+		unit-*) tap_results "$1 ($seconds s)" "$status" "$results/$1.log" ;;
+		version-*) version_collect "$1" "$status" "$seconds" ;;
+		sql) sql_collect "$status" ;;
+		*) tap_collect "$1" "$status" "$seconds" ;;
+	esac
 }
 
 if wants layers; then
@@ -204,14 +284,6 @@ if wants install; then
 	tap_results install $? "$results/install.log"
 fi
 
-if wants unit; then
-	for flavour in plain sanitize; do
-		section "unit tests, $flavour"
-		"$top/src/test/check-unit.sh" $flavour >"$results/unit-$flavour.log" 2>&1
-		tap_results "unit-$flavour" $? "$results/unit-$flavour.log"
-	done
-fi
-
 if wants regress || wants isolation || wants tap; then
 	section "build with assertions and crash points"
 	new_sandbox check
@@ -224,6 +296,7 @@ if wants regress || wants isolation || wants tap; then
 		exit 1
 	fi
 	passed=$((passed + 1))
+	initdb_once
 	# the server's user may be unable to enter the source tree
 	mkdir "$sandbox/src"
 	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/ops" "$top/src/test" "$sandbox/src/"
@@ -251,42 +324,6 @@ max_connections = 50
 lsm.second_opinion = $LSM_SECOND_OPINION
 "
 
-if wants regress || wants isolation; then
-	section "regression and isolation tests"
-	make_locales "$sandbox/locales"
-	start_server "$sandbox/regress" 65432 || exit 1
-	if wants regress; then
-		# test_setup makes what the others use
-		chosen=(--schedule="$sandbox/src/test/regress_schedule")
-		[ -z "${LSM_REGRESS:-}" ] || chosen=(test_setup $LSM_REGRESS)
-		as_postgres "$pgxs_test/regress/pg_regress" --bindir="$bindir" \
-			--host="$sandbox" --port=65432 --user=postgres \
-			--inputdir="$sandbox/src" --outputdir="$sandbox/src" \
-			--load-extension=lsmam --dbname=regression \
-			"${chosen[@]}" >"$results/regress.log" 2>&1
-		regress_results regress $? "$results/regress.log"
-		cp -r "$sandbox/src/results" "$sandbox/src/regression.diffs" "$results/" 2>/dev/null
-	fi
-	if wants isolation; then
-		mkdir -p "$sandbox/src/test/isolation/out"
-		[ "$(id -u)" -ne 0 ] || chown postgres "$sandbox/src/test/isolation/out"
-		chosen=(--schedule="$sandbox/src/test/isolation/schedule")
-		[ -z "${LSM_ISOLATION:-}" ] || chosen=($LSM_ISOLATION)
-		as_postgres "$pgxs_test/isolation/pg_isolation_regress" --bindir="$bindir" \
-			--host="$sandbox" --port=65432 --user=postgres \
-			--inputdir="$sandbox/src/test/isolation" \
-			--outputdir="$sandbox/src/test/isolation/out" \
-			--load-extension=lsmam --dbname=isolation_regression \
-			"${chosen[@]}" >"$results/isolation.log" 2>&1
-		regress_results isolation $? "$results/isolation.log"
-		cp -r "$sandbox/src/test/isolation/out" "$results/isolation" 2>/dev/null
-	fi
-	stop_server "$sandbox/regress"
-	unset LOCPATH
-	cp "$sandbox/regress.log" "$results/server.log"
-	server_log_results "regression tests" "$sandbox/regress.log"
-fi
-
 if wants tap; then
 	mkdir -p "$sandbox/tap" "$sandbox/smalldisk"
 	[ "$(id -u)" -ne 0 ] || chown postgres "$sandbox/tap" "$sandbox/smalldisk"
@@ -310,5 +347,13 @@ if wants tap; then
 	export PERL5LIB=$pgxs_test/perl:$sandbox/src/test/tap${PERL5LIB:+:$PERL5LIB}
 	# who has which port, among tests that run at the same time
 	export PG_TEST_PORT_DIR=$sandbox/tap/ports
-	run_tap_tests
+fi
+
+if [ -n "$(jobs_wanted)" ]; then
+	section "jobs"
+	: >"$results/times"
+	# not from a process substitution, which bash 5.3 waits for as for a job
+	jobs_wanted | jobs_in_order >"$results/jobs"
+	run_jobs "${LSM_JOBS:-$(nproc)}" <"$results/jobs"
+	[ $left_out -eq 0 ] || echo "# $left_out jobs were left out, for want of time"
 fi

@@ -64,6 +64,15 @@ install_flavour() {
 	export PATH=$bindir:$PATH
 }
 
+# initdb_once: from now on initdb of the private copy makes a cluster of the same options
+# once, and copies it afterwards
+initdb_once() {
+	mv "$bindir/initdb" "$bindir/initdb.real"
+	cp "$top/src/test/initdb-once.sh" "$bindir/initdb"
+	export LSM_INITDB_CACHE=$sandbox/clusters
+	as_postgres mkdir -p "$LSM_INITDB_CACHE"
+}
+
 # make_locales DIR: locales of libc for servers that are started from now on, as
 # far as the machine can make them
 make_locales() {

@@ -1,6 +1,7 @@
 # Random SQL on a heap table and on an lsm table, with flushes and compactions in
 # between; queries through every way to scan must agree.
 #   LSM_ROWS: rows at the start (20000; long: 1000000)   LSM_STEPS: steps (150; long: 1000)
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -6,6 +6,7 @@
 #   LSM_KILLS: number of kills (50; long: 500)
 # The short form ends after four minutes, but not before 15 kills: filter schemes and random
 # scripts differ in what a look at everything costs.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,6 +1,7 @@
 # A full disk and failing fsync: clear errors, nothing lost, and everything goes on
 # when there is room again.  pg_lsm is a small tmpfs if the harness has made one; writes
 # are failed by a shim, too.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

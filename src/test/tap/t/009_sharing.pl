@@ -1,5 +1,6 @@
 # Hash sharing on trees of at least four populated levels: one digest per lookup with it,
 # one per filter probed without, the same results and the same probes.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,4 +1,5 @@
 # Databases with lsm tables: copied (both strategies, copies of copies), moved, dropped; of other locales.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,5 +1,6 @@
 # pg_dump and pg_restore of a database that uses everything: what comes back dumps the same again, with
 # access methods, storage parameters and rows, in every format.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

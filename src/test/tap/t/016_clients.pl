@@ -1,6 +1,7 @@
 # 16 clients at once: upserts of the same keys add up, whatever kind of table and of key, while rows are
 # deleted, VACUUM frees TIDs and files are flushed and compacted; a queue loses and doubles no job.
 #   LSM_TRANSACTIONS: of each client (150; long: 3000)
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

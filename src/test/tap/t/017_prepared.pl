@@ -1,6 +1,7 @@
 # PREPARE TRANSACTION with inserts, updates, deletes and row locks of every mode, across a clean restart and
 # across kill -9, flushed or not: the locks still hold, and COMMIT PREPARED and ROLLBACK PREPARED
 # do what they do to heap.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

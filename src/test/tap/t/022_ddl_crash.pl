@@ -5,6 +5,7 @@
 # again beside its main fork, and does not start, heap or not.  And no SET TABLESPACE of heap tables: if rolled back, their
 # indexes keep entries of rows that only the copy had.
 #   LSM_SEED=...  LSM_KILLS (6; long: 150)
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -2,6 +2,7 @@
 # by every way to scan, index-only included, deadlocks are detected; no child without a parent; indexes
 # built and rebuilt CONCURRENTLY meanwhile have every row once.
 #   LSM_TRANSACTIONS: of each client (150; long: 3000)
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,6 +1,7 @@
 # A standby that was made before there was any tree: all it has comes from WAL, log pages as well as the
 # chunks of sorted files and filters, compressed or not, and it crashes in the middle of the replay. When
 # it is promoted it answers as the primary did, and goes on.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

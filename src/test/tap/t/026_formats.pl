@@ -1,6 +1,7 @@
 # What another build has written: metapages of an older format are read and brought up to date, those of a
 # newer one are refused, and what they name is left alone. WAL whose pieces of files make no sense ends
 # recovery with an error that says so.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

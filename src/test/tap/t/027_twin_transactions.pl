@@ -3,6 +3,7 @@
 # compacted and vacuumed, and the server is killed. Scrollable cursors for one value go back and forth amid that. Every statement changes as many rows in both, and whatever
 # a snapshot sees, by whatever kind of scan, is the same. At last the same while the disk is full and its fsync fails, now and then.
 #   LSM_TRANSACTIONS: of each client and round (100; long: 3000)  LSM_SECONDS: with a bad disk (6; long: 120)
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

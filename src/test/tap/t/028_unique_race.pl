@@ -4,6 +4,7 @@
 # and REINDEX CONCURRENTLY.  Each table is read sequentially by one snapshot over and over: no key may be there twice,
 # and no key that is never deleted may be missing.
 #   LSM_SECONDS: for each shape of table (3; long: 600)
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,6 +1,7 @@
 # Logical replication between heap and lsm tables, both ways, and between lsm tables: all kinds of
 # identities, with crashes of both sides.
 # A wal_level below logical logs nothing for decoding.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

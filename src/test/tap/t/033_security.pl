@@ -1,5 +1,6 @@
 # What roles without rights can do to others: locks, autovacuum, suspended removals, objects
 # that lie in wait for CREATE EXTENSION; and who may read the files.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -2,6 +2,7 @@
 # standby resolves that conflict before it replays the removal.  Snapshots outlive a promotion, so a session whose
 # transaction began in recovery reads lsm tables after it: it sees what its snapshot saw, or has been canceled.
 # With hot_standby_feedback the primary waits for the standby's snapshots, and nothing is canceled at all.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -2,6 +2,7 @@
 # while VACUUM sets bits and others take them away; after a crash, an eviction, a copy to another tablespace; on a standby,
 # where an old snapshot stays as it is.
 #   LSM_SECONDS: of load per round (6; long: 60)
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,6 +1,7 @@
 # Random row comparisons, (a, b, c) > (x, y, z), and conditions behind a gap of leading columns, by every way to scan an
 # index, against a sequential scan: columns of many types with few values and nulls, in any direction, behind equalities, with constants of other types, nulls and columns
 # of another table; in databases that compare bytes and by libc.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

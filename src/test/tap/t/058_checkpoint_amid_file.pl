@@ -1,6 +1,7 @@
 # Redo syncs nothing by itself: what it has written is durable before a restartpoint lets a replay begin behind it, and when
 # recovery ends.  So a checkpoint may come amid a file that is being logged; a standby that makes a restartpoint there and loses
 # what it has not synced has the whole file afterwards; and a file is synced once, or never if it is removed before.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

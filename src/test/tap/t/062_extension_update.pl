@@ -1,5 +1,6 @@
 # ALTER EXTENSION lsmam UPDATE: an upgraded database has what a new one has; the new library serves a database that
 # has not been updated; dumps of the old version; who may update; objects of others in the extension's schema.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

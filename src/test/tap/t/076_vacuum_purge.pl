@@ -1,6 +1,7 @@
 # VACUUM takes the entries of dead rows out of lsm indexes: all of them, of heap tables, too, whose row identifiers come
 # again; none but those; by writing files anew where they are many, not by an entry for each.  Beside writers, flushes and
 # compactions, after crashes at any step, and for CREATE INDEX CONCURRENTLY, which sees the index through the same door.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,5 +1,6 @@
 # A key that many rows have had: who looks for it meets the entries of dead rows once or twice, not for ever, whether
 # VACUUM comes or not, and whatever the log and the memtable are like when it happens.  lsm_verify ends, too.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

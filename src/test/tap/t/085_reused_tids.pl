@@ -4,6 +4,7 @@
 # compactions, kill -9, and a standby that reads along.
 #   LSM_SEED=...     the random statements of a run
 #   LSM_SECONDS=N    of each round (5; long: 60)
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

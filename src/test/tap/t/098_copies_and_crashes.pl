@@ -1,6 +1,7 @@
 # Copied and moved databases where their copying is not the last thing that happens.  Sessions that have read one on a standby, before
 # the primary has opened it, go on after a promotion; with wal_level = minimal, one that takes the OID of another one that was
 # copied from the same template is whole after a crash.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

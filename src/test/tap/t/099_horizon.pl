@@ -2,6 +2,7 @@
 # own snapshot, which CREATE INDEX and REINDEX run under, does.  What was dead to VACUUM is no more than recently dead
 # to them.  Index-only scans of what they build return what the table holds, with rows that VACUUM has left in
 # their files and with rows that it has not.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,5 +1,6 @@
 # A cursor rests on rows that it has read ahead, while everything before its snapshot is frozen and the clog given up:
 # they are seen as heap's are, whatever became of the transactions that made, ended or locked them.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -2,6 +2,7 @@
 # has made, or moved, is no other than the rest; a prepared transaction counts as one that runs; and where another
 # database holds back the xmins of snapshots, horizons go backward, and nothing that a snapshot sees goes.  Each table
 # has a heap twin.  Assertions hold each horizon against who is running: the server must not fall.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

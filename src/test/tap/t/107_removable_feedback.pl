@@ -2,6 +2,7 @@
 # made is no other than the rest: nothing goes that a standby's snapshot sees.  For a standby that was away, without a
 # slot, PostgreSQL promises nothing: what was removable meanwhile may go, with a conflict, but nothing that was
 # deleted after it came back.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,6 +1,7 @@
 # The second opinion: each shortcut that is made to lie ends the server by name; and beside writers, flushes,
 # compactions, VACUUMs and scans that pass gaps nobody is accused who is right.
 # log may say: second opinion: [a-z_]+\(\) is wrong about key|terminated by signal 6
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,5 +1,6 @@
 # The data of locales and of ICU changes under indexes of text: their keys are neither lost nor admitted twice, and
 # REINDEX mends them.  Heap tables with btree, read without an index, say what is right.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

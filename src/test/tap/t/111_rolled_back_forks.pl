@@ -1,6 +1,7 @@
 # A fork that goes with a rollback: between the release of the transaction's locks and the unlinking of the fork nobody
 # writes to it, whatever has opened it.  What a worker logged there after the ABORT record, no standby and no
 # recovery could replay.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -4,6 +4,7 @@
 #   LSM_LONG=1         more rewinds
 #   LSM_PARTS="..."    of these parts: steps load links full
 #   LSM_SEED=N         repeats the choices
+# tier: check
 use strict;
 use warnings;
 use File::Copy;

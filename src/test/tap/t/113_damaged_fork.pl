@@ -1,6 +1,7 @@
 # Damage in a tree's main fork, without data checksums: a bit of the metapage, log pages that come back as
 # zeroes or as they were before.  An error that names the block and the relation, or the right answer; never
 # rows that are silently missing.  What is left can be read.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -4,6 +4,7 @@
 #   LSM_LONG=1            rounds of so many steps for LSM_MINUTES (120), the standby restarted again and again in every second one
 #   LSM_ABOUT_STANDBY=1   that in each of them
 #   LSM_SEED=N            repeats the choices
+# tier: check
 use strict;
 use warnings;
 use LsmObserver;

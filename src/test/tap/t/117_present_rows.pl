@@ -1,6 +1,7 @@
 # Who looks for a row as it is now finds it, though it is updated beside him: a subscriber that applies a change while
 # others update the row, once and again, before it has looked at the version whose entry it has found.  And after a
 # promotion nobody believes what was read before it: an update waits for a prepared one that redo has brought.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,6 +1,7 @@
 # Functions that look at relations let go of what they took: no lock on a table, an index or its table is left, so that
 # two sessions that monitor and truncate never wait for each other; and no control block, so that a transaction may look at
 # more trees than there are.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,6 +1,7 @@
 # The way back of docs/migration.md from a schema that was made on lsm and whose keys statements have replaced by btree, and
 # by lsm_index again: it ends in DROP EXTENSION without CASCADE, and a dump can be restored where there is no lsmam.  An
 # index keeps the extension that it needs, also in a database that version 1.0 has left.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

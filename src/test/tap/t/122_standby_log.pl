@@ -1,6 +1,7 @@
 # Log pages of a hot standby that come back as zeroes, or as they were before: the load of the tree ends in an error that names
 # the block, as on a primary.  Beside redo that writes and reuses such pages no load finds fault.  And lsm_verify finds each
 # page in its list while redo adds to it.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

@@ -1,5 +1,6 @@
 # The second opinion accuses nobody who is right: beside a transaction of another database, and of entries that were
 # pruned and come back with an eviction.
+# tier: check
 use strict;
 use warnings;
 use LsmTest;

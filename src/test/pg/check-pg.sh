@@ -8,6 +8,7 @@
 #   CHECK_PG_SUITES="regress isolation"
 #   CHECK_PG_CASSERT=1          on a PostgreSQL built with --enable-cassert
 #   CHECK_PG_BASELINE=1         run the baseline again (it is kept in build/pg)
+#   LSM_SECOND_OPINION=10       lsm.second_opinion of the servers
 #   CHECK_PG_MIRROR=URL         Debian mirror (default http://deb.debian.org)
 #
 # Differences from the baseline must be listed in src/test/pg/differences, with their reason
@@ -179,6 +180,8 @@ run_config() {
 	esac
 	server_conf="$server_conf_common
 shared_preload_libraries = '$preload'"
+	[ "$config" = baseline ] || [ -z "${LSM_SECOND_OPINION:-}" ] || server_conf+="
+lsm.second_opinion = $LSM_SECOND_OPINION"
 	initdb_locale=C start_server "$sandbox/data.$config" 65431 || return 1
 	for suite in $suites; do
 		section "$config, $suite"

@@ -116,7 +116,7 @@ INSERT INTO $t SELECT g, md5(g::text) FROM generate_series(1, 2000) g; SELECT ls
 		$node->psql('postgres', "INSERT INTO $_ SELECT g, md5(random()::text) FROM generate_series(1, 1000) g; SELECT lsm_flush('$_')") foreach qw(hurt1 hurt2 hurt3);
 	}
 	background_goes_on('good', 'damaged sorted files, ' . ($workers + 1) . ' worker(s)');
-	my $end = time + 20;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
 	my $log;
 	do { usleep(200_000); $log = log_since($offset); }
 	  while (time < $end && $log !~ /WARNING:  .*pg_lsm.*is corrupt.*(?s:.*)left alone for 10 seconds/);
@@ -165,9 +165,7 @@ INSERT INTO $t SELECT g, md5(g::text) FROM generate_series(1, 2000) g; SELECT ls
 		$offset = -s $node->logfile;
 		$node->safe_psql('postgres', "INSERT INTO busy SELECT g, md5(random()::text) FROM generate_series(1, 40000, 2) g ON CONFLICT (id) DO UPDATE SET v = excluded.v");
 		usleep(int(rand(100_000)));
-		my $began = time;
 		$node->stop('fast');
-		cmp_ok(time - $began, '<', 60, 'it stops soon');
 		# the session that wrote may be on its way out
 		my $log = log_since($offset) =~ s/^.*FATAL:  terminating connection due to administrator command\n//mgr;
 		unlike($log, qr/FATAL|ERROR|WARNING|PANIC/, "fast shutdown with busy workers, $try: nothing but LOG");

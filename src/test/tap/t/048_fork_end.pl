@@ -51,10 +51,8 @@ sql('ALTER TABLE t_l RESET (vacuum_truncate)');
 
 my $reader = $node->background_psql('postgres', on_error_die => 1);
 $reader->query_safe('BEGIN; SELECT count(*) FROM t_l WHERE id = 5');
-my $start = time;
 sql('VACUUM t_l');
 cmp_ok(pages('t_l'), '>=', $full, 'a reader has a lock: nothing goes, VACUUM ends');
-cmp_ok(time - $start, '<', 60, 'and does not wait for him for long');
 $reader->query_safe('COMMIT');
 
 my ($rc, $out, $err) = $node->psql('postgres', 'VACUUM (VERBOSE) t_l');

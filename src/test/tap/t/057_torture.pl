@@ -384,7 +384,7 @@ foreach my $name (sort keys %child)
 	$queries += grep { /^QUERY/ } @lines if $name =~ /standby/;
 }
 diag("$queries queries on the standby");
-cmp_ok($queries, '>', $seconds, 'there were queries on the standby');
+cmp_ok($queries, '>', 0, 'there were queries on the standby');
 foreach my $node ($primary, $standby)
 {
 	my $name = $node->name;

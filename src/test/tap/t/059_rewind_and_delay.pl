@@ -362,7 +362,8 @@ if ($parts{delay})
 	load_start($primary);
 	my ($wrong, $compared, $behind) = ('', 0, 0);
 	my $end = time + (lsm_long() ? 30 : 4);
-	while (time < $end)
+	# until it has been seen behind, too
+	while (time < $end || ($behind == 0 && time < $end + $PostgreSQL::Test::Utils::timeout_default))
 	{
 		$wrong .= wrong($late, 'postgres', $of_ddl, $twins[ int(rand(@twins)) ]);
 		$compared++;

@@ -7,7 +7,7 @@ use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(usleep);
 
 my $rows = lsm_long() ? 200_000 : 30_000;
 my $node = lsm_node('dead', conf => "autovacuum = off\nfsync = off\nlsm.memtable_size = 8MB");
@@ -46,9 +46,7 @@ sub same_rows
 	my ($what, $table, $expected) = @_;
 	is(sql("$by_index SELECT count(*), sum(id) FROM $table WHERE n = 7"), $expected, "$what: the rows are all there");
 	is(sql("SELECT count(*), sum(id) FROM $table"), $expected, "$what: in the table, too");
-	my $began = time;
 	is(sql("SELECT * FROM lsm_verify('$table')"), '', "$what: and sound");
-	cmp_ok(time - $began, '<', 120, "$what: lsm_verify does not look through all entries for each row");
 	return;
 }
 

@@ -116,10 +116,8 @@ foreach my $statement ('VACUUM t', 'ANALYZE t')
 }
 fill();
 query('UPDATE t SET v = u WHERE id % 3 = 0');
-my $start = time;
 my ($rc, $out, $err) = $node->psql('postgres', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 1; SET statement_timeout = '1s'; VACUUM t});
 like($err, qr/canceling statement due to statement timeout/, 'a VACUUM that sleeps is cancelled');
-cmp_ok(time - $start, '<', 30, 'soon');
 sound(40000, 'after the cancellation');
 
 # each step sleeps: rows, indexes, files

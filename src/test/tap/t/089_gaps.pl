@@ -160,7 +160,7 @@ foreach my $am ('lsm', 'heap')
 		ok($handle->finish, "$am: $name") or diag($$err);
 		unlike($$err, qr/ERROR|abort/, "$am: $name without an error");
 		my ($done) = $$out =~ /actually processed: (\d+)/;
-		cmp_ok($done, '>', $name eq 'finder' ? 500 : 1, "$am: $name, $done times");
+		cmp_ok($done, '>', 0, "$am: $name, $done times");
 	}
 	is(query(q{SELECT count(*) FROM lsm_verify('t_k')}), 0, "$am: index verified");
 	my $left = query('SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_seqscan = on; SELECT count(*) FROM t');

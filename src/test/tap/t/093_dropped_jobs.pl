@@ -6,7 +6,7 @@ use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(usleep);
 
 # 9 MB of random entries at 100 kB/s
 my $node = lsm_node('dropped', conf => "autovacuum = off\nfsync = off\nlsm.compression = 'none'\nlsm.memtable_size = 64MB");
@@ -18,20 +18,19 @@ my $jobs = q{SELECT count(*) FROM pg_stat_lsm_progress WHERE command = 'compacti
 sub begin_job
 {
 	my ($what) = @_;
-	set_rate(100);
+	# to its end it would take longer than the test may
+	set_rate(5);
 	query(q{CREATE TABLE t (k bigint, v int) USING lsm; CREATE INDEX t_k ON t USING lsm (k)});
 	query("INSERT INTO t SELECT hashint8extended(i, 1), i FROM generate_series(1 + 60000 * $_, 60000 * (1 + $_)) i; SELECT lsm_flush('t_k')") foreach 0 .. 4;
-	return ok($node->poll_query_until('postgres', q{SELECT bytes_written > 100000 FROM pg_stat_lsm_progress WHERE command = 'compaction' AND relid = 't_k'::regclass}), "$what: a compaction is at work");
+	return ok($node->poll_query_until('postgres', q{SELECT bytes_written > 10000 FROM pg_stat_lsm_progress WHERE command = 'compaction' AND relid = 't_k'::regclass}), "$what: a compaction is at work");
 }
 
 foreach my $what ('DROP TABLE t', 'DROP INDEX t_k', 'TRUNCATE t', 'REINDEX INDEX t_k')
 {
 	begin_job($what);
-	# the statement, too: it must not wait for the end of a job of a minute
-	my $start = time;
+	# the statement, too, must not wait for its end
 	query($what);
 	ok($node->poll_query_until('postgres', "SELECT ($jobs) = 0"), "$what: the compaction ends");
-	cmp_ok(time - $start, '<', 30, "$what: soon");
 	query('DROP TABLE IF EXISTS t');
 }
 

@@ -94,13 +94,14 @@ GRANT SELECT ON lsm_sec.open_l, lsm_sec.open_h TO lsm_regress_nobody;
 SET ROLE lsm_regress_nobody;
 CREATE FUNCTION lsm_own.lower(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM lsm_sec.note('lower'); RETURN pg_catalog.lower(t); END $$;
 CREATE FUNCTION lsm_own.upper(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM lsm_sec.note('upper'); RETURN pg_catalog.upper(t); END $$;
+SET ROLE lsm_regress_member;
 SET lsm_sec.step = 'open names';
 SET search_path = lsm_own, pg_catalog, public;
 SELECT * FROM lsm_verify('lsm_sec.open_l'::regclass);
 SELECT * FROM lsm_verify('lsm_sec.open_h'::regclass);
 -- a session keeps an index's expressions as it has first simplified them
 \c -
-SET ROLE lsm_regress_nobody;
+SET ROLE lsm_regress_member;
 SET lsm_sec.step = 'open names';
 SET search_path = lsm_own, pg_catalog, public;
 SELECT count(*) FROM lsm_sec.open_l, lsm_sec.open_h WHERE open_l.t = 'A' AND open_h.t = 'A';
@@ -108,8 +109,49 @@ SELECT * FROM lsm_verify('lsm_sec.open_l'::regclass);
 SELECT * FROM lsm_verify('lsm_sec.open_h'::regclass);
 RESET search_path;
 RESET ROLE;
-SELECT DISTINCT what, who FROM lsm_sec.ran WHERE who <> 'lsm_regress_nobody' ORDER BY 1, 2;
+SELECT DISTINCT what, who FROM lsm_sec.ran WHERE who <> 'lsm_regress_member' ORDER BY 1, 2;
 DROP TABLE lsm_sec.open_l, lsm_sec.open_h;
+TRUNCATE lsm_sec.ran;
+
+-- a session keeps more: types that a function in PL/pgSQL names, what a domain's constraints call, temporary relations;
+-- so whoever has not the owner's rights makes nothing run with them
+SET ROLE lsm_regress_owner;
+CREATE FUNCTION lsm_sec.typed(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ DECLARE x text; BEGIN x := t; RETURN x; END $$;
+CREATE FUNCTION lsm_sec.asks(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM FROM lsm_setup; RETURN t; END $$;
+CREATE FUNCTION lsm_sec.positive(i int) RETURNS bool LANGUAGE sql IMMUTABLE AS $$ SELECT abs($1) >= 0 $$;
+CREATE DOMAIN lsm_sec.number AS int CHECK (lsm_sec.positive(VALUE));
+CREATE TABLE lsm_sec.kept (t text COLLATE "C", i int) USING lsm;
+CREATE TEMP TABLE lsm_setup ();
+CREATE INDEX kept_typed ON lsm_sec.kept USING lsm (lsm_sec.typed(t));
+CREATE INDEX kept_asks ON lsm_sec.kept USING lsm (lsm_sec.asks(t));
+CREATE INDEX kept_domain ON lsm_sec.kept USING lsm (i) WHERE i::lsm_sec.number > 0;
+CREATE INDEX kept_own ON lsm_sec.kept USING lsm (lower(t)) WHERE abs(i) > 0;
+INSERT INTO lsm_sec.kept VALUES ('A', 1), ('b', 2);
+DROP TABLE lsm_setup;
+GRANT SELECT ON lsm_sec.kept TO lsm_regress_nobody;
+\c -
+SET ROLE lsm_regress_nobody;
+CREATE FUNCTION lsm_own.seen(pg_catalog.text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM lsm_sec.note('type'); RETURN true; END $$;
+CREATE DOMAIN lsm_own.text AS pg_catalog.text CHECK (lsm_own.seen(VALUE));
+CREATE FUNCTION lsm_own.abs(i int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM lsm_sec.note('domain'); RETURN $1; END $$;
+CREATE FUNCTION lsm_own.row() RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM lsm_sec.note('view'); RETURN true; END $$;
+CREATE TEMP VIEW lsm_setup AS SELECT WHERE lsm_own.row();
+GRANT SELECT ON lsm_setup TO PUBLIC;
+SET search_path = lsm_own, pg_catalog, public;
+SET lsm_sec.step = 'kept names';
+SELECT lsm_sec.typed('a' COLLATE "C"), 1::lsm_sec.number;
+SELECT * FROM lsm_verify('lsm_sec.kept'::regclass);
+SELECT * FROM lsm_verify('lsm_sec.kept_typed'::regclass);
+\c -
+SELECT DISTINCT what, who FROM lsm_sec.ran WHERE who <> 'lsm_regress_nobody' ORDER BY 1, 2;
+-- who has those rights looks at all of them
+SET ROLE lsm_regress_member;
+CREATE TEMP TABLE lsm_setup ();
+GRANT SELECT ON lsm_setup TO PUBLIC;
+SELECT * FROM lsm_verify('lsm_sec.kept'::regclass);
+DROP TABLE lsm_setup;
+RESET ROLE;
+DROP TABLE lsm_sec.kept;
 TRUNCATE lsm_sec.ran;
 
 -- these need none of it

@@ -102,6 +102,16 @@ typedef struct LsmFormerUser
 } LsmFormerUser;
 
 /*
+ * May the caller let what others have written run as the table's owner?  Names
+ * are not all that a session can give to such code: it also keeps the types that
+ * functions in PL/pgSQL name, and constraints of domains, as they were found
+ * with another search_path, and pg_temp has tables of its own.
+ */
+extern bool lsm_may_become_owner(Relation table);
+
+/*
+ * REQUIRES: lsm_may_become_owner().
+ *
  * From here on, and until lsm_become_caller() or an error, functions in index
  * expressions, predicates and the like run as the table's owner, can change no
  * setting for good, and find names in pg_catalog only: search_path is the
@@ -119,5 +129,11 @@ extern void lsm_become_caller(const LsmFormerUser *former);
  */
 extern List *lsm_owner_expressions(Relation index);
 extern List *lsm_owner_predicate(Relation index);
+
+/*
+ * Do expressions or predicate run what others than superusers may have written,
+ * or what the user may not execute?
+ */
+extern bool lsm_index_has_foreign_code(Relation index);
 
 #endif							/* LSM_FUNCTIONS_H */

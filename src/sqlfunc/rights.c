@@ -26,6 +26,8 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_language_d.h"
+#include "catalog/pg_proc.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -282,6 +284,13 @@ lsm_relation_may_show_keys(Relation rel)
  * ====================================================================== */
 
 /* See functions.h. */
+bool
+lsm_may_become_owner(Relation table)
+{
+	return has_privs_of_role(GetUserId(), table->rd_rel->relowner);
+}
+
+/* See functions.h. */
 void
 lsm_become_owner(Relation table, LsmFormerUser *former)
 {
@@ -293,11 +302,11 @@ lsm_become_owner(Relation table, LsmFormerUser *former)
 }
 
 /*
- * Expressions or predicate of an index, as the catalog has them; NULL: it has
- * none.
+ * Expressions or predicate of an index, as the catalog has them or simplified;
+ * NULL: it has none.
  */
 static Node *
-read_expressions(Relation index, AttrNumber column)
+read_expressions(Relation index, AttrNumber column, bool simplified)
 {
 	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(RelationGetRelid(index)));
 	Node	   *result = NULL;
@@ -308,7 +317,9 @@ read_expressions(Relation index, AttrNumber column)
 		elog(ERROR, "cache lookup failed for index %u", RelationGetRelid(index));
 	string = SysCacheGetAttr(INDEXRELID, tuple, column, &isnull);
 	if (!isnull)
-		result = eval_const_expressions(NULL, stringToNode(TextDatumGetCString(string)));
+		result = stringToNode(TextDatumGetCString(string));
+	if (simplified)
+		result = eval_const_expressions(NULL, result);
 	ReleaseSysCache(tuple);
 	return result;
 }
@@ -317,7 +328,7 @@ read_expressions(Relation index, AttrNumber column)
 List *
 lsm_owner_expressions(Relation index)
 {
-	List	   *result = (List *) read_expressions(index, Anum_pg_index_indexprs);
+	List	   *result = (List *) read_expressions(index, Anum_pg_index_indexprs, true);
 
 	fix_opfuncids((Node *) result);
 	return result;
@@ -327,7 +338,7 @@ lsm_owner_expressions(Relation index)
 List *
 lsm_owner_predicate(Relation index)
 {
-	Node	   *qual = read_expressions(index, Anum_pg_index_indpred);
+	Node	   *qual = read_expressions(index, Anum_pg_index_indpred, true);
 	List	   *result;
 
 	if (qual == NULL)
@@ -335,6 +346,42 @@ lsm_owner_predicate(Relation index)
 	result = make_ands_implicit(canonicalize_qual((Expr *) qual, false));
 	fix_opfuncids((Node *) result);
 	return result;
+}
+
+/* Functions in C are superusers', as operator classes are. */
+static bool
+is_foreign_function(Oid function, void *context)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Oid			language;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for function %u", function);
+	language = ((Form_pg_proc) GETSTRUCT(tuple))->prolang;
+	ReleaseSysCache(tuple);
+	return (language != INTERNALlanguageId && language != ClanguageId) ||
+		object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK;
+}
+
+static bool
+has_foreign_code(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	/* a domain's constraints may be anything, and JSON_VALUE() may return one */
+	if (IsA(node, CoerceToDomain) || LSM_IS_JSON_EXPR(node))
+		return true;
+	if (check_functions_in_node(node, is_foreign_function, context))
+		return true;
+	return expression_tree_walker(node, has_foreign_code, context);
+}
+
+/* See functions.h. */
+bool
+lsm_index_has_foreign_code(Relation index)
+{
+	return has_foreign_code(read_expressions(index, Anum_pg_index_indexprs, false), NULL) ||
+		has_foreign_code(read_expressions(index, Anum_pg_index_indpred, false), NULL);
 }
 
 /* See functions.h. */

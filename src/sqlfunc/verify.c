@@ -11,7 +11,9 @@
  *
  * Index expressions and predicates are evaluated as the table's owner, in a
  * security-restricted operation: whoever calls lsm_verify() has not written
- * them.  Workers inherit user and restriction.
+ * them.  A caller without the owner's rights looks at all as himself, and
+ * evaluates what is PostgreSQL's or a superuser's only (lsm_may_become_owner()
+ * says why).  Workers inherit user and restriction.
  *
  * Locking: AccessShareLock on table and indexes.  Concurrent writers are fine:
  * what they do is invisible to the snapshot.
@@ -141,6 +143,22 @@ is_readable(const LsmVerify *verify, int relation)
 
 /* ---- indexes ---- */
 
+/* False, with a warning: the caller may not have it evaluated. */
+static bool
+may_evaluate(const LsmVerify *verify, Relation index)
+{
+	if (verify->as_owner || !lsm_index_has_foreign_code(index))
+		return true;
+	ereport(WARNING,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("index \"%s\" was not compared with its table",
+					RelationGetRelationName(index)),
+			 errdetail("It calls functions that would run with the rights of the owner of table \"%s\".",
+					   RelationGetRelationName(verify->table)),
+			 errhint("Call lsm_verify() as a role that has these rights.")));
+	return false;
+}
+
 static void
 compare_indexes(LsmVerify *verify, bool with_table)
 {
@@ -159,6 +177,7 @@ compare_indexes(LsmVerify *verify, bool with_table)
 							RelationGetRelationName(index),
 							"was not compared with the table because of the problems above");
 		else if (lsm_index_is_comparable(index, verify->snapshot) &&
+				 may_evaluate(verify, index) &&
 				 lsm_index_check_definition(&verify->notes, i, index))
 			verify->indexes[verify->nindexes++] = i;
 	}
@@ -193,7 +212,9 @@ lsm_verify(PG_FUNCTION_ARGS)
 	lsm_verify_progress_begin(&verify.notes.progress, RelationGetRelid(rel));
 
 	/* expressions and predicates of the indexes are the owner's */
-	lsm_become_owner(verify.table, &caller);
+	verify.as_owner = lsm_may_become_owner(verify.table);
+	if (verify.as_owner)
+		lsm_become_owner(verify.table, &caller);
 	if (verify.table != rel)
 		verify.relations = list_make1(rel);
 	else
@@ -214,7 +235,8 @@ lsm_verify(PG_FUNCTION_ARGS)
 	lsm_verify_files(&verify);
 	compare_indexes(&verify, with_table);
 	put_notes(rsinfo, &verify);
-	lsm_become_caller(&caller);
+	if (verify.as_owner)
+		lsm_become_caller(&caller);
 	lsm_verify_progress_end(&verify.notes.progress);
 
 	lsm_relations_let_go(not_open);

@@ -119,6 +119,7 @@ typedef struct LsmVerify
 {
 	LsmVerifyNotes notes;
 	Relation	table;
+	bool		as_owner;		/* of the table; else the user is the caller */
 	List	   *relations;		/* of Relation; the table first, if it is lsm's
 								 * and asked for */
 	LsmVerifyFile *files;
@@ -134,7 +135,7 @@ typedef struct LsmVerify
 /*
  * Look at all files; compare all indexes.  By this process and as many workers
  * as it gets.  REQUIRES: not in parallel mode already, or no workers are asked
- * for; the user is the table's owner.
+ * for; verify->as_owner says who the user is.
  */
 extern void lsm_verify_files(LsmVerify *verify);
 extern void lsm_verify_indexes(LsmVerify *verify);

@@ -162,6 +162,44 @@ RESET enable_seqscan;
 RESET timezone;
 DROP TABLE l, x;
 
+-- what a composed column consists of is looked up once, not in each statement, and again when it has changed
+CREATE TYPE inner_type AS (a text COLLATE "C", b int[]);
+CREATE TYPE outer_type AS (a inner_type, b inner_type[], c int4range);
+CREATE TABLE composed (id int, k outer_type, i int4range[]) USING lsm;
+CREATE INDEX composed_k ON composed USING lsm (k, i);
+CREATE FUNCTION classes_read() RETURNS bigint LANGUAGE sql AS $$ SELECT idx_scan + seq_scan FROM pg_stat_xact_sys_tables WHERE relname = 'pg_opclass' $$;
+SET enable_seqscan = off;
+INSERT INTO composed VALUES (1, ROW(ROW('x', '{1}'), '{}', '[1,2)'), '{"[1,2)"}');
+SELECT id FROM composed WHERE k = ROW(ROW('x', '{1}'), '{}', '[1,2)')::outer_type;
+SELECT id FROM composed WHERE k > ROW(ROW('x', '{1}'), '{}', '[1,2)')::outer_type ORDER BY k, i;
+BEGIN;
+SELECT classes_read() AS before \gset
+INSERT INTO composed VALUES (2, ROW(ROW('y', '{1}'), '{}', '[1,2)'), '{"[1,2)"}');
+SELECT id FROM composed WHERE id = 2;
+SELECT id FROM composed WHERE k = ROW(ROW('y', '{1}'), '{}', '[1,2)')::outer_type;
+SELECT id FROM composed WHERE k > ROW(ROW('x', '{1}'), '{}', '[1,2)')::outer_type ORDER BY k, i;
+SELECT classes_read() - :before AS classes_read;
+COMMIT;
+ALTER TYPE inner_type ADD ATTRIBUTE c int;
+INSERT INTO composed VALUES (3, ROW(ROW('y', '{1}', 5), '{}', '[1,2)'), '{"[1,2)"}');
+SELECT id FROM composed WHERE k = ROW(ROW('y', '{1}', 5), '{}', '[1,2)')::outer_type;
+SELECT id FROM composed WHERE k <= ROW(ROW('y', '{1}', NULL), '{}', '[1,2)')::outer_type ORDER BY k, i;
+SELECT * FROM lsm_verify('composed');
+BEGIN;
+ALTER TYPE inner_type ADD ATTRIBUTE d point;
+INSERT INTO composed VALUES (4, ROW(ROW('y', '{1}', 5, NULL), '{}', '[1,2)'), NULL);
+ROLLBACK;
+INSERT INTO composed VALUES (5, ROW(ROW('y', '{1}', 6), '{}', '[1,2)'), NULL);
+ALTER TYPE inner_type DROP ATTRIBUTE a;
+INSERT INTO composed VALUES (6, ROW(ROW('{1}', 5), '{}', '[1,2)'), NULL);
+REINDEX INDEX composed_k;
+SELECT id FROM composed WHERE k = ROW(ROW('{1}', 5), '{}', '[1,2)')::outer_type;
+SELECT * FROM lsm_verify('composed');
+RESET enable_seqscan;
+DROP TABLE composed;
+DROP TYPE outer_type, inner_type;
+DROP FUNCTION classes_read();
+
 -- types and collations that are refused, or fall back
 CREATE TABLE l (p point, j tsquery, t text) USING lsm;
 CREATE INDEX ON l USING lsm (p);

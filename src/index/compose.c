@@ -450,8 +450,8 @@ composed_spec(Oid family, Oid opcintype, Oid type, Oid collation, HTAB *known,
 }
 
 bool
-lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
-				 LsmColumnSpec *spec, Oid *culprit)
+lsm_compose_make_spec(Oid family, Oid opcintype, Oid type, Oid collation,
+					  LsmColumnSpec *spec, Oid *culprit)
 {
 	return composed_spec(family, opcintype, type, collation, NULL, spec, culprit);
 }
@@ -614,6 +614,12 @@ function_collation(LsmCollations *all, Oid collation)
 
 /* Numbers walks over a spec, which look at parts that are shared once. */
 static uint64 last_walk;
+
+uint64
+lsm_compose_next_walk(void)
+{
+	return ++last_walk;
+}
 
 static void
 walk_collations(const LsmColumnSpec *spec, uint64 walk, LsmCollations *all)

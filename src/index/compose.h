@@ -34,6 +34,7 @@ typedef struct LsmParts
 
 	/* for walks over specs, whose parts may be shared */
 	uint64		walk;			/* the last one that was here */
+	struct LsmParts *copy;		/* that it has made */
 	uint64		columns;		/* what lsm_compose_dropped() found: of all */
 	uint32		dropped;		/* parts; digest of dropped columns */
 } LsmParts;
@@ -44,15 +45,25 @@ extern void lsm_put_oidvector(const LsmColumnSpec *spec, Datum value, StringInfo
 extern void lsm_put_tsvector(const LsmColumnSpec *spec, Datum value, StringInfo out);
 extern void lsm_put_jsonb(const LsmColumnSpec *spec, Datum value, StringInfo out);
 
-/* ---- compose.c ---- */
+/* ---- known_specs.c ---- */
 
 /*
  * How a column of such a type is encoded by an operator class of ours; in the
- * current memory context.  False: a type that it consists of, *culprit, has no
- * codes.
+ * current memory context.  What the index says of the column (order, support
+ * function 1) stays as it is.  False: a type that it consists of, *culprit, has
+ * no codes.
  */
 extern bool lsm_compose_spec(Oid family, Oid opcintype, Oid type, Oid collation,
 							 LsmColumnSpec *spec, Oid *culprit);
+
+/* ---- compose.c ---- */
+
+/* The same, from the catalogs */
+extern bool lsm_compose_make_spec(Oid family, Oid opcintype, Oid type, Oid collation,
+								  LsmColumnSpec *spec, Oid *culprit);
+
+/* The number of a walk over a spec that looks at shared parts once */
+extern uint64 lsm_compose_next_walk(void);
 
 /*
  * Can a constant of the class's input type be encoded?  It cannot if it is an

@@ -50,6 +50,7 @@ SELECT q, eo_compare(q) FROM unnest(ARRAY['SELECT e, n FROM @ ORDER BY e, n', 'S
 	'SELECT e, n FROM @ WHERE e = ANY (''{failed,r5,queued,done,r60}'') ORDER BY e, n', 'SELECT e, n FROM @ WHERE e = ANY (''{failed,r5,r7,r9,r1,r2,r3,r4,r8,r10,r11,queued,done,r60}'') AND n = 5',
 	'SELECT e, n FROM @ WHERE e = ANY (''{failed,r5,queued}'') AND e < ''failed'' ORDER BY e, n', 'SELECT e, n FROM @ WHERE e IS NULL ORDER BY e, n', 'SELECT d, n FROM @ WHERE n = 33 ORDER BY d',
 	'SELECT min(e), max(e), min(d::eo_state), max(d::eo_state) FROM @', 'SELECT count(*) FROM @ WHERE e >= ''queued''', 'SELECT a.e, count(*) FROM @ a JOIN @ b USING (e) GROUP BY a.e ORDER BY a.e',
+	'SELECT e FROM @ WHERE e < ANY (''{r2,queued,NULL}'') ORDER BY e', 'SELECT e FROM @ WHERE e >= ANY (''{r2,failed,r9}'') ORDER BY e DESC', 'SELECT d FROM @ WHERE d::eo_state <= ANY (''{r2,failed}'') AND d::eo_state > ANY (''{r1,done}'') ORDER BY d DESC NULLS LAST',
 	'SELECT e FROM @ WHERE e > ''failed''', 'SELECT DISTINCT e FROM @ ORDER BY e', 'SELECT n, e FROM @ WHERE n < 20 ORDER BY n, e']) q;
 -- forward and back
 BEGIN;

@@ -32,6 +32,8 @@ SELECT min(k), max(k) FROM lc;
 SELECT string_agg(id::text, '|') FROM (SELECT id FROM lc WHERE g = 1 ORDER BY k DESC, id) q;
 SELECT k FROM lc WHERE k LIKE 're%' ORDER BY k;
 SELECT count(*) FROM lc a JOIN lc b USING (k);
+SELECT string_agg(k, '|') FROM (SELECT k FROM lc WHERE k < ANY ('{B,b,"a b"}') AND k >= ANY ('{Apfel,apfel,résumé}') ORDER BY k) q;
+SELECT string_agg(k, '|') FROM (SELECT k FROM lc WHERE g = 1 AND k > ANY ('{résumé,Z,Resume}') ORDER BY k DESC) q;
 -- as without an index: all in order, and each range from string to string
 CREATE FUNCTION lc_differences() RETURNS TABLE (low text, high text) LANGUAGE sql AS $$
 	SELECT 'order', l FROM (SELECT string_agg(k, '|') l FROM (SELECT k FROM lc ORDER BY k) q) l,

@@ -92,20 +92,18 @@ function_may_look(Oid function, void *context)
 	}
 }
 
-/*
- * Are values of a domain among those of the type?  Whoever makes one checks
- * the domain's constraints, which no function's volatility tells of.  The
- * system's domains look at nothing.
- */
 static bool
-holds_domain(Oid type)
+within_holds_domain(Oid type, List **seen)
 {
 	bool		found = false;
 	Oid			within;
 	TupleDesc	desc;
 
-	if (type < FirstNormalObjectId)
+	if (type < FirstNormalObjectId || list_member_oid(*seen, type))
 		return false;
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	*seen = lappend_oid(*seen, type);
 	switch (get_typtype(type))
 	{
 		case TYPTYPE_DOMAIN:
@@ -113,17 +111,33 @@ holds_domain(Oid type)
 		case TYPTYPE_COMPOSITE:
 			desc = lookup_rowtype_tupdesc(type, -1);
 			for (int i = 0; i < desc->natts && !found; i++)
-				found = holds_domain(TupleDescAttr(desc, i)->atttypid);
+				found = within_holds_domain(TupleDescAttr(desc, i)->atttypid, seen);
 			ReleaseTupleDesc(desc);
 			return found;
 		case TYPTYPE_RANGE:
-			return holds_domain(get_range_subtype(type));
+			return within_holds_domain(get_range_subtype(type), seen);
 		case TYPTYPE_MULTIRANGE:
-			return holds_domain(get_multirange_range(type));
+			return within_holds_domain(get_multirange_range(type), seen);
 		default:
 			within = get_element_type(type);
-			return OidIsValid(within) && holds_domain(within);
+			return OidIsValid(within) && within_holds_domain(within, seen);
 	}
+}
+
+/*
+ * Are values of a domain among those of the type?  Whoever makes one checks
+ * the domain's constraints, which no function's volatility tells of.  The
+ * system's domains look at nothing.  Of a type of types that each have the one
+ * below them twice, each is looked at once.
+ */
+static bool
+holds_domain(Oid type)
+{
+	List	   *seen = NIL;
+	bool		result = within_holds_domain(type, &seen);
+
+	list_free(seen);
+	return result;
 }
 
 static bool

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "nodes/plannodes.h"
 
 #include "executor/hooks.h"
@@ -27,6 +28,7 @@ visit_plan(Plan *plan, LsmPlanVisit visit, void *context)
 {
 	if (plan == NULL)
 		return;
+	check_stack_depth();
 	visit(plan, context);
 	switch (nodeTag(plan))
 	{

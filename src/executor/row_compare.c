@@ -127,6 +127,7 @@ function_for_tree(const RangeTblEntry *rte, AttrNumber column, bool leakproof)
 	{
 		Oid			relid = lfirst_oid(lc);
 
+		CHECK_FOR_INTERRUPTS();
 		if (OidIsValid(function) || relid == rte->relid ||
 			get_rel_relkind(relid) != RELKIND_RELATION)
 			continue;
@@ -269,6 +270,7 @@ bound_clauses(Query *query, Node *quals, List *clauses)
 
 	if (quals == NULL)
 		return clauses;
+	check_stack_depth();
 	if (IsA(quals, List))
 		foreach(lc, (List *) quals)
 			clauses = bound_clauses(query, lfirst(lc), clauses);

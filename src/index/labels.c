@@ -23,6 +23,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_enum.h"
+#include "miscadmin.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -113,6 +114,7 @@ lsm_quals_order_labels(LsmQuals *quals, const LsmKeySpec *spec)
 		int			at = first->descending ? labels->n - 1 - i : i;
 		LsmSlice	code = label_code(first, labels->oids[at], false);
 
+		CHECK_FOR_INTERRUPTS();
 		if (is_wanted(quals, first, code))
 			points[n++] = code;
 	}

@@ -54,10 +54,13 @@ static bool
 operator_holds(LsmOperatorQual *qual, Datum value)
 {
 	for (int i = 0; i < qual->nargs; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		if (DatumGetBool(FunctionCall2Coll(&qual->key->sk_func,
 										   qual->key->sk_collation,
 										   value, qual->args[i])))
 			return true;
+	}
 	return false;
 }
 

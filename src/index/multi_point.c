@@ -50,6 +50,7 @@ compare_points(const SortPoint *a, const SortPoint *b)
 #define ST_ELEMENT_TYPE SortPoint
 #define ST_COMPARE(a, b) compare_points(a, b)
 #define ST_SCOPE static
+#define ST_CHECK_FOR_INTERRUPTS
 #define ST_DEFINE
 #include "lib/sort_template.h"
 

@@ -206,6 +206,25 @@ add_near_bounds(LsmColumnQuals *column, const LsmColumnSpec *spec,
  * Kinds of keys
  * ====================================================================== */
 
+/* column <strategy> *argument, which the operator decides */
+static void
+prepare_operator(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key,
+				 Datum *argument, const LsmConstant *constant)
+{
+	LsmColumnQuals *column = &quals->columns[key->sk_attno - 1];
+	LsmOperatorQual *qual;
+
+	if (spec->opaque)
+	{
+		quals->recheck = true;	/* an entry's key does not have the value */
+		return;
+	}
+	qual = add_operator(column, key, argument, 1);
+	add_near_bounds(column, spec, key->sk_strategy, constant);
+	if (is_group_range(spec, key->sk_strategy, constant))
+		qual->group = constant_group(spec, constant);
+}
+
 /* column <strategy> constant.  False: contradiction. */
 static bool
 prepare_scalar(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key)
@@ -223,18 +242,7 @@ prepare_scalar(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key)
 	lsm_constant_convert(spec, key->sk_subtype, key->sk_argument, &constant);
 	if (needs_operator(spec, key->sk_strategy, &constant))
 	{
-		LsmOperatorQual *qual;
-
-		if (spec->opaque)
-		{
-			quals->recheck = true;	/* an entry's key does not have the value */
-			return true;
-		}
-		qual = add_operator(column, key, &key->sk_argument, 1);
-
-		add_near_bounds(column, spec, key->sk_strategy, &constant);
-		if (is_group_range(spec, key->sk_strategy, &constant))
-			qual->group = constant_group(spec, &constant);
+		prepare_operator(quals, spec, key, &key->sk_argument, &constant);
 		return true;
 	}
 	if (key->sk_strategy == BTEqualStrategyNumber)
@@ -288,6 +296,28 @@ add_loosest_bound(LsmColumnQuals *column, const LsmColumnSpec *spec,
 	return found;
 }
 
+/*
+ * The element that "column <strategy> ANY (elements)" means, for a strategy that
+ * is not equality: the greatest or the least, as the index's class compares.
+ */
+static int
+loosest_element(const LsmColumnSpec *spec, ScanKey key, const Datum *elements, int n)
+{
+	bool		least = key->sk_strategy >= BTGreaterEqualStrategyNumber;
+	int			best = 0;
+
+	for (int i = 1; i < n; i++)
+	{
+		int			c = DatumGetInt32(FunctionCall2Coll(spec->compare, spec->collation,
+														elements[i], elements[best]));
+
+		CHECK_FOR_INTERRUPTS();
+		if (least ? c < 0 : c > 0)
+			best = i;
+	}
+	return best;
+}
+
 /* column <strategy> ANY (the elements).  False: contradiction. */
 static bool
 prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid type,
@@ -323,6 +353,13 @@ prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid ty
 	if (ask && spec->opaque)
 	{
 		quals->recheck = true;
+		return true;
+	}
+	if (ask && key->sk_strategy != BTEqualStrategyNumber && subtype == spec->opcintype)
+	{
+		int			i = loosest_element(spec, key, elements, n);
+
+		prepare_operator(quals, spec, key, &elements[i], &constants[i]);
 		return true;
 	}
 	if (ask)
@@ -666,8 +703,11 @@ drop_points_beyond_row(LsmQuals *quals, const LsmKeySpec *spec)
 	if (!column->has_points)
 		return;
 	for (int i = 0; i < column->npoints; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
 		if (lsm_row_admits(quals, &spec->columns[quals->row_group_column], column->points[i]))
 			column->points[n++] = column->points[i];
+	}
 	column->npoints = n;
 }
 

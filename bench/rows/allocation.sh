@@ -29,7 +29,7 @@ each() {
 # Keys are even numbers; a run has those of some remainders by 132, so that all lie over each other
 rows_of() {
 	echo "INSERT INTO q SELECT $(each '2 * i' | paste -sd,) FROM generate_series(0, $unit * 132 - 1) i WHERE i % 132 BETWEEN $1 AND $2;"
-	each "SELECT lsm_flush('q_@') \\g /dev/null"
+	each "SELECT lsm_flush('q_@'::regclass) \\g /dev/null"
 }
 {
 	echo "CREATE TABLE q ($(each '@ int8' | paste -sd,)) USING heap;"
@@ -54,7 +54,7 @@ sql heap -f "$sandbox/load.sql" >/dev/null
 	rows_of 124 127
 	for i in 128 129 130 131; do rows_of $i $i; done
 	for name in $names; do
-		echo "SELECT '   $name: ' || string_agg(runs || ' of ' || entries, ', ' ORDER BY level) FROM lsm_levels('q_$name');"
+		echo "SELECT '   $name: ' || string_agg(runs || ' of ' || entries, ', ' ORDER BY level) FROM lsm_levels('q_$name'::regclass);"
 		for round in learn count; do
 			echo "SELECT pg_stat_lsm_reset() \\g /dev/null"
 			echo "SELECT count(*) FROM generate_series(1, $lookups) g, LATERAL (SELECT 1 FROM q WHERE $name = g::int8 * 7919 % ($unit * 132) * 2 + 1 OFFSET 0) s \\g /dev/null"
@@ -62,7 +62,7 @@ sql heap -f "$sandbox/load.sql" >/dev/null
 		echo "SELECT '@$name', sum(false_positives), round((1000.0 * sum(false_positives) / $lookups)::numeric, 2),
 			CASE WHEN '$name' = 'elastic' THEN (SELECT used_bytes FROM lsm_elastic_stats()) ELSE sum(filter_bytes) END,
 			round((1000.0 * sum((negatives + false_positives) * expected_fpr) / $lookups)::numeric, 2), sum(keys)
-			FROM lsm_filters('q_$name');"
+			FROM lsm_filters('q_$name'::regclass);"
 	done
 	echo "COMMIT;"
 } >"$sandbox/ask.sql"
@@ -79,8 +79,8 @@ echo "$(of less 4) $(of uniform 4)" | report "memory, ribbon in the last level, 
 echo "$(of less 3) $(of uniform 3)" | report "their false positives" lower "per 1000" "1x" ribbon blocked
 
 # one level: what filters of the last level take at the same rate
-sql heap -c "ALTER INDEX q_ribbon SET (bits_per_key = 7.15, filter_allocation = uniform)" -c "SELECT lsm_compact('q_ribbon'), lsm_compact('q_uniform')" >/dev/null
+sql heap -c "ALTER INDEX q_ribbon SET (bits_per_key = 7.15, filter_allocation = uniform)" -c "SELECT lsm_compact('q_ribbon'::regclass), lsm_compact('q_uniform'::regclass)" >/dev/null
 sql heap -c "SELECT format('   one level: %s %s bits, rate %s', filter_scheme, round(bits_per_key::numeric, 2), round(expected_fpr::numeric, 5))
-	FROM (SELECT * FROM lsm_filters('q_uniform') UNION ALL SELECT * FROM lsm_filters('q_ribbon')) s"
-echo "$(sql heap -c "SELECT sum(filter_bytes) FROM lsm_filters('q_ribbon')") $(sql heap -c "SELECT sum(filter_bytes) FROM lsm_filters('q_uniform')")" |
+	FROM (SELECT * FROM lsm_filters('q_uniform'::regclass) UNION ALL SELECT * FROM lsm_filters('q_ribbon'::regclass)) s"
+echo "$(sql heap -c "SELECT sum(filter_bytes) FROM lsm_filters('q_ribbon'::regclass)") $(sql heap -c "SELECT sum(filter_bytes) FROM lsm_filters('q_uniform'::regclass)")" |
 	report "memory at the same rate, ribbon" lower B "1.33x" ribbon blocked

@@ -45,8 +45,8 @@ settings() {
 }
 # rewrite TABLE COMPRESSION: all files twice, for filters with other bits; as they are then
 rewrite() {
-	echo "$(settings "$2") SET lsm.bits_per_key = 11; SELECT lsm_compact('$1_$2') \\g /dev/null"
-	echo "SET lsm.bits_per_key = 10; SELECT lsm_compact('$1_$2') \\g /dev/null"
+	echo "$(settings "$2") SET lsm.bits_per_key = 11; SELECT lsm_compact('$1_$2'::regclass) \\g /dev/null"
+	echo "SET lsm.bits_per_key = 10; SELECT lsm_compact('$1_$2'::regclass) \\g /dev/null"
 }
 scan="SET enable_indexscan = off; SET enable_indexonlyscan = off; SET enable_bitmapscan = off;"
 for t in order_line customer stock; do
@@ -56,12 +56,12 @@ for t in order_line customer stock; do
 			[ $kind != heap ] || am=heap
 			[ $kind = heap ] || settings $kind
 			echo "CREATE TABLE ${t}_$kind USING $am AS SELECT * FROM of_$t;"
-			[ $kind = heap ] || echo "SELECT lsm_compact('${t}_$kind') \\g /dev/null"
+			[ $kind = heap ] || echo "SELECT lsm_compact('${t}_$kind'::regclass) \\g /dev/null"
 			echo "CREATE INDEX ON ${t}_$kind USING lsm (k); VACUUM ANALYZE ${t}_$kind;"
 		} | sql lsm
 	done
 	rows=$(sql lsm -c "SELECT count(*) FROM of_$t")
-	size() { sql lsm -c "SELECT lsm_table_size('${t}_$1') / 1048576.0"; }
+	size() { sql lsm -c "SELECT lsm_table_size('${t}_$1'::regclass) / 1048576.0"; }
 	for kind in none lz4 zstd; do
 		echo "$(size $kind) $(size heap)" | report "$t: size, $kind" lower MB "" $kind heap
 	done

@@ -30,11 +30,11 @@ scans() {
 plans="SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off;"
 
 for part in 0 1 2; do
-	sql heap -c "INSERT INTO l SELECT * FROM h WHERE w % 3 = $part" -c "SELECT lsm_flush('l')" >/dev/null
+	sql heap -c "INSERT INTO l SELECT * FROM h WHERE w % 3 = $part" -c "SELECT lsm_flush('l'::regclass)" >/dev/null
 done
 sql heap -c "VACUUM (FREEZE, ANALYZE) l"
 settle heap l
 scans "several runs" ""
-sql heap -o /dev/null -c "SELECT lsm_compact('l')"
+sql heap -o /dev/null -c "SELECT lsm_compact('l'::regclass)"
 settle heap l
 scans "one run" 1.0x

@@ -22,7 +22,7 @@ sql heap <<-SQL
 	ANALYZE l;
 SQL
 drain heap l
-sql heap -o /dev/null -c "SELECT lsm_flush('l_pkey')" -c CHECKPOINT
+sql heap -o /dev/null -c "SELECT lsm_flush('l_pkey'::regclass)" -c CHECKPOINT
 settle heap l
 show_levels heap l_pkey
 
@@ -35,7 +35,7 @@ evict() {
 resident() {
 	local files
 	if [ "$1" = l ]; then
-		files=$(sql heap -c "SELECT format('%s/pg_lsm/*/%s.*', current_setting('data_directory'), lpad(to_hex(file), 6, '0')) FROM lsm_files('l_pkey')")
+		files=$(sql heap -c "SELECT format('%s/pg_lsm/*/%s.*', current_setting('data_directory'), lpad(to_hex(file), 6, '0')) FROM lsm_files('l_pkey'::regclass)")
 	else
 		files="$data/$(sql heap -c "SELECT pg_relation_filepath('h_pkey')")*"
 	fi

@@ -19,7 +19,7 @@ for t in known unknown; do
 	for run in 0 1 2; do
 		sql heap -o /dev/null -c "INSERT INTO $t SELECT CASE WHEN i % 1000 = 999 THEN 1000 + $run WHEN i % 1000 = 998 THEN 2000 + i / 1000 * 40 ELSE i % 998 END,
 				'2026-01-01'::timestamp + i * interval '1 second' + $run * interval '100 milliseconds', i FROM generate_series(1, $each) i" \
-			-c "SELECT lsm_flush('$t')"
+			-c "SELECT lsm_flush('$t'::regclass)"
 	done
 	sql heap -c "VACUUM ANALYZE $t"
 	show_levels heap ${t}_i

@@ -7,15 +7,15 @@ n=$(scaled 1000000)
 sql heap <<-SQL
 	CREATE TABLE l (id bigint PRIMARY KEY, v text) USING lsm;
 	INSERT INTO l SELECT i, repeat(md5(i::text), 31) FROM generate_series(1, $n) i;
-	SELECT lsm_flush('l') \g /dev/null
-	SELECT lsm_flush('l_pkey') \g /dev/null
+	SELECT lsm_flush('l'::regclass) \g /dev/null
+	SELECT lsm_flush('l_pkey'::regclass) \g /dev/null
 	CREATE TABLE h (id bigint PRIMARY KEY, v text);
 	INSERT INTO h SELECT * FROM l;
 	VACUUM ANALYZE h;
 	VACUUM ANALYZE l;
 SQL
 settle heap l
-sql heap -c "SELECT '   l: ' || pg_size_pretty(lsm_relation_size('l')) || ', its key ' || pg_size_pretty(lsm_relation_size('l_pkey'))
+sql heap -c "SELECT '   l: ' || pg_size_pretty(lsm_relation_size('l'::regclass)) || ', its key ' || pg_size_pretty(lsm_relation_size('l_pkey'::regclass))
 	|| '; h: ' || pg_size_pretty(pg_table_size('h')) || ', its key ' || pg_size_pretty(pg_relation_size('h_pkey'))"
 
 # private_kb: two numbers on one line, dirty pages that only the session at pipe "session" has, without shared memory (which

@@ -5,10 +5,10 @@ say "size on disk"
 for am in heap lsm; do
 	bench_pgbench $am -i -q -s "$(scaled 100)" >/dev/null 2>&1 || die "pgbench -i"
 done
-sql lsm -o /dev/null -c "SELECT lsm_compact('pgbench_accounts')" -c "SELECT lsm_compact('pgbench_accounts_pkey')" -c CHECKPOINT
+sql lsm -o /dev/null -c "SELECT lsm_compact('pgbench_accounts'::regclass)" -c "SELECT lsm_compact('pgbench_accounts_pkey'::regclass)" -c CHECKPOINT
 one() {
 	if [ "$1" = lsm ]; then
-		sql lsm -c "SELECT (lsm_relation_size('pgbench_accounts') + lsm_relation_size('pgbench_accounts_pkey')) / 1048576"
+		sql lsm -c "SELECT (lsm_relation_size('pgbench_accounts'::regclass) + lsm_relation_size('pgbench_accounts_pkey'::regclass)) / 1048576"
 	else
 		sql heap -c "SELECT (pg_table_size('pgbench_accounts') + pg_relation_size('pgbench_accounts_pkey')) / 1048576"
 	fi

@@ -48,7 +48,7 @@ wait $heap_load || exit 1
 settle lsm t
 sync
 echo "   $n rows in $((SECONDS - loading)) s; heap: index of $(sql heap -c "SELECT pg_relation_size('t_pkey') / 1048576") MB," \
-	"lsm: $(sql lsm -c "SELECT lsm_relation_size('t_pkey') / 1048576") MB"
+	"lsm: $(sql lsm -c "SELECT lsm_relation_size('t_pkey'::regclass) / 1048576") MB"
 show_levels lsm t_pkey
 sql lsm -o /dev/null -c "SELECT pg_stat_lsm_reset()"
 

@@ -8,7 +8,7 @@
 #   - README.md has at most 150 lines;
 #   - META.json can be read, and its version and file are right; so are the versions of the
 #     control file, debian/changelog and CHANGELOG.md;
-#   - statements that people are given to run, here, in ops/ and in bench/, call our functions
+#   - statements that people are given to run, here, in ops/, bench/ and src/bin/, call our functions
 #     with a cast: to an untyped constant or an oid another's overload is the better match;
 #   - lines have at most 80 columns, but in tables, code, links and the
 #     measurements of bench/.
@@ -135,10 +135,10 @@ result('lines have at most 80 columns', @long);
 
 my $takes_relation = qr/lsm_(?:verify|flush|compact|levels|files|filters|advise|report|relation_size|table_size|total_relation_size|indexes_size|compression)/;
 my @uncast;
-foreach my $file ((grep { $_ ne 'CHANGELOG.md' } @pages), sort glob('ops/* bench/*.sh bench/pgbench/*'))
+foreach my $file ((grep { $_ ne 'CHANGELOG.md' } @pages), sort grep { -f } glob('ops/* bench/*.sh bench/*/* src/bin/*'))
 {
 	my $text = slurp($file);
-	while ($text =~ /\b($takes_relation\(\s*(?:ARRAY\[\s*)?(?:'[^'\n]*'|\$\d+|(?:\w+\.)?\w*(?:oid|relid))(?!\w|\s*::\s*(?:pg_catalog\.)?regclass))/g)
+	while ($text =~ /\b($takes_relation\(\s*(?:ARRAY\[\s*)?(?:'[^'\n]*'|\$\d+|:'?\w+'?|%\w|(?:\w+\.)?\w*(?:oid|relid))(?!\w|\s*::\s*(?:pg_catalog\.)?regclass))/g)
 	{
 		push @uncast, "$file: $1";
 	}

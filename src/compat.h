@@ -38,6 +38,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
+#include "postmaster/bgworker_internals.h"
 #include "pgstat.h"
 #include "replication/reorderbuffer.h"
 #include "storage/bufmgr.h"
@@ -647,6 +648,27 @@ lsm_lock_if_free(const LOCKTAG *tag, LOCKMODE mode)
 #else
 	return LockAcquireExtended(tag, mode, false, true, false, NULL);
 #endif
+}
+
+/* How many workers of the library the postmaster will start */
+static inline int
+lsm_bgworkers_registered(const char *library)
+{
+	int			n = 0;
+#if PG_VERSION_NUM >= 180000
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &BackgroundWorkerList)
+		n += strcmp(dlist_container(RegisteredBgWorker, rw_lnode,
+									iter.cur)->rw_worker.bgw_library_name, library) == 0;
+#else
+	slist_iter	iter;
+
+	slist_foreach(iter, &BackgroundWorkerList)
+		n += strcmp(slist_container(RegisteredBgWorker, rw_lnode,
+									iter.cur)->rw_worker.bgw_library_name, library) == 0;
+#endif
+	return n;
 }
 
 /* Since 16, vacuum_delay_point() looks at the settings again, unless told. */

@@ -50,6 +50,23 @@
 #define LSM_WORKER_NAP_MS			1000
 #define LSM_WORKER_RESTART_SECONDS	2
 
+/*
+ * Core says of a worker for which there is no room that there are too many
+ * workers, and not what that means.
+ */
+static void
+warn_of_missing_workers(int wanted)
+{
+	int			n = lsm_bgworkers_registered("lsmam");
+
+	if (n < wanted)
+		ereport(WARNING,
+				(errmsg("%d of %d background workers of lsmam could not be registered",
+						wanted - n, wanted),
+				 errdetail("Sessions that write to lsm tables and indexes do the work of those that are missing."),
+				 errhint("Increase max_worker_processes.")));
+}
+
 /* From _PG_init: before MaxBackends is computed. */
 void
 lsm_worker_register(void)
@@ -79,6 +96,7 @@ lsm_worker_register(void)
 		worker.bgw_main_arg = Int32GetDatum(i);
 		RegisterBackgroundWorker(&worker);
 	}
+	warn_of_missing_workers(nworkers);
 }
 
 /*
@@ -136,40 +154,19 @@ worker_shutdown_requested(SIGNAL_ARGS)
 	errno = save_errno;
 }
 
-/* An error becomes a WARNING with the context that the round knows of. */
-static void
-worker_report(MemoryContext context, const char *whose, int rest_seconds)
-{
-	ErrorData  *error;
-
-	MemoryContextSwitchTo(context);
-	error = CopyErrorData();
-	FlushErrorState();
-	error->elevel = WARNING;
-	error->context = psprintf("%s%s%s", error->context != NULL ? error->context : "",
-							  error->context != NULL ? "\n" : "", whose);
-	if (rest_seconds > 0)
-		error->context = psprintf("%s; left alone for %d seconds", error->context, rest_seconds);
-	ThrowErrorData(error);
-}
-
 /* False: nobody knows what the error was about. */
 static bool
 worker_recover(MemoryContext context)
 {
-	const char *whose;
-	int			rest_seconds;
+	bool		known;
 
 	/* PG_TRY is not used here, so the error stack is reset by hand */
 	error_context_stack = NULL;
 	HOLD_INTERRUPTS();
 
-	whose = lsm_worker_failed(&rest_seconds);
-	if (ShutdownRequestPending)
-		 /* the error is the request's doing, or of no interest any more */ ;
-	else if (whose != NULL)
-		worker_report(context, whose, rest_seconds);
-	else
+	/* that of a request to end is its doing, or of no interest any more */
+	known = lsm_worker_failed(context, !ShutdownRequestPending);
+	if (!known && !ShutdownRequestPending)
 		EmitErrorReport();
 
 	/* locks, buffers, LWLocks, resource owners: everything a backend aborts */
@@ -184,7 +181,7 @@ worker_recover(MemoryContext context)
 	MemoryContextReset(context);
 
 	RESUME_INTERRUPTS();
-	return whose != NULL;
+	return known;
 }
 
 static void

@@ -72,7 +72,8 @@ CREATE FUNCTION lsm_tree_stats(
 	OUT delay_pending_ms pg_catalog.float8,
 	OUT filter_bytes pg_catalog.int8,
 	OUT level0_runs pg_catalog.int4,
-	OUT pending_compaction_bytes pg_catalog.int8)
+	OUT pending_compaction_bytes pg_catalog.int8,
+	OUT workers_help pg_catalog.bool)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
@@ -119,7 +120,8 @@ SELECT c.oid AS relid,
 	coalesce(s.delays_memory, '0'::pg_catalog.int8) AS delays_memory,
 	coalesce(s.delay_memory_ms, '0'::pg_catalog.float8) AS delay_memory_ms,
 	coalesce(s.delays_pending, '0'::pg_catalog.int8) AS delays_pending,
-	coalesce(s.delay_pending_ms, '0'::pg_catalog.float8) AS delay_pending_ms
+	coalesce(s.delay_pending_ms, '0'::pg_catalog.float8) AS delay_pending_ms,
+	s.workers_help
 FROM pg_catalog.pg_class c
 	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
 		AND (a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name

@@ -30,7 +30,7 @@ StaticAssertDecl(LSM_COUNT_STALL_US == LSM_NCOUNTERS - 1 && LSM_NCOUNTERS == 14,
 				 "the columns of lsm_stat_trees() are others");
 
 /* Of lsm_tree_stats(), after those */
-#define NMORE_COLUMNS	(2 * LSM_NSTALLS + 4 + 2 * LSM_NDELAYS)
+#define NMORE_COLUMNS	(2 * LSM_NSTALLS + 5 + 2 * LSM_NDELAYS)
 
 /* Of lsm_level_stats() */
 #define NLEVEL_COLUMNS	(NIDENTITY + 12)
@@ -132,11 +132,12 @@ lsm_tree_stats(PG_FUNCTION_ARGS)
 			values[i++] = us_as_ms(stats.delay_us[reason]);
 		}
 		if (!stats.known)
-			memset(&nulls[i], true, NSTAT_COLUMNS + NMORE_COLUMNS - i);
+			memset(&nulls[i], true, 3 * sizeof(bool));
 		values[i++] = Int64GetDatum((int64) (stats.mapped_filter_bytes +
 											 lsm_elastic_tree_bytes(uses, nuses, stats.keyspace_id)));
 		values[i++] = Int32GetDatum((int32) stats.level0_runs);
 		values[i++] = Int64GetDatum((int64) stats.pending_bytes);
+		values[i++] = BoolGetDatum(stats.workers_help);
 		Assert(i == lengthof(values));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

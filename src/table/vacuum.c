@@ -631,4 +631,5 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 
 	MemoryContextDelete(vac.entries.live.context);
 	pfree(vac.entries.value.data);
+	lsm_tree_remove_dropped();
 }

@@ -12,19 +12,23 @@
  * which asks whose it was (lsm_worker_failed).  What is begun says so before:
  * a tree's job, or a chore for all of them together.  Whoever fails rests,
  * longer each time, so that a file which cannot be read costs its own tree's
- * work and nobody else's.
+ * work and nobody else's.  Amid a step of compaction, flushes of other trees
+ * are a subtransaction: their errors do not undo the step.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
+#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #include "tree/compaction/compaction.h"
@@ -56,6 +60,8 @@ typedef struct Attempt
 	TimestampTz after;			/* not before */
 	int			failures;		/* in a row */
 	bool		once;			/* each time something else: it need not rest */
+	LsmTreeShared *ctl;			/* whose writers have to know that it rests */
+	LsmRest		why;
 } Attempt;
 
 /* The one in progress */
@@ -79,30 +85,57 @@ static void
 end_attempt(void)
 {
 	attempt->failures = 0;
+	if (attempt->ctl != NULL)
+		lsm_worker_rests(attempt->ctl, attempt->why, 0);
 	attempt = NULL;
 }
 
-const char *
-lsm_worker_failed(int *rest_seconds)
+/* It has ended by an error.  For how long it rests, in ms. */
+static int
+attempt_failed(void)
 {
 	int			ms = RETRY_AFTER_ERROR_MS;
 
-	*rest_seconds = 0;
-	if (attempt == NULL)
-		return NULL;
 	if (attempt->once)
-	{
-		attempt = NULL;
-		return attempt_name;
-	}
+		return 0;
 	for (int i = 0; i < attempt->failures && ms < RETRY_AFTER_ERRORS_MAX; i++)
 		ms *= 2;
 	ms = Min(ms, RETRY_AFTER_ERRORS_MAX);
 	attempt->failures++;
 	attempt->after = after_ms(ms);
-	attempt = NULL;
-	*rest_seconds = ms / 1000;
-	return attempt_name;
+	if (attempt->ctl != NULL)
+		lsm_worker_rests(attempt->ctl, attempt->why, ms);
+	return ms;
+}
+
+/* See tree.h. */
+bool
+lsm_worker_failed(MemoryContext context, bool report)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	bool		known = attempt != NULL;
+
+	if (known)
+	{
+		int			ms = attempt_failed();
+
+		attempt = NULL;
+		if (report)
+		{
+			ErrorData  *error = CopyErrorData();
+
+			FlushErrorState();
+			error->elevel = WARNING;
+			error->context = psprintf("%s%s%s", error->context != NULL ? error->context : "",
+									  error->context != NULL ? "\n" : "", attempt_name);
+			if (ms > 0)
+				error->context = psprintf("%s; left alone for %d seconds", error->context,
+										  ms / 1000);
+			ThrowErrorData(error);
+		}
+	}
+	MemoryContextSwitchTo(old);
+	return known;
 }
 
 /* ======================================================================
@@ -140,6 +173,9 @@ tree_note(int i, uint64 keyspace_id)
 	{
 		memset(note, 0, sizeof(TreeNote));
 		note->keyspace_id = keyspace_id;
+		note->flush.ctl = note->compact.ctl = lsm_control_nth(i);
+		note->flush.why = LSM_REST_FLUSH;
+		note->compact.why = LSM_REST_COMPACT;
 	}
 	return note;
 }
@@ -263,24 +299,14 @@ flush_sealed(void)
 }
 
 /*
- * The arena is nearly full: flush the largest memtable, or, if all are
- * small, have idle ones evicted (their log pages remain).
+ * The tree with the largest active memtable that may be flushed now and has more
+ * than so many bytes; NULL: there is none.
  */
-static bool
-relieve_arena(void)
+static LsmTreeShared *
+find_largest(uint64 bytes, TreeGlance *found, TreeNote **note)
 {
-	int			total = lsm_arena_total_chunks();
 	TimestampTz now = lsm_monotonic_now();
 	LsmTreeShared *largest = NULL;
-	TreeGlance	found = {0};
-	TreeNote   *note = NULL;
-	LsmTree    *tree;
-	bool		sealed;
-
-	if (total == 0 || lsm_arena_free_chunks() >= total / 10)
-		return false;
-	if (lsm_memtable_reclaim() > 0 && lsm_arena_free_chunks() >= total / 10)
-		return true;
 
 	for (int i = 0;; i++)
 	{
@@ -288,31 +314,65 @@ relieve_arena(void)
 		TreeGlance	glance;
 
 		if (ctl == NULL)
-			break;
+			return largest;
 		if (!tree_glance(ctl, &glance) || glance.active == NULL ||
-			glance.nsealed == LSM_MAX_SEALED ||
-			glance.active_bytes <= found.active_bytes ||
+			glance.nsealed == LSM_MAX_SEALED || glance.active_bytes <= bytes ||
 			tree_note(i, glance.keyspace_id)->flush.after > now)
 			continue;
 		largest = ctl;
-		found = glance;
-		note = tree_note(i, glance.keyspace_id);
+		bytes = glance.active_bytes;
+		*found = glance;
+		*note = tree_note(i, glance.keyspace_id);
 	}
-	if (largest == NULL ||
-		found.active_bytes < (uint64) total * LSM_CHUNK_BYTES / 64)
-		return lsm_control_evict(NULL, total / 10) > 0;
+}
 
-	tree = lsm_tree_attach(largest);
-	if (tree == NULL || tree->keyspace_id != note->keyspace_id)
-		return false;
-	note->flush.after = after_ms(RETRY_AFTER_LOCK_MS);
+static bool
+flush_active(LsmTreeShared *ctl, const TreeGlance *glance, TreeNote *note)
+{
+	LsmTree    *tree = lsm_tree_attach(ctl);
+	bool		sealed = false;
 
 	/* leave alone what cannot be flushed now */
-	if (!lsm_publish_lock(tree))
+	note->flush.after = after_ms(RETRY_AFTER_LOCK_MS);
+	if (tree == NULL || tree->keyspace_id != note->keyspace_id)
 		return false;
-	sealed = lsm_tree_seal(tree, found.active);
-	lsm_publish_unlock(tree);
-	return sealed && flush_tree(largest, note);
+	begin_attempt(&note->flush, "while flushing LSM tree \"%s\"", tree->dir);
+	if (lsm_publish_lock(tree))
+	{
+		sealed = lsm_tree_seal(tree, glance->active);
+		lsm_publish_unlock(tree);
+	}
+	attempt = NULL;				/* the flush itself has yet to succeed */
+	return sealed && flush_tree(ctl, note);
+}
+
+/*
+ * The arena is nearly full: flush the largest memtable that can be flushed now,
+ * or, if there is none but small ones, have idle ones of these evicted (their
+ * log pages remain).  A large one that no worker can flush is evicted by none
+ * either: its writer would have to read all of it back for the next row, and
+ * flushes it by himself when it is full.
+ */
+static bool
+relieve_arena(void)
+{
+	int			total = lsm_arena_total_chunks();
+	uint64		large = (uint64) total * LSM_CHUNK_BYTES / 64;
+	LsmTreeShared *largest;
+	TreeGlance	glance;
+	TreeNote   *note;
+
+	if (total == 0 || lsm_arena_free_chunks() >= total / 10)
+		return false;
+	if (lsm_memtable_reclaim() > 0 && lsm_arena_free_chunks() >= total / 10)
+		return true;
+	while ((largest = find_largest(large, &glance, &note)) != NULL)
+	{
+		if (flush_active(largest, &glance, note))
+			return true;
+		CHECK_FOR_INTERRUPTS();
+	}
+	return lsm_control_evict(NULL, total / 10, large) > 0;
 }
 
 /* ======================================================================
@@ -404,18 +464,49 @@ make_rooms(void)
 
 /*
  * Between the output files of a worker's compaction (lsm_compact_pause_hook).
+ * An error of a flush is the flushed tree's, and ends its subtransaction: with
+ * it go what the flush has locked, opened and claimed, and not what the step
+ * has.
  */
 static void
 worker_pause(void)
 {
-	Attempt    *outer = attempt;
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	Attempt    *volatile outer = attempt;
 	char		outer_name[MAXPGPATH];
+	TreeNote   *note;
+	int			ntrees;
 
 	/* with more than one worker, number 0 does nothing but flush */
-	if (lsm_worker_number() != 0)
+	if (lsm_worker_number() != 0 || find_sealed(&note, &ntrees) == NULL)
 		return;
 	strlcpy(outer_name, attempt_name, sizeof(outer_name));
-	(void) flush_sealed();
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		(void) flush_sealed();
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		/* a request to end is nobody's failure */
+		if (ShutdownRequestPending || !lsm_worker_failed(context, true))
+		{
+			MemoryContextSwitchTo(context);
+			error = CopyErrorData();
+			FlushErrorState();
+			RollbackAndReleaseCurrentSubTransaction();
+			ReThrowError(error);
+		}
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
 	if (outer != NULL)
 		begin_attempt(outer, "%s", outer_name);
 }
@@ -637,6 +728,7 @@ bool
 lsm_worker_round(int worker_no)
 {
 	bool		did = false;
+	bool		compacts;
 
 	if (!lsm_control_ready())
 		return false;
@@ -659,9 +751,11 @@ lsm_worker_round(int worker_no)
 		did |= relieve_arena();
 		do_chore(&loading);
 	}
-	if (worker_no == Min(lsm_compaction_workers, 1))
+	/* there may be none but number 0, and not by the setting alone */
+	compacts = worker_no > 0 || !lsm_compaction_worker_runs();
+	if (worker_no == 1 || (worker_no == 0 && compacts))
 		do_chore(&unsharing);
-	if (!did && (worker_no > 0 || lsm_compaction_workers == 0))
+	if (!did && compacts)
 	{
 		do_chore(&repairing);
 		did |= filter_repaired || compact_next();

@@ -374,6 +374,7 @@ typedef struct LsmTreeStats
 	uint64		pending_bytes;	/* that compactions will read */
 
 	uint64		memtable_bytes; /* now */
+	bool		workers_help;	/* now: else writers do all the work */
 } LsmTreeStats;
 extern bool lsm_stats_next(int *iter, LsmTreeStats *stats);
 extern void lsm_stats_reset(Oid dboid);

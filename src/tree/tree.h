@@ -830,6 +830,12 @@ extern void lsm_tree_require_memory(void);
 extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
 
 /*
+ * Files of trees that earlier transactions have dropped go, if no worker is
+ * there to remove them.  REQUIRES: a transaction, outside of epochs.
+ */
+extern void lsm_tree_remove_dropped(void);
+
+/*
  * One round of background work over all trees: flush what is sealed, compact
  * what is due, sweep orphans now and then.  `worker_no` 0 prefers flushes;
  * others only compact.  Returns true if something was done (call again soon).
@@ -837,12 +843,12 @@ extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
 extern bool lsm_worker_round(int worker_no);
 
 /*
- * To be called when an error has ended a round.  Returns the error's context
- * ("while flushing ..."), or NULL if no attempt was in progress.
- * *rest_seconds: for how long that attempt is left alone (0: the next round
- * does not try the same thing anyway).
+ * To be called when an error has ended a round.  False if no attempt was in
+ * progress.  Else whatever failed rests, and with `report` a WARNING takes the
+ * place of the error: with what failed, and for how long it is left alone.
+ * Memory: `context`.
  */
-extern const char *lsm_worker_failed(int *rest_seconds);
+extern bool lsm_worker_failed(MemoryContext context, bool report);
 
 /*
  * Latch of worker i, for writers to wake it; called by the worker itself at

@@ -186,7 +186,7 @@ compaction_need(void)
 static double
 need(LsmJob *job)
 {
-	bool		one_worker = lsm_compaction_workers == 0;
+	bool		one_worker = !lsm_compaction_worker_runs();
 
 	if (job == NULL)
 		return 0.0;

@@ -46,6 +46,12 @@
 #include "tree/disk/page.h"
 #include "tree/memtable/memtable.h"
 
+/*
+ * For so long writers do not count on workers that could not have the lock: a
+ * bit longer than until these try again.
+ */
+#define REST_AFTER_LOCK_MS	1000
+
 static void
 publish_lock_tags(LsmTree *tree, Oid relid, LOCKTAG *database, LOCKTAG *relation)
 {
@@ -103,12 +109,17 @@ lsm_publish_lock(LsmTree *tree)
 	 */
 	publish_lock_tags(tree, relid, &database, &relation);
 	if (LockAcquire(&database, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	{
+		lsm_worker_rests(tree->ctl, LSM_REST_LOCK, REST_AFTER_LOCK_MS);
 		return false;
+	}
 	if (LockAcquire(&relation, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		LockRelease(&database, RowExclusiveLock, false);
+		lsm_worker_rests(tree->ctl, LSM_REST_LOCK, REST_AFTER_LOCK_MS);
 		return false;
 	}
+	lsm_worker_rests(tree->ctl, LSM_REST_LOCK, 0);
 	locked_relid = relid;
 	locked_depth = 1;
 

@@ -216,6 +216,8 @@ lsm_control_construct(ControlBlock *block)
 	pg_atomic_init_u64(&ctl->last_used, 0);
 	pg_atomic_init_u32(&ctl->memtable_kb, 0);
 	pg_atomic_init_u32(&ctl->wanted_log_bytes, 0);
+	for (int i = 0; i < LSM_NRESTS; i++)
+		pg_atomic_init_u64(&ctl->rests[i], 0);
 	pg_atomic_init_u64(&ctl->manifest_id, 0);
 	pg_atomic_init_u64(&ctl->manifest_pending, 0);
 	for (int i = 0; i < LSM_NCOUNTERS; i++)

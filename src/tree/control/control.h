@@ -118,6 +118,15 @@ typedef struct LsmClaim
  * In the order of who writes it how often, so that reading a tree takes no
  * cache line from those who write to it.
  */
+/* Why workers leave a tree alone for a while */
+typedef enum LsmRest
+{
+	LSM_REST_LOCK,				/* they could not lock its relation */
+	LSM_REST_FLUSH,				/* a flush has failed */
+	LSM_REST_COMPACT,			/* a compaction has failed */
+	LSM_NRESTS
+} LsmRest;
+
 typedef struct LsmTreeShared
 {
 	/*
@@ -202,6 +211,7 @@ typedef struct LsmTreeShared
 	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
 	pg_atomic_uint32 wanted_log_bytes;	/* hint for workers: what need not be
 										 * logged and has found no room */
+	pg_atomic_uint64 rests[LSM_NRESTS]; /* until when: worker_help.c */
 	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
 									 * made final in any memtable */
 	pg_atomic_uint32 vacuumed_xmin; /* rows deleted before it were dead to all
@@ -373,9 +383,10 @@ extern LsmTreeShared *lsm_control_nth(int i);
 /*
  * Evict idle trees' memtables (no registered writer, not loading): their log
  * pages remain, the next use loads them again.  Least recently used first,
- * never `except`.  Returns chunks that will come free.
+ * never `except`, nor what holds more than so many bytes (which would all have
+ * to be read back).  Returns chunks that will come free.
  */
-extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks);
+extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks, uint64 most_bytes);
 
 /*
  * Trees that are fed in recovery (disk/standby.c): their number of changes; a
@@ -562,6 +573,9 @@ extern void lsm_work_count_job(LsmTreeShared *ctl, int row, const uint64 work[LS
 extern void lsm_work_count_stall(LsmTreeShared *ctl, LsmStall reason, uint64 us);
 extern void lsm_work_count_delay(LsmTreeShared *ctl, LsmDelay reason, uint64 us);
 
+/* All memtables of the tree.  REQUIRES: ctl->lock, shared. */
+extern uint64 lsm_memtables_bytes(LsmTreeShared *ctl);
+
 /* False: the block is not the keyspace's any more.  No lock held. */
 extern bool lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats);
 
@@ -577,6 +591,26 @@ extern void lsm_worker_wake_first(void);
 
 /* Of this process; -1: it is no worker. */
 extern int	lsm_worker_number(void);
+
+/* This one; one that compacts (worker 0 does, if there is no other). */
+extern bool lsm_worker_runs(int worker_no);
+extern bool lsm_compaction_worker_runs(void);
+
+/*
+ * worker_help.c: can a worker flush, or compact, the tree now?  Whoever makes a
+ * writer wait for workers has to ask.
+ */
+typedef struct LsmWorkerHelp
+{
+	bool		flush;
+	bool		compact;
+} LsmWorkerHelp;
+
+/* REQUIRES: ctl->lock, shared; the block is the tree's. */
+extern LsmWorkerHelp lsm_worker_help(LsmTreeShared *ctl);
+
+/* Workers leave the tree alone for so long; 0: they do not. */
+extern void lsm_worker_rests(LsmTreeShared *ctl, LsmRest why, int ms);
 
 /* Is the control block this transaction's, and still the tree's? */
 extern bool lsm_tree_is_pinned(LsmTree *tree);

@@ -378,11 +378,12 @@ lsm_control_drop_database(Oid dboid)
  *
  * A tree is idle if no writer is registered, and it is not being loaded,
  * flushed or compacted.  Its unflushed entries remain in the log; the next
- * use loads them.  Least recently used first.  REQUIRES: not inside an epoch;
+ * use loads them.  Least recently used first, and none that holds more than
+ * `most_bytes`.  REQUIRES: not inside an epoch;
  * no lock of src/tree held but that of `except` (may be NULL).
  */
 int
-lsm_control_evict(LsmTreeShared *except, int want_chunks)
+lsm_control_evict(LsmTreeShared *except, int want_chunks, uint64 most_bytes)
 {
 	ControlRetirees retirees;
 	uint64		after = 0;
@@ -412,7 +413,7 @@ lsm_control_evict(LsmTreeShared *except, int want_chunks)
 			if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 &&
 				lsm_state_is_loaded(ctl->state) &&
 				lsm_claimed_levels(ctl) == 0 &&
-				control_memtables_idle(ctl))
+				control_memtables_idle(ctl) && lsm_memtables_bytes(ctl) <= most_bytes)
 				nchunks += control_unload(list[i].block, &retirees);
 			LWLockRelease(&ctl->lock);
 			lsm_control_retire(&retirees);

@@ -72,6 +72,8 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	pg_atomic_write_u64(&ctl->scan_price, 0);
 	pg_atomic_write_u64(&ctl->merged, 0);
 	pg_atomic_write_u32(&ctl->wanted_log_bytes, 0);
+	for (int i = 0; i < LSM_NRESTS; i++)
+		pg_atomic_write_u64(&ctl->rests[i], 0);
 	pg_atomic_write_u64(&ctl->next_file, 0);
 	pg_atomic_write_u64(&ctl->file_limit, 0);
 	pg_atomic_write_u32(&ctl->level0_runs, 0);

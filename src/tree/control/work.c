@@ -80,8 +80,9 @@ lsm_work_count_delay(LsmTreeShared *ctl, LsmDelay reason, uint64 us)
 	pg_atomic_fetch_add_u64(&ctl->work.delay_us[reason], us);
 }
 
-static uint64
-memtables_bytes(LsmTreeShared *ctl)
+/* See control.h. */
+uint64
+lsm_memtables_bytes(LsmTreeShared *ctl)
 {
 	uint64		bytes = 0;
 
@@ -128,7 +129,7 @@ lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats)
 		stats->mapped_filter_bytes = work->mapped_filter_bytes;
 		stats->pending_bytes = work->pending_bytes;
 		stats->level0_runs = pg_atomic_read_u32(&ctl->level0_runs);
-		stats->memtable_bytes = memtables_bytes(ctl);
+		stats->memtable_bytes = lsm_memtables_bytes(ctl);
 	}
 	LWLockRelease(&ctl->lock);
 	return current;

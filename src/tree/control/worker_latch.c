@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker_latch.c
- *	  Waking the workers.
+ *	  Waking the workers, and which of them there are.
  *
  * A PGPROC number per worker, read and written atomically.  A stale one wakes
  * someone who does not mind.
@@ -88,6 +88,23 @@ lsm_worker_wake_first(void)
 
 	if (proc != 0)
 		SetLatch(&ProcGlobal->allProcs[proc - 1].procLatch);
+}
+
+bool
+lsm_worker_runs(int worker_no)
+{
+	return pg_atomic_read_u32(&workers->procs[worker_no]) != 0;
+}
+
+bool
+lsm_compaction_worker_runs(void)
+{
+	for (int i = 1; i < Min(1 + lsm_compaction_workers, MAX_WORKERS); i++)
+	{
+		if (lsm_worker_runs(i))
+			return true;
+	}
+	return false;
 }
 
 /* Of this process; -1: it is no worker. */

@@ -24,8 +24,11 @@
  *	  (a commit that deletes files flushes its record whatever
  *	  synchronous_commit says).
  *
+ * Worker 0 looks.  If there is none (max_worker_processes), the next transaction
+ * that drops trees does, or VACUUM of a table, for those of earlier ones.
+ *
  * Locking: a spinlock for the ring; the keyspace's lock, if it is free, for a
- * look and for the removal.  The pass runs in worker 0 only.
+ * look and for the removal.
  *
  *-------------------------------------------------------------------------
  */
@@ -268,6 +271,8 @@ drop_collect(bool commit)
 	pfree(going);
 	if (staying != NULL)
 		pfree(staying);
+	if (commit && nending > 0)
+		lsm_tree_remove_dropped();
 }
 
 /* To the ring; what does not fit is the sweep's. */
@@ -325,7 +330,7 @@ drop_xact_callback(XactEvent event, void *arg)
 	}
 }
 
-/* ---- the worker's side ---- */
+/* ---- who looks ---- */
 
 typedef struct Dropped
 {
@@ -430,17 +435,65 @@ drop_look(HTAB *named)
 	ndropped = kept;
 }
 
+/* One look, in memory of its own.  False: something cannot be read. */
+static bool
+drop_scan_and_look(void)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm drop",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	int			n = ndropped;
+	HTAB	   *named;
+
+	ndropped = 0;				/* should an error end the look */
+	named = lsm_sweep_scan_cluster();
+	ndropped = n;
+	if (named != NULL)
+		drop_look(named);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return named != NULL;
+}
+
+/* What is still there, others may look for. */
+static void
+drop_give_back(void)
+{
+	SpinLockAcquire(&shared->mutex);
+	while (ndropped > 0 && shared->n < DROP_RING)
+		shared->ids[shared->n++] = dropped[--ndropped].keyspace_id;
+	SpinLockRelease(&shared->mutex);
+	ndropped = 0;
+}
+
+/* See tree.h. */
+void
+lsm_tree_remove_dropped(void)
+{
+	TimestampTz now = lsm_monotonic_now();
+
+	if (shared == NULL || shared->n == 0 || lsm_worker_runs(0) || now < drop_next ||
+		drop_copies_about())
+		return;
+	drop_take();
+	for (int looks = 0; looks < DROP_LOOKS && ndropped > 0; looks++)
+	{
+		if (!drop_scan_and_look())
+			break;
+	}
+	drop_give_back();
+	drop_next = TimestampTzPlusMilliseconds(now, DROP_INTERVAL_MS) +
+		DROP_DUTY * (lsm_monotonic_now() - now);
+}
+
 /*
- * Remove keyspaces of relations dropped a moment ago.
+ * Remove keyspaces of relations dropped a moment ago.  Worker 0 only.
  */
 void
 lsm_drop_keyspaces(void)
 {
 	TimestampTz now = lsm_monotonic_now();
-	MemoryContext context;
-	MemoryContext old;
-	HTAB	   *named;
-	int			n = ndropped;
+	bool		complete;
 
 	if (shared == NULL || RecoveryInProgress() || now < drop_next)
 		return;
@@ -454,23 +507,12 @@ lsm_drop_keyspaces(void)
 		SpinLockRelease(&shared->mutex);
 		return;
 	}
-	if (n == 0 && shared->n == 0)
+	if (ndropped == 0 && shared->n == 0)
 		return;
 	drop_take();
-
-	context = AllocSetContextCreate(CurrentMemoryContext, "lsm drop",
-									ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(context);
-	n = ndropped;
-	ndropped = 0;				/* should an error end the look */
-	named = lsm_sweep_scan_cluster();
-	ndropped = n;
-	if (named != NULL)
-		drop_look(named);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
+	complete = drop_scan_and_look();
 
 	/* looking costs time that grows with the number of relations */
-	drop_next = TimestampTzPlusMilliseconds(now, named != NULL ? DROP_INTERVAL_MS : DROP_BLIND_MS) +
+	drop_next = TimestampTzPlusMilliseconds(now, complete ? DROP_INTERVAL_MS : DROP_BLIND_MS) +
 		DROP_DUTY * (lsm_monotonic_now() - now);
 }

@@ -276,7 +276,7 @@ feed_or_give_up(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation, uint6
 
 	if (fed != LSM_FED_FULL)
 		return;
-	(void) lsm_control_evict(ctl, EVICT_CHUNKS);
+	(void) lsm_control_evict(ctl, EVICT_CHUNKS, PG_UINT64_MAX);
 	(void) lsm_memtable_reclaim();
 	fed = lsm_standby_feed(ctl, keyspace_id, generation, seq, key, value);
 	if (fed != LSM_FED_FULL)

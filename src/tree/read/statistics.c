@@ -120,6 +120,18 @@ lsm_counters_session(LsmTotals *totals)
 		words[i] += pg_atomic_read_u64(&slot[i]);
 }
 
+/* If the block is another tree's by now, of that one. */
+static bool
+workers_help(LsmTreeShared *ctl)
+{
+	LsmWorkerHelp help;
+
+	LWLockAcquire(&ctl->lock, LW_SHARED);
+	help = lsm_worker_help(ctl);
+	LWLockRelease(&ctl->lock);
+	return help.flush && help.compact;
+}
+
 /*
  * Next tree: first those in shared memory, then (negative *iter) the temporary
  * ones of this backend.
@@ -171,6 +183,7 @@ lsm_stats_next(int *iter, LsmTreeStats *stats)
 		for (int i = 0; i < LSM_NCOUNTERS; i++)
 			stats->counters[i] = pg_atomic_read_u64(&ctl->counters[i]);
 		stats->keyspace_id = keyspace_id;
+		stats->workers_help = workers_help(ctl);
 		if (lsm_work_read(ctl, keyspace_id, stats))
 			return true;
 	}

@@ -472,7 +472,7 @@ lsm_load_place(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages, Size
 		}
 		if (tries == 0)
 		{
-			if (lsm_control_evict(tree->ctl, want) > 0)
+			if (lsm_control_evict(tree->ctl, want, PG_UINT64_MAX) > 0)
 				LSM_NAP(1000L, "LsmEpoch");
 			lsm_memtable_reclaim();
 		}

@@ -64,7 +64,7 @@ lsm_load_feed(LsmTree *tree, uint64 generation, const LsmLogHeader *header, uint
 							lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM)),
 					 errhint("Increase lsm.memtable_memory on this server: it should be no less than the primary's.")));
 		CHECK_FOR_INTERRUPTS();
-		(void) lsm_control_evict(ctl, 16);
+		(void) lsm_control_evict(ctl, 16, PG_UINT64_MAX);
 		if (lsm_memtable_reclaim() == 0)
 			LSM_NAP(1000L, "LsmMemory");
 	}

@@ -82,7 +82,7 @@ typedef struct LsmWriteState
 {
 	uint64		need;			/* bytes, estimate */
 	LsmMemtable *memtable;		/* seen by the last attempt */
-	bool		flush_self;		/* no worker will flush this tree */
+	bool		flush_self;		/* no worker can flush the full memtable */
 	bool		compacted;		/* lsm_compact_stall was called */
 	bool		paid;			/* for what is to be written, by a delay */
 	LsmDelay	debt;			/* the reason for it */
@@ -154,16 +154,17 @@ lsm_write_stall_end(LsmTree *tree, LsmWriteState *state)
 
 /*
  * Add to what this process owes; true if it is time for a nap.  Looks at a few
- * words that seldom change unless there is a debt.  Trees that no worker
- * flushes have none: their writers do all work themselves.  REQUIRES: ctl->lock.
+ * words that seldom change unless there is a debt.  What no worker can work off
+ * is none: the writers do it themselves.  REQUIRES: ctl->lock.
  */
 static bool
 lsm_write_owes(LsmTreeShared *ctl, LsmWriteState *state)
 {
 	LsmDebt		debt;
+	LsmWorkerHelp help;
 	double		share;
 
-	if (state->paid || state->flush_self)
+	if (state->paid)
 		return false;
 	debt.level0_runs = (int) pg_atomic_read_u32(&ctl->level0_runs);
 	debt.nsealed = ctl->nsealed;
@@ -178,6 +179,17 @@ lsm_write_owes(LsmTreeShared *ctl, LsmWriteState *state)
 		return false;
 	}
 
+	help = lsm_worker_help(ctl);
+	if (!help.flush)
+	{
+		debt.nsealed = 0;
+		debt.free_chunks = debt.total_chunks;
+	}
+	if (!help.compact)
+	{
+		debt.level0_runs = 0;
+		debt.pending_memtables = 0;
+	}
 	debt.fill = ctl->active == NULL ? 0.0 :
 		Min((double) pg_atomic_read_u64(&ctl->active->bytes) / lsm_memtable_limit(), 1.0);
 	share = lsm_debt_share(&debt, &state->debt);
@@ -229,7 +241,6 @@ lsm_write_register(LsmTree *tree, LsmWrite *write, LsmWriteState *state)
 	LWLockAcquire(&ctl->lock, LW_SHARED);
 	active = ctl->active;
 	state->memtable = active;
-	state->flush_self = ctl->local || !ctl->relid_confirmed;
 	if (pg_atomic_read_u64(&ctl->keyspace_id) != tree->keyspace_id ||
 		ctl->state != LSM_STATE_LOADED)
 		result = LSM_REGISTER_RETRY;
@@ -242,7 +253,10 @@ lsm_write_register(LsmTree *tree, LsmWrite *write, LsmWriteState *state)
 		result = LSM_REGISTER_NO_ACTIVE;
 	else if (!lsm_memtable_vacant(active) &&
 			 pg_atomic_read_u64(&active->bytes) + state->need > lsm_memtable_limit())
+	{
+		state->flush_self = !lsm_worker_help(ctl).flush;
 		result = LSM_REGISTER_FULL;
+	}
 	else
 	{
 		pg_atomic_fetch_add_u32(&active->writers, 1);
@@ -405,7 +419,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 
 	if (own_bytes > (uint64) lsm_arena_total_chunks() * LSM_CHUNK_BYTES / 8 ||
 		(own_bytes > 2 * LSM_CHUNK_BYTES && state->tries > 2 &&
-		 lsm_control_evict(tree->ctl, 1) == 0))
+		 lsm_control_evict(tree->ctl, 1, PG_UINT64_MAX) == 0))
 	{
 		if (lsm_tree_seal(tree, state->memtable))
 			lsm_write_flush_one(tree);
@@ -415,7 +429,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 
 	/* then trees that can be loaded again from their log pages */
 	if (lsm_control_evict(tree->ctl,
-						  2 + state->need / LSM_CHUNK_BYTES) > 0 &&
+						  2 + state->need / LSM_CHUNK_BYTES, PG_UINT64_MAX) > 0 &&
 		lsm_memtable_reclaim() > 0)
 		return;
 

@@ -109,3 +109,154 @@ COMMIT;
 SELECT own_ids();
 DROP FUNCTION own_ids();
 DROP TABLE own_cluster;
+
+-- The first row, again and again, that the transaction deletes or moves away: rows that it has ended are passed over without a look.
+CREATE TABLE own_queue (id int PRIMARY KEY, k int NOT NULL, state text NOT NULL) USING lsm;
+CREATE INDEX own_queue_k ON own_queue USING lsm_index (k);
+CREATE INDEX own_queue_state ON own_queue USING lsm_index (state, id);
+CREATE TABLE own_heap (id int PRIMARY KEY, k int, state text) USING heap;
+INSERT INTO own_queue SELECT g, g, 'ready' FROM generate_series(1, 3000) g;
+INSERT INTO own_heap SELECT * FROM own_queue;
+CREATE FUNCTION looked_at(index regclass) RETURNS bigint LANGUAGE sql VOLATILE AS
+'SELECT pg_stat_get_xact_tuples_returned(index)';
+BEGIN;
+DO $$
+DECLARE next int;
+BEGIN
+	FOR i IN 1 .. 500 LOOP
+		SELECT id INTO next FROM own_queue ORDER BY id LIMIT 1;
+		ASSERT next = i;
+		DELETE FROM own_queue WHERE id = next;
+	END LOOP;
+END $$;
+SELECT looked_at('own_queue_pkey') BETWEEN 500 AND 20000 AS few;
+DO $$
+DECLARE next int;
+BEGIN
+	FOR i IN 501 .. 1000 LOOP
+		SELECT id INTO next FROM own_queue ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED;
+		ASSERT next = i;
+		DELETE FROM own_queue WHERE id = next;
+	END LOOP;
+END $$;
+SELECT looked_at('own_queue_pkey') BETWEEN 1000 AND 40000 AS few;
+DO $$
+DECLARE next int;
+BEGIN
+	FOR i IN 1001 .. 1500 LOOP
+		SELECT min(k) INTO next FROM own_queue;
+		ASSERT next = i;
+		DELETE FROM own_queue WHERE k = next;
+	END LOOP;
+END $$;
+SELECT looked_at('own_queue_k') BETWEEN 500 AND 20000 AS few;
+DO $$
+DECLARE next int;
+BEGIN
+	FOR i IN 1501 .. 2000 LOOP
+		SELECT id INTO next FROM own_queue WHERE state = 'ready' ORDER BY id LIMIT 1;
+		ASSERT next = i;
+		UPDATE own_queue SET state = 'done' WHERE id = next;
+	END LOOP;
+END $$;
+SELECT looked_at('own_queue_state') BETWEEN 500 AND 20000 AS few;
+SELECT count(*), min(id), count(*) FILTER (WHERE state = 'done') AS done FROM own_queue;
+ROLLBACK;
+SELECT count(*), min(id), count(*) FILTER (WHERE state = 'done') AS done FROM own_queue;
+
+-- What each snapshot sees of such rows is what it sees of heap's.
+CREATE FUNCTION own_seen() RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+	l text;
+	h text;
+BEGIN
+	SELECT count(*) || ' from ' || min(id) INTO l FROM (SELECT id FROM own_queue ORDER BY id LIMIT 10) q;
+	SELECT count(*) || ' from ' || min(id) INTO h FROM (SELECT id FROM own_heap ORDER BY id LIMIT 10) q;
+	IF l IS DISTINCT FROM h THEN
+		RAISE WARNING 'lsm %, heap %', l, h;
+	END IF;
+	RETURN l;
+END $$;
+BEGIN;
+DECLARE own_before CURSOR WITH HOLD FOR SELECT own_seen() FROM generate_series(1, 9);
+DELETE FROM own_queue WHERE id <= 100;
+DELETE FROM own_heap WHERE id <= 100;
+SELECT own_seen(), own_seen();
+FETCH own_before;
+DECLARE own_between CURSOR FOR SELECT own_seen() FROM generate_series(1, 9);
+SAVEPOINT a;
+DELETE FROM own_queue WHERE id <= 200;
+DELETE FROM own_heap WHERE id <= 200;
+SELECT own_seen(), own_seen();
+SAVEPOINT b;
+DELETE FROM own_queue WHERE id <= 300;
+DELETE FROM own_heap WHERE id <= 300;
+SELECT own_seen(), own_seen();
+FETCH own_between;
+FETCH own_before;
+ROLLBACK TO b;
+SELECT own_seen(), own_seen();
+DELETE FROM own_queue WHERE id <= 250;
+DELETE FROM own_heap WHERE id <= 250;
+SELECT own_seen(), own_seen();
+RELEASE b;
+FETCH own_between;
+ROLLBACK TO a;
+SELECT own_seen(), own_seen();
+UPDATE own_queue SET id = id + 10000 WHERE id <= 150;
+UPDATE own_heap SET id = id + 10000 WHERE id <= 150;
+SELECT own_seen(), own_seen();
+FETCH own_between;
+FETCH own_before;
+INSERT INTO own_queue VALUES (7, 7, 'again');
+INSERT INTO own_heap VALUES (7, 7, 'again');
+SELECT own_seen(), own_seen();
+COMMIT;
+FETCH own_before;
+CLOSE own_before;
+SELECT own_seen(), own_seen();
+-- a trigger's view of what its statement has deleted so far
+CREATE FUNCTION own_trigger() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF OLD.id % 50 = 0 THEN
+		RAISE NOTICE '%: %', OLD.id, own_seen();
+	END IF;
+	DELETE FROM own_heap WHERE id = OLD.id;
+	RETURN OLD;
+END $$;
+CREATE TRIGGER own_trigger BEFORE DELETE ON own_queue FOR EACH ROW EXECUTE FUNCTION own_trigger();
+BEGIN;
+DELETE FROM own_queue WHERE id <= 300;
+SELECT own_seen(), own_seen();
+ROLLBACK;
+SELECT own_seen(), own_seen();
+DROP TRIGGER own_trigger ON own_queue;
+-- rows that were deleted by one subtransaction after the other, all rolled back
+DO $$
+BEGIN
+	FOR i IN 1 .. 30 LOOP
+		BEGIN
+			DELETE FROM own_queue WHERE id < 300;
+			DELETE FROM own_heap WHERE id < 300;
+			PERFORM own_seen(), own_seen();
+			RAISE EXCEPTION 'back';
+		EXCEPTION WHEN raise_exception THEN
+			PERFORM own_seen(), own_seen();
+		END;
+	END LOOP;
+END $$;
+-- TRUNCATE of a table that is as new as the transaction: its row numbers begin anew
+BEGIN;
+CREATE TABLE own_new (id int PRIMARY KEY) USING lsm;
+INSERT INTO own_new SELECT generate_series(1, 50);
+DELETE FROM own_new WHERE id <= 40;
+SELECT min(id) FROM own_new;
+SELECT min(id) FROM own_new;
+TRUNCATE own_new;
+INSERT INTO own_new SELECT generate_series(1, 50);
+SELECT min(id) FROM own_new;
+COMMIT;
+SELECT min(id) FROM own_new;
+DROP FUNCTION looked_at(regclass);
+DROP TABLE own_queue, own_heap, own_new;
+DROP FUNCTION own_seen(), own_trigger();

@@ -89,6 +89,12 @@ lsm_table_register(const LsmTableOps *ops)
 	table_ops = ops;
 }
 
+bool
+lsm_row_fetch_hides(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot)
+{
+	return table_ops->fetch_hides(fetch, tid, snapshot);
+}
+
 void
 lsm_table_prune(Relation table, const LsmDeadRow *dead, int n)
 {

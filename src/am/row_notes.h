@@ -95,11 +95,18 @@ extern const LsmRowGroup *lsm_row_group_get(Relation table, const ItemPointerDat
 /* ---- rows fetched for an index scan ---- */
 
 /*
+ * A scan that has met so many rows in a row which it did not see passes over
+ * those of which it is known why.
+ */
+#define LSM_HIDDEN_ROWS	4
+
+/*
  * What an lsm table's IndexFetchTableData begins with.  `seen`: the scan that
  * owns it has fetched the row of seen_tid last, and has found it visible.
  * `looking`: the scan asks for itself whether the row is visible, and wants
  * nothing in the slot; the executor may ask for the same row next.
- * `met_hidden`: the snapshot did not see a row that was asked for.
+ * `met_hidden`: the snapshot did not see a row that was asked for; so were the
+ * last `nhidden` of them.
  */
 typedef struct LsmRowFetch
 {
@@ -108,6 +115,7 @@ typedef struct LsmRowFetch
 	bool		seen;
 	bool		looking;
 	bool		met_hidden;
+	uint32		nhidden;
 } LsmRowFetch;
 
 /*
@@ -129,6 +137,12 @@ lsm_row_was_seen(IndexFetchTableData *fetch, ItemPointer tid)
 	return rows != NULL && rows->seen && ItemPointerEquals(&rows->seen_tid, tid);
 }
 
+static inline bool
+lsm_row_fetch_passes(const IndexFetchTableData *fetch)
+{
+	return fetch != NULL && unlikely(((const LsmRowFetch *) fetch)->nhidden >= LSM_HIDDEN_ROWS);
+}
+
 /* Since this was asked last */
 static inline bool
 lsm_row_fetch_met_hidden(IndexFetchTableData *fetch)
@@ -142,6 +156,12 @@ lsm_row_fetch_met_hidden(IndexFetchTableData *fetch)
 	rows->met_hidden = false;
 	return met;
 }
+
+/*
+ * Is it known, without a look at the row, that the snapshot does not see it?
+ * Worth the question where lsm_row_fetch_passes().
+ */
+extern bool lsm_row_fetch_hides(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot);
 
 /* ---- dead rows (am.c) ---- */
 
@@ -159,6 +179,7 @@ extern void lsm_table_prune(Relation table, const LsmDeadRow *dead, int n);
 typedef struct LsmTableOps
 {
 	void		(*prune) (Relation table, const LsmDeadRow *dead, int n);
+	bool		(*fetch_hides) (IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot);
 #ifdef USE_ASSERT_CHECKING
 	void		(*doubt_visible) (Relation table, const ItemPointerData *tid, Snapshot snapshot,
 								  bool visible, const char *shortcut);

@@ -538,6 +538,14 @@ was_candidate(LsmScan *so, ItemPointer tid)
 	return false;
 }
 
+/* An entry to be passed over: the snapshot does not see its row. */
+static inline bool
+is_hidden(IndexScanDesc scan, ItemPointer tid)
+{
+	return ((LsmScan *) scan->opaque)->stable_tids && lsm_row_fetch_passes(scan->xs_heapfetch) &&
+		lsm_row_fetch_hides(scan->xs_heapfetch, tid, scan->xs_snapshot);
+}
+
 /*
  * What step_walk() does, as long as entries are at hand that need no look.
  * Such a scan has no candidates: they are of whole keys.
@@ -554,6 +562,8 @@ step_plain(IndexScanDesc scan, ItemPointer tid)
 	{
 		Assert(so->next_candidate == 0);
 		lsm_decode_tid(key, tid);
+		if (is_hidden(scan, tid))
+			continue;
 		so->uncopied = key;
 		if (!so->guard || lsm_guard_knows(so, ItemPointerGetBlockNumber(tid)) ||
 			lsm_guard_entry(scan, tid, &dead))
@@ -594,7 +604,7 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 			return false;
 
 		lsm_decode_tid(key, tid);
-		if (was_candidate(so, tid) || lsm_present_was_returned(so, tid))
+		if (was_candidate(so, tid) || lsm_present_was_returned(so, tid) || is_hidden(scan, tid))
 			continue;
 		lsm_stand_at(so, key);
 		if (scan->xs_want_itup && !lsm_form_index_tuple(scan, key, value))

@@ -244,8 +244,23 @@ note_look(LsmIndexFetch *fetch, uint64 packed, Snapshot snapshot, const LsmRow *
 static inline void
 note_seen(LsmIndexFetch *fetch, ItemPointer tid)
 {
+	fetch->rows.nhidden = 0;
 	fetch->rows.seen_tid = *tid;
 	fetch->rows.seen = true;
+}
+
+bool
+lsm_table_fetch_hides(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot)
+{
+	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
+
+	if (!lsm_snapshot_reads_ahead(snapshot) ||
+		!lsm_ended_hides(fetch->tree, lsm_tid_pack(tid), snapshot))
+		return false;
+	LSM_DOUBT(true, lsm_row_doubt_visible(fetch->rows.base.rel, tid, snapshot, false,
+										  "lsm_ended_hides()"));
+	fetch->rows.met_hidden = true;
+	return true;
 }
 
 bool
@@ -264,6 +279,8 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	*call_again = false;		/* every version has a TID of its own */
 	if (all_dead)
 		*all_dead = false;
+	if (lsm_row_fetch_passes(data) && lsm_table_fetch_hides(data, tid, snapshot))
+		return false;
 	if (was_looked_at(fetch, packed, snapshot))
 	{
 		note_seen(fetch, tid);
@@ -289,6 +306,9 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		return true;
 	}
 	fetch->rows.met_hidden = true;
+	if (lsm_row_fetch_passes(data) && found && lsm_snapshot_reads_ahead(snapshot))
+		lsm_ended_note(fetch->tree, packed, &row, snapshot);
+	fetch->rows.nhidden++;
 	if (all_dead)
 	{
 		/* it may be in a file that is missing, and will come back with it */

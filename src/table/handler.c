@@ -95,6 +95,7 @@ const TableAmRoutine lsm_table_methods = {
 
 static const LsmTableOps table_ops = {
 	.prune = lsm_table_prune_rows,
+	.fetch_hides = lsm_table_fetch_hides,
 #ifdef USE_ASSERT_CHECKING
 	.doubt_visible = lsm_row_doubt_visible,
 	.doubt_dead = lsm_row_doubt_dead

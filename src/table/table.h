@@ -696,6 +696,10 @@ extern void lsm_table_fetch_end(struct IndexFetchTableData *data);
 extern bool lsm_table_fetch_tuple(struct IndexFetchTableData *data, ItemPointer tid,
 								  Snapshot snapshot, TupleTableSlot *slot,
 								  bool *call_again, bool *all_dead);
+
+/* See lsm_row_fetch_hides(). */
+extern bool lsm_table_fetch_hides(struct IndexFetchTableData *data, ItemPointer tid,
+								  Snapshot snapshot);
 extern bool lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid,
 										Snapshot snapshot, TupleTableSlot *slot);
 extern bool lsm_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid);
@@ -703,6 +707,11 @@ extern void lsm_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid);
 extern bool lsm_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot,
 										 Snapshot snapshot);
 extern TransactionId lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *delstate);
+
+/* ---- rows that have been ended (ended_rows.c) ---- */
+
+extern void lsm_ended_note(LsmTree *tree, uint64 packed, const LsmRow *row, Snapshot snapshot);
+extern bool lsm_ended_hides(LsmTree *tree, uint64 packed, Snapshot snapshot);
 
 /* ---- row numbers of a moved table (moved_rows.c) ---- */
 

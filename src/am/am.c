@@ -90,9 +90,10 @@ lsm_table_register(const LsmTableOps *ops)
 }
 
 bool
-lsm_row_fetch_hides(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot)
+lsm_row_fetch_hides(IndexFetchTableData *fetch, ItemPointer tid, ItemPointer ahead,
+					Snapshot snapshot)
 {
-	return table_ops->fetch_hides(fetch, tid, snapshot);
+	return table_ops->fetch_hides(fetch, tid, ahead, snapshot);
 }
 
 void

@@ -159,9 +159,11 @@ lsm_row_fetch_met_hidden(IndexFetchTableData *fetch)
 
 /*
  * Is it known, without a look at the row, that the snapshot does not see it?
- * Worth the question where lsm_row_fetch_passes().
+ * Worth the question where lsm_row_fetch_passes().  `ahead`: a row that will be
+ * asked for soon; invalid or NULL: none.
  */
-extern bool lsm_row_fetch_hides(IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot);
+extern bool lsm_row_fetch_hides(IndexFetchTableData *fetch, ItemPointer tid, ItemPointer ahead,
+								Snapshot snapshot);
 
 /* ---- dead rows (am.c) ---- */
 
@@ -179,7 +181,8 @@ extern void lsm_table_prune(Relation table, const LsmDeadRow *dead, int n);
 typedef struct LsmTableOps
 {
 	void		(*prune) (Relation table, const LsmDeadRow *dead, int n);
-	bool		(*fetch_hides) (IndexFetchTableData *fetch, ItemPointer tid, Snapshot snapshot);
+	bool		(*fetch_hides) (IndexFetchTableData *fetch, ItemPointer tid, ItemPointer ahead,
+								Snapshot snapshot);
 #ifdef USE_ASSERT_CHECKING
 	void		(*doubt_visible) (Relation table, const ItemPointerData *tid, Snapshot snapshot,
 								  bool visible, const char *shortcut);

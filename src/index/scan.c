@@ -39,6 +39,9 @@
 
 #include "index/scan.h"
 
+/* Of a row that is so many entries away, what is known of it is fetched. */
+#define HIDDEN_AHEAD	4
+
 static void make_units(LsmScan *so);
 
 /* ======================================================================
@@ -538,12 +541,27 @@ was_candidate(LsmScan *so, ItemPointer tid)
 	return false;
 }
 
-/* An entry to be passed over: the snapshot does not see its row. */
+/*
+ * An entry to be passed over: the snapshot does not see its row.  Those that
+ * come after it are probably alike.
+ */
 static inline bool
 is_hidden(IndexScanDesc scan, ItemPointer tid)
 {
-	return ((LsmScan *) scan->opaque)->stable_tids && lsm_row_fetch_passes(scan->xs_heapfetch) &&
-		lsm_row_fetch_hides(scan->xs_heapfetch, tid, scan->xs_snapshot);
+	LsmScan    *so = scan->opaque;
+	ItemPointerData ahead;
+	LsmSlice	key;
+	LsmSlice	value;
+
+	if (!so->stable_tids || !lsm_row_fetch_passes(scan->xs_heapfetch))
+		return false;
+	ItemPointerSetInvalid(&ahead);
+	if (so->batch != NULL && so->batch_next + HIDDEN_AHEAD < so->batch->n)
+	{
+		lsm_batch_entry(so->batch, so->batch_next + HIDDEN_AHEAD, &key, &value);
+		lsm_decode_tid(key, &ahead);
+	}
+	return lsm_row_fetch_hides(scan->xs_heapfetch, tid, &ahead, scan->xs_snapshot);
 }
 
 /*

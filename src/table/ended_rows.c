@@ -160,6 +160,14 @@ lsm_ended_note(LsmTree *tree, uint64 packed, const LsmRow *row, Snapshot snapsho
 	place->cid = own ? row->cmax : COMMITTED;
 }
 
+/* The row will be asked for soon. */
+void
+lsm_ended_prefetch(LsmTree *tree, uint64 packed)
+{
+	if (nplaces > 0)
+		__builtin_prefetch(&ended[row_hash(lsm_tree_life(tree), packed) & (nplaces - 1)]);
+}
+
 /*
  * lsm_ended_hides - is it known that the row has been ended, and that the
  * snapshot does not see it for that reason?

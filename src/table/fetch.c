@@ -250,10 +250,13 @@ note_seen(LsmIndexFetch *fetch, ItemPointer tid)
 }
 
 bool
-lsm_table_fetch_hides(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot)
+lsm_table_fetch_hides(IndexFetchTableData *data, ItemPointer tid, ItemPointer ahead,
+					  Snapshot snapshot)
 {
 	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
 
+	if (ahead != NULL && ItemPointerIsValid(ahead))
+		lsm_ended_prefetch(fetch->tree, lsm_tid_pack(ahead));
 	if (!lsm_snapshot_reads_ahead(snapshot) ||
 		!lsm_ended_hides(fetch->tree, lsm_tid_pack(tid), snapshot))
 		return false;
@@ -279,7 +282,7 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	*call_again = false;		/* every version has a TID of its own */
 	if (all_dead)
 		*all_dead = false;
-	if (lsm_row_fetch_passes(data) && lsm_table_fetch_hides(data, tid, snapshot))
+	if (lsm_row_fetch_passes(data) && lsm_table_fetch_hides(data, tid, NULL, snapshot))
 		return false;
 	if (was_looked_at(fetch, packed, snapshot))
 	{

@@ -699,7 +699,7 @@ extern bool lsm_table_fetch_tuple(struct IndexFetchTableData *data, ItemPointer 
 
 /* See lsm_row_fetch_hides(). */
 extern bool lsm_table_fetch_hides(struct IndexFetchTableData *data, ItemPointer tid,
-								  Snapshot snapshot);
+								  ItemPointer ahead, Snapshot snapshot);
 extern bool lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid,
 										Snapshot snapshot, TupleTableSlot *slot);
 extern bool lsm_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid);
@@ -711,6 +711,7 @@ extern TransactionId lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *del
 /* ---- rows that have been ended (ended_rows.c) ---- */
 
 extern void lsm_ended_note(LsmTree *tree, uint64 packed, const LsmRow *row, Snapshot snapshot);
+extern void lsm_ended_prefetch(LsmTree *tree, uint64 packed);
 extern bool lsm_ended_hides(LsmTree *tree, uint64 packed, Snapshot snapshot);
 
 /* ---- row numbers of a moved table (moved_rows.c) ---- */

@@ -171,9 +171,12 @@ lsm_ended_prefetch(LsmTree *tree, uint64 packed)
 /*
  * lsm_ended_hides - is it known that the row has been ended, and that the
  * snapshot does not see it for that reason?
+ *
+ * Not of a row that is dead to everyone by now: who looks at it removes its
+ * entry from the index, so that nobody passes over it any more.
  */
 bool
-lsm_ended_hides(LsmTree *tree, uint64 packed, Snapshot snapshot)
+lsm_ended_hides(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot)
 {
 	const EndedRow *row;
 
@@ -183,7 +186,7 @@ lsm_ended_hides(LsmTree *tree, uint64 packed, Snapshot snapshot)
 	if (row == NULL || row->life == 0)
 		return false;
 	if (row->cid == COMMITTED)
-		return !XidInMVCCSnapshot(row->xid, snapshot);
+		return !XidInMVCCSnapshot(row->xid, snapshot) && !lsm_xid_removable(rel, row->xid);
 	return row->cid < snapshot->curcid &&
 		TransactionIdIsCurrentTransactionId(row->xid) &&
 		(row->packed & ~TID_MASK) == own_epoch();

@@ -258,7 +258,7 @@ lsm_table_fetch_hides(IndexFetchTableData *data, ItemPointer tid, ItemPointer ah
 	if (ahead != NULL && ItemPointerIsValid(ahead))
 		lsm_ended_prefetch(fetch->tree, lsm_tid_pack(ahead));
 	if (!lsm_snapshot_reads_ahead(snapshot) ||
-		!lsm_ended_hides(fetch->tree, lsm_tid_pack(tid), snapshot))
+		!lsm_ended_hides(fetch->rows.base.rel, fetch->tree, lsm_tid_pack(tid), snapshot))
 		return false;
 	LSM_DOUBT(true, lsm_row_doubt_visible(fetch->rows.base.rel, tid, snapshot, false,
 										  "lsm_ended_hides()"));

@@ -712,7 +712,7 @@ extern TransactionId lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *del
 
 extern void lsm_ended_note(LsmTree *tree, uint64 packed, const LsmRow *row, Snapshot snapshot);
 extern void lsm_ended_prefetch(LsmTree *tree, uint64 packed);
-extern bool lsm_ended_hides(LsmTree *tree, uint64 packed, Snapshot snapshot);
+extern bool lsm_ended_hides(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot);
 
 /* ---- row numbers of a moved table (moved_rows.c) ---- */
 

@@ -114,10 +114,6 @@ typedef struct LsmClaim
 	uint32		levels;
 } LsmClaim;
 
-/*
- * In the order of who writes it how often, so that reading a tree takes no
- * cache line from those who write to it.
- */
 /* Why workers leave a tree alone for a while */
 typedef enum LsmRest
 {
@@ -127,6 +123,10 @@ typedef enum LsmRest
 	LSM_NRESTS
 } LsmRest;
 
+/*
+ * In the order of who writes it how often, so that reading a tree takes no
+ * cache line from those who write to it.
+ */
 typedef struct LsmTreeShared
 {
 	/*

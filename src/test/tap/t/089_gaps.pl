@@ -109,6 +109,24 @@ query(q{COMMIT PREPARED 'x'});
 is(query('SELECT i FROM t ORDER BY i LIMIT 1'), 3, 'committed: found');
 $writer->quit;
 
+# ---- a session that knows of ended rows from the time when an old snapshot kept them ----
+
+# As soon as they are dead to all it looks at them again, and their entries go: another session walks over none.
+query(q{DROP TABLE t; CREATE TABLE t (i int) USING lsm; CREATE INDEX t_i ON t USING lsm (i);
+	INSERT INTO t SELECT generate_series(1, 20000); SELECT lsm_flush('t_i')});
+my $knows = $node->background_psql('postgres', on_error_stop => 1);
+$old = $node->background_psql('postgres', on_error_stop => 1);
+$old->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t');
+query('DELETE FROM t WHERE i <= 19500');
+is($knows->query_safe('SELECT i FROM t ORDER BY i LIMIT 1'), 19501, 'beside an old snapshot') foreach 1 .. 3;
+is($old->query_safe('SELECT i FROM t ORDER BY i LIMIT 1'), 1, 'which sees all');
+$old->query_safe('COMMIT');
+$old->quit;
+is($knows->query_safe('SELECT i FROM t ORDER BY i LIMIT 1'), 19501, 'and without it') foreach 1 .. 3;
+my ($blocks) = query('EXPLAIN (ANALYZE, COSTS OFF) SELECT i FROM t ORDER BY i LIMIT 1') =~ /blocks read=(\d+)/;
+cmp_ok($blocks, '<', 30, 'the entries are gone');
+$knows->quit;
+
 # ---- all at once ----
 
 my $seconds = lsm_long() ? 120 : 12;

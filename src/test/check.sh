@@ -120,7 +120,7 @@ tap_wanted() {
 		case ${LSM_TIER:-} in
 			check) grep -q '^# tier: check' "$test" || continue ;;
 			# those that do less in that tier have more to do
-			rest) ! grep -q '^# tier: check' "$test" || grep -q 'LSM_TIER' "$test" || continue ;;
+			rest) ! grep -q '^# tier: check' "$test" || grep -q 'lsm_short()' "$test" || continue ;;
 		esac
 		for t in ${LSM_TAP:-""}; do
 			[[ $name != "$t"* ]] || echo "$name"
@@ -256,7 +256,7 @@ job_collect() {
 	local status seconds summary
 	read -r status seconds <"$results/$1.status"
 	rm -f "$results/$1.status"
-	echo "$seconds $1" >>"$results/times"
+	echo "$seconds $(job_form "$1")" >>"$results/times"
 	case $1 in
 		unit-*) tap_results "$1 ($seconds s)" "$status" "$results/$1.log" ;;
 		version-*) version_collect "$1" "$status" "$seconds" ;;

@@ -4,15 +4,28 @@
 # src/test/times has a line "SECONDS JOB" for each job, as a run of everything
 # on two idle processors has found it (build/check-results/times is of the same
 # form: copy it after such a run).  The times choose the order and the parts,
-# and say beforehand how long a run takes; no test fails by them.
+# and say beforehand how long a run takes; no test fails by them.  A test that does
+# less in make check (lsm_short()) has another line, JOB/short.
 
 times=$top/src/test/times
 # of a job that has no line yet
 unknown_seconds=30
 
+# job_form JOB: its name in src/test/times
+job_form() {
+	if [ "${LSM_TIER:-}" = check ] && grep -qs 'lsm_short()' "$top/src/test/tap/t/$1.pl"; then
+		echo "$1/short"
+	else
+		echo "$1"
+	fi
+}
+
 # job_seconds <jobs: "SECONDS JOB" of each
 job_seconds() {
-	awk -v unknown=$unknown_seconds 'NR == FNR { took[$2] = $1; next } { print ($1 in took ? took[$1] : unknown), $1 }' \
+	local job
+	while read -r job; do
+		echo "$(job_form "$job") $job"
+	done | awk -v unknown=$unknown_seconds 'NR == FNR { took[$2] = $1; next } { print ($1 in took ? took[$1] : unknown), $2 }' \
 		"$times" -
 }
 

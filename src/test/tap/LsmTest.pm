@@ -17,7 +17,7 @@ use Test::More;
 use Time::HiRes qw(usleep time);
 
 our @EXPORT = qw(lsm_node lsm_start lsm_restart_after_crash lsm_wait_gone
-  lsm_differences lsm_spawn_psql lsm_long lsm_seed lsm_files_of lsm_dir
+  lsm_differences lsm_spawn_psql lsm_long lsm_short lsm_seed lsm_files_of lsm_dir
   lsm_kill_process lsm_create_twins lsm_pids lsm_lose_unsynced lsm_set
   lsm_clear_crashed lsm_wait_up lsm_script lsm_hold lsm_wait_held lsm_release
   lsm_start_session lsm_output lsm_ended lsm_ended_or_waits
@@ -266,6 +266,9 @@ sub lsm_spawn_psql
 }
 
 sub lsm_long { return $ENV{LSM_LONG} ? 1 : 0; }
+
+# make check: a test may do less then
+sub lsm_short { return ($ENV{LSM_TIER} // '') eq 'check' ? 1 : 0; }
 
 # Random numbers that a failing run can be repeated with: LSM_SEED=...
 sub lsm_seed

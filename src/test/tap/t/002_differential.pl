@@ -1,6 +1,6 @@
 # Random SQL on a heap table and on an lsm table, with flushes and compactions in
 # between; queries through every way to scan must agree.
-#   LSM_ROWS: rows at the start (20000; long: 1000000)   LSM_STEPS: steps (150; long: 1000)
+#   LSM_ROWS: rows at the start (20000; long: 1000000)   LSM_STEPS: steps (150; short: 60; long: 1000)
 # tier: check
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use Test::More;
 
 lsm_seed();
 my $rows  = $ENV{LSM_ROWS}  // (lsm_long() ? 1_000_000 : 20_000);
-my $steps = $ENV{LSM_STEPS} // (lsm_long() ? 1000 : 150);
+my $steps = $ENV{LSM_STEPS} // (lsm_long() ? 1000 : lsm_short() ? 60 : 150);
 
 my $node = lsm_node('differential');
 lsm_start($node);

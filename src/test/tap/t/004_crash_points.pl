@@ -153,7 +153,7 @@ foreach my $variant ('kill', 'power failure')
 	$node->safe_psql('postgres', q{CREATE TABLESPACE other LOCATION ''});
 	lsm_create_twins($node, 't', 'id int PRIMARY KEY, n int, v text', '(n)', '(v, n)');
 
-	my @here = $ENV{LSM_POINTS} ? @points : ($ENV{LSM_TIER} // '') eq 'check' ? @{ $short{$variant} } : grep { !$losing || /$of_files/ } @points;
+	my @here = $ENV{LSM_POINTS} ? @points : lsm_short() ? @{ $short{$variant} } : grep { !$losing || /$of_files/ } @points;
 	foreach my $point (@here)
 	{
 		lsm_set($node, 'lsm.crash_point' => $point);

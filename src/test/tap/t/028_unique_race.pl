@@ -15,7 +15,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 lsm_seed();
-my $seconds = $ENV{LSM_SECONDS} // (lsm_long() ? 600 : 3);
+my $seconds = $ENV{LSM_SECONDS} // (lsm_long() ? 600 : lsm_short() ? 1 : 3);
 my $node = lsm_node('unique_race',
 	conf => "synchronous_commit = off\nfsync = off\nlog_min_messages = fatal\ndeadlock_timeout = 20ms\nlog_min_error_statement = panic");
 lsm_start($node);

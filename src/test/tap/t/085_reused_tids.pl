@@ -3,7 +3,7 @@
 # several sessions, so that VACUUM, which does nothing else, gives each identifier to one row after the other; flushes,
 # compactions, kill -9, and a standby that reads along.
 #   LSM_SEED=...     the random statements of a run
-#   LSM_SECONDS=N    of each round (5; long: 60)
+#   LSM_SECONDS=N    of each round (5; short: 2; long: 60)
 # tier: check
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 my $seed = lsm_seed();
-my $seconds = $ENV{LSM_SECONDS} // (lsm_long() ? 60 : 5);
+my $seconds = $ENV{LSM_SECONDS} // (lsm_long() ? 60 : lsm_short() ? 2 : 5);
 my $keys = 12;
 my $node = lsm_node('reused', conf => "wal_level = replica\nmax_wal_senders = 5\nautovacuum = off\nfsync = off\nlsm.memtable_size = 64kB\nmax_connections = 30\n");
 lsm_start($node);

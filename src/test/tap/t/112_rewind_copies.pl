@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-my %parts = map { $_ => 1 } split ' ', $ENV{LSM_PARTS} // 'steps load links full';
+my %parts = map { $_ => 1 } split ' ', $ENV{LSM_PARTS} // (lsm_short() ? 'steps links' : 'steps load links full');
 lsm_seed();
 my $dir = PostgreSQL::Test::Utils::tempdir();
 

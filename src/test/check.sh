@@ -18,6 +18,7 @@
 #   LSM_UBSAN=1                                     with a build that reports undefined behaviour
 #   LSM_KEEP=1                                      keep the scratch directory
 set -uo pipefail
+{								# read as a whole: it may be changed while it runs
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/pool.sh"
 
@@ -357,3 +358,5 @@ if [ -n "$(jobs_wanted)" ]; then
 	run_jobs "${LSM_JOBS:-$(nproc)}" <"$results/jobs"
 	[ $left_out -eq 0 ] || echo "# $left_out jobs were left out, for want of time"
 fi
+exit
+}

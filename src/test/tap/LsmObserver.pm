@@ -631,8 +631,8 @@ sub dump_ended
 	my $err = slurp_file("$dump->{dir}.err");
 	if ($err ne '')
 	{
-		# its workers do not wait for a lock
-		wrong($o, "pg_dump: $err", $dump->{since}) unless $err =~ /could not obtain lock|lock timeout/;
+		# it waits for a lock for a while (as a statement_timeout), its workers do not
+		wrong($o, "pg_dump: $err", $dump->{since}) unless $err =~ /could not obtain lock|lock timeout|LOCK TABLE/;
 
 		# the next round has its name again
 		rmtree($dump->{dir});

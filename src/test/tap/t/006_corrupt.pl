@@ -243,6 +243,19 @@ with_damage('metapage with another magic', $path, 1, sub { open my $fh, '+<:raw'
 
 $node->start;
 is(lsm_differences($node, 't'), '', 'everything put back: same');
+
+# the field of a sorted file that says which format it has: damage is none of other releases
+foreach my $bit (0 .. 31)
+{
+	my ($at, $mask) = ((-s $big) - 12 + int($bit / 8), 1 << $bit % 8);
+	lsm_flip_bits($big, $at, $mask);
+	my $read = "\\set VERBOSITY sqlstate\nSELECT count(v), max(id), max(n) FROM t_l;\nSET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(v) FROM t_l WHERE id > 0; SELECT count(v) FROM t_l WHERE n >= 0";
+	my ($rc, $out, $err) = $node->psql('postgres', $read, on_error_stop => 0);
+	like($err, qr/^psql:<stdin>:\d+: ERROR:  XX001$/m, "version field, bit $bit: damage");
+	unlike($err, qr/0A000/, "version field, bit $bit: no other format");
+	lsm_flip_bits($big, $at, $mask);
+}
+is(lsm_differences($node, 't'), '', 'as it was: same');
 # files that belong to no one are no problem
 my ($ks) = map { s{/[^/]*$}{}r } @sst;
 append_to_file("$ks/999999.sst", 'stray');

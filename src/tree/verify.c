@@ -458,6 +458,7 @@ report_problems(Verify *verify, LsmProblem report, void *arg)
 	bool		listed;
 	bool		same_filter;
 
+	LSM_CRASH_POINT("verify_file_read");
 	still_listed(verify->tree, verify->file, &listed, &same_filter);
 	if (verify->filter_problems && same_filter)
 		lsm_repair_request(verify->tree->keyspace_id, verify->file->number);

@@ -625,6 +625,13 @@ typedef struct LsmColumnQuals
 	LsmOperatorQual *operators;
 } LsmColumnQuals;
 
+/* Bounds may be groups, which codes begin with. */
+static inline bool
+lsm_column_has_bounds(const LsmColumnQuals *column)
+{
+	return column->not_null || column->has_lower || column->has_upper;
+}
+
 /* The labels of an enum, in its order, as of the beginning of a scan */
 typedef struct LsmLabels
 {
@@ -655,7 +662,8 @@ typedef struct LsmQuals
 {
 	bool		never;			/* contradictory: no entry matches */
 	bool		recheck;		/* entries found may not match */
-	int			nprefix;		/* leading columns that have points */
+	int			nprefix;		/* leading columns that have points, and whose
+								 * combinations are walked one by one */
 	int			nwalk;			/* leading columns lsm_quals_match must look
 								 * at */
 	LsmColumnQuals *columns;	/* the caller's, one per key column */
@@ -720,7 +728,9 @@ extern bool lsm_key_is_row(ScanKey key);
 
 /*
  * Digest the executor's keys.  Results live in the current memory context and
- * point into `keys`.
+ * point into `keys`.  The prefix has all leading columns with points, in the
+ * order of codes, and nothing is set of what lsm_quals_match() has to look at:
+ * see lsm_prefix_prepare().
  */
 extern void lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec,
 							  ScanKey keys, int nkeys);
@@ -792,6 +802,9 @@ typedef struct LsmPoints
 
 /* Sorted, each value once: how many are left. */
 extern int	lsm_points_sort(LsmSlice *points, int n);
+
+/* The number of the first one that is not less; they are in order. */
+extern int	lsm_points_find(const LsmSlice *points, int n, LsmSlice code);
 extern bool lsm_points_pay(const LsmQuals *quals, const LsmKeySpec *spec);
 extern LsmPoints *lsm_points_create(void);
 extern const LsmProbe *lsm_points_probe(LsmPoints *group, LsmTree *tree, const LsmQuals *quals,

@@ -123,12 +123,14 @@ lsm_quals_match(const LsmQuals *quals, const LsmKeySpec *spec, LsmSlice key)
 		const LsmColumnQuals *column = &quals->columns[i];
 		LsmSlice	code = {rest.data, lsm_code_length(&spec->columns[i], rest)};
 
-		/* the walk itself takes care of the prefix and the column after it */
-		if (i > quals->nprefix)
+		/* the walk takes care of the prefix and of the next column's bounds */
+		if (i >= quals->nprefix && column->has_points)
 		{
-			if (column->has_points ? !lsm_is_point(column, code) : !lsm_code_within(column, code))
+			if (!lsm_is_point(column, code))
 				return false;
 		}
+		else if (i > quals->nprefix && !lsm_code_within(column, code))
+			return false;
 		if (column->operators != NULL &&
 			!lsm_operators_hold(column, &spec->columns[i], code))
 			return false;

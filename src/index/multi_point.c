@@ -108,6 +108,24 @@ lsm_points_sort(LsmSlice *points, int n)
 	return distinct;
 }
 
+int
+lsm_points_find(const LsmSlice *points, int n, LsmSlice code)
+{
+	int			low = 0;
+	int			high = n;
+
+	while (low < high)
+	{
+		int			middle = low + (high - low) / 2;
+
+		if (lsm_slice_compare(points[middle], code) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* ======================================================================
  * Groups
  * ====================================================================== */

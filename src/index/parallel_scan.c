@@ -84,6 +84,7 @@ struct LsmSharedScan
 	UnitsState	state;
 	int			next;			/* so many have been handed out */
 	int			nunits;
+	int			nprefix;		/* columns of the walks' prefix */
 	int			nlabels;		/* -1: not known */
 	uint32		used;			/* of bytes */
 	Unit		units[MAX_UNITS];
@@ -162,6 +163,12 @@ lsm_shared_scan_begin(LsmScan *so)
 		so->labels.n = shared->nlabels;
 	}
 	return false;
+}
+
+int
+lsm_shared_scan_prefix(const LsmScan *so)
+{
+	return so->shared->nprefix;
 }
 
 /* How many walks the scan has; UINT64_MAX: too many to be numbered. */
@@ -335,6 +342,7 @@ lsm_shared_scan_publish(LsmScan *so)
 		memcpy(shared->labels, so->labels.oids, sizeof(Oid) * so->labels.n);
 		shared->nlabels = so->labels.n;
 	}
+	shared->nprefix = so->quals.nprefix;
 	SpinLockAcquire(&shared->mutex);
 	shared->state = UNITS_MADE;
 	SpinLockRelease(&shared->mutex);

@@ -195,6 +195,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	MemoryContextReset(so->key_context);
 	old = MemoryContextSwitchTo(so->key_context);
 	lsm_quals_prepare(&so->quals, so->spec, scan->keyData, scan->numberOfKeys);
+	lsm_prefix_prepare(so, so->shared == NULL || makes_units ? -1 : lsm_shared_scan_prefix(so));
 	MemoryContextSwitchTo(old);
 	if (so->quals.nwalk > 0 && so->entry_context == NULL)
 		so->entry_context = AllocSetContextCreate(so->context, "lsm_index entry",
@@ -356,19 +357,6 @@ seek_range(LsmScan *so, ScanDirection direction)
 		lsm_walk_seek(so, lsm_buffer_slice(&so->upper), !so->upper_inclusive, direction);
 }
 
-static void
-need_cursor(LsmScan *so)
-{
-	if (so->cursor == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(so->context);
-
-		so->cursor = lsm_cursor_open(so->tree);
-		lsm_cursor_pass_gaps(so->cursor);
-		MemoryContextSwitchTo(old);
-	}
-}
-
 /* Only the piece of the walk that this process has taken */
 static void
 narrow_to_unit(LsmScan *so)
@@ -396,7 +384,7 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 {
 	LsmScan    *so = scan->opaque;
 
-	need_cursor(so);
+	lsm_walk_need_cursor(so);
 #ifdef USE_ASSERT_CHECKING
 	lsm_cursor_doubt_gaps(so->cursor, lsm_doubt_gap, scan);
 #endif
@@ -495,7 +483,7 @@ make_units(LsmScan *so)
 		lsm_shared_scan_add_all(so);
 	else
 	{
-		need_cursor(so);
+		lsm_walk_need_cursor(so);
 		lsm_cursor_limit(so->cursor, lsm_slice(NULL, 0), 0);
 		first_walk(so, ForwardScanDirection);
 		do
@@ -511,7 +499,7 @@ make_units(LsmScan *so)
 static void
 reposition(LsmScan *so, ScanDirection direction)
 {
-	need_cursor(so);
+	lsm_walk_need_cursor(so);
 	set_bounds(so);
 	limit_cursor(so);
 	narrow_to_unit(so);

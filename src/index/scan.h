@@ -230,6 +230,9 @@ lsm_copy_current(LsmScan *so)
 		lsm_stand_at(so, so->uncopied);
 }
 
+/* so->cursor is there from now on. */
+extern void lsm_walk_need_cursor(LsmScan *so);
+
 /* The cursor is about to be put elsewhere. */
 extern void lsm_walk_drop_batch(LsmScan *so);
 
@@ -277,6 +280,15 @@ lsm_walk_step_plain(LsmScan *so, LsmSlice *key, LsmSlice *value)
 	return true;
 }
 
+/* ---- the prefix (prefix.c) ---- */
+
+/*
+ * Complete the quals: choose the prefix, or take the one of `most` columns that
+ * another process has chosen (-1: none has).  What is needed for that lives in
+ * the current memory context.
+ */
+extern void lsm_prefix_prepare(LsmScan *so, int most);
+
 /* ---- skip.c ---- */
 
 /*
@@ -297,6 +309,9 @@ extern LsmSharedScan *lsm_shared_scan(IndexScanDesc scan);
  * are made, and so->labels are those of the process that has made them.
  */
 extern bool lsm_shared_scan_begin(LsmScan *so);
+
+/* Columns of the prefix that the units are made of.  REQUIRES: they are made. */
+extern int	lsm_shared_scan_prefix(const LsmScan *so);
 
 /*
  * Are walks split?  Then lsm_shared_scan_add_walk() is called for each, in

@@ -259,41 +259,40 @@ prepare_scalar(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key)
 }
 
 /*
- * The loosest of the bounds that the elements mean: for ANY, one of them is
- * enough.  False: no element can match.
+ * The loosest of the bounds that elements mean: for ANY, one of them is enough.
  */
-static bool
-add_loosest_bound(LsmColumnQuals *column, const LsmColumnSpec *spec,
-				  StrategyNumber strategy, const LsmConstant *constants, int n)
+typedef struct LoosestBound
 {
-	bool		is_lower = false;
-	bool		found = false;
-	LsmSlice	best = {0};
-	bool		best_inclusive = false;
+	bool		found;			/* else no element can match */
+	bool		is_lower;
+	LsmSlice	code;
+	bool		inclusive;
+} LoosestBound;
 
-	for (int i = 0; i < n; i++)
+/* Codes of a list, side by side: an allocation takes more than most of them. */
+#define CODES_BYTES	8192
+
+typedef struct Codes
+{
+	char	   *room;
+	uint32		left;
+} Codes;
+
+static LsmSlice
+keep_code(Codes *codes, LsmSlice code)
+{
+	LsmSlice	kept;
+
+	if (codes->left < code.len)
 	{
-		LsmSlice	code;
-		bool		inclusive;
-		int			c;
-
-		if (!constant_bound(&constants[i], strategy, &is_lower, &code, &inclusive))
-			continue;
-		c = found ? lsm_slice_compare(code, best) : 0;
-		if (is_lower != spec->descending)
-			c = -c;				/* the least is the loosest */
-		if (!found || c > 0)
-		{
-			best = code;
-			best_inclusive = inclusive;
-		}
-		else if (c == 0)
-			best_inclusive |= inclusive;
-		found = true;
+		codes->left = Max(CODES_BYTES, code.len);
+		codes->room = palloc(codes->left);
 	}
-	if (found)
-		add_bound(column, spec, is_lower, best, best_inclusive);
-	return found;
+	memcpy(codes->room, code.data, code.len);
+	kept = lsm_slice(codes->room, code.len);
+	codes->room += code.len;
+	codes->left -= code.len;
+	return kept;
 }
 
 /*
@@ -318,35 +317,84 @@ loosest_element(const LsmColumnSpec *spec, ScanKey key, const Datum *elements, i
 	return best;
 }
 
-/* column <strategy> ANY (the elements).  False: contradiction. */
+static void
+loosen_bound(LoosestBound *bound, Codes *codes, const LsmColumnSpec *spec,
+			 StrategyNumber strategy, const LsmConstant *constant)
+{
+	LsmSlice	code;
+	bool		inclusive;
+	int			c;
+
+	if (!constant_bound(constant, strategy, &bound->is_lower, &code, &inclusive))
+		return;
+	c = bound->found ? lsm_slice_compare(code, bound->code) : 0;
+	if (bound->is_lower != spec->descending)
+		c = -c;					/* the least is the loosest */
+	if (!bound->found || c > 0)
+	{
+		bound->code = keep_code(codes, code);
+		bound->inclusive = inclusive;
+	}
+	else if (c == 0)
+		bound->inclusive |= inclusive;
+	bound->found = true;
+}
+
+/* Elements whose constants are kept until the next ones come */
+#define CONSTANTS_PER_RESET	64
+
+/*
+ * column <strategy> ANY (the elements, which are ours from now on).  False:
+ * contradiction.
+ */
 static bool
 prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid type,
-				 Datum *elements, bool *nulls, int nelements)
+				 Datum *elements, const bool *nulls, int nelements)
 {
 	LsmColumnQuals *column = &quals->columns[key->sk_attno - 1];
+	bool		equality = key->sk_strategy == BTEqualStrategyNumber;
 	Oid			subtype = key->sk_subtype;
 	int			n = 0;
 	bool		ask = false;
-	LsmConstant *constants;
-	LsmSlice   *points;
+	LoosestBound bound = {0};
+	Codes		codes = {0};
+	LsmSlice   *points = NULL;
 	int			npoints = 0;
+	MemoryContext work;
 
 	column->not_null = true;
 	if (!OidIsValid(subtype) && lsm_column_type(type) != LSM_COLUMN_INVALID)
 		subtype = type;
 
-	constants = palloc_extended(sizeof(LsmConstant) * Max(nelements, 1), MCXT_ALLOC_HUGE);
+	if (equality)
+		points = palloc_extended(sizeof(LsmSlice) * Max(nelements, 1), MCXT_ALLOC_HUGE);
+	work = AllocSetContextCreate(CurrentMemoryContext, "lsm_index constants",
+								 ALLOCSET_SMALL_SIZES);
 	for (int i = 0; i < nelements; i++)
 	{
+		LsmConstant constant;
+		MemoryContext old;
+
 		if (nulls[i])
 			continue;			/* column = NULL: not true */
-		if (i % 1000 == 0)
+		if (n % CONSTANTS_PER_RESET == 0)
+		{
 			CHECK_FOR_INTERRUPTS();
+			MemoryContextReset(work);
+		}
 		elements[n] = elements[i];
-		lsm_constant_convert(spec, subtype, elements[n], &constants[n]);
-		ask |= needs_operator(spec, key->sk_strategy, &constants[n]);
-		n++;
+		old = MemoryContextSwitchTo(work);
+		lsm_constant_convert(spec, subtype, elements[n++], &constant);
+		MemoryContextSwitchTo(old);
+		ask = ask || needs_operator(spec, key->sk_strategy, &constant);
+		if (ask)
+			continue;
+		if (!equality)
+			loosen_bound(&bound, &codes, spec, key->sk_strategy, &constant);
+		else if (constant.kind == LSM_CONSTANT_EXACT)
+			points[npoints++] = keep_code(&codes, constant.value);
 	}
+	MemoryContextDelete(work);
 
 	if (n == 0)
 		return false;
@@ -355,11 +403,13 @@ prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid ty
 		quals->recheck = true;
 		return true;
 	}
-	if (ask && key->sk_strategy != BTEqualStrategyNumber && subtype == spec->opcintype)
+	if (ask && !equality && subtype == spec->opcintype)
 	{
 		int			i = loosest_element(spec, key, elements, n);
+		LsmConstant constant;
 
-		prepare_operator(quals, spec, key, &elements[i], &constants[i]);
+		lsm_constant_convert(spec, subtype, elements[i], &constant);
+		prepare_operator(quals, spec, key, &elements[i], &constant);
 		return true;
 	}
 	if (ask)
@@ -367,15 +417,12 @@ prepare_elements(LsmQuals *quals, const LsmColumnSpec *spec, ScanKey key, Oid ty
 		add_operator(column, key, elements, n);
 		return true;
 	}
-	if (key->sk_strategy != BTEqualStrategyNumber)
-		return add_loosest_bound(column, spec, key->sk_strategy, constants, n);
-
-	points = palloc_extended(sizeof(LsmSlice) * n, MCXT_ALLOC_HUGE);
-	for (int i = 0; i < n; i++)
-		if (constants[i].kind == LSM_CONSTANT_EXACT)
-			points[npoints++] = constants[i].value;
-	add_points(column, points, npoints);
-	return true;
+	pfree(elements);
+	if (equality)
+		add_points(column, points, npoints);
+	else if (bound.found)
+		add_bound(column, spec, bound.is_lower, bound.code, bound.inclusive);
+	return equality || bound.found;
 }
 
 /* One value of a row comparison, for its column of the index */
@@ -663,6 +710,7 @@ prepare_array(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
 	Datum	   *elements;
 	bool	   *nulls;
 	int			nelements;
+	bool		possible;
 
 	if (key->sk_flags & SK_ISNULL)
 		return false;
@@ -675,8 +723,10 @@ prepare_array(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
 		Assert(nelements == 1 && !nulls[0]);
 		return prepare_row_value(quals, spec, key, elements[0]);
 	}
-	return prepare_elements(quals, &spec->columns[key->sk_attno - 1], key,
-							ARR_ELEMTYPE(array), elements, nulls, nelements);
+	possible = prepare_elements(quals, &spec->columns[key->sk_attno - 1], key,
+								ARR_ELEMTYPE(array), elements, nulls, nelements);
+	pfree(nulls);
+	return possible;
 }
 
 /* See index.h. */
@@ -746,13 +796,6 @@ prepare_key(LsmQuals *quals, const LsmKeySpec *spec, ScanKey key)
  * Putting it together
  * ====================================================================== */
 
-/* Bounds may be groups, which codes begin with. */
-static bool
-has_bounds(const LsmColumnQuals *column)
-{
-	return column->not_null || column->has_lower || column->has_upper;
-}
-
 /*
  * Points within the bounds, bounds that leave something.  False: contradiction.
  */
@@ -769,76 +812,13 @@ finish_column(LsmColumnQuals *column)
 		c = lsm_slice_compare(column->lower, column->upper);
 		return c < 0 || (c == 0 && column->lower_inclusive && column->upper_inclusive);
 	}
-	if (!has_bounds(column))
+	if (!lsm_column_has_bounds(column))
 		return column->npoints > 0;
 	for (int i = 0; i < column->npoints; i++)
 		if (lsm_code_within(column, column->points[i]))
 			column->points[kept++] = column->points[i];
 	column->npoints = kept;
 	return kept > 0;
-}
-
-/* Codes that are compared as values are decoded into the context. */
-typedef struct ValueOrder
-{
-	const LsmColumnSpec *spec;
-	MemoryContext context;
-	int			ncompared;		/* since it was reset */
-} ValueOrder;
-
-#define COMPARED_PER_RESET	100
-
-static int
-compare_values(const void *a, const void *b, void *state)
-{
-	ValueOrder *order = (ValueOrder *) state;
-	MemoryContext old = MemoryContextSwitchTo(order->context);
-	int			c = lsm_code_compare(order->spec, *(const LsmSlice *) a, *(const LsmSlice *) b);
-
-	MemoryContextSwitchTo(old);
-	if (++order->ncompared == COMPARED_PER_RESET)
-	{
-		MemoryContextReset(order->context);
-		order->ncompared = 0;
-		CHECK_FOR_INTERRUPTS();
-	}
-	return c;
-}
-
-/* False: they were in order. */
-static bool
-order_by_value(LsmSlice *points, int npoints, const LsmColumnSpec *spec)
-{
-	ValueOrder	order = {spec};
-	bool		sorted = true;
-
-	order.context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index points",
-										  ALLOCSET_DEFAULT_SIZES);
-	for (int i = 1; i < npoints && sorted; i++)
-		sorted = compare_values(&points[i - 1], &points[i], &order) < 0;
-	if (!sorted)
-		qsort_arg(points, npoints, sizeof(LsmSlice), compare_values, &order);
-	MemoryContextDelete(order.context);
-	return !sorted;
-}
-
-/*
- * Put the points of the prefix's columns, which are sorted by code, into the
- * order of values.
- */
-static void
-order_points(LsmQuals *quals, const LsmKeySpec *spec)
-{
-	for (int i = 0; i < quals->nprefix; i++)
-	{
-		LsmColumnQuals *column = &quals->columns[i];
-		const LsmColumnSpec *each = &spec->columns[i];
-
-		if (each->order != LSM_ORDER_GROUPS || (i == 0 && quals->by_labels))
-			continue;
-		if (order_by_value(column->points, column->npoints, each) && i == quals->nprefix - 1)
-			quals->by_groups = true;
-	}
 }
 
 void
@@ -882,22 +862,4 @@ lsm_quals_prepare(LsmQuals *quals, const LsmKeySpec *spec, ScanKey keys, int nke
 
 	while (quals->nprefix < spec->nkeys && quals->columns[quals->nprefix].has_points)
 		quals->nprefix++;
-	if (quals->labels != NULL)
-		order_points(quals, spec);
-
-	for (int i = 0; i < spec->nkeys; i++)
-	{
-		LsmColumnQuals *column = &quals->columns[i];
-
-		if (column->operators != NULL ||
-			(i > quals->nprefix && (column->has_points || has_bounds(column))))
-			quals->nwalk = i + 1;
-	}
-
-	/* a label is not in a range of codes */
-	quals->row_group_walk = lsm_has_row_ends(quals, quals->row_group_column) &&
-		spec->columns[quals->row_group_column].type == LSM_COLUMN_ENUM &&
-		!(quals->by_labels && quals->row_group_column == 0);
-	if (quals->row_group_walk)
-		quals->nwalk = Max(quals->nwalk, quals->row_group_column + 1);
 }

@@ -36,19 +36,8 @@ typedef enum Next
 static Next
 next_point(const LsmColumnQuals *column, LsmSlice code, bool forward, LsmSlice *next)
 {
-	int			low = 0;
-	int			high = column->npoints;
+	int			low = lsm_points_find(column->points, column->npoints, code);
 
-	/* the first one that is not less */
-	while (low < high)
-	{
-		int			middle = low + (high - low) / 2;
-
-		if (lsm_slice_compare(column->points[middle], code) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low < column->npoints && lsm_slice_compare(column->points[low], code) == 0)
 		return NEXT_UNKNOWN;
 	if (!forward)
@@ -127,7 +116,7 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 		bool		inclusive = true;
 		Next		what = NEXT_UNKNOWN;
 
-		if (i > so->quals.nprefix && column->has_points)
+		if (i >= so->quals.nprefix && column->has_points)
 			what = next_point(column, code, forward, &next);
 		else if (i > so->quals.nprefix)
 			what = next_bound(column, code, forward, &next, &inclusive);

@@ -43,6 +43,19 @@ successor(LsmScan *so, LsmSlice bound)
 }
 
 void
+lsm_walk_need_cursor(LsmScan *so)
+{
+	if (so->cursor == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(so->context);
+
+		so->cursor = lsm_cursor_open(so->tree);
+		lsm_cursor_pass_gaps(so->cursor);
+		MemoryContextSwitchTo(old);
+	}
+}
+
+void
 lsm_walk_drop_batch(LsmScan *so)
 {
 	if (so->batch != NULL)

@@ -107,3 +107,36 @@ SELECT lsm_text_code(s COLLATE "C" || t) FROM (SELECT 'a' COLLATE "POSIX" AS t, 
 SELECT lsm_text_code(a.s || b.s) FROM strings a, (SELECT 'x'::text COLLATE "fr-x-icu" AS s) b LIMIT 1;
 DROP TABLE strings;
 DROP EXTENSION citext, ltree, hstore CASCADE;
+
+-- whose family ORDER BY goes by (18): of two, the one that was made first, and a dump makes them by their names
+CREATE TYPE class_order AS (a int);
+CREATE FUNCTION class_order_code(class_order) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$ SELECT int4send(($1).a) $$;
+CREATE FUNCTION class_order_cmp(class_order, class_order) RETURNS int LANGUAGE sql IMMUTABLE AS $$ SELECT ($1).a - ($2).a $$;
+CREATE FUNCTION class_order_lt(class_order, class_order) RETURNS bool LANGUAGE sql IMMUTABLE AS $$ SELECT ($1).a < ($2).a $$;
+CREATE FUNCTION class_order_eq(class_order, class_order) RETURNS bool LANGUAGE sql IMMUTABLE AS $$ SELECT ($1).a = ($2).a $$;
+CREATE OPERATOR <<<< (FUNCTION = class_order_lt, LEFTARG = class_order, RIGHTARG = class_order);
+CREATE OPERATOR ==== (FUNCTION = class_order_eq, LEFTARG = class_order, RIGHTARG = class_order);
+SET client_min_messages = notice;
+CREATE OPERATOR CLASS class_order_alone FOR TYPE class_order USING lsm_index AS
+	OPERATOR 1 <<<<, OPERATOR 3 ====, FUNCTION 1 class_order_cmp(class_order, class_order), FUNCTION 11 class_order_code(class_order);
+SET client_min_messages = warning;
+DROP OPERATOR FAMILY class_order_alone USING lsm_index CASCADE;
+SET client_min_messages = notice;
+CREATE OPERATOR CLASS class_order_btree FOR TYPE class_order USING btree AS
+	OPERATOR 1 <<<<, OPERATOR 3 ====, FUNCTION 1 class_order_cmp(class_order, class_order);
+CREATE OPERATOR CLASS class_order_after FOR TYPE class_order USING lsm_index AS
+	OPERATOR 1 <<<<, OPERATOR 3 ====, FUNCTION 1 class_order_cmp(class_order, class_order), FUNCTION 11 class_order_code(class_order);
+CREATE OPERATOR CLASS class_order_lsm FOR TYPE class_order USING lsm_index AS
+	OPERATOR 1 <<<<, OPERATOR 3 ====, FUNCTION 1 class_order_cmp(class_order, class_order), FUNCTION 11 class_order_code(class_order);
+CREATE OPERATOR CLASS class_order_int FOR TYPE int USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 3 =, FUNCTION 1 btint4cmp(int, int);
+SET client_min_messages = warning;
+DROP OPERATOR FAMILY class_order_after USING lsm_index CASCADE;
+DROP OPERATOR FAMILY class_order_lsm USING lsm_index CASCADE;
+DROP OPERATOR FAMILY class_order_int USING lsm_index CASCADE;
+DROP OPERATOR FAMILY class_order_btree USING btree CASCADE;
+DROP OPERATOR <<<< (class_order, class_order);
+DROP OPERATOR ==== (class_order, class_order);
+DROP FUNCTION class_order_code(class_order), class_order_cmp(class_order, class_order), class_order_lt(class_order, class_order), class_order_eq(class_order, class_order);
+DROP TYPE class_order;
+RESET client_min_messages;

@@ -113,6 +113,10 @@ extern void lsm_check_altered(const LsmCreated *created);
 extern void lsm_file_swap_init(void);
 extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
 
+/* ---- class_order.c ---- */
+
+extern void lsm_notice_class_order(const CreateOpClassStmt *stmt);
+
 /* ---- former_keys.c ---- */
 
 /* lsm.constraint_index */

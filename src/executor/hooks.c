@@ -33,6 +33,7 @@
 #include "catalog/pg_database.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/plancat.h"
@@ -172,6 +173,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 {
 	List	   *former_keys = NIL;
 	CreatedbStmt *createdb = NULL;
+	CreateOpClassStmt *opclass = NULL;
 	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
 	int			nest_level = lsm_extension_tables_begin(pstmt->utilityStmt);
 
@@ -201,6 +203,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		lsm_tree_note_fork_copies();
 	if (IsA(pstmt->utilityStmt, CreatedbStmt))
 		createdb = copyObject((CreatedbStmt *) pstmt->utilityStmt);
+	if (IsA(pstmt->utilityStmt, CreateOpClassStmt) && !creating_extension)
+		opclass = copyObject((CreateOpClassStmt *) pstmt->utilityStmt);
 
 	/*
 	 * Not to be touched from here on: CALL of a procedure that rolls back lets
@@ -216,6 +220,8 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	lsm_extension_tables_end(nest_level);
 	if (createdb != NULL)
 		clone_trees(createdb);
+	if (opclass != NULL)
+		lsm_notice_class_order(opclass);
 	lsm_tree_database_copy(false);
 
 	lsm_constraints_after(former_keys);

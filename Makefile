@@ -10,6 +10,7 @@
 #   make check-all          all tests on 15, 17 and 18: hours.  PART=2/6: one of so many parts
 #   make lint               layers and documents
 #   make check-upgrade      pg_upgrade from 15 to 17 to 18, in a chroot
+#   make check-mutants      deliberate faults, in copies of the tree: the tests named in them fail
 #   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
 #   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package;
 #                           PG=17 or 18: on that version, in its chroot
@@ -34,7 +35,7 @@ top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 # ---- what needs no PostgreSQL at hand ----
 
 CHECK_GOALS := check check-quick check-all lint check-unit check-unit-plain check-unit-sanitize check-layers check-docs \
-	check-pg check-one check-packages check-upgrade debug format deps demo
+	check-pg check-one check-mutants check-packages check-upgrade debug format deps demo
 
 .PHONY: $(CHECK_GOALS)
 
@@ -91,6 +92,9 @@ check-docs:
 
 check-one: deps
 	$(top)/src/test/check-one.sh "$(T)"
+
+check-mutants: deps
+	$(top)/src/test/check-mutants.sh
 
 debug: deps
 	$(top)/src/test/debug.sh

@@ -92,6 +92,7 @@ CREATE INDEX open_h1 ON lsm_sec.open_h USING lsm (lsm_sec.w(t));
 CREATE INDEX open_h2 ON lsm_sec.open_h USING lsm (lsm_sec.wi(t)) WHERE lsm_sec.wp(t);
 GRANT SELECT ON lsm_sec.open_l, lsm_sec.open_h TO lsm_regress_nobody;
 SET ROLE lsm_regress_nobody;
+GRANT USAGE ON SCHEMA lsm_own TO PUBLIC;
 CREATE FUNCTION lsm_own.lower(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM lsm_sec.note('lower'); RETURN pg_catalog.lower(t); END $$;
 CREATE FUNCTION lsm_own.upper(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN PERFORM lsm_sec.note('upper'); RETURN pg_catalog.upper(t); END $$;
 SET ROLE lsm_regress_member;

@@ -135,3 +135,14 @@ ROLLBACK PREPARED 'lsm2';
 SELECT id, v FROM l WHERE id = 30 FOR UPDATE NOWAIT;
 SELECT * FROM lsm_verify('l');
 DROP TABLE h, l;
+
+-- what a subtransaction was building when it failed is nobody's job afterwards
+CREATE TABLE twice (a int) USING lsm;
+INSERT INTO twice SELECT i / 2 FROM generate_series(1, 100) i;
+BEGIN;
+SAVEPOINT a;
+CREATE UNIQUE INDEX twice_a ON twice USING lsm (a);
+ROLLBACK TO a;
+SELECT command FROM pg_stat_lsm_progress WHERE pid = pg_backend_pid();
+COMMIT;
+DROP TABLE twice;

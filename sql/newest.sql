@@ -245,6 +245,14 @@ SELECT * FROM newest_c WHERE id = 2;
 COMMIT;
 SELECT count(*) FROM newest_c WHERE id BETWEEN 1 AND 200;
 DROP TABLE newest_c, newest_t;
+
+-- notes of many keys have the same place: each lookup finds its own
+CREATE TABLE newest_many (id int PRIMARY KEY, v int) USING lsm;
+INSERT INTO newest_many SELECT i, 0 FROM generate_series(1, 2000) i;
+UPDATE newest_many SET v = v + 1;
+UPDATE newest_many SET v = v + 1;
+SELECT count(*), min(v) FROM generate_series(1, 2000) k, LATERAL (SELECT * FROM newest_many WHERE id = k OFFSET 0) n WHERE n.id = k;
+DROP TABLE newest_many;
 SELECT * FROM lsm_verify('newest');
 SELECT * FROM lsm_verify('newest_k');
 

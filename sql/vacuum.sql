@@ -7,6 +7,7 @@ SELECT twin('INSERT INTO @ SELECT i, ''v'' || i FROM generate_series(1, 10000) i
 SELECT twin('UPDATE @ SET v = v || ''x'' WHERE id % 2 = 0');
 SELECT twin('DELETE FROM @ WHERE id % 3 = 0');
 VACUUM l;
+SELECT relname, reltuples = (SELECT count(*) FROM l) AS counted FROM pg_class WHERE relname IN ('l', 'l_id', 'l_v') ORDER BY 1;
 SELECT same();
 SELECT lsm_compact('l');
 -- nothing dead is left, in the table or in its indexes
@@ -37,6 +38,8 @@ SELECT same();
 SELECT twin('UPDATE @ SET v = v || ''z'' WHERE id < 50');
 SELECT twin('DELETE FROM @ WHERE id > 900');
 SELECT same();
+-- no block with such rows is all-visible
+SELECT * FROM lsm_verify('l');
 
 -- statistics
 ANALYZE l;

@@ -73,9 +73,10 @@ run_tests() {
 	return $status
 }
 
-# found NAME TEST: the test fails, and not for want of a program
+# found NAME TEST: the test fails, and not for want of a program.  What it waits for may never come.
 found() {
 	local log=$logs/$1.log
+	local -x PG_TEST_TIMEOUT_DEFAULT=60 PGISOLATIONTIMEOUT=60
 	if run_tests "$log" "$2"; then
 		not_ok "$1 is found by $2"
 	elif grep -qE '^not ok.* (builds|compile)$' "$log"; then

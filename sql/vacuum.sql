@@ -35,8 +35,8 @@ SELECT relfrozenxid::text::bigint > :'old_frozen'::text::bigint AS advanced FROM
 SELECT age(relfrozenxid) < 20 AS young FROM pg_class WHERE oid = 'l'::regclass;
 SELECT bool_and(min_xid IS NULL) AS no_old_xid FROM lsm_files('l');
 SELECT same();
-SELECT twin('UPDATE @ SET v = v || ''z'' WHERE id < 50');
-SELECT twin('DELETE FROM @ WHERE id > 900');
+SELECT twin('UPDATE @ SET v = v || ''z'' WHERE id < 50 OR id BETWEEN 301 AND 310');
+SELECT twin('DELETE FROM @ WHERE id BETWEEN 501 AND 600');
 SELECT same();
 -- no block with such rows is all-visible
 SELECT * FROM lsm_verify('l');

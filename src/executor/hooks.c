@@ -222,7 +222,6 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 		clone_trees(createdb);
 	if (opclass != NULL)
 		lsm_notice_class_order(opclass);
-	lsm_tree_database_copy(false);
 
 	lsm_constraints_after(former_keys);
 	lsm_counters_publish();
@@ -277,7 +276,7 @@ object_access_database(ObjectAccessType access, Oid dboid)
 	{
 		case OAT_POST_CREATE:
 			lsm_tree_require_memory();
-			lsm_tree_database_copy(true);
+			lsm_tree_database_copy(dboid);
 			break;
 		case OAT_POST_ALTER:
 			if (database_moves(dboid))

@@ -467,11 +467,10 @@ extern void lsm_tree_note_fork_copies(void);
 extern void lsm_tree_note_drop(Oid relid);
 
 /*
- * `begins`: CREATE DATABASE has checked all rights and begins to copy.  Else:
- * CREATE DATABASE has finished copying; without a call that began it, nothing
- * happens.  If the copy fails, the abort of the transaction ends it.
+ * CREATE DATABASE has checked all rights and begins to copy; what it copies is
+ * removed if its transaction aborts, whenever that is.
  */
-extern void lsm_tree_database_copy(bool begins);
+extern void lsm_tree_database_copy(Oid dboid);
 
 /*
  * The database is being moved to another tablespace: its forks are copied, and

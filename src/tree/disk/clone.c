@@ -44,8 +44,12 @@
  * not be replayed over them: a checkpoint comes first.  And we write none, as
  * nobody else would replay it.
  *
- * If that fails, for want of room as a rule, what CREATE DATABASE has copied is
- * removed, as it would do itself, and then the keyspaces.
+ * CREATE DATABASE cleans up after itself only if its own copying fails.  After
+ * that, an error or the end of the session, up to the commit, would leave
+ * directories that nobody knows of, and forks in them that name our keyspaces
+ * for good.  So an aborting transaction removes both here (lsm_clone_failed).
+ * What it has copied it has locked: another database of that OID can be begun
+ * before the abort has come here.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,7 +65,6 @@
 #include "postmaster/bgwriter.h"
 #include "storage/bufmgr.h"
 #include "storage/fd.h"
-#include "storage/ipc.h"
 #include "storage/md.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -78,10 +81,12 @@ typedef struct Clone
 	Oid			from_dboid;
 	Oid			to_dboid;
 	bool		moved;			/* forks whose metapage gives another number */
-	HTAB	   *made;			/* ids of keyspaces that have been made */
 	bool		unlogged;		/* copies are not logged: redo begins behind
 								 * whatever was before */
 } Clone;
+
+/* Ids of keyspaces that this transaction has made; in TopTransactionContext */
+static HTAB *made = NULL;
 
 /*
  * What the copied fork's metapage names; false if it is no lsm tree.  Through
@@ -92,18 +97,15 @@ clone_read_meta(RelFileLocator rlocator, bool permanent, LsmMetaPage *meta)
 {
 	Buffer		buffer = ReadBufferWithoutRelcache(rlocator, MAIN_FORKNUM, 0, RBM_NORMAL,
 												   NULL, permanent);
-	PGAlignedBlock copy;
-	Page		page = (Page) copy.data;
+	Page		page = BufferGetPage(buffer);
 	bool		is_tree;
 
-	/* who fails here drops the buffers of the copied database at once */
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	memcpy(page, BufferGetPage(buffer), BLCKSZ);
-	UnlockReleaseBuffer(buffer);
 	memcpy(meta, PageGetContents(page), sizeof(LsmMetaPage));
 	is_tree = !PageIsNew(page) && meta->magic == LSM_META_MAGIC;
 	if (is_tree)
 		lsm_meta_check(page, rlocator, INVALID_PROC_NUMBER);
+	UnlockReleaseBuffer(buffer);
 	return is_tree;
 }
 
@@ -171,10 +173,10 @@ clone_remove_keyspace(uint64 id)
 static bool
 clone_make_keyspace(Clone *clone, uint64 id, RelFileLocator copy, bool permanent)
 {
-	bool		made;
+	bool		found;
 
-	(void) hash_search(clone->made, &id, HASH_ENTER, &made);
-	if (made)
+	(void) hash_search(made, &id, HASH_ENTER, &found);
+	if (found)
 		return false;
 	if (permanent && !XLogIsNeeded() && !clone->unlogged)
 	{
@@ -246,66 +248,82 @@ clone_directory(Clone *clone, Oid spcoid)
 	pfree(path);
 }
 
-/* ---- a copy that fails ---- */
+/* ---- tablespaces ---- */
 
-typedef struct CloneFailure
+/* Those in which CREATE DATABASE has made a directory for the copy */
+typedef struct CloneSpaces
 {
-	Oid			dboid;			/* of the copy */
-	HTAB	   *made;			/* see Clone */
-	int			nspcs;			/* tablespaces in which it has a directory */
-	Oid		   *spcoids;
-} CloneFailure;
+	int			n;
+	Oid		   *oids;
+} CloneSpaces;
 
-/* If CREATE DATABASE has made a directory for the copy in this tablespace. */
 static void
-clone_add_tablespace(CloneFailure *failure, Oid spcoid)
+clone_add_tablespace(CloneSpaces *spaces, Oid dboid, Oid spcoid)
 {
-	char	   *path = GetDatabasePath(failure->dboid, spcoid);
+	char	   *path = GetDatabasePath(dboid, spcoid);
 
 	if (access(path, F_OK) == 0)
 	{
-		failure->spcoids = repalloc(failure->spcoids, (failure->nspcs + 1) * sizeof(Oid));
-		failure->spcoids[failure->nspcs++] = spcoid;
+		spaces->oids = repalloc(spaces->oids, (spaces->n + 1) * sizeof(Oid));
+		spaces->oids[spaces->n++] = spcoid;
 	}
 	pfree(path);
 }
 
 static void
-clone_find_tablespaces(CloneFailure *failure, Oid dboid)
+clone_find_tablespaces(CloneSpaces *spaces, Oid dboid)
 {
 	DIR		   *dir = AllocateDir("pg_tblspc");
 	struct dirent *de;
 
-	failure->dboid = dboid;
-	failure->nspcs = 0;
-	failure->spcoids = palloc(sizeof(Oid));
-	clone_add_tablespace(failure, DEFAULTTABLESPACE_OID);
+	spaces->n = 0;
+	spaces->oids = palloc(sizeof(Oid));
+	clone_add_tablespace(spaces, dboid, DEFAULTTABLESPACE_OID);
 	while ((de = ReadDir(dir, "pg_tblspc")) != NULL)
 	{
 		if (OidIsValid(atooid(de->d_name)))
-			clone_add_tablespace(failure, atooid(de->d_name));
+			clone_add_tablespace(spaces, dboid, atooid(de->d_name));
 	}
 	FreeDir(dir);
 }
 
-/*
- * CREATE DATABASE has left the part in which it cleans up after itself: nobody
- * but us knows of the directories.  What it would do for a failure of its own,
- * in the same order.
- */
-static void
-clone_failed(int code, Datum arg)
+/* See tree.h. */
+void
+lsm_tree_clone_database(Oid from_dboid, Oid to_dboid)
 {
-	CloneFailure *failure = (CloneFailure *) DatumGetPointer(arg);
-	xl_dbase_drop_rec record;
-	HASH_SEQ_STATUS scan;
-	uint64	   *id;
+	MemoryContext context;
+	MemoryContext old;
+	HASHCTL		ids = {.keysize = sizeof(uint64),.entrysize = sizeof(uint64),.hcxt = TopTransactionContext};
+	Clone		clone = {.from_dboid = from_dboid,.to_dboid = to_dboid};
+	CloneSpaces spaces;
 
-	DropDatabaseBuffers(failure->dboid);
-	ForgetDatabaseSyncRequests(failure->dboid);
-	for (int i = 0; i < failure->nspcs; i++)
+	LSM_CRASH_POINT("clone_begins");
+	made = hash_create("lsm cloned keyspaces", 64, &ids, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm clone", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	clone_find_tablespaces(&spaces, to_dboid);
+	for (int pass = 0; pass < 2; pass++)
 	{
-		char	   *path = GetDatabasePath(failure->dboid, failure->spcoids[i]);
+		clone.moved = pass > 0;
+		for (int i = 0; i < spaces.n; i++)
+			clone_directory(&clone, spaces.oids[i]);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	LSM_CRASH_POINT("clone_ends");
+}
+
+/* ---- a copy that fails ---- */
+
+/* What CREATE DATABASE would do for a failure of its own, in the same order */
+static void
+clone_remove_directories(Oid dboid, const CloneSpaces *spaces)
+{
+	DropDatabaseBuffers(dboid);
+	ForgetDatabaseSyncRequests(dboid);
+	for (int i = 0; i < spaces->n; i++)
+	{
+		char	   *path = GetDatabasePath(dboid, spaces->oids[i]);
 
 		if (!rmtree(path, true))
 			ereport(WARNING,
@@ -313,43 +331,46 @@ clone_failed(int code, Datum arg)
 							path)));
 		pfree(path);
 	}
-	hash_seq_init(&scan, failure->made);
-	while ((id = hash_seq_search(&scan)) != NULL)
-		clone_remove_keyspace(*id);
-	if (failure->nspcs == 0)
-		return;
-	record.db_id = failure->dboid;
-	record.ntablespaces = failure->nspcs;
+}
+
+static void
+clone_log_removal(Oid dboid, const CloneSpaces *spaces)
+{
+	xl_dbase_drop_rec record;
+
+	record.db_id = dboid;
+	record.ntablespaces = spaces->n;
 	XLogBeginInsert();
 	XLogRegisterData((char *) &record, MinSizeOfDbaseDropRec);
-	XLogRegisterData((char *) failure->spcoids, failure->nspcs * sizeof(Oid));
+	XLogRegisterData((char *) spaces->oids, spaces->n * sizeof(Oid));
 	(void) XLogInsert(RM_DBASE_ID, XLOG_DBASE_DROP | XLR_SPECIAL_REL_UPDATE);
 }
 
+/* See disk.h. */
 void
-lsm_tree_clone_database(Oid from_dboid, Oid to_dboid)
+lsm_clone_failed(Oid dboid)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
-												  "lsm clone", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	CloneFailure failure;
-	HASHCTL		ids = {.keysize = sizeof(uint64),.entrysize = sizeof(uint64),.hcxt = context};
-	Clone		clone = {.from_dboid = from_dboid,.to_dboid = to_dboid};
+	CloneSpaces spaces;
+	HASH_SEQ_STATUS scan;
+	uint64	   *id;
 
-	clone.made = hash_create("lsm cloned keyspaces", 64, &ids,
-							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-	failure.made = clone.made;
-	clone_find_tablespaces(&failure, to_dboid);
-	PG_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
+	clone_find_tablespaces(&spaces, dboid);
+	if (spaces.n > 0)
+		clone_remove_directories(dboid, &spaces);
+	if (made != NULL)
 	{
-		for (int pass = 0; pass < 2; pass++)
-		{
-			clone.moved = pass > 0;
-			for (int i = 0; i < failure.nspcs; i++)
-				clone_directory(&clone, failure.spcoids[i]);
-		}
+		hash_seq_init(&scan, made);
+		while ((id = hash_seq_search(&scan)) != NULL)
+			clone_remove_keyspace(*id);
 	}
-	PG_END_ENSURE_ERROR_CLEANUP(clone_failed, PointerGetDatum(&failure));
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
+	if (spaces.n > 0)
+		clone_log_removal(dboid, &spaces);
+	pfree(spaces.oids);
+}
+
+/* See disk.h. */
+void
+lsm_clone_forget(void)
+{
+	made = NULL;
 }

@@ -257,6 +257,19 @@ extern struct HTAB *lsm_sweep_scan_cluster(void);
  */
 extern bool lsm_sweep_may_be_tree(const char *name, const char *path, Oid dboid);
 
+/* clone.c: copied databases */
+
+/*
+ * What CREATE DATABASE has copied to this database is removed, and the keyspaces
+ * of its trees; nothing, if it has cleaned up itself.  REQUIRES: an aborting
+ * transaction that still has the database locked, and pins nothing.  ERRORs:
+ * what cannot be read, or memory.
+ */
+extern void lsm_clone_failed(Oid dboid);
+
+/* The transaction that may have copied a database ends. */
+extern void lsm_clone_forget(void);
+
 /* drop.c: keyspaces of relations that an ended transaction has dropped */
 
 extern Size lsm_drop_shmem_bytes(void);

@@ -18,7 +18,8 @@
  *	- CREATE DATABASE may copy through shared buffers: while one copies, and
  *	  until the redo pointer has moved twice since, everything is left to the
  *	  sweep.  One that is refused copies nothing, and one that fails has
- *	  removed what it copied, buffers and files, before its transaction ends.
+ *	  removed what it copied, buffers and files, before its transaction has
+ *	  ended and let go of its locks (drop_resources_release).
  *	  For all others the look at every main fork on disk, twice, is the proof.
  *	  The fork's removal was made durable by the commit record before we look
  *	  (a commit that deletes files flushes its record whatever
@@ -36,14 +37,17 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_database.h"
 #include "catalog/storage.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
+#include "storage/lmgr.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #include "tree/control/clock.h"
@@ -75,8 +79,8 @@ typedef struct DropShared
 
 static DropShared *shared = NULL;
 
-/* This backend is in a CREATE DATABASE that may have begun to copy */
-static bool copying = false;
+/* The database that this backend's CREATE DATABASE may have begun to make */
+static Oid	copying = InvalidOid;
 
 /* of the ending transaction */
 static uint64 ending[DROP_PER_TRANSACTION];
@@ -89,6 +93,7 @@ static int	nleaving = 0;
 /* ---- shared memory ---- */
 
 static void drop_xact_callback(XactEvent event, void *arg);
+static void drop_resources_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg);
 
 Size
 lsm_drop_shmem_bytes(void)
@@ -106,6 +111,7 @@ lsm_drop_shmem_init(void)
 	if (!registered)
 	{
 		RegisterXactCallback(drop_xact_callback, NULL);
+		RegisterResourceReleaseCallback(drop_resources_release, NULL);
 		registered = true;
 	}
 	shared = ShmemInitStruct("lsmam dropped keyspaces", lsm_drop_shmem_bytes(), &found);
@@ -117,30 +123,75 @@ lsm_drop_shmem_init(void)
 	pg_atomic_init_u32(&shared->copies_made, 0);
 }
 
-/* See tree.h. */
+/* ---- copies of databases ---- */
+
+/*
+ * See tree.h.  The lock keeps others from making a database of that OID before
+ * this transaction has removed what it copied, should it abort.
+ */
 void
-lsm_tree_database_copy(bool begins)
+lsm_tree_database_copy(Oid dboid)
 {
-	if (shared == NULL || copying == begins)
+	if (shared == NULL)
 		return;
-	copying = begins;
-	if (begins)
-		pg_atomic_fetch_add_u32(&shared->copies_running, 1);
-	else
-	{
-		pg_atomic_fetch_add_u32(&shared->copies_made, 1);
-		pg_atomic_fetch_sub_u32(&shared->copies_running, 1);
-	}
+	Assert(!OidIsValid(copying));
+	LockSharedObject(DatabaseRelationId, dboid, 0, AccessExclusiveLock);
+	copying = dboid;
+	pg_atomic_fetch_add_u32(&shared->copies_running, 1);
 }
 
-/* The copy has failed: nothing is left of it. */
+static void
+drop_copy_ends(bool made)
+{
+	if (made)
+		pg_atomic_fetch_add_u32(&shared->copies_made, 1);
+	pg_atomic_fetch_sub_u32(&shared->copies_running, 1);
+	copying = InvalidOid;
+	lsm_clone_forget();
+}
+
+/*
+ * An error in an abort is met by another abort, until the server gives up: what
+ * cannot be removed stays.
+ */
 static void
 drop_copy_failed(void)
 {
-	if (!copying)
-		return;
-	copying = false;
-	pg_atomic_fetch_sub_u32(&shared->copies_running, 1);
+	MemoryContext old = CurrentMemoryContext;
+	uint32		holdoff = InterruptHoldoffCount;
+
+	PG_TRY();
+	{
+		lsm_clone_failed(copying);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		LWLockReleaseAll();
+		InterruptHoldoffCount = holdoff;
+		MemoryContextSwitchTo(old);
+		error = CopyErrorData();
+		FlushErrorState();
+		ereport(WARNING,
+				(errmsg("some useless files of database %u may be left behind: %s", copying,
+						error->message)));
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+	drop_copy_ends(false);
+}
+
+/*
+ * The transaction that made a database aborts.  Pins are released, its own among
+ * them, with which buffers could not be dropped; locks are not.
+ */
+static void
+drop_resources_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
+{
+	if (OidIsValid(copying) && phase == RESOURCE_RELEASE_BEFORE_LOCKS && !is_commit &&
+		is_top_level && CurrentResourceOwner == TopTransactionResourceOwner)
+		drop_copy_failed();
 }
 
 /* ---- the transaction's side ---- */
@@ -313,13 +364,13 @@ drop_xact_callback(XactEvent event, void *arg)
 			drop_collect(true);
 			break;
 		case XACT_EVENT_COMMIT:
-			lsm_tree_database_copy(false);
+			if (OidIsValid(copying))
+				drop_copy_ends(true);
 			drop_forget_handles();
 			if (nending > 0)
 				drop_post();
 			break;
 		case XACT_EVENT_ABORT:
-			drop_copy_failed();
 			drop_collect(false);
 			if (nending > 0)
 				drop_post();

@@ -2,7 +2,8 @@
 # copied database whose ids come again, since the database is dropped and copied again under the same OID: files that wait to be
 # unlinked, on the primary and on a standby, are those of the first one.  An index that has moved twice is whole after the
 # second move is rolled back.
-#   LSM_PARTS="..."   of these parts: rollback sweep ids
+# A CREATE DATABASE that fails leaves nothing, wherever it does.
+#   LSM_PARTS="..."   of these parts: rollback sweep failed ids
 use strict;
 use warnings;
 use LsmTest;
@@ -17,7 +18,7 @@ $node->append_conf('pg_hba.conf', "local replication all trust\n");
 lsm_start($node);
 $node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION ''");
 
-my %parts = map { $_ => 1 } split ' ', $ENV{LSM_PARTS} // 'rollback sweep ids';
+my %parts = map { $_ => 1 } split ' ', $ENV{LSM_PARTS} // 'rollback sweep failed ids';
 my $create = 'CREATE TABLE t (i int, v text) USING lsm; CREATE INDEX t_i ON t USING lsm (i); INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, 2000) i; SELECT lsm_flush(\'t\'); INSERT INTO t SELECT i, md5(i::text) FROM generate_series(2001, 2100) i;';
 my $rows = 'SELECT count(*), sum(i), count(DISTINCT v) FROM t';
 my $by_index = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(v), sum(i) FROM t WHERE i > 0';
@@ -128,6 +129,54 @@ if ($parts{sweep})
 	is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_locks WHERE locktype = 'userlock'}), 0, 'no locks are left');
 	$node->restart;
 	whole($node, $_, "$_: after a restart") foreach 'tables', 'indexes', 'origin', 'copied';
+}
+
+# ---- copies that fail ----
+
+# an error, or the end of the session, before, amid and behind the copying of the files
+if ($parts{failed})
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE spread');
+	$node->safe_psql('spread', "CREATE EXTENSION lsmam; $create; ALTER INDEX t_i SET TABLESPACE other");
+	my $databases = sub { return (directories(), glob($node->data_dir . '/{base/*,pg_tblspc/*/*/*}')); };
+	my %before = map { $_ => 1 } $databases->();
+	my $nothing_left = sub { is(join(' ', grep { !$before{$_} } $databases->()), '', "$_[0]: nothing is left"); };
+	my $oid = 700010;
+	foreach my $strategy ('wal_log', 'file_copy')
+	{
+		my $copy = "CREATE DATABASE failing TEMPLATE spread STRATEGY $strategy OID $oid";
+		foreach my $point ('clone_begins', 'clone_begun', 'clone_copied', 'clone_ends')
+		{
+			my ($rc, $out, $err) = $node->psql('postgres', "SET lsm.crash_point = '$point!';\n$copy");
+			like($err, qr/^psql:<stdin>:2: ERROR:  error at crash point $point$/, "$strategy: an error at $point");
+			$nothing_left->("$strategy: $point");
+			next if $point !~ /begins|copied/;
+			lsm_hold($node, $point, 'backend');
+			my $session = lsm_start_session($node, 'postgres', 'terminated', "$copy;\nSELECT 1");
+			ok(lsm_wait_held($node), "$strategy: $point is reached");
+			$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^CREATE DATABASE failing'});
+			lsm_release($node);
+			ok(lsm_ended($session), 'the session ends');
+			like(lsm_output('terminated'), qr/terminating connection due to administrator command/, "$strategy: terminated at $point");
+			$nothing_left->("$strategy: $point");
+		}
+		# a page of the copy that cannot be read: of the list of files, or the metapage
+		my $file = $node->data_dir . '/' . $node->safe_psql('spread', q{CHECKPOINT; SELECT pg_relation_filepath('t')});
+		foreach my $damaged (unpack('x104 L', slurp_file($file)), 0)
+		{
+			lsm_flip_bits($file, 8192 * $damaged + 13, 0xff);
+			my ($rc, $out, $err) = $node->psql('postgres', 'CREATE DATABASE failing TEMPLATE spread STRATEGY file_copy');
+			like($err, qr/^psql:<stdin>:1: ERROR:  invalid page in block $damaged of relation \S+$/, "$strategy: a damaged block $damaged");
+			$nothing_left->("$strategy: a damaged block $damaged");
+			lsm_flip_bits($file, 8192 * $damaged + 13, 0xff);
+		}
+		$node->safe_psql('postgres', $copy);
+		whole($node, $_, "$strategy: $_") foreach 'failing', 'spread';
+		$node->safe_psql('postgres', 'DROP DATABASE failing');
+		$before{$_} = 1 foreach $databases->();
+		$oid++;
+	}
+	$node->safe_psql('postgres', 'DROP DATABASE spread');
 }
 
 # ---- rows that come again ----

@@ -137,5 +137,20 @@ SELECT count(*), count(DISTINCT xmin::text) FROM fx_c;
 SELECT lsm_flush('fx_c');
 SELECT count(*) > 0 AS files, count(DISTINCT min_xid::text) AS xids FROM lsm_files('fx_c');
 SELECT * FROM lsm_verify('fx_l');
+-- parts, heap's and ours, through their parent
+CREATE TABLE fx_p (id int, v text) PARTITION BY RANGE (id);
+CREATE TABLE fx_p_h PARTITION OF fx_p FOR VALUES FROM (1) TO (51) USING heap;
+CREATE TABLE fx_p_l PARTITION OF fx_p FOR VALUES FROM (51) TO (101) USING lsm;
+DO $$ BEGIN FOR i IN 1..50 LOOP INSERT INTO fx_p VALUES (i, 'row'), (i + 50, 'row'); COMMIT; END LOOP; END $$;
+CREATE TABLE fx_p_seen AS SELECT id, xmin::text AS x FROM fx_p;
+VACUUM (FREEZE) fx_p;
+SELECT lsm_compact('fx_p_l');
+VACUUM (FREEZE) fx_p;
+SELECT p.tableoid::regclass AS part, count(*) FROM fx_p p JOIN fx_p_seen USING (id) WHERE p.xmin::text = x GROUP BY 1 ORDER BY 1;
+UPDATE fx_p p SET v = 'mine' FROM fx_p_seen s WHERE p.id = s.id AND p.xmin = x::xid AND p.id % 50 = 2 RETURNING p.id;
+VACUUM (FREEZE) fx_p;
+UPDATE fx_p p SET v = 'mine' FROM fx_p_seen s WHERE p.id = s.id AND p.xmin = x::xid AND p.id % 50 = 2 RETURNING p.id;
+DROP TABLE fx_p, fx_p_seen;
+
 DROP TABLE fx_h, fx_l, fx_seen, fx_log, fx_c, fx_parent;
 DROP FUNCTION fx_changed, fx_optimistic, fx_trigger;

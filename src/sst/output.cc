@@ -187,19 +187,3 @@ LsmSstStatus lsm_sst_write_blob(const char* path, int mode, const void* data,
   unlink(path);
   return FailErrno(err, sys_errno, verb, "filter file", path);
 }
-
-LsmSstStatus lsm_sst_sync_dir(const char* path, LsmSstError* err) {
-  int fd;
-  do {
-    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  } while (fd < 0 && errno == EINTR);
-  if (fd < 0) return FailErrno(err, errno, "open", "directory", path);
-  int sys_errno = SyncFd(fd);
-  // Some file systems cannot sync directories, and need not.
-  if (sys_errno == EBADF || sys_errno == EINVAL) sys_errno = 0;
-  const int close_errno = CloseFd(fd);
-  if (sys_errno == 0) sys_errno = close_errno;
-  if (sys_errno != 0)
-    return FailErrno(err, sys_errno, "fsync", "directory", path);
-  return LSM_SST_OK;
-}

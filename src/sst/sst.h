@@ -117,9 +117,6 @@ extern LsmSstStatus lsm_sst_write_blob(const char *path, int mode, const void *d
 /* Called before and after an fsync, if set: whoever waits may say so. */
 extern void (*lsm_sst_sync_hook)(bool begins);
 
-/* fsync of a directory, after files were created or removed in it. */
-extern LsmSstStatus lsm_sst_sync_dir(const char *path, LsmSstError *err);
-
 /* ---- reading ---- */
 
 typedef struct LsmSstReader LsmSstReader;

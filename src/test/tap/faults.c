@@ -10,7 +10,8 @@
  *						the time of birth tells files apart.
  *	LSM_FAULTS_FULL		while this file exists, writes to files under pg_lsm fail
  *						with ENOSPC
- *	LSM_FAULTS_EIO		while this file exists, fsync of them fails with EIO
+ *	LSM_FAULTS_EIO		while this file exists, fsync of them fails with EIO; of directories
+ *						alone, if that is what it says
  *	LSM_FAULTS_MAPS		while this file exists, a process that has mapped as many of
  *						them as the number in the file says has no memory for more
  *
@@ -123,6 +124,27 @@ record_sync(int fd)
 	errno = saved;
 }
 
+/* LSM_FAULTS_EIO */
+static int
+sync_fails(int fd)
+{
+	const char *path = getenv("LSM_FAULTS_EIO");
+	int			saved = errno;
+	FILE	   *f = path != NULL ? fopen(path, "r") : NULL;
+	int			fails = f != NULL;
+	char		what[16] = "";
+	struct stat st;
+
+	if (f != NULL)
+	{
+		if (fgets(what, sizeof(what), f) != NULL && strcmp(what, "directories") == 0)
+			fails = fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+		fclose(f);
+	}
+	errno = saved;
+	return fails;
+}
+
 #define SYNC_FUNCTION(name) \
 int \
 name(int fd) \
@@ -133,7 +155,7 @@ name(int fd) \
 \
 	if (next == NULL) \
 		next = (int (*) (int)) dlsym(RTLD_NEXT, #name); \
-	if (ours && switch_is_on("LSM_FAULTS_EIO")) \
+	if (ours && sync_fails(fd)) \
 	{ \
 		errno = EIO; \
 		return -1; \

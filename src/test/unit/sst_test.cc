@@ -553,10 +553,6 @@ void TestErrors() {
   Check(good && !Exists(path), "abandon removes the file");
   lsm_sst_writer_abandon(nullptr);
 
-  Check(lsm_sst_sync_dir(scratch.c_str(), &err) == LSM_SST_OK, "sync_dir");
-  Check(lsm_sst_sync_dir("/nonexistent", &err) == LSM_SST_MISSING,
-        "sync_dir of a missing directory");
-
   const std::string blob_path = Path("x.flt");
   LsmSstBlob blob;
   Check(lsm_sst_map_blob(blob_path.c_str(), &blob, &err) == LSM_SST_MISSING &&

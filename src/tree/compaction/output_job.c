@@ -761,15 +761,13 @@ job_log_files(LsmJob *job)
 void
 lsm_job_finish(LsmJob *job)
 {
-	LsmSstError err;
-
 	job->finishing = true;
 	if (job->writer != NULL)
 		job_close_file(job);
 	if (job->nfiles == 0)
 		return;
 	Assert(job->nstarted == job->nfiles);
-	lsm_sst_check(lsm_sst_sync_dir(job->tree->dir, &err), &err);
+	lsm_sync_dir(job->tree->dir);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_dir_synced");
 	lsm_job_report_phase(job, LSM_PHASE_LOGGING);

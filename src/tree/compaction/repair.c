@@ -207,7 +207,7 @@ write_filter(LsmTree *tree, uint64 number, const void *image, Size bytes)
 		(void) unlink(temporary);
 		return false;
 	}
-	lsm_sst_check(lsm_sst_sync_dir(tree->dir, &err), &err);
+	lsm_sync_dir(tree->dir);
 	LSM_CRASH_POINT("repair_renamed");
 	return true;
 }

@@ -1,6 +1,8 @@
 # Redo syncs nothing by itself: what it has written is durable before a restartpoint lets a replay begin behind it, and when
 # recovery ends.  So a checkpoint may come amid a file that is being logged; a standby that makes a restartpoint there and loses
-# what it has not synced has the whole file afterwards; and a file is synced once, or never if it is removed before.
+# what it has not synced has the whole file afterwards; and a file is synced once, or never if it is removed before.  What cannot
+# be synced is never taken for durable.  Power fails once more amid the recovery from its failure.
+# log may say: could not fsync file "pg_lsm.*Input/output error|terminated by signal 6
 # tier: check
 use strict;
 use warnings;
@@ -19,13 +21,14 @@ $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
 my $synced = "$ENV{TESTDIR}/checkpoint_amid_file.synced";
+my $eio = "$ENV{TESTDIR}/checkpoint_amid_file.eio";
 
 sub start_standby
 {
 	local $ENV{LD_PRELOAD} = $ENV{LSM_FAULTS_SO};
 	local $ENV{LSM_FAULTS_SYNC_LOG} = $synced;
-	$standby->start;
-	return;
+	local $ENV{LSM_FAULTS_EIO} = $eio;
+	return $standby->start(@_);
 }
 
 sub kill_standby
@@ -135,6 +138,33 @@ foreach my $round (1 .. 3)
 	cmp_ok(scalar(keys %syncs), '<=', scalar(@new), 'and none that is gone');
 }
 
+# ---- what cannot be synced: replay does not pass the record, and the standby ends, whatever data_sync_retry says ----
+
+foreach my $retry ('off', 'on')
+{
+	kill_standby();
+	lsm_set($standby, data_sync_retry => $retry);
+	start_standby();
+	$primary->safe_psql('postgres', 'UPDATE t SET v = v WHERE id % 7 = 0');
+	$primary->safe_psql('postgres', q{SELECT lsm_compact('t')});
+	ok(caught_up(), "data_sync_retry $retry: the standby has new files");
+	my $redo = $standby->safe_psql('postgres', q{SELECT redo_lsn FROM pg_control_checkpoint()});
+	my $logged = -s $standby->logfile;
+	my @pids = lsm_pids($standby);
+	append_to_file($eio, $retry eq 'on' ? 'directories' : 'all');
+	$primary->safe_psql('postgres', 'CHECKPOINT');
+	lsm_wait_gone($standby, @pids);
+	unlink $eio;
+	like(substr(slurp_file($standby->logfile), $logged), $retry eq 'on' ? qr{FATAL:  could not fsync file "pg_lsm/.*": Input/output error} : qr{PANIC:  could not fsync file "pg_lsm/.*": Input/output error}, "data_sync_retry $retry: the standby ends");
+	# the kernel tells of an error once, and what it could not write is gone
+	cmp_ok(lsm_lose_unsynced($standby, $synced), '>', 0, 'what was not synced is lost');
+	lsm_clear_crashed($standby, @pids);
+	start_standby();
+	ok(caught_up(), "data_sync_retry $retry: the standby catches up");
+	is($standby->safe_psql('postgres', $content), $primary->safe_psql('postgres', $content), "data_sync_retry $retry: with all rows");
+	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', "data_sync_retry $retry: and whole files");
+}
+
 # ---- an error amid a file ----
 
 {
@@ -181,5 +211,43 @@ start_standby();
 is($standby->safe_psql('postgres', $content), $expected, 'promoted, checkpoint, power failure: all rows');
 is($standby->safe_psql('postgres', 'SELECT count(*), sum(id) FROM late'), '5000|12502500', 'and those of a new table');
 is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', 'and whole files');
+
+# ---- power fails amid the recovery from its failure ----
+
+$standby->safe_psql('postgres', q{CREATE TABLE twin (id int PRIMARY KEY, v text) USING heap; INSERT INTO twin SELECT * FROM t});
+foreach my $point ('redo_chunk:3', 'redo_edit_done', 'redo_sync_files')
+{
+	my $new = 1_000_000 + 1000 * scalar(() = $standby->safe_psql('postgres', 'SELECT id / 1000 FROM twin WHERE id >= 1000000 GROUP BY 1') =~ /\d+/g);
+	$standby->safe_psql('postgres', "CHECKPOINT;\n" . join(';', map { "INSERT INTO $_ SELECT g, md5(g::text) FROM generate_series($new, $new + 999) g; UPDATE $_ SET v = v || 'x' WHERE id % 5 = 0" } 't', 'twin')
+		  . q{; SELECT lsm_flush('t'); UPDATE t SET v = v || 'y' WHERE id % 6 = 0; UPDATE twin SET v = v || 'y' WHERE id % 6 = 0; SELECT lsm_compact('t')});
+	kill_standby();
+	lsm_set($standby, 'lsm.crash_point' => $point);
+	is(start_standby(fail_ok => 1), 0, "$point: recovery is cut short");
+	kill_standby();
+	lsm_set($standby, 'lsm.crash_point' => '');
+	start_standby();
+	is($standby->safe_psql('postgres', $content), $standby->safe_psql('postgres', $content =~ s/FROM t$/FROM twin/r), "$point: all rows");
+	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', "$point: and whole files");
+}
+
+# ---- a directory that cannot be synced: the error may be reported to one of those who share it ----
+
+foreach my $retry ('off', 'on')
+{
+	$standby->safe_psql('postgres', "ALTER SYSTEM SET data_sync_retry = $retry");
+	kill_standby();
+	start_standby();
+	$standby->safe_psql('postgres', join(';', map { "UPDATE $_ SET v = v || 'z' WHERE id % 8 = 0" } 't', 'twin'));
+	append_to_file($eio, 'directories');
+	my $logged = -s $standby->logfile;
+	my ($out, $err) = run_command([ 'psql', '-X', '-d', $standby->connstr('postgres'), '-c', q{SELECT lsm_flush('t')} ]);
+	unlink $eio;
+	like($err, $retry eq 'off' ? qr{server closed the connection|connection to server was lost}i : qr{ERROR:  could not fsync file "pg_lsm/.*": Input/output error}, "data_sync_retry $retry: lsm_flush fails");
+	like(substr(slurp_file($standby->logfile), $logged), qr{PANIC:  could not fsync file "pg_lsm/.*": Input/output error}, 'as a checkpoint of heap would') if $retry eq 'off';
+	lsm_wait_up($standby);
+	$standby->safe_psql('postgres', q{SELECT lsm_flush('t')});
+	is($standby->safe_psql('postgres', $content), $standby->safe_psql('postgres', $content =~ s/FROM t$/FROM twin/r), "data_sync_retry $retry: all rows");
+	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', "data_sync_retry $retry: and whole files");
+}
 $standby->stop;
 done_testing();

@@ -293,7 +293,8 @@ lsm_tree_clone_database(Oid from_dboid, Oid to_dboid)
 {
 	MemoryContext context;
 	MemoryContext old;
-	HASHCTL		ids = {.keysize = sizeof(uint64),.entrysize = sizeof(uint64),.hcxt = TopTransactionContext};
+	HASHCTL		ids = {.keysize = sizeof(uint64),.entrysize = sizeof(uint64),
+		.hcxt = TopTransactionContext};
 	Clone		clone = {.from_dboid = from_dboid,.to_dboid = to_dboid};
 	CloneSpaces spaces;
 

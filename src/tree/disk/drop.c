@@ -93,7 +93,8 @@ static int	nleaving = 0;
 /* ---- shared memory ---- */
 
 static void drop_xact_callback(XactEvent event, void *arg);
-static void drop_resources_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg);
+static void drop_resources_release(ResourceReleasePhase phase, bool is_commit,
+								   bool is_top_level, void *arg);
 
 Size
 lsm_drop_shmem_bytes(void)
@@ -187,7 +188,8 @@ drop_copy_failed(void)
  * them, with which buffers could not be dropped; locks are not.
  */
 static void
-drop_resources_release(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void *arg)
+drop_resources_release(ResourceReleasePhase phase, bool is_commit,
+					   bool is_top_level, void *arg)
 {
 	if (OidIsValid(copying) && phase == RESOURCE_RELEASE_BEFORE_LOCKS && !is_commit &&
 		is_top_level && CurrentResourceOwner == TopTransactionResourceOwner)

@@ -47,13 +47,21 @@ CREATE TABLE same (s text COLLATE "C", i int) USING lsm;
 INSERT INTO same SELECT 'the same', 1 FROM generate_series(1, 5000);
 SELECT w FROM unnest(ARRAY[0, 2]) n, wrong('same', 's, i', '', n) w;
 
--- runs: 4 MB of entries at a time, in which the keys share less than in all; some are longer than what is read at a time
+-- runs: 1 MB of entries at a time, of which four are merged, and these again; keys share less in each than in all
 CREATE TABLE many (s text COLLATE "C", u uuid, a int8, b int8, wide text) USING lsm;
 INSERT INTO many SELECT 'prefix ' || i / 30000 || lpad(hashint4(i)::text, 12), md5((i % 50000)::text)::uuid, i % 11, i, CASE WHEN i % 5000 = 0 THEN repeat('wide', 25000) END
 FROM generate_series(1, 150000) i;
 SET maintenance_work_mem = '1MB';
 SELECT w FROM (VALUES ('s', '', 0), ('s DESC', '', 2), ('u', 'INCLUDE (wide)', 0), ('u, s', 'INCLUDE (wide)', 2), ('a, b', '', 0), ('a DESC, b', '', 2)) AS v (c, more, n),
 	wrong('many', c, more, n) w;
+SET max_parallel_maintenance_workers = 0;
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_get_db_temp_bytes(oid) AS temp_bytes FROM pg_database WHERE datname = current_database() \gset
+CREATE INDEX many_b ON many USING lsm_index (a, b);
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_get_db_temp_bytes(oid) - :temp_bytes > 1.5 * 150000 * 33 AS twice FROM pg_database WHERE datname = current_database();
+DROP INDEX many_b;
+RESET max_parallel_maintenance_workers;
 -- uniqueness is decided where runs meet
 CREATE UNIQUE INDEX long ON many USING lsm_index (a, b);
 SELECT * FROM lsm_verify('long');

@@ -41,11 +41,20 @@ SELECT count(*) AS indexes FROM pg_attribute WHERE attrelid = 'few'::regclass AN
 SELECT w FROM pg_attribute, unnest(ARRAY['', 'DESC', 'NULLS FIRST', 'DESC NULLS LAST']) s, unnest(ARRAY[0, 2]) n, wrong('few', attname, s, n) w
 WHERE attrelid = 'few'::regclass AND attnum > 0;
 
--- runs: 4 MB of entries at a time
+-- runs: 1 MB of entries at a time, of which four are merged; a process alone writes entries twice therefore
 CREATE TABLE many (a int, b int8, u int8) USING lsm;
 INSERT INTO many SELECT CASE WHEN i % 1000 > 0 THEN hashint4(i) END, hashint8(i % 10000)::int8 * 1000003, i FROM generate_series(1, 270000) i;
 SET maintenance_work_mem = '1MB';
 SELECT w FROM (VALUES ('a', 'DESC', 0), ('a', 'NULLS FIRST', 2), ('b', 'DESC', 2)) AS v (c, s, n), wrong('many', c, s, n) w;
+
+SET max_parallel_maintenance_workers = 0;
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_get_db_temp_bytes(oid) AS temp_bytes FROM pg_database WHERE datname = current_database() \gset
+CREATE INDEX many_u ON many USING lsm_index (u);
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_get_db_temp_bytes(oid) - :temp_bytes BETWEEN 1.5 * 270000 * 16 AND 3 * 270000 * 16 AS twice FROM pg_database WHERE datname = current_database();
+DROP INDEX many_u;
+RESET max_parallel_maintenance_workers;
 
 -- uniqueness is decided where runs meet
 CREATE UNIQUE INDEX unique_u ON many USING lsm_index (u);

@@ -104,3 +104,19 @@ SELECT lsm_flush('p');
 SELECT * FROM lsm_verify('p_pkey');
 SELECT relid, lsm_flush(relid) FROM pg_partition_tree('p') WHERE isleaf;
 DROP TABLE p;
+
+-- lsm_verify() looks each row up, among rows with the same key, too, and not through all of them
+CREATE FUNCTION vd_key(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1 % 5; END';
+CREATE TABLE vd (id int) USING lsm;
+INSERT INTO vd SELECT generate_series(1, 1000);
+CREATE INDEX vd_i ON vd USING lsm_index (vd_key(id));
+SET max_parallel_maintenance_workers = 0;
+BEGIN;
+SELECT * FROM lsm_verify('vd_i');
+SELECT pg_stat_get_xact_tuples_returned('vd_i'::regclass) BETWEEN 2000 AND 3000 AS few;
+COMMIT;
+CREATE OR REPLACE FUNCTION vd_key(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN CASE $1 WHEN 3 THEN 4 ELSE $1 % 5 END; END';
+SELECT * FROM lsm_verify('vd_i') WHERE problem LIKE '%not found%';
+RESET max_parallel_maintenance_workers;
+DROP TABLE vd;
+DROP FUNCTION vd_key(int);

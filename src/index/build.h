@@ -18,11 +18,15 @@
 /* ---- sorted runs in temporary files (sort_runs.c) ---- */
 
 /* In shared memory: the runs that the processes of a team have written */
+/* How often an entry is written at most, but for the last merge of a reader */
+#define LSM_RUN_LEVELS	8
+
 typedef struct LsmSharedRuns
 {
 	SharedFileSet files;
 	int			participants;
-	int			nruns[FLEXIBLE_ARRAY_MEMBER];	/* each changes its own */
+	int			nruns[FLEXIBLE_ARRAY_MEMBER][LSM_RUN_LEVELS];	/* of each participant,
+																 * who alone changes them */
 } LsmSharedRuns;
 
 extern Size lsm_shared_runs_bytes(int participants);
@@ -42,21 +46,40 @@ typedef struct LsmSortRuns
 	MemoryContext context;
 	LsmSharedRuns *shared;		/* NULL: this process sorts alone */
 	int			participant;	/* whose runs are written; -1: of none */
-	List	   *files;			/* of BufFile, written by this process alone */
+	int			order;			/* so many are merged at a time */
+	List	   *runs;			/* those that there are */
+	List	   *merged;			/* names of those that are being merged */
+	int			level;			/* of the run that is written */
+	char		name[NAMEDATALEN];
 } LsmSortRuns;
 
-/* `part`: NULL if this process sorts alone */
-extern void lsm_runs_begin(LsmSortRuns *runs, const LsmSortPart *part);
+/*
+ * `part`: NULL if this process sorts alone.  A run that is read takes so many
+ * bytes, and a block.
+ */
+extern void lsm_runs_begin(LsmSortRuns *runs, int sort_kb, size_t run_bytes,
+						   const LsmSortPart *part);
 
-/* A file to write a run into, which is then given to lsm_run_finish() */
-extern BufFile *lsm_run_create(LsmSortRuns *runs);
+/*
+ * A file to write a run into, which is then given to lsm_run_finish(); of level
+ * 0 if it does not come from others.  Those that it does come from are gone
+ * then.
+ */
+extern BufFile *lsm_run_create(LsmSortRuns *runs, int level);
 extern void lsm_run_finish(LsmSortRuns *runs, BufFile *file);
 
 /*
- * All runs, at their beginnings, as a list of BufFile.  REQUIRES: a team's have
- * all been finished.
+ * After a run has been written: those that are to be merged to one of *level,
+ * at their beginnings, as a list of BufFile, which the reader closes; NIL:
+ * none.
  */
-extern List *lsm_runs_open(LsmSortRuns *runs);
+extern List *lsm_runs_due(LsmSortRuns *runs, int *level);
+
+/*
+ * At the end: likewise, again and again, until *level is -1.  Then these are
+ * all that there are.  REQUIRES: a team's have all been finished.
+ */
+extern List *lsm_runs_read(LsmSortRuns *runs, int *level);
 
 /* ---- an entry in a sort ---- */
 

@@ -61,10 +61,10 @@ typedef struct Chunk
 	size_t		used;
 } Chunk;
 
-#define MIN_SORT_KB		4096
+#define MIN_SORT_KB		1024
 #define FETCH_AHEAD		16		/* entries */
 #define CACHE_LINE_BYTES	64
-#define READ_BYTES		(32 * 1024)	/* of a run at a time */
+#define READ_BYTES		(128 * 1024)	/* of a run at a time */
 StaticAssertDecl(HEADER_BYTES + LSM_MAX_ENTRY_BYTES <= READ_BYTES,
 				 "what is read of a run at a time must have room for any record");
 
@@ -216,14 +216,134 @@ sorted_record(const LsmLongSort *sort, size_t i)
 	return sort->entries[i].record;
 }
 
-/* Sort what is in memory, and write it as a run. */
+/* ---- reading runs ---- */
+
+/* Have `bytes` from the current record on in the buffer; false: the run ends. */
+static bool
+run_fill(LongRun *run, size_t bytes)
+{
+	if (run->end - run->at >= bytes)
+		return true;
+	memmove(run->buffer, run->buffer + run->at, run->end - run->at);
+	run->end -= run->at;
+	run->at = 0;
+	run->end += BufFileRead(run->file, run->buffer + run->end, READ_BYTES - run->end);
+	return run->end >= bytes;
+}
+
+/* Read the record that begins at run->at; false: the run has ended. */
+static bool
+run_read(LongRun *run)
+{
+	if (run_fill(run, HEADER_BYTES))
+	{
+		run->header = read_header(run->buffer + run->at);
+		if (run_fill(run, record_bytes(&run->header)))
+			return true;
+	}
+	BufFileClose(run->file);
+	return false;
+}
+
+static int
+compare_runs(Datum a, Datum b, void *arg)
+{
+	const LongRun *x = (const LongRun *) DatumGetPointer(a);
+	const LongRun *y = (const LongRun *) DatumGetPointer(b);
+
+	/* the first of a heap is the largest */
+	return -compare_keys(x->buffer + x->at + HEADER_BYTES, x->header.key_bytes,
+						 y->buffer + y->at + HEADER_BYTES, y->header.key_bytes);
+}
+
+/* The least entry of the runs is the first of the heap. */
+static void
+begin_merge(LsmLongSort *sort, List *files)
+{
+	ListCell   *lc;
+
+	sort->heap = binaryheap_allocate(Max(list_length(files), 1), compare_runs, NULL);
+	foreach(lc, files)
+	{
+		LongRun   *run = MemoryContextAlloc(sort->context, sizeof(LongRun));
+
+		run->file = lfirst(lc);
+		run->at = run->end = 0;
+		if (run_read(run))
+			binaryheap_add_unordered(sort->heap, PointerGetDatum(run));
+		else
+			pfree(run);
+	}
+	binaryheap_build(sort->heap);
+	list_free(files);
+}
+
+/* The first run of the heap goes on behind its record. */
+static void
+advance(LsmLongSort *sort)
+{
+	LongRun    *run = (LongRun *) DatumGetPointer(binaryheap_first(sort->heap));
+
+	run->at += record_bytes(&run->header);
+	if (run_read(run))
+		binaryheap_replace_first(sort->heap, PointerGetDatum(run));
+	else
+	{
+		(void) binaryheap_remove_first(sort->heap);
+		pfree(run);
+	}
+}
+
+/* ---- writing runs ---- */
+
+static void
+free_memory(LsmLongSort *sort)
+{
+	for (int i = 0; i < sort->made; i++)
+		pfree(sort->chunks[i].data);
+	sort->made = sort->nchunks = 0;
+	if (sort->entries != NULL)
+		pfree(sort->entries);
+	sort->entries = NULL;
+	sort->max_entries = 0;
+}
+
+/* The runs become one of the level. */
+static void
+merge_runs(LsmLongSort *sort, List *files, int level)
+{
+	BufFile    *file;
+	size_t		n = 0;
+
+	begin_merge(sort, files);
+	file = lsm_run_create(&sort->runs, level);
+	while (!binaryheap_empty(sort->heap))
+	{
+		LongRun    *run = (LongRun *) DatumGetPointer(binaryheap_first(sort->heap));
+
+		BufFileWrite(file, run->buffer + run->at, record_bytes(&run->header));
+		advance(sort);
+		if (++n % 1024 == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
+	lsm_run_finish(&sort->runs, file);
+	binaryheap_free(sort->heap);
+	sort->heap = NULL;
+}
+
+/*
+ * Sort what is in memory, and write it as a run.  If runs are merged then, they
+ * take the place of the memory.
+ */
 static void
 write_run(LsmLongSort *sort)
 {
 	BufFile    *file;
+	List	   *files;
+	int			level;
 
 	sort_memory(sort);
-	file = lsm_run_create(&sort->runs);
+	file = lsm_run_create(&sort->runs, 0);
 	for (size_t i = 0; i < sort->nentries; i++)
 	{
 		const char *record = sorted_record(sort, i);
@@ -237,6 +357,11 @@ write_run(LsmLongSort *sort)
 	sort->nentries = 0;
 	sort->nchunks = 0;
 	sort->record_bytes = 0;
+	while ((files = lsm_runs_due(&sort->runs, &level)) != NIL)
+	{
+		free_memory(sort);
+		merge_runs(sort, files, level);
+	}
 }
 
 /* ---- putting ---- */
@@ -248,7 +373,7 @@ lsm_long_sort_begin(int sort_kb, const LsmSortPart *part)
 	LsmLongSort *sort = palloc0(sizeof(LsmLongSort));
 
 	sort->context = CurrentMemoryContext;
-	lsm_runs_begin(&sort->runs, part);
+	lsm_runs_begin(&sort->runs, sort_kb, sizeof(LongRun), part);
 	sort->max_bytes = (size_t) Max(sort_kb, MIN_SORT_KB) * 1024;
 	initStringInfo(&sort->copies[0]);
 	initStringInfo(&sort->copies[1]);
@@ -331,64 +456,14 @@ lsm_long_sort_put(LsmLongSort *sort, LsmSlice key, LsmSlice value, uint8 flags)
 
 /* ---- reading ---- */
 
-/* Have `bytes` from the current record on in the buffer; false: the run ends. */
-static bool
-run_fill(LongRun *run, size_t bytes)
-{
-	if (run->end - run->at >= bytes)
-		return true;
-	memmove(run->buffer, run->buffer + run->at, run->end - run->at);
-	run->end -= run->at;
-	run->at = 0;
-	run->end += BufFileRead(run->file, run->buffer + run->end, READ_BYTES - run->end);
-	return run->end >= bytes;
-}
-
-/* Read the record that begins at run->at; false: the run has ended. */
-static bool
-run_read(LongRun *run)
-{
-	if (run_fill(run, HEADER_BYTES))
-	{
-		run->header = read_header(run->buffer + run->at);
-		if (run_fill(run, record_bytes(&run->header)))
-			return true;
-	}
-	BufFileClose(run->file);
-	return false;
-}
-
-static int
-compare_runs(Datum a, Datum b, void *arg)
-{
-	const LongRun *x = (const LongRun *) DatumGetPointer(a);
-	const LongRun *y = (const LongRun *) DatumGetPointer(b);
-
-	/* the first of a heap is the largest */
-	return -compare_keys(x->buffer + x->at + HEADER_BYTES, x->header.key_bytes,
-						 y->buffer + y->at + HEADER_BYTES, y->header.key_bytes);
-}
-
-static void
-free_memory(LsmLongSort *sort)
-{
-	for (int i = 0; i < sort->made; i++)
-		pfree(sort->chunks[i].data);
-	sort->made = sort->nchunks = 0;
-	if (sort->entries != NULL)
-		pfree(sort->entries);
-	sort->entries = NULL;
-	sort->max_entries = 0;
-}
-
 /* See build.h. */
 void
 lsm_long_sort_perform(LsmLongSort *sort)
 {
 	List	   *files;
-	ListCell   *lc;
+	int			level;
 
-	if (sort->runs.shared == NULL && sort->runs.files == NIL)
+	if (sort->runs.shared == NULL && sort->runs.runs == NIL)
 	{
 		sort_memory(sort);
 		return;
@@ -399,18 +474,9 @@ lsm_long_sort_perform(LsmLongSort *sort)
 	if (sort->runs.shared != NULL && sort->runs.participant >= 0)
 		return;
 
-	files = lsm_runs_open(&sort->runs);
-	sort->heap = binaryheap_allocate(Max(list_length(files), 1), compare_runs, NULL);
-	foreach(lc, files)
-	{
-		LongRun    *run = palloc(sizeof(LongRun));
-
-		run->file = lfirst(lc);
-		run->at = run->end = 0;
-		if (run_read(run))
-			binaryheap_add_unordered(sort->heap, PointerGetDatum(run));
-	}
-	binaryheap_build(sort->heap);
+	while (files = lsm_runs_read(&sort->runs, &level), level >= 0)
+		merge_runs(sort, files, level);
+	begin_merge(sort, files);
 }
 
 static void
@@ -426,7 +492,7 @@ bool
 lsm_long_sort_next(LsmLongSort *sort, LsmItem *item)
 {
 	LongHeader	header;
-	LongRun    *run;
+	const LongRun *run;
 	StringInfo	copy;
 
 	if (sort->heap == NULL)
@@ -442,21 +508,14 @@ lsm_long_sort_next(LsmLongSort *sort, LsmItem *item)
 	}
 	if (binaryheap_empty(sort->heap))
 		return false;
-	run = (LongRun *) DatumGetPointer(binaryheap_first(sort->heap));
+	run = (const LongRun *) DatumGetPointer(binaryheap_first(sort->heap));
 	header = run->header;
 	sort->current ^= 1;
 	copy = &sort->copies[sort->current];
 	resetStringInfo(copy);
 	appendBinaryStringInfo(copy, run->buffer + run->at, record_bytes(&header));
 	give_record(copy->data, &header, item);
-	run->at += record_bytes(&header);
-	if (run_read(run))
-		binaryheap_replace_first(sort->heap, PointerGetDatum(run));
-	else
-	{
-		(void) binaryheap_remove_first(sort->heap);
-		pfree(run);
-	}
+	advance(sort);
 	return true;
 }
 

@@ -41,11 +41,11 @@ typedef struct ShortEntry
 #define OFFSET_SHIFT	16
 #define BLOCK_SHIFT		32
 
-/* A run has at least so many entries, whatever the memory: 4 MB */
-#define MIN_RUN_ENTRIES	(256 * 1024)
+/* A run has at least so many entries, whatever the memory: 256 kB */
+#define MIN_RUN_ENTRIES	(16 * 1024)
 #define FIRST_ENTRIES	1024
 
-#define READ_ENTRIES	512		/* of a run at a time */
+#define READ_ENTRIES	8192	/* of a run at a time: 128 kB */
 
 /* A run that is read */
 typedef struct ShortRun
@@ -91,6 +91,140 @@ compare_entries(const ShortEntry *a, const ShortEntry *b)
 #define ST_DEFINE
 #include "lib/sort_template.h"
 
+/* ---- reading runs ---- */
+
+/* False: the run has ended. */
+static bool
+run_read(ShortRun *run)
+{
+	run->at = 0;
+	run->n = BufFileRead(run->file, run->entries, sizeof(run->entries)) / sizeof(ShortEntry);
+	if (run->n > 0)
+		return true;
+	BufFileClose(run->file);
+	return false;
+}
+
+static int
+compare_runs(Datum a, Datum b, void *arg)
+{
+	const ShortRun *x = (const ShortRun *) DatumGetPointer(a);
+	const ShortRun *y = (const ShortRun *) DatumGetPointer(b);
+
+	/* the first of a heap is the largest */
+	return -compare_entries(&x->entries[x->at], &y->entries[y->at]);
+}
+
+/* The least entry of the runs is the first of the heap. */
+static void
+begin_merge(LsmShortSort *sort, List *files)
+{
+	ListCell   *lc;
+
+	sort->heap = binaryheap_allocate(Max(list_length(files), 1), compare_runs, NULL);
+	foreach(lc, files)
+	{
+		ShortRun   *run = MemoryContextAlloc(sort->context, sizeof(ShortRun));
+
+		run->file = lfirst(lc);
+		if (run_read(run))
+			binaryheap_add_unordered(sort->heap, PointerGetDatum(run));
+		else
+			pfree(run);
+	}
+	binaryheap_build(sort->heap);
+	list_free(files);
+}
+
+/* False at the end */
+static inline bool
+next_entry(LsmShortSort *sort, ShortEntry *entry)
+{
+	ShortRun   *run;
+
+	if (sort->heap == NULL)
+	{
+		if (sort->at == sort->nentries)
+			return false;
+		*entry = sort->entries[sort->at++];
+		return true;
+	}
+	if (binaryheap_empty(sort->heap))
+		return false;
+	run = (ShortRun *) DatumGetPointer(binaryheap_first(sort->heap));
+	*entry = run->entries[run->at++];
+	if (run->at < run->n || run_read(run))
+		binaryheap_replace_first(sort->heap, PointerGetDatum(run));
+	else
+	{
+		(void) binaryheap_remove_first(sort->heap);
+		pfree(run);
+	}
+	return true;
+}
+
+/* ---- writing runs ---- */
+
+static void
+sort_memory(LsmShortSort *sort)
+{
+	if (sort->nentries > 1)
+		sort_entries(sort->entries, sort->nentries);
+}
+
+static void
+free_memory(LsmShortSort *sort)
+{
+	if (sort->entries != NULL)
+		pfree(sort->entries);
+	sort->entries = NULL;
+	sort->room = 0;
+}
+
+/* The runs become one of the level. */
+static void
+merge_runs(LsmShortSort *sort, List *files, int level)
+{
+	BufFile    *file;
+	ShortEntry	entry;
+	size_t		n = 0;
+
+	begin_merge(sort, files);
+	file = lsm_run_create(&sort->runs, level);
+	while (next_entry(sort, &entry))
+	{
+		BufFileWrite(file, &entry, sizeof(entry));
+		if (++n % READ_ENTRIES == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
+	lsm_run_finish(&sort->runs, file);
+	binaryheap_free(sort->heap);
+	sort->heap = NULL;
+}
+
+/*
+ * Sort what is in memory, and write it as a run.  If runs are merged then, they
+ * take the place of the memory.
+ */
+static void
+write_run(LsmShortSort *sort)
+{
+	BufFile    *file;
+	List	   *files;
+	int			level;
+
+	sort_memory(sort);
+	file = lsm_run_create(&sort->runs, 0);
+	BufFileWrite(file, sort->entries, sort->nentries * sizeof(ShortEntry));
+	lsm_run_finish(&sort->runs, file);
+	sort->nentries = 0;
+	while ((files = lsm_runs_due(&sort->runs, &level)) != NIL)
+	{
+		free_memory(sort);
+		merge_runs(sort, files, level);
+	}
+}
+
 /* ---- putting ---- */
 
 /* See build.h. */
@@ -112,31 +246,11 @@ lsm_short_sort_begin(const LsmKeySpec *spec, int sort_kb, const LsmSortPart *par
 	Assert(lsm_sorts_short(spec));
 	sort->context = CurrentMemoryContext;
 	sort->value_bytes = lsm_value_bytes(spec->columns[0].type);
-	lsm_runs_begin(&sort->runs, part);
+	lsm_runs_begin(&sort->runs, sort_kb, sizeof(ShortRun), part);
 	sort->max_entries = Max((size_t) sort_kb * 1024 / sizeof(ShortEntry), MIN_RUN_ENTRIES);
 	initStringInfo(&sort->keys[0]);
 	initStringInfo(&sort->keys[1]);
 	return sort;
-}
-
-static void
-sort_memory(LsmShortSort *sort)
-{
-	if (sort->nentries > 1)
-		sort_entries(sort->entries, sort->nentries);
-}
-
-/* Sort what is in memory, and write it as a run. */
-static void
-write_run(LsmShortSort *sort)
-{
-	BufFile    *file;
-
-	sort_memory(sort);
-	file = lsm_run_create(&sort->runs);
-	BufFileWrite(file, sort->entries, sort->nentries * sizeof(ShortEntry));
-	lsm_run_finish(&sort->runs, file);
-	sort->nentries = 0;
 }
 
 static void
@@ -145,7 +259,8 @@ make_room(LsmShortSort *sort)
 	if (sort->room == sort->max_entries)
 	{
 		write_run(sort);
-		return;
+		if (sort->entries != NULL)
+			return;
 	}
 	if (sort->entries == NULL)
 	{
@@ -185,86 +300,27 @@ lsm_short_sort_put(LsmShortSort *sort, LsmSlice key, uint8 flags)
 
 /* ---- reading ---- */
 
-/* False: the run has ended. */
-static bool
-run_read(ShortRun *run)
-{
-	run->at = 0;
-	run->n = BufFileRead(run->file, run->entries, sizeof(run->entries)) / sizeof(ShortEntry);
-	if (run->n > 0)
-		return true;
-	BufFileClose(run->file);
-	return false;
-}
-
-static int
-compare_runs(Datum a, Datum b, void *arg)
-{
-	const ShortRun *x = (const ShortRun *) DatumGetPointer(a);
-	const ShortRun *y = (const ShortRun *) DatumGetPointer(b);
-
-	/* the first of a heap is the largest */
-	return -compare_entries(&x->entries[x->at], &y->entries[y->at]);
-}
-
 /* See build.h. */
 void
 lsm_short_sort_perform(LsmShortSort *sort)
 {
 	List	   *files;
-	ListCell   *lc;
+	int			level;
 
-	if (sort->runs.shared == NULL && sort->runs.files == NIL)
+	if (sort->runs.shared == NULL && sort->runs.runs == NIL)
 	{
 		sort_memory(sort);
 		return;
 	}
 	if (sort->runs.shared == NULL || sort->runs.participant >= 0)
 		write_run(sort);
-	if (sort->entries != NULL)
-		pfree(sort->entries);
-	sort->entries = NULL;
+	free_memory(sort);
 	if (sort->runs.shared != NULL && sort->runs.participant >= 0)
 		return;
 
-	files = lsm_runs_open(&sort->runs);
-	sort->heap = binaryheap_allocate(Max(list_length(files), 1), compare_runs, NULL);
-	foreach(lc, files)
-	{
-		ShortRun   *run = palloc(sizeof(ShortRun));
-
-		run->file = lfirst(lc);
-		if (run_read(run))
-			binaryheap_add_unordered(sort->heap, PointerGetDatum(run));
-	}
-	binaryheap_build(sort->heap);
-}
-
-/* False at the end */
-static inline bool
-next_entry(LsmShortSort *sort, ShortEntry *entry)
-{
-	ShortRun   *run;
-
-	if (sort->heap == NULL)
-	{
-		if (sort->at == sort->nentries)
-			return false;
-		*entry = sort->entries[sort->at++];
-		return true;
-	}
-	if (binaryheap_empty(sort->heap))
-		return false;
-	run = (ShortRun *) DatumGetPointer(binaryheap_first(sort->heap));
-	*entry = run->entries[run->at++];
-	if (run->at < run->n || run_read(run))
-		binaryheap_replace_first(sort->heap, PointerGetDatum(run));
-	else
-	{
-		(void) binaryheap_remove_first(sort->heap);
-		pfree(run);
-	}
-	return true;
+	while (files = lsm_runs_read(&sort->runs, &level), level >= 0)
+		merge_runs(sort, files, level);
+	begin_merge(sort, files);
 }
 
 /* See build.h. */
@@ -307,8 +363,7 @@ lsm_short_sort_end(LsmShortSort *sort)
 		BufFileClose(((ShortRun *) DatumGetPointer(binaryheap_remove_first(sort->heap)))->file);
 	if (sort->heap != NULL)
 		binaryheap_free(sort->heap);
-	if (sort->entries != NULL)
-		pfree(sort->entries);
+	free_memory(sort);
 	pfree(sort->keys[0].data);
 	pfree(sort->keys[1].data);
 	pfree(sort);

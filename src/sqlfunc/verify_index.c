@@ -10,7 +10,9 @@
  *	  after KEY_SCAN_ROWS rows or KEY_SCAN_ENTRIES entries of that key, and not
  *	  begun for a key that took KEY_SCAN_BLOCKS blocks before: many duplicates
  *	  would make it quadratic, and so would many entries of dead rows), and, in
- *	  a unique index, no other row is.
+ *	  a unique index, no other row is.  If rows of an lsm table may have equal
+ *	  keys, the scan has to find one of them, and the row's own entry is looked
+ *	  up.
  *	- Entries are in the order of a collation of libc, as far as the keys say it.
  *	- Each entry of the index tree carries a row identifier that the table has
  *	  given out.  Entries of rows that are gone are fine: VACUUM removes them
@@ -73,6 +75,8 @@ struct LsmIndexCheck
 	TupleTableSlot *index_slot; /* row that the index scan returns */
 	FmgrInfo	equal[INDEX_MAX_KEYS];
 	uint32		long_keys[LONG_KEYS];	/* hashes; 0: none */
+	StringInfoData entry;		/* key of the row's entry */
+	StringInfoData entry_value;
 	Tuplesortstate *table_tids; /* of rows the index should have */
 	Tuplesortstate *index_tids; /* of rows it has */
 };
@@ -182,6 +186,26 @@ blocks_read(void)
 	return counters[LSM_COUNT_BLOCKS_READ];
 }
 
+/* Rows of heap tables are found by the first one of their HOT chain. */
+static bool
+has_own_entry(LsmIndexCheck *v, TupleTableSlot *slot)
+{
+	LsmTree    *tree = lsm_relation_tree(v->index);
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	LsmProbe	probe;
+	LsmSlice	key;
+	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(v->estate));
+
+	FormIndexDatum(v->info, slot, v->estate, values, isnull);
+	lsm_encode_columns(v->index, lsm_key_spec(v->index), values, isnull, &v->entry);
+	MemoryContextSwitchTo(old);
+	lsm_encode_tid(&slot->tts_tid, &v->entry);
+	key = lsm_slice(v->entry.data, v->entry.len);
+	lsm_probe_begin(tree, &probe, lsm_key_columns(key));
+	return lsm_tree_get(tree, key, &probe, &v->entry_value);
+}
+
 /* Look the row up in the index. */
 static void
 look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
@@ -191,6 +215,7 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 	uint32		hash;
 	bool		any_null;
 	bool		unique;
+	bool		own_entry;
 	bool		found = false;
 	int			nrows = 0;
 	int			nentries = 0;
@@ -199,6 +224,7 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 	any_null = make_scan_keys(v, slot, keys);
 	unique = v->info->ii_Unique && v->index->rd_index->indimmediate &&
 		(!any_null || v->info->ii_NullsNotDistinct);
+	own_entry = !unique && lsm_relation_is_table(v->table);
 	hash = hash_keys(v, keys);
 	if (v->long_keys[hash % LONG_KEYS] == hash)
 		return;
@@ -213,6 +239,8 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 		if (!index_fetch_heap(v->scan, v->index_slot))
 			continue;
 		nrows++;
+		if (own_entry)
+			break;
 		if (ItemPointerEquals(&v->index_slot->tts_tid, &slot->tts_tid))
 			found = true;
 		else if (unique && !v->scan->xs_recheck)
@@ -222,6 +250,8 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 	}
 	if (blocks_read() - blocks > KEY_SCAN_BLOCKS)
 		v->long_keys[hash % LONG_KEYS] = hash;
+	if (own_entry && more)
+		more = has_own_entry(v, slot);
 	if (!found && !more)
 		put_index_problem(v, pack_tid(&slot->tts_tid), psprintf("row %s is not found by its key",
 									  tid_text(&slot->tts_tid)));
@@ -484,6 +514,8 @@ lsm_index_check_begin(LsmVerifyNotes *notes, int relation, Relation table, Relat
 	v->predicate = v->info->ii_Predicate == NIL ? NULL :
 		ExecPrepareQual(v->info->ii_Predicate, v->estate);
 	v->index_slot = table_slot_create(table, NULL);
+	initStringInfo(&v->entry);
+	initStringInfo(&v->entry_value);
 	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
 		fmgr_info(get_opcode(equality_operator(index, i)), &v->equal[i]);
 	return v;

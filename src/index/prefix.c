@@ -153,11 +153,14 @@ walks_are_many(const LsmScan *so)
 
 	for (int i = 0; i < quals->nprefix; i++)
 	{
+		if (likely(quals->columns[i].npoints == 1))
+			continue;
 		walks *= quals->columns[i].npoints;
-		nlists += quals->columns[i].npoints > 1;
+		nlists++;
 	}
 	/* a list of whole keys costs no more than it is long */
-	return walks >= MANY_WALKS && (nlists > 1 || quals->nprefix < so->spec->nkeys);
+	return nlists > 0 && walks >= MANY_WALKS &&
+		(nlists > 1 || quals->nprefix < so->spec->nkeys);
 }
 
 /* The prefix's last column leaves it. */

@@ -230,8 +230,15 @@ lsm_copy_current(LsmScan *so)
 		lsm_stand_at(so, so->uncopied);
 }
 
+extern void lsm_walk_open_cursor(LsmScan *so);
+
 /* so->cursor is there from now on. */
-extern void lsm_walk_need_cursor(LsmScan *so);
+static inline void
+lsm_walk_need_cursor(LsmScan *so)
+{
+	if (so->cursor == NULL)
+		lsm_walk_open_cursor(so);
+}
 
 /* The cursor is about to be put elsewhere. */
 extern void lsm_walk_drop_batch(LsmScan *so);

@@ -43,16 +43,13 @@ successor(LsmScan *so, LsmSlice bound)
 }
 
 void
-lsm_walk_need_cursor(LsmScan *so)
+lsm_walk_open_cursor(LsmScan *so)
 {
-	if (so->cursor == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(so->context);
+	MemoryContext old = MemoryContextSwitchTo(so->context);
 
-		so->cursor = lsm_cursor_open(so->tree);
-		lsm_cursor_pass_gaps(so->cursor);
-		MemoryContextSwitchTo(old);
-	}
+	so->cursor = lsm_cursor_open(so->tree);
+	lsm_cursor_pass_gaps(so->cursor);
+	MemoryContextSwitchTo(old);
 }
 
 void

@@ -94,7 +94,7 @@ lsm_tree_copy(Relation rel, LsmKind kind, RelFileLocator new_rlocator)
 	UnlockReleaseBuffer(buffer);
 	files = lsm_manifest_read(tree, &nfiles);
 
-	id = lsm_keyspace_new(new_rlocator, rel->rd_backend);
+	id = lsm_keyspace_new(new_rlocator, rel->rd_backend, true);
 	if (relpersistence == RELPERSISTENCE_TEMP)
 		lsm_temporary_remember(id, new_rlocator, rel->rd_backend);
 	if (relpersistence == RELPERSISTENCE_PERMANENT)

@@ -396,10 +396,18 @@ sub lsm_lose_unsynced
 		elsif (/^e (\d+) (.*)$/)       { $entries{$1}{$2} = 1; }
 	}
 	close $fh;
+	my $made = $entries{ (stat(lsm_dir($node)))[1] };
 	foreach my $dir (glob(lsm_dir($node) . '/*'))
 	{
 		next unless -d $dir;
 		my $inode = (stat($dir))[1];
+		if ($made && !$made->{ $dir =~ s{.*/}{}r })
+		{
+			remove_tree($dir);
+			$lost++;
+			note("lost: $dir (directory not synced)");
+			next;
+		}
 		my $known = $entries{$inode} // {};
 		foreach my $line (split /\n/, `stat -c '%i %W %n' '$dir'/* 2>/dev/null`)
 		{

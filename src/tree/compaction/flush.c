@@ -25,6 +25,7 @@
 #include "tree/compaction/output_job.h"
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
+#include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
 #include "tree/memtable/memtable.h"
 #include "tree/memtable/memtable_private.h"
@@ -217,6 +218,9 @@ flush_claimed(LsmJob *job, LsmMemtable *memtable, uint64 generation)
 	/* before the work, to see whether publishing will be possible */
 	if (!lsm_publish_lock(tree))
 		return false;
+
+	/* a power failure may have taken the owner file: keyspace.c */
+	lsm_owner_add(tree->keyspace_id, tree->rlocator, tree->backend);
 	lsm_job_set_version(job, lsm_version_refresh(tree));
 	lsm_job_set_below(job, 0);
 	lsm_job_reserve(job, pg_atomic_read_u64(&memtable->bytes));

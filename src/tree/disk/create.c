@@ -132,7 +132,8 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 			 lsm_relpath(rlocator, backend, MAIN_FORKNUM));
 	lsm_control_drop_fork(rlocator, backend);
 
-	id = lsm_keyspace_new(rlocator, backend);
+	/* the fork is the transaction's, or that of a temporary relation */
+	id = lsm_keyspace_new(rlocator, backend, true);
 	lsm_meta_template(&meta, rlocator, kind, making, id);
 	if (relpersistence == RELPERSISTENCE_TEMP)
 	{
@@ -253,7 +254,7 @@ lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source, uint64 id)
 	int			nfiles;
 	uint64		saved_id;
 
-	lsm_keyspace_make(id, tree->rlocator, tree->backend);
+	lsm_keyspace_make(id, tree->rlocator, tree->backend, false);
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
 		lsm_temporary_remember(id, tree->rlocator, tree->backend);
 	saved_id = tree->keyspace_id;
@@ -367,7 +368,7 @@ lsm_meta_assign(LsmTree *tree)
 	if (id != 0)
 		return;
 
-	id = lsm_keyspace_new(tree->rlocator, tree->backend);
+	id = lsm_keyspace_new(tree->rlocator, tree->backend, false);
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	if (page->keyspace_id != 0)
 	{

@@ -109,7 +109,7 @@ extern void lsm_filter_temporary_path(const LsmTree *tree, uint64 number, char *
 extern void lsm_keyspace_file_path(uint64 keyspace_id, uint64 number, bool filter,
 								   char *path);
 
-/* Directory and owner file, durable; existing ones are fine (redo). */
+/* Durable directory, and owner file; existing ones are fine (redo). */
 extern void lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
 /*
@@ -306,14 +306,15 @@ extern void (*lsm_file_gone_hook) (uint64 keyspace_id, uint64 number);
 
 /*
  * For who makes keyspaces (create.c, copy.c): a new random id, which nobody else
- * has or gets; directory and owner file under such an id, durable; both.  The
- * keyspace is locked; the caller unlocks it when the fork's block 0 names it, in
- * a buffer or on disk.
+ * has or gets; directory and owner file under such an id; both.  The directory is
+ * durable, or, with `at_commit`, will be when this transaction commits, before
+ * which nobody may need it after a crash.  The keyspace is locked; the caller
+ * unlocks it when the fork's block 0 names it, in a buffer or on disk.
  */
 extern uint64 lsm_keyspace_reserve(ProcNumber backend);
 extern void lsm_keyspace_make(uint64 keyspace_id, RelFileLocator rlocator,
-							  ProcNumber backend);
-extern uint64 lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend);
+							  ProcNumber backend, bool at_commit);
+extern uint64 lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend, bool at_commit);
 extern void lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
 /* ======================================================================

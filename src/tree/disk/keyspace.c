@@ -4,18 +4,27 @@
  *	  Keyspaces: a directory pg_lsm/<id> with the sorted files of one tree, and
  *	  the owner file that says who may name it.
  *
- * Order of creation: directory, owner file (both durable), then the record
- * KEYSPACE_CREATE with the metapage.  A crash or checkpoint in between leaves
- * a directory that no metapage names: the sweep's business.  A metapage
- * that names a keyspace without a directory cannot come about, since the
- * directory was durable before the record existed.
+ * Order of creation: directory, owner file, then the record KEYSPACE_CREATE with
+ * the metapage.  A crash or checkpoint in between leaves a directory that no
+ * metapage names: the sweep's business.
+ *
+ * The directory of a fork that goes away if the transaction is rolled back is
+ * made durable before the transaction's commit record, one fsync for all of them
+ * (keyspace_xact_callback).  So a metapage that names a keyspace without a
+ * directory comes about in one case: a checkpoint has come between the record and
+ * the commit, and then a crash, so that redo begins behind the record and does
+ * not make the directory again.  That fork is nobody's, as its transaction has
+ * not committed.  All other directories are durable before the record exists.
  *
  * The owner file lists forks that may name the keyspace, one per line:
  * "<database> <tablespace> <relfilenode> <backend>".  It is a hint that
  * spares the sweep the look at every relation, not the truth: ALTER INDEX SET
- * TABLESPACE and CREATE DATABASE copy forks without asking anyone.
+ * TABLESPACE and CREATE DATABASE copy forks without asking anyone.  A first owner
+ * is not synced: where a power failure loses it, every relation is looked at,
+ * until the tree's next flush has written it again.
  *
- * Locking: everything here is done by whoever has the relation to himself.
+ * Locking: everything here is done by whoever has the relation to himself, but
+ * for the owner file, which whoever flushes the tree may write.
  * From before its directory is made until a fork names it, a keyspace is locked
  * by its maker: a heavyweight lock on the id, which removal and unlinking take
  * as well, and never wait for.
@@ -136,12 +145,44 @@ lsm_make_directory(const char *path)
 	return false;
 }
 
+/* This transaction has made directories that are not durable yet. */
+static bool directories_owed = false;
+
+/* Locks are held, and there is no commit record yet. */
+static void
+keyspace_xact_callback(XactEvent event, void *arg)
+{
+	if (directories_owed && (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE))
+	{
+		LSM_CRASH_POINT("create_unsynced");
+		lsm_sync_dir(LSM_DIR);
+		LSM_CRASH_POINT("create_synced");
+	}
+
+	/* a rollback leaves the sweep what it does */
+	if (event != XACT_EVENT_PARALLEL_PRE_COMMIT)
+		directories_owed = false;
+}
+
+static void
+keyspace_owe_directory(void)
+{
+	static bool registered = false;
+
+	Assert(IsTransactionState());
+	if (!registered)
+		RegisterXactCallback(keyspace_xact_callback, NULL);
+	registered = true;
+	directories_owed = true;
+}
+
 /*
  * False if the keyspace's directory is there already.  The directory itself is
- * durable on return, its content is not.
+ * durable on return, or when the transaction commits (`at_commit`); its content
+ * is not.
  */
 static bool
-lsm_keyspace_make_dir(uint64 keyspace_id)
+lsm_keyspace_make_dir(uint64 keyspace_id, bool at_commit)
 {
 	char		path[MAXPGPATH];
 
@@ -150,7 +191,10 @@ lsm_keyspace_make_dir(uint64 keyspace_id)
 	lsm_keyspace_dir(keyspace_id, path);
 	if (!lsm_make_directory(path))
 		return false;
-	lsm_sync_dir(LSM_DIR);
+	if (!at_commit)
+		lsm_sync_dir(LSM_DIR);
+	else if (keyspace_id < LSM_TEMPORARY_KEYSPACES)
+		keyspace_owe_directory();	/* no crash leaves a temporary one */
 	return true;
 }
 
@@ -232,8 +276,8 @@ lsm_owner_is_temporary(const char *name)
 }
 
 /*
- * Replace the owner file, durably.  What a crash or an error leaves of it is a
- * stray (strays.c).
+ * Replace the owner file; durably, if it had owners before.  What a crash or an
+ * error leaves of it is a stray (strays.c).
  */
 static void
 lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
@@ -269,7 +313,8 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 				(errcode_for_file_access(),
 				 errmsg("could not write file \"%s\": %m", tmp)));
 	}
-	lsm_sync_file(fd, path);
+	if (n > 1)
+		lsm_sync_file(fd, path);
 	if (CloseTransientFile(fd) != 0)
 		ereport(ERROR,
 				(errcode_for_file_access(),
@@ -278,7 +323,8 @@ lsm_owner_write(uint64 keyspace_id, const LsmOwner *owners, int n)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not rename file \"%s\" to \"%s\": %m", tmp, path)));
-	lsm_sync_dir(dir);
+	if (n > 1)
+		lsm_sync_dir(dir);
 	pfree(text.data);
 }
 
@@ -309,7 +355,7 @@ lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 void
 lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 {
-	(void) lsm_keyspace_make_dir(keyspace_id);
+	(void) lsm_keyspace_make_dir(keyspace_id, false);
 	lsm_owner_add(keyspace_id, rlocator, backend);
 }
 
@@ -364,9 +410,10 @@ lsm_keyspace_reserve(ProcNumber backend)
 
 /* See disk.h. */
 void
-lsm_keyspace_make(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
+lsm_keyspace_make(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend,
+				  bool at_commit)
 {
-	if (!lsm_keyspace_make_dir(keyspace_id))
+	if (!lsm_keyspace_make_dir(keyspace_id, at_commit))
 		elog(ERROR, "keyspace %016" PRIx64 " exists already", keyspace_id);
 	LSM_CRASH_POINT("create_dir_made");
 	lsm_owner_add(keyspace_id, rlocator, backend);
@@ -375,11 +422,11 @@ lsm_keyspace_make(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backen
 
 /* See disk.h. */
 uint64
-lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend)
+lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend, bool at_commit)
 {
 	uint64		id = lsm_keyspace_reserve(backend);
 
-	lsm_keyspace_make(id, rlocator, backend);
+	lsm_keyspace_make(id, rlocator, backend, at_commit);
 	return id;
 }
 

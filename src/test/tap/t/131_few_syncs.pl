@@ -1,0 +1,80 @@
+# What is made durable, and how often: CREATE TABLE, whatever its keys, with one fsync for all trees of a transaction; a
+# power failure at any moment of it loses nothing that was committed.
+use strict;
+use warnings;
+use LsmTest;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+plan skip_all => 'needs the shim (make check)' unless $ENV{LSM_FAULTS_SO};
+my $log = PostgreSQL::Test::Utils::tempdir() . '/syncs';
+append_to_file($log, '');
+chmod 0666, $log;
+$ENV{LSM_FAULTS_SYNC_LOG} = $log;
+$ENV{LD_PRELOAD} = $ENV{LSM_FAULTS_SO};
+my $node = lsm_node('few_syncs', conf => "lsm.crash_point = '?'\nautovacuum = off\nfsync = on\nlsm.memtable_memory = 64MB\nlsm.memtable_size = 8MB\nmax_locks_per_transaction = 200");
+lsm_start($node);
+sub sql { return $node->safe_psql('postgres', $_[0]); }
+
+# Files and directories under pg_lsm that are synced meanwhile
+sub syncs_of
+{
+	my ($sql) = @_;
+	my $from = -s $log;
+	sql($sql);
+	return scalar(() = substr(slurp_file($log), $from) =~ /^[fd] /mg);
+}
+my $table = q{(id int PRIMARY KEY, k int UNIQUE, v text) USING lsm};
+
+# ---- CREATE TABLE ----
+
+sql("CREATE TABLE first $table");
+
+# the flush worker's note for standbys, once there are trees
+ok($node->poll_query_until('postgres', q{SELECT size > 0 FROM pg_stat_file('pg_lsm/primary_memory', true)}), 'the server is at rest');
+for (my $size = -1; $size != -s $log; usleep(200_000)) { $size = -s $log; }
+
+is(syncs_of("CREATE TABLE one $table"), 1, 'CREATE TABLE with two keys: one fsync for five trees');
+is(syncs_of('BEGIN; ' . join('; ', map { "CREATE TABLE many_$_ $table" } 1 .. 20) . '; COMMIT'), 1, 'and one for those of a transaction');
+is(syncs_of("BEGIN; CREATE TABLE none $table; ROLLBACK"), 0, 'none if it is rolled back');
+is(syncs_of("BEGIN; SAVEPOINT s; CREATE TABLE sub $table; RELEASE s; COMMIT"), 1, 'one for a subtransaction');
+is(syncs_of("BEGIN; CREATE TABLE prepared $table; PREPARE TRANSACTION 'p'"), 1, 'one before PREPARE TRANSACTION');
+is(syncs_of("COMMIT PREPARED 'p'"), 0, 'and none after it');
+is(syncs_of(q{CREATE TEMPORARY TABLE gone (id int PRIMARY KEY) USING lsm}), 0, 'none for a temporary table');
+is(syncs_of('TRUNCATE one, many_1'), 1, 'TRUNCATE of two tables: one');
+
+# ---- a power failure amid it ----
+
+foreach my $point ('create_dir_made', 'create_owner_written', 'create_logged', 'create_unsynced', 'create_synced')
+{
+	lsm_hold($node, $point, 'backend');
+	my $session = lsm_start_session($node, 'postgres', 'made', "CREATE TABLE late $table; INSERT INTO late VALUES (1, 1, 'x')");
+	ok(lsm_wait_held($node), "$point: held");
+
+	# redo begins behind the record
+	sql('CHECKPOINT');
+	my @pids = lsm_pids($node);
+	lsm_kill_process($node, 'postmaster');
+	kill('KILL', @pids);
+	lsm_ended($session);
+	lsm_clear_crashed($node, @pids);
+	lsm_release($node);
+	note(lsm_lose_unsynced($node, $log) . ' lost');
+	$node->start;
+	is(sql(q{SELECT to_regclass('late')}), '', "$point: not committed");
+	is(sql(q{SELECT count(*) FROM one}), 0, "$point: what was committed is there");
+	sql("CREATE TABLE late $table; INSERT INTO late VALUES (1, 1, 'x'); CHECKPOINT");
+	@pids = lsm_pids($node);
+	lsm_kill_process($node, 'postmaster');
+	kill('KILL', @pids);
+	lsm_clear_crashed($node, @pids);
+	lsm_lose_unsynced($node, $log);
+	$node->start;
+	is(sql(q{SELECT v FROM late WHERE k = 1}), 'x', "$point: one that is committed survives");
+	is(sql(q{SELECT object || ': ' || problem FROM lsm_verify('late')}), '', "$point: and is sound");
+	sql(q{INSERT INTO late SELECT i, i, 'y' FROM generate_series(2, 1000) i; SELECT lsm_flush('late'); DROP TABLE late});
+}
+$node->stop;
+done_testing();

@@ -120,3 +120,12 @@ SELECT * FROM lsm_verify('vd_i') WHERE problem LIKE '%not found%';
 RESET max_parallel_maintenance_workers;
 DROP TABLE vd;
 DROP FUNCTION vd_key(int);
+
+-- rows of who has added a column and was rolled back
+CREATE TABLE rolled_back_column (i int) USING lsm;
+BEGIN;
+ALTER TABLE rolled_back_column ADD c int;
+INSERT INTO rolled_back_column VALUES (1, 2);
+ROLLBACK;
+SELECT * FROM lsm_verify('rolled_back_column');
+DROP TABLE rolled_back_column;

@@ -179,6 +179,14 @@ is_hidden(const LsmRow *row, Snapshot snapshot)
 	}
 }
 
+static bool
+is_dead(const LsmRow *row)
+{
+	TransactionId dead_after;
+
+	return lsm_row_vacuum_horizon(row, &dead_after) == HEAPTUPLE_DEAD;
+}
+
 char *
 lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot, bool *hidden)
 {
@@ -190,7 +198,9 @@ lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot, boo
 		return problem;
 	(void) lsm_row_parse(value, &row);
 	problem = check_xids(&row);
-	if (problem == NULL && !row.partial)
+
+	/* whoever was rolled back may have added columns first */
+	if (problem == NULL && !row.partial && !is_dead(&row))
 		problem = check_body(rel, &row);
 	if (problem != NULL)
 		return psprintf("row (%u,%u): %s", (BlockNumber) (lsm_key_decode(key.data) >> 16),

@@ -11,6 +11,13 @@
  * 5. Flush again; what the files then hold decides the new relfrozenxid.
  * 6. Set bits in the visibility map (all_visible.c).
  *
+ * Where only a handful of entries are in memory, and few rows are dead, nothing
+ * is flushed or compacted, which would be a file, and several fsyncs, for next to
+ * nothing (stays_in_memory).  Then the dead rows are forgotten in memory, or get a
+ * DELETE there, as those that scans meet.  What was forgotten comes back when the
+ * log pages are read, with its xids: so relfrozenxid stays where it is, and a
+ * VACUUM that has to advance it (an aggressive one) flushes.
+ *
  * Rows may vanish at any time before that (compactions drop them).  Step 2 sees
  * every row below the limit that is there: the flush has waited for whoever
  * had been given a number below it, and a row is written before its entries.
@@ -74,6 +81,8 @@ typedef struct LsmVacuum
 	Relation   *indexes;
 	IndexBulkDeleteResult **stats;
 	int			index_scans;
+	bool		in_memory;		/* nothing is flushed: the dead are few, and ... */
+	LsmTombstones few;			/* ... these */
 	bool		gone_through;	/* all indexes: see all_visible.h */
 	bool		compacted;
 	BlockNumber truncated;		/* pages of the main fork */
@@ -184,6 +193,44 @@ compact_files(LsmVacuum *vac, bool drop_dead)
 	return request.ndropped;
 }
 
+/* So many entries in memory are no reason for a file. */
+#define FEW_ENTRIES		128
+
+/*
+ * VACUUM may leave in memory what is there.  It sees the rows of all who had been
+ * given a number below the row limit, though it does not flush.
+ */
+static bool
+stays_in_memory(LsmVacuum *vac)
+{
+	TransactionId oldest = lsm_tree_min_xid(vac->tree);
+	LsmTreeSize size;
+
+	if (vac->aggressive || vac->failsafe || vac->params->is_wraparound ||
+		RelationUsesLocalBuffers(vac->rel) ||
+		(TransactionIdIsValid(oldest) &&
+		 TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit)))
+		return false;
+	lsm_tree_size(vac->tree, &size);
+	return size.memtable_entries > 0 && size.memtable_entries <= FEW_ENTRIES &&
+		size.memtable_bytes <= FEW_ENTRIES * 1024 && lsm_tree_writers_left(vac->tree);
+}
+
+/* Take the dead rows out, as scans do that meet some. */
+static void
+remove_few(LsmVacuum *vac)
+{
+	LsmTombstones left = {.context = CurrentMemoryContext};
+
+	for (int i = 0; i < vac->few.n; i++)
+	{
+		if (!lsm_tree_prune(vac->tree, vac->few.keys[i], vac->few.xid))
+			lsm_tombstones_add(&left, vac->few.keys[i], vac->few.xid);
+	}
+	lsm_tombstones_write(&left, vac->tree);
+	lsm_tombstones_forget(&vac->few);
+}
+
 /* What the rows say, once they have been read */
 static bool
 dead_rows_pay(const LsmVacuum *vac)
@@ -242,6 +289,9 @@ scan_rows(LsmVacuum *vac)
 			case HEAPTUPLE_DEAD:
 				vac->dead++;
 				lsm_note_deleter(&vac->entries, lsm_row_deleter(&row));
+				vac->in_memory &= !lsm_tombstones_full(&vac->few);
+				if (vac->in_memory)
+					lsm_tombstones_add(&vac->few, key, lsm_row_deleter(&row));
 				keep = false;
 				break;
 			case HEAPTUPLE_RECENTLY_DEAD:
@@ -261,6 +311,12 @@ scan_rows(LsmVacuum *vac)
 			vac->kept++;
 			lsm_live_add(&vac->entries.live, packed);
 		}
+	}
+	if (!vac->in_memory && vac->few.n > 0)
+	{
+		/* more are dead than it seemed */
+		lsm_tombstones_forget(&vac->few);
+		lsm_tree_flush(vac->tree);
 	}
 	lsm_live_close(&vac->entries.live);
 	lsm_all_visible_end_rows(&vac->map, vac->live);
@@ -521,7 +577,7 @@ warn_of_row_limit(const LsmVacuum *vac)
 }
 
 /*
- * What is in memory is flushed.  Where something has to be frozen, rows that
+ * What is in memory is flushed, if it is not next to nothing.  Where something has to be frozen, rows that
  * are changed from here on must not bring old inserters back, once the files
  * are written anew; nor must those that were changed a moment ago, so that they
  * are flushed, too.
@@ -532,7 +588,10 @@ begin_freezing(LsmVacuum *vac)
 	TransactionId limit = InvalidTransactionId;
 	TransactionId oldest;
 
-	lsm_tree_flush(vac->tree);
+	vac->few.context = CurrentMemoryContext;
+	vac->in_memory = stays_in_memory(vac);
+	if (!vac->in_memory)
+		lsm_tree_flush(vac->tree);
 	oldest = lsm_tree_min_xid(vac->tree);
 	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
 		limit = vac->cutoffs.FreezeLimit;
@@ -598,21 +657,28 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	lsm_all_visible_begin(&vac.map, rel, vac.tree, vac.row_limit);
 	lsm_dead_entries_init(&vac.entries, rel, vac.tree, vac.cutoffs.OldestXmin, vac.row_limit);
 	begin_freezing(&vac);
-	if (!vac.failsafe && dead_fraction(&vac) >= DEAD_FRACTION)
+	if (!vac.in_memory && !vac.failsafe && dead_fraction(&vac) >= DEAD_FRACTION)
 		vac.dead = (double) compact_files(&vac, true);
 	scan_rows(&vac);
 	vacuum_indexes(&vac);
-	(void) compact_files(&vac, dead_rows_pay(&vac));
+	if (vac.in_memory)
+		remove_few(&vac);
+	else
+		(void) compact_files(&vac, dead_rows_pay(&vac));
 	cleanup_indexes(&vac);
 	vac_close_indexes(vac.nindexes, vac.indexes, NoLock);
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_FINAL_CLEANUP);
-	lsm_tree_flush(vac.tree);
-	oldest = lsm_tree_min_xid(vac.tree);
-	frozen_xid = vac.cutoffs.OldestXmin;
-	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, frozen_xid))
-		frozen_xid = oldest;
+	frozen_xid = InvalidTransactionId;
+	if (!vac.in_memory)
+	{
+		lsm_tree_flush(vac.tree);
+		oldest = lsm_tree_min_xid(vac.tree);
+		frozen_xid = vac.cutoffs.OldestXmin;
+		if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, frozen_xid))
+			frozen_xid = oldest;
+	}
 
 	lsm_tree_age_pruned_xid(vac.tree, vac.cutoffs.FreezeLimit);
 	visible = lsm_all_visible_finish(&vac.map, vac.gone_through);

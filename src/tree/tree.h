@@ -739,6 +739,13 @@ extern void lsm_build_finish(LsmBuild *build);
 extern void lsm_tree_flush(LsmTree *tree);
 
 /*
+ * Each write that had been given row numbers before the call is in the tree, as
+ * after lsm_tree_flush().  False: that cannot be said, as writers come all the
+ * time.
+ */
+extern bool lsm_tree_writers_left(LsmTree *tree);
+
+/*
  * lsm_tree_flush() in steps, for several trees together.  First
  * lsm_tree_flush_start() for each tree: it seals the active memtable, and the
  * flush worker begins.  Then lsm_tree_flush_idle() for each: it flushes

@@ -350,6 +350,35 @@ lsm_tree_flush_idle(LsmTree *tree)
 	}
 }
 
+/* A write takes microseconds, but for one that waits for its turn. */
+#define SETTLE_TRIES	20
+#define SETTLE_NAP_US	100
+
+/* See tree.h. */
+bool
+lsm_tree_writers_left(LsmTree *tree)
+{
+	for (int tries = 0; tries < SETTLE_TRIES; tries++)
+	{
+		LsmMemtableSet set;
+		uint32		writers = 0;
+
+		lsm_tree_enter(tree);
+		lsm_set_take(tree->ctl, &set);
+		for (int i = 0; i < set.n; i++)
+			writers += pg_atomic_read_u32(&set.tables[i]->writers);
+		lsm_tree_exit(tree);
+		if (writers == 0)
+		{
+			pg_memory_barrier();	/* see what they inserted */
+			return true;
+		}
+		CHECK_FOR_INTERRUPTS();
+		LSM_NAP(SETTLE_NAP_US, "LsmWriters");
+	}
+	return false;
+}
+
 void
 lsm_tree_flush(LsmTree *tree)
 {

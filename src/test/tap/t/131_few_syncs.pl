@@ -45,6 +45,44 @@ is(syncs_of("COMMIT PREPARED 'p'"), 0, 'and none after it');
 is(syncs_of(q{CREATE TEMPORARY TABLE gone (id int PRIMARY KEY) USING lsm}), 0, 'none for a temporary table');
 is(syncs_of('TRUNCATE one, many_1'), 1, 'TRUNCATE of two tables: one');
 
+# ---- VACUUM of little that has changed ----
+
+sql(q{CREATE TABLE little (id int PRIMARY KEY, k int, v text) USING lsm; CREATE INDEX little_k ON little USING lsm (k);
+	INSERT INTO little SELECT i, i, 'v' || i FROM generate_series(1, 200) i});
+sql('VACUUM (FREEZE) little');
+sql('VACUUM little');
+sub little
+{
+	my ($what, $sql) = @_;
+	sql($sql);
+	sql('CHECKPOINT');
+	is(syncs_of('VACUUM little'), 0, "VACUUM, $what: no fsync");
+	is(sql(q{SELECT string_agg(object || ': ' || problem, ' ') FROM lsm_verify('little')}), '', "VACUUM, $what: all is sound");
+	return;
+}
+my $frozen = sql(q{SELECT relfrozenxid FROM pg_class WHERE relname = 'little'});
+little('four updates', 'UPDATE little SET k = k + 1000 WHERE id <= 4');
+is(sql(q{SELECT relfrozenxid FROM pg_class WHERE relname = 'little'}), $frozen, 'relfrozenxid stays');
+is(sql(q{SELECT reltuples FROM pg_class WHERE relname = 'little'}), 200, 'reltuples');
+is(sql(q{SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'little'}), 0, 'no dead rows are left to report');
+little('four updates of the same rows', 'UPDATE little SET k = k + 1000 WHERE id <= 4');
+little('deletions', 'DELETE FROM little WHERE id IN (7, 8, 9)');
+little('nothing', 'SELECT 1');
+little('a rollback', q{BEGIN; UPDATE little SET v = 'rolled back' WHERE id < 20; ROLLBACK});
+is(sql(q{SELECT count(*), sum(k), count(v) FROM little}), sql(q{SELECT 197, sum(i) + 8000 - 24, 197 FROM generate_series(1, 200) i}), 'the rows are right');
+is(sql(q{SET enable_seqscan = off; SELECT count(*) FROM little WHERE k > 2000}), 4, 'and the index');
+cmp_ok(syncs_of('UPDATE little SET v = v; VACUUM little'), '>', 0, 'many are flushed');
+sql('UPDATE little SET v = v WHERE id = 10; VACUUM (FREEZE) little');
+is(sql(q{SELECT age(relfrozenxid) < 20 AND relfrozenxid::text <> '} . $frozen . q{' FROM pg_class WHERE relname = 'little'}), 't', 'an aggressive VACUUM advances relfrozenxid');
+is(sql(q{SELECT count(*) FROM lsm_verify('little')}), 0, 'and all is sound');
+
+# what was forgotten comes back dead
+sql('UPDATE little SET k = k + 1 WHERE id <= 4; VACUUM little; DELETE FROM little WHERE id = 11; VACUUM little');
+$node->stop('immediate');
+$node->start;
+is(sql(q{SELECT count(*), sum(k) FROM little}), sql(q{SELECT 196, sum(i) + 8000 - 24 - 11 + 4 FROM generate_series(1, 200) i}), 'after a crash: the same rows');
+is(sql(q{SELECT count(*) FROM lsm_verify('little')}), 0, 'after a crash: sound');
+
 # ---- a power failure amid it ----
 
 foreach my $point ('create_dir_made', 'create_owner_written', 'create_logged', 'create_unsynced', 'create_synced')

@@ -119,15 +119,15 @@ sub named_by_a_fork
 	my ($node, $file) = @_;
 	(my $owner = $file) =~ s,[^/]+$,owner,;
 	# the worker may be removing the directory at this moment
-	my $lines = eval { slurp_file($owner) } // return 0;
+	my $lines = eval { slurp_file($owner) } // '';
 	foreach my $line (split /\n/, $lines)
 	{
 		my ($db, $spc, $relfilenode) = split ' ', $line;
 		return 1 if -s $node->data_dir . "/base/$db/$relfilenode";
 	}
 
-	# or it was copied by ALTER INDEX, which no owner file knows of
-	foreach my $fork (grep { m,/\d+$, } glob($node->data_dir . '/pg_tblspc/*/PG_*/*/*'))
+	# or it was copied by ALTER INDEX, which no owner file knows of, or a power failure has taken the owner file
+	foreach my $fork (grep { m,/\d+$, } glob($node->data_dir . '/base/*/*'), glob($node->data_dir . '/pg_tblspc/*/PG_*/*/*'))
 	{
 		open my $fh, '<:raw', $fork or next;
 		next unless read($fh, my $head, 40) == 40;

@@ -228,6 +228,20 @@ SET ROLE lsm_regress_member;
 SELECT DISTINCT answer FROM lsm_sec.calls WHERE call ~ '\(l';
 RESET ROLE;
 SELECT * FROM lsm_sec.calls WHERE call !~ '\(l';
+-- who may VACUUM may flush and compact: the owner of the database; with MAINTAIN (17), here by ownership before
+CREATE ROLE lsm_regress_keeper;
+DO $$ BEGIN EXECUTE CASE WHEN current_setting('server_version_num')::int >= 170000 THEN 'GRANT MAINTAIN ON lsm_sec.l TO lsm_regress_keeper' ELSE 'GRANT lsm_regress_owner TO lsm_regress_keeper' END; END $$;
+SET ROLE lsm_regress_keeper;
+SELECT * FROM lsm_sec.calls WHERE call ~ '\(l' AND call !~ 'verify';
+RESET ROLE;
+DO $$ BEGIN EXECUTE CASE WHEN current_setting('server_version_num')::int >= 170000 THEN 'REVOKE MAINTAIN ON lsm_sec.l FROM lsm_regress_keeper' ELSE 'REVOKE lsm_regress_owner FROM lsm_regress_keeper' END; END $$;
+SELECT current_user AS su, current_database() AS db \gset
+ALTER DATABASE :"db" OWNER TO lsm_regress_keeper;
+SET ROLE lsm_regress_keeper;
+SELECT * FROM lsm_sec.calls WHERE call ~ '\(l';
+RESET ROLE;
+ALTER DATABASE :"db" OWNER TO :"su";
+DROP ROLE lsm_regress_keeper;
 DROP VIEW lsm_sec.calls;
 DROP FUNCTION lsm_sec.try;
 

@@ -16,6 +16,23 @@ SELECT lsm_table_size('sizes.l') = pg_table_size('sizes.l') + lsm_relation_size(
 	pg_table_size('sizes.l') > pg_relation_size('sizes.l') + 90000 AS toast;
 SELECT lsm_table_size('sizes.h') = pg_table_size('sizes.h') AS heap, lsm_table_size('sizes.h_b') = pg_table_size('sizes.h_b') AS btree,
 	lsm_table_size('sizes.l_id') > pg_table_size('sizes.l_id') + 10000 AS lsm_index;
+-- of a database: what pg_database_size() has, and the files
+SELECT lsm_database_size(current_database()) > pg_database_size(current_database()) + 300000 AS files,
+	lsm_database_size(current_database()) > lsm_total_relation_size('sizes.l') + lsm_total_relation_size('sizes.h') AS all,
+	abs(lsm_database_size(current_database()) - lsm_database_size((SELECT oid FROM pg_database WHERE datname = current_database()))) < 1000000 AS by_oid,
+	lsm_database_size('template0') = pg_database_size('template0') AS no_files, lsm_database_size(NULL::name) IS NULL AS null;
+SELECT lsm_database_size('sizes_none');
+CREATE ROLE lsm_regress_sizes;
+DO $$ BEGIN EXECUTE format('REVOKE CONNECT ON DATABASE %I FROM PUBLIC', current_database()); END $$;
+SET ROLE lsm_regress_sizes;
+DO $$ BEGIN PERFORM lsm_database_size(current_database()); EXCEPTION WHEN insufficient_privilege THEN RAISE NOTICE 'refused'; END $$;
+RESET ROLE;
+GRANT pg_read_all_stats TO lsm_regress_sizes;
+SET ROLE lsm_regress_sizes;
+SELECT lsm_database_size(current_database()) > 0 AS shown;
+RESET ROLE;
+DO $$ BEGIN EXECUTE format('GRANT CONNECT ON DATABASE %I TO PUBLIC', current_database()); END $$;
+DROP ROLE lsm_regress_sizes;
 -- with indexes, of any kind of table
 SELECT t, lsm_indexes_size(t) = (SELECT sum(lsm_table_size(indexrelid)) FROM pg_index WHERE indrelid = t) AS indexes,
 	lsm_indexes_size(t) > pg_indexes_size(t) + 10000 AS files,

@@ -31,6 +31,7 @@
 #include "access/transam.h"
 #include "access/valid.h"
 #include "catalog/pg_attribute.h"
+#include "catalog/pg_database.h"
 #include "commands/defrem.h"
 #include "commands/explain.h"
 #include "commands/vacuum.h"
@@ -47,6 +48,7 @@
 #include "storage/lock.h"
 #include "storage/smgr.h"
 #include "storage/standby.h"
+#include "utils/acl.h"
 #include "utils/guc_tables.h"
 #include "utils/pg_locale.h"
 #include "utils/rel.h"
@@ -611,6 +613,29 @@ lsm_vacuum_update_costs(void)
 #else
 #define LSM_SETS_EXPRESSION(cmd)	false
 #endif
+
+/* The privilege to maintain a table; false: it is gone. */
+static inline bool
+lsm_has_maintain(Oid table, Oid user)
+{
+#if PG_VERSION_NUM >= 170000
+	bool		is_missing = false;
+
+	return pg_class_aclcheck_ext(table, user, ACL_MAINTAIN, &is_missing) == ACLCHECK_OK;
+#else
+	return false;
+#endif
+}
+
+static inline bool
+lsm_owns_database(Oid user)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, MyDatabaseId, user);
+#else
+	return pg_database_ownercheck(MyDatabaseId, user);
+#endif
+}
 
 /* Is it a key that gist serves? */
 #if PG_VERSION_NUM >= 180000

@@ -35,6 +35,20 @@ BEGIN ATOMIC
 	GROUP BY c.oid;
 END;
 
+CREATE FUNCTION lsm_database_size(database pg_catalog.oid)
+RETURNS pg_catalog.int8
+AS 'MODULE_PATHNAME', 'lsm_database_size_oid'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION lsm_database_size(pg_catalog.oid) IS
+'bytes on disk of a database, sorted files included';
+
+CREATE FUNCTION lsm_database_size(database pg_catalog.name)
+RETURNS pg_catalog.int8
+AS 'MODULE_PATHNAME', 'lsm_database_size_name'
+LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION lsm_database_size(pg_catalog.name) IS
+'bytes on disk of a database, sorted files included';
+
 ---- statistics ----
 
 CREATE FUNCTION lsm_tree_stats(

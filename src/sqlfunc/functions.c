@@ -17,6 +17,7 @@
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
+#include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -25,6 +26,7 @@
 #include "storage/smgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/lsyscache.h"
@@ -39,6 +41,8 @@
 PG_FUNCTION_INFO_V1(lsm_flush);
 PG_FUNCTION_INFO_V1(lsm_compact);
 PG_FUNCTION_INFO_V1(lsm_relation_size);
+PG_FUNCTION_INFO_V1(lsm_database_size_oid);
+PG_FUNCTION_INFO_V1(lsm_database_size_name);
 PG_FUNCTION_INFO_V1(lsm_levels);
 PG_FUNCTION_INFO_V1(lsm_files);
 PG_FUNCTION_INFO_V1(lsm_compression_by_level);
@@ -133,7 +137,7 @@ lsm_relation_close_indexes(List *indexes, LOCKMODE lockmode)
 static void
 for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 {
-	Relation	rel = lsm_relation_open(relid, LSM_RELATION_TREES, LSM_RIGHT_OWNER, lockmode);
+	Relation	rel = lsm_relation_open(relid, LSM_RELATION_TREES, LSM_RIGHT_MAINTAIN, lockmode);
 	List	   *indexes;
 	List	   *not_open = NIL;
 	ListCell   *lc;
@@ -287,6 +291,43 @@ lsm_relation_size(PG_FUNCTION_ARGS)
 	bytes = size.file_bytes +
 		(int64) smgrnblocks(RelationGetSmgr(rel), MAIN_FORKNUM) * BLCKSZ;
 	close_after_facts(rel, not_open);
+	PG_RETURN_INT64(bytes);
+}
+
+/* pg_database_size(), which asks for the rights, too; false: NULL */
+static bool
+database_size(Oid dboid, int64 *bytes)
+{
+	LOCAL_FCINFO(fcinfo, 1);
+	Datum		base;
+
+	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
+	fcinfo->args[0].value = ObjectIdGetDatum(dboid);
+	fcinfo->args[0].isnull = false;
+	base = pg_database_size_oid(fcinfo);
+	if (fcinfo->isnull)
+		return false;
+	*bytes = DatumGetInt64(base) + (int64) lsm_database_bytes(dboid);
+	return true;
+}
+
+Datum
+lsm_database_size_oid(PG_FUNCTION_ARGS)
+{
+	int64		bytes;
+
+	if (!database_size(PG_GETARG_OID(0), &bytes))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(bytes);
+}
+
+Datum
+lsm_database_size_name(PG_FUNCTION_ARGS)
+{
+	int64		bytes;
+
+	if (!database_size(get_database_oid(NameStr(*PG_GETARG_NAME(0)), false), &bytes))
+		PG_RETURN_NULL();
 	PG_RETURN_INT64(bytes);
 }
 

@@ -56,9 +56,10 @@ typedef enum LsmRelationKind
 /* What it asks of its caller, for the table of an index */
 typedef enum LsmRight
 {
-	LSM_RIGHT_OWNER,			/* of the relation */
+	LSM_RIGHT_MAINTAIN,			/* what VACUUM asks: ownership of table or
+								 * database, or MAINTAIN */
 	LSM_RIGHT_ROWS,				/* SELECT on the table */
-	LSM_RIGHT_FACTS				/* SELECT on a column, ownership, or
+	LSM_RIGHT_FACTS				/* SELECT on a column, what VACUUM asks, or
 								 * pg_stat_scan_tables */
 } LsmRight;
 

@@ -123,6 +123,19 @@ may_read_rows(Oid table)
 }
 
 /*
+ * As vacuum_is_permitted_for_relation(): the owner of the database, too, and
+ * since 17 whoever has the privilege.
+ */
+static bool
+may_maintain(Oid table, Oid owner)
+{
+	Oid			user = GetUserId();
+
+	return has_privs_of_role(user, owner) || lsm_owns_database(user) ||
+		(OidIsValid(table) && lsm_has_maintain(table, user));
+}
+
+/*
  * Whoever may read a column, or is here to monitor, can have the lock without
  * us.
  */
@@ -131,7 +144,7 @@ may_see_facts(Oid table, Oid owner)
 {
 	Oid			user = GetUserId();
 
-	return may_read_rows(table) || has_privs_of_role(user, owner) ||
+	return may_read_rows(table) || may_maintain(table, owner) ||
 		pg_attribute_aclcheck_all(table, user, ACL_SELECT, ACLMASK_ANY) == ACLCHECK_OK ||
 		has_privs_of_role(user, ROLE_PG_STAT_SCAN_TABLES);
 }
@@ -148,8 +161,8 @@ check_right(Form_pg_class form, Oid table, LsmRight right)
 
 	switch (right)
 	{
-		case LSM_RIGHT_OWNER:
-			if (!has_privs_of_role(GetUserId(), form->relowner))
+		case LSM_RIGHT_MAINTAIN:
+			if (!may_maintain(table, form->relowner))
 				aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(form->relkind),
 							   NameStr(form->relname));
 			break;

@@ -106,6 +106,9 @@ typedef struct LsmTreeSize
 
 extern void lsm_tree_size(LsmTree *tree, LsmTreeSize *size);
 
+/* Bytes of all files in pg_lsm/ that are the database's (database_size.c) */
+extern uint64 lsm_database_bytes(Oid dboid);
+
 typedef void (*LsmProblem) (void *arg, const char *object, const char *problem);
 
 /*

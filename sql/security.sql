@@ -197,8 +197,7 @@ CREATE VIEW lsm_sec.vw AS SELECT 1 AS one;
 CREATE ROLE lsm_regress_column;
 GRANT SELECT (id) ON lsm_sec.l TO lsm_regress_column;
 GRANT SELECT ON lsm_sec.l TO lsm_regress_reader;
-GRANT ALL ON lsm_sec.l TO lsm_regress_nobody;
-REVOKE SELECT ON lsm_sec.l FROM lsm_regress_nobody;
+GRANT INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON lsm_sec.l TO lsm_regress_nobody;
 CREATE ROLE lsm_regress_monitor IN ROLE pg_monitor;
 
 -- what a call answers: SQLSTATE, or ok

@@ -104,3 +104,23 @@ SELECT relid::regclass, v.* FROM (SELECT c.oid AS relid FROM pg_class c JOIN pg_
 	WHERE relname ~ '^pk_' AND amname = 'lsm' AND relkind = 'r') t, lsm_verify(relid::regclass) v;
 DROP TABLE pk_a, pk_c, pk_d, pk_e, pk_f, pk_i, pk_j, pk_l CASCADE;
 DROP FUNCTION pk_keys;
+
+-- a partition that is partitioned itself brings no key of the other kind: only 18 makes one
+SET default_table_access_method = heap;
+CREATE TABLE ap_top (id int PRIMARY KEY) PARTITION BY RANGE (id);
+SET default_table_access_method = lsm;
+CREATE TABLE ap_sub (id int PRIMARY KEY) PARTITION BY RANGE (id);
+RESET default_table_access_method;
+DO $$
+DECLARE
+	is_18 bool := current_setting('server_version_num')::int >= 180000;
+BEGIN
+	ALTER TABLE ap_top ATTACH PARTITION ap_sub FOR VALUES FROM (0) TO (10);
+	IF is_18 THEN RAISE 'attached'; END IF;
+EXCEPTION WHEN feature_not_supported THEN
+	IF NOT is_18 OR sqlerrm !~ '^cannot attach table "ap_sub" as a partition of table "ap_top" with a primary key of another access method$' THEN RAISE; END IF;
+	ALTER TABLE ap_sub DROP CONSTRAINT ap_sub_pkey;
+	ALTER TABLE ap_top ATTACH PARTITION ap_sub FOR VALUES FROM (0) TO (10);
+END $$;
+SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.relname ~ '^ap_' ORDER BY 1;
+DROP TABLE ap_top;

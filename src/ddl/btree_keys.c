@@ -423,6 +423,36 @@ keys_differ(Oid table, List *keys)
 }
 
 /*
+ * A partition that is partitioned itself has no index that could be rebuilt:
+ * all its partitions' would have to be.  Core would say "multiple primary keys".
+ */
+static void
+refuse_other_key(Oid parent, Oid table, List *keys)
+{
+	ListCell   *lc;
+
+	if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
+		return;
+	foreach(lc, lsm_unique_indexes(table, InvalidOid))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+		const ParentKey *served = key_to_follow(table, u, keys);
+
+		if (served == NULL || !served->primary)
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot attach table \"%s\" as a partition of table \"%s\" with a primary key of another access method",
+						get_rel_name(table), get_rel_name(parent)),
+				 errdetail("Table \"%s\" is partitioned itself, and its key \"%s\" is %s in place of %s.",
+						   get_rel_name(table), get_rel_name(u->index), get_am_name(u->am),
+						   get_am_name(served->am)),
+				 errhint("Drop the key of table \"%s\": attaching the table makes it anew.",
+						 get_rel_name(table))));
+	}
+}
+
+/*
  * Before ALTER TABLE parent ATTACH PARTITION: core would make new indexes for
  * keys that do not match, and fail if there is a second primary key.
  */
@@ -452,8 +482,10 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 								   makeString(get_attname(parent, u->keys[i], false)));
 		keys = lappend(keys, key);
 	}
-	if (keys != NIL)
-		match_keys(relid, keys);
+	if (keys == NIL)
+		return;
+	refuse_other_key(parent, relid, keys);
+	match_keys(relid, keys);
 }
 
 /*

@@ -38,6 +38,7 @@
 #include "utils/memutils.h"
 
 #include "table/table.h"
+#include "tree/visibility_map.h"
 
 /* ---- TABLESAMPLE ---- */
 
@@ -155,6 +156,7 @@ static struct
 	BlockNumber told;
 	BlockNumber nblocks;		/* TID blocks */
 	double		part;			/* of each stretch that is read */
+	bool		unmarked;		/* its visibility map */
 }			analyzed;
 
 /* Rows read for each of the sample: it should not come from few stretches */
@@ -190,6 +192,7 @@ lsm_analyze_tell_blocks(Relation rel, BlockNumber nblocks)
 	full_blocks = Min(Max(full_blocks, 1), (double) nblocks);
 	analyzed.relid = RelationGetRelid(rel);
 	analyzed.nblocks = nblocks;
+	analyzed.unmarked = false;
 	analyzed.told = (BlockNumber) Min(full_blocks, (double) LSM_ANALYZE_MAX_BLOCKS);
 	wanted = sample_rows(rel);
 
@@ -206,6 +209,22 @@ lsm_analyze_tell_blocks(Relation rel, BlockNumber nblocks)
 	return analyzed.told;
 }
 
+/*
+ * ANALYZE of PostgreSQL 18 counts the bits "all frozen", which are VACUUM's
+ * marks.  With its own lock of the table it keeps VACUUM out; of a parent's
+ * children it has a lesser one.
+ */
+static void
+unmark_map(Relation rel)
+{
+#if PG_VERSION_NUM >= 180000
+	if (!analyzed.unmarked && !RelationUsesLocalBuffers(rel) &&
+		CheckRelationLockedByMe(rel, ShareUpdateExclusiveLock, true))
+		lsm_vm_unmark(rel);
+#endif
+	analyzed.unmarked = true;
+}
+
 /* Point the scan at what stands behind a block that ANALYZE chose. */
 static bool
 analyze_block(LsmTableScan *scan, BlockNumber blockno)
@@ -217,6 +236,7 @@ analyze_block(LsmTableScan *scan, BlockNumber blockno)
 	if (analyzed.relid != RelationGetRelid(scan->base.rs_rd))
 		elog(ERROR, "ANALYZE has not asked for the size of table \"%s\"",
 			 RelationGetRelationName(scan->base.rs_rd));
+	unmark_map(scan->base.rs_rd);
 	if (blockno >= analyzed.told)
 		return false;			/* cannot be */
 

@@ -44,6 +44,12 @@ extern void lsm_vm_set(Relation rel, LsmTree *tree, BlockNumber nblocks,
 					   const uint8 *wanted, TransactionId newest_xmin);
 
 /*
+ * All marks go: of a VACUUM that was cancelled, or died.  REQUIRES: the
+ * relation's lock of VACUUM; no temporary relation.
+ */
+extern void lsm_vm_unmark(Relation rel);
+
+/*
  * A row of this block is about to be ended: the block is neither all-visible
  * nor marked any more.  Harmless if nothing comes of it.  REQUIRES: a write to
  * the tree has begun that will end the row, no key lock held.

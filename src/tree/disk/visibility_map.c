@@ -9,6 +9,8 @@
  * there "all frozen", says nothing of freezing here: it is VACUUM's mark, which
  * shows VACUUM at its end what nobody has touched since it began.  No reader
  * looks at it, and nothing relies on it after a crash, so it is not logged.
+ * Since PostgreSQL 18, ANALYZE counts these bits, for when autovacuum comes: it
+ * takes away what a VACUUM left that was cancelled.
  *
  * Heap clears a bit in the record that changes the row.  Here that is a record
  * of its own, before: a bit too few does no harm.
@@ -224,6 +226,34 @@ lsm_vm_set(Relation rel, LsmTree *tree, BlockNumber nblocks, const uint8 *wanted
 	if (BufferIsValid(buffer))
 		ReleaseBuffer(buffer);
 	pfree(after);
+}
+
+void
+lsm_vm_unmark(Relation rel)
+{
+	BlockNumber npages = lsm_vm_fork_blocks(RelationGetSmgr(rel)) / BLOCKS_PER_PAGE;
+	Buffer		buffer = InvalidBuffer;
+
+	for (BlockNumber page = 0; page < npages; page++)
+	{
+		uint8	   *bytes;
+		bool		marked = false;
+
+		CHECK_FOR_INTERRUPTS();
+		visibilitymap_pin(rel, page * BLOCKS_PER_PAGE, &buffer);
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		bytes = map_bytes(BufferGetPage(buffer));
+		for (uint32 i = 0; i < MAP_BYTES; i++)
+		{
+			marked |= (bytes[i] & MARK_BITS) != 0;
+			bytes[i] &= VISIBLE_BITS;
+		}
+		if (marked)
+			MarkBufferDirtyHint(buffer, false);
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	}
+	if (BufferIsValid(buffer))
+		ReleaseBuffer(buffer);
 }
 
 /* REQUIRES: page locked. */

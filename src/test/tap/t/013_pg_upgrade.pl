@@ -93,6 +93,47 @@ is($last->safe_psql('side', 'SET enable_seqscan = off; SELECT a FROM p WHERE a =
 $last->safe_psql('postgres', q{ALTER TABLE t SET ACCESS METHOD lsm; SELECT lsm_flush('t')});
 is($last->safe_psql('postgres', $sum), $all, 'rows in lsm again');
 is($last->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', 'lsm_verify');
+my $version = $last->safe_psql('postgres', 'SHOW server_version_num');
 $last->stop;
 
+# ---- logical slots go along, since 17; what they have not read yet, the decoder is asked ----
+
+if ($version >= 170000)
+{
+	my ($from, $to) = map { lsm_node($_, wal_level => 'logical', conf => 'autovacuum = off') } 'slots_old', 'slots_new';
+	my $changes = q{SELECT data FROM pg_logical_slot_get_changes('s', NULL, NULL, 'skip-empty-xacts', '1', 'include-xids', '0') WHERE data !~ '^(BEGIN|COMMIT)'};
+	my $script = sub {
+		my $out = '';
+		my $ok = IPC::Run::run([ $from->config_data('--bindir') . '/lsm_pg_upgrade', '-b', $from->config_data('--bindir'), '-B', $to->config_data('--bindir'),
+				'-d', rel2abs($from->data_dir), '-D', rel2abs($to->data_dir), '-s', $to->host, '-p', $from->port, '-P', $to->port ],
+			'<', \undef, '>', \$out, '2>&1', init => sub { chdir $PostgreSQL::Test::Utils::tmp_check });
+		note($out);
+		return ($ok, $out);
+	};
+
+	lsm_start($from);
+	$from->safe_psql('postgres', q{
+CREATE TABLE d (id int PRIMARY KEY, v text) USING lsm;
+SELECT pg_create_logical_replication_slot('s', 'test_decoding');
+INSERT INTO d SELECT g, 'v' || g FROM generate_series(1, 500) g});
+	$from->stop;
+	my ($ok, $out) = $script->();
+	ok(!$ok, 'a slot that has not read all keeps pg_upgrade from it');
+	like($out, qr/logical replication slots that can(?:not|'t) be upgraded/, 'it says so');
+	$from->start;
+	is(scalar(split /\n/, $from->safe_psql('postgres', $changes)), 500, 'it reads');
+	# what is logged behind that is nobody's change: files, and the shutdown's
+	$from->safe_psql('postgres', q{SELECT lsm_flush('d'::regclass), lsm_compact('d'::regclass); VACUUM d});
+	$from->safe_psql('postgres', $changes);
+	$from->stop;
+	($ok, $out) = $script->();
+	ok($ok, 'one that has read all goes along');
+	$to->start;
+	is($to->safe_psql('postgres', q{SELECT slot_name, plugin FROM pg_replication_slots}), 's|test_decoding', 'it is there');
+	$to->safe_psql('postgres', q{INSERT INTO d VALUES (1000, 'new'); UPDATE d SET v = 'changed' WHERE id = 7; DELETE FROM d WHERE id = 8});
+	is($to->safe_psql('postgres', $changes), join("\n", q{table public.d: INSERT: id[integer]:1000 v[text]:'new'}, q{table public.d: UPDATE: id[integer]:7 v[text]:'changed'},
+			'table public.d: DELETE: id[integer]:8'), 'and decodes what comes');
+	is($to->safe_psql('postgres', q{SELECT * FROM lsm_verify('d'::regclass)}), '', 'lsm_verify');
+	$to->stop;
+}
 done_testing();

@@ -145,6 +145,21 @@ sub race
 	return;
 }
 
+# One step at a time: between what a statement reads and what it writes, another session does the same.  Each table has
+# one tree that is written to.
+$node->safe_psql('postgres', 'CREATE TABLE keyed (id int) USING heap; CREATE UNIQUE INDEX ON keyed USING lsm (id); CREATE TABLE summed (n int) USING lsm; INSERT INTO summed VALUES (0)');
+foreach my $case (['INSERT INTO keyed VALUES (1)', 'SELECT count(*) FROM keyed', 1], ['UPDATE summed SET n = n + 1', 'SELECT n FROM summed', 2])
+{
+	my ($change, $look, $expected) = @$case;
+	lsm_hold($node, 'write_begun', 'backend', 0);
+	my $pid = lsm_start_session($node, 'postgres', 'slow', "SET lsm.crash_point = '?'; $change");
+	ok(lsm_wait_held($node), "$change: the first session has read");
+	$node->safe_psql('postgres', $change);
+	lsm_release($node);
+	lsm_ended($pid);
+	is($node->safe_psql('postgres', $look), $expected, "$change: the first session reads again");
+}
+
 my @all = ([@insert], [@insert], [@insert, @upsert], [@update], [@update], [@update, @move], [@house]);
 
 # the narrow race itself: one session updates one key, others insert it

@@ -185,10 +185,18 @@ static void
 tree_subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 					  SubTransactionId parentSubid, void *arg)
 {
-	if (event == SUBXACT_EVENT_ABORT_SUB)
+	switch (event)
 	{
-		tree_cleanup();
-		lsm_temporary_note_abort();
+		case SUBXACT_EVENT_COMMIT_SUB:
+			lsm_handle_end_subxact(true);
+			break;
+		case SUBXACT_EVENT_ABORT_SUB:
+			tree_cleanup();
+			lsm_handle_end_subxact(false);
+			lsm_temporary_note_abort();
+			break;
+		default:
+			break;
 	}
 }
 
@@ -491,6 +499,8 @@ lsm_tree_open(Relation rel, LsmKind kind, const LsmTreeOptions *options)
 		tree_resolve(handle);
 		tree_share_name(tree, rel);
 	}
+	else if (unlikely(handle->level > 1))
+		lsm_handle_keep(handle);
 	Assert(tree->kind == kind);
 
 	tree->relid = RelationGetRelid(rel);

@@ -403,8 +403,9 @@ extern void lsm_tree_reset(Relation rel, LsmKind kind);
 /*
  * The backend's handle on the relation's tree; cached, cheap after the first
  * time (kept in a backend hash by relfilenode and checked against
- * the keyspace id in shared memory).  Valid until the end of the transaction;
- * REQUIRES a lock on the relation.  `options` NULL = follow the GUCs.
+ * the keyspace id in shared memory).  Valid as long as what the current
+ * resource owner takes, so to the end of the transaction, or to the rollback of
+ * a subtransaction; REQUIRES a lock on the relation.  `options` NULL = follow the GUCs.
  * The first use after a server start loads the memtable from the log.
  * ERRORs: corrupt metapage (ERRCODE_DATA_CORRUPTED), cloned tree
  * (ERRCODE_FEATURE_NOT_SUPPORTED).
@@ -412,7 +413,7 @@ extern void lsm_tree_reset(Relation rel, LsmKind kind);
 extern LsmTree *lsm_tree_open(Relation rel, LsmKind kind,
 							  const LsmTreeOptions *options);
 
-/* Has this transaction opened the relation's tree? */
+/* Has this transaction opened the relation's tree, and not rolled that back? */
 extern bool lsm_tree_is_open(Relation rel);
 
 /*

@@ -191,7 +191,8 @@ lsm_control_construct(ControlBlock *block)
 	for (int i = 0; i < LSM_LOG_SLOTS; i++)
 		LWLockInitialize(&ctl->slots[i].lock, lsm_control->slot_tranche);
 	ConditionVariableInit(&ctl->cv);
-	pg_atomic_init_u64(&ctl->set_stamp, 0);
+	/* a tree that goes from block to block never has an old stamp again */
+	pg_atomic_init_u64(&ctl->set_stamp, pg_atomic_add_fetch_u64(&lsm_control->lives, 1) << 32);
 	pg_atomic_init_u64(&ctl->version_no, 0);
 #ifdef USE_ASSERT_CHECKING
 	pg_atomic_init_u64(&ctl->settled_version, 0);

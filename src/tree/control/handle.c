@@ -10,8 +10,13 @@
  * the metapage is read again (LsmHandleOps.resolve).
  *
  * While a transaction uses a tree its handle pins the control block, so that
- * it cannot be given to another tree between two calls.  All pins are released
- * at the end of the transaction (tree.c).
+ * it cannot be given to another tree between two calls.  A pin lives as a pin
+ * of a buffer would: it belongs to the subtransaction of the resource owner
+ * that opens the tree, which is an outer one if a cursor of an outer
+ * subtransaction is fetched from.  A rollback releases the subtransaction's
+ * pins, its parent takes them over at its commit, and the end of the
+ * transaction releases all (tree.c).  The handle itself stays until then:
+ * cursors of what was rolled back, whose memory goes later, point to it.
  *
  * What the rooms above do for handles, they register: LsmHandleOps.
  *
@@ -29,6 +34,7 @@
 #include "storage/fd.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 #include "tree/control/control.h"
 #include "tree/control/handle.h"
@@ -55,7 +61,8 @@ StaticAssertDecl(offsetof(LsmTree, backend) == offsetof(HandleKey, backend) &&
 
 static HTAB *handles = NULL;
 static LsmHandle *recent_handles[RECENT_HANDLES];
-static dlist_head pinned_handles = DLIST_STATIC_INIT(pinned_handles);
+static dlist_head pinned_handles = DLIST_STATIC_INIT(pinned_handles);	/* by level */
+static dlist_head outlived_handles = DLIST_STATIC_INIT(outlived_handles);
 static uint64 drops_seen = 0;
 static const LsmHandleOps *ops = NULL;
 
@@ -107,12 +114,115 @@ lsm_handle_unpin(LsmHandle *handle)
 	handle->tree.rel = NULL;
 }
 
+static void
+handle_end_outlived(LsmHandle *handle)
+{
+	if (handle->outlived)
+		dlist_delete(&handle->outlived_node);
+	handle->outlived = false;
+}
+
 void
 lsm_handle_unpin_all(void)
 {
 	while (!dlist_is_empty(&pinned_handles))
-		lsm_handle_unpin(dlist_container(LsmHandle, pinned_node,
-								   dlist_head_node(&pinned_handles)));
+	{
+		LsmHandle *handle = dlist_tail_element(LsmHandle, pinned_node, &pinned_handles);
+
+		Assert(handle->level <= GetCurrentTransactionNestLevel());
+		lsm_handle_unpin(handle);
+	}
+	while (!dlist_is_empty(&outlived_handles))
+		handle_end_outlived(dlist_head_element(LsmHandle, outlived_node, &outlived_handles));
+}
+
+/* See handle.h.  Never fails. */
+void
+lsm_handle_end_subxact(bool commit)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	dlist_iter	iter;
+
+	if (commit)
+	{
+		dlist_reverse_foreach(iter, &pinned_handles)
+		{
+			LsmHandle *handle = dlist_container(LsmHandle, pinned_node, iter.cur);
+
+			Assert(handle->level <= level);
+			if (handle->level < level)
+				break;
+			handle->level--;
+		}
+		return;
+	}
+	while (!dlist_is_empty(&pinned_handles))
+	{
+		LsmHandle *handle = dlist_tail_element(LsmHandle, pinned_node, &pinned_handles);
+
+		Assert(handle->level <= level);
+		if (handle->level < level)
+			break;
+		lsm_handle_unpin(handle);
+		if (!handle->outlived)
+			dlist_push_head(&outlived_handles, &handle->outlived_node);
+		handle->outlived = true;
+	}
+}
+
+/*
+ * Nest level of the subtransaction that the current resource owner is of.  An
+ * owner that is of none, as workers have, is the transaction's.
+ */
+static int
+owner_level(void)
+{
+	ResourceOwner of = CurTransactionResourceOwner;
+	int			level = GetCurrentTransactionNestLevel();
+
+	for (; level > 1; level--)
+	{
+		for (ResourceOwner owner = CurrentResourceOwner; owner != NULL;
+			 owner = ResourceOwnerGetParent(owner))
+		{
+			if (owner == of)
+				return level;
+		}
+		of = ResourceOwnerGetParent(of);
+	}
+	return level;
+}
+
+/* Mostly the last one. */
+static void
+list_by_level(LsmHandle *handle, int level)
+{
+	dlist_node *after = &pinned_handles.head;
+	dlist_iter	iter;
+
+	handle->level = level;
+	dlist_reverse_foreach(iter, &pinned_handles)
+	{
+		if (dlist_container(LsmHandle, pinned_node, iter.cur)->level <= level)
+		{
+			after = iter.cur;
+			break;
+		}
+	}
+	dlist_insert_after(after, &handle->pinned_node);
+}
+
+/* See handle.h. */
+void
+lsm_handle_keep(LsmHandle *handle)
+{
+	int			level = owner_level();
+
+	Assert(handle->pinned != NULL);
+	if (level >= handle->level)
+		return;
+	dlist_delete(&handle->pinned_node);
+	list_by_level(handle, level);
 }
 
 /*
@@ -141,7 +251,7 @@ lsm_handle_pin(LsmHandle *handle)
 		ops->release(tree);
 	handle->life = tree->ctl->life;
 	handle->pinned = tree->ctl;
-	dlist_push_tail(&pinned_handles, &handle->pinned_node);
+	list_by_level(handle, owner_level());
 	return true;
 }
 
@@ -159,6 +269,7 @@ handle_forget(LsmHandle *handle)
 	Assert(handle->pinned == NULL);
 	if (*recent == handle)
 		*recent = NULL;
+	handle_end_outlived(handle);
 	ops->release(&handle->tree);
 	(void) hash_search(handles, &handle->tree, HASH_REMOVE, NULL);
 }
@@ -166,7 +277,8 @@ handle_forget(LsmHandle *handle)
 /*
  * End of a committed transaction: release what handles of dropped trees hold
  * (their version may map files that are unlinked), and keep the number of
- * handles bounded.  Handles that the transaction used (pinned) stay.
+ * handles bounded.  Handles that the transaction used (pinned, or outlived)
+ * stay.
  */
 void
 lsm_handle_trim(void)
@@ -192,7 +304,7 @@ lsm_handle_trim(void)
 			pg_atomic_read_u64(&tree->ctl->keyspace_id) != tree->keyspace_id;
 
 		/* removing the entry just returned is allowed during a scan */
-		if (handle->pinned == NULL && (too_many || lost))
+		if (handle->pinned == NULL && !handle->outlived && (too_many || lost))
 			handle_forget(handle);
 		else
 			left |= lost;
@@ -205,8 +317,8 @@ lsm_handle_trim(void)
 /*
  * Transactions that are rolled back leave their handles, since cursors may
  * still refer to them when the callback runs.  A session that does nothing
- * else trims here: what an earlier transaction has left is not pinned, and all
- * of this one's is.
+ * else trims here: what an earlier transaction has left is neither pinned nor
+ * outlived, and all of this one's is.
  */
 static void
 handle_trim_rolled_back(void)
@@ -361,6 +473,7 @@ lsm_tree_enter(LsmTree *tree)
 	/* nested: what the outer call saw is protected, and we must not wait */
 	if (lsm_epoch_inside())
 	{
+		Assert(handle->pinned != NULL);
 		lsm_epoch_enter();
 		return;
 	}
@@ -378,6 +491,9 @@ lsm_tree_enter(LsmTree *tree)
 			}
 			lsm_epoch_exit();
 		}
+
+		/* whoever still uses the tree has kept the pin: lsm_handle_keep() */
+		Assert(handle->pinned != NULL || !handle->outlived);
 
 		CHECK_FOR_INTERRUPTS();
 		if (!lsm_handle_current(handle))

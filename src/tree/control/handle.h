@@ -17,6 +17,11 @@ typedef struct LsmHandle
 	LsmTreeShared *pinned;		/* block this handle pins, or NULL */
 	uint64		life;			/* of the block that was pinned last */
 	dlist_node	pinned_node;	/* valid if pinned */
+	int			level;			/* nest level of the subtransaction whose pin it
+								 * is */
+	bool		outlived;		/* a pin went with its subtransaction, in this
+								 * transaction */
+	dlist_node	outlived_node;	/* valid if outlived */
 } LsmHandle;
 
 /* What rooms above do for handles.  Registered before the first is made. */
@@ -61,6 +66,15 @@ extern void lsm_handle_set_keyspace(LsmHandle *handle, uint64 keyspace_id);
 extern bool lsm_handle_pin(LsmHandle *handle);
 extern void lsm_handle_unpin(LsmHandle *handle);
 extern void lsm_handle_unpin_all(void);
+
+/* The current subtransaction is committed, or rolled back: whose pins go. */
+extern void lsm_handle_end_subxact(bool commit);
+
+/*
+ * The handle is pinned, and used by the current resource owner: that may be one
+ * of an outer subtransaction than the pin's.
+ */
+extern void lsm_handle_keep(LsmHandle *handle);
 
 /*
  * End of a committed transaction: handles of dropped trees, and too many of

@@ -148,8 +148,8 @@ lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest)
 }
 
 /*
- * The handle pins the control block until the transaction ends.  Should the
- * block be another tree's by now, or this one's not loaded: its set_stamp has
+ * The handle pins the control block as long as the caller uses the tree.  Should
+ * the block be another tree's by now, or this one's not loaded: its set_stamp has
  * changed, or will.
  */
 bool

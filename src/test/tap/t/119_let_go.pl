@@ -1,6 +1,7 @@
 # Functions that look at relations let go of what they took: no lock on a table, an index or its table is left, so that
 # two sessions that monitor and truncate never wait for each other; and no control block, so that a transaction may look at
-# more trees than there are.
+# more trees than there are.  What a subtransaction took goes with its rollback: nobody keeps all control blocks by using
+# tables, or making them, in subtransactions that end in an error; what a cursor of an outer one uses, stays.
 # tier: check
 use strict;
 use warnings;
@@ -10,7 +11,7 @@ use Test::More;
 
 use constant TABLES => 80;
 
-my $node = lsm_node('let_go', conf => "lsm.max_trees = 64\nautovacuum = off\nfsync = off\nmin_parallel_table_scan_size = 0\nmax_parallel_maintenance_workers = 2\n");
+my $node = lsm_node('let_go', conf => "lsm.max_trees = 64\nautovacuum = off\nfsync = off\nmin_parallel_table_scan_size = 0\nmax_parallel_maintenance_workers = 2\nmax_locks_per_transaction = 256\n");
 lsm_start($node);
 sub sql { return $node->safe_psql('postgres', $_[0]); }
 
@@ -43,6 +44,47 @@ foreach my $function ('lsm_advise', 'lsm_report', 'lsm_verify', 'lsm_total_relat
 	my @arguments = map { $function eq 'lsm_report' ? "ARRAY['t$_'::regclass]" : "'t$_'::regclass" } 1 .. TABLES;
 	my ($rc, $out, $err) = $node->psql('postgres', 'BEGIN; ' . join(' ', map { "SELECT count(*) FROM $function($_);" } @arguments) . ' COMMIT');
 	is($err, '', "$function of more tables than lsm.max_trees in a transaction");
+}
+
+# ---- subtransactions ----
+sub undone
+{
+	my ($use, $inner) = @_;
+	return sprintf(q{DO $$ BEGIN FOR i IN 1 .. %d LOOP BEGIN %s RAISE 'undo'; EXCEPTION WHEN raise_exception THEN NULL; END; END LOOP; END $$;},
+		TABLES, $inner ? "BEGIN EXECUTE format('$use', i); EXCEPTION WHEN division_by_zero THEN NULL; END;" : "EXECUTE format('$use', i);");
+}
+my $read = 'SELECT * FROM t%s';
+my %uses = (
+	read => undone($read),
+	'read in a subtransaction that is committed' => undone($read, 1),
+	write => undone('INSERT INTO t%s VALUES (2)'),
+	make => undone('CREATE TABLE n%1$s (id int) USING lsm; INSERT INTO n%1$s VALUES (1)'),
+	'make temporary' => undone('CREATE TEMPORARY TABLE n%1$s (id int) USING lsm; INSERT INTO n%1$s VALUES (1)'));
+foreach my $use (sort keys %uses)
+{
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	$session->query("BEGIN; $uses{$use}");
+	my ($rc, $out, $err) = $node->psql('postgres', 'SELECT count(*) FROM l');
+	is("$out$err", '100', "$use, rolled back: others go on");
+	$session->quit;
+}
+
+# blocks that cursors use are not given to others meanwhile; an assertion sees to it, too
+my %scans = ('table' => 'SET LOCAL enable_indexscan = off; SET LOCAL enable_indexonlyscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off',
+	'index' => 'SET LOCAL enable_seqscan = off; SET LOCAL enable_indexonlyscan = off; SET LOCAL enable_sort = off',
+	'index only' => 'SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off');
+foreach my $scan (sort keys %scans)
+{
+	my $columns = $scan eq 'index only' ? 'id' : 'id, v';
+	my $order = $scan eq 'table' ? '' : 'ORDER BY id';
+	foreach my $before ('', 'SELECT FROM l;', 'SAVEPOINT t; SELECT FROM l; RELEASE t;', 'SELECT lsm_advise(\'l\'::regclass);')
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "BEGIN; $scans{$scan}; DECLARE c CURSOR FOR SELECT $columns FROM l $order; SAVEPOINT s; \\o /dev/null
+			$before \\o
+			FETCH 1 c; SAVEPOINT u; FETCH 1 c; ROLLBACK TO s; $uses{read} FETCH 1 c; SAVEPOINT v; DECLARE d CURSOR FOR SELECT $columns FROM l $order; FETCH 1 d;
+			ROLLBACK TO v; $uses{read} FETCH 1 c; COMMIT");
+		is($out . $err, join("\n", map { $columns eq 'id' ? $_ : "$_|v$_" } 1, 2, 3, 1, 4), "$scan scan of an outer cursor, $before");
+	}
 }
 $node->stop;
 done_testing();

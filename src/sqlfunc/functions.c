@@ -261,7 +261,8 @@ close_after_facts(Relation rel, List *not_open)
 
 /*
  * As pg_relation_size(): NULL of what a query found in the catalog and is gone
- * by now, and no error of an index that is being built, or was not.
+ * by now, and no error of an index that is being built, or was not.  NULL, too,
+ * of another session's temporary relation.
  */
 Datum
 lsm_relation_size(PG_FUNCTION_ARGS)

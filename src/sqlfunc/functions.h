@@ -71,8 +71,8 @@ typedef enum LsmRight
 extern Relation lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right,
 								  LOCKMODE lockmode);
 /*
- * The same, but NULL if the relation is not there, and of an index that has not
- * been built, too.
+ * The same, but NULL if the relation is not there, or another session's
+ * temporary one, and of an index that has not been built, too.
  */
 extern Relation lsm_relation_try_open(Oid relid, LsmRelationKind kind, LsmRight right,
 									  LOCKMODE lockmode);

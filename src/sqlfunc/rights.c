@@ -183,16 +183,25 @@ check_right(Form_pg_class form, Oid table, LsmRight right)
 	}
 }
 
+/* Another session's: what it holds is in that one's memory. */
+static bool
+is_other_temporary(Form_pg_class form)
+{
+	return form->relpersistence == RELPERSISTENCE_TEMP &&
+		!isTempOrTempToastNamespace(form->relnamespace);
+}
+
 /*
  * ERROR unless the relation is of the right kind and the user has the right.
- * False: it is not there.  *table is the table of an index, else InvalidOid.
- * Takes no lock on the relation.
+ * False: it is not there, or another session's temporary one.  *table is the
+ * table of an index, else InvalidOid.  Takes no lock on the relation.
  */
 static bool
 check_relation(Oid relid, LsmRelationKind kind, LsmRight right, Oid *table)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	Form_pg_class form;
+	bool		can_be_opened;
 
 	*table = InvalidOid;
 	if (!HeapTupleIsValid(tuple))
@@ -203,13 +212,23 @@ check_relation(Oid relid, LsmRelationKind kind, LsmRight right, Oid *table)
 	if (form->relkind == RELKIND_INDEX)
 		*table = IndexGetRelation(relid, true);
 	check_right(form, form->relkind == RELKIND_INDEX ? *table : relid, right);
-	if (form->relpersistence == RELPERSISTENCE_TEMP &&
-		!isTempOrTempToastNamespace(form->relnamespace))
+	can_be_opened = !is_other_temporary(form);
+	ReleaseSysCache(tuple);
+	return can_be_opened;
+}
+
+static void
+report_not_there(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+
+	if (HeapTupleIsValid(tuple) && is_other_temporary((Form_pg_class) GETSTRUCT(tuple)))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot access temporary tables of other sessions")));
-	ReleaseSysCache(tuple);
-	return true;
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("could not open relation with OID %u", relid)));
 }
 
 /* See functions.h. */
@@ -250,9 +269,7 @@ lsm_relation_open(Oid relid, LsmRelationKind kind, LsmRight right, LOCKMODE lock
 	Relation	rel = lsm_relation_try_open(relid, kind, right, lockmode);
 
 	if (rel == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("could not open relation with OID %u", relid)));
+		report_not_there(relid);
 	if (lsm_relation_is_index(rel) && !lsm_index_has_tree(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -10,6 +10,8 @@
 #     control file, debian/changelog and CHANGELOG.md;
 #   - statements that people are given to run, here, in ops/, bench/ and src/bin/, call our functions
 #     with a cast: to an untyped constant or an oid another's overload is the better match;
+#   - statements that make statements (\gexec) are run with pg_catalog as search_path, or the names in them are
+#     anybody's, and no text of a definition is edited, whose names may look like any syntax;
 #   - lines have at most 80 columns, but in tables, code, links and the
 #     measurements of bench/.
 use strict;
@@ -144,6 +146,23 @@ foreach my $file ((grep { $_ ne 'CHANGELOG.md' } @pages), sort grep { -f } glob(
 	}
 }
 result('our functions are called with a cast to regclass', @uncast);
+
+my @open;
+foreach my $page (grep { $_ ne 'CHANGELOG.md' } @pages)
+{
+	my $text = slurp($page);
+	while ($text =~ /^```(?:sql|sh)\n(.*?)^```$/msg)
+	{
+		# each session is one
+		foreach my $session (split /<<'?SQL'?\n/, $1)
+		{
+			my ($before) = $session =~ /\A(.*?)\\gexec/s or next;
+			push @open, "$page: " . (split /\n/, $before)[-1] unless $before =~ /^SET search_path = pg_catalog;$/m;
+		}
+	}
+	push @open, "$page: $1" while $text =~ /((?:replace|substring|substr|overlay|split_part)\((?:[^;`]*?\b)?pg_get_\w+def\()/g;
+}
+result('statements that make statements have their search_path, and edit no definition', @open);
 
 my @settings;
 my $usage = slurp('docs/usage.md');

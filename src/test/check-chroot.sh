@@ -78,11 +78,18 @@ in_chroot true || {
 	exit 77
 }
 
-# its own copy of the sources, whose objects stay for the next time
-mkdir -p "$root/work/lsmam" "$root/tmp/lsmam"
+# Its own copy of the sources, whose objects stay for the next time.  That may be of other sources:
+# a file that is not what it was last time is new, however old it is here.
+copy=$root/work/lsmam
+mkdir -p "$copy" "$copy.new" "$root/tmp/lsmam"
 chmod 1777 "$root/tmp" "$root/tmp/lsmam"
-find "$root/work/lsmam" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
-tar -C "$top" --exclude=./build --exclude=./.git -cf - . | tar -C "$root/work/lsmam" -xf -
+tar -C "$top" --exclude=./build --exclude=./.git -cf - . | tar -C "$copy.new" -xmf -
+(cd "$copy.new" && find . -type f -print0) | while IFS= read -r -d '' file; do
+	! cmp -s "$copy.new/$file" "$copy/$file" || touch -r "$copy/$file" "$copy.new/$file"
+done
+find "$copy" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+find "$copy.new" -mindepth 1 -maxdepth 1 -exec mv -t "$copy" {} +
+rmdir "$copy.new"
 
 echo "check: PostgreSQL $(in_chroot "/usr/lib/postgresql/$major/bin/pg_config" --version | sed 's/^PostgreSQL //'), Debian $suite"
 settings=(LSM_CHECK="${LSM_CHECK:-regress isolation}")

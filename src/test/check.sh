@@ -227,7 +227,11 @@ version_collect() {
 # ---- jobs, some at a time: most of what they do is to wait, for servers to start and end ----
 
 jobs_wanted() {
+	local kind
 	if [ "${LSM_TIER:-}" != rest ]; then
+		for kind in layers docs install; do
+			! wants $kind || echo $kind
+		done
 		! wants unit || printf '%s\n' unit-plain unit-sanitize
 		! wants unit-plain || echo unit-plain
 	fi
@@ -241,6 +245,8 @@ jobs_wanted() {
 job_run() {
 	local began=$SECONDS status
 	case $1 in
+		layers | install) "$top/src/test/check-$1.sh" >"$results/$1.log" 2>&1 ;;
+		docs) "$top/src/test/check-docs.pl" >"$results/$1.log" 2>&1 ;;
 		unit-*) "$top/src/test/check-unit.sh" "${1#unit-}" >"$results/$1.log" 2>&1 ;;
 		version-*)
 			LSM_CHECK="install regress isolation" LSM_TIER='' LSM_PART='' LSM_BEGIN='' LSM_UNTIL='' \
@@ -259,31 +265,15 @@ job_collect() {
 	rm -f "$results/$1.status"
 	echo "$seconds $(job_form "$1")" >>"$results/times"
 	case $1 in
-		unit-*) tap_results "$1 ($seconds s)" "$status" "$results/$1.log" ;;
+		layers | docs | install | unit-*)
+			tap_results "$1 ($seconds s)" "$status" "$results/$1.log"
+			[ "$1" != layers ] || grep '^# circle: [^	]' "$results/$1.log"
+			;;
 		version-*) version_collect "$1" "$status" "$seconds" ;;
 		sql) sql_collect "$status" ;;
 		*) tap_collect "$1" "$status" "$seconds" ;;
 	esac
 }
-
-if wants layers; then
-	section layers
-	"$top/src/test/check-layers.sh" >"$results/layers.log" 2>&1
-	tap_results layers $? "$results/layers.log"
-	grep '^# circle: [^	]' "$results/layers.log"
-fi
-
-if wants docs; then
-	section docs
-	"$top/src/test/check-docs.pl" >"$results/docs.log" 2>&1
-	tap_results docs $? "$results/docs.log"
-fi
-
-if wants install; then
-	section install
-	"$top/src/test/check-install.sh" >"$results/install.log" 2>&1
-	tap_results install $? "$results/install.log"
-fi
 
 if wants regress || wants isolation || wants tap; then
 	section "build with assertions and crash points"

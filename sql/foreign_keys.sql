@@ -89,9 +89,43 @@ CREATE TABLE pend3 (id int PRIMARY KEY);
 INSERT INTO pend3 VALUES (1), (2);
 DECLARE c CURSOR FOR SELECT id FROM pend3 WHERE id > 0;
 FETCH c;
+SAVEPOINT s;
 ALTER TABLE pend_fk ADD FOREIGN KEY (r) REFERENCES pend3;
+ROLLBACK TO s;
+ALTER TABLE pend_fk ADD FOREIGN KEY (r) REFERENCES pend3;
+INSERT INTO pend3 VALUES (3);
+FETCH ALL c;
+COMMIT;
+INSERT INTO pend3 VALUES (3);
+SELECT relname FROM pg_index JOIN pg_class c ON c.oid = indexrelid WHERE indrelid = 'pend3'::regclass;
+-- a loop over rows makes for each a table that references them
+CREATE TABLE tenants (id int PRIMARY KEY);
+INSERT INTO tenants VALUES (1), (2), (3);
+DO $$
+DECLARE
+	r record;
+BEGIN
+	FOR r IN SELECT id FROM tenants ORDER BY id LOOP
+		EXECUTE format('CREATE TABLE orders_%s (id int PRIMARY KEY, tenant int REFERENCES tenants)', r.id);
+	END LOOP;
+END $$;
+SELECT count(*) FROM pg_constraint WHERE confrelid = 'tenants'::regclass;
+-- but who writes has opened the indexes, and would not write to the new one
+CREATE TABLE written (id int PRIMARY KEY);
+CREATE FUNCTION make_reference() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE TABLE written_%s (id int REFERENCES written)', NEW.id);
+	RETURN NEW;
+END $$;
+CREATE TRIGGER make_reference BEFORE INSERT ON written FOR EACH ROW EXECUTE FUNCTION make_reference();
+BEGIN;
+INSERT INTO written VALUES (1), (2);
 ROLLBACK;
-DROP TABLE pend_fk, pend, pend2;
+CREATE TABLE written_0 (id int REFERENCES written);
+INSERT INTO written VALUES (1), (2);
+DROP TABLE written_0, written_1, written_2, written, orders_1, orders_2, orders_3, tenants;
+DROP FUNCTION make_reference;
+DROP TABLE pend_fk, pend, pend2, pend3;
 -- not for those who may not reference, not for what fails anyway
 CREATE TABLE pk3 (id int PRIMARY KEY, d int UNIQUE DEFERRABLE);
 CREATE ROLE lsm_fk_user;

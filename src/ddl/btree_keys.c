@@ -19,8 +19,10 @@
  * anything is locked.
  *
  * Locks: an index is replaced under AccessExclusiveLock on its table, which is
- * taken before any weaker one.  Tables above it in a tree of partitions, as far
- * as the statement locks them, are locked before it, as core does.
+ * taken in place of the lock that core will take there, and when core will:
+ * after the table that the statement names, and after tables above it in a tree
+ * of partitions.  Whoever has read the table and then writes to it would be in
+ * a deadlock with an upgrade.  name_locks.c finds out which lock it is.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,11 +34,13 @@
 #include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "commands/defrem.h"
+#include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -57,6 +61,7 @@
 	(LSM_CORE_TAKES_ANY_KEY ? \
 	 "The keys of partitions have the access method of the partitioned table's key." : \
 	 "Keys of partitioned tables are supported with btree only.")
+#define ATTACH_REASON		"The index of a partition is attached to an index of the same access method only."
 #define REFRESH_REASON	"PostgreSQL refreshes a materialized view concurrently with the help of a btree key only, before version 18."
 
 static int
@@ -166,19 +171,6 @@ check_owner(Oid table, Oid index, const char *am, const char *reason)
 			 errhint("The owner can replace the index beforehand: CREATE UNIQUE INDEX ... USING btree, then ALTER TABLE ... DROP CONSTRAINT ..., ADD CONSTRAINT ... USING INDEX.")));
 }
 
-/*
- * The lock under which the table's index can be replaced.  The table may get
- * another owner, and the index may be replaced, while we wait: the caller
- * looks again.
- */
-static void
-lock_owned(Oid table, Oid index, const char *am, const char *reason)
-{
-	check_owner(table, index, am, reason);
-	LockRelationOid(table, AccessExclusiveLock);
-	check_owner(table, index, am, reason);
-}
-
 /* ======================================================================
  * Foreign keys, USING INDEX
  * ====================================================================== */
@@ -226,16 +218,49 @@ may_reference(Oid table, const LsmUniqueIndex *u)
 }
 
 /*
- * Before a foreign key of `relid`: the key that core will choose, which is the
- * first that serves in the order of OIDs, becomes btree.  The btree that takes
- * its place has a larger OID, so that then another one may be the first.
+ * The lsm_index that core will choose for a foreign key that references the
+ * table: the first index that serves, in the order of OIDs.  InvalidOid: it is
+ * no lsm_index, or core will refuse the statement.
+ */
+static Oid
+referenced_lsm_key(Oid table, const Constraint *constraint)
+{
+	ListCell   *lc;
+
+	if (get_rel_relkind(table) != RELKIND_RELATION)
+		return InvalidOid;
+	foreach(lc, lsm_unique_indexes(table, InvalidOid))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (!serves_reference(table, u, constraint->pk_attrs))
+			continue;
+		return u->am == lsm_index_am_oid() && may_reference(table, u) ? u->index : InvalidOid;
+	}
+	return InvalidOid;
+}
+
+/* See ddl.h. */
+bool
+lsm_reference_needs_btree(Oid table, void *constraint)
+{
+	Oid			index = referenced_lsm_key(table, (const Constraint *) constraint);
+
+	if (OidIsValid(index))
+		check_owner(table, index, BTREE_NAME, FOREIGN_KEY_REASON);
+	return OidIsValid(index);
+}
+
+/*
+ * Before a foreign key of `relid`, which is locked: the key that core will
+ * choose becomes btree.  The btree that takes its place has a larger OID, so
+ * that then another one may be the first.
  */
 void
 lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
 {
 	Oid			pk;
-	ListCell   *lc;
-	bool		locked = false;
+	Oid			index;
 
 	if (LSM_CORE_TAKES_ANY_KEY ||
 		constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL)
@@ -244,33 +269,16 @@ lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
 	if (!OidIsValid(pk) || get_rel_relkind(pk) != RELKIND_RELATION ||
 		!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return;
-
-again:
-	foreach(lc, lsm_unique_indexes(pk, InvalidOid))
-	{
-		LsmUniqueIndex *u = lfirst(lc);
-
-		if (!serves_reference(pk, u, constraint->pk_attrs))
-			continue;
-		if (u->am != lsm_index_am_oid() || !may_reference(pk, u))
-			return;
-
-		/*
-		 * What replacing needs, at once: whoever has read the table and then
-		 * writes to it would be in a deadlock with an upgrade.
-		 */
-		if (locked)
-			make_btree(u->index, FOREIGN_KEY_REASON);
-		else
-			lock_owned(pk, u->index, BTREE_NAME, FOREIGN_KEY_REASON);
-		locked = true;
-		goto again;
-	}
+	pk = lsm_lock_named(constraint->pktable, ShareRowExclusiveLock, NULL,
+						lsm_reference_needs_btree, constraint);
+	while (OidIsValid(pk) && OidIsValid(index = referenced_lsm_key(pk, constraint)))
+		make_btree(index, FOREIGN_KEY_REASON);
 }
 
 /*
- * Before ALTER TABLE ... ADD CONSTRAINT ... USING INDEX.  `for_now`: the caller
- * will make it lsm_index again.  True if the index has been replaced.
+ * Before ALTER TABLE ... ADD CONSTRAINT ... USING INDEX of the table, which is
+ * locked.  `for_now`: the caller will make it lsm_index again.  True if the
+ * index has been replaced.
  */
 bool
 lsm_prepare_using_index(Oid relid, Oid index, bool for_now)
@@ -280,7 +288,6 @@ lsm_prepare_using_index(Oid relid, Oid index, bool for_now)
 	if (lsm_relation_am(index) != lsm_index_am_oid() ||
 		!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return false;
-	LockRelationOid(relid, AccessExclusiveLock);
 	foreach(lc, lsm_unique_indexes(relid, lsm_index_am_oid()))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
@@ -377,18 +384,17 @@ key_to_follow(Oid table, const LsmUniqueIndex *u, List *keys)
 }
 
 /*
- * Indexes of a partition that serve one of the keys get its access method.
+ * Does match_keys() do something?  `arg`: a list of ParentKey.  ERROR if the
+ * user may not have that done.
  */
-static void
-match_keys(Oid table, List *keys)
+static bool
+keys_differ(Oid table, void *arg)
 {
+	List	   *keys = arg;
 	ListCell   *lc;
-	bool		locked = false;
 
 	if (get_rel_relkind(table) != RELKIND_RELATION)
-		return;
-
-again:
+		return false;
 	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
@@ -396,28 +402,8 @@ again:
 
 		if (served == NULL)
 			continue;
-		if (!locked)
-		{
-			lock_owned(table, u->index, get_am_name(served->am), PARTITION_REASON);
-			locked = true;
-			goto again;
-		}
-		rebuild_as(u->index, get_am_name(served->am), PARTITION_REASON);
-	}
-}
-
-/* Does match_keys() do something? */
-static bool
-keys_differ(Oid table, List *keys)
-{
-	ListCell   *lc;
-
-	if (get_rel_relkind(table) != RELKIND_RELATION)
-		return false;
-	foreach(lc, lsm_unique_indexes(table, InvalidOid))
-	{
-		if (key_to_follow(table, lfirst(lc), keys) != NULL)
-			return true;
+		check_owner(table, u->index, get_am_name(served->am), PARTITION_REASON);
+		return true;
 	}
 	return false;
 }
@@ -453,13 +439,36 @@ refuse_other_key(Oid parent, Oid table, List *keys)
 }
 
 /*
+ * Indexes of a partition, which is locked, that serve one of the keys get its
+ * access method.
+ */
+static void
+match_keys(Oid table, List *keys)
+{
+	ListCell   *lc;
+
+	if (get_rel_relkind(table) != RELKIND_RELATION)
+		return;
+	foreach(lc, lsm_unique_indexes(table, InvalidOid))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+		const ParentKey *served = key_to_follow(table, u, keys);
+
+		if (served != NULL)
+			rebuild_as(u->index, get_am_name(served->am), PARTITION_REASON);
+	}
+}
+
+/*
  * Before ALTER TABLE parent ATTACH PARTITION: core would make new indexes for
- * keys that do not match, and fail if there is a second primary key.
+ * keys that do not match, and fail if there is a second primary key.  The parent
+ * is locked.
  */
 void
 lsm_prepare_attach(Oid parent, RangeVar *partition)
 {
 	Oid			relid = RangeVarGetRelid(partition, NoLock, true);
+	Oid			others = InvalidOid;
 	List	   *keys = NIL;
 	ListCell   *lc;
 
@@ -485,7 +494,16 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 	if (keys == NIL)
 		return;
 	refuse_other_key(parent, relid, keys);
-	match_keys(relid, keys);
+	if (get_rel_relkind(relid) != RELKIND_RELATION)
+		return;
+
+	/* as ATExecAttachPartition does: the default partition first */
+	others = get_default_partition_oid(parent);
+	if (OidIsValid(others))
+		LockRelationOid(others, AccessExclusiveLock);
+	relid = lsm_lock_named(partition, AccessExclusiveLock, RangeVarCallbackOwnsRelation, NULL, NULL);
+	if (OidIsValid(relid))
+		match_keys(relid, keys);
 }
 
 /*
@@ -501,8 +519,7 @@ lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool const
 	ParentKey	key = {is_lsm ? lsm_index_am_oid() : BTREE_AM_OID, constraint, primary,
 	nulls_not_distinct, columns};
 	List	   *keys = list_make1(&key);
-	List	   *tables;
-	bool		differ = false;
+	List	   *tables = list_make1_oid(parent);
 	ListCell   *lc;
 
 	if (get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE ||
@@ -510,48 +527,100 @@ lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool const
 		return;
 	if (!is_lsm && am != NULL && strcmp(am, BTREE_NAME) != 0)
 		return;					/* WITHOUT OVERLAPS is for gist */
-	tables = find_all_inheritors(parent, NoLock, NULL);
-	foreach(lc, tables)
-	{
-		differ |= keys_differ(lfirst_oid(lc), keys);
-	}
-	if (!differ)
-		return;
 
-	/* a partition that has partitions, before those, as the statement does */
+	/*
+	 * In find_all_inheritors()' order.  The list grows: who is a child of a
+	 * table is certain when that is locked.
+	 */
 	foreach(lc, tables)
 	{
-		if (get_rel_relkind(lfirst_oid(lc)) == RELKIND_PARTITIONED_TABLE)
-			LockRelationOid(lfirst_oid(lc), lockmode);
-		else
-			match_keys(lfirst_oid(lc), keys);
+		Oid			table = lfirst_oid(lc);
+
+		if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
+		{
+			if (lsm_lock_table(table, lockmode, keys_differ, keys))
+				match_keys(table, keys);
+			continue;
+		}
+		if (table != parent)
+			LockRelationOid(table, lockmode);
+		tables = list_concat(tables, find_inheritance_children(table, NoLock));
 	}
 }
 
-/* Before ALTER INDEX parent ATTACH PARTITION. */
-void
-lsm_prepare_attach_index(Oid parent, RangeVar *partition)
+static const LsmUniqueIndex *
+find_unique_index(Oid table, Oid index)
 {
-	Oid			index = RangeVarGetRelid(partition, NoLock, true);
-	Oid			am = lsm_relation_am(parent);
-	Oid			table;
 	ListCell   *lc;
 
-	if (!OidIsValid(index) || (am != BTREE_AM_OID && am != lsm_index_am_oid()) ||
-		lsm_relation_am(index) == am ||
-		!object_ownercheck(RelationRelationId, index, GetUserId()) ||
-		!object_ownercheck(RelationRelationId, parent, GetUserId()))
-		return;
-	table = IndexGetRelation(index, true);
-	if (!OidIsValid(table) || get_rel_relkind(table) != RELKIND_RELATION)
-		return;
-	LockRelationOid(table, AccessExclusiveLock);
 	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
-		LsmUniqueIndex *u = lfirst(lc);
+		if (((LsmUniqueIndex *) lfirst(lc))->index == index)
+			return lfirst(lc);
+	}
+	return NULL;
+}
 
-		if (u->index == index && can_follow(table, u, am))
-			rebuild_as(index, get_am_name(am), PARTITION_REASON);
+/*
+ * Can the index of a partition be attached only when it has the access method
+ * `am`, and be rebuilt like that?
+ */
+static bool
+index_differs(Oid table, Oid index, Oid am)
+{
+	const LsmUniqueIndex *u;
+
+	if (get_rel_relkind(table) != RELKIND_RELATION || lsm_relation_am(index) == am ||
+		get_rel_relispartition(index))
+		return false;
+	u = find_unique_index(table, index);
+	if (u != NULL)
+		return can_follow(table, u, am);
+
+	/* a btree of any operator classes may have no equal */
+	return am == BTREE_AM_OID && lsm_relation_am(index) == lsm_index_am_oid();
+}
+
+/*
+ * Before ALTER INDEX parent ATTACH PARTITION.  As core does, parents are locked
+ * first, and the partition before its index.
+ */
+void
+lsm_prepare_attach_index(RangeVar *parent, RangeVar *partition)
+{
+	Oid			parent_index = RangeVarGetRelid(parent, NoLock, true);
+	Oid			am = lsm_relation_am(parent_index);
+	Oid			index = RangeVarGetRelid(partition, NoLock, true);
+
+	if (!OidIsValid(index) || (am != BTREE_AM_OID && am != lsm_index_am_oid()) ||
+		get_rel_relkind(parent_index) != RELKIND_PARTITIONED_INDEX ||
+		!object_ownercheck(RelationRelationId, index, GetUserId()) ||
+		!object_ownercheck(RelationRelationId, parent_index, GetUserId()))
+		return;
+	parent_index = lsm_lock_named(parent, ShareUpdateExclusiveLock, RangeVarCallbackOwnsRelation,
+								  NULL, NULL);
+	if (!OidIsValid(parent_index))
+		return;
+	am = lsm_relation_am(parent_index);
+	LockRelationOid(IndexGetRelation(parent_index, false), AccessShareLock);
+	while (OidIsValid(index = RangeVarGetRelid(partition, NoLock, true)))
+	{
+		Oid			table = IndexGetRelation(index, true);
+		bool		differs = OidIsValid(table) && index_differs(table, index, am);
+		LOCKMODE	lockmode = differs ? AccessExclusiveLock : AccessShareLock;
+
+		if (!OidIsValid(table))
+			return;				/* no index */
+		LockRelationOid(table, lockmode);
+		if (RangeVarGetRelid(partition, NoLock, true) == index &&
+			index_differs(table, index, am) == differs)
+		{
+			if (differs)
+				rebuild_as(index, get_am_name(am), find_unique_index(table, index) != NULL ?
+						   PARTITION_REASON : ATTACH_REASON);
+			return;
+		}
+		UnlockRelationOid(table, lockmode);
 	}
 }
 
@@ -567,6 +636,38 @@ tells_rows_apart(const LsmUniqueIndex *u)
 }
 
 /*
+ * The lsm_index that tells rows of the view apart, if there is one and no btree
+ * does.
+ */
+static Oid
+refresh_lsm_key(Oid view)
+{
+	Oid			result = InvalidOid;
+	ListCell   *lc;
+
+	if (get_rel_relkind(view) != RELKIND_MATVIEW)
+		return InvalidOid;
+	foreach(lc, lsm_unique_indexes(view, InvalidOid))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (!tells_rows_apart(u))
+			continue;
+		if (u->am == BTREE_AM_OID)
+			return InvalidOid;
+		if (u->am == lsm_index_am_oid() && !OidIsValid(result))
+			result = u->index;
+	}
+	return result;
+}
+
+static bool
+refresh_needs_btree(Oid view, void *arg)
+{
+	return OidIsValid(refresh_lsm_key(view));
+}
+
+/*
  * Before REFRESH MATERIALIZED VIEW CONCURRENTLY, which wants one such index:
  * if none is btree, one becomes it.
  */
@@ -574,33 +675,16 @@ void
 lsm_prepare_refresh(RefreshMatViewStmt *stmt)
 {
 	Oid			relid;
-	ListCell   *lc;
+	Oid			index;
 
 	if (LSM_CORE_TAKES_ANY_KEY || !stmt->concurrent || stmt->skipData)
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_MATVIEW ||
-		!object_ownercheck(RelationRelationId, relid, GetUserId()) ||
-		lsm_unique_indexes(relid, lsm_index_am_oid()) == NIL)
+		!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return;
-	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))
-	{
-		if (tells_rows_apart(lfirst(lc)))
-			return;
-	}
-	LockRelationOid(relid, AccessExclusiveLock);
-	foreach(lc, lsm_unique_indexes(relid, BTREE_AM_OID))
-	{
-		if (tells_rows_apart(lfirst(lc)))
-			return;				/* someone was faster */
-	}
-	foreach(lc, lsm_unique_indexes(relid, lsm_index_am_oid()))
-	{
-		LsmUniqueIndex *u = lfirst(lc);
-
-		if (!tells_rows_apart(u))
-			continue;
-		make_btree(u->index, REFRESH_REASON);
-		return;
-	}
+	relid = lsm_lock_named(stmt->relation, ExclusiveLock, RangeVarCallbackOwnsRelation,
+						   refresh_needs_btree, NULL);
+	if (OidIsValid(relid) && OidIsValid(index = refresh_lsm_key(relid)))
+		make_btree(index, REFRESH_REASON);
 }

@@ -78,8 +78,8 @@ table_am_after(Oid relid, const AlterTableStmt *stmt)
  * A dump is restored in an order of its own, but makes keys when all
  * partitions are there: each key finds the same answer.
  */
-static bool
-partitions_are_lsm(Oid relid, Oid its_am, Oid am)
+bool
+lsm_partitions_are_lsm(Oid relid, Oid its_am, Oid am)
 {
 	List	   *ancestors = get_rel_relispartition(relid) ? get_partition_ancestors(relid) : NIL;
 	Oid			root = ancestors != NIL ? llast_oid(ancestors) : relid;
@@ -116,7 +116,7 @@ keys_may_be_lsm(Oid relid, Oid its_am)
 		return false;
 	if (!get_rel_relispartition(relid) && get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return its_am == am;
-	return LSM_CORE_TAKES_ANY_KEY && partitions_are_lsm(relid, its_am, am);
+	return LSM_CORE_TAKES_ANY_KEY && lsm_partitions_are_lsm(relid, its_am, am);
 }
 
 static inline bool
@@ -314,18 +314,19 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 }
 
 /*
- * Does the statement add a foreign key of the table to itself?  Before 18,
- * keys that it adds before that must be btree: lsm_prepare_foreign_key() sees
- * those only that exist.
+ * Foreign keys of the table to itself that the statement adds.  Before 18,
+ * keys that it adds before those must be btree: lsm_prepare_foreign_key() sees
+ * only keys that exist.
  */
-static bool
-references_itself(AlterTableStmt *stmt, Oid relid)
+static List *
+references_to_itself(AlterTableStmt *stmt, Oid relid)
 {
+	List	   *result = NIL;
 	ListCell   *lc;
 	ListCell   *lc2;
 
 	if (LSM_CORE_TAKES_ANY_KEY)
-		return false;
+		return NIL;
 	foreach(lc, stmt->cmds)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
@@ -343,8 +344,22 @@ references_itself(AlterTableStmt *stmt, Oid relid)
 				constraint->contype == CONSTR_FOREIGN &&
 				constraint->pktable != NULL &&
 				RangeVarGetRelid(constraint->pktable, NoLock, true) == relid)
-				return true;
+				result = lappend(result, constraint);
 		}
+	}
+	return result;
+}
+
+/* Will one of those make a key of the table a btree? */
+static bool
+rebuilds_own_key(Oid relid, void *stmt)
+{
+	ListCell   *lc;
+
+	foreach(lc, references_to_itself((AlterTableStmt *) stmt, relid))
+	{
+		if (lsm_reference_needs_btree(relid, lfirst(lc)))
+			return true;
 	}
 	return false;
 }
@@ -353,7 +368,7 @@ references_itself(AlterTableStmt *stmt, Oid relid)
  * Statements
  * ====================================================================== */
 
-/* Is one of them a key? */
+/* Is one of them a key, or a foreign key? */
 static bool
 has_key(List *constraints)
 {
@@ -364,28 +379,25 @@ has_key(List *constraints)
 		Constraint *constraint = (Constraint *) lfirst(lc);
 
 		if (IsA(constraint, Constraint) &&
-			(constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE))
+			(constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE ||
+			 constraint->contype == CONSTR_FOREIGN))
 			return true;
 	}
 	return false;
 }
 
-/* Do we lock children of the table before core does? */
+/* Has the statement to do with keys? */
 static bool
-locks_children(AlterTableStmt *stmt, Oid relid)
+concerns_keys(AlterTableStmt *stmt)
 {
-	bool		partitioned = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE && stmt->relation->inh;
 	ListCell   *lc;
 
 	foreach(lc, stmt->cmds)
 	{
 		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
-		if (lsm_rebuilds_indexes(cmd) || cmd->subtype == AT_AttachPartition)
-			return true;
-		if (!partitioned)
-			continue;
-		if ((cmd->subtype == AT_AddConstraint && has_key(list_make1(cmd->def))) ||
+		if (lsm_rebuilds_indexes(cmd) || cmd->subtype == AT_AttachPartition ||
+			(cmd->subtype == AT_AddConstraint && has_key(list_make1(cmd->def))) ||
 			(cmd->subtype == AT_AddColumn && has_key(castNode(ColumnDef, cmd->def)->constraints)))
 			return true;
 	}
@@ -393,21 +405,22 @@ locks_children(AlterTableStmt *stmt, Oid relid)
 }
 
 /*
- * Everyone locks parents before their children.  So the table gets the lock
- * that the statement takes before we lock a child.  Rights first, as core does.
- * Returns the table: the name may be another's by the time we have the lock.
+ * The table that a statement names gets the lock that the statement takes,
+ * before anything is looked at, and before another table is locked: children,
+ * or one that is referenced.  Rights first, as core does.  Returns the table,
+ * InvalidOid: it is core's to complain.
  */
 static Oid
-lock_parent(RangeVar *name, Oid relid, LOCKMODE lockmode)
+lock_table(RangeVar *name, LOCKMODE lockmode, LsmNeedsRebuild needs_rebuild, void *stmt)
 {
-	char		relkind = get_rel_relkind(relid);
+	Oid			relid = RangeVarGetRelid(name, NoLock, true);
+	char		relkind = OidIsValid(relid) ? get_rel_relkind(relid) : '\0';
 
 	if ((relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE &&
 		 relkind != RELKIND_FOREIGN_TABLE && relkind != RELKIND_COMPOSITE_TYPE) ||
 		!object_ownercheck(RelationRelationId, relid, GetUserId()))
-		return relid;			/* core will complain */
-	return RangeVarGetRelidExtended(name, lockmode, RVR_MISSING_OK,
-									RangeVarCallbackOwnsRelation, NULL);
+		return InvalidOid;
+	return lsm_lock_named(name, lockmode, RangeVarCallbackOwnsRelation, needs_rebuild, stmt);
 }
 
 /*
@@ -459,16 +472,17 @@ adjust_alter_table(AlterTableStmt *stmt)
 			AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
 			if (cmd->subtype == AT_AttachPartition)
-				lsm_prepare_attach_index(relid, castNode(PartitionCmd, cmd->def)->name);
+				lsm_prepare_attach_index(stmt->relation, castNode(PartitionCmd, cmd->def)->name);
 		}
 		return NIL;
 	}
-	if (locks_children(stmt, relid))
-		relid = lock_parent(stmt->relation, relid, AlterTableGetLockLevel(stmt->cmds));
+	if (!concerns_keys(stmt))
+		return NIL;
+	relid = lock_table(stmt->relation, AlterTableGetLockLevel(stmt->cmds), rebuilds_own_key, stmt);
 	if (!OidIsValid(relid))
 		return NIL;
 	ours = keys_may_be_lsm(relid, table_am_after(relid, stmt)) &&
-		!references_itself(stmt, relid);
+		references_to_itself(stmt, relid) == NIL;
 
 	foreach(lc, stmt->cmds)
 	{
@@ -496,17 +510,16 @@ adjust_alter_table(AlterTableStmt *stmt)
 }
 
 /*
- * A unique index of a partitioned table: its partitions' keys are to match it.
+ * A unique index of a partitioned table, which is locked: its partitions' keys
+ * are to match it.
  */
 static void
-prepare_unique_index(IndexStmt *stmt)
+prepare_unique_index(IndexStmt *stmt, Oid relid, LOCKMODE lockmode)
 {
-	LOCKMODE	lockmode = stmt->concurrent ? ShareUpdateExclusiveLock : ShareLock;
-	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
 	List	   *columns = NIL;
 	ListCell   *lc;
 
-	if (!OidIsValid(relid) || !stmt->relation->inh || stmt->whereClause != NULL)
+	if (!stmt->relation->inh || stmt->whereClause != NULL)
 		return;
 	foreach(lc, stmt->indexParams)
 	{
@@ -516,22 +529,15 @@ prepare_unique_index(IndexStmt *stmt)
 			return;
 		columns = lappend(columns, makeString(elem->name));
 	}
-	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		return;
-	relid = lock_parent(stmt->relation, relid, lockmode);
-	if (OidIsValid(relid))
-		lsm_prepare_parent_key(relid, lockmode, stmt->accessMethod, stmt->isconstraint, stmt->primary,
-							   stmt->nulls_not_distinct, columns);
+	lsm_prepare_parent_key(relid, lockmode, stmt->accessMethod, stmt->isconstraint, stmt->primary,
+						   stmt->nulls_not_distinct, columns);
 }
 
 /* Before 18, DefineIndex matches with the partition key for btree only. */
 static void
 unique_index_of_partitions(IndexStmt *stmt)
 {
-	Oid			relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-
-	if (LSM_CORE_TAKES_ANY_KEY || !OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE ||
-		stmt->accessMethod == NULL ||
+	if (LSM_CORE_TAKES_ANY_KEY || stmt->accessMethod == NULL || stmt->excludeOpNames != NIL ||
 		strcmp(stmt->accessMethod, LSM_INDEX_AM_NAME) != 0)
 		return;
 	ereport(NOTICE,
@@ -541,6 +547,19 @@ unique_index_of_partitions(IndexStmt *stmt)
 	stmt->accessMethod = pstrdup("btree");
 	lsm_name_btree_classes(stmt);
 	stmt->options = lsm_other_options(stmt->options);
+}
+
+/* A unique index, perhaps of a partitioned table */
+static void
+adjust_unique_index(IndexStmt *stmt)
+{
+	LOCKMODE	lockmode = stmt->concurrent ? ShareUpdateExclusiveLock : ShareLock;
+	Oid			relid = lock_table(stmt->relation, lockmode, NULL, NULL);
+
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return;
+	unique_index_of_partitions(stmt);
+	prepare_unique_index(stmt, relid, lockmode);
 }
 
 static void
@@ -557,10 +576,8 @@ adjust_index_stmt(IndexStmt *stmt)
 		strcmp(stmt->accessMethod, LSM_TABLE_AM_NAME) == 0)
 		stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
 	/* a constraint names an access method if LIKE has copied it */
-	if (stmt->unique && stmt->excludeOpNames == NIL)
-		unique_index_of_partitions(stmt);
 	if (stmt->unique)
-		prepare_unique_index(stmt);
+		adjust_unique_index(stmt);
 
 	/*
 	 * A constraint of CREATE TABLE comes here as a subcommand.  The table

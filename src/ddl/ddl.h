@@ -9,7 +9,9 @@
 #define LSM_DDL_H
 
 #include "access/attnum.h"
+#include "catalog/namespace.h"
 #include "nodes/parsenodes.h"
+#include "storage/lockdefs.h"
 #include "utils/palloc.h"
 
 #include "compat.h"
@@ -31,6 +33,11 @@ typedef struct LsmUniqueIndex
 
 /* ---- constraints.c ---- */
 
+/*
+ * Are all tables of the tree of partitions that the table, of access method
+ * `its_am`, is in of access method `am`?
+ */
+extern bool lsm_partitions_are_lsm(Oid relid, Oid its_am, Oid am);
 extern bool lsm_constraints_concern(Node *stmt);
 extern List *lsm_constraints_before(Node *stmt);
 extern void lsm_constraints_after(List *former_keys);
@@ -80,16 +87,40 @@ extern PlannedStmt *lsm_default_index_before(PlannedStmt *pstmt, const char *que
 extern int	lsm_extension_tables_begin(Node *stmt);
 extern void lsm_extension_tables_end(int nest_level);
 
+/* ---- name_locks.c ---- */
+
+/* Does the statement need a key of the table rebuilt?  May raise an error. */
+typedef bool (*LsmNeedsRebuild) (Oid table, void *arg);
+
+/*
+ * Locks the relation of this name, with AccessExclusiveLock if a key has to be
+ * rebuilt (NULL: never).  Returns the relation, which may be another one than
+ * had the name before; InvalidOid: there is none, which core will report.
+ */
+extern Oid	lsm_lock_named(const RangeVar *name, LOCKMODE lockmode,
+						   RangeVarGetRelidCallback callback,
+						   LsmNeedsRebuild needs_rebuild, void *arg);
+
+/* ... the table with this OID; returns whether a key has to be rebuilt. */
+extern bool lsm_lock_table(Oid table, LOCKMODE lockmode,
+						   LsmNeedsRebuild needs_rebuild, void *arg);
+
 /* ---- btree_keys.c ---- */
 
 extern List *lsm_unique_indexes(Oid table, Oid am);
+
+/*
+ * Does a foreign key (Constraint) that references the table need one of its
+ * keys rebuilt?  ERROR if the user may not have that done.
+ */
+extern bool lsm_reference_needs_btree(Oid table, void *constraint);
 extern void lsm_prepare_foreign_key(Oid relid, Constraint *constraint);
 extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
 extern void lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool constraint,
 								   bool primary, bool nulls_not_distinct, List *columns);
 extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
-extern void lsm_prepare_attach_index(Oid parent, RangeVar *partition);
+extern void lsm_prepare_attach_index(RangeVar *parent, RangeVar *partition);
 
 /* ---- index_order.c ---- */
 

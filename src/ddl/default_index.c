@@ -139,13 +139,32 @@ columns_fit(Relation table, const IndexStmt *stmt)
 	return true;
 }
 
+/*
+ * Is it for us?  Indexes of partitioned tables and of their partitions are
+ * attached to each other only if they have the same access method: the tree
+ * decides, as for keys.
+ */
+static bool
+table_fits(Relation table, const IndexStmt *stmt)
+{
+	bool		partitioned = table->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
+
+	if (partitioned && stmt->unique && !LSM_CORE_TAKES_ANY_KEY)
+		return false;
+	if (partitioned || table->rd_rel->relispartition)
+		return lsm_partitions_are_lsm(RelationGetRelid(table), table->rd_rel->relam,
+									  lsm_table_am_oid());
+	return (table->rd_rel->relkind == RELKIND_RELATION ||
+			table->rd_rel->relkind == RELKIND_MATVIEW) && lsm_relation_is_table(table);
+}
+
 PlannedStmt *
 lsm_default_index_before(PlannedStmt *pstmt, const char *query_string, bool part_of_other)
 {
 	IndexStmt  *stmt = (IndexStmt *) pstmt->utilityStmt;
 	Oid			relid;
 	Relation	table;
-	bool		fits = false;
+	bool		fits;
 
 	if (lsm_default_index != LSM_DEFAULT_INDEX_LSM || !IsA(stmt, IndexStmt) || part_of_other ||
 		stmt->isconstraint || stmt->transformed || !OidIsValid(lsm_index_am_oid()) ||
@@ -160,8 +179,7 @@ lsm_default_index_before(PlannedStmt *pstmt, const char *query_string, bool part
 	if (!OidIsValid(relid))
 		return pstmt;
 	table = relation_open(relid, NoLock);
-	if (table->rd_rel->relkind == RELKIND_RELATION || table->rd_rel->relkind == RELKIND_MATVIEW)
-		fits = lsm_relation_is_table(table) && columns_fit(table, stmt);
+	fits = table_fits(table, stmt) && columns_fit(table, stmt);
 	relation_close(table, NoLock);
 	if (!fits)
 		return pstmt;

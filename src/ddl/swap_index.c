@@ -11,6 +11,14 @@
  * dependencies.c sees to the operator classes that the new one depends on.  Then
  * the old index is dropped.  All in the transaction of the caller.
  *
+ * A query of this session that is still running may read the old index: a loop
+ * over rows of a table, for example, that makes for each a table that
+ * references it.  For such a query the old index keeps its file until the
+ * transaction ends, dead to all others, as in DROP INDEX CONCURRENTLY.  What is
+ * written from then on is not in it and not visible to the query's snapshot.
+ * Who writes to the table has opened its indexes once and for all, and would
+ * not write to the new one: that is an error.
+ *
  * Locks: AccessExclusiveLock on the table, which dropping an index needs, from
  * the beginning and until the transaction ends.
  *
@@ -30,8 +38,11 @@
 #include "commands/defrem.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_utilcmd.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "ddl/ddl.h"
@@ -140,14 +151,127 @@ index_statement(Relation table, Relation index, const char *am, List *options)
 	return stmt;
 }
 
+/* ======================================================================
+ * Indexes that queries still read
+ * ====================================================================== */
+
+/* An index that goes when the transaction commits */
+typedef struct DeadIndex
+{
+	Oid			index;
+	SubTransactionId subid;		/* that has replaced it */
+} DeadIndex;
+
+/* In TopTransactionContext */
+static List *dead_indexes = NIL;
+
+/* The portals are closed: no query reads them any more. */
+static void
+drop_dead_indexes(void)
+{
+	ListCell   *lc;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	foreach(lc, dead_indexes)
+	{
+		ObjectAddress object = {RelationRelationId, ((DeadIndex *) lfirst(lc))->index, 0};
+
+		/* its table may have been dropped since */
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(object.objectId)))
+			performDeletion(&object, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	}
+	PopActiveSnapshot();
+	CommandCounterIncrement();
+}
+
+static void
+dead_xact_callback(XactEvent event, void *arg)
+{
+	if (dead_indexes == NIL)
+		return;
+	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
+		drop_dead_indexes();
+	dead_indexes = NIL;
+}
+
+static void
+dead_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+					  void *arg)
+{
+	ListCell   *lc;
+
+	foreach(lc, dead_indexes)
+	{
+		DeadIndex  *dead = lfirst(lc);
+
+		if (dead->subid != mine)
+			continue;
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+			dead->subid = parent;
+		else if (event == SUBXACT_EVENT_ABORT_SUB)
+			dead_indexes = foreach_delete_current(dead_indexes, lc);
+	}
+}
+
+/*
+ * The first time in a process: the tree room's callbacks, which look at the
+ * files that a commit removes, are there by now, and callbacks are called in
+ * the opposite order.
+ */
+static void
+drop_at_commit(Oid table, Oid index)
+{
+	static bool registered = false;
+	MemoryContext old;
+	DeadIndex  *dead;
+
+	if (!registered)
+	{
+		RegisterXactCallback(dead_xact_callback, NULL);
+		RegisterSubXactCallback(dead_subxact_callback, NULL);
+		registered = true;
+	}
+	index_concurrently_set_dead(table, index);
+	CommandCounterIncrement();
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	dead = palloc(sizeof(DeadIndex));
+	dead->index = index;
+	dead->subid = GetCurrentSubTransactionId();
+	dead_indexes = lappend(dead_indexes, dead);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Has a query of this session the index open, besides us?  ERROR if it may be
+ * one that writes: ExecOpenIndices() has RowExclusiveLock until the end of the
+ * statement.  (The planner keeps that of an UPDATE or DELETE until the
+ * transaction ends.)
+ */
+static bool
+is_in_use(Relation table, Relation index)
+{
+	if (index->rd_refcnt == 1)
+		return false;
+	if (CheckRelationLockedByMe(index, RowExclusiveLock, false))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot rebuild index \"%s\" while it is in use by a statement that may write to table \"%s\"",
+						RelationGetRelationName(index), RelationGetRelationName(table)),
+				 errdetail("Such a statement would not write to the new index."),
+				 errhint("Make the first foreign key that references the table before, or its key a btree.")));
+	return true;
+}
+
+/* ======================================================================
+ * Replacing
+ * ====================================================================== */
+
 /*
  * Replace `index` by one that uses access method `am` with `options`.
  * Returns the new index.
  *
- * Errors: what CREATE INDEX raises, and "cannot DROP INDEX ... because it is
- * being used by active queries in this session".  The table itself may be in
- * use, and deferred triggers may be pending: no row moves.  Whoever inserts
- * into it has the old index open.
+ * Errors: what CREATE INDEX raises, and is_in_use()'s.  The table itself may be
+ * in use, and deferred triggers may be pending: no row moves.
  */
 Oid
 lsm_swap_index(Oid index, const char *am, List *options)
@@ -159,8 +283,10 @@ lsm_swap_index(Oid index, const char *am, List *options)
 	ObjectAddress old = {RelationRelationId, index, 0};
 	ObjectAddress new;
 	char	   *old_name;
+	bool		in_use;
 
 	index_rel = index_open(index, AccessExclusiveLock);
+	in_use = is_in_use(table_rel, index_rel);
 	stmt = index_statement(table_rel, index_rel, am, options);
 	index_close(index_rel, NoLock);
 
@@ -183,7 +309,12 @@ lsm_swap_index(Oid index, const char *am, List *options)
 	(void) lsm_index_record_classes(new.objectId);
 
 	table_close(table_rel, NoLock);
-	performDeletion(&old, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
-	CommandCounterIncrement();
+	if (in_use)
+		drop_at_commit(table, index);
+	else
+	{
+		performDeletion(&old, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+		CommandCounterIncrement();
+	}
 	return new.objectId;
 }

@@ -95,6 +95,8 @@ ROLLBACK TO s;
 ALTER TABLE pend_fk ADD FOREIGN KEY (r) REFERENCES pend3;
 INSERT INTO pend3 VALUES (3);
 FETCH ALL c;
+CLOSE c;
+ALTER TABLE pend3 ALTER COLUMN id TYPE bigint;
 COMMIT;
 INSERT INTO pend3 VALUES (3);
 SELECT relname FROM pg_index JOIN pg_class c ON c.oid = indexrelid WHERE indrelid = 'pend3'::regclass;

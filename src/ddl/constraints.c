@@ -620,7 +620,10 @@ lsm_constraints_before(Node *stmt)
 	if (XactReadOnly)
 		return NIL;				/* core will refuse it, on standbys, too */
 	if (IsA(stmt, AlterTableStmt))
+	{
+		lsm_drop_dead_indexes();
 		return adjust_alter_table((AlterTableStmt *) stmt);
+	}
 	if (IsA(stmt, IndexStmt))
 		adjust_index_stmt((IndexStmt *) stmt);
 	else if (OidIsValid(lsm_index_am_oid()))

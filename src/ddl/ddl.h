@@ -191,6 +191,13 @@ extern void lsm_name_btree_classes(IndexStmt *stmt);
 
 extern Oid	lsm_swap_index(Oid index, const char *am, List *options);
 
+/*
+ * Before ALTER TABLE: indexes that lsm_swap_index() has left to queries of this
+ * session, and that these do not read any more, go.  ALTER COLUMN ... TYPE
+ * would make them anew.
+ */
+extern void lsm_drop_dead_indexes(void);
+
 /* Storage parameters of an index as in WITH (...). */
 extern List *lsm_index_options_list(Oid index);
 

@@ -165,32 +165,48 @@ typedef struct DeadIndex
 /* In TopTransactionContext */
 static List *dead_indexes = NIL;
 
-/* The portals are closed: no query reads them any more. */
-static void
-drop_dead_indexes(void)
+static bool
+is_read(Oid index)
+{
+	Relation	rel = RelationIdGetRelation(index);
+	bool		result = rel != NULL && rel->rd_refcnt > 1;
+
+	if (rel != NULL)
+		RelationClose(rel);
+	return result;
+}
+
+/*
+ * Drops those that no query reads any more.  They stay in the list: a
+ * subtransaction that has dropped them may be rolled back.
+ */
+void
+lsm_drop_dead_indexes(void)
 {
 	ListCell   *lc;
 
+	if (dead_indexes == NIL)
+		return;
 	PushActiveSnapshot(GetTransactionSnapshot());
 	foreach(lc, dead_indexes)
 	{
 		ObjectAddress object = {RelationRelationId, ((DeadIndex *) lfirst(lc))->index, 0};
 
 		/* its table may have been dropped since */
-		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(object.objectId)))
+		if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(object.objectId)) &&
+			!is_read(object.objectId))
 			performDeletion(&object, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
 	}
 	PopActiveSnapshot();
 	CommandCounterIncrement();
 }
 
+/* Before the commit the portals are closed. */
 static void
 dead_xact_callback(XactEvent event, void *arg)
 {
-	if (dead_indexes == NIL)
-		return;
 	if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
-		drop_dead_indexes();
+		lsm_drop_dead_indexes();
 	dead_indexes = NIL;
 }
 

@@ -90,8 +90,8 @@ sub write_script
 }
 
 my ($acknowledged, $bad, $server_kills) = (0, 0, 0);
-my $enough = $ENV{LSM_KILLS} || lsm_long() ? $kills : lsm_short() ? 5 : 15;
-my $end = time() + 240;
+my $enough = $ENV{LSM_KILLS} || lsm_long() ? $kills : lsm_short() ? 8 : 15;
+my $end = time() + (lsm_short() ? 0 : 240);
 foreach my $round (1 .. $kills)
 {
 	my @psql;

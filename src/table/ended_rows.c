@@ -39,6 +39,7 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
@@ -173,7 +174,8 @@ lsm_ended_prefetch(LsmTree *tree, uint64 packed)
  * snapshot does not see it for that reason?
  *
  * Not of a row that is dead to everyone by now: who looks at it removes its
- * entry from the index, so that nobody passes over it any more.
+ * entry from the index, so that nobody passes over it any more.  (A standby
+ * removes nothing, and knows no horizon.)
  */
 bool
 lsm_ended_hides(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot)
@@ -186,7 +188,8 @@ lsm_ended_hides(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot)
 	if (row == NULL || row->life == 0)
 		return false;
 	if (row->cid == COMMITTED)
-		return !XidInMVCCSnapshot(row->xid, snapshot) && !lsm_xid_removable(rel, row->xid);
+		return !XidInMVCCSnapshot(row->xid, snapshot) &&
+			(RecoveryInProgress() || !lsm_xid_removable(rel, row->xid));
 	return row->cid < snapshot->curcid &&
 		TransactionIdIsCurrentTransactionId(row->xid) &&
 		(row->packed & ~TID_MASK) == own_epoch();

@@ -38,6 +38,11 @@ finish() {
 		# tests that still run are sent away before their servers
 		if [ -n "$(jobs -pr)" ]; then
 			pkill -TERM -f "$sandbox/src/test/tap/t/" 2>/dev/null
+			# (some do not listen)
+			for _ in 1 2 3 4 5 6 7 8 9 10; do
+				[ -n "$(jobs -pr)" ] && sleep 1
+			done
+			pkill -KILL -f "$sandbox/src/test/tap/t/" 2>/dev/null
 			wait
 		fi
 		mountpoint -q "$sandbox/smalldisk" && umount -l "$sandbox/smalldisk"

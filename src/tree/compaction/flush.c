@@ -219,8 +219,7 @@ flush_claimed(LsmJob *job, LsmMemtable *memtable, uint64 generation)
 	if (!lsm_publish_lock(tree))
 		return false;
 
-	/* a power failure may have taken the owner file: keyspace.c */
-	lsm_owner_add(tree->keyspace_id, tree->rlocator, tree->backend);
+	lsm_owner_restore(tree->keyspace_id, tree->rlocator, tree->backend);
 	lsm_job_set_version(job, lsm_version_refresh(tree));
 	lsm_job_set_below(job, 0);
 	lsm_job_reserve(job, pg_atomic_read_u64(&memtable->bytes));

@@ -317,6 +317,9 @@ extern void lsm_keyspace_make(uint64 keyspace_id, RelFileLocator rlocator,
 extern uint64 lsm_keyspace_new(RelFileLocator rlocator, ProcNumber backend, bool at_commit);
 extern void lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
 
+/* Writes an owner file that a power failure took; any other stays as it is. */
+extern void lsm_owner_restore(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend);
+
 /* ======================================================================
  * salvage.c: tables of which files are missing
  * ====================================================================== */

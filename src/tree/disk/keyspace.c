@@ -352,6 +352,20 @@ lsm_owner_add(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 	pfree(all);
 }
 
+/* See disk.h. */
+void
+lsm_owner_restore(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
+{
+	char		dir[MAXPGPATH];
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	lsm_keyspace_dir(keyspace_id, dir);
+	snprintf(path, sizeof(path), "%.900s/%s", dir, LSM_OWNER_FILE);
+	if (lstat(path, &st) < 0 ? errno == ENOENT : S_ISREG(st.st_mode) && st.st_size == 0)
+		lsm_owner_add(keyspace_id, rlocator, backend);
+}
+
 void
 lsm_keyspace_ensure(uint64 keyspace_id, RelFileLocator rlocator, ProcNumber backend)
 {

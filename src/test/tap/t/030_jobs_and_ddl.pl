@@ -6,7 +6,7 @@
 #   LSM_LONG=1    every step with every command; else each command with each kind of job at one step, chosen at
 #                 random, and half of the rollbacks
 #   LSM_WORKERS   lsm.compaction_workers (1); with 0, one worker does everything
-#   LSM_SEED=...  LSM_JOBS="name name"  LSM_DDL="name name"  only these
+#   LSM_SEED=...  LSM_JOB_KINDS="name name"  LSM_DDL="name name"  only these
 use strict;
 use warnings;
 use LsmTest;
@@ -233,7 +233,7 @@ sub check_all
 
 # Jobs by kind: the same command is tried with one of each
 my %kinds;
-my %only_job = map { $_ => 1 } split ' ', $ENV{LSM_JOBS} // join(' ', keys %jobs);
+my %only_job = map { $_ => 1 } split ' ', $ENV{LSM_JOB_KINDS} // join(' ', keys %jobs);
 my %only_ddl = map { $_ => 1 } split ' ', $ENV{LSM_DDL} // join(' ', keys %ddl);
 push @{ $kinds{ $jobs{$_}{kind} // $_ } }, $_ foreach sort grep { $only_job{$_} } keys %jobs;
 

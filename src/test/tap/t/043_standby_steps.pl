@@ -94,7 +94,7 @@ $primary->safe_psql('postgres', join('', map { create($_) } 'warm', @cold) . 'CR
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby_streaming_delay = 60s\nlsm.crash_point = '?'\nstatement_timeout = 60s\ncheckpoint_timeout = 1h");
+$standby->append_conf('postgresql.conf', "hot_standby_feedback = on\nmax_standby_streaming_delay = 60s\nlsm.crash_point = '?'\nstatement_timeout = 180s\ncheckpoint_timeout = 1h");
 
 # ---- a standby whose disk forgets ----
 

@@ -577,10 +577,10 @@ warn_of_row_limit(const LsmVacuum *vac)
 }
 
 /*
- * What is in memory is flushed, if it is not next to nothing.  Where something has to be frozen, rows that
- * are changed from here on must not bring old inserters back, once the files
- * are written anew; nor must those that were changed a moment ago, so that they
- * are flushed, too.
+ * What is in memory is flushed, if it is not next to nothing.  Where something
+ * has to be frozen, rows that are changed from here on must not bring old
+ * inserters back, once the files are written anew; nor must those that were
+ * changed a moment ago, so that they are flushed, too.
  */
 static void
 begin_freezing(LsmVacuum *vac)

@@ -260,14 +260,13 @@ extern LsmSstStatus lsm_sst_iter_read_batch_back(LsmSstIter *iter, LsmSstBatch *
 										   bool *taken, LsmSstError *err);
 
 /*
- * Reads the whole file twice, with our reader and with RocksDB's
+ * Reads the whole file twice, with our reader alone, and beside RocksDB's
  * SstFileReader, checks every block checksum, the key order and that both
- * agree; calls back (may be NULL) for each entry.  A callback that returns
- * false stops the walk (status OK).
+ * agree.  goes_on (may be NULL) is asked at each entry; once it says no, both
+ * walks are over (status OK).
  */
-typedef bool (*LsmSstVisit) (void *arg, const void *key, size_t key_bytes,
-							 const void *value, size_t value_bytes);
-extern LsmSstStatus lsm_sst_verify(const char *path, LsmSstVisit visit, void *arg,
+typedef bool (*LsmSstGoesOn) (void *arg);
+extern LsmSstStatus lsm_sst_verify(const char *path, LsmSstGoesOn goes_on, void *arg,
 								   LsmSstProperties *props, LsmSstError *err);
 
 /* Read-only mapping of a filter file (page aligned). */

@@ -409,9 +409,9 @@ close_all(Verify *verify)
 	verify->blob.data = NULL;
 }
 
-/* LsmSstVisit: a walk through a large file ends when a request comes to end all. */
+/* LsmSstGoesOn: a walk through a large file ends when a request comes to end all. */
 static bool
-goes_on(void *arg, const void *key, size_t key_bytes, const void *value, size_t value_bytes)
+goes_on(void *arg)
 {
 	bool	   *interrupted = arg;
 

@@ -196,6 +196,35 @@ const LsmCompression kCompressions[] = {
           memcmp(value, expected->second.data(), value_bytes) == 0);
 }
 
+// Our reader finds these entries, a map's or a list's, and no others.
+template <typename Container>
+bool HoldsExactly(const std::string &path, const Container &entries) {
+  LsmSstReader *reader;
+  LsmSstIter *it = nullptr;
+  LsmSstError err;
+  if (lsm_sst_open(path.c_str(), &reader, &err) != LSM_SST_OK) return false;
+  bool good = lsm_sst_iter_open(reader, &it, &err) == LSM_SST_OK &&
+              lsm_sst_iter_first(it, &err) == LSM_SST_OK;
+  for (const auto &entry : entries) {
+    if (!good || !lsm_sst_iter_valid(it)) {
+      good = false;
+      break;
+    }
+    size_t key_bytes, value_bytes;
+    const void *key = lsm_sst_iter_key(it, &key_bytes);
+    const void *value = lsm_sst_iter_value(it, &value_bytes);
+    good = entry.first ==
+               std::string(static_cast<const char *>(key), key_bytes) &&
+           entry.second ==
+               std::string(static_cast<const char *>(value), value_bytes) &&
+           lsm_sst_iter_next(it, &err) == LSM_SST_OK;
+  }
+  good = good && !lsm_sst_iter_valid(it);
+  lsm_sst_iter_close(it);
+  lsm_sst_close(reader);
+  return good;
+}
+
 [[maybe_unused]] int Threads() {
   DIR *dir = opendir("/proc/self/task");
   int count = 0;

@@ -217,6 +217,13 @@ lsm_sync_redo_begins(void)
 	HASHCTL		ctl = {.keysize = LSM_OWED_PATH_BYTES,.entrysize = sizeof(Owed)};
 
 	owed = hash_create("lsm files to be synced", 64, &ctl, HASH_ELEM | HASH_STRINGS);
+
+	/*
+	 * What an earlier redo has made is not made again.  After a crash core has
+	 * synced all (SyncDataDirectory), but not after a shutdown.
+	 */
+	owe(LSM_DIR, true);
+	owe(".", true);
 }
 
 /* See wal.h. */

@@ -117,6 +117,23 @@ foreach my $round (1 .. 3)
 	is($standby->safe_psql('postgres', q{SELECT * FROM lsm_verify('t')}), '', "round $round: and is whole");
 }
 
+# ---- what a redo has made that a shutdown ended is there already when it is made again (after a crash core syncs all) ----
+
+{
+	$primary->safe_psql('postgres', q{CREATE TABLE fresh (id int PRIMARY KEY) USING lsm; INSERT INTO fresh SELECT generate_series(1, 1000); SELECT lsm_flush('fresh')});
+	ok(caught_up(), 'a new table: the standby has it');
+	$standby->stop('fast');
+	start_standby();
+	ok(caught_up(), 'a new table: and again after a shutdown');
+	$primary->safe_psql('postgres', 'CHECKPOINT');
+	ok(caught_up(), 'a new table: the standby has the record of a checkpoint');
+	is(restartpoint(), 1, 'a new table: a restartpoint there');
+	kill_standby();
+	start_standby();
+	ok(caught_up(), 'a new table: the standby catches up');
+	is($standby->safe_psql('postgres', 'SELECT count(*), sum(id) FROM fresh'), '1000|500500', 'a new table: with all rows, for its directory is durable');
+}
+
 # ---- a file is synced once, and not before it has to be; none that is gone by then ----
 
 {

@@ -786,19 +786,29 @@ lsm_encode_tid(ItemPointer tid, StringInfo out)
 	appendBinaryStringInfo(out, (char *) &offset, sizeof(offset));
 }
 
-void
-lsm_encode_columns(Relation index, const LsmKeySpec *spec, Datum *values,
-				   bool *isnull, StringInfo out)
+Size
+lsm_append_columns(const LsmKeySpec *spec, const Datum *values, const bool *isnull,
+				   StringInfo out)
 {
 	Size		raw = 0;
 
-	resetStringInfo(out);
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		Size		bytes = lsm_encode_column(&spec->columns[i], values[i], isnull[i], out);
 
 		raw = Max(raw, bytes);
 	}
+	return raw;
+}
+
+void
+lsm_encode_columns(Relation index, const LsmKeySpec *spec, const Datum *values,
+				   const bool *isnull, StringInfo out)
+{
+	Size		raw;
+
+	resetStringInfo(out);
+	raw = lsm_append_columns(spec, values, isnull, out);
 	if (raw > LSM_CODE_MAX_RAW_BYTES)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),

@@ -126,9 +126,8 @@ form_entry(const LsmKeySpec *spec, IndexInfo *info, TupleTableSlot *slot, LsmEnt
 	for (int i = 0; i < info->ii_NumIndexAttrs; i++)
 		values[i] = slot_getattr(slot, info->ii_IndexAttrNumbers[i], &isnull[i]);
 	lsm_buffer_init(&key, 32);
-	for (int i = 0; i < spec->nkeys; i++)
-		lsm_encode_column(&spec->columns[i], values[i], isnull[i], &key);
-	if (key.len > LSM_INDEX_MAX_CODE_BYTES)
+	if (lsm_append_columns(spec, values, isnull, &key) > LSM_CODE_MAX_RAW_BYTES ||
+		key.len > LSM_INDEX_MAX_CODE_BYTES)
 		return false;
 	lsm_encode_tid(&slot->tts_tid, &key);
 	lsm_buffer_init(&value, 8);

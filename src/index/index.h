@@ -489,10 +489,16 @@ extern uint32 lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask,
 
 /*
  * Replace the content of `out` by the codes of all key columns.  ERROR if they
- * are longer than LSM_INDEX_MAX_CODE_BYTES.
+ * are longer than LSM_INDEX_MAX_CODE_BYTES, or one than LSM_CODE_MAX_RAW_BYTES
+ * before it is packed.
  */
 extern void lsm_encode_columns(Relation index, const LsmKeySpec *spec,
-							   Datum *values, bool *isnull, StringInfo out);
+							   const Datum *values, const bool *isnull,
+							   StringInfo out);
+
+/* Append them, however long.  Returns the longest one's bytes before packing. */
+extern Size lsm_append_columns(const LsmKeySpec *spec, const Datum *values,
+							   const bool *isnull, StringInfo out);
 extern bool lsm_any_null(const LsmKeySpec *spec, const bool *isnull);
 
 /* ---- error.c ---- */

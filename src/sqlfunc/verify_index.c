@@ -198,7 +198,10 @@ has_own_entry(LsmIndexCheck *v, TupleTableSlot *slot)
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(v->estate));
 
 	FormIndexDatum(v->info, slot, v->estate, values, isnull);
-	lsm_encode_columns(v->index, lsm_key_spec(v->index), values, isnull, &v->entry);
+
+	/* what is there may be older than the limits of lsm_encode_columns() */
+	resetStringInfo(&v->entry);
+	(void) lsm_append_columns(lsm_key_spec(v->index), values, isnull, &v->entry);
 	MemoryContextSwitchTo(old);
 	lsm_encode_tid(&slot->tts_tid, &v->entry);
 	key = lsm_slice(v->entry.data, v->entry.len);

@@ -59,6 +59,7 @@ $node->safe_psql('postgres', 'CREATE TABLE long_keys (id int, k text COLLATE "C"
 is(ask(q{INSERT INTO long_keys VALUES (1, repeat('a', 1000000))}), '', 'a million equal characters are a key');
 is(ask(q{SELECT id FROM long_keys WHERE k = repeat('a', 1000000)}), '1', 'which is found');
 like(ask(q{INSERT INTO long_keys VALUES (2, repeat('a', 5000000))}), qr/exceeds lsm_index maximum/, 'five million are not');
+like(ask(q{INSERT INTO long_keys SELECT i, repeat('a', CASE WHEN i = 19 THEN 5000000 ELSE 1 END) FROM generate_series(1, 20) i}), qr/exceeds lsm_index maximum/, 'nor are they among rows that are written together');
 is(ask(q{SELECT count(*) FROM long_keys WHERE k < repeat('a', 5000000)}), '1', 'but may be compared with');
 is(ask(q{SELECT * FROM lsm_verify('long_keys'::regclass)}), '', 'verified');
 $node->stop;

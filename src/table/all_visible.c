@@ -38,9 +38,9 @@
 #define MAX_BLOCKS			((BlockNumber) 1 << 30)
 
 /*
- * Autovacuum goes through the indexes for the sake of the map if so many rows
- * lie in blocks that are not all-visible without that: this part of all rows,
- * and not fewer than this
+ * Autovacuum, and who vacuums what has changed a little, goes through the
+ * indexes for the sake of the map if so many rows lie in blocks that are not
+ * all-visible without that: this part of all rows, and not fewer than this
  */
 #define GAP_FRACTION		0.05
 #define GAP_ROWS			1000.0
@@ -122,18 +122,19 @@ lsm_all_visible_note(LsmAllVisible *map, BlockNumber block, const LsmRow *row,
 		map->newest_xmin = row->xmin;
 }
 
-/* All rows have been noted, of which `live` are alive. */
+/* See all_visible.h.  `live` rows are alive. */
 void
-lsm_all_visible_end_rows(LsmAllVisible *map, double live)
+lsm_all_visible_end_rows(LsmAllVisible *map, double live, bool in_memory)
 {
+	bool		spare = in_memory || AmAutoVacuumWorkerProcess();
+
 	if (!map->usable)
 		return;
 	if (map->block != InvalidBlockNumber)
 		close_block(map);
 
-	/* who vacuums by hand wants it all */
-	map->gaps_pay = AmAutoVacuumWorkerProcess() ?
-		map->gap_rows >= Max(GAP_ROWS, GAP_FRACTION * live) : map->gap_rows > 0;
+	/* who vacuums by hand wants it all, but for next to nothing */
+	map->gaps_pay = spare ? map->gap_rows >= Max(GAP_ROWS, GAP_FRACTION * live) : map->gap_rows > 0;
 	if (BufferIsValid(map->vm_buffer))
 		ReleaseBuffer(map->vm_buffer);
 	map->vm_buffer = InvalidBuffer;

@@ -11,8 +11,8 @@
  * 5. Flush again; what the files then hold decides the new relfrozenxid.
  * 6. Set bits in the visibility map (all_visible.c).
  *
- * Where only a handful of entries are in memory, and few rows are dead, nothing
- * is flushed or compacted, which would be a file, and several fsyncs, for next to
+ * Where only a few entries are in memory, and few rows are dead, nothing is
+ * flushed or compacted, which would be a file, and several fsyncs, for next to
  * nothing (stays_in_memory).  Then the dead rows are forgotten in memory, or get a
  * DELETE there, as those that scans meet.  What was forgotten comes back when the
  * log pages are read, with its xids: so relfrozenxid stays where it is, and a
@@ -193,8 +193,12 @@ compact_files(LsmVacuum *vac, bool drop_dead)
 	return request.ndropped;
 }
 
-/* So many entries in memory are no reason for a file. */
-#define FEW_ENTRIES		128
+/*
+ * So many entries in memory are no reason for a file: with its filter it is
+ * made, logged and synced, for each tree of the table.
+ */
+#define FEW_ENTRIES		4096
+#define FEW_BYTES		(1024 * 1024)
 
 /*
  * VACUUM may leave in memory what is there.  It sees the rows of all who had been
@@ -213,7 +217,7 @@ stays_in_memory(LsmVacuum *vac)
 		return false;
 	lsm_tree_size(vac->tree, &size);
 	return size.memtable_entries > 0 && size.memtable_entries <= FEW_ENTRIES &&
-		size.memtable_bytes <= FEW_ENTRIES * 1024 && lsm_tree_writers_left(vac->tree);
+		size.memtable_bytes <= FEW_BYTES && lsm_tree_writers_left(vac->tree);
 }
 
 /* Take the dead rows out, as scans do that meet some. */
@@ -319,7 +323,7 @@ scan_rows(LsmVacuum *vac)
 		lsm_tree_flush(vac->tree);
 	}
 	lsm_live_close(&vac->entries.live);
-	lsm_all_visible_end_rows(&vac->map, vac->live);
+	lsm_all_visible_end_rows(&vac->map, vac->live, vac->in_memory);
 	lsm_cursor_close(cursor);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 }

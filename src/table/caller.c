@@ -18,8 +18,8 @@
  * pglogical's workers delete rows with simple_heap_delete(), which asks for
  * nothing.  They make a slot before.
  *
- * The stack says who it is.  A size is asked for once in a statement at most,
- * so looking for names is not too expensive.  Where the C library has no
+ * The stack says who it is.  A size is asked for a few times in a statement at
+ * most, so a walk up the stack is not too expensive.  Where the C library has no
  * backtrace(), all callers are taken for those that know what they ask.
  *
  * Locks: none.
@@ -52,21 +52,35 @@ typedef struct Frame
 	const char *function;		/* if it is exported, else "" */
 } Frame;
 
-static void
-look_up_frame(void *address, Frame *frame)
+/* dladdr() looks through all names of a library, and libraries stay. */
+static struct
 {
+	void	   *address;		/* NULL: none */
+	Frame		frame;
+}			known_frames[64];
+
+/* Good until the next call. */
+static const Frame *
+look_up_frame(void *address)
+{
+	int			slot = (uintptr_t) address / 4 % lengthof(known_frames);
+	Frame	   *frame = &known_frames[slot].frame;
 	Dl_info		info;
 
+	if (known_frames[slot].address == address)
+		return frame;
+	known_frames[slot].address = address;
 	frame->library = "";
 	frame->function = "";
 	/* the return address may be the next function's, if this one's call is its end */
 	if (dladdr((char *) address - 1, &info) == 0)
-		return;
+		return frame;
 	if (info.dli_fname != NULL)
 		frame->library = last_dir_separator(info.dli_fname) != NULL ?
 			last_dir_separator(info.dli_fname) + 1 : info.dli_fname;
 	if (info.dli_sname != NULL)
 		frame->function = info.dli_sname;
+	return frame;
 }
 
 static bool
@@ -109,20 +123,19 @@ lsm_main_fork_is_read(Relation rel)
 
 	for (int i = 1; i < nframes; i++)
 	{
-		Frame		frame;
+		const Frame *frame = look_up_frame(frames[i]);
 
-		look_up_frame(frames[i], &frame);
-		if (is_one_of(frame.function, writers))
-			refuse_heap_writer(rel, frame.function);
-		if (is_one_of(frame.library, fork_readers))
+		if (is_one_of(frame->function, writers))
+			refuse_heap_writer(rel, frame->function);
+		if (is_one_of(frame->library, fork_readers))
 			return true;
-		if (strcmp(frame.library, "pg_visibility.so") == 0 && is_one_of(frame.function, row_seekers))
+		if (strcmp(frame->library, "pg_visibility.so") == 0 && is_one_of(frame->function, row_seekers))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("cannot read lsm table \"%s\" as a heap table",
 							RelationGetRelationName(rel)),
 					 errdetail("%s() looks for rows in the table's main fork, where there are none.",
-							   frame.function),
+							   frame->function),
 					 errhint("Use pg_visibility_map(), or lsm_verify() to check the table.")));
 	}
 	return false;
@@ -144,10 +157,9 @@ lsm_refuse_pglogical(Relation rel)
 	nframes = backtrace(frames, MAX_FRAMES);
 	for (int i = 1; i < nframes; i++)
 	{
-		Frame		frame;
+		const Frame *frame = look_up_frame(frames[i]);
 
-		look_up_frame(frames[i], &frame);
-		if (strcmp(frame.library, "pglogical.so") == 0)
+		if (strcmp(frame->library, "pglogical.so") == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("pglogical cannot write to lsm table \"%s\"",

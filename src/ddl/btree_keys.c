@@ -22,7 +22,8 @@
  * taken in place of the lock that core will take there, and when core will:
  * after the table that the statement names, and after tables above it in a tree
  * of partitions.  Whoever has read the table and then writes to it would be in
- * a deadlock with an upgrade.  name_locks.c finds out which lock it is.
+ * a deadlock with an upgrade.  name_locks.c finds out which lock it is, and
+ * alter_order.c what is locked before.
  *
  *-------------------------------------------------------------------------
  */
@@ -242,37 +243,96 @@ referenced_lsm_key(Oid table, const Constraint *constraint)
 
 /* See ddl.h. */
 bool
-lsm_reference_needs_btree(Oid table, void *constraint)
+lsm_references_need_btree(Oid table, void *constraints)
 {
-	Oid			index = referenced_lsm_key(table, (const Constraint *) constraint);
+	ListCell   *lc;
 
-	if (OidIsValid(index))
+	foreach(lc, (List *) constraints)
+	{
+		Constraint *constraint = lfirst_node(Constraint, lc);
+		Oid			index;
+
+		if (constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL ||
+			RangeVarGetRelid(constraint->pktable, NoLock, true) != table)
+			continue;
+		index = referenced_lsm_key(table, constraint);
+		if (!OidIsValid(index))
+			continue;
 		check_owner(table, index, BTREE_NAME, FOREIGN_KEY_REASON);
-	return OidIsValid(index);
+		return true;
+	}
+	return false;
+}
+
+/* Has the partitioned table a key for the foreign key, and may it be used? */
+static bool
+may_reference_partitions(Oid table, const Constraint *constraint)
+{
+	ListCell   *lc;
+
+	foreach(lc, lsm_unique_indexes(table, InvalidOid))
+	{
+		if (serves_reference(table, lfirst(lc), constraint->pk_attrs))
+			return may_reference(table, lfirst(lc));
+	}
+	return false;
 }
 
 /*
- * Before a foreign key of `relid`, which is locked: the key that core will
- * choose becomes btree.  The btree that takes its place has a larger OID, so
- * that then another one may be the first.
+ * One of the constraints: the key that core will choose becomes btree.  The
+ * btree that takes its place has a larger OID, so that then another one may be
+ * the first.
+ *
+ * All foreign keys of the statement that reference the table have their say in
+ * which lock it gets: there is no upgrade.
  */
-void
-lsm_prepare_foreign_key(Oid relid, Constraint *constraint)
+static void
+prepare_foreign_key(Constraint *constraint, List *constraints)
 {
-	Oid			pk;
+	Oid			pk = RangeVarGetRelid(constraint->pktable, NoLock, true);
 	Oid			index;
 
-	if (LSM_CORE_TAKES_ANY_KEY ||
-		constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL)
-		return;
-	pk = RangeVarGetRelid(constraint->pktable, NoLock, true);
-	if (!OidIsValid(pk) || get_rel_relkind(pk) != RELKIND_RELATION ||
-		!object_ownercheck(RelationRelationId, relid, GetUserId()))
+	if (!OidIsValid(pk) || (get_rel_relkind(pk) != RELKIND_RELATION &&
+							get_rel_relkind(pk) != RELKIND_PARTITIONED_TABLE))
 		return;
 	pk = lsm_lock_named(constraint->pktable, ShareRowExclusiveLock, NULL,
-						lsm_reference_needs_btree, constraint);
-	while (OidIsValid(pk) && OidIsValid(index = referenced_lsm_key(pk, constraint)))
+						lsm_references_need_btree, constraints);
+	if (!OidIsValid(pk))
+		return;
+	while (OidIsValid(index = referenced_lsm_key(pk, constraint)))
+	{
+		/* GRANT does not wait for us: the user may have got REFERENCES now */
+		check_owner(pk, index, BTREE_NAME, FOREIGN_KEY_REASON);
 		make_btree(index, FOREIGN_KEY_REASON);
+	}
+	if (get_rel_relkind(pk) == RELKIND_PARTITIONED_TABLE &&
+		may_reference_partitions(pk, constraint))
+		lsm_lock_partitions(pk, ShareRowExclusiveLock);
+}
+
+/*
+ * Before the foreign keys of the statement about `relid`, which is locked, are
+ * added.  `constraints`: all that it adds (lsm_added_constraints).
+ */
+void
+lsm_prepare_foreign_keys(const AlterTableStmt *stmt, Oid relid, List *constraints)
+{
+	LOCKMODE	lockmode = AlterTableGetLockLevel(stmt->cmds);
+	ListCell   *lc;
+
+	foreach(lc, constraints)
+	{
+		Constraint *constraint = lfirst_node(Constraint, lc);
+
+		/* CHECK constraints are added among them, to children, too */
+		if (constraint->contype == CONSTR_CHECK && !constraint->is_no_inherit &&
+			stmt->relation->inh)
+			(void) find_all_inheritors(relid, lockmode, NULL);
+		if (constraint->contype != CONSTR_FOREIGN || constraint->pktable == NULL)
+			continue;
+		prepare_foreign_key(constraint, constraints);
+		lsm_lock_partitions(relid, lockmode);
+	}
 }
 
 /*
@@ -304,22 +364,12 @@ lsm_prepare_using_index(Oid relid, Oid index, bool for_now)
  * Partitions
  * ====================================================================== */
 
-/* A key of a partitioned table; columns NIL: more than plain columns */
-typedef struct ParentKey
-{
-	Oid			am;				/* btree or, since 18, lsm_index */
-	bool		constraint;
-	bool		primary;
-	bool		nulls_not_distinct;
-	List	   *columns;		/* names (String) */
-} ParentKey;
-
 /*
  * Does the index of a partition serve the key?  That of a constraint takes a
  * constraint's only.
  */
 static bool
-same_key(Oid table, const LsmUniqueIndex *u, const ParentKey *key)
+same_key(Oid table, const LsmUniqueIndex *u, const LsmParentKey *key)
 {
 	ListCell   *lc;
 	int			i = 0;
@@ -367,15 +417,15 @@ can_follow(Oid table, const LsmUniqueIndex *u, Oid am)
 }
 
 /* The key that the index serves and is to follow, or NULL. */
-static const ParentKey *
+static const LsmParentKey *
 key_to_follow(Oid table, const LsmUniqueIndex *u, List *keys)
 {
-	const ParentKey *served = NULL;
+	const LsmParentKey *served = NULL;
 	ListCell   *lc;
 
 	foreach(lc, keys)
 	{
-		const ParentKey *key = lfirst(lc);
+		const LsmParentKey *key = lfirst(lc);
 
 		if (same_key(table, u, key) && can_follow(table, u, key->am))
 			served = key;
@@ -384,7 +434,7 @@ key_to_follow(Oid table, const LsmUniqueIndex *u, List *keys)
 }
 
 /*
- * Does match_keys() do something?  `arg`: a list of ParentKey.  ERROR if the
+ * Does match_keys() do something?  `arg`: a list of LsmParentKey.  ERROR if the
  * user may not have that done.
  */
 static bool
@@ -398,7 +448,7 @@ keys_differ(Oid table, void *arg)
 	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
-		const ParentKey *served = key_to_follow(table, u, keys);
+		const LsmParentKey *served = key_to_follow(table, u, keys);
 
 		if (served == NULL)
 			continue;
@@ -422,7 +472,7 @@ refuse_other_key(Oid parent, Oid table, List *keys)
 	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
-		const ParentKey *served = key_to_follow(table, u, keys);
+		const LsmParentKey *served = key_to_follow(table, u, keys);
 
 		if (served == NULL || !served->primary)
 			continue;
@@ -452,7 +502,7 @@ match_keys(Oid table, List *keys)
 	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
-		const ParentKey *served = key_to_follow(table, u, keys);
+		const LsmParentKey *served = key_to_follow(table, u, keys);
 
 		if (served != NULL)
 			rebuild_as(u->index, get_am_name(served->am), PARTITION_REASON);
@@ -478,7 +528,7 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 	foreach(lc, lsm_unique_indexes(parent, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
-		ParentKey  *key = palloc0(sizeof(ParentKey));
+		LsmParentKey  *key = palloc0(sizeof(LsmParentKey));
 
 		if (u->am != BTREE_AM_OID && u->am != lsm_index_am_oid())
 			continue;
@@ -507,26 +557,48 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 }
 
 /*
- * Before a unique index or constraint of a partitioned table on these columns
- * (names; NIL: not only plain columns) and its partitions.  `am`: what it will
- * be, NULL for btree.  The caller has locked the table with `lockmode`.
+ * A key of a partitioned table that is to be made on these columns (names; NIL:
+ * not only plain columns).  `am`: what it will be, NULL for btree.  NULL: none
+ * that partitions' keys have to match.
  */
-void
-lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool constraint,
-					   bool primary, bool nulls_not_distinct, List *columns)
+LsmParentKey *
+lsm_parent_key(const char *am, bool constraint, bool primary, bool nulls_not_distinct,
+			   List *columns)
 {
 	bool		is_lsm = am != NULL && strcmp(am, LSM_INDEX_AM_NAME) == 0;
-	ParentKey	key = {is_lsm ? lsm_index_am_oid() : BTREE_AM_OID, constraint, primary,
-	nulls_not_distinct, columns};
-	List	   *keys = list_make1(&key);
+	LsmParentKey *key;
+
+	if (!is_lsm && am != NULL && strcmp(am, BTREE_NAME) != 0)
+		return NULL;			/* WITHOUT OVERLAPS is for gist */
+	key = palloc(sizeof(LsmParentKey));
+	key->am = is_lsm ? lsm_index_am_oid() : BTREE_AM_OID;
+	key->constraint = constraint;
+	key->primary = primary;
+	key->nulls_not_distinct = nulls_not_distinct;
+	key->columns = columns;
+	return key;
+}
+
+static bool
+may_have_keys(Oid parent)
+{
+	return get_rel_relkind(parent) == RELKIND_PARTITIONED_TABLE &&
+		object_ownercheck(RelationRelationId, parent, GetUserId());
+}
+
+/*
+ * Before CREATE UNIQUE INDEX of a partitioned table, which is locked with
+ * `lockmode`, and its partitions.
+ */
+void
+lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmParentKey *key)
+{
+	List	   *keys = list_make1(key);
 	List	   *tables = list_make1_oid(parent);
 	ListCell   *lc;
 
-	if (get_rel_relkind(parent) != RELKIND_PARTITIONED_TABLE ||
-		!object_ownercheck(RelationRelationId, parent, GetUserId()))
+	if (key == NULL || !may_have_keys(parent))
 		return;
-	if (!is_lsm && am != NULL && strcmp(am, BTREE_NAME) != 0)
-		return;					/* WITHOUT OVERLAPS is for gist */
 
 	/*
 	 * In find_all_inheritors()' order.  The list grows: who is a child of a
@@ -546,6 +618,66 @@ lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool const
 			LockRelationOid(table, lockmode);
 		tables = list_concat(tables, find_inheritance_children(table, NoLock));
 	}
+}
+
+/* Has the partitioned table indexes that can be attached to all these keys? */
+static bool
+has_keys(Oid table, List *keys)
+{
+	List	   *indexes = lsm_unique_indexes(table, InvalidOid);
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, keys)
+	{
+		const LsmParentKey *key = lfirst(lc);
+		bool		found = false;
+
+		foreach(lc2, indexes)
+		{
+			LsmUniqueIndex *u = lfirst(lc2);
+
+			found |= u->am == key->am && !get_rel_relispartition(u->index) &&
+				same_key(table, u, key);
+		}
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+static void
+match_partitions(Oid parent, List *keys)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	foreach(lc, lsm_partitions(parent))
+	{
+		Oid			table = lfirst_oid(lc);
+
+		if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
+		{
+			if (lsm_lock_table(table, ShareLock, keys_differ, keys))
+				match_keys(table, keys);
+			continue;
+		}
+		LockRelationOid(table, ShareLock);
+		if (!has_keys(table, keys))
+			match_partitions(table, keys);
+	}
+}
+
+/*
+ * Before ALTER TABLE adds these keys (LsmParentKey) to a partitioned table,
+ * which is locked.  Partitions get the lock, and in the order, that
+ * DefineIndex() takes; what the statement locks before that is locked.
+ */
+void
+lsm_prepare_parent_constraints(Oid parent, List *keys)
+{
+	if (keys != NIL && may_have_keys(parent))
+		match_partitions(parent, keys);
 }
 
 static const LsmUniqueIndex *
@@ -581,6 +713,12 @@ index_differs(Oid table, Oid index, Oid am)
 	return am == BTREE_AM_OID && lsm_relation_am(index) == lsm_index_am_oid();
 }
 
+static inline bool
+owns(Oid relid)
+{
+	return OidIsValid(relid) && object_ownercheck(RelationRelationId, relid, GetUserId());
+}
+
 /*
  * Before ALTER INDEX parent ATTACH PARTITION.  As core does, parents are locked
  * first, and the partition before its index.
@@ -592,28 +730,31 @@ lsm_prepare_attach_index(RangeVar *parent, RangeVar *partition)
 	Oid			am = lsm_relation_am(parent_index);
 	Oid			index = RangeVarGetRelid(partition, NoLock, true);
 
-	if (!OidIsValid(index) || (am != BTREE_AM_OID && am != lsm_index_am_oid()) ||
+	if ((am != BTREE_AM_OID && am != lsm_index_am_oid()) ||
 		get_rel_relkind(parent_index) != RELKIND_PARTITIONED_INDEX ||
-		!object_ownercheck(RelationRelationId, index, GetUserId()) ||
-		!object_ownercheck(RelationRelationId, parent_index, GetUserId()))
+		!owns(index) || !owns(parent_index))
 		return;
 	parent_index = lsm_lock_named(parent, ShareUpdateExclusiveLock, RangeVarCallbackOwnsRelation,
 								  NULL, NULL);
-	if (!OidIsValid(parent_index))
-		return;
+	if (!OidIsValid(parent_index) ||
+		get_rel_relkind(parent_index) != RELKIND_PARTITIONED_INDEX)
+		return;					/* the name is another's by now */
 	am = lsm_relation_am(parent_index);
 	LockRelationOid(IndexGetRelation(parent_index, false), AccessShareLock);
 	while (OidIsValid(index = RangeVarGetRelid(partition, NoLock, true)))
 	{
 		Oid			table = IndexGetRelation(index, true);
-		bool		differs = OidIsValid(table) && index_differs(table, index, am);
-		LOCKMODE	lockmode = differs ? AccessExclusiveLock : AccessShareLock;
+		LOCKMODE	lockmode;
+		bool		differs;
 
-		if (!OidIsValid(table))
-			return;				/* no index */
+		/* none, or another's: core will say so */
+		if (!owns(table))
+			return;
+		differs = index_differs(table, index, am);
+		lockmode = differs ? AccessExclusiveLock : AccessShareLock;
 		LockRelationOid(table, lockmode);
 		if (RangeVarGetRelid(partition, NoLock, true) == index &&
-			index_differs(table, index, am) == differs)
+			owns(table) && index_differs(table, index, am) == differs)
 		{
 			if (differs)
 				rebuild_as(index, get_am_name(am), find_unique_index(table, index) != NULL ?

@@ -158,28 +158,6 @@ column_def_fits(ColumnDef *def)
 }
 
 /*
- * ADD COLUMN IF NOT EXISTS of one that does: nothing is done.  What the same
- * statement drops is gone by then.
- */
-static bool
-column_is_there(Oid relid, const AlterTableStmt *stmt, const AlterTableCmd *cmd)
-{
-	const char *name = castNode(ColumnDef, cmd->def)->colname;
-	ListCell   *lc;
-
-	if (!cmd->missing_ok || get_attnum(relid, name) == InvalidAttrNumber)
-		return false;
-	foreach(lc, stmt->cmds)
-	{
-		AlterTableCmd *other = lfirst_node(AlterTableCmd, lc);
-
-		if (other->subtype == AT_DropColumn && strcmp(other->name, name) == 0)
-			return false;
-	}
-	return true;
-}
-
-/*
  * Column `name` of the table as it will be after `alter` (may be NULL): the
  * same statement may add the column or change its type.
  */
@@ -198,7 +176,7 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 		{
 			AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
 
-			if (cmd->subtype == AT_AddColumn && !column_is_there(relid, alter, cmd) &&
+			if (cmd->subtype == AT_AddColumn && !lsm_column_is_there(relid, alter, cmd) &&
 				strcmp(castNode(ColumnDef, cmd->def)->colname, name) == 0)
 				return column_def_fits(castNode(ColumnDef, cmd->def));
 			if (cmd->subtype == AT_AlterColumnType &&
@@ -291,22 +269,14 @@ forget_our_options(Oid relid, Constraint *constraint)
 	constraint->options = others;
 }
 
-/* Returns a list of LsmFormerKeys. */
+/* The access method of a key.  Returns a list of LsmFormerKeys. */
 static List *
 adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 				  Constraint *constraint, ColumnDef *column)
 {
-	lsm_prepare_foreign_key(relid, constraint);
 	if (ours)
 		choose_constraint_am(relid, alter, constraint, column);
 	forget_our_options(relid, constraint);
-	if (alter->relation->inh && !LSM_WITHOUT_OVERLAPS(constraint) &&
-		(constraint->contype == CONSTR_PRIMARY || constraint->contype == CONSTR_UNIQUE))
-		lsm_prepare_parent_key(relid, AlterTableGetLockLevel(alter->cmds),
-							   constraint->access_method, true,
-							   constraint->contype == CONSTR_PRIMARY,
-							   constraint->nulls_not_distinct,
-							   constraint->keys);
 	if (constraint->access_method != NULL &&
 		strcmp(constraint->access_method, LSM_TABLE_AM_NAME) == 0)
 		constraint->access_method = pstrdup(LSM_INDEX_AM_NAME);
@@ -315,53 +285,69 @@ adjust_constraint(Oid relid, bool ours, AlterTableStmt *alter,
 
 /*
  * Foreign keys of the table to itself that the statement adds.  Before 18,
- * keys that it adds before those must be btree: lsm_prepare_foreign_key() sees
+ * keys that it adds before those must be btree: lsm_prepare_foreign_keys() sees
  * only keys that exist.
  */
-static List *
-references_to_itself(AlterTableStmt *stmt, Oid relid)
+static bool
+references_itself(AlterTableStmt *stmt, Oid relid)
 {
-	List	   *result = NIL;
 	ListCell   *lc;
-	ListCell   *lc2;
 
 	if (LSM_CORE_TAKES_ANY_KEY)
-		return NIL;
-	foreach(lc, stmt->cmds)
+		return false;
+	foreach(lc, lsm_added_constraints(stmt, relid))
 	{
-		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
-		List	   *constraints = NIL;
+		Constraint *constraint = lfirst_node(Constraint, lc);
 
-		if (cmd->subtype == AT_AddConstraint)
-			constraints = list_make1(cmd->def);
-		else if (cmd->subtype == AT_AddColumn && !column_is_there(relid, stmt, cmd))
-			constraints = castNode(ColumnDef, cmd->def)->constraints;
-		foreach(lc2, constraints)
-		{
-			Constraint *constraint = (Constraint *) lfirst(lc2);
-
-			if (IsA(constraint, Constraint) &&
-				constraint->contype == CONSTR_FOREIGN &&
-				constraint->pktable != NULL &&
-				RangeVarGetRelid(constraint->pktable, NoLock, true) == relid)
-				result = lappend(result, constraint);
-		}
+		if (constraint->contype == CONSTR_FOREIGN && constraint->pktable != NULL &&
+			RangeVarGetRelid(constraint->pktable, NoLock, true) == relid)
+			return true;
 	}
-	return result;
+	return false;
 }
 
 /* Will one of those make a key of the table a btree? */
 static bool
 rebuilds_own_key(Oid relid, void *stmt)
 {
+	return !LSM_CORE_TAKES_ANY_KEY &&
+		lsm_references_need_btree(relid, lsm_added_constraints(stmt, relid));
+}
+
+/*
+ * Keys that constraints of the statement need rebuilt.  The access methods of
+ * the constraints are chosen.
+ */
+static void
+prepare_constraints(AlterTableStmt *stmt, Oid relid)
+{
+	List	   *constraints = lsm_added_constraints(stmt, relid);
+	bool		partitioned = get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE;
+	List	   *keys = NIL;
+	bool		references = false;
 	ListCell   *lc;
 
-	foreach(lc, references_to_itself((AlterTableStmt *) stmt, relid))
+	foreach(lc, constraints)
 	{
-		if (lsm_reference_needs_btree(relid, lfirst(lc)))
-			return true;
+		Constraint *constraint = lfirst_node(Constraint, lc);
+		LsmParentKey *key;
+
+		references |= constraint->contype == CONSTR_FOREIGN && !LSM_CORE_TAKES_ANY_KEY;
+		if (!partitioned || !stmt->relation->inh || LSM_WITHOUT_OVERLAPS(constraint) ||
+			(constraint->contype != CONSTR_PRIMARY && constraint->contype != CONSTR_UNIQUE))
+			continue;
+		key = lsm_parent_key(constraint->access_method, true,
+							 constraint->contype == CONSTR_PRIMARY,
+							 constraint->nulls_not_distinct, constraint->keys);
+		if (key != NULL)
+			keys = lappend(keys, key);
 	}
-	return false;
+	if (keys == NIL && !references)
+		return;
+	lsm_lock_before_constraints(stmt, relid);
+	lsm_prepare_parent_constraints(relid, keys);
+	if (references)
+		lsm_prepare_foreign_keys(stmt, relid, constraints);
 }
 
 /* ======================================================================
@@ -482,7 +468,7 @@ adjust_alter_table(AlterTableStmt *stmt)
 	if (!OidIsValid(relid))
 		return NIL;
 	ours = keys_may_be_lsm(relid, table_am_after(relid, stmt)) &&
-		references_to_itself(stmt, relid) == NIL;
+		!references_itself(stmt, relid);
 
 	foreach(lc, stmt->cmds)
 	{
@@ -493,7 +479,7 @@ adjust_alter_table(AlterTableStmt *stmt)
 								 adjust_constraint(relid, ours, stmt,
 												   castNode(Constraint, cmd->def),
 												   NULL));
-		else if (cmd->subtype == AT_AddColumn && !column_is_there(relid, stmt, cmd))
+		else if (cmd->subtype == AT_AddColumn && !lsm_column_is_there(relid, stmt, cmd))
 		{
 			ColumnDef  *def = castNode(ColumnDef, cmd->def);
 
@@ -506,6 +492,7 @@ adjust_alter_table(AlterTableStmt *stmt)
 		else if (cmd->subtype == AT_AttachPartition)
 			lsm_prepare_attach(relid, castNode(PartitionCmd, cmd->def)->name);
 	}
+	prepare_constraints(stmt, relid);
 	return list_concat(former, lsm_former_keys(stmt, relid));
 }
 
@@ -529,8 +516,9 @@ prepare_unique_index(IndexStmt *stmt, Oid relid, LOCKMODE lockmode)
 			return;
 		columns = lappend(columns, makeString(elem->name));
 	}
-	lsm_prepare_parent_key(relid, lockmode, stmt->accessMethod, stmt->isconstraint, stmt->primary,
-						   stmt->nulls_not_distinct, columns);
+	lsm_prepare_parent_index(relid, lockmode,
+							 lsm_parent_key(stmt->accessMethod, stmt->isconstraint, stmt->primary,
+											stmt->nulls_not_distinct, columns));
 }
 
 /* Before 18, DefineIndex matches with the partition key for btree only. */

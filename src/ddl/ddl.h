@@ -105,20 +105,61 @@ extern Oid	lsm_lock_named(const RangeVar *name, LOCKMODE lockmode,
 extern bool lsm_lock_table(Oid table, LOCKMODE lockmode,
 						   LsmNeedsRebuild needs_rebuild, void *arg);
 
+/*
+ * The partitions of a partitioned table, which is locked, in the order in which
+ * core goes through them for an index or a foreign key.
+ */
+extern List *lsm_partitions(Oid table);
+
+/* Locks them, and theirs, in that order. */
+extern void lsm_lock_partitions(Oid table, LOCKMODE lockmode);
+
+/* ---- alter_order.c ---- */
+
+/*
+ * ADD COLUMN IF NOT EXISTS of one that does: nothing is done.  What the same
+ * statement drops is gone by then.
+ */
+extern bool lsm_column_is_there(Oid relid, const AlterTableStmt *stmt, const AlterTableCmd *cmd);
+
+/*
+ * The constraints that the statement adds to the table, in the order in which
+ * core adds the foreign keys among them.
+ */
+extern List *lsm_added_constraints(const AlterTableStmt *stmt, Oid relid);
+
+/*
+ * Locks what the statement about the table, which is locked, locks before it
+ * adds keys and foreign keys.
+ */
+extern void lsm_lock_before_constraints(const AlterTableStmt *stmt, Oid relid);
+
 /* ---- btree_keys.c ---- */
+
+/* A key of a partitioned table; columns NIL: more than plain columns */
+typedef struct LsmParentKey
+{
+	Oid			am;				/* btree or, since 18, lsm_index */
+	bool		constraint;
+	bool		primary;
+	bool		nulls_not_distinct;
+	List	   *columns;		/* names (String) */
+} LsmParentKey;
 
 extern List *lsm_unique_indexes(Oid table, Oid am);
 
 /*
- * Does a foreign key (Constraint) that references the table need one of its
- * keys rebuilt?  ERROR if the user may not have that done.
+ * Does one of these constraints, a foreign key that references the table, need
+ * one of the table's keys rebuilt?  ERROR if the user may not have that done.
  */
-extern bool lsm_reference_needs_btree(Oid table, void *constraint);
-extern void lsm_prepare_foreign_key(Oid relid, Constraint *constraint);
+extern bool lsm_references_need_btree(Oid table, void *constraints);
+extern void lsm_prepare_foreign_keys(const AlterTableStmt *stmt, Oid relid, List *constraints);
 extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
-extern void lsm_prepare_parent_key(Oid parent, LOCKMODE lockmode, const char *am, bool constraint,
-								   bool primary, bool nulls_not_distinct, List *columns);
+extern LsmParentKey *lsm_parent_key(const char *am, bool constraint, bool primary,
+									bool nulls_not_distinct, List *columns);
+extern void lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmParentKey *key);
+extern void lsm_prepare_parent_constraints(Oid parent, List *keys);
 extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
 extern void lsm_prepare_attach_index(RangeVar *parent, RangeVar *partition);
 
@@ -173,6 +214,7 @@ typedef struct LsmFormerKey
 
 /* Are indexes that have the column, INCLUDE columns too, made anew? */
 extern bool lsm_rebuilds_indexes(const AlterTableCmd *cmd);
+extern bool lsm_index_has_column(const LsmUniqueIndex *u, AttrNumber attnum);
 extern List *lsm_former_keys(AlterTableStmt *stmt, Oid relid);
 extern void lsm_restore_key(const LsmFormerKey *key);
 

@@ -52,8 +52,8 @@ lsm_rebuilds_indexes(const AlterTableCmd *cmd)
 }
 
 /* Is it a column of the index, or one of INCLUDE? */
-static bool
-has_column(const LsmUniqueIndex *u, AttrNumber attnum)
+bool
+lsm_index_has_column(const LsmUniqueIndex *u, AttrNumber attnum)
 {
 	for (int i = 0; i < u->ncolumns; i++)
 		if (u->keys[i] == attnum)
@@ -72,7 +72,7 @@ alters_column_of(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u)
 
 		if (!lsm_rebuilds_indexes(cmd))
 			continue;
-		if (has_column(u, get_attnum(relid, cmd->name)))
+		if (lsm_index_has_column(u, get_attnum(relid, cmd->name)))
 			return true;
 	}
 	return false;
@@ -207,7 +207,7 @@ drops_key(AlterTableStmt *stmt, Oid relid, const LsmUniqueIndex *u, const char *
 
 		if (cmd->subtype == AT_DropConstraint && strcmp(cmd->name, constraint) == 0)
 			return true;
-		if (cmd->subtype == AT_DropColumn && has_column(u, get_attnum(relid, cmd->name)))
+		if (cmd->subtype == AT_DropColumn && lsm_index_has_column(u, get_attnum(relid, cmd->name)))
 			return true;
 	}
 	return false;

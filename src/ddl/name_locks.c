@@ -7,7 +7,7 @@
  * We look at keys before core does.  What is seen without a lock may be another
  * thing by the time that core has its lock: a key made again, tables that have
  * exchanged names.  So the lock that core will take is taken here, in core's
- * order and by the same function, and what matters is looked at under it.
+ * order, and what matters is looked at under it.
  *
  * Where a key of the table has to be rebuilt that takes AccessExclusiveLock
  * instead.  Whether it has to is guessed before the wait and seen after it.
@@ -19,7 +19,13 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "catalog/pg_class.h"
+#include "miscadmin.h"
+#include "partitioning/partdesc.h"
 #include "storage/lmgr.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 #include "ddl/ddl.h"
 
@@ -29,20 +35,32 @@ mode_needed(Oid table, LOCKMODE lockmode, LsmNeedsRebuild needs_rebuild, void *a
 	return needs_rebuild != NULL && needs_rebuild(table, arg) ? AccessExclusiveLock : lockmode;
 }
 
-/* See ddl.h. */
+/*
+ * See ddl.h.  As RangeVarGetRelidExtended(), but what is locked is what has
+ * been looked at: the name may be another's after the wait, which the user may
+ * have no right to lock like that.
+ */
 Oid
 lsm_lock_named(const RangeVar *name, LOCKMODE lockmode, RangeVarGetRelidCallback callback,
 			   LsmNeedsRebuild needs_rebuild, void *arg)
 {
-	Oid			relid = RangeVarGetRelid(name, NoLock, true);
+	Oid			relid;
 
-	while (OidIsValid(relid))
+	while (OidIsValid(relid = RangeVarGetRelid(name, NoLock, true)))
 	{
-		LOCKMODE	mode = mode_needed(relid, lockmode, needs_rebuild, arg);
+		LOCKMODE	mode;
 
-		relid = RangeVarGetRelidExtended(name, mode, RVR_MISSING_OK, callback, NULL);
-		if (!OidIsValid(relid) || mode == mode_needed(relid, lockmode, needs_rebuild, arg))
-			break;
+		if (callback != NULL)
+			callback(name, relid, InvalidOid, NULL);
+		mode = mode_needed(relid, lockmode, needs_rebuild, arg);
+		LockRelationOid(relid, mode);
+		if (RangeVarGetRelid(name, NoLock, true) == relid)
+		{
+			if (callback != NULL)
+				callback(name, relid, relid, NULL);
+			if (mode == mode_needed(relid, lockmode, needs_rebuild, arg))
+				break;
+		}
 		UnlockRelationOid(relid, mode);
 	}
 	return relid;
@@ -63,5 +81,35 @@ lsm_lock_table(Oid table, LOCKMODE lockmode, LsmNeedsRebuild needs_rebuild, void
 		if (mode == lockmode && mode == AccessExclusiveLock)
 			return !needs;
 		UnlockRelationOid(table, mode);
+	}
+}
+
+/* See ddl.h. */
+List *
+lsm_partitions(Oid table)
+{
+	Relation	rel = table_open(table, NoLock);
+	PartitionDesc desc = RelationGetPartitionDesc(rel, true);
+	List	   *result = NIL;
+
+	for (int i = 0; i < desc->nparts; i++)
+		result = lappend_oid(result, desc->oids[i]);
+	table_close(rel, NoLock);
+	return result;
+}
+
+/* See ddl.h. */
+void
+lsm_lock_partitions(Oid table, LOCKMODE lockmode)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
+		return;
+	foreach(lc, lsm_partitions(table))
+	{
+		LockRelationOid(lfirst_oid(lc), lockmode);
+		lsm_lock_partitions(lfirst_oid(lc), lockmode);
 	}
 }

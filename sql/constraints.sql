@@ -93,6 +93,23 @@ CREATE ROLE lsm_stranger;
 SET ROLE lsm_stranger;
 REFRESH MATERIALIZED VIEW CONCURRENTLY mv;
 RESET ROLE;
+-- 17 only: who may maintain the view is told who can have its key rebuilt
+DO $$
+DECLARE answer text; expected text := 'must be owner of table "mv" to have its index "mv_id" rebuilt as btree, The owner can make one: CREATE UNIQUE INDEX ... USING btree.';
+BEGIN
+	IF current_setting('server_version_num')::int / 10000 <> 17 THEN RETURN; END IF;
+	EXECUTE 'GRANT MAINTAIN ON mv TO lsm_stranger';
+	SET LOCAL ROLE lsm_stranger;
+	BEGIN
+		REFRESH MATERIALIZED VIEW CONCURRENTLY mv;
+	EXCEPTION WHEN OTHERS THEN
+		GET STACKED DIAGNOSTICS answer = PG_EXCEPTION_HINT;
+		answer := SQLERRM || ', ' || answer;
+	END;
+	RESET ROLE;
+	EXECUTE 'REVOKE MAINTAIN ON mv FROM lsm_stranger';
+	IF answer IS DISTINCT FROM expected THEN RAISE WARNING '%', answer; END IF;
+END $$;
 DROP ROLE lsm_stranger;
 BEGIN;
 REFRESH MATERIALIZED VIEW CONCURRENTLY mv;

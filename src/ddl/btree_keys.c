@@ -169,6 +169,8 @@ check_owner(Oid table, Oid index, const char *am, const char *reason)
 					get_rel_name(table), get_rel_name(index), am),
 			 errdetail_internal("%s", reason),
 			 strcmp(am, BTREE_NAME) != 0 ? 0 :
+			 get_rel_relkind(table) == RELKIND_MATVIEW ?
+			 errhint("The owner can make one: CREATE UNIQUE INDEX ... USING btree.") :
 			 errhint("The owner can replace the index beforehand: CREATE UNIQUE INDEX ... USING btree, then ALTER TABLE ... DROP CONSTRAINT ..., ADD CONSTRAINT ... USING INDEX.")));
 }
 
@@ -821,9 +823,16 @@ lsm_prepare_refresh(RefreshMatViewStmt *stmt)
 	if (LSM_CORE_TAKES_ANY_KEY || !stmt->concurrent || stmt->skipData)
 		return;
 	relid = RangeVarGetRelid(stmt->relation, NoLock, true);
-	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_MATVIEW ||
-		!object_ownercheck(RelationRelationId, relid, GetUserId()))
+	if (!OidIsValid(relid) || get_rel_relkind(relid) != RELKIND_MATVIEW)
 		return;
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
+	{
+		/* core would say that there is no unique index */
+		index = refresh_lsm_key(relid);
+		if (OidIsValid(index) && lsm_has_maintain(relid, GetUserId()))
+			check_owner(relid, index, BTREE_NAME, REFRESH_REASON);
+		return;
+	}
 	relid = lsm_lock_named(stmt->relation, ExclusiveLock, RangeVarCallbackOwnsRelation,
 						   refresh_needs_btree, NULL);
 	if (OidIsValid(relid) && OidIsValid(index = refresh_lsm_key(relid)))

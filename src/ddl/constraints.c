@@ -590,12 +590,18 @@ adjust_index_stmt(IndexStmt *stmt)
 	stmt->accessMethod = pstrdup(LSM_INDEX_AM_NAME);
 }
 
+static inline bool
+drops(Node *stmt)
+{
+	return IsA(stmt, DropStmt) || IsA(stmt, DropOwnedStmt);
+}
+
 /* Does the statement concern us?  It is changed by lsm_constraints_before(). */
 bool
 lsm_constraints_concern(Node *stmt)
 {
 	return IsA(stmt, IndexStmt) || IsA(stmt, AlterTableStmt) ||
-		IsA(stmt, RefreshMatViewStmt);
+		IsA(stmt, RefreshMatViewStmt) || drops(stmt);
 }
 
 /*
@@ -607,14 +613,13 @@ lsm_constraints_before(Node *stmt)
 {
 	if (XactReadOnly)
 		return NIL;				/* core will refuse it, on standbys, too */
-	if (IsA(stmt, AlterTableStmt))
-	{
+	if (IsA(stmt, AlterTableStmt) || drops(stmt))
 		lsm_drop_dead_indexes();
+	if (IsA(stmt, AlterTableStmt))
 		return adjust_alter_table((AlterTableStmt *) stmt);
-	}
 	if (IsA(stmt, IndexStmt))
 		adjust_index_stmt((IndexStmt *) stmt);
-	else if (OidIsValid(lsm_index_am_oid()))
+	else if (IsA(stmt, RefreshMatViewStmt) && OidIsValid(lsm_index_am_oid()))
 		lsm_prepare_refresh((RefreshMatViewStmt *) stmt);
 	return NIL;
 }

@@ -234,9 +234,9 @@ extern void lsm_name_btree_classes(IndexStmt *stmt);
 extern Oid	lsm_swap_index(Oid index, const char *am, List *options);
 
 /*
- * Before ALTER TABLE: indexes that lsm_swap_index() has left to queries of this
- * session, and that these do not read any more, go.  ALTER COLUMN ... TYPE
- * would make them anew.
+ * Before ALTER TABLE and DROP: indexes that lsm_swap_index() has left to queries
+ * of this session, and that these do not read any more, go.  ALTER COLUMN ...
+ * TYPE would make them anew, and they need the extension.
  */
 extern void lsm_drop_dead_indexes(void);
 

@@ -8,7 +8,7 @@
  * (which keeps its OID: views and foreign keys that depend on it stay),
  * comments, statistics, REPLICA IDENTITY, CLUSTER, triggers of deferrable
  * constraints.  What depends on the old index then depends on the new one, and
- * dependencies.c sees to the operator classes that the new one depends on.  Then
+ * dependencies.c sees to the operator classes that each of them depends on.  Then
  * the old index is dropped.  All in the transaction of the caller.
  *
  * A query of this session that is still running may read the old index: a loop
@@ -249,6 +249,8 @@ drop_at_commit(Oid table, Oid index)
 	}
 	index_concurrently_set_dead(table, index);
 	CommandCounterIncrement();
+	/* DROP EXTENSION must not take what the commit needs to drop the index */
+	(void) lsm_index_record_classes(index);
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	dead = palloc(sizeof(DeadIndex));
 	dead->index = index;

@@ -81,5 +81,26 @@ foreach my $db (@dbs)
 			$db eq 'lsm' ? 'SELECT * FROM self' : 'UPDATE self SET p = 1', 'ALTER TABLE self ADD FOREIGN KEY (p) REFERENCES self', 'INSERT INTO self VALUES (2, 1); COMMIT;'),
 		qr/ERROR/, "on $db who reads and then writes is in no deadlock with a foreign key of the table to itself");
 }
+
+# The index that a query still reads when its key becomes btree keeps the extension until the query is over, and not longer.
+{
+	$node->safe_psql('postgres', 'CREATE DATABASE gone');
+	$node->safe_psql('gone', 'CREATE EXTENSION lsmam; CREATE TABLE k (id int); CREATE UNIQUE INDEX ki ON k USING lsm (id); INSERT INTO k SELECT generate_series(1, 100); CREATE TABLE f (id int)');
+	my $a = $node->background_psql('gone', on_error_stop => 0);
+	$a->query('SET enable_seqscan = off; BEGIN; DECLARE c CURSOR FOR SELECT id FROM k WHERE id > 5; FETCH c; ALTER TABLE f ADD FOREIGN KEY (id) REFERENCES k (id)');
+	$a->{stderr} = '';
+	$a->query('SAVEPOINT s; DROP EXTENSION lsmam');
+	like($a->{stderr}, qr/ERROR:  cannot drop extension lsmam because other objects depend on it\nDETAIL:  index ki_\S* depends on operator class/, 'while it is read');
+	$a->{stderr} = '';
+	is($a->query('ROLLBACK TO s; FETCH c; CLOSE c; DROP EXTENSION lsmam'), 7, 'then it goes');
+
+	# so many messages that others throw away all that they have cached
+	$node->safe_psql('gone', q{DO 'BEGIN FOR i IN 1..1000 LOOP CREATE TABLE x (a int); DROP TABLE x; END LOOP; END'});
+	$a->query('COMMIT');
+	is($a->{stderr}, '', 'the transaction commits');
+	$a->quit;
+	is($node->safe_psql('gone', q{SELECT string_agg(indexrelid::regclass || ' ' || amname, ', ') FROM pg_index i JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam WHERE indrelid = 'k'::regclass}),
+		'ki btree', 'and leaves the btree');
+}
 $node->stop;
 done_testing();

@@ -312,6 +312,12 @@ lsm_restore_key(const LsmFormerKey *key)
 
 	if (!OidIsValid(index))
 		return;					/* dropped */
+	if (lsm_relation_am(index) == lsm_index_am_oid())
+	{
+		/* core has found another table by the name: only we touched this one */
+		store_options(index, key->options);
+		return;
+	}
 	if (!LSM_CORE_TAKES_ANY_KEY && get_index_ref_constraints(index) != NIL)
 		return;					/* referenced by a foreign key */
 	foreach(lc, lsm_unique_indexes(key->relid, BTREE_AM_OID))

@@ -8,7 +8,7 @@
  *	  lsm, and under "auto" if it keeps their order: a key whose index has none
  *	  would make a table that is read in the order of its key slow, and nobody
  *	  asked for that.
- *	- Statements that need a btree get one: btree_keys.c.
+ *	- Statements that need a btree get one: btree_keys.c, partition_keys.c.
  *	- ALTER COLUMN ... TYPE makes a new btree for each key (former_keys.c), ADD
  *	  CONSTRAINT ... USING INDEX wants one: after the statement those that were
  *	  lsm_index become lsm_index again, under the statement's lock, unless

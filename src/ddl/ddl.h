@@ -136,6 +136,30 @@ extern void lsm_lock_before_constraints(const AlterTableStmt *stmt, Oid relid);
 
 /* ---- btree_keys.c ---- */
 
+extern List *lsm_unique_indexes(Oid table, Oid am);
+
+/*
+ * Rebuild a unique index with another access method, btree or lsm_index.  The
+ * table has been locked by the caller.  `reason` NULL: not worth telling.
+ */
+extern void lsm_rebuild_as(Oid index, const char *am, const char *reason);
+
+/*
+ * ERROR unless the user owns the table.  One that is gone is core's to report.
+ */
+extern void lsm_check_may_rebuild(Oid table, Oid index, const char *am, const char *reason);
+
+/*
+ * Does one of these constraints, a foreign key that references the table, need
+ * one of the table's keys rebuilt?  ERROR if the user may not have that done.
+ */
+extern bool lsm_references_need_btree(Oid table, void *constraints);
+extern void lsm_prepare_foreign_keys(const AlterTableStmt *stmt, Oid relid, List *constraints);
+extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
+extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
+
+/* ---- partition_keys.c ---- */
+
 /* A key of a partitioned table; columns NIL: more than plain columns */
 typedef struct LsmParentKey
 {
@@ -146,21 +170,11 @@ typedef struct LsmParentKey
 	List	   *columns;		/* names (String) */
 } LsmParentKey;
 
-extern List *lsm_unique_indexes(Oid table, Oid am);
-
-/*
- * Does one of these constraints, a foreign key that references the table, need
- * one of the table's keys rebuilt?  ERROR if the user may not have that done.
- */
-extern bool lsm_references_need_btree(Oid table, void *constraints);
-extern void lsm_prepare_foreign_keys(const AlterTableStmt *stmt, Oid relid, List *constraints);
-extern bool lsm_prepare_using_index(Oid relid, Oid index, bool for_now);
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
 extern LsmParentKey *lsm_parent_key(const char *am, bool constraint, bool primary,
 									bool nulls_not_distinct, List *columns);
 extern void lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmParentKey *key);
 extern void lsm_prepare_parent_constraints(Oid parent, List *keys);
-extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
 extern void lsm_prepare_attach_index(RangeVar *parent, RangeVar *partition);
 
 /* ---- index_order.c ---- */

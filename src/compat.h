@@ -614,6 +614,9 @@ lsm_vacuum_update_costs(void)
 #define LSM_SETS_EXPRESSION(cmd)	false
 #endif
 
+/* Does ADD CONSTRAINT lock all children, whatever the constraint? */
+#define LSM_ADD_CONSTRAINT_LOCKS_CHILDREN	(PG_VERSION_NUM >= 180000)
+
 /* The privilege to maintain a table; false: it is gone. */
 static inline bool
 lsm_has_maintain(Oid table, Oid user)

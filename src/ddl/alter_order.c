@@ -11,8 +11,8 @@
  * as ATPrepCmd() and the passes of ATRewriteCatalogs() have it:
  *
  *	- the table;
- *	- its children, with the statement's lock, if columns of theirs change or
- *	  one of their constraints is dropped;
+ *	- its children, with the statement's lock, if columns of theirs change, if
+ *	  one of their constraints is dropped, and since 18 if one is added;
  *	- tables at the other side of a foreign key that goes or is made anew, with
  *	  AccessExclusiveLock;
  *	- partitions that get an index (DefineIndex), with ShareLock;
@@ -129,7 +129,7 @@ sets_not_null(Oid relid, const Constraint *constraint)
 {
 	ListCell   *lc;
 
-	if (constraint->contype != CONSTR_PRIMARY && constraint->contype != CONSTR_NOTNULL)
+	if (constraint->contype != CONSTR_PRIMARY)
 		return false;
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		return true;
@@ -154,7 +154,8 @@ concerns_children(Oid relid, const AlterTableStmt *stmt, const AlterTableCmd *cm
 		case AT_DropColumn:
 			return get_attnum(relid, cmd->name) != InvalidAttrNumber;
 		case AT_AddConstraint:
-			return sets_not_null(relid, castNode(Constraint, cmd->def));
+			return LSM_ADD_CONSTRAINT_LOCKS_CHILDREN ||
+				sets_not_null(relid, castNode(Constraint, cmd->def));
 		case AT_DropConstraint:
 			return partitioned || is_inherited(relid, cmd->name);
 		case AT_SetNotNull:

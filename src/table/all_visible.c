@@ -18,7 +18,10 @@
  *
  * Rows that are ended meanwhile take away the mark of their block
  * (tree/visibility_map.h), rows that are inserted meanwhile have higher
- * numbers.  Numbers that might come again after a crash are left out.
+ * numbers.  Numbers that might come again after a crash are left out: those
+ * that are neither below the metapage's limit nor below the number of a row
+ * that is visible to all.  That row's commit is logged before the bits are, so
+ * who finds them finds it, and gives out higher numbers (log_read.c).
  *
  * Locks: none, beyond VACUUM's of the relation.
  *
@@ -68,13 +71,11 @@ lsm_all_visible_begin(LsmAllVisible *map, Relation rel, LsmTree *tree, uint64 ro
 void
 lsm_all_visible_start(LsmAllVisible *map)
 {
-	Size		bytes;
+	Size		bytes = map->nblocks / 8 + 1;
 
 	if (!map->usable)
 		return;
-	map->nblocks = (BlockNumber) Min(lsm_tree_logged_row_limit(map->tree) / LSM_TID_OFFSETS,
-									 (uint64) map->nblocks);
-	bytes = map->nblocks / 8 + 1;
+	map->lasting_limit = lsm_tree_logged_row_limit(map->tree);
 	map->hidden = MemoryContextAllocExtended(CurrentMemoryContext, bytes,
 											 MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	map->full = MemoryContextAllocExtended(CurrentMemoryContext, bytes,
@@ -95,9 +96,11 @@ close_block(LsmAllVisible *map)
 }
 
 void
-lsm_all_visible_note(LsmAllVisible *map, BlockNumber block, const LsmRow *row,
+lsm_all_visible_note(LsmAllVisible *map, uint64 packed, const LsmRow *row,
 					 HTSV_Result status, TransactionId oldest_xmin)
 {
+	BlockNumber block = (BlockNumber) (packed >> 16);
+
 	if (!map->usable || block >= map->nblocks)
 		return;
 	if (block != map->block)
@@ -116,6 +119,7 @@ lsm_all_visible_note(LsmAllVisible *map, BlockNumber block, const LsmRow *row,
 		return;
 	}
 	map->visible++;
+	map->lasting_limit = Max(map->lasting_limit, lsm_tid_number(packed) + 1);
 	if (TransactionIdIsNormal(row->xmin) &&
 		(!TransactionIdIsNormal(map->newest_xmin) ||
 		 TransactionIdFollows(row->xmin, map->newest_xmin)))
@@ -132,6 +136,8 @@ lsm_all_visible_end_rows(LsmAllVisible *map, double live, bool in_memory)
 		return;
 	if (map->block != InvalidBlockNumber)
 		close_block(map);
+	map->nblocks = (BlockNumber) Min(map->lasting_limit / LSM_TID_OFFSETS,
+									 (uint64) map->nblocks);
 
 	/* who vacuums by hand wants it all, but for next to nothing */
 	map->gaps_pay = spare ? map->gap_rows >= Max(GAP_ROWS, GAP_FRACTION * live) : map->gap_rows > 0;

@@ -19,6 +19,7 @@ typedef struct LsmAllVisible
 	LsmTree    *tree;
 	bool		usable;			/* not for temporary tables, nor tiny ones */
 	BlockNumber nblocks;		/* those looked at; below all are complete */
+	uint64		lasting_limit;	/* row numbers below do not come again */
 	uint8	   *hidden;			/* a bit per block: has a row that is not
 								 * visible to all */
 	uint8	   *full;			/* ... has all its rows, visible to all */
@@ -42,7 +43,7 @@ typedef struct LsmAllVisible
 extern void lsm_all_visible_begin(LsmAllVisible *map, Relation rel, LsmTree *tree,
 								  uint64 row_limit);
 extern void lsm_all_visible_start(LsmAllVisible *map);
-extern void lsm_all_visible_note(LsmAllVisible *map, BlockNumber block, const LsmRow *row,
+extern void lsm_all_visible_note(LsmAllVisible *map, uint64 packed, const LsmRow *row,
 								 HTSV_Result status, TransactionId oldest_xmin);
 extern void lsm_all_visible_end_rows(LsmAllVisible *map, double live, bool in_memory);
 

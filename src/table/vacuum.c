@@ -287,7 +287,7 @@ scan_rows(LsmVacuum *vac)
 			}
 		}
 		status = lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin);
-		lsm_all_visible_note(&vac->map, block, &row, status, vac->cutoffs.OldestXmin);
+		lsm_all_visible_note(&vac->map, packed, &row, status, vac->cutoffs.OldestXmin);
 		switch (status)
 		{
 			case HEAPTUPLE_DEAD:

@@ -346,33 +346,44 @@ flush_active(LsmTreeShared *ctl, const TreeGlance *glance, TreeNote *note)
 	return sealed && flush_tree(ctl, note);
 }
 
-/*
- * The arena is nearly full: flush the largest memtable that can be flushed now,
- * or, if there is none but small ones, have idle ones of these evicted (their
- * log pages remain).  A large one that no worker can flush is evicted by none
- * either: its writer would have to read all of it back for the next row, and
- * flushes it by himself when it is full.
- */
+/* The largest one of more than so many bytes that can be flushed now, if any */
 static bool
-relieve_arena(void)
+flush_largest(uint64 bytes)
 {
-	int			total = lsm_arena_total_chunks();
-	uint64		large = (uint64) total * LSM_CHUNK_BYTES / 64;
 	LsmTreeShared *largest;
 	TreeGlance	glance;
 	TreeNote   *note;
 
-	if (total == 0 || lsm_arena_free_chunks() >= total / 10)
-		return false;
-	if (lsm_memtable_reclaim() > 0 && lsm_arena_free_chunks() >= total / 10)
-		return true;
-	while ((largest = find_largest(large, &glance, &note)) != NULL)
+	while ((largest = find_largest(bytes, &glance, &note)) != NULL)
 	{
 		if (flush_active(largest, &glance, note))
 			return true;
 		CHECK_FOR_INTERRUPTS();
 	}
-	return lsm_control_evict(NULL, total / 10, large) > 0;
+	return false;
+}
+
+/*
+ * The arena is nearly full.  Large memtables are flushed, as far as a worker
+ * can.  Then those go that nobody has used lately, whatever they hold: their
+ * log pages remain.  What is in use would come back with its next row, and take
+ * the memory from the next one: that is flushed, too, but for very small ones.
+ * What is in use and no worker can flush is left alone: its writers flush it
+ * (write.c).
+ */
+static bool
+relieve_arena(void)
+{
+	int			want = lsm_arena_total_chunks() / 10;
+
+	if (!lsm_arena_is_short())
+		return false;
+	if (lsm_memtable_reclaim() > 0 && !lsm_arena_is_short())
+		return true;
+	return flush_largest(lsm_arena_large_bytes()) ||
+		lsm_control_evict(NULL, want, 0) > 0 ||
+		flush_largest(LSM_SMALL_BYTES) ||
+		lsm_control_evict(NULL, want, LSM_SMALL_BYTES) > 0;
 }
 
 /* ======================================================================

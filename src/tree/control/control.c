@@ -318,9 +318,8 @@ lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id)
 	 * The last few need no order: as long as no others come, transactions of
 	 * all backends only read the clock.
 	 */
-	if (pg_atomic_read_u64(&lsm_control->clock) - pg_atomic_read_u64(&ctl->last_used) >= CONTROL_RECENT)
-		pg_atomic_write_u64(&ctl->last_used,
-							pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
+	if (control_now() - pg_atomic_read_u64(&ctl->last_used) >= CONTROL_RECENT)
+		control_note_use(ctl);
 	return true;
 }
 

@@ -383,10 +383,11 @@ extern LsmTreeShared *lsm_control_nth(int i);
 /*
  * Evict idle trees' memtables (no registered writer, not loading): their log
  * pages remain, the next use loads them again.  Least recently used first,
- * never `except`, nor what holds more than so many bytes (which would all have
- * to be read back).  Returns chunks that will come free.
+ * never `except`, nor what was used lately and holds more than so many bytes
+ * (which would all be read back soon, and take their memory from others).
+ * Returns chunks that will come free.
  */
-extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks, uint64 most_bytes);
+extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks, uint64 lately_bytes);
 
 /*
  * Trees that are fed in recovery (disk/standby.c): their number of changes; a

@@ -69,7 +69,7 @@ typedef struct ControlShared
 	int			free_last;
 	int			nbusy_free;		/* of these, with free_busy */
 
-	pg_atomic_uint64 clock LSM_LINE_START;	/* for last_used */
+	pg_atomic_uint64 clock LSM_LINE_START;	/* part of that of last_used */
 	ControlBlock blocks[FLEXIBLE_ARRAY_MEMBER];
 } ControlShared;
 
@@ -83,6 +83,24 @@ typedef struct ControlRetirees
 	int			n;
 	LsmMemtable *tables[CONTROL_BATCH * CONTROL_MAX_SET];
 } ControlRetirees;
+
+/*
+ * The clock of last_used: uses that were noted, and memory that was used up.
+ * The latter goes on while one transaction works alone.
+ */
+static inline uint64
+control_now(void)
+{
+	return pg_atomic_read_u64(&lsm_control->clock) + lsm_arena_taken_chunks();
+}
+
+static inline void
+control_note_use(LsmTreeShared *ctl)
+{
+	pg_atomic_write_u64(&ctl->last_used,
+						pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1 +
+						lsm_arena_taken_chunks());
+}
 
 static inline int
 control_memtable_count(LsmTreeShared *ctl)

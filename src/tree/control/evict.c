@@ -238,11 +238,20 @@ lsm_control_recycle(ControlRetirees *retirees)
 void
 lsm_control_touch(LsmTreeShared *ctl)
 {
-	uint64		now = pg_atomic_read_u64(&lsm_control->clock);
+	uint64		small = Min(256, lsm_arena_total_chunks() / 32);
 
-	if (now - pg_atomic_read_u64(&ctl->last_used) > 256)
-		pg_atomic_write_u64(&ctl->last_used,
-							pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
+	if (control_now() - pg_atomic_read_u64(&ctl->last_used) > small)
+		control_note_use(ctl);
+}
+
+/*
+ * Has it been used since an eighth of the arena was handed out?  If so, it will
+ * most likely be used again soon.
+ */
+static bool
+used_lately(uint64 last_used)
+{
+	return (int64) (control_now() - last_used) <= lsm_arena_total_chunks() / 8;
 }
 
 /* ----------------------------------------------------------------------
@@ -378,12 +387,12 @@ lsm_control_drop_database(Oid dboid)
  *
  * A tree is idle if no writer is registered, and it is not being loaded,
  * flushed or compacted.  Its unflushed entries remain in the log; the next
- * use loads them.  Least recently used first, and none that holds more than
- * `most_bytes`.  REQUIRES: not inside an epoch;
- * no lock of src/tree held but that of `except` (may be NULL).
+ * use loads them.  Least recently used first, and of those that were used
+ * lately none that holds more than `lately_bytes`.  REQUIRES: not inside an
+ * epoch; no lock of src/tree held but that of `except` (may be NULL).
  */
 int
-lsm_control_evict(LsmTreeShared *except, int want_chunks, uint64 most_bytes)
+lsm_control_evict(LsmTreeShared *except, int want_chunks, uint64 lately_bytes)
 {
 	ControlRetirees retirees;
 	uint64		after = 0;
@@ -413,7 +422,9 @@ lsm_control_evict(LsmTreeShared *except, int want_chunks, uint64 most_bytes)
 			if (pg_atomic_read_u64(&ctl->keyspace_id) != 0 &&
 				lsm_state_is_loaded(ctl->state) &&
 				lsm_claimed_levels(ctl) == 0 &&
-				control_memtables_idle(ctl) && lsm_memtables_bytes(ctl) <= most_bytes)
+				control_memtables_idle(ctl) &&
+				(lsm_memtables_bytes(ctl) <= lately_bytes ||
+				 !used_lately(list[i].last_used)))
 				nchunks += control_unload(list[i].block, &retirees);
 			LWLockRelease(&ctl->lock);
 			lsm_control_retire(&retirees);

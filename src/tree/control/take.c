@@ -79,8 +79,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	pg_atomic_write_u32(&ctl->level0_runs, 0);
 	pg_atomic_write_u32(&ctl->compaction_due, 0);
 	pg_atomic_write_u32(&ctl->pending_memtables, 0);
-	pg_atomic_write_u64(&ctl->last_used,
-						pg_atomic_fetch_add_u64(&lsm_control->clock, 1) + 1);
+	control_note_use(ctl);
 
 	ctl->nblocks = 0;
 	ctl->alloc_cursor = 0;

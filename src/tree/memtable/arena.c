@@ -32,6 +32,7 @@ typedef struct ArenaShared
 	pg_atomic_uint64 head;		/* tag << 32 | (chunk number + 1), 0 = empty */
 	pg_atomic_uint32 nfree;
 	uint32		nchunks;
+	pg_atomic_uint64 taken;		/* chunks ever handed out */
 	char	   *chunks;			/* start of the first chunk */
 	uint32		links[FLEXIBLE_ARRAY_MEMBER];	/* chunk number + 1 of the
 												 * next free chunk */
@@ -96,6 +97,7 @@ lsm_arena_shmem_init(void)
 	for (uint32 i = 0; i < nchunks; i++)
 		arena->links[i] = (i + 1 < nchunks) ? i + 2 : 0;
 	pg_atomic_init_u32(&arena->nfree, nchunks);
+	pg_atomic_init_u64(&arena->taken, 0);
 	pg_atomic_init_u64(&arena->head, ARENA_HEAD(0, nchunks > 0 ? 1 : 0));
 }
 
@@ -122,6 +124,7 @@ arena_pop(void)
 										   ARENA_HEAD(ARENA_TAG(head) + 1, next)))
 		{
 			pg_atomic_fetch_sub_u32(&arena->nfree, 1);
+			pg_atomic_fetch_add_u64(&arena->taken, 1);
 			return arena->chunks + (Size) (link - 1) * LSM_CHUNK_BYTES;
 		}
 	}
@@ -194,4 +197,24 @@ int
 lsm_arena_total_chunks(void)
 {
 	return (int) arena->nchunks;
+}
+
+/* See memtable.h. */
+uint64
+lsm_arena_taken_chunks(void)
+{
+	return pg_atomic_read_u64(&arena->taken);
+}
+
+/* See memtable.h. */
+bool
+lsm_arena_is_short(void)
+{
+	return lsm_arena_free_chunks() < lsm_arena_total_chunks() / 10;
+}
+
+uint64
+lsm_arena_large_bytes(void)
+{
+	return (uint64) lsm_arena_total_chunks() * LSM_CHUNK_BYTES / 64;
 }

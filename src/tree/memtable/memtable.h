@@ -32,6 +32,17 @@ extern void lsm_arena_free_chunk(void *chunk);
 extern int	lsm_arena_free_chunks(void);
 extern int	lsm_arena_total_chunks(void);
 
+/* Handed out since the server started: a clock of how memory is used up. */
+extern uint64 lsm_arena_taken_chunks(void);
+
+/*
+ * Memory has to be freed.  A memtable of more than the large bytes, or at least
+ * of more than the small ones, is worth a flush for that.
+ */
+extern bool lsm_arena_is_short(void);
+extern uint64 lsm_arena_large_bytes(void);
+#define LSM_SMALL_BYTES		(2 * LSM_CHUNK_BYTES)
+
 /* ======================================================================
  * epoch.c: readers announce, reclaimers wait
  *

@@ -449,6 +449,19 @@ lsm_load_flush_kept(LsmTree *tree)
 }
 
 /*
+ * Of which trees may memory be had that were used lately?  They would come back
+ * soon and take it from others, and each time a whole log is read: a log that is
+ * worth a flush takes it from none.  What must not be flushed, or a worker
+ * perhaps cannot (publish_lock.c), takes it from all.
+ */
+static uint64
+lsm_load_evicts(Size npages)
+{
+	return npages <= LSM_SMALL_BYTES / BLCKSZ || loading.incomplete || lsm_in_worker() ?
+		PG_UINT64_MAX : 0;
+}
+
+/*
  * Build one generation, wherever there is room: in the arena; in the arena
  * after idle trees were evicted; after the generations before it were flushed;
  * at last in backend memory, and flushed at once.
@@ -472,7 +485,7 @@ lsm_load_place(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages, Size
 		}
 		if (tries == 0)
 		{
-			if (lsm_control_evict(tree->ctl, want, PG_UINT64_MAX) > 0)
+			if (lsm_control_evict(tree->ctl, want, lsm_load_evicts(npages)) > 0)
 				LSM_NAP(1000L, "LsmEpoch");
 			lsm_memtable_reclaim();
 		}

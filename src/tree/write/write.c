@@ -227,6 +227,19 @@ lsm_write_delay(LsmTree *tree, LsmWriteState *state)
 /* ---- registration ---- */
 
 /*
+ * Memory is short, and what a worker would flush it cannot: the writer does it.
+ * To leave it to others to evict the memtable would be no help: the next write
+ * loads it again.  REQUIRES: ctl->lock.
+ */
+static bool
+lsm_write_frees_memory(LsmTreeShared *ctl)
+{
+	return lsm_arena_is_short() && !ctl->local &&
+		pg_atomic_read_u64(&ctl->active->bytes) > lsm_arena_large_bytes() &&
+		!lsm_worker_help(ctl).flush;
+}
+
+/*
  * One attempt to register in the active memtable.
  */
 static LsmRegisterResult
@@ -252,7 +265,8 @@ lsm_write_register(LsmTree *tree, LsmWrite *write, LsmWriteState *state)
 	else if (active == NULL)
 		result = LSM_REGISTER_NO_ACTIVE;
 	else if (!lsm_memtable_vacant(active) &&
-			 pg_atomic_read_u64(&active->bytes) + state->need > lsm_memtable_limit())
+			 (pg_atomic_read_u64(&active->bytes) + state->need > lsm_memtable_limit() ||
+			  lsm_write_frees_memory(ctl)))
 	{
 		state->flush_self = !lsm_worker_help(ctl).flush;
 		result = LSM_REGISTER_FULL;

@@ -237,22 +237,11 @@ lsm_index_bulk_delete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	return stats;
 }
 
-/*
- * The end of the main fork.  What is in memory has log pages that are not free,
- * anywhere in the fork: VACUUM by hand flushes it if most of the fork can go
- * then.
- */
+/* The end of the main fork: who vacuums by hand wants it all. */
 static void
-truncate_fork(Relation index, LsmTree *tree)
+truncate_fork(LsmTree *tree)
 {
-	BlockNumber pages = RelationGetNumberOfBlocks(index);
-	LsmTreeSize size;
-
-	if (pages < LSM_TRUNCATE_PAGES)
-		return;
-	lsm_tree_size(tree, &size);
-	if (!AmAutoVacuumWorkerProcess() && size.memtable_bytes > 0 &&
-		size.memtable_bytes / BLCKSZ < pages / 2)
+	if (!AmAutoVacuumWorkerProcess() && lsm_fork_wants_flush(tree))
 		lsm_tree_flush(tree);
 	(void) lsm_fork_truncate(tree, LSM_TRUNCATE_PAGES, false);
 }
@@ -277,7 +266,7 @@ lsm_index_vacuum_cleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 		return stats;
 	tree = lsm_index_open_tree(info->index);
 
-	truncate_fork(info->index, tree);
+	truncate_fork(tree);
 	age_pruned_xid(tree);
 
 	if (stats == NULL)

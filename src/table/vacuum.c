@@ -217,7 +217,9 @@ stays_in_memory(LsmVacuum *vac)
 		return false;
 	lsm_tree_size(vac->tree, &size);
 	return size.memtable_entries > 0 && size.memtable_entries <= FEW_ENTRIES &&
-		size.memtable_bytes <= FEW_BYTES && lsm_tree_writers_left(vac->tree);
+		size.memtable_bytes <= FEW_BYTES &&
+		(AmAutoVacuumWorkerProcess() || !lsm_fork_wants_flush(vac->tree)) &&
+		lsm_tree_writers_left(vac->tree);
 }
 
 /* Take the dead rows out, as scans do that meet some. */

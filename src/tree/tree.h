@@ -814,6 +814,12 @@ extern void lsm_vacuum_pay(uint64 read_bytes);
 extern BlockNumber lsm_fork_truncate(LsmTree *tree, BlockNumber least, bool patient);
 
 /*
+ * What is in memory has log pages that are not free, anywhere in the fork: would
+ * most of the fork go if it were flushed?
+ */
+extern bool lsm_fork_wants_flush(LsmTree *tree);
+
+/*
  * As heap's.  Less is not worth the lock, which is replayed on standbys and
  * cancels queries there.
  */

@@ -217,9 +217,29 @@ stays_in_memory(LsmVacuum *vac)
 		return false;
 	lsm_tree_size(vac->tree, &size);
 	return size.memtable_entries > 0 && size.memtable_entries <= FEW_ENTRIES &&
-		size.memtable_bytes <= FEW_BYTES &&
+		size.memtable_bytes <= Min(FEW_BYTES, (Size) lsm_memtable_size_kb * 1024 / 4) &&
 		(AmAutoVacuumWorkerProcess() || !lsm_fork_wants_flush(vac->tree)) &&
 		lsm_tree_writers_left(vac->tree);
+}
+
+/*
+ * Where something has to be frozen, rows that are changed from here on must not
+ * bring old inserters back, once the files are written anew; nor must those that
+ * were changed a moment ago, so that they are flushed, too.
+ */
+static void
+flush_memory(LsmVacuum *vac)
+{
+	TransactionId limit = InvalidTransactionId;
+	TransactionId oldest;
+
+	lsm_tree_flush(vac->tree);
+	oldest = lsm_tree_min_xid(vac->tree);
+	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
+		limit = vac->cutoffs.FreezeLimit;
+	lsm_tree_note_freeze_limit(vac->tree, limit);
+	if (TransactionIdIsValid(limit))
+		lsm_tree_flush(vac->tree);
 }
 
 /* Take the dead rows out, as scans do that meet some. */
@@ -255,6 +275,7 @@ scan_rows(LsmVacuum *vac)
 	LsmSlice	key;
 	LsmSlice	value;
 	uint64		read_bytes = 0;
+	bool		stayed = vac->in_memory;
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE, PROGRESS_VACUUM_PHASE_SCAN_HEAP);
 	pgstat_progress_update_param(PROGRESS_VACUUM_TOTAL_HEAP_BLKS, nblocks);
@@ -315,17 +336,20 @@ scan_rows(LsmVacuum *vac)
 		if (keep)
 		{
 			vac->kept++;
+			vac->in_memory &= !TransactionIdIsNormal(row.xmin) ||
+				!TransactionIdPrecedes(row.xmin, vac->cutoffs.FreezeLimit);
 			lsm_live_add(&vac->entries.live, packed);
 		}
 	}
-	if (!vac->in_memory && vac->few.n > 0)
+	if (stayed && !vac->in_memory)
 	{
-		/* more are dead than it seemed */
+		/* more are dead than it seemed, or some are to be frozen */
 		lsm_tombstones_forget(&vac->few);
-		lsm_tree_flush(vac->tree);
+		flush_memory(vac);
 	}
 	lsm_live_close(&vac->entries.live);
-	lsm_all_visible_end_rows(&vac->map, vac->live, vac->in_memory);
+	lsm_all_visible_end_rows(&vac->map, vac->live, vac->in_memory &&
+							 vac->params->index_cleanup != VACOPTVALUE_ENABLED);
 	lsm_cursor_close(cursor);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
 }
@@ -582,28 +606,16 @@ warn_of_row_limit(const LsmVacuum *vac)
 			 errhint("Rewrite the table with VACUUM FULL.")));
 }
 
-/*
- * What is in memory is flushed, if it is not next to nothing.  Where something
- * has to be frozen, rows that are changed from here on must not bring old
- * inserters back, once the files are written anew; nor must those that were
- * changed a moment ago, so that they are flushed, too.
- */
+/* What is in memory is flushed, if it is not next to nothing. */
 static void
 begin_freezing(LsmVacuum *vac)
 {
-	TransactionId limit = InvalidTransactionId;
-	TransactionId oldest;
-
 	vac->few.context = CurrentMemoryContext;
 	vac->in_memory = stays_in_memory(vac);
-	if (!vac->in_memory)
-		lsm_tree_flush(vac->tree);
-	oldest = lsm_tree_min_xid(vac->tree);
-	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
-		limit = vac->cutoffs.FreezeLimit;
-	lsm_tree_note_freeze_limit(vac->tree, limit);
-	if (TransactionIdIsValid(limit))
-		lsm_tree_flush(vac->tree);
+	if (vac->in_memory)
+		lsm_tree_note_freeze_limit(vac->tree, InvalidTransactionId);
+	else
+		flush_memory(vac);
 }
 
 static void

@@ -130,13 +130,17 @@ sync_owed(bool dirs)
 	{
 		int			fd;
 
-		if (it->dir != dirs || (fd = open_owed(it)) < 0)
+		if (it->dir != dirs)
 			continue;
-		if (sync_fd(fd) != 0 && !(dirs && (errno == EBADF || errno == EINVAL)))
-			ereport(data_sync_elevel(ERROR),
-					(errcode_for_file_access(),
-					 errmsg("could not fsync file \"%s\": %m", it->path)));
-		CloseTransientFile(fd);
+		fd = open_owed(it);
+		if (fd >= 0)
+		{
+			if (sync_fd(fd) != 0 && !(dirs && (errno == EBADF || errno == EINVAL)))
+				ereport(data_sync_elevel(ERROR),
+						(errcode_for_file_access(),
+						 errmsg("could not fsync file \"%s\": %m", it->path)));
+			CloseTransientFile(fd);
+		}
 		(void) hash_search(owed, it->path, HASH_REMOVE, NULL);
 	}
 }
@@ -151,6 +155,7 @@ settle(void)
 	sync_owed(false);
 	LSM_CRASH_POINT("redo_sync_files");
 	sync_owed(true);
+	Assert(hash_get_num_entries(owed) == 0);
 }
 
 static void

@@ -84,6 +84,35 @@ is(sql(q{SELECT count(*), sum(k) FROM little}), sql(q{SELECT 196, sum(i) + 8000 
 is(sql(q{SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(k), sum(k) FROM little WHERE k > 0}), sql(q{SELECT count(*), sum(k) FROM little}), 'after a crash: the same by index only');
 is(sql(q{SELECT count(*) FROM lsm_verify('little')}), 0, 'after a crash: sound');
 
+# ---- VACUUM of a small table after its load ----
+
+sql('CREATE TABLE small (id int PRIMARY KEY, k int, v text) USING lsm; CREATE INDEX small_k ON small USING lsm (k)');
+sql(q{INSERT INTO small SELECT i, i, 'v' || i FROM generate_series(1, 3000) i; CHECKPOINT});
+sub visible { return sql(q{SELECT string_agg(blkno::text, ' ' ORDER BY blkno) FROM pg_visibility_map('small') WHERE all_visible}); }
+sub by_index_only { return sql(q{SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT count(k), sum(k) FROM small WHERE k > 0}); }
+sql('CREATE EXTENSION pg_visibility');
+is(syncs_of('VACUUM small'), 0, 'a small table: no fsync');
+is(visible(), '0 1 2 3 4 5 6 7 8 9', 'a small table: its complete blocks are all-visible');
+is(sql(q{SELECT relallvisible FROM pg_class WHERE relname = 'small'}), 10, 'a small table: and counted');
+sql('DELETE FROM small WHERE id IN (10, 11, 1000)');
+is(syncs_of('VACUUM small'), 0, 'three rows deleted: no fsync');
+is(visible(), '1 2 4 5 6 7 8 9', 'three rows deleted: their blocks stay as they are');
+is(by_index_only(), sql(q{SELECT 2997, sum(i) - 1021 FROM generate_series(1, 3000) i}), 'three rows deleted: the index knows');
+sql('CHECKPOINT; INSERT INTO small VALUES (0, -1, NULL)');
+$node->stop('immediate');
+$node->start;
+is(visible(), '1 2 4 5 6 7 8 9', 'after a crash: all-visible as before');
+sql(q{INSERT INTO small SELECT i, i, 'new' FROM generate_series(3001, 3300) i});
+is(by_index_only(), sql(q{SELECT 3297, sum(i) - 1021 FROM generate_series(1, 3300) i}), 'after a crash: new rows have other numbers');
+is(sql(q{SELECT count(*) FROM lsm_verify('small')}), 0, 'after a crash: sound');
+sql('VACUUM (INDEX_CLEANUP ON) small');
+is(visible(), '0 1 2 3 4 5 6 7 8 9 10', 'INDEX_CLEANUP ON: all of them');
+is(by_index_only(), sql(q{SELECT 3297, sum(i) - 1021 FROM generate_series(1, 3300) i}), 'INDEX_CLEANUP ON: the same rows');
+$frozen = sql(q{SELECT relfrozenxid FROM pg_class WHERE relname = 'small'});
+sql('SET vacuum_freeze_min_age = 0; VACUUM small');
+isnt(sql(q{SELECT relfrozenxid FROM pg_class WHERE relname = 'small'}), $frozen, 'rows that are to be frozen are flushed');
+is(sql(q{SELECT count(*) FROM lsm_verify('small')}), 0, 'and all is sound');
+
 # ---- a power failure amid it ----
 
 foreach my $point ('create_dir_made', 'create_owner_written', 'create_logged', 'create_unsynced', 'create_synced')

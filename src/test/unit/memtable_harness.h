@@ -14,20 +14,14 @@
 #ifndef MEMTABLE_HARNESS_H
 #define MEMTABLE_HARNESS_H
 
-#include "postgres.h"
+#include "server.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "port/atomics.h"
 #include "storage/lwlock.h"
 #include "storage/spin.h"
-
-/* the real ones: libpgport is not linked */
-#undef printf
-#undef sprintf
 
 /* ---- what the server supplies ---- */
 
@@ -72,9 +66,6 @@ static void race_point(void);
 #include "tree/memtable/insert.c"
 #include "tree/memtable/memtable.c"
 
-#include "assertion.h"
-
-MemoryContext TopMemoryContext = NULL;
 pg_prng_state pg_global_prng_state;
 
 static __thread uint64 random_state = UINT64CONST(88172645463325252);
@@ -123,54 +114,6 @@ pg_prng_uint64(pg_prng_state *state)
 		bits |= bits << 1;
 	}
 	return bits;
-}
-
-/* local memtables: a context is a list of blocks */
-typedef struct TestBlock
-{
-	struct TestBlock *next;
-	uint64		pad;
-} TestBlock;
-
-MemoryContext
-AllocSetContextCreateInternal(MemoryContext parent, const char *name,
-							  Size minContextSize, Size initBlockSize,
-							  Size maxBlockSize)
-{
-	TestBlock  *first = calloc(1, sizeof(TestBlock));
-
-	return (MemoryContext) first;
-}
-
-void *
-MemoryContextAlloc(MemoryContext context, Size size)
-{
-	TestBlock  *first = (TestBlock *) context;
-	TestBlock  *block = malloc(sizeof(TestBlock) + size);
-
-	block->next = first->next;
-	first->next = block;
-	return block + 1;
-}
-
-void
-MemoryContextDelete(MemoryContext context)
-{
-	TestBlock  *block = (TestBlock *) context;
-
-	while (block != NULL)
-	{
-		TestBlock  *next = block->next;
-
-		free(block);
-		block = next;
-	}
-}
-
-void
-pfree(void *pointer)
-{
-	/* the context's list still has it */
 }
 
 void *

@@ -6,6 +6,8 @@
 # check-unit.sh plain|sanitize    sanitize: address and undefined behaviour, threads for
 #                                 programs that use them
 # LSM_UNIT="memtable"             these only, by prefix
+# LSM_UNIT_REWRITE=1              what the cases of src/test/unit/cases are expected to say
+#                                 becomes what they say: to be read before it is committed
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 cd "$top"
@@ -80,6 +82,7 @@ make -s -j"$(nproc)" -f "$out/Makefile.unit" || {
 	exit 1
 }
 
+export LSM_UNIT_CASES=$top/src/test/unit/cases
 status=0
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -26,13 +26,10 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
-#undef lsm_relpath
-#define lsm_relpath(rlocator, backend, fork) "base/5/1000"
+#include "version_harness.h"
 
 #include "tree/control/memtable_set.c"
 #include "tree/control/gaps.c"
-#include "tree/read/find.c"
-#include "tree/read/version.c"
 #include "tree/read/merge.c"
 #include "tree/read/source.c"
 #include "tree/read/point_sources.c"
@@ -45,7 +42,6 @@
 /* ---- what the rooms below supply ---- */
 
 uint64		lsm_filecache_operation = 0;
-bool		lsm_ignore_missing_files = false;
 int			lsm_second_opinion = 0;
 int			lsm_target_file_size_kb = 1024;
 
@@ -63,12 +59,6 @@ TimestampDifferenceExceeds(TimestampTz start, TimestampTz stop, int msec)
 	return stop - start >= msec * INT64CONST(1000);
 }
 
-bool
-RecoveryInProgress(void)
-{
-	return false;
-}
-
 /* nobody waits */
 static uint32 wait_event_info;
 uint32	   *my_wait_event_info = &wait_event_info;
@@ -77,18 +67,6 @@ void
 pg_usleep(long microsec)
 {
 	abort();
-}
-
-bool
-TransactionIdPrecedes(TransactionId a, TransactionId b)
-{
-	return (int32) (a - b) < 0;
-}
-
-bool
-LWLockHeldByMeInMode(LWLock *lock, LWLockMode mode)
-{
-	return true;
 }
 
 /* the tree is always loaded, and what is read outside of epochs is found out */
@@ -159,50 +137,6 @@ void
 lsm_filestats_pend(LsmOpenFile *open)
 {
 	open->counts_pending = true;
-}
-
-void
-lsm_level_facts_seen(LsmTreeShared *ctl, const LsmVersion *version)
-{
-}
-
-void
-lsm_filecache_forget(uint64 keyspace_id, uint64 number)
-{
-}
-
-void
-lsm_filecache_forget_other(const LsmFile *file, uint64 keyspace_id, bool edited)
-{
-}
-
-void
-lsm_filecache_forget_damaged(uint64 keyspace_id)
-{
-}
-
-int
-lsm_filecache_count(void)
-{
-	return 0;
-}
-
-bool
-lsm_filecache_nth(int i, uint64 keyspace_id, uint64 *number)
-{
-	return false;
-}
-
-bool
-lsm_salvage_list(LsmTree *tree, LsmFileMeta **files, int *nfiles)
-{
-	return false;
-}
-
-bool
-lsm_warn_about_file(uint64 keyspace_id, uint64 number)
-{
-	return false;
 }
 
 void

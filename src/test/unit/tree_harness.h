@@ -69,6 +69,12 @@ pg_usleep(long microsec)
 	abort();
 }
 
+uint32
+WaitEventExtensionNew(const char *name)
+{
+	abort();
+}
+
 /* the tree is always loaded, and what is read outside of epochs is found out */
 void
 lsm_tree_enter(LsmTree *tree)

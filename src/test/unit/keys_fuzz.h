@@ -9,20 +9,12 @@
 #ifndef KEYS_FUZZ_H
 #define KEYS_FUZZ_H
 
-static uint64_t seed = 1;
+static uint64_t seed;
 
 static uint32
 below(uint32 n)
 {
 	return (uint32) ((random_next(&seed) >> 8) % n);
-}
-
-static uint64
-seed_given(void)
-{
-	const char *given = getenv("LSM_SEED");
-
-	return given != NULL ? strtoull(given, NULL, 10) : 1;
 }
 
 /* ---- codes ---- */
@@ -124,7 +116,7 @@ fuzz_codes(void)
 {
 	int			rounds = getenv("LSM_UNIT_SHORT") != NULL ? 300 : 1000;
 
-	seed = seed_given();
+	seed = test_seed();
 	for (int i = 0; i < 2 * (int) lengthof(types); i++)
 	{
 		LsmColumnSpec spec;
@@ -374,7 +366,7 @@ fuzz_keys(void)
 	int			rounds = getenv("LSM_UNIT_SHORT") != NULL ? 1000 : 5000;
 	bool		good = true;
 
-	seed = seed_given();
+	seed = test_seed();
 	for (int k = 0; k < rounds && good; k++)
 	{
 		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "keys",

@@ -188,8 +188,7 @@ fuzz_damage(void)
 static void
 fuzz_manifest(void)
 {
-	const char *given = getenv("LSM_SEED");
-	uint64_t	first = given != NULL ? strtoull(given, NULL, 10) : 1;
+	uint64_t	first = test_seed();
 	int			rounds = getenv("LSM_UNIT_SHORT") != NULL ? 3 : 10;
 	int			round;
 

@@ -17,6 +17,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -39,6 +40,17 @@ volatile uint32 CritSectionCount = 0;
 void
 ProcessInterrupts(void)
 {
+}
+
+/* Where random numbers begin: what repeats a run is printed. */
+static inline uint64
+test_seed(void)
+{
+	const char *given = getenv("LSM_SEED");
+	uint64		seed = given != NULL ? strtoull(given, NULL, 10) : (uint64) time(NULL);
+
+	printf("# LSM_SEED=%llu\n", (unsigned long long) seed);
+	return seed;
 }
 
 /* ---- errors ---- */

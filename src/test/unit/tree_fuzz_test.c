@@ -697,8 +697,7 @@ run_round(uint64 seed, LsmKind kind)
 int
 main(void)
 {
-	const char *given = getenv("LSM_SEED");
-	uint64		seed = given != NULL ? strtoull(given, NULL, 10) : 1;
+	uint64		seed = test_seed();
 	int			rounds = getenv("LSM_UNIT_SHORT") != NULL ? 10 : 40;
 
 	yield_rate = 1000000000;

@@ -280,6 +280,7 @@ add_file(int level, uint64 run, const FileEntry *entries, int n)
 {
 	LsmSstReader *file = calloc(1, sizeof(LsmSstReader));
 	LsmFileMeta *meta = &metas[nmetas++];
+	int			ndeletes = 0;
 
 	Assert(n > 0 && nmetas < MAX_FILES && next_number < MAX_FILES);
 	file->number = next_number++;
@@ -295,11 +296,14 @@ add_file(int level, uint64 run, const FileEntry *entries, int n)
 	for (int i = 0; i < n; i++)
 	{
 		meta->file_bytes += entries[i].key.len + entries[i].value.len;
+		ndeletes += entries[i].value.data[0] == LSM_TAG_DELETE;
 		Assert(i == 0 || lsm_slice_compare(entries[i - 1].key, entries[i].key) < 0);
 	}
 	meta->flags = set_fence(entries[0].key, meta->smallest, &meta->smallest_bytes,
 							LSM_FILE_SMALLEST_CUT) |
 		set_fence(entries[n - 1].key, meta->largest, &meta->largest_bytes, LSM_FILE_LARGEST_CUT);
+	if (ndeletes * 4 > n)
+		meta->flags |= LSM_FILE_MANY_DELETES;
 	return meta;
 }
 

@@ -623,21 +623,24 @@ lsm_pending_bytes(LsmTree *tree, LsmVersion *version)
 	return (uint64) pending;
 }
 
-/*
- * The file of the level to compact next: one with many DELETEs, or round robin
- * by number.
- */
+/* The file of the level whose turn it is, by its number. */
 static int
-next_in_turn(LsmRun *run, uint64 cursor)
+next_in_turn(const LsmRun *run, uint64 cursor)
 {
 	int			next = lsm_run_number_after(run, cursor);
 
-	for (int i = 0; run->many_deletes && i < run->nfiles; i++)
-	{
-		if (run->files[i].flags & LSM_FILE_MANY_DELETES)
-			return i;
-	}
 	return run->number_at[next < run->nfiles ? next : 0];
+}
+
+/* REQUIRES: there is one with many DELETEs. */
+static int
+first_with_deletes(const LsmRun *run)
+{
+	int			at = 0;
+
+	while (!(run->files[at].flags & LSM_FILE_MANY_DELETES))
+		at++;
+	return at;
 }
 
 /*
@@ -734,14 +737,15 @@ plan_level_due(LsmTree *tree, LsmVersion *version, int level)
 {
 	uint64	   *cursor = &tree->ctl->compact_cursor[level];
 	LsmRun	   *run = version->levels[level];
+	bool		deletes = level_has_deletes(version, level);
 	LsmPlan    *plan = NULL;
 	int			at;
 
-	if (!level_has_deletes(version, level))
+	if (!deletes)
 		plan = plan_level_moves(tree, version, level, cursor);
 	if (plan != NULL)
 		return plan;
-	at = next_in_turn(run, *cursor);
+	at = deletes ? first_with_deletes(run) : next_in_turn(run, *cursor);
 	*cursor = run->files[at].number;
 	return lsm_plan_push(version, level, at, at);
 }

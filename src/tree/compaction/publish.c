@@ -124,8 +124,8 @@ compare_numbers(const void *a, const void *b)
 }
 
 /*
- * The edit fits the list: nothing goes that is not there, nothing comes that
- * is.  The list is read on for that, from where this process knows it.  Who
+ * The edit fits the list: nothing goes that is not there, nor twice, nothing
+ * comes that is.  The list is read on for that, from where this process knows it.  Who
  * else may change it meanwhile adds files of other numbers (a flush), or changes
  * levels that we have not claimed.
  */
@@ -148,6 +148,11 @@ check_edit(const LsmJob *job, const LsmEdit *edit)
 		removed[i] = edit->removed[i];
 	}
 	qsort(removed, edit->nremoved, sizeof(uint64), compare_numbers);
+	for (int i = 1; i < edit->nremoved; i++)
+	{
+		if (removed[i] == removed[i - 1])
+			elog(ERROR, "lsm edit removes file " UINT64_FORMAT " twice", removed[i]);
+	}
 	for (int i = 0; i < edit->nadded; i++)
 	{
 		uint64		number = edit->added[i].number;

@@ -4,7 +4,8 @@
 #
 #   LSM_CHECK="layers docs install unit regress isolation tap"   what to run (default: all).  Also: unit-plain; versions:
 #                                                   regression and isolation tests on 17 and 18
-#   LSM_TIER=check                                  of the TAP tests those that say so ("# tier: check"); some of these do less then
+#   LSM_TIER=check                                  no sanitizers; of the TAP tests those that say so ("# tier: check"), some of
+#                                                   which do less then
 #   LSM_TIER=rest                                   what that leaves
 #   LSM_PART=2/6                                    one of so many parts, of about the same time
 #   LSM_BEGIN=n LSM_UNTIL=seconds                   in the order of names, from the n-th job on, what ends by then (see pool.sh)
@@ -237,9 +238,9 @@ jobs_wanted() {
 		for kind in layers docs install; do
 			! wants $kind || echo $kind
 		done
-		! wants unit || printf '%s\n' unit-plain unit-sanitize
-		! wants unit-plain || echo unit-plain
+		! { wants unit || wants unit-plain; } || echo unit-plain
 	fi
+	[ "${LSM_TIER:-}" = check ] || ! wants unit || echo unit-sanitize
 	if { wants regress || wants isolation; } && [ "${LSM_TIER:-}" != rest ]; then
 		echo sql
 	fi

@@ -229,18 +229,6 @@ lock_relation(Relation rel, bool patient)
 	}
 }
 
-bool
-lsm_fork_wants_flush(LsmTree *tree)
-{
-	BlockNumber pages = smgrnblocks(RelationGetSmgr(tree->rel), MAIN_FORKNUM);
-	LsmTreeSize size;
-
-	if (pages < LSM_TRUNCATE_PAGES)
-		return false;
-	lsm_tree_size(tree, &size);
-	return size.memtable_bytes > 0 && size.memtable_bytes / BLCKSZ < pages / 2;
-}
-
 BlockNumber
 lsm_fork_truncate(LsmTree *tree, BlockNumber least, bool patient)
 {

@@ -9,6 +9,7 @@
 
 #include "access/transam.h"
 #include "miscadmin.h"
+#include "storage/smgr.h"
 
 #include "tree/control/control.h"
 #include "tree/read/filecache.h"
@@ -82,6 +83,18 @@ lsm_tree_size(LsmTree *tree, LsmTreeSize *size)
 			size->levels++;
 	}
 	lsm_tree_exit(tree);
+}
+
+bool
+lsm_fork_wants_flush(LsmTree *tree)
+{
+	BlockNumber pages = smgrnblocks(RelationGetSmgr(tree->rel), MAIN_FORKNUM);
+	LsmTreeSize size;
+
+	if (pages < LSM_TRUNCATE_PAGES)
+		return false;
+	lsm_tree_size(tree, &size);
+	return size.memtable_bytes > 0 && size.memtable_bytes / BLCKSZ < pages / 2;
 }
 
 TransactionId

@@ -26,6 +26,8 @@
  */
 #include "postgres.h"
 
+#include <sys/statvfs.h>
+
 #include "access/xlog.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -449,6 +451,19 @@ lsm_load_flush_kept(LsmTree *tree)
 }
 
 /*
+ * Can a file be made of the log?  Who only reads goes on with a full disk.  What
+ * cannot be asked is found out by the flush.
+ */
+static bool
+lsm_disk_has_room(Size npages)
+{
+	struct statvfs disk;
+
+	return statvfs(LSM_DIR, &disk) < 0 ||
+		(uint64) disk.f_bavail * disk.f_frsize > 4 * npages * BLCKSZ;
+}
+
+/*
  * Of which trees may memory be had that were used lately?  They would come back
  * soon and take it from others, and each time a whole log is read: a log that is
  * worth a flush takes it from none.  What must not be flushed, or a worker
@@ -457,8 +472,8 @@ lsm_load_flush_kept(LsmTree *tree)
 static uint64
 lsm_load_evicts(Size npages)
 {
-	return npages <= LSM_SMALL_BYTES / BLCKSZ || loading.incomplete || lsm_in_worker() ?
-		PG_UINT64_MAX : 0;
+	return npages <= LSM_SMALL_BYTES / BLCKSZ || loading.incomplete || lsm_in_worker() ||
+		!lsm_disk_has_room(npages) ? PG_UINT64_MAX : 0;
 }
 
 /*

@@ -76,6 +76,32 @@ SKIP:
 	lsm_off_small_disk($node);
 }
 
+# Trees whose logs do not fit into the memory together are read in turn: nothing can be flushed, so they take it from each other.
+SKIP:
+{
+	skip 'no small disk (needs root to mount a tmpfs)', 5 unless $ENV{LSM_SMALL_DISK};
+	my $node = lsm_node('readers', conf => "lsm.memtable_memory = 16MB\nlsm.memtable_size = 2MB\nautovacuum = off");
+	lsm_on_small_disk($node);
+	lsm_start($node);
+	$node->safe_psql('postgres', join(';', map { "CREATE TABLE r_$_ (id int, v text) USING lsm; INSERT INTO r_$_ SELECT g, repeat('x', 200) FROM generate_series(1, 2000) g" } 1 .. 14));
+	system("dd if=/dev/zero of=$ENV{LSM_SMALL_DISK}/filler bs=64k 2>/dev/null; dd if=/dev/zero of=$ENV{LSM_SMALL_DISK}/filler2 bs=1 count=65536 2>/dev/null");
+	lsm_set($node, 'lsm.memtable_memory' => '4MB');
+	$node->stop('immediate');
+	$node->start;
+	foreach my $few (1, 4, 7)
+	{
+		# some again and again, and each of the others now and then
+		my @turns = map { (1 .. $few, $_) } ($few + 1 .. 14) x 2;
+		my ($rc, $out, $e) = $node->psql('postgres', join(';', map { "SELECT count(*) FROM r_$_" } @turns), on_error_stop => 1);
+		is($out, join("\n", (2000) x @turns), "full disk: logs are read in turn, $few of them often") or diag($e);
+	}
+	unlink "$ENV{LSM_SMALL_DISK}/filler", "$ENV{LSM_SMALL_DISK}/filler2";
+	is($node->safe_psql('postgres', join(';', map { "SELECT count(*) FROM r_$_" } 1 .. 14)), join("\n", (2000) x 14), 'with room: again');
+	is($node->safe_psql('postgres', join(';', map { "SELECT * FROM lsm_verify('r_$_')" } 1 .. 14)), '', 'with room: sound');
+	$node->stop;
+	lsm_off_small_disk($node);
+}
+
 my $dir = PostgreSQL::Test::Utils::tempdir();
 $ENV{LD_PRELOAD} = $ENV{LSM_FAULTS_SO};
 $ENV{LSM_FAULTS_FULL} = "$dir/full";

@@ -71,7 +71,7 @@ sub ready
 	return 1;
 }
 
-# (SQLSTATE of the first error or 00000, lines); SQLSTATE is 'lost' if the session is gone
+# (SQLSTATE of the first error or 00000, lines); SQLSTATE is 'lost' if the session is gone, whatever was its end
 sub answer
 {
 	my ($self) = @_;
@@ -81,7 +81,12 @@ sub answer
 	my @lines = @{ $self->{lines} };
 	foreach my $line (@lines)
 	{
-		return ($1, @lines) if $state ne 'lost' && $line =~ /^(?:ERROR|FATAL|PANIC):\s+(\w{5}): /;
+		return ($1, @lines) if $state ne 'lost' && $line =~ /^ERROR:\s+(\w{5}): /;
+		next if $line !~ /^(?:FATAL|PANIC): /;
+
+		# the session has ended: perhaps behind a COMMIT whose answer was on its way
+		$self->close if $state ne 'lost';
+		return ('lost', @lines);
 	}
 	return ($state, @lines);
 }

@@ -153,8 +153,9 @@ foreach my $round (1 .. 3)
 {
 	my @pids = map { start_load(@$_) } [ update => 2 ], [ same => 2 ], [ rolls_back => 1 ], [ insert => 1 ], [ delete => 1 ], [ looks => 2 ], [ vacuum => 1 ], [ jobs => 1 ];
 	my $end = time + $seconds;
+	my $least = $looks + 8;
 	my $wrong = '';
-	while (time < $end && $wrong eq '')
+	while ((time < $end || $looks < $least) && $wrong eq '')
 	{
 		$wrong .= look_at($node);
 		$wrong .= look_at($standby);

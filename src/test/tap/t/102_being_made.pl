@@ -237,7 +237,7 @@ is(scalar(@derived), 2, 'keyspaces of the copy');
 my %first = map { $_ => 1 } files();
 my $reader = held_reader($standby, 'standby');
 # a file that goes, and not as it is to another level
-$node->safe_psql('c', q{DELETE FROM t WHERE i % 2 = 0; SELECT lsm_compact('t'), lsm_compact('t_i')});
+$node->safe_psql('c', q{DELETE FROM t WHERE i % 2 = 0; UPDATE t SET i = i + 1; SELECT lsm_compact('t'), lsm_compact('t_i')});
 is(join(' ', grep { $first{$_} } files()), '', 'other files are in the list');
 caught_up();
 $node->safe_psql('postgres', 'DROP DATABASE c');

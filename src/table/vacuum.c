@@ -18,7 +18,8 @@
  * log pages are read, with its xids: so relfrozenxid stays where it is, and a
  * VACUUM that has to advance it (an aggressive one) flushes.
  *
- * Rows may vanish at any time before that (compactions drop them).  Step 2 sees
+ * Rows may vanish at any time before that: compactions drop them, scans prune
+ * them, by later horizons (those may come back: dead_entries.c).  Step 2 sees
  * every row below the limit that is there: the flush has waited for whoever
  * had been given a number below it, and a row is written before its entries.
  * So an entry below the limit whose TID is not among the live ones is dead: its

@@ -23,9 +23,10 @@ sub disturb
 	die "fork: $!" unless defined $pid;
 	return $pid if $pid;
 	open(STDERR, '>', "$ENV{TESTDIR}/disturb.err");
-	open(my $psql, '|-', 'psql', '-XAtq', '-d', $node->connstr('postgres')) or POSIX::_exit(99);
+	my $writer = open(my $psql, '|-', 'psql', '-XAtq', '-d', $node->connstr('postgres')) or POSIX::_exit(99);
 	$psql->autoflush(1);
-	$SIG{TERM} = sub { close $psql; POSIX::_exit(0); };
+	# what it has not begun it need not do: one VACUUM waits 5 s for its end of the file
+	$SIG{TERM} = sub { kill('TERM', $writer); close $psql; POSIX::_exit(0); };
 	while (1)
 	{
 		print $psql "$_;\n" foreach @statements;

@@ -13,12 +13,15 @@
  *	  INDEX SET TABLESPACE and CREATE DATABASE, which we do not hear of), and
  *	- nobody is making it, and
  *	- that was so at each of at least three looks, between the first and
- *	  the last of which the redo pointer has moved twice.
+ *	  the last of which the redo pointer has moved twice, or the log was at
+ *	  rest.
  *
  * The redo pointer moves when a checkpoint begins.  Two moves after the first
  * look mean that a whole checkpoint lies between the first look and the last,
  * so that block 0 of every permanent fork there was at the first look is on
- * disk at the last: reading files instead of buffers overlooks nothing.
+ * disk at the last: reading files instead of buffers overlooks nothing.  The
+ * same holds if nothing has been logged since the last checkpoint: then there
+ * is no other, and the redo pointer would not move again.
  * Unlogged and temporary trees write their metapage through at once
  * (metapage.c).  A fork that is moved from one place to the other while we read
  * both could be missed once, but not at three looks.
@@ -52,12 +55,14 @@
 
 #include "access/xlog.h"
 #include "catalog/pg_tablespace_d.h"
+#include "common/controldata_utils.h"
 #include "common/hashfn.h"
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
+#include "storage/lwlock.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -445,11 +450,31 @@ lsm_sweep_list(int *n)
 }
 
 /*
- * Note that the keyspace looks like an orphan; true if often enough.  `redo`:
- * from before the look.  REQUIRES: the keyspace is locked.
+ * Has nothing been logged since the last checkpoint has completed?  As
+ * CreateCheckPoint() has it, which does nothing then.
  */
 static bool
-lsm_sweep_suspect(uint64 id, XLogRecPtr redo)
+lsm_sweep_log_rests(void)
+{
+	XLogRecPtr last = GetLastImportantRecPtr(); /* before what it is compared with */
+	ControlFileData *control;
+	bool crc_ok;
+	bool rests;
+
+	LWLockAcquire(ControlFileLock, LW_SHARED);
+	control = get_controlfile(DataDir, &crc_ok);
+	LWLockRelease(ControlFileLock);
+	rests = crc_ok && control->checkPoint == last;
+	pfree(control);
+	return rests;
+}
+
+/*
+ * Note that the keyspace looks like an orphan; true if often enough.  `redo`
+ * and `rests`: from before the look.  REQUIRES: the keyspace is locked.
+ */
+static bool
+lsm_sweep_suspect(uint64 id, XLogRecPtr redo, bool rests)
 {
 	LsmSuspect *suspect;
 	bool		found;
@@ -467,6 +492,8 @@ lsm_sweep_suspect(uint64 id, XLogRecPtr redo)
 		suspect->redo = redo;
 		suspect->moves++;
 	}
+	if (found && rests)
+		suspect->moves = LSM_SWEEP_MOVES;
 	suspect->looks++;
 	suspect->pass = sweep_pass;
 	return suspect->looks >= LSM_SWEEP_LOOKS && suspect->moves >= LSM_SWEEP_MOVES;
@@ -477,13 +504,13 @@ lsm_sweep_suspect(uint64 id, XLogRecPtr redo)
  * the last.
  */
 static void
-lsm_sweep_look(uint64 id, XLogRecPtr redo)
+lsm_sweep_look(uint64 id, XLogRecPtr redo, bool rests)
 {
 	if (!lsm_keyspace_lock_if_free(id, ExclusiveLock))
 		return;
 
 	/* a database of that OID may have been copied since the files were read */
-	if (lsm_sweep_suspect(id, redo) && !lsm_sweep_owner_alive(id))
+	if (lsm_sweep_suspect(id, redo, rests) && !lsm_sweep_owner_alive(id))
 	{
 		LSM_CRASH_POINT("sweep_before_remove");
 		lsm_keyspace_remove_logged(id);
@@ -549,6 +576,7 @@ lsm_sweep_orphans(void)
 	MemoryContext context;
 	MemoryContext old;
 	XLogRecPtr	redo;
+	bool rests;
 	uint64	   *ids;
 	HTAB	   *named = NULL;
 	int			n;
@@ -567,13 +595,14 @@ lsm_sweep_orphans(void)
 	sweep_pass++;
 
 	redo = GetRedoRecPtr();
+	rests = lsm_sweep_log_rests();
 	ids = lsm_sweep_list(&n);
 	if (n > 0)
 		named = lsm_sweep_scan_cluster();
 	for (i = 0; i < n && named != NULL; i++)
 	{
 		if (hash_search(named, &ids[i], HASH_FIND, NULL) == NULL)
-			lsm_sweep_look(ids[i], redo);
+			lsm_sweep_look(ids[i], redo, rests);
 	}
 	lsm_sweep_clear_suspects();
 

@@ -161,6 +161,18 @@ foreach (1 .. $PostgreSQL::Test::Utils::timeout_default)
 ok(!-d $orphan, 'an orphan is removed');
 check('unopened', 'moved, and not opened before the sweep has looked');
 
+# where nobody does anything there is no second checkpoint that could be waited for
+$node->safe_psql('postgres', q{ALTER SYSTEM SET checkpoint_timeout = '1d'; SELECT pg_reload_conf()});
+my %before = map { $_ => 1 } glob(lsm_dir($node) . '/????????????????');
+$node->safe_psql('postgres', 'CREATE DATABASE idle TEMPLATE source STRATEGY wal_log');
+my @idle = grep { !$before{$_} } glob(lsm_dir($node) . '/????????????????');
+cmp_ok(scalar(@idle), '>', 0, 'a database that is dropped before nothing happens');
+$node->safe_psql('postgres', 'DROP DATABASE idle');
+$node->safe_psql('postgres', 'CHECKPOINT');
+my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+usleep(100_000) while (grep { -d $_ } @idle) && time < $end;
+is(scalar(grep { -d $_ } @idle), 0, 'its files go');
+
 # dropped databases leave nothing
 $node->safe_psql('postgres', "DROP DATABASE $_") foreach qw(source unopened moved crashed copy_wal_log copy2_wal_log copy3_wal_log copy_file_copy copy3_file_copy),
   map { "locale_$_" } keys %locales;

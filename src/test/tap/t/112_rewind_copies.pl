@@ -331,7 +331,8 @@ sub full
 	is(parted($node), 0, 'parted when there is room');
 	is(wrong($node, $_, 'k'), '', "parted: database $_") foreach 'a', 'b';
 	sql($node, 'DROP DATABASE b');
-	usleep(100_000) while used($node) > 0.7 * $before;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+	usleep(100_000) while used($node) > 0.7 * $before && time < $end;
 	sql($node, 'CREATE DATABASE c TEMPLATE a');
 	is(wrong($node, 'c', 'k'), '', 'there is room for a copy');
 	$node->stop;

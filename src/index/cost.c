@@ -46,7 +46,7 @@
 #include "utils/spccache.h"
 #include "utils/syscache.h"
 
-#include "index/index.h"
+#include "index/quals.h"
 
 /* CPU cost of looking a key up, in cpu_operator_cost: as btree's descent */
 #define LOOKUP_OPERATORS	100.0

@@ -30,7 +30,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "index/index.h"
+#include "index/quals.h"
 
 /* As of now: a catalog snapshot at hand may be older than the scan's. */
 static void

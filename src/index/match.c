@@ -12,7 +12,7 @@
 
 #include "access/stratnum.h"
 
-#include "index/index.h"
+#include "index/quals.h"
 
 static int
 compare_slices(const void *a, const void *b)

@@ -18,7 +18,7 @@
 
 #include "port/pg_bswap.h"
 
-#include "index/index.h"
+#include "index/quals.h"
 
 /* Points of the first group: a LIMIT may be satisfied by a few */
 #define FIRST_POINTS	8

@@ -13,7 +13,7 @@
 #include "storage/buf.h"
 #include "utils/memutils.h"
 
-#include "index/index.h"
+#include "index/quals.h"
 
 typedef enum WalkState
 {

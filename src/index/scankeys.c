@@ -33,7 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
-#include "index/index.h"
+#include "index/quals.h"
 
 /* ======================================================================
  * Narrowing a column

@@ -12,6 +12,7 @@
 #     with a cast: to an untyped constant or an oid another's overload is the better match;
 #   - statements that make statements (\gexec) are run with pg_catalog as search_path, or the names in them are
 #     anybody's, and no text of a definition is edited, whose names may look like any syntax;
+#   - deliberate faults (src/test/mutants) apply to the sources as they are, without fuzz;
 #   - lines have at most 80 columns, but in tables, code, links and the
 #     measurements of bench/.
 use strict;
@@ -226,6 +227,8 @@ push @meta, "debian/changelog: version $packaged is not $version.0" unless $pack
 push @meta, "CHANGELOG.md: the newest is not $version"
   unless slurp('CHANGELOG.md') =~ /^## (\S+?),/m && $1 eq $version;
 result('META.json, lsmam.control, debian/changelog, CHANGELOG.md and Makefile agree', @meta);
+
+result('deliberate faults apply to the sources', grep { system("patch -p1 --dry-run -s -f -F0 <'$_' >/dev/null 2>&1") != 0 } glob('src/test/mutants/*.patch'));
 
 print "1..$n\n";
 exit($failed ? 1 : 0);

@@ -28,26 +28,12 @@
 
 #include "tree_harness.h"
 #include "cases.h"
+#include "level_sizes.h"
 
 /* insert.c has one, too */
 #define range_add plan_range_add
 #include "tree/compaction/plan.c"
 #include "tree/compaction/claim.c"
-
-static double base_bytes;
-static int	size_ratio;
-
-double
-lsm_tree_base_bytes(LsmTree *tree)
-{
-	return base_bytes;
-}
-
-int
-lsm_tree_size_ratio(LsmTree *tree)
-{
-	return size_ratio;
-}
 
 /* ---- version ---- */
 

@@ -99,33 +99,20 @@ errcode(int sqlerrcode)
 	return 0;
 }
 
-static void
-set_error(const char *fmt, va_list args)
-{
-	vsnprintf(error_text, sizeof(error_text), fmt, args);
-}
+#define ERROR_TEXT_FUNCTION(name) \
+	int \
+	name(const char *fmt, ...) \
+	{ \
+		va_list args; \
+\
+		va_start(args, fmt); \
+		vsnprintf(error_text, sizeof(error_text), fmt, args); \
+		va_end(args); \
+		return 0; \
+	}
 
-int
-errmsg(const char *fmt,...)
-{
-	va_list		args;
-
-	va_start(args, fmt);
-	set_error(fmt, args);
-	va_end(args);
-	return 0;
-}
-
-int
-errmsg_internal(const char *fmt,...)
-{
-	va_list		args;
-
-	va_start(args, fmt);
-	set_error(fmt, args);
-	va_end(args);
-	return 0;
-}
+ERROR_TEXT_FUNCTION(errmsg)
+ERROR_TEXT_FUNCTION(errmsg_internal)
 
 int
 errdetail(const char *fmt,...)

@@ -18,6 +18,7 @@
 #else
 
 #include "tree_harness.h"
+#include "level_sizes.h"
 
 /* insert.c has one, too */
 #define range_add plan_range_add
@@ -26,22 +27,7 @@
 #define NKEYS		120
 #define NCURSORS	3
 
-/* ---- settings ---- */
-
-static double base_bytes;
-static int	size_ratio;
-
-double
-lsm_tree_base_bytes(LsmTree *tree)
-{
-	return base_bytes;
-}
-
-int
-lsm_tree_size_ratio(LsmTree *tree)
-{
-	return size_ratio;
-}
+/* ---- random numbers ---- */
 
 static uint32
 below(uint32 n)

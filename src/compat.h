@@ -728,4 +728,40 @@ lsm_extend_fork(RelFileLocator rlocator, char relpersistence)
 #endif
 }
 
+/*
+ * As pgstat_count_buffer_read() and pgstat_count_buffer_hit(), which count one
+ */
+#if PG_VERSION_NUM >= 160000
+#define lsm_relation_counts		counts
+#define lsm_blocks_fetched		blocks_fetched
+#define lsm_blocks_hit			blocks_hit
+#else
+#define lsm_relation_counts		t_counts
+#define lsm_blocks_fetched		t_blocks_fetched
+#define lsm_blocks_hit			t_blocks_hit
+#endif
+
+static inline void
+lsm_pgstat_count_buffer_hits(Relation rel, uint64 n)
+{
+	if (pgstat_should_count_relation(rel))
+	{
+		rel->pgstat_info->lsm_relation_counts.lsm_blocks_fetched += n;
+		rel->pgstat_info->lsm_relation_counts.lsm_blocks_hit += n;
+	}
+}
+
+/* pg_stat_io */
+static inline void
+lsm_pgstat_count_io_hits(bool local, uint64 n)
+{
+#if PG_VERSION_NUM >= 180000
+	pgstat_count_io_op(local ? IOOBJECT_TEMP_RELATION : IOOBJECT_RELATION,
+					   IOCONTEXT_NORMAL, IOOP_HIT, (uint32) n, 0);
+#elif PG_VERSION_NUM >= 160000
+	pgstat_count_io_op_n(local ? IOOBJECT_TEMP_RELATION : IOOBJECT_RELATION,
+						 IOCONTEXT_NORMAL, IOOP_HIT, (uint32) n);
+#endif
+}
+
 #endif							/* LSM_COMPAT_H */

@@ -547,6 +547,8 @@ LsmSstStatus lsm_sst_iter_open(LsmSstReader* reader, LsmSstIter** iter,
   it->reader = reader;
   it->key_bytes = 0;
   it->next_spare = nullptr;
+  it->counted_block = kNoBlock;
+  it->counted_page = UINT64_MAX;
   ForgetBlock(it);
   StopScan(it);
   *iter = it;

@@ -53,6 +53,10 @@ struct LsmSstIter {
   uint8_t* buffer;
   size_t buffer_capacity;
 
+  // The block that was read last, and a page of the file in which it lies.
+  uint32_t counted_block;
+  uint64_t counted_page;
+
   uint32_t scanned_blocks;
   uint32_t readahead_bytes;  // asked for last
   uint64_t readahead_end;

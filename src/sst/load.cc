@@ -56,6 +56,21 @@ LsmSstStatus TakeShape(LsmSstIter* it, uint32_t block,
   return LSM_SST_OK;
 }
 
+// Counts the block and its pages, but for the one that it shares with the
+// neighbour that was read before.
+void CountBlock(LsmSstIter* it, uint32_t block) noexcept {
+  const uint64_t first = it->block_offset / LSM_SST_PAGE_BYTES;
+  const uint64_t last = (it->block_end - 1) / LSM_SST_PAGE_BYTES;
+  const bool backward = block + 1 == it->counted_block;
+  const bool neighbour = backward || block == it->counted_block + 1;
+  const uint64_t shared = backward ? last : first;
+  it->reader->blocks_read++;
+  it->reader->pages_read +=
+      last - first + (neighbour && shared == it->counted_page ? 0 : 1);
+  it->counted_block = block;
+  it->counted_page = backward ? first : last;
+}
+
 // Where data block `block` lies; its checksum is right.  There is no current
 // block.  REQUIRES: inside Guarded().
 LsmSstStatus FindBlock(LsmSstIter* it, uint32_t block, BlockHandle* handle,
@@ -67,7 +82,7 @@ LsmSstStatus FindBlock(LsmSstIter* it, uint32_t block, BlockHandle* handle,
     return FailBlock(reader, err, verdict, reader->index_offset);
   it->block_offset = handle->offset;
   it->block_end = handle->offset + handle->bytes + kBlockTrailerBytes;
-  reader->blocks_read++;
+  CountBlock(it, block);
   FetchPages(it);
 
   const uint8_t* contents = reader->map.base + handle->offset;

@@ -687,3 +687,7 @@ void lsm_sst_prefetch(LsmSstReader* reader, const void* key, size_t key_bytes) {
 uint64_t lsm_sst_blocks_read(const LsmSstReader* reader) {
   return reader->blocks_read;
 }
+
+uint64_t lsm_sst_pages_read(const LsmSstReader* reader) {
+  return reader->pages_read;
+}

@@ -49,6 +49,7 @@ struct LsmSstReader {
 
   LsmSstProperties props;
   uint64_t blocks_read;
+  uint64_t pages_read;  // of the file, as lsm_sst_pages_read() has it
   size_t memory;
 };
 

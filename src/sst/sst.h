@@ -136,6 +136,12 @@ extern const LsmSstProperties *lsm_sst_properties(const LsmSstReader *reader);
 extern size_t lsm_sst_reader_memory(const LsmSstReader *reader);
 /* Data blocks read (and verified/decompressed) through this reader so far. */
 extern uint64_t lsm_sst_blocks_read(const LsmSstReader *reader);
+/*
+ * The pages of LSM_SST_PAGE_BYTES of the file in which they lie.  A page with
+ * several blocks counts once for who reads them one after the other.
+ */
+extern uint64_t lsm_sst_pages_read(const LsmSstReader *reader);
+#define LSM_SST_PAGE_BYTES	8192
 
 /*
  * A seek of the key may follow: the memory that it will read first is fetched

@@ -602,6 +602,7 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	open->idle_iter = NULL;
 	open->hit_rate = 0;
 	open->blocks_counted = 0;
+	open->pages_counted = 0;
 	open->last_operation = lsm_filecache_operation;
 	open->seen_operation = 0;
 	open->filter_damaged = false;
@@ -610,6 +611,25 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	if (!usable)
 		lsm_file_filter_damaged(open, why == NULL ? err.message : NULL, why);
 	return open;
+}
+
+/*
+ * For EXPLAIN (BUFFERS), pg_statio_*, pg_stat_io and pg_stat_statements a page
+ * of a file is a buffer that was hit: whether the system had it in memory is not
+ * known without asking it for each.
+ */
+static void
+count_pages(LsmTree *tree, uint64 n)
+{
+	bool		local = tree->rel != NULL && RelationUsesLocalBuffers(tree->rel);
+
+	if (local)
+		pgBufferUsage.local_blks_hit += n;
+	else
+		pgBufferUsage.shared_blks_hit += n;
+	lsm_pgstat_count_io_hits(local, n);
+	if (tree->rel != NULL)
+		lsm_pgstat_count_buffer_hits(tree->rel, n);
 }
 
 bool
@@ -625,6 +645,7 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
 	n = FileRead(open->page_file, page.data, LSM_FILTER_PAGE_BYTES, (off_t) offset,
 				 LSM_WAIT_EVENT("LsmFilterRead"));
 	lsm_count(tree, LSM_COUNT_BLOCKS_READ, 1);
+	count_pages(tree, 1);
 	if (n >= 0 && unlikely(!page_file_is_same(open)))
 	{
 		/* until the list of files has the new one */
@@ -699,10 +720,14 @@ void
 lsm_file_count_blocks(LsmTree *tree, LsmOpenFile *open)
 {
 	uint64		blocks = lsm_sst_blocks_read(open->reader);
+	uint64		pages;
 
-	if (blocks != open->blocks_counted)
-	{
-		lsm_count(tree, LSM_COUNT_BLOCKS_READ, blocks - open->blocks_counted);
-		open->blocks_counted = blocks;
-	}
+	if (blocks == open->blocks_counted)
+		return;
+	lsm_count(tree, LSM_COUNT_BLOCKS_READ, blocks - open->blocks_counted);
+	open->blocks_counted = blocks;
+	pages = lsm_sst_pages_read(open->reader);
+	if (pages != open->pages_counted)
+		count_pages(tree, pages - open->pages_counted);
+	open->pages_counted = pages;
 }

@@ -35,6 +35,7 @@ typedef struct LsmOpenFile
 	bool		filter_damaged; /* there should be one, and it is of no use */
 	int			hit_rate;		/* of lookups, see lookup.h */
 	uint64		blocks_counted; /* of lsm_sst_blocks_read(reader) */
+	uint64		pages_counted;	/* of lsm_sst_pages_read(reader) */
 	LsmSstReader *reader;
 	LsmSstIter *idle_iter;		/* one kept for the next user; or NULL */
 	LsmSstBlob	blob;

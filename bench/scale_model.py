@@ -12,7 +12,9 @@ import sys
 ROW_BYTES = 53.2        # table, lz4, a row of 49 bytes
 KEY_BYTES = 23.3        # lsm_index over bigint, not compressed
 FILTER_BITS = 10.0
-WAL_BYTES = 164.0       # per row, wal_level = replica, files logged
+LOG_BYTES = 82.0        # of WAL, per row: the entries of table and key
+TABLE_WAL = 1.04        # per byte that flushes and compactions write, wal_level = replica
+KEY_WAL = 0.62
 FILE_BYTES = 64 * 2**20
 MEMTABLE_BYTES = 64 * 2**20
 RATIO = 10
@@ -93,10 +95,11 @@ def table():
             t, k = rows * ROW_BYTES, rows * KEY_BYTES
             files = (t + k) / FILE_BYTES
             filters = 2 * rows * FILTER_BITS / 8
+            tw, kw = t * TABLE_WRITTEN, k * simulate(k, MEMTABLE_BYTES * FLUSH_SHARE)[0]
             lines.append("| 10^%d | %d | %s | %s | %d | %d, %d | %s | %s | %s | %s | %s |" % (
                 exponent, servers, human(t), human(k), files, levels(t), levels(k), human(filters),
-                human(files * LIST_BYTES), human(rows * WAL_BYTES),
-                human(t * TABLE_WRITTEN), human(k * simulate(k, MEMTABLE_BYTES * FLUSH_SHARE)[0])))
+                human(files * LIST_BYTES), human(rows * LOG_BYTES + tw * TABLE_WAL + kw * KEY_WAL),
+                human(tw), human(kw)))
     return "\n".join(lines) + "\n"
 
 

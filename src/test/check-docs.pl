@@ -12,6 +12,7 @@
 #     with a cast: to an untyped constant or an oid another's overload is the better match;
 #   - statements that make statements (\gexec) are run with pg_catalog as search_path, or the names in them are
 #     anybody's, and no text of a definition is edited, whose names may look like any syntax;
+#   - messages that first-day.md and troubleshooting.md explain are in the sources;
 #   - deliberate faults (src/test/mutants) apply to the sources as they are, without fuzz;
 #   - lines have at most 80 columns, but in tables, code, links and the
 #     measurements of bench/.
@@ -227,6 +228,22 @@ push @meta, "debian/changelog: version $packaged is not $version.0" unless $pack
 push @meta, "CHANGELOG.md: the newest is not $version"
   unless slurp('CHANGELOG.md') =~ /^## (\S+?),/m && $1 eq $version;
 result('META.json, lsmam.control, debian/changelog, CHANGELOG.md and Makefile agree', @meta);
+
+my $sources = join('', map { slurp($_) } split /\n/, `git ls-files 'src/*.c' 'src/*.cc' 2>/dev/null || find src -name '*.c' -o -name '*.cc'`) =~ s/"\s*\n?\s*(?:PRI\w+\s*|UINT64_FORMAT\s*)?"//gr;
+my @told;
+foreach my $page ('docs/first-day.md', 'docs/troubleshooting.md')
+{
+	my ($section) = slurp($page) =~ /^## (?:Ten messages|Messages)\n(.*?)^## /ms;
+	foreach my $message ($section =~ /^\| `([^`]+)`/gm)
+	{
+		# PostgreSQL's own
+		next if $message =~ /^(access method "lsm" does not exist|could not access file|missing operator)/;
+		my @parts = grep { length > 8 } map { s/^\s+|\s+$//gr }
+		  split /\.\.\.|"[^"]*"|\b[NM]\b|\b60\b|pg_lsm\/|: No space left on device|: /, $message =~ s/^could not write sorted file/could not %s %s/r;
+		push @told, "$page: $message" if !@parts || grep { index($sources, $_) < 0 } @parts;
+	}
+}
+result('messages that are explained are those of the sources', @told);
 
 result('deliberate faults apply to the sources', grep { system("patch -p1 --dry-run -s -f -F0 <'$_' >/dev/null 2>&1") != 0 } glob('src/test/mutants/*.patch'));
 

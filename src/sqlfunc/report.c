@@ -39,8 +39,10 @@ PG_FUNCTION_INFO_V1(lsm_report);
 /* A row of the table of all trees */
 typedef struct Summary
 {
+	int			number;			/* of the section */
 	char	   *name;
 	bool		is_table;
+	uint64		entries;		/* in memory, too */
 	uint64		bytes;
 	uint64		memory;			/* of filters */
 	LsmReportSums sums;
@@ -413,8 +415,10 @@ add_tree(Report *page, Relation rel)
 	MemoryContextSwitchTo(former);
 
 	summary = palloc0(sizeof(Summary));
+	summary->number = tree->number;
 	summary->name = pstrdup(tree->name);
 	summary->is_table = lsm_relation_is_table(rel);
+	summary->entries = tree->sums.entries + tree->size.memtable_entries;
 	summary->bytes = tree->size.file_bytes + tree->main_fork_bytes;
 	summary->memory = filter_memory(tree);
 	summary->sums = tree->sums;
@@ -451,19 +455,19 @@ add_relation(Report *page, Oid relid)
 }
 
 static void
-put_summary(StringInfo out, const Summary *summary, int number)
+put_summary(StringInfo out, const Summary *summary)
 {
 	double		measured = lsm_report_measured(&summary->sums);
 	double		expected = lsm_report_expected(&summary->sums);
 	bool		bad = lsm_report_sums_are_bad(&summary->sums);
 
-	appendStringInfo(out, "<tr><td class=\"n\"><a href=\"#t%d\"><bdi>", number);
+	appendStringInfo(out, "<tr><td class=\"n\"><a href=\"#t%d\"><bdi>", summary->number);
 	lsm_html_text(out, summary->name, 0);
-	appendStringInfo(out, "</bdi></a></td><td class=\"t\">%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td>",
+	appendStringInfo(out, "</bdi></a></td><td class=\"t\">%s</td><td class=\"opt\">%s</td><td>%s</td><td>%s</td><td class=\"opt\">%s</td>",
 					 summary->is_table ? "table" : "index", lsm_text_count(summary->sums.files),
-					 lsm_text_count(summary->sums.entries), lsm_text_bytes(summary->bytes),
+					 lsm_text_count(summary->entries), lsm_text_bytes(summary->bytes),
 					 lsm_text_bytes(summary->memory));
-	appendStringInfo(out, "<td>%s</td><td%s>%s</td><td>%s</td><td>%s</td></tr>\n",
+	appendStringInfo(out, "<td class=\"opt\">%s</td><td%s>%s</td><td class=\"opt\">%s</td><td>%s</td></tr>\n",
 					 expected < 0 ? "&#x2013;" : lsm_text_rate(expected), bad ? " class=\"bad\"" : "",
 					 measured < 0 ? "&#x2013;" : lsm_text_rate(measured),
 					 summary->flushed == 0 ? "&#x2013;" :
@@ -471,20 +475,34 @@ put_summary(StringInfo out, const Summary *summary, int number)
 					 summary->stall_us == 0 ? "none" : lsm_text_us(summary->stall_us));
 }
 
+/* The largest first */
+static int
+compare_summaries(const ListCell *a, const ListCell *b)
+{
+	const Summary *x = lfirst(a);
+	const Summary *y = lfirst(b);
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	return x->number - y->number;
+}
+
+/* On a narrow page without the columns of class opt */
 static void
 put_summaries(StringInfo out, const Report *page)
 {
-	int			number = 0;
+	List	   *sorted = list_copy(page->summaries);
 	ListCell   *lc;
 
-	if (list_length(page->summaries) < 2)
+	if (list_length(sorted) < 2)
 		return;
-	appendStringInfoString(out, "<div class=\"wide\"><table><thead><tr><th class=\"t\">tree</th><th class=\"t\">kind</th><th>files</th>"
-						   "<th>entries</th><th>on disk</th><th>filters<br/>in memory</th><th>false positives,<br/>expected</th>"
-						   "<th>measured</th><th>write<br/>amplification</th><th>stalls</th></tr></thead>\n<tbody>");
-	foreach(lc, page->summaries)
+	appendStringInfoString(out, "<div class=\"wide\"><table><thead><tr><th class=\"t\">tree</th><th class=\"t\">kind</th><th class=\"opt\">files</th>"
+						   "<th>entries</th><th>on disk</th><th class=\"opt\">filters<br/>in memory</th><th class=\"opt\">false positives,<br/>expected</th>"
+						   "<th>false positives,<br/>measured</th><th class=\"opt\">write<br/>amplification</th><th>stalls</th></tr></thead>\n<tbody>");
+	list_sort(sorted, compare_summaries);
+	foreach(lc, sorted)
 	{
-		put_summary(out, lfirst(lc), ++number);
+		put_summary(out, lfirst(lc));
 	}
 	appendStringInfoString(out, "</tbody></table></div>\n");
 }

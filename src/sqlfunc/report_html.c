@@ -76,7 +76,7 @@ static const char *const style =
 	"th:first-child,td:first-child{padding-left:0}th:last-child,td:last-child{padding-right:0}"
 	"summary{cursor:pointer;margin:2.2rem 0 .6rem;font-weight:600}"
 	"table.f{font-size:.8rem}.f th,.f td{padding:.2rem .38rem}td.i{text-align:left;unicode-bidi:isolate}bdi{unicode-bidi:isolate}.w{white-space:nowrap}footer{margin-top:3rem;color:var(--mute);font-size:.82rem}"
-	"@media (max-width:600px){body{padding:1.2rem 1rem 3rem}}"
+	"@media (max-width:600px){body{padding:1.2rem 1rem 3rem}.opt{display:none}th,td{padding:.25rem .3rem}}"
 	"@media print{body{max-width:none}section{break-before:auto}}";
 
 /* See report.h. */

@@ -226,6 +226,13 @@ round(100 * l.measured_fpr::numeric, 12) FROM lsm_files('$index') f JOIN lsm_fil
 unlike($html, qr/class="bad"/, 'no filter is worse than it promises');
 is(() = $html =~ /<p class="cap">Each mark is a sorted file/g, 1, 'figures are explained once');
 
+# the table in front: rows in memory count, the largest comes first
+$node->safe_psql('postgres', q{CREATE TABLE little (i int) USING lsm; INSERT INTO little SELECT generate_series(1, 7);
+CREATE TABLE large (i int, v text) USING lsm; INSERT INTO large SELECT i, repeat(md5(i::text), 10) FROM generate_series(1, 2000) i; SELECT lsm_flush('large'); INSERT INTO large VALUES (0)});
+my ($front) = report('postgres', 'two tables', 'little, large') =~ m{<header>.*?<tbody>(.*?)</tbody>}s;
+is(join(' ', map { s/<[^>]*>//gr } $front =~ m{<bdi>(.*?)</bdi></a></td><td class="t">table</td><td class="opt">\d+</td>(<td>[\d,]+</td>)}g), 'public.large 2,001 public.little 7', 'sizes and entries of two tables');
+$node->safe_psql('postgres', 'DROP TABLE little, large');
+
 # keys as the types write them
 my ($range) = decoded($html) =~ m{file \d+, level \d, run \d+\n[^<]*?\nkeys (46000, w23000[^\n<]*)};
 is($range, "46000, w23000 \x{2013} 40000, w20000", 'keys of several columns, in the order of the index');
@@ -443,6 +450,9 @@ onload = () => {
 			});
 		});
 	});
+	// the table in front is there as a whole
+	const front = d.querySelector('header table');
+	if (front && front.scrollWidth > front.parentElement.clientWidth) found.push('front: ' + front.scrollWidth + ' > ' + front.parentElement.clientWidth);
 	// text that is cut off in a table or a figure beside it
 	d.querySelectorAll('dd, dt, h1, h2, p, summary, .key').forEach(e => { if (e.scrollWidth > e.clientWidth + 1 && e.clientWidth) found.push('cut: ' + e.textContent.slice(0, 40)); });
 	result.textContent = found.join('\\n') + '\\nend';
@@ -482,7 +492,7 @@ SKIP:
 	{
 		my $html = slurp_file($pages{$name});
 		my $sections = () = $html =~ /<section /g;
-		foreach ([ 'light', 1280 ], [ 'dark', 400 ])
+		foreach ([ 'light', 1280 ], [ 'light', 480 ], [ 'dark', 400 ])
 		{
 			my ($scheme, $width) = @$_;
 			my ($result, $console) = measure($html, $scheme, $width);

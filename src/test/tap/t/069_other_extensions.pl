@@ -111,11 +111,11 @@ foreach my $together ('false', 'true')
 	is(sql("SELECT rude_insert('rude_h', 'x', $together); SELECT count(*) > 0 FROM rude_h"), "\nt", "a heap table is written, together $together");
 	foreach my $table ('rude_l', 'rude_full')
 	{
-		my $pages = sql("SELECT pg_relation_size('$table')");
 		like(answer("SELECT rude_insert('$table', 'x', $together)"),
 			qr/ERROR:  cannot write to lsm table "$table" as to a heap table\nDETAIL:.*past the table's access method.*\nHINT:  Use ALTER TABLE/,
 			"$table is not, together $together");
-		is(sql("SELECT pg_relation_size('$table')"), $pages, '... and keeps its pages');
+		# (a worker may have added a page for what is not logged)
+		is(sql("SELECT count(*) FROM lsm_verify('$table')"), '0', '... and its pages are its own');
 	}
 }
 is(sql(q{SELECT count(*), count(DISTINCT v) FROM rude_full; SELECT count(*) FROM rude_l; SELECT count(*) FROM lsm_verify('rude_full')}),
@@ -216,7 +216,7 @@ CREATE INDEX x_${x}_i ON x_$x USING $index});
 	return;
 }
 
-foreach my $extension ('vector', 'rum', 'bloom')
+foreach my $extension ('vector', 'rum', 'bloom', 'postgis')
 {
 	if (have($extension)) { sql("CREATE EXTENSION $extension"); }
 	else { note("not installed: $extension"); }
@@ -231,6 +231,16 @@ if (have('vector'))
 	my $row = 'ARRAY[g % 17, g % 23, (g * 37) % 101]::vector';
 	check_index('ivfflat', 'v vector(3)', 'ivfflat (v vector_l2_ops) WITH (lists = 1)', $row, $near);
 	check_index('hnsw', 'v vector(3)', 'hnsw (v vector_l2_ops) WITH (m = 32, ef_construction = 200)', $row, $near, 'SET hnsw.ef_search = 1000;');
+}
+if (have('postgis'))
+{
+	my $point = 'ST_SetSRID(ST_MakePoint(g % 50, g / 50.0), 4326)';
+	my $near = 'SELECT round(ST_Distance(v, ST_SetSRID(ST_MakePoint(20.3, 11.1), 4326))::numeric, 4) FROM x_X ORDER BY v <-> ST_SetSRID(ST_MakePoint(20.3, 11.1), 4326) LIMIT 20';
+	my $in = 'SELECT id FROM x_X WHERE ST_Intersects(v, ST_MakeEnvelope(10, 3, 14, 9, 4326)) ORDER BY id';
+	check_index('gist', 'v geometry(Point, 4326)', 'gist (v)', $point, $near);
+	check_index('gist', 'v geometry(Point, 4326)', 'gist (v)', $point, $in);
+	check_index('spgist', 'v geometry(Point, 4326)', 'spgist (v)', $point, $in);
+	check_index('gist', 'v geography', 'gist (v)', "$point\::geography", 'SELECT id FROM x_X WHERE ST_DWithin(v, ST_MakePoint(20, 3)::geography, 300000) ORDER BY id');
 }
 
 if (have('pg_partman'))

@@ -171,6 +171,18 @@ sub lsm_restart_after_crash
 	return;
 }
 
+# A crash has been told, and what is told of its end is older; or a process has died, and the postmaster, which goes on to
+# take connections, does not know yet.
+sub crash_goes_on
+{
+	my ($node) = @_;
+	my ($postmaster) = -e $node->data_dir . '/postmaster.pid' ? slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/ : ();
+
+	return 1 if $postmaster && `ps --ppid $postmaster -o stat=` =~ /^Z/m;
+	my ($after) = slurp_file($node->logfile) =~ /.*(?:PANIC:  |TRAP: |\(PID \d+\) was terminated by signal)(.*)/s;
+	return defined $after && $after !~ /database system is ready to accept/;
+}
+
 # The server recovers by itself: until it answers.  psql may die of a refused connection
 # before it has read its input, which poll_query_until does not survive.
 sub lsm_wait_up
@@ -180,7 +192,7 @@ sub lsm_wait_up
 
 	while (time < $end)
 	{
-		my $rc = eval { $node->psql('postgres', 'SELECT 1') };
+		my $rc = crash_goes_on($node) ? undef : eval { $node->psql('postgres', 'SELECT 1') };
 		return if defined $rc && $rc == 0;
 		usleep(100_000);
 	}

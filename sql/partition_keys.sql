@@ -124,3 +124,74 @@ EXCEPTION WHEN feature_not_supported THEN
 END $$;
 SELECT c.relname, a.amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.relname ~ '^ap_' ORDER BY 1;
 DROP TABLE ap_top;
+
+-- which keys of a partition serve those of the partitioned table, and how many it has in the end: as with heap tables and
+-- btree.  Which are rebuilt: those alone.  (On 18 constraints of the partition are btree here, and lsm_index afterwards.)
+CREATE FUNCTION mk_try(am text, attach_last bool, of_partition text, of_parent text,
+					   OUT keys text, OUT rebuilt text) LANGUAGE plpgsql AS $$
+DECLARE
+	attach text;
+	oids oid[];
+	names text[];
+BEGIN
+	PERFORM set_config('default_table_access_method', am, true);
+	PERFORM set_config('lsm.constraint_index', CASE WHEN current_setting('server_version_num')::int < 180000 THEN 'auto' ELSE 'btree' END, true);
+	CREATE TABLE mk_p (id int NOT NULL, t text, v int) PARTITION BY RANGE (id);
+	CREATE TABLE mk_c (v int, id int NOT NULL, t text);
+	CREATE TABLE mk_m (t text, id int NOT NULL, v int) PARTITION BY RANGE (id);
+	EXECUTE CASE am WHEN 'heap' THEN replace(of_partition, 'USING lsm', 'USING btree') ELSE of_partition END;
+	PERFORM set_config('lsm.constraint_index', 'auto', true);
+	SELECT format('ALTER TABLE mk_p ATTACH PARTITION %I DEFAULT', CASE WHEN relispartition THEN 'mk_m' ELSE 'mk_c' END)
+	INTO attach FROM pg_class WHERE oid = 'mk_c'::regclass;
+	SELECT array_agg(indexrelid), array_agg(indexrelid::regclass::text) INTO oids, names
+	FROM pg_index WHERE indrelid = 'mk_c'::regclass;
+	EXECUTE CASE WHEN attach_last THEN of_parent || '; ' || attach ELSE attach || '; ' || of_parent END;
+	SELECT string_agg(concat_ws(' < ', index, inhparent::regclass), ', ' ORDER BY index COLLATE "C"),
+		string_agg(index, ', ' ORDER BY index COLLATE "C") FILTER (WHERE index = ANY (names) AND NOT i.oid = ANY (oids))
+	INTO keys, rebuilt
+	FROM (SELECT indexrelid AS oid, indexrelid::regclass::text AS index FROM pg_index WHERE indrelid = 'mk_c'::regclass) i
+		LEFT JOIN pg_inherits ON inhrelid = i.oid;
+	DROP TABLE mk_p;
+	DROP TABLE IF EXISTS mk_m;
+EXCEPTION WHEN invalid_table_definition THEN
+	keys := sqlerrm;
+END $$;
+CREATE TABLE mk_cases (id serial, of_partition text, of_parent text) USING heap;
+INSERT INTO mk_cases (of_partition, of_parent) VALUES
+	('ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD PRIMARY KEY (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id) INCLUDE (v)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id) INCLUDE (v)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id) INCLUDE (v, t)', 'ALTER TABLE mk_p ADD UNIQUE (id) INCLUDE (t, v)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id, v)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id) INCLUDE (v), ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD PRIMARY KEY (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD PRIMARY KEY (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD PRIMARY KEY (id)'),
+	('ALTER TABLE mk_c ADD PRIMARY KEY (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD PRIMARY KEY (id) INCLUDE (v)'),
+	('ALTER TABLE mk_c ADD UNIQUE NULLS NOT DISTINCT (id, v)', 'ALTER TABLE mk_p ADD UNIQUE (id, v), ADD UNIQUE NULLS NOT DISTINCT (id, v)'),
+	-- one of two equal ones, that which is btree before others
+	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id); ALTER TABLE mk_p ADD PRIMARY KEY (id)'),
+	('CREATE UNIQUE INDEX mk_1 ON mk_c USING lsm (id); CREATE UNIQUE INDEX mk_2 ON mk_c USING btree (id)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id)'),
+	-- indexes that serve no constraint: collations, operator classes
+	('CREATE UNIQUE INDEX ON mk_c USING lsm (id) INCLUDE (v)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id)'),
+	('CREATE UNIQUE INDEX ON mk_c USING lsm (id) INCLUDE (v)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id) INCLUDE (v)'),
+	('CREATE UNIQUE INDEX ON mk_c USING lsm (id)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('CREATE UNIQUE INDEX ON mk_c USING lsm (id, t COLLATE "C")', 'CREATE UNIQUE INDEX ON mk_p USING btree (id, t COLLATE "POSIX")'),
+	('CREATE UNIQUE INDEX ON mk_c USING lsm (id, t COLLATE "C")', 'CREATE UNIQUE INDEX ON mk_p USING btree (id, t COLLATE "C")'),
+	('CREATE UNIQUE INDEX ON mk_c USING lsm (id, t text_pattern_ops)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id, t)'),
+	('CREATE UNIQUE INDEX ON mk_c USING lsm (id, t)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id, t text_pattern_ops)'),
+	('CREATE UNIQUE INDEX ON mk_c USING lsm (id, t text_pattern_ops)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id, t text_pattern_ops)'),
+	-- a partitioned table in between
+	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; ALTER TABLE mk_m ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; ALTER TABLE mk_m ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id); ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; ALTER TABLE mk_m ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id), ADD UNIQUE (id)');
+SET client_min_messages = warning;
+SELECT id, last, h.keys, CASE WHEN l.keys IS DISTINCT FROM h.keys THEN l.keys END AS other, l.rebuilt
+FROM mk_cases, (VALUES (false), (true)) a(last), mk_try('heap', last, of_partition, of_parent) h,
+	mk_try('lsm', last, of_partition, of_parent) l ORDER BY id, last;
+RESET client_min_messages;
+DROP TABLE mk_cases;
+DROP FUNCTION mk_try;

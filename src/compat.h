@@ -614,6 +614,9 @@ lsm_vacuum_update_costs(void)
 #define LSM_SETS_EXPRESSION(cmd)	false
 #endif
 
+/* Are identity columns of partitioned tables their partitions', too? */
+#define LSM_PARTITIONS_HAVE_IDENTITY	(PG_VERSION_NUM >= 170000)
+
 /* Does ADD CONSTRAINT lock all children, whatever the constraint? */
 #define LSM_ADD_CONSTRAINT_LOCKS_CHILDREN	(PG_VERSION_NUM >= 180000)
 

@@ -12,7 +12,9 @@
  *
  *	- the table;
  *	- its children, with the statement's lock, if columns of theirs change, if
- *	  one of their constraints is dropped, and since 18 if one is added;
+ *	  one of their constraints is dropped, and since 18 if one is added.  ONLY
+ *	  leaves children a column or a constraint of their own: they are locked,
+ *	  and theirs are not;
  *	- tables at the other side of a foreign key that goes or is made anew, with
  *	  AccessExclusiveLock;
  *	- partitions that get an index (DefineIndex), with ShareLock;
@@ -92,15 +94,16 @@ lsm_added_constraints(const AlterTableStmt *stmt, Oid relid)
  * Children
  * ====================================================================== */
 
-static bool
-is_not_null(Oid relid, const char *column)
+/* The column's row in pg_attribute; all zero: there is none. */
+static FormData_pg_attribute
+attribute(Oid relid, const char *column)
 {
 	HeapTuple	tuple = SearchSysCacheAttName(relid, column);
-	bool		result;
+	FormData_pg_attribute result = {0};
 
 	if (!HeapTupleIsValid(tuple))
-		return false;
-	result = ((Form_pg_attribute) GETSTRUCT(tuple))->attnotnull;
+		return result;
+	memcpy(&result, GETSTRUCT(tuple), ATTRIBUTE_FIXED_PART_SIZE);
 	ReleaseSysCache(tuple);
 	return result;
 }
@@ -135,7 +138,7 @@ sets_not_null(Oid relid, const Constraint *constraint)
 		return true;
 	foreach(lc, constraint->keys)
 	{
-		if (!is_not_null(relid, strVal(lfirst(lc))))
+		if (!attribute(relid, strVal(lfirst(lc))).attnotnull)
 			return true;
 	}
 	return false;
@@ -159,7 +162,10 @@ concerns_children(Oid relid, const AlterTableStmt *stmt, const AlterTableCmd *cm
 		case AT_DropConstraint:
 			return partitioned || is_inherited(relid, cmd->name);
 		case AT_SetNotNull:
-			return !partitioned || !is_not_null(relid, cmd->name);
+			return !partitioned || !attribute(relid, cmd->name).attnotnull;
+		case AT_DropIdentity:
+			return LSM_PARTITIONS_HAVE_IDENTITY && partitioned &&
+				attribute(relid, cmd->name).attidentity != '\0';
 		case AT_AlterColumnType:
 		case AT_ColumnDefault:
 		case AT_DropNotNull:
@@ -256,13 +262,21 @@ lock_other_sides(Oid relid, const AlterTableCmd *cmd)
 void
 lsm_lock_before_constraints(const AlterTableStmt *stmt, Oid relid)
 {
+	LOCKMODE	lockmode = AlterTableGetLockLevel(stmt->cmds);
 	ListCell   *lc;
 
 	foreach(lc, stmt->cmds)
 	{
-		if (!stmt->relation->inh || !concerns_children(relid, stmt, lfirst(lc)))
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (!concerns_children(relid, stmt, cmd))
 			continue;
-		(void) find_all_inheritors(relid, AlterTableGetLockLevel(stmt->cmds), NULL);
+		if (stmt->relation->inh)
+			(void) find_all_inheritors(relid, lockmode, NULL);
+		else if (cmd->subtype == AT_DropColumn || cmd->subtype == AT_DropConstraint)
+			(void) find_inheritance_children(relid, lockmode);
+		else
+			continue;
 		break;
 	}
 	foreach(lc, stmt->cmds)

@@ -89,6 +89,8 @@ lsm_unique_indexes(Oid table, Oid am)
 		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
 		Oid			its_am;
 		LsmUniqueIndex *u;
+		bool		isnull;
+		oidvector  *oids;
 
 		if (!form->indisunique || !form->indislive)
 			continue;
@@ -96,9 +98,11 @@ lsm_unique_indexes(Oid table, Oid am)
 		if (OidIsValid(am) && its_am != am)
 			continue;
 		u = palloc0(sizeof(LsmUniqueIndex));
+		u->table = table;
 		u->index = form->indexrelid;
 		u->am = its_am;
 		u->valid = form->indisvalid;
+		u->constraint = OidIsValid(get_index_constraint(u->index));
 		u->primary = form->indisprimary;
 		u->immediate = form->indimmediate;
 		u->nulls_not_distinct = form->indnullsnotdistinct;
@@ -107,6 +111,12 @@ lsm_unique_indexes(Oid table, Oid am)
 		u->nkeys = form->indnkeyatts;
 		u->ncolumns = form->indnatts;
 		memcpy(u->keys, form->indkey.values, sizeof(AttrNumber) * u->ncolumns);
+		oids = (oidvector *) DatumGetPointer(heap_getattr(tuple, Anum_pg_index_indcollation,
+														   RelationGetDescr(pg_index), &isnull));
+		memcpy(u->collations, oids->values, sizeof(Oid) * u->nkeys);
+		oids = (oidvector *) DatumGetPointer(heap_getattr(tuple, Anum_pg_index_indclass,
+														   RelationGetDescr(pg_index), &isnull));
+		memcpy(u->classes, oids->values, sizeof(Oid) * u->nkeys);
 		result = lappend(result, u);
 	}
 	systable_endscan(scan);
@@ -310,6 +320,13 @@ lsm_prepare_foreign_keys(const AlterTableStmt *stmt, Oid relid, List *constraint
 	LOCKMODE	lockmode = AlterTableGetLockLevel(stmt->cmds);
 	ListCell   *lc;
 
+	/* core adds identity columns in the same pass, and before them */
+	foreach(lc, stmt->cmds)
+	{
+		if (LSM_PARTITIONS_HAVE_IDENTITY && lfirst_node(AlterTableCmd, lc)->subtype == AT_AddIdentity &&
+			get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE)
+			(void) find_all_inheritors(relid, lockmode, NULL);
+	}
 	foreach(lc, constraints)
 	{
 		Constraint *constraint = lfirst_node(Constraint, lc);

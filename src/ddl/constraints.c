@@ -330,15 +330,15 @@ prepare_constraints(AlterTableStmt *stmt, Oid relid)
 	foreach(lc, constraints)
 	{
 		Constraint *constraint = lfirst_node(Constraint, lc);
-		LsmParentKey *key;
+		LsmUniqueIndex *key;
 
 		references |= constraint->contype == CONSTR_FOREIGN && !LSM_CORE_TAKES_ANY_KEY;
 		if (!partitioned || !stmt->relation->inh || LSM_WITHOUT_OVERLAPS(constraint) ||
 			(constraint->contype != CONSTR_PRIMARY && constraint->contype != CONSTR_UNIQUE))
 			continue;
-		key = lsm_parent_key(constraint->access_method, true,
-							 constraint->contype == CONSTR_PRIMARY,
-							 constraint->nulls_not_distinct, constraint->keys);
+		key = lsm_new_parent_key(relid, constraint->access_method, true,
+								 constraint->nulls_not_distinct, constraint->keys,
+								 constraint->including);
 		if (key != NULL)
 			keys = lappend(keys, key);
 	}
@@ -503,22 +503,11 @@ adjust_alter_table(AlterTableStmt *stmt)
 static void
 prepare_unique_index(IndexStmt *stmt, Oid relid, LOCKMODE lockmode)
 {
-	List	   *columns = NIL;
-	ListCell   *lc;
-
-	if (!stmt->relation->inh || stmt->whereClause != NULL)
-		return;
-	foreach(lc, stmt->indexParams)
-	{
-		IndexElem  *elem = lfirst_node(IndexElem, lc);
-
-		if (elem->name == NULL)
-			return;
-		columns = lappend(columns, makeString(elem->name));
-	}
-	lsm_prepare_parent_index(relid, lockmode,
-							 lsm_parent_key(stmt->accessMethod, stmt->isconstraint, stmt->primary,
-											stmt->nulls_not_distinct, columns));
+	if (stmt->relation->inh && stmt->whereClause == NULL)
+		lsm_prepare_parent_index(relid, lockmode,
+								 lsm_new_parent_key(relid, stmt->accessMethod, stmt->isconstraint,
+													stmt->nulls_not_distinct, stmt->indexParams,
+													stmt->indexIncludingParams));
 }
 
 /* Before 18, DefineIndex matches with the partition key for btree only. */

@@ -16,12 +16,14 @@
 
 #include "compat.h"
 
-/* A unique index, from pg_index */
+/* A unique index, from pg_index, or one that is to be made */
 typedef struct LsmUniqueIndex
 {
-	Oid			index;
+	Oid			table;
+	Oid			index;			/* InvalidOid: to be made */
 	Oid			am;
 	bool		valid;
+	bool		constraint;
 	bool		primary;
 	bool		immediate;
 	bool		nulls_not_distinct;
@@ -29,6 +31,8 @@ typedef struct LsmUniqueIndex
 	int			nkeys;
 	int			ncolumns;		/* with those of INCLUDE */
 	AttrNumber	keys[INDEX_MAX_KEYS];	/* the keys, then the others */
+	Oid			collations[INDEX_MAX_KEYS];
+	Oid			classes[INDEX_MAX_KEYS];
 } LsmUniqueIndex;
 
 /* ---- constraints.c ---- */
@@ -160,20 +164,10 @@ extern void lsm_prepare_refresh(RefreshMatViewStmt *stmt);
 
 /* ---- partition_keys.c ---- */
 
-/* A key of a partitioned table; columns NIL: more than plain columns */
-typedef struct LsmParentKey
-{
-	Oid			am;				/* btree or, since 18, lsm_index */
-	bool		constraint;
-	bool		primary;
-	bool		nulls_not_distinct;
-	List	   *columns;		/* names (String) */
-} LsmParentKey;
-
 extern void lsm_prepare_attach(Oid parent, RangeVar *partition);
-extern LsmParentKey *lsm_parent_key(const char *am, bool constraint, bool primary,
-									bool nulls_not_distinct, List *columns);
-extern void lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmParentKey *key);
+extern LsmUniqueIndex *lsm_new_parent_key(Oid parent, const char *am, bool constraint,
+										  bool nulls_not_distinct, List *columns, List *included);
+extern void lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmUniqueIndex *key);
 extern void lsm_prepare_parent_constraints(Oid parent, List *keys);
 extern void lsm_prepare_attach_index(RangeVar *parent, RangeVar *partition);
 

@@ -15,12 +15,14 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_opclass.h"
 #include "commands/defrem.h"
 #include "commands/tablecmds.h"
 #include "miscadmin.h"
@@ -28,6 +30,7 @@
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 #include "am/am.h"
 #include "ddl/ddl.h"
@@ -39,44 +42,71 @@
 	 "Keys of partitioned tables are supported with btree only.")
 #define ATTACH_REASON		"The index of a partition is attached to an index of the same access method only."
 
+/* The operator class of the key column when the index is rebuilt, or InvalidOid */
+static Oid
+class_after(const LsmUniqueIndex *u, int column, Oid am)
+{
+	Oid			opclass = u->classes[column];
+	Oid			type = get_atttype(u->table, u->keys[column]);
+	HeapTuple	tuple;
+	char	   *name;
+
+	if (u->am == am)
+		return opclass;
+	if (GetDefaultOpClass(type, u->am) == opclass)
+		return GetDefaultOpClass(type, am);
+	tuple = SearchSysCache1(CLAOID, ObjectIdGetDatum(opclass));
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	name = pstrdup(NameStr(((Form_pg_opclass) GETSTRUCT(tuple))->opcname));
+	ReleaseSysCache(tuple);
+	/* as lsm_name_btree_classes() has it */
+	return get_opclass_oid(am, list_make2(makeString("pg_catalog"), makeString(name)), true);
+}
+
+static bool
+same_class(Oid a, Oid b)
+{
+	return OidIsValid(a) && OidIsValid(b) && get_opclass_family(a) == get_opclass_family(b);
+}
+
 /*
- * Does the index of a partition serve the key?  That of a constraint takes a
- * constraint's only.
+ * Does the index of a partition serve the key, once it has the key's access
+ * method?  As CompareIndexInfo(), for plain columns; that of a constraint takes
+ * a constraint's only.
  */
 static bool
-same_key(Oid table, const LsmUniqueIndex *u, const LsmParentKey *key)
+same_key(const LsmUniqueIndex *u, const LsmUniqueIndex *key)
 {
-	ListCell   *lc;
-	int			i = 0;
-
-	if (u->primary && key->primary)
-		return true;			/* there can only be one */
-	if (key->constraint && !OidIsValid(get_index_constraint(u->index)))
-		return false;
-	if (!u->plain || u->nkeys != list_length(key->columns) ||
+	if ((key->constraint && !u->constraint) || !u->plain || !key->plain ||
+		u->nkeys != key->nkeys || u->ncolumns != key->ncolumns ||
 		u->nulls_not_distinct != key->nulls_not_distinct)
 		return false;
-	foreach(lc, key->columns)
+	for (int i = 0; i < u->ncolumns; i++)
 	{
-		if (strcmp(get_attname(table, u->keys[i++], false), strVal(lfirst(lc))) != 0)
+		if (strcmp(get_attname(u->table, u->keys[i], false),
+				   get_attname(key->table, key->keys[i], false)) != 0)
+			return false;
+		if (i < u->nkeys && (u->collations[i] != key->collations[i] ||
+							 !same_class(class_after(u, i, key->am), key->classes[i])))
 			return false;
 	}
 	return true;
 }
 
 /*
- * Can it be rebuilt with the key's access method?  One that follows another
- * key already is not asked.  A btree that serves no constraint may have any
- * operator class: then core makes an index of its own.
+ * Can it be rebuilt with the key's access method?  A btree that serves no
+ * constraint may have any operator class: then core makes an index of its own.
  */
 static bool
-can_follow(Oid table, const LsmUniqueIndex *u, Oid am)
+can_follow(const LsmUniqueIndex *u, Oid am)
 {
-	if (u->am == am || get_rel_relispartition(u->index))
+	if (u->am == am || get_rel_relkind(u->index) != RELKIND_INDEX ||
+		get_rel_relispartition(u->index))
 		return false;
 	if (am == BTREE_AM_OID)
 		return u->am == lsm_index_am_oid();
-	if (u->am != BTREE_AM_OID || !u->plain || !OidIsValid(get_index_constraint(u->index)))
+	if (u->am != BTREE_AM_OID || !u->plain || !u->constraint)
 		return false;
 	for (int i = 0; i < u->nkeys; i++)
 	{
@@ -84,53 +114,87 @@ can_follow(Oid table, const LsmUniqueIndex *u, Oid am)
 		int32		typmod;
 		Oid			collation;
 
-		get_atttypetypmodcoll(table, u->keys[i], &type, &typmod, &collation);
+		get_atttypetypmodcoll(u->table, u->keys[i], &type, &typmod, &collation);
 		if (!lsm_type_fits(type, collation, false))
 			return false;
 	}
 	return true;
 }
 
-/* The key that the index serves and is to follow, or NULL. */
-static const LsmParentKey *
-key_to_follow(Oid table, const LsmUniqueIndex *u, List *keys)
+/* An index of a partition and the access method that it is to get */
+typedef struct Follower
 {
-	const LsmParentKey *served = NULL;
-	ListCell   *lc;
+	const LsmUniqueIndex *u;
+	Oid			am;
+} Follower;
 
+/*
+ * The indexes of the table that are to follow keys, a list of Follower.  As in
+ * core each key takes the first index that serves it; here one that need not be
+ * rebuilt is taken before others.  `missing`: the keys that will have none.
+ */
+static List *
+followers(Oid table, List *keys, List **missing)
+{
+	List	   *free_indexes = NIL;
+	List	   *result = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	*missing = NIL;
+	foreach(lc, lsm_unique_indexes(table, InvalidOid))
+	{
+		LsmUniqueIndex *u = lfirst(lc);
+
+		if (!get_rel_relispartition(u->index))
+			free_indexes = lappend(free_indexes, u);
+	}
 	foreach(lc, keys)
 	{
-		const LsmParentKey *key = lfirst(lc);
+		LsmUniqueIndex *key = lfirst(lc);
+		LsmUniqueIndex *found = NULL;
 
-		if (same_key(table, u, key) && can_follow(table, u, key->am))
-			served = key;
+		foreach(lc2, free_indexes)
+		{
+			LsmUniqueIndex *u = lfirst(lc2);
+
+			if (same_key(u, key) &&
+				(u->am == key->am || (found == NULL && can_follow(u, key->am))))
+				found = u;
+			if (found != NULL && found->am == key->am)
+				break;
+		}
+		free_indexes = list_delete_ptr(free_indexes, found);
+		if (found == NULL)
+			*missing = lappend(*missing, key);
+		else if (found->am != key->am)
+		{
+			Follower   *follower = palloc(sizeof(Follower));
+
+			follower->u = found;
+			follower->am = key->am;
+			result = lappend(result, follower);
+		}
 	}
-	return served;
+	return result;
 }
 
 /*
- * Does match_keys() do something?  `arg`: a list of LsmParentKey.  ERROR if the
- * user may not have that done.
+ * Does match_keys() do something?  `arg`: a list of keys.  ERROR if the user may
+ * not have that done.
  */
 static bool
 keys_differ(Oid table, void *arg)
 {
-	List	   *keys = arg;
-	ListCell   *lc;
+	List	   *missing;
+	List	   *list = followers(table, arg, &missing);
+	Follower   *first;
 
-	if (get_rel_relkind(table) != RELKIND_RELATION)
+	if (list == NIL)
 		return false;
-	foreach(lc, lsm_unique_indexes(table, InvalidOid))
-	{
-		LsmUniqueIndex *u = lfirst(lc);
-		const LsmParentKey *served = key_to_follow(table, u, keys);
-
-		if (served == NULL)
-			continue;
-		lsm_check_may_rebuild(table, u->index, get_am_name(served->am), PARTITION_REASON);
-		return true;
-	}
-	return false;
+	first = linitial(list);
+	lsm_check_may_rebuild(table, first->u->index, get_am_name(first->am), PARTITION_REASON);
+	return true;
 }
 
 /*
@@ -141,25 +205,30 @@ static void
 refuse_other_key(Oid parent, Oid table, List *keys)
 {
 	ListCell   *lc;
+	ListCell   *lc2;
 
 	if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
 		return;
 	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
 		LsmUniqueIndex *u = lfirst(lc);
-		const LsmParentKey *served = key_to_follow(table, u, keys);
 
-		if (served == NULL || !served->primary)
-			continue;
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot attach table \"%s\" as a partition of table \"%s\" with a primary key of another access method",
-						get_rel_name(table), get_rel_name(parent)),
-				 errdetail("Table \"%s\" is partitioned itself, and its key \"%s\" is %s in place of %s.",
-						   get_rel_name(table), get_rel_name(u->index), get_am_name(u->am),
-						   get_am_name(served->am)),
-				 errhint("Drop the key of table \"%s\": attaching the table makes it anew.",
-						 get_rel_name(table))));
+		foreach(lc2, keys)
+		{
+			LsmUniqueIndex *key = lfirst(lc2);
+
+			if (!u->primary || !key->primary || u->am == key->am || !same_key(u, key))
+				continue;
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("cannot attach table \"%s\" as a partition of table \"%s\" with a primary key of another access method",
+							get_rel_name(table), get_rel_name(parent)),
+					 errdetail("Table \"%s\" is partitioned itself, and its key \"%s\" is %s in place of %s.",
+							   get_rel_name(table), get_rel_name(u->index), get_am_name(u->am),
+							   get_am_name(key->am)),
+					 errhint("Drop the key of table \"%s\": attaching the table makes it anew.",
+							 get_rel_name(table))));
+		}
 	}
 }
 
@@ -170,17 +239,42 @@ refuse_other_key(Oid parent, Oid table, List *keys)
 static void
 match_keys(Oid table, List *keys)
 {
+	List	   *missing;
 	ListCell   *lc;
 
-	if (get_rel_relkind(table) != RELKIND_RELATION)
-		return;
-	foreach(lc, lsm_unique_indexes(table, InvalidOid))
+	foreach(lc, followers(table, keys, &missing))
 	{
-		LsmUniqueIndex *u = lfirst(lc);
-		const LsmParentKey *served = key_to_follow(table, u, keys);
+		Follower   *follower = lfirst(lc);
 
-		if (served != NULL)
-			lsm_rebuild_as(u->index, get_am_name(served->am), PARTITION_REASON);
+		lsm_rebuild_as(follower->u->index, get_am_name(follower->am), PARTITION_REASON);
+	}
+}
+
+/*
+ * Partitions of the table, which is locked, get the lock, and in the order, that
+ * DefineIndex() takes.
+ */
+static void
+match_partitions(Oid parent, List *keys)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	foreach(lc, lsm_partitions(parent))
+	{
+		Oid			table = lfirst_oid(lc);
+		List	   *missing;
+
+		if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
+		{
+			if (lsm_lock_table(table, ShareLock, keys_differ, keys))
+				match_keys(table, keys);
+			continue;
+		}
+		LockRelationOid(table, ShareLock);
+		(void) followers(table, keys, &missing);
+		if (missing != NIL)
+			match_partitions(table, missing);
 	}
 }
 
@@ -195,6 +289,7 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 	Oid			relid = RangeVarGetRelid(partition, NoLock, true);
 	Oid			others = InvalidOid;
 	List	   *keys = NIL;
+	List	   *missing;
 	ListCell   *lc;
 
 	if (!OidIsValid(relid) || !object_ownercheck(RelationRelationId, relid, GetUserId()) ||
@@ -202,56 +297,86 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 		return;
 	foreach(lc, lsm_unique_indexes(parent, InvalidOid))
 	{
-		LsmUniqueIndex *u = lfirst(lc);
-		LsmParentKey  *key = palloc0(sizeof(LsmParentKey));
+		LsmUniqueIndex *key = lfirst(lc);
 
-		if (u->am != BTREE_AM_OID && u->am != lsm_index_am_oid())
-			continue;
-		key->am = u->am;
-		key->constraint = OidIsValid(get_index_constraint(u->index));
-		key->primary = u->primary;
-		key->nulls_not_distinct = u->nulls_not_distinct;
-		for (int i = 0; u->plain && i < u->nkeys; i++)
-			key->columns = lappend(key->columns,
-								   makeString(get_attname(parent, u->keys[i], false)));
-		keys = lappend(keys, key);
+		if (key->am == BTREE_AM_OID || key->am == lsm_index_am_oid())
+			keys = lappend(keys, key);
 	}
 	if (keys == NIL)
 		return;
 	refuse_other_key(parent, relid, keys);
-	if (get_rel_relkind(relid) != RELKIND_RELATION)
-		return;
 
 	/* as ATExecAttachPartition does: the default partition first */
 	others = get_default_partition_oid(parent);
 	if (OidIsValid(others))
 		LockRelationOid(others, AccessExclusiveLock);
 	relid = lsm_lock_named(partition, AccessExclusiveLock, RangeVarCallbackOwnsRelation, NULL, NULL);
-	if (OidIsValid(relid))
+	if (!OidIsValid(relid))
+		return;
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
 		match_keys(relid, keys);
+	else
+	{
+		(void) find_all_inheritors(relid, AccessExclusiveLock, NULL);
+		(void) followers(relid, keys, &missing);
+		match_partitions(relid, missing);
+	}
 }
 
 /*
- * A key of a partitioned table that is to be made on these columns (names; NIL:
- * not only plain columns).  `am`: what it will be, NULL for btree.  NULL: none
+ * Appends a column to a key that is to be made; false: there is none of this
+ * name yet, and partitions have no key with it.
+ */
+static bool
+add_column(LsmUniqueIndex *key, const char *name, List *collation, List *opclass)
+{
+	AttrNumber	attnum = name == NULL ? InvalidAttrNumber : get_attnum(key->table, name);
+	int			n = key->ncolumns;
+	Oid			type;
+	int32		typmod;
+
+	if (attnum <= 0 || n == INDEX_MAX_KEYS)
+		return false;
+	get_atttypetypmodcoll(key->table, attnum, &type, &typmod, &key->collations[n]);
+	if (collation != NIL)
+		key->collations[n] = get_collation_oid(collation, true);
+	key->classes[n] = opclass != NIL ? get_opclass_oid(key->am, opclass, true) :
+		GetDefaultOpClass(type, key->am);
+	key->keys[n] = attnum;
+	key->ncolumns++;
+	return true;
+}
+
+/*
+ * A key of a partitioned table that is to be made.  `am`: what it will be, NULL
+ * for btree.  `columns`, `included`: of IndexElem or names (String).  NULL: none
  * that partitions' keys have to match.
  */
-LsmParentKey *
-lsm_parent_key(const char *am, bool constraint, bool primary, bool nulls_not_distinct,
-			   List *columns)
+LsmUniqueIndex *
+lsm_new_parent_key(Oid parent, const char *am, bool constraint, bool nulls_not_distinct,
+				   List *columns, List *included)
 {
 	bool		is_lsm = am != NULL && strcmp(am, LSM_INDEX_AM_NAME) == 0;
-	LsmParentKey *key;
+	LsmUniqueIndex *key = palloc0(sizeof(LsmUniqueIndex));
+	ListCell   *lc;
 
 	if (!is_lsm && am != NULL && strcmp(am, "btree") != 0)
 		return NULL;			/* WITHOUT OVERLAPS is for gist */
-	key = palloc(sizeof(LsmParentKey));
+	key->table = parent;
 	key->am = is_lsm ? lsm_index_am_oid() : BTREE_AM_OID;
 	key->constraint = constraint;
-	key->primary = primary;
 	key->nulls_not_distinct = nulls_not_distinct;
-	key->columns = columns;
-	return key;
+	key->plain = true;
+	key->nkeys = list_length(columns);
+	foreach(lc, list_concat_copy(columns, included))
+	{
+		IndexElem  *elem = lfirst(lc);
+
+		if (IsA(elem, IndexElem) ? !add_column(key, elem->name, elem->collation, elem->opclass) :
+			!add_column(key, strVal(elem), NIL, NIL))
+			return NULL;
+	}
+	return key->ncolumns > 0 ? key : NULL;
 }
 
 static bool
@@ -266,7 +391,7 @@ may_have_keys(Oid parent)
  * `lockmode`, and its partitions.
  */
 void
-lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmParentKey *key)
+lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmUniqueIndex *key)
 {
 	List	   *keys = list_make1(key);
 	List	   *tables = list_make1_oid(parent);
@@ -295,58 +420,9 @@ lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmParentKey *key)
 	}
 }
 
-/* Has the partitioned table indexes that can be attached to all these keys? */
-static bool
-has_keys(Oid table, List *keys)
-{
-	List	   *indexes = lsm_unique_indexes(table, InvalidOid);
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	foreach(lc, keys)
-	{
-		const LsmParentKey *key = lfirst(lc);
-		bool		found = false;
-
-		foreach(lc2, indexes)
-		{
-			LsmUniqueIndex *u = lfirst(lc2);
-
-			found |= u->am == key->am && !get_rel_relispartition(u->index) &&
-				same_key(table, u, key);
-		}
-		if (!found)
-			return false;
-	}
-	return true;
-}
-
-static void
-match_partitions(Oid parent, List *keys)
-{
-	ListCell   *lc;
-
-	check_stack_depth();
-	foreach(lc, lsm_partitions(parent))
-	{
-		Oid			table = lfirst_oid(lc);
-
-		if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
-		{
-			if (lsm_lock_table(table, ShareLock, keys_differ, keys))
-				match_keys(table, keys);
-			continue;
-		}
-		LockRelationOid(table, ShareLock);
-		if (!has_keys(table, keys))
-			match_partitions(table, keys);
-	}
-}
-
 /*
- * Before ALTER TABLE adds these keys (LsmParentKey) to a partitioned table,
- * which is locked.  Partitions get the lock, and in the order, that
- * DefineIndex() takes; what the statement locks before that is locked.
+ * Before ALTER TABLE adds these keys to a partitioned table, which is locked,
+ * as is what the statement locks before it makes them.
  */
 void
 lsm_prepare_parent_constraints(Oid parent, List *keys)
@@ -382,7 +458,7 @@ index_differs(Oid table, Oid index, Oid am)
 		return false;
 	u = find_unique_index(table, index);
 	if (u != NULL)
-		return can_follow(table, u, am);
+		return can_follow(u, am);
 
 	/* a btree of any operator classes may have no equal */
 	return am == BTREE_AM_OID && lsm_relation_am(index) == lsm_index_am_oid();

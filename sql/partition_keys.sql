@@ -160,6 +160,7 @@ CREATE TABLE mk_cases (id serial, of_partition text, of_parent text) USING heap;
 INSERT INTO mk_cases (of_partition, of_parent) VALUES
 	('ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
 	('ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD PRIMARY KEY (id)'),
+	('ALTER TABLE mk_c ADD PRIMARY KEY (id)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
 	('ALTER TABLE mk_c ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
 	('ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id) INCLUDE (v)'),
 	('ALTER TABLE mk_c ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id) INCLUDE (v)'),
@@ -185,9 +186,9 @@ INSERT INTO mk_cases (of_partition, of_parent) VALUES
 	('CREATE UNIQUE INDEX ON mk_c USING lsm (id, t text_pattern_ops)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id, t text_pattern_ops)'),
 	-- a partitioned table in between
 	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
-	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; ALTER TABLE mk_m ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
-	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; ALTER TABLE mk_m ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id); ALTER TABLE mk_p ADD UNIQUE (id)'),
-	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; ALTER TABLE mk_m ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id), ADD UNIQUE (id)');
+	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; SET LOCAL lsm.constraint_index = auto; ALTER TABLE mk_m ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; SET LOCAL lsm.constraint_index = auto; ALTER TABLE mk_m ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id); ALTER TABLE mk_p ADD UNIQUE (id)'),
+	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_m ATTACH PARTITION mk_c DEFAULT; SET LOCAL lsm.constraint_index = auto; ALTER TABLE mk_m ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id), ADD UNIQUE (id)');
 SET client_min_messages = warning;
 SELECT id, last, h.keys, CASE WHEN l.keys IS DISTINCT FROM h.keys THEN l.keys END AS other, l.rebuilt
 FROM mk_cases, (VALUES (false), (true)) a(last), mk_try('heap', last, of_partition, of_parent) h,

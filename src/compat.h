@@ -614,6 +614,12 @@ lsm_vacuum_update_costs(void)
 #define LSM_SETS_EXPRESSION(cmd)	false
 #endif
 
+/*
+ * Does ATTACH PARTITION match unique constraints with unique constraints, and
+ * primary keys with primary keys?
+ */
+#define LSM_ATTACH_COMPARES_CONSTRAINTS	(PG_VERSION_NUM >= 170000)
+
 /* Are identity columns of partitioned tables their partitions', too? */
 #define LSM_PARTITIONS_HAVE_IDENTITY	(PG_VERSION_NUM >= 170000)
 

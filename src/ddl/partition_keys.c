@@ -132,9 +132,10 @@ typedef struct Follower
  * The indexes of the table that are to follow keys, a list of Follower.  As in
  * core each key takes the first index that serves it; here one that need not be
  * rebuilt is taken before others.  `missing`: the keys that will have none.
+ * `attaching`: the table is not yet a partition.
  */
 static List *
-followers(Oid table, List *keys, List **missing)
+followers(Oid table, List *keys, bool attaching, List **missing)
 {
 	List	   *free_indexes = NIL;
 	List	   *result = NIL;
@@ -159,6 +160,8 @@ followers(Oid table, List *keys, List **missing)
 			LsmUniqueIndex *u = lfirst(lc2);
 
 			if (same_key(u, key) &&
+				!(attaching && LSM_ATTACH_COMPARES_CONSTRAINTS &&
+				  key->constraint && key->primary != u->primary) &&
 				(u->am == key->am || (found == NULL && can_follow(u, key->am))))
 				found = u;
 			if (found != NULL && found->am == key->am)
@@ -187,7 +190,7 @@ static bool
 keys_differ(Oid table, void *arg)
 {
 	List	   *missing;
-	List	   *list = followers(table, arg, &missing);
+	List	   *list = followers(table, arg, false, &missing);
 	Follower   *first;
 
 	if (list == NIL)
@@ -237,12 +240,12 @@ refuse_other_key(Oid parent, Oid table, List *keys)
  * access method.
  */
 static void
-match_keys(Oid table, List *keys)
+match_keys(Oid table, List *keys, bool attaching)
 {
 	List	   *missing;
 	ListCell   *lc;
 
-	foreach(lc, followers(table, keys, &missing))
+	foreach(lc, followers(table, keys, attaching, &missing))
 	{
 		Follower   *follower = lfirst(lc);
 
@@ -268,11 +271,11 @@ match_partitions(Oid parent, List *keys)
 		if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
 		{
 			if (lsm_lock_table(table, ShareLock, keys_differ, keys))
-				match_keys(table, keys);
+				match_keys(table, keys, false);
 			continue;
 		}
 		LockRelationOid(table, ShareLock);
-		(void) followers(table, keys, &missing);
+		(void) followers(table, keys, false, &missing);
 		if (missing != NIL)
 			match_partitions(table, missing);
 	}
@@ -314,11 +317,11 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 	if (!OidIsValid(relid))
 		return;
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		match_keys(relid, keys);
+		match_keys(relid, keys, true);
 	else
 	{
 		(void) find_all_inheritors(relid, AccessExclusiveLock, NULL);
-		(void) followers(relid, keys, &missing);
+		(void) followers(relid, keys, true, &missing);
 		match_partitions(relid, missing);
 	}
 }
@@ -411,7 +414,7 @@ lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmUniqueIndex *key)
 		if (get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
 		{
 			if (lsm_lock_table(table, lockmode, keys_differ, keys))
-				match_keys(table, keys);
+				match_keys(table, keys, false);
 			continue;
 		}
 		if (table != parent)

@@ -153,7 +153,7 @@ BEGIN
 		LEFT JOIN pg_inherits ON inhrelid = i.oid;
 	DROP TABLE mk_p;
 	DROP TABLE IF EXISTS mk_m;
-EXCEPTION WHEN invalid_table_definition THEN
+EXCEPTION WHEN invalid_table_definition OR datatype_mismatch THEN
 	keys := sqlerrm;
 END $$;
 CREATE TABLE mk_cases (id serial, of_partition text, of_parent text) USING heap;
@@ -175,6 +175,8 @@ INSERT INTO mk_cases (of_partition, of_parent) VALUES
 	('ALTER TABLE mk_c ADD UNIQUE (id); ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id)'),
 	('ALTER TABLE mk_c ADD UNIQUE (id)', 'ALTER TABLE mk_p ADD UNIQUE (id); ALTER TABLE mk_p ADD PRIMARY KEY (id)'),
 	('CREATE UNIQUE INDEX mk_1 ON mk_c USING lsm (id); CREATE UNIQUE INDEX mk_2 ON mk_c USING btree (id)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id)'),
+	-- a column that changes its type in the same statement (which cannot be attached afterwards)
+	('SET LOCAL lsm.constraint_index = auto; ALTER TABLE mk_c ADD UNIQUE (id, v), ADD UNIQUE (id) INCLUDE (v)', 'ALTER TABLE mk_p ALTER v TYPE bigint, ADD UNIQUE (id, v), ADD UNIQUE (id) INCLUDE (v)'),
 	-- indexes that serve no constraint: collations, operator classes
 	('CREATE UNIQUE INDEX ON mk_c USING lsm (id) INCLUDE (v)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id)'),
 	('CREATE UNIQUE INDEX ON mk_c USING lsm (id) INCLUDE (v)', 'CREATE UNIQUE INDEX ON mk_p USING btree (id) INCLUDE (v)'),

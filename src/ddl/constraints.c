@@ -192,6 +192,28 @@ column_fits(Oid relid, const char *name, AlterTableStmt *alter, bool in_order)
 	return lsm_type_fits(type, collation, in_order);
 }
 
+/*
+ * Keys of partitions with a column whose type the statement changes are btree
+ * when the key is made: it would find none of them.
+ */
+static bool
+finds_btree_keys(Oid relid, const AlterTableStmt *alter, const Constraint *constraint)
+{
+	List	   *columns = list_concat_copy(constraint->keys, constraint->including);
+	ListCell   *lc;
+
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return false;
+	foreach(lc, alter->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+
+		if (lsm_rebuilds_indexes(cmd) && list_member(columns, makeString(cmd->name)))
+			return true;
+	}
+	return false;
+}
+
 /* Let a PRIMARY KEY or UNIQUE constraint of an ALTER TABLE use lsm_index. */
 static void
 choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
@@ -205,7 +227,8 @@ choose_constraint_am(Oid relid, AlterTableStmt *alter, Constraint *constraint,
 
 	/* one that names another AM's storage parameters keeps btree */
 	if (constraint->indexname != NULL || constraint->access_method != NULL ||
-		LSM_WITHOUT_OVERLAPS(constraint) || !lsm_options_fit(constraint->options))
+		LSM_WITHOUT_OVERLAPS(constraint) || !lsm_options_fit(constraint->options) ||
+		finds_btree_keys(relid, alter, constraint))
 		return;
 
 	if (column != NULL)

@@ -88,11 +88,16 @@ lsm_worker_register(void)
 		worker.bgw_restart_time = LSM_WORKER_RESTART_SECONDS;
 		strlcpy(worker.bgw_library_name, "lsmam", BGW_MAXLEN);
 		strlcpy(worker.bgw_function_name, "lsm_worker_main", BGW_MAXLEN);
-		strlcpy(worker.bgw_type, "lsm worker", BGW_MAXLEN);
 		if (i == 0)
+		{
 			strlcpy(worker.bgw_name, "lsm flush worker", BGW_MAXLEN);
+			strlcpy(worker.bgw_type, "lsm flush worker", BGW_MAXLEN);
+		}
 		else
+		{
 			snprintf(worker.bgw_name, BGW_MAXLEN, "lsm compaction worker %d", i);
+			strlcpy(worker.bgw_type, "lsm compaction worker", BGW_MAXLEN);
+		}
 		worker.bgw_main_arg = Int32GetDatum(i);
 		RegisterBackgroundWorker(&worker);
 	}

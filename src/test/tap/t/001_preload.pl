@@ -23,9 +23,9 @@ CREATE TABLE t (id int PRIMARY KEY, v text) USING lsm;
 INSERT INTO t SELECT i, 'v' || i FROM generate_series(1, 1000) i;
 CREATE UNLOGGED TABLE u (id int PRIMARY KEY) USING lsm;
 INSERT INTO u SELECT generate_series(1, 100);});
-ok($node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'lsm worker'}),
+ok($node->poll_query_until('postgres', q{SELECT string_agg(backend_type, ', ' ORDER BY backend_type) FROM pg_stat_activity WHERE backend_type LIKE 'lsm %'}, 'lsm compaction worker, lsm flush worker'),
 	'two workers run');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND datname IS NOT NULL}),
+is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker' AND datname IS NOT NULL}),
 	'0', 'attached to no database');
 
 foreach my $mode ('fast', 'fast', 'immediate', 'immediate')

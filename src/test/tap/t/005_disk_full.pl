@@ -188,7 +188,7 @@ foreach my $scan (sort keys %scans)
 	}
 }
 # the worker that scans ask for room says why there is none, and not all the time
-my $worker = q{SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE backend_type = 'lsm worker'};
+my $worker = q{SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker'};
 my $pid = $node->safe_psql('postgres', $worker);
 like($pid, qr/^\d+/, 'there are workers');
 my $refused = 0;

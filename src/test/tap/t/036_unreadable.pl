@@ -152,11 +152,11 @@ INSERT INTO $t SELECT g, md5(g::text) FROM generate_series(1, 2000) g; SELECT ls
 	$node->restart;
 	unlike(log_since($offset), qr/FATAL|ERROR|WARNING/, 'fast shutdown with idle workers: nothing but LOG');
 
-	my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'lsm worker'};
+	my $workers = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker'};
 	$node->poll_query_until('postgres', "$workers", '2') or die 'workers do not start';
-	my $old = $node->safe_psql('postgres', q{SELECT string_agg(pid::text, ',' ORDER BY pid) FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
-	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'lsm worker'});
-	ok($node->poll_query_until('postgres', qq{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND pid NOT IN ($old)}, '2'),
+	my $old = $node->safe_psql('postgres', q{SELECT string_agg(pid::text, ',' ORDER BY pid) FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker'});
+	$node->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker'});
+	ok($node->poll_query_until('postgres', qq{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker' AND pid NOT IN ($old)}, '2'),
 		'terminated workers are started again');
 
 	$node->safe_psql('postgres', q{DROP TABLE IF EXISTS busy; CREATE TABLE busy (id int PRIMARY KEY, v text) USING lsm; INSERT INTO busy SELECT g, md5(g::text) FROM generate_series(1, 40000) g; SELECT lsm_flush('busy')});

@@ -120,7 +120,7 @@ $node->safe_psql('postgres', $random) foreach 1 .. 8;
 ok(lsm_wait_held($node), 'a compaction is held');
 my $row = progress(q{command, phase, relid, datname, level_from, level_to IN (0, 1), files_total >= 4, entries_total > 1000, entries_done BETWEEN 1 AND entries_total, bytes_total > 10000, files_written >= 0, leader_pid}, "command = 'compaction'");
 is($row, "compaction|writing files|$r_l|postgres|0|t|t|t|t|t|t|", 'its row');
-is($node->safe_psql('postgres', q{SELECT backend_type FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_stat_lsm_progress WHERE command = 'compaction')}), 'lsm worker', 'is a worker\'s');
+is($node->safe_psql('postgres', q{SELECT backend_type FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_stat_lsm_progress WHERE command = 'compaction')}), 'lsm compaction worker', 'is a worker\'s');
 is(progress('relid', 'relid IS NOT NULL', 'owner'), '', 'whose details the owner does not see');
 
 # ---- stalls: level 0 is full, and the compactor does not come ----

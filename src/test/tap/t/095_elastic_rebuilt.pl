@@ -143,7 +143,7 @@ lsm_hold($node, 'unlink_before', 'backend', 0, second => 1);
 my $compact = lsm_start_session($node, 'postgres', 'compact', q{SELECT lsm_compact('p_id')});
 ok(lsm_wait_held($node, undef, second => 1), 'the file is about to be removed');
 lsm_release($node);
-ok($node->poll_query_until('postgres', q{SELECT bool_and(wait_event_type IS NOT DISTINCT FROM 'Extension') FROM pg_stat_activity WHERE backend_type = 'lsm worker'}), 'the worker is done with it');
+ok($node->poll_query_until('postgres', q{SELECT bool_and(wait_event_type IS NOT DISTINCT FROM 'Extension') FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker'}), 'the worker is done with it');
 lsm_release($node, second => 1);
 ok(lsm_ended($compact), 'the compaction ends');
 is(lsm_output('compact') =~ s/^\n//mgr, '', 'without an error');

@@ -52,9 +52,9 @@ SKIP:
 	$node->restart;
 	query('CREATE TABLE t (k bigint, v int) USING lsm; CREATE INDEX t_k ON t USING lsm (k)');
 	query("INSERT INTO t SELECT hashint8extended(i, 1), i FROM generate_series(1 + 30000 * $_, 30000 * (1 + $_)) i; SELECT lsm_flush('t_k')") foreach 0 .. 4;
-	my $workers = q{SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE backend_type = 'lsm worker'};
+	my $workers = q{SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker'};
 	my $pids = query($workers);
-	ok($node->poll_query_until('postgres', q{SELECT clock_timestamp() - xact_start > '3 s' FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1}),
+	ok($node->poll_query_until('postgres', q{SELECT clock_timestamp() - xact_start > '3 s' FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker' AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1}),
 		'a job of more than three seconds');
 	ok($node->poll_query_until('postgres', q{SELECT count(*) < 5 FROM lsm_levels('t_k') l, generate_series(1, l.runs)}), 'comes to its end');
 	is(query($workers), $pids, 'in workers that go on');

@@ -11,7 +11,7 @@ use Time::HiRes qw(time usleep);
 
 my $node = lsm_node('give_way', wal_level => 'minimal', conf => "max_wal_senders = 0\nautovacuum = off\nfsync = off\nsynchronous_commit = off\nlsm.crash_point = '?'\nlsm.background_share = 1\nlsm.memtable_size = 64MB\nlsm.memtable_memory = 256MB\nlsm.target_file_size = 32MB\nlsm.compaction_workers = 1");
 lsm_start($node);
-my $worker = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'lsm worker' AND application_name = ''}) || '';
+my $worker = $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'lsm % worker' AND application_name = ''}) || '';
 ($worker) = grep { slurp_file("/proc/$_/cmdline") =~ /lsm compaction worker/ } split /\n/, $node->safe_psql('postgres', q{SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'lsm%'});
 ok($worker, 'the compaction worker is known');
 

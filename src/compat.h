@@ -34,6 +34,7 @@
 #include "catalog/pg_database.h"
 #include "commands/defrem.h"
 #include "commands/explain.h"
+#include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "common/relpath.h"
 #include "executor/executor.h"
@@ -221,6 +222,31 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #if PG_VERSION_NUM < 170000
 #define TransamVariables	ShmemVariableCache
 #endif
+
+#if PG_VERSION_NUM < 170000
+#define PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS	PROGRESS_VACUUM_NUM_DEAD_TUPLES
+#endif
+
+/*
+ * VACUUM comes to so many indexes, or has been through with them (0); one of
+ * them is done, by a worker perhaps.  PostgreSQL 17 shows it.
+ */
+static inline void
+lsm_progress_vacuum_indexes(int total)
+{
+#if PG_VERSION_NUM >= 170000
+	pgstat_progress_update_param(PROGRESS_VACUUM_INDEXES_PROCESSED, 0);
+	pgstat_progress_update_param(PROGRESS_VACUUM_INDEXES_TOTAL, total);
+#endif
+}
+
+static inline void
+lsm_progress_vacuum_index_done(void)
+{
+#if PG_VERSION_NUM >= 170000
+	pgstat_progress_parallel_incr_param(PROGRESS_VACUUM_INDEXES_PROCESSED, 1);
+#endif
+}
 
 /* What scan_analyze_next_block() learns of the block, beside the scan */
 #if PG_VERSION_NUM >= 170000

@@ -41,20 +41,18 @@
 #include "commands/dbcommands.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
-#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/pg_rusage.h"
-#include "utils/timestamp.h"
 
 #include "am/am.h"
 #include "table/all_visible.h"
 #include "table/dead_entries.h"
 #include "table/table.h"
+#include "table/vacuum_report.h"
 
 /* ---- VACUUM ---- */
 
@@ -75,7 +73,9 @@ typedef struct LsmVacuum
 
 	double		live;			/* rows */
 	double		recently_dead;
-	double		dead;			/* seen, or dropped by us; not those that went before */
+	double		gone;			/* dropped since we began, before the rows
+								 * were read */
+	double		dead;			/* seen */
 	double		kept;			/* TIDs that must stay in the indexes */
 
 	int			nindexes;
@@ -170,28 +170,27 @@ dead_fraction(LsmVacuum *vac)
  * of it and in order: how many, a sample tells.  Index entries may outlive their
  * rows, for no row number is given out twice.  Where few are dead, or the sample
  * has missed them, they are counted first: all of them go if a user asked, else
- * if they are many.  Returns how many rows went.
+ * if they are many.
  */
-static uint64
+static void
 compact_files(LsmVacuum *vac, bool drop_dead)
 {
 	LsmCompactRequest request;
 	TransactionId oldest = lsm_tree_min_xid(vac->tree);
 
 	if (vac->compacted)
-		return 0;
+		return;
 	memset(&request, 0, sizeof(request));
 	if (TransactionIdIsValid(oldest) && TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit))
 		request.freeze_limit = vac->cutoffs.FreezeLimit;
 	request.drop_dead = drop_dead && !vac->failsafe;
 	request.urgent = vac->failsafe || vac->params->is_wraparound;
 	if (!TransactionIdIsValid(request.freeze_limit) && !request.drop_dead)
-		return 0;
+		return;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_VACUUM_HEAP);
 	lsm_tree_compact(vac->tree, &request);
 	vac->compacted = true;
-	return request.ndropped;
 }
 
 /*
@@ -307,6 +306,7 @@ scan_rows(LsmVacuum *vac)
 			if (block % 1024 == 0)
 			{
 				pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, block);
+				pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS, (int64) vac->dead);
 				check_failsafe(vac);
 			}
 		}
@@ -353,6 +353,7 @@ scan_rows(LsmVacuum *vac)
 							 vac->params->index_cleanup != VACOPTVALUE_ENABLED);
 	lsm_cursor_close(cursor);
 	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, nblocks);
+	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_DEAD_ITEM_IDS, (int64) vac->dead);
 }
 
 /*
@@ -375,7 +376,7 @@ indexes_need_vacuum(LsmVacuum *vac)
 		return false;
 	if (lsm_all_visible_wants_indexes(&vac->map))
 		return true;
-	if (!AmAutoVacuumWorkerProcess() || vac->dead > 0)
+	if (!AmAutoVacuumWorkerProcess() || vac->gone + vac->dead > 0)
 		return true;
 	entry = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
 	return entry == NULL || entry->dead_tuples > 0;
@@ -392,8 +393,9 @@ vacuum_indexes(LsmVacuum *vac)
 		return;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
+	lsm_progress_vacuum_indexes(vac->nindexes);
 	if (lsm_vacuum_team(&vac->entries, vac->nindexes, vac->indexes, for_map, vac->stats,
-						vac->kept + vac->dead, vac->params, vac->strategy))
+						vac->kept + vac->gone + vac->dead, vac->params, vac->strategy))
 	{
 		/* as core: before and after, not between two indexes */
 		(void) check_failsafe(vac);
@@ -404,13 +406,15 @@ vacuum_indexes(LsmVacuum *vac)
 		for (i = 0; i < vac->nindexes; i++)
 		{
 			vac->stats[i] = lsm_delete_dead_entries(&vac->entries, vac->indexes[i], for_map,
-													vac->stats[i], vac->kept + vac->dead,
+													vac->stats[i], vac->kept + vac->gone + vac->dead,
 													vac->strategy);
+			lsm_progress_vacuum_index_done();
 			if (check_failsafe(vac))
 				break;
 		}
 	}
 	vac->gone_through = for_map && i == vac->nindexes;
+	lsm_progress_vacuum_indexes(0);
 	vac->index_scans++;
 	pgstat_progress_update_param(PROGRESS_VACUUM_NUM_INDEX_VACUUMS, vac->index_scans);
 }
@@ -425,12 +429,14 @@ cleanup_indexes(LsmVacuum *vac)
 		return;
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_INDEX_CLEANUP);
+	lsm_progress_vacuum_indexes(vac->nindexes);
 	for (i = 0; i < vac->nindexes; i++)
 	{
 		IndexVacuumInfo info = lsm_vacuum_info(vac->rel, vac->indexes[i], vac->live, false,
 											   vac->strategy);
 
 		vac->stats[i] = index_vacuum_cleanup(&info, vac->stats[i]);
+		lsm_progress_vacuum_index_done();
 		if (vac->stats[i] == NULL || vac->stats[i]->estimated_count)
 			continue;
 		vac_update_relstats(vac->indexes[i], vac->stats[i]->num_pages,
@@ -438,6 +444,7 @@ cleanup_indexes(LsmVacuum *vac)
 							InvalidTransactionId, InvalidMultiXactId,
 							NULL, NULL, false);
 	}
+	lsm_progress_vacuum_indexes(0);
 }
 
 /*
@@ -459,40 +466,44 @@ truncate_fork(LsmVacuum *vac)
 	vac->truncated = lsm_fork_truncate(vac->tree, LSM_TRUNCATE_PAGES, !automatic);
 }
 
-static void
-report(LsmVacuum *vac, PGRUsage *usage, const WalUsage *wal_before, TimestampTz start,
-	   TransactionId frozen_xid, bool frozen_xid_updated)
+/* Before the indexes are closed: their names are for the report. */
+static char **
+index_names(const LsmVacuum *vac)
 {
-	VacuumParams *params = vac->params;
-	WalUsage	wal = {0};
+	char	  **names = palloc(Max(vac->nindexes, 1) * sizeof(char *));
 
-	if (!vac->verbose &&
-		(!AmAutoVacuumWorkerProcess() || params->log_min_duration < 0 ||
-		 !TimestampDifferenceExceeds(start, GetCurrentTimestamp(),
-									 params->log_min_duration)))
-		return;
-	WalUsageAccumDiff(&wal, &pgWalUsage, wal_before);
-	ereport(vac->verbose ? INFO : LOG,
-			(errmsg("finished vacuuming \"%s.%s.%s\": index scans: %d",
-					get_database_name(MyDatabaseId),
-					get_namespace_name(RelationGetNamespace(vac->rel)),
-					RelationGetRelationName(vac->rel), vac->index_scans),
-			 errdetail("tuples: %.0f removed, %.0f remain, %.0f are dead but not yet removable\n"
-					   "removable cutoff: %u\n"
-					   "relfrozenxid: %s %u\n"
-					   "files: %s\n"
-					   "log pages: %u given back to the file system\n"
-					   "WAL usage: %lld records, %lld full page images, %llu bytes\n"
-					   "system usage: %s",
-					   vac->dead, vac->live, vac->recently_dead,
-					   vac->cutoffs.OldestXmin,
-					   frozen_xid_updated ? "new value" : "could not advance beyond",
-					   frozen_xid_updated ? frozen_xid : vac->rel->rd_rel->relfrozenxid,
-					   vac->compacted ? "compacted" : "nothing to compact",
-					   vac->truncated,
-					   (long long) wal.wal_records, (long long) wal.wal_fpi,
-					   (unsigned long long) wal.wal_bytes,
-					   pg_rusage_show(usage))));
+	for (int i = 0; i < vac->nindexes; i++)
+		names[i] = pstrdup(RelationGetRelationName(vac->indexes[i]));
+	return names;
+}
+
+static void
+report(LsmVacuum *vac, char **names, const LsmVacuumUsage *before, TransactionId frozen_xid,
+	   MultiXactId min_multi)
+{
+	LsmVacuumReport result = {
+		.rel = vac->rel,
+		.params = vac->params,
+		.aggressive = vac->aggressive,
+		.before = before,
+		.index_scans = vac->index_scans,
+		.removed = vac->gone + vac->dead,
+		.remain = vac->live + vac->recently_dead,
+		.recently_dead = vac->recently_dead,
+		.blocks = lsm_limit_blocks(vac->row_limit),
+		.oldest_xmin = vac->cutoffs.OldestXmin,
+		.former_frozen_xid = vac->cutoffs.relfrozenxid,
+		.frozen_xid = frozen_xid,
+		.former_min_multi = vac->cutoffs.relminmxid,
+		.min_multi = min_multi,
+		.nindexes = vac->nindexes,
+		.index_names = names,
+		.index_stats = vac->stats,
+		.compacted = vac->compacted,
+		.truncated = vac->truncated
+	};
+
+	lsm_vacuum_report(&result);
 }
 
 /*
@@ -640,14 +651,14 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	BlockNumber visible;
 	bool		frozen_xid_updated = false;
 	bool		minmulti_updated;
-	TimestampTz start = GetCurrentTimestamp();
-	PGRUsage	usage;
-	WalUsage	wal_before = pgWalUsage;
+	uint64		dropped;
+	char	  **names;
+	LsmVacuumUsage before;
 	ErrorContextCallback context = {error_context_stack, error_context,
 	psprintf("%s.%s", get_namespace_name(RelationGetNamespace(rel)), RelationGetRelationName(rel))};
 
 	error_context_stack = &context;
-	pg_rusage_init(&usage);
+	lsm_vacuum_note_usage(&before);
 	pgstat_progress_start_command(PROGRESS_COMMAND_VACUUM, RelationGetRelid(rel));
 
 	memset(&vac, 0, sizeof(vac));
@@ -675,16 +686,21 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	warn_of_row_limit(&vac);
 	lsm_all_visible_begin(&vac.map, rel, vac.tree, vac.row_limit);
 	lsm_dead_entries_init(&vac.entries, rel, vac.tree, vac.cutoffs.OldestXmin, vac.row_limit);
+	dropped = lsm_tree_values_dropped(vac.tree);
 	begin_freezing(&vac);
 	if (!vac.in_memory && !vac.failsafe && dead_fraction(&vac) >= DEAD_FRACTION)
-		vac.dead = (double) compact_files(&vac, true);
+		compact_files(&vac, true);
+	vac.gone = (double) (lsm_tree_values_dropped(vac.tree) - dropped);
 	scan_rows(&vac);
 	vacuum_indexes(&vac);
 	if (vac.in_memory)
 		remove_few(&vac);
 	else
-		(void) compact_files(&vac, dead_rows_pay(&vac));
+		compact_files(&vac, dead_rows_pay(&vac));
+	pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_VACUUMED,
+								 lsm_limit_blocks(vac.row_limit));
 	cleanup_indexes(&vac);
+	names = index_names(&vac);
 	vac_close_indexes(vac.nindexes, vac.indexes, NoLock);
 
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
@@ -709,10 +725,11 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 						&frozen_xid_updated, &minmulti_updated, false);
 	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared,
 						 (PgStat_Counter) vac.live,
-						 (PgStat_Counter) vac.recently_dead, start);
+						 (PgStat_Counter) vac.recently_dead, before.start);
 	pgstat_progress_end_command();
 	error_context_stack = context.previous;
-	report(&vac, &usage, &wal_before, start, frozen_xid, frozen_xid_updated);
+	report(&vac, names, &before, frozen_xid_updated ? frozen_xid : InvalidTransactionId,
+		   minmulti_updated ? vac.cutoffs.OldestMxact : InvalidMultiXactId);
 
 	MemoryContextDelete(vac.entries.live.context);
 	pfree(vac.entries.value.data);

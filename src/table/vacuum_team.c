@@ -79,6 +79,7 @@ do_task(LsmDeadEntries *dead, const SharedVacuum *shared, Task *task, Relation i
 
 	stats = lsm_delete_dead_entries(dead, index, shared->flush_first, NULL, shared->rows,
 									strategy);
+	lsm_progress_vacuum_index_done();
 	task->has_stats = stats != NULL;
 	if (stats != NULL)
 		task->stats = *stats;

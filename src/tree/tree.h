@@ -765,13 +765,16 @@ typedef struct LsmCompactRequest
 								 * entries (has partial, deleted or dying
 								 * ones) */
 	bool		urgent;			/* lsm.compaction_rate is no limit */
-
-	/* result */
-	uint64		ndropped;		/* dead values (not DELETE entries and such) */
 } LsmCompactRequest;
 
 /* Runs in this process until done.  REQUIRES: lock on the relation. */
-extern void lsm_tree_compact(LsmTree *tree, LsmCompactRequest *request);
+extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
+
+/*
+ * Dead values (not DELETE entries and such) that flushes and compactions have
+ * dropped, by all processes.  Differences count, of a tree that has been open.
+ */
+extern uint64 lsm_tree_values_dropped(LsmTree *tree);
 
 typedef struct LsmPurge
 {

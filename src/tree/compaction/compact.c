@@ -348,7 +348,7 @@ lsm_compact_stall(LsmTree *tree)
  */
 typedef struct Request
 {
-	LsmCompactRequest *what;
+	const LsmCompactRequest *what;
 	uint64		start;			/* files from this number on are ours or newer */
 	int			level;
 	uint64		mark;			/* files from this number on came after the
@@ -511,7 +511,6 @@ request_step(LsmTree *tree, Request *request)
 		job->limited = !request->what->urgent;
 		if (!lsm_compact_run(job, plan))
 			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
-		request->what->ndropped += job->nvalues_dropped;
 	}
 	MemoryContextSwitchTo(old);
 	lsm_job_end(job);
@@ -519,7 +518,7 @@ request_step(LsmTree *tree, Request *request)
 }
 
 void
-lsm_tree_compact(LsmTree *tree, LsmCompactRequest *what)
+lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *what)
 {
 	Request		request = {0};
 	LsmJob	   *owner;

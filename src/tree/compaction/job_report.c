@@ -193,3 +193,10 @@ lsm_job_report_done(LsmJob *job, int moved)
 		log_job(job, work, written);
 	MemoryContextSwitchTo(old);
 }
+
+/* See tree.h. */
+uint64
+lsm_tree_values_dropped(LsmTree *tree)
+{
+	return pg_atomic_read_u64(&tree->ctl->work.values_dropped);
+}

@@ -200,6 +200,9 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	/* nothing that can fail or be interrupted until the set is in order */
 	job->published = true;
 	publish_crash_point(job, true);
+
+	/* before who waits for the flush can see that it is done */
+	pg_atomic_fetch_add_u64(&job->ctl->work.values_dropped, job->nvalues_dropped);
 	publish_set(job, flushed);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_after_retire");

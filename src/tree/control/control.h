@@ -90,6 +90,7 @@ typedef struct LsmTreeWork
 	pg_atomic_uint64 delays[LSM_NDELAYS];
 	pg_atomic_uint64 delay_us[LSM_NDELAYS];
 	pg_atomic_uint64 jobs[LSM_WORK_ROWS][LSM_NWORK];
+	pg_atomic_uint64 values_dropped;	/* lsm_tree_values_dropped() */
 
 	/* under ctl->lock */
 	bool		known;			/* the fields below are */

@@ -33,6 +33,7 @@ lsm_work_init(LsmTreeWork *work)
 		for (int i = 0; i < LSM_NWORK; i++)
 			pg_atomic_init_u64(&work->jobs[row][i], 0);
 	}
+	pg_atomic_init_u64(&work->values_dropped, 0);
 }
 
 void

@@ -1,6 +1,6 @@
 # Statistics as clients see them: counted when the statement has ended, also in the
 # extended protocol, whose portals live on; EXPLAIN beside extensions that hook the same
-# places; workers of a parallel query count once.
+# places; workers of a parallel query count once. VACUUM says what heap's says, to the client, in the log, in its views.
 use strict;
 use warnings;
 use LsmTest;
@@ -138,6 +138,102 @@ lsm_wait_clients($node);
 $node->safe_psql('postgres', 'VACUUM ANALYZE q');
 is($node->safe_psql('postgres', $known), '20000|5|20000|0', 'and after VACUUM');
 is($node->safe_psql('postgres', q{SELECT sum(entries) FROM lsm_levels('q')}), 20000, 'whose sample has seen what is dead');
+
+# ---- what VACUUM says ----
+
+# The lines of VACUUM (VERBOSE) of a table in the twins' schema, by their first word; those of its TOAST table left out
+sub vacuum_says
+{
+	my ($table, $options) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "VACUUM (VERBOSE, PROCESS_TOAST off $options) twins.$table");
+	my %said;
+	is($rc, 0, "VACUUM of $table");
+	foreach my $line (split /\n/, $err)
+	{
+		$line =~ s/^psql:<stdin>:\d+: //;
+		$line =~ s/\btwins\.$table\b/TABLE/g;
+		$line =~ s/\b${table}_pkey\b/INDEX/g;
+		my ($key) = $line =~ /^(INFO:  finished|INFO:  \w+|[\w ]+?)(?: "|:| vacuuming)/;
+		$said{ $key // $line } = $line;
+	}
+	return %said;
+}
+sub twin
+{
+	my ($sql) = @_;
+	foreach my $table ('h', 'l')
+	{
+		(my $own = $sql) =~ s/@/twins.$table/g;
+		# rows stay in memory until VACUUM
+		$node->safe_psql('postgres', "SET lsm.memtable_size = '8MB'; $own");
+	}
+}
+# whoever counted has said so when he has ended
+sub tuples_known
+{
+	lsm_wait_clients($node);
+	return $node->safe_psql('postgres', q{SELECT string_agg(format('%s live, %s dead', n_live_tup, n_dead_tup), '; ') FROM (SELECT DISTINCT n_live_tup, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'twins') s});
+}
+$node->safe_psql('postgres', q{CREATE SCHEMA twins; CREATE TABLE twins.h (id int PRIMARY KEY, v text) USING heap; CREATE TABLE twins.l (id int PRIMARY KEY, v text) USING lsm});
+my $fill = q{TRUNCATE @; INSERT INTO @ SELECT i, 'v' || i FROM generate_series(1, 10000) i;};
+my $flushed = q{DO $$ BEGIN IF '@' = 'twins.l' THEN PERFORM lsm_flush('@'); END IF; END $$;};
+my $counts;
+foreach my $case (
+	[ 'rows that its own flush drops', "$fill DELETE FROM @ WHERE id % 2 = 0", '5000 removed, 5000 remain, 0 are dead but not yet removable' ],
+	[ 'none the second time', '', '0 removed, 5000 remain, 0 are dead but not yet removable' ],
+	[ 'rows in files', "$fill $flushed DELETE FROM @ WHERE id % 2 = 0", '5000 removed, 5000 remain, 0 are dead but not yet removable' ],
+	[ 'few rows in files', "$fill $flushed DELETE FROM @ WHERE id % 1000 = 0", '10 removed, 9990 remain, 0 are dead but not yet removable' ],
+	[ 'rows that were updated', "$fill UPDATE @ SET v = v || 'x' WHERE id <= 4000", '4000 removed, 10000 remain, 0 are dead but not yet removable' ],
+	[ 'rows in files and in memory', "$fill $flushed INSERT INTO @ SELECT i, 'v' FROM generate_series(10001, 20000) i; DELETE FROM @ WHERE id % 4 = 0", '5000 removed, 15000 remain, 0 are dead but not yet removable' ],
+	[ 'rows of who was rolled back', "$fill BEGIN; INSERT INTO @ SELECT i, 'v' FROM generate_series(10001, 16000) i; ROLLBACK", '6000 removed, 10000 remain, 0 are dead but not yet removable' ],
+	[ 'all rows', "$fill DELETE FROM @", '10000 removed, 0 remain, 0 are dead but not yet removable' ])
+{
+	my ($what, $sql, $counts) = @$case;
+	twin($sql);
+	my %heap = vacuum_says('h', '');
+	my %lsm = vacuum_says('l', '');
+	is($lsm{tuples}, "tuples: $counts", "$what: counted");
+	is($lsm{tuples}, $heap{tuples}, '... as by heap');
+	is($lsm{'INFO:  vacuuming'}, $heap{'INFO:  vacuuming'}, '... begins as heap\'s');
+	foreach my $key ('INFO:  finished', 'pages', 'removable cutoff', 'avg read rate', 'buffer usage', 'WAL usage', 'system usage')
+	{
+		my $shape = quotemeta $heap{$key};
+		$shape =~ s/\d+/\\d+/g;
+		like($lsm{$key}, qr/^$shape$/, "... $key in heap's words");
+	}
+	is(join(' ', grep { $lsm{$_} =~ /could not advance|DETAIL/ } keys %lsm), '', '... and nothing that heap does not say');
+	unlike(tuples_known(), qr/;/, '... and is known by the statistics');
+}
+twin('INSERT INTO @ VALUES (0, 0)');
+my %said = vacuum_says('l', ', FREEZE');
+like($said{'new relfrozenxid'} // '', qr/^new relfrozenxid: \d+, which is \d+ XIDs ahead of previous value$/, 'relfrozenxid has advanced');
+%said = vacuum_says('l', ', FREEZE');
+is($said{'new relfrozenxid'}, undef, 'or not: no word about it');
+
+twin($fill);
+my $snapshot = $node->background_psql('postgres', on_error_stop => 1);
+$snapshot->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM t');
+twin('DELETE FROM @ WHERE id % 2 = 0');
+foreach my $table ('h', 'l')
+{
+	my %says = vacuum_says($table, '');
+	is($says{tuples}, 'tuples: 0 removed, 10000 remain, 5000 are dead but not yet removable', "$table beside a snapshot");
+}
+$snapshot->quit;
+is(tuples_known(), '5000 live, 5000 dead', 'which the statistics know');
+my @removed = map { my %says = vacuum_says($_, ''); $says{tuples} } 'h', 'l';
+is($removed[1], $removed[0], 'later they are removed');
+
+# the log line of autovacuum
+twin("$fill DELETE FROM @ WHERE id % 2 = 0");
+lsm_wait_clients($node);
+my $log_from = -s $node->logfile;
+$node->append_conf('postgresql.conf', "autovacuum = on\nautovacuum_naptime = 1s\nlog_autovacuum_min_duration = 0");
+$node->reload;
+foreach my $table ('h', 'l')
+{
+	ok($node->wait_for_log(qr/automatic vacuum of table "postgres\.twins\.$table": index scans: 1\n\tpages: 0 removed, \d+ remain, \d+ scanned \(100\.00% of total\)\n\ttuples: 5000 removed, 5000 remain, 0 are dead but not yet removable\n\tremovable cutoff: \d+, which was \d+ XIDs old when operation ended\n/, $log_from), "autovacuum of $table in the log");
+}
 
 $node->stop;
 done_testing();

@@ -175,11 +175,11 @@ SELECT (SELECT array_agg(id ORDER BY id) FROM kl WHERE (t, d) > (1, '2024-01-03'
 EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t, d) > (1, '2024-01-03 12:00'::timestamp) ORDER BY t, d LIMIT 3;
 EXPLAIN (COSTS OFF) SELECT * FROM kl WHERE (t * 10, id % 100) > (10, 95) ORDER BY t * 10 LIMIT 3;
 RESET ROLE;
-SELECT lsm_row_bound_leakproof(1, 2, '<=(int4,int4)'::regoperator::oid) AS t, lsm_row_bound_leakproof(3, 2, '<=(int4,int4)'::regoperator::oid) AS f;
-SELECT lsm_row_bound_leakproof(1::numeric, 2::numeric, '<=(numeric,numeric)'::regoperator::oid);
-SELECT lsm_row_bound_leakproof(1, 2, 0::oid);
-SELECT lsm_row_bound(1, 2, 0::oid);
-SELECT lsm_row_bound_leakproof(1, 2, NULL::oid);
+SELECT lsmam_row_bound_leakproof(1, 2, '<=(int4,int4)'::regoperator::oid) AS t, lsmam_row_bound_leakproof(3, 2, '<=(int4,int4)'::regoperator::oid) AS f;
+SELECT lsmam_row_bound_leakproof(1::numeric, 2::numeric, '<=(numeric,numeric)'::regoperator::oid);
+SELECT lsmam_row_bound_leakproof(1, 2, 0::oid);
+SELECT lsmam_row_bound(1, 2, 0::oid);
+SELECT lsmam_row_bound_leakproof(1, 2, NULL::oid);
 -- what is wrong with a call is said before a row is seen, and tells nothing of rows that are not to be seen
 CREATE TABLE rc_pay (who name, salary int, wage numeric) USING heap;
 INSERT INTO rc_pay VALUES ('somebody', 81234, 7), ('row_reader', 3, 5);
@@ -199,17 +199,17 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 SET ROLE row_reader;
 SELECT q, rc_answer('SELECT count(*) FROM rc_pay WHERE ' || q) AS by_policy, rc_answer('SELECT count(*) FROM rc_pay_barrier WHERE ' || q) AS by_view
-FROM unnest(ARRAY['lsm_row_bound_leakproof(1, 2, salary)', 'lsm_row_bound_leakproof(1, 2, salary - 81234 + ''<=(numeric,numeric)''::regoperator::int)',
+FROM unnest(ARRAY['lsmam_row_bound_leakproof(1, 2, salary)', 'lsmam_row_bound_leakproof(1, 2, salary - 81234 + ''<=(numeric,numeric)''::regoperator::int)',
 	-- an error from a row would tell what quals before it say of the row
-	'salary <= 80000 OR lsm_row_bound_leakproof(salary, 2, salary)', 'salary <= 90000 OR lsm_row_bound_leakproof(salary, 2, salary)',
-	'salary <= 80000 OR lsm_row_bound_leakproof(salary, 2, 0)', 'salary <= 90000 OR lsm_row_bound_leakproof(salary, 2, 0)',
-	'salary <= 80000 OR lsm_row_bound_leakproof(salary, 2, ''=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsm_row_bound_leakproof(salary, 2, ''=(int4,int4)''::regoperator)',
-	'salary <= 80000 OR lsm_row_bound_leakproof(wage, 2, ''<=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsm_row_bound_leakproof(wage, 2, ''<=(int4,int4)''::regoperator)',
-	'lsm_row_bound_leakproof(wage, 6::numeric, ''<=(numeric,numeric)''::regoperator)',
-	'salary <= 80000 OR lsm_row_bound_leakproof(salary, 2, NULL)', 'lsm_row_bound_leakproof(NULL::int, NULL::int, salary)',
-	'lsm_row_bound_leakproof(salary, 3, ''<=(int4,int4)''::regoperator)']) q;
+	'salary <= 80000 OR lsmam_row_bound_leakproof(salary, 2, salary)', 'salary <= 90000 OR lsmam_row_bound_leakproof(salary, 2, salary)',
+	'salary <= 80000 OR lsmam_row_bound_leakproof(salary, 2, 0)', 'salary <= 90000 OR lsmam_row_bound_leakproof(salary, 2, 0)',
+	'salary <= 80000 OR lsmam_row_bound_leakproof(salary, 2, ''=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsmam_row_bound_leakproof(salary, 2, ''=(int4,int4)''::regoperator)',
+	'salary <= 80000 OR lsmam_row_bound_leakproof(wage, 2, ''<=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsmam_row_bound_leakproof(wage, 2, ''<=(int4,int4)''::regoperator)',
+	'lsmam_row_bound_leakproof(wage, 6::numeric, ''<=(numeric,numeric)''::regoperator)',
+	'salary <= 80000 OR lsmam_row_bound_leakproof(salary, 2, NULL)', 'lsmam_row_bound_leakproof(NULL::int, NULL::int, salary)',
+	'lsmam_row_bound_leakproof(salary, 3, ''<=(int4,int4)''::regoperator)']) q;
 SET plan_cache_mode = force_generic_plan;
-PREPARE rc_pay_bound(oid) AS SELECT count(*) FROM rc_pay WHERE lsm_row_bound_leakproof(salary, 3, $1);
+PREPARE rc_pay_bound(oid) AS SELECT count(*) FROM rc_pay WHERE lsmam_row_bound_leakproof(salary, 3, $1);
 EXECUTE rc_pay_bound('<=(int4,int4)'::regoperator);
 SET plan_cache_mode = force_custom_plan;
 EXECUTE rc_pay_bound('<=(int4,int4)'::regoperator);
@@ -221,8 +221,8 @@ BEGIN;
 REVOKE EXECUTE ON FUNCTION int4ge FROM PUBLIC;
 SET ROLE row_reader;
 SELECT q, rc_answer('SELECT count(*) FROM rc_pay WHERE ' || q)
-FROM unnest(ARRAY['salary <= 80000 OR lsm_row_bound_leakproof(salary, 1, ''>=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsm_row_bound_leakproof(salary, 1, ''>=(int4,int4)''::regoperator)',
-	'lsm_row_bound_leakproof(1, 2, ''>=(int4,int4)''::regoperator)']) q;
+FROM unnest(ARRAY['salary <= 80000 OR lsmam_row_bound_leakproof(salary, 1, ''>=(int4,int4)''::regoperator)', 'salary <= 90000 OR lsmam_row_bound_leakproof(salary, 1, ''>=(int4,int4)''::regoperator)',
+	'lsmam_row_bound_leakproof(1, 2, ''>=(int4,int4)''::regoperator)']) q;
 ROLLBACK;
 DROP FUNCTION rc_answer;
 DROP VIEW rc_pay_barrier;
@@ -264,18 +264,18 @@ SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM rh x JOIN rl y ON (y.a, y.id) > (x.a, x.id) WHERE x.id = 5;
 -- the function called by hand is what it says, by index or not
-SELECT count(*) FROM rl WHERE lsm_row_bound(a, 990, '>=(int4,int4)'::regoperator::oid);
-SELECT count(*) FROM rl WHERE lsm_row_bound(a, 990, '>=(int4,int4)'::regoperator::oid) AND (a, id) > (5, 5);
-SELECT count(*) = (SELECT count(*) FROM rh WHERE a >= 990) AS same FROM rl WHERE lsm_row_bound(a + 0, 990, '>=(int4,int4)'::regoperator::oid);
-SELECT lsm_row_bound(1, 2, '<=(int4,int4)'::regoperator::oid) AS t, lsm_row_bound(3, 2, '<=(int4,int4)'::regoperator::oid) AS f, lsm_row_bound(1, NULL::int, '<=(int4,int4)'::regoperator::oid) AS n;
-SELECT lsm_row_bound(a, 'x'::text, '>=(int4,int4)'::regoperator::oid) FROM rl LIMIT 1;
-SELECT lsm_row_bound(1, 2, '=(int4,int4)'::regoperator::oid);
-SELECT lsm_row_bound(1, 2, '+(int4,int4)'::regoperator::oid);
-SELECT lsm_row_bound(1, 2, 0);
+SELECT count(*) FROM rl WHERE lsmam_row_bound(a, 990, '>=(int4,int4)'::regoperator::oid);
+SELECT count(*) FROM rl WHERE lsmam_row_bound(a, 990, '>=(int4,int4)'::regoperator::oid) AND (a, id) > (5, 5);
+SELECT count(*) = (SELECT count(*) FROM rh WHERE a >= 990) AS same FROM rl WHERE lsmam_row_bound(a + 0, 990, '>=(int4,int4)'::regoperator::oid);
+SELECT lsmam_row_bound(1, 2, '<=(int4,int4)'::regoperator::oid) AS t, lsmam_row_bound(3, 2, '<=(int4,int4)'::regoperator::oid) AS f, lsmam_row_bound(1, NULL::int, '<=(int4,int4)'::regoperator::oid) AS n;
+SELECT lsmam_row_bound(a, 'x'::text, '>=(int4,int4)'::regoperator::oid) FROM rl LIMIT 1;
+SELECT lsmam_row_bound(1, 2, '=(int4,int4)'::regoperator::oid);
+SELECT lsmam_row_bound(1, 2, '+(int4,int4)'::regoperator::oid);
+SELECT lsmam_row_bound(1, 2, 0);
 -- and asks for the right to call the operator's function
 CREATE FUNCTION my_le(int, int) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT $1 < $2 OR $1 = $2';
 CREATE OPERATOR <<=! (FUNCTION = my_le, LEFTARG = int, RIGHTARG = int);
-SELECT lsm_row_bound(1, 2, '<<=!(int4,int4)'::regoperator::oid);
+SELECT lsmam_row_bound(1, 2, '<<=!(int4,int4)'::regoperator::oid);
 DROP OPERATOR <<=! (int, int);
 DROP FUNCTION my_le(int, int);
 RESET enable_seqscan;

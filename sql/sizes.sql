@@ -43,7 +43,21 @@ SELECT lsm_table_size(NULL) IS NULL AS null, lsm_table_size(0) IS NULL AS none, 
 CREATE TABLE sizes.p (id int PRIMARY KEY) PARTITION BY RANGE (id);
 CREATE TABLE sizes.p1 PARTITION OF sizes.p FOR VALUES FROM (0) TO (10) USING lsm;
 CREATE INDEX p_id ON sizes.p USING lsm (id);
-SELECT lsm_table_size('sizes.p'), lsm_indexes_size('sizes.p'), lsm_total_relation_size('sizes.p'), lsm_total_relation_size('sizes.p1') > 0 AS partition;
+-- a partitioned table is as large as its parts: of several kinds and levels, with indexes that are not the whole's
+CREATE TABLE sizes.p2 PARTITION OF sizes.p FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id);
+CREATE TABLE sizes.p21 PARTITION OF sizes.p2 FOR VALUES FROM (10) TO (15) USING lsm;
+CREATE TABLE sizes.p22 PARTITION OF sizes.p2 FOR VALUES FROM (15) TO (20) USING heap;
+CREATE INDEX p1_own ON sizes.p1 USING lsm (id);
+INSERT INTO sizes.p SELECT generate_series(0, 19);
+SELECT lsm_flush(relid) FROM pg_partition_tree('sizes.p') WHERE isleaf;
+SELECT r, count(*) AS parts, lsm_table_size(r) = sum(lsm_table_size(t.relid)) AND lsm_table_size(r) > 0 AS table,
+	lsm_indexes_size(r) = sum(lsm_indexes_size(t.relid)) AND lsm_indexes_size(r) > 0 AS indexes,
+	lsm_total_relation_size(r) = sum(lsm_total_relation_size(t.relid)) AS total,
+	lsm_total_relation_size(r) > sum(pg_total_relation_size(t.relid)) AS files
+FROM unnest(ARRAY['sizes.p', 'sizes.p2']::regclass[]) r, pg_partition_tree(r) t WHERE t.isleaf GROUP BY r ORDER BY r;
+SELECT lsm_indexes_size('sizes.p1') = (SELECT sum(lsm_table_size(indexrelid)) FROM pg_index WHERE indrelid = 'sizes.p1'::regclass) AS own,
+	lsm_table_size('sizes.p_id') = (SELECT sum(lsm_table_size(relid)) FROM pg_partition_tree('sizes.p_id') WHERE isleaf) AS index, lsm_table_size('sizes.p_id') > 0 AS is_some;
+SELECT sum(total_bytes) = lsm_total_relation_size('sizes.p') AS once FROM lsm_sizes WHERE schemaname = 'sizes' AND relname LIKE 'p%';
 -- one with an access method, which it can have since 17, is no different
 DO $$
 BEGIN
@@ -52,7 +66,7 @@ END $$;
 CREATE TABLE sizes.pam1 PARTITION OF sizes.pam FOR VALUES FROM (0) TO (10) USING lsm;
 CREATE INDEX pam_id ON sizes.pam USING lsm (id);
 INSERT INTO sizes.pam SELECT generate_series(0, 9);
-SELECT lsm_table_size('sizes.pam'), lsm_indexes_size('sizes.pam'), lsm_total_relation_size('sizes.pam');
+SELECT lsm_table_size('sizes.pam') = lsm_table_size('sizes.pam1') AS table, lsm_indexes_size('sizes.pam') = lsm_indexes_size('sizes.pam1') AS indexes, lsm_total_relation_size('sizes.pam') = lsm_total_relation_size('sizes.pam1') AS total;
 SELECT lsm_relation_size('sizes.pam');
 SELECT lsm_flush('sizes.pam');
 SELECT * FROM lsm_levels('sizes.pam');

@@ -4,9 +4,9 @@
  *	  The functions that row_compare.c adds to row comparisons, and what the
  *	  planner makes of them.
  *
- *	- lsm_row_bound(a, x, operator) is a >= x or a <= x.
- *	- lsm_row_bound_leakproof() is the same for leakproof operators.
- *	- lsm_row_bound_support() makes the index condition of either.
+ *	- lsmam_row_bound(a, x, operator) is a >= x or a <= x.
+ *	- lsmam_row_bound_leakproof() is the same for leakproof operators.
+ *	- lsmam_row_bound_support() makes the index condition of either.
  *
  *-------------------------------------------------------------------------
  */
@@ -187,7 +187,7 @@ check_leakproof_call(List *args)
 	if (!IsA(constant, Const))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("third argument of lsm_row_bound_leakproof() must be a constant")));
+				 errmsg("third argument of lsmam_row_bound_leakproof() must be a constant")));
 	if (constant->constisnull)
 		return;
 	op = DatumGetObjectId(constant->constvalue);

@@ -4,7 +4,7 @@
  *	  Row comparisons, (a, b) > (x, y), as index ranges.
  *
  * PostgreSQL gives row comparisons to btree only.  So what follows from one is
- * added beside it before planning: lsm_row_bound(a, x, operator), which means
+ * added beside it before planning: lsmam_row_bound(a, x, operator), which means
  * a >= x or a <= x.  If x comes of a subquery, which would be planned twice, it
  * is added once the planner has made a parameter of that.  To the planner it is
  * a function (row_bound.c) whose support function says that it takes away no
@@ -15,7 +15,7 @@
  * The function is not leakproof, so that it waits for quals of security
  * barriers: the operator may not be.  If all operators of the comparison are,
  * so that the planner lets it pass before such quals, it is
- * lsm_row_bound_leakproof().  In the finished plan the conditions become those
+ * lsmam_row_bound_leakproof().  In the finished plan the conditions become those
  * of whole rows where the index has more of its columns (row_range.c), and what
  * is left of the clauses is taken out, since the row comparison says more.
  *
@@ -55,7 +55,7 @@ static Oid
 bound_function(Oid access_method, bool leakproof)
 {
 	Oid			types[] = {ANYOID, ANYOID, OIDOID};
-	const char *wanted = leakproof ? "lsm_row_bound_leakproof" : "lsm_row_bound";
+	const char *wanted;
 	HeapTuple	tuple = SearchSysCache1(AMOID, ObjectIdGetDatum(access_method));
 	Oid			handler;
 	char	   *name;
@@ -66,7 +66,13 @@ bound_function(Oid access_method, bool leakproof)
 	handler = ((Form_pg_am) GETSTRUCT(tuple))->amhandler;
 	ReleaseSysCache(tuple);
 	name = get_func_name(handler);
-	if (name == NULL || strcmp(name, "lsm_index_handler") != 0)
+	if (name == NULL)
+		return InvalidOid;
+	if (strcmp(name, "lsmam_index_handler") == 0)
+		wanted = leakproof ? "lsmam_row_bound_leakproof" : "lsmam_row_bound";
+	else if (strcmp(name, "lsm_index_handler") == 0)	/* version 1.0 */
+		wanted = leakproof ? "lsm_row_bound_leakproof" : "lsm_row_bound";
+	else
 		return InvalidOid;
 	function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 							   CStringGetDatum(wanted),

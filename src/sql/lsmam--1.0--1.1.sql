@@ -5,35 +5,68 @@
 
 -- The rules of lsmam_core.sql hold here: all that is not ours is named with its schema.
 
+---- names ----
+
+-- What only PostgreSQL and our views call is out of the way of \df lsm_*.  lsm_stat_trees()
+-- keeps its name, for views of users that were made with version 1.0.
+ALTER FUNCTION lsm_table_handler(pg_catalog.internal) RENAME TO lsmam_table_handler;
+ALTER FUNCTION lsm_index_handler(pg_catalog.internal) RENAME TO lsmam_index_handler;
+ALTER FUNCTION lsm_row_bound_support(pg_catalog.internal) RENAME TO lsmam_row_bound_support;
+ALTER FUNCTION lsm_row_bound(pg_catalog."any", pg_catalog."any", pg_catalog.oid) RENAME TO lsmam_row_bound;
+ALTER FUNCTION lsm_row_bound_leakproof(pg_catalog."any", pg_catalog."any", pg_catalog.oid) RENAME TO lsmam_row_bound_leakproof;
+COMMENT ON FUNCTION lsmam_row_bound_leakproof(pg_catalog."any", pg_catalog."any", pg_catalog.oid) IS
+'lsmam_row_bound for leakproof operators';
+COMMENT ON FUNCTION lsm_stat_trees() IS
+'counters of the trees known to shared memory, all databases, as version 1.0 had them; see view pg_stat_lsm';
+
 ---- facts ----
 
--- A partitioned table has an access method since PostgreSQL 17, and nothing on disk.
+-- A partitioned table or index has nothing on disk, and an access method perhaps (tables
+-- since PostgreSQL 17).  Its size is that of all its parts.  NULL of a relation that is
+-- not there, as pg_table_size().
 CREATE OR REPLACE FUNCTION lsm_table_size(relation pg_catalog.regclass)
 RETURNS pg_catalog.int8
 LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED
 BEGIN ATOMIC
-	SELECT pg_catalog.pg_table_size(c.oid::pg_catalog.regclass) OPERATOR(pg_catalog.+)
+	SELECT pg_catalog.sum(pg_catalog.pg_table_size(c.oid::pg_catalog.regclass) OPERATOR(pg_catalog.+)
 		CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
 				AND c.relkind OPERATOR(pg_catalog.<>) 'p'::pg_catalog."char"
 			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name
 				AND c.relkind OPERATOR(pg_catalog.=) 'i'::pg_catalog."char"
 		THEN lsm_relation_size(c.oid::pg_catalog.regclass) OPERATOR(pg_catalog.-)
 			pg_catalog.pg_relation_size(c.oid::pg_catalog.regclass, 'main'::pg_catalog.text)
-		ELSE 0::pg_catalog.int8 END
-	FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
-	WHERE c.oid OPERATOR(pg_catalog.=) relation::pg_catalog.oid;
+		ELSE 0::pg_catalog.int8 END)::pg_catalog.int8
+	FROM pg_catalog.pg_class r
+		LEFT JOIN LATERAL pg_catalog.pg_partition_tree(r.oid::pg_catalog.regclass) t
+			ON r.relkind OPERATOR(pg_catalog.=) ANY (ARRAY['p', 'I']::pg_catalog."char"[])
+		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) COALESCE(t.relid::pg_catalog.oid, r.oid)
+		LEFT JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
+	WHERE r.oid OPERATOR(pg_catalog.=) relation::pg_catalog.oid;
 END;
+COMMENT ON FUNCTION lsm_table_size(pg_catalog.regclass) IS
+'bytes on disk of a table without its indexes, or of an index: as pg_table_size(), with sorted files; of what is partitioned, of all parts';
 
--- NULL of a relation that is not there, as pg_indexes_size()
+-- Of a partitioned table, those of all parts, whether they belong to an index of the whole
+-- or not.  NULL of a relation that is not there, as pg_indexes_size().
 CREATE OR REPLACE FUNCTION lsm_indexes_size(relation pg_catalog.regclass)
 RETURNS pg_catalog.int8
 LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED
 BEGIN ATOMIC
-	SELECT COALESCE(pg_catalog.sum(lsm_table_size(indexrelid::pg_catalog.regclass)), 0::pg_catalog.numeric)::pg_catalog.int8
-	FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_index ON indrelid OPERATOR(pg_catalog.=) c.oid
-	WHERE c.oid OPERATOR(pg_catalog.=) relation::pg_catalog.oid
-	GROUP BY c.oid;
+	SELECT COALESCE(pg_catalog.sum(lsm_table_size(c.oid::pg_catalog.regclass)), 0::pg_catalog.numeric)::pg_catalog.int8
+	FROM pg_catalog.pg_class r
+		LEFT JOIN LATERAL pg_catalog.pg_partition_tree(r.oid::pg_catalog.regclass) t
+			ON r.relkind OPERATOR(pg_catalog.=) 'p'::pg_catalog."char"
+		LEFT JOIN pg_catalog.pg_index i
+			ON i.indrelid OPERATOR(pg_catalog.=) COALESCE(t.relid::pg_catalog.oid, r.oid)
+		LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid
+			AND c.relkind OPERATOR(pg_catalog.=) 'i'::pg_catalog."char"
+	WHERE r.oid OPERATOR(pg_catalog.=) relation::pg_catalog.oid
+	GROUP BY r.oid;
 END;
+COMMENT ON FUNCTION lsm_indexes_size(pg_catalog.regclass) IS
+'bytes on disk of all indexes of a table: as pg_indexes_size(), with sorted files; of a partitioned table, of all parts';
+COMMENT ON FUNCTION lsm_total_relation_size(pg_catalog.regclass) IS
+'bytes on disk of a table with its indexes and TOAST: as pg_total_relation_size(), with sorted files; of a partitioned table, of all parts';
 
 CREATE FUNCTION lsm_database_size(database pg_catalog.oid)
 RETURNS pg_catalog.int8
@@ -51,7 +84,7 @@ COMMENT ON FUNCTION lsm_database_size(pg_catalog.name) IS
 
 ---- statistics ----
 
-CREATE FUNCTION lsm_tree_stats(
+CREATE FUNCTION lsmam_tree_stats(
 	OUT dbid pg_catalog.oid,
 	OUT spcid pg_catalog.oid,
 	OUT relfilenode pg_catalog.oid,
@@ -89,9 +122,9 @@ CREATE FUNCTION lsm_tree_stats(
 	OUT pending_compaction_bytes pg_catalog.int8,
 	OUT workers_help pg_catalog.bool)
 RETURNS SETOF pg_catalog.record
-AS 'MODULE_PATHNAME'
+AS 'MODULE_PATHNAME', 'lsm_tree_stats'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION lsm_tree_stats() IS
+COMMENT ON FUNCTION lsmam_tree_stats() IS
 'what is known of the trees in shared memory, all databases; see view pg_stat_lsm';
 
 -- The columns of version 1.0 keep their places.
@@ -135,14 +168,16 @@ SELECT c.oid AS relid,
 	coalesce(s.delay_memory_ms, '0'::pg_catalog.float8) AS delay_memory_ms,
 	coalesce(s.delays_pending, '0'::pg_catalog.int8) AS delays_pending,
 	coalesce(s.delay_pending_ms, '0'::pg_catalog.float8) AS delay_pending_ms,
-	s.workers_help
+	s.workers_help,
+	n.nspname AS schemaname
 FROM pg_catalog.pg_class c
+	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
 		AND (a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
 			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name)
 	JOIN pg_catalog.pg_database d
 		ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	LEFT JOIN lsm_tree_stats() s
+	LEFT JOIN lsmam_tree_stats() s
 		ON s.dbid OPERATOR(pg_catalog.=) d.oid
 			AND s.relfilenode OPERATOR(pg_catalog.=) c.relfilenode
 			AND s.spcid OPERATOR(pg_catalog.=)
@@ -152,7 +187,7 @@ WHERE c.relfilenode OPERATOR(pg_catalog.<>) '0'::pg_catalog.oid;
 COMMENT ON VIEW pg_stat_lsm IS
 'lsm tables and indexes of this database: what was counted since the start or pg_stat_lsm_reset()';
 
-CREATE FUNCTION lsm_level_stats(
+CREATE FUNCTION lsmam_level_stats(
 	OUT dbid pg_catalog.oid,
 	OUT spcid pg_catalog.oid,
 	OUT relfilenode pg_catalog.oid,
@@ -169,13 +204,14 @@ CREATE FUNCTION lsm_level_stats(
 	OUT entries_dropped pg_catalog.int8,
 	OUT compaction_ms pg_catalog.float8)
 RETURNS SETOF pg_catalog.record
-AS 'MODULE_PATHNAME'
+AS 'MODULE_PATHNAME', 'lsm_level_stats'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 300;
-COMMENT ON FUNCTION lsm_level_stats() IS
+COMMENT ON FUNCTION lsmam_level_stats() IS
 'levels of the trees in shared memory, all databases; see view pg_stat_lsm_levels';
 
 CREATE VIEW pg_stat_lsm_levels AS
 SELECT c.oid AS relid,
+	n.nspname AS schemaname,
 	c.relname,
 	CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
 		THEN 'table'::pg_catalog.text ELSE 'index'::pg_catalog.text END AS kind,
@@ -192,12 +228,13 @@ SELECT c.oid AS relid,
 	s.entries_dropped,
 	s.compaction_ms
 FROM pg_catalog.pg_class c
+	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
 		AND (a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
 			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name)
 	JOIN pg_catalog.pg_database d
 		ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	JOIN lsm_level_stats() s
+	JOIN lsmam_level_stats() s
 		ON s.dbid OPERATOR(pg_catalog.=) d.oid
 			AND s.relfilenode OPERATOR(pg_catalog.=) c.relfilenode
 			AND s.spcid OPERATOR(pg_catalog.=)
@@ -210,7 +247,7 @@ GRANT SELECT ON pg_stat_lsm_levels TO PUBLIC;
 
 ---- jobs in progress ----
 
-CREATE FUNCTION lsm_progress(
+CREATE FUNCTION lsmam_progress(
 	OUT pid pg_catalog.int4,
 	OUT leader_pid pg_catalog.int4,
 	OUT datid pg_catalog.oid,
@@ -229,9 +266,9 @@ CREATE FUNCTION lsm_progress(
 	OUT bytes_written pg_catalog.int8,
 	OUT started_at pg_catalog.timestamptz)
 RETURNS SETOF pg_catalog.record
-AS 'MODULE_PATHNAME'
+AS 'MODULE_PATHNAME', 'lsm_progress'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION lsm_progress() IS
+COMMENT ON FUNCTION lsmam_progress() IS
 'jobs of trees in progress, all databases; see view pg_stat_lsm_progress';
 
 CREATE VIEW pg_stat_lsm_progress AS
@@ -239,6 +276,8 @@ SELECT p.pid,
 	p.leader_pid,
 	p.datid,
 	d.datname,
+	n.nspname AS schemaname,
+	c.relname,
 	p.relid,
 	p.command,
 	p.phase,
@@ -253,10 +292,13 @@ SELECT p.pid,
 	p.files_written,
 	p.bytes_written,
 	p.started_at
-FROM lsm_progress() p
-	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.datid;
+FROM lsmam_progress() p
+	LEFT JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) p.datid
+	LEFT JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) p.relid
+		AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+	LEFT JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace;
 COMMENT ON VIEW pg_stat_lsm_progress IS
-'flushes, compactions, builds, loads and lsm_verify() in progress, all databases';
+'flushes, compactions, builds, loads and lsm_verify() in progress, all databases; names of relations are of this one';
 GRANT SELECT ON pg_stat_lsm_progress TO PUBLIC;
 
 ---- compression ----

@@ -81,6 +81,7 @@ sub call_all
 	foreach (@calls)
 	{
 		my ($call, $expected) = @$_;
+		$call =~ s/^lsm_row_bound/lsmam_row_bound/ if $when eq 'after the update';
 		is(answer($db, 'postgres', "SELECT * FROM $call"), $expected, "$when: $call");
 	}
 	# the two that only PostgreSQL calls, and the handlers
@@ -153,6 +154,9 @@ $node->safe_psql('old', 'REFRESH MATERIALIZED VIEW kept; INSERT INTO t SELECT i,
 is($node->safe_psql('old', q{SELECT count(*) FROM t UNION ALL SELECT count(*) FROM kept}), "4000\n5", 'and the rest');
 is($node->safe_psql('old', q{SELECT * FROM lsm_verify('t')}), '', 'lsm_verify');
 
+is($node->safe_psql('old', q{SELECT string_agg(DISTINCT proname, ' ' ORDER BY proname) FROM pg_proc WHERE proname LIKE 'lsm\_%' AND proname <> 'lsm_stat_trees'
+AND (proname ~ 'handler|support|bound|stats$|progress' OR prorettype = 'internal'::regtype)}), 'lsm_elastic_stats', 'what only PostgreSQL calls is out of the way of \df lsm_*');
+
 # the same user's objects in a new database, and the catalogs
 # (a star has become columns when the view was made)
 (my $named = $old_columns) =~ s/ /, /g;
@@ -192,7 +196,8 @@ is($node->safe_psql('hostile', 'SELECT DISTINCT what, who FROM trap.ran'), '', '
 # what the script is to make is there already: refused, and nothing of it is taken over
 my $made = $node->safe_psql('new', q{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e' AND d.classid = 'pg_proc'::regclass}) . ' ';
 $made =~ s/\Q$_\E // foreach split /\n/, $node->safe_psql('postgres', q{CREATE EXTENSION lsmam VERSION '1.0'; SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e' AND d.classid = 'pg_proc'::regclass});
-foreach my $function (split / /, $made)
+# (only superusers make functions that take these types)
+foreach my $function (grep { !/internal|"any"/ } split / /, $made)
 {
 	$node->safe_psql('hostile', q{DROP TABLE IF EXISTS t; DROP EXTENSION lsmam; CREATE EXTENSION lsmam VERSION '1.0' SCHEMA trap});
 	$node->safe_psql('hostile', "SET ROLE nobody; CREATE FUNCTION trap.$function RETURNS int LANGUAGE plpgsql AS \$\$ BEGIN PERFORM trap.sprung('made'); RETURN 1; END \$\$");

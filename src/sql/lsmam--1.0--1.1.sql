@@ -84,10 +84,11 @@ COMMENT ON FUNCTION lsm_database_size(pg_catalog.name) IS
 
 ---- statistics ----
 
-CREATE FUNCTION lsmam_tree_stats(
+CREATE FUNCTION lsmam_tree_stats(former pg_catalog.bool,
 	OUT dbid pg_catalog.oid,
 	OUT spcid pg_catalog.oid,
 	OUT relfilenode pg_catalog.oid,
+	OUT relid pg_catalog.oid,
 	OUT lookups pg_catalog.int8,
 	OUT digests pg_catalog.int8,
 	OUT filter_probes pg_catalog.int8,
@@ -124,50 +125,49 @@ CREATE FUNCTION lsmam_tree_stats(
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'lsm_tree_stats'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
-COMMENT ON FUNCTION lsmam_tree_stats() IS
-'what is known of the trees in shared memory, all databases; see view pg_stat_lsm';
+COMMENT ON FUNCTION lsmam_tree_stats(pg_catalog.bool) IS
+'what is known of the trees in shared memory, or what former trees of relations have counted, all databases; see view pg_stat_lsm';
 
--- The columns of version 1.0 keep their places.
+-- The columns of version 1.0 keep their places.  What is counted is the relation's, whose
+-- tree may be another one since TRUNCATE or VACUUM FULL.
 CREATE OR REPLACE VIEW pg_stat_lsm AS
 SELECT c.oid AS relid,
 	c.relname,
 	CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
 		THEN 'table'::pg_catalog.text ELSE 'index'::pg_catalog.text END AS kind,
-	coalesce(s.lookups, '0'::pg_catalog.int8) AS lookups,
-	coalesce(s.digests, '0'::pg_catalog.int8) AS digests,
-	coalesce(s.filter_probes, '0'::pg_catalog.int8) AS filter_probes,
-	coalesce(s.filter_negatives, '0'::pg_catalog.int8) AS filter_negatives,
-	coalesce(s.filter_true_positives, '0'::pg_catalog.int8) AS filter_true_positives,
-	coalesce(s.filter_false_positives, '0'::pg_catalog.int8) AS filter_false_positives,
-	coalesce(s.unit_probes, '0'::pg_catalog.int8) AS unit_probes,
-	coalesce(s.blocks_read, '0'::pg_catalog.int8) AS blocks_read,
-	coalesce(s.memtable_hits, '0'::pg_catalog.int8) AS memtable_hits,
-	coalesce(s.flushes, '0'::pg_catalog.int8) AS flushes,
-	coalesce(s.compactions, '0'::pg_catalog.int8) AS compactions,
-	coalesce(s.bytes_flushed, '0'::pg_catalog.int8) AS bytes_flushed,
-	coalesce(s.bytes_compacted, '0'::pg_catalog.int8) AS bytes_compacted,
-	coalesce(s.stall_ms, '0'::pg_catalog.float8) AS stall_ms,
-	coalesce(s.stalls_level0, '0'::pg_catalog.int8) AS stalls_level0,
-	coalesce(s.stall_level0_ms, '0'::pg_catalog.float8) AS stall_level0_ms,
-	coalesce(s.stalls_flush, '0'::pg_catalog.int8) AS stalls_flush,
-	coalesce(s.stall_flush_ms, '0'::pg_catalog.float8) AS stall_flush_ms,
-	coalesce(s.stalls_memory, '0'::pg_catalog.int8) AS stalls_memory,
-	coalesce(s.stall_memory_ms, '0'::pg_catalog.float8) AS stall_memory_ms,
+	coalesce(s.lookups, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.lookups, '0'::pg_catalog.int8) AS lookups,
+	coalesce(s.digests, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.digests, '0'::pg_catalog.int8) AS digests,
+	coalesce(s.filter_probes, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.filter_probes, '0'::pg_catalog.int8) AS filter_probes,
+	coalesce(s.filter_negatives, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.filter_negatives, '0'::pg_catalog.int8) AS filter_negatives,
+	coalesce(s.filter_true_positives, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.filter_true_positives, '0'::pg_catalog.int8) AS filter_true_positives,
+	coalesce(s.filter_false_positives, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.filter_false_positives, '0'::pg_catalog.int8) AS filter_false_positives,
+	coalesce(s.unit_probes, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.unit_probes, '0'::pg_catalog.int8) AS unit_probes,
+	coalesce(s.blocks_read, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.blocks_read, '0'::pg_catalog.int8) AS blocks_read,
+	coalesce(s.memtable_hits, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.memtable_hits, '0'::pg_catalog.int8) AS memtable_hits,
+	coalesce(s.flushes, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.flushes, '0'::pg_catalog.int8) AS flushes,
+	coalesce(s.compactions, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.compactions, '0'::pg_catalog.int8) AS compactions,
+	coalesce(s.bytes_flushed, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.bytes_flushed, '0'::pg_catalog.int8) AS bytes_flushed,
+	coalesce(s.bytes_compacted, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.bytes_compacted, '0'::pg_catalog.int8) AS bytes_compacted,
+	coalesce(s.stall_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.stall_ms, '0'::pg_catalog.float8) AS stall_ms,
+	coalesce(s.stalls_level0, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.stalls_level0, '0'::pg_catalog.int8) AS stalls_level0,
+	coalesce(s.stall_level0_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.stall_level0_ms, '0'::pg_catalog.float8) AS stall_level0_ms,
+	coalesce(s.stalls_flush, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.stalls_flush, '0'::pg_catalog.int8) AS stalls_flush,
+	coalesce(s.stall_flush_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.stall_flush_ms, '0'::pg_catalog.float8) AS stall_flush_ms,
+	coalesce(s.stalls_memory, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.stalls_memory, '0'::pg_catalog.int8) AS stalls_memory,
+	coalesce(s.stall_memory_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.stall_memory_ms, '0'::pg_catalog.float8) AS stall_memory_ms,
 	coalesce(s.memtable_bytes, '0'::pg_catalog.int8) AS memtable_bytes,
 	s.filter_bytes,
 	s.level0_runs,
 	s.pending_compaction_bytes,
-	CASE WHEN s.bytes_flushed OPERATOR(pg_catalog.>) '0'::pg_catalog.int8
-		THEN (s.bytes_flushed OPERATOR(pg_catalog.+) s.bytes_compacted)::pg_catalog.float8
-			OPERATOR(pg_catalog./) s.bytes_flushed::pg_catalog.float8 END AS write_amplification,
-	coalesce(s.delays_level0, '0'::pg_catalog.int8) AS delays_level0,
-	coalesce(s.delay_level0_ms, '0'::pg_catalog.float8) AS delay_level0_ms,
-	coalesce(s.delays_flush, '0'::pg_catalog.int8) AS delays_flush,
-	coalesce(s.delay_flush_ms, '0'::pg_catalog.float8) AS delay_flush_ms,
-	coalesce(s.delays_memory, '0'::pg_catalog.int8) AS delays_memory,
-	coalesce(s.delay_memory_ms, '0'::pg_catalog.float8) AS delay_memory_ms,
-	coalesce(s.delays_pending, '0'::pg_catalog.int8) AS delays_pending,
-	coalesce(s.delay_pending_ms, '0'::pg_catalog.float8) AS delay_pending_ms,
+	w.bytes_out::pg_catalog.float8 OPERATOR(pg_catalog./) w.bytes_flushed::pg_catalog.float8 AS write_amplification,
+	coalesce(s.delays_level0, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.delays_level0, '0'::pg_catalog.int8) AS delays_level0,
+	coalesce(s.delay_level0_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.delay_level0_ms, '0'::pg_catalog.float8) AS delay_level0_ms,
+	coalesce(s.delays_flush, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.delays_flush, '0'::pg_catalog.int8) AS delays_flush,
+	coalesce(s.delay_flush_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.delay_flush_ms, '0'::pg_catalog.float8) AS delay_flush_ms,
+	coalesce(s.delays_memory, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.delays_memory, '0'::pg_catalog.int8) AS delays_memory,
+	coalesce(s.delay_memory_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.delay_memory_ms, '0'::pg_catalog.float8) AS delay_memory_ms,
+	coalesce(s.delays_pending, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.delays_pending, '0'::pg_catalog.int8) AS delays_pending,
+	coalesce(s.delay_pending_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.delay_pending_ms, '0'::pg_catalog.float8) AS delay_pending_ms,
 	s.workers_help,
 	n.nspname AS schemaname
 FROM pg_catalog.pg_class c
@@ -177,20 +177,28 @@ FROM pg_catalog.pg_class c
 			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name)
 	JOIN pg_catalog.pg_database d
 		ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	LEFT JOIN lsmam_tree_stats() s
+	LEFT JOIN lsmam_tree_stats(false) s
 		ON s.dbid OPERATOR(pg_catalog.=) d.oid
 			AND s.relfilenode OPERATOR(pg_catalog.=) c.relfilenode
 			AND s.spcid OPERATOR(pg_catalog.=)
 				CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) '0'::pg_catalog.oid
 					THEN d.dattablespace ELSE c.reltablespace END
+	LEFT JOIN lsmam_tree_stats(true) f
+		ON f.dbid OPERATOR(pg_catalog.=) d.oid AND f.relid OPERATOR(pg_catalog.=) c.oid,
+	LATERAL (SELECT
+		nullif(coalesce(s.bytes_flushed, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+)
+			coalesce(f.bytes_flushed, '0'::pg_catalog.int8), '0'::pg_catalog.int8) AS bytes_flushed,
+		coalesce(s.bytes_flushed, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(s.bytes_compacted, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+)
+			coalesce(f.bytes_flushed, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.bytes_compacted, '0'::pg_catalog.int8) AS bytes_out) w
 WHERE c.relfilenode OPERATOR(pg_catalog.<>) '0'::pg_catalog.oid;
 COMMENT ON VIEW pg_stat_lsm IS
 'lsm tables and indexes of this database: what was counted since the start or pg_stat_lsm_reset()';
 
-CREATE FUNCTION lsmam_level_stats(
+CREATE FUNCTION lsmam_level_stats(former pg_catalog.bool,
 	OUT dbid pg_catalog.oid,
 	OUT spcid pg_catalog.oid,
 	OUT relfilenode pg_catalog.oid,
+	OUT relid pg_catalog.oid,
 	OUT level pg_catalog.int4,
 	OUT files pg_catalog.int8,
 	OUT bytes pg_catalog.int8,
@@ -206,8 +214,8 @@ CREATE FUNCTION lsmam_level_stats(
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'lsm_level_stats'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 300;
-COMMENT ON FUNCTION lsmam_level_stats() IS
-'levels of the trees in shared memory, all databases; see view pg_stat_lsm_levels';
+COMMENT ON FUNCTION lsmam_level_stats(pg_catalog.bool) IS
+'levels of the trees in shared memory, or what former trees of relations have counted, all databases; see view pg_stat_lsm_levels';
 
 CREATE VIEW pg_stat_lsm_levels AS
 SELECT c.oid AS relid,
@@ -216,31 +224,42 @@ SELECT c.oid AS relid,
 	CASE WHEN a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
 		THEN 'table'::pg_catalog.text ELSE 'index'::pg_catalog.text END AS kind,
 	s.level,
-	s.files,
-	s.bytes,
-	s.flushes,
-	s.bytes_flushed,
-	s.flush_ms,
-	s.compactions,
-	s.files_moved,
-	s.bytes_in,
-	s.bytes_out,
-	s.entries_dropped,
-	s.compaction_ms
+	pg_catalog.max(s.files) AS files,
+	pg_catalog.max(s.bytes) AS bytes,
+	pg_catalog.sum(s.flushes)::pg_catalog.int8 AS flushes,
+	pg_catalog.sum(s.bytes_flushed)::pg_catalog.int8 AS bytes_flushed,
+	pg_catalog.sum(s.flush_ms) AS flush_ms,
+	pg_catalog.sum(s.compactions)::pg_catalog.int8 AS compactions,
+	pg_catalog.sum(s.files_moved)::pg_catalog.int8 AS files_moved,
+	pg_catalog.sum(s.bytes_in)::pg_catalog.int8 AS bytes_in,
+	pg_catalog.sum(s.bytes_out)::pg_catalog.int8 AS bytes_out,
+	pg_catalog.sum(s.entries_dropped)::pg_catalog.int8 AS entries_dropped,
+	pg_catalog.sum(s.compaction_ms) AS compaction_ms
 FROM pg_catalog.pg_class c
 	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
 		AND (a.amname OPERATOR(pg_catalog.=) 'lsm'::pg_catalog.name
 			OR a.amname OPERATOR(pg_catalog.=) 'lsm_index'::pg_catalog.name)
-	JOIN pg_catalog.pg_database d
-		ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
-	JOIN lsmam_level_stats() s
-		ON s.dbid OPERATOR(pg_catalog.=) d.oid
-			AND s.relfilenode OPERATOR(pg_catalog.=) c.relfilenode
-			AND s.spcid OPERATOR(pg_catalog.=)
-				CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) '0'::pg_catalog.oid
-					THEN d.dattablespace ELSE c.reltablespace END
-WHERE c.relfilenode OPERATOR(pg_catalog.<>) '0'::pg_catalog.oid;
+	JOIN (SELECT t.oid AS relid, s.level, s.files, s.bytes,
+			s.flushes, s.bytes_flushed, s.flush_ms, s.compactions, s.files_moved, s.bytes_in, s.bytes_out, s.entries_dropped, s.compaction_ms
+		FROM pg_catalog.pg_class t
+			JOIN pg_catalog.pg_database d
+				ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
+			JOIN lsmam_level_stats(false) s
+				ON s.dbid OPERATOR(pg_catalog.=) d.oid
+					AND s.relfilenode OPERATOR(pg_catalog.=) t.relfilenode
+					AND s.spcid OPERATOR(pg_catalog.=)
+						CASE WHEN t.reltablespace OPERATOR(pg_catalog.=) '0'::pg_catalog.oid
+							THEN d.dattablespace ELSE t.reltablespace END
+		UNION ALL
+		SELECT f.relid, f.level, NULL::pg_catalog.int8, NULL::pg_catalog.int8,
+			f.flushes, f.bytes_flushed, f.flush_ms, f.compactions, f.files_moved, f.bytes_in, f.bytes_out, f.entries_dropped, f.compaction_ms
+		FROM lsmam_level_stats(true) f
+			JOIN pg_catalog.pg_database d ON d.oid OPERATOR(pg_catalog.=) f.dbid
+				AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) s
+		ON s.relid OPERATOR(pg_catalog.=) c.oid
+WHERE c.relfilenode OPERATOR(pg_catalog.<>) '0'::pg_catalog.oid
+GROUP BY c.oid, n.nspname, c.relname, a.amname, s.level;
 COMMENT ON VIEW pg_stat_lsm_levels IS
 'levels of lsm tables and indexes of this database, and the flushes and compactions that wrote to them';
 GRANT SELECT ON pg_stat_lsm_levels TO PUBLIC;

@@ -243,17 +243,17 @@ put_stalls(StringInfo out, const LsmTreeStats *stats)
 	const char *delayed = "";
 
 	for (int reason = 0; reason < LSM_NSTALLS; reason++)
-		stalls += stats->stalls[reason];
+		stalls += stats->counts.stalls[reason];
 	for (int reason = 0; reason < LSM_NDELAYS; reason++)
 	{
-		delays += stats->delays[reason];
-		delay_us += stats->delay_us[reason];
+		delays += stats->counts.delays[reason];
+		delay_us += stats->counts.delay_us[reason];
 	}
 	if (delays > 0)
 		delayed = psprintf("; %s delayed, %s in all", lsm_text_of(delays, "write"),
 						   lsm_text_us(delay_us));
 	put_figure(out, "stalls",
-			   stalls == 0 ? "none" : lsm_text_us(stats->counters[LSM_COUNT_STALL_US]),
+			   stalls == 0 ? "none" : lsm_text_us(stats->counts.counters[LSM_COUNT_STALL_US]),
 			   psprintf("%s%s", stalls == 0 ? "no writer stood still" :
 						psprintf("%s waited", lsm_text_of(stalls, "write")), delayed));
 }
@@ -262,11 +262,11 @@ static void
 put_activity(StringInfo out, const LsmReportTree *tree)
 {
 	const LsmTreeStats *stats = &tree->stats;
-	uint64		flushed = stats->counters[LSM_COUNT_BYTES_FLUSHED];
-	uint64		compacted = stats->counters[LSM_COUNT_BYTES_COMPACTED];
+	uint64		flushed = stats->counts.counters[LSM_COUNT_BYTES_FLUSHED];
+	uint64		compacted = stats->counts.counters[LSM_COUNT_BYTES_COMPACTED];
 
-	put_figure(out, "point lookups", lsm_text_count(stats->counters[LSM_COUNT_LOOKUPS]),
-			   psprintf("%s read", lsm_text_of(stats->counters[LSM_COUNT_BLOCKS_READ], "block")));
+	put_figure(out, "point lookups", lsm_text_count(stats->counts.counters[LSM_COUNT_LOOKUPS]),
+			   psprintf("%s read", lsm_text_of(stats->counts.counters[LSM_COUNT_BLOCKS_READ], "block")));
 	put_figure(out, "write amplification",
 			   flushed > 0 ? psprintf("%.2f", (double) (flushed + compacted) / flushed) : "&#x2013;",
 			   psprintf("%s flushed, %s compacted", lsm_text_bytes(flushed), lsm_text_bytes(compacted)));
@@ -370,14 +370,14 @@ put_tree(StringInfo out, LsmReportTree *tree)
 	bool		stalled = false;
 
 	for (int reason = 0; reason < LSM_NSTALLS; reason++)
-		stalled |= tree->stats.stalls[reason] > 0;
+		stalled |= tree->stats.counts.stalls[reason] > 0;
 	put_heading(out, tree);
 	put_figures(out, tree);
 	if (tree->nfiles > 0)
 		put_files(out, tree);
 	else
 		appendStringInfoString(out, "<p>There are no sorted files yet: what there is, is in memory.</p>\n");
-	if (tree->nfiles > 0 || tree->stats.counters[LSM_COUNT_BYTES_FLUSHED] > 0)
+	if (tree->nfiles > 0 || tree->stats.counts.counters[LSM_COUNT_BYTES_FLUSHED] > 0)
 	{
 		appendStringInfoString(out, "<h3>Levels, and the work that went into them</h3>\n");
 		put_caption(out, tree, LSM_EXPLAINED_WORK,
@@ -422,9 +422,9 @@ add_tree(Report *page, Relation rel)
 	summary->bytes = tree->size.file_bytes + tree->main_fork_bytes;
 	summary->memory = filter_memory(tree);
 	summary->sums = tree->sums;
-	summary->flushed = tree->stats.counters[LSM_COUNT_BYTES_FLUSHED];
-	summary->compacted = tree->stats.counters[LSM_COUNT_BYTES_COMPACTED];
-	summary->stall_us = tree->stats.counters[LSM_COUNT_STALL_US];
+	summary->flushed = tree->stats.counts.counters[LSM_COUNT_BYTES_FLUSHED];
+	summary->compacted = tree->stats.counts.counters[LSM_COUNT_BYTES_COMPACTED];
+	summary->stall_us = tree->stats.counts.counters[LSM_COUNT_STALL_US];
 	page->summaries = lappend(page->summaries, summary);
 	MemoryContextReset(page->context);
 }

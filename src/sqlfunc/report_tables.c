@@ -59,14 +59,14 @@ level_work(const LsmReportTree *tree, int level, uint64 *bytes, uint64 *us, uint
 	*bytes = *us = *jobs = 0;
 	if (!tree->has_stats)
 		return;
-	*bytes = stats->work[level][LSM_WORK_BYTES_OUT];
-	*us = stats->work[level][LSM_WORK_US];
-	*jobs = stats->work[level][LSM_WORK_JOBS];
+	*bytes = stats->counts.work[level][LSM_WORK_BYTES_OUT];
+	*us = stats->counts.work[level][LSM_WORK_US];
+	*jobs = stats->counts.work[level][LSM_WORK_JOBS];
 	if (level == 0)
 	{
-		*bytes += stats->work[LSM_WORK_FLUSHES][LSM_WORK_BYTES_OUT];
-		*us += stats->work[LSM_WORK_FLUSHES][LSM_WORK_US];
-		*jobs += stats->work[LSM_WORK_FLUSHES][LSM_WORK_JOBS];
+		*bytes += stats->counts.work[LSM_WORK_FLUSHES][LSM_WORK_BYTES_OUT];
+		*us += stats->counts.work[LSM_WORK_FLUSHES][LSM_WORK_US];
+		*jobs += stats->counts.work[LSM_WORK_FLUSHES][LSM_WORK_JOBS];
 	}
 }
 
@@ -87,7 +87,7 @@ static void
 put_level(StringInfo out, const LsmReportTree *tree, int level, uint64 most_bytes, uint64 most_written)
 {
 	const LsmReportSums *sums = &tree->levels[level];
-	uint64		flushed = tree->stats.counters[LSM_COUNT_BYTES_FLUSHED];
+	uint64		flushed = tree->stats.counts.counters[LSM_COUNT_BYTES_FLUSHED];
 	uint64		written;
 	uint64		us;
 	uint64		jobs;
@@ -115,7 +115,7 @@ static void
 put_level_sums(StringInfo out, const LsmReportTree *tree)
 {
 	const LsmReportSums *sums = &tree->sums;
-	uint64		flushed = tree->stats.counters[LSM_COUNT_BYTES_FLUSHED];
+	uint64		flushed = tree->stats.counts.counters[LSM_COUNT_BYTES_FLUSHED];
 	uint64		written = 0;
 	uint64		us = 0;
 
@@ -182,8 +182,8 @@ lsm_table_stalls(StringInfo out, const LsmReportTree *tree)
 						   "<th>times</th><th>together</th><th>on average</th></tr></thead>\n<tbody>");
 	for (int reason = 0; reason < LSM_NSTALLS; reason++)
 	{
-		uint64		n = tree->stats.stalls[reason];
-		uint64		us = tree->stats.stall_us[reason];
+		uint64		n = tree->stats.counts.stalls[reason];
+		uint64		us = tree->stats.counts.stall_us[reason];
 
 		appendStringInfo(out, "<tr><td class=\"t\">%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", reasons[reason],
 						 lsm_text_count(n), lsm_text_us(us), n > 0 ? lsm_text_us(us / n) : "&#x2013;");

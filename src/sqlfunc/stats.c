@@ -22,15 +22,17 @@ PG_FUNCTION_INFO_V1(lsm_level_stats);
 PG_FUNCTION_INFO_V1(pg_stat_lsm_reset);
 PG_FUNCTION_INFO_V1(lsm_elastic_stats);
 
-/* Then the counters, in their order: that of the function's row type */
-#define NIDENTITY		3
-#define NSTAT_COLUMNS	(NIDENTITY + LSM_NCOUNTERS)
+/* Of lsm_stat_trees(): then the counters, in their order */
+#define NOLD_IDENTITY	3
+#define NSTAT_COLUMNS	(NOLD_IDENTITY + LSM_NCOUNTERS)
+
+/* Of the others: these, and the relation */
+#define NIDENTITY		4
 
 StaticAssertDecl(LSM_COUNT_STALL_US == LSM_NCOUNTERS - 1 && LSM_NCOUNTERS == 14,
 				 "the columns of lsm_stat_trees() are others");
 
-/* Of lsm_tree_stats(), after those */
-#define NMORE_COLUMNS	(2 * LSM_NSTALLS + 5 + 2 * LSM_NDELAYS)
+#define NTREE_COLUMNS	(NIDENTITY + LSM_NCOUNTERS + 2 * LSM_NSTALLS + 5 + 2 * LSM_NDELAYS)
 
 /* Of lsm_level_stats() */
 #define NLEVEL_COLUMNS	(NIDENTITY + 12)
@@ -41,24 +43,55 @@ us_as_ms(uint64 us)
 	return Float8GetDatum((double) us / 1000.0);
 }
 
+/* Trees that there are, or relations' former ones */
+typedef struct StatsScan
+{
+	int			iter;
+	bool		former;
+	LsmTreeStats *rows;			/* of former ones */
+	int			nrows;
+} StatsScan;
+
 static void
-put_identity(const LsmTreeStats *stats, Datum *values)
+begin_scan(StatsScan *scan, bool former)
+{
+	memset(scan, 0, sizeof(StatsScan));
+	scan->former = former;
+	if (former)
+		scan->rows = lsm_stats_former(&scan->nrows);
+}
+
+static bool
+next_stats(StatsScan *scan, LsmTreeStats *stats)
+{
+	if (!scan->former)
+		return lsm_stats_next(&scan->iter, stats);
+	if (scan->iter == scan->nrows)
+		return false;
+	*stats = scan->rows[scan->iter++];
+	return true;
+}
+
+/* A tree is known by its fork, former ones are by their relation. */
+static void
+put_identity(const LsmTreeStats *stats, bool former, Datum *values, bool *nulls)
 {
 	values[0] = ObjectIdGetDatum(stats->dboid);
 	values[1] = ObjectIdGetDatum(stats->spcoid);
 	values[2] = ObjectIdGetDatum(stats->relfilenode);
+	values[3] = ObjectIdGetDatum(stats->relid);
+	nulls[1] = nulls[2] = former;
+	nulls[3] = !former;
 }
 
 static void
 put_counters(const LsmTreeStats *stats, Datum *values)
 {
-	put_identity(stats, values);
 	for (int i = 0; i < LSM_NCOUNTERS; i++)
 	{
-		uint64		value = stats->counters[i];
+		uint64		value = stats->counts.counters[i];
 
-		values[NIDENTITY + i] = i == LSM_COUNT_STALL_US ? us_as_ms(value) :
-			Int64GetDatum((int64) value);
+		values[i] = i == LSM_COUNT_STALL_US ? us_as_ms(value) : Int64GetDatum((int64) value);
 	}
 }
 
@@ -80,7 +113,10 @@ lsm_stat_trees(PG_FUNCTION_ARGS)
 		Datum		values[NSTAT_COLUMNS];
 		bool		nulls[NSTAT_COLUMNS] = {0};
 
-		put_counters(&stats, values);
+		values[0] = ObjectIdGetDatum(stats.dboid);
+		values[1] = ObjectIdGetDatum(stats.spcoid);
+		values[2] = ObjectIdGetDatum(stats.relfilenode);
+		put_counters(&stats, &values[NOLD_IDENTITY]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -100,45 +136,58 @@ lsm_elastic_tree_bytes(const LsmElasticUse *uses, int nuses, uint64 keyspace_id)
 	return bytes;
 }
 
+static void
+put_tree(const LsmTreeStats *stats, bool former, uint64 elastic_bytes, Datum *values, bool *nulls)
+{
+	const LsmTreeCounts *counts = &stats->counts;
+	int			i = NIDENTITY + LSM_NCOUNTERS;
+
+	put_identity(stats, former, values, nulls);
+	put_counters(stats, &values[NIDENTITY]);
+	for (int reason = 0; reason < LSM_NSTALLS; reason++)
+	{
+		values[i++] = Int64GetDatum((int64) counts->stalls[reason]);
+		values[i++] = us_as_ms(counts->stall_us[reason]);
+	}
+	nulls[i] = former;
+	values[i++] = Int64GetDatum((int64) stats->memtable_bytes);
+	for (int reason = 0; reason < LSM_NDELAYS; reason++)
+	{
+		values[i++] = Int64GetDatum((int64) counts->delays[reason]);
+		values[i++] = us_as_ms(counts->delay_us[reason]);
+	}
+	if (!stats->known)
+		memset(&nulls[i], true, 3 * sizeof(bool));
+	values[i++] = Int64GetDatum((int64) (stats->mapped_filter_bytes + elastic_bytes));
+	values[i++] = Int32GetDatum((int32) stats->level0_runs);
+	values[i++] = Int64GetDatum((int64) stats->pending_bytes);
+	nulls[i] = former;
+	values[i++] = BoolGetDatum(stats->workers_help);
+	Assert(i == NTREE_COLUMNS);
+}
+
 Datum
 lsm_tree_stats(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		former = PG_GETARG_BOOL(0);
 	int			nuses;
 	LsmElasticUse *uses;
 	LsmTreeStats stats;
-	int			iter = 0;
+	StatsScan	scan;
 
 	lsm_tree_require_memory();
 	uses = lsm_elastic_uses(&nuses);
 	lsm_counters_publish();
 	InitMaterializedSRF(fcinfo, 0);
-	while (lsm_stats_next(&iter, &stats))
+	begin_scan(&scan, former);
+	while (next_stats(&scan, &stats))
 	{
-		Datum		values[NSTAT_COLUMNS + NMORE_COLUMNS];
-		bool		nulls[NSTAT_COLUMNS + NMORE_COLUMNS] = {0};
-		int			i = NSTAT_COLUMNS;
+		Datum		values[NTREE_COLUMNS];
+		bool		nulls[NTREE_COLUMNS] = {0};
 
-		put_counters(&stats, values);
-		for (int reason = 0; reason < LSM_NSTALLS; reason++)
-		{
-			values[i++] = Int64GetDatum((int64) stats.stalls[reason]);
-			values[i++] = us_as_ms(stats.stall_us[reason]);
-		}
-		values[i++] = Int64GetDatum((int64) stats.memtable_bytes);
-		for (int reason = 0; reason < LSM_NDELAYS; reason++)
-		{
-			values[i++] = Int64GetDatum((int64) stats.delays[reason]);
-			values[i++] = us_as_ms(stats.delay_us[reason]);
-		}
-		if (!stats.known)
-			memset(&nulls[i], true, 3 * sizeof(bool));
-		values[i++] = Int64GetDatum((int64) (stats.mapped_filter_bytes +
-											 lsm_elastic_tree_bytes(uses, nuses, stats.keyspace_id)));
-		values[i++] = Int32GetDatum((int32) stats.level0_runs);
-		values[i++] = Int64GetDatum((int64) stats.pending_bytes);
-		values[i++] = BoolGetDatum(stats.workers_help);
-		Assert(i == lengthof(values));
+		put_tree(&stats, former,
+				 former ? 0 : lsm_elastic_tree_bytes(uses, nuses, stats.keyspace_id), values, nulls);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -151,7 +200,7 @@ is_level_known(const LsmTreeStats *stats, int level)
 		return true;
 	for (int i = 0; i < LSM_NWORK; i++)
 	{
-		if (stats->work[level][i] > 0 || (level == 0 && stats->work[LSM_WORK_FLUSHES][i] > 0))
+		if (stats->counts.work[level][i] > 0 || (level == 0 && stats->counts.work[LSM_WORK_FLUSHES][i] > 0))
 			return true;
 	}
 	return false;
@@ -159,15 +208,15 @@ is_level_known(const LsmTreeStats *stats, int level)
 
 /* Flushes write to level 0. */
 static void
-put_level(const LsmTreeStats *stats, int level, Datum *values, bool *nulls)
+put_level(const LsmTreeStats *stats, bool former, int level, Datum *values, bool *nulls)
 {
-	const uint64 *work = stats->work[level];
+	const uint64 *work = stats->counts.work[level];
 	uint64		flushes[LSM_NWORK] = {0};
 	int			i = NIDENTITY;
 
 	if (level == 0)
-		memcpy(flushes, stats->work[LSM_WORK_FLUSHES], sizeof(flushes));
-	put_identity(stats, values);
+		memcpy(flushes, stats->counts.work[LSM_WORK_FLUSHES], sizeof(flushes));
+	put_identity(stats, former, values, nulls);
 	values[i++] = Int32GetDatum(level);
 	nulls[i] = nulls[i + 1] = !stats->known;
 	values[i++] = Int64GetDatum((int64) stats->level_files[level]);
@@ -188,12 +237,14 @@ Datum
 lsm_level_stats(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		former = PG_GETARG_BOOL(0);
 	LsmTreeStats stats;
-	int			iter = 0;
+	StatsScan	scan;
 
 	lsm_tree_require_memory();
 	InitMaterializedSRF(fcinfo, 0);
-	while (lsm_stats_next(&iter, &stats))
+	begin_scan(&scan, former);
+	while (next_stats(&scan, &stats))
 	{
 		for (int level = 0; level < LSM_MAX_LEVELS; level++)
 		{
@@ -202,7 +253,7 @@ lsm_level_stats(PG_FUNCTION_ARGS)
 
 			if (!is_level_known(&stats, level))
 				continue;
-			put_level(&stats, level, values, nulls);
+			put_level(&stats, former, level, values, nulls);
 			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		}
 	}

@@ -353,19 +353,25 @@ extern LsmFilterAllocation lsm_tree_filter_allocation(LsmTree *tree);
 /* ... in the deepest level, if they have that scheme above it */
 extern LsmFilterScheme lsm_tree_bottom_scheme(LsmTree *tree, LsmFilterScheme scheme);
 
-/* One row of pg_stat_lsm per tree known to shared memory; *iter starts at 0. */
-typedef struct LsmTreeStats
+/* What is counted of a tree: nothing but uint64. */
+typedef struct LsmTreeCounts
 {
-	Oid			dboid;
-	Oid			relfilenode;
-	Oid			spcoid;
 	uint64		counters[LSM_NCOUNTERS];
-	uint64		keyspace_id;
 	uint64		stalls[LSM_NSTALLS];	/* writes that waited */
 	uint64		stall_us[LSM_NSTALLS];
 	uint64		delays[LSM_NDELAYS];	/* writes that were delayed */
 	uint64		delay_us[LSM_NDELAYS];
 	uint64		work[LSM_WORK_ROWS][LSM_NWORK];
+} LsmTreeCounts;
+
+typedef struct LsmTreeStats
+{
+	Oid			dboid;
+	Oid			relfilenode;
+	Oid			spcoid;
+	Oid			relid;			/* of a relation's former trees alone */
+	LsmTreeCounts counts;
+	uint64		keyspace_id;
 
 	/* as of the last change of the list of files that was seen */
 	bool		known;			/* else none was since the start */
@@ -379,7 +385,16 @@ typedef struct LsmTreeStats
 	uint64		memtable_bytes; /* now */
 	bool		workers_help;	/* now: else writers do all the work */
 } LsmTreeStats;
+
+/*
+ * The next tree that is known to shared memory: *iter starts at 0.
+ *
+ * Counts are a relation's, as those of pg_stat_user_tables are.  What its former
+ * trees have counted (before TRUNCATE, VACUUM FULL and their like) is not in its
+ * tree's: *n palloc'd rows, of relations whose tree counts on.
+ */
 extern bool lsm_stats_next(int *iter, LsmTreeStats *stats);
+extern LsmTreeStats *lsm_stats_former(int *n);
 extern void lsm_stats_reset(Oid dboid);
 
 #endif							/* LSM_TREE_FACTS_H */

@@ -64,6 +64,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_epoch_shmem_bytes());
 	bytes = add_size(bytes, lsm_memtable_shmem_bytes());
 	bytes = add_size(bytes, lsm_control_shmem_bytes());
+	bytes = add_size(bytes, lsm_former_shmem_bytes());
 	bytes = add_size(bytes, lsm_keylock_shmem_bytes());
 	bytes = add_size(bytes, lsm_gaps_shmem_bytes());
 	bytes = add_size(bytes, lsm_drop_shmem_bytes());
@@ -77,7 +78,7 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_progress_shmem_bytes());
 
 	/* ShmemInitStruct() aligns each of them */
-	return add_size(bytes, 15 * PG_CACHE_LINE_SIZE);
+	return add_size(bytes, 16 * PG_CACHE_LINE_SIZE);
 }
 
 /*
@@ -104,6 +105,7 @@ lsm_tree_shmem_init(void)
 	lsm_epoch_shmem_init();
 	lsm_memtable_shmem_init();
 	lsm_control_shmem_init();
+	lsm_former_shmem_init();
 	lsm_keylock_shmem_init();
 	lsm_gaps_shmem_init();
 	lsm_drop_shmem_init();

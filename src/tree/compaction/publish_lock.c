@@ -205,6 +205,19 @@ lsm_publish_note_database_drop(Oid dboid)
 	dropped_databases = publish_note(dropped_databases, dboid);
 }
 
+/*
+ * The relation stays, and gets another tree, or is dropped.  Called before it is
+ * sure that this happens: control/former.c.
+ */
+static void
+publish_keep_counts(LsmTreeShared *ctl, RelFileLocator rlocator, const List *dropped)
+{
+	if (list_member_oid(dropped, ctl->relid))
+		lsm_former_forget(rlocator.dbOid, ctl->relid);
+	else
+		lsm_former_keep_of_fork(ctl, rlocator);
+}
+
 static void
 publish_keep_off(LsmTreeShared *ctl)
 {
@@ -227,6 +240,8 @@ publish_keep_off_ending(bool commit, const List *relids)
 	LsmTreeShared *ctl;
 	int			n = smgrGetPendingDeletes(commit, &rlocators);
 
+	if (commit && n > 0)
+		lsm_counters_publish();
 	for (int i = 0; (n > 0 || relids != NIL) && (ctl = lsm_control_nth(i)) != NULL; i++)
 	{
 		bool		ends;
@@ -234,8 +249,15 @@ publish_keep_off_ending(bool commit, const List *relids)
 		if (pg_atomic_read_u64(&ctl->keyspace_id) == 0)
 			continue;
 		ends = ctl->rlocator.dbOid == MyDatabaseId && list_member_oid(relids, ctl->relid);
-		for (int j = 0; j < n && !ends; j++)
-			ends = RelFileLocatorEquals(ctl->rlocator, rlocators[j]);
+		for (int j = 0; j < n; j++)
+		{
+			if (!RelFileLocatorEquals(ctl->rlocator, rlocators[j]))
+				continue;
+			ends = true;
+			if (commit)
+				publish_keep_counts(ctl, rlocators[j], relids);
+			break;
+		}
 		if (ends)
 			publish_keep_off(ctl);
 	}
@@ -280,7 +302,10 @@ publish_xact_callback(XactEvent event, void *arg)
 
 			/* the files are gone, and nobody can connect */
 			foreach(lc, dropped_databases)
+			{
 				lsm_control_drop_database(lfirst_oid(lc));
+				lsm_former_forget_database(lfirst_oid(lc));
+			}
 			return;
 		case XACT_EVENT_PRE_PREPARE:
 			publish_keep_off_ending(true, dropped_relids);

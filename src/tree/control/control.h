@@ -570,7 +570,9 @@ extern void lsm_tree_forget_fork(RelFileLocator rlocator, ProcNumber backend);
  * written to, or LSM_WORK_FLUSHES.
  */
 extern void lsm_work_init(LsmTreeWork *work);
-extern void lsm_work_reset(LsmTreeWork *work);
+
+/* All that the tree has counted; `take`: it begins with zero from here on. */
+extern void lsm_work_counts(LsmTreeShared *ctl, LsmTreeCounts *counts, bool take);
 extern void lsm_work_count_job(LsmTreeShared *ctl, int row, const uint64 work[LSM_NWORK]);
 extern void lsm_work_count_stall(LsmTreeShared *ctl, LsmStall reason, uint64 us);
 extern void lsm_work_count_delay(LsmTreeShared *ctl, LsmDelay reason, uint64 us);
@@ -580,6 +582,24 @@ extern uint64 lsm_memtables_bytes(LsmTreeShared *ctl);
 
 /* False: the block is not the keyspace's any more.  No lock held. */
 extern bool lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats);
+
+/* former.c */
+extern Size lsm_former_shmem_bytes(void);
+extern void lsm_former_shmem_init(void);
+
+/*
+ * The block's relation gets another tree, or the tree another block: what it
+ * has counted is kept for the relation.  REQUIRES: control table lock,
+ * exclusive; the block's relid is known.
+ */
+extern void lsm_former_keep(LsmTreeShared *ctl);
+
+/* The same, for who has no lock, if the block is in this fork. */
+extern void lsm_former_keep_of_fork(LsmTreeShared *ctl, RelFileLocator rlocator);
+
+/* The relation is dropped; all of the database's are, or begin with zero. */
+extern void lsm_former_forget(Oid dboid, Oid relid);
+extern void lsm_former_forget_database(Oid dboid);
 
 /* worker_latch.c */
 extern Size lsm_worker_shmem_bytes(void);

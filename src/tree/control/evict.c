@@ -86,6 +86,9 @@ control_block_free(ControlBlock *block, uint64 keyspace_id)
 	Assert(LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	if (hash_search(lsm_control_hash, &keyspace_id, HASH_REMOVE, NULL) == NULL)
 		elog(PANIC, "lsmam control table is corrupted");
+	/* not that of a relation that was dropped, or was rolled back */
+	if (ctl->relid_confirmed)
+		lsm_former_keep(ctl);
 	ctl->life = pg_atomic_add_fetch_u64(&lsm_control->lives, 1);
 	pg_atomic_exchange_u64(&ctl->keyspace_id, 0);
 	LSM_FULL_BARRIER_AFTER_ATOMIC();
@@ -187,7 +190,7 @@ control_candidates(ControlCandidate *list, bool evict, uint64 after,
 
 /*
  * Free the blocks of some trees that nobody has pinned.  Their logs
- * remain, like after an eviction; their counters are lost.  Returns how many.
+ * remain, like after an eviction.  Returns how many.
  * REQUIRES: control table lock exclusive.
  */
 int

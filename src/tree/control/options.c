@@ -43,7 +43,7 @@ int			lsm_max_open_files = 1000;
 bool		lsm_ignore_missing_files = false;
 char	   *lsm_pg_upgrade = NULL;
 int			lsm_compaction_workers = 1;
-int			lsm_max_trees = 16384;	/* about 1.7 kB each */
+int			lsm_max_trees = 16384;	/* about 2.6 kB each */
 
 /* ---- kinds ---- */
 

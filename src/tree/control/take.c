@@ -31,6 +31,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 {
 	static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
 	LsmTreeShared *ctl = &block->tree;
+	LsmTreeCounts counts;
 
 	Assert(local || LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
@@ -94,9 +95,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	memset(ctl->claims, 0, sizeof(ctl->claims));
 	ctl->whole_wanted = 0;
 	memset(ctl->compact_cursor, 0, sizeof(ctl->compact_cursor));
-	for (int i = 0; i < LSM_NCOUNTERS; i++)
-		pg_atomic_write_u64(&ctl->counters[i], 0);
-	lsm_work_reset(&ctl->work);
+	lsm_work_counts(ctl, &counts, true);
 	ctl->work.known = false;
 	ctl->work.pending_bytes = 0;
 	memset(&ctl->work.relname, 0, sizeof(NameData));

@@ -37,26 +37,6 @@ lsm_work_init(LsmTreeWork *work)
 }
 
 void
-lsm_work_reset(LsmTreeWork *work)
-{
-	for (int i = 0; i < LSM_NSTALLS; i++)
-	{
-		pg_atomic_write_u64(&work->stalls[i], 0);
-		pg_atomic_write_u64(&work->stall_us[i], 0);
-	}
-	for (int i = 0; i < LSM_NDELAYS; i++)
-	{
-		pg_atomic_write_u64(&work->delays[i], 0);
-		pg_atomic_write_u64(&work->delay_us[i], 0);
-	}
-	for (int row = 0; row < LSM_WORK_ROWS; row++)
-	{
-		for (int i = 0; i < LSM_NWORK; i++)
-			pg_atomic_write_u64(&work->jobs[row][i], 0);
-	}
-}
-
-void
 lsm_work_count_job(LsmTreeShared *ctl, int row, const uint64 work[LSM_NWORK])
 {
 	Assert(row >= 0 && row < LSM_WORK_ROWS);
@@ -94,6 +74,37 @@ lsm_memtables_bytes(LsmTreeShared *ctl)
 	return bytes;
 }
 
+static inline uint64
+read_count(pg_atomic_uint64 *count, bool take)
+{
+	return take ? pg_atomic_exchange_u64(count, 0) : pg_atomic_read_u64(count);
+}
+
+/* See control.h. */
+void
+lsm_work_counts(LsmTreeShared *ctl, LsmTreeCounts *counts, bool take)
+{
+	LsmTreeWork *work = &ctl->work;
+
+	for (int i = 0; i < LSM_NCOUNTERS; i++)
+		counts->counters[i] = read_count(&ctl->counters[i], take);
+	for (int i = 0; i < LSM_NSTALLS; i++)
+	{
+		counts->stalls[i] = read_count(&work->stalls[i], take);
+		counts->stall_us[i] = read_count(&work->stall_us[i], take);
+	}
+	for (int i = 0; i < LSM_NDELAYS; i++)
+	{
+		counts->delays[i] = read_count(&work->delays[i], take);
+		counts->delay_us[i] = read_count(&work->delay_us[i], take);
+	}
+	for (int row = 0; row < LSM_WORK_ROWS; row++)
+	{
+		for (int i = 0; i < LSM_NWORK; i++)
+			counts->work[row][i] = read_count(&work->jobs[row][i], take);
+	}
+}
+
 /*
  * Memtables that are in the set stay as long as the lock is held: they leave
  * the set under the exclusive lock, and are retired later.
@@ -104,22 +115,7 @@ lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats)
 	const LsmTreeWork *work = &ctl->work;
 	bool		current;
 
-	for (int i = 0; i < LSM_NSTALLS; i++)
-	{
-		stats->stalls[i] = pg_atomic_read_u64(&ctl->work.stalls[i]);
-		stats->stall_us[i] = pg_atomic_read_u64(&ctl->work.stall_us[i]);
-	}
-	for (int i = 0; i < LSM_NDELAYS; i++)
-	{
-		stats->delays[i] = pg_atomic_read_u64(&ctl->work.delays[i]);
-		stats->delay_us[i] = pg_atomic_read_u64(&ctl->work.delay_us[i]);
-	}
-	for (int row = 0; row < LSM_WORK_ROWS; row++)
-	{
-		for (int i = 0; i < LSM_NWORK; i++)
-			stats->work[row][i] = pg_atomic_read_u64(&ctl->work.jobs[row][i]);
-	}
-
+	lsm_work_counts(ctl, &stats->counts, false);
 	LWLockAcquire(&ctl->lock, LW_SHARED);
 	current = pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id;
 	if (current)

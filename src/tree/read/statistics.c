@@ -180,8 +180,7 @@ lsm_stats_next(int *iter, LsmTreeStats *stats)
 		stats->dboid = rlocator.dbOid;
 		stats->relfilenode = rlocator.relNumber;
 		stats->spcoid = rlocator.spcOid;
-		for (int i = 0; i < LSM_NCOUNTERS; i++)
-			stats->counters[i] = pg_atomic_read_u64(&ctl->counters[i]);
+		stats->relid = InvalidOid;
 		stats->keyspace_id = keyspace_id;
 		stats->workers_help = workers_help(ctl);
 		if (lsm_work_read(ctl, keyspace_id, stats))
@@ -223,18 +222,18 @@ lsm_stats_reset(Oid dboid)
 	lsm_counters_publish();
 	lsm_filestats_publish();
 	lsm_filestats_reset(dboid);
+	lsm_former_forget_database(dboid);
 	while ((ctl = stats_next_block(&iter)) != NULL)
 	{
 		uint64		keyspace_id;
 		RelFileLocator rlocator;
 		LsmKind		kind;
 		char		relpersistence;
+		LsmTreeCounts counts;
 
 		if (!lsm_control_identity(ctl, &keyspace_id, &rlocator, &kind, &relpersistence) ||
 			(OidIsValid(dboid) && rlocator.dbOid != dboid))
 			continue;
-		for (int i = 0; i < LSM_NCOUNTERS; i++)
-			pg_atomic_write_u64(&ctl->counters[i], 0);
-		lsm_work_reset(&ctl->work);
+		lsm_work_counts(ctl, &counts, true);
 	}
 }

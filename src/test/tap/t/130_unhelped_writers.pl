@@ -81,7 +81,7 @@ my %bytes_of;
 foreach my $idle ('idle_1', 'idle_2')
 {
 	$bulk->ask("CREATE TABLE $idle (id int, v text) USING lsm");
-	$bytes_of{$idle} = sprintf(q{SELECT coalesce(sum(memtable_bytes), 0) FROM lsmam_tree_stats() WHERE relfilenode = %s}, ($bulk->ask("SELECT pg_relation_filenode('$idle')"))[1]);
+	$bytes_of{$idle} = sprintf(q{SELECT coalesce(sum(memtable_bytes), 0) FROM lsmam_tree_stats(false) WHERE relfilenode = %s}, ($bulk->ask("SELECT pg_relation_filenode('$idle')"))[1]);
 	do { $bulk->ask("INSERT INTO $idle SELECT i, repeat('x', 200) FROM generate_series(1, 500) i"); } until sql($bytes_of{$idle}) > 3_300_000;
 }
 sub idle_bytes { return sql($bytes_of{idle_1}) + sql($bytes_of{idle_2}); }

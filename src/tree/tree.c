@@ -11,8 +11,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_namespace.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
@@ -23,6 +25,7 @@
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "tree/compaction/compaction.h"
 #include "tree/control/control.h"
@@ -453,24 +456,36 @@ tree_share_identity(LsmTree *tree, Relation rel, const LsmTreeOptions *options)
 }
 
 /*
- * Tell other processes the relation's name, for messages of workers, which are
- * in no database.  Once per transaction, so that a new name comes around.
+ * Tell other processes the names of the relation and of its schema, for messages
+ * of workers, which are in no database.  Once per transaction, so that new names
+ * come around.
  *
- * Looked at without the lock: what is not this name, even half of one that is
- * being written, leads to the lock, under which it is written again.
+ * Looked at without the lock: what are not these names, even half of what is
+ * being written, lead to the lock, under which they are written again.
  */
 static void
 tree_share_name(LsmTree *tree, Relation rel)
 {
-	LsmTreeShared *ctl = tree->ctl;
+	LsmTreeWork *work = &tree->ctl->work;
 	const char *name = RelationGetRelationName(rel);
+	HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(RelationGetNamespace(rel)));
+	const char *schema;
 
-	if (likely(strncmp(NameStr(ctl->work.relname), name, NAMEDATALEN) == 0))
+	if (!HeapTupleIsValid(tuple))
 		return;
-	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id)
-		namestrcpy(&ctl->work.relname, name);
-	LWLockRelease(&ctl->lock);
+	schema = NameStr(((Form_pg_namespace) GETSTRUCT(tuple))->nspname);
+	if (unlikely(strncmp(NameStr(work->relname), name, NAMEDATALEN) != 0 ||
+				 strncmp(NameStr(work->schemaname), schema, NAMEDATALEN) != 0))
+	{
+		LWLockAcquire(&tree->ctl->lock, LW_EXCLUSIVE);
+		if (pg_atomic_read_u64(&tree->ctl->keyspace_id) == tree->keyspace_id)
+		{
+			namestrcpy(&work->relname, name);
+			namestrcpy(&work->schemaname, schema);
+		}
+		LWLockRelease(&tree->ctl->lock);
+	}
+	ReleaseSysCache(tuple);
 }
 
 /*

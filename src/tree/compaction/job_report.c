@@ -101,14 +101,19 @@ database_name(const LsmJob *job)
 	return name != NULL ? name : psprintf("%u", dboid);
 }
 
-static void
-relation_name(const LsmJob *job, NameData *name)
+/* Database, schema and relation, as core's messages in the log have them */
+static const char *
+full_name(const LsmJob *job)
 {
 	LsmTreeShared *ctl = job->ctl;
+	NameData	schema;
+	NameData	relation;
 
 	LWLockAcquire(&ctl->lock, LW_SHARED);
-	*name = ctl->work.relname;
+	schema = ctl->work.schemaname;
+	relation = ctl->work.relname;
 	LWLockRelease(&ctl->lock);
+	return psprintf("%s.%s.%s", database_name(job), NameStr(schema), NameStr(relation));
 }
 
 static double
@@ -126,10 +131,8 @@ log_job(const LsmJob *job, const uint64 work[LSM_NWORK], uint64 written)
 	double		in = megabytes(work[LSM_WORK_BYTES_IN]);
 	double		out = megabytes(work[LSM_WORK_BYTES_OUT]);
 	WalUsage	wal = {0};
-	NameData	relname;
 	StringInfoData text;
 
-	relation_name(job, &relname);
 	WalUsageAccumDiff(&wal, &pgWalUsage, &job->wal_usage);
 	initStringInfo(&text);
 	if (flush)
@@ -150,15 +153,15 @@ log_job(const LsmJob *job, const uint64 work[LSM_NWORK], uint64 written)
 	if (flush)
 		ereport(LOG,
 				(errhidestmt(true), errhidecontext(true),
-				 errmsg("flush of %s \"%s.%s\" (OID %u): memtable to level 0\n%s",
+				 errmsg("flush of %s \"%s\" (OID %u): memtable to level 0\n%s",
 						job->ctl->kind == LSM_KIND_INDEX ? "index" : "table",
-						database_name(job), NameStr(relname), progress->relid, text.data)));
+						full_name(job), progress->relid, text.data)));
 	else
 		ereport(LOG,
 				(errhidestmt(true), errhidecontext(true),
-				 errmsg("compaction of %s \"%s.%s\" (OID %u): level %d to level %d\n%s",
+				 errmsg("compaction of %s \"%s\" (OID %u): level %d to level %d\n%s",
 						job->ctl->kind == LSM_KIND_INDEX ? "index" : "table",
-						database_name(job), NameStr(relname), progress->relid,
+						full_name(job), progress->relid,
 						progress->level_from, progress->level_to, text.data)));
 }
 

@@ -98,7 +98,8 @@ typedef struct LsmTreeWork
 	uint64		level_bytes[LSM_MAX_LEVELS];
 	uint64		mapped_filter_bytes;
 	uint64		pending_bytes;
-	NameData	relname;		/* when a transaction last opened the tree */
+	NameData	schemaname;		/* when a transaction last opened the tree */
+	NameData	relname;
 } LsmTreeWork;
 
 /* No two have a level in common, but for one who plans */

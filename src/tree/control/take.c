@@ -98,6 +98,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	lsm_work_counts(ctl, &counts, true);
 	ctl->work.known = false;
 	ctl->work.pending_bytes = 0;
+	memset(&ctl->work.schemaname, 0, sizeof(NameData));
 	memset(&ctl->work.relname, 0, sizeof(NameData));
 
 	/* last, with a full barrier: from here on the block is the keyspace's */

@@ -282,18 +282,20 @@ like($err, qr/cannot be changed now/, 'is not a session\'s');
 unlike(logged(-1, sprintf($flush, 40000, 40100)), qr/flush of|compaction of/, '-1: nothing is logged');
 unlike(logged('10min', sprintf($flush, 41000, 41100)), qr/flush of|compaction of/, '10min: nothing is logged');
 my $log = logged(0, sprintf($flush, 42000, 42100) . q{; ALTER TABLE t RENAME TO renamed; UPDATE renamed SET v = 'w' WHERE id <= 100; SELECT lsm_flush('renamed'); VACUUM renamed; SELECT lsm_compact('renamed')});
-like($log, qr/LOG:  flush of table "postgres\.t" \(OID $t\): memtable to level 0\n\s+files: \d+ written\n\s+entries: 101 read, 101 written, 0 dropped\n\s+data: [\d.]+ MB read, [\d.]+ MB written, [\d.]+ MB\/s read, [\d.]+ MB\/s written\n\s+WAL usage: \d+ records, \d+ full page images, \d+ bytes\n\s+system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s\n/, 'a flush');
-like($log, qr/flush of index "postgres\.t_pkey" \(OID $pkey\)/, 'of an index');
-like($log, qr/flush of table "postgres\.renamed" \(OID $t\)/, 'by its new name');
-like($log, qr/compaction of table "postgres\.renamed" \(OID $t\): level \d to level \d\n\s+files: [1-9]\d* read, \d+ written, \d+ moved\n\s+entries: \d+ read, \d+ written, [1-9]\d* dropped\n/, 'a compaction that drops entries');
+like($log, qr/LOG:  flush of table "postgres\.public\.t" \(OID $t\): memtable to level 0\n\s+files: \d+ written\n\s+entries: 101 read, 101 written, 0 dropped\n\s+data: [\d.]+ MB read, [\d.]+ MB written, [\d.]+ MB\/s read, [\d.]+ MB\/s written\n\s+WAL usage: \d+ records, \d+ full page images, \d+ bytes\n\s+system usage: CPU: user: [\d.]+ s, system: [\d.]+ s, elapsed: [\d.]+ s\n/, 'a flush');
+like($log, qr/flush of index "postgres\.public\.t_pkey" \(OID $pkey\)/, 'of an index');
+like($log, qr/flush of table "postgres\.public\.renamed" \(OID $t\)/, 'by its new name');
+like($log, qr/compaction of table "postgres\.public\.renamed" \(OID $t\): level \d to level \d\n\s+files: [1-9]\d* read, \d+ written, \d+ moved\n\s+entries: \d+ read, \d+ written, [1-9]\d* dropped\n/, 'a compaction that drops entries');
+like(logged(0, q{CREATE SCHEMA early; CREATE TABLE early.s (id int) USING lsm; INSERT INTO early.s VALUES (1); ALTER SCHEMA early RENAME TO late; INSERT INTO late.s VALUES (2); SELECT lsm_flush('late.s')}),
+	qr/flush of table "postgres\.late\.s" /, 'the schema by its new name');
 unlike($log, qr/repeat\(|STATEMENT:.*lsm_flush/, 'without the statement');
 
 # by a worker, which is in no database; then long enough to be logged, and not
 my $at = -s $node->logfile;
 $node->safe_psql('postgres', "INSERT INTO w SELECT i, repeat('w', 100) FROM generate_series(1, 20000) i");
 my $end = time + $PostgreSQL::Test::Utils::timeout_default;
-usleep(50_000) while substr(slurp_file($node->logfile), $at) !~ /flush of table "postgres\.w" \(OID \d+\): memtable to level 0/ && time < $end;
-like(substr(slurp_file($node->logfile), $at), qr/flush of table "postgres\.w" \(OID \d+\)/, 'a worker\'s flush has its name');
+usleep(50_000) while substr(slurp_file($node->logfile), $at) !~ /flush of table "postgres\.public\.w" \(OID \d+\): memtable to level 0/ && time < $end;
+like(substr(slurp_file($node->logfile), $at), qr/flush of table "postgres\.public\.w" \(OID \d+\)/, 'a worker\'s flush has its name');
 $at = -s $node->logfile;
 lsm_set($node, 'lsm.log_compaction_min_duration' => '800ms');
 $node->reload;
@@ -307,7 +309,7 @@ ok(lsm_ended($pid), 'ends');
 # a worker that flushed writes its line after those who wait for the flush go on
 $end = time + $PostgreSQL::Test::Utils::timeout_default;
 usleep(50_000) while ($log = substr(slurp_file($node->logfile), $at)) !~ /flush of/ && time < $end;
-is(join(' ', $log =~ /flush of \w+ "postgres\.(renamed|t_pkey)"/g), 't_pkey', 'is logged, and a short one is not');
+is(join(' ', $log =~ /flush of \w+ "postgres\.\w+\.(renamed|t_pkey)"/g), 't_pkey', 'is logged, and a short one is not');
 
 $node->stop;
 done_testing();

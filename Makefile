@@ -2,12 +2,12 @@
 #
 #   make && make install    build against $(PG_CONFIG) and install (release); prefix=DIR: elsewhere
 #   make installcheck       pg_regress against a running server that preloads lsmam
-#   make deps               Debian packages that are missing, by apt-get
-#   make check              the promises, on private servers, in minutes; calls make deps
+#   make deps               Debian packages that building and the demo need, by apt-get; says how much
+#   make check              the promises, on private servers, in minutes; installs the packages of its tests
 #   make check PG=17        regression and isolation tests on another version, in a chroot that is
 #                           made; 17, 18
 #   make check-quick        documents, layers, unit and regression tests: a minute and a half
-#   make check-all          all tests on 15, 17 and 18: hours.  PART=2/6: one of so many parts
+#   make check-all          all tests on 15, 17 and 18: hours, with a lab of packages.  PART=2/6: one of so many parts
 #   make lint               layers and documents
 #   make check-upgrade      pg_upgrade from 15 to 17 to 18, in a chroot
 #   make check-mutants      deliberate faults, in copies of the tree: the tests named in them fail
@@ -18,12 +18,12 @@
 #   make check-unit         filter and sst libraries alone, also under ASan/UBSan
 #   make check-layers       the rooms' rules: includes, calls, circles
 #   make check-docs         links, names and line lengths in the documents
-#   make demo               pgbench on a throwaway server; calls make deps
+#   make demo               lsm against heap on a throwaway server, in a table; calls make deps
 #   make debug              build for a debugger, on a private server of its own
 #   make format             clang-format on lines changed since HEAD
 #
 # LSM_TESTING=1 compiles crash points in, ASSERT=1 our assertions, DEBUG=1
-# without optimisation.  Flavours
+# without optimisation, V=1 shows all commands.  Flavours
 # are built in directories of their own (build/<flavour>) and installed into a
 # private copy of the PostgreSQL tree, so that they never mix.
 
@@ -35,50 +35,53 @@ top := $(patsubst %/,%,$(dir $(abspath $(firstword $(MAKEFILE_LIST)))))
 # ---- what needs no PostgreSQL at hand ----
 
 CHECK_GOALS := check check-quick check-all lint check-unit check-unit-plain check-unit-sanitize check-layers check-docs \
-	check-pg check-one check-mutants check-packages check-upgrade debug format deps demo
+	check-pg check-one check-mutants check-packages check-upgrade debug format deps deps-build deps-check deps-all demo
 
 .PHONY: $(CHECK_GOALS)
 
 ifneq ($(filter $(CHECK_GOALS),$(MAKECMDGOALS)),)
 
 deps:
-	$(top)/src/test/install-deps.sh
+	$(top)/src/test/install-deps.sh demo
+
+deps-build deps-check deps-all:
+	$(top)/src/test/install-deps.sh $(@:deps-%=%)
 
 ifneq ($(filter-out 15,$(PG)),)
 check:
-	$(top)/src/test/install-deps.sh debootstrap
+	$(top)/src/test/install-deps.sh none debootstrap
 	$(top)/src/test/check-chroot.sh $(PG)
 else
 # Random tests do the same each time; check-all draws a seed.
-check: deps
+check: deps-check
 	LSM_SEED=$${LSM_SEED:-20261124} LSM_TIER=check $(top)/src/test/check.sh
 endif
 
-check-quick: deps
+check-quick: deps-check
 	LSM_UNIT_SHORT=1 LSM_CHECK="layers docs unit-plain regress" $(top)/src/test/check.sh
 
-check-all: deps
-	$(top)/src/test/install-deps.sh debootstrap patchelf chromium
+check-all:
+	$(top)/src/test/install-deps.sh all debootstrap patchelf chromium
 	LSM_PART=$(PART) $(top)/src/test/check-versions.sh
 
 lint: check-layers check-docs
 
-check-upgrade: deps
-	$(top)/src/test/install-deps.sh debootstrap patchelf
+check-upgrade:
+	$(top)/src/test/install-deps.sh check debootstrap patchelf
 	$(top)/src/test/check-upgrade.sh
 
 ifneq ($(filter-out 15,$(PG)),)
 check-pg:
-	$(top)/src/test/install-deps.sh debootstrap
+	$(top)/src/test/install-deps.sh none debootstrap
 	$(top)/src/test/pg/in-chroot.sh $(PG)
 else
 check-pg:
-	$(top)/src/test/install-deps.sh dpkg-dev bzip2 xz-utils python3 zlib1g-dev
+	$(top)/src/test/install-deps.sh none dpkg-dev bzip2 xz-utils python3 zlib1g-dev
 	$(top)/src/test/pg/check-pg.sh
 endif
 
 check-packages:
-	$(top)/src/test/install-deps.sh debootstrap iproute2
+	$(top)/src/test/install-deps.sh none debootstrap iproute2
 	$(top)/src/test/packages.sh $(filter-out all,$(PG))
 
 demo: deps
@@ -90,17 +93,17 @@ check-layers:
 check-docs:
 	$(top)/src/test/check-docs.pl
 
-check-one: deps
+check-one: deps-check
 	$(top)/src/test/check-one.sh "$(T)"
 
-check-mutants: deps
+check-mutants: deps-check
 	$(top)/src/test/check-mutants.sh
 
-debug: deps
+debug: deps-build
 	$(top)/src/test/debug.sh
 
 format:
-	$(top)/src/test/install-deps.sh clang-format git
+	$(top)/src/test/install-deps.sh none clang-format git
 	$(top)/src/test/format.sh $(FILES)
 
 check-unit: check-unit-plain check-unit-sanitize
@@ -162,6 +165,14 @@ vpath %.cc $(top)
 vpath %.control $(top)
 endif
 
+# A line for each file that is made; V=1: the commands.
+ifndef V
+.SILENT: $(OBJS) $(MODULE_big).so $(DATA_built)
+lsm_says = @echo '  $1 $(2:$(top)/%=%)'
+# of the rule that links, which is PGXS's
+COMPILER = $(info $()  link $@)$(CC) $(CFLAGS)
+endif
+
 # PGXS looks for SCRIPTS by their paths here.
 .PHONY: uninstall-scripts
 uninstall: uninstall-scripts
@@ -202,14 +213,17 @@ LSM_CXX = $(CXX) $(CXXFLAGS) -std=c++17 $(LSM_WARN) -Wno-suggest-attribute=forma
 	-I$(top)/src
 
 src/filter/%.o: src/filter/%.c
+	$(call lsm_says,compile,$<)
 	@mkdir -p $(@D)/.deps
 	$(LSM_PLAIN_C) $(LSM_DEPEND) -c -o $@ $<
 
 src/sst/%.o: src/sst/%.cc
+	$(call lsm_says,compile,$<)
 	@mkdir -p $(@D)/.deps
 	$(LSM_CXX) $(LSM_DEPEND) -c -o $@ $<
 
 src/%.o: src/%.c
+	$(call lsm_says,compile,$<)
 	@mkdir -p $(@D)/.deps
 	$(LSM_PG_C) $(LSM_DEPEND) -c -o $@ $<
 
@@ -217,6 +231,7 @@ src/%.o: src/%.c
 
 # Version 1.0 is the core objects plus the operator classes.
 src/sql/lsmam--1.0.sql: $(top)/src/sql/lsmam_core.sql $(top)/src/sql/lsmam_opclasses.sql
+	$(call lsm_says,make,$@)
 	@mkdir -p $(@D)
 	cat $^ > $@
 

@@ -27,11 +27,11 @@ mirror=${LSM_MIRROR:-http://deb.debian.org/debian}
 packages="make gcc g++ libc6-dev perl patch locales diffutils
 	postgresql-$major postgresql-server-dev-$major librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
 	libicu-dev rocksdb-tools libipc-run-perl curl ${LSM_CHROOT_PACKAGES:-}"
-# what some TAP tests would be skipped without, as make deps installs it for 15
+# what some TAP tests would be skipped without: what they name in their heads, as for 15, and what 15's release has not
 if [[ " ${LSM_CHECK:-} " == *" tap "* ]]; then
-	packages+=" pgbackrest barman patroni python3-etcd python3-dnspython etcd-server prometheus prometheus-postgres-exporter chromium"
-	for name in repack cron hypopg pgaudit pg-qualstats pg-stat-kcache pg-wait-sampling set-user wal2json pglogical \
-		pg-hint-plan show-plans timescaledb partman rum pgvector plprofiler; do
+	packages+=" $(sed -n "s/^# packages: //p" "$top"/src/test/tap/t/*.pl | sed "s/-NN-/-$major-/g" | tr '\n' ' ')"
+	packages+="python3-etcd python3-dnspython chromium"
+	for name in pg-hint-plan show-plans timescaledb pgvector; do
 		packages+=" postgresql-$major-$name"
 	done
 	[ "$major" -lt 18 ] || packages+=" postgresql-18-pgsentinel postgresql-18-pg-ivm"

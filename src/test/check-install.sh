@@ -1,6 +1,7 @@
 #!/bin/bash
 # What make install and make uninstall do with files, as TAP: DESTDIR and prefix.  By an ordinary
-# user, so that nothing else can be written; nothing is compiled (make -t).
+# user, so that nothing else can be written; nothing is compiled (make -t).  And install-deps.sh, with
+# programs that stand in for Debian's: no service is started, and nothing is left of what forbids it.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -62,6 +63,52 @@ while [ "$version" != "$last" ] && step=$(cd "$top/src/sql" && ls "lsmam--$versi
 	version=${version%.sql}
 done
 is "$version" "$last" "scripts lead from 1.0 to the default version"
+
+# Stand-ins: no package is installed; apt-get says what its --assume-no says, and what the policy is when it installs.
+mkdir -p "$sandbox/stubs" "$sandbox/root"
+policy=$sandbox/root/usr/sbin/policy-rc.d
+stub() { { echo '#!/bin/bash'; cat; } >"$sandbox/stubs/$1" && chmod 755 "$sandbox/stubs/$1"; }
+stub dpkg-query <<<'exit 1'
+stub id <<<'echo 0'
+stub apt-get <<'SH'
+case " $* " in
+	*" update "*) exit 0 ;;
+	*" --assume-no "*)
+		echo "0 upgraded, 3 newly installed, 0 to remove and 1 not upgraded."
+		echo "Need to get 1,200 kB/34.5 MB of archives."
+		echo "After this operation, 101 MB of additional disk space will be used."
+		exit 1
+		;;
+esac
+"$LSM_DEPS_ROOT/usr/sbin/policy-rc.d" etcd start
+echo "policy: $?" >>"$LSM_DEPS_ROOT/said"
+[ -z "$INTERRUPT" ] || kill -s "$INTERRUPT" $PPID
+[ -z "$INTERRUPT" ] || sleep 0.2
+exit ${APT_STATUS:-0}
+SH
+# deps [VARIABLE=value...]: what it said, what the policy was, and what is left
+deps() {
+	rm -f "$sandbox/root/said"
+	env INTERRUPT= LSM_DEPS_ROOT="$sandbox/root" PATH="$sandbox/stubs:$PATH" "$@" "$top/src/test/install-deps.sh" none one two \
+		</dev/null 2>&1 | grep -E '^deps: (wanted|[0-9])'
+	cat "$sandbox/root/said"
+	ls "$(dirname "$policy")"
+}
+mkdir -p "$(dirname "$policy")"
+said="deps: wanted: one two
+deps: 3 packages with what they need, 1 MB to fetch, 101 MB on disk; some 60 seconds
+policy: 101"
+is "$(deps)" "$said" "install-deps.sh says how much, forbids services to start, and takes that back"
+for signal in INT TERM HUP; do
+	is "$(deps INTERRUPT=$signal)" "$said" "... when it is interrupted by SIG$signal"
+done
+is "$(deps APT_STATUS=100)" "$said" "... and when apt-get fails"
+printf '#!/bin/sh\nexit 104\n' >"$policy"
+chmod 755 "$policy"
+is "$(deps && cat "$policy")" "${said%101}104
+policy-rc.d
+#!/bin/sh
+exit 104" "a policy that was there before stays, and decides"
 [ $failed -eq 0 ] || tail -20 "$sandbox/log" | sed 's/^/# /'
 echo "1..$n"
 [ $failed -eq 0 ]

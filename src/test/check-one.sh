@@ -37,6 +37,9 @@ case $1 in
 		;;
 	tap/?*)
 		found "src/test/tap/t/$name"*.pl
+		packages=$(sed -n 's/^# packages: //p' "src/test/tap/t/$name"*.pl)
+		# shellcheck disable=SC2086
+		[ -z "$packages" ] || src/test/install-deps.sh none ${packages//-NN-/-15-} || exit 1
 		export LSM_TAP=$name
 		;;
 	unit/?*)

@@ -83,6 +83,9 @@ tap_results() {
 	fi
 	passed=$((passed + ok))
 	failed=$((failed + bad))
+	# what a test could not do here, for want of a program, say
+	grep -hoE '^1\.\.0 # SKIP .*|^ok [0-9]+ # skip .*|^# (not installed: .|NOT TESTED|[a-z0-9_]+ is not installed).*' "$3" |
+		sed -E "s/^(1\.\.0 # SKIP|ok [0-9]+ # skip|#) */# $1: left out: /" | sort | uniq
 	if [ "$bad" -gt 0 ]; then
 		# what stands under a failure; not what sessions of a test have said
 		grep -A14 -E '^not ok' "$3" | grep -E '^not ok|^#' | cut -c1-400 | head -60
@@ -296,7 +299,7 @@ if wants regress || wants isolation || wants tap; then
 	initdb_once
 	# the server's user may be unable to enter the source tree
 	mkdir "$sandbox/src"
-	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/ops" "$top/src/test" "$sandbox/src/"
+	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/ops" "$top/src/test" "$top/README.md" "$sandbox/src/"
 	# expected/ is PostgreSQL 15's; src/test/versions says what others print
 	major=$("$bindir/pg_config" --version | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
 	if [ -e "$top/src/test/versions/$major.patch" ]; then

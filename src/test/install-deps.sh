@@ -1,23 +1,47 @@
 #!/bin/bash
-# make deps: installs the Debian packages that building and testing need, and
-# those named as arguments, as far as they are missing.  Says what it does.
-# When all packages are there, nothing is done and no network is needed.
+# make deps: installs the Debian packages that a purpose needs, as far as they are missing; says beforehand how much
+# that is.  When all packages are there, nothing is done and no network is needed.
+#
+#   install-deps.sh [TIER] [PACKAGE...]
+#
+#   build   compiler, server, its headers, four libraries
+#   demo    these, and what make demo draws its picture with
+#   check   of make check: build, and what its tests use
+#   all     of check-all: check, and the programs that tests name in their heads ("# packages: ...")
+#   none    the packages alone
+#
+# No service of these packages is started, now or with the machine, but for servers that were there before.  Services
+# that come with a package are started by its script, which asks /usr/sbin/policy-rc.d: ours, while packages are
+# installed; one that is there already stays and decides itself.
+#
+# LSM_DEPS_ROOT: directory instead of / for that file (tests)
 set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+policy=${LSM_DEPS_ROOT:-}/usr/sbin/policy-rc.d
+mark="# of lsmam's install-deps.sh, which removes it"
 
-packages=(
-	make gcc g++ libc6-dev perl
-	postgresql-15 postgresql-server-dev-15 postgresql-client-15 locales
-	librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
-	rocksdb-tools libipc-run-perl postgresql-15-repack pgbackrest barman
-	patroni etcd-server curl
-	prometheus prometheus-postgres-exporter
-	postgresql-15-cron postgresql-15-hypopg postgresql-15-pgaudit
-	postgresql-15-pg-qualstats postgresql-15-pg-stat-kcache
-	postgresql-15-pg-wait-sampling postgresql-15-set-user
-	postgresql-15-wal2json postgresql-15-pglogical postgresql-15-partman
-	postgresql-15-rum postgresql-15-plprofiler
-	"$@"
-)
+build=(make gcc g++ libc6-dev postgresql-15 postgresql-server-dev-15 postgresql-client-15
+	libicu-dev librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev)
+check=(perl locales patch procps python3 rocksdb-tools libipc-run-perl)
+
+# what tests name in their heads, for a server of this version
+lab() {
+	sed -n 's/^# packages: //p' "$top"/src/test/tap/t/*.pl | tr ' ' '\n' | sed 's/-NN-/-15-/' | sort -u
+}
+
+case ${1:-} in
+	build) packages=("${build[@]}") ;;
+	demo) packages=("${build[@]}" python3-matplotlib) ;;
+	check) packages=("${build[@]}" "${check[@]}") ;;
+	all) mapfile -t packages < <(printf '%s\n' "${build[@]}" "${check[@]}"; lab) ;;
+	none) packages=() ;;
+	*)
+		echo "deps: usage: install-deps.sh build|demo|check|all|none [PACKAGE...]" >&2
+		exit 2
+		;;
+esac
+shift
+packages+=("$@")
 
 missing=()
 for package in "${packages[@]}"; do
@@ -35,8 +59,69 @@ if [ "$(id -u)" -ne 0 ]; then
 	exit 1
 fi
 
-export DEBIAN_FRONTEND=noninteractive
-echo "deps: installing with apt-get: ${missing[*]}"
+undo() {
+	if grep -qsF "$mark" "$policy"; then
+		rm -f "$policy"
+	fi
+}
+trap undo EXIT
+trap 'exit 130' INT TERM HUP
+
 # another program may hold the lock: unattended-upgrades, a second make check
-apt-get -o DPkg::Lock::Timeout=600 update -q
-apt-get -o DPkg::Lock::Timeout=600 install -q -y --no-install-recommends "${missing[@]}"
+apt() { LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 "$@"; }
+# The package that has the server's service, if it comes along.
+with_server=
+dpkg-query -L postgresql-common >/dev/null 2>&1 || [[ " ${missing[*]} " != *" postgresql-15 "* ]] || with_server=postgresql-common
+install=(install -q --no-install-recommends "${missing[@]}")
+
+echo "deps: wanted: ${missing[*]}"
+# One repository that does not answer may be another's.
+apt update -qq || echo "deps: not all lists of packages could be brought up to date"
+# It says what it would do, and does nothing.
+plan=$(apt --assume-no "${install[@]}" 2>&1) || grep -q '^Need to get' <<<"$plan" || {
+	echo "$plan" | tail -20
+	exit 1
+}
+# Some MB in a second come from a mirror, and a package is unpacked and set up in less than one.
+awk '
+	function megabytes(number, unit) {
+		gsub(",", "", number)
+		sub("/.*", "", unit)
+		return number * (unit == "GB" ? 1000 : unit == "MB" ? 1 : unit == "kB" ? 0.001 : 0.000001)
+	}
+	/ newly installed, / { count = $1 + $3 }
+	/^Need to get / { fetch = megabytes($4, $5) }
+	/^After this operation, .* additional / { disk = megabytes($4, $5) }
+	END {
+		minutes = int((fetch / 4 + count * 0.5) / 60 + 0.5)
+		printf "deps: %d packages with what they need, %.0f MB to fetch, %.0f MB on disk; some %s\n", count, fetch, disk,
+			(minutes > 1 ? minutes " minutes" : "60 seconds")
+	}' <<<"$plan"
+
+if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
+	mkdir -p "$(dirname "$policy")"
+	printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy"
+	chmod 755 "$policy"
+fi
+began=$SECONDS
+log=$(mktemp)
+if ! apt -y "${install[@]}" >"$log" 2>&1; then
+	tail -30 "$log"
+	echo "deps: apt-get has failed; all it said: $log"
+	exit 1
+fi
+rm -f "$log"
+
+# A service that came with them does not start with the machine either: it is its user's to enable.
+services=()
+for package in "${missing[@]}" ${with_server:-}; do
+	while read -r file; do
+		case $file in
+			*@.*) ;;
+			*/systemd/system/*.service) deb-systemd-helper disable "${file##*/}" >/dev/null 2>&1 && services+=("$(basename "$file" .service)") ;;
+			/etc/init.d/*) update-rc.d "${file##*/}" disable >/dev/null 2>&1 || true ;;
+		esac
+	done < <(dpkg-query -L "$package")
+done
+[ ${#services[@]} -eq 0 ] || echo "deps: not started, and not enabled: ${services[*]}"
+echo "deps: installed in $((SECONDS - began)) s"

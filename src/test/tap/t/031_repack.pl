@@ -1,5 +1,6 @@
 # Tools that rewrite a table beside its users and exchange files in pg_class: pg_repack
 # as Debian ships it, and by hand.
+# packages: postgresql-NN-repack
 use strict;
 use warnings;
 use IPC::Run;

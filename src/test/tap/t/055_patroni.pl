@@ -4,6 +4,7 @@
 # lsm_verify() has nothing to say, and the former leader follows.
 #   LSM_LONG=1       twenty rounds instead of two
 #   LSM_ROUNDS=N     so many
+# packages: patroni etcd-server curl
 use strict;
 use warnings;
 use File::Basename qw(dirname);

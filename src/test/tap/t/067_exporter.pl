@@ -1,6 +1,7 @@
 # The operators' kit, ops/: prometheus-postgres-exporter with our queries exposes what they name, as a role that is
 # in pg_monitor and nothing else; alerts and dashboard ask for nothing else; promtool likes the alerts.  A Prometheus
 # that scrapes the exporter answers all that the dashboard asks, and evaluates the alerts.
+# packages: prometheus prometheus-postgres-exporter
 use strict;
 use warnings;
 use LsmTest;

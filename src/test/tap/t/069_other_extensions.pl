@@ -2,6 +2,9 @@
 # statements about lsm tables is what they record of the same statements about heap tables, and
 # what lsmam adds to statements is there.  Extensions that go past access methods are refused.
 # Tests what is installed (docs/extensions.md), and says what is not.
+# packages: postgresql-NN-cron postgresql-NN-hypopg postgresql-NN-pgaudit postgresql-NN-pg-qualstats
+# packages: postgresql-NN-pg-stat-kcache postgresql-NN-pg-wait-sampling postgresql-NN-set-user
+# packages: postgresql-NN-partman postgresql-NN-rum postgresql-NN-plprofiler
 use strict;
 use warnings;
 use IPC::Run;

@@ -6,6 +6,7 @@
 # any, with a ledger: what decodes, applied to the rows of the slot's snapshot, is what the table has in the end.
 #   LSM_SEED=...  the random statements of a run
 #   LSM_LONG=1    more of them, more load
+# packages: postgresql-NN-wal2json
 use strict;
 use warnings;
 use LsmDecode;

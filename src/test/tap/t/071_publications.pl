@@ -3,6 +3,7 @@
 # publisher, subscriber, walsender and apply worker; in the end both sides are the same, and lsm_verify finds nothing.
 # Conflicts stop a subscription and let it go on as they do with heap.
 #   LSM_LONG=1  more kills, more load
+# packages: postgresql-NN-pglogical
 use strict;
 use warnings;
 use LsmDecode;

@@ -2,6 +2,7 @@
 # a slot made while transactions run; one advanced halfway; and under load, with crashes, a ledger: what is decoded,
 # applied to the rows of the slot's snapshot, is what the table has.
 #   LSM_LONG=1  more load, more crashes
+# packages: postgresql-NN-wal2json
 use strict;
 use warnings;
 use LsmDecode;

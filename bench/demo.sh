@@ -1,152 +1,180 @@
 #!/bin/bash
-# make demo: lsm tables and keys under pgbench, then what filters and shared digests do for lookups of long keys, on a
-# throwaway server.
+# make demo: the same loads on heap tables with btree keys and on lsm tables with lsm keys, in turns, on a throwaway server;
+# then what filters and shared digests do for lookups of long keys.  The last screen says it in one table.
 #
-#   DEMO_SCALE=10 DEMO_SECONDS=10 DEMO_CLIENTS=2, and those of demo_filters.sh
+#   DEMO_ROWS=1000000 DEMO_ROUNDS=5 DEMO_SECONDS=2 (of a turn of pgbench), and those of demo_filters.sh
+#
+# While rows with random keys are inserted, shared_buffers and the sizes that belong to it are small, so that an index of
+# some seconds' making is to this server what a large one is to others (as rows/uuid-insert.sh does it by BENCH_SCALE).
+# For all else everything is in memory.
 set -uo pipefail
-. "$(dirname "$0")/../src/test/lib.sh"
+top=$(cd "$(dirname "$0")/.." && pwd)
+export BENCH_RESULTS=${DEMO_RESULTS:-$top/build/demo}
+export BENCH_ROUNDS=${DEMO_ROUNDS:-5}
+. "$top/bench/lib.sh"
+. "$top/bench/probes.sh"
 . "$top/bench/demo_filters.sh"
 
-scale=${DEMO_SCALE:-10}
-seconds=${DEMO_SECONDS:-10}
-clients=${DEMO_CLIENTS:-2}
-sandbox=
-data=
+row=against
+rows=${DEMO_ROWS:-1000000}
+added=$((rows / 15))
+probes=$((rows / 25))
+seconds=${DEMO_SECONDS:-2}
 step=start
+load=$(cut -d. -f1 /proc/loadavg)
 
-finish() {
+demo_cleanup() {
 	local status=$?
-	if [ -n "$data" ] && [ -f "$data/postmaster.pid" ]; then
-		stop_server "$data" immediate
-	fi
-	if [ $status -ne 0 ]; then
+	if [ $status -ne 0 ] || [ -e "$sandbox/failed" ]; then
 		echo "demo FAILED at step: $step"
-		[ -f "${data:-}.log" ] && tail -30 "$data.log"
 	fi
-	[ -n "$sandbox" ] && rm -rf "$sandbox"
-	exit $status
+	(exit $status)
+	bench_cleanup
 }
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-say() { printf '\n\033[1m== %s\033[0m\n' "$1"; }
 must() { "$@" || exit 1; }
+# same VALUE...: they are
+same() { [ "$(printf '%s\n' "$@" | sort -u | wc -l)" -eq 1 ]; }
 
-sql() {
-	as_postgres "$bindir/psql" -X -h "$sandbox" -p 65433 -U postgres -d demo \
-		-v ON_ERROR_STOP=1 "$@"
-}
-bench() {
-	as_postgres "$bindir/pgbench" -h "$sandbox" -p 65433 -U postgres "$@" demo
-}
-
-say "Building lsmam (release) into a private copy of PostgreSQL"
 step=build
-new_sandbox demo
-cd "$sandbox"
-if ! install_flavour release >"$sandbox/build.log" 2>&1; then
-	tail -40 "$sandbox/build.log"
-	exit 1
-fi
-
-say "Starting a throwaway server"
-step="server start"
-data=$sandbox/data
-server_conf="
-lsm.memtable_size = 16MB
-shared_buffers = 256MB
-max_wal_size = 4GB
+say "Building lsmam into a private copy of PostgreSQL (two processors take a minute)"
+bench_start "
+shared_buffers = 16MB
+max_wal_size = 128MB
+autovacuum = on
+autovacuum_naptime = 10s
+synchronous_commit = off
+lsm.memtable_size = 8MB
 lsm.elastic_memory = 1MB
 lsm.elastic_unit_size = 256
 "
-must start_server "$data" 65433
-must as_postgres "$bindir/createdb" -h "$sandbox" -p 65433 -U postgres demo
-must sql -q -c "CREATE EXTENSION lsmam" \
-	-c "ALTER DATABASE demo SET default_table_access_method = lsm" \
-	-c "SELECT lsm_full_version()" -At
+trap demo_cleanup EXIT
+built=$SECONDS
 
-say "pgbench -i -s $scale: tables USING lsm, primary keys in lsm_index"
-step="pgbench -i"
-must bench -i -q -s "$scale" 2>&1 | tail -2
-[ "${PIPESTATUS[0]}" -eq 0 ] || exit 1
-must sql -c "SELECT c.relname, a.amname, pg_size_pretty(lsm_relation_size(c.oid::regclass)) AS size
-	FROM pg_class c JOIN pg_am a ON a.oid = c.relam
-	WHERE a.amname LIKE 'lsm%' ORDER BY c.relname"
-keys=$(sql -At -c "SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
-	WHERE a.amname = 'lsm_index'") || exit 1
-[ "$keys" -ge 3 ] || { echo "the primary keys are not in lsm_index"; exit 1; }
+# ---- random keys: h is a heap table, l an lsm table ----
 
-counters() {
-	must sql -c "SELECT relname, kind, lookups, digests, filter_probes, filter_negatives AS negatives,
-		filter_true_positives AS true_pos, filter_false_positives AS false_pos, memtable_hits AS mem_hits
-		FROM pg_stat_lsm WHERE relname LIKE 'pgbench_accounts%' ORDER BY relname"
+step="random keys"
+say "$rows rows with random keys, then $rounds times $added more"
+sql heap <<-SQL
+	CREATE TABLE made USING heap AS SELECT gen_random_uuid() AS id, i AS a, 'event ' || i || ' of ' || i % 97 AS b
+		FROM generate_series(1, $rows) i;
+	CREATE TABLE h (id uuid NOT NULL, a int, b text) USING heap;
+	INSERT INTO h SELECT * FROM made;
+	-- what random inserts keep a btree at
+	ALTER TABLE h ADD PRIMARY KEY (id) WITH (fillfactor = 70);
+	CREATE TABLE l (id uuid PRIMARY KEY, a int, b text) USING lsm;
+	INSERT INTO l SELECT * FROM made;
+	CREATE TABLE present USING heap AS SELECT id FROM made WHERE a % 25 = 0;
+	CREATE TABLE absent USING heap AS SELECT gen_random_uuid() AS id FROM present;
+	VACUUM ANALYZE made, h, l, present, absent;
+SQL
+settle heap l
+
+wal_at() { sql heap -c "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"; }
+
+# insert TABLE: compactions that are due, a checkpoint and the kernel's writes belong to it
+insert() {
+	local start settled wal
+	sql heap -c CHECKPOINT
+	sync
+	wal=$(wal_at)
+	start=$EPOCHREALTIME
+	sql heap -c "INSERT INTO $1 SELECT * FROM made"
+	settled=$EPOCHREALTIME
+	[ "$1" = h ] || settle heap l
+	local checkpoint=$EPOCHREALTIME
+	sql heap -c CHECKPOINT
+	sync
+	echo "$start $settled $checkpoint $EPOCHREALTIME $wal $(wal_at)" |
+		awk -v n="$added" '{ print n / ($2 - $1 + $4 - $3), ($6 - $5) / n }' >>"$sandbox/inserts.$1"
 }
-
-say "Default TPC-B script, $clients clients, $seconds s"
-step="TPC-B"
-bench -n -c "$clients" -j "$clients" -T "$seconds" -M prepared >"$sandbox/bench.log" 2>&1 || {
-	cat "$sandbox/bench.log"
-	exit 1
-}
-grep -E '^(tps|latency average|number of failed)' "$sandbox/bench.log"
-tpcb=$(sed -n 's/^tps = \([0-9]*\).*/\1/p' "$sandbox/bench.log")
-
-step="balances"
-sum=$(sql -At -c "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)
-	AND (SELECT sum(tbalance) FROM pgbench_tellers) = (SELECT sum(delta) FROM pgbench_history)
-	AND (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history)") || exit 1
-[ "$sum" = t ] || { echo "balances do not add up"; exit 1; }
-echo "balances of accounts, tellers and branches equal the history"
-
-say "Levels"
-step="lsm_levels"
-must sql -q -c "SELECT lsm_flush('pgbench_accounts'::regclass)" -o /dev/null
-must sql -c "SELECT 'pgbench_accounts' AS tree, * FROM lsm_levels('pgbench_accounts'::regclass)
-	UNION ALL SELECT 'pgbench_accounts_pkey', * FROM lsm_levels('pgbench_accounts_pkey'::regclass)"
-
-say "Point selects, hash sharing on and off in turn, $clients clients, $seconds s each"
-selects=5
-for ((i = 0; i < selects; i++)); do
-	for sharing in on off; do
-		[ $i -gt 0 ] || must sql -q -c "SELECT pg_stat_lsm_reset()" -o /dev/null
-		step="SELECT, sharing $sharing"
-		PGOPTIONS="-c lsm.hash_sharing=$sharing" bench -n -S -M prepared -c "$clients" -j "$clients" \
-			-T $(((seconds + selects - 1) / selects)) >"$sandbox/bench.log" 2>&1 || {
-			cat "$sandbox/bench.log"
-			exit 1
-		}
-		sed -n 's/^tps = \([0-9]*\).*/\1/p' "$sandbox/bench.log" >>"$sandbox/tps.$sharing"
-		[ $i -gt 0 ] || {
-			echo "sharing $sharing:"
-			counters
-		}
+for ((i = 0; i < rounds; i++)); do
+	sql heap -c "TRUNCATE made" -c "INSERT INTO made SELECT gen_random_uuid(), i, 'event ' || i || ' of ' || i % 97
+		FROM generate_series(1, $added) i" -c "VACUUM made"
+	for table in $([ $((i % 2)) -eq 0 ] && echo l h || echo h l); do
+		insert "$table"
 	done
 done
-median() { sort -n "$1" | sed -n "$(((selects + 1) / 2))p"; }
-shared=$(median "$sandbox/tps.on")
-unshared=$(median "$sandbox/tps.off")
+paste -d' ' "$sandbox/inserts.l" "$sandbox/inserts.h" | tee "$sandbox/inserts" | awk '{ print $1, $3 }' |
+	report "rows with random keys inserted" higher rows/s "" lsm heap
+awk '{ print $2, $4 }' "$sandbox/inserts" | report "WAL of such a row" lower bytes "" lsm heap
+
+step="same rows"
+must same $(sql heap -c "SELECT concat_ws(',', count(*), sum(a), sum(hashtext(b))) FROM h
+	UNION ALL SELECT concat_ws(',', count(*), sum(a), sum(hashtext(b))) FROM l")
+
+step="size"
+sql heap -o /dev/null -c "SELECT lsm_flush('l'::regclass)"
+settle heap l
+sql heap -c CHECKPOINT
+sql heap -c "SELECT lsm_total_relation_size('l'::regclass) / 1048576.0 || ' ' || pg_total_relation_size('h') / 1048576.0" |
+	report "size on disk, with the key" lower MB "" lsm heap
+
+step="restart"
+sql heap -c "ALTER SYSTEM SET shared_buffers = '512MB'" -c "ALTER SYSTEM SET max_wal_size = '4GB'"
+must stop_server "$data"
+must start_server "$data" $port
+
+step="lookups"
+say "lookups by key"
+lookups="$probes_nested SET enable_seqscan = off;"
+# look LABEL KEYS: in a nested loop
+look() {
+	interleave_sql "$1" "$probes" us "" lsm heap heap "${lookups/SET enable_seqscan = off;/}" \
+		"SELECT count(l.a) FROM $2 JOIN l USING (id);" "SELECT count(h.a) FROM $2 JOIN h USING (id);"
+}
+look "key that is not there" absent
+look "key that is there" present
+range() {
+	echo "SELECT sum(x.a) FROM (SELECT id FROM present LIMIT 1000) p,
+		LATERAL (SELECT a FROM $1 WHERE id >= p.id ORDER BY id LIMIT 100) x;"
+}
+interleave_sql "100 rows in key order" 1000 us "" lsm heap heap "$lookups" "$(range l)" "$(range h)"
+interleave_sql "count of all rows" 1000 ms "" lsm heap heap "" "SELECT count(a) FROM l;" "SELECT count(a) FROM h;"
+
+# ---- pgbench: database heap, database lsm ----
+
+step="queue"
+say "a queue: fetch the first job, delete it, add one; 2 clients"
+for am in heap lsm; do
+	sql $am -c "CREATE TABLE q (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload text)" \
+		-c "INSERT INTO q (payload) SELECT md5(i::text) FROM generate_series(1, $((rows / 5))) i" -c "VACUUM ANALYZE q"
+done
+cat >"$sandbox/queue.sql" <<-'SQL'
+	DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);
+	INSERT INTO q (payload) VALUES ('what is to be done');
+SQL
+chmod a+r "$sandbox/queue.sql"
+one() { tps "$1" -n -M prepared -c 2 -j 2 -T "$seconds" -f "$sandbox/queue.sql"; }
+interleave "jobs of a queue" higher /s "" lsm heap one
+
+step="TPC-B"
+say "pgbench's TPC-B, scale 5, 2 clients"
+for am in heap lsm; do
+	bench_pgbench $am -i -q -s 5 >/dev/null 2>&1 || die "pgbench -i"
+done
+settle lsm pgbench_accounts
+one() { tps "$1" -n -M prepared -c 2 -j 2 -T "$seconds"; }
+interleave "TPC-B transactions" higher /s "" lsm heap one
 
 step="lsm_verify"
-say "lsm_verify"
-problems=$(sql -At -c "SELECT count(*) FROM pg_class c JOIN pg_am a ON a.oid = c.relam,
-	LATERAL lsm_verify(c.oid::regclass) v WHERE a.amname = 'lsm'") || exit 1
-[ "$problems" = 0 ] || {
-	sql -c "SELECT c.relname, v.* FROM pg_class c JOIN pg_am a ON a.oid = c.relam,
-		LATERAL lsm_verify(c.oid::regclass) v WHERE a.amname = 'lsm' LIMIT 20"
-	exit 1
-}
-echo "no problem found"
+say "lsm_verify, balances"
+must same t "$(sql lsm -c "SELECT (SELECT sum(abalance) FROM pgbench_accounts) = (SELECT sum(delta) FROM pgbench_history)
+	AND (SELECT sum(tbalance) FROM pgbench_tellers) = (SELECT sum(delta) FROM pgbench_history)
+	AND (SELECT sum(bbalance) FROM pgbench_branches) = (SELECT sum(delta) FROM pgbench_history)")"
+for am in heap lsm; do
+	must same "" "$(sql $am -c "SELECT c.relname, v.* FROM pg_class c JOIN pg_am a ON a.oid = c.relam,
+		LATERAL lsm_verify(c.oid::regclass) v WHERE a.amname = 'lsm' LIMIT 20")"
+done
+echo "balances are what the history says, lsm_verify() finds nothing"
 
-say "Long keys: $filter_keys of $filter_bytes bytes in $filter_runs runs, lookups with four kinds of filters"
+say "filters: $filter_keys keys of $filter_bytes bytes in $filter_runs runs"
 filter_experiment
 
-say "A picture of the trees"
 step="lsm_report"
-report=$filter_results/report.html
-sql -At -c "SELECT lsm_report(array_agg(c.oid ORDER BY c.relname)::regclass[]) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
+report=$results/report.html
+sql heap -c "SELECT lsm_report(array_agg(c.oid ORDER BY c.relname)::regclass[]) FROM pg_class c JOIN pg_am a ON a.oid = c.relam
 	WHERE a.amname LIKE 'lsm%' AND c.relpersistence <> 't'" >"$report" || exit 1
 grep -q '^</html>$' "$report" || { echo "the page is not complete"; exit 1; }
-echo "$(grep -c '^<section ' "$report") trees; open it in a browser: $report"
 
 step="stop"
 must stop_server "$data"
@@ -154,16 +182,42 @@ if grep -qE 'PANIC|terminated by signal' "$data.log"; then
 	echo "the server crashed on the way"
 	exit 1
 fi
+[ ! -e "$sandbox/failed" ] || exit 1
 
-say "Demo finished in $SECONDS s"
-cat <<SUMMARY
-  TPC-B                         $tpcb transactions/s
-  point select, sharing on      $shared transactions/s
-  point select, sharing off     $unshared transactions/s
-  (medians of $selects turns; a key of 8 bytes is hashed in next to no time, so what differs is noise. Long keys:)
+# ---- the last screen: less than 24 lines of 80 columns ----
 
-SUMMARY
-cat "$filter_results/table.txt"
+# demo_table: the summary's lines.  Where half of the neighbouring turns are on either side, or the difference is
+# less than what the machine's phases make, what was measured is noise, and not shown.
+demo_table() {
+	awk -F'\t' '
+	function number(x) { return x >= 1000 ? sprintf("%d,%03d", x / 1000, x % 1000) : sprintf(x >= 100 ? "%.0f" : "%.3g", x) }
+	/^#/ { next }
+	{
+		split($5 == "MB" ? "smaller larger" : $5 == "bytes" ? "less more" : "faster slower", words, " ")
+		split($3, a, " ")
+		split($4, b, " ")
+		printf "  %-32s", $2
+		if ($9 > 1 && (($7 < 1 && $8 > 1) || ($6 > 0.97 && $6 < 1.03))) {
+			print "cannot be told apart from noise"
+			next
+		}
+		times = $6 >= 1 ? $6 : 1 / $6
+		printf "%-15s %9s %10s %s\n", sprintf("%.*fx %s", times < 1.1 ? 2 : 1, times, words[$6 >= 1 ? 1 : 2]),
+			number(a[2]), number(b[2]), $5
+	}' "$results/against.summary"
+}
+
 echo
-echo "$filter_plot"
-echo "  Levels, files, filters in a browser: $report"
+{
+	printf '%-49s%10s %10s\n' "lsm against heap and btree, in turns ($built + $((SECONDS - built)) s):" lsm heap
+	demo_table
+	echo
+	cat "$results/savings.txt"
+	echo
+	echo "Rows and balances were the same in the end, lsm_verify() found nothing. The first"
+	echo "two with an index larger than shared_buffers, the others in memory. More loads,"
+	echo "larger tables, how much turns differ: bench/RESULTS.md"
+	[ "$load" -lt "$(nproc)" ] || echo "The machine had other things to do (load $load): some differences may be theirs."
+	echo "$filter_plot"
+	echo "Levels, files and filters, in a browser: ${report#"$top"/}"
+} | tee "$results/screen.txt"

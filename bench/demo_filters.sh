@@ -5,17 +5,17 @@
 # medians of the chunks, counters are means.  49 of 50 keys asked for lie in a sixteenth of the key range: that is what
 # elastic filters are for, and the others do not mind.
 #
-#   DEMO_KEYS=200000  DEMO_KEY_BYTES=1000  DEMO_ROUNDS=40  DEMO_RESULTS=build/demo
+#   DEMO_KEYS=100000  DEMO_KEY_BYTES=1000  DEMO_FILTER_ROUNDS=10
 
-filter_keys=${DEMO_KEYS:-200000}
+filter_keys=${DEMO_KEYS:-100000}
 filter_bytes=${DEMO_KEY_BYTES:-1000}
-filter_rounds=${DEMO_ROUNDS:-40}
+filter_rounds=${DEMO_FILTER_ROUNDS:-10}
 filter_runs=14
 filter_small_bits=3.2
-filter_results=${DEMO_RESULTS:-$top/build/demo}
+filter_results=$results
 filter_warm=8
-filter_chunk=2500
-filter_cold_rounds=7
+filter_chunk=2000
+filter_cold_rounds=5
 filter_cold_chunk=300
 
 # Column of the table; index; lsm.hash_sharing
@@ -28,15 +28,15 @@ SET enable_material = off; SET enable_memoize = off; SET temp_buffers = '64MB'; 
 # filter_settings NAME VALUE ...: for all processes, at once
 filter_settings() {
 	while [ $# -gt 0 ]; do
-		must sql -q -c "ALTER SYSTEM SET $1 = '$2'"
+		sql heap -c "ALTER SYSTEM SET $1 = '$2'"
 		shift 2
 	done
-	must sql -q -c "SELECT pg_reload_conf()" -o /dev/null
+	sql heap -c "SELECT pg_reload_conf()" -o /dev/null
 }
 
 # filter_functions: the keys, and what is read off before and after a chunk
 filter_functions() {
-	must sql -q <<-SQL
+	sql heap <<-SQL
 		-- stored keys end with 0, absent ones with 1, so absent ones lie between stored ones
 		CREATE FUNCTION demo_key(hash text, odd int) RETURNS text LANGUAGE sql IMMUTABLE AS
 			\$\$SELECT hash || repeat('x', $filter_bytes - 33) || odd\$\$;
@@ -62,7 +62,7 @@ filter_functions() {
 filter_module() {
 	must cc -O2 -std=gnu11 -w -D_GNU_SOURCE -fPIC -shared -I"$top/src" -I"$top/bench/tree" \
 		-isystem "$("$(find_pg_config)" --includedir-server)" -o "$sandbox/bench_tree.so" "$top/bench/tree/bench_tree.c"
-	must sql -q -c "CREATE FUNCTION tree_hold(regclass) RETURNS void STRICT LANGUAGE c AS '$sandbox/bench_tree'"
+	sql heap -c "CREATE FUNCTION tree_hold(regclass) RETURNS void STRICT LANGUAGE c AS '$sandbox/bench_tree'"
 }
 
 # filter_hold: every index's lock, in psql's words
@@ -77,7 +77,7 @@ filter_hold() {
 # them, all over each other.  The session that loads has the locks until one that keeps them is waiting
 filter_load() {
 	local index run
-	must sql -q \
+	sql heap \
 		-c "CREATE UNLOGGED TABLE none (k text COLLATE \"C\", v int) USING lsm" \
 		-c "CREATE UNLOGGED TABLE blocked (LIKE none) USING lsm" \
 		-c "CREATE UNLOGGED TABLE small (LIKE none) USING lsm" \
@@ -111,13 +111,14 @@ filter_load() {
 		echo "\\! touch $sandbox/held"
 		echo "SELECT pg_sleep(3600);"
 	} >"$sandbox/hold.sql"
-	sql -q -f "$sandbox/load.sql" &
+	sql heap -f "$sandbox/load.sql" &
 	local loader=$!
 	while [ ! -e "$sandbox/loaded" ]; do
 		kill -0 $loader 2>/dev/null || exit 1
 		sleep 0.1
 	done
-	sql -q -f "$sandbox/hold.sql" >/dev/null 2>&1 &
+	# it ends with the server
+	"${session_command[@]}" -f "$sandbox/hold.sql" >/dev/null 2>&1 &
 	local holder=$!
 	must wait $loader
 	while [ ! -e "$sandbox/held" ]; do
@@ -189,13 +190,13 @@ filter_warm() {
 			[ $round -ne $filter_warm ] || echo "SELECT '@start';"
 		done
 	} >"$sandbox/warm.sql"
-	must sql -q -At -F, -f "$sandbox/warm.sql" >"$sandbox/warm.out"
+	sql heap -F, -f "$sandbox/warm.sql" >"$sandbox/warm.out"
 	sed -n '1,/^@start/d; s/^@//p' "$sandbox/warm.out" >>"$filter_csv"
 }
 
 # filter_directory INDEX: of its files, by what a session has mapped that has looked for an absent key
 filter_directory() {
-	sql -q -At -c "SET enable_seqscan = off" -c "SELECT FROM $1 WHERE k = demo_key(md5('1'), 1)" \
+	sql heap -c "SET enable_seqscan = off" -c "SELECT FROM $1 WHERE k = demo_key(md5('1'), 1)" \
 		-c "SELECT DISTINCT (regexp_matches(pg_read_file('/proc/self/maps'), '\S*/pg_lsm/[0-9a-f]+', 'g'))[1]"
 }
 
@@ -222,7 +223,7 @@ filter_cold() {
 				printf '%s\n' "$evict"
 				filter_chunk "(extract(epoch FROM clock_timestamp()) * 1e9)::bigint" absent disk "$config" $filter_cold_chunk
 			} >"$sandbox/cold.sql"
-			must sql -q -At -F, -f "$sandbox/cold.sql" >"$sandbox/cold.out"
+			sql heap -F, -f "$sandbox/cold.sql" >"$sandbox/cold.out"
 			sed -n 's/^@//p' "$sandbox/cold.out" >>"$filter_csv"
 		done < <(filter_order $round)
 	done
@@ -232,8 +233,8 @@ filter_cold() {
 filter_memory() {
 	case $1 in
 		none) echo 0 ;;
-		elastic) sql -At -c "SELECT (used_bytes + state_bytes) / 1024 FROM lsm_elastic_stats()" ;;
-		*) sql -At -c "SELECT round(sum(filter_bytes) / 1024.0) FROM lsm_files('$1_key'::regclass)" ;;
+		elastic) sql heap -c "SELECT (used_bytes + state_bytes) / 1024 FROM lsm_elastic_stats()" ;;
+		*) sql heap -c "SELECT round(sum(filter_bytes) / 1024.0) FROM lsm_files('$1_key'::regclass)" ;;
 	esac
 }
 
@@ -244,7 +245,7 @@ filter_table() {
 		IFS=: read -r name index _ <<<"$config"
 		memory="$memory $name=$(filter_memory "$index")"
 	done
-	awk -F, -v memory="$memory" -v configs="$filter_configs" \
+	awk -F, -v memory="$memory" -v configs="$filter_configs" -v keys="$filter_keys" -v savings="$filter_results/savings.txt" \
 		-v runs="$filter_runs" -v bytes="$filter_bytes" -v small_bits="$filter_small_bits" '
 	function sort(v, n,  i, j, t) {
 		for (i = 2; i <= n; i++)
@@ -280,6 +281,17 @@ filter_table() {
 		sort(v, rows[one])
 		return v[int((rows[one] + 1) / 2)]
 	}
+	# "3.1x faster", of the other; nothing where half of the rounds are on either side of 1: noise
+	function says(one, other,  v, i, n, ratio) {
+		n = rows[one]
+		for (i = 1; i <= n; i++) v[i] = times[one, i] / times[other, i]
+		sort(v, n)
+		ratio = v[int((n + 1) / 2)]
+		if ((v[int((n - 1) / 4 + 0.5) + 1] < 1 && v[int((n - 1) * 3 / 4 + 0.5) + 1] > 1) || (ratio > 0.97 && ratio < 1.03))
+			return "time: noise"
+		return sprintf("%.*fx %s", (ratio >= 1 ? ratio : 1 / ratio) < 1.1 ? 2 : 1, ratio >= 1 ? ratio : 1 / ratio,
+			ratio >= 1 ? "faster" : "slower")
+	}
 	function mean(what, counted) { return counter[what, counted] / lookups[what] }
 	END {
 		if (wrong) { print "an index found what is not there, or did not find what is"; exit 1 }
@@ -310,6 +322,15 @@ filter_table() {
 			sizes[4], small_bits, mean(m "small", 9)
 		printf "  elastic, %s kB: the same memory, but most of it where lookups are (49 of 50 in a sixteenth of the keys): %.2f blocks instead of %.2f, %.1f times the time of the blocked filters of %s kB where files are cached, %.1f times where they are not.\n",
 			sizes[5], mean(m "elastic", 9), mean(m "small", 9), slower(m "elastic", m "small"), sizes[4], slower(d "elastic", d "small")
+		printf "A key of %d bytes that is in none of %d sorted files is looked up:\n", bytes, runs >savings
+		printf "  without filters: %.1f blocks are read\n", mean(m "none", 9) >savings
+		printf "  with a filter for each file: %.2f blocks; %s, from disk %s\n", mean(m "shared", 9),
+			says(m "none", m "shared"), says(d "none", d "shared") >savings
+		printf "  ... and each filter hashes the key (not once for all %.0f): %s\n", mean(m "alone", 7),
+			says(m "shared", m "alone") >savings
+		printf "  filters of a third of the memory: %.2f blocks\n", mean(m "small", 9) >savings
+		printf "  ... and most of it where lookups are (elastic): %.2f blocks; %s\n", mean(m "elastic", 9),
+			says(m "small", m "elastic") >savings
 	}' "$filter_csv" | fold -s -w 100
 	return "${PIPESTATUS[0]}"
 }
@@ -322,12 +343,12 @@ filter_experiment() {
 	echo "storage,keys,filters,lookups,found,ns,digests,filters_asked,blocks_read" >>"$filter_csv"
 
 	step="loading long keys"
-	filter_settings lsm.memtable_size 64MB
+	filter_settings lsm.memtable_size 64MB max_wal_size 4GB
 	filter_functions
 	filter_module
 	filter_load
 	filter_settings lsm.elastic_memory 64kB
-	must sql -c "SELECT c.relname AS index, sum(l.runs) AS runs, string_agg(format('L%s: %s', level, entries), ', ' ORDER BY level) AS keys
+	sql heap -c "SELECT c.relname AS index, sum(l.runs) AS runs, string_agg(format('L%s: %s', level, entries), ', ' ORDER BY level) AS keys
 		FROM pg_class c, lsm_levels(c.oid::regclass) l WHERE c.relname IN ('none_key', 'blocked_key', 'small_key', 'elastic_key') GROUP BY 1 ORDER BY 1"
 	step="lookups, files in the page cache"
 	filter_warm
@@ -337,8 +358,8 @@ filter_experiment() {
 	filter_table >"$filter_results/table.txt" || { cat "$filter_results/table.txt"; exit 1; }
 	step="the plot"
 	if /usr/bin/python3 -c "import matplotlib" 2>/dev/null; then
-		filter_plot=$(/usr/bin/python3 "$top/bench/plot.py" -t png "$filter_results" demo) || exit 1
+		filter_plot="Picture: $(/usr/bin/python3 "$top/bench/plot.py" -t png "$filter_results" demo | sed "s,$top/,,")"
 	else
-		filter_plot="no plot: that needs python3-matplotlib"
+		filter_plot="No picture: that needs python3-matplotlib."
 	fi
 }

@@ -1,8 +1,11 @@
 # Hash sharing on trees of at least four populated levels: one digest per lookup with it,
-# one per filter probed without, the same results and the same probes.
+# one per filter probed without, the same results and the same probes.  And what README.md shows of it to a newcomer: its
+# "Five minutes", as they are typed and as psql answers, on a server of default settings.
 # tier: check
 use strict;
 use warnings;
+use File::Basename;
+use IPC::Run;
 use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -99,4 +102,27 @@ foreach my $index (sort keys %queries)
 }
 is($node->safe_psql('postgres', q{SELECT * FROM lsm_verify('l')}), '', 'lsm_verify');
 $node->stop;
+
+SKIP:
+{
+	skip 'README.md shows what psql 15 prints', 5 if lsm_version() != 15;
+	my ($part) = slurp_file(($ENV{LSM_DOCS} // dirname(__FILE__) . '/../../../../docs') . '/../README.md') =~ /^## Five minutes\n(.*?)^## /ms;
+	my @shown = $part =~ /^```sql\n(.*?)^```\n```\n(.*?)^```$/msg;
+	cmp_ok(scalar @shown, '>=', 4, 'README.md, "Five minutes": statements and what they print');
+	is(scalar(() = $part =~ /^```/mg), 2 * @shown, 'README.md, "Five minutes": every block is one of them');
+	my $fresh = PostgreSQL::Test::Cluster->new('readme');
+	$fresh->init(extra => [ '--encoding=UTF8', '--locale=C.UTF-8' ]);
+	$fresh->append_conf('postgresql.conf', "shared_preload_libraries = 'lsmam'");
+	$fresh->start;
+	$fresh->safe_psql('postgres', 'CREATE EXTENSION lsmam');
+	my @statements = @shown[ grep { $_ % 2 == 0 } 0 .. $#shown ];
+	my ($out, $err) = ('', '');
+	IPC::Run::run([ 'psql', '-X', '-d', $fresh->connstr('postgres') ], '<', \join("\\echo @@\n", @statements), '>', \$out, '2>', \$err);
+	# without blanks at ends of lines, and empty lines at the end
+	my @printed = map { s/[ ]+$//mgr =~ s/\n+\z/\n/r } split /^@@\n/m, $out;
+	is($err, '', 'README.md, "Five minutes": no message');
+	is_deeply(\@printed, [ @shown[ grep { $_ % 2 } 0 .. $#shown ] ], 'README.md, "Five minutes": psql prints what is shown');
+	is($fresh->safe_psql('postgres', q{SELECT * FROM lsm_verify('events'::regclass)}), '', 'README.md, "Five minutes": lsm_verify');
+	$fresh->stop;
+}
 done_testing();

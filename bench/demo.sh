@@ -218,6 +218,5 @@ echo
 	echo "two with an index larger than shared_buffers, the others in memory. More loads,"
 	echo "larger tables, how much turns differ: bench/RESULTS.md"
 	[ "$load" -lt "$(nproc)" ] || echo "The machine had other things to do (load $load): some differences may be theirs."
-	echo "$filter_plot"
-	echo "Levels, files and filters, in a browser: ${report#"$top"/}"
+	echo "$filter_plot Levels, files, in a browser: ${report#"$top"/}"
 } | tee "$results/screen.txt"

@@ -358,7 +358,8 @@ filter_experiment() {
 	filter_table >"$filter_results/table.txt" || { cat "$filter_results/table.txt"; exit 1; }
 	step="the plot"
 	if /usr/bin/python3 -c "import matplotlib" 2>/dev/null; then
-		filter_plot="Picture: $(/usr/bin/python3 "$top/bench/plot.py" -t png "$filter_results" demo | sed "s,$top/,,")"
+		filter_plot=$(/usr/bin/python3 "$top/bench/plot.py" -t png "$filter_results" demo) || exit 1
+		filter_plot="Picture: ${filter_plot#"$top"/}."
 	else
 		filter_plot="No picture: that needs python3-matplotlib."
 	fi

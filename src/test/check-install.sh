@@ -80,6 +80,7 @@ case " $* " in
 		exit 1
 		;;
 esac
+sleep "${APT_SECONDS:-0}"
 "$LSM_DEPS_ROOT/usr/sbin/policy-rc.d" etcd start
 echo "policy: $?" >>"$LSM_DEPS_ROOT/said"
 [ -z "$INTERRUPT" ] || kill -s "$INTERRUPT" $PPID
@@ -103,6 +104,15 @@ for signal in INT TERM HUP; do
 	is "$(deps INTERRUPT=$signal)" "$said" "... when it is interrupted by SIG$signal"
 done
 is "$(deps APT_STATUS=100)" "$said" "... and when apt-get fails"
+# another one that has begun, and whose apt-get ends in the midst of ours
+rm -f "$sandbox/root/said"
+for seconds in 0.5 1; do
+	env INTERRUPT= APT_SECONDS=$seconds LSM_DEPS_ROOT="$sandbox/root" PATH="$sandbox/stubs:$PATH" \
+		"$top/src/test/install-deps.sh" none one two </dev/null >/dev/null 2>&1 &
+done
+wait
+is "$(cat "$sandbox/root/said")" "policy: 101
+policy: 101" "... and beside another one"
 printf '#!/bin/sh\nexit 104\n' >"$policy"
 chmod 755 "$policy"
 is "$(deps && cat "$policy")" "${said%101}104

@@ -59,6 +59,11 @@ if [ "$(id -u)" -ne 0 ]; then
 	exit 1
 fi
 
+# One at a time: the policy of another would go while we install.
+mkdir -p "${LSM_DEPS_ROOT:-}/run"
+exec 8>"${LSM_DEPS_ROOT:-}/run/lsmam-deps.lock"
+flock 8
+
 undo() {
 	if grep -qsF "$mark" "$policy"; then
 		rm -f "$policy"
@@ -68,7 +73,7 @@ trap undo EXIT
 trap 'exit 130' INT TERM HUP
 
 # another program may hold the lock: unattended-upgrades, a second make check
-apt() { LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 "$@"; }
+apt() { LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 "$@" 8>&-; }
 # The package that has the server's service, if it comes along.
 with_server=
 dpkg-query -L postgresql-common >/dev/null 2>&1 || [[ " ${missing[*]} " != *" postgresql-15 "* ]] || with_server=postgresql-common

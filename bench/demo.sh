@@ -2,7 +2,7 @@
 # make demo: the same loads on heap tables with btree keys and on lsm tables with lsm keys, in turns, on a throwaway server;
 # then what filters and shared digests do for lookups of long keys.  The last screen says it in one table.
 #
-#   DEMO_ROWS=1000000 DEMO_ROUNDS=5 DEMO_SECONDS=2 (of a turn of pgbench), and those of demo_filters.sh
+#   DEMO_ROWS=1000000 DEMO_ROUNDS=5 DEMO_SECONDS=2 (of a turn of pgbench; of the queue, one more), and those of demo_filters.sh
 #
 # While rows with random keys are inserted, shared_buffers and the sizes that belong to it are small, so that an index of
 # some seconds' making is to this server what a large one is to others (as rows/uuid-insert.sh does it by BENCH_SCALE).
@@ -144,7 +144,7 @@ cat >"$sandbox/queue.sql" <<-'SQL'
 	INSERT INTO q (payload) VALUES ('what is to be done');
 SQL
 chmod a+r "$sandbox/queue.sql"
-one() { tps "$1" -n -M prepared -c 2 -j 2 -T "$seconds" -f "$sandbox/queue.sql"; }
+one() { tps "$1" -n -M prepared -c 2 -j 2 -T $((seconds + 1)) -f "$sandbox/queue.sql"; }
 interleave "jobs of a queue" higher /s "" lsm heap one
 
 step="TPC-B"

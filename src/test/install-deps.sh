@@ -123,7 +123,12 @@ for package in "${missing[@]}" ${with_server:-}; do
 	while read -r file; do
 		case $file in
 			*@.*) ;;
-			*/systemd/system/*.service) deb-systemd-helper disable "${file##*/}" >/dev/null 2>&1 && services+=("$(basename "$file" .service)") ;;
+			*/systemd/system/*.service)
+				# it wants to be called by a package's script
+				if DPKG_MAINTSCRIPT_PACKAGE=$package deb-systemd-helper disable "${file##*/}" >/dev/null 2>&1; then
+					services+=("$(basename "$file" .service)")
+				fi
+				;;
 			/etc/init.d/*) update-rc.d "${file##*/}" disable >/dev/null 2>&1 || true ;;
 		esac
 	done < <(dpkg-query -L "$package")

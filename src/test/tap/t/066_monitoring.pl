@@ -263,6 +263,18 @@ ok(lsm_ended($pid), 'the session goes on');
 is($standby->safe_psql('postgres', 'SELECT count(*) FROM pg_stat_lsm_progress'), '0', 'the row is gone');
 $standby->stop;
 
+# ---- VACUUM of a table, in PostgreSQL's view ----
+
+$node->safe_psql('postgres', q{CREATE TABLE v (id int PRIMARY KEY) USING lsm; INSERT INTO v SELECT generate_series(1, 4000); SELECT lsm_compact('v'); DELETE FROM v WHERE id % 100 = 0; SELECT lsm_flush('v')});
+lsm_hold($node, 'compact_file_written', 'backend', $node->safe_psql('postgres', q{SELECT 'v'::regclass::oid}));
+my $vacuum = lsm_start_session($node, 'postgres', 'vacuum', 'VACUUM v');
+ok(lsm_wait_held($node), 'VACUUM compacts');
+my $dead = lsm_version() >= 17 ? 'num_dead_item_ids' : 'num_dead_tuples';
+is($node->safe_psql('postgres', "SELECT phase, heap_blks_total > 10, heap_blks_scanned = heap_blks_total, heap_blks_vacuumed, index_vacuum_count, $dead FROM pg_stat_progress_vacuum WHERE relid = 'v'::regclass"),
+	'vacuuming heap|t|t|0|1|40', 'its row in pg_stat_progress_vacuum');
+lsm_release($node);
+ok(lsm_ended($vacuum), 'it ends');
+
 # ---- the log ----
 
 sub logged

@@ -214,9 +214,9 @@ echo
 	echo
 	cat "$results/savings.txt"
 	echo
-	echo "Rows and balances were the same in the end, lsm_verify() found nothing. The first"
-	echo "two with an index larger than shared_buffers, the others in memory. More loads,"
-	echo "larger tables, how much turns differ: bench/RESULTS.md"
+	echo "Both had the same rows and balances in the end, lsm_verify() found nothing. The"
+	echo "first two with an index larger than shared_buffers, the others in memory. Larger"
+	echo "tables, more loads, how much turns differ: bench/RESULTS.md"
 	[ "$load" -lt "$(nproc)" ] || echo "The machine had other things to do (load $load): some differences may be theirs."
-	echo "$filter_plot Levels, files, in a browser: ${report#"$top"/}"
+	echo "$filter_plot Levels and files: ${report#"$top"/}"
 } | tee "$results/screen.txt"

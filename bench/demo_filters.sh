@@ -361,6 +361,6 @@ filter_experiment() {
 		filter_plot=$(/usr/bin/python3 "$top/bench/plot.py" -t png "$filter_results" demo) || exit 1
 		filter_plot="Picture: ${filter_plot#"$top"/}."
 	else
-		filter_plot="No picture: that needs python3-matplotlib."
+		filter_plot="No picture (python3-matplotlib)."
 	fi
 }

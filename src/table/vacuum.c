@@ -357,6 +357,13 @@ scan_rows(LsmVacuum *vac)
 }
 
 /*
+ * As heap has it (lazy_vacuum): the indexes are left alone for so few dead rows.
+ * Only where all is in memory.  Entries that stay do so until a VACUUM that is not,
+ * which FEW_ENTRIES more changes bring.
+ */
+#define BYPASS_FRACTION	0.02
+
+/*
  * Are there entries to delete, as far as we can know?  Not if every TID ever
  * handed out is in use.  Dead TIDs stay unused forever, so otherwise their
  * entries may have been deleted long ago: a VACUUM by hand looks, autovacuum
@@ -376,6 +383,8 @@ indexes_need_vacuum(LsmVacuum *vac)
 		return false;
 	if (lsm_all_visible_wants_indexes(&vac->map))
 		return true;
+	if (vac->in_memory && vac->dead < BYPASS_FRACTION * vac->kept)
+		return false;
 	if (!AmAutoVacuumWorkerProcess() || vac->gone + vac->dead > 0)
 		return true;
 	entry = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));

@@ -4,7 +4,7 @@
 # Tests what is installed (docs/extensions.md), and says what is not.
 # packages: postgresql-NN-cron postgresql-NN-hypopg postgresql-NN-pgaudit postgresql-NN-pg-qualstats
 # packages: postgresql-NN-pg-stat-kcache postgresql-NN-pg-wait-sampling postgresql-NN-set-user
-# packages: postgresql-NN-partman postgresql-NN-rum postgresql-NN-plprofiler
+# packages: postgresql-NN-partman postgresql-NN-rum postgresql-NN-plprofiler postgresql-NN-postgis-3
 use strict;
 use warnings;
 use IPC::Run;

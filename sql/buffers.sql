@@ -42,6 +42,12 @@ END $$;
 SELECT io_hits() AS before \gset
 SELECT count(v) FROM buf;
 SELECT current_setting('server_version_num')::int < 160000 OR io_hits() - :before > 500 AS io;
+-- pages of the log, of what is written
+CREATE TABLE buf_log (id int PRIMARY KEY) USING lsm;
+DO $$ BEGIN FOR i IN 1 .. 100 LOOP INSERT INTO buf_log VALUES (i); END LOOP; END $$;
+SELECT pg_stat_force_next_flush();
+SELECT heap_blks_hit BETWEEN 100 AND 300 AS rows, idx_blks_hit BETWEEN 100 AND 300 AS keys FROM pg_statio_user_tables WHERE relname = 'buf_log';
+DROP TABLE buf_log;
 -- temporary tables have local blocks
 CREATE TEMP TABLE buf_temp (id int, v text) USING lsm;
 INSERT INTO buf_temp SELECT * FROM buf;

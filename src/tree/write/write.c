@@ -657,6 +657,7 @@ lsm_write_apply(LsmWrite *write)
 	else
 	{
 		int			n;
+		int			pages = 0;
 
 		for (i = 0; i < write->nentries; i += n)
 		{
@@ -667,7 +668,11 @@ lsm_write_apply(LsmWrite *write)
 				break;			/* optional, and no room */
 			}
 			lsm_gaps_written(write->tree, &write->entries[i], n);
+			pages++;
 		}
+		/* log pages are read past the relation cache, which would count them */
+		if (!write->optional && write->tree->rel != NULL)
+			lsm_pgstat_count_buffer_hits(write->tree->rel, pages);
 	}
 	lsm_write_cancel(write);
 }

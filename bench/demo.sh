@@ -110,7 +110,8 @@ sql heap -c "SELECT lsm_total_relation_size('l'::regclass) / 1048576.0 || ' ' ||
 	report "size on disk, with the key" lower MB "" lsm heap
 
 step="restart"
-sql heap -c "ALTER SYSTEM SET shared_buffers = '512MB'" -c "ALTER SYSTEM SET max_wal_size = '4GB'"
+sql heap -c "ALTER SYSTEM SET shared_buffers = '512MB'" -c "ALTER SYSTEM SET max_wal_size = '4GB'" \
+	-c "ALTER SYSTEM SET lsm.memtable_size = '64MB'"
 must stop_server "$data"
 must start_server "$data" $port
 
@@ -134,26 +135,26 @@ interleave_sql "count of all rows" 1000 ms "" lsm heap heap "" "SELECT count(a) 
 # ---- pgbench: database heap, database lsm ----
 
 step="queue"
-say "a queue: fetch the first job, delete it, add one; 2 clients"
+say "a queue: fetch the first job, delete it, add one; 4 clients"
 for am in heap lsm; do
 	sql $am -c "CREATE TABLE q (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload text)" \
-		-c "INSERT INTO q (payload) SELECT md5(i::text) FROM generate_series(1, $((rows / 5))) i" -c "VACUUM ANALYZE q"
+		-c "INSERT INTO q (payload) SELECT md5(i::text) FROM generate_series(1, $rows) i" -c "VACUUM ANALYZE q"
 done
 cat >"$sandbox/queue.sql" <<-'SQL'
 	DELETE FROM q WHERE id = (SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);
 	INSERT INTO q (payload) VALUES ('what is to be done');
 SQL
 chmod a+r "$sandbox/queue.sql"
-one() { tps "$1" -n -M prepared -c 2 -j 2 -T $((seconds + 1)) -f "$sandbox/queue.sql"; }
+one() { tps "$1" -n -M prepared -c 4 -j 2 -T $((seconds + 1)) -f "$sandbox/queue.sql"; }
 interleave "jobs of a queue" higher /s "" lsm heap one
 
 step="TPC-B"
-say "pgbench's TPC-B, scale 5, 2 clients"
+say "pgbench's TPC-B, scale 5, 4 clients"
 for am in heap lsm; do
 	bench_pgbench $am -i -q -s 5 >/dev/null 2>&1 || die "pgbench -i"
 done
 settle lsm pgbench_accounts
-one() { tps "$1" -n -M prepared -c 2 -j 2 -T "$seconds"; }
+one() { tps "$1" -n -M prepared -c 4 -j 2 -T "$seconds"; }
 interleave "TPC-B transactions" higher /s "" lsm heap one
 
 step="lsm_verify"

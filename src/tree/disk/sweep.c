@@ -13,15 +13,13 @@
  *	  INDEX SET TABLESPACE and CREATE DATABASE, which we do not hear of), and
  *	- nobody is making it, and
  *	- that was so at each of at least three looks, between the first and
- *	  the last of which the redo pointer has moved twice, or the log was at
- *	  rest.
+ *	  the last of which the redo pointer has moved twice.
  *
  * The redo pointer moves when a checkpoint begins.  Two moves after the first
  * look mean that a whole checkpoint lies between the first look and the last,
  * so that block 0 of every permanent fork there was at the first look is on
- * disk at the last: reading files instead of buffers overlooks nothing.  The
- * same holds if nothing has been logged since the last checkpoint: then there
- * is no other, and the redo pointer would not move again.
+ * disk at the last: reading files instead of buffers overlooks nothing.  Where
+ * nobody writes there are no further checkpoints, so the sweep asks for them.
  * Unlogged and temporary trees write their metapage through at once
  * (metapage.c).  A fork that is moved from one place to the other while we read
  * both could be missed once, but not at three looks.
@@ -60,6 +58,7 @@
 #include "common/relpath.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
+#include "postmaster/bgwriter.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
 #include "storage/lwlock.h"
@@ -450,8 +449,9 @@ lsm_sweep_list(int *n)
 }
 
 /*
- * Has nothing been logged since the last checkpoint has completed?  As
- * CreateCheckPoint() has it, which does nothing then.
+ * Has nothing been logged since the record of the last checkpoint?  Then
+ * CreateCheckPoint() does nothing, unless it is forced to.  (What was logged
+ * between that checkpoint's redo pointer and its record may not be on disk.)
  */
 static bool
 lsm_sweep_log_rests(void)
@@ -469,12 +469,26 @@ lsm_sweep_log_rests(void)
 	return rests;
 }
 
+/* Keyspaces wait for the redo pointer to move, which it will not do by itself. */
+static bool
+lsm_sweep_waits(void)
+{
+	HASH_SEQ_STATUS scan;
+	LsmSuspect *suspect;
+	bool		waits = false;
+
+	hash_seq_init(&scan, suspects);
+	while ((suspect = hash_seq_search(&scan)) != NULL)
+		waits |= suspect->moves < LSM_SWEEP_MOVES;
+	return waits && lsm_sweep_log_rests();
+}
+
 /*
- * Note that the keyspace looks like an orphan; true if often enough.  `redo`
- * and `rests`: from before the look.  REQUIRES: the keyspace is locked.
+ * Note that the keyspace looks like an orphan; true if often enough.  `redo`:
+ * from before the look.  REQUIRES: the keyspace is locked.
  */
 static bool
-lsm_sweep_suspect(uint64 id, XLogRecPtr redo, bool rests)
+lsm_sweep_suspect(uint64 id, XLogRecPtr redo)
 {
 	LsmSuspect *suspect;
 	bool		found;
@@ -492,8 +506,6 @@ lsm_sweep_suspect(uint64 id, XLogRecPtr redo, bool rests)
 		suspect->redo = redo;
 		suspect->moves++;
 	}
-	if (found && rests)
-		suspect->moves = LSM_SWEEP_MOVES;
 	suspect->looks++;
 	suspect->pass = sweep_pass;
 	return suspect->looks >= LSM_SWEEP_LOOKS && suspect->moves >= LSM_SWEEP_MOVES;
@@ -504,13 +516,13 @@ lsm_sweep_suspect(uint64 id, XLogRecPtr redo, bool rests)
  * the last.
  */
 static void
-lsm_sweep_look(uint64 id, XLogRecPtr redo, bool rests)
+lsm_sweep_look(uint64 id, XLogRecPtr redo)
 {
 	if (!lsm_keyspace_lock_if_free(id, ExclusiveLock))
 		return;
 
 	/* a database of that OID may have been copied since the files were read */
-	if (lsm_sweep_suspect(id, redo, rests) && !lsm_sweep_owner_alive(id))
+	if (lsm_sweep_suspect(id, redo) && !lsm_sweep_owner_alive(id))
 	{
 		LSM_CRASH_POINT("sweep_before_remove");
 		lsm_keyspace_remove_logged(id);
@@ -576,7 +588,6 @@ lsm_sweep_orphans(void)
 	MemoryContext context;
 	MemoryContext old;
 	XLogRecPtr	redo;
-	bool rests;
 	uint64	   *ids;
 	HTAB	   *named = NULL;
 	int			n;
@@ -595,16 +606,17 @@ lsm_sweep_orphans(void)
 	sweep_pass++;
 
 	redo = GetRedoRecPtr();
-	rests = lsm_sweep_log_rests();
 	ids = lsm_sweep_list(&n);
 	if (n > 0)
 		named = lsm_sweep_scan_cluster();
 	for (i = 0; i < n && named != NULL; i++)
 	{
 		if (hash_search(named, &ids[i], HASH_FIND, NULL) == NULL)
-			lsm_sweep_look(ids[i], redo, rests);
+			lsm_sweep_look(ids[i], redo);
 	}
 	lsm_sweep_clear_suspects();
+	if (lsm_sweep_waits())
+		RequestCheckpoint(CHECKPOINT_FORCE);
 
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);

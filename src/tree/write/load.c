@@ -476,9 +476,13 @@ lsm_load_evicts(Size npages)
 		!lsm_disk_has_room(npages) ? PG_UINT64_MAX : 0;
 }
 
+/* So often it is tried anew, a millisecond apart, if no file can be made. */
+#define LSM_LOAD_PATIENCE	2000
+
 /*
  * Build one generation, wherever there is room: in the arena; in the arena
- * after idle trees were evicted; after the generations before it were flushed;
+ * after idle trees were evicted (with a full disk there is nothing else, and a
+ * worker that tries to flush them keeps them for a moment); after the generations before it were flushed;
  * at last in backend memory, and flushed at once.
  */
 static void
@@ -486,6 +490,7 @@ lsm_load_place(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages, Size
 {
 	int			want = 1 + npages / (LSM_CHUNK_BYTES / BLCKSZ);
 	int			tries;
+	int			patience = LSM_LOAD_PATIENCE;
 
 	if (loading.nkept == LSM_LOAD_KEEP)
 		lsm_load_flush_kept(tree);
@@ -503,6 +508,12 @@ lsm_load_place(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages, Size
 			if (lsm_control_evict(tree->ctl, want, lsm_load_evicts(npages)) > 0)
 				LSM_NAP(1000L, "LsmEpoch");
 			lsm_memtable_reclaim();
+		}
+		else if (loading.nkept == 0 && patience-- > 0 && !lsm_disk_has_room(npages))
+		{
+			CHECK_FOR_INTERRUPTS();
+			LSM_NAP(1000L, "LsmMemory");
+			tries = -1;
 		}
 		else
 		{

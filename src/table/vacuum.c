@@ -358,8 +358,9 @@ scan_rows(LsmVacuum *vac)
 
 /*
  * As heap has it (lazy_vacuum): the indexes are left alone for so few dead rows.
- * Only where all is in memory.  Entries that stay do so until a VACUUM that is not,
- * which FEW_ENTRIES more changes bring.
+ * Only where what has changed is in memory.  Entries that stay do so until a
+ * VACUUM that flushes, which FEW_ENTRIES more changes bring.  Compactions may have
+ * dropped dead rows since the last VACUUM: statistics have those.
  */
 #define BYPASS_FRACTION	0.02
 
@@ -383,11 +384,12 @@ indexes_need_vacuum(LsmVacuum *vac)
 		return false;
 	if (lsm_all_visible_wants_indexes(&vac->map))
 		return true;
-	if (vac->in_memory && vac->dead < BYPASS_FRACTION * vac->kept)
+	entry = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
+	if (vac->in_memory && entry != NULL &&
+		Max(vac->gone + vac->dead, (double) entry->dead_tuples) < BYPASS_FRACTION * vac->kept)
 		return false;
 	if (!AmAutoVacuumWorkerProcess() || vac->gone + vac->dead > 0)
 		return true;
-	entry = pgstat_fetch_stat_tabentry(RelationGetRelid(vac->rel));
 	return entry == NULL || entry->dead_tuples > 0;
 }
 

@@ -64,24 +64,27 @@ lsm_former_shmem_init(void)
 						   &info, HASH_ELEM | HASH_BLOBS);
 }
 
+/* Many at once: those of the first eighth of the time. */
 static void
 forget_oldest(void)
 {
 	HASH_SEQ_STATUS status;
 	FormerEntry *entry;
-	FormerKey	key = {InvalidOid, InvalidOid};
 	TimestampTz oldest = PG_INT64_MAX;
+	TimestampTz newest = 0;
 
 	hash_seq_init(&status, former);
 	while ((entry = hash_seq_search(&status)) != NULL)
 	{
-		if (entry->kept_at < oldest)
-		{
-			oldest = entry->kept_at;
-			key = entry->key;
-		}
+		oldest = Min(oldest, entry->kept_at);
+		newest = Max(newest, entry->kept_at);
 	}
-	(void) hash_search(former, &key, HASH_REMOVE, NULL);
+	hash_seq_init(&status, former);
+	while ((entry = hash_seq_search(&status)) != NULL)
+	{
+		if (entry->kept_at <= oldest + (newest - oldest) / 8)
+			(void) hash_search(former, &entry->key, HASH_REMOVE, NULL);
+	}
 }
 
 static bool

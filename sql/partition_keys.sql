@@ -198,3 +198,23 @@ FROM mk_cases, (VALUES (false), (true)) a(last), mk_try('heap', last, of_partiti
 RESET client_min_messages;
 DROP TABLE mk_cases;
 DROP FUNCTION mk_try;
+
+-- an index whose concurrent build has failed serves no key of the parent
+CREATE TABLE inv (id int NOT NULL, v int) PARTITION BY RANGE (id);
+CREATE UNIQUE INDEX inv_i ON inv USING btree (id);
+CREATE TABLE inv_heap (id int NOT NULL, v int) USING heap;
+CREATE TABLE inv_lsm (id int NOT NULL, v int) USING lsm;
+INSERT INTO inv_heap VALUES (1, 1), (1, 2);
+INSERT INTO inv_lsm VALUES (11, 1), (11, 2);
+\set VERBOSITY terse
+CREATE UNIQUE INDEX CONCURRENTLY inv_heap_i ON inv_heap (id);
+CREATE UNIQUE INDEX CONCURRENTLY inv_lsm_i ON inv_lsm USING lsm (id);
+\set VERBOSITY default
+DELETE FROM inv_heap WHERE v = 2;
+DELETE FROM inv_lsm WHERE v = 2;
+ALTER TABLE inv ATTACH PARTITION inv_heap FOR VALUES FROM (0) TO (10);
+ALTER TABLE inv ATTACH PARTITION inv_lsm FOR VALUES FROM (10) TO (20);
+SELECT indrelid::regclass, indexrelid::regclass, amname, indisvalid, relispartition
+FROM pg_index JOIN pg_class c ON c.oid = indexrelid JOIN pg_am a ON a.oid = relam
+WHERE indrelid IN ('inv_heap'::regclass, 'inv_lsm'::regclass) ORDER BY 1, 2;
+DROP TABLE inv;

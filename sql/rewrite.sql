@@ -97,6 +97,13 @@ TRUNCATE counts_a.users;
 TRUNCATE counts_a.users;
 COMMIT;
 SELECT less();
+BEGIN;
+SAVEPOINT s;
+DROP TABLE counts_a.users;
+ROLLBACK TO s;
+TRUNCATE counts_a.users;
+COMMIT;
+SELECT less();
 -- what is dropped is gone with its counts, and the next of its name begins with zero
 DROP TABLE counts_a.users;
 CREATE TABLE counts_a.users (id int PRIMARY KEY, v text) USING lsm;

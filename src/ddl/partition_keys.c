@@ -147,7 +147,7 @@ followers(Oid table, List *keys, bool attaching, List **missing)
 	{
 		LsmUniqueIndex *u = lfirst(lc);
 
-		if (!get_rel_relispartition(u->index))
+		if (!get_rel_relispartition(u->index) && (u->valid || !attaching))
 			free_indexes = lappend(free_indexes, u);
 	}
 	foreach(lc, keys)

@@ -38,6 +38,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
+#include "utils/syscache.h"
 
 #include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
@@ -206,13 +207,15 @@ lsm_publish_note_database_drop(Oid dboid)
 }
 
 /*
- * The relation stays, and gets another tree, or is dropped.  Called before it is
- * sure that this happens: control/former.c.
+ * The relation stays, and gets another tree, or is dropped (which a rollback to a
+ * savepoint may have taken back).  Called before it is sure that this happens:
+ * control/former.c.
  */
 static void
 publish_keep_counts(LsmTreeShared *ctl, RelFileLocator rlocator, const List *dropped)
 {
-	if (list_member_oid(dropped, ctl->relid))
+	if (list_member_oid(dropped, ctl->relid) &&
+		!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(ctl->relid)))
 		lsm_former_forget(rlocator.dbOid, ctl->relid);
 	else
 		lsm_former_keep_of_fork(ctl, rlocator);

@@ -69,6 +69,41 @@ lsm_buffer_append(StringInfo buf, const char *data, uint32 bytes)
 	buf->data[buf->len] = '\0';
 }
 
+/* Numbers of 7 bits per byte, the least significant first */
+#define LSM_VARINT32_BYTES	5
+
+static inline char *
+lsm_varint_put(char *out, uint64 value)
+{
+	while (value >= 0x80)
+	{
+		*out++ = (char) (value | 0x80);
+		value >>= 7;
+	}
+	*out++ = (char) value;
+	return out;
+}
+
+/* The byte behind it, or NULL if there is no end before `end`. */
+static inline const char *
+lsm_varint_get(const char *in, const char *end, uint64 *value)
+{
+	uint64		v = 0;
+
+	for (int shift = 0; in < end && shift < 64; shift += 7)
+	{
+		uint8		byte = (uint8) *in++;
+
+		v |= (uint64) (byte & 0x7F) << shift;
+		if (byte < 0x80)
+		{
+			*value = v;
+			return in;
+		}
+	}
+	return NULL;
+}
+
 static inline LsmSlice
 lsm_slice(const void *data, uint32 len)
 {
@@ -113,11 +148,21 @@ typedef enum LsmKind
 /* First byte of every value.  On disk. */
 typedef enum LsmTag
 {
-	LSM_TAG_PUT = 1,			/* complete */
+	LSM_TAG_PUT = 1,			/* complete: what is older does not count */
 	LSM_TAG_DELETE = 2,			/* the key is gone; a value like any other */
-	LSM_TAG_PARTIAL = 3			/* newer part of a value; completed by
-								 * LsmKindOps.merge with the PUT below it */
+	LSM_TAG_PARTIAL = 3,		/* newer part of a value; completed by
+								 * LsmKindOps.merge with what is below it */
+	LSM_TAG_VERSION = 4,		/* complete, and newer than values below it that
+								 * may still matter */
+	LSM_TAG_CHAIN = 5			/* several of them, see chain.h */
 } LsmTag;
+
+/* Is there something of the key, and not just a part? */
+static inline bool
+lsm_tag_is_row(int tag)
+{
+	return tag != LSM_TAG_DELETE && tag != LSM_TAG_PARTIAL && tag != 0;
+}
 
 /* Longest key and longest (key + value) of one entry, bytes */
 #define LSM_MAX_KEY_BYTES		(12 * 1024 + 100)
@@ -172,9 +217,10 @@ typedef struct LsmKindOps
 	bool		puts_stay;
 
 	/*
-	 * Complete `newer` (tag PARTIAL) with `older` (PUT or PARTIAL); append
-	 * the result, tag byte included, to `out` (empty on entry).  Result is
-	 * PUT if older is, else PARTIAL.
+	 * Complete `newer` (tag PARTIAL) with `older` (PUT, VERSION or PARTIAL);
+	 * append the result, tag byte included, to `out` (empty on entry).  Result
+	 * is what older is, or PARTIAL if `newer` is not about `older`, which goes
+	 * then; or PUT in place of a VERSION, if `newer` is about all that is older.
 	 */
 	void		(*merge) (LsmSlice newer, LsmSlice older, StringInfo out);
 
@@ -185,9 +231,16 @@ typedef struct LsmKindOps
 	void		(*settle) (LsmSlice a, LsmSlice b, StringInfo out);
 
 	/*
+	 * Nobody needs what is older than this VERSION: it may become a PUT, by
+	 * fate().  NULL: never.  Table trees alone.
+	 */
+	bool		(*closes) (LsmFateContext *cx, LsmSlice element);
+
+	/*
 	 * Decide about the newest value of a key, partial ones already merged as
-	 * far as the inputs allow.  A PARTIAL at the bottom never reaches the
-	 * callback: it has lost its row and the tree drops it.  Runs in a worker
+	 * far as the inputs allow, and so versions strung together.  A PARTIAL at
+	 * the bottom never reaches the callback, nor one that ends a CHAIN there: it
+	 * has lost its row and the tree drops it.  Runs in a worker
 	 * without database: clog and procarray only, no catalog access.
 	 */
 	LsmFate		(*fate) (LsmFateContext *cx, LsmSlice key, LsmSlice value,
@@ -555,8 +608,21 @@ extern bool lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe);
 extern int	lsm_tree_multi_lookup(LsmTree *tree, LsmProbe *probes, int n, bool *absent);
 
 /*
- * Newest complete value of `key`.  Replaces the content of `value` (tag byte
- * first).  False: no such key, a deleted one, or a PARTIAL without a row.
+ * Of a key with VERSIONs, those are wanted that are not older than the newest one
+ * of which this is true.  It is asked of VERSIONs alone, newest first, inside the
+ * epoch, perhaps more than once of one; it reads the element and writes nothing
+ * to a tree.  NULL in place of it: all are wanted.
+ */
+typedef struct LsmEnough
+{
+	bool		(*is) (void *arg, LsmSlice element);
+	void	   *arg;
+} LsmEnough;
+
+/*
+ * Newest complete value of `key`: a PUT, or VERSIONs with what they are newer
+ * than (chain.h).  Replaces the content of `value` (tag byte first).  False: no
+ * such key, a deleted one, or a PARTIAL without a row.
  * REQUIRES: probe begun with the key's filter key.
  */
 extern bool lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
@@ -579,6 +645,13 @@ extern void lsm_cursor_close(LsmCursor *cursor);
  * is what it was.
  */
 extern void lsm_cursor_limit(LsmCursor *cursor, LsmSlice leading, uint32 columns);
+
+/*
+ * Until the next call: which VERSIONs of each key are wanted, as from
+ * lsm_tree_get_until().  NULL: all, as at the beginning.  The cursor keeps the
+ * pointer.
+ */
+extern void lsm_cursor_enough(LsmCursor *cursor, const LsmEnough *enough);
 
 /*
  * Position before the first entry >= key (forward) or after the last entry
@@ -872,6 +945,7 @@ extern bool lsm_worker_failed(MemoryContext context, bool report);
  */
 extern bool lsm_worker_register_latch(int worker_no);
 
+#include "tree/chain.h"
 #include "tree/facts.h"
 #include "tree/writes.h"
 #include "tree/rows.h"

@@ -81,38 +81,6 @@ typedef struct LsmLogHeader
 	uint32		header_bytes;
 } LsmLogHeader;
 
-static inline char *
-lsm_varint_put(char *out, uint64 value)
-{
-	while (value >= 0x80)
-	{
-		*out++ = (char) (value | 0x80);
-		value >>= 7;
-	}
-	*out++ = (char) value;
-	return out;
-}
-
-/* The byte behind it, or NULL if there is no end before `end`. */
-static inline const char *
-lsm_varint_get(const char *in, const char *end, uint64 *value)
-{
-	uint64		v = 0;
-
-	for (int shift = 0; in < end && shift < 64; shift += 7)
-	{
-		uint8		byte = (uint8) *in++;
-
-		v |= (uint64) (byte & 0x7F) << shift;
-		if (byte < 0x80)
-		{
-			*value = v;
-			return in;
-		}
-	}
-	return NULL;
-}
-
 /* Most bytes that the entry can take. */
 static inline uint32
 lsm_log_entry_room(const LsmEntry *entry)

@@ -147,6 +147,7 @@ lsm_cursor_fold(LsmCursor *cursor, int nties)
 	LsmFold		fold;
 
 	lsm_fold_begin(&fold, cursor->tree->ops, &cursor->value);
+	fold.enough = cursor->enough;
 	fold.disordered = cursor->version->salvaged;
 	for (int i = 0; i < nties; i++)
 	{
@@ -303,6 +304,12 @@ lsm_cursor_memory_only(LsmCursor *cursor)
 {
 	Assert(!cursor->built && !cursor->point);
 	cursor->memory_only = true;
+}
+
+void
+lsm_cursor_enough(LsmCursor *cursor, const LsmEnough *enough)
+{
+	cursor->enough = enough;
 }
 
 void

@@ -85,6 +85,8 @@ struct LsmCursor
 	bool		unbounded;
 	StringInfoData key;
 
+	const LsmEnough *enough; /* which VERSIONs are wanted, or NULL */
+
 	bool		memory_only;	/* no files among the sources */
 
 	/*

@@ -25,7 +25,7 @@
 #include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
-/* In place of the number of candidate files (lsm_tree_get_stamped) */
+/* In place of the number of candidate files (lsm_tree_get_until) */
 #define UNKNOWN		(-2)		/* candidates not looked for yet */
 #define SIFTED		(-3)		/* the probe has the filters' answers */
 
@@ -395,7 +395,14 @@ bool
 lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 			 StringInfo value)
 {
-	return lsm_tree_get_stamped(tree, key, probe, value, NULL);
+	return lsm_tree_get_until(tree, key, probe, NULL, value, NULL);
+}
+
+bool
+lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
+					 StringInfo value, LsmStamp *stamp)
+{
+	return lsm_tree_get_until(tree, key, probe, NULL, value, stamp);
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -408,7 +415,7 @@ typedef struct GetAgain
 	const LsmProbe *probe;
 } GetAgain;
 
-/* LsmOpinionAgain: as lsm_tree_get_stamped(), for whatever number of files */
+/* LsmOpinionAgain: as lsm_tree_get_until(), for whatever number of files */
 static void
 get_again(void *arg, LsmFold *fold)
 {
@@ -435,8 +442,8 @@ doubt_get(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version, LsmSlic
 #endif
 
 bool
-lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
-					 StringInfo value, LsmStamp *stamp)
+lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
+				   const LsmEnough *enough, StringInfo value, LsmStamp *stamp)
 {
 	LsmMemtableSet set;
 	LsmVersion *version;
@@ -451,6 +458,7 @@ lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 
 	resetStringInfo(value);
 	lsm_fold_begin(&fold, tree->ops, value);
+	fold.enough = enough;
 	if (stamp != NULL)
 		lsm_key_prefetch(tree, probe->digest);
 	version = lsm_version_enter(tree, &set);

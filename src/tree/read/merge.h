@@ -18,6 +18,7 @@ typedef struct LsmFold
 	const LsmKindOps *ops;
 	StringInfo	value;			/* result so far, tag first */
 	int			tag;			/* LsmTag of it; 0: nothing yet */
+	const LsmEnough *enough;	/* or NULL: of VERSIONs all are wanted */
 	bool		disordered;		/* values come in any order: all of them count */
 } LsmFold;
 
@@ -27,6 +28,7 @@ lsm_fold_begin(LsmFold *fold, const LsmKindOps *ops, StringInfo value)
 	fold->ops = ops;
 	fold->value = value;
 	fold->tag = 0;
+	fold->enough = NULL;
 	fold->disordered = false;
 }
 

@@ -132,7 +132,7 @@ lsm_log_wal(LsmWrite *write, int first, int n, const LsmLogFresh *fresh,
  * so that the generation's pages stay.
  */
 static bool
-lsm_chain_begin(LsmWrite *write, LsmLogFresh *fresh)
+list_begin(LsmWrite *write, LsmLogFresh *fresh)
 {
 	LsmTree    *tree = write->tree;
 	LsmMemtable *memtable = write->memtable;
@@ -163,7 +163,7 @@ lsm_chain_begin(LsmWrite *write, LsmLogFresh *fresh)
 
 /* `block` is its last page.  REQUIRES: critical section, fresh->link locked. */
 static void
-lsm_chain_link(LsmWrite *write, const LsmLogFresh *fresh, BlockNumber block)
+list_link(LsmWrite *write, const LsmLogFresh *fresh, BlockNumber block)
 {
 	LsmMemtable *memtable = write->memtable;
 
@@ -179,7 +179,7 @@ lsm_chain_link(LsmWrite *write, const LsmLogFresh *fresh, BlockNumber block)
 
 /* Added or not; `locked`: fresh->link is. */
 static void
-lsm_chain_end(LsmWrite *write, const LsmLogFresh *fresh, bool locked)
+list_end(LsmWrite *write, const LsmLogFresh *fresh, bool locked)
 {
 	if (BufferIsValid(fresh->link) && locked)
 		UnlockReleaseBuffer(fresh->link);
@@ -193,7 +193,7 @@ lsm_chain_end(LsmWrite *write, const LsmLogFresh *fresh, bool locked)
  * after its first page.  REQUIRES: neither slot nor content lock held.
  */
 static inline void
-lsm_chain_root(LsmWrite *write)
+list_root(LsmWrite *write)
 {
 	LsmMemtable *memtable = write->memtable;
 
@@ -331,7 +331,7 @@ lsm_log_slot_page(LsmWrite *write, LsmLogSlot *slot, uint32 bytes, bool *is_fres
 	Buffer		buffer = lsm_log_slot_room(tree, slot, generation, bytes, last_seq, &full);
 
 	*is_fresh = false;
-	if (BufferIsValid(buffer) || !lsm_chain_begin(write, fresh))
+	if (BufferIsValid(buffer) || !list_begin(write, fresh))
 		return buffer;
 
 	*is_fresh = true;
@@ -341,7 +341,7 @@ lsm_log_slot_page(LsmWrite *write, LsmLogSlot *slot, uint32 bytes, bool *is_fres
 	buffer = write->optional ? lsm_page_reuse(tree) : lsm_page_allocate(tree);
 	if (!BufferIsValid(buffer))
 	{
-		lsm_chain_end(write, fresh, false);
+		list_end(write, fresh, false);
 		return buffer;
 	}
 	if (slot->block == InvalidBlockNumber || slot->generation <= generation)
@@ -416,7 +416,7 @@ lsm_log_fill_page(LsmWrite *write, int first, int n, LsmLogSlot *slot, Buffer bu
 		*lsm_page_head(page) = fresh->head;
 		lsm_page_head(page)->crc = lsm_log_crc_begin(write->generation, block, &fresh->head);
 		start = lsm_page_entries(page);
-		lsm_chain_link(write, fresh, block);
+		list_link(write, fresh, block);
 	}
 	else
 	{
@@ -486,7 +486,7 @@ lsm_log_append_slot(LsmWrite *write, int first)
 			slot->block = InvalidBlockNumber;	/* it stays free */
 		UnlockReleaseBuffer(buffer);
 		if (is_fresh)
-			lsm_chain_end(write, &fresh, false);
+			list_end(write, &fresh, false);
 		LWLockRelease(&slot->lock);
 		return 0;
 	}
@@ -494,12 +494,12 @@ lsm_log_append_slot(LsmWrite *write, int first)
 	seq = lsm_log_fill_page(write, first, n, slot, buffer, is_fresh ? &fresh : NULL, last_seq);
 	UnlockReleaseBuffer(buffer);
 	if (is_fresh)
-		lsm_chain_end(write, &fresh, true);
+		list_end(write, &fresh, true);
 	LWLockRelease(&slot->lock);
 	LSM_CRASH_POINT("append_after_wal");
 
 	lsm_log_insert(write, first, n, seq);
-	lsm_chain_root(write);
+	list_root(write);
 	return n;
 }
 
@@ -528,7 +528,7 @@ lsm_log_append_spanning(LsmWrite *write, int first)
 	npages = (total + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES;
 	Assert(npages <= LSM_LOG_SPAN_PAGES);
 	XLogEnsureRecordSpace(npages, 0);	/* those, and the one before */
-	(void) lsm_chain_begin(write, &fresh);
+	(void) list_begin(write, &fresh);
 	lsm_page_allocate_many(tree, npages, buffers);
 	LSM_CRASH_POINT("append_before_wal");
 
@@ -553,18 +553,18 @@ lsm_log_append_spanning(LsmWrite *write, int first)
 		((PageHeader) page)->pd_lower = LSM_PAGE_START + bytes[i];
 		MarkBufferDirty(buffers[i]);
 	}
-	lsm_chain_link(write, &fresh, BufferGetBlockNumber(buffers[0]));
+	list_link(write, &fresh, BufferGetBlockNumber(buffers[0]));
 	if (lsm_tree_needs_wal(tree))
 		lsm_log_wal(write, first, 1, &fresh, npages, buffers, LSM_PAGE_START, bytes);
 	END_CRIT_SECTION();
 
 	for (i = 0; i < npages; i++)
 		UnlockReleaseBuffer(buffers[i]);
-	lsm_chain_end(write, &fresh, true);
+	list_end(write, &fresh, true);
 	LSM_CRASH_POINT("append_after_wal");
 
 	lsm_log_insert(write, first, 1, seq);
-	lsm_chain_root(write);
+	list_root(write);
 	pfree(image);
 	return 1;
 }

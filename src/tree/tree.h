@@ -84,6 +84,16 @@ lsm_varint_put(char *out, uint64 value)
 	return out;
 }
 
+static inline int
+lsm_varint_bytes(uint64 value)
+{
+	int			bytes = 1;
+
+	while ((value >>= 7) != 0)
+		bytes++;
+	return bytes;
+}
+
 /* The byte behind it, or NULL if there is no end before `end`. */
 static inline const char *
 lsm_varint_get(const char *in, const char *end, uint64 *value)

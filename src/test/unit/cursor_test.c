@@ -15,7 +15,9 @@
  *		next | prev [N]
  *		fill | fill-back N [limit=KEY]
  *		write ENTRY, seal, flush			while the cursor is open
+ *		enough | all		of each key's versions those up to the first with an "E"
  *		places				where iterators have stood since the last time
+ *	get [enough]		lines of keys: what a lookup of each returns
  *	merge				all files, as a compaction reads them
  *	version				the runs, newest data first
  *
@@ -198,6 +200,8 @@ do_cursor(Case *c)
 			do_step(cursor, how[0] == 'n', next_word(&line));
 		else if (strcmp(how, "fill") == 0 || strcmp(how, "fill-back") == 0)
 			do_fill(cursor, strcmp(how, "fill") == 0, line);
+		else if (strcmp(how, "enough") == 0 || strcmp(how, "all") == 0)
+			lsm_cursor_enough(cursor, how[0] == 'e' ? &enough_e : NULL);
 		else if (strcmp(how, "places") == 0)
 		{
 			say("%d places\n", places);
@@ -216,8 +220,33 @@ do_cursor(Case *c)
 		}
 	}
 	lsm_cursor_close(cursor);
-	if (open_iterators != 0)
-		say("%d iterators are left open\n", open_iterators);
+	if (iterators_left() != 0)
+		say("%d iterators are left open\n", iterators_left());
+}
+
+/* ---- lookups ---- */
+
+static void
+do_get(Case *c)
+{
+	const LsmEnough *enough = strcmp(c->words, "enough") == 0 ? &enough_e : NULL;
+	StringInfoData value;
+	char	   *line;
+
+	initStringInfo(&value);
+	while ((line = case_line(c)) != NULL)
+	{
+		LsmSlice	key = parse_key_word(line);
+		LsmProbe	probe;
+
+		lsm_probe_begin(&tree, &probe, lsm_filter_key(&tree, key));
+		if (lsm_tree_get_until(&tree, key, &probe, enough, &value, NULL))
+			say_entry(key, slice_of(&value));
+		else
+			say("%s: nothing", line);
+		say("\n");
+	}
+	pfree(value.data);
 }
 
 /* ---- merge, version ---- */
@@ -250,8 +279,8 @@ do_merge(void)
 	say("of %llu entries\n", (unsigned long long) lsm_merge_entries(merge));
 	MemoryContextSwitchTo(outer);
 	MemoryContextDelete(context);
-	if (open_iterators != 0)
-		say("%d iterators are left open\n", open_iterators);
+	if (iterators_left() != 0)
+		say("%d iterators are left open\n", iterators_left());
 }
 
 static void
@@ -287,6 +316,8 @@ run(Case *c)
 		do_tree(c);
 	else if (strcmp(c->command, "cursor") == 0)
 		do_cursor(c);
+	else if (strcmp(c->command, "get") == 0)
+		do_get(c);
 	else if (strcmp(c->command, "merge") == 0)
 		do_merge();
 	else if (strcmp(c->command, "version") == 0)

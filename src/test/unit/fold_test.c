@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * fold_test.c
- *	  src/tree/chain.h: values of one key strung together.  TAP output.
+ *	  src/tree/chain.h, and the fold of src/tree/read/merge.c: values of one key
+ *	  strung together.  TAP output.
+ *
+ * Text, and how the kind of the test merges: tree_harness.h.
  *
  * LSM_SEED repeats a run.
  *
@@ -14,65 +17,6 @@
 
 #include "tree_harness.h"
 
-/* ---- text: "+text" is a VERSION, "=text" a PUT, "~text" a PARTIAL, "-" a DELETE ---- */
-
-static char
-letter_of(int tag)
-{
-	return tag < 0 || tag > LSM_TAG_CHAIN ? '?' : "?=-~+["[tag];
-}
-
-static LsmSlice
-element_of(const char *text, uint32 length)
-{
-	static char room[16][1024];
-	static int	nth = 0;
-	char	   *out = room[nth++ % lengthof(room)];
-	int			tag;
-
-	for (tag = LSM_TAG_PUT; letter_of(tag) != text[0]; tag++)
-		Assert(tag < LSM_TAG_CHAIN);
-	memcpy(out, text, length);
-	out[0] = (char) tag;
-	return lsm_slice(out, length);
-}
-
-/* "+b +a =0": the value of these elements */
-static void
-value_of(const char *text, StringInfo value)
-{
-	resetStringInfo(value);
-	while (*text != '\0')
-	{
-		uint32		length = strcspn(text, " ");
-
-		lsm_chain_append(value, element_of(text, length));
-		text += length;
-		text += strspn(text, " ");
-	}
-}
-
-/* and back */
-static const char *
-text_of(LsmSlice value)
-{
-	static char room[4][8192];
-	static int	nth = 0;
-	char	   *out = room[nth++ % lengthof(room)];
-	char	   *at = out;
-	LsmChain	chain;
-	LsmSlice	element;
-
-	*out = '\0';
-	lsm_chain_begin(&chain, value);
-	while (lsm_chain_next(&chain, &element))
-		at += sprintf(at, "%s%c%.*s", at > out ? " " : "", letter_of(element.data[0]),
-					  (int) element.len - 1, element.data + 1);
-	if (chain.at == NULL)
-		strcpy(at, at > out ? " malformed" : "malformed");
-	return out;
-}
-
 static void
 is(const char *got, const char *expected, const char *what)
 {
@@ -82,12 +26,6 @@ is(const char *got, const char *expected, const char *what)
 }
 
 /* ---- chains ---- */
-
-static LsmSlice
-slice_of(StringInfo value)
-{
-	return lsm_slice(value->data, value->len);
-}
 
 static void
 test_chain(void)
@@ -116,8 +54,8 @@ test_chain(void)
 	for (int i = 0; i < lengthof(cases); i++)
 	{
 		value_of(cases[i].value, &value);
-		is(text_of(slice_of(&value)), cases[i].value, "a chain has the elements it was made of");
-		is(text_of(lsm_chain_rows(slice_of(&value))), cases[i].rows, "what of it are rows");
+		is(text_of(slice_of(&value), ' '), cases[i].value, "a chain has the elements it was made of");
+		is(text_of(lsm_chain_rows(slice_of(&value)), ' '), cases[i].rows, "what of it are rows");
 		ok(lsm_value_open(slice_of(&value)) == cases[i].open, "something older counts, or not");
 	}
 
@@ -140,13 +78,13 @@ test_append(void)
 	value_of("+d", &value);
 	value_of("+c +b =a", &older);
 	lsm_chain_append(&value, slice_of(&older));
-	is(text_of(slice_of(&value)), "+d +c +b =a", "a chain behind a version");
+	is(text_of(slice_of(&value), ' '), "+d +c +b =a", "a chain behind a version");
 	value_of("+e +d", &value);
 	lsm_chain_append(&value, slice_of(&older));
-	is(text_of(slice_of(&value)), "+e +d +c +b =a", "a chain behind a chain");
+	is(text_of(slice_of(&value), ' '), "+e +d +c +b =a", "a chain behind a chain");
 	resetStringInfo(&value);
 	lsm_chain_append(&value, slice_of(&older));
-	is(text_of(slice_of(&value)), "+c +b =a", "a chain behind nothing");
+	is(text_of(slice_of(&value), ' '), "+c +b =a", "a chain behind nothing");
 
 	/* lengths whose varints have one byte, and two */
 	for (int bytes = 126; bytes <= 130; bytes++)
@@ -159,12 +97,12 @@ test_append(void)
 		lsm_chain_append(&value, element_of(large, bytes));
 		lsm_chain_append(&value, element_of("+t", 2));
 		sprintf(expected, "+s %.*s +t", bytes, large);
-		is(text_of(slice_of(&value)), expected, "a long element in the middle");
+		is(text_of(slice_of(&value), ' '), expected, "a long element in the middle");
 		resetStringInfo(&value);
 		lsm_chain_append(&value, element_of(large, bytes));
 		lsm_chain_append(&value, element_of("=t", 2));
 		sprintf(expected, "%.*s =t", bytes, large);
-		is(text_of(slice_of(&value)), expected, "a long element in front");
+		is(text_of(slice_of(&value), ' '), expected, "a long element in front");
 	}
 	pfree(value.data);
 	pfree(older.data);
@@ -197,18 +135,353 @@ test_malformed(void)
 	{
 		char	   *copy = copy_bytes(cases[i].bytes, cases[i].n);
 
-		is(text_of(lsm_slice(copy, cases[i].n)), cases[i].text, "a malformed chain ends there");
+		is(text_of(lsm_slice(copy, cases[i].n), ' '), cases[i].text, "a malformed chain ends there");
 		free(copy);
 	}
-	is(text_of(lsm_slice("", 0)), "", "no value, no element");
+	is(text_of(lsm_slice("", 0), ' '), "", "no value, no element");
+}
+
+/* ---- the fold ---- */
+
+/* "+b ~c | -": values, newest first, each of one or more elements */
+static void
+fold_texts(const char *values, const LsmEnough *enough, LsmFold *fold, StringInfo value)
+{
+	StringInfoData older;
+	char		text[8192];
+
+	initStringInfo(&older);
+	strcpy(text, values);
+	resetStringInfo(value);
+	lsm_fold_begin(fold, &kind_ops, value);
+	fold->enough = enough;
+	for (char *at = text; at != NULL && !lsm_fold_complete(fold);)
+	{
+		char	   *bar = strstr(at, " | ");
+
+		if (bar != NULL)
+			*bar = '\0';
+		value_of(at, &older);
+		ok(lsm_fold_add(fold, slice_of(&older)) == lsm_fold_complete(fold), "complete, or not");
+		at = bar != NULL ? bar + 3 : NULL;
+	}
+	pfree(older.data);
+}
+
+/* Every kind of value over every other; "!": complete */
+static void
+test_pairs(void)
+{
+	static const char *const newer[] = {
+		"", "=n", "-", "~p", "~!p", "~*p", "+n", "+m +n", "+m ~p", "+m ~!p", "+m ~*p", "+n =m", "+n -",
+	};
+	static const char *const older[] = {
+		"=o", "+o", "~o", "-", "+o +l", "+o =l", "+o -", "+o ~l", "+o +l +k ~j",
+	};
+	static const char *const results[lengthof(newer)][lengthof(older)] = {
+		/* nothing */
+		{"=o!", "+o", "~o", "-!", "+o +l", "+o =l!", "+o -!", "+o ~l", "+o +l +k ~j"},
+		{"=n!", "=n!", "=n!", "=n!", "=n!", "=n!", "=n!", "=n!", "=n!"},
+		{"-!", "-!", "-!", "-!", "-!", "-!", "-!", "-!", "-!"},
+		/* ~p */
+		{"=o/p!", "+o/p", "~p", "-!", "+o/p +l", "+o/p =l!", "+o/p -!", "+o/p ~l", "+o/p +l +k ~j"},
+		/* ~!p */
+		{"=o/!p!", "~!p", "~!p", "-!", "~!p", "=l/!p!", "-!", "~!p", "~!p"},
+		/* ~*p */
+		{"=o/*p!", "=o/*p!", "~*p", "-!", "=o/*p!", "=o/*p!", "=o/*p!", "=o/*p!", "=o/*p!"},
+		/* +n */
+		{"+n =o!", "+n +o", "+n ~o", "+n -!", "+n +o +l", "+n +o =l!", "+n +o -!", "+n +o ~l",
+		"+n +o +l +k ~j"},
+		/* +m +n */
+		{"+m +n =o!", "+m +n +o", "+m +n ~o", "+m +n -!", "+m +n +o +l", "+m +n +o =l!",
+		"+m +n +o -!", "+m +n +o ~l", "+m +n +o +l +k ~j"},
+		/* +m ~p */
+		{"+m =o/p!", "+m +o/p", "+m ~p", "+m -!", "+m +o/p +l", "+m +o/p =l!", "+m +o/p -!",
+		"+m +o/p ~l", "+m +o/p +l +k ~j"},
+		/* +m ~!p */
+		{"+m =o/!p!", "+m ~!p", "+m ~!p", "+m -!", "+m ~!p", "+m =l/!p!", "+m -!", "+m ~!p",
+		"+m ~!p"},
+		/* +m ~*p */
+		{"+m =o/*p!", "+m =o/*p!", "+m ~*p", "+m -!", "+m =o/*p!", "+m =o/*p!", "+m =o/*p!",
+		"+m =o/*p!", "+m =o/*p!"},
+		{"+n =m!", "+n =m!", "+n =m!", "+n =m!", "+n =m!", "+n =m!", "+n =m!", "+n =m!", "+n =m!"},
+		{"+n -!", "+n -!", "+n -!", "+n -!", "+n -!", "+n -!", "+n -!", "+n -!", "+n -!"},
+	};
+	StringInfoData value;
+	LsmFold		fold;
+
+	initStringInfo(&value);
+	for (int i = 0; i < lengthof(newer); i++)
+	{
+		for (int j = 0; j < lengthof(older); j++)
+		{
+			char		values[100];
+			char		got[100];
+			char		what[200];
+			int			tag;
+
+			sprintf(values, "%s%s%s", newer[i], i > 0 ? " | " : "", older[j]);
+			fold_texts(values, NULL, &fold, &value);
+			sprintf(got, "%s%s", text_of(slice_of(&value), ' '), lsm_fold_complete(&fold) ? "!" : "");
+			sprintf(what, "\"%s\" over \"%s\"", newer[i], older[j]);
+			is(got, results[i][j], what);
+			tag = lsm_value_tag(slice_of(&value));
+			ok(fold.tag == tag, "the fold knows its tag");
+		}
+	}
+	pfree(value.data);
+}
+
+/* What is left at the end; "+x" and so on: what the fold says its tag is */
+static void
+test_end(void)
+{
+	static const struct
+	{
+		const char *values;
+		const char *rows;
+		bool		found;
+	}			cases[] = {
+		{"=a", "=a", true},
+		{"+b | =a", "+b =a", true},
+		{"+b | +a", "+b +a", true},
+		{"+b", "+b", true},
+		{"+b | -", "+b", true},
+		{"+b | ~a", "+b", true},
+		{"+c | +b | ~a", "+c +b", true},
+		{"~a", "~a", false},
+		{"~b | ~a", "~b", false},
+		{"~b | -", "-", false},
+		{"-", "-", false},
+		{"~!b | +a | -", "-", false},
+		{"~!b | +a", "~!b", false},
+	};
+	StringInfoData value;
+	LsmFold		fold;
+
+	initStringInfo(&value);
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		fold_texts(cases[i].values, NULL, &fold, &value);
+		ok(lsm_fold_end(&fold) == cases[i].found, cases[i].values);
+		ok(lsm_tag_is_row(fold.tag) == cases[i].found &&
+		   fold.tag == lsm_value_tag(slice_of(&value)), "its tag");
+		is(text_of(slice_of(&value), ' '), cases[i].rows, "what is left of it");
+	}
+	pfree(value.data);
+}
+
+static void
+test_enough(void)
+{
+	static const struct
+	{
+		const char *values;
+		const char *result;
+		int			asked;
+	}			cases[] = {
+		{"=aE", "=aE!", 0},
+		{"+bE", "+bE!", 1},
+		{"+b | +aE | =0", "+b +aE!", 2},
+		{"+b | ~xE | +a | =0", "+b +a/xE!", 2},
+		{"+c +b +aE +0 =", "+c +b +aE!", 3},
+		{"+d | +c +bE ~a | =0", "+d +c +bE!", 3},
+		{"~!E | +a | +b | =c", "=c/!E!", 0},
+		{"~*x | +aE | =0", "=aE/*x!", 0},
+		{"+c | +b | =aE", "+c +b =aE!", 2},
+		{"~xE | -", "-!", 0},
+	};
+	StringInfoData value;
+	LsmFold		fold;
+
+	initStringInfo(&value);
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		char		got[100];
+
+		nasked = 0;
+		fold_texts(cases[i].values, &enough_e, &fold, &value);
+		sprintf(got, "%s%s", text_of(slice_of(&value), ' '), lsm_fold_complete(&fold) ? "!" : "");
+		is(got, cases[i].result, cases[i].values);
+		ok(nasked == cases[i].asked, "each version is asked about once");
+	}
+	pfree(value.data);
+}
+
+static bool
+fold_fails(const char *older, bool below)
+{
+	static StringInfoData value;
+	LsmFold		fold;
+	bool		failed;
+
+	initStringInfo(&value);
+	lsm_fold_begin(&fold, &kind_ops, &value);
+	if (below)
+		(void) lsm_fold_add(&fold, element_of("+v", 2));
+	CATCH((void) lsm_fold_add(&fold, lsm_slice(older + 1, older[0])), failed);
+	pfree(value.data);
+	return failed;
+}
+
+static void
+test_fold_malformed(void)
+{
+	static const char *const values[] = {
+		"\001\0", "\001\6", "\001\005", "\003\005\001\004", "\006\005\002\004b\001\007",
+		"\005\005\002\001b\001",
+	};
+	for (int i = 0; i < lengthof(values); i++)
+	{
+		ok(fold_fails(values[i], false), "a malformed value ends the fold");
+		ok(fold_fails(values[i], true), "a malformed value below a version");
+	}
+}
+
+/*
+ * ---- the fold against a list, and in groups: whoever folds first, a flush, a
+ * compaction or a reader, the result is the same ----
+ */
+
+#define MAX_ELEMENTS	12
+
+/*
+ * One of the elements that may stand there: nothing is newer than what is about
+ * all that is older, and of two PARTIALs the older one is about what the newer
+ * one is about.
+ */
+static void
+random_text(const char *newer, char *out, int *number)
+{
+	static const char *const starts[] = {"+", "+", "+", "+", "~", "~!", "~*", "~", "=", "-"};
+	const char *start = starts[(random_next() >> 11) % lengthof(starts)];
+
+	if ((strcmp(start, "~*") == 0 && newer != NULL) ||
+		(strcmp(start, "~!") == 0 && newer != NULL && newer[0] == '~'))
+		start = "~";
+	if (start[0] == '-')
+		strcpy(out, start);
+	else
+		sprintf(out, "%s%d%s", start, (*number)++, random_next() % 8 == 0 ? "E" : "");
+}
+
+/* The list, newest first; its text */
+static void
+fold_list(char texts[][32], int n, bool with_enough, char *out)
+{
+	char		list[MAX_ELEMENTS][200];
+	int			length = 0;
+	bool		done = false;
+
+	for (int i = 0; i < n && !done; i++)
+	{
+		char		new[200];
+		char	   *last = length > 0 ? list[length - 1] : NULL;
+
+		strcpy(new, texts[i]);
+		if (last != NULL && last[0] == '~')
+		{
+			if (new[0] == '~' || (new[0] == '+' && last[1] == '!'))
+				continue;
+			if (new[0] != '-')
+			{
+				if (strchr(new, '/') != NULL)
+					*strchr(new, '/') = '\0';
+				if (last[1] == '*')
+					new[0] = '=';
+				strcat(strcat(new, "/"), last + 1);
+			}
+			length--;
+		}
+		strcpy(list[length++], new);
+		done = new[0] == '=' || new[0] == '-' ||
+			(with_enough && new[0] == '+' && strchr(new, 'E') != NULL);
+	}
+	*out = '\0';
+	for (int i = 0; i < length; i++)
+		out += sprintf(out, "%s%s", i > 0 ? " " : "", list[i]);
+}
+
+/*
+ * Fold values texts[from..to), some of them in groups of their own.  `partial`: a
+ * PARTIAL will come before them, which may make something else of what is enough
+ * (the overrides of rows do not).
+ */
+static void
+fold_groups(char texts[][32], int from, int to, const LsmEnough *enough, bool partial, int depth,
+			StringInfo out)
+{
+	LsmFold		fold;
+	StringInfoData part;
+
+	initStringInfo(&part);
+	resetStringInfo(out);
+	lsm_fold_begin(&fold, &kind_ops, out);
+	fold.enough = enough;
+	while (from < to && !lsm_fold_complete(&fold))
+	{
+		bool		group_partial = fold.tag == 0 ? partial : lsm_value_open(slice_of(out)) &&
+			lsm_chain_rows(slice_of(out)).len != out->len;
+		int			end = from + 1;
+
+		if (depth > 0 && random_next() % 2 == 0)
+			end += (random_next() >> 11) % (to - from);
+		/* who makes the group may want more than who folds the groups */
+		if (end - from > 1)
+			fold_groups(texts, from, end, random_next() % 2 == 0 && !group_partial ? enough : NULL,
+						group_partial, depth - 1, &part);
+		else
+			value_of(texts[from], &part);
+		(void) lsm_fold_add(&fold, slice_of(&part));
+		from = end;
+	}
+	pfree(part.data);
+}
+
+static void
+test_random(void)
+{
+	StringInfoData value;
+	bool		same = true;
+
+	initStringInfo(&value);
+	for (int round = 0; round < 200000 && same; round++)
+	{
+		char		texts[MAX_ELEMENTS][32];
+		char		expected[MAX_ELEMENTS * 200];
+		int			n = 1 + (random_next() >> 11) % MAX_ELEMENTS;
+		int			number = 10;
+		bool		with_enough = round % 2 == 0;
+
+		for (int i = 0; i < n; i++)
+			random_text(i > 0 ? texts[i - 1] : NULL, texts[i], &number);
+		fold_list(texts, n, with_enough, expected);
+		fold_groups(texts, 0, n, with_enough ? &enough_e : NULL, false, 3, &value);
+		same = strcmp(text_of(slice_of(&value), ' '), expected) == 0;
+		if (!same)
+		{
+			printf("# values:  ");
+			for (int i = 0; i < n; i++)
+				printf(" %s", texts[i]);
+			printf("\n# got:      %s\n# expected: %s\n", text_of(slice_of(&value), ' '), expected);
+		}
+	}
+	ok(same, "in whatever groups values are folded, the result is the same");
+	pfree(value.data);
 }
 
 int
 main(void)
 {
+	random_state = test_seed() * UINT64CONST(0x9E3779B97F4A7C15) + 1;
 	test_chain();
 	test_append();
 	test_malformed();
+	test_pairs();
+	test_end();
+	test_enough();
+	test_fold_malformed();
+	test_random();
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;
 }

@@ -127,8 +127,8 @@ lsm_sst_iter_seek_prefix(LsmSstIter *iter, const void *key, size_t key_bytes,
 {
 	int			at = find_entry(iter->file, lsm_slice(key, key_bytes));
 
-	/* such an entry is as good as none: now one, now the other */
-	if (at < iter->file->nentries && random_next() % 2 == 0 &&
+	/* as the product's: lookups rely on it */
+	if (at < iter->file->nentries &&
 		!lsm_slice_has_prefix(iter->file->entries[at].key, lsm_slice(key, prefix_bytes)))
 		at = -1;
 	iter_stand_at(iter, at);
@@ -312,6 +312,17 @@ lsm_file_open_slow(LsmTree *tree, LsmFile *file)
 	file->open = open;
 	file->open_serial = open->serial;
 	return open;
+}
+
+/* Those that lookups have left in open files do not count. */
+static inline int
+iterators_left(void)
+{
+	int			left = open_iterators;
+
+	for (uint64 i = 1; i < next_number; i++)
+		left -= files[i] != NULL && files[i]->open.idle_iter != NULL;
+	return left;
 }
 
 LsmSstIter *

@@ -442,6 +442,35 @@ scan_limited(void)
 	lsm_cursor_close(cursor);
 }
 
+/* Some keys, and one that the array has not, perhaps. */
+static void
+look_up(void)
+{
+	StringInfoData value;
+
+	initStringInfo(&value);
+	for (int n = 0; n < 5 && !failed; n++)
+	{
+		int			i = below(NKEYS);
+		LsmSlice	key = n > 0 ? model[i].key : random_key();
+		LsmProbe	probe;
+		bool		found;
+
+		if (n == 0)
+		{
+			for (i = 0; i < NKEYS && lsm_slice_compare(model[i].key, key) != 0;)
+				i++;
+		}
+		lsm_probe_begin(&tree, &probe, lsm_filter_key(&tree, key));
+		found = lsm_tree_get(&tree, key, &probe, &value);
+		expect_entry("lookup", i < NKEYS && model_has(i) ? i : -1, found ? key : no_key,
+					 slice_of(&value));
+		if (n == 0)
+			free(unconstify(char *, key.data));
+	}
+	pfree(value.data);
+}
+
 static void
 open_cursor(TestCursor *c)
 {
@@ -646,7 +675,9 @@ do_something(void)
 		fill_batch(c);
 	else if (what < 90)
 		open_cursor(c);
-	else if (tree.kind == LSM_KIND_INDEX && what < 95)
+	else if (what < 94)
+		look_up();
+	else if (tree.kind == LSM_KIND_INDEX && what < 97)
 		scan_point();
 	else if (tree.kind == LSM_KIND_INDEX)
 		scan_limited();
@@ -670,9 +701,9 @@ run_round(uint64 seed, LsmKind kind)
 		lsm_cursor_close(cursors[i].cursor);
 		cursors[i].cursor = NULL;
 	}
-	if (open_iterators != 0)
+	if (iterators_left() != 0)
 	{
-		printf("# %d iterators are left open\n", open_iterators);
+		printf("# %d iterators are left open\n", iterators_left());
 		failed = true;
 	}
 	if (failed)

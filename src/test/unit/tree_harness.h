@@ -11,8 +11,11 @@
  * that are not there.
  *
  * Text.  Keys: "{x300}" is 300 times x, "\ff" a byte, and in an index "a.7" has
- * TID 7.  Entries: "k=text" is a PUT, "k-" a DELETE, "k~text" a PARTIAL, which
- * replaces what follows "/" in the PUT below it.
+ * TID 7.  Entries: "k=text" is a PUT, "k+text" a VERSION, "k-" a DELETE, "k~text"
+ * a PARTIAL, which replaces what follows "/" in the PUT or VERSION below it.
+ * "k~!text" is about no VERSION: those right below it go.  "k~*text" is about all
+ * that is older: of a VERSION it makes a PUT.  "k+b|+a|=0" is a CHAIN.  Versions
+ * with an "E" are enough.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,11 +41,13 @@
 #include "tree/read/cursor.c"
 #include "tree/read/batch.c"
 #include "tree/read/ahead.c"
+#include "tree/read/lookup.c"
 
 /* ---- what the rooms below supply ---- */
 
 uint64		lsm_filecache_operation = 0;
 int			lsm_second_opinion = 0;
+bool		lsm_hash_sharing = true;
 int			lsm_target_file_size_kb = 1024;
 
 static int64 now_us = INT64CONST(1000000000);
@@ -97,6 +102,32 @@ lsm_opinion_due(void)
 }
 
 void
+lsm_opinion_absent(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
+				   const LsmProbe *probe, const char *shortcut)
+{
+}
+
+void
+lsm_opinion_value(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
+				  LsmSlice key, const LsmFold *fold, LsmOpinionAgain again, void *arg,
+				  const char *shortcut)
+{
+}
+
+/* no stamp is asked for */
+void
+lsm_stamp_of_set(LsmTree *tree, LsmDigest lock_digest, uint64 set_stamp, LsmStamp *stamp)
+{
+	abort();
+}
+
+void
+lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest)
+{
+	abort();
+}
+
+void
 lsm_opinion_points(LsmCursor *cursor, bool forward, bool asked_now)
 {
 }
@@ -127,11 +158,6 @@ void
 lsm_count_merged(LsmTree *tree, int n)
 {
 	merged_entries += n;
-}
-
-void
-lsm_probe_counts_add(LsmTree *tree, const LsmProbeCounts *counts)
-{
 }
 
 void
@@ -211,31 +237,25 @@ lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open)
 static LsmTreeShared ctl;
 static LsmTree tree;
 
+/* see Text above */
 static void
-settle_part(LsmSlice newer, LsmSlice older, StringInfo out)
+merge_part(LsmSlice newer, LsmSlice older, StringInfo out)
 {
-	const char *slash = older.data[0] == LSM_TAG_PUT ? memchr(older.data, '/', older.len) : NULL;
+	const char *slash = older.data[0] != LSM_TAG_PARTIAL ? memchr(older.data, '/', older.len) : NULL;
+	char		how = newer.len > 1 ? newer.data[1] : '\0';
 
-	if (older.data[0] == LSM_TAG_PUT)
+	if (older.data[0] == LSM_TAG_PARTIAL || (older.data[0] == LSM_TAG_VERSION && how == '!'))
 	{
-		append_bytes(out, older.data, slash != NULL ? slash - older.data : older.len);
-		appendStringInfoChar(out, '/');
-		append_bytes(out, newer.data + 1, newer.len - 1);
-	}
-	else
 		append_bytes(out, newer.data, newer.len);
+		return;
+	}
+	appendStringInfoChar(out, how == '*' ? LSM_TAG_PUT : older.data[0]);
+	append_bytes(out, older.data + 1, (slash != NULL ? slash - older.data : older.len) - 1);
+	appendStringInfoChar(out, '/');
+	append_bytes(out, newer.data + 1, newer.len - 1);
 }
 
-static const LsmKindOps kind_ops = {.merge = settle_part};
-
-void
-lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
-{
-	memset(probe, 0, sizeof(*probe));
-	probe->filter_key = filter_key;
-	probe->digest = digest_of(filter_key.data, filter_key.len);
-	probe->shared = true;
-}
+static const LsmKindOps kind_ops = {.merge = merge_part};
 
 LsmDigest
 lsm_digest_key(const void *key, size_t bytes)
@@ -343,6 +363,8 @@ init_tree(LsmKind kind)
 	{
 		if (files[i] == NULL)
 			continue;
+		if (files[i]->open.idle_iter != NULL)
+			lsm_sst_iter_close(files[i]->open.idle_iter);
 		for (int j = 0; j < files[i]->nentries; j++)
 		{
 			free(unconstify(char *, files[i]->entries[j].key.data));
@@ -509,19 +531,93 @@ parse_key_word(const char *word)
 	return parse_key(word, strlen(word));
 }
 
+/* "+b|+a|=0", with bars or spaces: the value of these elements */
+static const char element_letters[] = "?=-~+[";
+
+static LsmSlice
+element_of(const char *text, uint32 length)
+{
+	static char room[16][MAX_TEXT_KEY];
+	static int	nth = 0;
+	char	   *out = room[nth++ % lengthof(room)];
+
+	Assert(length < MAX_TEXT_KEY && strchr("=-~+", text[0]) != NULL);
+	memcpy(out, text, length);
+	out[0] = (char) (strchr(element_letters, text[0]) - element_letters);
+	return lsm_slice(out, length);
+}
+
+static inline void
+value_of(const char *text, StringInfo value)
+{
+	resetStringInfo(value);
+	while (*text != '\0')
+	{
+		uint32		length = strcspn(text, " |");
+
+		lsm_chain_append(value, element_of(text, length));
+		text += length;
+		text += strspn(text, " |");
+	}
+}
+
+/* and back */
+static inline const char *
+text_of(LsmSlice value, char separator)
+{
+	static char room[4][8192];
+	static int	nth = 0;
+	char	   *out = room[nth++ % lengthof(room)];
+	int			n = 0;
+	LsmChain	chain;
+	LsmSlice	element;
+
+	*out = '\0';
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+	{
+		if (n > 0)
+			out[n++] = separator;
+		n += sprintf(out + n, "%c%.*s", element_letters[(uint8) element.data[0]],
+					 (int) element.len - 1, element.data + 1);
+	}
+	if (chain.at == NULL)
+		strcpy(out + n, n > 0 ? " malformed" : "malformed");
+	return out;
+}
+
+static inline LsmSlice
+slice_of(StringInfo value)
+{
+	return lsm_slice(value->data, value->len);
+}
+
 /* "k=text" and the like */
 static inline void
 parse_entry(const char *word, LsmSlice *key, LsmSlice *value)
 {
-	static char values[MAX_TEXT_KEY];
-	int			length = strcspn(word, "=~-");
-	char		kind = word[length];
+	static StringInfoData room;
+	int			length = strcspn(word, "=~-+");
 
+	if (room.data == NULL)
+		initStringInfo(&room);
 	*key = parse_key(word, length);
-	values[0] = kind == '=' ? LSM_TAG_PUT : kind == '~' ? LSM_TAG_PARTIAL : LSM_TAG_DELETE;
-	strcpy(values + 1, word + length + (kind != '\0'));
-	*value = lsm_slice(values, 1 + strlen(values + 1));
+	value_of(word + length, &room);
+	*value = slice_of(&room);
 }
+
+/* LsmEnough */
+static int	nasked;
+
+static inline bool
+has_e(void *arg, LsmSlice element)
+{
+	Assert(arg == &nasked && element.data[0] == LSM_TAG_VERSION);
+	nasked++;
+	return memchr(element.data, 'E', element.len) != NULL;
+}
+
+static const LsmEnough enough_e = {has_e, &nasked};
 
 static void
 print_key(FILE *out, LsmSlice key)
@@ -559,9 +655,7 @@ static inline void
 print_entry(FILE *out, LsmSlice key, LsmSlice value)
 {
 	print_key(out, key);
-	fprintf(out, "%s%.*s", value.data[0] == LSM_TAG_PUT ? "=" :
-			value.data[0] == LSM_TAG_PARTIAL ? "~" : "-",
-			(int) value.len - 1, value.data + 1);
+	fputs(text_of(value, '|'), out);
 }
 
 #endif							/* TREE_HARNESS_H */

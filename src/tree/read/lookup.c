@@ -452,6 +452,7 @@ lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	LsmFold		fold;
 	int			n = UNKNOWN;
 	bool		hit;
+	bool		found;
 
 	Assert(probe->filter_key.len == lsm_filter_key_bytes(tree->kind, key.len));
 	Assert(memcmp(probe->filter_key.data, key.data, probe->filter_key.len) == 0);
@@ -494,7 +495,8 @@ lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 			get_from_runs(tree, version, key, probe, &fold, &counts);
 		lsm_probe_counts_add(tree, &counts);
 	}
+	found = lsm_fold_end(&fold);
 	LSM_DOUBT(true, doubt_get(tree, &set, version, key, probe, &fold));
 	lsm_tree_exit(tree);
-	return fold.tag == LSM_TAG_PUT;
+	return found;
 }

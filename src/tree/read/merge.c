@@ -40,48 +40,127 @@ fold_scratch(void)
 	return scratch;
 }
 
-static void
-replace_value(LsmFold *fold, const char *data, int len)
+static inline void
+replace_value(LsmFold *fold, LsmSlice value)
 {
 	resetStringInfo(fold->value);
-	lsm_buffer_append(fold->value, data, len);
+	lsm_buffer_append(fold->value, value.data, value.len);
+	fold->tag = lsm_value_tag(value);
+}
+
+static pg_noinline void
+report_malformed(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("a value in an lsm tree is a malformed chain of versions")));
+}
+
+/* The last element of the result, a PARTIAL */
+static LsmSlice
+last_element(const LsmFold *fold)
+{
+	const char *p = fold->value->data + fold->last;
+	const char *end = fold->value->data + fold->value->len;
+	uint64		bytes;
+
+	if (fold->tag == LSM_TAG_CHAIN)
+		p = lsm_varint_get(p, end, &bytes);
+	Assert((uint8) *p == LSM_TAG_PARTIAL);
+	return lsm_slice(p, (uint32) (end - p));
+}
+
+/* REQUIRES: the result is not complete. */
+static void
+fold_element(LsmFold *fold, LsmSlice element)
+{
+	if (fold->tag != 0 && fold->last_tag == LSM_TAG_PARTIAL)
+	{
+		if (lsm_value_tag(element) != LSM_TAG_DELETE)
+		{
+			StringInfo	merged = fold_scratch();
+
+			fold->ops->merge(last_element(fold), element, merged);
+			element = lsm_slice(merged->data, merged->len);
+		}
+		fold->value->len = fold->last;
+	}
+	fold->last_tag = lsm_value_tag(element);
+	lsm_chain_append(fold->value, element);
+	fold->tag = (uint8) fold->value->data[0];
+	fold->last = fold->tag != LSM_TAG_CHAIN ? 0 :
+		fold->value->len - (int) element.len - lsm_varint_bytes(element.len);
+	if (fold->last_tag != LSM_TAG_VERSION)
+		fold->complete = fold->last_tag != LSM_TAG_PARTIAL;
+	else
+		fold->complete = fold->enough != NULL && fold->enough->is(fold->enough->arg, element);
+}
+
+/* As lsm_fold_add(), whatever the value is. */
+static bool
+fold_value(LsmFold *fold, LsmSlice older)
+{
+	int			tag = lsm_value_tag(older);
+	LsmChain	chain;
+	LsmSlice	element;
+	int			n = 0;
+
+	if (tag < LSM_TAG_PUT || tag > LSM_TAG_CHAIN)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("unexpected tag %d of a value in an lsm tree", tag)));
+	if (unlikely(fold->disordered))
+	{
+		StringInfo	settled = fold_scratch();
+
+		if (fold->tag != 0)
+		{
+			fold->ops->settle(lsm_slice(fold->value->data, fold->value->len), older, settled);
+			older = lsm_slice(settled->data, settled->len);
+		}
+		replace_value(fold, older);
+		return false;
+	}
+	if (fold->tag == 0)
+		resetStringInfo(fold->value);
+	lsm_chain_begin(&chain, older);
+	while (!fold->complete && lsm_chain_next(&chain, &element))
+	{
+		fold_element(fold, element);
+		n++;
+	}
+	if (chain.at == NULL || (tag == LSM_TAG_CHAIN && n < 2 && !fold->complete))
+		report_malformed();
+	return fold->complete;
 }
 
 bool
 lsm_fold_add(LsmFold *fold, LsmSlice older)
 {
-	int			tag = older.len > 0 ? (uint8) older.data[0] : 0;
+	int			tag = lsm_value_tag(older);
 
 	Assert(!lsm_fold_complete(fold));
-	if (tag != LSM_TAG_PUT && tag != LSM_TAG_DELETE && tag != LSM_TAG_PARTIAL)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("unexpected tag %d of a value in an lsm tree", tag)));
+	if (fold->tag != 0 || (tag != LSM_TAG_PUT && tag != LSM_TAG_DELETE) ||
+		unlikely(fold->disordered))
+		return fold_value(fold, older);
+	replace_value(fold, older);
+	fold->complete = true;
+	return true;
+}
 
-	if (fold->tag != 0 && unlikely(fold->disordered))
+bool
+lsm_fold_end_chain(LsmFold *fold)
+{
+	if (fold->tag == LSM_TAG_CHAIN)
 	{
-		StringInfo	settled = fold_scratch();
+		LsmSlice	rows = lsm_chain_rows(lsm_slice(fold->value->data, fold->value->len));
 
-		fold->ops->settle(lsm_slice(fold->value->data, fold->value->len), older, settled);
-		replace_value(fold, settled->data, settled->len);
-		fold->tag = (uint8) settled->data[0];
+		memmove(fold->value->data, rows.data, rows.len);
+		fold->value->len = (int) rows.len;
+		fold->value->data[rows.len] = '\0';
+		fold->tag = lsm_value_tag(lsm_slice(fold->value->data, rows.len));
 	}
-	else if (fold->tag == 0 || tag == LSM_TAG_DELETE)
-	{
-		replace_value(fold, older.data, older.len);
-		fold->tag = tag;
-	}
-	else
-	{
-		StringInfo	merged = fold_scratch();
-
-		fold->ops->merge(lsm_slice(fold->value->data, fold->value->len), older,
-						 merged);
-		replace_value(fold, merged->data, merged->len);
-		fold->tag = tag;
-		Assert(merged->len > 0 && (uint8) merged->data[0] == tag);
-	}
-	return lsm_fold_complete(fold);
+	return lsm_tag_is_row(fold->tag);
 }
 
 bool

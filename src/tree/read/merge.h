@@ -18,7 +18,12 @@ typedef struct LsmFold
 	const LsmKindOps *ops;
 	StringInfo	value;			/* result so far, tag first */
 	int			tag;			/* LsmTag of it; 0: nothing yet */
+	int			last_tag;		/* unless that is PUT or DELETE: of its last
+								 * element ... */
+	int			last;			/* ... which begins there, in a CHAIN with its
+								 * length */
 	const LsmEnough *enough;	/* or NULL: of VERSIONs all are wanted */
+	bool		complete;
 	bool		disordered;		/* values come in any order: all of them count */
 } LsmFold;
 
@@ -29,23 +34,38 @@ lsm_fold_begin(LsmFold *fold, const LsmKindOps *ops, StringInfo value)
 	fold->value = value;
 	fold->tag = 0;
 	fold->enough = NULL;
+	fold->complete = false;
 	fold->disordered = false;
 }
 
-/* No older value can change the result. */
+/* No older value can change the result, or none is wanted. */
 static inline bool
 lsm_fold_complete(const LsmFold *fold)
 {
-	return (fold->tag == LSM_TAG_PUT || fold->tag == LSM_TAG_DELETE) &&
-		likely(!fold->disordered);
+	return fold->complete;
 }
 
 /*
- * Add the next older value.  A PARTIAL over a DELETE has lost its row: the
- * result is the DELETE, so that it goes on hiding what is below.
+ * Add the next older value.  A PUT or DELETE is the end, a VERSION is so only if
+ * it is enough; what is older is strung behind it.  A PARTIAL is completed by what
+ * comes next, so none stands before another element.  Over a DELETE it has lost
+ * its row: what remains is the DELETE, so that it goes on hiding what is below.
  * REQUIRES: not complete.  Returns whether it is now.
  */
 extern bool lsm_fold_add(LsmFold *fold, LsmSlice older);
+
+/* See lsm_fold_end(). */
+extern bool lsm_fold_end_chain(LsmFold *fold);
+
+/*
+ * There is nothing older, for a reader: a PARTIAL at the end of a CHAIN has lost
+ * its row and goes, as does a DELETE there.  True: a row is left.
+ */
+static inline bool
+lsm_fold_end(LsmFold *fold)
+{
+	return likely(fold->tag == LSM_TAG_PUT) || lsm_fold_end_chain(fold);
+}
 
 /* The same for a memtable's value with its base. */
 extern bool lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value);
@@ -70,8 +90,8 @@ extern LsmMerge *lsm_merge_open(LsmTree *tree, const LsmSequence *sequences,
 								int nsequences);
 
 /*
- * Next key and its folded value (a PARTIAL, if nothing completes it); good
- * until the next call.
+ * Next key and its folded value (a PARTIAL, or a CHAIN with one at its end, if
+ * nothing completes that); good until the next call.
  */
 extern bool lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value);
 

@@ -178,12 +178,30 @@ lsm_opinion_bottom(LsmTree *tree, const LsmRun *const *runs, int n, LsmSlice key
  * Values
  * ====================================================================== */
 
-/* Which values of memtables an answer was made of */
+/*
+ * Which values of memtables an answer was made of, or may have been: of a node the
+ * newest, and a digest of where the older ones are that count
+ */
 typedef struct Basis
 {
 	int			n;
-	LsmMemValue *values[2 * (1 + LSM_MAX_SEALED)];
+	LsmMemValue *newest[1 + LSM_MAX_SEALED];
+	uint64		below[1 + LSM_MAX_SEALED];
 } Basis;
+
+static void
+basis_add(Basis *basis, LsmMemValue *newest)
+{
+	uint64		below = 0;
+
+	for (LsmMemValue *value = newest; value != NULL;)
+	{
+		value = *(LsmMemValue *volatile *) &value->base;
+		below = below * 31 + (uintptr_t) value;
+	}
+	basis->newest[basis->n] = newest;
+	basis->below[basis->n++] = below;
+}
 
 /* Add what the files have; false: one of them cannot be read. */
 static bool
@@ -210,13 +228,15 @@ fold_files(const LsmTree *tree, const LsmVersion *version, const LsmSlowRange *r
 /* The key's value, into *fold; false: no opinion. */
 static bool
 slow_get(LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *version, LsmSlice key,
-		 LsmFold *fold, StringInfo value, Basis *basis)
+		 const LsmEnough *enough, LsmFold *fold, StringInfo value, Basis *basis)
 {
 	LsmSlowRange		range = lsm_slow_key(key);
+	bool		known = true;
 
 	memset(basis, 0, sizeof(*basis));
 	resetStringInfo(value);
 	lsm_fold_begin(fold, tree->ops, value);
+	fold->enough = enough;
 	for (int i = 0; i < set->n; i++)
 	{
 		LsmMemNode *node = lsm_slow_first_node(tree, set->tables[i], &range);
@@ -224,20 +244,22 @@ slow_get(LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *version, Ls
 
 		if (newest == NULL)
 			continue;
-		basis->values[basis->n++] = newest;
-		basis->values[basis->n++] = *(LsmMemValue *volatile *) &newest->base;
+		basis_add(basis, newest);
 		if (lsm_fold_add_memvalue(fold, newest))
-			return true;
+			break;
 	}
-	return fold_files(tree, version, &range, fold);
+	if (!lsm_fold_complete(fold))
+		known = fold_files(tree, version, &range, fold);
+	(void) lsm_fold_end(fold);
+	return known;
 }
 
 /* A key without an entry has no value, a DELETE, or PARTIALs without a row. */
 static bool
 same_result(const LsmFold *a, const LsmFold *b)
 {
-	if (a->tag != LSM_TAG_PUT || b->tag != LSM_TAG_PUT)
-		return a->tag != LSM_TAG_PUT && b->tag != LSM_TAG_PUT;
+	if (!lsm_tag_is_row(a->tag) || !lsm_tag_is_row(b->tag))
+		return lsm_tag_is_row(a->tag) == lsm_tag_is_row(b->tag);
 	return a->value->len == b->value->len &&
 		memcmp(a->value->data, b->value->data, a->value->len) == 0;
 }
@@ -258,50 +280,58 @@ lsm_opinion_value(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version,
 				  LsmSlice key, const LsmFold *fold, LsmOpinionAgain again, void *arg,
 				  const char *shortcut)
 {
-	StringInfoData value;
-	StringInfoData value_again;
+	const LsmEnough *enough = fold->enough;
+	StringInfoData values[3];
 	LsmFold		slow;
+	LsmFold		slow_again;
 	LsmFold		fast;
 	Basis		basis;
 	Basis		before;
 
 	if (version->salvaged)
 		return;
-	initStringInfo(&value);
-	initStringInfo(&value_again);
-	if (!slow_get(tree, set, version, key, &slow, &value, &basis) || same_result(&slow, fold))
+	for (int i = 0; i < lengthof(values); i++)
+		initStringInfo(&values[i]);
+	if (!slow_get(tree, set, version, key, enough, &slow, &values[0], &basis) ||
+		same_result(&slow, fold))
 		goto agreed;
 	for (int i = 0; i < 100; i++)
 	{
 		if (!set_settles(set) ||
-			!slow_get(tree, set, version, key, &slow, &value, &before))
+			!slow_get(tree, set, version, key, enough, &slow, &values[0], &before))
 			goto agreed;
-		resetStringInfo(&value_again);
-		lsm_fold_begin(&fast, tree->ops, &value_again);
+		resetStringInfo(&values[1]);
+		lsm_fold_begin(&fast, tree->ops, &values[1]);
+		fast.enough = enough;
 		again(arg, &fast);
+		(void) lsm_fold_end(&fast);
 		if (same_result(&slow, &fast))
 			goto agreed;
-		if (!slow_get(tree, set, version, key, &slow, &value, &basis))
+		if (!slow_get(tree, set, version, key, enough, &slow_again, &values[2], &basis))
 			goto agreed;
-		if (memcmp(&basis, &before, sizeof(basis)) == 0)
+		if (memcmp(&basis, &before, sizeof(basis)) == 0 && same_result(&slow, &slow_again))
 			lsm_opinion_differ(tree, shortcut, key,
 				   psprintf("its value has tag %d and %d bytes, and not tag %d and %d bytes",
-							slow.tag, value.len, fast.tag, value_again.len));
+							slow.tag, values[0].len, fast.tag, values[1].len));
 	}
 agreed:
-	pfree(value.data);
-	pfree(value_again.data);
+	for (int i = 0; i < lengthof(values); i++)
+		pfree(values[i].data);
 }
 
-/* Has the node a whole entry: a PUT, or a PARTIAL over one? */
+/* Has the node a whole entry: a PUT, or what is newer over one? */
 static bool
 node_is_whole(LsmMemNode *node)
 {
 	LsmMemValue *value = lsm_memnode_value(node);
 
-	if (value->data[0] == LSM_TAG_PARTIAL)
+	while (value->data[0] != LSM_TAG_PUT)
+	{
 		value = *(LsmMemValue *volatile *) &value->base;
-	return value != NULL && value->data[0] == LSM_TAG_PUT;
+		if (value == NULL)
+			return false;
+	}
+	return true;
 }
 
 /* What is flushed is in a file, too: only an active memtable can tell. */
@@ -325,7 +355,7 @@ lsm_opinion_whole(LsmTree *tree, LsmSlice key)
 	{
 		set.n--;
 		memmove(set.tables, set.tables + 1, set.n * sizeof(LsmMemtable *));
-		if (slow_get(tree, &set, version, key, &fold, &value, &basis) && fold.tag == LSM_TAG_PUT)
+		if (slow_get(tree, &set, version, key, NULL, &fold, &value, &basis) && lsm_tag_is_row(fold.tag))
 			lsm_opinion_differ(tree, "lsm_tree_prune()", key, "an older entry lies below the one that goes");
 	}
 	lsm_tree_exit(tree);
@@ -341,9 +371,9 @@ lsm_opinion_read(LsmTree *tree, LsmSlice key, StringInfo value, bool *found)
 	LsmFold		fold;
 	Basis		basis;
 	bool		known = !version->salvaged &&
-		slow_get(tree, &set, version, key, &fold, value, &basis);
+		slow_get(tree, &set, version, key, NULL, &fold, value, &basis);
 
-	*found = known && fold.tag == LSM_TAG_PUT;
+	*found = known && lsm_tag_is_row(fold.tag);
 	lsm_tree_exit(tree);
 	return known;
 }
@@ -370,7 +400,7 @@ lsm_opinion_entry(LsmTree *tree, LsmSlice key, const char *shortcut)
 
 	initStringInfo(&value);
 	if (!version->salvaged &&
-		slow_get(tree, &set, version, key, &fold, &value, &basis) && fold.tag != LSM_TAG_PUT)
+		slow_get(tree, &set, version, key, NULL, &fold, &value, &basis) && !lsm_tag_is_row(fold.tag))
 		lsm_opinion_differ(tree, shortcut, key, "it has no entry");
 	lsm_tree_exit(tree);
 	pfree(value.data);
@@ -456,11 +486,11 @@ gap_hides(LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *version, L
 	LsmFold		fold;
 	Basis		basis;
 
-	return slow_get(tree, set, version, key, &fold, value, &basis) &&
-		fold.tag == LSM_TAG_PUT && set_settles(set) &&
+	return slow_get(tree, set, version, key, NULL, &fold, value, &basis) &&
+		lsm_tag_is_row(fold.tag) && set_settles(set) &&
 		lsm_gaps_find(tree, key, &behind) &&
-		slow_get(tree, set, version, key, &fold, value, &basis) &&
-		fold.tag == LSM_TAG_PUT;
+		slow_get(tree, set, version, key, NULL, &fold, value, &basis) &&
+		lsm_tag_is_row(fold.tag);
 }
 
 /* See tree.h. */

@@ -13,6 +13,7 @@
 #include "utils/rel.h"
 
 #include "compat.h"
+#include "tree/tree.h"
 
 #define LSM_TABLE_AM_NAME	"lsm"
 #define LSM_INDEX_AM_NAME	"lsm_index"
@@ -32,6 +33,34 @@ extern bool lsm_relation_is_index(Relation rel);
 
 /* True for a table whose TIDs are never used again: one of ours. */
 extern bool lsm_tids_are_stable(Relation table);
+
+/*
+ * TIDs of lsm tables.  The TID of a version is that of its row, whose offset is
+ * at most LSM_TID_OFFSETS, and some bits of the version's number above that (see
+ * table.h).  Entries of indexes name rows: these bits are 0, which is the TID of
+ * the row's first version, too.  The TIDs of heaps have no such bits.
+ */
+static inline bool
+lsm_is_row_tid(const ItemPointerData *tid)
+{
+	return (ItemPointerGetOffsetNumberNoCheck(tid) & ~LSM_TID_OFFSET_MASK) == 0;
+}
+
+/* The row of a version; `to` may be `from`. */
+static inline void
+lsm_row_tid(const ItemPointerData *from, ItemPointer to)
+{
+	*to = *from;
+	to->ip_posid &= LSM_TID_OFFSET_MASK;
+}
+
+static inline bool
+lsm_same_row(const ItemPointerData *a, const ItemPointerData *b)
+{
+	return ItemPointerGetBlockNumberNoCheck(a) == ItemPointerGetBlockNumberNoCheck(b) &&
+		((ItemPointerGetOffsetNumberNoCheck(a) ^ ItemPointerGetOffsetNumberNoCheck(b)) &
+		 LSM_TID_OFFSET_MASK) == 0;
+}
 
 /*
  * A StringInfo of so many bytes at first, in the current memory context: a

@@ -17,6 +17,7 @@
 #include "access/relscan.h"
 #include "executor/tuptable.h"
 
+#include "am/am.h"
 #include "tree/tree.h"
 
 /* ---- updates that keep their keys (row_notes.c) ---- */
@@ -102,7 +103,8 @@ extern const LsmRowGroup *lsm_row_group_get(Relation table, const ItemPointerDat
 
 /*
  * What an lsm table's IndexFetchTableData begins with.  `seen`: the scan that
- * owns it has fetched the row of seen_tid last, and has found it visible.
+ * owns it has fetched the row of seen_tid last, and has found it visible.  (The
+ * scan's TID is that of the version, then.)
  * `looking`: the scan asks for itself whether the row is visible, and wants
  * nothing in the slot; the executor may ask for the same row next.
  * `met_hidden`: the snapshot did not see a row that was asked for; so were the
@@ -134,7 +136,7 @@ lsm_row_was_seen(IndexFetchTableData *fetch, ItemPointer tid)
 {
 	LsmRowFetch *rows = (LsmRowFetch *) fetch;
 
-	return rows != NULL && rows->seen && ItemPointerEquals(&rows->seen_tid, tid);
+	return rows != NULL && rows->seen && lsm_same_row(&rows->seen_tid, tid);
 }
 
 static inline bool

@@ -782,6 +782,7 @@ lsm_encode_tid(ItemPointer tid, StringInfo out)
 {
 	uint16		offset = pg_hton16(ItemPointerGetOffsetNumber(tid));
 
+	Assert(lsm_is_row_tid(tid));
 	put_uint32(out, ItemPointerGetBlockNumber(tid));
 	appendBinaryStringInfo(out, (char *) &offset, sizeof(offset));
 }

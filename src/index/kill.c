@@ -165,6 +165,7 @@ lsm_kill_entry(IndexScanDesc scan, ItemPointer tid)
 
 	if (scan->xactStartedInRecovery)
 		return;
+	Assert(lsm_is_row_tid(tid));
 	lsm_copy_current(so);
 	LSM_DOUBT(so->stable_tids, lsm_table_doubt_dead(scan->heapRelation, tid, "lsm_kill_entry()"));
 	if (so->stable_tids)

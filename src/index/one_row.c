@@ -132,7 +132,7 @@ lsm_doubt_one_row(IndexScanDesc scan)
 		ItemPointerData tid;
 
 		lsm_decode_tid(keys[i], &tid);
-		if (!ItemPointerEquals(&tid, &scan->xs_heaptid))
+		if (!lsm_same_row(&tid, &scan->xs_heaptid))
 			lsm_table_doubt_visible(scan->heapRelation, &tid, scan->xs_snapshot, false,
 									"lsm_row_was_seen()");
 		pfree(unconstify(char *, keys[i].data));

@@ -110,11 +110,15 @@ begin_tid_sort(LsmIndexCheck *v)
 								 v->sort_kb / 2, NULL, TUPLESORT_NONE);
 }
 
+/* The row of a slot's version: slots name versions, entries of indexes rows. */
 static int64
-pack_tid(ItemPointer tid)
+pack_row_tid(ItemPointer tid)
 {
-	return ((int64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
-		ItemPointerGetOffsetNumberNoCheck(tid);
+	ItemPointerData row;
+
+	lsm_row_tid(tid, &row);
+	return ((int64) ItemPointerGetBlockNumberNoCheck(&row) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(&row);
 }
 
 static char *
@@ -195,6 +199,7 @@ has_own_entry(LsmIndexCheck *v, TupleTableSlot *slot)
 	bool		isnull[INDEX_MAX_KEYS];
 	LsmProbe	probe;
 	LsmSlice	key;
+	ItemPointerData row;
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(v->estate));
 
 	FormIndexDatum(v->info, slot, v->estate, values, isnull);
@@ -203,7 +208,8 @@ has_own_entry(LsmIndexCheck *v, TupleTableSlot *slot)
 	resetStringInfo(&v->entry);
 	(void) lsm_append_columns(lsm_key_spec(v->index), values, isnull, &v->entry);
 	MemoryContextSwitchTo(old);
-	lsm_encode_tid(&slot->tts_tid, &v->entry);
+	lsm_row_tid(&slot->tts_tid, &row);
+	lsm_encode_tid(&row, &v->entry);
 	key = lsm_slice(v->entry.data, v->entry.len);
 	lsm_probe_begin(tree, &probe, lsm_key_columns(key));
 	return lsm_tree_get(tree, key, &probe, &v->entry_value);
@@ -244,10 +250,10 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 		nrows++;
 		if (own_entry)
 			break;
-		if (ItemPointerEquals(&v->index_slot->tts_tid, &slot->tts_tid))
+		if (lsm_same_row(&v->index_slot->tts_tid, &slot->tts_tid))
 			found = true;
 		else if (unique && !v->scan->xs_recheck)
-			put_index_problem(v, pack_tid(&slot->tts_tid), psprintf("rows %s and %s have the same key in a unique index",
+			put_index_problem(v, pack_row_tid(&slot->tts_tid), psprintf("rows %s and %s have the same key in a unique index",
 										  tid_text(&slot->tts_tid),
 										  tid_text(&v->index_slot->tts_tid)));
 	}
@@ -256,7 +262,7 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 	if (own_entry && more)
 		more = has_own_entry(v, slot);
 	if (!found && !more)
-		put_index_problem(v, pack_tid(&slot->tts_tid), psprintf("row %s is not found by its key",
+		put_index_problem(v, pack_row_tid(&slot->tts_tid), psprintf("row %s is not found by its key",
 									  tid_text(&slot->tts_tid)));
 }
 
@@ -323,9 +329,9 @@ scan_complete_index(LsmIndexCheck *v)
 		lsm_verify_progress_entry(&v->notes->progress);
 		found = index_fetch_heap(v->scan, v->index_slot);
 		if (trusted)
-			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_tid(&its)), false);
+			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_row_tid(&its)), false);
 		else if (found)
-			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_tid(&v->index_slot->tts_tid)), false);
+			tuplesort_putdatum(v->index_tids, Int64GetDatum(pack_row_tid(&v->index_slot->tts_tid)), false);
 		if (found)
 			compare_values(v, v->index_slot);
 	}
@@ -576,7 +582,7 @@ lsm_index_check_scan(LsmIndexCheck *v)
 		CHECK_FOR_INTERRUPTS();
 		lsm_verify_progress_entry(&v->notes->progress);
 		if (row_is_indexed(v, slot))
-			tuplesort_putdatum(v->table_tids, Int64GetDatum(pack_tid(&slot->tts_tid)), false);
+			tuplesort_putdatum(v->table_tids, Int64GetDatum(pack_row_tid(&slot->tts_tid)), false);
 		ResetPerTupleExprContext(v->estate);
 	}
 	table_endscan(scan);

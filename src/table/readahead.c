@@ -233,16 +233,10 @@ same_snapshot(const LsmFetchAhead *fetch, Snapshot snapshot)
 		fetch->xmin == snapshot->xmin && fetch->xmax == snapshot->xmax;
 }
 
-static inline uint64
-row_number(uint64 packed)
-{
-	return (packed >> 16) * LSM_TID_OFFSETS + (packed & 0xFFFF) - 1;
-}
-
 static inline bool
 is_near(uint64 packed, uint64 last)
 {
-	return packed > last && row_number(packed) - row_number(last) <= NEAR_ROWS;
+	return packed > last && lsm_tid_number(packed) - lsm_tid_number(last) <= NEAR_ROWS;
 }
 
 /* Start a batch at the TID, or go on behind the last one. */

@@ -67,7 +67,7 @@ load_block(LsmTableScan *scan)
 	while (lsm_scan_step(scan, ForwardScanDirection, &packed, &row))
 	{
 		bool		visible = lsm_row_visible(&row, scan->base.rs_snapshot);
-		OffsetNumber offset = (OffsetNumber) packed;
+		OffsetNumber offset = lsm_tid_offset(packed);
 
 		lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
 		if (!visible || offset < 1 || offset > LSM_TID_OFFSETS)

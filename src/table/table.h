@@ -133,6 +133,22 @@ lsm_row_shown_xmin(const LsmRow *row)
 	return TransactionIdIsValid(row->frozen_xmin) ? row->frozen_xmin : row->xmin;
 }
 
+/*
+ * The TID of a version shows so many low bits of its number, above those of the
+ * row's offset.  The greatest offset there can be is 65,315: the special ones of
+ * PostgreSQL (SpecTokenOffsetNumber, MovedPartitionsOffsetNumber) are no row's.
+ */
+#ifndef LSM_VERSION_BITS
+#define LSM_VERSION_BITS	7
+#endif
+#define LSM_VERSION_SHIFT	9
+#define LSM_VERSION_MASK	((1 << LSM_VERSION_BITS) - 1)
+
+StaticAssertDecl(LSM_TID_OFFSETS <= LSM_TID_OFFSET_MASK &&
+				 LSM_TID_OFFSET_MASK == (1 << LSM_VERSION_SHIFT) - 1 &&
+				 LSM_VERSION_SHIFT + LSM_VERSION_BITS <= 16,
+				 "a version's number does not fit into its TID");
+
 /* TIDs as 48-bit numbers in TID order, and as keys */
 static inline uint64
 lsm_tid_pack(const ItemPointerData *tid)
@@ -166,6 +182,35 @@ lsm_key_decode(const char *key)
 	return ((uint64) block << 16) | offset;
 }
 
+/* The row of a version, both as packed TIDs: the key */
+static inline uint64
+lsm_tid_row(uint64 packed)
+{
+	return packed & ~(uint64) (0xFFFF & ~LSM_TID_OFFSET_MASK);
+}
+
+/* The offset of the row */
+static inline OffsetNumber
+lsm_tid_offset(uint64 packed)
+{
+	return (OffsetNumber) (packed & LSM_TID_OFFSET_MASK);
+}
+
+/* What the TID shows of the version's number */
+static inline uint32
+lsm_tid_version(uint64 packed)
+{
+	return (uint32) (packed & 0xFFFF) >> LSM_VERSION_SHIFT;
+}
+
+/* The TID of the row's version of that number */
+static inline uint64
+lsm_tid_of(uint64 row, uint32 version)
+{
+	Assert(lsm_tid_version(row) == 0);
+	return row | (uint64) (version & LSM_VERSION_MASK) << LSM_VERSION_SHIFT;
+}
+
 /* the packed TID of a row number, see lsm_tree_allocate_rows() */
 static inline uint64
 lsm_number_pack(uint64 number)
@@ -176,7 +221,7 @@ lsm_number_pack(uint64 number)
 static inline uint64
 lsm_tid_number(uint64 packed)
 {
-	return (packed >> 16) * LSM_TID_OFFSETS + (packed & 0xFFFF) - 1;
+	return (packed >> 16) * LSM_TID_OFFSETS + lsm_tid_offset(packed) - 1;
 }
 
 /* TID blocks that rows below `limit` touch */

@@ -17,6 +17,9 @@
 #define LSM_TID_OFFSETS		291 /* offsets 1..291 are used:
 								 * MaxHeapTuplesPerPage */
 
+/* The bits of an offset that these take: the others are the table's to use. */
+#define LSM_TID_OFFSET_MASK	0x01FF
+
 /* Block numbers up to MaxBlockNumber: 1.2e12 rows */
 #define LSM_MAX_ROWS		((uint64) MaxBlockNumber * LSM_TID_OFFSETS)
 

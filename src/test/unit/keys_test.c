@@ -3,7 +3,8 @@
  * keys_test.c
  *	  src/index: codes of values (encode.c, order_preserving_pack.c), and scan keys
  *	  as points and bounds (scankeys.c, constant.c, match.c).  Cases: cases/keys.
- *	  Then random values and scan keys against what SQL means.  TAP output.
+ *	  Then random values and scan keys against what SQL means, and the TIDs of rows
+ *	  and versions.  TAP output.
  *
  *	codes TYPE[:desc][:nulls-first]
  *		lines of values: the code of each, and how it lies to the one before
@@ -325,6 +326,7 @@ lsm_collation_put_weights(struct pg_locale_struct *locale, LsmStrings strings,
 #include "keys_absent.h"
 #include "keys_cases.h"
 #include "keys_fuzz.h"
+#include "keys_tids.h"
 
 int
 main(void)
@@ -332,6 +334,7 @@ main(void)
 	run_cases("keys", run_keys_case);
 	fuzz_codes();
 	fuzz_keys();
+	check_tids();
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;
 }

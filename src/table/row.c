@@ -56,6 +56,21 @@ parse_xmin(const char **p, const char *end, LsmRow *row)
 	return NULL;
 }
 
+/* A first version has no number, unless others are said to lie below (salvage). */
+static const char *
+parse_version(const char **p, const char *end, LsmRow *row)
+{
+	if (!take(p, end, &row->version, sizeof(row->version)))
+		return "version is cut off";
+	if (row->version == 0 && !row->open)
+		return "version is 0";
+	if (row->open &&
+		(!take(p, end, &row->span, sizeof(row->span)) ||
+		 !take(p, end, &row->kept, sizeof(row->kept))))
+		return "what is kept of older versions is cut off";
+	return NULL;
+}
+
 static const char *
 parse_lockers(const char **p, const char *end, LsmRow *row)
 {
@@ -121,9 +136,15 @@ lsm_row_parse(LsmSlice value, LsmRow *row)
 	memset(row, 0, sizeof(LsmRow));
 	if (!take(&p, end, &tag, 1) || !take(&p, end, &row->flags, sizeof(row->flags)))
 		return "value is shorter than its header";
-	if (tag != LSM_TAG_PUT && tag != LSM_TAG_PARTIAL)
-		return "value has an unknown tag";
-	row->partial = (tag == LSM_TAG_PARTIAL);
+	if (tag != LSM_TAG_PUT)
+	{
+		if (tag != LSM_TAG_PARTIAL && tag != LSM_TAG_VERSION)
+			return "value has an unknown tag";
+		row->partial = (tag == LSM_TAG_PARTIAL);
+		row->open = !row->partial;
+		if (row->open && !(row->flags & LSM_ROW_VERSION))
+			return "version has no number";
+	}
 	if (row->flags & ~LSM_ROW_FLAGS)
 		return "header has unknown flags";
 	if (!(row->flags & LSM_ROW_HAS_XMAX) && (row->flags & LSM_ROW_XMAX_FLAGS) != 0)
@@ -132,6 +153,12 @@ lsm_row_parse(LsmSlice value, LsmRow *row)
 	problem = parse_xmin(&p, end, row);
 	if (problem)
 		return problem;
+	if (unlikely(row->flags & LSM_ROW_VERSION))
+	{
+		problem = parse_version(&p, end, row);
+		if (problem)
+			return problem;
+	}
 	if ((row->flags & LSM_ROW_HAS_CMIN) &&
 		!take(&p, end, &row->cmin, sizeof(row->cmin)))
 		return "cmin is cut off";
@@ -198,12 +225,15 @@ put(char *p, const void *from, size_t n)
 
 /* Returns the end.  REQUIRES: LSM_ROW_HEADER_BYTES() of room. */
 static char *
-encode_header(char *p, const LsmRow *row, uint8 tag)
+encode_header(char *p, const LsmRow *row, bool body)
 {
+	uint8		tag = !body ? LSM_TAG_PARTIAL : row->open ? LSM_TAG_VERSION : LSM_TAG_PUT;
 	uint16		flags = row->flags;
 
 	/* the flags that say what is stored are ours to set */
-	flags &= ~(LSM_ROW_HAS_CMIN | LSM_ROW_HAS_LOCKERS | LSM_ROW_XMIN_KEPT);
+	flags &= ~(LSM_ROW_HAS_CMIN | LSM_ROW_HAS_LOCKERS | LSM_ROW_XMIN_KEPT | LSM_ROW_VERSION);
+	if (row->version != 0 || tag == LSM_TAG_VERSION)
+		flags |= LSM_ROW_VERSION;
 	if ((flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)) == LSM_ROW_XMIN_FROZEN &&
 		TransactionIdIsValid(row->frozen_xmin))
 		flags |= LSM_ROW_XMIN_KEPT;
@@ -221,6 +251,13 @@ encode_header(char *p, const LsmRow *row, uint8 tag)
 
 		Assert(TransactionIdIsNormal(xmin));
 		p = put(p, &xmin, sizeof(xmin));
+	}
+	if (flags & LSM_ROW_VERSION)
+		p = put(p, &row->version, sizeof(row->version));
+	if (tag == LSM_TAG_VERSION)
+	{
+		p = put(p, &row->span, sizeof(row->span));
+		p = put(p, &row->kept, sizeof(row->kept));
 	}
 	if (flags & LSM_ROW_HAS_CMIN)
 		p = put(p, &row->cmin, sizeof(row->cmin));
@@ -263,7 +300,7 @@ lsm_row_encode(StringInfo out, const LsmRow *row, bool body)
 	char	   *p;
 
 	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + (body ? row->body_bytes : 0));
-	p = encode_header(out->data + out->len, row, body ? LSM_TAG_PUT : LSM_TAG_PARTIAL);
+	p = encode_header(out->data + out->len, row, body);
 	if (body)
 		p = put(p, row->body, row->body_bytes);
 	encode_end(out, p);
@@ -343,7 +380,7 @@ lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
 	char	   *p;
 
 	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple));
-	p = encode_header(out->data + out->len, row, LSM_TAG_PUT);
+	p = encode_header(out->data + out->len, row, true);
 	encode_end(out, encode_body(p, tuple));
 }
 

@@ -3,22 +3,25 @@
  * table.h
  *	  The table access method "lsm": row versions in a tree keyed by TID.
  *
- * Every row version has a TID of its own, never used twice.  Its value in the
- * tree is a tag, a header (who made it, who ended it, who locks it) and the
- * row in heap tuple layout.  A change of an existing version writes an
- * override: a value tagged PARTIAL with the complete new header and no row.
+ * A version's value in the tree is a tag, a header (who made it, who ended it,
+ * who locks it) and the row in heap tuple layout.  A change of an existing
+ * version writes an override: a value tagged PARTIAL with the complete new
+ * header and no row.  A value tagged VERSION is a version that others of the
+ * same row lie below; versions.h says how they are read.
  *
  * Value format, integers in machine order, TIDs as in keys:
  *
  *	tag			1 byte		LsmTag
  *	flags		2			LSM_ROW_*
  *	xmin		4			unless KILLED, or XMIN_FROZEN without XMIN_KEPT
+ *	version		4			if LSM_ROW_VERSION, else 0
+ *	span, kept	1 + 2		if the tag is VERSION
  *	cmin		4			if HAS_CMIN, else 0
  *	xmax, cmax	4 + 4		if HAS_XMAX
  *	next TID	6			if HAS_NEXT: where the new version is
  *	token		4			if SPECULATIVE
  *	n, lockers	2 + n * 5	if HAS_LOCKERS: xid and LockTupleMode of each
- *	and, if the tag is PUT, the body:
+ *	and, if the tag is PUT or VERSION, the body:
  *	attributes	2			number of attributes, LSM_BODY_*
  *	null bitmap				if LSM_BODY_HASNULL
  *	data					as in a heap tuple, from t_hoff on
@@ -66,7 +69,11 @@ extern void lsm_table_init(void);
 										 * xmin not stored */
 #define LSM_ROW_HAS_CMIN		0x0800
 #define LSM_ROW_UPDATED			0x1000	/* made by an UPDATE */
-#define LSM_ROW_FLAGS			0x1FFF	/* all of the above */
+#define LSM_ROW_VERSION			0x2000	/* its number is stored: not the row's
+										 * first version */
+#define LSM_ROW_STRONG			0x4000	/* the update that made it was as strong
+										 * as a change of key columns */
+#define LSM_ROW_FLAGS			0x7FFF	/* all of the above */
 
 /* everything that describes xmax */
 #define LSM_ROW_XMAX_FLAGS \
@@ -85,7 +92,7 @@ extern void lsm_table_init(void);
  * Longest header (tag included), and the longest body, bytes: an update's two
  * entries, both with as many lockers as there can be, fit into one write.
  */
-#define LSM_ROW_HEADER_BYTES(nlockers) (31 + 2 + (nlockers) * LSM_LOCKER_BYTES)
+#define LSM_ROW_HEADER_BYTES(nlockers) (38 + 2 + (nlockers) * LSM_LOCKER_BYTES)
 #define LSM_ROW_BODY_MAX_BYTES \
 	(LSM_MAX_ENTRY_BYTES - \
 	 2 * (LSM_TID_BYTES + LSM_ROW_HEADER_BYTES(LSM_MAX_LOCKERS)))
@@ -106,10 +113,16 @@ typedef struct LsmRow
 	TransactionId xmax;			/* Invalid unless HAS_XMAX */
 	CommandId	cmax;
 	ItemPointerData next;		/* valid if HAS_NEXT */
+	uint16		kept;			/* if open: bytes of older versions that may
+								 * still be needed, an upper bound */
 	uint32		token;			/* if SPECULATIVE */
 	int			nlockers;
 	const char *lockers;		/* unaligned: see lsm_row_locker() */
 	bool		partial;		/* no body */
+	bool		open;			/* tag VERSION: older versions may lie below */
+	uint8		span;			/* if open: version, less the oldest one that
+								 * may still be needed, an upper bound */
+	uint32		version;		/* its number: the one before it has one less */
 	const char *body;			/* from the attribute word on */
 	uint32		body_bytes;
 } LsmRow;
@@ -268,7 +281,10 @@ extern char *lsm_value_check(LsmSlice key, LsmSlice value);
 extern char *lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot,
 						   bool *hidden);
 
-/* Append a value: tag, header and, with `body`, the row's body. */
+/*
+ * Append a value: tag, header and, with `body`, the row's body.  The tag is
+ * PARTIAL without a body, else VERSION if the row is open, else PUT.
+ */
 extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
 
 /* Append a complete value whose body is the heap tuple's. */
@@ -350,6 +366,24 @@ typedef struct LsmRowModel
 /* ---- visibility (visibility.c) ---- */
 
 extern bool lsm_row_visible(const LsmRow *row, Snapshot snapshot);
+
+/* What became of the transaction that made the version */
+typedef enum LsmMaker
+{
+	LSM_MAKER_OURS,				/* current transaction, version not known
+								 * committed */
+	LSM_MAKER_RUNNING,
+	LSM_MAKER_COMMITTED,
+	LSM_MAKER_DEAD				/* rolled back, or the version was killed */
+} LsmMaker;
+
+extern LsmMaker lsm_row_maker(const LsmRow *row);
+
+/*
+ * Does the MVCC snapshot see the version, or what came after it?  Then it sees
+ * nothing that is older.
+ */
+extern bool lsm_row_made_for(const LsmRow *row, Snapshot snapshot);
 
 /*
  * May the command `curcid` of this transaction change the row?  Row locks are

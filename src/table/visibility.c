@@ -29,30 +29,26 @@
 
 #define XMIN_KNOWN_GOOD	(LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)
 
-/* What became of the transaction that made the row */
-typedef enum XminState
-{
-	XMIN_OURS,					/* current transaction, row not known
-								 * committed */
-	XMIN_RUNNING,
-	XMIN_COMMITTED,
-	XMIN_DEAD
-} XminState;
-
-static inline XminState
+static inline LsmMaker
 xmin_state(const LsmRow *row)
 {
 	if (row->flags & XMIN_KNOWN_GOOD)
-		return XMIN_COMMITTED;
+		return LSM_MAKER_COMMITTED;
 	if (row->flags & LSM_ROW_KILLED)
-		return XMIN_DEAD;
+		return LSM_MAKER_DEAD;
 	if (TransactionIdIsCurrentTransactionId(row->xmin))
-		return XMIN_OURS;
+		return LSM_MAKER_OURS;
 	if (TransactionIdIsInProgress(row->xmin))
-		return XMIN_RUNNING;
+		return LSM_MAKER_RUNNING;
 	if (TransactionIdDidCommit(row->xmin))
-		return XMIN_COMMITTED;
-	return XMIN_DEAD;			/* aborted or crashed */
+		return LSM_MAKER_COMMITTED;
+	return LSM_MAKER_DEAD;		/* aborted or crashed */
+}
+
+LsmMaker
+lsm_row_maker(const LsmRow *row)
+{
+	return xmin_state(row);
 }
 
 /* Did xmax end the row as far as our own transaction's changes go? */
@@ -97,13 +93,13 @@ visible_self(const LsmRow *row)
 {
 	switch (xmin_state(row))
 	{
-		case XMIN_OURS:
+		case LSM_MAKER_OURS:
 			/* an xmax that is not ours is an aborted subtransaction's */
 			return !xmax_is_ours(row);
-		case XMIN_RUNNING:
-		case XMIN_DEAD:
+		case LSM_MAKER_RUNNING:
+		case LSM_MAKER_DEAD:
 			return false;
-		case XMIN_COMMITTED:
+		case LSM_MAKER_COMMITTED:
 			break;
 	}
 	return xmax_state(row) != XMAX_GONE;
@@ -129,9 +125,9 @@ visible_dirty(const LsmRow *row, Snapshot snapshot)
 
 	switch (xmin_state(row))
 	{
-		case XMIN_OURS:
+		case LSM_MAKER_OURS:
 			return !xmax_is_ours(row);
-		case XMIN_RUNNING:
+		case LSM_MAKER_RUNNING:
 			if (row->flags & LSM_ROW_SPECULATIVE)
 			{
 				snapshot->speculativeToken = row->token;
@@ -139,9 +135,9 @@ visible_dirty(const LsmRow *row, Snapshot snapshot)
 			}
 			snapshot->xmin = row->xmin;
 			return true;
-		case XMIN_DEAD:
+		case LSM_MAKER_DEAD:
 			return false;
-		case XMIN_COMMITTED:
+		case LSM_MAKER_COMMITTED:
 			break;
 	}
 	end = xmax_state(row);
@@ -200,6 +196,20 @@ visible_mvcc(const LsmRow *row, Snapshot snapshot)
 	return !TransactionIdDidCommit(row->xmax);
 }
 
+/* See table.h. */
+bool
+lsm_row_made_for(const LsmRow *row, Snapshot snapshot)
+{
+	if (row->flags & LSM_ROW_XMIN_FROZEN)
+		return true;
+	if (row->flags & LSM_ROW_KILLED)
+		return false;
+	if (!(row->flags & LSM_ROW_XMIN_COMMITTED) && xid_is_ours_for(row->xmin, snapshot))
+		return row->cmin < snapshot->curcid;
+	return !XidInMVCCSnapshot(row->xmin, snapshot) &&
+		((row->flags & LSM_ROW_XMIN_COMMITTED) || TransactionIdDidCommit(row->xmin));
+}
+
 /*
  * lsm_row_vacuum_horizon - could anyone still see the row?
  *
@@ -213,14 +223,14 @@ lsm_row_vacuum_horizon(const LsmRow *row, TransactionId *dead_after)
 
 	switch (xmin_state(row))
 	{
-		case XMIN_OURS:
+		case LSM_MAKER_OURS:
 			return xmax_is_ours(row) ? HEAPTUPLE_DELETE_IN_PROGRESS :
 				HEAPTUPLE_INSERT_IN_PROGRESS;
-		case XMIN_RUNNING:
+		case LSM_MAKER_RUNNING:
 			return HEAPTUPLE_INSERT_IN_PROGRESS;
-		case XMIN_DEAD:
+		case LSM_MAKER_DEAD:
 			return HEAPTUPLE_DEAD;
-		case XMIN_COMMITTED:
+		case LSM_MAKER_COMMITTED:
 			break;
 	}
 	if (!(row->flags & LSM_ROW_HAS_XMAX))
@@ -326,16 +336,16 @@ lsm_row_changeable(const LsmRow *row, CommandId curcid)
 {
 	switch (xmin_state(row))
 	{
-		case XMIN_OURS:
+		case LSM_MAKER_OURS:
 			if (row->cmin >= curcid)
 				return TM_Invisible;	/* inserted after the scan started */
 			if (!xmax_is_ours(row))
 				return TM_Ok;
 			return row->cmax >= curcid ? TM_SelfModified : TM_Invisible;
-		case XMIN_RUNNING:
-		case XMIN_DEAD:
+		case LSM_MAKER_RUNNING:
+		case LSM_MAKER_DEAD:
 			return TM_Invisible;
-		case XMIN_COMMITTED:
+		case LSM_MAKER_COMMITTED:
 			break;
 	}
 	if (!(row->flags & LSM_ROW_HAS_XMAX))

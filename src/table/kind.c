@@ -46,6 +46,25 @@ is_delete(LsmSlice value)
 	return value.len > 0 && value.data[0] == LSM_TAG_DELETE;
 }
 
+/*
+ * Is the override about this version (versions.c, 4)?  Builds before those that
+ * write versions kept no xmin in a frozen row.
+ */
+static bool
+is_about(const LsmRow *override, const LsmRow *version)
+{
+	TransactionId a = lsm_row_shown_xmin(override);
+	TransactionId b = lsm_row_shown_xmin(version);
+
+	return override->version == version->version &&
+		(a == b || !TransactionIdIsNormal(a) || !TransactionIdIsNormal(b));
+}
+
+/*
+ * See versions.c, 4.  A PUT is never older than an override that has not been
+ * about it: its maker had ended well for everyone.  If it were, the row would
+ * go by its own header.
+ */
 static void
 merge_row(LsmSlice newer, LsmSlice older, StringInfo out)
 {
@@ -55,6 +74,30 @@ merge_row(LsmSlice newer, LsmSlice older, StringInfo out)
 	parse(newer, &row);
 	parse(older, &below);
 	Assert(row.partial);
+	if (row.flags & LSM_ROW_KILLED)
+	{
+		/* about all that is older, of which there may be more below */
+		if (!below.partial)
+			row.version = below.version;
+	}
+	else if (is_about(&row, &below))
+	{
+		row.open = below.open;
+		row.span = below.span;
+		row.kept = below.kept;
+	}
+	else if (below.version >= row.version && (below.open || below.partial))
+	{
+		lsm_row_encode(out, &row, false);
+		return;
+	}
+	else
+	{
+		below.lockers = row.lockers;
+		below.nlockers = row.nlockers;
+		lsm_row_encode(out, &below, !below.partial);
+		return;
+	}
 	row.body = below.body;
 	row.body_bytes = below.body_bytes;
 	lsm_row_encode(out, &row, !below.partial);

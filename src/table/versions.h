@@ -14,7 +14,11 @@
  * xmax, cmax and next of a version that another one follows say so, and lockers
  * are the row's, the same for all its versions.
  *
- * A version is valid if its maker has committed, is running, or is ours.
+ * A version is valid if its maker has committed, is running, or is ours.  One that
+ * runs may be rolled back at any time; then an older one is what the row is.  So
+ * whether a row is dead, or none of its versions is seen, is never found out by
+ * looking at its newest valid version a second time: ask
+ * lsm_versions_vacuum_horizon(), lsm_versions_for_snapshot().
  *
  * No locks.  All of them ERROR (DATA_CORRUPTED) if the value is malformed.
  *
@@ -52,7 +56,8 @@ extern void lsm_versions_begin(LsmVersions *versions, Relation rel, uint64 row, 
 /*
  * The next older valid version, newest first; with `any`, also those that came to
  * nothing, which end none.  *tid: the version's, packed.  False: there is no
- * more that anybody sees.
+ * more that anybody sees.  (Not for SnapshotSelf: if the maker of one that it does
+ * not see commits before the next one is looked at, it sees neither.)
  */
 extern bool lsm_versions_next(LsmVersions *versions, bool any, LsmRow *row, uint64 *tid);
 
@@ -61,7 +66,7 @@ extern bool lsm_versions_next(LsmVersions *versions, bool any, LsmRow *row, uint
 /*
  * The newest version that the snapshot sees, of whatever kind it is (a dirty
  * one's output fields are set).  False: *version, *tid are the newest valid
- * version, as lsm_versions_newest() has it.
+ * version, as lsm_versions_newest() has it, for lsm_ended_note().
  */
 extern bool lsm_chain_for_snapshot(Relation rel, uint64 row, LsmSlice value, Snapshot snapshot,
 								   LsmRow *version, uint64 *tid);
@@ -96,13 +101,45 @@ lsm_versions_newest(Relation rel, uint64 row, LsmSlice value, LsmRow *version, u
 }
 
 /*
+ * lsm_row_vacuum_horizon() of the row: of its newest valid version, which is
+ * *version.  DEAD: all makers were rolled back.  Older versions do not count: one
+ * that is followed is dead, or will be, without anybody's help.
+ */
+extern HTSV_Result lsm_chain_vacuum_horizon(Relation rel, uint64 row, LsmSlice value,
+											LsmRow *version, uint64 *tid,
+											TransactionId *dead_after);
+
+static inline HTSV_Result
+lsm_versions_vacuum_horizon(Relation rel, uint64 row, LsmSlice value, LsmRow *version,
+							uint64 *tid, TransactionId *dead_after)
+{
+	if (unlikely(lsm_value_tag(value) != LSM_TAG_PUT))
+		return lsm_chain_vacuum_horizon(rel, row, value, version, tid, dead_after);
+	lsm_row_decode(rel, row, value, version);
+	*tid = lsm_tid_of(row, version->version);
+	return lsm_row_vacuum_horizon(version, dead_after);
+}
+
+/* lsm_row_vacuum_status() of the row */
+extern HTSV_Result lsm_versions_vacuum_status(Relation rel, uint64 row, LsmSlice value,
+											  TransactionId oldest_xmin, LsmRow *version,
+											  TransactionId *deleter);
+
+/*
+ * lsm_row_surely_dead() of the row.  *deleter: who ended it, or invalid, if all
+ * makers were rolled back.
+ */
+extern bool lsm_versions_surely_dead(Relation rel, uint64 row, LsmSlice value,
+									 TransactionId *deleter);
+
+/*
  * The version at `tid`, packed: the newest valid one of that number; with
  * SnapshotAny, the newest one, valid or not; with another snapshot, the newest
  * valid one that the snapshot sees.  snapshot NULL: valid, and no more.  False:
  * there is none.
  *
  * *newest, if it is not NULL and the answer is true: the newest valid version, as
- * lsm_versions_newest() has it.
+ * lsm_versions_newest() has it.  REQUIRES: not SnapshotAny then.
  */
 extern bool lsm_versions_exact(Relation rel, uint64 tid, LsmSlice value, Snapshot snapshot,
 							   LsmRow *version, LsmRow *newest);
@@ -119,7 +156,7 @@ extern bool lsm_versions_exact(Relation rel, uint64 tid, LsmSlice value, Snapsho
 /* For lsm_versions_for_snapshot() */
 extern LsmEnough lsm_enough_for_snapshot(Snapshot snapshot);
 
-/* For lsm_versions_newest() */
+/* For lsm_versions_newest(), and for whether the row is dead */
 extern LsmEnough lsm_enough_newest(void);
 
 /* For lsm_versions_exact(); the caller's, for as long as it is used */

@@ -1,0 +1,80 @@
+/*-------------------------------------------------------------------------
+ *
+ * versions_stand_ins.h
+ *	  What the files that versions_test.c includes need of the server and of
+ *	  other rooms, beside transactions.  Nothing here is called, or as little as
+ *	  possible.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef VERSIONS_STAND_INS_H
+#define VERSIONS_STAND_INS_H
+
+#include "executor/tuptable.h"
+#include "storage/itemptr.h"
+
+const TupleTableSlotOps TTSOpsHeapTuple;
+
+bool
+TransactionIdPrecedes(TransactionId a, TransactionId b)
+{
+	/* special ones are before all others */
+	if (!TransactionIdIsNormal(a) || !TransactionIdIsNormal(b))
+		return a < b;
+	return (int32) (a - b) < 0;
+}
+
+bool
+ItemPointerEquals(ItemPointer a, ItemPointer b)
+{
+	abort();
+}
+
+TupleTableSlot *
+ExecStoreHeapTuple(HeapTuple tuple, TupleTableSlot *slot, bool should_free)
+{
+	abort();
+}
+
+void
+ExecForceStoreHeapTuple(HeapTuple tuple, TupleTableSlot *slot, bool should_free)
+{
+	abort();
+}
+
+char *
+lsm_value_check(LsmSlice key, LsmSlice value)
+{
+	abort();
+}
+
+char *
+lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot, bool *hidden)
+{
+	abort();
+}
+
+void
+lsm_row_decode_change(struct LogicalDecodingContext *ctx, struct XLogRecordBuffer *buf,
+					  const RelFileLocator *relation, LsmSlice value, LsmSlice note)
+{
+	abort();
+}
+
+bool
+lsm_row_is_changed(LsmSlice value, TransactionId xid)
+{
+	abort();
+}
+
+static int	removable_asserted = 0;
+
+/* What goes is dead to all who have a snapshot. */
+void
+lsm_assert_removable(Oid database, TransactionId xid)
+{
+	removable_asserted++;
+	Assert(lsm_xid_removable(NULL, xid));
+}
+
+#endif							/* VERSIONS_STAND_INS_H */

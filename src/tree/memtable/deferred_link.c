@@ -48,7 +48,7 @@
  * index has a node of the key, linked or not, the write adds its value to that
  * node.  If the index cannot tell for the digest, the write links the list and
  * searches the skiplist.  Should two nodes of a key meet nevertheless, the
- * linked node gets both values (merge_node).
+ * linked node gets the values of both (merge_node).
  *
  * Locking: m->link_lock, a leaf.
  *
@@ -259,13 +259,35 @@ lsm_deferred_push(SkipList *m, LsmMemNode *node)
 					  mem_word(node) | ((uint64) count << MEM_POINTER_BITS)));
 }
 
-/* The node's key has another node, in the skiplist: that gets its value. */
+/*
+ * Oldest first: so each becomes the newest one, if `place` has none of later.
+ * Readers who stand on one of them find all that is older in both nodes.
+ */
+static void
+merge_values(LsmMemNode *node, LsmMemNode *place)
+{
+	LsmMemValue *newest = lsm_memnode_value(node);
+	LsmMemValue *done = NULL;
+
+	while (done != newest)
+	{
+		LsmMemValue *value = newest;
+		LsmMemValue *older;
+
+		while ((older = lsm_memvalue_older(value)) != NULL && older != done)
+			value = older;
+		lsm_memnode_add_value(place, value);
+		done = value;
+	}
+}
+
+/* The node's key has another node, in the skiplist: that gets its values. */
 static void
 merge_node(SkipList *m, LsmMemNode *node, LsmMemNode *place)
 {
 	if (lsm_memnode_had_delete(node))
 		(void) node_set_state(place, MEM_DELETED);
-	lsm_memnode_add_value(place, mem_pointer(mem_load_seq(&node->value)));
+	merge_values(node, place);
 
 	/* who finds it in the digest index goes on to the skiplist */
 	lsm_digest_index_give_up(m, node->digest);

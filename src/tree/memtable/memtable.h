@@ -76,11 +76,11 @@ extern void lsm_epoch_wait(uint64 epoch);
  *
  * A skiplist ordered by key with lock-free readers and concurrent writers
  * (CAS), plus a hash index from the digest of the filter key to the nodes.
- * One node per key; the node points to its newest value.  A PARTIAL value keeps
- * a pointer (base) to the newest non-partial value of the same key in this memtable, if any, so
- * that no chain grows on a hot row.  Values are immutable once linked
- * (but for base, see lsm_memtable_insert); space of replaced
- * values is not reused.
+ * One node per key; the node points to its newest value, and each value to the
+ * next older one that counts (node.c): PUT and DELETE hide all that is older, a
+ * PARTIAL hides a PARTIAL, so that no list grows on a row that is locked again
+ * and again.  Values are immutable once linked (but for base, see
+ * lsm_memtable_insert); space of replaced values is not reused.
  *
  * Memory: chunks of the arena, or of backend memory (temporary tables).
  * ====================================================================== */
@@ -88,7 +88,7 @@ extern void lsm_epoch_wait(uint64 epoch);
 typedef struct LsmMemValue
 {
 	uint64		seq;
-	struct LsmMemValue *base;	/* PARTIAL only; may be NULL */
+	struct LsmMemValue *base;	/* next older one that counts, or NULL */
 	uint32		len;
 	char		data[FLEXIBLE_ARRAY_MEMBER];	/* tag byte first */
 } LsmMemValue;
@@ -156,9 +156,8 @@ extern void *lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes,
 /*
  * Insert with reserved memory; cannot fail.  `fresh`: nobody else writes the
  * key at the same time, and it will hardly be there.  Entries may arrive in
- * any order of seq (replay): an older one never hides a newer one, an older
- * PUT or DELETE becomes the base of a newer PARTIAL if it is newer than the
- * present base.
+ * any order of seq (replay): an older one never hides a newer one, and gets its
+ * place among the key's values.
  */
 extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
 								uint64 seq, LsmSlice key, LsmSlice value,
@@ -230,5 +229,18 @@ extern bool lsm_memnode_removed(const LsmMemNode *node);
 
 /* Newest value; never NULL for a linked node. */
 extern LsmMemValue *lsm_memnode_value(LsmMemNode *node);
+
+/*
+ * The next older value that counts, or NULL.  One that comes late may be linked
+ * between the two at any time.
+ */
+static inline LsmMemValue *
+lsm_memvalue_older(const LsmMemValue *value)
+{
+	return __atomic_load_n(&value->base, __ATOMIC_ACQUIRE);
+}
+
+/* Has the node all of an entry: does the list of its values end with a PUT? */
+extern bool lsm_memnode_is_whole(LsmMemNode *node);
 
 #endif							/* LSM_MEMTABLE_H */

@@ -41,7 +41,11 @@ struct LsmMemNode
 	uint64		hash_next;		/* next in the chain, with its summary */
 	uint64		same;			/* next node with the digest; digest_index.c */
 	uint64		value;			/* newest LsmMemValue, tagged with a counter */
-	uint32		value_room;		/* bytes reserved for the value */
+	union
+	{
+		uint32		value_room; /* before insertion: bytes for the value */
+		int32		late;		/* if MEM_LATE: node.c */
+	};
 	uint16		key_bytes;		/* before insertion: room for the key */
 	uint8		height;			/* 0: an index entry only, not in the skiplist */
 	uint8		state;			/* MEM_LINKED and others */
@@ -57,12 +61,14 @@ struct LsmMemNode
  * links nodes passes it over.  INDEXED: it is in the digest index (those
  * inserted many at a time may be there without saying so).  DELETED: one of its
  * values is or was a DELETE, so that something may lie below which no newer
- * value says anything about.  None is ever taken back.
+ * value says anything about.  LATE: `late` says how far from the node, in units
+ * of MAXIMUM_ALIGNOF, one of its values is.  None is ever taken back.
  */
 #define MEM_LINKED			1
 #define MEM_DEAD			2
 #define MEM_INDEXED			4
 #define MEM_DELETED			8
+#define MEM_LATE			16
 
 /* The node's link on a level below its height */
 #define mem_link(node, level) ((node)->next[(node)->height - 1 - (level)])

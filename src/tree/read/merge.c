@@ -166,15 +166,12 @@ lsm_fold_end_chain(LsmFold *fold)
 bool
 lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value)
 {
-	LsmMemValue *base;
-
-	if (lsm_fold_add(fold, lsm_slice(value->data, value->len)))
-		return true;
-	base = *(LsmMemValue *volatile *) &value->base;
-	if (base == NULL)
-		return false;
-	pg_read_barrier();
-	return lsm_fold_add(fold, lsm_slice(base->data, base->len));
+	do
+	{
+		if (lsm_fold_add(fold, lsm_slice(value->data, value->len)))
+			return true;
+	} while ((value = lsm_memvalue_older(value)) != NULL);
+	return false;
 }
 
 /* ======================================================================

@@ -67,7 +67,7 @@ lsm_fold_end(LsmFold *fold)
 	return likely(fold->tag == LSM_TAG_PUT) || lsm_fold_end_chain(fold);
 }
 
-/* The same for a memtable's value with its base. */
+/* The same for a memtable's value, and the older ones behind it. */
 extern bool lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value);
 
 /* ---- merge of files, forward ---- */

@@ -196,7 +196,7 @@ basis_add(Basis *basis, LsmMemValue *newest)
 
 	for (LsmMemValue *value = newest; value != NULL;)
 	{
-		value = *(LsmMemValue *volatile *) &value->base;
+		value = lsm_memvalue_older(value);
 		below = below * 31 + (uintptr_t) value;
 	}
 	basis->newest[basis->n] = newest;
@@ -319,21 +319,6 @@ agreed:
 		pfree(values[i].data);
 }
 
-/* Has the node a whole entry: a PUT, or what is newer over one? */
-static bool
-node_is_whole(LsmMemNode *node)
-{
-	LsmMemValue *value = lsm_memnode_value(node);
-
-	while (value->data[0] != LSM_TAG_PUT)
-	{
-		value = *(LsmMemValue *volatile *) &value->base;
-		if (value == NULL)
-			return false;
-	}
-	return true;
-}
-
 /* What is flushed is in a file, too: only an active memtable can tell. */
 void
 lsm_opinion_whole(LsmTree *tree, LsmSlice key)
@@ -351,7 +336,7 @@ lsm_opinion_whole(LsmTree *tree, LsmSlice key)
 	if (set.n > 0 && set.tables[0] == *(LsmMemtable *volatile *) &tree->ctl->active &&
 		pg_atomic_read_u64(&tree->ctl->set_stamp) == set.stamp && !version->salvaged)
 		node = lsm_slow_first_node(tree, set.tables[0], &range);
-	if (node != NULL && node_is_whole(node))
+	if (node != NULL && lsm_memnode_is_whole(node))
 	{
 		set.n--;
 		memmove(set.tables, set.tables + 1, set.n * sizeof(LsmMemtable *));

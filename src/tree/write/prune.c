@@ -106,11 +106,13 @@ entry_digest(LsmTree *tree, LsmSlice key)
 }
 
 /*
- * Unlink the key's node if it holds the whole entry: a PUT, or a PARTIAL over
- * a PUT in the same memtable.  Then nothing older can lie below, because the
- * access methods PUT a key once where TIDs are not used again.  True if the
- * entry was found like that; else it may be in a sorted file and the caller has
- * to write a DELETE, or leave it to compaction.
+ * Unlink the key's node if it holds the whole entry: a PUT, or what was written
+ * over a PUT in the same memtable (PARTIALs, VERSIONs).  Then nothing older can
+ * lie below, because the access methods PUT a key once where TIDs are not used
+ * again.  True if the entry was found like that; else it may be in a sorted file
+ * and the caller has to write a DELETE, or leave it to compaction.  What newer
+ * memtables have of the key stays, and goes on saying that it is dead: a flush
+ * that is going on may have taken the node before it left.
  *
  * REQUIRES: the entry is dead to everyone, for good: no one will write the key
  * again, and a write of the key that comes at the same time may be lost.
@@ -129,18 +131,8 @@ lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 	for (int i = 0; i < set.n && !found; i++)
 	{
 		LsmMemNode *node = lsm_memtable_find(set.tables[i], digest, key);
-		LsmMemValue *value;
 
-		if (node == NULL)
-			continue;
-		value = lsm_memnode_value(node);
-		if (value->data[0] == LSM_TAG_PARTIAL)
-		{
-			/* read once: it may be replaced by a newer one meanwhile */
-			value = *(LsmMemValue *volatile *) &value->base;
-			pg_read_barrier();
-		}
-		if (value != NULL && value->data[0] == LSM_TAG_PUT)
+		if (node != NULL && lsm_memnode_is_whole(node))
 		{
 			note_pruned(tree->ctl, set.tables[i], xid);
 			lsm_memtable_remove(set.tables[i], node);

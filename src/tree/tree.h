@@ -171,7 +171,7 @@ typedef enum LsmTag
 static inline bool
 lsm_tag_is_row(int tag)
 {
-	return tag != LSM_TAG_DELETE && tag != LSM_TAG_PARTIAL && tag != 0;
+	return likely(tag == LSM_TAG_PUT) || tag >= LSM_TAG_VERSION;
 }
 
 /* Longest key and longest (key + value) of one entry, bytes */
@@ -629,14 +629,26 @@ typedef struct LsmEnough
 	void	   *arg;
 } LsmEnough;
 
+struct LsmStamp;
+
 /*
  * Newest complete value of `key`: a PUT, or VERSIONs with what they are newer
- * than (chain.h).  Replaces the content of `value` (tag byte first).  False: no
- * such key, a deleted one, or a PARTIAL without a row.
+ * than, as far as `enough` says (NULL: all), see chain.h.  Replaces the content
+ * of `value` (tag byte first).  False: no such key, a deleted one, or a PARTIAL
+ * without a row.  *stamp: as by lsm_stamp_take(), before the value is read; NULL:
+ * none, as it has to be but in table trees.
  * REQUIRES: probe begun with the key's filter key.
  */
-extern bool lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
-						 StringInfo value);
+extern bool lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
+							   const LsmEnough *enough, StringInfo value,
+							   struct LsmStamp *stamp);
+
+/* The same, of all versions, and without a stamp. */
+static inline bool
+lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe, StringInfo value)
+{
+	return lsm_tree_get_until(tree, key, probe, NULL, value, NULL);
+}
 
 /* ---- cursors (cursor.c) ---- */
 

@@ -276,15 +276,16 @@ extern void lsm_stamp_take(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp
 extern bool lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp);
 
 /*
- * lsm_tree_get(), of the VERSIONs that are wanted (`enough` may be NULL), and a
- * stamp that was taken before the value was read, or NULL.  A stamp for table
- * trees only: there probe->digest is the lock digest, too.
+ * lsm_tree_get(), and a stamp that was taken before the value was read.  For
+ * table trees only: there probe->digest is the lock digest, too.
  */
-extern bool lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
-							   const LsmEnough *enough, StringInfo value,
-							   LsmStamp *stamp);
-extern bool lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
-								 StringInfo value, LsmStamp *stamp);
+static inline bool
+lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe, StringInfo value,
+					 LsmStamp *stamp)
+{
+	return lsm_tree_get_until(tree, key, probe, NULL, value, stamp);
+}
+
 extern void lsm_key_lock(LsmTree *tree, LsmDigest lock_digest);
 extern bool lsm_key_lock_conditional(LsmTree *tree, LsmDigest lock_digest);
 

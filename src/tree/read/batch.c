@@ -191,31 +191,61 @@ batch_key(const LsmBatch *batch, int i)
 					 batch->entries[i].key_bytes);
 }
 
+static inline void
+consume_ties(LsmCursor *cursor, int nties)
+{
+	for (int i = 0; i < nties; i++)
+		cursor->sources[cursor->ties[i]].consumed = true;
+}
+
+/*
+ * Is the VERSION, a value of the source's, all that is wanted, or all that there
+ * is?
+ */
+static bool
+version_suffices(const LsmCursor *cursor, const LsmSource *source, int nties, LsmSlice value)
+{
+	if (cursor->enough != NULL && cursor->enough->is(cursor->enough->arg, value))
+		return true;
+	return nties == 1 && source->memtable == NULL;
+}
+
+/* For batch_add(): what is no PUT, and what it is.  False: no row. */
+static pg_noinline bool
+take_other(LsmCursor *cursor, int nties, LsmSlice *value)
+{
+	int			tag = lsm_value_tag(*value);
+
+	if ((nties == 1 || !cursor->version->salvaged) &&
+		(tag == LSM_TAG_DELETE ||
+		 (tag == LSM_TAG_VERSION &&
+		  version_suffices(cursor, &cursor->sources[cursor->ties[0]], nties, *value))))
+		consume_ties(cursor, nties);
+	else
+	{
+		tag = lsm_cursor_fold(cursor, nties);
+		*value = lsm_slice(cursor->value.data, cursor->value.len);
+	}
+	return lsm_tag_is_row(tag);
+}
+
 /*
  * The entry of the first nties sources, which are consumed, goes to the batch if
- * it is a PUT; its tag.  Nearly all are whole and in one place: copied once.
+ * there is a row.  Nearly all are whole and in one place: copied once.
  */
-static int
+static bool
 batch_add(LsmCursor *cursor, int nties, LsmBatch *batch)
 {
 	const LsmSource *source = &cursor->sources[cursor->ties[0]];
 	LsmSlice	value = source_value(source);
-	int			tag = value.len > 0 ? (uint8) value.data[0] : 0;
 
-	if ((likely(tag == LSM_TAG_PUT) || tag == LSM_TAG_DELETE) &&
+	if (likely(lsm_value_tag(value) == LSM_TAG_PUT) &&
 		likely(nties == 1 || !cursor->version->salvaged))
-	{
-		for (int i = 0; i < nties; i++)
-			cursor->sources[cursor->ties[i]].consumed = true;
-	}
-	else
-	{
-		tag = lsm_cursor_fold(cursor, nties);
-		value = lsm_slice(cursor->value.data, cursor->value.len);
-	}
-	if (tag == LSM_TAG_PUT)
-		batch_append(batch, source->key, value);
-	return tag;
+		consume_ties(cursor, nties);
+	else if (!take_other(cursor, nties, &value))
+		return false;
+	batch_append(batch, source->key, value);
+	return true;
 }
 
 /* `behind`: the batch's last entry is the one before. */
@@ -244,7 +274,6 @@ merge_forward(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batc
 	{
 		int			nties = lsm_cursor_pick(cursor, true);
 		LsmSource  *source;
-		int			tag;
 
 		result = LSM_MERGE_END;
 		if (nties == 0)
@@ -282,10 +311,13 @@ merge_forward(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batc
 			continue;
 		}
 
-		tag = batch_add(cursor, nties, batch);
-		if (tag != LSM_TAG_PUT)
+		if (batch_add(cursor, nties, batch))
+			behind = true;
+		else
+		{
 			many = batch_skip(cursor, source->key, batch, behind);
-		behind = tag == LSM_TAG_PUT;
+			behind = false;
+		}
 		if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
 			break;
 		for (int i = 0; i < nties; i++)
@@ -333,7 +365,7 @@ merge_backward(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *bat
 			result = LSM_MERGE_PAUSE;
 			continue;
 		}
-		behind = batch_add(cursor, nties, batch) == LSM_TAG_PUT;
+		behind = batch_add(cursor, nties, batch);
 		if (!behind)
 		{
 			lsm_cursor_stand_at(cursor, source->key);

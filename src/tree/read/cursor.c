@@ -161,6 +161,7 @@ lsm_cursor_fold(LsmCursor *cursor, int nties)
 		else
 			(void) lsm_fold_add(&fold, lsm_source_file_value(source));
 	}
+	(void) lsm_fold_end(&fold);
 	return fold.tag;
 }
 
@@ -178,7 +179,7 @@ cursor_merge(LsmCursor *cursor, bool forward)
 		if (nties == 0)
 			return LSM_MERGE_END;
 		key = cursor->sources[cursor->ties[0]].key;
-		if (lsm_cursor_fold(cursor, nties) == LSM_TAG_PUT)
+		if (lsm_tag_is_row(lsm_cursor_fold(cursor, nties)))
 		{
 			lsm_cursor_stand_at(cursor, key);
 			cursor->skipped = 0;

@@ -283,8 +283,8 @@ extern void lsm_cursor_enter(LsmCursor *cursor);
 extern void lsm_cursor_prepare(LsmCursor *cursor, bool forward);
 
 /*
- * Fold the values of the first nties of cursor->ties into cursor->value; the
- * sources are consumed.
+ * Fold the values of the first nties of cursor->ties into cursor->value, up to
+ * lsm_fold_end(); the sources are consumed.
  */
 extern LsmTag lsm_cursor_fold(LsmCursor *cursor, int nties);
 

@@ -391,20 +391,6 @@ lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe)
 	return absent;
 }
 
-bool
-lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
-			 StringInfo value)
-{
-	return lsm_tree_get_until(tree, key, probe, NULL, value, NULL);
-}
-
-bool
-lsm_tree_get_stamped(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
-					 StringInfo value, LsmStamp *stamp)
-{
-	return lsm_tree_get_until(tree, key, probe, NULL, value, stamp);
-}
-
 #ifdef USE_ASSERT_CHECKING
 typedef struct GetAgain
 {

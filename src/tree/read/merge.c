@@ -40,14 +40,6 @@ fold_scratch(void)
 	return scratch;
 }
 
-static inline void
-replace_value(LsmFold *fold, LsmSlice value)
-{
-	resetStringInfo(fold->value);
-	lsm_buffer_append(fold->value, value.data, value.len);
-	fold->tag = lsm_value_tag(value);
-}
-
 static pg_noinline void
 report_malformed(void)
 {
@@ -96,9 +88,8 @@ fold_element(LsmFold *fold, LsmSlice element)
 		fold->complete = fold->enough != NULL && fold->enough->is(fold->enough->arg, element);
 }
 
-/* As lsm_fold_add(), whatever the value is. */
-static bool
-fold_value(LsmFold *fold, LsmSlice older)
+bool
+lsm_fold_add_value(LsmFold *fold, LsmSlice older)
 {
 	int			tag = lsm_value_tag(older);
 	LsmChain	chain;
@@ -118,7 +109,9 @@ fold_value(LsmFold *fold, LsmSlice older)
 			fold->ops->settle(lsm_slice(fold->value->data, fold->value->len), older, settled);
 			older = lsm_slice(settled->data, settled->len);
 		}
-		replace_value(fold, older);
+		resetStringInfo(fold->value);
+		lsm_buffer_append(fold->value, older.data, older.len);
+		fold->tag = lsm_value_tag(older);
 		return false;
 	}
 	if (fold->tag == 0)
@@ -135,32 +128,19 @@ fold_value(LsmFold *fold, LsmSlice older)
 }
 
 bool
-lsm_fold_add(LsmFold *fold, LsmSlice older)
-{
-	int			tag = lsm_value_tag(older);
-
-	Assert(!lsm_fold_complete(fold));
-	if (fold->tag != 0 || (tag != LSM_TAG_PUT && tag != LSM_TAG_DELETE) ||
-		unlikely(fold->disordered))
-		return fold_value(fold, older);
-	replace_value(fold, older);
-	fold->complete = true;
-	return true;
-}
-
-bool
-lsm_fold_end_chain(LsmFold *fold)
+lsm_fold_end_versions(LsmFold *fold)
 {
 	if (fold->tag == LSM_TAG_CHAIN)
 	{
-		LsmSlice	rows = lsm_chain_rows(lsm_slice(fold->value->data, fold->value->len));
+		StringInfo	value = fold->value;
+		LsmSlice	rows = lsm_chain_rows(lsm_slice(value->data, value->len));
 
-		memmove(fold->value->data, rows.data, rows.len);
-		fold->value->len = (int) rows.len;
-		fold->value->data[rows.len] = '\0';
-		fold->tag = lsm_value_tag(lsm_slice(fold->value->data, rows.len));
+		memmove(value->data, rows.data, rows.len);
+		value->len = (int) rows.len;
+		value->data[rows.len] = '\0';
+		fold->tag = (uint8) value->data[0];
 	}
-	return lsm_tag_is_row(fold->tag);
+	return true;
 }
 
 bool

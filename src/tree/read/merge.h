@@ -45,6 +45,9 @@ lsm_fold_complete(const LsmFold *fold)
 	return fold->complete;
 }
 
+/* lsm_fold_add(), whatever the value is. */
+extern bool lsm_fold_add_value(LsmFold *fold, LsmSlice older);
+
 /*
  * Add the next older value.  A PUT or DELETE is the end, a VERSION is so only if
  * it is enough; what is older is strung behind it.  A PARTIAL is completed by what
@@ -52,10 +55,26 @@ lsm_fold_complete(const LsmFold *fold)
  * its row: what remains is the DELETE, so that it goes on hiding what is below.
  * REQUIRES: not complete.  Returns whether it is now.
  */
-extern bool lsm_fold_add(LsmFold *fold, LsmSlice older);
+static inline bool
+lsm_fold_add(LsmFold *fold, LsmSlice older)
+{
+	int			tag = lsm_value_tag(older);
 
-/* See lsm_fold_end(). */
-extern bool lsm_fold_end_chain(LsmFold *fold);
+	Assert(!lsm_fold_complete(fold));
+
+	/* nearly all are the first, and the last */
+	if (fold->tag != 0 || (tag != LSM_TAG_PUT && tag != LSM_TAG_DELETE) ||
+		unlikely(fold->disordered))
+		return lsm_fold_add_value(fold, older);
+	resetStringInfo(fold->value);
+	lsm_buffer_append(fold->value, older.data, older.len);
+	fold->tag = tag;
+	fold->complete = true;
+	return true;
+}
+
+/* See lsm_fold_end(); of a VERSION or CHAIN. */
+extern bool lsm_fold_end_versions(LsmFold *fold);
 
 /*
  * There is nothing older, for a reader: a PARTIAL at the end of a CHAIN has lost
@@ -64,7 +83,8 @@ extern bool lsm_fold_end_chain(LsmFold *fold);
 static inline bool
 lsm_fold_end(LsmFold *fold)
 {
-	return likely(fold->tag == LSM_TAG_PUT) || lsm_fold_end_chain(fold);
+	return likely(fold->tag == LSM_TAG_PUT) ||
+		(unlikely(fold->tag >= LSM_TAG_VERSION) && lsm_fold_end_versions(fold));
 }
 
 /* The same for a memtable's value, and the older ones behind it. */

@@ -25,7 +25,7 @@
 /* The old version of an update */
 typedef struct LsmReplaced
 {
-	ItemPointerData tid;
+	ItemPointerData tid;		/* its row's */
 	TransactionId xmin;			/* committed; invalid: frozen, or ours */
 	bool		often;			/* the row is one that is updated often */
 } LsmReplaced;

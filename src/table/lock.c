@@ -4,10 +4,11 @@
  *	  Row locks: SELECT FOR UPDATE .. FOR KEY SHARE, foreign keys, ON CONFLICT,
  *	  and the versions that EvalPlanQual looks for.
  *
- * A row lock is an (xid, mode) in the version's header, written and logged as
- * an override.  It counts as long as its transaction runs; no one takes it
- * off, whoever writes the header next drops what has ended.  An updater is an
- * xmax, which amounts to a lock too and outlives its transaction.
+ * A row lock is an (xid, mode) in the header of the row's newest version, written
+ * and logged as an override.  It counts for all versions of the row, as long as
+ * its transaction runs; no one takes it off, whoever writes a header next drops
+ * what has ended.  An updater is an xmax, which amounts to a lock too and outlives
+ * its transaction.
  *
  *				KeyShare  Share  NoKeyExcl  Excl
  *	KeyShare								  x
@@ -30,7 +31,7 @@
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
 
-#include "table/table.h"
+#include "table/versions.h"
 
 static const LOCKMODE heavyweight_mode[] = {
 	[LockTupleKeyShare] = AccessShareLock,
@@ -226,14 +227,79 @@ check_later_version(const LsmRow *row, LockTupleMode mode, TransactionId *xwait)
 }
 
 /*
- * Lock the versions that follow one that was updated, so that the lock holds
- * for the row as a whole (heap_lock_updated_tuple).
+ * Can the row's versions that are newer than the target's, and with `itself` that
+ * one, be locked in `mode`?  As check_later_version(), of the oldest that cannot.
+ * What our own transaction has done to them is in nobody's way.
+ */
+static TM_Result
+check_versions(const LsmRowChange *target, bool itself, LockTupleMode mode,
+			   TransactionId *xwait)
+{
+	TM_Result	result = TM_Ok;
+	bool		more = true;
+	LsmVersions versions;
+	LsmRow		row;
+	uint64		packed;
+
+	*xwait = InvalidTransactionId;
+	lsm_versions_begin(&versions, target->rel, target->row_tid,
+					   lsm_slice(target->value.data, target->value.len));
+	while (more && lsm_versions_next(&versions, false, &row, &packed))
+	{
+		TM_Result	one;
+		TransactionId its_xwait;
+
+		more = row.body != target->row.body;
+		if (!more && !itself)
+			break;
+		one = check_later_version(&row, mode, &its_xwait);
+		if (one == TM_Ok || one == TM_SelfModified)
+			continue;
+		result = one;
+		*xwait = its_xwait;
+	}
+	return result;
+}
+
+/* The row that the target's row was moved to, as far as is known. */
+static bool
+row_was_moved(const LsmRowChange *target, ItemPointer next, TransactionId *xmax)
+{
+	const LsmRow *newest = target->newest;
+
+	if (!(newest->flags & LSM_ROW_HAS_NEXT) ||
+		(!(newest->flags & LSM_ROW_XMAX_COMMITTED) && !lsm_xid_running(newest->xmax) &&
+		 !TransactionIdDidCommit(newest->xmax)))
+		return false;
+	*next = newest->next;
+	*xmax = newest->xmax;
+	return true;
+}
+
+/* Write our lock into the row.  False: read again. */
+static bool
+write_lock(LsmRowChange *target, TransactionId xid, LockTupleMode mode)
+{
+	LsmRow		header;
+	bool		written;
+
+	lsm_row_change_header(target, InvalidTransactionId, mode, &header);
+	lsm_header_add_locker(&header, xid, mode);
+	written = lsm_row_change_override(target, &header, lsm_slice(NULL, 0));
+	lsm_header_free(&header);
+	return written;
+}
+
+/*
+ * Lock the rows that one was moved to by updates, so that the lock holds for what
+ * the row has become (heap_lock_updated_tuple).  Each has one list of locks, for
+ * all of its versions.
  *
  * `xmax` is the transaction that made the version at `next`.
  */
 static TM_Result
-lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
-					TransactionId xmax, TransactionId xid, LockTupleMode mode)
+lock_later_rows(Relation rel, LsmTree *tree, const ItemPointerData *next,
+				TransactionId xmax, TransactionId xid, LockTupleMode mode)
 {
 	ItemPointerData tid = *next;
 	TM_Result	result = TM_Ok;
@@ -246,9 +312,8 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 		lsm_row_change_init(&target, rel, tree, &tid);
 		for (;;)
 		{
-			LsmRow		header;
+			LsmConflict conflict;
 			TransactionId xwait;
-			bool		written;
 
 			/* gone, or made by someone else: the chain ends before it */
 			if (!lsm_row_change_read(&target) || target.row.xmin != xmax ||
@@ -258,42 +323,47 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
 				more = false;
 				break;
 			}
-			result = check_later_version(&target.row, mode, &xwait);
+			lsm_row_find_conflict(&target.row, mode, &conflict);
+			result = conflict.own ? TM_Ok : check_versions(&target, true, mode, &xwait);
 			if (result == TM_BeingModified)
 			{
 				XactLockTableWait(xwait, rel, &target.tid, XLTW_LockUpdated);
 				continue;
 			}
-			if (result == TM_Updated || result == TM_Deleted)
+			if (result != TM_Ok)
 			{
 				more = false;
 				break;
 			}
-			written = true;
-			if (result == TM_Ok)
+			if (conflict.own || write_lock(&target, xid, mode))
 			{
-				lsm_row_change_header(&target, InvalidTransactionId, mode, &header);
-				lsm_header_add_locker(&header, xid, mode);
-				written = lsm_row_change_override(&target, &header, lsm_slice(NULL, 0));
-				lsm_header_free(&header);
+				more = row_was_moved(&target, &tid, &xmax);
+				break;
 			}
-			if (!written)
-				continue;
-			result = TM_Ok;
-			more = false;
-			if ((target.row.flags & LSM_ROW_HAS_NEXT) &&
-				((target.row.flags & LSM_ROW_XMAX_COMMITTED) ||
-				 lsm_xid_running(target.row.xmax) ||
-				 TransactionIdDidCommit(target.row.xmax)))
-			{
-				tid = target.row.next;
-				xmax = target.row.xmax;
-				more = true;
-			}
-			break;
 		}
 		lsm_row_change_free(&target);
 	}
+	return result;
+}
+
+/*
+ * The same for what follows a version of the target's row, which the caller has
+ * read, and will lock.  TM_BeingModified: we have waited, read it again.
+ */
+static TM_Result
+lock_later_versions(LsmRowChange *target, TransactionId xid, LockTupleMode mode)
+{
+	ItemPointerData next;
+	TransactionId xwait;
+	TransactionId xmax;
+	TM_Result	result = TM_Ok;
+
+	if (!lsm_row_change_is_newest(target))
+		result = check_versions(target, false, mode, &xwait);
+	if (result == TM_BeingModified)
+		XactLockTableWait(xwait, target->rel, &target->tid, XLTW_LockUpdated);
+	else if (result == TM_Ok && row_was_moved(target, &next, &xmax))
+		result = lock_later_rows(target->rel, target->tree, &next, xmax, xid, mode);
 	return result;
 }
 
@@ -306,9 +376,10 @@ lock_later_versions(Relation rel, LsmTree *tree, const ItemPointerData *next,
  * later version, made by a running or committed transaction.
  */
 static TM_Result
-check_lock(const LsmRow *row, CommandId cid, LockTupleMode mode, bool *held,
+check_lock(const LsmRowChange *target, CommandId cid, LockTupleMode mode, bool *held,
 		   bool *own, bool *updated, TransactionId *xwait)
 {
+	const LsmRow *row = &target->row;
 	TM_Result	result = lsm_row_changeable(row, cid);
 	LsmConflict conflict;
 	bool		xmax_conflicts;
@@ -322,14 +393,20 @@ check_lock(const LsmRow *row, CommandId cid, LockTupleMode mode, bool *held,
 
 	lsm_row_find_conflict(row, mode, &conflict);
 	*own = conflict.own;
-	if (conflict.own_enough)
+	xmax_conflicts = result != TM_Ok &&
+		lsm_lock_modes_conflict(lsm_row_xmax_mode(row), mode);
+
+	/*
+	 * Ours may be a lock of a later version, taken when the change of this one
+	 * had been committed.
+	 */
+	if (conflict.own_enough &&
+		(lsm_row_change_is_newest(target) || !xmax_conflicts || result == TM_BeingModified))
 	{
 		/* whatever else is going on: waiting for it could only deadlock */
 		*held = true;
 		return TM_Ok;
 	}
-	xmax_conflicts = result != TM_Ok &&
-		lsm_lock_modes_conflict(lsm_row_xmax_mode(row), mode);
 	*updated = result != TM_Ok && (row->flags & LSM_ROW_HAS_NEXT) != 0;
 
 	if (xmax_conflicts && result != TM_BeingModified)
@@ -358,12 +435,10 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 	lsm_row_change_init(&target, rel, tree, tid);
 	for (;;)
 	{
-		LsmRow		header;
 		TransactionId xwait;
 		bool		held;
 		bool		own;
 		bool		updated;
-		bool		written;
 
 		*found = lsm_row_change_read(&target);
 		if (!*found)
@@ -374,7 +449,7 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 			result = TM_Deleted;
 			break;
 		}
-		result = check_lock(&target.row, cid, mode, &held, &own, &updated, &xwait);
+		result = check_lock(&target, cid, mode, &held, &own, &updated, &xwait);
 		if (held || result == TM_Invisible)
 			break;
 		if (result == TM_BeingModified)
@@ -400,19 +475,16 @@ lock_version(Relation rel, LsmTree *tree, ItemPointer tid, TupleTableSlot *slot,
 		if (follow_updates && updated)
 		{
 			/* the later versions first: they may not let us */
-			result = lock_later_versions(rel, tree, &target.row.next,
-										 target.row.xmax, xid, mode);
+			result = lock_later_versions(&target, xid, mode);
+			if (result == TM_BeingModified)
+				continue;
 			if (result != TM_Ok)
 			{
 				lsm_row_change_failure(&target, result, tmfd);
 				break;
 			}
 		}
-		lsm_row_change_header(&target, InvalidTransactionId, mode, &header);
-		lsm_header_add_locker(&header, xid, mode);
-		written = lsm_row_change_override(&target, &header, lsm_slice(NULL, 0));
-		lsm_header_free(&header);
-		if (written)
+		if (write_lock(&target, xid, mode))
 			break;
 	}
 

@@ -66,8 +66,9 @@ forbid_parallel(const char *what)
 
 /*
  * One round of the wait loop of delete and update: TM_Ok if the change may be
- * made now; TM_BeingModified if the caller must read again (we waited) or,
- * without `wait`, give up; else the reason why not.
+ * made now; TM_BeingModified if the caller must read again (we waited, or the
+ * version's successor has just come to nothing) or, without `wait`, give up; else
+ * the reason why not.
  */
 static TM_Result
 check_or_wait(LsmRowChange *target, CommandId cid, LockTupleMode mode, bool wait,
@@ -86,8 +87,13 @@ check_or_wait(LsmRowChange *target, CommandId cid, LockTupleMode mode, bool wait
 		xwait = target->row.xmax;
 	else if (TransactionIdIsValid(conflict.xid))
 		xwait = conflict.xid;
-	else
+	else if (likely(lsm_row_change_is_newest(target)))
 		return TM_Ok;
+	else
+	{
+		*waited = true;
+		return TM_BeingModified;
+	}
 	if (!wait)
 		return TM_BeingModified;
 
@@ -552,7 +558,8 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		lsm_label_tuple(rel, update.newtup, slot, &update.header, update.packed);
 		lsm_header_free(&update.header);
 		finish_change(&update.target, update.mode, have_tuple_lock);
-		replaced.tid = update.target.tid;
+		/* indexes know the row by it */
+		lsm_row_tid(&update.target.tid, &replaced.tid);
 		replaced.often = updated_often(&update.target, update.packed);
 		replaced.xmin = (update.target.row.flags & LSM_ROW_XMIN_FROZEN) ||
 			TransactionIdIsCurrentTransactionId(update.target.row.xmin) ?

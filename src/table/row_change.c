@@ -3,12 +3,16 @@
  * row_change.c
  *	  One row version about to be changed: updated, deleted, or locked.
  *
- * Read it under a stamp, decide, begin the write (which may stall or flush),
- * lock the TID's key, and apply only if the stamp still holds.  Whoever loses
- * the race reads again.  So nothing waits under a key lock, and no decision is
- * applied to a header that it was not made for.
+ * Read its row under a stamp, decide, begin the write (which may stall or
+ * flush), lock the row's key, and apply only if the stamp still holds.  Whoever
+ * loses the race reads again.  So nothing waits under a key lock, and no decision
+ * is applied to a header that it was not made for.
  *
- * Locking: the key lock of the TID, while the write is applied.
+ * An override is about the newest valid version of the row.  That is another
+ * one than the version to be changed if that has a successor; then what is
+ * written is a lock, which is the row's, and the successor's maker may run.
+ *
+ * Locking: the key lock of the row, while the write is applied.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,7 +21,7 @@
 #include "access/transam.h"
 #include "miscadmin.h"
 
-#include "table/table.h"
+#include "table/versions.h"
 #include "tree/visibility_map.h"
 
 void
@@ -28,7 +32,8 @@ lsm_row_change_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 	target->tree = tree;
 	target->tid = *tid;
 	target->packed = lsm_tid_pack(tid);
-	lsm_key_encode(target->packed, target->key);
+	target->row_tid = lsm_tid_row(target->packed);
+	lsm_key_encode(target->row_tid, target->key);
 	target->lock_digest =
 		lsm_lock_digest(lsm_slice(target->key, LSM_TID_BYTES));
 	lsm_probe_begin_hashed(tree, &target->probe,
@@ -43,35 +48,55 @@ lsm_row_change_free(LsmRowChange *target)
 	pfree(target->value.data);
 }
 
+/*
+ * The version in the value that was read, and the newest one.  A row that has one
+ * is told from its successors by the TID alone: whether its maker was rolled back
+ * is for lsm_row_changeable() to say.
+ */
+static bool
+decode_version(LsmRowChange *target)
+{
+	LsmSlice	value = lsm_slice(target->value.data, target->value.len);
+
+	target->newest = &target->row;
+	if (likely(lsm_value_tag(value) == LSM_TAG_PUT))
+	{
+		lsm_row_decode(target->rel, target->row_tid, value, &target->row);
+		return lsm_tid_of(target->row_tid, target->row.version) == target->packed;
+	}
+	if (!lsm_versions_exact(target->rel, target->packed, value, NULL, &target->row,
+							&target->newer))
+		return false;
+	/* each has its data elsewhere in the value */
+	if (target->newer.body != target->row.body)
+		target->newest = &target->newer;
+	return true;
+}
+
+/*
+ * The row that was found last may have too few versions: those that its snapshot
+ * had to know, some of which may have come to nothing since (versions.h).
+ */
 bool
 lsm_row_change_read(LsmRowChange *target)
 {
+	LsmExact	exact = {target->packed, NULL};
+	LsmEnough	enough = lsm_enough_exact(&exact);
 	LsmSlice	last;
 
 	CHECK_FOR_INTERRUPTS();
-	if (lsm_fetch_last_row(target->tree, target->packed, target->lock_digest, &target->stamp,
+	if (lsm_fetch_last_row(target->tree, target->row_tid, target->lock_digest, &target->stamp,
 						   &last))
 	{
 		resetStringInfo(&target->value);
 		appendBinaryStringInfo(&target->value, last.data, last.len);
+		if (likely(decode_version(target)))
+			return true;
 	}
-	else
-	{
-		lsm_stamp_take(target->tree, target->lock_digest, &target->stamp);
-		if (!lsm_tree_get(target->tree, lsm_slice(target->key, LSM_TID_BYTES),
-						  &target->probe, &target->value))
-			return false;
-	}
-	lsm_row_decode(target->rel, target->packed,
-				   lsm_slice(target->value.data, target->value.len), &target->row);
-	if (target->row.partial)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATA_CORRUPTED),
-				 errmsg("row (%u,%u) of table \"%s\" has lost its data",
-						ItemPointerGetBlockNumberNoCheck(&target->tid),
-						ItemPointerGetOffsetNumberNoCheck(&target->tid),
-						RelationGetRelationName(target->rel))));
-	return true;
+	lsm_stamp_take(target->tree, target->lock_digest, &target->stamp);
+	return lsm_tree_get_until(target->tree, lsm_slice(target->key, LSM_TID_BYTES),
+							  &target->probe, &enough, &target->value, NULL) &&
+		decode_version(target);
 }
 
 bool
@@ -114,8 +139,8 @@ lsm_row_change_override(LsmRowChange *target, const LsmRow *header, LsmSlice not
 }
 
 /*
- * The header that a change of the row's version begins with: finished
- * transactions are replaced by hint flags.  LSM_ROW_XMIN_COMMITTED may be
+ * The header that a change of the row begins with, that of its newest version:
+ * finished transactions are replaced by hint flags.  LSM_ROW_XMIN_COMMITTED may be
  * written because the WAL record of this header follows xmin's commit record:
  * if this header survives a crash, so does the commit.
  */
@@ -123,7 +148,7 @@ void
 lsm_row_change_header(const LsmRowChange *target, TransactionId xid, LockTupleMode mode,
 				  LsmRow *header)
 {
-	const LsmRow *row = &target->row;
+	const LsmRow *row = target->newest;
 	char	   *lockers;
 	int			i;
 

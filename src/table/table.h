@@ -449,20 +449,23 @@ typedef struct LsmRowChange
 {
 	Relation	rel;
 	LsmTree    *tree;
-	ItemPointerData tid;
-	uint64		packed;
+	ItemPointerData tid;		/* the version's */
+	uint64		packed;			/* the same */
+	uint64		row_tid;		/* the row's, packed */
 	char		key[LSM_TID_BYTES];
 	LsmDigest	lock_digest;
 	LsmProbe	probe;
 	LsmStamp	stamp;
 	StringInfoData value;
-	LsmRow		row;
+	LsmRow		row;			/* the version */
+	const LsmRow *newest;		/* the newest valid one: `row` or `newer` */
+	LsmRow		newer;
 } LsmRowChange;
 
 extern void lsm_row_change_init(LsmRowChange *target, Relation rel, LsmTree *tree,
 							const ItemPointerData *tid);
 
-/* False: no such row.  Else target->row is decoded. */
+/* False: no such version, or it was rolled back.  Else target->row is decoded. */
 extern bool lsm_row_change_read(LsmRowChange *target);
 
 /*
@@ -470,6 +473,16 @@ extern bool lsm_row_change_read(LsmRowChange *target);
  * again.
  */
 extern bool lsm_row_change_apply(LsmRowChange *target, LsmWrite *write);
+
+/*
+ * Had the version no successor when it was read?  If the successor that it had
+ * came to nothing meanwhile (TM_Ok), read again: the change is written on top.
+ */
+static inline bool
+lsm_row_change_is_newest(const LsmRowChange *target)
+{
+	return target->newest == &target->row;
+}
 
 /*
  * Begin and apply the write of one override with this header.  `note`: for
@@ -480,7 +493,7 @@ extern bool lsm_row_change_override(LsmRowChange *target, const LsmRow *header,
 extern void lsm_row_change_free(LsmRowChange *target);
 
 /*
- * Header to start a change from: an xmax that came to nothing is gone, finished
+ * Header to start a change from, of the row's newest version: an xmax that came to nothing is gone, finished
  * lockers too.  With `xid` valid, its locks up to `mode` as well: its xmax will
  * stand for them.  The list of lockers is palloc'd (NULL if empty):
  * lsm_header_free() when done.

@@ -26,7 +26,7 @@
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
 
-#include "table/table.h"
+#include "table/versions.h"
 
 /* What to do about a version; see judge() */
 typedef struct Verdict
@@ -92,24 +92,26 @@ judge(Relation rel, uint64 packed, const LsmRow *row, Buffer *vm_buffer,
 }
 
 /*
- * Judge until there is no one to wait for.  After a wait the version is read
- * again, into *value: its header may have changed meanwhile.
+ * Judge until there is no one to wait for.  After a wait the row is read again,
+ * into *value: its header may have changed meanwhile.
  */
 static Verdict
-judge_and_wait(Relation rel, uint64 packed, LsmRow *row, StringInfo value, Buffer *vm_buffer,
+judge_and_wait(Relation rel, uint64 row, LsmRow *version, StringInfo value, Buffer *vm_buffer,
 			   TransactionId OldestXmin, bool anyvisible, bool unique)
 {
 	for (;;)
 	{
-		Verdict		v = judge(rel, packed, row, vm_buffer, OldestXmin, anyvisible, unique);
+		Verdict		v = judge(rel, row, version, vm_buffer, OldestXmin, anyvisible, unique);
 		ItemPointerData tid;
+		uint64		packed;
 
 		if (!TransactionIdIsValid(v.xwait))
 			return v;
-		lsm_tid_unpack(packed, &tid);
+		lsm_tid_unpack(row, &tid);
 		XactLockTableWait(v.xwait, rel, &tid, XLTW_InsertIndexUnique);
 		CHECK_FOR_INTERRUPTS();
-		if (!lsm_fetch_row(rel, lsm_table_tree(rel), packed, value, row))
+		if (!lsm_fetch_newest(lsm_table_tree(rel), row, value) ||
+			!lsm_versions_newest(rel, row, lsm_slice(value->data, value->len), version, &packed))
 		{
 			v.index_it = v.alive = v.count = false;
 			return v;
@@ -227,37 +229,41 @@ build_from_scan(Relation table_rel, Relation index_rel, IndexInfo *index_info,
 	double		reltuples = 0;
 	Buffer		vm_buffer = InvalidBuffer;
 	EntryMaker	maker;
-	StringInfoData value;
-	uint64		packed;
-	LsmRow		row;
+	StringInfoData buf;
+	uint64		row;
+	LsmSlice	value;
 
 	Assert(!(anyvisible && unique));
 	begin_entries(&maker, table_rel, index_info);
-	initStringInfo(&value);
-	while (lsm_scan_step(scan, ForwardScanDirection, &packed, &row))
+	initStringInfo(&buf);
+	while (lsm_scan_step(scan, ForwardScanDirection, &row, &value))
 	{
+		LsmRow		version;
+		uint64		packed;
 		Verdict		v;
 
 		if (progress)
 			report_blocks_done(scan, &reported);
 		if (snapshot == SnapshotAny)
-			v = judge_and_wait(table_rel, packed, &row, &value, &vm_buffer, OldestXmin,
-							   anyvisible, unique);
-		else
 		{
-			v.index_it = v.alive = v.count = lsm_row_visible(&row, snapshot);
-			lsm_check_conflict_out(table_rel, &row, v.index_it, snapshot);
+			/* of a row that has none, the last one is as dead */
+			(void) lsm_versions_newest(table_rel, row, value, &version, &packed);
+			v = judge_and_wait(table_rel, row, &version, &buf, &vm_buffer, OldestXmin,
+							   anyvisible, unique);
 		}
+		else
+			v.index_it = v.alive = v.count =
+				lsm_scan_visible(scan, snapshot, row, value, &version, &packed);
 		if (v.count)
 			reltuples += 1;
-		if (v.index_it && make_entry(&maker, table_rel, &row, packed))
+		if (v.index_it && make_entry(&maker, table_rel, &version, row))
 			callback(index_rel, &maker.slot->tts_tid, maker.values, maker.isnull,
 					 v.alive, callback_state);
 	}
 	end_entries(&maker);
 	if (BufferIsValid(vm_buffer))
 		ReleaseBuffer(vm_buffer);
-	pfree(value.data);
+	pfree(buf.data);
 	return reltuples;
 }
 
@@ -333,8 +339,8 @@ lsm_index_validate_scan(Relation table_rel, Relation index_rel, IndexInfo *index
 	BlockNumber reported = InvalidBlockNumber;
 	uint64		indexed = 0;
 	bool		more;
-	uint64		packed;
-	LsmRow		row;
+	uint64		row;
+	LsmSlice	value;
 
 	Assert(OidIsValid(index_rel->rd_rel->relam));
 	lsm_tree_require_files(lsm_table_tree(table_rel));
@@ -344,19 +350,19 @@ lsm_index_validate_scan(Relation table_rel, Relation index_rel, IndexInfo *index
 	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, lsm_scan_total_blocks(scan));
 	more = next_indexed(state, &indexed);
 
-	while (lsm_scan_step(scan, ForwardScanDirection, &packed, &row))
+	while (lsm_scan_step(scan, ForwardScanDirection, &row, &value))
 	{
-		bool		visible = lsm_row_visible(&row, snapshot);
+		LsmRow		version;
+		uint64		packed;
 
-		lsm_check_conflict_out(table_rel, &row, visible, snapshot);
-		if (!visible)
+		if (!lsm_scan_visible(scan, snapshot, row, value, &version, &packed))
 			continue;
 		state->htups += 1;
 		report_blocks_done(scan, &reported);
 
-		while (more && indexed < packed)
+		while (more && indexed < row)
 			more = next_indexed(state, &indexed);
-		if ((more && indexed == packed) || !make_entry(&maker, table_rel, &row, packed))
+		if ((more && indexed == row) || !make_entry(&maker, table_rel, &version, row))
 			continue;
 		index_insert(index_rel, maker.values, maker.isnull, &maker.slot->tts_tid,
 					 table_rel,

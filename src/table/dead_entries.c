@@ -23,6 +23,7 @@
 
 #include "am/am.h"
 #include "table/dead_entries.h"
+#include "table/versions.h"
 
 void
 lsm_dead_entries_init(LsmDeadEntries *dead, Relation table, LsmTree *tree,
@@ -54,18 +55,27 @@ log_deleter(LsmDeadEntries *dead)
 	dead->logged_deleter = dead->newest_deleter;
 }
 
+static HTSV_Result
+row_status(LsmDeadEntries *dead, uint64 row, TransactionId *deleter)
+{
+	LsmRow		version;
+
+	return lsm_versions_vacuum_status(dead->table, row,
+									  lsm_slice(dead->value.data, dead->value.len),
+									  dead->oldest_xmin, &version, deleter);
+}
+
 /* Look the row up: is it dead?  Then its deleter is in the log. */
 static bool
-row_is_dead(LsmDeadEntries *dead, uint64 packed)
+row_is_dead(LsmDeadEntries *dead, uint64 row)
 {
-	LsmRow		row;
+	TransactionId deleter;
 
-	if (!lsm_fetch_row(dead->table, dead->tree, packed, &dead->value, &row))
-		lsm_note_deleter(dead, lsm_tree_pruned_xid(dead->tree));
-	else if (lsm_row_vacuum_status(&row, dead->oldest_xmin) == HEAPTUPLE_DEAD)
-		lsm_note_deleter(dead, lsm_row_deleter(&row));
-	else
+	if (!lsm_fetch_newest(dead->tree, row, &dead->value))
+		deleter = lsm_tree_pruned_xid(dead->tree);
+	else if (row_status(dead, row, &deleter) != HEAPTUPLE_DEAD)
 		return false;
+	lsm_note_deleter(dead, deleter);
 	log_deleter(dead);
 	return true;
 }
@@ -77,15 +87,13 @@ row_is_dead(LsmDeadEntries *dead, uint64 packed)
  * load, brings it back (prune.c).  The log has its deleter by pruned_xid.
  */
 static bool
-row_was_dead(LsmDeadEntries *dead, uint64 packed)
+row_was_dead(LsmDeadEntries *dead, uint64 row)
 {
 	TransactionId deleter;
-	LsmRow row;
 
-	if (!lsm_fetch_row(dead->table, dead->tree, packed, &dead->value, &row) ||
-		lsm_row_vacuum_status(&row, dead->oldest_xmin) == HEAPTUPLE_DEAD)
+	if (!lsm_fetch_newest(dead->tree, row, &dead->value) ||
+		row_status(dead, row, &deleter) == HEAPTUPLE_DEAD)
 		return true;
-	deleter = lsm_row_deleter(&row);
 	return TransactionIdIsNormal(deleter) &&
 		TransactionIdIsNormal(dead->logged_deleter) &&
 		TransactionIdPrecedesOrEquals(deleter, dead->logged_deleter);

@@ -13,10 +13,10 @@
  *
  * What is remembered are facts, which hold for every snapshot:
  *
- * - A row was ended by a transaction that has committed.  No row is brought
- *   back: a snapshot that does not take that transaction for running does not
- *   see the row, whoever has made it.
- * - A row was ended by a command of our own transaction.  Nobody else changes
+ * - A row's newest version was ended by a transaction that has committed.  No
+ *   row is brought back: a snapshot that does not take that transaction for
+ *   running does not see the row, whoever has made it, and no older version.
+ * - It was ended by a command of our own transaction.  Nobody else changes
  *   such a row, and neither do we, until the subtransaction is rolled back or
  *   the transaction ends.  Then its xid is no longer one of ours.  As long as
  *   it is, a snapshot of a later command does not see the row.  A transaction
@@ -61,7 +61,7 @@
 typedef struct EndedRow
 {
 	uint64		life;			/* of the tree's control block; 0: none is here */
-	uint64		packed;			/* TID, and see TID_MASK */
+	uint64		row;			/* its TID, packed, and see TID_MASK */
 	TransactionId xid;			/* who ended it */
 	CommandId	cid;			/* COMMITTED, or the command of ours */
 } EndedRow;
@@ -76,29 +76,29 @@ own_epoch(void)
 }
 
 static inline bool
-is_row(const EndedRow *row, uint64 life, uint64 packed)
+is_row(const EndedRow *place, uint64 life, uint64 row)
 {
-	return (row->packed & TID_MASK) == packed && row->life == life;
+	return (place->row & TID_MASK) == row && place->life == life;
 }
 
 static inline uint32
-row_hash(uint64 life, uint64 packed)
+row_hash(uint64 life, uint64 row)
 {
-	return murmurhash32((uint32) lsm_tid_number(packed) + (uint32) life * 0x9E3779B9);
+	return murmurhash32((uint32) lsm_tid_number(row) + (uint32) life * 0x9E3779B9);
 }
 
 /* Its place, or a free one for it; NULL: all are taken. */
 static inline EndedRow *
-find_place(uint64 life, uint64 packed)
+find_place(uint64 life, uint64 row)
 {
-	uint32		hash = row_hash(life, packed);
+	uint32		hash = row_hash(life, row);
 
 	for (uint32 i = 0; i < ROW_PLACES; i++)
 	{
-		EndedRow   *row = &ended[(hash + i) & (nplaces - 1)];
+		EndedRow   *place = &ended[(hash + i) & (nplaces - 1)];
 
-		if (row->life == 0 || is_row(row, life, packed))
-			return row;
+		if (place->life == 0 || is_row(place, life, row))
+			return place;
 	}
 	return NULL;
 }
@@ -119,7 +119,7 @@ enlarge(void)
 	for (uint32 i = 0; i < nold; i++)
 	{
 		EndedRow   *place = old[i].life == 0 ? NULL :
-			find_place(old[i].life, old[i].packed & TID_MASK);
+			find_place(old[i].life, old[i].row & TID_MASK);
 
 		if (place != NULL)
 			*place = old[i];
@@ -130,43 +130,43 @@ enlarge(void)
 }
 
 /*
- * lsm_ended_note - the row, which the snapshot does not see, may have been
- * ended: then that is remembered.
+ * lsm_ended_note - the row, of which the snapshot does not see any version, may
+ * have been ended, if its newest version was: then that is remembered.
  *
  * REQUIRES: lsm_snapshot_reads_ahead(), for this and what follows.
  */
 void
-lsm_ended_note(LsmTree *tree, uint64 packed, const LsmRow *row, Snapshot snapshot)
+lsm_ended_note(LsmTree *tree, uint64 row, const LsmRow *newest, Snapshot snapshot)
 {
 	uint64		life = lsm_tree_life(tree);
 	bool		own;
 	EndedRow   *place;
 
-	if (!(row->flags & LSM_ROW_HAS_XMAX))
+	if (!(newest->flags & LSM_ROW_HAS_XMAX))
 		return;
-	own = !(row->flags & LSM_ROW_XMAX_COMMITTED) &&
-		TransactionIdIsCurrentTransactionId(row->xmax);
-	if (!own && !(row->flags & LSM_ROW_XMAX_COMMITTED) &&
-		(XidInMVCCSnapshot(row->xmax, snapshot) || !TransactionIdDidCommit(row->xmax)))
+	own = !(newest->flags & LSM_ROW_XMAX_COMMITTED) &&
+		TransactionIdIsCurrentTransactionId(newest->xmax);
+	if (!own && !(newest->flags & LSM_ROW_XMAX_COMMITTED) &&
+		(XidInMVCCSnapshot(newest->xmax, snapshot) || !TransactionIdDidCommit(newest->xmax)))
 		return;
 
-	place = nplaces > 0 ? find_place(life, packed) : NULL;
+	place = nplaces > 0 ? find_place(life, row) : NULL;
 	while (place == NULL && enlarge())
-		place = find_place(life, packed);
+		place = find_place(life, row);
 	if (place == NULL)
-		place = &ended[row_hash(life, packed) & (nplaces - 1)];
+		place = &ended[row_hash(life, row) & (nplaces - 1)];
 	place->life = life;
-	place->packed = packed | (own ? own_epoch() : 0);
-	place->xid = row->xmax;
-	place->cid = own ? row->cmax : COMMITTED;
+	place->row = row | (own ? own_epoch() : 0);
+	place->xid = newest->xmax;
+	place->cid = own ? newest->cmax : COMMITTED;
 }
 
 /* The row will be asked for soon. */
 void
-lsm_ended_prefetch(LsmTree *tree, uint64 packed)
+lsm_ended_prefetch(LsmTree *tree, uint64 row)
 {
 	if (nplaces > 0)
-		__builtin_prefetch(&ended[row_hash(lsm_tree_life(tree), packed) & (nplaces - 1)]);
+		__builtin_prefetch(&ended[row_hash(lsm_tree_life(tree), row) & (nplaces - 1)]);
 }
 
 /*
@@ -178,19 +178,19 @@ lsm_ended_prefetch(LsmTree *tree, uint64 packed)
  * removes nothing, and knows no horizon.)
  */
 bool
-lsm_ended_hides(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot)
+lsm_ended_hides(Relation rel, LsmTree *tree, uint64 row, Snapshot snapshot)
 {
-	const EndedRow *row;
+	const EndedRow *place;
 
 	if (nplaces == 0)
 		return false;
-	row = find_place(lsm_tree_life(tree), packed);
-	if (row == NULL || row->life == 0)
+	place = find_place(lsm_tree_life(tree), row);
+	if (place == NULL || place->life == 0)
 		return false;
-	if (row->cid == COMMITTED)
-		return !XidInMVCCSnapshot(row->xid, snapshot) &&
-			(RecoveryInProgress() || !lsm_xid_removable(rel, row->xid));
-	return row->cid < snapshot->curcid &&
-		TransactionIdIsCurrentTransactionId(row->xid) &&
-		(row->packed & ~TID_MASK) == own_epoch();
+	if (place->cid == COMMITTED)
+		return !XidInMVCCSnapshot(place->xid, snapshot) &&
+			(RecoveryInProgress() || !lsm_xid_removable(rel, place->xid));
+	return place->cid < snapshot->curcid &&
+		TransactionIdIsCurrentTransactionId(place->xid) &&
+		(place->row & ~TID_MASK) == own_epoch();
 }

@@ -4,9 +4,13 @@
  *	  Rows by TID: for index scans, TID scans, triggers, and index AMs that ask
  *	  which of their entries are dead.
  *
- * A TID that is in an index but not in the tree is dead to everyone: the row
- * is written before its index entries, TIDs are never used twice, and a row is
- * only dropped when no one can see it.
+ * A TID asked for by an index is a row's: the version is wanted that the snapshot
+ * sees, and it is told which one that was.  All others mean the version of that
+ * very TID.
+ *
+ * A row that is in an index but not in the tree is dead to everyone: it is
+ * written before its index entries, numbers of rows are never used twice, and a
+ * row is only dropped when no one can see it.
  *
  * Locks: index AMs call lsm_index_delete_tuples() (and VACUUM's callback, see
  * vacuum.c) with an index page locked.  Lookups take LWLocks and buffer locks
@@ -27,7 +31,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#include "table/table.h"
+#include "table/versions.h"
 
 typedef struct LsmIndexFetch
 {
@@ -38,9 +42,14 @@ typedef struct LsmIndexFetch
 
 	/* a row that the scan has looked at: `value` has it still */
 	bool		looked;
-	uint64		looked_at;		/* packed TID */
+	uint64		looked_at;		/* its TID, packed */
+	uint64		looked_version; /* that of the version that is seen */
 	Snapshot	looked_for;
 	LsmRow		looked_row;
+
+	/* the version that was returned last, if others may follow (call_again) */
+	uint32		last_number;
+	TransactionId last_xmin;
 } LsmIndexFetch;
 
 #define LAST_ROW_BYTES	2048
@@ -57,7 +66,8 @@ typedef struct LsmIndexFetch
  * the executor asks for the old version once more, by TID, and so do we to
  * change it.  A cache of this backend, of one row, which outlives transactions:
  * it is believed as long as its stamp says that reading again would find the
- * same.  Stamps are of one life of the tree's control block.  Redo, which adds
+ * same.  It may lack versions that are older than those which the scan had to
+ * know: if the version that is asked for is not in it, nothing is said.  Stamps are of one life of the tree's control block.  Redo, which adds
  * rows to a standby's tree, counts none of them; after a promotion whoever
  * enters the tree first loads it anew, which changes the set's stamp, and the
  * scan that finds the row to be changed has entered it before the kept row is
@@ -66,7 +76,7 @@ typedef struct LsmIndexFetch
 typedef struct LastRow
 {
 	uint64		life;			/* of the tree's control block; 0: none */
-	uint64		packed;
+	uint64		row;			/* its TID, packed */
 	LsmStamp	stamp;			/* taken before the row was read */
 	uint32		in_vain;		/* rows since an update asked */
 	uint32		bytes;
@@ -76,13 +86,13 @@ typedef struct LastRow
 static LastRow last_row;
 
 static inline void
-last_row_keep(LastRow *last, LsmTree *tree, uint64 packed, const LsmStamp *stamp,
+last_row_keep(LastRow *last, LsmTree *tree, uint64 row, const LsmStamp *stamp,
 			  const StringInfoData *value)
 {
 	last->life = 0;
 	if (value->len > LAST_ROW_BYTES)
 		return;
-	last->packed = packed;
+	last->row = row;
 	last->stamp = *stamp;
 	last->bytes = value->len;
 	memcpy(last->value, value->data, value->len);
@@ -96,69 +106,126 @@ last_row_wanted(LastRow *last)
 }
 
 bool
-lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *stamp, LsmSlice *value)
+lsm_fetch_last_row(LsmTree *tree, uint64 row, LsmDigest digest, LsmStamp *stamp, LsmSlice *value)
 {
 	LastRow    *last = &last_row;
 
 	last->in_vain = 0;
-	if (last->packed != packed || last->life == 0 ||
+	if (last->row != row || last->life == 0 ||
 		last->life != lsm_tree_life(tree) ||
 		!lsm_stamp_peek(tree, digest, stamp) ||
 		stamp->key_counter != last->stamp.key_counter ||
 		stamp->set_stamp != last->stamp.set_stamp)
 		return false;
 	*value = lsm_slice(last->value, last->bytes);
-	LSM_DOUBT(true, lsm_row_doubt_kept(tree, packed, digest, stamp, *value));
+	LSM_DOUBT(true, lsm_row_doubt_kept(tree, row, digest, stamp, *value));
 	return true;
 }
 
-/* *stamp: taken before the row was read; NULL: none wanted */
+/*
+ * Read the row's versions, those that are wanted.  *stamp: taken before the row
+ * was read; NULL: none wanted.
+ */
 static inline bool
-fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value, LsmRow *row,
-		  LsmStamp *stamp)
+read_row(LsmTree *tree, uint64 row, const LsmEnough *enough, StringInfo value, LsmStamp *stamp)
 {
 	char		key[LSM_TID_BYTES];
 	LsmProbe	probe;
 
-	lsm_key_encode(packed, key);
+	lsm_key_encode(row, key);
 	lsm_probe_begin(tree, &probe, lsm_slice(key, sizeof(key)));
-	if (!lsm_tree_get_stamped(tree, lsm_slice(key, sizeof(key)), &probe, value, stamp))
-		return false;
-	lsm_row_decode(rel, packed, lsm_slice(value->data, value->len), row);
-	return true;
+	return lsm_tree_get_until(tree, lsm_slice(key, sizeof(key)), &probe, enough, value, stamp);
+}
+
+static inline LsmSlice
+buffer_slice(const StringInfoData *value)
+{
+	return lsm_slice(value->data, value->len);
 }
 
 bool
 lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed, StringInfo value,
-			  LsmRow *row)
+			  LsmRow *version)
 {
-	return fetch_row(rel, tree, packed, value, row, NULL);
+	LsmExact	exact = {packed, NULL};
+	LsmEnough	enough = lsm_enough_exact(&exact);
+	LsmSlice	slice;
+
+	if (!read_row(tree, lsm_tid_row(packed), &enough, value, NULL))
+		return false;
+	slice = buffer_slice(value);
+	if (lsm_value_tag(slice) == LSM_TAG_PUT)
+		return lsm_lone_version(rel, packed, slice, version);
+	return lsm_versions_exact(rel, packed, slice, NULL, version, NULL);
+}
+
+bool
+lsm_fetch_newest(LsmTree *tree, uint64 row, StringInfo value)
+{
+	LsmEnough	enough = lsm_enough_newest();
+
+	return read_row(tree, row, &enough, value, NULL);
 }
 
 static inline bool
-fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
-			  StringInfo value, LsmRow *row, bool *found, LsmStamp *stamp)
+fetch_visible(Relation rel, LsmTree *tree, uint64 row, Snapshot snapshot,
+			  StringInfo value, LsmRow *version, uint64 *packed, bool *found, LsmStamp *stamp)
 {
+	LsmEnough	enough = lsm_enough_for_snapshot(snapshot);
 	ItemPointerData tid;
 	bool		visible;
 
 	/* before the row is read: see modify.c */
-	lsm_tid_unpack(packed, &tid);
+	lsm_tid_unpack(row, &tid);
 	PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
 
-	*found = fetch_row(rel, tree, packed, value, row, stamp);
+	*found = read_row(tree, row, &enough, value, stamp);
 	if (!*found)
 		return false;
-	visible = lsm_row_visible(row, snapshot);
-	lsm_check_conflict_out(rel, row, visible, snapshot);
+	visible = lsm_versions_for_snapshot(rel, row, buffer_slice(value), snapshot, version,
+										packed);
+	lsm_check_conflict_out(rel, version, visible, snapshot);
 	return visible;
 }
 
 bool
-lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
-				  StringInfo value, LsmRow *row, bool *found)
+lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 row, Snapshot snapshot,
+				  StringInfo value, LsmRow *version, uint64 *packed, bool *found)
 {
-	return fetch_visible(rel, tree, packed, snapshot, value, row, found, NULL);
+	return fetch_visible(rel, tree, row, snapshot, value, version, packed, found, NULL);
+}
+
+/* As lsm_versions_exact() */
+static inline bool
+exact_visible(Relation rel, uint64 packed, LsmSlice value, Snapshot snapshot, LsmRow *version)
+{
+	if (likely(lsm_value_tag(value) == LSM_TAG_PUT))
+		return lsm_lone_version(rel, packed, value, version) &&
+			lsm_row_visible(version, snapshot);
+	return lsm_versions_exact(rel, packed, value, snapshot, version, NULL);
+}
+
+/* The version at the TID, if the snapshot sees it */
+static bool
+fetch_exact(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
+			StringInfo value, LsmRow *version)
+{
+	LsmExact	exact = {packed, snapshot};
+	LsmEnough	enough = lsm_enough_exact(&exact);
+	ItemPointerData tid;
+	LsmSlice	slice;
+	bool		visible;
+
+	lsm_tid_unpack(packed, &tid);
+	PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
+
+	if (!read_row(tree, lsm_tid_row(packed), &enough, value, NULL))
+		return false;
+	slice = buffer_slice(value);
+	visible = exact_visible(rel, packed, slice, snapshot, version);
+	if (visible || lsm_value_tag(slice) == LSM_TAG_PUT)
+		lsm_check_conflict_out(rel, version, visible, snapshot);
+	return visible;
 }
 
 /*
@@ -167,16 +234,16 @@ lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
  * primary's to say.
  */
 LsmPruned
-lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed, const LsmRow *row)
+lsm_row_prune(Relation rel, LsmTree *tree, uint64 row, LsmSlice value, TransactionId *deleter)
 {
 	char		key[LSM_TID_BYTES];
 
 	if (RecoveryInProgress() ||
-		!lsm_row_surely_dead(row, rel))
+		!lsm_versions_surely_dead(rel, row, value, deleter))
 		return LSM_PRUNE_NOT_YET;
-	lsm_key_encode(packed, key);
+	lsm_key_encode(row, key);
 
-	if (lsm_tree_prune(tree, lsm_slice(key, sizeof(key)), lsm_row_deleter(row)))
+	if (lsm_tree_prune(tree, lsm_slice(key, sizeof(key)), *deleter))
 		return LSM_PRUNE_DONE;
 	return LSM_PRUNE_IN_FILE;
 }
@@ -190,6 +257,7 @@ lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n)
 	{
 		char		key[LSM_TID_BYTES];
 
+		Assert(lsm_is_row_tid(&dead[i].tid));
 		lsm_key_encode(lsm_tid_pack(&dead[i].tid), key);
 		(void) lsm_tree_prune(tree, lsm_slice(key, sizeof(key)), dead[i].xid);
 	}
@@ -224,21 +292,23 @@ lsm_table_fetch_end(IndexFetchTableData *data)
 
 /* Once: has the scan just looked at this row, and found it visible? */
 static inline bool
-was_looked_at(LsmIndexFetch *fetch, uint64 packed, Snapshot snapshot)
+was_looked_at(LsmIndexFetch *fetch, uint64 row, Snapshot snapshot)
 {
 	bool		looked = fetch->looked;
 
 	fetch->looked = false;
-	return looked && fetch->looked_at == packed && fetch->looked_for == snapshot;
+	return looked && fetch->looked_at == row && fetch->looked_for == snapshot;
 }
 
 static inline void
-note_look(LsmIndexFetch *fetch, uint64 packed, Snapshot snapshot, const LsmRow *row)
+note_look(LsmIndexFetch *fetch, uint64 row, Snapshot snapshot, const LsmRow *version,
+		  uint64 packed)
 {
 	fetch->looked = fetch->rows.looking;
-	fetch->looked_at = packed;
+	fetch->looked_at = row;
 	fetch->looked_for = snapshot;
-	fetch->looked_row = *row;
+	fetch->looked_version = packed;
+	fetch->looked_row = *version;
 }
 
 static inline void
@@ -266,65 +336,159 @@ lsm_table_fetch_hides(IndexFetchTableData *data, ItemPointer tid, ItemPointer ah
 	return true;
 }
 
+/*
+ * A snapshot that may see several versions of a row has been shown one: does it
+ * want the next older one, too?  Those that SnapshotAny sees are all there are.
+ * SnapshotSelf sees one at most, a dirty one two, the older of which ends where
+ * the newer one begins.
+ */
+static inline bool
+may_see_more(Snapshot snapshot, LsmSlice value)
+{
+	return unlikely(lsm_value_tag(value) != LSM_TAG_PUT) && !IsMVCCSnapshot(snapshot) &&
+		snapshot->snapshot_type != SNAPSHOT_SELF;
+}
+
+static void
+note_version(LsmIndexFetch *fetch, const LsmRow *version)
+{
+	fetch->last_number = version->version;
+	fetch->last_xmin = version->xmin;
+}
+
+/*
+ * The next version of the row behind the one that was returned last.  The row is
+ * read again: newer ones may have come, and that one may have gone, if it was
+ * rolled back.  Of those with its number all are passed over, then.
+ */
+static bool
+fetch_next_version(LsmIndexFetch *fetch, ItemPointer tid, Snapshot snapshot,
+				   TupleTableSlot *slot)
+{
+	Relation	rel = fetch->rows.base.rel;
+	bool		any = snapshot->snapshot_type == SNAPSHOT_ANY;
+	uint64		row = lsm_tid_row(lsm_tid_pack(tid));
+	bool		passed = false;
+	LsmVersions versions;
+	LsmRow		version;
+	uint64		packed;
+
+	if (!read_row(fetch->tree, row, NULL, &fetch->value, NULL))
+		return false;
+	lsm_versions_begin(&versions, rel, row, buffer_slice(&fetch->value));
+	while (lsm_versions_next(&versions, any, &version, &packed))
+	{
+		if (!passed && version.version >= fetch->last_number)
+		{
+			passed = version.version == fetch->last_number && version.xmin == fetch->last_xmin;
+			continue;
+		}
+		passed = true;
+		if (!lsm_row_visible(&version, snapshot))
+			continue;
+		note_version(fetch, &version);
+		lsm_tid_unpack(packed, tid);
+		lsm_row_store(rel, &version, packed, slot);
+		return true;
+	}
+	return false;
+}
+
+/* The scan does not see the row.  Is it dead to everyone? */
+static bool
+note_hidden(LsmIndexFetch *fetch, ItemPointer tid, bool found)
+{
+	Relation	rel = fetch->rows.base.rel;
+	TransactionId deleter;
+
+	/* it may be in a file that is missing, and will come back with it */
+	if (lsm_ignore_missing_files)
+		return false;
+	if (!found)
+		deleter = lsm_tree_pruned_xid(fetch->tree);
+	else if (lsm_row_prune(rel, fetch->tree, lsm_tid_pack(tid), buffer_slice(&fetch->value),
+						   &deleter) == LSM_PRUNE_NOT_YET)
+		return false;
+	lsm_notes_set_deleter(rel, tid, deleter);
+	return true;
+}
+
+/*
+ * lsm_table_fetch_tuple - the version of the row that the snapshot sees.
+ *
+ * *tid becomes that version's TID, and stays the row's if there is none.
+ */
 bool
 lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snapshot,
 					  TupleTableSlot *slot, bool *call_again, bool *all_dead)
 {
 	LsmIndexFetch *fetch = (LsmIndexFetch *) data;
 	Relation	rel = fetch->rows.base.rel;
-	uint64		packed = lsm_tid_pack(tid);
-	LsmRow		row;
+	uint64		row = lsm_tid_pack(tid);
+	uint64		packed;
+	LsmRow		version;
 	LsmStamp	stamp;
 	bool		wanted;
 	bool		found;
 
 	fetch->rows.seen = false;
-	*call_again = false;		/* every version has a TID of its own */
 	if (all_dead)
 		*all_dead = false;
+	if (unlikely(*call_again))
+	{
+		*call_again = fetch_next_version(fetch, tid, snapshot, slot);
+		return *call_again;
+	}
+	Assert(lsm_is_row_tid(tid));
 	if (lsm_row_fetch_passes(data) && lsm_table_fetch_hides(data, tid, NULL, snapshot))
 		return false;
-	if (was_looked_at(fetch, packed, snapshot))
+	if (was_looked_at(fetch, row, snapshot))
 	{
+		lsm_row_store(rel, &fetch->looked_row, fetch->looked_version, slot);
+		lsm_tid_unpack(fetch->looked_version, tid);
 		note_seen(fetch, tid);
-		lsm_row_store(rel, &fetch->looked_row, packed, slot);
 		return true;
 	}
-	if (lsm_fetch_from_ahead(&fetch->ahead, rel, fetch->tree, packed, snapshot,
+	if (lsm_fetch_from_ahead(&fetch->ahead, rel, fetch->tree, row, snapshot,
 							 GetMemoryChunkContext(fetch), slot))
 	{
+		*tid = slot->tts_tid;
 		note_seen(fetch, tid);
 		return true;
 	}
 	wanted = last_row_wanted(&last_row);
-	if (fetch_visible(rel, fetch->tree, packed, snapshot, &fetch->value, &row,
+	if (fetch_visible(rel, fetch->tree, row, snapshot, &fetch->value, &version, &packed,
 					  &found, wanted ? &stamp : NULL))
 	{
 		if (wanted)
-			last_row_keep(&last_row, fetch->tree, packed, &stamp, &fetch->value);
+			last_row_keep(&last_row, fetch->tree, row, &stamp, &fetch->value);
+		lsm_tid_unpack(packed, tid);
 		note_seen(fetch, tid);
-		note_look(fetch, packed, snapshot, &row);
+		note_look(fetch, row, snapshot, &version, packed);
 		if (!fetch->rows.looking)
-			lsm_row_store(rel, &row, packed, slot);
+			lsm_row_store(rel, &version, packed, slot);
+		if (may_see_more(snapshot, buffer_slice(&fetch->value)))
+		{
+			note_version(fetch, &version);
+			*call_again = true;
+		}
 		return true;
 	}
 	fetch->rows.met_hidden = true;
 	if (lsm_row_fetch_passes(data) && found && lsm_snapshot_reads_ahead(snapshot))
-		lsm_ended_note(fetch->tree, packed, &row, snapshot);
+		lsm_ended_note(fetch->tree, row, &version, snapshot);
 	fetch->rows.nhidden++;
 	if (all_dead)
-	{
-		/* it may be in a file that is missing, and will come back with it */
-		*all_dead = !lsm_ignore_missing_files;
-		if (found && *all_dead)
-			*all_dead = lsm_row_prune(rel, fetch->tree, packed, &row) != LSM_PRUNE_NOT_YET;
-		if (*all_dead)
-			lsm_notes_set_deleter(rel, tid, found ? lsm_row_deleter(&row) :
-							   lsm_tree_pruned_xid(fetch->tree));
-	}
+		*all_dead = note_hidden(fetch, tid, found);
 	return false;
 }
 
+/*
+ * lsm_tuple_fetch_row_version - the version at the TID, if the snapshot sees it.
+ *
+ * SnapshotAny is that of triggers, which want a version that their own
+ * transaction has made or ended.
+ */
 bool
 lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot,
 							TupleTableSlot *slot)
@@ -332,30 +496,30 @@ lsm_tuple_fetch_row_version(Relation rel, ItemPointer tid, Snapshot snapshot,
 	uint64		packed = lsm_tid_pack(tid);
 	LsmTree    *tree = lsm_table_tree(rel);
 	StringInfoData value;
-	LsmRow		row;
-	bool		found;
+	LsmRow		version;
 	bool		visible;
 
 	if (snapshot->snapshot_type == SNAPSHOT_ANY)
 	{
+		uint64		row = lsm_tid_row(packed);
 		char		key[LSM_TID_BYTES];
 		LsmStamp	stamp;
 		LsmSlice	last;
 
-		lsm_key_encode(packed, key);
-		if (lsm_fetch_last_row(tree, packed, lsm_lock_digest(lsm_slice(key, sizeof(key))), &stamp,
-							   &last))
+		lsm_key_encode(row, key);
+		if (lsm_fetch_last_row(tree, row, lsm_lock_digest(lsm_slice(key, sizeof(key))), &stamp,
+							   &last) &&
+			exact_visible(rel, packed, last, snapshot, &version))
 		{
-			lsm_row_decode(rel, packed, last, &row);
-			lsm_row_store(rel, &row, packed, slot);
+			lsm_row_store(rel, &version, packed, slot);
 			return true;
 		}
 	}
 
 	initStringInfo(&value);
-	visible = lsm_fetch_visible(rel, tree, packed, snapshot, &value, &row, &found);
+	visible = fetch_exact(rel, tree, packed, snapshot, &value, &version);
 	if (visible)
-		lsm_row_store(rel, &row, packed, slot);
+		lsm_row_store(rel, &version, packed, slot);
 	pfree(value.data);
 	return visible;
 }
@@ -369,42 +533,49 @@ lsm_tuple_tid_valid(TableScanDesc sscan, ItemPointer tid)
 }
 
 /*
- * lsm_tuple_get_latest_tid - the last version in the chain that the scan's
- * snapshot sees; *tid stays as it is if it sees none.
+ * lsm_tuple_get_latest_tid - the last version of the row, or of a row that it was
+ * moved to, that the scan's snapshot sees; *tid stays as it is if it sees none.
+ *
+ * An index-only scan has the TID of the row: all of its versions are looked at.
  */
 void
 lsm_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 {
 	Relation	rel = sscan->rs_rd;
-	ItemPointerData current = *tid;
+	LsmTree    *tree = ((LsmTableScan *) sscan)->tree;
+	uint64		row = lsm_tid_row(lsm_tid_pack(tid));
 	TransactionId prior_xmax = InvalidTransactionId;
 	StringInfoData value;
 
 	initStringInfo(&value);
 	for (;;)
 	{
-		LsmRow		row;
+		LsmRow		version;
+		uint64		packed;
 		bool		found;
 		bool		visible;
 
 		CHECK_FOR_INTERRUPTS();
-		visible = lsm_fetch_visible(rel, ((LsmTableScan *) sscan)->tree,
-									lsm_tid_pack(&current), sscan->rs_snapshot,
-									&value, &row, &found);
+		visible = lsm_fetch_visible(rel, tree, row, sscan->rs_snapshot, &value, &version,
+									&packed, &found);
 		if (!found ||
-			(TransactionIdIsValid(prior_xmax) && row.xmin != prior_xmax))
+			(TransactionIdIsValid(prior_xmax) && version.version == 0 &&
+			 version.xmin != prior_xmax))
 			break;
 		if (visible)
-			*tid = current;
+			lsm_tid_unpack(packed, tid);
+		if ((version.flags & LSM_ROW_HAS_NEXT) && lsm_tid_row(lsm_tid_pack(&version.next)) == row &&
+			!lsm_versions_newest(rel, row, buffer_slice(&value), &version, &packed))
+			break;
 
 		/* no successor, or one that came to nothing */
-		if (!(row.flags & LSM_ROW_HAS_NEXT))
+		if (!(version.flags & LSM_ROW_HAS_NEXT))
 			break;
-		if (!(row.flags & LSM_ROW_XMAX_COMMITTED) &&
-			!lsm_xid_running(row.xmax) && !TransactionIdDidCommit(row.xmax))
+		if (!(version.flags & LSM_ROW_XMAX_COMMITTED) &&
+			!lsm_xid_running(version.xmax) && !TransactionIdDidCommit(version.xmax))
 			break;
-		current = row.next;
-		prior_xmax = row.xmax;
+		row = lsm_tid_row(lsm_tid_pack(&version.next));
+		prior_xmax = version.xmax;
 	}
 	pfree(value.data);
 }
@@ -413,14 +584,16 @@ lsm_tuple_get_latest_tid(TableScanDesc sscan, ItemPointer tid)
 bool
 lsm_tuple_satisfies_snapshot(Relation rel, TupleTableSlot *slot, Snapshot snapshot)
 {
+	uint64		packed = lsm_tid_pack(&slot->tts_tid);
+	LsmExact	exact = {packed, snapshot};
+	LsmEnough	enough = lsm_enough_exact(&exact);
 	StringInfoData value;
-	LsmRow		row;
+	LsmRow		version;
 	bool		visible;
 
 	initStringInfo(&value);
-	visible = lsm_fetch_row(rel, lsm_table_tree(rel), lsm_tid_pack(&slot->tts_tid),
-							&value, &row) &&
-		lsm_row_visible(&row, snapshot);
+	visible = read_row(lsm_table_tree(rel), lsm_tid_row(packed), &enough, &value, NULL) &&
+		exact_visible(rel, packed, buffer_slice(&value), snapshot, &version);
 	pfree(value.data);
 	return visible;
 }
@@ -435,24 +608,26 @@ advance_removed_xid(TransactionId xid, TransactionId *newest)
 		*newest = xid;
 }
 
-/* Check one entry; returns whether it can go. */
+/* Check one entry; returns whether it can go: with all versions of its row. */
 static bool
 check_entry(Relation rel, LsmTree *tree, TM_IndexDeleteOp *delstate, int i,
 			StringInfo value, TransactionId *newest)
 {
 	TM_IndexDelete *entry = &delstate->deltids[i];
 	TM_IndexStatus *status = &delstate->status[entry->id];
-	LsmRow		row;
+	uint64		row = lsm_tid_pack(&entry->tid);
+	TransactionId deleter;
 
-	if (!lsm_fetch_row(rel, tree, lsm_tid_pack(&entry->tid), value, &row))
+	if (!lsm_fetch_newest(tree, row, value))
 	{
 		status->knowndeletable = true;
 		advance_removed_xid(lsm_tree_pruned_xid(tree), newest);
 	}
-	else if (status->knowndeletable || lsm_row_surely_dead(&row, rel))
+	else if (lsm_versions_surely_dead(rel, row, buffer_slice(value), &deleter) ||
+			 status->knowndeletable)
 	{
 		status->knowndeletable = true;
-		advance_removed_xid(lsm_row_deleter(&row), newest);
+		advance_removed_xid(deleter, newest);
 	}
 	return status->knowndeletable;
 }

@@ -6,8 +6,8 @@
  * A row's state at that moment is as good for an MVCC snapshot as its state
  * when it is returned: what the snapshot sees had happened before it was
  * taken, and changes by later commands of our own carry a cmin or cmax that
- * hides them.  Those who go on to change or lock a row read it again by its
- * TID. Snapshots that want the present state, and serializable transactions,
+ * hides them.  Of a row's versions those are read that the snapshot wants.  Those
+ * who go on to change or lock a row read it again by its TID.  Snapshots that want the present state, and serializable transactions,
  * whose conflicts are looked for in what is there when a row is returned, do
  * without.
  *
@@ -28,6 +28,7 @@
 #include "utils/memutils.h"
 
 #include "table/readahead.h"
+#include "table/versions.h"
 
 /* Rows of the first batch: a LIMIT should not pay for a full one */
 #define FIRST_BATCH_ROWS	4
@@ -101,45 +102,85 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 }
 
 /*
- * Is the clog of one of the row's transactions gone, and the row does not say
- * what became of it?
+ * Is the clog of one of the version's transactions gone, and it does not say what
+ * became of it?
  */
 static bool
-outlived_clog(const LsmRow *row)
+outlived_clog(const LsmRow *version)
 {
 	TransactionId oldest = TransamVariables->oldestClogXid;
 
-	if (!(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)) &&
-		TransactionIdPrecedes(row->xmin, oldest))
+	if (!(version->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)) &&
+		TransactionIdPrecedes(version->xmin, oldest))
 		return true;
-	return (row->flags & LSM_ROW_HAS_XMAX) && !(row->flags & LSM_ROW_XMAX_COMMITTED) &&
-		TransactionIdPrecedes(row->xmax, oldest);
+	return (version->flags & LSM_ROW_HAS_XMAX) && !(version->flags & LSM_ROW_XMAX_COMMITTED) &&
+		TransactionIdPrecedes(version->xmax, oldest);
+}
+
+/* The same of one of several versions: none has been looked up yet. */
+static bool
+chain_outlived_clog(Relation rel, uint64 row, LsmSlice value)
+{
+	LsmChain	chain;
+	LsmSlice	element;
+	LsmRow		version;
+
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+	{
+		if (lsm_value_tag(element) == LSM_TAG_DELETE)
+			continue;
+		lsm_row_decode(rel, row, element, &version);
+		if (outlived_clog(&version))
+			return true;
+	}
+	return false;
 }
 
 /*
  * A cursor may rest for days on what it has read ahead.  Its snapshot does not
  * keep the clog of transactions before it, once VACUUM has frozen their rows
  * and those of all other tables.  The tree has the row with what became of it.
- * False: the row is gone, so the snapshot does not see it; *row is one that
- * nobody has to remove.
+ * Empty: the row is gone, so the snapshot does not see it, and nobody has to
+ * remove it.
  */
-static bool
-read_again(LsmAhead *ahead, Relation rel, uint64 packed, LsmRow *row)
+static LsmSlice
+read_again(LsmAhead *ahead, Relation rel, uint64 row)
 {
 	LsmTree    *tree = lsm_table_tree(rel);
 	char		data[LSM_TID_BYTES];
 	LsmSlice	key = lsm_slice(data, sizeof(data));
 	LsmProbe	probe;
 
-	lsm_key_encode(packed, data);
+	lsm_key_encode(row, data);
 	lsm_probe_begin(tree, &probe, key);
-	if (lsm_tree_get(tree, key, &probe, &ahead->again))
+	if (!lsm_tree_get_until(tree, key, &probe, &ahead->enough, &ahead->again, NULL))
+		return lsm_slice(NULL, 0);
+	return lsm_slice(ahead->again.data, ahead->again.len);
+}
+
+/*
+ * The version that the snapshot sees, where it is not one like the last one.
+ * False: there is none, in *value.
+ */
+static bool
+find_version(LsmAhead *ahead, Relation rel, uint64 row, Snapshot snapshot, LsmSlice *value,
+			 LsmRow *version, uint64 *packed)
+{
+	if (likely(lsm_value_tag(*value) == LSM_TAG_PUT))
 	{
-		lsm_row_decode(rel, packed, lsm_slice(ahead->again.data, ahead->again.len), row);
-		return true;
+		lsm_row_decode(rel, row, *value, version);
+		if (likely(!outlived_clog(version)))
+		{
+			*packed = lsm_tid_of(row, version->version);
+			return lsm_row_visible(version, snapshot);
+		}
+		*value = read_again(ahead, rel, row);
 	}
-	row->flags = LSM_ROW_XMIN_FROZEN;
-	return false;
+	else if (unlikely(chain_outlived_clog(rel, row, *value)))
+		*value = read_again(ahead, rel, row);
+	return value->len > 0 &&
+		lsm_versions_for_snapshot(rel, row, *value, snapshot, version, packed);
 }
 
 static void
@@ -172,25 +213,26 @@ set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple t
  */
 LsmAheadResult
 lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot *slot,
-				LsmRow *row)
+				LsmSlice *seen, LsmRow *version)
 {
 	LsmBatch   *batch = ahead->batch;
 	LsmSstEntry *entry = &batch->entries[ahead->next];
-	uint64		packed = lsm_ahead_key(ahead, ahead->next);
+	uint64		row = lsm_ahead_key(ahead, ahead->next);
 	char	   *value = batch->bytes.data + entry->value_offset;
 	uint32		data_offset = batch->aligned;
 	HeapTuple	tuple;
+	uint64		packed;
 
 	if (unlikely(entry->key_bytes != LSM_TID_BYTES))
 		return LSM_AHEAD_MALFORMED;
 	if (entry->value_bytes == 0)
 	{
-		lsm_ahead_store_kept((HeapTuple) value, packed, slot);
+		lsm_ahead_store_kept((HeapTuple) value, row, slot);
 		return LSM_AHEAD_STORED;
 	}
 	if (likely(TTS_IS_HEAPTUPLE(slot)))
 	{
-		tuple = lsm_ahead_form_alike(&ahead->model, value, entry->value_bytes, packed, RelationGetRelid(rel));
+		tuple = lsm_ahead_form_alike(&ahead->model, value, entry->value_bytes, row, RelationGetRelid(rel));
 		if (unlikely(tuple == NULL))
 		{
 			char		start[sizeof(ahead->model.start)];
@@ -198,7 +240,7 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 
 			/* the tuple's header overwrites it */
 			memcpy(start, value, start_bytes);
-			tuple = lsm_row_form_in_place(value, entry->value_bytes, packed, RelationGetRelid(rel),
+			tuple = lsm_row_form_in_place(value, entry->value_bytes, row, RelationGetRelid(rel),
 										  snapshot, ahead->visible_xmin, &data_offset);
 			if (tuple != NULL)
 				set_model(&ahead->model, start, data_offset, tuple);
@@ -206,21 +248,20 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		if (likely(tuple != NULL))
 		{
 			lsm_ahead_keep(batch, entry, tuple);
-			lsm_ahead_store_kept(tuple, packed, slot);
+			lsm_ahead_store_kept(tuple, row, slot);
 			return LSM_AHEAD_STORED;
 		}
 	}
 
-	lsm_row_decode(rel, packed, lsm_slice(value, entry->value_bytes), row);
-	if (unlikely(outlived_clog(row)) && !read_again(ahead, rel, packed, row))
-		return LSM_AHEAD_HIDDEN;
-	if (!lsm_row_visible(row, snapshot))
+	*seen = lsm_slice(value, entry->value_bytes);
+	if (!find_version(ahead, rel, row, snapshot, seen, version, &packed))
 		return LSM_AHEAD_HIDDEN;
 	/* the next batch will be aligned to rows like this one */
 	batch->aligned = data_offset;
-	if (TransactionIdIsNormal(row->xmin) && NormalTransactionIdPrecedes(row->xmin, snapshot->xmin))
-		ahead->visible_xmin = row->xmin;
-	lsm_row_store(rel, row, packed, slot);
+	if (TransactionIdIsNormal(version->xmin) &&
+		NormalTransactionIdPrecedes(version->xmin, snapshot->xmin))
+		ahead->visible_xmin = version->xmin;
+	lsm_row_store(rel, version, packed, slot);
 	return LSM_AHEAD_STORED;
 }
 
@@ -234,14 +275,14 @@ same_snapshot(const LsmFetchAhead *fetch, Snapshot snapshot)
 }
 
 static inline bool
-is_near(uint64 packed, uint64 last)
+is_near(uint64 row, uint64 last)
 {
-	return packed > last && lsm_tid_number(packed) - lsm_tid_number(last) <= NEAR_ROWS;
+	return row > last && lsm_tid_number(row) - lsm_tid_number(last) <= NEAR_ROWS;
 }
 
-/* Start a batch at the TID, or go on behind the last one. */
+/* Start a batch at the row, or go on behind the last one. */
 static bool
-fetch_fill(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed, bool go_on,
+fetch_fill(LsmFetchAhead *fetch, LsmTree *tree, uint64 row, Snapshot snapshot, bool go_on,
 		   MemoryContext context)
 {
 	LsmBatch   *batch = fetch->ahead.batch;
@@ -251,6 +292,7 @@ fetch_fill(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed, bool go_on,
 		MemoryContext old = MemoryContextSwitchTo(context);
 
 		fetch->cursor = lsm_cursor_open(tree);
+		lsm_cursor_enough(fetch->cursor, &fetch->ahead.enough);
 		MemoryContextSwitchTo(old);
 	}
 	if (batch != NULL && fetch->hits * NEAR_ROWS < batch->n)
@@ -259,12 +301,13 @@ fetch_fill(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed, bool go_on,
 		fetch->run = -BACKOFF_FETCHES;
 		return false;
 	}
+	fetch->ahead.enough = lsm_enough_for_snapshot(snapshot);
 	if (!go_on)
 	{
 		char		key[LSM_TID_BYTES];
 
 		lsm_ahead_reset(&fetch->ahead);
-		lsm_key_encode(packed, key);
+		lsm_key_encode(row, key);
 		lsm_cursor_seek(fetch->cursor, lsm_slice(key, sizeof(key)), false,
 						ForwardScanDirection);
 	}
@@ -277,38 +320,39 @@ fetch_fill(LsmFetchAhead *fetch, LsmTree *tree, uint64 packed, bool go_on,
 	return true;
 }
 
-/* Go to the entry of the TID; false: the batch has none. */
+/* Go to the entry of the row; false: the batch has none. */
 static bool
-ahead_find(LsmAhead *ahead, uint64 packed)
+ahead_find(LsmAhead *ahead, uint64 row)
 {
 	LsmBatch   *batch = ahead->batch;
 
-	if (packed < lsm_ahead_key(ahead, 0))
+	if (row < lsm_ahead_key(ahead, 0))
 		return false;
-	if (ahead->next >= batch->n || packed < lsm_ahead_key(ahead, ahead->next))
+	if (ahead->next >= batch->n || row < lsm_ahead_key(ahead, ahead->next))
 		ahead->next = 0;
-	while (ahead->next < batch->n && lsm_ahead_key(ahead, ahead->next) < packed)
+	while (ahead->next < batch->n && lsm_ahead_key(ahead, ahead->next) < row)
 		ahead->next++;
-	return ahead->next < batch->n && lsm_ahead_key(ahead, ahead->next) == packed;
+	return ahead->next < batch->n && lsm_ahead_key(ahead, ahead->next) == row;
 }
 
 /*
- * lsm_fetch_from_ahead - the row at the TID if it has been read ahead, or is
- * now, and is visible.  False says nothing about the row.
+ * lsm_fetch_from_ahead - the row if it has been read ahead, or is now, and is
+ * visible.  False says nothing about the row.
  *
  * What was read ahead stays good as long as the snapshot is the same, across
  * rescans, too.
  */
 bool
-lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tree, uint64 packed,
+lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tree, uint64 row,
 					 Snapshot snapshot, MemoryContext context, TupleTableSlot *slot)
 {
 	LsmAhead   *ahead = &fetch->ahead;
-	bool		near = is_near(packed, fetch->last);
-	LsmRow		row;
+	bool		near = is_near(row, fetch->last);
+	LsmSlice	value;
+	LsmRow		version;
 	int			n;
 
-	fetch->last = packed;
+	fetch->last = row;
 	if (!near)
 		fetch->run = Min(fetch->run, 0);
 	else if (fetch->run < AHEAD_FETCHES)
@@ -320,21 +364,21 @@ lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tree, uint64 p
 		lsm_ahead_reset(ahead);
 		n = 0;
 	}
-	if (n == 0 || packed > lsm_ahead_key(ahead, n - 1))
+	if (n == 0 || row > lsm_ahead_key(ahead, n - 1))
 	{
 		if (fetch->run < AHEAD_FETCHES || !lsm_snapshot_reads_ahead(snapshot) ||
-			!fetch_fill(fetch, tree, packed,
-						n > 0 && is_near(packed, lsm_ahead_key(ahead, n - 1)), context))
+			!fetch_fill(fetch, tree, row, snapshot,
+						n > 0 && is_near(row, lsm_ahead_key(ahead, n - 1)), context))
 			return false;
 		fetch->snapshot = snapshot;
 		fetch->curcid = snapshot->curcid;
 		fetch->xmin = snapshot->xmin;
 		fetch->xmax = snapshot->xmax;
 	}
-	if (!ahead_find(ahead, packed))
+	if (!ahead_find(ahead, row))
 		return false;
 	fetch->hits++;
-	return lsm_ahead_store(ahead, rel, snapshot, slot, &row) == LSM_AHEAD_STORED;
+	return lsm_ahead_store(ahead, rel, snapshot, slot, &value, &version) == LSM_AHEAD_STORED;
 }
 
 void

@@ -60,10 +60,7 @@ decode_version(LsmRowChange *target)
 
 	target->newest = &target->row;
 	if (likely(lsm_value_tag(value) == LSM_TAG_PUT))
-	{
-		lsm_row_decode(target->rel, target->row_tid, value, &target->row);
-		return lsm_tid_of(target->row_tid, target->row.version) == target->packed;
-	}
+		return lsm_lone_version(target->rel, target->packed, value, &target->row);
 	if (!lsm_versions_exact(target->rel, target->packed, value, NULL, &target->row,
 							&target->newer))
 		return false;

@@ -28,31 +28,37 @@
 #include "access/xlog.h"
 #include "utils/snapmgr.h"
 
-#include "table/table.h"
+#include "table/versions.h"
 
 #ifdef USE_ASSERT_CHECKING
 
-/* False: it is unknown whether there is one. */
+/* All versions of the row.  False: it is unknown whether there are any. */
 static bool
-slow_row(Relation rel, uint64 packed, StringInfo value, LsmRow *row, bool *found)
+slow_row(Relation rel, uint64 row, StringInfo value, bool *found)
 {
 	char		key[LSM_TID_BYTES];
 
-	lsm_key_encode(packed, key);
-	if (!lsm_opinion_read(lsm_table_tree(rel), lsm_slice(key, sizeof(key)), value, found))
-		return false;
-	if (*found)
-		lsm_row_decode(rel, packed, lsm_slice(value->data, value->len), row);
-	return true;
+	lsm_key_encode(row, key);
+	return lsm_opinion_read(lsm_table_tree(rel), lsm_slice(key, sizeof(key)), value, found);
 }
 
 static void
-row_differs(Relation rel, uint64 packed, const char *shortcut, const char *what)
+row_differs(Relation rel, uint64 row, const char *shortcut, const char *what)
 {
 	char		key[LSM_TID_BYTES];
 
-	lsm_key_encode(packed, key);
+	lsm_key_encode(row, key);
 	lsm_opinion_differ(lsm_table_tree(rel), shortcut, lsm_slice(key, sizeof(key)), what);
+}
+
+static bool
+row_visible(Relation rel, uint64 row, const StringInfoData *value, Snapshot snapshot)
+{
+	LsmRow		version;
+	uint64		packed;
+
+	return lsm_versions_for_snapshot(rel, row, lsm_slice(value->data, value->len), snapshot,
+									 &version, &packed);
 }
 
 /* LsmTableOps.doubt_visible */
@@ -60,30 +66,34 @@ void
 lsm_row_doubt_visible(Relation rel, const ItemPointerData *tid, Snapshot snapshot, bool visible,
 					  const char *shortcut)
 {
-	uint64		packed = lsm_tid_pack(tid);
+	uint64		row = lsm_tid_pack(tid);
 	StringInfoData value;
-	LsmRow		row;
 	bool		found;
 
 	if (snapshot == NULL || !IsMVCCSnapshot(snapshot) || lsm_ignore_missing_files)
 		return;
 	initStringInfo(&value);
-	if (slow_row(rel, packed, &value, &row, &found) &&
-		(found && lsm_row_visible(&row, snapshot)) != visible)
-		row_differs(rel, packed, shortcut,
+	if (slow_row(rel, row, &value, &found) &&
+		(found && row_visible(rel, row, &value, snapshot)) != visible)
+		row_differs(rel, row, shortcut,
 					visible ? "the snapshot does not see the row" : "the snapshot sees the row");
 	pfree(value.data);
 }
 
 static bool
-dead_to_everyone(Relation rel, const LsmRow *row)
+dead_to_everyone(Relation rel, uint64 row, LsmSlice value)
 {
-	if (lsm_row_vacuum_status(row, lsm_tree_horizon(lsm_table_tree(rel))) == HEAPTUPLE_DEAD)
+	TransactionId deleter;
+	LsmRow		version;
+
+	if (lsm_versions_vacuum_status(rel, row, value, lsm_tree_horizon(lsm_table_tree(rel)),
+								   &version, &deleter) == HEAPTUPLE_DEAD)
 		return true;
 	if (RelationUsesLocalBuffers(rel) ||
-		lsm_row_vacuum_status(row, ReadNextTransactionId()) != HEAPTUPLE_DEAD)
+		lsm_versions_vacuum_status(rel, row, value, ReadNextTransactionId(), &version,
+								   &deleter) != HEAPTUPLE_DEAD)
 		return false;
-	lsm_assert_removable(rel->rd_locator.dbOid, lsm_row_deleter(row));
+	lsm_assert_removable(rel->rd_locator.dbOid, deleter);
 	return true;
 }
 
@@ -91,22 +101,41 @@ dead_to_everyone(Relation rel, const LsmRow *row)
 void
 lsm_row_doubt_dead(Relation rel, const ItemPointerData *tid, const char *shortcut)
 {
-	uint64		packed = lsm_tid_pack(tid);
+	uint64		row = lsm_tid_pack(tid);
 	StringInfoData value;
-	LsmRow		row;
 	bool		found;
 
 	if (RecoveryInProgress() || lsm_ignore_missing_files)
 		return;
 	initStringInfo(&value);
-	if (slow_row(rel, packed, &value, &row, &found) && found && !dead_to_everyone(rel, &row))
-		row_differs(rel, packed, shortcut, "the row is not dead to everyone");
+	if (slow_row(rel, row, &value, &found) && found &&
+		!dead_to_everyone(rel, row, lsm_slice(value.data, value.len)))
+		row_differs(rel, row, shortcut, "the row is not dead to everyone");
 	pfree(value.data);
+}
+
+/* What was kept has the row's newest versions, all or some of them. */
+static bool
+is_beginning(LsmSlice kept, LsmSlice all)
+{
+	LsmChain	a;
+	LsmChain	b;
+	LsmSlice	element;
+	LsmSlice	same;
+
+	lsm_chain_begin(&a, kept);
+	lsm_chain_begin(&b, all);
+	while (lsm_chain_next(&a, &element))
+	{
+		if (!lsm_chain_next(&b, &same) || lsm_slice_compare(element, same) != 0)
+			return false;
+	}
+	return a.at != NULL;
 }
 
 /* The kept value of the row is what is there, as long as the stamp holds. */
 void
-lsm_row_doubt_kept(LsmTree *tree, uint64 packed, LsmDigest digest, const LsmStamp *stamp,
+lsm_row_doubt_kept(LsmTree *tree, uint64 row, LsmDigest digest, const LsmStamp *stamp,
 				   LsmSlice kept)
 {
 	char		key[LSM_TID_BYTES];
@@ -114,11 +143,11 @@ lsm_row_doubt_kept(LsmTree *tree, uint64 packed, LsmDigest digest, const LsmStam
 	bool		found;
 	bool		holds;
 
-	lsm_key_encode(packed, key);
+	lsm_key_encode(row, key);
 	initStringInfo(&value);
 	if (!lsm_opinion_read(tree, lsm_slice(key, sizeof(key)), &value, &found))
 		 /* who knows */ ;
-	else if (!found || value.len != kept.len || memcmp(value.data, kept.data, kept.len) != 0)
+	else if (!found || !is_beginning(kept, lsm_slice(value.data, value.len)))
 	{
 		holds = lsm_opinion_version_settled(tree);
 		pg_memory_barrier();

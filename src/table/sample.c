@@ -37,7 +37,7 @@
 #include "pgstat.h"
 #include "utils/memutils.h"
 
-#include "table/table.h"
+#include "table/versions.h"
 #include "tree/visibility_map.h"
 
 /* ---- TABLESAMPLE ---- */
@@ -49,8 +49,8 @@ load_block(LsmTableScan *scan)
 	Relation	rel = scan->base.rs_rd;
 	uint64		block = scan->sample_block;
 	MemoryContext old;
-	uint64		packed;
-	LsmRow		row;
+	uint64		row;
+	LsmSlice	value;
 
 	if (scan->sample_context == NULL)
 		scan->sample_context = AllocSetContextCreate(scan->context,
@@ -64,18 +64,19 @@ load_block(LsmTableScan *scan)
 	lsm_scan_set_range(scan, block << 16,
 					   Min((block << 16) | LSM_TID_OFFSETS,
 						   lsm_number_pack(scan->row_limit - 1)));
-	while (lsm_scan_step(scan, ForwardScanDirection, &packed, &row))
+	while (lsm_scan_step(scan, ForwardScanDirection, &row, &value))
 	{
-		bool		visible = lsm_row_visible(&row, scan->base.rs_snapshot);
-		OffsetNumber offset = lsm_tid_offset(packed);
+		OffsetNumber offset = lsm_tid_offset(row);
+		LsmRow		version;
+		uint64		packed;
 
-		lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
-		if (!visible || offset < 1 || offset > LSM_TID_OFFSETS)
+		if (!lsm_scan_visible(scan, scan->base.rs_snapshot, row, value, &version, &packed) ||
+			offset < 1 || offset > LSM_TID_OFFSETS)
 			continue;
 		/* the cursor's memory belongs to the scan, the rows to the block */
 		old = MemoryContextSwitchTo(scan->sample_context);
 		scan->sample_rows[offset - 1] =
-			lsm_row_form_tuple(&row, packed, RelationGetRelid(rel));
+			lsm_row_form_tuple(&version, packed, RelationGetRelid(rel));
 		MemoryContextSwitchTo(old);
 	}
 }
@@ -269,44 +270,85 @@ lsm_scan_analyze_next_block(TableScanDesc sscan, LSM_ANALYZE_BLOCK_PARAMETERS)
 	return analyze_block((LsmTableScan *) sscan, blockno);
 }
 
+/*
+ * Does the version count as live?  See heapam_scan_analyze_next_tuple.
+ * *older: it does not, but what it replaces may.
+ */
+static bool
+is_live(const LsmRow *version, TransactionId OldestXmin, bool *dead, bool *older)
+{
+	*dead = *older = false;
+	switch (lsm_row_vacuum_status(version, OldestXmin))
+	{
+		case HEAPTUPLE_LIVE:
+			return true;
+		case HEAPTUPLE_DEAD:
+		case HEAPTUPLE_RECENTLY_DEAD:
+			*dead = true;
+			break;
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+			*older = !TransactionIdIsCurrentTransactionId(version->xmin);
+			return !*older;
+		case HEAPTUPLE_DELETE_IN_PROGRESS:
+			*dead = TransactionIdIsCurrentTransactionId(version->xmax);
+			return !*dead;
+	}
+	return false;
+}
+
+/*
+ * The version of the row that counts as live.  The row is dead if its newest
+ * version is; older ones count as nothing, for VACUUM has nothing to do for them.
+ * (Those that a running update has not replaced yet are live.)
+ */
+static bool
+find_live(Relation rel, uint64 row, LsmSlice value, TransactionId OldestXmin, LsmRow *version,
+		  uint64 *packed, bool *dead)
+{
+	LsmVersions versions;
+	bool		older;
+
+	if (likely(lsm_value_tag(value) == LSM_TAG_PUT))
+	{
+		lsm_row_decode(rel, row, value, version);
+		*packed = lsm_tid_of(row, version->version);
+		return is_live(version, OldestXmin, dead, &older);
+	}
+	*dead = true;				/* if there is no valid version */
+	lsm_versions_begin(&versions, rel, row, value);
+	while (lsm_versions_next(&versions, false, version, packed))
+	{
+		if (is_live(version, OldestXmin, dead, &older))
+			return true;
+		if (!older)
+			break;
+	}
+	return false;
+}
+
 bool
 lsm_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId OldestXmin,
 							double *liverows, double *deadrows, TupleTableSlot *slot)
 {
 	LsmTableScan *scan = (LsmTableScan *) sscan;
-	uint64		packed;
-	LsmRow		row;
+	uint64		row;
+	LsmSlice	value;
 
-	while (lsm_scan_step(scan, ForwardScanDirection, &packed, &row))
+	while (lsm_scan_step(scan, ForwardScanDirection, &row, &value))
 	{
-		bool		live = false;
+		LsmRow		version;
+		uint64		packed;
+		bool		dead;
 
-		lsm_vacuum_pay(row.body_bytes);
-
-		/* what counts as live: see heapam_scan_analyze_next_tuple */
-		switch (lsm_row_vacuum_status(&row, OldestXmin))
+		lsm_vacuum_pay(value.len);
+		if (!find_live(scan->base.rs_rd, row, value, OldestXmin, &version, &packed, &dead))
 		{
-			case HEAPTUPLE_LIVE:
-				live = true;
-				break;
-			case HEAPTUPLE_DEAD:
-			case HEAPTUPLE_RECENTLY_DEAD:
+			if (dead)
 				*deadrows += scan->sample_scale;
-				break;
-			case HEAPTUPLE_INSERT_IN_PROGRESS:
-				live = TransactionIdIsCurrentTransactionId(row.xmin);
-				break;
-			case HEAPTUPLE_DELETE_IN_PROGRESS:
-				if (TransactionIdIsCurrentTransactionId(row.xmax))
-					*deadrows += scan->sample_scale;
-				else
-					live = true;
-				break;
-		}
-		if (!live)
 			continue;
+		}
 		*liverows += scan->sample_scale;
-		lsm_row_store(scan->base.rs_rd, &row, packed, slot);
+		lsm_row_store(scan->base.rs_rd, &version, packed, slot);
 		return true;
 	}
 	/* an exhausted range must not start over */

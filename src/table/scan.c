@@ -3,10 +3,10 @@
  * scan.c
  *	  Scans in TID order: sequential, parallel, TID range, bitmap.
  *
- * A scan walks a range of TIDs with a tree cursor.  The range ends at the row
- * limit of the scan's start: later rows are invisible to its snapshot, and a
- * command that inserts into the table it scans must not meet its own rows
- * forever.
+ * A scan walks a range of rows with a tree cursor, and shows the version of each
+ * that its snapshot sees.  The range ends at the row limit of the scan's start:
+ * later rows are invisible to its snapshot, and a command that inserts into the
+ * table it scans must not meet its own rows forever.
  *
  * Sequential scans with an MVCC snapshot read ahead, see readahead.c; others
  * go row by row.
@@ -41,6 +41,7 @@
 #include "utils/snapmgr.h"
 
 #include "table/readahead.h"
+#include "table/versions.h"
 #include "tree/facts.h"
 
 /* Bitmap pages with at least this many exact TIDs are walked, not probed */
@@ -66,10 +67,22 @@ typedef struct LsmParallelScan
 #define PARALLEL_MIN_BLOCKS		8
 #define PARALLEL_MAX_BLOCKS		1024
 
-/* The scan's cursor, opened in the scan's memory when it is needed first. */
+/* All versions of each row? */
+static inline bool
+sees_all(Snapshot snapshot)
+{
+	return snapshot != NULL && snapshot->snapshot_type == SNAPSHOT_ANY;
+}
+
+/*
+ * The scan's cursor, opened in the scan's memory when it is needed first.  It
+ * reads the versions that the snapshot wants, which may be another one by now.
+ */
 static LsmCursor *
 scan_cursor(LsmTableScan *scan)
 {
+	Snapshot	snapshot = scan->base.rs_snapshot;
+
 	if (scan->cursor == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(scan->context);
@@ -77,6 +90,9 @@ scan_cursor(LsmTableScan *scan)
 		scan->cursor = lsm_cursor_open(scan->tree);
 		MemoryContextSwitchTo(old);
 	}
+	scan->ahead.enough = snapshot == NULL ? lsm_enough_newest() :
+		lsm_enough_for_snapshot(snapshot);
+	lsm_cursor_enough(scan->cursor, sees_all(snapshot) ? NULL : &scan->ahead.enough);
 	return scan->cursor;
 }
 
@@ -86,6 +102,7 @@ lsm_scan_set_range(LsmTableScan *scan, uint64 low, uint64 high)
 	scan->low = low;
 	scan->high = high;
 	scan->positioned = false;
+	scan->in_row = false;
 	scan->ahead.next = 0;
 	if (scan->ahead.batch)
 		scan->ahead.batch->n = 0;
@@ -251,6 +268,8 @@ lsm_scan_end(TableScanDesc sscan)
 		pfree(scan->tombstones.keys);
 	if (scan->value.data)
 		pfree(scan->value.data);
+	if (scan->versions)
+		pfree(scan->versions);
 	if (scan->sample_context)
 		MemoryContextDelete(scan->sample_context);
 	RelationDecrementReferenceCount(scan->base.rs_rd);
@@ -437,7 +456,7 @@ step_entry(LsmTableScan *scan, ScanDirection direction, LsmSlice *key, LsmSlice 
 }
 
 bool
-lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRow *row)
+lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *row, LsmSlice *value)
 {
 	bool		parallel = scan->base.rs_parallel != NULL &&
 		(scan->base.rs_flags & SO_TYPE_SEQSCAN) != 0;
@@ -447,7 +466,6 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 	for (;;)
 	{
 		LsmSlice	key;
-		LsmSlice	value;
 
 		if (!scan->positioned)
 		{
@@ -459,7 +477,7 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 				return false;
 			position(scan, direction);
 		}
-		if (step_entry(scan, direction, &key, &value))
+		if (step_entry(scan, direction, &key, value))
 		{
 			if (key.len != LSM_TID_BYTES)
 				ereport(ERROR,
@@ -467,11 +485,10 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 						 errmsg("table \"%s\" has a key of %u bytes",
 								RelationGetRelationName(scan->base.rs_rd), key.len),
 						 errhint("Run lsm_verify() on the table.")));
-			*packed = lsm_key_decode(key.data);
-			if (*packed >= scan->low && *packed <= scan->high)
+			*row = lsm_key_decode(key.data);
+			if (*row >= scan->low && *row <= scan->high)
 			{
-				scan->block = (BlockNumber) (*packed >> 16);
-				lsm_row_decode(scan->base.rs_rd, *packed, value, row);
+				scan->block = (BlockNumber) (*row >> 16);
 				return true;
 			}
 		}
@@ -485,21 +502,34 @@ lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *packed, LsmRo
 	}
 }
 
+bool
+lsm_scan_visible(LsmTableScan *scan, Snapshot snapshot, uint64 row, LsmSlice value,
+				 LsmRow *version, uint64 *packed)
+{
+	Relation	rel = scan->base.rs_rd;
+	bool		visible = lsm_versions_for_snapshot(rel, row, value, snapshot, version, packed);
+
+	lsm_check_conflict_out(rel, version, visible, snapshot);
+	return visible;
+}
+
 /*
  * The row is not visible.  If it is dead to everyone, spare later scans the
  * trouble: forget it, or delete it if it is in a sorted file and we write
  * anyway (write_tombstones).
  */
 static void
-note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
+note_hidden(LsmTableScan *scan, uint64 row, LsmSlice value)
 {
 	char		key[LSM_TID_BYTES];
+	TransactionId deleter;
 
-	if (lsm_row_prune(scan->base.rs_rd, scan->tree, packed, row) != LSM_PRUNE_IN_FILE ||
+	if (value.len == 0 ||
+		lsm_row_prune(scan->base.rs_rd, scan->tree, row, value, &deleter) != LSM_PRUNE_IN_FILE ||
 		!scan->batched)
 		return;
-	lsm_key_encode(packed, key);
-	lsm_tombstones_add(&scan->tombstones, lsm_slice(key, sizeof(key)), lsm_row_deleter(row));
+	lsm_key_encode(row, key);
+	lsm_tombstones_add(&scan->tombstones, lsm_slice(key, sizeof(key)), deleter);
 }
 
 /*
@@ -508,10 +538,11 @@ note_hidden(LsmTableScan *scan, uint64 packed, const LsmRow *row)
  * no range.
  */
 static inline LsmAheadResult
-next_ahead(LsmTableScan *scan, TupleTableSlot *slot, uint64 *packed, LsmRow *row)
+next_ahead(LsmTableScan *scan, TupleTableSlot *slot, uint64 *row, LsmSlice *value)
 {
 	LsmAhead   *ahead = &scan->ahead;
 	LsmAheadResult result;
+	LsmRow		version;
 
 	if (!scan->positioned)
 		return LSM_AHEAD_MALFORMED;
@@ -520,11 +551,12 @@ next_ahead(LsmTableScan *scan, TupleTableSlot *slot, uint64 *packed, LsmRow *row
 		scan->positioned = false;
 		return scan->base.rs_parallel == NULL ? LSM_AHEAD_END : LSM_AHEAD_MALFORMED;
 	}
-	result = lsm_ahead_store(ahead, scan->base.rs_rd, scan->base.rs_snapshot, slot, row);
+	result = lsm_ahead_store(ahead, scan->base.rs_rd, scan->base.rs_snapshot, slot, value,
+							 &version);
 	if (result == LSM_AHEAD_MALFORMED)
 		return result;
-	*packed = lsm_ahead_key(ahead, ahead->next++);
-	scan->block = (BlockNumber) (*packed >> 16);
+	*row = lsm_ahead_key(ahead, ahead->next++);
+	scan->block = (BlockNumber) (*row >> 16);
 	return result;
 }
 
@@ -561,51 +593,94 @@ look_further(LsmTableScan *scan)
 	return true;
 }
 
+/*
+ * For SnapshotAny: the next version of the row at hand, newest first, those that
+ * were rolled back among them.
+ */
+static bool
+next_of_row(LsmTableScan *scan, TupleTableSlot *slot)
+{
+	LsmRow		version;
+	uint64		packed;
+
+	if (!scan->in_row)
+		return false;
+	scan->in_row = lsm_versions_next(scan->versions, true, &version, &packed);
+	if (scan->in_row)
+		lsm_row_store(scan->base.rs_rd, &version, packed, slot);
+	return scan->in_row;
+}
+
+/* SnapshotAny has come to a row.  Its value stays until the next step. */
+static void
+enter_row(LsmTableScan *scan, uint64 row, LsmSlice value)
+{
+	if (scan->versions == NULL)
+		scan->versions = MemoryContextAlloc(scan->context, sizeof(LsmVersions));
+	lsm_versions_begin(scan->versions, scan->base.rs_rd, row, value);
+	scan->in_row = true;
+}
+
+/*
+ * The same as next_ahead(), of a row that has not been read ahead.  A snapshot of
+ * the present that does not see it may see a row that came meanwhile.
+ */
+static LsmAheadResult
+next_step(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot, uint64 *row,
+		  LsmSlice *value)
+{
+	Relation	rel = scan->base.rs_rd;
+	Snapshot	snapshot = scan->base.rs_snapshot;
+	LsmRow		version;
+	uint64		packed;
+	bool		visible;
+
+	if (next_of_row(scan, slot))
+		return LSM_AHEAD_STORED;
+	if (!lsm_scan_step(scan, direction, row, value))
+	{
+		*value = lsm_slice(NULL, 0);
+		return look_further(scan) ? LSM_AHEAD_HIDDEN : LSM_AHEAD_END;
+	}
+	if (sees_all(snapshot))
+	{
+		enter_row(scan, *row, *value);
+		*value = lsm_slice(NULL, 0);
+		return next_of_row(scan, slot) ? LSM_AHEAD_STORED : LSM_AHEAD_HIDDEN;
+	}
+	visible = lsm_versions_for_snapshot(rel, *row, *value, snapshot, &version, &packed);
+	if (!scan->batched)			/* else not serializable */
+		lsm_check_conflict_out(rel, &version, visible, snapshot);
+	if (visible)
+	{
+		lsm_row_store(rel, &version, packed, slot);
+		return LSM_AHEAD_STORED;
+	}
+	scan->met_hidden |= snapshot->snapshot_type == SNAPSHOT_DIRTY ||
+		snapshot->snapshot_type == SNAPSHOT_SELF;
+	return LSM_AHEAD_HIDDEN;
+}
+
 /* The next visible row of the range that passes the scan keys. */
 static bool
 next_visible(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot)
 {
-	Relation	rel = scan->base.rs_rd;
-	uint64		packed;
-	LsmRow		row;
-
 	for (;;)
 	{
-		LsmAheadResult ahead = LSM_AHEAD_MALFORMED;
+		LsmAheadResult result = LSM_AHEAD_MALFORMED;
+		uint64		row;
+		LsmSlice	value;
 
 		CHECK_FOR_INTERRUPTS();
 		if (scan->batched && ScanDirectionIsForward(direction))
-			ahead = next_ahead(scan, slot, &packed, &row);
-		if (ahead == LSM_AHEAD_END)
+			result = next_ahead(scan, slot, &row, &value);
+		if (result == LSM_AHEAD_MALFORMED)
+			result = next_step(scan, direction, slot, &row, &value);
+		if (result == LSM_AHEAD_END)
 			break;
-		if (ahead == LSM_AHEAD_HIDDEN)
-		{
-			note_hidden(scan, packed, &row);
-			continue;
-		}
-		if (ahead == LSM_AHEAD_MALFORMED)
-		{
-			bool		visible;
-
-			if (!lsm_scan_step(scan, direction, &packed, &row))
-			{
-				if (look_further(scan))
-					continue;
-				break;
-			}
-			visible = lsm_row_visible(&row, scan->base.rs_snapshot);
-			if (!scan->batched) /* else not serializable */
-				lsm_check_conflict_out(rel, &row, visible, scan->base.rs_snapshot);
-			if (!visible)
-			{
-				scan->met_hidden |= scan->base.rs_snapshot->snapshot_type == SNAPSHOT_DIRTY ||
-					scan->base.rs_snapshot->snapshot_type == SNAPSHOT_SELF;
-				note_hidden(scan, packed, &row);
-				continue;
-			}
-			lsm_row_store(rel, &row, packed, slot);
-		}
-		if (scan->base.rs_nkeys == 0 || passes_keys(scan, slot))
+		if (result == LSM_AHEAD_HIDDEN)
+			note_hidden(scan, row, value);
+		else if (scan->base.rs_nkeys == 0 || passes_keys(scan, slot))
 			return true;
 	}
 	ExecClearTuple(slot);
@@ -644,15 +719,20 @@ lsm_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableSlo
 	return scan_next_slot(scan, direction, slot);
 }
 
-/* Any TIDs are fine: those beyond the rows there are just find nothing. */
+/*
+ * Any TIDs are fine: those beyond the rows there are just find nothing.  TIDs of
+ * versions are all over their block, so blocks are walked.
+ */
 void
 lsm_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer maxtid)
 {
 	LsmTableScan *scan = (LsmTableScan *) sscan;
 
+	scan->first_tid = lsm_tid_pack(mintid);
+	scan->last_tid = lsm_tid_pack(maxtid);
 	set_whole_range(scan);
-	lsm_scan_set_range(scan, Max(scan->low, lsm_tid_pack(mintid)),
-					   Min(scan->high, lsm_tid_pack(maxtid)));
+	lsm_scan_set_range(scan, Max(scan->low, scan->first_tid & ~UINT64CONST(0xFFFF)),
+					   Min(scan->high, scan->last_tid | 0xFFFF));
 }
 
 bool
@@ -660,22 +740,22 @@ lsm_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction,
 							  TupleTableSlot *slot)
 {
 	LsmTableScan *scan = (LsmTableScan *) sscan;
-	uint64		packed;
-	LsmRow		row;
+	uint64		row;
+	LsmSlice	value;
 
 	if (ScanDirectionIsNoMovement(direction))
 		return !TTS_EMPTY(slot);
 	if (IsolationIsSerializable() && !scan->positioned)
 		PredicateLockRelation(scan->base.rs_rd, scan->base.rs_snapshot);
-	while (lsm_scan_step(scan, direction, &packed, &row))
+	while (lsm_scan_step(scan, direction, &row, &value))
 	{
-		bool		visible = lsm_row_visible(&row, scan->base.rs_snapshot);
+		LsmRow		version;
+		uint64		packed;
 
-		lsm_check_conflict_out(scan->base.rs_rd, &row, visible,
-							   scan->base.rs_snapshot);
-		if (!visible)
+		if (!lsm_scan_visible(scan, scan->base.rs_snapshot, row, value, &version, &packed) ||
+			packed < scan->first_tid || packed > scan->last_tid)
 			continue;
-		lsm_row_store(scan->base.rs_rd, &row, packed, slot);
+		lsm_row_store(scan->base.rs_rd, &version, packed, slot);
 		pgstat_count_heap_getnext(scan->base.rs_rd);
 		return true;
 	}
@@ -686,7 +766,7 @@ lsm_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction,
 /* ---- bitmap ---- */
 
 /*
- * Prepare for the TIDs of one bitmap page, offsets[0 .. ntids - 1]; ntids is -1
+ * Prepare for the rows of one bitmap page, offsets[0 .. ntids - 1]; ntids is -1
  * if the page is lossy.  False if there are none.  The offsets stay the
  * caller's, until the next page.
  *
@@ -715,15 +795,16 @@ bitmap_enter_block(LsmTableScan *scan, BlockNumber blockno, const OffsetNumber *
 }
 
 static bool
-bitmap_walk_next(LsmTableScan *scan, uint64 *packed, LsmRow *row)
+bitmap_walk_next(LsmTableScan *scan, LsmRow *version, uint64 *packed)
 {
-	while (lsm_scan_step(scan, ForwardScanDirection, packed, row))
-	{
-		bool		visible;
+	uint64		row;
+	LsmSlice	value;
 
+	while (lsm_scan_step(scan, ForwardScanDirection, &row, &value))
+	{
 		if (scan->bitmap_ntids >= 0)
 		{
-			OffsetNumber offset = (OffsetNumber) *packed;
+			OffsetNumber offset = lsm_tid_offset(row);
 
 			/* both ascend */
 			while (scan->bitmap_next < scan->bitmap_ntids &&
@@ -734,9 +815,7 @@ bitmap_walk_next(LsmTableScan *scan, uint64 *packed, LsmRow *row)
 			if (scan->bitmap_offsets[scan->bitmap_next] != offset)
 				continue;
 		}
-		visible = lsm_row_visible(row, scan->base.rs_snapshot);
-		lsm_check_conflict_out(scan->base.rs_rd, row, visible, scan->base.rs_snapshot);
-		if (visible)
+		if (lsm_scan_visible(scan, scan->base.rs_snapshot, row, value, version, packed))
 			return true;
 	}
 	/* an exhausted range must not start over */
@@ -745,7 +824,7 @@ bitmap_walk_next(LsmTableScan *scan, uint64 *packed, LsmRow *row)
 }
 
 static bool
-bitmap_probe_next(LsmTableScan *scan, uint64 *packed, LsmRow *row)
+bitmap_probe_next(LsmTableScan *scan, LsmRow *version, uint64 *packed)
 {
 	if (scan->value.data == NULL)
 	{
@@ -756,13 +835,13 @@ bitmap_probe_next(LsmTableScan *scan, uint64 *packed, LsmRow *row)
 	}
 	while (scan->bitmap_next < scan->bitmap_ntids)
 	{
+		uint64		row = ((uint64) scan->bitmap_block << 16) |
+			scan->bitmap_offsets[scan->bitmap_next++];
 		bool		found;
 
 		CHECK_FOR_INTERRUPTS();
-		*packed = ((uint64) scan->bitmap_block << 16) |
-			scan->bitmap_offsets[scan->bitmap_next++];
-		if (lsm_fetch_visible(scan->base.rs_rd, scan->tree, *packed,
-							  scan->base.rs_snapshot, &scan->value, row, &found))
+		if (lsm_fetch_visible(scan->base.rs_rd, scan->tree, row, scan->base.rs_snapshot,
+							  &scan->value, version, packed, &found))
 			return true;
 	}
 	return false;
@@ -772,17 +851,17 @@ bitmap_probe_next(LsmTableScan *scan, uint64 *packed, LsmRow *row)
 static bool
 bitmap_block_next(LsmTableScan *scan, TupleTableSlot *slot)
 {
+	LsmRow		version;
 	uint64		packed;
-	LsmRow		row;
 	bool		found;
 
 	if (scan->bitmap_walk)
-		found = bitmap_walk_next(scan, &packed, &row);
+		found = bitmap_walk_next(scan, &version, &packed);
 	else
-		found = bitmap_probe_next(scan, &packed, &row);
+		found = bitmap_probe_next(scan, &version, &packed);
 	if (!found)
 		return false;
-	lsm_row_store(scan->base.rs_rd, &row, packed, slot);
+	lsm_row_store(scan->base.rs_rd, &version, packed, slot);
 	pgstat_count_heap_fetch(scan->base.rs_rd);
 	return true;
 }

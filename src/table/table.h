@@ -577,6 +577,7 @@ typedef struct LsmAhead
 	TransactionId visible_xmin; /* its rows are visible to the snapshot; or
 								 * Invalid */
 	LsmRowModel model;			/* for the snapshot */
+	LsmEnough	enough;			/* the versions that the snapshot wants */
 	StringInfoData again;		/* a row that was read once more */
 } LsmAhead;
 
@@ -594,14 +595,16 @@ extern bool lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high,
 typedef enum LsmAheadResult
 {
 	LSM_AHEAD_STORED,			/* the slot has the row */
-	LSM_AHEAD_HIDDEN,			/* the snapshot does not see it; *row is it */
+	LSM_AHEAD_HIDDEN,			/* the snapshot does not see it; *value is it,
+								 * or empty, if it is gone */
 	LSM_AHEAD_MALFORMED,		/* the key is no TID */
 	LSM_AHEAD_END				/* for scan.c: there is none */
 } LsmAheadResult;
 
-/* The next row, which stays the next one. */
+/* The next row, which stays the next one: the version that the snapshot sees. */
 extern LsmAheadResult lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot,
-									  TupleTableSlot *slot, LsmRow *row);
+									  TupleTableSlot *slot, LsmSlice *value,
+									  LsmRow *version);
 
 static inline bool
 lsm_ahead_empty(const LsmAhead *ahead)
@@ -620,7 +623,7 @@ typedef struct LsmFetchAhead
 {
 	LsmAhead	ahead;
 	LsmCursor  *cursor;			/* NULL until needed */
-	uint64		last;			/* packed TID of the last fetch */
+	uint64		last;			/* row of the last fetch */
 	int			run;			/* fetches of neighbours in a row; negative:
 								 * so many to come before that counts again */
 	int			hits;			/* uses of the batch */
@@ -633,7 +636,7 @@ typedef struct LsmFetchAhead
 } LsmFetchAhead;
 
 extern bool lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tree,
-								 uint64 packed, Snapshot snapshot, MemoryContext context,
+								 uint64 row, Snapshot snapshot, MemoryContext context,
 								 TupleTableSlot *slot);
 extern void lsm_fetch_ahead_free(LsmFetchAhead *fetch);
 
@@ -652,7 +655,7 @@ typedef struct LsmTableScan
 	bool		met_hidden;		/* a row that a snapshot of the present did not
 								 * see */
 
-	/* what is being walked: packed TIDs, inclusive */
+	/* what is being walked: rows, inclusive */
 	uint64		low;
 	uint64		high;
 	bool		positioned;		/* cursor is inside the range */
@@ -666,6 +669,14 @@ typedef struct LsmTableScan
 
 	LsmAhead	ahead;			/* if batched */
 	LsmTombstones	tombstones;			/* if batched: dead rows in sorted files */
+
+	/* SnapshotAny, which sees all versions of a row: those still to come */
+	bool		in_row;
+	struct LsmVersions *versions;
+
+	/* TID range scan: the first and the last TID, packed */
+	uint64		first_tid;
+	uint64		last_tid;
 
 	/* bitmap scan: the block at hand */
 	StringInfoData value;
@@ -711,10 +722,21 @@ extern void lsm_parallelscan_reinitialize(Relation rel, ParallelTableScanDesc ps
 extern BlockNumber lsm_scan_total_blocks(LsmTableScan *scan);
 extern BlockNumber lsm_scan_blocks_done(LsmTableScan *scan);
 
-/* Next row of the range, whatever its visibility; false at the end.  The row
- * points to the scan's memory, good until the next call. */
+/*
+ * Next row of the range, whatever its visibility; false at the end.  *value: its
+ * versions, those that the scan's snapshot wants; SnapshotAny: all, no snapshot:
+ * the newest valid one and those that are newer.  It is the scan's memory, good
+ * until the next call.
+ */
 extern bool lsm_scan_step(LsmTableScan *scan, ScanDirection direction,
-						  uint64 *packed, LsmRow *row);
+						  uint64 *row, LsmSlice *value);
+
+/*
+ * The version of that row which the snapshot sees, with serializable bookkeeping;
+ * *packed: its TID.  False: there is none.
+ */
+extern bool lsm_scan_visible(LsmTableScan *scan, Snapshot snapshot, uint64 row, LsmSlice value,
+							 LsmRow *version, uint64 *packed);
 
 /* Walk the TIDs low .. high from now on. */
 extern void lsm_scan_set_range(LsmTableScan *scan, uint64 low, uint64 high);
@@ -742,15 +764,22 @@ extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
  * if that is this one and it has not changed since; good until the next row is
  * found.  `digest`: of its key.
  */
-extern bool lsm_fetch_last_row(LsmTree *tree, uint64 packed, LsmDigest digest, LsmStamp *stamp,
+extern bool lsm_fetch_last_row(LsmTree *tree, uint64 row, LsmDigest digest, LsmStamp *stamp,
 							   LsmSlice *value);
 
 /*
- * Read the version at a TID into `value`; false: no such row (it is dead to
- * all).
+ * Read the version at a TID, as the row has it: the newest one of that number
+ * that was not rolled back.  False: there is none, or the row is dead to all.
+ * (Who made a row's only version is not asked.)
  */
 extern bool lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed,
-						  StringInfo value, LsmRow *row);
+						  StringInfo value, LsmRow *version);
+
+/*
+ * Read what says whether the row is dead: see lsm_versions_vacuum_horizon().
+ * False: no such row.
+ */
+extern bool lsm_fetch_newest(LsmTree *tree, uint64 row, StringInfo value);
 
 typedef enum LsmPruned
 {
@@ -759,8 +788,9 @@ typedef enum LsmPruned
 	LSM_PRUNE_IN_FILE			/* no one, but it would have to be deleted */
 } LsmPruned;
 
-extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 packed,
-							   const LsmRow *row);
+/* `value`: as lsm_fetch_newest() has it.  *deleter: unless NOT_YET. */
+extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 row, LsmSlice value,
+							   TransactionId *deleter);
 
 /* Rows that are known to be dead to everyone: see lsm_table_prune(). */
 extern void lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n);
@@ -770,17 +800,18 @@ extern void lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n);
 extern void lsm_row_doubt_visible(Relation rel, const ItemPointerData *tid, Snapshot snapshot,
 								  bool visible, const char *shortcut);
 extern void lsm_row_doubt_dead(Relation rel, const ItemPointerData *tid, const char *shortcut);
-extern void lsm_row_doubt_kept(LsmTree *tree, uint64 packed, LsmDigest digest,
+extern void lsm_row_doubt_kept(LsmTree *tree, uint64 row, LsmDigest digest,
 							   const LsmStamp *stamp, LsmSlice kept);
 #endif
 
 /*
- * The same, as the snapshot sees it, with serializable bookkeeping; `found`:
- * exists.
+ * The version of the row that the snapshot sees, with serializable bookkeeping;
+ * *packed: its TID; *found: the row exists.  False: as
+ * lsm_versions_for_snapshot().
  */
-extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 packed,
-							  Snapshot snapshot, StringInfo value, LsmRow *row,
-							  bool *found);
+extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 row,
+							  Snapshot snapshot, StringInfo value, LsmRow *version,
+							  uint64 *packed, bool *found);
 
 extern struct IndexFetchTableData *lsm_table_fetch_begin(Relation rel);
 extern void lsm_table_fetch_reset(struct IndexFetchTableData *data);
@@ -802,9 +833,9 @@ extern TransactionId lsm_index_delete_tuples(Relation rel, TM_IndexDeleteOp *del
 
 /* ---- rows that have been ended (ended_rows.c) ---- */
 
-extern void lsm_ended_note(LsmTree *tree, uint64 packed, const LsmRow *row, Snapshot snapshot);
-extern void lsm_ended_prefetch(LsmTree *tree, uint64 packed);
-extern bool lsm_ended_hides(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot);
+extern void lsm_ended_note(LsmTree *tree, uint64 row, const LsmRow *newest, Snapshot snapshot);
+extern void lsm_ended_prefetch(LsmTree *tree, uint64 row);
+extern bool lsm_ended_hides(Relation rel, LsmTree *tree, uint64 row, Snapshot snapshot);
 
 /* ---- row numbers of a moved table (moved_rows.c) ---- */
 

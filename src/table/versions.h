@@ -144,6 +144,17 @@ extern bool lsm_versions_surely_dead(Relation rel, uint64 row, LsmSlice value,
 extern bool lsm_versions_exact(Relation rel, uint64 tid, LsmSlice value, Snapshot snapshot,
 							   LsmRow *version, LsmRow *newest);
 
+/*
+ * The same of a lone PUT, of which it is not found out who made it: is that the
+ * version at `tid`?
+ */
+static inline bool
+lsm_lone_version(Relation rel, uint64 tid, LsmSlice value, LsmRow *version)
+{
+	lsm_row_decode(rel, lsm_tid_row(tid), value, version);
+	return lsm_tid_of(lsm_tid_row(tid), version->version) == tid;
+}
+
 /* ---- when a lookup has enough ---- */
 
 /*

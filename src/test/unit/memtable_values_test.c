@@ -18,8 +18,8 @@
 #else
 
 /* few, so that short lists have such places */
-static int	late_near = 2;
-static int	late_far = 5;
+static int	late_near = 0;
+static int	late_far = 2;
 
 #define LATE_NEAR	late_near
 #define LATE_FAR	late_far
@@ -339,8 +339,9 @@ test_orders(void)
  * 2: others come in between
  *
  * One process adds a value.  At some point of that another one adds one, and
- * at some point of that a third one.  Readers begin at any point, and go on
- * after any other.
+ * at some point of that a third one; or others come at random, one after the
+ * other, and amid each other.  Readers begin at any point, and go on after any
+ * other.
  * ---------------------------------------------------------------------- */
 
 #define MAX_READERS 400
@@ -358,10 +359,10 @@ static struct
 {
 	bool		on;
 	KeyNode	   *node;
-	int			nested;			/* additions going on */
-	int			ncoming;		/* of these, that have begun */
-	int			coming[3];		/* numbers of values */
-	int			points[3];		/* the next one begins after so many points */
+	int			next;			/* number of the value that comes next */
+	int			points[2];		/* of the second and third one, from the last
+								 * one's beginning; 0: at random */
+	int			npoints;		/* that are over */
 	int			countdown;
 	uint32		added;			/* values whose addition is over */
 	int			nreaders;
@@ -394,10 +395,9 @@ check_now(const char *what)
 static void
 add_coming(void)
 {
-	int			nth = between.ncoming++;
-	int			i = between.coming[nth];
+	int			i = between.next++;
 
-	between.countdown = nth < 2 ? between.points[nth] : 0;
+	between.countdown = between.npoints < 2 ? between.points[between.npoints++] : 0;
 	lsm_memnode_add_value(&between.node->node, &between.node->room[i].value);
 	between.added |= UINT32_C(1) << i;
 	check_now("what was added is there");
@@ -420,7 +420,8 @@ values_race_point(void)
 		between.readers[between.nreaders].at = lsm_memnode_value(&between.node->node);
 		between.readers[between.nreaders++].added = between.added;
 	}
-	if (between.countdown > 0 && --between.countdown == 0)
+	while (between.next < between.node->n &&
+		   (between.points[0] == 0 ? random_next() % 4 == 0 : --between.countdown == 0))
 	{
 		add_coming();
 		for (int i = 0; i < between.nreaders; i++)
@@ -428,24 +429,25 @@ values_race_point(void)
 	}
 }
 
-/* Values up to `nsettled` are there; the next three come. */
+/* The first `nsettled` values are there, the others come; how many did. */
 static int
 run_between(KeyNode *node, int nsettled, int point1, int point2)
 {
 	between.on = true;
 	between.node = node;
-	between.ncoming = 0;
+	between.next = nsettled;
 	between.nreaders = 0;
 	between.added = (UINT32_C(1) << nsettled) - 1;
-	for (int i = 0; i < 3; i++)
-		between.coming[i] = nsettled + i;
 	between.points[0] = point1;
 	between.points[1] = point2;
+	between.npoints = 0;
 	add_coming();
+	while (point1 == 0 && between.next < node->n)
+		add_coming();
 	for (int i = 0; i < between.nreaders; i++)
 		check_reader(&between.readers[i], "who read found all that was there");
 	between.on = false;
-	return between.ncoming;
+	return between.next - nsettled;
 }
 
 static void
@@ -466,72 +468,87 @@ explain_between(const KeyNode *node, int nsettled, int point1, int point2)
 	printf("# %d were there, points %d and %d\n", nsettled, point1, point2);
 }
 
+/* False: not all came. */
+static bool
+test_points(const uint64 *seq, const LsmTag *tag, int n, int nsettled, int point1, int point2,
+			int *ncame)
+{
+	KeyNode		node = {0};
+
+	for (int i = 0; i < n; i++)
+	{
+		if (i < nsettled)
+			add_value(&node, seq[i], tag[i]);
+		else
+			(void) new_value(&node, seq[i], tag[i]);
+	}
+	*ncame = run_between(&node, nsettled, point1, point2);
+	if (wrong != NULL)
+		explain_between(&node, nsettled, point1, point2);
+	return wrong == NULL && nsettled + *ncame == n;
+}
+
 /* All pairs of points; returns in how many all three came. */
 static int
 test_all_points(const uint64 *seq, const LsmTag *tag, int n)
 {
-	int			nsettled = n - 3;
 	int			nruns = 0;
+	int			ncame;
 
 	for (int point1 = 1; wrong == NULL; point1++)
 	{
-		int			ncame = 0;
-
-		for (int point2 = 1; wrong == NULL; point2++)
-		{
-			KeyNode		node = {0};
-
-			for (int i = 0; i < nsettled; i++)
-				add_value(&node, seq[i], tag[i]);
-			for (int i = nsettled; i < n; i++)
-				(void) new_value(&node, seq[i], tag[i]);
-			ncame = run_between(&node, nsettled, point1, point2);
-			if (wrong != NULL)
-				explain_between(&node, nsettled, point1, point2);
-			nruns += ncame == 3;
-			if (ncame < 3)
-				break;
-		}
+		for (int point2 = 1; test_points(seq, tag, n, n - 3, point1, point2, &ncame); point2++)
+			nruns++;
 		if (ncame < 2)
 			break;
 	}
 	return nruns;
 }
 
-static void
-test_between(int nvalues, int nrounds, const char *what)
+/* Any order; now and then the same value comes twice. */
+static int
+random_values(uint64 *seq, LsmTag *tag, int least, int most)
 {
+	int			n = least + random_next() % (most - least + 1);
+
+	for (int i = 0; i < n; i++)
+	{
+		int			j = random_next() % (i + 1);
+
+		seq[i] = seq[j];
+		tag[i] = tag[j];
+		seq[j] = i + 1;
+		tag[j] = random_next() % 8 == 0 ? tags[random_next() % 2] : tags[2 + random_next() % 2];
+	}
+	if (random_next() % 4 == 0)
+	{
+		int			i = random_next() % n;
+		int			j = random_next() % n;
+
+		seq[i] = seq[j];
+		tag[i] = tag[j];
+	}
+	return n;
+}
+
+static void
+test_between(int most, int nrounds, bool at_random, const char *what)
+{
+	uint64		seq[MAX_VALUES];
+	LsmTag		tag[MAX_VALUES];
 	int			nruns = 0;
+	int			ncame;
 
 	for (int round = 0; round < nrounds && wrong == NULL; round++)
 	{
-		uint64		seq[MAX_VALUES];
-		LsmTag		tag[MAX_VALUES];
-		int			n = 3 + random_next() % (nvalues - 3) + 1;
+		int			n = random_values(seq, tag, 4, most);
 
-		/* any order; now and then the same value comes twice */
-		for (int i = 0; i < n; i++)
-		{
-			int			j = random_next() % (i + 1);
-
-			seq[i] = seq[j];
-			tag[i] = tag[j];
-			seq[j] = i + 1;
-			tag[j] = tags[random_next() % 16 % (random_next() % 2 == 0 ? 4 : 3)];
-			if (random_next() % 4 != 0)
-				tag[j] = random_next() % 2 == 0 ? LSM_TAG_PARTIAL : LSM_TAG_VERSION;
-		}
-		if (random_next() % 4 == 0)
-		{
-			int			i = random_next() % n;
-			int			j = random_next() % n;
-
-			seq[i] = seq[j];
-			tag[i] = tag[j];
-		}
-		nruns += test_all_points(seq, tag, n);
+		if (at_random)
+			nruns += test_points(seq, tag, n, 1 + random_next() % (n - 1), 0, 0, &ncame);
+		else
+			nruns += test_all_points(seq, tag, n);
 	}
-	report(nruns > nrounds, what);
+	report(nruns >= nrounds, what);
 }
 
 /* ----------------------------------------------------------------------
@@ -820,11 +837,14 @@ test_load(PageOrder order, int nslots, int ahead, uint64 most, const char *what)
 int
 main(void)
 {
+	bool		few = getenv("LSM_UNIT_SHORT") != NULL;
+
 	random_state += test_seed();
 	lsm_memtable_shmem_init();
 	test_orders();
-	test_between(5, getenv("LSM_UNIT_SHORT") ? 1000 : 20000, "others add values meanwhile");
-	test_between(MAX_VALUES, getenv("LSM_UNIT_SHORT") ? 500 : 5000, "to longer lists, too");
+	test_between(5, few ? 1000 : 20000, false, "others add values meanwhile");
+	test_between(MAX_VALUES, few ? 500 : 5000, false, "to longer lists, too");
+	test_between(MAX_VALUES, few ? 20000 : 500000, true, "many add values at the same time");
 	test_hot();
 	test_merged();
 

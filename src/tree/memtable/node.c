@@ -113,6 +113,7 @@ remember_place(LsmMemNode *node, LsmMemValue *place)
 {
 	int64		distance = ((char *) place - (char *) node) / MAXIMUM_ALIGNOF;
 
+	Assert((char *) node + distance * MAXIMUM_ALIGNOF == (char *) place);
 	if (distance != (int32) distance)
 		return;
 	mem_store(&node->late, (int32) distance);
@@ -167,8 +168,9 @@ link_older(LsmMemValue *place, LsmMemValue *value, int *nsteps)
  * has succeeded (also if we found that another process has linked the same
  * value, or one that hides ours: its own raise may still be to come) or the
  * newest value is no PARTIAL; hence from our return on, our value is in the
- * list, or hidden, for whoever begins at the node's word.  The counter wraps
- * after 65536 late values within one such window of B, which cannot happen.
+ * list, or hidden, for whoever begins at the node's word.  The counter wraps: B
+ * would have to be held between two instructions for exactly 65536 raises, or a
+ * multiple of that, which does not happen.
  *
  * When we repeat, our value may hang in P's list, which is not the node's any
  * more, with others behind it.  Only if it is not in Q's list, too, we link it

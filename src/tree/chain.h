@@ -148,6 +148,22 @@ lsm_chain_rows(LsmSlice value)
 	return n == 2 ? first : lsm_slice(value.data, n > 2 ? (uint32) (last - value.data) : 0);
 }
 
+/* Has it a tag that there is, and the format of that? */
+static inline bool
+lsm_chain_is_sound(LsmSlice value)
+{
+	LsmChain	chain;
+	LsmSlice	element;
+	int			n = 0;
+
+	lsm_chain_begin(&chain, value);
+	if (!chain.framed)
+		return lsm_value_tag(value) >= LSM_TAG_PUT && lsm_value_tag(value) <= LSM_TAG_VERSION;
+	while (lsm_chain_next(&chain, &element))
+		n++;
+	return chain.at != NULL && n > 1;
+}
+
 /* May something older count, too? */
 static inline bool
 lsm_value_open(LsmSlice value)

@@ -203,20 +203,17 @@ check_value(Verify *verify, LsmSlice key, LsmSlice value)
 	TransactionId xid;
 	char	   *problem;
 
-	switch (value.len > 0 ? (uint8) value.data[0] : 0)
+	if (!lsm_chain_is_sound(value))
 	{
-		case LSM_TAG_PUT:
-			break;
-		case LSM_TAG_DELETE:
-			verify->flags |= LSM_FILE_HAS_DELETE;
-			break;
-		case LSM_TAG_PARTIAL:
-			verify->flags |= LSM_FILE_HAS_PARTIAL;
-			break;
-		default:
-			note_entry(verify, verify->path, "value has an unknown tag");
-			return;
+		note_entry(verify, verify->path,
+				   lsm_value_tag(value) == LSM_TAG_CHAIN ? "chain of versions is malformed" :
+				   "value has an unknown tag");
+		return;
 	}
+	if (lsm_value_open(value))
+		verify->flags |= LSM_FILE_HAS_PARTIAL;
+	else if (lsm_value_tag(value) == LSM_TAG_DELETE)
+		verify->flags |= LSM_FILE_HAS_DELETE;
 
 	old = MemoryContextSwitchTo(verify->entry_cxt);
 	problem = tree->ops->check(key, value);

@@ -56,6 +56,7 @@ test_chain(void)
 		value_of(cases[i].value, &value);
 		is(text_of(slice_of(&value), ' '), cases[i].value, "a chain has the elements it was made of");
 		is(text_of(lsm_chain_rows(slice_of(&value)), ' '), cases[i].rows, "what of it are rows");
+		ok(lsm_chain_is_sound(slice_of(&value)), "it is sound");
 		ok(lsm_value_open(slice_of(&value)) == cases[i].open, "something older counts, or not");
 	}
 
@@ -118,6 +119,7 @@ test_malformed(void)
 		const char *text;
 	}			cases[] = {
 		{"\005", 1, ""},
+		{"\005\001\004", 3, "+"},
 		{"\005\002\004", 3, "malformed"},
 		{"\005\003\004b\002\004a", 7, "+b\002 malformed"},
 		{"\005\000\002\004a", 5, "malformed"},
@@ -136,9 +138,12 @@ test_malformed(void)
 		char	   *copy = copy_bytes(cases[i].bytes, cases[i].n);
 
 		is(text_of(lsm_slice(copy, cases[i].n), ' '), cases[i].text, "a malformed chain ends there");
+		ok(!lsm_chain_is_sound(lsm_slice(copy, cases[i].n)), "and lsm_verify finds it");
 		free(copy);
 	}
 	is(text_of(lsm_slice("", 0), ' '), "", "no value, no element");
+	ok(!lsm_chain_is_sound(lsm_slice("", 0)) && !lsm_chain_is_sound(lsm_slice("\006a", 2)) &&
+	   !lsm_chain_is_sound(lsm_slice("\000a", 2)), "tags that there are not");
 }
 
 /* ---- the fold ---- */

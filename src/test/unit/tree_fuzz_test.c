@@ -2,11 +2,17 @@
  *
  * tree_fuzz_test.c
  *	  A tree against a sorted array: entries are written, memtables are sealed and
- *	  flushed, files compacted as plans have it, and cursors that stay open
- *	  meanwhile return what the array has.  TAP output.
+ *	  flushed, files compacted as plans have it, and lookups and cursors, which stay
+ *	  open meanwhile, return what the array has.  TAP output.
  *
  * Two compactions run at a time as claims allow it: both are planned and
  * made from one version, and published one after the other.
+ *
+ * Keys of a table have versions.  Each has a stamp, which stands for the
+ * transaction that has made it, and some of these were rolled back.  A reader may
+ * have a snapshot, which sees what was stamped up to it: it wants versions up to
+ * the first that it sees.  Below the horizon, which no snapshot precedes, flush
+ * and compaction keep one version; those that were rolled back they drop.
  *
  * LSM_SEED repeats a run.
  *
@@ -23,6 +29,7 @@
 /* insert.c has one, too */
 #define range_add plan_range_add
 #include "tree/compaction/plan.c"
+#include "tree/compaction/job_entry.c"
 
 #define NKEYS		120
 #define NCURSORS	3
@@ -43,17 +50,134 @@ one_in(uint32 n)
 
 /* ---- the array ---- */
 
+#define MAX_VERSIONS	32
+
 typedef struct ModelEntry
 {
 	LsmSlice	key;
-	char		tag;			/* 0: never written */
-	int			body;
-	int			part;			/* 0: none */
+	int			n;				/* 0: no row */
+	struct
+	{
+		uint32		stamp;
+		uint32		part;		/* of the last override; 0: none */
+	}			versions[MAX_VERSIONS];	/* oldest first */
+	uint32		undone;			/* stamp of what was written last, if that was
+								 * rolled back */
 } ModelEntry;
 
 static ModelEntry model[NKEYS];
-static int	last_value;
+static uint32 last_stamp;
+static uint32 horizon;			/* versions stamped before it may close a row */
 static uint64 nwrites;
+
+/* Versions and what was written about them by who made them */
+static bool
+was_undone(uint32 stamp)
+{
+	return tree.kind == LSM_KIND_TABLE && stamp % 5 == 0;
+}
+
+/* Values are a tag and two numbers. */
+typedef struct Stamped
+{
+	int			tag;
+	uint32		stamp;
+	uint32		part;
+} Stamped;
+
+#define STAMPED_BYTES	9
+
+static Stamped
+read_stamped(LsmSlice element)
+{
+	Stamped		s = {lsm_value_tag(element)};
+
+	if (s.tag == LSM_TAG_DELETE)
+		return s;
+	Assert(element.len == STAMPED_BYTES);
+	memcpy(&s.stamp, element.data + 1, 4);
+	memcpy(&s.part, element.data + 5, 4);
+	return s;
+}
+
+static LsmSlice
+put_stamped(Stamped s)
+{
+	static char room[STAMPED_BYTES];
+
+	room[0] = (char) s.tag;
+	memcpy(room + 1, &s.stamp, 4);
+	memcpy(room + 5, &s.part, 4);
+	return lsm_slice(room, s.tag == LSM_TAG_DELETE ? 1 : STAMPED_BYTES);
+}
+
+/* ---- the kind ---- */
+
+/*
+ * An override is about the version with its stamp.  A newer one below it had come
+ * to nothing when the override was written; if an older one is below it, then
+ * what it is about came to nothing, and is gone.
+ */
+static void
+merge_stamped(LsmSlice newer, LsmSlice older, StringInfo out)
+{
+	Stamped		part = read_stamped(newer);
+	Stamped		below = read_stamped(older);
+	Stamped		result = below;
+
+	if (below.stamp == part.stamp)
+		result.part = part.part;
+	else if (below.stamp > part.stamp)
+		result = part;
+	newer = put_stamped(result);
+	append_bytes(out, newer.data, newer.len);
+}
+
+static bool
+closes_stamped(LsmFateContext *cx, LsmSlice element)
+{
+	uint32		stamp = read_stamped(element).stamp;
+
+	return stamp < cx->oldest_xid && !was_undone(stamp);
+}
+
+static LsmFate
+fate_stamped(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo out)
+{
+	Stamped		kept[2 * MAX_VERSIONS];
+	LsmChain	chain;
+	LsmSlice	element;
+	int			n = 0;
+
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+	{
+		Stamped		s = read_stamped(element);
+
+		Assert(!cx->bottom || lsm_tag_is_row(s.tag));
+		Assert(n < lengthof(kept));
+		if ((s.tag == LSM_TAG_VERSION || s.tag == LSM_TAG_PARTIAL) && was_undone(s.stamp))
+			continue;
+		kept[n++] = s;
+		if (s.tag == LSM_TAG_VERSION && closes_stamped(cx, element))
+		{
+			kept[n - 1].tag = LSM_TAG_PUT;
+			break;
+		}
+	}
+	if (n > 0 && cx->bottom && kept[n - 1].tag == LSM_TAG_VERSION)
+		kept[n - 1].tag = LSM_TAG_PUT;
+	for (int i = 0; i < n; i++)
+		lsm_chain_append(out, put_stamped(kept[i]));
+	cx->dying = n > 1;
+	return n > 0 ? LSM_FATE_REWRITE : LSM_FATE_DROP;
+}
+
+static const LsmKindOps stamped_ops = {
+	.merge = merge_stamped,
+	.closes = closes_stamped,
+	.fate = fate_stamped
+};
 
 /* Bytes that words, prefixes and fences are made of; some keys share much. */
 static LsmSlice
@@ -113,27 +237,65 @@ make_model(void)
 static bool
 model_has(int i)
 {
-	return model[i].tag == LSM_TAG_PUT;
+	return model[i].n > 0;
+}
+
+static int
+index_of(LsmSlice key)
+{
+	int			i = 0;
+
+	while (i < NKEYS && lsm_slice_compare(model[i].key, key) != 0)
+		i++;
+	return i;
+}
+
+/* Of what an override is made: the newest version, mostly. */
+static uint32
+stamp_to_override(const ModelEntry *entry)
+{
+	if (entry->undone != 0 && one_in(2))
+		return entry->undone;
+	return entry->n > 0 ? entry->versions[entry->n - 1].stamp : 1;
 }
 
 static void
 write_key(int i, LsmTag tag)
 {
 	ModelEntry *entry = &model[i];
-	char		value[32];
-	int			number = ++last_value;
+	Stamped		s = {tag, ++last_stamp};
 
-	value[0] = tag;
-	sprintf(value + 1, "%d", number);
-	write_value(entry->key, lsm_slice(value, tag == LSM_TAG_DELETE ? 1 : strlen(value)));
-	nwrites++;
-	if (tag == LSM_TAG_PARTIAL && entry->tag != 0)
-		entry->part = number;	/* of a DELETE it makes nothing */
-	else
+	if (tag == LSM_TAG_PARTIAL)
 	{
-		entry->tag = tag;
-		entry->body = number;
-		entry->part = 0;
+		s.part = last_stamp;
+		s.stamp = stamp_to_override(entry);
+	}
+	else if (tag == LSM_TAG_PUT && was_undone(last_stamp))
+		s.stamp = ++last_stamp;
+	write_value(entry->key, put_stamped(s));
+	nwrites++;
+
+	if (tag == LSM_TAG_PARTIAL && s.stamp == entry->undone)
+		return;
+	entry->undone = 0;
+	if (tag == LSM_TAG_PARTIAL)
+	{
+		/* of a DELETE it makes nothing */
+		if (entry->n > 0)
+			entry->versions[entry->n - 1].part = s.part;
+		return;
+	}
+	if (tag == LSM_TAG_VERSION && was_undone(s.stamp))
+	{
+		entry->undone = s.stamp;
+		return;
+	}
+	if (tag != LSM_TAG_VERSION)
+		entry->n = 0;
+	if (tag != LSM_TAG_DELETE)
+	{
+		entry->versions[entry->n].stamp = s.stamp;
+		entry->versions[entry->n++].part = 0;
 	}
 }
 
@@ -142,48 +304,122 @@ write_key(int i, LsmTag tag)
 static bool failed;
 
 static void
+print_value(LsmSlice value)
+{
+	LsmChain	chain;
+	LsmSlice	element;
+
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+	{
+		Stamped		s = read_stamped(element);
+
+		printf(" %c%u/%u%s", element_letters[s.tag], s.stamp, s.part,
+			   s.tag != LSM_TAG_DELETE && was_undone(s.stamp) ? "(undone)" : "");
+	}
+}
+
+static void
 differ(const char *what, LsmSlice key, LsmSlice value, int expected)
 {
 	if (failed)
 		return;
 	failed = true;
-	printf("# %s: got ", what);
+	printf("# %s, horizon %u: got ", what, horizon);
 	if (key.data == NULL)
 		printf("the end");
-	else if (value.data == NULL)
-		print_key(stdout, key);
 	else
-		print_entry(stdout, key, value);
+		print_key(stdout, key);
+	if (value.data != NULL)
+		print_value(value);
 	printf(", expected ");
 	if (expected >= 0 && expected < NKEYS)
 	{
 		print_key(stdout, model[expected].key);
-		printf("=%d/%d", model[expected].body, model[expected].part);
+		for (int i = model[expected].n - 1; i >= 0; i--)
+			printf(" %u/%u", model[expected].versions[i].stamp, model[expected].versions[i].part);
 	}
 	else
 		printf("the end");
 	printf("\n");
 }
 
+/* Are all of the value's versions rolled back? */
+static bool
+is_nothing(LsmSlice value)
+{
+	LsmChain	chain;
+	LsmSlice	element;
+
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+	{
+		Stamped		s = read_stamped(element);
+
+		if (s.tag != LSM_TAG_VERSION || !was_undone(s.stamp))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Has the value the entry's versions, up to the first that the snapshot sees, and
+ * no more?  Without a snapshot (0) up to one before the horizon, and perhaps more.
+ */
+static bool
+has_versions(const ModelEntry *entry, LsmSlice value, uint32 snapshot)
+{
+	int			left = entry->n;
+	bool		enough = false;
+	LsmChain	chain;
+	LsmSlice	element;
+
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+	{
+		Stamped		s = read_stamped(element);
+
+		if (!lsm_tag_is_row(s.tag) || (enough && snapshot != 0))
+			return false;
+		if (s.tag == LSM_TAG_VERSION && was_undone(s.stamp))
+			continue;
+		if (left-- == 0 || s.stamp != entry->versions[left].stamp ||
+			s.part != entry->versions[left].part)
+			return false;
+		enough |= snapshot != 0 ? s.stamp <= snapshot : s.stamp < horizon;
+	}
+	return chain.at != NULL && (enough || left == 0);
+}
+
 /* The entry is the i-th of the array; -1: the end. */
 static void
-expect_entry(const char *what, int i, LsmSlice key, LsmSlice value)
+expect_entry(const char *what, int i, LsmSlice key, LsmSlice value, uint32 snapshot)
 {
-	char		text[32];
-
 	if (i < 0 || key.data == NULL)
 	{
 		if (i >= 0 || key.data != NULL)
 			differ(what, key, value, i);
 		return;
 	}
-	if (model[i].part != 0)
-		sprintf(text, "%d/%d", model[i].body, model[i].part);
-	else
-		sprintf(text, "%d", model[i].body);
-	if (lsm_slice_compare(key, model[i].key) != 0 || value.len != 1 + strlen(text) ||
-		value.data[0] != LSM_TAG_PUT || memcmp(value.data + 1, text, value.len - 1) != 0)
+	if (lsm_slice_compare(key, model[i].key) != 0 || !has_versions(&model[i], value, snapshot))
 		differ(what, key, value, i);
+}
+
+/* A snapshot that a reader may have; 0: none */
+static uint32
+random_snapshot(void)
+{
+	return one_in(3) ? 0 : horizon + below(last_stamp - horizon + 1);
+}
+
+/* LsmEnough */
+static bool
+sees(void *arg, LsmSlice element)
+{
+	uint32		stamp = read_stamped(element).stamp;
+
+	Assert(element.data[0] == LSM_TAG_VERSION);
+	return stamp <= *(uint32 *) arg && !was_undone(stamp);
 }
 
 /* ---- cursors ---- */
@@ -197,11 +433,36 @@ typedef struct TestCursor
 	uint64		nwrites;		/* by then */
 	uint32		headroom;		/* of all its batches */
 	uint32		aligned;
+	uint32		snapshot;
+	LsmEnough	enough;
 } TestCursor;
 
 static TestCursor cursors[NCURSORS];
 
 static const LsmSlice no_key = {0};
+
+/* The horizon comes nearer, up to the oldest snapshot. */
+static void
+advance_horizon(void)
+{
+	uint32		limit = last_stamp;
+
+	for (int i = 0; i < NCURSORS; i++)
+	{
+		if (cursors[i].snapshot != 0)
+			limit = Min(limit, cursors[i].snapshot);
+	}
+	horizon += below(limit - horizon + 1);
+}
+
+static void
+take_snapshot(TestCursor *c)
+{
+	c->snapshot = random_snapshot();
+	c->enough.is = sees;
+	c->enough.arg = &c->snapshot;
+	lsm_cursor_enough(c->cursor, c->snapshot != 0 ? &c->enough : NULL);
+}
 
 static ScanDirection
 direction(bool forward)
@@ -305,10 +566,20 @@ step_cursor(TestCursor *c)
 	int			expected;
 
 	seek_again(c, forward);
-	expected = next_of(c->place, forward);
-	if (!lsm_cursor_step(c->cursor, direction(forward), &key, &value))
-		key.data = NULL;
-	expect_entry(forward ? "next" : "prev", expected, key, value);
+	for (;;)
+	{
+		expected = next_of(c->place, forward);
+		if (!lsm_cursor_step(c->cursor, direction(forward), &key, &value))
+			key.data = NULL;
+		else if (is_nothing(value) && !model_has(index_of(key)))
+		{
+			c->place = 2 * index_of(key) + 1;
+			c->forward = forward;
+			continue;
+		}
+		break;
+	}
+	expect_entry(forward ? "next" : "prev", expected, key, value, c->snapshot);
 	if (expected >= 0)
 	{
 		c->place = 2 * expected + 1;
@@ -359,10 +630,13 @@ fill_batch(TestCursor *c)
 		LsmSlice	value;
 
 		lsm_batch_entry(&batch, i, &key, &value);
+		if (is_nothing(value) && !model_has(index_of(key)))
+			expected = index_of(key);
+		else
+			expect_entry(forward ? "fill" : "fill back", expected, key, value, c->snapshot);
 		if (batch.entries[i].value_offset < batch.entries[i].key_offset + key.len + batch.headroom ||
 			(batch.entries[i].value_offset + batch.aligned) % 8 != 0)
 			differ("a value's place", key, value, expected);
-		expect_entry(forward ? "fill" : "fill back", expected, key, value);
 		/* backward, a shorter key that the limit begins with is free to come */
 		if (!within(key, limit, forward) && !lsm_slice_has_prefix(limit, key))
 			differ("beyond the limit", key, value, -1);
@@ -397,7 +671,7 @@ scan_part(LsmCursor *cursor, LsmSlice part, bool point, bool forward)
 		while (i >= 0 && i < NKEYS &&
 			   !(model_has(i) && lsm_slice_has_prefix(model[i].key, part) &&
 				 (!point || model[i].key.len == part.len + LSM_TID_BYTES)));
-		expect_entry(point ? "point" : "limited", i < NKEYS ? i : -1, found ? key : no_key, value);
+		expect_entry(point ? "point" : "limited", i < NKEYS ? i : -1, found ? key : no_key, value, 0);
 		if (!found || failed)
 			return;
 	}
@@ -451,20 +725,19 @@ look_up(void)
 	initStringInfo(&value);
 	for (int n = 0; n < 5 && !failed; n++)
 	{
-		int			i = below(NKEYS);
-		LsmSlice	key = n > 0 ? model[i].key : random_key();
+		LsmSlice	key = n > 0 ? model[below(NKEYS)].key : random_key();
+		int			i = index_of(key);
+		uint32		snapshot = random_snapshot();
+		LsmEnough	enough = {sees, &snapshot};
 		LsmProbe	probe;
 		bool		found;
 
-		if (n == 0)
-		{
-			for (i = 0; i < NKEYS && lsm_slice_compare(model[i].key, key) != 0;)
-				i++;
-		}
 		lsm_probe_begin(&tree, &probe, lsm_filter_key(&tree, key));
-		found = lsm_tree_get(&tree, key, &probe, &value);
+		found = lsm_tree_get_until(&tree, key, &probe, snapshot != 0 ? &enough : NULL, &value, NULL);
+		if (found && is_nothing(slice_of(&value)))
+			found = false;
 		expect_entry("lookup", i < NKEYS && model_has(i) ? i : -1, found ? key : no_key,
-					 slice_of(&value));
+					 slice_of(&value), snapshot);
 		if (n == 0)
 			free(unconstify(char *, key.data));
 	}
@@ -481,6 +754,7 @@ open_cursor(TestCursor *c)
 	c->forward = true;
 	c->headroom = below(9);
 	c->aligned = below(3);
+	take_snapshot(c);
 	if (one_in(2))
 		lsm_cursor_pass_gaps(c->cursor);
 }
@@ -494,26 +768,79 @@ typedef struct Job
 	int			n;
 } Job;
 
-/* As job_at_bottom() of output_job.c. */
-static bool
-at_bottom(const LsmVersion *version, const LsmPlan *plan, LsmSlice key)
-{
-	for (int i = plan->below; i < version->nruns; i++)
-	{
-		const LsmRun *run = &version->runs[i];
-		int			at = lsm_run_find(run, key);
+/* What job_entry.c adds goes there. */
+static Job *current;
 
-		if (at < run->nfiles && !lsm_file_after(&run->files[at], key))
-			return false;
-	}
-	return true;
+void
+lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
+{
+	if (current->n > 0 && lsm_slice_compare(current->entries[current->n - 1].key, key) >= 0)
+		differ("out of order", key, value, -1);
+	current->entries[current->n++] = copy_entry(key, value);
+}
+
+void
+lsm_opinion_bottom(LsmTree *tree, const LsmRun *const *runs, int n, LsmSlice key)
+{
+}
+
+/* A job whose output lies above the version's runs from `below` on */
+static void
+begin_job(LsmJob *job, LsmVersion *version, int below, Job *output)
+{
+	memset(job, 0, sizeof(*job));
+	job->tree = &tree;
+	job->version = version;
+	job->cxt = CurrentMemoryContext;
+	job->entry_cxt = AllocSetContextCreate(CurrentMemoryContext, "entries", ALLOCSET_DEFAULT_SIZES);
+	job->fate.oldest_xid = horizon;
+	job->files = palloc0(sizeof(LsmFileMeta));
+	initStringInfo(&job->rewritten);
+	lsm_job_set_below(job, below);
+	current = output;
+	output->n = 0;
 }
 
 static void
-make_output(const LsmVersion *version, Job *job)
+add_files(int level, uint64 run, Job *output, int per_file)
+{
+	for (int i = 0; i < output->n; i += per_file)
+		add_file(level, run, &output->entries[i], Min(per_file, output->n - i));
+}
+
+/* The oldest sealed memtable becomes a run. */
+static void
+flush_oldest(void)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "flush",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext outer = MemoryContextSwitchTo(context);
+	Job		   *output = palloc(sizeof(Job));
+	LsmMemtable *memtable;
+	StringInfoData scratch;
+	LsmJob		job;
+
+	if (ctl.nsealed > 0)
+	{
+		memtable = ctl.sealed[0];
+		initStringInfo(&scratch);
+		begin_job(&job, lsm_version_refresh(&tree), 0, output);
+		for (LsmMemNode *node = lsm_memtable_first(memtable); node != NULL;
+			 node = lsm_memtable_next(memtable, node))
+			lsm_job_node(&job, node, &scratch);
+		add_files(0, memtable->generation, output, 1 + below(30));
+		flushed();
+	}
+	MemoryContextSwitchTo(outer);
+	MemoryContextDelete(context);
+}
+
+static void
+make_output(LsmVersion *version, Job *job)
 {
 	LsmPlan    *plan = job->plan;
 	LsmMerge   *merge;
+	LsmJob		output;
 	LsmSlice	key;
 	LsmSlice	value;
 	uint64		inputs = 0;
@@ -531,13 +858,9 @@ make_output(const LsmVersion *version, Job *job)
 	if (plan->move)
 		return;
 	merge = lsm_merge_open(&tree, plan->sequences, plan->nsequences);
+	begin_job(&output, version, plan->below, job);
 	while (lsm_merge_next(merge, &key, &value))
-	{
-		if (job->n > 0 && lsm_slice_compare(job->entries[job->n - 1].key, key) >= 0)
-			differ("out of order", key, value, -1);
-		if (value.data[0] == LSM_TAG_PUT || !at_bottom(version, plan, key))
-			job->entries[job->n++] = copy_entry(key, value);
-	}
+		lsm_job_entry(&output, key, value);
 	if (lsm_merge_entries(merge) != inputs)
 		differ("entries are left", no_key, no_key, -1);
 }
@@ -546,7 +869,6 @@ static void
 publish(Job *job)
 {
 	LsmPlan    *plan = job->plan;
-	int			per_file = 1 + below(20);
 
 	for (int i = 0; i < plan->nfiles; i++)
 	{
@@ -560,8 +882,7 @@ publish(Job *job)
 		else
 			remove_file(plan->files[i]->number);
 	}
-	for (int i = 0; i < job->n; i += per_file)
-		add_file(plan->out_level, plan->out_run, &job->entries[i], Min(per_file, job->n - i));
+	add_files(plan->out_level, plan->out_run, job, 1 + below(20));
 	note_version();
 }
 
@@ -612,13 +933,19 @@ compact(void)
 		n += jobs[1].plan != NULL;
 	}
 	for (int i = 0; i < n; i++)
+	{
 		make_output(version, &jobs[i]);
+		if (one_in(2))
+			advance_horizon();
+	}
 	for (int i = 0; i < n; i++)
 	{
 		/* either may end first */
 		publish(&jobs[n == 2 && jobs[0].n % 2 == 0 ? 1 - i : i]);
 		if (one_in(2))
-			(void) flush(1 + below(30));
+			flush_oldest();
+		if (one_in(2))
+			advance_horizon();
 	}
 	MemoryContextSwitchTo(outer);
 	lsm_version_unpin(version);
@@ -626,6 +953,30 @@ compact(void)
 }
 
 /* ---- rounds ---- */
+
+static LsmTag
+random_tag(int i)
+{
+	uint32		what = below(8);
+
+	if (tree.kind == LSM_KIND_TABLE && what >= 4 && model[i].n < MAX_VERSIONS)
+		return LSM_TAG_VERSION;
+	return what < 1 ? LSM_TAG_DELETE : what < 3 ? LSM_TAG_PARTIAL : LSM_TAG_PUT;
+}
+
+/* One key again and again */
+static void
+write_often(void)
+{
+	int			i = below(NKEYS);
+
+	for (int n = below(20); n > 0; n--)
+	{
+		LsmTag		tag = random_tag(i);
+
+		write_key(i, tag == LSM_TAG_DELETE ? LSM_TAG_PARTIAL : tag);
+	}
+}
 
 static void
 write_some(void)
@@ -645,11 +996,9 @@ write_some(void)
 	}
 	for (int i = first; i < Min(first + n, NKEYS); i++)
 	{
-		int			what = below(4);
+		int			k = one_in(2) ? i : below(NKEYS);
 
-		write_key(one_in(2) ? i : below(NKEYS),
-				  all_deleted || what == 0 ? LSM_TAG_DELETE :
-				  what == 1 ? LSM_TAG_PARTIAL : LSM_TAG_PUT);
+		write_key(k, all_deleted ? LSM_TAG_DELETE : random_tag(k));
 	}
 }
 
@@ -659,12 +1008,18 @@ do_something(void)
 	TestCursor *c = &cursors[below(NCURSORS)];
 	uint32		what = below(100);
 
-	if (what < 25)
+	if (what < 21)
 		write_some();
+	else if (what < 23)
+		write_often();
+	else if (what < 24)
+		advance_horizon();
+	else if (what < 25)
+		take_snapshot(c);
 	else if (what < 30)
 		(void) seal();
 	else if (what < 35)
-		(void) flush(1 + below(30));
+		flush_oldest();
 	else if (what < 40)
 		compact();
 	else if (what < 48)
@@ -688,6 +1043,8 @@ run_round(uint64 seed, LsmKind kind)
 {
 	random_state = seed * UINT64CONST(0x9E3779B97F4A7C15) + 1;
 	init_tree(kind);
+	tree.ops = &stamped_ops;
+	last_stamp = horizon = 1;
 	base_bytes = 50 << below(6);
 	size_ratio = 2 + below(9);
 	lsm_target_file_size_kb = 1;
@@ -700,6 +1057,7 @@ run_round(uint64 seed, LsmKind kind)
 	{
 		lsm_cursor_close(cursors[i].cursor);
 		cursors[i].cursor = NULL;
+		cursors[i].snapshot = 0;
 	}
 	if (iterators_left() != 0)
 	{
@@ -709,6 +1067,87 @@ run_round(uint64 seed, LsmKind kind)
 	if (failed)
 		printf("# LSM_SEED=%llu repeats it\n", (unsigned long long) seed);
 	return !failed;
+}
+
+/* ---- single entries ---- */
+
+static LsmFate next_fate;
+static const char *next_value;
+
+static LsmFate
+fate_given(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo out)
+{
+	cx->dying = next_fate != LSM_FATE_DROP && value.data[0] == LSM_TAG_CHAIN;
+	if (next_fate == LSM_FATE_REWRITE)
+		value_of(next_value, out);
+	return next_fate;
+}
+
+/*
+ * Which entries count as rows that no one can see any more, and what file holds
+ * some that will go.
+ */
+static bool
+test_entries(void)
+{
+	static const LsmKindOps given_ops = {.merge = merge_stamped,.fate = fate_given};
+	static const struct
+	{
+		const char *value;
+		LsmFate		fate;
+		const char *rewritten;
+		const char *written;	/* NULL: nothing */
+		int			dropped;
+		bool		dying;
+	}			cases[] = {
+		{"=a", LSM_FATE_KEEP, NULL, "=a", 0, false},
+		{"=a", LSM_FATE_DROP, NULL, NULL, 1, false},
+		{"+a", LSM_FATE_DROP, NULL, NULL, 1, false},
+		{"+b +a", LSM_FATE_DROP, NULL, NULL, 1, false},
+		{"~a", LSM_FATE_DROP, NULL, NULL, 0, false},
+		{"-", LSM_FATE_DROP, NULL, NULL, 0, false},
+		{"-", LSM_FATE_KEEP, NULL, "-", 0, false},
+		{"+a", LSM_FATE_REWRITE, "=a", "=a", 0, false},
+		{"=a", LSM_FATE_REWRITE, "-", "-", 1, false},
+		{"+b =a", LSM_FATE_REWRITE, "-", "-", 1, true},
+		{"~a", LSM_FATE_REWRITE, "~b", "~b", 0, false},
+		{"+b ~a", LSM_FATE_KEEP, NULL, "+b ~a", 0, true},
+	};
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "test", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext outer = MemoryContextSwitchTo(context);
+	Job		   *output = palloc0(sizeof(Job));
+	bool		good = true;
+
+	init_tree(LSM_KIND_TABLE);
+	tree.ops = &given_ops;
+	write_value(lsm_slice("k", 1), lsm_slice("\001", 1));
+	(void) seal();
+	(void) flush(1);
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		StringInfoData value;
+		LsmJob		job;
+
+		initStringInfo(&value);
+		value_of(cases[i].value, &value);
+		next_fate = cases[i].fate;
+		next_value = cases[i].rewritten;
+		begin_job(&job, lsm_version_refresh(&tree), 0, output);
+		lsm_job_entry(&job, lsm_slice("k", 1), slice_of(&value));
+		good &= job.nvalues_dropped == cases[i].dropped && output->n == (cases[i].written != NULL) &&
+			job.dropped == (cases[i].written == NULL) &&
+			(job.files[0].flags == LSM_FILE_HAS_DYING) == cases[i].dying;
+		if (output->n > 0)
+			good &= strcmp(text_of(output->entries[0].value, ' '), cases[i].written) == 0;
+		if (!good)
+		{
+			printf("# of %s\n", cases[i].value);
+			break;
+		}
+	}
+	MemoryContextSwitchTo(outer);
+	MemoryContextDelete(context);
+	return good;
 }
 
 int
@@ -724,6 +1163,7 @@ main(void)
 		if (!failed)
 			(void) run_round(seed + i, LSM_KIND_INDEX);
 	}
+	ok(test_entries(), "rows that a job drops are counted");
 	ok(!failed, "cursors return what a sorted array has, whatever is flushed and compacted");
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;

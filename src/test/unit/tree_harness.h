@@ -440,6 +440,19 @@ copy_entry(LsmSlice key, LsmSlice value)
 	return entry;
 }
 
+/* The files of the oldest sealed memtable are in the list. */
+static inline void
+flushed(void)
+{
+	LsmMemtable *memtable = ctl.sealed[0];
+
+	lsm_set_change_begin(&ctl);
+	note_version();
+	memmove(ctl.sealed, ctl.sealed + 1, --ctl.nsealed * sizeof(LsmMemtable *));
+	lsm_set_change_end(&ctl);
+	lsm_memtable_destroy(memtable);
+}
+
 /* The oldest sealed memtable becomes a run, of files with so many entries. */
 static inline bool
 flush(int per_file)
@@ -471,11 +484,7 @@ flush(int per_file)
 	}
 	if (n > 0)
 		add_file(0, memtable->generation, entries, n);
-	lsm_set_change_begin(&ctl);
-	note_version();
-	memmove(ctl.sealed, ctl.sealed + 1, --ctl.nsealed * sizeof(LsmMemtable *));
-	lsm_set_change_end(&ctl);
-	lsm_memtable_destroy(memtable);
+	flushed();
 	pfree(value.data);
 	free(entries);
 	return true;

@@ -124,14 +124,13 @@ static bool
 flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 {
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
-	StringInfoData value;
-	LsmFold		fold;
+	StringInfoData scratch;
 	LsmMemNode *node = NULL;
 	bool		started = false;
 	bool		end = false;
 	int64		entries = 0;
 
-	initStringInfo(&value);
+	initStringInfo(&scratch);
 	lsm_job_report_phase(job, LSM_PHASE_WRITING);
 	while (!end)
 	{
@@ -152,16 +151,7 @@ flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 		started = true;
 		for (int i = 0; i < ENTRIES_PER_BATCH && node != NULL; i++)
 		{
-			LsmMemValue *newest = lsm_memnode_value(node);
-			LsmSlice	folded = lsm_slice(newest->data, newest->len);
-
-			if (newest->data[0] == LSM_TAG_PARTIAL)
-			{
-				lsm_fold_begin(&fold, job->tree->ops, &value);
-				(void) lsm_fold_add_memvalue(&fold, newest);
-				folded = lsm_slice(value.data, value.len);
-			}
-			lsm_job_entry(job, lsm_memnode_key(node), folded);
+			lsm_job_node(job, node, &scratch);
 			node = lsm_memtable_next(memtable, node);
 			entries++;
 		}

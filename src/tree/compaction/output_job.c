@@ -2,8 +2,7 @@
  *
  * output_job.c
  *	  A flush, compaction or build in progress: output files with their
- *	  filters, what becomes of each entry, ownership, and cleaning up after an
- *	  error.
+ *	  filters, ownership, and cleaning up after an error.
  *
  * A job lives in its own context below TopMemoryContext, and in a list of the
  * process's jobs.  It is ended by its function or, after an error, by
@@ -35,7 +34,6 @@
 #include "tree/disk/manifest.h"
 #include "tree/read/filecache.h"
 #include "tree/read/read.h"
-#include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
 
 /*
@@ -205,92 +203,12 @@ lsm_flush_abort(void)
 	lsm_publish_abort();
 }
 
-/* ======================================================================
- * What becomes of an entry
- * ====================================================================== */
-
 void
 lsm_job_set_version(LsmJob *job, LsmVersion *version)
 {
 	Assert(job->version == NULL);
 	lsm_salvage_forbid(job->tree, version, false);
 	job->version = lsm_version_pin(version);
-}
-
-void
-lsm_job_set_below(LsmJob *job, int first)
-{
-	LsmVersion *version = job->version;
-
-	job->below = MemoryContextAlloc(job->cxt,
-									Max(version->nruns, 1) * sizeof(LsmRun *));
-	job->below_at = MemoryContextAllocZero(job->cxt,
-										   Max(version->nruns, 1) * sizeof(int));
-	job->nbelow = 0;
-	for (int i = first; i < version->nruns; i++)
-		job->below[job->nbelow++] = &version->runs[i];
-}
-
-/*
- * No run below the output can hold an older entry of the key.  Ascending keys.
- */
-static bool
-job_at_bottom(LsmJob *job, LsmSlice key)
-{
-	for (int i = 0; i < job->nbelow && !LSM_LIE("bottom"); i++)
-	{
-		const LsmRun *run = job->below[i];
-		int			at = job->below_at[i];
-
-		while (at < run->nfiles && lsm_file_before(&run->files[at], key))
-			at++;
-		job->below_at[i] = at;
-		if (at < run->nfiles && !lsm_file_after(&run->files[at], key))
-			return false;
-	}
-	LSM_DOUBT(true, lsm_opinion_bottom(job->tree, job->below, job->nbelow, key));
-	return true;
-}
-
-void
-lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
-{
-	MemoryContext old;
-	LsmFate		fate;
-
-	if (job->tree->ops->puts_stay && (uint8) value.data[0] == LSM_TAG_PUT)
-	{
-		lsm_job_add(job, key, value);
-		return;
-	}
-	job->fate.bottom = job_at_bottom(job, key);
-
-	/* nothing left to hide or to complete */
-	if (job->fate.bottom && (uint8) value.data[0] != LSM_TAG_PUT)
-	{
-		job->dropped = true;
-		return;
-	}
-
-	if (!job->entry_cxt->isReset)
-		MemoryContextReset(job->entry_cxt);
-	old = MemoryContextSwitchTo(job->entry_cxt);
-	resetStringInfo(&job->rewritten);
-	job->fate.dying = false;
-	fate = job->tree->ops->fate(&job->fate, key, value, &job->rewritten);
-	MemoryContextSwitchTo(old);
-
-	if (fate == LSM_FATE_DROP)
-	{
-		job->dropped = true;
-		job->nvalues_dropped += (uint8) value.data[0] == LSM_TAG_PUT;
-		return;
-	}
-	if (fate == LSM_FATE_REWRITE)
-		value = lsm_slice(job->rewritten.data, job->rewritten.len);
-	lsm_job_add(job, key, value);
-	if (job->fate.dying)
-		job->files[job->nfiles].flags |= LSM_FILE_HAS_DYING;
 }
 
 /* ======================================================================
@@ -709,15 +627,18 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	lsm_job_add_filter_key(job, filter_key, (uint32) common_bytes, meta->entries == 0);
 
 	meta->entries++;
-	if ((uint8) value.data[0] == LSM_TAG_PARTIAL)
+	if ((uint8) value.data[0] == LSM_TAG_PUT)
+	{
+		if (job->tree->ops->puts_stay)
+			return;
+	}
+	else if (lsm_value_open(value))
 		meta->flags |= LSM_FILE_HAS_PARTIAL;
 	else if ((uint8) value.data[0] == LSM_TAG_DELETE)
 	{
 		meta->flags |= LSM_FILE_HAS_DELETE;
 		job->ndeletes++;
 	}
-	else if (job->tree->ops->puts_stay)
-		return;
 	xid = job->tree->ops->min_xid(value);
 	if (TransactionIdIsNormal(xid) &&
 		(!TransactionIdIsValid(meta->min_xid) ||

@@ -62,7 +62,7 @@ typedef struct LsmJob
 	LsmFile   **sources;
 	LsmJobDrops drops;			/* NULL: nothing is left out but for its fate */
 	void	   *drops_state;
-	uint64		nvalues_dropped;	/* PUTs that no one can see any more */
+	uint64		nvalues_dropped;	/* rows that no one can see any more */
 	bool		dropped;		/* an entry was, since the last file was
 								 * finished */
 	bool		finishing;		/* all of the sources has been read */
@@ -131,11 +131,6 @@ extern LsmJob *lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 r
 extern void lsm_job_set_version(LsmJob *job, LsmVersion *version);
 
 /*
- * Entries older than the job's can lie in the version's runs from `first` on.
- */
-extern void lsm_job_set_below(LsmJob *job, int first);
-
-/*
  * Is the block that the job began with still the tree's?  If not, the tree
  * was dropped or has moved: nothing can be published, and others wait for
  * the job's end.
@@ -161,11 +156,6 @@ pg_noreturn extern void lsm_job_report_replaced(LsmJob *job);
  */
 extern void lsm_job_set_scheme(LsmJob *job, LsmFilterScheme scheme);
 
-/*
- * Decide about an entry (fate) and write what is left of it.  Ascending keys.
- */
-extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);
-
 /* Write an entry as it is.  Ascending keys. */
 extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
 
@@ -188,6 +178,21 @@ extern void lsm_job_finish(LsmJob *job);
 
 /* Gives up ownership, removes files that were not published.  Never fails. */
 extern void lsm_job_end(LsmJob *job);
+
+/* ---- job_entry.c ---- */
+
+/*
+ * Entries older than the job's can lie in the version's runs from `first` on.
+ */
+extern void lsm_job_set_below(LsmJob *job, int first);
+
+/*
+ * Decide about an entry (fate) and write what is left of it.  Ascending keys.
+ */
+extern void lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value);
+
+/* The same of a memtable's: its values, folded as far as one of them counts. */
+extern void lsm_job_node(LsmJob *job, LsmMemNode *node, StringInfo scratch);
 
 /* ---- job_report.c ---- */
 

@@ -22,12 +22,13 @@
 
 #define LSM_FENCE_BYTES		256
 
-#define LSM_FILE_HAS_PARTIAL	0x01	/* holds PARTIAL values */
+#define LSM_FILE_HAS_PARTIAL	0x01	/* holds values that may need what is below
+										 * them: lsm_value_open() */
 #define LSM_FILE_HAS_DELETE		0x02	/* holds DELETE values */
 #define LSM_FILE_SMALLEST_CUT	0x04	/* fence truncated to LSM_FENCE_BYTES */
 #define LSM_FILE_LARGEST_CUT	0x08	/* a key that equals the fence in its
 										 * length and goes on may be inside */
-#define LSM_FILE_HAS_DYING		0x10	/* holds PUT values with
+#define LSM_FILE_HAS_DYING		0x10	/* holds values with
 										 * LsmFateContext.dying */
 #define LSM_FILE_HAS_CHECKS		0x20	/* sst_check, filter_check, written_as
 										 * are set */

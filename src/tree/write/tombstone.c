@@ -132,6 +132,13 @@ has_room(LsmTree *tree, const LsmTombstones *tombstones, int bytes)
 	return false;
 }
 
+/* LsmEnough: one version is as good as all. */
+static bool
+any_version(void *arg, LsmSlice element)
+{
+	return true;
+}
+
 /*
  * Is there an entry?  What someone else has forgotten or deleted meanwhile
  * needs no DELETE, which would only be in the way of later scans.
@@ -139,10 +146,11 @@ has_room(LsmTree *tree, const LsmTombstones *tombstones, int bytes)
 bool
 lsm_tombstone_needed(LsmTree *tree, LsmSlice key, StringInfo scratch)
 {
+	const LsmEnough any = {any_version, NULL};
 	LsmProbe	probe;
 
 	lsm_probe_begin(tree, &probe, lsm_filter_key(tree, key));
-	return lsm_tree_get(tree, key, &probe, scratch);
+	return lsm_tree_get_until(tree, key, &probe, &any, scratch, NULL);
 }
 
 static bool

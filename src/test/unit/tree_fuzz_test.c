@@ -808,7 +808,10 @@ add_files(int level, uint64 run, Job *output, int per_file)
 		add_file(level, run, &output->entries[i], Min(per_file, output->n - i));
 }
 
-/* The oldest sealed memtable becomes a run. */
+/*
+ * The oldest sealed memtable becomes a run.  It may stay in the set for a while:
+ * the publisher changes the set after the list.
+ */
 static void
 flush_oldest(void)
 {
@@ -820,7 +823,9 @@ flush_oldest(void)
 	StringInfoData scratch;
 	LsmJob		job;
 
-	if (ctl.nsealed > 0)
+	if (ctl.nsealed > 0 && ctl.sealed[0]->generation == flushed_generation)
+		flush_retired();
+	else if (ctl.nsealed > 0)
 	{
 		memtable = ctl.sealed[0];
 		initStringInfo(&scratch);
@@ -829,7 +834,9 @@ flush_oldest(void)
 			 node = lsm_memtable_next(memtable, node))
 			lsm_job_node(&job, node, &scratch);
 		add_files(0, memtable->generation, output, 1 + below(30));
-		flushed();
+		flush_published();
+		if (one_in(2))
+			flush_retired();
 	}
 	MemoryContextSwitchTo(outer);
 	MemoryContextDelete(context);

@@ -267,6 +267,8 @@ lsm_digest_key(const void *key, size_t bytes)
 
 /* ---- the list of files ---- */
 
+static uint64 flushed_generation;	/* memtables up to it are in the list */
+
 void
 lsm_manifest_read_change(LsmTree *tree, const LsmManifestPlace *since, LsmManifestChange *change)
 {
@@ -278,6 +280,7 @@ lsm_manifest_read_change(LsmTree *tree, const LsmManifestPlace *since, LsmManife
 	change->removed = palloc(1);
 	change->place.version_no = pg_atomic_read_u64(&ctl.version_no);
 	change->place.files = nmetas;
+	change->flushed_generation = flushed_generation;
 }
 
 static void
@@ -384,6 +387,7 @@ init_tree(LsmKind kind)
 	memset(&tree, 0, sizeof(tree));
 	ctl.state = LSM_STATE_LOADED;
 	ctl.active_generation = 1;
+	flushed_generation = 0;
 	ctl.keyspace_id.value = KEYSPACE;
 	ctl.kind = kind;
 	tree.kind = kind;
@@ -440,14 +444,21 @@ copy_entry(LsmSlice key, LsmSlice value)
 	return entry;
 }
 
-/* The files of the oldest sealed memtable are in the list. */
+/* The files of the oldest sealed memtable are in the list ... */
 static inline void
-flushed(void)
+flush_published(void)
+{
+	flushed_generation = ctl.sealed[0]->generation;
+	note_version();
+}
+
+/* ... and it leaves the set. */
+static inline void
+flush_retired(void)
 {
 	LsmMemtable *memtable = ctl.sealed[0];
 
 	lsm_set_change_begin(&ctl);
-	note_version();
 	memmove(ctl.sealed, ctl.sealed + 1, --ctl.nsealed * sizeof(LsmMemtable *));
 	lsm_set_change_end(&ctl);
 	lsm_memtable_destroy(memtable);
@@ -484,7 +495,8 @@ flush(int per_file)
 	}
 	if (n > 0)
 		add_file(0, memtable->generation, entries, n);
-	flushed();
+	flush_published();
+	flush_retired();
 	pfree(value.data);
 	free(entries);
 	return true;

@@ -182,6 +182,7 @@ lsm_manifest_read_change(LsmTree *tree, const LsmManifestPlace *since,
 	meta = *page;
 	lsm_manifest_check_keyspace(tree, &meta);
 	lsm_manifest_check_bounds(tree, &meta);
+	change->flushed_generation = meta.flushed_generation;
 	change->place = *since;
 	change->whole = !lsm_manifest_goes_on(&meta, since) ||
 		!lsm_manifest_read_chain(tree, &meta, &change->place, &chain);

@@ -98,6 +98,7 @@ typedef struct LsmManifestChange
 	uint64	   *removed;		/* a file in both has moved */
 	int			nremoved;
 	LsmManifestPlace place;		/* now */
+	uint64		flushed_generation; /* memtables up to it are in the files */
 } LsmManifestChange;
 
 /*

@@ -109,6 +109,20 @@ get_from_memtables(const LsmTree *tree, const LsmMemtableSet *set, LsmSlice key,
 	return false;
 }
 
+/*
+ * Memtables have something that is not complete.  Is it, where those are left out
+ * of the set that are in files, too?
+ */
+static pg_noinline bool
+get_from_unflushed(const LsmTree *tree, LsmMemtableSet *set, const LsmVersion *version,
+				   LsmSlice key, const LsmProbe *probe, LsmFold *fold)
+{
+	if (!lsm_set_leave_flushed(set, version))
+		return false;
+	lsm_fold_again(fold);
+	return get_from_memtables(tree, set, key, probe, fold);
+}
+
 static inline LsmSlice
 iter_key(LsmSstIter *iter)
 {
@@ -395,7 +409,7 @@ lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe)
 typedef struct GetAgain
 {
 	LsmTree    *tree;
-	const LsmMemtableSet *set;
+	LsmMemtableSet set;
 	LsmVersion *version;
 	LsmSlice	key;
 	const LsmProbe *probe;
@@ -409,7 +423,9 @@ get_again(void *arg, LsmFold *fold)
 	LsmProbeCounts counts = {0};
 
 	lsm_filecache_begin();
-	if (get_from_memtables(get->tree, get->set, get->key, get->probe, fold))
+	if (get_from_memtables(get->tree, &get->set, get->key, get->probe, fold) ||
+		(fold->tag != 0 && get_from_unflushed(get->tree, &get->set, get->version, get->key,
+											  get->probe, fold)))
 		return;
 	if (lsm_probe_has_answers(get->probe, get->version))
 		get_from_answers(get->tree, get->version, get->key, get->probe, fold, &counts);
@@ -421,7 +437,7 @@ static void
 doubt_get(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version, LsmSlice key,
 		  const LsmProbe *probe, const LsmFold *fold)
 {
-	GetAgain	again = {tree, set, version, key, probe};
+	GetAgain	again = {tree, *set, version, key, probe};
 
 	lsm_opinion_value(tree, set, version, key, fold, get_again, &again, "lsm_tree_get()");
 }
@@ -466,6 +482,8 @@ lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	if (stamp != NULL)
 		lsm_stamp_of_set(tree, probe->digest, set.stamp, stamp);
 	hit = get_from_memtables(tree, &set, key, probe, &fold);
+	if (unlikely(!hit && fold.tag != 0))
+		hit = get_from_unflushed(tree, &set, version, key, probe, &fold);
 	tree->memtable_rate += ((hit ? 256 : 0) - tree->memtable_rate) / 16;
 	if (hit)
 		lsm_count(tree, LSM_COUNT_MEMTABLE_HITS, 1);

@@ -38,6 +38,14 @@ lsm_fold_begin(LsmFold *fold, const LsmKindOps *ops, StringInfo value)
 	fold->disordered = false;
 }
 
+/* Nothing has been added. */
+static inline void
+lsm_fold_again(LsmFold *fold)
+{
+	fold->tag = 0;
+	fold->complete = false;
+}
+
 /* No older value can change the result, or none is wanted. */
 static inline bool
 lsm_fold_complete(const LsmFold *fold)

@@ -225,28 +225,41 @@ fold_files(const LsmTree *tree, const LsmVersion *version, const LsmSlowRange *r
 	return true;
 }
 
+/* Add what the memtables have. */
+static void
+fold_memtables(const LsmTree *tree, const LsmMemtableSet *set, const LsmSlowRange *range,
+			   LsmFold *fold, Basis *basis)
+{
+	memset(basis, 0, sizeof(*basis));
+	for (int i = 0; i < set->n && !lsm_fold_complete(fold); i++)
+	{
+		LsmMemNode *node = lsm_slow_first_node(tree, set->tables[i], range);
+		LsmMemValue *newest = node != NULL ? lsm_memnode_value(node) : NULL;
+
+		if (newest == NULL)
+			continue;
+		basis_add(basis, newest);
+		(void) lsm_fold_add_memvalue(fold, newest);
+	}
+}
+
 /* The key's value, into *fold; false: no opinion. */
 static bool
 slow_get(LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *version, LsmSlice key,
 		 const LsmEnough *enough, LsmFold *fold, StringInfo value, Basis *basis)
 {
 	LsmSlowRange		range = lsm_slow_key(key);
+	LsmMemtableSet unflushed = *set;
 	bool		known = true;
 
-	memset(basis, 0, sizeof(*basis));
 	resetStringInfo(value);
 	lsm_fold_begin(fold, tree->ops, value);
 	fold->enough = enough;
-	for (int i = 0; i < set->n; i++)
+	fold_memtables(tree, set, &range, fold, basis);
+	if (!lsm_fold_complete(fold) && lsm_set_leave_flushed(&unflushed, version))
 	{
-		LsmMemNode *node = lsm_slow_first_node(tree, set->tables[i], &range);
-		LsmMemValue *newest = node != NULL ? lsm_memnode_value(node) : NULL;
-
-		if (newest == NULL)
-			continue;
-		basis_add(basis, newest);
-		if (lsm_fold_add_memvalue(fold, newest))
-			break;
+		lsm_fold_again(fold);
+		fold_memtables(tree, &unflushed, &range, fold, basis);
 	}
 	if (!lsm_fold_complete(fold))
 		known = fold_files(tree, version, &range, fold);

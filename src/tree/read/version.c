@@ -9,7 +9,9 @@
  * the order epoch, memtable set, version_no (lsm_version_enter): the publisher
  * changes version_no before a flushed memtable leaves the set, and unlinks a
  * file only after the epochs that may have seen the old version_no have
- * passed.
+ * passed.  So a set may have a memtable of which the version has all entries in
+ * files.  Who goes on from memtables to files has to leave it out, or he would
+ * meet versions of a row twice (lsm_set_leave_flushed).
  *
  *-------------------------------------------------------------------------
  */
@@ -490,6 +492,7 @@ read_version(LsmTree *tree, const LsmVersion *old)
 	version->keyspace_id = tree->keyspace_id;
 	version->version_no = change.place.version_no;
 	version->place = change.place;
+	version->flushed_generation = change.flushed_generation;
 	version->lenient = lenient;
 	version->salvaged = salvaged;
 	version->deepest = -1;
@@ -670,6 +673,20 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 		lsm_tree_exit(tree);
 		(void) lsm_version_refresh(tree);
 	}
+}
+
+/* See version.h. */
+bool
+lsm_set_leave_flushed(LsmMemtableSet *set, const LsmVersion *version)
+{
+	int			n = set->n;
+
+	while (n > 0 && set->tables[n - 1]->generation <= version->flushed_generation)
+		n--;
+	if (n == set->n)
+		return false;
+	set->n = n;
+	return true;
 }
 
 /* See tree.h. */

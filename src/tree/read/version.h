@@ -84,6 +84,7 @@ struct LsmVersion
 	uint64		keyspace_id;
 	uint64		version_no;
 	LsmManifestPlace place;
+	uint64		flushed_generation; /* memtables up to it are in the files */
 	int			nfiles;
 	int			nruns;
 	LsmRun	   *runs;			/* newest data first: level 0 by generation
@@ -227,6 +228,12 @@ extern bool lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low
  * stays valid until lsm_tree_exit(); pin it to keep it longer.
  */
 extern LsmVersion *lsm_version_enter(LsmTree *tree, LsmMemtableSet *set);
+
+/*
+ * Leave memtables out of the set that the version has in files: their values would
+ * be met twice.  True: there were some.
+ */
+extern bool lsm_set_leave_flushed(LsmMemtableSet *set, const LsmVersion *version);
 
 /* The version as of now, read if the cached one is stale.  REQUIRES: outside
  * the epoch; ctl->version_no is set (state LOADING suffices). */

@@ -15,15 +15,32 @@
 #include "access/transam.h"
 #include "access/tupmacs.h"
 
-#include "table/table.h"
+#include "table/versions.h"
+
+/* One of the row's values; NULL or what is wrong (a constant string). */
+static const char *
+check_element(LsmSlice element)
+{
+	LsmRow row;
+	const char *problem;
+
+	if (lsm_value_tag(element) == LSM_TAG_DELETE)
+		return element.len == 1 ? NULL : "value of a deleted row is too long";
+	problem = lsm_row_parse(element, &row);
+	if (problem == NULL && row.open && row.span > row.version)
+		problem = "more older versions are kept than there can be";
+	return problem;
+}
 
 /* See table.h. */
 char *
 lsm_value_check(LsmSlice key, LsmSlice value)
 {
-	LsmRow		row;
-	const char *problem;
+	LsmChain chain;
+	LsmSlice element;
+	const char *problem = NULL;
 	uint64		packed;
+	int n = 0;
 
 	if (key.len != LSM_TID_BYTES)
 		return psprintf("key has %u bytes instead of %d", key.len, LSM_TID_BYTES);
@@ -31,11 +48,11 @@ lsm_value_check(LsmSlice key, LsmSlice value)
 	if ((packed & 0xFFFF) < 1 || (packed & 0xFFFF) > LSM_TID_OFFSETS)
 		return psprintf("TID (%u,%u) is impossible",
 						(BlockNumber) (packed >> 16), (OffsetNumber) packed);
-	if (value.data[0] == LSM_TAG_DELETE)
-		return value.len == 1 ? NULL :
-			psprintf("TID (%u,%u): value of a deleted row has %u bytes",
-					 (BlockNumber) (packed >> 16), (OffsetNumber) packed, value.len);
-	problem = lsm_row_parse(value, &row);
+	lsm_chain_begin(&chain, value);
+	for (; problem == NULL && lsm_chain_next(&chain, &element); n++)
+		problem = check_element(element);
+	if (chain.at == NULL || n == (chain.framed ? 1 : 0))
+		problem = "chain of versions is malformed";
 	if (problem)
 		return psprintf("TID (%u,%u): %s",
 						(BlockNumber) (packed >> 16), (OffsetNumber) packed, problem);
@@ -160,20 +177,29 @@ check_body(Relation rel, const LsmRow *row)
 							copy + MAXALIGN(bitmap), row->body_bytes - before - bitmap);
 }
 
+/* No version is what the snapshot sees, where each has to see one. */
 static bool
-is_hidden(const LsmRow *row, Snapshot snapshot)
+is_hidden(Relation rel, uint64 packed, LsmSlice value, Snapshot snapshot)
 {
+	LsmRow row;
+	uint64 tid;
 	TransactionId dead_after;
+	HTSV_Result status = lsm_versions_vacuum_horizon(rel, packed, value, &row, &tid,
+													 &dead_after);
+	bool updated = row.version > 0;
+	bool seen = lsm_versions_for_snapshot(rel, packed, value, snapshot, &row, &tid);
 
-	switch (lsm_row_vacuum_horizon(row, &dead_after))
+	switch (status)
 	{
 		case HEAPTUPLE_DEAD:
 			return false;
 		case HEAPTUPLE_RECENTLY_DEAD:
 			/* dead to all when the bit was set, unless this snapshot sees it */
-			return lsm_row_visible(row, snapshot);
+			return seen;
 		case HEAPTUPLE_LIVE:
-			return !lsm_row_visible(row, snapshot);
+			return !seen;
+		case HEAPTUPLE_INSERT_IN_PROGRESS:
+			return !updated || !seen;
 		default:
 			return true;
 	}
@@ -187,24 +213,52 @@ is_dead(const LsmRow *row)
 	return lsm_row_vacuum_horizon(row, &dead_after) == HEAPTUPLE_DEAD;
 }
 
+/* A version by itself, and that valid ones ascend */
+static char *
+check_version(Relation rel, const LsmRow *row, uint32 *newer)
+{
+	char *problem = check_xids(row);
+	bool dead = problem != NULL || is_dead(row);
+
+	if (dead || row->partial)
+		return problem;
+	/* whoever was rolled back may have added columns first */
+	problem = check_body(rel, row);
+	if (problem == NULL && *newer <= row->version)
+		problem = psprintf("version %u has the same or a higher number than the one that replaced it",
+						   row->version);
+	*newer = row->version;
+	return problem;
+}
+
 char *
 lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot, bool *hidden)
 {
 	char	   *problem = lsm_value_check(key, value);
-	LsmRow		row;
+	uint64 packed;
+	LsmChain chain;
+	LsmSlice element;
+	uint32 newer = PG_UINT32_MAX;
 
 	*hidden = false;
-	if (problem != NULL || value.data[0] == LSM_TAG_DELETE)
-		return problem;
-	(void) lsm_row_parse(value, &row);
-	problem = check_xids(&row);
-
-	/* whoever was rolled back may have added columns first */
-	if (problem == NULL && !row.partial && !is_dead(&row))
-		problem = check_body(rel, &row);
 	if (problem != NULL)
-		return psprintf("row (%u,%u): %s", (BlockNumber) (lsm_key_decode(key.data) >> 16),
-						(OffsetNumber) lsm_key_decode(key.data), problem);
-	*hidden = is_hidden(&row, snapshot);
+		return problem;
+	packed = lsm_key_decode(key.data);
+	lsm_chain_begin(&chain, value);
+	while (problem == NULL && lsm_chain_next(&chain, &element))
+	{
+		LsmRow row;
+
+		if (lsm_value_tag(element) == LSM_TAG_DELETE)
+			break;
+		(void) lsm_row_parse(element, &row);
+		problem = check_version(rel, &row, &newer);
+	}
+	if (problem != NULL)
+		return psprintf("row (%u,%u): %s", (BlockNumber) (packed >> 16), (OffsetNumber) packed,
+						problem);
+	value = lsm_chain_rows(value);
+	if (value.len > 0)
+		*hidden = is_hidden(rel, packed, value, snapshot);
 	return NULL;
 }

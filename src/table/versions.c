@@ -194,33 +194,30 @@ lsm_versions_next(LsmVersions *versions, bool any, LsmRow *row, uint64 *tid)
 	return false;
 }
 
-/* Once it has passed this version, the snapshot sees none that is older. */
-static bool
-ends_search(const LsmRow *row, Snapshot snapshot)
-{
-	return snapshot->snapshot_type == SNAPSHOT_MVCC && lsm_row_made_for(row, snapshot);
-}
-
 /*
  * False: *version, *tid are the newest valid version.  *running: its maker, if
- * it was running.
+ * it was running before it was asked whether the snapshot sees it.
  */
 static bool
 find_visible(LsmVersions *versions, Snapshot snapshot, LsmRow *version, uint64 *tid,
 			 TransactionId *running)
 {
+	bool mvcc = snapshot->snapshot_type == SNAPSHOT_MVCC;
 	LsmRow		newest;
 	uint64		newest_tid = 0;
 
 	*running = InvalidTransactionId;
 	while (decode_next(versions, version, tid))
 	{
-		LsmMaker	maker;
+		LsmMaker maker = LSM_MAKER_DEAD;
 
 		end_version(versions, version);
+		if (!mvcc)
+			maker = lsm_row_maker(version);
 		if (lsm_row_visible(version, snapshot))
 			return true;
-		maker = lsm_row_maker(version);
+		if (mvcc)
+			maker = lsm_row_maker(version);
 		if (maker == LSM_MAKER_DEAD)
 			continue;
 		if (!versions->followed)
@@ -231,7 +228,7 @@ find_visible(LsmVersions *versions, Snapshot snapshot, LsmRow *version, uint64 *
 				*running = version->xmin;
 		}
 		follow(versions, version, *tid);
-		if (ends_search(version, snapshot))
+		if (mvcc && lsm_row_made_for(version, snapshot))
 			break;
 	}
 	if (versions->followed)
@@ -346,7 +343,8 @@ lsm_versions_exact(Relation rel, uint64 tid, LsmSlice value, Snapshot snapshot,
 		have_newest = true;
 		if (at == tid && (snapshot == NULL || lsm_row_visible(version, snapshot)))
 			return true;
-		if (snapshot != NULL && ends_search(version, snapshot))
+		if (snapshot != NULL && snapshot->snapshot_type == SNAPSHOT_MVCC &&
+			lsm_row_made_for(version, snapshot))
 			break;
 	}
 	return false;

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * versions_test.c
- *	  Rows with several versions: src/table/versions.c and row.c, and kind.c's
- *	  merging of overrides.  TAP output.
+ *	  Rows with several versions: src/table/versions.c and row.c, kind.c's merging
+ *	  of overrides, and what lsm_verify says of them.  TAP output.
  *
  * Sessions insert, update, lock and delete one row, and commit or roll back, in
  * random order (versions_world.h).  What the row's values say to each snapshot, of
@@ -28,6 +28,7 @@
 #include "table/row.c"
 #include "table/visibility.c"
 #include "table/versions.c"
+#include "table/verify_row.c"
 #include "table/kind.c"
 
 #include "versions_store.h"
@@ -62,6 +63,19 @@ body_of(const LsmRow *row)
 	Assert(row->body_bytes == sizeof(uint16) + sizeof(body));
 	memcpy(&body, row->body + sizeof(uint16), sizeof(body));
 	return body;
+}
+
+/* One attribute, an integer: the number of the body */
+static TupleDesc
+one_integer(void)
+{
+	TupleDesc desc = calloc(1, sizeof(TupleDescData) + sizeof(FormData_pg_attribute));
+
+	desc->natts = 1;
+	TupleDescAttr(desc, 0)->attlen = sizeof(uint32);
+	TupleDescAttr(desc, 0)->attalign = TYPALIGN_INT;
+	TupleDescAttr(desc, 0)->attnum = 1;
+	return desc;
 }
 
 /* ---- what sessions do ---- */
@@ -465,10 +479,32 @@ check_all(void)
 	}
 }
 
+/* lsm_verify has nothing to say. */
+static void
+check_verify(void)
+{
+	char key[LSM_TID_BYTES];
+	LsmSlice key_slice = lsm_slice(key, sizeof(key));
+	LsmSlice value;
+	SnapshotData snapshot;
+	bool hidden;
+
+	lsm_key_encode(ROW, key);
+	for (int i = 0; i < nmemory; i++)
+		check(lsm_value_check(key_slice, lsm_slice(memory[i].data, memory[i].len)) == NULL,
+			  "lsm_verify finds a value malformed");
+	memset(&snapshot, 0, sizeof(snapshot));
+	snapshot.snapshot_type = SNAPSHOT_SELF;
+	if (store_read(NULL, &value))
+		check(lsm_row_check(&relation, key_slice, value, &snapshot, &hidden) == NULL,
+			  "lsm_verify finds a row wrong");
+}
+
 static void
 check_everything(void)
 {
 	check_horizon_status();
+	check_verify();
 	check_all();
 	for (int s = 0; s < NSESSIONS; s++)
 	{
@@ -529,6 +565,7 @@ test_random(void)
 {
 	int			runs = getenv("LSM_UNIT_SHORT") != NULL ? 300 : 5000;
 
+	nwrong = 0;
 	for (int run = 0; run < runs && nwrong == 0; run++)
 	{
 		uint64_t	seed = random_state;
@@ -539,12 +576,236 @@ test_random(void)
 	ok(nwrong == 0, "random transactions on one row, %d times", runs);
 }
 
+/* ---- makers that end while they are asked for ---- */
+
+/*
+ * Session 0 inserts and commits, session 1 updates, and session 2 locks, if it is
+ * to.  Session 1 ends after so many questions about it.
+ */
+static void
+begin_race(bool lock, XactState end, int after)
+{
+	begin_world();
+	for (int s = 0; s < NSESSIONS; s++)
+		sessions[s].levels[sessions[s].depth++] = -1;
+	viewer = 0;
+	do_insert(0);
+	do_end(0, COMMITTED);
+	viewer = 2;
+	take_snapshot(2);
+	viewer = 1;
+	do_update(1);
+	viewer = 2;
+	if (lock)
+		do_lock(2);
+	ends_when_asked = model[1].xmin;
+	ends_as = end;
+	ends_after = after;
+}
+
+/*
+ * What is answered was true before or is true after.  What there is of the row is
+ * a version that can be seen, and it is not dead.
+ */
+static void
+race_once(bool lock, XactState end, int after, SnapshotType type)
+{
+	SnapshotData snapshot;
+	Snapshot asked = type == SNAPSHOT_MVCC ? &snapshots[0].data : &snapshot;
+	TransactionId dead_after;
+	LsmSlice value;
+	LsmRow row;
+	uint64 tid;
+
+	snprintf(what, sizeof(what), "maker %s after %d questions, snapshot %d%s",
+			 end == ABORTED ? "is rolled back" : "commits", after, type, lock ? ", locked" : "");
+	memset(&snapshot, 0, sizeof(snapshot));
+	snapshot.snapshot_type = type;
+
+	begin_race(lock, end, after);
+	store_read(NULL, &value);
+	check(lsm_versions_for_snapshot(&relation, ROW, value, asked, &row, &tid), "a version is seen");
+	if (type == SNAPSHOT_MVCC)
+		check(body_of(&row) == 1, "an MVCC snapshot goes on to see what it did");
+	if (body_of(&row) == 2)
+		check(end == COMMITTED || snapshot.xmin == model[1].xmin, "the new version is seen if it is one");
+
+	begin_race(lock, end, after);
+	store_read(NULL, &value);
+	check(lsm_versions_vacuum_horizon(&relation, ROW, value, &row, &tid, &dead_after) !=
+			  HEAPTUPLE_DEAD,
+		  "the row is not dead");
+
+	/* with as much as a lookup has found enough */
+	begin_race(lock, end, after);
+	{
+		LsmEnough enough = lsm_enough_for_snapshot(asked);
+
+		store_read(&enough, &value);
+		check(lsm_versions_for_snapshot(&relation, ROW, value, asked, &row, &tid),
+			  "a version is seen in a part of the value");
+	}
+	begin_race(lock, end, after);
+	{
+		LsmEnough enough = lsm_enough_newest();
+
+		store_read(&enough, &value);
+		check(lsm_versions_vacuum_horizon(&relation, ROW, value, &row, &tid, &dead_after) !=
+				  HEAPTUPLE_DEAD,
+			  "the row is not dead for what is a part of the value");
+		check(lsm_versions_newest(&relation, ROW, value, &row, &tid),
+			  "a part of the value has a valid version");
+	}
+	begin_race(lock, end, after);
+	{
+		LsmExact exact = {ROW, NULL};
+		LsmEnough enough = lsm_enough_exact(&exact);
+		LsmRow newest;
+
+		store_read(&enough, &value);
+		check(lsm_versions_exact(&relation, ROW, value, NULL, &row, &newest), "the first version is there");
+		check(row.xmin == model[0].xmin, "it is the one that was asked for");
+		check(!(row.flags & LSM_ROW_HAS_XMAX) || row.xmax == model[1].xmin, "it has its end");
+	}
+	ends_when_asked = InvalidTransactionId;
+}
+
+static void
+test_races(void)
+{
+	static const SnapshotType types[] = {SNAPSHOT_MVCC, SNAPSHOT_SELF, SNAPSHOT_DIRTY};
+
+	nwrong = 0;
+	for (int after = 0; after < 8; after++)
+	{
+		for (int i = 0; i < lengthof(types); i++)
+		{
+			for (int lock = 0; lock < 2; lock++)
+			{
+				race_once(lock, COMMITTED, after, types[i]);
+				race_once(lock, ABORTED, after, types[i]);
+			}
+		}
+	}
+	ok(nwrong == 0, "a maker ends while the row is decoded");
+}
+
+/* ---- the format ---- */
+
+static void
+test_format(void)
+{
+	static const uint16 flag_sets[] = {0, LSM_ROW_XMIN_COMMITTED, LSM_ROW_XMIN_FROZEN, LSM_ROW_STRONG,
+									   LSM_ROW_HAS_XMAX | LSM_ROW_HAS_NEXT, LSM_ROW_KILLED};
+	char lockers[2 * LSM_LOCKER_BYTES];
+	int wrong = 0;
+	int values = 0;
+
+	lsm_locker_put(lockers, 100, LockTupleShare);
+	lsm_locker_put(lockers + LSM_LOCKER_BYTES, 101, LockTupleExclusive);
+	for (int i = 0; i < lengthof(flag_sets) * 4 * 3 * 2; i++)
+	{
+		StringInfoData out;
+		LsmRow row;
+		LsmRow got;
+		char body[] = {1, 0, 'x', 'y', 'z', 'w'};
+		int kind = i / lengthof(flag_sets) % 3;
+		int version = i / lengthof(flag_sets) / 3 % 4;
+
+		memset(&row, 0, sizeof(row));
+		row.flags = flag_sets[i % lengthof(flag_sets)];
+		row.xmin = row.flags & LSM_ROW_XMIN_FROZEN ? FrozenTransactionId : 1000;
+		row.frozen_xmin = row.flags & LSM_ROW_XMIN_FROZEN ? 999 : InvalidTransactionId;
+		row.cmin = i % 2;
+		row.xmax = 1001;
+		row.cmax = 3;
+		lsm_tid_unpack(ROW, &row.next);
+		row.version = version == 0 ? 0 : version == 3 ? PG_UINT32_MAX
+													  : 1 << (9 * version);
+		row.open = kind == 2;
+		row.span = 200;
+		row.kept = 60000;
+		row.nlockers = i / lengthof(flag_sets) / 12 * 2;
+		row.lockers = lockers;
+		row.body = body;
+		row.body_bytes = sizeof(body);
+		initStringInfo(&out);
+		lsm_row_encode(&out, &row, kind != 0);
+		wrong += lsm_row_parse(lsm_slice(out.data, out.len), &got) != NULL ||
+			out.len > LSM_ROW_HEADER_BYTES(row.nlockers) + row.body_bytes ||
+			got.partial != (kind == 0) || got.open != row.open || got.version != row.version ||
+			got.nlockers != row.nlockers || (got.flags & row.flags) != row.flags ||
+			(!(row.flags & LSM_ROW_KILLED) && lsm_row_shown_xmin(&got) != lsm_row_shown_xmin(&row)) ||
+			(kind == 2 && (got.span != row.span || got.kept != row.kept)) ||
+			(kind != 0 && memcmp(got.body, body, sizeof(body)) != 0);
+		for (int len = 0; len < out.len; len++)
+		{
+			char *cut = alloc_or_die(len);
+
+			/* what is cut off inside the body is a shorter body */
+			memcpy(cut, out.data, len);
+			wrong += lsm_row_parse(lsm_slice(cut, len), &got) == NULL &&
+				(kind == 0 || len < out.len - (int) sizeof(body) + 2);
+			free(cut);
+		}
+		values++;
+		pfree(out.data);
+	}
+	ok(wrong == 0, "%d values come back as they were, and are missed where they are cut off", values);
+}
+
+/* text: the message that is expected, or NULL */
+static void
+decode_malformed(const char *bytes, uint32 len, const char *text)
+{
+	LsmRow row;
+	uint64 tid;
+	LsmVersions versions;
+	bool failed;
+	char *copy = alloc_or_die(len);
+
+	memcpy(copy, bytes, len);
+	error_text[0] = '\0';
+	CATCH(
+		{
+			lsm_versions_begin(&versions, &relation, ROW, lsm_slice(copy, len));
+			while (lsm_versions_next(&versions, true, &row, &tid))
+				;
+		},
+		failed);
+	ok(failed && strstr(error_text, text) != NULL, "malformed: %s", text);
+	if (!failed || strstr(error_text, text) == NULL)
+		printf("# got: %s\n", error_text);
+	free(copy);
+}
+
+static void
+test_malformed(void)
+{
+	/* VERSION, number 0 */
+	static const char open[] = "\004\002\040\0\0\0\0\0\0\0\001\0x";
+
+	decode_malformed("\005", 1, "empty");
+	decode_malformed("\005\002\004", 3, "malformed");
+	decode_malformed("\005\003\003\002\000\003\003\002\000", 9, "malformed");
+	decode_malformed("\003\002\000", 3, "lost its data");
+	decode_malformed("\001\002\200\001\000", 5, "unknown flags");
+	decode_malformed("\004\002\000\001\000", 5, "no number");
+	decode_malformed("\001\002\040\0\0\0\0\001\000", 9, "version is 0");
+	decode_malformed(open, 9, "kept of older versions");
+	decode_malformed(open, 11, "row is cut off");
+}
+
 int
 main(void)
 {
 	random_state = test_seed();
 	relation.rd_rel = &class_form;
+	relation.rd_att = one_integer();
 	strcpy(NameStr(class_form.relname), "t");
+	test_format();
+	test_malformed();
+	test_races();
 	test_random();
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;

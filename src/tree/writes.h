@@ -160,6 +160,13 @@ extern bool lsm_tree_freezes(LsmTree *tree, TransactionId xid);
  */
 extern void lsm_horizon_log(LsmTree *tree, TransactionId xid, bool vacuumed);
 
+/*
+ * To be called before a VERSION is written: older builds, which cannot read it,
+ * refuse the tree from then on.  REQUIRES: a lock on the relation; no content
+ * lock held; not inside an epoch; not in recovery.
+ */
+extern void lsm_tree_require_format(LsmTree *tree);
+
 /* ---- what may be removed (removable.c) ---- */
 
 /*

@@ -221,6 +221,7 @@ case_record(Case *c)
 	char	   *at = start + sizeof(record);
 
 	meta->manifest_files = case_number(c, "files", nfiles);
+	seal_meta();
 	while ((line = case_line(c)) != NULL)
 	{
 		char	   *word;
@@ -237,6 +238,7 @@ case_record(Case *c)
 	case_read();
 	header->pd_lower = lower;
 	meta->manifest_files = nfiles;
+	seal_meta();
 }
 
 static void

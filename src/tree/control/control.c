@@ -209,6 +209,7 @@ lsm_control_construct(ControlBlock *block)
 	pg_atomic_init_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_init_u32(&ctl->vacuumed_xmin, InvalidTransactionId);
 	pg_atomic_init_u32(&ctl->freeze_limit, InvalidTransactionId);
+	pg_atomic_init_u32(&ctl->format_version, 0);
 	pg_atomic_init_u64(&ctl->next_file, 0);
 	pg_atomic_init_u64(&ctl->file_limit, 0);
 	pg_atomic_init_u32(&ctl->level0_runs, 0);

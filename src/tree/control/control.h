@@ -220,6 +220,8 @@ typedef struct LsmTreeShared
 									 * when VACUUM or a writer's seal came last */
 	pg_atomic_uint32 freeze_limit;	/* changes of rows freeze inserters before
 									 * it; invalid: none */
+	pg_atomic_uint32 format_version;	/* the metapage's, as far as who has
+										 * required one knows; 0: unknown */
 	ConditionVariable cv;		/* broadcast on any change of state, flush or
 								 * compaction ownership */
 

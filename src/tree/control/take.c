@@ -68,6 +68,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	pg_atomic_write_u32(&ctl->pruned_xid, InvalidTransactionId);
 	pg_atomic_write_u32(&ctl->vacuumed_xmin, InvalidTransactionId);
 	pg_atomic_write_u32(&ctl->freeze_limit, InvalidTransactionId);
+	pg_atomic_write_u32(&ctl->format_version, 0);
 	pg_atomic_write_u32(&ctl->memtable_kb, 0);
 	pg_atomic_write_u32(&ctl->has_gaps, 0);
 	pg_atomic_write_u64(&ctl->scan_price, 0);

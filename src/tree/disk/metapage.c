@@ -328,6 +328,38 @@ lsm_meta_store(Buffer buffer, LsmMetaPage *meta, uint8 info,
 		FlushOneBuffer(buffer);
 }
 
+/*
+ * See writes.h.  The record goes before those of the versions, so whoever has
+ * replayed one of these has a metapage that says so.
+ */
+void
+lsm_tree_require_format(LsmTree *tree)
+{
+	LsmMetaPage *page;
+	Buffer		buffer;
+	bool		known;
+
+	lsm_tree_enter(tree);
+	known = pg_atomic_read_u32(&tree->ctl->format_version) == LSM_META_VERSION;
+	lsm_tree_exit(tree);
+	if (likely(known))
+		return;
+
+	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
+	if (page->format_version != LSM_META_VERSION)
+	{
+		LsmMetaPage meta = *page;
+
+		lsm_meta_store(buffer, &meta, XLOG_LSM_META, tree->rlocator, tree->backend,
+					   tree->relpersistence);
+	}
+	UnlockReleaseBuffer(buffer);
+
+	lsm_tree_enter(tree);
+	pg_atomic_write_u32(&tree->ctl->format_version, LSM_META_VERSION);
+	lsm_tree_exit(tree);
+}
+
 /* ---- first pages of generations ---- */
 
 /* See page.h. */

@@ -30,10 +30,12 @@
  * Formats of what hangs on a metapage: log pages, manifest, values.  3: table
  * trees have DELETE values.  4: keys are made by rules that the metapage
  * names.  5: so is what the environment did to them; the metapage has a
- * checksum, log pages have heads, and frozen rows may keep their xmin.  Read
- * from OLDEST on; whoever writes the metapage makes it VERSION.
+ * checksum, log pages have heads, and frozen rows may keep their xmin.  6: rows
+ * may have several versions (tags VERSION and CHAIN); before the first one is
+ * logged, lsm_tree_require_format() has made the metapage's version this one.
+ * Read from OLDEST on; whoever writes the metapage makes it VERSION.
  */
-#define LSM_META_VERSION	5
+#define LSM_META_VERSION	6
 #define LSM_META_OLDEST		2
 #define LSM_META_CHECKED	5	/* from here on, whatever else will follow */
 

@@ -44,7 +44,7 @@ sub format_version
 
 $node->stop;
 my $current = format_version();
-is($current, 5, 'format of a new table');
+is($current, 6, 'format of a new table');
 
 format_version(2);
 $node->start;

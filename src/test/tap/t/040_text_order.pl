@@ -218,7 +218,7 @@ sub patch
 sub make_older
 {
 	my ($path, $format) = @_;
-	is(patch($path, 28, 'V', $format), 5, 'format of a new index');
+	is(patch($path, 28, 'V', $format), 6, 'format of a new index');
 	return patch($path, 12, 'v', 24 + ($format < 4 ? 96 : 104));
 }
 

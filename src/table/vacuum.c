@@ -51,8 +51,8 @@
 #include "am/am.h"
 #include "table/all_visible.h"
 #include "table/dead_entries.h"
-#include "table/table.h"
 #include "table/vacuum_report.h"
+#include "table/versions.h"
 
 /* ---- VACUUM ---- */
 
@@ -76,6 +76,8 @@ typedef struct LsmVacuum
 	double		gone;			/* dropped since we began, before the rows
 								 * were read */
 	double		dead;			/* seen */
+	double		superseded;		/* rows of which a file may have older versions
+								 * that nobody needs */
 	double		kept;			/* TIDs that must stay in the indexes */
 
 	int			nindexes;
@@ -128,6 +130,7 @@ dead_fraction(LsmVacuum *vac)
 	LsmSlice	starts[SAMPLE_PLACES];
 	int			nstarts;
 	LsmCursor  *cursor = lsm_cursor_open(vac->tree);
+	LsmEnough	enough = lsm_enough_newest();
 	double		dead = 0;
 	double		rows = 0;
 	uint64		read_bytes = 0;
@@ -135,6 +138,7 @@ dead_fraction(LsmVacuum *vac)
 	starts[0] = lsm_slice(NULL, 0);
 	nstarts = 1 + lsm_tree_fences(vac->tree, lsm_slice(NULL, 0), lsm_slice(NULL, 0),
 								  SAMPLE_PLACES - 1, 1, &starts[1]);
+	lsm_cursor_enough(cursor, &enough);
 	for (int i = 0; i < nstarts; i++)
 	{
 		LsmSlice	key;
@@ -144,14 +148,16 @@ dead_fraction(LsmVacuum *vac)
 		for (int n = 0; n < SAMPLE_ROWS &&
 			 lsm_cursor_step(cursor, ForwardScanDirection, &key, &value); n++)
 		{
-			LsmRow		row;
+			LsmRow		version;
+			TransactionId deleter;
 
 			if (i + 1 < nstarts && lsm_slice_compare(key, starts[i + 1]) >= 0)
 				break;
-			lsm_row_decode(vac->rel, lsm_key_decode(key.data), value, &row);
 			read_bytes += key.len + value.len;
 			rows++;
-			if (lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin) == HEAPTUPLE_DEAD)
+			if (lsm_versions_vacuum_status(vac->rel, lsm_key_decode(key.data), value,
+										   vac->cutoffs.OldestXmin, &version,
+										   &deleter) == HEAPTUPLE_DEAD)
 				dead++;
 		}
 		CHECK_FOR_INTERRUPTS();
@@ -261,16 +267,33 @@ remove_few(LsmVacuum *vac)
 static bool
 dead_rows_pay(const LsmVacuum *vac)
 {
-	return vac->dead > 0 &&
+	double		dead = vac->dead + vac->superseded;
+
+	return dead > 0 &&
 		(!AmAutoVacuumWorkerProcess() ||
-		 vac->dead >= DEAD_FRACTION * (vac->kept + vac->dead));
+		 dead >= DEAD_FRACTION * (vac->kept + vac->dead));
 }
 
+/* Does one of the row's versions hold back relfrozenxid? */
+static bool
+is_to_be_frozen(const LsmVacuum *vac, LsmSlice value)
+{
+	TransactionId oldest = lsm_table_kind_ops.min_xid(value);
+
+	return TransactionIdIsNormal(oldest) &&
+		TransactionIdPrecedes(oldest, vac->cutoffs.FreezeLimit);
+}
+
+/*
+ * The row is what its newest valid version says.  Older ones go by themselves, and
+ * no index knows of them.
+ */
 static void
 scan_rows(LsmVacuum *vac)
 {
 	BlockNumber nblocks = lsm_limit_blocks(vac->row_limit);
 	BlockNumber block = InvalidBlockNumber;
+	LsmEnough	enough = lsm_enough_newest();
 	LsmCursor  *cursor;
 	LsmSlice	key;
 	LsmSlice	value;
@@ -285,17 +308,18 @@ scan_rows(LsmVacuum *vac)
 
 	lsm_all_visible_start(&vac->map);
 	cursor = lsm_cursor_open(vac->tree);
+	lsm_cursor_enough(cursor, &enough);
 	lsm_cursor_seek(cursor, lsm_slice(NULL, 0), false, ForwardScanDirection);
 	while (lsm_cursor_step(cursor, ForwardScanDirection, &key, &value))
 	{
 		uint64		packed = lsm_key_decode(key.data);
-		LsmRow		row;
+		LsmRow		version;
 		HTSV_Result status;
+		TransactionId deleter;
 		bool		keep = true;
 
 		if (packed > lsm_number_pack(vac->row_limit - 1))
 			break;
-		lsm_row_decode(vac->rel, packed, value, &row);
 		read_bytes += key.len + value.len;
 		if (block != (BlockNumber) (packed >> 16))
 		{
@@ -310,16 +334,17 @@ scan_rows(LsmVacuum *vac)
 				check_failsafe(vac);
 			}
 		}
-		status = lsm_row_vacuum_status(&row, vac->cutoffs.OldestXmin);
-		lsm_all_visible_note(&vac->map, packed, &row, status, vac->cutoffs.OldestXmin);
+		status = lsm_versions_vacuum_status(vac->rel, packed, value, vac->cutoffs.OldestXmin,
+											&version, &deleter);
+		lsm_all_visible_note(&vac->map, packed, &version, status, vac->cutoffs.OldestXmin);
 		switch (status)
 		{
 			case HEAPTUPLE_DEAD:
 				vac->dead++;
-				lsm_note_deleter(&vac->entries, lsm_row_deleter(&row));
+				lsm_note_deleter(&vac->entries, deleter);
 				vac->in_memory &= !lsm_tombstones_full(&vac->few);
 				if (vac->in_memory)
-					lsm_tombstones_add(&vac->few, key, lsm_row_deleter(&row));
+					lsm_tombstones_add(&vac->few, key, deleter);
 				keep = false;
 				break;
 			case HEAPTUPLE_RECENTLY_DEAD:
@@ -331,14 +356,21 @@ scan_rows(LsmVacuum *vac)
 				vac->live++;
 				break;
 			case HEAPTUPLE_INSERT_IN_PROGRESS:
-				/* its transaction will report it when it commits */
+				/*
+				 * of a new row, its transaction will report it when it
+				 * commits; a row that is being updated is there
+				 */
+				if (version.version > 0)
+					vac->live++;
 				break;
 		}
 		if (keep)
 		{
 			vac->kept++;
-			vac->in_memory &= !TransactionIdIsNormal(row.xmin) ||
-				!TransactionIdPrecedes(row.xmin, vac->cutoffs.FreezeLimit);
+			if (lsm_value_tag(value) != LSM_TAG_PUT &&
+				lsm_row_closes(&version, vac->cutoffs.OldestXmin))
+				vac->superseded++;
+			vac->in_memory = vac->in_memory && !is_to_be_frozen(vac, value);
 			lsm_live_add(&vac->entries.live, packed);
 		}
 	}

@@ -213,6 +213,12 @@ typedef struct LsmFateContext
 	 * that VACUUM's drop_dead finds the file)
 	 */
 	bool		dying;
+
+	/*
+	 * likewise: a row goes with this entry, dropped or hidden by a DELETE, that
+	 * was there for readers until now, or dead
+	 */
+	bool		gone;
 } LsmFateContext;
 
 struct LogicalDecodingContext;

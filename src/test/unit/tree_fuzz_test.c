@@ -1080,11 +1080,13 @@ run_round(uint64 seed, LsmKind kind)
 
 static LsmFate next_fate;
 static const char *next_value;
+static bool next_gone;
 
 static LsmFate
 fate_given(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo out)
 {
 	cx->dying = next_fate != LSM_FATE_DROP && value.data[0] == LSM_TAG_CHAIN;
+	cx->gone = next_gone;
 	if (next_fate == LSM_FATE_REWRITE)
 		value_of(next_value, out);
 	return next_fate;
@@ -1139,6 +1141,7 @@ test_entries(void)
 		value_of(cases[i].value, &value);
 		next_fate = cases[i].fate;
 		next_value = cases[i].rewritten;
+		next_gone = cases[i].dropped > 0;
 		begin_job(&job, lsm_version_refresh(&tree), 0, output);
 		lsm_job_entry(&job, lsm_slice("k", 1), slice_of(&value));
 		good &= job.nvalues_dropped == cases[i].dropped && output->n == (cases[i].written != NULL) &&

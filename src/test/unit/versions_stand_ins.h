@@ -13,6 +13,10 @@
 #include "executor/tuptable.h"
 #include "storage/itemptr.h"
 
+#include "sst/sst.h"
+#include "tree/disk/disk.h"
+#include "tree/read/filecache.h"
+
 const TupleTableSlotOps TTSOpsHeapTuple;
 
 bool
@@ -73,6 +77,70 @@ lsm_row_is_changed(LsmSlice value, TransactionId xid)
 {
 	abort();
 }
+
+/* ---- files, which merge.c reads ---- */
+
+LsmSstReader *
+lsm_file_open_sorted(LsmTree *tree, const LsmFile *file)
+{
+	abort();
+}
+
+LsmSstStatus
+lsm_sst_iter_open(LsmSstReader *reader, LsmSstIter **iter, LsmSstError *err)
+{
+	abort();
+}
+
+LsmSstStatus
+lsm_sst_iter_first(LsmSstIter *iter, LsmSstError *err)
+{
+	abort();
+}
+
+LsmSstStatus
+lsm_sst_iter_step(LsmSstIter *iter, LsmSstView *entry, LsmSstError *err)
+{
+	abort();
+}
+
+bool
+lsm_sst_iter_valid(const LsmSstIter *iter)
+{
+	abort();
+}
+
+const void *
+lsm_sst_iter_key(const LsmSstIter *iter, size_t *len)
+{
+	abort();
+}
+
+const void *
+lsm_sst_iter_value(const LsmSstIter *iter, size_t *len)
+{
+	abort();
+}
+
+void
+lsm_sst_iter_close(LsmSstIter *iter)
+{
+	abort();
+}
+
+void
+lsm_sst_close(LsmSstReader *reader)
+{
+	abort();
+}
+
+void
+lsm_sst_report(int elevel, const LsmSstError *err)
+{
+	abort();
+}
+
+/* ---- what is removed ---- */
 
 static int	removable_asserted = 0;
 

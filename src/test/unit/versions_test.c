@@ -1,12 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * versions_test.c
- *	  Rows with several versions: src/table/versions.c and row.c, kind.c's merging
- *	  of overrides, and what lsm_verify says of them.  TAP output.
+ *	  Rows with several versions: src/table/versions.c and row.c, what kind.c makes
+ *	  of them in flushes, compactions and salvage, and what lsm_verify says of them.
+ *	  TAP output.
  *
  * Sessions insert, update, lock and delete one row, and commit or roll back, in
- * random order (versions_world.h).  What the row's values say to each snapshot, of
- * each kind, is compared with a model that stores each version's xmax.
+ * random order (versions_world.h), while its values are flushed and compacted
+ * (versions_store.h).  What they say to each snapshot, of each kind, is compared
+ * with a model that stores each version's xmax.  Cases: cases/versions.
  *
  * LSM_SEED repeats a run.
  *
@@ -20,6 +22,8 @@
 #define USE_ASSERT_CHECKING 1
 
 #include "server.h"
+#include <ctype.h>
+
 #include "tap.h"
 
 #include "versions_world.h"
@@ -30,6 +34,7 @@
 #include "table/versions.c"
 #include "table/verify_row.c"
 #include "table/kind.c"
+#include "tree/read/merge.c"
 
 #include "versions_store.h"
 
@@ -104,7 +109,14 @@ settle_header(LsmRow *header, char *lockers)
 	}
 	if ((header->flags & LSM_ROW_XMIN_COMMITTED) && below(3) == 0 &&
 		TransactionIdPrecedes(header->xmin, horizon()))
+	{
+		TransactionId newest = horizon();
+
+		/* as lsm_tree_note_freeze_limit() tells standbys */
+		TransactionIdRetreat(newest);
+		cancel_standby(newest);
 		lsm_row_freeze(header);
+	}
 	if ((header->flags & LSM_ROW_HAS_XMAX) && state_of(header->xmax) == ABORTED)
 	{
 		header->flags &= ~LSM_ROW_XMAX_FLAGS;
@@ -228,7 +240,14 @@ do_lock(int s)
 	TransactionId xid;
 	LockTupleMode mode = below(4);
 
+	TM_Result	result;
+
 	if (nmodel_locks >= MAX_MODEL || !read_newest(&header, &tid) || header.nlockers > 200)
+		return;
+	/* the newest version may be that of somebody who is not in the way */
+	result = lsm_row_changeable(&header, sessions[s].cid);
+	if (result != TM_Ok && result != TM_BeingModified &&
+		lsm_row_maker(&header) != LSM_MAKER_RUNNING)
 		return;
 	xid = assign_xid(s);
 	if (model_lock(xid) != -1)
@@ -247,6 +266,28 @@ do_end(int s, XactState state)
 		drop_snapshots(s, sessions[s].depth + 1);
 }
 
+static TransactionId
+pick_freeze_limit(void)
+{
+	return below(4) == 0 ? horizon() : InvalidTransactionId;
+}
+
+static void
+do_job(void)
+{
+	begin_job(horizon(), pick_freeze_limit());
+	if (nfiles >= 2 && below(2) == 0)
+	{
+		int			first = below(nfiles);
+		int			last = first + below(nfiles - first);
+
+		store_compact(first, last);
+	}
+	else
+		store_flush();
+	cancel_standby(job.newest_removed_xid);
+}
+
 static void
 do_something(int s)
 {
@@ -260,8 +301,16 @@ do_something(int s)
 		if (below(2) == 0)
 			(void) assign_xid(s);
 	}
-	switch (below(16))
+	switch (below(20))
 	{
+		case 16:
+		case 17:
+		case 18:
+			do_job();
+			break;
+		case 19:
+			fill_snapshot(&standby[below(MAX_SNAPSHOTS)], STANDBY);
+			break;
 		case 0:
 		case 1:
 		case 2:
@@ -355,6 +404,17 @@ check_locks(const LsmRow *row)
 	check(running == 0, "all locks that run");
 }
 
+/* It has been deleted, and nobody sees it: it may be gone, or be marked as dead. */
+static bool
+model_is_dead(void)
+{
+	int			v = model_newest();
+
+	return v < 0 ||
+		(TransactionIdIsValid(model[v].xmax) && state_of(model[v].xmax) == COMMITTED &&
+		 lsm_xid_removable(NULL, model[v].xmax));
+}
+
 static void
 check_snapshot(Snapshot snapshot)
 {
@@ -381,7 +441,7 @@ check_snapshot(Snapshot snapshot)
 		if (found && snapshot->snapshot_type == SNAPSHOT_DIRTY)
 			check(snapshot->xmin == expected.xmin && snapshot->xmax == expected.xmax,
 				  "who has to be waited for");
-		if (found && !seen && model_newest() >= 0 && snapshot->snapshot_type == SNAPSHOT_MVCC)
+		if (found && !seen && !model_is_dead() && snapshot->snapshot_type == SNAPSHOT_MVCC)
 			check(body_of(&row) == model[model_newest()].body, "the newest valid version, if none is seen");
 	}
 }
@@ -431,13 +491,13 @@ check_horizon_status(void)
 
 		if (!store_read(with_enough ? &enough : NULL, &value))
 		{
-			check(v < 0 || lsm_xid_removable(NULL, model[v].xmax), "the row is gone");
+			check(model_is_dead(), "the row is gone");
 			continue;
 		}
 		status = lsm_versions_vacuum_horizon(&relation, ROW, value, &row, &tid, &dead_after);
-		if (v < 0)
+		if (v < 0 || status == HEAPTUPLE_DEAD)
 		{
-			check(status == HEAPTUPLE_DEAD, "a row that came to nothing is dead");
+			check(status == HEAPTUPLE_DEAD && model_is_dead(), "a row that came to nothing is dead");
 			continue;
 		}
 		expected = model_row(v);
@@ -472,7 +532,9 @@ check_all(void)
 
 		check(at < v, "versions come newest first");
 		v = at;
-		if (state_of(model[v].xmin) == ABORTED)
+		if (row.flags & LSM_ROW_KILLED)
+			check(model_is_dead(), "it is marked as dead");
+		else if (state_of(model[v].xmin) == ABORTED)
 			check(lsm_row_maker(&row) == LSM_MAKER_DEAD, "what came to nothing is dead");
 		else
 			check_row(&row, tid, v);
@@ -490,9 +552,13 @@ check_verify(void)
 	bool hidden;
 
 	lsm_key_encode(ROW, key);
-	for (int i = 0; i < nmemory; i++)
-		check(lsm_value_check(key_slice, lsm_slice(memory[i].data, memory[i].len)) == NULL,
+	for (int i = 0; i < nmemory + nfiles; i++)
+	{
+		const StoredValue *stored = i < nmemory ? &memory[i] : &files[i - nmemory];
+
+		check(stored->data == NULL || lsm_value_check(key_slice, stored_slice(stored)) == NULL,
 			  "lsm_verify finds a value malformed");
+	}
 	memset(&snapshot, 0, sizeof(snapshot));
 	snapshot.snapshot_type = SNAPSHOT_SELF;
 	if (store_read(NULL, &value))
@@ -528,6 +594,12 @@ check_everything(void)
 		snapshot.snapshot_type = SNAPSHOT_SELF;
 		check_snapshot(&snapshot);
 	}
+	viewer = STANDBY;
+	for (int i = 0; i < MAX_SNAPSHOTS; i++)
+	{
+		if (standby[i].used)
+			check_snapshot(&standby[i].data);
+	}
 	for (int v = 0; v < nmodel; v++)
 	{
 		if (state_of(model[v].xmin) != ABORTED && model_wanted(v))
@@ -541,7 +613,61 @@ begin_world(void)
 	nxacts = nmodel = nmodel_locks = 0;
 	memset(sessions, 0, sizeof(sessions));
 	memset(snapshots, 0, sizeof(snapshots));
+	memset(standby, 0, sizeof(standby));
 	store_clear();
+}
+
+/* In any order, the newest version that did not come to nothing is left. */
+static void
+check_salvage(void)
+{
+	int			v = model_newest();
+	LsmSlice	value;
+	LsmRow		row;
+	uint64		tid;
+
+	/* a row that is dead may be gone, and come back with what was replaced */
+	if (v < 0 || (TransactionIdIsValid(model[v].xmax) && state_of(model[v].xmax) == COMMITTED))
+		return;
+	check(store_salvage(below, &value), "the row is salvaged");
+	check(lsm_versions_newest(&relation, ROW, value, &row, &tid), "a valid version is salvaged");
+	check_row(&row, tid, v);
+}
+
+/* All end, and what is left of the row is one value, or nothing. */
+static void
+end_world(void)
+{
+	int			v;
+	bool		alive;
+
+	for (int s = 0; s < NSESSIONS; s++)
+	{
+		while (sessions[s].depth > 0)
+			do_end(s, below(2) == 0 ? COMMITTED : ABORTED);
+		drop_snapshots(s, 0);
+	}
+	memset(standby, 0, sizeof(standby));
+	viewer = 0;
+	check_everything();
+	check_salvage();
+	v = model_newest();
+	alive = v >= 0 && !(model_row(v).flags & LSM_ROW_HAS_XMAX);
+	begin_job(horizon(), pick_freeze_limit());
+	store_flush();
+	check_everything();
+	store_compact(0, nfiles - 1);
+	check_everything();
+	check((files[0].data != NULL) == alive, alive ? "the row is there" : "nothing is left of the row");
+	if (alive && files[0].data != NULL)
+	{
+		LsmRow		row;
+
+		check(files[0].data[0] == LSM_TAG_PUT && lsm_row_parse(stored_slice(&files[0]), &row) == NULL,
+			  "one version is left");
+		check(row.nlockers == 0 && (row.flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)),
+			  "no transaction is left in it");
+	}
 }
 
 static void
@@ -558,6 +684,7 @@ run_random(int nops)
 		if (nwrong > 0)
 			return;
 	}
+	end_world();
 }
 
 static void
@@ -576,225 +703,9 @@ test_random(void)
 	ok(nwrong == 0, "random transactions on one row, %d times", runs);
 }
 
-/* ---- makers that end while they are asked for ---- */
-
-/*
- * Session 0 inserts and commits, session 1 updates, and session 2 locks, if it is
- * to.  Session 1 ends after so many questions about it.
- */
-static void
-begin_race(bool lock, XactState end, int after)
-{
-	begin_world();
-	for (int s = 0; s < NSESSIONS; s++)
-		sessions[s].levels[sessions[s].depth++] = -1;
-	viewer = 0;
-	do_insert(0);
-	do_end(0, COMMITTED);
-	viewer = 2;
-	take_snapshot(2);
-	viewer = 1;
-	do_update(1);
-	viewer = 2;
-	if (lock)
-		do_lock(2);
-	ends_when_asked = model[1].xmin;
-	ends_as = end;
-	ends_after = after;
-}
-
-/*
- * What is answered was true before or is true after.  What there is of the row is
- * a version that can be seen, and it is not dead.
- */
-static void
-race_once(bool lock, XactState end, int after, SnapshotType type)
-{
-	SnapshotData snapshot;
-	Snapshot asked = type == SNAPSHOT_MVCC ? &snapshots[0].data : &snapshot;
-	TransactionId dead_after;
-	LsmSlice value;
-	LsmRow row;
-	uint64 tid;
-
-	snprintf(what, sizeof(what), "maker %s after %d questions, snapshot %d%s",
-			 end == ABORTED ? "is rolled back" : "commits", after, type, lock ? ", locked" : "");
-	memset(&snapshot, 0, sizeof(snapshot));
-	snapshot.snapshot_type = type;
-
-	begin_race(lock, end, after);
-	store_read(NULL, &value);
-	check(lsm_versions_for_snapshot(&relation, ROW, value, asked, &row, &tid), "a version is seen");
-	if (type == SNAPSHOT_MVCC)
-		check(body_of(&row) == 1, "an MVCC snapshot goes on to see what it did");
-	if (body_of(&row) == 2)
-		check(end == COMMITTED || snapshot.xmin == model[1].xmin, "the new version is seen if it is one");
-
-	begin_race(lock, end, after);
-	store_read(NULL, &value);
-	check(lsm_versions_vacuum_horizon(&relation, ROW, value, &row, &tid, &dead_after) !=
-			  HEAPTUPLE_DEAD,
-		  "the row is not dead");
-
-	/* with as much as a lookup has found enough */
-	begin_race(lock, end, after);
-	{
-		LsmEnough enough = lsm_enough_for_snapshot(asked);
-
-		store_read(&enough, &value);
-		check(lsm_versions_for_snapshot(&relation, ROW, value, asked, &row, &tid),
-			  "a version is seen in a part of the value");
-	}
-	begin_race(lock, end, after);
-	{
-		LsmEnough enough = lsm_enough_newest();
-
-		store_read(&enough, &value);
-		check(lsm_versions_vacuum_horizon(&relation, ROW, value, &row, &tid, &dead_after) !=
-				  HEAPTUPLE_DEAD,
-			  "the row is not dead for what is a part of the value");
-		check(lsm_versions_newest(&relation, ROW, value, &row, &tid),
-			  "a part of the value has a valid version");
-	}
-	begin_race(lock, end, after);
-	{
-		LsmExact exact = {ROW, NULL};
-		LsmEnough enough = lsm_enough_exact(&exact);
-		LsmRow newest;
-
-		store_read(&enough, &value);
-		check(lsm_versions_exact(&relation, ROW, value, NULL, &row, &newest), "the first version is there");
-		check(row.xmin == model[0].xmin, "it is the one that was asked for");
-		check(!(row.flags & LSM_ROW_HAS_XMAX) || row.xmax == model[1].xmin, "it has its end");
-	}
-	ends_when_asked = InvalidTransactionId;
-}
-
-static void
-test_races(void)
-{
-	static const SnapshotType types[] = {SNAPSHOT_MVCC, SNAPSHOT_SELF, SNAPSHOT_DIRTY};
-
-	nwrong = 0;
-	for (int after = 0; after < 8; after++)
-	{
-		for (int i = 0; i < lengthof(types); i++)
-		{
-			for (int lock = 0; lock < 2; lock++)
-			{
-				race_once(lock, COMMITTED, after, types[i]);
-				race_once(lock, ABORTED, after, types[i]);
-			}
-		}
-	}
-	ok(nwrong == 0, "a maker ends while the row is decoded");
-}
-
-/* ---- the format ---- */
-
-static void
-test_format(void)
-{
-	static const uint16 flag_sets[] = {0, LSM_ROW_XMIN_COMMITTED, LSM_ROW_XMIN_FROZEN, LSM_ROW_STRONG,
-									   LSM_ROW_HAS_XMAX | LSM_ROW_HAS_NEXT, LSM_ROW_KILLED};
-	char lockers[2 * LSM_LOCKER_BYTES];
-	int wrong = 0;
-	int values = 0;
-
-	lsm_locker_put(lockers, 100, LockTupleShare);
-	lsm_locker_put(lockers + LSM_LOCKER_BYTES, 101, LockTupleExclusive);
-	for (int i = 0; i < lengthof(flag_sets) * 4 * 3 * 2; i++)
-	{
-		StringInfoData out;
-		LsmRow row;
-		LsmRow got;
-		char body[] = {1, 0, 'x', 'y', 'z', 'w'};
-		int kind = i / lengthof(flag_sets) % 3;
-		int version = i / lengthof(flag_sets) / 3 % 4;
-
-		memset(&row, 0, sizeof(row));
-		row.flags = flag_sets[i % lengthof(flag_sets)];
-		row.xmin = row.flags & LSM_ROW_XMIN_FROZEN ? FrozenTransactionId : 1000;
-		row.frozen_xmin = row.flags & LSM_ROW_XMIN_FROZEN ? 999 : InvalidTransactionId;
-		row.cmin = i % 2;
-		row.xmax = 1001;
-		row.cmax = 3;
-		lsm_tid_unpack(ROW, &row.next);
-		row.version = version == 0 ? 0 : version == 3 ? PG_UINT32_MAX
-													  : 1 << (9 * version);
-		row.open = kind == 2;
-		row.span = 200;
-		row.kept = 60000;
-		row.nlockers = i / lengthof(flag_sets) / 12 * 2;
-		row.lockers = lockers;
-		row.body = body;
-		row.body_bytes = sizeof(body);
-		initStringInfo(&out);
-		lsm_row_encode(&out, &row, kind != 0);
-		wrong += lsm_row_parse(lsm_slice(out.data, out.len), &got) != NULL ||
-			out.len > LSM_ROW_HEADER_BYTES(row.nlockers) + row.body_bytes ||
-			got.partial != (kind == 0) || got.open != row.open || got.version != row.version ||
-			got.nlockers != row.nlockers || (got.flags & row.flags) != row.flags ||
-			(!(row.flags & LSM_ROW_KILLED) && lsm_row_shown_xmin(&got) != lsm_row_shown_xmin(&row)) ||
-			(kind == 2 && (got.span != row.span || got.kept != row.kept)) ||
-			(kind != 0 && memcmp(got.body, body, sizeof(body)) != 0);
-		for (int len = 0; len < out.len; len++)
-		{
-			char *cut = alloc_or_die(len);
-
-			/* what is cut off inside the body is a shorter body */
-			memcpy(cut, out.data, len);
-			wrong += lsm_row_parse(lsm_slice(cut, len), &got) == NULL &&
-				(kind == 0 || len < out.len - (int) sizeof(body) + 2);
-			free(cut);
-		}
-		values++;
-		pfree(out.data);
-	}
-	ok(wrong == 0, "%d values come back as they were, and are missed where they are cut off", values);
-}
-
-/* text: the message that is expected, or NULL */
-static void
-decode_malformed(const char *bytes, uint32 len, const char *text)
-{
-	LsmRow row;
-	uint64 tid;
-	LsmVersions versions;
-	bool failed;
-	char *copy = alloc_or_die(len);
-
-	memcpy(copy, bytes, len);
-	error_text[0] = '\0';
-	CATCH(
-		{
-			lsm_versions_begin(&versions, &relation, ROW, lsm_slice(copy, len));
-			while (lsm_versions_next(&versions, true, &row, &tid))
-				;
-		},
-		failed);
-	ok(failed && strstr(error_text, text) != NULL, "malformed: %s", text);
-	if (!failed || strstr(error_text, text) == NULL)
-		printf("# got: %s\n", error_text);
-	free(copy);
-}
-
-static void
-test_malformed(void)
-{
-	/* VERSION, number 0 */
-	static const char open[] = "\004\002\040\0\0\0\0\0\0\0\001\0x";
-
-	decode_malformed("\005", 1, "empty");
-	decode_malformed("\005\002\004", 3, "malformed");
-	decode_malformed("\005\003\003\002\000\003\003\002\000", 9, "malformed");
-	decode_malformed("\003\002\000", 3, "lost its data");
-	decode_malformed("\001\002\200\001\000", 5, "unknown flags");
-	decode_malformed("\004\002\000\001\000", 5, "no number");
-	decode_malformed("\001\002\040\0\0\0\0\001\000", 9, "version is 0");
-	decode_malformed(open, 9, "kept of older versions");
-	decode_malformed(open, 11, "row is cut off");
-}
+#include "versions_cases.h"
+#include "versions_races.h"
+#include "versions_format.h"
 
 int
 main(void)
@@ -804,7 +715,9 @@ main(void)
 	relation.rd_att = one_integer();
 	strcpy(NameStr(class_form.relname), "t");
 	test_format();
+	test_old_format();
 	test_malformed();
+	run_cases("versions", run_versions_case);
 	test_races();
 	test_random();
 	printf("1..%d\n", ntests);

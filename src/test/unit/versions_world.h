@@ -239,6 +239,42 @@ oldest_running(void)
 	return next_xid();
 }
 
+/* The session's transactions from this depth on have ended. */
+static void
+drop_snapshots(int s, int depth)
+{
+	for (int i = 0; i < MAX_SNAPSHOTS; i++)
+	{
+		if (snapshots[i].used && snapshots[i].session == s && snapshots[i].depth >= depth)
+			snapshots[i].used = false;
+	}
+}
+
+/*
+ * Snapshots of a standby: nothing is kept for them.  Who removes something says an
+ * xid, and those that take it for running, or may, are canceled.
+ */
+#define STANDBY			(-1)
+
+static TestSnapshot standby[MAX_SNAPSHOTS];
+
+static void
+fill_snapshot(TestSnapshot *snapshot, int s)
+{
+	memset(&snapshot->data, 0, sizeof(snapshot->data));
+	snapshot->used = true;
+	snapshot->session = s;
+	snapshot->data.snapshot_type = SNAPSHOT_MVCC;
+	snapshot->data.xmin = oldest_running();
+	snapshot->data.xmax = next_xid();
+	snapshot->data.xip = snapshot->xip;
+	for (int n = 0; n < nxacts; n++)
+	{
+		if (state_of(xid_of(n)) == RUNNING)
+			snapshot->xip[snapshot->data.xcnt++] = xid_of(n);
+	}
+}
+
 static void
 take_snapshot(int s)
 {
@@ -248,32 +284,21 @@ take_snapshot(int s)
 
 		if (snapshot->used)
 			continue;
-		memset(&snapshot->data, 0, sizeof(snapshot->data));
-		snapshot->used = true;
-		snapshot->session = s;
+		fill_snapshot(snapshot, s);
 		snapshot->depth = sessions[s].depth;
-		snapshot->data.snapshot_type = SNAPSHOT_MVCC;
-		snapshot->data.xmin = oldest_running();
-		snapshot->data.xmax = next_xid();
-		snapshot->data.xip = snapshot->xip;
-		for (int n = 0; n < nxacts; n++)
-		{
-			if (state_of(xid_of(n)) == RUNNING)
-				snapshot->xip[snapshot->data.xcnt++] = xid_of(n);
-		}
 		snapshot->data.curcid = sessions[s].cid;
 		return;
 	}
 }
 
-/* The session's transactions from this depth on have ended. */
 static void
-drop_snapshots(int s, int depth)
+cancel_standby(TransactionId removed)
 {
 	for (int i = 0; i < MAX_SNAPSHOTS; i++)
 	{
-		if (snapshots[i].used && snapshots[i].session == s && snapshots[i].depth >= depth)
-			snapshots[i].used = false;
+		if (TransactionIdIsValid(removed) && standby[i].used &&
+			!TransactionIdFollows(standby[i].data.xmin, removed))
+			standby[i].used = false;
 	}
 }
 
@@ -390,11 +415,14 @@ model_wanted(int v)
 	{
 		LsmRow		row = model_row(v);
 
+		if (!snapshots[i].used)
+			continue;
 		viewer = snapshots[i].session;
-		if (snapshots[i].used && lsm_row_visible(&row, &snapshots[i].data))
+		if (lsm_row_visible(&row, &snapshots[i].data))
 			return true;
 	}
-	return v == model_newest();
+	return v == model_newest() &&
+		!(TransactionIdIsValid(model[v].xmax) && state_of(model[v].xmax) == COMMITTED);
 }
 
 static LockTupleMode

@@ -75,6 +75,7 @@ decide(LsmJob *job, LsmSlice key, LsmSlice *value)
 	old = MemoryContextSwitchTo(job->entry_cxt);
 	resetStringInfo(&job->rewritten);
 	job->fate.dying = false;
+	job->fate.gone = false;
 	fate = job->tree->ops->fate(&job->fate, key, *value, &job->rewritten);
 	MemoryContextSwitchTo(old);
 	if (fate == LSM_FATE_REWRITE)
@@ -85,7 +86,6 @@ decide(LsmJob *job, LsmSlice key, LsmSlice *value)
 void
 lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 {
-	bool		was_row;
 	LsmFate		fate;
 
 	if (job->tree->ops->puts_stay && (uint8) value.data[0] == LSM_TAG_PUT)
@@ -104,17 +104,13 @@ lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 		return;
 	}
 
-	was_row = lsm_tag_is_row((uint8) value.data[0]);
 	fate = decide(job, key, &value);
+	job->nvalues_dropped += job->fate.gone;
 	if (fate == LSM_FATE_DROP)
 	{
 		job->dropped = true;
-		job->nvalues_dropped += was_row;
 		return;
 	}
-
-	/* what hides older values of a dead row takes its place */
-	job->nvalues_dropped += was_row && (uint8) value.data[0] == LSM_TAG_DELETE;
 	Assert(!(job->fate.bottom && lsm_value_open(value)));
 	lsm_job_add(job, key, value);
 	if (job->fate.dying)

@@ -16,10 +16,12 @@
  *	  WARNING for each that it misses or finds.
  *
  * Levels of unlisted files are unknown, so it is unknown what is newer.  For
- * rows that does not matter: a TID stands for one version of a row for ever,
- * whose body is written once, and the states of whose header come one after
- * the other; ops->settle takes the latest of them whatever the order.  Entries
- * of indexes have no such states: an index has to be rebuilt.
+ * rows that does not matter: versions of a row are numbered, of two with the same
+ * number one was rolled back, a version's body is written once, and the states of
+ * its header come one after the other; ops->settle takes the latest of them
+ * whatever the order.  Older versions are for snapshots from before the crash,
+ * of which there are none.  Entries of indexes have no such states: an index has
+ * to be rebuilt.
  *
  * Nothing is written to such a table by such a session, and no job works on
  * it: what they would leave behind would look as if it was all.

@@ -12,6 +12,12 @@
  * written before its index entries, numbers of rows are never used twice, and a
  * row is only dropped when no one can see it.
  *
+ * Serializable transactions take the SIREAD lock of the version that they have
+ * found, and read the row again if a change has been counted since before they
+ * read it.  Who changes the row writes, counts, and looks for locks, in this order
+ * (row_change.c, modify.c).  So either he finds the lock, or what is read after
+ * it has his change.
+ *
  * Locks: index AMs call lsm_index_delete_tuples() (and VACUUM's callback, see
  * vacuum.c) with an index page locked.  Lookups take LWLocks and buffer locks
  * of this table's relation only, and nothing here or below ever locks an index
@@ -167,25 +173,86 @@ lsm_fetch_newest(LsmTree *tree, uint64 row, StringInfo value)
 	return read_row(tree, row, &enough, value, NULL);
 }
 
-static inline bool
-fetch_visible(Relation rel, LsmTree *tree, uint64 row, Snapshot snapshot,
-			  StringInfo value, LsmRow *version, uint64 *packed, bool *found, LsmStamp *stamp)
+/*
+ * lsm_check_row_conflict_out - a serializable transaction has read the row: of
+ * the version that it sees, or of all valid ones, if it sees none, is whoever has
+ * made or ended it in conflict with us?
+ */
+void
+lsm_check_row_conflict_out(Relation rel, uint64 row, LsmSlice value, const LsmRow *seen,
+						   bool visible, Snapshot snapshot)
+{
+	LsmVersions versions;
+	LsmRow		version;
+	uint64		packed;
+
+	if (likely(visible || lsm_value_tag(value) == LSM_TAG_PUT))
+	{
+		lsm_check_conflict_out(rel, seen, visible, snapshot);
+		return;
+	}
+	if (!CheckForSerializableConflictOutNeeded(rel, snapshot))
+		return;
+	lsm_versions_begin(&versions, rel, row, value);
+	while (lsm_versions_next(&versions, false, &version, &packed))
+		lsm_check_conflict_out(rel, &version, false, snapshot);
+}
+
+/*
+ * fetch_visible() for serializable transactions.  A version that the snapshot
+ * does not see needs no lock: what comes after it is not seen either.
+ */
+static pg_noinline bool
+fetch_serializable(Relation rel, LsmTree *tree, uint64 row, Snapshot snapshot,
+				   StringInfo value, LsmRow *version, uint64 *packed, bool *found,
+				   LsmStamp *stamp)
 {
 	LsmEnough	enough = lsm_enough_for_snapshot(snapshot);
-	ItemPointerData tid;
+	char		key[LSM_TID_BYTES];
+	LsmDigest	digest;
+	LsmStamp	own_stamp;
 	bool		visible;
 
-	/* before the row is read: see modify.c */
-	lsm_tid_unpack(row, &tid);
-	PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
-
+	if (stamp == NULL)
+		stamp = &own_stamp;
 	*found = read_row(tree, row, &enough, value, stamp);
 	if (!*found)
 		return false;
 	visible = lsm_versions_for_snapshot(rel, row, buffer_slice(value), snapshot, version,
 										packed);
-	lsm_check_conflict_out(rel, version, visible, snapshot);
+	if (visible)
+	{
+		ItemPointerData tid;
+
+		lsm_tid_unpack(*packed, &tid);
+		PredicateLockTID(rel, &tid, snapshot, InvalidTransactionId);
+		lsm_key_encode(row, key);
+		digest = lsm_lock_digest(lsm_slice(key, sizeof(key)));
+		if (!lsm_stamp_held(tree, digest, stamp))
+		{
+			*found = read_row(tree, row, &enough, value, stamp);
+			if (!*found)
+				return false;
+			visible = lsm_versions_for_snapshot(rel, row, buffer_slice(value), snapshot,
+												version, packed);
+		}
+	}
+	lsm_check_row_conflict_out(rel, row, buffer_slice(value), version, visible, snapshot);
 	return visible;
+}
+
+static inline bool
+fetch_visible(Relation rel, LsmTree *tree, uint64 row, Snapshot snapshot,
+			  StringInfo value, LsmRow *version, uint64 *packed, bool *found, LsmStamp *stamp)
+{
+	LsmEnough	enough = lsm_enough_for_snapshot(snapshot);
+
+	if (unlikely(IsolationIsSerializable() && IsMVCCSnapshot(snapshot)))
+		return fetch_serializable(rel, tree, row, snapshot, value, version, packed, found,
+								  stamp);
+	*found = read_row(tree, row, &enough, value, stamp);
+	return *found &&
+		lsm_versions_for_snapshot(rel, row, buffer_slice(value), snapshot, version, packed);
 }
 
 bool
@@ -205,7 +272,10 @@ exact_visible(Relation rel, uint64 packed, LsmSlice value, Snapshot snapshot, Ls
 	return lsm_versions_exact(rel, packed, value, snapshot, version, NULL);
 }
 
-/* The version at the TID, if the snapshot sees it */
+/*
+ * The version at the TID, if the snapshot sees it.  Which one that is, is known
+ * before it is read, so it is locked first.
+ */
 static bool
 fetch_exact(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 			StringInfo value, LsmRow *version)
@@ -223,7 +293,8 @@ fetch_exact(Relation rel, LsmTree *tree, uint64 packed, Snapshot snapshot,
 		return false;
 	slice = buffer_slice(value);
 	visible = exact_visible(rel, packed, slice, snapshot, version);
-	if (visible || lsm_value_tag(slice) == LSM_TAG_PUT)
+	if (visible || lsm_value_tag(slice) == LSM_TAG_PUT ||
+		lsm_versions_exact(rel, packed, slice, NULL, version, NULL))
 		lsm_check_conflict_out(rel, version, visible, snapshot);
 	return visible;
 }

@@ -9,9 +9,9 @@
  * lock, which queues the waiters, then the transaction; the tuple lock is kept
  * until the change is made, so that no one overtakes.
  *
- * Serializable transactions: readers lock (SIREAD) before they read, writers
- * write before they check.  So one of the two always sees the other; a failing
- * check aborts the transaction, and with it what was written.
+ * Serializable transactions: readers lock (SIREAD) before they read, or read once
+ * more (fetch.c), writers write before they check.  So one of the two always sees
+ * the other; a failing check aborts the transaction, and with it what was written.
  *
  *-------------------------------------------------------------------------
  */

@@ -19,8 +19,8 @@
  * it has reached the end (syncscan.c of PostgreSQL).  So they read the same
  * blocks of files at about the same time.  Parallel scans are not.
  *
- * Serializable: the SIREAD lock is taken before the row is read (see
- * modify.c).
+ * Serializable: the SIREAD lock, of the relation or of a page, is taken before the
+ * rows are read (see modify.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -509,7 +509,7 @@ lsm_scan_visible(LsmTableScan *scan, Snapshot snapshot, uint64 row, LsmSlice val
 	Relation	rel = scan->base.rs_rd;
 	bool		visible = lsm_versions_for_snapshot(rel, row, value, snapshot, version, packed);
 
-	lsm_check_conflict_out(rel, version, visible, snapshot);
+	lsm_check_row_conflict_out(rel, row, value, version, visible, snapshot);
 	return visible;
 }
 
@@ -650,7 +650,7 @@ next_step(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot, uin
 	}
 	visible = lsm_versions_for_snapshot(rel, *row, *value, snapshot, &version, &packed);
 	if (!scan->batched)			/* else not serializable */
-		lsm_check_conflict_out(rel, &version, visible, snapshot);
+		lsm_check_row_conflict_out(rel, *row, *value, &version, visible, snapshot);
 	if (visible)
 	{
 		lsm_row_store(rel, &version, packed, slot);

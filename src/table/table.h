@@ -812,6 +812,8 @@ extern void lsm_row_doubt_kept(LsmTree *tree, uint64 row, LsmDigest digest,
 extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 row,
 							  Snapshot snapshot, StringInfo value, LsmRow *version,
 							  uint64 *packed, bool *found);
+extern void lsm_check_row_conflict_out(Relation rel, uint64 row, LsmSlice value,
+									   const LsmRow *seen, bool visible, Snapshot snapshot);
 
 extern struct IndexFetchTableData *lsm_table_fetch_begin(Relation rel);
 extern void lsm_table_fetch_reset(struct IndexFetchTableData *data);

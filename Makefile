@@ -23,7 +23,8 @@
 #   make format             clang-format on lines changed since HEAD
 #
 # LSM_TESTING=1 compiles crash points in, ASSERT=1 our assertions, DEBUG=1
-# without optimisation, V=1 shows all commands.  Flavours
+# without optimisation, V=1 shows all commands.  VERSION_BITS=2 leaves few
+# numbers to versions of a row; ROW_VERSIONS=1 has lsm.row_versions on.  Flavours
 # are built in directories of their own (build/<flavour>) and installed into a
 # private copy of the PostgreSQL tree, so that they never mix.
 
@@ -185,6 +186,12 @@ LSM_DEFS += -DLSM_TESTING
 endif
 ifdef ASSERT
 LSM_DEFS += -DUSE_ASSERT_CHECKING
+endif
+ifdef VERSION_BITS
+LSM_DEFS += -DLSM_VERSION_BITS=$(VERSION_BITS)
+endif
+ifdef ROW_VERSIONS
+LSM_DEFS += -DLSM_ROW_VERSIONS=true
 endif
 
 ifdef DEBUG

@@ -523,7 +523,12 @@ typedef RelFileNode RelFileLocator;
 typedef bool TU_UpdateIndexes;
 
 #define TU_None					false
+#define TU_Summarizing			true
 #define TU_All					true
+
+/* Columns whose change makes entries necessary; those of BRIN are among them */
+#define INDEX_ATTR_BITMAP_HOT_BLOCKING	INDEX_ATTR_BITMAP_ALL
+#define INDEX_ATTR_BITMAP_SUMMARIZED	INDEX_ATTR_BITMAP_ALL
 
 struct VacuumCutoffs
 {

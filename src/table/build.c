@@ -3,10 +3,12 @@
  * build.c
  *	  Reading the table for an index: build and validation.
  *
- * An index needs an entry for every version that someone may still see, under
- * the version's own TID.  Which those are, whom to wait for and what counts as
- * a live row is decided as in heapam_index_build_range_scan; there are no
- * HOT chains to care for.
+ * An index needs an entry for every row of which someone may still see a version,
+ * with the columns of its newest one.  Which those are, whom to wait for and what
+ * counts as a live row is decided as in heapam_index_build_range_scan.  A row's
+ * versions are to us what a HOT chain is to heap: all have the same columns in
+ * every index that there was when they were written, but not in one that is made
+ * now.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,8 +39,42 @@ typedef struct Verdict
 	TransactionId xwait;		/* valid: wait for it and judge again */
 } Verdict;
 
+/* What is needed to judge rows without a snapshot */
+typedef struct Judge
+{
+	Relation	rel;
+	IndexInfo  *index_info;
+	TransactionId OldestXmin;
+	bool		anyvisible;
+	bool		unique;
+	Buffer		vm_buffer;
+	StringInfoData value;		/* a row that was read again */
+} Judge;
+
+static void
+begin_judging(Judge *judge, Relation rel, IndexInfo *index_info, TransactionId OldestXmin,
+			  bool anyvisible)
+{
+	judge->rel = rel;
+	judge->index_info = index_info;
+	judge->OldestXmin = OldestXmin;
+	judge->anyvisible = anyvisible;
+	judge->unique = index_info->ii_Unique || index_info->ii_ExclusionOps != NULL;
+	judge->vm_buffer = InvalidBuffer;
+	initStringInfo(&judge->value);
+	Assert(!(anyvisible && judge->unique));
+}
+
+static void
+end_judging(Judge *judge)
+{
+	if (BufferIsValid(judge->vm_buffer))
+		ReleaseBuffer(judge->vm_buffer);
+	pfree(judge->value.data);
+}
+
 /*
- * Judge a version without a snapshot.  `unique`: indexing a row whose
+ * Judge a version without a snapshot.  With a unique index, indexing a row whose
  * transaction runs could report, or miss, a duplicate.
  *
  * Horizons go backward: VACUUM takes no notice of transactions in other
@@ -49,12 +85,11 @@ typedef struct Verdict
  * does so, or sets one, meanwhile: we hold a lock that conflicts with both.
  */
 static Verdict
-judge(Relation rel, uint64 packed, const LsmRow *row, Buffer *vm_buffer,
-	  TransactionId OldestXmin, bool anyvisible, bool unique)
+judge_version(Judge *judge, uint64 row, const LsmRow *version)
 {
 	Verdict		v = {false, false, false, InvalidTransactionId};
 
-	switch (lsm_row_vacuum_status(row, OldestXmin))
+	switch (lsm_row_vacuum_status(version, judge->OldestXmin))
 	{
 		case HEAPTUPLE_DEAD:
 			break;
@@ -63,28 +98,28 @@ judge(Relation rel, uint64 packed, const LsmRow *row, Buffer *vm_buffer,
 			break;
 		case HEAPTUPLE_RECENTLY_DEAD:
 			/* for old snapshots */
-			v.index_it = !VM_ALL_VISIBLE(rel, (BlockNumber) (packed >> 16), vm_buffer);
+			v.index_it = !VM_ALL_VISIBLE(judge->rel, (BlockNumber) (row >> 16), &judge->vm_buffer);
 			break;
 		case HEAPTUPLE_INSERT_IN_PROGRESS:
 			v.index_it = v.alive = true;
-			v.count = anyvisible || TransactionIdIsCurrentTransactionId(row->xmin);
+			v.count = judge->anyvisible || TransactionIdIsCurrentTransactionId(version->xmin);
 			if (!v.count)
 			{
 				elog(WARNING, "concurrent insert in progress within table \"%s\"",
-					 RelationGetRelationName(rel));
-				if (unique)
-					v.xwait = row->xmin;
+					 RelationGetRelationName(judge->rel));
+				if (judge->unique)
+					v.xwait = version->xmin;
 			}
 			break;
 		case HEAPTUPLE_DELETE_IN_PROGRESS:
 			v.index_it = true;
-			v.count = anyvisible || !TransactionIdIsCurrentTransactionId(row->xmax);
-			if (v.count && !anyvisible)
+			v.count = judge->anyvisible || !TransactionIdIsCurrentTransactionId(version->xmax);
+			if (v.count && !judge->anyvisible)
 			{
 				elog(WARNING, "concurrent delete in progress within table \"%s\"",
-					 RelationGetRelationName(rel));
-				if (unique)
-					v.xwait = row->xmax;
+					 RelationGetRelationName(judge->rel));
+				if (judge->unique)
+					v.xwait = version->xmax;
 			}
 			break;
 	}
@@ -92,30 +127,66 @@ judge(Relation rel, uint64 packed, const LsmRow *row, Buffer *vm_buffer,
 }
 
 /*
- * Judge until there is no one to wait for.  After a wait the row is read again,
- * into *value: its header may have changed meanwhile.
+ * The row has an entry with the columns of its newest version.  Who sees an older
+ * one would look for it under those of that version, so must not use the index
+ * (indcheckxmin).  If the update that ended the older one runs, which of them
+ * stays is not known: wait for the xid that is returned.
+ */
+static TransactionId
+look_at_older(Judge *judge, uint64 row, LsmSlice value)
+{
+	LsmVersions versions;
+	LsmRow		older;
+	uint64		packed;
+
+	lsm_versions_begin(&versions, judge->rel, row, value);
+	if (!lsm_versions_next(&versions, false, &older, &packed) ||
+		!lsm_versions_next(&versions, false, &older, &packed))
+		return InvalidTransactionId;
+	switch (lsm_row_vacuum_status(&older, judge->OldestXmin))
+	{
+		case HEAPTUPLE_DEAD:
+			return InvalidTransactionId;
+		case HEAPTUPLE_RECENTLY_DEAD:
+			break;
+		default:
+			/* or it has just been rolled back, and the row is to be read again */
+			if (!TransactionIdIsCurrentTransactionId(older.xmax))
+				return older.xmax;
+			break;
+	}
+	judge->index_info->ii_BrokenHotChain = true;
+	return InvalidTransactionId;
+}
+
+/*
+ * Judge the row by its newest version, until there is no one to wait for.  After
+ * a wait the row is read again: its header may have changed meanwhile.
  */
 static Verdict
-judge_and_wait(Relation rel, uint64 row, LsmRow *version, StringInfo value, Buffer *vm_buffer,
-			   TransactionId OldestXmin, bool anyvisible, bool unique)
+judge_row(Judge *judge, uint64 row, LsmSlice value, LsmRow *version)
 {
+	uint64		packed;
+
+	/* of a row that has none, the last one is as dead */
+	(void) lsm_versions_newest(judge->rel, row, value, version, &packed);
 	for (;;)
 	{
-		Verdict		v = judge(rel, row, version, vm_buffer, OldestXmin, anyvisible, unique);
+		Verdict		v = judge_version(judge, row, version);
 		ItemPointerData tid;
-		uint64		packed;
 
+		if (v.index_it && !TransactionIdIsValid(v.xwait) && !judge->anyvisible &&
+			unlikely(lsm_value_tag(value) != LSM_TAG_PUT))
+			v.xwait = look_at_older(judge, row, value);
 		if (!TransactionIdIsValid(v.xwait))
 			return v;
 		lsm_tid_unpack(row, &tid);
-		XactLockTableWait(v.xwait, rel, &tid, XLTW_InsertIndexUnique);
+		XactLockTableWait(v.xwait, judge->rel, &tid, XLTW_InsertIndexUnique);
 		CHECK_FOR_INTERRUPTS();
-		if (!lsm_fetch_newest(lsm_table_tree(rel), row, value) ||
-			!lsm_versions_newest(rel, row, lsm_slice(value->data, value->len), version, &packed))
-		{
-			v.index_it = v.alive = v.count = false;
-			return v;
-		}
+		if (!lsm_fetch_versions(lsm_table_tree(judge->rel), row, &judge->value))
+			return (Verdict) {false, false, false, InvalidTransactionId};
+		value = lsm_slice(judge->value.data, judge->value.len);
+		(void) lsm_versions_newest(judge->rel, row, value, version, &packed);
 	}
 }
 
@@ -214,28 +285,73 @@ report_blocks_done(LsmTableScan *scan, BlockNumber *reported)
 	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, done);
 }
 
+/* What a build hands entries to */
+typedef struct Build
+{
+	Relation	table_rel;
+	Relation	index_rel;
+	EntryMaker	maker;
+	IndexBuildCallback callback;
+	void	   *callback_state;
+} Build;
+
+static inline void
+hand_over(Build *build, uint64 row, const LsmRow *version, bool alive)
+{
+	EntryMaker *maker = &build->maker;
+
+	if (make_entry(maker, build->table_rel, version, row))
+		build->callback(build->index_rel, &maker->slot->tts_tid, maker->values,
+						maker->isnull, alive, build->callback_state);
+}
+
+/*
+ * The older versions that somebody may see, for a summary: it serves all
+ * snapshots, too many values do it no harm, and it is not made anew when the
+ * older versions are gone.
+ */
+static void
+hand_over_older(Build *build, Judge *judge, uint64 row, LsmSlice value)
+{
+	LsmVersions versions;
+	LsmRow		version;
+	uint64		packed;
+	bool		newest = true;
+
+	lsm_versions_begin(&versions, build->table_rel, row, value);
+	while (lsm_versions_next(&versions, false, &version, &packed))
+	{
+		Verdict		v;
+
+		if (newest)
+		{
+			newest = false;
+			continue;
+		}
+		v = judge_version(judge, row, &version);
+		if (!v.index_it)
+			break;
+		hand_over(build, row, &version, v.alive);
+	}
+}
+
 /*
  * Hand the entries of all rows of the scan to the callback; returns the number
  * of live rows.
  */
 static double
-build_from_scan(Relation table_rel, Relation index_rel, IndexInfo *index_info,
-				LsmTableScan *scan, TransactionId OldestXmin, bool anyvisible,
-				bool progress, IndexBuildCallback callback, void *callback_state)
+build_from_scan(Build *build, IndexInfo *index_info, LsmTableScan *scan,
+				TransactionId OldestXmin, bool anyvisible, bool progress)
 {
 	Snapshot	snapshot = scan->base.rs_snapshot;
-	bool		unique = index_info->ii_Unique || index_info->ii_ExclusionOps != NULL;
 	BlockNumber reported = InvalidBlockNumber;
 	double		reltuples = 0;
-	Buffer		vm_buffer = InvalidBuffer;
-	EntryMaker	maker;
-	StringInfoData buf;
+	Judge		judge;
 	uint64		row;
 	LsmSlice	value;
 
-	Assert(!(anyvisible && unique));
-	begin_entries(&maker, table_rel, index_info);
-	initStringInfo(&buf);
+	begin_judging(&judge, build->table_rel, index_info, OldestXmin, anyvisible);
+	begin_entries(&build->maker, build->table_rel, index_info);
 	while (lsm_scan_step(scan, ForwardScanDirection, &row, &value))
 	{
 		LsmRow		version;
@@ -245,25 +361,19 @@ build_from_scan(Relation table_rel, Relation index_rel, IndexInfo *index_info,
 		if (progress)
 			report_blocks_done(scan, &reported);
 		if (snapshot == SnapshotAny)
-		{
-			/* of a row that has none, the last one is as dead */
-			(void) lsm_versions_newest(table_rel, row, value, &version, &packed);
-			v = judge_and_wait(table_rel, row, &version, &buf, &vm_buffer, OldestXmin,
-							   anyvisible, unique);
-		}
+			v = judge_row(&judge, row, value, &version);
 		else
 			v.index_it = v.alive = v.count =
 				lsm_scan_visible(scan, snapshot, row, value, &version, &packed);
 		if (v.count)
 			reltuples += 1;
-		if (v.index_it && make_entry(&maker, table_rel, &version, row))
-			callback(index_rel, &maker.slot->tts_tid, maker.values, maker.isnull,
-					 v.alive, callback_state);
+		if (v.index_it)
+			hand_over(build, row, &version, v.alive);
+		if (anyvisible && unlikely(lsm_value_tag(value) != LSM_TAG_PUT))
+			hand_over_older(build, &judge, row, value);
 	}
-	end_entries(&maker);
-	if (BufferIsValid(vm_buffer))
-		ReleaseBuffer(vm_buffer);
-	pfree(buf.data);
+	end_entries(&build->maker);
+	end_judging(&judge);
 	return reltuples;
 }
 
@@ -274,6 +384,12 @@ lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 						   BlockNumber numblocks, IndexBuildCallback callback,
 						   void *callback_state, TableScanDesc sscan)
 {
+	Build		build = {
+		.table_rel = table_rel,
+		.index_rel = index_rel,
+		.callback = callback,
+		.callback_state = callback_state
+	};
 	LsmTableScan *scan;
 	Snapshot	own_snapshot = NULL;
 	TransactionId OldestXmin = InvalidTransactionId;
@@ -296,8 +412,7 @@ lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL,
 									 lsm_scan_total_blocks(scan));
 	limit_to_blocks(scan, start_blockno, numblocks);
-	reltuples = build_from_scan(table_rel, index_rel, index_info, scan, OldestXmin,
-								anyvisible, progress, callback, callback_state);
+	reltuples = build_from_scan(&build, index_info, scan, OldestXmin, anyvisible, progress);
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE,
 									 lsm_scan_total_blocks(scan));

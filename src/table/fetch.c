@@ -173,6 +173,12 @@ lsm_fetch_newest(LsmTree *tree, uint64 row, StringInfo value)
 	return read_row(tree, row, &enough, value, NULL);
 }
 
+bool
+lsm_fetch_versions(LsmTree *tree, uint64 row, StringInfo value)
+{
+	return read_row(tree, row, NULL, value, NULL);
+}
+
 /*
  * lsm_check_row_conflict_out - a serializable transaction has read the row: of
  * the version that it sees, or of all valid ones, if it sees none, is whoever has

@@ -31,6 +31,8 @@
 #include "table/table.h"
 #include "tree/visibility_map.h"
 
+bool		lsm_row_versions = LSM_ROW_VERSIONS;
+
 /*
  * A row is "updated often" if fewer row numbers than this were handed out
  * between its last version and the new one
@@ -222,16 +224,21 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 	return TM_Ok;
 }
 
-/* Does the update leave all key columns as they are, bit by bit? */
+/*
+ * Does the update leave all columns of this set as they are, bit by bit?
+ *
+ * The set is asked for anew for each update, and not kept: indexes come and go
+ * beside us.  Who makes one waits for those who do not know it.
+ */
 static bool
-keys_unchanged(Relation rel, HeapTuple oldtup, HeapTuple newtup)
+columns_unchanged(Relation rel, IndexAttrBitmapKind set, HeapTuple oldtup, HeapTuple newtup)
 {
-	Bitmapset  *keys = RelationGetIndexAttrBitmap(rel, INDEX_ATTR_BITMAP_KEY);
+	Bitmapset  *columns = RelationGetIndexAttrBitmap(rel, set);
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	bool		same = true;
 	int			i = -1;
 
-	while (same && (i = bms_next_member(keys, i)) >= 0)
+	while (same && (i = bms_next_member(columns, i)) >= 0)
 	{
 		AttrNumber	attnum = i + FirstLowInvalidHeapAttributeNumber;
 		Datum		a;
@@ -257,7 +264,7 @@ keys_unchanged(Relation rel, HeapTuple oldtup, HeapTuple newtup)
 			same = datumIsEqual(a, b, att->attbyval, att->attlen);
 		}
 	}
-	bms_free(keys);
+	bms_free(columns);
 	return same;
 }
 
@@ -385,6 +392,84 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	return written;
 }
 
+/* What a version takes of the room that its row has for versions, bytes */
+static inline uint32
+version_bytes(uint32 body_bytes)
+{
+	return LSM_ROW_HEADER_BYTES(0) + body_bytes;
+}
+
+/*
+ * The new version's number.  False: the row has no room for it.
+ *
+ * A row has room for as many versions as can be told by their TIDs, and for so
+ * many bytes that they fit into one value.  Versions that are dead to all do not
+ * count: their numbers are used again, and nobody has to keep them.  How many of
+ * them there are is not known, but if the replaced version's maker is before the
+ * horizon it is all others (versions.c, 5).  That is asked when there is no room
+ * otherwise.
+ *
+ * A number is used again when the version that had it is dead to all.  So nobody
+ * has its TID, who could mistake the new version for it: a scan, a cursor, and
+ * EvalPlanQual have the snapshot that saw it, triggers that wait have a version
+ * that our running transaction made or ended.
+ */
+static bool
+number_version(const LsmRowChange *target, HeapTuple stored, LsmRow *header)
+{
+	const LsmRow *old = &target->row;
+	uint32		bytes = version_bytes(lsm_tuple_body_bytes(stored));
+	uint32		span = old->span + 1;
+	uint32		kept = old->kept + version_bytes(old->body_bytes);
+
+	if (old->version == PG_UINT32_MAX)
+		return false;
+	if (span > LSM_VERSION_MASK || kept + bytes > LSM_VERSIONS_MAX_BYTES)
+	{
+		span = 1;
+		kept = version_bytes(old->body_bytes);
+		if (kept + bytes > LSM_VERSIONS_MAX_BYTES ||
+			(!(old->flags & LSM_ROW_XMIN_FROZEN) && !lsm_xid_removable(target->rel, old->xmin)))
+			return false;
+	}
+	header->open = true;
+	header->version = old->version + 1;
+	header->span = span;
+	header->kept = kept;
+	return true;
+}
+
+/*
+ * The new version stays in its row: it goes on top of those that are there, and
+ * ends the one that it replaces by that.
+ */
+static bool
+write_version(LsmRowChange *target, HeapTuple stored, const LsmRow *header, LsmSlice note,
+			  uint64 *packed)
+{
+	StringInfoData value;
+	LsmEntry	entry;
+	LsmWrite	write;
+	bool		written;
+
+	Assert(lsm_row_change_is_newest(target));
+	lsm_tree_require_format(target->tree);
+	lsm_row_value_init(&value, header, stored);
+	memset(&entry, 0, sizeof(entry));
+	entry.key = lsm_slice(target->key, LSM_TID_BYTES);
+	entry.value = lsm_slice(value.data, value.len);
+	entry.digest = target->lock_digest;
+	entry.hashed = true;
+	entry.key_locked = true;
+	entry.note = note;
+	lsm_write_begin(target->tree, &write, &entry, 1);
+	lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));
+	written = lsm_row_change_apply(target, &write);
+	*packed = lsm_tid_of(target->row_tid, header->version);
+	pfree(value.data);
+	return written;
+}
+
 /*
  * Must the new version go through the toaster?  It also decides about the old
  * version's out-of-line values: they are kept or deleted.
@@ -410,9 +495,12 @@ typedef struct LsmUpdate
 	HeapTuple	oldtup;			/* NULL until read */
 	HeapTuple	stored;			/* newtup, or a toasted copy */
 	bool		keys_intact;
+	bool		entries_intact; /* no index needs an entry for the new version */
+	bool		summaries_intact;	/* nor to be told of it */
 	bool		must_toast;
 	bool		row_locked;		/* by lock_and_toast() */
 	bool		own_locks;		/* our transaction held locks before */
+	bool		stays;			/* in its row */
 	LsmRow		header;			/* of the new version; lsm_header_free() it */
 	LsmSlice	note;			/* for logical decoding; lsm_note_free() it */
 	uint64		packed;			/* its TID */
@@ -429,7 +517,12 @@ compare_versions(LsmUpdate *update)
 
 	update->oldtup = lsm_row_form_tuple(&update->target.row, update->target.packed,
 										RelationGetRelid(rel));
-	update->keys_intact = keys_unchanged(rel, update->oldtup, update->newtup);
+	update->keys_intact = columns_unchanged(rel, INDEX_ATTR_BITMAP_KEY,
+											update->oldtup, update->newtup);
+	update->entries_intact = lsm_row_versions && update->keys_intact &&
+		columns_unchanged(rel, INDEX_ATTR_BITMAP_HOT_BLOCKING, update->oldtup, update->newtup);
+	update->summaries_intact = update->entries_intact &&
+		columns_unchanged(rel, INDEX_ATTR_BITMAP_SUMMARIZED, update->oldtup, update->newtup);
 	update->mode = update->keys_intact ? LockTupleNoKeyExclusive : LockTupleExclusive;
 	update->must_toast = update_needs_toast(rel, update->oldtup, update->newtup);
 }
@@ -477,11 +570,48 @@ try_update(LsmUpdate *update)
 						  update->own_locks, &update->header);
 	if (update->note.len == 0)
 		update->note = lsm_note_change(update->target.rel, update->oldtup, update->newtup);
-	if (write_update(&update->target, update->stored, update->xid, update->cid,
+	update->stays = update->entries_intact &&
+		number_version(&update->target, update->stored, &update->header);
+	if (update->stays && locked_for_update(&update->target.row))
+		update->header.flags |= LSM_ROW_STRONG;
+	if (update->stays ?
+		write_version(&update->target, update->stored, &update->header, update->note,
+					  &update->packed) :
+		write_update(&update->target, update->stored, update->xid, update->cid,
 					 update->keys_intact, &update->header, update->note, &update->packed))
 		return true;
 	lsm_header_free(&update->header);
 	return false;
+}
+
+/* Tell who wants to know: statistics and, if there will be new entries, indexes. */
+static TU_UpdateIndexes
+note_update(const LsmUpdate *update)
+{
+	const LsmRowChange *target = &update->target;
+	Relation	rel = target->rel;
+	LsmReplaced replaced;
+
+	if (update->stays)
+	{
+		pgstat_count_heap_update(rel, true, false);
+
+		/* the version replaced is not for VACUUM to find: flushes drop it */
+		pgstat_update_heap_dead_tuples(rel, 1);
+		return update->summaries_intact ? TU_None : TU_Summarizing;
+	}
+
+	/* indexes know the row by it */
+	lsm_row_tid(&target->tid, &replaced.tid);
+	replaced.often = updated_often(target, update->packed);
+	replaced.xmin = (target->row.flags & LSM_ROW_XMIN_FROZEN) ||
+		TransactionIdIsCurrentTransactionId(target->row.xmin) ?
+		InvalidTransactionId : target->row.xmin;
+	lsm_notes_set_replaced(rel, &update->newtup->t_self,
+						   update->keys_intact ? &replaced : NULL);
+	lsm_relation_note_update(rel, target->tree, update->packed);
+	pgstat_count_heap_update(rel, false, false);
+	return TU_All;
 }
 
 /* The update did not come about. */
@@ -515,7 +645,6 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		.mode = LockTupleExclusive,
 		.own_locks = true
 	};
-	LsmReplaced replaced;
 	TM_Result	result;
 	bool		have_tuple_lock = false;
 	bool		waited;
@@ -558,17 +687,7 @@ lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId
 		lsm_label_tuple(rel, update.newtup, slot, &update.header, update.packed);
 		lsm_header_free(&update.header);
 		finish_change(&update.target, update.mode, have_tuple_lock);
-		/* indexes know the row by it */
-		lsm_row_tid(&update.target.tid, &replaced.tid);
-		replaced.often = updated_often(&update.target, update.packed);
-		replaced.xmin = (update.target.row.flags & LSM_ROW_XMIN_FROZEN) ||
-			TransactionIdIsCurrentTransactionId(update.target.row.xmin) ?
-			InvalidTransactionId : update.target.row.xmin;
-		lsm_notes_set_replaced(rel, &update.newtup->t_self,
-							   update.keys_intact ? &replaced : NULL);
-		lsm_relation_note_update(rel, update.target.tree, update.packed);
-		pgstat_count_heap_update(rel, false, false);
-		*update_indexes = TU_All;
+		*update_indexes = note_update(&update);
 	}
 
 	lsm_row_change_free(&update.target);

@@ -325,8 +325,8 @@ lsm_header_value_free(LsmHeaderValue *value)
 }
 
 /* Bytes of the tuple's body in our format */
-static inline uint32
-tuple_body_bytes(HeapTuple tuple)
+uint32
+lsm_tuple_body_bytes(HeapTuple tuple)
 {
 	HeapTupleHeader header = tuple->t_data;
 	uint32		bytes = sizeof(uint16) + (tuple->t_len - header->t_hoff);
@@ -339,7 +339,7 @@ tuple_body_bytes(HeapTuple tuple)
 void
 lsm_row_check_size(HeapTuple tuple)
 {
-	uint32		bytes = tuple_body_bytes(tuple);
+	uint32		bytes = lsm_tuple_body_bytes(tuple);
 
 	if (bytes > LSM_ROW_BODY_MAX_BYTES)
 		ereport(ERROR,
@@ -379,7 +379,7 @@ lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
 {
 	char	   *p;
 
-	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple));
+	enlargeStringInfo(out, LSM_ROW_HEADER_BYTES(row->nlockers) + lsm_tuple_body_bytes(tuple));
 	p = encode_header(out->data + out->len, row, true);
 	encode_end(out, encode_body(p, tuple));
 }
@@ -387,14 +387,14 @@ lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple)
 void
 lsm_row_value_init(StringInfo value, const LsmRow *row, HeapTuple tuple)
 {
-	lsm_buffer_init(value, LSM_ROW_HEADER_BYTES(row->nlockers) + tuple_body_bytes(tuple) + 1);
+	lsm_buffer_init(value, LSM_ROW_HEADER_BYTES(row->nlockers) + lsm_tuple_body_bytes(tuple) + 1);
 	lsm_row_encode_tuple(value, row, tuple);
 }
 
 void
 lsm_body_encode_tuple(StringInfo out, HeapTuple tuple)
 {
-	enlargeStringInfo(out, tuple_body_bytes(tuple));
+	enlargeStringInfo(out, lsm_tuple_body_bytes(tuple));
 	encode_end(out, encode_body(out->data + out->len, tuple));
 }
 

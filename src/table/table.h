@@ -162,6 +162,18 @@ StaticAssertDecl(LSM_TID_OFFSETS <= LSM_TID_OFFSET_MASK &&
 				 LSM_VERSION_SHIFT + LSM_VERSION_BITS <= 16,
 				 "a version's number does not fit into its TID");
 
+/*
+ * Versions of a row that may still be needed have so many bytes in all, at most:
+ * one value holds them (LSM_MAX_ENTRY_BYTES).
+ */
+#define LSM_VERSIONS_MAX_BYTES	(20 * 1024)
+
+/* Do updates that change no indexed column stay in their row? */
+#ifndef LSM_ROW_VERSIONS
+#define LSM_ROW_VERSIONS	false
+#endif
+extern bool lsm_row_versions;
+
 /* TIDs as 48-bit numbers in TID order, and as keys */
 static inline uint64
 lsm_tid_pack(const ItemPointerData *tid)
@@ -286,6 +298,9 @@ extern char *lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot 
  * PARTIAL without a body, else VERSION if the row is open, else PUT.
  */
 extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
+
+/* How many bytes the tuple's body has in our format */
+extern uint32 lsm_tuple_body_bytes(HeapTuple tuple);
 
 /* Append a complete value whose body is the heap tuple's. */
 extern void lsm_row_encode_tuple(StringInfo out, const LsmRow *row, HeapTuple tuple);
@@ -780,6 +795,9 @@ extern bool lsm_fetch_row(Relation rel, LsmTree *tree, uint64 packed,
  * False: no such row.
  */
 extern bool lsm_fetch_newest(LsmTree *tree, uint64 row, StringInfo value);
+
+/* Read all versions of the row.  False: no such row. */
+extern bool lsm_fetch_versions(LsmTree *tree, uint64 row, StringInfo value);
 
 typedef enum LsmPruned
 {

@@ -93,7 +93,7 @@ lsm_tree_prefetch(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 }
 
 /* Fold what the memtables have for the key; true if that is complete. */
-static bool
+static pg_attribute_always_inline bool
 get_from_memtables(const LsmTree *tree, const LsmMemtableSet *set, LsmSlice key,
 				   const LsmProbe *probe, LsmFold *fold)
 {
@@ -111,16 +111,18 @@ get_from_memtables(const LsmTree *tree, const LsmMemtableSet *set, LsmSlice key,
 
 /*
  * Memtables have something that is not complete.  Is it, where those are left out
- * of the set that are in files, too?
+ * that are in files, too?
  */
 static pg_noinline bool
-get_from_unflushed(const LsmTree *tree, LsmMemtableSet *set, const LsmVersion *version,
+get_from_unflushed(const LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *version,
 				   LsmSlice key, const LsmProbe *probe, LsmFold *fold)
 {
-	if (!lsm_set_leave_flushed(set, version))
+	LsmMemtableSet unflushed = *set;
+
+	if (!lsm_set_leave_flushed(&unflushed, version))
 		return false;
 	lsm_fold_again(fold);
-	return get_from_memtables(tree, set, key, probe, fold);
+	return get_from_memtables(tree, &unflushed, key, probe, fold);
 }
 
 static inline LsmSlice
@@ -409,7 +411,7 @@ lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe)
 typedef struct GetAgain
 {
 	LsmTree    *tree;
-	LsmMemtableSet set;
+	const LsmMemtableSet *set;
 	LsmVersion *version;
 	LsmSlice	key;
 	const LsmProbe *probe;
@@ -423,8 +425,8 @@ get_again(void *arg, LsmFold *fold)
 	LsmProbeCounts counts = {0};
 
 	lsm_filecache_begin();
-	if (get_from_memtables(get->tree, &get->set, get->key, get->probe, fold) ||
-		(fold->tag != 0 && get_from_unflushed(get->tree, &get->set, get->version, get->key,
+	if (get_from_memtables(get->tree, get->set, get->key, get->probe, fold) ||
+		(fold->tag != 0 && get_from_unflushed(get->tree, get->set, get->version, get->key,
 											  get->probe, fold)))
 		return;
 	if (lsm_probe_has_answers(get->probe, get->version))
@@ -437,7 +439,7 @@ static void
 doubt_get(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version, LsmSlice key,
 		  const LsmProbe *probe, const LsmFold *fold)
 {
-	GetAgain	again = {tree, *set, version, key, probe};
+	GetAgain	again = {tree, set, version, key, probe};
 
 	lsm_opinion_value(tree, set, version, key, fold, get_again, &again, "lsm_tree_get()");
 }
@@ -481,9 +483,9 @@ lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	}
 	if (stamp != NULL)
 		lsm_stamp_of_set(tree, probe->digest, set.stamp, stamp);
-	hit = get_from_memtables(tree, &set, key, probe, &fold);
-	if (unlikely(!hit && fold.tag != 0))
-		hit = get_from_unflushed(tree, &set, version, key, probe, &fold);
+	hit = get_from_memtables(tree, &set, key, probe, &fold) ||
+		(unlikely(fold.tag != 0) &&
+		 get_from_unflushed(tree, &set, version, key, probe, &fold));
 	tree->memtable_rate += ((hit ? 256 : 0) - tree->memtable_rate) / 16;
 	if (hit)
 		lsm_count(tree, LSM_COUNT_MEMTABLE_HITS, 1);

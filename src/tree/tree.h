@@ -256,9 +256,9 @@ typedef struct LsmKindOps
 	 * Decide about the newest value of a key, partial ones already merged as
 	 * far as the inputs allow, and so versions strung together.  A PARTIAL at
 	 * the bottom never reaches the callback, nor one that ends a CHAIN there: it
-	 * has lost its row and the tree drops it.  What is kept at the bottom needs
-	 * nothing below it: a VERSION that is the last there becomes a PUT.  Runs in
-	 * a worker without database: clog and procarray only, no catalog access.
+	 * has lost its row and the tree drops it.  A VERSION may be the last there, if
+	 * what was below it was pruned: it stays, or becomes a PUT.  Runs in a worker
+	 * without database: clog and procarray only, no catalog access.
 	 */
 	LsmFate		(*fate) (LsmFateContext *cx, LsmSlice key, LsmSlice value,
 						 StringInfo rewritten);

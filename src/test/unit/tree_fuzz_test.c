@@ -165,7 +165,7 @@ fate_stamped(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo out)
 			break;
 		}
 	}
-	if (n > 0 && cx->bottom && kept[n - 1].tag == LSM_TAG_VERSION)
+	if (n > 0 && cx->bottom && kept[n - 1].tag == LSM_TAG_VERSION && kept[n - 1].stamp % 2 == 0)
 		kept[n - 1].tag = LSM_TAG_PUT;
 	for (int i = 0; i < n; i++)
 		lsm_chain_append(out, put_stamped(kept[i]));

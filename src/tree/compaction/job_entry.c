@@ -111,7 +111,6 @@ lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 		job->dropped = true;
 		return;
 	}
-	Assert(!(job->fate.bottom && lsm_value_open(value)));
 	lsm_job_add(job, key, value);
 	if (job->fate.dying)
 		job->files[job->nfiles].flags |= LSM_FILE_HAS_DYING;

@@ -74,9 +74,9 @@ is_about(const LsmRow *override, const LsmRow *version)
 }
 
 /*
- * See versions.c, 4.  A PUT is never older than an override that has not been
- * about it: its maker had ended well for everyone.  If it were, the row would
- * go by its own header.
+ * See versions.c, 4.  A PUT is never below an override that is not about it, but
+ * about an older version: nothing older than a PUT is valid.  If it were, the row
+ * would go by the PUT's header.
  */
 static void
 merge_row(LsmSlice newer, LsmSlice older, StringInfo out)
@@ -508,8 +508,17 @@ typedef struct ChainFate
 	char		lockers[LSM_MAX_LOCKERS * LSM_LOCKER_BYTES];
 	int			nseen;
 	int			nkept;
+	LsmRow		oldest;			/* of those that are kept: not written yet */
 	StringInfoData element;
 } ChainFate;
+
+static void
+write_oldest(ChainFate *state, StringInfo rewritten)
+{
+	resetStringInfo(&state->element);
+	lsm_row_encode(&state->element, &state->oldest, !state->oldest.partial);
+	lsm_chain_append(rewritten, lsm_slice(state->element.data, state->element.len));
+}
 
 /* A version stays.  Returns whether nobody needs what is older. */
 static bool
@@ -524,12 +533,26 @@ keep_version(LsmFateContext *cx, ChainFate *state, LsmRow *row, StringInfo rewri
 	}
 	row->lockers = state->newest.lockers;
 	row->nlockers = state->nkept == 0 ? state->newest.nlockers : 0;
-	resetStringInfo(&state->element);
-	lsm_row_encode(&state->element, row, !row->partial);
-	lsm_chain_append(rewritten, lsm_slice(state->element.data, state->element.len));
-	cx->dying |= state->nkept > 0 || row->open || is_dying(row);
-	state->nkept++;
+	if (state->nkept++ > 0)
+		write_oldest(state, rewritten);
+	state->oldest = *row;
+	cx->dying |= state->nkept > 1 || row->open || is_dying(row);
 	return !row->open;
+}
+
+/* All have been met; `hide`: a DELETE was the last.  At the bottom nothing is older. */
+static LsmFate
+end_chain(LsmFateContext *cx, ChainFate *state, bool hide, StringInfo rewritten)
+{
+	if (state->nkept == 0)
+		return hide ? hide_fate(cx, rewritten) :
+			rolled_back_fate(cx, &state->newest, rewritten);
+	if (cx->bottom)
+		state->oldest.open = false;
+	write_oldest(state, rewritten);
+	if (hide && !cx->bottom)
+		lsm_chain_append(rewritten, lsm_slice(lsm_delete_value, sizeof(lsm_delete_value)));
+	return LSM_FATE_REWRITE;
 }
 
 /* The version `row` ends the row; the chain goes on behind it. */
@@ -565,13 +588,7 @@ walk_chain(LsmFateContext *cx, LsmSlice value, ChainFate *state, StringInfo rewr
 		bool		changed = false;
 
 		if (is_delete(element))
-		{
-			if (state->nkept == 0)
-				return hide_fate(cx, rewritten);
-			if (!cx->bottom)
-				lsm_chain_append(rewritten, element);
-			break;
-		}
+			return end_chain(cx, state, true, rewritten);
 		parse(element, &row);
 		if (state->nseen++ == 0)
 		{
@@ -582,7 +599,7 @@ walk_chain(LsmFateContext *cx, LsmSlice value, ChainFate *state, StringInfo rewr
 		{
 			case OUTCOME_STAYS:
 				if (keep_version(cx, state, &row, rewritten))
-					return LSM_FATE_REWRITE;
+					return end_chain(cx, state, false, rewritten);
 				break;
 			case OUTCOME_DEAD:
 				if (state->nkept == 0)
@@ -596,8 +613,9 @@ walk_chain(LsmFateContext *cx, LsmSlice value, ChainFate *state, StringInfo rewr
 	}
 	if (chain.at == NULL || state->nseen == 0)
 		corrupt("chain of versions is malformed");
-	return state->nkept > 0 ? LSM_FATE_REWRITE : rolled_back_fate(cx, &state->newest, rewritten);
+	return end_chain(cx, state, false, rewritten);
 }
+
 static LsmFate
 chain_fate(LsmFateContext *cx, LsmSlice value, StringInfo rewritten)
 {

@@ -142,6 +142,8 @@ lsm_sst_report(int elevel, const LsmSstError *err)
 
 /* ---- what is removed ---- */
 
+const char	lsm_delete_value[1] = {LSM_TAG_DELETE};
+
 static int	removable_asserted = 0;
 
 /* What goes is dead to all who have a snapshot. */

@@ -152,6 +152,7 @@ job_entry(LsmSlice value, bool bottom)
 	else if (fate == LSM_FATE_REWRITE)
 		written = stored_copy(lsm_slice(rewritten.data, rewritten.len));
 	pfree(rewritten.data);
+	Assert(!bottom || written.data == NULL || !lsm_value_open(stored_slice(&written)));
 	return written;
 }
 

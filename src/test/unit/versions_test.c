@@ -272,10 +272,19 @@ pick_freeze_limit(void)
 	return below(4) == 0 ? horizon() : InvalidTransactionId;
 }
 
+/* A job's horizon may be an old one, and older than what has been removed. */
+static TransactionId
+pick_horizon(void)
+{
+	TransactionId oldest = horizon();
+
+	return below(4) == 0 && number_of(oldest) > 0 ? xid_of(below(number_of(oldest) + 1)) : oldest;
+}
+
 static void
 do_job(void)
 {
-	begin_job(horizon(), pick_freeze_limit());
+	begin_job(pick_horizon(), pick_freeze_limit());
 	if (nfiles >= 2 && below(2) == 0)
 	{
 		int			first = below(nfiles);

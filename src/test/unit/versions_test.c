@@ -712,6 +712,7 @@ test_random(void)
 	ok(nwrong == 0, "random transactions on one row, %d times", runs);
 }
 
+#include "versions_choices.h"
 #include "versions_cases.h"
 #include "versions_races.h"
 #include "versions_format.h"
@@ -728,6 +729,7 @@ main(void)
 	test_malformed();
 	run_cases("versions", run_versions_case);
 	test_races();
+	test_choices();
 	test_random();
 	printf("1..%d\n", ntests);
 	return nfailed == 0 ? 0 : 1;

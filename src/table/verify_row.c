@@ -21,7 +21,7 @@
 static const char *
 check_element(LsmSlice element)
 {
-	LsmRow row;
+	LsmRow		row;
 	const char *problem;
 
 	if (lsm_value_tag(element) == LSM_TAG_DELETE)
@@ -36,11 +36,11 @@ check_element(LsmSlice element)
 char *
 lsm_value_check(LsmSlice key, LsmSlice value)
 {
-	LsmChain chain;
-	LsmSlice element;
+	LsmChain	chain;
+	LsmSlice	element;
 	const char *problem = NULL;
 	uint64		packed;
-	int n = 0;
+	int			n = 0;
 
 	if (key.len != LSM_TID_BYTES)
 		return psprintf("key has %u bytes instead of %d", key.len, LSM_TID_BYTES);
@@ -181,13 +181,13 @@ check_body(Relation rel, const LsmRow *row)
 static bool
 is_hidden(Relation rel, uint64 packed, LsmSlice value, Snapshot snapshot)
 {
-	LsmRow row;
-	uint64 tid;
+	LsmRow		row;
+	uint64		tid;
 	TransactionId dead_after;
 	HTSV_Result status = lsm_versions_vacuum_horizon(rel, packed, value, &row, &tid,
 													 &dead_after);
-	bool updated = row.version > 0;
-	bool seen = lsm_versions_for_snapshot(rel, packed, value, snapshot, &row, &tid);
+	bool		updated = row.version > 0;
+	bool		seen = lsm_versions_for_snapshot(rel, packed, value, snapshot, &row, &tid);
 
 	switch (status)
 	{
@@ -217,8 +217,8 @@ is_dead(const LsmRow *row)
 static char *
 check_version(Relation rel, const LsmRow *row, uint32 *newer)
 {
-	char *problem = check_xids(row);
-	bool dead = problem != NULL || is_dead(row);
+	char	   *problem = check_xids(row);
+	bool		dead = problem != NULL || is_dead(row);
 
 	if (dead || row->partial)
 		return problem;
@@ -235,10 +235,10 @@ char *
 lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot, bool *hidden)
 {
 	char	   *problem = lsm_value_check(key, value);
-	uint64 packed;
-	LsmChain chain;
-	LsmSlice element;
-	uint32 newer = PG_UINT32_MAX;
+	uint64		packed;
+	LsmChain	chain;
+	LsmSlice	element;
+	uint32		newer = PG_UINT32_MAX;
 
 	*hidden = false;
 	if (problem != NULL)
@@ -247,7 +247,7 @@ lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot snapshot, boo
 	lsm_chain_begin(&chain, value);
 	while (problem == NULL && lsm_chain_next(&chain, &element))
 	{
-		LsmRow row;
+		LsmRow		row;
 
 		if (lsm_value_tag(element) == LSM_TAG_DELETE)
 			break;

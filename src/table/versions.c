@@ -202,14 +202,14 @@ static bool
 find_visible(LsmVersions *versions, Snapshot snapshot, LsmRow *version, uint64 *tid,
 			 TransactionId *running)
 {
-	bool mvcc = snapshot->snapshot_type == SNAPSHOT_MVCC;
+	bool		mvcc = snapshot->snapshot_type == SNAPSHOT_MVCC;
 	LsmRow		newest;
 	uint64		newest_tid = 0;
 
 	*running = InvalidTransactionId;
 	while (decode_next(versions, version, tid))
 	{
-		LsmMaker maker = LSM_MAKER_DEAD;
+		LsmMaker	maker = LSM_MAKER_DEAD;
 
 		end_version(versions, version);
 		if (!mvcc)

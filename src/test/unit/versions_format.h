@@ -14,20 +14,20 @@ test_format(void)
 {
 	static const uint16 flag_sets[] = {0, LSM_ROW_XMIN_COMMITTED, LSM_ROW_XMIN_FROZEN, LSM_ROW_STRONG,
 									   LSM_ROW_HAS_XMAX | LSM_ROW_HAS_NEXT, LSM_ROW_KILLED};
-	char lockers[2 * LSM_LOCKER_BYTES];
-	int wrong = 0;
-	int values = 0;
+	char		lockers[2 * LSM_LOCKER_BYTES];
+	int			wrong = 0;
+	int			values = 0;
 
 	lsm_locker_put(lockers, 100, LockTupleShare);
 	lsm_locker_put(lockers + LSM_LOCKER_BYTES, 101, LockTupleExclusive);
 	for (int i = 0; i < lengthof(flag_sets) * 4 * 3 * 2; i++)
 	{
 		StringInfoData out;
-		LsmRow row;
-		LsmRow got;
-		char body[] = {1, 0, 'x', 'y', 'z', 'w'};
-		int kind = i / lengthof(flag_sets) % 3;
-		int version = i / lengthof(flag_sets) / 3 % 4;
+		LsmRow		row;
+		LsmRow		got;
+		char		body[] = {1, 0, 'x', 'y', 'z', 'w'};
+		int			kind = i / lengthof(flag_sets) % 3;
+		int			version = i / lengthof(flag_sets) / 3 % 4;
 
 		memset(&row, 0, sizeof(row));
 		row.flags = flag_sets[i % lengthof(flag_sets)];
@@ -57,7 +57,7 @@ test_format(void)
 			(kind != 0 && memcmp(got.body, body, sizeof(body)) != 0);
 		for (int len = 0; len < out.len; len++)
 		{
-			char *cut = alloc_or_die(len);
+			char	   *cut = alloc_or_die(len);
 
 			/* what is cut off inside the body is a shorter body */
 			memcpy(cut, out.data, len);
@@ -120,11 +120,11 @@ test_old_format(void)
 static void
 decode_malformed(const char *bytes, uint32 len, const char *text)
 {
-	LsmRow row;
-	uint64 tid;
+	LsmRow		row;
+	uint64		tid;
 	LsmVersions versions;
-	bool failed;
-	char *copy = alloc_or_die(len);
+	bool		failed;
+	char	   *copy = alloc_or_die(len);
 
 	memcpy(copy, bytes, len);
 	error_text[0] = '\0';

@@ -41,11 +41,11 @@ static void
 race_once(bool lock, XactState end, int after, SnapshotType type)
 {
 	SnapshotData snapshot;
-	Snapshot asked = type == SNAPSHOT_MVCC ? &snapshots[0].data : &snapshot;
+	Snapshot	asked = type == SNAPSHOT_MVCC ? &snapshots[0].data : &snapshot;
 	TransactionId dead_after;
-	LsmSlice value;
-	LsmRow row;
-	uint64 tid;
+	LsmSlice	value;
+	LsmRow		row;
+	uint64		tid;
 
 	snprintf(what, sizeof(what), "maker %s after %d questions, snapshot %d%s",
 			 end == ABORTED ? "is rolled back" : "commits", after, type, lock ? ", locked" : "");
@@ -69,7 +69,7 @@ race_once(bool lock, XactState end, int after, SnapshotType type)
 	/* with as much as a lookup has found enough */
 	begin_race(lock, end, after);
 	{
-		LsmEnough enough = lsm_enough_for_snapshot(asked);
+		LsmEnough	enough = lsm_enough_for_snapshot(asked);
 
 		store_read(&enough, &value);
 		check(lsm_versions_for_snapshot(&relation, ROW, value, asked, &row, &tid),
@@ -77,7 +77,7 @@ race_once(bool lock, XactState end, int after, SnapshotType type)
 	}
 	begin_race(lock, end, after);
 	{
-		LsmEnough enough = lsm_enough_newest();
+		LsmEnough	enough = lsm_enough_newest();
 
 		store_read(&enough, &value);
 		check(lsm_versions_vacuum_horizon(&relation, ROW, value, &row, &tid, &dead_after) !=
@@ -88,9 +88,9 @@ race_once(bool lock, XactState end, int after, SnapshotType type)
 	}
 	begin_race(lock, end, after);
 	{
-		LsmExact exact = {ROW, NULL};
-		LsmEnough enough = lsm_enough_exact(&exact);
-		LsmRow newest;
+		LsmExact	exact = {ROW, NULL};
+		LsmEnough	enough = lsm_enough_exact(&exact);
+		LsmRow		newest;
 
 		store_read(&enough, &value);
 		check(lsm_versions_exact(&relation, ROW, value, NULL, &row, &newest), "the first version is there");

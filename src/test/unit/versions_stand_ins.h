@@ -56,8 +56,8 @@ ReadNextFullTransactionId(void)
 char *
 psprintf(const char *fmt, ...)
 {
-	char *text = palloc(512);
-	va_list args;
+	char	   *text = palloc(512);
+	va_list		args;
 
 	va_start(args, fmt);
 	vsnprintf(text, 512, fmt, args);

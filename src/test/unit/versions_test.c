@@ -74,7 +74,8 @@ body_of(const LsmRow *row)
 static TupleDesc
 one_integer(void)
 {
-	TupleDesc desc = calloc(1, sizeof(TupleDescData) + sizeof(FormData_pg_attribute));
+	/* since 18, something of each attribute stands before it */
+	TupleDesc	desc = calloc(1, sizeof(TupleDescData) + 2 * sizeof(FormData_pg_attribute));
 
 	desc->natts = 1;
 	TupleDescAttr(desc, 0)->attlen = sizeof(uint32);
@@ -554,11 +555,11 @@ check_all(void)
 static void
 check_verify(void)
 {
-	char key[LSM_TID_BYTES];
-	LsmSlice key_slice = lsm_slice(key, sizeof(key));
-	LsmSlice value;
+	char		key[LSM_TID_BYTES];
+	LsmSlice	key_slice = lsm_slice(key, sizeof(key));
+	LsmSlice	value;
 	SnapshotData snapshot;
-	bool hidden;
+	bool		hidden;
 
 	lsm_key_encode(ROW, key);
 	for (int i = 0; i < nmemory + nfiles; i++)

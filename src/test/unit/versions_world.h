@@ -120,9 +120,8 @@ end_level(int s, XactState state)
 /* ---- what the server knows of them ---- */
 
 TransactionId TransactionXmin;
-static VariableCacheData transam;
-
-VariableCache ShmemVariableCache = &transam;
+static __typeof__(*TransamVariables) transam;
+__typeof__(TransamVariables) TransamVariables = &transam;
 
 bool
 TransactionIdDidCommit(TransactionId xid)

@@ -24,7 +24,7 @@
 #
 # LSM_TESTING=1 compiles crash points in, ASSERT=1 our assertions, DEBUG=1
 # without optimisation, V=1 shows all commands.  VERSION_BITS=2 leaves few
-# numbers to versions of a row; ROW_VERSIONS=1 has lsm.row_versions on.  Flavours
+# numbers to versions of a row.  Flavours
 # are built in directories of their own (build/<flavour>) and installed into a
 # private copy of the PostgreSQL tree, so that they never mix.
 
@@ -189,9 +189,6 @@ LSM_DEFS += -DUSE_ASSERT_CHECKING
 endif
 ifdef VERSION_BITS
 LSM_DEFS += -DLSM_VERSION_BITS=$(VERSION_BITS)
-endif
-ifdef ROW_VERSIONS
-LSM_DEFS += -DLSM_ROW_VERSIONS=true
 endif
 
 ifdef DEBUG

@@ -315,7 +315,7 @@ define_tree_settings(void)
 							 "Updates that change no indexed column stay in their row and write one entry.",
 							 "For developers, until it is the only way.",
 							 &lsm_row_versions,
-							 LSM_ROW_VERSIONS,
+							 false,
 							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 #ifdef LSM_TESTING
 	DefineCustomStringVariable("lsm.crash_point",

@@ -31,7 +31,7 @@
 #include "table/table.h"
 #include "tree/visibility_map.h"
 
-bool		lsm_row_versions = LSM_ROW_VERSIONS;
+bool		lsm_row_versions = false;
 
 /*
  * A row is "updated often" if fewer row numbers than this were handed out

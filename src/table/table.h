@@ -169,9 +169,6 @@ StaticAssertDecl(LSM_TID_OFFSETS <= LSM_TID_OFFSET_MASK &&
 #define LSM_VERSIONS_MAX_BYTES	(20 * 1024)
 
 /* Do updates that change no indexed column stay in their row? */
-#ifndef LSM_ROW_VERSIONS
-#define LSM_ROW_VERSIONS	false
-#endif
 extern bool lsm_row_versions;
 
 /* TIDs as 48-bit numbers in TID order, and as keys */

@@ -94,7 +94,7 @@ for source in $(unit_sources); do
 		# the thread sanitizer cannot cope with much randomisation of addresses
 		runner=(setarch "$(uname -m)" -R)
 	fi
-	(cd "$scratch" && timeout 600 "${runner[@]}" "$out/$name")
+	(cd "$scratch" && timeout 3600 "${runner[@]}" "$out/$name")
 	rc=$?
 	if [ $rc -eq 0 ]; then
 		echo "ok - $name ($flavour) exits with 0"

@@ -7,7 +7,7 @@
 # either side, which falls on one or the other; the ratio of neighbours survives.
 #
 # BENCH_ROUNDS (per row), BENCH_SCALE (of row counts, 1 = as documented),
-# BENCH_RESULTS (directory of the CSV files), BENCH_KEEP=1 (keep the server's directory)
+# BENCH_RESULTS (directory of the CSV files), BENCH_KEEP=1 (keep the server's directory), BENCH_CONF (more of postgresql.conf)
 
 . "$top/src/test/lib.sh"
 
@@ -66,6 +66,7 @@ bench_start() {
 	autovacuum = off
 	client_min_messages = warning
 	${1:-}
+	${BENCH_CONF:-}
 	"
 	server_new "$sandbox/data"
 	session_command=(as_postgres "$bindir/psql" -X -q -At -h "$sandbox" -p $port -U postgres -d heap -v ON_ERROR_STOP=1)

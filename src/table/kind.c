@@ -530,6 +530,7 @@ keep_version(LsmFateContext *cx, ChainFate *state, LsmRow *row, StringInfo rewri
 		if (!(row->flags & LSM_ROW_XMIN_FROZEN))
 			note_removed(cx, row->xmin);
 		row->open = false;
+		row->flags &= ~LSM_ROW_STRONG;	/* about the one before */
 	}
 	row->lockers = state->newest.lockers;
 	row->nlockers = state->nkept == 0 ? state->newest.nlockers : 0;

@@ -873,8 +873,8 @@ typedef struct LsmCompactRequest
 extern void lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *request);
 
 /*
- * Dead values (not DELETE entries and such) that flushes and compactions have
- * dropped, by all processes.  Differences count, of a tree that has been open.
+ * Dead rows that flushes and compactions have dropped, or hidden by a DELETE, by
+ * all processes.  Differences count, of a tree that has been open.
  */
 extern uint64 lsm_tree_values_dropped(LsmTree *tree);
 

@@ -85,11 +85,11 @@ end_judging(Judge *judge)
  * does so, or sets one, meanwhile: we hold a lock that conflicts with both.
  */
 static Verdict
-judge_version(Judge *judge, uint64 row, const LsmRow *version)
+judge_version(Judge *judge, uint64 row, const LsmRow *version, HTSV_Result status)
 {
 	Verdict		v = {false, false, false, InvalidTransactionId};
 
-	switch (lsm_row_vacuum_status(version, judge->OldestXmin))
+	switch (status)
 	{
 		case HEAPTUPLE_DEAD:
 			break;
@@ -133,7 +133,7 @@ judge_version(Judge *judge, uint64 row, const LsmRow *version)
  * stays is not known: wait for the xid that is returned.
  */
 static TransactionId
-look_at_older(Judge *judge, uint64 row, LsmSlice value)
+look_at_older(Judge *judge, uint64 row, LsmSlice value, const LsmRow *newest)
 {
 	LsmVersions versions;
 	LsmRow		older;
@@ -141,7 +141,9 @@ look_at_older(Judge *judge, uint64 row, LsmSlice value)
 
 	lsm_versions_begin(&versions, judge->rel, row, value);
 	if (!lsm_versions_next(&versions, false, &older, &packed) ||
-		!lsm_versions_next(&versions, false, &older, &packed))
+		older.version != newest->version)
+		return newest->xmin;	/* it has just been rolled back */
+	if (!lsm_versions_next(&versions, false, &older, &packed))
 		return InvalidTransactionId;
 	switch (lsm_row_vacuum_status(&older, judge->OldestXmin))
 	{
@@ -166,18 +168,17 @@ look_at_older(Judge *judge, uint64 row, LsmSlice value)
 static Verdict
 judge_row(Judge *judge, uint64 row, LsmSlice value, LsmRow *version)
 {
-	uint64		packed;
-
-	/* of a row that has none, the last one is as dead */
-	(void) lsm_versions_newest(judge->rel, row, value, version, &packed);
 	for (;;)
 	{
-		Verdict		v = judge_version(judge, row, version);
+		TransactionId deleter;
+		HTSV_Result status = lsm_versions_vacuum_status(judge->rel, row, value,
+														judge->OldestXmin, version, &deleter);
+		Verdict		v = judge_version(judge, row, version, status);
 		ItemPointerData tid;
 
 		if (v.index_it && !TransactionIdIsValid(v.xwait) && !judge->anyvisible &&
 			unlikely(lsm_value_tag(value) != LSM_TAG_PUT))
-			v.xwait = look_at_older(judge, row, value);
+			v.xwait = look_at_older(judge, row, value, version);
 		if (!TransactionIdIsValid(v.xwait))
 			return v;
 		lsm_tid_unpack(row, &tid);
@@ -186,7 +187,6 @@ judge_row(Judge *judge, uint64 row, LsmSlice value, LsmRow *version)
 		if (!lsm_fetch_versions(lsm_table_tree(judge->rel), row, &judge->value))
 			return (Verdict) {false, false, false, InvalidTransactionId};
 		value = lsm_slice(judge->value.data, judge->value.len);
-		(void) lsm_versions_newest(judge->rel, row, value, version, &packed);
 	}
 }
 
@@ -311,24 +311,21 @@ hand_over(Build *build, uint64 row, const LsmRow *version, bool alive)
  * older versions are gone.
  */
 static void
-hand_over_older(Build *build, Judge *judge, uint64 row, LsmSlice value)
+hand_over_older(Build *build, Judge *judge, uint64 row, LsmSlice value, const LsmRow *newest)
 {
 	LsmVersions versions;
 	LsmRow		version;
 	uint64		packed;
-	bool		newest = true;
 
 	lsm_versions_begin(&versions, build->table_rel, row, value);
 	while (lsm_versions_next(&versions, false, &version, &packed))
 	{
 		Verdict		v;
 
-		if (newest)
-		{
-			newest = false;
+		if (version.version >= newest->version)
 			continue;
-		}
-		v = judge_version(judge, row, &version);
+		v = judge_version(judge, row, &version,
+						  lsm_row_vacuum_status(&version, judge->OldestXmin));
 		if (!v.index_it)
 			break;
 		hand_over(build, row, &version, v.alive);
@@ -370,7 +367,7 @@ build_from_scan(Build *build, IndexInfo *index_info, LsmTableScan *scan,
 		if (v.index_it)
 			hand_over(build, row, &version, v.alive);
 		if (anyvisible && unlikely(lsm_value_tag(value) != LSM_TAG_PUT))
-			hand_over_older(build, &judge, row, value);
+			hand_over_older(build, &judge, row, value, &version);
 	}
 	end_entries(&build->maker);
 	end_judging(&judge);

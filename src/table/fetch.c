@@ -73,11 +73,11 @@ typedef struct LsmIndexFetch
  * change it.  A cache of this backend, of one row, which outlives transactions:
  * it is believed as long as its stamp says that reading again would find the
  * same.  It may lack versions that are older than those which the scan had to
- * know: if the version that is asked for is not in it, nothing is said.  Stamps are of one life of the tree's control block.  Redo, which adds
- * rows to a standby's tree, counts none of them; after a promotion whoever
- * enters the tree first loads it anew, which changes the set's stamp, and the
- * scan that finds the row to be changed has entered it before the kept row is
- * asked for.
+ * know: if the version that is asked for is not in it, nothing is said.  Stamps
+ * are of one life of the tree's control block.  Redo, which adds rows to a
+ * standby's tree, counts none of them; after a promotion whoever enters the tree
+ * first loads it anew, which changes the set's stamp, and the scan that finds the
+ * row to be changed has entered it before the kept row is asked for.
  */
 typedef struct LastRow
 {

@@ -7,9 +7,9 @@
  * when it is returned: what the snapshot sees had happened before it was
  * taken, and changes by later commands of our own carry a cmin or cmax that
  * hides them.  Of a row's versions those are read that the snapshot wants.  Those
- * who go on to change or lock a row read it again by its TID.  Snapshots that want the present state, and serializable transactions,
- * whose conflicts are looked for in what is there when a row is returned, do
- * without.
+ * who go on to change or lock a row read it again by its TID.  Snapshots that
+ * want the present state, and serializable transactions, whose conflicts are
+ * looked for in what is there when a row is returned, do without.
  *
  * Sequential scans read ahead from the start (scan.c).  Index scans do when
  * the TIDs that they ask for turn out to be neighbours, as they are where rows
@@ -232,7 +232,8 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 	}
 	if (likely(TTS_IS_HEAPTUPLE(slot)))
 	{
-		tuple = lsm_ahead_form_alike(&ahead->model, value, entry->value_bytes, row, RelationGetRelid(rel));
+		tuple = lsm_ahead_form_alike(&ahead->model, value, entry->value_bytes, row,
+									 RelationGetRelid(rel));
 		if (unlikely(tuple == NULL))
 		{
 			char		start[sizeof(ahead->model.start)];

@@ -652,7 +652,7 @@ extern bool lsm_fetch_from_ahead(LsmFetchAhead *fetch, Relation rel, LsmTree *tr
 								 TupleTableSlot *slot);
 extern void lsm_fetch_ahead_free(LsmFetchAhead *fetch);
 
-/* ---- scans (scan.c, sample.c) ---- */
+/* ---- scans (scan.c, bitmap_scan.c, sample.c) ---- */
 
 typedef struct LsmTableScan
 {

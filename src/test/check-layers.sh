@@ -109,7 +109,7 @@ old_names+='|MemoryContextResetAndDeleteChildren|INT64_MODIFIER|F_RANDOM'
 ! c_sources -w "$old_names"
 result $? "the code speaks the names of src/compat.h, not those of one version"
 
-! c_sources 'PG_VERSION_NUM' | grep -vE '^(src/executor/explain(|_counters|_nodes)\.c|src/(table|index)/(handler|scan|sample)\.c|src/test/unit/assertion\.h):'
+! c_sources 'PG_VERSION_NUM' | grep -vE '^(src/executor/explain(|_counters|_nodes)\.c|src/(table|index)/(handler|scan|bitmap_scan|sample)\.c|src/test/unit/assertion\.h):'
 result $? "versions are looked at in src/compat.h, handlers, scans, samples, EXPLAIN and stand-ins of unit tests only"
 
 late=$(grep -rl '^#include "compat\.h"' src bench | while read -r file; do

@@ -191,27 +191,34 @@ typedef struct Settled
 {
 	bool		any;
 	bool		gone;			/* a DELETE was among them */
-	LsmRow		best;			/* the newest valid version, or the best there is */
+	LsmRow		best;			/* the newest committed version, or the best there is */
 	bool		spared;
 	LsmRow		spare;			/* if best has no body yet: one that has */
 } Settled;
 
-static bool
-came_to_nothing(const LsmRow *row)
+/* How far a version's maker has come */
+static int
+maker_rank(const LsmRow *row)
 {
-	return !(row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN)) &&
-		!lsm_xid_running(row->xmin) && !TransactionIdDidCommit(row->xmin);
+	if (row->flags & (LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN))
+		return 2;
+	if (lsm_xid_running(row->xmin))
+		return 1;
+	return TransactionIdDidCommit(row->xmin) ? 2 : 0;
 }
 
-/* Of different versions: a valid one, and of these the newest */
+/*
+ * Of different versions: one that was committed, and of these the newest.  A
+ * prepared transaction runs on: until it is committed all see what it has replaced,
+ * and they will if it is rolled back.
+ */
 static bool
 is_better(const LsmRow *a, const LsmRow *b)
 {
-	bool		nothing = came_to_nothing(a);
+	int			rank = maker_rank(a);
+	int			other = maker_rank(b);
 
-	if (nothing != came_to_nothing(b))
-		return !nothing;
-	return a->version > b->version;
+	return rank != other ? rank > other : a->version > b->version;
 }
 
 static inline bool
@@ -267,8 +274,8 @@ settle_value(Settled *settled, LsmSlice value)
 }
 
 /*
- * Nobody has a snapshot from before the crash, so one version is all that is
- * wanted.  As long as only an override of it has been found, the best one that is
+ * Nobody has a snapshot from before the crash, and nobody writes, so one version is
+ * all that is wanted.  As long as only an override of it has been found, the best one that is
  * whole stays in front of that: if no other is found, the row is what it says.
  */
 static void

@@ -20,7 +20,8 @@
  * number one was rolled back, a version's body is written once, and the states of
  * its header come one after the other; ops->settle takes the latest of them
  * whatever the order.  Older versions are for snapshots from before the crash,
- * of which there are none.  Entries of indexes have no such states: an index has
+ * of which there are none, and for who sees a prepared transaction running: its
+ * versions count when it is committed.  Entries of indexes have no such states: an index has
  * to be rebuilt.
  *
  * Nothing is written to such a table by such a session, and no job works on

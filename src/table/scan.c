@@ -591,24 +591,40 @@ look_further(LsmTableScan *scan)
 }
 
 /*
- * For SnapshotAny: the next version of the row at hand, newest first, those that
- * were rolled back among them.
+ * May the snapshot see several versions of the row?  A dirty one sees the version
+ * that a running update has made, and the one that it is about to end.
+ */
+static inline bool
+sees_several(Snapshot snapshot, LsmSlice value)
+{
+	return sees_all(snapshot) ||
+		(snapshot->snapshot_type == SNAPSHOT_DIRTY && lsm_value_tag(value) != LSM_TAG_PUT);
+}
+
+/*
+ * The next version of the row at hand that the snapshot sees, newest first.
+ * SnapshotAny sees those that were rolled back, too.
  */
 static bool
 next_of_row(LsmTableScan *scan, TupleTableSlot *slot)
 {
+	Snapshot	snapshot = scan->base.rs_snapshot;
 	LsmRow		version;
 	uint64		packed;
 
-	if (!scan->in_row)
-		return false;
-	scan->in_row = lsm_versions_next(scan->versions, true, &version, &packed);
-	if (scan->in_row)
-		lsm_row_store(scan->base.rs_rd, &version, packed, slot);
-	return scan->in_row;
+	while (scan->in_row)
+	{
+		scan->in_row = lsm_versions_next(scan->versions, sees_all(snapshot), &version, &packed);
+		if (scan->in_row && lsm_row_visible(&version, snapshot))
+		{
+			lsm_row_store(scan->base.rs_rd, &version, packed, slot);
+			return true;
+		}
+	}
+	return false;
 }
 
-/* SnapshotAny has come to a row.  Its value stays until the next step. */
+/* A row of which several versions may be seen.  Its value stays until the next step. */
 static void
 enter_row(LsmTableScan *scan, uint64 row, LsmSlice value)
 {
@@ -639,11 +655,16 @@ next_step(LsmTableScan *scan, ScanDirection direction, TupleTableSlot *slot, uin
 		*value = lsm_slice(NULL, 0);
 		return look_further(scan) ? LSM_AHEAD_HIDDEN : LSM_AHEAD_END;
 	}
-	if (sees_all(snapshot))
+	if (sees_several(snapshot, *value))
 	{
 		enter_row(scan, *row, *value);
-		*value = lsm_slice(NULL, 0);
-		return next_of_row(scan, slot) ? LSM_AHEAD_STORED : LSM_AHEAD_HIDDEN;
+		if (next_of_row(scan, slot))
+			return LSM_AHEAD_STORED;
+		if (sees_all(snapshot))
+			*value = lsm_slice(NULL, 0);
+		else
+			scan->met_hidden = true;
+		return LSM_AHEAD_HIDDEN;
 	}
 	visible = lsm_versions_for_snapshot(rel, *row, *value, snapshot, &version, &packed);
 	if (!scan->batched)			/* else not serializable */

@@ -682,7 +682,7 @@ typedef struct LsmTableScan
 	LsmAhead	ahead;			/* if batched */
 	LsmTombstones	tombstones;			/* if batched: dead rows in sorted files */
 
-	/* SnapshotAny, which sees all versions of a row: those still to come */
+	/* a snapshot that may see several versions of a row: those still to come */
 	bool		in_row;
 	struct LsmVersions *versions;
 

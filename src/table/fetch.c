@@ -53,9 +53,8 @@ typedef struct LsmIndexFetch
 	Snapshot	looked_for;
 	LsmRow		looked_row;
 
-	/* the version that was returned last, if others may follow (call_again) */
-	uint32		last_number;
-	TransactionId last_xmin;
+	/* of the row that was fetched last, if others may follow: in `value` (call_again) */
+	LsmVersions versions;
 } LsmIndexFetch;
 
 #define LAST_ROW_BYTES	2048
@@ -256,7 +255,8 @@ fetch_visible(Relation rel, LsmTree *tree, uint64 row, Snapshot snapshot,
 	if (unlikely(IsolationIsSerializable() && IsMVCCSnapshot(snapshot)))
 		return fetch_serializable(rel, tree, row, snapshot, value, version, packed, found,
 								  stamp);
-	*found = read_row(tree, row, &enough, value, stamp);
+	*found = read_row(tree, row, snapshot->snapshot_type == SNAPSHOT_ANY ? NULL : &enough,
+					  value, stamp);
 	return *found &&
 		lsm_versions_for_snapshot(rel, row, buffer_slice(value), snapshot, version, packed);
 }
@@ -426,49 +426,31 @@ may_see_more(Snapshot snapshot, LsmSlice value)
 		snapshot->snapshot_type != SNAPSHOT_SELF;
 }
 
-static void
-note_version(LsmIndexFetch *fetch, const LsmRow *version)
-{
-	fetch->last_number = version->version;
-	fetch->last_xmin = version->xmin;
-}
-
 /*
- * The next version of the row behind the one that was returned last.  The row is
- * read again: newer ones may have come, and that one may have gone, if it was
- * rolled back.  Of those with its number all are passed over, then.
+ * The next version of the row that the snapshot sees, newest first.  All are taken
+ * from what was read once: when a row is read again, flushes may have dropped some
+ * that came to nothing, and numbers do not tell where one has been, for of these
+ * they are no order.
  */
 static bool
-fetch_next_version(LsmIndexFetch *fetch, ItemPointer tid, Snapshot snapshot,
-				   TupleTableSlot *slot)
+next_seen(LsmIndexFetch *fetch, Snapshot snapshot, LsmRow *version, uint64 *packed)
 {
-	Relation	rel = fetch->rows.base.rel;
 	bool		any = snapshot->snapshot_type == SNAPSHOT_ANY;
-	uint64		row = lsm_tid_row(lsm_tid_pack(tid));
-	bool		passed = false;
-	LsmVersions versions;
-	LsmRow		version;
-	uint64		packed;
 
-	if (!read_row(fetch->tree, row, NULL, &fetch->value, NULL))
-		return false;
-	lsm_versions_begin(&versions, rel, row, buffer_slice(&fetch->value));
-	while (lsm_versions_next(&versions, any, &version, &packed))
+	while (lsm_versions_next(&fetch->versions, any, version, packed))
 	{
-		if (!passed && version.version >= fetch->last_number)
-		{
-			passed = version.version == fetch->last_number && version.xmin == fetch->last_xmin;
-			continue;
-		}
-		passed = true;
-		if (!lsm_row_visible(&version, snapshot))
-			continue;
-		note_version(fetch, &version);
-		lsm_tid_unpack(packed, tid);
-		lsm_row_store(rel, &version, packed, slot);
-		return true;
+		if (lsm_row_visible(version, snapshot))
+			return true;
 	}
 	return false;
+}
+
+static bool
+first_seen(LsmIndexFetch *fetch, uint64 row, Snapshot snapshot, LsmRow *version, uint64 *packed)
+{
+	lsm_versions_begin(&fetch->versions, fetch->rows.base.rel, row,
+					   buffer_slice(&fetch->value));
+	return next_seen(fetch, snapshot, version, packed);
 }
 
 /* The scan does not see the row.  Is it dead to everyone? */
@@ -507,13 +489,20 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	LsmStamp	stamp;
 	bool		wanted;
 	bool		found;
+	bool		visible;
+	bool		several;
 
 	fetch->rows.seen = false;
 	if (all_dead)
 		*all_dead = false;
 	if (unlikely(*call_again))
 	{
-		*call_again = fetch_next_version(fetch, tid, snapshot, slot);
+		*call_again = next_seen(fetch, snapshot, &version, &packed);
+		if (*call_again)
+		{
+			lsm_tid_unpack(packed, tid);
+			lsm_row_store(rel, &version, packed, slot);
+		}
 		return *call_again;
 	}
 	Assert(lsm_is_row_tid(tid));
@@ -534,8 +523,10 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		return true;
 	}
 	wanted = last_row_wanted(&last_row);
-	if (fetch_visible(rel, fetch->tree, row, snapshot, &fetch->value, &version, &packed,
-					  &found, wanted ? &stamp : NULL))
+	visible = fetch_visible(rel, fetch->tree, row, snapshot, &fetch->value, &version, &packed,
+							&found, wanted ? &stamp : NULL);
+	several = visible && may_see_more(snapshot, buffer_slice(&fetch->value));
+	if (visible && (!several || first_seen(fetch, row, snapshot, &version, &packed)))
 	{
 		if (wanted)
 			last_row_keep(&last_row, fetch->tree, row, &stamp, &fetch->value);
@@ -544,11 +535,7 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 		note_look(fetch, row, snapshot, &version, packed);
 		if (!fetch->rows.looking)
 			lsm_row_store(rel, &version, packed, slot);
-		if (may_see_more(snapshot, buffer_slice(&fetch->value)))
-		{
-			note_version(fetch, &version);
-			*call_again = true;
-		}
+		*call_again = several;
 		return true;
 	}
 	fetch->rows.met_hidden = true;

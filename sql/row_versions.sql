@@ -221,6 +221,25 @@ BEGIN; SELECT times(3, 20); ANALYZE h, l; COMMIT;
 SELECT relname, reltuples FROM pg_class WHERE relname IN ('h', 'l') ORDER BY 1;
 VACUUM l;
 SELECT same();
+
+-- Updates that are rolled back again and again do not pile up in their row: they move.
+SELECT pg_stat_force_next_flush();
+BEGIN;
+SELECT pg_stat_get_xact_tuples_hot_updated('l'::regclass) AS before \gset
+DO $$
+BEGIN
+	FOR i IN 1 .. 1000 LOOP
+		BEGIN
+			UPDATE l SET v = v + 1 WHERE id = 50;
+			RAISE EXCEPTION 'back';
+		EXCEPTION WHEN raise_exception THEN NULL;
+		END;
+	END LOOP;
+END $$;
+SELECT pg_stat_get_xact_tuples_hot_updated('l'::regclass) - :before BETWEEN 1 AND 100 AS few;
+COMMIT;
+SELECT twin('UPDATE @ SET v = 0 WHERE id = 50');
+SELECT same();
 DROP TABLE h, l;
 DROP FUNCTION agree, times, again;
 DROP PROCEDURE tidy, current_of;

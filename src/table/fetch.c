@@ -528,7 +528,7 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	several = visible && may_see_more(snapshot, buffer_slice(&fetch->value));
 	if (visible && (!several || first_seen(fetch, row, snapshot, &version, &packed)))
 	{
-		if (wanted)
+		if (wanted && lsm_tree_folded(fetch->tree) <= LSM_ROW_VALUES_MAX)
 			last_row_keep(&last_row, fetch->tree, row, &stamp, &fetch->value);
 		lsm_tid_unpack(packed, tid);
 		note_seen(fetch, tid);

@@ -407,7 +407,9 @@ version_bytes(uint32 body_bytes)
  * count: their numbers are used again, and nobody has to keep them.  How many of
  * them there are is not known, but if the replaced version's maker is before the
  * horizon it is all others (versions.c, 5).  That is asked when there is no room
- * otherwise.
+ * otherwise.  Those that came to nothing take none, but all readers pass over
+ * them.  A row that has many stays as it is, and what moves from it and is rolled
+ * back, too, leaves one override, however often.
  *
  * A number is used again when the version that had it is dead to all.  So nobody
  * has its TID, who could mistake the new version for it: a scan, a cursor, and
@@ -422,7 +424,7 @@ number_version(const LsmRowChange *target, HeapTuple stored, LsmRow *header)
 	uint32		span = old->span + 1;
 	uint32		kept = old->kept + version_bytes(old->body_bytes);
 
-	if (old->version == PG_UINT32_MAX)
+	if (old->version == PG_UINT32_MAX || target->crowded)
 		return false;
 	if (span > LSM_VERSION_MASK || kept + bytes > LSM_VERSIONS_MAX_BYTES)
 	{

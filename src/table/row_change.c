@@ -82,6 +82,7 @@ lsm_row_change_read(LsmRowChange *target)
 	LsmSlice	last;
 
 	CHECK_FOR_INTERRUPTS();
+	target->crowded = false;
 	if (lsm_fetch_last_row(target->tree, target->row_tid, target->lock_digest, &target->stamp,
 						   &last))
 	{
@@ -91,9 +92,11 @@ lsm_row_change_read(LsmRowChange *target)
 			return true;
 	}
 	lsm_stamp_take(target->tree, target->lock_digest, &target->stamp);
-	return lsm_tree_get_until(target->tree, lsm_slice(target->key, LSM_TID_BYTES),
-							  &target->probe, &enough, &target->value, NULL) &&
-		decode_version(target);
+	if (!lsm_tree_get_until(target->tree, lsm_slice(target->key, LSM_TID_BYTES),
+							&target->probe, &enough, &target->value, NULL))
+		return false;
+	target->crowded = lsm_tree_folded(target->tree) > LSM_ROW_VALUES_MAX;
+	return decode_version(target);
 }
 
 bool

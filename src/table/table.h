@@ -168,6 +168,12 @@ StaticAssertDecl(LSM_TID_OFFSETS <= LSM_TID_OFFSET_MASK &&
  */
 #define LSM_VERSIONS_MAX_BYTES	(20 * 1024)
 
+/*
+ * A row has at most about so many values that a reader passes over until a flush:
+ * versions that came to nothing, and overrides.
+ */
+#define LSM_ROW_VALUES_MAX		32
+
 /* Do updates that change no indexed column stay in their row? */
 extern bool lsm_row_versions;
 
@@ -471,6 +477,7 @@ typedef struct LsmRowChange
 	StringInfoData value;
 	LsmRow		row;			/* the version */
 	const LsmRow *newest;		/* the newest valid one: `row` or `newer` */
+	bool		crowded;		/* many values were passed over to find it */
 	LsmRow		newer;
 } LsmRowChange;
 

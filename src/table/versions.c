@@ -281,22 +281,6 @@ lsm_chain_newest(Relation rel, uint64 row, LsmSlice value, LsmRow *version, uint
 	return false;
 }
 
-/* See versions.h. */
-int
-lsm_versions_undone(Relation rel, uint64 row, LsmSlice value)
-{
-	LsmVersions versions;
-	LsmRow		version;
-	uint64		tid;
-	int			n = 0;
-
-	lsm_versions_begin(&versions, rel, row, value);
-	while (decode_next(&versions, &version, &tid) &&
-		   lsm_row_maker(&version) == LSM_MAKER_DEAD)
-		n++;
-	return n;
-}
-
 /* See versions.h.  Each maker is asked for once. */
 HTSV_Result
 lsm_chain_vacuum_horizon(Relation rel, uint64 row, LsmSlice value, LsmRow *version,

@@ -155,13 +155,6 @@ lsm_lone_version(Relation rel, uint64 tid, LsmSlice value, LsmRow *version)
 	return lsm_tid_of(lsm_tid_row(tid), version->version) == tid;
 }
 
-/*
- * How many versions that came to nothing lie above the newest valid one.  Each
- * reader passes over them, until a flush drops them or a newer valid one comes: who
- * is rolled back again and again must not leave ever more.
- */
-extern int	lsm_versions_undone(Relation rel, uint64 row, LsmSlice value);
-
 /* ---- when a lookup has enough ---- */
 
 /*

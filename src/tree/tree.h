@@ -650,6 +650,12 @@ extern bool lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *prob
 							   const LsmEnough *enough, StringInfo value,
 							   struct LsmStamp *stamp);
 
+/*
+ * How many values the last lookup of this backend had to put together, those that
+ * turned out to mean nothing among them; 0 or 1 of a lone one.
+ */
+extern int	lsm_tree_folded(const LsmTree *tree);
+
 /* The same, of all versions, and without a stamp. */
 static inline bool
 lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe, StringInfo value)

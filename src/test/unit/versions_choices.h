@@ -95,32 +95,6 @@ run_choices(const int *choices, int n)
 }
 
 static void
-test_undone(void)
-{
-	LsmEnough	enough = lsm_enough_newest();
-	LsmSlice	value;
-
-	nwrong = 0;
-	snprintf(what, sizeof(what), "updates that are rolled back");
-	begin_world();
-	begin_level(0);
-	do_insert(0);
-	do_end(0, COMMITTED);
-	begin_level(1);
-	for (int i = 0; i < 30; i++)
-	{
-		store_read(&enough, &value);
-		check(lsm_versions_undone(&relation, ROW, value) == i % 10, "versions that came to nothing");
-		begin_level(1);
-		do_update(1);
-		do_end(1, i % 10 < 9 ? ABORTED : COMMITTED);
-		check_everything();
-	}
-	end_world();
-	ok(nwrong == 0, "versions that came to nothing are counted");
-}
-
-static void
 test_choices(void)
 {
 	int			every = getenv("LSM_UNIT_SHORT") != NULL ? 97 : 7;

@@ -730,7 +730,6 @@ main(void)
 	test_malformed();
 	run_cases("versions", run_versions_case);
 	test_races();
-	test_undone();
 	test_choices();
 	test_random();
 	printf("1..%d\n", ntests);

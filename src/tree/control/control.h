@@ -457,6 +457,7 @@ struct LsmTree
 	char		dir[LSM_KEYSPACE_DIR_BYTES];	/* relative to PGDATA */
 	struct LsmVersion *version; /* cached; version.c */
 	int			memtable_rate;	/* of lookups that memtables answer: lookup.c */
+	int			nfolded;		/* by the last lookup: lsm_tree_folded() */
 	int			row_hint_misses;	/* lookups in a row without a row noted:
 								 * row_hint_cache.c */
 	LsmTreeOptions options;

@@ -445,6 +445,12 @@ doubt_get(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version, LsmSlic
 }
 #endif
 
+int
+lsm_tree_folded(const LsmTree *tree)
+{
+	return tree->nfolded;
+}
+
 bool
 lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 				   const LsmEnough *enough, StringInfo value, LsmStamp *stamp)
@@ -502,6 +508,7 @@ lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 		lsm_probe_counts_add(tree, &counts);
 	}
 	found = lsm_fold_end(&fold);
+	tree->nfolded = fold.nelements;
 	LSM_DOUBT(true, doubt_get(tree, &set, version, key, probe, &fold));
 	lsm_tree_exit(tree);
 	return found;

@@ -66,6 +66,7 @@ last_element(const LsmFold *fold)
 static void
 fold_element(LsmFold *fold, LsmSlice element)
 {
+	fold->nelements++;
 	if (fold->tag != 0 && fold->last_tag == LSM_TAG_PARTIAL)
 	{
 		if (lsm_value_tag(element) != LSM_TAG_DELETE)

@@ -25,6 +25,7 @@ typedef struct LsmFold
 	const LsmEnough *enough;	/* or NULL: of VERSIONs all are wanted */
 	bool		complete;
 	bool		disordered;		/* values come in any order: all of them count */
+	int			nelements;		/* so many were added, but for a lone PUT */
 } LsmFold;
 
 static inline void
@@ -36,6 +37,7 @@ lsm_fold_begin(LsmFold *fold, const LsmKindOps *ops, StringInfo value)
 	fold->enough = NULL;
 	fold->complete = false;
 	fold->disordered = false;
+	fold->nelements = 0;
 }
 
 /* Nothing has been added. */

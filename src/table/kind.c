@@ -275,8 +275,9 @@ settle_value(Settled *settled, LsmSlice value)
 
 /*
  * Nobody has a snapshot from before the crash, and nobody writes, so one version is
- * all that is wanted.  As long as only an override of it has been found, the best one that is
- * whole stays in front of that: if no other is found, the row is what it says.
+ * all that is wanted.  As long as only an override of it has been found, the best
+ * one that is whole stays in front of that: if no other is found, the row is what
+ * it says.
  */
 static void
 settle_rows(LsmSlice a, LsmSlice b, StringInfo out)

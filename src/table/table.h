@@ -512,10 +512,10 @@ extern bool lsm_row_change_override(LsmRowChange *target, const LsmRow *header,
 extern void lsm_row_change_free(LsmRowChange *target);
 
 /*
- * Header to start a change from, of the row's newest version: an xmax that came to nothing is gone, finished
- * lockers too.  With `xid` valid, its locks up to `mode` as well: its xmax will
- * stand for them.  The list of lockers is palloc'd (NULL if empty):
- * lsm_header_free() when done.
+ * Header to start a change from, of the row's newest version: an xmax that came
+ * to nothing is gone, finished lockers too.  With `xid` valid, its locks up to
+ * `mode` as well: its xmax will stand for them.  The list of lockers is palloc'd
+ * (NULL if empty): lsm_header_free() when done.
  */
 extern void lsm_row_change_header(const LsmRowChange *target, TransactionId xid,
 							  LockTupleMode mode, LsmRow *header);

@@ -21,8 +21,8 @@
  * its header come one after the other; ops->settle takes the latest of them
  * whatever the order.  Older versions are for snapshots from before the crash,
  * of which there are none, and for who sees a prepared transaction running: its
- * versions count when it is committed.  Entries of indexes have no such states: an index has
- * to be rebuilt.
+ * versions count when it is committed.  Entries of indexes have no such states:
+ * an index has to be rebuilt.
  *
  * Nothing is written to such a table by such a session, and no job works on
  * it: what they would leave behind would look as if it was all.

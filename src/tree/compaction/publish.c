@@ -43,7 +43,7 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
-		pg_atomic_read_u64(&ctl->version_no) == version->version_no)
+		pg_atomic_read_u64(&ctl->version_no) == version->place.version_no)
 	{
 		pg_atomic_write_u32(&ctl->level0_runs, version->level0_runs);
 		pg_atomic_write_u32(&ctl->compaction_due, due ? (uint32) (Min(score, 1e6) * 100) : 0);

@@ -490,7 +490,6 @@ read_version(LsmTree *tree, const LsmVersion *old)
 	version->serial = ++version_serial;
 	version->refcount = 1;
 	version->keyspace_id = tree->keyspace_id;
-	version->version_no = change.place.version_no;
 	version->place = change.place;
 	version->flushed_generation = change.flushed_generation;
 	version->lenient = lenient;
@@ -615,7 +614,7 @@ lsm_version_refresh(LsmTree *tree)
 	Assert(!lsm_epoch_inside());
 	same = old != NULL && old->keyspace_id == tree->keyspace_id &&
 		old->lenient == lsm_ignore_missing_files;
-	if (same && old->version_no == pg_atomic_read_u64(&tree->ctl->version_no))
+	if (same && old->place.version_no == pg_atomic_read_u64(&tree->ctl->version_no))
 		return old;
 
 	version = read_version(tree, same ? old : NULL);
@@ -659,7 +658,7 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 		pg_read_barrier();
 		version = tree->version;
 		if (likely(version != NULL &&
-				   version->version_no == pg_atomic_read_u64(&tree->ctl->version_no) &&
+				   version->place.version_no == pg_atomic_read_u64(&tree->ctl->version_no) &&
 				   version->keyspace_id == tree->keyspace_id &&
 				   version->lenient == lsm_ignore_missing_files))
 		{

@@ -82,7 +82,6 @@ struct LsmVersion
 	bool		salvaged;		/* and files are missing: runs are in no order (salvage.c) */
 	uint64		serial;			/* no other of this process has it */
 	uint64		keyspace_id;
-	uint64		version_no;
 	LsmManifestPlace place;
 	uint64		flushed_generation; /* memtables up to it are in the files */
 	int			nfiles;

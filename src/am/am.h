@@ -37,7 +37,7 @@ extern bool lsm_tids_are_stable(Relation table);
 /*
  * TIDs of lsm tables.  The TID of a version is that of its row, whose offset is
  * at most LSM_TID_OFFSETS, and some bits of the version's number above that (see
- * table.h).  Entries of indexes name rows: these bits are 0, which is the TID of
+ * row_tid.h).  Entries of indexes name rows: these bits are 0, which is the TID of
  * the row's first version, too.  The TIDs of heaps have no such bits.
  */
 static inline bool

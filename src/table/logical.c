@@ -17,7 +17,7 @@
  * So an update, which writes the override of the old version, too, is one
  * change, and row locks are none.  A note is a byte (LsmChange and flags), and
  * the old row, as the replica identity wants it, in the format of a row's body
- * (table.h).  Nothing of a new row is in the note: its entry has all of it.
+ * (row.h).  Nothing of a new row is in the note: its entry has all of it.
  *
  * What is decoded is what heapam.c logs and core's decode.c makes of it: the
  * same changes with the same rows, in the same order.

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * row.c
- *	  The format of a row version's value (see table.h), and heap tuples from
+ *	  The format of a row version's value (see row.h), and heap tuples from
  *	  it.
  *
  * Locks: none.  The parser never reads outside of the value, whatever its

@@ -32,7 +32,7 @@ check_element(LsmSlice element)
 	return problem;
 }
 
-/* See table.h. */
+/* See row.h. */
 char *
 lsm_value_check(LsmSlice key, LsmSlice value)
 {

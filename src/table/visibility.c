@@ -196,7 +196,7 @@ visible_mvcc(const LsmRow *row, Snapshot snapshot)
 	return !TransactionIdDidCommit(row->xmax);
 }
 
-/* See table.h. */
+/* See row.h. */
 bool
 lsm_row_made_for(const LsmRow *row, Snapshot snapshot)
 {

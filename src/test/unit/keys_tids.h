@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * keys_tids.h
- *	  TIDs of rows and of their versions (table.h, am.h), for keys_test.c.
+ *	  TIDs of rows and of their versions (row_tid.h, am.h), for keys_test.c.
  *
  *-------------------------------------------------------------------------
  */

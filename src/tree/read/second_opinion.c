@@ -80,7 +80,7 @@ key_text(LsmSlice key)
 	return text.data;
 }
 
-/* See tree.h. */
+/* See reads.h. */
 void
 lsm_opinion_differ(const LsmTree *tree, const char *shortcut, LsmSlice key, const char *what)
 {
@@ -360,7 +360,7 @@ lsm_opinion_whole(LsmTree *tree, LsmSlice key)
 	pfree(value.data);
 }
 
-/* See tree.h. */
+/* See reads.h. */
 bool
 lsm_opinion_read(LsmTree *tree, LsmSlice key, StringInfo value, bool *found)
 {
@@ -376,7 +376,7 @@ lsm_opinion_read(LsmTree *tree, LsmSlice key, StringInfo value, bool *found)
 	return known;
 }
 
-/* See tree.h. */
+/* See reads.h. */
 bool
 lsm_opinion_version_settled(const LsmTree *tree)
 {
@@ -386,7 +386,7 @@ lsm_opinion_version_settled(const LsmTree *tree)
 	return version_no == pg_atomic_read_u64(&ctl->settled_version);
 }
 
-/* See tree.h. */
+/* See reads.h. */
 void
 lsm_opinion_entry(LsmTree *tree, LsmSlice key, const char *shortcut)
 {
@@ -461,7 +461,7 @@ keys_of_range(const LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *
 		keys_of_file(tree, lsm_version_file(version, i), range, keys);
 }
 
-/* See tree.h. */
+/* See reads.h. */
 int
 lsm_opinion_keys(LsmTree *tree, LsmSlice filter_key, LsmSlice *keys, int max)
 {
@@ -491,7 +491,7 @@ gap_hides(LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *version, L
 		lsm_tag_is_row(fold.tag);
 }
 
-/* See tree.h. */
+/* See reads.h. */
 void
 lsm_cursor_doubt_gaps(LsmCursor *cursor, void (*doubt) (void *arg, LsmSlice key), void *arg)
 {

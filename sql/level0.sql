@@ -2,15 +2,19 @@
 -- trees, for these are compacted by the session that flushes.
 SET lsm.memtable_size = '512kB';
 CREATE TEMP TABLE level0 (id int PRIMARY KEY, v int, w text) USING lsm;
+CREATE INDEX ON level0 (w) WHERE w = '';
 INSERT INTO level0 SELECT (i::bigint * 7919 % 100003)::int, 0, 'first' FROM generate_series(1, 95000) i;
 CREATE TEMP TABLE level0_heap USING heap AS SELECT * FROM level0;
 DO $$ BEGIN PERFORM lsm_compact('level0'), lsm_compact('level0_pkey'); END $$;
 
--- which of a row's versions is seen depends on the order of the runs
+-- which of a row's versions is seen depends on the order of the runs.  An update of v alone stays in its row,
+-- one of w makes another.
 CREATE FUNCTION pg_temp.change(part int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
 	UPDATE level0 SET v = v + 1, w = 'part ' || part WHERE id % 97 = part OR id % 89 = 3;
 	UPDATE level0_heap SET v = v + 1, w = 'part ' || part WHERE id % 97 = part OR id % 89 = 3;
+	UPDATE level0 SET v = v + 10 WHERE id % 83 IN (part, part / 2) OR id % 89 = 3;
+	UPDATE level0_heap SET v = v + 10 WHERE id % 83 IN (part, part / 2) OR id % 89 = 3;
 	DELETE FROM level0 WHERE id % 211 = part;
 	DELETE FROM level0_heap WHERE id % 211 = part;
 	INSERT INTO level0 SELECT i * 200, part, 'new' FROM generate_series(1, 500) i ON CONFLICT (id) DO UPDATE SET w = 'again';

@@ -148,6 +148,7 @@ DROP FUNCTION queue, plan_kinds;
 -- a table in which rows come and go is read by index, also by plans that were made before
 RESET enable_bitmapscan;
 CREATE TABLE hot (id int PRIMARY KEY, v int) USING lsm;
+CREATE INDEX hot_moves ON hot (v) WHERE v < 0;
 INSERT INTO hot SELECT i, 0 FROM generate_series(1, 5) i;
 VACUUM ANALYZE hot;
 PREPARE hot_row(int) AS SELECT v FROM hot WHERE id = $1;
@@ -192,6 +193,22 @@ BEGIN
 	RAISE NOTICE '%', (regexp_match(line, 'rows=\d+'))[1];
 END $$;
 EXPLAIN (COSTS OFF) EXECUTE hot_row(3);
+-- updates that stay in their row let nothing come or go
+DROP INDEX hot_moves;
+TRUNCATE hot;
+INSERT INTO hot SELECT i, 0 FROM generate_series(1, 5) i;
+VACUUM ANALYZE hot;
+DO $$
+BEGIN
+	FOR i IN 1..10000 LOOP
+		UPDATE hot SET v = v + 1 WHERE id = 3;
+		COMMIT;
+	END LOOP;
+END $$;
+EXPLAIN (COSTS OFF) EXECUTE hot_row(3);
+SELECT lsm_flush('hot'), lsm_flush('hot_pkey');
+EXPLAIN (COSTS OFF) EXECUTE hot_row(3);
+EXPLAIN SELECT * FROM hot;
 RESET plan_cache_mode;
 DROP TABLE hot;
 -- where a column ends by now is looked up in the index: beyond the histogram there is more than one row

@@ -1,6 +1,5 @@
 -- Rows that are updated again and again, where no column of an index changes: what a query, a cursor, a constraint or a rebuild of the
 -- table says of their versions.  h is a heap table, l an lsm table: both must say the same.
-SET lsm.row_versions = on;
 CREATE TABLE h (id int PRIMARY KEY, v int, k text, u int, CONSTRAINT h_u UNIQUE (u) DEFERRABLE) USING heap;
 CREATE TABLE l (id int PRIMARY KEY, v int, k text, u int, CONSTRAINT l_u UNIQUE (u) DEFERRABLE) USING lsm;
 CREATE INDEX h_k ON h (k);

@@ -163,6 +163,10 @@ BEGIN
 END $$;
 SET enable_indexscan = off;
 SELECT walk('SELECT 1');
+-- updates that stay in their rows; of another column, in whose index nothing is, they make new ones
+CREATE INDEX ON l (k) WHERE k < -1;
+SELECT walk('UPDATE l SET v = v || ''.'' WHERE id % 4 = 1');
+UPDATE h SET v = v || repeat('.', 23) WHERE id % 4 = 1;
 SELECT walk('UPDATE l SET k = k + 1 WHERE id % 3 = 0');
 UPDATE h SET k = k + 23 WHERE id % 3 = 0;
 SELECT same();

@@ -311,12 +311,6 @@ define_tree_settings(void)
 							 &lsm_insert_batching,
 							 true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
-	DefineCustomBoolVariable("lsm.row_versions",
-							 "Updates that change no indexed column stay in their row and write one entry.",
-							 "For developers, until it is the only way.",
-							 &lsm_row_versions,
-							 false,
-							 PGC_USERSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 #ifdef LSM_TESTING
 	DefineCustomStringVariable("lsm.crash_point",
 							   "Test builds: stops the server when it reaches the code location of this name.",

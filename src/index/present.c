@@ -9,8 +9,8 @@
  * been committed, the row is gone, and its successor's entry may be where the
  * scan will not come: in a memtable that had nothing for the scan, or behind
  * it.  A subscriber would not find the row that it has to change, and skip the
- * change.  In a btree this may happen, too, but not with heap's HOT updates; here
- * each update writes an entry.
+ * change.  In a btree this may happen, too.  An update that stays in its row does
+ * no such thing: the row is found, and so is its newest version.
  *
  * So a scan that has met a row which was not to be seen begins once more, and
  * returns what it has not returned yet, until that brings no such row:

@@ -31,8 +31,6 @@
 #include "table/table.h"
 #include "tree/visibility_map.h"
 
-bool		lsm_row_versions = false;
-
 /*
  * A row is "updated often" if fewer row numbers than this were handed out
  * between its last version and the new one
@@ -521,7 +519,7 @@ compare_versions(LsmUpdate *update)
 										RelationGetRelid(rel));
 	update->keys_intact = columns_unchanged(rel, INDEX_ATTR_BITMAP_KEY,
 											update->oldtup, update->newtup);
-	update->entries_intact = lsm_row_versions && update->keys_intact &&
+	update->entries_intact = update->keys_intact &&
 		columns_unchanged(rel, INDEX_ATTR_BITMAP_HOT_BLOCKING, update->oldtup, update->newtup);
 	update->summaries_intact = update->entries_intact &&
 		columns_unchanged(rel, INDEX_ATTR_BITMAP_SUMMARIZED, update->oldtup, update->newtup);

@@ -132,9 +132,6 @@ extern void lsm_row_change_failure(const LsmRowChange *target, TM_Result result,
 
 /* ---- updates and deletions (modify.c) ---- */
 
-/* Do updates that change no indexed column stay in their row? */
-extern bool lsm_row_versions;
-
 extern TM_Result lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
 								  Snapshot snapshot, Snapshot crosscheck, bool wait,
 								  TM_FailureData *tmfd, bool changing_partition);

@@ -16,7 +16,6 @@
 #   LSM_JOBS=1                                      jobs at a time (default: one for each processor)
 #   LSM_LONG=1                                      long forms
 #   LSM_SECOND_OPINION=1                            lsm.second_opinion of the servers
-#   LSM_ROW_VERSIONS=on                             lsm.row_versions of the servers
 #   LSM_UBSAN=1                                     with a build that reports undefined behaviour
 #   LSM_KEEP=1                                      keep the scratch directory
 set -uo pipefail
@@ -323,9 +322,6 @@ max_connections = 50
 "
 [ -z "${LSM_SECOND_OPINION:-}" ] || server_conf+="
 lsm.second_opinion = $LSM_SECOND_OPINION
-"
-[ -z "${LSM_ROW_VERSIONS:-}" ] || server_conf+="
-lsm.row_versions = $LSM_ROW_VERSIONS
 "
 
 if wants tap; then

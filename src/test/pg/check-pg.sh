@@ -9,7 +9,6 @@
 #   CHECK_PG_CASSERT=1          on a PostgreSQL built with --enable-cassert
 #   CHECK_PG_BASELINE=1         run the baseline again (it is kept in build/pg)
 #   LSM_SECOND_OPINION=10       lsm.second_opinion of the servers
-#   LSM_ROW_VERSIONS=on         lsm.row_versions of the servers
 #   CHECK_PG_MIRROR=URL         Debian mirror (default http://deb.debian.org)
 #
 # Differences from the baseline must be listed in src/test/pg/differences, with their reason
@@ -183,9 +182,7 @@ run_config() {
 shared_preload_libraries = '$preload'"
 	[ "$config" = baseline ] || [ -z "${LSM_SECOND_OPINION:-}" ] || server_conf+="
 lsm.second_opinion = $LSM_SECOND_OPINION"
-	[ "$config" = baseline ] || [ -z "${LSM_ROW_VERSIONS:-}" ] || server_conf+="
-lsm.row_versions = $LSM_ROW_VERSIONS"
-	initdb_locale=C start_server "$sandbox/data.$config" 65431 || return 1
+		initdb_locale=C start_server "$sandbox/data.$config" 65431 || return 1
 	for suite in $suites; do
 		section "$config, $suite"
 		run_suite "$config" "$suite" "$out" || fail "$config: $suite could not be run"

@@ -50,7 +50,6 @@ autovacuum_naptime = 1s
 checkpoint_timeout = 30s
 max_wal_size = 64MB
 @{[ $ENV{LSM_SECOND_OPINION} ? "lsm.second_opinion = $ENV{LSM_SECOND_OPINION}" : '' ]}
-@{[ $ENV{LSM_ROW_VERSIONS} ? "lsm.row_versions = $ENV{LSM_ROW_VERSIONS}" : '' ]}
 @{[ $opt{conf} // '' ]}
 });
 	return $node;

@@ -26,6 +26,8 @@ foreach my $table ('t', 'u')
 	on_pub("ALTER TABLE $table REPLICA IDENTITY FULL") if $table eq 'u';
 	on_sub("CREATE TABLE $table (id int $key, v int, n int" . ($table eq 't' ? ' DEFAULT 0' : '') . ') USING lsm');
 	on_sub("ALTER TABLE $table REPLICA IDENTITY FULL") if $table eq 'u';
+	# updates of n make new rows, as long as it is there
+	on_sub("CREATE INDEX ${table}_moves ON $table (n) WHERE n < 0");
 }
 on_pub('CREATE PUBLICATION p FOR TABLE t, u');
 on_sub("CREATE SUBSCRIPTION s CONNECTION '$connection' PUBLICATION p");
@@ -62,29 +64,35 @@ SKIP:
 	# one that is not there ends, too
 	applied('deleted', 'UPDATE t SET v = 5 WHERE id = 5', [ 'DELETE FROM t WHERE id = 5' ],
 		"1|1|1\n2|2|2\n4|4|7");
+	# a row that stays where it is has been found; the key is new, for nothing is noted of it
+	on_sub('DROP INDEX t_moves');
+	on_pub('INSERT INTO t VALUES (0, 0)');
+	$pub->wait_for_catchup('s');
+	applied('updated in its row', 'UPDATE t SET v = 5 WHERE id = 0', [ 'UPDATE t SET n = 5 WHERE id = 0', q{SELECT lsm_flush('t'), lsm_flush('t_pkey')}, 'UPDATE t SET n = 6 WHERE id = 0' ],
+		"0|5|6\n1|1|1\n2|2|2\n4|4|7");
 }
 # it stands at another row
 applied('by a scan of the table', 'UPDATE u SET v = 1 WHERE id = 5', [ 'UPDATE u SET n = 1 WHERE id = 5', 'UPDATE u SET n = NULL WHERE id = 5' ],
 	"1|0|\n2|0|\n3|0|\n4|0|\n5|1|", 'u');
 
 # a row that a running update, which changes it, is about to end: the subscriber, who wants it as it was, waits
-foreach my $versions ('off', 'on')
+foreach my $what ('a new row', 'in its row')
 {
+	on_sub('DROP INDEX u_moves') if $what eq 'in its row';
 	foreach my $end ('ROLLBACK', 'COMMIT')
 	{
 		my $session = $sub->background_psql('postgres');
-		$session->query_safe("SET lsm.row_versions = $versions");
 		$session->query_safe('BEGIN; UPDATE u SET n = 9 WHERE id = 4; UPDATE u SET n = 10 WHERE id = 4');
 		on_pub('UPDATE u SET v = v + 1 WHERE id = 4');
 		my $lsn = $pub->lsn('write');
 		ok($sub->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND backend_type LIKE 'logical replication%worker') OR EXISTS (SELECT FROM pg_stat_subscription WHERE subname = 's' AND latest_end_lsn >= '$lsn')"),
-			"row versions $versions, $end: the subscriber has looked for the row");
+			"$what, $end: the subscriber has looked for the row");
 		$session->query_safe($end);
 		$session->quit;
 		$pub->wait_for_catchup('s');
 		# what has been committed is not what the publisher's row was
-		is(on_sub('SELECT * FROM u WHERE id = 4'), $versions eq 'off' ? $end eq 'ROLLBACK' ? '4|1|' : '4|1|10' : $end eq 'ROLLBACK' ? '4|3|' : '4|3|10',
-			"row versions $versions, $end: the change is applied to the row that it is about");
+		is(on_sub('SELECT * FROM u WHERE id = 4'), $what eq 'a new row' ? $end eq 'ROLLBACK' ? '4|1|' : '4|1|10' : $end eq 'ROLLBACK' ? '4|3|' : '4|3|10',
+			"$what, $end: the change is applied to the row that it is about");
 		is(on_sub(q{SELECT * FROM lsm_verify('u')}), '', 'verified');
 		on_sub('UPDATE u SET v = ' . on_pub('SELECT v FROM u WHERE id = 4') . ', n = NULL WHERE id = 4');
 	}

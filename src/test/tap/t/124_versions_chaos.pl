@@ -13,7 +13,7 @@ use Time::HiRes qw(time);
 lsm_seed();
 my $rounds = $ENV{LSM_ROUNDS} // (lsm_long() ? 1000 : 40);
 my $rows = 120;
-my $conf = "max_wal_senders = 8\nwal_keep_size = 256MB\nhot_standby = on\nlsm.row_versions = on\nmax_prepared_transactions = 20\nautovacuum = off\nlsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\nlsm.size_ratio = 3\nmax_standby_streaming_delay = -1\n";
+my $conf = "max_wal_senders = 8\nwal_keep_size = 256MB\nhot_standby = on\nmax_prepared_transactions = 20\nautovacuum = off\nlsm.memtable_size = 64kB\nlsm.target_file_size = 64kB\nlsm.size_ratio = 3\nmax_standby_streaming_delay = -1\n";
 my $node = lsm_node('chaos', conf => $conf);
 lsm_start($node);
 lsm_create_twins($node, 't', 'id int PRIMARY KEY, k int, n int, v text', '(k)');

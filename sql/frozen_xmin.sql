@@ -18,8 +18,8 @@ BEGIN;
 UPDATE fx_h SET v = v || '+' WHERE id % 100 = 1;
 UPDATE fx_l SET v = v || '+' WHERE id % 100 = 1;
 SAVEPOINT s;
-UPDATE fx_h SET v = v || '-' WHERE id % 100 = 2;
-UPDATE fx_l SET v = v || '-' WHERE id % 100 = 2;
+UPDATE fx_h SET v = v || '-', g = g + 1 WHERE id % 100 = 2;
+UPDATE fx_l SET v = v || '-', g = g + 1 WHERE id % 100 = 2;
 RELEASE s;
 COMMIT;
 -- locks and undone changes, whose headers are written anew

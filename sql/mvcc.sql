@@ -1,6 +1,8 @@
 -- Transactions: rollback, savepoints, command ids, cursors, snapshots
 CREATE TABLE h (id int PRIMARY KEY, v text) USING heap;
 CREATE TABLE l (id int PRIMARY KEY, v text) USING lsm;
+-- as long as there is an index that has the column, updates make new rows (for the others see row_versions, too)
+CREATE INDEX l_moves ON l (v) WHERE v IS NULL;
 
 BEGIN;
 SELECT twin('INSERT INTO @ SELECT i, ''a'' FROM generate_series(1, 1000) i');
@@ -101,6 +103,8 @@ WITH i AS (INSERT INTO l VALUES (50001, 'x') RETURNING count_l() AS volatile, co
 SELECT volatile - stable AS seen_by_volatile_only FROM i;
 ROLLBACK;
 DROP FUNCTION count_l(), count_l_stable();
+
+DROP INDEX l_moves;
 
 -- row locks and their upgrade within a transaction
 BEGIN;

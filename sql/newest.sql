@@ -1,8 +1,10 @@
--- Rows with one unique key: a lookup begins with the newest, and ends with the one that is visible
+-- Rows with one unique key: a lookup begins with the newest, and ends with the one that is visible.  Indexes whose predicates have
+-- the column that changes let updates make new rows.
 SET lsm.constraint_index = lsm;
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 CREATE TABLE newest (id int PRIMARY KEY, v int, filler text) USING lsm;
+CREATE INDEX ON newest (v) WHERE v IS NULL;
 INSERT INTO newest SELECT i, 0, 'x' FROM generate_series(1, 20) i;
 
 -- own changes, undone ones, and what follows them
@@ -221,6 +223,7 @@ REINDEX TABLE newest;
 SELECT id, v FROM newest WHERE id = 11;
 -- emptied in place: row numbers begin anew
 CREATE TEMP TABLE newest_t (id int PRIMARY KEY, v int) USING lsm ON COMMIT DELETE ROWS;
+CREATE INDEX ON newest_t (v) WHERE v IS NULL;
 BEGIN;
 INSERT INTO newest_t SELECT i, 0 FROM generate_series(1, 9) i;
 UPDATE newest_t SET v = 1 WHERE id < 3;
@@ -234,6 +237,7 @@ SELECT * FROM newest_t WHERE id = 2;
 COMMIT;
 BEGIN;
 CREATE TABLE newest_c (id int PRIMARY KEY, v int) USING lsm;
+CREATE INDEX ON newest_c (v) WHERE v IS NULL;
 INSERT INTO newest_c SELECT i, 0 FROM generate_series(1, 9) i;
 UPDATE newest_c SET v = 1 WHERE id < 3;
 TRUNCATE newest_c;
@@ -248,6 +252,7 @@ DROP TABLE newest_c, newest_t;
 
 -- notes of many keys have the same place: each lookup finds its own
 CREATE TABLE newest_many (id int PRIMARY KEY, v int) USING lsm;
+CREATE INDEX ON newest_many (v) WHERE v IS NULL;
 INSERT INTO newest_many SELECT i, 0 FROM generate_series(1, 2000) i;
 UPDATE newest_many SET v = v + 1;
 UPDATE newest_many SET v = v + 1;

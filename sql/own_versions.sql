@@ -1,6 +1,9 @@
--- A transaction that changes one row again and again finds its newest version without a look at all the others.
+-- A transaction that changes one row again and again finds its newest version without a look at all the others: of rows, which
+-- updates make because an index's predicate has the column, and of one row.
 CREATE TABLE own (id int PRIMARY KEY, n int, name text UNIQUE) USING lsm;
 CREATE TABLE own_wide (id text COLLATE "C" PRIMARY KEY, n int) USING lsm;
+CREATE INDEX own_moves ON own (n) WHERE n IS NULL;
+CREATE INDEX own_wide_moves ON own_wide (n) WHERE n IS NULL;
 INSERT INTO own SELECT g, 0, 'row ' || g FROM generate_series(1, 5) g;
 INSERT INTO own_wide SELECT repeat('wide', 20) || g, 0 FROM generate_series(1, 5) g;
 
@@ -76,6 +79,17 @@ COMMIT;
 BEGIN;
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP UPDATE own_wide SET n = n + 1 WHERE id = repeat('wide', 20) || '1'; END LOOP; END $$;
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP INSERT INTO own_wide VALUES (repeat('wide', 20) || '1', 0) ON CONFLICT (id) DO UPDATE SET n = own_wide.n + 1; END LOOP; END $$;
+SELECT right(id, 5), n FROM own_wide ORDER BY id;
+COMMIT;
+-- In their rows
+DROP INDEX own_moves, own_wide_moves;
+BEGIN;
+DO $$ BEGIN FOR i IN 1 .. 2000 LOOP UPDATE own SET n = n + 1 WHERE id = 1; END LOOP; END $$;
+SELECT looked_at('own_pkey') BETWEEN 2000 AND 10000 AS few;
+DO $$ BEGIN FOR i IN 1 .. 2000 LOOP INSERT INTO own VALUES (2, 0, 'x') ON CONFLICT (id) DO UPDATE SET n = own.n + 1; END LOOP; END $$;
+SELECT looked_at('own_pkey') BETWEEN 4000 AND 20000 AS few;
+DO $$ BEGIN FOR i IN 1 .. 300 LOOP UPDATE own_wide SET n = n + 1 WHERE id = repeat('wide', 20) || '1'; END LOOP; END $$;
+SELECT id, n FROM own WHERE id < 3 ORDER BY id;
 SELECT right(id, 5), n FROM own_wide ORDER BY id;
 COMMIT;
 SELECT * FROM lsm_verify('own');

@@ -1,5 +1,7 @@
 -- Triggers, rules, row security, transition tables on an lsm table
 CREATE TABLE l (id int PRIMARY KEY, v text, n int) USING lsm;
+-- updates of v make new rows, those of n stay in theirs
+CREATE INDEX ON l (v) WHERE v IS NULL;
 CREATE TABLE log (seq serial, what text);
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,6 +1,6 @@
 #!/bin/bash
-# make check PG=17 (or 18): the tests on another major version, in a chroot of
-# the Debian release that has it.  The chroot is made by debootstrap at the
+# make check PG=17 (18, 19): the tests on another major version, in a chroot of
+# the Debian release that has it; for 19 that is sid with what experimental has of it.  The chroot is made by debootstrap at the
 # first call and kept in LSM_CHROOTS (/var/cache/lsmam); remove it to have it
 # made anew.  LSM_CHECK says what is run; without it what has passed there:
 # regress and isolation.  With more arguments: this command instead, in the
@@ -12,8 +12,9 @@ shift
 case $major in
 	17) suite=trixie ;;
 	18) suite=sid ;;
+	19) suite=experimental ;;
 	*)
-		echo "check: no Debian release is known to have PostgreSQL $major; 15, 17 and 18 are" >&2
+		echo "check: no Debian release is known to have PostgreSQL $major; 15, 17, 18 and 19 are" >&2
 		exit 2
 		;;
 esac
@@ -48,11 +49,17 @@ if [ ! -x "$root/usr/bin/apt-get" ]; then
 	echo "check: making $root, Debian $suite"
 	mkdir -p "$cache"
 	rm -rf "$root.new"
-	debootstrap --variant=minbase --include=ca-certificates "$suite" "$root.new" "$mirror" >"$cache/$suite.log" 2>&1 || {
+	debootstrap --variant=minbase --include=ca-certificates "${suite/experimental/sid}" "$root.new" "$mirror" >"$cache/$suite.log" 2>&1 || {
 		tail -20 "$cache/$suite.log"
 		exit 77
 	}
 	cp /etc/resolv.conf "$root.new/etc/"
+	if [ "$suite" = experimental ]; then
+		# of it, PostgreSQL and what only it has
+		echo "deb $mirror experimental main" >>"$root.new/etc/apt/sources.list"
+		printf 'Package: %s\nPin: release a=experimental\nPin-Priority: %s\n\n' "*" 100 \
+			"src:postgresql-$major src:postgresql-common" 990 >"$root.new/etc/apt/preferences.d/experimental"
+	fi
 	mv "$root.new" "$root"
 fi
 # packages start no services there

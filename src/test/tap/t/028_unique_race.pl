@@ -168,17 +168,23 @@ my @narrow = (
 	[ sub { 'INSERT INTO t VALUES (1, 0);' } ],
 	[ sub { 'INSERT INTO t VALUES (1, 0) ON CONFLICT DO NOTHING;' } ]);
 
-race('one hot key', 'CREATE TABLE t (id int PRIMARY KEY, v int) USING lsm', @narrow);
-race('one hot key beside flushes and old snapshots', 'CREATE TABLE t (id int PRIMARY KEY, v int) USING lsm', @narrow, [@house]);
+# updates make new rows
+my $moves = '; CREATE INDEX ON t (v) WHERE v IS NULL';
+foreach my $how ('in place', 'moved')
+{
+	my $create = 'CREATE TABLE t (id int PRIMARY KEY, v int) USING lsm' . ($how eq 'moved' ? $moves : '');
+	race("one hot key, $how", $create, @narrow);
+	race("one hot key, $how, beside flushes and old snapshots", $create, @narrow, [@house]);
+}
 race('all statements, lsm table', 'CREATE TABLE t (id int PRIMARY KEY, v int) USING lsm', @all);
 race('all statements, lsm table with more keys', 'CREATE TABLE t (id int PRIMARY KEY, v int) USING lsm; CREATE UNIQUE INDEX ON t USING lsm (id, (0)); CREATE INDEX ON t USING lsm (v)', @all);
 race('all statements, heap table', 'CREATE TABLE t (id int, v int) USING heap; CREATE UNIQUE INDEX ON t USING lsm (id)', @all);
 race('all statements, heap table without HOT', 'CREATE TABLE t (id int, v int) USING heap; CREATE UNIQUE INDEX ON t USING lsm (id); CREATE INDEX ON t USING lsm (v)', @all);
-race('deferred constraint', 'CREATE TABLE t (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v int) USING lsm',
+race('deferred constraint' . ($_ ? ', rows move' : ''), "CREATE TABLE t (id int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED, v int) USING lsm$_",
+	[@insert[0, 3, 4, 5, 6, 7]], [@insert[0, 3, 4, 5, 6, 7]], [@update], [@update, @move], [@house]) foreach '', $moves;
+race('deferrable constraint', "CREATE TABLE t (id int PRIMARY KEY DEFERRABLE, v int) USING lsm$moves",
 	[@insert[0, 3, 4, 5, 6, 7]], [@insert[0, 3, 4, 5, 6, 7]], [@update], [@update, @move], [@house]);
-race('deferrable constraint', 'CREATE TABLE t (id int PRIMARY KEY DEFERRABLE, v int) USING lsm',
-	[@insert[0, 3, 4, 5, 6, 7]], [@insert[0, 3, 4, 5, 6, 7]], [@update], [@update, @move], [@house]);
-race('exclusion constraint', 'CREATE TABLE t (id int, v int, EXCLUDE USING lsm_index (id WITH =)) USING lsm',
+race('exclusion constraint', "CREATE TABLE t (id int, v int, EXCLUDE USING lsm_index (id WITH =)) USING lsm$moves",
 	[@insert[0, 1, 3, 5, 6, 7]], [@insert[0, 1, 3, 5, 6, 7]], [@update], [@update, @move], [@house]);
 race('built and reindexed concurrently', 'CREATE TABLE t (id int, v int) USING lsm; CREATE UNIQUE INDEX t_key ON t USING lsm (id)', @all,
 	[ sub { 'REINDEX INDEX CONCURRENTLY t_key;' } ]);

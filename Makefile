@@ -207,9 +207,12 @@ LSM_WARN := -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers
 LSM_DEPEND = -MMD -MP -MF $(@D)/.deps/$(*F).d
 
+# The headers of 19 are for the dialect that its compiler takes by default.
+LSM_PG_STD := $(if $(filter 15 16 17 18,$(MAJORVERSION)),-std=gnu11)
+
 # Each room sees what it may see: filter and sst have no PostgreSQL on their
 # include path.  The server's headers are system headers, to survive -Wextra.
-LSM_PG_C = $(CC) $(CFLAGS) -std=gnu11 $(LSM_WARN) $(CFLAGS_SL) -D_GNU_SOURCE $(LSM_DEFS) \
+LSM_PG_C = $(CC) $(CFLAGS) $(LSM_PG_STD) $(LSM_WARN) $(CFLAGS_SL) -D_GNU_SOURCE $(LSM_DEFS) \
 	-I$(top)/src -isystem $(includedir_server)
 LSM_PLAIN_C = $(CC) $(filter-out -Wdeclaration-after-statement,$(CFLAGS)) -std=gnu11 $(LSM_WARN) \
 	$(CFLAGS_SL) -D_GNU_SOURCE $(LSM_DEFS) -I$(top)/src

@@ -3,13 +3,15 @@
  * compat.h
  *	  One vocabulary for all versions of PostgreSQL.
  *
- * The code speaks PostgreSQL 18's names, and older versions are taught them
- * here.  A name that PostgreSQL 18 has means what it means there and takes the
- * arguments it takes there.  A name of our own (lsm_) stands where 18's cannot
- * be had for older versions.
+ * The code speaks PostgreSQL 19's names, and older versions are taught them
+ * here.  A name that PostgreSQL 19 has means what it means there and takes the
+ * arguments it takes there.  A name of our own (lsm_) stands where 19's cannot
+ * be had for older versions.  Callbacks of ours, too, are written with the
+ * parameters of 19: for older versions a macro with the callback's name leaves
+ * out, where it is declared and defined, what those do not pass.
  *
- * Most of them are macros, and a macro must not meet the declaration that it
- * changes.  Therefore this header includes the server's headers that declare
+ * Most of them are macros, and a macro must not meet the server's declaration
+ * that it changes.  Therefore this header includes the server's headers that declare
  * such a name, and it comes after all server headers where it is included:
  * last in a file, or in the header of a room, which comes last itself.
  *
@@ -28,9 +30,11 @@
 #include "access/genam.h"
 #include "access/heapam_xlog.h"
 #include "access/htup_details.h"
+#include "access/tableam.h"
 #include "access/transam.h"
 #include "access/valid.h"
 #include "catalog/pg_attribute.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
 #include "commands/defrem.h"
 #include "commands/explain.h"
@@ -40,6 +44,8 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/plancat.h"
+#include "optimizer/planner.h"
 #include "postmaster/bgworker_internals.h"
 #include "pgstat.h"
 #include "replication/reorderbuffer.h"
@@ -47,18 +53,30 @@
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
 #include "storage/smgr.h"
 #include "storage/standby.h"
 #include "utils/acl.h"
+#include "utils/date.h"
 #include "utils/guc_tables.h"
+#include "utils/lsyscache.h"
 #include "utils/pg_locale.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
 #include "utils/selfuncs.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 #include "utils/tuplesort.h"
+#include "utils/tuplestore.h"
+#include "utils/wait_event.h"
 #if PG_VERSION_NUM >= 170000
 #include "common/file_utils.h"
+#endif
+#if PG_VERSION_NUM >= 190000
+#include "nodes/miscnodes.h"
+#include "optimizer/pathnode.h"
 #endif
 #if PG_VERSION_NUM >= 180000
 #include "commands/explain_format.h"
@@ -126,10 +144,13 @@
 
 /* ---- names of our own ---- */
 
-/* The table that an index to be vacuumed belongs to */
+/* The table that an index to be vacuumed belongs to, and for whom it is */
 static inline void
 lsm_vacuum_info_set_table(IndexVacuumInfo *info, Relation table)
 {
+#if PG_VERSION_NUM >= 190000
+	info->is_autovacuum = AmAutoVacuumWorkerProcess();
+#endif
 #if PG_VERSION_NUM >= 160000
 	info->heaprel = table;
 #else
@@ -190,6 +211,72 @@ lsm_page_is_verified(Page page, BlockNumber block, Oid dboid)
 	(pg_newlocale_from_collation(collation)->collate_is_c)
 #else
 #define lsm_collation_is_c(collation)	lc_collate_is_c(collation)
+#endif
+
+/*
+ * The library's object that stands for a locale, which is not "C", and which
+ * library it is of
+ */
+#if PG_VERSION_NUM >= 190000
+#define lsm_locale_libc(locale)	((locale)->lt)
+#define lsm_locale_ucol(locale)	((locale)->icu.ucol)
+
+static inline char
+lsm_locale_provider(pg_locale_t locale, Oid collation)
+{
+	bool		is_default = locale->is_default;
+	HeapTuple	tuple = is_default ?
+		SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId)) :
+		SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	char		provider;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", collation);
+	provider = is_default ? ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider :
+		((Form_pg_collation) GETSTRUCT(tuple))->collprovider;
+	ReleaseSysCache(tuple);
+	return provider;
+}
+#else
+#define lsm_locale_libc(locale)	((locale)->info.lt)
+#define lsm_locale_ucol(locale)	((locale)->info.icu.ucol)
+#define lsm_locale_provider(locale, collation)	((locale)->provider)
+#endif
+
+/*
+ * The value that a function of date.h or timestamp.h converts to; *overflow: it
+ * would be before or behind all that are finite (-1, 1).
+ */
+#if PG_VERSION_NUM >= 190000
+#define lsm_datetime_convert(function, value, overflow) \
+	__extension__ ({ \
+		ErrorSaveContext soft_ = {T_ErrorSaveContext}; \
+		int64		converted_ = function##_safe(value, (Node *) &soft_); \
+		*(overflow) = !soft_.error_occurred ? 0 : \
+			TIMESTAMP_IS_NOEND(converted_) ? 1 : -1; \
+		converted_; \
+	})
+#else
+#define lsm_datetime_convert(function, value, overflow) \
+	function##_opt_overflow(value, overflow)
+#endif
+
+/* What an index access method's handler returns: before 19, the caller's own */
+#if PG_VERSION_NUM >= 190000
+#define LSM_INDEX_AM_RESULT(methods)	(methods)
+#else
+#define LSM_INDEX_AM_RESULT(methods) \
+	memcpy(palloc(sizeof(IndexAmRoutine)), methods, sizeof(IndexAmRoutine))
+#endif
+
+/*
+ * With which snapshot relation_copy_for_cluster() is to copy, or NULL.
+ * PostgreSQL 19 has one for REPACK (CONCURRENTLY).
+ */
+#if PG_VERSION_NUM >= 190000
+#define LSM_COPY_SNAPSHOT(snapshot)	(snapshot)
+#else
+#define LSM_COPY_SNAPSHOT(snapshot)	((Snapshot) NULL)
 #endif
 
 /*
@@ -385,6 +472,133 @@ lsm_change_alloc_tuple(ReorderBuffer *rb, ReorderBufferChange *change, bool old,
 #define EXECUTE_ONCE			, execute_once
 #endif
 
+/* ---- new in PostgreSQL 19 ---- */
+
+#if PG_VERSION_NUM < 190000
+
+/* the server's */
+#define pg_fallthrough			__attribute__((fallthrough))
+
+typedef RepOriginId ReplOriginId;
+
+#define CHECKPOINT_FAST			CHECKPOINT_IMMEDIATE
+#define log_vacuum_min_duration log_min_duration	/* of VacuumParams */
+#define PageSetChecksum			PageSetChecksumInplace
+
+#define PROGRESS_REPACK_PHASE					PROGRESS_CLUSTER_PHASE
+#define PROGRESS_REPACK_INDEX_RELID				PROGRESS_CLUSTER_INDEX_RELID
+#define PROGRESS_REPACK_HEAP_TUPLES_SCANNED		PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED
+#define PROGRESS_REPACK_HEAP_TUPLES_INSERTED	PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN
+#define PROGRESS_REPACK_TOTAL_HEAP_BLKS			PROGRESS_CLUSTER_TOTAL_HEAP_BLKS
+#define PROGRESS_REPACK_HEAP_BLKS_SCANNED		PROGRESS_CLUSTER_HEAP_BLKS_SCANNED
+#define PROGRESS_REPACK_PHASE_SEQ_SCAN_HEAP		PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP
+#define PROGRESS_REPACK_PHASE_INDEX_SCAN_HEAP	PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP
+#define PROGRESS_REPACK_PHASE_SORT_TUPLES		PROGRESS_CLUSTER_PHASE_SORT_TUPLES
+#define PROGRESS_REPACK_PHASE_WRITE_NEW_HEAP	PROGRESS_CLUSTER_PHASE_WRITE_NEW_HEAP
+
+/* shared memory is set up by the postmaster, whose children have the name, too */
+static inline int
+lsm_new_tranche(const char *name)
+{
+	int			id = LWLockNewTrancheId();
+
+	LWLockRegisterTranche(id, name);
+	return id;
+}
+
+#define LWLockNewTrancheId(name)	lsm_new_tranche(name)
+
+#define ShmemInitHash(name, nelems, info, flags) \
+	ShmemInitHash(name, nelems, nelems, info, flags)
+
+#define GlobalVisTestIsRemovableXid(state, xid, allow_update) \
+	GlobalVisTestIsRemovableXid(state, xid)
+
+#define SO_NONE					0
+
+#define index_beginscan(table, index, snapshot, instrument, nkeys, norderbys, flags) \
+	index_beginscan(table, index, snapshot, instrument, nkeys, norderbys)
+#define table_beginscan(table, snapshot, nkeys, keys, flags) \
+	table_beginscan(table, snapshot, nkeys, keys)
+#define table_beginscan_parallel(table, pscan, flags) \
+	table_beginscan_parallel(table, pscan)
+#define table_index_fetch_begin(table, flags) \
+	table_index_fetch_begin(table)
+
+#define DefineIndex(pstate, table, stmt, index, parent_index, parent_constraint, \
+					total_parts, is_alter_table, check_rights, \
+					check_not_in_use, skip_build, quiet) \
+	DefineIndex(table, stmt, index, parent_index, parent_constraint, \
+				total_parts, is_alter_table, check_rights, \
+				check_not_in_use, skip_build, quiet)
+
+#define EIIT_IS_UPDATE			(1 << 0)
+#define EIIT_NO_DUPE_ERROR		(1 << 1)
+#define EIIT_ONLY_SUMMARIZING	(1 << 2)
+
+#define ExecInsertIndexTuples(rri, estate, flags, slot, arbiters, spec_conflict) \
+	ExecInsertIndexTuples(rri, slot, estate, ((flags) & EIIT_IS_UPDATE) != 0, \
+						  ((flags) & EIIT_NO_DUPE_ERROR) != 0, spec_conflict, \
+						  arbiters, ((flags) & EIIT_ONLY_SUMMARIZING) != 0)
+
+#define pgstat_report_vacuum(rel, live, dead, starttime) \
+	pgstat_report_vacuum(RelationGetRelid(rel), (rel)->rd_rel->relisshared, \
+						 live, dead, starttime)
+
+#define standard_planner(parse, text, options, params, es) \
+	standard_planner(parse, text, options, params)
+
+#define build_simple_rel_hook_type get_relation_info_hook_type
+#define build_simple_rel_hook	get_relation_info_hook
+
+/* our callbacks, and who calls the former holders of hooks */
+#define prev_planner(parse, text, options, params, es) \
+	prev_planner(parse, text, options, params)
+#define next_planner(parse, text, options, params, es) \
+	next_planner(parse, text, options, params)
+#define lsm_planner(parse, text, options, params, es) \
+	lsm_planner(parse, text, options, params)
+
+#define prev_build_simple_rel(root, rel, rte) \
+	prev_build_simple_rel(root, relid, inhparent, rel)
+#define lsm_build_simple_rel(root, rel, rte) \
+	lsm_build_simple_rel(root, Oid relid, bool inhparent, rel)
+
+#define lsm_allocate_entries(size, arg) \
+	lsm_allocate_entries(size)
+
+#define lsm_table_fetch_begin(rel, flags) \
+	lsm_table_fetch_begin(rel)
+#define lsm_tuple_insert(rel, slot, cid, options_, bistate) \
+	lsm_tuple_insert(rel, slot, cid, int options, bistate)
+#define lsm_tuple_insert_speculative(rel, slot, cid, options_, bistate, token) \
+	lsm_tuple_insert_speculative(rel, slot, cid, int options, bistate, token)
+#define lsm_multi_insert(rel, slots, nslots, cid, options_, bistate) \
+	lsm_multi_insert(rel, slots, nslots, cid, int options, bistate)
+#define lsm_tuple_update(rel, tid, slot, cid, options, snapshot, crosscheck, \
+						 wait, tmfd, lockmode, update_indexes) \
+	lsm_tuple_update(rel, tid, slot, cid, snapshot, crosscheck, \
+					 wait, tmfd, lockmode, update_indexes)
+
+/* its only option */
+#define lsm_tuple_delete(rel, tid, cid, options_, snapshot, crosscheck, wait, tmfd) \
+	lsm_tuple_delete(rel, tid, cid, snapshot, crosscheck, wait, tmfd, bool options)
+#define TABLE_DELETE_CHANGING_PARTITION true
+
+#define lsm_relation_copy_for_cluster(old, new, index, use_sort, oldest_xmin, \
+									  snapshot, xid_cutoff, multi_cutoff, \
+									  num_tuples, vacuumed, recently_dead) \
+	lsm_relation_copy_for_cluster(old, new, index, use_sort, oldest_xmin, \
+								  xid_cutoff, multi_cutoff, \
+								  num_tuples, vacuumed, recently_dead)
+#define lsm_relation_vacuum(rel, params_, bstrategy) \
+	lsm_relation_vacuum(rel, VacuumParams *params, bstrategy)
+#define lsm_scan_analyze_next_tuple(scan, liverows, deadrows, slot) \
+	lsm_scan_analyze_next_tuple(scan, TransactionId OldestXmin, liverows, \
+								deadrows, slot)
+
+#endif							/* before 19 */
+
 /* ---- new in PostgreSQL 18 ---- */
 
 #if PG_VERSION_NUM < 180000
@@ -399,11 +613,14 @@ lsm_change_alloc_tuple(ReorderBuffer *rb, ReorderBufferChange *change, bool old,
 	smgrtruncate(reln, forks, nforks, nblocks)
 #endif
 
-#define index_beginscan(table, index, snapshot, instrument, nkeys, norderbys) \
+#undef index_beginscan
+#define index_beginscan(table, index, snapshot, instrument, nkeys, norderbys, flags) \
 	index_beginscan(table, index, snapshot, nkeys, norderbys)
 
-#define pgstat_report_vacuum(tableoid, shared, live, dead, starttime) \
-	pgstat_report_vacuum(tableoid, shared, live, dead)
+#undef pgstat_report_vacuum
+#define pgstat_report_vacuum(rel, live, dead, starttime) \
+	pgstat_report_vacuum(RelationGetRelid(rel), (rel)->rd_rel->relisshared, \
+						 live, dead)
 
 #define vac_update_relstats(rel, num_pages, num_tuples, num_all_visible, \
 							num_all_frozen, hasindex, frozenxid, minmulti, \
@@ -559,17 +776,19 @@ vacuum_get_cutoffs(Relation rel, const VacuumParams *params,
 #define vacuum_xid_failsafe_check(cutoffs) \
 	vacuum_xid_failsafe_check((cutoffs)->relfrozenxid, (cutoffs)->relminmxid)
 
-#define DefineIndex(table, stmt, index, parent_index, parent_constraint, \
+#undef DefineIndex
+#define DefineIndex(pstate, table, stmt, index, parent_index, parent_constraint, \
 					total_parts, is_alter_table, check_rights, \
 					check_not_in_use, skip_build, quiet) \
 	DefineIndex(table, stmt, index, parent_index, parent_constraint, \
 				is_alter_table, check_rights, \
 				check_not_in_use, skip_build, quiet)
 
-#define ExecInsertIndexTuples(rri, slot, estate, update, no_dup_err, \
-							  spec_conflict, arbiters, only_summarizing) \
-	ExecInsertIndexTuples(rri, slot, estate, update, no_dup_err, \
-						  spec_conflict, arbiters)
+#undef ExecInsertIndexTuples
+#define ExecInsertIndexTuples(rri, estate, flags, slot, arbiters, spec_conflict) \
+	ExecInsertIndexTuples(rri, slot, estate, ((flags) & EIIT_IS_UPDATE) != 0, \
+						  ((flags) & EIIT_NO_DUPE_ERROR) != 0, spec_conflict, \
+						  arbiters)
 
 /* It copied always. */
 #define tuplesort_getdatum(state, forward, copy, value, isnull, abbrev) \

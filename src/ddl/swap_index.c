@@ -308,7 +308,7 @@ lsm_swap_index(Oid index, const char *am, List *options)
 	stmt = index_statement(table_rel, index_rel, am, options);
 	index_close(index_rel, NoLock);
 
-	new = DefineIndex(table, stmt,
+	new = DefineIndex(NULL, table, stmt,
 					  InvalidOid,	/* no predefined OID */
 					  InvalidOid,	/* no parent index */
 					  InvalidOid,	/* no parent constraint */

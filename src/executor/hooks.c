@@ -54,7 +54,7 @@ static ProcessUtility_hook_type prev_process_utility = NULL;
 static ExecutorStart_hook_type prev_executor_start = NULL;
 static ExecutorRun_hook_type prev_executor_run = NULL;
 static ExecutorEnd_hook_type prev_executor_end = NULL;
-static get_relation_info_hook_type prev_get_relation_info = NULL;
+static build_simple_rel_hook_type prev_build_simple_rel = NULL;
 static planner_hook_type prev_planner = NULL;
 static object_access_hook_type prev_object_access = NULL;
 
@@ -388,22 +388,23 @@ lsm_executor_end(QueryDesc *query_desc)
 static bool bounds_added = false;
 
 static void
-lsm_get_relation_info(PlannerInfo *root, Oid relid, bool inhparent,
-					  RelOptInfo *rel)
+lsm_build_simple_rel(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 {
-	if (prev_get_relation_info)
-		prev_get_relation_info(root, relid, inhparent, rel);
-	lsm_index_adjust_info(root, relid, inhparent, rel);
+	if (prev_build_simple_rel)
+		prev_build_simple_rel(root, rel, rte);
+	if (rel->rtekind != RTE_RELATION)
+		return;
+	lsm_index_adjust_info(root, rel);
 	bounds_added |= lsm_row_compare_plan_params(root->parse);
 }
 
 static PlannedStmt *
 next_planner(Query *parse, const char *query_string, int cursor_options,
-			 ParamListInfo params)
+			 ParamListInfo params, ExplainState *es)
 {
 	return prev_planner ?
-		prev_planner(parse, query_string, cursor_options, params) :
-		standard_planner(parse, query_string, cursor_options, params);
+		prev_planner(parse, query_string, cursor_options, params, es) :
+		standard_planner(parse, query_string, cursor_options, params, es);
 }
 
 /*
@@ -411,7 +412,7 @@ next_planner(Query *parse, const char *query_string, int cursor_options,
  */
 static PlannedStmt *
 lsm_planner(Query *parse, const char *query_string, int cursor_options,
-			ParamListInfo params)
+			ParamListInfo params, ExplainState *es)
 {
 	bool		together = lsm_insert_select_plan(parse);
 	bool		outer_bounds = bounds_added;
@@ -421,7 +422,7 @@ lsm_planner(Query *parse, const char *query_string, int cursor_options,
 	{
 		bounds_added = lsm_row_compare_plan(parse);
 		lsm_on_conflict_plan(parse);
-		plan = next_planner(parse, query_string, cursor_options, params);
+		plan = next_planner(parse, query_string, cursor_options, params, es);
 		if (bounds_added)
 			lsm_row_compare_clean(plan);
 	}
@@ -446,8 +447,8 @@ lsm_hooks_init(void)
 	ExecutorRun_hook = lsm_executor_run;
 	prev_executor_end = ExecutorEnd_hook;
 	ExecutorEnd_hook = lsm_executor_end;
-	prev_get_relation_info = get_relation_info_hook;
-	get_relation_info_hook = lsm_get_relation_info;
+	prev_build_simple_rel = build_simple_rel_hook;
+	build_simple_rel_hook = lsm_build_simple_rel;
 	prev_planner = planner_hook;
 	planner_hook = lsm_planner;
 	prev_object_access = object_access_hook;

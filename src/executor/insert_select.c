@@ -405,7 +405,7 @@ static void
 insert_index_entries(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 {
 	if (rri->ri_NumIndices > 0)
-		list_free(ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL, false));
+		list_free(ExecInsertIndexTuples(rri, estate, 0, slot, NIL, NULL));
 }
 
 /* Unique indexes, exclusion constraints. */

@@ -40,6 +40,9 @@
 #ifdef __GLIBC__
 #include <gnu/libc-version.h>
 #endif
+#ifdef USE_ICU
+#include <unicode/ucol.h>
+#endif
 
 #include "access/htup_details.h"
 #include "catalog/pg_collation.h"
@@ -68,7 +71,7 @@ libc_compares_bytes(pg_locale_t locale)
 {
 #ifdef __GLIBC__
 	const char *rules = locale == NULL ? nl_langinfo(_NL_COLLATE_NRULES) :
-		nl_langinfo_l(_NL_COLLATE_NRULES, locale->info.lt);
+		nl_langinfo_l(_NL_COLLATE_NRULES, lsm_locale_libc(locale));
 
 	return (uint32) (uintptr_t) rules == 0;
 #else
@@ -152,7 +155,7 @@ lsm_collation_kind(Oid collation)
 	locale = pg_newlocale_from_collation(collation);
 
 	/* NULL: the process's own locale, before PostgreSQL 18 */
-	if (locale == NULL || locale->provider == COLLPROVIDER_LIBC)
+	if (locale == NULL || lsm_locale_provider(locale, collation) == COLLPROVIDER_LIBC)
 	{
 		if (libc_compares_bytes(locale))
 			return LSM_COLLATION_BYTES;
@@ -160,7 +163,7 @@ lsm_collation_kind(Oid collation)
 			LSM_COLLATION_LIBC : LSM_COLLATION_OTHER;
 	}
 #ifdef USE_ICU
-	if (locale->provider == COLLPROVIDER_ICU)
+	if (lsm_locale_provider(locale, collation) == COLLPROVIDER_ICU)
 		return get_collation_isdeterministic(collation) ?
 			LSM_COLLATION_ICU : LSM_COLLATION_ICU_NONDETERMINISTIC;
 #endif
@@ -204,7 +207,7 @@ static size_t
 transform(pg_locale_t locale, const char *data, char *key, size_t room)
 {
 	return locale == NULL ? strxfrm(key, data, room) :
-		strxfrm_l(key, data, room, locale->info.lt);
+		strxfrm_l(key, data, room, lsm_locale_libc(locale));
 }
 
 /*
@@ -285,7 +288,7 @@ make_sort_key(pg_locale_t locale, const char *data, int len, char *key, size_t r
 {
 	UChar	   *chars;
 	int32_t		nchars = icu_to_uchar(&chars, data, len);
-	int32_t		bytes = ucol_getSortKey(locale->info.icu.ucol, chars, nchars,
+	int32_t		bytes = ucol_getSortKey(lsm_locale_ucol(locale), chars, nchars,
 										(uint8_t *) key, room);
 
 	pfree(chars);
@@ -326,7 +329,7 @@ icu_version(Oid collation)
 {
 	UVersionInfo version;
 
-	ucol_getVersion(pg_newlocale_from_collation(collation)->info.icu.ucol, version);
+	ucol_getVersion(lsm_locale_ucol(pg_newlocale_from_collation(collation)), version);
 	return DatumGetUInt32(hash_any((unsigned char *) version, sizeof(version)));
 }
 

@@ -264,7 +264,7 @@ convert_datetime(const LsmColumnSpec *spec, LsmColumnType type, Datum value,
 				convert_timestamp_to_date(spec, DatumGetTimestamp(value), constant);
 			else if (type == LSM_COLUMN_DATE)
 			{
-				t = date2timestamp_opt_overflow(DatumGetDateADT(value), &overflow);
+				t = lsm_datetime_convert(date2timestamp, DatumGetDateADT(value), &overflow);
 				set_timestamp(spec, t, overflow, constant);
 			}
 			else
@@ -272,9 +272,10 @@ convert_datetime(const LsmColumnSpec *spec, LsmColumnType type, Datum value,
 			return true;
 		case LSM_COLUMN_TIMESTAMPTZ:
 			if (type == LSM_COLUMN_DATE)
-				t = date2timestamptz_opt_overflow(DatumGetDateADT(value), &overflow);
+				t = lsm_datetime_convert(date2timestamptz, DatumGetDateADT(value), &overflow);
 			else if (type == LSM_COLUMN_TIMESTAMP)
-				t = timestamp2timestamptz_opt_overflow(DatumGetTimestamp(value), &overflow);
+				t = lsm_datetime_convert(timestamp2timestamptz, DatumGetTimestamp(value),
+										 &overflow);
 			else
 				return false;
 			set_timestamp(spec, t, overflow, constant);

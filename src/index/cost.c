@@ -74,7 +74,7 @@
 #define ENTRY_OVERHEAD_BYTES	12
 
 /* ======================================================================
- * get_relation_info_hook
+ * build_simple_rel_hook
  * ====================================================================== */
 
 /*
@@ -337,7 +337,7 @@ make_ends(const IndexOptInfo *info)
  * `rel`.  Its indexes are open and locked by the planner.
  */
 void
-lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+lsm_index_adjust_info(PlannerInfo *root, RelOptInfo *rel)
 {
 	ListCell   *lc;
 

@@ -170,7 +170,7 @@ lsm_decode_numeric(const uint8 *bytes, uint32 len)
 		case CLASS_NEGATIVE:
 			sign = WIRE_NEGATIVE;
 			mask = 0xFFFF;
-			/* FALLTHROUGH */
+			pg_fallthrough;
 		case CLASS_POSITIVE:
 			if (len < 7 || len % 2 == 0)
 				lsm_code_corrupt();

@@ -54,6 +54,62 @@ translate_cmptype(CompareType cmptype, Oid opfamily)
 }
 #endif
 
+static const IndexAmRoutine lsm_index_methods = {
+	.type = T_IndexAmRoutine,
+
+	.amstrategies = BTMaxStrategyNumber,
+	.amsupport = LSM_NPROCS,
+	.amoptsprocnum = 0,
+	.amcanorder = true, /* except as lsm_index_adjust_info says */
+	.amcanorderbyop = false,
+	.amcanbackward = true,
+	.amcanunique = true,
+	.amcanmulticol = true,
+	.amoptionalkey = true,
+	.amsearcharray = true,
+	.amsearchnulls = true,
+	.amstorage = false,
+	.amclusterable = true,
+	.ampredlocks = true,
+	.amcanparallel = true,
+#if PG_VERSION_NUM >= 170000
+	.amcanbuildparallel = true,
+#endif
+#if PG_VERSION_NUM >= 180000
+	.amconsistentequality = true,
+	.amconsistentordering = true,
+	.amtranslatestrategy = translate_strategy,
+	.amtranslatecmptype = translate_cmptype,
+#endif
+	.amcaninclude = true,
+	.amusemaintenanceworkmem = false,
+	.amparallelvacuumoptions = 0,
+	.amkeytype = InvalidOid,
+
+	.ambuild = lsm_index_build,
+	.ambuildempty = lsm_index_build_empty,
+	.aminsert = lsm_index_insert,
+	.ambulkdelete = lsm_index_bulk_delete,
+	.amvacuumcleanup = lsm_index_vacuum_cleanup,
+	.amcanreturn = lsm_index_can_return,
+	.amcostestimate = lsm_index_cost_estimate,
+	.amoptions = lsm_index_options,
+	.amproperty = NULL,
+	.ambuildphasename = lsm_index_build_phase_name,
+	.amvalidate = lsm_index_validate,
+	.amadjustmembers = NULL,
+	.ambeginscan = lsm_index_begin_scan,
+	.amrescan = lsm_index_rescan,
+	.amgettuple = lsm_index_get_tuple,
+	.amgetbitmap = lsm_index_get_bitmap,
+	.amendscan = lsm_index_end_scan,
+	.ammarkpos = lsm_index_mark_position,
+	.amrestrpos = lsm_index_restore_position,
+	.amestimateparallelscan = shared_scan_bytes,
+	.aminitparallelscan = lsm_shared_scan_init,
+	.amparallelrescan = lsm_index_parallel_rescan,
+};
+
 /* From _PG_init, once */
 void
 lsm_index_init(void)
@@ -66,60 +122,6 @@ lsm_index_init(void)
 Datum
 lsm_index_handler(PG_FUNCTION_ARGS)
 {
-	IndexAmRoutine *routine = makeNode(IndexAmRoutine);
-
 	lsm_tree_require_memory();
-	routine->amstrategies = BTMaxStrategyNumber;
-	routine->amsupport = LSM_NPROCS;
-	routine->amoptsprocnum = 0;
-	routine->amcanorder = true; /* except as lsm_index_adjust_info says */
-	routine->amcanorderbyop = false;
-	routine->amcanbackward = true;
-	routine->amcanunique = true;
-	routine->amcanmulticol = true;
-	routine->amoptionalkey = true;
-	routine->amsearcharray = true;
-	routine->amsearchnulls = true;
-	routine->amstorage = false;
-	routine->amclusterable = true;
-	routine->ampredlocks = true;
-	routine->amcanparallel = true;
-#if PG_VERSION_NUM >= 170000
-	routine->amcanbuildparallel = true;
-#endif
-#if PG_VERSION_NUM >= 180000
-	routine->amconsistentequality = true;
-	routine->amconsistentordering = true;
-	routine->amtranslatestrategy = translate_strategy;
-	routine->amtranslatecmptype = translate_cmptype;
-#endif
-	routine->amcaninclude = true;
-	routine->amusemaintenanceworkmem = false;
-	routine->amparallelvacuumoptions = 0;
-	routine->amkeytype = InvalidOid;
-
-	routine->ambuild = lsm_index_build;
-	routine->ambuildempty = lsm_index_build_empty;
-	routine->aminsert = lsm_index_insert;
-	routine->ambulkdelete = lsm_index_bulk_delete;
-	routine->amvacuumcleanup = lsm_index_vacuum_cleanup;
-	routine->amcanreturn = lsm_index_can_return;
-	routine->amcostestimate = lsm_index_cost_estimate;
-	routine->amoptions = lsm_index_options;
-	routine->amproperty = NULL;
-	routine->ambuildphasename = lsm_index_build_phase_name;
-	routine->amvalidate = lsm_index_validate;
-	routine->amadjustmembers = NULL;
-	routine->ambeginscan = lsm_index_begin_scan;
-	routine->amrescan = lsm_index_rescan;
-	routine->amgettuple = lsm_index_get_tuple;
-	routine->amgetbitmap = lsm_index_get_bitmap;
-	routine->amendscan = lsm_index_end_scan;
-	routine->ammarkpos = lsm_index_mark_position;
-	routine->amrestrpos = lsm_index_restore_position;
-	routine->amestimateparallelscan = shared_scan_bytes;
-	routine->aminitparallelscan = lsm_shared_scan_init;
-	routine->amparallelrescan = lsm_index_parallel_rescan;
-
-	PG_RETURN_POINTER(routine);
+	PG_RETURN_POINTER(LSM_INDEX_AM_RESULT(&lsm_index_methods));
 }

@@ -744,9 +744,8 @@ extern IndexPath *lsm_path_of_whole_rows(PlannerInfo *root, IndexPath *path);
 
 /* ---- cost.c ---- */
 
-/* Body of a get_relation_info_hook. */
-extern void lsm_index_adjust_info(PlannerInfo *root, Oid relid, bool inhparent,
-								  RelOptInfo *rel);
+/* Of a build_simple_rel_hook, for a table */
+extern void lsm_index_adjust_info(PlannerInfo *root, RelOptInfo *rel);
 
 /* ---- kind.c ---- */
 

@@ -65,7 +65,7 @@ row_visible(IndexScanDesc scan, ItemPointer entry_tid, bool *dead)
 
 		so->slot = table_slot_create(scan->heapRelation, NULL);
 		if (!so->stable_tids)
-			so->fetch = table_index_fetch_begin(scan->heapRelation);
+			so->fetch = table_index_fetch_begin(scan->heapRelation, SO_NONE);
 		MemoryContextSwitchTo(old);
 	}
 	if (so->stable_tids)

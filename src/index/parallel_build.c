@@ -88,7 +88,7 @@ take_part(SharedBuild *shared, LsmSharedRuns *runs, int number, Relation table,
 	info->ii_Concurrent = shared->concurrent;
 	sort = lsm_build_sort_begin(lsm_key_spec(index), sort_kb, &mine);
 	lsm_build_scan(table, index, info, sort,
-				   table_beginscan_parallel(table, shared_scan(shared)), progress, &part);
+				   table_beginscan_parallel(table, shared_scan(shared), SO_NONE), progress, &part);
 	lsm_build_sort_perform(sort);
 
 	SpinLockAcquire(&shared->mutex);

@@ -55,7 +55,7 @@ lsm_form_value(const LsmKeySpec *spec, Datum *values, bool *isnull, StringInfo o
 	int			n = spec->nincluded + spec->nkept;
 	Datum		stored[INDEX_MAX_KEYS];
 	bool		nulls[INDEX_MAX_KEYS];
-	bits8		bitmap[(INDEX_MAX_KEYS + 7) / 8] = {0};
+	uint8		bitmap[(INDEX_MAX_KEYS + 7) / 8] = {0};
 	bool		hasnull = false;
 	uint16		infomask = 0;
 	Size		data_bytes;
@@ -95,7 +95,7 @@ lsm_deform_value(const LsmKeySpec *spec, LsmSlice value, Datum *values, bool *is
 	int			n = spec->nincluded + spec->nkept;
 	Datum		stored[INDEX_MAX_KEYS];
 	bool		nulls[INDEX_MAX_KEYS];
-	bits8		bitmap[(INDEX_MAX_KEYS + 7) / 8];
+	uint8		bitmap[(INDEX_MAX_KEYS + 7) / 8];
 	uint32		start = 2;
 	bool		hasnull;
 	char	   *data;

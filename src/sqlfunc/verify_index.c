@@ -549,7 +549,7 @@ lsm_index_check_rows(LsmIndexCheck *v, TableScanDesc scan)
 	lsm_verify_progress_index(&v->notes->progress, RelationGetRelid(v->index),
 							  LSM_PHASE_COMPARING_ROWS);
 	v->scan = index_beginscan(v->table, v->index, v->snapshot, NULL,
-							  v->info->ii_NumIndexKeyAttrs, 0);
+							  v->info->ii_NumIndexKeyAttrs, 0, SO_NONE);
 	/* do not trust in the key's uniqueness */
 	v->scan->ignore_killed_tuples = false;
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
@@ -588,7 +588,7 @@ lsm_index_check_scan(LsmIndexCheck *v)
 	table_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
 
-	v->scan = index_beginscan(v->table, v->index, v->snapshot, NULL, 0, 0);
+	v->scan = index_beginscan(v->table, v->index, v->snapshot, NULL, 0, 0, SO_NONE);
 	scan_complete_index(v);
 	index_endscan(v->scan);
 

@@ -173,7 +173,7 @@ serves_index_only_scans(Relation index, Snapshot snapshot)
 static void
 check_entries_of(LsmVerify *verify, Relation index)
 {
-	IndexScanDesc scan = index_beginscan(verify->table, index, verify->snapshot, NULL, 0, 0);
+	IndexScanDesc scan = index_beginscan(verify->table, index, verify->snapshot, NULL, 0, 0, SO_NONE);
 	TupleTableSlot *slot = table_slot_create(verify->table, NULL);
 	Buffer		vm_buffer = InvalidBuffer;
 	ItemPointer tid;

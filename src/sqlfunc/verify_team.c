@@ -230,7 +230,7 @@ take_indexes(Part *part)
 		ParallelTableScanDesc scan = shm_toc_lookup(part->toc, KEY_SCAN + i, false);
 
 		compare_index(part, &indexes[i], false, false,
-					  table_beginscan_parallel(part->table, scan));
+					  table_beginscan_parallel(part->table, scan, SO_NONE));
 	}
 }
 

@@ -341,7 +341,7 @@ lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n)
 }
 
 IndexFetchTableData *
-lsm_table_fetch_begin(Relation rel)
+lsm_table_fetch_begin(Relation rel, uint32 flags)
 {
 	LsmIndexFetch *fetch = palloc0(sizeof(LsmIndexFetch));
 

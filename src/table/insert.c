@@ -146,7 +146,7 @@ insert_one(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 }
 
 void
-lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
+lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, uint32 options,
 				 BulkInsertState bistate)
 {
 	insert_one(rel, slot, cid, options, 0);
@@ -154,7 +154,7 @@ lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 
 void
 lsm_tuple_insert_speculative(Relation rel, TupleTableSlot *slot, CommandId cid,
-							 int options, BulkInsertState bistate, uint32 token)
+							 uint32 options, BulkInsertState bistate, uint32 token)
 {
 	Assert(token != 0);
 	insert_one(rel, slot, cid, options, token);
@@ -223,7 +223,7 @@ lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot, uint32 token,
  */
 void
 lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots, CommandId cid,
-				 int options, BulkInsertState bistate)
+				 uint32 options, BulkInsertState bistate)
 {
 	TransactionId xid = GetCurrentTransactionId();
 	LsmTree    *tree;

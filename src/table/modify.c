@@ -152,9 +152,9 @@ note_deletion(const LsmRowChange *target)
 }
 
 TM_Result
-lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot,
-				 Snapshot crosscheck, bool wait, TM_FailureData *tmfd,
-				 bool changing_partition)
+lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, uint32 options,
+				 Snapshot snapshot, Snapshot crosscheck, bool wait,
+				 TM_FailureData *tmfd)
 {
 	TransactionId xid = GetCurrentTransactionId();
 	LsmRowChange	target;
@@ -188,7 +188,7 @@ lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot
 		lsm_row_change_header(&target, xid, LockTupleExclusive, &header);
 		Assert(!(header.flags & LSM_ROW_HAS_XMAX));
 		header.flags |= LSM_ROW_HAS_XMAX | LSM_ROW_KEYS_UPDATED;
-		if (changing_partition)
+		if (options & TABLE_DELETE_CHANGING_PARTITION)
 			header.flags |= LSM_ROW_MOVED;
 		header.xmax = xid;
 		header.cmax = cid;
@@ -634,7 +634,7 @@ report_failure(LsmUpdate *update, TM_Result result, TM_FailureData *tmfd)
  */
 TM_Result
 lsm_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, CommandId cid,
-				 Snapshot snapshot, Snapshot crosscheck, bool wait,
+				 uint32 options, Snapshot snapshot, Snapshot crosscheck, bool wait,
 				 TM_FailureData *tmfd, LockTupleMode *lockmode,
 				 TU_UpdateIndexes *update_indexes)
 {

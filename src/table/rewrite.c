@@ -283,7 +283,7 @@ must_copy(LsmRewrite *rw, const LsmRow *row, bool *ended, double *recently_dead)
 			if (!TransactionIdIsCurrentTransactionId(row->xmax))
 				elog(WARNING, "concurrent delete in progress within table \"%s\"",
 					 RelationGetRelationName(rw->old));
-			/* FALLTHROUGH */
+			pg_fallthrough;
 		case HEAPTUPLE_RECENTLY_DEAD:
 			*recently_dead += 1;
 			*ended = true;
@@ -298,11 +298,11 @@ copy_sorted(LsmRewrite *rw, Tuplesortstate *sort)
 	double		ntuples = 0;
 	HeapTuple	tuple;
 
-	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
-								 PROGRESS_CLUSTER_PHASE_SORT_TUPLES);
+	pgstat_progress_update_param(PROGRESS_REPACK_PHASE,
+								 PROGRESS_REPACK_PHASE_SORT_TUPLES);
 	tuplesort_performsort(sort);
-	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
-								 PROGRESS_CLUSTER_PHASE_WRITE_NEW_HEAP);
+	pgstat_progress_update_param(PROGRESS_REPACK_PHASE,
+								 PROGRESS_REPACK_PHASE_WRITE_NEW_HEAP);
 	while ((tuple = tuplesort_getheaptuple(sort, true)) != NULL)
 	{
 		LsmRow		row;
@@ -314,7 +314,7 @@ copy_sorted(LsmRewrite *rw, Tuplesortstate *sort)
 		(void) must_copy(rw, &row, &ended, &ignored);
 		header_of_copy(rw, &row, ended);
 		copy_version(rw, tuple, &row);
-		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, ++ntuples);
+		pgstat_progress_update_param(PROGRESS_REPACK_HEAP_TUPLES_INSERTED, ++ntuples);
 	}
 	tuplesort_end(sort);
 }
@@ -334,18 +334,18 @@ begin_source(RewriteSource *source, Relation table, Relation index)
 	source->slot = table_slot_create(table, NULL);
 	if (index != NULL)
 	{
-		pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
-									 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP);
-		pgstat_progress_update_param(PROGRESS_CLUSTER_INDEX_RELID,
+		pgstat_progress_update_param(PROGRESS_REPACK_PHASE,
+									 PROGRESS_REPACK_PHASE_INDEX_SCAN_HEAP);
+		pgstat_progress_update_param(PROGRESS_REPACK_INDEX_RELID,
 									 RelationGetRelid(index));
-		source->index_scan = index_beginscan(table, index, SnapshotAny, NULL, 0, 0);
+		source->index_scan = index_beginscan(table, index, SnapshotAny, NULL, 0, 0, SO_NONE);
 		index_rescan(source->index_scan, NULL, 0, NULL, 0);
 		return;
 	}
-	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE,
-								 PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
-	source->table_scan = table_beginscan(table, SnapshotAny, 0, (ScanKey) NULL);
-	pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS,
+	pgstat_progress_update_param(PROGRESS_REPACK_PHASE,
+								 PROGRESS_REPACK_PHASE_SEQ_SCAN_HEAP);
+	source->table_scan = table_beginscan(table, SnapshotAny, 0, (ScanKey) NULL, SO_NONE);
+	pgstat_progress_update_param(PROGRESS_REPACK_TOTAL_HEAP_BLKS,
 								 lsm_scan_total_blocks((LsmTableScan *) source->table_scan));
 }
 
@@ -366,7 +366,7 @@ next_version(RewriteSource *source)
 		if (!table_scan_getnextslot(source->table_scan, ForwardScanDirection,
 									source->slot))
 			return NULL;
-		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED,
+		pgstat_progress_update_param(PROGRESS_REPACK_HEAP_BLKS_SCANNED,
 									 lsm_scan_blocks_done((LsmTableScan *) source->table_scan));
 	}
 	return ExecFetchSlotHeapTuple(source->slot, false, NULL);
@@ -392,7 +392,7 @@ end_source(RewriteSource *source)
 void
 lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation OldIndex,
 							  bool use_sort, TransactionId OldestXmin,
-							  TransactionId *xid_cutoff, MultiXactId *multi_cutoff,
+							  Snapshot snapshot, TransactionId *xid_cutoff, MultiXactId *multi_cutoff,
 							  double *num_tuples, double *tups_vacuumed,
 							  double *tups_recently_dead)
 {
@@ -425,7 +425,7 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 			continue;
 		}
 		*num_tuples += 1;
-		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, *num_tuples);
+		pgstat_progress_update_param(PROGRESS_REPACK_HEAP_TUPLES_SCANNED, *num_tuples);
 		if (sort != NULL)
 		{
 			tuplesort_putheaptuple(sort, tuple);
@@ -433,7 +433,7 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 		}
 		header_of_copy(&rw, &row, ended);
 		copy_version(&rw, tuple, &row);
-		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, *num_tuples);
+		pgstat_progress_update_param(PROGRESS_REPACK_HEAP_TUPLES_INSERTED, *num_tuples);
 	}
 	end_source(&source);
 

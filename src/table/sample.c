@@ -275,10 +275,12 @@ lsm_scan_analyze_next_block(TableScanDesc sscan, LSM_ANALYZE_BLOCK_PARAMETERS)
  * *older: it does not, but what it replaces may.
  */
 static bool
-is_live(const LsmRow *version, TransactionId OldestXmin, bool *dead, bool *older)
+is_live(const LsmRow *version, bool *dead, bool *older)
 {
+	TransactionId dead_after;
+
 	*dead = *older = false;
-	switch (lsm_row_vacuum_status(version, OldestXmin))
+	switch (lsm_row_vacuum_horizon(version, &dead_after))
 	{
 		case HEAPTUPLE_LIVE:
 			return true;
@@ -302,8 +304,8 @@ is_live(const LsmRow *version, TransactionId OldestXmin, bool *dead, bool *older
  * (Those that a running update has not replaced yet are live.)
  */
 static bool
-find_live(Relation rel, uint64 row, LsmSlice value, TransactionId OldestXmin, LsmRow *version,
-		  uint64 *packed, bool *dead)
+find_live(Relation rel, uint64 row, LsmSlice value, LsmRow *version, uint64 *packed,
+		  bool *dead)
 {
 	LsmVersions versions;
 	bool		older;
@@ -312,13 +314,13 @@ find_live(Relation rel, uint64 row, LsmSlice value, TransactionId OldestXmin, Ls
 	{
 		lsm_row_decode(rel, row, value, version);
 		*packed = lsm_tid_of(row, version->version);
-		return is_live(version, OldestXmin, dead, &older);
+		return is_live(version, dead, &older);
 	}
 	*dead = true;				/* if there is no valid version */
 	lsm_versions_begin(&versions, rel, row, value);
 	while (lsm_versions_next(&versions, false, version, packed))
 	{
-		if (is_live(version, OldestXmin, dead, &older))
+		if (is_live(version, dead, &older))
 			return true;
 		if (!older)
 			break;
@@ -327,8 +329,8 @@ find_live(Relation rel, uint64 row, LsmSlice value, TransactionId OldestXmin, Ls
 }
 
 bool
-lsm_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId OldestXmin,
-							double *liverows, double *deadrows, TupleTableSlot *slot)
+lsm_scan_analyze_next_tuple(TableScanDesc sscan, double *liverows,
+							double *deadrows, TupleTableSlot *slot)
 {
 	LsmTableScan *scan = (LsmTableScan *) sscan;
 	uint64		row;
@@ -341,7 +343,7 @@ lsm_scan_analyze_next_tuple(TableScanDesc sscan, TransactionId OldestXmin,
 		bool		dead;
 
 		lsm_vacuum_pay(value.len);
-		if (!find_live(scan->base.rs_rd, row, value, OldestXmin, &version, &packed, &dead))
+		if (!find_live(scan->base.rs_rd, row, value, &version, &packed, &dead))
 		{
 			if (dead)
 				*deadrows += scan->sample_scale;

@@ -133,10 +133,11 @@ extern void lsm_row_change_failure(const LsmRowChange *target, TM_Result result,
 /* ---- updates and deletions (modify.c) ---- */
 
 extern TM_Result lsm_tuple_delete(Relation rel, ItemPointer tid, CommandId cid,
-								  Snapshot snapshot, Snapshot crosscheck, bool wait,
-								  TM_FailureData *tmfd, bool changing_partition);
+								  uint32 options, Snapshot snapshot,
+								  Snapshot crosscheck, bool wait,
+								  TM_FailureData *tmfd);
 extern TM_Result lsm_tuple_update(Relation rel, ItemPointer otid,
-								  TupleTableSlot *slot, CommandId cid,
+								  TupleTableSlot *slot, CommandId cid, uint32 options,
 								  Snapshot snapshot, Snapshot crosscheck, bool wait,
 								  TM_FailureData *tmfd, LockTupleMode *lockmode,
 								  TU_UpdateIndexes *update_indexes);
@@ -149,14 +150,14 @@ extern void lsm_label_tuple(Relation rel, HeapTuple tuple, TupleTableSlot *slot,
 							const LsmRow *header, uint64 packed);
 
 extern void lsm_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid,
-							 int options, BulkInsertState bistate);
+							 uint32 options, BulkInsertState bistate);
 extern void lsm_tuple_insert_speculative(Relation rel, TupleTableSlot *slot,
-										 CommandId cid, int options,
+										 CommandId cid, uint32 options,
 										 BulkInsertState bistate, uint32 token);
 extern void lsm_tuple_complete_speculative(Relation rel, TupleTableSlot *slot,
 										   uint32 token, bool succeeded);
 extern void lsm_multi_insert(Relation rel, TupleTableSlot **slots, int nslots,
-							 CommandId cid, int options, BulkInsertState bistate);
+							 CommandId cid, uint32 options, BulkInsertState bistate);
 
 /* ---- row locks (lock.c) ---- */
 
@@ -379,7 +380,6 @@ extern bool lsm_scan_sample_next_tuple(TableScanDesc sscan,
 extern bool lsm_scan_analyze_next_block(TableScanDesc sscan,
 										LSM_ANALYZE_BLOCK_PARAMETERS);
 extern bool lsm_scan_analyze_next_tuple(TableScanDesc sscan,
-										TransactionId OldestXmin,
 										double *liverows, double *deadrows,
 										TupleTableSlot *slot);
 
@@ -444,7 +444,7 @@ extern bool lsm_fetch_visible(Relation rel, LsmTree *tree, uint64 row,
 extern void lsm_check_row_conflict_out(Relation rel, uint64 row, LsmSlice value,
 									   const LsmRow *seen, bool visible, Snapshot snapshot);
 
-extern struct IndexFetchTableData *lsm_table_fetch_begin(Relation rel);
+extern struct IndexFetchTableData *lsm_table_fetch_begin(Relation rel, uint32 flags);
 extern void lsm_table_fetch_reset(struct IndexFetchTableData *data);
 extern void lsm_table_fetch_end(struct IndexFetchTableData *data);
 extern bool lsm_table_fetch_tuple(struct IndexFetchTableData *data, ItemPointer tid,
@@ -491,7 +491,7 @@ extern void lsm_refuse_pglogical(Relation rel);
 
 extern void lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,
 									 TransactionId *FreezeLimit);
-extern void lsm_relation_vacuum(Relation rel, struct VacuumParams *params,
+extern void lsm_relation_vacuum(Relation rel, const VacuumParams *params,
 								BufferAccessStrategy bstrategy);
 
 extern void lsm_relation_set_new_filelocator(Relation rel, const RelFileLocator *newrlocator,
@@ -504,6 +504,7 @@ extern void lsm_relation_copy_data(Relation rel, const RelFileLocator *newrlocat
 extern void lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable,
 										  Relation OldIndex, bool use_sort,
 										  TransactionId OldestXmin,
+										  Snapshot snapshot,
 										  TransactionId *xid_cutoff,
 										  MultiXactId *multi_cutoff,
 										  double *num_tuples,

@@ -60,7 +60,7 @@ typedef struct LsmVacuum
 {
 	Relation	rel;
 	LsmTree    *tree;
-	VacuumParams *params;
+	const VacuumParams *params;
 	BufferAccessStrategy strategy;
 	bool		verbose;
 	bool		aggressive;
@@ -686,7 +686,7 @@ error_context(void *arg)
  * on; concurrent readers and writers too.
  */
 void
-lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bstrategy)
+lsm_relation_vacuum(Relation rel, const VacuumParams *params, BufferAccessStrategy bstrategy)
 {
 	LsmVacuum	vac;
 	TransactionId frozen_xid;
@@ -766,8 +766,7 @@ lsm_relation_vacuum(Relation rel, VacuumParams *params, BufferAccessStrategy bst
 	vac_update_relstats(rel, lsm_limit_blocks(vac.row_limit), vac.live, visible, 0,
 						vac.nindexes > 0, frozen_xid, vac.cutoffs.OldestMxact,
 						&frozen_xid_updated, &minmulti_updated, false);
-	pgstat_report_vacuum(RelationGetRelid(rel), rel->rd_rel->relisshared,
-						 (PgStat_Counter) vac.live,
+	pgstat_report_vacuum(rel, (PgStat_Counter) vac.live,
 						 (PgStat_Counter) vac.recently_dead, before.start);
 	pgstat_progress_end_command();
 	error_context_stack = context.previous;

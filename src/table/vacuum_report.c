@@ -141,9 +141,9 @@ lsm_vacuum_report(const LsmVacuumReport *report)
 	StringInfoData out;
 
 	if (!verbose &&
-		(!AmAutoVacuumWorkerProcess() || params->log_min_duration < 0 ||
+		(!AmAutoVacuumWorkerProcess() || params->log_vacuum_min_duration < 0 ||
 		 !TimestampDifferenceExceeds(report->before->start, GetCurrentTimestamp(),
-									 params->log_min_duration)))
+									 params->log_vacuum_min_duration)))
 		return;
 	initStringInfo(&out);
 	put_title(&out, report);

@@ -180,7 +180,9 @@ count_workers(const VacuumParams *params, int nindexes, Relation *indexes, doubl
 {
 	int			n = -1;			/* the leader */
 
-	if (params->nworkers < 0 || IsInParallelMode() || !IsUnderPostmaster)
+	/* 19's autovacuum may ask for workers, which would not share its pace */
+	if (params->nworkers < 0 || AmAutoVacuumWorkerProcess() ||
+		IsInParallelMode() || !IsUnderPostmaster)
 		return 0;
 	for (int i = 0; i < nindexes; i++)
 	{

@@ -126,7 +126,7 @@ check_varlena(Relation rel, Form_pg_attribute att, const char *at, uint32 left, 
 
 /* `data`, aligned, is where attributes begin. */
 static char *
-check_attributes(Relation rel, int natts, const bits8 *nulls, const char *data, uint32 bytes)
+check_attributes(Relation rel, int natts, const uint8 *nulls, const char *data, uint32 bytes)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
 	uint32		at = 0;
@@ -173,7 +173,7 @@ check_body(Relation rel, const LsmRow *row)
 	memcpy(copy, row->body + before, bitmap);
 	memcpy(copy + MAXALIGN(bitmap), row->body + before + bitmap,
 		   row->body_bytes - before - bitmap);
-	return check_attributes(rel, natts, bitmap > 0 ? (bits8 *) copy : NULL,
+	return check_attributes(rel, natts, bitmap > 0 ? (uint8 *) copy : NULL,
 							copy + MAXALIGN(bitmap), row->body_bytes - before - bitmap);
 }
 

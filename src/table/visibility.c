@@ -290,7 +290,7 @@ visible_non_vacuumable(const LsmRow *row, Snapshot snapshot)
 
 	return status != HEAPTUPLE_DEAD &&
 		(status != HEAPTUPLE_RECENTLY_DEAD ||
-		 !GlobalVisTestIsRemovableXid(snapshot->vistest, dead_after));
+		 !GlobalVisTestIsRemovableXid(snapshot->vistest, dead_after, true));
 }
 
 /*

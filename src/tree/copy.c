@@ -61,7 +61,7 @@ lsm_copy_page(Relation rel, SMgrRelation dst, BlockNumber block,
 	/* whatever wal_level is: permanent trees always log */
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT && !PageIsNew(page))
 		log_newpage(&dst->smgr_rlocator.locator, MAIN_FORKNUM, block, page, true);
-	PageSetChecksumInplace(page, block);
+	PageSetChecksum(page, block);
 	smgrextend(dst, MAIN_FORKNUM, block, data.data, true);
 }
 

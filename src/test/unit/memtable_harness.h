@@ -35,8 +35,8 @@
 #define SpinLockRelease(l) __atomic_store_n((l), 0, __ATOMIC_RELEASE)
 
 /* the same for an LWLock: its state is the lock */
-#define LWLockNewTrancheId() 1
-#define LWLockRegisterTranche(id, name) ((void) 0)
+#undef LWLockNewTrancheId
+#define LWLockNewTrancheId(name) 1
 #define LWLockInitialize(l, id) __atomic_store_n(&(l)->state.value, 0, __ATOMIC_RELEASE)
 #define LWLockConditionalAcquire(l, mode) \
 	(__atomic_exchange_n(&(l)->state.value, 1, __ATOMIC_ACQUIRE) == 0)

@@ -191,7 +191,7 @@ CheckForSerializableConflictOut(Relation relation, TransactionId xid, Snapshot s
 }
 
 bool
-GlobalVisTestIsRemovableXid(GlobalVisState *state, TransactionId xid)
+GlobalVisTestIsRemovableXid(GlobalVisState *state, TransactionId xid, bool allow_update)
 {
 	abort();
 }

@@ -13,6 +13,7 @@
 
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
+#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
 #include "tree/compaction/output_job.h"

@@ -123,9 +123,9 @@ lsm_control_shmem_init(void)
 	if (!found)
 	{
 		/* blocks are initialised when first taken */
-		lsm_control->tree_tranche = LWLockNewTrancheId();
-		lsm_control->alloc_tranche = LWLockNewTrancheId();
-		lsm_control->slot_tranche = LWLockNewTrancheId();
+		lsm_control->tree_tranche = LWLockNewTrancheId("lsm_tree");
+		lsm_control->alloc_tranche = LWLockNewTrancheId("lsm_alloc");
+		lsm_control->slot_tranche = LWLockNewTrancheId("lsm_log_slot");
 		lsm_control->nblocks = lsm_max_trees;
 		pg_atomic_init_u32(&lsm_control->nused, 0);
 		pg_atomic_init_u64(&lsm_control->clock, 1);
@@ -136,16 +136,13 @@ lsm_control_shmem_init(void)
 		lsm_control->free_first = lsm_control->free_last = CONTROL_NONE;
 		lsm_control->nbusy_free = 0;
 	}
-	LWLockRegisterTranche(lsm_control->tree_tranche, "lsm_tree");
-	LWLockRegisterTranche(lsm_control->alloc_tranche, "lsm_alloc");
-	LWLockRegisterTranche(lsm_control->slot_tranche, "lsm_log_slot");
 	lsm_control_lock = &GetNamedLWLockTranche("lsmam")[0].lock;
 
 	memset(&info, 0, sizeof(info));
 	info.keysize = sizeof(uint64);
 	info.entrysize = sizeof(ControlEntry);
 	lsm_control_hash = ShmemInitHash("lsmam trees by keyspace", lsm_max_trees,
-									 lsm_max_trees, &info, HASH_ELEM | HASH_BLOBS);
+									 &info, HASH_ELEM | HASH_BLOBS);
 }
 
 bool

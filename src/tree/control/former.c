@@ -60,8 +60,8 @@ lsm_former_shmem_init(void)
 	memset(&info, 0, sizeof(info));
 	info.keysize = sizeof(FormerKey);
 	info.entrysize = sizeof(FormerEntry);
-	former = ShmemInitHash("lsmam counters of former trees", lsm_max_trees, lsm_max_trees,
-						   &info, HASH_ELEM | HASH_BLOBS);
+	former = ShmemInitHash("lsmam counters of former trees", lsm_max_trees, &info,
+						   HASH_ELEM | HASH_BLOBS);
 }
 
 /* Many at once: those of the first eighth of the time. */

@@ -119,14 +119,13 @@ lsm_gaps_shmem_init(void)
 	if (!found)
 	{
 		memset(gaps_shared, 0, sizeof(GapsShared));
-		gaps_shared->tranche = LWLockNewTrancheId();
+		gaps_shared->tranche = LWLockNewTrancheId("lsm_gaps");
 		for (int i = 0; i < GAP_SLOTS; i++)
 		{
 			LWLockInitialize(&gaps_shared->slots[i].lock, gaps_shared->tranche);
 			pg_atomic_init_u32(&gaps_shared->slots[i].writes, 0);
 		}
 	}
-	LWLockRegisterTranche(gaps_shared->tranche, "lsm_gaps");
 }
 
 /* ======================================================================

@@ -79,14 +79,13 @@ lsm_keylock_shmem_init(void)
 												 lsm_keylock_shmem_bytes(), &found);
 	if (!found)
 	{
-		keylocks->tranche = LWLockNewTrancheId();
+		keylocks->tranche = LWLockNewTrancheId("lsm_key");
 		for (int i = 0; i < KEYLOCK_PARTITIONS; i++)
 		{
 			LWLockInitialize(&keylocks->partitions[i].p.lock, keylocks->tranche);
 			pg_atomic_init_u64(&keylocks->partitions[i].p.counter, 0);
 		}
 	}
-	LWLockRegisterTranche(keylocks->tranche, "lsm_key");
 }
 
 static inline uint32

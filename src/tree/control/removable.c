@@ -276,7 +276,7 @@ lsm_tree_note_horizon(LsmTree *tree, TransactionId horizon)
 bool
 lsm_xid_removable(Relation table, TransactionId xid)
 {
-	if (!GlobalVisTestIsRemovableXid(GlobalVisTestFor(asked_for(table)), xid))
+	if (!GlobalVisTestIsRemovableXid(GlobalVisTestFor(asked_for(table)), xid, true))
 		return false;
 #ifdef USE_ASSERT_CHECKING
 	if (!RelationUsesLocalBuffers(table))

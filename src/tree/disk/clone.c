@@ -180,7 +180,7 @@ clone_make_keyspace(Clone *clone, uint64 id, RelFileLocator copy, bool permanent
 		return false;
 	if (permanent && !XLogIsNeeded() && !clone->unlogged)
 	{
-		RequestCheckpoint(CHECKPOINT_IMMEDIATE | CHECKPOINT_FORCE | CHECKPOINT_WAIT);
+		RequestCheckpoint(CHECKPOINT_FAST | CHECKPOINT_FORCE | CHECKPOINT_WAIT);
 		clone->unlogged = true;
 	}
 	lsm_keyspace_lock(id);

@@ -142,7 +142,7 @@ lsm_tree_create(RelFileLocator rlocator, ProcNumber backend, Oid relid,
 		/* no local buffer knows the page yet, and there is no Relation here */
 		lsm_temporary_remember(id, rlocator, backend);
 		lsm_meta_init((Page) block.data, &meta);
-		PageSetChecksumInplace((Page) block.data, 0);
+		PageSetChecksum((Page) block.data, 0);
 		smgrextend(smgr, MAIN_FORKNUM, 0, block.data, true);
 	}
 	else
@@ -182,7 +182,7 @@ lsm_tree_create_init_fork(RelFileLocator rlocator, LsmKind kind, const LsmKeyMak
 	lsm_meta_template(&meta, rlocator, kind, making, 0);
 	lsm_meta_init((Page) block.data, &meta);
 	log_newpage(&rlocator, INIT_FORKNUM, 0, (Page) block.data, true);
-	PageSetChecksumInplace((Page) block.data, 0);
+	PageSetChecksum((Page) block.data, 0);
 	if (smgrnblocks(smgr, INIT_FORKNUM) == 0)
 		smgrextend(smgr, INIT_FORKNUM, 0, block.data, true);
 	else

@@ -119,7 +119,7 @@ next_entry(AppendReader *reader, XLogReaderState *record, LsmEntry *entry)
 
 /* The output plugin does not want changes of this origin. */
 static bool
-filtered_by_origin(LogicalDecodingContext *ctx, RepOriginId origin)
+filtered_by_origin(LogicalDecodingContext *ctx, ReplOriginId origin)
 {
 	return ctx->callbacks.filter_by_origin_cb != NULL &&
 		filter_by_origin_cb_wrapper(ctx, origin);
@@ -204,7 +204,7 @@ lsm_decode(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 			/* one without notes may have no xid to give a snapshot to */
 			if (!is_noted(buf->record))
 				break;
-			/* FALLTHROUGH */
+			pg_fallthrough;
 		case XLOG_LSM_LOG_APPEND_LOGICAL:
 			/* the base snapshot is built in fast-forward mode, too */
 			if (SnapBuildProcessChange(ctx->snapshot_builder, xid, buf->origptr) &&

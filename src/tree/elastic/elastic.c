@@ -141,7 +141,7 @@ lsm_elastic_shmem_init(void)
 			memory += elastic_part_bytes(part);
 		}
 		memset(lsm_elastic, 0, sizeof(LsmElasticShared));
-		lsm_elastic->tranche = LWLockNewTrancheId();
+		lsm_elastic->tranche = LWLockNewTrancheId("lsm_elastic");
 		LWLockInitialize(&lsm_elastic->lock, lsm_elastic->tranche);
 		lsm_elastic->unit_bytes = lsm_elastic_unit_size;
 		lsm_elastic->nfiles = elastic_extent_count();
@@ -168,7 +168,6 @@ lsm_elastic_shmem_init(void)
 		lsm_elastic->free_file = 0;
 		lsm_elastic_configure();
 	}
-	LWLockRegisterTranche(lsm_elastic->tranche, "lsm_elastic");
 }
 
 /*

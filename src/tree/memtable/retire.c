@@ -54,11 +54,10 @@ lsm_memtable_shmem_init(void)
 												 sizeof(MemRetired), &found);
 	if (!found)
 	{
-		mem_retired->tranche = LWLockNewTrancheId();
+		mem_retired->tranche = LWLockNewTrancheId("lsm_memtable");
 		SpinLockInit(&mem_retired->mutex);
 		mem_retired->first = NULL;
 	}
-	LWLockRegisterTranche(mem_retired->tranche, "lsm_memtable");
 }
 
 int

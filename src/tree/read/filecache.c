@@ -74,7 +74,7 @@ static int	nspare_files = 0;
 
 /* For HASH_ENTER_NULL, which does not go with the default allocator. */
 static void *
-allocate_entries(Size size)
+lsm_allocate_entries(Size size, void *arg)
 {
 	return MemoryContextAllocExtended(TopMemoryContext, size, MCXT_ALLOC_NO_OOM);
 }
@@ -89,7 +89,7 @@ filecache_prepare(void)
 
 		ctl.keysize = sizeof(FileKey);
 		ctl.entrysize = sizeof(FileEntry);
-		ctl.alloc = allocate_entries;
+		ctl.alloc = lsm_allocate_entries;
 		file_hash = hash_create("lsm open files", 256, &ctl,
 								HASH_ELEM | HASH_BLOBS | HASH_ALLOC);
 	}

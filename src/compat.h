@@ -46,6 +46,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
+#include "postmaster/autovacuum.h"
 #include "postmaster/bgworker_internals.h"
 #include "pgstat.h"
 #include "replication/reorderbuffer.h"

@@ -194,7 +194,23 @@ sub view_of
 	my %committed = map { $_ => 1 } decode_committed(text_of($s, $db, 'text') // '');
 	my $wanted = $s->{rollbacks} && $view =~ /two_phase/ ? sub { $committed{ $_[0] // 0 } } : undef;
 	my @lines = $view =~ /^out/ ? without_repetitions(decode_pgoutput($text, $wanted)) : $view =~ /^text/ ? decode_text($text, $wanted) : decode_json($text);
+	@lines = rewritten(@lines) if $view =~ /rewrites/;
 	return $s->{sorted} ? decode_transactions(@lines) : @lines;
+}
+
+# Rows are rewritten in the order in which the table is scanned: a heap has updated ones at its end, an lsm table where they were.
+sub rewritten
+{
+	my (@lines) = @_;
+	for (my $from = 0; $from < @lines; $from++)
+	{
+		my ($table) = $lines[$from] =~ /^(table \S+: INSERT:)/ or next;
+		my $to = $from;
+		$to++ while $to < $#lines && index($lines[ $to + 1 ], $table) == 0;
+		@lines[ $from .. $to ] = sort @lines[ $from .. $to ];
+		$from = $to;
+	}
+	return @lines;
 }
 
 # '' if equal, else where not

@@ -143,6 +143,114 @@ DELETE FROM ra_m WHERE id % 11 = 0;
 SELECT lsm_flush('ra_m');
 SELECT count(*), sum(id), sum(a), sum(length(b)), sum(c), sum(d), count(DISTINCT ctid) FROM ra_m;
 SELECT count(*) FROM ra_m x JOIN ra_m y ON x.ctid = y.ctid AND x.id = y.id AND x.b IS NOT DISTINCT FROM y.b;
+-- rows with versions in every state: each way of scanning says what heap says, and a TID is that of the version that was seen
+CREATE TABLE ra_vh (id int PRIMARY KEY, n int, a int, b text) WITH (autovacuum_enabled = off);
+CREATE TABLE ra_vl (id int PRIMARY KEY, n int, a int, b text) USING lsm WITH (autovacuum_enabled = off);
+CREATE FUNCTION ra_both(command text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE replace(command, '@', 'ra_vh');
+	EXECUTE replace(command, '@', 'ra_vl');
+END $$;
+CREATE FUNCTION ra_tidy() RETURNS void LANGUAGE sql AS $$ SELECT lsm_flush('ra_vl'); SELECT lsm_compact('ra_vl') $$;
+CREATE FUNCTION ra_ways() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	way text;
+	h text;
+	l text;
+	tids bigint;
+	said text := '';
+BEGIN
+	FOREACH way IN ARRAY ARRAY['enable_seqscan', 'enable_indexscan', 'enable_bitmapscan'] LOOP
+		PERFORM set_config(w, (w = way)::text, true) FROM unnest(ARRAY['enable_seqscan', 'enable_indexscan', 'enable_bitmapscan']) w;
+		EXECUTE 'SELECT md5(string_agg(format(''%s %s %s %s %s'', id, n, a, b, xmin), '','' ORDER BY id)) FROM ra_vh WHERE id > 0' INTO h;
+		EXECUTE 'SELECT md5(string_agg(format(''%s %s %s %s %s'', id, n, a, b, xmin), '','' ORDER BY id)) FROM ra_vl WHERE id > 0' INTO l;
+		EXECUTE 'SELECT count(*) FROM ra_vl x, LATERAL (SELECT n FROM ra_vl WHERE ctid = x.ctid) y WHERE x.id > 0 AND x.n = y.n' INTO tids;
+		said := said || CASE WHEN h = l THEN ' same' ELSE ' ' || way || ' differs' END ||
+			CASE WHEN tids = (SELECT count(*) FROM ra_vh) THEN '' ELSE format(' TIDs of %s', tids) END;
+	END LOOP;
+	PERFORM set_config(w, 'on', true) FROM unnest(ARRAY['enable_seqscan', 'enable_indexscan', 'enable_bitmapscan']) w;
+	RETURN said;
+END $$;
+-- what a cursor that was opened before sees, from its middle to the end and back
+CREATE FUNCTION ra_rest(c refcursor) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r record;
+	said text := '';
+BEGIN
+	FOR direction IN 1 .. 2 LOOP
+		LOOP
+			IF direction = 1 THEN FETCH NEXT FROM c INTO r; ELSE FETCH PRIOR FROM c INTO r; END IF;
+			EXIT WHEN NOT FOUND;
+			said := said || r::text;
+		END LOOP;
+	END LOOP;
+	RETURN md5(said);
+END $$;
+SELECT ra_both('INSERT INTO @ SELECT i, 0, nullif(i % 4, 0), CASE WHEN i % 3 > 0 THEN repeat(chr(97 + i % 26), i % 300) END FROM generate_series(1, 500) i');
+SELECT ra_ways() AS loaded, ra_tidy(), ra_ways() AS in_files;
+SELECT ra_both('UPDATE @ SET n = n + 1');
+SELECT ra_ways() AS in_memory, ra_tidy(), ra_ways() AS in_files;
+-- numbers differ from row to row
+SELECT ra_both('UPDATE @ SET n = n + 1, a = nullif(a, 1) WHERE hashint4(id) % 3 = 0');
+SELECT ra_both('UPDATE @ SET n = n + 1, b = b || ''b'' WHERE hashint4(id) % 4 = 0');
+SELECT ra_ways() AS in_memory, ra_tidy(), ra_ways() AS in_files;
+-- each has its own transaction
+DO $$
+BEGIN
+	FOR i IN 1 .. 500 LOOP
+		BEGIN
+			PERFORM ra_both(format('UPDATE @ SET n = n + 1 WHERE id = %s', i * 7 % 500 + 1));
+			IF i % 5 = 0 THEN RAISE division_by_zero; END IF;
+		EXCEPTION WHEN division_by_zero THEN NULL;
+		END;
+	END LOOP;
+END $$;
+SELECT ra_ways() AS in_memory, ra_tidy(), ra_ways() AS in_files;
+-- an old snapshot wants older versions: in memory, in files of their own, in one file
+BEGIN;
+SET LOCAL enable_seqscan = off;
+SET LOCAL enable_bitmapscan = off;
+DECLARE hi SCROLL CURSOR FOR SELECT * FROM ra_vh WHERE id > 0 ORDER BY id;
+DECLARE li SCROLL CURSOR FOR SELECT * FROM ra_vl WHERE id > 0 ORDER BY id;
+DECLARE hs SCROLL CURSOR FOR SELECT * FROM ra_vh WHERE id > 0 ORDER BY id;
+SET LOCAL enable_seqscan = on;
+SET LOCAL enable_indexscan = off;
+DECLARE ls SCROLL CURSOR FOR SELECT * FROM ra_vl;
+SET LOCAL enable_indexscan = on;
+SET LOCAL enable_bitmapscan = on;
+MOVE 50 FROM hi; MOVE 50 FROM li; MOVE 50 FROM hs; MOVE 50 FROM ls;
+SELECT ra_both('UPDATE @ SET n = n + 1 WHERE id % 2 = 0');
+SELECT ra_ways() AS in_memory, lsm_flush('ra_vl'), ra_ways() AS two_files;
+SELECT ra_rest('hi') = ra_rest('li') AS same, ra_rest('hs') = ra_rest('ls') AS same_in_order;
+SELECT ra_both('UPDATE @ SET n = n + 1 WHERE id % 3 = 0');
+SELECT ra_tidy(), ra_ways() AS chains;
+SELECT ra_rest('hi') = ra_rest('li') AS same, ra_rest('hs') = ra_rest('ls') AS same_in_order;
+SAVEPOINT s;
+SELECT ra_both('UPDATE @ SET n = n + 1 WHERE id % 5 = 0');
+SELECT ra_ways() AS in_memory, ra_tidy(), ra_ways() AS chains;
+ROLLBACK TO s;
+SELECT ra_ways() AS after_rollback, ra_rest('hi') = ra_rest('li') AS same, ra_rest('hs') = ra_rest('ls') AS same_in_order;
+COMMIT;
+SELECT ra_ways() AS committed, ra_tidy(), ra_ways() AS in_files;
+BEGIN;
+SELECT ra_both('UPDATE @ SET n = n + 1');
+SELECT lsm_flush('ra_vl');
+ROLLBACK;
+SELECT ra_ways() AS rolled_back, ra_tidy(), ra_ways() AS in_files;
+-- locked and deleted rows are among them
+BEGIN;
+SELECT count(*) FROM (SELECT FROM ra_vl WHERE id % 6 = 0 FOR SHARE) q;
+SELECT ra_both('UPDATE @ SET n = n + 1 WHERE id % 4 = 0');
+SELECT ra_both('DELETE FROM @ WHERE id % 7 = 0');
+SELECT ra_ways() AS in_memory, ra_tidy(), ra_ways() AS in_files;
+COMMIT;
+SELECT ra_ways() AS committed, ra_tidy(), ra_ways() AS in_files;
+VACUUM FREEZE ra_vl;
+VACUUM FREEZE ra_vh;
+SELECT ra_ways() AS frozen, ra_both('UPDATE @ SET n = n + 1 WHERE id % 2 = 0'), ra_ways() AS in_memory, ra_tidy(), ra_ways() AS in_files;
+SELECT * FROM lsm_verify('ra_vl');
+DROP FUNCTION ra_both, ra_tidy, ra_ways, ra_rest;
+DROP TABLE ra_vh, ra_vl;
 SELECT * FROM lsm_verify('ra_m');
 SELECT * FROM lsm_verify('ra_l');
 DROP TABLE ra_h, ra_l, ra_n, ra_c, ra_m;

@@ -54,8 +54,9 @@ void
 lsm_ahead_reset(LsmAhead *ahead)
 {
 	ahead->next = 0;
-	ahead->visible_xmin = InvalidTransactionId;
-	ahead->model.data_offset = 0;
+	ahead->moved = 0;
+	ahead->model = &ahead->models[0];
+	ahead->models[0].data_offset = ahead->models[1].data_offset = 0;
 	ahead->size = FIRST_BATCH_ROWS;
 	if (ahead->batch)
 		ahead->batch->n = 0;
@@ -94,6 +95,11 @@ lsm_ahead_fill(LsmAhead *ahead, LsmCursor *cursor, uint64 high, MemoryContext co
 	}
 	lsm_key_encode(high, limit);
 	ahead->next = 0;
+
+	/* align this batch to what most rows of the last one were like */
+	if (ahead->moved > ahead->batch->n / 2)
+		ahead->batch->aligned = ahead->moved_offset;
+	ahead->moved = 0;
 	if (!lsm_cursor_fill(cursor, ForwardScanDirection, lsm_slice(limit, sizeof(limit)), ahead->size,
 						 ahead->batch))
 		return false;
@@ -167,7 +173,7 @@ static bool
 find_version(LsmAhead *ahead, Relation rel, uint64 row, Snapshot snapshot, LsmSlice *value,
 			 LsmRow *version, uint64 *packed)
 {
-	if (likely(lsm_value_tag(*value) == LSM_TAG_PUT))
+	if (likely(lsm_value_tag(*value) != LSM_TAG_CHAIN))
 	{
 		lsm_row_decode(rel, row, *value, version);
 		if (likely(!outlived_clog(version)))
@@ -183,9 +189,15 @@ find_version(LsmAhead *ahead, Relation rel, uint64 row, Snapshot snapshot, LsmSl
 		lsm_versions_for_snapshot(rel, row, *value, snapshot, version, packed);
 }
 
+/* `value`: what it began with, so many bytes as there are in a model, or all */
 static void
 set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple tuple)
 {
+	const uint32 version_bytes = sizeof(uint32);
+	const uint32 older_bytes = sizeof(uint8) + sizeof(uint16);
+	uint16		flags;
+	bool		has_xmin;
+
 	StaticAssertStmt(sizeof(model->header) == MODEL_HEADER_BYTES,
 					 "a model's header is not padded as a tuple's");
 	model->data_offset = 0;
@@ -195,12 +207,92 @@ set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple t
 	memset(model->mask, 0, sizeof(model->mask));
 	memcpy(model->start, value, data_offset);
 	memset(model->mask, 0xFF, data_offset);
-	model->own_xmin = HeapTupleHeaderXminFrozen(tuple->t_data) &&
-		TransactionIdIsNormal(HeapTupleHeaderGetRawXmin(tuple->t_data));
-	if (model->own_xmin)
+	memcpy(&flags, value + 1, sizeof(flags));
+	has_xmin = (flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_XMIN_KEPT)) != LSM_ROW_XMIN_FROZEN;
+	model->own_version = (flags & LSM_ROW_VERSION) != 0;
+	if (model->own_version && !has_xmin)
+		return;
+	model->own = model->own_version || (has_xmin && (flags & LSM_ROW_XMIN_FROZEN));
+	if (has_xmin && (flags & LSM_ROW_XMIN_FROZEN))
 		memset((char *) model->mask + LSM_ROW_XMIN_OFFSET, 0, sizeof(TransactionId));
+	if (model->own_version)
+	{
+		memset((char *) model->mask + LSM_ROW_VERSION_OFFSET, 0,
+			   version_bytes + (value[0] == LSM_TAG_VERSION ? older_bytes : 0));
+	}
 	memcpy(&model->header, tuple->t_data, sizeof(model->header));
 	model->data_offset = data_offset;
+}
+
+/* The model that is not the last row's */
+static inline LsmRowModel *
+other_model(LsmAhead *ahead)
+{
+	return &ahead->models[ahead->model == &ahead->models[0] ? 1 : 0];
+}
+
+/*
+ * A row like that has been met, whose data were there in the value.  The next ones
+ * are expected to be like it, unless its data had to be moved.
+ */
+static inline void
+note_model(LsmAhead *ahead, LsmRowModel *model, const char *value, uint32 data_offset)
+{
+	if (likely((const char *) MAXALIGN(value + data_offset) == value + data_offset))
+		ahead->model = model;
+	else
+	{
+		ahead->moved++;
+		ahead->moved_offset = data_offset;
+	}
+}
+
+/* The row, if it is like one of the models */
+static HeapTuple
+form_known(LsmAhead *ahead, char *value, uint32 value_bytes, uint64 row, Oid relid)
+{
+	LsmRowModel *model = ahead->model;
+
+	for (int i = 0; i < lengthof(ahead->models); i++)
+	{
+		HeapTuple	tuple = lsm_ahead_form_alike(model, value, value_bytes, true, &row, relid);
+
+		if (tuple != NULL)
+		{
+			note_model(ahead, model, value, model->data_offset);
+			return tuple;
+		}
+		model = other_model(ahead);
+	}
+	return NULL;
+}
+
+/*
+ * The row, if it is plain and the snapshot sees it.  It becomes a model in place of
+ * the other one.
+ */
+static HeapTuple
+form_first(LsmAhead *ahead, char *value, uint32 value_bytes, uint64 row, Oid relid,
+		   Snapshot snapshot)
+{
+	LsmRowModel *model = other_model(ahead);
+	char		start[sizeof(model->start)];
+	uint32		data_offset;
+	LsmRow		version;
+	HeapTuple	tuple;
+
+	if (!lsm_row_parse_plain(lsm_slice(value, value_bytes), &version) ||
+		outlived_clog(&version) || !lsm_row_visible(&version, snapshot))
+		return NULL;
+	data_offset = lsm_row_data_offset(value, &version);
+
+	/* the tuple's header overwrites it */
+	memcpy(start, value, Min(value_bytes, sizeof(start)));
+	tuple = lsm_row_form_in_place(value, value_bytes, &version, lsm_tid_of(row, version.version),
+								  relid);
+	set_model(model, start, data_offset, tuple);
+	note_model(ahead, model, value, data_offset);
+	return tuple;
 }
 
 /*
@@ -219,7 +311,6 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 	LsmSstEntry *entry = &batch->entries[ahead->next];
 	uint64		row = lsm_ahead_key(ahead, ahead->next);
 	char	   *value = batch->bytes.data + entry->value_offset;
-	uint32		data_offset = batch->aligned;
 	HeapTuple	tuple;
 	uint64		packed;
 
@@ -227,29 +318,21 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 		return LSM_AHEAD_MALFORMED;
 	if (entry->value_bytes == 0)
 	{
-		lsm_ahead_store_kept((HeapTuple) value, row, slot);
+		tuple = (HeapTuple) value;
+		lsm_ahead_store_kept(tuple, lsm_tid_pack(&tuple->t_self), slot);
 		return LSM_AHEAD_STORED;
 	}
 	if (likely(TTS_IS_HEAPTUPLE(slot)))
 	{
-		tuple = lsm_ahead_form_alike(&ahead->model, value, entry->value_bytes, row,
+		tuple = form_known(ahead, value, entry->value_bytes, row,
 									 RelationGetRelid(rel));
 		if (unlikely(tuple == NULL))
-		{
-			char		start[sizeof(ahead->model.start)];
-			uint32		start_bytes = Min(entry->value_bytes, sizeof(start));
-
-			/* the tuple's header overwrites it */
-			memcpy(start, value, start_bytes);
-			tuple = lsm_row_form_in_place(value, entry->value_bytes, row, RelationGetRelid(rel),
-										  snapshot, ahead->visible_xmin, &data_offset);
-			if (tuple != NULL)
-				set_model(&ahead->model, start, data_offset, tuple);
-		}
+			tuple = form_first(ahead, value, entry->value_bytes, row, RelationGetRelid(rel),
+							   snapshot);
 		if (likely(tuple != NULL))
 		{
 			lsm_ahead_keep(batch, entry, tuple);
-			lsm_ahead_store_kept(tuple, row, slot);
+			lsm_ahead_store_kept(tuple, lsm_tid_pack(&tuple->t_self), slot);
 			return LSM_AHEAD_STORED;
 		}
 	}
@@ -257,11 +340,6 @@ lsm_ahead_store(LsmAhead *ahead, Relation rel, Snapshot snapshot, TupleTableSlot
 	*seen = lsm_slice(value, entry->value_bytes);
 	if (!find_version(ahead, rel, row, snapshot, seen, version, &packed))
 		return LSM_AHEAD_HIDDEN;
-	/* the next batch will be aligned to rows like this one */
-	batch->aligned = data_offset;
-	if (TransactionIdIsNormal(version->xmin) &&
-		NormalTransactionIdPrecedes(version->xmin, snapshot->xmin))
-		ahead->visible_xmin = version->xmin;
 	lsm_row_store(rel, version, packed, slot);
 	return LSM_AHEAD_STORED;
 }

@@ -41,36 +41,49 @@ lsm_ahead_store_kept(HeapTuple tuple, uint64 packed, TupleTableSlot *slot)
 }
 
 /*
- * As lsm_row_form_in_place() for a row that begins like the model.  NULL, and
- * the value untouched, for others.
+ * As lsm_row_form_in_place() for a row that begins like the model, and whose data
+ * are aligned, or may be moved.  NULL, and the value untouched, for others.
+ * *packed: the row's TID, then the version's.
  */
-static inline HeapTuple
+static pg_attribute_always_inline HeapTuple
 lsm_ahead_form_alike(const LsmRowModel *model, char *value, uint32 value_bytes,
-					 uint64 packed, Oid relid)
+					 bool may_move, uint64 *packed, Oid relid)
 {
 	char	   *data = value + model->data_offset;
+	char	   *to = may_move ? (char *) TYPEALIGN_DOWN(MAXIMUM_ALIGNOF, data) : data;
 	uint64		start[2];
 	HeapTupleHeader header;
 	HeapTuple	tuple;
 
 	if (unlikely(model->data_offset == 0 || value_bytes < sizeof(start) ||
-				 (char *) MAXALIGN(data) != data))
+				 (char *) MAXALIGN(to) != to))
 		return NULL;
 	memcpy(start, value, sizeof(start));
 	if (unlikely((((start[0] ^ model->start[0]) & model->mask[0]) |
 				  ((start[1] ^ model->start[1]) & model->mask[1])) != 0))
 		return NULL;
-	header = (HeapTupleHeader) (data - MODEL_HEADER_BYTES);
+	header = (HeapTupleHeader) (to - MODEL_HEADER_BYTES);
 	tuple = (HeapTuple) ((char *) header - HEAPTUPLESIZE);
 	memcpy(header, &model->header, sizeof(model->header));
-	if (model->own_xmin)
+	if (model->own)
+	{
 		memcpy(&header->t_choice.t_heap.t_xmin, (char *) start + LSM_ROW_XMIN_OFFSET,
 			   sizeof(TransactionId));
-	lsm_tid_unpack(packed, &header->t_ctid);
+		if (model->own_version)
+		{
+			uint32		version;
+
+			memcpy(&version, (char *) start + LSM_ROW_VERSION_OFFSET, sizeof(version));
+			*packed = lsm_tid_of(*packed, version);
+		}
+	}
+	lsm_tid_unpack(*packed, &header->t_ctid);
 	tuple->t_len = MODEL_HEADER_BYTES + (value_bytes - model->data_offset);
-	lsm_tid_unpack(packed, &tuple->t_self);
+	lsm_tid_unpack(*packed, &tuple->t_self);
 	tuple->t_tableOid = relid;
 	tuple->t_data = header;
+	if (to != data)
+		memmove(to, data, value_bytes - model->data_offset);
 	return tuple;
 }
 
@@ -88,8 +101,8 @@ lsm_ahead_next_alike(LsmAhead *ahead, Oid relid, TupleTableSlot *slot)
 
 	if (unlikely(entry->key_bytes != LSM_TID_BYTES || !TTS_IS_HEAPTUPLE(slot)))
 		return false;
-	tuple = lsm_ahead_form_alike(&ahead->model, batch->bytes.data + entry->value_offset,
-					   entry->value_bytes, packed, relid);
+	tuple = lsm_ahead_form_alike(ahead->model, batch->bytes.data + entry->value_offset,
+								 entry->value_bytes, false, &packed, relid);
 	if (unlikely(tuple == NULL))
 		return false;
 	lsm_ahead_keep(batch, entry, tuple);

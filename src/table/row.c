@@ -57,7 +57,7 @@ parse_xmin(const char **p, const char *end, LsmRow *row)
 }
 
 /* A first version has no number, unless others are said to lie below (salvage). */
-static const char *
+static inline const char *
 parse_version(const char **p, const char *end, LsmRow *row)
 {
 	if (!take(p, end, &row->version, sizeof(row->version)))
@@ -120,21 +120,17 @@ parse_body(const char *p, const char *end, LsmRow *row)
 }
 
 /*
- * lsm_row_parse - decode a value.
- *
- * Returns NULL, or a constant text saying what is wrong.  Contradicting flags
- * are errors too, so that the rest of the room can rely on them.
+ * What a value begins with: which version it is, and who has made it.  *p: what
+ * comes behind.
  */
-const char *
-lsm_row_parse(LsmSlice value, LsmRow *row)
+static pg_attribute_always_inline const char *
+parse_maker(const char **p, const char *end, LsmRow *row)
 {
-	const char *p = value.data;
-	const char *end = value.data + value.len;
 	uint8		tag;
 	const char *problem;
 
 	memset(row, 0, sizeof(LsmRow));
-	if (!take(&p, end, &tag, 1) || !take(&p, end, &row->flags, sizeof(row->flags)))
+	if (!take(p, end, &tag, 1) || !take(p, end, &row->flags, sizeof(row->flags)))
 		return "value is shorter than its header";
 	if (tag != LSM_TAG_PUT)
 	{
@@ -150,18 +146,44 @@ lsm_row_parse(LsmSlice value, LsmRow *row)
 	if (!(row->flags & LSM_ROW_HAS_XMAX) && (row->flags & LSM_ROW_XMAX_FLAGS) != 0)
 		return "header describes a missing xmax";
 
-	problem = parse_xmin(&p, end, row);
+	problem = parse_xmin(p, end, row);
 	if (problem)
 		return problem;
 	if (unlikely(row->flags & LSM_ROW_VERSION))
 	{
-		problem = parse_version(&p, end, row);
+		problem = parse_version(p, end, row);
 		if (problem)
 			return problem;
 	}
 	if ((row->flags & LSM_ROW_HAS_CMIN) &&
-		!take(&p, end, &row->cmin, sizeof(row->cmin)))
+		!take(p, end, &row->cmin, sizeof(row->cmin)))
 		return "cmin is cut off";
+	return NULL;
+}
+
+const char *
+lsm_row_parse_maker(LsmSlice value, LsmRow *row)
+{
+	const char *p = value.data;
+
+	return parse_maker(&p, value.data + value.len, row);
+}
+
+/*
+ * lsm_row_parse - decode a value.
+ *
+ * Returns NULL, or a constant text saying what is wrong.  Contradicting flags
+ * are errors too, so that the rest of the room can rely on them.
+ */
+const char *
+lsm_row_parse(LsmSlice value, LsmRow *row)
+{
+	const char *p = value.data;
+	const char *end = value.data + value.len;
+	const char *problem = parse_maker(&p, end, row);
+
+	if (problem)
+		return problem;
 	if (row->flags & LSM_ROW_HAS_XMAX)
 	{
 		if (!take(&p, end, &row->xmax, sizeof(row->xmax)) ||
@@ -467,6 +489,15 @@ body_bitmap_bytes(const LsmRow *row, uint16 *attributes)
 }
 
 uint32
+lsm_row_data_offset(const char *value, const LsmRow *row)
+{
+	uint16		attributes;
+	uint32		bitmap_bytes = body_bitmap_bytes(row, &attributes);
+
+	return row->body - value + sizeof(attributes) + bitmap_bytes;
+}
+
+uint32
 lsm_body_tuple_bytes(const LsmRow *row)
 {
 	uint16		attributes;
@@ -474,6 +505,24 @@ lsm_body_tuple_bytes(const LsmRow *row)
 
 	return MAXALIGN(SizeofHeapTupleHeader + bitmap_bytes) +
 		row->body_bytes - sizeof(attributes) - bitmap_bytes;
+}
+
+/* A tuple's header of so many bytes, but for the null bitmap, which stays. */
+static inline void
+fill_header(HeapTupleHeader header, uint16 attributes, uint32 bitmap_bytes, uint32 hoff)
+{
+	if (likely(bitmap_bytes == 0))
+		memset(header, 0, MAXALIGN(SizeofHeapTupleHeader));
+	else
+	{
+		memset(header, 0, SizeofHeapTupleHeader);
+		memset(header->t_bits + bitmap_bytes, 0, hoff - SizeofHeapTupleHeader - bitmap_bytes);
+	}
+	header->t_hoff = hoff;
+	HeapTupleHeaderSetNatts(header, attributes & LSM_BODY_NATTS_MASK);
+	header->t_infomask = ((attributes & LSM_BODY_HASNULL) ? HEAP_HASNULL : 0) |
+		((attributes & LSM_BODY_HASVARWIDTH) ? HEAP_HASVARWIDTH : 0) |
+		((attributes & LSM_BODY_HASEXTERNAL) ? HEAP_HASEXTERNAL : 0);
 }
 
 void
@@ -486,20 +535,9 @@ lsm_body_fill_tuple(const LsmRow *row, HeapTuple tuple)
 	HeapTupleHeader header = tuple->t_data;
 
 	tuple->t_len = hoff + data_bytes;
-	memset(header, 0, MAXALIGN(SizeofHeapTupleHeader));
-	header->t_hoff = hoff;
-	HeapTupleHeaderSetNatts(header, attributes & LSM_BODY_NATTS_MASK);
-	if (attributes & LSM_BODY_HASNULL)
-		header->t_infomask |= HEAP_HASNULL;
-	if (attributes & LSM_BODY_HASVARWIDTH)
-		header->t_infomask |= HEAP_HASVARWIDTH;
-	if (attributes & LSM_BODY_HASEXTERNAL)
-		header->t_infomask |= HEAP_HASEXTERNAL;
+	fill_header(header, attributes, bitmap_bytes, hoff);
 	if (bitmap_bytes > 0)
-	{
-		memset((char *) header + SizeofHeapTupleHeader, 0, hoff - SizeofHeapTupleHeader);
 		memcpy(header->t_bits, row->body + sizeof(attributes), bitmap_bytes);
-	}
 	memcpy((char *) header + hoff, row->body + sizeof(attributes) + bitmap_bytes,
 		   data_bytes);
 }
@@ -523,85 +561,55 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 	return tuple;
 }
 
-/*
- * lsm_row_form_in_place - a plain row that the snapshot sees as a heap tuple,
- * in the memory of its value and the LSM_ROW_HEADROOM bytes before it.
- *
- * Plain: no xmax, no locks, nothing but an xmin known to have committed before
- * the snapshot was taken, or equal to visible_xmin.  NULL, and the value
- * untouched, for all others, malformed ones too.  The row's data stay where
- * they are, so they must lie MAXALIGNed: *data_offset tells where in the value
- * they begin.
- */
-HeapTuple
-lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed, Oid relid,
-					  Snapshot snapshot, TransactionId visible_xmin, uint32 *data_offset)
+/* See table.h. */
+bool
+lsm_row_parse_plain(LsmSlice value, LsmRow *row)
 {
 	const uint16 plain = LSM_ROW_XMIN_COMMITTED | LSM_ROW_XMIN_FROZEN | LSM_ROW_XMIN_KEPT |
-		LSM_ROW_UPDATED;
-	uint32		at = LSM_ROW_XMIN_OFFSET;
-	uint16		flags;
+		LSM_ROW_UPDATED | LSM_ROW_VERSION | LSM_ROW_STRONG | LSM_ROW_HAS_CMIN;
+	const char *p = value.data;
+	const char *end = value.data + value.len;
+
+	return parse_maker(&p, end, row) == NULL && !row->partial && !(row->flags & ~plain) &&
+		parse_body(p, end, row) == NULL;
+}
+
+/*
+ * lsm_row_form_in_place - a plain row as a heap tuple, in the memory of its value
+ * and the LSM_ROW_HEADROOM bytes before it.
+ *
+ * The row's data stay where they are if they lie MAXALIGNed, else they go to where
+ * it is, before that.
+ */
+HeapTuple
+lsm_row_form_in_place(char *value, uint32 value_bytes, const LsmRow *row, uint64 packed,
+					  Oid relid)
+{
 	uint16		attributes;
-	TransactionId xmin = FrozenTransactionId;
-	uint32		bitmap_bytes = 0;
+	uint32		bitmap_bytes;
 	uint32		hoff;
+	char	   *data;
+	char	   *to;
 	HeapTuple	tuple;
 	HeapTupleHeader header;
 
-	if (value_bytes < at + sizeof(xmin) + sizeof(attributes) || value[0] != LSM_TAG_PUT)
-		return NULL;
-	memcpy(&flags, value + 1, sizeof(flags));
-	if (flags & ~plain)
-		return NULL;
-	if ((flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_XMIN_KEPT)) != LSM_ROW_XMIN_FROZEN)
-	{
-		memcpy(&xmin, value + at, sizeof(xmin));
-		at += sizeof(xmin);
-		if (!TransactionIdIsNormal(xmin))
-			return NULL;
-		if (!(flags & LSM_ROW_XMIN_FROZEN) &&
-			((flags & LSM_ROW_XMIN_KEPT) ||
-			 (xmin != visible_xmin &&
-			  (!(flags & LSM_ROW_XMIN_COMMITTED) ||
-			   !NormalTransactionIdPrecedes(xmin, snapshot->xmin)))))
-			return NULL;
-	}
-	memcpy(&attributes, value + at, sizeof(attributes));
-	at += sizeof(attributes);
-	if (attributes & LSM_BODY_HASNULL)
-		bitmap_bytes = BITMAPLEN(attributes & LSM_BODY_NATTS_MASK);
-	at += bitmap_bytes;
-	*data_offset = at;
-	if ((attributes & LSM_BODY_NATTS_MASK) > MaxHeapAttributeNumber ||
-		at > value_bytes || (char *) MAXALIGN(value + at) != value + at)
-		return NULL;
+	bitmap_bytes = body_bitmap_bytes(row, &attributes);
+	data = value + lsm_row_data_offset(value, row);
+	to = (char *) TYPEALIGN_DOWN(MAXIMUM_ALIGNOF, data);
 
 	hoff = MAXALIGN(SizeofHeapTupleHeader + bitmap_bytes);
-	Assert(hoff + HEAPTUPLESIZE <= at + LSM_ROW_HEADROOM);
-	header = (HeapTupleHeader) (value + at - hoff);
+	header = (HeapTupleHeader) (to - hoff);
 	tuple = (HeapTuple) ((char *) header - HEAPTUPLESIZE);
-	memmove(header->t_bits, value + at - bitmap_bytes, bitmap_bytes);
-	memset(header->t_bits + bitmap_bytes, 0, hoff - SizeofHeapTupleHeader - bitmap_bytes);
-	tuple->t_len = hoff + (value_bytes - at);
+	Assert((char *) tuple >= value - LSM_ROW_HEADROOM);
+	memmove(header->t_bits, data - bitmap_bytes, bitmap_bytes);
+	fill_header(header, attributes, bitmap_bytes, hoff);
+	if (unlikely(to != data))
+		memmove(to, data, value + value_bytes - data);
+	tuple->t_len = hoff + (value + value_bytes - data);
 	lsm_tid_unpack(packed, &tuple->t_self);
 	tuple->t_tableOid = relid;
 	tuple->t_data = header;
-
-	/* as lsm_row_label_tuple() does it */
-	header->t_choice.t_heap.t_xmin = xmin;
-	header->t_choice.t_heap.t_xmax = InvalidTransactionId;
-	header->t_choice.t_heap.t_field3.t_cid = FirstCommandId;
-	lsm_tid_unpack(packed, &header->t_ctid);	/* not read back from t_self,
-												 * just written */
-	header->t_infomask2 = attributes & LSM_BODY_NATTS_MASK;
-	header->t_infomask = HEAP_XMAX_INVALID |
-		((flags & LSM_ROW_XMIN_FROZEN) ? HEAP_XMIN_FROZEN :
-		 (flags & LSM_ROW_XMIN_COMMITTED) ? HEAP_XMIN_COMMITTED : 0) |
-		((flags & LSM_ROW_UPDATED) ? HEAP_UPDATED : 0) |
-		((attributes & LSM_BODY_HASNULL) ? HEAP_HASNULL : 0) |
-		((attributes & LSM_BODY_HASVARWIDTH) ? HEAP_HASVARWIDTH : 0) |
-		((attributes & LSM_BODY_HASEXTERNAL) ? HEAP_HASEXTERNAL : 0);
-	header->t_hoff = hoff;
+	lsm_row_label_tuple(row, tuple);
 	return tuple;
 }
 

@@ -179,6 +179,12 @@ lsm_row_has_external(const LsmRow *row)
 /* Decode; NULL or what is wrong (a constant string). */
 extern const char *lsm_row_parse(LsmSlice value, LsmRow *row);
 
+/*
+ * The same up to cmin: flags, xmin, version and cmin are set, and not looked at
+ * is what follows.
+ */
+extern const char *lsm_row_parse_maker(LsmSlice value, LsmRow *row);
+
 /* Decode or ERROR (ERRCODE_DATA_CORRUPTED). */
 extern void lsm_row_decode(Relation rel, uint64 packed, LsmSlice value, LsmRow *row);
 
@@ -245,21 +251,29 @@ extern void lsm_row_label_tuple(const LsmRow *row, HeapTuple tuple);
 extern void lsm_row_store(Relation rel, const LsmRow *row, uint64 packed,
 						  TupleTableSlot *slot);
 
+/*
+ * Is it a version of which there is nothing to say but who made it: without xmax
+ * and locks?  Then decode it; false for others, malformed ones too.
+ */
+extern bool lsm_row_parse_plain(LsmSlice value, LsmRow *row);
+
+/* Where in the value the row's data begin */
+extern uint32 lsm_row_data_offset(const char *value, const LsmRow *row);
+
 /* Free bytes that lsm_row_form_in_place() needs before a value */
 #define LSM_ROW_HEADROOM	56
-extern HeapTuple lsm_row_form_in_place(char *value, uint32 value_bytes, uint64 packed,
-									   Oid relid, Snapshot snapshot,
-									   TransactionId visible_xmin, uint32 *data_offset);
+extern HeapTuple lsm_row_form_in_place(char *value, uint32 value_bytes, const LsmRow *row,
+									   uint64 packed, Oid relid);
 
 /* The header of a tuple made by lsm_row_form_tuple (lockers are lost). */
 extern void lsm_row_from_tuple(HeapTuple tuple, LsmRow *row);
 
-/* Where xmin stands in a value */
+/* Where xmin stands in a value, and the version's number behind it */
 #define LSM_ROW_XMIN_OFFSET		3
+#define LSM_ROW_VERSION_OFFSET	7
 
 /*
- * A row of which lsm_row_form_in_place() has made a tuple.  Rows whose values
- * begin with the same bytes, up to the data, get the same header, and the
+ * A plain row of which a tuple was made in place.  Rows whose values begin with the same bytes, up to the data, get the same header, and the
  * snapshot sees them, too.
  */
 typedef struct LsmRowModel
@@ -267,8 +281,9 @@ typedef struct LsmRowModel
 	uint32		data_offset;	/* where data begin; 0: there is no model */
 	uint64		start[2];		/* the bytes before */
 	uint64		mask[2];		/* ones for these bytes */
-	bool		own_xmin;		/* each row has its own, which the mask leaves
-								 * out: all are frozen */
+	bool		own;			/* the mask leaves out what each row has its own
+								 * of: xmin, if all are frozen, or ... */
+	bool		own_version;	/* ... the version's number, span and kept */
 	HeapTupleHeaderData header;
 } LsmRowModel;
 

@@ -201,9 +201,11 @@ typedef struct LsmAhead
 	LsmBatch   *batch;			/* NULL until needed */
 	int			next;			/* first entry still to be used */
 	int			size;			/* of the next batch, entries */
-	TransactionId visible_xmin; /* its rows are visible to the snapshot; or
-								 * Invalid */
-	LsmRowModel model;			/* for the snapshot */
+	LsmRowModel models[2];		/* for the snapshot: of two kinds of rows */
+	LsmRowModel *model;			/* one of them: the last row's whose data were
+								 * aligned */
+	int			moved;			/* rows of the batch whose data were not aligned */
+	uint32		moved_offset;	/* where those of the last one began */
 	LsmEnough	enough;			/* the versions that the snapshot wants */
 	StringInfoData again;		/* a row that was read once more */
 } LsmAhead;

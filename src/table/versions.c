@@ -381,7 +381,7 @@ has_newest(void *arg, LsmSlice element)
 {
 	LsmRow		row;
 
-	if (lsm_row_parse(element, &row) != NULL)
+	if (lsm_row_parse_maker(element, &row) != NULL)
 		return true;
 	return !outlived_clog(&row) && is_settled(&row);
 }
@@ -392,7 +392,7 @@ has_seen(void *arg, LsmSlice element)
 	Snapshot	snapshot = arg;
 	LsmRow		row;
 
-	if (lsm_row_parse(element, &row) != NULL)
+	if (lsm_row_parse_maker(element, &row) != NULL)
 		return true;
 	if (outlived_clog(&row))
 		return false;
@@ -415,7 +415,7 @@ has_exact(void *arg, LsmSlice element)
 	Snapshot	snapshot = exact->snapshot;
 	LsmRow		row;
 
-	if (lsm_row_parse(element, &row) != NULL)
+	if (lsm_row_parse_maker(element, &row) != NULL)
 		return true;
 	if (outlived_clog(&row))
 		return false;
@@ -433,7 +433,7 @@ has_closed(void *arg, LsmSlice element)
 	const TransactionId *oldest_xmin = arg;
 	LsmRow		row;
 
-	if (lsm_row_parse(element, &row) != NULL)
+	if (lsm_row_parse_maker(element, &row) != NULL)
 		return true;
 	return !outlived_clog(&row) && lsm_row_closes(&row, *oldest_xmin);
 }

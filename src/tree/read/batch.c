@@ -199,15 +199,23 @@ consume_ties(LsmCursor *cursor, int nties)
 }
 
 /*
- * Is the VERSION, a value of the source's, all that is wanted, or all that there
- * is?
+ * Is the newest of the versions in a value of the source's all that is wanted, or
+ * all that there is?  Then *value becomes it.
  */
 static bool
-version_suffices(const LsmCursor *cursor, const LsmSource *source, int nties, LsmSlice value)
+newest_suffices(const LsmCursor *cursor, const LsmSource *source, int nties, LsmSlice *value)
 {
-	if (cursor->enough != NULL && cursor->enough->is(cursor->enough->arg, value))
-		return true;
-	return nties == 1 && source->memtable == NULL;
+	LsmChain	chain;
+	LsmSlice	newest;
+
+	lsm_chain_begin(&chain, *value);
+	if (!lsm_chain_next(&chain, &newest))
+		return false;
+	if (!(cursor->enough != NULL && cursor->enough->is(cursor->enough->arg, newest)) &&
+		(nties > 1 || source->memtable != NULL || newest.len < value->len))
+		return false;
+	*value = newest;
+	return true;
 }
 
 /* For batch_add(): what is no PUT, and what it is.  False: no row. */
@@ -218,9 +226,12 @@ take_other(LsmCursor *cursor, int nties, LsmSlice *value)
 
 	if ((nties == 1 || !cursor->version->salvaged) &&
 		(tag == LSM_TAG_DELETE ||
-		 (tag == LSM_TAG_VERSION &&
-		  version_suffices(cursor, &cursor->sources[cursor->ties[0]], nties, *value))))
+		 ((tag == LSM_TAG_VERSION || tag == LSM_TAG_CHAIN) &&
+		  newest_suffices(cursor, &cursor->sources[cursor->ties[0]], nties, value))))
+	{
 		consume_ties(cursor, nties);
+		tag = lsm_value_tag(*value);
+	}
 	else
 	{
 		tag = lsm_cursor_fold(cursor, nties);

@@ -76,6 +76,7 @@
 #include "common/file_utils.h"
 #endif
 #if PG_VERSION_NUM >= 190000
+#include "commands/repack.h"
 #include "nodes/miscnodes.h"
 #include "optimizer/pathnode.h"
 #endif
@@ -279,6 +280,28 @@ lsm_locale_provider(pg_locale_t locale, Oid collation)
 #else
 #define LSM_COPY_SNAPSHOT(snapshot)	((Snapshot) NULL)
 #endif
+
+/*
+ * The table that the statement rewrites while others change it, or NULL:
+ * REPACK (CONCURRENTLY) of PostgreSQL 19, which learns of their changes from the
+ * log, as a logical decoder does.
+ */
+static inline RangeVar *
+lsm_repacked_concurrently(Node *stmt)
+{
+#if PG_VERSION_NUM >= 190000
+	RepackStmt *repack = (RepackStmt *) stmt;
+
+	if (!IsA(stmt, RepackStmt) || repack->relation == NULL)
+		return NULL;
+	foreach_node(DefElem, option, repack->params)
+	{
+		if (strcmp(option->defname, "concurrently") == 0 && defGetBoolean(option))
+			return repack->relation->relation;
+	}
+#endif
+	return NULL;
+}
 
 /*
  * The executor is to read no blocks ahead for a bitmap scan.  PostgreSQL 18's
@@ -551,6 +574,8 @@ lsm_new_tranche(const char *name)
 
 #define build_simple_rel_hook_type get_relation_info_hook_type
 #define build_simple_rel_hook	get_relation_info_hook
+
+#define AmRepackWorker()		false
 
 /* our callbacks, and who calls the former holders of hooks */
 #define prev_planner(parse, text, options, params, es) \

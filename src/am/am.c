@@ -63,6 +63,15 @@ lsm_relation_am(Oid relid)
 	return am;
 }
 
+void
+lsm_report_concurrent_repack(const char *table)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("REPACK (CONCURRENTLY) does not support lsm tables, of which \"%s\" is one", table),
+			 errhint("lsm_compact() frees space while the table is used. REPACK without CONCURRENTLY locks the table.")));
+}
+
 /* Since 17 a partitioned table has an access method, and still no tree. */
 bool
 lsm_relation_is_table(Relation rel)

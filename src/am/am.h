@@ -31,6 +31,9 @@ extern Oid	lsm_relation_am(Oid relid);
 extern bool lsm_relation_is_table(Relation rel);
 extern bool lsm_relation_is_index(Relation rel);
 
+/* ERROR: the table, one of ours, is not repacked while others change it. */
+pg_noreturn extern void lsm_report_concurrent_repack(const char *table);
+
 /* True for a table whose TIDs are never used again: one of ours. */
 extern bool lsm_tids_are_stable(Relation table);
 

@@ -193,6 +193,9 @@ extern void lsm_check_altered(const LsmCreated *created);
 extern void lsm_file_swap_init(void);
 extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
 
+/* Before a utility statement */
+extern void lsm_refuse_concurrent_repack(Node *stmt);
+
 /* ---- class_order.c ---- */
 
 extern void lsm_notice_class_order(const CreateOpClassStmt *stmt);

@@ -12,6 +12,7 @@
  *	- Whatever the tool: a transaction that has given a relation a file of
  *	  another access method is refused when it is about to commit.  (Heap
  *	  crashes on our pages.)
+ *	- REPACK (CONCURRENTLY), which does the same in core, is refused.
  *	- The background workers lock a tree's relation by the OID that the control
  *	  block knows.  That has changed, too.
  *
@@ -97,6 +98,22 @@ lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt)
 	usual = get_table_am_oid(default_table_access_method, true);
 	if (am != usual && (am == ours || usual == ours))
 		stmt->into->accessMethod = get_am_name(am);
+}
+
+/*
+ * REPACK (CONCURRENTLY) copies what one snapshot sees and applies later changes,
+ * so that older snapshots find none of the rows.  The table is looked up without
+ * a lock: if it is ours a moment later, rewrite.c says the same.
+ */
+void
+lsm_refuse_concurrent_repack(Node *stmt)
+{
+	RangeVar   *name = lsm_repacked_concurrently(stmt);
+	Oid			table = name == NULL ? InvalidOid : RangeVarGetRelid(name, NoLock, true);
+
+	if (OidIsValid(table) && lsm_relation_am(table) == lsm_table_am_oid() &&
+		get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
+		lsm_report_concurrent_repack(name->relname);
 }
 
 /* ======================================================================

@@ -175,8 +175,10 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	CreatedbStmt *createdb = NULL;
 	CreateOpClassStmt *opclass = NULL;
 	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
-	int			nest_level = lsm_extension_tables_begin(pstmt->utilityStmt);
+	int			nest_level;
 
+	lsm_refuse_concurrent_repack(pstmt->utilityStmt);
+	nest_level = lsm_extension_tables_begin(pstmt->utilityStmt);
 	pstmt = lsm_explain_statement(pstmt);
 	pstmt = lsm_default_index_before(pstmt, query_string,
 									 context == PROCESS_UTILITY_SUBCOMMAND);

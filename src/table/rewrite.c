@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rewrite.c
- *	  CLUSTER and VACUUM FULL: copy what anyone can see into a new table.
+ *	  CLUSTER, VACUUM FULL and REPACK: copy what anyone can see into a new table.
  *
  * Everything is written by a bulk build, in the order of the new TIDs.  The
  * caller holds AccessExclusiveLock on both tables, so there are no concurrent
@@ -401,6 +401,8 @@ lsm_relation_copy_for_cluster(Relation OldTable, Relation NewTable, Relation Old
 	Tuplesortstate *sort = NULL;
 	HeapTuple	tuple;
 
+	if (LSM_COPY_SNAPSHOT(snapshot) != NULL)
+		lsm_report_concurrent_repack(RelationGetRelationName(OldTable));
 	lsm_tree_require_files(lsm_table_tree(OldTable));
 	lsm_table_limit_horizons(OldTable, &OldestXmin, xid_cutoff);
 	OldestXmin = lsm_tree_horizon(lsm_table_tree(OldTable));

@@ -125,6 +125,10 @@ filtered_by_origin(LogicalDecodingContext *ctx, ReplOriginId origin)
 		filter_by_origin_cb_wrapper(ctx, origin);
 }
 
+/*
+ * A worker of REPACK takes all changes for those of its table, which is none of
+ * ours.
+ */
 static void
 decode_append(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 {
@@ -132,6 +136,8 @@ decode_append(LogicalDecodingContext *ctx, XLogRecordBuffer *buf)
 	AppendReader reader;
 	LsmEntry	entry;
 
+	if (AmRepackWorker())
+		return;
 	begin_append(&reader, buf->record);
 	if (reader.relation.dbOid != ctx->slot->data.database ||
 		filtered_by_origin(ctx, XLogRecGetOrigin(buf->record)))

@@ -90,12 +90,18 @@ merge_row(LsmSlice newer, LsmSlice older, StringInfo out)
 	if (row.flags & LSM_ROW_KILLED)
 	{
 		/* about all that is older, of which there may be more below */
+		if (below.delta)
+		{
+			lsm_row_encode(out, &row, false);
+			return;
+		}
 		if (!below.partial)
 			row.version = below.version;
 	}
 	else if (is_about(&row, &below))
 	{
 		row.open = below.open;
+		row.delta = below.delta;
 		row.span = below.span;
 		row.kept = below.kept;
 	}
@@ -532,7 +538,7 @@ write_oldest(ChainFate *state, StringInfo rewritten)
 static bool
 keep_version(LsmFateContext *cx, ChainFate *state, LsmRow *row, StringInfo rewritten)
 {
-	if (row->open && closes_row(cx, row))
+	if (row->open && !row->delta && closes_row(cx, row))
 	{
 		/* a frozen one was told of when it was frozen */
 		if (!(row->flags & LSM_ROW_XMIN_FROZEN))
@@ -556,7 +562,7 @@ end_chain(LsmFateContext *cx, ChainFate *state, bool hide, StringInfo rewritten)
 	if (state->nkept == 0)
 		return hide ? hide_fate(cx, rewritten) :
 			rolled_back_fate(cx, &state->newest, rewritten);
-	if (cx->bottom)
+	if (cx->bottom && !state->oldest.delta)
 		state->oldest.open = false;
 	write_oldest(state, rewritten);
 	if (hide && !cx->bottom)
@@ -652,7 +658,7 @@ decide_fate(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo rewritt
 
 	if (is_delete(value))
 		return cx->bottom ? LSM_FATE_DROP : LSM_FATE_KEEP;
-	if (lsm_value_tag(value) == LSM_TAG_VERSION || lsm_value_tag(value) == LSM_TAG_CHAIN)
+	if (lsm_value_tag(value) >= LSM_TAG_VERSION)
 		return chain_fate(cx, value, rewritten);
 	parse(value, &row);
 	outcome = bring_up_to_date(cx, &row, &changed);
@@ -720,6 +726,7 @@ min_xid(LsmSlice value)
 
 const LsmKindOps lsm_table_kind_ops = {
 	.merge = merge_row,
+	.restore = lsm_delta_restore,
 	.settle = settle_rows,
 	.closes = element_closes,
 	.fate = decide_fate,

@@ -260,6 +260,8 @@ lsm_row_decode_change(LogicalDecodingContext *ctx, XLogRecordBuffer *buf,
 	problem = lsm_row_parse(value, &row);
 	if (problem == NULL && (flags & NOTE_OLD_ROW))
 		problem = lsm_body_parse(lsm_slice(note.data + 1, note.len - 1), &old);
+	if (problem == NULL && row.delta)
+		problem = "version is not whole";
 	if (problem == NULL && row.partial != (kind == LSM_CHANGE_DELETE ||
 										   kind == LSM_CHANGE_CONFIRM ||
 										   kind == LSM_CHANGE_ABORT))

@@ -448,6 +448,7 @@ write_version(LsmRowChange *target, HeapTuple stored, const LsmRow *header, LsmS
 			  uint64 *packed)
 {
 	StringInfoData value;
+	StringInfoData delta;
 	LsmEntry	entry;
 	LsmWrite	write;
 	bool		written;
@@ -455,6 +456,7 @@ write_version(LsmRowChange *target, HeapTuple stored, const LsmRow *header, LsmS
 	Assert(lsm_row_change_is_newest(target));
 	lsm_tree_require_format(target->tree);
 	lsm_row_value_init(&value, header, stored);
+	delta.data = NULL;
 	memset(&entry, 0, sizeof(entry));
 	entry.key = lsm_slice(target->key, LSM_TID_BYTES);
 	entry.value = lsm_slice(value.data, value.len);
@@ -462,10 +464,21 @@ write_version(LsmRowChange *target, HeapTuple stored, const LsmRow *header, LsmS
 	entry.hashed = true;
 	entry.key_locked = true;
 	entry.note = note;
+	if (RelationNeedsWAL(target->rel) && !RelationIsLogicallyLogged(target->rel))
+	{
+		uint32		body_bytes = lsm_tuple_body_bytes(stored);
+		LsmSlice	body = lsm_slice(value.data + value.len - body_bytes, body_bytes);
+
+		initStringInfo(&delta);
+		if (lsm_delta_encode(&delta, header, body, &target->row))
+			entry.logged = lsm_slice(delta.data, delta.len);
+	}
 	lsm_write_begin(target->tree, &write, &entry, 1);
 	lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));
 	written = lsm_row_change_apply(target, &write);
 	*packed = lsm_tid_of(target->row_tid, header->version);
+	if (delta.data != NULL)
+		pfree(delta.data);
 	pfree(value.data);
 	return written;
 }

@@ -99,6 +99,38 @@ parse_lockers(const char **p, const char *end, LsmRow *row)
 	return NULL;
 }
 
+bool
+lsm_delta_parse(const LsmRow *row, LsmDelta *delta)
+{
+	const char *end = row->body + row->body_bytes;
+	const char *p = row->body;
+	uint64		prefix;
+	uint64		suffix;
+
+	if ((p = lsm_varint_get(p, end, &prefix)) == NULL ||
+		(p = lsm_varint_get(p, end, &suffix)) == NULL ||
+		end - p < sizeof(uint16) ||
+		prefix > LSM_MAX_ENTRY_BYTES || suffix > LSM_MAX_ENTRY_BYTES)
+		return false;
+	if (delta != NULL)
+	{
+		delta->prefix = (uint32) prefix;
+		delta->suffix = (uint32) suffix;
+		memcpy(&delta->check, p, sizeof(uint16));
+		p += sizeof(uint16);
+		delta->middle = lsm_slice(p, (uint32) (end - p));
+	}
+	return true;
+}
+
+static const char *
+parse_delta(const char *p, const char *end, LsmRow *row)
+{
+	row->body = p;
+	row->body_bytes = end - p;
+	return lsm_delta_parse(row, NULL) ? NULL : "difference to the version before is malformed";
+}
+
 static const char *
 parse_body(const char *p, const char *end, LsmRow *row)
 {
@@ -134,9 +166,10 @@ parse_maker(const char **p, const char *end, LsmRow *row)
 		return "value is shorter than its header";
 	if (tag != LSM_TAG_PUT)
 	{
-		if (tag != LSM_TAG_PARTIAL && tag != LSM_TAG_VERSION)
+		if (tag != LSM_TAG_PARTIAL && tag != LSM_TAG_VERSION && tag != LSM_TAG_DELTA)
 			return "value has an unknown tag";
 		row->partial = (tag == LSM_TAG_PARTIAL);
+		row->delta = (tag == LSM_TAG_DELTA);
 		row->open = !row->partial;
 		if (row->open && !(row->flags & LSM_ROW_VERSION))
 			return "version has no number";
@@ -213,6 +246,8 @@ lsm_row_parse(LsmSlice value, LsmRow *row)
 
 	if (row->partial)
 		return p == end ? NULL : "override is longer than its header";
+	if (unlikely(row->delta))
+		return parse_delta(p, end, row);
 	return parse_body(p, end, row);
 }
 
@@ -249,12 +284,13 @@ put(char *p, const void *from, size_t n)
 static char *
 encode_header(char *p, const LsmRow *row, bool body)
 {
-	uint8		tag = !body ? LSM_TAG_PARTIAL : row->open ? LSM_TAG_VERSION : LSM_TAG_PUT;
+	uint8		tag = !body ? LSM_TAG_PARTIAL : !row->open ? LSM_TAG_PUT :
+		row->delta ? LSM_TAG_DELTA : LSM_TAG_VERSION;
 	uint16		flags = row->flags;
 
 	/* the flags that say what is stored are ours to set */
 	flags &= ~(LSM_ROW_HAS_CMIN | LSM_ROW_HAS_LOCKERS | LSM_ROW_XMIN_KEPT | LSM_ROW_VERSION);
-	if (row->version != 0 || tag == LSM_TAG_VERSION)
+	if (row->version != 0 || tag >= LSM_TAG_VERSION)
 		flags |= LSM_ROW_VERSION;
 	if ((flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_KILLED)) == LSM_ROW_XMIN_FROZEN &&
 		TransactionIdIsValid(row->frozen_xmin))
@@ -264,6 +300,7 @@ encode_header(char *p, const LsmRow *row, bool body)
 	if (row->nlockers > 0)
 		flags |= LSM_ROW_HAS_LOCKERS;
 	Assert((flags & LSM_ROW_HAS_XMAX) || (flags & LSM_ROW_XMAX_FLAGS) == 0);
+	Assert(!body || row->open || !row->delta);
 
 	*p++ = (char) tag;
 	p = put(p, &flags, sizeof(flags));
@@ -276,7 +313,7 @@ encode_header(char *p, const LsmRow *row, bool body)
 	}
 	if (flags & LSM_ROW_VERSION)
 		p = put(p, &row->version, sizeof(row->version));
-	if (tag == LSM_TAG_VERSION)
+	if (tag >= LSM_TAG_VERSION)
 	{
 		p = put(p, &row->span, sizeof(row->span));
 		p = put(p, &row->kept, sizeof(row->kept));

@@ -15,13 +15,14 @@
  *	flags		2			LSM_ROW_*
  *	xmin		4			unless KILLED, or XMIN_FROZEN without XMIN_KEPT
  *	version		4			if LSM_ROW_VERSION, else 0
- *	span, kept	1 + 2		if the tag is VERSION
+ *	span, kept	1 + 2		if the tag is VERSION or DELTA
  *	cmin		4			if HAS_CMIN, else 0
  *	xmax, cmax	4 + 4		if HAS_XMAX
  *	next TID	6			if HAS_NEXT: where the new version is
  *	token		4			if SPECULATIVE
  *	n, lockers	2 + n * 5	if HAS_LOCKERS: xid and LockTupleMode of each
- *	and, if the tag is PUT or VERSION, the body:
+ *	if the tag is DELTA, the difference to the version before (row_delta.c);
+ *	if it is PUT or VERSION, the body:
  *	attributes	2			number of attributes, LSM_BODY_*
  *	null bitmap				if LSM_BODY_HASNULL
  *	data					as in a heap tuple, from t_hoff on
@@ -111,7 +112,10 @@ typedef struct LsmRow
 	int			nlockers;
 	const char *lockers;		/* unaligned: see lsm_row_locker() */
 	bool		partial;		/* no body */
-	bool		open;			/* tag VERSION: older versions may lie below */
+	bool		open;			/* tag VERSION or DELTA: older versions may lie
+								 * below */
+	bool		delta;			/* tag DELTA: `body` is a difference, of which
+								 * no tuple can be made */
 	uint8		span;			/* if open: version, less the oldest one that
 								 * may still be needed, an upper bound */
 	uint32		version;		/* its number: the one before it has one less */
@@ -198,6 +202,30 @@ extern char *lsm_row_check(Relation rel, LsmSlice key, LsmSlice value, Snapshot 
  * PARTIAL without a body, else VERSION if the row is open, else PUT.
  */
 extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
+
+/* ---- differences between versions (row_delta.c) ---- */
+
+/* `body` of a row that is a DELTA */
+typedef struct LsmDelta
+{
+	uint32		prefix;			/* so many bytes of the base's body, ... */
+	LsmSlice	middle;			/* ... then these, ... */
+	uint32		suffix;			/* ... then the last ones of the base's body */
+	uint16		check;			/* of the body that comes of it */
+} LsmDelta;
+
+/* `delta` may be NULL.  False: malformed (row.c). */
+extern bool lsm_delta_parse(const LsmRow *row, LsmDelta *delta);
+
+/*
+ * Append the new version, a value tagged VERSION that ends with `body`, as a DELTA
+ * to the version that it replaces.  False: it is better written whole.
+ */
+extern bool lsm_delta_encode(StringInfo out, const LsmRow *new, LsmSlice body,
+							 const LsmRow *base);
+
+/* See LsmKindOps. */
+extern LsmRestored lsm_delta_restore(LsmSlice delta, LsmSlice older, StringInfo out);
 
 /* How many bytes the tuple's body has in our format */
 extern uint32 lsm_tuple_body_bytes(HeapTuple tuple);

@@ -222,6 +222,8 @@ check_version(Relation rel, const LsmRow *row, uint32 *newer)
 
 	if (dead || row->partial)
 		return problem;
+	if (row->delta)
+		return psprintf("version %u has lost the one that it differs from", row->version);
 	/* whoever was rolled back may have added columns first */
 	problem = check_body(rel, row);
 	if (problem == NULL && *newer <= row->version)

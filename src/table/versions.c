@@ -131,6 +131,8 @@ decode_next(LsmVersions *versions, LsmRow *row, uint64 *tid)
 	lsm_row_decode(versions->rel, versions->row, element, row);
 	if (row->partial)
 		versions_corrupt(versions, "it has lost its data");
+	if (unlikely(row->delta) && lsm_row_maker(row) != LSM_MAKER_DEAD)
+		versions_corrupt(versions, "it has lost the version that it differs from");
 	*tid = lsm_tid_of(versions->row, row->version);
 	if (!versions->begun)
 	{
@@ -188,7 +190,7 @@ lsm_versions_next(LsmVersions *versions, bool any, LsmRow *row, uint64 *tid)
 			follow(versions, row, *tid);
 			return true;
 		}
-		if (any)
+		if (any && !row->delta)
 			return true;
 	}
 	return false;

@@ -8,11 +8,13 @@
  *		then at least twice
  *			bytes		varint
  *			element		so many
- * Elements are VERSIONs.  The last one may be a PUT or a DELETE, then nothing
- * older counts, or a PARTIAL, which what is older has to complete.  On disk.
+ * Elements are VERSIONs or DELTAs.  The last one may be a PUT or a DELETE, then
+ * nothing older counts, or a PARTIAL, which what is older has to complete.  On
+ * disk.
  *
  * A value that is no CHAIN is a chain of one.  What lookups and cursors return
- * ends with a VERSION or a PUT.
+ * ends with a VERSION or a PUT.  A DELTA is left in it only if what that differs
+ * from is gone.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,6 +39,13 @@ lsm_value_tag(LsmSlice value)
 	return value.len > 0 ? (uint8) value.data[0] : 0;
 }
 
+/* A tag that is not CHAIN */
+static inline bool
+lsm_tag_is_element(int tag)
+{
+	return (tag >= LSM_TAG_PUT && tag <= LSM_TAG_VERSION) || tag == LSM_TAG_DELTA;
+}
+
 static inline void
 lsm_chain_begin(LsmChain *chain, LsmSlice value)
 {
@@ -56,7 +65,7 @@ lsm_chain_frame(LsmChain *chain)
 		int			tag = (uint8) p[0];
 		bool		last = p + bytes == chain->end;
 
-		if (tag == LSM_TAG_VERSION ||
+		if (tag == LSM_TAG_VERSION || tag == LSM_TAG_DELTA ||
 			(last && (tag == LSM_TAG_PUT || tag == LSM_TAG_DELETE || tag == LSM_TAG_PARTIAL)))
 		{
 			chain->at = p + bytes;
@@ -85,7 +94,7 @@ lsm_chain_next(LsmChain *chain, LsmSlice *element)
 
 /*
  * Append an element, or all those of a chain, which is well formed; none of
- * `value`'s memory.  REQUIRES: `value` is empty or ends with a VERSION.
+ * `value`'s memory.  REQUIRES: `value` is empty or ends with a VERSION or DELTA.
  */
 static inline void
 lsm_chain_append(StringInfo value, LsmSlice element)
@@ -118,6 +127,25 @@ lsm_chain_append(StringInfo value, LsmSlice element)
 	end = lsm_varint_put(frame, element.len);
 	lsm_buffer_append(value, frame, (uint32) (end - frame));
 	lsm_buffer_append(value, element.data, element.len);
+}
+
+/* All elements, in palloc'd memory; returns how many.  REQUIRES: well formed. */
+static inline int
+lsm_chain_elements(LsmSlice value, LsmSlice **elements)
+{
+	LsmChain	chain;
+	LsmSlice	element;
+	int			n = 0;
+
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+		n++;
+	*elements = palloc(n * sizeof(LsmSlice));
+	n = 0;
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+		(*elements)[n++] = element;
+	return n;
 }
 
 /*
@@ -158,7 +186,7 @@ lsm_chain_is_sound(LsmSlice value)
 
 	lsm_chain_begin(&chain, value);
 	if (!chain.framed)
-		return lsm_value_tag(value) >= LSM_TAG_PUT && lsm_value_tag(value) <= LSM_TAG_VERSION;
+		return lsm_tag_is_element(lsm_value_tag(value));
 	while (lsm_chain_next(&chain, &element))
 		n++;
 	return chain.at != NULL && n > 1;
@@ -175,7 +203,8 @@ lsm_value_open(LsmSlice value)
 	while (lsm_chain_next(&chain, &element))
 		 /* to the last one */ ;
 	return lsm_value_tag(element) == LSM_TAG_VERSION ||
-		lsm_value_tag(element) == LSM_TAG_PARTIAL;
+		lsm_value_tag(element) == LSM_TAG_PARTIAL ||
+		lsm_value_tag(element) == LSM_TAG_DELTA;
 }
 
 #endif							/* LSM_TREE_CHAIN_H */

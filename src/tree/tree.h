@@ -165,7 +165,9 @@ typedef enum LsmTag
 								 * LsmKindOps.merge with what is below it */
 	LSM_TAG_VERSION = 4,		/* complete, and newer than values below it that
 								 * may still matter */
-	LSM_TAG_CHAIN = 5			/* several of them, see chain.h */
+	LSM_TAG_CHAIN = 5,			/* several of them, see chain.h */
+	LSM_TAG_DELTA = 6			/* a VERSION that a value below it is needed
+								 * for: LsmKindOps.restore */
 } LsmTag;
 
 /* Is there something of the key, and not just a part? */
@@ -222,6 +224,14 @@ typedef struct LsmFateContext
 	bool		gone;
 } LsmFateContext;
 
+typedef enum LsmRestored
+{
+	LSM_RESTORED,
+	LSM_RESTORE_OTHER,			/* it differs from another, older one */
+	LSM_RESTORE_NOT				/* it differs from this one, which is a DELTA
+								 * itself, or does not fit */
+} LsmRestored;
+
 struct LogicalDecodingContext;
 struct XLogRecordBuffer;
 
@@ -234,12 +244,19 @@ typedef struct LsmKindOps
 	bool		puts_stay;
 
 	/*
-	 * Complete `newer` (tag PARTIAL) with `older` (PUT, VERSION or PARTIAL);
+	 * Complete `newer` (tag PARTIAL) with `older` (PUT, VERSION, DELTA or PARTIAL);
 	 * append the result, tag byte included, to `out` (empty on entry).  Result
 	 * is what older is, or PARTIAL if `newer` is not about `older`, which goes
-	 * then; or PUT in place of a VERSION, if `newer` is about all that is older.
+	 * then; or PUT in place of a VERSION, if `newer` is about all that is older
+	 * (of a DELTA nothing can be made then, and `newer` is the result).
 	 */
 	void		(*merge) (LsmSlice newer, LsmSlice older, StringInfo out);
+
+	/*
+	 * Make a VERSION of `delta`, if `older` (VERSION, PUT or DELTA) is what it
+	 * differs from; append it to `out`.  Table trees alone.
+	 */
+	LsmRestored (*restore) (LsmSlice delta, LsmSlice older, StringInfo out);
 
 	/*
 	 * Of two values of which it is unknown which is newer, the one that holds,

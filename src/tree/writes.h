@@ -41,6 +41,13 @@ typedef struct LsmEntry
 	 * tree does not look at it.  Set before lsm_write_begin().
 	 */
 	LsmSlice	note;
+
+	/*
+	 * What is logged in place of the value; empty: the value.  With what lies
+	 * below the key it says the same (LSM_TAG_DELTA).  Set before
+	 * lsm_write_begin().
+	 */
+	LsmSlice	logged;
 } LsmEntry;
 
 #define LSM_MAX_WRITE_ENTRIES	128

@@ -47,6 +47,11 @@ test_chain(void)
 		{"+c +b +a +0 =", "+c +b +a +0 =", false},
 		{"+c +b -", "+c +b", false},
 		{"+c +b +a ~x", "+c +b +a", true},
+		{"^b<a", "^b<a", true},
+		{"+c ^b<a", "+c ^b<a", true},
+		{"^c<b +b ^a<0 =0", "^c<b +b ^a<0 =0", false},
+		{"+c ^b<a ~x", "+c ^b<a", true},
+		{"^b<a -", "^b<a", false},
 	};
 	StringInfoData value;
 
@@ -129,7 +134,8 @@ test_malformed(void)
 		{"\005\002\003b\002\004a", 7, "malformed"},
 		{"\005\002\004b\001\005", 6, "+b malformed"},
 		{"\005\002\004b\002\000a", 7, "+b malformed"},
-		{"\005\002\004b\002\006a", 7, "+b malformed"},
+		{"\005\002\004b\002\007a", 7, "+b malformed"},
+		{"\005\002\004b\002\005a", 7, "+b malformed"},
 		{"\005\002\004b\002\004a\002", 8, "+b +a malformed"},
 	};
 
@@ -142,7 +148,7 @@ test_malformed(void)
 		free(copy);
 	}
 	is(text_of(lsm_slice("", 0), ' '), "", "no value, no element");
-	ok(!lsm_chain_is_sound(lsm_slice("", 0)) && !lsm_chain_is_sound(lsm_slice("\006a", 2)) &&
+	ok(!lsm_chain_is_sound(lsm_slice("", 0)) && !lsm_chain_is_sound(lsm_slice("\007a", 2)) &&
 	   !lsm_chain_is_sound(lsm_slice("\000a", 2)), "tags that there are not");
 }
 
@@ -313,6 +319,63 @@ test_enough(void)
 	pfree(value.data);
 }
 
+/* A DELTA, and what comes below it */
+static void
+test_delta(void)
+{
+	static const struct
+	{
+		const char *values;
+		const char *result;
+	}			cases[] = {
+		{"^b<a", "^b<a"},
+		{"^b<a | +a", "+b +a"},
+		{"^b<a | =a", "+b =a!"},
+		{"^b<a =a", "+b =a!"},
+		{"+c ^b<a | =a", "+c +b =a!"},
+		/* what came to nothing lies between */
+		{"^b<a | +x | +y | =a", "+b +x +y =a!"},
+		/* overrides above it, and below */
+		{"~p | ^b<a", "^b<a/p"},
+		{"~p | ^b<a | =a", "+b/p =a!"},
+		{"^b<a | ~p | =a", "+b =a/p!"},
+		{"~!p | ^b<a | =a", "=a/!p!"},
+		{"~*p | ^b<a | =a", "=a/*p!"},
+		/* differences of differences: the oldest first */
+		{"^d<c | ^c<b | ^b<a", "^d<c ^c<b ^b<a"},
+		{"^d<c | ^c<b | ^b<a | =a", "+d +c +b =a!"},
+		{"^d<c | ^c<b | +x | ^b<a | ~p | =a", "+d +c +x +b =a/p!"},
+		{"^d<c | +c | ^b<a", "+d +c ^b<a"},
+		/* the base is gone: not another one's of the same name */
+		{"^b<a | -", "^b<a -!"},
+		{"^b<a | =0", "^b<a =0!"},
+		{"^c<b | ^b<a | +b | =0", "^c<b ^b<a +b =0!"},
+		/* nothing is enough until it is restored */
+		{"^bE<a | +a | =0", "+bE +a!"},
+		{"^b<a | +xE | +a | =0", "+b +xE +a!"},
+		{"+cE | ^b<a | =a", "+cE!"},
+		{"^c<bE | ^bE<a | +a | =0", "+c +bE +a!"},
+		{"^b<aE | +aE | =0", "+b +aE!"},
+	};
+	StringInfoData value;
+	LsmFold		fold;
+
+	initStringInfo(&value);
+	for (int i = 0; i < lengthof(cases); i++)
+	{
+		char		got[100];
+
+		fold_texts(cases[i].values, &enough_e, &fold, &value);
+		sprintf(got, "%s%s", text_of(slice_of(&value), ' '), lsm_fold_complete(&fold) ? "!" : "");
+		is(got, cases[i].result, cases[i].values);
+		ok(fold.tag == lsm_value_tag(slice_of(&value)), "the fold knows its tag");
+	}
+	fold_texts("^b<a | ~x", NULL, &fold, &value);
+	ok(lsm_fold_end(&fold), "a header is left of what has lost its base");
+	is(text_of(slice_of(&value), ' '), "^b<a", "what is left of it");
+	pfree(value.data);
+}
+
 static bool
 fold_fails(const char *older, bool below)
 {
@@ -333,7 +396,7 @@ static void
 test_fold_malformed(void)
 {
 	static const char *const values[] = {
-		"\001\0", "\001\6", "\001\005", "\003\005\001\004", "\006\005\002\004b\001\007",
+		"\001\0", "\001\7", "\001\005", "\003\005\001\004", "\006\005\002\004b\001\007",
 		"\005\005\002\001b\001",
 	};
 	for (int i = 0; i < lengthof(values); i++)
@@ -370,10 +433,66 @@ random_text(const char *newer, char *out, int *number)
 		sprintf(out, "%s%d%s", start, (*number)++, random_next() % 8 == 0 ? "E" : "");
 }
 
+/*
+ * Some of the versions become differences to what comes next.  Not the first one, if
+ * nothing but its name is left of it (~*).
+ */
+static void
+make_deltas(char texts[][32], int n)
+{
+	int			first = strncmp(texts[0], "~*", 2) == 0 ? 0 : -1;
+
+	while (first >= 0 && first < n && texts[first][0] == '~')
+		first++;
+	for (int i = n - 2; i > first; i--)
+	{
+		int			base = i + 1;
+		char		name[32];
+
+		while (base < n && texts[base][0] == '~')
+			base++;
+		if (base == n || texts[base][0] == '-' || texts[i][0] != '+' || random_next() % 2 == 0)
+			continue;
+		strcpy(name, texts[base] + 1);
+		name[strcspn(name, "<")] = '\0';
+		texts[i][0] = '^';
+		strcat(strcat(texts[i], "<"), name);
+	}
+}
+
+/* Of a list whose older elements are restored: the element's base is the next one. */
+static void
+restore_text(char *text, const char *base)
+{
+	char		whole[200];
+	char	   *less = strchr(text, '<');
+	int			base_length = strcspn(less + 1, "/");
+
+	if (base[0] == '^' || strcspn(base + 1, "/<") != base_length ||
+		strncmp(base + 1, less + 1, base_length) != 0)
+		return;
+	sprintf(whole, "+%.*s%s", (int) (less - text) - 1, text + 1, less + 1 + base_length);
+	strcpy(text, whole);
+}
+
+/* What comes behind what is enough may be there, or not. */
+static void
+cut_behind_enough(char *text)
+{
+	for (char *at = text; *at != '\0'; at += strcspn(at, " "), at += *at == ' ')
+	{
+		int			length = strcspn(at, " ");
+
+		if (at[0] == '+' && memchr(at, 'E', length) != NULL)
+			at[length] = '\0';
+	}
+}
+
 /* The list, newest first; its text */
 static void
 fold_list(char texts[][32], int n, bool with_enough, char *out)
 {
+	char	   *start = out;
 	char		list[MAX_ELEMENTS][200];
 	int			length = 0;
 	bool		done = false;
@@ -386,7 +505,8 @@ fold_list(char texts[][32], int n, bool with_enough, char *out)
 		strcpy(new, texts[i]);
 		if (last != NULL && last[0] == '~')
 		{
-			if (new[0] == '~' || (new[0] == '+' && last[1] == '!'))
+			if (new[0] == '~' || (strchr("+^", new[0]) != NULL && last[1] == '!') ||
+				(new[0] == '^' && last[1] == '*'))
 				continue;
 			if (new[0] != '-')
 			{
@@ -399,12 +519,18 @@ fold_list(char texts[][32], int n, bool with_enough, char *out)
 			length--;
 		}
 		strcpy(list[length++], new);
-		done = new[0] == '=' || new[0] == '-' ||
-			(with_enough && new[0] == '+' && strchr(new, 'E') != NULL);
+		done = new[0] == '=' || new[0] == '-';
 	}
 	*out = '\0';
+	for (int i = length - 2; i >= 0; i--)
+	{
+		if (list[i][0] == '^')
+			restore_text(list[i], list[i + 1]);
+	}
 	for (int i = 0; i < length; i++)
 		out += sprintf(out, "%s%s", i > 0 ? " " : "", list[i]);
+	if (with_enough)
+		cut_behind_enough(start);
 }
 
 /*
@@ -454,21 +580,27 @@ test_random(void)
 	{
 		char		texts[MAX_ELEMENTS][32];
 		char		expected[MAX_ELEMENTS * 200];
+		char		got[MAX_ELEMENTS * 200];
 		int			n = 1 + (random_next() >> 11) % MAX_ELEMENTS;
 		int			number = 10;
 		bool		with_enough = round % 2 == 0;
 
 		for (int i = 0; i < n; i++)
 			random_text(i > 0 ? texts[i - 1] : NULL, texts[i], &number);
+		if (round % 3 > 0)
+			make_deltas(texts, n);
 		fold_list(texts, n, with_enough, expected);
 		fold_groups(texts, 0, n, with_enough ? &enough_e : NULL, false, 3, &value);
-		same = strcmp(text_of(slice_of(&value), ' '), expected) == 0;
+		strcpy(got, text_of(slice_of(&value), ' '));
+		if (with_enough)
+			cut_behind_enough(got);
+		same = strcmp(got, expected) == 0;
 		if (!same)
 		{
 			printf("# values:  ");
 			for (int i = 0; i < n; i++)
 				printf(" %s", texts[i]);
-			printf("\n# got:      %s\n# expected: %s\n", text_of(slice_of(&value), ' '), expected);
+			printf("\n# got:      %s\n# expected: %s\n", got, expected);
 		}
 	}
 	ok(same, "in whatever groups values are folded, the result is the same");
@@ -485,6 +617,7 @@ main(void)
 	test_pairs();
 	test_end();
 	test_enough();
+	test_delta();
 	test_fold_malformed();
 	test_random();
 	printf("1..%d\n", ntests);

@@ -157,6 +157,13 @@ test_examples(void)
 	test_prune("=a S ~x", true, "");
 	test_prune("=a S +b S ~x", true, "+b/x");
 	test_prune("=a S F +b S +c", false, "+c +b =a");
+
+	/* nor goes what a difference in a newer memtable needs, to say that */
+	test_prune("=a ^b<a ~x", true, "");
+	test_prune("=a ^b<a S ~x", true, "");
+	test_prune("=a S ^b<a", false, "+b =a");
+	test_prune("=a S ^b<a S ~x", false, "+b/x =a");
+	test_prune("=a S ^b<a ^c<b +d S ~x", false, "+d/x +c +b =a");
 }
 
 /* ---- at random ---- */

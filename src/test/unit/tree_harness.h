@@ -14,8 +14,9 @@
  * TID 7.  Entries: "k=text" is a PUT, "k+text" a VERSION, "k-" a DELETE, "k~text"
  * a PARTIAL, which replaces what follows "/" in the PUT or VERSION below it.
  * "k~!text" is about no VERSION: those right below it go.  "k~*text" is about all
- * that is older: of a VERSION it makes a PUT.  "k+b|+a|=0" is a CHAIN.  Versions
- * with an "E" are enough.
+ * that is older: of a VERSION it makes a PUT.  "k+b|+a|=0" is a CHAIN.  "k^b<a" is
+ * the DELTA of which "+b" comes with "+a" or "=a" below it.  Versions with an "E" are
+ * enough.
  *
  *-------------------------------------------------------------------------
  */
@@ -244,7 +245,8 @@ merge_part(LsmSlice newer, LsmSlice older, StringInfo out)
 	const char *slash = older.data[0] != LSM_TAG_PARTIAL ? memchr(older.data, '/', older.len) : NULL;
 	char		how = newer.len > 1 ? newer.data[1] : '\0';
 
-	if (older.data[0] == LSM_TAG_PARTIAL || (older.data[0] == LSM_TAG_VERSION && how == '!'))
+	if (older.data[0] == LSM_TAG_PARTIAL || (older.data[0] == LSM_TAG_DELTA && how == '*') ||
+		(older.data[0] >= LSM_TAG_VERSION && how == '!'))
 	{
 		append_bytes(out, newer.data, newer.len);
 		return;
@@ -255,7 +257,28 @@ merge_part(LsmSlice newer, LsmSlice older, StringInfo out)
 	append_bytes(out, newer.data + 1, newer.len - 1);
 }
 
-static const LsmKindOps kind_ops = {.merge = merge_part};
+static LsmRestored
+restore_part(LsmSlice delta, LsmSlice older, StringInfo out)
+{
+	const char *base = memchr(delta.data, '<', delta.len);
+	const char *slash = memchr(delta.data, '/', delta.len);
+	uint32		base_bytes = (slash != NULL ? slash : delta.data + delta.len) - base - 1;
+	uint32		name_bytes = 1;
+
+	while (name_bytes < older.len && strchr("/<", older.data[name_bytes]) == NULL)
+		name_bytes++;
+	if (name_bytes - 1 != base_bytes || memcmp(base + 1, older.data + 1, base_bytes) != 0)
+		return LSM_RESTORE_OTHER;
+	if (older.data[0] == LSM_TAG_DELTA)
+		return LSM_RESTORE_NOT;
+	appendStringInfoChar(out, LSM_TAG_VERSION);
+	append_bytes(out, delta.data + 1, base - delta.data - 1);
+	if (slash != NULL)
+		append_bytes(out, slash, delta.data + delta.len - slash);
+	return LSM_RESTORED;
+}
+
+static const LsmKindOps kind_ops = {.merge = merge_part,.restore = restore_part};
 
 LsmDigest
 lsm_digest_key(const void *key, size_t bytes)
@@ -553,7 +576,7 @@ parse_key_word(const char *word)
 }
 
 /* "+b|+a|=0", with bars or spaces: the value of these elements */
-static const char element_letters[] = "?=-~+[";
+static const char element_letters[] = "?=-~+[^";
 
 static LsmSlice
 element_of(const char *text, uint32 length)
@@ -562,7 +585,7 @@ element_of(const char *text, uint32 length)
 	static int	nth = 0;
 	char	   *out = room[nth++ % lengthof(room)];
 
-	Assert(length < MAX_TEXT_KEY && strchr("=-~+", text[0]) != NULL);
+	Assert(length < MAX_TEXT_KEY && strchr("=-~+^", text[0]) != NULL);
 	memcpy(out, text, length);
 	out[0] = (char) (strchr(element_letters, text[0]) - element_letters);
 	return lsm_slice(out, length);
@@ -618,7 +641,7 @@ static inline void
 parse_entry(const char *word, LsmSlice *key, LsmSlice *value)
 {
 	static StringInfoData room;
-	int			length = strcspn(word, "=~-+");
+	int			length = strcspn(word, "=~-+^");
 
 	if (room.data == NULL)
 		initStringInfo(&room);

@@ -154,4 +154,15 @@ lsm_assert_removable(Oid database, TransactionId xid)
 	Assert(lsm_xid_removable(NULL, xid));
 }
 
+/* FNV-1a */
+LsmDigest
+lsm_digest_key(const void *key, size_t bytes)
+{
+	LsmDigest	digest = UINT64CONST(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < bytes; i++)
+		digest = (digest ^ ((const unsigned char *) key)[i]) * UINT64CONST(0x100000001b3);
+	return digest;
+}
+
 #endif							/* VERSIONS_STAND_INS_H */

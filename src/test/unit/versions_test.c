@@ -7,7 +7,7 @@
  *
  * Sessions insert, update, lock and delete one row, and commit or roll back, in
  * random order (versions_world.h), while its values are flushed and compacted
- * (versions_store.h).  What they say to each snapshot, of each kind, is compared
+ * (versions_store.h), and as they are after a reload, in part.  What they say to each snapshot, of each kind, is compared
  * with a model that stores each version's xmax.  Cases: cases/versions.
  *
  * LSM_SEED repeats a run.
@@ -30,6 +30,8 @@
 #include "versions_stand_ins.h"
 
 #include "table/row.c"
+#define SAVES_AT_LEAST	1
+#include "table/row_delta.c"
 #include "table/visibility.c"
 #include "table/versions.c"
 #include "table/verify_row.c"
@@ -136,8 +138,13 @@ settle_header(LsmRow *header, char *lockers)
 	header->nlockers = n;
 }
 
+static int	ndeltas;			/* were written */
+
+/*
+ * A version that replaces `base` may be as a reload has it: whole, or a difference.
+ */
 static void
-write_row(const LsmRow *row, const uint32 *body)
+write_row(const LsmRow *row, const uint32 *body, const LsmRow *base)
 {
 	StringInfoData value;
 	LsmRow		whole = *row;
@@ -150,7 +157,11 @@ write_row(const LsmRow *row, const uint32 *body)
 		whole.body = bytes;
 		whole.body_bytes = sizeof(bytes);
 	}
-	lsm_row_encode(&value, &whole, body != NULL);
+	if (base != NULL && below(3) > 0 &&
+		lsm_delta_encode(&value, &whole, lsm_slice(bytes, sizeof(bytes)), base))
+		ndeltas++;
+	else
+		lsm_row_encode(&value, &whole, body != NULL);
 	store_write(lsm_slice(value.data, value.len), below(2) == 0);
 	pfree(value.data);
 }
@@ -165,7 +176,7 @@ do_insert(int s)
 	row.xmin = assign_xid(s);
 	row.cmin = sessions[s].cid++;
 	model[nmodel++] = (ModelVersion) {0, body, row.xmin, row.cmin, InvalidTransactionId, 0, -1};
-	write_row(&row, &body);
+	write_row(&row, &body, NULL);
 }
 
 /* A version whose TID names a newer one, by now: an update would have moved. */
@@ -206,7 +217,7 @@ do_update(int s)
 	model[v].next = nmodel;
 	model[v].strong = strong;
 	model[nmodel++] = (ModelVersion) {new.version, body, new.xmin, new.cmin, InvalidTransactionId, 0, -1};
-	write_row(&new, &body);
+	write_row(&new, &body, &old);
 }
 
 static void
@@ -228,7 +239,7 @@ do_delete(int s)
 	model[v].cmax = header.cmax;
 	model[v].next = -1;
 	model[v].strong = true;
-	write_row(&header, NULL);
+	write_row(&header, NULL, NULL);
 }
 
 /* Locks wait for nobody here: two may have any. */
@@ -256,7 +267,7 @@ do_lock(int s)
 	settle_header(&header, lockers);
 	lsm_locker_put(lockers + header.nlockers++ * LSM_LOCKER_BYTES, xid, mode);
 	model_locks[nmodel_locks++] = (ModelLock) {xid, mode};
-	write_row(&header, NULL);
+	write_row(&header, NULL, NULL);
 }
 
 static void
@@ -710,7 +721,7 @@ test_random(void)
 		snprintf(what, sizeof(what), "run with state %llu", (unsigned long long) seed);
 		run_random(20 + below(100));
 	}
-	ok(nwrong == 0, "random transactions on one row, %d times", runs);
+	ok(nwrong == 0 && ndeltas > runs, "random transactions on one row, %d times", runs);
 }
 
 #include "versions_choices.h"

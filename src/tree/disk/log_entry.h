@@ -81,24 +81,32 @@ typedef struct LsmLogHeader
 	uint32		header_bytes;
 } LsmLogHeader;
 
+static inline LsmSlice
+lsm_log_entry_value(const LsmEntry *entry)
+{
+	return entry->logged.len > 0 ? entry->logged : entry->value;
+}
+
 /* Most bytes that the entry can take. */
 static inline uint32
 lsm_log_entry_room(const LsmEntry *entry)
 {
-	return LSM_LOG_HEADER_MAX_BYTES + entry->key.len + entry->value.len;
+	return LSM_LOG_HEADER_MAX_BYTES + entry->key.len + lsm_log_entry_value(entry).len;
 }
 
 /* Returns the end.  REQUIRES: lsm_log_entry_room() bytes. */
 static inline char *
 lsm_log_entry_put(char *out, const LsmEntry *entry, uint64 seq_step)
 {
+	LsmSlice	value = lsm_log_entry_value(entry);
+
 	out = lsm_varint_put(out, entry->key.len);
-	out = lsm_varint_put(out, entry->value.len);
+	out = lsm_varint_put(out, value.len);
 	out = lsm_varint_put(out, seq_step);
 	memcpy(out, entry->key.data, entry->key.len);
 	out += entry->key.len;
-	memcpy(out, entry->value.data, entry->value.len);
-	return out + entry->value.len;
+	memcpy(out, value.data, value.len);
+	return out + value.len;
 }
 
 /* False: not a header, or one that does not end before `end`. */

@@ -65,8 +65,9 @@ static inline bool
 value_closed(const LsmMemValue *value)
 {
 	StaticAssertStmt(LSM_TAG_PUT <= LSM_TAG_DELETE && LSM_TAG_PARTIAL > LSM_TAG_DELETE &&
-					 LSM_TAG_VERSION > LSM_TAG_DELETE, "tags are in this order");
-	Assert(value_tag(value) >= LSM_TAG_PUT && value_tag(value) <= LSM_TAG_VERSION);
+					 LSM_TAG_VERSION > LSM_TAG_DELETE && LSM_TAG_DELTA > LSM_TAG_DELETE,
+					 "tags are in this order");
+	Assert(lsm_tag_is_element(value_tag(value)));
 	return value_tag(value) <= LSM_TAG_DELETE;
 }
 
@@ -78,6 +79,16 @@ lsm_memnode_is_whole(LsmMemNode *node)
 	while (value != NULL && !value_closed(value))
 		value = lsm_memvalue_older(value);
 	return value != NULL && value_tag(value) == LSM_TAG_PUT;
+}
+
+bool
+lsm_memnode_has_delta(LsmMemNode *node)
+{
+	LsmMemValue *value = lsm_memnode_value(node);
+
+	while (value != NULL && value_tag(value) != LSM_TAG_DELTA)
+		value = lsm_memvalue_older(value);
+	return value != NULL;
 }
 
 /* ----------------------------------------------------------------------

@@ -62,6 +62,71 @@ last_element(const LsmFold *fold)
 	return lsm_slice(p, (uint32) (end - p));
 }
 
+/*
+ * Restore, oldest first, what differs from an element that is older and whole.
+ * Returns how many there are that cannot be restored.  What is restored lies in
+ * palloc'd memory.
+ */
+static int
+restore_elements(const LsmKindOps *ops, LsmSlice *elements, int n, bool ordered)
+{
+	int			nleft = 0;
+
+	for (int i = n - 1; i >= 0; i--)
+	{
+		LsmRestored result = LSM_RESTORE_OTHER;
+		StringInfoData whole;
+
+		if (lsm_value_tag(elements[i]) != LSM_TAG_DELTA)
+			continue;
+		initStringInfo(&whole);
+		for (int j = ordered ? i + 1 : 0; j < n && result != LSM_RESTORED; j++)
+		{
+			if (j != i && lsm_value_tag(elements[j]) != LSM_TAG_PARTIAL &&
+				lsm_value_tag(elements[j]) != LSM_TAG_DELETE)
+				result = ops->restore(elements[i], elements[j], &whole);
+			if (result == LSM_RESTORE_NOT && ordered)
+				break;
+		}
+		if (result == LSM_RESTORED)
+			elements[i] = lsm_slice(whole.data, whole.len);
+		else
+			nleft++;
+	}
+	return nleft;
+}
+
+/*
+ * A whole element has come below DELTAs.  When all are restored, it is asked of all
+ * versions whether they are enough: they have not been asked for so far.
+ */
+static pg_noinline void
+fold_restore(LsmFold *fold)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm fold",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	char	   *copy = palloc(fold->value->len);
+	LsmSlice   *elements;
+	int			n;
+
+	memcpy(copy, fold->value->data, fold->value->len);
+	n = lsm_chain_elements(lsm_slice(copy, fold->value->len), &elements);
+	fold->ndeltas = restore_elements(fold->ops, elements, n, true);
+	resetStringInfo(fold->value);
+	for (int i = 0; i < n; i++)
+	{
+		lsm_chain_append(fold->value, elements[i]);
+		if (fold->ndeltas == 0 && !fold->complete && fold->enough != NULL &&
+			lsm_value_tag(elements[i]) == LSM_TAG_VERSION)
+			fold->complete = fold->enough->is(fold->enough->arg, elements[i]);
+	}
+	fold->last = fold->value->len - (int) elements[n - 1].len -
+		lsm_varint_bytes(elements[n - 1].len);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
 /* REQUIRES: the result is not complete. */
 static void
 fold_element(LsmFold *fold, LsmSlice element)
@@ -83,10 +148,94 @@ fold_element(LsmFold *fold, LsmSlice element)
 	fold->tag = (uint8) fold->value->data[0];
 	fold->last = fold->tag != LSM_TAG_CHAIN ? 0 :
 		fold->value->len - (int) element.len - lsm_varint_bytes(element.len);
-	if (fold->last_tag != LSM_TAG_VERSION)
+	if (unlikely(fold->last_tag == LSM_TAG_DELTA))
+		fold->ndeltas++;
+	else if (fold->last_tag != LSM_TAG_VERSION)
 		fold->complete = fold->last_tag != LSM_TAG_PARTIAL;
-	else
+	else if (likely(fold->ndeltas == 0))
 		fold->complete = fold->enough != NULL && fold->enough->is(fold->enough->arg, element);
+	if (unlikely(fold->ndeltas > 0) &&
+		(fold->last_tag == LSM_TAG_VERSION || fold->last_tag == LSM_TAG_PUT))
+		fold_restore(fold);
+}
+
+/*
+ * Values in no order: they are strung together as they come, whatever they are,
+ * and settled when all are there.
+ */
+static void
+fold_disordered(LsmFold *fold, LsmSlice value)
+{
+	char		frame[LSM_VARINT32_BYTES];
+	LsmChain	chain;
+	LsmSlice	element;
+
+	if (fold->tag == 0)
+	{
+		resetStringInfo(fold->value);
+		appendStringInfoChar(fold->value, LSM_TAG_CHAIN);
+		fold->tag = LSM_TAG_CHAIN;
+	}
+	lsm_chain_begin(&chain, value);
+	while (lsm_chain_next(&chain, &element))
+	{
+		char	   *end = lsm_varint_put(frame, element.len);
+
+		fold->nelements++;
+		lsm_buffer_append(fold->value, frame, (uint32) (end - frame));
+		lsm_buffer_append(fold->value, element.data, element.len);
+	}
+	if (chain.at == NULL)
+		report_malformed();
+}
+
+/* What is left of the values.  A DELTA whose base is missing is lost with it. */
+static void
+settle_disordered(LsmFold *fold)
+{
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "lsm fold",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	LsmSlice   *elements = palloc(fold->nelements * sizeof(LsmSlice));
+	char	   *p = palloc(fold->value->len);
+	char	   *end = p + fold->value->len;
+	int			n = 0;
+	int			left;
+	int			before;
+
+	memcpy(p, fold->value->data, fold->value->len);
+	for (p++; p < end; p += elements[n++].len)
+	{
+		uint64		bytes = 0;
+
+		p = unconstify(char *, lsm_varint_get(p, end, &bytes));
+		elements[n] = lsm_slice(p, (uint32) bytes);
+	}
+	left = n;
+	do
+	{
+		before = left;
+		left = restore_elements(fold->ops, elements, n, false);
+	} while (left > 0 && left < before);
+
+	resetStringInfo(fold->value);
+	for (int i = 0; i < n; i++)
+	{
+		StringInfo	settled = fold_scratch();
+
+		if (lsm_value_tag(elements[i]) == LSM_TAG_DELTA)
+			continue;
+		if (fold->value->len > 0)
+		{
+			fold->ops->settle(lsm_slice(fold->value->data, fold->value->len), elements[i], settled);
+			elements[i] = lsm_slice(settled->data, settled->len);
+		}
+		resetStringInfo(fold->value);
+		lsm_buffer_append(fold->value, elements[i].data, elements[i].len);
+	}
+	fold->tag = lsm_value_tag(lsm_slice(fold->value->data, fold->value->len));
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
 }
 
 bool
@@ -97,22 +246,13 @@ lsm_fold_add_value(LsmFold *fold, LsmSlice older)
 	LsmSlice	element;
 	int			n = 0;
 
-	if (tag < LSM_TAG_PUT || tag > LSM_TAG_CHAIN)
+	if (tag != LSM_TAG_CHAIN && !lsm_tag_is_element(tag))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("unexpected tag %d of a value in an lsm tree", tag)));
 	if (unlikely(fold->disordered))
 	{
-		StringInfo	settled = fold_scratch();
-
-		if (fold->tag != 0)
-		{
-			fold->ops->settle(lsm_slice(fold->value->data, fold->value->len), older, settled);
-			older = lsm_slice(settled->data, settled->len);
-		}
-		resetStringInfo(fold->value);
-		lsm_buffer_append(fold->value, older.data, older.len);
-		fold->tag = lsm_value_tag(older);
+		fold_disordered(fold, older);
 		return false;
 	}
 	if (fold->tag == 0)
@@ -131,6 +271,8 @@ lsm_fold_add_value(LsmFold *fold, LsmSlice older)
 bool
 lsm_fold_end_versions(LsmFold *fold)
 {
+	if (unlikely(fold->disordered))
+		settle_disordered(fold);
 	if (fold->tag == LSM_TAG_CHAIN)
 	{
 		StringInfo	value = fold->value;
@@ -141,7 +283,7 @@ lsm_fold_end_versions(LsmFold *fold)
 		value->data[rows.len] = '\0';
 		fold->tag = (uint8) value->data[0];
 	}
-	return true;
+	return lsm_tag_is_row(fold->tag);
 }
 
 bool

@@ -26,6 +26,8 @@ typedef struct LsmFold
 	bool		complete;
 	bool		disordered;		/* values come in any order: all of them count */
 	int			nelements;		/* so many were added, but for a lone PUT */
+	int			ndeltas;		/* DELTAs in the result that nothing has
+								 * restored yet */
 } LsmFold;
 
 static inline void
@@ -38,6 +40,7 @@ lsm_fold_begin(LsmFold *fold, const LsmKindOps *ops, StringInfo value)
 	fold->complete = false;
 	fold->disordered = false;
 	fold->nelements = 0;
+	fold->ndeltas = 0;
 }
 
 /* Nothing has been added. */
@@ -46,6 +49,7 @@ lsm_fold_again(LsmFold *fold)
 {
 	fold->tag = 0;
 	fold->complete = false;
+	fold->ndeltas = 0;
 }
 
 /* No older value can change the result, or none is wanted. */
@@ -63,7 +67,8 @@ extern bool lsm_fold_add_value(LsmFold *fold, LsmSlice older);
  * it is enough; what is older is strung behind it.  A PARTIAL is completed by what
  * comes next, so none stands before another element.  Over a DELETE it has lost
  * its row: what remains is the DELETE, so that it goes on hiding what is below.
- * REQUIRES: not complete.  Returns whether it is now.
+ * A DELTA becomes a VERSION when what it differs from comes; until then no VERSION
+ * is enough.  REQUIRES: not complete.  Returns whether it is now.
  */
 static inline bool
 lsm_fold_add(LsmFold *fold, LsmSlice older)
@@ -83,12 +88,13 @@ lsm_fold_add(LsmFold *fold, LsmSlice older)
 	return true;
 }
 
-/* See lsm_fold_end(); of a VERSION or CHAIN. */
+/* See lsm_fold_end(); of a VERSION, DELTA or CHAIN, or of values in no order. */
 extern bool lsm_fold_end_versions(LsmFold *fold);
 
 /*
  * There is nothing older, for a reader: a PARTIAL at the end of a CHAIN has lost
- * its row and goes, as does a DELETE there.  True: a row is left.
+ * its row and goes, as does a DELETE there.  True: a row is left.  A DELTA that is
+ * left has come to nothing, with what it differs from.
  */
 static inline bool
 lsm_fold_end(LsmFold *fold)

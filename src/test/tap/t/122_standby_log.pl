@@ -124,6 +124,41 @@ lsm_release($standby);
 ok(lsm_ended($writer), 'the writer ends');
 ok(caught_up(), 'redo goes on');
 is($standby->safe_psql('postgres', $count), sql($count), 'with all rows');
+
+# ---- updates are logged as differences: in memory that redo or a load has filled, in files, after a promotion ----
+
+lsm_set($standby, 'lsm.crash_point' => '');
+$standby->reload;
+my $look = q{SET enable_seqscan = off; SELECT count(*), sum(n), md5(string_agg(d::text, ',' ORDER BY id)) FROM d WHERE id > 0;
+	SET enable_seqscan = on; SELECT count(*), sum(n), md5(string_agg(d::text, ',' ORDER BY id)) FROM d;
+	SELECT n, length(v) FROM d WHERE id = 77; SELECT object, problem FROM lsm_verify('d')};
+sql(q{CREATE TABLE d (id int PRIMARY KEY, n int, v text) USING lsm; INSERT INTO d SELECT g, 0, repeat('v', 120) || g FROM generate_series(1, 2000) g; SELECT lsm_flush('d')});
+$standby->safe_psql('postgres', 'SELECT count(*) FROM d') if caught_up();
+my $before = $primary->lsn('insert');
+sql('UPDATE d SET n = n + 1');
+cmp_ok(sql("SELECT pg_wal_lsn_diff('" . $primary->lsn('insert') . "', '$before') / 2000"), '<', 110, 'bytes of WAL of an update');
+sql('BEGIN; UPDATE d SET n = -1, v = v || 1 WHERE id % 2 = 0; SAVEPOINT s; UPDATE d SET n = -2 WHERE id % 4 = 0; ROLLBACK;'
+	  . 'BEGIN; SELECT FROM d WHERE id % 3 = 0 FOR UPDATE; UPDATE d SET n = n + 2 WHERE id % 3 = 0; COMMIT; DELETE FROM d WHERE id % 100 = 1;'
+	  . join('', map { "UPDATE d SET n = n + $_, v = 'w' || v WHERE id % 7 = 0;" } 1 .. 20));
+my $all = sql($look);
+ok(caught_up(), 'redo has the differences');
+is($standby->safe_psql('postgres', $look), $all, 'a standby makes rows of them');
+$primary->stop('immediate');
+$primary->start;
+is(sql($look), $all, 'and the primary after a crash');
+sql(q{UPDATE d SET n = n + 1 WHERE id % 2 = 0; BEGIN; UPDATE d SET n = 0; ROLLBACK; SELECT lsm_flush('d')});
+$all = sql($look);
+$primary->stop('immediate');
+$primary->start;
+is(sql($look), $all, 'and when they are in a file');
+ok(caught_up() && $standby->safe_psql('postgres', $look) eq $all, 'and the standby');
+sql(q{SELECT lsm_compact('d'); UPDATE d SET n = n + 1 WHERE id % 5 = 0});
+$all = sql($look);
+ok(caught_up(), 'redo has all');
+$standby->promote;
+is($standby->safe_psql('postgres', $look), $all, 'and after its promotion');
+is($standby->safe_psql('postgres', "UPDATE d SET n = n + 1 WHERE id = 77; SELECT lsm_flush('d'); SELECT lsm_compact('d'); UPDATE d SET n = n - 1 WHERE id = 77; $look"),
+	"\n\n$all", 'and when they are flushed and compacted there');
 $standby->stop;
 $primary->stop;
 done_testing();

@@ -194,7 +194,7 @@ extern void lsm_file_swap_init(void);
 extern void lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt);
 
 /* Before a utility statement */
-extern void lsm_refuse_concurrent_repack(Node *stmt);
+extern void lsm_before_concurrent_repack(Node *stmt);
 
 /* ---- class_order.c ---- */
 

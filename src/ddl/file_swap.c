@@ -103,17 +103,22 @@ lsm_file_swap_prepare_copy(CreateTableAsStmt *stmt)
 /*
  * REPACK (CONCURRENTLY) copies what one snapshot sees and applies later changes,
  * so that older snapshots find none of the rows.  The table is looked up without
- * a lock: if it is ours a moment later, rewrite.c says the same.
+ * a lock: if it is ours a moment later, rewrite.c says the same.  A heap table
+ * may have indexes of ours.
  */
 void
-lsm_refuse_concurrent_repack(Node *stmt)
+lsm_before_concurrent_repack(Node *stmt)
 {
 	RangeVar   *name = lsm_repacked_concurrently(stmt);
-	Oid			table = name == NULL ? InvalidOid : RangeVarGetRelid(name, NoLock, true);
+	Oid			table;
 
+	if (name == NULL || !OidIsValid(lsm_table_am_oid()))
+		return;
+	table = RangeVarGetRelid(name, NoLock, true);
 	if (OidIsValid(table) && lsm_relation_am(table) == lsm_table_am_oid() &&
 		get_rel_relkind(table) != RELKIND_PARTITIONED_TABLE)
 		lsm_report_concurrent_repack(name->relname);
+	lsm_tree_prepare_process();
 }
 
 /* ======================================================================

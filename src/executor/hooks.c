@@ -177,7 +177,7 @@ lsm_process_utility(PlannedStmt *pstmt, const char *query_string,
 	bool		asked_for = lsm_index_is_asked_for(pstmt->utilityStmt);
 	int			nest_level;
 
-	lsm_refuse_concurrent_repack(pstmt->utilityStmt);
+	lsm_before_concurrent_repack(pstmt->utilityStmt);
 	nest_level = lsm_extension_tables_begin(pstmt->utilityStmt);
 	pstmt = lsm_explain_statement(pstmt);
 	pstmt = lsm_default_index_before(pstmt, query_string,

@@ -40,12 +40,12 @@
 #include "tree/read/read.h"
 #include "tree/write/write.h"
 
-static void tree_prepare_process(void);
+static void tree_register_callbacks(void);
 static void tree_resolve(LsmHandle *handle);
 static void tree_release(LsmTree *tree);
 
 static const LsmHandleOps tree_handle_ops = {
-	.prepare = tree_prepare_process,
+	.prepare = tree_register_callbacks,
 	.resolve = tree_resolve,
 	.load = lsm_tree_load,
 	.release = tree_release,
@@ -127,6 +127,13 @@ void
 lsm_tree_require_memory(void)
 {
 	(void) lsm_control_require(ERROR);
+}
+
+void
+lsm_tree_prepare_process(void)
+{
+	lsm_handle_prepare_process();
+	lsm_unlink_register();
 }
 
 /* ----------------------------------------------------------------------
@@ -227,7 +234,7 @@ tree_release(LsmTree *tree)
 }
 
 static void
-tree_prepare_process(void)
+tree_register_callbacks(void)
 {
 	RegisterXactCallback(tree_xact_callback, NULL);
 	RegisterSubXactCallback(tree_subxact_callback, NULL);

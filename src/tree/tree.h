@@ -705,6 +705,13 @@ extern void lsm_tree_shmem_init(void);	/* shmem_startup_hook */
  * without a relation.
  */
 extern void lsm_tree_require_memory(void);
+
+/*
+ * For trees that are opened and built within a section of core's that has a
+ * callback for the exit of the process (PG_ENSURE_ERROR_CLEANUP): it has to be
+ * the latest at the section's end, so ours come before.
+ */
+extern void lsm_tree_prepare_process(void);
 extern void lsm_tree_rmgr_register(void);	/* _PG_init, preload only */
 
 /*

@@ -76,4 +76,7 @@ extern void lsm_publish_note_database_drop(Oid dboid);
  */
 extern void lsm_publish_note_taken(Oid relid);
 
+/* Each process that publishes: at its first job, if not before. */
+extern void lsm_unlink_register(void);
+
 #endif							/* LSM_COMPACTION_H */

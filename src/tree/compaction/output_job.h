@@ -316,9 +316,6 @@ extern void lsm_unlink_enqueue(LsmJob *job, const LsmEdit *edit);
  */
 extern void lsm_unlink_drain(bool wait);
 
-/* Each process that publishes: at its first job. */
-extern void lsm_unlink_register(void);
-
 /* ---- claim.c ---- */
 
 /*

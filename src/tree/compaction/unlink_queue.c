@@ -29,6 +29,7 @@
 #include "storage/ipc.h"
 #include "utils/memutils.h"
 
+#include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"

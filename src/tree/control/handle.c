@@ -72,11 +72,8 @@ lsm_handle_register(const LsmHandleOps *handle_ops)
 	ops = handle_ops;
 }
 
-/*
- * First use of a tree in this process.
- */
-static void
-handle_prepare_process(void)
+void
+lsm_handle_prepare_process(void)
 {
 	HASHCTL		info;
 	HTAB	   *table;
@@ -366,7 +363,7 @@ lsm_handle_lookup(RelFileLocator rlocator, ProcNumber backend)
 		handle->tree.backend == backend)
 		return handle;
 
-	handle_prepare_process();
+	lsm_handle_prepare_process();
 	memset(&key, 0, sizeof(key));
 	key.rlocator = rlocator;
 	key.backend = backend;
@@ -416,7 +413,7 @@ lsm_tree_attach(LsmTreeShared *ctl)
 	LsmKind		kind;
 	char		relpersistence;
 
-	handle_prepare_process();
+	lsm_handle_prepare_process();
 	if (!IsTransactionOrTransactionBlock())
 	{
 		ops->publish();

@@ -76,6 +76,9 @@ extern void lsm_handle_end_subxact(bool commit);
  */
 extern void lsm_handle_keep(LsmHandle *handle);
 
+/* Before the first use of a tree in this process; later calls do nothing. */
+extern void lsm_handle_prepare_process(void);
+
 /*
  * End of a committed transaction: handles of dropped trees, and too many of
  * them, go.

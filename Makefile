@@ -5,7 +5,7 @@
 #   make deps               Debian packages that building and the demo need, by apt-get; says how much
 #   make check              the promises, on private servers, in minutes; installs the packages of its tests
 #   make check PG=17        regression and isolation tests on another version, in a chroot that is
-#                           made; 17, 18
+#                           made; 17, 18, 19
 #   make check-quick        documents, layers, unit and regression tests: a minute and a half
 #   make check-all          all tests on 15, 17 and 18: hours, with a lab of packages.  PART=2/6: one of so many parts
 #   make lint               layers and documents

@@ -71,10 +71,14 @@ for package in $packages; do
 done
 if [ -n "$missing" ]; then
 	echo "check: installing in $root:$missing"
-	# a mirror may be some weeks behind
+	# a mirror may be some weeks behind; few extensions are built for 19 yet, and tests of the others are skipped
 	# shellcheck disable=SC2086
 	in_chroot env DEBIAN_FRONTEND=noninteractive bash -c '
-		apt-get update -q -o Acquire::Check-Valid-Until=false && apt-get install -q -y --no-install-recommends "$@"' - $missing >"$cache/$suite.log" 2>&1 || {
+		apt-get update -q -o Acquire::Check-Valid-Until=false || exit 1
+		for package; do
+			[[ $package = postgresql-19-* ]] && ! apt-cache show "$package" >/dev/null 2>&1 || there+=("$package")
+		done
+		apt-get install -q -y --no-install-recommends "${there[@]}"' - $missing >"$cache/$suite.log" 2>&1 || {
 		tail -20 "$cache/$suite.log"
 		exit 77
 	}

@@ -74,7 +74,7 @@ begin_cases(void)
 }
 
 static void
-parse_maker(const char *who, LsmRow *row)
+parse_version_maker(const char *who, LsmRow *row)
 {
 	if (*who == 'k')
 	{
@@ -117,7 +117,7 @@ parse_element(char *text, StringInfo value)
 	body[3] = *at;
 	row.body = body;
 	row.body_bytes = sizeof(body);
-	parse_maker(at, &row);
+	parse_version_maker(at, &row);
 	for (at += strcspn(at, "/*"); *at != '\0'; at += 1 + strcspn(at + 1, "/*"))
 	{
 		if (*at == '/')

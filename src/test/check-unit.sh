@@ -16,6 +16,10 @@ flavour=${1:-plain}
 out=$top/build/unit-$flavour
 mkdir -p "$out"
 
+# as in the Makefile
+dialect=-std=gnu11
+[ "$("$(find_pg_config)" --version | sed 's/^[^0-9]*\([0-9]*\).*/\1/')" -lt 19 ] || dialect=
+
 common=(-g -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare
 	-Wno-missing-field-initializers -D_GNU_SOURCE -Isrc -MMD -MP)
 case $flavour in
@@ -53,7 +57,7 @@ make_rules() {
 		program=$out/$(basename "${source%.*}")
 		programs+=("$program")
 		if needs_server "$source"; then
-			flags=(-std=gnu11 "${common[@]}" -Wno-declaration-after-statement
+			flags=($dialect "${common[@]}" -Wno-declaration-after-statement
 				-isystem "$("$(find_pg_config)" --includedir-server)")
 			[ "$flavour" = plain ] || flags+=(-fno-sanitize=all -fsanitize=thread)
 			printf '%s: %s\n\tgcc %s -o $@ $< -lpthread -lxxhash -lm\n' \

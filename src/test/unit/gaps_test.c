@@ -23,6 +23,8 @@
 
 #include "storage/lwlock.h"
 
+#include "compat.h"
+
 #undef printf
 #undef vprintf
 #undef sprintf

@@ -64,6 +64,25 @@ date2timestamptz_opt_overflow(DateADT dateVal, int *overflow)
 	abort();
 }
 
+/* the same in 19 */
+Timestamp
+date2timestamp_safe(DateADT dateVal, Node *escontext)
+{
+	abort();
+}
+
+TimestampTz
+timestamp2timestamptz_safe(Timestamp timestamp, Node *escontext)
+{
+	abort();
+}
+
+TimestampTz
+date2timestamptz_safe(DateADT dateVal, Node *escontext)
+{
+	abort();
+}
+
 /* a macro in some versions */
 HeapTupleHeader
 (DatumGetHeapTupleHeader) (Datum value)

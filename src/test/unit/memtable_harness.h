@@ -23,6 +23,8 @@
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
+#include "compat.h"
+
 /* ---- what the server supplies ---- */
 
 /* spinlocks the sanitizer understands */

@@ -16,9 +16,6 @@
 
 #include "index/index.h"
 
-/* Of so many updates that keep a unique key, one looks for duplicates anyway */
-#define CHECK_ANYWAY	32
-
 /* Kept in IndexInfo for the statement */
 typedef struct InsertState
 {
@@ -115,16 +112,13 @@ doubt_kept_key(const InsertState *state, LsmTree *tree, const LsmReplaced *kept)
  * the key, its entry is in the index, and whoever wants to insert the key
  * finds that and waits for us.  Who has read the index before our entry came,
  * and looks at the old version after we have committed, finds neither: so the
- * change is counted (unique.c).  A check now and then still serves to find
- * dead entries: a bitmap scan does not.
+ * change is counted (unique.c).
  */
 static inline bool
-cannot_conflict(const LsmKeySpec *spec, const bool *isnull, ItemPointer tid,
-				IndexUniqueCheck check, bool kept)
+cannot_conflict(const LsmKeySpec *spec, const bool *isnull, IndexUniqueCheck check, bool kept)
 {
 	return !spec->unique || (spec->nulls_distinct && lsm_any_null(spec, isnull)) ||
-		(check == UNIQUE_CHECK_YES && kept &&
-		 ItemPointerGetOffsetNumber(tid) % CHECK_ANYWAY != 0);
+		(check == UNIQUE_CHECK_YES && kept);
 }
 
 bool
@@ -153,7 +147,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	lsm_form_value(spec, values, isnull, &state->value);
 	lsm_check_entry_bytes(index, state->key.len, state->value.len);
 
-	if (cannot_conflict(spec, isnull, tid, check, kept != NULL))
+	if (cannot_conflict(spec, isnull, check, kept != NULL))
 	{
 		/* a row that cannot conflict with anything needs no second check */
 		LsmSlice	key = lsm_slice(state->key.data, state->key.len);

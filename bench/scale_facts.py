@@ -37,9 +37,11 @@ table_model = key_model = 0
 for f, u in zip(facts, turn):
     _, level0, below = model.simulate(f[4], tf / tn)
     table_model += model.simulate(u[0], utf / utn, level0, below)[0] / servers
-    _, level0, below = model.simulate(f[7], flush)
-    key_model += model.simulate(u[3], ukf / ukn, level0, below)[0] / servers
+    if ukn:
+        _, level0, below = model.simulate(f[7], flush)
+        key_model += model.simulate(u[3], ukf / ukn, level0, below)[0] / servers
+# updates of a column in no index write nothing of the key
 print_row("updates", "%.0f" % (utf / rows), "%.1f" % ((utf + utc) / utf), "%.1f" % table_model,
-          "%.0f" % (ukf / rows), "%.1f" % ((ukf + ukc) / ukf), "%.1f" % key_model)
+          "%.0f" % (ukf / rows), *(["%.1f" % ((ukf + ukc) / ukf), "%.1f" % key_model] if ukn else ["-", "-"]))
 front, behind = read(sys.argv[5])[0]
 print_row("lookups", "%.1f" % (seconds / lookups * 1e6), "%.1f" % (front / lookups * 1e6), "%.1f" % (behind / lookups * 1e6))

@@ -27,7 +27,6 @@ typedef struct LsmReplaced
 {
 	ItemPointerData tid;		/* its row's */
 	TransactionId xmin;			/* committed; invalid: frozen, or ours */
-	bool		often;			/* the row is one that is updated often */
 } LsmReplaced;
 
 /*

@@ -158,7 +158,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 
 		/* of a valid index, no one else inserts the entry of a row just made */
 		if (check != UNIQUE_CHECK_EXISTING && kept)
-			lsm_write_kept_key(tree, key, value, kept->often);
+			lsm_write_kept_key(tree, key, value);
 		else if (check != UNIQUE_CHECK_EXISTING)
 			lsm_write_one(tree, key, value);
 	}

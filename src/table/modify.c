@@ -31,18 +31,6 @@
 #include "table/table.h"
 #include "tree/visibility_map.h"
 
-/*
- * A row is "updated often" if fewer row numbers than this were handed out
- * between its last version and the new one
- */
-#define BRIEF_ROWS		4096
-
-static inline bool
-updated_often(const LsmRowChange *target, uint64 packed)
-{
-	return lsm_tid_number(packed) - lsm_tid_number(target->packed) < BRIEF_ROWS;
-}
-
 /* No such row: it is dead to everyone and its entries have been removed. */
 static TM_Result
 missing_failure(const LsmRowChange *target, TM_FailureData *tmfd)
@@ -375,7 +363,6 @@ write_update(LsmRowChange *target, HeapTuple stored, TransactionId xid, CommandI
 	lsm_write_begin(target->tree, &write, entries, 2);
 	*packed = lsm_number_pack(lsm_write_allocate_rows(&write, 1));
 	lsm_key_encode(*packed, key);
-	entries[0].short_lived = updated_often(target, *packed);
 	lsm_tid_unpack(*packed, &old_header.next);
 	resetStringInfo(&old_value.buf);
 	lsm_row_encode(&old_value.buf, &old_header, false);
@@ -616,7 +603,6 @@ note_update(const LsmUpdate *update)
 
 	/* indexes know the row by it */
 	lsm_row_tid(&target->tid, &replaced.tid);
-	replaced.often = updated_often(target, update->packed);
 	replaced.xmin = (target->row.flags & LSM_ROW_XMIN_FROZEN) ||
 		TransactionIdIsCurrentTransactionId(target->row.xmin) ?
 		InvalidTransactionId : target->row.xmin;

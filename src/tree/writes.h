@@ -32,8 +32,6 @@ typedef struct LsmEntry
 	bool		known_new;		/* besides, the key is certainly new */
 	bool		key_locked;		/* no one else writes the key at the same
 								 * time: its lock is held at apply */
-	bool		short_lived;	/* likely to be pruned soon: not worth a place
-								 * in any order before one is asked for */
 
 	/*
 	 * What logical decoding is told of the entry (LsmKindOps.decode); empty:
@@ -105,9 +103,9 @@ extern void lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value);
  * Write the index entry of a new row version that keeps the key of the version
  * it replaces.  The entry is certainly new (LsmEntry.known_new).  The change
  * is counted without the key lock (lsm_key_changed), so the stamps of
- * uniqueness checks of this key fail.  `brief`: LsmEntry.short_lived.
+ * uniqueness checks of this key fail.
  */
-extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief);
+extern void lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value);
 
 /* Most keys for lsm_write_if_absent(): their locks are held together */
 #define LSM_MAX_ABSENT	64

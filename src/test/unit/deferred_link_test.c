@@ -206,22 +206,6 @@ test_same_key(void)
 	ok(seq_is(lsm_memtable_find(table, 77, lsm_slice("k", 1)), 12) && count_nodes() == 4,
 	   "and written");
 	lsm_memtable_destroy(table);
-
-	/* a version that will hardly live long, behind all others */
-	begin_table();
-	for (int i = 0; i < 2; i++)
-	{
-		char		data[1] = {LSM_TAG_PUT};
-		LsmEntry	entry = {.key = lsm_slice(i == 0 ? "z1" : "z2", 2),.value = lsm_slice(data, 1),.probably_new = true,.short_lived = i == 0};
-
-		entry.digest = digest_of(entry.key.data, 2);
-		expect(lsm_memtable_reserve_many(table, &entry, 1), "reserve");
-		lsm_memtable_insert_many(table, &entry, 1, 3 * i + 6);
-		expect(nunlinked() == 1, "waits, the next one does not");
-	}
-	expect(seq_is(find_text("z1"), 6) && seq_is(find_text("z2"), 9) && count_nodes() == 3, "both are there");
-	ok(wrong == NULL, wrong ? wrong : "a brief one waits to be linked, at the end, too");
-	lsm_memtable_destroy(table);
 }
 
 /* ---- 3: removal ---- */

@@ -28,8 +28,8 @@
  * operation meets every node whose insertion was over when it began, as if
  * nodes were linked at once.
  *
- * A node that is removed before it was linked is never linked.  Most versions
- * of rows that are updated often end this way.  The remover sets MEM_DEAD; if
+ * A node that is removed before it was linked is never linked.  Most entries of
+ * rows that soon move end this way.  The remover sets MEM_DEAD; if
  * MEM_LINKED is set, the remover also unlinks the node.  The linker sets
  * MEM_LINKED; if MEM_DEAD is set, the linker unlinks the node again.  Each
  * sets its own flag and reads the other's in one atomic step, so at least one

@@ -243,7 +243,7 @@ insert_entry(SkipList *m, const LsmEntry *entry, uint64 seq, bool alone)
 
 	Assert(entry->probably_new || !entry->known_new);
 	node_fill(node, seq, entry->key, entry->value, entry->digest);
-	later = alone && lsm_deferred_later(m, node->prefix, entry->short_lived);
+	later = alone && lsm_deferred_later(m, node->prefix);
 	if (entry->known_new && later)
 	{
 		insert_unlinked(m, node);

@@ -339,13 +339,12 @@ extern void lsm_memlist_unlink(SkipList *m, LsmMemNode *node);
 
 /*
  * Is a new node with this prefix to be linked later?  Keys that ascend need no
- * search for their place, but one when they are removed: those that are
- * `short_lived` are linked later even at the end.
+ * search for their place.
  */
 static inline bool
-lsm_deferred_later(SkipList *m, uint64 prefix, bool short_lived)
+lsm_deferred_later(SkipList *m, uint64 prefix)
 {
-	return short_lived || prefix < mem_load(&m->tail_prefix);
+	return prefix < mem_load(&m->tail_prefix);
 }
 
 /* Note the node as one to be linked. */

@@ -718,9 +718,9 @@ lsm_write_one(LsmTree *tree, LsmSlice key, LsmSlice value)
 }
 
 void
-lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value, bool brief)
+lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value)
 {
-	LsmEntry	entry = {.key = key, .value = value, .known_new = true, .short_lived = brief};
+	LsmEntry	entry = {.key = key, .value = value, .known_new = true};
 
 	Assert(tree->kind == LSM_KIND_INDEX);
 	write_entry(tree, &entry);

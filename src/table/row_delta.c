@@ -54,18 +54,32 @@
 #define SAVES_AT_LEAST	16
 #endif
 
+/* A difference of so many bytes is put together without an allocation. */
+#define FEW_BYTES		64
+
 static uint16
 body_check(const char *body, uint32 bytes)
 {
 	return (uint16) lsm_digest_key(body, bytes);
 }
 
-/* How many bytes both begin with */
+static inline uint64
+load_word(const char *at)
+{
+	uint64		word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+/* How many bytes both begin with: words, and then bytes */
 static uint32
 common_prefix(const char *a, const char *b, uint32 max)
 {
 	uint32		n = 0;
 
+	while (n + sizeof(uint64) <= max && load_word(a + n) == load_word(b + n))
+		n += sizeof(uint64);
 	while (n < max && a[n] == b[n])
 		n++;
 	return n;
@@ -77,6 +91,9 @@ common_suffix(const char *a, const char *b, uint32 max)
 {
 	uint32		n = 0;
 
+	while (n + sizeof(uint64) <= max &&
+		   load_word(a - n - sizeof(uint64)) == load_word(b - n - sizeof(uint64)))
+		n += sizeof(uint64);
 	while (n < max && a[-1 - (int) n] == b[-1 - (int) n])
 		n++;
 	return n;
@@ -90,9 +107,11 @@ lsm_delta_encode(StringInfo out, const LsmRow *new, LsmSlice body, const LsmRow 
 	uint32		suffix;
 	uint32		middle;
 	uint16		check;
-	char	   *room;
+	char		few[FEW_BYTES];
+	char	   *room = few;
+	uint32		bytes;
 	char	   *p;
-	LsmRow		row = *new;
+	LsmRow		row;
 
 	Assert(!base->partial && !base->delta && new->version == base->version + 1);
 	if (new->version % WHOLE_EVERY == 0)
@@ -100,22 +119,25 @@ lsm_delta_encode(StringInfo out, const LsmRow *new, LsmSlice body, const LsmRow 
 	prefix = common_prefix(body.data, base->body, max);
 	suffix = common_suffix(body.data + body.len, base->body + base->body_bytes, max - prefix);
 	middle = body.len - prefix - suffix;
-	if (lsm_varint_bytes(prefix) + lsm_varint_bytes(suffix) + sizeof(check) + middle +
-		SAVES_AT_LEAST > body.len)
+	bytes = lsm_varint_bytes(prefix) + lsm_varint_bytes(suffix) + sizeof(check) + middle;
+	if (bytes + SAVES_AT_LEAST > body.len)
 		return false;
 
-	room = palloc(2 * LSM_VARINT32_BYTES + sizeof(check) + middle);
+	if (unlikely(bytes > sizeof(few)))
+		room = palloc(bytes);
 	p = lsm_varint_put(room, prefix);
 	p = lsm_varint_put(p, suffix);
 	check = body_check(body.data, body.len);
 	memcpy(p, &check, sizeof(check));
 	p += sizeof(check);
 	memcpy(p, body.data + prefix, middle);
+	row = *new;
 	row.delta = true;
 	row.body = room;
-	row.body_bytes = p + middle - room;
+	row.body_bytes = bytes;
 	lsm_row_encode(out, &row, true);
-	pfree(room);
+	if (room != few)
+		pfree(room);
 	return true;
 }
 

@@ -16,6 +16,10 @@
  *	 are in files or gone, and deleting them takes DELETE entries, which are
  *	 logged.  That is done if enough rows gain by it.
  *
+ * "Visible to all" is a row of which each snapshot sees some version: one was
+ * made before the horizon, and the newest valid one has not been ended.  What is
+ * updated and stays goes on being that.
+ *
  * Rows that are ended meanwhile take away the mark of their block
  * (tree/visibility_map.h), rows that are inserted meanwhile have higher
  * numbers.  Numbers that might come again after a crash are left out: those
@@ -36,6 +40,7 @@
 #include "utils/memutils.h"
 
 #include "table/all_visible.h"
+#include "table/versions.h"
 
 /* Bits for so many blocks are kept, with 291 rows each */
 #define MAX_BLOCKS			((BlockNumber) 1 << 30)
@@ -95,11 +100,41 @@ close_block(LsmAllVisible *map)
 		map->gap_rows += map->visible;
 }
 
+/*
+ * Do all snapshots see some version of the row, for as long as nobody ends it?
+ * *version, which is the newest valid one, becomes that which all of them see, or
+ * have to look no further than.
+ */
+static bool
+is_seen_by_all(Relation rel, uint64 packed, LsmSlice value, HTSV_Result status,
+			   TransactionId oldest_xmin, LsmRow *version)
+{
+	LsmVersions versions;
+	uint64		tid;
+
+	/* an update of it may be in progress */
+	if (status != HEAPTUPLE_LIVE &&
+		(status != HEAPTUPLE_INSERT_IN_PROGRESS || version->version == 0))
+		return false;
+	if (lsm_row_closes(version, oldest_xmin))
+		return true;
+	if (likely(lsm_value_tag(value) == LSM_TAG_PUT))
+		return false;
+	lsm_versions_begin(&versions, rel, packed, value);
+	while (lsm_versions_next(&versions, false, version, &tid))
+	{
+		if (lsm_row_closes(version, oldest_xmin))
+			return true;
+	}
+	return false;
+}
+
 void
-lsm_all_visible_note(LsmAllVisible *map, uint64 packed, const LsmRow *row,
+lsm_all_visible_note(LsmAllVisible *map, uint64 packed, LsmSlice value, const LsmRow *newest,
 					 HTSV_Result status, TransactionId oldest_xmin)
 {
 	BlockNumber block = (BlockNumber) (packed >> 16);
+	LsmRow		row = *newest;
 
 	if (!map->usable || block >= map->nblocks)
 		return;
@@ -111,19 +146,17 @@ lsm_all_visible_note(LsmAllVisible *map, uint64 packed, const LsmRow *row,
 	}
 	if (status == HEAPTUPLE_DEAD)
 		return;					/* as if it were not there */
-	if (status != HEAPTUPLE_LIVE ||
-		(TransactionIdIsNormal(row->xmin) &&
-		 !TransactionIdPrecedes(row->xmin, oldest_xmin)))
+	if (!is_seen_by_all(map->rel, packed, value, status, oldest_xmin, &row))
 	{
 		BIT_SET(map->hidden, block);
 		return;
 	}
 	map->visible++;
 	map->lasting_limit = Max(map->lasting_limit, lsm_tid_number(packed) + 1);
-	if (TransactionIdIsNormal(row->xmin) &&
+	if (TransactionIdIsNormal(row.xmin) &&
 		(!TransactionIdIsNormal(map->newest_xmin) ||
-		 TransactionIdFollows(row->xmin, map->newest_xmin)))
-		map->newest_xmin = row->xmin;
+		 TransactionIdFollows(row.xmin, map->newest_xmin)))
+		map->newest_xmin = row.xmin;
 }
 
 /* See all_visible.h.  `live` rows are alive. */

@@ -36,15 +36,16 @@ typedef struct LsmAllVisible
 
 /*
  * In this order.  Between begin and start the caller flushes the table; start,
- * notes in the order of TIDs, and end_rows are one walk over all rows below
+ * notes in the order of TIDs (of values read down to a version that closes its row), and end_rows are one walk over all rows below
  * row_limit, which was read before.  in_memory: VACUUM flushes nothing that it
  * need not.
  */
 extern void lsm_all_visible_begin(LsmAllVisible *map, Relation rel, LsmTree *tree,
 								  uint64 row_limit);
 extern void lsm_all_visible_start(LsmAllVisible *map);
-extern void lsm_all_visible_note(LsmAllVisible *map, uint64 packed, const LsmRow *row,
-								 HTSV_Result status, TransactionId oldest_xmin);
+extern void lsm_all_visible_note(LsmAllVisible *map, uint64 packed, LsmSlice value,
+								 const LsmRow *newest, HTSV_Result status,
+								 TransactionId oldest_xmin);
 extern void lsm_all_visible_end_rows(LsmAllVisible *map, double live, bool in_memory);
 
 /* Should indexes be gone through, flushed before, for the map's sake? */

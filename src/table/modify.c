@@ -456,12 +456,11 @@ write_version(LsmRowChange *target, HeapTuple stored, const LsmRow *header, LsmS
 		uint32		body_bytes = lsm_tuple_body_bytes(stored);
 		LsmSlice	body = lsm_slice(value.data + value.len - body_bytes, body_bytes);
 
-		initStringInfo(&delta);
+		lsm_buffer_init(&delta, LSM_FIRST_VALUE_BYTES);
 		if (lsm_delta_encode(&delta, header, body, &target->row))
 			entry.logged = lsm_slice(delta.data, delta.len);
 	}
 	lsm_write_begin(target->tree, &write, &entry, 1);
-	lsm_vm_clear(target->rel, target->tree, ItemPointerGetBlockNumber(&target->tid));
 	written = lsm_row_change_apply(target, &write);
 	*packed = lsm_tid_of(target->row_tid, header->version);
 	if (delta.data != NULL)

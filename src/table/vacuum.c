@@ -293,7 +293,7 @@ scan_rows(LsmVacuum *vac)
 {
 	BlockNumber nblocks = lsm_limit_blocks(vac->row_limit);
 	BlockNumber block = InvalidBlockNumber;
-	LsmEnough	enough = lsm_enough_newest();
+	LsmEnough	enough = lsm_enough_closed(&vac->cutoffs.OldestXmin);
 	LsmCursor  *cursor;
 	LsmSlice	key;
 	LsmSlice	value;
@@ -336,7 +336,8 @@ scan_rows(LsmVacuum *vac)
 		}
 		status = lsm_versions_vacuum_status(vac->rel, packed, value, vac->cutoffs.OldestXmin,
 											&version, &deleter);
-		lsm_all_visible_note(&vac->map, packed, &version, status, vac->cutoffs.OldestXmin);
+		lsm_all_visible_note(&vac->map, packed, value, &version, status,
+							 vac->cutoffs.OldestXmin);
 		switch (status)
 		{
 			case HEAPTUPLE_DEAD:

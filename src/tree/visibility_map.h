@@ -8,8 +8,10 @@
  * those of row identifiers (rows.h).
  *
  * A block's bit says: every index entry that names a row of this block names
- * one that all snapshots see.  VACUUM sets bits, who ends a row clears its
- * block's.  The argument why no bit is wrong stands in docs/read-path.md.
+ * one of which each snapshot that may use the index sees a version with the
+ * entry's columns.  VACUUM sets bits, who ends a row clears its block's; an update
+ * that stays in its row ends none.  The argument why no bit is wrong stands in
+ * docs/read-path.md.
  *
  *-------------------------------------------------------------------------
  */

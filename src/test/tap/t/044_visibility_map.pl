@@ -5,6 +5,7 @@
 # tier: check
 use strict;
 use warnings;
+use LsmSession;
 use LsmTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -127,6 +128,92 @@ same('mind', 'changes that are not committed');
 $open->query_safe('COMMIT');
 same('mind', 'and when they are');
 $open->quit;
+
+# ---- updates of columns in no index leave the bits ----
+
+# what an index-only scan looks at in the table, and what lsm_verify finds
+sub stays
+{
+	my ($t, $blocks, $what) = @_;
+	is(visible($t), $blocks, "$what: the bits stay");
+	cmp_ok(fetches($t, $_), '<=', 290, "$what: no row is looked at ($_)") foreach 'id >= 0', 'n >= 0', q{v >= ''};
+	same($t, $what);
+	is(sql("SELECT object, problem FROM lsm_verify('$t')"), '', "$what: lsm_verify has nothing to say");
+	return;
+}
+
+make_table('stay', 3000);
+sql('VACUUM ANALYZE stay');
+my $blocks = visible('stay');
+cmp_ok($blocks, '>=', 10, 'all full blocks are all-visible');
+my $before_it = $node->background_psql('postgres');
+$before_it->query_safe(q{BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT answers('stay'), count(*) FROM stay GROUP BY 1});
+my $updater = $node->background_psql('postgres');
+$updater->query_safe(q{BEGIN; UPDATE stay SET pad = 'a' WHERE id % 2 = 0});
+stays('stay', $blocks, 'an update in progress');
+$updater->query_safe('ROLLBACK');
+stays('stay', $blocks, 'an update that was rolled back');
+$updater->query_safe(q{UPDATE stay SET pad = 'b' WHERE id % 3 = 0; UPDATE stay SET pad = 'c' WHERE id % 6 = 0});
+stays('stay', $blocks, 'an update that was committed');
+$before_it->query_safe(q{SELECT check_answers('stay')});
+is($before_it->query_safe(q{SELECT count(*) FROM stay WHERE pad IN ('b', 'c')}), 0, 'an older snapshot sees what it saw');
+
+# an index that is made now: of what is there now, and not for who sees what was
+sql(q{CREATE INDEX stay_pad ON stay USING lsm (pad)});
+my $count = q{SET enable_seqscan = off; SET enable_bitmapscan = off; SELECT pad, count(*) FROM stay WHERE pad IN ('b', 'c') GROUP BY pad ORDER BY pad};
+is(sql($count), "b|500\nc|500", 'a new index has the new rows') or diag(sql("EXPLAIN $count"));
+is($before_it->query_safe($count), '', 'but an older snapshot does not use it');
+$before_it->query_safe('COMMIT');
+$before_it->quit;
+sql(q{UPDATE stay SET pad = 'd' WHERE pad = 'c'});
+cmp_ok(visible('stay'), '<', $blocks, 'an update of its column takes the bits');
+is(sql($count), 'b|500', 'and is seen at once');
+sql('DROP INDEX stay_pad; VACUUM stay');
+
+# VACUUM sets bits although rows are being updated, or have been since the oldest snapshot
+make_table('busy', 3000);
+$updater->query_safe(q{BEGIN; UPDATE busy SET pad = 'a' WHERE id % 2 = 0; SELECT txid_current()});
+sql(q{UPDATE busy SET pad = 'b' WHERE id % 2 = 1; VACUUM ANALYZE busy});
+stays('busy', $blocks, 'rows that were being updated');
+$updater->query_safe('ROLLBACK');
+stays('busy', $blocks, 'and then were not');
+sql(q{BEGIN; UPDATE busy SET n = n + 1 WHERE id = 500; ROLLBACK});
+is(visible('busy'), $blocks - 1, 'an update that would have moved its row takes the bit of one block');
+sql('DELETE FROM busy WHERE id = 1000');
+is(visible('busy'), $blocks - 2, 'so does a deletion');
+same('busy', 'which is seen at once');
+$updater->query_safe(q{BEGIN; INSERT INTO busy SELECT i, i % 97, 'v' || i % 53, '' FROM generate_series(3001, 4000) i; UPDATE busy SET pad = 'x' WHERE id > 3000});
+sql('VACUUM busy');
+cmp_ok(visible('busy'), '<=', $blocks, 'no bit for rows of which nobody sees a version');
+same('busy', 'which nobody sees');
+$updater->query_safe('ROLLBACK');
+
+# two who read by an index what the other one has updated: that is a dependency if a column of the index has changed
+sub serializable
+{
+	my ($column) = @_;
+	my @session = map { LsmSession->new($node) } 0, 1;
+	my @row = (10, 2000);
+	my $states = '';
+	$_->ask('SET enable_seqscan = off; SET enable_bitmapscan = off; BEGIN ISOLATION LEVEL SERIALIZABLE; SELECT 1') foreach @session;
+	$session[$_]->ask("UPDATE stay SET $column = '7' WHERE id = $row[$_]") foreach 0, 1;
+	$session[$_]->ask("SELECT n FROM stay WHERE id = $row[1 - $_]") foreach 0, 1;
+	$states .= ($_->ask('COMMIT'))[0] . ' ' foreach @session;
+	$_->close foreach @session;
+	return $states;
+}
+is(serializable('pad'), '00000 00000 ', 'no dependency: who reads an index does not read what is updated');
+like(serializable('n'), qr/40001/, 'what is in the index, he reads');
+sql('VACUUM stay');
+$updater->quit;
+
+# after a crash
+sql(q{UPDATE stay SET pad = 'e' WHERE id % 5 = 0});
+$blocks = visible('stay');
+$node->stop('immediate');
+$node->start;
+is(visible('stay'), $blocks, 'the bits outlive a crash');
+same('stay', 'with the updates');
 
 # ---- entries that were forgotten in memory do not come back ----
 

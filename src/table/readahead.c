@@ -173,7 +173,7 @@ static bool
 find_version(LsmAhead *ahead, Relation rel, uint64 row, Snapshot snapshot, LsmSlice *value,
 			 LsmRow *version, uint64 *packed)
 {
-	if (likely(lsm_value_tag(*value) != LSM_TAG_CHAIN))
+	if (likely(lsm_value_tag(*value) <= LSM_TAG_VERSION))
 	{
 		lsm_row_decode(rel, row, *value, version);
 		if (likely(!outlived_clog(version)))

@@ -607,8 +607,8 @@ lsm_row_parse_plain(LsmSlice value, LsmRow *row)
 	const char *p = value.data;
 	const char *end = value.data + value.len;
 
-	return parse_maker(&p, end, row) == NULL && !row->partial && !(row->flags & ~plain) &&
-		parse_body(p, end, row) == NULL;
+	return parse_maker(&p, end, row) == NULL && !row->partial && !row->delta &&
+		!(row->flags & ~plain) && parse_body(p, end, row) == NULL;
 }
 
 /*

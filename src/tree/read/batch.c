@@ -200,7 +200,7 @@ consume_ties(LsmCursor *cursor, int nties)
 
 /*
  * Is the newest of the versions in a value of the source's all that is wanted, or
- * all that there is?  Then *value becomes it.
+ * all that there is?  Then *value becomes it.  A DELTA is neither.
  */
 static bool
 newest_suffices(const LsmCursor *cursor, const LsmSource *source, int nties, LsmSlice *value)
@@ -209,7 +209,7 @@ newest_suffices(const LsmCursor *cursor, const LsmSource *source, int nties, Lsm
 	LsmSlice	newest;
 
 	lsm_chain_begin(&chain, *value);
-	if (!lsm_chain_next(&chain, &newest))
+	if (!lsm_chain_next(&chain, &newest) || lsm_value_tag(newest) != LSM_TAG_VERSION)
 		return false;
 	if (!(cursor->enough != NULL && cursor->enough->is(cursor->enough->arg, newest)) &&
 		(nties > 1 || source->memtable != NULL || newest.len < value->len))

@@ -23,7 +23,9 @@
  *	  override which says that the row is dead; if that is older than n, n could
  *	  not have been written, and if it is newer, it is about n or a later version,
  *	  and goes with n.  In particular, n closes nothing until it is whole, and
- *	  while a memtable has a DELTA, nothing older is pruned (tree/write/prune.c).
+ *	  while a memtable has n, nothing is pruned that an older one has
+ *	  (tree/write/prune.c).  That goes for an n that is whole there, too: it is a
+ *	  DELTA for who reads the log back.
  * 3. The bytes of a version's body never change.  A check of the body that comes
  *	  of a DELTA finds out if 1. or 2. does not hold.
  * 4. If n came to nothing, its base may have, too, and be gone.  Then n stays a

@@ -152,13 +152,17 @@ test_examples(void)
 	 * What is in a newer memtable stays: the older one may be on its way to a
 	 * file
 	 */
-	test_prune("=a S +b", true, "+b");
-	test_prune("=a +b S +c ~x", true, "+c/x");
 	test_prune("=a S ~x", true, "");
-	test_prune("=a S +b S ~x", true, "+b/x");
+	test_prune("=a +b S ~x", true, "");
 	test_prune("=a S F +b S +c", false, "+c +b =a");
 
-	/* nor goes what a difference in a newer memtable needs, to say that */
+	/*
+	 * nor goes what a version in a newer memtable differs from, there or in the
+	 * log
+	 */
+	test_prune("=a S +b", false, "+b =a");
+	test_prune("=a +b S +c ~x", false, "+c/x +b =a");
+	test_prune("=a S +b S ~x", false, "+b/x =a");
 	test_prune("=a ^b<a ~x", true, "");
 	test_prune("=a ^b<a S ~x", true, "");
 	test_prune("=a S ^b<a", false, "+b =a");

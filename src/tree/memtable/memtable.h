@@ -243,7 +243,10 @@ lsm_memvalue_older(const LsmMemValue *value)
 /* Has the node all of an entry: does the list of its values end with a PUT? */
 extern bool lsm_memnode_is_whole(LsmMemNode *node);
 
-/* Is there a DELTA among its values, which something older may be needed for? */
-extern bool lsm_memnode_has_delta(LsmMemNode *node);
+/*
+ * Is there a VERSION among its values?  The log may have a DELTA of it, which what
+ * is older is needed for; so may a memtable that is made of the log.
+ */
+extern bool lsm_memnode_has_version(LsmMemNode *node);
 
 #endif							/* LSM_MEMTABLE_H */

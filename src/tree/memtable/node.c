@@ -82,11 +82,12 @@ lsm_memnode_is_whole(LsmMemNode *node)
 }
 
 bool
-lsm_memnode_has_delta(LsmMemNode *node)
+lsm_memnode_has_version(LsmMemNode *node)
 {
 	LsmMemValue *value = lsm_memnode_value(node);
 
-	while (value != NULL && value_tag(value) != LSM_TAG_DELTA)
+	while (value != NULL && value_tag(value) != LSM_TAG_VERSION &&
+		   value_tag(value) != LSM_TAG_DELTA)
 		value = lsm_memvalue_older(value);
 	return value != NULL;
 }

@@ -112,8 +112,9 @@ entry_digest(LsmTree *tree, LsmSlice key)
  * again.  True if the entry was found like that; else it may be in a sorted file
  * and the caller has to write a DELETE, or leave it to compaction.  What newer
  * memtables have of the key stays, and goes on saying that it is dead: a flush
- * that is going on may have taken the node before it left.  A DELTA there needs
- * what it differs from, to say so: then nothing goes.
+ * that is going on may have taken the node before it left.  A VERSION there is
+ * perhaps a DELTA in the log: who reads that back, or has had it from there as a
+ * standby, needs what it differs from, to say so.  Then nothing goes.
  *
  * REQUIRES: the entry is dead to everyone, for good: no one will write the key
  * again, and a write of the key that comes at the same time may be lost.
@@ -139,7 +140,7 @@ lsm_tree_prune(LsmTree *tree, LsmSlice key, TransactionId xid)
 			lsm_memtable_remove(set.tables[i], node);
 			found = true;
 		}
-		else if (node != NULL && lsm_memnode_has_delta(node))
+		else if (node != NULL && lsm_memnode_has_version(node))
 			break;
 	}
 	lsm_tree_exit(tree);

@@ -110,7 +110,10 @@ versions_corrupt(const LsmVersions *versions, const char *problem)
 			 errhint("Run lsm_verify() on the table.")));
 }
 
-/* The next version, valid or not, with the row's locks, as it was stored. */
+/*
+ * The next version, valid or not, with the row's locks, as it was stored.  Who
+ * wants what is left of a table does without those whose data are lost.
+ */
 static bool
 decode_next(LsmVersions *versions, LsmRow *row, uint64 *tid)
 {
@@ -131,8 +134,6 @@ decode_next(LsmVersions *versions, LsmRow *row, uint64 *tid)
 	lsm_row_decode(versions->rel, versions->row, element, row);
 	if (row->partial)
 		versions_corrupt(versions, "it has lost its data");
-	if (unlikely(row->delta) && lsm_row_maker(row) != LSM_MAKER_DEAD)
-		versions_corrupt(versions, "it has lost the version that it differs from");
 	*tid = lsm_tid_of(versions->row, row->version);
 	if (!versions->begun)
 	{
@@ -148,7 +149,11 @@ decode_next(LsmVersions *versions, LsmRow *row, uint64 *tid)
 		if (row->nlockers > 0)
 			row->flags |= LSM_ROW_HAS_LOCKERS;
 	}
-	return true;
+	if (likely(!row->delta) || lsm_row_maker(row) == LSM_MAKER_DEAD)
+		return true;
+	if (!lsm_ignore_missing_files)
+		versions_corrupt(versions, "it has lost the version that it differs from");
+	return decode_next(versions, row, tid);
 }
 
 /* The valid version that was met last ends this one. */

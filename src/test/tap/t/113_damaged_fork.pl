@@ -204,6 +204,17 @@ is(answer("SELECT count(*) FROM lsm_flush('p$table')", ''), answer("SELECT count
 is(sql('SELECT count(*), sum(id) FROM p0'), '2000|2001000', 'the others are whole');
 is(sql('SELECT * FROM lsm_verify(\'p0\')'), '', 'lsm_verify has nothing to say of them');
 
+# what has lost the version that it differs from goes with it, and nothing else
+sql("CREATE TABLE u (id int, n int, v text) USING lsm; INSERT INTO u SELECT g, 0, repeat('x', 100) FROM generate_series(1, 1000) g; UPDATE u SET n = 1; UPDATE u SET n = 2 WHERE id % 3 = 0");
+my $u = $node->data_dir . '/' . sql("SELECT pg_relation_filepath('u')");
+$node->stop;
+put_page($u, 5, "\0" x 8192);
+$node->start;
+like(answer('SELECT count(*) FROM u', ''), qr/^XX001: .*block 5 of relation/, 'versions without the page of older ones: an error');
+($rc, $out, $err) = $node->psql('postgres', "SET lsm.ignore_missing_files = on;
+	SELECT count(*) > 900, count(*) < 1000, count(*) FILTER (WHERE v <> repeat('x', 100) OR n <> CASE WHEN id % 3 = 0 THEN 2 ELSE 1 END) FROM u");
+is($out, 't|t|0', 'lsm.ignore_missing_files reads all others') or diag($err);
+
 # ---- what is legal ----
 
 # pages that a crash has left behind as zeroes, pages that were added free, numbers that nobody has logged,

@@ -221,6 +221,19 @@ SELECT relname, reltuples FROM pg_class WHERE relname IN ('h', 'l') ORDER BY 1;
 VACUUM l;
 SELECT same();
 
+-- Statistics: they count as updates, and as HOT ones; VACUUM has nothing to do for them, whether they are committed or not.
+CREATE TABLE counted (id int PRIMARY KEY, v int, k int) USING lsm WITH (autovacuum_enabled = off);
+CREATE INDEX ON counted (k);
+INSERT INTO counted SELECT g, 0, g FROM generate_series(1, 100) g;
+UPDATE counted SET v = v + 1;
+UPDATE counted SET v = v + 1;
+BEGIN; UPDATE counted SET v = v + 1; ROLLBACK;
+BEGIN; UPDATE counted SET v = v + 1 WHERE id <= 10; SAVEPOINT a; UPDATE counted SET v = v + 1 WHERE id <= 10; ROLLBACK TO a; COMMIT;
+UPDATE counted SET k = -k WHERE id <= 5;
+SELECT pg_stat_force_next_flush();
+SELECT n_tup_ins, n_tup_upd, n_tup_hot_upd, n_live_tup, n_dead_tup, n_mod_since_analyze FROM pg_stat_user_tables WHERE relname = 'counted';
+DROP TABLE counted;
+
 -- Updates that are rolled back again and again do not pile up in their row: they move.
 SELECT pg_stat_force_next_flush();
 BEGIN;

@@ -40,6 +40,12 @@
  */
 #define AHEAD_FETCHES		2
 #define NEAR_ROWS			8
+/*
+ * After so many models rows are taken for those of many transactions, which need
+ * not have the model's xmin.
+ */
+#define FEW_MODELS			4
+
 /* After a batch of which too little was used: so many fetches without */
 #define BACKOFF_FETCHES		64
 
@@ -50,13 +56,21 @@ lsm_snapshot_reads_ahead(Snapshot snapshot)
 		!IsolationIsSerializable();
 }
 
+static void
+forget_model(LsmRowModel *model)
+{
+	memset(model, 0, sizeof(LsmRowModel));
+	model->least_bytes = PG_UINT32_MAX;
+}
+
 void
 lsm_ahead_reset(LsmAhead *ahead)
 {
 	ahead->next = 0;
-	ahead->moved = 0;
+	ahead->nmodels = ahead->moved = 0;
 	ahead->model = &ahead->models[0];
-	ahead->models[0].data_offset = ahead->models[1].data_offset = 0;
+	forget_model(&ahead->models[0]);
+	forget_model(&ahead->models[1]);
 	ahead->size = FIRST_BATCH_ROWS;
 	if (ahead->batch)
 		ahead->batch->n = 0;
@@ -189,38 +203,46 @@ find_version(LsmAhead *ahead, Relation rel, uint64 row, Snapshot snapshot, LsmSl
 		lsm_versions_for_snapshot(rel, row, *value, snapshot, version, packed);
 }
 
-/* `value`: what it began with, so many bytes as there are in a model, or all */
+/*
+ * `value`: what it began with, so many bytes as there are in a model, or all.
+ * `before`: invalid, or rows with other xmins than that are to be like it, too, as
+ * long as these precede it.
+ */
 static void
-set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple tuple)
+set_model(LsmRowModel *model, const char *value, uint32 data_offset, HeapTuple tuple,
+		  TransactionId before)
 {
 	const uint32 version_bytes = sizeof(uint32);
 	const uint32 older_bytes = sizeof(uint8) + sizeof(uint16);
 	uint16		flags;
 	bool		has_xmin;
+	bool		own_xmin;
 
 	StaticAssertStmt(sizeof(model->header) == MODEL_HEADER_BYTES,
 					 "a model's header is not padded as a tuple's");
-	model->data_offset = 0;
-	if (tuple->t_data->t_hoff != MODEL_HEADER_BYTES || data_offset > sizeof(model->start))
-		return;
-	memset(model->start, 0, sizeof(model->start));
-	memset(model->mask, 0, sizeof(model->mask));
-	memcpy(model->start, value, data_offset);
-	memset(model->mask, 0xFF, data_offset);
+	forget_model(model);
 	memcpy(&flags, value + 1, sizeof(flags));
 	has_xmin = (flags & (LSM_ROW_XMIN_FROZEN | LSM_ROW_XMIN_KEPT)) != LSM_ROW_XMIN_FROZEN;
-	model->own_version = (flags & LSM_ROW_VERSION) != 0;
-	if (model->own_version && !has_xmin)
+	if (tuple->t_data->t_hoff != MODEL_HEADER_BYTES || data_offset > sizeof(model->start) ||
+		((flags & LSM_ROW_VERSION) && !has_xmin))
 		return;
-	model->own = model->own_version || (has_xmin && (flags & LSM_ROW_XMIN_FROZEN));
-	if (has_xmin && (flags & LSM_ROW_XMIN_FROZEN))
+	memcpy(model->start, value, data_offset);
+	memset(model->mask, 0xFF, data_offset);
+	model->own_version = (flags & LSM_ROW_VERSION) != 0;
+	own_xmin = has_xmin && (flags & LSM_ROW_XMIN_FROZEN);
+	if ((flags & LSM_ROW_XMIN_COMMITTED) && TransactionIdIsValid(before))
+	{
+		model->before = before;
+		own_xmin = true;
+	}
+	model->own = own_xmin || model->own_version;
+	if (own_xmin)
 		memset((char *) model->mask + LSM_ROW_XMIN_OFFSET, 0, sizeof(TransactionId));
 	if (model->own_version)
-	{
 		memset((char *) model->mask + LSM_ROW_VERSION_OFFSET, 0,
 			   version_bytes + (value[0] == LSM_TAG_VERSION ? older_bytes : 0));
-	}
 	memcpy(&model->header, tuple->t_data, sizeof(model->header));
+	model->least_bytes = sizeof(model->start);
 	model->data_offset = data_offset;
 }
 
@@ -290,7 +312,8 @@ form_first(LsmAhead *ahead, char *value, uint32 value_bytes, uint64 row, Oid rel
 	memcpy(start, value, Min(value_bytes, sizeof(start)));
 	tuple = lsm_row_form_in_place(value, value_bytes, &version, lsm_tid_of(row, version.version),
 								  relid);
-	set_model(model, start, data_offset, tuple);
+	set_model(model, start, data_offset, tuple,
+			  ahead->nmodels++ < FEW_MODELS ? InvalidTransactionId : snapshot->xmin);
 	note_model(ahead, model, value, data_offset);
 	return tuple;
 }

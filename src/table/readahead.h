@@ -52,23 +52,22 @@ lsm_ahead_form_alike(const LsmRowModel *model, char *value, uint32 value_bytes,
 	char	   *data = value + model->data_offset;
 	char	   *to = may_move ? (char *) TYPEALIGN_DOWN(MAXIMUM_ALIGNOF, data) : data;
 	uint64		start[2];
+	TransactionId xmin = model->header.t_choice.t_heap.t_xmin;
 	HeapTupleHeader header;
 	HeapTuple	tuple;
 
-	if (unlikely(model->data_offset == 0 || value_bytes < sizeof(start) ||
-				 (char *) MAXALIGN(to) != to))
+	if (unlikely(value_bytes < model->least_bytes || (char *) MAXALIGN(to) != to))
 		return NULL;
 	memcpy(start, value, sizeof(start));
 	if (unlikely((((start[0] ^ model->start[0]) & model->mask[0]) |
 				  ((start[1] ^ model->start[1]) & model->mask[1])) != 0))
 		return NULL;
-	header = (HeapTupleHeader) (to - MODEL_HEADER_BYTES);
-	tuple = (HeapTuple) ((char *) header - HEAPTUPLESIZE);
-	memcpy(header, &model->header, sizeof(model->header));
 	if (model->own)
 	{
-		memcpy(&header->t_choice.t_heap.t_xmin, (char *) start + LSM_ROW_XMIN_OFFSET,
-			   sizeof(TransactionId));
+		memcpy(&xmin, (char *) start + LSM_ROW_XMIN_OFFSET, sizeof(xmin));
+		if (unlikely(TransactionIdIsValid(model->before)) &&
+			!NormalTransactionIdPrecedes(xmin, model->before))
+			return NULL;
 		if (model->own_version)
 		{
 			uint32		version;
@@ -77,6 +76,10 @@ lsm_ahead_form_alike(const LsmRowModel *model, char *value, uint32 value_bytes,
 			*packed = lsm_tid_of(*packed, version);
 		}
 	}
+	header = (HeapTupleHeader) (to - MODEL_HEADER_BYTES);
+	tuple = (HeapTuple) ((char *) header - HEAPTUPLESIZE);
+	memcpy(header, &model->header, sizeof(model->header));
+	header->t_choice.t_heap.t_xmin = xmin;
 	lsm_tid_unpack(*packed, &header->t_ctid);
 	tuple->t_len = MODEL_HEADER_BYTES + (value_bytes - model->data_offset);
 	lsm_tid_unpack(*packed, &tuple->t_self);

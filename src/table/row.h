@@ -301,16 +301,19 @@ extern void lsm_row_from_tuple(HeapTuple tuple, LsmRow *row);
 #define LSM_ROW_VERSION_OFFSET	7
 
 /*
- * A plain row of which a tuple was made in place.  Rows whose values begin with the same bytes, up to the data, get the same header, and the
- * snapshot sees them, too.
+ * A plain row of which a tuple was made in place.  Rows whose values begin with
+ * the same bytes, up to the data, get the same header, and the snapshot sees them,
+ * too.
  */
 typedef struct LsmRowModel
 {
-	uint32		data_offset;	/* where data begin; 0: there is no model */
+	uint32		least_bytes;	/* a value's; PG_UINT32_MAX: there is no model */
+	uint32		data_offset;	/* where data begin */
 	uint64		start[2];		/* the bytes before */
 	uint64		mask[2];		/* ones for these bytes */
 	bool		own;			/* the mask leaves out what each row has its own
-								 * of: xmin, if all are frozen, or ... */
+								 * of: xmin, if all are frozen or precede ... */
+	TransactionId before;		/* ... this one, if it is valid, or ... */
 	bool		own_version;	/* ... the version's number, span and kept */
 	HeapTupleHeaderData header;
 } LsmRowModel;

@@ -102,7 +102,8 @@
  * list.
  *
  * IndexVacuumInfo	lsm_vacuum_info(), nobody else.  16: heaprel, which index
- *					methods look at without asking whether it is there.
+ *					methods look at without asking whether it is there.  19:
+ *					is_autovacuum.
  * IndexInfo		BuildIndexInfo() only, in parallel_build.c, build.c of the
  *					table, verify_index.c; on_conflict_indexes.c adds ii_Unique*
  *					before 18.  16: ii_Summarizing, 18: ii_WithoutOverlaps.
@@ -110,11 +111,13 @@
  *					amcanbuildparallel, aminsertcleanup (nothing of ours outlives
  *					an insert), 18: amcanhash (there is no hash support
  *					function), amconsistent*, amgettreeheight (asked by cost
- *					functions of core's methods only), amtranslate*.
+ *					functions of core's methods only), amtranslate*.  19: never
+ *					copied, so static.
  * TableAmRoutine	table/handler.c, zeroed; the callbacks' types are compared by
  *					the compiler.
  * TableScanDesc	table/scan.c, zeroed.  18: rs_tbmiterator, which the executor
- *					fills and ends.
+ *					fills and ends.  19: rs_instrument, which stays NULL: blocks
+ *					that a scan's stream has read ahead are what it counts.
  * ParallelTableScanDesc	table/scan.c.  18: phs_locator for phs_relid.
  * IndexScanDesc	RelationGetIndexScan(), index/scan.c adds opaque.
  *					18: instrument, set by index_beginscan(), NULL elsewhere.
@@ -123,7 +126,8 @@
  * TM_FailureData	table/row_change.c, table/modify.c, table/lock.c: the same
  *					fields in all versions.
  * TupleTableSlot	table_slot_create() and its like; slots are core's heap
- *					slots.  17: is_current_xact_tuple, which those have.
+ *					slots.  17: is_current_xact_tuple, which those have.  19: a
+ *					slot may believe NOT NULL; rows are whole heap tuples.
  * VacuumCutoffs	vacuum_get_cutoffs(), below for 15.
  * VacuumParams, ReindexParams, ClusterParams, CopyFromState	made by core only.
  * ReorderBufferChange	table/logical.c, from ReorderBufferAllocChange(), zeroed.
@@ -140,8 +144,10 @@
  * BufferUsage, WalUsage	zeroed, or copies.
  * xl_smgr_truncate, xl_dbase_drop_rec	disk/create.c, truncate.c, clone.c: the
  *					same fields, by their names since 16.
- * IndexBulkDeleteResult, IndexBuildResult, IndexFetchTableData, HeapTupleData,
- * SortSupportData, HASHCTL, RmgrData, LOCKTAG	the same fields in all versions.
+ * IndexFetchTableData	table/fetch.c, zeroed.  19: flags, which only heap reads.
+ * HASHCTL			zeroed.  19: alloc_arg, for the allocator.
+ * IndexBulkDeleteResult, IndexBuildResult, HeapTupleData, SortSupportData,
+ * RmgrData, LOCKTAG	the same fields in all versions.
  */
 
 /* ---- names of our own ---- */

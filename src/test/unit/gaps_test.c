@@ -23,12 +23,13 @@
 
 #include "storage/lwlock.h"
 
-#include "compat.h"
-
 #undef printf
 #undef vprintf
 #undef sprintf
 #include "tap.h"
+#include "assertion.h"
+
+#include "compat.h"
 
 /* what the server supplies: a lock the sanitizer understands, a clock, memory */
 #undef LWLockNewTrancheId
@@ -45,7 +46,6 @@ static int	barrier;
 #define pg_atomic_write_u32(p, v) __atomic_store_n(&(p)->value, v, __ATOMIC_SEQ_CST)
 #define pg_atomic_read_u64(p) __atomic_load_n(&(p)->value, __ATOMIC_RELAXED)
 
-#include "assertion.h"
 #include "tree/control/gaps.c"
 
 static int64 now_us = INT64CONST(1000000000);

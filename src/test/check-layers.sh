@@ -106,6 +106,8 @@ old_names+='|(Invalid|My)?BackendId|pgprocno|relpath(perm|backend)|IsAutoVacuumW
 old_names+='|vacuum_set_xid_limits|n_dead_tuples|ri_RootToPartitionMap|GetNumConfigOptions'
 old_names+='|pg_class_ownercheck|pg_attribute_noreturn|lc_collate_is_c|PageIsVerifiedExtended'
 old_names+='|MemoryContextResetAndDeleteChildren|INT64_MODIFIER|F_RANDOM'
+old_names+='|RepOriginId|PageSetChecksumInplace|CHECKPOINT_IMMEDIATE|PROGRESS_CLUSTER_[A-Z_]*|bits(8|16|32)'
+old_names+='|get_relation_info_hook(_type)?|LWLockRegisterTranche|log_min_duration'
 ! c_sources -w "$old_names"
 result $? "the code speaks the names of src/compat.h, not those of one version"
 

@@ -81,13 +81,13 @@ DO $$ BEGIN FOR i IN 1 .. 300 LOOP UPDATE own_wide SET n = n + 1 WHERE id = repe
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP INSERT INTO own_wide VALUES (repeat('wide', 20) || '1', 0) ON CONFLICT (id) DO UPDATE SET n = own_wide.n + 1; END LOOP; END $$;
 SELECT right(id, 5), n FROM own_wide ORDER BY id;
 COMMIT;
--- In their rows
+-- In their rows, more often, for a row takes many versions
 DROP INDEX own_moves, own_wide_moves;
 BEGIN;
-DO $$ BEGIN FOR i IN 1 .. 2000 LOOP UPDATE own SET n = n + 1 WHERE id = 1; END LOOP; END $$;
-SELECT looked_at('own_pkey') BETWEEN 2000 AND 10000 AS few;
-DO $$ BEGIN FOR i IN 1 .. 2000 LOOP INSERT INTO own VALUES (2, 0, 'x') ON CONFLICT (id) DO UPDATE SET n = own.n + 1; END LOOP; END $$;
-SELECT looked_at('own_pkey') BETWEEN 4000 AND 20000 AS few;
+DO $$ BEGIN FOR i IN 1 .. 20000 LOOP UPDATE own SET n = n + 1 WHERE id = 1; END LOOP; END $$;
+SELECT looked_at('own_pkey') BETWEEN 20000 AND 400000 AS few;
+DO $$ BEGIN FOR i IN 1 .. 20000 LOOP INSERT INTO own VALUES (2, 0, 'x') ON CONFLICT (id) DO UPDATE SET n = own.n + 1; END LOOP; END $$;
+SELECT looked_at('own_pkey') BETWEEN 40000 AND 800000 AS few;
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP UPDATE own_wide SET n = n + 1 WHERE id = repeat('wide', 20) || '1'; END LOOP; END $$;
 SELECT id, n FROM own WHERE id < 3 ORDER BY id;
 SELECT right(id, 5), n FROM own_wide ORDER BY id;

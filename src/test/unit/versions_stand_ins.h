@@ -18,6 +18,7 @@
 #include "tree/read/filecache.h"
 
 const TupleTableSlotOps TTSOpsHeapTuple;
+bool		lsm_ignore_missing_files = false;
 
 bool
 TransactionIdPrecedes(TransactionId a, TransactionId b)

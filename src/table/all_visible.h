@@ -36,9 +36,9 @@ typedef struct LsmAllVisible
 
 /*
  * In this order.  Between begin and start the caller flushes the table; start,
- * notes in the order of TIDs (of values read down to a version that closes its row), and end_rows are one walk over all rows below
- * row_limit, which was read before.  in_memory: VACUUM flushes nothing that it
- * need not.
+ * notes in the order of TIDs (of values read down to a version that closes its
+ * row), and end_rows are one walk over all rows below row_limit, which was read
+ * before.  in_memory: VACUUM flushes nothing that it need not.
  */
 extern void lsm_all_visible_begin(LsmAllVisible *map, Relation rel, LsmTree *tree,
 								  uint64 row_limit);

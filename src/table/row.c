@@ -598,7 +598,7 @@ lsm_row_form_tuple(const LsmRow *row, uint64 packed, Oid relid)
 	return tuple;
 }
 
-/* See table.h. */
+/* See row.h. */
 bool
 lsm_row_parse_plain(LsmSlice value, LsmRow *row)
 {

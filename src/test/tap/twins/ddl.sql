@@ -63,7 +63,7 @@ DROP TABLE tt;
 CREATE TABLE s (id int PRIMARY KEY, v text); INSERT INTO s SELECT i, 'v' FROM generate_series(1,1000) i;
 SELECT count(*) FROM s TABLESAMPLE BERNOULLI (100); SELECT count(*)>0 FROM s TABLESAMPLE BERNOULLI (50) REPEATABLE (1); SELECT count(*) FROM s TABLESAMPLE SYSTEM (100);
 SELECT count(*) FROM s a JOIN s b ON a.ctid=b.ctid; SELECT count(DISTINCT ctid), count(DISTINCT xmin), min(xmax::text) FROM s; 
-UPDATE s SET v='t' WHERE ctid=(SELECT ctid FROM s WHERE id=5) RETURNING id; DELETE FROM s WHERE ctid = ANY(ARRAY(SELECT ctid FROM s WHERE id<5)); SELECT count(*) FROM s WHERE ctid >= '(0,0)'; SELECT count(*) FROM s WHERE ctid < (SELECT ctid FROM s WHERE id=500) AND ctid > '(0,0)' ;
+UPDATE s SET v='t' WHERE ctid=(SELECT ctid FROM s WHERE id=600) RETURNING id; DELETE FROM s WHERE ctid = ANY(ARRAY(SELECT ctid FROM s WHERE id<5)); SELECT count(*) FROM s WHERE ctid >= '(0,0)'; SELECT count(*) FROM s WHERE ctid < (SELECT ctid FROM s WHERE id=500) AND ctid > '(0,0)' ;
 COPY s TO '@data@/copy.txt'; CREATE TABLE s2 (LIKE s INCLUDING ALL); COPY s2 FROM '@data@/copy.txt'; SELECT count(*) FROM (SELECT * FROM s EXCEPT ALL SELECT * FROM s2) d; BEGIN; TRUNCATE s2; COPY s2 FROM '@data@/copy.txt' WITH (FREEZE); COPY s2 FROM '@data@/copy.txt' WHERE id < 0; COMMIT; SELECT count(*) FROM s2; COPY s2 FROM '@data@/copy.txt'; COPY (SELECT count(*) FROM s2) TO STDOUT; 
 CREATE TABLE AS_ AS TABLE s WITH NO DATA; SELECT * INTO as2 FROM s WHERE id < 20; SELECT count(*) FROM as2;
 LOCK TABLE s IN ACCESS EXCLUSIVE MODE;

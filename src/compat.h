@@ -878,17 +878,6 @@ lsm_change_set_relation(ReorderBufferChange *change, const RelFileLocator *locat
 #endif
 }
 
-/* In a parallel worker: vacuum_cost_delay as the settings say */
-static inline void
-lsm_vacuum_update_costs(void)
-{
-#if PG_VERSION_NUM >= 160000
-	VacuumUpdateCosts();
-#else
-	VacuumCostActive = VacuumCostDelay > 0;
-#endif
-}
-
 /* ALTER COLUMN ... SET EXPRESSION, which makes indexes anew, too */
 #if PG_VERSION_NUM >= 170000
 #define LSM_SETS_EXPRESSION(cmd)	((cmd)->subtype == AT_SetExpression)

@@ -8,8 +8,7 @@
  *
  * Index entries of the rows are about to go, which indexes of other kinds do
  * not log with a horizon: they rely on heap's pruning to have done so.  So who
- * condemns an entry has its row's deleter in the log before.  Each process does
- * so for itself.
+ * condemns an entry has its row's deleter in the log before.
  *
  * Locking: none, beyond VACUUM's of the table.
  *

@@ -29,8 +29,6 @@ typedef struct LsmDeadEntries
 	bool		deleters_logged;	/* of all rows that are not in `live` */
 } LsmDeadEntries;
 
-/* ---- dead_entries.c ---- */
-
 /* The rows' TIDs are the caller's to collect, up to row_limit. */
 extern void lsm_dead_entries_init(LsmDeadEntries *dead, Relation table, LsmTree *tree,
 								  TransactionId oldest_xmin, uint64 row_limit);
@@ -51,15 +49,5 @@ extern IndexBulkDeleteResult *lsm_delete_dead_entries(LsmDeadEntries *dead, Rela
 													  IndexBulkDeleteResult *stats,
 													  double rows,
 													  BufferAccessStrategy strategy);
-
-/* ---- vacuum_team.c ---- */
-
-/*
- * The same for all indexes, in several processes.  False: that is not worth it
- * or not wanted, and nothing was done.  `rows`: there were in the table before.
- */
-extern bool lsm_vacuum_team(LsmDeadEntries *dead, int nindexes, Relation *indexes,
-							bool flush_first, IndexBulkDeleteResult **stats, double rows,
-							const VacuumParams *params, BufferAccessStrategy strategy);
 
 #endif							/* LSM_DEAD_ENTRIES_H */

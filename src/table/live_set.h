@@ -46,12 +46,4 @@ extern void lsm_live_close(LsmLiveSet *set);
 /* Known to be alive?  If the set is full, false says nothing. */
 extern bool lsm_live_contains(const LsmLiveSet *set, uint64 packed);
 
-/*
- * For other processes: a copy in one piece, of so many bytes; and a set that
- * reads it where it lies.  Nothing can be added to that.
- */
-extern Size lsm_live_flat_bytes(const LsmLiveSet *set);
-extern void lsm_live_flatten(const LsmLiveSet *set, char *flat);
-extern void lsm_live_attach(LsmLiveSet *set, char *flat);
-
 #endif							/* LSM_LIVE_SET_H */

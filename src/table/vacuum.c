@@ -438,24 +438,14 @@ vacuum_indexes(LsmVacuum *vac)
 	pgstat_progress_update_param(PROGRESS_VACUUM_PHASE,
 								 PROGRESS_VACUUM_PHASE_VACUUM_INDEX);
 	lsm_progress_vacuum_indexes(vac->nindexes);
-	if (lsm_vacuum_team(&vac->entries, vac->nindexes, vac->indexes, for_map, vac->stats,
-						vac->kept + vac->gone + vac->dead, vac->params, vac->strategy))
+	for (i = 0; i < vac->nindexes; i++)
 	{
-		/* as core: before and after, not between two indexes */
-		(void) check_failsafe(vac);
-		i = vac->nindexes;
-	}
-	else
-	{
-		for (i = 0; i < vac->nindexes; i++)
-		{
-			vac->stats[i] = lsm_delete_dead_entries(&vac->entries, vac->indexes[i], for_map,
-													vac->stats[i], vac->kept + vac->gone + vac->dead,
-													vac->strategy);
-			lsm_progress_vacuum_index_done();
-			if (check_failsafe(vac))
-				break;
-		}
+		vac->stats[i] = lsm_delete_dead_entries(&vac->entries, vac->indexes[i], for_map,
+												vac->stats[i], vac->kept + vac->gone + vac->dead,
+												vac->strategy);
+		lsm_progress_vacuum_index_done();
+		if (check_failsafe(vac))
+			break;
 	}
 	vac->gone_through = for_map && i == vac->nindexes;
 	lsm_progress_vacuum_indexes(0);

@@ -1,6 +1,5 @@
-# VACUUM of an lsm table does its indexes in several processes, as that of a heap does: as many as asked for and as there
-# are indexes worth it, none with PARALLEL 0; what they leave is what one leaves; they end when they are told to, and
-# when one of them dies.
+# VACUUM of an lsm table with indexes of every kind: none keeps entries of dead rows, beside writers and readers too;
+# PARALLEL is taken and changes nothing; what is left when it is cancelled, terminated or killed, another VACUUM does.
 use strict;
 use warnings;
 use LsmTest;
@@ -8,11 +7,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = lsm_node('vacuum_team', conf => q{
+my $node = lsm_node('vacuum_indexes', conf => q{
 lsm.memtable_size = 1MB
-min_parallel_index_scan_size = 0
-max_parallel_maintenance_workers = 3
-max_worker_processes = 16
 autovacuum = off});
 lsm_start($node);
 
@@ -44,49 +40,29 @@ sub sound
 my $entries = q{SELECT string_agg(n::text, ' ') FROM (SELECT (SELECT sum(entries) FROM lsm_levels(i::regclass)) n
 	FROM unnest(ARRAY['t_id', 't_u', 't_g']) WITH ORDINALITY AS x (i, o) ORDER BY o) y};
 
-# the workers that VACUUM has launched, as VERBOSE tells
-sub workers
-{
-	my ($statement, $at_least, $at_most) = @_;
-	my ($rc, undef, $err) = $node->psql('postgres', $statement =~ s/^VACUUM (?:\((.*)\) )?t$/'VACUUM (' . join(', ', 'VERBOSE', $1 \/\/ ()) . ') t'/er);
-	is($rc, 0, "$statement succeeds");
-	my $launched = $err =~ /launched (\d+) parallel vacuum worker/ ? $1 : 0;
-	cmp_ok($launched, '>=', $at_least, "$statement: $at_least workers or more");
-	return cmp_ok($launched, '<=', $at_most, "$statement: $at_most workers or fewer");
-}
+# ---- what is left ----
 
-# ---- how many, and what is left ----
-
-# gin is the leader's: it wants memory of its own
-foreach my $case ([ 'VACUUM t', 2, 3 ], [ 'VACUUM (PARALLEL 1) t', 1, 1 ], [ 'VACUUM (PARALLEL 0) t', 0, 0 ], [ 'VACUUM (PARALLEL 2, FREEZE) t', 2, 2 ])
+foreach my $statement ('VACUUM t', 'VACUUM (PARALLEL 2, FREEZE) t', 'VACUUM (PARALLEL 0) t')
 {
 	fill(30000);
-	query('DELETE FROM t WHERE id % 2 = 0');
-	workers(@$case);
-	sound(15000, $case->[0]);
-	is(query("SELECT lsm_flush('t'); $entries"), "\n15000 15000 15000", "$case->[0]: entries of dead rows are gone from the files");
+	query("DELETE FROM t WHERE id % 2 = 0");
+	query($statement);
+	sound(15000, $statement);
+	is(query("SELECT lsm_flush('t'); $entries"), "\n15000 15000 15000", "$statement: entries of dead rows are gone from the files");
 }
-fill(30000);
-query('DELETE FROM t WHERE id % 2 = 0; ALTER SYSTEM SET max_parallel_maintenance_workers = 0; SELECT pg_reload_conf()');
-workers('VACUUM t', 0, 0);
-sound(15000, 'no workers allowed');
-query('ALTER SYSTEM RESET max_parallel_maintenance_workers; SELECT pg_reload_conf()');
-fill(30000);
-query(q{DELETE FROM t WHERE id % 2 = 0; SET min_parallel_index_scan_size = '100MB'; VACUUM t});
-sound(15000, 'indexes that are not worth it');
 
 # what VERBOSE says, and errors
 fill(30000);
 my ($rc, $out, $err) = $node->psql('postgres', 'DELETE FROM t WHERE id % 2 = 0; VACUUM (VERBOSE, PARALLEL 2) t');
-like($err, qr/launched 2 parallel vacuum workers for index vacuuming \(planned: 2\)/, 'VERBOSE says how many');
-like($err, qr/WAL usage: [1-9]\d* records, .* [1-9]\d{3,} bytes/, 'and what WAL was written, by all of them');
+unlike($err, qr/parallel vacuum worker/, 'VERBOSE tells of no workers');
+like($err, qr/WAL usage: [1-9]\d* records, .* [1-9]\d{3,} bytes/, 'and what WAL was written');
 fill(30000);
-(undef, undef, $err) = $node->psql('postgres', q{DELETE FROM t WHERE id % 2 = 0; SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 1; SET statement_timeout = '1s'; VACUUM (PARALLEL 0) t});
+(undef, undef, $err) = $node->psql('postgres', q{DELETE FROM t WHERE id % 2 = 0; SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 1; SET statement_timeout = '1s'; VACUUM t});
 like($err, qr/canceling statement.*CONTEXT:  while vacuuming (index "t_\w" of )?relation "public.t"/s, 'an error says where');
 
 # few dead entries, and none
 query('DELETE FROM t WHERE id % 100 = 1');
-workers('VACUUM t', 0, 3);
+query('VACUUM t');
 sound(14700, 'few dead rows');
 query('VACUUM (INDEX_CLEANUP ON) t');
 sound(14700, 'no dead rows');
@@ -103,7 +79,7 @@ my $writes = lsm_start_session($node, 'postgres', 'writes', join('', map {
 		. "DELETE FROM $_ WHERE id % 91 = " . $n % 91 . ";"
 		. "INSERT INTO $_ SELECT i, md5(i::text), md5((i / 2)::text), i % 100, ARRAY[i % 50], i FROM generate_series(" . (100000 + $n * 200) . "," . (100199 + $n * 200) . ") i;" } ('t', 'h') } 1 .. 60));
 my $rounds = 0;
-while (!lsm_ended($writes, 0.01)) { query('VACUUM (PARALLEL 3) t'); $rounds++; }
+while (!lsm_ended($writes, 0.01)) { query('VACUUM t'); $rounds++; }
 is(lsm_output('writes'), '', "writers went on beside $rounds VACUUMs");
 cmp_ok($rounds, '>', 3, 'of which there were some');
 is($reader->query_safe($sum), $before, 'a snapshot sees what it saw');
@@ -123,26 +99,25 @@ sub amid
 	my ($what, $do) = @_;
 	fill(30000);
 	query('DELETE FROM t WHERE id % 2 = 0');
-	my $pid = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 20; VACUUM (PARALLEL 2) t;});
-	ok($node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event = 'VacuumDelay'}),
-		"$what: workers sleep");
-	$do->();
-	ok(lsm_ended($pid), "$what: VACUUM ends");
+	my $pid = lsm_start_session($node, 'postgres', 'vacuum', q{SET vacuum_cost_delay = '100ms'; SET vacuum_cost_limit = 20; VACUUM t;});
+	ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity a JOIN pg_stat_progress_vacuum USING (pid)
+		WHERE phase = 'vacuuming indexes' AND wait_event = 'VacuumDelay'}), "$what: VACUUM sleeps amid its indexes");
+	$do->(query('SELECT pid FROM pg_stat_progress_vacuum'));
+	ok(lsm_ended($pid), "$what: it ends");
 	return;
 }
-amid('leader cancelled', sub { query(q{SELECT pg_cancel_backend(pid) FROM pg_stat_progress_vacuum}) });
+amid('cancelled', sub { query("SELECT pg_cancel_backend($_[0])") });
 like(lsm_output('vacuum'), qr/canceling statement due to user request/, 'and says so');
-ok($node->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'parallel worker'}), 'no worker is left');
 sound(15000, 'after it');
 query('VACUUM t');
 sound(15000, 'and another VACUUM');
 
-amid('a worker terminated', sub { query(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'parallel worker' LIMIT 1}) });
-like(lsm_output('vacuum'), qr/terminating connection due to administrator command|parallel worker/, 'and says so');
+amid('terminated', sub { query("SELECT pg_terminate_backend($_[0])") });
+like(lsm_output('vacuum'), qr/terminating connection due to administrator command/, 'and says so');
 query('VACUUM t');
 sound(15000, 'and another VACUUM');
 
-amid('a worker killed', sub { kill 'KILL', query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'parallel worker' LIMIT 1}) });
+amid('killed', sub { kill 'KILL', $_[0] });
 lsm_wait_up($node);
 query('VACUUM t');
 sound(15000, 'after a crash');

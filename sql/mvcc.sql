@@ -120,6 +120,26 @@ DELETE FROM l WHERE id = 20;
 COMMIT;
 SELECT count(*) FROM l WHERE id = 20;
 
+-- locks whose holders have ended, and deletes that were taken back, leave nothing in files
+CREATE TABLE locked (id int, v text) USING lsm;
+INSERT INTO locked SELECT i, 'v' FROM generate_series(1, 1000) i;
+SELECT lsm_flush('locked');
+SELECT count(*) FROM (SELECT FROM locked FOR KEY SHARE) x;
+BEGIN;
+DELETE FROM locked WHERE id <= 10;
+SELECT lsm_flush('locked');
+ROLLBACK;
+SELECT sum(entries) FROM lsm_levels('locked');
+SELECT count(*) FROM (SELECT FROM locked WHERE id <= 20 FOR UPDATE) x;
+SELECT lsm_flush('locked');
+SELECT sum(entries) FROM lsm_levels('locked');
+SELECT count(*), min(xmax::text), max(xmax::text) = '0' FROM locked WHERE id > 10;
+UPDATE locked SET v = 'w' WHERE id BETWEEN 5 AND 15;
+DELETE FROM locked WHERE id > 20;
+SELECT v, count(*) FROM locked GROUP BY v ORDER BY v;
+SELECT * FROM lsm_verify('locked');
+DROP TABLE locked;
+
 -- two-phase commit
 BEGIN;
 UPDATE l SET v = 'prepared' WHERE id = 30;

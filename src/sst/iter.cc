@@ -590,6 +590,11 @@ LsmSstStatus lsm_sst_iter_seek_prefix(LsmSstIter* it, const void* key,
   const Wanted wanted = {static_cast<const uint8_t*>(key), key_bytes, 0,
                          prefix_bytes, key_bytes};
   StopScan(it);
+  // Keys are unique, so the entry of this very key is the answer.  It is there
+  // already where a row is read, locked, and read again to be changed.
+  if (it->valid && it->key_bytes == key_bytes + kKeyTrailerBytes &&
+      memcmp(it->key, key, key_bytes) == 0)
+    return LSM_SST_OK;
   return Position(it, err, [=]() noexcept { return Seek(it, wanted, err); });
 }
 

@@ -107,6 +107,7 @@ lsm_table_init(void)
 {
 	lsm_kind_register(LSM_KIND_TABLE, &lsm_table_kind_ops);
 	lsm_table_register(&table_ops);
+	lsm_relation_init();
 }
 
 Datum

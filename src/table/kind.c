@@ -648,6 +648,22 @@ chain_fate(LsmFateContext *cx, LsmSlice value, StringInfo rewritten)
 	return fate;
 }
 
+/*
+ * An override that is left of locks whose holders have ended, or of an xmax that
+ * was undone: what is below says as much.  Who made the version is told by clog,
+ * for as long as the file below has his xid; and so is an xmax there that this
+ * override has taken back.  In front of its row it would cost each reader the
+ * search of a second file: foreign keys lock rows that nobody changes.
+ *
+ * REQUIRES: brought up to date, so that a flag says that the maker has committed.
+ */
+static bool
+says_nothing(const LsmRow *row)
+{
+	return row->partial && row->nlockers == 0 && (row->flags & LSM_ROW_HAS_XMAX) == 0 &&
+		!is_dying(row);
+}
+
 static LsmFate
 decide_fate(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo rewritten)
 {
@@ -672,6 +688,8 @@ decide_fate(LsmFateContext *cx, LsmSlice key, LsmSlice value, StringInfo rewritt
 
 	/* VACUUM comes back for what may be dead by then */
 	cx->dying = is_dying(&row);
+	if (says_nothing(&row))
+		return LSM_FATE_DROP;
 
 	if (!changed)
 		return LSM_FATE_KEEP;

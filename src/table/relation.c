@@ -317,16 +317,62 @@ null_width(Relation rel)
 }
 
 /*
+ * What statistics say of a row's width.  Each column is a look into a catalog
+ * cache, and each plan asks: so that is kept in rd_amcache until the relation's
+ * entry is made anew, or some table has got statistics.
+ */
+typedef struct RowWidth
+{
+	uint64		statistics;		/* statistics_changed then */
+	double		bytes;
+	double		null_bytes;		/* of which columns that are NULL have none */
+} RowWidth;
+
+static uint64 statistics_changed = 1;
+
+static void
+note_statistics(Datum arg, int cacheid, uint32 hashvalue)
+{
+	statistics_changed++;
+}
+
+void
+lsm_relation_init(void)
+{
+	CacheRegisterSyscacheCallback(STATRELATTINH, note_statistics, 0);
+}
+
+static RowWidth
+row_width(Relation rel, int32 *attr_widths)
+{
+	RowWidth   *kept = rel->rd_amcache;
+	RowWidth	width;
+
+	if (kept != NULL && kept->statistics == statistics_changed)
+		return *kept;
+	width.statistics = statistics_changed;
+	width.bytes = get_rel_data_width(rel, attr_widths) +
+		MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
+	width.null_bytes = null_width(rel);
+
+	/* looking into catalogs may have emptied it */
+	if (rel->rd_amcache == NULL)
+		rel->rd_amcache = MemoryContextAlloc(CacheMemoryContext, sizeof(RowWidth));
+	*(RowWidth *) rel->rd_amcache = width;
+	return width;
+}
+
+/*
  * The bytes whose reading costs as much as a scan that makes `tuples` rows of
  * `width` bytes from `bytes` of files and memtables.
  */
 static double
-bytes_to_scan(Relation rel, double bytes, double tuples, double width)
+bytes_to_scan(double bytes, double tuples, const RowWidth *width)
 {
-	if (tuples * width <= bytes)
+	if (tuples * width->bytes <= bytes)
 		return bytes;
-	width -= null_width(rel);
-	return bytes + DECOMPRESSED_PAGE_COST * Max(tuples * width - bytes, 0);
+	return bytes + DECOMPRESSED_PAGE_COST *
+		Max(tuples * (width->bytes - width->null_bytes) - bytes, 0);
 }
 
 /*
@@ -392,8 +438,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	double		living;
 	double		bytes;
 	bool		churned;
-	int32		width = get_rel_data_width(rel, attr_widths) +
-		MAXALIGN(SizeofHeapTupleHeader) + sizeof(ItemIdData);
+	RowWidth	width = row_width(rel, attr_widths);
 
 	lsm_tree_size(tree, &size);
 	entries = size_entries(&size);
@@ -401,8 +446,8 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 						 lsm_tree_note_replaced(tree, 0, 0), entries);
 	churned = rows_come_and_go(row_limit, living, CHURNED_RATIO);
 	*tuples = estimate_rows(rel, row_limit, entries, churned);
-	bytes = (double) size.file_bytes + memtable_data_bytes(rel, &size, width);
-	bytes = bytes_to_scan(rel, bytes, *tuples, width);
+	bytes = (double) size.file_bytes + memtable_data_bytes(rel, &size, width.bytes);
+	bytes = bytes_to_scan(bytes, *tuples, &width);
 	if (churned)
 		bytes += (CHURNED_PAGES + Min(entries, CHURNED_MAX_ROWS) / CHURNED_ROWS_PER_PAGE) * BLCKSZ;
 	*pages = (BlockNumber) Min(ceil(bytes / BLCKSZ), (double) MaxBlockNumber);
@@ -415,7 +460,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	if (*pages < 10 && rel->rd_rel->reltuples < 0 && !rel->rd_rel->relhassubclass)
 	{
 		*pages = 10;
-		*tuples = Max(entries, rint(10.0 * ((BLCKSZ - SizeOfPageHeaderData) / width)));
+		*tuples = Max(entries, rint(10.0 * ((BLCKSZ - SizeOfPageHeaderData) / width.bytes)));
 		return;
 	}
 	if (entries > 0 && *pages == 0)

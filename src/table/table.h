@@ -522,6 +522,7 @@ extern uint64 lsm_table_size(Relation rel, ForkNumber forkNumber);
 extern BlockNumber lsm_analyze_tell_blocks(Relation rel, BlockNumber nblocks);
 extern bool lsm_relation_needs_toast_table(Relation rel);
 extern Oid	lsm_relation_toast_am(Relation rel);
+extern void lsm_relation_init(void);
 extern void lsm_relation_estimate_size(Relation rel, int32 *attr_widths,
 									   BlockNumber *pages, double *tuples,
 									   double *allvisfrac);

@@ -181,6 +181,32 @@ CREATE INDEX h_b ON h USING brin (v); CREATE INDEX l_b ON l USING brin (v);
 SELECT times(7, 14);
 SELECT same_query('SELECT id, v FROM @ WHERE v BETWEEN 10 AND 20');
 DROP INDEX h_b, l_b;
+-- a whole row, in an expression and in a predicate
+CREATE FUNCTION v_of(h) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN $1.v; END $$;
+CREATE FUNCTION v_of(l) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN $1.v; END $$;
+SET enable_seqscan = off;
+CREATE INDEX h_w ON h (v_of(h)); CREATE INDEX l_w ON l USING lsm (v_of(l));
+SELECT times(3, 14);
+SELECT same_query('SELECT id, v FROM @ WHERE v_of(@) BETWEEN 10 AND 20');
+DROP INDEX h_w, l_w;
+CREATE INDEX h_w ON h (id) WHERE v_of(h) > 11; CREATE INDEX l_w ON l USING lsm (id) WHERE v_of(l) > 11;
+SELECT times(3, 14);
+SELECT same_query('SELECT id, v FROM @ WHERE v_of(@) > 11 AND id > 0');
+DROP INDEX h_w, l_w;
+RESET enable_seqscan;
+DROP FUNCTION v_of(h), v_of(l);
+-- values that are equal and not the same: what an index-only scan returns is the row's own
+CREATE TABLE h_num (id int PRIMARY KEY, x numeric, f float8, c char(3)) USING heap;
+CREATE TABLE l_num (id int PRIMARY KEY, x numeric, f float8, c char(3)) USING lsm;
+INSERT INTO h_num VALUES (1, 1.0, 0, 'a'), (2, 2.0, 0, 'a'); INSERT INTO l_num SELECT * FROM h_num;
+CREATE INDEX h_num_x ON h_num (id, x) INCLUDE (f, c); CREATE INDEX l_num_x ON l_num USING lsm (id, x) INCLUDE (x, f, c);
+VACUUM h_num, l_num;
+UPDATE h_num SET x = 1.00 WHERE id = 1; UPDATE l_num SET x = 1.00 WHERE id = 1;
+UPDATE h_num SET f = '-0' WHERE id = 2; UPDATE l_num SET f = '-0' WHERE id = 2;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+SELECT agree('SELECT id, x, f, c FROM @_num WHERE id IN (1, 2) AND x > 0 ORDER BY id');
+RESET enable_seqscan; RESET enable_bitmapscan;
+DROP TABLE h_num, l_num;
 
 -- an index that is made when there are versions which its users must not see, and rows whose newest one was rolled back
 BEGIN; SELECT times(3, 15); ROLLBACK;

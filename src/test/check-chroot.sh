@@ -1,20 +1,21 @@
 #!/bin/bash
-# make check PG=17 (18, 19): the tests on another major version, in a chroot of
-# the Debian release that has it; for 19 that is sid with what experimental has of it.  The chroot is made by debootstrap at the
-# first call and kept in LSM_CHROOTS (/var/cache/lsmam); remove it to have it
-# made anew.  LSM_CHECK says what is run; without it what has passed there:
-# regress and isolation.  With more arguments: this command instead, in the
-# copy of the sources there.  As root.  Exit code 77: the chroot could not be made.
+# make check PG=16 (17, 18, 19): the tests on another major version, in a chroot of the Debian release that
+# has it; for 19 that is sid with what experimental has of it, for 16, which none has, bookworm and
+# fetch-16.sh.  The chroot is made by debootstrap at the first call and kept in LSM_CHROOTS
+# (/var/cache/lsmam); remove it to have it made anew.  LSM_CHECK says what is run; without it
+# regress and isolation.  With more arguments: this command instead, in the copy of the sources there.
+# As root.  Exit code 77: the chroot could not be made.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 major=${1:?usage: check-chroot.sh MAJOR [COMMAND...]}
 shift
 case $major in
+	16) suite=bookworm ;;
 	17) suite=trixie ;;
 	18) suite=sid ;;
 	19) suite=experimental ;;
 	*)
-		echo "check: no Debian release is known to have PostgreSQL $major; 15, 17, 18 and 19 are" >&2
+		echo "check: it is not known where PostgreSQL $major could come from; 15 to 19 are" >&2
 		exit 2
 		;;
 esac
@@ -25,8 +26,9 @@ esac
 cache=${LSM_CHROOTS:-/var/cache/lsmam}
 root=$cache/$suite
 mirror=${LSM_MIRROR:-http://deb.debian.org/debian}
+debian=${major/16/15}
 packages="make gcc g++ libc6-dev perl patch locales diffutils
-	postgresql-$major postgresql-server-dev-$major librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
+	postgresql-$debian postgresql-server-dev-$debian librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
 	libicu-dev rocksdb-tools libipc-run-perl curl ${LSM_CHROOT_PACKAGES:-}"
 # what some TAP tests would be skipped without: what they name in their heads, as for 15, and what 15's release has not
 if [[ " ${LSM_CHECK:-} " == *" tap "* ]]; then
@@ -35,7 +37,9 @@ if [[ " ${LSM_CHECK:-} " == *" tap "* ]]; then
 	for name in pg-hint-plan show-plans timescaledb pgvector; do
 		packages+=" postgresql-$major-$name"
 	done
-	[ "$major" -lt 18 ] || packages+=" postgresql-18-pgsentinel postgresql-18-pg-ivm"
+	# extensions are built for what Debian has
+	[ "$major" -ne 16 ] || packages=$(tr ' ' '\n' <<<"$packages" | grep -v '^postgresql-16-')
+	[ "$major" -lt 18 ] || packages+=" postgresql-$major-pgsentinel postgresql-$major-pg-ivm"
 fi
 
 # in_chroot COMMAND...: with mounts that end with it
@@ -54,12 +58,7 @@ if [ ! -x "$root/usr/bin/apt-get" ]; then
 		exit 77
 	}
 	cp /etc/resolv.conf "$root.new/etc/"
-	if [ "$suite" = experimental ]; then
-		# of it, PostgreSQL and what only it has
-		echo "deb $mirror experimental main" >>"$root.new/etc/apt/sources.list"
-		printf 'Package: %s\nPin: release a=experimental\nPin-Priority: %s\n\n' "*" 100 \
-			"src:postgresql-$major src:postgresql-common" 990 >"$root.new/etc/apt/preferences.d/experimental"
-	fi
+	[ "$suite" != experimental ] || "$top/src/test/experimental.sh" "$root.new" "$major" "$mirror"
 	mv "$root.new" "$root"
 fi
 # packages start no services there
@@ -83,6 +82,8 @@ if [ -n "$missing" ]; then
 		exit 77
 	}
 fi
+
+[ "$major" -ne 16 ] || "$top/src/test/fetch-16.sh" "$root"
 
 in_chroot true || {
 	echo "check: nothing can be run in $root"

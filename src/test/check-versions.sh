@@ -1,5 +1,5 @@
 #!/bin/bash
-# make check-all: everything on PostgreSQL 15, on 17 and 18 in their chroots all that
+# make check-all: everything on PostgreSQL 15, on 16 to 19 in their chroots all that
 # depends on the server, and what needs several versions at once.  The last line sums
 # up: "N passed, N failed".
 #
@@ -31,7 +31,7 @@ add_up() {
 first="install unit regress isolation tap"
 [[ ${LSM_PART:-1/1} != 1/* ]] || first="layers docs $first"
 add_up "PostgreSQL 15" env LSM_CHECK="$first" "$top/src/test/check.sh"
-for major in 17 18; do
+for major in 16 17 18 19; do
 	echo "=== PostgreSQL $major, $SECONDS s since start"
 	add_up "PostgreSQL $major" env LSM_CHECK="install unit regress isolation tap" "$top/src/test/check-chroot.sh" $major
 done

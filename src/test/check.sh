@@ -3,7 +3,7 @@
 # "N passed, N failed"; the exit code says whether N failed is 0.
 #
 #   LSM_CHECK="layers docs install unit regress isolation tap"   what to run (default: all).  Also: unit-plain; versions:
-#                                                   regression and isolation tests on 17 and 18
+#                                                   regression and isolation tests on 16 to 19
 #   LSM_TIER=check                                  no sanitizers; of the TAP tests those that say so ("# tier: check"), some of
 #                                                   which do less then
 #   LSM_TIER=rest                                   what that leaves
@@ -248,7 +248,7 @@ jobs_wanted() {
 		echo sql
 	fi
 	! wants tap || tap_wanted
-	! wants versions || printf '%s\n' version-17 version-18
+	! wants versions || printf '%s\n' version-{16..19}
 }
 
 job_run() {

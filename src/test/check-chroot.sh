@@ -27,7 +27,7 @@ cache=${LSM_CHROOTS:-/var/cache/lsmam}
 root=$cache/$suite
 mirror=${LSM_MIRROR:-http://deb.debian.org/debian}
 debian=${major/16/15}
-packages="make gcc g++ libc6-dev perl patch locales diffutils
+packages="make gcc g++ libc6-dev perl patch locales diffutils procps
 	postgresql-$debian postgresql-server-dev-$debian librocksdb-dev libxxhash-dev liblz4-dev libzstd-dev
 	libicu-dev rocksdb-tools libipc-run-perl curl ${LSM_CHROOT_PACKAGES:-}"
 # what some TAP tests would be skipped without: what they name in their heads, as for 15, and what 15's release has not

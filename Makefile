@@ -9,7 +9,7 @@
 #   make check-quick        documents, layers, unit and regression tests: a minute and a half
 #   make check-all          all tests on 15 to 19: hours, with a lab of packages.  PART=2/6: one of so many parts
 #   make lint               layers and documents
-#   make check-upgrade      pg_upgrade from 15 to 19, in a chroot
+#   make check-upgrade      pg_upgrade from 15 to 17 to 18, in a chroot
 #   make check-mutants      deliberate faults, in copies of the tree: the tests named in them fail
 #   make check-one T=...    one test: regress/NAME, isolation/NAME, tap/NNN, unit/NAME
 #   make check-pg           PostgreSQL's own test suites on lsm; fetches its source package;

@@ -1,6 +1,6 @@
 #!/bin/bash
-# make check-packages [PG="15 17"]: Debian packages for these major versions (all three), each
-# in chroots of the release that has that version.  As root.  Builds source and binary
+# make check-packages [PG="15 17"]: Debian packages for these major versions (15, 17 and 18), each
+# in chroots of the release that has that version; or 19, of sid with experimental.  As root.  Builds source and binary
 # package as an ordinary user, with the regression tests; lintian; an install into another prefix;
 # the autopkgtest; the package in a chroot that has nothing but the server (packages/use.sh).  The
 # last line is "N passed, N failed".
@@ -85,8 +85,9 @@ make_chroot() {
 	if [ ! -d "$root" ]; then
 		rm -rf "$root.new"
 		if [ "$root" = "$cache/packages-$suite" ]; then
-			debootstrap --variant=minbase --include=ca-certificates "$suite" "$root.new" "$mirror" || return 1
+			debootstrap --variant=minbase --include=ca-certificates "${suite/experimental/sid}" "$root.new" "$mirror" || return 1
 			cp /etc/resolv.conf "$root.new/etc/"
+			[ "$suite" != experimental ] || "$top/src/test/experimental.sh" "$root.new" "$major" "$mirror"
 			printf '#!/bin/sh\nexit 101\n' >"$root.new/usr/sbin/policy-rc.d"
 			chmod 755 "$root.new/usr/sbin/policy-rc.d"
 		else
@@ -175,8 +176,9 @@ for major; do
 		15) suite=bookworm ;;
 		17) suite=trixie ;;
 		18) suite=sid ;;
+		19) suite=experimental ;;
 		*)
-			result 1 "no Debian release is known to have it; 15, 17 and 18 are"
+			result 1 "no Debian release is known to have it; 15, 17, 18 and 19 are"
 			continue
 			;;
 	esac

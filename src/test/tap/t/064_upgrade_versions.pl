@@ -22,7 +22,7 @@ sub cluster
 	my ($name, $install) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name, $install eq $here ? () : (install_path => $install));
 	# 18's initdb turns checksums on
-	my @sums = $install =~ /\b(?:15|17)$/ ? () : ('--no-data-checksums');
+	my @sums = $install =~ /\b1[5-7]$/ ? () : ('--no-data-checksums');
 	$node->init(extra => [ '--encoding=UTF8', '--locale=C.UTF-8', @sums ]);
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'lsmam'\nautovacuum = off\nfsync = off\nlsm.memtable_size = 64kB\nlsm.target_file_size = 64kB");
 	return $node;

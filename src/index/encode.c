@@ -34,18 +34,13 @@
 
 #include <math.h>
 
-#include "access/transam.h"
 #include "utils/builtins.h"
-#include "utils/cash.h"
 #include "utils/date.h"
 #include "utils/float.h"
-#include "utils/inet.h"
-#include "utils/pg_lsn.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 #include "utils/varbit.h"
-#include "utils/xid8.h"
 
 #include "index/compose.h"
 #include "index/integer_codes.h"
@@ -54,45 +49,103 @@
 #error "lsmam needs a 128-bit integer type"
 #endif
 
-/* Bytes of the value part; 0: varies */
-static const uint8 value_bytes[LSM_COLUMN_FUNCTION + 1] = {
-	[LSM_COLUMN_BOOL] = 1,
-	[LSM_COLUMN_INT2] = 2,
-	[LSM_COLUMN_INT4] = 4,
-	[LSM_COLUMN_INT8] = 8,
-	[LSM_COLUMN_OID] = 4,
-	[LSM_COLUMN_CHAR] = 1,
-	[LSM_COLUMN_FLOAT4] = 4,
-	[LSM_COLUMN_FLOAT8] = 8,
-	[LSM_COLUMN_UUID] = UUID_LEN,
-	[LSM_COLUMN_DATE] = 4,
-	[LSM_COLUMN_TIME] = 8,
-	[LSM_COLUMN_TIMETZ] = 12,
-	[LSM_COLUMN_TIMESTAMP] = 8,
-	[LSM_COLUMN_TIMESTAMPTZ] = 8,
-	[LSM_COLUMN_INTERVAL] = 16,
-	[LSM_COLUMN_ENUM] = 4,
-	[LSM_COLUMN_MONEY] = 8,
-	[LSM_COLUMN_PG_LSN] = 8,
-	[LSM_COLUMN_XID8] = 8,
-	[LSM_COLUMN_TID] = LSM_TID_BYTES,
-	[LSM_COLUMN_MACADDR] = sizeof(macaddr),
-	[LSM_COLUMN_MACADDR8] = sizeof(macaddr8)
+#define PICK_EXTENT(name, oid, extent, ...) [LSM_COLUMN_##name] = extent,
+#define PICK_STRING(name, ...) [LSM_COLUMN_##name] = LSM_EXTENT_STRING,
+
+static const uint8 extents[LSM_NTYPES] = {
+	LSM_SCALAR_TYPES(PICK_EXTENT)
+	LSM_COMPOSED_TYPES(PICK_STRING)
+	[LSM_COLUMN_FUNCTION] = LSM_EXTENT_STRING
 };
 
 uint8
-lsm_value_bytes(LsmColumnType type)
+lsm_value_extent(LsmColumnType type, LsmStrings strings)
 {
-	return value_bytes[type];
+	if (strings == LSM_STRINGS_KEY_AND_BYTES || lsm_strings_are_libc(strings))
+		return LSM_EXTENT_TWO_STRINGS;
+	return extents[type];
 }
 
 /* ======================================================================
  * Numbers
  * ====================================================================== */
 
-static void
-put_float4(StringInfo out, float4 f)
+#define SIGN_BIT	(UINT64CONST(1) << 63)
+
+/* Of so many bytes as the type has; `flip` is of one of eight. */
+static inline void
+put_integer(const LsmColumnSpec *spec, Datum value, uint64 flip, StringInfo out)
 {
+	int			bytes = extents[spec->type];
+	uint64		n = pg_hton64(((uint64) value << (64 - 8 * bytes)) ^ flip);
+
+	appendBinaryStringInfo(out, (char *) &n, bytes);
+}
+
+static void
+put_signed(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	put_integer(spec, value, SIGN_BIT, out);
+}
+
+static void
+put_unsigned(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	put_integer(spec, value, 0, out);
+}
+
+static void
+put_bool(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	appendStringInfoCharMacro(out, DatumGetBool(value) ? 1 : 0);
+}
+
+static Datum
+get_bool(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return BoolGetDatum(bytes[0] != 0);
+}
+
+static Datum
+get_char(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return CharGetDatum((char) bytes[0]);
+}
+
+static Datum
+get_int2(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return Int16GetDatum((int16) ((((uint16) bytes[0] << 8) | bytes[1]) ^ 0x8000));
+}
+
+static Datum
+get_int4(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return Int32GetDatum(get_int32(bytes));
+}
+
+static Datum
+get_int8(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return Int64GetDatum(get_int64(bytes));
+}
+
+static Datum
+get_oid(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return ObjectIdGetDatum(get_uint32(bytes));
+}
+
+static Datum
+get_lsn(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return UInt64GetDatum(get_uint64(bytes));
+}
+
+static void
+put_float4(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	float4		f = DatumGetFloat4(value);
 	uint32		bits;
 
 	if (isnan(f))
@@ -108,8 +161,9 @@ put_float4(StringInfo out, float4 f)
 }
 
 static void
-put_float8(StringInfo out, float8 f)
+put_float8(const LsmColumnSpec *spec, Datum value, StringInfo out)
 {
+	float8		f = DatumGetFloat8(value);
 	uint64		bits;
 
 	if (isnan(f))
@@ -119,41 +173,73 @@ put_float8(StringInfo out, float8 f)
 		if (f == 0)
 			f = 0;
 		memcpy(&bits, &f, sizeof(bits));
-		bits = (bits >> 63) ? ~bits : bits | (UINT64CONST(1) << 63);
+		bits = (bits >> 63) ? ~bits : bits | SIGN_BIT;
 	}
 	put_uint64(out, bits);
 }
 
-static float4
-get_float4(const uint8 *bytes)
+static Datum
+get_float4(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
 	uint32		bits = get_uint32(bytes);
 	float4		f;
 
 	if (bits == PG_UINT32_MAX)
-		return get_float4_nan();
+		return Float4GetDatum(get_float4_nan());
 	bits = (bits >> 31) ? bits & ~((uint32) 1 << 31) : ~bits;
 	memcpy(&f, &bits, sizeof(f));
-	return f;
+	return Float4GetDatum(f);
 }
 
-static float8
-get_float8(const uint8 *bytes)
+static Datum
+get_float8(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
 	uint64		bits = get_uint64(bytes);
 	float8		f;
 
 	if (bits == PG_UINT64_MAX)
-		return get_float8_nan();
-	bits = (bits >> 63) ? bits & ~(UINT64CONST(1) << 63) : ~bits;
+		return Float8GetDatum(get_float8_nan());
+	bits = (bits >> 63) ? bits & ~SIGN_BIT : ~bits;
 	memcpy(&f, &bits, sizeof(f));
-	return f;
+	return Float8GetDatum(f);
+}
+
+static void
+put_numeric(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	lsm_encode_numeric(value, out);
+}
+
+static Datum
+get_numeric(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return lsm_decode_numeric(bytes, len);
+}
+
+static void
+put_timetz(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	TimeTzADT  *t = DatumGetTimeTzADTP(value);
+
+	put_int64(out, t->time + t->zone * USECS_PER_SEC);
+	put_int32(out, t->zone);
+}
+
+static Datum
+get_timetz(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	TimeTzADT  *t = palloc(sizeof(TimeTzADT));
+
+	t->zone = get_int32(bytes + 8);
+	t->time = get_int64(bytes) - t->zone * USECS_PER_SEC;
+	return TimeTzADTPGetDatum(t);
 }
 
 /* What interval_cmp() compares (timestamp.c, interval_cmp_value). */
 static void
-put_interval(StringInfo out, const Interval *interval)
+put_interval(const LsmColumnSpec *spec, Datum value, StringInfo out)
 {
+	Interval   *interval = DatumGetIntervalP(value);
 	int128		span;
 	unsigned __int128 bits;
 
@@ -165,8 +251,8 @@ put_interval(StringInfo out, const Interval *interval)
 }
 
 /* An interval that compares equal to what was encoded. */
-static Interval *
-get_interval(const uint8 *bytes)
+static Datum
+get_interval(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
 	Interval   *interval = palloc(sizeof(Interval));
 	unsigned __int128 bits;
@@ -182,7 +268,57 @@ get_interval(const uint8 *bytes)
 	interval->day = (int32) Min(Max(days, (int128) PG_INT32_MIN), (int128) PG_INT32_MAX);
 	days -= interval->day;
 	interval->time += (int64) (days * USECS_PER_DAY);
-	return interval;
+	return IntervalPGetDatum(interval);
+}
+
+/* Of a value, which may be no row identifier at all */
+static void
+put_tid(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	ItemPointer tid = (ItemPointer) DatumGetPointer(value);
+	uint16		offset = pg_hton16(ItemPointerGetOffsetNumberNoCheck(tid));
+
+	put_uint32(out, ItemPointerGetBlockNumberNoCheck(tid));
+	appendBinaryStringInfo(out, (char *) &offset, sizeof(offset));
+}
+
+static Datum
+get_tid(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	ItemPointer tid = palloc(sizeof(ItemPointerData));
+	uint32		block;
+	uint16		offset;
+
+	lsm_tid_read((const char *) bytes, &block, &offset);
+	ItemPointerSet(tid, block, offset);
+	return PointerGetDatum(tid);
+}
+
+/* The value's own bytes */
+static void
+put_bytes(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	appendBinaryStringInfo(out, DatumGetPointer(value), extents[spec->type]);
+}
+
+static Datum
+get_bytes(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	int			n = extents[spec->type];
+
+	return PointerGetDatum(memcpy(palloc(n), bytes, n));
+}
+
+static void
+put_inet(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	lsm_put_inet(out, value);
+}
+
+static Datum
+get_inet(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
+{
+	return lsm_get_inet(bytes);
 }
 
 /* ======================================================================
@@ -223,37 +359,54 @@ lsm_put_text(StringInfo out, const LsmColumnSpec *spec, const char *data, int le
 		lsm_put_string(out, data, len);
 }
 
-static void
-put_varlena(StringInfo out, const LsmColumnSpec *spec, Datum value)
+/* Of a varlena, without trailing blanks if `bpchar`. */
+static inline void
+put_varlena(const LsmColumnSpec *spec, Datum value, bool bpchar, StringInfo out)
 {
 	struct varlena *v = PG_DETOAST_DATUM_PACKED(value);
 	const char *data = VARDATA_ANY(v);
 	int			len = VARSIZE_ANY_EXHDR(v);
 
-	if (spec->type == LSM_COLUMN_BPCHAR)
+	if (bpchar)
 		len = bpchartruelen(unconstify(char *, data), len);
 	lsm_put_text(out, spec, data, len);
 	if ((Pointer) v != DatumGetPointer(value))
 		pfree(v);
 }
 
-/* How many strings a value part consists of; 0: it is another kind of value. */
-static inline int
-code_strings(const LsmColumnSpec *spec)
+static void
+put_bytea(const LsmColumnSpec *spec, Datum value, StringInfo out)
 {
-	if (spec->type == LSM_COLUMN_NUMERIC)
-		return 0;
-	if (spec->type == LSM_COLUMN_BIT)
-		return 2;
-	return spec->strings == LSM_STRINGS_KEY_AND_BYTES ||
-		lsm_strings_are_libc(spec->strings) ? 2 : 1;
+	put_varlena(spec, value, false, out);
+}
+
+static void
+put_bpchar(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	put_varlena(spec, value, true, out);
+}
+
+static void
+put_text(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	if (unlikely(spec->normal_text != NULL))
+		value = lsm_normal_text(spec, value);
+	put_varlena(spec, value, false, out);
+}
+
+static void
+put_name(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	const char *name = NameStr(*DatumGetName(value));
+
+	lsm_put_text(out, spec, name, strnlen(name, NAMEDATALEN));
 }
 
 /*
  * Length of a value part of so many strings, terminators included; 0: it does
- * not end.
+ * not end; LSM_VALUE_CORRUPT.
  */
-static uint32
+static inline uint32
 string_code_length(const uint8 *bytes, uint32 len, uint8 mask, int nstrings)
 {
 	uint32		i = 0;
@@ -271,13 +424,34 @@ string_code_length(const uint8 *bytes, uint32 len, uint8 mask, int nstrings)
 				return i;
 		}
 		else if ((escape[1] ^ mask) != LSM_STRING_ESCAPED_ZERO)
-			lsm_code_corrupt();
+			return LSM_VALUE_CORRUPT;
 	}
+}
+
+static inline uint32
+value_length(uint8 extent, const uint8 *bytes, uint32 len, uint8 mask)
+{
+	if (extent < LSM_EXTENT_VARIES)
+		return extent;
+	len = Min(len, LSM_CODE_PLAIN_BYTES);
+	if (len < 1)
+		return 0;
+	if (extent == LSM_EXTENT_NUMERIC)
+		return lsm_numeric_code_length(bytes, len, mask);
+	if (extent == LSM_EXTENT_INET)
+		return lsm_inet_code_length(bytes, mask);
+	return string_code_length(bytes, len, mask, lsm_extent_strings(extent));
+}
+
+uint32
+lsm_value_length(uint8 extent, const uint8 *bytes, uint32 len, uint8 mask)
+{
+	return value_length(extent, bytes, len, mask);
 }
 
 /* Undo the escapes of a complete string into `out`; returns its length. */
 static int
-get_string(const uint8 *bytes, uint32 len, char *out)
+unescape(const uint8 *bytes, uint32 len, char *out)
 {
 	char	   *p = out;
 
@@ -300,22 +474,23 @@ get_string(const uint8 *bytes, uint32 len, char *out)
 }
 
 static Datum
-get_varlena(const uint8 *bytes, uint32 len)
+get_string(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
 	struct varlena *v = palloc(VARHDRSZ + len);
 
-	SET_VARSIZE(v, VARHDRSZ + get_string(bytes, len, VARDATA(v)));
+	SET_VARSIZE(v, VARHDRSZ + unescape(bytes, len, VARDATA(v)));
 	return PointerGetDatum(v);
 }
 
-/* Of a value, which may be no row identifier at all */
-static void
-put_tid(ItemPointer tid, StringInfo out)
+static Datum
+get_name(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
-	uint16		offset = pg_hton16(ItemPointerGetOffsetNumberNoCheck(tid));
+	Name		name = palloc0(NAMEDATALEN);
 
-	put_uint32(out, ItemPointerGetBlockNumberNoCheck(tid));
-	appendBinaryStringInfo(out, (char *) &offset, sizeof(offset));
+	if (len > NAMEDATALEN - 1 + 2)
+		lsm_code_corrupt();
+	unescape(bytes, len, NameStr(*name));
+	return NameGetDatum(name);
 }
 
 /* ======================================================================
@@ -324,7 +499,7 @@ put_tid(ItemPointer tid, StringInfo out)
 
 /* bit_cmp(): the bytes, in the last of which unused bits are 0, then the length */
 static void
-put_bits(StringInfo out, Datum value)
+put_bits(const LsmColumnSpec *spec, Datum value, StringInfo out)
 {
 	VarBit	   *v = DatumGetVarBitP(value);
 	char		used = VARBITLEN(v) == 0 ? 1 : (VARBITLEN(v) - 1) % BITS_PER_BYTE + 1;
@@ -336,15 +511,15 @@ put_bits(StringInfo out, Datum value)
 }
 
 static Datum
-get_bits(const uint8 *bytes, uint32 len)
+get_bits(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
 	VarBit	   *v = palloc(VARBITHDRSZ + VARHDRSZ + len);
 	uint32		first = string_code_length(bytes, len, 0, 1);
 	int			nbytes;
 
-	if (first == 0 || len - first != 3)
+	if (first == 0 || first == LSM_VALUE_CORRUPT || len - first != 3)
 		lsm_code_corrupt();
-	nbytes = get_string(bytes, first, (char *) VARBITS(v));
+	nbytes = unescape(bytes, first, (char *) VARBITS(v));
 	SET_VARSIZE(v, VARHDRSZ + VARBITHDRSZ + nbytes);
 	VARBITLEN(v) = nbytes == 0 ? 0 : (nbytes - 1) * BITS_PER_BYTE + bytes[first];
 	return VarBitPGetDatum(v);
@@ -366,116 +541,26 @@ put_composed(const LsmColumnSpec *spec, Datum value, StringInfo out)
 	pfree(raw.data);
 }
 
+static void
+put_invalid(const LsmColumnSpec *spec, Datum value, StringInfo out)
+{
+	elog(ERROR, "invalid column type");
+}
+
+#define PICK_PUT(name, oid, extent, put, ...) [LSM_COLUMN_##name] = put_##put,
+#define PUT_COMPOSED(name, ...) [LSM_COLUMN_##name] = put_composed,
+
 void
 lsm_put_value(const LsmColumnSpec *spec, Datum value, StringInfo out)
 {
-	switch (spec->type)
-	{
-		case LSM_COLUMN_BOOL:
-			appendStringInfoCharMacro(out, DatumGetBool(value) ? 1 : 0);
-			break;
-		case LSM_COLUMN_INT2:
-			{
-				uint16		n = pg_hton16((uint16) DatumGetInt16(value) ^ 0x8000);
+	static void (*const puts[LSM_NTYPES]) (const LsmColumnSpec *, Datum, StringInfo) = {
+		[LSM_COLUMN_INVALID] = put_invalid,
+		LSM_SCALAR_TYPES(PICK_PUT)
+		LSM_COMPOSED_TYPES(PUT_COMPOSED)
+		[LSM_COLUMN_FUNCTION] = put_composed
+	};
 
-				appendBinaryStringInfo(out, (char *) &n, sizeof(n));
-				break;
-			}
-		case LSM_COLUMN_INT4:
-			put_int32(out, DatumGetInt32(value));
-			break;
-		case LSM_COLUMN_INT8:
-			put_int64(out, DatumGetInt64(value));
-			break;
-		case LSM_COLUMN_OID:
-		case LSM_COLUMN_ENUM:
-			put_uint32(out, DatumGetObjectId(value));
-			break;
-		case LSM_COLUMN_CHAR:
-			appendStringInfoCharMacro(out, DatumGetChar(value));
-			break;
-		case LSM_COLUMN_FLOAT4:
-			put_float4(out, DatumGetFloat4(value));
-			break;
-		case LSM_COLUMN_FLOAT8:
-			put_float8(out, DatumGetFloat8(value));
-			break;
-		case LSM_COLUMN_NUMERIC:
-			lsm_encode_numeric(value, out);
-			break;
-		case LSM_COLUMN_TEXT:
-			put_varlena(out, spec, unlikely(spec->normal_text != NULL) ?
-						lsm_normal_text(spec, value) : value);
-			break;
-		case LSM_COLUMN_BPCHAR:
-		case LSM_COLUMN_BYTEA:
-			put_varlena(out, spec, value);
-			break;
-		case LSM_COLUMN_NAME:
-			lsm_put_text(out, spec, NameStr(*DatumGetName(value)),
-					 strnlen(NameStr(*DatumGetName(value)), NAMEDATALEN));
-			break;
-		case LSM_COLUMN_UUID:
-			appendBinaryStringInfo(out, (char *) DatumGetUUIDP(value)->data, UUID_LEN);
-			break;
-		case LSM_COLUMN_DATE:
-			put_int32(out, DatumGetDateADT(value));
-			break;
-		case LSM_COLUMN_TIME:
-			put_int64(out, DatumGetTimeADT(value));
-			break;
-		case LSM_COLUMN_TIMETZ:
-			{
-				TimeTzADT  *t = DatumGetTimeTzADTP(value);
-
-				put_int64(out, t->time + t->zone * USECS_PER_SEC);
-				put_int32(out, t->zone);
-				break;
-			}
-		case LSM_COLUMN_TIMESTAMP:
-		case LSM_COLUMN_TIMESTAMPTZ:
-			put_int64(out, DatumGetTimestamp(value));
-			break;
-		case LSM_COLUMN_INTERVAL:
-			put_interval(out, DatumGetIntervalP(value));
-			break;
-		case LSM_COLUMN_MONEY:
-			put_int64(out, DatumGetCash(value));
-			break;
-		case LSM_COLUMN_PG_LSN:
-			put_uint64(out, DatumGetLSN(value));
-			break;
-		case LSM_COLUMN_XID8:
-			put_uint64(out, U64FromFullTransactionId(DatumGetFullTransactionId(value)));
-			break;
-		case LSM_COLUMN_TID:
-			put_tid((ItemPointer) DatumGetPointer(value), out);
-			break;
-		case LSM_COLUMN_MACADDR:
-			appendBinaryStringInfo(out, DatumGetPointer(value), sizeof(macaddr));
-			break;
-		case LSM_COLUMN_MACADDR8:
-			appendBinaryStringInfo(out, DatumGetPointer(value), sizeof(macaddr8));
-			break;
-		case LSM_COLUMN_INET:
-			lsm_put_inet(out, value);
-			break;
-		case LSM_COLUMN_BIT:
-			put_bits(out, value);
-			break;
-		case LSM_COLUMN_OIDVECTOR:
-		case LSM_COLUMN_TSVECTOR:
-		case LSM_COLUMN_JSONB:
-		case LSM_COLUMN_ARRAY:
-		case LSM_COLUMN_RANGE:
-		case LSM_COLUMN_MULTIRANGE:
-		case LSM_COLUMN_RECORD:
-		case LSM_COLUMN_FUNCTION:
-			put_composed(spec, value, out);
-			break;
-		case LSM_COLUMN_INVALID:
-			elog(ERROR, "invalid column type");
-	}
+	puts[spec->type] (spec, value, out);
 }
 
 /* Where the string itself begins, behind its sort key */
@@ -489,112 +574,23 @@ string_start(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 	if (spec->strings == LSM_STRINGS_BYTES)
 		return 0;
 	start = string_code_length(bytes, len, 0, 1);
-	if (start == 0)
+	if (start == 0 || start == LSM_VALUE_CORRUPT)
 		lsm_code_corrupt();
 	return start;
 }
 
+#define PICK_GET(name, oid, extent, put, get, ...) [LSM_COLUMN_##name] = get_##get,
+
+/* REQUIRES: the type is not composed. */
 static Datum
 get_value(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 {
+	static Datum (*const gets[LSM_NTYPES]) (const LsmColumnSpec *, const uint8 *, uint32) = {
+		LSM_SCALAR_TYPES(PICK_GET)
+	};
 	uint32		start = string_start(spec, bytes, len);
 
-	bytes += start;
-	len -= start;
-	switch (spec->type)
-	{
-		case LSM_COLUMN_BOOL:
-			return BoolGetDatum(bytes[0] != 0);
-		case LSM_COLUMN_INT2:
-			return Int16GetDatum((int16) ((((uint16) bytes[0] << 8) | bytes[1]) ^ 0x8000));
-		case LSM_COLUMN_INT4:
-			return Int32GetDatum(get_int32(bytes));
-		case LSM_COLUMN_INT8:
-			return Int64GetDatum(get_int64(bytes));
-		case LSM_COLUMN_OID:
-		case LSM_COLUMN_ENUM:
-			return ObjectIdGetDatum(get_uint32(bytes));
-		case LSM_COLUMN_CHAR:
-			return CharGetDatum((char) bytes[0]);
-		case LSM_COLUMN_FLOAT4:
-			return Float4GetDatum(get_float4(bytes));
-		case LSM_COLUMN_FLOAT8:
-			return Float8GetDatum(get_float8(bytes));
-		case LSM_COLUMN_NUMERIC:
-			return lsm_decode_numeric(bytes, len);
-		case LSM_COLUMN_TEXT:
-		case LSM_COLUMN_BPCHAR:
-		case LSM_COLUMN_BYTEA:
-			return get_varlena(bytes, len);
-		case LSM_COLUMN_NAME:
-			{
-				Name		name = palloc0(NAMEDATALEN);
-
-				if (len > NAMEDATALEN - 1 + 2)
-					lsm_code_corrupt();
-				get_string(bytes, len, NameStr(*name));
-				return NameGetDatum(name);
-			}
-		case LSM_COLUMN_UUID:
-			{
-				pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
-
-				memcpy(uuid->data, bytes, UUID_LEN);
-				return UUIDPGetDatum(uuid);
-			}
-		case LSM_COLUMN_DATE:
-			return DateADTGetDatum(get_int32(bytes));
-		case LSM_COLUMN_TIME:
-			return TimeADTGetDatum(get_int64(bytes));
-		case LSM_COLUMN_TIMETZ:
-			{
-				TimeTzADT  *t = palloc(sizeof(TimeTzADT));
-
-				t->zone = get_int32(bytes + 8);
-				t->time = get_int64(bytes) - t->zone * USECS_PER_SEC;
-				return TimeTzADTPGetDatum(t);
-			}
-		case LSM_COLUMN_TIMESTAMP:
-		case LSM_COLUMN_TIMESTAMPTZ:
-			return TimestampGetDatum(get_int64(bytes));
-		case LSM_COLUMN_INTERVAL:
-			return IntervalPGetDatum(get_interval(bytes));
-		case LSM_COLUMN_MONEY:
-			return CashGetDatum(get_int64(bytes));
-		case LSM_COLUMN_PG_LSN:
-			return LSNGetDatum(get_uint64(bytes));
-		case LSM_COLUMN_XID8:
-			return FullTransactionIdGetDatum(FullTransactionIdFromU64(get_uint64(bytes)));
-		case LSM_COLUMN_TID:
-			{
-				ItemPointer tid = palloc(sizeof(ItemPointerData));
-				uint32		block;
-				uint16		offset;
-
-				lsm_tid_read((const char *) bytes, &block, &offset);
-				ItemPointerSet(tid, block, offset);
-				return PointerGetDatum(tid);
-			}
-		case LSM_COLUMN_MACADDR:
-			return PointerGetDatum(memcpy(palloc(sizeof(macaddr)), bytes, sizeof(macaddr)));
-		case LSM_COLUMN_MACADDR8:
-			return PointerGetDatum(memcpy(palloc(sizeof(macaddr8)), bytes, sizeof(macaddr8)));
-		case LSM_COLUMN_INET:
-			return lsm_get_inet(bytes);
-		case LSM_COLUMN_BIT:
-			return get_bits(bytes, len);
-		case LSM_COLUMN_OIDVECTOR:
-		case LSM_COLUMN_TSVECTOR:
-		case LSM_COLUMN_JSONB:
-		case LSM_COLUMN_ARRAY:
-		case LSM_COLUMN_RANGE:
-		case LSM_COLUMN_MULTIRANGE:
-		case LSM_COLUMN_RECORD:
-		case LSM_COLUMN_FUNCTION:
-		case LSM_COLUMN_INVALID:
-			break;
-	}
-	elog(ERROR, "invalid column type");
+	return gets[spec->type] (spec, bytes + start, len - start);
 }
 
 static void
@@ -621,7 +617,7 @@ lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 	appendStringInfoCharMacro(out, LSM_CODE_NOT_NULL);
 	start = out->len;
 	lsm_put_value(spec, value, out);
-	Assert(value_bytes[spec->type] == 0 || out->len - start == value_bytes[spec->type]);
+	Assert(extents[spec->type] >= LSM_EXTENT_VARIES || out->len - start == extents[spec->type]);
 	raw = out->len - start;
 	if (unlikely(raw > LSM_CODE_PLAIN_BYTES))
 		lsm_pack_code(out, start);
@@ -630,59 +626,54 @@ lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnull,
 	return raw;
 }
 
-/*
- * Length of a value part of a type with values of any length, if it is not
- * packed; 0: it does not end.
- */
-static uint32
-plain_part_length(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len, uint8 mask)
+/* Of the code at the start of `rest`, as value_length() */
+static inline uint32
+value_part_length(const LsmColumnSpec *spec, LsmSlice rest)
 {
-	int			nstrings = code_strings(spec);
-
-	if (len < 1)
-		return 0;
-	if (spec->type == LSM_COLUMN_INET)
-		return lsm_inet_code_length(bytes, len, mask);
-	return nstrings == 0 ? lsm_numeric_code_length(bytes, len, mask) :
-		string_code_length(bytes, len, mask, nstrings);
+	return value_length(lsm_value_extent(spec->type, spec->strings),
+						(const uint8 *) rest.data + 1, rest.len - 1,
+						spec->descending ? 0xFF : 0);
 }
 
+/* Undo packing; returns how many bytes were packed. */
 static uint32
-value_part_length(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len, uint8 mask)
+unpack(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len, StringInfo raw)
 {
-	uint32		plain = Min(len, LSM_CODE_PLAIN_BYTES);
-	uint32		found = plain_part_length(spec, bytes, plain, mask);
-	StringInfoData raw;
+	return lsm_unpack_code(bytes, len, spec->descending ? 0xFF : 0,
+						   lsm_extent_strings(lsm_value_extent(spec->type, spec->strings)), raw);
+}
 
-	if (likely(found > 0))
-		return found;
-	if (len == plain)
+static pg_noinline uint32
+packed_part_length(const LsmColumnSpec *spec, LsmSlice rest)
+{
+	StringInfoData raw;
+	uint32		len;
+
+	if (rest.len - 1 <= LSM_CODE_PLAIN_BYTES)
 		lsm_code_corrupt();
 	initStringInfo(&raw);
-	found = lsm_unpack_code(bytes, len, mask, code_strings(spec), &raw);
+	len = unpack(spec, (const uint8 *) rest.data + 1, rest.len - 1, &raw);
 	pfree(raw.data);
-	return found;
+	return len;
 }
 
 uint32
 lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 {
-	const uint8 *bytes = (const uint8 *) rest.data;
 	uint32		len;
 
 	if (rest.len < 1)
 		lsm_code_corrupt();
-	if (bytes[0] != LSM_CODE_NOT_NULL)
+	if (rest.data[0] != LSM_CODE_NOT_NULL)
 	{
-		if (bytes[0] != LSM_CODE_NULL_FIRST && bytes[0] != LSM_CODE_NULL_LAST)
+		if (rest.data[0] != LSM_CODE_NULL_FIRST && rest.data[0] != LSM_CODE_NULL_LAST)
 			lsm_code_corrupt();
 		return 1;
 	}
-	len = value_bytes[spec->type];
-	if (len == 0)
-		len = value_part_length(spec, bytes + 1, rest.len - 1,
-								spec->descending ? 0xFF : 0);
-	if (1 + len > rest.len)
+	len = value_part_length(spec, rest);
+	if (unlikely(len == 0))
+		len = packed_part_length(spec, rest);
+	if (len > rest.len - 1)
 		lsm_code_corrupt();
 	return 1 + len;
 }
@@ -694,11 +685,10 @@ lsm_cut_code_length(const LsmColumnSpec *spec, LsmSlice rest)
 
 	if (rest.len < 1 || rest.data[0] != LSM_CODE_NOT_NULL)
 		return rest.len < 1 ? 0 : 1;
-	len = value_bytes[spec->type];
-	if (len == 0)
-		len = plain_part_length(spec, (const uint8 *) rest.data + 1, rest.len - 1,
-								spec->descending ? 0xFF : 0);
-	return len == 0 || 1 + len > rest.len ? 0 : 1 + len;
+	len = value_part_length(spec, rest);
+	if (len == LSM_VALUE_CORRUPT)
+		lsm_code_corrupt();
+	return len == 0 || len > rest.len - 1 ? 0 : 1 + len;
 }
 
 /*
@@ -721,6 +711,8 @@ lsm_code_group(const LsmColumnSpec *spec, LsmSlice rest)
 		(value[1] ^ mask) == LSM_WEIGHTS_SEPARATOR)
 		return lsm_code_length(spec, rest);
 	bytes = string_code_length(value, plain, mask, 1);
+	if (bytes == LSM_VALUE_CORRUPT)
+		lsm_code_corrupt();
 	return 1 + (bytes > 0 ? bytes : plain);
 }
 
@@ -753,8 +745,7 @@ decode_transformed(const LsmColumnSpec *spec, const uint8 *bytes, uint32 len)
 
 	initStringInfo(&raw);
 	if (len > LSM_CODE_PLAIN_BYTES)
-		(void) lsm_unpack_code(bytes, len, spec->descending ? 0xFF : 0,
-							   code_strings(spec), &raw);
+		(void) unpack(spec, bytes, len, &raw);
 	else
 	{
 		appendBinaryStringInfo(&raw, (const char *) bytes, len);

@@ -46,10 +46,8 @@ lsm_put_inet(StringInfo out, Datum value)
 }
 
 uint32
-lsm_inet_code_length(const uint8 *bytes, uint32 len, uint8 mask)
+lsm_inet_code_length(const uint8 *bytes, uint8 mask)
 {
-	if (len < 1)
-		lsm_code_corrupt();
 	return 2 + 2 * address_bytes(bytes[0] ^ mask);
 }
 

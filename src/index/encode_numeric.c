@@ -109,22 +109,10 @@ lsm_encode_numeric(Datum value, StringInfo out)
 uint32
 lsm_numeric_code_length(const uint8 *bytes, uint32 len, uint8 mask)
 {
-	if (len < 1 || (uint8) (bytes[0] ^ mask) < CLASS_MINUS_INFINITY ||
-		(uint8) (bytes[0] ^ mask) > CLASS_NAN)
-		lsm_code_corrupt();
-	return lsm_numeric_code_bytes(bytes, len, mask);
-}
+	uint8		class = bytes[0] ^ mask;
 
-uint32
-lsm_numeric_code_bytes(const uint8 *bytes, uint32 len, uint8 mask)
-{
-	uint8		class;
-
-	if (len < 1)
-		return 0;
-	class = bytes[0] ^ mask;
 	if (class != CLASS_NEGATIVE && class != CLASS_POSITIVE)
-		return class < CLASS_MINUS_INFINITY || class > CLASS_NAN ? 0 : 1;
+		return class < CLASS_MINUS_INFINITY || class > CLASS_NAN ? LSM_VALUE_CORRUPT : 1;
 	if (class == CLASS_NEGATIVE)
 		mask = ~mask;
 	for (uint32 i = 3; i + 2 <= len; i += 2)

@@ -48,6 +48,7 @@
 
 #include "am/am.h"
 #include "am/row_notes.h"
+#include "index/column_types.h"
 #include "tree/tree.h"
 
 /* Longest encoded key columns of an entry (without TID), bytes */
@@ -80,57 +81,6 @@ StaticAssertDecl(LSM_INDEX_MAX_CODE_BYTES + LSM_TID_BYTES <= LSM_MAX_KEY_BYTES,
  * A scan that pins this block of the main fork keeps VACUUM from freeing TIDs.
  */
 #define LSM_INTERLOCK_BLOCK		0
-
-/* How the values of a column are encoded: by the operator class's input type */
-typedef enum LsmColumnType
-{
-	LSM_COLUMN_INVALID = 0,
-	LSM_COLUMN_BOOL,
-	LSM_COLUMN_INT2,
-	LSM_COLUMN_INT4,
-	LSM_COLUMN_INT8,
-	LSM_COLUMN_OID,
-	LSM_COLUMN_CHAR,
-	LSM_COLUMN_FLOAT4,
-	LSM_COLUMN_FLOAT8,
-	LSM_COLUMN_NUMERIC,
-	LSM_COLUMN_TEXT,
-	LSM_COLUMN_BPCHAR,
-	LSM_COLUMN_NAME,
-	LSM_COLUMN_BYTEA,
-	LSM_COLUMN_UUID,
-	LSM_COLUMN_DATE,
-	LSM_COLUMN_TIME,
-	LSM_COLUMN_TIMETZ,
-	LSM_COLUMN_TIMESTAMP,
-	LSM_COLUMN_TIMESTAMPTZ,
-	LSM_COLUMN_INTERVAL,
-	LSM_COLUMN_ENUM,
-	LSM_COLUMN_MONEY,
-	LSM_COLUMN_PG_LSN,
-	LSM_COLUMN_XID8,
-	LSM_COLUMN_TID,
-	LSM_COLUMN_MACADDR,
-	LSM_COLUMN_MACADDR8,
-	LSM_COLUMN_INET,			/* cidr, too */
-	LSM_COLUMN_BIT,				/* varbit, too */
-
-	/* composed: the code is made of others, and is not decoded */
-	LSM_COLUMN_OIDVECTOR,
-	LSM_COLUMN_TSVECTOR,
-	LSM_COLUMN_JSONB,
-	LSM_COLUMN_ARRAY,
-	LSM_COLUMN_RANGE,
-	LSM_COLUMN_MULTIRANGE,
-	LSM_COLUMN_RECORD,
-	LSM_COLUMN_FUNCTION			/* a support function makes the code */
-} LsmColumnType;
-
-static inline bool
-lsm_type_is_composed(LsmColumnType type)
-{
-	return type >= LSM_COLUMN_OIDVECTOR;
-}
 
 /*
  * Support functions of operator classes.  In the catalogs.  PostgreSQL 18 gives
@@ -235,7 +185,10 @@ typedef struct LsmKeySpec
 /* LSM_COLUMN_INVALID for a type that has no operator class of ours. */
 extern LsmColumnType lsm_column_type(Oid opcintype);
 
-/* Likewise, by a class of ours, which may have a support function for codes */
+/* One of LSM_TYPE_... */
+extern bool lsm_type_has(LsmColumnType type, uint8 trait);
+
+/* lsm_column_type(), by a class of ours, which may have a support function for codes */
 extern LsmColumnType lsm_class_column_type(Oid family, Oid opcintype);
 
 /*
@@ -401,8 +354,16 @@ extern Size lsm_encode_column(const LsmColumnSpec *spec, Datum value, bool isnul
 							  StringInfo out);
 extern void lsm_encode_tid(ItemPointer tid, StringInfo out);
 
-/* Of the value part of the type's codes; 0: they vary. */
-extern uint8 lsm_value_bytes(LsmColumnType type);
+/* Bytes of the value part of the type's codes, or LSM_EXTENT_... */
+extern uint8 lsm_value_extent(LsmColumnType type, LsmStrings strings);
+
+/*
+ * Length of a value part of this extent at the start of `bytes`, `mask` XORed to
+ * it; may be more than `len`.  0: it does not end within `len`, or is packed.
+ */
+extern uint32 lsm_value_length(uint8 extent, const uint8 *bytes, uint32 len, uint8 mask);
+
+#define LSM_VALUE_CORRUPT	PG_UINT32_MAX	/* ... it is none */
 
 /*
  * Append the value part of a code alone, neither packed nor inverted; a string
@@ -438,14 +399,8 @@ extern int	lsm_code_compare(const LsmColumnSpec *spec, LsmSlice a, LsmSlice b);
 /* The value (palloc'd if by reference); canonical: 1.0 for 1.00. */
 extern Datum lsm_decode_column(const LsmColumnSpec *spec, LsmSlice code, bool *isnull);
 
-/*
- * `bytes`: an encoded numeric and possibly more; `mask` is XORed to it first.
- * 0: it does not end within `len`.
- */
+/* As lsm_value_length().  REQUIRES: one byte is there. */
 extern uint32 lsm_numeric_code_length(const uint8 *bytes, uint32 len, uint8 mask);
-
-/* The same, but 0 for bytes that are no numeric's, too: never an error. */
-extern uint32 lsm_numeric_code_bytes(const uint8 *bytes, uint32 len, uint8 mask);
 
 /* Does a numeric's code end with the last of these bytes? */
 extern bool lsm_numeric_code_ends(const uint8 *bytes, uint32 len);
@@ -456,8 +411,8 @@ extern Datum lsm_decode_numeric(const uint8 *bytes, uint32 len);
 extern void lsm_put_inet(StringInfo out, Datum value);
 extern Datum lsm_get_inet(const uint8 *bytes);
 
-/* As it begins, `mask` XORed to it; `len`: of all that is there */
-extern uint32 lsm_inet_code_length(const uint8 *bytes, uint32 len, uint8 mask);
+/* As it begins, `mask` XORed to it */
+extern uint32 lsm_inet_code_length(const uint8 *bytes, uint8 mask);
 
 /* ---- leading.c ---- */
 

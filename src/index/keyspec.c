@@ -17,26 +17,6 @@
 #include "index/compose.h"
 
 /*
- * Values that differ but compare equal share a code, which gives back only one
- * of them.
- */
-static bool
-type_is_returnable(LsmColumnType type)
-{
-	switch (type)
-	{
-		case LSM_COLUMN_FLOAT4: /* 0 and -0 */
-		case LSM_COLUMN_FLOAT8:
-		case LSM_COLUMN_NUMERIC:	/* 1.0 and 1.00 */
-		case LSM_COLUMN_BPCHAR: /* trailing blanks */
-		case LSM_COLUMN_INTERVAL:	/* 1 month and 30 days */
-			return false;
-		default:
-			return true;
-	}
-}
-
-/*
  * The planner asks before we can tell it that the index is of no use, so types
  * alone decide.  What is composed is kept in the entries.
  */
@@ -44,8 +24,8 @@ bool
 lsm_index_can_return(Relation index, int attno)
 {
 	return attno > IndexRelationGetNumberOfKeyAttributes(index) ||
-		type_is_returnable(lsm_class_column_type(index->rd_opfamily[attno - 1],
-												 index->rd_opcintype[attno - 1]));
+		!lsm_type_has(lsm_class_column_type(index->rd_opfamily[attno - 1],
+											index->rd_opcintype[attno - 1]), LSM_TYPE_LOSSY);
 }
 
 static void
@@ -135,7 +115,7 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 	spec->collation = collation;
 	spec->opaque = spec->strings == LSM_STRINGS_KEY;
 	spec->kept = spec->opaque || spec->normal_text != NULL;
-	spec->returnable = type_is_returnable(spec->type);
+	spec->returnable = !lsm_type_has(spec->type, LSM_TYPE_LOSSY);
 }
 
 void

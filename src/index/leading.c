@@ -16,66 +16,21 @@
  */
 #include "postgres.h"
 
-#include "utils/inet.h"
 #include "utils/rel.h"
 
 #include "index/rules.h"
 
-/* A byte of the word: the size of the value part, or one of these */
-#define LEADING_NUMERIC		0x40
-#define LEADING_STRING		0x41
-#define LEADING_TWO_STRINGS	0x42
-#define LEADING_INET		0x43
-#define LEADING_DESCENDING	0x80	/* value part inverted */
+/* A byte of the word: the extent of the value part, and this if it is inverted */
+#define LEADING_DESCENDING	0x80
 
 /* ======================================================================
  * Where they end
  * ====================================================================== */
 
-/* Length of a value part of so many strings; 0: it does not end here. */
-static uint32
-strings_bytes(const uint8 *bytes, uint32 len, uint8 mask, int nstrings)
-{
-	uint32		i = 0;
-
-	for (;;)
-	{
-		const uint8 *escape = i < len ? memchr(bytes + i, LSM_STRING_ESCAPE ^ mask, len - i) : NULL;
-
-		if (escape == NULL || escape + 1 >= bytes + len)
-			return 0;
-		i = escape + 2 - bytes;
-		if ((escape[1] ^ mask) == LSM_STRING_END && --nstrings == 0)
-			return i;
-	}
-}
-
 /*
- * Length of a value part; 0: it is packed, or is none.  What would be an error
- * to others is not one here: a filter is only worth time.
+ * A value part that is packed, or none, ends nowhere: what would be an error to
+ * others is not one here, as a filter is only worth time.
  */
-static uint32
-value_part_bytes(uint8 how, const uint8 *bytes, uint32 len)
-{
-	uint8		mask = how & LEADING_DESCENDING ? 0xFF : 0;
-	uint32		plain = Min(len, LSM_CODE_PLAIN_BYTES);
-
-	how &= ~LEADING_DESCENDING;
-	switch (how)
-	{
-		case LEADING_NUMERIC:
-			return lsm_numeric_code_bytes(bytes, plain, mask);
-		case LEADING_STRING:
-			return strings_bytes(bytes, plain, mask, 1);
-		case LEADING_TWO_STRINGS:
-			return strings_bytes(bytes, plain, mask, 2);
-		case LEADING_INET:
-			return len > 0 ? lsm_inet_code_length(bytes, len, mask) : 0;
-		default:
-			return how;
-	}
-}
-
 uint32
 lsm_leading_bytes(uint64 leading, LsmSlice filter_key)
 {
@@ -90,7 +45,8 @@ lsm_leading_bytes(uint64 leading, LsmSlice filter_key)
 			return 0;
 		if (bytes[at++] != LSM_CODE_NOT_NULL)
 			continue;
-		len = value_part_bytes((uint8) leading, bytes + at, filter_key.len - at);
+		len = lsm_value_length(leading & (LEADING_DESCENDING - 1), bytes + at,
+							   filter_key.len - at, leading & LEADING_DESCENDING ? 0xFF : 0);
 		if (len == 0 || len > filter_key.len - at)
 			return 0;
 		at += len;
@@ -108,30 +64,20 @@ leading_byte(Relation index, int column)
 {
 	Oid			opcintype = index->rd_opcintype[column];
 	LsmColumnType type = lsm_class_column_type(index->rd_opfamily[column], opcintype);
-	LsmStrings	strings;
-	uint8		how;
+	LsmStrings	strings = LSM_STRINGS_BYTES;
+	uint8		extent = lsm_value_extent(type, strings);
 
 	if (type == LSM_COLUMN_INVALID)
 		return 0;
-	how = lsm_value_bytes(type);
-	if (type == LSM_COLUMN_NUMERIC)
-		how = LEADING_NUMERIC;
-	else if (type == LSM_COLUMN_INET)
-		how = LEADING_INET;
-	else if (type == LSM_COLUMN_BIT)
-		how = LEADING_TWO_STRINGS;
-	else if (lsm_type_is_composed(type))
-		how = LEADING_STRING;
-	else if (how == 0)
+	if (extent == LSM_EXTENT_STRING && !lsm_type_is_composed(type))
 	{
 		if (!lsm_index_strings(index, column, &strings))
 			return 0;
-		how = strings == LSM_STRINGS_KEY_AND_BYTES || lsm_strings_are_libc(strings) ?
-			LEADING_TWO_STRINGS : LEADING_STRING;
+		extent = lsm_value_extent(type, strings);
 	}
 	if (index->rd_indoption[column] & INDOPTION_DESC)
-		how |= LEADING_DESCENDING;
-	return how;
+		extent |= LEADING_DESCENDING;
+	return extent;
 }
 
 /*
@@ -142,19 +88,8 @@ leading_byte(Relation index, int column)
 static bool
 is_asked_for_ranges(Relation index, int column)
 {
-	switch (lsm_class_column_type(index->rd_opfamily[column], index->rd_opcintype[column]))
-	{
-		case LSM_COLUMN_TIMESTAMP:
-		case LSM_COLUMN_TIMESTAMPTZ:
-		case LSM_COLUMN_TIME:
-		case LSM_COLUMN_TIMETZ:
-		case LSM_COLUMN_INTERVAL:
-		case LSM_COLUMN_FLOAT4:
-		case LSM_COLUMN_FLOAT8:
-			return true;
-		default:
-			return false;
-	}
+	return lsm_type_has(lsm_class_column_type(index->rd_opfamily[column],
+											  index->rd_opcintype[column]), LSM_TYPE_RANGES);
 }
 
 uint64

@@ -21,88 +21,35 @@
 
 #include "index/index.h"
 
+#define PICK_OID(name, oid, ...) \
+		case oid: \
+			return LSM_COLUMN_##name;
+
 LsmColumnType
 lsm_column_type(Oid opcintype)
 {
 	switch (opcintype)
 	{
-		case BOOLOID:
-			return LSM_COLUMN_BOOL;
-		case INT2OID:
-			return LSM_COLUMN_INT2;
-		case INT4OID:
-			return LSM_COLUMN_INT4;
-		case INT8OID:
-			return LSM_COLUMN_INT8;
-		case OIDOID:
-			return LSM_COLUMN_OID;
-		case CHAROID:
-			return LSM_COLUMN_CHAR;
-		case FLOAT4OID:
-			return LSM_COLUMN_FLOAT4;
-		case FLOAT8OID:
-			return LSM_COLUMN_FLOAT8;
-		case NUMERICOID:
-			return LSM_COLUMN_NUMERIC;
-		case TEXTOID:
+			LSM_SCALAR_TYPES(PICK_OID)
+			LSM_COMPOSED_TYPES(PICK_OID)
 		case VARCHAROID:
 			return LSM_COLUMN_TEXT;
-		case BPCHAROID:
-			return LSM_COLUMN_BPCHAR;
-		case NAMEOID:
-			return LSM_COLUMN_NAME;
-		case BYTEAOID:
-			return LSM_COLUMN_BYTEA;
-		case UUIDOID:
-			return LSM_COLUMN_UUID;
-		case DATEOID:
-			return LSM_COLUMN_DATE;
-		case TIMEOID:
-			return LSM_COLUMN_TIME;
-		case TIMETZOID:
-			return LSM_COLUMN_TIMETZ;
-		case TIMESTAMPOID:
-			return LSM_COLUMN_TIMESTAMP;
-		case TIMESTAMPTZOID:
-			return LSM_COLUMN_TIMESTAMPTZ;
-		case INTERVALOID:
-			return LSM_COLUMN_INTERVAL;
-		case ANYENUMOID:
-			return LSM_COLUMN_ENUM;
-		case MONEYOID:
-			return LSM_COLUMN_MONEY;
-		case PG_LSNOID:
-			return LSM_COLUMN_PG_LSN;
-		case XID8OID:
-			return LSM_COLUMN_XID8;
-		case TIDOID:
-			return LSM_COLUMN_TID;
-		case MACADDROID:
-			return LSM_COLUMN_MACADDR;
-		case MACADDR8OID:
-			return LSM_COLUMN_MACADDR8;
-		case INETOID:
-			return LSM_COLUMN_INET;
-		case BITOID:
 		case VARBITOID:
 			return LSM_COLUMN_BIT;
-		case OIDVECTOROID:
-			return LSM_COLUMN_OIDVECTOR;
-		case TSVECTOROID:
-			return LSM_COLUMN_TSVECTOR;
-		case JSONBOID:
-			return LSM_COLUMN_JSONB;
-		case ANYARRAYOID:
-			return LSM_COLUMN_ARRAY;
-		case ANYRANGEOID:
-			return LSM_COLUMN_RANGE;
-		case ANYMULTIRANGEOID:
-			return LSM_COLUMN_MULTIRANGE;
-		case RECORDOID:
-			return LSM_COLUMN_RECORD;
 		default:
 			return LSM_COLUMN_INVALID;
 	}
+}
+
+#define PICK_TRAITS(name, oid, extent, put, get, convert, row, traits) \
+	[LSM_COLUMN_##name] = traits,
+
+bool
+lsm_type_has(LsmColumnType type, uint8 trait)
+{
+	static const uint8 traits_of[LSM_NTYPES] = {LSM_SCALAR_TYPES(PICK_TRAITS)};
+
+	return (traits_of[type] & trait) != 0;
 }
 
 /*
@@ -200,17 +147,10 @@ lsm_class_column_type(Oid family, Oid opcintype)
 	return class_facts(family, opcintype)->column_type;
 }
 
-static bool
-type_has_collation(LsmColumnType type)
-{
-	return type == LSM_COLUMN_TEXT || type == LSM_COLUMN_BPCHAR ||
-		type == LSM_COLUMN_NAME;
-}
-
 bool
 lsm_class_has_collation(Oid opcintype)
 {
-	return type_has_collation(lsm_column_type(opcintype));
+	return lsm_type_has(lsm_column_type(opcintype), LSM_TYPE_COLLATED);
 }
 
 /* The *_pattern_ops classes order by bytes whatever the collation. */
@@ -223,7 +163,7 @@ lsm_compares_by_pattern(Oid order_proc)
 bool
 lsm_strings_vary(Oid opcintype, Oid collation, Oid order_proc)
 {
-	return type_has_collation(lsm_column_type(opcintype)) && OidIsValid(collation) &&
+	return lsm_class_has_collation(opcintype) && OidIsValid(collation) &&
 		!lsm_compares_by_pattern(order_proc) &&
 		(!lsm_collation_is_there(collation) || !lsm_collation_is_c(collation));
 }
@@ -255,7 +195,7 @@ lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc, LsmStrings string
 
 	if (type == LSM_COLUMN_ENUM)
 		return LSM_ORDER_GROUPS;
-	if (!type_has_collation(type) || lsm_compares_by_pattern(order_proc))
+	if (!lsm_type_has(type, LSM_TYPE_COLLATED) || lsm_compares_by_pattern(order_proc))
 		return LSM_ORDER_CODES;
 	switch (strings)
 	{

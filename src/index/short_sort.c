@@ -231,10 +231,8 @@ write_run(LsmShortSort *sort)
 bool
 lsm_sorts_short(const LsmKeySpec *spec)
 {
-	int			bytes = lsm_value_bytes(spec->columns[0].type);
-
 	return spec->nkeys == 1 && spec->nincluded == 0 && spec->nkept == 0 &&
-		bytes > 0 && bytes <= (int) sizeof(uint64);
+		lsm_value_extent(spec->columns[0].type, spec->columns[0].strings) <= sizeof(uint64);
 }
 
 /* See build.h. */
@@ -245,7 +243,7 @@ lsm_short_sort_begin(const LsmKeySpec *spec, int sort_kb, const LsmSortPart *par
 
 	Assert(lsm_sorts_short(spec));
 	sort->context = CurrentMemoryContext;
-	sort->value_bytes = lsm_value_bytes(spec->columns[0].type);
+	sort->value_bytes = lsm_value_extent(spec->columns[0].type, spec->columns[0].strings);
 	lsm_runs_begin(&sort->runs, sort_kb, sizeof(ShortRun), part);
 	sort->max_entries = Max((size_t) sort_kb * 1024 / sizeof(ShortEntry), MIN_RUN_ENTRIES);
 	initStringInfo(&sort->keys[0]);

@@ -151,7 +151,7 @@ lsm_get_inet(const uint8 *bytes)
 }
 
 uint32
-lsm_inet_code_length(const uint8 *bytes, uint32 len, uint8 mask)
+lsm_inet_code_length(const uint8 *bytes, uint8 mask)
 {
 	abort();
 }

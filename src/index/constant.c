@@ -73,61 +73,34 @@ set_above(const LsmColumnSpec *spec, Datum value, LsmConstant *constant)
  * ====================================================================== */
 
 static bool
-is_integer(LsmColumnType type)
-{
-	return type == LSM_COLUMN_INT2 || type == LSM_COLUMN_INT4 || type == LSM_COLUMN_INT8;
-}
-
-static Datum
-integer_datum(LsmColumnType type, int64 n)
-{
-	switch (type)
-	{
-		case LSM_COLUMN_INT2:
-			return Int16GetDatum((int16) n);
-		case LSM_COLUMN_INT4:
-			return Int32GetDatum((int32) n);
-		default:
-			return Int64GetDatum(n);
-	}
-}
-
-static void
 convert_integer(const LsmColumnSpec *spec, LsmColumnType type, Datum value,
 				LsmConstant *constant)
 {
+	int			missing = 64 - 8 * lsm_value_extent(spec->type, spec->strings);
+	int64		min = PG_INT64_MIN >> missing;
+	int64		max = PG_INT64_MAX >> missing;
 	int64		n;
-	int64		min = PG_INT64_MIN;
-	int64		max = PG_INT64_MAX;
 
 	if (type == LSM_COLUMN_INT2)
 		n = DatumGetInt16(value);
 	else if (type == LSM_COLUMN_INT4)
 		n = DatumGetInt32(value);
-	else
+	else if (type == LSM_COLUMN_INT8)
 		n = DatumGetInt64(value);
-
-	if (spec->type == LSM_COLUMN_INT2)
-	{
-		min = PG_INT16_MIN;
-		max = PG_INT16_MAX;
-	}
-	else if (spec->type == LSM_COLUMN_INT4)
-	{
-		min = PG_INT32_MIN;
-		max = PG_INT32_MAX;
-	}
+	else
+		return false;
 
 	if (n >= min && n <= max)
-	{
-		set_exact(spec, integer_datum(spec->type, n), constant);
-		return;
-	}
-	constant->kind = LSM_CONSTANT_GAP;
-	if (n > max)
-		set_below(spec, integer_datum(spec->type, max), constant);
+		set_exact(spec, Int64GetDatum(n), constant);
 	else
-		set_above(spec, integer_datum(spec->type, min), constant);
+	{
+		constant->kind = LSM_CONSTANT_GAP;
+		if (n > max)
+			set_below(spec, Int64GetDatum(max), constant);
+		else
+			set_above(spec, Int64GetDatum(min), constant);
+	}
+	return true;
 }
 
 /* ======================================================================
@@ -135,35 +108,36 @@ convert_integer(const LsmColumnSpec *spec, LsmColumnType type, Datum value,
  * ====================================================================== */
 
 /* A float8 for a float4 column; the operators compare as float8. */
-static void
-convert_float8_to_float4(const LsmColumnSpec *spec, float8 d, LsmConstant *constant)
+static bool
+convert_float4(const LsmColumnSpec *spec, LsmColumnType type, Datum value,
+			   LsmConstant *constant)
 {
+	float8		d = DatumGetFloat8(value);
 	float4		f;
 
-	if (isnan(d))
-	{
-		set_exact(spec, Float4GetDatum(get_float4_nan()), constant);
-		return;
-	}
-	f = (float4) d;
-	if ((float8) f == d)
-	{
+	if (type != LSM_COLUMN_FLOAT8)
+		return false;
+	f = isnan(d) ? get_float4_nan() : (float4) d;
+	if (isnan(d) || (float8) f == d)
 		set_exact(spec, Float4GetDatum(f), constant);
-		return;
-	}
-
-	/* rounded one way; infinite neighbours are values like any other */
-	constant->kind = LSM_CONSTANT_GAP;
-	if ((float8) f < d)
-	{
-		set_below(spec, Float4GetDatum(f), constant);
-		set_above(spec, Float4GetDatum(nextafterf(f, INFINITY)), constant);
-	}
 	else
 	{
-		set_below(spec, Float4GetDatum(nextafterf(f, -INFINITY)), constant);
-		set_above(spec, Float4GetDatum(f), constant);
+		/* rounded one way; infinite neighbours are values like any other */
+		constant->kind = LSM_CONSTANT_GAP;
+		set_below(spec, Float4GetDatum((float8) f < d ? f : nextafterf(f, -INFINITY)), constant);
+		set_above(spec, Float4GetDatum((float8) f < d ? nextafterf(f, INFINITY) : f), constant);
 	}
+	return true;
+}
+
+static bool
+convert_float8(const LsmColumnSpec *spec, LsmColumnType type, Datum value,
+			   LsmConstant *constant)
+{
+	if (type != LSM_COLUMN_FLOAT4)
+		return false;
+	set_exact(spec, Float8GetDatum((float8) DatumGetFloat4(value)), constant);
+	return true;
 }
 
 /* ======================================================================
@@ -246,48 +220,83 @@ convert_timestamptz_to_local(const LsmColumnSpec *spec, TimestampTz t,
 				  TimestampGetDatum(limit), constant);
 }
 
-/* False: not a pair of types we know. */
+/* For a column of type date or timestamp */
 static bool
-convert_datetime(const LsmColumnSpec *spec, LsmColumnType type, Datum value,
-				 LsmConstant *constant)
+convert_local(const LsmColumnSpec *spec, LsmColumnType type, Datum value, LsmConstant *constant)
 {
 	int			overflow = 0;
 	int64		t;
 
-	switch (spec->type)
+	if (type == LSM_COLUMN_TIMESTAMPTZ)
+		convert_timestamptz_to_local(spec, DatumGetTimestampTz(value), constant);
+	else if (type == LSM_COLUMN_TIMESTAMP)
+		convert_timestamp_to_date(spec, DatumGetTimestamp(value), constant);
+	else if (type == LSM_COLUMN_DATE)
 	{
-		case LSM_COLUMN_DATE:
-		case LSM_COLUMN_TIMESTAMP:
-			if (type == LSM_COLUMN_TIMESTAMPTZ)
-				convert_timestamptz_to_local(spec, DatumGetTimestampTz(value), constant);
-			else if (type == LSM_COLUMN_TIMESTAMP)
-				convert_timestamp_to_date(spec, DatumGetTimestamp(value), constant);
-			else if (type == LSM_COLUMN_DATE)
-			{
-				t = lsm_datetime_convert(date2timestamp, DatumGetDateADT(value), &overflow);
-				set_timestamp(spec, t, overflow, constant);
-			}
-			else
-				return false;
-			return true;
-		case LSM_COLUMN_TIMESTAMPTZ:
-			if (type == LSM_COLUMN_DATE)
-				t = lsm_datetime_convert(date2timestamptz, DatumGetDateADT(value), &overflow);
-			else if (type == LSM_COLUMN_TIMESTAMP)
-				t = lsm_datetime_convert(timestamp2timestamptz, DatumGetTimestamp(value),
-										 &overflow);
-			else
-				return false;
-			set_timestamp(spec, t, overflow, constant);
-			return true;
-		default:
-			return false;
+		t = lsm_datetime_convert(date2timestamp, DatumGetDateADT(value), &overflow);
+		set_timestamp(spec, t, overflow, constant);
 	}
+	else
+		return false;
+	return true;
+}
+
+static bool
+convert_timestamptz(const LsmColumnSpec *spec, LsmColumnType type, Datum value,
+					LsmConstant *constant)
+{
+	int			overflow = 0;
+	int64		t;
+
+	if (type == LSM_COLUMN_DATE)
+		t = lsm_datetime_convert(date2timestamptz, DatumGetDateADT(value), &overflow);
+	else if (type == LSM_COLUMN_TIMESTAMP)
+		t = lsm_datetime_convert(timestamp2timestamptz, DatumGetTimestamp(value), &overflow);
+	else
+		return false;
+	set_timestamp(spec, t, overflow, constant);
+	return true;
 }
 
 /* ======================================================================
- * All
+ * Others
  * ====================================================================== */
+
+/* text and name are encoded by their bytes: no need to fit into the other */
+static bool
+convert_string(const LsmColumnSpec *spec, LsmColumnType type, Datum value, LsmConstant *constant)
+{
+	LsmColumnSpec other = *spec;
+
+	if (type != LSM_COLUMN_TEXT && type != LSM_COLUMN_NAME)
+		return false;
+	other.type = type;
+	set_exact(&other, value, constant);
+	return true;
+}
+
+/* The operators of enums are polymorphic: the type may be the enum's own. */
+static bool
+convert_any(const LsmColumnSpec *spec, LsmColumnType type, Datum value, LsmConstant *constant)
+{
+	set_exact(spec, value, constant);
+	return true;
+}
+
+static bool
+convert_none(const LsmColumnSpec *spec, LsmColumnType type, Datum value, LsmConstant *constant)
+{
+	return false;
+}
+
+#define PICK_CONVERT(name, oid, extent, put, get, convert, ...) \
+	[LSM_COLUMN_##name] = convert_##convert,
+
+/* False: not a pair of types we know. */
+static bool (*const conversions[LSM_NTYPES]) (const LsmColumnSpec *spec, LsmColumnType type,
+											  Datum value, LsmConstant *constant) = {
+	LSM_SCALAR_TYPES(PICK_CONVERT)
+};
 
 void
 lsm_constant_convert(const LsmColumnSpec *spec, Oid type, Datum value,
@@ -307,25 +316,8 @@ lsm_constant_convert(const LsmColumnSpec *spec, Oid type, Datum value,
 		if (lsm_compose_fits(spec, value))
 			set_exact(spec, value, constant);
 	}
-
-	/* the operators of enums are polymorphic: the type may be the enum's own */
-	else if (from == spec->type || spec->type == LSM_COLUMN_ENUM)
+	else if (from == spec->type)
 		set_exact(spec, value, constant);
-	else if (is_integer(spec->type) && is_integer(from))
-		convert_integer(spec, from, value, constant);
-	else if (spec->type == LSM_COLUMN_FLOAT4 && from == LSM_COLUMN_FLOAT8)
-		convert_float8_to_float4(spec, DatumGetFloat8(value), constant);
-	else if (spec->type == LSM_COLUMN_FLOAT8 && from == LSM_COLUMN_FLOAT4)
-		set_exact(spec, Float8GetDatum((float8) DatumGetFloat4(value)), constant);
-	else if ((spec->type == LSM_COLUMN_TEXT && from == LSM_COLUMN_NAME) ||
-			 (spec->type == LSM_COLUMN_NAME && from == LSM_COLUMN_TEXT))
-	{
-		/* both are encoded by their bytes: no need to fit into the other */
-		LsmColumnSpec other = *spec;
-
-		other.type = from;
-		set_exact(&other, value, constant);
-	}
-	else if (!convert_datetime(spec, from, value, constant))
-		constant->kind = LSM_CONSTANT_OPAQUE;
+	else
+		(void) conversions[spec->type] (spec, from, value, constant);
 }

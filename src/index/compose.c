@@ -334,26 +334,45 @@ record_fits(const LsmParts *parts, HeapTupleHeader record)
  * Specs
  * ====================================================================== */
 
+/* Of one type, whose order is that of the whole */
 static bool
-array_spec(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
+element_part(LsmColumnSpec *spec, Oid type, Oid collation, Oid order_proc, HTAB *known,
+			 Oid *culprit)
+{
+	LsmColumnSpec *element = spec->parts->element;
+	bool		result = part_spec(type, collation, order_proc, known, element, culprit);
+
+	spec->order = element->order;
+	return result;
+}
+
+static bool
+no_parts(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
+{
+	return true;
+}
+
+static bool
+jsonb_parts(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
+{
+	return element_part(spec, TEXTOID, DEFAULT_COLLATION_OID, InvalidOid, known, culprit);
+}
+
+static bool
+array_parts(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
 {
 	LsmParts   *parts = spec->parts;
 
 	parts->element_type = get_element_type(parts->type);
 	if (!OidIsValid(parts->element_type))
-	{
-		*culprit = parts->type;
 		return false;
-	}
 	get_typlenbyvalalign(parts->element_type, &parts->typlen, &parts->typbyval,
 						 &parts->typalign);
-	spec->put = put_array;
-	return part_spec(parts->element_type, spec->collation, InvalidOid, known,
-					 parts->element, culprit);
+	return element_part(spec, parts->element_type, spec->collation, InvalidOid, known, culprit);
 }
 
 static bool
-range_spec(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
+range_parts(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
 {
 	LsmParts   *parts = spec->parts;
 	bool		multi = spec->type == LSM_COLUMN_MULTIRANGE;
@@ -363,29 +382,21 @@ range_spec(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
 									 TYPECACHE_RANGE_INFO);
 	range = multi ? parts->range->rngtype : parts->range;
 	if (range == NULL || range->rngelemtype == NULL)
-	{
-		*culprit = parts->type;
 		return false;
-	}
-	spec->put = multi ? put_multirange : put_range;
-	return part_spec(range->rngelemtype->type_id, range->rng_collation,
-					 range->rng_cmp_proc_finfo.fn_oid, known, parts->element, culprit);
+	return element_part(spec, range->rngelemtype->type_id, range->rng_collation,
+						range->rng_cmp_proc_finfo.fn_oid, known, culprit);
 }
 
 static bool
-record_spec(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
+record_parts(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
 {
 	LsmParts   *parts = spec->parts;
 	TupleDesc	desc;
 	bool		result;
 
 	if (parts->type == RECORDOID)
-	{
-		*culprit = parts->type;
 		return false;
-	}
 	desc = lookup_rowtype_tupdesc(parts->type, -1);
-	spec->put = put_record;
 	result = attribute_specs(parts, desc, known, culprit);
 	ReleaseTupleDesc(desc);
 	for (int i = 0; result && i < parts->nattributes; i++)
@@ -395,12 +406,19 @@ record_spec(LsmColumnSpec *spec, HTAB *known, Oid *culprit)
 	return result;
 }
 
+#define PICK_PARTS(name, oid, put, parts) [LSM_COLUMN_##name] = {put, parts##_parts},
+
+static const struct
+{
+	void		(*put) (const LsmColumnSpec *spec, Datum value, StringInfo out);
+	bool		(*parts) (LsmColumnSpec *spec, HTAB *known, Oid *culprit);
+}			composed_types[LSM_NTYPES] = {LSM_COMPOSED_TYPES(PICK_PARTS)};
+
 static bool
 composed_spec(Oid family, Oid opcintype, Oid type, Oid collation, HTAB *known,
 			  LsmColumnSpec *spec, Oid *culprit)
 {
 	LsmParts   *parts = palloc0(sizeof(LsmParts));
-	bool		result = true;
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
@@ -415,38 +433,19 @@ composed_spec(Oid family, Oid opcintype, Oid type, Oid collation, HTAB *known,
 	spec->order = LSM_ORDER_CODES;
 	spec->kept = spec->opaque = true;
 	spec->returnable = true;
-	switch (spec->type)
+	*culprit = parts->type;
+	if (spec->type == LSM_COLUMN_FUNCTION)
 	{
-		case LSM_COLUMN_OIDVECTOR:
-			spec->put = lsm_put_oidvector;
-			return true;
-		case LSM_COLUMN_TSVECTOR:
-			spec->put = lsm_put_tsvector;
-			return true;
-		case LSM_COLUMN_JSONB:
-			spec->put = lsm_put_jsonb;
-			result = part_spec(TEXTOID, DEFAULT_COLLATION_OID, InvalidOid, known,
-							   parts->element, culprit);
-			break;
-		case LSM_COLUMN_ARRAY:
-			result = array_spec(spec, known, culprit);
-			break;
-		case LSM_COLUMN_RANGE:
-		case LSM_COLUMN_MULTIRANGE:
-			result = range_spec(spec, known, culprit);
-			break;
-		case LSM_COLUMN_RECORD:
-			return record_spec(spec, known, culprit);
-		case LSM_COLUMN_FUNCTION:
-			lsm_function_spec(spec, family);
-			return true;
-		default:
-			*culprit = opcintype;
-			return false;
+		lsm_function_spec(spec, family);
+		return true;
 	}
-	if (result)
-		spec->order = parts->element->order;
-	return result;
+	if (!lsm_type_is_composed(spec->type))
+	{
+		*culprit = opcintype;
+		return false;
+	}
+	spec->put = composed_types[spec->type].put;
+	return composed_types[spec->type].parts(spec, known, culprit);
 }
 
 bool

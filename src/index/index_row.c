@@ -315,65 +315,48 @@ write_row(IndexScanDesc scan, LsmSlice key, LsmSlice value)
  * How columns become parts
  * ====================================================================== */
 
-static bool
-integer_part(const LsmColumnSpec *column, Part *part)
+/* What the table of types says of the value part of its codes */
+typedef enum RowPart
 {
-	uint64		sign = UINT64CONST(1) << (8 * part->bytes - 1);
+	ROW_DECODED,
+	ROW_SIGNED,					/* an integer, big-endian, the sign bit flipped */
+	ROW_UNSIGNED,
+	ROW_BYTES,					/* the value's own */
+	ROW_STRING
+} RowPart;
 
-	switch (column->type)
-	{
-		case LSM_COLUMN_INT4:
-		case LSM_COLUMN_INT8:
-		case LSM_COLUMN_DATE:
-		case LSM_COLUMN_TIME:
-		case LSM_COLUMN_TIMESTAMP:
-		case LSM_COLUMN_TIMESTAMPTZ:
-		case LSM_COLUMN_MONEY:
-			part->flip = sign;
-			break;
-		case LSM_COLUMN_OID:
-		case LSM_COLUMN_PG_LSN:
-		case LSM_COLUMN_XID8:
-			part->flip = 0;
-			break;
-		default:
-			return false;
-	}
-	part->kind = part->bytes == sizeof(uint32) ? PART_UINT32 : PART_UINT64;
-	if (column->descending)
-		part->flip = ~part->flip;
-	return true;
-}
+#define PICK_ROW(name, oid, extent, put, get, convert, row, ...) \
+	[LSM_COLUMN_##name] = ROW_##row,
+
+static const uint8 row_parts[LSM_NTYPES] = {LSM_SCALAR_TYPES(PICK_ROW)};
 
 /* False: such a column's values are decoded. */
 static bool
 prepare_key_part(const LsmColumnSpec *column, Form_pg_attribute att, Part *part)
 {
+	RowPart		row = row_parts[column->type];
+
 	if (!column->returnable || column->kept)
 		return false;
-	if (att->attbyval)
+	if (row == ROW_SIGNED || row == ROW_UNSIGNED)
 	{
-		if (!integer_part(column, part))
-			part->kind = PART_BY_VALUE;
+		part->kind = part->bytes == sizeof(uint32) ? PART_UINT32 : PART_UINT64;
+		part->flip = row == ROW_SIGNED ? UINT64CONST(1) << (8 * part->bytes - 1) : 0;
+		if (column->descending)
+			part->flip = ~part->flip;
 		return true;
 	}
-	if (column->descending)
-		return false;
-	switch (column->type)
+	part->kind = PART_BY_VALUE;
+	if (att->attbyval || column->descending)
+		return att->attbyval;
+	if (row == ROW_BYTES)
 	{
-		case LSM_COLUMN_UUID:
-		case LSM_COLUMN_MACADDR:
-		case LSM_COLUMN_MACADDR8:
-			part->kind = PART_AS_IT_IS;
-			return true;
-		case LSM_COLUMN_TEXT:
-			part->kind = column->strings == LSM_STRINGS_BYTES ? PART_STRING :
-				PART_WEIGHTED_STRING;
-			return column->strings != LSM_STRINGS_KEY && att->attlen == -1 &&
-				att->attalign == TYPALIGN_INT && att->attstorage != TYPSTORAGE_PLAIN;
-		default:
-			return false;
+		part->kind = PART_AS_IT_IS;
+		return true;
 	}
+	part->kind = column->strings == LSM_STRINGS_BYTES ? PART_STRING : PART_WEIGHTED_STRING;
+	return row == ROW_STRING && column->strings != LSM_STRINGS_KEY && att->attlen == -1 &&
+		att->attalign == TYPALIGN_INT && att->attstorage != TYPSTORAGE_PLAIN;
 }
 
 static bool

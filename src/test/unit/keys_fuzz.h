@@ -28,23 +28,21 @@ random_value(LsmColumnType type)
 	char		data[9000];
 	int			bytes = below(8);
 
-	switch (type)
+	switch (form_of(type))
 	{
-		case LSM_COLUMN_BOOL:
+		case BOOL:
 			return BoolGetDatum(n & 1);
-		case LSM_COLUMN_INT2:
+		case INT2:
 			return Int16GetDatum((int16) n);
-		case LSM_COLUMN_INT4:
-		case LSM_COLUMN_DATE:
+		case INT4:
 			return Int32GetDatum((int32) n);
-		case LSM_COLUMN_OID:
+		case OID:
 			return ObjectIdGetDatum((Oid) n);
-		case LSM_COLUMN_FLOAT4:
+		case FLOAT4:
 			return Float4GetDatum(below(20) == 0 ? (float4) INFINITY : (float4) f);
-		case LSM_COLUMN_FLOAT8:
+		case FLOAT8:
 			return Float8GetDatum(below(20) == 0 ? -INFINITY : f);
-		case LSM_COLUMN_TEXT:
-		case LSM_COLUMN_BYTEA:
+		case STRING:
 			/* some that are packed */
 			if (below(8) == 0)
 				bytes = LSM_CODE_PLAIN_BYTES - 4 + below(4000);
@@ -59,24 +57,22 @@ random_value(LsmColumnType type)
 static int
 compare_values(LsmColumnType type, Datum a, Datum b)
 {
-	switch (type)
+	switch (form_of(type))
 	{
-		case LSM_COLUMN_BOOL:
+		case BOOL:
 			return DatumGetBool(a) - DatumGetBool(b);
-		case LSM_COLUMN_INT2:
+		case INT2:
 			return DatumGetInt16(a) - DatumGetInt16(b);
-		case LSM_COLUMN_INT4:
-		case LSM_COLUMN_DATE:
+		case INT4:
 			return (DatumGetInt32(a) > DatumGetInt32(b)) - (DatumGetInt32(a) < DatumGetInt32(b));
-		case LSM_COLUMN_OID:
+		case OID:
 			return (DatumGetObjectId(a) > DatumGetObjectId(b)) -
 				(DatumGetObjectId(a) < DatumGetObjectId(b));
-		case LSM_COLUMN_FLOAT4:
+		case FLOAT4:
 			return (DatumGetFloat4(a) > DatumGetFloat4(b)) - (DatumGetFloat4(a) < DatumGetFloat4(b));
-		case LSM_COLUMN_FLOAT8:
+		case FLOAT8:
 			return (DatumGetFloat8(a) > DatumGetFloat8(b)) - (DatumGetFloat8(a) < DatumGetFloat8(b));
-		case LSM_COLUMN_TEXT:
-		case LSM_COLUMN_BYTEA:
+		case STRING:
 			return compare_strings(a, b, true);
 		default:
 			return (DatumGetInt64(a) > DatumGetInt64(b)) - (DatumGetInt64(a) < DatumGetInt64(b));

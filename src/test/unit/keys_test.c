@@ -58,25 +58,40 @@
 
 /* ---- the types ---- */
 
+/* How the tests write, make and compare values of a type */
+typedef enum Form
+{
+	BOOL,
+	INT2,
+	INT4,
+	INT8,
+	OID,
+	FLOAT4,
+	FLOAT8,
+	UUID,
+	STRING
+} Form;
+
 static const struct
 {
 	const char *name;
 	LsmColumnType type;
 	Oid			oid;
+	Form		form;
 }			types[] = {
-	{"bool", LSM_COLUMN_BOOL, BOOLOID},
-	{"int2", LSM_COLUMN_INT2, INT2OID},
-	{"int4", LSM_COLUMN_INT4, INT4OID},
-	{"int8", LSM_COLUMN_INT8, INT8OID},
-	{"oid", LSM_COLUMN_OID, OIDOID},
-	{"float4", LSM_COLUMN_FLOAT4, FLOAT4OID},
-	{"float8", LSM_COLUMN_FLOAT8, FLOAT8OID},
-	{"date", LSM_COLUMN_DATE, DATEOID},
-	{"timestamp", LSM_COLUMN_TIMESTAMP, TIMESTAMPOID},
-	{"timestamptz", LSM_COLUMN_TIMESTAMPTZ, TIMESTAMPTZOID},
-	{"uuid", LSM_COLUMN_UUID, UUIDOID},
-	{"bytea", LSM_COLUMN_BYTEA, BYTEAOID},
-	{"text", LSM_COLUMN_TEXT, TEXTOID},
+	{"bool", LSM_COLUMN_BOOL, BOOLOID, BOOL},
+	{"int2", LSM_COLUMN_INT2, INT2OID, INT2},
+	{"int4", LSM_COLUMN_INT4, INT4OID, INT4},
+	{"int8", LSM_COLUMN_INT8, INT8OID, INT8},
+	{"oid", LSM_COLUMN_OID, OIDOID, OID},
+	{"float4", LSM_COLUMN_FLOAT4, FLOAT4OID, FLOAT4},
+	{"float8", LSM_COLUMN_FLOAT8, FLOAT8OID, FLOAT8},
+	{"date", LSM_COLUMN_DATE, DATEOID, INT4},
+	{"timestamp", LSM_COLUMN_TIMESTAMP, TIMESTAMPOID, INT8},
+	{"timestamptz", LSM_COLUMN_TIMESTAMPTZ, TIMESTAMPTZOID, INT8},
+	{"uuid", LSM_COLUMN_UUID, UUIDOID, UUID},
+	{"bytea", LSM_COLUMN_BYTEA, BYTEAOID, STRING},
+	{"text", LSM_COLUMN_TEXT, TEXTOID, STRING},
 };
 
 static int
@@ -89,6 +104,16 @@ type_number(const char *name, int length)
 	}
 	printf("Bail out! unknown type %.*s\n", length, name);
 	exit(1);
+}
+
+static Form
+form_of(LsmColumnType type)
+{
+	int			i = 0;
+
+	while (types[i].type != type)
+		i++;
+	return types[i].form;
 }
 
 LsmColumnType
@@ -146,26 +171,23 @@ parse_string(const char *text)
 static Datum
 parse_value(LsmColumnType type, const char *text)
 {
-	switch (type)
+	switch (form_of(type))
 	{
-		case LSM_COLUMN_BOOL:
+		case BOOL:
 			return BoolGetDatum(text[0] == 't');
-		case LSM_COLUMN_INT2:
+		case INT2:
 			return Int16GetDatum((int16) atoi(text));
-		case LSM_COLUMN_INT4:
-		case LSM_COLUMN_DATE:
+		case INT4:
 			return Int32GetDatum((int32) strtoll(text, NULL, 10));
-		case LSM_COLUMN_INT8:
-		case LSM_COLUMN_TIMESTAMP:
-		case LSM_COLUMN_TIMESTAMPTZ:
+		case INT8:
 			return Int64GetDatum(strtoll(text, NULL, 10));
-		case LSM_COLUMN_OID:
+		case OID:
 			return ObjectIdGetDatum((Oid) strtoull(text, NULL, 10));
-		case LSM_COLUMN_FLOAT4:
+		case FLOAT4:
 			return Float4GetDatum((float4) strtod(text, NULL));
-		case LSM_COLUMN_FLOAT8:
+		case FLOAT8:
 			return Float8GetDatum(strtod(text, NULL));
-		case LSM_COLUMN_UUID:
+		case UUID:
 			{
 				pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
 
@@ -206,33 +228,30 @@ say_bytes(const char *data, uint32 bytes)
 static void
 say_value(LsmColumnType type, Datum value)
 {
-	switch (type)
+	switch (form_of(type))
 	{
-		case LSM_COLUMN_BOOL:
+		case BOOL:
 			say("%s", DatumGetBool(value) ? "t" : "f");
 			break;
-		case LSM_COLUMN_INT2:
+		case INT2:
 			say("%d", DatumGetInt16(value));
 			break;
-		case LSM_COLUMN_INT4:
-		case LSM_COLUMN_DATE:
+		case INT4:
 			say("%d", DatumGetInt32(value));
 			break;
-		case LSM_COLUMN_INT8:
-		case LSM_COLUMN_TIMESTAMP:
-		case LSM_COLUMN_TIMESTAMPTZ:
+		case INT8:
 			say("%lld", (long long) DatumGetInt64(value));
 			break;
-		case LSM_COLUMN_OID:
+		case OID:
 			say("%u", DatumGetObjectId(value));
 			break;
-		case LSM_COLUMN_FLOAT4:
+		case FLOAT4:
 			say("%.9g", DatumGetFloat4(value));
 			break;
-		case LSM_COLUMN_FLOAT8:
+		case FLOAT8:
 			say("%.17g", DatumGetFloat8(value));
 			break;
-		case LSM_COLUMN_UUID:
+		case UUID:
 			for (int i = 0; i < UUID_LEN; i++)
 				say("%02x", DatumGetUUIDP(value)->data[i]);
 			break;

@@ -109,7 +109,7 @@ build_runs(void)
 {
 	LsmFilterParams params = {.scheme = LSM_FILTER_ELASTIC, .bits_per_key = 2.0 * units,
 	.units = units, .unit_bytes = unit_bytes};
-	uint32_t	per = lsm_elastic_segment_keys(&params);
+	uint32_t	per = lsm_filter_segment_keys(&params);
 	uint32_t	id = 0;
 
 	nsegments = 0;
@@ -118,7 +118,7 @@ build_runs(void)
 		Run		   *run = &runs[r];
 		uint8_t    *bytes = malloc(nkeys * 8 / per + 64);
 		uint32_t   *ends = malloc((nkeys / per + 8) * 4);
-		LsmElasticNotes fences = {bytes, ends, 0};
+		LsmFilterNotes fences = {bytes, ends, 0};
 		size_t		image_bytes;
 		LsmFilter	filter;
 		LsmDigest  *scratch = malloc(per * sizeof(LsmDigest));
@@ -137,9 +137,9 @@ build_runs(void)
 			}
 			run->digests[run->n++] = digest_of_key(2 * k);
 		}
-		image_bytes = lsm_elastic_image_bytes(&params, run->n, &fences);
+		image_bytes = lsm_filter_image_bytes(&params, run->n, &fences);
 		run->image = alloc_aligned_or_die(image_bytes);
-		check(lsm_elastic_build(&params, run->digests, run->n, &fences, scratch, run->image, image_bytes));
+		check(lsm_filter_build(&params, run->digests, run->n, &fences, scratch, run->image, image_bytes));
 		check(lsm_filter_open(run->image, image_bytes, false, &filter, NULL));
 		check(lsm_elastic_open(&filter, &run->elastic, NULL));
 		rates[r] = (LsmElasticRates) {run->elastic.segments,
@@ -165,11 +165,11 @@ build_blocked(double bits)
 
 	for (int r = 0; r < NRUNS; r++)
 	{
-		size_t		bytes = lsm_filter_image_bytes(&params, runs[r].n);
+		size_t		bytes = lsm_filter_image_bytes(&params, runs[r].n, NULL);
 
 		free(runs[r].blocked_image);
 		runs[r].blocked_image = alloc_aligned_or_die(bytes);
-		check(lsm_filter_build(&params, runs[r].digests, runs[r].n, NULL, runs[r].blocked_image, bytes));
+		check(lsm_filter_build(&params, runs[r].digests, runs[r].n, NULL, NULL, runs[r].blocked_image, bytes));
 		check(lsm_filter_open(runs[r].blocked_image, bytes, false, &runs[r].blocked, NULL));
 		total += bytes;
 	}

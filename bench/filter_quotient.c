@@ -164,7 +164,7 @@ bench_images(uint64_t n)
 		for (size_t s = 0; s < sizeof(schemes) / sizeof(schemes[0]); s++)
 		{
 			LsmFilterParams params = {schemes[s], b, 0};
-			size_t		bytes = lsm_filter_image_bytes(&params, n);
+			size_t		bytes = lsm_filter_image_bytes(&params, n, NULL);
 			void	   *image = alloc_aligned_or_die(bytes);
 			LsmFilter	filter;
 			uint64_t	before;
@@ -175,7 +175,7 @@ bench_images(uint64_t n)
 			for (uint64_t i = 0; i < n; i++)
 				digests[i] = digest_of(i);
 			build = cpu_s();
-			if (lsm_filter_build(&params, digests, n, work, image, bytes) != LSM_FILTER_OK)
+			if (lsm_filter_build(&params, digests, n, NULL, work, image, bytes) != LSM_FILTER_OK)
 				exit(1);
 			build = cpu_s() - build;
 			lsm_filter_open(image, bytes, false, &filter, NULL);
@@ -207,7 +207,7 @@ bench_merge(uint64_t total, int ninputs)
 	LsmFilter  *inputs = alloc_aligned_or_die((size_t) ninputs * sizeof(LsmFilter));
 	LsmDigest  *digests = alloc_aligned_or_die(total * sizeof(LsmDigest));
 	uint64_t	each = total / (uint64_t) ninputs;
-	size_t		bytes = lsm_filter_image_bytes(&params, each * (uint64_t) ninputs);
+	size_t		bytes = lsm_filter_image_bytes(&params, each * (uint64_t) ninputs, NULL);
 	void	   *image = alloc_aligned_or_die(bytes);
 	size_t		used;
 	double		hash;
@@ -216,12 +216,12 @@ bench_merge(uint64_t total, int ninputs)
 
 	for (int i = 0; i < ninputs; i++)
 	{
-		size_t		input_bytes = lsm_filter_image_bytes(&params, each);
+		size_t		input_bytes = lsm_filter_image_bytes(&params, each, NULL);
 		void	   *memory = alloc_aligned_or_die(input_bytes);
 
 		for (uint64_t j = 0; j < each; j++)
 			digests[j] = digest_of((uint64_t) i * each + j);
-		lsm_filter_build(&params, digests, each, NULL, memory, input_bytes);
+		lsm_filter_build(&params, digests, each, NULL, NULL, memory, input_bytes);
 		lsm_filter_open(memory, input_bytes, false, &inputs[i], NULL);
 	}
 	merge = cpu_s();
@@ -234,7 +234,7 @@ bench_merge(uint64_t total, int ninputs)
 		digests[j] = digest_of(j);
 	hash = cpu_s() - hash;
 	build = cpu_s();
-	lsm_filter_build(&params, digests, each * (uint64_t) ninputs, NULL, image, bytes);
+	lsm_filter_build(&params, digests, each * (uint64_t) ninputs, NULL, NULL, image, bytes);
 	build = cpu_s() - build;
 	printf("| %d | %" PRIu64 " | %.0f | %.0f | %.0f |\n", ninputs, total,
 		   merge * 1e9 / (double) total, build * 1e9 / (double) total, hash * 1e9 / (double) total);

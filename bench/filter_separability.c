@@ -34,7 +34,7 @@ static double
 bloom_rate(double bits_per_key)
 {
 	LsmFilterParams params = {.scheme = LSM_FILTER_BLOOM, .bits_per_key = bits_per_key};
-	size_t		image_bytes = lsm_filter_image_bytes(&params, NKEYS);
+	size_t		image_bytes = lsm_filter_image_bytes(&params, NKEYS, NULL);
 	void	   *image = alloc_aligned_or_die(image_bytes);
 	LsmDigest  *digests = alloc_aligned_or_die(NKEYS * sizeof(LsmDigest));
 	LsmFilter	filter;
@@ -43,7 +43,7 @@ bloom_rate(double bits_per_key)
 
 	for (uint64_t i = 0; i < NKEYS; i++)
 		digests[i] = digest_of(i);
-	if (lsm_filter_build(&params, digests, NKEYS, NULL, image, image_bytes) != LSM_FILTER_OK ||
+	if (lsm_filter_build(&params, digests, NKEYS, NULL, NULL, image, image_bytes) != LSM_FILTER_OK ||
 		lsm_filter_open(image, image_bytes, true, &filter, &why) != LSM_FILTER_OK)
 		die("building a Bloom filter");
 	for (uint64_t i = 0; i < NPROBES; i++)
@@ -58,9 +58,9 @@ static uint64_t
 segment_positives(const LsmFilterParams *params, uint64_t first, uint64_t nprobes,
 				  double *expected)
 {
-	const LsmElasticNotes none = {NULL, NULL, 0};
-	uint32_t	nkeys = lsm_elastic_segment_keys(params);
-	size_t		image_bytes = lsm_elastic_image_bytes(params, nkeys, &none);
+	const LsmFilterNotes none = {NULL, NULL, 0};
+	uint32_t	nkeys = lsm_filter_segment_keys(params);
+	size_t		image_bytes = lsm_filter_image_bytes(params, nkeys, &none);
 	void	   *image = alloc_aligned_or_die(image_bytes);
 	LsmDigest  *digests = alloc_aligned_or_die(nkeys * sizeof(LsmDigest));
 	LsmDigest  *scratch = alloc_aligned_or_die(nkeys * sizeof(LsmDigest));
@@ -71,7 +71,7 @@ segment_positives(const LsmFilterParams *params, uint64_t first, uint64_t nprobe
 
 	for (uint32_t i = 0; i < nkeys; i++)
 		digests[i] = digest_of(first + i);
-	if (lsm_elastic_build(params, digests, nkeys, &none, scratch, image, image_bytes) != LSM_FILTER_OK ||
+	if (lsm_filter_build(params, digests, nkeys, &none, scratch, image, image_bytes) != LSM_FILTER_OK ||
 		lsm_filter_open(image, image_bytes, true, &filter, &why) != LSM_FILTER_OK ||
 		lsm_elastic_open(&filter, &elastic, &why) != LSM_FILTER_OK)
 		die("building an elastic filter");
@@ -100,7 +100,7 @@ print_elastic(double bits_per_key, uint32_t units)
 		.scheme = LSM_FILTER_ELASTIC, .bits_per_key = bits_per_key,
 		.units = units, .unit_bytes = LSM_ELASTIC_UNIT_BYTES_MAX
 	};
-	uint32_t	segment_keys = lsm_elastic_segment_keys(&params);
+	uint32_t	segment_keys = lsm_filter_segment_keys(&params);
 	uint64_t	nsegments = segment_keys == 0 ? 0 : (NKEYS + segment_keys - 1) / segment_keys;
 	uint64_t	positives = 0;
 	double		expected = 0;

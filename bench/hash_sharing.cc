@@ -186,9 +186,9 @@ class Filter {
     const char *why = nullptr;
     params.scheme = scheme;
     params.bits_per_key = bits_per_key;
-    size_t bytes = lsm_filter_image_bytes(&params, digests.size());
+    size_t bytes = lsm_filter_image_bytes(&params, digests.size(), nullptr);
     image_ = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (lsm_filter_build(&params, digests.data(), digests.size(), nullptr, image_,
+    if (lsm_filter_build(&params, digests.data(), digests.size(), nullptr, nullptr, image_,
                          bytes) != LSM_FILTER_OK ||
         lsm_filter_open(image_, bytes, true, &filter_, &why) != LSM_FILTER_OK) {
       fprintf(stderr, "cannot build a filter of scheme %d\n", scheme);

@@ -29,14 +29,10 @@ extern char *lsm_crash_point_name;
 #endif
 
 
+#define PICK_OPTION(NAME, name, number) {#name, number, false},
+
 static const struct config_enum_entry filter_scheme_options[] = {
-	{"none", LSM_FILTER_NONE, false},
-	{"bloom", LSM_FILTER_BLOOM, false},
-	{"blocked", LSM_FILTER_BLOCKED, false},
-	{"elastic", LSM_FILTER_ELASTIC, false},
-	{"quotient", LSM_FILTER_QUOTIENT, false},
-	{"cascade", LSM_FILTER_CASCADE, false},
-	{"ribbon", LSM_FILTER_RIBBON, false},
+	LSM_FILTER_SCHEMES(PICK_OPTION)
 	{NULL, 0, false}
 };
 
@@ -45,9 +41,6 @@ static const struct config_enum_entry filter_allocation_options[] = {
 	{"monkey", LSM_ALLOCATION_MONKEY, false},
 	{NULL, 0, false}
 };
-
-/* lsm_bottom_filter: none of its own */
-#define LSM_BOTTOM_SAME		LSM_FILTER_NONE
 
 static const struct config_enum_entry bottom_filter_options[] = {
 	{"same", LSM_BOTTOM_SAME, false},
@@ -89,17 +82,6 @@ static const struct config_enum_entry constraint_index_options[] = {
 	{"btree", LSM_CONSTRAINT_BTREE, false},
 	{NULL, 0, false}
 };
-
-static bool
-check_filter_scheme(int *newval, void **extra, GucSource source)
-{
-	if (lsm_filter_scheme_buildable((LsmFilterScheme) *newval))
-		return true;
-	GUC_check_errdetail("Filter scheme \"%s\" is not available in this version.",
-						lsm_filter_scheme_name(*newval));
-	GUC_check_errhint("Available schemes are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", \"cascade\" and \"ribbon\".");
-	return false;
-}
 
 /* A unit is a power of two, so that units never lie across pages. */
 static bool
@@ -178,7 +160,7 @@ define_filter_settings(void)
 							 NULL,
 							 &lsm_filter_scheme,
 							 LSM_FILTER_BLOCKED, filter_scheme_options,
-							 PGC_USERSET, 0, check_filter_scheme, NULL, NULL);
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("lsm.bits_per_key",
 							 "Filter size, in bits per key.",
 							 NULL,

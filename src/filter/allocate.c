@@ -16,7 +16,7 @@
  *		p = A e^(-beta b),
  *
  * which is so for Bloom filters, A = 1 and beta = (ln 2)^2, and about so for
- * the others (laws[]).
+ * the others (factor and slope of LsmFilterOps).
  *
  * Closed form.  The derivative of the sum of p_i + lambda n_i b_i by each b_i is
  * zero:
@@ -58,62 +58,24 @@
 /* A blocked filter may err so much more often than a plain one. */
 #define BLOCKED_ERRS	2.0
 
-#define LN2			0.69314718055994530942
-
-/* p = factor * e^(-slope * bits) */
-typedef struct Law
-{
-	double		factor;
-	double		slope;
-} Law;
-
-/*
- * Bloom: half of the bits are set.  Blocked has the same up to where it is not
- * used any more, but for a factor.  Quotient and cascade: 0.9 b - 3 bits of a
- * remainder, 2^-r times the load on the mean (quotient_image.c).  Ribbon: 2^-r,
- * with b / 1.05 columns, about.
- */
-static bool
-law_of(LsmFilterScheme scheme, Law *law)
-{
-	switch (scheme)
-	{
-		case LSM_FILTER_BLOOM:
-			*law = (Law) {1, LN2 * LN2};
-			return true;
-		case LSM_FILTER_BLOCKED:
-			*law = (Law) {1.3, LN2 * LN2};
-			return true;
-		case LSM_FILTER_QUOTIENT:
-		case LSM_FILTER_CASCADE:
-			*law = (Law) {10, 0.9 * LN2};
-			return true;
-		case LSM_FILTER_RIBBON:
-			*law = (Law) {1, LN2 / 1.05};
-			return true;
-		default:
-			return false;
-	}
-}
-
 bool
 lsm_filter_scheme_allocates(LsmFilterScheme scheme)
 {
-	Law			law;
+	const LsmFilterOps *ops = lsm_filter_ops_of((uint32_t) scheme);
 
-	return law_of(scheme, &law);
+	return ops != NULL && ops->slope > 0;
 }
 
 /* The closed form for one run. */
 static double
 bits_of_run(const LsmFilterRun *run, double log_lambda)
 {
+	const LsmFilterOps *ops = lsm_filter_ops_of((uint32_t) run->scheme);
 	double		bits;
-	Law			law;
 
-	if (!law_of(run->scheme, &law))
+	if (!lsm_filter_scheme_allocates(run->scheme))
 		return BITS_MIN;
-	bits = (log(law.factor * law.slope / (double) run->keys) - log_lambda) / law.slope;
+	bits = (log(ops->factor * ops->slope / (double) run->keys) - log_lambda) / ops->slope;
 	return bits < BITS_MIN ? BITS_MIN : bits > BITS_MAX ? BITS_MAX : bits;
 }
 

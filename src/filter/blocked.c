@@ -335,13 +335,24 @@ blocked_expected_fpr(const LsmFilter *filter)
 	return lsm_blocked_fpr(filter->nkeys, filter->nblocks, filter->probes);
 }
 
-LsmFilterOps lsm_blocked_ops = {
+LsmBlockedProbes lsm_blocked = {.probe = lsm_blocked_probe_portable};
+
+static bool
+blocked_probe(const LsmFilter *filter, LsmDigest digest)
+{
+	return lsm_blocked.probe(filter, digest);
+}
+
+/* The law is that of bloom, but for a factor, up to where it is not used any more. */
+const LsmFilterOps lsm_blocked_ops = {
 	.plan = blocked_plan,
 	.fill = lsm_blocked_fill,
 	.check = blocked_check,
-	.probe = lsm_blocked_probe_portable,
+	.probe = blocked_probe,
 	.prefetch = blocked_prefetch,
 	.expected_fpr = blocked_expected_fpr,
+	.factor = 1.3,
+	.slope = LSM_FILTER_LN2 * LSM_FILTER_LN2,
 };
 
 /* A probe before this ran takes the portable code, with the same answer. */
@@ -352,8 +363,8 @@ lsm_blocked_dispatch(void)
 #ifdef LSM_FILTER_X86
 	if (lsm_cpu_has_avx2())
 	{
-		lsm_blocked_ops.probe = lsm_blocked_probe_avx2;
-		lsm_blocked_ops.probe_group = lsm_blocked_probe_group_avx2;
+		lsm_blocked.probe = lsm_blocked_probe_avx2;
+		lsm_blocked.group = lsm_blocked_probe_group_avx2;
 	}
 #endif
 }

@@ -136,6 +136,7 @@ bloom_expected_fpr(const LsmFilter *filter)
 	return pow(-expm1(-k * n / m), k);
 }
 
+/* Half of the bits are set. */
 const LsmFilterOps lsm_bloom_ops = {
 	.plan = bloom_plan,
 	.fill = bloom_fill,
@@ -143,4 +144,6 @@ const LsmFilterOps lsm_bloom_ops = {
 	.probe = bloom_probe,
 	.prefetch = bloom_prefetch,
 	.expected_fpr = bloom_expected_fpr,
+	.factor = 1,
+	.slope = LSM_FILTER_LN2 * LSM_FILTER_LN2,
 };

@@ -330,4 +330,6 @@ const LsmFilterOps lsm_cascade_ops = {
 	.probe = cascade_probe,
 	.prefetch = cascade_prefetch,
 	.expected_fpr = cascade_expected_fpr,
+	.traits = LSM_FILTER_PAGES | LSM_FILTER_MERGES | LSM_FILTER_ONES_SAY_NO,
+	LSM_QUOTIENT_LAW,
 };

@@ -115,8 +115,7 @@ elastic_remix(LsmDigest digest, uint32_t unit)
 static bool
 elastic_params_valid(const LsmFilterParams *params)
 {
-	return params->scheme == LSM_FILTER_ELASTIC &&
-		params->bits_per_key >= LSM_FILTER_BITS_PER_KEY_MIN &&
+	return params->bits_per_key >= LSM_FILTER_BITS_PER_KEY_MIN &&
 		params->bits_per_key <= LSM_FILTER_BITS_PER_KEY_MAX &&
 		params->units >= 1 && params->units <= LSM_ELASTIC_UNITS_MAX &&
 		params->unit_bytes >= LSM_FILTER_LINE_BYTES &&
@@ -124,8 +123,8 @@ elastic_params_valid(const LsmFilterParams *params)
 		(params->unit_bytes & (params->unit_bytes - 1)) == 0;
 }
 
-uint32_t
-lsm_elastic_segment_keys(const LsmFilterParams *params)
+static uint32_t
+elastic_segment_keys(const LsmFilterParams *params)
 {
 	double		keys;
 	uint32_t	n;
@@ -164,9 +163,9 @@ elastic_leading_lines(const LsmFilterParams *params, uint64_t nkeys, uint64_t nl
 
 static bool
 elastic_layout(const LsmFilterParams *params, uint64_t nkeys,
-			   const LsmElasticNotes *notes, ElasticLayout *layout)
+			   const LsmFilterNotes *notes, ElasticLayout *layout)
 {
-	uint32_t	segment_keys = lsm_elastic_segment_keys(params);
+	uint32_t	segment_keys = elastic_segment_keys(params);
 	double		unit_bits = params->bits_per_key / params->units;
 	uint64_t	leading_lines = elastic_leading_lines(params, nkeys, notes->nleading);
 	uint64_t	segments;
@@ -205,9 +204,9 @@ elastic_layout(const LsmFilterParams *params, uint64_t nkeys,
 		layout->payload_bytes <= SIZE_MAX - LSM_FILTER_HEADER_BYTES;
 }
 
-size_t
-lsm_elastic_image_bytes(const LsmFilterParams *params, uint64_t nkeys,
-						const LsmElasticNotes *notes)
+static size_t
+elastic_image_bytes(const LsmFilterParams *params, uint64_t nkeys,
+					const LsmFilterNotes *notes)
 {
 	ElasticLayout layout;
 
@@ -252,7 +251,7 @@ elastic_load64(const uint8_t *from)
 
 /* Fences are in order: what the first and the last share, all share. */
 static uint32_t
-elastic_shared_prefix(const LsmElasticNotes *notes)
+elastic_shared_prefix(const LsmFilterNotes *notes)
 {
 	const uint8_t *first = notes->bytes;
 	const uint8_t *last;
@@ -272,7 +271,7 @@ elastic_shared_prefix(const LsmElasticNotes *notes)
 
 static void
 elastic_write_directory(const LsmFilterParams *params, const ElasticLayout *layout,
-						const LsmElasticNotes *notes, uint8_t *payload)
+						const LsmFilterNotes *notes, uint8_t *payload)
 {
 	uint32_t	prefix_bytes = elastic_shared_prefix(notes);
 	uint32_t	start = 0;
@@ -332,7 +331,7 @@ elastic_fill_units(const LsmFilterParams *params, const ElasticLayout *layout,
 }
 
 static void
-elastic_fill_leading(const ElasticLayout *layout, const LsmElasticNotes *notes, uint8_t *payload)
+elastic_fill_leading(const ElasticLayout *layout, const LsmFilterNotes *notes, uint8_t *payload)
 {
 	LsmFilter	part = {0};
 
@@ -346,10 +345,9 @@ elastic_fill_leading(const ElasticLayout *layout, const LsmElasticNotes *notes, 
 	put_le(payload + OFF_LEADING_KEYS, notes->nleading, 8);
 }
 
-LsmFilterStatus
-lsm_elastic_build(const LsmFilterParams *params, const LsmDigest *digests, uint64_t n,
-				  const LsmElasticNotes *notes, LsmDigest *scratch,
-				  void *image, size_t image_bytes)
+static LsmFilterStatus
+elastic_build(const LsmFilterParams *params, const LsmDigest *digests, uint64_t n,
+			  const LsmFilterNotes *notes, LsmDigest *scratch, void *image, size_t image_bytes)
 {
 	ElasticLayout layout;
 	LsmFilter	filter = {0};
@@ -609,7 +607,7 @@ lsm_elastic_probe(const LsmElastic *elastic, uint32_t segment, uint32_t unit,
 	part.bits = bits;
 	part.nblocks = elastic_lines(elastic, segment);
 	part.probes = elastic->probes;
-	return lsm_blocked_ops.probe(&part, elastic_remix(digest, unit));
+	return lsm_blocked.probe(&part, elastic_remix(digest, unit));
 }
 
 void
@@ -633,7 +631,7 @@ lsm_elastic_probe_leading(const LsmElastic *elastic, LsmDigest digest)
 	part.bits = elastic->leading;
 	part.nblocks = elastic->leading_lines;
 	part.probes = elastic->leading_probes;
-	return lsm_blocked_ops.probe(&part, digest);
+	return lsm_blocked.probe(&part, digest);
 }
 
 void
@@ -705,5 +703,9 @@ const LsmFilterOps lsm_elastic_ops = {
 	.probe = elastic_maybe,
 	.prefetch = elastic_no_prefetch,
 	.expected_fpr = elastic_expected_fpr,
+	.segment_keys = elastic_segment_keys,
+	.image_bytes = elastic_image_bytes,
+	.build = elastic_build,
 	.checksums_parts = true,
+	.traits = LSM_FILTER_UNITS,
 };

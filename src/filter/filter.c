@@ -21,18 +21,6 @@
 
 #include "filter/filter_private.h"
 
-static const char *const filter_names[] = {
-	[LSM_FILTER_NONE] = "none",
-	[LSM_FILTER_BLOOM] = "bloom",
-	[LSM_FILTER_BLOCKED] = "blocked",
-	[LSM_FILTER_ELASTIC] = "elastic",
-	[LSM_FILTER_QUOTIENT] = "quotient",
-	[LSM_FILTER_CASCADE] = "cascade",
-	[LSM_FILTER_RIBBON] = "ribbon",
-};
-
-#define FILTER_NSCHEMES (sizeof(filter_names) / sizeof(filter_names[0]))
-
 /* ---- scheme none: no payload, every probe "maybe" ---- */
 
 static void
@@ -81,37 +69,37 @@ none_expected_fpr(const LsmFilter *filter)
 	return 1.0;
 }
 
-static const LsmFilterOps none_ops = {
+const LsmFilterOps lsm_none_ops = {
 	.plan = none_plan,
 	.fill = none_fill,
 	.check = none_check,
 	.probe = none_probe,
 	.prefetch = none_prefetch,
 	.expected_fpr = none_expected_fpr,
+	.traits = LSM_FILTER_EMPTY,
 };
 
-/*
- * The schemes of this build.  NULL: numbers given out to schemes that it cannot
- * build, and whose images it opens as "maybe".
- */
-static const LsmFilterOps *const filter_ops[FILTER_NSCHEMES] = {
-	[LSM_FILTER_NONE] = &none_ops,
-	[LSM_FILTER_BLOOM] = &lsm_bloom_ops,
-	[LSM_FILTER_BLOCKED] = &lsm_blocked_ops,
-	[LSM_FILTER_ELASTIC] = &lsm_elastic_ops,
-	[LSM_FILTER_QUOTIENT] = &lsm_quotient_ops,
-	[LSM_FILTER_CASCADE] = &lsm_cascade_ops,
-	[LSM_FILTER_RIBBON] = &lsm_ribbon_ops,
-};
+/* ---- the schemes ---- */
 
-/* NULL for LSM_FILTER_SCHEME_MAYBE and all else that is not in this build. */
+#define PICK_NAME(NAME, name, number) [number] = #name,
+#define PICK_OPS(NAME, name, number) [number] = &lsm_##name##_ops,
+
+static const char *const filter_names[] = {LSM_FILTER_SCHEMES(PICK_NAME)};
+static const LsmFilterOps *const filter_ops[] = {LSM_FILTER_SCHEMES(PICK_OPS)};
+
+#define FILTER_NSCHEMES (sizeof(filter_ops) / sizeof(filter_ops[0]))
+
 static inline const LsmFilterOps *
-lsm_filter_ops_of(uint32_t scheme)
+ops_of(uint32_t scheme)
 {
 	return scheme < FILTER_NSCHEMES ? filter_ops[scheme] : NULL;
 }
 
-/* ---- schemes by name ---- */
+const LsmFilterOps *
+lsm_filter_ops_of(uint32_t scheme)
+{
+	return ops_of(scheme);
+}
 
 const char *
 lsm_filter_scheme_name(uint32_t scheme)
@@ -120,29 +108,15 @@ lsm_filter_scheme_name(uint32_t scheme)
 }
 
 bool
-lsm_filter_scheme_parse(const char *name, LsmFilterScheme *scheme)
+lsm_filter_scheme_has(uint32_t scheme, unsigned traits)
 {
-	for (uint32_t i = 0; i < FILTER_NSCHEMES; i++)
-	{
-		if (strcmp(name, filter_names[i]) == 0)
-		{
-			*scheme = (LsmFilterScheme) i;
-			return true;
-		}
-	}
-	return false;
+	return scheme < FILTER_NSCHEMES && (filter_ops[scheme]->traits & traits) != 0;
 }
 
 bool
-lsm_filter_scheme_buildable(LsmFilterScheme scheme)
+lsm_filter_scheme_leads(uint32_t scheme)
 {
-	return lsm_filter_ops_of((uint32_t) scheme) != NULL;
-}
-
-bool
-lsm_filter_scheme_leads(LsmFilterScheme scheme)
-{
-	return scheme != LSM_FILTER_NONE && lsm_filter_scheme_buildable(scheme);
+	return scheme < FILTER_NSCHEMES && !lsm_filter_scheme_has(scheme, LSM_FILTER_EMPTY);
 }
 
 /* ---- building ---- */
@@ -155,7 +129,7 @@ lsm_filter_scheme_leads(LsmFilterScheme scheme)
 bool
 lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter)
 {
-	const LsmFilterOps *ops = lsm_filter_ops_of((uint32_t) params->scheme);
+	const LsmFilterOps *ops = ops_of((uint32_t) params->scheme);
 
 	if (ops == NULL || ops->plan == NULL || nkeys > LSM_FILTER_KEYS_MAX ||
 		params->leading > LSM_FILTER_LEADING_MAX)
@@ -177,11 +151,22 @@ lsm_filter_plan(const LsmFilterParams *params, uint64_t nkeys, LsmFilter *filter
 	return filter->payload_bytes <= SIZE_MAX - LSM_FILTER_HEADER_BYTES;
 }
 
-size_t
-lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys)
+uint32_t
+lsm_filter_segment_keys(const LsmFilterParams *params)
 {
+	const LsmFilterOps *ops = ops_of((uint32_t) params->scheme);
+
+	return ops != NULL && ops->segment_keys != NULL ? ops->segment_keys(params) : 0;
+}
+
+size_t
+lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys, const LsmFilterNotes *notes)
+{
+	const LsmFilterOps *ops = ops_of((uint32_t) params->scheme);
 	LsmFilter	filter;
 
+	if (ops != NULL && ops->image_bytes != NULL)
+		return notes != NULL ? ops->image_bytes(params, nkeys, notes) : 0;
 	if (!lsm_filter_plan(params, nkeys, &filter))
 		return 0;
 	return (size_t) (LSM_FILTER_HEADER_BYTES + filter.payload_bytes);
@@ -191,7 +176,7 @@ lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys)
 static size_t
 filter_work_bytes(const LsmFilter *filter)
 {
-	const LsmFilterOps *ops = lsm_filter_ops_of(filter->scheme);
+	const LsmFilterOps *ops = ops_of(filter->scheme);
 
 	return ops->work_bytes != NULL ? ops->work_bytes(filter) : 0;
 }
@@ -201,15 +186,21 @@ lsm_filter_work_bytes(const LsmFilterParams *params, uint64_t nkeys)
 {
 	LsmFilter	filter;
 
-	return lsm_filter_plan(params, nkeys, &filter) ? filter_work_bytes(&filter) : 0;
+	if (lsm_filter_plan(params, nkeys, &filter))
+		return filter_work_bytes(&filter);
+	return lsm_filter_segment_keys(params) * sizeof(LsmDigest);
 }
 
 LsmFilterStatus
-lsm_filter_build(const LsmFilterParams *params, LsmDigest *digests,
-				 uint64_t n, void *work, void *image, size_t image_bytes)
+lsm_filter_build(const LsmFilterParams *params, LsmDigest *digests, uint64_t n,
+				 const LsmFilterNotes *notes, void *work, void *image, size_t image_bytes)
 {
+	const LsmFilterOps *ops = ops_of((uint32_t) params->scheme);
 	LsmFilter	filter;
 	uint8_t    *payload = (uint8_t *) image + LSM_FILTER_HEADER_BYTES;
+
+	if (ops != NULL && ops->build != NULL && notes != NULL)
+		return ops->build(params, digests, n, notes, work, image, image_bytes);
 
 	if (!lsm_filter_plan(params, n, &filter) ||
 		image_bytes < LSM_FILTER_HEADER_BYTES ||
@@ -219,7 +210,7 @@ lsm_filter_build(const LsmFilterParams *params, LsmDigest *digests,
 
 	filter.work = work;
 	memset(payload, 0, filter.payload_bytes);
-	lsm_filter_ops_of(filter.scheme)->fill(&filter, digests, n, payload);
+	ops->fill(&filter, digests, n, payload);
 	lsm_filter_write_header(&filter, image);
 	return LSM_FILTER_OK;
 }
@@ -256,11 +247,11 @@ lsm_filter_open(const void *image, size_t image_bytes, bool verify_checksum,
 	reason = lsm_filter_header_scheme(header, &scheme);
 	if (reason != NULL)
 		return lsm_filter_fail(LSM_FILTER_UNKNOWN, reason, why);
-	ops = lsm_filter_ops_of(scheme);
+	ops = ops_of(scheme);
 	if (ops == NULL)
 		return lsm_filter_fail(LSM_FILTER_UNKNOWN, "filter scheme is unknown", why);
 	lsm_filter_read_header(header, filter);
-	if (filter->leading > (lsm_filter_scheme_leads((LsmFilterScheme) scheme) ? LSM_FILTER_LEADING_MAX : 0))
+	if (filter->leading > (lsm_filter_scheme_leads(scheme) ? LSM_FILTER_LEADING_MAX : 0))
 		return lsm_filter_fail(LSM_FILTER_UNKNOWN, "number of leading columns is unknown", why);
 	if (filter->checked_bytes != 0 && !ops->checksums_parts)
 		return lsm_filter_fail(LSM_FILTER_UNKNOWN, "filter parameter is unknown", why);
@@ -287,8 +278,8 @@ lsm_filter_probe(const LsmFilter *filter, LsmDigest digest)
 	const LsmFilterOps *ops;
 
 	if (__builtin_expect(filter->scheme == LSM_FILTER_BLOCKED, 1))
-		return lsm_blocked_ops.probe(filter, digest);
-	ops = lsm_filter_ops_of(filter->scheme);
+		return lsm_blocked.probe(filter, digest);
+	ops = ops_of(filter->scheme);
 	if (__builtin_expect(ops == NULL, 0))
 		return true;
 	return ops->probe(filter, digest);
@@ -307,7 +298,7 @@ lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest)
 		__builtin_prefetch(lsm_blocked_line(filter, digest));
 		return;
 	}
-	ops = lsm_filter_ops_of(filter->scheme);
+	ops = ops_of(filter->scheme);
 	if (ops != NULL)
 		ops->prefetch(filter, digest);
 }
@@ -315,10 +306,12 @@ lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest)
 uint32_t
 lsm_filter_probe_group(const LsmFilter *filter, const LsmDigest *digests, uint32_t n)
 {
-	const LsmFilterOps *ops = lsm_filter_ops_of(filter->scheme);
+	const LsmFilterOps *ops = ops_of(filter->scheme);
 	uint32_t	answer = 0;
 
-	if (__builtin_expect(ops != NULL && ops->probe_group != NULL, 1))
+	if (__builtin_expect(filter->scheme == LSM_FILTER_BLOCKED && lsm_blocked.group != NULL, 1))
+		return lsm_blocked.group(filter, digests, n);
+	if (ops != NULL && ops->probe_group != NULL)
 		return ops->probe_group(filter, digests, n);
 	for (uint32_t i = 0; i < n; i++)
 		answer |= (uint32_t) (ops == NULL || ops->probe(filter, digests[i])) << i;
@@ -341,7 +334,7 @@ lsm_filter_prefetch_group(const LsmFilter *filter, const LsmDigest *digests, uin
 double
 lsm_filter_expected_fpr(const LsmFilter *filter)
 {
-	const LsmFilterOps *ops = lsm_filter_ops_of(filter->scheme);
+	const LsmFilterOps *ops = ops_of(filter->scheme);
 
 	return ops != NULL ? ops->expected_fpr(filter) : 1.0;
 }

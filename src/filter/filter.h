@@ -43,17 +43,41 @@ extern const char *lsm_digest_isa(void);
 
 /* ---- filter.c ---- */
 
-/* Numbers are part of the file format; never reuse one. */
+/*
+ * The schemes: a line each, from 0 on.  A new one is a line, and a file that
+ * defines its LsmFilterOps, lsm_<name>_ops (filter_private.h).  Numbers are part
+ * of the file format; never reuse one.
+ */
+#define LSM_FILTER_SCHEMES(SCHEME) \
+	SCHEME(NONE, none, 0) \
+	SCHEME(BLOOM, bloom, 1) \
+	SCHEME(BLOCKED, blocked, 2) \
+	SCHEME(ELASTIC, elastic, 3) \
+	SCHEME(QUOTIENT, quotient, 4) \
+	SCHEME(CASCADE, cascade, 5) \
+	SCHEME(RIBBON, ribbon, 6)
+
+#define LSM_FILTER_SCHEME_NUMBER(NAME, name, number) LSM_FILTER_##NAME = number,
+
 typedef enum LsmFilterScheme
 {
-	LSM_FILTER_NONE = 0,
-	LSM_FILTER_BLOOM = 1,
-	LSM_FILTER_BLOCKED = 2,
-	LSM_FILTER_ELASTIC = 3,
-	LSM_FILTER_QUOTIENT = 4,
-	LSM_FILTER_CASCADE = 5,
-	LSM_FILTER_RIBBON = 6
+	LSM_FILTER_SCHEMES(LSM_FILTER_SCHEME_NUMBER)
 } LsmFilterScheme;
+
+/*
+ * What filters of a scheme are like, to those that keep them.  A number that is
+ * no scheme has no traits.
+ */
+typedef enum LsmFilterTrait
+{
+	LSM_FILTER_EMPTY = 0x01,	/* "maybe" is all they say: need not be opened */
+	LSM_FILTER_UNITS = 0x02,	/* segments of units, each of which is in memory
+								 * or is not: lsm_elastic_open() */
+	LSM_FILTER_PAGES = 0x04,	/* lsm_filter_is_paged() */
+	LSM_FILTER_MERGES = 0x08,	/* lsm_filter_merge() */
+	LSM_FILTER_ONES_SAY_NO = 0x10	/* where all bits are ones, and none were
+									 * written, a key may be denied */
+} LsmFilterTrait;
 
 typedef enum LsmFilterStatus
 {
@@ -123,22 +147,52 @@ typedef struct LsmFilter
 /* "none", "bloom", ...; NULL for a number that is no scheme. */
 extern const char *lsm_filter_scheme_name(uint32_t scheme);
 
-/* False if the name is no scheme. */
-extern bool lsm_filter_scheme_parse(const char *name, LsmFilterScheme *scheme);
-
-/*
- * True if this build can build filters of the scheme (a later release adds
- * more).
- */
-extern bool lsm_filter_scheme_buildable(LsmFilterScheme scheme);
+/* True if it has one of these traits. */
+extern bool lsm_filter_scheme_has(uint32_t scheme, unsigned traits);
 
 /* True if filters of the scheme can have digests of leading parts, too. */
-extern bool lsm_filter_scheme_leads(LsmFilterScheme scheme);
+extern bool lsm_filter_scheme_leads(uint32_t scheme);
 
 #define LSM_FILTER_HEADER_BYTES 64	/* of an image */
 
-/* Bytes of the image for nkeys keys (header included); 0 for bad parameters. */
-extern size_t lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys);
+/*
+ * Keys of a full segment, for schemes that have segments; 0 for others, and for
+ * bad parameters.  A builder notes a fence each time that it has seen this many
+ * distinct keys.
+ */
+extern uint32_t lsm_filter_segment_keys(const LsmFilterParams *params);
+
+/*
+ * What a builder notes beside the keys' digests, for schemes with segments.
+ *
+ * Where segments 1, 2, .. begin (segment 0 has everything before): keys
+ * ascending by memcmp, each greater than the last key of the segment before
+ * and at most the first of its own.  Fence i is bytes[ends[i - 1] .. ends[i])
+ *
+ * Digests of leading parts (left in another order).  A leading part has no
+ * segment of its own, so they are one small blocked filter beside the
+ * directory, which is asked of all segments at once.  It is not elastic.  So it
+ * has at most ten bits for each, and none is held if there are more than
+ * LSM_ELASTIC_LEADING_FREE and more than one for four keys.
+ */
+typedef struct LsmFilterNotes
+{
+	const uint8_t *bytes;
+	const uint32_t *ends;
+	uint32_t	n;				/* segments - 1 */
+	LsmDigest  *leading;
+	uint64_t	nleading;
+} LsmFilterNotes;
+
+#define LSM_ELASTIC_LEADING_FREE	1024
+
+/*
+ * Bytes of the image for nkeys keys (header included); 0 for bad parameters, or a
+ * number of fences that does not fit.  `notes` may be NULL for a scheme without
+ * segments.
+ */
+extern size_t lsm_filter_image_bytes(const LsmFilterParams *params, uint64_t nkeys,
+									 const LsmFilterNotes *notes);
 
 /*
  * Bytes of memory that building such a filter takes meanwhile; 0: none.  Never
@@ -150,14 +204,15 @@ extern size_t lsm_filter_work_bytes(const LsmFilterParams *params, uint64_t nkey
 
 /*
  * Build an image from n digests (duplicates allowed, any order; left in
- * another order) into `image`, which has room for
- * lsm_filter_image_bytes(params, n) bytes and is aligned to 64 bytes.  Written
- * completely: header, payload, checksum.  `work` has
- * lsm_filter_work_bytes(params, n) bytes, aligned for words of 64 bits, and may
- * be NULL for none.
+ * another order) into `image`, which has room for lsm_filter_image_bytes() and
+ * is aligned to 64 bytes.  Written completely: header, payload, checksum.
+ * `work` has lsm_filter_work_bytes(params, n) bytes, aligned for words of 64
+ * bits, and may be NULL for none.  With segments: digests in key order, one per
+ * distinct key.
  */
 extern LsmFilterStatus lsm_filter_build(const LsmFilterParams *params,
-										LsmDigest *digests, uint64_t n, void *work,
+										LsmDigest *digests, uint64_t n,
+										const LsmFilterNotes *notes, void *work,
 										void *image, size_t image_bytes);
 
 /*
@@ -287,56 +342,9 @@ extern LsmFilterStatus lsm_filter_merge(const LsmFilterParams *params, uint64_t 
  * An elastic filter consists of segments, runs of keys in key order, and each
  * segment of `units` small filters of which any number, 0..units, may be held in
  * memory and asked.  lsm_filter_open() and lsm_filter_expected_fpr() (all units
- * on) work as for other schemes, but lsm_filter_build() does not know the keys
- * and lsm_filter_probe() not the segment: it says "maybe".
+ * on) work as for other schemes, but lsm_filter_probe() does not know the segment:
+ * it says "maybe".
  */
-
-/*
- * Keys of a full segment, one whose units are full; 0 for bad parameters.  A
- * builder notes a fence each time that it has seen this many distinct keys.
- */
-extern uint32_t lsm_elastic_segment_keys(const LsmFilterParams *params);
-
-/*
- * What a builder notes beside the keys' digests.
- *
- * Where segments 1, 2, .. begin (segment 0 has everything before): keys
- * ascending by memcmp, each greater than the last key of the segment before
- * and at most the first of its own.  Fence i is bytes[ends[i - 1] .. ends[i])
- *
- * Digests of leading parts (left in another order).  A leading part has no
- * segment of its own, so they are one small blocked filter beside the
- * directory, which is asked of all segments at once.  It is not elastic.  So it
- * has at most ten bits for each, and none is held if there are more than
- * LSM_ELASTIC_LEADING_FREE and more than one for four keys.
- */
-typedef struct LsmElasticNotes
-{
-	const uint8_t *bytes;
-	const uint32_t *ends;
-	uint32_t	n;				/* segments - 1 */
-	LsmDigest  *leading;
-	uint64_t	nleading;
-} LsmElasticNotes;
-
-#define LSM_ELASTIC_LEADING_FREE	1024
-
-/*
- * Bytes of the image; 0 for bad parameters or a number of fences that does not
- * fit.
- */
-extern size_t lsm_elastic_image_bytes(const LsmFilterParams *params, uint64_t nkeys,
-									  const LsmElasticNotes *fences);
-
-/*
- * As lsm_filter_build().  Digests in key order, one per distinct key; `scratch`
- * has room for as many digests as a full segment has keys.
- */
-extern LsmFilterStatus lsm_elastic_build(const LsmFilterParams *params,
-										 const LsmDigest *digests, uint64_t n,
-										 const LsmElasticNotes *fences,
-										 LsmDigest *scratch,
-										 void *image, size_t image_bytes);
 
 /*
  * The parts of an open image; fields are private to src/filter but for the

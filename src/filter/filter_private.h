@@ -3,11 +3,11 @@
  * filter_private.h
  *	  Shared by the files of src/filter and by its unit test, by nobody else.
  *
- * How to add a scheme: write a file that defines a LsmFilterOps, declare it
- * below, and enter it in lsm_filter_ops_of() in filter.c.  The image's header,
- * checksums and bounds are dealt with in header.c and filter.c; a scheme only
- * says how large its payload is, fills it, judges a header's geometry, probes,
- * and knows its false positive rate.
+ * How to add a scheme: write a file that defines its LsmFilterOps, and enter it
+ * in LSM_FILTER_SCHEMES (filter.h).  The image's header, checksums and bounds are
+ * dealt with in header.c and filter.c; a scheme only says how large its payload
+ * is, fills it, judges a header's geometry, probes, and knows its false positive
+ * rate and what it is like (traits).
  *
  *-------------------------------------------------------------------------
  */
@@ -30,6 +30,8 @@
 #define LSM_FILTER_SCHEME_MAYBE UINT32_MAX	/* LsmFilter.scheme of an image we
 											 * do not understand */
 
+#define LSM_FILTER_LN2	0.69314718055994530942
+
 #define LSM_FILTER_BITS_PER_KEY_MIN 1.0
 #define LSM_FILTER_BITS_PER_KEY_MAX 64.0
 
@@ -47,8 +49,7 @@ typedef struct LsmFilterOps
 	/*
 	 * Chooses probes, nbits, nblocks and payload_bytes (a multiple of
 	 * LSM_FILTER_LINE_BYTES, or 0) for filter->nkeys and
-	 * filter->bits_per_key, which are in range.  NULL: lsm_filter_build() does
-	 * not build this scheme, a function of its own does.
+	 * filter->bits_per_key, which are in range.  NULL: it has segments.
 	 */
 	void		(*plan) (LsmFilter *filter);
 
@@ -78,21 +79,50 @@ typedef struct LsmFilterOps
 	uint32_t	(*probe_group) (const LsmFilter *filter, const LsmDigest *digests, uint32_t n);
 	double		(*expected_fpr) (const LsmFilter *filter);
 
+	/*
+	 * Schemes with segments, in place of plan, fill and work_bytes:
+	 * lsm_filter_segment_keys() (of so many digests is the work memory),
+	 * lsm_filter_image_bytes() and lsm_filter_build().
+	 */
+	uint32_t	(*segment_keys) (const LsmFilterParams *params);
+	size_t		(*image_bytes) (const LsmFilterParams *params, uint64_t nkeys,
+								const LsmFilterNotes *notes);
+	LsmFilterStatus (*build) (const LsmFilterParams *params, const LsmDigest *digests,
+							  uint64_t n, const LsmFilterNotes *notes, LsmDigest *work,
+							  void *image, size_t image_bytes);
+
 	/* The header's checksum may cover the start of the payload only. */
 	bool		checksums_parts;
+
+	unsigned	traits;			/* LsmFilterTrait */
+
+	/*
+	 * For allocate.c, rate = factor * e^(-slope * bits), about; slope 0: bits
+	 * are not shared out by run.
+	 */
+	double		factor;
+	double		slope;
 } LsmFilterOps;
 
-extern const LsmFilterOps lsm_bloom_ops;
-extern const LsmFilterOps lsm_quotient_ops;
-extern const LsmFilterOps lsm_cascade_ops;
-extern const LsmFilterOps lsm_elastic_ops;
-extern const LsmFilterOps lsm_ribbon_ops;
+#define LSM_FILTER_OPS_DECLARED(NAME, name, number) \
+	extern const LsmFilterOps lsm_##name##_ops;
+
+LSM_FILTER_SCHEMES(LSM_FILTER_OPS_DECLARED)
+
+/* NULL for LSM_FILTER_SCHEME_MAYBE and all else that is not in this build. */
+extern const LsmFilterOps *lsm_filter_ops_of(uint32_t scheme);
 
 /*
- * Not const: the constructor in blocked.c replaces the portable probe by the
- * vector one if the CPU has the unit.  Constant once the library is loaded.
+ * The constructor in blocked.c replaces the portable probe by the vector ones if
+ * the CPU has the unit.  Constant once the library is loaded.
  */
-extern LsmFilterOps lsm_blocked_ops;
+typedef struct LsmBlockedProbes
+{
+	bool		(*probe) (const LsmFilter *filter, LsmDigest digest);
+	uint32_t	(*group) (const LsmFilter *filter, const LsmDigest *digests, uint32_t n);
+} LsmBlockedProbes;
+
+extern LsmBlockedProbes lsm_blocked;
 
 /* ---- filter.c, for builders of images that are not made from digests ---- */
 

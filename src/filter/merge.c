@@ -27,11 +27,11 @@ merge_plan(const LsmFilterParams *params, uint64_t n, const LsmFilter *inputs, i
 	LsmFilterParams shorter = *params;
 	uint32_t	longest = LSM_QUOTIENT_FINGERPRINT_MAX;
 
-	if (params->scheme != LSM_FILTER_QUOTIENT && params->scheme != LSM_FILTER_CASCADE)
+	if (!lsm_filter_scheme_has((uint32_t) params->scheme, LSM_FILTER_MERGES))
 		return false;
 	for (int i = 0; i < ninputs; i++)
 	{
-		if (inputs[i].scheme != LSM_FILTER_QUOTIENT && inputs[i].scheme != LSM_FILTER_CASCADE)
+		if (!lsm_filter_scheme_has(inputs[i].scheme, LSM_FILTER_MERGES))
 			return false;
 
 		/* leading parts would be missing, or be more than n allows for */

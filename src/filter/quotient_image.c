@@ -197,4 +197,6 @@ const LsmFilterOps lsm_quotient_ops = {
 	.probe = quotient_probe,
 	.prefetch = quotient_prefetch,
 	.expected_fpr = quotient_expected_fpr,
+	.traits = LSM_FILTER_MERGES | LSM_FILTER_ONES_SAY_NO,
+	LSM_QUOTIENT_LAW,
 };

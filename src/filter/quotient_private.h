@@ -21,6 +21,12 @@
 
 #define LSM_QUOTIENT_NOWHERE	UINT64_MAX
 
+/*
+ * Of LsmFilterOps: 0.9 b - 3 bits of a remainder, 2^-r times the load on the mean
+ * (quotient_image.c)
+ */
+#define LSM_QUOTIENT_LAW	.factor = 10, .slope = 0.9 * LSM_FILTER_LN2
+
 /* The three words of bits in each block. */
 typedef enum LsmQuotientBits
 {

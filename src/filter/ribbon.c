@@ -517,6 +517,7 @@ ribbon_expected_fpr(const LsmFilter *filter)
 	return by_chance + (1 - by_chance) * dependent;
 }
 
+/* 2^-r, with b / 1.05 columns, about */
 const LsmFilterOps lsm_ribbon_ops = {
 	.plan = ribbon_plan,
 	.fill = ribbon_fill,
@@ -526,4 +527,7 @@ const LsmFilterOps lsm_ribbon_ops = {
 	.prefetch = ribbon_prefetch,
 	.probe_group = ribbon_probe_group,
 	.expected_fpr = ribbon_expected_fpr,
+	.traits = LSM_FILTER_ONES_SAY_NO,
+	.factor = 1,
+	.slope = LSM_FILTER_LN2 / 1.05,
 };

@@ -12,6 +12,7 @@
 
 #include "access/nbtree.h"
 #include "access/reloptions.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "index/index.h"
@@ -35,14 +36,10 @@ typedef struct LsmIndexOptions
 
 static relopt_kind index_relopt_kind;
 
+#define PICK_VALUE(NAME, name, number) {#name, number},
+
 static relopt_enum_elt_def filter_scheme_values[] = {
-	{"none", LSM_FILTER_NONE},
-	{"bloom", LSM_FILTER_BLOOM},
-	{"blocked", LSM_FILTER_BLOCKED},
-	{"elastic", LSM_FILTER_ELASTIC},
-	{"quotient", LSM_FILTER_QUOTIENT},
-	{"cascade", LSM_FILTER_CASCADE},
-	{"ribbon", LSM_FILTER_RIBBON},
+	LSM_FILTER_SCHEMES(PICK_VALUE)
 	{NULL}
 };
 
@@ -53,7 +50,7 @@ static relopt_enum_elt_def filter_allocation_values[] = {
 };
 
 static relopt_enum_elt_def bottom_filter_values[] = {
-	{"same", LSM_FILTER_NONE},
+	{"same", LSM_BOTTOM_SAME},
 	{"ribbon", LSM_FILTER_RIBBON},
 	{NULL}
 };
@@ -74,6 +71,26 @@ static relopt_enum_elt_def bottom_compression_values[] = {
 	{NULL}
 };
 
+/* An unset one is -1; a message names the values. */
+static void
+add_enum(const char *name, const char *description, relopt_enum_elt_def *values)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	StringInfoData text;
+	int			n = 0;
+
+	while (values[n].string_val != NULL)
+		n++;
+	initStringInfo(&text);
+	for (int i = 0; i < n; i++)
+		appendStringInfo(&text, "%s\"%s\"", i == 0 ? "Valid values are " :
+						 i < n - 1 ? ", " : n > 2 ? ", and " : " and ", values[i].string_val);
+	appendStringInfoChar(&text, '.');
+	add_enum_reloption(index_relopt_kind, name, description, values, -1, text.data,
+					   ShareUpdateExclusiveLock);
+	MemoryContextSwitchTo(old);
+}
+
 /*
  * Once, when the library is loaded.  The parameters apply to files written
  * after a change, so changing them needs no more than a lock that keeps other
@@ -83,11 +100,8 @@ void
 lsm_index_define_options(void)
 {
 	index_relopt_kind = add_reloption_kind();
-	add_enum_reloption(index_relopt_kind, "filter_scheme",
-					   "Filter built for each sorted file of the index",
-					   filter_scheme_values, -1,
-					   "Valid values are \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", \"cascade\", and \"ribbon\".",
-					   ShareUpdateExclusiveLock);
+	add_enum("filter_scheme", "Filter built for each sorted file of the index",
+			 filter_scheme_values);
 	add_real_reloption(index_relopt_kind, "bits_per_key",
 					   "Size of filters in bits per key",
 					   0, 1, 64, ShareUpdateExclusiveLock);
@@ -97,27 +111,15 @@ lsm_index_define_options(void)
 	add_int_reloption(index_relopt_kind, "size_ratio",
 					  "Size ratio between levels",
 					  0, 2, 100, ShareUpdateExclusiveLock);
-	add_enum_reloption(index_relopt_kind, "compression",
-					   "Compression of sorted files of the index",
-					   compression_values, -1,
-					   "Valid values are \"auto\", \"none\", \"lz4\", and \"zstd\".",
-					   ShareUpdateExclusiveLock);
+	add_enum("compression", "Compression of sorted files of the index",
+			 compression_values);
 
-	add_enum_reloption(index_relopt_kind, "filter_allocation",
-					   "How bits per key are shared among the sorted files of the index",
-					   filter_allocation_values, -1,
-					   "Valid values are \"uniform\" and \"monkey\".",
-					   ShareUpdateExclusiveLock);
-	add_enum_reloption(index_relopt_kind, "bottom_filter",
-					   "Filter built for each sorted file in the deepest level of the index",
-					   bottom_filter_values, -1,
-					   "Valid values are \"same\" and \"ribbon\".",
-					   ShareUpdateExclusiveLock);
-	add_enum_reloption(index_relopt_kind, "bottom_compression",
-					   "Compression of sorted files that have nothing of the index below them",
-					   bottom_compression_values, -1,
-					   "Valid values are \"same\", \"none\", \"lz4\", and \"zstd\".",
-					   ShareUpdateExclusiveLock);
+	add_enum("filter_allocation", "How bits per key are shared among the sorted files of the index",
+			 filter_allocation_values);
+	add_enum("bottom_filter", "Filter built for each sorted file in the deepest level of the index",
+			 bottom_filter_values);
+	add_enum("bottom_compression", "Compression of sorted files that have nothing of the index below them",
+			 bottom_compression_values);
 	add_int_reloption(index_relopt_kind, "filter_columns",
 					  "Leading columns that filters know beside the whole key",
 					  -1, -1, LSM_FILTER_LEADING_MAX, ShareUpdateExclusiveLock);
@@ -148,18 +150,9 @@ lsm_index_options(Datum reloptions, bool validate)
 		{"fillfactor", RELOPT_TYPE_INT, offsetof(LsmIndexOptions, fillfactor)},
 		{"deduplicate_items", RELOPT_TYPE_BOOL, offsetof(LsmIndexOptions, deduplicate_items)}
 	};
-	LsmIndexOptions *options;
 
-	options = build_reloptions(reloptions, validate, index_relopt_kind,
-							   sizeof(LsmIndexOptions), fields, lengthof(fields));
-	if (validate && options != NULL && options->filter_scheme >= 0 &&
-		!lsm_filter_scheme_buildable(options->filter_scheme))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("filter scheme \"%s\" is not supported by this version of lsmam",
-						lsm_filter_scheme_name(options->filter_scheme)),
-				 errhint("Use \"none\", \"bloom\", \"blocked\", \"elastic\", \"quotient\", \"cascade\", or \"ribbon\".")));
-	return (bytea *) options;
+	return build_reloptions(reloptions, validate, index_relopt_kind,
+							sizeof(LsmIndexOptions), fields, lengthof(fields));
 }
 
 uint64

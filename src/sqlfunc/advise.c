@@ -331,7 +331,7 @@ filter_statement(const Facts *facts, LsmFilterScheme scheme, double bits_per_key
 	const char *name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(facts->rel)),
 												  RelationGetRelationName(facts->rel));
 	StringInfoData text;
-	bool		bits = scheme != LSM_FILTER_NONE;
+	bool		bits = !lsm_filter_scheme_has(scheme, LSM_FILTER_EMPTY);
 
 	initStringInfo(&text);
 	if (facts->is_table)
@@ -381,7 +381,7 @@ reason_text(const Facts *facts, const char *reason)
 static const char *
 describe(LsmFilterScheme scheme, double bits_per_key)
 {
-	if (scheme == LSM_FILTER_NONE)
+	if (lsm_filter_scheme_has(scheme, LSM_FILTER_EMPTY))
 		return lsm_filter_scheme_name(scheme);
 	return psprintf("%s, %g bits per key", lsm_filter_scheme_name(scheme), bits_per_key);
 }
@@ -424,7 +424,7 @@ advise_stale(Facts *facts)
 	advice.suggested = describe(facts->params.scheme, facts->params.bits_per_key);
 	advice.expected_wasted = facts->lookups < ENOUGH_LOOKUPS ? -1 :
 		wasted_with(facts, facts->params.scheme, facts->params.bits_per_key);
-	advice.expected_bytes = facts->params.scheme == LSM_FILTER_NONE ? 0 :
+	advice.expected_bytes = lsm_filter_scheme_has(facts->params.scheme, LSM_FILTER_EMPTY) ? 0 :
 		bytes_with(facts, facts->params.bits_per_key);
 	advice.statement = compact_statement(facts, name);
 	advice.reason = "Files get the filter that is set when they are written; these are older than the setting.";
@@ -458,7 +458,7 @@ advise_sharing(Facts *facts)
 static bool
 advise_none(Facts *facts)
 {
-	if (facts->params.scheme == LSM_FILTER_NONE ||
+	if (lsm_filter_scheme_has(facts->params.scheme, LSM_FILTER_EMPTY) ||
 		facts->absent > MANY_WASTED * facts->lookups ||
 		facts->filter_bytes < ENOUGH_BYTES)
 		return false;
@@ -476,7 +476,7 @@ advise_some(Facts *facts)
 	double		bits_per_key = facts->params.bits_per_key > 0 ?
 		facts->params.bits_per_key : lsm_bits_per_key;
 
-	if (facts->params.scheme != LSM_FILTER_NONE)
+	if (!lsm_filter_scheme_has(facts->params.scheme, LSM_FILTER_EMPTY))
 		return false;
 	if (facts->absent <= MANY_WASTED * facts->lookups)
 		put_reason(facts, "No filter is needed: nearly all files that are read have the key.");
@@ -499,8 +499,7 @@ advise_cascade(Facts *facts)
 	double		cache = effective_cache_size * (double) BLCKSZ;
 	double		bits_per_key = facts->params.bits_per_key;
 
-	if (facts->params.scheme == LSM_FILTER_CASCADE ||
-		!lsm_filter_scheme_buildable(LSM_FILTER_CASCADE) ||
+	if (lsm_filter_scheme_has(facts->params.scheme, LSM_FILTER_PAGES) ||
 		facts->filter_bytes < cache / 2)
 		return false;
 	put_change(facts, "filter_scheme", LSM_FILTER_CASCADE, bits_per_key, 0,
@@ -526,8 +525,7 @@ advise_elastic(Facts *facts)
 	int			units = elastic_units(facts);
 	double		elastic = wasted_with_elastic(facts, bits_per_key, units);
 
-	if (facts->params.scheme == LSM_FILTER_ELASTIC ||
-		!lsm_filter_scheme_buildable(LSM_FILTER_ELASTIC) ||
+	if (lsm_filter_scheme_has(facts->params.scheme, LSM_FILTER_UNITS) ||
 		facts->wasted <= FEW_WASTED * facts->lookups || elastic > ELASTIC_GAIN * uniform)
 		return false;
 	put_change(facts, "filter_scheme", LSM_FILTER_ELASTIC,
@@ -683,7 +681,7 @@ advise(Facts *facts)
 			put_reason(facts, "Filters were hardly asked: lookups ended in memory, or key ranges excluded the files.");
 		else if (!advise_some(facts) && !advise_none(facts))
 		{
-			if (facts->params.scheme == LSM_FILTER_ELASTIC)
+			if (lsm_filter_scheme_has(facts->params.scheme, LSM_FILTER_UNITS))
 				advise_for_elastic(facts);
 			else if (!advise_cascade(facts) && !advise_allocation(facts) &&
 					 !advise_elastic(facts))
@@ -709,7 +707,7 @@ advise_tree(ReturnSetInfo *rsinfo, Relation rel, const char *compact)
 	facts->params = lsm_tree_filter_params(tree);
 	facts->allocation = lsm_tree_filter_allocation(tree);
 	facts->units = facts->params.units;
-	if (facts->params.scheme == LSM_FILTER_ELASTIC)
+	if (lsm_filter_scheme_has(facts->params.scheme, LSM_FILTER_UNITS))
 		facts->segments = lsm_tree_segments(tree, &facts->nsegments);
 	facts->filters = lsm_tree_filters(tree, &facts->nfilters);
 	lsm_tree_counters(tree, facts->counters);

@@ -388,8 +388,8 @@ extern bool lsm_hash_sharing;
 extern int	lsm_filter_scheme;
 extern double lsm_bits_per_key;
 extern int	lsm_filter_allocation;
-extern int	lsm_bottom_filter;	/* LSM_FILTER_RIBBON, or LSM_FILTER_NONE: no
-								 * other than that of all files */
+extern int	lsm_bottom_filter;	/* a scheme, or that of all files: */
+#define LSM_BOTTOM_SAME		LSM_FILTER_NONE
 extern int	lsm_elastic_units;
 extern int	lsm_elastic_initial_units;
 extern int	lsm_elastic_memory_kb;

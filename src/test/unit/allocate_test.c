@@ -221,14 +221,14 @@ measure(const LsmFilterRun *runs, uint64_t lookups, double *bytes)
 	{
 		LsmFilterParams params = {.scheme = runs[i].scheme, .bits_per_key = runs[i].bits_per_key};
 		LsmDigest  *digests = alloc_or_die(runs[i].keys * sizeof(LsmDigest));
-		size_t		size = lsm_filter_image_bytes(&params, runs[i].keys);
+		size_t		size = lsm_filter_image_bytes(&params, runs[i].keys, NULL);
 		uint8_t    *image = aligned_alloc(64, (size + 63) / 64 * 64);
 		LsmFilter	filter;
 
 		for (uint64_t j = 0; j < runs[i].keys; j++, next++)
 			digests[j] = lsm_digest_key(&next, sizeof(next));
 		if (image == NULL ||
-			lsm_filter_build(&params, digests, runs[i].keys, work, image, size) != LSM_FILTER_OK ||
+			lsm_filter_build(&params, digests, runs[i].keys, NULL, work, image, size) != LSM_FILTER_OK ||
 			lsm_filter_open(image, size, true, &filter, NULL) != LSM_FILTER_OK)
 			exit(1);
 		for (uint64_t j = 0; j < lookups; j++)

@@ -135,7 +135,7 @@ test_full_page(void)
 	};
 	LsmFilterParams params = {LSM_FILTER_CASCADE, 10, 0};
 	LsmDigest  *digests = alloc_or_die(N * sizeof(LsmDigest));
-	size_t		bytes = lsm_filter_image_bytes(&params, N);
+	size_t		bytes = lsm_filter_image_bytes(&params, N, NULL);
 	uint8_t    *memory = alloc_or_die(bytes);
 	LsmFilter	filter;
 	LsmFilterStream work;
@@ -148,7 +148,7 @@ test_full_page(void)
 		if (i >= N / 2)
 			digests[i] = (digests[i] >> 8) | UINT64_C(0x7700000000000000);
 	}
-	good = lsm_filter_build(&params, digests, N, NULL, memory, bytes) == LSM_FILTER_OK &&
+	good = lsm_filter_build(&params, digests, N, NULL, NULL, memory, bytes) == LSM_FILTER_OK &&
 		lsm_filter_open(memory, bytes, true, &filter, NULL) == LSM_FILTER_OK;
 	for (int i = 0; i < N; i++)
 		good &= lsm_filter_probe(&filter, digests[i]);

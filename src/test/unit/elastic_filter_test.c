@@ -106,13 +106,13 @@ build(Built *built, double bits_per_key, uint32_t units, uint32_t unit_bytes,
 	uint32_t	segment_keys;
 	uint32_t	end = 0;
 	uint64_t	n = 0;
-	LsmElasticNotes fences;
+	LsmFilterNotes fences;
 	LsmDigest  *scratch;
 	bool		good;
 
 	built->params = (LsmFilterParams) {.scheme = LSM_FILTER_ELASTIC,
 		.bits_per_key = bits_per_key, .units = units, .unit_bytes = unit_bytes};
-	segment_keys = lsm_elastic_segment_keys(&built->params);
+	segment_keys = lsm_filter_segment_keys(&built->params);
 	built->keys = alloc_aligned_or_die(nkeys * sizeof(Key));
 	for (uint64_t i = 0; i < nkeys; i++)
 		make_key(&built->keys[i], shape, &seed);
@@ -145,15 +145,15 @@ build(Built *built, double bits_per_key, uint32_t units, uint32_t unit_bytes,
 			built->fence_ends[built->nfences++] = end;
 		}
 	}
-	fences = (LsmElasticNotes) {built->fence_bytes, built->fence_ends, built->nfences};
+	fences = (LsmFilterNotes) {built->fence_bytes, built->fence_ends, built->nfences};
 	scratch = alloc_aligned_or_die(segment_keys * sizeof(LsmDigest));
-	built->bytes = lsm_elastic_image_bytes(&built->params, n, &fences);
+	built->bytes = lsm_filter_image_bytes(&built->params, n, &fences);
 	good = built->bytes > 0 && built->bytes % 64 == 0;
 	built->image = alloc_aligned_or_die(built->bytes);
 	memset(built->image, 0xA5, built->bytes);
-	good &= lsm_elastic_build(&built->params, built->digests, n, &fences, scratch,
+	good &= lsm_filter_build(&built->params, built->digests, n, &fences, scratch,
 							  built->image, built->bytes - 1) == LSM_FILTER_INVALID;
-	good &= lsm_elastic_build(&built->params, built->digests, n, &fences, scratch,
+	good &= lsm_filter_build(&built->params, built->digests, n, &fences, scratch,
 							  built->image, built->bytes) == LSM_FILTER_OK;
 	free(scratch);
 	good &= lsm_filter_open(built->image, built->bytes, true, &built->filter, NULL) == LSM_FILTER_OK;
@@ -195,7 +195,7 @@ test_members(int shape, double bits_per_key, uint32_t units, uint32_t unit_bytes
 	uint64_t	seed = 77;
 	bool		good = build(&built, bits_per_key, units, unit_bytes, nkeys, shape, 1 + shape);
 
-	segment_keys = lsm_elastic_segment_keys(&built.params);
+	segment_keys = lsm_filter_segment_keys(&built.params);
 	good &= built.elastic.segments == built.nfences + 1 && built.elastic.units == units;
 	good &= lsm_elastic_unit_bytes(&built.elastic, 0) <= unit_bytes;
 	for (uint64_t i = 0; i < built.nkeys; i++)
@@ -288,35 +288,35 @@ static void
 test_arguments(void)
 {
 	LsmFilterParams params = {.scheme = LSM_FILTER_ELASTIC, .bits_per_key = 10, .units = 6, .unit_bytes = 512};
-	bool		good = lsm_elastic_segment_keys(&params) == 2457;
+	bool		good = lsm_filter_segment_keys(&params) == 2457;
 	LsmDigest	digest = 1;
 	uint8_t		image[4096];
-	LsmElasticNotes none = {NULL, NULL, 0};
+	LsmFilterNotes none = {NULL, NULL, 0};
 	uint32_t	end = 1;
-	LsmElasticNotes one = {(const uint8_t *) "a", &end, 1};
+	LsmFilterNotes one = {(const uint8_t *) "a", &end, 1};
 
-	good &= lsm_elastic_image_bytes(&params, 2457, &none) > 0;
-	good &= lsm_elastic_image_bytes(&params, 2458, &none) == 0;
-	good &= lsm_elastic_image_bytes(&params, 2458, &one) > 0;
-	good &= lsm_elastic_image_bytes(&params, 2457, &one) == 0;
-	good &= lsm_elastic_image_bytes(&params, 0, &none) > 0;
+	good &= lsm_filter_image_bytes(&params, 2457, &none) > 0;
+	good &= lsm_filter_image_bytes(&params, 2458, &none) == 0;
+	good &= lsm_filter_image_bytes(&params, 2458, &one) > 0;
+	good &= lsm_filter_image_bytes(&params, 2457, &one) == 0;
+	good &= lsm_filter_image_bytes(&params, 0, &none) > 0;
 	params.units = 0;
-	good &= lsm_elastic_segment_keys(&params) == 0;
+	good &= lsm_filter_segment_keys(&params) == 0;
 	params.units = LSM_ELASTIC_UNITS_MAX + 1;
-	good &= lsm_elastic_segment_keys(&params) == 0;
+	good &= lsm_filter_segment_keys(&params) == 0;
 	params.units = 6;
 	params.unit_bytes = 500;
-	good &= lsm_elastic_segment_keys(&params) == 0;
+	good &= lsm_filter_segment_keys(&params) == 0;
 	params.unit_bytes = 16384;
-	good &= lsm_elastic_image_bytes(&params, 1, &none) == 0;
+	good &= lsm_filter_image_bytes(&params, 1, &none) == 0;
 	params.unit_bytes = 512;
 	params.bits_per_key = NAN;
-	good &= lsm_elastic_image_bytes(&params, 1, &none) == 0;
+	good &= lsm_filter_image_bytes(&params, 1, &none) == 0;
 	params.bits_per_key = 10;
-	good &= lsm_filter_image_bytes(&params, 1) == 0;
-	good &= lsm_filter_build(&params, &digest, 1, NULL, image, sizeof(image)) == LSM_FILTER_INVALID;
+	good &= lsm_filter_image_bytes(&params, 1, NULL) == 0;
+	good &= lsm_filter_build(&params, &digest, 1, NULL, NULL, image, sizeof(image)) == LSM_FILTER_INVALID;
 	params.scheme = LSM_FILTER_BLOCKED;
-	good &= lsm_elastic_segment_keys(&params) == 0;
+	good &= lsm_filter_segment_keys(&params) == 0;
 	ok(good, "parameters out of range are refused");
 }
 
@@ -324,15 +324,15 @@ static void
 test_empty(void)
 {
 	LsmFilterParams params = {.scheme = LSM_FILTER_ELASTIC, .bits_per_key = 10, .units = 6, .unit_bytes = 512};
-	LsmElasticNotes none = {NULL, NULL, 0};
+	LsmFilterNotes none = {NULL, NULL, 0};
 	uint8_t    *image = alloc_aligned_or_die(4096);
-	size_t		bytes = lsm_elastic_image_bytes(&params, 0, &none);
+	size_t		bytes = lsm_filter_image_bytes(&params, 0, &none);
 	LsmDigest	scratch[2457];
 	LsmFilter	filter;
 	LsmElastic	elastic;
 	bool		good = bytes > 0 && bytes <= 4096;
 
-	good &= lsm_elastic_build(&params, NULL, 0, &none, scratch, image, bytes) == LSM_FILTER_OK;
+	good &= lsm_filter_build(&params, NULL, 0, &none, scratch, image, bytes) == LSM_FILTER_OK;
 	good &= lsm_filter_open(image, bytes, true, &filter, NULL) == LSM_FILTER_OK;
 	good &= lsm_elastic_open(&filter, &elastic, NULL) == LSM_FILTER_OK;
 	good &= elastic.segments == 1 && lsm_elastic_keys(&elastic, 0) == 0;
@@ -350,13 +350,13 @@ leading_image(uint64_t nkeys, uint64_t nleading, double bits_per_key, LsmFilter 
 {
 	LsmFilterParams params = {.scheme = LSM_FILTER_ELASTIC, .bits_per_key = bits_per_key,
 	.leading = 2, .units = 6, .unit_bytes = 512};
-	uint32_t	segment_keys = lsm_elastic_segment_keys(&params);
+	uint32_t	segment_keys = lsm_filter_segment_keys(&params);
 	LsmDigest  *digests = alloc_aligned_or_die((nkeys + 1) * sizeof(LsmDigest));
 	LsmDigest  *leading = alloc_aligned_or_die((nleading + 1) * sizeof(LsmDigest));
 	LsmDigest  *scratch = alloc_aligned_or_die(segment_keys * sizeof(LsmDigest));
 	uint8_t    *fences = alloc_aligned_or_die(8 * (nkeys / segment_keys + 1));
 	uint32_t   *ends = alloc_aligned_or_die(4 * (nkeys / segment_keys + 1));
-	LsmElasticNotes notes = {fences, ends, 0, leading, nleading};
+	LsmFilterNotes notes = {fences, ends, 0, leading, nleading};
 	uint8_t    *image;
 
 	for (uint64_t i = 0; i < nkeys; i++)
@@ -375,10 +375,10 @@ leading_image(uint64_t nkeys, uint64_t nleading, double bits_per_key, LsmFilter 
 
 		leading[i] = lsm_digest_key(&part, sizeof(part));
 	}
-	*bytes = lsm_elastic_image_bytes(&params, nkeys, &notes);
+	*bytes = lsm_filter_image_bytes(&params, nkeys, &notes);
 	image = alloc_aligned_or_die(*bytes);
 	memset(image, 0x5A, *bytes);
-	if (lsm_elastic_build(&params, digests, nkeys, &notes, scratch, image, *bytes) != LSM_FILTER_OK ||
+	if (lsm_filter_build(&params, digests, nkeys, &notes, scratch, image, *bytes) != LSM_FILTER_OK ||
 		lsm_filter_open(image, *bytes, true, filter, NULL) != LSM_FILTER_OK ||
 		lsm_elastic_open(filter, elastic, NULL) != LSM_FILTER_OK ||
 		!lsm_filter_built_with(filter, &params))

@@ -26,10 +26,10 @@ build_image(Image *image, const LsmFilterParams *params, uint64_t first, uint64_
 
 	for (uint64_t i = 0; i < n; i++)
 		digests[i] = digest_of(first + i);
-	image->bytes = lsm_filter_image_bytes(params, n);
+	image->bytes = lsm_filter_image_bytes(params, n, NULL);
 	image->memory = alloc_or_die(image->bytes);
 	memset(image->memory, 0xa5, image->bytes);
-	good = lsm_filter_build(params, digests, n, NULL, image->memory, image->bytes) == LSM_FILTER_OK &&
+	good = lsm_filter_build(params, digests, n, NULL, NULL, image->memory, image->bytes) == LSM_FILTER_OK &&
 		lsm_filter_open(image->memory, image->bytes, true, &image->filter, NULL) == LSM_FILTER_OK;
 	free(digests);
 	return good;
@@ -122,19 +122,19 @@ check_duplicates(LsmFilterScheme scheme)
 {
 	LsmFilterParams params = {scheme, 10, 0};
 	LsmDigest	digests[300];
-	size_t		bytes = lsm_filter_image_bytes(&params, 300);
+	size_t		bytes = lsm_filter_image_bytes(&params, 300, NULL);
 	uint8_t    *memory = alloc_or_die(bytes);
 	LsmFilter	filter;
 	bool		good = true;
 
 	for (int i = 0; i < 300; i++)
 		digests[i] = digest_of((uint64_t) (i * 7919 % 3));
-	good &= lsm_filter_build(&params, digests, 300, NULL, memory, bytes) == LSM_FILTER_OK;
+	good &= lsm_filter_build(&params, digests, 300, NULL, NULL, memory, bytes) == LSM_FILTER_OK;
 	good &= lsm_filter_open(memory, bytes, true, &filter, NULL) == LSM_FILTER_OK;
 	for (int i = 0; i < 3; i++)
 		good &= lsm_filter_probe(&filter, digest_of((uint64_t) i));
 	ok(good, "%s: duplicates", lsm_filter_scheme_name(scheme));
-	good = lsm_filter_build(&params, digests, 300, NULL, memory, bytes - 1) == LSM_FILTER_INVALID;
+	good = lsm_filter_build(&params, digests, 300, NULL, NULL, memory, bytes - 1) == LSM_FILTER_INVALID;
 	ok(good, "%s: a buffer too small is refused", lsm_filter_scheme_name(scheme));
 	free(memory);
 }
@@ -276,7 +276,7 @@ check_merge(LsmFilterScheme scheme, uint64_t total, int ninputs, double bits_per
 	/* wishes that the inputs cannot fulfil are cut back to what they can */
 	params.merge_keys = total * 1000;
 	{
-		size_t		room = lsm_filter_image_bytes(&params, distinct);
+		size_t		room = lsm_filter_image_bytes(&params, distinct, NULL);
 		uint8_t    *larger = alloc_or_die(room);
 		LsmFilter	filter;
 

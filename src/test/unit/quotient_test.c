@@ -422,9 +422,10 @@ leading_image(const LsmFilterParams *params, uint64_t n, uint64_t parts, size_t 
 
 		digests[i] = lsm_digest_key(&key, sizeof(key));
 	}
-	*bytes = lsm_filter_image_bytes(params, n + parts);
+	*bytes = lsm_filter_image_bytes(params, n + parts, NULL);
 	image = aligned_alloc(64, (*bytes + 63) / 64 * 64);
-	if (image == NULL || lsm_filter_build(params, digests, n + parts, NULL, image, *bytes) != LSM_FILTER_OK)
+	if (image == NULL ||
+		lsm_filter_build(params, digests, n + parts, NULL, NULL, image, *bytes) != LSM_FILTER_OK)
 		abort();
 	free(digests);
 	return image;
@@ -463,7 +464,7 @@ test_leading(LsmFilterScheme scheme)
 	ok(!lsm_filter_built_with(&filter, &params), "%s: of another number of columns it is another filter",
 	   lsm_filter_scheme_name(scheme));
 	params.leading = LSM_FILTER_LEADING_MAX + 1;
-	ok(lsm_filter_image_bytes(&params, n) == 0, "%s: more leading columns than there can be",
+	ok(lsm_filter_image_bytes(&params, n, NULL) == 0, "%s: more leading columns than there can be",
 	   lsm_filter_scheme_name(scheme));
 	free(image);
 }
@@ -493,7 +494,7 @@ test_merge_leading(LsmFilterScheme scheme)
 			abort();
 	}
 	params.merge_keys = 0;
-	room = lsm_filter_image_bytes(&params, n + parts);
+	room = lsm_filter_image_bytes(&params, n + parts, NULL);
 	image = aligned_alloc(64, (room + 63) / 64 * 64);
 	same = lsm_filter_merge(&params, n + parts, inputs, 4, work, image, room, &used) == LSM_FILTER_OK &&
 		lsm_filter_open(image, used, true, &output, NULL) == LSM_FILTER_OK && output.leading == 1;

@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * mergefilter.c
- *	  Filters of schemes quotient and cascade that a compaction makes from
- *	  those of its inputs, by a merge of sorted streams, instead of from the
- *	  digests.
+ *	  Filters that a compaction makes from those of its inputs, by a merge of
+ *	  sorted streams, instead of from the digests: of schemes that merge.
  *
  * That is right if what goes into the output file is all of some input files
  * and nothing else: every input is inside the output's range or outside of it,
@@ -30,7 +29,7 @@
 static inline bool
 can_merge(uint8 scheme)
 {
-	return scheme == LSM_FILTER_QUOTIENT || scheme == LSM_FILTER_CASCADE;
+	return lsm_filter_scheme_has(scheme, LSM_FILTER_MERGES);
 }
 
 /* Everything in the source is in the output.  REQUIRES: nothing was dropped. */
@@ -92,7 +91,7 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 	LsmFilterStatus status = n > 0 ? LSM_FILTER_OK : LSM_FILTER_INVALID;
 	size_t		used = 0;
 
-	/* the pages of cascade filters are verified one by one as they are read */
+	/* pages are verified one by one as they are read */
 	for (int i = 0; i < n && status == LSM_FILTER_OK; i++)
 	{
 		LsmFile    *file = list_nth(sources, i);
@@ -108,13 +107,13 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 		}
 		else
 			status = lsm_filter_open(blobs[i].data, blobs[i].bytes,
-									 file->filter_scheme != LSM_FILTER_CASCADE,
+									 !lsm_filter_scheme_has(file->filter_scheme, LSM_FILTER_PAGES),
 									 &filters[i], &why);
 		if (status == LSM_FILTER_OK && lsm_filter_mismatch(file, &blobs[i]) != NULL)
 			status = LSM_FILTER_CORRUPT;
 	}
 	if (status == LSM_FILTER_OK)
-		status = lsm_filter_merge(params, job->ndigests, filters, n, work,
+		status = lsm_filter_merge(params, job->filter.keys.n, filters, n, work,
 								  image, image_bytes, &used);
 	for (int i = 0; i < n; i++)
 	{
@@ -137,8 +136,8 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 		LsmFilter	filter;
 
 		Assert(lsm_filter_open(image, used, true, &filter, NULL) == LSM_FILTER_OK);
-		for (uint64 i = 0; i < job->ndigests; i++)
-			Assert(lsm_filter_probe(&filter, job->digests[i]));
+		for (uint64 i = 0; i < job->filter.keys.n; i++)
+			Assert(lsm_filter_probe(&filter, job->filter.keys.digests[i]));
 	}
 #endif
 	if (job->nsources > 0 && can_merge(params->scheme))

@@ -124,6 +124,7 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 											  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	LsmJob	   *job = palloc0(sizeof(LsmJob));
+	LsmFilterParams params;
 
 	lsm_unlink_register();
 	job->cxt = cxt;
@@ -144,9 +145,8 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 										   ALLOCSET_DEFAULT_SIZES);
 	initStringInfo(&job->rewritten);
 	initStringInfo(&job->last_key);
-	job->params = lsm_tree_filter_params(tree);
-	lsm_job_set_scheme(job, job->params.scheme);
-	initStringInfo(&job->fence_bytes);
+	params = lsm_tree_filter_params(tree);
+	lsm_filter_builder_begin(&job->filter, tree, &params);
 	job->compression = lsm_tree_compression(tree);
 	job->bottom_compression = lsm_tree_bottom_compression(tree);
 	job->written_as = lsm_tree_written_as(tree, job->compression);
@@ -161,17 +161,6 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	job->fate.oldest_xid = lsm_control_later_horizon(tree, lsm_tree_horizon_now(tree));
 	MemoryContextSwitchTo(old);
 	return job;
-}
-
-void
-lsm_job_set_scheme(LsmJob *job, LsmFilterScheme scheme)
-{
-	/* read once: another process may set the options meanwhile */
-	job->leading = lsm_filter_scheme_leads(scheme) && job->tree->ops->leading_bytes != NULL ?
-		job->tree->ctl->options.leading : 0;
-	job->params.scheme = scheme;
-	job->params.leading = lsm_leading_columns(job->leading);
-	job->segment_keys = lsm_elastic_segment_keys(&job->params);
 }
 
 void
@@ -223,76 +212,13 @@ alloc_aligned(Size bytes, void **chunk)
 	return (void *) TYPEALIGN(64, *chunk);
 }
 
-/*
- * An elastic filter's segment begins with the filter key: note what tells it
- * from the one before, with which it has so many bytes in common.
- */
-static void
-job_add_fence(LsmJob *job, LsmSlice filter_key, uint32 common_bytes)
-{
-	if (job->nfences == job->max_fences)
-	{
-		uint32		max = Max(64, job->max_fences * 2);
-
-		if (job->fence_ends == NULL)
-			job->fence_ends = MemoryContextAlloc(job->cxt, max * sizeof(uint32));
-		else
-			job->fence_ends = repalloc_huge(job->fence_ends, max * sizeof(uint32));
-		job->max_fences = max;
-	}
-	appendBinaryStringInfo(&job->fence_bytes, filter_key.data,
-						   Min(common_bytes + 1, filter_key.len));
-	job->fence_ends[job->nfences++] = job->fence_bytes.len;
-}
-
-static LsmElasticNotes
-job_elastic_notes(const LsmJob *job)
-{
-	LsmElasticNotes notes;
-
-	notes.bytes = (const uint8 *) job->fence_bytes.data;
-	notes.ends = job->fence_ends;
-	notes.n = job->nfences;
-	notes.leading = job->leading_digests;
-	notes.nleading = job->nleading;
-	return notes;
-}
-
-static Size
-job_filter_bytes(LsmJob *job, const LsmFilterParams *params)
-{
-	LsmElasticNotes notes = job_elastic_notes(job);
-
-	if (params->scheme != LSM_FILTER_ELASTIC)
-		return lsm_filter_image_bytes(params, job->ndigests);
-	return lsm_elastic_image_bytes(params, job->ndigests, &notes);
-}
-
-static bool
-job_build_filter(LsmJob *job, const LsmFilterParams *params, void *image, Size bytes)
-{
-	LsmElasticNotes notes = job_elastic_notes(job);
-	bool		elastic = params->scheme == LSM_FILTER_ELASTIC;
-	Size		work_bytes = elastic ? job->segment_keys * sizeof(LsmDigest) :
-		lsm_filter_work_bytes(params, job->ndigests);
-	void	   *work = palloc(Max(work_bytes, 1));
-	LsmFilterStatus status;
-
-	if (elastic)
-		status = lsm_elastic_build(params, job->digests, job->ndigests, &notes,
-								   work, image, bytes);
-	else
-		status = lsm_filter_build(params, job->digests, job->ndigests, work, image, bytes);
-	pfree(work);
-	return status == LSM_FILTER_OK;
-}
-
 /* See output_job.h. */
 void *
 lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme *scheme,
 					 Size *image_bytes, void **chunk)
 {
-	LsmFilterParams params = job->params;
+	LsmFilterBuilder *builder = &job->filter;
+	LsmFilterParams params = builder->params;
 	Size		bytes;
 	Size		merged;
 	void	   *image;
@@ -302,18 +228,14 @@ lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme *sche
 
 	/* keys of a file of full size, should this one be merged into such */
 	params.merge_keys = meta->file_bytes >= job->target_bytes ? 0 :
-		(uint64) ((double) job->ndigests * job->target_bytes / meta->file_bytes);
-	bytes = job_filter_bytes(job, &params);
-	if (bytes == 0)
-		elog(ERROR, "cannot size an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
-			 (int) params.scheme, params.bits_per_key, job->ndigests);
+		(uint64) ((double) builder->keys.n * job->target_bytes / meta->file_bytes);
+	bytes = lsm_filter_builder_bytes(builder, &params);
 	image = alloc_aligned(bytes, chunk);
 	merged = lsm_job_merge_filters(job, meta, &params, image, bytes);
 	if (merged > 0)
 		bytes = merged;
-	else if (!job_build_filter(job, &params, image, bytes))
-		elog(ERROR, "cannot build an lsm filter: scheme %d, %g bits per key, " UINT64_FORMAT " keys",
-			 (int) params.scheme, params.bits_per_key, job->ndigests);
+	else
+		lsm_filter_builder_write(builder, &params, image, bytes);
 	*image_bytes = bytes;
 	return image;
 }
@@ -386,11 +308,8 @@ job_close_file(LsmJob *job)
 	job->bytes += meta->file_bytes + meta->filter_bytes;
 	if (!job->finishing)
 		lsm_wal_offload_offer(job, meta->number);
-	job->ndigests = 0;
-	job->nleading = 0;
 	job->dropped = false;
-	job->nfences = 0;
-	resetStringInfo(&job->fence_bytes);
+	lsm_filter_builder_clear(&job->filter);
 }
 
 /*
@@ -524,74 +443,7 @@ job_open_file(LsmJob *job, LsmSlice key)
 	set_fence(key, meta->smallest, &meta->smallest_bytes, &meta->flags,
 			  LSM_FILE_SMALLEST_CUT);
 	job->nstarted++;
-	job->ndigests = 0;
-	job->nleading = 0;
 	job->ndeletes = 0;
-}
-
-/* Append the digest of the bytes to an array that grows. */
-static void
-job_append_digest(LsmJob *job, LsmDigest **digests, uint64 *n, uint64 *room, LsmSlice bytes)
-{
-	if (*n == *room)
-	{
-		uint64		wanted = Max(UINT64CONST(65536), *room * 2);
-
-		if (*digests == NULL)
-			*digests = MemoryContextAllocHuge(job->cxt, wanted * sizeof(LsmDigest));
-		else
-			*digests = repalloc_huge(*digests, wanted * sizeof(LsmDigest));
-		*room = wanted;
-	}
-	(*digests)[(*n)++] = lsm_digest_key(bytes.data, bytes.len);
-}
-
-static void
-job_add_digest(LsmJob *job, LsmSlice filter_key)
-{
-	if (job->params.scheme != LSM_FILTER_NONE)
-		job_append_digest(job, &job->digests, &job->ndigests, &job->max_digests, filter_key);
-}
-
-/*
- * The key's leading part, if it is not the one of the key before.  Keys are in
- * the order of their bytes, so keys that share one stand together; and no
- * leading part is the beginning of another one.
- */
-static void
-job_add_leading(LsmJob *job, LsmSlice filter_key, uint32 common_bytes, bool first)
-{
-	LsmSlice	part;
-
-	if (!first && job->last_leading_bytes > 0 && common_bytes >= job->last_leading_bytes)
-		return;
-	part = lsm_slice(filter_key.data, job->tree->ops->leading_bytes(job->leading, filter_key));
-	job->last_leading_bytes = part.len;
-	if (part.len == 0)
-		return;
-	if (job->params.scheme == LSM_FILTER_ELASTIC)
-		job_append_digest(job, &job->leading_digests, &job->nleading, &job->max_leading, part);
-	else
-		job_add_digest(job, part);
-}
-
-/* See output_job.h. */
-void
-lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes, bool first)
-{
-	bool		same = !first && common_bytes >= filter_key.len &&
-		job->last_filter_bytes == filter_key.len;
-
-	if (!same)
-	{
-		if (job->params.scheme == LSM_FILTER_ELASTIC && job->ndigests > 0 &&
-			job->ndigests % job->segment_keys == 0)
-			job_add_fence(job, filter_key, Min(common_bytes, job->last_filter_bytes));
-		job_add_digest(job, filter_key);
-		if (job->leading != 0)
-			job_add_leading(job, filter_key, common_bytes, first);
-	}
-	job->last_filter_bytes = filter_key.len;
 }
 
 void
@@ -624,7 +476,7 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	if (unlikely(lsm_sst_writer_add(job->writer, key.data, key.len, value.data, value.len,
 									&common_bytes, &err) != LSM_SST_OK))
 		lsm_sst_report(ERROR, &err);
-	lsm_job_add_filter_key(job, filter_key, (uint32) common_bytes, meta->entries == 0);
+	lsm_filter_builder_add(&job->filter, filter_key, (uint32) common_bytes, meta->entries == 0);
 
 	meta->entries++;
 	if ((uint8) value.data[0] == LSM_TAG_PUT)

@@ -12,6 +12,7 @@
 #include "executor/instrument.h"
 #include "utils/pg_rusage.h"
 
+#include "tree/compaction/filter_builder.h"
 #include "tree/read/merge.h"
 
 typedef enum LsmJobType
@@ -70,12 +71,12 @@ typedef struct LsmJob
 	/* output */
 	int			level;
 	uint64		run;
-	LsmFilterParams params;
+	LsmFilterBuilder filter;	/* of the file at hand */
 	LsmCompression compression;
 	LsmCompression bottom_compression;	/* of files with nothing below them */
-	uint32		written_as;		/* params and compression */
-	uint32		bottom_written_as;	/* params and bottom_compression */
-	bool		keeps_scheme;	/* filters are of the scheme of params, wherever
+	uint32		written_as;		/* filter and compression */
+	uint32		bottom_written_as;	/* filter and bottom_compression */
+	bool		keeps_scheme;	/* filters are of the builder's scheme, wherever
 								 * the file is */
 	uint64		target_bytes;	/* of a file of full size */
 	uint64		cut_bytes;		/* files end at this size, or before */
@@ -83,23 +84,7 @@ typedef struct LsmJob
 	Size		unmeasured_bytes;	/* added since the file's size was looked
 									 * at */
 	StringInfoData last_key;	/* of the file that is being finished */
-	uint32		last_filter_bytes;	/* of the entry added last */
-	uint64		leading;		/* LsmTreeOptions.leading if the filter is to
-								 * know leading columns, else 0 */
-	uint32		last_leading_bytes; /* of the entry added last */
-	LsmDigest  *digests;		/* of the file's distinct filter keys, and of
-								 * their distinct leading parts, but elastic */
-	uint64		ndigests;
-	uint64		max_digests;
-	LsmDigest  *leading_digests;	/* elastic */
-	uint64		nleading;
 	uint64		ndeletes;		/* of the open file */
-	uint64		max_leading;
-	uint32		segment_keys;	/* elastic: keys of a segment */
-	StringInfoData fence_bytes; /* where its segments begin */
-	uint32	   *fence_ends;
-	uint32		nfences;
-	uint32		max_fences;
 	LsmFileMeta *files;			/* finished ones, then the one being written */
 	int			nfiles;			/* finished */
 	int			nstarted;
@@ -150,25 +135,12 @@ extern void lsm_job_reserve(LsmJob *job, uint64 bytes);
 /* ERROR: the job's block is not the tree's any more. */
 pg_noreturn extern void lsm_job_report_replaced(LsmJob *job);
 
-/*
- * Filters are to be of this scheme: with leading columns, if the tree's are
- * and the scheme allows it.
- */
-extern void lsm_job_set_scheme(LsmJob *job, LsmFilterScheme scheme);
-
 /* Write an entry as it is.  Ascending keys. */
 extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
 
 /*
- * For the filter of the file at hand: the key of its next entry, which has so
- * many bytes in common with the entry before.
- */
-extern void lsm_job_add_filter_key(LsmJob *job, LsmSlice filter_key, uint32 common_bytes,
-								   bool first);
-
-/*
- * The filter of these keys; freed with *chunk.  *scheme is its scheme.  REQUIRES:
- * meta has the file's range.
+ * The filter of the builder's keys; freed with *chunk.  *scheme is its scheme.
+ * REQUIRES: meta has the file's range.
  */
 extern void *lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme *scheme,
 								  Size *image_bytes, void **chunk);

@@ -106,7 +106,8 @@ filter_state(LsmTree *tree, const LsmFile *file)
 	status = lsm_filter_open(blob.data, blob.bytes, true, &filter, &why);
 	damaged = (status != LSM_FILTER_OK && status != LSM_FILTER_UNKNOWN) ||
 		lsm_filter_mismatch(file, &blob) != NULL;
-	if (!damaged && status == LSM_FILTER_OK && filter.scheme == LSM_FILTER_ELASTIC)
+	if (!damaged && status == LSM_FILTER_OK &&
+		lsm_filter_scheme_has(filter.scheme, LSM_FILTER_UNITS))
 		damaged = !units_are_sound(&filter);
 	damaged = damaged || lsm_sst_blob_faulted(&blob);
 	lsm_sst_unmap_blob(&blob);
@@ -138,8 +139,8 @@ collect_keys(LsmJob *job, const LsmFile *file, LsmSstIter *iter)
 		LsmSlice	key = lsm_slice(data, (uint32) len);
 		LsmSlice	last = lsm_slice(job->last_key.data, job->last_key.len);
 
-		lsm_job_add_filter_key(job, lsm_filter_key(job->tree, key), common_bytes(last, key),
-							   entries == 0);
+		lsm_filter_builder_add(&job->filter, lsm_filter_key(job->tree, key),
+							   common_bytes(last, key), entries == 0);
 		resetStringInfo(&job->last_key);
 		appendBinaryStringInfo(&job->last_key, key.data, key.len);
 		if (++entries % 1000 == 0)
@@ -233,7 +234,7 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	LSM_CRASH_POINT("repair_started");
 	lsm_job_report_begin(job, LSM_PROGRESS_REPAIR, &input);
 	lsm_job_report_phase(job, LSM_PHASE_READING);
-	lsm_job_set_scheme(job, (LsmFilterScheme) file->filter_scheme);
+	lsm_filter_builder_set_scheme(&job->filter, tree, (LsmFilterScheme) file->filter_scheme);
 	job->keeps_scheme = true;
 	read_sorted_file(job, file);
 	lsm_file_meta(file, &meta);

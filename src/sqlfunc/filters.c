@@ -118,7 +118,7 @@ lsm_filter_take_segments(LsmFilterInfo *filter, LsmSegmentInfo *segments, int ns
 	int			end;
 
 	*first = NULL;
-	if (filter->scheme != LSM_FILTER_ELASTIC)
+	if (!lsm_filter_scheme_has(filter->scheme, LSM_FILTER_UNITS))
 		return 0;
 	if (begin == nsegments || segments[begin].file != filter->number)
 	{

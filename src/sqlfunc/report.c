@@ -218,7 +218,7 @@ put_heading(StringInfo out, const LsmReportTree *tree)
 	}
 	appendStringInfo(out, ". New files get filters of scheme %s",
 					 lsm_filter_scheme_name(tree->params.scheme));
-	if (tree->params.scheme != LSM_FILTER_NONE)
+	if (!lsm_filter_scheme_has(tree->params.scheme, LSM_FILTER_EMPTY))
 		appendStringInfo(out, ", %g bits per key%s", tree->params.bits_per_key,
 						 tree->averaged ? " on average" : "");
 	if (tree->bottom_scheme != tree->params.scheme)

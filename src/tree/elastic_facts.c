@@ -160,7 +160,7 @@ lsm_tree_segments(LsmTree *tree, int *nsegments)
 		LsmElastic	shape;
 		uint32		segments;
 
-		if (files[i].filter_scheme != LSM_FILTER_ELASTIC ||
+		if (!lsm_filter_scheme_has(files[i].filter_scheme, LSM_FILTER_UNITS) ||
 			!read_shape(tree, files[i].number, &blob, &shape))
 			continue;
 		segments = shape.segments;

@@ -185,7 +185,7 @@ open_filter(Verify *verify)
 						 "filter scheme is %u, the file list says %u",
 						 verify->filter.scheme, verify->file->filter_scheme);
 	}
-	if (status == LSM_FILTER_OK && verify->filter.scheme == LSM_FILTER_ELASTIC)
+	if (status == LSM_FILTER_OK && lsm_filter_scheme_has(verify->filter.scheme, LSM_FILTER_UNITS))
 		status = open_elastic(verify, &why);
 	if (status != LSM_FILTER_OK && status != LSM_FILTER_UNKNOWN)
 		note_problem(verify, verify->filter_path, "filter is corrupt: %s",

@@ -23,6 +23,16 @@
 
 bool		lsm_ignore_missing_files = false;
 
+/* as far as schemes are those of manifest_test.c */
+bool
+lsm_filter_scheme_has(uint32_t scheme, unsigned traits)
+{
+	unsigned	has = scheme == LSM_FILTER_NONE ? LSM_FILTER_EMPTY :
+		scheme == LSM_FILTER_ELASTIC ? LSM_FILTER_UNITS : 0;
+
+	return (has & traits) != 0;
+}
+
 bool
 RecoveryInProgress(void)
 {

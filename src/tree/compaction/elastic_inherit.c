@@ -254,7 +254,7 @@ gather_sources(LsmInheritance *inheritance, LsmJob *job, const LsmEdit *edit)
 		LsmFile    *file = lsm_version_file(version, i);
 		Shape		shape;
 
-		if (file->filter_scheme != LSM_FILTER_ELASTIC ||
+		if (!lsm_filter_scheme_has(file->filter_scheme, LSM_FILTER_UNITS) ||
 			(edit->nremoved > 0 && !is_removed(edit, file->number)) ||
 			(edit->nremoved == 0 && level >= 0 && level != file->level) ||
 			!shape_open(job->keyspace_id, file->number, &shape))
@@ -381,7 +381,8 @@ share_inherited(LsmInheritance *inheritance)
 static bool
 is_new(const LsmEdit *edit, const LsmFileMeta *meta)
 {
-	return meta->filter_scheme == LSM_FILTER_ELASTIC && !is_removed(edit, meta->number);
+	return lsm_filter_scheme_has(meta->filter_scheme, LSM_FILTER_UNITS) &&
+		!is_removed(edit, meta->number);
 }
 
 static void

@@ -25,7 +25,7 @@ bool		lsm_hash_sharing = true;
 int			lsm_filter_scheme = LSM_FILTER_BLOCKED;
 double		lsm_bits_per_key = 10.0;
 int			lsm_filter_allocation = LSM_ALLOCATION_UNIFORM;
-int			lsm_bottom_filter = LSM_FILTER_NONE;
+int			lsm_bottom_filter = LSM_BOTTOM_SAME;
 int			lsm_elastic_units = 6;
 int			lsm_elastic_initial_units = 2;
 int			lsm_elastic_memory_kb = 64 * 1024;
@@ -110,11 +110,10 @@ lsm_tree_bottom_scheme(LsmTree *tree, LsmFilterScheme scheme)
 
 	if (bottom < 0)
 		bottom = lsm_bottom_filter;
-	if (bottom == LSM_FILTER_RIBBON &&
-		(scheme == LSM_FILTER_BLOOM || scheme == LSM_FILTER_BLOCKED ||
-		 scheme == LSM_FILTER_QUOTIENT))
-		return LSM_FILTER_RIBBON;
-	return scheme;
+	if (bottom == LSM_BOTTOM_SAME ||
+		lsm_filter_scheme_has(scheme, LSM_FILTER_EMPTY | LSM_FILTER_UNITS | LSM_FILTER_PAGES))
+		return scheme;
+	return (LsmFilterScheme) bottom;
 }
 
 int
@@ -184,12 +183,13 @@ lsm_tree_written_as(LsmTree *tree, LsmCompression compression)
 	LsmFilterParams params = lsm_tree_filter_params(tree);
 	uint32		units = 0;
 	uint32		unit_bytes = 0;
+	LsmFilterScheme bottom;
 	char text[	100];
 	int			bytes;
 
-	if (params.scheme == LSM_FILTER_NONE)
+	if (lsm_filter_scheme_has(params.scheme, LSM_FILTER_EMPTY))
 		params.bits_per_key = 0;
-	if (params.scheme == LSM_FILTER_ELASTIC)
+	if (lsm_filter_scheme_has(params.scheme, LSM_FILTER_UNITS))
 	{
 		units = params.units;
 		unit_bytes = params.unit_bytes;
@@ -201,7 +201,9 @@ lsm_tree_written_as(LsmTree *tree, LsmCompression compression)
 	if (lsm_filter_scheme_allocates(params.scheme) &&
 		lsm_tree_filter_allocation(tree) != LSM_ALLOCATION_UNIFORM)
 		bytes += snprintf(text + bytes, sizeof(text) - bytes, " monkey");
-	if (lsm_tree_bottom_scheme(tree, params.scheme) != params.scheme)
-		bytes += snprintf(text + bytes, sizeof(text) - bytes, " ribbon");
+	bottom = lsm_tree_bottom_scheme(tree, params.scheme);
+	if (bottom != params.scheme)
+		bytes += snprintf(text + bytes, sizeof(text) - bytes, " %s",
+						  lsm_filter_scheme_name(bottom));
 	return (uint32) lsm_digest_key(text, bytes);
 }

@@ -136,8 +136,9 @@ read_filter_info(LsmTree *tree, LsmFile *file, LsmFilterInfo *info)
 	info->number = file->number;
 	info->filter_bytes = file->filter_bytes;
 	info->scheme = file->filter_scheme;
-	info->known = open->has_filter || file->filter_scheme == LSM_FILTER_NONE;
-	if (by_place || params.scheme == LSM_FILTER_ELASTIC)
+	info->known = open->has_filter ||
+		lsm_filter_scheme_has(file->filter_scheme, LSM_FILTER_EMPTY);
+	if (by_place || lsm_filter_scheme_has(params.scheme, LSM_FILTER_UNITS))
 		info->current =
 			file->written_as == lsm_tree_written_as(tree, lsm_tree_compression(tree)) ||
 			file->written_as == lsm_tree_written_as(tree, lsm_tree_bottom_compression(tree));

@@ -18,7 +18,7 @@
  * asked to build it again.  The tree's list of files changes when that is
  * done; then (lsm_version_refresh) the file is opened anew.
  *
- * Filters of scheme cascade are neither mapped nor read at that time: only
+ * Filters that are read by pages are neither mapped nor read at that time: only
  * their header is kept, and a probe reads its page through fd.c, which can
  * close the descriptor in between.  (That opens the file again by its name.
  * Files of the current version have theirs as long as we are inside the
@@ -440,11 +440,12 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, L
 	open->has_filter = false;
 	open->ones_say_no = false;
 	Assert(open->elastic == NULL);
-	if (file->filter_scheme == LSM_FILTER_NONE)
+	if (lsm_filter_scheme_has(file->filter_scheme, LSM_FILTER_EMPTY))
 		return true;
 
 	lsm_file_path(tree, file->number, true, path);
-	if (file->filter_scheme == LSM_FILTER_CASCADE && open_paged_filter(path, file, open))
+	if (lsm_filter_scheme_has(file->filter_scheme, LSM_FILTER_PAGES) &&
+		open_paged_filter(path, file, open))
 		return true;
 	while (lsm_sst_map_blob(path, &open->blob, err) != LSM_SST_OK)
 	{
@@ -466,7 +467,7 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, L
 		if (*why != NULL)
 			status = LSM_FILTER_CORRUPT;
 	}
-	if (status == LSM_FILTER_OK && open->filter.scheme == LSM_FILTER_ELASTIC)
+	if (status == LSM_FILTER_OK && lsm_filter_scheme_has(open->filter.scheme, LSM_FILTER_UNITS))
 	{
 		status = lsm_elastic_open(&open->filter, &shape, why);
 		if (status == LSM_FILTER_OK &&
@@ -480,10 +481,8 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, L
 	}
 	if (status == LSM_FILTER_OK)
 	{
-		open->has_filter = open->filter.scheme != LSM_FILTER_NONE;
-		open->ones_say_no = open->filter.scheme == LSM_FILTER_QUOTIENT ||
-			open->filter.scheme == LSM_FILTER_CASCADE ||
-			open->filter.scheme == LSM_FILTER_RIBBON;
+		open->has_filter = !lsm_filter_scheme_has(open->filter.scheme, LSM_FILTER_EMPTY);
+		open->ones_say_no = lsm_filter_scheme_has(open->filter.scheme, LSM_FILTER_ONES_SAY_NO);
 	}
 	else if (status != LSM_FILTER_UNKNOWN)
 	{

@@ -201,13 +201,12 @@ arrange_numbers(LsmRun *run)
 	pfree(sorted);
 }
 
-/* elastic units are counted for themselves, pages of cascade filters not at all */
+/* units are counted for themselves, filters that are read by pages not at all */
 static bool
 filter_is_mapped(const LsmFile *file)
 {
-	return file->filter_scheme != LSM_FILTER_NONE &&
-		file->filter_scheme != LSM_FILTER_ELASTIC &&
-		file->filter_scheme != LSM_FILTER_CASCADE;
+	return !lsm_filter_scheme_has(file->filter_scheme,
+								  LSM_FILTER_EMPTY | LSM_FILTER_UNITS | LSM_FILTER_PAGES);
 }
 
 static void

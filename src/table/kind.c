@@ -18,7 +18,8 @@
  * A version whose maker was rolled back is dropped, and the row is what is below.
  * Only if that was the row's first version, is there no row.
  *
- * An override whose version is not among the inputs must stay in front of it.
+ * An override whose version is not among the inputs must stay in front of it, if
+ * it says more than what is below.
  * When no one can see that row any more the override shrinks to the mark KILLED,
  * which carries no xid; so freezing never has to bring the two together.
  *

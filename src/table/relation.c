@@ -460,7 +460,7 @@ lsm_relation_estimate_size(Relation rel, int32 *attr_widths, BlockNumber *pages,
 	if (*pages < 10 && rel->rd_rel->reltuples < 0 && !rel->rd_rel->relhassubclass)
 	{
 		*pages = 10;
-		*tuples = Max(entries, rint(10.0 * ((BLCKSZ - SizeOfPageHeaderData) / width.bytes)));
+		*tuples = Max(entries, 10 * floor((BLCKSZ - SizeOfPageHeaderData) / width.bytes));
 		return;
 	}
 	if (entries > 0 && *pages == 0)

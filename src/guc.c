@@ -18,6 +18,7 @@
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 
+#include "am/row_notes.h"
 #include "ddl/ddl.h"
 #include "executor/hooks.h"
 #include "lsmam.h"
@@ -190,6 +191,12 @@ define_tree_settings(void)
 							&lsm_memtable_memory_kb,
 							262144, 1024, MAX_KILOBYTES,
 							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.row_directory_memory",
+							"Shared memory for the directory of rows by the digests of their keys.",
+							"Eight bytes are one key of a unique index.  Zero means no directory.",
+							&lsm_row_directory_kb,
+							32768, 0, MAX_KILOBYTES,
+							PGC_POSTMASTER, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("lsm.memtable_size",
 							"A tree's memtable is flushed when it has reached this size.",
 							"Applies to what this session writes.",
@@ -300,6 +307,12 @@ define_tree_settings(void)
 							   &lsm_crash_point_name,
 							   "",
 							   PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("lsm.directory_tag_bits",
+							"Test builds: bits of digests in the row directory.",
+							NULL,
+							&lsm_directory_tag_bits,
+							LSM_DIRECTORY_TAG_BITS, 1, LSM_DIRECTORY_TAG_BITS,
+							PGC_POSTMASTER, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
 #endif
 #ifdef USE_ASSERT_CHECKING
 	DefineCustomIntVariable("lsm.second_opinion",

@@ -105,10 +105,10 @@ lsm_row_fetch_hides(IndexFetchTableData *fetch, ItemPointer tid, ItemPointer ahe
 	return table_ops->fetch_hides(fetch, tid, ahead, snapshot);
 }
 
-void
-lsm_table_prune(Relation table, const LsmDeadRow *dead, int n)
+bool
+lsm_table_prune(Relation table, const ItemPointerData *row, TransactionId *xid)
 {
-	table_ops->prune(table, dead, n);
+	return table_ops->prune(table, row, xid);
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -144,14 +144,14 @@ lsm_index_flush(Relation index)
 void
 lsm_am_shmem_request(void)
 {
-	RequestAddinShmemSpace(add_size(lsm_row_hint_shmem_bytes(), PG_CACHE_LINE_SIZE));
+	RequestAddinShmemSpace(add_size(lsm_row_directory_shmem_bytes(), PG_CACHE_LINE_SIZE));
 }
 
 void
 lsm_am_shmem_init(void)
 {
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	lsm_row_hint_shmem_init();
+	lsm_row_directory_shmem_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -100,12 +100,19 @@ extern const LsmRowGroup *lsm_row_group_get(Relation table, const ItemPointerDat
  */
 #define LSM_HIDDEN_ROWS	4
 
+typedef enum LsmLook
+{
+	LSM_LOOK_NOT,				/* the executor asks */
+	LSM_LOOK_VISIBLE,
+	LSM_LOOK_COLUMNS
+} LsmLook;
+
 /*
  * What an lsm table's IndexFetchTableData begins with.  `seen`: the scan that
  * owns it has fetched the row of seen_tid last, and has found it visible.  (The
  * scan's TID is that of the version, then.)
- * `looking`: the scan asks for itself whether the row is visible, and wants
- * nothing in the slot; the executor may ask for the same row next.
+ * `looking`: the scan asks for itself whether the row is visible, and wants it in
+ * the slot or not; the executor may ask for the same row next.
  * `met_hidden`: the snapshot did not see a row that was asked for; so were the
  * last `nhidden` of them.
  */
@@ -114,7 +121,7 @@ typedef struct LsmRowFetch
 	IndexFetchTableData base;
 	ItemPointerData seen_tid;
 	bool		seen;
-	bool		looking;
+	LsmLook		looking;
 	bool		met_hidden;
 	uint32		nhidden;
 } LsmRowFetch;
@@ -168,20 +175,16 @@ extern bool lsm_row_fetch_hides(IndexFetchTableData *fetch, ItemPointer tid, Ite
 
 /* ---- dead rows (am.c) ---- */
 
-/* A row that is dead to everyone, and who deleted it */
-typedef struct LsmDeadRow
-{
-	ItemPointerData tid;
-	TransactionId xid;
-} LsmDeadRow;
-
-/* Take these rows out of the table's memtables. */
-extern void lsm_table_prune(Relation table, const LsmDeadRow *dead, int n);
+/*
+ * Is the row dead to everyone?  Then the table's memtables have it no more, and
+ * *xid is who deleted it, or a later one.  REQUIRES: an lsm table.
+ */
+extern bool lsm_table_prune(Relation table, const ItemPointerData *row, TransactionId *xid);
 
 /* What indexes ask of src/table, which knows how; once, when loaded. */
 typedef struct LsmTableOps
 {
-	void		(*prune) (Relation table, const LsmDeadRow *dead, int n);
+	bool		(*prune) (Relation table, const ItemPointerData *row, TransactionId *xid);
 	bool		(*fetch_hides) (IndexFetchTableData *fetch, ItemPointer tid, ItemPointer ahead,
 								Snapshot snapshot);
 #ifdef USE_ASSERT_CHECKING
@@ -216,43 +219,42 @@ typedef struct LsmIndexOps
 
 extern void lsm_index_register(const LsmIndexOps *ops);
 
-/* ---- newest rows of keys that are updated often (row_hint_cache.c) ---- */
+/* ---- which row has a key (row_directory.c) ---- */
 
-#define LSM_NEWEST_ROWS		2
-#define LSM_NEWEST_DEAD		4
+#define LSM_DIRECTORY_ROWS		2	/* of a key */
+#define LSM_DIRECTORY_TAG_BITS	22	/* of a digest */
 
-/*
- * An update of `replaced` has made this row, which has the same key (columns
- * of a unique index, no NULLs).  Returns how many of the key's older rows are
- * known to be dead to everyone: their entries may be pruned.  They are
- * reported once.  REQUIRES: an lsm table; the entries of both rows have been
- * or will be written to the index.
- */
-extern int	lsm_row_hint_note(LsmTree *tree, Relation table, LsmSlice key,
-							  const LsmReplaced *replaced, const ItemPointerData *tid,
-							  LsmDeadRow dead[LSM_NEWEST_DEAD]);
-
-/*
- * TIDs of rows that have the probe's key, newest first; 0: none is known.
- * They may be visible to no one, and there may be others.
- */
-extern int	lsm_row_hint_get(LsmTree *tree, const LsmProbe *probe,
-							 ItemPointerData tids[LSM_NEWEST_ROWS]);
-
-/*
- * This row, the first of those that lsm_row_hint_get() has returned for the
- * probe, is dead to everyone.  Unless a newer row of the key was noted
- * meanwhile, none is known from now on.
- */
-extern void lsm_row_hint_forget(LsmTree *tree, const LsmProbe *probe,
-								const ItemPointerData *tid);
+extern int	lsm_row_directory_kb;	/* 0: there is none */
+#ifdef LSM_TESTING
+extern int	lsm_directory_tag_bits;
+#endif
 
 /* Is it worth asking, before each lookup? */
-extern bool lsm_row_hint_worth(LsmTree *tree);
+extern bool lsm_row_directory_worth(LsmTree *tree);
 
-extern Size lsm_row_hint_shmem_bytes(void);
+/*
+ * Rows that may have the key with this digest, those with the highest numbers,
+ * highest first; returns how many.  REQUIRES: lsm_row_directory_worth().
+ */
+extern int	lsm_row_directory_get(LsmTree *tree, LsmDigest digest,
+								  ItemPointerData rows[LSM_DIRECTORY_ROWS]);
+
+/* The same, not for a lookup; there may be no directory. */
+extern int	lsm_row_directory_peek(LsmTree *tree, LsmDigest digest,
+								   ItemPointerData rows[LSM_DIRECTORY_ROWS]);
+
+/*
+ * The key with this digest has been found to be the row's, or will be.
+ * REQUIRES: an lsm table.
+ */
+extern void lsm_row_directory_note(LsmTree *tree, LsmDigest digest, const ItemPointerData *row);
+
+/* This row, of those that were got, is dead to everyone. */
+extern void lsm_row_directory_forget(LsmTree *tree, LsmDigest digest, const ItemPointerData *row);
+
+extern Size lsm_row_directory_shmem_bytes(void);
 
 /* REQUIRES: AddinShmemInitLock held. */
-extern void lsm_row_hint_shmem_init(void);
+extern void lsm_row_directory_shmem_init(void);
 
 #endif							/* LSM_ROW_NOTES_H */

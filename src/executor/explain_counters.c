@@ -20,6 +20,7 @@ typedef struct ExplainCounter
 	LsmCounter	counter;
 	const char *text;			/* in text format */
 	const char *label;			/* in the others */
+	bool		if_any;			/* in text not if it is 0 */
 } ExplainCounter;
 
 static const ExplainCounter explain_counters[] = {
@@ -32,6 +33,8 @@ static const ExplainCounter explain_counters[] = {
 	{LSM_COUNT_UNIT_PROBES, "unit probes", "Filter Unit Probes"},
 	{LSM_COUNT_BLOCKS_READ, "blocks read", "Blocks Read"},
 	{LSM_COUNT_MEMTABLE_HITS, "memtable hits", "Memtable Hits"},
+	{LSM_COUNT_DIRECTORY_HITS, "directory hits", "Directory Hits", true},
+	{LSM_COUNT_DIRECTORY_MISLED, "directory misled", "Directory Misled", true},
 };
 
 bool
@@ -52,7 +55,7 @@ lsm_explain_text(ExplainState *es, const char *title, const uint64 *counters, bo
 	{
 		uint64		n = counters[explain_counters[i].counter];
 
-		if (all || n != 0)
+		if (n != 0 || (all && !explain_counters[i].if_any))
 			appendStringInfo(es->str, " %s=" UINT64_FORMAT, explain_counters[i].text, n);
 	}
 	appendStringInfoChar(es->str, '\n');

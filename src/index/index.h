@@ -663,6 +663,9 @@ extern void lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys,
 							 ScanKey orderbys, int norderbys);
 extern bool lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction);
 
+/* The scan looks at all entries of a key, though the index is unique. */
+extern void lsm_index_doubt_unique(IndexScanDesc scan);
+
 /*
  * An index-only scan: the columns of the next row in the direction, none of
  * which is NULL, which need not be looked at in the table.  They may point to

@@ -46,12 +46,9 @@ lsm_guard_take_stamp(LsmScan *so)
 		(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
 }
 
-/*
- * Look at the row itself.  *dead: it is dead to everyone.  An lsm table keeps
- * what it has found for the executor, who will ask for the same row next.
- */
-static bool
-row_visible(IndexScanDesc scan, ItemPointer entry_tid, bool *dead)
+/* See scan.h. */
+bool
+lsm_look_at_row(IndexScanDesc scan, ItemPointer entry_tid, LsmLook look, bool *dead)
 {
 	LsmScan    *so = scan->opaque;
 	IndexFetchTableData *fetch = scan->xs_heapfetch;
@@ -69,14 +66,15 @@ row_visible(IndexScanDesc scan, ItemPointer entry_tid, bool *dead)
 		MemoryContextSwitchTo(old);
 	}
 	if (so->stable_tids)
-		((LsmRowFetch *) fetch)->looking = true;
+		((LsmRowFetch *) fetch)->looking = look;
 	else
 		fetch = so->fetch;
 	visible = table_index_fetch_tuple(fetch, &tid, scan->xs_snapshot, so->slot, &call_again,
 									  dead);
 	if (so->stable_tids)
-		((LsmRowFetch *) fetch)->looking = false;
-	ExecClearTuple(so->slot);
+		((LsmRowFetch *) fetch)->looking = LSM_LOOK_NOT;
+	if (look == LSM_LOOK_VISIBLE)
+		ExecClearTuple(so->slot);
 	return visible;
 }
 
@@ -133,7 +131,7 @@ lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead)
 {
 	*dead = false;
 	if (!lsm_guard_block(scan, ItemPointerGetBlockNumber(tid)))
-		return row_visible(scan, tid, dead);
+		return lsm_look_at_row(scan, tid, LSM_LOOK_VISIBLE, dead);
 	lsm_doubt_bit(scan, tid);
 	return true;
 }

@@ -67,28 +67,35 @@ key_is_kept(Relation index, Relation table, ItemPointer tid, IndexInfo *info)
 }
 
 /*
- * For who looks for the key, the new row is the one to begin with.  The
- * entries of older ones that are dead to everyone are forgotten, as far as
- * they are in memory.
+ * Who looks for the key by the row directory finds the new row from now on.  What
+ * the directory has from before, but for the row that has just been replaced, was
+ * replaced itself.  Once such a row is dead to everyone, it and its entry leave the
+ * memtables: whoever looks for the key does not come by.
  */
 static void
-note_row_hint(InsertState *state, LsmTree *tree, Relation table, const LsmReplaced *replaced,
-			ItemPointer tid)
+note_moved_row(InsertState *state, LsmTree *tree, Relation table, const LsmReplaced *replaced,
+			   ItemPointer tid)
 {
-	LsmDeadRow	dead[LSM_NEWEST_DEAD];
 	StringInfo	key = &state->key;
 	LsmSlice	columns = lsm_key_columns(lsm_slice(key->data, key->len));
-	int			n = lsm_row_hint_note(tree, table, columns, replaced, tid, dead);
+	LsmDigest	digest = lsm_digest_key(columns.data, columns.len);
+	ItemPointerData rows[LSM_DIRECTORY_ROWS];
+	int			n = lsm_row_directory_peek(tree, digest, rows);
 
 	for (int i = 0; i < n; i++)
 	{
+		TransactionId xid;
+
+		if (lsm_same_row(&rows[i], &replaced->tid) || lsm_same_row(&rows[i], tid) ||
+			!lsm_table_prune(table, &rows[i], &xid))
+			continue;
+		LSM_DOUBT(true, lsm_table_doubt_dead(table, &rows[i], "lsm_table_prune()"));
 		key->len = columns.len;
-		lsm_encode_tid(&dead[i].tid, key);
-		LSM_DOUBT(true, lsm_table_doubt_dead(table, &dead[i].tid, "lsm_row_hint_note()"));
-		(void) lsm_tree_prune(tree, lsm_slice(key->data, key->len), dead[i].xid);
+		lsm_encode_tid(&rows[i], key);
+		(void) lsm_tree_prune(tree, lsm_slice(key->data, key->len), xid);
+		lsm_row_directory_forget(tree, digest, &rows[i]);
 	}
-	if (n > 0)
-		lsm_table_prune(table, dead, n);
+	lsm_row_directory_note(tree, digest, tid);
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -190,7 +197,7 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 							lsm_key_columns(lsm_slice(state->key.data, state->key.len)));
 
 	if (kept && check == UNIQUE_CHECK_YES && !lsm_any_null(spec, isnull))
-		note_row_hint(state, tree, table, kept, tid);
+		note_moved_row(state, tree, table, kept, tid);
 
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->context);

@@ -6,14 +6,6 @@
  * They leave the memtable at once, where that is allowed (prune.c), or are
  * deleted together at the scan's end, or when they are many (tombstone.c).
  *
- * A row that was noted as its key's newest was not met as an entry, and may
- * have none any more.  Its note is given up (row_hint_cache.c), and the entry
- * leaves the memtable, if it is there.  A DELETE is not asked for: there would
- * be a lookup of the entry behind it, in vain as a rule.  If the entry is in a
- * file, the next scan of the key, which has no note to begin with, meets it.
- * A note whose newest row is not dead to everyone stays, and the row before
- * that one, if it is dead, is looked at by scans that do not see the newest.
- *
  * Standbys have to know who deleted the rows: their snapshots that still see
  * these are in the way.  A transaction that is too new would cancel queries
  * that lose nothing, hot_standby_feedback or not.  An lsm table tells who it
@@ -124,15 +116,13 @@ static void
 kill_entry(IndexScanDesc scan, ItemPointer tid)
 {
 	LsmScan    *so = scan->opaque;
-	bool		candidate = so->ncandidates > 0;
 	TransactionId xid;
 
-	/* the probe is still that of the candidates' key: no walk has begun */
-	if (candidate && so->next_candidate == 1)
-		lsm_row_hint_forget(so->tree, &so->probe, tid);
+	if (so->try_directory)
+		lsm_row_directory_forget(so->tree, so->probe.digest, tid);
 	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid))
 		return;
-	if (!lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid) && !candidate)
+	if (!lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
 		lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
 }
 

@@ -30,7 +30,7 @@ lsm_index_next_row(IndexScanDesc scan, ScanDirection direction, Datum *values)
 		so->reposition || so->quals.recheck || so->direction != direction ||
 		!lsm_walk_step_plain(so, &key, &value))
 		return false;
-	Assert(so->next_candidate == 0 && !scan->kill_prior_tuple);
+	Assert(!scan->kill_prior_tuple);
 	lsm_decode_tid(key, &tid);
 	if (!lsm_guard_block(scan, ItemPointerGetBlockNumber(&tid)) ||
 		!lsm_form_values(so, key, value, values))

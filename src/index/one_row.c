@@ -2,8 +2,15 @@
  *
  * one_row.c
  *	  Scans for whole keys of a unique index: may they stop at the first row
- *	  that they find, and do they begin with the one that is said to be the
- *	  newest?
+ *	  that they find, and do they ask the row directory before the index?
+ *
+ * What the directory says is a hint (row_directory.c).  The row is looked at: if
+ * the snapshot sees it, and the columns of the index are those of the key, it is
+ * the row that the index would lead to.  It has an entry, since all rows that a
+ * snapshot sees have one in an index that it may use; and there is no other, or
+ * the scan would not stop at the first one.  That does not hold of partial indexes,
+ * which are not asked for: the planner takes what their predicate says for granted.
+ * Indexes of expressions are not, either: what they cost is not known.
  *
  * Locking: none.  What other transactions do is asked of the process array,
  * and only where that is cheaper than to look at more rows.
@@ -51,16 +58,20 @@ snapshot_may_see_two(Snapshot snapshot)
 	return false;
 }
 
-/*
- * Are whole keys of a unique index looked for?  lsm_verify() looks at all
- * entries, and says so by ignore_killed_tuples.
- */
+/* See index.h. */
+void
+lsm_index_doubt_unique(IndexScanDesc scan)
+{
+	((LsmScan *) scan->opaque)->doubts_unique = true;
+}
+
+/* Are whole keys of a unique index looked for? */
 static bool
 looks_for_unique_keys(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	if (!so->stable_tids || scan->xs_heapfetch == NULL || !scan->ignore_killed_tuples ||
+	if (!so->stable_tids || scan->xs_heapfetch == NULL || so->doubts_unique ||
 		!scan->indexRelation->rd_index->indisunique ||
 		so->quals.never || so->quals.nprefix != so->spec->nkeys || so->quals.all_labels)
 		return false;
@@ -97,18 +108,97 @@ rows_are_unique(IndexScanDesc scan)
 								 scan->xs_snapshot->xmin);
 }
 
+/* See scan.h. */
+bool
+lsm_index_is_plain(Relation index)
+{
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (index->rd_index->indkey.values[i] <= 0)
+			return false;
+	return heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
+}
+
 /*
- * Is the key's newest row tried first?  If there may be others, they come after
- * it; ON CONFLICT asks for one only.
+ * Is the row directory asked?  REQUIRES: so->unique is set.  ON CONFLICT and
+ * subscribers, who see what is there now, want one row only: if there may be
+ * others, they come after it.
  */
 static bool
-row_hint_pays(IndexScanDesc scan)
+directory_serves(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	return (so->unique ||
-			(scan->xs_snapshot != NULL && scan->xs_snapshot->snapshot_type == SNAPSHOT_DIRTY)) &&
-		!scan->xs_want_itup && so->quals.nwalk == 0 && so->shared == NULL;
+	return (so->unique || so->present) && so->plain_columns && !scan->xs_want_itup &&
+		so->quals.nwalk == 0 && !so->quals.recheck && so->shared == NULL && !so->in_groups;
+}
+
+/* Are the columns in the slot those of the key?  That has no NULLs. */
+static bool
+slot_has_key(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+	const int16 *columns = scan->indexRelation->rd_index->indkey.values;
+	StringInfo	code = lsm_scan_buffer(so, &so->row_code);
+	MemoryContext old;
+	bool		has;
+
+	if (so->entry_context == NULL)
+		so->entry_context = AllocSetContextCreate(so->context, "lsm_index entry",
+												  ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(so->entry_context);
+	resetStringInfo(code);
+	has = true;
+	for (int i = 0; i < so->spec->nkeys && has; i++)
+	{
+		bool		isnull;
+		Datum		value = slot_getattr(so->slot, columns[i], &isnull);
+
+		has = !isnull;
+		if (has)
+			(void) lsm_encode_column(&so->spec->columns[i], value, isnull, code);
+	}
+	has = has && lsm_slice_compare(lsm_buffer_slice(code), lsm_buffer_slice(&so->lower)) == 0;
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(so->entry_context);
+	return has;
+}
+
+/*
+ * See scan.h.  A row that is not seen is none that the scan has met (present.c): what
+ * has replaced it meanwhile is found by the walk, which begins after this.
+ */
+bool
+lsm_directory_find(IndexScanDesc scan, ItemPointer tid)
+{
+	LsmScan    *so = scan->opaque;
+	LsmRowFetch *fetch = (LsmRowFetch *) scan->xs_heapfetch;
+	bool		met_hidden = fetch->met_hidden;
+	ItemPointerData rows[LSM_DIRECTORY_ROWS];
+	int			n = lsm_row_directory_get(so->tree, lsm_probe_first_digest(so->tree, &so->probe),
+										   rows);
+
+	for (int i = 0; i < n; i++)
+	{
+		bool		dead;
+		bool		has;
+
+		if (!lsm_look_at_row(scan, &rows[i], LSM_LOOK_COLUMNS, &dead))
+		{
+			fetch->met_hidden = met_hidden;
+			if (dead)
+				lsm_row_directory_forget(so->tree, so->probe.digest, &rows[i]);
+			continue;
+		}
+		has = slot_has_key(scan);
+		ExecClearTuple(so->slot);
+		lsm_count(so->tree, has ? LSM_COUNT_DIRECTORY_HITS : LSM_COUNT_DIRECTORY_MISLED, 1);
+		if (has)
+		{
+			*tid = rows[i];
+			return true;
+		}
+	}
+	return false;
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -125,7 +215,7 @@ lsm_doubt_one_row(IndexScanDesc scan)
 
 	lsm_copy_current(so);
 	key = lsm_buffer_slice(&so->position.current);
-	lsm_opinion_entry(so->tree, key, "lsm_row_hint_get()");
+	lsm_opinion_entry(so->tree, key, "lsm_row_directory_get()");
 	n = lsm_opinion_keys(so->tree, lsm_key_columns(key), keys, DOUBTED_ENTRIES);
 	for (int i = 0; i < n; i++)
 	{
@@ -149,5 +239,5 @@ lsm_prepare_one_row(IndexScanDesc scan)
 	bool		unique_keys = looks_for_unique_keys(scan);
 
 	so->unique = unique_keys && rows_are_unique(scan);
-	so->try_row_hint = unique_keys && row_hint_pays(scan);
+	so->try_directory = unique_keys && directory_serves(scan);
 }

@@ -62,6 +62,7 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	Assert(norderbys == 0);
 	so->spec = &so->own_spec;
 	lsm_key_spec_fill(index, so->spec);
+	so->plain_columns = lsm_index_is_plain(index);
 	so->quals.columns = palloc(sizeof(LsmColumnQuals) * so->spec->nkeys);
 	so->context = context;
 	so->key_context = AllocSetContextCreate(context, "lsm_index scan keys",
@@ -94,7 +95,7 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	memset(&so->unit, 0, sizeof(LsmScanUnit));
 	if (so->groups != NULL)
 		lsm_groups_reset(so->groups);
-	so->ncandidates = so->next_candidate = 0;
+	so->from_directory = false;
 	so->probe.filter_key.len = 0;
 	if (so->points != NULL)
 		so->points->n = 0;
@@ -214,8 +215,8 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 		so->groups = lsm_groups_create(so, scan->indexRelation);
 	so->sorts = so->sorts && lsm_groups_prepare(so->groups);
 
-	lsm_prepare_one_row(scan);
 	lsm_present_prepare(scan);
+	lsm_prepare_one_row(scan);
 	mind_reused_tids(scan);
 	if (makes_units)
 		make_units(so);
@@ -388,7 +389,9 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 #ifdef USE_ASSERT_CHECKING
 	lsm_cursor_doubt_gaps(so->cursor, lsm_doubt_gap, scan);
 #endif
-	set_bounds(so);
+	/* the directory was asked for this key, with these bounds */
+	if (so->probe.filter_key.len == 0)
+		set_bounds(so);
 	limit_cursor(so);
 	narrow_to_unit(so);
 	/* a label may be added before this transaction ends */
@@ -517,18 +520,6 @@ reposition(LsmScan *so, ScanDirection direction)
  * Entries
  * ====================================================================== */
 
-/* Has this row been returned before the walk? */
-static inline bool
-was_candidate(LsmScan *so, ItemPointer tid)
-{
-	for (int i = 0; i < so->next_candidate; i++)
-	{
-		if (ItemPointerEquals(tid, &so->candidates[i]))
-			return true;
-	}
-	return false;
-}
-
 /*
  * An entry to be passed over: the snapshot does not see its row.  Those that
  * come after it are probably alike.
@@ -554,7 +545,6 @@ is_hidden(IndexScanDesc scan, ItemPointer tid)
 
 /*
  * What step_walk() does, as long as entries are at hand that need no look.
- * Such a scan has no candidates: they are of whole keys.
  */
 static bool
 step_plain(IndexScanDesc scan, ItemPointer tid)
@@ -566,7 +556,6 @@ step_plain(IndexScanDesc scan, ItemPointer tid)
 
 	while (!so->reposition && lsm_walk_step_plain(so, &key, &value))
 	{
-		Assert(so->next_candidate == 0);
 		lsm_decode_tid(key, tid);
 		if (is_hidden(scan, tid))
 			continue;
@@ -610,7 +599,8 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 			return false;
 
 		lsm_decode_tid(key, tid);
-		if (was_candidate(so, tid) || lsm_present_was_returned(so, tid) || is_hidden(scan, tid))
+		if ((so->pass_row && ItemPointerEquals(tid, &so->directory_row)) ||
+			lsm_present_was_returned(so, tid) || is_hidden(scan, tid))
 			continue;
 		lsm_stand_at(so, key);
 		if (scan->xs_want_itup && !lsm_form_index_tuple(scan, key, value))
@@ -622,46 +612,75 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	}
 }
 
-/* The single key's newest rows. */
-static void
-find_candidates(LsmScan *so)
+/*
+ * The row of the walk's key, without a walk: false, and the walk has to begin,
+ * for which the bounds are set and the probe has begun if the directory was asked.
+ */
+static bool
+find_in_directory(IndexScanDesc scan, ItemPointer tid)
 {
-	so->ncandidates = so->next_candidate = 0;
-	so->probe.filter_key.len = 0;
-	if (!lsm_row_hint_worth(so->tree))
-		return;
-	for (int i = 0; i < so->spec->nkeys; i++)
-	{
-		if (so->quals.columns[i].npoints != 1)
-			return;
-	}
+	LsmScan    *so = scan->opaque;
+
+	if (!lsm_row_directory_worth(so->tree))
+		return false;
 	set_bounds(so);
 	if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
-		return;
+		return false;
 	lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
-	so->ncandidates = lsm_row_hint_get(so->tree, &so->probe, so->candidates);
-	if (so->ncandidates > 0)
-		(*so->searches)++;
+	if (!lsm_directory_find(scan, tid) || lsm_present_was_returned(so, tid))
+		return false;
+	(*so->searches)++;
+	lsm_stand_at(so, lsm_buffer_slice(&so->lower));
+	lsm_encode_tid(tid, &so->position.current);
+	so->probe.filter_key.len = 0;
+	so->reposition = true;
+	return true;
 }
 
 /*
- * The entry of the next candidate becomes the position: false: there are no
- * more.
+ * Begin the walk of the points in position.point.  True: the row directory has its
+ * row, *tid.  Else *walking: entries may be in it.
  */
 static bool
-step_candidates(LsmScan *so, ItemPointer tid)
+begin_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid, bool *walking)
 {
-	if (so->next_candidate == so->ncandidates)
+	LsmScan    *so = scan->opaque;
+
+	so->pass_row = false;
+	so->from_directory = so->try_directory && find_in_directory(scan, tid);
+	if (so->from_directory)
 	{
-		so->ncandidates = 0;
-		return false;
+		so->position.state = SCAN_ON_ENTRY;
+		so->directory_row = *tid;
 	}
-	*tid = so->candidates[so->next_candidate++];
-	lsm_stand_at(so, lsm_buffer_slice(&so->lower));
-	lsm_encode_tid(tid, &so->position.current);
+	else
+		*walking = start_walk(scan, direction);
+	return so->from_directory;
+}
+
+/* The walk's next entry; the directory hears of it. */
+static bool
+step_key(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
+{
+	LsmScan    *so = scan->opaque;
+
+	if (!step_walk(scan, direction, tid))
+		return false;
 	so->position.state = SCAN_ON_ENTRY;
-	so->reposition = true;
+	if (so->try_directory)
+		lsm_row_directory_note(so->tree, so->probe.digest, tid);
 	return true;
+}
+
+/* The snapshot sees no other row of the walk's key than the one returned last. */
+static inline bool
+walk_is_over(IndexScanDesc scan)
+{
+	LsmScan    *so = scan->opaque;
+
+	return so->unique &&
+		(so->from_directory ||
+		 (so->stable_tids && lsm_row_was_seen(scan->xs_heapfetch, &scan->xs_heaptid)));
 }
 
 /* Next matching entry of the scan. */
@@ -687,44 +706,40 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 			so->position.state = forward ? SCAN_PAST_LAST : SCAN_BEFORE_FIRST;
 			return false;
 		}
-		if (so->try_row_hint)
-			find_candidates(so);
-		if (so->ncandidates == 0)
-			walking = start_walk(scan, direction);
+		if (begin_walk(scan, direction, tid, &walking))
+			return true;
 	}
-	else if (so->unique && so->stable_tids &&
-			 lsm_row_was_seen(scan->xs_heapfetch, &scan->xs_heaptid))
+	else if (walk_is_over(scan))
 	{
 		LSM_DOUBT(true, lsm_doubt_one_row(scan));
-		so->ncandidates = 0;
 		walking = false;
 	}
-	if (so->ncandidates > 0)
+	else if (so->from_directory)
 	{
-		if (step_candidates(so, tid))
-			return true;
+		so->from_directory = false;
+		so->pass_row = true;
 		walking = start_walk(scan, direction);
 	}
 	for (;;)
 	{
-		if (walking && step_walk(scan, direction, tid))
-		{
-			so->position.state = SCAN_ON_ENTRY;
+		if (walking && step_key(scan, direction, tid))
 			return true;
-		}
 		CHECK_FOR_INTERRUPTS();
-		if (!next_own_walk(so, direction))
+		if (next_own_walk(so, direction))
 		{
-			if (lsm_present_again(scan))
-			{
-				first_walk(so, direction);
-				walking = start_walk(scan, direction);
-				continue;
-			}
+			if (begin_walk(scan, direction, tid, &walking))
+				return true;
+		}
+		else if (lsm_present_again(scan))
+		{
+			first_walk(so, direction);
+			walking = start_walk(scan, direction);
+		}
+		else
+		{
 			so->position.state = forward ? SCAN_PAST_LAST : SCAN_BEFORE_FIRST;
 			return false;
 		}
-		walking = start_walk(scan, direction);
 	}
 }
 
@@ -825,6 +840,6 @@ lsm_index_restore_position(IndexScanDesc scan)
 		elog(ERROR, "a parallel scan of an lsm index cannot go back to a mark");
 	copy_position(&so->position, &so->mark);
 	so->uncopied.len = 0;
-	so->ncandidates = 0;
+	so->from_directory = so->pass_row = false;
 	so->reposition = true;
 }

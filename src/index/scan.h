@@ -128,20 +128,25 @@ typedef struct LsmScan
 	StringInfoData missed;		/* key of one of them; data NULL until needed */
 	StringInfoData skip;		/* where to go on; data NULL until needed */
 
-	/*
-	 * Of the rows with one key, the snapshot sees one at most.  The newest
-	 * ones are looked at before the walk (single key only), and when the one
-	 * has been found, the walk is over.
-	 */
 	uint64		leading;		/* lsm_index_leading() */
 	uint32		leading_columns;	/* of these */
+
+	/*
+	 * Of the rows with one key, the snapshot sees one at most: when it has been
+	 * found, the walk is over.  The row directory is asked before a walk begins
+	 * (one_row.c).
+	 */
 	bool		unique;
-	bool		try_row_hint;
-	LsmProbe	probe;			/* of the candidates' key; empty: none begun */
-	int			ncandidates;	/* 0: none, or the walk has begun */
-	int			next_candidate; /* so many have been returned; the walk passes
-								 * them over */
-	ItemPointerData candidates[LSM_NEWEST_ROWS];
+	bool		doubts_unique;	/* lsm_index_doubt_unique() */
+	bool		plain_columns;	/* index is of columns, and of all rows */
+	bool		try_directory;
+	bool		from_directory; /* the row returned last */
+	bool		pass_row;		/* the walk passes over directory_row, which was
+								 * returned before */
+	ItemPointerData directory_row;
+	LsmProbe	probe;			/* of the walk's key; filter_key empty: the walk has
+								 * begun, or the probe has not */
+	StringInfoData row_code;	/* scratch; data NULL until needed */
 
 	/* snapshots that see what is there now (present.c) */
 	bool		present;
@@ -383,9 +388,18 @@ extern void lsm_write_killed(LsmScan *so);
 
 /*
  * Set so->unique (each combination of points has one row at most that the
- * snapshot sees) and so->try_row_hint.  REQUIRES: quals prepared.
+ * snapshot sees) and so->try_directory.  REQUIRES: quals prepared.
  */
 extern void lsm_prepare_one_row(IndexScanDesc scan);
+
+/* Is the index one of columns, none of them an expression, and of all rows? */
+extern bool lsm_index_is_plain(Relation index);
+
+/*
+ * The row of the key in so->lower, if the directory knows it and the snapshot
+ * sees it.  REQUIRES: so->try_directory, so->probe is of this key.
+ */
+extern bool lsm_directory_find(IndexScanDesc scan, ItemPointer tid);
 
 #ifdef USE_ASSERT_CHECKING
 /* A gap hides the entry: its row is dead to everyone.  `arg`: the scan. */
@@ -403,6 +417,13 @@ extern void lsm_doubt_one_row(IndexScanDesc scan);
  */
 extern void lsm_guard_take_stamp(LsmScan *so);
 extern bool lsm_guard_block(IndexScanDesc scan, BlockNumber block);
+
+/*
+ * Does the snapshot see the row?  It is in so->slot then, if `look` wants its
+ * columns and the table is ours; the executor, who asks for the same row next, gets
+ * what has been found, unless there are several versions for him.  *dead, unless NULL: it is dead to everyone.
+ */
+extern bool lsm_look_at_row(IndexScanDesc scan, ItemPointer tid, LsmLook look, bool *dead);
 extern bool lsm_guard_entry(IndexScanDesc scan, ItemPointer tid, bool *dead);
 
 static inline bool

@@ -121,7 +121,10 @@ CREATE FUNCTION lsmam_tree_stats(former pg_catalog.bool,
 	OUT filter_bytes pg_catalog.int8,
 	OUT level0_runs pg_catalog.int4,
 	OUT pending_compaction_bytes pg_catalog.int8,
-	OUT workers_help pg_catalog.bool)
+	OUT workers_help pg_catalog.bool,
+	OUT directory_lookups pg_catalog.int8,
+	OUT directory_hits pg_catalog.int8,
+	OUT directory_misled pg_catalog.int8)
 RETURNS SETOF pg_catalog.record
 AS 'MODULE_PATHNAME', 'lsm_tree_stats'
 LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 100;
@@ -169,7 +172,10 @@ SELECT c.oid AS relid,
 	coalesce(s.delays_pending, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.delays_pending, '0'::pg_catalog.int8) AS delays_pending,
 	coalesce(s.delay_pending_ms, '0'::pg_catalog.float8) OPERATOR(pg_catalog.+) coalesce(f.delay_pending_ms, '0'::pg_catalog.float8) AS delay_pending_ms,
 	s.workers_help,
-	n.nspname AS schemaname
+	n.nspname AS schemaname,
+	coalesce(s.directory_lookups, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.directory_lookups, '0'::pg_catalog.int8) AS directory_lookups,
+	coalesce(s.directory_hits, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.directory_hits, '0'::pg_catalog.int8) AS directory_hits,
+	coalesce(s.directory_misled, '0'::pg_catalog.int8) OPERATOR(pg_catalog.+) coalesce(f.directory_misled, '0'::pg_catalog.int8) AS directory_misled
 FROM pg_catalog.pg_class c
 	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 	JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam

@@ -22,15 +22,15 @@ PG_FUNCTION_INFO_V1(lsm_level_stats);
 PG_FUNCTION_INFO_V1(pg_stat_lsm_reset);
 PG_FUNCTION_INFO_V1(lsm_elastic_stats);
 
-/* Of lsm_stat_trees(): then the counters, in their order */
+/* Of lsm_stat_trees(): then the counters of version 1.0, in their order */
 #define NOLD_IDENTITY	3
-#define NSTAT_COLUMNS	(NOLD_IDENTITY + LSM_NCOUNTERS)
+#define NOLD_COUNTERS	(LSM_COUNT_STALL_US + 1)
+#define NSTAT_COLUMNS	(NOLD_IDENTITY + NOLD_COUNTERS)
 
 /* Of the others: these, and the relation */
 #define NIDENTITY		4
 
-StaticAssertDecl(LSM_COUNT_STALL_US == LSM_NCOUNTERS - 1 && LSM_NCOUNTERS == 14,
-				 "the columns of lsm_stat_trees() are others");
+StaticAssertDecl(NOLD_COUNTERS == 14, "the columns of lsm_stat_trees() are others");
 
 #define NTREE_COLUMNS	(NIDENTITY + LSM_NCOUNTERS + 2 * LSM_NSTALLS + 5 + 2 * LSM_NDELAYS)
 
@@ -85,13 +85,13 @@ put_identity(const LsmTreeStats *stats, bool former, Datum *values, bool *nulls)
 }
 
 static void
-put_counters(const LsmTreeStats *stats, Datum *values)
+put_counters(const LsmTreeStats *stats, int first, int end, Datum *values)
 {
-	for (int i = 0; i < LSM_NCOUNTERS; i++)
+	for (int i = first; i < end; i++)
 	{
 		uint64		value = stats->counts.counters[i];
 
-		values[i] = i == LSM_COUNT_STALL_US ? us_as_ms(value) : Int64GetDatum((int64) value);
+		*values++ = i == LSM_COUNT_STALL_US ? us_as_ms(value) : Int64GetDatum((int64) value);
 	}
 }
 
@@ -116,7 +116,7 @@ lsm_stat_trees(PG_FUNCTION_ARGS)
 		values[0] = ObjectIdGetDatum(stats.dboid);
 		values[1] = ObjectIdGetDatum(stats.spcoid);
 		values[2] = ObjectIdGetDatum(stats.relfilenode);
-		put_counters(&stats, &values[NOLD_IDENTITY]);
+		put_counters(&stats, 0, NOLD_COUNTERS, &values[NOLD_IDENTITY]);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
@@ -140,10 +140,10 @@ static void
 put_tree(const LsmTreeStats *stats, bool former, uint64 elastic_bytes, Datum *values, bool *nulls)
 {
 	const LsmTreeCounts *counts = &stats->counts;
-	int			i = NIDENTITY + LSM_NCOUNTERS;
+	int			i = NIDENTITY + NOLD_COUNTERS;
 
 	put_identity(stats, former, values, nulls);
-	put_counters(stats, &values[NIDENTITY]);
+	put_counters(stats, 0, NOLD_COUNTERS, &values[NIDENTITY]);
 	for (int reason = 0; reason < LSM_NSTALLS; reason++)
 	{
 		values[i++] = Int64GetDatum((int64) counts->stalls[reason]);
@@ -163,6 +163,8 @@ put_tree(const LsmTreeStats *stats, bool former, uint64 elastic_bytes, Datum *va
 	values[i++] = Int64GetDatum((int64) stats->pending_bytes);
 	nulls[i] = former;
 	values[i++] = BoolGetDatum(stats->workers_help);
+	put_counters(stats, NOLD_COUNTERS, LSM_NCOUNTERS, &values[i]);
+	i += LSM_NCOUNTERS - NOLD_COUNTERS;
 	Assert(i == NTREE_COLUMNS);
 }
 

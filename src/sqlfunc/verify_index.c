@@ -550,8 +550,7 @@ lsm_index_check_rows(LsmIndexCheck *v, TableScanDesc scan)
 							  LSM_PHASE_COMPARING_ROWS);
 	v->scan = index_beginscan(v->table, v->index, v->snapshot, NULL,
 							  v->info->ii_NumIndexKeyAttrs, 0, SO_NONE);
-	/* do not trust in the key's uniqueness */
-	v->scan->ignore_killed_tuples = false;
+	lsm_index_doubt_unique(v->scan);
 	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();

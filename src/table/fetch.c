@@ -325,19 +325,22 @@ lsm_row_prune(Relation rel, LsmTree *tree, uint64 row, LsmSlice value, Transacti
 	return LSM_PRUNE_IN_FILE;
 }
 
-void
-lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n)
+/* See table.h. */
+bool
+lsm_table_prune_row(Relation rel, const ItemPointerData *tid, TransactionId *xid)
 {
 	LsmTree    *tree = lsm_table_tree(rel);
+	uint64		row = lsm_tid_pack(tid);
+	StringInfoData value;
+	bool		dead = true;
 
-	for (int i = 0; i < n; i++)
-	{
-		char		key[LSM_TID_BYTES];
-
-		Assert(lsm_is_row_tid(&dead[i].tid));
-		lsm_key_encode(lsm_tid_pack(&dead[i].tid), key);
-		(void) lsm_tree_prune(tree, lsm_slice(key, sizeof(key)), dead[i].xid);
-	}
+	initStringInfo(&value);
+	if (!lsm_fetch_newest(tree, row, &value))
+		*xid = lsm_tree_pruned_xid(tree);
+	else
+		dead = lsm_row_prune(rel, tree, row, buffer_slice(&value), xid) != LSM_PRUNE_NOT_YET;
+	pfree(value.data);
+	return dead && !lsm_ignore_missing_files;
 }
 
 IndexFetchTableData *
@@ -381,7 +384,7 @@ static inline void
 note_look(LsmIndexFetch *fetch, uint64 row, Snapshot snapshot, const LsmRow *version,
 		  uint64 packed)
 {
-	fetch->looked = fetch->rows.looking;
+	fetch->looked = fetch->rows.looking != LSM_LOOK_NOT;
 	fetch->looked_at = row;
 	fetch->looked_for = snapshot;
 	fetch->looked_version = packed;
@@ -532,8 +535,9 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 			last_row_keep(&last_row, fetch->tree, row, &stamp, &fetch->value);
 		lsm_tid_unpack(packed, tid);
 		note_seen(fetch, tid);
-		note_look(fetch, row, snapshot, &version, packed);
-		if (!fetch->rows.looking)
+		if (!several)
+			note_look(fetch, row, snapshot, &version, packed);
+		if (fetch->rows.looking != LSM_LOOK_VISIBLE)
 			lsm_row_store(rel, &version, packed, slot);
 		*call_again = several;
 		return true;

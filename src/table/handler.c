@@ -94,7 +94,7 @@ const TableAmRoutine lsm_table_methods = {
 };
 
 static const LsmTableOps table_ops = {
-	.prune = lsm_table_prune_rows,
+	.prune = lsm_table_prune_row,
 	.fetch_hides = lsm_table_fetch_hides,
 #ifdef USE_ASSERT_CHECKING
 	.doubt_visible = lsm_row_doubt_visible,

@@ -424,8 +424,8 @@ typedef enum LsmPruned
 extern LsmPruned lsm_row_prune(Relation rel, LsmTree *tree, uint64 row, LsmSlice value,
 							   TransactionId *deleter);
 
-/* Rows that are known to be dead to everyone: see lsm_table_prune(). */
-extern void lsm_table_prune_rows(Relation rel, const LsmDeadRow *dead, int n);
+/* See lsm_table_prune(). */
+extern bool lsm_table_prune_row(Relation rel, const ItemPointerData *tid, TransactionId *xid);
 
 #ifdef USE_ASSERT_CHECKING
 /* row_opinion.c */

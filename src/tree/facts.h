@@ -144,10 +144,10 @@ extern uint64 lsm_tree_keyspace(const LsmTree *tree);
 extern uint64 lsm_tree_life(const LsmTree *tree);
 
 /*
- * A number that the handle keeps for row_hint_cache.c: lookups in a row for
+ * A number that the handle keeps for row_directory.c: lookups in a row for
  * whose key no row was noted.
  */
-extern int *lsm_tree_hint_misses(LsmTree *tree);
+extern int *lsm_tree_directory_misses(LsmTree *tree);
 
 /* ---- jobs in progress (progress.c) ---- */
 
@@ -242,8 +242,14 @@ typedef enum LsmCounter
 	LSM_COUNT_BYTES_FLUSHED,
 	LSM_COUNT_BYTES_COMPACTED,
 	LSM_COUNT_STALL_US,
+	LSM_COUNT_DIRECTORY_LOOKUPS,
+	LSM_COUNT_DIRECTORY_HITS,
+	LSM_COUNT_DIRECTORY_MISLED,
 	LSM_NCOUNTERS
 } LsmCounter;
+
+/* Count an event of the tree n times (counters.c). */
+extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
 
 #define LSM_MAX_LEVELS		8	/* 0..7 */
 

@@ -458,8 +458,8 @@ struct LsmTree
 	struct LsmVersion *version; /* cached; version.c */
 	int			memtable_rate;	/* of lookups that memtables answer: lookup.c */
 	int			nfolded;		/* by the last lookup: lsm_tree_folded() */
-	int			row_hint_misses;	/* lookups in a row without a row noted:
-								 * row_hint_cache.c */
+	int			directory_misses;	/* lookups in a row without a row noted:
+									 * row_directory.c */
 	LsmTreeOptions options;
 	uint64		counters[LSM_NCOUNTERS];	/* not yet published */
 	uint32		merged;			/* nor these: LsmTreeShared.merged */

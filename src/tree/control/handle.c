@@ -522,9 +522,9 @@ lsm_tree_life(const LsmTree *tree)
 }
 
 int *
-lsm_tree_hint_misses(LsmTree *tree)
+lsm_tree_directory_misses(LsmTree *tree)
 {
-	return &tree->row_hint_misses;
+	return &tree->directory_misses;
 }
 
 void

@@ -23,9 +23,7 @@ static dlist_head counters_pending = DLIST_STATIC_INIT(counters_pending);
 
 uint64		lsm_session_counters[LSM_NCOUNTERS];
 
-/*
- * Count an event of the tree n times.
- */
+/* See facts.h. */
 void
 lsm_count(LsmTree *tree, LsmCounter counter, uint64 n)
 {

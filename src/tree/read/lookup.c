@@ -76,6 +76,17 @@ lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 						   lsm_digest_key(filter_key.data, filter_key.len));
 }
 
+LsmDigest
+lsm_probe_first_digest(LsmTree *tree, LsmProbe *probe)
+{
+	if (!probe->shared)
+	{
+		lsm_count(tree, LSM_COUNT_DIGESTS, 1);
+		probe->asked = true;
+	}
+	return probe->digest;
+}
+
 void
 lsm_tree_prefetch(LsmTree *tree, LsmSlice filter_key, LsmDigest digest)
 {

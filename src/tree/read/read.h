@@ -14,8 +14,6 @@
  * counters.c, statistics.c, filestats.c: what happened
  * ====================================================================== */
 
-extern void lsm_count(LsmTree *tree, LsmCounter counter, uint64 n);
-
 /*
  * A scan has merged so many entries from several runs.  REQUIRES: outside the
  * epoch.

@@ -18,7 +18,7 @@ use Time::HiRes qw(setitimer time ITIMER_REAL);
 my $seed = lsm_seed();
 my $steps = $ENV{LSM_STEPS} // 300;
 my $primary = lsm_node('primary', wal_level => 'logical', conf => "max_wal_senders = 8\nmax_replication_slots = 4\nwal_keep_size = 256MB\nhot_standby = on\nfsync = off\ndeadlock_timeout = 100ms\n"
-	  . "lsm.memtable_size = 64kB\nlsm.target_file_size = 32kB\nlsm.size_ratio = 3\nautovacuum_naptime = 2s\nhot_standby_feedback = on\nwal_receiver_status_interval = 1s\n"
+	  . "lsm.memtable_size = 64kB\nlsm.row_directory_memory = 4kB\nlsm.directory_tag_bits = 4\nlsm.target_file_size = 32kB\nlsm.size_ratio = 3\nautovacuum_naptime = 2s\nhot_standby_feedback = on\nwal_receiver_status_interval = 1s\n"
 	  . "wal_retrieve_retry_interval = 100ms\nallow_in_place_tablespaces = on");
 $primary->append_conf('pg_hba.conf', "local replication all trust\n");
 lsm_start($primary);

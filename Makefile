@@ -139,7 +139,7 @@ OBJS = $(patsubst $(top)/%.c,%.o,$(lsm_sources)) \
 
 # Our functions call each other directly, and may be inlined: nobody replaces them.
 SHLIB_LINK += -Wl,-Bsymbolic-functions -lrocksdb -lxxhash -llz4 -lzstd -lstdc++
-EXTRA_CLEAN = $(addsuffix /.deps,src $(addprefix src/,$(lsm_rooms))) build
+EXTRA_CLEAN = src/sqlfunc/report_page.h $(addsuffix /.deps,src $(addprefix src/,$(lsm_rooms))) build
 
 REGRESS = $(shell sed -n 's/^test://p' $(top)/src/test/regress_schedule)
 REGRESS_OPTS = --inputdir=$(top) --load-extension=lsmam
@@ -168,7 +168,7 @@ endif
 
 # A line for each file that is made; V=1: the commands.
 ifndef V
-.SILENT: $(OBJS) $(MODULE_big).so $(DATA_built)
+.SILENT: $(OBJS) $(MODULE_big).so $(DATA_built) src/sqlfunc/report_page.h
 lsm_says = @echo '  $1 $(2:$(top)/%=%)'
 # of the rule that links, which is PGXS's
 COMPILER = $(info $()  link $@)$(CC) $(CFLAGS)
@@ -236,6 +236,14 @@ src/%.o: src/%.c
 	$(LSM_PG_C) $(LSM_DEPEND) -c -o $@ $<
 
 -include $(wildcard $(addsuffix /.deps/*.d,src $(addprefix src/,$(lsm_rooms))))
+
+# The page of lsm_report(), as a string of C
+src/sqlfunc/report_page.h: $(top)/src/sqlfunc/report.html
+	$(call lsm_says,make,$@)
+	@mkdir -p $(@D)
+	sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
+src/sqlfunc/report.o: src/sqlfunc/report_page.h
+src/sqlfunc/report.o: LSM_DEFS += -Isrc
 
 # Version 1.0 is the core objects plus the operator classes.
 src/sql/lsmam--1.0.sql: $(top)/src/sql/lsmam_core.sql $(top)/src/sql/lsmam_opclasses.sql

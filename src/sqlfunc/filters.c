@@ -109,10 +109,14 @@ expect_of_segments(LsmFilterInfo *filter, const LsmSegmentInfo *segments, int n)
 	}
 }
 
-/* See functions.h. */
-int
-lsm_filter_take_segments(LsmFilterInfo *filter, LsmSegmentInfo *segments, int nsegments,
-						 int *next, LsmSegmentInfo **first)
+/*
+ * The file's segments among all of the tree's: the first, and their number.
+ * *next is where they are looked for first, and where those of the next file
+ * will be.  What is expected of the filter becomes what its segments have on.
+ */
+static int
+take_segments(LsmFilterInfo *filter, LsmSegmentInfo *segments, int nsegments,
+			  int *next, LsmSegmentInfo **first)
 {
 	int			begin = *next;
 	int			end;
@@ -159,7 +163,7 @@ lsm_filters(PG_FUNCTION_ARGS)
 		int			n;
 
 		CHECK_FOR_INTERRUPTS();
-		n = lsm_filter_take_segments(&filters[i], segments, nsegments, &next, &first);
+		n = take_segments(&filters[i], segments, nsegments, &next, &first);
 		put_file(rsinfo, &filters[i]);
 		for (int j = 0; j < n; j++)
 			put_segment(rsinfo, &first[j]);

@@ -29,16 +29,6 @@ extern void lsm_relations_let_go(List *relations);
 extern List *lsm_relation_open_indexes(Relation table, LOCKMODE lockmode);
 extern void lsm_relation_close_indexes(List *indexes, LOCKMODE lockmode);
 
-/* ---- filters.c ---- */
-
-/*
- * The file's segments among all of the tree's: the first, and their number.
- * *next is where they are looked for first, and where those of the next file
- * will be.  What is expected of the filter becomes what its segments have on.
- */
-extern int	lsm_filter_take_segments(LsmFilterInfo *filter, LsmSegmentInfo *segments,
-									 int nsegments, int *next, LsmSegmentInfo **first);
-
 /* ---- stats.c ---- */
 
 /* Bytes of units of the tree's elastic filters that are on */

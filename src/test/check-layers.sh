@@ -166,11 +166,13 @@ done
 
 # Calls, too: tree.h declares functions of several rooms
 includes=$("$(find_pg_config)" --includedir-server)
+mkdir "$scratch/made"
+make -s -C "$scratch/made" -f "$top/Makefile" PG_CONFIG="$(find_pg_config)" src/sqlfunc/report_page.h >/dev/null
 compile_room() {
 	local room=$1 source
 	mkdir -p "$scratch/rooms/$room"
 	for source in src/$room/*.c; do
-		gcc -std=gnu11 -w -D_GNU_SOURCE -DLSM_VERSION='""' -O0 -fPIC -Isrc -isystem "$includes" \
+		gcc -std=gnu11 -w -D_GNU_SOURCE -DLSM_VERSION='""' -O0 -fPIC -Isrc -I"$scratch/made/src" -isystem "$includes" \
 			-c -o "$scratch/rooms/$room/$(basename "$source" .c).o" "$source" || return 1
 	done
 }

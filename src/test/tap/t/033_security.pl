@@ -55,7 +55,7 @@ sub comes
 }
 
 # ---- a role without rights neither waits for a lock nor is waited for ----
-my @functions = qw(lsm_flush lsm_compact lsm_verify lsm_levels lsm_files lsm_filters lsm_advise lsm_relation_size lsm_compression lsm_report);
+my @functions = qw(lsm_flush lsm_compact lsm_verify lsm_levels lsm_files lsm_filters lsm_advise lsm_relation_size lsm_compression lsm_report lsmam_files lsmam_filter_plan);
 {
 	$node->safe_psql('postgres', q{
 SET ROLE owner;
@@ -79,7 +79,8 @@ GRANT SELECT ON s.l TO reader});
 		{
 			# by name and by OID: neither is allowed to become a lock
 			my $oid = $node->safe_psql('postgres', "SELECT 's.$relation'::regclass::oid");
-			my $answer = answer('postgres', 'nobody', $function eq 'lsm_report' ? "SELECT lsm_report(ARRAY[$oid]::regclass[])" : "SELECT * FROM $function($oid)");
+			my $argument = $function eq 'lsm_report' ? "ARRAY[$oid]::regclass[]" : $function eq 'lsmam_filter_plan' ? "$oid, '{bloom}', '{10}', 0" : $oid;
+			my $answer = answer('postgres', 'nobody', "SELECT * FROM $function($argument)");
 			push @waited, "$function($relation): $answer" if $answer =~ /55P03|57014/;
 			push @allowed, "$function($relation): $answer" if $answer eq 'ok';
 		}

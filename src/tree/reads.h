@@ -13,7 +13,7 @@
 #error "tree/tree.h includes this header"
 #endif
 
-/* ---- lookups (lookup.c) ---- */
+/* ---- lookups (candidates.c, lookup.c) ---- */
 
 /*
  * A point lookup's key and its digest, computed once and reused by the

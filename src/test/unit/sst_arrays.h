@@ -361,8 +361,23 @@ lsm_filter_probe(const LsmFilter *filter, LsmDigest digest)
 	return random_next() % 8 == 0;
 }
 
+uint32_t
+lsm_filter_probe_group(const LsmFilter *filter, const LsmDigest *digests, uint32_t n)
+{
+	uint32_t	maybe = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		maybe |= (uint32_t) lsm_filter_probe(filter, digests[i]) << i;
+	return maybe;
+}
+
 void
 lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest)
+{
+}
+
+void
+lsm_filter_prefetch_group(const LsmFilter *filter, const LsmDigest *digests, uint32_t n)
 {
 }
 

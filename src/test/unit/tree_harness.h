@@ -27,17 +27,21 @@
 
 #include "memtable_harness.h"
 
+#include "port/pg_bitutils.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
 #include "version_harness.h"
 
+/* a pointer that the server sets */
+#define pg_popcount32(word)	__builtin_popcount(word)
+
 #include "tree/control/memtable_set.c"
 #include "tree/control/gaps.c"
 #include "tree/read/merge.c"
+#include "tree/read/candidates.c"
 #include "tree/read/source.c"
-#include "tree/read/point_sources.c"
-#include "tree/read/limit.c"
+#include "tree/read/cursor_sources.c"
 #include "tree/read/pass_gap.c"
 #include "tree/read/cursor.c"
 #include "tree/read/batch.c"

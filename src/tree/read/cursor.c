@@ -26,33 +26,10 @@
 #include "tree/memtable/memtable.h"
 #include "tree/read/cursor.h"
 #include "tree/read/filecache.h"
-#include "tree/read/lookup.h"
 #include "tree/read/merge.h"
 #include "tree/read/read.h"
 #include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
-
-/* ======================================================================
- * Building the sources
- * ====================================================================== */
-
-static void
-build_range(LsmCursor *cursor)
-{
-	LsmVersion *version = cursor->version;
-
-	for (int i = 0; i < cursor->set.n; i++)
-		lsm_sources_add(cursor)->memtable = cursor->set.tables[i];
-	for (int i = 0; i < version->nruns && !cursor->memory_only; i++)
-	{
-		LsmSource  *source = lsm_sources_add(cursor);
-
-		source->run = &version->runs[i];
-		source->last = version->runs[i].nfiles - 1;
-	}
-	if (cursor->limit_columns > 0)
-		lsm_limit_sources(cursor);
-}
 
 void
 lsm_cursor_prepare(LsmCursor *cursor, bool forward)
@@ -63,25 +40,14 @@ lsm_cursor_prepare(LsmCursor *cursor, bool forward)
 	cursor->positioned = false;
 	if (!cursor->built)
 	{
+		/* on an error what was built is dropped, and built again */
 		bool		asking = cursor->point && !cursor->asked;
 
 		lsm_sources_drop(cursor);
-		if (cursor->point)
-			lsm_point_build(cursor);
-		else
-			build_range(cursor);
+		lsm_sources_build(cursor, asking, forward);
 		cursor->built = true;
-		if (asking)
-		{
-			/* on an error the sources are dropped and built again */
-			cursor->built = false;
-			lsm_point_ask_filters(cursor, forward);
-			cursor->built = true;
-			positioned = true;
-		}
-		else
-			positioned = false;
-		LSM_DOUBT(cursor->point, lsm_opinion_points(cursor, forward, asking));
+		cursor->asked |= asking;
+		positioned = asking;
 	}
 
 	for (int i = 0; i < cursor->nsources; i++)

@@ -10,7 +10,7 @@
 #define LSM_CURSOR_H
 
 #include "tree/control/gaps.h"
-#include "tree/read/lookup.h"
+#include "tree/read/candidates.h"
 #include "tree/read/merge.h"
 
 /* Entries of a source of files that were copied before they are wanted */
@@ -363,23 +363,14 @@ lsm_cursor_skip(LsmCursor *cursor, LsmSlice key, int n, const LsmSlice *last)
 	return cursor->skipped % (cursor->passes_gaps ? LSM_SKIPS_PER_GAP : LSM_SKIPS_PER_EPOCH) == 0;
 }
 
-/* ---- point_sources.c ---- */
-
-/* What may have entries of the point; filters are prefetched. */
-extern void lsm_point_build(LsmCursor *cursor);
+/* ---- cursor_sources.c ---- */
 
 /*
- * First build after a seek: ask the filters, position what remains at the end
- * of the range where the scan starts, and drop what has no entry of the key.
+ * What may have entries of the point, or within the limit, or all.  `asking`,
+ * which the first build for a point is: filters are asked, and sources are
+ * positioned.
  */
-extern void lsm_point_ask_filters(LsmCursor *cursor, bool forward);
-
-/* ---- limit.c ---- */
-
-/*
- * Of the sources just made, leave those that may have entries within the limit.
- */
-extern void lsm_limit_sources(LsmCursor *cursor);
+extern void lsm_sources_build(LsmCursor *cursor, bool asking, bool forward);
 
 /* The source was positioned after its filter had admitted the limit. */
 extern void lsm_limit_outcome(LsmCursor *cursor, LsmSource *source, bool forward);

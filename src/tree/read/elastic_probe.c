@@ -21,9 +21,9 @@
 #include "tree/elastic/elastic.h"
 #include "tree/elastic/elastic_queue.h"
 #include "tree/memtable/memtable.h"
+#include "tree/read/candidates.h"
 #include "tree/read/elastic_probe.h"
 #include "tree/read/filecache.h"
-#include "tree/read/lookup.h"
 
 #define NOTES_PER_BATCH		256
 #define NOTES_MAX			1024
@@ -213,16 +213,8 @@ lsm_elastic_ask_leading(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	bool		maybe;
 
 	Assert(lsm_epoch_inside());
-	counts->probes++;
 	maybe = lsm_elastic_probe_leading(&view->shape, lsm_probe_digest(probe, counts));
-	if (unlikely(lsm_sst_blob_faults() != view->faults) && distrust(tree, open))
-		return true;
-	if (maybe)
-		return true;
-	counts->negatives++;
-	lsm_file_counts(open)->negatives++;
-	lsm_probe_learn(open, false);
-	return false;
+	return maybe || (unlikely(lsm_sst_blob_faults() != view->faults) && distrust(tree, open));
 }
 
 /* ======================================================================

@@ -33,7 +33,7 @@ typedef struct LsmOpenFile
 	bool		forgotten;		/* no longer found; closed with the last pin */
 	bool		has_filter;		/* a filter that can say no */
 	bool		filter_damaged; /* there should be one, and it is of no use */
-	int			hit_rate;		/* of lookups, see lookup.h */
+	int			hit_rate;		/* of lookups, see candidates.h */
 	uint64		blocks_counted; /* of lsm_sst_blocks_read(reader) */
 	uint64		pages_counted;	/* of lsm_sst_pages_read(reader) */
 	LsmSstReader *reader;

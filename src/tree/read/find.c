@@ -173,24 +173,23 @@ lsm_run_find(const LsmRun *run, LsmSlice key)
 	return find_by_word(run, key, word);
 }
 
-/* lsm_run_beyond_prefix(), with what run_word() says. */
+/* The greatest integer of a key that begins with this one, whose integer is `word` */
+static inline uint64
+greatest_word(const LsmRun *run, LsmSlice key, uint64 word)
+{
+	uint32		bytes = key.len - run->prefix_bytes;
+
+	return bytes >= sizeof(word) ? word : word | ~UINT64CONST(0) >> (8 * bytes);
+}
+
+/* lsm_run_beyond_prefix() for a key that is neither before nor after all files. */
 static inline bool
-beyond_prefix(const LsmRun *run, int at, LsmSlice key, int c, uint64 word)
+beyond_words(const LsmRun *run, int at, LsmSlice key, uint64 word, uint64 greatest)
 {
 	uint64		smallest = run->smallest_words[at];
 
-	if (c == 0 && smallest != word)
-	{
-		uint32		rest = key.len - run->prefix_bytes;
-
-		if (smallest < word)
-			return false;
-
-		/* greater in the key's own bytes: it does not begin with them */
-		if (rest >= sizeof(word) ||
-			(rest > 0 && (smallest ^ word) >> (64 - 8 * rest) != 0))
-			return true;
-	}
+	if (likely(smallest < word || smallest > greatest))
+		return smallest > greatest;
 	return lsm_file_after(&run->files[at], key) &&
 		!lsm_slice_has_prefix(run->files[at].smallest, key);
 }
@@ -199,9 +198,11 @@ bool
 lsm_run_beyond_prefix(const LsmRun *run, int at, LsmSlice key)
 {
 	uint64		word = 0;
-	int			c = run_word(run, key, &word);
 
-	return beyond_prefix(run, at, key, c, word);
+	if (run_word(run, key, &word) == 0)
+		return beyond_words(run, at, key, word, greatest_word(run, key, word));
+	return lsm_file_after(&run->files[at], key) &&
+		!lsm_slice_has_prefix(run->files[at].smallest, key);
 }
 
 int
@@ -210,20 +211,21 @@ lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end)
 	LsmSlice	key = words->key;
 	uint64		word = 0;
 	int			c = run_word_of(run, words, &word);
-	int			at = c == 0 ? find_by_word(run, key, word) : c < 0 ? 0 : run->nfiles;
+	int			at;
 
-	for (*end = at; *end < run->nfiles; (*end)++)
+	if (likely(c == 0))
 	{
-		/*
-		 * what begins with the key has its word: it is not behind a greater key
-		 */
-		if (*end > at && c == 0 && run->largest_words[*end - 1] > word &&
-			!(run->files[*end - 1].flags & LSM_FILE_LARGEST_CUT) &&
-			key.len >= run->prefix_bytes + sizeof(word))
-			break;
-		if (beyond_prefix(run, *end, key, c, word))
-			break;
+		uint64		greatest = greatest_word(run, key, word);
+
+		at = *end = find_by_word(run, key, word);
+		while (*end < run->nfiles && !beyond_words(run, *end, key, word, greatest))
+			(*end)++;
+		return at;
 	}
+
+	/* what all files begin with, begins with the key, or none */
+	at = c < 0 ? 0 : run->nfiles;
+	*end = c < 0 && lsm_slice_has_prefix(run->files[0].smallest, key) ? run->nfiles : at;
 	return at;
 }
 
@@ -262,9 +264,7 @@ lsm_run_find_group(const LsmRun *run, const LsmKeyWords *keys, int n, int *at)
 
 		if (likely(c == 0))
 		{
-			greatest = word;
-			if (len < run->prefix_bytes + sizeof(word))
-				greatest |= ~UINT64CONST(0) >> (8 * (len - run->prefix_bytes));
+			greatest = greatest_word(run, keys[i].key, word);
 			if (likely((!run->words_vague || LSM_LIE("vague_words")) && run->smallest_words[last] < word &&
 					   greatest < run->largest_words[last]))
 				at[i] = last;

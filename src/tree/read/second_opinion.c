@@ -622,7 +622,7 @@ lsm_opinion_points(LsmCursor *cursor, bool forward, bool asked_now)
 		{
 			if (source_of_file(cursor, &version->runs[i], at) == NULL)
 				files_have_none(tree, &version->runs[i], at, at + 1, &range,
-								"lsm_point_build()");
+								"build_point()");
 		}
 	}
 }
@@ -640,7 +640,7 @@ lsm_opinion_limit(LsmCursor *cursor)
 		{
 			if (source_of_file(cursor, &version->runs[i], at) == NULL)
 				files_have_none(cursor->tree, &version->runs[i], at, at + 1, &range,
-								"lsm_limit_sources()");
+								"add_limited_files()");
 		}
 	}
 }

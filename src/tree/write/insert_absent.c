@@ -23,8 +23,8 @@
 #include "tree/control/control.h"
 #include "tree/memtable/keyset.h"
 #include "tree/memtable/memtable.h"
+#include "tree/read/candidates.h"
 #include "tree/read/cursor.h"
-#include "tree/read/lookup.h"
 #include "tree/read/read.h"
 #include "tree/read/second_opinion.h"
 #include "tree/read/version.h"
@@ -87,25 +87,6 @@ collect(LsmTree *tree, const LsmEntry *entries, int n, AbsentKeys *absent)
 	absent->n = keys->n;
 }
 
-/* Fetch what look() will look at. */
-static void
-announce(LsmTree *tree, const LsmEntry *entries, const AbsentKeys *absent,
-		 const LsmMemtableSet *set)
-{
-	for (int i = 0; i < absent->n; i++)
-	{
-		LsmSlice	filter_key = lsm_filter_key(tree, entries[i].key);
-		LsmDigest	digest = lsm_memtable_digest(tree, filter_key,
-												 absent->keys.digests[i]);
-
-		for (int t = 0; t < set->n; t++)
-		{
-			if (lsm_memtable_may_hold(set->tables[t], filter_key))
-				lsm_memtable_prefetch(set->tables[t], digest);
-		}
-	}
-}
-
 /*
  * Does everything that is there lie before the first or behind the last of the
  * keys?  So it is with rows that come in the order of their keys, and one look
@@ -141,6 +122,18 @@ range_is_vacant(LsmTree *tree, const LsmEntry *entries, int n, const LsmMemtable
 	return true;
 }
 
+/* Fetch what next_suspect() will look at.  The lookup is not counted yet. */
+static void
+announce(LsmTree *tree, const LsmMemtableSet *set, LsmVersion *version, LsmSlice filter_key,
+		 LsmDigest digest, LsmProbe *probe, LsmCandidates *files)
+{
+	*probe = (LsmProbe) {.filter_key = filter_key,.digest = digest,.shared = true};
+	lsm_probe_prefetch_memtables(tree, set, probe);
+	lsm_filecache_begin();
+	lsm_candidates_begin(files, tree, version, probe, filter_key);
+	lsm_candidates_find(files);
+}
+
 /*
  * The first of the keys, from `from` on, that memtables and filters do not
  * rule out; absent->n: none.
@@ -150,7 +143,8 @@ next_suspect(LsmTree *tree, const LsmEntry *entries, const AbsentKeys *absent, i
 {
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_enter(tree, &set);
-	LsmProbeFiles files[AHEAD];
+	LsmProbe	probes[AHEAD];
+	LsmCandidates files[AHEAD];
 	int			announced = from;
 	int			at = from;
 
@@ -159,25 +153,16 @@ next_suspect(LsmTree *tree, const LsmEntry *entries, const AbsentKeys *absent, i
 		lsm_count(tree, LSM_COUNT_LOOKUPS, absent->n);
 		at = absent->n;
 	}
-	else if (from == 0)
-		announce(tree, entries, absent, &set);
 	for (; at < absent->n; at++)
 	{
-		LsmProbe	probe;
-
 		for (; announced < Min(at + AHEAD, absent->n); announced++)
-		{
-			LsmProbe	next = {
-				.filter_key = lsm_filter_key(tree, entries[announced].key),
-				.digest = absent->keys.digests[announced],
-				.shared = true
-			};
-
-			lsm_absent_prefetch(tree, version, &next, &files[announced % AHEAD]);
-		}
-		lsm_probe_begin_hashed(tree, &probe, lsm_filter_key(tree, entries[at].key),
+			announce(tree, &set, version, lsm_filter_key(tree, entries[announced].key),
+					 absent->keys.digests[announced], &probes[announced % AHEAD],
+					 &files[announced % AHEAD]);
+		lsm_probe_begin_hashed(tree, &probes[at % AHEAD], lsm_filter_key(tree, entries[at].key),
 							   absent->keys.digests[at]);
-		if (!lsm_definitely_absent_in(tree, &set, version, &probe, &files[at % AHEAD]))
+		lsm_filecache_begin();
+		if (!lsm_definitely_absent_in(&set, &files[at % AHEAD]))
 			break;
 	}
 	lsm_tree_exit(tree);

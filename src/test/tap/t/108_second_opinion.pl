@@ -43,8 +43,8 @@ my $keys = q{(SELECT array_agg(k) FROM t WHERE id BETWEEN 1 AND 1500)};
 my %lies = (
 	# what it is about, who is to be accused, the statements; the lie is told from the last one on
 	vague_words => [ 'lsm_tree_multi_lookup', qq{SELECT $keys AS keys \\gset\n}, q{SELECT count(*) FROM t WHERE k = ANY (:'keys')} ],
-	filter => [ 'lsm_point_build', '', q{SELECT count(*) FROM t WHERE id = 77} ],
-	fence => [ 'files_position|lsm_point_build|lsm_tree_get', '', q{SELECT count(*) FROM t WHERE k > repeat('p', 300) || '00700'} ],
+	filter => [ 'build_point', '', q{SELECT count(*) FROM t WHERE id = 77} ],
+	fence => [ 'files_position|build_point|lsm_tree_get', '', q{SELECT count(*) FROM t WHERE k > repeat('p', 300) || '00700'} ],
 	bottom => [ 'job_at_bottom', q{CREATE TEMP TABLE own (id int) USING lsm; INSERT INTO own SELECT generate_series(1, 1000); SELECT lsm_flush('own');
 		DELETE FROM own WHERE id < 100; }, q{SELECT lsm_flush('own')} ],
 	gap => [ 'lsm_gaps_find', q{DELETE FROM queue WHERE id < 1900; SELECT id FROM queue ORDER BY id LIMIT 1; SELECT id FROM queue ORDER BY id LIMIT 1; },

@@ -45,7 +45,6 @@
 #include "tree/read/pass_gap.c"
 #include "tree/read/cursor.c"
 #include "tree/read/batch.c"
-#include "tree/read/ahead.c"
 #include "tree/read/lookup.c"
 
 /* ---- what the rooms below supply ---- */

@@ -1,11 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * batch.c
- *	  The merge of a cursor, many entries at a time.
+ *	  The merge of a cursor, one entry at a time or many.
+ *
+ * Which source is next is decided by one word of each key (merge.h), behind what
+ * keys around here have in common: they are made anew where they do not tell.
  *
  * What comes before the other sources' entries is taken from a file's block in
  * one piece.  Backward it is read forward, from a restart of the block to the
  * present entry, and then turned around.
+ *
+ * Where few entries in a row come from one run, most of a merge's time would go
+ * to what is done anew for each turn: calls, bounds, and branches that cannot be
+ * predicted.  So each such run is read ahead, a chunk of entries at a time.  Its
+ * source stands on an entry of the chunk; its iterator, on the chunk's last entry
+ * or right behind it.  Chunks are copies: nothing in them can change while the
+ * source lasts, which goes with the version.
  *
  * Locking: as cursor.c.
  *
@@ -16,6 +26,7 @@
 #include "miscadmin.h"
 
 #include "tree/control/control.h"
+#include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/memtable/memtable.h"
 #include "tree/read/cursor.h"
@@ -57,47 +68,158 @@ batch_append(LsmBatch *batch, LsmSlice key, LsmSlice value)
 	entry->value_bytes = value.len;
 }
 
-/* The first entry of the other sources as seen in the direction, or NULL */
-static inline LsmSource *
-cursor_runner_up(LsmCursor *cursor, const LsmSource *source, bool forward)
+/* An entry that was read ahead: with what lies between key and value, so that both stay aligned */
+static inline void
+append_ahead(LsmBatch *batch, const LsmAhead *ahead)
 {
-	LsmSource  *next = NULL;
+	const LsmSstEntry *from = &ahead->entries[ahead->at];
+	LsmSstEntry *to = &batch->entries[batch->n++];
+	uint32		at = batch->bytes.len + ((from->key_offset - (uint32) batch->bytes.len) & 7);
+	uint32		bytes = from->value_offset + from->value_bytes - from->key_offset;
+
+	if (unlikely(at + Max(bytes, LSM_SHORT_BYTES) >= (uint32) batch->bytes.maxlen))
+		enlargeStringInfo(&batch->bytes, at + Max(bytes, LSM_SHORT_BYTES) - batch->bytes.len);
+	if (bytes <= LSM_SHORT_BYTES)
+		memcpy(batch->bytes.data + at, ahead->bytes + from->key_offset, LSM_SHORT_BYTES);
+	else
+		memcpy(batch->bytes.data + at, ahead->bytes + from->key_offset, bytes);
+	batch->bytes.len = at + bytes;
+	to->key_offset = at;
+	to->key_bytes = from->key_bytes;
+	to->value_offset = at + from->value_offset - from->key_offset;
+	to->value_bytes = from->value_bytes;
+}
+
+/* ---- which source is next ---- */
+
+/* Words begin so many bytes before what keys have in common ends. */
+#define WORD_SLACK_BYTES	2
+
+/*
+ * Several entries have this word, which is the first: words are made anew, behind
+ * what the keys of these have in common.  The words of those that come next will
+ * differ then.
+ */
+static void
+make_words(LsmCursor *cursor, uint64 word)
+{
+	LsmSlice	low = lsm_slice(NULL, 0);
+	LsmSlice	high = low;
+	uint32		n = 0;
 
 	for (int i = 0; i < cursor->nsources; i++)
 	{
-		LsmSource  *other = &cursor->sources[i];
+		const LsmMergeEntry *entry = &cursor->sources[i].entry;
 
-		if (other != source && other->valid &&
-			(next == NULL || (lsm_source_compare(other, next) < 0) == forward))
-			next = other;
+		if (!entry->valid || entry->word != word)
+			continue;
+		if (low.data == NULL || lsm_slice_compare(entry->key, low) < 0)
+			low = entry->key;
+		if (high.data == NULL || lsm_slice_compare(entry->key, high) > 0)
+			high = entry->key;
 	}
-	return next;
+	if (low.data != high.data)
+	{
+		while (n < Min(low.len, high.len) && n < LSM_COMMON_BYTES && low.data[n] == high.data[n])
+			n++;
+		n -= Min(n, WORD_SLACK_BYTES);
+	}
+	if (n <= cursor->common_bytes &&
+		lsm_slice_has_prefix(low, lsm_slice(cursor->common, cursor->common_bytes)))
+		return;
+	cursor->common_bytes = n;
+	memcpy(cursor->common, low.data, n);
+	lsm_cursor_set_end(cursor, cursor->end);
+	for (int i = 0; i < cursor->nsources; i++)
+	{
+		LsmSource  *source = &cursor->sources[i];
+
+		if (source->entry.valid)
+			source->entry.word = lsm_cursor_word(cursor, source->entry.key);
+		if (source->ahead != NULL)
+			lsm_ahead_note_common(cursor, source->ahead);
+	}
+}
+
+/* Several sources have the first word, or none has an entry. */
+static pg_noinline int
+pick_by_keys(LsmCursor *cursor, bool forward, uint64 word, bool make)
+{
+	bool		differ;
+	int			nties = lsm_merge_ties(&cursor->sources->entry, sizeof(LsmSource),
+									   cursor->nsources, word, forward, cursor->ties, &differ);
+
+	if (make && nties > 0 && (differ || word == PG_UINT64_MAX))
+		make_words(cursor, word);
+	return nties;
 }
 
 /*
- * The sources' entries alternate where so few were taken at a time: fences are
- * not worth a look.
+ * The next entry's sources go to ties; their number, 0 at the end.  `make`: words
+ * that do not tell may be made anew.
+ */
+static inline int
+pick(LsmCursor *cursor, bool forward, bool make)
+{
+	uint64		word;
+	uint64		next;
+
+	if (cursor->nsources == 0)
+		return 0;
+	cursor->ties[0] = lsm_merge_least(&cursor->sources->entry, sizeof(LsmSource),
+									  cursor->nsources, &word, &next);
+	return likely(next != word) ? 1 : pick_by_keys(cursor, forward, word, make);
+}
+
+/* The first of the other sources, or NULL.  REQUIRES: the source has no ties. */
+static LsmSource *
+runner_up(LsmCursor *cursor, LsmSource *source, bool forward)
+{
+	LsmMergeEntry entry = source->entry;
+	LsmSource  *next = NULL;
+
+	lsm_source_take_none(source);
+	if (pick(cursor, forward, false) > 0)
+		next = &cursor->sources[cursor->ties[0]];
+	source->entry = entry;
+	cursor->ties[0] = source - cursor->sources;
+	return next;
+}
+
+/* Is the source's entry beyond the last that begins with cursor->end? */
+static inline bool
+beyond_end(const LsmCursor *cursor, const LsmSource *source, bool forward)
+{
+	LsmSlice	key = source->entry.key;
+	int			c;
+
+	if (likely(source->entry.word < cursor->end_word))
+		return false;
+	c = lsm_bytes_compare(key.data, cursor->end.data, Min(key.len, cursor->end.len));
+	return forward ? c > 0 : c < 0;
+}
+
+/*
+ * The sources' entries alternate where fewer are taken at a time, and no longer
+ * where so many are.
  */
 #define FEW_TAKEN 8
 
 /* Where what is to be taken from the source ends. */
 static inline void
-batch_set_bound(LsmCursor *cursor, const LsmSource *source, LsmSlice limit, uint64 limit_word,
-				LsmSstBatch *take)
+batch_set_bound(LsmCursor *cursor, LsmSource *source, LsmSstBatch *take)
 {
-	LsmSource *next = cursor_runner_up(cursor, source, true);
-	LsmSlice bound = limit;
+	LsmSource  *next = runner_up(cursor, source, true);
+	LsmSlice	bound = cursor->end;
 
-	take->bound_readable = limit.len;
-	take->bound_prefix = next == NULL ||
-		(next->word >= limit_word &&
-		 lsm_bytes_compare(next->key.data, limit.data, Min(next->key.len, limit.len)) > 0);
+	take->bound_readable = bound.len;
+	take->bound_prefix = next == NULL || beyond_end(cursor, next, true);
 	if (!take->bound_prefix)
 	{
-		bound = next->key;
+		bound = next->entry.key;
 		take->bound_readable = bound.len + (next->memtable == NULL ? LSM_SST_KEY_SLACK : 0);
 	}
-	if (!source->alternates && lsm_file_before(&source->run->files[source->at], bound))
+	if (lsm_file_before(&source->run->files[source->at], bound))
 	{
 		/* nothing in this file needs to be compared with it */
 		take->bound_prefix = true;
@@ -148,35 +270,35 @@ batch_took(LsmCursor *cursor, LsmSource *source, const LsmSstBatch *take, bool t
  * far as it lies in the present block and is whole.  False: nothing did.
  */
 static bool
-batch_take(LsmCursor *cursor, LsmSource *source, LsmSlice limit, uint64 limit_word,
-		   int max_entries, LsmBatch *batch)
+batch_take(LsmCursor *cursor, LsmSource *source, int max_entries, LsmBatch *batch)
 {
 	LsmSstBatch take;
 	LsmSstError err;
 	bool		taken;
 
-	batch_set_bound(cursor, source, limit, limit_word, &take);
+	batch_set_bound(cursor, source, &take);
 	batch_set_room(batch, max_entries, &take);
 	lsm_sst_check(lsm_sst_iter_read_batch(source->iter, &take, &taken, &err), &err);
 	return batch_took(cursor, source, &take, taken, true, batch);
 }
 
-/* Backward: what comes behind the other sources' entries, and the limit. */
+/* Backward: what comes behind the other sources' entries, and the end. */
 static bool
-batch_take_back(LsmCursor *cursor, LsmSource *source, LsmSlice limit, int max_entries,
-				LsmBatch *batch)
+batch_take_back(LsmCursor *cursor, LsmSource *source, int max_entries, LsmBatch *batch)
 {
-	LsmSource  *next = cursor_runner_up(cursor, source, false);
-	LsmSstBatch take = {.bound = limit.data,.bound_bytes = limit.len,.bound_prefix = true};
+	LsmSource  *next = runner_up(cursor, source, false);
+	LsmSlice	bound = cursor->end;
+	LsmSstBatch take = {.bound_prefix = true};
 	LsmSstError err;
 	bool		taken;
 
-	if (next != NULL && lsm_slice_compare(next->key, limit) >= 0)
+	if (next != NULL && lsm_slice_compare(next->entry.key, bound) >= 0)
 	{
-		take.bound = next->key.data;
-		take.bound_bytes = next->key.len;
+		bound = next->entry.key;
 		take.bound_prefix = false;
 	}
+	take.bound = bound.data;
+	take.bound_bytes = bound.len;
 	if (batch->bytes.maxlen < BACK_BYTES)
 		enlargeStringInfo(&batch->bytes, BACK_BYTES);
 	batch_set_room(batch, max_entries, &take);
@@ -255,142 +377,203 @@ batch_add(LsmCursor *cursor, int nties, LsmBatch *batch)
 		consume_ties(cursor, nties);
 	else if (!take_other(cursor, nties, &value))
 		return false;
-	batch_append(batch, source->key, value);
+	batch_append(batch, source->entry.key, value);
 	return true;
 }
 
-/* `behind`: the batch's last entry is the one before. */
-static bool
-batch_skip(LsmCursor *cursor, LsmSlice key, const LsmBatch *batch, bool behind)
+/* The batch has no room for another entry. */
+static inline bool
+full(const LsmBatch *batch, int max_entries)
 {
-	LsmSlice	last = behind ? batch_key(batch, batch->n - 1) : lsm_slice(NULL, 0);
-
-	return lsm_cursor_skip(cursor, key, batch->n, behind ? &last : NULL);
+	return batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES;
 }
 
 /*
- * The merge of a batch.  Memtables are not looked at again for what was
- * inserted since the call began: the next call does that.
- * REQUIRES: prepared forward.
+ * The first of all entries has been read ahead, and no other source has its word:
+ * so on, up to where something else has to be looked at.  False: the batch is full.
  */
-static LsmMergeResult
-merge_forward(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batch)
+static bool
+merge_ahead(LsmCursor *cursor, LsmSource *source, int max_entries, LsmBatch *batch, int *turns)
 {
-	uint64		limit_word = lsm_word(limit.data, limit.len, 0);
+	const LsmSource *before = NULL;
+	uint64		word;
+	uint64		next;
+
+	do
+	{
+		LsmAhead   *ahead = source->ahead;
+
+		append_ahead(batch, ahead);
+		*turns += source != before;
+		before = source;
+		if (full(batch, max_entries))
+		{
+			source->consumed = true;
+			return false;
+		}
+		if (unlikely(ahead->at + 1 == ahead->n))
+		{
+			lsm_source_advance(cursor, source, true);
+			return true;
+		}
+		lsm_source_take_ahead(cursor, source, ahead->at + 1);
+		source = &cursor->sources[lsm_merge_least(&cursor->sources->entry, sizeof(LsmSource),
+												  cursor->nsources, &word, &next)];
+	} while (likely(next != word && word < cursor->end_word) && source->ahead != NULL);
+	return true;
+}
+
+/*
+ * Memtables are not looked at again for what was inserted since the call began:
+ * the next call does that.  REQUIRES: prepared for the direction.
+ */
+static pg_attribute_always_inline LsmMergeResult
+merge_sources(LsmCursor *cursor, bool forward, int max_entries, LsmBatch *batch)
+{
 	LsmMergeResult result = LSM_MERGE_PAUSE;
 	bool		behind = false; /* the position is the batch's last entry */
 	bool		many = false;	/* skipped */
+	int			skipped = 0;	/* backward */
+	int			nahead = 0;		/* entries that had been read ahead ... */
+	int			turns = 0;		/* ... from one source after another */
 
 	while (!many)
 	{
-		int			nties = lsm_cursor_pick(cursor, true);
+		int			nties = pick(cursor, forward, true);
 		LsmSource  *source;
 
 		result = LSM_MERGE_END;
 		if (nties == 0)
 			break;
 		source = &cursor->sources[cursor->ties[0]];
-		if (source->word >= limit_word &&
-			lsm_bytes_compare(source->key.data, limit.data, Min(source->key.len, limit.len)) > 0)
+		if (beyond_end(cursor, source, forward))
 			break;
 
 		/* the last entry's sources stay: an idle cursor stands at it */
 		result = LSM_MERGE_FOUND;
-		if (source->ahead != NULL || source->alternates)
+		if (forward && max_entries > 1 && source->alternates && source->ahead == NULL &&
+			!cursor->version->salvaged)
+			(void) lsm_source_read_ahead(cursor, source, max_entries, batch);
+		if (forward && max_entries > 1 && source->ahead != NULL && nties == 1)
 		{
-			int			before = batch->n;
+			bool		more;
 
-			lsm_ahead_merge(cursor, limit, max_entries, batch);
-			if (batch->n > before)
-			{
-				behind = true;
-				if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
-					break;
-				result = LSM_MERGE_PAUSE;
-				continue;
-			}
+			nahead -= batch->n;
+			more = merge_ahead(cursor, source, max_entries, batch, &turns);
+			nahead += batch->n;
+			behind = true;
+			if (!more)
+				break;
+			result = LSM_MERGE_PAUSE;
+			continue;
 		}
-		if (nties == 1 && source->memtable == NULL && source->ahead == NULL &&
-			batch_take(cursor, source, limit, limit_word, max_entries, batch))
+		if (max_entries > 1 && nties == 1 && source->memtable == NULL && source->ahead == NULL &&
+			(forward ? batch_take(cursor, source, max_entries, batch) :
+			 batch_take_back(cursor, source, max_entries, batch)))
 		{
 			behind = true;
 			if (batch->n >= max_entries)
 				break;
 			if (source->consumed)
-				lsm_source_advance(cursor, source, true);
+				lsm_source_advance(cursor, source, forward);
 			result = LSM_MERGE_PAUSE;
 			continue;
 		}
 
 		if (batch_add(cursor, nties, batch))
 			behind = true;
-		else
+		else if (forward)
 		{
-			many = batch_skip(cursor, source->key, batch, behind);
+			LsmSlice	last = behind ? batch_key(batch, batch->n - 1) : lsm_slice(NULL, 0);
+
+			many = lsm_cursor_skip(cursor, source->entry.key, batch->n, behind ? &last : NULL);
 			behind = false;
 		}
-		if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
+		else
+		{
+			lsm_cursor_stand_at(cursor, source->entry.key);
+			many = ++skipped == LSM_SKIPS_PER_EPOCH;
+			behind = false;
+		}
+		if (full(batch, max_entries))
 			break;
 		for (int i = 0; i < nties; i++)
-			lsm_source_advance(cursor, &cursor->sources[cursor->ties[i]], true);
+			lsm_source_advance(cursor, &cursor->sources[cursor->ties[i]], forward);
 		result = LSM_MERGE_PAUSE;
 	}
 	if (behind)
 	{
 		lsm_cursor_stand_at(cursor, batch_key(batch, batch->n - 1));
-		cursor->skipped = 0;
+		if (forward)
+			cursor->skipped = 0;
 	}
 	cursor->skipped_in = 0;		/* the next batch begins with none */
+
+	/* runs from which so many come in a row do not alternate */
+	if (nahead >= turns * FEW_TAKEN && nahead >= max_entries / 2 && nahead > 0)
+	{
+		for (int i = 0; i < cursor->nsources; i++)
+			cursor->sources[i].alternates = false;
+	}
 	return result;
 }
 
-/* The same backward.  REQUIRES: prepared backward. */
-static LsmMergeResult
-merge_backward(LsmCursor *cursor, LsmSlice limit, int max_entries, LsmBatch *batch)
+/* Replace the batch's content by the next entries, or by none. */
+static pg_attribute_always_inline void
+fill(LsmCursor *cursor, bool forward, LsmSlice end, int max_entries, LsmBatch *batch)
 {
-	LsmMergeResult result = LSM_MERGE_PAUSE;
-	bool		behind = false; /* the position is the batch's last entry */
-	int			skipped = 0;
+	LsmMergeResult result;
 
-	while (skipped < LSM_SKIPS_PER_EPOCH)
+	batch->n = 0;
+	resetStringInfo(&batch->bytes);
+	if (!forward)
+		cursor->skipped = 0;
+	for (;;)
 	{
-		int			nties = lsm_cursor_pick(cursor, false);
-		LsmSource  *source;
-
-		result = LSM_MERGE_END;
-		if (nties == 0)
+		if (forward && lsm_gap_is_due(cursor))
+			lsm_gap_pass(cursor);
+		cursor->sought = false;
+		lsm_cursor_enter(cursor);
+		lsm_cursor_prepare(cursor, forward);
+		lsm_cursor_set_end(cursor, end);
+		cursor->positioned = false;
+		result = merge_sources(cursor, forward, max_entries, batch);
+		cursor->positioned = true;
+		lsm_sources_count_blocks(cursor);
+		lsm_tree_exit(cursor->tree);
+		if (result != LSM_MERGE_PAUSE || batch->n > 0)
 			break;
-		source = &cursor->sources[cursor->ties[0]];
-		if (lsm_bytes_compare(source->key.data, limit.data, Min(source->key.len, limit.len)) < 0)
-			break;
-
-		result = LSM_MERGE_FOUND;
-		if (nties == 1 && source->memtable == NULL &&
-			batch_take_back(cursor, source, limit, max_entries, batch))
-		{
-			behind = true;
-			if (batch->n >= max_entries)
-				break;
-			if (source->consumed)
-				lsm_source_advance(cursor, source, false);
-			result = LSM_MERGE_PAUSE;
-			continue;
-		}
-		behind = batch_add(cursor, nties, batch);
-		if (!behind)
-		{
-			lsm_cursor_stand_at(cursor, source->key);
-			skipped++;
-		}
-		if (batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES)
-			break;
-		for (int i = 0; i < nties; i++)
-			lsm_source_advance(cursor, &cursor->sources[cursor->ties[i]], false);
-		result = LSM_MERGE_PAUSE;
+		CHECK_FOR_INTERRUPTS();
 	}
-	if (behind)
-		lsm_cursor_stand_at(cursor, batch_key(batch, batch->n - 1));
-	return result;
+	if (unlikely(cursor->watch != 0))
+	{
+		LsmSlice	first = batch->n > 0 ? batch_key(batch, 0) : lsm_slice(NULL, 0);
+
+		lsm_gap_run_end(cursor, batch->n > 0 ? &first : NULL);
+	}
+}
+
+bool
+lsm_cursor_step(LsmCursor *cursor, ScanDirection direction, LsmSlice *key, LsmSlice *value)
+{
+	bool		forward = ScanDirectionIsForward(direction);
+
+	Assert(!ScanDirectionIsNoMovement(direction));
+
+	/* from one end of a point range outwards there is nothing */
+	if (cursor->point && !cursor->asked && forward != (cursor->side == LSM_BEFORE_KEY))
+		return false;
+	fill(cursor, forward, lsm_slice("", 0), 1, cursor->one);
+	if (cursor->one->n == 0)
+	{
+		/* behind the last entry: a step back returns it again */
+		if (cursor->side == LSM_AT_KEY)
+			cursor->side = forward ? LSM_AFTER_KEY : LSM_BEFORE_KEY;
+		return false;
+	}
+	LSM_CRASH_POINT("entry_found");
+	lsm_batch_entry(cursor->one, 0, key, value);
+	return true;
 }
 
 /* Are there entries of several runs still to come? */
@@ -400,56 +583,22 @@ merges_runs(const LsmCursor *cursor)
 	int			nruns = 0;
 
 	for (int i = 0; i < cursor->nsources; i++)
-		nruns += cursor->sources[i].run != NULL && cursor->sources[i].valid;
+		nruns += cursor->sources[i].run != NULL && cursor->sources[i].entry.valid;
 	return nruns > 1;
-}
-
-static LsmMergeResult
-fill(LsmCursor *cursor, bool forward, LsmSlice limit, int max_entries, LsmBatch *batch)
-{
-	LsmMergeResult result;
-
-	lsm_cursor_enter(cursor);
-	lsm_cursor_prepare(cursor, forward);
-	cursor->positioned = false;
-	if (forward)
-		result = merge_forward(cursor, limit, max_entries, batch);
-	else
-		result = merge_backward(cursor, limit, max_entries, batch);
-	cursor->positioned = true;
-	lsm_sources_count_blocks(cursor);
-	lsm_tree_exit(cursor->tree);
-	return result;
 }
 
 bool
 lsm_cursor_fill(LsmCursor *cursor, ScanDirection direction, LsmSlice limit, int max_entries,
 				LsmBatch *batch)
 {
-	bool		forward = ScanDirectionIsForward(direction);
-	LsmMergeResult result;
-
 	Assert(!cursor->point && !ScanDirectionIsNoMovement(direction));
 	Assert(max_entries > 0 && max_entries <= LSM_BATCH_ENTRIES);
-	batch->n = 0;
-	resetStringInfo(&batch->bytes);
-	if (!forward)
-		cursor->skipped = 0;
-	do
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (forward && lsm_gap_is_due(cursor))
-			lsm_gap_pass(cursor);
-		cursor->sought = false;
-		result = fill(cursor, forward, limit, max_entries, batch);
-	} while (result == LSM_MERGE_PAUSE && batch->n == 0);
+	CHECK_FOR_INTERRUPTS();
+	if (ScanDirectionIsForward(direction))
+		fill(cursor, true, limit, max_entries, batch);
+	else
+		fill(cursor, false, limit, max_entries, batch);
 	if (batch->n > 0 && merges_runs(cursor))
 		lsm_count_merged(cursor->tree, batch->n);
-	if (unlikely(cursor->watch != 0))
-	{
-		LsmSlice	first = batch->n > 0 ? batch_key(batch, 0) : lsm_slice(NULL, 0);
-
-		lsm_gap_run_end(cursor, batch->n > 0 ? &first : NULL);
-	}
 	return batch->n > 0;
 }

@@ -38,6 +38,9 @@ lsm_cursor_prepare(LsmCursor *cursor, bool forward)
 
 	/* if something fails below, the sources' places mean nothing */
 	cursor->positioned = false;
+	cursor->flip = forward ? 0 : PG_UINT64_MAX;
+	if (!positioned || !cursor->built)
+		cursor->common_bytes = 0;
 	if (!cursor->built)
 	{
 		/* on an error what was built is dropped, and built again */
@@ -132,94 +135,6 @@ lsm_cursor_fold(LsmCursor *cursor, int nties)
 	return fold.tag;
 }
 
-/* REQUIRES: prepared for the direction. */
-static LsmMergeResult
-cursor_merge(LsmCursor *cursor, bool forward)
-{
-	for (int skipped = 0; skipped < LSM_SKIPS_PER_EPOCH; skipped++)
-	{
-		int			nties = lsm_cursor_pick(cursor, forward);
-		LsmSource  *source;
-		LsmSlice	key;
-		bool		many = false;
-
-		if (nties == 0)
-			return LSM_MERGE_END;
-		key = cursor->sources[cursor->ties[0]].key;
-		if (lsm_tag_is_row(lsm_cursor_fold(cursor, nties)))
-		{
-			lsm_cursor_stand_at(cursor, key);
-			cursor->skipped = 0;
-			return LSM_MERGE_FOUND;
-		}
-		if (forward)
-			many = lsm_cursor_skip(cursor, key, 0, NULL);
-		else
-			lsm_cursor_stand_at(cursor, key);
-		for (int i = 0; i < nties; i++)
-		{
-			source = &cursor->sources[cursor->ties[i]];
-			lsm_source_advance(cursor, source, forward);
-			lsm_source_count_blocks(cursor, source);
-		}
-		if (many)
-			break;
-	}
-	return LSM_MERGE_PAUSE;
-}
-
-static void
-end_run(LsmCursor *cursor, bool found, LsmSlice key)
-{
-	lsm_gap_run_end(cursor, found ? &key : NULL);
-}
-
-bool
-lsm_cursor_step(LsmCursor *cursor, ScanDirection direction,
-				LsmSlice *key, LsmSlice *value)
-{
-	bool		forward = ScanDirectionIsForward(direction);
-	LsmMergeResult result;
-
-	Assert(!ScanDirectionIsNoMovement(direction));
-
-	/* from one end of a point range outwards there is nothing */
-	if (cursor->point && !cursor->asked &&
-		forward != (cursor->side == LSM_BEFORE_KEY))
-		return false;
-
-	if (!forward)
-		cursor->skipped = 0;
-	for (;;)
-	{
-		if (forward && lsm_gap_is_due(cursor))
-			lsm_gap_pass(cursor);
-		cursor->sought = false;
-		lsm_cursor_enter(cursor);
-		lsm_cursor_prepare(cursor, forward);
-		cursor->positioned = false;
-		result = cursor_merge(cursor, forward);
-		cursor->positioned = true;
-		lsm_tree_exit(cursor->tree);
-		if (result != LSM_MERGE_PAUSE)
-			break;
-		CHECK_FOR_INTERRUPTS();
-	}
-	if (unlikely(cursor->watch != 0))
-		end_run(cursor, result == LSM_MERGE_FOUND, lsm_slice(cursor->key.data, cursor->key.len));
-	if (result == LSM_MERGE_END)
-	{
-		/* behind the last entry: a step back returns it again */
-		if (cursor->side == LSM_AT_KEY)
-			cursor->side = forward ? LSM_AFTER_KEY : LSM_BEFORE_KEY;
-		return false;
-	}
-	LSM_CRASH_POINT("entry_found");
-	*key = lsm_slice(cursor->key.data, cursor->key.len);
-	*value = lsm_slice(cursor->value.data, cursor->value.len);
-	return true;
-}
-
 /* ======================================================================
  * Life cycle and seeks
  * ====================================================================== */
@@ -260,6 +175,9 @@ lsm_cursor_open(LsmTree *tree)
 	init_buffer(&cursor->filter_key, 128);
 	init_buffer(&cursor->limit_key, 128);
 	init_buffer(&cursor->value, 256);
+	cursor->one = palloc(sizeof(LsmBatch));
+	cursor->one->headroom = cursor->one->aligned = 0;
+	init_buffer(&cursor->one->bytes, 256);
 	cursor->callback.func = cursor_release;
 	cursor->callback.arg = cursor;
 	MemoryContextRegisterResetCallback(cxt, &cursor->callback);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * cursor.h
- *	  What a cursor consists of: shared by cursor.c (the merge, positions, the
- *	  life cycle) and source.c (one memtable or run that takes part).
+ *	  What a cursor consists of: shared by cursor.c (positions, the life cycle),
+ *	  batch.c (the merge) and source.c (one memtable or run that takes part).
  *
  *-------------------------------------------------------------------------
  */
@@ -20,20 +20,29 @@ typedef struct LsmAhead
 	int			at;				/* present entry */
 	bool		taken;			/* the iterator stands at the last of them; else
 								 * at the first behind */
-	int			words_behind;	/* words are of the keys from there on; -1: none
-								 * were made */
+	bool		common;			/* all of them begin as the cursor's words suppose */
 	char	   *bytes;
 	LsmSstEntry entries[LSM_BATCH_ENTRIES]; /* offsets into bytes */
-	uint64		words[LSM_BATCH_ENTRIES];	/* from `at` on */
 } LsmAhead;
+
+static inline LsmSlice
+lsm_ahead_key(const LsmAhead *ahead, int i)
+{
+	return lsm_slice(ahead->bytes + ahead->entries[i].key_offset, ahead->entries[i].key_bytes);
+}
+
+/* Of a chunk's copies */
+#define LSM_AHEAD_BYTES		(8 * 1024)
+
+/* Shorter entries are copied as if they had this length: no loop, no branch. */
+#define LSM_SHORT_BYTES		32
+
+StaticAssertDecl(LSM_SHORT_BYTES >= LSM_SST_KEY_SLACK, "keys have readable bytes behind them");
 
 typedef struct LsmSource
 {
-	/* present entry */
-	bool		valid;
+	LsmMergeEntry entry;		/* present one */
 	bool		consumed;		/* folded into the last result */
-	uint64		word;
-	LsmSlice	key;
 
 	/* a memtable ... */
 	LsmMemtable *memtable;		/* NULL: a source of files */
@@ -61,6 +70,8 @@ typedef struct LsmSource
 	bool		alternates;		/* few entries were taken at a time */
 	LsmAhead   *ahead;			/* NULL: the present entry is the iterator's */
 } LsmSource;
+
+#define LSM_COMMON_BYTES	256
 
 typedef enum LsmCursorSide
 {
@@ -129,8 +140,18 @@ struct LsmCursor
 	LsmAhead  **aheads;			/* of the sources with the same number; NULL until
 								 * needed */
 	int			max_aheads;
-	int			words_behind;	/* where words of keys that were read ahead begin */
+
+	/*
+	 * What words of entries are behind (lsm_cursor_word): most keys around here
+	 * begin with it.
+	 */
+	uint32		common_bytes;
+	char		common[LSM_COMMON_BYTES];
+	uint64		flip;			/* all ones backward */
+	LsmSlice	end;			/* of this call: what begins with it is the last */
+	uint64		end_word;
 	StringInfoData value;
+	LsmBatch   *one;			/* of a step */
 };
 
 /* ---- source.c; all: REQUIRES: inside the epoch the cursor has entered ---- */
@@ -214,16 +235,79 @@ lsm_source_file_value(const LsmSource *source)
 	return lsm_slice(data, (uint32) len);
 }
 
-/* ---- ahead.c; forward only ---- */
+/*
+ * Copy entries of a source of files, from its present one on; it stands at the
+ * copy then.  False: that one cannot be copied.  Forward only; REQUIRES: nothing
+ * has been read ahead.
+ */
+extern bool lsm_source_read_ahead(LsmCursor *cursor, LsmSource *source, int max_entries,
+								  const LsmBatch *batch);
 
 /*
- * Append entries of sources that alternate, or have been read ahead, up to where
- * something else has to be looked at; perhaps none.  Each source then stands at
- * an entry that was not appended, or, the batch being full, is consumed.
- * REQUIRES: none is consumed.
+ * The word of a key: of two keys, the one with the smaller word comes first in
+ * the cursor's direction, whatever the words are behind.
  */
-extern void lsm_ahead_merge(LsmCursor *cursor, LsmSlice limit, int max_entries,
-							LsmBatch *batch);
+static inline uint64
+lsm_cursor_word(const LsmCursor *cursor, LsmSlice key)
+{
+	uint32		n = cursor->common_bytes;
+	int			c = lsm_bytes_compare(key.data, cursor->common, Min(key.len, n));
+	uint64		word = c > 0 ? PG_UINT64_MAX : 0;
+
+	if (likely(c == 0 && key.len >= n))
+		word = lsm_word(key.data + n, key.len - n, 0);
+	return word ^ cursor->flip;
+}
+
+static inline void
+lsm_source_take_key(const LsmCursor *cursor, LsmSource *source, LsmSlice key)
+{
+	source->entry.valid = true;
+	source->entry.key = key;
+	source->entry.word = lsm_cursor_word(cursor, key);
+}
+
+static inline void
+lsm_source_take_none(LsmSource *source)
+{
+	source->entry.valid = false;
+	source->entry.word = PG_UINT64_MAX;
+}
+
+/*
+ * Where this call ends: what begins with `end` is the last; empty: nowhere.  Smaller
+ * words are within it.
+ */
+static inline void
+lsm_cursor_set_end(LsmCursor *cursor, LsmSlice end)
+{
+	cursor->end = end;
+	cursor->end_word = lsm_slice_has_prefix(lsm_slice(cursor->common, cursor->common_bytes), end) ?
+		PG_UINT64_MAX : lsm_cursor_word(cursor, end);
+}
+
+static inline void
+lsm_ahead_note_common(const LsmCursor *cursor, LsmAhead *ahead)
+{
+	LsmSlice	common = lsm_slice(cursor->common, cursor->common_bytes);
+
+	/* what lies between two keys begins as they do */
+	ahead->common = lsm_slice_has_prefix(lsm_ahead_key(ahead, 0), common) &&
+		lsm_slice_has_prefix(lsm_ahead_key(ahead, ahead->n - 1), common);
+}
+
+/* Stand on that one of the entries that were read ahead. */
+static inline void
+lsm_source_take_ahead(const LsmCursor *cursor, LsmSource *source, int at)
+{
+	LsmAhead   *ahead = source->ahead;
+	uint32		n = cursor->common_bytes;
+
+	ahead->at = at;
+	source->entry.key = lsm_ahead_key(ahead, at);
+	source->entry.word = unlikely(!ahead->common) ? lsm_cursor_word(cursor, source->entry.key) :
+		lsm_word(source->entry.key.data + n, source->entry.key.len - n, 0);
+}
 
 /* ---- pass_gap.c; forward only ---- */
 
@@ -265,7 +349,7 @@ lsm_gap_is_due(const LsmCursor *cursor)
 		 cursor->skipped >= LSM_SKIPS_PER_GAP && cursor->skipped % LSM_SKIPS_PER_GAP == 0);
 }
 
-/* ---- the merge (cursor.c; batch.c has the one of many entries) ---- */
+/* ---- the merge (batch.c) ---- */
 
 /* Entries skipped (deleted ones) before the epoch is left for a moment */
 #define LSM_SKIPS_PER_EPOCH	1024
@@ -288,48 +372,12 @@ extern void lsm_cursor_prepare(LsmCursor *cursor, bool forward);
  */
 extern LsmTag lsm_cursor_fold(LsmCursor *cursor, int nties);
 
-static inline int
-lsm_source_compare(const LsmSource *a, const LsmSource *b)
-{
-	if (a->word != b->word)
-		return a->word < b->word ? -1 : 1;
-	return lsm_slice_compare(a->key, b->key);
-}
-
 typedef enum LsmMergeResult
 {
 	LSM_MERGE_FOUND,
 	LSM_MERGE_END,
 	LSM_MERGE_PAUSE					/* much was skipped: leave the epoch, go on */
 } LsmMergeResult;
-
-/* The next entry's sources go to ties; their number, 0 at the end. */
-static inline int
-lsm_cursor_pick(LsmCursor *cursor, bool forward)
-{
-	int			nties = 0;
-	LsmSource  *best = NULL;
-
-	for (int i = 0; i < cursor->nsources; i++)
-	{
-		LsmSource  *source = &cursor->sources[i];
-		int			c;
-
-		if (!source->valid)
-			continue;
-		c = best == NULL ? -1 : lsm_source_compare(source, best);
-		if (best != NULL && !forward)
-			c = -c;
-		if (c < 0)
-		{
-			best = source;
-			nties = 0;
-		}
-		if (c <= 0)
-			cursor->ties[nties++] = i;
-	}
-	return nties;
-}
 
 static inline void
 lsm_cursor_stand_at(LsmCursor *cursor, LsmSlice key)

@@ -47,7 +47,7 @@ position_last(LsmCursor *cursor, bool forward)
 	LsmSource  *source = &cursor->sources[cursor->nsources - 1];
 
 	lsm_source_position(cursor, source, forward);
-	if (source->valid)
+	if (source->entry.valid)
 		return true;
 	lsm_source_close_file(cursor, source);
 	cursor->nsources--;
@@ -132,8 +132,8 @@ void
 lsm_limit_outcome(LsmCursor *cursor, LsmSource *source, bool forward)
 {
 	LsmProbeCounts counts = {0};
-	bool		found = source->valid &&
-		lsm_slice_has_prefix(source->key, cursor->limit.filter_key);
+	bool		found = source->entry.valid &&
+		lsm_slice_has_prefix(source->entry.key, cursor->limit.filter_key);
 
 	source->asked = false;
 	if (source->open == NULL)

@@ -301,22 +301,49 @@ lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value)
  * Merge
  * ====================================================================== */
 
+int
+lsm_merge_ties(const LsmMergeEntry *entries, size_t stride, int n, uint64 word, bool forward,
+			   int *ties, bool *differ)
+{
+	const LsmMergeEntry *first = NULL;
+	int			nties = 0;
+
+	*differ = false;
+	for (int i = 0; i < n; i++)
+	{
+		const LsmMergeEntry *entry = (const LsmMergeEntry *) ((const char *) entries + i * stride);
+		int			c = -1;
+
+		if (entry->word != word || !entry->valid)
+			continue;
+		if (first != NULL)
+		{
+			c = lsm_slice_compare(entry->key, first->key);
+			c = forward ? c : -c;
+			*differ |= c != 0;
+		}
+		if (c < 0)
+		{
+			first = entry;
+			nties = 0;
+		}
+		if (c <= 0)
+			ties[nties++] = i;
+	}
+	return nties;
+}
+
 typedef struct MergeInput
 {
+	LsmMergeEntry entry;
 	LsmSequence sequence;
 	int			at;				/* file being read; nfiles: end */
 	LsmSstReader *reader;
 	LsmSstIter *iter;
-	LsmSstView	entry;			/* key NULL: end */
+	LsmSstView	view;			/* of the entry; key NULL: end */
 } MergeInput;
 
-/*
- * Which input is next is decided by one word of each key, behind what all keys
- * have in common: in random order branches on it would be mispredicted, so all
- * words are looked at, without any.  For the ten inputs or so that there are,
- * this is faster than a tree of losers.  Whole keys are compared where words
- * are equal.
- */
+/* Words are behind what all keys have in common. */
 struct LsmMerge
 {
 	LsmTree    *tree;
@@ -324,7 +351,6 @@ struct LsmMerge
 	uint32		common_bytes;	/* all keys begin with the same */
 	int			ninputs;
 	MergeInput *inputs;			/* newest first */
-	uint64	   *words;			/* of their keys; all ones: perhaps the end */
 	int			nties;			/* whose entries were returned, newest first */
 	int		   *ties;
 	uint64		entries;		/* left behind */
@@ -357,7 +383,7 @@ input_open_file(LsmMerge *merge, MergeInput *input)
 {
 	LsmSstError err;
 
-	while (input->entry.key == NULL && input->at < input->sequence.nfiles)
+	while (input->view.key == NULL && input->at < input->sequence.nfiles)
 	{
 		if (input->iter != NULL)
 		{
@@ -375,16 +401,10 @@ input_open_file(LsmMerge *merge, MergeInput *input)
 		lsm_sst_check(lsm_sst_iter_first(input->iter, &err), &err);
 		if (lsm_sst_iter_valid(input->iter))
 		{
-			input->entry.key = lsm_sst_iter_key(input->iter, &input->entry.key_bytes);
-			input->entry.value = lsm_sst_iter_value(input->iter, &input->entry.value_bytes);
+			input->view.key = lsm_sst_iter_key(input->iter, &input->view.key_bytes);
+			input->view.value = lsm_sst_iter_value(input->iter, &input->view.value_bytes);
 		}
 	}
-}
-
-static inline LsmSlice
-input_key(const MergeInput *input)
-{
-	return lsm_slice(input->entry.key, (uint32) input->entry.key_bytes);
 }
 
 /* The input's entry is another. */
@@ -393,18 +413,20 @@ merge_note_word(LsmMerge *merge, int i)
 {
 	MergeInput *input = &merge->inputs[i];
 
-	if (unlikely(input->entry.key == NULL))
+	if (unlikely(input->view.key == NULL))
 		input_open_file(merge, input);
-	if (input->entry.key == NULL)
-		merge->words[i] = PG_UINT64_MAX;
-	else if (unlikely(input->entry.key_bytes < merge->common_bytes))
+	input->entry.word = PG_UINT64_MAX;
+	input->entry.valid = input->view.key != NULL;
+	if (!input->entry.valid)
+		return;
+	input->entry.key = lsm_slice(input->view.key, (uint32) input->view.key_bytes);
+	if (unlikely(input->entry.key.len < merge->common_bytes))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("a sorted file of an lsm tree holds a key that is not in its range"),
 				 errhint("Run lsm_verify().")));
-	else
-		merge->words[i] = lsm_word((const char *) input->entry.key + merge->common_bytes,
-				 (uint32) input->entry.key_bytes - merge->common_bytes, 0);
+	input->entry.word = lsm_word(input->entry.key.data + merge->common_bytes,
+								 input->entry.key.len - merge->common_bytes, 0);
 }
 
 /* What all keys of the files begin with, as far as their fences tell. */
@@ -441,7 +463,6 @@ lsm_merge_open(LsmTree *tree, const LsmSequence *sequences, int nsequences)
 	merge->tree = tree;
 	merge->common_bytes = find_common_bytes(sequences, nsequences);
 	merge->inputs = palloc0(Max(nsequences, 1) * sizeof(MergeInput));
-	merge->words = palloc(Max(nsequences, 1) * sizeof(uint64));
 	merge->ties = palloc(Max(nsequences, 1) * sizeof(int));
 	initStringInfo(&merge->value);
 	merge->callback.func = merge_release;
@@ -468,32 +489,9 @@ merge_advance(LsmMerge *merge)
 		MergeInput *input = &merge->inputs[merge->ties[i]];
 
 		merge->entries++;
-		if (unlikely(lsm_sst_iter_step(input->iter, &input->entry, &err) != LSM_SST_OK))
+		if (unlikely(lsm_sst_iter_step(input->iter, &input->view, &err) != LSM_SST_OK))
 			lsm_sst_report(ERROR, &err);
 		merge_note_word(merge, merge->ties[i]);
-	}
-}
-
-/*
- * Which inputs have the smallest key, if several begin with the smallest word.
- */
-static void
-merge_find_ties(LsmMerge *merge, uint64 word)
-{
-	merge->nties = 0;
-	for (int i = 0; i < merge->ninputs; i++)
-	{
-		int			c = -1;
-
-		if (merge->words[i] != word || merge->inputs[i].entry.key == NULL)
-			continue;
-		if (merge->nties > 0)
-			c = lsm_slice_compare(input_key(&merge->inputs[i]),
-								  input_key(&merge->inputs[merge->ties[0]]));
-		if (c < 0)
-			merge->nties = 0;
-		if (c <= 0)
-			merge->ties[merge->nties++] = i;
 	}
 }
 
@@ -506,9 +504,9 @@ merge_fold(LsmMerge *merge)
 	lsm_fold_begin(&fold, merge->tree->ops, &merge->value);
 	for (int i = 0; i < merge->nties && !lsm_fold_complete(&fold); i++)
 	{
-		const LsmSstView *entry = &merge->inputs[merge->ties[i]].entry;
+		const LsmSstView *view = &merge->inputs[merge->ties[i]].view;
 
-		(void) lsm_fold_add(&fold, lsm_slice(entry->value, (uint32) entry->value_bytes));
+		(void) lsm_fold_add(&fold, lsm_slice(view->value, (uint32) view->value_bytes));
 	}
 	return lsm_slice(merge->value.data, merge->value.len);
 }
@@ -522,34 +520,27 @@ lsm_merge_entries(const LsmMerge *merge)
 bool
 lsm_merge_next(LsmMerge *merge, LsmSlice *key, LsmSlice *value)
 {
-	const LsmSstView *entry;
-	uint64		word = PG_UINT64_MAX;
-	uint64		next_word = PG_UINT64_MAX;	/* of the other inputs */
-	int			first = 0;
+	const MergeInput *input;
+	uint64		word;
+	uint64		next_word;
+	bool		differ;
 	int			tag;
 
 	merge_advance(merge);
-	for (int i = 0; i < merge->ninputs; i++)
-	{
-		uint64		other = merge->words[i];
-		uint64		larger = Max(other, word);
-
-		first = other < word ? i : first;
-		word = Min(other, word);
-		next_word = Min(next_word, larger);
-	}
-	merge->ties[0] = first;
+	merge->ties[0] = lsm_merge_least(&merge->inputs->entry, sizeof(MergeInput), merge->ninputs,
+									 &word, &next_word);
 	merge->nties = 1;
 	if (unlikely(next_word == word))
 	{
-		merge_find_ties(merge, word);
+		merge->nties = lsm_merge_ties(&merge->inputs->entry, sizeof(MergeInput), merge->ninputs,
+									  word, true, merge->ties, &differ);
 		if (merge->nties == 0)
 			return false;
 	}
 
-	entry = &merge->inputs[merge->ties[0]].entry;
-	*key = lsm_slice(entry->key, (uint32) entry->key_bytes);
-	*value = lsm_slice(entry->value, (uint32) entry->value_bytes);
+	input = &merge->inputs[merge->ties[0]];
+	*key = input->entry.key;
+	*value = lsm_slice(input->view.value, (uint32) input->view.value_bytes);
 	tag = value->len > 0 ? (uint8) value->data[0] : 0;
 	if (unlikely(tag != LSM_TAG_PUT && tag != LSM_TAG_DELETE))
 		*value = merge_fold(merge);

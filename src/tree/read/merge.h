@@ -106,6 +106,52 @@ lsm_fold_end(LsmFold *fold)
 /* The same for a memtable's value, and the older ones behind it. */
 extern bool lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value);
 
+/* ---- which source is next ---- */
+
+/*
+ * The present entry of one of the sources of a merge.  Of two, the one with the
+ * smaller word comes first; where words are the same, keys are compared.  In
+ * random order branches on words would be mispredicted, so all are looked at,
+ * without any: for the ten sources or so that there are, this is faster than a
+ * tree of losers.
+ */
+typedef struct LsmMergeEntry
+{
+	uint64		word;			/* of what has no entry: all ones */
+	LsmSlice	key;
+	bool		valid;			/* there is one */
+} LsmMergeEntry;
+
+/*
+ * Which of n entries, `stride` bytes apart, has the smallest word, and the
+ * smallest of the others.  REQUIRES: n > 0.
+ */
+static pg_attribute_always_inline int
+lsm_merge_least(const LsmMergeEntry *entries, size_t stride, int n, uint64 *word, uint64 *next)
+{
+	int			first = 0;
+
+	*word = *next = PG_UINT64_MAX;
+	for (int i = 0; i < n; i++)
+	{
+		uint64		other = ((const LsmMergeEntry *) ((const char *) entries + i * stride))->word;
+		uint64		larger = Max(other, *word);
+
+		first = other < *word ? i : first;
+		*word = Min(other, *word);
+		*next = Min(*next, larger);
+	}
+	return first;
+}
+
+/*
+ * Several have that word, or perhaps none has an entry: which of them have the
+ * first key, in order.  Returns their number; *differ: others with the word have
+ * another key.
+ */
+extern int	lsm_merge_ties(const LsmMergeEntry *entries, size_t stride, int n, uint64 word,
+						   bool forward, int *ties, bool *differ);
+
 /* ---- merge of files, forward ---- */
 
 /* Files with disjoint ranges in key order, to be read one after the other */

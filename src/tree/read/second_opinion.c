@@ -683,8 +683,8 @@ lsm_opinion_position(LsmCursor *cursor, const LsmSource *source, bool forward)
 
 		if (!next_in_file(cursor, &source->run->files[at], forward, &key))
 			continue;
-		c = source->valid ? lsm_slice_compare(key, source->key) : 0;
-		if (!source->valid || (forward ? c < 0 : c > 0))
+		c = source->entry.valid ? lsm_slice_compare(key, source->entry.key) : 0;
+		if (!source->entry.valid || (forward ? c < 0 : c > 0))
 			differ_by_file(cursor->tree, "files_position()", key, &source->run->files[at]);
 	}
 }

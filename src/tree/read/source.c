@@ -67,14 +67,6 @@ clip_key(const LsmCursor *cursor, LsmSlice key)
 	return key.len == cursor->probe.filter_key.len ? 0 : -1;
 }
 
-static inline void
-source_take_key(LsmSource *source, LsmSlice key)
-{
-	source->valid = true;
-	source->key = key;
-	source->word = lsm_word(key.data, key.len, 0);
-}
-
 /* Searches back end on these levels, one after the other. */
 #define BACK_LEVEL_STEP		2
 #define BACK_LEVEL_MAX		4
@@ -112,7 +104,7 @@ memtable_step_back(LsmCursor *cursor, LsmSource *source)
 static void
 memtable_settle(LsmCursor *cursor, LsmSource *source, bool forward)
 {
-	source->valid = false;
+	lsm_source_take_none(source);
 	while (source->node != NULL)
 	{
 		LsmSlice	key = lsm_memnode_key(source->node);
@@ -120,7 +112,7 @@ memtable_settle(LsmCursor *cursor, LsmSource *source, bool forward)
 
 		if (clip == 0)
 		{
-			source_take_key(source, key);
+			lsm_source_take_key(cursor, source, key);
 			return;
 		}
 		if (clip < 0)
@@ -247,13 +239,13 @@ lsm_source_find_points(LsmCursor *cursor, LsmSource *source, int nth)
 }
 
 static inline void
-points_settle(LsmSource *source)
+points_settle(LsmCursor *cursor, LsmSource *source)
 {
-	source->valid = source->at_point >= 0 && source->at_point < source->npoints;
-	if (source->valid)
+	lsm_source_take_none(source);
+	if (source->at_point >= 0 && source->at_point < source->npoints)
 	{
 		source->node = source->points[source->at_point];
-		source_take_key(source, lsm_memnode_key(source->node));
+		lsm_source_take_key(cursor, source, lsm_memnode_key(source->node));
 	}
 }
 
@@ -279,7 +271,7 @@ points_position(LsmCursor *cursor, LsmSource *source, bool forward)
 		}
 	}
 	source->at_point = forward ? at : at - 1;
-	points_settle(source);
+	points_settle(cursor, source);
 }
 
 /*
@@ -323,7 +315,7 @@ files_settle(LsmCursor *cursor, LsmSource *source, bool forward)
 {
 	LsmSstError err;
 
-	source->valid = false;
+	lsm_source_take_none(source);
 	for (;;)
 	{
 		if (lsm_sst_iter_valid(source->iter))
@@ -335,7 +327,7 @@ files_settle(LsmCursor *cursor, LsmSource *source, bool forward)
 
 			if (clip == 0)
 			{
-				source_take_key(source, key);
+				lsm_source_take_key(cursor, source, key);
 				return;
 			}
 			if (clip < 0)
@@ -401,7 +393,7 @@ files_position(LsmCursor *cursor, LsmSource *source, bool forward)
 	LsmSstError err;
 	int			at;
 
-	source->valid = false;
+	lsm_source_take_none(source);
 	if (cursor->unbounded)
 	{
 		if (forward != (cursor->side == LSM_BEFORE_KEY))
@@ -463,6 +455,63 @@ lsm_source_take_entry(LsmCursor *cursor, LsmSource *source, bool forward)
 	files_settle(cursor, source, forward);
 }
 
+static LsmAhead *
+ahead_of(LsmCursor *cursor, const LsmSource *source)
+{
+	int			i = source - cursor->sources;
+
+	if (cursor->max_aheads < cursor->max_sources)
+	{
+		LsmAhead  **aheads = MemoryContextAllocZero(cursor->cxt,
+													cursor->max_sources * sizeof(LsmAhead *));
+
+		if (cursor->aheads != NULL)
+		{
+			memcpy(aheads, cursor->aheads, cursor->max_aheads * sizeof(LsmAhead *));
+			pfree(cursor->aheads);
+		}
+		cursor->aheads = aheads;
+		cursor->max_aheads = cursor->max_sources;
+	}
+	if (cursor->aheads[i] == NULL)
+	{
+		cursor->aheads[i] = MemoryContextAlloc(cursor->cxt, sizeof(LsmAhead));
+		cursor->aheads[i]->bytes = MemoryContextAlloc(cursor->cxt,
+													  LSM_AHEAD_BYTES + LSM_SHORT_BYTES);
+	}
+	return cursor->aheads[i];
+}
+
+bool
+lsm_source_read_ahead(LsmCursor *cursor, LsmSource *source, int max_entries,
+					  const LsmBatch *batch)
+{
+	LsmAhead   *ahead = ahead_of(cursor, source);
+	LsmSstBatch take = {
+		.bound = cursor->end.data,
+		.bound_bytes = cursor->end.len,
+		.bound_readable = cursor->end.len,
+		.bound_prefix = true,
+		.first_byte = LSM_TAG_PUT,
+		.entries = ahead->entries,
+		.max = max_entries,
+		.bytes = ahead->bytes,
+		.capacity = LSM_AHEAD_BYTES,
+		.headroom = batch->headroom,
+		.aligned = batch->aligned,
+	};
+	LsmSstError err;
+
+	lsm_sst_check(lsm_sst_iter_read_batch(source->iter, &take, &ahead->taken, &err), &err);
+	if (take.n == 0)
+		return false;
+	ahead->n = take.n;
+	source->ahead = ahead;
+	lsm_ahead_note_common(cursor, ahead);
+	lsm_source_take_ahead(cursor, source, 0);
+	return true;
+}
+
 /* Of entries read ahead; behind the last of them the iterator is asked again. */
 static void
 step_ahead(LsmCursor *cursor, LsmSource *source)
@@ -470,10 +519,9 @@ step_ahead(LsmCursor *cursor, LsmSource *source)
 	LsmAhead   *ahead = source->ahead;
 	LsmSstError err;
 
-	if (++ahead->at < ahead->n)
+	if (ahead->at + 1 < ahead->n)
 	{
-		source_take_key(source, lsm_slice(ahead->bytes + ahead->entries[ahead->at].key_offset,
-										  ahead->entries[ahead->at].key_bytes));
+		lsm_source_take_ahead(cursor, source, ahead->at + 1);
 		return;
 	}
 	source->ahead = NULL;
@@ -492,7 +540,7 @@ lsm_source_advance(LsmCursor *cursor, LsmSource *source, bool forward)
 	if (source->points != NULL)
 	{
 		source->at_point += forward ? 1 : -1;
-		points_settle(source);
+		points_settle(cursor, source);
 	}
 	else if (source->ahead != NULL)
 	{
@@ -543,6 +591,7 @@ lsm_sources_add(LsmCursor *cursor)
 	}
 	source = &cursor->sources[cursor->nsources];
 	memset(source, 0, sizeof(LsmSource));
+	lsm_source_take_none(source);
 	cursor->nsources++;
 	return source;
 }

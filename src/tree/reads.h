@@ -118,7 +118,7 @@ lsm_tree_get(LsmTree *tree, LsmSlice key, const LsmProbe *probe, StringInfo valu
 	return lsm_tree_get_until(tree, key, probe, NULL, value, NULL);
 }
 
-/* ---- cursors (cursor.c) ---- */
+/* ---- cursors (cursor.c, batch.c) ---- */
 
 typedef struct LsmCursor LsmCursor;
 

@@ -388,6 +388,40 @@ full(const LsmBatch *batch, int max_entries)
 	return batch->n >= max_entries || batch->bytes.len >= LSM_BATCH_BYTES;
 }
 
+/* Entries skipped (deleted ones) before the epoch is left for a moment */
+#define SKIPS_PER_EPOCH	1024
+
+static inline void
+stand_at(LsmCursor *cursor, LsmSlice key)
+{
+	if (unlikely(key.len >= (uint32) cursor->key.maxlen))
+	{
+		resetStringInfo(&cursor->key);
+		enlargeStringInfo(&cursor->key, key.len);
+	}
+	memcpy(cursor->key.data, key.data, key.len);
+	cursor->key.len = key.len;
+	cursor->side = LSM_AT_KEY;
+	cursor->unbounded = false;
+}
+
+/*
+ * Forward, an entry is about to be skipped; `behind`: behind the last one of the
+ * batch.  True: many were skipped, leave the epoch.
+ */
+static bool
+note_skip(LsmCursor *cursor, const LsmBatch *batch, bool behind)
+{
+	LsmSlice	last = behind ? batch_key(batch, batch->n - 1) : lsm_slice(NULL, 0);
+
+	if (cursor->skipped > 0 && cursor->skipped_in == batch->n)
+		cursor->skipped++;
+	else
+		lsm_gap_run_begin(cursor, behind ? &last : NULL);
+	cursor->skipped_in = batch->n;
+	return cursor->skipped % (cursor->passes_gaps ? LSM_SKIPS_PER_GAP : SKIPS_PER_EPOCH) == 0;
+}
+
 /*
  * The first of all entries has been read ahead, and no other source has its word:
  * so on, up to where something else has to be looked at.  False: the batch is full.
@@ -425,32 +459,26 @@ merge_ahead(LsmCursor *cursor, LsmSource *source, int max_entries, LsmBatch *bat
 
 /*
  * Memtables are not looked at again for what was inserted since the call began:
- * the next call does that.  REQUIRES: prepared for the direction.
+ * the next call does that.  True: many entries were skipped, and this is not the
+ * end.  REQUIRES: prepared for the direction.
  */
-static pg_attribute_always_inline LsmMergeResult
+static pg_attribute_always_inline bool
 merge_sources(LsmCursor *cursor, bool forward, int max_entries, LsmBatch *batch)
 {
-	LsmMergeResult result = LSM_MERGE_PAUSE;
 	bool		behind = false; /* the position is the batch's last entry */
 	bool		many = false;	/* skipped */
 	int			skipped = 0;	/* backward */
 	int			nahead = 0;		/* entries that had been read ahead ... */
 	int			turns = 0;		/* ... from one source after another */
+	int			nties;
 
-	while (!many)
+	while (!many && (nties = pick(cursor, forward, true)) > 0)
 	{
-		int			nties = pick(cursor, forward, true);
-		LsmSource  *source;
+		LsmSource  *source = &cursor->sources[cursor->ties[0]];
 
-		result = LSM_MERGE_END;
-		if (nties == 0)
-			break;
-		source = &cursor->sources[cursor->ties[0]];
+		/* wherever the loop ends, the last entry's sources stay: an idle cursor stands at it */
 		if (beyond_end(cursor, source, forward))
 			break;
-
-		/* the last entry's sources stay: an idle cursor stands at it */
-		result = LSM_MERGE_FOUND;
 		if (forward && max_entries > 1 && source->alternates && source->ahead == NULL &&
 			!cursor->version->salvaged)
 			(void) lsm_source_read_ahead(cursor, source, max_entries, batch);
@@ -464,7 +492,6 @@ merge_sources(LsmCursor *cursor, bool forward, int max_entries, LsmBatch *batch)
 			behind = true;
 			if (!more)
 				break;
-			result = LSM_MERGE_PAUSE;
 			continue;
 		}
 		if (max_entries > 1 && nties == 1 && source->memtable == NULL && source->ahead == NULL &&
@@ -476,53 +503,44 @@ merge_sources(LsmCursor *cursor, bool forward, int max_entries, LsmBatch *batch)
 				break;
 			if (source->consumed)
 				lsm_source_advance(cursor, source, forward);
-			result = LSM_MERGE_PAUSE;
 			continue;
 		}
 
 		if (batch_add(cursor, nties, batch))
 			behind = true;
-		else if (forward)
-		{
-			LsmSlice	last = behind ? batch_key(batch, batch->n - 1) : lsm_slice(NULL, 0);
-
-			many = lsm_cursor_skip(cursor, source->entry.key, batch->n, behind ? &last : NULL);
-			behind = false;
-		}
 		else
 		{
-			lsm_cursor_stand_at(cursor, source->entry.key);
-			many = ++skipped == LSM_SKIPS_PER_EPOCH;
+			/*
+			 * The position moves over skipped entries, too: no one can tell the
+			 * difference, and a scan that has to start over starts here.
+			 */
+			many = forward ? note_skip(cursor, batch, behind) : ++skipped == SKIPS_PER_EPOCH;
+			stand_at(cursor, source->entry.key);
 			behind = false;
 		}
 		if (full(batch, max_entries))
 			break;
 		for (int i = 0; i < nties; i++)
 			lsm_source_advance(cursor, &cursor->sources[cursor->ties[i]], forward);
-		result = LSM_MERGE_PAUSE;
 	}
 	if (behind)
 	{
-		lsm_cursor_stand_at(cursor, batch_key(batch, batch->n - 1));
+		stand_at(cursor, batch_key(batch, batch->n - 1));
 		if (forward)
 			cursor->skipped = 0;
 	}
 	cursor->skipped_in = 0;		/* the next batch begins with none */
-
-	/* runs from which so many come in a row do not alternate */
-	if (nahead >= turns * FEW_TAKEN && nahead >= max_entries / 2 && nahead > 0)
-	{
-		for (int i = 0; i < cursor->nsources; i++)
-			cursor->sources[i].alternates = false;
-	}
-	return result;
+	for (int i = 0; nahead > 0 && nahead >= Max(turns * FEW_TAKEN, max_entries / 2) &&
+		 i < cursor->nsources; i++)
+		cursor->sources[i].alternates = false;
+	return many;
 }
 
 /* Replace the batch's content by the next entries, or by none. */
 static pg_attribute_always_inline void
 fill(LsmCursor *cursor, bool forward, LsmSlice end, int max_entries, LsmBatch *batch)
 {
-	LsmMergeResult result;
+	bool		many;
 
 	batch->n = 0;
 	resetStringInfo(&batch->bytes);
@@ -537,11 +555,11 @@ fill(LsmCursor *cursor, bool forward, LsmSlice end, int max_entries, LsmBatch *b
 		lsm_cursor_prepare(cursor, forward);
 		lsm_cursor_set_end(cursor, end);
 		cursor->positioned = false;
-		result = merge_sources(cursor, forward, max_entries, batch);
+		many = merge_sources(cursor, forward, max_entries, batch);
 		cursor->positioned = true;
 		lsm_sources_count_blocks(cursor);
 		lsm_tree_exit(cursor->tree);
-		if (result != LSM_MERGE_PAUSE || batch->n > 0)
+		if (!many || batch->n > 0)
 			break;
 		CHECK_FOR_INTERRUPTS();
 	}

@@ -314,13 +314,6 @@ lsm_source_take_ahead(const LsmCursor *cursor, LsmSource *source, int at)
 /* Entries skipped in a row before a gap is looked for, and then again */
 #define LSM_SKIPS_PER_GAP	64
 
-/* An entry is about to be skipped, the batch (if there is one) has n by now. */
-static inline bool
-lsm_cursor_skips_on(const LsmCursor *cursor, int n)
-{
-	return cursor->skipped > 0 && cursor->skipped_in == n;
-}
-
 /*
  * The entries to be skipped begin behind the cursor's position, or behind the
  * key, if there is one.
@@ -349,10 +342,7 @@ lsm_gap_is_due(const LsmCursor *cursor)
 		 cursor->skipped >= LSM_SKIPS_PER_GAP && cursor->skipped % LSM_SKIPS_PER_GAP == 0);
 }
 
-/* ---- the merge (batch.c) ---- */
-
-/* Entries skipped (deleted ones) before the epoch is left for a moment */
-#define LSM_SKIPS_PER_EPOCH	1024
+/* ---- cursor.c ---- */
 
 /*
  * Enter the tree, with set and version current; sources of older ones are
@@ -371,45 +361,6 @@ extern void lsm_cursor_prepare(LsmCursor *cursor, bool forward);
  * lsm_fold_end(); the sources are consumed.
  */
 extern LsmTag lsm_cursor_fold(LsmCursor *cursor, int nties);
-
-typedef enum LsmMergeResult
-{
-	LSM_MERGE_FOUND,
-	LSM_MERGE_END,
-	LSM_MERGE_PAUSE					/* much was skipped: leave the epoch, go on */
-} LsmMergeResult;
-
-static inline void
-lsm_cursor_stand_at(LsmCursor *cursor, LsmSlice key)
-{
-	if (unlikely(key.len >= (uint32) cursor->key.maxlen))
-	{
-		resetStringInfo(&cursor->key);
-		enlargeStringInfo(&cursor->key, key.len);
-	}
-	memcpy(cursor->key.data, key.data, key.len);
-	cursor->key.len = key.len;
-	cursor->side = LSM_AT_KEY;
-	cursor->unbounded = false;
-}
-
-/*
- * Forward, an entry is skipped: `last` is the last one returned by this call,
- * of n, or NULL.  The position moves over skipped entries, too: no one can tell
- * the difference, and a scan that has to start over starts here.  True: many
- * were skipped, leave the epoch.
- */
-static inline bool
-lsm_cursor_skip(LsmCursor *cursor, LsmSlice key, int n, const LsmSlice *last)
-{
-	if (lsm_cursor_skips_on(cursor, n))
-		cursor->skipped++;
-	else
-		lsm_gap_run_begin(cursor, last);
-	cursor->skipped_in = n;
-	lsm_cursor_stand_at(cursor, key);
-	return cursor->skipped % (cursor->passes_gaps ? LSM_SKIPS_PER_GAP : LSM_SKIPS_PER_EPOCH) == 0;
-}
 
 /* ---- cursor_sources.c ---- */
 

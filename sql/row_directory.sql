@@ -130,6 +130,21 @@ SELECT count(*), bool_and(pair.a = n AND o.b = n AND p.b = n)
 FROM generate_series(1, 100) n JOIN pair ON pair.a = n JOIN other o ON o.a = n JOIN pair p ON p.b = n;
 DROP TABLE pair, other;
 
+-- a merge join goes back to a mark on a row that the directory has given
+CREATE TABLE inner_u (id int PRIMARY KEY, y int) USING lsm;
+INSERT INTO inner_u SELECT g, 9 FROM generate_series(1, 9) g;
+CREATE TABLE outer_o (a int, x int);
+INSERT INTO outer_o VALUES (1, 1), (1, 2), (2, 1), (2, 3), (3, 10);
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+SET enable_material = off;
+SELECT a, x, y FROM outer_o o JOIN inner_u u ON o.a = u.id AND o.x < u.y WHERE u.id IN (1, 2, 3) ORDER BY a, x;
+SELECT a, x, y FROM outer_o o JOIN inner_u u ON o.a = u.id AND o.x < u.y WHERE u.id IN (1, 2, 3) ORDER BY a, x;
+RESET enable_hashjoin;
+RESET enable_nestloop;
+RESET enable_material;
+DROP TABLE inner_u, outer_o;
+
 -- what is equal to a key is not always the same
 CREATE COLLATION d_ignore_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
 CREATE TABLE words (t text COLLATE d_ignore_case PRIMARY KEY, n numeric UNIQUE, f float8 UNIQUE, c char(8) UNIQUE) USING lsm;

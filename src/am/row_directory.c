@@ -7,7 +7,7 @@
  * A lookup of a whole unique key asks here before it asks the index, with the
  * digest that it has computed anyway: one cache line is read.  If a word's bits
  * are the digest's, its row is fetched from the table and compared with the key
- * (lsm_scan_row_of_key()).  So a word is a hint, and may say anything: a row that
+ * (lsm_directory_find()).  So a word is a hint, and may say anything: a row that
  * is visible and has the key is the row that is looked for, whoever has noted
  * it, for whatever index, and however long ago.  What makes hints good is that
  * rows of lsm tables keep their numbers, and that numbers are not used again.
@@ -124,7 +124,12 @@ lsm_row_directory_worth(LsmTree *tree)
 {
 	int		   *misses = lsm_tree_directory_misses(tree);
 
-	return nlines > 0 && (*misses < MISSES_IN_VAIN || ++*misses % ASK_AGAIN == 0);
+	if (nlines == 0)
+		return false;
+	if (*misses < MISSES_IN_VAIN)
+		return true;
+	*misses = MISSES_IN_VAIN + (*misses + 1) % ASK_AGAIN;
+	return *misses == MISSES_IN_VAIN;
 }
 
 /* Sorts the rows of a key, of which there are not many: the highest number first. */
@@ -215,14 +220,16 @@ find_room(const DirectoryPlace *place)
 		return lowest;
 	if (empty >= 0)
 		return empty;
-	for (int i = place->first;; i = (i + 1) % WORDS_PER_LINE)
+	for (int k = 0; k < WORDS_PER_LINE; k++)
 	{
+		int			i = (place->first + k) % WORDS_PER_LINE;
 		uint64		there = pg_atomic_read_u64(&place->line->words[i]);
 
 		if (!(there & USED))
 			return i;
 		pg_atomic_write_u64(&place->line->words[i], there & ~USED);
 	}
+	return place->first;
 }
 
 /* The word is that of the row, whether it was of use or not; -1: none is. */

@@ -89,7 +89,6 @@ note_moved_row(InsertState *state, LsmTree *tree, Relation table, const LsmRepla
 		if (lsm_same_row(&rows[i], &replaced->tid) || lsm_same_row(&rows[i], tid) ||
 			!lsm_table_prune(table, &rows[i], &xid))
 			continue;
-		LSM_DOUBT(true, lsm_table_doubt_dead(table, &rows[i], "lsm_table_prune()"));
 		key->len = columns.len;
 		lsm_encode_tid(&rows[i], key);
 		(void) lsm_tree_prune(tree, lsm_slice(key->data, key->len), xid);

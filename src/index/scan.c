@@ -841,5 +841,7 @@ lsm_index_restore_position(IndexScanDesc scan)
 	copy_position(&so->position, &so->mark);
 	so->uncopied.len = 0;
 	so->from_directory = so->pass_row = false;
+	if (so->unique)				/* the row seen last is not the mark's */
+		lsm_row_fetch_forget(scan->xs_heapfetch);
 	so->reposition = true;
 }

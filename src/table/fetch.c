@@ -325,7 +325,10 @@ lsm_row_prune(Relation rel, LsmTree *tree, uint64 row, LsmSlice value, Transacti
 	return LSM_PRUNE_IN_FILE;
 }
 
-/* See table.h. */
+/*
+ * See table.h.  A number of which there is no row may be one that comes into being
+ * right now, if the hint was another table's: that is no row of the caller's key.
+ */
 bool
 lsm_table_prune_row(Relation rel, const ItemPointerData *tid, TransactionId *xid)
 {
@@ -334,13 +337,18 @@ lsm_table_prune_row(Relation rel, const ItemPointerData *tid, TransactionId *xid
 	StringInfoData value;
 	bool		dead = true;
 
+	if (lsm_ignore_missing_files)
+		return false;
 	initStringInfo(&value);
 	if (!lsm_fetch_newest(tree, row, &value))
 		*xid = lsm_tree_pruned_xid(tree);
 	else
+	{
 		dead = lsm_row_prune(rel, tree, row, buffer_slice(&value), xid) != LSM_PRUNE_NOT_YET;
+		LSM_DOUBT(dead, lsm_row_doubt_dead(rel, tid, "lsm_table_prune()"));
+	}
 	pfree(value.data);
-	return dead && !lsm_ignore_missing_files;
+	return dead;
 }
 
 IndexFetchTableData *

@@ -173,7 +173,7 @@ my $source = slurp($guc);
 while ($source =~ /DefineCustom(\w+)Variable\("(lsm\.\w+)",.*?&lsm_\w+,\s*([^,;]+),/sg)
 {
 	my ($type, $name, $default) = ($1, $2, $3);
-	next if $name eq 'lsm.crash_point' || $name eq 'lsm.second_opinion';
+	next if $name eq 'lsm.crash_point' || $name eq 'lsm.second_opinion' || $name eq 'lsm.directory_tag_bits';
 	my ($shown) = $usage =~ /^\| `\Q$name\E` \| ([^|]*?) \|/m;
 	if (!defined $shown)
 	{

@@ -484,7 +484,6 @@ ask_files(KeyGroup *group)
 		words[i] = lsm_key_words(probe->filter_key);
 		group->digests[i] = probe->digest;
 		probe->maybe_runs = probe->unprobed_runs = 0;
-		probe->filters_version = version->serial;
 	}
 	for (int run = 0; run < version->nruns; run++)
 	{
@@ -493,6 +492,9 @@ ask_files(KeyGroup *group)
 	}
 	for (int run = 0; run < version->nruns; run++)
 		ask_run(group, run, true);
+	/* not before all have been asked: of those that an error left out nothing is known */
+	for (int i = 0; i < group->n; i++)
+		group->probes[i].filters_version = version->serial;
 	lsm_probe_counts_add(group->tree, &group->counts);
 }
 

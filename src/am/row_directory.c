@@ -88,9 +88,16 @@ lsm_row_directory_shmem_init(void)
 	lines = (DirectoryLine *) TYPEALIGN(sizeof(DirectoryLine), memory);
 	if (found)
 		return;
+
+	/*
+	 * The server's memory comes from the kernel, as zeros, also after a crash: it
+	 * is not written to here, or all of it would be touched at once.
+	 */
+#ifdef PG_HAVE_ATOMIC_U64_SIMULATION
 	for (uint64 i = 0; i < nlines; i++)
 		for (int k = 0; k < WORDS_PER_LINE; k++)
 			pg_atomic_init_u64(&lines[i].words[k], 0);
+#endif
 }
 
 /* A key's place: its line, and its bits where a word has them */

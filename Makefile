@@ -59,7 +59,7 @@ check: deps-check
 endif
 
 check-quick: deps-check
-	LSM_UNIT_SHORT=1 LSM_CHECK="layers docs unit-plain regress" $(top)/src/test/check.sh
+	LSM_TIER=quick LSM_CHECK="layers docs unit-plain regress" $(top)/src/test/check.sh
 
 check-all:
 	$(top)/src/test/install-deps.sh all debootstrap patchelf chromium

@@ -4,6 +4,7 @@
 #
 #   LSM_CHECK="layers docs install unit regress isolation tap"   what to run (default: all).  Also: unit-plain; versions:
 #                                                   regression and isolation tests on 16 to 19
+#   LSM_TIER=quick                                  unit tests in their short form, regression tests but for the longest
 #   LSM_TIER=check                                  no sanitizers; of the TAP tests those that say so ("# tier: check"), some of
 #                                                   which do less then
 #   LSM_TIER=rest                                   what that leaves
@@ -31,6 +32,9 @@ passed=0
 failed=0
 sandbox=
 
+# (unit tests look at it)
+[ "${LSM_TIER:-}" != quick ] || export LSM_UNIT_SHORT=1
+
 wants() { [[ " $wanted " == *" $1 "* ]]; }
 
 finish() {
@@ -47,7 +51,7 @@ finish() {
 			wait
 		fi
 		mountpoint -q "$sandbox/smalldisk" && umount -l "$sandbox/smalldisk"
-		for data in "$sandbox"/regress "$sandbox"/tap/*/tmp_check/*/pgdata; do
+		for data in "$sandbox"/{regress-1,regress-2,isolation}/data "$sandbox"/tap/*/tmp_check/*/pgdata; do
 			if [ -f "$data/postmaster.pid" ]; then
 				stop_server "$data" immediate 2>/dev/null
 			fi
@@ -171,48 +175,44 @@ tap_collect() {
 	[ -n "${LSM_KEEP:-}" ] || rm -rf "$sandbox/tap/$1"
 }
 
-# Regression and isolation tests, on one server.
+# sql_run regress-1|regress-2|isolation: each on a server of its own, for counters are compared.  The lines of regress's
+# schedule go to its two servers in turns; test_setup, which makes what the others use, to both.
 sql_run() {
-	make_locales "$sandbox/locales"
-	start_server "$sandbox/regress" 65432 >"$results/regress.log" 2>&1 || return
-	if wants regress; then
-		# test_setup makes what the others use
-		chosen=(--schedule="$sandbox/src/test/regress_schedule")
-		[ -z "${LSM_REGRESS:-}" ] || chosen=(test_setup $LSM_REGRESS)
-		as_postgres "$pgxs_test/regress/pg_regress" --bindir="$bindir" \
-			--host="$sandbox" --port=65432 --user=postgres \
-			--inputdir="$sandbox/src" --outputdir="$sandbox/src" \
-			--load-extension=lsmam --dbname=regression \
-			"${chosen[@]}" >"$results/regress.log" 2>&1
-		echo $? >"$results/regress.status"
-	fi
-	if wants isolation; then
-		as_postgres mkdir -p "$sandbox/src/test/isolation/out"
-		chosen=(--schedule="$sandbox/src/test/isolation/schedule")
-		[ -z "${LSM_ISOLATION:-}" ] || chosen=($LSM_ISOLATION)
-		as_postgres "$pgxs_test/isolation/pg_isolation_regress" --bindir="$bindir" \
-			--host="$sandbox" --port=65432 --user=postgres \
-			--inputdir="$sandbox/src/test/isolation" \
-			--outputdir="$sandbox/src/test/isolation/out" \
-			--load-extension=lsmam --dbname=isolation_regression \
-			"${chosen[@]}" >"$results/isolation.log" 2>&1
-		echo $? >"$results/isolation.status"
-	fi
-	stop_server "$sandbox/regress"
+	local kind=$1 inputs=$sandbox/src out=$sandbox/$1 port status
+	local -a chosen
+	case $1 in
+		regress-?)
+			kind=regress
+			port=6543${1#*-}
+			awk -v server="${1#*-}" -v tier="${LSM_TIER:-}" '/make check-quick/ && tier == "quick" { exit }
+				/^test:/ && (++n == 1 || n % 2 == server % 2)' "$inputs/test/regress_schedule" >"$out.schedule"
+			chosen=(--schedule="$out.schedule" --dbname=regression)
+			[ -z "${LSM_REGRESS:-}" ] || chosen=(--dbname=regression test_setup $LSM_REGRESS)
+			;;
+		isolation)
+			inputs+=/test/isolation
+			port=65433
+			chosen=(--schedule="$inputs/schedule" --dbname=isolation_regression)
+			[ -z "${LSM_ISOLATION:-}" ] || chosen=(--dbname=isolation_regression $LSM_ISOLATION)
+			;;
+	esac
+	[ ! -e "$sandbox/locales/en_US.UTF-8" ] || export LOCPATH=$sandbox/locales
+	as_postgres mkdir -p "$out"
+	start_server "$out/data" "$port" >"$results/$1.log" 2>&1 || return
+	as_postgres "$pgxs_test/$kind/pg_${kind/#isolation/isolation_regress}" --bindir="$bindir" \
+		--host="$sandbox" --port="$port" --user=postgres --inputdir="$inputs" --outputdir="$out" \
+		--load-extension=lsmam "${chosen[@]}" >"$results/$1.log" 2>&1
+	status=$?
+	stop_server "$out/data"
+	return $status
 }
 
+# sql_collect JOB STATUS
 sql_collect() {
-	local kind
-	for kind in regress isolation; do
-		wants $kind || continue
-		# none: the server has not started
-		regress_results $kind "$(cat "$results/$kind.status" 2>/dev/null || echo 1)" "$results/$kind.log"
-		rm -f "$results/$kind.status"
-	done
-	cp -r "$sandbox/src/results" "$sandbox/src/regression.diffs" "$results/" 2>/dev/null
-	cp -r "$sandbox/src/test/isolation/out" "$results/isolation" 2>/dev/null
-	cp "$sandbox/regress.log" "$results/server.log"
-	server_log_results "regression tests" "$sandbox/regress.log"
+	regress_results "$1" "$2" "$results/$1.log"
+	mkdir "$results/$1"
+	cp -r "$sandbox/$1/results" "$sandbox/$1/regression.diffs" "$sandbox/$1/data.log" "$results/$1/" 2>/dev/null
+	server_log_results "$1" "$sandbox/$1/data.log"
 }
 
 # A version's chroot that cannot be made, for want of a network, say, is no failure where
@@ -242,11 +242,11 @@ jobs_wanted() {
 			! wants $kind || echo $kind
 		done
 		! { wants unit || wants unit-plain; } || echo unit-plain
+		! wants regress || echo regress-1
+		! wants regress || [ -n "${LSM_REGRESS:-}" ] || echo regress-2
+		! wants isolation || echo isolation
 	fi
 	[ "${LSM_TIER:-}" = check ] || ! wants unit || echo unit-sanitize
-	if { wants regress || wants isolation; } && [ "${LSM_TIER:-}" != rest ]; then
-		echo sql
-	fi
 	! wants tap || tap_wanted
 	! wants versions || printf '%s\n' version-{16..19}
 }
@@ -261,7 +261,7 @@ job_run() {
 			LSM_CHECK="install regress isolation" LSM_TIER='' LSM_PART='' LSM_BEGIN='' LSM_UNTIL='' \
 				"$top/src/test/check-chroot.sh" "${1#version-}" >"$results/$1.log" 2>&1
 			;;
-		sql) sql_run ;;
+		regress-? | isolation) sql_run "$1" ;;
 		*) tap_run "$1" ;;
 	esac
 	status=$?
@@ -279,7 +279,7 @@ job_collect() {
 			[ "$1" != layers ] || grep '^# circle: [^	]' "$results/$1.log"
 			;;
 		version-*) version_collect "$1" "$status" "$seconds" ;;
-		sql) sql_collect "$status" ;;
+		regress-? | isolation) sql_collect "$1" "$status" ;;
 		*) tap_collect "$1" "$status" "$seconds" ;;
 	esac
 }
@@ -297,6 +297,7 @@ if wants regress || wants isolation || wants tap; then
 	fi
 	passed=$((passed + 1))
 	initdb_once
+	! { wants regress || wants isolation; } || make_locales "$sandbox/locales"
 	# the server's user may be unable to enter the source tree
 	mkdir "$sandbox/src"
 	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/ops" "$top/src/test" "$top/README.md" "$sandbox/src/"

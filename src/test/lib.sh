@@ -73,19 +73,18 @@ initdb_once() {
 	as_postgres mkdir -p "$LSM_INITDB_CACHE"
 }
 
-# make_locales DIR: locales of libc for servers that are started from now on, as
-# far as the machine can make them
+# make_locales DIR: locales of libc, for servers that are started with LOCPATH=DIR, as far as the
+# machine can make them
 make_locales() {
-	local dir=$1 name made=
+	local dir=$1 name
 	mkdir -p "$dir"
 	for name in en_US; do
-		localedef -i $name -f UTF-8 "$dir/$name.UTF-8" >/dev/null 2>&1 && made=1
+		localedef -i $name -f UTF-8 "$dir/$name.UTF-8" >/dev/null 2>&1
 	done
 	# LOCPATH is all that is looked at
 	localedef -i C -f UTF-8 "$dir/C.utf8" >/dev/null 2>&1 ||
-		cp -r /usr/lib/locale/C.utf8 "$dir/" 2>/dev/null || return 0
+		cp -r /usr/lib/locale/C.utf8 "$dir/" 2>/dev/null || rm -rf "$dir"/*
 	chmod -R a+rX "$dir"
-	[ -z "$made" ] || export LOCPATH=$dir
 }
 
 # start_server DIR PORT: initdb if need be, start; socket in $sandbox

@@ -13,7 +13,8 @@ unknown_seconds=30
 
 # job_form JOB: its name in src/test/times
 job_form() {
-	if [ "${LSM_TIER:-}" = check ] && grep -qs 'lsm_short()' "$top/src/test/tap/t/$1.pl"; then
+	if { [ "${LSM_TIER:-}" = check ] && grep -qs 'lsm_short()' "$top/src/test/tap/t/$1.pl"; } ||
+		{ [ "${LSM_TIER:-}" = quick ] && grep -q " $1/short$" "$times"; }; then
 		echo "$1/short"
 	else
 		echo "$1"

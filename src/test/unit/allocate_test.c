@@ -166,7 +166,7 @@ test_edges(void)
 	uint64_t	seed = 5;
 	bool		good = true;
 
-	for (int i = 0; i < (SLOW_BUILD ? 200 : 2000); i++)
+	for (int i = 0; i < (SHORT_FORM ? 200 : 2000); i++)
 	{
 		int			n = 1 + (int) (random_next(&seed) % RUNS_MAX);
 		double		bits = 1 + (double) (random_next(&seed) % 310) / 10;
@@ -248,7 +248,7 @@ measure(const LsmFilterRun *runs, uint64_t lookups, double *bytes)
 static void
 test_measured(LsmFilterScheme upper, LsmFilterScheme bottom, double most)
 {
-	uint64_t	lookups = SLOW_BUILD ? 40 * 1000 : 400 * 1000;
+	uint64_t	lookups = SHORT_FORM ? 40 * 1000 : 400 * 1000;
 	LsmFilterRun runs[NTREE];
 	double		even;
 	double		even_bytes;
@@ -256,11 +256,11 @@ test_measured(LsmFilterScheme upper, LsmFilterScheme bottom, double most)
 	double		bytes;
 	double		theory;
 
-	make_runs(runs, upper, upper, SLOW_BUILD ? 200 : 2000);
+	make_runs(runs, upper, upper, SHORT_FORM ? 200 : 2000);
 	for (int i = 0; i < NTREE; i++)
 		runs[i].bits_per_key = 10;
 	even = measure(runs, lookups, &even_bytes);
-	make_runs(runs, upper, bottom, SLOW_BUILD ? 200 : 2000);
+	make_runs(runs, upper, bottom, SHORT_FORM ? 200 : 2000);
 	lsm_filter_allocate(runs, NTREE, 10);
 	rate = measure(runs, lookups, &bytes);
 	theory = planned(runs, NTREE);

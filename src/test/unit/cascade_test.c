@@ -175,7 +175,7 @@ main(void)
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		test_pages(sizes[i], 10);
-	test_pages(SLOW_BUILD ? 200 * 1000 : 2000 * 1000, 10);
+	test_pages(SHORT_FORM ? 200 * 1000 : 2000 * 1000, 10);
 	test_pages(100 * 1000, 1);
 	test_pages(100 * 1000, 64);
 	test_page_damage();

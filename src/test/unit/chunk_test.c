@@ -16,7 +16,7 @@
 #include "tree/disk/chunk.c"
 #include "tap.h"
 
-#define ROUNDS	(SLOW_BUILD ? 3000 : 30000)
+#define ROUNDS	(SHORT_FORM ? 3000 : 30000)
 
 static uint64_t seed;
 

@@ -28,10 +28,10 @@
 #include "filter_image.h"
 
 /* No false negative over this many keys. */
-#define MEMBER_KEYS		(SLOW_BUILD ? 400 * 1000 : 4 * 1000 * 1000)
+#define MEMBER_KEYS		(SHORT_FORM ? 400 * 1000 : 4 * 1000 * 1000)
 
 /* False positives to see before a rate is compared: error 1 / sqrt(this). */
-#define WANTED_FALSE_POSITIVES	(SLOW_BUILD ? 2500 : 10000)
+#define WANTED_FALSE_POSITIVES	(SHORT_FORM ? 2500 : 10000)
 
 /* A filter over the keys first .. first + n - 1. */
 static bool
@@ -288,13 +288,13 @@ test_fpr_all(LsmFilterScheme scheme)
 	bool		good = true;
 
 	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
-		test_fpr(scheme, bits[i], SLOW_BUILD ? 100 * 1000 : 1000 * 1000, 1);
-	test_fpr(scheme, 10, SLOW_BUILD ? 400 * 1000 : 4 * 1000 * 1000, 1);
+		test_fpr(scheme, bits[i], SHORT_FORM ? 100 * 1000 : 1000 * 1000, 1);
+	test_fpr(scheme, 10, SHORT_FORM ? 400 * 1000 : 4 * 1000 * 1000, 1);
 	/* small filters, where weak position schemes show */
 	test_fpr(scheme, 10, 40, 500);
 	test_fpr(scheme, 10, 1000, 100);
 	test_fpr(scheme, 14, 200, 100);
-	if (!SLOW_BUILD)
+	if (!SHORT_FORM)
 		test_fpr(scheme, 20, 1000, 50);
 
 	for (int b = 1; b <= 64; b++)

@@ -427,7 +427,7 @@ int
 main(void)
 {
 	const char *seed = getenv("LSM_SEED");
-	int			factor = SLOW_BUILD || getenv("LSM_UNIT_SHORT") != NULL ? 1 : 8;
+	int			factor = SHORT_FORM ? 1 : 8;
 
 	state = seed != NULL ? strtoull(seed, NULL, 10) : 20261128;
 	printf("# LSM_SEED=%llu\n", (unsigned long long) state);

@@ -31,7 +31,7 @@
 #define MOST_ENTRIES	200
 #define MOST_NOTE		300
 #define ROOM			(64 * 1024)
-#define ROUNDS			(SLOW_BUILD ? 2000 : 20000)
+#define ROUNDS			(SHORT_FORM ? 2000 : 20000)
 
 static uint64_t seed;
 static char *guarded;			/* ROOM bytes before the page that is guarded */

@@ -44,14 +44,14 @@ check_rate(LsmFilterScheme scheme, double bits_per_key, uint64_t n, uint64_t mer
 	Image		image;
 	bool		good = build_image(&image, &params, 0, n);
 	double		expected = lsm_filter_expected_fpr(&image.filter);
-	uint64_t	probes = (uint64_t) ((SLOW_BUILD ? 2500 : 10000) / expected);
+	uint64_t	probes = (uint64_t) ((SHORT_FORM ? 2500 : 10000) / expected);
 	uint64_t	positives = 0;
 	uint64_t	lost = 0;
 	double		bits = (double) image.bytes * 8 / (double) n;
 	double		rate;
 
-	if (probes > (SLOW_BUILD ? 500 * 1000 : 8 * 1000 * 1000))
-		probes = SLOW_BUILD ? 500 * 1000 : 8 * 1000 * 1000;
+	if (probes > (SHORT_FORM ? 500 * 1000 : 8 * 1000 * 1000))
+		probes = SHORT_FORM ? 500 * 1000 : 8 * 1000 * 1000;
 	for (uint64_t i = 0; i < n; i++)
 		lost += !lsm_filter_probe(&image.filter, digest_of(i));
 	for (uint64_t i = 0; i < probes; i++)
@@ -323,16 +323,16 @@ test_scheme(LsmFilterScheme scheme)
 	static const double bits[] = {1, 4, 5, 6, 8, 10, 12, 16};
 
 	for (size_t b = 0; b < sizeof(bits) / sizeof(bits[0]); b++)
-		check_rate(scheme, bits[b], SLOW_BUILD ? 100 * 1000 : 1000 * 1000, 0);
-	check_rate(scheme, 10, SLOW_BUILD ? 200 * 1000 : 1600 * 1000, 0);
+		check_rate(scheme, bits[b], SHORT_FORM ? 100 * 1000 : 1000 * 1000, 0);
+	check_rate(scheme, 10, SHORT_FORM ? 200 * 1000 : 1600 * 1000, 0);
 	check_rate(scheme, 10, 200 * 1000, 800 * 1000);
 	check_rate(scheme, 10, 2000, UINT64_C(1) << 30);
 	check_sizes(scheme);
 	check_duplicates(scheme);
 	check_damage(scheme);
-	check_merge(scheme, SLOW_BUILD ? 60 * 1000 : 600 * 1000, 1, 10);
-	check_merge(scheme, SLOW_BUILD ? 60 * 1000 : 600 * 1000, 7, 10);
-	check_merge(scheme, SLOW_BUILD ? 60 * 1000 : 600 * 1000, 13, 5);
+	check_merge(scheme, SHORT_FORM ? 60 * 1000 : 600 * 1000, 1, 10);
+	check_merge(scheme, SHORT_FORM ? 60 * 1000 : 600 * 1000, 7, 10);
+	check_merge(scheme, SHORT_FORM ? 60 * 1000 : 600 * 1000, 13, 5);
 }
 
 #endif							/* LSM_QUOTIENT_COMMON_H */

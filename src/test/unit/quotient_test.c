@@ -73,7 +73,7 @@ test_model(uint32_t q, uint32_t r, double load, uint64_t seed)
 	LsmQuotient filter;
 	bool		good = lsm_quotient_init(&filter, q, r, data);
 	uint64_t	wanted = (uint64_t) ((double) nslots * load);
-	int			steps = SLOW_BUILD ? 4000 : 20000;
+	int			steps = SHORT_FORM ? 4000 : 20000;
 
 	model.counts = alloc_or_die(domain * sizeof(uint32_t));
 	memset(model.counts, 0, domain * sizeof(uint32_t));
@@ -266,7 +266,7 @@ test_fpr(uint32_t q, uint32_t r, double load)
 {
 	LsmQuotient filter;
 	uint64_t	n = (uint64_t) ((double) (UINT64_C(1) << q) * load);
-	uint64_t	probes = SLOW_BUILD ? 400 * 1000 : 4 * 1000 * 1000;
+	uint64_t	probes = SHORT_FORM ? 400 * 1000 : 4 * 1000 * 1000;
 	uint64_t	positives = 0;
 	uint64_t	lost = 0;
 	double		rate;
@@ -370,7 +370,7 @@ test_noise(void)
 	uint64_t	seed = 7;
 	uint64_t	sum = 0;
 
-	for (int round = 0; round < (SLOW_BUILD ? 60 : 400); round++)
+	for (int round = 0; round < (SHORT_FORM ? 60 : 400); round++)
 	{
 		uint32_t	q = 6 + (uint32_t) (random_next(&seed) % 4);
 		uint32_t	r = 1 + (uint32_t) (random_next(&seed) % 32);
@@ -534,11 +534,11 @@ main(void)
 	test_merge_leading(LSM_FILTER_QUOTIENT);
 	test_merge_leading(LSM_FILTER_CASCADE);
 	for (uint32_t r = 1; r <= 14; r += r < 4 ? 1 : 5)
-		test_fpr(SLOW_BUILD ? 14 : 18, r, 0.9);
-	test_fpr(SLOW_BUILD ? 14 : 18, 6, 0.5);
-	test_fpr(SLOW_BUILD ? 14 : 18, 6, 0.25);
-	test_fpr(SLOW_BUILD ? 12 : 16, 4, 1.0);
-	test_members(SLOW_BUILD ? 19 : 21, 8, SLOW_BUILD ? 400 * 1000 : 1900 * 1000);
+		test_fpr(SHORT_FORM ? 14 : 18, r, 0.9);
+	test_fpr(SHORT_FORM ? 14 : 18, 6, 0.5);
+	test_fpr(SHORT_FORM ? 14 : 18, 6, 0.25);
+	test_fpr(SHORT_FORM ? 12 : 16, 4, 1.0);
+	test_members(SHORT_FORM ? 19 : 21, 8, SHORT_FORM ? 400 * 1000 : 1900 * 1000);
 	test_baseline();
 	test_noise();
 	test_scheme(LSM_FILTER_QUOTIENT);

@@ -19,7 +19,7 @@
 
 #include "filter_image.h"
 
-#define MANY_KEYS	(SLOW_BUILD ? 200 * 1000 : 4 * 1000 * 1000)
+#define MANY_KEYS	(SHORT_FORM ? 200 * 1000 : 4 * 1000 * 1000)
 
 /* Of these digests, which are left in another order.  Free image->memory. */
 static bool
@@ -106,7 +106,7 @@ test_rate(double bits_per_key, uint64_t n, int filters, double tolerance)
 {
 	double		expected = 0;
 	double		positives = 0;
-	double		wanted = (SLOW_BUILD ? 2500.0 : 10000.0) / filters;
+	double		wanted = (SHORT_FORM ? 2500.0 : 10000.0) / filters;
 	uint64_t	lost = 0;
 	uint64_t	next = 0;
 	double		bits = 0;
@@ -146,15 +146,15 @@ test_rates(void)
 	static const double bits[] = {1, 2.5, 4, 7, 8.5, 10, 12};
 
 	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
-		test_rate(bits[i], SLOW_BUILD ? 100 * 1000 : 1000 * 1000, 1, 0.05);
+		test_rate(bits[i], SHORT_FORM ? 100 * 1000 : 1000 * 1000, 1, 0.05);
 	test_rate(7, MANY_KEYS, 1, 0.05);
 	/* no row depends on others by chance here: the rate would be many times larger */
-	if (!SLOW_BUILD)
+	if (!SHORT_FORM)
 		test_rate(20, 1000 * 1000, 1, 0.3);
 	test_rate(10, 40, 100, 0.1);
 	test_rate(10, 97, 100, 0.1);
 	test_rate(7, 1000, 100, 0.1);
-	test_rate(7, 65000, SLOW_BUILD ? 2 : 10, 0.05);
+	test_rate(7, 65000, SHORT_FORM ? 2 : 10, 0.05);
 }
 
 /* Every size from 0 on builds, opens, and has its keys. */
@@ -181,7 +181,7 @@ test_sizes(void)
 
 	/* around the ends of parts, which are of 65536 slots */
 	good = true;
-	for (uint64_t n = 60000; n < 68000; n += SLOW_BUILD ? 2500 : 250)
+	for (uint64_t n = 60000; n < 68000; n += SHORT_FORM ? 2500 : 250)
 	{
 		Image		image;
 

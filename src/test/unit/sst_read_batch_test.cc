@@ -313,9 +313,10 @@ Entries RowEntries(int count) {
 
 int main(int argc, char **argv) {
   if (!Begin(argc, argv)) return 1;
-  TestReadBatch("all shapes", RandomEntries(50000, 5), 100000);
-  TestReadBatch("rows", RowEntries(50000), 100000);
-  TestReadBatchBack("all shapes", RandomEntries(50000, 5), 100000);
-  TestReadBatchBack("rows", RowEntries(50000), 100000);
+  const int count = ShortForm() ? 10000 : 100000;
+  TestReadBatch("all shapes", RandomEntries(50000, 5), count);
+  TestReadBatch("rows", RowEntries(50000), count);
+  TestReadBatchBack("all shapes", RandomEntries(50000, 5), count);
+  TestReadBatchBack("rows", RowEntries(50000), count);
   return End();
 }

@@ -17,7 +17,7 @@ compare() {
 	[ "$name" != test_setup.out ] || return 0
 	diff -U1 --label "a/${1#src/}/$name" --label "b/${1#src/}/$name" "$1/$name" "$2" >>"$list" || true
 }
-for file in "$results"/results/*.out; do
+for file in "$results"/regress-?/results/*.out; do
 	compare expected "$file"
 done
 for file in "$results"/isolation/results/*.out; do

@@ -3,8 +3,8 @@
 //
 // Files are those that rocksdb::SstFileWriter writes with the options of
 // rocksdb_compat.h, byte for byte but for the identifier of who wrote them
-// (RocksDB 7.8; later versions add properties).  sst_write_test.cc compares
-// them.
+// (RocksDB 7.8; later versions add properties), and for what LZ4 makes of
+// blocks (compress.cc).  sst_write_test.cc compares them.
 
 #ifndef LSM_SST_BUILD_H
 #define LSM_SST_BUILD_H

@@ -6,14 +6,14 @@
  *
  * All files of all trees are looked at first.  An index is compared with its
  * table (verify_index.c) only if both can be read: comparing would end in an
- * error about the first damage, without the rows.  Several processes do both
- * (verify_team.c), and what they find is put in order at the end.
+ * error about the first damage, without the rows.  What is found is put in the
+ * order of the relations at the end.
  *
  * Index expressions and predicates are evaluated as the table's owner, in a
  * security-restricted operation: whoever calls lsm_verify() has not written
  * them.  A caller without the owner's rights looks at all as himself, and
  * evaluates what is PostgreSQL's or a superuser's only (lsm_may_become_owner()
- * says why).  Workers inherit user and restriction.
+ * says why).
  *
  * Locking: AccessShareLock on table and indexes.  Concurrent writers are fine:
  * what they do is invisible to the snapshot.
@@ -40,24 +40,12 @@ PG_FUNCTION_INFO_V1(lsm_verify);
 /* ---- the result ---- */
 
 static int
-compare_int64(int64 a, int64 b)
-{
-	return a < b ? -1 : a > b;
-}
-
-static int
 compare_notes(const void *a, const void *b)
 {
 	const LsmVerifyNote *x = a;
 	const LsmVerifyNote *y = b;
 
-	if (x->relation != y->relation)
-		return compare_int64(x->relation, y->relation);
-	if (x->stage != y->stage)
-		return compare_int64(x->stage, y->stage);
-	if (x->place != y->place)
-		return compare_int64(x->place, y->place);
-	return compare_int64(x->seq, y->seq);
+	return x->relation != y->relation ? x->relation - y->relation : x->number - y->number;
 }
 
 /* Rows of the result, in order; of a relation, not more than are worth it. */
@@ -92,7 +80,7 @@ put_notes(ReturnSetInfo *rsinfo, const LsmVerify *verify)
 
 /* ---- trees by themselves ---- */
 
-/* The log and the list of files of each tree, and all these files */
+/* The log and the list of files of each tree */
 static void
 list_files(LsmVerify *verify)
 {
@@ -101,7 +89,7 @@ list_files(LsmVerify *verify)
 	foreach(lc, verify->relations)
 	{
 		Relation	rel = lfirst(lc);
-		LsmFileNotes to = {&verify->notes, foreach_current_index(lc), LSM_VERIFY_LIST, 0};
+		LsmFileNotes to = {&verify->notes, foreach_current_index(lc), LSM_VERIFY_LIST};
 		uint64	   *numbers;
 		LsmTree    *tree = lsm_relation_tree(rel);
 		Size		bytes;
@@ -110,8 +98,7 @@ list_files(LsmVerify *verify)
 		/* the list of files cannot be had if the log cannot be read */
 		if (!lsm_tree_verify_log(tree, lsm_verify_note_file, &to))
 			continue;
-		n = lsm_tree_verify_list(tree, lsm_verify_note_file, &to, &numbers,
-								 &verify->file_bytes);
+		n = lsm_tree_verify_list(tree, lsm_verify_note_file, &to, &numbers);
 		bytes = (verify->nfiles + n) * sizeof(LsmVerifyFile);
 		if (n > 0)
 			verify->files = verify->files == NULL ? palloc(bytes) :
@@ -119,8 +106,25 @@ list_files(LsmVerify *verify)
 		for (int i = 0; i < n; i++)
 			verify->files[verify->nfiles++] = (LsmVerifyFile)
 			{
-				RelationGetRelid(rel), to.relation, i, numbers[i]
+				to.relation, numbers[i]
 			};
+	}
+}
+
+/* All these files, of which some may be gone */
+static void
+verify_files(LsmVerify *verify)
+{
+	lsm_verify_progress_files(&verify->notes.progress, verify->nfiles);
+	for (int i = 0; i < verify->nfiles; i++)
+	{
+		const LsmVerifyFile *file = &verify->files[i];
+		Relation	rel = list_nth(verify->relations, file->relation);
+		LsmFileNotes to = {&verify->notes, file->relation, LSM_VERIFY_FILES};
+
+		CHECK_FOR_INTERRUPTS();
+		lsm_tree_verify_file(lsm_relation_tree(rel), file->number, lsm_verify_note_file, &to);
+		lsm_verify_progress_file(&verify->notes.progress, RelationGetRelid(rel));
 	}
 }
 
@@ -167,21 +171,19 @@ compare_indexes(LsmVerify *verify, bool with_table)
 
 	verify->snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(verify->snapshot);
-	verify->indexes = palloc(Max(nrelations, 1) * sizeof(int));
 	for (int i = with_table ? 1 : 0; i < nrelations; i++)
 	{
 		Relation	index = list_nth(verify->relations, i);
 
 		if (!table_readable || !is_readable(verify, i))
-			lsm_verify_note(&verify->notes, i, LSM_VERIFY_NOT_COMPARED, 0,
+			lsm_verify_note(&verify->notes, i, LSM_VERIFY_NOT_COMPARED,
 							RelationGetRelationName(index),
 							"was not compared with the table because of the problems above");
 		else if (lsm_index_is_comparable(index, verify->snapshot) &&
 				 may_evaluate(verify, index) &&
 				 lsm_index_check_definition(&verify->notes, i, index))
-			verify->indexes[verify->nindexes++] = i;
+			lsm_verify_index(verify, i);
 	}
-	lsm_verify_indexes(verify);
 	if (with_table && table_readable)
 	{
 		lsm_verify_rows(verify);
@@ -232,7 +234,7 @@ lsm_verify(PG_FUNCTION_ARGS)
 
 	not_open = lsm_relations_not_open(list_append_unique_ptr(list_copy(verify.relations), verify.table));
 	list_files(&verify);
-	lsm_verify_files(&verify);
+	verify_files(&verify);
 	compare_indexes(&verify, with_table);
 	put_notes(rsinfo, &verify);
 	if (verify.as_owner)

@@ -18,9 +18,6 @@
  *	  given out.  Entries of rows that are gone are fine: VACUUM removes them
  *	  in its time.
  *
- * These are three tasks: rows, of which several processes may take pieces, the
- * complete scan, and the entries.
- *
  * Locking: table and index are locked by who calls.
  *
  *-------------------------------------------------------------------------
@@ -59,7 +56,7 @@
 /* Keys that are remembered as long, each in the place of its hash */
 #define LONG_KEYS			256
 
-struct LsmIndexCheck
+typedef struct LsmIndexCheck
 {
 	LsmVerifyNotes *notes;
 	int			relation;		/* number of the index there */
@@ -69,7 +66,6 @@ struct LsmIndexCheck
 	ExprState  *predicate;
 	EState	   *estate;
 	Snapshot	snapshot;
-	int			sort_kb;
 	LsmVerifyStage stage;
 	IndexScanDesc scan;
 	TupleTableSlot *index_slot; /* row that the index scan returns */
@@ -79,13 +75,12 @@ struct LsmIndexCheck
 	StringInfoData entry_value;
 	Tuplesortstate *table_tids; /* of rows the index should have */
 	Tuplesortstate *index_tids; /* of rows it has */
-};
+} LsmIndexCheck;
 
 static void
-put_index_problem(LsmIndexCheck *v, int64 place, const char *problem)
+put_index_problem(LsmIndexCheck *v, const char *problem)
 {
-	lsm_verify_note(v->notes, v->relation, v->stage, place,
-					RelationGetRelationName(v->index), problem);
+	lsm_verify_note(v->notes, v->relation, v->stage, RelationGetRelationName(v->index), problem);
 }
 
 static char *
@@ -104,10 +99,10 @@ equality_operator(Relation index, int column)
 }
 
 static Tuplesortstate *
-begin_tid_sort(LsmIndexCheck *v)
+begin_tid_sort(void)
 {
 	return tuplesort_begin_datum(INT8OID, Int8LessOperator, InvalidOid, false,
-								 v->sort_kb / 2, NULL, TUPLESORT_NONE);
+								 maintenance_work_mem / 2, NULL, TUPLESORT_NONE);
 }
 
 /* The row of a slot's version: slots name versions, entries of indexes rows. */
@@ -253,7 +248,7 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 		if (lsm_same_row(&v->index_slot->tts_tid, &slot->tts_tid))
 			found = true;
 		else if (unique && !v->scan->xs_recheck)
-			put_index_problem(v, pack_row_tid(&slot->tts_tid), psprintf("rows %s and %s have the same key in a unique index",
+			put_index_problem(v, psprintf("rows %s and %s have the same key in a unique index",
 										  tid_text(&slot->tts_tid),
 										  tid_text(&v->index_slot->tts_tid)));
 	}
@@ -262,7 +257,7 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 	if (own_entry && more)
 		more = has_own_entry(v, slot);
 	if (!found && !more)
-		put_index_problem(v, pack_row_tid(&slot->tts_tid), psprintf("row %s is not found by its key",
+		put_index_problem(v, psprintf("row %s is not found by its key",
 									  tid_text(&slot->tts_tid)));
 }
 
@@ -296,7 +291,7 @@ compare_values(LsmIndexCheck *v, TupleTableSlot *slot)
 
 		/* a file that problems go to may be made in the context of now */
 		MemoryContextSwitchTo(old);
-		put_index_problem(v, 0, psprintf("column %d of row %s is not what an index-only scan returns",
+		put_index_problem(v, psprintf("column %d of row %s is not what an index-only scan returns",
 										 i + 1, tid_text(&slot->tts_tid)));
 		MemoryContextSwitchTo(GetPerTupleMemoryContext(v->estate));
 	}
@@ -374,19 +369,19 @@ compare_tids(LsmIndexCheck *v)
 	{
 		if (more_i && i == previous)
 		{
-			put_index_problem(v, 0, psprintf("a complete index scan returns row %s more than once",
+			put_index_problem(v, psprintf("a complete index scan returns row %s more than once",
 										  packed_tid_text(i)));
 			more_i = next_tid(v->index_tids, &i);
 		}
 		else if (!more_i || (more_t && t < i))
 		{
-			put_index_problem(v, 0, psprintf("a complete index scan does not return row %s",
+			put_index_problem(v, psprintf("a complete index scan does not return row %s",
 										  packed_tid_text(t)));
 			more_t = next_tid(v->table_tids, &t);
 		}
 		else if (!more_t || i < t)
 		{
-			put_index_problem(v, 0, psprintf("a complete index scan returns row %s, which should not be in the index",
+			put_index_problem(v, psprintf("a complete index scan returns row %s, which should not be in the index",
 										  packed_tid_text(i)));
 			previous = i;
 			more_i = next_tid(v->index_tids, &i);
@@ -412,8 +407,8 @@ table_row_limit(Relation table)
  * Row identifiers of the entries: the last six bytes of each key, big-endian.
  * The limit is read after the entries were, for both grow meanwhile.
  */
-void
-lsm_index_check_entries(LsmIndexCheck *v)
+static void
+check_entries(LsmIndexCheck *v)
 {
 	LsmCursor  *cursor = lsm_cursor_open(lsm_relation_tree(v->index));
 	LsmOrderCheck *order = lsm_order_check_begin(lsm_key_spec(v->index));
@@ -435,12 +430,12 @@ lsm_index_check_entries(LsmIndexCheck *v)
 		lsm_verify_progress_entry(&v->notes->progress);
 		if (key.len < LSM_TID_BYTES)
 		{
-			put_index_problem(v, 0, psprintf("key of %u bytes has no row identifier", key.len));
+			put_index_problem(v, psprintf("key of %u bytes has no row identifier", key.len));
 			continue;
 		}
 		lsm_tid_read(key.data + key.len - LSM_TID_BYTES, &block, &offset);
 		if (offset < 1 || offset > LSM_TID_OFFSETS)
-			put_index_problem(v, 0, psprintf("entry points to row (%u,%u), which cannot exist",
+			put_index_problem(v, psprintf("entry points to row (%u,%u), which cannot exist",
 										  block, offset));
 		else
 			highest = Max(highest, (uint64) block * LSM_TID_OFFSETS + offset);
@@ -449,10 +444,10 @@ lsm_index_check_entries(LsmIndexCheck *v)
 	}
 	lsm_cursor_close(cursor);
 	if (!in_order)
-		put_index_problem(v, 0, "the order of entries is not that of the collation");
+		put_index_problem(v, "the order of entries is not that of the collation");
 
 	if (highest > table_row_limit(v->table))
-		put_index_problem(v, 0, psprintf("entry points to row (%u,%u), which was never given out",
+		put_index_problem(v, psprintf("entry points to row (%u,%u), which was never given out",
 									  (BlockNumber) ((highest - 1) / LSM_TID_OFFSETS),
 									  (unsigned) ((highest - 1) % LSM_TID_OFFSETS + 1)));
 }
@@ -480,13 +475,13 @@ lsm_index_check_definition(LsmVerifyNotes *notes, int relation, Relation index)
 
 	if (lsm_index_collations_changed(index))
 	{
-		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, 0, name,
+		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, name,
 						"the index was built with another version of a collation");
 		return false;
 	}
 	if (!lsm_columns_have_codes(index))
 	{
-		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, 1, name,
+		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, name,
 						"types of its columns have changed since the index was built");
 		return false;
 	}
@@ -494,7 +489,7 @@ lsm_index_check_definition(LsmVerifyNotes *notes, int relation, Relation index)
 	{
 		if (OidIsValid(equality_operator(index, i)))
 			continue;
-		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, 1, name,
+		lsm_verify_note(notes, relation, LSM_VERIFY_DEFINITION, name,
 						psprintf("operator family %u has no equality operator for type %u",
 								 index->rd_opfamily[i], index->rd_opcintype[i]));
 		return false;
@@ -502,48 +497,41 @@ lsm_index_check_definition(LsmVerifyNotes *notes, int relation, Relation index)
 	return true;
 }
 
-/* See verify.h. */
-LsmIndexCheck *
-lsm_index_check_begin(LsmVerifyNotes *notes, int relation, Relation table, Relation index,
-					  Snapshot snapshot, int sort_kb)
+static void
+begin_check(LsmIndexCheck *v)
 {
-	LsmIndexCheck *v = palloc0(sizeof(LsmIndexCheck));
-
-	v->notes = notes;
-	v->relation = relation;
-	v->table = table;
-	v->index = index;
-	v->snapshot = snapshot;
-	v->sort_kb = sort_kb;
-	PushActiveSnapshot(snapshot);	/* index expressions may need it */
-	v->info = BuildIndexInfo(index);
-	v->info->ii_Expressions = lsm_owner_expressions(index);
-	v->info->ii_Predicate = lsm_owner_predicate(index);
+	PushActiveSnapshot(v->snapshot);	/* index expressions may need it */
+	v->info = BuildIndexInfo(v->index);
+	v->info->ii_Expressions = lsm_owner_expressions(v->index);
+	v->info->ii_Predicate = lsm_owner_predicate(v->index);
 	v->estate = CreateExecutorState();
 	v->predicate = v->info->ii_Predicate == NIL ? NULL :
 		ExecPrepareQual(v->info->ii_Predicate, v->estate);
-	v->index_slot = table_slot_create(table, NULL);
+	v->index_slot = table_slot_create(v->table, NULL);
 	initStringInfo(&v->entry);
 	initStringInfo(&v->entry_value);
 	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
-		fmgr_info(get_opcode(equality_operator(index, i)), &v->equal[i]);
-	return v;
+		fmgr_info(get_opcode(equality_operator(v->index, i)), &v->equal[i]);
+	v->table_tids = begin_tid_sort();
+	v->index_tids = begin_tid_sort();
 }
 
-void
-lsm_index_check_end(LsmIndexCheck *v)
+static void
+end_check(LsmIndexCheck *v)
 {
+	tuplesort_end(v->table_tids);
+	tuplesort_end(v->index_tids);
 	ExecDropSingleTupleTableSlot(v->index_slot);
 	FreeExecutorState(v->estate);
 	PopActiveSnapshot();
-	pfree(v);
 }
 
-/* See verify.h. */
-void
-lsm_index_check_rows(LsmIndexCheck *v, TableScanDesc scan)
+/* Each row of the table, from its beginning on: the first problems are those that are listed. */
+static void
+check_rows(LsmIndexCheck *v)
 {
 	TupleTableSlot *slot = table_slot_create(v->table, NULL);
+	TableScanDesc scan = table_beginscan_strat(v->table, v->snapshot, 0, NULL, true, false);
 
 	v->stage = LSM_VERIFY_ROWS;
 	lsm_verify_progress_index(&v->notes->progress, RelationGetRelid(v->index),
@@ -556,7 +544,10 @@ lsm_index_check_rows(LsmIndexCheck *v, TableScanDesc scan)
 		CHECK_FOR_INTERRUPTS();
 		lsm_verify_progress_entry(&v->notes->progress);
 		if (row_is_indexed(v, slot))
+		{
+			tuplesort_putdatum(v->table_tids, Int64GetDatum(pack_row_tid(&slot->tts_tid)), false);
 			look_up_row(v, slot);
+		}
 		ResetPerTupleExprContext(v->estate);
 	}
 	table_endscan(scan);
@@ -564,34 +555,34 @@ lsm_index_check_rows(LsmIndexCheck *v, TableScanDesc scan)
 	ExecDropSingleTupleTableSlot(slot);
 }
 
-/* See verify.h. */
-void
-lsm_index_check_scan(LsmIndexCheck *v)
+/* REQUIRES: check_rows() has noted the table's rows. */
+static void
+check_scan(LsmIndexCheck *v)
 {
-	TupleTableSlot *slot = table_slot_create(v->table, NULL);
-	TableScanDesc scan = table_beginscan_strat(v->table, v->snapshot, 0, NULL, true, false);
-
 	v->stage = LSM_VERIFY_SCAN;
 	lsm_verify_progress_index(&v->notes->progress, RelationGetRelid(v->index),
 							  LSM_PHASE_COMPARING_SCAN);
-	v->table_tids = begin_tid_sort(v);
-	v->index_tids = begin_tid_sort(v);
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		lsm_verify_progress_entry(&v->notes->progress);
-		if (row_is_indexed(v, slot))
-			tuplesort_putdatum(v->table_tids, Int64GetDatum(pack_row_tid(&slot->tts_tid)), false);
-		ResetPerTupleExprContext(v->estate);
-	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-
 	v->scan = index_beginscan(v->table, v->index, v->snapshot, NULL, 0, 0, SO_NONE);
 	scan_complete_index(v);
 	index_endscan(v->scan);
-
 	compare_tids(v);
-	tuplesort_end(v->table_tids);
-	tuplesort_end(v->index_tids);
+}
+
+/* See verify.h. */
+void
+lsm_verify_index(LsmVerify *verify, int relation)
+{
+	LsmIndexCheck *v = palloc0(sizeof(LsmIndexCheck));
+
+	v->notes = &verify->notes;
+	v->relation = relation;
+	v->table = verify->table;
+	v->index = list_nth(verify->relations, relation);
+	v->snapshot = verify->snapshot;
+	begin_check(v);
+	check_rows(v);
+	check_scan(v);
+	check_entries(v);
+	end_check(v);
+	pfree(v);
 }

@@ -41,46 +41,34 @@
 #include "sqlfunc/verify.h"
 
 static void
-note_row(LsmVerify *verify, LsmVerifyStage stage, int64 place, const char *problem)
+note_row(LsmVerify *verify, LsmVerifyStage stage, const char *problem)
 {
-	lsm_verify_note(&verify->notes, 0, stage, place, RelationGetRelationName(verify->table),
-					problem);
+	lsm_verify_note(&verify->notes, 0, stage, RelationGetRelationName(verify->table), problem);
 }
 
-/* What is wrong with a row as it was read; or NULL */
-typedef struct RowProblem
-{
-	const char *text;
-	int64		place;
-} RowProblem;
-
 /* The bit of the row's block: read after the row was. */
-static RowProblem
+static const char *
 check_hidden(LsmVerify *verify, LsmSlice key, Buffer *vm_buffer)
 {
-	RowProblem	problem = {0};
 	uint32		block;
 	uint16		offset;
 
 	lsm_tid_read(key.data, &block, &offset);
-	if (VM_ALL_VISIBLE(verify->table, block, vm_buffer))
-	{
-		problem.text = psprintf("block %u is marked all-visible, but row (%u,%u) is not visible to all",
-								block, block, offset);
-		problem.place = ((int64) block << 16) | offset;
-	}
-	return problem;
+	if (!VM_ALL_VISIBLE(verify->table, block, vm_buffer))
+		return NULL;
+	return psprintf("block %u is marked all-visible, but row (%u,%u) is not visible to all",
+					block, block, offset);
 }
 
-static RowProblem
+/* What is wrong with a row as it was read; or NULL */
+static const char *
 check_value(LsmVerify *verify, LsmSlice key, LsmSlice value, Buffer *vm_buffer)
 {
-	RowProblem	problem = {0};
 	bool		hidden;
+	const char *problem = lsm_tree_check_row(lsm_relation_tree(verify->table), verify->table, key,
+											 value, verify->snapshot, &hidden);
 
-	problem.text = lsm_tree_check_row(lsm_relation_tree(verify->table), verify->table, key, value,
-									  verify->snapshot, &hidden);
-	if (problem.text == NULL && hidden)
+	if (problem == NULL && hidden)
 		return check_hidden(verify, key, vm_buffer);
 	return problem;
 }
@@ -112,10 +100,10 @@ read_again(LsmVerify *verify, LsmSlice key, StringInfo value)
 static void
 check_row(LsmVerify *verify, LsmSlice key, LsmSlice value, Buffer *vm_buffer)
 {
-	RowProblem	problem = check_value(verify, key, value, vm_buffer);
+	const char *problem = check_value(verify, key, value, vm_buffer);
 	bool		same = false;
 
-	while (problem.text != NULL && !same)
+	while (problem != NULL && !same)
 	{
 		StringInfoData now;
 
@@ -127,8 +115,8 @@ check_row(LsmVerify *verify, LsmSlice key, LsmSlice value, Buffer *vm_buffer)
 		value = lsm_slice(now.data, now.len);
 		problem = check_value(verify, key, value, vm_buffer);
 	}
-	if (problem.text != NULL)
-		note_row(verify, LSM_VERIFY_TABLE, problem.place, problem.text);
+	if (problem != NULL)
+		note_row(verify, LSM_VERIFY_TABLE, problem);
 }
 
 void
@@ -187,7 +175,7 @@ check_entries_of(LsmVerify *verify, Relation index)
 		CHECK_FOR_INTERRUPTS();
 		if (VM_ALL_VISIBLE(verify->table, ItemPointerGetBlockNumber(&its), &vm_buffer) &&
 			!index_fetch_heap(scan, slot))
-			note_row(verify, LSM_VERIFY_MAP, 0,
+			note_row(verify, LSM_VERIFY_MAP,
 					 psprintf("block %u is marked all-visible, but index \"%s\" has an entry of row (%u,%u), which is not visible",
 							  ItemPointerGetBlockNumber(&its), RelationGetRelationName(index),
 							  ItemPointerGetBlockNumber(&its), ItemPointerGetOffsetNumber(&its)));

@@ -123,10 +123,10 @@ extern char *lsm_tree_check_row(LsmTree *tree, Relation rel, LsmSlice key, LsmSl
 
 /*
  * Is the list of files in order?  The number of files, their numbers in a
- * palloc'd array; their bytes are added to *bytes.
+ * palloc'd array.
  */
 extern int	lsm_tree_verify_list(LsmTree *tree, LsmProblem report, void *arg,
-								 uint64 **numbers, uint64 *bytes);
+								 uint64 **numbers);
 
 /*
  * Read all of a file and its filter.  One that the list does not have any more

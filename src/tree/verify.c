@@ -553,8 +553,7 @@ verify_run(LsmTree *tree, const LsmRun *run, LsmProblem report, void *arg)
 
 /* See facts.h. */
 int
-lsm_tree_verify_list(LsmTree *tree, LsmProblem report, void *arg, uint64 **numbers,
-					 uint64 *bytes)
+lsm_tree_verify_list(LsmTree *tree, LsmProblem report, void *arg, uint64 **numbers)
 {
 	LsmMemtableSet set;
 	LsmVersion *version = lsm_version_pin(lsm_version_enter(tree, &set));
@@ -567,12 +566,7 @@ lsm_tree_verify_list(LsmTree *tree, LsmProblem report, void *arg, uint64 **numbe
 		for (int i = 0; i < version->nruns; i++)
 			verify_run(tree, &version->runs[i], report, arg);
 		for (int i = 0; i < nfiles; i++)
-		{
-			const LsmFile *file = lsm_version_file(version, i);
-
-			(*numbers)[i] = file->number;
-			*bytes += file->file_bytes + file->filter_bytes;
-		}
+			(*numbers)[i] = lsm_version_file(version, i)->number;
 	}
 	PG_FINALLY();
 	{

@@ -14,7 +14,7 @@ use Test::More;
 use Time::HiRes qw(usleep time);
 
 lsm_seed();
-# (those of standbys: 043_standby_steps; of a tree that need not be so deep: 094_side_by_side; of lsm_verify, which only reads: 056_parallel_verify)
+# (those of standbys: 043_standby_steps; of a tree that need not be so deep: 094_side_by_side; of lsm_verify, which only reads: 056_verify)
 my @points = grep { !/^(redo|standby|verify)_|_deep$/ } split ' ', $ENV{LSM_POINTS} // slurp_file($ENV{LSM_CRASH_POINTS});
 ok(@points > 0, 'there are crash points');
 # what makes files, gives them other names, or does away with them

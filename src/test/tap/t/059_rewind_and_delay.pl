@@ -170,7 +170,7 @@ sub wrong
 	return $out . ($err ne '' ? "exit code $rc: $err" : '');
 }
 
-my $verify = q{SET max_parallel_maintenance_workers = 0; SELECT c.relname, v.* FROM pg_class c JOIN pg_am a ON a.oid = c.relam, lsm_verify(c.oid) v
+my $verify = q{SELECT c.relname, v.* FROM pg_class c JOIN pg_am a ON a.oid = c.relam, lsm_verify(c.oid) v
 WHERE (a.amname = 'lsm' AND c.relkind = 'r' OR a.amname = 'lsm_index' AND c.relname ~ '_x_') AND c.relpersistence = 'p' AND c.relname ~ '^(};
 
 sub whole

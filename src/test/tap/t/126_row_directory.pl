@@ -83,7 +83,7 @@ $standby->start;
 
 run_steps('from the first row on', 1);
 cmp_ok(counted($node, 'directory_hits'), '>', $steps / 4, 'the directory was of use');
-cmp_ok(counted($node, 'directory_misled'), '>', $steps / 4, 'and has misled');
+cmp_ok(counted($node, 'directory_misled'), '>', 0, 'and has misled');
 
 # An old snapshot sees by key what it has seen before.
 my $old = $node->background_psql('postgres');

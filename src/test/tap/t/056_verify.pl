@@ -1,5 +1,5 @@
-# lsm_verify() with workers says what it says without, in the same order, whatever is wrong; workers take part, run as the
-# table's owner and only what they may; an error or a cancel ends it, and nothing is left behind.
+# lsm_verify() says what is wrong, in the order of the relations; it runs as the table's owner, and only what the caller
+# may have it run; an error or a cancel ends it, and nothing is left behind.
 use strict;
 use warnings;
 use LsmTest;
@@ -8,46 +8,24 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 lsm_seed();
-my $node = lsm_node('node', conf => "max_wal_senders = 4\nautovacuum = off\nlsm.compaction_workers = 0\nlsm.memtable_size = 256kB\nlsm.target_file_size = 64kB\n"
-	  . "max_worker_processes = 16\nmax_parallel_workers = 12\nhot_standby = on");
+my $node = lsm_node('node', conf => "max_wal_senders = 4\nautovacuum = off\nlsm.compaction_workers = 0\nlsm.memtable_size = 256kB\nlsm.target_file_size = 64kB");
 $node->append_conf('pg_hba.conf', "local replication all trust\n");
 lsm_start($node);
 
-# each of these is to make no difference
-my %ways = (
-	'none' => 'SET max_parallel_maintenance_workers = 0;',
-	'one' => 'SET max_parallel_maintenance_workers = 1; SET min_parallel_table_scan_size = 0;',
-	'four' => 'SET max_parallel_maintenance_workers = 4; SET min_parallel_table_scan_size = 0;',
-	'four, none to be had' => 'SET max_parallel_maintenance_workers = 4; SET min_parallel_table_scan_size = 0; SET max_parallel_workers = 0;',
-	'two, little memory' => "SET max_parallel_maintenance_workers = 2; SET min_parallel_table_scan_size = 0; SET maintenance_work_mem = '1MB';");
-my $many = $ways{four};
-
-sub verify_all
+sub problems_of
 {
-	my ($what, $like, @relations) = @_;
-	foreach my $relation (@relations)
-	{
-		my $query = "SELECT object, problem FROM lsm_verify('$relation')";
-		my $expected = $node->safe_psql('postgres', "$ways{none} $query");
-		like($expected, $like, "$what: $relation") if defined $like && $relation eq $relations[0];
-		foreach my $way (sort keys %ways)
-		{
-			is($node->safe_psql('postgres', "SET max_parallel_workers_per_gather = 0; $ways{$way} $query"), $expected, "$what: $relation, workers: $way") if $way ne 'none';
-		}
-	}
-	return;
+	my ($relation) = @_;
+	return $node->safe_psql('postgres', "SELECT object, problem FROM lsm_verify('$relation')");
 }
 
 $node->safe_psql('postgres', q{
-CREATE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN $1; END';
-CREATE FUNCTION lies_alone(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL RESTRICTED AS 'BEGIN RETURN $1; END';
+CREATE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1; END';
 CREATE TABLE t (id int PRIMARY KEY, n int, v text) USING lsm;
 INSERT INTO t SELECT g, g % 100, 'value ' || g FROM generate_series(1, 12000) g;
 CREATE INDEX t_n ON t USING lsm (n);
 CREATE INDEX t_v ON t USING lsm (v);
 CREATE INDEX t_lies ON t USING lsm (lies(id));
 CREATE INDEX t_part ON t USING lsm (n) WHERE lies(id) < 6000;
-CREATE INDEX t_alone ON t USING lsm (lies_alone(id));
 CREATE TABLE h (id int, v text) USING heap;
 INSERT INTO h SELECT g, 'value ' || g FROM generate_series(1, 12000) g;
 CREATE INDEX h_v ON h USING lsm (v);
@@ -57,19 +35,20 @@ UPDATE t SET n = n + 1 WHERE id % 7 = 0;
 DELETE FROM t WHERE id % 11 = 0;
 UPDATE h SET v = v || '!' WHERE id % 5 = 0;
 });
-is($node->safe_psql('postgres', "$many SELECT * FROM lsm_verify('t'); SELECT * FROM lsm_verify('h');"), '', 'all is well');
-cmp_ok(scalar(lsm_files_of($node, qr/\.sst$/)), '>', 8, 'there are files for several processes');
+is($node->safe_psql('postgres', "SELECT * FROM lsm_verify('t'); SELECT * FROM lsm_verify('h');"), '', 'all is well');
+cmp_ok(scalar(lsm_files_of($node, qr/\.sst$/)), '>', 8, 'there are several files');
 
 # ---- indexes that do not have what the table says ----
 
-$node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN CASE WHEN $1 % 40 = 3 THEN $1 + 100000 ELSE $1 END; END';});
-verify_all('some entries are wrong', qr/^t_lies\|row .* is not found by its key\n.*t_part\|a complete index scan returns row/s, 't', 'h', 't_part');
-$node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN -$1; END';
-CREATE OR REPLACE FUNCTION lies_alone(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL RESTRICTED AS 'BEGIN RETURN -$1; END';});
-verify_all('all entries are wrong', qr/more problems of this relation are not listed/, 't', 'h', 't_alone');
-is(scalar(() = $node->safe_psql('postgres', "$many SELECT * FROM lsm_verify('t')") =~ /^t_lies\|/mg), 101, 'as many problems of an index as are worth it');
-$node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS 'BEGIN RETURN $1; END';
-CREATE OR REPLACE FUNCTION lies_alone(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL RESTRICTED AS 'BEGIN RETURN $1; END';});
+$node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN CASE WHEN $1 % 40 = 3 THEN $1 + 100000 ELSE $1 END; END';});
+like(problems_of('t'), qr/^t_lies\|row .* is not found by its key\n.*t_part\|a complete index scan returns row/s, 'some entries are wrong: t');
+like(problems_of('h'), qr/^h_lies\|row .* is not found by its key/, 'some entries are wrong: h');
+like(problems_of('t_part'), qr/^t_part\|a complete index scan returns row/, 'some entries are wrong: t_part');
+is(join(' ', problems_of('t') =~ /^(\w+)\|row \((\d+),/mg), join(' ', map { "t_lies $_" } sort { $a <=> $b } problems_of('t') =~ /^t_lies\|row \((\d+),/mg), 'in the order of the rows');
+$node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN -$1; END';});
+like(problems_of($_), qr/more problems of this relation are not listed/, "all entries are wrong: $_") foreach 't', 'h';
+is(scalar(() = $node->safe_psql('postgres', "SELECT * FROM lsm_verify('t')") =~ /^t_lies\|/mg), 101, 'as many problems of an index as are worth it');
+$node->safe_psql('postgres', q{CREATE OR REPLACE FUNCTION lies(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN $1; END';});
 
 # ---- files ----
 
@@ -89,7 +68,15 @@ note('damaged: ' . join(' ', @damaged));
 # (jobs would mend the filters in between)
 lsm_set($node, 'lsm.crash_point' => 'repair_started!');
 $node->start;
-verify_all(@damaged . ' files are damaged', undef, 't', 'h');
+my $said = problems_of('t') . "\n" . problems_of('h');
+foreach my $file (@damaged)
+{
+	my ($name) = $file =~ m{(pg_lsm/.*)};
+	(my $sorted = $file) =~ s/flt$/sst/;
+	# of a damaged sorted file the filter is not looked at
+	next if $sorted ne $file && grep { $_ eq $sorted } @damaged;
+	like($said, qr/^\S*\Q$name\E\|/m, 'a damaged file is named');
+}
 $node->stop;
 foreach my $file (@damaged)
 {
@@ -97,18 +84,17 @@ foreach my $file (@damaged)
 }
 lsm_set($node, 'lsm.crash_point' => '');
 $node->start;
-is($node->safe_psql('postgres', "$many SELECT * FROM lsm_verify('t'); SELECT * FROM lsm_verify('h');"), '', 'all is well again');
+is($node->safe_psql('postgres', "SELECT * FROM lsm_verify('t'); SELECT * FROM lsm_verify('h');"), '', 'all is well again');
 
 # ---- who runs what ----
 
 $node->safe_psql('postgres', q{
 CREATE ROLE owner; CREATE ROLE reader; CREATE ROLE stranger; GRANT CREATE ON SCHEMA public TO owner;
-CREATE FUNCTION who(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE FUNCTION who(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
 	IF current_user <> 'owner' THEN RAISE EXCEPTION 'this is %', current_user; END IF;
 	RETURN $1;
 END $$;
-CREATE FUNCTION in_worker() RETURNS bool LANGUAGE sql PARALLEL SAFE AS $$SELECT backend_type = 'parallel worker' FROM pg_stat_get_activity(pg_backend_pid()) a (datid, pid, usesysid, application_name, state, query, wait_event_type, wait_event, xact_start, query_start, backend_start, state_change, client_addr, client_hostname, client_port, backend_xid, backend_xmin, backend_type)$$ STABLE;
 SET ROLE owner;
 CREATE TABLE mine (id int, n int) USING lsm;
 INSERT INTO mine SELECT g, g FROM generate_series(1, 3000) g;
@@ -119,39 +105,28 @@ GRANT SELECT ON mine TO reader;
 });
 foreach my $role ('postgres', 'owner')
 {
-	my ($rc, $out, $err) = $node->psql('postgres', ($role eq 'postgres' ? '' : "SET ROLE $role;") . "$many SELECT * FROM lsm_verify('mine')");
-	is("$rc $out $err", '0  ', "workers run as the owner, asked by $role");
+	my ($rc, $out, $err) = $node->psql('postgres', ($role eq 'postgres' ? '' : "SET ROLE $role;") . "SELECT * FROM lsm_verify('mine')");
+	is("$rc $out $err", '0  ', "functions run as the owner, asked by $role");
 }
-my ($rc, $out, $err) = $node->psql('postgres', "SET ROLE reader; $many SELECT * FROM lsm_verify('mine')");
-is("$rc $out", '0 ', 'nothing runs for a reader, in no process');
+my ($rc, $out, $err) = $node->psql('postgres', "SET ROLE reader; SELECT * FROM lsm_verify('mine')");
+is("$rc $out", '0 ', 'nothing runs for a reader');
 is(join(' ', $err =~ /WARNING:  (.*)/g), 'index "mine_who" was not compared with its table', 'and he is told so');
-($rc, $out, $err) = $node->psql('postgres', "SET ROLE stranger; $many SELECT * FROM lsm_verify('mine')");
+($rc, $out, $err) = $node->psql('postgres', "SET ROLE stranger; SELECT * FROM lsm_verify('mine')");
 like($err, qr/permission denied/, 'a role without rights');
 
-# a worker's error is the statement's
 $node->safe_psql('postgres', q{
-CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE FUNCTION slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-	IF current_setting('test.fails', true) = 'yes' AND (SELECT backend_type = 'parallel worker' FROM pg_stat_activity WHERE pid = pg_backend_pid()) THEN RAISE EXCEPTION 'this is a worker'; END IF;
-	IF current_setting('test.fails', true) IS NOT NULL THEN PERFORM pg_sleep(CASE current_setting('test.fails') WHEN 'yes' THEN 0.01 ELSE 0.0005 END); END IF;
+	IF current_setting('test.slow', true) = 'yes' THEN PERFORM pg_sleep(0.0005); END IF;
 	RETURN $1;
 END $$;
 CREATE TABLE s (id int) USING lsm;
 INSERT INTO s SELECT g FROM generate_series(1, 40000) g;
 CREATE INDEX s_slow ON s USING lsm (slow(id));
 });
-my $seen = 0;
-foreach my $try (1 .. 3)
-{
-	(undef, undef, $err) = $node->psql('postgres', "SET test.fails = 'yes'; $many SELECT * FROM lsm_verify('s')");
-	last if $seen = $err =~ /this is a worker/;
-}
-ok($seen, 'a worker takes part, and its error ends the statement');
-
 # ---- cancelled, repeated, and nothing is left ----
 
 my $session = $node->background_psql('postgres', on_error_stop => 0);
-$session->query_safe($many);
 my $pid = $session->query_safe('SELECT pg_backend_pid()');
 $session->query_safe(q{SELECT count(*) FROM lsm_verify('t') a, lsm_verify('mine') b, lsm_verify('h') c, lsm_verify('s') d}) foreach 1 .. 5;
 
@@ -175,18 +150,17 @@ foreach my $i (1 .. $repetitions)
 {
 	$wrong .= $session->query(q{SELECT object || problem FROM lsm_verify('mine') UNION ALL SELECT object || problem FROM lsm_verify('h')});
 	next if $i % 5;
-	$session->query_safe(q{SET test.fails = 'no'; SET statement_timeout = '80ms';});
+	$session->query_safe(q{SET test.slow = 'yes'; SET statement_timeout = '80ms';});
 	$session->query(q{SELECT * FROM lsm_verify('s')});
 	$errors .= $session->{stderr};
 	$session->{stderr} = '';
-	$session->query_safe(q{RESET statement_timeout; RESET test.fails;});
+	$session->query_safe(q{RESET statement_timeout; RESET test.slow;});
 }
 is($wrong, '', "$repetitions times in one session, and cancelled in between");
 like($errors, qr/canceling statement due to statement timeout/, '(it was cancelled)');
 my $now = open_files();
 is(join(', ', map { "$_: " . ($open->{$_} // 0) . " before, $now->{$_} now" } grep { !m{/base/N/N$} && $now->{$_} > ($open->{$_} // 0) + 3 } sort keys %$now), '', 'files are closed');
 cmp_ok($session->query_safe('SELECT sum(total_bytes) FROM pg_backend_memory_contexts'), '<', $memory + 2_000_000, 'memory is given back');
-is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'}), '0', 'no worker is left');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_ls_tmpdir()}), '0', 'no temporary file is left');
 $session->query_safe(q{SET ROLE owner; BEGIN; INSERT INTO mine VALUES (9999, 9999)});
 is($session->query(q{SELECT object || problem FROM lsm_verify('mine')}), '', 'in a transaction that has written');
@@ -195,21 +169,15 @@ is($session->query(q{SELECT object || problem FROM lsm_verify('mine')}), '', 'in
 $session->query_safe('COMMIT');
 $session->quit;
 
-# each row is looked up once in each index, whoever does it
-my %lookups;
-foreach my $way ('none', 'one', 'four')
-{
-	$node->safe_psql('postgres', "SELECT pg_stat_lsm_reset()");
-	$node->safe_psql('postgres', "$ways{$way} SELECT * FROM lsm_verify('mine')");
-	$lookups{$way} = $node->safe_psql('postgres', q{SELECT relname, lookups FROM pg_stat_lsm WHERE relname IN ('mine_n', 'mine_who') ORDER BY 1});
-}
-like($lookups{none}, qr/^mine_n\|[1-9]\d+\nmine_who\|[1-9]\d+$/, 'lookups are counted');
-is($lookups{$_}, $lookups{none}, "what workers count is seen, workers: $_") foreach 'one', 'four';
+# each row is looked up once in each index
+$node->safe_psql('postgres', "SELECT pg_stat_lsm_reset()");
+problems_of('mine');
+like($node->safe_psql('postgres', q{SELECT relname, lookups >= 3000 FROM pg_stat_lsm WHERE relname IN ('mine_n', 'mine_who') ORDER BY 1}), qr/^mine_n\|t\nmine_who\|t$/, 'lookups are counted');
 
 # ---- errors that are caught; what this transaction has made ----
 
 $node->safe_psql('postgres', q{
-CREATE FUNCTION refuses(int) RETURNS int LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+CREATE FUNCTION refuses(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
 	IF current_setting('test.refuses', true) = 'yes' AND $1 % 1000 = 900 THEN RAISE EXCEPTION 'refused'; END IF;
 	RETURN $1;
@@ -217,7 +185,7 @@ END $$;
 SET ROLE owner;
 CREATE INDEX mine_refuses ON mine USING lsm (refuses(id));
 });
-is($node->safe_psql('postgres', "$many " . q{
+is($node->safe_psql('postgres', q{
 DO $$
 DECLARE caught int := 0;
 BEGIN
@@ -235,7 +203,7 @@ BEGIN
 END $$;
 SELECT count(*) FROM pg_ls_tmpdir();
 }), '0', 'errors are caught, and it works afterwards');
-is($node->safe_psql('postgres', "$many " . q{
+is($node->safe_psql('postgres', q{
 BEGIN;
 SET LOCAL ROLE owner;
 CREATE TABLE new_one (id int, v text) USING lsm;
@@ -260,7 +228,7 @@ ROLLBACK;
 lsm_set($node, 'lsm.crash_point' => '?');
 $node->restart;
 $node->safe_psql('postgres', q{CREATE TABLE young (id int, v text) USING lsm; INSERT INTO young VALUES (1, 'a'), (2, 'b')});
-my $verify = "SET max_parallel_maintenance_workers = 0; SELECT * FROM lsm_verify('young')";
+my $verify = "SELECT * FROM lsm_verify('young')";
 sub beside
 {
 	my ($what, $point, $sql) = @_;
@@ -325,7 +293,7 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 $node->wait_for_catchup($standby);
-is($standby->safe_psql('postgres', "$many SELECT * FROM lsm_verify('t'); SELECT * FROM lsm_verify('h'); SELECT * FROM lsm_verify('mine');"), '', 'on a standby');
+is($standby->safe_psql('postgres', "SELECT * FROM lsm_verify('t'); SELECT * FROM lsm_verify('h'); SELECT * FROM lsm_verify('mine');"), '', 'on a standby');
 $standby->stop;
 $node->stop;
 done_testing();

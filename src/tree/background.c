@@ -674,7 +674,6 @@ compact_next(void)
 
 static bool units_loaded;
 static bool file_logged;
-static bool filter_repaired;
 static bool file_unshared;
 
 /* What is done for all trees together, in the order of a round */
@@ -697,12 +696,6 @@ help_logging(void)
 }
 
 static void
-repair_filter(void)
-{
-	filter_repaired = lsm_repair_do();
-}
-
-static void
 unshare_file(void)
 {
 	file_unshared = lsm_unshare_one_file();
@@ -720,8 +713,6 @@ static Chore dropping = {lsm_drop_keyspaces, "while removing dropped LSM trees"}
 static Chore noting = {lsm_primary_memory_note, "while noting settings for standbys"};
 static Chore sweeping = {lsm_sweep_orphans, "while looking for orphaned LSM trees"};
 static Chore loading = {load_units, "while loading filters"};
-/* A file that failed is not the next one, or has to wait by itself */
-static Chore repairing = {repair_filter, "while building a filter again", {.once = true}};
 static Chore unsharing = {unshare_file, "while parting files that LSM trees share"};
 static Chore logging = {help_logging, "while logging a file for another process", {.once = true}};
 
@@ -746,7 +737,7 @@ lsm_worker_round(int worker_no)
 
 	lsm_compact_pause_hook = worker_pause;
 	lsm_rate_note_server();
-	units_loaded = file_logged = filter_repaired = file_unshared = false;
+	units_loaded = file_logged = file_unshared = false;
 	do_chore(&unlinking);
 	if (worker_no == 0)
 	{
@@ -767,10 +758,7 @@ lsm_worker_round(int worker_no)
 	if (worker_no == 1 || (worker_no == 0 && compacts))
 		do_chore(&unsharing);
 	if (!did && compacts)
-	{
-		do_chore(&repairing);
-		did |= filter_repaired || compact_next();
-	}
+		did |= compact_next();
 	if (!did)
 	{
 		do_chore(&logging);

@@ -34,7 +34,6 @@
 #include "tree/control/progress.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
-#include "tree/disk/repair_queue.h"
 #include "tree/elastic/elastic.h"
 #include "tree/memtable/memtable.h"
 #include "tree/read/read.h"
@@ -74,7 +73,6 @@ lsm_tree_shmem_bytes(void)
 	bytes = add_size(bytes, lsm_worker_shmem_bytes());
 	bytes = add_size(bytes, lsm_wal_offload_shmem_bytes());
 	bytes = add_size(bytes, lsm_rate_shmem_bytes());
-	bytes = add_size(bytes, lsm_repair_shmem_bytes());
 	bytes = add_size(bytes, lsm_counters_shmem_bytes());
 	bytes = add_size(bytes, lsm_filestats_shmem_bytes());
 	bytes = add_size(bytes, lsm_elastic_shmem_bytes());
@@ -115,7 +113,6 @@ lsm_tree_shmem_init(void)
 	lsm_worker_shmem_init();
 	lsm_wal_offload_shmem_init();
 	lsm_rate_shmem_init();
-	lsm_repair_shmem_init();
 	lsm_counters_shmem_init();
 	lsm_filestats_shmem_init();
 	lsm_elastic_shmem_init();

@@ -23,7 +23,6 @@
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
-#include "tree/disk/repair_queue.h"
 #include "tree/read/filecache.h"
 #include "tree/read/read.h"
 #include "tree/read/version.h"
@@ -481,8 +480,6 @@ report_problems(Verify *verify, LsmProblem report, void *arg)
 
 	LSM_CRASH_POINT("verify_file_read");
 	still_listed(verify->tree, verify->file, &listed, &same_filter);
-	if (verify->filter_problems && same_filter)
-		lsm_repair_request(verify->tree->keyspace_id, verify->file->number);
 	forboth(object, verify->objects, problem, verify->problems)
 	{
 		bool		of_filter = strcmp(lfirst(object), verify->filter_path) == 0;

@@ -343,12 +343,6 @@ extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
  */
 extern void lsm_repair_tree(LsmTree *tree);
 
-/*
- * Workers: one file that somebody could not use the filter of, if there is one
- * whose turn it is.  An error leaves that file alone for a while.
- */
-extern bool lsm_repair_do(void);
-
 /* ---- elastic_inherit.c ---- */
 
 /*

@@ -4,12 +4,11 @@
  *	  Filters that are missing or damaged are built again from their sorted
  *	  files.
  *
- * A process that cannot use a file's filter reads the file without it, and
- * puts the file in a table in shared memory (lsm_repair_request).  A worker
- * that compacts looks at the filter, and if it is damaged indeed reads the
- * sorted file's keys, writes the filter under another name, makes it durable
- * and renames it: who reads meanwhile sees the damaged file or the new one.
- * lsm_compact() does the same for all files of its tree.
+ * A process that cannot use a file's filter warns of it, and reads the file
+ * without.  lsm_compact() looks at the filters of all files of its tree: of one
+ * that is damaged it reads the sorted file's keys, writes the filter under
+ * another name, makes it durable and renames it: who reads meanwhile sees the
+ * damaged file or the new one.
  *
  * It is a step of compaction that claims the file's level (claim.c): files of
  * that level stay meanwhile, nobody else works on the same file, and it ends
@@ -25,11 +24,9 @@
  * may not be the one the list means: damaged, as before. Never a false
  * negative: a filter is believed only if it is the one that the list means.
  *
- * What fails (a full disk: a WARNING; a damaged sorted file: an error) is
- * tried again later, less and less often, and then forgotten: who opens the
- * file next asks again.
+ * A disk that is full is a WARNING, a damaged sorted file an error.
  *
- * Locking: a spinlock for the table.
+ * Locking: none of its own.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,25 +37,17 @@
 
 #include "common/file_perm.h"
 #include "miscadmin.h"
-#include "storage/shmem.h"
-#include "storage/spin.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 #include "tree/compaction/output_job.h"
 #include "tree/control/control.h"
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
-#include "tree/disk/repair_queue.h"
 #include "tree/elastic/elastic.h"
 #include "tree/read/filecache.h"
 #include "tree/read/read.h"
 #include "tree/read/version.h"
-
-/* ======================================================================
- * One filter
- * ====================================================================== */
 
 static bool
 units_are_sound(const LsmFilter *filter)
@@ -79,16 +68,12 @@ units_are_sound(const LsmFilter *filter)
 	return true;
 }
 
-typedef enum FilterState
-{
-	FILTER_SOUND,
-	FILTER_DAMAGED,
-	FILTER_UNKNOWN				/* memory or file handles are short */
-} FilterState;
-
-/* All of it is read. */
-static FilterState
-filter_state(LsmTree *tree, const LsmFile *file)
+/*
+ * All of it is read.  One that cannot be read for want of memory or file
+ * handles is not damaged.
+ */
+static bool
+filter_is_damaged(LsmTree *tree, const LsmFile *file)
 {
 	char		path[MAXPGPATH];
 	LsmSstBlob	blob;
@@ -101,8 +86,7 @@ filter_state(LsmTree *tree, const LsmFile *file)
 	/* scheme none has a filter file, too, which says so: lsm_verify looks for it */
 	lsm_file_path(tree, file->number, true, path);
 	if (lsm_sst_map_blob(path, &blob, &err) != LSM_SST_OK)
-		return err.status == LSM_SST_NO_MEMORY || err.sys_errno == EMFILE || err.sys_errno == ENFILE ?
-			FILTER_UNKNOWN : FILTER_DAMAGED;
+		return err.status != LSM_SST_NO_MEMORY && err.sys_errno != EMFILE && err.sys_errno != ENFILE;
 	status = lsm_filter_open(blob.data, blob.bytes, true, &filter, &why);
 	damaged = (status != LSM_FILTER_OK && status != LSM_FILTER_UNKNOWN) ||
 		lsm_filter_mismatch(file, &blob) != NULL;
@@ -111,7 +95,7 @@ filter_state(LsmTree *tree, const LsmFile *file)
 		damaged = !units_are_sound(&filter);
 	damaged = damaged || lsm_sst_blob_faulted(&blob);
 	lsm_sst_unmap_blob(&blob);
-	return damaged ? FILTER_DAMAGED : FILTER_SOUND;
+	return damaged;
 }
 
 static uint32
@@ -217,7 +201,7 @@ write_filter(LsmTree *tree, uint64 number, const void *image, Size bytes)
  * REQUIRES: a job of this process has claimed the file's level; the file is in
  * the job's version.
  */
-static bool
+static void
 rebuild_filter(LsmJob *job, const LsmFile *file)
 {
 	LsmTree    *tree = job->tree;
@@ -244,7 +228,7 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	meta.filter_check = lsm_filter_check(image, bytes);
 	lsm_job_report_phase(job, LSM_PHASE_WRITING);
 	if (!write_filter(tree, number, image, bytes))
-		return false;
+		return;
 	pfree(chunk);
 	lsm_file_log(tree, number, true);
 
@@ -252,33 +236,32 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	edit.removed = &number;
 	edit.added = &meta;
 	if (!lsm_publish(job, &edit, NULL))
-		return false;
+		return;
 
 	/* what was loaded of the damaged one */
 	lsm_elastic_forget(tree->keyspace_id, number);
 	ereport(LOG,
 			(errmsg("built the filter of sorted file " UINT64_FORMAT " of LSM tree \"%s\" again",
 					number, tree->dir)));
-	return true;
 }
 
 /*
- * Look at the filter of a file of the job's version, and build it again if need
- * be.  False: it is damaged still, or cannot be read now.  REQUIRES: a job of
- * this process (perhaps this one) has claimed the file's level, if there is
- * such a file.
+ * Look at the filter of a file, and build it again if need be.  REQUIRES: a job
+ * of this process has claimed the file's level, if there is such a file.
  */
-static bool
-repair_file(LsmJob *job, uint64 number)
+static void
+repair_file(LsmTree *tree, uint64 number)
 {
+	LsmJob	   *job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
-	const LsmFile *file = lsm_version_find_file(job->version, number);
-	FilterState state = file != NULL ? filter_state(job->tree, file) : FILTER_SOUND;
-	bool		sound = state == FILTER_SOUND ||
-		(state == FILTER_DAMAGED && rebuild_filter(job, file));
+	const LsmFile *file;
 
+	lsm_job_set_version(job, lsm_version_refresh(tree));
+	file = lsm_version_find_file(job->version, number);
+	if (file != NULL && filter_is_damaged(tree, file))
+		rebuild_filter(job, file);
 	MemoryContextSwitchTo(old);
-	return sound;
+	lsm_job_end(job);
 }
 
 void
@@ -292,69 +275,8 @@ lsm_repair_tree(LsmTree *tree)
 		numbers[i] = lsm_version_file(version, i)->number;
 	for (int i = 0; i < n; i++)
 	{
-		LsmJob	   *job;
-
 		CHECK_FOR_INTERRUPTS();
-		job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
-		lsm_job_set_version(job, lsm_version_refresh(tree));
-		(void) repair_file(job, numbers[i]);
-		lsm_job_end(job);
+		repair_file(tree, numbers[i]);
 	}
 	pfree(numbers);
-}
-
-/* ======================================================================
- * The worker's part
- * ====================================================================== */
-
-/* False: not now. */
-static bool
-repair_claimed(LsmJob *job, const LsmRepairRequest *request)
-{
-	const LsmFile *file;
-
-	/* before the work, to see whether publishing will be possible */
-	if (!lsm_claim_plan(job) || !lsm_publish_lock(job->tree))
-		return false;
-	lsm_job_set_version(job, lsm_version_refresh(job->tree));
-	lsm_publish_unlock(job->tree);
-	file = lsm_version_find_file(job->version, request->number);
-	if (file != NULL)
-	{
-		uint32		levels = LSM_LEVEL_BIT(file->level);
-
-		if (levels & job->others_levels)
-			return false;
-		lsm_claim_keep(job, levels);
-	}
-	if (repair_file(job, request->number))
-		lsm_repair_done(request);
-	return true;
-}
-
-bool
-lsm_repair_do(void)
-{
-	LsmRepairRequest request;
-	LsmTreeShared *ctl;
-	LsmTree    *tree;
-	LsmJob	   *job;
-	bool		done;
-
-	if (!lsm_repair_take(&request))
-		return false;
-	ctl = lsm_control_find(request.keyspace_id);
-	tree = ctl != NULL ? lsm_tree_attach(ctl) : NULL;
-	if (tree == NULL || tree->keyspace_id != request.keyspace_id)
-	{
-		/* gone, or nobody uses it: then nobody needs the filter */
-		lsm_repair_done(&request);
-		return true;
-	}
-	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
-	done = repair_claimed(job, &request);
-	lsm_job_end(job);
-	if (!done)
-		lsm_repair_postpone(&request);
-	return done;
 }

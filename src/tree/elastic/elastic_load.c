@@ -31,7 +31,6 @@
 
 #include "tree/control/crash_point.h"
 #include "tree/disk/disk.h"
-#include "tree/disk/repair_queue.h"
 #include "tree/elastic/elastic.h"
 #include "tree/elastic/elastic_queue.h"
 #include "tree/memtable/memtable.h"
@@ -312,7 +311,6 @@ warn_damaged(int ntasks)
 
 		if (tasks[i].result != LOAD_DAMAGED)
 			continue;
-		lsm_repair_request(tasks[i].keyspace_id, tasks[i].number);
 		if (!lsm_warn_about_file(tasks[i].keyspace_id, tasks[i].number))
 			continue;
 		lsm_keyspace_file_path(tasks[i].keyspace_id, tasks[i].number, true, path);
@@ -320,7 +318,8 @@ warn_damaged(int ntasks)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("filter file \"%s\" is corrupt", path),
 				 errdetail("Unit %u of segment %u cannot be read; the segment does without it until the filter has been built again.",
-						   tasks[i].first + tasks[i].nread, tasks[i].segment)));
+						   tasks[i].first + tasks[i].nread, tasks[i].segment),
+				 RecoveryInProgress() ? 0 : errhint("lsm_compact() builds it again.")));
 	}
 }
 

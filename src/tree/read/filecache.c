@@ -37,7 +37,6 @@
 #include "tree/control/control.h"
 #include "tree/disk/disk.h"
 #include "tree/disk/manifest.h"
-#include "tree/disk/repair_queue.h"
 #include "tree/read/elastic_probe.h"
 #include "tree/read/filecache.h"
 #include "tree/read/read.h"
@@ -503,7 +502,6 @@ lsm_file_filter_damaged(LsmOpenFile *open, const char *message, const char *why)
 	if (!open->filter_damaged)
 		ndamaged_filters++;
 	open->filter_damaged = true;
-	lsm_repair_request(open->keyspace_id, open->number);
 
 	/* may raise an error (cancel): last */
 	if (!lsm_warn_about_file(open->keyspace_id, open->number))
@@ -513,7 +511,8 @@ lsm_file_filter_damaged(LsmOpenFile *open, const char *message, const char *why)
 			(errcode(ERRCODE_DATA_CORRUPTED),
 			 message != NULL ? errmsg("%s", message) :
 			 errmsg("filter file \"%s\" is corrupt: %s", path, why),
-			 errdetail("The sorted file is read without its filter until that has been built again.")));
+			 errdetail("The sorted file is read without its filter until that has been built again."),
+			 RecoveryInProgress() ? 0 : errhint("lsm_compact() builds it again.")));
 }
 
 void

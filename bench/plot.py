@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what bench/run.sh and bench/figures.sh measured (Debian: python3-matplotlib).
+"""Draws what bench/run.sh and bench/papers/figures.sh measured (Debian: python3-matplotlib).
 
 usage: plot.py [-o DIRECTORY] [-t svg|png] DIRECTORY [NAME...]
 

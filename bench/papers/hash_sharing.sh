@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds and runs hash_sharing.cc; arguments name the parts (default: all).
 set -euo pipefail
-top=$(cd "$(dirname "$0")/.." && pwd)
+top=$(cd "$(dirname "$0")/../.." && pwd)
 out=$top/build/bench
 
 for header in xxhash.h isa-l.h openssl/md5.h absl/hash/internal/city.h; do
@@ -14,7 +14,7 @@ mkdir -p "$out"
 for source in "$top"/src/filter/*.c; do
 	gcc -O2 -std=gnu11 -I"$top/src" -D_GNU_SOURCE -c -o "$out/$(basename "${source%.c}").o" "$source"
 done
-g++ -O2 -std=c++17 -Wall -Wextra -Wno-deprecated-declarations -D_GNU_SOURCE -I"$top/src" -o "$out/hash_sharing" "$top/bench/hash_sharing.cc" \
+g++ -O2 -std=c++17 -Wall -Wextra -Wno-deprecated-declarations -D_GNU_SOURCE -I"$top/src" -o "$out/hash_sharing" "$top/bench/papers/hash_sharing.cc" \
 	"$out"/*.o -lxxhash -lisal -lcrypto -labsl_city -lm
 echo "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), $(nproc) cores, $(uname -r), $(date +%F)"
 exec nice -n 5 "$out/hash_sharing" "$@"

@@ -2,7 +2,7 @@
 # ElasticBF against uniform blocked Bloom filters of the same memory, inside the database:
 # false positives (wasted block reads), lookups per second, units on.
 #
-#   bench/elastic.sh [experiment ...]      bits zero shift time writes rate (default: all)
+#   bench/papers/elastic.sh [experiment ...]      bits zero shift time writes rate (default: all)
 #
 #   ELASTIC_KEYS=999983    keys, a prime
 #   ELASTIC_PROBES=300000  lookups per measurement
@@ -14,7 +14,7 @@
 #   ELASTIC_ROUNDS=15      chunks of each scheme (rate)
 #   ELASTIC_CSV=build/elastic.csv
 set -uo pipefail
-. "$(dirname "$0")/../src/test/lib.sh"
+. "$(dirname "$0")/../../src/test/lib.sh"
 
 keys=${ELASTIC_KEYS:-999983}
 probes=${ELASTIC_PROBES:-300000}

@@ -7,8 +7,8 @@
  *	  server.
  *
  * Four runs of even keys (90%, 9%, 0.9% and 0.1% of them, as in
- * bench/elastic.sh), lookups of odd ones, each of which asks every run.  Draws
- * as in bench/elastic.sh; each of several draws has its hot keys elsewhere,
+ * bench/papers/elastic.sh), lookups of odd ones, each of which asks every run.  Draws
+ * as in bench/papers/elastic.sh; each of several draws has its hot keys elsewhere,
  * and is warmed up before it is measured.  States of segments are part of the
  * memory if "states" is 1.
  *

@@ -1,5 +1,5 @@
 #!/bin/bash
-# bench/figures.sh [fig1 fig5a fig5b fig6 fig7 fig8 fig9]: the figures of "Reducing Bloom Filter CPU
+# bench/papers/figures.sh [fig1 fig5a fig5b fig6 fig7 fig8 fig9]: the figures of "Reducing Bloom Filter CPU
 # Overhead in LSM-Trees on Modern Storage Devices" that measure lookups in an LSM tree, on the product's
 # tree (bench/tree.sh).  bench/plot.py draws the CSVs.
 #
@@ -14,7 +14,7 @@
 #
 # BENCH_ROUNDS, BENCH_SCALE, BENCH_RESULTS as for run.sh.
 set -uo pipefail
-top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$top/bench/lib.sh"
 . "$top/bench/tree.sh"
 

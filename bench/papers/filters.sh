@@ -1,18 +1,18 @@
 #!/bin/bash
 # Stand-alone benches of src/filter: no server.
 #
-# bench/filters.sh quotient           quotient against Bloom filter in RAM, by load factor
-# bench/filters.sh cascade [KEYS]     cascade against Bloom filters on storage
-# bench/filters.sh elastic [NAME VALUE ..]  ElasticBF's policy against blocked filters and bounds
-# bench/filters.sh separability       one Bloom filter against several units of the same bits
+# bench/papers/filters.sh quotient           quotient against Bloom filter in RAM, by load factor
+# bench/papers/filters.sh cascade [KEYS]     cascade against Bloom filters on storage
+# bench/papers/filters.sh elastic [NAME VALUE ..]  ElasticBF's policy against blocked filters and bounds
+# bench/papers/filters.sh separability       one Bloom filter against several units of the same bits
 #
 # BENCH_DIR: a directory on the storage to measure (default: a scratch directory in build/)
 set -euo pipefail
-top=$(cd "$(dirname "$0")/.." && pwd)
+top=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$top"
 
 name=${1:-}
-source=bench/filter_$name.c
+source=bench/papers/filter_$name.c
 if [ -z "$name" ] || [ ! -e "$source" ]; then
 	sed -n '2,/^set/{/^set/d;s/^# \?//;p}' "$0"
 	exit 2

@@ -52,7 +52,7 @@ int			lsm_directory_tag_bits = LSM_DIRECTORY_TAG_BITS;
 #endif
 
 /*
- * After so many lookups of a tree in vain, one by one, only one in so many
+ * After this many lookups of a tree in vain, one by one, only one in this many
  * looks here: where keys are absent, or rows are many more than words, it is not
  * worth a wait for memory.
  */

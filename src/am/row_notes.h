@@ -95,7 +95,7 @@ extern const LsmRowGroup *lsm_row_group_get(Relation table, const ItemPointerDat
 /* ---- rows fetched for an index scan ---- */
 
 /*
- * A scan that has met so many rows in a row which it did not see passes over
+ * A scan that has met this many rows in a row which it did not see passes over
  * those of which it is known why.
  */
 #define LSM_HIDDEN_ROWS	4

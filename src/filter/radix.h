@@ -9,7 +9,7 @@
  *						byte at `shift` and those below it decide; 56 at first
  *	RADIX_ELEMENT		type of an element
  *	RADIX_WORD(e)		its word, 64 bits
- *	RADIX_FEW			up to so many are left to
+ *	RADIX_FEW			up to this many are left to
  *	RADIX_SORT_FEW(elements, n)		which also sorts those of one word
  *
  * No locks.

@@ -62,10 +62,10 @@
 #define COLUMNS_MAX		64
 #define PART_BLOCKS		512
 
-/* Up to so many keys, blocks that are not full do not count. */
+/* Up to this many keys, blocks that are not full do not count. */
 #define FEW_KEYS		512
 
-/* So many fit in one block, where all rows start in the same slot. */
+/* This many fit in one block, where all rows start in the same slot. */
 #define ONE_BLOCK_KEYS	96
 
 /* So much rarer than best for the mean are dependent rows. */

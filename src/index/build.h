@@ -46,7 +46,7 @@ typedef struct LsmSortRuns
 	MemoryContext context;
 	LsmSharedRuns *shared;		/* NULL: this process sorts alone */
 	int			participant;	/* whose runs are written; -1: of none */
-	int			order;			/* so many are merged at a time */
+	int			order;			/* how many are merged at a time */
 	List	   *runs;			/* those that there are */
 	List	   *merged;			/* names of those that are being merged */
 	int			level;			/* of the run that is written */

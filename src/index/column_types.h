@@ -28,7 +28,7 @@
 									 * all of their values differ */
 
 /*
- * Extents of value parts that are not just so many bytes.  In shared memory
+ * Extents of value parts whose extent is not a number of bytes.  In shared memory
  * (leading.c), and below 0x80.
  */
 #define LSM_EXTENT_VARIES		0x40	/* this, or more */

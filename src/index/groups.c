@@ -45,7 +45,7 @@
 /* A larger group is walked value by value. */
 #define SMALL_GROUP_ENTRIES	256
 
-/* After so many entries of one value the others are jumped over. */
+/* After this many entries of one value the others are jumped over. */
 #define SAME_VALUE_STEPS	4
 
 typedef struct GroupEntry

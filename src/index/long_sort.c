@@ -51,7 +51,7 @@ typedef struct LongEntry
 
 #define ENTRY_KEY_BYTES	(2 * sizeof(uint64))
 
-/* Memory of records.  Behind the last one so many bytes are there, to be read. */
+/* Memory of records.  Behind the last one this many bytes are there, to be read. */
 #define CHUNK_BYTES		(1024 * 1024)
 #define SLACK_BYTES		ENTRY_KEY_BYTES
 

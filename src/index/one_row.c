@@ -31,12 +31,20 @@
 #include "index/scan.h"
 
 /*
- * A snapshot that is older than a row of its own transaction may see another
- * row with that key, too: one whose deletion was committed between the two.
- * It is older in a REPEATABLE READ transaction, and for the second query that a
- * rule makes of one.  Who deleted had ended when we last wrote.  If all that had
- * ended precede the snapshot's xmax, he is one of those that it saw running; if
- * these are running even now, there was none.
+ * A snapshot may see two rows with one key if it is older than a row that its
+ * own transaction has written, as in REPEATABLE READ, or for the second query
+ * that a rule makes of one:
+ *
+ *	we		take the snapshot			it sees row 1
+ *	other	DELETE row 1, COMMIT		the snapshot sees row 1 still
+ *	we		INSERT row 2, same key		the snapshot sees row 2, too: it is ours
+ *
+ * The other transaction had ended when we wrote row 2, or the key would have
+ * been refused.  lsm_last_write_completed_xid says what had ended by then.  So
+ * there was no such transaction if
+ *	- whatever had ended by then is older than the snapshot's xmax: then the
+ *	  other one is among those that the snapshot lists as running, and
+ *	- all of these are running even now.
  *
  * Few rows cost less to look at than others' transactions.
  */

@@ -40,7 +40,7 @@
 
 #include "index/index.h"
 
-/* Values may be as long as values can be: so many bytes without a look. */
+/* Values may be as long as values can be: this many bytes without a look. */
 #define BYTES_PER_CHECK	(64 * 1024)
 
 #define CONTEXT_BYTES	6

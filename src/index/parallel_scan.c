@@ -82,7 +82,7 @@ struct LsmSharedScan
 	slock_t		mutex;			/* for state and next */
 	ConditionVariable made;
 	UnitsState	state;
-	int			next;			/* so many have been handed out */
+	int			next;			/* how many have been handed out */
 	int			nunits;
 	int			nprefix;		/* columns of the walks' prefix */
 	int			nlabels;		/* -1: not known */

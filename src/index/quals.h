@@ -174,7 +174,7 @@ extern bool lsm_operators_hold(const LsmColumnQuals *column, const LsmColumnSpec
 /* ---- skip.c ---- */
 
 /*
- * So many entries that do not match cost about as much as finding a place: a
+ * This many entries that do not match cost about as much as finding a place: a
  * walk passes over the rest of their group then.
  */
 #define LSM_SKIP_ENTRIES	128

@@ -39,7 +39,7 @@
 
 #include "index/scan.h"
 
-/* Of a row that is so many entries away, what is known of it is fetched. */
+/* Of a row that is this many entries away, what is known of it is fetched. */
 #define HIDDEN_AHEAD	4
 
 static void make_units(LsmScan *so);

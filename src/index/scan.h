@@ -152,7 +152,7 @@ typedef struct LsmScan
 	bool		present;
 	ItemPointerData *returned;	/* by all passes; NULL until needed */
 	int			nreturned;
-	int			nsorted;		/* so many by former passes, sorted */
+	int			nsorted;		/* how many by former passes, sorted */
 	int			returned_room;
 
 	bool		stable_tids;

@@ -41,7 +41,7 @@ typedef struct ShortEntry
 #define OFFSET_SHIFT	16
 #define BLOCK_SHIFT		32
 
-/* A run has at least so many entries, whatever the memory: 256 kB */
+/* A run has at least this many entries, whatever the memory: 256 kB */
 #define MIN_RUN_ENTRIES	(16 * 1024)
 #define FIRST_ENTRIES	1024
 

@@ -29,10 +29,10 @@
 
 #include "index/scan.h"
 
-/* So many values are sorted by insertion. */
+/* This many values are sorted by insertion. */
 #define FEW_VALUES	8
 
-/* Of so many values the pivot is looked for with care. */
+/* Of this many values the pivot is looked for with care. */
 #define MANY_VALUES	64
 
 /* What a copy takes beside its bytes, about */

@@ -30,19 +30,19 @@ using namespace lsm_sst;
 namespace {
 
 constexpr int kMaxSpares = 32;
-// Of a restart's entries, so many cache lines are fetched before they are
+// Of a restart's entries, this many cache lines are fetched before they are
 // looked at.
 constexpr uint32_t kFetches = 16;
 // Behind where an entry probably ends: this part of the block.
 constexpr size_t kGuessSlackShare = 16;
 // Stepping through this many blocks in a row is taken for a scan, which then
-// asks for so many bytes ahead, twice as many each time up to the most.  The
+// asks for this many bytes ahead, twice as many each time up to the most.  The
 // kernel looks at each of the pages, there or not: the most would cost a short
 // range scan of blocks in the page cache more than the blocks themselves.
 constexpr uint32_t kScanBlocks = 16;
 constexpr uint32_t kLeastReadaheadBytes = 32 * 1024;
 constexpr uint32_t kMostReadaheadBytes = 512 * 1024;
-// After so many, the next block is fetched from memory, too.
+// After this many, the next block is fetched from memory, too.
 constexpr uint32_t kFetchBlocks = 2;
 constexpr uint64_t kMaxFetchBytes = 4096 + 64;
 constexpr uint64_t kLineBytes = 64;

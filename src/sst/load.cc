@@ -15,7 +15,7 @@ namespace {
 // Shorter blocks are decompressed as a whole.
 constexpr size_t kPartBytes = 512;
 
-// Of so many blocks in a row, if this many page faults waited for storage, data
+// Of this many blocks in a row, if this many page faults waited for storage, data
 // is larger than memory.  A look at the count costs as much as a short lookup.
 constexpr uint32_t kBlocksPerLook = 256;
 constexpr long kManyFaults = 32;

@@ -24,7 +24,7 @@ namespace {
 // Samples of a file that was just opened: 2 kB.  A file of 64 MB has 16,000
 // plain blocks, so that 32 separators remain to be searched in the mapping.
 constexpr uint32_t kColdSamples = 512;
-// A file from which so many blocks were read is worth one sample per block and
+// A file from which this many blocks were read is worth one sample per block and
 // the block's offset, 8 bytes: 2 MB per GB of plain blocks.  Lookups then leave
 // the mapped index alone, which saves them two or three cache misses, one
 // waiting for the other: a sixth of a found row's time.  Files with more blocks
@@ -34,7 +34,7 @@ constexpr uint32_t kColdSamples = 512;
 constexpr uint32_t kHotBlocks = 64;
 constexpr uint32_t kHotSamples = 32768;
 constexpr size_t kLargeBytes = 1024 * 1024;
-// So many of the hot samples between two cold ones are fetched at once.
+// This many of the hot samples between two cold ones are fetched at once.
 constexpr uint32_t kFetchedSamples = 64;
 // How far from its guessed place a hot sample is looked for.
 constexpr uint32_t kGuessedSamples = 8;

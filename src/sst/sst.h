@@ -193,7 +193,7 @@ extern LsmSstStatus lsm_sst_iter_prev(LsmSstIter *iter, LsmSstError *err);
 extern bool lsm_sst_iter_valid(const LsmSstIter *iter);
 /* REQUIRES: valid.  Point into the iterator; good until it moves. */
 extern const void *lsm_sst_iter_key(const LsmSstIter *iter, size_t *key_bytes);
-/* Behind the key so many more bytes can be read, whatever they are. */
+/* Behind the key this many more bytes can be read, whatever they are. */
 #define LSM_SST_KEY_SLACK 8
 extern const void *lsm_sst_iter_value(const LsmSstIter *iter, size_t *value_bytes);
 

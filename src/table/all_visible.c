@@ -42,12 +42,12 @@
 #include "table/all_visible.h"
 #include "table/versions.h"
 
-/* Bits for so many blocks are kept, with 291 rows each */
+/* Bits for this many blocks are kept, with 291 rows each */
 #define MAX_BLOCKS			((BlockNumber) 1 << 30)
 
 /*
  * Autovacuum, and who vacuums what has changed a little, goes through the
- * indexes for the sake of the map if so many rows lie in blocks that are not
+ * indexes for the sake of the map if this many rows lie in blocks that are not
  * all-visible without that: this part of all rows, and not fewer than this
  */
 #define GAP_FRACTION		0.05

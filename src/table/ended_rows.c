@@ -50,7 +50,7 @@
 /* Powers of 2, as their number always is */
 #define FIRST_PLACES	256
 #define MAX_PLACES		262144	/* 6 MB */
-/* A row is in one of so many places from the one that its hash leads to. */
+/* A row is in one of this many places from the one that its hash leads to. */
 #define ROW_PLACES		16
 
 #define COMMITTED		InvalidCommandId

@@ -60,7 +60,7 @@ typedef struct LsmIndexFetch
 #define LAST_ROW_BYTES	2048
 
 /*
- * After so many rows that no update has asked for, only one in so many is
+ * After this many rows that no update has asked for, only one in this many is
  * kept: its stamp waits for memory
  */
 #define LAST_ROWS_IN_VAIN	64

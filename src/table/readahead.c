@@ -41,12 +41,12 @@
 #define AHEAD_FETCHES		2
 #define NEAR_ROWS			8
 /*
- * After so many models rows are taken for those of many transactions, which need
+ * After this many models rows are taken for those of many transactions, which need
  * not have the model's xmin.
  */
 #define FEW_MODELS			4
 
-/* After a batch of which too little was used: so many fetches without */
+/* After a batch of which too little was used: this many fetches without */
 #define BACKOFF_FETCHES		64
 
 bool

@@ -39,7 +39,7 @@
 #include "table/table.h"
 
 /*
- * A table of which so many times as many rows have come and gone as there are:
+ * A table of which this many times as many rows have come and gone as there are:
  * its rows are updated all the time.  They lie scattered in the memtable, next
  * to overrides of those that the last flush has left in a file, and a scan
  * waits for memory at every step.  An old snapshot that begins later keeps
@@ -80,7 +80,7 @@
 #define DECOMPRESSED_PAGE_COST	0.9
 
 /*
- * Whether rows come and go is looked at whenever so many more have been
+ * Whether rows come and go is looked at whenever this many more have been
  * written; before, twice as many
  */
 #define CHURNED_STEP			1024

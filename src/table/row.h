@@ -143,13 +143,13 @@ lsm_row_shown_xmin(const LsmRow *row)
 }
 
 /*
- * Versions of a row that may still be needed have so many bytes in all, at most:
+ * Versions of a row that may still be needed have this many bytes in all, at most:
  * one value holds them (LSM_MAX_ENTRY_BYTES).
  */
 #define LSM_VERSIONS_MAX_BYTES	(20 * 1024)
 
 /*
- * A row has at most about so many values that a reader passes over until a flush:
+ * A row has at most about this many values that a reader passes over until a flush:
  * versions that came to nothing, and overrides.
  */
 #define LSM_ROW_VALUES_MAX		32
@@ -208,7 +208,7 @@ extern void lsm_row_encode(StringInfo out, const LsmRow *row, bool body);
 /* `body` of a row that is a DELTA */
 typedef struct LsmDelta
 {
-	uint32		prefix;			/* so many bytes of the base's body, ... */
+	uint32		prefix;			/* how many bytes of the base's body, ... */
 	LsmSlice	middle;			/* ... then these, ... */
 	uint32		suffix;			/* ... then the last ones of the base's body */
 	uint16		check;			/* of the body that comes of it */

@@ -56,7 +56,7 @@
 #define SAVES_AT_LEAST	16
 #endif
 
-/* A difference of so many bytes is put together without an allocation. */
+/* A difference of this many bytes is put together without an allocation. */
 #define FEW_BYTES		64
 
 static uint16

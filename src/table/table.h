@@ -204,7 +204,7 @@ typedef struct LsmAhead
 	LsmRowModel models[2];		/* for the snapshot: of two kinds of rows */
 	LsmRowModel *model;			/* one of them: the last row's whose data were
 								 * aligned */
-	int			nmodels;		/* so many were made */
+	int			nmodels;		/* how many were made */
 	int			moved;			/* rows of the batch whose data were not aligned */
 	uint32		moved_offset;	/* where those of the last one began */
 	LsmEnough	enough;			/* the versions that the snapshot wants */

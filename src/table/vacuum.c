@@ -113,11 +113,11 @@ check_failsafe(LsmVacuum *vac)
 
 /* ---- rewriting files ---- */
 
-/* So many rows at so many places are looked at to see how many are dead. */
+/* This many rows at this many places are looked at to see how many are dead. */
 #define SAMPLE_PLACES	64
 #define SAMPLE_ROWS		256
 
-/* Autovacuum rewrites files for the sake of dead rows if so many are. */
+/* Autovacuum rewrites files for the sake of dead rows if this many are. */
 #define DEAD_FRACTION	0.1
 
 /*
@@ -200,7 +200,7 @@ compact_files(LsmVacuum *vac, bool drop_dead)
 }
 
 /*
- * So many entries in memory are no reason for a file: with its filter it is
+ * This many entries in memory are no reason for a file: with its filter it is
  * made, logged and synced, for each tree of the table.
  */
 #define FEW_ENTRIES		4096

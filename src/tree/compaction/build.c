@@ -25,7 +25,7 @@
 
 /*
  * A file is logged by an idle worker while the next one is written
- * (wal_offload.c).  What is built is cut into so many files, about, so that
+ * (wal_offload.c).  What is built is cut into this many files, about, so that
  * little is left to do at the end.
  */
 #define FILES_OF_BUILD		12

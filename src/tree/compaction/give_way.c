@@ -10,8 +10,8 @@
  * for lsm.background_share percent of the time only, and naps for the rest of
  * it, in pieces of some milliseconds.
  *
- * That is for no one's good where a processor is idle.  A process that has been
- * preempted had something that another wanted (though that may have been the
+ * Naps help nobody while a processor is idle.  That a process was preempted
+ * shows that another process wanted its processor (though that may have been the
  * kernel): only then, and for a while after it, do we nap.  (Priorities of the
  * kernel would do the same, but nice(2) is ignored among processes that are
  * leaders of sessions, as PostgreSQL's are, if the kernel groups by session; and
@@ -53,7 +53,7 @@ int			lsm_background_share = 25;
 #define NAPS_MAX		20		/* after one burst */
 
 /*
- * Urgent from so many percent of compaction_due on: twice what makes a step
+ * Urgent from this many percent of compaction_due on: twice what makes a step
  * due, eight runs in level 0
  */
 #define URGENT_SCORE	200

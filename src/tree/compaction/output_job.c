@@ -314,7 +314,7 @@ job_close_file(LsmJob *job)
 
 /*
  * Output is as large as input, unless it is no longer compressed: then perhaps
- * so many times as large
+ * this many times as large
  */
 #define GROWTH				4
 

@@ -43,7 +43,7 @@
 
 #define MOVES_PER_EDIT		64
 
-/* Level 0 goes down when level 1 is at most so many times larger */
+/* Level 0 goes down when level 1 is at most this many times larger */
 #define LEVEL0_DOWN_RATIO	3
 
 /* Runs of level 0 are alike up to this ratio of their sizes */
@@ -55,7 +55,7 @@
  */
 #define TIER_FLOOR			0.25
 
-/* So many small files are worth one, if none has more than a fourth of it. */
+/* This many small files are worth one, if none has more than a fourth of it. */
 #define SMALL_FILES		8
 #define SMALL_SHARE		4
 

@@ -48,7 +48,7 @@
 #define REWRITE_FRACTION	0.15
 
 /*
- * Neighbouring files are dealt with together up to so many bytes, so that small
+ * Neighbouring files are dealt with together up to this many bytes, so that small
  * remainders become one file
  */
 #define GROUP_FILES			4

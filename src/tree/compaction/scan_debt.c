@@ -28,9 +28,9 @@
 #include "tree/read/version.h"
 
 /*
- * Writing an entry anew costs as much as merging so many costs more than
+ * Writing an entry anew costs as much as merging this many costs more than
  * reading them from one run (docs/decisions.md, "Compactions that scans have
- * paid for"); and a step as much as writing so many entries.
+ * paid for"); and a step as much as writing this many entries.
  */
 #define MERGED_PER_WRITTEN	30
 #define STEP_ENTRIES		100000

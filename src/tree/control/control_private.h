@@ -22,7 +22,7 @@
 /* Candidates looked at together; bounds the work under the table lock. */
 #define CONTROL_BATCH		32
 
-/* Trees that were pinned after all but so many others are not noted again. */
+/* Trees that were pinned after all but this many others are not noted again. */
 #define CONTROL_RECENT		8
 
 typedef struct ControlBlock

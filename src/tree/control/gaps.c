@@ -63,7 +63,7 @@
 /* A watch that lasts longer is a scan's that failed, or waits for its client. */
 #define WATCH_MS	100
 
-/* So many writes without a scan that asks: the gaps are not worth their keep. */
+/* This many writes without a scan that asks: the gaps are not worth their keep. */
 #define WRITES_UNASKED	100000
 
 typedef struct Gap

@@ -443,7 +443,7 @@ lsm_keyspace_copy_files(uint64 from, uint64 to, const LsmFileMeta *files,
 
 /* ---- removal ---- */
 
-/* One record has so many numbers at most */
+/* One record has this many numbers at most */
 #define LSM_MAX_REMOVED		1024
 
 /* See disk.h. */

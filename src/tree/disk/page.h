@@ -83,7 +83,7 @@ typedef struct LsmMetaPage
 #define LSM_META_OLD_BYTES	offsetof(LsmMetaPage, rules)
 
 /*
- * The checksum, CRC-32C, is that of so many bytes of the page's content, taken
+ * The checksum, CRC-32C, is that of this many bytes of the page's content, taken
  * with zeroes in place of the checksum.  Behind LsmMetaPage they are zeroes.
  */
 #define LSM_META_BYTES		1000

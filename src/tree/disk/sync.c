@@ -37,7 +37,7 @@
 #include "tree/disk/disk.h"
 #include "tree/disk/wal.h"
 
-/* So many files at most are owed: a promotion waits for them. */
+/* This many files at most are owed: a promotion waits for them. */
 #define LSM_OWED_MAX		4096
 
 /* All names below LSM_DIR are shorter. */

@@ -128,7 +128,7 @@ lsm_digest_index_search(SkipList *m, LsmDigest digest)
 #define chain_count(word)	((int) (((word) & ~SAME_GIVEN_UP) >> MEM_POINTER_BITS))
 #define same_word(node, n)	(mem_word(node) | ((uint64) (n) << MEM_POINTER_BITS))
 
-/* With so many that live it is given up */
+/* With this many that live it is given up */
 #define SAME_MOST			(1 << 14)
 
 /* A longer list is not worth going through */

@@ -124,7 +124,7 @@ typedef struct SkipList
 	/* deferred_link.c */
 	uint64		unlinked;		/* newest of the nodes to be linked, with their
 								 * number */
-	uint64		link_at;		/* so many entries: a writer links them */
+	uint64		link_at;		/* how many entries: a writer links them */
 	uint64		patience;		/* of that writer: entries until the next time */
 	bool		linking;		/* someone has taken nodes off `unlinked` */
 	LWLock		link_lock;		/* of who links */

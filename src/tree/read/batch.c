@@ -92,7 +92,7 @@ append_ahead(LsmBatch *batch, const LsmAhead *ahead)
 
 /* ---- which source is next ---- */
 
-/* Words begin so many bytes before what keys have in common ends. */
+/* Words begin this many bytes before what keys have in common ends. */
 #define WORD_SLACK_BYTES	2
 
 /*
@@ -201,7 +201,7 @@ beyond_end(const LsmCursor *cursor, const LsmSource *source, bool forward)
 
 /*
  * The sources' entries alternate where fewer are taken at a time, and no longer
- * where so many are.
+ * where this many are.
  */
 #define FEW_TAKEN 8
 

@@ -69,7 +69,7 @@ typedef struct LsmCandidates
 	LsmVersion *version;
 	const LsmProbe *probe;
 	LsmSlice	key;			/* what is asked for, or what all of it begins with */
-	uint32		columns;		/* so many leading columns; 0: the filter key, or a key */
+	uint32		columns;		/* how many leading columns; 0: the filter key, or a key */
 	bool		fences_only;	/* filters have been asked before */
 	bool		elastic;		/* a filter has something to be fetched once more */
 	int			next_run;		/* whose fences are to be looked at */

@@ -38,7 +38,7 @@ lsm_count(LsmTree *tree, LsmCounter counter, uint64 n)
 	}
 }
 
-/* So many are counted before others hear of them. */
+/* This many are counted before others hear of them. */
 #define MERGED_AT_ONCE	4096
 
 bool		lsm_compaction_by_scans = true;

@@ -243,7 +243,7 @@ close_down_to(int most)
 
 /*
  * A file takes two mappings, and perhaps a third for what the reader keeps in
- * memory.  The system gives a process so many (vm.max_map_count), and whoever
+ * memory.  The system gives a process this many (vm.max_map_count), and whoever
  * has them all gets no memory for anything else: so we keep away from that.
  */
 #define MAPPINGS_PER_FILE	3

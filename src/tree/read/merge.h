@@ -25,7 +25,7 @@ typedef struct LsmFold
 	const LsmEnough *enough;	/* or NULL: of VERSIONs all are wanted */
 	bool		complete;
 	bool		disordered;		/* values come in any order: all of them count */
-	int			nelements;		/* so many were added, but for a lone PUT */
+	int			nelements;		/* how many were added, but for a lone PUT */
 	int			ndeltas;		/* DELTAs in the result that nothing has
 								 * restored yet */
 } LsmFold;

@@ -50,7 +50,7 @@
 /* Entries of a gap that are looked at */
 #define GAP_ENTRIES		1000
 
-/* In a run of more files only one position in so many is doubted */
+/* In a run of more files only one position in this many is doubted */
 #define MANY_FILES		64
 #define MANY_ONE_IN		16
 

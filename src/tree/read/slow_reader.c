@@ -30,7 +30,7 @@
 
 #define WALK_ENTRIES	200
 
-/* Of larger sources, so many entries are walked for a question on average. */
+/* Of larger sources, this many entries are walked for a question on average. */
 #define WALK_SHARE		32
 
 #define WRITERS_MS		2000

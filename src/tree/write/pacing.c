@@ -34,7 +34,7 @@
 #define LSM_MOST_SHARE			0.98
 
 /*
- * Compactions alone never stop writers: at so many times the soft limit their
+ * Compactions alone never stop writers: at this many times the soft limit their
  * debt counts as this.
  */
 #define LSM_HARD_PENDING		4

@@ -40,6 +40,7 @@
 #include "storage/bufmgr.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
@@ -71,24 +72,46 @@ typedef struct LsmIndexCheck
 	TupleTableSlot *index_slot; /* row that the index scan returns */
 	FmgrInfo	equal[INDEX_MAX_KEYS];
 	uint32		long_keys[LONG_KEYS];	/* hashes; 0: none */
+	MemoryContext problem_cxt;	/* for a problem's text */
 	StringInfoData entry;		/* key of the row's entry */
 	StringInfoData entry_value;
 	Tuplesortstate *table_tids; /* of rows the index should have */
 	Tuplesortstate *index_tids; /* of rows it has */
 } LsmIndexCheck;
 
-static void
-put_index_problem(LsmIndexCheck *v, const char *problem)
+/*
+ * A problem, in words.  Nothing stays but the note, of which there are not many:
+ * an index may be wrong in each of its entries.
+ */
+static void pg_attribute_printf(2, 3)
+put_index_problem(LsmIndexCheck *v, const char *format,...)
 {
-	lsm_verify_note(v->notes, v->relation, v->stage, RelationGetRelationName(v->index), problem);
+	MemoryContext old = MemoryContextSwitchTo(v->problem_cxt);
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (;;)
+	{
+		va_list		args;
+		int			needed;
+
+		va_start(args, format);
+		needed = appendStringInfoVA(&text, format, args);
+		va_end(args);
+		if (needed == 0)
+			break;
+		enlargeStringInfo(&text, needed);
+	}
+	MemoryContextSwitchTo(old);
+	lsm_verify_note(v->notes, v->relation, v->stage, RelationGetRelationName(v->index), text.data);
+	MemoryContextReset(v->problem_cxt);
 }
 
-static char *
-tid_text(ItemPointer tid)
-{
-	return psprintf("(%u,%u)", ItemPointerGetBlockNumberNoCheck(tid),
-					ItemPointerGetOffsetNumberNoCheck(tid));
-}
+/* A row's identifier in words, "(%u,%u)" */
+#define TID_ARGS(tid) \
+	ItemPointerGetBlockNumberNoCheck(tid), ItemPointerGetOffsetNumberNoCheck(tid)
+#define PACKED_TID_ARGS(packed) \
+	(BlockNumber) ((packed) >> 16), (unsigned) ((packed) & 0xFFFF)
 
 /* The operator by which a column of the index is looked up */
 static Oid
@@ -114,12 +137,6 @@ pack_row_tid(ItemPointer tid)
 	lsm_row_tid(tid, &row);
 	return ((int64) ItemPointerGetBlockNumberNoCheck(&row) << 16) |
 		ItemPointerGetOffsetNumberNoCheck(&row);
-}
-
-static char *
-packed_tid_text(int64 packed)
-{
-	return psprintf("(%u,%u)", (BlockNumber) (packed >> 16), (unsigned) (packed & 0xFFFF));
 }
 
 /* The keys by which the row would be looked up; true if one of them is NULL. */
@@ -248,17 +265,15 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 		if (lsm_same_row(&v->index_slot->tts_tid, &slot->tts_tid))
 			found = true;
 		else if (unique && !v->scan->xs_recheck)
-			put_index_problem(v, psprintf("rows %s and %s have the same key in a unique index",
-										  tid_text(&slot->tts_tid),
-										  tid_text(&v->index_slot->tts_tid)));
+			put_index_problem(v, "rows (%u,%u) and (%u,%u) have the same key in a unique index",
+							  TID_ARGS(&slot->tts_tid), TID_ARGS(&v->index_slot->tts_tid));
 	}
 	if (blocks_read() - blocks > KEY_SCAN_BLOCKS)
 		v->long_keys[hash % LONG_KEYS] = hash;
 	if (own_entry && more)
 		more = has_own_entry(v, slot);
 	if (!found && !more)
-		put_index_problem(v, psprintf("row %s is not found by its key",
-									  tid_text(&slot->tts_tid)));
+		put_index_problem(v, "row (%u,%u) is not found by its key", TID_ARGS(&slot->tts_tid));
 }
 
 /* What an index-only scan returns of the row must be what the row has. */
@@ -289,11 +304,8 @@ compare_values(LsmIndexCheck *v, TupleTableSlot *slot)
 			(null || datum_image_eq(value, values[i], att->attbyval, att->attlen)))
 			continue;
 
-		/* a file that problems go to may be made in the context of now */
-		MemoryContextSwitchTo(old);
-		put_index_problem(v, psprintf("column %d of row %s is not what an index-only scan returns",
-										 i + 1, tid_text(&slot->tts_tid)));
-		MemoryContextSwitchTo(GetPerTupleMemoryContext(v->estate));
+		put_index_problem(v, "column %d of row (%u,%u) is not what an index-only scan returns",
+						  i + 1, TID_ARGS(&slot->tts_tid));
 	}
 	MemoryContextSwitchTo(old);
 	ResetPerTupleExprContext(v->estate);
@@ -369,20 +381,20 @@ compare_tids(LsmIndexCheck *v)
 	{
 		if (more_i && i == previous)
 		{
-			put_index_problem(v, psprintf("a complete index scan returns row %s more than once",
-										  packed_tid_text(i)));
+			put_index_problem(v, "a complete index scan returns row (%u,%u) more than once",
+							  PACKED_TID_ARGS(i));
 			more_i = next_tid(v->index_tids, &i);
 		}
 		else if (!more_i || (more_t && t < i))
 		{
-			put_index_problem(v, psprintf("a complete index scan does not return row %s",
-										  packed_tid_text(t)));
+			put_index_problem(v, "a complete index scan does not return row (%u,%u)",
+							  PACKED_TID_ARGS(t));
 			more_t = next_tid(v->table_tids, &t);
 		}
 		else if (!more_t || i < t)
 		{
-			put_index_problem(v, psprintf("a complete index scan returns row %s, which should not be in the index",
-										  packed_tid_text(i)));
+			put_index_problem(v, "a complete index scan returns row (%u,%u), which should not be in the index",
+							  PACKED_TID_ARGS(i));
 			previous = i;
 			more_i = next_tid(v->index_tids, &i);
 		}
@@ -430,13 +442,13 @@ check_entries(LsmIndexCheck *v)
 		lsm_verify_progress_entry(&v->notes->progress);
 		if (key.len < LSM_TID_BYTES)
 		{
-			put_index_problem(v, psprintf("key of %u bytes has no row identifier", key.len));
+			put_index_problem(v, "key of %u bytes has no row identifier", key.len);
 			continue;
 		}
 		lsm_tid_read(key.data + key.len - LSM_TID_BYTES, &block, &offset);
 		if (offset < 1 || offset > LSM_TID_OFFSETS)
-			put_index_problem(v, psprintf("entry points to row (%u,%u), which cannot exist",
-										  block, offset));
+			put_index_problem(v, "entry points to row (%u,%u), which cannot exist",
+							  block, offset);
 		else
 			highest = Max(highest, (uint64) block * LSM_TID_OFFSETS + offset);
 		if (order != NULL && in_order)
@@ -447,9 +459,9 @@ check_entries(LsmIndexCheck *v)
 		put_index_problem(v, "the order of entries is not that of the collation");
 
 	if (highest > table_row_limit(v->table))
-		put_index_problem(v, psprintf("entry points to row (%u,%u), which was never given out",
-									  (BlockNumber) ((highest - 1) / LSM_TID_OFFSETS),
-									  (unsigned) ((highest - 1) % LSM_TID_OFFSETS + 1)));
+		put_index_problem(v, "entry points to row (%u,%u), which was never given out",
+						  (BlockNumber) ((highest - 1) / LSM_TID_OFFSETS),
+						  (unsigned) ((highest - 1) % LSM_TID_OFFSETS + 1));
 }
 
 /*
@@ -512,6 +524,8 @@ begin_check(LsmIndexCheck *v)
 	initStringInfo(&v->entry_value);
 	for (int i = 0; i < v->info->ii_NumIndexKeyAttrs; i++)
 		fmgr_info(get_opcode(equality_operator(v->index, i)), &v->equal[i]);
+	v->problem_cxt = AllocSetContextCreate(CurrentMemoryContext, "lsm verify problem",
+										   ALLOCSET_SMALL_SIZES);
 	v->table_tids = begin_tid_sort();
 	v->index_tids = begin_tid_sort();
 }
@@ -521,6 +535,7 @@ end_check(LsmIndexCheck *v)
 {
 	tuplesort_end(v->table_tids);
 	tuplesort_end(v->index_tids);
+	MemoryContextDelete(v->problem_cxt);
 	ExecDropSingleTupleTableSlot(v->index_slot);
 	FreeExecutorState(v->estate);
 	PopActiveSnapshot();

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * verify_progress.c
- *	  Rows of lsm_verify() in pg_stat_lsm_progress: one of each process.
+ *	  The row of lsm_verify() in pg_stat_lsm_progress.
  *
  *-------------------------------------------------------------------------
  */

@@ -92,8 +92,8 @@ start_server() {
 	local data=$1 port=$2
 	if [ ! -d "$data" ]; then
 		as_postgres "$bindir/initdb" -D "$data" -U postgres -A trust -N \
-			--encoding=UTF8 --locale="${initdb_locale:-C.UTF-8}" >"$sandbox/initdb.log" 2>&1 || {
-			cat "$sandbox/initdb.log"
+			--encoding=UTF8 --locale="${initdb_locale:-C.UTF-8}" >"$data.initdb.log" 2>&1 || {
+			cat "$data.initdb.log"
 			return 1
 		}
 		as_postgres tee -a "$data/postgresql.conf" >/dev/null <<-CONF

@@ -5,7 +5,8 @@
 # on two idle processors has found it (build/check-results/times is of the same
 # form: copy it after such a run).  The times choose the order and the parts,
 # and say beforehand how long a run takes; no test fails by them.  A test that does
-# less in make check (lsm_short()) has another line, JOB/short.
+# less in make check (lsm_short()) has another line, JOB/short, and so has a job
+# that does less in make check-quick.
 
 times=$top/src/test/times
 # of a job that has no line yet

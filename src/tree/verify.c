@@ -7,9 +7,7 @@
  * Takes no locks and holds no epoch while it reads (minutes, perhaps), so a
  * compaction may remove a file under it.  Problems of a file are kept back
  * until it is seen to be still part of the tree.  Damage is reported as rows;
- * only what has nothing to do with it (out of memory, cancel) is an ERROR.  A
- * filter that is reported will be built again, for who asks may be the only
- * one who has read all of it.
+ * only what has nothing to do with it (out of memory, cancel) is an ERROR.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +40,6 @@ typedef struct Verify
 	/* problems of the present file, not yet reported */
 	List	   *objects;
 	List	   *problems;
-	bool		filter_problems;
 	int			entry_problems;
 
 	/* what is open */
@@ -86,8 +83,6 @@ note_problem(Verify *verify, const char *object, const char *format,...)
 			break;
 		enlargeStringInfo(&text, needed);
 	}
-	if (object == verify->filter_path)
-		verify->filter_problems = true;
 	verify->objects = lappend(verify->objects, pstrdup(object));
 	verify->problems = lappend(verify->problems, text.data);
 	MemoryContextSwitchTo(old);

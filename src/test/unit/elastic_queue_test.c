@@ -19,11 +19,7 @@
 #include "tree/elastic/elastic_queue.c"
 #include "tap.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#define ROUNDS	2
-#else
-#define ROUNDS	8
-#endif
+#define ROUNDS	(SHORT_FORM ? 2 : 8)
 
 #define MAX_SEGMENTS	3000
 #define NFILES			7

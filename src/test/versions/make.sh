@@ -17,8 +17,9 @@ compare() {
 	[ "$name" != test_setup.out ] || return 0
 	diff -U1 --label "a/${1#src/}/$name" --label "b/${1#src/}/$name" "$1/$name" "$2" >>"$list" || true
 }
-for file in "$results"/regress-?/results/*.out; do
-	compare expected "$file"
+# by name, on whichever server they ran
+for name in $(cd "$results" && find regress-? -path '*/results/*.out' -printf '%f\n' | sort -u); do
+	compare expected "$(ls "$results"/regress-?/results/"$name" | head -1)"
 done
 for file in "$results"/isolation/results/*.out; do
 	[ ! -e "$file" ] || compare src/test/isolation/expected "$file"

@@ -13,7 +13,7 @@
  * It is a step of compaction that claims the file's level (claim.c): files of
  * that level stay meanwhile, nobody else works on the same file, and it ends
  * with an edit of the list of files, in which the file takes its own place.
- * The edit is needed for what the list says of the filter, which is another
+ * The edit is needed for what the list says of the filter, which may be another
  * one if settings have changed since the first was built (scheme and file stay
  * as they are), and it makes all sessions open the file anew
  * (lsm_version_refresh).

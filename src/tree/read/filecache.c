@@ -14,8 +14,8 @@
  *
  * A filter is worth time and nothing else: without one, every question is
  * answered by the sorted file.  So a filter that is missing, damaged or
- * another file's is a WARNING, the file is used without it, and repair.c is
- * asked to build it again.  The tree's list of files changes when that is
+ * another file's is a WARNING, the file is used without it, and lsm_compact()
+ * builds it again (repair.c).  The tree's list of files changes when that is
  * done; then (lsm_version_refresh) the file is opened anew.
  *
  * Filters that are read by pages are neither mapped nor read at that time: only

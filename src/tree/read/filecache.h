@@ -115,7 +115,7 @@ extern void lsm_file_release_iter(LsmOpenFile *open, LsmSstIter *iter);
 
 /*
  * The filter was found to be missing or damaged: from now on the file is read
- * without it, and it will be built again.  A WARNING says why (`why` may be
+ * without it, until lsm_compact() builds it again.  A WARNING says why (`why` may be
  * NULL), once.
  */
 extern void lsm_file_filter_damaged(LsmOpenFile *open, const char *message, const char *why);

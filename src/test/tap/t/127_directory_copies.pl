@@ -54,9 +54,9 @@ turn('by_wal', 2, 5);
 turn('original', 1, 2);
 same('in copies that have changed', @all);
 
-my $prepare = q{BEGIN; SELECT turn(n, 1) FROM generate_series(10, 250, 9) n; DELETE FROM h WHERE id % 11 = 5; DELETE FROM l WHERE id % 11 = 5; %s PREPARE TRANSACTION '%s'};
-$node->safe_psql('original', sprintf($prepare, 'SELECT differs();', 'of original'));
-$node->safe_psql('by_file', sprintf($prepare, 'SELECT differs();', 'of by_file'));
+my $prepare = q{BEGIN; SELECT turn(n, 1) FROM generate_series(10, 250, 9) n; DELETE FROM h WHERE id %% 11 = 5; DELETE FROM l WHERE id %% 11 = 5; %s PREPARE TRANSACTION '%s'};
+is($node->safe_psql('original', sprintf($prepare, 'SELECT differs();', 'of original')) =~ s/^\n//mgr, '0', 'within a transaction that will be prepared');
+is($node->safe_psql('by_file', sprintf($prepare, 'SELECT differs();', 'of by_file')) =~ s/^\n//mgr, '0', 'within another');
 same('beside prepared transactions', @all);
 $node->stop('immediate');
 $node->start;

@@ -52,9 +52,9 @@ int			lsm_directory_tag_bits = LSM_DIRECTORY_TAG_BITS;
 #endif
 
 /*
- * After this many lookups of a tree in vain, one by one, only one in this many
- * looks here: where keys are absent, or rows are many more than words, it is not
- * worth a wait for memory.
+ * After MISSES_IN_VAIN lookups of a tree in vain, one by one, only one in
+ * ASK_AGAIN looks here: where keys are absent, or rows are many more than words,
+ * it is not worth a wait for memory.
  */
 #define MISSES_IN_VAIN	64
 #define ASK_AGAIN		16

@@ -175,10 +175,14 @@ check_entries_of(LsmVerify *verify, Relation index)
 		CHECK_FOR_INTERRUPTS();
 		if (VM_ALL_VISIBLE(verify->table, ItemPointerGetBlockNumber(&its), &vm_buffer) &&
 			!index_fetch_heap(scan, slot))
-			note_row(verify, LSM_VERIFY_MAP,
-					 psprintf("block %u is marked all-visible, but index \"%s\" has an entry of row (%u,%u), which is not visible",
-							  ItemPointerGetBlockNumber(&its), RelationGetRelationName(index),
-							  ItemPointerGetBlockNumber(&its), ItemPointerGetOffsetNumber(&its)));
+		{
+			char	   *problem = psprintf("block %u is marked all-visible, but index \"%s\" has an entry of row (%u,%u), which is not visible",
+										   ItemPointerGetBlockNumber(&its), RelationGetRelationName(index),
+										   ItemPointerGetBlockNumber(&its), ItemPointerGetOffsetNumber(&its));
+
+			note_row(verify, LSM_VERIFY_MAP, problem);
+			pfree(problem);		/* there may be one for each entry */
+		}
 	}
 	if (BufferIsValid(vm_buffer))
 		ReleaseBuffer(vm_buffer);

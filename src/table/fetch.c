@@ -60,8 +60,8 @@ typedef struct LsmIndexFetch
 #define LAST_ROW_BYTES	2048
 
 /*
- * After this many rows that no update has asked for, only one in this many is
- * kept: its stamp waits for memory
+ * After LAST_ROWS_IN_VAIN rows that no update has asked for, only one in
+ * KEEP_AGAIN is kept: its stamp waits for memory
  */
 #define LAST_ROWS_IN_VAIN	64
 #define KEEP_AGAIN			16

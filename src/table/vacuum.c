@@ -113,7 +113,7 @@ check_failsafe(LsmVacuum *vac)
 
 /* ---- rewriting files ---- */
 
-/* This many rows at this many places are looked at to see how many are dead. */
+/* How many rows are dead is told by SAMPLE_ROWS rows, at SAMPLE_PLACES places. */
 #define SAMPLE_PLACES	64
 #define SAMPLE_ROWS		256
 

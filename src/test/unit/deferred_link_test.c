@@ -583,7 +583,7 @@ stress_reader(int me)
 		/* writers get some time without a reader that keeps the list empty */
 		if (++passes % 8 == 0)
 			for (int i = 0; i < 100; i++)
-				sched_yield();
+				yield_to_others();
 	}
 }
 

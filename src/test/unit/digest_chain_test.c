@@ -350,7 +350,7 @@ stress_writer(int me)
 				break;
 			__atomic_store_n(&stress[me].dying, node, __ATOMIC_RELEASE);
 			if (random_next() % 2 == 0)
-				sched_yield();
+				yield_to_others();
 			lsm_memtable_remove(table, node);
 			*there = 0;
 			expect_key(group, stress_n(me, k), 0);
@@ -400,7 +400,7 @@ stress_reader(void)
 			}
 		}
 		for (int i = random_next() % 200; i > 0; i--)
-			sched_yield();
+			yield_to_others();
 	}
 }
 

@@ -27,6 +27,7 @@
 #undef vprintf
 #undef sprintf
 #include "tap.h"
+#include "yield.h"
 #include "assertion.h"
 
 #include "compat.h"
@@ -147,7 +148,7 @@ scan(LsmTree *tree, int start, bool learns, int *skipped)
 	{
 		(*skipped)++;
 		if (yields && random_next(&yield_seed) % 32 == 0)
-			sched_yield();
+			yield_to_others();
 	}
 	if (watch != 0)
 		lsm_gaps_learn(tree, watch, make_key(buffer, at));
@@ -318,7 +319,7 @@ stress_body(void *arg)
 
 		write_key(&trees[0], n, false);
 		if (random_next(&seed) % 16 == 0)
-			sched_yield();
+			yield_to_others();
 		if (scan(&trees[0], start, random_next(&seed) % 2 == 0, &skipped) > n)
 			wrong = "an entry was passed over";
 		write_key(&trees[0], n, true);

@@ -23,6 +23,7 @@
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
+#include "yield.h"
 #include "compat.h"
 
 /* ---- what the server supplies ---- */
@@ -99,7 +100,7 @@ race_point(void)
 
 	/* now and then for long enough that others do much meanwhile */
 	for (int n = random_next() % 8 == 0 ? 30 : 1; n > 0; n--)
-		sched_yield();
+		yield_to_others();
 }
 
 /* half of the nodes go one level up, instead of a quarter */

@@ -583,7 +583,7 @@ churn_stand(int n)
 		return;
 	for (int i = 0; i < 4; i++)
 	{
-		sched_yield();
+		yield_to_others();
 		must = __atomic_load_n(&stays[neighbour], __ATOMIC_ACQUIRE);
 		next = lsm_memtable_next(table, node);
 		expect(next == NULL || churn_number(next) > n, "next is behind");

@@ -174,6 +174,68 @@ SELECT v FROM many WHERE a = 1 AND b IS NULL AND c = '2026-01-01' ORDER BY v;
 SELECT directory_hits > 900 AS hits FROM pg_stat_lsm WHERE relname = 'many_a_b_c_key';
 DROP TABLE many;
 
+-- lists of keys, long and short: the same rows as of a heap, in the same order
+CREATE TABLE listed (id int PRIMARY KEY, a int, b int, v int, UNIQUE (a, b)) USING lsm;
+CREATE TABLE listed_heap (id int PRIMARY KEY, a int, b int, v int) USING heap;
+INSERT INTO listed SELECT g, g % 30, g / 30, g FROM generate_series(1, 2100) g WHERE g % 3 > 0;
+INSERT INTO listed_heap SELECT * FROM listed;
+CREATE FUNCTION rows_of(rel text, query text, keys int[], others int[] DEFAULT NULL) RETURNS text AS $$
+DECLARE result text;
+BEGIN
+	EXECUTE format('SELECT string_agg(r::text, '' '') FROM (SELECT * FROM %I WHERE %s) r', rel, query)
+	INTO result USING keys, others;
+	RETURN result;
+END $$ LANGUAGE plpgsql;
+CREATE FUNCTION different_lists() RETURNS bigint AS $$
+	SELECT count(*) FROM (
+		SELECT seed, (SELECT array_agg((g * 7919 + seed * 31) % 2200) FROM generate_series(1, seed) g) AS keys,
+			(SELECT array_agg((g * 13 + seed) % 75) FROM generate_series(1, seed % 20 + 1) g) AS others
+		FROM generate_series(1, 120, 7) seed) lists,
+		(VALUES ('id = ANY ($1) ORDER BY id'), ('id = ANY ($1) ORDER BY id DESC'), ('id = ANY ($1) ORDER BY id LIMIT 9'),
+		 ('id = ANY ($1 || NULL::int || $1) AND v % 2 = 0 ORDER BY id'),
+		 ('a = 7 AND b = ANY ($1) ORDER BY a, b'), ('a = ANY ($2) AND b = ANY ($2) ORDER BY a, b'),
+		 ('a = ANY ($2) AND b = ANY ($1) ORDER BY a DESC, b DESC')) queries (query)
+	WHERE rows_of('listed', query, keys, others) IS DISTINCT FROM rows_of('listed_heap', query, keys, others)
+$$ LANGUAGE sql;
+SELECT different_lists();
+SELECT lsm_flush(rel) FROM unnest('{listed, listed_pkey, listed_a_b_key}'::regclass[]) rel;
+SELECT pg_stat_lsm_reset();
+SELECT different_lists();
+SELECT relname, directory_hits > 0 AS hits, directory_misled FROM pg_stat_lsm WHERE relname LIKE 'listed%key' ORDER BY relname;
+-- rows that stay, move, go and come back
+CREATE FUNCTION change_both(query text) RETURNS void AS $$
+BEGIN
+	EXECUTE replace(query, 'LIST', 'listed');
+	EXECUTE replace(query, 'LIST', 'listed_heap');
+END $$ LANGUAGE plpgsql;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT different_lists();
+SELECT change_both(query) FROM unnest('{UPDATE LIST SET v = -v WHERE id % 5 = 0, UPDATE LIST SET id = -id WHERE id % 7 = 0,
+	DELETE FROM LIST WHERE id % 11 = 0, UPDATE LIST SET id = -id WHERE id < -1000,
+	INSERT INTO LIST SELECT g\, g % 30 + 30\, g % 70\, 0 FROM generate_series(11\, 990\, 33) g ON CONFLICT DO NOTHING}'::text[]) query;
+SELECT different_lists();
+SAVEPOINT s;
+SELECT change_both('DELETE FROM LIST WHERE id % 2 = 0');
+SELECT different_lists();
+ROLLBACK TO s;
+SELECT different_lists();
+COMMIT;
+SELECT different_lists();
+SET lsm.hash_sharing = off;
+SELECT different_lists();
+RESET lsm.hash_sharing;
+-- back and forth
+BEGIN;
+DECLARE both_ways SCROLL CURSOR FOR SELECT id, v FROM listed WHERE id IN (1, 2, 4, 5, 8, 10, 11, 13, 14, 16) ORDER BY id;
+FETCH 3 FROM both_ways;
+FETCH BACKWARD 2 FROM both_ways;
+FETCH 3 FROM both_ways;
+MOVE ALL FROM both_ways;
+FETCH BACKWARD ALL FROM both_ways;
+COMMIT;
+DROP TABLE listed, listed_heap;
+DROP FUNCTION rows_of, different_lists, change_both;
+
 -- not for these
 CREATE TABLE not_for (id int, part int, late int, UNIQUE (late) DEFERRABLE) USING lsm;
 CREATE UNIQUE INDEX not_for_part ON not_for USING lsm (part) WHERE id > 0;

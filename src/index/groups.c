@@ -166,12 +166,12 @@ give_back(LsmGroups *groups, LsmSlice key, LsmSlice value)
 	LsmSlice	last;
 	LsmSlice	unused;
 
-	if (so->batch_plain && so->batch_next > 0)
+	if (so->ahead.plain && so->ahead.next > 0)
 	{
-		lsm_batch_entry(so->batch, so->batch_next - 1, &last, &unused);
+		lsm_batch_entry(so->ahead.batch, so->ahead.next - 1, &last, &unused);
 		if (last.data == key.data)
 		{
-			so->batch_next--;
+			so->ahead.next--;
 			return;
 		}
 	}
@@ -215,9 +215,9 @@ level_step(LsmGroups *groups, LsmSlice *key, LsmSlice *value)
 		return false;
 
 	/* what does not match may go on for long behind the level */
-	groups->so->within = lsm_buffer_slice(&groups->levels[groups->depth].prefix);
+	groups->so->walk.within = lsm_buffer_slice(&groups->levels[groups->depth].prefix);
 	groups->ended = !lsm_walk_step(groups->so, groups->direction, key, value);
-	groups->so->within.len = 0;
+	groups->so->walk.within.len = 0;
 	if (!groups->ended)
 		groups->ended = is_beyond_row(groups, *key);
 	return !groups->ended;
@@ -384,7 +384,7 @@ level_row_end(const LsmGroups *groups, bool lower)
 	const LsmRowEnd *first = lower ? &quals->row_group_lower : &quals->row_group_upper;
 	const LsmRowEnd *before = lower ? level->row_lower : level->row_upper;
 	int			last = quals->nprefix - 1;
-	uint32		start = groups->depth > 0 ? level->prefix.len : so->prefix_bytes;
+	uint32		start = groups->depth > 0 ? level->prefix.len : so->walk.prefix_bytes;
 
 	if (first->value.len > 0 && level->column == first->column)
 		return first;
@@ -664,18 +664,18 @@ lsm_groups_step_alone(LsmGroups *groups, LsmSlice *key, LsmSlice *value)
 	LsmSlice	unused;
 	uint32		start;
 
-	Assert(so->batch_plain);
+	Assert(so->ahead.plain);
 	if (groups->next < groups->n || groups->has_pending || groups->ended ||
 		groups->depth > 0 || groups->direction != so->direction ||
-		so->batch_next + 1 >= so->batch->n)
+		so->ahead.next + 1 >= so->ahead.batch->n)
 		return false;
-	lsm_batch_entry(so->batch, so->batch_next, key, value);
-	lsm_batch_entry(so->batch, so->batch_next + 1, &next, &unused);
+	lsm_batch_entry(so->ahead.batch, so->ahead.next, key, value);
+	lsm_batch_entry(so->ahead.batch, so->ahead.next + 1, &next, &unused);
 	code = from_code(groups, *key, &start);
 	if (lsm_bound_compare(next, lsm_slice(key->data,
 										  start + lsm_code_group(level_spec(groups), code))) == 0)
 		return false;
-	so->batch_next++;
+	so->ahead.next++;
 	return true;
 }
 

@@ -23,14 +23,14 @@ note_known(LsmScan *so, BlockNumber block)
 {
 	LsmKnownBlocks *word;
 
-	if (so->guard_known == NULL)
-		so->guard_known = MemoryContextAllocZero(so->context,
+	if (so->index_only.known == NULL)
+		so->index_only.known = MemoryContextAllocZero(so->context,
 												 LSM_KNOWN_WORDS * sizeof(LsmKnownBlocks));
-	word = &so->guard_known[(block / LSM_BLOCKS_PER_WORD) % LSM_KNOWN_WORDS];
-	if (word->number != block / LSM_BLOCKS_PER_WORD || word->walk != so->guard_walk)
+	word = &so->index_only.known[(block / LSM_BLOCKS_PER_WORD) % LSM_KNOWN_WORDS];
+	if (word->number != block / LSM_BLOCKS_PER_WORD || word->walk != so->index_only.walk)
 	{
 		word->number = block / LSM_BLOCKS_PER_WORD;
-		word->walk = so->guard_walk;
+		word->walk = so->index_only.walk;
 		word->bits = 0;
 	}
 	word->bits |= UINT64CONST(1) << (block % LSM_BLOCKS_PER_WORD);
@@ -39,11 +39,11 @@ note_known(LsmScan *so, BlockNumber block)
 void
 lsm_guard_take_stamp(LsmScan *so)
 {
-	so->guard_walk++;
-	if (so->guard)
-		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
-	else if (!so->stable_tids)	/* kill_heap_entry() needs the counter only */
-		(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->guard_stamp);
+	so->index_only.walk++;
+	if (so->index_only.guarded)
+		lsm_stamp_take(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->index_only.stamp);
+	else if (!so->dead.stable_tids)	/* kill_heap_entry() needs the counter only */
+		(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &so->index_only.stamp);
 }
 
 /* See scan.h. */
@@ -56,25 +56,25 @@ lsm_look_at_row(IndexScanDesc scan, ItemPointer entry_tid, LsmLook look, bool *d
 	bool		call_again = false;
 	bool		visible;
 
-	if (so->slot == NULL)
+	if (so->index_only.slot == NULL)
 	{
 		MemoryContext old = MemoryContextSwitchTo(so->context);
 
-		so->slot = table_slot_create(scan->heapRelation, NULL);
-		if (!so->stable_tids)
-			so->fetch = table_index_fetch_begin(scan->heapRelation, SO_NONE);
+		so->index_only.slot = table_slot_create(scan->heapRelation, NULL);
+		if (!so->dead.stable_tids)
+			so->index_only.fetch = table_index_fetch_begin(scan->heapRelation, SO_NONE);
 		MemoryContextSwitchTo(old);
 	}
-	if (so->stable_tids)
+	if (so->dead.stable_tids)
 		((LsmRowFetch *) fetch)->looking = look;
 	else
-		fetch = so->fetch;
-	visible = table_index_fetch_tuple(fetch, &tid, scan->xs_snapshot, so->slot, &call_again,
+		fetch = so->index_only.fetch;
+	visible = table_index_fetch_tuple(fetch, &tid, scan->xs_snapshot, so->index_only.slot, &call_again,
 									  dead);
-	if (so->stable_tids)
+	if (so->dead.stable_tids)
 		((LsmRowFetch *) fetch)->looking = LSM_LOOK_NOT;
 	if (look == LSM_LOOK_VISIBLE)
-		ExecClearTuple(so->slot);
+		ExecClearTuple(so->index_only.slot);
 	return visible;
 }
 
@@ -108,17 +108,17 @@ lsm_guard_block(IndexScanDesc scan, BlockNumber block)
 	LsmScan    *so = scan->opaque;
 	LsmStamp	now;
 
-	if (so->serializable)
+	if (so->index_only.serializable)
 		PredicateLockPage(scan->heapRelation, block, scan->xs_snapshot);
 	else if (lsm_guard_knows(so, block))
 		return true;
-	if (!VM_ALL_VISIBLE(scan->heapRelation, block, &so->vm_buffer))
+	if (!VM_ALL_VISIBLE(scan->heapRelation, block, &so->index_only.vm_buffer))
 		return false;
 	pg_read_barrier();			/* the map before the counter */
 	(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &now);
-	if (now.key_counter == so->guard_stamp.key_counter)
+	if (now.key_counter == so->index_only.stamp.key_counter)
 	{
-		if (so->stable_tids)
+		if (so->dead.stable_tids)
 			note_known(so, block);
 		return true;
 	}

@@ -84,22 +84,22 @@ static void
 kill_heap_entry(IndexScanDesc scan, ItemPointer tid)
 {
 	LsmScan    *so = scan->opaque;
-	LsmTombstones *tombstones = &so->tombstones;
+	LsmTombstones *tombstones = &so->dead.tombstones;
 	LsmStamp	now;
 
 	if (scan->heapRelation->rd_tableam != GetHeapamTableAmRoutine())
 		return;
-	if (tombstones->vacuums != so->guard_stamp.key_counter)
+	if (tombstones->vacuums != so->index_only.stamp.key_counter)
 		lsm_tombstones_forget(tombstones);
 	(void) lsm_stamp_peek(so->tree, LSM_INDEX_VACUUM_DIGEST, &now);
-	if (now.key_counter != so->guard_stamp.key_counter)
+	if (now.key_counter != so->index_only.stamp.key_counter)
 	{
-		if (so->nstale++ % LSM_MAX_TOMBSTONES == 0 && !so->sorts)
+		if (so->dead.nstale++ % LSM_MAX_TOMBSTONES == 0 && !so->sorts)
 			so->reposition = true;
 		return;
 	}
 	tombstones->tids_reused = true;
-	tombstones->vacuums = so->guard_stamp.key_counter;
+	tombstones->vacuums = so->index_only.stamp.key_counter;
 	lsm_tombstones_add(tombstones, lsm_buffer_slice(&so->position.current),
 					   heap_chain_deleter(scan->heapRelation, tid));
 }
@@ -107,8 +107,8 @@ kill_heap_entry(IndexScanDesc scan, ItemPointer tid)
 void
 lsm_write_killed(LsmScan *so)
 {
-	if (so->tombstones.n > 0)
-		lsm_tombstones_write(&so->tombstones, so->tree);
+	if (so->dead.tombstones.n > 0)
+		lsm_tombstones_write(&so->dead.tombstones, so->tree);
 }
 
 /* Of an index of an lsm table */
@@ -118,12 +118,12 @@ kill_entry(IndexScanDesc scan, ItemPointer tid)
 	LsmScan    *so = scan->opaque;
 	TransactionId xid;
 
-	if (so->try_directory)
-		lsm_row_directory_forget(so->tree, so->probe.digest, tid);
+	if (so->one_row.try_directory)
+		lsm_row_directory_forget(so->tree, so->one_row.probe.digest, tid);
 	if (!lsm_notes_get_deleter(scan->heapRelation, tid, &xid))
 		return;
 	if (!lsm_tree_prune(so->tree, lsm_buffer_slice(&so->position.current), xid))
-		lsm_tombstones_add(&so->tombstones, lsm_buffer_slice(&so->position.current), xid);
+		lsm_tombstones_add(&so->dead.tombstones, lsm_buffer_slice(&so->position.current), xid);
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -157,11 +157,11 @@ lsm_kill_entry(IndexScanDesc scan, ItemPointer tid)
 		return;
 	Assert(lsm_is_row_tid(tid));
 	lsm_copy_current(so);
-	LSM_DOUBT(so->stable_tids, lsm_table_doubt_dead(scan->heapRelation, tid, "lsm_kill_entry()"));
-	if (so->stable_tids)
+	LSM_DOUBT(so->dead.stable_tids, lsm_table_doubt_dead(scan->heapRelation, tid, "lsm_kill_entry()"));
+	if (so->dead.stable_tids)
 		kill_entry(scan, tid);
 	else
 		kill_heap_entry(scan, tid);
-	if (lsm_tombstones_full(&so->tombstones))
+	if (lsm_tombstones_full(&so->dead.tombstones))
 		lsm_write_killed(so);
 }

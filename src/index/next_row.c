@@ -26,7 +26,7 @@ lsm_index_next_row(IndexScanDesc scan, ScanDirection direction, Datum *values)
 	LsmSlice	key;
 	LsmSlice	value;
 
-	if (!so->prepared || !so->guard || so->position.state != SCAN_ON_ENTRY ||
+	if (!so->prepared || !so->index_only.guarded || so->position.state != SCAN_ON_ENTRY ||
 		so->reposition || so->quals.recheck || so->direction != direction ||
 		!lsm_walk_step_plain(so, &key, &value))
 		return false;
@@ -35,7 +35,7 @@ lsm_index_next_row(IndexScanDesc scan, ScanDirection direction, Datum *values)
 	if (!lsm_guard_block(scan, ItemPointerGetBlockNumber(&tid)) ||
 		!lsm_form_values(so, key, value, values))
 	{
-		so->batch_next--;
+		so->ahead.next--;
 		return false;
 	}
 	lsm_doubt_bit(scan, &tid);

@@ -70,7 +70,7 @@ snapshot_may_see_two(Snapshot snapshot)
 void
 lsm_index_doubt_unique(IndexScanDesc scan)
 {
-	((LsmScan *) scan->opaque)->doubts_unique = true;
+	((LsmScan *) scan->opaque)->one_row.doubted = true;
 }
 
 /* Are whole keys of a unique index looked for? */
@@ -79,7 +79,7 @@ looks_for_unique_keys(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	if (!so->stable_tids || scan->xs_heapfetch == NULL || so->doubts_unique ||
+	if (!so->dead.stable_tids || scan->xs_heapfetch == NULL || so->one_row.doubted ||
 		!scan->indexRelation->rd_index->indisunique ||
 		so->quals.never || so->quals.nprefix != so->spec->nkeys || so->quals.all_labels)
 		return false;
@@ -104,7 +104,7 @@ rows_are_unique(IndexScanDesc scan)
 	LsmScan    *so = scan->opaque;
 	Form_pg_index form = scan->indexRelation->rd_index;
 
-	if (!so->batched || !form->indimmediate || !form->indisvalid ||
+	if (!so->ahead.allowed || !form->indimmediate || !form->indisvalid ||
 		snapshot_may_see_two(scan->xs_snapshot))
 		return false;
 
@@ -127,7 +127,7 @@ lsm_index_is_plain(Relation index)
 }
 
 /*
- * Is the row directory asked?  REQUIRES: so->unique is set.  ON CONFLICT and
+ * Is the row directory asked?  REQUIRES: so->one_row.unique is set.  ON CONFLICT and
  * subscribers, who see what is there now, want one row only: if there may be
  * others, they come after it.
  */
@@ -136,8 +136,8 @@ directory_serves(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	return (so->unique || so->present) && so->plain_columns && !scan->xs_want_itup &&
-		so->quals.nwalk == 0 && !so->quals.recheck && so->shared == NULL && !so->in_groups;
+	return (so->one_row.unique || so->present.wanted) && so->one_row.plain_columns && !scan->xs_want_itup &&
+		so->quals.nwalk == 0 && !so->quals.recheck && so->shared == NULL;
 }
 
 /* Are the columns in the slot those of the key?  That has no NULLs. */
@@ -146,7 +146,7 @@ slot_has_key(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 	const int16 *columns = scan->indexRelation->rd_index->indkey.values;
-	StringInfo	code = lsm_scan_buffer(so, &so->row_code);
+	StringInfo	code = lsm_scan_buffer(so, &so->one_row.row_code);
 	MemoryContext old;
 	bool		has;
 
@@ -159,13 +159,13 @@ slot_has_key(IndexScanDesc scan)
 	for (int i = 0; i < so->spec->nkeys && has; i++)
 	{
 		bool		isnull;
-		Datum		value = slot_getattr(so->slot, columns[i], &isnull);
+		Datum		value = slot_getattr(so->index_only.slot, columns[i], &isnull);
 
 		has = !isnull;
 		if (has)
 			(void) lsm_encode_column(&so->spec->columns[i], value, isnull, code);
 	}
-	has = has && lsm_slice_compare(lsm_buffer_slice(code), lsm_buffer_slice(&so->lower)) == 0;
+	has = has && lsm_slice_compare(lsm_buffer_slice(code), lsm_buffer_slice(&so->walk.lower)) == 0;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(so->entry_context);
 	return has;
@@ -182,8 +182,8 @@ lsm_directory_find(IndexScanDesc scan, ItemPointer tid)
 	LsmRowFetch *fetch = (LsmRowFetch *) scan->xs_heapfetch;
 	bool		met_hidden = fetch->met_hidden;
 	ItemPointerData rows[LSM_DIRECTORY_ROWS];
-	int			n = lsm_row_directory_get(so->tree, lsm_probe_first_digest(so->tree, &so->probe),
-										   rows);
+	LsmDigest	digest = lsm_probe_take_digest(so->tree, &so->one_row.probe);
+	int			n = lsm_row_directory_get(so->tree, digest, rows);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -194,11 +194,11 @@ lsm_directory_find(IndexScanDesc scan, ItemPointer tid)
 		{
 			fetch->met_hidden = met_hidden;
 			if (dead)
-				lsm_row_directory_forget(so->tree, so->probe.digest, &rows[i]);
+				lsm_row_directory_forget(so->tree, so->one_row.probe.digest, &rows[i]);
 			continue;
 		}
 		has = slot_has_key(scan);
-		ExecClearTuple(so->slot);
+		ExecClearTuple(so->index_only.slot);
 		lsm_count(so->tree, has ? LSM_COUNT_DIRECTORY_HITS : LSM_COUNT_DIRECTORY_MISLED, 1);
 		if (has)
 		{
@@ -246,6 +246,6 @@ lsm_prepare_one_row(IndexScanDesc scan)
 	LsmScan    *so = scan->opaque;
 	bool		unique_keys = looks_for_unique_keys(scan);
 
-	so->unique = unique_keys && rows_are_unique(scan);
-	so->try_directory = unique_keys && directory_serves(scan);
+	so->one_row.unique = unique_keys && rows_are_unique(scan);
+	so->one_row.try_directory = unique_keys && directory_serves(scan);
 }

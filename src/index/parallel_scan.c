@@ -266,7 +266,7 @@ split_walk(LsmScan *so, uint64 walk, int max_fences)
 	LsmSlice	fences[MAX_UNITS];
 	LsmSlice	low;
 	LsmSlice	high;
-	LsmSlice	last = lsm_buffer_slice(&so->lower);
+	LsmSlice	last = lsm_buffer_slice(&so->walk.lower);
 	int			n;
 
 	lsm_walk_ends(so, &low, &high);

@@ -47,30 +47,30 @@ lsm_present_prepare(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	so->nreturned = so->nsorted = 0;
-	so->present = so->stable_tids && scan->xs_snapshot != NULL &&
+	so->present.nrows = so->present.nsorted = 0;
+	so->present.wanted = so->dead.stable_tids && scan->xs_snapshot != NULL &&
 		(scan->xs_snapshot->snapshot_type == SNAPSHOT_DIRTY ||
 		 scan->xs_snapshot->snapshot_type == SNAPSHOT_SELF);
-	if (so->present)
+	if (so->present.wanted)
 		(void) lsm_row_fetch_met_hidden(scan->xs_heapfetch);
 }
 
 void
 lsm_present_note(LsmScan *so, const ItemPointerData *tid)
 {
-	Assert(so->present);
-	if (so->returned == NULL)
+	Assert(so->present.wanted);
+	if (so->present.rows == NULL)
 	{
-		so->returned_room = FIRST_ROOM;
-		so->returned = MemoryContextAlloc(so->context, FIRST_ROOM * sizeof(ItemPointerData));
+		so->present.room = FIRST_ROOM;
+		so->present.rows = MemoryContextAlloc(so->context, FIRST_ROOM * sizeof(ItemPointerData));
 	}
-	else if (so->nreturned == so->returned_room)
+	else if (so->present.nrows == so->present.room)
 	{
-		so->returned_room *= 2;
-		so->returned = repalloc_huge(so->returned,
-									 so->returned_room * sizeof(ItemPointerData));
+		so->present.room *= 2;
+		so->present.rows = repalloc_huge(so->present.rows,
+									 so->present.room * sizeof(ItemPointerData));
 	}
-	so->returned[so->nreturned++] = *tid;
+	so->present.rows[so->present.nrows++] = *tid;
 }
 
 static int
@@ -82,8 +82,8 @@ compare_tids(const void *a, const void *b)
 bool
 lsm_present_was_returned(const LsmScan *so, const ItemPointerData *tid)
 {
-	return so->nsorted > 0 &&
-		bsearch(tid, so->returned, so->nsorted, sizeof(ItemPointerData), compare_tids) != NULL;
+	return so->present.nsorted > 0 &&
+		bsearch(tid, so->present.rows, so->present.nsorted, sizeof(ItemPointerData), compare_tids) != NULL;
 }
 
 bool
@@ -91,10 +91,10 @@ lsm_present_again(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	if (!so->present || !lsm_row_fetch_met_hidden(scan->xs_heapfetch))
+	if (!so->present.wanted || !lsm_row_fetch_met_hidden(scan->xs_heapfetch))
 		return false;
 	Assert(so->shared == NULL);
-	qsort(so->returned, so->nreturned, sizeof(ItemPointerData), compare_tids);
-	so->nsorted = so->nreturned;
+	qsort(so->present.rows, so->present.nrows, sizeof(ItemPointerData), compare_tids);
+	so->present.nsorted = so->present.nrows;
 	return true;
 }

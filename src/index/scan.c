@@ -62,7 +62,7 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	Assert(norderbys == 0);
 	so->spec = &so->own_spec;
 	lsm_key_spec_fill(index, so->spec);
-	so->plain_columns = lsm_index_is_plain(index);
+	so->one_row.plain_columns = lsm_index_is_plain(index);
 	so->quals.columns = palloc(sizeof(LsmColumnQuals) * so->spec->nkeys);
 	so->context = context;
 	so->key_context = AllocSetContextCreate(context, "lsm_index scan keys",
@@ -70,11 +70,11 @@ lsm_index_begin_scan(Relation index, int nkeys, int norderbys)
 	so->labels.context = context;
 	so->labels.n = -1;
 	lsm_buffer_init(&so->position.current, 64);
-	lsm_buffer_init(&so->lower, 64);
-	lsm_buffer_init(&so->upper, 64);
-	so->tombstones.context = so->context;
-	so->vm_buffer = InvalidBuffer;
-	so->interlock = InvalidBuffer;
+	lsm_buffer_init(&so->walk.lower, 64);
+	lsm_buffer_init(&so->walk.upper, 64);
+	so->dead.tombstones.context = so->context;
+	so->index_only.vm_buffer = InvalidBuffer;
+	so->dead.interlock = InvalidBuffer;
 	MemoryContextSwitchTo(old);
 	scan->xs_hitupdesc = RelationGetDescr(index);
 	scan->xs_itupdesc = scan->xs_hitupdesc;
@@ -95,15 +95,15 @@ lsm_index_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys,
 	memset(&so->unit, 0, sizeof(LsmScanUnit));
 	if (so->groups != NULL)
 		lsm_groups_reset(so->groups);
-	so->from_directory = false;
-	so->probe.filter_key.len = 0;
+	so->one_row.from_directory = false;
+	so->one_row.probe.filter_key.len = 0;
 	if (so->points != NULL)
 		so->points->n = 0;
 	so->position.state = so->mark.state = SCAN_FRESH;
 	so->uncopied.len = 0;
-	so->batch_plain = false;
-	if (so->fetch != NULL)
-		table_index_fetch_reset(so->fetch);
+	so->ahead.plain = false;
+	if (so->index_only.fetch != NULL)
+		table_index_fetch_reset(so->index_only.fetch);
 }
 
 void
@@ -116,14 +116,14 @@ lsm_index_end_scan(IndexScanDesc scan)
 		lsm_groups_reset(so->groups);
 	if (so->cursor != NULL)
 		lsm_cursor_close(so->cursor);
-	if (BufferIsValid(so->vm_buffer))
-		ReleaseBuffer(so->vm_buffer);
-	if (BufferIsValid(so->interlock))
-		ReleaseBuffer(so->interlock);
-	if (so->fetch != NULL)
-		table_index_fetch_end(so->fetch);
-	if (so->slot != NULL)
-		ExecDropSingleTupleTableSlot(so->slot);
+	if (BufferIsValid(so->index_only.vm_buffer))
+		ReleaseBuffer(so->index_only.vm_buffer);
+	if (BufferIsValid(so->dead.interlock))
+		ReleaseBuffer(so->dead.interlock);
+	if (so->index_only.fetch != NULL)
+		table_index_fetch_end(so->index_only.fetch);
+	if (so->index_only.slot != NULL)
+		ExecDropSingleTupleTableSlot(so->index_only.slot);
 	MemoryContextDelete(so->context);	/* `so` too */
 }
 
@@ -142,15 +142,15 @@ mind_reused_tids(IndexScanDesc scan)
 	LsmScan    *so = scan->opaque;
 	bool		null_keys = false;
 
-	if (scan->numberOfKeys == 0 || so->stable_tids || scan->xs_snapshot == NULL ||
+	if (scan->numberOfKeys == 0 || so->dead.stable_tids || scan->xs_snapshot == NULL ||
 		IsMVCCSnapshot(scan->xs_snapshot))
 		return;
 	for (int i = 0; i < scan->numberOfKeys; i++)
 		null_keys |= (scan->keyData[i].sk_flags & SK_SEARCHNULL) != 0;
 	if (!null_keys && !IsLogicalWorker())
 		so->quals.recheck = true;
-	else if (!BufferIsValid(so->interlock))
-		so->interlock = ReadBuffer(scan->indexRelation, LSM_INTERLOCK_BLOCK);
+	else if (!BufferIsValid(so->dead.interlock))
+		so->dead.interlock = ReadBuffer(scan->indexRelation, LSM_INTERLOCK_BLOCK);
 }
 
 static bool
@@ -178,13 +178,13 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 	so->tree = lsm_index_open_tree(scan->indexRelation);
 	so->leading = lsm_index_leading(scan->indexRelation);
 	so->leading_columns = lsm_leading_columns(so->leading);
-	so->stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
+	so->dead.stable_tids = scan->heapRelation != NULL && lsm_tids_are_stable(scan->heapRelation);
 	/* where a column ends the planner asks with a limit, and looks at rows itself */
-	so->guard = scan->xs_want_itup &&
+	so->index_only.guarded = scan->xs_want_itup &&
 		(scan->xs_snapshot == NULL || scan->xs_snapshot->snapshot_type != SNAPSHOT_NON_VACUUMABLE);
-	so->serializable = IsolationIsSerializable();
-	so->batched = scan->xs_snapshot != NULL &&
-		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !so->serializable;
+	so->index_only.serializable = IsolationIsSerializable();
+	so->ahead.allowed = scan->xs_snapshot != NULL &&
+		scan->xs_snapshot->snapshot_type == SNAPSHOT_MVCC && !so->index_only.serializable;
 	if (scan->xs_want_itup && so->tuple_context == NULL)
 		lsm_form_prepare(scan);
 
@@ -202,7 +202,7 @@ prepare_scan(IndexScanDesc scan, bool in_order)
 		so->entry_context = AllocSetContextCreate(so->context, "lsm_index entry",
 												  ALLOCSET_SMALL_SIZES);
 
-	so->in_groups = so->batched && lsm_points_pay(&so->quals, so->spec);
+	so->in_groups = so->ahead.allowed && lsm_points_pay(&so->quals, so->spec);
 	if (so->in_groups && so->points == NULL)
 	{
 		old = MemoryContextSwitchTo(so->context);
@@ -269,20 +269,20 @@ narrow_to_row(LsmScan *so, LsmSlice *lower, LsmSlice *upper)
 	value = quals->columns[last].points[so->position.point[last]];
 	if (quals->row_column == last)
 	{
-		narrow(lower, &so->lower_inclusive, true, behind(quals->row_lower, value),
+		narrow(lower, &so->walk.lower_inclusive, true, behind(quals->row_lower, value),
 			   quals->row_lower_inclusive);
-		narrow(upper, &so->upper_inclusive, false, behind(quals->row_upper, value),
+		narrow(upper, &so->walk.upper_inclusive, false, behind(quals->row_upper, value),
 			   quals->row_upper_inclusive);
 	}
 	if (!lsm_has_row_ends(quals, last))
 		return;
 	if (quals->row_group_lower.value.len > 0 &&
 		lsm_slice_compare(quals->row_group_lower.value, value) == 0)
-		narrow(lower, &so->lower_inclusive, true, quals->row_group_lower.rest,
+		narrow(lower, &so->walk.lower_inclusive, true, quals->row_group_lower.rest,
 			   quals->row_group_lower.inclusive);
 	if (quals->row_group_upper.value.len > 0 &&
 		lsm_slice_compare(quals->row_group_upper.value, value) == 0)
-		narrow(upper, &so->upper_inclusive, false, quals->row_group_upper.rest,
+		narrow(upper, &so->walk.upper_inclusive, false, quals->row_group_upper.rest,
 			   quals->row_group_upper.inclusive);
 }
 
@@ -295,13 +295,13 @@ set_bounds(LsmScan *so)
 	LsmSlice	lower = {0};
 	LsmSlice	upper = {0};
 
-	resetStringInfo(&so->lower);
-	resetStringInfo(&so->upper);
-	so->lower_inclusive = so->upper_inclusive = true;
+	resetStringInfo(&so->walk.lower);
+	resetStringInfo(&so->walk.upper);
+	so->walk.lower_inclusive = so->walk.upper_inclusive = true;
 	for (int i = 0; i < quals->nprefix; i++)
-		append_slice(&so->lower, quals->columns[i].points[so->position.point[i]]);
-	append_slice(&so->upper, lsm_buffer_slice(&so->lower));
-	so->prefix_bytes = so->lower.len;
+		append_slice(&so->walk.lower, quals->columns[i].points[so->position.point[i]]);
+	append_slice(&so->walk.upper, lsm_buffer_slice(&so->walk.lower));
+	so->walk.prefix_bytes = so->walk.lower.len;
 	if (quals->nprefix == so->spec->nkeys)
 		return;
 
@@ -309,27 +309,27 @@ set_bounds(LsmScan *so)
 	if (next->has_lower)
 	{
 		lower = next->lower;
-		so->lower_inclusive = next->lower_inclusive;
+		so->walk.lower_inclusive = next->lower_inclusive;
 	}
 	else if (next->not_null)
 		lower = lsm_slice(&not_null, 1);
 	if (next->has_upper)
 	{
 		upper = next->upper;
-		so->upper_inclusive = next->upper_inclusive;
+		so->walk.upper_inclusive = next->upper_inclusive;
 	}
 	else if (next->not_null)
 		upper = lsm_slice(&not_null, 1);
 	if (quals->row_column == quals->nprefix)
 	{
-		narrow(&lower, &so->lower_inclusive, true, quals->row_lower,
+		narrow(&lower, &so->walk.lower_inclusive, true, quals->row_lower,
 			   quals->row_lower_inclusive);
-		narrow(&upper, &so->upper_inclusive, false, quals->row_upper,
+		narrow(&upper, &so->walk.upper_inclusive, false, quals->row_upper,
 			   quals->row_upper_inclusive);
 	}
 	narrow_to_row(so, &lower, &upper);
-	append_slice(&so->lower, lower);
-	append_slice(&so->upper, upper);
+	append_slice(&so->walk.lower, lower);
+	append_slice(&so->walk.upper, upper);
 }
 
 /*
@@ -344,8 +344,8 @@ limit_cursor(LsmScan *so)
 
 	if (so->leading != 0 && so->quals.nprefix < so->spec->nkeys &&
 		so->quals.nprefix >= (int) so->leading_columns)
-		bytes = lsm_leading_bytes(so->leading, lsm_slice(so->lower.data, so->prefix_bytes));
-	lsm_cursor_limit(so->cursor, lsm_slice(so->lower.data, bytes),
+		bytes = lsm_leading_bytes(so->leading, lsm_slice(so->walk.lower.data, so->walk.prefix_bytes));
+	lsm_cursor_limit(so->cursor, lsm_slice(so->walk.lower.data, bytes),
 					 bytes > 0 ? so->leading_columns : 0);
 }
 
@@ -353,9 +353,9 @@ static void
 seek_range(LsmScan *so, ScanDirection direction)
 {
 	if (ScanDirectionIsForward(direction))
-		lsm_walk_seek(so, lsm_buffer_slice(&so->lower), !so->lower_inclusive, direction);
+		lsm_walk_seek(so, lsm_buffer_slice(&so->walk.lower), !so->walk.lower_inclusive, direction);
 	else
-		lsm_walk_seek(so, lsm_buffer_slice(&so->upper), !so->upper_inclusive, direction);
+		lsm_walk_seek(so, lsm_buffer_slice(&so->walk.upper), !so->walk.upper_inclusive, direction);
 }
 
 /* Only the piece of the walk that this process has taken */
@@ -364,16 +364,44 @@ narrow_to_unit(LsmScan *so)
 {
 	if (so->unit.low.len > 0)
 	{
-		resetStringInfo(&so->lower);
-		append_slice(&so->lower, so->unit.low);
-		so->lower_inclusive = true;
+		resetStringInfo(&so->walk.lower);
+		append_slice(&so->walk.lower, so->unit.low);
+		so->walk.lower_inclusive = true;
 	}
 	if (so->unit.high.len > 0)
 	{
-		resetStringInfo(&so->upper);
-		append_slice(&so->upper, so->unit.high);
-		so->upper_inclusive = false;
+		resetStringInfo(&so->walk.upper);
+		append_slice(&so->walk.upper, so->unit.high);
+		so->walk.upper_inclusive = false;
 	}
+}
+
+/*
+ * The probe of the whole key in the walk's bounds; a list's keys are looked for
+ * together.  False: no entry can have it.
+ */
+static bool
+begin_probe(LsmScan *so, ScanDirection direction)
+{
+	LsmSlice	key = lsm_buffer_slice(&so->walk.lower);
+
+	if (so->in_groups && ScanDirectionIsForward(direction))
+	{
+		const LsmProbe *probe = lsm_points_probe(so->points, so->tree, &so->quals,
+												 so->position.point);
+
+		(*so->searches)++;
+		if (probe == NULL)
+			return false;
+		Assert(lsm_slice_compare(probe->filter_key, key) == 0);
+		so->one_row.probe = *probe;
+		return true;
+	}
+	if (key.len > LSM_INDEX_MAX_CODE_BYTES)
+		return false;			/* would have been refused */
+	(*so->searches)++;
+	lsm_probe_begin(so->tree, &so->one_row.probe, key);
+	return true;
 }
 
 /*
@@ -390,13 +418,13 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 	lsm_cursor_doubt_gaps(so->cursor, lsm_doubt_gap, scan);
 #endif
 	/* the directory was asked for this key, with these bounds */
-	if (so->probe.filter_key.len == 0)
+	if (so->one_row.probe.filter_key.len == 0)
 		set_bounds(so);
 	limit_cursor(so);
 	narrow_to_unit(so);
 	/* a label may be added before this transaction ends */
 	lsm_predicate_lock(scan->indexRelation,
-					   lsm_slice(so->lower.data, so->quals.all_labels ? 0 : so->prefix_bytes),
+					   lsm_slice(so->walk.lower.data, so->quals.all_labels ? 0 : so->walk.prefix_bytes),
 					   scan->xs_snapshot);
 	so->direction = direction;
 	so->reposition = false;
@@ -405,28 +433,15 @@ start_walk(IndexScanDesc scan, ScanDirection direction)
 	if (so->sorts)
 		lsm_groups_reset(so->groups);
 
-	if (so->in_groups && ScanDirectionIsForward(direction))
+	if (so->quals.nprefix == so->spec->nkeys)
 	{
-		const LsmProbe *probe = lsm_points_probe(so->points, so->tree, &so->quals,
-												 so->position.point);
-
-		(*so->searches)++;
-		if (probe == NULL)
+		if (so->one_row.probe.filter_key.len == 0 && !begin_probe(so, direction))
 			return false;
-		lsm_cursor_seek_point(so->cursor, probe);
-	}
-	else if (so->quals.nprefix == so->spec->nkeys)
-	{
-		if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
-			return false;		/* would have been refused */
-		(*so->searches)++;
-		if (so->probe.filter_key.len == 0)
-			lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
 		if (ScanDirectionIsForward(direction))
-			lsm_cursor_seek_point(so->cursor, &so->probe);
+			lsm_cursor_seek_point(so->cursor, &so->one_row.probe);
 		else
-			lsm_cursor_seek_point_last(so->cursor, &so->probe);
-		so->probe.filter_key.len = 0;
+			lsm_cursor_seek_point_last(so->cursor, &so->one_row.probe);
+		so->one_row.probe.filter_key.len = 0;
 	}
 	else
 		seek_range(so, direction);
@@ -532,12 +547,12 @@ is_hidden(IndexScanDesc scan, ItemPointer tid)
 	LsmSlice	key;
 	LsmSlice	value;
 
-	if (!so->stable_tids || !lsm_row_fetch_passes(scan->xs_heapfetch))
+	if (!so->dead.stable_tids || !lsm_row_fetch_passes(scan->xs_heapfetch))
 		return false;
 	ItemPointerSetInvalid(&ahead);
-	if (so->batch != NULL && so->batch_next + HIDDEN_AHEAD < so->batch->n)
+	if (so->ahead.batch != NULL && so->ahead.next + HIDDEN_AHEAD < so->ahead.batch->n)
 	{
-		lsm_batch_entry(so->batch, so->batch_next + HIDDEN_AHEAD, &key, &value);
+		lsm_batch_entry(so->ahead.batch, so->ahead.next + HIDDEN_AHEAD, &key, &value);
 		lsm_decode_tid(key, &ahead);
 	}
 	return lsm_row_fetch_hides(scan->xs_heapfetch, tid, &ahead, scan->xs_snapshot);
@@ -560,10 +575,10 @@ step_plain(IndexScanDesc scan, ItemPointer tid)
 		if (is_hidden(scan, tid))
 			continue;
 		so->uncopied = key;
-		if (!so->guard || lsm_guard_knows(so, ItemPointerGetBlockNumber(tid)) ||
+		if (!so->index_only.guarded || lsm_guard_knows(so, ItemPointerGetBlockNumber(tid)) ||
 			lsm_guard_entry(scan, tid, &dead))
 		{
-			if (so->guard)
+			if (so->index_only.guarded)
 				lsm_doubt_bit(scan, tid);
 			/* the planner's scans, which may stop here, are not batched */
 			if (scan->xs_want_itup)
@@ -599,13 +614,13 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 			return false;
 
 		lsm_decode_tid(key, tid);
-		if ((so->pass_row && ItemPointerEquals(tid, &so->directory_row)) ||
+		if ((so->one_row.pass_row && ItemPointerEquals(tid, &so->one_row.directory_row)) ||
 			lsm_present_was_returned(so, tid) || is_hidden(scan, tid))
 			continue;
 		lsm_stand_at(so, key);
 		if (scan->xs_want_itup && !lsm_form_index_tuple(scan, key, value))
 			return false;
-		if (!so->guard || lsm_guard_entry(scan, tid, &dead))
+		if (!so->index_only.guarded || lsm_guard_entry(scan, tid, &dead))
 			return true;
 		if (dead)
 			lsm_kill_entry(scan, tid);
@@ -613,26 +628,19 @@ step_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 }
 
 /*
- * The row of the walk's key, without a walk: false, and the walk has to begin,
- * for which the bounds are set and the probe has begun if the directory was asked.
+ * The row of the walk's key, without a walk.  False: the walk has to begin.
+ * REQUIRES: the bounds are set, the probe has begun.
  */
 static bool
 find_in_directory(IndexScanDesc scan, ItemPointer tid)
 {
 	LsmScan    *so = scan->opaque;
 
-	if (!lsm_row_directory_worth(so->tree))
-		return false;
-	set_bounds(so);
-	if (so->lower.len > LSM_INDEX_MAX_CODE_BYTES)
-		return false;
-	lsm_probe_begin(so->tree, &so->probe, lsm_buffer_slice(&so->lower));
 	if (!lsm_directory_find(scan, tid) || lsm_present_was_returned(so, tid))
 		return false;
-	(*so->searches)++;
-	lsm_stand_at(so, lsm_buffer_slice(&so->lower));
+	lsm_stand_at(so, lsm_buffer_slice(&so->walk.lower));
 	lsm_encode_tid(tid, &so->position.current);
-	so->probe.filter_key.len = 0;
+	so->one_row.probe.filter_key.len = 0;
 	so->reposition = true;
 	return true;
 }
@@ -646,16 +654,24 @@ begin_walk(IndexScanDesc scan, ScanDirection direction, ItemPointer tid, bool *w
 {
 	LsmScan    *so = scan->opaque;
 
-	so->pass_row = false;
-	so->from_directory = so->try_directory && find_in_directory(scan, tid);
-	if (so->from_directory)
+	so->one_row.pass_row = false;
+	so->one_row.from_directory = false;
+	if (so->one_row.try_directory && lsm_row_directory_worth(so->tree))
+	{
+		set_bounds(so);
+		*walking = begin_probe(so, direction);
+		if (!*walking)
+			return false;
+		so->one_row.from_directory = find_in_directory(scan, tid);
+	}
+	if (so->one_row.from_directory)
 	{
 		so->position.state = SCAN_ON_ENTRY;
-		so->directory_row = *tid;
+		so->one_row.directory_row = *tid;
 	}
 	else
 		*walking = start_walk(scan, direction);
-	return so->from_directory;
+	return so->one_row.from_directory;
 }
 
 /* The walk's next entry; the directory hears of it. */
@@ -667,8 +683,8 @@ step_key(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 	if (!step_walk(scan, direction, tid))
 		return false;
 	so->position.state = SCAN_ON_ENTRY;
-	if (so->try_directory)
-		lsm_row_directory_note(so->tree, so->probe.digest, tid);
+	if (so->one_row.try_directory)
+		lsm_row_directory_note(so->tree, so->one_row.probe.digest, tid);
 	return true;
 }
 
@@ -678,9 +694,9 @@ walk_is_over(IndexScanDesc scan)
 {
 	LsmScan    *so = scan->opaque;
 
-	return so->unique &&
-		(so->from_directory ||
-		 (so->stable_tids && lsm_row_was_seen(scan->xs_heapfetch, &scan->xs_heaptid)));
+	return so->one_row.unique &&
+		(so->one_row.from_directory ||
+		 (so->dead.stable_tids && lsm_row_was_seen(scan->xs_heapfetch, &scan->xs_heaptid)));
 }
 
 /* Next matching entry of the scan. */
@@ -714,10 +730,10 @@ step_scan(IndexScanDesc scan, ScanDirection direction, ItemPointer tid)
 		LSM_DOUBT(true, lsm_doubt_one_row(scan));
 		walking = false;
 	}
-	else if (so->from_directory)
+	else if (so->one_row.from_directory)
 	{
-		so->from_directory = false;
-		so->pass_row = true;
+		so->one_row.from_directory = false;
+		so->one_row.pass_row = true;
 		walking = start_walk(scan, direction);
 	}
 	for (;;)
@@ -755,9 +771,9 @@ lsm_index_get_tuple(IndexScanDesc scan, ScanDirection direction)
 		lsm_kill_entry(scan, &scan->xs_heaptid);
 	scan->xs_recheck = so->quals.recheck;
 	found = step_scan(scan, direction, &scan->xs_heaptid);
-	if (found && so->present)
+	if (found && so->present.wanted)
 		lsm_present_note(so, &scan->xs_heaptid);
-	if (so->unique && so->stable_tids)
+	if (so->one_row.unique && so->dead.stable_tids)
 		lsm_row_fetch_forget(scan->xs_heapfetch);
 	return found;
 }
@@ -840,8 +856,8 @@ lsm_index_restore_position(IndexScanDesc scan)
 		elog(ERROR, "a parallel scan of an lsm index cannot go back to a mark");
 	copy_position(&so->position, &so->mark);
 	so->uncopied.len = 0;
-	so->from_directory = so->pass_row = false;
-	if (so->unique)				/* the row seen last is not the mark's */
+	so->one_row.from_directory = so->one_row.pass_row = false;
+	if (so->one_row.unique)				/* the row seen last is not the mark's */
 		lsm_row_fetch_forget(scan->xs_heapfetch);
 	so->reposition = true;
 }

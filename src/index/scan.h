@@ -61,6 +61,98 @@ typedef struct LsmKnownBlocks
 /* How rows of index columns are written (index_row.c) */
 typedef struct LsmRowForm LsmRowForm;
 
+/*
+ * walk.c, of range walks: entries read ahead in `direction`, of which next ..
+ * n - 1 are still to be looked at.  An MVCC snapshot does not care when an entry
+ * is read, as long as its row is looked at later.
+ */
+typedef struct ScanAhead
+{
+	bool		allowed;		/* by the snapshot */
+	LsmBatch   *batch;			/* NULL until needed */
+	int			next;
+	int			size;			/* of the next batch */
+	bool		inside;			/* all entries of this one are within the
+								 * walk's upper bound */
+	bool		plain;			/* and match the quals */
+} ScanAhead;
+
+/* The walk's bounds: prefix plus bound of the next column; len 0: none */
+typedef struct ScanWalk
+{
+	StringInfoData lower;
+	StringInfoData upper;
+	int			prefix_bytes;
+	bool		lower_inclusive;
+	bool		upper_inclusive;
+	LsmSlice	within;			/* its entries begin with this; len 0: wherever
+								 * its bounds let them be */
+} ScanWalk;
+
+/* skip.c: passing over entries that cannot match */
+typedef struct ScanSkip
+{
+	int			misses;			/* entries in a row that did not */
+	StringInfoData missed;		/* key of one of them; data NULL until needed */
+	StringInfoData target;		/* where to go on; data NULL until needed */
+} ScanSkip;
+
+/*
+ * one_row.c: of the rows with one key, the snapshot sees one at most.  When it
+ * has been found, the walk is over.  The row directory is asked before a walk
+ * begins.
+ */
+typedef struct ScanOneRow
+{
+	bool		unique;
+	bool		doubted;		/* lsm_index_doubt_unique() */
+	bool		plain_columns;	/* index is of columns, and of all rows */
+	bool		try_directory;
+	bool		from_directory; /* the row returned last */
+	bool		pass_row;		/* the walk passes over directory_row, which was
+								 * returned before */
+	ItemPointerData directory_row;
+	LsmProbe	probe;			/* of the walk's key, which lies in walk.lower or in
+								 * points; filter_key empty: the walk has begun, or
+								 * the probe has not */
+	StringInfoData row_code;	/* scratch; data NULL until needed */
+} ScanOneRow;
+
+/* present.c: snapshots that see what is there now */
+typedef struct ScanPresent
+{
+	bool		wanted;			/* by the snapshot */
+	ItemPointerData *rows;		/* returned by all passes; NULL until needed */
+	int			nrows;
+	int			nsorted;		/* how many by former passes, sorted */
+	int			room;
+} ScanPresent;
+
+/* kill.c: dead entries that were met, and whether a TID can be another row's */
+typedef struct ScanDead
+{
+	bool		stable_tids;	/* it cannot: a table of ours */
+	LsmTombstones tombstones;
+	uint32		nstale;			/* dead entries read before another VACUUM */
+	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
+								 * freeing TIDs */
+} ScanDead;
+
+/* index_only.c */
+typedef struct ScanIndexOnly
+{
+	bool		guarded;		/* entries are trusted as long as the stamp holds */
+	bool		serializable;	/* the transaction is */
+	LsmStamp	stamp;			/* taken before the cursor was positioned */
+	uint64		walk;			/* its number, from 1 */
+	LsmKnownBlocks *known;		/* NULL until needed */
+	Buffer		vm_buffer;
+	IndexFetchTableData *fetch; /* of tables that are not ours; NULL until
+								 * needed */
+	TupleTableSlot *slot;
+} ScanIndexOnly;
+
+/* A member for each file that looks after something of a scan. */
 typedef struct LsmScan
 {
 	LsmKeySpec *spec;			/* own_spec */
@@ -87,18 +179,7 @@ typedef struct LsmScan
 	ScanDirection direction;	/* of the cursor */
 	bool		reposition;		/* cursor is not at `current` */
 
-	/*
-	 * Range walks: entries read ahead in `direction`, of which
-	 * batch_next .. n - 1 are still to be looked at.  An MVCC snapshot does
-	 * not care when an entry is read, as long as its row is looked at later.
-	 */
-	bool		batched;		/* the snapshot allows it */
-	LsmBatch   *batch;			/* NULL until needed */
-	int			batch_next;
-	int			batch_size;		/* of the next one */
-	bool		batch_inside;	/* all entries of this one are within the
-								 * walk's upper bound */
-	bool		batch_plain;	/* and match the quals */
+	ScanAhead	ahead;
 	bool		in_groups;		/* = ANY: points are looked for together, forward */
 	LsmPoints  *points;			/* NULL until needed */
 
@@ -108,69 +189,22 @@ typedef struct LsmScan
 	 */
 	bool		sorts;
 	LsmGroups  *groups;			/* NULL until needed */
-	LsmSlice	within;			/* the walk's entries begin with this; len 0:
-								 * wherever its bounds let them be */
 
 	LsmSharedScan *shared;		/* NULL: the scan is this process's alone */
 	LsmScanUnit unit;
 
-	/* the walk's bounds: prefix plus bound of the next column; len 0: none */
-	StringInfoData lower;
-	StringInfoData upper;
-	int			prefix_bytes;
-	bool		lower_inclusive;
-	bool		upper_inclusive;
+	ScanWalk	walk;
+	ScanSkip	skip;
 	StringInfoData seek;		/* scratch; data NULL until needed, like the
 								 * mark's */
-
-	/* passing over entries that cannot match (skip.c) */
-	int			misses;			/* entries in a row that did not */
-	StringInfoData missed;		/* key of one of them; data NULL until needed */
-	StringInfoData skip;		/* where to go on; data NULL until needed */
 
 	uint64		leading;		/* lsm_index_leading() */
 	uint32		leading_columns;	/* of these */
 
-	/*
-	 * Of the rows with one key, the snapshot sees one at most: when it has been
-	 * found, the walk is over.  The row directory is asked before a walk begins
-	 * (one_row.c).
-	 */
-	bool		unique;
-	bool		doubts_unique;	/* lsm_index_doubt_unique() */
-	bool		plain_columns;	/* index is of columns, and of all rows */
-	bool		try_directory;
-	bool		from_directory; /* the row returned last */
-	bool		pass_row;		/* the walk passes over directory_row, which was
-								 * returned before */
-	ItemPointerData directory_row;
-	LsmProbe	probe;			/* of the walk's key; filter_key empty: the walk has
-								 * begun, or the probe has not */
-	StringInfoData row_code;	/* scratch; data NULL until needed */
-
-	/* snapshots that see what is there now (present.c) */
-	bool		present;
-	ItemPointerData *returned;	/* by all passes; NULL until needed */
-	int			nreturned;
-	int			nsorted;		/* how many by former passes, sorted */
-	int			returned_room;
-
-	bool		stable_tids;
-	LsmTombstones	tombstones;
-	uint32		nstale;			/* dead entries read before another VACUUM */
-	Buffer		interlock;		/* metapage, pinned to keep VACUUM from
-								 * freeing TIDs */
-
-	/* index-only scans */
-	bool		guard;
-	bool		serializable;	/* the transaction is */
-	LsmStamp	guard_stamp;	/* taken before the cursor was positioned */
-	uint64		guard_walk;		/* its number, from 1 */
-	LsmKnownBlocks *guard_known;	/* NULL until needed */
-	Buffer		vm_buffer;
-	IndexFetchTableData *fetch; /* of tables that are not ours; NULL until
-								 * needed */
-	TupleTableSlot *slot;
+	ScanOneRow	one_row;
+	ScanPresent present;
+	ScanDead	dead;
+	ScanIndexOnly index_only;
 
 	LsmKeySpec	own_spec;		/* the last, for it ends with its columns */
 } LsmScan;
@@ -180,7 +214,7 @@ typedef struct LsmScan
 /* Before a scan begins. */
 extern void lsm_present_prepare(IndexScanDesc scan);
 
-/* The row is returned.  REQUIRES: so->present. */
+/* The row is returned.  REQUIRES: so->present.wanted. */
 extern void lsm_present_note(LsmScan *so, const ItemPointerData *tid);
 
 /* Has a former pass returned it? */
@@ -273,7 +307,7 @@ extern bool lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key,
 
 /*
  * The walk's next entry is alone in its group, as is seen from the batch's next
- * entries.  REQUIRES: batch_plain.
+ * entries.  REQUIRES: so->ahead.plain.
  */
 extern bool lsm_groups_step_alone(LsmGroups *groups, LsmSlice *key, LsmSlice *value);
 
@@ -284,11 +318,11 @@ extern bool lsm_groups_step_alone(LsmGroups *groups, LsmSlice *key, LsmSlice *va
 static inline bool
 lsm_walk_step_plain(LsmScan *so, LsmSlice *key, LsmSlice *value)
 {
-	if (!so->batch_plain || so->batch_next >= so->batch->n)
+	if (!so->ahead.plain || so->ahead.next >= so->ahead.batch->n)
 		return false;
 	if (unlikely(so->sorts))
 		return lsm_groups_step_alone(so->groups, key, value);
-	lsm_batch_entry(so->batch, so->batch_next++, key, value);
+	lsm_batch_entry(so->ahead.batch, so->ahead.next++, key, value);
 	return true;
 }
 
@@ -305,7 +339,7 @@ extern void lsm_prefix_prepare(LsmScan *so, int most);
 
 /*
  * The walk's last entry, with this key, did not match.  True: it goes on before
- * the first entry, as seen in the direction, that begins with so->skip, or,
+ * the first entry, as seen in the direction, that begins with so->skip.target, or,
  * `*beyond`, right behind the last one.
  */
 extern bool lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key,
@@ -387,8 +421,8 @@ extern void lsm_write_killed(LsmScan *so);
 /* ---- one_row.c ---- */
 
 /*
- * Set so->unique (each combination of points has one row at most that the
- * snapshot sees) and so->try_directory.  REQUIRES: quals prepared.
+ * Set so->one_row.unique (each combination of points has one row at most that the
+ * snapshot sees) and so->one_row.try_directory.  REQUIRES: quals prepared.
  */
 extern void lsm_prepare_one_row(IndexScanDesc scan);
 
@@ -396,8 +430,8 @@ extern void lsm_prepare_one_row(IndexScanDesc scan);
 extern bool lsm_index_is_plain(Relation index);
 
 /*
- * The row of the key in so->lower, if the directory knows it and the snapshot
- * sees it.  REQUIRES: so->try_directory, so->probe is of this key.
+ * The row of the key in so->walk.lower, if the directory knows it and the snapshot
+ * sees it.  REQUIRES: so->one_row.try_directory, so->one_row.probe is of this key.
  */
 extern bool lsm_directory_find(IndexScanDesc scan, ItemPointer tid);
 
@@ -419,7 +453,7 @@ extern void lsm_guard_take_stamp(LsmScan *so);
 extern bool lsm_guard_block(IndexScanDesc scan, BlockNumber block);
 
 /*
- * Does the snapshot see the row?  It is in so->slot then, if `look` wants its
+ * Does the snapshot see the row?  It is in so->index_only.slot then, if `look` wants its
  * columns and the table is ours; the executor, who asks for the same row next, gets
  * what has been found, unless there are several versions for him.  *dead, unless NULL: it is dead to everyone.
  */
@@ -431,10 +465,10 @@ lsm_guard_knows(const LsmScan *so, BlockNumber block)
 {
 	const LsmKnownBlocks *word;
 
-	if (so->guard_known == NULL || so->serializable)
+	if (so->index_only.known == NULL || so->index_only.serializable)
 		return false;
-	word = &so->guard_known[(block / LSM_BLOCKS_PER_WORD) % LSM_KNOWN_WORDS];
-	return word->number == block / LSM_BLOCKS_PER_WORD && word->walk == so->guard_walk &&
+	word = &so->index_only.known[(block / LSM_BLOCKS_PER_WORD) % LSM_KNOWN_WORDS];
+	return word->number == block / LSM_BLOCKS_PER_WORD && word->walk == so->index_only.walk &&
 		((word->bits >> (block % LSM_BLOCKS_PER_WORD)) & 1) != 0;
 }
 
@@ -442,7 +476,7 @@ lsm_guard_knows(const LsmScan *so, BlockNumber block)
 static inline void
 lsm_doubt_bit(IndexScanDesc scan, ItemPointer tid)
 {
-	LSM_DOUBT(((LsmScan *) scan->opaque)->stable_tids,
+	LSM_DOUBT(((LsmScan *) scan->opaque)->dead.stable_tids,
 			  lsm_table_doubt_visible(scan->heapRelation, tid, scan->xs_snapshot, true,
 									  "lsm_guard_block()"));
 }

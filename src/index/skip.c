@@ -98,7 +98,7 @@ code_fails(LsmScan *so, int column, LsmSlice code)
 
 /*
  * The first column of the key that cannot match: where its quals may hold again
- * goes to so->skip, with the columns before it.  False: there is none.
+ * goes to so->skip.target, with the columns before it.  False: there is none.
  * `*beyond`: not there, but behind all that begin so.
  */
 static bool
@@ -123,19 +123,19 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 		if (what == NEXT_UNKNOWN && code_fails(so, i, code))
 		{
 			/* equal values are alike */
-			resetStringInfo(lsm_scan_buffer(so, &so->skip));
+			resetStringInfo(lsm_scan_buffer(so, &so->skip.target));
 			*prefix_bytes = code.data + code.len - key.data;
-			lsm_buffer_append(&so->skip, key.data, *prefix_bytes);
+			lsm_buffer_append(&so->skip.target, key.data, *prefix_bytes);
 			*beyond = true;
 			return true;
 		}
 		if (what != NEXT_UNKNOWN)
 		{
-			resetStringInfo(lsm_scan_buffer(so, &so->skip));
+			resetStringInfo(lsm_scan_buffer(so, &so->skip.target));
 			*prefix_bytes = code.data - key.data;
-			lsm_buffer_append(&so->skip, key.data, *prefix_bytes);
+			lsm_buffer_append(&so->skip.target, key.data, *prefix_bytes);
 			if (what == NEXT_CODE)
-				lsm_buffer_append(&so->skip, next.data, next.len);
+				lsm_buffer_append(&so->skip.target, next.data, next.len);
 			*beyond = what == NEXT_NONE || !inclusive;
 			return true;
 		}
@@ -150,15 +150,15 @@ lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key, bool *beyond
 {
 	int			prefix_bytes;
 
-	if (++so->misses == LOOK_ENTRIES)
+	if (++so->skip.misses == LOOK_ENTRIES)
 	{
-		resetStringInfo(lsm_scan_buffer(so, &so->missed));
-		lsm_buffer_append(&so->missed, key.data, key.len);
+		resetStringInfo(lsm_scan_buffer(so, &so->skip.missed));
+		lsm_buffer_append(&so->skip.missed, key.data, key.len);
 	}
-	if (so->misses < LSM_SKIP_ENTRIES)
+	if (so->skip.misses < LSM_SKIP_ENTRIES)
 		return false;
-	so->misses = 0;
+	so->skip.misses = 0;
 	return find_place(so, direction, key, &prefix_bytes, beyond) &&
-		so->missed.len >= prefix_bytes &&
-		lsm_bytes_compare(so->missed.data, key.data, prefix_bytes) == 0;
+		so->skip.missed.len >= prefix_bytes &&
+		lsm_bytes_compare(so->skip.missed.data, key.data, prefix_bytes) == 0;
 }

@@ -55,12 +55,12 @@ lsm_walk_open_cursor(LsmScan *so)
 void
 lsm_walk_drop_batch(LsmScan *so)
 {
-	if (so->batch != NULL)
-		so->batch->n = 0;
-	so->misses = 0;
-	so->batch_next = 0;
-	so->batch_size = FIRST_BATCH_ENTRIES;
-	so->batch_inside = so->batch_plain = false;
+	if (so->ahead.batch != NULL)
+		so->ahead.batch->n = 0;
+	so->skip.misses = 0;
+	so->ahead.next = 0;
+	so->ahead.size = FIRST_BATCH_ENTRIES;
+	so->ahead.inside = so->ahead.plain = false;
 }
 
 void
@@ -88,12 +88,12 @@ copy_slice(LsmSlice slice)
 void
 lsm_walk_ends(LsmScan *so, LsmSlice *low, LsmSlice *high)
 {
-	LsmSlice	lower = lsm_buffer_slice(&so->lower);
-	LsmSlice	upper = lsm_buffer_slice(&so->upper);
+	LsmSlice	lower = lsm_buffer_slice(&so->walk.lower);
+	LsmSlice	upper = lsm_buffer_slice(&so->walk.upper);
 
-	*low = copy_slice(lower.len > 0 && !so->lower_inclusive ? successor(so, lower) :
+	*low = copy_slice(lower.len > 0 && !so->walk.lower_inclusive ? successor(so, lower) :
 					  seek_slice(lower));
-	*high = copy_slice(upper.len > 0 && so->upper_inclusive ? successor(so, upper) :
+	*high = copy_slice(upper.len > 0 && so->walk.upper_inclusive ? successor(so, upper) :
 					   seek_slice(upper));
 }
 
@@ -112,23 +112,23 @@ lsm_walk_is_beyond(LsmScan *so, LsmSlice key, ScanDirection direction)
 
 	if (ScanDirectionIsForward(direction))
 	{
-		if (so->upper.len == 0)
+		if (so->walk.upper.len == 0)
 			return false;
-		c = lsm_bound_compare(key, lsm_buffer_slice(&so->upper));
-		return c > 0 || (c == 0 && !so->upper_inclusive);
+		c = lsm_bound_compare(key, lsm_buffer_slice(&so->walk.upper));
+		return c > 0 || (c == 0 && !so->walk.upper_inclusive);
 	}
-	if (so->lower.len == 0)
+	if (so->walk.lower.len == 0)
 		return false;
-	c = lsm_bound_compare(key, lsm_buffer_slice(&so->lower));
-	return c < 0 || (c == 0 && !so->lower_inclusive);
+	c = lsm_bound_compare(key, lsm_buffer_slice(&so->walk.lower));
+	return c < 0 || (c == 0 && !so->walk.lower_inclusive);
 }
 
 static bool
 step_batch(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
 {
-	LsmBatch   *batch = so->batch;
+	LsmBatch   *batch = so->ahead.batch;
 
-	if (batch == NULL || so->batch_next >= batch->n)
+	if (batch == NULL || so->ahead.next >= batch->n)
 	{
 		if (batch == NULL)
 		{
@@ -136,23 +136,23 @@ step_batch(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
 
 			batch = palloc0(sizeof(LsmBatch));
 			lsm_buffer_init(&batch->bytes, 1024);
-			so->batch = batch;
+			so->ahead.batch = batch;
 			MemoryContextSwitchTo(old);
 		}
-		so->batch_next = 0;
+		so->ahead.next = 0;
 		lsm_copy_current(so);
 		if (!lsm_cursor_fill(so->cursor, direction,
-							 lsm_buffer_slice(ScanDirectionIsForward(direction) ? &so->upper : &so->lower),
-							 so->batch_size, batch))
+							 lsm_buffer_slice(ScanDirectionIsForward(direction) ? &so->walk.upper : &so->walk.lower),
+							 so->ahead.size, batch))
 			return false;
-		so->batch_size = Min(so->batch_size * 2, LSM_BATCH_ENTRIES);
+		so->ahead.size = Min(so->ahead.size * 2, LSM_BATCH_ENTRIES);
 
 		/* if the last one is, all are */
 		lsm_batch_entry(batch, batch->n - 1, key, value);
-		so->batch_inside = !lsm_walk_is_beyond(so, *key, direction);
-		so->batch_plain = so->batch_inside && so->quals.nwalk == 0;
+		so->ahead.inside = !lsm_walk_is_beyond(so, *key, direction);
+		so->ahead.plain = so->ahead.inside && so->quals.nwalk == 0;
 	}
-	lsm_batch_entry(batch, so->batch_next++, key, value);
+	lsm_batch_entry(batch, so->ahead.next++, key, value);
 	return true;
 }
 
@@ -160,7 +160,7 @@ step_batch(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
 static inline bool
 step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
 {
-	if (so->batched && so->quals.nprefix < so->spec->nkeys)
+	if (so->ahead.allowed && so->quals.nprefix < so->spec->nkeys)
 		return step_batch(so, direction, key, value);
 	return lsm_cursor_step(so->cursor, direction, key, value);
 }
@@ -176,8 +176,8 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 
 		CHECK_FOR_INTERRUPTS();
 		if (!step_cursor(so, direction, key, value) ||
-			(!so->batch_inside && lsm_walk_is_beyond(so, *key, direction)) ||
-			(so->within.len > 0 && lsm_bound_compare(*key, so->within) != 0))
+			(!so->ahead.inside && lsm_walk_is_beyond(so, *key, direction)) ||
+			(so->walk.within.len > 0 && lsm_bound_compare(*key, so->walk.within) != 0))
 			return false;
 		if (so->quals.nwalk == 0)
 			return true;
@@ -187,7 +187,7 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 		MemoryContextReset(so->entry_context);
 		if (matches)
 		{
-			so->misses = 0;
+			so->skip.misses = 0;
 			return true;
 		}
 		if (lsm_walk_missed(so, direction, *key, &beyond))
@@ -195,7 +195,7 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 			/* entries of a group that were read before are still to come */
 			if (!so->sorts)
 				lsm_guard_take_stamp(so);
-			lsm_walk_seek(so, lsm_buffer_slice(&so->skip), beyond, direction);
+			lsm_walk_seek(so, lsm_buffer_slice(&so->skip.target), beyond, direction);
 		}
 	}
 }

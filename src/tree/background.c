@@ -199,6 +199,7 @@ static bool
 tree_glance(LsmTreeShared *ctl, TreeGlance *glance)
 {
 	bool		usable;
+	uint32		claimed;
 
 	glance->keyspace_id = pg_atomic_read_u64(&ctl->keyspace_id);
 	if (glance->keyspace_id == 0 || ctl->local)
@@ -207,16 +208,17 @@ tree_glance(LsmTreeShared *ctl, TreeGlance *glance)
 	LWLockAcquire(&ctl->lock, LW_SHARED);
 	usable = pg_atomic_read_u64(&ctl->keyspace_id) == glance->keyspace_id &&
 		ctl->relid_confirmed && ctl->state == LSM_STATE_LOADED;
-	glance->nsealed = ctl->nsealed;
-	glance->active = usable ? ctl->active : NULL;
+	glance->nsealed = ctl->memory.nsealed;
+	glance->active = usable ? ctl->memory.active : NULL;
 	glance->active_bytes = glance->active != NULL ?
-		pg_atomic_read_u64(&ctl->active->bytes) : 0;
-	glance->flushing = ctl->flush_pid != 0;
-	glance->claimed_levels = lsm_claimed_levels(ctl);
+		pg_atomic_read_u64(&ctl->memory.active->bytes) : 0;
+	claimed = lsm_claimed_levels(ctl);
 	LWLockRelease(&ctl->lock);
-	glance->version_no = pg_atomic_read_u64(&ctl->version_no);
-	glance->compaction_due = pg_atomic_read_u32(&ctl->compaction_due);
-	glance->wanted_log_bytes = pg_atomic_read_u32(&ctl->wanted_log_bytes);
+	glance->flushing = (claimed & LSM_MEMTABLES_BIT) != 0;
+	glance->claimed_levels = claimed & LSM_ALL_LEVELS;
+	glance->version_no = pg_atomic_read_u64(&ctl->files.version_no);
+	glance->compaction_due = pg_atomic_read_u32(&ctl->files.compaction_due);
+	glance->wanted_log_bytes = pg_atomic_read_u32(&ctl->log.wanted_log_bytes);
 	return usable;
 }
 
@@ -405,7 +407,7 @@ room_pages(const LsmTree *tree, uint32 wanted_bytes)
 {
 	uint32		pages = wanted_bytes / LSM_PAGE_BYTES + 1;
 
-	pages = Max(pages, Min(tree->ctl->nblocks / 4, ROOM_PAGES_AHEAD));
+	pages = Max(pages, Min(tree->ctl->pages.nblocks / 4, ROOM_PAGES_AHEAD));
 	return Min(pages, ROOM_PAGES_MAX);
 }
 
@@ -425,14 +427,14 @@ make_room(LsmTree *tree, TreeNote *note, const TreeGlance *glance)
 	bool		flush = large && glance->wanted_log_bytes >= FLUSH_WANTED_BYTES;
 
 	if (large && !flush &&
-		(glance->active_bytes >= base_bytes / 2 || tree->ctl->free_pages > 0))
+		(glance->active_bytes >= base_bytes / 2 || tree->ctl->pages.free_pages > 0))
 		return;
 	if (!lsm_publish_lock(tree))
 	{
 		note->room.after = after_ms(RETRY_AFTER_LOCK_MS);
 		return;
 	}
-	pg_atomic_write_u32(&tree->ctl->wanted_log_bytes, 0);
+	pg_atomic_write_u32(&tree->ctl->log.wanted_log_bytes, 0);
 	if (flush)
 		(void) lsm_tree_seal(tree, glance->active);
 	else
@@ -455,7 +457,7 @@ make_rooms(void)
 
 		if (ctl == NULL)
 			break;
-		if (pg_atomic_read_u32(&ctl->wanted_log_bytes) == 0 ||
+		if (pg_atomic_read_u32(&ctl->log.wanted_log_bytes) == 0 ||
 			!tree_glance(ctl, &glance) || glance.nsealed > 0)
 			continue;
 		if (now == 0)
@@ -548,7 +550,7 @@ compact_tree(LsmTreeShared *ctl, TreeNote *note, const TreeGlance *glance)
 		note->claimed_levels = glance->claimed_levels;
 
 		/* it says so if something is due all the same */
-		if (glance->claimed_levels == 0 && pg_atomic_read_u32(&ctl->compaction_due) != 0)
+		if (glance->claimed_levels == 0 && pg_atomic_read_u32(&ctl->files.compaction_due) != 0)
 			note->compact.after = after_ms(RETRY_AFTER_LOCK_MS);
 	}
 	else if (tree_glance(ctl, &after) && after.claimed_levels == LSM_ALL_LEVELS)
@@ -616,7 +618,7 @@ find_urgent(int n, bool beside, TimestampTz now)
 	for (int i = 0; i < n; i++)
 	{
 		LsmTreeShared *ctl = lsm_control_nth(i);
-		uint32		score = pg_atomic_read_u32(&ctl->compaction_due);
+		uint32		score = pg_atomic_read_u32(&ctl->files.compaction_due);
 		TreeGlance	glance;
 
 		if (score > most && tree_glance(ctl, &glance) &&

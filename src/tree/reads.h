@@ -41,10 +41,10 @@ typedef struct LsmProbe
 extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key);
 
 /*
- * The digest for who asks before all filters, and counts as one of them: without
- * sharing the first of these computes it anew.
+ * The digest for who asks before or between filters, and counts as one of them:
+ * without sharing all but the first compute it anew.
  */
-extern LsmDigest lsm_probe_first_digest(LsmTree *tree, LsmProbe *probe);
+extern LsmDigest lsm_probe_take_digest(LsmTree *tree, LsmProbe *probe);
 
 /* The same for who has the filter key's digest (lsm_lock_digest) already. */
 extern void lsm_probe_begin_hashed(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key,

@@ -96,7 +96,7 @@ do_tree(Case *c)
 		else
 		{
 			/* generations of memtables are newer than those of runs */
-			ctl.active_generation = Max(ctl.active_generation, 1000);
+			ctl.memory.active_generation = Max(ctl.memory.active_generation, 1000);
 			read_memtable(line);
 			if (strcmp(word, "sealed") == 0)
 				(void) seal();

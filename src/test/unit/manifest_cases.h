@@ -249,8 +249,8 @@ case_pages(void)
 		Page		page = (Page) &fork_pages[i];
 		LsmPageOpaque *opaque = PageIsNew(page) ? NULL : lsm_page_opaque(page);
 		bool		free = lsm_page_is_free(page, meta_page()->flushed_generation,
-											pg_atomic_read_u64(&ctl.manifest_id),
-											pg_atomic_read_u64(&ctl.manifest_pending));
+											pg_atomic_read_u64(&ctl.files.manifest_id),
+											pg_atomic_read_u64(&ctl.files.manifest_pending));
 
 		say("%s", opaque == NULL ? "f" : opaque->type == LSM_PAGE_LOG ? (free ? "f" : "l") :
 			opaque->owner == meta_page()->manifest_id ? "m" : free ? "o" : "p");
@@ -280,8 +280,8 @@ static void
 case_numbers(Case *c)
 {
 	lsm_manifest_reserve(&tree, atoi(c->words));
-	pg_atomic_fetch_add_u64(&ctl.next_file, atoi(c->words));
-	say("next %llu, below %llu\n", (unsigned long long) pg_atomic_read_u64(&ctl.next_file),
+	pg_atomic_fetch_add_u64(&ctl.files.next_file, atoi(c->words));
+	say("next %llu, below %llu\n", (unsigned long long) pg_atomic_read_u64(&ctl.files.next_file),
 		(unsigned long long) meta_page()->next_file);
 }
 

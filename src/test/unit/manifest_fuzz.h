@@ -76,7 +76,7 @@ fuzz_edit(void)
 	if (do_edit(&edit))
 	{
 		expect(apply(model, &nmodel, removed, edit.nremoved, added, edit.nadded), "the test");
-		expect(ctl.manifest_limit == 0 || meta_page()->manifest_pages <= ctl.manifest_limit,
+		expect(ctl.files.manifest_limit == 0 || meta_page()->manifest_pages <= ctl.files.manifest_limit,
 			   "a chain that is too long");
 		expect(meta_page()->version_no == before.version_no + 1, "edits are counted");
 		expect(meta_page()->flushed_generation == Max(before.flushed_generation,

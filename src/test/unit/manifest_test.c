@@ -342,9 +342,9 @@ new_manifest(void)
 	room_left = MAX_PAGES - 1;
 	lsm_meta_init((Page) &fork_pages[0], &meta);
 	ctl.state = LSM_STATE_LOADED;
-	ctl.nblocks = 1;
-	pg_atomic_write_u64(&ctl.next_file, 1);
-	pg_atomic_write_u64(&ctl.file_limit, 1);
+	ctl.pages.nblocks = 1;
+	pg_atomic_write_u64(&ctl.files.next_file, 1);
+	pg_atomic_write_u64(&ctl.files.file_limit, 1);
 	tree.ctl = &ctl;
 	tree.keyspace_id = 77;
 	tree.relpersistence = RELPERSISTENCE_PERMANENT;
@@ -487,13 +487,13 @@ static bool
 do_edit(const LsmEdit *edit)
 {
 	MemoryContext outer = MemoryContextSwitchTo(work);
-	uint64		next_file = pg_atomic_read_u64(&ctl.next_file);
+	uint64		next_file = pg_atomic_read_u64(&ctl.files.next_file);
 	bool		failed;
 
 	for (int i = 0; i < edit->nadded; i++)
 		next_file = Max(next_file, edit->added[i].number + 1);
-	lsm_manifest_reserve(&tree, next_file - pg_atomic_read_u64(&ctl.next_file));
-	pg_atomic_write_u64(&ctl.next_file, next_file);
+	lsm_manifest_reserve(&tree, next_file - pg_atomic_read_u64(&ctl.files.next_file));
+	pg_atomic_write_u64(&ctl.files.next_file, next_file);
 	CATCH((void) lsm_manifest_edit(&tree, edit), failed);
 	MemoryContextSwitchTo(outer);
 	if (failed)

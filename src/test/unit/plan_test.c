@@ -17,7 +17,7 @@
  *	overlaps		each file with what lies below it
  *
  *	claims			lines of WHO WHAT, where WHAT is plan, keep LEVEL,..., whole,
- *					release; or "clock MS", "gone", "loaded"
+ *					flush, release; or "clock MS", "gone", "loaded"
  *
  *-------------------------------------------------------------------------
  */
@@ -179,7 +179,7 @@ do_due(Case *c, LsmVersion *version)
 	uint32		levels = read_levels(others);
 
 	if (cursor != NULL)
-		ctl.compact_cursor[cursor[0] - '0'] = atoi(cursor + 2);
+		ctl.jobs.compact_cursor[cursor[0] - '0'] = atoi(cursor + 2);
 	for (int i = case_number(c, "times", 1); i > 0; i--)
 		say_plan(version, lsm_plan_due(&tree, version, levels));
 	free(others);
@@ -275,6 +275,11 @@ say_levels(uint32 levels)
 			any = true;
 		}
 	}
+	if (levels & LSM_MEMTABLES_BIT)
+	{
+		say("%smemtables", any ? "," : "");
+		any = true;
+	}
 	say(any ? "" : "none");
 }
 
@@ -284,10 +289,10 @@ say_claims(void)
 	say(" (");
 	for (int i = 0, n = 0; i < LSM_MAX_CLAIMS; i++)
 	{
-		if (ctl.claims[i].pid == 0)
+		if (ctl.jobs.claims[i].pid == 0)
 			continue;
-		say("%s%c: ", n++ > 0 ? "; " : "", 'A' + ctl.claims[i].pid - 1);
-		say_levels(ctl.claims[i].levels);
+		say("%s%c: ", n++ > 0 ? "; " : "", 'A' + ctl.jobs.claims[i].pid - 1);
+		say_levels(ctl.jobs.claims[i].levels);
 	}
 	say(")\n");
 }
@@ -301,7 +306,7 @@ do_claim(LsmJob *job, char *line)
 	if (strcmp(what, "plan") == 0 || strcmp(what, "whole") == 0)
 	{
 		/* a request is not limited; who asks for all levels is one */
-		job->limited = levels == NULL;
+		job->pace.limited = levels == NULL;
 		if (what[0] == 'p' ? lsm_claim_plan(job) : lsm_claim_whole(job))
 		{
 			say("yes, others have ");
@@ -316,11 +321,27 @@ do_claim(LsmJob *job, char *line)
 		lsm_claim_keep(job, read_levels(levels));
 		say("%s", nwakes > 0 ? "workers wake" : "kept");
 	}
+	else if (strcmp(what, "flush") == 0)
+	{
+		/* flush_claim(), of a sealed memtable */
+		LWLockAcquire(&ctl.lock, LW_EXCLUSIVE);
+		if ((lsm_claimed_levels(&ctl) & LSM_MEMTABLES_BIT) != 0)
+			say("no");
+		else
+		{
+			job->claim = lsm_claim_take(&ctl, LSM_MEMTABLES_BIT);
+			say("yes");
+		}
+		LWLockRelease(&ctl.lock);
+	}
 	else if (strcmp(what, "covers") == 0)
 		say("%s", lsm_claim_covers(&ctl, read_levels(levels)) ? "yes" : "no");
 	else
 	{
-		lsm_claim_release(job);
+		LWLockAcquire(&ctl.lock, LW_EXCLUSIVE);
+		if (job->claim != NULL)
+			lsm_claim_give_up(&job->claim);
+		LWLockRelease(&ctl.lock);
 		say("released");
 	}
 	say_claims();
@@ -338,7 +359,7 @@ do_claims(Case *c)
 		jobs[i].ctl = &ctl;
 		jobs[i].keyspace_id = KEYSPACE;
 	}
-	pg_atomic_write_u32(&ctl.compaction_due, case_number(c, "due", 0));
+	pg_atomic_write_u32(&ctl.files.compaction_due, case_number(c, "due", 0));
 	while ((line = case_line(c)) != NULL)
 	{
 		char	   *who = next_word(&line);

@@ -99,7 +99,7 @@ read_key(StringInfo value)
 			(void) lsm_fold_add_memvalue(&fold, lsm_memnode_value(node));
 	}
 	lsm_tree_exit(&tree);
-	for (uint64 run = ctl.active_generation; run > 0 && !lsm_fold_complete(&fold); run--)
+	for (uint64 run = ctl.memory.active_generation; run > 0 && !lsm_fold_complete(&fold); run--)
 	{
 		for (int i = 0; i < nmetas; i++)
 		{
@@ -129,7 +129,7 @@ test_prune(const char *words, bool pruned, const char *after)
 		printf("# got:      %s\n# expected: %s\n", got, after);
 	snprintf(what, sizeof(what), "%s: %s, then \"%s\"", words, pruned ? "pruned" : "not whole in memory", after);
 	ok(wrong == NULL && result == pruned && strcmp(got, after) == 0 &&
-	   pg_atomic_read_u32(&ctl.pruned_xid) == (pruned ? 77 : 0), what);
+	   pg_atomic_read_u32(&ctl.rows.pruned_xid) == (pruned ? 77 : 0), what);
 	pfree(value.data);
 }
 
@@ -193,9 +193,9 @@ make_row(char *words)
 		char		word[16] = "=a";
 		uint64		what = random_next() % 16;
 
-		if (n > 0 && what < 4 && ctl.active != NULL && ctl.nsealed < LSM_MAX_SEALED)
+		if (n > 0 && what < 4 && ctl.memory.active != NULL && ctl.memory.nsealed < LSM_MAX_SEALED)
 			strcpy(word, "S");
-		else if (n > 0 && what < 8 && ctl.nsealed > 0)
+		else if (n > 0 && what < 8 && ctl.memory.nsealed > 0)
 			strcpy(word, "F");
 		else if (n > 0)
 			sprintf(word, what < 12 ? "+%c" : "~%c", 'a' + n);
@@ -238,18 +238,18 @@ random_row(char *words)
 	initStringInfo(&taken);
 	make_row(words);
 	first_element(read_key(&value), before);
-	if (ctl.nsealed > 0 && random_next() % 2 == 0 && take_value(ctl.sealed[0], &taken))
+	if (ctl.memory.nsealed > 0 && random_next() % 2 == 0 && take_value(ctl.memory.sealed[0], &taken))
 	{
-		generation = ctl.sealed[0]->generation;
+		generation = ctl.memory.sealed[0]->generation;
 		strcat(words, ", on its way to a file");
 	}
 	result = lsm_tree_prune(&tree, the_key, 77);
 	first_element(read_key(&value), after);
 	expect(after[0] == '\0' || strcmp(before, after) == 0, "nothing rises when a row is pruned");
-	expect(!result || ctl.nsealed > 0 || after[0] == '\0', "it is gone");
+	expect(!result || ctl.memory.nsealed > 0 || after[0] == '\0', "it is gone");
 	if (generation != 0)
 	{
-		bool		left = take_value(ctl.sealed[0], &value);
+		bool		left = take_value(ctl.memory.sealed[0], &value);
 
 		(void) flush(1);
 		if (!left)

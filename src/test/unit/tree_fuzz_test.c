@@ -793,9 +793,9 @@ begin_job(LsmJob *job, LsmVersion *version, int below, Job *output)
 	job->version = version;
 	job->cxt = CurrentMemoryContext;
 	job->entry_cxt = AllocSetContextCreate(CurrentMemoryContext, "entries", ALLOCSET_DEFAULT_SIZES);
-	job->fate.oldest_xid = horizon;
-	job->files = palloc0(sizeof(LsmFileMeta));
-	initStringInfo(&job->rewritten);
+	job->entry.fate.oldest_xid = horizon;
+	job->output.files = palloc0(sizeof(LsmFileMeta));
+	initStringInfo(&job->entry.rewritten);
 	lsm_job_set_below(job, below);
 	current = output;
 	output->n = 0;
@@ -823,11 +823,11 @@ flush_oldest(void)
 	StringInfoData scratch;
 	LsmJob		job;
 
-	if (ctl.nsealed > 0 && ctl.sealed[0]->generation == flushed_generation)
+	if (ctl.memory.nsealed > 0 && ctl.memory.sealed[0]->generation == flushed_generation)
 		flush_retired();
-	else if (ctl.nsealed > 0)
+	else if (ctl.memory.nsealed > 0)
 	{
-		memtable = ctl.sealed[0];
+		memtable = ctl.memory.sealed[0];
 		initStringInfo(&scratch);
 		begin_job(&job, lsm_version_refresh(&tree), 0, output);
 		for (LsmMemNode *node = lsm_memtable_first(memtable); node != NULL;
@@ -1144,9 +1144,9 @@ test_entries(void)
 		next_gone = cases[i].dropped > 0;
 		begin_job(&job, lsm_version_refresh(&tree), 0, output);
 		lsm_job_entry(&job, lsm_slice("k", 1), slice_of(&value));
-		good &= job.nvalues_dropped == cases[i].dropped && output->n == (cases[i].written != NULL) &&
-			job.dropped == (cases[i].written == NULL) &&
-			(job.files[0].flags == LSM_FILE_HAS_DYING) == cases[i].dying;
+		good &= job.input.nvalues_dropped == cases[i].dropped && output->n == (cases[i].written != NULL) &&
+			job.input.dropped == (cases[i].written == NULL) &&
+			(job.output.files[0].flags == LSM_FILE_HAS_DYING) == cases[i].dying;
 		if (output->n > 0)
 			good &= strcmp(text_of(output->entries[0].value, ' '), cases[i].written) == 0;
 		if (!good)

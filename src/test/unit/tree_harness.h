@@ -304,7 +304,7 @@ lsm_manifest_read_change(LsmTree *tree, const LsmManifestPlace *since, LsmManife
 	change->files = palloc(Max(nmetas, 1) * sizeof(LsmFileMeta));
 	memcpy(change->files, metas, nmetas * sizeof(LsmFileMeta));
 	change->removed = palloc(1);
-	change->place.version_no = pg_atomic_read_u64(&ctl.version_no);
+	change->place.version_no = pg_atomic_read_u64(&ctl.files.version_no);
 	change->place.files = nmetas;
 	change->flushed_generation = flushed_generation;
 }
@@ -312,7 +312,7 @@ lsm_manifest_read_change(LsmTree *tree, const LsmManifestPlace *since, LsmManife
 static void
 note_version(void)
 {
-	pg_atomic_fetch_add_u64(&ctl.version_no, 1);
+	pg_atomic_fetch_add_u64(&ctl.files.version_no, 1);
 }
 
 static uint16
@@ -405,14 +405,14 @@ init_tree(LsmKind kind)
 	}
 	nmetas = 0;
 	next_number = 1;
-	if (ctl.active != NULL)
-		lsm_memtable_destroy(ctl.active);
-	for (int i = 0; i < ctl.nsealed; i++)
-		lsm_memtable_destroy(ctl.sealed[i]);
+	if (ctl.memory.active != NULL)
+		lsm_memtable_destroy(ctl.memory.active);
+	for (int i = 0; i < ctl.memory.nsealed; i++)
+		lsm_memtable_destroy(ctl.memory.sealed[i]);
 	memset(&ctl, 0, sizeof(ctl));
 	memset(&tree, 0, sizeof(tree));
 	ctl.state = LSM_STATE_LOADED;
-	ctl.active_generation = 1;
+	ctl.memory.active_generation = 1;
 	flushed_generation = 0;
 	ctl.keyspace_id.value = KEYSPACE;
 	ctl.kind = kind;
@@ -433,14 +433,14 @@ write_value(LsmSlice key, LsmSlice value)
 	LsmEntry	entry = {.key = key,.value = value};
 	void	   *reserved;
 
-	if (ctl.active == NULL)
+	if (ctl.memory.active == NULL)
 	{
 		lsm_set_change_begin(&ctl);
-		ctl.active = lsm_memtable_create(ctl.active_generation, false);
+		ctl.memory.active = lsm_memtable_create(ctl.memory.active_generation, false);
 		lsm_set_change_end(&ctl);
 	}
-	reserved = lsm_memtable_reserve(ctl.active, key.len, value.len);
-	lsm_memtable_insert(ctl.active, reserved, pg_atomic_add_fetch_u64(&ctl.seq, 1), key, value,
+	reserved = lsm_memtable_reserve(ctl.memory.active, key.len, value.len);
+	lsm_memtable_insert(ctl.memory.active, reserved, pg_atomic_add_fetch_u64(&ctl.seq, 1), key, value,
 						digest, false);
 	lsm_gaps_written(&tree, &entry, 1);
 }
@@ -449,12 +449,12 @@ write_value(LsmSlice key, LsmSlice value)
 static inline bool
 seal(void)
 {
-	if (ctl.active == NULL || ctl.nsealed == LSM_MAX_SEALED)
+	if (ctl.memory.active == NULL || ctl.memory.nsealed == LSM_MAX_SEALED)
 		return false;
 	lsm_set_change_begin(&ctl);
-	ctl.sealed[ctl.nsealed++] = ctl.active;
-	ctl.active = NULL;
-	ctl.active_generation++;
+	ctl.memory.sealed[ctl.memory.nsealed++] = ctl.memory.active;
+	ctl.memory.active = NULL;
+	ctl.memory.active_generation++;
 	lsm_set_change_end(&ctl);
 	return true;
 }
@@ -474,7 +474,7 @@ copy_entry(LsmSlice key, LsmSlice value)
 static inline void
 flush_published(void)
 {
-	flushed_generation = ctl.sealed[0]->generation;
+	flushed_generation = ctl.memory.sealed[0]->generation;
 	note_version();
 }
 
@@ -482,10 +482,10 @@ flush_published(void)
 static inline void
 flush_retired(void)
 {
-	LsmMemtable *memtable = ctl.sealed[0];
+	LsmMemtable *memtable = ctl.memory.sealed[0];
 
 	lsm_set_change_begin(&ctl);
-	memmove(ctl.sealed, ctl.sealed + 1, --ctl.nsealed * sizeof(LsmMemtable *));
+	memmove(ctl.memory.sealed, ctl.memory.sealed + 1, --ctl.memory.nsealed * sizeof(LsmMemtable *));
 	lsm_set_change_end(&ctl);
 	lsm_memtable_destroy(memtable);
 }
@@ -494,12 +494,12 @@ flush_retired(void)
 static inline bool
 flush(int per_file)
 {
-	LsmMemtable *memtable = ctl.sealed[0];
+	LsmMemtable *memtable = ctl.memory.sealed[0];
 	FileEntry  *entries = malloc(per_file * sizeof(FileEntry));
 	StringInfoData value;
 	int			n = 0;
 
-	if (ctl.nsealed == 0)
+	if (ctl.memory.nsealed == 0)
 	{
 		free(entries);
 		return false;

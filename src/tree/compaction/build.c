@@ -47,7 +47,7 @@ lsm_build_begin(LsmTree *tree, uint64 expected_bytes)
 	/* loaded, and not to be evicted: the edit needs the shared counters */
 	build->job = lsm_compact_own(tree, LSM_JOB_BUILD);
 	if (expected_bytes > 0)
-		build->job->cut_bytes = Min(build->job->target_bytes,
+		build->job->output.cut_bytes = Min(build->job->output.target_bytes,
 									Max(expected_bytes / FILES_OF_BUILD, MIN_FILE_BYTES));
 	if (lsm_version_refresh(tree)->nfiles > 0)
 		elog(ERROR, "lsm tree to be built is not empty");
@@ -91,16 +91,16 @@ lsm_build_finish(LsmBuild *build)
 
 	lsm_job_report_entries(job, (int64) build->entries);
 	lsm_job_finish(job);
-	level = build_level(tree, job->bytes);
-	for (int i = 0; i < job->nfiles; i++)
-		job->files[i].level = level;
+	level = build_level(tree, job->output.bytes);
+	for (int i = 0; i < job->output.nfiles; i++)
+		job->output.files[i].level = level;
 
-	for (int i = 0; i < job->nfiles; i += FILES_PER_EDIT)
+	for (int i = 0; i < job->output.nfiles; i += FILES_PER_EDIT)
 	{
 		LsmEdit		edit = {0};
 
-		edit.added = &job->files[i];
-		edit.nadded = Min(FILES_PER_EDIT, job->nfiles - i);
+		edit.added = &job->output.files[i];
+		edit.nadded = Min(FILES_PER_EDIT, job->output.nfiles - i);
 		if (!lsm_publish(job, &edit, NULL))
 			elog(ERROR, "could not lock the relation of an lsm tree for a build");
 	}

@@ -1,14 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * claim.c
- *	  Which levels of a tree a process compacts: claims.
+ *	  Who works on what of a tree: claims.
+ *
+ * A claim is a process and the levels that are its own; the memtables count as
+ * one more level.
+ *
+ *	flush			the memtables: one process at a time
+ *	load			the memtables; while the state is LOADING, nothing else begins
+ *	compaction		the step's levels
+ *	plan			all levels but those that others have
+ *	request			all levels (lsm_tree_compact, purges, builds)
+ *
+ * Redo feeds the memtables of a standby without a claim: there are no flushes.
  *
  * Several processes may compact one tree, as long as no two have a level in
  * common.  A step of compaction takes files of one level and of the next one,
  * and puts files into the latter; so its claim has two levels (one, where files
  * are written together where they are).  Only who has a level in his claim
  * removes files from it or changes their level, so the files that a step reads
- * stay.  Flushes need no claim: they only add to level 0, and what they add is
+ * stay.  A flush needs no level: it only adds to level 0, and what it adds is
  * newer than everything that a step has taken.
  *
  * Why a step may decide about its entries by the version that it began with,
@@ -20,10 +31,9 @@
  * above: for that, a step would have to have the output's level.
  *
  * Who plans has all levels but those that others have: two who plan at the same
- * time might choose the same.  The planner keeps what its plan takes.  Requests
- * (lsm_tree_compact, purges, builds) need all levels for themselves.  While one
- * waits, workers begin nothing.  Writers that would stand still do: a request
- * would make that step first, too (lsm_plan_relief).
+ * time might choose the same.  The planner keeps what its plan takes.  While a
+ * request waits, workers begin nothing.  Writers that would stand still do: a
+ * request would make that step first, too (lsm_plan_relief).
  *
  * Locking: claims are taken and given up under ctl->lock, exclusive.  A
  * process reads its own without.
@@ -35,6 +45,7 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
 #include "tree/control/control.h"
 
@@ -50,22 +61,36 @@ whole_wanted(const LsmTreeShared *ctl)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	return now < ctl->whole_wanted &&
-		ctl->whole_wanted <= TimestampTzPlusMilliseconds(now, WANTED_MS);
+	return now < ctl->jobs.whole_wanted &&
+		ctl->jobs.whole_wanted <= TimestampTzPlusMilliseconds(now, WANTED_MS);
 }
 
-/* There is one: one level at least is in no claim.  Under ctl->lock */
-static LsmClaim *
-claim_slot(LsmTreeShared *ctl)
+/* See compaction.h. */
+LsmClaim *
+lsm_claim_take(LsmTreeShared *ctl, uint32 levels)
 {
-	int			i = 0;
+	LsmClaim   *claim = ctl->jobs.claims;
 
-	while (ctl->claims[i].pid != 0)
+	Assert(LWLockHeldByMeInMode(&ctl->lock, LW_EXCLUSIVE));
+	Assert(levels != 0);
+	while (claim->pid != 0)
 	{
-		i++;
-		Assert(i < LSM_MAX_CLAIMS);
+		claim++;
+		Assert(claim < ctl->jobs.claims + LSM_MAX_CLAIMS);
 	}
-	return &ctl->claims[i];
+	claim->pid = MyProcPid;
+	claim->levels = levels;
+	return claim;
+}
+
+/* See compaction.h. */
+void
+lsm_claim_give_up(LsmClaim **claim)
+{
+	Assert((*claim)->pid == MyProcPid && (*claim)->levels != 0);
+	(*claim)->levels = 0;
+	(*claim)->pid = 0;
+	*claim = NULL;
 }
 
 /* See output_job.h. */
@@ -77,14 +102,12 @@ lsm_claim_plan(LsmJob *job)
 
 	Assert(job->claim == NULL);
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-	others = lsm_claimed_levels(ctl);
+	others = lsm_claimed_levels(ctl) & LSM_ALL_LEVELS;
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id &&
 		ctl->state == LSM_STATE_LOADED && others != LSM_ALL_LEVELS &&
-		!(job->limited && whole_wanted(ctl)))
+		!(job->pace.limited && whole_wanted(ctl)))
 	{
-		job->claim = claim_slot(ctl);
-		job->claim->pid = MyProcPid;
-		job->claim->levels = LSM_ALL_LEVELS;
+		job->claim = lsm_claim_take(ctl, LSM_ALL_LEVELS);
 		job->others_levels = others;
 	}
 	LWLockRelease(&ctl->lock);
@@ -105,7 +128,7 @@ lsm_claim_keep(LsmJob *job, uint32 levels)
 
 	/* another one may find something in the others */
 	ConditionVariableBroadcast(&ctl->cv);
-	if (!ctl->local && pg_atomic_read_u32(&ctl->compaction_due) != 0)
+	if (!ctl->local && pg_atomic_read_u32(&ctl->files.compaction_due) != 0)
 		lsm_worker_wake();
 }
 
@@ -120,32 +143,17 @@ lsm_claim_whole(LsmJob *job)
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id &&
 		ctl->state == LSM_STATE_LOADED)
 	{
-		if (lsm_claimed_levels(ctl) == 0)
+		if ((lsm_claimed_levels(ctl) & LSM_ALL_LEVELS) == 0)
 		{
-			job->claim = &ctl->claims[0];
-			job->claim->pid = MyProcPid;
-			job->claim->levels = LSM_ALL_LEVELS;
+			job->claim = lsm_claim_take(ctl, LSM_ALL_LEVELS);
 			job->others_levels = 0;
-			ctl->whole_wanted = 0;
+			ctl->jobs.whole_wanted = 0;
 		}
 		else
-			ctl->whole_wanted = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WANTED_MS);
+			ctl->jobs.whole_wanted = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), WANTED_MS);
 	}
 	LWLockRelease(&ctl->lock);
 	return job->claim != NULL;
-}
-
-/* See output_job.h. */
-void
-lsm_claim_release(LsmJob *job)
-{
-	if (job->claim == NULL)
-		return;
-	Assert(LWLockHeldByMeInMode(&job->ctl->lock, LW_EXCLUSIVE));
-	Assert(job->claim->pid == MyProcPid);
-	job->claim->levels = 0;
-	job->claim->pid = 0;
-	job->claim = NULL;
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -154,9 +162,9 @@ lsm_claim_covers(const LsmTreeShared *ctl, uint32 levels)
 {
 	for (int i = 0; i < LSM_MAX_CLAIMS; i++)
 	{
-		if (ctl->claims[i].pid == MyProcPid)
-			return (levels & ~ctl->claims[i].levels) == 0;
+		if (ctl->jobs.claims[i].pid == MyProcPid)
+			levels &= ~ctl->jobs.claims[i].levels;
 	}
-	return false;
+	return levels == 0;
 }
 #endif

@@ -64,14 +64,10 @@ edit_from_plan(LsmPlan *plan, LsmEdit *edit)
 static void
 compact_pause(LsmJob *job, uint64 read_bytes, uint64 *paused_at)
 {
-	uint64		written = job->bytes +
-		(job->writer != NULL ? lsm_sst_writer_bytes(job->writer) : 0);
-	bool		file_ended = job->bytes > *paused_at;	/* a part of one was */
+	uint64		written = lsm_job_written_bytes(job);
+	bool		file_ended = job->output.bytes > *paused_at;	/* a part of one was */
 
-	if (lsm_in_worker())
-		lsm_give_way(job);
-	lsm_rate_wait(job, written);
-	lsm_vacuum_pay_job(job, read_bytes, written);
+	lsm_job_pace(job, read_bytes);
 	if (!file_ended && written < *paused_at + PAUSE_EVERY_BYTES)
 		return;
 	*paused_at = written;
@@ -119,8 +115,8 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 	while (lsm_merge_next(merge, &key, &value))
 	{
 		read_bytes += key.len + value.len;
-		if (job->drops != NULL && job->drops(job->drops_state, key, value))
-			job->dropped = true;
+		if (job->input.drops != NULL && job->input.drops(job->input.drops_state, key, value))
+			job->input.dropped = true;
 		else
 			lsm_job_entry(job, key, value);
 		if (++entries % 1000 == 0)
@@ -130,9 +126,9 @@ compact_merge(LsmJob *job, LsmPlan *plan)
 			if (!compact_wanted(job, &next_look))
 				return false;
 		}
-		if (entries % 1000 == 0 || job->nfiles != nfiles)
+		if (entries % 1000 == 0 || job->output.nfiles != nfiles)
 		{
-			nfiles = job->nfiles;
+			nfiles = job->output.nfiles;
 			compact_pause(job, read_bytes, &paused_at);
 			read_bytes = 0;
 		}
@@ -167,8 +163,8 @@ lsm_compact_run(LsmJob *job, LsmPlan *plan)
 	Assert(lsm_claim_covers(job->ctl, levels));
 	Assert((levels & ~(LSM_LEVEL_BIT(plan->out_level) | LSM_LEVEL_BIT(plan->out_level) >> 1)) == 0);
 	LSM_CRASH_POINT("compact_started");
-	job->level = plan->out_level;
-	job->run = plan->out_run;
+	job->output.level = plan->out_level;
+	job->output.run = plan->out_run;
 	edit_from_plan(plan, &edit);
 	compact_report_begin(job, plan);
 #ifdef LSM_TESTING
@@ -179,17 +175,17 @@ lsm_compact_run(LsmJob *job, LsmPlan *plan)
 	{
 		lsm_job_report_phase(job, LSM_PHASE_WRITING);
 		lsm_job_set_below(job, plan->below);
-		job->nsources = plan->nfiles;
-		job->sources = plan->files;
+		job->input.nfiles = plan->nfiles;
+		job->input.files = plan->files;
 		if (!compact_merge(job, plan))
 			return false;
-		edit.nadded = job->nfiles;
-		edit.added = job->files;
+		edit.nadded = job->output.nfiles;
+		edit.added = job->output.files;
 	}
 	if (!lsm_publish(job, &edit, NULL))
 		return false;
 	lsm_count(job->tree, LSM_COUNT_COMPACTIONS, 1);
-	lsm_count(job->tree, LSM_COUNT_BYTES_COMPACTED, job->bytes);
+	lsm_count(job->tree, LSM_COUNT_BYTES_COMPACTED, job->output.bytes);
 	lsm_job_report_done(job, plan->move ? plan->nfiles : 0);
 	return true;
 }
@@ -282,7 +278,7 @@ lsm_compact_once(LsmTree *tree, bool conditional)
 
 	Assert(!lsm_epoch_inside());
 	job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
-	job->limited = conditional;
+	job->pace.limited = conditional;
 	if (lsm_claim_plan(job))
 		result = compact_due(job);
 	lsm_job_end(job);
@@ -461,7 +457,7 @@ request_plan(LsmTree *tree, Request *request, LsmVersion *version)
 		LsmPlan    *plan;
 
 		if (request->mark == 0)
-			request->mark = pg_atomic_read_u64(&tree->ctl->next_file);
+			request->mark = pg_atomic_read_u64(&tree->ctl->files.next_file);
 
 		plan = level > 0 ? lsm_plan_relief(version, &request->reliefs) : NULL;
 		if (plan != NULL)
@@ -507,8 +503,8 @@ request_step(LsmTree *tree, Request *request)
 	plan = request_plan(tree, request, job->version);
 	if (plan != NULL)
 	{
-		job->fate.freeze_limit = request->what->freeze_limit;
-		job->limited = !request->what->urgent;
+		job->entry.fate.freeze_limit = request->what->freeze_limit;
+		job->pace.limited = !request->what->urgent;
 		if (!lsm_compact_run(job, plan))
 			elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
 	}
@@ -526,7 +522,7 @@ lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *what)
 	/* own the compaction from the first to the last step */
 	owner = lsm_compact_own(tree, LSM_JOB_COMPACT);
 	request.what = what;
-	request.start = pg_atomic_read_u64(&tree->ctl->next_file);
+	request.start = pg_atomic_read_u64(&tree->ctl->files.next_file);
 	request.written_as = lsm_tree_written_as(tree, lsm_tree_bottom_compression(tree));
 	while (request_step(tree, &request))
 		CHECK_FOR_INTERRUPTS();

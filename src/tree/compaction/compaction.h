@@ -26,13 +26,21 @@ extern bool lsm_flush_oldest(LsmTree *tree, bool conditional);
  * local memtable.  Publishes flushed_generation = memtable->generation.
  *
  * The loader calls it with state LOADING: it owns the tree, ctl's counters
- * (seq, row_limit, next_file, version_no) are set, ctl->active and sealed[]
- * are not.  So: no lsm_tree_enter(), no lock on the relation (the caller has
- * one of any mode, which is enough to keep DROP and TRUNCATE away), no
- * flush_pid.  The memtable may be an arena one that no set contains; it stays
- * the caller's.
+ * (seq, row_limit, next_file, version_no) are set, its memtables are not.  So: no
+ * lsm_tree_enter(), no lock on the relation (the caller has one of any mode, which
+ * is enough to keep DROP and TRUNCATE away), and no claim of the job: the load has
+ * one.  The memtable may be an arena one that no set contains; it stays the
+ * caller's.
  */
 extern void lsm_flush_memtable(LsmTree *tree, LsmMemtable *memtable);
+
+/*
+ * claim.c: this process works on these levels of the tree; and no longer.
+ * Whether it may is for the caller to know.  REQUIRES: ctl->lock, exclusive; to
+ * take one, a level at least is nobody's.
+ */
+extern LsmClaim *lsm_claim_take(LsmTreeShared *ctl, uint32 levels);
+extern void lsm_claim_give_up(LsmClaim **claim);
 
 typedef enum LsmCompactResult
 {
@@ -49,8 +57,7 @@ extern LsmCompactResult lsm_compact_once(LsmTree *tree, bool conditional);
 extern void lsm_compact_stall(LsmTree *tree);
 
 /*
- * After an error: give up flush and compaction ownership, remove unfinished
- * files.
+ * After an error: give up claims, remove unfinished files.
  */
 extern void lsm_flush_abort(void);
 

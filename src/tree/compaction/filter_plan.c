@@ -63,9 +63,9 @@ typedef struct Shape
 static bool
 is_source(const LsmJob *job, const LsmFile *file)
 {
-	for (int i = 0; i < job->nsources; i++)
+	for (int i = 0; i < job->input.nfiles; i++)
 	{
-		if (job->sources[i] == file)
+		if (job->input.files[i] == file)
 			return true;
 	}
 	return false;
@@ -132,7 +132,7 @@ static void
 shape_read(const LsmJob *job, const LsmFileMeta *meta, Shape *shape)
 {
 	const LsmVersion *version = job->version;
-	uint64		output = job->progress.entries_total > 0 ? job->progress.entries_total :
+	uint64		output = job->report.progress.entries_total > 0 ? job->report.progress.entries_total :
 		meta->entries;
 
 	memset(shape, 0, sizeof(Shape));
@@ -241,7 +241,7 @@ lsm_job_plan_filter(const LsmJob *job, const LsmFileMeta *meta, LsmFilterParams 
 
 	if (!monkey && bottom == given)
 		return;
-	if (job->keeps_scheme)
+	if (job->output.keeps_scheme)
 		bottom = given;
 	if (job->version != NULL)
 		shape_read(job, meta, &shape);
@@ -252,7 +252,7 @@ lsm_job_plan_filter(const LsmJob *job, const LsmFileMeta *meta, LsmFilterParams 
 		if (job->version != NULL)
 			shape_fill(job, &shape);
 		allocate(&shape, given, bottom, params);
-		if (job->keeps_scheme)
+		if (job->output.keeps_scheme)
 			params->scheme = given;
 	}
 	else if (shape.own_level == shape.deepest && shape.deepest > 0)

@@ -3,7 +3,7 @@
  * flush.c
  *	  Writing a sealed memtable to sorted files of level 0.
  *
- * One flusher per tree: ctl->flush_pid, under ctl->lock; others wait on
+ * One flusher per tree: it has claimed the memtables (claim.c); others wait on
  * ctl->cv and look again.  If the flusher fails, a waiter tries itself and
  * meets the error (full disk) on its own.  Generations are flushed in order,
  * oldest first.
@@ -57,19 +57,18 @@ flush_claim(LsmJob *job, uint64 *generation, LsmMemtable **memtable)
 	if (pg_atomic_read_u64(&ctl->keyspace_id) != job->keyspace_id ||
 		ctl->state != LSM_STATE_LOADED)
 		result = CLAIM_STALE;
-	else if (ctl->nsealed == 0 ||
-			 (*generation != 0 && ctl->sealed[0]->generation > *generation))
+	else if (ctl->memory.nsealed == 0 ||
+			 (*generation != 0 && ctl->memory.sealed[0]->generation > *generation))
 		result = CLAIM_NOTHING;
 	else
 	{
-		*generation = ctl->sealed[0]->generation;
-		if (ctl->flush_pid != 0)
+		*generation = ctl->memory.sealed[0]->generation;
+		if ((lsm_claimed_levels(ctl) & LSM_MEMTABLES_BIT) != 0)
 			result = CLAIM_BUSY;
 		else
 		{
-			ctl->flush_pid = MyProcPid;
-			job->owns_flush = true;
-			*memtable = ctl->sealed[0];
+			job->claim = lsm_claim_take(ctl, LSM_MEMTABLES_BIT);
+			*memtable = ctl->memory.sealed[0];
 		}
 	}
 	LWLockRelease(&ctl->lock);
@@ -85,8 +84,7 @@ still_sealed(LsmJob *job, LsmMemtable *memtable)
 
 	LWLockAcquire(&ctl->lock, LW_SHARED);
 	result = pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id &&
-		ctl->nsealed > 0 && ctl->sealed[0] == memtable &&
-		ctl->flush_pid == MyProcPid;
+		ctl->memory.nsealed > 0 && ctl->memory.sealed[0] == memtable;
 	LWLockRelease(&ctl->lock);
 	return result;
 }
@@ -137,7 +135,7 @@ flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 		CHECK_FOR_INTERRUPTS();
 		if (sealed)
 		{
-			lsm_give_way(job);
+			lsm_job_pace(job, 0);
 			lsm_epoch_enter();
 			if (!still_sealed(job, memtable))
 			{
@@ -169,13 +167,13 @@ flush_publish(LsmJob *job, uint64 generation, LsmMemtable *flushed)
 {
 	LsmEdit		edit = {0};
 
-	edit.nadded = job->nfiles;
-	edit.added = job->files;
+	edit.nadded = job->output.nfiles;
+	edit.added = job->output.files;
 	edit.flushed_generation = generation;
 	if (!lsm_publish(job, &edit, flushed))
 		return false;
 	lsm_count(job->tree, LSM_COUNT_FLUSHES, 1);
-	lsm_count(job->tree, LSM_COUNT_BYTES_FLUSHED, job->bytes);
+	lsm_count(job->tree, LSM_COUNT_BYTES_FLUSHED, job->output.bytes);
 	lsm_job_report_done(job, 0);
 	return true;
 }
@@ -230,7 +228,7 @@ flush_compact_local(LsmTree *tree)
 {
 	if (!tree->ctl->local)
 		return;
-	while (pg_atomic_read_u32(&tree->ctl->compaction_due) != 0 &&
+	while (pg_atomic_read_u32(&tree->ctl->files.compaction_due) != 0 &&
 		   lsm_compact_once(tree, false) == LSM_COMPACT_DONE)
 		CHECK_FOR_INTERRUPTS();
 }
@@ -256,7 +254,7 @@ lsm_flush_oldest(LsmTree *tree, bool conditional)
 			ConditionVariableCancelSleep();
 		if (claim == CLAIM_DONE)
 		{
-			job->run = generation;
+			job->output.run = generation;
 			done = flush_claimed(job, memtable, generation);
 		}
 		lsm_job_end(job);
@@ -376,7 +374,7 @@ lsm_tree_flush(LsmTree *tree)
 	/* everything up to here; what is written meanwhile is not our business */
 	lsm_tree_enter(tree);
 	LWLockAcquire(&tree->ctl->lock, LW_SHARED);
-	last = tree->ctl->active_generation;
+	last = tree->ctl->memory.active_generation;
 	LWLockRelease(&tree->ctl->lock);
 	lsm_tree_exit(tree);
 
@@ -391,14 +389,14 @@ lsm_tree_flush(LsmTree *tree)
 		lsm_tree_enter(tree);
 		ctl = tree->ctl;
 		LWLockAcquire(&ctl->lock, LW_SHARED);
-		if (ctl->active != NULL && ctl->active->generation <= last)
+		if (ctl->memory.active != NULL && ctl->memory.active->generation <= last)
 		{
-			if (pg_atomic_read_u64(&ctl->active->entries) > 0)
-				active = ctl->active;
+			if (pg_atomic_read_u64(&ctl->memory.active->entries) > 0)
+				active = ctl->memory.active;
 			else
-				coming = pg_atomic_read_u32(&ctl->active->writers) > 0;
+				coming = pg_atomic_read_u32(&ctl->memory.active->writers) > 0;
 		}
-		sealed = ctl->nsealed > 0 && ctl->sealed[0]->generation <= last;
+		sealed = ctl->memory.nsealed > 0 && ctl->memory.sealed[0]->generation <= last;
 		LWLockRelease(&ctl->lock);
 		lsm_tree_exit(tree);
 

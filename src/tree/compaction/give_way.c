@@ -42,6 +42,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/compaction/pace.h"
 #include "tree/control/control.h"
 #include "tree/memtable/memtable.h"
 
@@ -140,11 +141,11 @@ look_at_all(void)
 		if (pg_atomic_read_u64(&ctl->keyspace_id) == 0 || ctl->state != LSM_STATE_LOADED ||
 			ctl->local)
 			continue;
-		score = pg_atomic_read_u32(&ctl->compaction_due);
+		score = pg_atomic_read_u32(&ctl->files.compaction_due);
 		all.score = Max(all.score, score);
 		all.ncompactions += score >= 100;
-		all.nflushes += ctl->nsealed > 0;
-		all.nsealed = Max(all.nsealed, ctl->nsealed);
+		all.nflushes += ctl->memory.nsealed > 0;
+		all.nsealed = Max(all.nsealed, ctl->memory.nsealed);
 	}
 	return &all;
 }
@@ -162,9 +163,9 @@ flush_need(LsmJob *job)
 	if (lsm_arena_free_chunks() < lsm_arena_total_chunks() / 4)
 		return 1.0;
 	LWLockAcquire(&ctl->lock, LW_SHARED);
-	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id && ctl->nsealed == 1 &&
-		ctl->active != NULL)
-		fill = (double) pg_atomic_read_u64(&ctl->active->bytes) /
+	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id && ctl->memory.nsealed == 1 &&
+		ctl->memory.active != NULL)
+		fill = (double) pg_atomic_read_u64(&ctl->memory.active->bytes) /
 			lsm_tree_base_bytes(job->tree);
 	LWLockRelease(&ctl->lock);
 	return Min(2 * fill + Max(look_at_all()->nflushes - 1, 0) / 4.0, 1.0);
@@ -211,7 +212,7 @@ gives_way(void)
 		 (MyProc->statusFlags & (PROC_IN_VACUUM | PROC_VACUUM_FOR_WRAPAROUND)) == PROC_IN_VACUUM);
 }
 
-/* See output_job.h. */
+/* See pace.h. */
 void
 lsm_give_way(LsmJob *job)
 {

@@ -33,13 +33,13 @@ lsm_job_set_below(LsmJob *job, int first)
 {
 	LsmVersion *version = job->version;
 
-	job->below = MemoryContextAlloc(job->cxt,
+	job->entry.below = MemoryContextAlloc(job->cxt,
 									Max(version->nruns, 1) * sizeof(LsmRun *));
-	job->below_at = MemoryContextAllocZero(job->cxt,
+	job->entry.below_at = MemoryContextAllocZero(job->cxt,
 										   Max(version->nruns, 1) * sizeof(int));
-	job->nbelow = 0;
+	job->entry.nbelow = 0;
 	for (int i = first; i < version->nruns; i++)
-		job->below[job->nbelow++] = &version->runs[i];
+		job->entry.below[job->entry.nbelow++] = &version->runs[i];
 }
 
 /*
@@ -48,18 +48,18 @@ lsm_job_set_below(LsmJob *job, int first)
 static bool
 job_at_bottom(LsmJob *job, LsmSlice key)
 {
-	for (int i = 0; i < job->nbelow && !LSM_LIE("bottom"); i++)
+	for (int i = 0; i < job->entry.nbelow && !LSM_LIE("bottom"); i++)
 	{
-		const LsmRun *run = job->below[i];
-		int			at = job->below_at[i];
+		const LsmRun *run = job->entry.below[i];
+		int			at = job->entry.below_at[i];
 
 		while (at < run->nfiles && lsm_file_before(&run->files[at], key))
 			at++;
-		job->below_at[i] = at;
+		job->entry.below_at[i] = at;
 		if (at < run->nfiles && !lsm_file_after(&run->files[at], key))
 			return false;
 	}
-	LSM_DOUBT(true, lsm_opinion_bottom(job->tree, job->below, job->nbelow, key));
+	LSM_DOUBT(true, lsm_opinion_bottom(job->tree, job->entry.below, job->entry.nbelow, key));
 	return true;
 }
 
@@ -73,13 +73,13 @@ decide(LsmJob *job, LsmSlice key, LsmSlice *value)
 	if (!job->entry_cxt->isReset)
 		MemoryContextReset(job->entry_cxt);
 	old = MemoryContextSwitchTo(job->entry_cxt);
-	resetStringInfo(&job->rewritten);
-	job->fate.dying = false;
-	job->fate.gone = false;
-	fate = job->tree->ops->fate(&job->fate, key, *value, &job->rewritten);
+	resetStringInfo(&job->entry.rewritten);
+	job->entry.fate.dying = false;
+	job->entry.fate.gone = false;
+	fate = job->tree->ops->fate(&job->entry.fate, key, *value, &job->entry.rewritten);
 	MemoryContextSwitchTo(old);
 	if (fate == LSM_FATE_REWRITE)
-		*value = lsm_slice(job->rewritten.data, job->rewritten.len);
+		*value = lsm_slice(job->entry.rewritten.data, job->entry.rewritten.len);
 	return fate;
 }
 
@@ -93,27 +93,27 @@ lsm_job_entry(LsmJob *job, LsmSlice key, LsmSlice value)
 		lsm_job_add(job, key, value);
 		return;
 	}
-	job->fate.bottom = job_at_bottom(job, key);
+	job->entry.fate.bottom = job_at_bottom(job, key);
 
 	/* nothing left to hide or to complete */
-	if (job->fate.bottom && (uint8) value.data[0] != LSM_TAG_PUT)
+	if (job->entry.fate.bottom && (uint8) value.data[0] != LSM_TAG_PUT)
 		value = lsm_chain_rows(value);
 	if (value.len == 0)
 	{
-		job->dropped = true;
+		job->input.dropped = true;
 		return;
 	}
 
 	fate = decide(job, key, &value);
-	job->nvalues_dropped += job->fate.gone;
+	job->input.nvalues_dropped += job->entry.fate.gone;
 	if (fate == LSM_FATE_DROP)
 	{
-		job->dropped = true;
+		job->input.dropped = true;
 		return;
 	}
 	lsm_job_add(job, key, value);
-	if (job->fate.dying)
-		job->files[job->nfiles].flags |= LSM_FILE_HAS_DYING;
+	if (job->entry.fate.dying)
+		job->output.files[job->output.nfiles].flags |= LSM_FILE_HAS_DYING;
 }
 
 /* LsmEnough */
@@ -122,7 +122,7 @@ closes(void *arg, LsmSlice element)
 {
 	LsmJob	   *job = arg;
 
-	return job->tree->ops->closes(&job->fate, element);
+	return job->tree->ops->closes(&job->entry.fate, element);
 }
 
 void

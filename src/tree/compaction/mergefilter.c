@@ -37,14 +37,14 @@ static bool
 source_inside(const LsmJob *job, const LsmFileMeta *meta, const LsmFile *file)
 {
 	/* one output: there is no other place to be */
-	if (job->finishing && job->nfiles == 0)
+	if (job->input.finishing && job->output.nfiles == 0)
 		return true;
 	if ((meta->flags & LSM_FILE_SMALLEST_CUT) || (file->flags & LSM_FILE_LARGEST_CUT))
 		return false;
 	return lsm_slice_compare(file->smallest,
 							 lsm_slice(meta->smallest, meta->smallest_bytes)) >= 0 &&
 		lsm_slice_compare(file->largest,
-						  lsm_slice(job->last_key.data, job->last_key.len)) <= 0;
+						  lsm_slice(job->output.last_key.data, job->output.last_key.len)) <= 0;
 }
 
 /* Nothing in the source is in the output. */
@@ -52,7 +52,7 @@ static bool
 source_outside(const LsmJob *job, const LsmFileMeta *meta, const LsmFile *file)
 {
 	return lsm_file_before(file, lsm_slice(meta->smallest, meta->smallest_bytes)) ||
-		lsm_file_after(file, lsm_slice(job->last_key.data, job->last_key.len));
+		lsm_file_after(file, lsm_slice(job->output.last_key.data, job->output.last_key.len));
 }
 
 /* The files that make up the output, or NIL. */
@@ -61,11 +61,11 @@ find_sources(const LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme scheme)
 {
 	List	   *sources = NIL;
 
-	if (job->dropped || job->nsources == 0 || !can_merge(scheme))
+	if (job->input.dropped || job->input.nfiles == 0 || !can_merge(scheme))
 		return NIL;
-	for (int i = 0; i < job->nsources; i++)
+	for (int i = 0; i < job->input.nfiles; i++)
 	{
-		LsmFile    *file = job->sources[i];
+		LsmFile    *file = job->input.files[i];
 
 		if (source_inside(job, meta, file))
 		{
@@ -113,7 +113,7 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 			status = LSM_FILTER_CORRUPT;
 	}
 	if (status == LSM_FILTER_OK)
-		status = lsm_filter_merge(params, job->filter.keys.n, filters, n, work,
+		status = lsm_filter_merge(params, job->output.filter.keys.n, filters, n, work,
 								  image, image_bytes, &used);
 	for (int i = 0; i < n; i++)
 	{
@@ -136,11 +136,11 @@ lsm_job_merge_filters(LsmJob *job, const LsmFileMeta *meta,
 		LsmFilter	filter;
 
 		Assert(lsm_filter_open(image, used, true, &filter, NULL) == LSM_FILTER_OK);
-		for (uint64 i = 0; i < job->filter.keys.n; i++)
-			Assert(lsm_filter_probe(&filter, job->filter.keys.digests[i]));
+		for (uint64 i = 0; i < job->output.filter.keys.n; i++)
+			Assert(lsm_filter_probe(&filter, job->output.filter.keys.digests[i]));
 	}
 #endif
-	if (job->nsources > 0 && can_merge(params->scheme))
+	if (job->input.nfiles > 0 && can_merge(params->scheme))
 		ereport(DEBUG1,
 				(used > 0 ?
 				 errmsg_internal("lsm filter merged from %d filters", n) :

@@ -64,17 +64,17 @@ job_remove_files(LsmJob *job)
 	uint64		numbers[64];
 	int			n = 0;
 
-	for (int i = 0; job->logged && i < job->nstarted; i++)
+	for (int i = 0; job->output.logged && i < job->output.nstarted; i++)
 	{
-		numbers[n++] = job->files[i].number;
-		if (n == lengthof(numbers) || i + 1 == job->nstarted)
+		numbers[n++] = job->output.files[i].number;
+		if (n == lengthof(numbers) || i + 1 == job->output.nstarted)
 		{
 			lsm_files_log_removal(job->keyspace_id, numbers, n);
 			n = 0;
 		}
 	}
-	for (int i = 0; i < job->nstarted; i++)
-		lsm_keyspace_unlink_file(job->keyspace_id, job->files[i].number);
+	for (int i = 0; i < job->output.nstarted; i++)
+		lsm_keyspace_unlink_file(job->keyspace_id, job->output.files[i].number);
 }
 
 /* Context callback: everything a job holds goes here.  Never fails. */
@@ -85,15 +85,15 @@ job_release(void *arg)
 
 	lsm_control_job_release(&job->mark);
 	lsm_job_report_end(job);
-	if (job->writer != NULL)
-		lsm_sst_writer_abandon(job->writer);
-	job->writer = NULL;
+	if (job->output.writer != NULL)
+		lsm_sst_writer_abandon(job->output.writer);
+	job->output.writer = NULL;
 	lsm_wal_offload_end(job);
 	if (!job->published)
 		job_remove_files(job);
 	if (job->version != NULL)
 		lsm_version_unpin(job->version);
-	if (job->owns_flush || job->claim != NULL)
+	if (job->claim != NULL)
 	{
 		LsmTreeShared *ctl = job->ctl;
 
@@ -102,14 +102,12 @@ job_release(void *arg)
 		 * others
 		 */
 		LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-		if (job->owns_flush && ctl->flush_pid == MyProcPid)
-			ctl->flush_pid = 0;
-		lsm_claim_release(job);
+		lsm_claim_give_up(&job->claim);
 		LWLockRelease(&ctl->lock);
 		ConditionVariableBroadcast(&ctl->cv);
 
 		/* who looked meanwhile may have found a level taken */
-		if (!ctl->local && pg_atomic_read_u32(&ctl->compaction_due) != 0)
+		if (!ctl->local && pg_atomic_read_u32(&ctl->files.compaction_due) != 0)
 			lsm_worker_wake();
 	}
 
@@ -133,9 +131,9 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 	job->tree = tree;
 	job->ctl = tree->ctl;
 	job->keyspace_id = tree->keyspace_id;
-	job->level = level;
-	job->run = run;
-	job->progress_number = LSM_PROGRESS_UNKNOWN;
+	job->output.level = level;
+	job->output.run = run;
+	job->report.number = LSM_PROGRESS_UNKNOWN;
 	lsm_control_job_begin(&job->mark, tree);
 	job->callback.func = job_release;
 	job->callback.arg = job;
@@ -143,22 +141,22 @@ lsm_job_begin(LsmTree *tree, LsmJobType type, int level, uint64 run)
 
 	job->entry_cxt = AllocSetContextCreate(cxt, "lsm job entries",
 										   ALLOCSET_DEFAULT_SIZES);
-	initStringInfo(&job->rewritten);
-	initStringInfo(&job->last_key);
+	initStringInfo(&job->entry.rewritten);
+	initStringInfo(&job->output.last_key);
 	params = lsm_tree_filter_params(tree);
-	lsm_filter_builder_begin(&job->filter, tree, &params);
-	job->compression = lsm_tree_compression(tree);
-	job->bottom_compression = lsm_tree_bottom_compression(tree);
-	job->written_as = lsm_tree_written_as(tree, job->compression);
-	job->bottom_written_as = lsm_tree_written_as(tree, job->bottom_compression);
-	job->target_bytes = job->cut_bytes = (uint64) lsm_target_file_size_kb * 1024;
+	lsm_filter_builder_begin(&job->output.filter, tree, &params);
+	job->output.compression = lsm_tree_compression(tree);
+	job->output.bottom_compression = lsm_tree_bottom_compression(tree);
+	job->output.written_as = lsm_tree_written_as(tree, job->output.compression);
+	job->output.bottom_written_as = lsm_tree_written_as(tree, job->output.bottom_compression);
+	job->output.target_bytes = job->output.cut_bytes = (uint64) lsm_target_file_size_kb * 1024;
 
-	job->fate.flush = type == LSM_JOB_FLUSH;
-	job->fate.freeze_limit = InvalidTransactionId;
-	job->fate.newest_removed_xid = InvalidTransactionId;
+	job->entry.fate.flush = type == LSM_JOB_FLUSH;
+	job->entry.fate.freeze_limit = InvalidTransactionId;
+	job->entry.fate.newest_removed_xid = InvalidTransactionId;
 
-	job->fate.database = tree->ctl->local ? InvalidOid : tree->rlocator.dbOid;
-	job->fate.oldest_xid = lsm_control_later_horizon(tree, lsm_tree_horizon_now(tree));
+	job->entry.fate.database = tree->ctl->local ? InvalidOid : tree->rlocator.dbOid;
+	job->entry.fate.oldest_xid = lsm_control_later_horizon(tree, lsm_tree_horizon_now(tree));
 	MemoryContextSwitchTo(old);
 	return job;
 }
@@ -217,7 +215,7 @@ void *
 lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme *scheme,
 					 Size *image_bytes, void **chunk)
 {
-	LsmFilterBuilder *builder = &job->filter;
+	LsmFilterBuilder *builder = &job->output.filter;
 	LsmFilterParams params = builder->params;
 	Size		bytes;
 	Size		merged;
@@ -227,8 +225,8 @@ lsm_job_filter_image(LsmJob *job, const LsmFileMeta *meta, LsmFilterScheme *sche
 	*scheme = params.scheme;
 
 	/* keys of a file of full size, should this one be merged into such */
-	params.merge_keys = meta->file_bytes >= job->target_bytes ? 0 :
-		(uint64) ((double) builder->keys.n * job->target_bytes / meta->file_bytes);
+	params.merge_keys = meta->file_bytes >= job->output.target_bytes ? 0 :
+		(uint64) ((double) builder->keys.n * job->output.target_bytes / meta->file_bytes);
 	bytes = lsm_filter_builder_bytes(builder, &params);
 	image = alloc_aligned(bytes, chunk);
 	merged = lsm_job_merge_filters(job, meta, &params, image, bytes);
@@ -272,26 +270,26 @@ set_fence(LsmSlice key, char *fence, uint16 *bytes, uint16 *flags, uint16 cut)
 static void
 job_close_file(LsmJob *job)
 {
-	LsmFileMeta *meta = &job->files[job->nfiles];
+	LsmFileMeta *meta = &job->output.files[job->output.nfiles];
 	LsmSstProperties props;
-	LsmSstWriter *writer = job->writer;
+	LsmSstWriter *writer = job->output.writer;
 	const void *last;
 	size_t		last_bytes;
 	LsmSstError err;
 
-	Assert(job->nstarted == job->nfiles + 1);
+	Assert(job->output.nstarted == job->output.nfiles + 1);
 	last = lsm_sst_writer_last_key(writer, &last_bytes);
-	resetStringInfo(&job->last_key);
-	appendBinaryStringInfo(&job->last_key, last, last_bytes);
-	set_fence(lsm_slice(job->last_key.data, job->last_key.len), meta->largest,
+	resetStringInfo(&job->output.last_key);
+	appendBinaryStringInfo(&job->output.last_key, last, last_bytes);
+	set_fence(lsm_slice(job->output.last_key.data, job->output.last_key.len), meta->largest,
 			  &meta->largest_bytes, &meta->flags, LSM_FILE_LARGEST_CUT);
 
-	job->writer = NULL;			/* freed in any case */
+	job->output.writer = NULL;			/* freed in any case */
 	lsm_sst_check(lsm_sst_writer_finish(writer, &props, &err), &err);
 	meta->file_bytes = props.file_bytes;
 	meta->sst_check = (uint32) props.tail_digest;
 	meta->flags |= LSM_FILE_HAS_CHECKS;
-	if (job->ndeletes >= MANY_DELETES && job->ndeletes >= DELETES_FRACTION * meta->entries)
+	if (job->output.ndeletes >= MANY_DELETES && job->output.ndeletes >= DELETES_FRACTION * meta->entries)
 		meta->flags |= LSM_FILE_MANY_DELETES;
 	Assert(props.entries == meta->entries);
 	if (job->type == LSM_JOB_FLUSH)
@@ -304,12 +302,12 @@ job_close_file(LsmJob *job)
 	job_write_filter(job, meta);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_filter_written");
-	job->nfiles++;
-	job->bytes += meta->file_bytes + meta->filter_bytes;
-	if (!job->finishing)
+	job->output.nfiles++;
+	job->output.bytes += meta->file_bytes + meta->filter_bytes;
+	if (!job->input.finishing)
 		lsm_wal_offload_offer(job, meta->number);
-	job->dropped = false;
-	lsm_filter_builder_clear(&job->filter);
+	job->input.dropped = false;
+	lsm_filter_builder_clear(&job->output.filter);
 }
 
 /*
@@ -323,7 +321,7 @@ lsm_job_reserve(LsmJob *job, uint64 bytes)
 {
 	if (!lsm_job_current(job))
 		lsm_job_report_replaced(job);
-	lsm_manifest_reserve(job->tree, 1 + GROWTH * bytes / job->target_bytes);
+	lsm_manifest_reserve(job->tree, 1 + GROWTH * bytes / job->output.target_bytes);
 }
 
 /*
@@ -335,13 +333,13 @@ static uint64
 job_take_number(LsmJob *job)
 {
 	LsmTreeShared *ctl = job->ctl;
-	uint64		number = pg_atomic_read_u64(&ctl->next_file);
+	uint64		number = pg_atomic_read_u64(&ctl->files.next_file);
 
 	for (;;)
 	{
-		if (number < pg_atomic_read_u64(&ctl->file_limit))
+		if (number < pg_atomic_read_u64(&ctl->files.file_limit))
 		{
-			if (pg_atomic_compare_exchange_u64(&ctl->next_file, &number, number + 1))
+			if (pg_atomic_compare_exchange_u64(&ctl->files.next_file, &number, number + 1))
 				return number;
 			continue;
 		}
@@ -353,7 +351,7 @@ job_take_number(LsmJob *job)
 			lsm_job_report_replaced(job);
 		lsm_manifest_reserve(job->tree, 1);
 		lsm_publish_unlock(job->tree);
-		number = pg_atomic_read_u64(&ctl->next_file);
+		number = pg_atomic_read_u64(&ctl->files.next_file);
 	}
 }
 
@@ -385,9 +383,9 @@ job_make_file(LsmJob *job, LsmCompression compression)
 		{
 			lsm_file_path(job->tree, number, false, path);
 			if (lsm_sst_writer_open(path, pg_file_create_mode, compression,
-									&job->writer, &err) == LSM_SST_OK)
+									&job->output.writer, &err) == LSM_SST_OK)
 				return number;
-			job->writer = NULL;
+			job->output.writer = NULL;
 			if (err.sys_errno != EEXIST)
 				lsm_sst_report(ERROR, &err);
 		}
@@ -404,9 +402,9 @@ job_make_file(LsmJob *job, LsmCompression compression)
 static bool
 job_file_at_bottom(const LsmJob *job, LsmSlice key)
 {
-	for (int i = 0; i < job->nbelow; i++)
+	for (int i = 0; i < job->entry.nbelow; i++)
 	{
-		const LsmRun *run = job->below[i];
+		const LsmRun *run = job->entry.below[i];
 
 		if (run->nfiles > 0 && !lsm_file_before(&run->files[run->nfiles - 1], key))
 			return false;
@@ -418,32 +416,32 @@ static void
 job_open_file(LsmJob *job, LsmSlice key)
 {
 	bool		bottom = job_file_at_bottom(job, key);
-	LsmCompression compression = bottom ? job->bottom_compression : job->compression;
+	LsmCompression compression = bottom ? job->output.bottom_compression : job->output.compression;
 	LsmFileMeta *meta;
 
 	Assert(job->tree->ctl == job->ctl && job->tree->keyspace_id == job->keyspace_id);
-	if (job->nstarted == job->max_files)
+	if (job->output.nstarted == job->output.max_files)
 	{
-		int			n = Max(4, job->max_files * 2);
+		int			n = Max(4, job->output.max_files * 2);
 
-		if (job->files == NULL)
-			job->files = MemoryContextAlloc(job->cxt, n * sizeof(LsmFileMeta));
+		if (job->output.files == NULL)
+			job->output.files = MemoryContextAlloc(job->cxt, n * sizeof(LsmFileMeta));
 		else
-			job->files = repalloc_huge(job->files, n * sizeof(LsmFileMeta));
-		job->max_files = n;
+			job->output.files = repalloc_huge(job->output.files, n * sizeof(LsmFileMeta));
+		job->output.max_files = n;
 	}
-	meta = &job->files[job->nstarted];
+	meta = &job->output.files[job->output.nstarted];
 	memset(meta, 0, sizeof(LsmFileMeta));
 	meta->number = job_make_file(job, compression);
-	meta->written_as = bottom ? job->bottom_written_as : job->written_as;
+	meta->written_as = bottom ? job->output.bottom_written_as : job->output.written_as;
 	meta->flags = (uint16) ((compression + 1) << LSM_FILE_COMPRESSION_SHIFT);
-	meta->level = job->level;
-	meta->run = job->level == 0 ? job->run : 0;
+	meta->level = job->output.level;
+	meta->run = job->output.level == 0 ? job->output.run : 0;
 	meta->min_xid = InvalidTransactionId;
 	set_fence(key, meta->smallest, &meta->smallest_bytes, &meta->flags,
 			  LSM_FILE_SMALLEST_CUT);
-	job->nstarted++;
-	job->ndeletes = 0;
+	job->output.nstarted++;
+	job->output.ndeletes = 0;
 }
 
 void
@@ -462,21 +460,21 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	 * A file may end between entries of the same filter key: cutting only
 	 * elsewhere would let files grow without bound.
 	 */
-	if (job->unmeasured_bytes >= MEASURE_EVERY_BYTES && job->writer != NULL)
+	if (job->output.unmeasured_bytes >= MEASURE_EVERY_BYTES && job->output.writer != NULL)
 	{
-		job->unmeasured_bytes = 0;
-		if (lsm_sst_writer_bytes(job->writer) >= job->cut_bytes)
+		job->output.unmeasured_bytes = 0;
+		if (lsm_sst_writer_bytes(job->output.writer) >= job->output.cut_bytes)
 			job_close_file(job);
 	}
-	job->unmeasured_bytes += key.len + value.len;
-	if (job->writer == NULL)
+	job->output.unmeasured_bytes += key.len + value.len;
+	if (job->output.writer == NULL)
 		job_open_file(job, key);
-	meta = &job->files[job->nfiles];
+	meta = &job->output.files[job->output.nfiles];
 
-	if (unlikely(lsm_sst_writer_add(job->writer, key.data, key.len, value.data, value.len,
+	if (unlikely(lsm_sst_writer_add(job->output.writer, key.data, key.len, value.data, value.len,
 									&common_bytes, &err) != LSM_SST_OK))
 		lsm_sst_report(ERROR, &err);
-	lsm_filter_builder_add(&job->filter, filter_key, (uint32) common_bytes, meta->entries == 0);
+	lsm_filter_builder_add(&job->output.filter, filter_key, (uint32) common_bytes, meta->entries == 0);
 
 	meta->entries++;
 	if ((uint8) value.data[0] == LSM_TAG_PUT)
@@ -489,7 +487,7 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	else if ((uint8) value.data[0] == LSM_TAG_DELETE)
 	{
 		meta->flags |= LSM_FILE_HAS_DELETE;
-		job->ndeletes++;
+		job->output.ndeletes++;
 	}
 	xid = job->tree->ops->min_xid(value);
 	if (TransactionIdIsNormal(xid) &&
@@ -511,22 +509,22 @@ job_log_file(LsmJob *job, uint64 number)
 static void
 job_log_files(LsmJob *job)
 {
-	bool	   *helped = MemoryContextAllocZero(job->cxt, job->nfiles * sizeof(bool));
+	bool	   *helped = MemoryContextAllocZero(job->cxt, job->output.nfiles * sizeof(bool));
 
-	job->logged |= lsm_file_needs_log(job->tree);
-	for (int i = job->nfiles - 1; i >= 0; i--)
+	job->output.logged |= lsm_file_needs_log(job->tree);
+	for (int i = job->output.nfiles - 1; i >= 0; i--)
 	{
 		/* nothing will be published */
 		if (!lsm_job_current(job))
 			return;
-		helped[i] = !lsm_wal_offload_reclaim(job, job->files[i].number);
+		helped[i] = !lsm_wal_offload_reclaim(job, job->output.files[i].number);
 		if (!helped[i])
-			job_log_file(job, job->files[i].number);
+			job_log_file(job, job->output.files[i].number);
 	}
-	for (int i = 0; i < job->nfiles; i++)
+	for (int i = 0; i < job->output.nfiles; i++)
 	{
-		if (helped[i] && !lsm_wal_offload_wait(job, job->files[i].number))
-			job_log_file(job, job->files[i].number);
+		if (helped[i] && !lsm_wal_offload_wait(job, job->output.files[i].number))
+			job_log_file(job, job->output.files[i].number);
 	}
 	lsm_wal_offload_end(job);
 }
@@ -534,12 +532,12 @@ job_log_files(LsmJob *job)
 void
 lsm_job_finish(LsmJob *job)
 {
-	job->finishing = true;
-	if (job->writer != NULL)
+	job->input.finishing = true;
+	if (job->output.writer != NULL)
 		job_close_file(job);
-	if (job->nfiles == 0)
+	if (job->output.nfiles == 0)
 		return;
-	Assert(job->nstarted == job->nfiles);
+	Assert(job->output.nstarted == job->output.nfiles);
 	lsm_sync_dir(job->tree->dir);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_dir_synced");

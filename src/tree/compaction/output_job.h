@@ -30,45 +30,40 @@ typedef bool (*LsmJobDrops) (void *state, LsmSlice key, LsmSlice value);
 
 struct LsmPlan;
 
-typedef struct LsmJob
+/* pace.c, rate.c */
+typedef struct JobPace
 {
-	LsmJobMark	mark;			/* among the process's active jobs */
-	int			nest_level;		/* subtransaction it belongs to */
-	MemoryContext cxt;
-	MemoryContext entry_cxt;	/* reset now and then */
-	MemoryContextCallback callback;
-
-	LsmJobType	type;
-	LsmTree    *tree;
-	LsmTreeShared *ctl;
-	uint64		keyspace_id;
-	bool		owns_flush;		/* ctl->flush_pid is ours */
-	LsmClaim   *claim;			/* in ctl, or NULL */
-	uint32		others_levels;	/* claimed by others when this one was */
-	bool		published;		/* the files belong to the tree */
 	bool		limited;		/* lsm.compaction_rate applies ... */
 	uint64		paid_bytes;		/* ... and has been asked for so many */
 	uint64		charged_bytes;	/* written, that VACUUM has been charged for */
+} JobPace;
 
-	/* deciding about entries */
+/* job_entry.c: deciding about entries */
+typedef struct JobEntries
+{
 	LsmFateContext fate;
 	StringInfoData rewritten;
-	LsmVersion *version;		/* pinned, or NULL */
 	int			nbelow;			/* runs that may hold older entries */
 	const LsmRun **below;
 	int		   *below_at;		/* first file not entirely before the last key */
+} JobEntries;
 
-	/* compaction: the files that are read, whose filters may be merged */
-	int			nsources;
-	LsmFile   **sources;
+/* compact.c: the files that are read, whose filters may be merged */
+typedef struct JobInput
+{
+	int			nfiles;
+	LsmFile   **files;
 	LsmJobDrops drops;			/* NULL: nothing is left out but for its fate */
 	void	   *drops_state;
 	uint64		nvalues_dropped;	/* rows that no one can see any more */
 	bool		dropped;		/* an entry was, since the last file was
 								 * finished */
-	bool		finishing;		/* all of the sources has been read */
+	bool		finishing;		/* all of the files has been read */
+} JobInput;
 
-	/* output */
+/* output_job.c: the files that are written */
+typedef struct JobOutput
+{
 	int			level;
 	uint64		run;
 	LsmFilterBuilder filter;	/* of the file at hand */
@@ -91,20 +86,54 @@ typedef struct LsmJob
 	bool		logged;			/* files are in WAL, or parts of them */
 	int			max_files;
 	uint64		bytes;			/* of finished files and filters */
+} JobOutput;
+
+/* wal_offload.c: files that others may log */
+typedef struct JobOffload
+{
 	struct
 	{
 		uint64		number;
 		int			slot;
-	}			help[LSM_HELP_SLOTS];	/* files that others may log */
-	int			nhelp;
-	struct LsmInheritance *inheritance; /* elastic_inherit.c */
+	}			files[LSM_HELP_SLOTS];
+	int			nfiles;
+} JobOffload;
 
-	/* what is shown, counted and logged of it (job_report.c) */
+/* job_report.c: what is shown, counted and logged of it */
+typedef struct JobReport
+{
 	LsmProgress progress;
-	int			progress_number;
+	int			number;
 	instr_time	begun;
 	PGRUsage	usage;			/* then */
 	WalUsage	wal_usage;
+} JobReport;
+
+/* A member for each file that looks after something of a job. */
+typedef struct LsmJob
+{
+	LsmJobMark	mark;			/* among the process's active jobs */
+	int			nest_level;		/* subtransaction it belongs to */
+	MemoryContext cxt;
+	MemoryContext entry_cxt;	/* reset now and then */
+	MemoryContextCallback callback;
+
+	LsmJobType	type;
+	LsmTree    *tree;
+	LsmTreeShared *ctl;
+	uint64		keyspace_id;
+	LsmClaim   *claim;			/* in ctl, or NULL */
+	uint32		others_levels;	/* claimed by others when this one was */
+	bool		published;		/* the files belong to the tree */
+	LsmVersion *version;		/* pinned, or NULL */
+
+	JobInput	input;
+	JobEntries	entry;
+	JobOutput	output;
+	JobPace		pace;
+	JobOffload	offload;
+	struct LsmInheritance *inheritance; /* elastic_inherit.c */
+	JobReport	report;
 } LsmJob;
 
 /* ---- output_job.c ---- */
@@ -134,6 +163,14 @@ extern void lsm_job_reserve(LsmJob *job, uint64 bytes);
 
 /* ERROR: the job's block is not the tree's any more. */
 pg_noreturn extern void lsm_job_report_replaced(LsmJob *job);
+
+/* All that it has written so far */
+static inline uint64
+lsm_job_written_bytes(const LsmJob *job)
+{
+	return job->output.bytes +
+		(job->output.writer != NULL ? lsm_sst_writer_bytes(job->output.writer) : 0);
+}
 
 /* Write an entry as it is.  Ascending keys. */
 extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
@@ -250,27 +287,18 @@ extern bool lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed);
 /* The hints for writers and workers, after the version changed. */
 extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
 
-/* ---- rate.c, give_way.c, vacuum_cost.c ---- */
+/* ---- pace.c ---- */
 
-/* The job has written so many bytes in all; sleeps if that was too fast. */
-extern void lsm_rate_wait(LsmJob *job, uint64 written);
+/*
+ * To be called after each millisecond of work or so: the job has read so many
+ * bytes since the last time.  May sleep.  REQUIRES: outside the epoch, no LWLock.
+ */
+extern void lsm_job_pace(LsmJob *job, uint64 read_bytes);
+
+/* ---- rate.c ---- */
 
 /* For workers: the rate in the configuration file is this process's. */
 extern void lsm_rate_note_server(void);
-
-/*
- * To be called after each millisecond of work or so.  Where sessions want the
- * processors, a worker or autovacuum naps, as lsm.background_share has it and
- * as far as the work is not urgent.  NULL: it is not.  REQUIRES: outside the
- * epoch, no LWLock.
- */
-extern void lsm_give_way(LsmJob *job);
-
-/*
- * In VACUUM: the job has read so many bytes since the last time, and written so
- * many in all.  May sleep (vacuum_cost_delay).
- */
-extern void lsm_vacuum_pay_job(LsmJob *job, uint64 read_bytes, uint64 written_bytes);
 
 /* ---- unlink_queue.c ---- */
 
@@ -302,9 +330,6 @@ extern void lsm_claim_keep(LsmJob *job, uint32 levels);
 
 /* All levels.  False: somebody has one; then workers hold back for a while. */
 extern bool lsm_claim_whole(LsmJob *job);
-
-/* REQUIRES: ctl->lock, exclusive. */
-extern void lsm_claim_release(LsmJob *job);
 
 #ifdef USE_ASSERT_CHECKING
 /* This process has claimed these levels (for this job, or one around it). */

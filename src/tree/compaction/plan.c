@@ -735,7 +735,7 @@ plan_level0_due(LsmTree *tree, LsmVersion *version)
 static LsmPlan *
 plan_level_due(LsmTree *tree, LsmVersion *version, int level)
 {
-	uint64	   *cursor = &tree->ctl->compact_cursor[level];
+	uint64	   *cursor = &tree->ctl->jobs.compact_cursor[level];
 	LsmRun	   *run = version->levels[level];
 	bool		deletes = level_has_deletes(version, level);
 	LsmPlan    *plan = NULL;

@@ -43,12 +43,12 @@ lsm_publish_hints(LsmTree *tree, LsmVersion *version)
 
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
-		pg_atomic_read_u64(&ctl->version_no) == version->place.version_no)
+		pg_atomic_read_u64(&ctl->files.version_no) == version->place.version_no)
 	{
-		pg_atomic_write_u32(&ctl->level0_runs, version->level0_runs);
-		pg_atomic_write_u32(&ctl->compaction_due, due ? (uint32) (Min(score, 1e6) * 100) : 0);
-		pg_atomic_write_u64(&ctl->scan_price, ctl->local ? 0 : lsm_scan_price(tree, version));
-		pg_atomic_write_u32(&ctl->pending_memtables,
+		pg_atomic_write_u32(&ctl->files.level0_runs, version->level0_runs);
+		pg_atomic_write_u32(&ctl->files.compaction_due, due ? (uint32) (Min(score, 1e6) * 100) : 0);
+		pg_atomic_write_u64(&ctl->files.scan_price, ctl->local ? 0 : lsm_scan_price(tree, version));
+		pg_atomic_write_u32(&ctl->files.pending_memtables,
 							(uint32) Min(pending_bytes / lsm_tree_base_bytes(tree), 1e9));
 		lsm_level_facts_set(ctl, version, pending_bytes);
 	}
@@ -68,12 +68,12 @@ publish_set(LsmJob *job, LsmMemtable *flushed)
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == job->keyspace_id)
 	{
 		lsm_set_change_begin(ctl);
-		if (flushed != NULL && ctl->nsealed > 0 && ctl->sealed[0] == flushed)
+		if (flushed != NULL && ctl->memory.nsealed > 0 && ctl->memory.sealed[0] == flushed)
 		{
-			ctl->nsealed--;
-			memmove(&ctl->sealed[0], &ctl->sealed[1],
-					ctl->nsealed * sizeof(LsmMemtable *));
-			ctl->sealed[ctl->nsealed] = NULL;
+			ctl->memory.nsealed--;
+			memmove(&ctl->memory.sealed[0], &ctl->memory.sealed[1],
+					ctl->memory.nsealed * sizeof(LsmMemtable *));
+			ctl->memory.sealed[ctl->memory.nsealed] = NULL;
 			removed = true;
 		}
 		lsm_set_change_end(ctl);
@@ -103,7 +103,7 @@ publish_crash_point(LsmJob *job, bool after)
 static TransactionId
 newest_removed(LsmJob *job, LsmMemtable *flushed)
 {
-	TransactionId removed = job->fate.newest_removed_xid;
+	TransactionId removed = job->entry.fate.newest_removed_xid;
 	TransactionId forgotten = InvalidTransactionId;
 
 	if (flushed != NULL)
@@ -202,7 +202,7 @@ lsm_publish(LsmJob *job, LsmEdit *edit, LsmMemtable *flushed)
 	publish_crash_point(job, true);
 
 	/* before who waits for the flush can see that it is done */
-	pg_atomic_fetch_add_u64(&job->ctl->work.values_dropped, job->nvalues_dropped);
+	pg_atomic_fetch_add_u64(&job->ctl->work.values_dropped, job->input.nvalues_dropped);
 	publish_set(job, flushed);
 	if (job->type == LSM_JOB_FLUSH)
 		LSM_CRASH_POINT("flush_after_retire");

@@ -215,7 +215,7 @@ group_read(LsmJob *job, PurgeGroup *group, LsmPlan *plan, bool bottom)
 		if (entry % 1000 == 0)
 		{
 			CHECK_FOR_INTERRUPTS();
-			lsm_vacuum_pay_job(job, read_bytes, 0);
+			lsm_job_pace(job, read_bytes);
 			read_bytes = 0;
 		}
 		if ((uint8) value.data[0] != LSM_TAG_PUT)
@@ -271,10 +271,10 @@ purge_drops(void *state, LsmSlice key, LsmSlice value)
 static void
 purge_run(LsmJob *job, LsmPlan *plan, LsmJobDrops drops, void *state)
 {
-	job->drops = drops;
-	job->drops_state = state;
+	job->input.drops = drops;
+	job->input.drops_state = state;
 	/* the failsafe does without indexes */
-	job->limited = (MyProc->statusFlags & PROC_VACUUM_FOR_WRAPAROUND) == 0;
+	job->pace.limited = (MyProc->statusFlags & PROC_VACUUM_FOR_WRAPAROUND) == 0;
 	if (!lsm_compact_run(job, plan))
 		elog(ERROR, "could not lock the relation of an lsm tree for a compaction");
 }
@@ -328,7 +328,7 @@ lsm_tree_purge(LsmTree *tree, LsmPurge *what)
 	purge.done = hash_create("lsm files looked at", 64, &control,
 							 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	owner = lsm_compact_own(tree, LSM_JOB_COMPACT);
-	purge.start = pg_atomic_read_u64(&tree->ctl->next_file);
+	purge.start = pg_atomic_read_u64(&tree->ctl->files.next_file);
 	while (purge_step(&purge))
 		CHECK_FOR_INTERRUPTS();
 	lsm_job_end(owner);

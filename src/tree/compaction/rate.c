@@ -34,6 +34,7 @@
 
 #include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
+#include "tree/compaction/pace.h"
 #include "tree/control/control.h"
 
 int			lsm_compaction_rate_kb = 0;
@@ -141,13 +142,11 @@ rate_take(uint64 bytes, int rate_kb)
 static inline bool
 rate_applies(LsmJob *job)
 {
-	return job->limited && lsm_compaction_rate_kb > 0 &&
-		pg_atomic_read_u32(&job->ctl->level0_runs) < LSM_L0_STOP_RUNS;
+	return job->pace.limited && lsm_compaction_rate_kb > 0 &&
+		pg_atomic_read_u32(&job->ctl->files.level0_runs) < LSM_L0_STOP_RUNS;
 }
 
-/*
- * The job has written so many bytes in all.  Sleeps if that was too fast.
- */
+/* See pace.h. */
 void
 lsm_rate_wait(LsmJob *job, uint64 written)
 {
@@ -156,13 +155,13 @@ lsm_rate_wait(LsmJob *job, uint64 written)
 
 	if (!rate_applies(job))
 	{
-		job->paid_bytes = written;
+		job->pace.paid_bytes = written;
 		return;
 	}
-	if (written <= job->paid_bytes)
+	if (written <= job->pace.paid_bytes)
 		return;
-	start = rate_take(written - job->paid_bytes, rate_kb);
-	job->paid_bytes = written;
+	start = rate_take(written - job->pace.paid_bytes, rate_kb);
+	job->pace.paid_bytes = written;
 	while (now_us() < start && rate_applies(job) && lsm_job_current(job))
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -121,12 +121,12 @@ collect_keys(LsmJob *job, const LsmFile *file, LsmSstIter *iter)
 		size_t		len;
 		const void *data = lsm_sst_iter_key(iter, &len);
 		LsmSlice	key = lsm_slice(data, (uint32) len);
-		LsmSlice	last = lsm_slice(job->last_key.data, job->last_key.len);
+		LsmSlice	last = lsm_slice(job->output.last_key.data, job->output.last_key.len);
 
-		lsm_filter_builder_add(&job->filter, lsm_filter_key(job->tree, key),
+		lsm_filter_builder_add(&job->output.filter, lsm_filter_key(job->tree, key),
 							   common_bytes(last, key), entries == 0);
-		resetStringInfo(&job->last_key);
-		appendBinaryStringInfo(&job->last_key, key.data, key.len);
+		resetStringInfo(&job->output.last_key);
+		appendBinaryStringInfo(&job->output.last_key, key.data, key.len);
 		if (++entries % 1000 == 0)
 		{
 			CHECK_FOR_INTERRUPTS();
@@ -218,8 +218,8 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 	LSM_CRASH_POINT("repair_started");
 	lsm_job_report_begin(job, LSM_PROGRESS_REPAIR, &input);
 	lsm_job_report_phase(job, LSM_PHASE_READING);
-	lsm_filter_builder_set_scheme(&job->filter, tree, (LsmFilterScheme) file->filter_scheme);
-	job->keeps_scheme = true;
+	lsm_filter_builder_set_scheme(&job->output.filter, tree, (LsmFilterScheme) file->filter_scheme);
+	job->output.keeps_scheme = true;
 	read_sorted_file(job, file);
 	lsm_file_meta(file, &meta);
 	image = lsm_job_filter_image(job, &meta, &scheme, &bytes, &chunk);

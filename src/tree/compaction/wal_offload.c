@@ -144,9 +144,9 @@ lsm_wal_offload_offer(LsmJob *job, uint64 number)
 	SpinLockRelease(&help->mutex);
 	if (slot == LSM_HELP_SLOTS)
 		return;
-	job->logged = true;			/* it may be, from now on */
-	job->help[job->nhelp].slot = slot;
-	job->help[job->nhelp++].number = number;
+	job->output.logged = true;			/* it may be, from now on */
+	job->offload.files[job->offload.nfiles].slot = slot;
+	job->offload.files[job->offload.nfiles++].number = number;
 	lsm_worker_wake_first();
 	help_test_pause();
 }
@@ -155,10 +155,10 @@ lsm_wal_offload_offer(LsmJob *job, uint64 number)
 static int
 find_slot(LsmJob *job, uint64 number)
 {
-	for (int i = 0; i < job->nhelp; i++)
+	for (int i = 0; i < job->offload.nfiles; i++)
 	{
-		if (job->help[i].number == number)
-			return job->help[i].slot;
+		if (job->offload.files[i].number == number)
+			return job->offload.files[i].slot;
 	}
 	return -1;
 }
@@ -208,18 +208,18 @@ lsm_wal_offload_end(LsmJob *job)
 {
 	bool		abandoned[LSM_HELP_SLOTS] = {false};
 
-	if (job->nhelp == 0)
+	if (job->offload.nfiles == 0)
 		return;
 	SpinLockAcquire(&help->mutex);
-	for (int i = 0; i < job->nhelp; i++)
+	for (int i = 0; i < job->offload.nfiles; i++)
 	{
-		int			slot = job->help[i].slot;
+		int			slot = job->offload.files[i].slot;
 
 		abandoned[slot] = help->slots[slot].state == HELP_TAKEN;
 		set_state(slot, abandoned[slot] ? HELP_ABANDONED : HELP_FREE);
 	}
 	SpinLockRelease(&help->mutex);
-	job->nhelp = 0;
+	job->offload.nfiles = 0;
 	for (int slot = 0; slot < LSM_HELP_SLOTS; slot++)
 	{
 		/*

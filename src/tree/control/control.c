@@ -169,7 +169,9 @@ lsm_control_require(int elevel)
 }
 
 /*
- * First use of a block's memory.
+ * First use of a block's memory.  Counters and hints begin with zeros; an atomic
+ * variable needs no more, not even one that has a lock where the processor lacks
+ * 64-bit operations: zero is unlocked there.
  */
 void
 lsm_control_construct(ControlBlock *block)
@@ -177,50 +179,16 @@ lsm_control_construct(ControlBlock *block)
 	LsmTreeShared *ctl = &block->tree;
 
 	memset(block, 0, sizeof(ControlBlock));
-	pg_atomic_init_u32(&block->pins, 0);
-	pg_atomic_init_u32(&block->jobs, 0);
 	block->free_next = CONTROL_NONE;
 
-	pg_atomic_init_u64(&ctl->keyspace_id, 0);
 	LWLockInitialize(&ctl->lock, lsm_control->tree_tranche);
-	LWLockInitialize(&ctl->chain_lock, lsm_control->alloc_tranche);
-	LWLockInitialize(&ctl->alloc_lock, lsm_control->alloc_tranche);
+	LWLockInitialize(&ctl->log.chain_lock, lsm_control->alloc_tranche);
+	LWLockInitialize(&ctl->pages.alloc_lock, lsm_control->alloc_tranche);
 	for (int i = 0; i < LSM_LOG_SLOTS; i++)
-		LWLockInitialize(&ctl->slots[i].lock, lsm_control->slot_tranche);
+		LWLockInitialize(&ctl->log.slots[i].lock, lsm_control->slot_tranche);
 	ConditionVariableInit(&ctl->cv);
 	/* a tree that goes from block to block never has an old stamp again */
-	pg_atomic_init_u64(&ctl->set_stamp, pg_atomic_add_fetch_u64(&lsm_control->lives, 1) << 32);
-	pg_atomic_init_u64(&ctl->version_no, 0);
-#ifdef USE_ASSERT_CHECKING
-	pg_atomic_init_u64(&ctl->settled_version, 0);
-#endif
-	pg_atomic_init_u64(&ctl->flushed_generation, 0);
-	pg_atomic_init_u64(&ctl->seq, 0);
-	pg_atomic_init_u64(&ctl->row_limit, 0);
-	pg_atomic_init_u64(&ctl->replaced, 0);
-	pg_atomic_init_u64(&ctl->map_blocks, 0);
-	pg_atomic_init_u32(&ctl->churned, 0);
-	pg_atomic_init_u32(&ctl->has_gaps, 0);
-	pg_atomic_init_u64(&ctl->scan_price, 0);
-	pg_atomic_init_u64(&ctl->merged, 0);
-	pg_atomic_init_u32(&ctl->pruned_xid, InvalidTransactionId);
-	pg_atomic_init_u32(&ctl->vacuumed_xmin, InvalidTransactionId);
-	pg_atomic_init_u32(&ctl->freeze_limit, InvalidTransactionId);
-	pg_atomic_init_u32(&ctl->format_version, 0);
-	pg_atomic_init_u64(&ctl->next_file, 0);
-	pg_atomic_init_u64(&ctl->file_limit, 0);
-	pg_atomic_init_u32(&ctl->level0_runs, 0);
-	pg_atomic_init_u32(&ctl->compaction_due, 0);
-	pg_atomic_init_u32(&ctl->pending_memtables, 0);
-	pg_atomic_init_u64(&ctl->last_used, 0);
-	pg_atomic_init_u32(&ctl->memtable_kb, 0);
-	pg_atomic_init_u32(&ctl->wanted_log_bytes, 0);
-	for (int i = 0; i < LSM_NRESTS; i++)
-		pg_atomic_init_u64(&ctl->rests[i], 0);
-	pg_atomic_init_u64(&ctl->manifest_id, 0);
-	pg_atomic_init_u64(&ctl->manifest_pending, 0);
-	for (int i = 0; i < LSM_NCOUNTERS; i++)
-		pg_atomic_init_u64(&ctl->counters[i], 0);
+	pg_atomic_init_u64(&ctl->memory.set_stamp, pg_atomic_add_fetch_u64(&lsm_control->lives, 1) << 32);
 	lsm_work_init(&ctl->work);
 }
 

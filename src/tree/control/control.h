@@ -9,7 +9,7 @@
  *	 2. key lock (lsm_key_lock)
  *	 3. LsmTreeShared.lock
  *	 4. LsmLogSlot.lock
- *	 5. LsmTreeShared.chain_lock, then alloc_lock
+ *	 5. LsmTreeLog.chain_lock, then LsmTreePages.alloc_lock
  *	 6. buffer content locks: metapage before manifest pages; a log page is
  *		never locked together with those
  *	 7. control table lock, lsm_elastic->lock, a memtable's link lock (deferred_link.c),
@@ -45,8 +45,7 @@
 
 typedef enum LsmTreeState
 {
-	LSM_STATE_UNLOADED = 0,		/* log pages only: no memtable; the fields
-								 * below "loaded" mean nothing */
+	LSM_STATE_UNLOADED = 0,		/* log pages only: no memtable */
 	LSM_STATE_LOADING,
 	LSM_STATE_LOADED,
 	LSM_STATE_STANDBY,			/* loaded in recovery: can be read, and redo
@@ -102,18 +101,21 @@ typedef struct LsmTreeWork
 	NameData	relname;
 } LsmTreeWork;
 
-/* No two have a level in common, but for one who plans */
-#define LSM_MAX_CLAIMS		LSM_MAX_LEVELS
-
 /* Levels by their bits */
 #define LSM_LEVEL_BIT(level) (1u << (level))
 #define LSM_ALL_LEVELS		(LSM_LEVEL_BIT(LSM_MAX_LEVELS) - 1)
 
-/* Levels that a process compacts (compaction/claim.c); pid 0: none */
+/* The memtables, as if they were one more level: a flush, or a load */
+#define LSM_MEMTABLES_BIT	LSM_LEVEL_BIT(LSM_MAX_LEVELS)
+
+/* No two have a level in common, but for one who plans */
+#define LSM_MAX_CLAIMS		(LSM_MAX_LEVELS + 1)
+
+/* What a process is at work on (compaction/claim.c); pid 0: none */
 typedef struct LsmClaim
 {
 	int			pid;
-	uint32		levels;
+	uint32		levels;			/* bits */
 } LsmClaim;
 
 /* Why workers leave a tree alone for a while */
@@ -126,8 +128,108 @@ typedef enum LsmRest
 } LsmRest;
 
 /*
- * In the order of who writes it how often, so that reading a tree takes no
- * cache line from those who write to it.
+ * The set of memtables.  Written under ctl->lock; memtable_set.c reads it
+ * without.
+ */
+typedef struct LsmTreeMemory
+{
+	/*
+	 * Odd while the set of memtables or the version is being changed (under
+	 * lock), even otherwise; lock-free readers copy the set between two equal
+	 * even readings (lsm_set_take).
+	 */
+	pg_atomic_uint64 set_stamp;
+	LsmMemtable *active;		/* may be NULL: created by the next writer */
+	uint64		active_generation;
+	int			nsealed;
+	LsmMemtable *sealed[LSM_MAX_SEALED];	/* oldest first */
+	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
+									 * sealed last; 0: none since the start */
+} LsmTreeMemory;
+
+/*
+ * The list of files: manifest.c writes it, under the metapage's buffer lock, and
+ * publish.c the hints, under ctl->lock.  Anyone may read them.
+ */
+typedef struct LsmTreeFiles
+{
+	pg_atomic_uint64 version_no;	/* = metapage's, after each edit */
+#ifdef USE_ASSERT_CHECKING
+	pg_atomic_uint64 settled_version;	/* one that was there when set_stamp
+										 * last changed */
+#endif
+	pg_atomic_uint64 flushed_generation;
+	pg_atomic_uint64 next_file; /* next file number; below file_limit ... */
+	pg_atomic_uint64 file_limit;	/* ... which the metapage's next_file is; 0:
+									 * not loaded yet */
+	pg_atomic_uint32 level0_runs;	/* hint for stalls */
+	pg_atomic_uint32 compaction_due;	/* hint for workers: 0, or the score in
+										 * percent */
+	pg_atomic_uint32 pending_memtables; /* hint for delays: what compactions
+										 * will read, in memtables */
+	pg_atomic_uint64 scan_price;	/* hint: so many merged entries pay for a
+									 * compaction; 0: there is none to pay for */
+	pg_atomic_uint64 manifest_id;	/* = metapage's; pages of other manifests
+									 * are free ... */
+	pg_atomic_uint64 manifest_pending;	/* ... but for one being written */
+	uint32		manifest_limit; /* pages of the chain from which on a snapshot
+								 * is worth a look; 0: unknown; and ... */
+	uint32		manifest_looked;	/* ... files at the last look */
+	bool		strays_removed; /* false in a block just taken; set by the
+								 * first load */
+} LsmTreeFiles;
+
+/* Who is at work, and who is to wait: claim.c, under ctl->lock. */
+typedef struct LsmTreeJobs
+{
+	LsmClaim	claims[LSM_MAX_CLAIMS]; /* compaction/claim.c */
+	TimestampTz whole_wanted;	/* until then a request waits for all levels */
+	uint64		compact_cursor[LSM_MAX_LEVELS]; /* file number last compacted;
+												 * who plans has it */
+	pg_atomic_uint64 rests[LSM_NRESTS]; /* until when: worker_help.c, no lock */
+} LsmTreeJobs;
+
+/* What is known about all rows of a table, or entries of an index: no lock. */
+typedef struct LsmTreeRows
+{
+	pg_atomic_uint64 replaced;	/* rows that have a newer version, about */
+	pg_atomic_uint64 map_blocks;	/* no bit of the visibility map is set for
+									 * a block from here on */
+	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
+	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
+									 * made final in any memtable */
+	pg_atomic_uint32 vacuumed_xmin; /* rows deleted before it were dead to all
+									 * when VACUUM or a writer's seal came last */
+	pg_atomic_uint32 freeze_limit;	/* changes of rows freeze inserters before
+									 * it; invalid: none */
+} LsmTreeRows;
+
+/* Pages of the main fork: page.c, under its own lock. */
+typedef struct LsmTreePages
+{
+	LWLock		alloc_lock;
+	BlockNumber nblocks;		/* of the main fork */
+	BlockNumber alloc_cursor;	/* where the search for a free page goes on */
+	int64		free_pages;		/* candidates still to look at in this lap of
+								 * the cursor; 0 = extend.  A new lap starts
+								 * when an edit has freed pages */
+} LsmTreePages;
+
+/* The log in those pages: log.c. */
+typedef struct LsmTreeLog
+{
+	LWLock		chain_lock;		/* the ends of generations' lists of pages
+								 * (LsmMemtable.log_first, log_last) */
+	pg_atomic_uint32 wanted_log_bytes;	/* hint for workers: what need not be
+										 * logged and has found no room */
+	LsmLogSlot	slots[LSM_LOG_SLOTS];
+} LsmTreeLog;
+
+/*
+ * A member for each of those who look after something of the tree; the others are
+ * control.c's.  take.c resets them.  Members mean little in a tree that is not
+ * loaded.  In the order of who writes them how often, so that reading a tree takes
+ * no cache line from those who write to it.
  */
 typedef struct LsmTreeShared
 {
@@ -163,87 +265,20 @@ typedef struct LsmTreeShared
 	LsmTreeOptions options;
 
 	LsmTreeState state;
-
-	/* ---- loaded ---- */
-
-	/*
-	 * Odd while the set of memtables or the version is being changed (under
-	 * lock), even otherwise; lock-free readers copy the set between two equal
-	 * even readings (lsm_set_take).
-	 */
-	pg_atomic_uint64 set_stamp;
-	LsmMemtable *active;		/* may be NULL: created by the next writer */
-	uint64		active_generation;
-	int			nsealed;
-	LsmMemtable *sealed[LSM_MAX_SEALED];	/* oldest first */
-
-	pg_atomic_uint64 version_no;	/* = metapage's, after each edit */
-#ifdef USE_ASSERT_CHECKING
-	pg_atomic_uint64 settled_version;	/* one that was there when set_stamp
-										 * last changed */
-#endif
-	pg_atomic_uint64 flushed_generation;
-	pg_atomic_uint64 next_file; /* next file number; below file_limit ... */
-	pg_atomic_uint64 file_limit;	/* ... which the metapage's next_file is; 0:
-									 * not loaded yet */
-	pg_atomic_uint32 level0_runs;	/* hint for stalls */
-	pg_atomic_uint32 compaction_due;	/* hint for workers: 0, or the score in
-										 * percent */
-	pg_atomic_uint32 pending_memtables; /* hint for delays: what compactions
-										 * will read, in memtables */
-	pg_atomic_uint32 memtable_kb;	/* lsm.memtable_size of the session that
-									 * sealed last; 0: none since the start */
-	pg_atomic_uint64 scan_price;	/* hint: so many merged entries pay for a
-									 * compaction; 0: there is none to pay for */
-	pg_atomic_uint32 has_gaps;	/* there may be gaps of the tree: gaps.c */
-
 	bool		fed;			/* redo adds to the memtables: LOADING in
 								 * recovery, and STANDBY */
-	int			loader_pid;
 
-	/* one flusher, 0 = none; who compacts.  Given up by lsm_flush_abort */
-	int			flush_pid;
-	LsmClaim	claims[LSM_MAX_CLAIMS];
-	TimestampTz whole_wanted;	/* until then a request waits for all levels */
-	uint64		compact_cursor[LSM_MAX_LEVELS]; /* file number last compacted;
-												 * who plans has it */
-	pg_atomic_uint64 replaced;	/* rows that have a newer version, about */
-	pg_atomic_uint64 map_blocks;	/* no bit of the visibility map is set for
-									 * a block from here on */
-	pg_atomic_uint32 churned;	/* what lsm_tree_note_churn() was told last */
-	pg_atomic_uint32 wanted_log_bytes;	/* hint for workers: what need not be
-										 * logged and has found no room */
-	pg_atomic_uint64 rests[LSM_NRESTS]; /* until when: worker_help.c */
-	pg_atomic_uint32 pruned_xid;	/* newest whose deletion lsm_tree_prune()
-									 * made final in any memtable */
-	pg_atomic_uint32 vacuumed_xmin; /* rows deleted before it were dead to all
-									 * when VACUUM or a writer's seal came last */
-	pg_atomic_uint32 freeze_limit;	/* changes of rows freeze inserters before
-									 * it; invalid: none */
+	LsmTreeMemory memory;
+	LsmTreeFiles files;
+	LsmTreeJobs jobs;
+	LsmTreeRows rows;
+	pg_atomic_uint32 has_gaps;	/* there may be gaps of the tree: gaps.c */
 	pg_atomic_uint32 format_version;	/* the metapage's, as far as who has
 										 * required one knows; 0: unknown */
-	ConditionVariable cv;		/* broadcast on any change of state, flush or
-								 * compaction ownership */
-
-	LWLock		chain_lock;		/* the ends of generations' lists of pages
-								 * (LsmMemtable.log_first, log_last) */
-	LWLock		alloc_lock;		/* page allocation in the main fork */
-	BlockNumber nblocks;		/* of the main fork */
-	BlockNumber alloc_cursor;	/* where the search for a free page goes on */
-	int64		free_pages;		/* candidates still to look at in this lap of
-								 * the cursor; 0 = extend.  A new lap starts
-								 * when an edit has freed pages */
-	pg_atomic_uint64 manifest_id;	/* = metapage's; pages of other manifests
-									 * are free ... */
-	pg_atomic_uint64 manifest_pending;	/* ... but for one being written */
-	uint32		manifest_limit; /* pages of the chain from which on a snapshot
-								 * is worth a look; 0: unknown; and ... */
-	uint32		manifest_looked;	/* ... files at the last look: under the
-									 * metapage's lock, exclusive */
-	bool		strays_removed; /* false in a block just taken; set by the
-								 * first load */
-
-	LsmLogSlot	slots[LSM_LOG_SLOTS];
+	ConditionVariable cv;		/* broadcast on any change of state or of
+								 * claims */
+	LsmTreePages pages;
+	LsmTreeLog	log;
 
 	/* reader/writer of counters need no lock */
 	pg_atomic_uint64 counters[LSM_NCOUNTERS] LSM_LINE_START;
@@ -253,8 +288,8 @@ typedef struct LsmTreeShared
 } LsmTreeShared;
 
 /*
- * Levels that are being compacted.  REQUIRES: ctl->lock, or a block that nobody
- * can reach.
+ * Levels that are being worked on, and LSM_MEMTABLES_BIT.  REQUIRES: ctl->lock,
+ * or a block that nobody can reach.
  */
 static inline uint32
 lsm_claimed_levels(const LsmTreeShared *ctl)
@@ -262,7 +297,7 @@ lsm_claimed_levels(const LsmTreeShared *ctl)
 	uint32		levels = 0;
 
 	for (int i = 0; i < LSM_MAX_CLAIMS; i++)
-		levels |= ctl->claims[i].levels;
+		levels |= ctl->jobs.claims[i].levels;
 	return levels;
 }
 
@@ -407,11 +442,11 @@ static inline void
 lsm_set_change_begin(LsmTreeShared *ctl)
 {
 	Assert(LWLockHeldByMeInMode(&ctl->lock, LW_EXCLUSIVE));
-	Assert((pg_atomic_read_u64(&ctl->set_stamp) & 1) == 0);
-	pg_atomic_fetch_add_u64(&ctl->set_stamp, 1);
+	Assert((pg_atomic_read_u64(&ctl->memory.set_stamp) & 1) == 0);
+	pg_atomic_fetch_add_u64(&ctl->memory.set_stamp, 1);
 	pg_write_barrier();
 #ifdef USE_ASSERT_CHECKING
-	pg_atomic_write_u64(&ctl->settled_version, pg_atomic_read_u64(&ctl->version_no));
+	pg_atomic_write_u64(&ctl->files.settled_version, pg_atomic_read_u64(&ctl->files.version_no));
 #endif
 }
 
@@ -419,8 +454,8 @@ static inline void
 lsm_set_change_end(LsmTreeShared *ctl)
 {
 	pg_write_barrier();
-	pg_atomic_fetch_add_u64(&ctl->set_stamp, 1);
-	Assert((pg_atomic_read_u64(&ctl->set_stamp) & 1) == 0);
+	pg_atomic_fetch_add_u64(&ctl->memory.set_stamp, 1);
+	Assert((pg_atomic_read_u64(&ctl->memory.set_stamp) & 1) == 0);
 }
 
 /* An even set_stamp; waits (briefly) while it is odd.  No lock on ctl held. */

@@ -105,7 +105,7 @@ control_note_use(LsmTreeShared *ctl)
 static inline int
 control_memtable_count(LsmTreeShared *ctl)
 {
-	return ctl->nsealed + (ctl->active != NULL ? 1 : 0);
+	return ctl->memory.nsealed + (ctl->memory.active != NULL ? 1 : 0);
 }
 
 /*
@@ -117,11 +117,11 @@ control_memtable_count(LsmTreeShared *ctl)
 static inline bool
 control_has_writers(LsmTreeShared *ctl)
 {
-	if (ctl->active != NULL && pg_atomic_read_u32(&ctl->active->writers) != 0)
+	if (ctl->memory.active != NULL && pg_atomic_read_u32(&ctl->memory.active->writers) != 0)
 		return true;
-	for (int i = 0; i < ctl->nsealed; i++)
+	for (int i = 0; i < ctl->memory.nsealed; i++)
 	{
-		if (pg_atomic_read_u32(&ctl->sealed[i]->writers) != 0)
+		if (pg_atomic_read_u32(&ctl->memory.sealed[i]->writers) != 0)
 			return true;
 	}
 	return false;
@@ -134,8 +134,10 @@ control_has_writers(LsmTreeShared *ctl)
 static inline bool
 control_memtables_idle(LsmTreeShared *ctl)
 {
-	return ctl->flush_pid == 0 && ctl->loader_pid == 0 &&
-		ctl->state != LSM_STATE_LOADING && !control_has_writers(ctl);
+	bool		claimed = (lsm_claimed_levels(ctl) & LSM_MEMTABLES_BIT) != 0;
+
+	Assert(claimed || ctl->state != LSM_STATE_LOADING);
+	return !claimed && !control_has_writers(ctl);
 }
 
 static inline void
@@ -143,8 +145,8 @@ control_close_slots(LsmTreeShared *ctl)
 {
 	for (int i = 0; i < LSM_LOG_SLOTS; i++)
 	{
-		ctl->slots[i].block = InvalidBlockNumber;
-		ctl->slots[i].generation = 0;
+		ctl->log.slots[i].block = InvalidBlockNumber;
+		ctl->log.slots[i].generation = 0;
 	}
 }
 

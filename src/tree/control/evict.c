@@ -42,10 +42,10 @@ control_unload(ControlBlock *block, ControlRetirees *retirees)
 	lsm_set_change_begin(ctl);
 	if (control_memtable_count(ctl) > 0 || lsm_state_is_loaded(ctl->state))
 	{
-		if (ctl->active != NULL)
-			block->parted[n++] = ctl->active;
-		for (int i = ctl->nsealed - 1; i >= 0; i--)
-			block->parted[n++] = ctl->sealed[i];
+		if (ctl->memory.active != NULL)
+			block->parted[n++] = ctl->memory.active;
+		for (int i = ctl->memory.nsealed - 1; i >= 0; i--)
+			block->parted[n++] = ctl->memory.sealed[i];
 		block->nparted = n;
 		for (int i = 0; i < n; i++)
 		{
@@ -56,8 +56,8 @@ control_unload(ControlBlock *block, ControlRetirees *retirees)
 	}
 	ctl->state = LSM_STATE_UNLOADED;
 	ctl->fed = false;
-	ctl->active = NULL;
-	ctl->nsealed = 0;
+	ctl->memory.active = NULL;
+	ctl->memory.nsealed = 0;
 	control_close_slots(ctl);
 	lsm_set_change_end(ctl);
 

@@ -30,16 +30,16 @@ lsm_tree_seal(LsmTree *tree, LsmMemtable *expected)
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
 		ctl->state == LSM_STATE_LOADED &&
-		ctl->active != NULL &&
-		(expected == NULL || ctl->active == expected) &&
-		!lsm_memtable_vacant(ctl->active))
+		ctl->memory.active != NULL &&
+		(expected == NULL || ctl->memory.active == expected) &&
+		!lsm_memtable_vacant(ctl->memory.active))
 	{
-		if (ctl->nsealed < LSM_MAX_SEALED)
+		if (ctl->memory.nsealed < LSM_MAX_SEALED)
 		{
 			lsm_set_change_begin(ctl);
-			ctl->sealed[ctl->nsealed++] = ctl->active;
-			ctl->active = NULL;
-			ctl->active_generation++;
+			ctl->memory.sealed[ctl->memory.nsealed++] = ctl->memory.active;
+			ctl->memory.active = NULL;
+			ctl->memory.active_generation++;
 			lsm_set_change_end(ctl);
 		}
 		else
@@ -62,7 +62,7 @@ lsm_tree_nsealed(LsmTree *tree)
 	LWLockAcquire(&ctl->lock, LW_SHARED);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
 		ctl->state == LSM_STATE_LOADED)
-		n = ctl->nsealed;
+		n = ctl->memory.nsealed;
 	LWLockRelease(&ctl->lock);
 	lsm_tree_exit(tree);
 	return n;

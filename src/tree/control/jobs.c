@@ -118,7 +118,7 @@ lsm_control_busy(uint64 keyspace_id)
 		LWLockAcquire(&ctl->lock, LW_SHARED);
 		busy = pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id &&
 			(pg_atomic_read_u32(&((ControlBlock *) ctl)->jobs) > 0 ||
-			 ctl->loader_pid != 0);
+			 lsm_claimed_levels(ctl) != 0);
 		LWLockRelease(&ctl->lock);
 	}
 	if (!busy)

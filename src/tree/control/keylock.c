@@ -154,7 +154,7 @@ lsm_key_prefetch(LsmTree *tree, LsmDigest lock_digest)
 bool
 lsm_stamp_peek(LsmTree *tree, LsmDigest lock_digest, LsmStamp *stamp)
 {
-	stamp->set_stamp = pg_atomic_read_u64(&tree->ctl->set_stamp);
+	stamp->set_stamp = pg_atomic_read_u64(&tree->ctl->memory.set_stamp);
 	stamp->key_counter = pg_atomic_read_u64(&keylock_partition(tree, lock_digest)->p.counter);
 
 	/* what the caller reads, it reads after the stamp */
@@ -219,7 +219,7 @@ stamp_is_current(LsmTree *tree, const KeyPartition *partition, const LsmStamp *s
 	return pg_atomic_read_u64(unconstify(pg_atomic_uint64 *, &partition->p.counter)) ==
 		stamp->key_counter &&
 		pg_atomic_read_u64(&tree->ctl->keyspace_id) == tree->keyspace_id &&
-		pg_atomic_read_u64(&tree->ctl->set_stamp) == stamp->set_stamp;
+		pg_atomic_read_u64(&tree->ctl->memory.set_stamp) == stamp->set_stamp;
 }
 
 bool
@@ -341,7 +341,7 @@ lsm_keyset_lock(LsmTree *tree, LsmKeySet *set)
 		LWLockAcquire(&keylocks->partitions[set->locked[i]].p.lock, LW_EXCLUSIVE);
 
 	holds = pg_atomic_read_u64(&tree->ctl->keyspace_id) == tree->keyspace_id &&
-		pg_atomic_read_u64(&tree->ctl->set_stamp) == set->set_stamp;
+		pg_atomic_read_u64(&tree->ctl->memory.set_stamp) == set->set_stamp;
 	for (int i = 0; i < set->n && holds; i++)
 		holds = pg_atomic_read_u64(&keylocks->partitions[set->partitions[i]].p.counter) ==
 			set->counters[i];

@@ -33,7 +33,7 @@ lsm_set_stamp_read(LsmTreeShared *ctl)
 {
 	for (int spins = 0;; spins++)
 	{
-		uint64		stamp = pg_atomic_read_u64(&ctl->set_stamp);
+		uint64		stamp = pg_atomic_read_u64(&ctl->memory.set_stamp);
 
 		if ((stamp & 1) == 0)
 		{
@@ -67,13 +67,13 @@ lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set)
 		set->stamp = lsm_set_stamp_read(ctl);
 		if (lsm_state_is_loaded(*(volatile LsmTreeState *) &ctl->state))
 		{
-			LsmMemtable *active = *(LsmMemtable *volatile *) &ctl->active;
-			int			nsealed = *(volatile int *) &ctl->nsealed;
+			LsmMemtable *active = *(LsmMemtable *volatile *) &ctl->memory.active;
+			int			nsealed = *(volatile int *) &ctl->memory.nsealed;
 
 			if (active != NULL)
 				set->tables[n++] = active;
 			for (int i = Min(nsealed, LSM_MAX_SEALED) - 1; i >= 0; i--)
-				set->tables[n++] = *(LsmMemtable *volatile *) &ctl->sealed[i];
+				set->tables[n++] = *(LsmMemtable *volatile *) &ctl->memory.sealed[i];
 		}
 		else
 		{
@@ -85,7 +85,7 @@ lsm_set_take(LsmTreeShared *ctl, LsmMemtableSet *set)
 		set->n = n;
 
 		pg_read_barrier();
-		if (pg_atomic_read_u64(&ctl->set_stamp) == set->stamp)
+		if (pg_atomic_read_u64(&ctl->memory.set_stamp) == set->stamp)
 			return;
 	}
 }

@@ -127,7 +127,7 @@ lsm_tree_size_ratio(LsmTree *tree)
 double
 lsm_tree_base_bytes(LsmTree *tree)
 {
-	uint32		kb = pg_atomic_read_u32(&tree->ctl->memtable_kb);
+	uint32		kb = pg_atomic_read_u32(&tree->ctl->memory.memtable_kb);
 
 	return (kb > 0 ? kb : lsm_memtable_size_kb) * 1024.0;
 }

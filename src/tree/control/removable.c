@@ -239,7 +239,7 @@ lsm_tree_horizon_now(LsmTree *tree)
 TransactionId
 lsm_control_later_horizon(const LsmTree *tree, TransactionId now)
 {
-	TransactionId noted = pg_atomic_read_u32(&tree->ctl->vacuumed_xmin);
+	TransactionId noted = pg_atomic_read_u32(&tree->ctl->rows.vacuumed_xmin);
 
 	return TransactionIdIsNormal(noted) && TransactionIdFollows(noted, now) &&
 		noted - now < (uint32) 1 << 30 ? noted : now;
@@ -265,9 +265,9 @@ lsm_tree_note_horizon(LsmTree *tree, TransactionId horizon)
 
 	Assert(tree->kind == LSM_KIND_TABLE);
 	lsm_tree_enter(tree);
-	noted = pg_atomic_read_u32(&tree->ctl->vacuumed_xmin);
+	noted = pg_atomic_read_u32(&tree->ctl->rows.vacuumed_xmin);
 	while (lsm_control_later_horizon(tree, horizon) == horizon &&
-		   !pg_atomic_compare_exchange_u32(&tree->ctl->vacuumed_xmin, &noted, horizon))
+		   !pg_atomic_compare_exchange_u32(&tree->ctl->rows.vacuumed_xmin, &noted, horizon))
 		 /* try again */ ;
 	lsm_tree_exit(tree);
 }

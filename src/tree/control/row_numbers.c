@@ -68,7 +68,7 @@ lsm_tree_note_replaced(LsmTree *tree, uint64 rows, uint64 at_least)
 	uint64		now;
 
 	lsm_tree_enter(tree);
-	replaced = &tree->ctl->replaced;
+	replaced = &tree->ctl->rows.replaced;
 	old = pg_atomic_read_u64(replaced);
 	do
 		now = Max(old + rows, at_least);
@@ -83,8 +83,8 @@ lsm_tree_note_churn(LsmTree *tree, bool churned)
 	bool		changed;
 
 	lsm_tree_enter(tree);
-	changed = pg_atomic_read_u32(&tree->ctl->churned) != (uint32) churned &&
-		pg_atomic_exchange_u32(&tree->ctl->churned, churned) != (uint32) churned;
+	changed = pg_atomic_read_u32(&tree->ctl->rows.churned) != (uint32) churned &&
+		pg_atomic_exchange_u32(&tree->ctl->rows.churned, churned) != (uint32) churned;
 	lsm_tree_exit(tree);
 	return changed && churned;
 }

@@ -22,6 +22,43 @@
 #define CONTROL_TRIES		100
 
 /*
+ * Of each member that has an owner: nothing is there, nothing is known.  Locks
+ * stay.  Who still reads a block that was freed finds hints, old or none, and
+ * looks at the identity afterwards.
+ */
+static void
+control_reset_members(LsmTreeShared *ctl)
+{
+	LsmTreeMemory *memory = &ctl->memory;
+	LsmTreePages *pages = &ctl->pages;
+	LsmTreeCounts counts;
+
+	/* an old stamp must not hold for the new tree */
+	pg_atomic_fetch_add_u64(&memory->set_stamp, 2);
+	memory->active = NULL;
+	memory->active_generation = 0;
+	memory->nsealed = 0;
+	pg_atomic_write_u32(&memory->memtable_kb, 0);
+
+	memset(&ctl->files, 0, sizeof(ctl->files));
+	memset(&ctl->jobs, 0, sizeof(ctl->jobs));
+	memset(&ctl->rows, 0, sizeof(ctl->rows));
+
+	pages->nblocks = 0;
+	pages->alloc_cursor = 0;
+	pages->free_pages = 0;
+
+	control_close_slots(ctl);
+	pg_atomic_write_u32(&ctl->log.wanted_log_bytes, 0);
+
+	lsm_work_counts(ctl, &counts, true);
+	ctl->work.known = false;
+	ctl->work.pending_bytes = 0;
+	memset(&ctl->work.schemaname, 0, sizeof(NameData));
+	memset(&ctl->work.relname, 0, sizeof(NameData));
+}
+
+/*
  * Give a free block to a keyspace, UNLOADED.  REQUIRES: nobody can reach the
  * block, control table lock held exclusively (shared blocks).
  */
@@ -31,12 +68,11 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 {
 	static const LsmTreeOptions unset = LSM_TREE_OPTIONS_UNSET;
 	LsmTreeShared *ctl = &block->tree;
-	LsmTreeCounts counts;
 
 	Assert(local || LWLockHeldByMeInMode(lsm_control_lock, LW_EXCLUSIVE));
 	Assert(pg_atomic_read_u64(&ctl->keyspace_id) == 0);
 	Assert(pg_atomic_read_u32(&block->jobs) == 0);
-	Assert(ctl->flush_pid == 0 && lsm_claimed_levels(ctl) == 0 && ctl->loader_pid == 0);
+	Assert(lsm_claimed_levels(ctl) == 0);
 	ctl->life = pg_atomic_add_fetch_u64(&lsm_control->lives, 1);
 	ctl->local = local;
 	ctl->rlocator = rlocator;
@@ -47,60 +83,17 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	ctl->options = unset;
 	ctl->state = LSM_STATE_UNLOADED;
 	ctl->fed = false;
-	ctl->loader_pid = 0;
-
-	/* an old stamp must not hold for the new tree */
-	pg_atomic_fetch_add_u64(&ctl->set_stamp, 2);
-	ctl->active = NULL;
-	ctl->active_generation = 0;
-	ctl->nsealed = 0;
 	block->nparted = 0;
 	block->former_id = 0;
 	block->free_busy = false;
 
-	pg_atomic_write_u64(&ctl->version_no, 0);
-	pg_atomic_write_u64(&ctl->flushed_generation, 0);
 	pg_atomic_write_u64(&ctl->seq, 0);
 	pg_atomic_write_u64(&ctl->row_limit, 0);
-	pg_atomic_write_u64(&ctl->replaced, 0);
-	pg_atomic_write_u64(&ctl->map_blocks, 0);
-	pg_atomic_write_u32(&ctl->churned, 0);
-	pg_atomic_write_u32(&ctl->pruned_xid, InvalidTransactionId);
-	pg_atomic_write_u32(&ctl->vacuumed_xmin, InvalidTransactionId);
-	pg_atomic_write_u32(&ctl->freeze_limit, InvalidTransactionId);
-	pg_atomic_write_u32(&ctl->format_version, 0);
-	pg_atomic_write_u32(&ctl->memtable_kb, 0);
-	pg_atomic_write_u32(&ctl->has_gaps, 0);
-	pg_atomic_write_u64(&ctl->scan_price, 0);
 	pg_atomic_write_u64(&ctl->merged, 0);
-	pg_atomic_write_u32(&ctl->wanted_log_bytes, 0);
-	for (int i = 0; i < LSM_NRESTS; i++)
-		pg_atomic_write_u64(&ctl->rests[i], 0);
-	pg_atomic_write_u64(&ctl->next_file, 0);
-	pg_atomic_write_u64(&ctl->file_limit, 0);
-	pg_atomic_write_u32(&ctl->level0_runs, 0);
-	pg_atomic_write_u32(&ctl->compaction_due, 0);
-	pg_atomic_write_u32(&ctl->pending_memtables, 0);
+	pg_atomic_write_u32(&ctl->has_gaps, 0);
+	pg_atomic_write_u32(&ctl->format_version, 0);
 	control_note_use(ctl);
-
-	ctl->nblocks = 0;
-	ctl->alloc_cursor = 0;
-	ctl->free_pages = 0;
-	pg_atomic_write_u64(&ctl->manifest_id, 0);
-	pg_atomic_write_u64(&ctl->manifest_pending, 0);
-	ctl->manifest_limit = 0;
-	ctl->manifest_looked = 0;
-	ctl->strays_removed = false;
-	control_close_slots(ctl);
-	ctl->flush_pid = 0;
-	memset(ctl->claims, 0, sizeof(ctl->claims));
-	ctl->whole_wanted = 0;
-	memset(ctl->compact_cursor, 0, sizeof(ctl->compact_cursor));
-	lsm_work_counts(ctl, &counts, true);
-	ctl->work.known = false;
-	ctl->work.pending_bytes = 0;
-	memset(&ctl->work.schemaname, 0, sizeof(NameData));
-	memset(&ctl->work.relname, 0, sizeof(NameData));
+	control_reset_members(ctl);
 
 	/* last, with a full barrier: from here on the block is the keyspace's */
 	pg_atomic_exchange_u64(&ctl->keyspace_id, keyspace_id);
@@ -118,7 +111,7 @@ control_reusable(ControlBlock *block)
 	return !block->free_busy &&
 		pg_atomic_read_u32(&block->pins) == 0 &&
 		pg_atomic_read_u32(&block->jobs) == 0 &&
-		ctl->flush_pid == 0 && lsm_claimed_levels(ctl) == 0 && ctl->loader_pid == 0 &&
+		lsm_claimed_levels(ctl) == 0 &&
 		lsm_epoch_passed(block->free_epoch);
 }
 

@@ -67,10 +67,10 @@ lsm_memtables_bytes(LsmTreeShared *ctl)
 {
 	uint64		bytes = 0;
 
-	if (ctl->active != NULL)
-		bytes += pg_atomic_read_u64(&ctl->active->bytes);
-	for (int i = 0; i < ctl->nsealed; i++)
-		bytes += pg_atomic_read_u64(&ctl->sealed[i]->bytes);
+	if (ctl->memory.active != NULL)
+		bytes += pg_atomic_read_u64(&ctl->memory.active->bytes);
+	for (int i = 0; i < ctl->memory.nsealed; i++)
+		bytes += pg_atomic_read_u64(&ctl->memory.sealed[i]->bytes);
 	return bytes;
 }
 
@@ -125,7 +125,7 @@ lsm_work_read(LsmTreeShared *ctl, uint64 keyspace_id, LsmTreeStats *stats)
 		memcpy(stats->level_bytes, work->level_bytes, sizeof(stats->level_bytes));
 		stats->mapped_filter_bytes = work->mapped_filter_bytes;
 		stats->pending_bytes = work->pending_bytes;
-		stats->level0_runs = pg_atomic_read_u32(&ctl->level0_runs);
+		stats->level0_runs = pg_atomic_read_u32(&ctl->files.level0_runs);
 		stats->memtable_bytes = lsm_memtables_bytes(ctl);
 	}
 	LWLockRelease(&ctl->lock);

@@ -33,7 +33,7 @@
 void
 lsm_worker_rests(LsmTreeShared *ctl, LsmRest why, int ms)
 {
-	pg_atomic_uint64 *until = &ctl->rests[why];
+	pg_atomic_uint64 *until = &ctl->jobs.rests[why];
 
 	if (ms > 0)
 		pg_atomic_write_u64(until, lsm_monotonic_now() + ms * INT64CONST(1000));
@@ -44,7 +44,7 @@ lsm_worker_rests(LsmTreeShared *ctl, LsmRest why, int ms)
 static bool
 rests(LsmTreeShared *ctl, LsmRest why)
 {
-	uint64		until = pg_atomic_read_u64(&ctl->rests[why]);
+	uint64		until = pg_atomic_read_u64(&ctl->jobs.rests[why]);
 
 	return until != 0 && lsm_monotonic_now() < (TimestampTz) until;
 }

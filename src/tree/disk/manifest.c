@@ -12,8 +12,8 @@
  * written as a snapshot into a chain of its own, page by page, each with its
  * own WAL record and reachable from nowhere, and one EDIT record flips the
  * root. Until then pages of the new chain are kept from the allocator by
- * ctl->manifest_pending; should the rewrite fail, the next one takes a higher
- * id and they are free.  (After a crash in a rewrite the same id may be used
+ * ctl->files.manifest_pending; should the rewrite fail, the next one takes a
+ * higher id and they are free.  (After a crash in a rewrite the same id may be used
  * again; then the abandoned pages stay unused until the rewrite after that
  * one.  They are in no chain, which goes by `next` alone.)
  *
@@ -28,8 +28,8 @@
  * goes on from where it came to last time, as long as the chain has the same
  * id: what is in a chain does not change, and no two chains that a process may
  * see have one id.  An edit reads the chain only to see what a snapshot would
- * be: at first, and when the chain has come to ctl->manifest_limit pages, so
- * that a chain which only grows is looked at each time that it has doubled.
+ * be: at first, and when the chain has come to ctl->files.manifest_limit pages,
+ * so that a chain which only grows is looked at each time that it has doubled.
  *
  *-------------------------------------------------------------------------
  */
@@ -235,14 +235,14 @@ lsm_manifest_reserve(LsmTree *tree, uint64 n)
 	Buffer		buffer;
 	uint64		limit;
 
-	if (pg_atomic_read_u64(&ctl->next_file) + n <= pg_atomic_read_u64(&ctl->file_limit))
+	if (pg_atomic_read_u64(&ctl->files.next_file) + n <= pg_atomic_read_u64(&ctl->files.file_limit))
 		return;
 	Assert(ctl->state != LSM_STATE_UNLOADED);
 	buffer = lsm_meta_read(tree, BUFFER_LOCK_EXCLUSIVE, &page);
 	meta = *page;
 	lsm_manifest_check_keyspace(tree, &meta);
-	Assert(meta.next_file == pg_atomic_read_u64(&ctl->file_limit));
-	limit = pg_atomic_read_u64(&ctl->next_file) + n + LSM_FILE_RANGE;
+	Assert(meta.next_file == pg_atomic_read_u64(&ctl->files.file_limit));
+	limit = pg_atomic_read_u64(&ctl->files.next_file) + n + LSM_FILE_RANGE;
 	if (meta.next_file < limit)
 	{
 		meta.next_file = limit;
@@ -250,7 +250,7 @@ lsm_manifest_reserve(LsmTree *tree, uint64 n)
 					   tree->relpersistence);
 		LSM_CRASH_POINT("numbers_reserved");
 	}
-	pg_atomic_write_u64(&ctl->file_limit, meta.next_file);
+	pg_atomic_write_u64(&ctl->files.file_limit, meta.next_file);
 	UnlockReleaseBuffer(buffer);
 }
 
@@ -313,12 +313,12 @@ lsm_manifest_write_chain(LsmTree *tree, LsmMetaPage *meta, StringInfo snapshot)
 {
 	LsmTreeShared *ctl = tree->ctl;
 	uint64		id = Max(meta->manifest_id,
-						 pg_atomic_read_u64(&ctl->manifest_pending)) + 1;
+						 pg_atomic_read_u64(&ctl->files.manifest_pending)) + 1;
 	int			npages = (snapshot->len + LSM_PAGE_BYTES - 1) / LSM_PAGE_BYTES;
 	BlockNumber next = InvalidBlockNumber;
 	int			i;
 
-	pg_atomic_write_u64(&ctl->manifest_pending, id);
+	pg_atomic_write_u64(&ctl->files.manifest_pending, id);
 	pg_memory_barrier();
 
 	meta->manifest_id = id;
@@ -512,8 +512,8 @@ lsm_edit_update_meta(LsmTreeShared *ctl, const LsmEdit *edit, LsmMetaPage *meta)
 	meta->flushed_generation = Max(meta->flushed_generation, edit->flushed_generation);
 	meta->seq_limit = Max(meta->seq_limit, pg_atomic_read_u64(&ctl->seq) + 1);
 	meta->row_limit = Max(meta->row_limit, pg_atomic_read_u64(&ctl->row_limit));
-	next_file = pg_atomic_read_u64(&ctl->next_file);
-	Assert(pg_atomic_read_u64(&ctl->file_limit) == meta->next_file);
+	next_file = pg_atomic_read_u64(&ctl->files.next_file);
+	Assert(pg_atomic_read_u64(&ctl->files.file_limit) == meta->next_file);
 	Assert(next_file > 0);
 	/* salvage.c may have gone beyond the limit */
 	if (meta->next_file < next_file + LSM_FILE_RANGE / 2)
@@ -528,8 +528,8 @@ lsm_edit_update_meta(LsmTreeShared *ctl, const LsmEdit *edit, LsmMetaPage *meta)
 static bool
 lsm_chain_due(LsmTreeShared *ctl, const LsmMetaPage *meta, uint32 pages)
 {
-	return ctl->manifest_limit == 0 || pages > ctl->manifest_limit ||
-		meta->manifest_files < ctl->manifest_looked / 2;
+	return ctl->files.manifest_limit == 0 || pages > ctl->files.manifest_limit ||
+		meta->manifest_files < ctl->files.manifest_looked / 2;
 }
 
 /*
@@ -578,8 +578,8 @@ lsm_append_edit(LsmTree *tree, const LsmEdit *edit, LsmMetaPage *meta, StringInf
 		lsm_manifest_snapshot(tree, meta, data, &snapshot);
 		limit = Max(LSM_CHAIN_MIN_PAGES,
 					2 * ((uint64) snapshot.len / LSM_PAGE_BYTES + 1));
-		ctl->manifest_limit = (uint32) limit;
-		ctl->manifest_looked = meta->manifest_files;
+		ctl->files.manifest_limit = (uint32) limit;
+		ctl->files.manifest_looked = meta->manifest_files;
 		if (edit->rewrite || after > LSM_EDIT_NEW_PAGES ||
 			meta->manifest_pages + after > limit)
 		{
@@ -645,10 +645,10 @@ lsm_manifest_edit(LsmTree *tree, const LsmEdit *edit)
 		lsn = lsm_edit_log(tree, &meta, edit, unlinked, nunlinked, meta_buffer, &append);
 	END_CRIT_SECTION();
 
-	pg_atomic_write_u64(&ctl->manifest_id, meta.manifest_id);
-	pg_atomic_write_u64(&ctl->flushed_generation, meta.flushed_generation);
-	pg_atomic_write_u64(&ctl->version_no, meta.version_no);
-	pg_atomic_write_u64(&ctl->file_limit, meta.next_file);
+	pg_atomic_write_u64(&ctl->files.manifest_id, meta.manifest_id);
+	pg_atomic_write_u64(&ctl->files.flushed_generation, meta.flushed_generation);
+	pg_atomic_write_u64(&ctl->files.version_no, meta.version_no);
+	pg_atomic_write_u64(&ctl->files.file_limit, meta.next_file);
 	for (i = 0; i < append.npages; i++)
 		UnlockReleaseBuffer(append.buffers[i]);
 	UnlockReleaseBuffer(meta_buffer);

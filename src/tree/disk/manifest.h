@@ -117,7 +117,7 @@ extern void lsm_manifest_reserve(LsmTree *tree, uint64 n);
 
 /*
  * Write and log the edit, update the metapage (flushed generation, limits from
- * ctl, version_no + 1) in the same record.  Sets ctl->version_no under the
+ * ctl, version_no + 1) in the same record.  Sets ctl->files.version_no under the
  * metapage's lock, and returns the record's LSN (Invalid if not logged).
  * REQUIRES: relation cannot go away; files complete and durable; what is
  * removed is in the list, and what is added is not (lsm_publish() looks).

@@ -152,21 +152,21 @@ lsm_page_find_free(LsmTree *tree)
 	LsmTreeShared *ctl = tree->ctl;
 	int			looks;
 
-	Assert(LWLockHeldByMeInMode(&ctl->alloc_lock, LW_EXCLUSIVE));
-	for (looks = 0; looks < LSM_ALLOCATE_LOOKS && ctl->free_pages > 0; looks++)
+	Assert(LWLockHeldByMeInMode(&ctl->pages.alloc_lock, LW_EXCLUSIVE));
+	for (looks = 0; looks < LSM_ALLOCATE_LOOKS && ctl->pages.free_pages > 0; looks++)
 	{
-		BlockNumber block = ctl->alloc_cursor;
+		BlockNumber block = ctl->pages.alloc_cursor;
 		Buffer		buffer;
 
-		if (block == 0 || block >= ctl->nblocks)
+		if (block == 0 || block >= ctl->pages.nblocks)
 			block = 1;
-		if (block >= ctl->nblocks)
+		if (block >= ctl->pages.nblocks)
 		{
-			ctl->free_pages = 0;	/* nothing but the metapage */
+			ctl->pages.free_pages = 0;	/* nothing but the metapage */
 			break;
 		}
-		ctl->alloc_cursor = block + 1;
-		ctl->free_pages--;
+		ctl->pages.alloc_cursor = block + 1;
+		ctl->pages.free_pages--;
 
 		buffer = lsm_page_read(tree, block);
 		if (!ConditionalLockBuffer(buffer))
@@ -175,9 +175,9 @@ lsm_page_find_free(LsmTree *tree)
 			continue;
 		}
 		if (lsm_page_is_free(BufferGetPage(buffer),
-							 pg_atomic_read_u64(&ctl->flushed_generation),
-							 pg_atomic_read_u64(&ctl->manifest_id),
-							 pg_atomic_read_u64(&ctl->manifest_pending)))
+							 pg_atomic_read_u64(&ctl->files.flushed_generation),
+							 pg_atomic_read_u64(&ctl->files.manifest_id),
+							 pg_atomic_read_u64(&ctl->files.manifest_pending)))
 			return buffer;
 		UnlockReleaseBuffer(buffer);
 	}
@@ -192,7 +192,7 @@ lsm_page_extend(LsmTree *tree)
 	Buffer		buffer;
 	BlockNumber block;
 
-	Assert(LWLockHeldByMeInMode(&ctl->alloc_lock, LW_EXCLUSIVE));
+	Assert(LWLockHeldByMeInMode(&ctl->pages.alloc_lock, LW_EXCLUSIVE));
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
 		buffer = ReadBufferExtended(tree->rel, MAIN_FORKNUM, P_NEW,
 									RBM_ZERO_AND_LOCK, NULL);
@@ -202,8 +202,8 @@ lsm_page_extend(LsmTree *tree)
 	if (block == 0)
 		elog(ERROR, "main fork of lsm relation %s has no metapage",
 			 lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM));
-	if (block >= ctl->nblocks)
-		ctl->nblocks = block + 1;
+	if (block >= ctl->pages.nblocks)
+		ctl->pages.nblocks = block + 1;
 	return buffer;
 }
 
@@ -220,14 +220,14 @@ lsm_page_allocate_many(LsmTree *tree, int n, Buffer *buffers)
 	LsmTreeShared *ctl = tree->ctl;
 	int			i;
 
-	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+	LWLockAcquire(&ctl->pages.alloc_lock, LW_EXCLUSIVE);
 	for (i = 0; i < n; i++)
 	{
 		buffers[i] = lsm_page_find_free(tree);
 		if (!BufferIsValid(buffers[i]))
 			buffers[i] = lsm_page_extend(tree);
 	}
-	LWLockRelease(&ctl->alloc_lock);
+	LWLockRelease(&ctl->pages.alloc_lock);
 }
 
 Buffer
@@ -245,10 +245,10 @@ lsm_page_reuse(LsmTree *tree)
 	LsmTreeShared *ctl = tree->ctl;
 	Buffer		buffer;
 
-	if (!LWLockConditionalAcquire(&ctl->alloc_lock, LW_EXCLUSIVE))
+	if (!LWLockConditionalAcquire(&ctl->pages.alloc_lock, LW_EXCLUSIVE))
 		return InvalidBuffer;
 	buffer = lsm_page_find_free(tree);
-	LWLockRelease(&ctl->alloc_lock);
+	LWLockRelease(&ctl->pages.alloc_lock);
 	return buffer;
 }
 
@@ -273,9 +273,9 @@ lsm_page_add_batch(LsmTree *tree, int n)
 			first = BufferGetBlockNumber(buffer);
 		UnlockReleaseBuffer(buffer);
 	}
-	if (ctl->free_pages == 0)
-		ctl->alloc_cursor = first;
-	ctl->free_pages += n;
+	if (ctl->pages.free_pages == 0)
+		ctl->pages.alloc_cursor = first;
+	ctl->pages.free_pages += n;
 }
 
 void
@@ -284,17 +284,17 @@ lsm_page_add_free(LsmTree *tree, int n)
 	LsmTreeShared *ctl = tree->ctl;
 	bool		wanted;
 
-	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
-	wanted = ctl->free_pages == 0;
+	LWLockAcquire(&ctl->pages.alloc_lock, LW_EXCLUSIVE);
+	wanted = ctl->pages.free_pages == 0;
 	for (int batch; wanted && n > 0; n -= batch)
 	{
 		batch = Min(n, LSM_ADD_BATCH);
 		lsm_page_add_batch(tree, batch);
-		LWLockRelease(&ctl->alloc_lock);
+		LWLockRelease(&ctl->pages.alloc_lock);
 		CHECK_FOR_INTERRUPTS();
-		LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+		LWLockAcquire(&ctl->pages.alloc_lock, LW_EXCLUSIVE);
 	}
-	LWLockRelease(&ctl->alloc_lock);
+	LWLockRelease(&ctl->pages.alloc_lock);
 }
 
 void
@@ -302,10 +302,10 @@ lsm_page_search_from(LsmTree *tree, BlockNumber block)
 {
 	LsmTreeShared *ctl = tree->ctl;
 
-	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
-	ctl->alloc_cursor = block;
-	ctl->free_pages = ctl->nblocks > 1 ? (int64) ctl->nblocks - 1 : 0;
-	LWLockRelease(&ctl->alloc_lock);
+	LWLockAcquire(&ctl->pages.alloc_lock, LW_EXCLUSIVE);
+	ctl->pages.alloc_cursor = block;
+	ctl->pages.free_pages = ctl->pages.nblocks > 1 ? (int64) ctl->pages.nblocks - 1 : 0;
+	LWLockRelease(&ctl->pages.alloc_lock);
 }
 
 void
@@ -313,7 +313,7 @@ lsm_page_restart_search(LsmTree *tree)
 {
 	LsmTreeShared *ctl = tree->ctl;
 
-	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
-	ctl->free_pages = ctl->nblocks > 1 ? (int64) ctl->nblocks - 1 : 0;
-	LWLockRelease(&ctl->alloc_lock);
+	LWLockAcquire(&ctl->pages.alloc_lock, LW_EXCLUSIVE);
+	ctl->pages.free_pages = ctl->pages.nblocks > 1 ? (int64) ctl->pages.nblocks - 1 : 0;
+	LWLockRelease(&ctl->pages.alloc_lock);
 }

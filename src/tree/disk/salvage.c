@@ -144,7 +144,7 @@ lsm_salvage_keep(LsmTree *tree)
 
 		if (!lsm_file_parse(de->d_name, &number, &filter))
 			continue;
-		raise_to(&tree->ctl->next_file, number + 1);
+		raise_to(&tree->ctl->files.next_file, number + 1);
 		if (!filter && tree->kind == LSM_KIND_TABLE && describe_file(tree, number, &meta))
 			raise_to(&tree->ctl->row_limit,
 					 lsm_row_key_limit(lsm_slice(meta.largest, meta.largest_bytes)));

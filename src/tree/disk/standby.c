@@ -125,18 +125,18 @@ static bool
 may_feed(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation)
 {
 	return pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id && ctl->fed &&
-		generation > pg_atomic_read_u64(&ctl->flushed_generation);
+		generation > pg_atomic_read_u64(&ctl->files.flushed_generation);
 }
 
 static LsmMemtable *
 find_generation(LsmTreeShared *ctl, uint64 generation)
 {
-	if (ctl->active != NULL && ctl->active->generation == generation)
-		return ctl->active;
-	for (int i = 0; i < ctl->nsealed; i++)
+	if (ctl->memory.active != NULL && ctl->memory.active->generation == generation)
+		return ctl->memory.active;
+	for (int i = 0; i < ctl->memory.nsealed; i++)
 	{
-		if (ctl->sealed[i]->generation == generation)
-			return ctl->sealed[i];
+		if (ctl->memory.sealed[i]->generation == generation)
+			return ctl->memory.sealed[i];
 	}
 	return NULL;
 }
@@ -151,35 +151,35 @@ add_generation(LsmTreeShared *ctl, LsmMemtable *memtable)
 {
 	int			at;
 
-	if (ctl->active == NULL && ctl->nsealed == 0)
+	if (ctl->memory.active == NULL && ctl->memory.nsealed == 0)
 	{
 		lsm_set_change_begin(ctl);
-		ctl->active = memtable;
-		ctl->active_generation = memtable->generation;
+		ctl->memory.active = memtable;
+		ctl->memory.active_generation = memtable->generation;
 		lsm_set_change_end(ctl);
 		return true;
 	}
-	if (ctl->nsealed + (ctl->active != NULL) > LSM_MAX_SEALED)
+	if (ctl->memory.nsealed + (ctl->memory.active != NULL) > LSM_MAX_SEALED)
 		return false;
 	lsm_set_change_begin(ctl);
-	if (ctl->active != NULL && ctl->active->generation < memtable->generation)
+	if (ctl->memory.active != NULL && ctl->memory.active->generation < memtable->generation)
 	{
-		ctl->sealed[ctl->nsealed++] = ctl->active;
-		ctl->active = memtable;
-		ctl->active_generation = memtable->generation;
+		ctl->memory.sealed[ctl->memory.nsealed++] = ctl->memory.active;
+		ctl->memory.active = memtable;
+		ctl->memory.active_generation = memtable->generation;
 	}
-	else if (ctl->active == NULL &&
-			 ctl->sealed[ctl->nsealed - 1]->generation < memtable->generation)
+	else if (ctl->memory.active == NULL &&
+			 ctl->memory.sealed[ctl->memory.nsealed - 1]->generation < memtable->generation)
 	{
-		ctl->active = memtable;
-		ctl->active_generation = memtable->generation;
+		ctl->memory.active = memtable;
+		ctl->memory.active_generation = memtable->generation;
 	}
 	else
 	{
-		for (at = ctl->nsealed; at > 0 && ctl->sealed[at - 1]->generation > memtable->generation; at--)
-			ctl->sealed[at] = ctl->sealed[at - 1];
-		ctl->sealed[at] = memtable;
-		ctl->nsealed++;
+		for (at = ctl->memory.nsealed; at > 0 && ctl->memory.sealed[at - 1]->generation > memtable->generation; at--)
+			ctl->memory.sealed[at] = ctl->memory.sealed[at - 1];
+		ctl->memory.sealed[at] = memtable;
+		ctl->memory.nsealed++;
 	}
 	lsm_set_change_end(ctl);
 	return true;
@@ -403,9 +403,9 @@ lsm_standby_edit(const LsmMetaPage *meta)
 	raise_counter(&ctl->row_limit, meta->row_limit);
 	if (meta->seq_limit > 0)
 		raise_counter(&ctl->seq, meta->seq_limit - 1);
-	pg_atomic_write_u64(&ctl->manifest_id, meta->manifest_id);
-	pg_atomic_write_u64(&ctl->flushed_generation, meta->flushed_generation);
-	pg_atomic_write_u64(&ctl->version_no, meta->version_no);
+	pg_atomic_write_u64(&ctl->files.manifest_id, meta->manifest_id);
+	pg_atomic_write_u64(&ctl->files.flushed_generation, meta->flushed_generation);
+	pg_atomic_write_u64(&ctl->files.version_no, meta->version_no);
 	return ctl;
 }
 
@@ -415,7 +415,7 @@ lsm_standby_drop_flushed(LsmTreeShared *ctl, uint64 keyspace_id)
 {
 	LsmMemtable *dropped[1 + LSM_MAX_SEALED];
 	int			ndropped = 0;
-	uint64		flushed = pg_atomic_read_u64(&ctl->flushed_generation);
+	uint64		flushed = pg_atomic_read_u64(&ctl->files.flushed_generation);
 
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == keyspace_id && ctl->fed)
@@ -423,18 +423,18 @@ lsm_standby_drop_flushed(LsmTreeShared *ctl, uint64 keyspace_id)
 		int			kept = 0;
 
 		lsm_set_change_begin(ctl);
-		for (int i = 0; i < ctl->nsealed; i++)
+		for (int i = 0; i < ctl->memory.nsealed; i++)
 		{
-			if (ctl->sealed[i]->generation <= flushed)
-				dropped[ndropped++] = ctl->sealed[i];
+			if (ctl->memory.sealed[i]->generation <= flushed)
+				dropped[ndropped++] = ctl->memory.sealed[i];
 			else
-				ctl->sealed[kept++] = ctl->sealed[i];
+				ctl->memory.sealed[kept++] = ctl->memory.sealed[i];
 		}
-		ctl->nsealed = kept;
-		if (ctl->active != NULL && ctl->active->generation <= flushed)
+		ctl->memory.nsealed = kept;
+		if (ctl->memory.active != NULL && ctl->memory.active->generation <= flushed)
 		{
-			dropped[ndropped++] = ctl->active;
-			ctl->active = NULL;
+			dropped[ndropped++] = ctl->memory.active;
+			ctl->memory.active = NULL;
 		}
 		lsm_set_change_end(ctl);
 	}

@@ -95,7 +95,7 @@ add_stray(Strays *strays, const char *name, uint64 number)
 static void
 log_strays(const LsmTree *tree, Strays *strays)
 {
-	uint64		next_file = pg_atomic_read_u64(&tree->ctl->next_file);
+	uint64		next_file = pg_atomic_read_u64(&tree->ctl->files.next_file);
 	int			n = 0;
 
 	if (strays->n == 0)

@@ -84,7 +84,7 @@ what_keeps(LsmTree *tree, BlockNumber block, const LsmMetaPage *meta)
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (lsm_page_is_free(page, meta->flushed_generation, meta->manifest_id,
-						 pg_atomic_read_u64(&tree->ctl->manifest_pending)))
+						 pg_atomic_read_u64(&tree->ctl->files.manifest_pending)))
 		result = KEEPS_NOTHING;
 	else if (PageGetSpecialSize(page) == MAXALIGN(sizeof(LsmPageOpaque)) &&
 			 lsm_page_opaque(page)->type == LSM_PAGE_MANIFEST)
@@ -192,7 +192,7 @@ cut_fork(LsmTree *tree, BlockNumber end)
 	RelationPreTruncate(rel);
 	XLogEnsureRecordSpace(XLR_MAX_BLOCK_ID, 0);
 
-	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
+	LWLockAcquire(&ctl->pages.alloc_lock, LW_EXCLUSIVE);
 
 	/* why both: RelationTruncate() */
 	Assert((MyProc->delayChkptFlags & (DELAY_CHKPT_START | DELAY_CHKPT_COMPLETE)) == 0);
@@ -207,9 +207,9 @@ cut_fork(LsmTree *tree, BlockNumber end)
 	END_CRIT_SECTION();
 	MyProc->delayChkptFlags &= ~(DELAY_CHKPT_START | DELAY_CHKPT_COMPLETE);
 
-	ctl->nblocks = Min(ctl->nblocks, end);
-	ctl->free_pages = Min(ctl->free_pages, (int64) ctl->nblocks);
-	LWLockRelease(&ctl->alloc_lock);
+	ctl->pages.nblocks = Min(ctl->pages.nblocks, end);
+	ctl->pages.free_pages = Min(ctl->pages.free_pages, (int64) ctl->pages.nblocks);
+	LWLockRelease(&ctl->pages.alloc_lock);
 	LSM_CRASH_POINT("truncate_done");
 }
 

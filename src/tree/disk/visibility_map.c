@@ -85,7 +85,7 @@ raise_limit(LsmTree *tree, uint64 nblocks)
 	uint64		old;
 
 	lsm_tree_enter(tree);
-	limit = &tree->ctl->map_blocks;
+	limit = &tree->ctl->rows.map_blocks;
 	old = pg_atomic_read_u64(limit);
 	while (old < nblocks && !pg_atomic_compare_exchange_u64(limit, &old, nblocks))
 		 /* try again */ ;
@@ -297,7 +297,7 @@ lsm_vm_clear(Relation rel, LsmTree *tree, BlockNumber block)
 	SMgrRelation smgr;
 
 	Assert(!lsm_key_lock_is_held());
-	if (likely(block >= pg_atomic_read_u64(&tree->ctl->map_blocks)) || LSM_LIE("vm_clear"))
+	if (likely(block >= pg_atomic_read_u64(&tree->ctl->rows.map_blocks)) || LSM_LIE("vm_clear"))
 		return;
 
 	/* VACUUM may have extended the fork: its message may still be on its way */

@@ -110,8 +110,9 @@ typedef struct LsmMemtable
 									 * removal */
 
 	/*
-	 * The generation's list of log pages: its ends, under ctl->chain_lock, and
-	 * whether the metapage says where it begins.  Invalid: there is none yet
+	 * The generation's list of log pages: its ends, under
+	 * ctl->log.chain_lock, and whether the metapage says where it begins.
+	 * Invalid: there is none yet
 	 */
 	BlockNumber log_first;
 	BlockNumber log_last;

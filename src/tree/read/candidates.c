@@ -96,14 +96,17 @@ lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
 }
 
 LsmDigest
-lsm_probe_first_digest(LsmTree *tree, LsmProbe *probe)
+lsm_probe_take_digest(LsmTree *tree, LsmProbe *probe)
 {
-	if (!probe->shared)
+	LsmProbeCounts counts = {0};
+	LsmDigest	digest = lsm_probe_digest(probe, &counts);
+
+	if (counts.digests > 0)
 	{
-		lsm_count(tree, LSM_COUNT_DIGESTS, 1);
+		lsm_count(tree, LSM_COUNT_DIGESTS, counts.digests);
 		probe->asked = true;
 	}
-	return probe->digest;
+	return digest;
 }
 
 void

@@ -55,11 +55,11 @@ lsm_count_merged(LsmTree *tree, int n)
 		return;
 	merged = pg_atomic_add_fetch_u64(&ctl->merged, tree->merged);
 	tree->merged = 0;
-	price = pg_atomic_read_u64(&ctl->scan_price);
+	price = pg_atomic_read_u64(&ctl->files.scan_price);
 	if (price == 0 || merged < price || !lsm_compaction_by_scans ||
-		pg_atomic_read_u32(&ctl->compaction_due) != 0)
+		pg_atomic_read_u32(&ctl->files.compaction_due) != 0)
 		return;
-	pg_atomic_write_u32(&ctl->compaction_due, 100);
+	pg_atomic_write_u32(&ctl->files.compaction_due, 100);
 	lsm_worker_wake();
 }
 

@@ -84,8 +84,8 @@ lsm_cursor_enter(LsmCursor *cursor)
 
 	lsm_tree_enter(tree);
 	if (likely(cursor->version != NULL && cursor->ctl == tree->ctl &&
-			   pg_atomic_read_u64(&tree->ctl->set_stamp) == cursor->set.stamp &&
-			   pg_atomic_read_u64(&tree->ctl->version_no) == cursor->version->place.version_no))
+			   pg_atomic_read_u64(&tree->ctl->memory.set_stamp) == cursor->set.stamp &&
+			   pg_atomic_read_u64(&tree->ctl->files.version_no) == cursor->version->place.version_no))
 	{
 		lsm_filecache_begin();
 		return;

@@ -47,10 +47,10 @@ lsm_level_facts_seen(LsmTreeShared *ctl, const LsmVersion *version)
 		!LWLockConditionalAcquire(&ctl->lock, LW_EXCLUSIVE))
 		return;
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == version->keyspace_id &&
-		pg_atomic_read_u64(&ctl->version_no) == version->place.version_no)
+		pg_atomic_read_u64(&ctl->files.version_no) == version->place.version_no)
 	{
 		lsm_level_facts_set(ctl, version, 0);
-		pg_atomic_write_u32(&ctl->level0_runs, version->level0_runs);
+		pg_atomic_write_u32(&ctl->files.level0_runs, version->level0_runs);
 	}
 	LWLockRelease(&ctl->lock);
 }

@@ -346,8 +346,8 @@ lsm_opinion_whole(LsmTree *tree, LsmSlice key)
 
 	initStringInfo(&value);
 	pg_read_barrier();
-	if (set.n > 0 && set.tables[0] == *(LsmMemtable *volatile *) &tree->ctl->active &&
-		pg_atomic_read_u64(&tree->ctl->set_stamp) == set.stamp && !version->salvaged)
+	if (set.n > 0 && set.tables[0] == *(LsmMemtable *volatile *) &tree->ctl->memory.active &&
+		pg_atomic_read_u64(&tree->ctl->memory.set_stamp) == set.stamp && !version->salvaged)
 		node = lsm_slow_first_node(tree, set.tables[0], &range);
 	if (node != NULL && lsm_memnode_is_whole(node))
 	{
@@ -381,9 +381,9 @@ bool
 lsm_opinion_version_settled(const LsmTree *tree)
 {
 	LsmTreeShared *ctl = tree->ctl;
-	uint64		version_no = pg_atomic_read_u64(&ctl->version_no);
+	uint64		version_no = pg_atomic_read_u64(&ctl->files.version_no);
 
-	return version_no == pg_atomic_read_u64(&ctl->settled_version);
+	return version_no == pg_atomic_read_u64(&ctl->files.settled_version);
 }
 
 /* See reads.h. */

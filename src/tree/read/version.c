@@ -2,8 +2,8 @@
  *
  * version.c
  *	  A backend's copy of the list of sorted files: reading it from the
- *	  manifest, keeping it while ctl->version_no does not change.  Finding the
- *	  file of a run that may hold a key: find.c.
+ *	  manifest, keeping it while ctl->files.version_no does not change.
+ *	  Finding the file of a run that may hold a key: find.c.
  *
  * No lock: a version is private to the process.  What makes a lookup safe is
  * the order epoch, memtable set, version_no (lsm_version_enter): the publisher
@@ -613,7 +613,7 @@ lsm_version_refresh(LsmTree *tree)
 	Assert(!lsm_epoch_inside());
 	same = old != NULL && old->keyspace_id == tree->keyspace_id &&
 		old->lenient == lsm_ignore_missing_files;
-	if (same && old->place.version_no == pg_atomic_read_u64(&tree->ctl->version_no))
+	if (same && old->place.version_no == pg_atomic_read_u64(&tree->ctl->files.version_no))
 		return old;
 
 	version = read_version(tree, same ? old : NULL);
@@ -657,7 +657,7 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 		pg_read_barrier();
 		version = tree->version;
 		if (likely(version != NULL &&
-				   version->place.version_no == pg_atomic_read_u64(&tree->ctl->version_no) &&
+				   version->place.version_no == pg_atomic_read_u64(&tree->ctl->files.version_no) &&
 				   version->keyspace_id == tree->keyspace_id &&
 				   version->lenient == lsm_ignore_missing_files))
 		{

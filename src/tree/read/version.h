@@ -235,7 +235,7 @@ extern LsmVersion *lsm_version_enter(LsmTree *tree, LsmMemtableSet *set);
 extern bool lsm_set_leave_flushed(LsmMemtableSet *set, const LsmVersion *version);
 
 /* The version as of now, read if the cached one is stale.  REQUIRES: outside
- * the epoch; ctl->version_no is set (state LOADING suffices). */
+ * the epoch; ctl->files.version_no is set (state LOADING suffices). */
 extern LsmVersion *lsm_version_refresh(LsmTree *tree);
 extern LsmVersion *lsm_version_pin(LsmVersion *version);
 extern void lsm_version_unpin(LsmVersion *version);

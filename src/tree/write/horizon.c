@@ -49,7 +49,7 @@ lsm_tree_note_freeze_limit(LsmTree *tree, TransactionId limit)
 		lsm_horizon_log(tree, newest, false);
 	}
 	lsm_tree_enter(tree);
-	pg_atomic_write_u32(&tree->ctl->freeze_limit, limit);
+	pg_atomic_write_u32(&tree->ctl->rows.freeze_limit, limit);
 	lsm_tree_exit(tree);
 }
 
@@ -63,7 +63,7 @@ lsm_tree_freezes(LsmTree *tree, TransactionId xid)
 	TransactionId limit;
 
 	lsm_tree_enter(tree);
-	limit = pg_atomic_read_u32(&tree->ctl->freeze_limit);
+	limit = pg_atomic_read_u32(&tree->ctl->rows.freeze_limit);
 	lsm_tree_exit(tree);
 	return TransactionIdIsNormal(limit) && TransactionIdIsNormal(xid) &&
 		TransactionIdPrecedes(xid, limit) &&

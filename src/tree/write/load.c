@@ -52,6 +52,7 @@
 static struct
 {
 	LsmTreeShared *ctl;			/* NULL: nothing */
+	LsmClaim   *claim;
 	bool		standby;		/* the memtables are in ctl, and redo feeds them */
 	bool		incomplete;		/* some of the log is lost */
 	LsmMemtable *kept[LSM_LOAD_KEEP];	/* oldest first */
@@ -105,7 +106,7 @@ lsm_load_acquire(LsmTree *tree)
 			if (ctl->state == LSM_STATE_UNLOADED)
 			{
 				ctl->state = LSM_STATE_LOADING;
-				ctl->loader_pid = MyProcPid;
+				loading.claim = lsm_claim_take(ctl, LSM_MEMTABLES_BIT);
 				loading.ctl = ctl;
 				ctl->fed = loading.standby = RecoveryInProgress();
 				loading.incomplete = false;
@@ -147,12 +148,12 @@ lsm_load_take_out(LsmTreeShared *ctl, LsmMemtable **retired, int *nretired)
 {
 	lsm_set_change_begin(ctl);
 	ctl->fed = false;
-	for (int i = 0; i < ctl->nsealed; i++)
-		retired[(*nretired)++] = ctl->sealed[i];
-	if (ctl->active != NULL)
-		retired[(*nretired)++] = ctl->active;
-	ctl->nsealed = 0;
-	ctl->active = NULL;
+	for (int i = 0; i < ctl->memory.nsealed; i++)
+		retired[(*nretired)++] = ctl->memory.sealed[i];
+	if (ctl->memory.active != NULL)
+		retired[(*nretired)++] = ctl->memory.active;
+	ctl->memory.nsealed = 0;
+	ctl->memory.active = NULL;
 	lsm_set_change_end(ctl);
 }
 
@@ -177,13 +178,11 @@ lsm_load_abort(void)
 		lsm_memtable_destroy(loading.kept[--loading.nkept]);
 
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
-	if (ctl->state == LSM_STATE_LOADING && ctl->loader_pid == MyProcPid)
-	{
-		if (loading.standby)
-			lsm_load_take_out(ctl, retired, &nretired);
-		ctl->state = LSM_STATE_UNLOADED;
-		ctl->loader_pid = 0;
-	}
+	Assert(ctl->state == LSM_STATE_LOADING);
+	if (loading.standby)
+		lsm_load_take_out(ctl, retired, &nretired);
+	ctl->state = LSM_STATE_UNLOADED;
+	lsm_claim_give_up(&loading.claim);
 	LWLockRelease(&ctl->lock);
 	while (nretired > 0)
 	{
@@ -222,26 +221,26 @@ lsm_load_publish(LsmTree *tree)
 		lsm_load_abort();
 		return;
 	}
-	Assert(ctl->state == LSM_STATE_LOADING && ctl->loader_pid == MyProcPid);
+	Assert(ctl->state == LSM_STATE_LOADING);
 	lsm_set_change_begin(ctl);
-	ctl->nsealed = 0;
-	ctl->active = NULL;
+	ctl->memory.nsealed = 0;
+	ctl->memory.active = NULL;
 	for (i = 0; i < loading.nkept; i++)
 	{
 		if (i == loading.nkept - 1)
-			ctl->active = loading.kept[i];
+			ctl->memory.active = loading.kept[i];
 		else
-			ctl->sealed[ctl->nsealed++] = loading.kept[i];
+			ctl->memory.sealed[ctl->memory.nsealed++] = loading.kept[i];
 	}
-	ctl->active_generation = ctl->active != NULL ? ctl->active->generation :
-		pg_atomic_read_u64(&ctl->flushed_generation) + 1;
+	ctl->memory.active_generation = ctl->memory.active != NULL ? ctl->memory.active->generation :
+		pg_atomic_read_u64(&ctl->files.flushed_generation) + 1;
 	for (i = 0; i < LSM_LOG_SLOTS; i++)
 	{
-		ctl->slots[i].block = InvalidBlockNumber;
-		ctl->slots[i].generation = 0;
+		ctl->log.slots[i].block = InvalidBlockNumber;
+		ctl->log.slots[i].generation = 0;
 	}
 	ctl->state = loading.incomplete ? LSM_STATE_INCOMPLETE : LSM_STATE_LOADED;
-	ctl->loader_pid = 0;
+	lsm_claim_give_up(&loading.claim);
 	lsm_set_change_end(ctl);
 	LWLockRelease(&ctl->lock);
 
@@ -263,7 +262,7 @@ lsm_load_publish_standby(LsmTree *tree)
 	{
 		lsm_set_change_begin(ctl);
 		ctl->state = LSM_STATE_STANDBY;
-		ctl->loader_pid = 0;
+		lsm_claim_give_up(&loading.claim);
 		lsm_set_change_end(ctl);
 	}
 	LWLockRelease(&ctl->lock);
@@ -314,9 +313,9 @@ lsm_load_counters(LsmTree *tree)
 	if (named)
 	{
 		/* under the lock: redo of an edit stores newer ones */
-		pg_atomic_write_u64(&ctl->flushed_generation, copy.flushed_generation);
-		pg_atomic_write_u64(&ctl->manifest_id, copy.manifest_id);
-		pg_atomic_write_u64(&ctl->version_no, copy.version_no);
+		pg_atomic_write_u64(&ctl->files.flushed_generation, copy.flushed_generation);
+		pg_atomic_write_u64(&ctl->files.manifest_id, copy.manifest_id);
+		pg_atomic_write_u64(&ctl->files.version_no, copy.version_no);
 	}
 	UnlockReleaseBuffer(buffer);
 	if (recovery ? !named : !lsm_meta_is_own(tree, &copy))
@@ -328,18 +327,18 @@ lsm_load_counters(LsmTree *tree)
 						lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 
 	smgr = smgropen(tree->rlocator, tree->backend);
-	LWLockAcquire(&ctl->alloc_lock, LW_EXCLUSIVE);
-	ctl->nblocks = smgrnblocks(smgr, MAIN_FORKNUM);
-	ctl->alloc_cursor = 1;
-	ctl->free_pages = (int64) ctl->nblocks - 1;
-	LWLockRelease(&ctl->alloc_lock);
+	LWLockAcquire(&ctl->pages.alloc_lock, LW_EXCLUSIVE);
+	ctl->pages.nblocks = smgrnblocks(smgr, MAIN_FORKNUM);
+	ctl->pages.alloc_cursor = 1;
+	ctl->pages.free_pages = (int64) ctl->pages.nblocks - 1;
+	LWLockRelease(&ctl->pages.alloc_lock);
 
-	if (pg_atomic_read_u64(&ctl->manifest_pending) < copy.manifest_id)
-		pg_atomic_write_u64(&ctl->manifest_pending, copy.manifest_id);
+	if (pg_atomic_read_u64(&ctl->files.manifest_pending) < copy.manifest_id)
+		pg_atomic_write_u64(&ctl->files.manifest_pending, copy.manifest_id);
 	lsm_load_raise(&ctl->seq, Max(copy.seq_limit, 1) - 1);
 	lsm_load_raise(&ctl->row_limit, copy.row_limit);
 	if (ctl->kind == LSM_KIND_TABLE && !ctl->local)
-		lsm_load_raise(&ctl->map_blocks, lsm_vm_fork_blocks(smgr));
+		lsm_load_raise(&ctl->rows.map_blocks, lsm_vm_fork_blocks(smgr));
 
 	/* file numbers are handed out after recovery */
 	if (loading.standby)
@@ -349,12 +348,12 @@ lsm_load_counters(LsmTree *tree)
 	 * All below the metapage's next_file may have been handed out, by this
 	 * block or a former one; what is left of the block's own range, it keeps.
 	 */
-	Assert(pg_atomic_read_u64(&ctl->file_limit) == 0 ||
-		   pg_atomic_read_u64(&ctl->file_limit) == copy.next_file);
-	if (pg_atomic_read_u64(&ctl->file_limit) == 0)
+	Assert(pg_atomic_read_u64(&ctl->files.file_limit) == 0 ||
+		   pg_atomic_read_u64(&ctl->files.file_limit) == copy.next_file);
+	if (pg_atomic_read_u64(&ctl->files.file_limit) == 0)
 	{
-		pg_atomic_write_u64(&ctl->next_file, copy.next_file);
-		pg_atomic_write_u64(&ctl->file_limit, copy.next_file);
+		pg_atomic_write_u64(&ctl->files.next_file, copy.next_file);
+		pg_atomic_write_u64(&ctl->files.file_limit, copy.next_file);
 	}
 	return true;
 }
@@ -417,10 +416,10 @@ lsm_load_generation(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages,
 static void
 lsm_load_remove_strays(LsmTree *tree)
 {
-	if (!tree->ctl->strays_removed && !loading.incomplete)
+	if (!tree->ctl->files.strays_removed && !loading.incomplete)
 	{
 		lsm_keyspace_remove_strays(tree);
-		tree->ctl->strays_removed = true;
+		tree->ctl->files.strays_removed = true;
 	}
 }
 
@@ -556,7 +555,7 @@ lsm_load_logged(LsmTree *tree)
 	{
 		initStringInfo(&scan.spanning);
 		scan.strategy = GetAccessStrategy(BAS_BULKREAD);
-		lsm_load_scan(tree, ctl->nblocks, &scan);
+		lsm_load_scan(tree, ctl->pages.nblocks, &scan);
 		lsm_log_check_lists(tree, &scan);
 		loading.incomplete = scan.incomplete;
 		loading.progress.bytes_total = (int64) scan.npages * BLCKSZ;

@@ -99,7 +99,7 @@ lsm_load_feed_spanning(LsmTree *tree, uint64 generation, BlockNumber block, Bloc
 		UnlockReleaseBuffer(buffer);
 		if (!fits)
 		{
-			if (pg_atomic_read_u64(&tree->ctl->flushed_generation) < generation)
+			if (pg_atomic_read_u64(&tree->ctl->files.flushed_generation) < generation)
 				lsm_log_corrupt(tree, block, "not the continuation it should be");
 			return false;
 		}
@@ -131,7 +131,7 @@ lsm_load_check_named(LsmTree *tree, uint64 generation, BlockNumber block, const 
 		same = there && (crc == NULL || EQ_CRC32C(lsm_page_head(page)->crc, *crc));
 		UnlockReleaseBuffer(buffer);
 	}
-	if (!same && pg_atomic_read_u64(&tree->ctl->flushed_generation) < generation)
+	if (!same && pg_atomic_read_u64(&tree->ctl->files.flushed_generation) < generation)
 		lsm_log_corrupt(tree, block,
 						there ? "it is not as it was written last" : "its entries are lost");
 }
@@ -228,7 +228,7 @@ lsm_load_standby(LsmTree *tree)
 		{
 			LsmPageOpaque *opaque = lsm_page_check(tree, page, block, LSM_PAGE_LOG);
 
-			wanted = opaque->owner > pg_atomic_read_u64(&ctl->flushed_generation) &&
+			wanted = opaque->owner > pg_atomic_read_u64(&ctl->files.flushed_generation) &&
 				(opaque->flags & LSM_PAGE_CONTINUES) == 0;
 		}
 		if (wanted)

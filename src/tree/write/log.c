@@ -138,8 +138,8 @@ list_begin(LsmWrite *write, LsmLogFresh *fresh)
 	LsmMemtable *memtable = write->memtable;
 
 	if (!write->optional)
-		LWLockAcquire(&tree->ctl->chain_lock, LW_EXCLUSIVE);
-	else if (!LWLockConditionalAcquire(&tree->ctl->chain_lock, LW_EXCLUSIVE))
+		LWLockAcquire(&tree->ctl->log.chain_lock, LW_EXCLUSIVE);
+	else if (!LWLockConditionalAcquire(&tree->ctl->log.chain_lock, LW_EXCLUSIVE))
 		return false;
 	fresh->head.next = fresh->head.before = InvalidBlockNumber;
 	fresh->head.before_crc = 0;
@@ -185,7 +185,7 @@ list_end(LsmWrite *write, const LsmLogFresh *fresh, bool locked)
 		UnlockReleaseBuffer(fresh->link);
 	else if (BufferIsValid(fresh->link))
 		ReleaseBuffer(fresh->link);
-	LWLockRelease(&write->tree->ctl->chain_lock);
+	LWLockRelease(&write->tree->ctl->log.chain_lock);
 }
 
 /*
@@ -235,7 +235,7 @@ lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, uint32 bytes, bool opti
 
 	for (i = 0; i < LSM_LOG_SLOTS; i++)
 	{
-		LsmLogSlot *slot = &ctl->slots[(own + i) % LSM_LOG_SLOTS];
+		LsmLogSlot *slot = &ctl->log.slots[(own + i) % LSM_LOG_SLOTS];
 
 		if (!LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
 			continue;
@@ -245,8 +245,8 @@ lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, uint32 bytes, bool opti
 	}
 	if (optional)
 		return NULL;
-	LWLockAcquire(&ctl->slots[own].lock, LW_EXCLUSIVE);
-	return &ctl->slots[own];
+	LWLockAcquire(&ctl->log.slots[own].lock, LW_EXCLUSIVE);
+	return &ctl->log.slots[own];
 }
 
 /*
@@ -256,7 +256,7 @@ lsm_log_lock_slot(LsmTreeShared *ctl, uint64 generation, uint32 bytes, bool opti
 void
 lsm_log_prefetch(const LsmTree *tree)
 {
-	const LsmLogSlot *slot = &tree->ctl->slots[MyProcNumber % LSM_LOG_SLOTS];
+	const LsmLogSlot *slot = &tree->ctl->log.slots[MyProcNumber % LSM_LOG_SLOTS];
 	Buffer		buffer = *(const volatile Buffer *) &slot->recent_buffer;
 
 	if (tree->relpersistence != RELPERSISTENCE_TEMP && buffer > 0 && buffer <= NBuffers)
@@ -363,11 +363,11 @@ lsm_log_has_room(LsmTree *tree, uint32 bytes)
 {
 	LsmTreeShared *ctl = tree->ctl;
 
-	if (ctl->local || ctl->free_pages > 0)
+	if (ctl->local || ctl->pages.free_pages > 0)
 		return true;
 	for (int i = 0; i < LSM_LOG_SLOTS; i++)
 	{
-		if (lsm_log_slot_fits(&ctl->slots[i], ctl->active_generation, bytes))
+		if (lsm_log_slot_fits(&ctl->log.slots[i], ctl->memory.active_generation, bytes))
 			return true;
 	}
 	return false;
@@ -379,7 +379,7 @@ lsm_log_has_room(LsmTree *tree, uint32 bytes)
 void
 lsm_log_want_room(LsmTree *tree, uint32 bytes)
 {
-	pg_atomic_uint32 *wanted = &tree->ctl->wanted_log_bytes;
+	pg_atomic_uint32 *wanted = &tree->ctl->log.wanted_log_bytes;
 
 	if (tree->ctl->local || pg_atomic_read_u32(wanted) >= WANTED_LOG_BYTES_MAX)
 		return;

@@ -78,7 +78,7 @@ lsm_log_page_compare(const void *a, const void *b)
 void
 lsm_load_scan(LsmTree *tree, BlockNumber nblocks, LsmLogScan *scan)
 {
-	uint64		flushed = pg_atomic_read_u64(&tree->ctl->flushed_generation);
+	uint64		flushed = pg_atomic_read_u64(&tree->ctl->files.flushed_generation);
 	BlockNumber block;
 
 	for (block = 1; block < nblocks; block++)

@@ -51,7 +51,7 @@ static void
 note_pruned(LsmTreeShared *ctl, LsmMemtable *memtable, TransactionId xid)
 {
 	raise_xid(&memtable->pruned_xid, xid);
-	raise_xid(&ctl->pruned_xid, xid);
+	raise_xid(&ctl->rows.pruned_xid, xid);
 }
 
 /*
@@ -66,7 +66,7 @@ lsm_tree_pruned_xid(LsmTree *tree)
 
 	pg_read_barrier();			/* after the entry was missed */
 	lsm_tree_enter(tree);
-	xid = pg_atomic_read_u32(&tree->ctl->pruned_xid);
+	xid = pg_atomic_read_u32(&tree->ctl->rows.pruned_xid);
 	lsm_tree_exit(tree);
 	return xid;
 }
@@ -89,7 +89,7 @@ lsm_tree_age_pruned_xid(LsmTree *tree, TransactionId before)
 	LsmMemtableSet set;
 
 	lsm_tree_enter(tree);
-	age_xid(tree, &tree->ctl->pruned_xid, before);
+	age_xid(tree, &tree->ctl->rows.pruned_xid, before);
 	lsm_set_take(tree->ctl, &set);
 	for (int i = 0; i < set.n; i++)
 		age_xid(tree, &set.tables[i]->pruned_xid, before);

@@ -166,11 +166,11 @@ lsm_write_owes(LsmTreeShared *ctl, LsmWriteState *state)
 
 	if (state->paid)
 		return false;
-	debt.level0_runs = (int) pg_atomic_read_u32(&ctl->level0_runs);
-	debt.nsealed = ctl->nsealed;
+	debt.level0_runs = (int) pg_atomic_read_u32(&ctl->files.level0_runs);
+	debt.nsealed = ctl->memory.nsealed;
 	debt.free_chunks = lsm_arena_free_chunks();
 	debt.total_chunks = lsm_arena_total_chunks();
-	debt.pending_memtables = pg_atomic_read_u32(&ctl->pending_memtables);
+	debt.pending_memtables = pg_atomic_read_u32(&ctl->files.pending_memtables);
 	if (likely(debt.level0_runs < LSM_SOFT_LEVEL0_RUNS && debt.nsealed < LSM_SOFT_SEALED &&
 			   debt.free_chunks >= debt.total_chunks / LSM_SOFT_ARENA_PART &&
 			   debt.pending_memtables <= LSM_SOFT_MEMTABLES))
@@ -190,8 +190,8 @@ lsm_write_owes(LsmTreeShared *ctl, LsmWriteState *state)
 		debt.level0_runs = 0;
 		debt.pending_memtables = 0;
 	}
-	debt.fill = ctl->active == NULL ? 0.0 :
-		Min((double) pg_atomic_read_u64(&ctl->active->bytes) / lsm_memtable_limit(), 1.0);
+	debt.fill = ctl->memory.active == NULL ? 0.0 :
+		Min((double) pg_atomic_read_u64(&ctl->memory.active->bytes) / lsm_memtable_limit(), 1.0);
 	share = lsm_debt_share(&debt, &state->debt);
 	delay_owed_us += lsm_debt_us(share, state->need);
 	state->paid = true;
@@ -235,7 +235,7 @@ static bool
 lsm_write_frees_memory(LsmTreeShared *ctl)
 {
 	return lsm_arena_is_short() && !ctl->local &&
-		pg_atomic_read_u64(&ctl->active->bytes) > lsm_arena_large_bytes() &&
+		pg_atomic_read_u64(&ctl->memory.active->bytes) > lsm_arena_large_bytes() &&
 		!lsm_worker_help(ctl).flush;
 }
 
@@ -252,12 +252,12 @@ lsm_write_register(LsmTree *tree, LsmWrite *write, LsmWriteState *state)
 	lsm_tree_enter(tree);		/* loads; makes tree->ctl valid */
 	ctl = tree->ctl;
 	LWLockAcquire(&ctl->lock, LW_SHARED);
-	active = ctl->active;
+	active = ctl->memory.active;
 	state->memtable = active;
 	if (pg_atomic_read_u64(&ctl->keyspace_id) != tree->keyspace_id ||
 		ctl->state != LSM_STATE_LOADED)
 		result = LSM_REGISTER_RETRY;
-	else if (pg_atomic_read_u32(&ctl->level0_runs) >= LSM_L0_STOP_RUNS &&
+	else if (pg_atomic_read_u32(&ctl->files.level0_runs) >= LSM_L0_STOP_RUNS &&
 			 !state->compacted)
 		result = LSM_REGISTER_LEVEL0;
 	else if (lsm_write_owes(ctl, state))
@@ -311,14 +311,14 @@ lsm_write_make_active(LsmTree *tree)
 	ctl = tree->ctl;
 	LWLockAcquire(&ctl->lock, LW_EXCLUSIVE);
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
-		ctl->state == LSM_STATE_LOADED && ctl->active == NULL)
+		ctl->state == LSM_STATE_LOADED && ctl->memory.active == NULL)
 	{
-		LsmMemtable *memtable = lsm_memtable_create(ctl->active_generation, ctl->local);
+		LsmMemtable *memtable = lsm_memtable_create(ctl->memory.active_generation, ctl->local);
 
 		if (memtable != NULL)
 		{
 			lsm_set_change_begin(ctl);
-			ctl->active = memtable;
+			ctl->memory.active = memtable;
 			lsm_set_change_end(ctl);
 		}
 		else
@@ -373,7 +373,7 @@ note_horizon(LsmTree *tree)
 static void
 lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 {
-	pg_atomic_write_u32(&tree->ctl->memtable_kb, lsm_memtable_size_kb);
+	pg_atomic_write_u32(&tree->ctl->memory.memtable_kb, lsm_memtable_size_kb);
 	note_horizon(tree);
 	if (!lsm_tree_seal(tree, state->memtable))
 	{
@@ -423,10 +423,10 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 	LWLockAcquire(&ctl->lock, LW_SHARED);
 	state->memtable = NULL;
 	if (pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id &&
-		ctl->state == LSM_STATE_LOADED && ctl->active != NULL)
+		ctl->state == LSM_STATE_LOADED && ctl->memory.active != NULL)
 	{
-		state->memtable = ctl->active;
-		own_bytes = pg_atomic_read_u64(&ctl->active->bytes);
+		state->memtable = ctl->memory.active;
+		own_bytes = pg_atomic_read_u64(&ctl->memory.active->bytes);
 	}
 	LWLockRelease(&ctl->lock);
 	lsm_tree_exit(tree);

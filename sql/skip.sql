@@ -77,4 +77,32 @@ SET LOCAL enable_seqscan = off;
 SELECT count(*) FROM sk WHERE b = 1500;
 COMMIT;
 DROP TABLE sk;
+RESET max_parallel_workers_per_gather;
+-- many groups of leading columns of each kind, from the first value that does not match to the next group's place
+CREATE FUNCTION differences_by_type(types text[], conditions text[]) RETURNS TABLE (type text, way text, cond text) LANGUAGE plpgsql AS $$
+DECLARE
+	direction text;
+BEGIN
+	FOR type, direction IN SELECT t, d FROM unnest(types) t, unnest('{ASC NULLS LAST, DESC NULLS LAST, ASC NULLS FIRST}'::text[]) WITH ORDINALITY AS u (d, n)
+		WHERE n = 1 OR t IN ('int', 'float8', 'text') LOOP
+		EXECUTE format('CREATE TABLE sk (a %s, b int, id int) USING lsm', split_part(type, ':', 1));
+		EXECUTE format('INSERT INTO sk SELECT %s, CASE WHEN g %% 191 = 0 THEN NULL ELSE g %% 390 END, g FROM (SELECT g, g / 400 AS k FROM generate_series(1, 14000) g) s',
+			CASE type
+				WHEN 'int' THEN '(CASE k WHEN 3 THEN 2147483647 WHEN 4 THEN -2147483648 WHEN 5 THEN NULL ELSE k * (k % 3 - 1) END)'
+				WHEN 'bool' THEN 'k % 3 = 0'
+				WHEN 'date' THEN '(''epoch''::date + (k - 10) * 30)'
+				WHEN 'float8' THEN '(ARRAY[''NaN'', ''inf'', ''-inf'', ''-0'', NULL]::float8[] || ARRAY(SELECT i / 7.0::float8 - 2 FROM generate_series(1, 40) i))[k + 1]'
+				WHEN 'uuid' THEN '(repeat(to_hex(k % 16), 31) || ''f'')::uuid'
+				WHEN 'numeric' THEN 'k::numeric / 3 - 5'
+				WHEN 'text' THEN 'repeat(chr(97 + k % 5), k)'
+				ELSE 'CASE WHEN k % 6 = 0 THEN NULL ELSE (''x'' || k) END' END);
+		EXECUTE format('CREATE INDEX ON sk USING lsm (a %s, b %s, id)', direction, CASE WHEN direction LIKE 'DESC%' THEN 'DESC' ELSE '' END);
+		FOR way, cond IN SELECT * FROM differences_skip(conditions) LOOP
+			RETURN NEXT;
+		END LOOP;
+		DROP TABLE sk;
+	END LOOP;
+END $$;
+SELECT * FROM differences_by_type('{int, bool, date, float8, uuid, numeric, text, name}', ARRAY['b = 77', 'b = 0', 'b = 189', 'b = 389', 'b IN (3, 77, 150)', 'b IN (-1, 77, 500)', 'b > 380', 'b < 5', 'b >= 77 AND b < 79', 'b IS NULL', 'b IS NOT NULL AND b > 387', 'b = 77 AND id > 3000', 'b IN (3, 4) AND id IN (393, 394, 7804, 13653)', 'b = 500', 'a IS NOT NULL AND b = 77', 'a IS NULL AND id < 2000', 'id IN (393, 13653)', '(b, id) >= (388, 3000)']);
+DROP FUNCTION differences_by_type;
 DROP FUNCTION differences_skip, plan_and_blocks;

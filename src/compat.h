@@ -345,7 +345,7 @@ lsm_plan_build_workers(Relation table, Relation index, struct IndexInfo *info)
 #endif
 
 /*
- * VACUUM comes to so many indexes, or has been through with them (0); one of
+ * VACUUM comes to this many indexes, or has been through with them (0); one of
  * them is done, by a worker perhaps.  PostgreSQL 17 shows it.
  */
 static inline void

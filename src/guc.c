@@ -316,7 +316,7 @@ define_tree_settings(void)
 #endif
 #ifdef USE_ASSERT_CHECKING
 	DefineCustomIntVariable("lsm.second_opinion",
-							"Builds with assertions: of so many answers of shortcuts, one is derived again the slow way.",
+							"Builds with assertions: one in this many answers of shortcuts is derived again the slow way.",
 							"A difference ends the server.  0 is off.",
 							&lsm_second_opinion,
 							0, 0, INT_MAX,

@@ -66,7 +66,7 @@ lsm_same_row(const ItemPointerData *a, const ItemPointerData *b)
 }
 
 /*
- * A StringInfo of so many bytes at first, in the current memory context: a
+ * A StringInfo of this many bytes at first, in the current memory context: a
  * usual one has 1 kB, which is more than most keys and rows need.
  */
 static inline void

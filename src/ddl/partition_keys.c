@@ -404,7 +404,7 @@ lsm_prepare_parent_index(Oid parent, LOCKMODE lockmode, LsmUniqueIndex *key)
 		return;
 
 	/*
-	 * In find_all_inheritors()' order.  The list grows: who is a child of a
+	 * In find_all_inheritors()' order.  The list grows: what is a child of a
 	 * table is certain when that is locked.
 	 */
 	foreach(lc, tables)

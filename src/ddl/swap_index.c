@@ -15,9 +15,9 @@
  * over rows of a table, for example, that makes for each a table that
  * references it.  For such a query the old index keeps its file until the
  * transaction ends, dead to all others, as in DROP INDEX CONCURRENTLY.  What is
- * written from then on is not in it and not visible to the query's snapshot.
- * Who writes to the table has opened its indexes once and for all, and would
- * not write to the new one: that is an error.
+ * written from then on is not in it and not visible to the query's snapshot.  A
+ * session that writes to the table has opened its indexes once and for all, and
+ * would not write to the new one: that is an error.
  *
  * Locks: AccessExclusiveLock on the table, which dropping an index needs, from
  * the beginning and until the transaction ends.

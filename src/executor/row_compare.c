@@ -113,7 +113,7 @@ function_for_column(Oid relid, AttrNumber column, bool leakproof)
 }
 
 /*
- * The same for a table that others inherit from, which may have indexes where
+ * Of a table that others inherit from, which may have indexes where
  * it has none.  They are locked as planning will lock them.
  */
 static Oid
@@ -159,7 +159,7 @@ strip_labels(Node *node)
 }
 
 /*
- * The same for an expression: the column may be a view's or a join's, and an
+ * Of an expression: the column may be a view's or a join's, and an
  * index may be on an expression.
  */
 static Oid

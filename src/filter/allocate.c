@@ -35,10 +35,10 @@
  * fall as it rises, so it is found by bisection.
  *
  * Blocked filters err more the more bits they have, if compared with others of
- * the same size, because lines fill unevenly.  So a run that gets so many bits
- * that its blocked filter would err more than twice as often as a plain one
- * has a plain one: bloom.  These are small runs, whose filters are few lines,
- * and half of the absent keys cost one line of them, too.
+ * the same size, because lines fill unevenly.  So a run that gets this many
+ * bits that its blocked filter would err more than twice as often as a plain
+ * one has a plain one: bloom.  These are small runs, whose filters are few
+ * lines, and half of the absent keys cost one line of them, too.
  *
  * No state, no locks.
  *

@@ -29,12 +29,13 @@
  * or a merge.  lsm_filter_probe() is for images in memory that were opened
  * with verification.
  *
- * A page does not say to which filter it belongs.  It need not: who reads pages
- * has opened the file that it reads them from, has compared that file's header
- * with the list of files, and sees after each read that it still is that file.  A filter that is built again is another file,
- * which takes the name of the former one; neither is written to once it has a
- * name.  While the list does not mean the new one yet, its header is not the one
- * that is looked for, unless the two filters are equal.
+ * A page does not say to which filter it belongs.  It need not: whoever reads
+ * pages has opened the file that it reads them from, has compared that file's
+ * header with the list of files, and sees after each read that it still is that
+ * file.  A filter that is built again is another file, which takes the name of
+ * the former one; neither is written to once it has a name.  While the list
+ * does not mean the new one yet, its header is not the one that is looked for,
+ * unless the two filters are equal.
  *
  * Immutable once built; no locks.
  *
@@ -244,7 +245,7 @@ cascade_fill(const LsmFilter *filter, LsmDigest *digests, uint64_t n, uint8_t *b
 
 /* ---- the scheme ---- */
 
-/* Pages for so many keys, if a page has so many slots. */
+/* Pages that hold this many keys, by the slots that a page has. */
 static uint64_t
 pages_for(uint64_t nkeys, uint64_t slots)
 {

@@ -233,7 +233,7 @@ extern void lsm_filter_prefetch(const LsmFilter *filter, LsmDigest digest);
 /* Most digests for the next two */
 #define LSM_FILTER_GROUP	32
 
-/* The same for n digests: bit i of the answer is that of digests[i]. */
+/* Asks for n digests at once: bit i of the answer is that of digests[i]. */
 extern uint32_t lsm_filter_probe_group(const LsmFilter *filter, const LsmDigest *digests,
 									   uint32_t n);
 extern void lsm_filter_prefetch_group(const LsmFilter *filter, const LsmDigest *digests,
@@ -275,7 +275,7 @@ extern bool lsm_filter_scheme_allocates(LsmFilterScheme scheme);
  */
 extern void lsm_filter_allocate(LsmFilterRun *runs, int nruns, double bits_per_key);
 
-/* The scheme, or a better one for so many bits. */
+/* The scheme, or a better one for these bits per key. */
 extern LsmFilterScheme lsm_filter_scheme_for_bits(LsmFilterScheme scheme, double bits_per_key,
 												  uint64_t nkeys);
 

@@ -81,7 +81,7 @@ typedef struct LsmFilterOps
 
 	/*
 	 * Schemes with segments, in place of plan, fill and work_bytes:
-	 * lsm_filter_segment_keys() (of so many digests is the work memory),
+	 * lsm_filter_segment_keys() (the work memory is of this many digests),
 	 * lsm_filter_image_bytes() and lsm_filter_build().
 	 */
 	uint32_t	(*segment_keys) (const LsmFilterParams *params);
@@ -203,7 +203,7 @@ get_le(const uint8_t *from, int nbytes)
 	return value;
 }
 
-/* The same for words of 64 bits, at any alignment. */
+/* Of words of 64 bits, at any alignment. */
 static inline uint64_t
 lsm_load_word(const uint8_t *at)
 {

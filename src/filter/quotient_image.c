@@ -31,7 +31,7 @@
 #define QUOTIENT_LOAD		0.9
 #define QUOTIENT_SPARE_BITS	4
 
-/* Slots for so many keys: whole blocks. */
+/* Slots for this many keys: whole blocks. */
 static uint64_t
 slots_for(uint64_t nkeys)
 {

@@ -209,7 +209,8 @@ typedef struct LsmDigestSource
 extern bool lsm_digest_source_next(void *arg, uint64_t *fingerprint);
 
 /*
- * Length of fingerprints for so many keys, bits per key and keys to merge into.
+ * Length of fingerprints for a number of keys, bits per key and keys to merge
+ * into.
  */
 extern uint32_t lsm_fingerprint_bits(uint64_t nkeys, double bits_per_key, uint64_t merge_keys);
 

@@ -241,7 +241,7 @@ height_leading(const IndexOptInfo *info)
 	return info->tree_height < 0 ? 0 : info->tree_height >> HEIGHT_LEVELS_BITS;
 }
 
-/* So many leading columns the filters of new files know. */
+/* How many leading columns the filters of new files know. */
 static int
 filter_columns(Relation index)
 {
@@ -454,9 +454,13 @@ find_gap(const IndexOptInfo *info, const IndexPath *path, int from, int column,
 	bound->gap_to = column - 1;
 }
 
+/* Entries that a walk looks at where it goes on, beside those that match */
+#define PLACE_ENTRIES	4
+
 /*
  * A walk passes over what cannot match in each group of values of the columns
- * in the gap.  Returns the groups, 0 if it does not, and what is looked at.
+ * in the gap.  Returns the groups, 0 if it does not, and what is looked at: in
+ * few groups the entries that show that passing pays (skip.c).
  */
 static double
 skipped_groups(PlannerInfo *root, IndexOptInfo *info, const BoundQuals *bound,
@@ -484,8 +488,10 @@ skipped_groups(PlannerInfo *root, IndexOptInfo *info, const BoundQuals *bound,
 	}
 	quals = add_predicate_to_index_quals(info, list_concat_copy(bound->quals, bound->behind));
 	looked_at = clauselist_selectivity(root, quals, info->rel->relid, JOIN_INNER, NULL) *
-		info->rel->tuples / bound->scans + groups * LSM_SKIP_ENTRIES;
-	if (looked_at >= *tuples)
+		info->rel->tuples / bound->scans + groups * PLACE_ENTRIES +
+		(log2(Max(groups, 1)) + 1) * LSM_SKIP_ENTRIES;
+	/* half of a group may lie between two matches, and the entries that show it */
+	if (groups * 2 * LSM_SKIP_ENTRIES >= *tuples || looked_at >= *tuples)
 		return 0;
 	*tuples = looked_at;
 	return groups;
@@ -615,10 +621,10 @@ fetch_cost(PlannerInfo *root, const IndexPath *path, Selectivity selectivity,
 }
 
 /*
- * Levels above the last one in which a range of so many entries is looked for.
- * A level has a tenth of the next one's entries, or less.  So of few entries
- * few levels have any, which filters tell that know the columns before the
- * range.
+ * Levels above the last one in which a range of this many entries is looked
+ * for.  A level has a tenth of the next one's entries, or less.  So of few
+ * entries few levels have any, which filters tell that know the columns before
+ * the range.
  */
 static double
 levels_beside_last(const IndexOptInfo *info, const BoundQuals *bound, double entries)
@@ -698,6 +704,7 @@ lsm_index_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	{
 		/* an index that bounds the walk is preferred to one about as good */
 		costs.indexTotalCost *= 1.1;
+		groups *= bound.scans;
 		costs.indexTotalCost += groups * seek +
 			Min(groups, info->pages) * costs.spc_random_page_cost;
 	}

@@ -72,7 +72,7 @@ lsm_value_extent(LsmColumnType type, LsmStrings strings)
 
 #define SIGN_BIT	(UINT64CONST(1) << 63)
 
-/* Of so many bytes as the type has; `flip` is of one of eight. */
+/* Of as many bytes as the type has; `flip` is of one of eight. */
 static inline void
 put_integer(const LsmColumnSpec *spec, Datum value, uint64 flip, StringInfo out)
 {
@@ -403,7 +403,7 @@ put_name(const LsmColumnSpec *spec, Datum value, StringInfo out)
 }
 
 /*
- * Length of a value part of so many strings, terminators included; 0: it does
+ * Length of a value part of this many strings, terminators included; 0: it does
  * not end; LSM_VALUE_CORRUPT.
  */
 static inline uint32
@@ -657,8 +657,9 @@ packed_part_length(const LsmColumnSpec *spec, LsmSlice rest)
 	return len;
 }
 
+/* See index.h. */
 uint32
-lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
+lsm_measure_code(const LsmColumnSpec *spec, LsmSlice rest)
 {
 	uint32		len;
 

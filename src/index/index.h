@@ -147,6 +147,7 @@ struct LsmColumnSpec
 	struct pg_locale_struct *locale;	/* of sort keys and weights */
 	bool		descending;
 	bool		nulls_first;
+	uint32		fixed_bytes;	/* of the code of a value; 0: it varies */
 	Oid			enum_type;		/* of an enum's column */
 	LsmOrder	order;
 	Oid			collation;
@@ -376,7 +377,16 @@ extern void lsm_put_text(StringInfo out, const LsmColumnSpec *spec, const char *
 extern void lsm_encode_numeric(Datum value, StringInfo out);
 
 /* Bytes of the code at the start of `rest`; ERROR (data corrupted) if none. */
-extern uint32 lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest);
+extern uint32 lsm_measure_code(const LsmColumnSpec *spec, LsmSlice rest);
+
+static inline uint32
+lsm_code_length(const LsmColumnSpec *spec, LsmSlice rest)
+{
+	if (likely(spec->fixed_bytes > 0 && rest.len >= spec->fixed_bytes &&
+			   rest.data[0] == LSM_CODE_NOT_NULL))
+		return spec->fixed_bytes;
+	return lsm_measure_code(spec, rest);
+}
 
 /*
  * The same in a key that was cut after less than LSM_CODE_PLAIN_BYTES; 0: the
@@ -386,7 +396,8 @@ extern uint32 lsm_cut_code_length(const LsmColumnSpec *spec, LsmSlice rest);
 
 /*
  * Codes of a column whose order is that of groups: those of the group of the
- * code at the start of `rest` begin with so many bytes of it, and no others do.
+ * code at the start of `rest` begin with this many bytes of it, and no others
+ * do.
  */
 extern uint32 lsm_code_group(const LsmColumnSpec *spec, LsmSlice rest);
 
@@ -435,7 +446,8 @@ extern void lsm_pack_code(StringInfo out, int start);
 
 /*
  * Unpack the value part at the start of `bytes`, to which `mask` is XORed
- * first, into `raw`.  It has so many strings; 0: it is a numeric.  Returns its packed length; ERROR (data corrupted) if it is none.
+ * first, into `raw`.  It has this many strings; 0: it is a numeric.  Returns
+ * its packed length; ERROR (data corrupted) if it is none.
  */
 extern uint32 lsm_unpack_code(const uint8 *bytes, uint32 len, uint8 mask,
 							  int nstrings, StringInfo raw);

@@ -67,7 +67,7 @@ key_is_kept(Relation index, Relation table, ItemPointer tid, IndexInfo *info)
 }
 
 /*
- * Who looks for the key by the row directory finds the new row from now on.  What
+ * A lookup of the key by the row directory finds the new row from now on.  What
  * the directory has from before, but for the row that has just been replaced, was
  * replaced itself.  Once such a row is dead to everyone, it and its entry leave the
  * memtables: whoever looks for the key does not come by.
@@ -188,8 +188,9 @@ lsm_index_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid,
 	}
 
 	/*
-	 * Who has looked for this key and found the old version is in conflict
-	 * with the update itself; as with HOT, the new entry adds nothing.
+	 * A transaction that has looked for this key and found the old version is
+	 * in conflict with the update itself; as with HOT, the new entry adds
+	 * nothing.
 	 */
 	if (check != UNIQUE_CHECK_EXISTING && !kept)
 		lsm_predicate_check(index, spec,

@@ -85,6 +85,7 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 	Oid			collation = index->rd_indcollation[column];
 	Oid			order_proc = index_getprocid(index, column + 1, 1);
 	Oid			code_type = lsm_class_code_type(index->rd_opfamily[column], opcintype);
+	uint8		extent;
 
 	memset(spec, 0, sizeof(LsmColumnSpec));
 	spec->type = lsm_class_column_type(index->rd_opfamily[column], opcintype);
@@ -116,6 +117,8 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 	spec->opaque = spec->strings == LSM_STRINGS_KEY;
 	spec->kept = spec->opaque || spec->normal_text != NULL;
 	spec->returnable = !lsm_type_has(spec->type, LSM_TYPE_LOSSY);
+	extent = lsm_value_extent(spec->type, spec->strings);
+	spec->fixed_bytes = extent < LSM_EXTENT_VARIES ? 1 + extent : 0;
 }
 
 void

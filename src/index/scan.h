@@ -92,7 +92,10 @@ typedef struct ScanWalk
 /* skip.c: passing over entries that cannot match */
 typedef struct ScanSkip
 {
-	int			misses;			/* entries in a row that did not */
+	int			misses;			/* entries in a row that did not, before a skip */
+	int			trust;			/* how many seeks follow one that has paid, before
+								 * it is seen again ... */
+	int			trusted;		/* ... of which these are left */
 	StringInfoData missed;		/* key of one of them; data NULL until needed */
 	StringInfoData target;		/* where to go on; data NULL until needed */
 } ScanSkip;
@@ -344,6 +347,9 @@ extern void lsm_prefix_prepare(LsmScan *so, int most);
  */
 extern bool lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key,
 							bool *beyond);
+
+/* The walk's last entry matched. */
+extern void lsm_walk_matched(LsmScan *so);
 
 /* ---- scans by several processes (parallel_scan.c) ---- */
 

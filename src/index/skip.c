@@ -7,8 +7,22 @@
  * each a.  A walk that has looked at many entries in a row that do not match,
  * and is still in the group of equal leading columns, goes on where the first
  * of the quals that fails may hold again.  If that is as far behind as entries
- * that cost as much as finding the place, at most half of the work is wasted,
- * whatever the groups are like.  PostgreSQL 18 does this in btree.
+ * that cost as much as finding the place, at most half of the work is wasted.
+ * PostgreSQL 18 does this in btree.
+ *
+ * Where that has paid, the next groups are probably alike: the walk goes on from
+ * the first entry that does not match, twice as often each time, and then looks
+ * at entries one by one again, to see whether it still pays.  Where large groups
+ * and small ones take turns, that can be wrong: places in the batch that was read
+ * are gone to there, which makes small groups cheap (walk.c), but groups of ten or
+ * twenty entries cost a seek each, at most MOST_TRUST in a row.
+ *
+ *		a b		WHERE b = 5
+ *		1 5		matches
+ *		1 6		b has no more: a has to be another one.  Codes of a fixed length
+ *				are numbers, so the place is the one of 2 5
+ *		2 5		is there; else the walk stands at 2 6, or 3 1, and goes on from
+ *				that
  *
  * No locks.
  *
@@ -23,6 +37,14 @@
  * goes elsewhere
  */
 #define LOOK_ENTRIES	(LSM_SKIP_ENTRIES / 8)
+
+/*
+ * Places that are gone to at once, at most, before it is seen again that it pays.
+ * Odd, as is what comes before it (1, 3, 7 ...): a group may take two seeks, of
+ * which the one that has paid was the first, and entries are to be looked at from
+ * a match on, where a whole group is to come.
+ */
+#define MOST_TRUST		63
 
 /* What a column's quals say of codes before, or behind, one of them */
 typedef enum Next
@@ -96,10 +118,110 @@ code_fails(LsmScan *so, int column, LsmSlice code)
 	return !holds;
 }
 
+/* The code next to this one in the direction.  False: that is not to be told. */
+static bool
+append_next_code(StringInfo out, const LsmColumnSpec *spec, LsmSlice code, bool forward)
+{
+	uint8		over = forward ? 0xFF : 0;
+	int			i = code.len - 1;
+	char	   *copy;
+
+	if (code.len != spec->fixed_bytes)
+		return false;
+	while (i > 0 && (uint8) code.data[i] == over)
+		i--;
+	if (i == 0)
+		return false;
+	lsm_buffer_append(out, code.data, code.len);
+	copy = out->data + out->len - code.len;
+	for (int k = i + 1; k < (int) code.len; k++)
+		copy[k] = (char) ~over;
+	copy[i] += forward ? 1 : -1;
+	return true;
+}
+
+/*
+ * Where the columns from this one on may hold, if those before are given: points,
+ * up to the first column that has none.  *inclusive: that place itself.
+ */
+static void
+append_near_ends(LsmScan *so, int column, bool forward, bool *inclusive)
+{
+	static const char not_null = LSM_CODE_NOT_NULL;
+	StringInfo	target = &so->skip.target;
+
+	for (; column < so->quals.nwalk; column++)
+	{
+		const LsmColumnQuals *quals = &so->quals.columns[column];
+		LsmSlice	end;
+
+		if (quals->has_points)
+		{
+			end = quals->points[forward ? 0 : quals->npoints - 1];
+			lsm_buffer_append(target, end.data, end.len);
+			continue;
+		}
+		if (forward ? quals->has_lower : quals->has_upper)
+		{
+			end = forward ? quals->lower : quals->upper;
+			*inclusive = forward ? quals->lower_inclusive : quals->upper_inclusive;
+			lsm_buffer_append(target, end.data, end.len);
+		}
+		else if (quals->not_null)
+			lsm_buffer_append(target, &not_null, 1);
+		return;
+	}
+}
+
+/*
+ * Nothing else matches that has the key's columns up to this one: what comes next
+ * goes to so->skip.target.  `*beyond`: behind all that begin so.
+ */
+static void
+leave_group(LsmScan *so, const LsmSlice *codes, int column, bool forward, bool *beyond)
+{
+	StringInfo	target = &so->skip.target;
+	const char *key = codes[0].data;
+	bool		inclusive = true;
+
+	for (;; column--)
+	{
+		const LsmColumnQuals *quals = &so->quals.columns[column];
+		LsmSlice	code = codes[column];
+
+		resetStringInfo(target);
+		lsm_buffer_append(target, key, code.data - key);
+		if (column >= so->quals.nprefix && quals->has_points)
+		{
+			int			at = lsm_points_find(quals->points, quals->npoints, code);
+			bool		equal = at < quals->npoints &&
+				lsm_slice_compare(quals->points[at], code) == 0;
+
+			at = forward ? at + equal : at - 1;
+			if (at >= 0 && at < quals->npoints)
+			{
+				lsm_buffer_append(target, quals->points[at].data, quals->points[at].len);
+				break;
+			}
+			if (column > so->quals.nprefix)
+				continue;
+		}
+		else if (column >= so->quals.nprefix &&
+				 append_next_code(target, &so->spec->columns[column], code, forward))
+			break;
+		lsm_buffer_append(target, code.data, code.len);
+		*beyond = true;
+		return;
+	}
+	append_near_ends(so, column + 1, forward, &inclusive);
+	*beyond = !inclusive;
+}
+
 /*
  * The first column of the key that cannot match: where its quals may hold again
- * goes to so->skip.target, with the columns before it.  False: there is none.
- * `*beyond`: not there, but behind all that begin so.
+ * goes to so->skip.target.  False: there is none.  `*beyond`: not there, but
+ * behind all that begin so.  `*prefix_bytes`: of the columns that the entries
+ * which are passed over have in common.
  */
 static bool
 find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes,
@@ -107,6 +229,7 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 {
 	bool		forward = ScanDirectionIsForward(direction);
 	LsmSlice	rest = lsm_key_columns(key);
+	LsmSlice	codes[INDEX_MAX_KEYS];
 
 	for (int i = 0; i < so->quals.nwalk; i++)
 	{
@@ -116,6 +239,7 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 		bool		inclusive = true;
 		Next		what = NEXT_UNKNOWN;
 
+		codes[i] = code;
 		if (i >= so->quals.nprefix && column->has_points)
 			what = next_point(column, code, forward, &next);
 		else if (i > so->quals.nprefix)
@@ -123,20 +247,27 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 		if (what == NEXT_UNKNOWN && code_fails(so, i, code))
 		{
 			/* equal values are alike */
-			resetStringInfo(lsm_scan_buffer(so, &so->skip.target));
+			lsm_scan_buffer(so, &so->skip.target);
 			*prefix_bytes = code.data + code.len - key.data;
-			lsm_buffer_append(&so->skip.target, key.data, *prefix_bytes);
-			*beyond = true;
+			leave_group(so, codes, i, forward, beyond);
 			return true;
 		}
+		if (what == NEXT_NONE && i == 0)
+			return false;
 		if (what != NEXT_UNKNOWN)
 		{
 			resetStringInfo(lsm_scan_buffer(so, &so->skip.target));
 			*prefix_bytes = code.data - key.data;
-			lsm_buffer_append(&so->skip.target, key.data, *prefix_bytes);
-			if (what == NEXT_CODE)
+			if (what == NEXT_NONE)
+				leave_group(so, codes, i - 1, forward, beyond);
+			else
+			{
+				lsm_buffer_append(&so->skip.target, key.data, *prefix_bytes);
 				lsm_buffer_append(&so->skip.target, next.data, next.len);
-			*beyond = what == NEXT_NONE || !inclusive;
+				if (column->has_points)
+					append_near_ends(so, i + 1, forward, &inclusive);
+				*beyond = !inclusive;
+			}
 			return true;
 		}
 		rest.data += code.len;
@@ -145,20 +276,55 @@ find_place(LsmScan *so, ScanDirection direction, LsmSlice key, int *prefix_bytes
 	return false;
 }
 
+#ifdef USE_ASSERT_CHECKING
+/* The place comes after the key, or the walk would never end. */
+static bool
+goes_on(const LsmScan *so, ScanDirection direction, LsmSlice key, bool beyond)
+{
+	int			c = lsm_bound_compare(key, lsm_buffer_slice(&so->skip.target));
+
+	return (c == 0 && beyond) || (ScanDirectionIsForward(direction) ? c < 0 : c > 0);
+}
+#endif
+
 bool
 lsm_walk_missed(LsmScan *so, ScanDirection direction, LsmSlice key, bool *beyond)
 {
+	ScanSkip   *skip = &so->skip;
 	int			prefix_bytes;
+	bool		pays;
 
-	if (++so->skip.misses == LOOK_ENTRIES)
+	if (skip->trusted > 0)
 	{
-		resetStringInfo(lsm_scan_buffer(so, &so->skip.missed));
-		lsm_buffer_append(&so->skip.missed, key.data, key.len);
+		skip->misses = 0;
+		pays = find_place(so, direction, key, &prefix_bytes, beyond);
+		Assert(!pays || goes_on(so, direction, key, *beyond));
+		return pays;
 	}
-	if (so->skip.misses < LSM_SKIP_ENTRIES)
+	if (++skip->misses == LOOK_ENTRIES)
+	{
+		resetStringInfo(lsm_scan_buffer(so, &skip->missed));
+		lsm_buffer_append(&skip->missed, key.data, key.len);
+	}
+	if (skip->misses < LSM_SKIP_ENTRIES)
 		return false;
-	so->skip.misses = 0;
-	return find_place(so, direction, key, &prefix_bytes, beyond) &&
-		so->skip.missed.len >= prefix_bytes &&
-		lsm_bytes_compare(so->skip.missed.data, key.data, prefix_bytes) == 0;
+	skip->misses = 0;
+	pays = find_place(so, direction, key, &prefix_bytes, beyond) &&
+		skip->missed.len >= prefix_bytes &&
+		lsm_bytes_compare(skip->missed.data, key.data, prefix_bytes) == 0;
+	Assert(!pays || goes_on(so, direction, key, *beyond));
+	skip->trust = pays ? Min(2 * skip->trust + 1, MOST_TRUST) : 0;
+	skip->trusted = skip->trust;
+	return pays;
+}
+
+void
+lsm_walk_matched(LsmScan *so)
+{
+	ScanSkip   *skip = &so->skip;
+
+	/* it was found before a skip would have paid */
+	if (skip->misses > 0 && skip->trusted == 0)
+		skip->trust = 0;
+	skip->misses = 0;
 }

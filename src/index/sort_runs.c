@@ -8,7 +8,7 @@
  * open.  As one of a team it gives them names in a set that all share, where
  * the leader finds them: run N of level L of participant P.
  *
- * Runs that are read each have a buffer and an open file.  So only so many are
+ * Runs that are read each have a buffer and an open file.  So only a few are
  * merged at a time as half of the memory has room for.  When a process has
  * written that many runs of one level, it merges them to one of the next level.
  * Whoever reads at the end merges the shortest runs until no more are left than

@@ -156,6 +156,46 @@ step_batch(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
 	return true;
 }
 
+/*
+ * Pass over entries that were read ahead, up to the place in so->skip.target.
+ * False: it is behind all of them.
+ */
+static bool
+pass_in_batch(LsmScan *so, ScanDirection direction, bool beyond)
+{
+	LsmBatch   *batch = so->ahead.batch;
+	LsmSlice	place = lsm_buffer_slice(&so->skip.target);
+	int			low = so->ahead.next;
+	int			high;
+
+	if (batch == NULL || low >= batch->n)
+		return false;
+	for (high = batch->n; low < high;)
+	{
+		/* the last one first: mostly it is before the place */
+		int			at = high == batch->n ? high - 1 : low + (high - low) / 2;
+		LsmSlice	key;
+		LsmSlice	value;
+		int			c;
+
+		lsm_batch_entry(batch, at, &key, &value);
+		c = lsm_bound_compare(key, place);
+		if (ScanDirectionIsBackward(direction))
+			c = -c;
+		if (c > 0 || (c == 0 && !beyond))
+			high = at;
+		else if (high == batch->n)
+			return false;
+		else
+			low = at + 1;
+	}
+	/* hardly worth the search for the place */
+	if (low - so->ahead.next < FIRST_BATCH_ENTRIES && so->skip.trusted > 0)
+		so->skip.trusted--;
+	so->ahead.next = low;
+	return true;
+}
+
 /* The next entry of the tree in the direction. */
 static inline bool
 step_cursor(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *value)
@@ -187,11 +227,14 @@ lsm_walk_step(LsmScan *so, ScanDirection direction, LsmSlice *key, LsmSlice *val
 		MemoryContextReset(so->entry_context);
 		if (matches)
 		{
-			so->skip.misses = 0;
+			lsm_walk_matched(so);
 			return true;
 		}
-		if (lsm_walk_missed(so, direction, *key, &beyond))
+		if (lsm_walk_missed(so, direction, *key, &beyond) &&
+			!pass_in_batch(so, direction, beyond))
 		{
+			if (so->skip.trusted > 0)
+				so->skip.trusted--;
 			/* entries of a group that were read before are still to come */
 			if (!so->sorts)
 				lsm_guard_take_stamp(so);

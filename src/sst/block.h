@@ -101,7 +101,7 @@ inline uint32_t PrefixInteger(const uint8_t* p, size_t bytes) noexcept {
   return v;
 }
 
-// How two byte strings begin: so many equal bytes, and what follows.
+// How two byte strings begin: how many bytes are equal, and what follows.
 struct Likeness {
   size_t common;
   int order;  // of the first compared with the second

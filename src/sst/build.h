@@ -92,7 +92,7 @@ class DataBlock {
   size_t CommonWithTrailer(const uint8_t* key, size_t key_bytes) const noexcept;
 
   size_t block_bytes_ = kMaxBlockBytes;
-  // A block of so many bytes ends before an entry that would not fit.
+  // A block of this many bytes ends before an entry that would not fit.
   size_t nearly_full_ = kMaxBlockBytes;
   Buffer out_;
   uint32_t restarts_ = 0;

@@ -245,7 +245,7 @@ Verdict SearchBlock(LsmSstIter* it, const Wanted& asked, bool* found,
     for (uint32_t i = 0; i <= high; i++) {
       const uint8_t* entry = it->base + RestartOffset(it, i);
       __builtin_prefetch(entry);
-      // Most keys end within so many bytes.
+      // Most keys end within these bytes.
       if (reinterpret_cast<uintptr_t>(entry) % 64 > 40)
         __builtin_prefetch(entry + 24);
     }

@@ -67,7 +67,7 @@ struct LsmSstIter {
 
 namespace lsm_sst {
 
-// Room for a key of so many bytes; false: no memory.
+// Room for a key of this many bytes; false: no memory.
 bool GrowKey(LsmSstIter* it, size_t bytes) noexcept;
 
 // Room for `bytes`; what was in the buffer is gone.
@@ -143,9 +143,9 @@ struct Wanted {
   const uint8_t* key;
   size_t key_bytes;
   int beyond;  // the answer compares >= this
-  // The answer counts only if it begins with so many bytes of the key.
+  // The answer counts only if it begins with this many bytes of the key.
   size_t prefix_bytes;
-  // From `key` on, so many bytes can be read.
+  // How many bytes can be read from `key` on.
   size_t readable_bytes;
 };
 

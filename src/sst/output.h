@@ -23,7 +23,7 @@ struct Buffer {
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() { free(data); }
 
-  // Room for so many bytes more; false: no memory.
+  // Room for this many bytes more; false: no memory.
   bool Reserve(size_t more) noexcept {
     return __builtin_expect(more <= capacity - bytes, 1) || Grow(more);
   }

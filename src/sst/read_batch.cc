@@ -19,7 +19,7 @@ inline bool Unbounded(const LsmSstBatch* take) noexcept {
   return take->bound_prefix && take->bound_bytes == 0;
 }
 
-// Where a value of so many bytes goes, and what follows it.
+// Where a value of this many bytes goes, and what follows it.
 struct Room {
   size_t value_at;
   size_t end;
@@ -57,7 +57,7 @@ struct Last {
   const uint8_t* key;
   size_t key_bytes;
   const uint8_t* trailer;  // null: the iterator's key is right
-  // So many bytes it has in common with the bound, within which it lies.
+  // How many bytes it has in common with the bound, within which it lies.
   size_t matched;
 };
 
@@ -157,7 +157,7 @@ struct Step {
 struct Interval {
   uint32_t begin;  // of its restart
   int n;
-  int unwanted;  // all behind so many are wanted
+  int unwanted;  // all behind the first of this number are wanted
   Step steps[kMaxInterval];
 };
 

@@ -172,7 +172,7 @@ lsm_all_visible_end_rows(LsmAllVisible *map, double live, bool in_memory)
 	map->nblocks = (BlockNumber) Min(map->lasting_limit / LSM_TID_OFFSETS,
 									 (uint64) map->nblocks);
 
-	/* who vacuums by hand wants it all, but for next to nothing */
+	/* VACUUM by hand is to do it all, but for next to nothing */
 	map->gaps_pay = spare ? map->gap_rows >= Max(GAP_ROWS, GAP_FRACTION * live) : map->gap_rows > 0;
 	if (BufferIsValid(map->vm_buffer))
 		ReleaseBuffer(map->vm_buffer);

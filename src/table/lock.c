@@ -347,7 +347,7 @@ lock_later_rows(Relation rel, LsmTree *tree, const ItemPointerData *next,
 }
 
 /*
- * The same for what follows a version of the target's row, which the caller has
+ * What follows a version of the target's row, which the caller has
  * read, and will lock.  TM_BeingModified: we have waited, read it again.
  */
 static TM_Result

@@ -544,7 +544,7 @@ lsm_body_tuple_bytes(const LsmRow *row)
 		row->body_bytes - sizeof(attributes) - bitmap_bytes;
 }
 
-/* A tuple's header of so many bytes, but for the null bitmap, which stays. */
+/* A tuple's header of this many bytes, but for the null bitmap, which stays. */
 static inline void
 fill_header(HeapTupleHeader header, uint16 attributes, uint32 bitmap_bytes, uint32 hoff)
 {

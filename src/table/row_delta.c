@@ -155,7 +155,7 @@ lsm_delta_restore(LsmSlice value, LsmSlice older, StringInfo out)
 
 	if (lsm_row_parse(value, &row) != NULL || !lsm_delta_parse(&row, &delta) ||
 		lsm_row_parse(older, &base) != NULL)
-		return LSM_RESTORE_NOT; /* who decodes it will say so */
+		return LSM_RESTORE_NOT; /* decoding it will say so */
 	if (base.version + 1 != row.version)
 		return LSM_RESTORE_OTHER;
 	if (base.delta || delta.prefix + delta.suffix > base.body_bytes)

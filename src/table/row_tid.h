@@ -14,9 +14,10 @@
 #include "tree/tree.h"
 
 /*
- * The TID of a version shows so many low bits of its number, above those of the
- * row's offset.  The greatest offset there can be is 65,315: the special ones of
- * PostgreSQL (SpecTokenOffsetNumber, MovedPartitionsOffsetNumber) are no row's.
+ * The TID of a version shows this many low bits of its number, above those of
+ * the row's offset.  The greatest offset there can be is 65,315: the special
+ * ones of PostgreSQL (SpecTokenOffsetNumber, MovedPartitionsOffsetNumber) are
+ * no row's.
  */
 #ifndef LSM_VERSION_BITS
 #define LSM_VERSION_BITS	7

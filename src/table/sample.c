@@ -177,7 +177,7 @@ sample_rows(Relation rel)
 	return 300.0 * target;
 }
 
-/* Of the table with so many TID blocks, tell ANALYZE of so many. */
+/* How many of the table's TID blocks ANALYZE is told of. */
 BlockNumber
 lsm_analyze_tell_blocks(Relation rel, BlockNumber nblocks)
 {

@@ -543,9 +543,9 @@ report(LsmVacuum *vac, char **names, const LsmVacuumUsage *before, TransactionId
 /*
  * lsm_table_limit_horizons - let the cutoffs respect all snapshots.
  *
- * With old_snapshot_threshold, core's run ahead of old snapshots: who reads a
- * page of a heap checks his snapshot's age against the page's LSN.  No one
- * does when he reads a tree, so rows that a snapshot sees have to stay.
+ * With old_snapshot_threshold, core's run ahead of old snapshots: a scan that
+ * reads a page of a heap checks its snapshot's age against the page's LSN.  None
+ * does in a tree, so rows that a snapshot sees have to stay.
  */
 void
 lsm_table_limit_horizons(Relation rel, TransactionId *OldestXmin,

@@ -302,7 +302,7 @@ flush_sealed(void)
 
 /*
  * The tree with the largest active memtable that may be flushed now and has more
- * than so many bytes; NULL: there is none.
+ * than this many bytes; NULL: there is none.
  */
 static LsmTreeShared *
 find_largest(uint64 bytes, TreeGlance *found, TreeNote **note)
@@ -348,7 +348,7 @@ flush_active(LsmTreeShared *ctl, const TreeGlance *glance, TreeNote *note)
 	return sealed && flush_tree(ctl, note);
 }
 
-/* The largest one of more than so many bytes that can be flushed now, if any */
+/* The largest one above this size that can be flushed now, if any */
 static bool
 flush_largest(uint64 bytes)
 {

@@ -46,11 +46,11 @@ extern void lsm_probe_begin(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key)
  */
 extern LsmDigest lsm_probe_take_digest(LsmTree *tree, LsmProbe *probe);
 
-/* The same for who has the filter key's digest (lsm_lock_digest) already. */
+/* Begins a probe whose digest (lsm_lock_digest) the caller has already. */
 extern void lsm_probe_begin_hashed(LsmTree *tree, LsmProbe *probe, LsmSlice filter_key,
 								   LsmDigest digest);
 
-/* The same for n probes whose filter_key is set. */
+/* Begins n probes whose filter_key is set. */
 extern void lsm_probe_begin_group(LsmTree *tree, LsmProbe *probes, int n);
 
 /*
@@ -70,7 +70,7 @@ extern bool lsm_tree_definitely_absent(LsmTree *tree, const LsmProbe *probe);
 #define LSM_GROUP_KEYS	32
 
 /*
- * The same for n keys at once: all fences, then all prefetches, then the
+ * Whether n keys are absent, at once: all fences, then all prefetches, then the
  * filters, so that the waits for memory overlap.  absent[i]: key i is surely
  * absent.  For the other keys, the probes keep what the filters have said: a
  * later lookup or cursor asks no filter again as long as the list of files is
@@ -224,7 +224,7 @@ extern bool lsm_cursor_fill(LsmCursor *cursor, ScanDirection direction, LsmSlice
 
 #ifdef USE_ASSERT_CHECKING
 
-extern int	lsm_second_opinion; /* of so many answers one is derived again */
+extern int	lsm_second_opinion; /* one in this many answers is derived again */
 
 /* Is the answer one of these? */
 extern bool lsm_opinion_due(void);

@@ -33,7 +33,7 @@
  */
 extern uint64 lsm_write_allocate_rows(LsmWrite *write, int n);
 
-/* The same for someone who has the tree to himself (rewriting a table). */
+/* Without a lock: the caller has the tree to itself (rewriting a table). */
 extern uint64 lsm_tree_allocate_rows(LsmTree *tree, int n);
 
 /* All row numbers handed out so far are below it. */

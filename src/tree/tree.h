@@ -664,8 +664,8 @@ typedef struct LsmPurge
 extern void lsm_tree_purge(LsmTree *tree, LsmPurge *purge);
 
 /*
- * VACUUM, ANALYZE: so many bytes of a tree have been read by a cursor.  They are
- * charged like pages of a heap; may sleep (vacuum_cost_delay).
+ * VACUUM, ANALYZE: this many bytes of a tree have been read by a cursor.  They
+ * are charged like pages of a heap; may sleep (vacuum_cost_delay).
  */
 extern void lsm_vacuum_pay(uint64 read_bytes);
 

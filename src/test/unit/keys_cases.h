@@ -31,6 +31,8 @@ parse_column(const char *text, LsmColumnSpec *spec)
 		spec->order = LSM_ORDER_GROUPS;
 		spec->strings = LSM_STRINGS_PRIMARY_AND_BYTES;
 	}
+	if (lsm_value_extent(spec->type, spec->strings) < LSM_EXTENT_VARIES)
+		spec->fixed_bytes = 1 + lsm_value_extent(spec->type, spec->strings);
 }
 
 static LsmSlice

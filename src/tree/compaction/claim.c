@@ -30,7 +30,7 @@
  * levels of the step itself, which are its own.  In between nothing comes from
  * above: for that, a step would have to have the output's level.
  *
- * Who plans has all levels but those that others have: two who plan at the same
+ * A planner has all levels but those that others have: two planners at the same
  * time might choose the same.  The planner keeps what its plan takes.  While a
  * request waits, workers begin nothing.  Writers that would stand still do: a
  * request would make that step first, too (lsm_plan_relief).

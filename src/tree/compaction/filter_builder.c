@@ -58,7 +58,7 @@ append_digest(LsmFilterBuilder *builder, LsmDigests *to, LsmSlice bytes)
 
 /*
  * A segment begins with the filter key: note what tells it from the one before,
- * with which it has so many bytes in common.
+ * with which it has this many bytes in common.
  */
 static void
 add_fence(LsmFilterBuilder *builder, LsmSlice filter_key, uint32 common_bytes)

@@ -52,8 +52,8 @@ extern void lsm_filter_builder_set_scheme(LsmFilterBuilder *builder, LsmTree *tr
 										  LsmFilterScheme scheme);
 
 /*
- * The key of the file's next entry, which has so many bytes in common with the
- * entry before, if this is not the `first`.
+ * The key of the file's next entry, which has this many bytes in common with
+ * the entry before, if this is not the `first`.
  */
 extern void lsm_filter_builder_add(LsmFilterBuilder *builder, LsmSlice filter_key,
 								   uint32 common_bytes, bool first);

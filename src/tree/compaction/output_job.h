@@ -34,7 +34,7 @@ struct LsmPlan;
 typedef struct JobPace
 {
 	bool		limited;		/* lsm.compaction_rate applies ... */
-	uint64		paid_bytes;		/* ... and has been asked for so many */
+	uint64		paid_bytes;		/* ... and has been asked for these */
 	uint64		charged_bytes;	/* written, that VACUUM has been charged for */
 } JobPace;
 
@@ -156,7 +156,7 @@ lsm_job_current(const LsmJob *job)
 }
 
 /*
- * Numbers for output of so many bytes.  REQUIRES: the relation locked for
+ * Numbers for output of this many bytes.  REQUIRES: the relation locked for
  * publishing.
  */
 extern void lsm_job_reserve(LsmJob *job, uint64 bytes);
@@ -219,7 +219,7 @@ extern void lsm_job_report_begin(LsmJob *job, LsmProgressCommand command,
 								 const LsmJobInput *input);
 extern void lsm_job_report_phase(LsmJob *job, LsmProgressPhase phase);
 
-/* So many entries have been read.  Not for each of them. */
+/* This many entries have been read.  Not for each of them. */
 extern void lsm_job_report_entries(LsmJob *job, int64 entries_done);
 
 /* Published: count it, and log it if it took long.  `moved` files. */
@@ -290,7 +290,7 @@ extern void lsm_publish_hints(LsmTree *tree, LsmVersion *version);
 /* ---- pace.c ---- */
 
 /*
- * To be called after each millisecond of work or so: the job has read so many
+ * To be called after each millisecond of work or so: the job has read this many
  * bytes since the last time.  May sleep.  REQUIRES: outside the epoch, no LWLock.
  */
 extern void lsm_job_pace(LsmJob *job, uint64 read_bytes);

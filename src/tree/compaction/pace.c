@@ -48,7 +48,7 @@ vacuum_is_waited_for(const LsmJob *job)
 }
 
 /*
- * VacuumCostBalance grows by what so many bytes cost.  vacuum_delay_point()
+ * VacuumCostBalance grows by what these bytes cost.  vacuum_delay_point()
  * sleeps for four times vacuum_cost_delay at most, whatever the balance, so a
  * large sum is paid in parts.
  */

@@ -10,7 +10,7 @@
 
 #include "tree/compaction/output_job.h"
 
-/* rate.c: the job has written so many bytes in all; sleeps if that was too fast. */
+/* rate.c: the job has written these bytes in all; sleeps if that was too fast. */
 extern void lsm_rate_wait(LsmJob *job, uint64 written);
 
 /*

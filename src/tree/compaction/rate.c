@@ -108,7 +108,7 @@ start_after(uint64 paid_until)
 	return Max(paid_until, now > LSM_RATE_BURST_US ? now - LSM_RATE_BURST_US : 0);
 }
 
-/* Take the time that so many bytes need; returns when they may begin. */
+/* Take the time that these bytes need; returns when they may begin. */
 static uint64
 rate_take(uint64 bytes, int rate_kb)
 {

@@ -7,7 +7,7 @@
  * A process that cannot use a file's filter warns of it, and reads the file
  * without.  lsm_compact() looks at the filters of all files of its tree: of one
  * that is damaged it reads the sorted file's keys, writes the filter under
- * another name, makes it durable and renames it: who reads meanwhile sees the
+ * another name, makes it durable and renames it: readers meanwhile see the
  * damaged file or the new one.
  *
  * It is a step of compaction that claims the file's level (claim.c): files of

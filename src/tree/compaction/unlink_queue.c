@@ -79,7 +79,7 @@ unlink_one(const Unlinked *file)
 	char		path[MAXPGPATH];
 	struct stat st;
 
-	/* who loads units would take an empty file for a damaged one */
+	/* a loader of units would take an empty file for a damaged one */
 	if (lsm_file_gone_hook != NULL)
 		lsm_file_gone_hook(file->keyspace_id, file->number);
 	for (int filter = 0; filter < 2; filter++)

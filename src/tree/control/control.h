@@ -167,7 +167,7 @@ typedef struct LsmTreeFiles
 										 * percent */
 	pg_atomic_uint32 pending_memtables; /* hint for delays: what compactions
 										 * will read, in memtables */
-	pg_atomic_uint64 scan_price;	/* hint: so many merged entries pay for a
+	pg_atomic_uint64 scan_price;	/* hint: how many merged entries pay for a
 									 * compaction; 0: there is none to pay for */
 	pg_atomic_uint64 manifest_id;	/* = metapage's; pages of other manifests
 									 * are free ... */
@@ -373,7 +373,7 @@ extern LsmTreeShared *lsm_control_find(uint64 keyspace_id);
 /* The tree is gone (dropped, truncated): memtables retired, block freed. */
 extern void lsm_control_drop(uint64 keyspace_id);
 
-/* The same for this block, if it is still the keyspace's.  REQUIRES: pinned. */
+/* Drops this block, if it is still the keyspace's.  REQUIRES: pinned. */
 extern void lsm_control_drop_block(LsmTreeShared *ctl, uint64 keyspace_id);
 
 /* All blocks of a database that was moved or dropped. */
@@ -422,7 +422,7 @@ extern LsmTreeShared *lsm_control_nth(int i);
 /*
  * Evict idle trees' memtables (no registered writer, not loading): their log
  * pages remain, the next use loads them again.  Least recently used first,
- * never `except`, nor what was used lately and holds more than so many bytes
+ * never `except`, nor what was used lately and holds more than this many bytes
  * (which would all be read back soon, and take their memory from others).
  * Returns chunks that will come free.
  */

@@ -287,7 +287,7 @@ control_drop(LsmTreeShared *ctl, uint64 keyspace_id, const RelFileLocator *moved
 		return;
 	}
 
-	/* who drops the block has seen to that, but for redo, which may feed it */
+	/* a drop has seen to that, but for redo, which may feed it */
 	Assert(!control_has_writers(ctl) || RecoveryInProgress());
 	if (control_memtables_idle(ctl))
 		(void) control_unload(block, &retirees);

@@ -332,11 +332,11 @@ meta_adopt_locked(LsmTree *tree, uint64 new_id)
 }
 
 /*
- * See disk.h.  Sessions that open the fork at the same time do this one
- * after the other: the second finds it done.  Were they to overlap, the second
- * would copy files of a directory that nobody names any more.  The id of the
- * keyspace that may have to be made is locked first: who has locked a page takes
- * no other heavyweight lock.
+ * See disk.h.  Sessions that open the fork at the same time do this one after
+ * the other: the second finds it done.  Were they to overlap, the second would
+ * copy files of a directory that nobody names any more.  The id of the keyspace
+ * that may have to be made is locked first: a process that has locked a page
+ * takes no other heavyweight lock.
  */
 void
 lsm_meta_adopt(LsmTree *tree)

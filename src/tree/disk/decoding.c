@@ -9,9 +9,9 @@
  *
  * An append without notes is of no concern to decoding: entries of indexes, row
  * locks, hints.  But before there were notes, rows were logged that way, too.
- * Who meets such a row, in WAL that an older release has written, is told so,
- * once per slot in a process.  It is a warning and no error: the slot may be
- * there for other tables.
+ * A decoder that meets such a row, in WAL that an older release has written, is
+ * told so, once per slot in a process.  It is a warning and no error: the slot
+ * may be there for other tables.
  *
  * Locking: none.
  *

@@ -95,7 +95,7 @@ lsm_file_parse(const char *name, uint64 *number, bool *filter)
 #define LSM_MAX_UNFLUSHED_BYTES		(1024 * 1024)
 
 /*
- * Who logs a file flushes it as it goes on, and does not leave that to others.
+ * A process that logs a file flushes it on the way, and leaves that to nobody.
  * A file may be larger than WAL's buffers many times.  Writers would wait
  * amid their insertions for a buffer, behind whoever writes all of it out, and
  * commits behind the fsync of all of it.  So they wait for a piece at most.
@@ -419,10 +419,10 @@ copy_and_log(uint64 from, uint64 to, const LsmFileMeta *files, int nfiles, bool 
  * Give keyspace `to` the files of `from`; durable on return, and logged like
  * new files if `log` (a standby or a restored backup cannot rely on `from`
  * being there when it replays this).  `files` is what the copy's list says: a
- * sorted file of it that is missing is an error.  A filter file that is
- * missing or cannot be read is not: who reads the copy finds that out, and has
- * it built again.  The room that copies take is given back at an error: it may
- * be for want of room.
+ * sorted file of it that is missing is an error.  A filter file that is missing
+ * or cannot be read is not: a reader of the copy finds that out, and has it
+ * built again.  The room that copies take is given back at an error: it may be
+ * for want of room.
  */
 void
 lsm_keyspace_copy_files(uint64 from, uint64 to, const LsmFileMeta *files,

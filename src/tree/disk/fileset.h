@@ -44,7 +44,7 @@ typedef struct LsmFileSet
 /* Bytes of the shortest record of a file: a varint for each of its fields */
 #define LSM_FILE_RECORD_LEAST	11
 
-/* About so many files will be in it. */
+/* About how many files will be in it. */
 extern void lsm_fileset_init(LsmFileSet *set, uint32 expected, bool base);
 
 /* Decoded files, palloc'd. */

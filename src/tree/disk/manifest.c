@@ -522,7 +522,7 @@ lsm_edit_update_meta(LsmTreeShared *ctl, const LsmEdit *edit, LsmMetaPage *meta)
 }
 
 /*
- * Is there anything to be said for a snapshot, with so many pages of a chain?
+ * Is there anything to be said for a snapshot, with this many pages of a chain?
  * Whoever knows nothing of the chain looks.
  */
 static bool

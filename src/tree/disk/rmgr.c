@@ -132,7 +132,7 @@ lsm_redo_append_fresh(XLogReaderState *record, const LsmWalAppend *append, const
 		lsm_redo_corrupt("log append", lsm_redo_block(record, 0));
 
 	/*
-	 * The first page last: who reads it in recovery follows it to those that
+	 * The first page last: a reader in recovery follows it to those that
 	 * continue it.  It stays locked until the page before it names it, as on the
 	 * primary: who finds it finds it in the list.
 	 */

@@ -11,16 +11,16 @@
  * for blocks of the main fork, and here they are blocks of row numbers.  Nor is
  * its WAL record, which says where the fork ends and not which blocks go.
  *
- * Who reads WAL for the blocks that have changed (pg_rewind) has to find them.
- * A page becomes free by an edit, which does not name it; then it may be cut
- * away, and be a page again that the fork is extended by, which is not logged
- * before its first use.  That page is zero, where another server that has not
- * come to the edit still has entries.  So a block leaves the fork by a record
- * that refers to it: to as many blocks, from the end, as a record may, and each
- * record is a truncation by itself.  Were the blocks named first and cut by a
- * record of its own, a checkpoint and the end of the common history could come
- * between the two.  With heap, the record by which a block lost its last row
- * has named it.
+ * A reader of WAL for the blocks that have changed (pg_rewind) has to find
+ * them.  A page becomes free by an edit, which does not name it; then it may be
+ * cut away, and be a page again that the fork is extended by, which is not
+ * logged before its first use.  That page is zero, where another server that
+ * has not come to the edit still has entries.  So a block leaves the fork by a
+ * record that refers to it: to as many blocks, from the end, as a record may,
+ * and each record is a truncation by itself.  Were the blocks named first and
+ * cut by a record of its own, a checkpoint and the end of the common history
+ * could come between the two.  With heap, the record by which a block lost its
+ * last row has named it.
  *
  * Locking: AccessExclusiveLock on the relation, tried for, never waited for
  * beyond `patience`.  All who read or write the fork hold a lock on the

@@ -289,7 +289,7 @@ merge_node(SkipList *m, LsmMemNode *node, LsmMemNode *place)
 		(void) node_set_state(place, MEM_DELETED);
 	merge_values(node, place);
 
-	/* who finds it in the digest index goes on to the skiplist */
+	/* a reader that finds it in the digest index goes on to the skiplist */
 	lsm_digest_index_give_up(m, node->digest);
 
 	/* unless it was counted as removed meanwhile */
@@ -365,7 +365,7 @@ link_sorted(SkipList *m, const SortItem *items, int64 n)
 	}
 }
 
-/* Are so many nodes more than a few, for so many entries in the memtable? */
+/* Are these nodes more than a few, beside the entries in the memtable? */
 static inline bool
 worth_sorting(uint64 n, uint64 entries)
 {
@@ -422,8 +422,8 @@ link_all(SkipList *m)
 }
 
 /*
- * A writer links after so many more entries.  Not exact, but without a locked
- * instruction.
+ * How many more entries come before a writer links.  Not exact, but without a
+ * locked instruction.
  */
 static inline void
 set_patience(SkipList *m, uint64 entries)

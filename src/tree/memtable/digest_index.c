@@ -135,14 +135,14 @@ lsm_digest_index_search(SkipList *m, LsmDigest digest)
 #define SAME_WALKED			128
 
 /*
- * Who puts a node in front of a longer one does not look what is dead, but
- * when it is twice as long
+ * A writer that puts a node in front of a longer one does not look what is
+ * dead, but when it is twice as long
  */
 #define SAME_PRUNED			16
 
 /*
- * Who finds it too long goes, on average, so far through it to see whether it
- * still is
+ * A reader that finds it too long goes, on average, so far through it to see
+ * whether it still is
  */
 #define SAME_LOOKED			4
 
@@ -177,7 +177,7 @@ chain_live(LsmMemNode *node, int *nlive)
 }
 
 /*
- * Is the entry's list of no use?  If it is too long, one in so many callers
+ * Is the entry's list of no use?  If it is too long, one in this many callers
  * drops what is dead.  None does where fewer nodes of the memtable were
  * removed than this list has too many: lists can be very long.
  */
@@ -247,8 +247,8 @@ chain_push(LsmMemNode *entry, LsmMemNode *node)
 
 /*
  * Make sure that the node is found by its digest: as its entry, if there is
- * none yet, or in that one's list.  A digest that two processes add at the
- * same time to different tables has two entries: who wants all nodes looks for
+ * none yet, or in that one's list.  A digest that two processes add at the same
+ * time to different tables has two entries: a search for all nodes looks for
  * both.  A node of height 0 stands for one that someone else has linked, and
  * will add.
  */
@@ -366,7 +366,7 @@ lsm_digest_index_find_all(SkipList *m, LsmDigest digest, LsmMemNode **nodes)
 	return nnodes;
 }
 
-/* So many entries were added. */
+/* This many entries were added. */
 void
 lsm_digest_index_count(SkipList *m, int n)
 {

@@ -58,7 +58,7 @@ node_label(LsmMemNode *node, int height, uint32 key_bytes, uint32 value_bytes)
 }
 
 /*
- * Memory for an entry of at most so many bytes, for lsm_memtable_insert().
+ * Memory for an entry of at most this many bytes, for lsm_memtable_insert().
  * NULL if the arena is full.  REQUIRES: the memtable cannot go away, that is,
  * the caller is registered as a writer (or has the memtable to itself).
  */
@@ -77,7 +77,7 @@ lsm_memtable_reserve(LsmMemtable *memtable, uint32 key_bytes, uint32 value_bytes
 }
 
 /*
- * The same for many entries, for lsm_memtable_insert_many(): their lengths are
+ * Memory for many entries, for lsm_memtable_insert_many(): their lengths are
  * read, their nodes set.  False: not for all of them.
  */
 bool
@@ -115,7 +115,7 @@ lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n)
 /*
  * Nodes between these two are in the list: widen the range.  Bounds' prefixes
  * come last: who finds his key's prefix between them looks at nothing else,
- * who finds it equal to one looks at the node, which is there.
+ * a search that finds it equal to one looks at the node, which is there.
  */
 static inline void
 range_add(SkipList *m, LsmMemNode *min, LsmMemNode *max)

@@ -92,8 +92,8 @@ lsm_memtable_create(uint64 generation, bool local)
  * at this moment is lost, so: only for a key that no one will write at the same
  * time, or whose further writes mean nothing.  The digest index keeps its entry.
  *
- * Who finds that someone else is doing it need not wait for that: the node is
- * dead.
+ * A process that finds someone else doing it need not wait for that: the node
+ * is dead.
  */
 void
 lsm_memtable_remove(LsmMemtable *memtable, LsmMemNode *node)

@@ -165,7 +165,7 @@ extern void lsm_memtable_insert(LsmMemtable *memtable, void *reserved,
 								LsmDigest digest, bool fresh);
 
 /*
- * The same for at most LSM_MAX_WRITE_ENTRIES entries: sets their nodes, false
+ * Reserves at most LSM_MAX_WRITE_ENTRIES entries: sets their nodes, false
  * if the arena is full.  They get sequence numbers from `seq` on.
  */
 extern bool lsm_memtable_reserve_many(LsmMemtable *memtable, LsmEntry *entries, int n);

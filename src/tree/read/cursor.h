@@ -107,7 +107,7 @@ struct LsmCursor
 	bool		passes_gaps;	/* and may begin behind them */
 	bool		sought;			/* no entry has been read since the seek */
 	int			skipped;
-	int			skipped_in;		/* while the batch had so many entries */
+	int			skipped_in;		/* how many entries the batch had then */
 	LsmCursorSide run_side;
 	StringInfoData run_start;	/* data NULL until needed */
 	uint64		watch;			/* gaps.h; 0: none */

@@ -4,8 +4,8 @@
  *	  A backend's view of an open file with an elastic filter: where the states of
  *	  its segments are.
  *
- * Who gives a file state also loads its first units: a lookup has just opened
- * the file then, and other schemes read all of their filter there.
+ * A process that gives a file state also loads its first units: a lookup has
+ * just opened the file then, and other schemes read all of their filter there.
  *
  * Locking: lsm_elastic->lock, to find the file or to give it state.
  *

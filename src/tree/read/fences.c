@@ -4,10 +4,10 @@
  *	  Keys that cut a range of the tree into pieces of about the same size, for
  *	  processes that share a scan.
  *
- * A sample of keys, each of which stands for so many bytes: from memtables a
- * level of the skiplist, from sorted files separators of data blocks, which lie
- * in the file's index, or, of files that are small beside the range, the fence
- * that the list of files has.  No data block is read.
+ * A sample of keys, each of which stands for a number of bytes: from
+ * memtables a level of the skiplist, from sorted files separators of data
+ * blocks, which lie in the file's index, or, of files that are small beside the
+ * range, the fence that the list of files has.  No data block is read.
  *
  *-------------------------------------------------------------------------
  */
@@ -85,7 +85,7 @@ is_inside(const Sample *sample, const LsmFile *file)
 		(sample->high.len == 0 || lsm_slice_compare(file->largest, sample->high) < 0);
 }
 
-/* About so many keys of the file */
+/* About this many keys of the file */
 static void
 sample_file(Sample *sample, LsmTree *tree, LsmFile *file, int keys)
 {

@@ -230,7 +230,7 @@ lsm_run_find_prefix(const LsmRun *run, const LsmKeyWords *words, int *end)
 }
 
 /*
- * The same for a key of a group, if it is in none of the files, or in one of
+ * Of a key of a group, if it is in none of the files, or in one of
  * them only.
  */
 static int

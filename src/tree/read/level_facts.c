@@ -4,8 +4,8 @@
  *	  What the list of files amounts to, for everyone to see: sizes of levels
  *	  and of filters, in the control block.
  *
- * Who has changed the list says so (publish.c).  In recovery nobody does but
- * redo, which knows no lists: there, who reads a new list (version.c).
+ * A process that has changed the list says so (publish.c).  In recovery nobody
+ * does but redo, which knows no lists: there, who reads a new list (version.c).
  *
  *-------------------------------------------------------------------------
  */

@@ -103,7 +103,7 @@ lsm_fold_end(LsmFold *fold)
 		(unlikely(fold->tag >= LSM_TAG_VERSION) && lsm_fold_end_versions(fold));
 }
 
-/* The same for a memtable's value, and the older ones behind it. */
+/* Adds a memtable's value, and the older ones behind it. */
 extern bool lsm_fold_add_memvalue(LsmFold *fold, LsmMemValue *value);
 
 /* ---- which source is next ---- */

@@ -15,7 +15,7 @@
  * ====================================================================== */
 
 /*
- * A scan has merged so many entries from several runs.  REQUIRES: outside the
+ * A scan has merged this many entries from several runs.  REQUIRES: outside the
  * epoch.
  */
 extern void lsm_count_merged(LsmTree *tree, int n);

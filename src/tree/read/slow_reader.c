@@ -61,7 +61,7 @@ lsm_slow_place(const LsmTree *tree, const LsmSlowRange *range, LsmSlice key)
 	return -1;
 }
 
-/* Is a source with so many entries to be walked? */
+/* Is a source with this many entries to be walked? */
 static bool
 is_walked(uint64 entries)
 {

@@ -28,7 +28,7 @@ typedef struct LsmDebt
  */
 extern double lsm_debt_share(const LsmDebt *debt, LsmDelay *reason);
 
-/* What a write of so many bytes waits at this share, microseconds */
+/* What a write of this many bytes waits at this share, microseconds */
 extern double lsm_debt_us(double share, uint64 bytes);
 
 /* Limits from which on there is a debt, for the quick look */

@@ -109,12 +109,13 @@ entry_digest(LsmTree *tree, LsmSlice key)
  * Unlink the key's node if it holds the whole entry: a PUT, or what was written
  * over a PUT in the same memtable (PARTIALs, VERSIONs).  Then nothing older can
  * lie below, because the access methods PUT a key once where TIDs are not used
- * again.  True if the entry was found like that; else it may be in a sorted file
- * and the caller has to write a DELETE, or leave it to compaction.  What newer
- * memtables have of the key stays, and goes on saying that it is dead: a flush
- * that is going on may have taken the node before it left.  A VERSION there is
- * perhaps a DELTA in the log: who reads that back, or has had it from there as a
- * standby, needs what it differs from, to say so.  Then nothing goes.
+ * again.  True if the entry was found like that; else it may be in a sorted
+ * file and the caller has to write a DELETE, or leave it to compaction.  What
+ * newer memtables have of the key stays, and goes on saying that it is dead: a
+ * flush that is going on may have taken the node before it left.  A VERSION
+ * there is perhaps a DELTA in the log: a reader of that, or one that has had it
+ * from there as a standby, needs what it differs from, to say so.  Then nothing
+ * goes.
  *
  * REQUIRES: the entry is dead to everyone, for good: no one will write the key
  * again, and a write of the key that comes at the same time may be lost.

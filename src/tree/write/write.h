@@ -40,14 +40,14 @@ extern int	lsm_log_append(LsmWrite *write, int first);
 extern void lsm_log_prefetch(const LsmTree *tree);
 
 /*
- * An optional write whose first entry takes so many bytes
+ * An optional write whose first entry takes this many bytes
  * (lsm_log_entry_room()) might find room.  A hint: nothing is locked.
  */
 extern bool lsm_log_has_room(LsmTree *tree, uint32 bytes);
 
 /*
- * So many bytes that need not be written have found no room: may a worker give
- * them some (background.c).
+ * This many bytes that need not be written have found no room: may a worker
+ * give them some (background.c).
  */
 extern void lsm_log_want_room(LsmTree *tree, uint32 bytes);
 

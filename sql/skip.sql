@@ -79,6 +79,7 @@ COMMIT;
 DROP TABLE sk;
 RESET max_parallel_workers_per_gather;
 -- many groups of leading columns of each kind, from the first value that does not match to the next group's place
+CREATE TYPE sk_enum AS ENUM ('z', 'y', 'x', 'w', 'v', 'u', 't');
 CREATE FUNCTION differences_by_type(types text[], conditions text[]) RETURNS TABLE (type text, way text, cond text) LANGUAGE plpgsql AS $$
 DECLARE
 	direction text;
@@ -94,6 +95,7 @@ BEGIN
 				WHEN 'float8' THEN '(ARRAY[''NaN'', ''inf'', ''-inf'', ''-0'', NULL]::float8[] || ARRAY(SELECT i / 7.0::float8 - 2 FROM generate_series(1, 40) i))[k + 1]'
 				WHEN 'uuid' THEN '(repeat(to_hex(k % 16), 31) || ''f'')::uuid'
 				WHEN 'numeric' THEN 'k::numeric / 3 - 5'
+				WHEN 'sk_enum' THEN '(enum_range(NULL::sk_enum))[k % 8]'
 				WHEN 'text' THEN 'repeat(chr(97 + k % 5), k)'
 				ELSE 'CASE WHEN k % 6 = 0 THEN NULL ELSE (''x'' || k) END' END);
 		EXECUTE format('CREATE INDEX ON sk USING lsm (a %s, b %s, id)', direction, CASE WHEN direction LIKE 'DESC%' THEN 'DESC' ELSE '' END);
@@ -103,6 +105,7 @@ BEGIN
 		DROP TABLE sk;
 	END LOOP;
 END $$;
-SELECT * FROM differences_by_type('{int, bool, date, float8, uuid, numeric, text, name}', ARRAY['b = 77', 'b = 0', 'b = 189', 'b = 389', 'b IN (3, 77, 150)', 'b IN (-1, 77, 500)', 'b > 380', 'b < 5', 'b >= 77 AND b < 79', 'b IS NULL', 'b IS NOT NULL AND b > 387', 'b = 77 AND id > 3000', 'b IN (3, 4) AND id IN (393, 394, 7804, 13653)', 'b = 500', 'a IS NOT NULL AND b = 77', 'a IS NULL AND id < 2000', 'id IN (393, 13653)', '(b, id) >= (388, 3000)']);
+SELECT * FROM differences_by_type('{int, bool, date, float8, uuid, numeric, text, name, sk_enum}', ARRAY['b = 77', 'b = 0', 'b = 189', 'b = 389', 'b IN (3, 77, 150)', 'b IN (-1, 77, 500)', 'b > 380', 'b < 5', 'b >= 77 AND b < 79', 'b IS NULL', 'b IS NOT NULL AND b > 387', 'b = 77 AND id > 3000', 'b IN (3, 4) AND id IN (393, 394, 7804, 13653)', 'b = 500', 'a IS NOT NULL AND b = 77', 'a IS NULL AND id < 2000', 'id IN (393, 13653)', '(b, id) >= (388, 3000)']);
 DROP FUNCTION differences_by_type;
+DROP TYPE sk_enum;
 DROP FUNCTION differences_skip, plan_and_blocks;

@@ -58,7 +58,7 @@ typedef struct JobInput
 	uint64		nvalues_dropped;	/* rows that no one can see any more */
 	bool		dropped;		/* an entry was, since the last file was
 								 * finished */
-	bool		finishing;		/* all of the files has been read */
+	bool		finishing;		/* all of them have been read */
 } JobInput;
 
 /* output_job.c: the files that are written */

@@ -1,6 +1,6 @@
 # The row directory is misled all the time: 4 kB with 4 bits of the digest, while several sessions insert, delete, and move rows
-# and keys of twins.  Each lookup by key says what heap says, beside an old snapshot, after crashes, on a standby and after its
-# promotion.
+# and keys of twins.  Each lookup by key, or by a list of keys, says what heap says, beside an old snapshot, after crashes, on a
+# standby and after its promotion.
 # tier: check
 use strict;
 use warnings;
@@ -19,17 +19,21 @@ $node->safe_psql('postgres', 'CREATE EXTENSION IF NOT EXISTS lsmam');
 lsm_create_twins($node, 't', 'id int PRIMARY KEY, name text UNIQUE, v int, w int', '(w)');
 $node->safe_psql('postgres', q{
 CREATE FUNCTION same(k int) RETURNS void AS $$
-DECLARE differs text;
+DECLARE
+	differs text;
+	list int[] := ARRAY(SELECT (k * 31 + g * 7) % 400 + 1 FROM generate_series(1, 12) g) || k;
 BEGIN
 	SELECT format('%s: heap %s, lsm %s', k, h, l) INTO differs
 	FROM (SELECT (SELECT h FROM t_h h WHERE id = k)::text h, (SELECT l FROM t_l l WHERE id = k)::text l
 		UNION ALL
-		SELECT (SELECT h FROM t_h h WHERE name = 'key ' || k)::text h, (SELECT l FROM t_l l WHERE name = 'key ' || k)::text l) both_of_them
+		SELECT (SELECT h FROM t_h h WHERE name = 'key ' || k)::text h, (SELECT l FROM t_l l WHERE name = 'key ' || k)::text l
+		UNION ALL
+		SELECT (SELECT string_agg(h::text, ' ' ORDER BY id) FROM t_h h WHERE id = ANY (list)), (SELECT string_agg(l::text, ' ' ORDER BY id) FROM t_l l WHERE id = ANY (list))) both_of_them
 	WHERE h IS DISTINCT FROM l;
 	IF differs IS NOT NULL THEN
 		RAISE 'twins differ at %', differs;
 	END IF;
-END $$ LANGUAGE plpgsql;
+END $$ LANGUAGE plpgsql SET enable_bitmapscan = off SET enable_seqscan = off;
 CREATE FUNCTION change(rel text, what int, k int, other int) RETURNS void AS $$
 BEGIN
 	CASE what

@@ -99,7 +99,7 @@ result $? "no room includes the header above it"
 
 # One vocabulary for all versions of PostgreSQL: src/compat.h has it.  To the rooms that see the
 # server's headers it is one of these, and the last: it changes what the others declare.
-c_sources() { grep -rnE --include='*.[ch]' --exclude=compat.h "$@" src bench; }
+c_sources() { grep -rnE --include='*.[ch]' --exclude=compat.h --exclude-dir=compat "$@" src bench; }
 old_names='RelFileNode[A-Za-z]*|(rel|db|spc)Node|(new_?)?rnodes?|(rd|smgr)_r?node'
 old_names+='|RelationSetNewRelfilenode|rd_[a-z]*RelfilenodeSubid|(lsm_)?relation_set_new_filenode'
 old_names+='|(Invalid|My)?BackendId|pgprocno|relpath(perm|backend)|IsAutoVacuumWorkerProcess'

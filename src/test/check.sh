@@ -303,9 +303,7 @@ if wants regress || wants isolation || wants tap; then
 	cp -r "$top/sql" "$top/expected" "$top/docs" "$top/ops" "$top/src/test" "$top/README.md" "$sandbox/src/"
 	# expected/ is PostgreSQL 15's; src/test/versions says what others print
 	major=$("$bindir/pg_config" --version | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
-	if [ -e "$top/src/test/versions/$major.patch" ]; then
-		(cd "$sandbox/src" && patch -s -p1 <"$top/src/test/versions/$major.patch") || failed=$((failed + 1))
-	fi
+	"$top/src/test/versions/apply.sh" "$sandbox/src" "$major" || failed=$((failed + 1))
 	(cd "$top" && grep -rhoE 'LSM_CRASH_POINT\("[a-z_0-9]+"\)' src --include=*.c |
 		sed 's/.*"\(.*\)".*/\1/' | sort -u) >"$sandbox/src/crash_points"
 	[ "$(id -u)" -ne 0 ] || chown -R postgres "$sandbox/src"

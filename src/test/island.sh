@@ -15,6 +15,12 @@ install_flavour release >"$sandbox/build.log" 2>&1 || {
 rm -rf "$island"
 mkdir -p "$island/lib"
 cp -a "$prefix/usr" "$island/"
+# what lies outside (Debian's alternatives)
+find "$island/usr" -type l -lname '/*' | while read -r link; do
+	cp -rL "$link" "$link.here"
+	rm "$link"
+	mv "$link.here" "$link"
+done
 # bitcode and documents
 find "$island/usr" -name bitcode -prune -exec rm -rf {} +
 

@@ -155,11 +155,16 @@ inline const uint8_t* GetHandle(const uint8_t* p, const uint8_t* limit,
 inline const uint8_t* GetEntry(const uint8_t* p, const uint8_t* limit,
                                uint32_t* shared, uint32_t* non_shared,
                                uint32_t* value_bytes) noexcept {
-  if (limit - p >= 3 && (p[0] | p[1] | p[2]) < 128) {
+  // Nearly all: a short key, and a value of less than 16,384 bytes.
+  if (limit - p >= 4 && (p[0] | p[1]) < 128 && (p[2] < 128 || p[3] < 128)) {
     *shared = p[0];
     *non_shared = p[1];
     *value_bytes = p[2];
     p += 3;
+    if (*value_bytes >= 128) {
+      *value_bytes = (*value_bytes & 127) | static_cast<uint32_t>(*p) << 7;
+      p++;
+    }
   } else {
     if ((p = GetVarint32(p, limit, shared)) == nullptr) return nullptr;
     if ((p = GetVarint32(p, limit, non_shared)) == nullptr) return nullptr;

@@ -72,18 +72,18 @@
 #include "tree/disk/disk.h"
 #include "tree/disk/page.h"
 
-#ifdef LSM_TESTING
-#define LSM_SWEEP_INTERVAL_MS	2000
-#else
-#define LSM_SWEEP_INTERVAL_MS	10000
-#endif
-
 /*
  * A pass opens a file for each tree.  With very many trees passes become rarer,
  * so that they take half a percent of a processor; removal waits for two
- * checkpoints in any case.
+ * checkpoints in any case.  Tests wait for removal, on slow machines, too.
  */
+#ifdef LSM_TESTING
+#define LSM_SWEEP_INTERVAL_MS	2000
+#define LSM_SWEEP_REST			10
+#else
+#define LSM_SWEEP_INTERVAL_MS	10000
 #define LSM_SWEEP_REST			200
+#endif
 #define LSM_SWEEP_MAX_INTERVAL_MS	300000
 
 /* Looks, first and last included */

@@ -112,6 +112,15 @@ BEGIN; SAVEPOINT s; CREATE TABLE rolled_back (i int PRIMARY KEY) USING lsm; INSE
 	return;
 }
 
+# The keyspace of a copy in another database, as lsm_keyspace_derive() has it; a macaddr8 is hashed as eight bytes.
+my %derived;
+sub derived
+{
+	my ($node, $id, $db) = @_;
+	return $derived{"$id $db"} //= $node->safe_psql('postgres', sprintf(
+		q{SELECT lpad(to_hex(hashmacaddr8extended('%s', %d), 16, '0')}, unpack('H*', $id), $db));
+}
+
 # A crash in the transaction that creates a relation leaves PostgreSQL's main fork for ever,
 # and what a fork names the sweep must keep: it cannot know that no transaction will.
 sub named_by_a_fork
@@ -126,12 +135,16 @@ sub named_by_a_fork
 		return 1 if -s $node->data_dir . "/base/$db/$relfilenode";
 	}
 
-	# or it was copied by ALTER INDEX, which no owner file knows of, or a power failure has taken the owner file
+	# or it was copied by ALTER INDEX or CREATE DATABASE, which no owner file knows of, or a power failure has taken the
+	# owner file
 	foreach my $fork (grep { m,/\d+$, } glob($node->data_dir . '/base/*/*'), glob($node->data_dir . '/pg_tblspc/*/PG_*/*/*'))
 	{
 		open my $fh, '<:raw', $fork or next;
-		next unless read($fh, my $head, 40) == 40;
-		my $named = sprintf('%016x', unpack('x32 Q', $head));
+		next unless read($fh, my $head, 44) == 44;
+		my ($magic, $id, $of) = unpack('x24 L x4 a8 L', $head);
+		next if $magic != 0x4c534d54;
+		my ($db) = $fork =~ m,/(\d+)/\d+$,;
+		my $named = $of == $db ? sprintf('%016x', unpack('Q', $id)) : derived($node, $id, $db);
 		return 1 if $file =~ m,/$named/,;
 	}
 	return 0;

@@ -3,6 +3,7 @@
 # goes on.  pgBackRest: full, differential and incremental backups, and a restore that makes use of what a damaged data
 # directory still has.  barman: streamed backups, and copies by rsync.
 #   LSM_LONG=1: more of each
+# may take: 2700 s
 # packages: pgbackrest barman rsync
 use strict;
 use warnings;

@@ -162,6 +162,17 @@ CREATE UNIQUE INDEX oo_b ON oo USING btree (t text_pattern_ops);
 EXPLAIN (COSTS OFF) INSERT INTO oo (t) VALUES ('a') ON CONFLICT (t text_pattern_ops) DO NOTHING;
 DROP VIEW oo_v;
 DROP TABLE oo;
+-- one that has some of the columns, or another expression, is not
+CREATE TABLE om (id int, t text COLLATE "C", n int, m int) USING lsm;
+CREATE UNIQUE INDEX om_l ON om USING lsm (t text_pattern_ops, n);
+CREATE UNIQUE INDEX om_b ON om USING btree (t text_pattern_ops, m);
+CREATE UNIQUE INDEX om_id ON om USING btree (id);
+CREATE UNIQUE INDEX om_it ON om USING lsm (id, t text_pattern_ops);
+EXPLAIN (COSTS OFF) INSERT INTO om VALUES (1, 'x', 1, 1) ON CONFLICT (t text_pattern_ops, n) DO NOTHING;
+EXPLAIN (COSTS OFF) INSERT INTO om VALUES (1, 'x', 1, 1) ON CONFLICT (id int4_ops, t text_pattern_ops) DO NOTHING;
+EXPLAIN (COSTS OFF) INSERT INTO om VALUES (1, 'x', 1, 1) ON CONFLICT (t text_pattern_ops, m) DO NOTHING;
+EXPLAIN (COSTS OFF) INSERT INTO om VALUES (1, 'x', 1, 1) ON CONFLICT (id int4_ops) DO NOTHING;
+DROP TABLE om;
 -- rows that an index-only scan returns, as a session's first statement: heap is the oracle
 RESET default_table_access_method;
 CREATE TABLE os (id int PRIMARY KEY, n int) USING lsm;

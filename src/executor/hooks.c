@@ -397,7 +397,7 @@ lsm_build_simple_rel(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 	if (rel->rtekind != RTE_RELATION)
 		return;
 	lsm_index_adjust_info(root, rel);
-	bounds_added |= lsm_row_compare_plan_params(root->parse);
+	bounds_added |= lsm_row_compare_plan_table(root, rel);
 }
 
 static PlannedStmt *

@@ -11,6 +11,7 @@
 #include "executor/execdesc.h"
 #include "nodes/execnodes.h"
 #include "nodes/parsenodes.h"
+#include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
 
 #include "compat.h"
@@ -50,7 +51,7 @@ extern void lsm_index_only_rows_prepare(IndexOnlyScanState *node);
 /* ---- row_compare.c ---- */
 
 extern bool lsm_row_compare_plan(Query *query);
-extern bool lsm_row_compare_plan_params(Query *query);
+extern bool lsm_row_compare_plan_table(PlannerInfo *root, const RelOptInfo *rel);
 extern void lsm_row_compare_clean(PlannedStmt *plan);
 
 /* ---- row_range.c ---- */

@@ -86,6 +86,11 @@ function_may_look(Oid function, void *context)
 		case F_GEN_RANDOM_UUID:
 		case F_NEXTVAL:
 		case F_RANDOM_:
+#ifdef F_UUIDV4					/* since PostgreSQL 18 */
+		case F_UUIDV4:
+		case F_UUIDV7_:
+		case F_UUIDV7_INTERVAL:
+#endif
 			return false;
 		default:
 			return func_volatile(function) == PROVOLATILE_VOLATILE;

@@ -59,17 +59,68 @@ twin_operator_class(Oid opclass)
 	return twin;
 }
 
+/* 0: an expression, which has not been simplified yet, and is not compared. */
+static AttrNumber
+element_column(const InferenceElem *elem)
+{
+	return IsA(elem->expr, Var) ? ((Var *) elem->expr)->varattno : 0;
+}
+
 /*
- * Has the table a unique index of this access method with the element, and
- * with the operator class in that place?  Which expression stands in an index
- * is not compared, as the element has not been simplified yet.
+ * Has the index a column for the element, with its operator class if it names
+ * one, or with that one's twin?
  */
 static bool
-has_element(Relation rel, Oid am, const InferenceElem *elem, Oid opclass)
+has_element(Relation index, const InferenceElem *elem)
 {
-	Oid			family = get_opclass_family(opclass);
-	Oid			type = get_opclass_input_type(opclass);
-	AttrNumber	attnum = IsA(elem->expr, Var) ? ((Var *) elem->expr)->varattno : 0;
+	AttrNumber	column = element_column(elem);
+	Oid			opclass = elem->inferopclass;
+
+	if (OidIsValid(opclass) && index->rd_rel->relam != BTREE_AM_OID)
+	{
+		opclass = twin_operator_class(opclass);
+		if (!OidIsValid(opclass))
+			return false;
+	}
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (index->rd_index->indkey.values[i] == column &&
+			(!OidIsValid(opclass) ||
+			 (index->rd_opfamily[i] == get_opclass_family(opclass) &&
+			  index->rd_opcintype[i] == get_opclass_input_type(opclass))))
+			return true;
+	return false;
+}
+
+static bool
+is_an_element(AttrNumber column, List *elements)
+{
+	ListCell   *lc;
+
+	foreach(lc, elements)
+		if (element_column(lfirst_node(InferenceElem, lc)) == column)
+			return true;
+	return false;
+}
+
+/* Are the elements what the index is on? */
+static bool
+is_on_elements(Relation index, List *elements)
+{
+	ListCell   *lc;
+
+	foreach(lc, elements)
+		if (!has_element(index, lfirst_node(InferenceElem, lc)))
+			return false;
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (!is_an_element(index->rd_index->indkey.values[i], elements))
+			return false;
+	return true;
+}
+
+/* Has the table such a unique index, of this access method? */
+static bool
+has_index(Relation rel, Oid am, List *elements)
+{
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
 	bool		found = false;
@@ -78,39 +129,51 @@ has_element(Relation rel, Oid am, const InferenceElem *elem, Oid opclass)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		if (index->rd_rel->relam == am && index->rd_index->indisunique)
-			for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-				found |= index->rd_index->indkey.values[i] == attnum &&
-					index->rd_opfamily[i] == family && index->rd_opcintype[i] == type;
+		found |= index->rd_rel->relam == am && index->rd_index->indisunique &&
+			is_on_elements(index, elements);
 		index_close(index, NoLock);
 	}
 	list_free(indexes);
 	return found;
 }
 
+static bool
+names_operator_class(List *elements)
+{
+	ListCell   *lc;
+
+	foreach(lc, elements)
+		if (OidIsValid(lfirst_node(InferenceElem, lc)->inferopclass))
+			return true;
+	return false;
+}
+
+/* The elements are those of one index: all of them, or none, get their twins. */
 static void
 replace_operator_classes(Query *query)
 {
+	List	   *elements;
 	Relation	rel;
 	ListCell   *lc;
+	bool		replace;
 
 	if (query->commandType != CMD_INSERT || query->onConflict == NULL)
 		return;
-	foreach(lc, query->onConflict->arbiterElems)
+	elements = query->onConflict->arbiterElems;
+	if (!names_operator_class(elements))
+		return;
+	rel = table_open(rt_fetch(query->resultRelation, query->rtable)->relid, NoLock);
+	replace = has_index(rel, lsm_index_am_oid(), elements) &&
+		!has_index(rel, BTREE_AM_OID, elements);
+	table_close(rel, NoLock);
+	if (!replace)
+		return;
+	foreach(lc, elements)
 	{
 		InferenceElem *elem = lfirst_node(InferenceElem, lc);
-		Oid			twin;
 
-		if (!OidIsValid(elem->inferopclass))
-			continue;
-		twin = twin_operator_class(elem->inferopclass);
-		if (!OidIsValid(twin))
-			continue;
-		rel = table_open(rt_fetch(query->resultRelation, query->rtable)->relid, NoLock);
-		if (has_element(rel, lsm_index_am_oid(), elem, twin) &&
-			!has_element(rel, BTREE_AM_OID, elem, elem->inferopclass))
-			elem->inferopclass = twin;
-		table_close(rel, NoLock);
+		if (OidIsValid(elem->inferopclass))
+			elem->inferopclass = twin_operator_class(elem->inferopclass);
 	}
 }
 

@@ -200,21 +200,6 @@ check_leakproof_call(List *args)
 		report_unfit(op);
 }
 
-/*
- * Of constants alone planning calls the function, and does not ask the support
- * function.
- */
-static bool
-are_constants(List *args)
-{
-	ListCell   *lc;
-
-	foreach(lc, args)
-		if (!IsA(lfirst(lc), Const))
-			return false;
-	return true;
-}
-
 static BoundCall *
 prepare_leakproof_call(FunctionCallInfo fcinfo)
 {
@@ -225,15 +210,11 @@ prepare_leakproof_call(FunctionCallInfo fcinfo)
 
 	if (expr == NULL || !IsA(expr, FuncExpr) || list_length(expr->args) != 3)
 		return remember_call(fcinfo, InvalidOid, true);
-	if (are_constants(expr->args))
-		check_leakproof_call(expr->args);
 	constant = (Const *) lthird(expr->args);
 	if (!IsA(constant, Const) || constant->constisnull)
 		return remember_call(fcinfo, InvalidOid, true);
 	op = DatumGetObjectId(constant->constvalue);
 	code = get_opcode(op);
-	if (are_constants(expr->args))
-		require_execute(code);
 	return remember_call(fcinfo, op,
 						 !RegProcedureIsValid(code) || !get_func_leakproof(code) ||
 						 !operator_fits(op, exprType(linitial(expr->args)),
@@ -287,7 +268,8 @@ index_condition(SupportRequestIndexCondition *req)
 	condition = (OpExpr *) make_opclause(op, BOOLOID, false, copyObject(column),
 										 copyObject(bound), InvalidOid,
 										 clause->inputcollid);
-	condition->location = clause->location;
+	condition->location = !LSM_IS_ADDED(clause->location) ? clause->location :
+		get_func_leakproof(req->funcid) ? LSM_ADDED_LEAKPROOF_LOCATION : LSM_ADDED_LOCATION;
 	return list_make1(condition);
 }
 

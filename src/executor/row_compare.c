@@ -4,18 +4,20 @@
  *	  Row comparisons, (a, b) > (x, y), as index ranges.
  *
  * PostgreSQL gives row comparisons to btree only.  So what follows from one is
- * added beside it before planning: lsmam_row_bound(a, x, operator), which means
- * a >= x or a <= x.  If x comes of a subquery, which would be planned twice, it
- * is added once the planner has made a parameter of that.  To the planner it is
+ * added beside it: lsmam_row_bound(a, x, operator), which means a >= x or a <= x.
+ * That is done before planning, for subqueries that stay what they are, and once
+ * more when the planner has pulled up what it can and made parameters of
+ * subqueries that are evaluated once, as x may be.  To the planner it is
  * a function (row_bound.c) whose support function says that it takes away no
  * row, for the row comparison stays: it is the filter, and estimates the rows.
  * For lsm indexes the support function makes the index condition a >= x of it.
  * The operator itself would be counted twice in every estimate.
  *
  * The function is not leakproof, so that it waits for quals of security
- * barriers: the operator may not be.  If all operators of the comparison are,
- * so that the planner lets it pass before such quals, it is
- * lsmam_row_bound_leakproof().  In the finished plan the conditions become those
+ * barriers: the operator may not be.  If nothing of the comparison leaks, so that
+ * the planner lets it pass before such quals, it is lsmam_row_bound_leakproof().
+ * For the whole comparison takes the bound's place, its other members' functions,
+ * too.  In the finished plan the conditions become those
  * of whole rows where the index has more of its columns (row_range.c), and what
  * is left of the clauses is taken out, since the row comparison says more.
  *
@@ -208,21 +210,6 @@ function_for_expression(Query *query, Node *node, bool leakproof)
 	}
 }
 
-/*
- * As contain_leaked_vars() takes it, but for the arguments' own functions.  The
- * operator that bounds may be none of the comparison's.
- */
-static bool
-is_leakproof(const RowCompareExpr *compare, Oid bound_op)
-{
-	ListCell   *lc;
-
-	foreach(lc, compare->opnos)
-		if (!get_func_leakproof(get_opcode(lfirst_oid(lc))))
-			return false;
-	return get_func_leakproof(get_opcode(bound_op));
-}
-
 /* What is to be added for the clause, or NULL. */
 static Node *
 bound_clause(Query *query, RowCompareExpr *compare)
@@ -240,7 +227,7 @@ bound_clause(Query *query, RowCompareExpr *compare)
 
 	if (compare->lsm_row_cmptype == COMPARE_NE || compare->lsm_row_cmptype == COMPARE_EQ)
 		return NULL;
-	if (checkExprHasSubLink(left) || checkExprHasSubLink(right) ||
+	if (contain_subplans(left) || contain_subplans(right) ||
 		contain_volatile_functions(left) || contain_volatile_functions(right))
 		return NULL;
 	get_op_opfamily_properties(linitial_oid(compare->opnos), family, false,
@@ -252,7 +239,8 @@ bound_clause(Query *query, RowCompareExpr *compare)
 	if (!OidIsValid(op))
 		return NULL;
 
-	leakproof = is_leakproof(compare, op);
+	/* the operator that bounds may be none of the comparison's */
+	leakproof = !contain_leaked_vars((Node *) compare) && get_func_leakproof(get_opcode(op));
 	function = function_for_expression(query, left, leakproof);
 	if (!OidIsValid(function))
 		function = function_for_expression(query, right, leakproof);
@@ -292,123 +280,86 @@ bound_clauses(Query *query, Node *quals, List *clauses)
 	return clauses;
 }
 
+/* The quals with what their row comparisons say and they do not say yet */
+static Node *
+with_bounds(Query *query, Node *quals, bool *added)
+{
+	List	   *clauses = bound_clauses(query, quals, NIL);
+	List	   *present;
+
+	if (clauses == NIL)
+		return quals;
+	/* no AND within an AND: the planner may have made them flat */
+	present = IsA(quals, List) ? (List *) quals :
+		is_andclause(quals) ? ((BoolExpr *) quals)->args : list_make1(quals);
+	/* equal() does not look at where a clause stood */
+	clauses = list_difference(clauses, present);
+	if (clauses == NIL)
+		return quals;
+	*added = true;
+	clauses = list_concat(list_copy(present), clauses);
+	return IsA(quals, List) ? (Node *) clauses : (Node *) makeBoolExpr(AND_EXPR, clauses, -1);
+}
+
 /*
  * Likewise within the arms of ORs, each of which may be the scan of an index.
  * The condition on the first column is all that they get: which comparison it
  * comes from is not to be told in the finished plan, where it could be another
  * arm's.
  */
-static bool
-add_to_arms(Query *query, Node *quals)
+static void
+add_to_arms(Query *query, Node *quals, bool *added)
 {
-	bool		added = false;
 	ListCell   *lc;
 
 	if (quals == NULL)
-		return false;
+		return;
 	check_stack_depth();
 	if (IsA(quals, List))
 		foreach(lc, (List *) quals)
-			added |= add_to_arms(query, lfirst(lc));
+			add_to_arms(query, lfirst(lc), added);
 	else if (is_andclause(quals))
-		added = add_to_arms(query, (Node *) ((BoolExpr *) quals)->args);
+		add_to_arms(query, (Node *) ((BoolExpr *) quals)->args, added);
 	else if (is_orclause(quals))
 	{
 		foreach(lc, ((BoolExpr *) quals)->args)
 		{
-			List	   *clauses = bound_clauses(query, lfirst(lc), NIL);
-
-			added |= add_to_arms(query, lfirst(lc));
-			if (clauses == NIL)
-				continue;
-			lfirst(lc) = makeBoolExpr(AND_EXPR, lcons(lfirst(lc), clauses), -1);
-			added = true;
+			add_to_arms(query, lfirst(lc), added);
+			lfirst(lc) = with_bounds(query, lfirst(lc), added);
 		}
 	}
-	return added;
 }
 
-static bool
-add_to_quals(Query *query, Node **quals)
+static void
+add_to_quals(Query *query, Node **quals, bool *added)
 {
-	List	   *clauses = bound_clauses(query, *quals, NIL);
-	bool		added = add_to_arms(query, *quals);
-
-	if (clauses == NIL)
-		return added;
-	*quals = (Node *) makeBoolExpr(AND_EXPR, lcons(*quals, clauses), -1);
-	return true;
+	add_to_arms(query, *quals, added);
+	*quals = with_bounds(query, *quals, added);
 }
 
-/* Is there a parameter of the executor's, as subqueries become? */
-static bool
-has_exec_param(Node *node, void *context)
+static void
+add_to_jointree(Query *query, Node *node, bool *added)
 {
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param))
-		return ((Param *) node)->paramkind == PARAM_EXEC;
-	return expression_tree_walker(node, has_exec_param, context);
-}
-
-/* The same in the midst of planning: quals are lists, subqueries parameters. */
-static bool
-add_to_planned_quals(Query *query, Node **quals)
-{
-	List	   *list = (List *) *quals;
-	List	   *clauses = NIL;
-	ListCell   *lc;
-
-	if (list == NIL || !IsA(list, List))
-		return false;
-	foreach(lc, list)
-	{
-		RowCompareExpr *compare = lfirst(lc);
-		Node	   *clause;
-
-		if (!IsA(compare, RowCompareExpr) ||
-			!(has_exec_param(linitial(compare->largs), NULL) ||
-			  has_exec_param(linitial(compare->rargs), NULL)) ||
-			contain_subplans(linitial(compare->largs)) ||
-			contain_subplans(linitial(compare->rargs)))
-			continue;
-		clause = bound_clause(query, compare);
-
-		/* equal() does not look at where a clause stood */
-		if (clause != NULL && !list_member(list, clause))
-			clauses = lappend(clauses, clause);
-	}
-	*quals = (Node *) list_concat(list, clauses);
-	return clauses != NIL;
-}
-
-typedef bool (*AddToQuals) (Query *query, Node **quals);
-
-static bool
-add_to_jointree(Query *query, Node *node, AddToQuals add)
-{
-	bool		added = false;
 	ListCell   *lc;
 
 	if (node == NULL)
-		return false;
+		return;
 	if (IsA(node, FromExpr))
 	{
 		FromExpr   *from = (FromExpr *) node;
 
 		foreach(lc, from->fromlist)
-			added |= add_to_jointree(query, lfirst(lc), add);
-		added |= add(query, &from->quals);
+			add_to_jointree(query, lfirst(lc), added);
+		add_to_quals(query, &from->quals, added);
 	}
 	else if (IsA(node, JoinExpr))
 	{
 		JoinExpr   *join = (JoinExpr *) node;
 
-		added |= add_to_jointree(query, join->larg, add);
-		added |= add_to_jointree(query, join->rarg, add);
-		added |= add(query, &join->quals);
+		add_to_jointree(query, join->larg, added);
+		add_to_jointree(query, join->rarg, added);
+		add_to_quals(query, &join->quals, added);
 	}
-	return added;
 }
 
 static bool
@@ -421,7 +372,7 @@ add_walker(Node *node, bool *added)
 		Query	   *query = (Query *) node;
 
 		if (query->commandType != CMD_UTILITY)
-			*added |= add_to_jointree(query, (Node *) query->jointree, add_to_quals);
+			add_to_jointree(query, (Node *) query->jointree, added);
 		return query_tree_walker(query, add_walker, added, 0);
 	}
 	return expression_tree_walker(node, add_walker, added);
@@ -450,16 +401,38 @@ lsm_row_compare_plan(Query *query)
 	return added;
 }
 
+/* Is this the first table of the query that the planner gets to know? */
+static bool
+is_first_table(PlannerInfo *root, const RelOptInfo *rel)
+{
+	if (rel->reloptkind != RELOPT_BASEREL)
+		return false;
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		const RelOptInfo *other = root->simple_rel_array[i];
+
+		if (other != NULL && other != rel && other->reloptkind == RELOPT_BASEREL &&
+			other->rtekind == RTE_RELATION)
+			return false;
+	}
+	return true;
+}
+
 /*
- * When a table of the query becomes known to the planner: quals have not been
- * given to tables yet, but subqueries that are evaluated once are parameters,
- * which may stand in a clause twice.  True: lsm_row_compare_clean() has
- * something to do.
+ * When a table of the query becomes known to the planner.  What was not there
+ * before planning is there now: WITH queries and functions that have become
+ * subqueries and were pulled up, and parameters in place of subqueries that are
+ * evaluated once, which may stand in a clause twice.  Quals have not been given to
+ * tables yet.  True: lsm_row_compare_clean() has something to do.
  */
 bool
-lsm_row_compare_plan_params(Query *query)
+lsm_row_compare_plan_table(PlannerInfo *root, const RelOptInfo *rel)
 {
-	return add_to_jointree(query, (Node *) query->jointree, add_to_planned_quals);
+	bool		added = false;
+
+	if (is_first_table(root, rel))
+		add_to_jointree(root->parse, (Node *) root->parse->jointree, &added);
+	return added;
 }
 
 /* ======================================================================

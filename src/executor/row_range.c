@@ -26,6 +26,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteManip.h"
 #include "utils/lsyscache.h"
@@ -85,31 +86,20 @@ same_direction(const RowCompareExpr *compare, const OpExpr *bound)
 }
 
 /*
- * The comparison among the quals that the condition on its first column comes
- * from, the column on its left; NULL: it is not there, or was used before.
- * `*qual` is what it is in the list.
+ * The comparison with the column of the condition on its left, if that may come
+ * from it; else NULL.
  */
 static RowCompareExpr *
-find_compare(List *quals, const List *used, const OpExpr *bound, Node **qual)
+match_compare(RowCompareExpr *compare, const OpExpr *bound)
 {
-	ListCell   *lc;
-
-	foreach(lc, quals)
-	{
-		RowCompareExpr *compare = lfirst(lc);
-
-		if (!IsA(compare, RowCompareExpr) || list_member_ptr(used, compare))
-			continue;
-		*qual = (Node *) compare;
-		if (equal(linitial(compare->rargs), linitial(bound->args)) &&
-			equal(linitial(compare->largs), lsecond(bound->args)))
-			compare = commute_compare(compare);
-		if (compare != NULL &&
-			equal(linitial(compare->largs), linitial(bound->args)) &&
-			equal(linitial(compare->rargs), lsecond(bound->args)) &&
-			same_direction(compare, bound))
-			return compare;
-	}
+	if (equal(linitial(compare->rargs), linitial(bound->args)) &&
+		equal(linitial(compare->largs), lsecond(bound->args)))
+		compare = commute_compare(compare);
+	if (compare != NULL &&
+		equal(linitial(compare->largs), linitial(bound->args)) &&
+		equal(linitial(compare->rargs), lsecond(bound->args)) &&
+		same_direction(compare, bound))
+		return compare;
 	return NULL;
 }
 
@@ -256,6 +246,39 @@ range_condition(const RowCompareExpr *compare, Node *column)
 }
 
 /*
+ * The comparison among the quals that takes the place of the condition on its
+ * first column, and how many members bound the index's columns; NULL: there is
+ * none.  `*qual` is what it is in the list.
+ *
+ * A comparison that leaks was not to be evaluated before quals of security
+ * barriers.  If the condition was, it comes from one that does not leak.  Else
+ * it comes from the first one that fits: quals are in the order of their levels.
+ */
+static RowCompareExpr *
+find_compare(const IndexConditions *conditions, List *quals, const List *used,
+			 const OpExpr *bound, int column, bool may_leak, Node **qual, int *n)
+{
+	ListCell   *lc;
+
+	foreach(lc, quals)
+	{
+		RowCompareExpr *compare;
+
+		*qual = lfirst(lc);
+		if (!IsA(*qual, RowCompareExpr) || list_member_ptr(used, *qual))
+			continue;
+		compare = match_compare((RowCompareExpr *) *qual, bound);
+		if (compare == NULL || (!may_leak && contain_leaked_vars(*qual)))
+			continue;
+		*n = count_members(conditions, compare, column);
+		if (*n >= 2)
+			return compare;
+		may_leak = false;
+	}
+	return NULL;
+}
+
+/*
  * One condition of an index scan: `asked` is what the index gets, `evaluated`
  * the same for the executor.  `quals`: of the scan of the table, `used` those
  * among them that conditions were made of.  Returns the qual that the condition
@@ -266,21 +289,19 @@ tighten_condition(const IndexConditions *conditions, ListCell *asked,
 				  ListCell *evaluated, List *quals, List **used)
 {
 	OpExpr	   *bound = lfirst(asked);
-	Node	   *qual = NULL;
+	Node	   *qual;
 	Var		   *column;
 	RowCompareExpr *compare;
 	int			n;
 
-	if (!IsA(bound, OpExpr) || bound->location != LSM_ADDED_LOCATION)
+	if (!IsA(bound, OpExpr) || !LSM_IS_ADDED(bound->location))
 		return NULL;
 	column = (Var *) strip_relabel(linitial(bound->args));
 	if (!IsA(column, Var) || column->varno != INDEX_VAR)
 		return NULL;
-	compare = find_compare(quals, *used, lfirst(evaluated), &qual);
+	compare = find_compare(conditions, quals, *used, lfirst(evaluated), column->varattno - 1,
+						   bound->location != LSM_ADDED_LEAKPROOF_LOCATION, &qual, &n);
 	if (compare == NULL)
-		return NULL;
-	n = count_members(conditions, compare, column->varattno - 1);
-	if (n < 2)
 		return NULL;
 	*used = lappend(*used, qual);
 	if (n < list_length(compare->largs))
@@ -331,7 +352,7 @@ has_added_condition(List *asked)
 	{
 		OpExpr	   *bound = lfirst(lc);
 
-		if (IsA(bound, OpExpr) && bound->location == LSM_ADDED_LOCATION)
+		if (IsA(bound, OpExpr) && LSM_IS_ADDED(bound->location))
 			return true;
 	}
 	return false;

@@ -705,6 +705,10 @@ extern void lsm_index_parallel_rescan(IndexScanDesc scan);
  * nobody else looks at it but to show the place of an error.
  */
 #define LSM_ADDED_LOCATION (-1000)
+/* the same of a condition, if nothing of the comparison leaks */
+#define LSM_ADDED_LEAKPROOF_LOCATION (-1001)
+#define LSM_IS_ADDED(location) \
+	((location) == LSM_ADDED_LOCATION || (location) == LSM_ADDED_LEAKPROOF_LOCATION)
 
 /*
  * The path with whole row comparisons as its index conditions, where the index

@@ -121,7 +121,7 @@ whole_row_of(PlannerInfo *root, const IndexPath *path, const List *used,
 	if (list_length(iclause->indexquals) != 1)
 		return NULL;
 	condition = (OpExpr *) linitial_node(RestrictInfo, iclause->indexquals)->clause;
-	if (!IsA(condition, OpExpr) || condition->location != LSM_ADDED_LOCATION)
+	if (!IsA(condition, OpExpr) || !LSM_IS_ADDED(condition->location))
 		return NULL;
 	found = find_whole_row(root, info, info->rel->baserestrictinfo, used, condition, iclause->indexcol);
 	if (found == NULL && path->path.param_info != NULL)

@@ -14,6 +14,9 @@ ALTER FUNCTION lsm_index_handler(pg_catalog.internal) RENAME TO lsmam_index_hand
 ALTER FUNCTION lsm_row_bound_support(pg_catalog.internal) RENAME TO lsmam_row_bound_support;
 ALTER FUNCTION lsm_row_bound(pg_catalog."any", pg_catalog."any", pg_catalog.oid) RENAME TO lsmam_row_bound;
 ALTER FUNCTION lsm_row_bound_leakproof(pg_catalog."any", pg_catalog."any", pg_catalog.oid) RENAME TO lsmam_row_bound_leakproof;
+-- The operator may be stable: a bound is not to be evaluated in planning.
+ALTER FUNCTION lsmam_row_bound(pg_catalog."any", pg_catalog."any", pg_catalog.oid) STABLE;
+ALTER FUNCTION lsmam_row_bound_leakproof(pg_catalog."any", pg_catalog."any", pg_catalog.oid) STABLE;
 COMMENT ON FUNCTION lsmam_row_bound_leakproof(pg_catalog."any", pg_catalog."any", pg_catalog.oid) IS
 'lsmam_row_bound for leakproof operators';
 COMMENT ON FUNCTION lsm_stat_trees() IS

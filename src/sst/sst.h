@@ -16,6 +16,7 @@
 #ifndef LSM_SST_H
 #define LSM_SST_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,6 +46,14 @@ typedef struct LsmSstError
 	uint64_t	tail_digest;	/* of lsm_sst_open(), LSM_SST_UNSUPPORTED: as
 								 * in LsmSstProperties */
 } LsmSstError;
+
+/* Memory or descriptors are short: that says nothing about the file. */
+static inline bool
+lsm_sst_lacks_resources(const LsmSstError *err)
+{
+	return err->status == LSM_SST_NO_MEMORY ||
+		err->sys_errno == EMFILE || err->sys_errno == ENFILE;
+}
 
 typedef enum LsmCompression
 {

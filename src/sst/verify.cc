@@ -24,8 +24,15 @@ LsmSstStatus FailRocksDb(LsmSstError* err, const char* path,
     kind = LSM_SST_UNSUPPORTED;
   else if (status.IsMemoryLimit())
     kind = LSM_SST_NO_MEMORY;
-  return Fail(err, kind, 0, "sorted file \"%s\" is rejected by RocksDB: %s",
-              path, status.ToString().c_str());
+  // It keeps no errno, but says what that means.
+  const std::string text = status.ToString();
+  int sys_errno = 0;
+  for (const int candidate : {EMFILE, ENFILE})
+    if (text.find(strerror(candidate)) != std::string::npos)
+      sys_errno = candidate;
+  return Fail(err, kind, sys_errno,
+              "sorted file \"%s\" is rejected by RocksDB: %s", path,
+              text.c_str());
 }
 
 LsmSstStatus FailEntry(LsmSstError* err, const char* path, uint64_t entry,
@@ -86,8 +93,30 @@ bool IsInItsBlock(const LsmSstReader* reader, uint32_t block, const void* key,
           CompareKeys(bytes, key_bytes, separator, separator_bytes) > 0);
 }
 
-// Our reader alone: every block's checksum, the key order, the counts.  *ended:
-// goes_on() has said no.
+// The restarts of a block, which only seeks and steps back use.
+struct RestartWalk {
+  uint32_t restarts = 0;  // of the block
+  uint32_t next = 0;      // the first one that the walk has not met
+};
+
+// Every restart leads to an entry with a whole key, the first one to the first
+// entry, in order.  Called for each entry, from the first one on.  REQUIRES:
+// inside Guarded().
+bool RestartsFit(const LsmSstIter* it, RestartWalk* walk) noexcept {
+  if (it->entry == 0) {
+    if (walk->next != walk->restarts || RestartOffset(it, 0) != 0) return false;
+    walk->restarts = it->restarts;
+    walk->next = 0;
+  }
+  if (walk->next == walk->restarts) return true;
+  const uint32_t restart = RestartOffset(it, walk->next);
+  if (restart != it->entry) return restart > it->entry;
+  walk->next++;
+  return it->base[it->entry] == 0;  // nothing is shared
+}
+
+// Our reader alone: every block's checksum, the key order, restarts, the counts.
+// *ended: goes_on() has said no.
 LsmSstStatus CheckAlone(LsmSstReader* reader, LsmSstIter* it,
                         LsmSstGoesOn goes_on, void* arg, bool* ended,
                         LsmSstError* err) {
@@ -98,6 +127,7 @@ LsmSstStatus CheckAlone(LsmSstReader* reader, LsmSstIter* it,
 
   std::string before;
   uint64_t entries = 0, key_total = 0, value_total = 0;
+  RestartWalk walk;
   status = lsm_sst_iter_first(it, err);
   while (status == LSM_SST_OK && lsm_sst_iter_valid(it)) {
     *ended = goes_on != nullptr && !goes_on(arg);
@@ -110,12 +140,15 @@ LsmSstStatus CheckAlone(LsmSstReader* reader, LsmSstIter* it,
                     before.size(), static_cast<const uint8_t*>(key),
                     key_bytes) >= 0)
       return FailEntry(err, reader->path, entries, "keys are out of order");
-    bool found = false;
+    bool found = false, fit = false;
     status = Guarded(reader->map, reader->path, err, [&]() noexcept {
       found = IsInItsBlock(reader, it->block, key, key_bytes);
+      fit = RestartsFit(it, &walk);
       return LSM_SST_OK;
     });
     if (status != LSM_SST_OK) return status;
+    if (!fit)
+      return FailEntry(err, reader->path, entries, "a restart is damaged");
     if (!found)
       return FailEntry(err, reader->path, entries,
                        "the index does not lead to its key");
@@ -126,6 +159,8 @@ LsmSstStatus CheckAlone(LsmSstReader* reader, LsmSstIter* it,
     status = lsm_sst_iter_next(it, err);
   }
   if (status != LSM_SST_OK) return status;
+  if (walk.next != walk.restarts)
+    return FailEntry(err, reader->path, entries, "a restart is damaged");
   if (entries != reader->props.entries ||
       key_total != reader->props.raw_key_bytes ||
       value_total != reader->props.raw_value_bytes) {

@@ -166,6 +166,8 @@ open_filter(Verify *verify)
 	if (lsm_sst_map_blob(verify->filter_path, &verify->blob, &err) != LSM_SST_OK)
 	{
 		verify->blob.data = NULL;
+		if (lsm_sst_lacks_resources(&err))
+			lsm_sst_report(ERROR, &err);
 		note_problem(verify, verify->filter_path, "%s", err.message);
 		return;
 	}
@@ -434,7 +436,7 @@ check_file(Verify *verify)
 	/* structure first, checked against RocksDB's own reader */
 	if (check_structure(verify->path, &props, &err) != LSM_SST_OK)
 	{
-		if (err.status == LSM_SST_NO_MEMORY)
+		if (lsm_sst_lacks_resources(&err))
 			lsm_sst_report(ERROR, &err);
 		note_problem(verify, verify->path, "%s", err.message);
 		return;

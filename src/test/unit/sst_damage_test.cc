@@ -307,6 +307,61 @@ void TestSeparator() {
   unlink(path.c_str());
 }
 
+// A restart that leads nowhere, with a checksum that is right: only who seeks
+// or steps back would notice.
+void TestRestarts() {
+  const std::string path = Path("restarts.sst");
+  Entries entries;
+  for (int i = 0; i < 2000; i++) {
+    char key[16];
+    snprintf(key, sizeof(key), "%08d", i);
+    entries[key] = std::string(40, 'x');
+  }
+  LsmSstError err;
+  LsmSstProperties props;
+  LsmSstReader *reader;
+  if (WriteEntries(path, LSM_COMPRESSION_NONE, entries, &props, &err) !=
+          LSM_SST_OK ||
+      lsm_sst_open(path.c_str(), &reader, &err) != LSM_SST_OK) {
+    Check(false, "%s", err.message);
+    return;
+  }
+  const std::string sound = ReadFile(path);
+  for (const uint32_t block : {uint32_t{0}, reader->blocks - 1}) {
+    lsm_sst::BlockHandle handle;
+    lsm_sst::BlockShape shape = {};
+    Check(lsm_sst::IndexHandle(reader, block, &handle).ok() &&
+              lsm_sst::ParseBlock(reader->map.base + handle.offset,
+                                  handle.bytes, &shape)
+                  .ok() &&
+              shape.restarts > 2,
+          "block %u has restarts", block);
+    for (uint32_t i = 0; i < shape.restarts; i++) {
+      for (const int by : {-1, 1, 1000}) {
+        std::string image = sound;
+        uint8_t *contents = reinterpret_cast<uint8_t *>(&image[handle.offset]);
+        uint8_t *restart = contents + shape.entries_bytes + 4 * i;
+        uint32_t value;
+        memcpy(&value, restart, sizeof(value));
+        value += static_cast<uint32_t>(by);
+        memcpy(restart, &value, sizeof(value));
+        const uint32_t checksum =
+            lsm_sst::BlockChecksum(contents, handle.bytes, 0);
+        memcpy(contents + handle.bytes + 1, &checksum, sizeof(checksum));
+        WriteFile(path, image.data(), image.size());
+        if (lsm_sst_verify(path.c_str(), nullptr, nullptr, nullptr, &err) !=
+                LSM_SST_CORRUPT ||
+            strstr(err.message, "a restart is damaged") == nullptr)
+          Check(false, "block %u, restart %u by %d: %s", block, i, by,
+                err.message);
+      }
+    }
+  }
+  Note(err);
+  lsm_sst_close(reader);
+  unlink(path.c_str());
+}
+
 // ---- full disk ----
 
 void TestDiskFull() {
@@ -545,6 +600,7 @@ int main(int argc, char **argv) {
        {LSM_COMPRESSION_NONE, LSM_COMPRESSION_LZ4})
     TestDamageBehindChecksum(compression, 60);
   TestSeparator();
+  TestRestarts();
   TestDiskFull();
   TestBusError();
   TestRestartAtEnd();

@@ -313,7 +313,8 @@ void TestSameFiles() {
 
   lists.clear();
   for (const size_t bytes : {0, 1, 100, 119, 120, 121, 122, 126, 127, 128, 129,
-                             1000, 3600, 3700, 4000, 4064, 4096, 8000}) {
+                             1000, 3600, 3700, 4000, 4064, 4096, 8000, 16383,
+                             16384}) {
     lists.push_back(Rows(1, bytes, bytes));
     lists.push_back(Rows(300, bytes, bytes));
   }

@@ -86,7 +86,7 @@ filter_is_damaged(LsmTree *tree, const LsmFile *file)
 	/* scheme none has a filter file, too, which says so: lsm_verify looks for it */
 	lsm_file_path(tree, file->number, true, path);
 	if (lsm_sst_map_blob(path, &blob, &err) != LSM_SST_OK)
-		return err.status != LSM_SST_NO_MEMORY && err.sys_errno != EMFILE && err.sys_errno != ENFILE;
+		return !lsm_sst_lacks_resources(&err);
 	status = lsm_filter_open(blob.data, blob.bytes, true, &filter, &why);
 	damaged = (status != LSM_FILTER_OK && status != LSM_FILTER_UNKNOWN) ||
 		lsm_filter_mismatch(file, &blob) != NULL;

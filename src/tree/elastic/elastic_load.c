@@ -224,8 +224,7 @@ read_file(LoadTask *first, int n)
 		blob.data = NULL;
 		if (err.status == LSM_SST_MISSING)
 			otherwise = LOAD_MISSING;
-		else if (err.status == LSM_SST_NO_MEMORY || err.sys_errno == EMFILE ||
-				 err.sys_errno == ENFILE)
+		else if (lsm_sst_lacks_resources(&err))
 			otherwise = LOAD_LATER;
 	}
 	for (int i = 0; i < n; i++)

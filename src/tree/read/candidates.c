@@ -279,7 +279,9 @@ ask_filter(LsmCandidates *files, LsmOpenFile *open)
 			maybe = lsm_file_probe_page(files->tree, open, digest);
 		else
 			maybe = lsm_filter_probe(&open->filter, digest);
-		if (unlikely(open->ones_say_no) && lsm_file_filter_faulted(files->tree, open))
+		/* what cannot be read says "maybe", to most filters */
+		if ((maybe || unlikely(open->ones_say_no)) && !open->paged &&
+			lsm_file_filter_faulted(files->tree, open))
 			return true;
 	}
 	if (maybe && !LSM_LIE("filter"))
@@ -420,7 +422,8 @@ ask_for_keys(KeyGroup *group, LsmOpenFile *open, uint32 bit, int first, int end)
 		group->counts.digests++;
 	}
 	maybe = lsm_filter_probe_group(&open->filter, group->digests + first, end - first);
-	if (unlikely(open->ones_say_no) && lsm_file_filter_faulted(group->tree, open))
+	if ((maybe != 0 || unlikely(open->ones_say_no)) &&
+		lsm_file_filter_faulted(group->tree, open))
 		maybe = PG_UINT32_MAX >> (32 - (end - first));
 	negatives = end - first - pg_popcount32(maybe);
 	group->counts.probes += end - first;

@@ -451,7 +451,7 @@ open_filter(LsmTree *tree, LsmFile *file, LsmOpenFile *open, const char **why, L
 		open->blob.data = NULL;
 		if (give_up_mappings(err))
 			continue;
-		if (err->sys_errno == ENOMEM || err->sys_errno == EMFILE || err->sys_errno == ENFILE)
+		if (lsm_sst_lacks_resources(err))
 		{
 			close_unfinished(open);
 			lsm_sst_report(ERROR, err);

@@ -133,8 +133,8 @@ extern void lsm_filecache_forget_damaged(uint64 keyspace_id);
 extern bool lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest);
 
 /*
- * After a probe of a filter with ones_say_no: were pages of it found
- * unreadable?  Then it is not used any more.
+ * After a probe of a mapped filter that said maybe, or has ones_say_no: were pages
+ * of it found unreadable?  Then it is not used any more.
  */
 extern bool lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open);
 

@@ -139,4 +139,36 @@ DROP OPERATOR <<<< (class_order, class_order);
 DROP OPERATOR ==== (class_order, class_order);
 DROP FUNCTION class_order_code(class_order), class_order_cmp(class_order, class_order), class_order_lt(class_order, class_order), class_order_eq(class_order, class_order);
 DROP TYPE class_order;
+-- of a type that has codes of its own: codes for equality are no order, and values of another type are not the function's
+CREATE FUNCTION own_code(int) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT RETURN int4send($1);
+CREATE FUNCTION own_code(bigint) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT RETURN int8send($1);
+CREATE FUNCTION own_code(uuid) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT RETURN decode(md5($1::text), 'hex');
+CREATE OPERATOR FAMILY own_ops USING lsm_index;
+CREATE OPERATOR CLASS own_int FOR TYPE int USING lsm_index FAMILY own_ops AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint4cmp(int, int), FUNCTION 12 own_code(int);
+CREATE OPERATOR CLASS own_bigint FOR TYPE bigint USING lsm_index FAMILY own_ops AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(bigint, bigint), FUNCTION 12 own_code(bigint);
+ALTER OPERATOR FAMILY own_ops USING lsm_index ADD OPERATOR 1 < (int, bigint), OPERATOR 2 <= (int, bigint), OPERATOR 3 = (int, bigint),
+	OPERATOR 4 >= (int, bigint), OPERATOR 5 > (int, bigint), FUNCTION 1 (int, bigint) btint48cmp(int, bigint);
+CREATE OPERATOR CLASS own_uuid FOR TYPE uuid USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 uuid_cmp(uuid, uuid), FUNCTION 12 own_code(uuid);
+CREATE TABLE own (a int, u uuid) USING lsm;
+INSERT INTO own SELECT g, lpad(to_hex(g + 5), 32, '0')::uuid FROM generate_series(-3, 3) g;
+CREATE INDEX own_a ON own USING lsm_index (a own_int);
+CREATE INDEX own_u ON own USING lsm_index (u own_uuid);
+SET enable_seqscan = off;
+SELECT array_agg(a) FROM (SELECT a FROM own ORDER BY a) q;
+SELECT min(a), max(a) FROM own;
+SELECT array_agg(a) FROM (SELECT a FROM own ORDER BY u) q;
+SELECT (SELECT a FROM own ORDER BY u LIMIT 1), (SELECT a FROM own ORDER BY u DESC LIMIT 1);
+SELECT count(*) FILTER (WHERE a = 4294967297), count(*) FILTER (WHERE a < 4294967297) FROM own;
+SELECT count(*) FROM own WHERE a = 4294967297;
+SELECT count(*) FROM own WHERE a < 4294967297;
+SELECT count(*) FROM own WHERE a = 1::bigint;
+SELECT count(*) FROM own WHERE a = ANY (ARRAY[1, 2, 4294967297]::bigint[]);
+RESET enable_seqscan;
+DROP TABLE own;
+DROP OPERATOR FAMILY own_ops USING lsm_index CASCADE;
+DROP OPERATOR FAMILY own_uuid USING lsm_index CASCADE;
+DROP FUNCTION own_code(int), own_code(bigint), own_code(uuid);
 RESET client_min_messages;

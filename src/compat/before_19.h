@@ -15,6 +15,7 @@
 typedef RepOriginId ReplOriginId;
 
 #define CHECKPOINT_FAST			CHECKPOINT_IMMEDIATE
+#define TupleDescFinalize(desc) ((void) 0)
 #define log_vacuum_min_duration log_min_duration	/* of VacuumParams */
 #define PageSetChecksum			PageSetChecksumInplace
 

@@ -117,4 +117,11 @@ lsm_type_is_composed(LsmColumnType type)
 	return type >= LSM_COLUMN_OIDVECTOR;
 }
 
+/* Composed, and of one operator class for many types */
+static inline bool
+lsm_type_is_polymorphic(LsmColumnType type)
+{
+	return type >= LSM_COLUMN_ARRAY && type <= LSM_COLUMN_RECORD;
+}
+
 #endif							/* LSM_COLUMN_TYPES_H */

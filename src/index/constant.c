@@ -308,8 +308,13 @@ lsm_constant_convert(const LsmColumnSpec *spec, Oid type, Datum value,
 	memset(constant, 0, sizeof(*constant));
 	constant->kind = LSM_CONSTANT_OPAQUE;
 
-	/* only values of the type itself have a normal form */
-	if (spec->normal_text != NULL && OidIsValid(type) && type != spec->opcintype)
+	/*
+	 * Only values of the type itself have a normal form, or are what a support
+	 * function takes.  Arrays and their like tell what they consist of.
+	 */
+	if (OidIsValid(type) && type != spec->opcintype &&
+		(spec->normal_text != NULL ||
+		 (lsm_type_is_composed(spec->type) && !lsm_type_is_polymorphic(spec->type))))
 		return;
 	if (lsm_type_is_composed(spec->type))
 	{

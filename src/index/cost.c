@@ -79,40 +79,46 @@
 
 /*
  * What the codes of its strings consist of, the index knows.  That makes a
- * difference for columns whose order is not that of bytes.
+ * difference for columns whose order is not that of bytes.  `index`: NULL if it is
+ * hypothetical.
  */
+static LsmOrder
+column_order(Relation index, Oid family, Oid opcintype, Oid collation, int column)
+{
+	Oid			type = lsm_class_code_type(family, opcintype);
+	LsmColumnType kind = lsm_class_column_type(family, opcintype);
+	Oid			order_proc = get_opfamily_proc(family, opcintype, opcintype, 1);
+	LsmColumnSpec spec;
+	LsmStrings	strings;
+	LsmOrder	order;
+
+	if (kind == LSM_COLUMN_INVALID || lsm_type_is_composed(kind))
+	{
+		if (index == NULL)
+			return LSM_ORDER_NONE;
+		lsm_column_spec(index, column, &spec);
+		return spec.order;
+	}
+	order = lsm_scalar_order(type, collation, order_proc,
+							 lsm_strings_of(type, collation, order_proc, LSM_KEY_RULES_CURRENT));
+	if (index == NULL ||
+		lsm_scalar_order(type, collation, order_proc, LSM_STRINGS_BYTES) == order)
+		return order;
+	return lsm_index_strings(index, column, &strings) ?
+		lsm_scalar_order(type, collation, order_proc, strings) : LSM_ORDER_NONE;
+}
+
+/* By the index's own operator family: adjust_families() may have put btree's here. */
 static LsmOrder
 info_column_order(const IndexOptInfo *info, int column)
 {
-	Oid			opcintype = info->opcintype[column];
-	Oid			type = lsm_class_code_type(info->opfamily[column], opcintype);
-	Oid			collation = info->indexcollations[column];
-	Oid			order_proc = get_opfamily_proc(info->opfamily[column], opcintype, opcintype, 1);
-	LsmColumnType kind = lsm_column_type(type);
-	bool		composed = kind == LSM_COLUMN_INVALID || lsm_type_is_composed(kind);
-	LsmOrder	order = composed ? LSM_ORDER_NONE :
-		lsm_scalar_order(type, collation, order_proc,
-						 lsm_strings_of(type, collation, order_proc, LSM_KEY_RULES_CURRENT));
-	LsmStrings	strings;
-	Relation	index;
+	Relation	index = info->hypothetical ? NULL : index_open(info->indexoid, NoLock);
+	LsmOrder	order;
 
-	if (info->hypothetical ||
-		(!composed &&
-		 lsm_scalar_order(type, collation, order_proc, LSM_STRINGS_BYTES) == order))
-		return order;
-	index = index_open(info->indexoid, NoLock);
-	if (composed)
-	{
-		LsmColumnSpec spec;
-
-		lsm_column_spec(index, column, &spec);
-		order = spec.order;
-	}
-	else if (lsm_index_strings(index, column, &strings))
-		order = lsm_scalar_order(type, collation, order_proc, strings);
-	else
-		order = LSM_ORDER_NONE;
-	index_close(index, NoLock);
+	order = column_order(index, index != NULL ? index->rd_opfamily[column] : info->opfamily[column],
+						 info->opcintype[column], info->indexcollations[column], column);
+	if (index != NULL)
+		index_close(index, NoLock);
 	return order;
 }
 

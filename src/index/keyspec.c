@@ -147,6 +147,7 @@ lsm_key_spec_fill(Relation index, LsmKeySpec *spec)
 		for (int i = 0; i < spec->nkept; i++)
 			TupleDescCopyEntry(spec->stored, spec->nincluded + i + 1, desc,
 							   spec->kept[i] + 1);
+		TupleDescFinalize(spec->stored);
 	}
 }
 

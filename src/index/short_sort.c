@@ -215,7 +215,12 @@ write_run(LsmShortSort *sort)
 
 	sort_memory(sort);
 	file = lsm_run_create(&sort->runs, 0);
-	BufFileWrite(file, sort->entries, sort->nentries * sizeof(ShortEntry));
+	for (size_t i = 0; i < sort->nentries; i += READ_ENTRIES)
+	{
+		CHECK_FOR_INTERRUPTS();
+		BufFileWrite(file, sort->entries + i,
+					 Min(READ_ENTRIES, sort->nentries - i) * sizeof(ShortEntry));
+	}
 	lsm_run_finish(&sort->runs, file);
 	sort->nentries = 0;
 	while ((files = lsm_runs_due(&sort->runs, &level)) != NIL)

@@ -249,15 +249,14 @@ publish_keep_off_ending(bool commit, const List *relids)
 	{
 		bool		ends;
 
-		if (pg_atomic_read_u64(&ctl->keyspace_id) == 0)
-			continue;
+		/* without an identity it may be free, or get it back (lsm_control_recycle) */
 		ends = ctl->rlocator.dbOid == MyDatabaseId && list_member_oid(relids, ctl->relid);
 		for (int j = 0; j < n; j++)
 		{
 			if (!RelFileLocatorEquals(ctl->rlocator, rlocators[j]))
 				continue;
 			ends = true;
-			if (commit)
+			if (commit && pg_atomic_read_u64(&ctl->keyspace_id) != 0)
 				publish_keep_counts(ctl, rlocators[j], relids);
 			break;
 		}

@@ -27,7 +27,6 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/atomics.h"
-#include "portability/instr_time.h"
 #include "postmaster/interrupt.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
@@ -35,6 +34,7 @@
 #include "tree/compaction/compaction.h"
 #include "tree/compaction/output_job.h"
 #include "tree/compaction/pace.h"
+#include "tree/control/clock.h"
 #include "tree/control/control.h"
 
 int			lsm_compaction_rate_kb = 0;
@@ -83,14 +83,11 @@ lsm_rate_note_server(void)
 		pg_atomic_write_u32(&rate->server_rate_kb, lsm_compaction_rate_kb);
 }
 
-/* Of a clock that all processes share */
+/* instr_time would not do: PostgreSQL 19's is good for intervals of one process. */
 static uint64
 now_us(void)
 {
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	return INSTR_TIME_GET_MICROSEC(now);
+	return (uint64) lsm_monotonic_now();
 }
 
 static uint64

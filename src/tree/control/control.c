@@ -64,7 +64,8 @@
  * Pins and freeing (lsm_control_pin, lsm_control_recycle): the pinner counts
  * itself first and then checks the identity; the recycler clears the identity
  * first and then checks the count, with full barriers between.  At least one
- * of them sees the other.
+ * of them sees the other; if both do, both step back, and the block stays what it
+ * was: a pinner for whom that makes a difference looks once more.
  *
  * Locking: the control table lock protects the hash table, identities, and the
  * queue of free blocks.  It is taken inside LsmTreeShared.lock; while it is

@@ -323,7 +323,11 @@ extern bool lsm_control_ready(void);
 /* Is it?  If not, an error or a message of this level says so. */
 extern bool lsm_control_require(int elevel);
 
-/* False, and not pinned, if the block is not (any more) this keyspace's. */
+/*
+ * False, and not pinned, if the block is not (any more) this keyspace's; or if
+ * lsm_control_recycle() has just taken its identity away, and gives it back: it
+ * holds the table lock meanwhile, so that lsm_control_find() knows afterwards.
+ */
 extern bool lsm_control_pin(LsmTreeShared *ctl, uint64 keyspace_id);
 extern void lsm_control_unpin(LsmTreeShared *ctl);
 

@@ -397,9 +397,13 @@ lsm_standby_edit(const LsmMetaPage *meta)
 
 	if (!InHotStandby)
 		return NULL;
-	ctl = lsm_control_find(meta->keyspace_id);
-	if (ctl == NULL || !lsm_control_pin(ctl, meta->keyspace_id))
-		return NULL;
+	/* whoever looks for a block to be used again may have had it in his hands */
+	do
+	{
+		ctl = lsm_control_find(meta->keyspace_id);
+		if (ctl == NULL)
+			return NULL;
+	} while (!lsm_control_pin(ctl, meta->keyspace_id));
 	raise_counter(&ctl->row_limit, meta->row_limit);
 	if (meta->seq_limit > 0)
 		raise_counter(&ctl->seq, meta->seq_limit - 1);

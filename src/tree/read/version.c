@@ -669,6 +669,7 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 			continue;
 		}
 		lsm_tree_exit(tree);
+		CHECK_FOR_INTERRUPTS();
 		(void) lsm_version_refresh(tree);
 	}
 }

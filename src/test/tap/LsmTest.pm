@@ -199,12 +199,13 @@ sub lsm_wait_up
 	die 'the server does not come back';
 }
 
-# No client is there but the one that asks.  psql ends before its session does: until then the session may finish a
+# No client is there but the one that asks, and as many as are to stay.  psql ends before its session does: until then the session may finish a
 # statement, and has not reported its statistics.
 sub lsm_wait_clients
 {
-	my ($node) = @_;
-	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'client backend'})
+	my ($node, $staying) = @_;
+	my $count = 1 + ($staying // 0);
+	$node->poll_query_until('postgres', qq{SELECT count(*) = $count FROM pg_stat_activity WHERE backend_type = 'client backend'})
 	  or die 'clients stay';
 	return;
 }

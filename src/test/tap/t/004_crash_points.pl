@@ -118,7 +118,7 @@ sub derived
 {
 	my ($node, $id, $db) = @_;
 	return $derived{"$id $db"} //= $node->safe_psql('postgres', sprintf(
-		q{SELECT lpad(to_hex(hashmacaddr8extended('%s', %d), 16, '0')}, unpack('H*', $id), $db));
+		q{SELECT lpad(to_hex(hashmacaddr8extended('%s', %d)), 16, '0')}, unpack('H*', $id), $db));
 }
 
 # A crash in the transaction that creates a relation leaves PostgreSQL's main fork for ever,

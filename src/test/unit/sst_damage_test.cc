@@ -261,25 +261,31 @@ void TestDamageBehindChecksum(LsmCompression compression, int rounds) {
   unlink(path.c_str());
 }
 
-// A separator below the last key of its block, under a checksum that is right:
-// a search does not find what is between them.
-void TestSeparator() {
-  const std::string path = Path("separator.sst");
+// A file of 2,000 entries in blocks that are not compressed, open.
+LsmSstReader *OpenPlain(const std::string &path, LsmSstError *err) {
   Entries entries;
   for (int i = 0; i < 2000; i++) {
     char key[16];
     snprintf(key, sizeof(key), "%08d", i);
     entries[key] = std::string(40, 'x');
   }
-  LsmSstError err;
   LsmSstProperties props;
   LsmSstReader *reader;
-  if (WriteEntries(path, LSM_COMPRESSION_NONE, entries, &props, &err) !=
-          LSM_SST_OK ||
-      lsm_sst_open(path.c_str(), &reader, &err) != LSM_SST_OK) {
-    Check(false, "%s", err.message);
-    return;
-  }
+  if (WriteEntries(path, LSM_COMPRESSION_NONE, entries, &props, err) ==
+          LSM_SST_OK &&
+      lsm_sst_open(path.c_str(), &reader, err) == LSM_SST_OK)
+    return reader;
+  Check(false, "%s", err->message);
+  return nullptr;
+}
+
+// A separator below the last key of its block, under a checksum that is right:
+// a search does not find what is between them.
+void TestSeparator() {
+  const std::string path = Path("separator.sst");
+  LsmSstError err;
+  LsmSstReader *reader = OpenPlain(path, &err);
+  if (reader == nullptr) return;
   const uint8_t *key, *after;
   size_t key_bytes;
   lsm_sst::Footer footer;
@@ -311,21 +317,9 @@ void TestSeparator() {
 // or steps back would notice.
 void TestRestarts() {
   const std::string path = Path("restarts.sst");
-  Entries entries;
-  for (int i = 0; i < 2000; i++) {
-    char key[16];
-    snprintf(key, sizeof(key), "%08d", i);
-    entries[key] = std::string(40, 'x');
-  }
   LsmSstError err;
-  LsmSstProperties props;
-  LsmSstReader *reader;
-  if (WriteEntries(path, LSM_COMPRESSION_NONE, entries, &props, &err) !=
-          LSM_SST_OK ||
-      lsm_sst_open(path.c_str(), &reader, &err) != LSM_SST_OK) {
-    Check(false, "%s", err.message);
-    return;
-  }
+  LsmSstReader *reader = OpenPlain(path, &err);
+  if (reader == nullptr) return;
   const std::string sound = ReadFile(path);
   for (const uint32_t block : {uint32_t{0}, reader->blocks - 1}) {
     lsm_sst::BlockHandle handle;

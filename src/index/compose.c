@@ -232,12 +232,18 @@ attribute_specs(LsmParts *parts, TupleDesc desc, HTAB *known, Oid *culprit)
 	bool		result = true;
 	MemoryContext old;
 	LsmColumnSpec *specs;
+	MemoryContext context = parts->context;
 
 	if (parts->row_type == row_type && parts->nattributes == desc->natts)
 		return true;
 	if (known == NULL)
+	{
+		/* a value of another row type than the one before */
 		known = own = known_parts();
-	old = MemoryContextSwitchTo(parts->context);
+		context = AllocSetContextCreate(parts->context, "lsm_index row type",
+										ALLOCSET_SMALL_SIZES);
+	}
+	old = MemoryContextSwitchTo(context);
 	specs = palloc0(sizeof(LsmColumnSpec) * Max(desc->natts, 1));
 	for (int i = 0; result && i < desc->natts; i++)
 	{
@@ -249,7 +255,15 @@ attribute_specs(LsmParts *parts, TupleDesc desc, HTAB *known, Oid *culprit)
 	}
 	MemoryContextSwitchTo(old);
 	if (own != NULL)
+	{
+		MemoryContext unused = result ? parts->row_context : context;
+
 		hash_destroy(own);
+		if (unused != NULL)
+			MemoryContextDelete(unused);
+		if (result)
+			parts->row_context = context;
+	}
 	if (!result)
 		return false;
 	parts->attributes = specs;
@@ -620,13 +634,30 @@ lsm_compose_next_walk(void)
 	return ++last_walk;
 }
 
+/* What is done with a column's spec, and with that of each part of it */
+typedef void (*PartVisitor) (const LsmColumnSpec *spec, void *arg);
+
 static void
-walk_collations(const LsmColumnSpec *spec, uint64 walk, LsmCollations *all)
+walk_parts(const LsmColumnSpec *spec, uint64 walk, PartVisitor visit, void *arg)
 {
 	LsmParts   *parts = spec->parts;
 
 	check_stack_depth();
 	CHECK_FOR_INTERRUPTS();
+	visit(spec, arg);
+	if (parts == NULL || parts->walk == walk)
+		return;
+	parts->walk = walk;
+	walk_parts(parts->element, walk, visit, arg);
+	for (int i = 0; i < parts->nattributes; i++)
+		walk_parts(&parts->attributes[i], walk, visit, arg);
+}
+
+static void
+visit_collation(const LsmColumnSpec *spec, void *arg)
+{
+	LsmCollations *all = arg;
+
 	if (spec->strings != LSM_STRINGS_BYTES)
 		lsm_collations_add(all, spec->collation, spec->strings, false);
 	if (spec->type == LSM_COLUMN_FUNCTION)
@@ -634,18 +665,51 @@ walk_collations(const LsmColumnSpec *spec, uint64 walk, LsmCollations *all)
 		function_collation(all, spec->collation);
 		function_collation(all, DEFAULT_COLLATION_OID);
 	}
-	if (parts == NULL || parts->walk == walk)
-		return;
-	parts->walk = walk;
-	walk_collations(parts->element, walk, all);
-	for (int i = 0; i < parts->nattributes; i++)
-		walk_collations(&parts->attributes[i], walk, all);
 }
 
 void
 lsm_compose_collations(const LsmColumnSpec *spec, LsmCollations *all)
 {
-	walk_collations(spec, ++last_walk, all);
+	walk_parts(spec, ++last_walk, visit_collation, all);
+}
+
+static void
+visit_function(const LsmColumnSpec *spec, void *arg)
+{
+	List	  **all = arg;
+	int			number = spec->normal_text != NULL ? LSM_PROC_NORMAL_TEXT : 0;
+
+	if (spec->type == LSM_COLUMN_FUNCTION)
+		number = spec->parts->function_number;
+	if (number != 0)
+		*all = list_append_unique_int(*all, (int) hash_combine(spec->opcintype, number));
+}
+
+List *
+lsm_compose_functions(const LsmColumnSpec *spec)
+{
+	List	   *all = NIL;
+
+	walk_parts(spec, ++last_walk, visit_function, &all);
+	return all;
+}
+
+static void
+visit_row_type(const LsmColumnSpec *spec, void *arg)
+{
+	List	  **all = arg;
+
+	if (spec->type == LSM_COLUMN_RECORD)
+		*all = list_append_unique_oid(*all, get_typ_typrelid(spec->parts->type));
+}
+
+List *
+lsm_compose_row_types(const LsmColumnSpec *spec)
+{
+	List	   *all = NIL;
+
+	walk_parts(spec, ++last_walk, visit_row_type, &all);
+	return all;
 }
 
 /*

@@ -26,11 +26,14 @@ typedef struct LsmParts
 	char		typalign;
 	TypeCacheEntry *range;		/* of a range or multirange */
 	FmgrInfo	function;		/* of LSM_COLUMN_FUNCTION */
+	int			function_number;	/* LSM_PROC_... */
 
 	/* of a record: of the row type that was met last */
 	uint64		row_type;
 	int			nattributes;
 	LsmColumnSpec *attributes;	/* LSM_COLUMN_INVALID: it is dropped */
+	MemoryContext row_context;	/* what they are in, if a value had another
+								 * row type than the column; else NULL */
 
 	/* for walks over specs, whose parts may be shared */
 	uint64		walk;			/* the last one that was here */
@@ -91,6 +94,15 @@ extern void lsm_collations_add(LsmCollations *all, Oid collation, LsmStrings str
 
 /* Add those of a composed type's parts. */
 extern void lsm_compose_collations(const LsmColumnSpec *spec, LsmCollations *all);
+
+/*
+ * What stands for the support functions that make a column's codes, or those of
+ * its parts, each once: a list of integers.
+ */
+extern List *lsm_compose_functions(const LsmColumnSpec *spec);
+
+/* OIDs of the relations of row types in a column, each once */
+extern List *lsm_compose_row_types(const LsmColumnSpec *spec);
 
 /*
  * Adds what stands for the columns dropped from row types; modulo 2^16 a column

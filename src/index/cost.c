@@ -279,13 +279,17 @@ adjust_size(IndexOptInfo *info, Relation index, RelOptInfo *rel)
 
 /* An index that scans could not use is none to the planner. */
 static bool
-has_codes(const IndexOptInfo *info)
+has_codes(PlannerInfo *root, const IndexOptInfo *info)
 {
 	Relation	index = index_open(info->indexoid, NoLock);
 	bool		result = lsm_columns_have_codes(index);
 
 	if (!result)
-		lsm_index_warn_of_collations(index);
+		lsm_index_warn_of_making(index);
+
+	/* a column more, and it may be in order no more: the plan is made again */
+	root->glob->relationOids = list_concat(root->glob->relationOids,
+										   lsm_index_row_types(index));
 	index_close(index, NoLock);
 	return result;
 }
@@ -356,7 +360,7 @@ lsm_index_adjust_info(PlannerInfo *root, RelOptInfo *rel)
 
 		if (info->amcostestimate != lsm_index_cost_estimate || info->hypothetical)
 			continue;
-		if (!has_codes(info))
+		if (!has_codes(root, info))
 		{
 			rel->indexlist = foreach_delete_current(rel->indexlist, lc);
 			continue;

@@ -198,6 +198,12 @@ extern LsmColumnType lsm_class_column_type(Oid family, Oid opcintype);
  * `opcintype` is meant of this one.
  */
 extern Oid	lsm_class_code_type(Oid family, Oid opcintype);
+
+/* LSM_PROC_..., that of the class by which codes are made; 0: it has none */
+extern int	lsm_class_function(Oid family, Oid opcintype);
+
+/* Another number when what classes say may have changed */
+extern uint64 lsm_classes_stamp(void);
 extern bool lsm_class_has_collation(Oid opcintype);
 extern bool lsm_compares_by_pattern(Oid order_proc);
 
@@ -265,18 +271,25 @@ extern bool lsm_index_strings(Relation index, int column, LsmStrings *strings);
 pg_noreturn extern void lsm_index_newer(Relation index);
 
 /*
- * Do collations make other keys of strings than when the index was built?  A
- * WARNING of it, once while the relcache has the index; an ERROR.
+ * Do collations make other keys of strings than when the index was built, or
+ * other support functions codes?  A WARNING of it, once while the relcache has
+ * the index; an ERROR.
  */
-extern bool lsm_index_collations_changed(Relation index);
-extern void lsm_index_warn_of_collations(Relation index);
-extern void lsm_index_require_collations(Relation index);
+extern bool lsm_index_making_changed(Relation index);
+extern void lsm_index_warn_of_making(Relation index);
+extern void lsm_index_require_making(Relation index);
 
 /* ERROR, that of PostgreSQL, if the locale of a collation is not installed. */
 extern void lsm_index_require_locales(Relation index);
 
 /* Were columns dropped from row types since the index was built? */
 extern bool lsm_row_types_changed(Relation index);
+
+/*
+ * OIDs of relations whose columns the order of the index depends on: those of
+ * row types in it
+ */
+extern List *lsm_index_row_types(Relation index);
 
 /* Of an index that is built now; forgets what was known of it. */
 extern void lsm_index_new_making(Relation index, LsmKeyMaking *making);

@@ -74,7 +74,7 @@ lsm_columns_have_codes(Relation index)
 			(lsm_compose_dropped(&spec, &dropped) && lsm_row_types_changed(index)))
 			return false;
 	}
-	return !lsm_index_collations_changed(index);
+	return !lsm_index_making_changed(index);
 }
 
 void
@@ -131,7 +131,7 @@ lsm_key_spec_fill(Relation index, LsmKeySpec *spec)
 	spec->unique = index->rd_index->indisunique;
 	spec->nulls_distinct = !index->rd_index->indnullsnotdistinct;
 	spec->nkept = 0;
-	lsm_index_require_collations(index);
+	lsm_index_require_making(index);
 	for (int i = 0; i < spec->nkeys; i++)
 	{
 		lsm_column_spec(index, i, &spec->columns[i]);

@@ -207,6 +207,7 @@ copy_parts(LsmParts *from, uint64 walk, KnownSpec *entry)
 	*to = *from;
 	to->context = CurrentMemoryContext;
 	to->walk = 0;
+	to->row_context = NULL;
 	if (OidIsValid(from->function.fn_oid))
 		fmgr_info(from->function.fn_oid, &to->function);
 	to->element = palloc(sizeof(LsmColumnSpec));

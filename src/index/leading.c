@@ -105,7 +105,7 @@ lsm_leading_word(Relation index, int filter_columns)
 	 * The layout of an old index would be a guess now, and filters outlive
 	 * its being refused.
 	 */
-	if (n > 0 && lsm_index_collations_changed(index))
+	if (n > 0 && lsm_index_making_changed(index))
 		return 0;
 	for (int i = 0; i < n && (filter_columns >= 0 || !is_asked_for_ranges(index, i)); i++)
 	{

@@ -64,6 +64,7 @@ typedef struct ClassFacts
 	uint64		stamp;			/* known_stamp then */
 	Oid			code_type;
 	LsmColumnType column_type;
+	int			function;		/* the support function that makes codes, or 0 */
 } ClassFacts;
 
 static ClassFacts known[64];
@@ -97,9 +98,14 @@ read_class(ClassFacts *facts)
 	{
 		facts->code_type = TEXTOID;
 		facts->column_type = LSM_COLUMN_TEXT;
+		facts->function = LSM_PROC_NORMAL_TEXT;
+		return;
 	}
-	else if (OidIsValid(get_opfamily_proc(family, type, type, LSM_PROC_CODE)) ||
-			 OidIsValid(get_opfamily_proc(family, type, type, LSM_PROC_EQUALITY_CODE)))
+	if (OidIsValid(get_opfamily_proc(family, type, type, LSM_PROC_CODE)))
+		facts->function = LSM_PROC_CODE;
+	else if (OidIsValid(get_opfamily_proc(family, type, type, LSM_PROC_EQUALITY_CODE)))
+		facts->function = LSM_PROC_EQUALITY_CODE;
+	if (facts->function != 0)
 		facts->column_type = LSM_COLUMN_FUNCTION;
 }
 
@@ -145,6 +151,18 @@ LsmColumnType
 lsm_class_column_type(Oid family, Oid opcintype)
 {
 	return class_facts(family, opcintype)->column_type;
+}
+
+int
+lsm_class_function(Oid family, Oid opcintype)
+{
+	return class_facts(family, opcintype)->function;
+}
+
+uint64
+lsm_classes_stamp(void)
+{
+	return known_stamp;
 }
 
 bool

@@ -143,6 +143,22 @@ strings_by_rules(Relation index, int column, uint32 rules)
 						  index_getprocid(index, column + 1, LSM_PROC_COMPARE), rules);
 }
 
+/* See index.h. */
+List *
+lsm_index_row_types(Relation index)
+{
+	List	   *all = NIL;
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		LsmColumnSpec spec;
+
+		if (composed_spec(index, i, &spec))
+			all = list_concat(all, lsm_compose_row_types(&spec));
+	}
+	return all;
+}
+
 /* The part of LsmKeyRules.collations that is about collations */
 static uint32
 collations_part(Relation index, uint32 collations)
@@ -294,6 +310,31 @@ digest_collations(Relation index, const LsmStrings *strings,
 	return digest;
 }
 
+/* Of the support functions that codes of the index's columns are made by; 0: none */
+static uint32
+digest_functions(Relation index)
+{
+	uint32		digest = 0;
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+	{
+		int			function = lsm_class_function(index->rd_opfamily[i], index->rd_opcintype[i]);
+		LsmColumnSpec composed;
+		List	   *all;
+		uint32	   *facts;
+
+		if (composed_spec(index, i, &composed))
+			all = lsm_compose_functions(&composed);
+		else
+			all = function == 0 ? NIL : list_make1_int(function);
+		facts = palloc(sizeof(uint32) * (list_length(all) + 1));
+		for (int k = 0; k < list_length(all); k++)
+			facts[k] = (uint32) list_nth_int(all, k);
+		digest = combine_set(digest, facts, list_length(all));
+	}
+	return digest;
+}
+
 /* As LsmKeyRules.collations has it, row types included */
 static uint32
 fold_versions(Relation index, uint32 versions)
@@ -317,12 +358,13 @@ lsm_index_new_making(Relation index, LsmKeyMaking *making)
 	index->rd_amcache = NULL;
 	memset(making, 0, sizeof(LsmKeyMaking));
 	making->rules.version = LSM_KEY_RULES_CURRENT;
-	making->origin.known = 1;
+	making->origin.known = LSM_KEY_ORIGIN_CURRENT;
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
 		strings[i] = strings_by_rules(index, i, LSM_KEY_RULES_CURRENT);
 		making->origin.layouts[i] = strings[i] + 1;
 	}
+	making->origin.functions = digest_functions(index);
 	making->origin.sample = digest_collations(index, strings, lsm_collation_sample);
 	making->rules.collations =
 		fold_versions(index, digest_collations(index, strings, lsm_collation_version));
@@ -368,16 +410,19 @@ find_mismatch(Relation index, const LsmKeyMaking *making)
 	 * keyspec.c says so, and the set of collations may be another one with
 	 * them.
 	 */
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (column_is_composed(index, i) && !composed_spec(index, i, &composed))
+			return LSM_MISMATCH_UNKNOWN;
+	if (making->origin.known >= 2 && making->origin.functions != digest_functions(index))
+		return LSM_MISMATCH_FUNCTIONS;
 	if (lsm_row_types_changed(index))
 		return LSM_MISMATCH_UNKNOWN;
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
-		bool		is_composed = column_is_composed(index, i);
-
-		if (!lsm_index_strings(index, i, &strings[i]) ||
-			(is_composed && !composed_spec(index, i, &composed)))
+		if (!lsm_index_strings(index, i, &strings[i]))
 			return LSM_MISMATCH_UNKNOWN;
-		if (!is_composed && !lsm_collation_makes(index->rd_indcollation[i], strings[i]))
+		if (!column_is_composed(index, i) &&
+			!lsm_collation_makes(index->rd_indcollation[i], strings[i]))
 			return LSM_MISMATCH_LAYOUT;
 	}
 	versions = making->origin.known == 0 ? old_versions(index, strings) :
@@ -391,16 +436,6 @@ find_mismatch(Relation index, const LsmKeyMaking *making)
 	return LSM_MISMATCH_NONE;
 }
 
-/* Do the codes of a column depend on more than values and catalogs? */
-static bool
-depends_on_collations(Relation index)
-{
-	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
-		if (column_is_composed(index, i) || strings_vary(index, i))
-			return true;
-	return false;
-}
-
 /*
  * ALTER TYPE of a row type tells the relcache of an index nothing, nor does its
  * rollback: what depends on such types is found out anew each time.
@@ -409,43 +444,42 @@ static LsmMismatch
 index_mismatch(Relation index)
 {
 	LsmIndexCache *cache = index->rd_amcache;
-	LsmMismatch mismatch = LSM_MISMATCH_NONE;
+	uint64		classes_stamp = lsm_classes_stamp();
+	LsmMismatch mismatch;
 	LsmKeyMaking making;
-	bool		settled = true;
+	bool		settled;
 	uint32		unused;
+	MemoryContext context;
+	MemoryContext old;
 
-	if (likely(cache != NULL && cache->has_mismatch))
+	if (likely(cache != NULL && cache->has_mismatch && cache->classes_stamp == classes_stamp))
 		return cache->mismatch;
-	if (depends_on_collations(index))
-	{
-		MemoryContext context;
-		MemoryContext old;
 
-		/* it may be there after a promotion */
-		if (!read_making(index, &making))
-			return LSM_MISMATCH_NONE;
-		context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index collations",
-										ALLOCSET_SMALL_SIZES);
-		old = MemoryContextSwitchTo(context);
-		mismatch = find_mismatch(index, &making);
-		if (mismatch > LSM_MISMATCH_UNKNOWN && OidIsValid(collation_not_there(index)))
-			mismatch = LSM_MISMATCH_NOT_THERE;
-		settled = mismatch != LSM_MISMATCH_UNKNOWN && !row_types_digest(index, &unused);
-		if (mismatch == LSM_MISMATCH_UNKNOWN)
-			mismatch = LSM_MISMATCH_NONE;
-		MemoryContextSwitchTo(old);
-		MemoryContextDelete(context);
-	}
+	/* it may be there after a promotion */
+	if (!read_making(index, &making))
+		return LSM_MISMATCH_NONE;
+	context = AllocSetContextCreate(CurrentMemoryContext, "lsm_index making",
+									ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(context);
+	mismatch = find_mismatch(index, &making);
+	if (mismatch > LSM_MISMATCH_UNKNOWN && OidIsValid(collation_not_there(index)))
+		mismatch = LSM_MISMATCH_NOT_THERE;
+	settled = mismatch != LSM_MISMATCH_UNKNOWN && !row_types_digest(index, &unused);
+	if (mismatch == LSM_MISMATCH_UNKNOWN)
+		mismatch = LSM_MISMATCH_NONE;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
 	if (!settled)
 		return mismatch;
 	cache = lsm_index_cache(index);
 	cache->mismatch = mismatch;
+	cache->classes_stamp = classes_stamp;
 	cache->has_mismatch = true;
 	return mismatch;
 }
 
 bool
-lsm_index_collations_changed(Relation index)
+lsm_index_making_changed(Relation index)
 {
 	return index_mismatch(index) != LSM_MISMATCH_NONE;
 }
@@ -461,6 +495,9 @@ mismatch_detail(LsmMismatch mismatch)
 			return errdetail("The collation of one of its columns does not give strings the kind of keys any more that the index has.");
 		case LSM_MISMATCH_VERSION:
 			return errdetail("The C library or ICU has another version than when the index was built.");
+		case LSM_MISMATCH_FUNCTIONS:
+			return errdetail("Support function %d, %d, or %d was added to, or dropped from, the operator class of a column, or of what its type consists of.",
+							 LSM_PROC_CODE, LSM_PROC_EQUALITY_CODE, LSM_PROC_NORMAL_TEXT);
 		default:
 			return errdetail("The C library or ICU gives strings other keys than when the index was built, or a row type in it has got a string under another collation.");
 	}
@@ -481,6 +518,9 @@ report_mismatch(int elevel, Relation index, LsmMismatch mismatch)
 {
 	ereport(elevel,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 mismatch == LSM_MISMATCH_FUNCTIONS ?
+			 errmsg("index \"%s\" was built with other support functions",
+					RelationGetRelationName(index)) :
 			 errmsg("index \"%s\" was built with another version of a collation",
 					RelationGetRelationName(index)),
 			 mismatch_detail(mismatch),
@@ -488,7 +528,7 @@ report_mismatch(int elevel, Relation index, LsmMismatch mismatch)
 }
 
 void
-lsm_index_warn_of_collations(Relation index)
+lsm_index_warn_of_making(Relation index)
 {
 	LsmMismatch mismatch = index_mismatch(index);
 
@@ -499,7 +539,7 @@ lsm_index_warn_of_collations(Relation index)
 }
 
 void
-lsm_index_require_collations(Relation index)
+lsm_index_require_making(Relation index)
 {
 	LsmMismatch mismatch = index_mismatch(index);
 

@@ -19,17 +19,19 @@ typedef enum LsmMismatch
 	LSM_MISMATCH_LAYOUT,		/* codes of the kind that a column has cannot be
 								 * made */
 	LSM_MISMATCH_VERSION,		/* another version of ICU or of the C library */
-	LSM_MISMATCH_SAMPLE			/* other keys of some strings */
+	LSM_MISMATCH_SAMPLE,		/* other keys of some strings */
+	LSM_MISMATCH_FUNCTIONS		/* other support functions make codes */
 } LsmMismatch;
 
 /* In rd_amcache.  Reading catalogs may empty that. */
 typedef struct LsmIndexCache
 {
 	bool		has_making;
-	bool		has_mismatch;
+	bool		has_mismatch;	/* while lsm_classes_stamp() is */
 	bool		has_leading;
 	bool		warned;
 	LsmMismatch mismatch;
+	uint64		classes_stamp;
 	LsmKeyMaking making;
 	uint64		leading;
 } LsmIndexCache;

@@ -114,6 +114,7 @@ lsm_function_spec(LsmColumnSpec *spec, Oid family)
 									 LSM_PROC_EQUALITY_CODE);
 	check_function(function, spec->opcintype, BYTEAOID);
 	fmgr_info_cxt(function, &spec->parts->function, spec->parts->context);
+	spec->parts->function_number = lsm_class_function(family, spec->opcintype);
 	spec->put = put_result;
 	spec->order = in_order ? LSM_ORDER_CODES : LSM_ORDER_NONE;
 }

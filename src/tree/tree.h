@@ -439,12 +439,16 @@ typedef struct LsmKeyRules
  * in the metapage; zeroes in those of older builds.
  */
 #define LSM_KEY_COLUMNS		32
+#define LSM_KEY_ORIGIN_CURRENT	2
 
 typedef struct LsmKeyOrigin
 {
-	uint32		known;			/* 1, or 0: an older build */
+	uint32		known;			/* 0: nothing, by an older build; 1: what
+								 * stands up to `layouts`; 2: all */
 	uint32		sample;			/* digest of keys of a sample; 0: none */
 	uint8		layouts[LSM_KEY_COLUMNS];	/* of a column's codes, counted from 1 */
+	uint32		functions;		/* digest of the support functions that make
+								 * codes */
 } LsmKeyOrigin;
 
 typedef struct LsmKeyMaking

@@ -236,6 +236,16 @@ SET enable_bitmapscan = off;
 SET enable_seqscan = on;
 SELECT differs('SELECT count(*), sum(id), min(v) FROM @ WHERE r BETWEEN 100 AND 9000', 'Parallel Seq Scan');
 
+-- ranges of TIDs, which PostgreSQL 19 reads with several processes
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET enable_seqscan = off;
+SELECT ctid AS middle FROM l WHERE id = 15000 \gset
+SELECT (SELECT count(*) FROM l WHERE ctid < :'middle') + (SELECT count(*) FROM l WHERE ctid >= :'middle') - (SELECT count(*) FROM l) AS too_many;
+SELECT count(*) - count(DISTINCT id) AS twice, count(*) > 10000 AS many FROM l WHERE ctid >= '(0,100)' AND ctid < :'middle';
+SELECT count(*) FROM l WHERE ctid > :'middle' AND ctid < :'middle';
+
 -- as the planner is by itself: small indexes are read by one process
 RESET ALL;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM l WHERE r BETWEEN 100 AND 120;

@@ -36,3 +36,14 @@ ALTER TABLE l ALTER v SET STORAGE plain;
 SELECT twin('INSERT INTO @ SELECT i, repeat(''y'', i * 500), NULL FROM generate_series(1, 16) i');
 SELECT same();
 DROP TABLE h, l;
+-- a row that the transaction has locked, updated in a thousand subtransactions: one lock, not a thousand
+CREATE TABLE l (id int PRIMARY KEY, n int, v text) USING lsm;
+ALTER TABLE l ALTER v SET STORAGE external;
+INSERT INTO l VALUES (1, 0, repeat('x', 10000));
+BEGIN;
+SELECT id FROM l WHERE id = 1 FOR UPDATE;
+DO $$ BEGIN FOR i IN 1..1000 LOOP BEGIN UPDATE l SET n = n + 1 WHERE id = 1; EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END $$;
+COMMIT;
+SELECT id, n, length(v) FROM l;
+SELECT * FROM lsm_verify('l');
+DROP TABLE l;

@@ -433,6 +433,9 @@ lsm_progress_vacuum_index_done(void)
  */
 #define LSM_CORE_ASKS_FOR_EQUALITY	(PG_VERSION_NUM >= 180000)
 
+/* Does a subscriber look for rows that were deleted (retain_dead_tuples)? */
+#define LSM_CORE_READS_DEAD_ROWS	(PG_VERSION_NUM >= 190000)
+
 /*
  * Does a subscriber find rows by a unique index of any access method with
  * btree's strategy numbers?

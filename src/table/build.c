@@ -251,7 +251,7 @@ end_entries(EntryMaker *maker)
 static TableScanDesc
 begin_build_scan(Relation table_rel, TransactionId OldestXmin, Snapshot *own_snapshot)
 {
-	Snapshot	snapshot = SnapshotAny;
+	Snapshot	snapshot = &lsm_snapshot_any;
 
 	if (!TransactionIdIsValid(OldestXmin))
 		snapshot = *own_snapshot = RegisterSnapshot(GetTransactionSnapshot());
@@ -357,7 +357,7 @@ build_from_scan(Build *build, IndexInfo *index_info, LsmTableScan *scan,
 
 		if (progress)
 			report_blocks_done(scan, &reported);
-		if (snapshot == SnapshotAny)
+		if (snapshot->snapshot_type == SNAPSHOT_ANY)
 			v = judge_row(&judge, row, value, &version);
 		else
 			v.index_it = v.alive = v.count =
@@ -390,6 +390,7 @@ lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 	LsmTableScan *scan;
 	Snapshot	own_snapshot = NULL;
 	TransactionId OldestXmin = InvalidTransactionId;
+	bool		any PG_USED_FOR_ASSERTS_ONLY;
 	double		reltuples;
 
 	Assert(OidIsValid(index_rel->rd_rel->relam));
@@ -401,9 +402,10 @@ lsm_index_build_range_scan(Relation table_rel, Relation index_rel,
 	if (!sscan)
 		sscan = begin_build_scan(table_rel, OldestXmin, &own_snapshot);
 	scan = (LsmTableScan *) sscan;
-	Assert(sscan->rs_snapshot == SnapshotAny || IsMVCCSnapshot(sscan->rs_snapshot));
-	Assert((sscan->rs_snapshot == SnapshotAny) == TransactionIdIsValid(OldestXmin));
-	Assert(sscan->rs_snapshot == SnapshotAny || !anyvisible);
+	any = sscan->rs_snapshot->snapshot_type == SNAPSHOT_ANY;
+	Assert(any || IsMVCCSnapshot(sscan->rs_snapshot));
+	Assert(any == TransactionIdIsValid(OldestXmin));
+	Assert(any || !anyvisible);
 
 	if (progress)
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL,

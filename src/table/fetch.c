@@ -506,6 +506,8 @@ lsm_table_fetch_tuple(IndexFetchTableData *data, ItemPointer tid, Snapshot snaps
 	fetch->rows.seen = false;
 	if (all_dead)
 		*all_dead = false;
+	if (lsm_reads_dead_heap_row(snapshot))
+		return false;
 	if (unlikely(*call_again))
 	{
 		*call_again = next_seen(fetch, snapshot, &version, &packed);

@@ -543,12 +543,17 @@ lock_and_toast(LsmUpdate *update)
 
 	lsm_row_find_conflict(&target->row, update->mode, &before);
 	update->own_locks = before.own;
-	lsm_row_change_header(target, InvalidTransactionId, update->mode, &header);
-	lsm_header_add_locker(&header, update->xid, update->mode);
-	update->row_locked = lsm_row_change_override(target, &header, lsm_slice(NULL, 0));
-	lsm_header_free(&header);
-	if (!update->row_locked)
-		return;
+	if (before.own_enough)
+		update->row_locked = true;	/* if that lock goes, so does this update */
+	else
+	{
+		lsm_row_change_header(target, InvalidTransactionId, update->mode, &header);
+		lsm_header_add_locker(&header, update->xid, update->mode);
+		update->row_locked = lsm_row_change_override(target, &header, lsm_slice(NULL, 0));
+		lsm_header_free(&header);
+		if (!update->row_locked)
+			return;
+	}
 	update->stored = heap_toast_insert_or_update(target->rel, update->newtup,
 												 update->oldtup, 0);
 	lsm_row_check_size(update->stored);

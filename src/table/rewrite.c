@@ -338,13 +338,13 @@ begin_source(RewriteSource *source, Relation table, Relation index)
 									 PROGRESS_REPACK_PHASE_INDEX_SCAN_HEAP);
 		pgstat_progress_update_param(PROGRESS_REPACK_INDEX_RELID,
 									 RelationGetRelid(index));
-		source->index_scan = index_beginscan(table, index, SnapshotAny, NULL, 0, 0, SO_NONE);
+		source->index_scan = index_beginscan(table, index, &lsm_snapshot_any, NULL, 0, 0, SO_NONE);
 		index_rescan(source->index_scan, NULL, 0, NULL, 0);
 		return;
 	}
 	pgstat_progress_update_param(PROGRESS_REPACK_PHASE,
 								 PROGRESS_REPACK_PHASE_SEQ_SCAN_HEAP);
-	source->table_scan = table_beginscan(table, SnapshotAny, 0, (ScanKey) NULL, SO_NONE);
+	source->table_scan = table_beginscan(table, &lsm_snapshot_any, 0, (ScanKey) NULL, SO_NONE);
 	pgstat_progress_update_param(PROGRESS_REPACK_TOTAL_HEAP_BLKS,
 								 lsm_scan_total_blocks((LsmTableScan *) source->table_scan));
 }

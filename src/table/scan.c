@@ -64,6 +64,8 @@ typedef struct LsmParallelScan
 #define PARALLEL_MIN_BLOCKS		8
 #define PARALLEL_MAX_BLOCKS		1024
 
+SnapshotData lsm_snapshot_any = {.snapshot_type = SNAPSHOT_ANY};
+
 /* All versions of each row? */
 static inline bool
 sees_all(Snapshot snapshot)
@@ -113,6 +115,14 @@ set_whole_range(LsmTableScan *scan)
 		lsm_scan_set_range(scan, 1, 0);
 	else
 		lsm_scan_set_range(scan, 0, lsm_number_pack(scan->row_limit - 1));
+}
+
+/* Is it one of several that divide a range among them? */
+static inline bool
+is_parallel(const LsmTableScan *scan)
+{
+	return scan->base.rs_parallel != NULL &&
+		(scan->base.rs_flags & (SO_TYPE_SEQSCAN | SO_TYPE_TIDRANGESCAN)) != 0;
 }
 
 /* ---- synchronized scans ---- */
@@ -191,7 +201,11 @@ start_scan(LsmTableScan *scan, ScanKey key, bool again)
 	scan->block = 0;
 	scan->met_hidden = false;
 	scan->sample_block = InvalidBlockNumber;
+	if (lsm_reads_dead_heap_row(scan->base.rs_snapshot) && scan->base.rs_parallel == NULL)
+		scan->row_limit = 0;
 	set_whole_range(scan);
+	scan->first_shared = scan->low;
+	scan->last_shared = scan->high;
 	choose_start(scan, again);
 	lsm_ahead_reset(&scan->ahead);
 	if (scan->base.rs_flags & SO_TYPE_SEQSCAN)
@@ -219,7 +233,7 @@ lsm_scan_begin(Relation rel, Snapshot snapshot, int nkeys, ScanKey key,
 	scan->batched = (flags & SO_TYPE_SEQSCAN) && lsm_snapshot_reads_ahead(snapshot);
 
 	/* these will read everything: one lock for all */
-	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN))
+	if (flags & (SO_TYPE_SEQSCAN | SO_TYPE_SAMPLESCAN | SO_TYPE_TIDRANGESCAN))
 	{
 		Assert(snapshot);
 		PredicateLockRelation(rel, snapshot);
@@ -301,6 +315,9 @@ lsm_parallelscan_initialize(Relation rel, ParallelTableScanDesc pscan)
 {
 	LsmParallelScan *shared = (LsmParallelScan *) pscan;
 
+	/* before the limit is read: who inserts behind it finds the lock */
+	if (ActiveSnapshotSet())
+		PredicateLockRelation(rel, GetActiveSnapshot());
 #if PG_VERSION_NUM >= 180000
 	shared->base.phs_locator = rel->rd_locator;
 #else
@@ -327,15 +344,13 @@ static bool
 parallel_next_range(LsmTableScan *scan)
 {
 	LsmParallelScan *shared = (LsmParallelScan *) scan->base.rs_parallel;
-	uint64		first = pg_atomic_fetch_add_u64(&shared->next_block, shared->chunk);
-	uint64		last;
+	uint64		first = (scan->first_shared >> 16) +
+		pg_atomic_fetch_add_u64(&shared->next_block, shared->chunk);
+	uint64		last = first + shared->chunk - 1;
 
-	if (first >= scan->nblocks)
+	if (scan->first_shared > scan->last_shared || first > scan->last_shared >> 16)
 		return false;
-	last = Min(first + shared->chunk, scan->nblocks) - 1;
-	lsm_scan_set_range(scan, first << 16,
-					   Min((last << 16) | 0xFFFF,
-						   lsm_number_pack(scan->row_limit - 1)));
+	lsm_scan_set_range(scan, first << 16, Min((last << 16) | 0xFFFF, scan->last_shared));
 	return true;
 }
 
@@ -455,8 +470,7 @@ step_entry(LsmTableScan *scan, ScanDirection direction, LsmSlice *key, LsmSlice 
 bool
 lsm_scan_step(LsmTableScan *scan, ScanDirection direction, uint64 *row, LsmSlice *value)
 {
-	bool		parallel = scan->base.rs_parallel != NULL &&
-		(scan->base.rs_flags & SO_TYPE_SEQSCAN) != 0;
+	bool		parallel = is_parallel(scan);
 
 	Assert(!parallel || ScanDirectionIsForward(direction));
 	CHECK_FOR_INTERRUPTS();
@@ -751,6 +765,8 @@ lsm_scan_set_tidrange(TableScanDesc sscan, ItemPointer mintid, ItemPointer maxti
 	set_whole_range(scan);
 	lsm_scan_set_range(scan, Max(scan->low, scan->first_tid & ~UINT64CONST(0xFFFF)),
 					   Min(scan->high, scan->last_tid | 0xFFFF));
+	scan->first_shared = scan->low;
+	scan->last_shared = scan->high;
 }
 
 bool
@@ -763,8 +779,6 @@ lsm_scan_getnextslot_tidrange(TableScanDesc sscan, ScanDirection direction,
 
 	if (ScanDirectionIsNoMovement(direction))
 		return !TTS_EMPTY(slot);
-	if (IsolationIsSerializable() && !scan->positioned)
-		PredicateLockRelation(scan->base.rs_rd, scan->base.rs_snapshot);
 	while (lsm_scan_step(scan, direction, &row, &value))
 	{
 		LsmRow		version;

@@ -15,6 +15,7 @@
 #include "access/htup_details.h"
 #include "access/tableam.h"
 #include "executor/tuptable.h"
+#include "replication/logicalworker.h"
 #include "utils/snapmgr.h"
 
 #include "am/am.h"
@@ -248,6 +249,20 @@ lsm_ahead_key(const LsmAhead *ahead, int i)
 	return lsm_key_decode(ahead->batch->bytes.data + ahead->batch->entries[i].key_offset);
 }
 
+/*
+ * Where core asks for all versions, and takes the page of one that it is given
+ * for a buffer's, as of a heap table: a subscriber that looks for when a row was
+ * deleted (RelationFindDeletedTupleInfoSeq(), ...ByIndex()).  It has to find
+ * none.  All versions for us are those of lsm_snapshot_any.
+ */
+extern SnapshotData lsm_snapshot_any;
+
+static inline bool
+lsm_reads_dead_heap_row(Snapshot snapshot)
+{
+	return LSM_CORE_READS_DEAD_ROWS && unlikely(snapshot == SnapshotAny) && IsLogicalWorker();
+}
+
 /* Of an index scan; starts as zeros */
 typedef struct LsmFetchAhead
 {
@@ -290,6 +305,10 @@ typedef struct LsmTableScan
 	uint64		high;
 	bool		positioned;		/* cursor is inside the range */
 	BlockNumber block;			/* of the last row, for progress */
+
+	/* of a parallel scan: what all of them divide among them, inclusive */
+	uint64		first_shared;
+	uint64		last_shared;
 
 	/* rows from start_block on come first, those before in a second round */
 	BlockNumber start_block;

@@ -47,6 +47,14 @@ CREATE TABLE di_some2 PARTITION OF di_some FOR VALUES FROM (0) TO (9) USING heap
 CREATE INDEX di_some_a ON ONLY di_some (a);
 CREATE INDEX di_some1_a ON di_some1 (a);
 ALTER INDEX di_some_a ATTACH PARTITION di_some1_a;
+-- USING behind the parenthesis of ONLY
+CREATE INDEX di_only ON ONLY (di) USING btree (a);
+CREATE INDEX di_only_too ON ONLY (di) (a);
+-- an operator class that lsm_index has, but not for the type
+CREATE EXTENSION citext;
+CREATE TABLE di_citext (c citext) USING lsm;
+CREATE INDEX di_citext_c ON di_citext (c text_ops);
+DROP EXTENSION citext CASCADE;
 -- errors are core's
 CREATE INDEX ON di (nosuch);
 CREATE INDEX ON di_nosuch (a);

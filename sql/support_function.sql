@@ -171,4 +171,12 @@ DROP TABLE own;
 DROP OPERATOR FAMILY own_ops USING lsm_index CASCADE;
 DROP OPERATOR FAMILY own_uuid USING lsm_index CASCADE;
 DROP FUNCTION own_code(int), own_code(bigint), own_code(uuid);
+-- a default class for a type without codes, and without a function: keys stay btree's
+CREATE EXTENSION citext;
+CREATE OPERATOR CLASS bare_ops DEFAULT FOR TYPE citext USING lsm_index AS
+	OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 citext_cmp(citext, citext);
+CREATE TABLE bare (c citext PRIMARY KEY) USING lsm;
+SELECT amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.relname = 'bare_pkey';
+DROP TABLE bare;
+DROP EXTENSION citext CASCADE;
 RESET client_min_messages;

@@ -33,6 +33,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "catalog/catalog.h"
 #include "catalog/index.h"
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
@@ -264,16 +265,42 @@ lsm_references_need_btree(Oid table, void *constraints)
 	return false;
 }
 
-/* Has the partitioned table a key for the foreign key, and may it be used? */
+/*
+ * Has the table, or partitioned table, a key for the foreign key, and may it be
+ * used?  If not, it is not locked: before core refuses the statement it may wait
+ * for other locks, and call functions of whoever runs it.
+ */
 static bool
-may_reference_partitions(Oid table, const Constraint *constraint)
+may_be_referenced(Oid table, const Constraint *constraint)
 {
+	char		relkind = get_rel_relkind(table);
 	ListCell   *lc;
 
+	if ((relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE) ||
+		(!allowSystemTableMods && IsCatalogRelationOid(table)))
+		return false;
 	foreach(lc, lsm_unique_indexes(table, InvalidOid))
 	{
 		if (serves_reference(table, lfirst(lc), constraint->pk_attrs))
 			return may_reference(table, lfirst(lc));
+	}
+	return false;
+}
+
+/* LsmMayLock, for any of the constraints that reference the table */
+static bool
+some_may_reference(const RangeVar *name, Oid relid, void *constraints)
+{
+	ListCell   *lc;
+
+	foreach(lc, (List *) constraints)
+	{
+		Constraint *constraint = lfirst_node(Constraint, lc);
+
+		if (constraint->contype == CONSTR_FOREIGN && constraint->pktable != NULL &&
+			RangeVarGetRelid(constraint->pktable, NoLock, true) == relid &&
+			may_be_referenced(relid, constraint))
+			return true;
 	}
 	return false;
 }
@@ -289,15 +316,12 @@ may_reference_partitions(Oid table, const Constraint *constraint)
 static void
 prepare_foreign_key(Constraint *constraint, List *constraints)
 {
-	Oid			pk = RangeVarGetRelid(constraint->pktable, NoLock, true);
+	Oid			pk = lsm_lock_named(constraint->pktable, ShareRowExclusiveLock,
+									some_may_reference, lsm_references_need_btree,
+									constraints);
 	Oid			index;
 
-	if (!OidIsValid(pk) || (get_rel_relkind(pk) != RELKIND_RELATION &&
-							get_rel_relkind(pk) != RELKIND_PARTITIONED_TABLE))
-		return;
-	pk = lsm_lock_named(constraint->pktable, ShareRowExclusiveLock, NULL,
-						lsm_references_need_btree, constraints);
-	if (!OidIsValid(pk))
+	if (!OidIsValid(pk) || !may_be_referenced(pk, constraint))
 		return;
 	while (OidIsValid(index = referenced_lsm_key(pk, constraint)))
 	{
@@ -305,8 +329,7 @@ prepare_foreign_key(Constraint *constraint, List *constraints)
 		lsm_check_may_rebuild(pk, index, BTREE_NAME, FOREIGN_KEY_REASON);
 		make_btree(index, FOREIGN_KEY_REASON);
 	}
-	if (get_rel_relkind(pk) == RELKIND_PARTITIONED_TABLE &&
-		may_reference_partitions(pk, constraint))
+	if (get_rel_relkind(pk) == RELKIND_PARTITIONED_TABLE)
 		lsm_lock_partitions(pk, ShareRowExclusiveLock);
 }
 
@@ -433,7 +456,7 @@ lsm_prepare_refresh(RefreshMatViewStmt *stmt)
 			lsm_check_may_rebuild(relid, index, BTREE_NAME, REFRESH_REASON);
 		return;
 	}
-	relid = lsm_lock_named(stmt->relation, ExclusiveLock, RangeVarCallbackOwnsRelation,
+	relid = lsm_lock_named(stmt->relation, ExclusiveLock, lsm_owns_named,
 						   refresh_needs_btree, NULL);
 	if (OidIsValid(relid) && OidIsValid(index = refresh_lsm_key(relid)))
 		make_btree(index, REFRESH_REASON);

@@ -429,7 +429,7 @@ lock_table(RangeVar *name, LOCKMODE lockmode, LsmNeedsRebuild needs_rebuild, voi
 		 relkind != RELKIND_FOREIGN_TABLE && relkind != RELKIND_COMPOSITE_TYPE) ||
 		!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return InvalidOid;
-	return lsm_lock_named(name, lockmode, RangeVarCallbackOwnsRelation, needs_rebuild, stmt);
+	return lsm_lock_named(name, lockmode, lsm_owns_named, needs_rebuild, stmt);
 }
 
 /*

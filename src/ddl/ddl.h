@@ -97,12 +97,22 @@ extern void lsm_extension_tables_end(int nest_level);
 typedef bool (*LsmNeedsRebuild) (Oid table, void *arg);
 
 /*
+ * May the user lock the relation of this name?  False: core will refuse the
+ * statement, and will have the relation locked no longer than that takes.  May
+ * raise an error.
+ */
+typedef bool (*LsmMayLock) (const RangeVar *name, Oid relid, void *arg);
+
+/* ERROR, that of core, if it is not his. */
+extern bool lsm_owns_named(const RangeVar *name, Oid relid, void *arg);
+
+/*
  * Locks the relation of this name, with AccessExclusiveLock if a key has to be
  * rebuilt (NULL: never).  Returns the relation, which may be another one than
- * had the name before; InvalidOid: there is none, which core will report.
+ * had the name before; InvalidOid: there is none that may be locked, which core
+ * will report.  Nothing is locked without the right to it.
  */
-extern Oid	lsm_lock_named(const RangeVar *name, LOCKMODE lockmode,
-						   RangeVarGetRelidCallback callback,
+extern Oid	lsm_lock_named(const RangeVar *name, LOCKMODE lockmode, LsmMayLock may_lock,
 						   LsmNeedsRebuild needs_rebuild, void *arg);
 
 /* ... the table with this OID; returns whether a key has to be rebuilt. */

@@ -55,8 +55,8 @@ statement_text(const PlannedStmt *pstmt, const char *query_string)
 }
 
 /*
- * Is there USING before the first parenthesis?  REQUIRES: the text of a CREATE
- * INDEX that has been parsed.
+ * Is there USING before the parenthesis that columns are in (that of ONLY (t)
+ * may come first)?  REQUIRES: the text of a CREATE INDEX that has been parsed.
  */
 static bool
 names_access_method(const char *text)
@@ -66,11 +66,15 @@ names_access_method(const char *text)
 	YYLTYPE		location;
 	core_yyscan_t scanner = scanner_init(text, &extra, &ScanKeywords, ScanKeywordTokens);
 	int			using = keyword_token("using");
-	int			token;
+	int			only = keyword_token("only");
+	int			token = 0;
+	bool		names_table;
 
 	do
+	{
+		names_table = token == only;
 		token = core_yylex(&value, &location, scanner);
-	while (token != 0 && token != '(' && token != using);
+	} while (token != 0 && token != using && (token != '(' || names_table));
 	scanner_finish(scanner);
 
 	/* a text without columns is none that we understand: leave it alone */
@@ -130,7 +134,7 @@ columns_fit(Relation table, const IndexStmt *stmt)
 		{
 			Oid			opclass = get_opclass_oid(lsm_index_am_oid(), element->opclass, true);
 
-			if (!OidIsValid(opclass) || !lsm_opclass_is_ordered(opclass, type, collation))
+			if (!OidIsValid(opclass) || !lsm_opclass_fits(opclass, type, collation, true))
 				return false;
 		}
 		else if (!lsm_type_fits(type, collation, true))

@@ -28,6 +28,9 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
 #include "access/xact.h"
@@ -48,12 +51,14 @@
 
 /*
  * Relations whose cache entry was invalidated while this transaction had an
- * xid.  No allocation: the callback must not fail.
+ * xid.  No allocation: the callback must not fail.  Others' invalidations count,
+ * too, so there may be any number: then all relations are looked at.
  */
 #define MAX_NOTED	512
 
 static Oid	noted[MAX_NOTED];
 static int	nnoted = 0;
+static bool too_many = false;
 
 /* ======================================================================
  * The copy
@@ -128,13 +133,15 @@ lsm_before_concurrent_repack(Node *stmt)
 static void
 note_relation(Datum arg, Oid relid)
 {
-	if (relid < FirstNormalObjectId || nnoted == MAX_NOTED ||
+	if (relid < FirstNormalObjectId || too_many ||
 		!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		return;
 	for (int i = 0; i < nnoted; i++)
 		if (noted[i] == relid)
 			return;
-	noted[nnoted++] = relid;
+	too_many = nnoted == MAX_NOTED;
+	if (!too_many)
+		noted[nnoted++] = relid;
 }
 
 static bool
@@ -216,10 +223,24 @@ check_file(Relation rel)
 		lsm_tree_take_over(rel);
 }
 
+/* Relations that are not locked are not even opened: somebody may be dropping them. */
+static void
+check_relation(Oid relid)
+{
+	Relation	rel;
+
+	if (!relation_is_locked(relid))
+		return;
+	rel = RelationIdGetRelation(relid);
+	if (rel == NULL)
+		return;					/* dropped */
+	check_file(rel);
+	RelationClose(rel);
+}
+
 /*
  * An exchange with an lsm relation changes the row of that one, too.  Where no
- * such row has changed, no file is looked at.  Relations that are not locked
- * are not even opened: somebody may be dropping them.
+ * such row has changed, no file is looked at.
  */
 static void
 check_noted(void)
@@ -235,17 +256,27 @@ check_noted(void)
 		concerned = OidIsValid(am) && (am == table_am || am == index_am);
 	}
 	for (int i = 0; i < nnoted && concerned; i++)
-	{
-		Relation	rel;
+		check_relation(noted[i]);
+}
 
-		if (!relation_is_locked(noted[i]))
-			continue;
-		rel = RelationIdGetRelation(noted[i]);
-		if (rel == NULL)
-			continue;			/* dropped */
-		check_file(rel);
-		RelationClose(rel);
+/* The notes were too many: all relations of the database */
+static void
+check_all(void)
+{
+	Relation	catalog = table_open(RelationRelationId, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(catalog, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Oid			relid = ((Form_pg_class) GETSTRUCT(tuple))->oid;
+
+		CHECK_FOR_INTERRUPTS();
+		if (relid >= FirstNormalObjectId)
+			check_relation(relid);
 	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
 }
 
 static void
@@ -255,8 +286,14 @@ file_swap_xact_callback(XactEvent event, void *arg)
 		return;
 	if ((event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE) &&
 		OidIsValid(MyDatabaseId) && OidIsValid(lsm_table_am_oid()))
-		check_noted();
+	{
+		if (too_many)
+			check_all();
+		else
+			check_noted();
+	}
 	nnoted = 0;
+	too_many = false;
 }
 
 void

@@ -21,6 +21,7 @@
 
 #include "access/table.h"
 #include "catalog/pg_class.h"
+#include "commands/tablecmds.h"
 #include "miscadmin.h"
 #include "partitioning/partdesc.h"
 #include "storage/lmgr.h"
@@ -35,35 +36,37 @@ mode_needed(Oid table, LOCKMODE lockmode, LsmNeedsRebuild needs_rebuild, void *a
 	return needs_rebuild != NULL && needs_rebuild(table, arg) ? AccessExclusiveLock : lockmode;
 }
 
+/* See ddl.h. */
+bool
+lsm_owns_named(const RangeVar *name, Oid relid, void *arg)
+{
+	RangeVarCallbackOwnsRelation(name, relid, InvalidOid, NULL);
+	return true;
+}
+
 /*
  * See ddl.h.  As RangeVarGetRelidExtended(), but what is locked is what has
  * been looked at: the name may be another's after the wait, which the user may
  * have no right to lock like that.
  */
 Oid
-lsm_lock_named(const RangeVar *name, LOCKMODE lockmode, RangeVarGetRelidCallback callback,
+lsm_lock_named(const RangeVar *name, LOCKMODE lockmode, LsmMayLock may_lock,
 			   LsmNeedsRebuild needs_rebuild, void *arg)
 {
 	Oid			relid;
 
-	while (OidIsValid(relid = RangeVarGetRelid(name, NoLock, true)))
+	while (OidIsValid(relid = RangeVarGetRelid(name, NoLock, true)) &&
+		   may_lock(name, relid, arg))
 	{
-		LOCKMODE	mode;
+		LOCKMODE	mode = mode_needed(relid, lockmode, needs_rebuild, arg);
 
-		if (callback != NULL)
-			callback(name, relid, InvalidOid, NULL);
-		mode = mode_needed(relid, lockmode, needs_rebuild, arg);
 		LockRelationOid(relid, mode);
-		if (RangeVarGetRelid(name, NoLock, true) == relid)
-		{
-			if (callback != NULL)
-				callback(name, relid, relid, NULL);
-			if (mode == mode_needed(relid, lockmode, needs_rebuild, arg))
-				break;
-		}
+		if (RangeVarGetRelid(name, NoLock, true) == relid && may_lock(name, relid, arg) &&
+			mode == mode_needed(relid, lockmode, needs_rebuild, arg))
+			return relid;
 		UnlockRelationOid(relid, mode);
 	}
-	return relid;
+	return InvalidOid;
 }
 
 /* See ddl.h. */

@@ -313,7 +313,7 @@ lsm_prepare_attach(Oid parent, RangeVar *partition)
 	others = get_default_partition_oid(parent);
 	if (OidIsValid(others))
 		LockRelationOid(others, AccessExclusiveLock);
-	relid = lsm_lock_named(partition, AccessExclusiveLock, RangeVarCallbackOwnsRelation, NULL, NULL);
+	relid = lsm_lock_named(partition, AccessExclusiveLock, lsm_owns_named, NULL, NULL);
 	if (!OidIsValid(relid))
 		return;
 	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
@@ -488,7 +488,7 @@ lsm_prepare_attach_index(RangeVar *parent, RangeVar *partition)
 		get_rel_relkind(parent_index) != RELKIND_PARTITIONED_INDEX ||
 		!owns(index) || !owns(parent_index))
 		return;
-	parent_index = lsm_lock_named(parent, ShareUpdateExclusiveLock, RangeVarCallbackOwnsRelation,
+	parent_index = lsm_lock_named(parent, ShareUpdateExclusiveLock, lsm_owns_named,
 								  NULL, NULL);
 	if (!OidIsValid(parent_index) ||
 		get_rel_relkind(parent_index) != RELKIND_PARTITIONED_INDEX)

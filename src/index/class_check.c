@@ -70,15 +70,16 @@ lsm_opclass_is_ordered(Oid opclass, Oid type, Oid collation)
 										   LSM_KEY_RULES_CURRENT)) != LSM_ORDER_NONE;
 }
 
-bool
-lsm_opclass_has_codes(Oid opclass, Oid type, Oid collation)
+/* Have the type, and all types that it consists of, codes? */
+static bool
+class_has_codes(Oid family, Oid opcintype, Oid type, Oid collation)
 {
 	LsmOrder	order;
 	Oid			culprit;
 
-	return !class_is_composed(get_opclass_family(opclass), get_opclass_input_type(opclass)) ||
-		composed_order(get_opclass_family(opclass), get_opclass_input_type(opclass), type,
-					   collation, &order, &culprit);
+	return lsm_class_column_type(family, opcintype) != LSM_COLUMN_INVALID &&
+		(!class_is_composed(family, opcintype) ||
+		 composed_order(family, opcintype, type, collation, &order, &culprit));
 }
 
 /*
@@ -98,13 +99,6 @@ class_takes_collation(Oid family, Oid opcintype, Oid collation, Oid order_proc)
 		return type != LSM_COLUMN_FUNCTION;
 	return lsm_strings_of(lsm_class_code_type(family, opcintype), collation, order_proc,
 						  LSM_KEY_RULES_CURRENT) == LSM_STRINGS_KEY;
-}
-
-bool
-lsm_opclass_takes_collation(Oid opclass, Oid collation)
-{
-	return class_takes_collation(get_opclass_family(opclass), get_opclass_input_type(opclass),
-								 collation, opclass_order_proc(opclass));
 }
 
 void
@@ -134,8 +128,8 @@ lsm_check_collations(Relation index)
  * for it, or takes another one, values that are equal there would be different
  * to us, and a unique index would admit both.
  */
-bool
-lsm_opclass_is_for_type(Oid opcintype, Oid type)
+static bool
+class_is_for_type(Oid opcintype, Oid type)
 {
 	Oid			btree;
 
@@ -165,26 +159,32 @@ check_composed(Relation index, int column)
 }
 
 /*
- * Our codes are in the order of our own classes.  ERROR if someone's class for
- * the type compares otherwise, and has no function for codes.
+ * Our codes are in the order of our own classes.  Does someone's class for the
+ * type compare otherwise, and has no function for codes?
  */
+static bool
+compares_otherwise(Oid family, Oid opcintype, Oid compare)
+{
+	Oid			opclass = GetDefaultOpClass(opcintype, lsm_index_am_oid());
+
+	return lsm_class_column_type(family, opcintype) != LSM_COLUMN_FUNCTION &&
+		lsm_class_code_type(family, opcintype) == opcintype &&
+		!lsm_compares_by_pattern(compare) &&
+		(!OidIsValid(opclass) || opclass_order_proc(opclass) != compare);
+}
+
 static void
 check_compare(Relation index, int column)
 {
 	Oid			opcintype = index->rd_opcintype[column];
-	Oid			opclass = GetDefaultOpClass(opcintype, lsm_index_am_oid());
-	Oid			compare = index_getprocid(index, column + 1, LSM_PROC_COMPARE);
 
-	if (lsm_class_column_type(index->rd_opfamily[column], opcintype) == LSM_COLUMN_FUNCTION ||
-		lsm_class_code_type(index->rd_opfamily[column], opcintype) != opcintype ||
-		lsm_compares_by_pattern(compare) ||
-		(OidIsValid(opclass) && opclass_order_proc(opclass) == compare))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("lsm_index cannot encode values of type %s in the order of another operator class than its own",
-					format_type_be(opcintype)),
-			 errhint("Use the operator classes that come with lsmam, or one with support function 11, 12 or 13.")));
+	if (compares_otherwise(index->rd_opfamily[column], opcintype,
+						   index_getprocid(index, column + 1, LSM_PROC_COMPARE)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("lsm_index cannot encode values of type %s in the order of another operator class than its own",
+						format_type_be(opcintype)),
+				 errhint("Use the operator classes that come with lsmam, or one with support function 11, 12 or 13.")));
 }
 
 /* ERROR if a key column would be compared in another way than btree does. */
@@ -198,7 +198,7 @@ lsm_check_operator_classes(Relation index)
 		Oid			type = TupleDescAttr(RelationGetDescr(index), i)->atttypid;
 		Oid			opcintype = index->rd_opcintype[i];
 
-		if (!lsm_opclass_is_for_type(opcintype, type))
+		if (!class_is_for_type(opcintype, type))
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("lsm_index has no operator class for type %s",
@@ -216,6 +216,20 @@ lsm_check_operator_classes(Relation index)
 }
 
 bool
+lsm_opclass_fits(Oid opclass, Oid type, Oid collation, bool in_order)
+{
+	Oid			family = get_opclass_family(opclass);
+	Oid			opcintype = get_opclass_input_type(opclass);
+	Oid			compare = opclass_order_proc(opclass);
+
+	return class_is_for_type(opcintype, type) &&
+		class_takes_collation(family, opcintype, collation, compare) &&
+		class_has_codes(family, opcintype, type, collation) &&
+		!compares_otherwise(family, opcintype, compare) &&
+		(!in_order || lsm_opclass_is_ordered(opclass, type, collation));
+}
+
+bool
 lsm_type_fits(Oid type, Oid collation, bool in_order)
 {
 	Oid			opclass;
@@ -223,10 +237,5 @@ lsm_type_fits(Oid type, Oid collation, bool in_order)
 	if (!OidIsValid(type))
 		return false;
 	opclass = GetDefaultOpClass(type, lsm_index_am_oid());
-	if (!OidIsValid(opclass) ||
-		!lsm_opclass_is_for_type(get_opclass_input_type(opclass), type) ||
-		!lsm_opclass_takes_collation(opclass, collation) ||
-		!lsm_opclass_has_codes(opclass, type, collation))
-		return false;
-	return !in_order || lsm_opclass_is_ordered(opclass, type, collation);
+	return OidIsValid(opclass) && lsm_opclass_fits(opclass, type, collation, in_order);
 }

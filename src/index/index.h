@@ -226,23 +226,14 @@ extern LsmOrder lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc,
  */
 extern bool lsm_opclass_is_ordered(Oid opclass, Oid type, Oid collation);
 
-/* Have all types that `type` consists of codes? */
-extern bool lsm_opclass_has_codes(Oid opclass, Oid type, Oid collation);
-
 /*
- * Does lsm_index have a default operator class for keys of this type, and, if
- * `in_order`, keep their order?
+ * Can a column of the type have this operator class of ours, and, if `in_order`,
+ * does the index keep its order?
  */
+extern bool lsm_opclass_fits(Oid opclass, Oid type, Oid collation, bool in_order);
+
+/* Is there a default operator class that fits? */
 extern bool lsm_type_fits(Oid type, Oid collation, bool in_order);
-
-/* Can columns of this operator class have the collation? */
-extern bool lsm_opclass_takes_collation(Oid opclass, Oid collation);
-
-/*
- * Are values of `type` that a class for `opcintype` knows as equal those that
- * btree does?
- */
-extern bool lsm_opclass_is_for_type(Oid opcintype, Oid type);
 
 /* ERROR if they are not for a key column. */
 extern void lsm_check_operator_classes(Relation index);

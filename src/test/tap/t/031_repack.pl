@@ -184,6 +184,11 @@ foreach my $locked ('a, b', 'a', 'b')
 	my ($rc, $out, $err) = $node->psql('postgres', "BEGIN; LOCK TABLE $locked IN ACCESS EXCLUSIVE MODE; $exchange COMMIT", on_error_stop => 0);
 	like($err, qr/ERROR:  relation "[ab]" cannot be given the file of a relation with another access method/, "files exchanged with $locked locked: refused");
 }
+{
+	my $many = 'DO $$ BEGIN FOR i IN 1..520 LOOP EXECUTE format(\'CREATE TEMP TABLE many_%s ()\', i); END LOOP; END $$';
+	my ($rc, $out, $err) = $node->psql('postgres', "BEGIN; $many; LOCK TABLE a, b IN ACCESS EXCLUSIVE MODE; $exchange COMMIT", on_error_stop => 0);
+	like($err, qr/ERROR:  relation "[ab]" cannot be given the file of a relation with another access method/, '... behind so many others that notes of them are not kept: refused');
+}
 is(sql('SELECT max(v) FROM a UNION ALL SELECT max(v) FROM b'), "lsm 99\nheap 99", 'both tables are as they were');
 
 # two lsm tables may be exchanged, and are then each other

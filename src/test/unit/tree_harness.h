@@ -225,8 +225,14 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
 	abort();
 }
 
+uint64_t
+lsm_sst_blob_faults(void)
+{
+	return 0;
+}
+
 bool
-lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open)
+lsm_file_look_for_faults(LsmTree *tree, LsmOpenFile *open)
 {
 	return false;
 }

@@ -102,7 +102,6 @@ lsm_cursor_enter(LsmCursor *cursor)
 		lsm_version_unpin(version);
 	}
 	cursor->version = lsm_version_pin(lsm_version_enter(tree, &cursor->set));
-	(void) lsm_set_leave_flushed(&cursor->set, cursor->version);
 	cursor->ctl = tree->ctl;
 	lsm_filecache_begin();
 }

@@ -143,27 +143,6 @@ lsm_elastic_note(const LsmOpenFile *open)
 }
 
 /*
- * Pages of mapped filters could not be read.  If one is of this filter, it
- * reads as ones, which in a directory would lead to the wrong segment: do
- * without the filter.
- */
-static bool
-distrust(LsmTree *tree, LsmOpenFile *open)
-{
-	char		path[MAXPGPATH];
-
-	open->elastic->faults = lsm_sst_blob_faults();
-	if (!lsm_sst_blob_faulted(&open->blob))
-		return false;
-	lsm_file_path(tree, open->number, true, path);
-	lsm_file_filter_damaged(open,
-							psprintf("could not read filter file \"%s\": the file was truncated or the storage reported an error",
-									 path),
-							NULL);
-	return true;
-}
-
-/*
  * Do the units that are on admit the key?  One digest for all of them, or one
  * for each with lsm.hash_sharing off.  REQUIRES: inside the epoch.
  */
@@ -177,7 +156,8 @@ lsm_elastic_ask(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 	uint32		on;
 
 	Assert(lsm_epoch_inside());
-	if (unlikely(lsm_sst_blob_faults() != view->faults) && distrust(tree, open))
+	/* in a directory, ones would lead to the wrong segment */
+	if (lsm_file_filter_faulted(tree, open))
 		return true;
 	if (!view_valid(view))
 		return true;
@@ -214,7 +194,7 @@ lsm_elastic_ask_leading(LsmTree *tree, const LsmProbe *probe, LsmOpenFile *open,
 
 	Assert(lsm_epoch_inside());
 	maybe = lsm_elastic_probe_leading(&view->shape, lsm_probe_digest(probe, counts));
-	return maybe || (unlikely(lsm_sst_blob_faults() != view->faults) && distrust(tree, open));
+	return maybe || lsm_file_filter_faulted(tree, open);
 }
 
 /* ======================================================================

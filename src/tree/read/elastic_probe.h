@@ -23,8 +23,6 @@ typedef struct LsmElasticView
 	uint32		lines;
 	uint64		tried_clock;	/* when state was refused */
 	uint64		tried_freed;
-	uint64		faults;			/* lsm_sst_blob_faults() when the directory
-								 * was verified */
 	uint64		operation;		/* the segment below is its key's */
 	uint32		segment;
 	uint8		asked;			/* units of it, when last asked */

@@ -39,7 +39,6 @@ lsm_elastic_view_open(LsmOpenFile *open, const LsmElastic *shape,
 	view->lines = lsm_elastic_segment_lines(shape->units);
 	view->shift = view->lines == 1 ? 4 : 3;
 	view->nextents = nextents;
-	view->faults = lsm_sst_blob_faults();
 	StaticAssertStmt(LSM_ELASTIC_EXTENT_LINES == 16, "shift above");
 	StaticAssertStmt(LSM_ELASTIC_MAX_UNITS == LSM_ELASTIC_UNITS_MAX, "two names, one limit");
 	open->elastic = view;

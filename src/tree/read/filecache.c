@@ -668,12 +668,10 @@ lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest digest)
  * mapped for a moment may be of a file that has just gone.
  */
 bool
-lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open)
+lsm_file_look_for_faults(LsmTree *tree, LsmOpenFile *open)
 {
 	char		path[MAXPGPATH];
 
-	if (likely(lsm_sst_blob_faults() == open->faults_seen))
-		return false;
 	open->faults_seen = lsm_sst_blob_faults();
 	if (!lsm_sst_blob_faulted(&open->blob))
 		return false;

@@ -136,7 +136,14 @@ extern bool lsm_file_probe_page(LsmTree *tree, LsmOpenFile *open, LsmDigest dige
  * After a probe of a mapped filter that said maybe, or has ones_say_no: were pages
  * of it found unreadable?  Then it is not used any more.
  */
-extern bool lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open);
+extern bool lsm_file_look_for_faults(LsmTree *tree, LsmOpenFile *open);
+
+static inline bool
+lsm_file_filter_faulted(LsmTree *tree, LsmOpenFile *open)
+{
+	return unlikely(lsm_sst_blob_faults() != open->faults_seen) &&
+		lsm_file_look_for_faults(tree, open);
+}
 
 /* Count the blocks read since the last call. */
 extern void lsm_file_count_blocks(LsmTree *tree, LsmOpenFile *open);

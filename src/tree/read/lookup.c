@@ -44,22 +44,6 @@ get_from_memtables(const LsmTree *tree, const LsmMemtableSet *set, LsmSlice key,
 	return false;
 }
 
-/*
- * Memtables have something that is not complete.  Is it, where those are left out
- * that are in files, too?
- */
-static pg_noinline bool
-get_from_unflushed(const LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *version,
-				   LsmSlice key, const LsmProbe *probe, LsmFold *fold)
-{
-	LsmMemtableSet unflushed = *set;
-
-	if (!lsm_set_leave_flushed(&unflushed, version))
-		return false;
-	lsm_fold_again(fold);
-	return get_from_memtables(tree, &unflushed, key, probe, fold);
-}
-
 static inline LsmSlice
 iter_key(LsmSstIter *iter)
 {
@@ -167,9 +151,7 @@ get_again(void *arg, LsmFold *fold)
 
 	lsm_filecache_begin();
 	lsm_candidates_begin(files, tree, files->version, files->probe, key);
-	if (!get_from_memtables(tree, set, key, files->probe, fold) &&
-		(fold->tag == 0 ||
-		 !get_from_unflushed(tree, set, files->version, key, files->probe, fold)))
+	if (!get_from_memtables(tree, set, key, files->probe, fold))
 		get_from_files(files, fold);
 }
 
@@ -224,9 +206,7 @@ lsm_tree_get_until(LsmTree *tree, LsmSlice key, const LsmProbe *probe,
 	}
 	if (stamp != NULL)
 		lsm_stamp_of_set(tree, probe->digest, set.stamp, stamp);
-	hit = get_from_memtables(tree, &set, key, probe, &fold) ||
-		(unlikely(fold.tag != 0) &&
-		 get_from_unflushed(tree, &set, version, key, probe, &fold));
+	hit = get_from_memtables(tree, &set, key, probe, &fold);
 	tree->memtable_rate += ((hit ? 256 : 0) - tree->memtable_rate) / 16;
 	if (hit)
 		lsm_count(tree, LSM_COUNT_MEMTABLE_HITS, 1);

@@ -43,15 +43,6 @@ lsm_fold_begin(LsmFold *fold, const LsmKindOps *ops, StringInfo value)
 	fold->ndeltas = 0;
 }
 
-/* Nothing has been added. */
-static inline void
-lsm_fold_again(LsmFold *fold)
-{
-	fold->tag = 0;
-	fold->complete = false;
-	fold->ndeltas = 0;
-}
-
 /* No older value can change the result, or none is wanted. */
 static inline bool
 lsm_fold_complete(const LsmFold *fold)

@@ -249,18 +249,12 @@ slow_get(LsmTree *tree, const LsmMemtableSet *set, const LsmVersion *version, Ls
 		 const LsmEnough *enough, LsmFold *fold, StringInfo value, Basis *basis)
 {
 	LsmSlowRange		range = lsm_slow_key(key);
-	LsmMemtableSet unflushed = *set;
 	bool		known = true;
 
 	resetStringInfo(value);
 	lsm_fold_begin(fold, tree->ops, value);
 	fold->enough = enough;
 	fold_memtables(tree, set, &range, fold, basis);
-	if (!lsm_fold_complete(fold) && lsm_set_leave_flushed(&unflushed, version))
-	{
-		lsm_fold_again(fold);
-		fold_memtables(tree, &unflushed, &range, fold, basis);
-	}
 	if (!lsm_fold_complete(fold))
 		known = fold_files(tree, version, &range, fold);
 	(void) lsm_fold_end(fold);

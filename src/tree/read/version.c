@@ -10,8 +10,7 @@
  * changes version_no before a flushed memtable leaves the set, and unlinks a
  * file only after the epochs that may have seen the old version_no have
  * passed.  So a set may have a memtable of which the version has all entries in
- * files.  Who goes on from memtables to files has to leave it out, or he would
- * meet versions of a row twice (lsm_set_leave_flushed).
+ * files.  It is left out: versions of a row would be met twice.
  *
  *-------------------------------------------------------------------------
  */
@@ -644,6 +643,15 @@ warn_of_incomplete(LsmTree *tree)
 					lsm_relpath(tree->rlocator, tree->backend, MAIN_FORKNUM))));
 }
 
+/* Leave memtables out of the set that the version has in files. */
+static inline void
+leave_flushed(LsmMemtableSet *set, const LsmVersion *version)
+{
+	while (set->n > 0 &&
+		   set->tables[set->n - 1]->generation <= version->flushed_generation)
+		set->n--;
+}
+
 LsmVersion *
 lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 {
@@ -664,7 +672,10 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 			if (likely(!lsm_ignore_missing_files) ||
 				*(volatile LsmTreeState *) &tree->ctl->state != LSM_STATE_INCOMPLETE ||
 				!lsm_warn_about_file(tree->keyspace_id, LSM_LOST_LOG_PAGES))
+			{
+				leave_flushed(set, version);
 				return version;
+			}
 			warn_of_incomplete(tree);
 			continue;
 		}
@@ -672,20 +683,6 @@ lsm_version_enter(LsmTree *tree, LsmMemtableSet *set)
 		CHECK_FOR_INTERRUPTS();
 		(void) lsm_version_refresh(tree);
 	}
-}
-
-/* See version.h. */
-bool
-lsm_set_leave_flushed(LsmMemtableSet *set, const LsmVersion *version)
-{
-	int			n = set->n;
-
-	while (n > 0 && set->tables[n - 1]->generation <= version->flushed_generation)
-		n--;
-	if (n == set->n)
-		return false;
-	set->n = n;
-	return true;
 }
 
 /* See tree.h. */

@@ -224,15 +224,10 @@ extern bool lsm_version_may_hold_between(const LsmVersion *version, LsmSlice low
 /*
  * Enter the tree and take its memtables and its current version, in this
  * order, reloading the version (outside the epoch) if it is stale.  The version
- * stays valid until lsm_tree_exit(); pin it to keep it longer.
+ * stays valid until lsm_tree_exit(); pin it to keep it longer.  What it has in
+ * files is not in the set.
  */
 extern LsmVersion *lsm_version_enter(LsmTree *tree, LsmMemtableSet *set);
-
-/*
- * Leave memtables out of the set that the version has in files: their values would
- * be met twice.  True: there were some.
- */
-extern bool lsm_set_leave_flushed(LsmMemtableSet *set, const LsmVersion *version);
 
 /* The version as of now, read if the cached one is stale.  REQUIRES: outside
  * the epoch; ctl->files.version_no is set (state LOADING suffices). */

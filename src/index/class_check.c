@@ -65,9 +65,11 @@ lsm_opclass_is_ordered(Oid opclass, Oid type, Oid collation)
 							  &order, &culprit) && order != LSM_ORDER_NONE;
 	code_type = lsm_class_code_type(get_opclass_family(opclass), opcintype);
 	order_proc = opclass_order_proc(opclass);
-	return lsm_scalar_order(code_type, collation, order_proc,
-							lsm_strings_of(code_type, collation, order_proc,
-										   LSM_KEY_RULES_CURRENT)) != LSM_ORDER_NONE;
+	return lsm_class_order(get_opclass_family(opclass), opcintype,
+						   lsm_scalar_order(code_type, collation, order_proc,
+											lsm_strings_of(code_type, collation, order_proc,
+														   LSM_KEY_RULES_CURRENT))) !=
+		LSM_ORDER_NONE;
 }
 
 /* Have the type, and all types that it consists of, codes? */
@@ -168,7 +170,7 @@ compares_otherwise(Oid family, Oid opcintype, Oid compare)
 	Oid			opclass = GetDefaultOpClass(opcintype, lsm_index_am_oid());
 
 	return lsm_class_column_type(family, opcintype) != LSM_COLUMN_FUNCTION &&
-		lsm_class_code_type(family, opcintype) == opcintype &&
+		!lsm_class_has_normal_text(family, opcintype) &&
 		!lsm_compares_by_pattern(compare) &&
 		(!OidIsValid(opclass) || opclass_order_proc(opclass) != compare);
 }

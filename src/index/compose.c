@@ -502,7 +502,7 @@ make_part_spec(Oid type, Oid collation, Oid order_proc, HTAB *known,
 	spec->type = lsm_column_type(code_type);
 	if (spec->type == LSM_COLUMN_INVALID)
 		return false;
-	if (code_type != opcintype)
+	if (lsm_class_has_normal_text(family, opcintype))
 	{
 		Oid			function = get_opfamily_proc(family, opcintype, opcintype,
 												 LSM_PROC_NORMAL_TEXT);
@@ -710,6 +710,44 @@ lsm_compose_row_types(const LsmColumnSpec *spec)
 
 	walk_parts(spec, ++last_walk, visit_row_type, &all);
 	return all;
+}
+
+/*
+ * Of the row type whose values the column has, alone or in arrays.  Of a row type
+ * in another one there is nothing to know: core adds no column with a value to
+ * what a table's column has.
+ */
+static const LsmParts *
+row_parts(const LsmColumnSpec *spec)
+{
+	for (; spec->parts != NULL; spec = spec->parts->element)
+		if (spec->type == LSM_COLUMN_RECORD)
+			return spec->parts;
+	return NULL;
+}
+
+int
+lsm_compose_row_columns(const LsmColumnSpec *spec)
+{
+	const LsmParts *parts = row_parts(spec);
+
+	return parts == NULL ? 0 : parts->nattributes;
+}
+
+bool
+lsm_compose_row_has_grown(const LsmColumnSpec *spec, int columns)
+{
+	const LsmParts *parts = row_parts(spec);
+	TupleDesc	desc;
+	bool		result = false;
+
+	if (parts == NULL)
+		return false;
+	desc = lookup_rowtype_tupdesc(parts->type, -1);
+	for (int i = columns; i < desc->natts; i++)
+		result |= TupleDescAttr(desc, i)->atthasmissing;
+	ReleaseTupleDesc(desc);
+	return result;
 }
 
 /*

@@ -105,6 +105,18 @@ extern List *lsm_compose_functions(const LsmColumnSpec *spec);
 extern List *lsm_compose_row_types(const LsmColumnSpec *spec);
 
 /*
+ * How many columns has the row type whose values the column has, alone or in
+ * arrays, dropped ones included?  0: there is none.
+ */
+extern int	lsm_compose_row_columns(const LsmColumnSpec *spec);
+
+/*
+ * Has a column that was added to it behind so many a value in rows that are
+ * older?  Their codes have none.
+ */
+extern bool lsm_compose_row_has_grown(const LsmColumnSpec *spec, int columns);
+
+/*
  * Adds what stands for the columns dropped from row types; modulo 2^16 a column
  * adds something.  False: there is no row type.
  */

@@ -101,11 +101,11 @@ column_order(Relation index, Oid family, Oid opcintype, Oid collation, int colum
 	}
 	order = lsm_scalar_order(type, collation, order_proc,
 							 lsm_strings_of(type, collation, order_proc, LSM_KEY_RULES_CURRENT));
-	if (index == NULL ||
-		lsm_scalar_order(type, collation, order_proc, LSM_STRINGS_BYTES) == order)
-		return order;
-	return lsm_index_strings(index, column, &strings) ?
-		lsm_scalar_order(type, collation, order_proc, strings) : LSM_ORDER_NONE;
+	if (index != NULL &&
+		lsm_scalar_order(type, collation, order_proc, LSM_STRINGS_BYTES) != order)
+		order = lsm_index_strings(index, column, &strings) ?
+			lsm_scalar_order(type, collation, order_proc, strings) : LSM_ORDER_NONE;
+	return lsm_class_order(family, opcintype, order);
 }
 
 /* By the index's own operator family: adjust_families() may have put btree's here. */

@@ -202,6 +202,12 @@ extern Oid	lsm_class_code_type(Oid family, Oid opcintype);
 /* LSM_PROC_..., that of the class by which codes are made; 0: it has none */
 extern int	lsm_class_function(Oid family, Oid opcintype);
 
+static inline bool
+lsm_class_has_normal_text(Oid family, Oid opcintype)
+{
+	return lsm_class_function(family, opcintype) == LSM_PROC_NORMAL_TEXT;
+}
+
 /* Another number when what classes say may have changed */
 extern uint64 lsm_classes_stamp(void);
 extern bool lsm_class_has_collation(Oid opcintype);
@@ -217,6 +223,13 @@ extern bool lsm_strings_vary(Oid opcintype, Oid collation, Oid order_proc);
 /* Of types that are not composed */
 extern LsmOrder lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc,
 								 LsmStrings strings);
+
+/*
+ * That order, or none: groups of values are sorted by the operators of the
+ * class, which one with support function 13 may not have, or which core does not
+ * sort by.
+ */
+extern LsmOrder lsm_class_order(Oid family, Oid opcintype, LsmOrder order);
 
 /* ---- class_check.c ---- */
 
@@ -273,7 +286,10 @@ extern void lsm_index_require_making(Relation index);
 /* ERROR, that of PostgreSQL, if the locale of a collation is not installed. */
 extern void lsm_index_require_locales(Relation index);
 
-/* Were columns dropped from row types since the index was built? */
+/*
+ * Were columns dropped from row types since the index was built, or have rows of
+ * a table, which it has as a whole, got a column with a value?
+ */
 extern bool lsm_row_types_changed(Relation index);
 
 /*

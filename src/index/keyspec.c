@@ -50,7 +50,7 @@ composed_column(Relation index, int column, LsmColumnSpec *spec)
 	if (lsm_compose_dropped(spec, &dropped) && lsm_row_types_changed(index))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("index \"%s\" has values of row types from which columns were dropped",
+				 errmsg("index \"%s\" has values of row types whose columns have changed",
 						RelationGetRelationName(index)),
 				 errdetail("Its keys were made while these types had other columns."),
 				 errhint("Rebuild the index with REINDEX.")));
@@ -100,7 +100,7 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 		composed_column(index, column, spec);
 		return;
 	}
-	if (code_type != opcintype)
+	if (lsm_class_has_normal_text(index->rd_opfamily[column], opcintype))
 	{
 		spec->normal_text = index_getprocinfo(index, column + 1, LSM_PROC_NORMAL_TEXT);
 		lsm_check_normal_text(spec->normal_text->fn_oid, opcintype);
@@ -112,7 +112,9 @@ lsm_column_spec(Relation index, int column, LsmColumnSpec *spec)
 		TupleDescAttr(RelationGetDescr(index), column)->atttypid : InvalidOid;
 	if (spec->strings != LSM_STRINGS_BYTES)
 		spec->locale = lsm_collation_locale(collation);
-	spec->order = lsm_scalar_order(code_type, collation, order_proc, spec->strings);
+	spec->order = lsm_class_order(index->rd_opfamily[column], opcintype,
+								  lsm_scalar_order(code_type, collation, order_proc,
+												   spec->strings));
 	spec->collation = collation;
 	spec->opaque = spec->strings == LSM_STRINGS_KEY;
 	spec->kept = spec->opaque || spec->normal_text != NULL;

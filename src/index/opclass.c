@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "access/stratnum.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type_d.h"
 #include "common/hashfn.h"
@@ -227,4 +228,26 @@ lsm_scalar_order(Oid opcintype, Oid collation, Oid order_proc, LsmStrings string
 			return lsm_collation_kind(collation) == LSM_COLLATION_BYTES ?
 				LSM_ORDER_CODES : LSM_ORDER_NONE;
 	}
+}
+
+/* Does core take the operator for an order? */
+static bool
+can_sort(Oid family, Oid opcintype, StrategyNumber strategy)
+{
+	Oid			op = get_opfamily_member(family, opcintype, opcintype, strategy);
+	Oid			order_family;
+	Oid			order_type;
+	CompareType order;
+
+	return OidIsValid(op) && get_ordering_op_properties(op, &order_family, &order_type, &order);
+}
+
+LsmOrder
+lsm_class_order(Oid family, Oid opcintype, LsmOrder order)
+{
+	if (order != LSM_ORDER_GROUPS || !lsm_class_has_normal_text(family, opcintype) ||
+		(can_sort(family, opcintype, BTLessStrategyNumber) &&
+		 can_sort(family, opcintype, BTGreaterStrategyNumber)))
+		return order;
+	return LSM_ORDER_NONE;
 }

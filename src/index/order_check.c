@@ -38,7 +38,7 @@ struct LsmOrderCheck
 static inline bool
 is_checked(const LsmColumnSpec *spec)
 {
-	return lsm_strings_are_libc(spec->strings);
+	return spec->order == LSM_ORDER_GROUPS && lsm_strings_are_libc(spec->strings);
 }
 
 LsmOrderCheck *

@@ -110,6 +110,23 @@ row_types_digest(Relation index, uint32 *digest)
 	return found;
 }
 
+/*
+ * Rows that are older than a column have its value where ALTER TABLE has noted
+ * one, but their codes in the index of a whole row do not.  (Up to 17 core
+ * refuses that.)
+ */
+static bool
+row_types_have_grown(Relation index, const LsmKeyOrigin *origin)
+{
+	LsmColumnSpec spec;
+
+	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
+		if (origin->row_columns[i] > 0 && composed_spec(index, i, &spec) &&
+			lsm_compose_row_has_grown(&spec, origin->row_columns[i]))
+			return true;
+	return false;
+}
+
 bool
 lsm_row_types_changed(Relation index)
 {
@@ -117,7 +134,8 @@ lsm_row_types_changed(Relation index)
 	uint32		row_types;
 
 	return row_types_digest(index, &row_types) && read_making(index, &making) &&
-		making.rules.collations >> ROW_TYPES_SHIFT != row_types;
+		(making.rules.collations >> ROW_TYPES_SHIFT != row_types ||
+		 row_types_have_grown(index, &making.origin));
 }
 
 /* ======================================================================
@@ -361,8 +379,12 @@ lsm_index_new_making(Relation index, LsmKeyMaking *making)
 	making->origin.known = LSM_KEY_ORIGIN_CURRENT;
 	for (int i = 0; i < IndexRelationGetNumberOfKeyAttributes(index); i++)
 	{
+		LsmColumnSpec composed;
+
 		strings[i] = strings_by_rules(index, i, LSM_KEY_RULES_CURRENT);
 		making->origin.layouts[i] = strings[i] + 1;
+		if (composed_spec(index, i, &composed))
+			making->origin.row_columns[i] = lsm_compose_row_columns(&composed);
 	}
 	making->origin.functions = digest_functions(index);
 	making->origin.sample = digest_collations(index, strings, lsm_collation_sample);

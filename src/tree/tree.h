@@ -449,6 +449,8 @@ typedef struct LsmKeyOrigin
 	uint8		layouts[LSM_KEY_COLUMNS];	/* of a column's codes, counted from 1 */
 	uint32		functions;		/* digest of the support functions that make
 								 * codes */
+	uint16		row_columns[LSM_KEY_COLUMNS];	/* that the row type of a
+												 * column had; 0: it is none */
 } LsmKeyOrigin;
 
 typedef struct LsmKeyMaking

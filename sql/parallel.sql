@@ -242,6 +242,7 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET enable_seqscan = off;
 SELECT ctid AS middle FROM l WHERE id = 15000 \gset
+SELECT current_setting('server_version_num')::int < 190000 OR EXISTS (SELECT FROM plan_of(format('SELECT count(*) FROM l WHERE ctid < %L', :'middle')) p WHERE p ~ 'Parallel Tid Range Scan') AS parallel;
 SELECT (SELECT count(*) FROM l WHERE ctid < :'middle') + (SELECT count(*) FROM l WHERE ctid >= :'middle') - (SELECT count(*) FROM l) AS too_many;
 SELECT count(*) - count(DISTINCT id) AS twice, count(*) > 10000 AS many FROM l WHERE ctid >= '(0,100)' AND ctid < :'middle';
 SELECT count(*) FROM l WHERE ctid > :'middle' AND ctid < :'middle';

@@ -134,14 +134,21 @@ range_limits_walk(const IndexOptInfo *info, int column)
 	return info_column_order(info, column) != LSM_ORDER_NONE;
 }
 
+typedef struct MirrorKey
+{
+	Oid			family;
+	Oid			type;
+} MirrorKey;
+
 typedef struct FamilyMirror
 {
-	Oid			family;			/* hash key */
+	MirrorKey	key;			/* hash key */
 	Oid			btree_family;	/* InvalidOid: not mirrored */
 } FamilyMirror;
 
-/* Of this backend; emptied when an operator family changes */
+/* Of this backend; emptied, and that counted, when an operator family changes */
 static HTAB *family_mirrors = NULL;
+static uint64 mirrors_stamp = 0;
 
 static void
 forget_mirrors(Datum arg, int cacheid, uint32 hashvalue)
@@ -149,9 +156,10 @@ forget_mirrors(Datum arg, int cacheid, uint32 hashvalue)
 	HASH_SEQ_STATUS status;
 	FamilyMirror *mirror;
 
+	mirrors_stamp++;
 	hash_seq_init(&status, family_mirrors);
 	while ((mirror = hash_seq_search(&status)) != NULL)
-		(void) hash_search(family_mirrors, &mirror->family, HASH_REMOVE, NULL);
+		(void) hash_search(family_mirrors, &mirror->key, HASH_REMOVE, NULL);
 }
 
 /*
@@ -182,7 +190,9 @@ family_covers(Oid family, Oid btree_family)
 static Oid
 mirrored_family(Oid family, Oid type)
 {
+	MirrorKey	key = {family, type};
 	FamilyMirror *mirror;
+	uint64		stamp;
 	Oid			less;
 	Oid			btree_family;
 	Oid			btree_type;
@@ -190,16 +200,17 @@ mirrored_family(Oid family, Oid type)
 
 	if (family_mirrors == NULL)
 	{
-		HASHCTL		ctl = {.keysize = sizeof(Oid), .entrysize = sizeof(FamilyMirror)};
+		HASHCTL		ctl = {.keysize = sizeof(MirrorKey), .entrysize = sizeof(FamilyMirror)};
 
 		family_mirrors = hash_create("lsm operator families", 64, &ctl,
 									 HASH_ELEM | HASH_BLOBS);
 		CacheRegisterSyscacheCallback(AMOPOPID, forget_mirrors, (Datum) 0);
 	}
-	mirror = hash_search(family_mirrors, &family, HASH_FIND, NULL);
+	mirror = hash_search(family_mirrors, &key, HASH_FIND, NULL);
 	if (mirror != NULL)
 		return mirror->btree_family;
 
+	stamp = mirrors_stamp;
 	less = get_opfamily_member(family, type, type, BTLessStrategyNumber);
 	if (!OidIsValid(less) ||
 		!get_ordering_op_properties(less, &btree_family, &btree_type, &comparison) ||
@@ -208,8 +219,11 @@ mirrored_family(Oid family, Oid type)
 		!family_covers(family, btree_family))
 		btree_family = InvalidOid;
 
-	mirror = hash_search(family_mirrors, &family, HASH_ENTER, NULL);
-	mirror->btree_family = btree_family;
+	if (stamp == mirrors_stamp)
+	{
+		mirror = hash_search(family_mirrors, &key, HASH_ENTER, NULL);
+		mirror->btree_family = btree_family;
+	}
 	return btree_family;
 }
 

@@ -28,7 +28,6 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
-#include "utils/guc_tables.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -166,25 +165,6 @@ for_each_tree(Oid relid, LOCKMODE lockmode, void (*work) (LsmTree *tree))
 	relation_close(rel, NoLock);
 }
 
-/*
- * Are all our settings those of the server, which the workers have, too?  Else
- * what a worker writes may look different from what this session would write.
- */
-static bool
-settings_are_servers(void)
-{
-	int			n;
-	struct config_generic **settings = get_guc_variables(&n);
-
-	for (int i = 0; i < n; i++)
-	{
-		if (strncmp(settings[i]->name, "lsm.", 4) == 0 &&
-			settings[i]->source > PGC_S_ARGV)
-			return false;
-	}
-	return true;
-}
-
 Datum
 lsm_flush(PG_FUNCTION_ARGS)
 {
@@ -192,7 +172,8 @@ lsm_flush(PG_FUNCTION_ARGS)
 
 	PreventCommandDuringRecovery("lsm_flush()");
 	/* the worker takes its share of the trees */
-	if (settings_are_servers())
+	/* what a worker writes looks like what this session would write */
+	if (lsm_settings_are_servers("lsm."))
 	{
 		for_each_tree(relid, RowExclusiveLock, lsm_tree_flush_start);
 		for_each_tree(relid, RowExclusiveLock, lsm_tree_flush_idle);

@@ -632,15 +632,20 @@ find_urgent(int n, bool beside, TimestampTz now)
 	return urgent;
 }
 
-/* One step for one tree: the one that needs it most, or taking turns. */
+/*
+ * One step for one tree: the one that needs it most, or taking turns.  A tree may
+ * need it most for hours, so every second step is the next one's in turn.
+ */
 static bool
 compact_one(int n, bool beside)
 {
 	static int	next = 0;
+	static bool urgent_had_it = false;
 	TimestampTz now = lsm_monotonic_now();
-	int			urgent = find_urgent(n, beside, now);
+	int			urgent = urgent_had_it ? -1 : find_urgent(n, beside, now);
 
-	if (urgent >= 0 && compact_nth(urgent, beside, now))
+	urgent_had_it = urgent >= 0 && compact_nth(urgent, beside, now);
+	if (urgent_had_it)
 		return true;
 	for (int i = 0; i < n; i++)
 	{

@@ -212,7 +212,11 @@ tree_subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 static void
 tree_at_exit(int code, Datum arg)
 {
-	/* FATAL may come with locks held; the transaction is aborted later */
+	/*
+	 * FATAL may come with locks held, and in a job's memory; the transaction is
+	 * aborted later
+	 */
+	MemoryContextSwitchTo(TopMemoryContext);
 	LWLockReleaseAll();
 	tree_cleanup();
 	lsm_counters_publish();

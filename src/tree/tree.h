@@ -400,6 +400,12 @@ extern double lsm_elastic_ratio;
 extern bool lsm_elastic_inheritance;
 extern int	lsm_memtable_memory_kb; /* whole arena */
 extern int	lsm_memtable_size_kb;	/* one tree's memtable */
+
+/*
+ * Are all settings whose names begin so those of the server, which the workers
+ * have, too?
+ */
+extern bool lsm_settings_are_servers(const char *prefix);
 extern int	lsm_size_ratio;
 extern int	lsm_target_file_size_kb;
 extern int	lsm_compression;	/* LsmCompression or LSM_COMPRESSION_AUTO */

@@ -489,9 +489,9 @@ request_last_level(LsmTree *tree, LsmVersion *version)
 	return last;
 }
 
-/* One step of a request; false at its end. */
+/* One step of a request; false at its end.  `relief`: for writers only. */
 static bool
-request_step(LsmTree *tree, Request *request)
+request_step(LsmTree *tree, Request *request, bool relief)
 {
 	LsmJob	   *job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
@@ -500,7 +500,8 @@ request_step(LsmTree *tree, Request *request)
 	lsm_job_set_version(job, lsm_version_refresh(tree));
 	if (request->last == 0)
 		request->last = request_last_level(tree, job->version);
-	plan = request_plan(tree, request, job->version);
+	plan = relief ? lsm_plan_relief(job->version, &request->reliefs) :
+		request_plan(tree, request, job->version);
 	if (plan != NULL)
 	{
 		job->entry.fate.freeze_limit = request->what->freeze_limit;
@@ -511,6 +512,25 @@ request_step(LsmTree *tree, Request *request)
 	MemoryContextSwitchTo(old);
 	lsm_job_end(job);
 	return plan != NULL;
+}
+
+/* Of all files that there are now, one after the other */
+static void
+request_filters(LsmTree *tree, Request *request)
+{
+	LsmVersion *version = lsm_version_refresh(tree);
+	int			n = version->nfiles;
+	uint64	   *numbers = palloc(Max(n, 1) * sizeof(uint64));
+
+	for (int i = 0; i < n; i++)
+		numbers[i] = lsm_version_file(version, i)->number;
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		lsm_repair_file(tree, numbers[i]);
+		(void) request_step(tree, request, true);
+	}
+	pfree(numbers);
 }
 
 void
@@ -524,9 +544,9 @@ lsm_tree_compact(LsmTree *tree, const LsmCompactRequest *what)
 	request.what = what;
 	request.start = pg_atomic_read_u64(&tree->ctl->files.next_file);
 	request.written_as = lsm_tree_written_as(tree, lsm_tree_bottom_compression(tree));
-	while (request_step(tree, &request))
+	while (request_step(tree, &request, false))
 		CHECK_FOR_INTERRUPTS();
 	if (what->full)
-		lsm_repair_tree(tree);
+		request_filters(tree, &request);
 	lsm_job_end(owner);
 }

@@ -136,6 +136,7 @@ flush_entries(LsmJob *job, LsmMemtable *memtable, bool sealed)
 		if (sealed)
 		{
 			lsm_job_pace(job, 0);
+			lsm_job_cut(job);
 			lsm_epoch_enter();
 			if (!still_sealed(job, memtable))
 			{

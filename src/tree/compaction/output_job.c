@@ -305,7 +305,7 @@ job_close_file(LsmJob *job)
 	job->output.nfiles++;
 	job->output.bytes += meta->file_bytes + meta->filter_bytes;
 	if (!job->input.finishing)
-		lsm_wal_offload_offer(job, meta->number);
+		lsm_wal_offload_offer(job, job->output.nfiles - 1);
 	job->input.dropped = false;
 	lsm_filter_builder_clear(&job->output.filter);
 }
@@ -444,6 +444,20 @@ job_open_file(LsmJob *job, LsmSlice key)
 	job->output.ndeletes = 0;
 }
 
+/*
+ * A file may end between entries of the same filter key: cutting only elsewhere
+ * would let files grow without bound.
+ */
+void
+lsm_job_cut(LsmJob *job)
+{
+	if (job->output.unmeasured_bytes < MEASURE_EVERY_BYTES || job->output.writer == NULL)
+		return;
+	job->output.unmeasured_bytes = 0;
+	if (lsm_sst_writer_bytes(job->output.writer) >= job->output.cut_bytes)
+		job_close_file(job);
+}
+
 void
 lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 {
@@ -456,16 +470,9 @@ lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value)
 	Assert(value.len > 0);
 	Assert(job->tree->kind != LSM_KIND_INDEX || key.len >= 6);
 
-	/*
-	 * A file may end between entries of the same filter key: cutting only
-	 * elsewhere would let files grow without bound.
-	 */
-	if (job->output.unmeasured_bytes >= MEASURE_EVERY_BYTES && job->output.writer != NULL)
-	{
-		job->output.unmeasured_bytes = 0;
-		if (lsm_sst_writer_bytes(job->output.writer) >= job->output.cut_bytes)
-			job_close_file(job);
-	}
+	/* a flush does it between its visits to the epoch */
+	if (!lsm_epoch_inside())
+		lsm_job_cut(job);
 	job->output.unmeasured_bytes += key.len + value.len;
 	if (job->output.writer == NULL)
 		job_open_file(job, key);
@@ -517,13 +524,13 @@ job_log_files(LsmJob *job)
 		/* nothing will be published */
 		if (!lsm_job_current(job))
 			return;
-		helped[i] = !lsm_wal_offload_reclaim(job, job->output.files[i].number);
+		helped[i] = !lsm_wal_offload_reclaim(job, i);
 		if (!helped[i])
 			job_log_file(job, job->output.files[i].number);
 	}
 	for (int i = 0; i < job->output.nfiles; i++)
 	{
-		if (helped[i] && !lsm_wal_offload_wait(job, job->output.files[i].number))
+		if (helped[i] && !lsm_wal_offload_wait(job, i))
 			job_log_file(job, job->output.files[i].number);
 	}
 	lsm_wal_offload_end(job);

@@ -88,15 +88,17 @@ typedef struct JobOutput
 	uint64		bytes;			/* of finished files and filters */
 } JobOutput;
 
-/* wal_offload.c: files that others may log */
+/* wal_offload.c: output files that others may log */
 typedef struct JobOffload
 {
 	struct
 	{
-		uint64		number;
+		int			at;			/* in the job's output */
 		int			slot;
 	}			files[LSM_HELP_SLOTS];
 	int			nfiles;
+	bool	   *logged;			/* of the job's output: others have; so many: */
+	int			nlogged;
 } JobOffload;
 
 /* job_report.c: what is shown, counted and logged of it */
@@ -176,6 +178,12 @@ lsm_job_written_bytes(const LsmJob *job)
 extern void lsm_job_add(LsmJob *job, LsmSlice key, LsmSlice value);
 
 /*
+ * End the file at hand if it is large enough, which is written to disk then.
+ * REQUIRES: outside the epoch.
+ */
+extern void lsm_job_cut(LsmJob *job);
+
+/*
  * The filter of the builder's keys; freed with *chunk.  *scheme is its scheme.
  * REQUIRES: meta has the file's range.
  */
@@ -230,15 +238,15 @@ extern void lsm_job_report_end(LsmJob *job);
 
 /* ---- wal_offload.c ---- */
 
-/* Have a finished file of the job logged by a worker, if one has time. */
-extern void lsm_wal_offload_offer(LsmJob *job, uint64 number);
+/* Have a finished file of the job's output logged by a worker, if one has time. */
+extern void lsm_wal_offload_offer(LsmJob *job, int at);
 
 /*
  * For each file, wanted or not: is it still to be logged by the job?  If not,
  * wait for it.
  */
-extern bool lsm_wal_offload_reclaim(LsmJob *job, uint64 number);
-extern bool lsm_wal_offload_wait(LsmJob *job, uint64 number);
+extern bool lsm_wal_offload_reclaim(LsmJob *job, int at);
+extern bool lsm_wal_offload_wait(LsmJob *job, int at);
 extern void lsm_wal_offload_end(LsmJob *job);
 
 /* Workers: log one of these files. */
@@ -363,10 +371,11 @@ extern LsmJob *lsm_compact_own(LsmTree *tree, LsmJobType type);
 /* ---- repair.c ---- */
 
 /*
- * Build filters of the tree's files again that are missing or damaged.
- * REQUIRES: a job of this process has claimed all levels.
+ * Look at the filter of a file, and build it again if it is missing or damaged.
+ * REQUIRES: a job of this process has claimed the file's level, if there is such
+ * a file.
  */
-extern void lsm_repair_tree(LsmTree *tree);
+extern void lsm_repair_file(LsmTree *tree, uint64 number);
 
 /* ---- elastic_inherit.c ---- */
 

@@ -35,6 +35,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
@@ -120,6 +121,12 @@ lsm_publish_lock(LsmTree *tree)
 		lsm_worker_rests(tree->ctl, LSM_REST_LOCK, REST_AFTER_LOCK_MS);
 		return false;
 	}
+
+	/*
+	 * As LockRelationOid() does: the fork may have been cut since this process
+	 * has opened its segments, and where it ends is found out from these.
+	 */
+	AcceptInvalidationMessages();
 	lsm_worker_rests(tree->ctl, LSM_REST_LOCK, 0);
 	locked_relid = relid;
 	locked_depth = 1;

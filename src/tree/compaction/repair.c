@@ -245,12 +245,8 @@ rebuild_filter(LsmJob *job, const LsmFile *file)
 					number, tree->dir)));
 }
 
-/*
- * Look at the filter of a file, and build it again if need be.  REQUIRES: a job
- * of this process has claimed the file's level, if there is such a file.
- */
-static void
-repair_file(LsmTree *tree, uint64 number)
+void
+lsm_repair_file(LsmTree *tree, uint64 number)
 {
 	LsmJob	   *job = lsm_job_begin(tree, LSM_JOB_COMPACT, 1, 0);
 	MemoryContext old = MemoryContextSwitchTo(job->cxt);
@@ -262,21 +258,4 @@ repair_file(LsmTree *tree, uint64 number)
 		rebuild_filter(job, file);
 	MemoryContextSwitchTo(old);
 	lsm_job_end(job);
-}
-
-void
-lsm_repair_tree(LsmTree *tree)
-{
-	LsmVersion *version = lsm_version_refresh(tree);
-	int			n = version->nfiles;
-	uint64	   *numbers = palloc(Max(n, 1) * sizeof(uint64));
-
-	for (int i = 0; i < n; i++)
-		numbers[i] = lsm_version_file(version, i)->number;
-	for (int i = 0; i < n; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		repair_file(tree, numbers[i]);
-	}
-	pfree(numbers);
 }

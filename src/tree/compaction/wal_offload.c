@@ -121,24 +121,70 @@ help_test_pause(void)
 
 /* ---- jobs ---- */
 
+static bool
+is_logged(const LsmJob *job, int at)
+{
+	return at < job->offload.nlogged && job->offload.logged[at];
+}
+
+static void
+note_logged(LsmJob *job, int at)
+{
+	int			n = job->offload.nlogged;
+
+	if (at >= n)
+	{
+		int			more = Max(at + 1, 2 * n);
+		bool	   *logged = MemoryContextAllocZero(job->cxt, more * sizeof(bool));
+
+		if (n > 0)
+		{
+			memcpy(logged, job->offload.logged, n * sizeof(bool));
+			pfree(job->offload.logged);
+		}
+		job->offload.logged = logged;
+		job->offload.nlogged = more;
+	}
+	job->offload.logged[at] = true;
+}
+
+/* Files of the job that were logged need their slots no more. */
+static void
+free_slots(LsmJob *job)
+{
+	for (int i = job->offload.nfiles - 1; i >= 0; i--)
+	{
+		int			slot = job->offload.files[i].slot;
+
+		if (get_state(slot) != HELP_DONE)
+			continue;
+		note_logged(job, job->offload.files[i].at);
+		SpinLockAcquire(&help->mutex);
+		set_state(slot, HELP_FREE);
+		SpinLockRelease(&help->mutex);
+		job->offload.files[i] = job->offload.files[--job->offload.nfiles];
+	}
+}
+
 /*
  * The job's file and its filter are complete and durable.  Nothing is done if
  * there are many others.
  */
 void
-lsm_wal_offload_offer(LsmJob *job, uint64 number)
+lsm_wal_offload_offer(LsmJob *job, int at)
 {
 	int			slot = 0;
 
 	if (!lsm_file_needs_log(job->tree))
 		return;
+	free_slots(job);
 	SpinLockAcquire(&help->mutex);
 	while (slot < LSM_HELP_SLOTS && help->slots[slot].state != HELP_FREE)
 		slot++;
 	if (slot < LSM_HELP_SLOTS)
 	{
 		help->slots[slot].keyspace_id = job->keyspace_id;
-		help->slots[slot].number = number;
+		help->slots[slot].number = job->output.files[at].number;
 		set_state(slot, HELP_WANTED);
 	}
 	SpinLockRelease(&help->mutex);
@@ -146,18 +192,18 @@ lsm_wal_offload_offer(LsmJob *job, uint64 number)
 		return;
 	job->output.logged = true;			/* it may be, from now on */
 	job->offload.files[job->offload.nfiles].slot = slot;
-	job->offload.files[job->offload.nfiles++].number = number;
+	job->offload.files[job->offload.nfiles++].at = at;
 	lsm_worker_wake_first();
 	help_test_pause();
 }
 
 /* The job's use of a slot, or -1. */
 static int
-find_slot(LsmJob *job, uint64 number)
+find_slot(LsmJob *job, int at)
 {
 	for (int i = 0; i < job->offload.nfiles; i++)
 	{
-		if (job->offload.files[i].number == number)
+		if (job->offload.files[i].at == at)
 			return job->offload.files[i].slot;
 	}
 	return -1;
@@ -168,13 +214,13 @@ find_slot(LsmJob *job, uint64 number)
  * if no one has taken it, no one will.
  */
 bool
-lsm_wal_offload_reclaim(LsmJob *job, uint64 number)
+lsm_wal_offload_reclaim(LsmJob *job, int at)
 {
-	int			slot = find_slot(job, number);
+	int			slot = find_slot(job, at);
 	bool		mine = true;
 
 	if (slot < 0)
-		return true;
+		return !is_logged(job, at);
 	SpinLockAcquire(&help->mutex);
 	if (help->slots[slot].state == HELP_WANTED)
 		set_state(slot, HELP_FAILED);
@@ -188,11 +234,13 @@ lsm_wal_offload_reclaim(LsmJob *job, uint64 number)
  * Wait until the file, not the job's own, was logged.  False: that has failed.
  */
 bool
-lsm_wal_offload_wait(LsmJob *job, uint64 number)
+lsm_wal_offload_wait(LsmJob *job, int at)
 {
-	int			slot = find_slot(job, number);
+	int			slot = find_slot(job, at);
 	HelpState	state;
 
+	if (is_logged(job, at))
+		return true;
 	Assert(slot >= 0);
 	ConditionVariablePrepareToSleep(&help->cv);
 	while ((state = get_state(slot)) == HELP_TAKEN)

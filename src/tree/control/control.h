@@ -265,6 +265,8 @@ typedef struct LsmTreeShared
 	LsmTreeOptions options;
 
 	LsmTreeState state;
+	bool		load_cut_off;	/* the last one that began to load it did not
+								 * end */
 	bool		fed;			/* redo adds to the memtables: LOADING in
 								 * recovery, and STANDBY */
 

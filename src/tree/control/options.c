@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "storage/pmsignal.h"
 #include "storage/procsignal.h"
+#include "utils/guc_tables.h"
 
 #include "tree/control/control.h"
 
@@ -122,6 +123,22 @@ lsm_tree_size_ratio(LsmTree *tree)
 	int			ratio = tree->ctl->options.size_ratio;
 
 	return ratio > 0 ? ratio : lsm_size_ratio;
+}
+
+/* See tree.h. */
+bool
+lsm_settings_are_servers(const char *prefix)
+{
+	int			n;
+	struct config_generic **settings = get_guc_variables(&n);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (strncmp(settings[i]->name, prefix, strlen(prefix)) == 0 &&
+			settings[i]->source > PGC_S_ARGV)
+			return false;
+	}
+	return true;
 }
 
 double

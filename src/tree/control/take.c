@@ -83,6 +83,7 @@ control_block_assign(ControlBlock *block, uint64 keyspace_id, RelFileLocator rlo
 	ctl->options = unset;
 	ctl->state = LSM_STATE_UNLOADED;
 	ctl->fed = false;
+	ctl->load_cut_off = false;
 	block->nparted = 0;
 	block->former_id = 0;
 	block->free_busy = false;

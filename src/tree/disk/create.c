@@ -250,17 +250,15 @@ lsm_tree_reset(Relation rel, LsmKind kind)
 static void
 lsm_meta_own_keyspace(LsmTree *tree, uint64 named, uint64 source, uint64 id)
 {
+	LsmTree		reading = *tree;
 	LsmFileMeta *files;
 	int			nfiles;
-	uint64		saved_id;
 
 	lsm_keyspace_make(id, tree->rlocator, tree->backend, false);
 	if (tree->relpersistence == RELPERSISTENCE_TEMP)
 		lsm_temporary_remember(id, tree->rlocator, tree->backend);
-	saved_id = tree->keyspace_id;
-	tree->keyspace_id = named;
-	files = lsm_manifest_read(tree, &nfiles);
-	tree->keyspace_id = saved_id;
+	reading.keyspace_id = named;
+	files = lsm_manifest_read(&reading, &nfiles);
 	lsm_keyspace_copy_files(source, id, files, nfiles, lsm_tree_needs_wal(tree));
 	pfree(files);
 	LSM_CRASH_POINT("adopt_copied");

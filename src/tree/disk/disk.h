@@ -220,8 +220,6 @@ extern bool lsm_warn_about_file(uint64 keyspace_id, uint64 number);
 /* No file has this number: the tree's log pages, of which some are lost */
 #define LSM_LOST_LOG_PAGES	(PG_UINT64_MAX - 1)
 
-/* Unlink both files of a number; ENOENT is fine, others WARNING. */
-extern void lsm_file_unlink(const LsmTree *tree, uint64 number);
 
 /* Remove directory and content.  For temporary trees and the sweep. */
 extern void lsm_keyspace_remove(uint64 keyspace_id);

@@ -512,9 +512,3 @@ lsm_keyspace_unlink_file(uint64 keyspace_id, uint64 number)
 	if (RecoveryInProgress())
 		unlink_half_redone(keyspace_id, number);
 }
-
-void
-lsm_file_unlink(const LsmTree *tree, uint64 number)
-{
-	lsm_keyspace_unlink_file(tree->keyspace_id, number);
-}

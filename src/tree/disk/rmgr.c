@@ -374,9 +374,10 @@ lsm_redo_edit(XLogReaderState *record)
 {
 	LsmWalEdit	edit;
 	const char *numbers = XLogRecGetData(record) + sizeof(edit);
+	uint32		rest = lsm_redo_header(record, &edit, sizeof(edit));
 	RelFileLocator rlocator;
 
-	if (lsm_redo_header(record, &edit, sizeof(edit)) / sizeof(uint64) < edit.nunlink)
+	if (rest / sizeof(uint64) < edit.nunlink)
 		lsm_redo_corrupt("edit", lsm_redo_block(record, 0));
 
 	/* rows were dropped or frozen that queries here may still see */
@@ -499,8 +500,9 @@ static void
 lsm_redo_files_remove(XLogReaderState *record)
 {
 	LsmWalFilesRemove remove;
+	uint32		rest = lsm_redo_header(record, &remove, sizeof(remove));
 
-	if (lsm_redo_header(record, &remove, sizeof(remove)) / sizeof(uint64) < remove.nfiles)
+	if (rest / sizeof(uint64) < remove.nfiles)
 		elog(PANIC, "lsm record about files to be removed is too short");
 	XLogFlush(record->EndRecPtr);	/* as in lsm_redo_edit */
 	lsm_redo_unlink(remove.keyspace_id, XLogRecGetData(record) + sizeof(remove), remove.nfiles);

@@ -55,6 +55,7 @@ static struct
 	LsmClaim   *claim;
 	bool		standby;		/* the memtables are in ctl, and redo feeds them */
 	bool		incomplete;		/* some of the log is lost */
+	bool		holds_cancel;	/* a load before was cut off */
 	LsmMemtable *kept[LSM_LOAD_KEEP];	/* oldest first */
 	int			nkept;
 	LsmMemtable *building;
@@ -110,6 +111,7 @@ lsm_load_acquire(LsmTree *tree)
 				loading.ctl = ctl;
 				ctl->fed = loading.standby = RecoveryInProgress();
 				loading.incomplete = false;
+				loading.holds_cancel = ctl->load_cut_off;
 				mine = true;
 			}
 			else
@@ -182,6 +184,7 @@ lsm_load_abort(void)
 	if (loading.standby)
 		lsm_load_take_out(ctl, retired, &nretired);
 	ctl->state = LSM_STATE_UNLOADED;
+	ctl->load_cut_off = true;
 	lsm_claim_give_up(&loading.claim);
 	LWLockRelease(&ctl->lock);
 	while (nretired > 0)
@@ -222,6 +225,7 @@ lsm_load_publish(LsmTree *tree)
 		return;
 	}
 	Assert(ctl->state == LSM_STATE_LOADING);
+	ctl->load_cut_off = false;
 	lsm_set_change_begin(ctl);
 	ctl->memory.nsealed = 0;
 	ctl->memory.active = NULL;
@@ -260,6 +264,7 @@ lsm_load_publish_standby(LsmTree *tree)
 	ok = pg_atomic_read_u64(&ctl->keyspace_id) == tree->keyspace_id && ctl->fed;
 	if (ok)
 	{
+		ctl->load_cut_off = false;
 		lsm_set_change_begin(ctl);
 		ctl->state = LSM_STATE_STANDBY;
 		lsm_claim_give_up(&loading.claim);
@@ -475,8 +480,24 @@ lsm_load_evicts(Size npages)
 		!lsm_disk_has_room(npages) ? PG_UINT64_MAX : 0;
 }
 
-/* So often it is tried anew, a millisecond apart, if no file can be made. */
+/* So often memory is looked for, a millisecond apart, if no file can be made. */
 #define LSM_LOAD_PATIENCE	2000
+
+/* Wait until memory for a generation is free.  False: the patience has ended. */
+static bool
+lsm_load_wait_for_memory(LsmTree *tree, Size npages, int want, int *patience)
+{
+	while ((*patience)-- > 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		LSM_NAP(1000L, "LsmMemory");
+		(void) lsm_control_evict(tree->ctl, want, lsm_load_evicts(npages));
+		lsm_memtable_reclaim();
+		if (lsm_arena_free_chunks() >= want)
+			return true;
+	}
+	return false;
+}
 
 /*
  * Build one generation, wherever there is room: in the arena; in the arena
@@ -508,12 +529,9 @@ lsm_load_place(LsmTree *tree, LsmLogScan *scan, const LsmLogPageRef *pages, Size
 				LSM_NAP(1000L, "LsmEpoch");
 			lsm_memtable_reclaim();
 		}
-		else if (loading.nkept == 0 && patience-- > 0 && !lsm_disk_has_room(npages))
-		{
-			CHECK_FOR_INTERRUPTS();
-			LSM_NAP(1000L, "LsmMemory");
+		else if (loading.nkept == 0 && !lsm_disk_has_room(npages) &&
+				 lsm_load_wait_for_memory(tree, npages, want, &patience))
 			tries = -1;
-		}
 		else
 		{
 			if (loading.nkept == 0)
@@ -591,6 +609,13 @@ lsm_tree_load(LsmTree *tree)
 	if (!lsm_load_acquire(tree))
 		return;
 
+	/*
+	 * A load begins at the beginning.  If all sessions had less time for a
+	 * statement than it takes, the tree could be read by none: who comes after
+	 * one that was cancelled is cancelled when the tree is there.
+	 */
+	if (loading.holds_cancel)
+		HOLD_CANCEL_INTERRUPTS();
 	lsm_load_report_begin(tree);
 	context = AllocSetContextCreate(CurrentMemoryContext, "lsm load",
 									ALLOCSET_DEFAULT_SIZES);
@@ -610,4 +635,7 @@ lsm_tree_load(LsmTree *tree)
 	lsm_progress_end(loading.progress_number);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
+	if (loading.holds_cancel)
+		RESUME_CANCEL_INTERRUPTS();
+	CHECK_FOR_INTERRUPTS();
 }

@@ -343,20 +343,6 @@ lsm_write_reserve(LsmWrite *write)
 /* ---- making room ---- */
 
 /*
- * Flush the oldest sealed memtable ourselves or with whoever is at it.  Its
- * errors (disk full) are ours.
- */
-static void
-lsm_write_flush_one(LsmTree *tree)
-{
-	if (!lsm_flush_oldest(tree, false))
-	{
-		CHECK_FOR_INTERRUPTS();
-		LSM_NAP(1000L, "LsmFlush");
-	}
-}
-
-/*
  * Whoever flushes may be in no database.  Its horizon would take notice of what
  * slots hold of the catalogs.
  */
@@ -368,18 +354,29 @@ note_horizon(LsmTree *tree)
 }
 
 /*
+ * Sizes of levels go by it, and delays of all who write: anybody may have small
+ * memtables, but not decide that for others.
+ */
+static void
+note_size(LsmTree *tree)
+{
+	if (tree->ctl->local || lsm_settings_are_servers("lsm.memtable_size") || superuser())
+		pg_atomic_write_u32(&tree->ctl->memory.memtable_kb, lsm_memtable_size_kb);
+}
+
+/*
  * The active memtable has reached its size: seal it and see that it is flushed.
  */
 static void
 lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 {
-	pg_atomic_write_u32(&tree->ctl->memory.memtable_kb, lsm_memtable_size_kb);
+	note_size(tree);
 	note_horizon(tree);
 	if (!lsm_tree_seal(tree, state->memtable))
 	{
 		/* too many are waiting: the worker cannot keep up, or cannot at all */
 		lsm_write_stall_begin(state, LSM_STALL_FLUSH);
-		lsm_write_flush_one(tree);
+		(void) lsm_flush_oldest(tree, false);
 		return;
 	}
 	if (!state->flush_self)
@@ -389,7 +386,7 @@ lsm_write_roll_over(LsmTree *tree, LsmWriteState *state)
 	}
 	lsm_write_stall_begin(state, LSM_STALL_FLUSH);
 	while (lsm_tree_nsealed(tree) > 0)
-		lsm_write_flush_one(tree);
+		(void) lsm_flush_oldest(tree, false);
 }
 
 /*
@@ -414,7 +411,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 	/* our own tree first, if it holds much: the cost falls on who causes it */
 	if (lsm_tree_nsealed(tree) > 0)
 	{
-		lsm_write_flush_one(tree);
+		(void) lsm_flush_oldest(tree, false);
 		lsm_memtable_reclaim();
 		return;
 	}
@@ -436,7 +433,7 @@ lsm_write_make_room(LsmTree *tree, LsmWriteState *state)
 		 lsm_control_evict(tree->ctl, 1, PG_UINT64_MAX) == 0))
 	{
 		if (lsm_tree_seal(tree, state->memtable))
-			lsm_write_flush_one(tree);
+			(void) lsm_flush_oldest(tree, false);
 		lsm_memtable_reclaim();
 		return;
 	}
@@ -727,26 +724,4 @@ lsm_write_kept_key(LsmTree *tree, LsmSlice key, LsmSlice value)
 
 	/* the digest of an index tree's entry is that of its key's lock */
 	lsm_key_changed(tree, entry.digest);
-}
-
-/*
- * Writers leave within microseconds, but for one that waits for page I/O or for
- * its turn at a key lock: spin, then poll.
- */
-void
-lsm_memtable_wait_writers(LsmMemtable *memtable)
-{
-	int			tries;
-
-	Assert(!lsm_epoch_inside());
-	Assert(registered_memtable != memtable);
-	for (tries = 0; pg_atomic_read_u32(&memtable->writers) > 0; tries++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (tries < 100)
-			pg_spin_delay();
-		else
-			LSM_NAP(tries < 200 ? 50L : 1000L, "LsmWriters");
-	}
-	pg_memory_barrier();		/* see what they inserted */
 }

@@ -59,7 +59,4 @@ extern void lsm_log_want_room(LsmTree *tree, uint32 bytes);
  */
 extern void lsm_write_apply_deletes(LsmWrite *write);
 
-/* Wait until no writer is registered.  REQUIRES: sealed. */
-extern void lsm_memtable_wait_writers(LsmMemtable *memtable);
-
 #endif							/* LSM_WRITE_H */

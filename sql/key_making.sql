@@ -15,24 +15,26 @@ SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL)::wl;
 SELECT id FROM wl WHERE ARRAY[wl] = ARRAY[ROW(7, 'x7', NULL)::wl];
 EXPLAIN (COSTS OFF) SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL)::wl;
 SELECT * FROM lsm_verify('wl');
--- ... one with a value is in old rows, too (up to 17 refused)
-ALTER TABLE wl ADD COLUMN five int DEFAULT 5;
-SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL, 5)::wl;
-SELECT id FROM wl WHERE ARRAY[wl] = ARRAY[ROW(7, 'x7', NULL, 5)::wl];
-INSERT INTO wl VALUES (21, 'x21');
-SELECT * FROM lsm_verify('wl');
+-- ... one with a value is in old rows, too; some releases refuse it
+CREATE FUNCTION fails(command text) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN EXECUTE command; RETURN false; EXCEPTION WHEN OTHERS THEN RETURN true; END $$;
+SELECT CASE WHEN fails('ALTER TABLE wl ADD COLUMN five int DEFAULT 5') THEN '' ELSE ', 5' END AS five \gset
+SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL:five)::wl;
+SELECT id FROM wl WHERE ARRAY[wl] = ARRAY[ROW(7, 'x7', NULL:five)::wl];
+SELECT fails('INSERT INTO wl VALUES (21, ''x21'')') = (:'five' <> '') AS as_it_should;
+SELECT (count(*) = 2) = (:'five' <> '') AS as_it_should FROM lsm_verify('wl');
 REINDEX TABLE wl;
 INSERT INTO wl VALUES (22, 'x22');
-SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL, 5)::wl;
-SELECT id FROM wl WHERE wl = ROW(22, 'x22', NULL, 5)::wl;
+SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL:five)::wl;
+SELECT id FROM wl WHERE wl = ROW(22, 'x22', NULL:five)::wl;
 SELECT * FROM lsm_verify('wl');
 -- ... until the table is written anew, with the index
-ALTER TABLE wl ADD COLUMN more int DEFAULT 6;
+SELECT CASE WHEN fails('ALTER TABLE wl ADD COLUMN six int DEFAULT 6') THEN '' ELSE :'five' || ', 6' END AS six \gset
 VACUUM FULL wl;
-SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL, 5, 6)::wl;
+SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL:six)::wl;
 ALTER TABLE wl ADD COLUMN last int;
-SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL, 5, 6, NULL)::wl;
+SELECT id FROM wl WHERE wl = ROW(7, 'x7', NULL:six, NULL)::wl;
 SELECT * FROM lsm_verify('wl');
+DROP FUNCTION fails;
 DROP INDEX wl_row, wl_array;
 DROP TABLE wl;
 

@@ -112,8 +112,8 @@ row_types_digest(Relation index, uint32 *digest)
 
 /*
  * Rows that are older than a column have its value where ALTER TABLE has noted
- * one, but their codes in the index of a whole row do not.  (Up to 17 core
- * refuses that.)
+ * one, but their codes in the index of a whole row do not.  (Some releases of
+ * PostgreSQL refuse that.)
  */
 static bool
 row_types_have_grown(Relation index, const LsmKeyOrigin *origin)

@@ -411,7 +411,7 @@ make_file(LsmFileMeta *file, uint64 number, int level, uint64 run)
 static int
 compare_metas(const void *a, const void *b)
 {
-	return compare_numbers(&((const LsmFileMeta *) a)->number, &((const LsmFileMeta *) b)->number);
+	return lsm_number_compare(&((const LsmFileMeta *) a)->number, &((const LsmFileMeta *) b)->number);
 }
 
 static int

@@ -114,15 +114,6 @@ newest_removed(LsmJob *job, LsmMemtable *flushed)
 	return removed;
 }
 
-static int
-compare_numbers(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * The edit fits the list: nothing goes that is not there, nor twice, nothing
  * comes that is.  The list is read on for that, from where this process knows it.  Who
@@ -147,7 +138,7 @@ check_edit(const LsmJob *job, const LsmEdit *edit)
 				 edit->removed[i]);
 		removed[i] = edit->removed[i];
 	}
-	qsort(removed, edit->nremoved, sizeof(uint64), compare_numbers);
+	qsort(removed, edit->nremoved, sizeof(uint64), lsm_number_compare);
 	for (int i = 1; i < edit->nremoved; i++)
 	{
 		if (removed[i] == removed[i - 1])
@@ -160,7 +151,7 @@ check_edit(const LsmJob *job, const LsmEdit *edit)
 		if (job->type != LSM_JOB_FLUSH)
 			levels |= LSM_LEVEL_BIT(edit->added[i].level);
 		if (lsm_version_has(version, number) &&
-			bsearch(&number, removed, edit->nremoved, sizeof(uint64), compare_numbers) == NULL)
+			bsearch(&number, removed, edit->nremoved, sizeof(uint64), lsm_number_compare) == NULL)
 			elog(ERROR, "lsm edit adds file " UINT64_FORMAT ", which is there already",
 				 number);
 	}

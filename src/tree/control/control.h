@@ -434,6 +434,16 @@ extern LsmTreeShared *lsm_control_nth(int i);
  */
 extern int	lsm_control_evict(LsmTreeShared *except, int want_chunks, uint64 lately_bytes);
 
+/* It is at least `value` then, whoever else raises it. */
+static inline void
+lsm_counter_raise(pg_atomic_uint64 *counter, uint64 value)
+{
+	uint64		old = pg_atomic_read_u64(counter);
+
+	while (old < value && !pg_atomic_compare_exchange_u64(counter, &old, value))
+		 /* try again */ ;
+}
+
 /*
  * Trees that are fed in recovery (disk/standby.c): their number of changes; a
  * change, to be counted after ctl->fed is set and before a page is read; no

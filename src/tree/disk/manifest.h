@@ -72,6 +72,16 @@ typedef struct LsmEdit
 	bool		rewrite;		/* a new chain in any case */
 } LsmEdit;
 
+/* File numbers in order, for qsort() and bsearch() */
+static inline int
+lsm_number_compare(const void *a, const void *b)
+{
+	uint64		x = *(const uint64 *) a;
+	uint64		y = *(const uint64 *) b;
+
+	return (x > y) - (x < y);
+}
+
 /* All live files, palloc'd, any order. */
 extern LsmFileMeta *lsm_manifest_read(LsmTree *tree, int *nfiles);
 

@@ -122,13 +122,6 @@ describe_file(const LsmTree *tree, uint64 number, LsmFileMeta *meta)
 	return good;
 }
 
-static void
-raise_to(pg_atomic_uint64 *counter, uint64 least)
-{
-	if (pg_atomic_read_u64(counter) < least)
-		pg_atomic_write_u64(counter, least);
-}
-
 /* See disk.h.  The counters are the loader's alone until the tree is loaded. */
 void
 lsm_salvage_keep(LsmTree *tree)
@@ -144,9 +137,9 @@ lsm_salvage_keep(LsmTree *tree)
 
 		if (!lsm_file_parse(de->d_name, &number, &filter))
 			continue;
-		raise_to(&tree->ctl->files.next_file, number + 1);
+		lsm_counter_raise(&tree->ctl->files.next_file, number + 1);
 		if (!filter && tree->kind == LSM_KIND_TABLE && describe_file(tree, number, &meta))
-			raise_to(&tree->ctl->row_limit,
+			lsm_counter_raise(&tree->ctl->row_limit,
 					 lsm_row_key_limit(lsm_slice(meta.largest, meta.largest_bytes)));
 	}
 	FreeDir(dir);

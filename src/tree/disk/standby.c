@@ -227,15 +227,6 @@ enter_generation(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation, bool
 	}
 }
 
-static void
-raise_counter(pg_atomic_uint64 *counter, uint64 value)
-{
-	uint64		old = pg_atomic_read_u64(counter);
-
-	while (old < value && !pg_atomic_compare_exchange_u64(counter, &old, value))
-		 /* try again */ ;
-}
-
 LsmFed
 lsm_standby_feed(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation, uint64 seq,
 				 LsmSlice key, LsmSlice value)
@@ -256,8 +247,8 @@ lsm_standby_feed(LsmTreeShared *ctl, uint64 keyspace_id, uint64 generation, uint
 		shape.kind = ctl->kind;
 		filter_key = lsm_filter_key(&shape, key);
 		if (ctl->kind == LSM_KIND_TABLE && key.len == LSM_TID_BYTES)
-			raise_counter(&ctl->row_limit, lsm_row_key_limit(key));
-		raise_counter(&ctl->seq, seq);
+			lsm_counter_raise(&ctl->row_limit, lsm_row_key_limit(key));
+		lsm_counter_raise(&ctl->seq, seq);
 		lsm_memtable_insert(memtable, reserved, seq, key, value,
 							lsm_memtable_digest(&shape, key,
 												lsm_digest_key(filter_key.data, filter_key.len)),
@@ -404,9 +395,9 @@ lsm_standby_edit(const LsmMetaPage *meta)
 		if (ctl == NULL)
 			return NULL;
 	} while (!lsm_control_pin(ctl, meta->keyspace_id));
-	raise_counter(&ctl->row_limit, meta->row_limit);
+	lsm_counter_raise(&ctl->row_limit, meta->row_limit);
 	if (meta->seq_limit > 0)
-		raise_counter(&ctl->seq, meta->seq_limit - 1);
+		lsm_counter_raise(&ctl->seq, meta->seq_limit - 1);
 	pg_atomic_write_u64(&ctl->files.manifest_id, meta->manifest_id);
 	pg_atomic_write_u64(&ctl->files.flushed_generation, meta->flushed_generation);
 	pg_atomic_write_u64(&ctl->files.version_no, meta->version_no);

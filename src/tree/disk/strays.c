@@ -35,15 +35,6 @@ lsm_is_temporary(const char *name)
 		 strcmp(name + digits, ".flt" LSM_REDO_SUFFIX) == 0);
 }
 
-static int
-lsm_number_compare(const void *a, const void *b)
-{
-	uint64		l = *(const uint64 *) a;
-	uint64		r = *(const uint64 *) b;
-
-	return (l > r) - (l < r);
-}
-
 /*
  * The list names files, and the keyspace is not there at all: the cluster was
  * upgraded without pg_lsm, or restored without it.  Nothing has been written.

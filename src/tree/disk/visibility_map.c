@@ -81,14 +81,8 @@ lsm_vm_fork_blocks(SMgrRelation smgr)
 static void
 raise_limit(LsmTree *tree, uint64 nblocks)
 {
-	pg_atomic_uint64 *limit;
-	uint64		old;
-
 	lsm_tree_enter(tree);
-	limit = &tree->ctl->rows.map_blocks;
-	old = pg_atomic_read_u64(limit);
-	while (old < nblocks && !pg_atomic_compare_exchange_u64(limit, &old, nblocks))
-		 /* try again */ ;
+	lsm_counter_raise(&tree->ctl->rows.map_blocks, nblocks);
 	lsm_tree_exit(tree);
 }
 

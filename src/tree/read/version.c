@@ -70,15 +70,6 @@ compare_files(const void *a, const void *b)
 	return c;
 }
 
-static int
-compare_numbers(const void *a, const void *b)
-{
-	uint64		x = *(const uint64 *) a;
-	uint64		y = *(const uint64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * `fences` is where its fences go; returns what is behind them.
  */
@@ -189,7 +180,7 @@ arrange_numbers(LsmRun *run)
 		ascending = ascending && (i == 0 || sorted[i - 1].number < sorted[i].number);
 	}
 	if (!ascending)
-		qsort(sorted, run->nfiles, sizeof(NumberAt), compare_numbers);
+		qsort(sorted, run->nfiles, sizeof(NumberAt), lsm_number_compare);
 	run->numbers = MemoryContextAllocHuge(CurrentMemoryContext, run->nfiles * sizeof(uint64));
 	run->number_at = MemoryContextAllocHuge(CurrentMemoryContext, run->nfiles * sizeof(uint32));
 	for (int i = 0; i < run->nfiles; i++)
@@ -274,7 +265,7 @@ make_run(LsmVersion *version, const LsmRun *old, const uint64 *removed, int nrem
 
 		if (i < nold && nremoved > 0 &&
 			bsearch(&old->files[i].number, removed, nremoved, sizeof(uint64),
-					compare_numbers) != NULL)
+					lsm_number_compare) != NULL)
 		{
 			i++;
 			continue;
@@ -308,7 +299,7 @@ run_loses(const LsmRun *run, const uint64 *removed, int nremoved)
 	for (int i = 0; i < nremoved; i++)
 	{
 		if (bsearch(&removed[i], run->numbers, run->nfiles, sizeof(uint64),
-					compare_numbers) != NULL)
+					lsm_number_compare) != NULL)
 			return true;
 	}
 	return false;
@@ -480,7 +471,7 @@ read_version(LsmTree *tree, const LsmVersion *old)
 	salvaged = lenient && lsm_salvage_list(tree, &change.files, &change.nfiles);
 	if (change.whole)
 		old = NULL;
-	qsort(change.removed, change.nremoved, sizeof(uint64), compare_numbers);
+	qsort(change.removed, change.nremoved, sizeof(uint64), lsm_number_compare);
 	came = copy_files(change.files, change.nfiles);
 
 	version = MemoryContextAllocZero(cxt, sizeof(LsmVersion));
@@ -544,7 +535,7 @@ lsm_version_find_file(const LsmVersion *version, uint64 number)
 	{
 		const LsmRun *run = &version->runs[i];
 		const uint64 *found = bsearch(&number, run->numbers, run->nfiles, sizeof(uint64),
-									  compare_numbers);
+									  lsm_number_compare);
 
 		if (found != NULL)
 			return &run->files[run->number_at[found - run->numbers]];

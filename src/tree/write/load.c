@@ -282,16 +282,6 @@ lsm_load_publish_standby(LsmTree *tree)
 
 /* ---- counters ---- */
 
-/* Redo may raise it at the same time. */
-static void
-lsm_load_raise(pg_atomic_uint64 *counter, uint64 value)
-{
-	uint64		old = pg_atomic_read_u64(counter);
-
-	while (old < value && !pg_atomic_compare_exchange_u64(counter, &old, value))
-		 /* try again */ ;
-}
-
 /*
  * Counters from the metapage.  Those of a control block that was loaded before
  * (evicted since) may be ahead of what the log shows: rows that
@@ -340,10 +330,10 @@ lsm_load_counters(LsmTree *tree)
 
 	if (pg_atomic_read_u64(&ctl->files.manifest_pending) < copy.manifest_id)
 		pg_atomic_write_u64(&ctl->files.manifest_pending, copy.manifest_id);
-	lsm_load_raise(&ctl->seq, Max(copy.seq_limit, 1) - 1);
-	lsm_load_raise(&ctl->row_limit, copy.row_limit);
+	lsm_counter_raise(&ctl->seq, Max(copy.seq_limit, 1) - 1);
+	lsm_counter_raise(&ctl->row_limit, copy.row_limit);
 	if (ctl->kind == LSM_KIND_TABLE && !ctl->local)
-		lsm_load_raise(&ctl->rows.map_blocks, lsm_vm_fork_blocks(smgr));
+		lsm_counter_raise(&ctl->rows.map_blocks, lsm_vm_fork_blocks(smgr));
 
 	/* file numbers are handed out after recovery */
 	if (loading.standby)

@@ -77,6 +77,31 @@ SELECT step, who, super, array_agg(DISTINCT what) FILTER (WHERE what <> 'constan
 SELECT rolname FROM pg_roles WHERE rolname LIKE 'lsm_regress%' AND rolsuper;
 TRUNCATE lsm_sec.ran;
 
+-- a function in C of an extension calls the input function of a domain, and that a function of the owner's
+SET client_min_messages = warning;
+CREATE EXTENSION hstore;
+SET ROLE lsm_regress_owner;
+CREATE FUNCTION lsm_sec.watch(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN PERFORM lsm_sec.note('domain of a record'); RETURN true; END $$;
+CREATE DOMAIN lsm_sec.watched AS int CHECK (lsm_sec.watch(VALUE));
+CREATE TYPE lsm_sec.pop AS (x lsm_sec.watched);
+CREATE TABLE lsm_sec.pop_l (h hstore) USING lsm;
+INSERT INTO lsm_sec.pop_l VALUES ('x=>1'), ('x=>2');
+CREATE INDEX pop_x ON lsm_sec.pop_l USING lsm (((populate_record(NULL::lsm_sec.pop, h)).x));
+GRANT SELECT ON lsm_sec.pop_l TO lsm_regress_reader;
+RESET ROLE;
+SET lsm_sec.step = 'lsm_verify, a record of a domain';
+SET ROLE lsm_regress_reader;
+SELECT * FROM lsm_verify('lsm_sec.pop_l');
+RESET ROLE;
+SELECT DISTINCT what, who FROM lsm_sec.ran WHERE step = 'lsm_verify, a record of a domain';
+SELECT * FROM lsm_verify('lsm_sec.pop_l');
+DROP TABLE lsm_sec.pop_l;
+DROP TYPE lsm_sec.pop;
+DROP EXTENSION hstore;
+RESET client_min_messages;
+SELECT count(*) FROM lsmam_filter_plan('lsm_sec.t', array_fill('none'::text, ARRAY[101]), array_fill(10::float8, ARRAY[101]), 0);
+TRUNCATE lsm_sec.ran;
+
 -- names that the owner's functions leave open are not the caller's to fill
 SET ROLE lsm_regress_owner;
 CREATE FUNCTION lsm_sec.w(t text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN lower(t); END $$;

@@ -409,6 +409,13 @@ lsm_progress_vacuum_index_done(void)
 #define LSM_IS_JSON_EXPR(node)	false
 #endif
 
+/* JSON_ARRAY() and its kind, which call casts to json */
+#if PG_VERSION_NUM >= 160000
+#define LSM_IS_JSON_CONSTRUCTOR(node)	IsA(node, JsonConstructorExpr)
+#else
+#define LSM_IS_JSON_CONSTRUCTOR(node)	false
+#endif
+
 /*
  * What atomics promise, a full barrier, GCC's exchanges and additions are not on
  * ARM64 before LSE: a later read may pass the store.  For who reads next what

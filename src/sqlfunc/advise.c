@@ -77,6 +77,9 @@ plan_runs(LsmTree *tree, const LsmFilterInfo *files, int nfiles, LsmFilterScheme
 	return runs;
 }
 
+/* lsm_advise() has fewer than half as many. */
+#define MAX_CANDIDATES	100
+
 /* What is asked, and what the tree has */
 typedef struct FilterPlan
 {
@@ -107,9 +110,11 @@ plan_rates(FilterPlan *plan, int c)
 		LsmFilterParams params = {.scheme = run->scheme,.bits_per_key = run->bits_per_key};
 
 		CHECK_FOR_INTERRUPTS();
-		plan->rates[i * plan->n + c] =
+		plan->rates[(Size) i * plan->n + c] =
 			Float8GetDatum(lsm_filter_planned_fpr(&params, plan->files[i].keys));
 	}
+	pfree(runs);
+	pfree(run_of);
 }
 
 static void
@@ -152,6 +157,10 @@ lsmam_filter_plan(PG_FUNCTION_ARGS)
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(2), FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL,
 					  TYPALIGN_DOUBLE, &plan.bits_per_key, NULL, &nbits);
 	plan.n = Min(plan.n, nbits);
+	if (plan.n > MAX_CANDIDATES)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("more than %d kinds of filters are asked about", MAX_CANDIDATES)));
 	rel = lsm_relation_open(PG_GETARG_OID(0), LSM_RELATION_TREE, LSM_RIGHT_FACTS,
 							AccessShareLock);
 	not_open = lsm_relations_not_open(list_make1(rel));

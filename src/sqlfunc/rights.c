@@ -378,18 +378,15 @@ lsm_owner_predicate(Relation index)
 	return result;
 }
 
-/* Functions in C are superusers', as operator classes are. */
+/*
+ * Only functions that come with the server do what is known of them: those of
+ * extensions in C may call input functions of types that they are given, and a
+ * domain's constraints with these.
+ */
 static bool
 is_foreign_function(Oid function, void *context)
 {
-	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
-	Oid			language;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for function %u", function);
-	language = ((Form_pg_proc) GETSTRUCT(tuple))->prolang;
-	ReleaseSysCache(tuple);
-	return (language != INTERNALlanguageId && language != ClanguageId) ||
+	return function >= FirstGenbkiObjectId ||
 		object_aclcheck(ProcedureRelationId, function, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK;
 }
 
@@ -398,8 +395,11 @@ has_foreign_code(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
-	/* a domain's constraints may be anything, and JSON_VALUE() may return one */
-	if (IsA(node, CoerceToDomain) || LSM_IS_JSON_EXPR(node))
+	/*
+	 * A domain's constraints may be anything, and JSON_VALUE() may return one;
+	 * JSON_ARRAY() and its like call casts to json.
+	 */
+	if (IsA(node, CoerceToDomain) || LSM_IS_JSON_EXPR(node) || LSM_IS_JSON_CONSTRUCTOR(node))
 		return true;
 	if (check_functions_in_node(node, is_foreign_function, context))
 		return true;

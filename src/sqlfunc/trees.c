@@ -124,6 +124,7 @@ lsmam_trees(PG_FUNCTION_ARGS)
 	Datum	   *relids;
 	int			nrelids;
 
+	lsm_tree_require_memory();
 	InitMaterializedSRF(fcinfo, 0);
 	deconstruct_array(PG_GETARG_ARRAYTYPE_P(0), REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT,
 					  &relids, NULL, &nrelids);

@@ -299,6 +299,15 @@ check_entry(Verify *verify, LsmSlice key, LsmSlice value)
 	check_value(verify, key, value);
 }
 
+/* What is lacking to read the file with is no damage of it. */
+static void
+note_unreadable(Verify *verify, const LsmSstError *err)
+{
+	if (lsm_sst_lacks_resources(err))
+		lsm_sst_report(ERROR, err);
+	note_problem(verify, verify->path, "%s", err->message);
+}
+
 /* Walk the entries; false if the file could not be read to its end. */
 static bool
 check_entries(Verify *verify)
@@ -309,7 +318,7 @@ check_entries(Verify *verify)
 	if (lsm_sst_open(verify->path, &verify->reader, &err) != LSM_SST_OK)
 	{
 		verify->reader = NULL;
-		note_problem(verify, verify->path, "%s", err.message);
+		note_unreadable(verify, &err);
 		return false;
 	}
 	why = lsm_file_mismatch(verify->file, verify->reader);
@@ -322,7 +331,7 @@ check_entries(Verify *verify)
 	}
 	if (lsm_sst_iter_first(verify->iter, &err) != LSM_SST_OK)
 	{
-		note_problem(verify, verify->path, "%s", err.message);
+		note_unreadable(verify, &err);
 		return false;
 	}
 	while (lsm_sst_iter_valid(verify->iter))
@@ -338,7 +347,7 @@ check_entries(Verify *verify)
 			CHECK_FOR_INTERRUPTS();
 		if (lsm_sst_iter_next(verify->iter, &err) != LSM_SST_OK)
 		{
-			note_problem(verify, verify->path, "%s", err.message);
+			note_unreadable(verify, &err);
 			return false;
 		}
 	}

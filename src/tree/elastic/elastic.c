@@ -49,7 +49,7 @@ elastic_sized_bytes(void)
 static uint32
 elastic_chunk_count(void)
 {
-	return Max(1, elastic_sized_bytes() / lsm_elastic_unit_size);
+	return Min(Max(1, elastic_sized_bytes() / lsm_elastic_unit_size), PG_UINT32_MAX - 1);
 }
 
 /* One state of 64 bytes for each 512 bytes of units. */

@@ -106,7 +106,6 @@ typedef struct LsmElasticShared
 	uint32		nload;			/* bits set in load_bits */
 	uint32		load_cursor;
 	uint64		loads;			/* units loaded so far */
-	uint64		lost_notes;
 
 	/* read without the lock */
 	pg_atomic_uint64 freed;		/* counts extents and files that came free */

@@ -297,7 +297,7 @@ settle_task(LoadTask *task)
 		return;
 	}
 	if (task->result == LOAD_DAMAGED && segment->on <= task->first + task->nread)
-		lsm_elastic_queue_limit(&lsm_elastic->queue, task->id, segment->on);
+		lsm_elastic_queue_limit(&lsm_elastic->queue, task->id, task->first + task->nread);
 	lsm_elastic_follow(task->id);
 }
 

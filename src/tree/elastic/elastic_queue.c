@@ -227,8 +227,11 @@ learn_unit_less(const LsmElasticQueue *queue, LsmElasticSegment *segment)
 
 	segment->target--;
 	expect_counts(segment, q);
-	segment->passed = count_for(queue, rate / rate_of(q, segment->target),
-								expected_passed(segment, q, segment->target));
+
+	/* of many units over few keys the rate is too small for a number */
+	if (rate_of(q, segment->target) > 0)
+		segment->passed = count_for(queue, rate / rate_of(q, segment->target),
+									expected_passed(segment, q, segment->target));
 }
 
 double
@@ -489,6 +492,8 @@ lsm_elastic_queue_shrink(LsmElasticQueue *queue)
 		return LSM_ELASTIC_NONE;
 	find_victims(queue);
 	id = queue->expired.id != LSM_ELASTIC_NONE ? queue->expired.id : queue->any.id;
+	if (id == LSM_ELASTIC_NONE)
+		return LSM_ELASTIC_NONE;
 	set_target(queue, id, SEGMENT(queue, id)->target - 1, false);
 	queue->demotions++;
 	return id;

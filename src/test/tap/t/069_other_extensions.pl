@@ -84,7 +84,7 @@ foreach my $statement ('TABLE t', 'INSERT INTO t VALUES (2)', 'DROP TABLE t', 'I
 {
 	like(answer($statement), $no_memory, $statement);
 }
-unlike(answer($_), qr/server closed|connection/, $_) foreach ('TABLE pg_stat_lsm', 'TABLE pg_stat_lsm_levels', 'TABLE pg_stat_lsm_progress', 'SELECT * FROM lsm_elastic_stats()',
+unlike(answer($_), qr/server closed|connection/, $_) foreach ('TABLE pg_stat_lsm', q{SELECT * FROM lsmam_trees('{}')}, 'TABLE pg_stat_lsm_levels', 'TABLE pg_stat_lsm_progress', 'SELECT * FROM lsm_elastic_stats()',
 	'SELECT pg_stat_lsm_reset()', 'CREATE DATABASE d', 'DROP DATABASE d', 'SELECT lsm_full_version()', 'TABLE lsm_sizes');
 $node->stop;
 lsm_set($node, shared_preload_libraries => "$rude,lsmam");

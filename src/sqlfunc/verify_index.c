@@ -277,15 +277,18 @@ look_up_row(LsmIndexCheck *v, TupleTableSlot *slot)
 }
 
 /*
- * Do values of other bytes read the same?  A row that was written before its
- * type got a column is a NULL shorter.
+ * Are rows, or arrays of them, that have other bytes the same?  One that was
+ * written before its type got a column is a NULL shorter.
  */
 static bool
-reads_the_same(Oid type, Datum a, Datum b)
+rows_read_the_same(Oid type, Datum a, Datum b)
 {
+	Oid			element = get_element_type(getBaseType(type));
 	Oid			output;
 	bool		is_varlena;
 
+	if (!type_is_rowtype(OidIsValid(element) ? element : type))
+		return false;
 	getTypeOutputInfo(type, &output, &is_varlena);
 	return strcmp(OidOutputFunctionCall(output, a), OidOutputFunctionCall(output, b)) == 0;
 }
@@ -316,7 +319,7 @@ compare_values(LsmIndexCheck *v, TupleTableSlot *slot)
 		value = heap_getattr(v->scan->xs_hitup, i + 1, desc, &null);
 		if (null == isnull[i] &&
 			(null || datum_image_eq(value, values[i], att->attbyval, att->attlen) ||
-			 reads_the_same(att->atttypid, value, values[i])))
+			 rows_read_the_same(att->atttypid, value, values[i])))
 			continue;
 
 		put_index_problem(v, "column %d of row (%u,%u) is not what an index-only scan returns",
